@@ -19,7 +19,8 @@ func NewOptional(value *Tensor) *Tensor { return tensor.NewOptional(value) }
 // Key are the types of the keys of maps.
 type Key interface{ string | int64 }
 
-// NewMap makes a value of ONNX's type map, its pairs in the order of the keys.
+// NewMap makes a value of ONNX's type map from a copy of m. The pairs stand in ascending order of
+// their keys.
 func NewMap[K Key, V tensor.Elem](m map[K]V) *Tensor {
 	keys := slices.Sorted(maps.Keys(m))
 	values := make([]V, len(keys))
@@ -41,9 +42,9 @@ func keyTensor[K Key](keys []K) *Tensor {
 	return tensor.From(any(keys).([]int64), len(keys))
 }
 
-// Items returns what a sequence holds, in order, or the value of an optional, if there is one:
-// valid as long as t is, not to be written. It fails with an error of kind [ErrInput] when t is nil
-// or neither.
+// Items returns the values of a sequence in order, or the value of an optional, if it holds one.
+// They are valid as long as t is, and must not be written. Items fails with an error of kind
+// [ErrInput] when t is nil, or is neither a sequence nor an optional.
 func Items(t *Tensor) ([]*Tensor, error) {
 	if t == nil {
 		return nil, fmt.Errorf("%w: no such value", ErrInput)
@@ -56,7 +57,7 @@ func Items(t *Tensor) ([]*Tensor, error) {
 }
 
 // Map returns the pairs of a map in a new Go map. It fails with an error of kind [ErrInput] when t
-// is nil, no map, or one of other types.
+// is nil, when it is not a map, and when its keys or values are of other types than K and V.
 //
 //	// one a row, as classifiers from scikit-learn have it
 //	rows, err := weir.Items(out.Output("output_probability"))

@@ -58,7 +58,8 @@ func (v *variant) take() (*slot, error) {
 	return &slot{variant: v, instance: i}, nil
 }
 
-// put gives a slot back if it is still in its given use; it reports whether it was.
+// put gives a slot back unless that was done already, which its count of uses tells: use is the
+// count at the time of take. It reports whether the slot was given back by this call.
 func (v *variant) put(s *slot, use uint64) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -74,8 +75,9 @@ func (v *variant) put(s *slot, use uint64) bool {
 	return true
 }
 
-// save keeps the plan, if it is to be kept, while runs go on. One of the variant's slots is in use
-// meanwhile. What keeps the plan from being kept is nobody's trouble.
+// save writes a newly compiled plan to the cache in the background, while runs go on. The caller
+// holds one of the variant's slots, so that its session keeps the weights loaded during the call. A
+// plan that cannot be saved is no error: the next start compiles it again.
 func (v *variant) save() {
 	v.mu.Lock()
 	c := v.fresh
@@ -84,7 +86,8 @@ func (v *variant) save() {
 	if c == nil {
 		return
 	}
-	// A session of its own has the weights as long as it takes, whatever becomes of this one.
+	// A session of its own keeps the weights loaded until they are written, even if the variant is
+	// retired meanwhile.
 	s, err := engine.Load(c.Plan, engine.Options{Device: v.model.device, Like: v.session})
 	if err != nil {
 		return
@@ -144,8 +147,8 @@ func (r Result) Output(name string) *Tensor {
 	return nil
 }
 
-// Outputs returns all outputs in the model's order, nil when the result is closed; valid until
-// Close, not to be written.
+// Outputs returns all outputs in the model's order, nil when the result is closed. The tensors are
+// valid until Close and must not be written.
 func (r Result) Outputs() []*Tensor {
 	if !r.live() {
 		return nil

@@ -31,9 +31,9 @@ var (
 	ErrClosed = errors.New("model closed")
 )
 
-// Tensor is a dense row-major array, or one of ONNX's values that are none: a sequence or optional
-// ([NewSequence], [NewOptional], [Items]), or a map ([NewMap], [Map]). See package tensor for its
-// fields.
+// Tensor is a value of a model: a dense row-major array or, since ONNX has values that are not
+// arrays, a sequence or optional ([NewSequence], [NewOptional], [Items]) or a map ([NewMap],
+// [Map]). See package tensor for its fields.
 type Tensor = tensor.Tensor
 
 // Inputs are the values of one run by input name.
@@ -99,19 +99,21 @@ func WithPrecision(p Precision) Option {
 // process may use, shared by all models that are opened with the default.
 func WithThreads(n int) Option { return func(c *config) { c.threads = n } }
 
-// WithMaxShapes sets for how many different sets of input shapes compiled plans are kept; the one
-// unused for longest makes room. The default is 8.
+// WithMaxShapes sets how many compiled plans are kept, one for each set of input shapes. When
+// another set of shapes would exceed that number, the plan that has been unused for longest is
+// dropped. The default is 8; n below 1 counts as 1.
 func WithMaxShapes(n int) Option { return func(c *config) { c.variants = max(1, n) } }
 
-// WithCache keeps the compiled plan of a model that [Open] reads in a folder, "" for weir/plans in
-// the user's cache folder, so that the next start, for the input shapes that come first, neither
-// reads, optimises nor packs the model: see package plan/cache for what makes a plan found again,
-// and for the bound on the folder's size. The entry is written once the first Run for the first
-// shapes has its result, while others go on, which takes about as long as reading and writing the
-// model's bytes; Close waits for it. A folder that cannot be used is no error: the model runs as
-// without one. So it does, with a warning to slog.Default, when another user could have written the
-// folder or a file in it, and when a file is damaged. Plans for more shapes are looked for in the
-// cache, and not kept; they do not share packed weights with a plan that was found.
+// WithCache keeps in the folder dir the compiled plan of a model that [Open] reads; "" stands for
+// weir/plans in the user's cache folder. If the first input shapes of the next start are the same,
+// that start does not read, optimise or pack the model again. Package plan/cache says when a plan
+// is found again and how the size of the folder is bounded. Only the plan for the first input
+// shapes is written. Writing begins once the first Run has its result, goes on beside other Runs,
+// and takes about as long as reading and writing the model's bytes; Close waits for it. Plans for
+// further shapes are looked for in the cache but not written to it, and they do not share packed
+// weights with a plan that was found. A folder that cannot be used is no error: the model runs as
+// it does without a cache. The same holds, with a warning to slog.Default, when another user could
+// have written the folder or a file in it, and when a file is damaged.
 func WithCache(dir string) Option {
 	return func(c *config) { c.cache, _ = cache.Open(cache.Options{Dir: dir, Log: slog.Default()}) }
 }
@@ -199,8 +201,8 @@ type ValueInfo struct {
 	Type  string
 }
 
-// Warnings say what about the model weir may take for something else than its author: an operator
-// set that is newer than those it knows.
+// Warnings lists what weir may understand otherwise than the author of the model meant it: operator
+// sets that are newer than those weir knows.
 func (m *Model) Warnings() []string { return slices.Clone(m.source.Warnings) }
 
 // Inputs describes the model's inputs in order.
@@ -218,13 +220,14 @@ func describe(vs []*graph.Value) []ValueInfo {
 }
 
 // Run computes the outputs for the given inputs, which are copied before Run returns. The caller
-// Closes the result, which gives its memory to the next Run. The error is of kind [ErrInput] or
-// [ErrClosed], ctx's, or the model's own.
+// must close the result, which gives its memory to the next Run. The error is of kind [ErrInput] or
+// [ErrClosed], is that of ctx, or comes from an operator of the model.
 //
 // An input must have the rank and the known sizes that the model declares; a scalar may be given as
-// one element of any rank. Names of dimensions bind nothing, since exporters give unlike ones the
-// same: sizes that contradict them give what the model's operators make of them, or an error of
-// kind [ErrInput] with the names and sizes when an operator refuses them.
+// one element of any rank. Dimensions that the model gives one name may have different sizes, since
+// exporters give the same name to unrelated dimensions. With such sizes Run returns what the
+// model's operators compute from them; when an operator refuses them, the error is of kind
+// [ErrInput] and lists the names and sizes.
 func (m *Model) Run(ctx context.Context, in Inputs) (Result, error) {
 	if err := m.check(in); err != nil {
 		return Result{}, err
@@ -248,7 +251,8 @@ func (m *Model) Run(ctx context.Context, in Inputs) (Result, error) {
 	return r, nil
 }
 
-// blame makes an error of shapes that contradict the names of dimensions one of the input.
+// blame adds the kind [ErrInput] to an error that arose from input shapes which contradict the
+// model's names of dimensions; other errors it returns as they are.
 func (m *Model) blame(in Inputs, err error) error {
 	shapes := map[string][]int{}
 	for name, t := range in {
@@ -301,8 +305,8 @@ func (m *Model) inputNames() string {
 	return strings.Join(names, ", ")
 }
 
-// begin takes a slot for the shapes of in, compiling them when they are new. Runs of shapes that
-// are known go on meanwhile.
+// begin takes a slot for the shapes of in, and compiles the model for them when they are new. Runs
+// with shapes that are known already go on meanwhile.
 func (m *Model) begin(ctx context.Context, in Inputs) (*slot, error) {
 	if s, err := m.known(in); s != nil || err != nil {
 		return s, err
@@ -373,8 +377,8 @@ func (m *Model) enterToSave() error {
 	return nil
 }
 
-// keep adds a variant, which may make the one unused for longest give way, and takes its first
-// slot.
+// keep adds a variant and takes its first slot. When there are more variants than the option
+// allows, the one that has been unused for longest is retired.
 func (m *Model) keep(v *variant) (*slot, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -448,8 +452,9 @@ func (m *Model) plan(ctx context.Context, o plan.Options) (*cache.Compiled, erro
 	return c, err
 }
 
-// toCompile is the graph to make the next plan of: for the first shapes the model's own, for more
-// what is left of it once all that does not depend on shapes has been done. m.compiling is held.
+// toCompile returns the graph to compile the next plan from. For the first shapes that is the
+// model's own graph; for later ones it is the graph after all simplification that does not depend
+// on shapes, which is done once and kept. m.compiling is held.
 func (m *Model) toCompile(ctx context.Context, source *graph.Graph) *graph.Graph {
 	if m.compiled > 1 && m.simplified == nil {
 		// without it, every plan begins at the model

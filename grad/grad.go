@@ -10,10 +10,11 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// Objective says what of a graph to differentiate, and by what.
+// Objective says which values of a graph to differentiate, and with respect to which values.
 type Objective struct {
-	// Of are values of the graph, of floating-point type: the sum of all their elements, each times
-	// that of its seed, is what is differentiated.
+	// Of are values of the graph, of floating-point type. What is differentiated is one number: the
+	// sum over all elements of all values of Of, each element multiplied by the corresponding
+	// element of the value's seed.
 	Of []*graph.Value
 	// Seeds are values of the types and shapes of Of, or nil for ones; nil stands for all nil.
 	Seeds []*graph.Value
@@ -24,11 +25,12 @@ type Objective struct {
 	Held []*graph.Value
 }
 
-// Backward adds to g the nodes that compute the gradients of an objective, and returns one value a
-// value of By, of its type and shape: zeros where nothing depends on it. It types what the nodes of
-// g compute, as far as their rules tell, and may ask nodes of g for results that nobody wanted,
-// such as the indices of MaxPool. On an error, of kind op.ErrNoGradient, g has the nodes that it
-// had.
+// Backward adds to g the nodes that compute the gradients of an objective. It returns one gradient
+// for each value of By, of the type and shape of that value, and zeros where the objective does not
+// depend on the value. It also infers the types of the values that the nodes of g compute, as far
+// as their shape rules allow, and it may add outputs to nodes of g that left them out, such as the
+// indices of MaxPool. When it fails, with an error of kind op.ErrNoGradient, g has the same nodes
+// as before.
 func Backward(g *graph.Graph, o Objective) ([]*graph.Value, error) {
 	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("graph %q: %w", g.Name, err)
@@ -66,9 +68,11 @@ func backward(g *graph.Graph, o Objective) ([]*graph.Value, error) {
 	return out, nil
 }
 
-// hold gives values of g the types that hold for every run, since a gradient is summed over what
-// was broadcast, which declared names and shapes do not tell. restore gives back those that were
-// declared, and types by them, for reading, what nodes compute. untyped is why some are not known.
+// hold gives the values of g types that hold for every run. Gradients need these, since a gradient
+// is summed over the axes along which its operand was broadcast, and declared names and shapes may
+// be wrong about which axes those are. restore puts the declared types back and, from them, infers
+// types for the values that nodes compute, for people to read. untyped says why some types are not
+// known; it is nil when all are.
 func hold(g *graph.Graph) (restore func(), untyped error) {
 	types, untyped := g.HoldingTypes()
 	declared := map[*graph.Value]op.Type{}
@@ -107,8 +111,9 @@ func (o *Objective) check() error {
 // smooth reports whether values of an element type have gradients.
 func smooth(d tensor.DType) bool { return d.IsFloat() && !d.IsMinifloat() }
 
-// discrete reports whether values of an element type cannot change by little, so that derivatives
-// by them are zero. Narrow floats are not: they stand for numbers, and have no gradients here.
+// discrete reports whether an element type has only values that cannot change by arbitrarily
+// little, so that derivatives with respect to them are zero. Floats of at most 8 bits do not count
+// as discrete: they stand for real numbers, but have no gradients here.
 func discrete(d tensor.DType) bool {
 	return d.IsInteger() || d == tensor.Bool || d == tensor.String
 }
@@ -184,8 +189,9 @@ func (r *reverse) run(o Objective) error {
 	return r.back(nodes)
 }
 
-// follow marks what depends on the values that are differentiated by. Integers, conditions and what
-// rows call flat depend on nothing in small; an operator without a rule might.
+// follow marks the values that depend on those of Objective.By. Integers, conditions and the
+// results of operators whose row is flat are left out, since small changes of the operands do not
+// change them. All results of an operator without a rule are marked, since they might change.
 func (r *reverse) follow(nodes []*graph.Node) {
 	for _, n := range nodes {
 		if !slices.ContainsFunc(n.In, func(v *graph.Value) bool { return r.moves[v] }) {
@@ -222,7 +228,7 @@ func (r *reverse) trace(nodes []*graph.Node, ys []*graph.Value) {
 }
 
 // back goes through nodes from the last to the first and adds to the gradients of their operands.
-// An operator without a rule is told before any rule is carried out.
+// It fails for an operator without a rule before it carries out any rule.
 func (r *reverse) back(nodes []*graph.Node) error {
 	var on []*graph.Node
 	for _, n := range nodes {
@@ -344,7 +350,7 @@ func typesOf(vs []*graph.Value) (types []op.Type, present []bool) {
 	return types, present
 }
 
-// results are the results of a node with those that it could be asked for.
+// results returns the outputs of a node, including those that it leaves out but could compute.
 func results(n *graph.Node, o *op.Op, in []op.Type, present []bool) []*graph.Value {
 	outs := make([]*graph.Value, max(len(n.Out), o.MaxOut))
 	copy(outs, n.Out)

@@ -6,11 +6,12 @@
 // types with symbolic dimensions, [Graph.Eval] computes results by the reference evaluation of each
 // operator. [Print] and [Parse] are the text form.
 //
-// The package imports those that register operators of other domains than ONNX's with package op,
-// so that whoever has a graph has all rows.
+// Operators of domains other than ONNX's live in packages that register them with package op. This
+// package imports them all, so that every program that has a graph has the rows of every operator.
 //
-// A constant is a value without producer whose Type.Const is set; it belongs to the graph as long
-// as a node or an output uses it, so there is no list of initialisers to keep in step.
+// A constant is a value without producer whose Type.Const is set. It belongs to the graph as long
+// as a node or an output uses it, so that there is no separate list of initialisers to keep up to
+// date.
 //
 // Sub-graphs are attributes of nodes (op.Body); each is itself a closed *Graph: its inputs are its
 // formal inputs followed by all captures of the node that owns it. A value of an outer graph never

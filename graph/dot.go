@@ -8,8 +8,8 @@ import (
 )
 
 // Dot writes g in the language of Graphviz: nodes as boxes, values as edges with their types,
-// inputs and outputs as ellipses, bodies as clusters. Constants are left out but for those of one
-// element, which stand in the box of the node that reads them.
+// inputs and outputs as ellipses, bodies as clusters. Constants are left out, except those of one
+// element, which are written in the box of the node that reads them.
 func Dot(w io.Writer, g *Graph) error {
 	d := &dotter{w: bufio.NewWriter(w), ids: map[any]string{}}
 	d.line("digraph %s {", dotQuote(g.Name))

@@ -32,8 +32,8 @@ type Graph struct {
 type Value struct {
 	Name string
 	Type op.Type
-	// Producer is the node that computes the value, nil for inputs and constants; Index is which of
-	// its outputs.
+	// Producer is the node that computes the value, nil for inputs and constants. The value is
+	// Producer.Out[Index].
 	Producer *Node
 	Index    int
 }
@@ -146,8 +146,8 @@ func (g *Graph) Constants() []*Value {
 	return out
 }
 
-// Uses returns, for each value, the nodes that read it, each as often as it does. Outputs of the
-// graph are not counted.
+// Uses returns, for each value, the nodes that read it. A node that reads the value several times
+// is listed that many times. Outputs of the graph are not counted.
 func (g *Graph) Uses() map[*Value][]*Node {
 	uses := make(map[*Value][]*Node)
 	for _, n := range g.Nodes {
@@ -229,8 +229,8 @@ func (to cloned) node(n *Node) *Node {
 	return m
 }
 
-// dependencies counts for each node the operands that nodes compute, and lists the readers of each
-// node, once an operand.
+// dependencies counts, for each node, those of its operands that other nodes compute. It also lists
+// the readers of each node, a reader once for each operand that it takes from the node.
 func (g *Graph) dependencies() (pending map[*Node]int, readers map[*Node][]*Node) {
 	pending, readers = make(map[*Node]int, len(g.Nodes)), map[*Node][]*Node{}
 	for _, n := range g.Nodes {
@@ -274,8 +274,8 @@ func (g *Graph) Sort() error {
 	return nil
 }
 
-// stable keeps the given order when it is already topological, which dumps and diffs of passes rely
-// on.
+// stable returns the given order when it is already topological, and sorted otherwise. Dumps and
+// diffs of passes rely on an order that does not change without need.
 func stable(given, sorted []*Node) []*Node {
 	done := map[*Node]bool{}
 	for _, n := range given {

@@ -22,9 +22,9 @@ var stagesTemplate = sync.OnceValue(
 	func() *template.Template { return template.Must(template.New("stages").Parse(stagesPage)) })
 
 // HTML writes one self-contained page with the stages side by side, in the brief text form, as Go's
-// compiler does with GOSSAFUNC. Lines that the stage before does not have are marked, and so are
-// those that the next one does not have any more; a click on a value marks it in all stages, and a
-// click on a heading folds the stage away.
+// compiler does with GOSSAFUNC. Lines that the stage before lacks are marked, and so are lines that
+// the next stage lacks; a click on a value marks it in all stages, and a click on a heading folds
+// the stage away.
 func HTML(w io.Writer, title string, stages []Stage) error {
 	texts := make([][]string, len(stages))
 	for i, s := range stages {

@@ -11,11 +11,11 @@ import (
 // constants, by the operators' shape rules. A dimension that no rule can tell becomes a symbol
 // named after its value. Types that were known before fill in what rules leave open, and their
 // element types are checked against what rules tell. Values inside bodies are typed as far as the
-// rules tell, and no error is made of the rest: a body may be one that is never run for these
-// types.
+// rules allow. A rule that fails there is no error, since the body may never run with these types.
 //
-// Of a graph as a file has it, the types are for reading: its names and value_info may be wrong.
-// [Graph.Specialize] makes a graph of which types hold for every run.
+// In a graph that comes straight from a file the types serve only to be read by people, since its
+// dimension names and value_info may be wrong. [Graph.Specialize] makes a graph whose types hold
+// for every run.
 func (g *Graph) InferTypes() error {
 	if err := g.inferNodes(); err != nil {
 		return err
@@ -26,9 +26,9 @@ func (g *Graph) InferTypes() error {
 	return nil
 }
 
-// maxTypedBodies is how deep bodies in bodies are typed. A rule types a copy of its body and all
-// that is in it, so that each level costs as much as the whole again; models nest four deep at
-// most.
+// maxTypedBodies is the depth of nesting down to which bodies are typed. The shape rule of a node
+// types a copy of its body with everything nested in it, so that each further level costs as much
+// again as all levels together. Models nest at most four deep.
 const maxTypedBodies = 4
 
 // inferNodes types what nodes compute, and leaves the inside of bodies alone.
@@ -41,8 +41,8 @@ func (g *Graph) inferNodes() error {
 	return nil
 }
 
-// inferBodies types the values of the node's bodies from the types of what they capture, up to so
-// many bodies deep.
+// inferBodies types the values in the node's bodies from the types of the values that they capture.
+// It descends depth levels of nested bodies.
 func (n *Node) inferBodies(depth int) {
 	for _, b := range n.Bodies() {
 		if depth == 0 {
@@ -158,8 +158,9 @@ func compatible(a, b op.Type) bool {
 	return a.Elem == nil || b.Elem == nil || compatible(*a.Elem, *b.Elem)
 }
 
-// fill completes the type of a container with what was declared: the types of what it holds, and no
-// shapes, which exporters write of one value of many.
+// fill completes the inferred type t of a container with the declared type was. It takes only the
+// types of elements and keys from was, and no shapes: exporters write there the shape of one of the
+// values, and the others may have different ones.
 func fill(was, t op.Type) op.Type {
 	if t.DType == tensor.Undefined {
 		t.DType = was.DType
@@ -178,9 +179,8 @@ func fill(was, t op.Type) op.Type {
 	return t
 }
 
-// Infer types a body for the given input types and returns the types of its outputs. What was
-// declared of the sizes of its values is not believed, as in [Graph.Specialize]. It implements
-// op.Body.
+// Infer types a body for the given input types and returns the types of its outputs. Like
+// [Graph.Specialize] it ignores the declared sizes of computed values. It implements op.Body.
 func (g *Graph) Infer(in []op.Type) ([]op.Type, error) {
 	c := g.Clone()
 	c.forgetShapes()

@@ -67,7 +67,8 @@ func (p *parser) skip(s string) (bool, error) {
 	return true, p.step()
 }
 
-// items reads what stands between commas up to the punctuation end, and that.
+// items reads a list separated by commas, up to and including the punctuation end, and calls read
+// for each item.
 func (p *parser) items(end string, read func() error) error {
 	for first := true; !p.tok.is(end); first = false {
 		if !first {
@@ -143,7 +144,8 @@ func (p *parser) graph(depth int) (*Graph, error) {
 	return b.g, p.step()
 }
 
-// graphHead reads "name" captures N { and returns where the captures stand.
+// graphHead reads `"name" captures N {` and returns the token of the captures, for errors about
+// them.
 func (p *parser) graphHead(g *Graph) (at token, err error) {
 	if g.Name, err = p.quoted(); err != nil {
 		return at, err

@@ -12,25 +12,28 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// ErrNames is the kind of an error of operators that refuse shapes which contradict the names that
-// the model gives to dimensions ([Graph.Blame]).
+// ErrNames is the kind of error about input shapes that an operator refuses and that contradict the
+// model's names of dimensions: they give one name several sizes ([Graph.Blame]).
 var ErrNames = errors.New("shapes contradict the model's names of dimensions")
 
-// Specialize returns a copy of g with the named inputs' shapes fixed and types inferred anew: what
-// a planner compiles and passes rewrite. Its types hold for every run with inputs of these shapes,
-// but for one assumption: where a Reshape copies a symbolic size, no other size of it is 0 as well.
+// Specialize returns a copy of g in which the inputs named in shapes have these shapes and all
+// types are inferred anew. This copy is what planners compile and passes rewrite. Its types hold
+// for every run with inputs of these shapes, on one assumption: where a Reshape copies a symbolic
+// size, none of its other sizes is 0.
 //
-// Of what a file declares, ranks and known sizes of inputs hold, since a run is refused without
-// them. Names and shapes of other values hold nothing. ONNX's text says that dimensions of one name
-// have one size, exporters call unlike ones alike, and ONNX Runtime, which models are tried with,
-// does not compare them. So each unknown dimension of an input gets a symbol of its own, the first
-// one that has a name that name, and declared shapes of computed values are forgotten. Values of
-// bodies are renamed until no two of the model have one name, after which dimensions that no rule
-// can tell are named.
+// Of what a file declares, only the ranks and known sizes of inputs can be relied on, since a run
+// with others is refused. Names of dimensions and declared shapes of other values cannot: ONNX's
+// text says that dimensions of one name have one size, but exporters give unrelated dimensions the
+// same name, and ONNX Runtime, with which authors try their models, does not compare them. So each
+// unknown dimension of an input gets a symbol of its own (the first dimension with a given name
+// keeps it as its symbol), and declared shapes of computed values are dropped. Values in bodies are
+// renamed until all values of the model have distinct names, because a dimension that no rule
+// determines is named after its value.
 //
-// Inputs that are not in shapes keep their declared shapes with the names that the others bind to
-// one size; a sequence, optional or map keeps its type whatever shape is given. It fails with
-// op.ErrInput when an input does not exist or does not take its shape ([op.Type.Fit]).
+// Inputs that are not in shapes keep their declared shapes, in which each name to which shapes
+// gives exactly one size is replaced by that size. A sequence, optional or map keeps its element
+// types, whatever shape is given for it. Specialize fails with op.ErrInput when shapes names an
+// input that does not exist or gives a shape that the input does not take ([op.Type.Fit]).
 func (g *Graph) Specialize(shapes map[string][]int) (*Graph, error) {
 	for _, name := range slices.Sorted(maps.Keys(shapes)) {
 		if g.Input(name) == nil {
@@ -63,8 +66,9 @@ func (g *Graph) Specialize(shapes map[string][]int) (*Graph, error) {
 }
 
 // HoldingTypes returns the types of g's inputs and of what its nodes compute that hold for every
-// run, whatever the file declares: those that [Graph.Specialize] finds without shapes. Where a rule
-// fails they are element types alone, and err is the first that failed. g is not changed.
+// run, whatever the file declares: those that [Graph.Specialize] finds without shapes. Where a
+// shape rule fails, the values concerned have element types only, and err is the error of the first
+// rule that failed. g is not changed.
 func (g *Graph) HoldingTypes() (types map[*Value]op.Type, err error) {
 	c := g.Clone()
 	c.fixInputs(nil)
@@ -99,7 +103,7 @@ func (v *Value) fit(shape []int) ([]int, error) {
 	return shape, nil
 }
 
-// ambiguous stands for the size of a name that shapes give several.
+// ambiguous stands for the size of a name to which the input shapes give several sizes.
 const ambiguous = -1
 
 // bind records the sizes that a shape gives to names.
@@ -114,8 +118,9 @@ func bind(t op.Type, shape []int, sizes map[string]int) {
 	}
 }
 
-// fixInputs puts sizes in place of names, and a symbol of its own in place of each dimension that
-// is still unknown. What is known of elements, where g is a body, is kept but for symbols.
+// fixInputs replaces the names in the inputs' shapes by their sizes, and each dimension that is
+// still unknown by a symbol of its own. Known elements (Type.Elems), which inputs of a body may
+// have, are kept, but those that contain symbols become unknown.
 func (g *Graph) fixInputs(sizes map[string]int) {
 	taken := map[string]bool{}
 	for _, v := range g.Inputs {
@@ -144,8 +149,9 @@ func (g *Graph) fixInputs(sizes map[string]int) {
 	}
 }
 
-// place is the symbol of a dimension of which nothing is known but what value it is of. It differs
-// from every name that [Graph.Specialize] keeps, and from what is printed of an expression.
+// place returns the symbol for dimension i of a value when nothing else is known of that dimension.
+// The symbol differs from every name that [Graph.Specialize] keeps and from every printed
+// expression.
 func place(value string, i int) op.Dim {
 	if !isAtom(value) {
 		value = strconv.QuoteToASCII(value)
@@ -170,8 +176,9 @@ func isAtom(name string) bool {
 
 func isNumber(s string) bool { return strings.Trim(s, "0123456789") == "" }
 
-// separate renames values of bodies until no two values of g and all in it have one name. Captures
-// keep theirs, which is often that of what they stand for.
+// separate renames values in bodies until no two values of g and of the graphs nested in it have
+// the same name. Captures keep their names, which are often those of the values that they stand
+// for.
 func (g *Graph) separate() {
 	taken := map[string]bool{}
 	g.Walk(func(b *Graph) {
@@ -197,8 +204,8 @@ func (g *Graph) separate() {
 	})
 }
 
-// forgetShapes leaves only the element types of what nodes compute, in bodies too, and of what
-// bodies take beside captures: their nodes say what they are given.
+// forgetShapes reduces to element types the types of all values that nodes compute, also in bodies,
+// and the types of the inputs of bodies: the node that owns a body determines their shapes.
 func (g *Graph) forgetShapes() {
 	for _, n := range g.Nodes {
 		for _, v := range n.Out {
@@ -215,8 +222,9 @@ func (g *Graph) forgetShapes() {
 	}
 }
 
-// Blame returns the error err, of kind [ErrNames] too when it is one about shapes and the shapes of
-// inputs give some name of a dimension more than one size: the error then says which.
+// Blame returns err, an error of compiling or running g with inputs of these shapes. When err is
+// about shapes, and the inputs' shapes give one name of a dimension more than one size, the result
+// is of kind [ErrNames] as well and says which name that is.
 func (g *Graph) Blame(shapes map[string][]int, err error) error {
 	if !errors.Is(err, op.ErrInput) && !errors.Is(err, tensor.ErrShape) ||
 		errors.Is(err, ErrNames) {

@@ -15,8 +15,8 @@ func inNode(n *nodeMessage, err error) error {
 	return fmt.Errorf("node %q (%s): %w", n.name, n.op, err)
 }
 
-// attr reads an AttributeProto. The field that holds the value tells the kind when the type, which
-// IR versions before 2 lacked, is not given.
+// attr reads an AttributeProto. When an attribute does not give its type, as in IR versions before
+// 2, the kind of the attribute follows from the field that holds its value.
 func (d *decoder) attr(b []byte) (*attrMessage, error) {
 	a := &attrMessage{}
 	var kind int64

@@ -21,7 +21,8 @@ type builder struct {
 	model *modelMessage
 	files *externalFiles
 	names map[string]bool // of all values of the file and all made up so far
-	// parts made, bounded like those of the file, as function calls multiply them
+	// the number of parts made so far, bounded like the parts of the file, since function calls
+	// multiply them
 	spent int
 	depth int
 }
@@ -161,8 +162,8 @@ func (s *scope) fill(m *graphMessage) error {
 	return s.g.Sort()
 }
 
-// nodes makes the nodes of a graph: all of them before any is wired, as a file need not have them
-// in order.
+// nodes makes the nodes of a graph. It makes all of them before it wires any, since a file need not
+// hold them in topological order.
 func (s *scope) nodes(m *graphMessage) error {
 	messages, err := s.b.expand(m.nodes, nil)
 	if err != nil {
@@ -243,8 +244,8 @@ func (s *scope) inputs(m *graphMessage) error {
 	return nil
 }
 
-// hint notes the declared type of a value that a node computes. What weir has no type for is left
-// unknown: the operators that make and take it tell.
+// hint notes the declared type of a value that a node computes. A type that weir does not have is
+// left unknown; the operators that compute or read the value report it.
 func (s *scope) hint(h *valueMessage) {
 	v := s.values[h.name]
 	if v == nil || v.Producer == nil || v.Type.DType != tensor.Undefined {
@@ -422,8 +423,9 @@ func (s *scope) operands(m *nodeMessage, n *graph.Node) error {
 	return nil
 }
 
-// resolve finds a value by name. One of an enclosing graph is captured on the way, in every graph
-// between; a constant is copied instead, so that it stays a constant.
+// resolve finds a value by name. A value of an enclosing graph is captured by s and by every graph
+// between the two. A constant is copied into s instead of being captured, so that it stays a
+// constant there.
 func (s *scope) resolve(name string) (*graph.Value, error) {
 	if v := s.values[name]; v != nil {
 		return v, nil

@@ -9,7 +9,7 @@
 // files of external data, so a model of many gigabytes opens in milliseconds and its pages are
 // shared by all processes that map it. They are valid until [Model.Close].
 //
-// What changes on the way in, so that the rest of weir meets one form only: initialisers and
+// Reading brings models to one form, so that the rest of weir meets no other: initialisers and
 // Constant nodes become constant values; initialisers that are also listed as inputs are constants;
 // sub-graphs become closed graphs whose captures are explicit inputs; model-local functions are
 // expanded where they are called; nodes without a name get one; the operators that opset 7 changed
@@ -33,7 +33,8 @@
 // panic or allocate out of proportion to its size.
 //
 // Files are mapped, so they are replaced by renaming, never written in place while a model is open.
-// What is written in place shows through: [Model.Unchanged] tells of it, and opening checks it.
-// What is cut off cannot be read any more, which is an error of kind [ErrChanged] that names the
-// file, of whatever in weir reads it, in place of the signal that would end the process.
+// Bytes that are written in place show up in the mapping: opening checks for such writes, and
+// [Model.Unchanged] detects later ones. Bytes that are cut off cannot be read any more. Whatever
+// part of weir reads them then fails with an error of kind [ErrChanged] that names the file, in
+// place of the signal that would end the process.
 package onnx

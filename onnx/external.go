@@ -50,7 +50,7 @@ func (e *externalFiles) read(t *tensorMessage, n int) ([]byte, error) {
 	return data, nil
 }
 
-// part returns a part of a file, which is not opened for none of it.
+// part returns length bytes of a file from offset on. For 0 bytes the file is not opened.
 func (e *externalFiles) part(location string, offset, length int64) ([]byte, error) {
 	if length == 0 {
 		return []byte{}, nil
@@ -149,8 +149,9 @@ type mapping struct {
 	was   os.FileInfo // when it was mapped, nil when it is not
 }
 
-// unchanged fails when the file has another size or modification time than when it was mapped. One
-// that was replaced, or removed, is mapped as it was.
+// unchanged fails when the file has another size or modification time than when it was mapped. It
+// does not fail when the file was replaced or removed, since the mapping then still shows the old
+// content.
 func (m *mapping) unchanged() error {
 	if m.was == nil {
 		return nil
@@ -175,7 +176,8 @@ func (m *mapping) close() error {
 	return unmap()
 }
 
-// mapFile maps a regular file, and reads what is none (a pipe) or cannot be mapped.
+// mapFile maps a regular file. It reads the whole content of any other file, such as a pipe, and of
+// a file that cannot be mapped.
 func mapFile(f *os.File) (*mapping, error) {
 	info, err := f.Stat()
 	if err != nil {

@@ -93,8 +93,9 @@ func (b *builder) call(n *nodeMessage, fn *functionMessage) ([]*nodeMessage, err
 	return append(nodes, aliases...), err
 }
 
-// results gives the function's outputs the names of the call's, and returns the nodes that copy
-// those which are not the function's own: an input, or an output named twice.
+// results renames the outputs of the function to those of the call. An output that is an input of
+// the function, or that the function names twice, cannot be renamed; for each of these, results
+// returns a node that copies the value.
 func (c *cloner) results(n *nodeMessage, fn *functionMessage) []*nodeMessage {
 	var aliases []*nodeMessage
 	for i, formal := range fn.outputs {
@@ -193,8 +194,8 @@ func (c *cloner) nodes(nodes []*nodeMessage) ([]*nodeMessage, error) {
 	return out, nil
 }
 
-// attr copies an attribute: one that refers to an attribute of the function takes that one's value,
-// and is absent when the call does not give it.
+// attr copies an attribute. An attribute that refers to one of the function's takes the value of
+// that one, and is left out when that one has a value neither from the call nor by default.
 func (c *cloner) attr(a *attrMessage) (*attrMessage, error) {
 	if a.ref != "" {
 		arg := c.attrs[a.ref]
@@ -221,8 +222,8 @@ func (c *cloner) attr(a *attrMessage) (*attrMessage, error) {
 	return &v, nil
 }
 
-// declare copies to out what g defines, under new names, and makes new names for what its nodes
-// give.
+// declare copies to out the inputs and constants that g defines, under new names, and makes new
+// names for the outputs of its nodes.
 func (c *cloner) declare(out, g *graphMessage) {
 	for _, v := range g.inputs {
 		out.inputs = append(out.inputs, &valueMessage{c.own(v.name), v.typ})

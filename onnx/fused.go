@@ -17,8 +17,8 @@ import (
 // fusedDomain is the domain of the operators that weir's own passes make.
 const fusedDomain = op.FusedDomain
 
-// weightScale is the input of a fused Conv that its weights are multiplied by, an element an output
-// channel.
+// weightScale is the index of the input of a fused Conv by which its weights are multiplied. That
+// input has one element per output channel.
 const weightScale = 4
 
 // fusedInputs gives the inputs of ONNX's operator of the same name; one more is added to the
@@ -32,7 +32,7 @@ const (
 	functionOpset = 9
 )
 
-// hasFunction reports whether weir can say a fused operator in ONNX's own.
+// hasFunction reports whether weir can write a fused node as a function of ONNX's own operators.
 func hasFunction(n *graph.Node) bool {
 	return fusedInputs[n.Type] > 0 || n.Type == "Silu"
 }

@@ -16,9 +16,10 @@ func isGradient(n *graph.Node) bool {
 	return n.Domain == trainingDomain && n.Type == "Gradient"
 }
 
-// gradients replaces the nodes Gradient (ai.onnx.preview.training, version 1) of a graph by nodes
-// that compute the derivatives, which package grad writes. The operator names tensors of the graph
-// around it, which no evaluation of a single node can see.
+// gradients replaces each Gradient node of a graph (ai.onnx.preview.training, version 1) by the
+// nodes that compute the derivatives, which package grad makes. It is done while reading because
+// the operator refers by name to tensors of the graph around it, which the evaluation of a single
+// node cannot see.
 func (b *builder) gradients(g *graph.Graph) error {
 	if err := refuseInBodies(g); err != nil {
 		return err

@@ -30,10 +30,10 @@ type Options struct {
 	// SkipInfer leaves out type inference: values that nodes compute have the types that the model
 	// declares, if any.
 	SkipInfer bool
-	// External is called with each file of external data that is opened, before anything of it is
-	// used, under its path in the model's folder: what f tells of itself holds of what is read,
-	// wherever the path leads afterwards. An error makes reading fail. It may be nil; f is closed
-	// after the call.
+	// External, if not nil, is called once for each file of external data, after it was opened and
+	// before any of its bytes is used. name is its path in the model's folder. What f.Stat says
+	// describes the very bytes that are read, even if the path leads to another file later. f is
+	// closed after the call. An error of External makes reading fail.
 	External func(name string, f *os.File) error
 }
 
@@ -46,8 +46,8 @@ type Model struct {
 	Path string
 	// IRVersion is the version of the file format that the model declares.
 	IRVersion int
-	// Warnings say what about the model weir may take for something else than its author: an
-	// operator set that is newer than those it knows.
+	// Warnings lists what weir may understand otherwise than the author of the model meant it:
+	// operator sets that are newer than those weir knows.
 	Warnings []string
 
 	file  *mapping
@@ -86,10 +86,11 @@ func OpenFile(f *os.File, o Options) (*Model, error) {
 }
 
 // Unchanged fails with [ErrChanged] when one of the model's files has been written in place since
-// it was opened, as its size and modification time tell. Who has folded, packed or copied constants
-// asks before using what came of it. What goes unnoticed: writing through a shared mapping until
-// the system notes its time, times that were set back, and all that happens afterwards, in
-// constants that are read where they lie.
+// it was opened, as its size and modification time tell. A caller that has folded, packed or copied
+// constants calls it before using the result. It does not notice writes through a shared mapping
+// whose modification time the system has not recorded yet, nor files whose modification time was
+// set back. It says nothing about writes after the call, which still change constants that are read
+// from the mapping.
 func (m *Model) Unchanged() error {
 	var err error
 	if m.file != nil {
@@ -131,8 +132,8 @@ func read(data []byte, files *externalFiles, o Options) (*Model, error) {
 	return m, err
 }
 
-// inferTypes types what nodes compute. Sizes that the file declares may be wrong, so that an error
-// which there is only with them is none.
+// inferTypes types what nodes compute. Sizes that the file declares may be wrong, so an error that
+// disappears when they are ignored does not count.
 func inferTypes(g *graph.Graph) error {
 	err := g.InferTypes()
 	if err == nil {
@@ -171,8 +172,8 @@ func opsetVersion(n *nodeMessage, opsets map[string]int) (int, error) {
 }
 
 // opsetWarnings tells of operator sets that are newer than those that weir knows. Such a model
-// runs: newer sets mostly add operators, types and attributes, and what weir does not have of these
-// is an error.
+// runs: newer sets mostly add operators, types and attributes, and a model that uses one of these
+// which weir does not have fails with an error of its own.
 func opsetWarnings(opsets map[string]int) []string {
 	var out []string
 	for _, domain := range slices.Sorted(maps.Keys(opsets)) {

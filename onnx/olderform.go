@@ -9,15 +9,15 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// older is the form that an operator had before a version of ONNX's operator set, and what brings a
-// node to the form of that version.
+// older describes a change of an operator at one version of ONNX's operator set, and how to rewrite
+// a node from the form before that version to the form since.
 type older struct {
 	before int
 	raise  func(*raiser, *graph.Node) error
 }
 
-// olderForms are the operators of opset 1 to 6 that say the same in other words since (ONNX,
-// Changelog.md, versions 1 to 7 of each).
+// olderForms are the operators of opset 1 to 6 whose meaning a later version kept but expresses in
+// another form (ONNX, Changelog.md, versions 1 to 7 of each).
 var olderForms = map[string]older{
 	"Concat": {4, (*raiser).concatAxis}, "Pad": {2, (*raiser).paddings},
 	"Reshape": {5, (*raiser).reshapeAttr}, "Selu": {6, (*raiser).seluDefaults},
@@ -106,8 +106,8 @@ func (r *raiser) splitInput(n *graph.Node) error {
 	return nil
 }
 
-// constantInts reads an input that an older form computes with and the newer one wants as constant.
-// It may be of any type of number.
+// constantInts returns the integers of input i. The older form may compute them; here they must be
+// a constant, of any numeric type, since the newer form is made from their values.
 func constantInts(n *graph.Node, i int) ([]int64, error) {
 	c := n.In[i].Const()
 	if c == nil || !n.In[i].IsConst() {

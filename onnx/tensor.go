@@ -381,8 +381,8 @@ func linear(indices *tensor.Tensor, shape []int, n int) ([]int64, error) {
 	return out, nil
 }
 
-// inside checks coordinates against the sizes of their dimensions, all against the one when there
-// is one.
+// inside checks each coordinate against the size of its dimension, or all of them against the only
+// size when shape has just one.
 func inside(at []int64, shape []int) error {
 	for j, v := range at {
 		if v < 0 || v >= int64(shape[j%len(shape)]) {

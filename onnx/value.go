@@ -26,9 +26,9 @@ var holds = map[tensor.DType]int64{tensor.Sequence: holdsSequence, tensor.Map: h
 
 // DecodeValue reads the content of a .pb file of ONNX's test data: a SequenceProto, OptionalProto
 // or MapProto when the type of the value is one of these, a TensorProto otherwise. The result may
-// be a view of b, which must not change while it is in use. It fails with [ErrFormat], also when
-// values within each other are of other types than t or than the message says, or with
-// op.ErrUnsupported.
+// be a view of b, which must not change while it is in use. It fails with op.ErrUnsupported, or
+// with [ErrFormat], which also covers a value, at any depth, whose type is not the one that t or
+// the message around it gives.
 func DecodeValue(b []byte, t op.Type) (*tensor.Tensor, error) {
 	if !t.DType.IsContainer() {
 		return DecodeTensor(b)

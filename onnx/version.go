@@ -8,11 +8,11 @@ import (
 	"github.com/weirgpu/weir/op"
 )
 
-// broke lists the versions of ONNX's operator set, from 8 on, at which an operator changed so that
-// an older use means something else or is not allowed: the steps for which ONNX's version converter
-// (onnx/version_converter/convert.h) has an adapter other than CompatibleAdapter, and Hardmax,
-// which changed with Softmax. All other changes added types, attributes with a default or optional
-// operands.
+// broke lists, for each operator, the versions of ONNX's operator set, from 8 on, at which it
+// changed so that an older use means something else or is not allowed any more. These are the steps
+// for which ONNX's version converter (onnx/version_converter/convert.h) has an adapter other than
+// CompatibleAdapter, and Hardmax, which changed with Softmax. All other changes added types,
+// attributes with a default or optional operands.
 var broke = map[string][]int{
 	"BatchNormalization": {9, 14}, "Clip": {11}, "DFT": {20}, "Dropout": {12}, "GridSample": {20},
 	"GroupNormalization": {21},

@@ -102,8 +102,8 @@ func nextField(b []byte) (field, int, error) {
 	return x, n + v, nil
 }
 
-// want refuses a known field of another wire type than the format says: such bytes are damaged, not
-// from a newer ONNX.
+// want refuses a known field that has another wire type than the format prescribes. Such bytes are
+// damaged: a newer ONNX would not change the type of a known field.
 func (x field) want(typ protowire.Type) error {
 	if x.typ != typ {
 		return formatErr("%s: field %d has wire type %d, want %d", x.in, x.num, x.typ, typ)

@@ -21,9 +21,9 @@ type WriteOptions struct {
 	// Types adds the types of all values that nodes compute, for viewers and for runtimes that
 	// infer less.
 	Types bool
-	// MaxInline is the size in bytes up to which the weights go into the model file itself, 0 for
-	// as many as a protobuf message holds. Larger models keep theirs in a file NAME.data next to
-	// it.
+	// MaxInline is the total size in bytes up to which weights are written into the model file
+	// itself; 0 means as many as a protobuf message can hold. When the weights are larger, they are
+	// written to a file NAME.data next to the model file.
 	MaxInline int64
 }
 
@@ -44,11 +44,11 @@ const externalAlign = 4096
 // ErrTooLarge says that a model does not fit one stream; [WriteFile] can write it.
 var ErrTooLarge = errors.New("model is too large for one message")
 
-// Write writes a graph as an ONNX model to a stream. The graph must satisfy graph.Check, but that
-// it may hold operators which weir does not have, as a model read with Options.SkipCheck does. It
-// fails with [ErrTooLarge] at 2 GiB, with [ErrOpset] when nodes need two versions of one operator
-// set, and with op.ErrUnsupported on operators of weir's own for which it has no function of ONNX
-// operators.
+// Write writes a graph as an ONNX model to a stream. The graph must satisfy graph.Check, with one
+// exception: it may hold operators that weir does not have, as a model that was read with
+// Options.SkipCheck may. It fails with [ErrTooLarge] at 2 GiB, with [ErrOpset] when nodes need two
+// versions of one operator set, and with op.ErrUnsupported on operators of weir's own for which it
+// has no function of ONNX operators.
 func Write(w io.Writer, g *graph.Graph, o WriteOptions) error {
 	return fault.Do(func() error {
 		m, err := modelProto(g, o, nil)
@@ -89,8 +89,8 @@ func writeFile(path string, g *graph.Graph, o WriteOptions) error {
 	return replace(path, m.writeTo)
 }
 
-// replace writes a file next to path and renames it to path. What is there and no regular file,
-// such as a device or a pipe, is written to and stays what it is.
+// replace writes a file next to path and renames it to path. When path exists and is not a regular
+// file, such as a device or a pipe, replace writes to it directly instead.
 func replace(path string, write func(io.Writer) error) error {
 	var err error
 	if info, statErr := os.Stat(path); statErr == nil && !info.Mode().IsRegular() {

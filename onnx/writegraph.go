@@ -16,7 +16,7 @@ type writer struct {
 	hoisted map[*tensor.Tensor]string // names in the main graph of the shared constants
 
 	opset int // of ONNX's own operators
-	// of the functions of weir's own operators, by what makes them differ
+	// the overload names of the functions of weir's own operators, keyed by [functionOf]
 	overloads map[string]string
 	functions []*message
 }
@@ -159,10 +159,12 @@ type output struct {
 	node *message
 }
 
-// outputs makes every output of the graph a value that a node of the graph computes and no other
-// output is, as ONNX wants of bodies: constants come from Constant nodes (the set returned, which
-// are no initialisers then), values of outer graphs and second uses pass through an Identity.
-// Inputs of the main graph are left as they are, with their names.
+// outputs makes every output of the graph a distinct value that a node of the graph computes, as
+// ONNX requires of bodies. An output that is a constant of this graph alone is written as a
+// Constant node; the set returned holds these constants, which are then not written as
+// initialisers. An output that is a value of an outer graph, or that is an output already, passes
+// through an Identity node. Outputs that are inputs of the main graph stay as they are and keep
+// their names.
 func (w *writer) outputs(g *graph.Graph, s *names) ([]output, map[*graph.Value]bool) {
 	var outs []output
 	used := map[*graph.Value]bool{}

@@ -54,9 +54,9 @@ func inferCastLike(c *Infer) error {
 	return err
 }
 
-// castType is a type under another element type. Elements that are shape arithmetic survive the
-// conversion to a type that holds sizes, and known ones the conversion to Bool, where conditions
-// are made. Symbols are taken to fit.
+// castType returns the type in with element type d. Elements, which are shape arithmetic, are kept
+// when d is an integer type that holds sizes. When d is Bool, as in conditions, only elements with
+// a known value are kept. Symbols are assumed to fit into d.
 func castType(in Type, d tensor.DType) Type {
 	t := Type{DType: d, Ranked: in.Ranked, Shape: in.Shape}
 	if in.Elems == nil || !elemTypes.Has(d) {

@@ -441,8 +441,9 @@ func wrapped(state []*tensor.Tensor, optional []bool) []*tensor.Tensor {
 	return out
 }
 
-// unwrapInitial makes the results of a loop without iterations those that its body would give: of
-// an optional, where the body gives a plain value, the value that is in it.
+// unwrapInitial gives the results of a loop without iterations the types that its body would give
+// them: where the initial value is an optional and the body gives a plain value, the result is the
+// value in the optional.
 func (l *loop) unwrapInitial(c *Eval, state []*tensor.Tensor) error {
 	types, err := l.body.Infer(loopTypes(c))
 	if err != nil {

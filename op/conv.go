@@ -136,9 +136,9 @@ func (c *Infer) checkBias(channels Dim) error {
 	return nil
 }
 
-// convolution is one checked convolution on concrete shapes. For ConvTranspose, small is the
-// spatial shape of X and large that of Y; for Conv the other way round: the window slides over
-// large and has one place an element of small.
+// convolution is one checked convolution on concrete shapes. The window slides over a plane of
+// spatial shape large and has one place for each element of a plane of spatial shape small. For
+// Conv, large is the shape of X and small that of Y; for ConvTranspose it is the other way round.
 type convolution struct {
 	Window
 	batch, group     int

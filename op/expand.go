@@ -24,12 +24,12 @@ type Step struct {
 	Out  []int
 }
 
-// DefaultExpansionOpset is the version of ONNX's own operators in which [Expand] speaks when none
-// is given.
+// DefaultExpansionOpset is the version of ONNX's own operators in which [Op.Expand] writes an
+// expansion when the caller gives none.
 const DefaultExpansionOpset = 20
 
-// minExpansionOpset is the oldest version that definitions speak: operators that exist only in
-// newer ones have theirs.
+// minExpansionOpset is the oldest version of ONNX's operators that definitions use. Operators that
+// came later are used in the version in which they came.
 const minExpansionOpset = 13
 
 // errLater is the kind of error about a definition that depends on what is not known yet of an
@@ -56,7 +56,7 @@ func (o *Op) Expand(call *Call, in []Type, present []bool, opset int) (e *Expans
 // Var is the number of a value of an expansion.
 type Var int
 
-// Absent is an operand that is not given, and a result that there is none of.
+// Absent stands for an operand that is not given, and for a result that is left out.
 const Absent Var = -1
 
 // Expander writes an expansion, inferring types as it goes. The first error ends it: what is asked
@@ -69,8 +69,8 @@ type Expander struct {
 	e       *Expansion
 	types   []Type // of all values
 	present []bool
-	// lookup is [Lookup]. Rows name rules, rules write steps, and a step needs the table of rows:
-	// by name that would be a cycle of initialisation.
+	// lookup is [Lookup], held in a field because Go refuses a cycle of initialisation: rows refer
+	// to rules, rules write steps, and a step looks its operator up in the table of rows.
 	lookup func(domain, name string, version int) (*Op, error)
 }
 
@@ -375,7 +375,7 @@ func (x *Expander) Ops(domain, typ string, version, outputs int, attrs Attrs, in
 	return out
 }
 
-// Add is the sum of two values; an absent one counts nothing.
+// Add is the sum of two values, of which an [Absent] one counts as zero.
 func (x *Expander) Add(a, b Var) Var {
 	switch {
 	case a == Absent:

@@ -11,8 +11,9 @@ import (
 // fusedAttention is softmax(mask(scale·q·kᵀ) + bias)·v for stacks of matrices (Vaswani et al. 2017,
 // section 3.2), as exporters write it with MatMul, Mul, Where, Add and Softmax. Inputs are Q, K, V
 // and, optional, keep and bias, both of which broadcast to the scores. Operands of rank 2 and 3 are
-// one batch entry, of rank 2 one head. K and V may have fewer heads than Q, of which a group shares
-// one then, and one batch entry for all. Attributes are
+// one batch entry, of rank 2 one head. K and V may have fewer heads than Q: then each group of
+// heads of Q shares one head of K and V. They may also have a single batch entry, which all entries
+// of Q share. Attributes are
 //
 //   - scale: what scores are multiplied by, 1 when absent;
 //   - hidden: the score where keep is false, -Inf when absent;

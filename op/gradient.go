@@ -7,9 +7,9 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// ErrNoGradient is the kind of error about a derivative that weir does not have: of an operator
-// without a rule, by an operand that its rule does not cover, or through a call of which too little
-// is known. It is of kind [ErrUnsupported], too.
+// ErrNoGradient is the kind of error about a derivative that weir cannot compute: the operator has
+// no rule, its rule does not cover the operand, or too little is known of the types of the call. It
+// is of kind [ErrUnsupported], too.
 var ErrNoGradient = fmt.Errorf("%w: no gradient", ErrUnsupported)
 
 // Backward is one call to differentiate in reverse.
@@ -20,7 +20,8 @@ type Backward struct {
 	Out     []Type // of the results, of those too that are not asked for
 	Given   []bool // results whose gradient is there; that of the others is zero
 	Want    []bool // operands whose gradient is asked for
-	// of ONNX, which the steps speak or the oldest newer one that has them; 0: default
+	// version of ONNX's operators in which steps are written, or the oldest newer one that has an
+	// operator; 0 stands for [DefaultExpansionOpset]
 	Opset int
 }
 
@@ -28,14 +29,14 @@ type Backward struct {
 type Differentiability int
 
 const (
-	// NoRule: nobody has written how, and asking is an error.
+	// NoRule: weir has no rule for the operator, and asking for its gradient is an error.
 	NoRule Differentiability = iota
 	// Flat: results do not change under small changes of the operands, wherever they are
 	// differentiable at all (sign, comparison, index, shape), so that derivatives are zero.
 	Flat
 	// ByRule: [Op.Gradient] writes it.
 	ByRule
-	// ByParts: as through the calls that [Op.Parts] writes.
+	// ByParts: by differentiating the calls that [Op.Parts] writes.
 	ByParts
 )
 
@@ -52,9 +53,9 @@ func (o *Op) Differentiability() Differentiability {
 	return NoRule
 }
 
-// Parts returns what a call is in other operators, for those who want derivatives through it; its
-// evaluation may round otherwise. It fails with [ErrNoGradient] when the operator has no parts or
-// too little is known of the operands.
+// Parts returns a call written as calls of other operators, so that it can be differentiated
+// through them. Evaluating the parts may round differently from the operator itself. It fails with
+// [ErrNoGradient] when the operator has no parts or too little is known of the operands.
 func (o *Op) Parts(call *Call, in []Type, present []bool, opset int) (e *Expansion, err error) {
 	define := o.parts
 	if define == nil {
@@ -71,9 +72,10 @@ func (o *Op) Parts(call *Call, in []Type, present []bool, opset int) (e *Expansi
 // Gradient writes the gradients of a call's operands, the product of a row vector with the
 // Jacobian: for operand i, the sum over all results j of the gradient of j times the derivative of
 // j by i. Values are numbered as in an [Expansion]: first the operands, then the results
-// (len(b.Out) of them), then the results' gradients, then constants and steps. A step may read a
-// result that the call does not ask for; it has to be asked for then. Out holds the value of each
-// operand's gradient, of the operand's type and shape, -1 where it is zero or not wanted.
+// (len(b.Out) of them), then the results' gradients, then constants and steps. A step may read an
+// optional result that the call leaves out; the caller must then add that output to the call. Out
+// holds the value of each operand's gradient, of the operand's type and shape, -1 where it is zero
+// or not wanted.
 //
 // It fails with [ErrNoGradient] for an operator without a rule, an operand whose gradient its rule
 // does not give, or when what is known of the types does not suffice.
@@ -118,7 +120,8 @@ func (o *Op) noRule() string {
 		"them), or add its rule: docs/recipes/operator.md"
 }
 
-// known makes an error of what cannot be written yet: nobody will know more later.
+// known turns [errLater], which says that too little is known yet, into an [ErrNoGradient]: for a
+// gradient nothing more becomes known later.
 func known(call *Call, err error) error {
 	if errors.Is(err, errLater) {
 		return call.Errorf(ErrNoGradient,
@@ -131,8 +134,9 @@ func known(call *Call, err error) error {
 // differentiable reports whether gradients may have an element type.
 func differentiable(d tensor.DType) bool { return d.IsFloat() && !d.IsMinifloat() }
 
-// gradient writes the gradients of a call's operands. Rules ask with [gradient.needs] which are
-// wanted and give each with set, or say with zero that it is none.
+// gradient is the context in which a rule writes the gradients of a call's operands. A rule asks
+// with needs which gradients are wanted. It passes each of them to set, or calls zero for one that
+// is zero.
 type gradient struct {
 	*Expander
 	b    *Backward
@@ -153,8 +157,8 @@ func (x *gradient) d(i int) Var {
 	return Var(len(x.b.In) + len(x.b.Out) + i)
 }
 
-// set gives the gradient of operand i. One of another type or shape than the operand's comes of
-// operands that do not fit each other.
+// set gives the gradient of operand i. When its type or shape differs from the operand's, the
+// operands of the call do not fit each other, which is an error.
 func (x *gradient) set(i int, v Var) {
 	if x.Err != nil || !x.needs(i) {
 		return
@@ -182,7 +186,8 @@ func sameSizes(a, b []Dim) bool {
 	return true
 }
 
-// summed gives the gradient of operand i, which was broadcast, from that of what it became.
+// summed gives the gradient of operand i, which the call broadcast, as the sum of v, the gradient
+// of the broadcast operand, over the axes that broadcasting repeated.
 func (x *gradient) summed(i int, v Var) {
 	if x.needs(i) {
 		x.set(i, x.unbroadcast(v, x.Input(i)))

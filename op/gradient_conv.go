@@ -72,8 +72,9 @@ func wideInts(v []int) []int64 {
 	return out
 }
 
-// spread is the gradient of what a window slid over, like, from that of the products at its places,
-// g: each place adds the weights times its gradient to the elements that it covered.
+// spread returns the gradient of like, over which a window slid, from g, the gradient of the
+// products at the window's places: each place adds its gradient times the weights to the elements
+// that it covered.
 func (x *gradient) spread(g, weights, like Var, w Window, group int) Var {
 	large, small := x.Shape(like), x.Shape(g)
 	if x.Err != nil {
@@ -94,9 +95,9 @@ func (x *gradient) spread(g, weights, like Var, w Window, group int) Var {
 	return x.cropped(x.Op("ConvTranspose", attrs, g, weights), like)
 }
 
-// correlated is the gradient of weights by which a window slides over large, from that of the
-// products, small: the convolution of the one with the other, batch and channels exchanged. What
-// the window strides over, the other's is dilated by.
+// correlated returns the gradient of the weights of a window that slides over large, from small,
+// the gradient of the products. It is the convolution of large with small as weights, where batch
+// and channels are exchanged, and so are strides and dilations.
 func (x *gradient) correlated(large, small Var, w Window, group int) Var {
 	rank := x.Rank(large)
 	swap := append([]int64{1, 0}, axesBetween(2, rank)...)
@@ -206,9 +207,9 @@ func gradMaxPool(x *gradient) {
 	}
 }
 
-// gradAveragePool spreads the gradient of each place over the elements under its window. What a
-// place divides by, whatever counts there, is told by the same pooling of ones: how many elements
-// lie under the window over their average.
+// gradAveragePool spreads the gradient of each place over the elements under its window. The
+// divisor of a place, which depends on whether padding counts, is found by the same pooling of a
+// plane of ones: it is the number of elements under the window divided by their pooled average.
 func gradAveragePool(x *gradient) {
 	if !x.needs(0) {
 		return

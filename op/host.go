@@ -8,12 +8,14 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// Host is who runs an evaluation, as the bodies of the operator see it.
+// Host is the runner of an evaluation, such as a job on a device, as far as bodies of operators
+// depend on it.
 type Host struct {
 	// Memory is asked for the bytes of every tensor that a body makes; nil grants everything.
 	Memory device.Quota
-	// Pass is called before every node of a body: it may give the device to another job and wait to
-	// get it back, and fails when the evaluation must end. nil: the context alone can end it.
+	// Pass is called before every node of a body. It may give the device to another job and wait
+	// until it gets the device back. It fails when the evaluation must end. When Pass is nil, only
+	// the context can end the evaluation.
 	Pass func() error
 }
 
@@ -85,7 +87,8 @@ type carried struct {
 	bytes int64
 }
 
-// become asks for what values hold more than those before, or gives back what they hold less.
+// become replaces the carried values: it reserves the bytes that values take beyond those of the
+// values before, or releases the bytes by which they are smaller.
 func (k *carried) become(values []*tensor.Tensor) error {
 	n := k.c.newBytes(values)
 	if n > k.bytes {
@@ -101,17 +104,18 @@ func (k *carried) become(values []*tensor.Tensor) error {
 
 type frameKey struct{}
 
-// WithHost returns a context under which evaluations of bodies, and scanned outputs, ask h for
-// memory and pass the device on, and what gives back the memory that is still held. A body takes
-// the memory of one evaluation with [Frame].
+// WithHost returns a context under which evaluations of bodies reserve memory with h, also for
+// scanned outputs, and call h.Pass. The function end releases the memory that is still reserved;
+// the caller calls it after the evaluation. A body accounts for the memory of one evaluation of its
+// own with [Frame].
 func WithHost(ctx context.Context, h Host) (inner context.Context, end func()) {
 	f := &frame{host: h}
 	return context.WithValue(ctx, frameKey{}, f), f.end
 }
 
-// Frame returns a context for one evaluation of a body, and what gives back all that the evaluation
-// has reserved once it is over: its results belong to the caller then. Without [WithHost] it does
-// nothing.
+// Frame returns a context for one evaluation of a body. The function end, called when the
+// evaluation is over, releases all memory that it has reserved; whoever keeps its results accounts
+// for them from then on. Under a context without [WithHost], Frame does nothing.
 func Frame(ctx context.Context) (inner context.Context, end func()) {
 	f := frameOf(ctx)
 	if f == nil {

@@ -69,16 +69,17 @@ type Op struct {
 	// what Eval gives, for calls that are evaluated many times; several goroutines may run it. It
 	// fails where Eval would fail for any inputs.
 	Evaluator func(call *Call) (func(*Eval) error, error)
-	// Draws tells of a call whether it draws random numbers, so that evaluations of it differ; nil:
-	// none does unless the row is Impure.
+	// Draws reports whether a call draws random numbers, so that its evaluations differ. When it is
+	// nil, no call does, unless the row is Impure.
 	Draws func(call *Call) bool
 	// Flops returns the floating-point operations of one evaluation on concrete types; nil means
 	// one an output element.
 	Flops func(call *Call, in, out []Type) int64
 
 	define func(*Expander) // what the operator is in others; nil when it is no composition
-	// parts is what the operator is in others, for those who want its derivatives and have no rule:
-	// unlike a composition it is evaluated as a whole.
+	// parts, when set, writes the operator as calls of others. It serves only to differentiate an
+	// operator that has no gradient rule: unlike a composition, the operator itself is evaluated as
+	// a whole.
 	parts func(*Expander)
 	grad  func(*gradient) // the rule of [Op.Gradient]; nil when there is none
 	// flat marks operators whose results are integers, conditions or steps of the operands, so that
@@ -184,9 +185,9 @@ func (c *Eval) New(d tensor.DType, shape []int) (*tensor.Tensor, error) {
 	return tensor.New(d, shape...)
 }
 
-// text asks for the bytes of strings that are about to be made, before they are: what a few
-// operators make of one string grows beyond any memory. Strings that are parts of others take no
-// memory of their own.
+// text reserves memory for strings of that many bytes in all. Evaluations call it before they make
+// the strings, since a few operators can make from one string more text than any memory holds.
+// Strings that are parts of other strings take no memory of their own.
 func (c *Eval) text(bytes int) error {
 	if bytes > tensor.MaxHeapBytes {
 		return c.Errorf(ErrInput, "makes %d bytes of text, limit %d", bytes,
@@ -249,8 +250,10 @@ func (o *Op) Check(c *Call) error {
 	return nil
 }
 
-// needs reports whether input i must be given: the first ones, and those of which there may be any
-// number, but that a Loop has optional inputs before them.
+// needs reports whether input i of a call must be given. The inputs that the row requires must be,
+// and so must all inputs of an operator that takes any number of them. Calls with a body are
+// excepted from the latter, since a Loop takes any number of inputs of which the first ones are
+// optional.
 func (o *Op) needs(c *Call, i int) bool {
 	return o.Requires(i) || o.MaxIn < 0 && !slices.ContainsFunc(c.Attrs, func(a Attr) bool {
 		return a.Body != nil
@@ -325,8 +328,9 @@ func checkSizes(call *Call, out []Type) error {
 	return nil
 }
 
-// Run evaluates a call by the reference. in holds nil for absent optional inputs. A panic of the
-// evaluation on input that it failed to check is returned as an error.
+// Run evaluates a call by the reference evaluation of its operator. in holds nil for absent
+// optional inputs. A panic of the evaluation on input that it failed to check is returned as an
+// error.
 func Run(ctx context.Context, o *Op, call *Call, in []*tensor.Tensor) (out []*tensor.Tensor,
 	err error) {
 	c := &Eval{Call: call, Ctx: ctx, In: in, Out: make([]*tensor.Tensor, call.NumOut)}
@@ -362,8 +366,8 @@ func RunIn(o *Op, c *Eval) (err error) {
 	return o.Eval(c)
 }
 
-// recoverInto makes a panic the error of a call. A file that cannot be read is no failure of the
-// call, and is left to who runs it.
+// recoverInto turns a panic into an error about the call. The fault of a mapped file that cannot be
+// read is not the fault of the call: that panic goes on to the caller.
 func recoverInto(call *Call, err *error) {
 	if r := fault.Explain(recover()); r != nil {
 		if file, ok := r.(*fault.FileError); ok {

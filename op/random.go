@@ -9,8 +9,8 @@ import (
 )
 
 // randomOps draw numbers: RandomNormal, RandomUniform and their Like forms, Bernoulli and
-// Multinomial. With the attribute seed they repeat themselves from call to call, and differ from
-// other implementations, since ONNX names no generator.
+// Multinomial. With the attribute seed every call draws the same numbers. They differ from those of
+// other implementations, since ONNX prescribes no generator.
 var randomOps = []Op{
 	{Name: "RandomNormal", Since: []int{1, 22}, Traits: Impure, Infer: inferRandom,
 		Eval: evalRandom(normal)},

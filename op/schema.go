@@ -91,10 +91,10 @@ func (c *Call) schema() (at *schema, all []schema) {
 	return at, all
 }
 
-// checkAttrs refuses attributes that ONNX does not give the operator in this version, or gives
-// another kind, and calls that lack a required one: read as if they were not there, they would
-// change the result. Names that begin with an underscore are the exporter's own, and
-// consumed_inputs of opset 1 to 5 never meant anything to a result.
+// checkAttrs refuses attributes that the operator does not have in this version of ONNX, attributes
+// of another kind than ONNX gives them, and calls that lack a required attribute. To ignore such an
+// attribute could change the result. Names that begin with an underscore are the exporter's own,
+// and consumed_inputs of opset 1 to 5 never meant anything to a result.
 func (c *Call) checkAttrs() error {
 	s, all := c.schema()
 	if s == nil {
@@ -118,7 +118,8 @@ func (c *Call) checkAttrs() error {
 	return nil
 }
 
-// unknownAttr says which attributes there are, and which versions have the one that is not.
+// unknownAttr makes the error about an attribute that the operator does not have in this version.
+// The error lists the attributes that it has, and the versions that have the one in question.
 func (c *Call) unknownAttr(s *schema, all []schema, name string) error {
 	var has, versions []string
 	for n := range s.attrs {

@@ -295,8 +295,9 @@ func evalSplitToSequence(c *Eval) error {
 	return c.putSequence(0, items)
 }
 
-// sequenceParts divides a size: into ones without lengths, into parts of the length, of which the
-// last may be shorter, when it is a scalar, and as a list of lengths says.
+// sequenceParts divides an axis of the given size. Without the input of lengths, every part has
+// length 1. A scalar length is that of every part, of which the last may be shorter. A vector lists
+// the length of each part.
 func (c *Eval) sequenceParts(size int) ([]int, error) {
 	length := 1
 	if c.Has(1) {

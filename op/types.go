@@ -23,15 +23,16 @@ type Type struct {
 	// written.
 	Const *tensor.Tensor
 
-	// Elem is, of a sequence or optional, the type of every value that it holds, and of a map that
-	// of its values; nil when it is not known. What is not the same for all values is Unknown in
-	// it.
+	// Elem is the type of every value that a sequence or optional holds, and the type of the values
+	// of a map; nil when it is not known. Dimensions that are not the same for all values are
+	// Unknown in it.
 	Elem *Type
 	// Key is the type of a map's keys.
 	Key tensor.DType
 }
 
-// MaxElems bounds the length of Type.Elems: shapes are short, and data is no shape.
+// MaxElems bounds the length of Type.Elems: shapes are short, and a longer tensor is data rather
+// than a shape.
 const MaxElems = 64
 
 // elemTypes are the element types that Type.Elems is kept for.
@@ -48,8 +49,8 @@ func MapOf(key tensor.DType, value Type) Type {
 	return Type{DType: tensor.Map, Key: key, Elem: value.held()}
 }
 
-// held is a type as that of values in a container: what is known of them but their contents. nil
-// when nothing is.
+// held returns the type as it stands in a container's Elem, which is without contents; nil when
+// nothing else is known.
 func (t Type) held() *Type {
 	if t = t.withoutContents(); t.IsZero() {
 		return nil
@@ -57,8 +58,8 @@ func (t Type) held() *Type {
 	return &t
 }
 
-// withoutContents is what is known of a type and not of a value: a carried one keeps it while its
-// contents change.
+// withoutContents returns the type without the contents of the value: what stays true of a value
+// that a loop carries while its contents change.
 func (t Type) withoutContents() Type {
 	t.Const, t.Elems = nil, nil
 	return t
@@ -67,8 +68,9 @@ func (t Type) withoutContents() Type {
 // IsZero reports whether nothing is known.
 func (t Type) IsZero() bool { return t.DType == tensor.Undefined && !t.Ranked }
 
-// Item is the type of a value that is taken out of a container: symbols are forgotten, since a
-// container's values may differ where its type names but one size.
+// Item returns the type of a value that is taken out of a container. Symbolic dimensions become
+// Unknown in it, since the values of a container may have different sizes where the container's
+// type has a single symbol.
 func (t Type) Item() Type {
 	if t.Elem == nil {
 		return Type{}
@@ -106,8 +108,8 @@ func KnownDims(shape []int) []Dim {
 	return dims
 }
 
-// ValueType returns the type of a value without its contents: of a container, what is the same for
-// all that it holds.
+// ValueType returns the type of a value without its contents. For a container, Elem states what is
+// the same for all values that it holds.
 func ValueType(t *tensor.Tensor) Type {
 	switch t.DType {
 	case tensor.Sequence, tensor.Optional:
@@ -146,8 +148,9 @@ func TypeOf(t *tensor.Tensor) Type {
 	return ty
 }
 
-// wrapElems makes the elements that are known those that arithmetic on 32 bits gives: expressions
-// are of 64, and their symbols are sizes, which fit into either.
+// wrapElems wraps the known elements of an int32 tensor around as arithmetic on 32 bits does, since
+// expressions are computed on 64 bits. Symbolic elements stay: symbols are sizes, which fit into
+// either.
 func (t *Type) wrapElems() {
 	wraps := func(e Dim) bool {
 		n, known := e.Int()
@@ -264,9 +267,10 @@ func (t Type) Admits(v *tensor.Tensor) error {
 	return nil
 }
 
-// Fit returns the shape in which an input of type t takes a tensor of a shape: that very shape, or
-// that of a scalar when t is one and the tensor has one element, of whatever rank, as ONNX Runtime
-// takes it. It fails with [ErrInput] when another rank or another size is declared.
+// Fit returns the shape in which an input of type t takes a tensor of the given shape. This is the
+// given shape itself, except that a scalar input takes a tensor of one element of any rank as a
+// scalar, as ONNX Runtime does. Fit fails with [ErrInput] when t declares another rank or another
+// size.
 func (t Type) Fit(shape []int) ([]int, error) {
 	if !t.Ranked {
 		return shape, nil
@@ -326,8 +330,8 @@ func (t Type) TypeOnly() Type {
 	return out
 }
 
-// joined is what is certain of a value that has one type or the other; false when their types of
-// element differ. Nothing known of one says nothing against the other.
+// joined returns what is certain of a value that has type a or type b; false when their element
+// types differ. When the element type of one is not known, it does not count as different.
 func joined(a, b Type) (Type, bool) {
 	switch {
 	case a.DType == tensor.Undefined:

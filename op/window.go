@@ -18,10 +18,10 @@ type Window struct {
 	Ceil                     bool   // a pooling's ceil_mode: the number of positions is rounded up
 }
 
-// Window reads the attributes strides, dilations, pads and auto_pad of a call with a kernel of
-// those sizes; the window keeps the slice. An attribute that is not given has ONNX's default. The
-// error is of kind [ErrAttr] for a list of another length than the kernel's, sizes outside
-// [1, 2³¹), pads outside [0, 2³¹), and an unknown auto_pad.
+// Window reads the attributes strides, dilations, pads and auto_pad of a call whose kernel has the
+// given sizes. The window keeps the slice kernel and does not copy it. An attribute that is not
+// given has ONNX's default. The error is of kind [ErrAttr] for a list of another length than the
+// kernel's, sizes outside [1, 2³¹), pads outside [0, 2³¹), and an unknown auto_pad.
 func (c *Call) Window(kernel []int) (w Window, err error) {
 	rank := len(kernel)
 	w = Window{Kernel: kernel, Auto: c.Attrs.String("auto_pad", "NOTSET")}

@@ -17,10 +17,10 @@ import (
 //	y · k, y / k, y + k, y - k, k - y      =  a · y + c
 //	                                            (k constant, [1, C, 1, ...] or one number)
 //
-// for Conv and ConvTranspose with constant float32 weights and bias whose result serves nothing
-// else. The new weights are computed in float64 and rounded once; large ones of a Conv stay where
-// they are, and become weir:Conv's, with a beside them, which kernels multiply by as they pack. A
-// BatchNormalization after anything else stays.
+// for Conv and ConvTranspose with constant float32 weights and bias, where nothing else reads their
+// result. The new weights are computed in float64 and rounded once. Large weights of a Conv are not
+// copied: the node becomes a weir:Conv, which takes a as a further input, and kernels multiply the
+// weights by a when they pack them. A BatchNormalization after any other operator stays.
 
 func startBatchNorm(s *scope) rule {
 	return func(n *graph.Node) *Patch {
@@ -86,8 +86,8 @@ func channelArithmetic(n *graph.Node) (y *graph.Value, f affine, ok bool) {
 // affine is the map y → scale·y + shift, one pair a channel.
 type affine struct{ scale, shift []float64 }
 
-// affineOf is the map of an operator with the constant k, which is its first operand when first is
-// set.
+// affineOf returns the map of a binary operator of the given type between y and the constant k, one
+// number per channel. k is the first operand when first is set, and the second otherwise.
 func affineOf(typ string, k []float64, first bool) (affine, bool) {
 	f := affine{make([]float64, len(k)), make([]float64, len(k))}
 	for i, v := range k {
@@ -196,8 +196,9 @@ func isScaled(m *graph.Node) bool {
 		!m.Attrs.Has("activation") && !m.Attrs.Has("precision")
 }
 
-// scaledLater proposes m in place of n with another bias and its weights, which stay as they are,
-// times one number an output channel, and times those that they are multiplied by already.
+// scaledLater proposes, in place of n, the convolution m with another bias and with its weights
+// multiplied by scale, one number per output channel. The weights themselves stay as they are:
+// scale becomes an input of weir:Conv, multiplied by the scale that m may have already.
 func scaledLater(n, m *graph.Node, bias *graph.Value, scale []float64) *Patch {
 	by := make([]float32, len(scale))
 	for i, v := range scale {
@@ -262,7 +263,8 @@ func scaledKernels(w *tensor.Tensor, by func(i, j int) float64) *tensor.Tensor {
 	return tensor.From(out, w.Shape...)
 }
 
-// holding is the constant v if it holds t, else one like it that does.
+// holding returns v when t is its tensor already, and otherwise a new constant with the name of v
+// that holds t.
 func holding(v *graph.Value, t *tensor.Tensor) *graph.Value {
 	if v.Const() == t {
 		return v

@@ -13,12 +13,13 @@ import (
 //	Conv(x, w, ...)  =  weir:Conv(x, w, ...){precision bf16}
 //	                      (likewise Gemm, MatMul and queries by keys in Attention)
 //
-// It is decided in steps, each in a file of its own: which list an operator is on (amplist.go),
-// what rounding its operands costs against what multiplying at twice the rate saves (ampcost.go),
-// and what becomes of its result on the way to the next product (ampflow.go). The casts that a
-// rewriting by lists puts around a product all vanish, into constants, into the kernels that round
-// operands as they pack them, or because sums are float32 anyway (ampcast.go), so that none is ever
-// a node and no value of the graph changes its type. Amp explains the outcome (ampreport.go).
+// The decision takes three steps, each in a file of its own: which list an operator is on
+// (amplist.go), whether multiplying at twice the rate saves more than rounding the operands costs
+// (ampcost.go), and how the result is used on the way to the next product (ampflow.go). Rewriting
+// by lists elsewhere inserts casts around each product. Here no cast ever becomes a node, and no
+// value of the graph changes its type: a constant is rounded once when it is packed, kernels round
+// other operands as they pack them, and results need no cast because sums are float32 anyway
+// (ampcast.go). Amp explains the outcome (ampreport.go).
 
 // Precision says which products multiply in bfloat16.
 type Precision string

@@ -13,8 +13,8 @@ type AmpCast struct {
 // AmpCastFate is what becomes of a cast.
 type AmpCastFate string
 
-// The fates. There is none for a cast that stays a node: products are the only operators on the
-// list, and their kernels take and give float32.
+// The fates. No fate stands for a cast that stays a node, since none does: only products multiply
+// in bfloat16, and their kernels take and return float32.
 const (
 	// into a constant, which is rounded once when it is packed
 	AmpFolded AmpCastFate = "folded"

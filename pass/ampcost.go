@@ -8,9 +8,10 @@ import (
 	"github.com/weirgpu/weir/graph"
 )
 
-// AmpCost is what multiplying in bfloat16 saves and costs a product, in multiplications of a
-// float32 kernel. Neighbours count: an operand that is constant is rounded once, when the model is
-// loaded, one that another node computes in every iteration.
+// AmpCost is what multiplying in bfloat16 saves and costs a product. The unit is the time of one
+// multiplication in a float32 kernel. The cost depends on where the operands come from: a constant
+// operand is rounded once, when the model is loaded, and an operand that another node computes is
+// rounded in every iteration.
 type AmpCost struct {
 	Saves float64 `json:"saves"` // the time that twice the rate saves
 	Costs float64 `json:"costs"` // the time that rounding the operands takes
@@ -60,8 +61,9 @@ type productSize struct {
 	tiles int
 }
 
-// saved is the time that twice the rate saves, in float32 multiplications. A product of few rows
-// waits for its constant operand to come from memory, of which there is half as much.
+// saved is the time that multiplying at twice the rate saves, in float32 multiplications. A product
+// of few rows counts as one of 8: it waits for its constant operand to arrive from memory, and in
+// bfloat16 that operand is half as large.
 func (p productSize) saved() float64 { return p.batch * max(p.m, 8) * p.k * p.n / 2 }
 
 // rounded is the number of elements that are rounded in every iteration.

@@ -34,9 +34,10 @@ func (s *scope) last(n *graph.Node) bool {
 // ampFlow follows results from product to product through one graph.
 type ampFlow struct {
 	readers map[*graph.Value][]*graph.Node
-	// narrow are the values all of whose digits beyond bfloat16 are lost before anybody uses them:
-	// a bfloat16 product or a node of AmpInfer between such values makes them, and every reader is
-	// one, too, or multiplies them in bfloat16.
+	// narrow holds the values of which no use sees more digits than bfloat16 has. Such a value is
+	// computed by a product in bfloat16, or by a node of list AmpInfer from other narrow values.
+	// Each of its readers multiplies it in bfloat16, or is itself a node of AmpInfer with a narrow
+	// result.
 	narrow map[*graph.Value]bool
 }
 
@@ -64,7 +65,7 @@ func newAmpFlow(g *graph.Graph) *ampFlow {
 	return f
 }
 
-// carries reports whether n hands on, or starts, what is not used beyond bfloat16, given the nodes
+// carries reports whether the results of n are candidates for narrow, given those among the nodes
 // before it.
 func (f *ampFlow) carries(n *graph.Node) bool {
 	if inBF16(n) {
@@ -76,7 +77,8 @@ func (f *ampFlow) carries(n *graph.Node) bool {
 	})
 }
 
-// settle takes values out until each that is left has only readers that use no more of it.
+// settle removes values from narrow until no reader of a remaining value uses more digits of it
+// than bfloat16 has.
 func (f *ampFlow) settle() {
 	for changed := true; changed; {
 		changed = false

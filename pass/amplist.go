@@ -23,8 +23,8 @@ const (
 	AmpDeny AmpList = "deny"
 )
 
-// ampMoves are ONNX's operators that move elements of input 0, with the inputs that are moved
-// beside it: -1 stands for all of them, 0 for no other.
+// ampMoves are ONNX's operators that move the elements of input 0. The number says which other
+// inputs have their elements moved, too: -1 stands for all of them, 0 for none.
 var ampMoves = map[string]int{
 	"Concat": -1, "DepthToSpace": 0, "Dropout": 0, "Expand": 0, "Flatten": 0, "Gather": 0,
 	"GatherElements": 0, "GatherND": 0, "Identity": 0,

@@ -18,12 +18,13 @@ import (
 // where Add, Where and the scale may be missing, Add may come several times, and c may stand
 // anywhere: on p, on q, on the transposed k. The second rule serves k, v and the result likewise.
 //
-// A constant that is added and holds zeros and one number so low that a score is lost in it is such
-// a keep with that h, which is added still: a score that is NaN or infinite is no less so under a
-// mask, and shows. All this for float32, where the transposes exchange heads and positions of
-// operands of rank 4, h and c are constants, and the softmax runs over the last axis. The inner
-// values must serve nothing else, but for k and its transpose. No operand may broadcast the scores.
-// The scores are never stored then, and heads are read and written where the projections have them.
+// A constant mask that is added and holds only zeros and one other number h, so low that adding it
+// swallows any score, also becomes a keep with this h. There h is added to the score and does not
+// replace it, so that a score that is NaN or infinite under the mask stays visible in the result.
+// All values are float32, the transposes exchange heads and positions of operands of rank 4, h and
+// c are constants, and the softmax runs over the last axis. Nothing else may read the inner values,
+// except k and its transpose. No operand may broadcast the scores. The fused operator never stores
+// the scores, and it reads and writes heads in the layout that the projections use.
 
 // rowsFirstPerm exchanges heads and positions; lastOfRowsPerm exchanges the last two axes after
 // that.
@@ -131,8 +132,9 @@ func (s *scope) scores(a *attended, v *graph.Value) bool {
 // hides is how low a constant of a mask must be for a score to be lost in it.
 const hides = -1e37
 
-// hiding makes a constant mask of zeros and one number that hides into what to keep, which kernels
-// know where to skip by; false when it is none.
+// hiding turns a constant mask of zeros and one number that hides into the operand keep, which
+// tells kernels what they may skip. It returns false when mask is not of that form, or when there
+// is a keep already.
 func (a *attended) hiding(mask *graph.Value) bool {
 	if a.keep != nil || !mask.IsConst() {
 		return false
@@ -151,7 +153,8 @@ func (a *attended) hiding(mask *graph.Value) bool {
 	return low != 0
 }
 
-// bias adds up the masks, by nodes to be inserted before n, but for one that only hides.
+// bias returns the sum of the masks, and the nodes that compute it, to be inserted before n. The
+// first mask that only hides is left out of the sum, since it becomes keep.
 func (a *attended) bias(n *graph.Node) (sum *graph.Value, adds []*graph.Node) {
 	for i, m := range a.masks {
 		if b := *a; b.hiding(m) {
@@ -239,7 +242,8 @@ func (s *scope) unscaled(a *attended, v *graph.Value) *graph.Value {
 	return v
 }
 
-// exchanged looks through a transpose of heads and positions: what it reads, and 1 for one.
+// exchanged looks through a transpose of heads and positions: it returns the input of the transpose
+// and 1, or v itself and 0 when v is not computed by one.
 func exchanged(v *graph.Value) (x *graph.Value, one int64) {
 	if n := from(v, "Transpose"); n != nil && slices.Equal(n.Attrs.Ints("perm"), rowsFirstPerm) {
 		return n.In[0], 1

@@ -11,9 +11,10 @@ import (
 //	If(true, captures){then, else}   =  the nodes of then
 //	If(false, captures){then, else}  =  the nodes of else
 //
-// with their captures wired to what they stand for. The names of the branch's values become unique
-// in the graph; what the branch gives takes the names of the If's outputs. What was declared of
-// values inside is forgotten but for fixed sizes, since the symbols of a body are its own.
+// with their captures wired to what they stand for. The values of the branch get names that are
+// unique in the graph, and its outputs take the names of the If's outputs. Of the types declared
+// inside the branch only element types and fixed sizes are kept, since a symbol of a body may stand
+// for another size outside.
 
 // inlineBranch proposes the branch that an If with a constant condition takes, nil when n is none.
 func (s *scope) inlineBranch(n *graph.Node) *Patch {

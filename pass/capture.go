@@ -120,7 +120,7 @@ func dropCaptures(b *graph.Graph, outer []*graph.Value, drop []int) *graph.Graph
 	return b
 }
 
-// keeper returns the index of the capture of v that stays, -1 when none does.
+// keeper returns the index of a capture of v that is not in drop, or -1 when all of them are.
 func keeper(outer []*graph.Value, drop []int, v *graph.Value) int {
 	for i, w := range outer {
 		if w == v && !slices.Contains(drop, i) {

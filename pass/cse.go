@@ -19,8 +19,9 @@ import (
 //	y = f(a, b), z = f(b, a)   =  the same              f commutative
 //	equal constants            =  one constant
 //
-// Constants of up to maxHashed bytes are equal when their contents are; larger ones when they are
-// the same bytes in memory, as reading hundreds of megabytes to find nothing is no use.
+// Constants of up to maxHashed bytes are equal when their contents are; larger ones are equal only
+// when they are the same bytes in memory, since comparing hundreds of megabytes costs much and
+// rarely finds anything.
 
 const maxHashed = 64 << 10
 

@@ -8,14 +8,15 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// Compositions: operators of ONNX Runtime's domain com.microsoft that are several of ONNX's
-// (op.Op.Expand) become those, which other passes and kernels know.
+// Compositions: an operator of ONNX Runtime's domain com.microsoft that can be written as several
+// ONNX operators (op.Op.Expand) is replaced by these, because other passes and kernels know them.
 //
 //	com.microsoft:BiasGelu(x, b)  =  Gelu(Add(x, b))        and so on
 //
-// Graphs for other runtimes keep them, and so do float16 and bfloat16, which a composition rounds
-// only once. MatMulNBits becomes a product with float weights, which count against what folding may
-// add to the model.
+// Graphs for other runtimes keep such an operator. An operator with operands of float16 or bfloat16
+// stays as well: it rounds its result once, whereas each of its parts would round. MatMulNBits
+// becomes a product with float weights; their bytes count against the limit on what folding may add
+// to the model.
 func startExpand(s *scope) rule {
 	return func(n *graph.Node) *Patch {
 		o, err := n.Op()
@@ -50,8 +51,8 @@ func operandTypes(n *graph.Node) (in []op.Type, present []bool) {
 
 func isHalf(t op.Type) bool { return t.DType == tensor.Float16 || t.DType == tensor.BFloat16 }
 
-// affords takes the bytes of an expansion's constants from the room that the model may grow by;
-// false when they do not fit.
+// affords subtracts the bytes of an expansion's constants from the bytes by which the model may
+// still grow (scope.room). It returns false, and subtracts nothing, when they exceed that number.
 func (s *scope) affords(e *op.Expansion) bool {
 	bytes := 0
 	for _, t := range e.Consts {

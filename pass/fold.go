@@ -20,10 +20,11 @@ import (
 //	If(true){then, else}          =  then
 //	                                   (see branch.go)
 //
-// Values are bounded: each by maxFolded bytes or what the inputs hold already, whichever is more,
-// all together by maxGrowth bytes more than the inputs hold, and by maxFoldFlops operations, beyond
-// which the time to load a model would suffer for something that a fast kernel does quicker. A node
-// whose evaluation fails stays: it fails when it runs, if it ever does.
+// Three limits bound folding. The outputs of one node may take maxFolded bytes, or as many as its
+// inputs if that is more. All values together may take maxGrowth bytes more than the inputs of
+// their nodes. The evaluation of one node may take maxFoldFlops operations; beyond that, loading
+// would become slow for work that a fast kernel does quicker. A node whose evaluation fails stays
+// in the graph, and fails when it runs, if it ever does.
 
 const (
 	maxFolded    = 64 << 20
@@ -135,8 +136,8 @@ func heldBytes(ts []*tensor.Tensor) int {
 	return n
 }
 
-// foldInputs returns the constants that n reads, nil when it reads anything else. Of the input of
-// an operator that reads only its shape, a tensor without elements is enough.
+// foldInputs returns the constants that n reads, nil when it reads anything else. For an operator
+// that reads only the shape of its input, it returns a tensor that has the shape and no elements.
 func foldInputs(o *op.Op, n *graph.Node) []*tensor.Tensor {
 	if len(n.Bodies()) > 0 {
 		return nil
@@ -157,8 +158,9 @@ func foldInputs(o *op.Op, n *graph.Node) []*tensor.Tensor {
 	return in
 }
 
-// worthFolding bounds what folding n may cost. A value that is read twice counts once, or Concat(x,
-// x) of Concat(x, x) would double for ever.
+// worthFolding bounds what folding n may cost. An input that is read twice counts once: otherwise
+// Concat(x, x) would always be allowed, and a chain of them would double the value at each step
+// without limit.
 func (s *scope) worthFolding(o *op.Op, n *graph.Node) bool {
 	var in, out int
 	types := make([]op.Type, len(n.In))

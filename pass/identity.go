@@ -76,8 +76,8 @@ func (s *scope) anyUsed(vs []*graph.Value) bool {
 	return false
 }
 
-// sameType holds for operators that cannot do anything else to elements than to keep them when
-// element type and shape stay.
+// sameType is the rule for operators that keep all elements, in order, whenever the result has the
+// element type and the shape of the input. It returns that input, or nil when type or shape differ.
 func sameType(n *graph.Node) *graph.Value {
 	if x := n.In[0]; x.Type.Ranked && x.Type.DType.Valid() && x.Type.Equal(n.Out[0].Type) {
 		return x

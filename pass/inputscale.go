@@ -89,8 +89,8 @@ func padded(n *graph.Node) bool {
 	return !ok || w.Same() || slices.ContainsFunc(w.Begin, pads) || slices.ContainsFunc(w.End, pads)
 }
 
-// eachTap calls f with every weight's index, output channel and input channel; false when weights
-// and channels do not fit.
+// eachTap calls f for every weight, with its index, output channel and input channel. It returns
+// false when the weights do not fit the number of channels.
 func eachTap(n *graph.Node, channels int, f func(i, out, in int)) bool {
 	w := n.In[1].Const()
 	rows, cols := w.Shape[0], w.Shape[1]

@@ -85,8 +85,9 @@ func (s *scope) normalise(n *graph.Node, d *graph.Value, root *graph.Node) *Patc
 		x, scale))
 }
 
-// means checks that mean is that of x, and variance that of d squared, over the same trailing axes,
-// and returns the first of them. d is read by its square and by the division only.
+// means checks that mean is the mean of x, and variance the mean of d squared, over the same
+// trailing axes, and that only the square and the division read d. It returns the first of these
+// axes.
 func (s *scope) means(x, mean, d, variance *graph.Value) (axis int, ok bool) {
 	m, v := from(mean, "ReduceMean"), from(variance, "ReduceMean")
 	if m == nil || v == nil || m.In[0] != x || !s.only(mean) || !s.only(variance) ||

@@ -8,9 +8,9 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// Where convolutions of bytes follow each other, their images lie with the channels in the last
-// axis: those of a pixel are then what products of bytes multiply together, and a convolution
-// stores no sums.
+// Where convolutions of bytes follow each other, this pass moves the channels of their images to
+// the last axis. The channels of a pixel then lie side by side, which is the order in which
+// products of bytes read them, and a convolution stores no sums.
 //
 //	QLinearConv(x)                    =  planar(weir:NhwcQLinearConv(pixels(x)))
 //	                                       (near another one, or of weights around a byte that is
@@ -89,8 +89,9 @@ func nhwcConv(n *graph.Node) bool {
 		group > 1 && group == w.Shape[0] && w.Shape[1] == 1)
 }
 
-// sumsPatches reports whether a convolution of one group in ONNX's layout would need the sums of
-// its patches, of several pixels each, which cost more than turning its image.
+// sumsPatches reports whether a convolution of one group needs, in ONNX's layout, the sums of its
+// patches, and these have more than one pixel: computing the sums then costs more than transposing
+// the image.
 func sumsPatches(n *graph.Node) bool {
 	w, zero := n.In[3].Const(), n.In[5].Const()
 	centre := map[tensor.DType]byte{tensor.Uint8: 0x80}[zero.DType]
@@ -98,7 +99,8 @@ func sumsPatches(n *graph.Node) bool {
 	return w.Shape[2]*w.Shape[3] > 1 && group == 1 && zero.Data[0] != centre
 }
 
-// midway reports whether the zero points of weights are one byte, not the least.
+// midway reports whether all zero points of weights are the same byte, other than the least value
+// of their type.
 func midway(zero *tensor.Tensor) bool {
 	least, ok := map[tensor.DType]byte{tensor.Int8: 0x80, tensor.Uint8: 0}[zero.DType]
 	return ok && zero.Len() > 0 && zero.Data[0] != least &&
@@ -118,8 +120,9 @@ func onePixel(shape []op.Dim) bool {
 // maxNear bounds the operators between a convolution and the next.
 const maxNear = 4
 
-// nearUp reports whether v comes from a convolution that has a kernel for pixels, by operators that
-// any layout suits.
+// nearUp reports whether v is computed from the result of a convolution that has a kernel for
+// channels in the last axis. It follows v at most left steps up the graph, through operators that
+// work in any layout.
 func (s *scope) nearUp(v *graph.Value, left int) bool {
 	n := producer(v)
 	if n == nil || left == 0 {
@@ -139,7 +142,8 @@ func (s *scope) nearUp(v *graph.Value, left int) bool {
 	return false
 }
 
-// nearDown reports whether v goes to such a convolution.
+// nearDown reports whether such a convolution reads v or what is computed from it. It follows v at
+// most left steps down the graph, through operators that work in any layout.
 func (s *scope) nearDown(v *graph.Value, left int) bool {
 	if left == 0 {
 		return false
@@ -162,8 +166,8 @@ func (s *scope) nearDown(v *graph.Value, left int) bool {
 	return false
 }
 
-// throughPool returns the node that quantises the greatest of the numbers that d makes of bytes,
-// nil where there is none.
+// throughPool returns a node that quantises the MaxPool of the numbers that d, a DequantizeLinear,
+// makes of bytes ([scope.pooledBytes]), or nil where there is none.
 func (s *scope) throughPool(d *graph.Node) *graph.Node {
 	for _, pool := range s.readers(d.Out[0]) {
 		if !is(pool, "MaxPool") {
@@ -178,8 +182,8 @@ func (s *scope) throughPool(d *graph.Node) *graph.Node {
 	return nil
 }
 
-// pooledBytes returns the bytes of which q quantises the greatest again, on their grid, and the
-// pooling; nil where it is something else.
+// pooledBytes recognises q = Q(MaxPool(DQ(x))) where q quantises with the scale and zero point of
+// x. It returns the bytes x and the MaxPool, or nil where q is anything else.
 func (s *scope) pooledBytes(q *graph.Node) (x *graph.Value, pool *graph.Node) {
 	if !is(q, "QuantizeLinear") {
 		return nil, nil
@@ -201,7 +205,8 @@ func (s *scope) pooledBytes(q *graph.Node) (x *graph.Value, pool *graph.Node) {
 	return x, pool
 }
 
-// maxOfBytes takes the greatest of bytes where n quantises that of the numbers that they stand for.
+// maxOfBytes proposes a MaxPool of bytes in place of n where n quantises the MaxPool of the numbers
+// that these bytes stand for ([scope.pooledBytes]).
 func (s *scope) maxOfBytes(n *graph.Node) *Patch {
 	x, pool := s.pooledBytes(n)
 	if x = planar(x); x == nil {
@@ -210,8 +215,8 @@ func (s *scope) maxOfBytes(n *graph.Node) *Patch {
 	return s.madePlanar(n, operator(n, op.FusedDomain, "NhwcMaxPool", 1, pool.Attrs, x))
 }
 
-// planar returns the value with its channels in the last axis that v is a transpose of, nil where
-// it is none.
+// planar returns the value with channels in the last axis whose transpose to ONNX's layout is v, or
+// nil where v is no such transpose.
 func planar(v *graph.Value) *graph.Value {
 	t := from(v, "Transpose")
 	if t == nil || !slices.Equal(t.Attrs.Ints("perm"), toPlanar) ||

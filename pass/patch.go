@@ -97,7 +97,7 @@ func (s *scope) typeInserted(p *Patch) error {
 	return nil
 }
 
-// sameValue refuses types that no one value can have both of.
+// sameValue refuses two types that no single value can have both of.
 func sameValue(a, b op.Type) error {
 	clash := a.DType.Valid() && b.DType.Valid() && a.DType != b.DType
 	if a.Ranked && b.Ranked {

@@ -26,9 +26,10 @@ import (
 //	                                    (f elementwise: see qdq_table.go)
 //	Rescale(QLinearConv(x, w, b))  =  weir:QLinearConv(x, w, b, ...)
 //
-// for scales and zero points that are constant, one for x and for the result and one, or one an
-// output channel, for w. The sums of integers are exact, so a result differs from that of floats by
-// a rounding at most. The weights would else be taken from their scale by constant folding.
+// for constant scales and zero points: a single one for x and for the result, and for w either a
+// single one or one per output channel. The sums of integers are exact, so a result differs from
+// that of floats by one rounding at most. Without this pass, constant folding would turn the
+// quantised weights into floats.
 
 func startQDQ(s *scope) rule {
 	return func(n *graph.Node) *Patch {
@@ -117,7 +118,7 @@ func gridOf(n *graph.Node) (g qGrid, ok bool) {
 	return g, err == nil
 }
 
-// perOutput reports whether the weights of m lie on one scale, or on one an output channel.
+// perOutput reports whether the weights w of m have one scale for all, or one per output channel.
 func perOutput(m, w *graph.Node, g qGrid) bool {
 	if g.scale.Const().Len() == 1 {
 		return true
@@ -133,7 +134,8 @@ func perOutput(m, w *graph.Node, g qGrid) bool {
 	return axis == 0
 }
 
-// intBias returns a constant bias in the integers that sums of products are in.
+// intBias returns a constant bias as integers on the scale of the sums of products, which is the
+// product of the scales of a and b.
 func intBias(v *graph.Value, a, b qGrid) (*graph.Value, bool) {
 	n := from(v, "DequantizeLinear")
 	if n == nil {

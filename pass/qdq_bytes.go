@@ -8,7 +8,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// addBytes makes a sum of quantised values of one shape, m, which n quantises, one of integers.
+// addBytes proposes a sum of bytes in place of n, which quantises m, when m adds two quantised
+// values of one shape.
 func addBytes(n, m *graph.Node, out qGrid) *Patch {
 	if !is(m, "Add") || !sameShape(m.In[0], m.Out[0]) || !sameShape(m.In[1], m.Out[0]) {
 		return nil
@@ -36,9 +37,10 @@ func dequantized(v *graph.Value) (x *graph.Value, g qGrid, ok bool) {
 	return d.In[0], g, ok && g.scale.Const().Len() == 1
 }
 
-// elementwise makes what is computed of each element of a quantised value, by m, which n quantises,
-// one step from bytes to bytes. Arithmetic that a convolution before it may take in goes before
-// tables.
+// elementwise proposes one operator from bytes to bytes in place of n, which quantises m, when m
+// computes each element from one element of a quantised value. It prefers a Rescale, which a
+// convolution before it can take in, unless the operator before it is bytewise itself: then it
+// prefers a Table, which can take that operator in.
 func (s *scope) elementwise(n, m *graph.Node, out qGrid) *Patch {
 	p := s.rescaled(n, m, out)
 	if p != nil && !bytewise(producer(p.Insert[0].In[0])) {
@@ -50,8 +52,8 @@ func (s *scope) elementwise(n, m *graph.Node, out qGrid) *Patch {
 	return p
 }
 
-// rescaled makes arithmetic on the channels of a quantised value, m, which n quantises, one step
-// from bytes to bytes.
+// rescaled proposes a Rescale of bytes in place of n, which quantises m, when m is arithmetic on
+// the channels of a quantised value.
 func (s *scope) rescaled(n, m *graph.Node, out qGrid) *Patch {
 	y, f, ok := s.channelwise(m)
 	if !ok {
@@ -87,8 +89,8 @@ func even(x []float32) bool {
 	return !slices.ContainsFunc(x, func(v float32) bool { return v != x[0] })
 }
 
-// channelwise returns the operand of arithmetic with constants, one an index of axis 1, and what it
-// computes.
+// channelwise recognises m as arithmetic with constants, one per index of axis 1. It returns the
+// operand that is not constant and the map that m applies to it.
 func (s *scope) channelwise(m *graph.Node) (y *graph.Value, f affine, ok bool) {
 	if f, ok := s.normalisation(m); ok {
 		return m.In[0], f, true

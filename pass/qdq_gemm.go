@@ -6,9 +6,9 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// gemmOfBytes makes a fully connected layer between quantised values, m, which n quantises, a
-// convolution of bytes by 1 x 1 with one pixel. Its weights are stored an output a row (transB), as
-// exporters write them.
+// gemmOfBytes proposes a 1 x 1 convolution of bytes over one pixel in place of n, which quantises
+// m, when m is a fully connected layer between quantised values. The weights must have one row per
+// output (transB), as exporters write them.
 func (s *scope) gemmOfBytes(n, m *graph.Node, out qGrid) *Patch {
 	if !is(m, "Gemm") || m.Attrs.Int("transA", 0) != 0 || m.Attrs.Int("transB", 0) == 0 ||
 		m.Attrs.Float("alpha", 1) != 1 || m.Attrs.Float("beta", 1) != 1 {

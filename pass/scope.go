@@ -8,8 +8,8 @@ import (
 	"github.com/weirgpu/weir/graph"
 )
 
-// scope is one graph under rewriting, with who reads what kept in step. Rules ask it; the driver
-// changes it.
+// scope is one graph while it is rewritten, together with the readers of each value, which are kept
+// up to date. Rules query it; only the driver changes it.
 type scope struct {
 	ctx       context.Context // of the run, for evaluations
 	g         *graph.Graph
@@ -25,7 +25,8 @@ type scope struct {
 	count  map[*graph.Value]int
 	output map[*graph.Value]bool
 	input  map[*graph.Value]bool
-	// of values that the model has or had, in all its graphs, since symbols are named after values
+	// the names of all values that the model has or had, in all its graphs: a name is never used
+	// again, since symbols are named after values
 	names  map[string]bool
 	gone   map[*graph.Node]bool
 	dirty  map[*graph.Node]bool // inputs whose types have changed since the node's were inferred
@@ -107,7 +108,7 @@ func (s *scope) register(n *graph.Node) {
 	s.read(n)
 }
 
-// adopt gives a constant that a rule has made a name of its own.
+// adopt gives a name that no other value has to a constant that a rule has made.
 func (s *scope) adopt(v *graph.Value) {
 	if _, known := s.count[v]; !known {
 		v.Name = s.fresh(v.Name)

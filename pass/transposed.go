@@ -12,8 +12,9 @@ import (
 //	MatMul(a, Transpose(w))  =  weir:MatMul(a, w){transB}
 //	                              (w a constant matrix of floats, a of rank 2 or more)
 //
-// Kernels pack weights anyway, and as well from their transpose: the weights stay where the model
-// file has them, as an embedding that is an output projection too.
+// Kernels pack weights in any case, and can do so from the transpose just as well. The weights then
+// stay where the model file has them, which saves a second copy of, for example, an embedding that
+// also serves as output projection.
 
 func startTransposed(s *scope) rule {
 	return func(n *graph.Node) *Patch {

@@ -38,7 +38,8 @@ func startView(s *scope) rule {
 	}
 }
 
-// viewTwice proposes a way from x to the output of view n in one step or none.
+// viewTwice proposes to compute the output of view n from x directly, by one Reshape, or to use x
+// itself where the shapes are the same.
 func (s *scope) viewTwice(n *graph.Node, x *graph.Value) *Patch {
 	to := n.Out[0].Type
 	if x.Type.Ranked && x.Type.Equal(to) {

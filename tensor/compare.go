@@ -14,7 +14,8 @@ func Equal(a, b *Tensor) bool {
 		slices.Equal(a.Strings, b.Strings) && slices.EqualFunc(a.Items, b.Items, Equal)
 }
 
-// sameData compares bytes, of the last byte of packed elements only what elements are in.
+// sameData compares the bytes of two tensors. In the last byte of packed elements it compares only
+// the bits that hold elements.
 func sameData(a, b *Tensor) bool {
 	last := len(a.Data) - 1
 	used := usedBits(a)

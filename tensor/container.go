@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// The types of ONNX's values that are no tensors (TypeProto.Sequence, Optional and Map). They are
-// no element types of the format, so their numbers lie beyond all of its own.
+// The types of those ONNX values that are not tensors (TypeProto.Sequence, Optional and Map). The
+// format does not number them among its element types, so their numbers here lie above all element
+// types of the format.
 const (
 	// Sequence holds any number of values of one type, in order: Shape is [n], Items are its n
 	// values.
@@ -81,10 +82,10 @@ func (t *Tensor) Size() int64 {
 // itemBytes is the header of an item and the pointer to it.
 const itemBytes = 128
 
-// Set makes the contents of t those of v, which is copied: into the bytes of t when it has any of
-// its own, else, for strings and containers, to the Go heap. A scalar takes one element of any
-// rank. It fails with [ErrDType] or [ErrShape] when v is of another type than t, or, unless t is a
-// container, of another shape.
+// Set copies the contents of v into t. Elements that lie in Data are copied into the bytes of t;
+// strings and containers are copied to the Go heap. When t is a scalar, v may have any rank as long
+// as it has one element. It fails with [ErrDType] or [ErrShape] when v is of another type than t,
+// or, unless t is a container, of another shape.
 func (t *Tensor) Set(v *Tensor) error {
 	switch {
 	case t.DType != v.DType:
@@ -156,7 +157,8 @@ func (t *Tensor) checkMap() error {
 	return nil
 }
 
-// writeItems describes the items of a container, of a long one the first.
+// writeItems describes the items of a container; of a long container it describes only the first
+// ones.
 func (t *Tensor) writeItems(b *strings.Builder) {
 	b.WriteString("{")
 	n := len(t.Items)

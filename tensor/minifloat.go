@@ -131,7 +131,7 @@ func (d DType) Minifloat(code uint8) float32 { return minifloatValues[d][code] }
 // [E8M0Of]; others panic.
 func MinifloatOf(d DType, v float64, saturate bool) uint8 { return minifloats[d].code(v, saturate) }
 
-// Round says to which power of two a number goes that is none.
+// Round says to which power of two a number is rounded that is not one itself.
 type Round uint8
 
 // The values of Cast's attribute round_mode.
@@ -150,8 +150,8 @@ const (
 // E8M0Of rounds v to a power of two from 2⁻¹²⁷ to 2¹²⁷, the values of Float8E8M0, and returns its
 // bits (ONNX operator Cast, version 24 and 25; OCP Microscaling Formats Specification 1.0, section
 // 5.4.1). Beyond the range, infinity and zero included, it gives the nearest end when saturate is
-// set and NaN otherwise. NaN stays NaN, and so become negative numbers, for which ONNX leaves the
-// result open.
+// set and NaN otherwise. NaN stays NaN. Negative numbers also become NaN; ONNX leaves their result
+// open.
 func E8M0Of(v float64, round Round, saturate bool) uint8 {
 	switch {
 	case v != v || v < 0 || !saturate && (v < 0x1p-127 || math.IsInf(v, 1)):

@@ -41,8 +41,8 @@ func (s Steps) Dense(shape []int) bool {
 // models use.
 const maxWalk = 8
 
-// walk is an index space with its two placements, neighbouring axes joined where both sides allow
-// it.
+// walk is an index space and the steps by which source and destination place it in memory.
+// Neighbouring axes are joined into one where the steps of both sides allow it.
 type walk struct {
 	rank            int
 	shape, to, from [maxWalk]int

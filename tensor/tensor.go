@@ -20,14 +20,15 @@ var (
 
 // Tensor is a dense, contiguous, row-major array.
 //
-// For every type but String, len(Data) is what [ByteCount] says, little-endian; elements of 2 or 4
-// bits are packed from the lowest bits of each byte up, without a gap at the end of a row, and what
-// the last byte has left over means nothing. For String, Data is nil and Strings holds one string
-// an element. A scalar has an empty Shape and one element.
+// For every type but String, Data holds the elements in little-endian order, and len(Data) is what
+// [ByteCount] says. Elements of 2 or 4 bits are packed from the lowest bits of each byte up,
+// without a gap at the end of a row; bits of the last byte that hold no element are meaningless.
+// For String, Data is nil and Strings holds one string an element. A scalar has an empty Shape and
+// one element.
 //
-// A value of a container type ([Sequence], [Optional], [Map]) has neither: its Items are values
-// themselves. A value is one struct whatever its type because everything that passes values on,
-// from files to plans, need not know which it is.
+// A value of a container type ([Sequence], [Optional], [Map]) has neither Data nor Strings: it
+// holds other values in Items. Tensors and containers share one struct because the code that passes
+// values on, from files to plans, need not know which of them a value is.
 type Tensor struct {
 	DType   DType
 	Shape   []int
