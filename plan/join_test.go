@@ -175,7 +175,7 @@ func TestJoiningNeverTakesMoreMemory(t *testing.T) {
 	for i := range 20 {
 		body += fmt.Sprintf("%%h%d = Neg@17 (%%h%d)\n", i+1, i)
 	}
-	body += `%m = MaxPool@12 (%h20) {kernel_shape=[8]}
+	body += `%m = ReduceMax@13 (%h20) {axes=[2]}
 		%y = Concat@17 (%a, %x, %x, %x, %x, %x, %x, %x) {axis=1}
 		output %y
 		output %m`

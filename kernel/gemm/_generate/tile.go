@@ -81,7 +81,7 @@ func tiles(s *asm.File, v vector) {
 	for nv := 1; nv <= 2; nv++ {
 		for r := 1; r <= v.mr; r++ {
 			t := tileGen{File: s, vector: v, rows: r, nv: nv, split: 1}
-			for t.split < 4 && v.splits(t.split*r*nv) {
+			for t.split < 4 && 2*t.split*r*nv <= min(8, v.Regs-4) {
 				t.split *= 2
 			}
 			t.strips = v.Name == avx512.Name && nv == 1 && t.split == 1
@@ -100,20 +100,6 @@ func (v vector) unless() string {
 		return " && !t.inStrips()"
 	}
 	return ""
-}
-
-// inFlight is how many fused multiply-adds a core has under way: two begin in each of the four
-// cycles that one takes.
-const inFlight = 8
-
-// splits reports whether so many accumulators are split in two. Those of AVX2 are where they are
-// fewer than what hides the latency of a multiply-add, as far as registers go; tiles of AVX-512
-// whose accumulators would be more than that are computed in strips.
-func (v vector) splits(accumulators int) bool {
-	if v.Name == avx2.Name {
-		return accumulators < inFlight && 2*accumulators <= v.Regs-4
-	}
-	return 2*accumulators <= min(inFlight, v.Regs-4)
 }
 
 // acc is the accumulator of row i, register column j, partial sum u.
