@@ -220,8 +220,9 @@ func (p *Plan) copyConsts(arena bool, copyIn func(off int64, src []byte) error) 
 // sameConstants reports whether the constants behind the packed weights of two plans are the same
 // bytes in the same places.
 func sameConstants(p, q *Plan) bool {
-	packed := func(k constant) bool { return !k.arena }
-	a, b := filter(p.consts, packed), filter(q.consts, packed)
+	inArena := func(k constant) bool { return k.arena }
+	a := slices.DeleteFunc(slices.Clone(p.consts), inArena)
+	b := slices.DeleteFunc(slices.Clone(q.consts), inArena)
 	return slices.EqualFunc(a, b, func(x, y constant) bool {
 		c, d := p.Slots[x.slot].Value.Const(), q.Slots[y.slot].Value.Const()
 		if x.at != y.at || c == d {
@@ -234,13 +235,4 @@ func sameConstants(p, q *Plan) bool {
 		})
 		return err == nil && same
 	})
-}
-
-func filter(ks []constant, keep func(constant) bool) (kept []constant) {
-	for _, k := range ks {
-		if keep(k) {
-			kept = append(kept, k)
-		}
-	}
-	return kept
 }

