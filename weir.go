@@ -66,32 +66,30 @@ type config struct {
 	err      error // what an option refuses
 }
 
-// Precision is the arithmetic of matrix products and convolutions.
-type Precision string
+// Precision names the arithmetic of matrix products and convolutions; the empty name stands for
+// [FP32].
+type Precision = pass.Precision
 
 // The precisions of WithPrecision.
 const (
-	FP32 Precision = "fp32" // single precision; the default
+	FP32 = pass.FP32 // single precision; the default
 	// BF16 rounds the operands of products to bfloat16 where that makes them faster; sums stay in
 	// single precision. Results agree with those of FP32 to two or three digits.
-	BF16 Precision = "bf16"
+	BF16 = pass.BF16
 	// Auto is BF16 without the last products before an output.
-	Auto Precision = "auto"
+	Auto = pass.Auto
 )
 
 // WithPrecision sets the arithmetic of products. On a processor that does not multiply bfloat16 in
-// hardware it is FP32. A name that is none of the constants makes opening fail with [ErrOption].
+// hardware it is FP32. A name that is neither empty nor one of the constants makes opening fail
+// with [ErrOption].
 func WithPrecision(p Precision) Option {
 	return func(c *config) {
-		switch {
-		case p != FP32 && p != BF16 && p != Auto:
-			c.err = fmt.Errorf("%w: precision %q: want %s, %s or %s", ErrOption, p, FP32, BF16,
-				Auto)
-		case p == BF16:
-			c.passes.Precision = pass.BF16
-		case p == Auto:
-			c.passes.Precision = pass.AutoBF16
+		if err := p.Validate(); err != nil {
+			c.err = fmt.Errorf("%w: %w", ErrOption, err)
+			return
 		}
+		c.passes.Precision = p
 	}
 }
 

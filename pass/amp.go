@@ -21,23 +21,13 @@ import (
 // other operands as they pack them, and results need no cast because sums are float32 anyway
 // (ampcast.go). Amp explains the outcome (ampreport.go).
 
-// Precision says which products multiply in bfloat16.
-type Precision string
-
-// The values of Options.Precision.
-const (
-	FP32     Precision = ""     // none
-	BF16     Precision = "bf16" // all that it makes faster
-	AutoBF16 Precision = "auto" // those of BF16 that another product follows
-)
-
 func startAmp(s *scope) rule {
 	return func(n *graph.Node) *Patch {
-		if s.precision == FP32 || !s.features.BF16 || s.portable || n.Attrs.Has("precision") {
+		if !s.precision.Mixed() || !s.features.BF16 || s.portable || n.Attrs.Has("precision") {
 			return nil
 		}
 		if chosen, _ := amp(n, s.precision, &s.features.Costs); !chosen ||
-			s.precision == AutoBF16 && s.last(n) {
+			s.precision == Auto && s.last(n) {
 			return nil
 		}
 		attrs := append(append(op.Attrs{}, n.Attrs...), op.StringAttr("precision", "bf16"))
@@ -47,7 +37,7 @@ func startAmp(s *scope) rule {
 
 // amp decides about one node by its list and by its own cost.
 func amp(n *graph.Node, p Precision, on *compute.Costs) (chosen bool, why string) {
-	if p == FP32 {
+	if !p.Mixed() {
 		return false, "precision fp32"
 	}
 	if list, why := ampList(n); list != AmpAllow {

@@ -65,7 +65,7 @@ func TestAmpChoosesByCostAndPlace(t *testing.T) {
 		{pass.FP32, map[string]bool{"wide": false, "narrow": false, "depth": false, "head": false}},
 		{pass.BF16, map[string]bool{"wide": true, "narrow": false, "depth": false, "head": true,
 			"many": true, "few": false}},
-		{pass.AutoBF16, map[string]bool{"wide": true, "narrow": false, "depth": false,
+		{pass.Auto, map[string]bool{"wide": true, "narrow": false, "depth": false,
 			"head": false}},
 	} {
 		g := ampGraph(t)

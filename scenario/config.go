@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/pass"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/policy"
 	"github.com/weirgpu/weir/tensor"
@@ -40,7 +41,7 @@ type Job struct {
 	// Model is an ONNX file, relative to the scenario's folder.
 	Model string
 	// Precision is the arithmetic of the model's products; fp32 where it is empty.
-	Precision Precision
+	Precision pass.Precision
 	// Arrival says when requests come; closed with one client where it is zero.
 	Arrival Arrival
 	// Shapes fixes input shapes by name, such as "1x3x224x224". Symbolic dimensions that it leaves
@@ -155,7 +156,7 @@ func (j *Job) faults(duration time.Duration) []error {
 	if j.Model == "" && j.Graph == nil {
 		fault("no model: give an ONNX file")
 	}
-	if err := j.Precision.fault(); err != nil {
+	if err := j.Precision.Validate(); err != nil {
 		fault("%v", err)
 	}
 	if p := j.Arrival.Poisson; p < 0 || math.IsNaN(p) || p > 1e6 {

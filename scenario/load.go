@@ -18,6 +18,7 @@ import (
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/pass"
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/plan/cache"
 	"github.com/weirgpu/weir/share"
@@ -79,11 +80,12 @@ func (p *prepared) load(ctx context.Context, plans *cache.Cache, t compute.Targe
 	if p.shapes, err = InputShapes(g, p.spec.Shapes, p.given); err != nil {
 		return err
 	}
-	passes, err := p.spec.Precision.Passes(t)
+	precision, err := p.spec.Precision.On(t)
 	if err != nil {
 		return err
 	}
-	o := plan.Options{Target: t, Shapes: p.shapes, Threads: threads, Passes: passes}
+	o := plan.Options{Target: t, Shapes: p.shapes, Threads: threads,
+		Passes: pass.Options{Precision: precision}}
 	if p.model == nil {
 		p.plan, err = plan.Compile(ctx, g, o)
 		return err

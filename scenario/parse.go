@@ -15,6 +15,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/weirgpu/weir/pass"
 	"github.com/weirgpu/weir/share"
 )
 
@@ -92,7 +93,7 @@ type fileJob struct {
 	Memory     text[share.Bytes, *share.Bytes]
 	Iterations text[whole, *whole]
 	Model      string
-	Precision  text[Precision, *Precision]
+	Precision  text[pass.Precision, *pass.Precision]
 	Arrival    fileArrival
 	Shapes     map[string]text[Shape, *Shape]
 	Inputs     map[string]string

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirgpu/weir/pass"
 	"github.com/weirgpu/weir/share"
 )
 
@@ -45,7 +46,7 @@ func TestParseComplete(t *testing.T) {
 			{Job: share.Job{Name: "detector", Iterations: 100,
 				Share: share.Share{Class: share.Latency, Compute: 0.5, Limit: 0.75,
 					Memory: 512 << 20}},
-				Model: "det.onnx", Precision: Auto, Arrival: Arrival{Poisson: 10},
+				Model: "det.onnx", Precision: pass.Auto, Arrival: Arrival{Poisson: 10},
 				Shapes: map[string]Shape{"image": {1, 3, 64, 64}, "scale": {}},
 				Inputs: map[string]string{"mask": "in/mask.npy"}},
 			{Job: share.Job{Name: "batch", Share: share.Share{Class: share.Opportunistic}},

@@ -18,6 +18,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/weirgpu/weir/onnx"
+	"github.com/weirgpu/weir/pass"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/tensor"
 	"github.com/weirgpu/weir/tensor/npy"
@@ -240,7 +241,7 @@ type childJob struct {
 	Iterations int64
 	Memory     string
 	Model      string
-	Precision  Precision
+	Precision  pass.Precision
 	Arrival    Arrival
 	Inputs     map[string]string
 	Shapes     map[string]string

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weirgpu/weir/pass"
 	"github.com/weirgpu/weir/share"
 )
 
@@ -74,12 +75,12 @@ const (
 
 // JobResult is what one job got in a phase.
 type JobResult struct {
-	Name      string      `json:"name"`
-	Class     share.Class `json:"class"`
-	Compute   float64     `json:"compute"`
-	Limit     float64     `json:"limit"`
-	Precision Precision   `json:"precision"` // of the products: bf16 if any is
-	Arrival   string      `json:"arrival"`
+	Name      string         `json:"name"`
+	Class     share.Class    `json:"class"`
+	Compute   float64        `json:"compute"`
+	Limit     float64        `json:"limit"`
+	Precision pass.Precision `json:"precision"` // of the products: bf16 if any is
+	Arrival   string         `json:"arrival"`
 	// the Poisson rate, given or found from a load
 	ArrivalPerS     float64 `json:"arrival_per_s,omitempty"`
 	MemoryCapBytes  int64   `json:"memory_cap_bytes"`

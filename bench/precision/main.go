@@ -165,7 +165,7 @@ func measure(name string, pairs int) (l line, err error) {
 		return l, err
 	}
 	defer full.close()
-	half, err := load(g, pass.AutoBF16)
+	half, err := load(g, pass.Auto)
 	if err != nil {
 		return l, err
 	}

@@ -60,11 +60,11 @@ func (f *deviceFlags) open() (*machine.Machine, error) {
 
 // passes returns the optimiser's options for the precision asked for.
 func (f *deviceFlags) passes(on *machine.Machine) (pass.Options, error) {
-	o, err := scenario.Precision(f.precision).Passes(on.Target)
+	p, err := pass.Precision(f.precision).On(on.Target)
 	if err != nil {
-		return o, fmt.Errorf("--%w", err)
+		return pass.Options{}, fmt.Errorf("--%w", err)
 	}
-	return o, nil
+	return pass.Options{Precision: p}, nil
 }
 
 // modelFlags choose the inputs of a model and the memory that it may hold.

@@ -134,7 +134,7 @@ func inspect(c *cobra.Command, g *graph.Graph, dev *deviceFlags, model *modelFla
 	res.PeakBytes, res.ArenaBytes, res.PackedBytes = p.PeakBytes(1), p.ArenaBytes, p.PackedBytes
 	res.HostBytes = p.HostBytes
 	res.Steps, res.Flops = len(p.Steps), p.Flops
-	if passes.Precision != pass.FP32 {
+	if passes.Precision.Mixed() {
 		res.Amp = pass.Amp(p.Graph, passes.Precision, on.Target.Features())
 	}
 	return res, nil

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weirgpu/weir/internal/clock"
 	"github.com/weirgpu/weir/internal/trace"
+	"github.com/weirgpu/weir/pass"
 	"github.com/weirgpu/weir/scenario"
 	"github.com/weirgpu/weir/scenario/view"
 )
@@ -148,7 +149,7 @@ func (f *scenarioFlags) setPrecisions(s *scenario.Scenario) error {
 		if !one {
 			name = job
 		}
-		var p scenario.Precision
+		var p pass.Precision
 		if err := p.UnmarshalText([]byte(name)); err != nil || p == "" {
 			return fmt.Errorf("--precision %s: want fp32, bf16 or auto, or JOB=PRECISION", text)
 		}
