@@ -204,9 +204,6 @@ func scaledLater(n, m *graph.Node, bias *graph.Value, scale []float64) *Patch {
 	for i, v := range scale {
 		by[i] = float32(v)
 	}
-	if m.In[1].Const().Rank() < 3 || m.In[1].Const().Shape[0] != len(by) {
-		return nil
-	}
 	if isScaled(m) {
 		for i, v := range tensor.As[float32](m.In[4].Const()) {
 			by[i] *= v

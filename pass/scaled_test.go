@@ -1,6 +1,7 @@
 package pass_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
@@ -59,5 +60,48 @@ func TestLargeWeightsStay(t *testing.T) {
 			t.Errorf("%+v: residual and activation left\n%v", tt, g)
 		}
 		equivalent(t, before, g, false)
+	}
+}
+
+// TestScaleThatDoesNotFitStays holds that a normalisation of other channels than the convolution
+// before it has, which no rule for types notices while the rank is not known, is left as it is,
+// also where the weights have a scale already: the error of a run then names the model's operator.
+func TestScaleThatDoesNotFitStays(t *testing.T) {
+	const c = 256
+	for _, tt := range []struct {
+		name     string
+		channels []int // of each normalisation
+		left     int   // nodes
+	}{
+		{"fits", []int{c, c}, 1},
+		{"does not fit", []int{c / 2}, 2},
+		{"the second does not fit", []int{c, c / 2}, 2},
+	} {
+		rng := rand.New(rand.NewPCG(1, 6))
+		constant := func(name string, shape ...int) *graph.Value {
+			return graph.NewConst(name, fill(t, rng, tensor.Float32, shape))
+		}
+		x := &graph.Value{Name: "x", Type: op.Unranked(tensor.Float32)}
+		nodes := []*graph.Node{graph.NewNode("conv", "Conv", 11, nil,
+			[]*graph.Value{x, constant("w", c, c, 1, 1)}, "y0")}
+		for i, n := range tt.channels {
+			var in []*graph.Value
+			for _, name := range []string{"g", "b", "m", "v"} {
+				in = append(in, constant(fmt.Sprint(name, i), n))
+			}
+			for i, f := range tensor.As[float32](in[3].Const()) {
+				tensor.As[float32](in[3].Const())[i] = f*f + 0.1
+			}
+			nodes = append(nodes, graph.NewNode("", "BatchNormalization", 15, nil,
+				append([]*graph.Value{nodes[i].Out[0]}, in...), fmt.Sprint("y", i+1)))
+		}
+		g := &graph.Graph{Name: "g", Inputs: []*graph.Value{x}, Nodes: nodes,
+			Outputs: []*graph.Value{nodes[len(nodes)-1].Out[0]}, Opsets: map[string]int{"": 17}}
+		if err := g.InferTypes(); err != nil {
+			t.Fatal(err)
+		}
+		if optimise(t, g, pass.Options{Check: true}); len(g.Nodes) != tt.left {
+			t.Errorf("%s: became\n%v", tt.name, g)
+		}
 	}
 }

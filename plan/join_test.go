@@ -189,3 +189,41 @@ func TestJoiningNeverTakesMoreMemory(t *testing.T) {
 	}
 	equal(t, newPool(t), g, unoptimised, fill(rand.New(rand.NewPCG(1, 2)), g))
 }
+
+// TestShortWaitsAreJoined holds that where a value waits so long for its whole that it had better
+// be copied, what waits at most 12 steps is joined, and no more is.
+func TestShortWaitsAreJoined(t *testing.T) {
+	for wait, copied := range map[int]bool{2: false, 12: false, 13: true} {
+		body := `input %x: float32[1,32,8]
+			input %w: float32[1,256,8]
+			%a = Exp@17 (%x)
+			%h0 = Neg@17 (%w)
+			`
+		for i := range 20 {
+			body += fmt.Sprintf("%%h%d = Neg@17 (%%h%d)\n", i+1, i)
+		}
+		body += `%m = ReduceMax@13 (%h20) {axes=[2]}
+			%y = Concat@17 (%a, %x, %x, %x, %x, %x, %x, %x) {axis=1}
+			output %y
+			output %m
+			%p0 = Exp@17 (%x)
+			`
+		for i := range wait - 1 {
+			body += fmt.Sprintf("%%p%d = Neg@17 (%%p%d)\n", i+1, i)
+		}
+		body += fmt.Sprintf("%%z = Concat@17 (%%p0, %%p%d) {axis=1}\noutput %%z", wait-1)
+		g := parse(t, body)
+		if err := g.InferTypes(); err != nil {
+			t.Fatal(err)
+		}
+		p := compileAs(t, g, unoptimised)
+		joined := map[string]bool{}
+		for i := range p.Steps {
+			joined[p.Steps[i].Node.Out[0].Name] = true
+		}
+		if !joined["y"] || joined["z"] != copied {
+			t.Errorf("%d steps: copied %v, want %v; what waits long: %v", wait, joined["z"], copied,
+				joined["y"])
+		}
+	}
+}

@@ -179,3 +179,36 @@ func TestBindRemoteRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestRemoteHostBytes holds that the host has a place for each value that passes through it, and
+// none for what only the device's steps read and write.
+func TestRemoteHostBytes(t *testing.T) {
+	const line = 4 * 64 // bytes of a value
+	for name, tc := range map[string]struct {
+		body   string
+		values int64
+	}{
+		"all on the device": {`%a = Exp@17 (%x)
+			%b = Neg@17 (%a)
+			%y = Exp@17 (%b)
+			output %y`, 2},
+		"a step on the host between": {`%a = Exp@17 (%x)
+			%b = Neg@17 (%a)
+			%s = Cast@17 (%b) {to=8}
+			%c = Cast@17 (%s) {to=1}
+			%d = Neg@17 (%c)
+			%y = Exp@17 (%d)
+			output %y`, 4},
+	} {
+		g := parse(t, "input %x: float32[64]\n"+tc.body)
+		if err := g.InferTypes(); err != nil {
+			t.Fatal(err)
+		}
+		o := unoptimised
+		o.Target = distant
+		p := compileAs(t, g, o)
+		if p.HostBytes != tc.values*line {
+			t.Errorf("%s: %d bytes on the host, want %d values", name, p.HostBytes, tc.values)
+		}
+	}
+}

@@ -20,8 +20,8 @@ func (c *compiler) scan(n *graph.Node) control {
 	if n.Version < 9 || !ok || k.states < 0 || k.walked < 1 || len(n.Out) < k.states {
 		return nil
 	}
-	formals, ok := k.formals(ins)
-	if !ok || body.NumFormals() != len(formals) || body.NumOutputs() != len(n.Out) {
+	formals := k.formals(ins)
+	if formals == nil || body.NumFormals() != len(formals) || body.NumOutputs() != len(n.Out) {
 		return nil
 	}
 	p, err := c.body(n, body, formals)
@@ -40,16 +40,17 @@ func (c *compiler) scan(n *graph.Node) control {
 	return k
 }
 
-// formals returns what the body takes: states as they are and slices of the inputs that are walked.
-func (k *scanKernel) formals(ins []*graph.Value) (types []op.Type, ok bool) {
+// formals returns what the body takes: states as they are and slices of the inputs that are walked;
+// nil where the shape of one is not known.
+func (k *scanKernel) formals(ins []*graph.Value) (types []op.Type) {
 	attrs := k.node.Attrs
 	for i, v := range ins {
 		if v == nil {
-			return nil, false
+			return nil
 		}
 		t, ok := concrete(v.Type)
 		if !ok {
-			return nil, false
+			return nil
 		}
 		if i >= k.states {
 			shape, _ := t.Ints()
@@ -61,7 +62,7 @@ func (k *scanKernel) formals(ins []*graph.Value) (types []op.Type, ok bool) {
 		}
 		types = append(types, t)
 	}
-	return types, true
+	return types
 }
 
 // setBody takes the plan of the body; false when it has outputs whose shape or memory is not known.
