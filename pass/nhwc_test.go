@@ -130,3 +130,31 @@ func TestNHWCAlone(t *testing.T) {
 		t.Errorf("weights around 3: became\n%v", around)
 	}
 }
+
+// TestNHWCTakesFewChannelsAsTheyAre holds that an image of up to four channels is not turned for
+// its first convolution.
+func TestNHWCTakesFewChannelsAsTheyAre(t *testing.T) {
+	for channels, want := range map[int]bool{1: true, 3: true, 4: true, 5: false} {
+		b := &qdqNet{t: t, r: rand.New(rand.NewPCG(1, 6)),
+			g: &graph.Graph{Name: "nhwc", Opsets: map[string]int{"": 13}}}
+		x := &graph.Value{Name: "x", Type: op.Concrete(tensor.Uint8, 1, channels, 9, 10)}
+		b.g.Inputs = []*graph.Value{x}
+		scale, zero := b.grid(tensor.Uint8)
+		a := b.conv(tensor.Uint8, b.add("DequantizeLinear", nil, x, scale, zero), 1, 8, channels, 3,
+			3)
+		y := b.conv(tensor.Uint8, a, 1, 8, 8, 3, 3)
+		b.g.Outputs = []*graph.Value{y.Producer.In[0]}
+		if err := b.g.InferTypes(); err != nil {
+			t.Fatal(err)
+		}
+		optimise(t, b.g, pass.Options{Check: true})
+		for _, n := range b.g.Nodes {
+			if n.Type == "NhwcQLinearConv" {
+				if got := n.Attrs.Bool("planar", false); got != want || (n.In[0] == x) != want {
+					t.Errorf("%d channels: as they are: %v\n%v", channels, got, b.g)
+				}
+				break
+			}
+		}
+	}
+}

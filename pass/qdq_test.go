@@ -2,6 +2,7 @@ package pass_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -134,6 +135,31 @@ func TestQDQLeavesBounds(t *testing.T) {
 	}
 	if r := optimise(t, b.g, only("qdq")); r.Changes() > 0 {
 		t.Errorf("became\n%v", b.g)
+	}
+}
+
+// TestQDQLeavesLargeBias holds that a bias of 2^30 steps or more keeps a convolution as it is: half
+// of what an int32 holds is left for the products.
+func TestQDQLeavesLargeBias(t *testing.T) {
+	const steps = 1 << 30
+	for bias, joined := range map[float32]bool{steps - 64: true, 64 - steps: true, steps: false,
+		-steps: false, 4 * steps: false, float32(math.NaN()): false} {
+		b := &qdqNet{t: t, r: rand.New(rand.NewPCG(1, 5)),
+			g: &graph.Graph{Name: "qdq", Opsets: map[string]int{"": 13}}}
+		x := &graph.Value{Name: "x", Type: op.Concrete(tensor.Uint8, 1, 2, 3, 3)}
+		b.g.Inputs = []*graph.Value{x}
+		one, zero := b.constant(tensor.Scalar[float32](1)), b.constant(tensor.Scalar[uint8](0))
+		w := b.add("DequantizeLinear", nil, b.constant(b.bytes(tensor.Int8, 1, 2, 1, 1)), one)
+		y := b.add("Conv", nil, b.add("DequantizeLinear", nil, x, one, zero), w,
+			b.constant(tensor.From([]float32{bias}, 1)))
+		b.g.Outputs = []*graph.Value{b.add("QuantizeLinear", nil, y, one, zero)}
+		if err := b.g.InferTypes(); err != nil {
+			t.Fatal(err)
+		}
+		optimise(t, b.g, only("qdq"))
+		if text := short(b.g); strings.Contains(text, "QLinearConv") != joined {
+			t.Errorf("bias of %g steps: became\n%v", bias, b.g)
+		}
 	}
 }
 

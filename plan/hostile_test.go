@@ -60,3 +60,17 @@ func TestAbsurdSizesCostNothing(t *testing.T) {
 		})
 	}
 }
+
+// TestViewsCountOnce holds that other names of the same bytes are no more memory, near the most
+// bytes that can be counted.
+func TestViewsCountOnce(t *testing.T) {
+	p := compileAs(t, parse(t, `input %x: float32[576460752303423488]
+		const %s: int64[2] = {2, -1}
+		const %r: int64[2] = {4, -1}
+		%a: float32[2,288230376151711744] = Reshape@17 (%x, %s)
+		%b: float32[4,144115188075855872] = Reshape@17 (%a, %r)
+		output %b`), unoptimised)
+	if p.ArenaBytes != 4<<59 {
+		t.Errorf("arena of %d bytes", p.ArenaBytes)
+	}
+}

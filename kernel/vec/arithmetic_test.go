@@ -7,8 +7,6 @@ import (
 
 func arithmeticCases() []elementwise {
 	nan := float32(math.NaN())
-	// Rounding to float64 first can change the last place of a fused operation.
-	fused := tolerance{ulps: 1}
 	return []elementwise{
 		binary("Add", Add, addRef, exact),
 		binary("Sub", Sub, subRef, exact),
@@ -25,17 +23,64 @@ func arithmeticCases() []elementwise {
 		unary("MaxScalar", withScalar(MaxScalar, 0.5), withScalar(maxScalarRef, 0.5), exact),
 		unary("MinScalar", withScalar(MinScalar, 0.5), withScalar(minScalarRef, 0.5), exact),
 		unary("MaxScalar NaN", withScalar(MaxScalar, nan), withScalar(maxScalarRef, nan), exact),
-		unary("Affine", withScalars(Affine, 1.5, -0.25), withScalars(affineRef, 1.5, -0.25), fused),
+		unary("Affine", withScalars(Affine, 1.5, -0.25), withScalars(affineRef, 1.5, -0.25), exact),
 		binary("Axpy",
 			func(dst, x, y []float32) { Axpy(dst, 0.7, x, y) },
-			func(dst, x, y []float32) { axpyRef(dst, x, y, 0.7) }, fused),
-		{name: "FMA", inputs: 3, tol: fused,
+			func(dst, x, y []float32) { axpyRef(dst, x, y, 0.7) }, exact),
+		{name: "FMA", inputs: 3, tol: exact,
 			fast: func(dst []float32, in [3][]float32) { FMA(dst, in[0], in[1], in[2]) },
 			ref:  func(dst []float32, in [3][]float32) { fmaRef(dst, in[0], in[1], in[2]) }},
 	}
 }
 
 func TestArithmetic(t *testing.T) { testElementwise(t, arithmeticCases()) }
+
+// TestFusedSumsRoundOnce holds that a product and a sum are rounded once on every path. Here their
+// exact value is a little above or below the middle of two float32, by less than float64 shows
+// beside the sum: rounded to float64 first, it is the middle, which goes to the even neighbour.
+func TestFusedSumsRoundOnce(t *testing.T) {
+	const (
+		a    = 1 + 0x1p-11
+		half = 0x1p-24 // of the step behind 1
+		x    = half * (1 - 0x1p-11 + 0x1p-22)
+	)
+	if p := a * x; p <= half || p > half+0x1p-53 { // exact, as constants are
+		t.Fatalf("the product is not just above the middle")
+	}
+	above, even := math.Nextafter32(1, 2), math.Nextafter32(math.Nextafter32(1, 2), 2)
+	for _, tc := range []struct{ a, x, y, want float32 }{
+		{a, x, 1, above},                        // the middle and something: up
+		{-a, x, above, 1},                       // the middle less something: down
+		{a, x, even, math.Nextafter32(even, 3)}, // between an even number and an odd one
+		{-a, -x, 1, above},
+		{a, -x, -1, -above},
+		{1, half, 1, 1}, // the middle itself: to even
+		{1, half, above, even},
+	} {
+		atEachLevel(t, func(t *testing.T) {
+			const n = 37
+			fill := func(v float32) []float32 {
+				s := make([]float32, n)
+				Fill(s, v)
+				return s
+			}
+			for name, sum := range map[string]func(dst []float32){
+				"Axpy":   func(dst []float32) { Axpy(dst, tc.a, fill(tc.x), fill(tc.y)) },
+				"FMA":    func(dst []float32) { FMA(dst, fill(tc.a), fill(tc.x), fill(tc.y)) },
+				"Affine": func(dst []float32) { Affine(dst, fill(tc.x), tc.a, tc.y) },
+			} {
+				dst := make([]float32, n)
+				sum(dst)
+				for i, v := range dst {
+					if v != tc.want {
+						t.Fatalf("%s: %g·%g + %g at %d is %g, want %g", name, tc.a, tc.x, tc.y, i,
+							v, tc.want)
+					}
+				}
+			}
+		})
+	}
+}
 
 func TestFill(t *testing.T) {
 	for _, n := range []int{0, 1, 33, 64, 65, 1000, 5000} {

@@ -159,3 +159,78 @@ func TestHiddenNaN(t *testing.T) {
 		t.Errorf("verdict %d", got)
 	}
 }
+
+// TestPixelsTheyTake: one pixel of one channel has a kernel, and no pixel has none.
+func TestPixelsTheyTake(t *testing.T) {
+	if !conv.HasNHWC() {
+		t.Skip("this machine's instructions have no such kernel")
+	}
+	scale := op.TypeOf(tensor.From([]float32{0.5}, 1))
+	zero := op.TypeOf(tensor.From([]uint8{3}, 1))
+	for batch, want := range map[int]bool{0: false, 1: true, 2: true} {
+		in := make([]op.Type, 12)
+		copy(in, []op.Type{op.Concrete(tensor.Uint8, batch, 1, 1, 1), scale, zero,
+			op.TypeOf(tensor.From([]int8{7}, 1, 1, 1, 1)), scale,
+			op.TypeOf(tensor.From([]int8{0}, 1)), scale, zero})
+		r := call("NhwcQLinearConv", 1, nil, in,
+			[]op.Type{op.Concrete(tensor.Uint8, batch, 1, 1, 1)})
+		r.Call.Domain = op.FusedDomain
+		if k, err := prepare(r); (k != nil) != want || err != nil {
+			t.Errorf("a batch of %d: kernel %v, error %v, want one: %v", batch, k != nil, err, want)
+		}
+	}
+}
+
+// TestPadsOfAnAxis compares every pad of short axes with the reference, in every mode. There is a
+// kernel unless pads take all elements away, or add more than there are to reflect or to repeat.
+func TestPadsOfAnAxis(t *testing.T) {
+	pools, r := testPools(t)[:1], newSource(1, 6)
+	most := map[string]func(kept int) int{
+		"constant": func(int) int { return 4 }, "edge": func(int) int { return 4 },
+		"reflect": func(kept int) int { return kept - 1 },
+		"wrap":    func(kept int) int { return kept },
+	}
+	for mode, most := range most {
+		for i := range 4 * 9 * 9 {
+			n, before, after := 1+i%4, i/4%9-4, i/36-4
+			kept := n + min(0, before) + min(0, after)
+			if kept < 0 { // which is an error
+				continue
+			}
+			s := r.call(opKey{"", "Pad"}, op.Attrs{op.StringAttr("mode", mode)}, r.floats(2, n),
+				i64(0, int64(before), 1, int64(after))).fix(1)
+			s.call.Version, s.exact = 19, true
+			want := refused
+			if kept > 0 && max(before, after) <= most(kept) {
+				want = served
+			}
+			if got := s.check(t, pools); got != want {
+				t.Errorf("%s: %d, %d elements, %d: verdict %d, want %d", mode, before, n, after,
+					got, want)
+			}
+		}
+	}
+}
+
+// TestTransposesInChunks compares transposes of several matrices, each of several chunks, with the
+// reference, for elements of one byte and of four.
+func TestTransposesInChunks(t *testing.T) {
+	pools, r := testPools(t), newSource(1, 8)
+	perm := op.Attrs{op.IntsAttr("perm", 1, 0, 3, 2)}
+	for _, d := range []tensor.DType{tensor.Uint8, tensor.Float32} {
+		s := r.call(opKey{"", "Transpose"}, perm, r.bits(d, 2, 3, 530, 67))
+		s.exact = true
+		_, req, ok := s.request()
+		k, err := prepare(req)
+		if err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		m, ok := k.(*matrixTranspose)
+		if !ok || m.matrices != 6 || m.rows <= m.per || m.rows%m.per == 0 {
+			t.Errorf("%v: %T %+v, want six matrices in uneven chunks", d, k, m)
+		}
+		if s.check(t, pools) != served {
+			t.Errorf("%v: no kernel", d)
+		}
+	}
+}
