@@ -110,7 +110,7 @@ func TestMeasuredChoices(t *testing.T) {
 		}
 		for i := range compiled.Plan.Steps {
 			if k, ok := compiled.Plan.Steps[i].Kernel.(compute.Choosing); ok {
-				ways := k.Ways()
+				ways := k.Algorithms()
 				choices[k.Problem()] = ways[len(ways)-1]
 			}
 		}

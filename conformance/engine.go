@@ -104,13 +104,13 @@ func once(ctx context.Context, s *engine.Session, in []*tensor.Tensor) ([]*tenso
 func restore(ctx context.Context, p *plan.Plan, o plan.Options) (*plan.Plan, error) {
 	absorbed := p.Absorbed()
 	var text strings.Builder
-	err := graph.PrintApart(&text, p.Graph, func(t *tensor.Tensor) (int64, bool) {
+	err := graph.PrintExternal(&text, p.Graph, func(t *tensor.Tensor) (int64, bool) {
 		return 0, absorbed[t] && !t.DType.IsInteger() || absorbed[t] && t.DType.Size() == 1
 	})
 	if err != nil {
 		return nil, err
 	}
-	g, err := graph.ParseApart(
+	g, err := graph.ParseExternal(
 		text.String(),
 		func(d tensor.DType, shape []int, _ int64) (*tensor.Tensor, error) {
 			return &tensor.Tensor{DType: d, Shape: slices.Clone(shape)}, nil

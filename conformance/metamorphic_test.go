@@ -234,7 +234,7 @@ func (w way) choose(p *plan.Plan) compute.Choices {
 	r, c := rand.New(rand.NewPCG(w.choices, 0)), compute.Choices{}
 	for i := range p.Steps {
 		if k, ok := p.Steps[i].Kernel.(compute.Choosing); ok {
-			c[k.Problem()] = k.Ways()[r.IntN(len(k.Ways()))]
+			c[k.Problem()] = k.Algorithms()[r.IntN(len(k.Algorithms()))]
 		}
 	}
 	return c

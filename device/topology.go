@@ -43,15 +43,15 @@ func TopologyOf(devices []Info) Topology {
 		}
 		row := make([]string, len(t.Devices))
 		for i, to := range t.Devices {
-			row[i] = d.way(to)
+			row[i] = d.path(to)
 		}
 		t.Matrix = append(t.Matrix, row)
 	}
 	return t
 }
 
-// way spells the path to another device as a cell of the matrix.
-func (d *Info) way(to string) string {
+// path spells the path to another device as a cell of the matrix.
+func (d *Info) path(to string) string {
 	if to == d.ID {
 		return string(PathSelf)
 	}

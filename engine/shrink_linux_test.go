@@ -36,7 +36,7 @@ func largeModel(t *testing.T, external bool) (path, weights string) {
   output %z
 }
 `
-	g, err := graph.ParseApart(text,
+	g, err := graph.ParseExternal(text,
 		func(d tensor.DType, shape []int, at int64) (*tensor.Tensor, error) {
 			x, err := tensor.New(d, shape...)
 			if err != nil {

@@ -118,23 +118,25 @@ func discrete(d tensor.DType) bool {
 	return d.IsInteger() || d == tensor.Bool || d == tensor.String
 }
 
-// reverse is one differentiation.
+// reverse is one differentiation. Which values are varied and which are useful is activity
+// analysis (Hascoët and Pascual, "The Tapenade automatic differentiation tool", ACM TOMS 2013):
+// only those that are both have a gradient.
 type reverse struct {
-	opset int
-	g     *graph.Graph
-	names map[string]bool
-	made  []*graph.Node
-	extra []*graph.Value                // results that nodes of g are to be asked for
-	of    map[*graph.Value]*graph.Value // gradients, as far as they are summed
-	moves map[*graph.Value]bool         // values that depend on what is differentiated by
-	ends  map[*graph.Value]bool         // values beyond which nothing is followed
-	reach map[*graph.Value]bool         // values that the objective depends on
+	opset  int
+	g      *graph.Graph
+	names  map[string]bool
+	made   []*graph.Node
+	extra  []*graph.Value                // results that nodes of g are to be asked for
+	of     map[*graph.Value]*graph.Value // gradients, as far as they are summed
+	varied map[*graph.Value]bool         // values that depend on what is differentiated by
+	ends   map[*graph.Value]bool         // values beyond which nothing is followed
+	useful map[*graph.Value]bool         // values that the objective depends on
 }
 
 func newReverse(g *graph.Graph, o Objective) *reverse {
 	r := &reverse{opset: g.Opsets[""], g: g, names: map[string]bool{},
-		of: map[*graph.Value]*graph.Value{}, moves: map[*graph.Value]bool{},
-		ends: map[*graph.Value]bool{}, reach: map[*graph.Value]bool{}}
+		of: map[*graph.Value]*graph.Value{}, varied: map[*graph.Value]bool{},
+		ends: map[*graph.Value]bool{}, useful: map[*graph.Value]bool{}}
 	g.Walk(func(g *graph.Graph) {
 		for _, v := range g.Inputs {
 			r.names[v.Name] = true
@@ -154,7 +156,7 @@ func newReverse(g *graph.Graph, o Objective) *reverse {
 		}
 	}
 	for _, v := range o.By {
-		r.moves[v], r.ends[v] = true, true
+		r.varied[v], r.ends[v] = true, true
 	}
 	for _, v := range o.Held {
 		r.ends[v] = true
@@ -171,7 +173,7 @@ func (r *reverse) run(o Objective) error {
 		if o.Seeds != nil {
 			seed = o.Seeds[i]
 		}
-		if !r.moves[y] {
+		if !r.varied[y] {
 			continue
 		}
 		if seed == nil {
@@ -194,7 +196,7 @@ func (r *reverse) run(o Objective) error {
 // change them. All results of an operator without a rule are marked, since they might change.
 func (r *reverse) follow(nodes []*graph.Node) {
 	for _, n := range nodes {
-		if !slices.ContainsFunc(n.In, func(v *graph.Value) bool { return r.moves[v] }) {
+		if !slices.ContainsFunc(n.In, func(v *graph.Value) bool { return r.varied[v] }) {
 			continue
 		}
 		how := op.NoRule
@@ -204,7 +206,7 @@ func (r *reverse) follow(nodes []*graph.Node) {
 		for _, v := range n.Out {
 			if v != nil && !r.ends[v] && how != op.Flat &&
 				(how == op.NoRule || !discrete(v.Type.DType)) {
-				r.moves[v] = true
+				r.varied[v] = true
 			}
 		}
 	}
@@ -213,14 +215,14 @@ func (r *reverse) follow(nodes []*graph.Node) {
 // trace marks what values depend on.
 func (r *reverse) trace(nodes []*graph.Node, ys []*graph.Value) {
 	for _, y := range ys {
-		r.reach[y] = true
+		r.useful[y] = true
 	}
 	for _, n := range slices.Backward(nodes) {
 		if slices.ContainsFunc(n.Out,
-			func(v *graph.Value) bool { return r.reach[v] && !r.ends[v] }) {
+			func(v *graph.Value) bool { return r.useful[v] && !r.ends[v] }) {
 			for _, v := range n.In {
 				if v != nil {
-					r.reach[v] = true
+					r.useful[v] = true
 				}
 			}
 		}
@@ -233,7 +235,7 @@ func (r *reverse) back(nodes []*graph.Node) error {
 	var on []*graph.Node
 	for _, n := range nodes {
 		if slices.ContainsFunc(n.Out, func(v *graph.Value) bool {
-			return v != nil && r.moves[v] && r.reach[v] && !r.ends[v]
+			return v != nil && r.varied[v] && r.useful[v] && !r.ends[v]
 		}) {
 			on = append(on, n)
 		}
@@ -286,7 +288,7 @@ func (r *reverse) rule(n *graph.Node, o *op.Op) error {
 		values = append(values, r.of[v])
 	}
 	for i, v := range n.In {
-		b.Want[i] = r.moves[v]
+		b.Want[i] = r.varied[v]
 	}
 	e, err := o.Gradient(b)
 	if err != nil {
@@ -449,7 +451,7 @@ func number(d tensor.DType, f float64) (*tensor.Tensor, error) {
 
 // add adds a part to the gradient of a value.
 func (r *reverse) add(v, part *graph.Value) error {
-	if v == nil || !r.moves[v] {
+	if v == nil || !r.varied[v] {
 		return nil
 	}
 	if was := r.of[v]; was != nil {

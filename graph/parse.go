@@ -14,11 +14,11 @@ const maxNesting = 64
 // before its use; the operators are [Graph.Check]'s business. Errors are of kind [ErrInvalid] and
 // begin with line:column. Parse does not panic and allocates in proportion to the text, whatever it
 // is given.
-func Parse(text string) (*Graph, error) { return ParseApart(text, nil) }
+func Parse(text string) (*Graph, error) { return ParseExternal(text, nil) }
 
-// ParseApart is Parse for the text of [PrintApart]: fetch returns a tensor of the given type whose
-// contents are kept at a place. Its errors come back with line:column.
-func ParseApart(text string,
+// ParseExternal is Parse for the text of [PrintExternal]: fetch returns a tensor of the given type
+// whose contents are kept at a place. Its errors come back with line:column.
+func ParseExternal(text string,
 	fetch func(d tensor.DType, shape []int, at int64) (*tensor.Tensor, error)) (*Graph, error) {
 	p := &parser{lex: lexer{src: text, line: 1, col: 1}, fetch: fetch}
 	if err := p.step(); err != nil {

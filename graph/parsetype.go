@@ -19,8 +19,8 @@ func (p *parser) contents(at token, typ op.Type) (*tensor.Tensor, error) {
 	if p.tok.isWord("base64") {
 		return p.base64(typ.DType, shape, size)
 	}
-	if p.tok.isWord(apartWord) {
-		return p.apart(at, typ.DType, shape)
+	if p.tok.isWord(externalWord) {
+		return p.external(at, typ.DType, shape)
 	}
 	if p.tok.isWord("...") {
 		return nil, syntaxError(p.tok,
@@ -41,8 +41,8 @@ func (p *parser) contents(at token, typ op.Type) (*tensor.Tensor, error) {
 	return literalTensor(at, typ.DType, shape, elems)
 }
 
-// apart reads the place of contents that are not in the text.
-func (p *parser) apart(at token, d tensor.DType, shape []int) (*tensor.Tensor, error) {
+// external reads the place of contents that are not in the text.
+func (p *parser) external(at token, d tensor.DType, shape []int) (*tensor.Tensor, error) {
 	if err := p.step(); err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func (p *parser) apart(at token, d tensor.DType, shape []int) (*tensor.Tensor, e
 		return nil, err
 	}
 	if p.fetch == nil {
-		return nil, syntaxError(at, "the contents are kept apart from this text")
+		return nil, syntaxError(at, "the contents are kept outside this text")
 	}
 	t, err := p.fetch(d, shape, int64(place))
 	if err != nil {

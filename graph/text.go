@@ -35,10 +35,11 @@ import (
 // them again.
 func Print(w io.Writer, g *Graph) error { return print(w, g, &printer{}) }
 
-// PrintApart is Print for graphs whose large tensors are kept elsewhere. It calls place for each
+// PrintExternal is Print for graphs whose large tensors are kept elsewhere. It calls place for each
 // constant tensor that has bytes; when place returns true, the text holds the word "at" and the
-// returned number in place of the contents, and [ParseApart] gets the contents by that number.
-func PrintApart(w io.Writer, g *Graph, place func(t *tensor.Tensor) (at int64, apart bool)) error {
+// returned number in place of the contents, and [ParseExternal] gets the contents by that number.
+func PrintExternal(w io.Writer, g *Graph,
+	place func(t *tensor.Tensor) (at int64, external bool)) error {
 	return print(w, g, &printer{place: place})
 }
 

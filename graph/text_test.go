@@ -334,7 +334,7 @@ func TestApart(t *testing.T) {
 		Outputs: []*graph.Value{m.Out[0], graph.NewConst("one", tensor.From([]float32{1}, 1))},
 	}
 	var b strings.Builder
-	err := graph.PrintApart(&b, g,
+	err := graph.PrintExternal(&b, g,
 		func(c *tensor.Tensor) (int64, bool) { return 4096, len(c.Data) > 64 })
 	if err != nil {
 		t.Fatal(err)
@@ -343,7 +343,7 @@ func TestApart(t *testing.T) {
 		t.Errorf("the text is\n%s", b.String())
 	}
 	asked := 0
-	back, err := graph.ParseApart(
+	back, err := graph.ParseExternal(
 		b.String(),
 		func(d tensor.DType, shape []int, at int64) (*tensor.Tensor, error) {
 			if asked++; d != tensor.Float32 || !slices.Equal(shape, []int{8, 8}) || at != 4096 {
@@ -361,7 +361,7 @@ func TestApart(t *testing.T) {
 	if _, err := graph.Parse(b.String()); !errors.Is(err, graph.ErrInvalid) {
 		t.Errorf("read without its tensors: error %v", err)
 	}
-	if _, err := graph.ParseApart(
+	if _, err := graph.ParseExternal(
 		b.String(),
 		func(tensor.DType, []int, int64) (*tensor.Tensor, error) {
 			return nil, io.ErrUnexpectedEOF

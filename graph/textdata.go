@@ -14,8 +14,8 @@ import (
 // one.
 const maxLiteral = 16
 
-// apartWord stands before the place of contents that are not in the text.
-const apartWord = "at"
+// externalWord stands before the place of contents that are not in the text.
+const externalWord = "at"
 
 // elements writes the elements between braces.
 func (p *printer) elements(t *tensor.Tensor) {
@@ -37,8 +37,8 @@ func (p *printer) tensor(t *tensor.Tensor, sep string) {
 	}
 	p.text("%s%s", typeText(op.Concrete(t.DType, t.Shape...)), sep)
 	if p.place != nil && len(t.Data) > 0 {
-		if at, apart := p.place(t); apart {
-			p.text("%s %d", apartWord, at)
+		if at, external := p.place(t); external {
+			p.text("%s %d", externalWord, at)
 			return
 		}
 	}

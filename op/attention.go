@@ -460,50 +460,50 @@ func evalRotary(c *Eval) error {
 	if err != nil || len(x) == 0 {
 		return err
 	}
-	turned, err := c.rotaryDim(h.size)
+	rotated, err := c.rotaryDim(h.size)
 	if err != nil {
 		return err
 	}
-	angles, err := c.rotaryAngles(h, turned/2)
+	angles, err := c.rotaryAngles(h, rotated/2)
 	if err != nil {
 		return err
 	}
 	SetFloats(out, x)
-	turnPairs(out, x, h, turned, c.Attrs.Bool("interleaved", false), angles)
+	rotatePairs(out, x, h, rotated, c.Attrs.Bool("interleaved", false), angles)
 	return nil
 }
 
-// rotaryDim is how many elements of each head turn: attribute rotary_embedding_dim, or all.
+// rotaryDim is how many elements of each head are rotated: attribute rotary_embedding_dim, or all.
 func (c *Call) rotaryDim(size int) (int, error) {
-	turned := int(c.Attrs.Int("rotary_embedding_dim", 0))
-	if turned == 0 {
-		turned = size
+	rotated := int(c.Attrs.Int("rotary_embedding_dim", 0))
+	if rotated == 0 {
+		rotated = size
 	}
-	if turned < 0 || turned > size || turned%2 != 0 {
+	if rotated < 0 || rotated > size || rotated%2 != 0 {
 		return 0, c.Errorf(ErrAttr, "rotary_embedding_dim %d is no even part of the head size %d",
-			turned, size)
+			rotated, size)
 	}
-	return turned, nil
+	return rotated, nil
 }
 
-// Rotate turns the pairs of the first turned elements of each head of x, batch × length ×
+// Rotate rotates the pairs of the first rotated elements of each head of x, batch × length ×
 // heads·size in float64, in place: element 2k with 2k+1 when they are interleaved, else k with k +
-// turned/2. A pair (a, b) becomes (a·cos - b·sin, a·sin + b·cos); place counts the positions of all
-// batch entries.
-func Rotate(x *tensor.Tensor, n, turned int, interleaved bool,
+// rotated/2. A pair (a, b) becomes (a·cos - b·sin, a·sin + b·cos); place counts the positions of
+// all batch entries.
+func Rotate(x *tensor.Tensor, n, rotated int, interleaved bool,
 	angles func(place, k int) (cos, sin float64)) {
 	h := heads[int]{x.Shape[0], n, x.Shape[1], x.Shape[2] / n}
-	turnPairs(x, slices.Clone(tensor.As[float64](x)), h, turned, interleaved, angles)
+	rotatePairs(x, slices.Clone(tensor.As[float64](x)), h, rotated, interleaved, angles)
 }
 
-// turnPairs turns the pairs of the first turned elements of each head.
-func turnPairs(out *tensor.Tensor, x []float64, h heads[int], turned int, interleaved bool,
+// rotatePairs rotates the pairs of the first rotated elements of each head.
+func rotatePairs(out *tensor.Tensor, x []float64, h heads[int], rotated int, interleaved bool,
 	angles func(place, k int) (cos, sin float64)) {
 	for p := range h.batch * h.length * h.heads {
 		b, t, head := p/h.heads/h.length, p/h.heads%h.length, p%h.heads
 		at := headAt(h, out.Rank(), b, head, t)
-		for k := range turned / 2 {
-			i, j := at+k, at+turned/2+k
+		for k := range rotated / 2 {
+			i, j := at+k, at+rotated/2+k
 			if interleaved {
 				i, j = at+2*k, at+2*k+1
 			}

@@ -58,7 +58,7 @@ func inferNHWCConv(c *Infer) error {
 func evalNHWCConv(c *Eval) error {
 	in := slices.Clone(c.In)
 	if !c.Attrs.Bool("planar", false) {
-		x, err := c.turned(in[QLinearA], len(in[QLinearA].Shape)-1, 1)
+		x, err := c.moveAxis(in[QLinearA], len(in[QLinearA].Shape)-1, 1)
 		if err != nil {
 			return err
 		}
@@ -77,7 +77,7 @@ func evalNHWCConv(c *Eval) error {
 		}
 		y = then.Out[0]
 	}
-	return c.putTurned(y)
+	return c.putNHWC(y)
 }
 
 func inferNHWCPool(c *Infer) error {
@@ -94,7 +94,7 @@ func evalNHWCPool(c *Eval) error {
 	if _, err := c.SameDType(byteTypes, c.In[0].DType); err != nil {
 		return err
 	}
-	x, err := c.turned(c.In[0], len(c.In[0].Shape)-1, 1)
+	x, err := c.moveAxis(c.In[0], len(c.In[0].Shape)-1, 1)
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func evalNHWCPool(c *Eval) error {
 	if err := evalMaxPool(e); err != nil {
 		return err
 	}
-	return c.putTurned(e.Out[0])
+	return c.putNHWC(e.Out[0])
 }
 
 // maxPool is the call of the ONNX operator.
@@ -111,9 +111,9 @@ func (c *Call) maxPool() *Call {
 	return &Call{Type: "MaxPool", Version: 12, Attrs: c.Attrs, NumIn: 1, NumOut: 1}
 }
 
-// putTurned makes output 0 of a tensor with its channels in axis 1.
-func (c *Eval) putTurned(y *tensor.Tensor) error {
-	y, err := c.turned(y, 1, y.Rank()-1)
+// putNHWC makes output 0 of a tensor with its channels in axis 1.
+func (c *Eval) putNHWC(y *tensor.Tensor) error {
+	y, err := c.moveAxis(y, 1, y.Rank()-1)
 	if err != nil {
 		return err
 	}
@@ -124,8 +124,8 @@ func (c *Eval) putTurned(y *tensor.Tensor) error {
 	return err
 }
 
-// turned is t with axis from moved to be axis to.
-func (c *Eval) turned(t *tensor.Tensor, from, to int) (*tensor.Tensor, error) {
+// moveAxis returns t with axis from moved to be axis to.
+func (c *Eval) moveAxis(t *tensor.Tensor, from, to int) (*tensor.Tensor, error) {
 	if t.Rank() < 3 {
 		return nil, c.Errorf(ErrInput, "an image has shape %v, must have at least 3 axes", t.Shape)
 	}

@@ -128,7 +128,7 @@ func (c *numbering) mergeNode(n *graph.Node) *Patch {
 	}
 	key := c.describe(o, n)
 	m := c.nodes[key]
-	if m == nil || m == n || c.gone[m] {
+	if m == nil || m == n || c.removed[m] {
 		c.nodes[key] = n
 		return nil
 	}

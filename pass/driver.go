@@ -206,7 +206,7 @@ func (w *walk) next() error {
 	s, last := w.scope, len(w.todo)-1
 	n := w.todo[last]
 	w.todo = w.todo[:last]
-	if s.gone[n] {
+	if s.removed[n] {
 		return nil
 	}
 	if s.dirty[n] {
@@ -254,10 +254,10 @@ func (w *walk) check(at *graph.Node) error {
 
 // assemble writes the nodes that are left back to the graph.
 func (w *walk) assemble() {
-	w.done = slices.DeleteFunc(w.done, func(n *graph.Node) bool { return w.scope.gone[n] })
+	w.done = slices.DeleteFunc(w.done, func(n *graph.Node) bool { return w.scope.removed[n] })
 	nodes := slices.Clone(w.done)
 	for i := len(w.todo) - 1; i >= 0; i-- {
-		if n := w.todo[i]; !w.scope.gone[n] {
+		if n := w.todo[i]; !w.scope.removed[n] {
 			nodes = append(nodes, n)
 		}
 	}

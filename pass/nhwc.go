@@ -226,15 +226,15 @@ func planar(v *graph.Value) *graph.Value {
 	return t.In[0]
 }
 
-// turn makes a transpose of v.
-func (s *scope) turn(n *graph.Node, v *graph.Value, perm []int64) *graph.Node {
+// transpose makes a transpose of v.
+func (s *scope) transpose(n *graph.Node, v *graph.Value, perm []int64) *graph.Node {
 	return graph.NewNode(n.Name, "Transpose", min(s.opset, 13),
 		op.Attrs{op.IntsAttr("perm", perm...)}, []*graph.Value{v}, n.Out[0].Name)
 }
 
 // madePlanar proposes a transpose of what m computes, after some other nodes, in the place of n.
 func (s *scope) madePlanar(n, m *graph.Node, before ...*graph.Node) *Patch {
-	t := s.turn(n, m.Out[0], toPlanar)
+	t := s.transpose(n, m.Out[0], toPlanar)
 	return &Patch{Insert: append(before, m, t), Replace: []Replacement{{n.Out[0], t.Out[0]}}}
 }
 
@@ -253,7 +253,7 @@ func (s *scope) lastInConv(n *graph.Node) *Patch {
 	case weights[1] <= 4 && group == 1:
 		attrs = append(attrs, op.IntAttr("planar", 1))
 	default:
-		t := s.turn(n, n.In[0], toNHWC)
+		t := s.transpose(n, n.In[0], toNHWC)
 		before, in[0] = append(before, t), t.Out[0]
 	}
 	return s.madePlanar(n, operator(n, op.FusedDomain, "NhwcQLinearConv", 1, attrs, in...),

@@ -27,10 +27,10 @@ type scope struct {
 	input  map[*graph.Value]bool
 	// the names of all values that the model has or had, in all its graphs: a name is never used
 	// again, since symbols are named after values
-	names  map[string]bool
-	gone   map[*graph.Node]bool
-	dirty  map[*graph.Node]bool // inputs whose types have changed since the node's were inferred
-	failed map[*graph.Node]bool // nodes that folding could not evaluate
+	names   map[string]bool
+	removed map[*graph.Node]bool
+	dirty   map[*graph.Node]bool // inputs whose types have changed since the node's were inferred
+	failed  map[*graph.Node]bool // nodes that folding could not evaluate
 	// bytes by which folding may still enlarge the model, bodies included
 	room *int
 }
@@ -41,7 +41,7 @@ func newScope(ctx context.Context, g *graph.Graph, opset int, room *int,
 		users:  make(map[*graph.Value][]*graph.Node, len(g.Nodes)),
 		count:  make(map[*graph.Value]int, 2*len(g.Nodes)),
 		output: map[*graph.Value]bool{}, input: map[*graph.Value]bool{},
-		gone: map[*graph.Node]bool{}, dirty: map[*graph.Node]bool{},
+		removed: map[*graph.Node]bool{}, dirty: map[*graph.Node]bool{},
 		failed: map[*graph.Node]bool{}}
 	for _, v := range g.Inputs {
 		s.input[v], s.count[v] = true, 0
@@ -118,10 +118,10 @@ func (s *scope) adopt(v *graph.Value) {
 
 // drop removes n when nobody reads its outputs, and then what only n has read.
 func (s *scope) drop(n *graph.Node) {
-	if n == nil || s.gone[n] || !s.dead(n) {
+	if n == nil || s.removed[n] || !s.dead(n) {
 		return
 	}
-	s.gone[n] = true
+	s.removed[n] = true
 	for _, v := range n.In {
 		if v != nil {
 			s.count[v]--
@@ -171,7 +171,7 @@ func (s *scope) replaceable(old, v *graph.Value) bool {
 func (s *scope) readers(v *graph.Value) []*graph.Node {
 	var out []*graph.Node
 	for _, n := range s.users[v] {
-		if s.gone[n] || len(out) > 0 && out[len(out)-1] == n {
+		if s.removed[n] || len(out) > 0 && out[len(out)-1] == n {
 			continue
 		}
 		for _, w := range n.In {

@@ -55,7 +55,7 @@ type Program struct {
 	plan    *Plan
 	tasks   []compute.Task
 	tensors []*tensor.Tensor
-	away    *away // nil where the host addresses the memory
+	remote  *remoteSide // nil where the host addresses the memory
 }
 
 // Bind ties the plan to an arena of ArenaBytes and to its packed weights; both must be aligned to
@@ -153,16 +153,16 @@ func (r *Program) Run(x *compute.Exec) error {
 
 // begin admits the inputs and brings them to the device.
 func (r *Program) begin(x *compute.Exec) error {
-	if err := r.admit(x); err != nil || r.away == nil {
+	if err := r.admit(x); err != nil || r.remote == nil {
 		return err
 	}
-	return r.outside(r.toDevice(x.Stream(), r.away.inputs))
+	return r.outside(r.toDevice(x.Stream(), r.remote.inputs))
 }
 
 // end brings the outputs to where the caller finds them.
 func (r *Program) end(x *compute.Exec) error {
-	if r.away != nil {
-		if err := r.toHost(x.Stream(), r.away.outputs); err != nil {
+	if r.remote != nil {
+		if err := r.toHost(x.Stream(), r.remote.outputs); err != nil {
 			return r.outside(err)
 		}
 	}

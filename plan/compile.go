@@ -107,7 +107,7 @@ func compile(ctx context.Context, g *graph.Graph, o Options, body bool) (*Plan, 
 	}
 	for _, v := range g.Outputs {
 		s := c.use(v, len(c.plan.Steps))
-		c.plan.Outputs = append(c.plan.Outputs, c.apart(s))
+		c.plan.Outputs = append(c.plan.Outputs, c.outputSlot(s))
 	}
 	if err := cmp.Or(c.uncountable, c.countable()); err != nil {
 		return nil, fmt.Errorf("graph %q: %w", g.Name, err)
@@ -116,11 +116,11 @@ func compile(ctx context.Context, g *graph.Graph, o Options, body bool) (*Plan, 
 	return c.plan, nil
 }
 
-// apart returns the slot that an output of the graph is read from. For the bytes of a constant that
-// is a new slot of the arena, to which they are copied: the constant may lie in a mapped file that
-// somebody cuts short, and callers read outputs on goroutines of their own, where a fault would end
-// the process.
-func (c *compiler) apart(s int) int {
+// outputSlot returns the slot that an output of the graph is read from. For the bytes of a constant
+// that is a new slot of the arena, to which they are copied: the constant may lie in a mapped file
+// that somebody cuts short, and callers read outputs on goroutines of their own, where a fault
+// would end the process.
+func (c *compiler) outputSlot(s int) int {
 	of := c.plan.Slots[s]
 	if c.inner || c.plan.Slots[c.plan.root(s)].Place != Constant || of.Type.DType.Bits() == 0 {
 		return s

@@ -92,12 +92,12 @@ func runOn(t *testing.T, pool *cpu.Pool, p *Plan, weights []byte,
 func throughText(t *testing.T, g *graph.Graph, leave func(c *tensor.Tensor) bool) *graph.Graph {
 	t.Helper()
 	var text strings.Builder
-	if err := graph.PrintApart(&text, g, func(c *tensor.Tensor) (int64, bool) {
+	if err := graph.PrintExternal(&text, g, func(c *tensor.Tensor) (int64, bool) {
 		return 7, leave(c)
 	}); err != nil {
 		t.Fatal(err)
 	}
-	back, err := graph.ParseApart(text.String(),
+	back, err := graph.ParseExternal(text.String(),
 		func(d tensor.DType, shape []int, at int64) (*tensor.Tensor, error) {
 			if at != 7 {
 				t.Errorf("place %d, want 7", at)

@@ -39,7 +39,7 @@ type prepared struct {
 	seed   uint64
 	// one request's; made once the job's memory is granted
 	inputs []*tensor.Tensor
-	kept   bool // whether the plan was offered to the cache
+	saved  bool // whether the plan was offered to the cache
 	// what was found to keep the job from running, before any phase
 	broken error
 	wrap   func(job string, it iterate) iterate // nil outside of tests
@@ -371,11 +371,11 @@ func FillInputs(to *engine.Instance, request []*tensor.Tensor) error {
 // keep puts the plan into the cache when it is first loaded, which is before anything is measured.
 // What keeps it from that is nobody's trouble.
 func (p *prepared) keep(s *engine.Session) {
-	if p.cached != nil && !p.kept {
+	if p.cached != nil && !p.saved {
 		if p.cached.Fresh() {
 			_ = s.WithWeights(p.cached.Save)
 		}
-		p.kept = true
+		p.saved = true
 	}
 }
 

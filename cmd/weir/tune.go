@@ -165,8 +165,8 @@ func printTune(w io.Writer, r *tuneResult) {
 	for i := range r.Problems {
 		p := &r.Problems[i]
 		var ways []string
-		for _, way := range p.Ways {
-			ways = append(ways, fmt.Sprintf("%s %.4g", way.Way, way.MS))
+		for _, way := range p.Candidates {
+			ways = append(ways, fmt.Sprintf("%s %.4g", way.Algorithm, way.MS))
 		}
 		saves := ""
 		if p.Gain > 0 {

@@ -22,9 +22,9 @@ func keep(x *Exec, in []*tensor.Tensor, v *tensor.Tensor) (*tensor.Tensor, error
 }
 
 type keeper struct {
-	exec *Exec
-	lent []*tensor.Tensor // operands whose memory is used again
-	from []*tensor.Tensor // operands whose items stay, and what optionals among them hold
+	exec   *Exec
+	memory []*tensor.Tensor // operands whose memory is used again
+	from   []*tensor.Tensor // operands whose items stay, and what optionals among them hold
 }
 
 func (k *keeper) note(t *tensor.Tensor) {
@@ -36,7 +36,7 @@ func (k *keeper) note(t *tensor.Tensor) {
 			k.note(t.Items[0])
 		}
 	default:
-		k.lent = append(k.lent, t)
+		k.memory = append(k.memory, t)
 	}
 }
 
@@ -87,7 +87,7 @@ func (k *keeper) item(v *tensor.Tensor, place int) (*tensor.Tensor, error) {
 	if err := k.exec.Reserve(headerBytes + v.Size()); err != nil {
 		return nil, err
 	}
-	for _, t := range k.lent {
+	for _, t := range k.memory {
 		if v == t || v.Shares(t) {
 			return v.Clone(), nil
 		}

@@ -61,19 +61,19 @@ type Parted interface {
 	PackPart(dst []byte, part int, scratch []float32)
 }
 
-// Choices maps a problem (see [Choosing]) to the name of the way of computing it that was measured
+// Choices maps a problem (see [Choosing]) to the name of the algorithm that was measured
 // to be the fastest on this machine. A choice overrides what the cost model estimates; one that
-// names a way that the kernel does not have is ignored.
+// names an algorithm that the kernel does not have is ignored.
 type Choices map[string]string
 
-// Choosing is implemented by kernels that can compute the same in several ways.
+// Choosing is implemented by kernels that can compute the same by several algorithms.
 type Choosing interface {
 	// Problem identifies on one line of text what the kernel computes, in all respects on which the
-	// time of a way depends.
+	// time of an algorithm depends.
 	Problem() string
-	// Ways names the ways there are, the one that the cost model chooses first.
-	Ways() []string
-	// Way is the one that was chosen, and Measured reports whether [Request.Choices] did so.
-	Way() string
+	// Algorithms names those there are, the one that the cost model chooses first.
+	Algorithms() []string
+	// Algorithm is the one that was chosen, and Measured reports whether [Request.Choices] did so.
+	Algorithm() string
 	Measured() bool
 }

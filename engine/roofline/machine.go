@@ -136,36 +136,36 @@ const (
 
 // loop is a calibration loop of one thread.
 type loop struct {
-	turn  func(worker int)
-	turns int
+	pass   func(worker int)
+	passes int
 }
 
 // Chunk implements compute.Region.
 func (l *loop) Chunk(i, _ int) {
-	for range l.turns {
-		l.turn(i)
+	for range l.passes {
+		l.pass(i)
 	}
 }
 
-// fastest returns the least time of one turn of all threads at once, in ns.
-func (b bench) fastest(turn func(part int)) (ns float64, err error) {
-	l := &loop{turn: turn, turns: 1}
+// fastest returns the least time of one pass of all threads at once, in ns.
+func (b bench) fastest(pass func(part int)) (ns float64, err error) {
+	l := &loop{pass: pass, passes: 1}
 	var took time.Duration
 	for began := time.Now(); took < oneLoop && time.Since(began) < allLoops; {
 		if took, err = b.once(l); err != nil {
 			return 0, err
 		}
 		if took < oneLoop {
-			l.turns = min(2*l.turns+int(float64(l.turns)*float64(oneLoop-took)/float64(took+1)),
+			l.passes = min(2*l.passes+int(float64(l.passes)*float64(oneLoop-took)/float64(took+1)),
 				1<<24)
 		}
 	}
-	ns = float64(took) / float64(l.turns)
+	ns = float64(took) / float64(l.passes)
 	for began := time.Now(); time.Since(began) < allLoops; {
 		if took, err = b.once(l); err != nil {
 			return 0, err
 		}
-		ns = min(ns, float64(took)/float64(l.turns))
+		ns = min(ns, float64(took)/float64(l.passes))
 	}
 	return ns, nil
 }

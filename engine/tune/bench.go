@@ -35,7 +35,7 @@ func (r *running) problem(s *plan.Step) string {
 	if known {
 		return name
 	}
-	if k, ok := s.Kernel.(compute.Choosing); ok && len(k.Ways()) > 1 {
+	if k, ok := s.Kernel.(compute.Choosing); ok && len(k.Algorithms()) > 1 {
 		name = k.Problem()
 	}
 	if r.problems == nil {
@@ -62,10 +62,10 @@ func (r *running) survey(ctx context.Context) ([]Problem, error) {
 			i = len(list)
 			index[name] = i
 			p := Problem{Problem: name}
-			for _, w := range s.Kernel.(compute.Choosing).Ways() {
-				p.Ways = append(p.Ways, Way{Way: w})
+			for _, w := range s.Kernel.(compute.Choosing).Algorithms() {
+				p.Candidates = append(p.Candidates, Candidate{Algorithm: w})
 			}
-			p.Chosen = p.Ways[0].Way
+			p.Chosen = p.Candidates[0].Algorithm
 			list = append(list, p)
 		}
 		list[i].Steps = append(list[i].Steps, s.Node.Name)

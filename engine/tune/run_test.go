@@ -64,9 +64,9 @@ func TestRun(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	for _, p := range r.Problems {
-		if len(p.Ways) < 2 || len(p.Steps) == 0 || r.Choices[p.Problem] != p.Chosen ||
-			!slices.ContainsFunc(p.Ways,
-				func(w tune.Way) bool { return w.Way == p.Chosen && w.MS > 0 }) {
+		if len(p.Candidates) < 2 || len(p.Steps) == 0 || r.Choices[p.Problem] != p.Chosen ||
+			!slices.ContainsFunc(p.Candidates,
+				func(w tune.Candidate) bool { return w.Algorithm == p.Chosen && w.MS > 0 }) {
 			t.Errorf("%+v, chosen %s", p, r.Choices[p.Problem])
 		}
 	}
@@ -81,7 +81,8 @@ func TestRun(t *testing.T) {
 		}
 		taken := 0
 		for i := range p.Steps {
-			if k, ok := p.Steps[i].Kernel.(compute.Choosing); ok && c[k.Problem()] == k.Way() {
+			k, ok := p.Steps[i].Kernel.(compute.Choosing)
+			if ok && c[k.Problem()] == k.Algorithm() {
 				taken++
 			}
 		}
@@ -110,7 +111,7 @@ func TestRun(t *testing.T) {
 	for way := range 3 {
 		c := compute.Choices{}
 		for _, p := range r.Problems {
-			c[p.Problem] = p.Ways[min(way, len(p.Ways)-1)].Way
+			c[p.Problem] = p.Candidates[min(way, len(p.Candidates)-1)].Algorithm
 		}
 		got := outputs(c)
 		for i := range want {

@@ -60,22 +60,22 @@ type Result struct {
 
 // Problem is what some steps compute.
 type Problem struct {
-	Problem string   `json:"problem"`
-	Steps   []string `json:"steps"` // names of their nodes
-	Ways    []Way    `json:"ways"`  // that of the cost model first
-	Chosen  string   `json:"chosen"`
+	Problem    string      `json:"problem"`
+	Steps      []string    `json:"steps"` // names of their nodes
+	Candidates []Candidate `json:"ways"`  // that of the cost model first
+	Chosen     string      `json:"chosen"`
 	// Promised is the part of the time that the first measurement found the fastest way to save,
 	// Gain what the chosen one was confirmed to save: 0 for the cost model's.
 	Promised float64 `json:"promised"`
 	Gain     float64 `json:"gain"`
 
-	fastest int // of Ways
+	fastest int // of Candidates
 }
 
-// Way is one way and the median time, over the rounds, of all steps of the problem together.
-type Way struct {
-	Way string  `json:"way"`
-	MS  float64 `json:"ms"`
+// Algorithm is one way and the median time, over the rounds, of all steps of the problem together.
+type Candidate struct {
+	Algorithm string  `json:"way"`
+	MS        float64 `json:"ms"`
 }
 
 // Run measures a model. The errors are those of Options' functions, of engine.Load, of the model,
@@ -139,7 +139,7 @@ func (b *bench) tune(ctx context.Context) (*Result, error) {
 		r.Choices[p.Problem] = p.Chosen
 	}
 	slices.SortStableFunc(r.Problems, func(p, q Problem) int {
-		return cmp.Compare(q.Ways[0].MS, p.Ways[0].MS)
+		return cmp.Compare(q.Candidates[0].MS, p.Candidates[0].MS)
 	})
 	return r, nil
 }
@@ -215,7 +215,7 @@ func (r *Result) promising() compute.Choices {
 	c := compute.Choices{}
 	for i := range r.Problems {
 		if p := &r.Problems[i]; p.Promised > Gain {
-			c[p.Problem] = p.Ways[p.fastest].Way
+			c[p.Problem] = p.Candidates[p.fastest].Algorithm
 		}
 	}
 	return c
@@ -224,9 +224,9 @@ func (r *Result) promising() compute.Choices {
 // rate notes the times of each way, and which is the fastest.
 func (p *Problem) rate(samples []*sample) {
 	base := samples[0].times[p.Problem]
-	for w := range p.Ways {
+	for w := range p.Candidates {
 		times := samples[w].times[p.Problem]
-		p.Ways[w].MS = milliseconds(median(times))
+		p.Candidates[w].MS = milliseconds(median(times))
 		if g := gain(base, times); g > p.Promised {
 			p.fastest, p.Promised = w, g
 		}
@@ -237,7 +237,7 @@ func (p *Problem) rate(samples []*sample) {
 func most(list []Problem) int {
 	n := 0
 	for i := range list {
-		n = max(n, len(list[i].Ways))
+		n = max(n, len(list[i].Candidates))
 	}
 	return n
 }
@@ -246,9 +246,9 @@ func most(list []Problem) int {
 func take(list []Problem, way int) compute.Choices {
 	c := compute.Choices{}
 	for _, p := range list {
-		c[p.Problem] = p.Ways[0].Way
-		if way < len(p.Ways) {
-			c[p.Problem] = p.Ways[way].Way
+		c[p.Problem] = p.Candidates[0].Algorithm
+		if way < len(p.Candidates) {
+			c[p.Problem] = p.Candidates[way].Algorithm
 		}
 	}
 	return c

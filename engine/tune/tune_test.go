@@ -23,10 +23,10 @@ type fakeKernel struct {
 	way     string
 }
 
-func (k *fakeKernel) Problem() string { return k.problem }
-func (k *fakeKernel) Ways() []string  { return k.ways }
-func (k *fakeKernel) Way() string     { return k.way }
-func (k *fakeKernel) Measured() bool  { return false }
+func (k *fakeKernel) Problem() string      { return k.problem }
+func (k *fakeKernel) Algorithms() []string { return k.ways }
+func (k *fakeKernel) Algorithm() string    { return k.way }
+func (k *fakeKernel) Measured() bool       { return false }
 
 // machine is a model of steps whose times are made up: cost tells that of a way in a round of the
 // whole machine.
@@ -186,24 +186,24 @@ func TestResult(t *testing.T) {
 	}
 	want := []Problem{
 		{
-			Problem:  "slow",
-			Steps:    []string{"slow"},
-			Ways:     []Way{{"a", 8}, {"b", 4}, {"c", 6}},
-			Chosen:   "b",
-			Promised: 0.5,
-			Gain:     0.5,
-			fastest:  1,
+			Problem:    "slow",
+			Steps:      []string{"slow"},
+			Candidates: []Candidate{{"a", 8}, {"b", 4}, {"c", 6}},
+			Chosen:     "b",
+			Promised:   0.5,
+			Gain:       0.5,
+			fastest:    1,
 		},
 		{
-			Problem: "fast",
-			Steps:   []string{"fast", "fast"},
-			Ways:    []Way{{"a", 2}, {"b", 4}},
-			Chosen:  "a",
+			Problem:    "fast",
+			Steps:      []string{"fast", "fast"},
+			Candidates: []Candidate{{"a", 2}, {"b", 4}},
+			Chosen:     "a",
 		},
 	}
 	same := func(p, q Problem) bool {
 		return p.Problem == q.Problem && slices.Equal(p.Steps, q.Steps) &&
-			slices.Equal(p.Ways, q.Ways) &&
+			slices.Equal(p.Candidates, q.Candidates) &&
 			p.Chosen == q.Chosen &&
 			math.Abs(p.Gain-q.Gain) < 1e-9 &&
 			math.Abs(p.Promised-q.Promised) < 1e-9

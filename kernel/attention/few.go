@@ -55,9 +55,9 @@ func (p *Params) unseen() float32 {
 	return float32(math.NaN())
 }
 
-// apart computes queries one by one, each of which reads no key but those it sees. s is scratch for
-// their scores.
-func (x *chunk) apart(s []float32) {
+// eachQuery computes queries one by one, each of which reads no key but those it sees. s is scratch
+// for their scores.
+func (x *chunk) eachQuery(s []float32) {
 	p := &x.p
 	for i := x.first; i < x.first+x.n; i++ {
 		lo, hi := p.sees(x.a, x.batch, i)

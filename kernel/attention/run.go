@@ -63,7 +63,7 @@ func (o *Attention) Run(c int, a *Args, scratch []float32) {
 	x.clean = x.finite()
 	switch {
 	case p.Blind && !x.clean:
-		x.apart(take(o.lenRow))
+		x.eachQuery(take(o.lenRow))
 		return
 	case o.few:
 		x.byRows()

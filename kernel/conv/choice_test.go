@@ -53,7 +53,7 @@ func benchmarkChoice(b *testing.B, p Params) {
 func waysOf(b *testing.B, p Params) (ways []func()) {
 	r := rand.New(rand.NewPCG(1, 1))
 	x, _ := guarded(r, p.N*p.C*volume(p.In))
-	for _, p.Way = range p.Ways() {
+	for _, p.Algorithm = range p.Algorithms() {
 		op, err := New(p)
 		if err != nil {
 			b.Fatal(err)

@@ -41,8 +41,8 @@ type Params struct {
 	// Reused says that weights are packed once for many runs, so that packing may take long and
 	// make them larger.
 	Reused bool
-	// Way is how to compute, one of Ways; "" leaves the choice to the cost model.
-	Way Way
+	// Algorithm is one of Algorithms; "" leaves the choice to the cost model.
+	Algorithm Algorithm
 	// Clamp limits the result to [Lo, Hi], max(Lo) first; a NaN stays. Relu is Lo 0 and Hi +Inf.
 	Clamp  bool
 	Lo, Hi float32
@@ -74,7 +74,7 @@ type Layout struct {
 // A Convolution is a planned convolution. It is immutable and may be used by many goroutines at
 // once.
 type Convolution struct {
-	p         Params // its axes turned
+	p         Params // its axes rotated
 	out       [3]int
 	shape     [3]int // out as the caller's axes have it
 	kind      kind
@@ -100,8 +100,8 @@ func New(p Params) (*Convolution, error) {
 		return nil, err
 	}
 	o := &Convolution{p: p, shape: out}
-	turns := o.p.Window.turn()
-	o.out = turned(out, turns)
+	places := o.p.Window.rotateAxes()
+	o.out = rotated(out, places)
 	if o.kind, err = o.p.kind(o.out); err != nil {
 		return nil, err
 	}
@@ -200,21 +200,21 @@ func (w *Window) trivial(axis int) bool {
 	return w.In[axis] == 1 && w.Kernel[axis] == 1 && w.PadLo[axis] == 0 && w.PadHi[axis] == 0
 }
 
-// turn rotates the axes to the right until the last one is not trivial, if there is such an axis,
-// because vectors lie along the last one. (Exporters write a convolution over time as one over an
-// image of T x 1.) It returns by how many places the axes have moved.
-func (w *Window) turn() (places int) {
+// rotateAxes rotates the axes to the right until the last one is not trivial, if there is such an
+// axis, because vectors lie along the last one. (Exporters write a convolution over time as one
+// over an image of T x 1.) It returns by how many places the axes have moved.
+func (w *Window) rotateAxes() (places int) {
 	for w.trivial(2) && places < 2 {
 		for _, axes := range []*[3]int{&w.In, &w.Kernel, &w.Stride, &w.Dilate, &w.PadLo, &w.PadHi} {
-			*axes = turned(*axes, 1)
+			*axes = rotated(*axes, 1)
 		}
 		places++
 	}
 	return places
 }
 
-// turned moves axes to the right, the last to the front.
-func turned(n [3]int, places int) [3]int {
+// rotated moves axes to the right, the last to the front.
+func rotated(n [3]int, places int) [3]int {
 	for range places {
 		n = [3]int{n[2], n[0], n[1]}
 	}

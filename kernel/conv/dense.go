@@ -55,12 +55,13 @@ func groupOffsets(batch, groups, size int) []int {
 // Costs in cycles, for one vector of the result, by which pixelsAsRows compares the two
 // arrangements of a product: per step of K, copying a vector of pixels into a panel (copyCycles)
 // or, for each tile that reads the vector in the image, reading it across two lines of the cache
-// (splitCycles); and once, finishing the vector (finishCycles) and transposing it (turnCycles).
+// (splitCycles); and once, finishing the vector (finishCycles) and transposing it
+// (transposeCycles).
 const (
-	copyCycles   = 7.5
-	splitCycles  = 1.7
-	finishCycles = 3.6
-	turnCycles   = 10.7
+	copyCycles      = 7.5
+	splitCycles     = 1.7
+	finishCycles    = 3.6
+	transposeCycles = 10.7
 	// aliasBytes is the distance at which the same pixels of all channels fall into few lines of
 	// any cache.
 	aliasBytes = 1 << 16
@@ -89,7 +90,7 @@ func (p *Params) pixelsAsRows(out [3]int) bool {
 		perStep += splitCycles * float64((m+tile-1)/tile)
 	}
 	asColumns := vectors(pixels) * (k*perStep + finishCycles*float64(m))
-	return vectors(m)*float64(pixels)*(k+finishCycles+turnCycles) < asColumns
+	return vectors(m)*float64(pixels)*(k+finishCycles+transposeCycles) < asColumns
 }
 
 // pointwise reports whether the patches are the image itself.
@@ -111,9 +112,9 @@ func (o *Convolution) panelChannels() int {
 
 // packDense packs w, the weights of one panel of output channels, the first of which is given.
 // Channels come fastest in K, so that the patches of one tap of the kernel are whole rows of the
-// panel. Where that needs the weights transposed, because there are several taps, turned is the
+// panel. Where that needs the weights transposed, because there are several taps, transposed is the
 // scratch for it.
-func (o *Convolution) packDense(dst, w []float32, first int, turned []float32) {
+func (o *Convolution) packDense(dst, w []float32, first int, transposed []float32) {
 	p := &o.p
 	m, c, taps := p.M/p.Group, p.C/p.Group, volume(p.Kernel)
 	k, step := c*taps, o.panelChannels()
@@ -123,8 +124,8 @@ func (o *Convolution) packDense(dst, w []float32, first int, turned []float32) {
 	}
 	n := len(w) / k
 	if taps > 1 && c > 1 {
-		turnTaps(turned, w, c, taps)
-		w = turned[:n*k]
+		transposeTaps(transposed, w, c, taps)
+		w = transposed[:n*k]
 	}
 	panel := dst[first/m*size+first%m*words:]
 	if o.kind == kindPixelRows {
@@ -134,8 +135,8 @@ func (o *Convolution) packDense(dst, w []float32, first int, turned []float32) {
 	}
 }
 
-// turnTaps writes rows of c x taps floats as taps x c.
-func turnTaps(dst, src []float32, c, taps int) {
+// transposeTaps writes rows of c x taps floats as taps x c.
+func transposeTaps(dst, src []float32, c, taps int) {
 	for k := c * taps; len(src) > 0; dst, src = dst[k:], src[k:] {
 		for ch := range c {
 			for t, v := range src[ch*taps:][:taps] {

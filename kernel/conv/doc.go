@@ -20,8 +20,8 @@
 // and pooling, for images whose channels lie in the last axis, and make bytes of the sums where
 // they arise.
 //
-// Where there are several ways, a cost model chooses: [Params.Ways] lists them, and Params.Way asks
-// for one.
+// Where there are several algorithms, a cost model chooses: [Params.Algorithms] lists them, and
+// Params.Algorithm asks for one.
 //
 // [Reference], [ReferenceTranspose] and [ReferencePool] are the definitions that the fast paths are
 // tested against; results agree with them to rounding: a convolution as a product has the bound of

@@ -170,15 +170,15 @@ func (o *NHWC) at(c int) int { return c/o.panel*panelWide + c%o.panel }
 // become signed ones that are less by 128.
 func (o *NHWC) Pack(dst []float32, sums []int32, w []byte, flip bool) {
 	taps, c := volume(o.p.Kernel), o.p.C
-	rows, turned := make([]byte, 4*o.panels*panelWide*o.k()), make([]byte, c*taps)
+	rows, flipped := make([]byte, 4*o.panels*panelWide*o.k()), make([]byte, c*taps)
 	for i := range o.p.M {
 		from := w[i*c*taps:][:c*taps]
 		unsigned := from
-		vec.FlipBytes(turned, from)
+		vec.FlipBytes(flipped, from)
 		if flip {
-			from = turned
+			from = flipped
 		} else {
-			unsigned = turned
+			unsigned = flipped
 		}
 		sums[i] = (o.shift-128)*int32(c*taps) + vec.SumBytes(unsigned)
 		for ky := range o.p.Kernel[1] {

@@ -37,20 +37,20 @@ func TestPackPanels(t *testing.T) {
 			}
 			first := op.PanelStart(i)
 			if first >= end {
-				t.Fatalf("%s of %+v: panel %d begins at channel %d, the next at %d", op.Way(), p, i,
-					first, end)
+				t.Fatalf("%s of %+v: panel %d begins at channel %d, the next at %d", op.Algorithm(),
+					p, i, first, end)
 			}
 			each := len(w) / p.M
 			op.RepackPanels(parts, w[first*each:end*each:end*each], i, i+1, scratch)
 			end = first
 		}
 		if end != 0 {
-			t.Errorf("%s of %+v: the first panel begins at channel %d", op.Way(), p, end)
+			t.Errorf("%s of %+v: the first panel begins at channel %d", op.Algorithm(), p, end)
 		}
 		for i := range whole {
 			if math.Float32bits(whole[i]) != math.Float32bits(parts[i]) {
-				t.Fatalf("%s of %+v: word %d of %d is %v, want %v", op.Way(), p, i, len(whole),
-					parts[i], whole[i])
+				t.Fatalf("%s of %+v: word %d of %d is %v, want %v", op.Algorithm(), p, i,
+					len(whole), parts[i], whole[i])
 			}
 		}
 	}

@@ -36,7 +36,7 @@ type PoolParams struct {
 // the columns of that: with kernels for both where there are some (see separablePool), or with the
 // columns spread so that those that neighbouring outputs see first, second, ... are neighbours.
 type Pool struct {
-	p      PoolParams // its axes turned
+	p      PoolParams // its axes rotated
 	out    [3]int     // as the caller's axes have it
 	paired bool       // see runPaired
 	band   *poolBand  // if set, what runBands computes, without its memory
@@ -76,13 +76,13 @@ func NewPool(p PoolParams) (*Pool, error) {
 		[3]int{1, p.Planes, volume(p.Out)}); err != nil {
 		return nil, err
 	}
-	o := planPool(p.turned())
+	o := planPool(p.rotated())
 	o.out = p.Out
 	return o, nil
 }
 
-func (p PoolParams) turned() PoolParams {
-	p.Out = turned(p.Out, p.Window.turn())
+func (p PoolParams) rotated() PoolParams {
+	p.Out = rotated(p.Out, p.Window.rotateAxes())
 	return p
 }
 

@@ -26,12 +26,12 @@ type Transpose struct {
 	p     TransposeParams
 	out   [3]int
 	level level
-	// apart says that no two products meet in one element of the output and that none is cut off,
-	// so that the product itself applies bias and clamp and the rest is moving.
-	apart bool
-	block int // output channels per chunk
-	full  *gemm.Product
-	last  *gemm.Product // for the last block of a group, when it is smaller
+	// disjoint says that no two products meet in one element of the output and that none is cut
+	// off, so that the product itself applies bias and clamp and the rest is moving.
+	disjoint bool
+	block    int // output channels per chunk
+	full     *gemm.Product
+	last     *gemm.Product // for the last block of a group, when it is smaller
 }
 
 // transposeColumns bounds the products that a chunk holds in scratch before it adds them up.
@@ -55,7 +55,7 @@ func NewTranspose(p TransposeParams) (*Transpose, error) {
 		return nil, err
 	}
 	o := &Transpose{p: p, out: out, level: currentLevel()}
-	o.apart = p.Kernel == p.Stride && p.Dilate == [3]int{1, 1, 1} && p.PadLo == [3]int{} &&
+	o.disjoint = p.Kernel == p.Stride && p.Dilate == [3]int{1, 1, 1} && p.PadLo == [3]int{} &&
 		p.PadHi == [3]int{} && p.OutPad == [3]int{}
 	m := p.M / p.Group
 	o.block = min(m, max(1, transposeColumns/(volume(p.Kernel)*volume(p.In))))
@@ -92,7 +92,7 @@ func (p *TransposeParams) setOut() (out [3]int, err error) {
 func (o *Transpose) product(n int) (*gemm.Product, error) {
 	q := gemm.Params{M: n * volume(o.p.Kernel), N: volume(o.p.In), K: o.p.C / o.p.Group,
 		PackedA: true}
-	if o.apart {
+	if o.disjoint {
 		q.Clamp, q.Lo, q.Hi = o.p.Clamp, o.p.Lo, o.p.Hi
 		if o.p.Bias {
 			q.Bias = gemm.BiasPerRow
@@ -179,7 +179,7 @@ func (o *Transpose) Run(c int, args *Args, scratch []float32) {
 	for i := range size {
 		dst := args.Y[(n*p.M+g*m+first+i)*volume(o.out):][:volume(o.out)]
 		plane := columns[i*taps*volume(p.In):][:taps*volume(p.In)]
-		if o.apart {
+		if o.disjoint {
 			o.place(dst, plane)
 		} else {
 			o.scatter(dst, plane, bias[i*taps])

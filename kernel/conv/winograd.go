@@ -42,9 +42,9 @@ const (
 	// partRows is about the output channels that are multiplied and transformed at a time, so that
 	// they stay in a cache.
 	partRows = 28
-	// apart is added between the frequencies, which would all fall into the same lines of a cache
+	// linePad is added between the frequencies, which would all fall into the same lines of a cache
 	// at a power of two.
-	apart = 16
+	linePad = 16
 )
 
 // Cycles by which the tiled and the direct way are compared: inCycles and outCycles for
@@ -129,7 +129,7 @@ func (p *Params) cut(out [3]int) winograd {
 	w.panelStep = w.width * p.C
 	tile := gemm.F32.PanelRows()
 	w.part = max(partRows/tile, 1) * tile
-	w.stepIn, w.stepOut = lanes*p.C+apart, lanes*w.part+apart
+	w.stepIn, w.stepOut = lanes*p.C+linePad, lanes*w.part+linePad
 	most := max(chunkWork/(frequencies*lanes*p.C), chunkRows)
 	w.split(p.M, (p.M+most-1)/most)
 	w.even(p)
@@ -348,19 +348,19 @@ func (w *winograd) stretch(t, last int, out [3]int) stretch {
 }
 
 // packWinograd packs the transformed kernels GgG' of each frequency, of the panel of output
-// channels whose first is given and whose weights are w, in turned.
-func (o *Convolution) packWinograd(dst, w []float32, first int, turned []float32) {
+// channels whose first is given and whose weights are w, in transformed.
+func (o *Convolution) packWinograd(dst, w []float32, first int, transformed []float32) {
 	p := &o.p
 	n := len(w) / 9
 	for k := range n {
 		var u [frequencies]float64
 		transformKernel(&u, w[k*9:][:9])
 		for f, v := range u {
-			turned[f*n+k] = float32(v)
+			transformed[f*n+k] = float32(v)
 		}
 	}
 	for f := range frequencies {
-		gemm.F32.PackA(dst[(f*p.M+first)*p.C:], turned[f*n:], n/p.C, p.C, 0, false)
+		gemm.F32.PackA(dst[(f*p.M+first)*p.C:], transformed[f*n:], n/p.C, p.C, 0, false)
 	}
 }
 

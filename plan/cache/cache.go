@@ -174,9 +174,9 @@ func unwritable(err error) error {
 	return fmt.Errorf("%w: %w", errUnwritable, err)
 }
 
-// unkept logs why a plan was not kept. A folder that cannot be written concerns every model, and is
-// logged only once.
-func (c *Cache) unkept(model string, why error) {
+// logUnsaved logs why a plan was not kept. A folder that cannot be written concerns every model,
+// and is logged only once.
+func (c *Cache) logUnsaved(model string, why error) {
 	if errors.Is(why, errUnwritable) && !errors.Is(why, fault.ErrFile) {
 		c.seen.full.Do(func() {
 			c.log.Warn("plan cache: plans are not kept, models start without them", "folder", c.dir,

@@ -107,7 +107,7 @@ func parseWithWeights(t *testing.T, text string) *graph.Graph {
 	for i := range w {
 		w[i] = float32(r.NormFloat64()) / 8
 	}
-	g, err := graph.ParseApart(text,
+	g, err := graph.ParseExternal(text,
 		func(d tensor.DType, shape []int, at int64) (*tensor.Tensor, error) {
 			return tensor.From(slices.Clone(w), shape...), nil
 		})

@@ -215,7 +215,7 @@ func otherWays(t *testing.T, c *Cache, path string, o plan.Options) compute.Choi
 	choices := compute.Choices{}
 	for i := range compiled.Plan.Steps {
 		if k, ok := compiled.Plan.Steps[i].Kernel.(compute.Choosing); ok {
-			ways := k.Ways()
+			ways := k.Algorithms()
 			choices[k.Problem()] = ways[len(ways)-1]
 		}
 	}

@@ -21,9 +21,9 @@ type Compiled struct {
 	// measured choices that the cache has.
 	Options plan.Options
 
-	model   *Model
-	setting key
-	kept    bool // whether it may be in the cache, now or later
+	model     *Model
+	setting   key
+	cacheable bool // whether it may be in the cache, now or later
 }
 
 // Compile returns the plan for the options from the cache, or makes it of Source. Errors are those
@@ -52,7 +52,7 @@ func (m *Model) Find(ctx context.Context, o plan.Options) *Compiled {
 	if m.cache == nil || !keeps(o) {
 		return c
 	}
-	c.setting, c.kept = m.cache.settingKey(m.files, o), true
+	c.setting, c.cacheable = m.cache.settingKey(m.files, o), true
 	if !m.cache.hasSetting(c.setting) { // which spares reading the model for its hash
 		m.cache.log.Debug("plan cache: no entry", "model", m.path)
 		return c
@@ -154,7 +154,7 @@ func (e *entry) discarded(file *mapping) func(chunk []byte) {
 func (c *Compiled) Cached() bool { return c.Weights != nil }
 
 // Fresh reports whether the plan was made now and is one that Save keeps.
-func (c *Compiled) Fresh() bool { return c.kept && !c.Cached() }
+func (c *Compiled) Fresh() bool { return c.cacheable && !c.Cached() }
 
 // Save keeps a plan that Compile made anew, with the packed weights that were made of it
 // (engine.Session.WithWeights). It does nothing for a plan that was found in the cache. An error
@@ -165,7 +165,7 @@ func (c *Compiled) Save(weights []byte) error {
 	}
 	err := fault.Do(func() error { return c.save(weights) })
 	if err != nil {
-		c.model.cache.unkept(c.model.path, err)
+		c.model.cache.logUnsaved(c.model.path, err)
 	}
 	return err
 }

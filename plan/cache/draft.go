@@ -35,8 +35,8 @@ func newDraft(p *plan.Plan, weights []byte) (*draft, error) {
 	d := &draft{entry: entry{fingerprint: p.Fingerprint(), weights: weights}}
 	absorbed, placed := p.Absorbed(), map[*tensor.Tensor]int64{}
 	var text strings.Builder
-	err := graph.PrintApart(&text, p.Graph, func(t *tensor.Tensor) (int64, bool) {
-		if len(t.Data) < minApart || t.DType == tensor.String || t.DType.IsContainer() {
+	err := graph.PrintExternal(&text, p.Graph, func(t *tensor.Tensor) (int64, bool) {
+		if len(t.Data) < minExternal || t.DType == tensor.String || t.DType.IsContainer() {
 			return 0, false
 		}
 		if absorbed[t] {

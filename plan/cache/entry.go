@@ -50,9 +50,9 @@ const (
 	// read weights from memory most misses of the address translation.
 	hugePage = 2 << 20
 
-	// minApart is the size in bytes from which a constant is kept beside the text. It is above that
-	// of every constant whose elements shape rules look at, so that those are never left out.
-	minApart = 1024
+	// minExternal is the size in bytes from which a constant is kept beside the text. It is above
+	// that of every constant whose elements shape rules look at, so that those are never left out.
+	minExternal = 1024
 )
 
 // leftOut is the place of a constant whose contents are in the weights only.
@@ -223,8 +223,8 @@ func (e *entry) fetch(d tensor.DType, shape []int, at int64) (*tensor.Tensor, er
 	switch {
 	case err != nil:
 		return nil, err
-	case d.IsContainer() || d == tensor.String || n < minApart:
-		return nil, fmt.Errorf("%w: %v%v is not kept apart", errDamaged, d, shape)
+	case d.IsContainer() || d == tensor.String || n < minExternal:
+		return nil, fmt.Errorf("%w: %v%v is not kept outside the text", errDamaged, d, shape)
 	}
 	t := &tensor.Tensor{DType: d, Shape: append([]int{}, shape...)}
 	if at == leftOut {
@@ -251,7 +251,7 @@ func (e *entry) restore(ctx context.Context, o plan.Options) (*plan.Plan, error)
 // remake is restore that may panic.
 func (e *entry) remake(ctx context.Context, o plan.Options) (*plan.Plan, error) {
 	views := map[int64]*tensor.Tensor{}
-	g, err := graph.ParseApart(string(e.text),
+	g, err := graph.ParseExternal(string(e.text),
 		func(d tensor.DType, shape []int, at int64) (*tensor.Tensor, error) {
 			t, err := e.fetch(d, shape, at)
 			if err != nil || at == leftOut {

@@ -66,7 +66,7 @@ func (c *Cache) trustFolder(root *os.Root) error {
 	if err != nil {
 		return err
 	}
-	if err := c.trustWay(filepath.Dir(path)); err != nil {
+	if err := c.trustFolders(filepath.Dir(path)); err != nil {
 		return err
 	}
 	now, err := os.Lstat(path)
@@ -79,10 +79,10 @@ func (c *Cache) trustFolder(root *os.Root) error {
 	return err
 }
 
-// trustWay checks a folder and all folders above it, from the top. It allows others to write a
+// trustFolders checks a folder and all folders above it, from the top. It allows others to write a
 // folder in which they cannot remove what is not theirs (a sticky one, such as /tmp), and one below
 // a folder that does not let them in.
-func (c *Cache) trustWay(path string) error {
+func (c *Cache) trustFolders(path string) error {
 	shut := false
 	for i := range len(path) + 1 {
 		if i < len(path) && !os.IsPathSeparator(path[i]) {

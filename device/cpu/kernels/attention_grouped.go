@@ -25,12 +25,12 @@ type groupedKernel struct {
 	// the heads that share keys are taken for queries of one head
 	together bool
 	sinks    bool
-	groupedTurn
+	groupedRotary
 }
 
-// groupedTurn is the rotary embedding of a head's first elements (Su et al., "RoFormer", 2021).
-type groupedTurn struct {
-	// pairs of elements that turn, 0 for none, and the positions that there are angles for
+// groupedRotary is the rotary embedding of a head's first elements (Su et al., "RoFormer", 2021).
+type groupedRotary struct {
+	// pairs of elements that are rotated, 0 for none, and the positions that there are angles for
 	pairs, rows int
 	interleaved bool
 	places      bool // positions are given
@@ -38,7 +38,7 @@ type groupedTurn struct {
 
 func groupQueryAttention(r *request) (compute.Kernel, error) {
 	k := &groupedKernel{call: r.Call}
-	if !groupedServes(r) || !k.setSizes(r) || !k.setTurn(r) {
+	if !groupedServes(r) || !k.setSizes(r) || !k.setRotary(r) {
 		return nil, nil
 	}
 	attrs := r.Call.Attrs
@@ -137,8 +137,8 @@ func (k *groupedKernel) setSizes(r *request) bool {
 		count(lens) == k.batch && count(total) == 1
 }
 
-// setTurn reads what the rotary embedding needs; false when that does not fit.
-func (k *groupedKernel) setTurn(r *request) bool {
+// setRotary reads what the rotary embedding needs; false when that does not fit.
+func (k *groupedKernel) setRotary(r *request) bool {
 	cos, _, ok := r.in(microsoft.GroupedCos)
 	sin, _, both := r.in(microsoft.GroupedSin)
 	if ok != both {
@@ -151,7 +151,7 @@ func (k *groupedKernel) setTurn(r *request) bool {
 		return false
 	}
 	places, _, given := r.in(microsoft.GroupedPlaces)
-	k.groupedTurn = groupedTurn{
+	k.groupedRotary = groupedRotary{
 		rows:        cos[0],
 		pairs:       cos[1],
 		interleaved: r.Call.Attrs.Bool("rotary_interleaved", false),
@@ -204,23 +204,23 @@ func (k *groupedKernel) PackedBytes() int { return 0 }
 // Pack implements Kernel.
 func (k *groupedKernel) Pack([]byte) {}
 
-// turnedBytes is the size of the turned queries.
-func (k *groupedKernel) turnedBytes() int {
+// rotaryBytes is the size of the rotated queries.
+func (k *groupedKernel) rotaryBytes() int {
 	if k.pairs == 0 {
 		return 0
 	}
 	return scratchBytes(k.batch * k.length * k.heads * k.size)
 }
 
-// ScratchBytes implements Kernel: the turned queries and each worker's part.
+// ScratchBytes implements Kernel: the rotated queries and each worker's part.
 func (k *groupedKernel) ScratchBytes(workers int) int {
-	return k.turnedBytes() + workers*scratchBytes(k.op.ScratchLen())
+	return k.rotaryBytes() + workers*scratchBytes(k.op.ScratchLen())
 }
 
 // Bind implements Kernel.
 func (k *groupedKernel) Bind(b compute.Binding) compute.Task {
 	worker := b
-	worker.Scratch = b.Scratch[k.turnedBytes():]
+	worker.Scratch = b.Scratch[k.rotaryBytes():]
 	t := &groupedTask{
 		groupedKernel: k,
 		scratch:       perWorker(worker),
@@ -245,7 +245,7 @@ func (k *groupedKernel) Bind(b compute.Binding) compute.Task {
 		At:   make([]int64, k.batch),
 	}
 	if k.pairs > 0 {
-		t.args.Q = tensor.Cast[float32](b.Scratch[:k.turnedBytes()])
+		t.args.Q = tensor.Cast[float32](b.Scratch[:k.rotaryBytes()])
 		t.place = make([]int, k.batch*k.length)
 	}
 	if t.args.Sinks = float(microsoft.GroupedSink); k.sinks && t.args.Sinks == nil {
@@ -257,19 +257,19 @@ func (k *groupedKernel) Bind(b compute.Binding) compute.Task {
 	}
 	for i, to := range [][]float32{t.args.K, t.args.V} {
 		f := groupedFill{
-			t:     t,
-			from:  float(microsoft.GroupedK + i),
-			old:   float(microsoft.GroupedPastK + i),
-			to:    to,
-			row:   row,
-			turns: i == 0 && k.pairs > 0,
+			t:       t,
+			from:    float(microsoft.GroupedK + i),
+			old:     float(microsoft.GroupedPastK + i),
+			to:      to,
+			row:     row,
+			rotates: i == 0 && k.pairs > 0,
 		}
 		if k.packed {
 			f.from = t.q[first+i*k.shared*k.size:]
 		}
 		t.fills[i] = f
 	}
-	t.turn = groupedQueries{t: t}
+	t.rotary = groupedQueries{t: t}
 	return t
 }
 
@@ -283,7 +283,7 @@ type groupedTask struct {
 	place    []int   // positions, for angles
 	args     attention.Args
 	fills    [2]groupedFill
-	turn     groupedQueries
+	rotary   groupedQueries
 	scratch  [][]float32
 }
 
@@ -301,7 +301,7 @@ func (t *groupedTask) Run(x *compute.Exec) error {
 		}
 	}
 	if t.pairs > 0 {
-		if err := x.For((t.batch*t.length+turnedRows-1)/turnedRows, &t.turn); err != nil {
+		if err := x.For((t.batch*t.length+rotaryRows-1)/rotaryRows, &t.rotary); err != nil {
 			return err
 		}
 	}
@@ -366,8 +366,8 @@ func (t *groupedTask) readPlaces() error {
 	return nil
 }
 
-// turnHead writes a head of query, or key, row to dst, turned by the angles of its position.
-func (t *groupedTask) turnHead(dst, x []float32, row int) {
+// rotateHead writes a head of query, or key, row to dst, rotated by the angles of its position.
+func (t *groupedTask) rotateHead(dst, x []float32, row int) {
 	n := t.pairs
 	cos, sin := t.cos[t.place[row]*n:][:n], t.sin[t.place[row]*n:][:n]
 	dst = dst[:len(x)]
@@ -386,10 +386,10 @@ func (t *groupedTask) turnHead(dst, x []float32, row int) {
 	}
 }
 
-// turnedRows is how many queries, of all heads, a chunk turns.
-const turnedRows = 8
+// rotaryRows is how many queries, of all heads, a chunk rotates.
+const rotaryRows = 8
 
-// groupedQueries is the region that turns queries.
+// groupedQueries is the region that rotates queries.
 type groupedQueries struct{ t *groupedTask }
 
 // Chunk implements Region.
@@ -399,9 +399,9 @@ func (g *groupedQueries) Chunk(i, _ int) {
 	if t.packed {
 		stride += 2 * t.shared * t.size
 	}
-	for row := i * turnedRows; row < min((i+1)*turnedRows, t.batch*t.length); row++ {
+	for row := i * rotaryRows; row < min((i+1)*rotaryRows, t.batch*t.length); row++ {
 		for h := range t.heads {
-			t.turnHead(t.args.Q[row*width+h*t.size:], t.q[row*stride+h*t.size:][:t.size], row)
+			t.rotateHead(t.args.Q[row*width+h*t.size:], t.q[row*stride+h*t.size:][:t.size], row)
 		}
 	}
 }
@@ -413,7 +413,7 @@ type groupedFill struct {
 	from, old []float32
 	to        []float32
 	row       int // floats from one position's heads to the next
-	turns     bool
+	rotates   bool
 }
 
 // Chunk implements Region.
@@ -429,8 +429,8 @@ func (f *groupedFill) Chunk(i, _ int) {
 	for p := range t.length {
 		row := b*t.length + p
 		x := f.from[row*f.row+head*t.size:][:t.size]
-		if f.turns {
-			t.turnHead(to[p*t.size:], x, row)
+		if f.rotates {
+			t.rotateHead(to[p*t.size:], x, row)
 		} else {
 			copy(to[p*t.size:], x)
 		}

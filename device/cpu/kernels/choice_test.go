@@ -37,14 +37,14 @@ func TestChoices(t *testing.T) {
 		return k.(compute.Choosing)
 	}
 	by := prepare(nil)
-	ways := by.Ways()
-	if len(ways) < 2 || by.Way() != ways[0] || by.Measured() {
-		t.Fatalf("ways %v, chosen %s, measured %v", ways, by.Way(), by.Measured())
+	ways := by.Algorithms()
+	if len(ways) < 2 || by.Algorithm() != ways[0] || by.Measured() {
+		t.Fatalf("ways %v, chosen %s, measured %v", ways, by.Algorithm(), by.Measured())
 	}
 	for _, way := range ways {
 		k := prepare(compute.Choices{by.Problem(): way})
-		if k.Way() != way || !k.Measured() || k.Problem() != by.Problem() {
-			t.Errorf("asked for %s: %s, measured %v, problem %s", way, k.Way(), k.Measured(),
+		if k.Algorithm() != way || !k.Measured() || k.Problem() != by.Problem() {
+			t.Errorf("asked for %s: %s, measured %v, problem %s", way, k.Algorithm(), k.Measured(),
 				k.Problem())
 		}
 		if k.(compute.Kernel).Name() != "conv."+way {
@@ -55,8 +55,8 @@ func TestChoices(t *testing.T) {
 		"another problem": {by.Problem() + " bias": ways[1]}, "no way": {by.Problem(): "none"},
 		"a way of others": {by.Problem(): "depthwise"},
 	} {
-		if k := prepare(c); k.Way() != ways[0] || k.Measured() {
-			t.Errorf("%s: %s, measured %v", name, k.Way(), k.Measured())
+		if k := prepare(c); k.Algorithm() != ways[0] || k.Measured() {
+			t.Errorf("%s: %s, measured %v", name, k.Algorithm(), k.Measured())
 		}
 	}
 }

@@ -83,8 +83,8 @@ func (k *convKernel) choose(c compute.Choices) conv.Params {
 	if len(c) == 0 {
 		return p
 	}
-	if way := conv.Way(c[p.Problem()]); way != "" && slices.Contains(p.Ways(), way) {
-		p.Way, k.measured = way, true
+	if way := conv.Algorithm(c[p.Problem()]); way != "" && slices.Contains(p.Algorithms(), way) {
+		p.Algorithm, k.measured = way, true
 	}
 	return p
 }
@@ -92,17 +92,17 @@ func (k *convKernel) choose(c compute.Choices) conv.Params {
 // Problem implements [compute.Choosing].
 func (k *convKernel) Problem() string { return k.params.Problem() }
 
-// Ways implements [compute.Choosing].
-func (k *convKernel) Ways() []string {
+// Algorithms implements [compute.Choosing].
+func (k *convKernel) Algorithms() []string {
 	var names []string
-	for _, w := range k.params.Ways() {
+	for _, w := range k.params.Algorithms() {
 		names = append(names, string(w))
 	}
 	return names
 }
 
-// Way implements [compute.Choosing].
-func (k *convKernel) Way() string { return string(k.op.Way()) }
+// Algorithm implements [compute.Choosing].
+func (k *convKernel) Algorithm() string { return string(k.op.Algorithm()) }
 
 // Measured implements [compute.Choosing].
 func (k *convKernel) Measured() bool { return k.measured }
@@ -117,7 +117,7 @@ func (k *convKernel) InPlace() []int {
 
 // Name implements Kernel.
 func (k *convKernel) Name() string {
-	name := "conv." + string(k.op.Way())
+	name := "conv." + string(k.op.Algorithm())
 	if k.format == gemm.BF16 {
 		name += ".bf16"
 	}
@@ -167,10 +167,10 @@ func (k *convKernel) Bind(b compute.Binding) compute.Task {
 	if k.weight != nil {
 		t.args.W = tensor.Cast[float32](b.Packed)
 	} else {
-		packed, turn := scratchBytes(k.op.PackedLen()), scratchBytes(k.op.RepackLen())
+		packed, repack := scratchBytes(k.op.PackedLen()), scratchBytes(k.op.RepackLen())
 		t.args.W = tensor.Cast[float32](b.Scratch[:packed])
-		t.turn = tensor.Cast[float32](b.Scratch[packed:][:turn])
-		b.Scratch = b.Scratch[packed+turn:]
+		t.repack = tensor.Cast[float32](b.Scratch[packed:][:repack])
+		b.Scratch = b.Scratch[packed+repack:]
 		t.raw = tensor.As[float32](b.In[1])
 	}
 	t.scratch = perWorker(b)
@@ -181,14 +181,14 @@ type convTask struct {
 	op      *conv.Convolution
 	args    conv.Args
 	raw     []float32 // weights to pack at each run, nil when they are packed already
-	turn    []float32 // what packing them needs
+	repack  []float32 // what packing them needs
 	scratch [][]float32
 }
 
 // Run implements Task.
 func (t *convTask) Run(x *compute.Exec) error {
 	if t.raw != nil {
-		t.op.Repack(t.args.W, t.raw, t.turn)
+		t.op.Repack(t.args.W, t.raw, t.repack)
 	}
 	return x.For(t.op.Chunks(), t)
 }

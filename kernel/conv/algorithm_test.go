@@ -16,7 +16,7 @@ import (
 func TestWays(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(31, 32))
-		seen := map[Way]int{}
+		seen := map[Algorithm]int{}
 		draw := func(i int) Params {
 			switch {
 			case i < 3: // one image to several filters, by channel or as a product
@@ -30,13 +30,14 @@ func TestWays(t *testing.T) {
 		}
 		for i := range 60 {
 			p := draw(i)
-			ways := p.Ways()
+			ways := p.Algorithms()
 			op, err := New(p)
-			if err != nil || len(ways) == 0 || ways[0] != op.Way() {
+			if err != nil || len(ways) == 0 || ways[0] != op.Algorithm() {
 				t.Fatalf("%+v: ways %v, chosen %v, %v", p, ways, op, err)
 			}
-			for _, w := range []Way{WayProduct, WayPixels, WayDepthwise, WayWinograd, "none"} {
-				p.Way = w
+			for _, w := range []Algorithm{AlgoProduct, AlgoPixels, AlgoDepthwise,
+				AlgoWinograd, "none"} {
+				p.Algorithm = w
 				if slices.Contains(ways, w) {
 					seen[w]++
 					checkWay(t, r, p)
@@ -45,12 +46,12 @@ func TestWays(t *testing.T) {
 				}
 			}
 		}
-		for _, w := range []Way{WayProduct, WayPixels, WayDepthwise} {
+		for _, w := range []Algorithm{AlgoProduct, AlgoPixels, AlgoDepthwise} {
 			if seen[w] == 0 {
 				t.Errorf("%s was never offered", w)
 			}
 		}
-		if hasWinograd(currentLevel()) && seen[WayWinograd] == 0 {
+		if hasWinograd(currentLevel()) && seen[AlgoWinograd] == 0 {
 			t.Error("tiles were never offered")
 		}
 	})
@@ -63,7 +64,7 @@ func checkWay(t *testing.T, r *rand.Rand, p Params) {
 	y, check := guarded(r, len(args.Y))
 	args.Y = y
 	op, err := New(p)
-	if err != nil || op.Way() != p.Way {
+	if err != nil || op.Algorithm() != p.Algorithm {
 		t.Fatalf("%+v: %v", p, err)
 	}
 	runPlanned(t, r, op, args)
@@ -117,11 +118,11 @@ func TestProblem(t *testing.T) {
 		seen[p.Problem()] = i
 	}
 	same := base
-	same.Group, same.Stride, same.Hi, same.Way = 0, [3]int{}, 6, WayPixels
+	same.Group, same.Stride, same.Hi, same.Algorithm = 0, [3]int{}, 6, AlgoPixels
 	if same.Problem() != base.Problem() {
 		t.Errorf("%q and %q", same.Problem(), base.Problem())
 	}
-	if bad := (Params{}).Problem(); bad != "" || (Params{}).Ways() != nil {
+	if bad := (Params{}).Problem(); bad != "" || (Params{}).Algorithms() != nil {
 		t.Errorf("no convolution is problem %q", bad)
 	}
 }
@@ -135,15 +136,16 @@ func TestPointwiseChoice(t *testing.T) {
 	}
 	for _, c := range []struct {
 		c, m, rows, cols int
-		want             Way
+		want             Algorithm
 	}{
-		{88, 16, 3, 96, WayProduct}, {192, 128, 40, 40, WayProduct}, {128, 64, 80, 80, WayProduct},
-		{128, 16, 55, 55, WayPixels}, {384, 96, 26, 26, WayPixels}, {384, 64, 14, 14, WayPixels},
-		{1024, 192, 7, 7, WayPixels},
+		{88, 16, 3, 96, AlgoProduct}, {192, 128, 40, 40, AlgoProduct},
+		{128, 64, 80, 80, AlgoProduct},
+		{128, 16, 55, 55, AlgoPixels}, {384, 96, 26, 26, AlgoPixels}, {384, 64, 14, 14, AlgoPixels},
+		{1024, 192, 7, 7, AlgoPixels},
 	} {
 		p := square(c.c, c.m, 1, 1, 1, 0, 1)
 		p.In[1], p.In[2], p.Reused = c.rows, c.cols, true
-		if got := p.Ways()[0]; got != c.want {
+		if got := p.Algorithms()[0]; got != c.want {
 			t.Errorf("%s: %s, want %s", p.Problem(), got, c.want)
 		}
 	}

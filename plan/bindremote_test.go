@@ -84,7 +84,7 @@ func runAway(t *testing.T, pool *cpu.Pool, g *graph.Graph, seed uint64,
 	p = compileAs(t, g, o)
 	prog := bindAway(t, p)
 	for i := range p.Steps {
-		crossing += len(prog.away.in[i]) + len(prog.away.out[i])
+		crossing += len(prog.remote.in[i]) + len(prog.remote.out[i])
 	}
 	for round := range 2 {
 		set(prog, in)

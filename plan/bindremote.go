@@ -9,9 +9,9 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// away is what a program has besides on a remote device: where its values lie there. The program's
-// tensors are then the host's copies of the values that pass through the host.
-type away struct {
+// remoteSide is what a program has besides on a remote device: where its values lie there. The
+// program's tensors are then the host's copies of the values that pass through the host.
+type remoteSide struct {
 	arena, packed compute.Block
 	consts        map[int]compute.Block // by slot
 
@@ -42,12 +42,12 @@ func (p *Plan) BindRemote(arena, packed compute.Block) (*Program, error) {
 			packed.N)
 	}
 	return fault.Value(func() (*Program, error) {
-		return p.bindRemote(&away{arena: arena, packed: packed})
+		return p.bindRemote(&remoteSide{arena: arena, packed: packed})
 	})
 }
 
-func (p *Plan) bindRemote(a *away) (*Program, error) {
-	r := &Program{plan: p, away: a, tensors: make([]*tensor.Tensor, len(p.Slots))}
+func (p *Plan) bindRemote(a *remoteSide) (*Program, error) {
+	r := &Program{plan: p, remote: a, tensors: make([]*tensor.Tensor, len(p.Slots))}
 	if err := r.mirror(); err != nil {
 		return nil, err
 	}
@@ -143,9 +143,9 @@ func (r *Program) block(s int) compute.Block {
 	p := r.plan
 	of, at, n := p.root(s), p.begin(s), p.Slots[s].Bytes
 	if p.Slots[of].Place == InArena {
-		return r.away.arena.Part(p.Slots[of].Offset+at, n)
+		return r.remote.arena.Part(p.Slots[of].Offset+at, n)
 	}
-	if whole, ok := r.away.consts[of]; ok {
+	if whole, ok := r.remote.consts[of]; ok {
 		return whole.Part(at, n)
 	}
 	return compute.Block{}
@@ -153,7 +153,7 @@ func (r *Program) block(s int) compute.Block {
 
 // listTransfers finds the copies of a run: of values that the one side has and the other needs.
 func (r *Program) listTransfers() {
-	p, a := r.plan, r.away
+	p, a := r.plan, r.remote
 	here := map[mirror]bool{} // on the host, too
 	list := func(slots []int, fetch bool) (ts []transfer) {
 		for _, s := range slots {
@@ -214,10 +214,10 @@ func (r *Program) outside(err error) error {
 // that only the device has.
 func (r *Program) runStep(x *compute.Exec, i int) error {
 	q := x.Stream()
-	if r.away == nil || !r.plan.Steps[i].host {
+	if r.remote == nil || !r.plan.Steps[i].host {
 		return q.Run(x, r.tasks[i])
 	}
-	if ts := r.away.in[i]; len(ts) > 0 {
+	if ts := r.remote.in[i]; len(ts) > 0 {
 		if err := r.toHost(q, ts); err != nil {
 			return err
 		}
@@ -225,7 +225,7 @@ func (r *Program) runStep(x *compute.Exec, i int) error {
 	if err := r.tasks[i].Run(x); err != nil {
 		return err
 	}
-	return r.toDevice(q, r.away.out[i])
+	return r.toDevice(q, r.remote.out[i])
 }
 
 // namedTask is a task of a program whose errors name its node: they may come with another's.
@@ -266,7 +266,7 @@ func (e *nodeError) Unwrap() error { return e.err }
 // named reports whether an error names a node of this program.
 func (r *Program) named(err error) bool {
 	n := (*nodeError)(nil)
-	return r.away != nil && errors.As(err, &n) && n.plan == r.plan
+	return r.remote != nil && errors.As(err, &n) && n.plan == r.plan
 }
 
 // failed names the node of an error that names none yet.

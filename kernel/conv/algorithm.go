@@ -7,18 +7,18 @@ import (
 	"github.com/weirgpu/weir/kernel/gemm"
 )
 
-// Way names how a convolution is computed.
-type Way string
+// Algorithm names a way of computing a convolution.
+type Algorithm string
 
-// The ways. What they compute differs by rounding only, in tiles by more of it: see the package's
-// description.
+// The algorithms. What they compute differs by rounding only, in tiles by more of it: see the
+// package's description.
 const (
-	WayProduct   Way = "product"   // of matrices, weights by patches
-	WayPixels    Way = "pixels"    // the same with pixels as rows, the result turned
-	WayDepthwise Way = "depthwise" // each channel by itself
+	AlgoProduct   Algorithm = "product"   // of matrices, weights by patches
+	AlgoPixels    Algorithm = "pixels"    // the same with pixels as rows, the result transposed
+	AlgoDepthwise Algorithm = "depthwise" // each channel by itself
 	// in transformed tiles (Lavin and Gray, "Fast algorithms for convolutional neural networks",
 	// CVPR 2016)
-	WayWinograd Way = "winograd"
+	AlgoWinograd Algorithm = "winograd"
 )
 
 type kind uint8
@@ -31,36 +31,37 @@ const (
 	kinds
 )
 
-// way names a kind.
-func (k kind) way() Way {
-	return [...]Way{kindDense: WayProduct, kindPixelRows: WayPixels, kindDepthwise: WayDepthwise,
-		kindWinograd: WayWinograd}[k]
+// algorithm names a kind.
+func (k kind) algorithm() Algorithm {
+	return [...]Algorithm{kindDense: AlgoProduct, kindPixelRows: AlgoPixels,
+		kindDepthwise: AlgoDepthwise, kindWinograd: AlgoWinograd}[k]
 }
 
-// Way returns the way of computing that was chosen.
-func (o *Convolution) Way() Way { return o.kind.way() }
+// Algorithm returns the one that was chosen.
+func (o *Convolution) Algorithm() Algorithm { return o.kind.algorithm() }
 
-// Ways returns the ways that may compute the convolution at the current instruction level, the one
-// that the cost model chooses first. Which of them is the fastest, measuring tells. It is nil for
-// Params that New refuses.
-func (p Params) Ways() []Way {
-	p.Way = ""
+// Algorithms returns those that may compute the convolution at the current instruction level,
+// the one that the cost model chooses first. Which of them is the fastest, measuring tells. It is
+// nil for Params that New refuses.
+func (p Params) Algorithms() []Algorithm {
+	p.Algorithm = ""
 	o, err := New(p)
 	if err != nil {
 		return nil
 	}
-	ways := []Way{o.Way()}
+	list := []Algorithm{o.Algorithm()}
 	for k := range kinds {
 		if k != o.kind && o.p.may(k) {
-			ways = append(ways, k.way())
+			list = append(list, k.algorithm())
 		}
 	}
-	return ways
+	return list
 }
 
-// Problem identifies what is computed as far as the time of each way depends on it: two Params of
-// equal problems have the same Ways, and on one machine the same way is the fastest for both. It is
-// a line of text for people, too, such as "conv f32 1x64x56x56 m128 k3x3 s1x1 p1x1,1x1 bias clamp".
+// Problem identifies what is computed as far as the time of each algorithm depends on it: two
+// Params of equal problems have the same Algorithms, and on one machine the same one is the fastest
+// for both. It is a line of text for people, too, such as "conv f32 1x64x56x56 m128 k3x3 s1x1
+// p1x1,1x1 bias clamp".
 func (p Params) Problem() string {
 	w := p.Window
 	if _, err := w.setDefaults(); err != nil {
@@ -98,18 +99,18 @@ func (p Params) Problem() string {
 	return string(b)
 }
 
-// kind is the way asked for, or else the one that the cost model chooses.
+// kind is the algorithm asked for, or else the one that the cost model chooses.
 func (p *Params) kind(out [3]int) (kind, error) {
-	if p.Way == "" {
+	if p.Algorithm == "" {
 		return p.choose(out)
 	}
 	for k := range kinds {
-		if k.way() == p.Way && p.may(k) {
+		if k.algorithm() == p.Algorithm && p.may(k) {
 			return k, nil
 		}
 	}
-	return 0, fmt.Errorf("%w: %q is no way to compute it: leave the choice to New, or take one of "+
-		"Ways", ErrParams, p.Way)
+	return 0, fmt.Errorf("%w: %q is no algorithm for it: leave the choice to New, or take one of "+
+		"Algorithms", ErrParams, p.Algorithm)
 }
 
 // choose is the cost model.
@@ -131,7 +132,7 @@ func (p *Params) choose(out [3]int) (kind, error) {
 // when a group has one input channel.
 const fewFilters = 4
 
-// may reports whether a way can compute the convolution and is not out of the question.
+// may reports whether an algorithm can compute the convolution and is not out of the question.
 func (p *Params) may(k kind) bool {
 	switch k {
 	case kindDepthwise:
