@@ -41,13 +41,13 @@ func NewPage() (*Page, error) {
 // of sealed memory of the right size or what is in it is of another version. The file then belongs
 // to the page, or is closed on an error.
 func MapPage(f *os.File) (*Page, error) {
+	// Only memfd memory has seals. They come first: a size that is not sealed yet can still change.
+	have, err := unix.FcntlInt(f.Fd(), unix.F_GET_SEALS, 0)
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		_ = f.Close()
 		return nil, fmt.Errorf("page: %w", err)
 	}
-	// Only memfd memory has seals.
-	have, err := unix.FcntlInt(f.Fd(), unix.F_GET_SEALS, 0)
 	if err != nil || have&seals != seals || st.Size != PageSize {
 		_ = f.Close()
 		return nil, fmt.Errorf("page: descriptor of %d bytes with seals %#x, want %d bytes of "+

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"testing"
 	"time"
 
@@ -97,6 +98,34 @@ func TestMapPageRefuses(t *testing.T) {
 		if _, err := MapPage(f); !errors.Is(err, ErrPage) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestMapPageMeasuresAfterTheSeals has memory shrink and be sealed while it is mapped: to read what
+// lies beyond its end would kill the agent.
+func TestMapPageMeasuresAfterTheSeals(t *testing.T) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	for range 4000 {
+		fd, err := unix.MemfdCreate("page", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := os.NewFile(uintptr(fd), "page")
+		if err := f.Truncate(PageSize); err != nil {
+			t.Fatal(err)
+		}
+		shrunk := make(chan struct{})
+		other := dup(t, f)
+		go func() {
+			defer close(shrunk)
+			_ = unix.Ftruncate(int(other.Fd()), 0)
+			_, _ = unix.FcntlInt(other.Fd(), unix.F_ADD_SEALS, seals)
+		}()
+		if _, err := MapPage(f); !errors.Is(err, ErrPage) {
+			t.Fatalf("memory that is no page: %v", err)
+		}
+		<-shrunk
+		_ = other.Close()
 	}
 }
 

@@ -136,10 +136,18 @@ static ssize_t receive(int sock, union packet *p, int *page)
 	do
 		n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
 	while (n < 0 && errno == EINTR);
-	struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
-	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
-		c->cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(page, CMSG_DATA(c), sizeof(int));
+	struct cmsghdr *c = n >= 0 ? CMSG_FIRSTHDR(&m) : NULL;
+	if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+		return n;
+	/* The padding of the control message has room for another. */
+	for (size_t at = CMSG_LEN(0); at + sizeof(int) <= c->cmsg_len; at += sizeof(int)) {
+		int fd;
+		memcpy(&fd, (char *)c + at, sizeof fd);
+		if (*page < 0)
+			*page = fd;
+		else
+			close(fd);
+	}
 	return n;
 }
 
@@ -150,10 +158,15 @@ static bool page_fits(const struct weir_header *h)
 		h->slots_offset == WEIR_SLOTS_OFFSET;
 }
 
+/* map_page maps memory that nobody can make smaller under the program, which access beyond the end
+ * would kill. The seals come first: a size that is not sealed yet can still change. */
 static struct weir_header *map_page(int fd)
 {
+	enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
 	struct stat s;
-	if (fd < 0 || fstat(fd, &s) < 0 || s.st_size < (off_t)WEIR_PAGE_SIZE)
+	int have = fd < 0 ? -1 : fcntl(fd, F_GET_SEALS);
+	if (have < 0 || (have & SEALS) != SEALS || fstat(fd, &s) < 0 ||
+		s.st_size != (off_t)WEIR_PAGE_SIZE)
 		return NULL;
 	void *p = mmap(NULL, WEIR_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (p == MAP_FAILED)
@@ -179,8 +192,10 @@ static bool same_page(int a, int b)
 static bool adopt(int page, const struct weir_welcome *w)
 {
 	bool same = same_page(page, kept_page);
-	struct weir_header *h = same ? weir_page() : map_page(page);
-	if (!h || w->slot >= WEIR_SLOT_COUNT)
+	struct weir_header *h = NULL;
+	if (w->slot < WEIR_SLOT_COUNT)
+		h = same ? weir_page() : map_page(page);
+	if (!h)
 		return false;
 	struct weir_slot *slot = (struct weir_slot *)((char *)h + WEIR_SLOTS_OFFSET) + w->slot,
 					 *old = weir_slot();
@@ -243,7 +258,7 @@ static void say_once(const char *why, int size)
  * slot if the agent gives the same ones. */
 static bool join(bool rejoin)
 {
-	int sock = dial(), page;
+	int sock = dial(), page = -1;
 	union packet p;
 	if (sock < 0) {
 		if (!rejoin)
@@ -257,6 +272,8 @@ static bool join(bool rejoin)
 			say_once(p.bytes + WEIR_MSG_SIZE, (int)(n - (ssize_t)WEIR_MSG_SIZE));
 		else if (!rejoin)
 			say_once("the agent gave no answer that this version of weir knows", 256);
+		if (page >= 0)
+			close(page);
 		close(sock);
 		return false;
 	}
