@@ -208,12 +208,22 @@ func (j *job) watch(lease *broker.Lease) reason {
 // renewOpen renews a lease that nobody else waits for. Should somebody come at this moment, the
 // gate is closed while they run.
 func (j *job) renewOpen(lease *broker.Lease) bool {
-	timer := time.AfterFunc(grace, j.shut)
-	err := lease.Renew(j.ctx)
-	if err != nil {
-		timer.Stop()
+	renewed := false // guarded by the job's lock
+	timer := time.AfterFunc(grace, func() {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		if !renewed {
+			j.setGate(false, 0)
+		}
+	})
+	defer timer.Stop()
+	if lease.Renew(j.ctx) != nil {
 		return false
 	}
+	// A timer that ran out in this moment may be about to close the gate: not any more.
+	j.mu.Lock()
+	renewed = true
+	j.mu.Unlock()
 	if timer.Stop() {
 		j.extend(lease)
 	} else {
