@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"time"
@@ -28,12 +29,28 @@ type Client struct {
 	uc *net.UnixConn
 }
 
-// Dial connects to the agent of a runtime folder. It fails with [ErrNotRunning] if there is none.
+// Dial connects to the agent of a runtime folder. It fails with [ErrNotRunning] if there is none,
+// and with [ErrForeign] if the folder or the process that listens there is another user's.
 func Dial(dir string) (*Client, error) {
+	if err := checkRuntimeDir(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("agent: %w: %w", ErrNotRunning, err)
+	} else if err != nil {
+		return nil, err
+	}
 	uc, err := net.DialUnix("unixpacket", nil,
 		&net.UnixAddr{Name: SocketPath(dir), Net: "unixpacket"})
 	if err != nil {
 		return nil, fmt.Errorf("agent: %w: %w", ErrNotRunning, err)
+	}
+	// Whoever could write to the folder before it was its owner's alone may have left a socket.
+	uid, err := listener(uc)
+	if err == nil && uid != ownUID {
+		err = fmt.Errorf("agent: user %d listens at %s: %w: remove the socket", uid,
+			SocketPath(dir), ErrForeign)
+	}
+	if err != nil {
+		_ = uc.Close()
+		return nil, err
 	}
 	return &Client{uc: uc}, nil
 }
@@ -167,11 +184,11 @@ func (c *Client) snapshot() (Snapshot, error) {
 	var all []byte
 	for {
 		m, text, file, err := c.receive()
-		if file != nil {
-			_ = file.Close()
-		}
 		if err != nil {
 			return s, err
+		}
+		if file != nil {
+			_ = file.Close()
 		}
 		part, ok := m.(wire.Snapshot)
 		if all = append(all, text...); !ok || len(all) > maxSnapshot {
@@ -215,8 +232,15 @@ func (c *Client) receiveSoon() (wire.Message, string, *os.File, error) {
 	return m, text, file, err
 }
 
-// receive reads one message. A refusal becomes an error.
-func (c *Client) receive() (wire.Message, string, *os.File, error) {
+// receive reads one message. A refusal becomes an error. The file that came along is the caller's;
+// with an error there is none.
+func (c *Client) receive() (_ wire.Message, _ string, file *os.File, err error) {
+	defer func() {
+		if err != nil && file != nil {
+			_ = file.Close()
+			file = nil
+		}
+	}()
 	buf := make([]byte, wire.MaxPacket)
 	n, file, err := readPacket(c.uc, buf)
 	if err != nil {

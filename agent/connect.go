@@ -18,14 +18,15 @@ const logName = "agent.log"
 const startWait = 15 * time.Second
 
 // Connect connects to the agent of a runtime folder, and starts one with this command if there is
-// none. The agent outlives the caller.
+// none. The agent outlives the caller. It fails with [ErrForeign] if the folder or its agent is
+// another user's.
 func Connect(ctx context.Context, dir string, command []string) (*Client, error) {
-	c, err := Dial(dir)
-	if err == nil {
-		return c, nil
-	}
 	if err := MakeRuntimeDir(dir); err != nil {
 		return nil, err
+	}
+	c, err := Dial(dir)
+	if !errors.Is(err, ErrNotRunning) {
+		return c, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, startWait)
 	defer cancel()

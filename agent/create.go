@@ -145,9 +145,10 @@ func (a *Agent) admitJob(t wire.Terms, c *conn, page *wire.Page) (_ *job, err er
 	if err != nil {
 		return nil, &errRefused{wire.RefusedAdmission, err}
 	}
-	fresh := page == nil
+	asks, fresh := t.Name, page == nil
 	if fresh {
 		if page, err = wire.NewPage(); err != nil {
+			dev.freeName(asks)
 			bj.End(err)
 			return nil, &errRefused{wire.RefusedBusy, err}
 		}
@@ -158,6 +159,7 @@ func (a *Agent) admitJob(t wire.Terms, c *conn, page *wire.Page) (_ *job, err er
 		page.Header().ContextBytes.Store(dev.context)
 	}
 	j := a.newJob(dev, bj, t, page)
+	j.asks = asks
 	if !fresh {
 		j.takeUp()
 	}
@@ -239,14 +241,19 @@ func admitUnder(dev *device, t *wire.Terms) (*broker.Job, error) {
 		Limit:   fraction(t.LimitPPM),
 		Class:   share.Class(min(t.Class, 255)),
 	}}
+	n := dev.names[t.Name]
 	for range namesTried {
 		bj, err := dev.broker.Admit(spec, 0)
+		if err == nil {
+			n.jobs++
+			dev.names[t.Name] = n
+		}
 		if !errors.Is(err, broker.ErrName) {
 			return bj, err
 		}
 		// Most often the job that came last with this name has the number before.
-		dev.names[t.Name] = dev.names[t.Name]%namesTried + 1
-		suffix := fmt.Sprintf("-%d", dev.names[t.Name]+1)
+		n.last = n.last%namesTried + 1
+		suffix := fmt.Sprintf("-%d", n.last+1)
 		spec.Name = strings.ToValidUTF8(t.Name[:min(len(t.Name), wire.NameSize-len(suffix))], "") +
 			suffix
 	}

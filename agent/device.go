@@ -24,8 +24,21 @@ type device struct {
 	byID kicks
 
 	// Guarded by the agent's lock.
-	names   map[string]int // the number last given to a job of that name
-	context uint64         // bytes, the most that making a context was found to take
+	names   map[string]naming // by the name that was asked for; none without a job
+	context uint64            // bytes, the most that making a context was found to take
+}
+
+// naming counts the jobs that asked for one name, and has the number last given to one of them.
+type naming struct{ jobs, last int }
+
+// freeName takes note that a job which asked for this name is gone. The agent's lock is held.
+func (d *device) freeName(asked string) {
+	n := d.names[asked]
+	if n.jobs--; n.jobs <= 0 {
+		delete(d.names, asked)
+		return
+	}
+	d.names[asked] = n
 }
 
 // linger is the state of a job that lingers.
@@ -62,7 +75,7 @@ func newDevice(d Device, policyName string) (*device, error) {
 	if err != nil {
 		return nil, err
 	}
-	dev := &device{Device: d, names: map[string]int{}}
+	dev := &device{Device: d, names: map[string]naming{}}
 	dev.byID.jobs = map[share.JobID]*job{}
 	dev.broker, err = broker.New(
 		broker.Config{Device: d.ID(), Units: 1, Memory: d.Memory, Policy: p, Observer: &dev.byID})

@@ -15,6 +15,7 @@ type job struct {
 	a     *Agent
 	dev   *device
 	spec  share.Job
+	asks  string // the name that was asked for, which may be another's
 	terms wire.Terms
 	page  *wire.Page
 	bj    *broker.Job
@@ -141,9 +142,7 @@ func (j *job) endIfAlone() {
 	j.endLocked()
 	delete(j.a.jobs, j.terms.Token)
 	j.a.boundInFlight(j.dev)
-	if len(j.a.jobs) == 0 {
-		clear(j.dev.names)
-	}
+	j.dev.freeName(j.asks)
 	j.a.used = time.Now()
 }
 

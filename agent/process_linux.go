@@ -7,16 +7,34 @@ import (
 	"net"
 	"os"
 	"strconv"
-	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/weirgpu/weir/share/wire"
 )
 
 // newSystem returns the operating system.
 func newSystem() system { return linux{} }
 
 type linux struct{}
+
+// listener returns the user who began to listen at the other end.
+func listener(c *net.UnixConn) (uint32, error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0, fmt.Errorf("agent: %w", err)
+	}
+	var cred *unix.Ucred
+	var credErr error
+	if err := raw.Control(func(fd uintptr) {
+		cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	}); err != nil || credErr != nil {
+		return 0, fmt.Errorf("agent: credentials: %w", errors.Join(err, credErr))
+	}
+	return cred.Uid, nil
+}
 
 // peer goes by what the kernel recorded when the peer connected.
 func (linux) peer(c *net.UnixConn) (peer, error) {
@@ -72,7 +90,6 @@ type linuxProcess struct {
 	began uint64
 	file  *os.File // nil: not watched
 	ended chan struct{}
-	once  sync.Once
 }
 
 func watch(pidfd int, pid uint32) *linuxProcess {
@@ -87,23 +104,42 @@ func watch(pidfd int, pid uint32) *linuxProcess {
 	// os.NewFile hands only non-blocking descriptors to the poller.
 	_ = unix.SetNonblock(pidfd, true)
 	p.file = os.NewFile(uintptr(pidfd), "pidfd")
-	raw, err := p.file.SyscallConn()
-	if err != nil {
-		return p
-	}
 	go func() {
-		err := raw.Read(func(fd uintptr) bool { return readable(fd) })
-		if err == nil {
-			p.once.Do(func() { close(p.ended) })
+		if awaitEnd(p.file) {
+			close(p.ended)
 		}
 	}()
 	return p
 }
 
-// readable reports whether a descriptor of a process says that it has ended.
-func readable(fd uintptr) bool {
+// endLook is how often a process's descriptor is looked at that the poller does not take.
+const endLook = wire.Beat
+
+// awaitEnd waits until a descriptor of a process says that it has ended, or, returning false, until
+// the file is closed.
+func awaitEnd(f *os.File) bool {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return false
+	}
+	err = raw.Read(func(fd uintptr) bool { return readable(fd, 0) })
+	// What the runtime's poller does not take, for want of watches or of support in the kernel, can
+	// still be asked.
+	for ended := false; err != nil; {
+		if err := raw.Control(func(fd uintptr) { ended = readable(fd, endLook) }); err != nil {
+			return false
+		}
+		if ended {
+			return true
+		}
+	}
+	return true
+}
+
+// readable reports whether a descriptor of a process says, within this time, that it has ended.
+func readable(fd uintptr, within time.Duration) bool {
 	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-	n, err := unix.Poll(fds, 0)
+	n, err := unix.Poll(fds, int(within/time.Millisecond))
 	return err == nil && n > 0
 }
 

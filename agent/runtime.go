@@ -14,8 +14,12 @@ const (
 	lockName   = "agent.lock"
 )
 
-// ErrRunning: another agent has the runtime folder.
-var ErrRunning = errors.New("another agent is running")
+var (
+	// ErrRunning: another agent has the runtime folder.
+	ErrRunning = errors.New("another agent is running")
+	// ErrForeign: the runtime folder, or what listens in it, is not this user's.
+	ErrForeign = errors.New("not this user's")
+)
 
 // RuntimeDir returns the folder of the socket: $WEIR_RUNTIME_DIR, else $XDG_RUNTIME_DIR/weir, else
 // weir-UID in the folder for temporary files. An agent of the fake driver has another one, unless
@@ -55,23 +59,32 @@ func MakeRuntimeDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("runtime folder: %w", err)
 	}
+	if err := checkRuntimeDir(dir); err != nil {
+		return err
+	}
+	fi, err := os.Lstat(dir)
+	if err == nil && fi.Mode().Perm()&0o077 != 0 {
+		err = os.Chmod(dir, 0o700)
+	}
+	if err != nil {
+		return fmt.Errorf("runtime folder: %w", err)
+	}
+	return nil
+}
+
+// checkRuntimeDir reports, as [ErrForeign], that a folder is none or not this user's.
+func checkRuntimeDir(dir string) error {
 	fi, err := os.Lstat(dir)
 	if err != nil {
 		return fmt.Errorf("runtime folder: %w", err)
 	}
 	if !fi.IsDir() {
-		return fmt.Errorf("runtime folder %s: is not a folder: set WEIR_RUNTIME_DIR to another",
-			dir)
+		return fmt.Errorf("runtime folder %s: is not a folder, and so %w: set WEIR_RUNTIME_DIR to "+
+			"another", dir, ErrForeign)
 	}
-	if uid, ok := owner(fi); ok && uid != uint32(os.Getuid()) {
-		return fmt.Errorf(
-			"runtime folder %s: belongs to user %d: set WEIR_RUNTIME_DIR to a folder of your own",
-			dir, uid)
-	}
-	if fi.Mode().Perm()&0o077 != 0 {
-		if err := os.Chmod(dir, 0o700); err != nil {
-			return fmt.Errorf("runtime folder: %w", err)
-		}
+	if uid, ok := owner(fi); ok && uid != ownUID {
+		return fmt.Errorf("runtime folder %s: belongs to user %d: %w: set WEIR_RUNTIME_DIR to a "+
+			"folder of your own", dir, uid, ErrForeign)
 	}
 	return nil
 }

@@ -22,6 +22,8 @@ func readPacket(*net.UnixConn, []byte) (int, *os.File, error) { return 0, nil, w
 
 func writePacket(*net.UnixConn, []byte, *os.File) error { return wire.ErrUnsupported }
 
+func listener(*net.UnixConn) (uint32, error) { return 0, wire.ErrUnsupported }
+
 func dup(*os.File) (*os.File, error) { return nil, wire.ErrUnsupported }
 
 func newSystem() system { return unsupported{} }
