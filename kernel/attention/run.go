@@ -216,6 +216,7 @@ func (x *chunk) step(j, k0, r0, r1 int) {
 		C:     s,
 		LdC:   w,
 		Rows:  r1 - r0,
+		Part:  true,
 		Cols:  cols,
 		K:     p.Size,
 		Alpha: p.Scale,

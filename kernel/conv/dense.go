@@ -25,7 +25,7 @@ func newDense(p *Params, out [3]int, pixelRows bool) (*gemm.Product, error) {
 			q.FillA = fill.fill
 		}
 	} else {
-		q.M, q.N, q.PackedA = m, volume(out), true
+		q.M, q.N, q.PackedA, q.PanelRows = m, volume(out), true, p.Format.EvenRows(m)
 		q.StrideB = c * volume(p.In)
 		q.OffA = groupOffsets(q.Batch, p.Group, p.Format.PackedALen(m, q.K))
 		q.Bias = gemm.BiasPerRow
@@ -107,7 +107,10 @@ func (o *Convolution) panelChannels() int {
 	if o.kind == kindPixelRows {
 		return o.p.Format.PanelColumns()
 	}
-	return o.p.Format.PanelRows()
+	if o.kind == kindWinograd {
+		return o.p.Format.PanelRows()
+	}
+	return o.p.Format.EvenRows(o.p.M / o.p.Group)
 }
 
 // packDense packs w, the weights of one panel of output channels, the first of which is given.

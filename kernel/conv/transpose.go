@@ -91,7 +91,7 @@ func (p *TransposeParams) setOut() (out [3]int, err error) {
 // weights of n*taps x C/group by the image.
 func (o *Transpose) product(n int) (*gemm.Product, error) {
 	q := gemm.Params{M: n * volume(o.p.Kernel), N: volume(o.p.In), K: o.p.C / o.p.Group,
-		PackedA: true}
+		PackedA: true, Part: n < o.p.M/o.p.Group}
 	if o.disjoint {
 		q.Clamp, q.Lo, q.Hi = o.p.Clamp, o.p.Lo, o.p.Hi
 		if o.p.Bias {

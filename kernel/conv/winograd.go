@@ -187,7 +187,8 @@ func (w *winograd) plan(p *Params, rows int) (err error) {
 		return nil
 	}
 	n := winogradProduct{rows: rows}
-	q := gemm.Params{M: rows, N: lanes, K: p.C, PackedA: true, PackedB: true, Batch: frequencies,
+	q := gemm.Params{M: rows, Part: rows < p.M, N: lanes, K: p.C, PackedA: true, PackedB: true,
+		Batch:   frequencies,
 		StrideA: p.M * p.C, StrideB: w.stepIn, StrideC: w.stepOut, LdC: lanes}
 	if n.whole, err = gemm.New(q); err != nil {
 		return err

@@ -43,7 +43,7 @@ func (o *Product) fetch(t *tile, w window, b []float32, j, k0, k int) {
 func (o *Product) fetchA(t *tile, a panels, w window, args *Args, i int) {
 	p := &o.p
 	next := i + t.rows
-	at := offset(p.OffA, p.StrideA, w.batch) + next*a.step + a.skip*o.level.mr()
+	at := offset(p.OffA, p.StrideA, w.batch) + next*a.step + a.skip*o.mr
 	if next >= w.i1 && p.Batch > 1 {
 		at = offset(p.OffA, p.StrideA, 0) + next*a.step
 		if w.batch+1 < p.Batch {

@@ -6,6 +6,10 @@ package gemm
 
 // tileAVX512BF16 computes t with the kernel of its rows and columns; tileGo defines it.
 func tileAVX512BF16(t *tile) {
+	if !t.whole && t.rows <= 4 {
+		tileAVX512BF16Rest(t)
+		return
+	}
 	if t.cols > 16 {
 		switch t.rows {
 		case 1:
@@ -71,17 +75,56 @@ func tileAVX512BF16(t *tile) {
 	}
 }
 
+// tileAVX512BF16Rest is tileAVX512BF16 for the last rows of a product.
+func tileAVX512BF16Rest(t *tile) {
+	if t.cols > 16 {
+		switch t.rows {
+		case 1:
+			tileAVX512BF16_1x32rest(t)
+		case 2:
+			tileAVX512BF16_2x32rest(t)
+		case 3:
+			tileAVX512BF16_3x32rest(t)
+		case 4:
+			tileAVX512BF16_4x32rest(t)
+		}
+		return
+	}
+	switch t.rows {
+	case 1:
+		tileAVX512BF16_1x16rest(t)
+	case 2:
+		tileAVX512BF16_2x16rest(t)
+	case 3:
+		tileAVX512BF16_3x16rest(t)
+	case 4:
+		tileAVX512BF16_4x16rest(t)
+	}
+}
+
 //go:noescape
 func tileAVX512BF16_1x16(t *tile)
+
+//go:noescape
+func tileAVX512BF16_1x16rest(t *tile)
 
 //go:noescape
 func tileAVX512BF16_2x16(t *tile)
 
 //go:noescape
+func tileAVX512BF16_2x16rest(t *tile)
+
+//go:noescape
 func tileAVX512BF16_3x16(t *tile)
 
 //go:noescape
+func tileAVX512BF16_3x16rest(t *tile)
+
+//go:noescape
 func tileAVX512BF16_4x16(t *tile)
+
+//go:noescape
+func tileAVX512BF16_4x16rest(t *tile)
 
 //go:noescape
 func tileAVX512BF16_5x16(t *tile)
@@ -117,13 +160,25 @@ func tileAVX512BF16_14x16(t *tile)
 func tileAVX512BF16_1x32(t *tile)
 
 //go:noescape
+func tileAVX512BF16_1x32rest(t *tile)
+
+//go:noescape
 func tileAVX512BF16_2x32(t *tile)
+
+//go:noescape
+func tileAVX512BF16_2x32rest(t *tile)
 
 //go:noescape
 func tileAVX512BF16_3x32(t *tile)
 
 //go:noescape
+func tileAVX512BF16_3x32rest(t *tile)
+
+//go:noescape
 func tileAVX512BF16_4x32(t *tile)
+
+//go:noescape
+func tileAVX512BF16_4x32rest(t *tile)
 
 //go:noescape
 func tileAVX512BF16_5x32(t *tile)

@@ -60,9 +60,11 @@ func plan(p *Params, v level) blocking {
 	b.kc = split(k, maxKC*k/max(v.steps(k), 1), 4)
 	b.directA = v.strided() && !p.PackedA && p.FillA == nil && p.TransA && p.K > 0
 	b.directB = p.readsB(v)
-	if b.mr = v.mr(); !p.PackedA && p.FillA == nil {
-		// The least for as many tiles: the last has the most.
-		b.mr = ceilDiv(p.M, ceilDiv(p.M, v.mr()))
+	switch b.mr = v.mr(); {
+	case p.PackedA && p.PanelRows > 0:
+		b.mr = p.PanelRows
+	case !p.PackedA && p.FillA == nil:
+		b.mr = evenRows(p.M, v.mr())
 	}
 	b.aheadRows = aheadTiles(v) * v.mr()
 	b.aheadA = p.PackedA && p.Format == F32 && v != levelGo
@@ -97,6 +99,10 @@ func plan(p *Params, v level) blocking {
 	b.scratch(p, v)
 	return b
 }
+
+// evenRows is the least height of as many tiles as m rows need: the last then has the most rows,
+// and time to read a panel of B.
+func evenRows(m, mr int) int { return ceilDiv(m, max(ceilDiv(m, mr), 1)) }
 
 // keepsRows reports whether one block has all rows of A. It has in two cases. In the first, B is
 // packed and comes from memory, so that it is read only once, while the rows of A, filled anew for

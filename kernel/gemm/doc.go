@@ -23,8 +23,10 @@
 //
 // [Reference] is the definition that every path is tested against. Sums of floats are taken in an
 // order that depends on the path, so results agree to rounding, not bit for bit, between paths; on
-// one path they are the same bits, whatever runs the chunks. Sums of bytes are the same bits
-// everywhere. NaN and infinities propagate as IEEE 754 says.
+// one path they are the same bits, whatever runs the chunks, and all elements of a product are
+// added up in one order, so that equal rows, or columns, give equal bits wherever they lie. That
+// order may be another in a product of other sizes. Sums of bytes are the same bits everywhere. NaN
+// and infinities propagate as IEEE 754 says.
 //
 // An element of a float product lies within (2048 + K/2048 + 1) * 2^-24 of the exact one, relative
 // to the sum of the magnitudes of its K products: at most 2048 fused additions follow each other in

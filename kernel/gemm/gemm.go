@@ -69,10 +69,16 @@ type Params struct {
 	// full residual) is stored as N x M. TransC suits a product with few rows and columns that are
 	// a multiple of a panel.
 	TransA, TransB, TransC bool
+	// Part says that the rows are some of a larger product, which others compute: the sums of
+	// elements are then taken in one order, however many rows there are.
+	Part bool
 	// PackedA and PackedB say that the operand comes from PackA or PackB, which have dealt with its
 	// Trans and Ld.
 	PackedA, PackedB bool
-	LdA, LdB, LdC    int
+	// PanelRows is how many rows of A have been packed at a time; 0 stands for Format.PanelRows,
+	// as PackA packs more rows than those.
+	PanelRows     int
+	LdA, LdB, LdC int
 	// Alpha scales the product and Beta the residual. 0 stands for 1: a caller that wants to
 	// multiply by 0 leaves the product, or the residual, out instead.
 	Alpha, Beta float32
@@ -193,6 +199,10 @@ func (p *Params) check() error {
 		return fmt.Errorf("%w: ToStore does not go with a full residual or Map", ErrParams)
 	case p.Format.bytes() && (!p.ToStore || p.Epilogue.any() || p.Alpha != 1):
 		return fmt.Errorf("%w: sums of bytes want ToStore, and no epilogue", ErrParams)
+	}
+	if p.PanelRows < 0 || p.PanelRows > p.Format.PanelRows() {
+		return fmt.Errorf("%w: panels of %d rows, want 0 to %d", ErrParams, p.PanelRows,
+			p.Format.PanelRows())
 	}
 	if p.PackedA && p.FillA != nil || p.PackedB && p.Fill != nil {
 		return fmt.Errorf("%w: an operand is both packed and filled: choose one", ErrParams)

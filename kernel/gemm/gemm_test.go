@@ -43,7 +43,9 @@ func randomParams(r *rand.Rand, maxMN, maxK int) Params {
 		PackedA: r.IntN(3) == 0, PackedB: r.IntN(3) == 0,
 		Batch: 1 + max(0, r.IntN(6)-3),
 	}
-	p.Format = Format(r.IntN(2))
+	if p.Format = Format(r.IntN(2)); r.IntN(2) == 0 {
+		p.PanelRows = 1 + r.IntN(p.Format.PanelRows())
+	}
 	if r.IntN(4) == 0 {
 		p.M = r.IntN(4) + 1
 	}
@@ -85,9 +87,7 @@ func run(t *testing.T, r *rand.Rand, p Params, args Args) {
 		t.Fatal(err)
 	}
 	if p.PackedA {
-		a := make([]float32, p.Format.PackedALen(p.M, p.K))
-		p.Format.PackA(a, args.A, p.M, p.K, p.LdA, p.TransA)
-		args.A = a
+		args.A = packA(p, args.A)
 	}
 	if p.PackedB {
 		b := make([]float32, p.Format.PackedBLen(p.K, p.N))
@@ -102,6 +102,24 @@ func run(t *testing.T, r *rand.Rand, p Params, args Args) {
 		op.Run(c, &args, scratch)
 	}
 	check(t, "scratch")
+}
+
+// packA packs A, as many rows at a time as p says.
+func packA(p Params, a []float32) []float32 {
+	packed := make([]float32, p.Format.PackedALen(p.M, p.K))
+	ld, rows := max(p.LdA, stored(p.M, p.K, p.TransA)), p.PanelRows
+	if rows == 0 {
+		rows = p.M
+	}
+	for i := 0; i < p.M && p.K > 0; i += rows {
+		from := i
+		if !p.TransA {
+			from *= ld
+		}
+		p.Format.PackA(packed[p.Format.PackedALen(i, p.K):], a[from:], min(rows, p.M-i), p.K, ld,
+			p.TransA)
+	}
+	return packed
 }
 
 func dataFor(r *rand.Rand, p Params) Args {

@@ -19,9 +19,11 @@ type BlockPanel struct {
 	C             []float32 // Rows x Cols, rows LdC floats apart
 	LdC           int
 	Rows, Cols, K int
-	Alpha         float32
-	Add           bool      // add to what C holds; then Alpha is 1 and Bias nil
-	Bias          []float32 // one for each row, nil for none
+	// Part is that of Params.
+	Part  bool
+	Alpha float32
+	Add   bool      // add to what C holds; then Alpha is 1 and Bias nil
+	Bias  []float32 // one for each row, nil for none
 }
 
 // Multiply computes x. It panics when a slice is shorter than the sizes say. One call should stay
@@ -29,7 +31,7 @@ type BlockPanel struct {
 func (p Format) Multiply(x *BlockPanel) {
 	v := currentLevel(p)
 	t := tile{k: v.steps(x.K), ldb: v.nr(), ldc: x.LdC, cols: x.Cols, alpha: x.Alpha,
-		mask: uint32(1)<<x.Cols - 1}
+		whole: !x.Part && x.Rows <= v.mr(), mask: uint32(1)<<x.Cols - 1}
 	if x.Cols > v.nr() || x.Cols < 1 || p.bytes() || x.LdA+x.LdB > 0 && v.pairs() ||
 		x.LdB > 0 && x.Cols < v.nr() {
 		panic(fmt.Sprintf("gemm: a panel of %d columns with A %d apart, format %d", x.Cols,

@@ -127,4 +127,7 @@ type tile struct {
 	// data, too.
 	ahead     uintptr
 	aheadStep int
+	// whole says that the rows are all of the product. Few of them then have partial sums, which
+	// those of larger tiles, all of whose registers hold results, cannot have.
+	whole bool
 }

@@ -68,8 +68,6 @@ func RunPeak(level cpuinfo.Level, n int) (flop int64) {
 // window; those for 14 registers do. So such tiles are computed in two strips, each with one
 // register of columns. Strips gain nothing where results are only stored, since those instructions
 // fit as they are, nor where there are few rows; and with many steps, A would be waited for twice.
-// Kernels of fewer than five rows could not be cut: they add up partial sums, which differ between
-// one register of columns and two.
 const (
 	stripRows  = 8
 	stripSteps = 96

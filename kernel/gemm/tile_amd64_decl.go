@@ -6,6 +6,10 @@ package gemm
 
 // tileAVX2 computes t with the kernel of its rows and columns; tileGo defines it.
 func tileAVX2(t *tile) {
+	if !t.whole && t.rows <= 3 {
+		tileAVX2Rest(t)
+		return
+	}
 	if t.cols > 8 {
 		switch t.rows {
 		case 1:
@@ -39,14 +43,46 @@ func tileAVX2(t *tile) {
 	}
 }
 
+// tileAVX2Rest is tileAVX2 for the last rows of a product.
+func tileAVX2Rest(t *tile) {
+	if t.cols > 8 {
+		switch t.rows {
+		case 1:
+			tileAVX2_1x16rest(t)
+		case 2:
+			tileAVX2_2x16rest(t)
+		case 3:
+			tileAVX2_3x16rest(t)
+		}
+		return
+	}
+	switch t.rows {
+	case 1:
+		tileAVX2_1x8rest(t)
+	case 2:
+		tileAVX2_2x8rest(t)
+	case 3:
+		tileAVX2_3x8rest(t)
+	}
+}
+
 //go:noescape
 func tileAVX2_1x8(t *tile)
+
+//go:noescape
+func tileAVX2_1x8rest(t *tile)
 
 //go:noescape
 func tileAVX2_2x8(t *tile)
 
 //go:noescape
+func tileAVX2_2x8rest(t *tile)
+
+//go:noescape
 func tileAVX2_3x8(t *tile)
+
+//go:noescape
+func tileAVX2_3x8rest(t *tile)
 
 //go:noescape
 func tileAVX2_4x8(t *tile)
@@ -61,10 +97,19 @@ func tileAVX2_6x8(t *tile)
 func tileAVX2_1x16(t *tile)
 
 //go:noescape
+func tileAVX2_1x16rest(t *tile)
+
+//go:noescape
 func tileAVX2_2x16(t *tile)
 
 //go:noescape
+func tileAVX2_2x16rest(t *tile)
+
+//go:noescape
 func tileAVX2_3x16(t *tile)
+
+//go:noescape
+func tileAVX2_3x16rest(t *tile)
 
 //go:noescape
 func tileAVX2_4x16(t *tile)
@@ -77,6 +122,10 @@ func tileAVX2_6x16(t *tile)
 
 // tileAVX512 computes t with the kernel of its rows and columns; tileGo defines it.
 func tileAVX512(t *tile) {
+	if !t.whole && t.rows <= 4 {
+		tileAVX512Rest(t)
+		return
+	}
 	if t.cols > 16 && !t.inStrips() {
 		switch t.rows {
 		case 1:
@@ -167,17 +216,56 @@ func tileAVX512(t *tile) {
 	}
 }
 
+// tileAVX512Rest is tileAVX512 for the last rows of a product.
+func tileAVX512Rest(t *tile) {
+	if t.cols > 16 {
+		switch t.rows {
+		case 1:
+			tileAVX512_1x32rest(t)
+		case 2:
+			tileAVX512_2x32rest(t)
+		case 3:
+			tileAVX512_3x32rest(t)
+		case 4:
+			tileAVX512_4x32rest(t)
+		}
+		return
+	}
+	switch t.rows {
+	case 1:
+		tileAVX512_1x16rest(t)
+	case 2:
+		tileAVX512_2x16rest(t)
+	case 3:
+		tileAVX512_3x16rest(t)
+	case 4:
+		tileAVX512_4x16rest(t)
+	}
+}
+
 //go:noescape
 func tileAVX512_1x16(t *tile)
+
+//go:noescape
+func tileAVX512_1x16rest(t *tile)
 
 //go:noescape
 func tileAVX512_2x16(t *tile)
 
 //go:noescape
+func tileAVX512_2x16rest(t *tile)
+
+//go:noescape
 func tileAVX512_3x16(t *tile)
 
 //go:noescape
+func tileAVX512_3x16rest(t *tile)
+
+//go:noescape
 func tileAVX512_4x16(t *tile)
+
+//go:noescape
+func tileAVX512_4x16rest(t *tile)
 
 //go:noescape
 func tileAVX512_5x16(t *tile)
@@ -234,13 +322,25 @@ func tileAVX512_14x16ahead(t *tile)
 func tileAVX512_1x32(t *tile)
 
 //go:noescape
+func tileAVX512_1x32rest(t *tile)
+
+//go:noescape
 func tileAVX512_2x32(t *tile)
+
+//go:noescape
+func tileAVX512_2x32rest(t *tile)
 
 //go:noescape
 func tileAVX512_3x32(t *tile)
 
 //go:noescape
+func tileAVX512_3x32rest(t *tile)
+
+//go:noescape
 func tileAVX512_4x32(t *tile)
+
+//go:noescape
+func tileAVX512_4x32rest(t *tile)
 
 //go:noescape
 func tileAVX512_5x32(t *tile)

@@ -26,6 +26,10 @@ func widenSignedAVX2(dst, src *float32, n int)
 
 // tileAVX2BF16 computes t with the kernel of its rows and columns; tileGo defines it.
 func tileAVX2BF16(t *tile) {
+	if !t.whole && t.rows <= 3 {
+		tileAVX2BF16Rest(t)
+		return
+	}
 	if t.cols > 8 {
 		switch t.rows {
 		case 1:
@@ -59,14 +63,46 @@ func tileAVX2BF16(t *tile) {
 	}
 }
 
+// tileAVX2BF16Rest is tileAVX2BF16 for the last rows of a product.
+func tileAVX2BF16Rest(t *tile) {
+	if t.cols > 8 {
+		switch t.rows {
+		case 1:
+			tileAVX2BF16_1x16rest(t)
+		case 2:
+			tileAVX2BF16_2x16rest(t)
+		case 3:
+			tileAVX2BF16_3x16rest(t)
+		}
+		return
+	}
+	switch t.rows {
+	case 1:
+		tileAVX2BF16_1x8rest(t)
+	case 2:
+		tileAVX2BF16_2x8rest(t)
+	case 3:
+		tileAVX2BF16_3x8rest(t)
+	}
+}
+
 //go:noescape
 func tileAVX2BF16_1x8(t *tile)
+
+//go:noescape
+func tileAVX2BF16_1x8rest(t *tile)
 
 //go:noescape
 func tileAVX2BF16_2x8(t *tile)
 
 //go:noescape
+func tileAVX2BF16_2x8rest(t *tile)
+
+//go:noescape
 func tileAVX2BF16_3x8(t *tile)
+
+//go:noescape
+func tileAVX2BF16_3x8rest(t *tile)
 
 //go:noescape
 func tileAVX2BF16_4x8(t *tile)
@@ -81,10 +117,19 @@ func tileAVX2BF16_6x8(t *tile)
 func tileAVX2BF16_1x16(t *tile)
 
 //go:noescape
+func tileAVX2BF16_1x16rest(t *tile)
+
+//go:noescape
 func tileAVX2BF16_2x16(t *tile)
 
 //go:noescape
+func tileAVX2BF16_2x16rest(t *tile)
+
+//go:noescape
 func tileAVX2BF16_3x16(t *tile)
+
+//go:noescape
+func tileAVX2BF16_3x16rest(t *tile)
 
 //go:noescape
 func tileAVX2BF16_4x16(t *tile)
@@ -97,6 +142,10 @@ func tileAVX2BF16_6x16(t *tile)
 
 // tileWideBF16 computes t with the kernel of its rows and columns; tileGo defines it.
 func tileWideBF16(t *tile) {
+	if !t.whole && t.rows <= 4 {
+		tileWideBF16Rest(t)
+		return
+	}
 	if t.cols > 16 {
 		switch t.rows {
 		case 1:
@@ -162,17 +211,56 @@ func tileWideBF16(t *tile) {
 	}
 }
 
+// tileWideBF16Rest is tileWideBF16 for the last rows of a product.
+func tileWideBF16Rest(t *tile) {
+	if t.cols > 16 {
+		switch t.rows {
+		case 1:
+			tileWideBF16_1x32rest(t)
+		case 2:
+			tileWideBF16_2x32rest(t)
+		case 3:
+			tileWideBF16_3x32rest(t)
+		case 4:
+			tileWideBF16_4x32rest(t)
+		}
+		return
+	}
+	switch t.rows {
+	case 1:
+		tileWideBF16_1x16rest(t)
+	case 2:
+		tileWideBF16_2x16rest(t)
+	case 3:
+		tileWideBF16_3x16rest(t)
+	case 4:
+		tileWideBF16_4x16rest(t)
+	}
+}
+
 //go:noescape
 func tileWideBF16_1x16(t *tile)
+
+//go:noescape
+func tileWideBF16_1x16rest(t *tile)
 
 //go:noescape
 func tileWideBF16_2x16(t *tile)
 
 //go:noescape
+func tileWideBF16_2x16rest(t *tile)
+
+//go:noescape
 func tileWideBF16_3x16(t *tile)
 
 //go:noescape
+func tileWideBF16_3x16rest(t *tile)
+
+//go:noescape
 func tileWideBF16_4x16(t *tile)
+
+//go:noescape
+func tileWideBF16_4x16rest(t *tile)
 
 //go:noescape
 func tileWideBF16_5x16(t *tile)
@@ -208,13 +296,25 @@ func tileWideBF16_14x16(t *tile)
 func tileWideBF16_1x32(t *tile)
 
 //go:noescape
+func tileWideBF16_1x32rest(t *tile)
+
+//go:noescape
 func tileWideBF16_2x32(t *tile)
+
+//go:noescape
+func tileWideBF16_2x32rest(t *tile)
 
 //go:noescape
 func tileWideBF16_3x32(t *tile)
 
 //go:noescape
+func tileWideBF16_3x32rest(t *tile)
+
+//go:noescape
 func tileWideBF16_4x32(t *tile)
+
+//go:noescape
+func tileWideBF16_4x32rest(t *tile)
 
 //go:noescape
 func tileWideBF16_5x32(t *tile)

@@ -30,7 +30,8 @@ func (o *Product) window(w window, args *Args, scratch []float32) {
 	bufB, scratch := scratch[:o.lenB], scratch[o.lenB:]
 	stage, bufC := scratch[:o.lenStage], scratch[o.lenStage:]
 	out := o.target(w, args, bufC)
-	t := tile{alpha: p.Alpha, beta: p.Beta, lo: p.Lo, hi: p.Hi, ldc: out.ld, ldr: out.ldr}
+	t := tile{alpha: p.Alpha, beta: p.Beta, lo: p.Lo, hi: p.Hi, ldc: out.ld, ldr: out.ldr,
+		whole: !p.Part && p.M <= o.mr}
 	for k0 := 0; k0 == 0 || k0 < p.K; k0 += o.kc {
 		k := min(o.kc, p.K-k0)
 		t.k = o.level.steps(k)

@@ -23,7 +23,8 @@ type nBitsWide struct {
 func newNBitsWide(n nBits) (compute.Kernel, error) {
 	k := &nBitsWide{nBits: n}
 	k.first = k.m*k.weights.K <= mostPacked
-	p := gemm.Params{M: k.m, N: k.weights.N, K: k.weights.K, PackedA: k.first, Epilogue: k.after}
+	p := gemm.Params{M: k.m, N: k.weights.N, K: k.weights.K, PackedA: k.first, Epilogue: k.after,
+		PanelRows: gemm.F32.EvenRows(k.m)}
 	if k.biased {
 		p.Bias = gemm.BiasPerCol
 	}
@@ -89,7 +90,7 @@ type nBitsWideTask struct {
 
 // Run implements Task.
 func (t *nBitsWideTask) Run(x *compute.Exec) error {
-	if rows := gemm.F32.PanelRows(); t.k.first {
+	if rows := gemm.F32.EvenRows(t.k.m); t.k.first {
 		if err := x.For((t.k.m+rows-1)/rows, t); err != nil {
 			return err
 		}
@@ -99,7 +100,7 @@ func (t *nBitsWideTask) Run(x *compute.Exec) error {
 
 // Chunk implements Region: it packs one panel of rows.
 func (t *nBitsWideTask) Chunk(i, _ int) {
-	rows, along := gemm.F32.PanelRows(), t.k.weights.K
+	rows, along := gemm.F32.EvenRows(t.k.m), t.k.weights.K
 	first := i * rows
 	n := min(rows, t.k.m-first)
 	gemm.F32.PackA(t.product.args.A[first*along:], t.a[first*along:], n, along, 0, false)

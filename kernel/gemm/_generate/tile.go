@@ -44,6 +44,8 @@ type tileGen struct {
 	// single says that the kernel is the one of strips for tiles of one register of columns, which
 	// has time to fetch what comes after it.
 	single bool
+	// rest says that the kernel computes the last rows of a product, in the order of those before.
+	rest bool
 }
 
 // aheadRows is the least rows of a kernel that fetches memory which is needed after it: fewer leave
@@ -54,11 +56,62 @@ const (
 	aheadRowsAVX2 = 4
 )
 
+// Each of few rows has partial sums, as long as a tile of one register of columns has fewer
+// accumulators than fused multiply-adds are under way, two of which begin in each of the four
+// cycles that one takes, and as far as there are registers for a tile of two.
+const (
+	fewRows  = 4
+	inFlight = 8
+)
+
+// sums is the number of partial sums of an element of a product of so many rows.
+func (v vector) sums(rows int) int {
+	n := 1
+	for rows <= fewRows && n < 4 && n*rows < inFlight && 4*n*rows <= v.Regs-4 {
+		n *= 2
+	}
+	return n
+}
+
+// rests is the most rows for which there is a kernel that computes the last ones of a product of
+// more rows than a tile has, whose elements have one sum each. Sums of bytes are the same in any
+// order.
+func (v vector) rests() (rows int) {
+	for v.bytes == 0 && v.sums(rows+1) > 1 {
+		rows++
+	}
+	return rows
+}
+
 // tiles writes every tile of one instruction set and the function that picks one.
 func tiles(s *asm.File, v vector) {
+	v.dispatch(s)
+	for nv := 1; nv <= 2; nv++ {
+		for r := 1; r <= v.mr; r++ {
+			t := tileGen{File: s, vector: v, rows: r, nv: nv, split: v.sums(r)}
+			t.strips = v.Name == avx512.Name && nv == 1 && t.split == 1
+			t.emit()
+			if t.strips && r >= aheadRows {
+				t.strips, t.single = false, true
+				t.emit()
+			}
+			if r <= v.rests() {
+				t.split, t.rest = 1, true
+				t.emit()
+			}
+		}
+	}
+}
+
+// dispatch writes the function that picks a tile.
+func (v vector) dispatch(s *asm.File) {
 	s.Declare("\n// tile%s computes t with the kernel of its rows and columns; tileGo defines "+
-		"it.\nfunc tile%s(t *tile) {\n\tif t.cols > %d%s {\n", v.Name, v.Name, v.Lanes,
-		v.unless())
+		"it.\nfunc tile%s(t *tile) {\n", v.Name, v.Name)
+	if v.rests() > 0 {
+		s.Declare("\tif !t.whole && t.rows <= %d {\n\t\ttile%sRest(t)\n\t\treturn\n\t}\n",
+			v.rests(), v.Name)
+	}
+	s.Declare("\tif t.cols > %d%s {\n", v.Lanes, v.unless())
 	for nv := 2; nv >= 1; nv-- {
 		if nv == 1 && v.Name == avx512.Name {
 			s.Declare("\tif t.cols <= 16 && t.aheadStep != 0 {\n\t\tswitch t.rows {\n")
@@ -78,20 +131,30 @@ func tiles(s *asm.File, v vector) {
 		}
 	}
 	s.Declare("}\n")
-	for nv := 1; nv <= 2; nv++ {
-		for r := 1; r <= v.mr; r++ {
-			t := tileGen{File: s, vector: v, rows: r, nv: nv, split: 1}
-			for t.split < 4 && 2*t.split*r*nv <= min(8, v.Regs-4) {
-				t.split *= 2
-			}
-			t.strips = v.Name == avx512.Name && nv == 1 && t.split == 1
-			t.emit()
-			if t.strips && r >= aheadRows {
-				t.strips, t.single = false, true
-				t.emit()
-			}
+	v.dispatchRest(s)
+}
+
+// dispatchRest writes the function that picks a tile of the last rows.
+func (v vector) dispatchRest(s *asm.File) {
+	if v.rests() == 0 {
+		return
+	}
+	s.Declare("\n// tile%sRest is tile%s for the last rows of a product.\n"+
+		"func tile%sRest(t *tile) {\n", v.Name, v.Name, v.Name)
+	for nv := 2; nv >= 1; nv-- {
+		if nv == 2 {
+			s.Declare("\tif t.cols > %d {\n", v.Lanes)
+		}
+		s.Declare("\t\tswitch t.rows {\n")
+		for r := 1; r <= v.rests(); r++ {
+			s.Declare("\t\tcase %d:\n\t\t\ttile%s_%dx%drest(t)\n", r, v.Name, r, nv*v.Lanes)
+		}
+		s.Declare("\t\t}\n")
+		if nv == 2 {
+			s.Declare("\t\treturn\n\t}\n")
 		}
 	}
+	s.Declare("}\n")
 }
 
 // unless is when two registers of columns are computed one after the other.
@@ -116,6 +179,9 @@ func (t *tileGen) emit() {
 	name := fmt.Sprintf("tile%s_%dx%d", t.Name, t.rows, t.nv*t.Lanes)
 	if t.single {
 		name += "ahead"
+	}
+	if t.rest {
+		name += "rest"
 	}
 	t.Func(name, "t *tile", 8, "")
 	if t.strips {
