@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/broker"
+	"github.com/weirgpu/weir/share/core"
 	"github.com/weirgpu/weir/share/wire"
 )
 
@@ -224,16 +225,16 @@ const namesTried = maxJobs + 1
 // that is not promised to others. The agent's lock is held.
 func admitUnder(dev *device, t *wire.Terms) (*broker.Job, error) {
 	if t.MemCap == 0 {
-		s := dev.broker.Snapshot()
+		s := dev.broker.Status()
 		if t.MemCap = uint64(s.Memory - s.Promised); t.MemCap == 0 {
 			return nil, fmt.Errorf(
 				"job %s: device %s has none of its %v left: %w: end a job or give it less", t.Name,
-				dev.ID(), s.Memory, broker.ErrNoMemory)
+				dev.ID(), s.Memory, core.ErrNoMemory)
 		}
 	}
 	if t.MemCap>>62 != 0 {
 		return nil, fmt.Errorf("job %s: wants %d bytes, device %s has %v: %w", t.Name, t.MemCap,
-			dev.ID(), dev.Memory, broker.ErrNoMemory)
+			dev.ID(), dev.Memory, core.ErrNoMemory)
 	}
 	spec := share.Job{Name: t.Name, Share: share.Share{
 		Memory:  share.Bytes(t.MemCap),
@@ -248,7 +249,7 @@ func admitUnder(dev *device, t *wire.Terms) (*broker.Job, error) {
 			n.jobs++
 			dev.names[t.Name] = n
 		}
-		if !errors.Is(err, broker.ErrName) {
+		if !errors.Is(err, core.ErrName) {
 			return bj, err
 		}
 		// Most often the job that came last with this name has the number before.
@@ -258,7 +259,7 @@ func admitUnder(dev *device, t *wire.Terms) (*broker.Job, error) {
 			suffix
 	}
 	return nil, fmt.Errorf("job %s: device %s: %w: choose another", t.Name, dev.ID(),
-		broker.ErrName)
+		core.ErrName)
 }
 
 // cleanName makes a name fit to be shown and to lie in a page.

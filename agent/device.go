@@ -1,11 +1,13 @@
 package agent
 
 import (
+	"maps"
 	"sync"
 	"time"
 
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/broker"
+	"github.com/weirgpu/weir/share/core"
 	"github.com/weirgpu/weir/share/policy"
 )
 
@@ -55,30 +57,43 @@ const slice = 10 * time.Millisecond
 // needs some of a slice of it, to make up for the others' slices.
 const burst = 6 * time.Millisecond
 
-// newPolicy makes a policy, with slices for process jobs where it has such.
-func newPolicy(name string) (share.Policy, error) {
-	switch name {
-	case "fair":
-		p := policy.DefaultFair()
-		p.Slice, p.Burst = slice, burst
-		return policy.NewFair(p)
-	case "priority":
-		p := policy.DefaultPriority()
-		p.Fair.Slice, p.Fair.Burst = slice, burst
-		return policy.NewPriority(p)
+// forPrograms fills in parameters that suit process jobs, where the policy has them and the user
+// has not named them.
+func forPrograms(spec string) (string, error) {
+	s, err := policy.ParseSpec(spec)
+	if err != nil {
+		return "", err
 	}
-	return policy.New(name)
+	row, err := policy.Find(s.Name)
+	if err != nil {
+		return "", err
+	}
+	args := map[string]string{}
+	for _, p := range row.Params() {
+		switch p.Name {
+		case "slice":
+			args["slice"] = slice.String()
+		case "burst":
+			args["burst"] = burst.String()
+		}
+	}
+	maps.Copy(args, s.Args)
+	s.Args = args
+	return s.String(), nil
 }
 
 func newDevice(d Device, policyName string) (*device, error) {
-	p, err := newPolicy(policyName)
+	spec, err := forPrograms(policyName)
+	if err != nil {
+		return nil, err
+	}
+	c, err := core.Config{Device: d.ID(), Units: 1, Memory: d.Memory}.ForPolicy(spec)
 	if err != nil {
 		return nil, err
 	}
 	dev := &device{Device: d, names: map[string]naming{}}
 	dev.byID.jobs = map[share.JobID]*job{}
-	dev.broker, err = broker.New(
-		broker.Config{Device: d.ID(), Units: 1, Memory: d.Memory, Policy: p, Observer: &dev.byID})
+	dev.broker, err = broker.New(broker.Config{Config: c, Observer: &dev.byID})
 	return dev, err
 }
 
@@ -90,8 +105,8 @@ type kicks struct {
 }
 
 // Observe implements broker.Observer.
-func (k *kicks) Observe(e broker.Event) {
-	if e.Kind != broker.Revoked && e.Kind != broker.Ended {
+func (k *kicks) Observe(e core.Notice) {
+	if e.Kind != core.Revoked && e.Kind != core.Ended {
 		return
 	}
 	k.mu.Lock()
@@ -100,7 +115,7 @@ func (k *kicks) Observe(e broker.Event) {
 	if j == nil {
 		return
 	}
-	if e.Kind == broker.Revoked {
+	if e.Kind == core.Revoked {
 		j.revoked()
 	}
 	kick(j.kicked)

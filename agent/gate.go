@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/broker"
+	"github.com/weirgpu/weir/share/core"
 	"github.com/weirgpu/weir/share/wire"
 )
 
@@ -37,7 +38,7 @@ func (j *job) run() {
 	for j.awaitWork() {
 		lease, err := j.acquire(j.bj.Acquire, false)
 		if err != nil {
-			if j.ctx.Err() != nil || errors.Is(err, broker.ErrEnded) {
+			if j.ctx.Err() != nil || errors.Is(err, core.ErrEnded) {
 				break
 			}
 			continue

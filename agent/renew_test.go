@@ -6,6 +6,8 @@ import (
 
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/broker"
+	"github.com/weirgpu/weir/share/core"
+	"github.com/weirgpu/weir/share/policy"
 	"github.com/weirgpu/weir/share/wire"
 )
 
@@ -34,12 +36,13 @@ func TestLateRenewalLeavesTheGateOpen(t *testing.T) {
 	defer h.close()
 	p := &slowPolicy{}
 	var err error
-	if p.Policy, err = newPolicy("fifo"); err != nil {
+	if p.Policy, err = policy.New("fifo"); err != nil {
 		t.Fatal(err)
 	}
 	h.dev.broker.Close()
-	if h.dev.broker, err = broker.New(broker.Config{Device: h.dev.ID(), Units: 1,
-		Memory: h.dev.Memory, Policy: p, Observer: &h.dev.byID}); err != nil {
+	if h.dev.broker, err = broker.New(broker.Config{Config: core.Config{
+		Device: h.dev.ID(), Units: 1, Memory: h.dev.Memory, Policy: p},
+		Observer: &h.dev.byID}); err != nil {
 		t.Fatal(err)
 	}
 	page, err := wire.NewPage()

@@ -76,7 +76,7 @@ func (a *Agent) Snapshot() Snapshot {
 	slices.SortFunc(jobs, func(x, y *job) int { return int(x.bj.ID()) - int(y.bj.ID()) })
 	s := Snapshot{Policy: a.cfg.Policy}
 	for _, d := range a.devices {
-		st := d.broker.Snapshot()
+		st := d.broker.Status()
 		ds := DeviceSnapshot{
 			Device:        d.ID(),
 			Name:          d.Name,

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir/share"
-	"github.com/weirgpu/weir/share/broker"
+	"github.com/weirgpu/weir/share/core"
 )
 
 // Live is the state of a running phase, for a person who watches.
@@ -76,9 +76,9 @@ func every(interval time.Duration, f func()) (stop func()) {
 
 // sample takes one look; used holds each tenant's device time at the last one.
 func (s *stage) sample(now, since time.Duration, used []time.Duration) {
-	var st broker.Status
+	var st core.Status
 	if s.broker != nil {
-		st = s.broker.Snapshot()
+		st = s.broker.Status()
 		s.watch.sample(now, st)
 	}
 	if s.run.o.Live == nil {
@@ -105,7 +105,7 @@ func (t *tenant) live(m Mode, since time.Duration, used *time.Duration) LiveJob 
 	if t.admit != nil {
 		st := t.admit.Status()
 		j.Running, now = st.Phase == share.Running, st.Used
-		j.Held, j.Cap = st.Persistent+st.Ephemeral, t.admit.Spec().Memory
+		j.Held, j.Cap = st.Memory.Resident(), t.admit.Spec().Memory
 	}
 	if since > 0 && (m == Shared || m == Solo) {
 		j.Recent = float64(now-*used) / float64(since)

@@ -22,7 +22,7 @@ import (
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/plan/cache"
 	"github.com/weirgpu/weir/share"
-	"github.com/weirgpu/weir/share/broker"
+	"github.com/weirgpu/weir/share/core"
 	"github.com/weirgpu/weir/tensor"
 	"github.com/weirgpu/weir/tensor/npy"
 )
@@ -104,7 +104,7 @@ func (p *prepared) overCap() error {
 		return nil
 	}
 	return fmt.Errorf("job %s: needs %v, cap %v: %w: raise memory or lower the batch", p.spec.Name,
-		need.About(), limit.About(), broker.ErrOverCap)
+		need.About(), limit.About(), core.ErrOverCap)
 }
 
 func (p *prepared) close() error {

@@ -16,7 +16,7 @@ import (
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/share"
-	"github.com/weirgpu/weir/share/broker"
+	"github.com/weirgpu/weir/share/core"
 	"github.com/weirgpu/weir/tensor"
 	"github.com/weirgpu/weir/tensor/npy"
 )
@@ -309,7 +309,7 @@ func TestFailedInstanceLeavesNothing(t *testing.T) {
 	for _, limit := range []int64{1, p.plan.PackedBytes - 1, p.plan.PackedBytes, need - 1} {
 		q := &counted{name: "a", cap: share.Bytes(limit)}
 		if _, _, err := p.instance(engine.Options{Device: r.Device, Pool: r.Pool,
-			Quota: q}); !errors.Is(err, broker.ErrOverCap) {
+			Quota: q}); !errors.Is(err, core.ErrOverCap) {
 			t.Errorf("%d of %d bytes: got %v", limit, need, err)
 		}
 		if q.now() != 0 || r.Device.Held() != 0 || q.peak > q.cap {

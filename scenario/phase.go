@@ -11,7 +11,7 @@ import (
 	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/broker"
-	"github.com/weirgpu/weir/share/policy"
+	"github.com/weirgpu/weir/share/core"
 )
 
 // tenant is one job in one phase.
@@ -92,14 +92,13 @@ func (r *run) newStage(ph *Phase, m Mode, policyName string) (*stage, error) {
 	if m != Shared {
 		return s, nil
 	}
-	pol, err := policy.New(policyName)
+	s.watch = newWatcher(s)
+	c, err := core.Config{Device: r.s.Device, Units: r.Pool.Threads(),
+		Memory: share.Bytes(r.Device.Info().MemoryBytes)}.ForPolicy(policyName)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrScenario, err)
 	}
-	s.watch = newWatcher(s)
-	info := r.Device.Info()
-	s.broker, err = broker.New(broker.Config{Device: r.s.Device, Units: r.Pool.Threads(),
-		Memory: share.Bytes(info.MemoryBytes), Policy: pol, Observer: s.watch})
+	s.broker, err = broker.New(broker.Config{Config: c, Observer: s.watch})
 	return s, err
 }
 
@@ -140,8 +139,8 @@ func (s *stage) add(ctx context.Context, p *prepared, index int) {
 		t.driver = nil
 		t.fail(err)
 		s.note(t, err)
-		if atDoor && (errors.Is(err, broker.ErrOverCap) || errors.Is(err, broker.ErrNoMemory) ||
-			errors.Is(err, broker.ErrNoCompute)) {
+		if atDoor && (errors.Is(err, core.ErrOverCap) || errors.Is(err, core.ErrNoMemory) ||
+			errors.Is(err, core.ErrNoCompute)) {
 			t.result.Status = StatusRefused
 		}
 	}
@@ -164,7 +163,7 @@ func (s *stage) load(ctx context.Context, t *tenant, index int) error {
 		}
 		t.admit, t.seat = j, &leased{job: j}
 		t.result.MemoryCapBytes = int64(j.Spec().Memory)
-		o.Quota, o.ArenaQuota = quota{j, broker.Persistent}, quota{j, broker.Ephemeral}
+		o.Quota, o.ArenaQuota = quota{j, core.Persistent}, quota{j, core.Ephemeral}
 	}
 	if s.mode == Threads {
 		own := cpu.NewPool(cpu.PoolOptions{Threads: s.run.Pool.Threads()})
@@ -234,9 +233,10 @@ func (s *stage) report() {
 	if s.broker == nil {
 		return
 	}
-	for _, a := range s.broker.Accounts() {
-		if i := s.watch.index(a.Job); i >= 0 {
-			ph.Jobs[i].ShareErrorP95, ph.Jobs[i].Entitled = a.ErrorP95(), a.Entitled
+	for _, t := range s.tenants {
+		if t.admit != nil {
+			a := t.admit.Account()
+			ph.Jobs[t.index].ShareErrorP95, ph.Jobs[t.index].Entitled = a.ErrorP95, a.Entitled
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/weirgpu/weir/device/cpu/kernels"
 	"github.com/weirgpu/weir/plan/cache"
 	"github.com/weirgpu/weir/share"
-	"github.com/weirgpu/weir/share/broker"
+	"github.com/weirgpu/weir/share/core"
 )
 
 // TestCachedPlans runs jobs on a model file first without a kept plan and then from one: their
@@ -70,7 +70,7 @@ func TestCachedPlans(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.close()
-	if err := p.overCap(); !p.cached.Cached() || !errors.Is(err, broker.ErrOverCap) {
+	if err := p.overCap(); !p.cached.Cached() || !errors.Is(err, core.ErrOverCap) {
 		t.Errorf("from the cache: %v; a byte over the cap: error %v", p.cached.Cached(), err)
 	}
 }

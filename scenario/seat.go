@@ -8,6 +8,7 @@ import (
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/broker"
+	"github.com/weirgpu/weir/share/core"
 )
 
 // seat is how a job gets device time: from a broker, or, in the comparisons, from nobody.
@@ -55,7 +56,7 @@ func (s *leased) Fail(err error) { s.job.End(err) }
 // quota is the memory that a broker grants a job. It implements device.Quota.
 type quota struct {
 	job  *broker.Job
-	kind broker.MemoryKind
+	kind core.MemoryKind
 }
 
 func (q quota) Reserve(n int64) error { return q.job.Reserve(q.kind, share.Bytes(n)) }
@@ -69,7 +70,7 @@ func (q quota) Release(n int64) {
 }
 
 // NewQuota returns a quota that grants everything up to a cap (0: everything), for a model that
-// runs without a broker. Its errors are of kind broker.ErrOverCap and begin with the name.
+// runs without a broker. Its errors are of kind core.ErrOverCap and begin with the name.
 func NewQuota(name string, limit share.Bytes) device.Quota {
 	return &counted{name: name, cap: limit}
 }
@@ -92,7 +93,7 @@ func (q *counted) Reserve(n int64) error {
 	held := q.held + share.Bytes(n)
 	if q.cap > 0 && held > q.cap {
 		return fmt.Errorf("%s: wants %v, cap %v: %w: raise memory or lower the batch", q.name,
-			held.About(), q.cap.About(), broker.ErrOverCap)
+			held.About(), q.cap.About(), core.ErrOverCap)
 	}
 	q.held, q.peak = held, max(q.peak, held)
 	return nil

@@ -11,6 +11,7 @@ import (
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/broker"
+	"github.com/weirgpu/weir/share/core"
 	"github.com/weirgpu/weir/share/policy"
 	"github.com/weirgpu/weir/zoo"
 )
@@ -39,7 +40,8 @@ func TestWeightsOutliveAJob(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := broker.New(broker.Config{Device: "cpu:0", Units: 1, Memory: 2 * need, Policy: pol})
+	b, err := broker.New(broker.Config{Config: core.Config{Device: "cpu:0", Units: 1,
+		Memory: 2 * need, Policy: pol}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +57,7 @@ func TestWeightsOutliveAJob(t *testing.T) {
 			t.Fatal(err)
 		}
 		s, err := engine.Load(p, engine.Options{Device: dev, Pool: pool, Like: like,
-			Quota: quota{j, broker.Persistent}})
+			Quota: quota{j, core.Persistent}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +65,7 @@ func TestWeightsOutliveAJob(t *testing.T) {
 	}
 	check := func(when string, want share.Bytes) {
 		t.Helper()
-		if got := b.Snapshot().Reserved; got != want || share.Bytes(dev.Held()) != want {
+		if got := b.Status().Reserved; got != want || share.Bytes(dev.Held()) != want {
 			t.Errorf("%s: the broker shows %d bytes, the device holds %d, want %d", when, got,
 				dev.Held(), want)
 		}
@@ -74,7 +76,7 @@ func TestWeightsOutliveAJob(t *testing.T) {
 	first.Close()
 	one.End(nil)
 	check("one has ended", need)
-	if err := two.Reserve(broker.Persistent, 1); !errors.Is(err, broker.ErrOverCap) {
+	if err := two.Reserve(core.Persistent, 1); !errors.Is(err, core.ErrOverCap) {
 		t.Errorf("a byte over the cap of the job that is left: %v", err)
 	}
 	three, third := load("three", second)

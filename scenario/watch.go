@@ -6,7 +6,7 @@ import (
 
 	"github.com/weirgpu/weir/internal/trace"
 	"github.com/weirgpu/weir/share"
-	"github.com/weirgpu/weir/share/broker"
+	"github.com/weirgpu/weir/share/core"
 )
 
 // watcher keeps what a broker tells: who held the device when. It implements broker.Observer.
@@ -26,10 +26,10 @@ func newWatcher(s *stage) *watcher {
 }
 
 // Observe implements broker.Observer: it only appends, since the broker's lock is held.
-func (w *watcher) Observe(e broker.Event) {
+func (w *watcher) Observe(e core.Notice) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if e.Kind == broker.Admitted {
+	if e.Kind == core.Admitted {
 		if rec := w.stage.run.o.Trace; rec != nil {
 			w.tracks[e.Job] = rec.Track("policy "+w.stage.phase.Policy, e.Name)
 			w.ahead = rec.Now() - e.At
@@ -40,16 +40,16 @@ func (w *watcher) Observe(e broker.Event) {
 	if i < 0 {
 		return
 	}
-	if e.Kind == broker.Released {
+	if e.Kind == core.Released {
 		w.list = append(w.list,
 			Hold{Job: i, From: e.From - w.zero, To: e.At - w.zero,
-				Revoked: e.Reason == broker.ReasonRevoked})
+				Revoked: e.Reason == core.ReasonRevoked})
 	}
 	w.record(e)
 }
 
 // record writes one event to the trace.
-func (w *watcher) record(e broker.Event) {
+func (w *watcher) record(e core.Notice) {
 	rec := w.stage.run.o.Trace
 	track, ok := w.tracks[e.Job]
 	if !ok {
@@ -57,11 +57,11 @@ func (w *watcher) record(e broker.Event) {
 	}
 	from, at := w.ahead+e.From, w.ahead+e.At
 	switch e.Kind {
-	case broker.Released:
+	case core.Released:
 		rec.Span(track, "lease", from, at, trace.String("ended", e.Reason.String()))
-	case broker.Iterated:
+	case core.Iterated:
 		rec.Instant(track, "iteration done", at, trace.Float("ms", ms(e.At-e.From)))
-	case broker.Ended:
+	case core.Ended:
 		rec.Instant(track, "ended", at)
 	}
 }
@@ -101,11 +101,11 @@ func (w *watcher) memory() []MemorySpan {
 	return w.spans
 }
 
-func (w *watcher) sample(at time.Duration, st broker.Status) {
+func (w *watcher) sample(at time.Duration, st core.Status) {
 	span := MemorySpan{At: at, Held: make([]share.Bytes, len(w.stage.tenants))}
 	for _, j := range st.Jobs {
 		if i := w.index(j.ID); i >= 0 {
-			span.Held[i] = j.Persistent + j.Ephemeral
+			span.Held[i] = j.Memory.Resident()
 		}
 	}
 	w.mu.Lock()
@@ -115,7 +115,7 @@ func (w *watcher) sample(at time.Duration, st broker.Status) {
 	for _, j := range st.Jobs {
 		if track, ok := w.tracks[j.ID]; ok {
 			rec.Counter(track, "memory of "+j.Name, w.ahead+st.Now,
-				float64(j.Persistent+j.Ephemeral))
+				float64(j.Memory.Resident()))
 		}
 	}
 }

@@ -64,27 +64,3 @@ func TestShareDefaults(t *testing.T) {
 		t.Errorf("opportunistic share: guarantee %v weight %v", gaps.Guarantee(), gaps.Weight())
 	}
 }
-
-func TestCheckGrant(t *testing.T) {
-	s := share.Snapshot{Now: 10, Units: 4, Jobs: []share.JobState{
-		{ID: 2, Phase: share.Waiting}, {ID: 5, Phase: share.Running, Units: 1}, {ID: 9},
-	}}
-	for _, tc := range []struct {
-		g    share.Grant
-		want error
-	}{
-		{share.Grant{Job: 2, Units: 3, Until: 11}, nil},
-		{share.Grant{Job: 2, Units: 3, Until: share.Forever}, nil},
-		{share.Grant{Job: 3, Units: 1, Until: 11}, share.ErrUnknownJob},
-		{share.Grant{Job: 5, Units: 1, Until: 11}, share.ErrNotWaiting},
-		{share.Grant{Job: 9, Units: 1, Until: 11}, share.ErrNotWaiting},
-		{share.Grant{Job: 2, Units: 4, Until: 11}, share.ErrUnits},
-		{share.Grant{Job: 2, Units: 0, Until: 11}, share.ErrUnits},
-		{share.Grant{Job: 2, Units: -1, Until: 11}, share.ErrUnits},
-		{share.Grant{Job: 2, Units: 1, Until: 10}, share.ErrUntil},
-	} {
-		if err := s.CheckGrant(tc.g, s.Free()); !errors.Is(err, tc.want) {
-			t.Errorf("%+v: %v, want %v", tc.g, err, tc.want)
-		}
-	}
-}

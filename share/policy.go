@@ -1,7 +1,6 @@
 package share
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -36,6 +35,43 @@ func (p Phase) String() string {
 	return fmt.Sprintf("phase(%d)", uint8(p))
 }
 
+// Forecast is what a job expects of its next iteration or request.
+type Forecast struct {
+	// Time is how long it takes on the whole device with nobody beside; 0 where that is not known.
+	Time time.Duration `json:"time,omitempty"`
+	// Copied is what it moves between host and device, in bytes.
+	Copied Bytes `json:"copied,omitempty"`
+	// Ephemeral is the memory that it holds while it runs, in bytes.
+	Ephemeral Bytes `json:"ephemeral,omitempty"`
+	// Bandwidth is the part of the device's memory bandwidth that it uses while it runs alone, 0 to
+	// 1; 0 where that is not known.
+	Bandwidth float64 `json:"bandwidth,omitempty"`
+	// Units is the number of compute units beyond which it gets no faster; 0 where that is not
+	// known.
+	Units int `json:"units,omitempty"`
+	// Target is how long after its arrival a request should be completed; 0 for work that nobody
+	// waits for.
+	Target time.Duration `json:"target,omitempty"`
+}
+
+// Memory is what a job holds and may hold of a device's memory, in bytes.
+type Memory struct {
+	// Cap is the hard cap.
+	Cap Bytes
+	// Need is the most that the job's plan says it will hold.
+	Need Bytes
+	// Persistent memory outlives an iteration, ephemeral memory does not (Salus, Yu and Chowdhury,
+	// MLSys 2020).
+	Persistent, Ephemeral Bytes
+	// Spilled is what was moved from the device to the host.
+	Spilled Bytes
+	// Asked is what a reservation that waits wants; 0 if none does.
+	Asked Bytes
+}
+
+// Resident returns what the job holds on the device.
+func (m Memory) Resident() Bytes { return m.Persistent + m.Ephemeral }
+
 // JobState is what a policy may know of one job. It holds no name: a policy that could see one
 // could depend on it.
 type JobState struct {
@@ -51,19 +87,23 @@ type JobState struct {
 	// Ready is when the oldest request not yet completed arrived; for a job that reports none, when
 	// it began to want its present iteration.
 	Ready time.Duration
+	// Queue is the number of requests that have arrived and are not completed.
+	Queue int
 	// InIteration is set from the begin of an iteration to its end, held or not.
 	InIteration bool
 
-	// Units is the number of compute units held; 0 unless running.
-	Units int
+	// Units are the compute units held. An idle job that holds units rests: it has nothing to do
+	// and gives them back as soon as somebody else is to have them.
+	Units UnitSet
 	// Granted is when the present or last hold began, Until when it ends or was to end.
 	Granted, Until time.Duration
-	// Revoking is set once a running job has been told to give the device back.
+	// Revoking is set once a job has been told to give the device back.
 	Revoking bool
 
 	// Admitted is when the job was admitted.
 	Admitted time.Duration
-	// Used is the whole-device time held up to the snapshot.
+	// Used is the whole-device time charged up to the snapshot. A unit held by k jobs at once costs
+	// each of them 1/k of it.
 	Used time.Duration
 	// Iterations counts the iterations completed; Remaining those to come, or -1 where that is not
 	// known.
@@ -71,16 +111,20 @@ type JobState struct {
 	// IterationTime is the whole-device time that an iteration is expected to take, from those
 	// before; 0 before the first has ended.
 	IterationTime time.Duration
+	// Next is the forecast of the next iteration: what the job said of it, with Time corrected by
+	// how long those before took, or IterationTime where the job said nothing.
+	Next Forecast
+	// Pace is the speed of the last iteration over that of one alone by the forecast, so 1 for a
+	// job that nobody disturbs; 0 where that is not known.
+	Pace float64
 
-	// Cap is the job's hard memory cap. Persistent memory outlives an iteration, ephemeral memory
-	// does not (Salus, Yu and Chowdhury, MLSys 2020).
-	Cap, Persistent, Ephemeral Bytes
+	Memory Memory
 
 	// State is what the policy's NewJobState returned for this job, else nil.
 	State any
 }
 
-// Wants reports whether the job holds the device or waits for it.
+// Wants reports whether the job runs or waits.
 func (j *JobState) Wants() bool { return j.Phase != Idle }
 
 // Snapshot is all that a policy may know: the device and its jobs at one moment.
@@ -91,18 +135,33 @@ type Snapshot struct {
 	Units int
 	// Memory is the device's memory.
 	Memory Bytes
+	// Can says what can be enforced on the device.
+	Can Can
 	// Jobs are in order of admission, and so of rising ID. The slice belongs to the caller of the
-	// policy and is used again for the next snapshot.
+	// policy and changes after Decide returns.
 	Jobs []JobState
 }
 
-// Free returns the number of units that no job holds.
-func (s *Snapshot) Free() int {
-	free := s.Units
+// All returns all units of the device.
+func (s *Snapshot) All() UnitSet { return UnitRange(0, s.Units) }
+
+// Free returns the units that no job holds.
+func (s *Snapshot) Free() UnitSet {
+	free := s.All()
 	for i := range s.Jobs {
-		free -= s.Jobs[i].Units
+		free = free.Minus(s.Jobs[i].Units)
 	}
 	return free
+}
+
+// Unused reports whether no job runs: all units are free, or held by jobs that rest.
+func (s *Snapshot) Unused() bool {
+	for i := range s.Jobs {
+		if s.Jobs[i].Phase == Running {
+			return false
+		}
+	}
+	return true
 }
 
 // Job returns the state of a job, or nil if there is none with this ID. The pointer is good for as
@@ -123,68 +182,98 @@ func (s *Snapshot) Job(id JobID) *JobState {
 	return nil
 }
 
-// Errors of a decision that cannot be carried out.
-var (
-	ErrUnknownJob = errors.New("no such job")
-	ErrNotWaiting = errors.New("job does not wait")
-	ErrUnits      = errors.New("more units than are free")
-	ErrUntil      = errors.New("ends before it begins")
+// Boundary is where a job gives way when its lease is over.
+type Boundary uint8
+
+const (
+	// Chunk is the finest that the device and the job allow: within a kernel where that can be.
+	Chunk Boundary = iota
+	// Kernel lets the kernel that runs finish.
+	Kernel
+	// Iteration lets the iteration that runs finish.
+	Iteration
 )
 
-// CheckGrant says why a grant cannot be carried out on this snapshot with so many units still free:
-// [ErrUnknownJob], [ErrNotWaiting], [ErrUnits] or [ErrUntil]. It returns nil for a good one.
-func (s *Snapshot) CheckGrant(g Grant, free int) error {
-	j := s.Job(g.Job)
-	switch {
-	case j == nil:
-		return ErrUnknownJob
-	case j.Phase != Waiting:
-		return ErrNotWaiting
-	case g.Units <= 0 || g.Units > free:
-		return ErrUnits
-	case g.Until <= s.Now:
-		return ErrUntil
+var boundaryNames = [...]string{"chunk", "kernel", "iteration"}
+
+// String returns "chunk", "kernel" or "iteration".
+func (b Boundary) String() string {
+	if int(b) < len(boundaryNames) {
+		return boundaryNames[b]
 	}
-	return nil
+	return fmt.Sprintf("boundary(%d)", uint8(b))
 }
 
-// Grant gives a waiting job units of the device until a time.
-type Grant struct {
-	Job   JobID
-	Units int
-	Until time.Duration // on the snapshot's clock; Forever: until revoked
+const (
+	// Keep, as Terms.Resident, leaves a job's memory where it is.
+	Keep Bytes = 0
+	// Nothing, as Terms.Resident, asks a job to keep nothing on the device.
+	Nothing Bytes = -1
+)
+
+// Terms say how things should be for one job. What differs from how they are is granted, revoked,
+// resized or evicted by whoever asked the policy.
+type Terms struct {
+	Job JobID
+	// Units are the compute units that the job should hold. Empty: it gives back what it holds.
+	// A waiting job is granted them at once if they are free or the policy needs [Can.Overlap];
+	// while somebody who gives them back still holds some it goes on waiting, and the policy is
+	// asked again when they are free. A running job keeps running if all that it holds is among
+	// them, and gives its units back otherwise, to be granted others.
+	Units UnitSet
+	// Until is when the job gives its units back by itself, on the snapshot's clock; [Forever]:
+	// when told to. It means nothing where Units is empty.
+	Until time.Duration
+	// Yield is where it gives way, at Until or when told to.
+	Yield Boundary
+	// Resident is what it should hold of the device's memory at most: more than that is evicted or
+	// spilled. [Keep] and [Nothing] are special.
+	Resident Bytes
+	// InFlight is the most device time that a program may have launched ahead; 0: the device's own
+	// bound.
+	InFlight time.Duration
+	// Free lets kernels shorter than this pass without a lease; 0: none.
+	Free time.Duration
+	// Copy is the most traffic between host and device, in bytes a second; 0: no bound.
+	Copy Bytes
 }
 
-// Decision is what a policy wants done.
+// Decision is what a policy wants.
 type Decision struct {
-	// Run gives free units to waiting jobs at once. What is still held, even by a job in Revoke, is
-	// not free: the policy is asked again when it is.
-	Run []Grant
-	// Revoke tells running jobs to give their units back at the next boundary between two steps.
-	// Naming a job twice, now or later, changes nothing.
-	Revoke []JobID
+	// Set are the terms that change. A job not named keeps its terms; a waiting one goes on
+	// waiting.
+	Set []Terms
 	// Wake asks for another call at this time even if nothing happens before; 0 asks for none. It
-	// is needed where a waiting job may not run yet, not for the end of a grant, which its holder
+	// is needed where a waiting job may not run yet, not for the end of a hold, which its holder
 	// notices.
 	Wake time.Duration
 }
 
 // Policy decides who runs. Decide is a function of its snapshots so far: no clock, lock, channel or
 // I/O. One policy value serves one device and is called by one goroutine at a time, at each of: a
-// job waits, gives back, becomes idle, joins, ends; and at the time it asked to be woken. Extra
-// calls must do no harm.
+// job joins, waits, gives back, becomes idle, ends; a request arrives or is completed; an iteration
+// begins or ends; a reservation of memory waits; a share changes; and at the time it asked to be
+// woken. Extra calls must do no harm.
 type Policy interface {
 	// Name is the policy's name in flags and scenario files.
 	Name() string
-	// Decide must not keep or change the snapshot. The decision's slices belong to the policy and
-	// are good until its next call.
+	// Decide must not keep or change the snapshot. The decision's slice belongs to the policy and
+	// is good until its next call.
 	Decide(s *Snapshot) Decision
 }
 
-// Stateful is implemented by a policy that keeps something for each job. The broker owns it and
+// Stateful is implemented by a policy that keeps something for each job. Its caller owns it and
 // drops it with the job, so that departures cannot leak.
 type Stateful interface {
 	// NewJobState returns the state of a job that is being admitted; it comes back in
 	// JobState.State. It should be a pointer.
 	NewJobState() any
+}
+
+// Admitter is implemented by a policy that has its own rule for admission, in place of the rule
+// that caps of memory must fit the device and guarantees must sum to 1 at most.
+type Admitter interface {
+	// Admit returns nil if the job, which is not yet among those of the snapshot, may join, else
+	// why not, with what would fit.
+	Admit(s *Snapshot, j *JobState) error
 }

@@ -80,9 +80,10 @@ var Table = []Row{
 	{"share", 1, Sharing, "Job, Share, Snapshot, Policy"},
 	{"share/wire", 1, Sharing, "shared page, messages"},
 	{"share/wire/gen", 2, Sharing, ""},
-	{"share/broker", 2, Sharing, "admission, leases"},
 	{"share/policy", 2, Sharing, "one policy a file"},
-	{"share/sim", 3, Sharing, "virtual time"},
+	{"share/core", 3, Sharing, "events in, decisions out"},
+	{"share/broker", 4, Sharing, "real time, leases"},
+	{"share/sim", 4, Sharing, "virtual time"},
 	{"shim/fakecuda", 0, Sharing, ""},
 
 	{"scenario", 7, Both, "jobs on one device, alone and together"},

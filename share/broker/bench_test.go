@@ -6,12 +6,13 @@ import (
 
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/broker"
+	"github.com/weirgpu/weir/share/core"
 )
 
 // benchJobs returns the leases of n jobs under fair, the first of them held.
 func benchJobs(b *testing.B, n int) ([]*broker.Job, *broker.Lease) {
-	br, err := broker.New(broker.Config{Device: "cpu:0", Units: 4, Memory: share.GiB,
-		Policy: named(b, "fair")})
+	br, err := broker.New(broker.Config{Config: core.Config{Device: "cpu:0", Units: 4,
+		Memory: share.GiB, Policy: named(b, "fair")}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -61,8 +62,8 @@ func BenchmarkRenewAmongIdle(b *testing.B) {
 // BenchmarkHandOff passes the device to and fro between two goroutines: an operation is two
 // hand-offs.
 func BenchmarkHandOff(b *testing.B) {
-	br, err := broker.New(broker.Config{Device: "cpu:0", Units: 4, Memory: share.GiB,
-		Policy: named(b, "fifo")})
+	br, err := broker.New(broker.Config{Config: core.Config{Device: "cpu:0", Units: 4,
+		Memory: share.GiB, Policy: named(b, "fifo")}})
 	if err != nil {
 		b.Fatal(err)
 	}

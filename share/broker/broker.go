@@ -1,80 +1,61 @@
 package broker
 
 import (
+	"errors"
 	"fmt"
-	"slices"
+	"io"
 	"sync"
 	"time"
 
 	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/core"
 )
+
+// ErrClosed: the broker was closed.
+var ErrClosed = errors.New("broker is closed")
 
 // Config describes the device to share and how.
 type Config struct {
-	// Device is the device's name in errors and snapshots, such as "cpu:0".
-	Device string
-	// Units is the number of compute units; at least 1.
-	Units int
-	// Memory is the memory that may be promised to jobs; above 0.
-	Memory share.Bytes
-	// Policy decides who runs. It must serve no other broker.
-	Policy share.Policy
+	core.Config
 	// Observer, if not nil, is told what happens.
 	Observer Observer
+	// Record, if not nil, is where every event and decision is written, for core.Replay.
+	Record io.Writer
 }
 
-// Validate reports all faults together.
-func (c Config) Validate() error {
-	f := share.Faults{Object: "device " + c.Device}
-	if c.Units < 1 {
-		f.List = append(f.List,
-			share.Fault{Field: "units", Value: fmt.Sprint(c.Units), Bound: "must be at least 1"})
-	}
-	if c.Memory <= 0 {
-		f.List = append(f.List,
-			share.Fault{Field: "memory", Value: c.Memory.String(), Bound: "must be above 0"})
-	}
-	if c.Policy == nil {
-		f.List = append(f.List, share.Fault{Field: "policy", Value: "nil", Bound: "must be set"})
-	}
-	if len(f.List) == 0 {
-		return nil
-	}
-	return f
+// Observer is told of notices in their order. Observe is called with the broker's lock held: it
+// must return soon, and must not call the broker.
+type Observer interface {
+	Observe(core.Notice)
 }
 
-// Broker shares one device between jobs.
+// Broker shares one device between jobs in real time.
 type Broker struct {
-	device string
-	units  int
-	memory share.Bytes
-	epoch  time.Time
+	device   string
+	epoch    time.Time
+	observer Observer
+	recorder *core.Recorder // nil: not recorded
 
-	mu        sync.Mutex
-	policy    share.Policy
-	observer  Observer
-	jobs      []*Job // in order of admission
-	last      share.JobID
-	snap      share.Snapshot // used again for every decision
-	timer     *time.Timer
-	timerAt   time.Duration // 0: not running
-	meter     *share.Meter
-	decisions int64
-	faults    int64
-	fault     error
-	closed    bool
+	mu      sync.Mutex
+	core    *core.Core
+	jobs    map[share.JobID]*Job
+	timer   *time.Timer
+	timerAt time.Duration // 0: not running
+	closed  bool
 }
 
 // New returns a broker with no jobs. Its clock starts at zero now. It needs [Broker.Close].
 func New(c Config) (*Broker, error) {
-	if err := c.Validate(); err != nil {
+	k, err := core.New(c.Config)
+	if err != nil {
 		return nil, err
 	}
-	return &Broker{
-		device: c.Device, units: c.Units, memory: c.Memory,
-		policy: c.Policy, observer: c.Observer,
-		epoch: time.Now(), meter: share.NewMeter(),
-	}, nil
+	b := &Broker{device: c.Device, epoch: time.Now(), observer: c.Observer, core: k,
+		jobs: map[share.JobID]*Job{}}
+	if c.Record != nil {
+		b.recorder = core.NewRecorder(c.Record)
+	}
+	return b, nil
 }
 
 // Now returns the time on the broker's clock, which all of its times are on.
@@ -83,78 +64,96 @@ func (b *Broker) Now() time.Duration { return time.Since(b.epoch) }
 // Admit lets a job in. needBytes is the most memory it will hold, by its plan; it becomes the job's
 // cap if its share names none.
 //
-// Admit refuses an invalid specification ([share.ErrInvalid]), a name already here ([ErrName]), a
-// job that needs more than its own cap ([ErrOverCap]), a cap that does not fit beside the others'
-// ([ErrNoMemory]) and a guarantee that does not ([ErrNoCompute]). What is admitted can therefore
-// always be kept. The job needs [Job.End].
+// Admit refuses an invalid specification ([share.ErrInvalid]), a name already here
+// ([core.ErrName]), a job that needs more than its own cap ([core.ErrOverCap]), a cap that does not
+// fit beside the others' ([core.ErrNoMemory]), a guarantee that does not ([core.ErrNoCompute]), and
+// what the policy's own rule refuses. What is admitted can therefore always be kept. The job needs
+// [Job.End].
 func (b *Broker) Admit(spec share.Job, needBytes share.Bytes) (*Job, error) {
-	if err := spec.Validate(); err != nil {
-		return nil, err
-	}
-	if spec.Memory == 0 {
-		spec.Memory = needBytes
-	}
-	if needBytes < 0 || needBytes > spec.Memory {
-		return nil, fmt.Errorf("job %s: needs %v, cap %v: %w: raise memory or lower the batch",
-			spec.Name, needBytes.About(), spec.Memory.About(), ErrOverCap)
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
 		return nil, fmt.Errorf("job %s: device %s: %w", spec.Name, b.device, ErrClosed)
 	}
-	if err := b.fits(spec); err != nil {
+	// The job is made before it is known by number, so that no notice can miss it.
+	j := &Job{b: b, name: spec.Name, wake: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+	j.lease.job, j.lease.epoch = j, b.epoch
+	b.jobs[0] = j
+	err := b.step(core.Event{Kind: core.Admit, Spec: &spec, Need: needBytes})
+	delete(b.jobs, 0)
+	if err != nil {
 		return nil, err
 	}
-	now := b.Now()
-	j := b.newJob(spec, now)
-	b.jobs = append(b.jobs, j)
-	b.meter.Add(j.state.ID, spec.Share)
-	b.observe(j, Event{Kind: Admitted, At: now, From: now})
-	b.decide(now)
 	return j, nil
 }
 
-// fits says whether the device can keep one more promise.
-func (b *Broker) fits(spec share.Job) error {
-	left, compute := b.memory, 1.0
-	for _, j := range b.jobs {
-		if j.spec.Name == spec.Name {
-			return fmt.Errorf("job %s: device %s: %w: choose another", spec.Name, b.device, ErrName)
-		}
-		left -= j.spec.Memory
-		compute -= j.spec.Guarantee()
+// step tells the core of an event that happens now, and does what it answers.
+func (b *Broker) step(e core.Event) error {
+	e.At = b.Now()
+	var notices []core.Notice
+	var err error
+	if b.recorder != nil {
+		notices, err = b.recorder.Step(b.core, e)
+	} else {
+		notices, err = b.core.Step(e)
 	}
-	if spec.Memory > left {
-		return fmt.Errorf("job %s: wants %v, device %s has %v of %v not promised: %w: lower its "+
-			"memory or end another job",
-			spec.Name, spec.Memory.About(), b.device, left.About(), b.memory.About(), ErrNoMemory)
+	for i := range notices {
+		b.heed(&notices[i])
 	}
-	// The tolerance lets ten jobs have a tenth each.
-	if spec.Guarantee() > compute+1e-9 {
-		return fmt.Errorf("job %s: wants a guarantee of %.4g, device %s has %.4g not promised: "+
-			"%w: lower its compute or end another job",
-			spec.Name, spec.Guarantee(), b.device, max(0, compute), ErrNoCompute)
-	}
-	return nil
+	b.sleep(b.core.Wake())
+	return err
 }
 
-func (b *Broker) newJob(spec share.Job, now time.Duration) *Job {
-	b.last++
-	j := &Job{b: b, spec: spec, wake: make(chan struct{}, 1)}
-	j.lease.job, j.lease.epoch = j, b.epoch
-	remaining := int64(-1)
-	if spec.Iterations > 0 {
-		remaining = spec.Iterations
+// heed does what a notice says, and passes it on.
+func (b *Broker) heed(n *core.Notice) {
+	if n.Kind == core.Admitted {
+		j := b.jobs[0]
+		j.id = n.Job
+		b.jobs[n.Job] = j
 	}
-	j.state = share.JobState{
-		ID: b.last, Share: spec.Share, Since: now, Ready: now, Admitted: now,
-		Remaining: remaining, Cap: spec.Memory,
+	if j := b.jobs[n.Job]; j != nil {
+		j.heed(n)
 	}
-	if p, ok := b.policy.(share.Stateful); ok {
-		j.state.State = p.NewJobState()
+	if n.Kind == core.Ended {
+		delete(b.jobs, n.Job)
 	}
-	return j
+	if b.observer != nil {
+		b.observer.Observe(*n)
+	}
+}
+
+// sleep sets the timer for the policy's next call. A timer that goes off early does no harm, so a
+// running one is only ever moved forward.
+func (b *Broker) sleep(wake time.Duration) {
+	if wake == 0 || b.closed || b.timerAt != 0 && b.timerAt <= wake {
+		return
+	}
+	b.timerAt = wake
+	if b.timer == nil {
+		b.timer = time.AfterFunc(wake-b.Now(), b.onTimer)
+		return
+	}
+	b.timer.Reset(wake - b.Now())
+}
+
+func (b *Broker) onTimer() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.timerAt = 0
+	if !b.closed {
+		_ = b.step(core.Event{Kind: core.Tick}) // never refused
+	}
+}
+
+// SetPolicy makes another policy decide from here on, as policy.New reads it. Jobs go on with what
+// they hold. The error is policy.New's, or a [share.ErrCannot].
+func (b *Broker) SetPolicy(spec string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return fmt.Errorf("device %s: %w", b.device, ErrClosed)
+	}
+	return b.step(core.Event{Kind: core.Switch, Policy: spec})
 }
 
 // Close ends all jobs and refuses new ones.
@@ -162,26 +161,39 @@ func (b *Broker) Close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true
-	now := b.Now()
-	for len(b.jobs) > 0 {
-		b.end(b.jobs[len(b.jobs)-1], now, ErrClosed)
+	for _, j := range b.jobs {
+		j.end(ErrClosed)
 	}
 	if b.timer != nil {
 		b.timer.Stop()
 	}
 }
 
-// end takes everything from a job and forgets it.
-func (b *Broker) end(j *Job, now time.Duration, cause error) {
-	j.ended, j.cause = true, cause
-	if j.state.Phase == share.Running {
-		b.giveBack(j, now, ReasonEnded)
+// Status returns the state of the device now.
+func (b *Broker) Status() core.Status {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.look()
+	return b.core.Status()
+}
+
+// look brings the accounts up to now.
+func (b *Broker) look() { _ = b.step(core.Event{Kind: core.Look}) } // never refused
+
+// Faults returns how many of the policy's instructions were unsound and not carried out, and the
+// first of them as an error.
+func (b *Broker) Faults() (int64, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.core.Faults()
+}
+
+// RecordError returns the first error in writing the record, if there is one.
+func (b *Broker) RecordError() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.recorder == nil {
+		return nil
 	}
-	j.enter(share.Idle, now)
-	j.state.InIteration, j.arrivals.n = false, 0
-	j.state.Persistent, j.state.Ephemeral = 0, 0
-	b.demand(j, now)
-	j.unpark()
-	b.jobs = slices.DeleteFunc(b.jobs, func(x *Job) bool { return x == j })
-	b.observe(j, Event{Kind: Ended, At: now, From: j.state.Admitted, Err: cause})
+	return b.recorder.Err()
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/broker"
+	"github.com/weirgpu/weir/share/core"
 	"github.com/weirgpu/weir/share/policy"
 )
 
@@ -20,8 +21,8 @@ const ms = time.Millisecond
 func newBroker(t testing.TB, p share.Policy) (*broker.Broker, *monitor) {
 	t.Helper()
 	m := &monitor{t: t, units: 4, jobs: map[share.JobID]*watched{}}
-	b, err := broker.New(broker.Config{Device: "cpu:0", Units: 4, Memory: share.GiB, Policy: p,
-		Observer: m})
+	b, err := broker.New(broker.Config{Config: core.Config{Device: "cpu:0", Units: 4,
+		Memory: share.GiB, Policy: p}, Observer: m})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +49,7 @@ func admit(t testing.TB, b *broker.Broker, name string, s share.Share) *broker.J
 }
 
 func TestConfigValidate(t *testing.T) {
-	_, err := broker.New(broker.Config{Device: "cpu:0", Units: 0, Memory: -1})
+	_, err := broker.New(broker.Config{Config: core.Config{Device: "cpu:0", Units: 0, Memory: -1}})
 	for _, want := range []string{"device cpu:0", "units is 0", "memory is -1B", "policy is nil"} {
 		if !errors.Is(err, share.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v does not say %q", err, want)
@@ -69,35 +70,35 @@ func TestAdmission(t *testing.T) {
 		asks []ask
 	}{
 		{"over its own cap", []ask{
-			{job("train-7", share.Share{Memory: 8 * share.MiB}), 12 * share.MiB, broker.ErrOverCap,
+			{job("train-7", share.Share{Memory: 8 * share.MiB}), 12 * share.MiB, core.ErrOverCap,
 				[]string{"job train-7", "12MiB", "8MiB", "raise memory"}},
 			{job("exact", share.Share{Memory: 8 * share.MiB}), 8 * share.MiB, nil, nil},
-			{job("byte", share.Share{Memory: 8 * share.MiB}), 8*share.MiB + 1, broker.ErrOverCap,
+			{job("byte", share.Share{Memory: 8 * share.MiB}), 8*share.MiB + 1, core.ErrOverCap,
 				[]string{"8388609B"}},
-			{job("negative", share.Share{}), -1, broker.ErrOverCap, nil},
+			{job("negative", share.Share{}), -1, core.ErrOverCap, nil},
 		}},
 		{"device memory", []ask{
 			{job("a", share.Share{Memory: 768 * share.MiB}), 0, nil, nil},
-			{job("b", share.Share{Memory: 257 * share.MiB}), 0, broker.ErrNoMemory,
+			{job("b", share.Share{Memory: 257 * share.MiB}), 0, core.ErrNoMemory,
 				[]string{"job b", "257MiB", "256MiB", "1GiB", "cpu:0"}},
-			{job("c", share.Share{}), 256*share.MiB + 1, broker.ErrNoMemory, nil},
+			{job("c", share.Share{}), 256*share.MiB + 1, core.ErrNoMemory, nil},
 			{job("d", share.Share{}), 256 * share.MiB, nil, nil},
 			{job("e", share.Share{}), 0, nil, nil},
 		}},
 		{"device compute", []ask{
 			{job("a", share.Share{Compute: 0.7}), 0, nil, nil},
-			{job("b", share.Share{Compute: 0.4}), 0, broker.ErrNoCompute,
+			{job("b", share.Share{Compute: 0.4}), 0, core.ErrNoCompute,
 				[]string{"job b", "0.4", "0.3"}},
 			{job("c", share.Share{Compute: 0.4, Class: share.Opportunistic}), 0, nil, nil},
 			{job("d", share.Share{Compute: 0.1}), 0, nil, nil},
 			{job("e", share.Share{Compute: 0.1}), 0, nil, nil},
 			{job("f", share.Share{Compute: 0.1}), 0, nil, nil},
-			{job("g", share.Share{Compute: 0.01}), 0, broker.ErrNoCompute, nil},
+			{job("g", share.Share{Compute: 0.01}), 0, core.ErrNoCompute, nil},
 			{job("h", share.Share{}), 0, nil, nil},
 		}},
 		{"names and specifications", []ask{
 			{job("a", share.Share{}), 0, nil, nil},
-			{job("a", share.Share{}), 0, broker.ErrName, []string{"job a"}},
+			{job("a", share.Share{}), 0, core.ErrName, []string{"job a"}},
 			{job("b", share.Share{Compute: 2}), 0, share.ErrInvalid, []string{"compute is 2"}},
 		}},
 	} {
@@ -153,29 +154,30 @@ func TestQuotaIsExact(t *testing.T) {
 			}
 		}
 	}
-	ok(j.Reserve(broker.Persistent, 600))
-	ok(j.Reserve(broker.Ephemeral, 400))
-	refused(j.Reserve(broker.Ephemeral, 1), broker.ErrOverCap, "job a", "1B", "ephemeral", "1000B")
-	ok(j.Free(broker.Ephemeral, 1))
-	ok(j.Reserve(broker.Persistent, 1))
-	refused(j.Reserve(broker.Persistent, 1), broker.ErrOverCap)
-	refused(j.Reserve(broker.Persistent, 1<<62), broker.ErrOverCap)
-	refused(j.Reserve(broker.Persistent, -1), broker.ErrOverCap)
-	refused(j.Free(broker.Ephemeral, 400), broker.ErrNotReserved, "400B", "399B")
-	refused(j.Free(broker.Ephemeral, -1), broker.ErrNotReserved)
-	ok(j.Free(broker.Ephemeral, 399))
+	ok(j.Reserve(core.Persistent, 600))
+	ok(j.Reserve(core.Ephemeral, 400))
+	refused(j.Reserve(core.Ephemeral, 1), core.ErrOverCap, "job a", "1B", "ephemeral", "1000B")
+	ok(j.Free(core.Ephemeral, 1))
+	ok(j.Reserve(core.Persistent, 1))
+	refused(j.Reserve(core.Persistent, 1), core.ErrOverCap)
+	refused(j.Reserve(core.Persistent, 1<<62), core.ErrOverCap)
+	refused(j.Reserve(core.Persistent, -1), core.ErrOverCap)
+	refused(j.Free(core.Ephemeral, 400), core.ErrNotReserved, "400B", "399B")
+	refused(j.Free(core.Ephemeral, -1), core.ErrNotReserved)
+	ok(j.Free(core.Ephemeral, 399))
 	s := j.Status()
-	if s.Persistent != 601 || s.Ephemeral != 0 || s.Peak != 1000 {
-		t.Errorf("holds %v and %v, peak %v; want 601, 0, 1000", s.Persistent, s.Ephemeral, s.Peak)
+	if s.Memory.Persistent != 601 || s.Memory.Ephemeral != 0 || s.Peak != 1000 {
+		t.Errorf("holds %v and %v, peak %v; want 601, 0, 1000", s.Memory.Persistent,
+			s.Memory.Ephemeral, s.Peak)
 	}
-	if got := b.Snapshot(); got.Reserved != 601 || got.Promised != 1000 {
+	if got := b.Status(); got.Reserved != 601 || got.Promised != 1000 {
 		t.Errorf("device: reserved %v, promised %v", got.Reserved, got.Promised)
 	}
 	j.End(nil)
-	refused(j.Reserve(broker.Persistent, 1), broker.ErrEnded)
-	ok(j.Free(broker.Persistent, 601))
-	if s := j.Status(); s.Persistent != 0 || s.Peak != 1000 {
-		t.Errorf("after the end: holds %v, peak %v", s.Persistent, s.Peak)
+	refused(j.Reserve(core.Persistent, 1), core.ErrEnded)
+	ok(j.Free(core.Persistent, 601))
+	if s := j.Status(); s.Memory.Persistent != 0 || s.Peak != 1000 {
+		t.Errorf("after the end: holds %v, peak %v", s.Memory.Persistent, s.Peak)
 	}
 }
 
@@ -187,10 +189,10 @@ func TestLeaseMisuse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if lease.Units() != 4 || lease.Revoked() {
-		t.Errorf("lease on %d units, revoked %v", lease.Units(), lease.Revoked())
+	if lease.Units().Len() != 4 || lease.Revoked() {
+		t.Errorf("lease on %v, revoked %v", lease.Units(), lease.Revoked())
 	}
-	if _, err := j.Acquire(ctx); !errors.Is(err, broker.ErrHeld) {
+	if _, err := j.Acquire(ctx); !errors.Is(err, core.ErrHeld) {
 		t.Errorf("second Acquire: %v", err)
 	}
 	lease.Release()
@@ -198,7 +200,7 @@ func TestLeaseMisuse(t *testing.T) {
 	if !lease.Revoked() || lease.Until() != 0 {
 		t.Error("a lease given back does not say so")
 	}
-	if err := lease.Renew(ctx); !errors.Is(err, broker.ErrNotHeld) {
+	if err := lease.Renew(ctx); !errors.Is(err, core.ErrNotHeld) {
 		t.Errorf("Renew of a lease not held: %v", err)
 	}
 	gone, cancel := context.WithCancel(ctx)
@@ -212,8 +214,8 @@ func TestLeaseMisuse(t *testing.T) {
 	if err := lease.Renew(gone); !errors.Is(err, context.Canceled) {
 		t.Errorf("Renew with a context done: %v", err)
 	}
-	if s := j.Status(); s.Phase != share.Idle || s.Units != 0 {
-		t.Errorf("after a failed Renew: %v with %d units", s.Phase, s.Units)
+	if s := j.Status(); s.Phase != share.Idle || !s.Units.Empty() {
+		t.Errorf("after a failed Renew: %v with %v", s.Phase, s.Units)
 	}
 }
 
@@ -289,7 +291,7 @@ func TestPanicOfOwner(t *testing.T) {
 		if _, err := bad.Acquire(context.Background()); err != nil {
 			t.Error(err)
 		}
-		if err := bad.Reserve(broker.Ephemeral, share.GiB); err != nil {
+		if err := bad.Reserve(core.Ephemeral, share.GiB); err != nil {
 			t.Error(err)
 		}
 		bad.BeginIteration()
@@ -298,18 +300,18 @@ func TestPanicOfOwner(t *testing.T) {
 	if _, err := next.Acquire(context.Background()); err != nil {
 		t.Error(err)
 	}
-	if s := b.Snapshot(); s.Reserved != 0 || len(s.Jobs) != 1 {
+	if s := b.Status(); s.Reserved != 0 || len(s.Jobs) != 1 {
 		t.Errorf("after the panic: %v reserved, %d jobs", s.Reserved, len(s.Jobs))
 	}
-	if _, err := bad.Acquire(context.Background()); !errors.Is(err, broker.ErrEnded) {
+	if _, err := bad.Acquire(context.Background()); !errors.Is(err, core.ErrEnded) {
 		t.Errorf("Acquire after the end: %v", err)
 	}
 }
 
 func TestRenewAloneAllocatesNothing(t *testing.T) {
 	for _, row := range policy.All() {
-		b, err := broker.New(broker.Config{Device: "cpu:0", Units: 4, Memory: share.GiB,
-			Policy: row.New()})
+		b, err := broker.New(broker.Config{Config: core.Config{Device: "cpu:0", Units: 4,
+			Memory: share.GiB, Policy: named(t, row.Name)}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,9 +1,8 @@
-// Package broker is the only place that decides who runs on a device. It admits jobs, hands out
-// leases on device time as its policy says, counts the memory each job holds against its cap, and
-// keeps account of both.
+// Package broker shares a device between jobs in real time. It drives share/core, which decides, by
+// the process's clock, and hands out leases on what core grants.
 //
-// Meet first: [Broker], one per device; [Job], an admitted job; and [Lease], the right to use the
-// device until a time or until revoked. A job's loop is
+// Meet first: [Broker], one per device; [Job], an admitted job; and [Lease], the right to use units
+// of the device until a time or until revoked. A job's loop is
 //
 //	lease, err := job.Acquire(ctx)
 //	for there is another iteration to do {
@@ -30,10 +29,9 @@
 // held for the length of a decision; [Lease.Revoked] takes none. An [Observer] is called with the
 // lock held and must not call back.
 //
-// The broker does not trust its policy: grants to jobs that are not waiting or of more units than
-// are free, and times in the past, are counted as faults and not carried out. It does not trust a
-// job to be careful either, but it cannot take the device from one that does not check its lease
-// between steps.
+// A policy that panics or says what cannot be does no harm; see share/core. The broker does not
+// trust a job to be careful either, but it cannot take the device from one that does not check its
+// lease between steps.
 //
 // Time is the process's monotonic clock, so that testing/synctest makes it virtual.
 package broker

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/broker"
+	"github.com/weirgpu/weir/share/core"
 	"github.com/weirgpu/weir/share/policy"
 )
 
@@ -16,7 +17,8 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	b, err := broker.New(broker.Config{Device: "cpu:0", Units: 2, Memory: share.GiB, Policy: p})
+	b, err := broker.New(broker.Config{Config: core.Config{Device: "cpu:0", Units: 2,
+		Memory: share.GiB, Policy: p}})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -46,7 +48,7 @@ func Example() {
 func train(job *broker.Job) (err error) {
 	defer func() { job.End(err) }()
 	ctx := context.Background()
-	if err := job.Reserve(broker.Persistent, 96*share.MiB); err != nil {
+	if err := job.Reserve(core.Persistent, 96*share.MiB); err != nil {
 		return err
 	}
 	lease, err := job.Acquire(ctx)

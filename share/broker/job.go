@@ -3,86 +3,110 @@ package broker
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/core"
 )
 
 // Job is an admitted job. It must not be copied.
 type Job struct {
 	b     *Broker
-	spec  share.Job
+	id    share.JobID
+	name  string
 	lease Lease
 	wake  chan struct{} // one token when a parked waiter is granted or ended
+	room  chan struct{} // one token when a waiting reservation is counted, or the job ended
 
 	// All below is guarded by the broker's lock.
-	state    share.JobState
-	parked   bool // a goroutine waits on wake
-	ended    bool
-	cause    error
-	reason   Reason
-	arrivals ring
-	busy     bool
-	busyFrom time.Duration
-	heldFrom time.Duration // start of the part of the hold not yet booked
-	began    time.Duration // when the present iteration began
-	usedThen time.Duration // Used when the present iteration began
-	peak     share.Bytes
-	counts   Counts
-}
-
-// Counts are what happened to a job since its admission.
-type Counts struct {
-	Grants      int64 // leases granted
-	Revocations int64 // leases revoked before their time
-	Expirations int64 // leases given back because their time was over
+	parked  bool // a goroutine waits on wake
+	wanting bool // a goroutine waits on room
+	ended   bool
+	cause   error
+	last    core.JobStatus // after the end
+	account core.Account   // after the end
+	spec    share.Job      // after the end
 }
 
 // ID returns the job's number on its device.
-func (j *Job) ID() share.JobID { return j.state.ID }
+func (j *Job) ID() share.JobID { return j.id }
 
 // Name returns the name under which the job was admitted.
-func (j *Job) Name() string { return j.spec.Name }
+func (j *Job) Name() string { return j.name }
 
-// Spec returns the specification under which the job was admitted, with the memory cap filled in.
-func (j *Job) Spec() share.Job { return j.spec }
+// Spec returns the specification that the job has now, with the memory cap filled in.
+func (j *Job) Spec() share.Job {
+	j.b.mu.Lock()
+	defer j.b.mu.Unlock()
+	if j.ended {
+		return j.spec
+	}
+	spec, _ := j.b.core.Spec(j.id)
+	return spec
+}
+
+// heed does what a notice about the job says, with the lock held.
+func (j *Job) heed(n *core.Notice) {
+	switch n.Kind {
+	case core.Granted, core.Resized:
+		j.lease.set(n)
+		j.unpark()
+	case core.Revoked, core.Released:
+		j.lease.until.Store(0)
+	case core.Reserved:
+		j.admitRoom()
+	case core.Ended:
+		j.ended, j.cause, j.account = true, n.Err, *n.Account
+		j.lease.until.Store(0)
+		j.unpark()
+		j.admitRoom()
+	}
+}
+
+// step tells the core of an event of the job, with the lock held.
+func (j *Job) step(e core.Event) error {
+	if j.ended {
+		return j.endedError()
+	}
+	e.Job = j.id
+	return j.b.step(e)
+}
+
+// tell is step for events that mean nothing after the job's end.
+func (j *Job) tell(kind core.EventKind) {
+	j.b.mu.Lock()
+	defer j.b.mu.Unlock()
+	_ = j.step(core.Event{Kind: kind}) // refused only after the end
+}
 
 // Acquire waits until the job is granted the device and returns its lease, which is the same object
-// every time. It returns [ErrHeld] if the job holds its lease or waits for it already, [ErrEnded]
-// if the job ends, or the context's error; then the job neither holds nor waits.
+// every time. It returns [core.ErrHeld] if the job holds its lease or waits for it already,
+// [core.ErrEnded] if the job ends, or the context's error; then the job neither holds nor waits. A
+// lease that rests goes on at once.
 func (j *Job) Acquire(ctx context.Context) (*Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	j.b.mu.Lock()
-	switch {
-	case j.ended:
-		defer j.b.mu.Unlock()
-		return nil, j.endedError()
-	case j.state.Phase != share.Idle:
-		defer j.b.mu.Unlock()
-		return nil, fmt.Errorf("job %s: %w: one lease per job", j.spec.Name, ErrHeld)
+	if err := j.step(core.Event{Kind: core.Want}); err != nil {
+		j.b.mu.Unlock()
+		return nil, err
 	}
-	now := j.b.Now()
-	if j.arrivals.n == 0 && !j.state.InIteration {
-		j.state.Ready = now
-	}
-	if err := j.await(ctx, now); err != nil {
+	if err := j.await(ctx); err != nil {
 		return nil, err
 	}
 	return &j.lease, nil
 }
 
-// await makes the job wait and returns once it is granted the device. It is called with the lock
+// await returns once the job, which wants the device, is granted it. It is called with the lock
 // held and releases it.
-func (j *Job) await(ctx context.Context, now time.Duration) error {
+func (j *Job) await(ctx context.Context) error {
 	b := j.b
-	j.enter(share.Waiting, now)
-	b.demand(j, now)
-	b.decide(now)
-	j.parked = j.state.Phase == share.Waiting
-	parked := j.parked
+	j.parked = j.waits()
+	parked, ended := j.parked, j.ended
 	b.mu.Unlock()
+	if ended {
+		return j.endedError()
+	}
 	if !parked {
 		return nil
 	}
@@ -103,6 +127,11 @@ func (j *Job) await(ctx context.Context, now time.Duration) error {
 	return nil
 }
 
+func (j *Job) waits() bool {
+	s, ok := j.b.core.Phase(j.id)
+	return ok && s == share.Waiting
+}
+
 // giveUp ends a wait whose context is done.
 func (j *Job) giveUp(err error) error {
 	b := j.b
@@ -115,13 +144,11 @@ func (j *Job) giveUp(err error) error {
 	if j.ended {
 		return j.endedError()
 	}
-	now := b.Now()
-	if j.state.Phase == share.Running {
-		b.giveBack(j, now, ReasonReleased)
+	kind := core.Cancel
+	if !j.waits() {
+		kind = core.Release
 	}
-	j.enter(share.Idle, now)
-	b.demand(j, now)
-	b.decide(now)
+	_ = j.step(core.Event{Kind: kind}) // it waits or holds
 	return err
 }
 
@@ -133,140 +160,84 @@ func (j *Job) unpark() {
 	}
 }
 
-func (j *Job) enter(p share.Phase, now time.Duration) {
-	if j.state.Phase != p {
-		j.state.Phase, j.state.Since = p, now
-	}
-}
-
 func (j *Job) endedError() error {
 	if j.cause != nil {
-		return fmt.Errorf("job %s: %w: %w", j.spec.Name, ErrEnded, j.cause)
+		return fmt.Errorf("job %s: %w: %w", j.name, core.ErrEnded, j.cause)
 	}
-	return fmt.Errorf("job %s: %w", j.spec.Name, ErrEnded)
+	return fmt.Errorf("job %s: %w", j.name, core.ErrEnded)
 }
 
 // End releases everything the job holds, at once: its lease, its memory, its promises. Waiters get
-// [ErrEnded], which wraps cause if that is not nil. Ending a job again does nothing.
+// [core.ErrEnded], which wraps cause if that is not nil. Ending a job again does nothing.
 func (j *Job) End(cause error) {
 	j.b.mu.Lock()
 	defer j.b.mu.Unlock()
-	if j.ended {
-		return
+	if !j.ended {
+		j.end(cause)
 	}
-	now := j.b.Now()
-	j.b.end(j, now, cause)
-	j.b.decide(now)
+}
+
+// end is End, with the lock held, of a job that has not ended.
+func (j *Job) end(cause error) {
+	j.b.look()
+	j.last, _ = j.b.core.Job(j.id)
+	j.last.Phase, j.last.Units, j.last.HasWork = share.Idle, share.UnitSet{}, false
+	j.last.Memory.Persistent, j.last.Memory.Ephemeral, j.last.Requests = 0, 0, 0
+	j.spec, _ = j.b.core.Spec(j.id)
+	_ = j.step(core.Event{Kind: core.End, Cause: cause}) // it is there
 }
 
 // Arrive reports that a request has arrived: the job has work until as many Complete calls have
 // been made. It does not ask for the device; Acquire does.
-func (j *Job) Arrive() {
-	j.b.mu.Lock()
-	defer j.b.mu.Unlock()
-	if j.ended {
-		return
-	}
-	now := j.b.Now()
-	if j.arrivals.push(now); j.arrivals.n == 1 {
-		j.state.Ready = now
-	}
-	j.b.demand(j, now)
-}
+func (j *Job) Arrive() { j.tell(core.Arrive) }
 
 // Complete reports that the oldest request is completed. Without one it does nothing.
-func (j *Job) Complete() {
+func (j *Job) Complete() { j.tell(core.Complete) }
+
+// BeginIteration reports that an iteration begins. Several may be in progress at once.
+func (j *Job) BeginIteration() { j.tell(core.Begin) }
+
+// EndIteration reports that the iteration begun first is completed. Its device time joins the
+// estimate of the next one's. Without an iteration begun it does nothing.
+func (j *Job) EndIteration() { j.tell(core.Finish) }
+
+// Expect says what the job's iterations are expected to take. What it says of time is corrected by
+// what they do take.
+func (j *Job) Expect(next share.Forecast) {
 	j.b.mu.Lock()
 	defer j.b.mu.Unlock()
-	if j.ended || j.arrivals.n == 0 {
-		return
-	}
-	now := j.b.Now()
-	j.arrivals.pop()
-	j.nextReady(now)
-	j.b.demand(j, now)
+	_ = j.step(core.Event{Kind: core.Expect, Next: &next}) // refused only after the end
 }
 
-// nextReady sets Ready for the work that follows what has just been finished.
-func (j *Job) nextReady(now time.Duration) {
-	j.state.Ready = now
-	if j.arrivals.n > 0 {
-		j.state.Ready = j.arrivals.first()
-	}
+// SetShare gives the job another share while it runs; a memory cap of zero leaves the one it has.
+// It refuses what is invalid, what the device cannot promise beside the others, and a cap below
+// what the job holds.
+func (j *Job) SetShare(s share.Share) error {
+	j.b.mu.Lock()
+	defer j.b.mu.Unlock()
+	return j.step(core.Event{Kind: core.Change, Spec: &share.Job{Name: j.name, Share: s}})
 }
 
-// BeginIteration reports that an iteration begins.
-func (j *Job) BeginIteration() {
+// Status returns the state of the job now; after its end, its last one.
+func (j *Job) Status() core.JobStatus {
 	j.b.mu.Lock()
 	defer j.b.mu.Unlock()
 	if j.ended {
-		return
+		return j.last
 	}
-	now := j.b.Now()
-	j.state.InIteration = true
-	j.began, j.usedThen = now, j.used(now)
-	j.b.demand(j, now)
+	j.b.look()
+	s, _ := j.b.core.Job(j.id)
+	return s
 }
 
-// EndIteration reports that the iteration begun is completed. Its device time joins the estimate of
-// the next one's. Without an iteration begun it does nothing.
-func (j *Job) EndIteration() {
+// Account returns what the job got of the device up to now, or to its end, against its entitlement.
+func (j *Job) Account() core.Account {
 	j.b.mu.Lock()
 	defer j.b.mu.Unlock()
-	if j.ended || !j.state.InIteration {
-		return
+	if j.ended {
+		return j.account
 	}
-	now := j.b.Now()
-	s := &j.state
-	took := j.used(now) - j.usedThen
-	if s.Iterations == 0 {
-		s.IterationTime = took
-	}
-	// Smoothing by an eighth is that of round-trip times in RFC 6298.
-	s.IterationTime += (took - s.IterationTime) / 8
-	s.Iterations++
-	if s.Remaining > 0 {
-		s.Remaining--
-	}
-	s.InIteration = false
-	if j.arrivals.n == 0 {
-		s.Ready = now
-	}
-	j.b.observe(j, Event{Kind: Iterated, At: now, From: j.began})
-	j.b.demand(j, now)
+	j.b.look()
+	a, _ := j.b.core.Account(j.id)
+	return a
 }
-
-// used is the device time that the job has held until now.
-func (j *Job) used(now time.Duration) time.Duration {
-	s := &j.state
-	if s.Phase != share.Running {
-		return s.Used
-	}
-	return s.Used + (now-j.heldFrom)*time.Duration(s.Units)/time.Duration(j.b.units)
-}
-
-// ring holds the arrival times of requests not yet completed.
-type ring struct {
-	at   []time.Duration
-	head int
-	n    int
-}
-
-func (r *ring) push(t time.Duration) {
-	if r.n == len(r.at) {
-		grown := make([]time.Duration, max(8, 2*r.n))
-		for i := range r.n {
-			grown[i] = r.at[(r.head+i)%len(r.at)]
-		}
-		r.at, r.head = grown, 0
-	}
-	r.at[(r.head+r.n)%len(r.at)] = t
-	r.n++
-}
-
-func (r *ring) pop() {
-	r.head = (r.head + 1) % len(r.at)
-	r.n--
-}
-
-func (r *ring) first() time.Duration { return r.at[r.head] }

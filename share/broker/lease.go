@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/core"
 )
 
 // Lease is a job's right to use the device. A job has one, which Acquire returns each time; it is
@@ -15,7 +16,16 @@ type Lease struct {
 	job   *Job
 	epoch time.Time
 	until atomic.Int64 // end on the broker's clock; 0: revoked or not held
-	units atomic.Int64
+	units atomic.Pointer[share.UnitSet]
+}
+
+// set takes what a notice grants.
+func (l *Lease) set(n *core.Notice) {
+	if u := l.units.Load(); u == nil || *u != n.Units {
+		units := n.Units
+		l.units.Store(&units)
+	}
+	l.until.Store(int64(n.Until))
 }
 
 // Revoked reports whether the device must be given back, because the lease is over or was revoked.
@@ -26,16 +36,22 @@ func (l *Lease) Revoked() bool {
 	return until != int64(share.Forever) && int64(time.Since(l.epoch)) >= until
 }
 
-// Units returns the number of compute units that the holder may use.
-func (l *Lease) Units() int { return int(l.units.Load()) }
+// Units returns the compute units that the holder may use. They can become more while the lease is
+// held. It takes no lock and may be called from any goroutine.
+func (l *Lease) Units() share.UnitSet {
+	if u := l.units.Load(); u != nil {
+		return *u
+	}
+	return share.UnitSet{}
+}
 
 // Until returns when the lease is over, on the broker's clock: 0 if it was revoked or is not held,
 // [share.Forever] if only a revocation ends it.
 func (l *Lease) Until() time.Duration { return time.Duration(l.until.Load()) }
 
 // Renew gives the device back and waits until the job is granted it again. A job that is alone, or
-// still first, gets it back without blocking. On an error, which is [ErrNotHeld], [ErrEnded] or the
-// context's, the lease is no longer held.
+// still first, gets it back without blocking. On an error, which is [core.ErrNotHeld],
+// [core.ErrEnded] or the context's, the lease is no longer held.
 func (l *Lease) Renew(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		l.Release()
@@ -43,17 +59,50 @@ func (l *Lease) Renew(ctx context.Context) error {
 	}
 	j := l.job
 	j.b.mu.Lock()
-	switch {
-	case j.ended:
-		defer j.b.mu.Unlock()
-		return j.endedError()
-	case j.state.Phase != share.Running:
-		defer j.b.mu.Unlock()
-		return fmt.Errorf("job %s: %w: acquire it", j.spec.Name, ErrNotHeld)
+	if err := j.step(core.Event{Kind: core.Return}); err != nil {
+		j.b.mu.Unlock()
+		return err
 	}
-	now := j.b.Now()
-	j.b.giveBack(j, now, ReasonReleased)
-	return j.await(ctx, now)
+	return j.await(ctx)
+}
+
+// TryRenew gives the device back, and reports whether the job was granted it again in the same
+// moment, so that nobody else can have had it in between. If not, the job does not wait: the lease
+// is no longer held.
+func (l *Lease) TryRenew() bool {
+	j := l.job
+	j.b.mu.Lock()
+	defer j.b.mu.Unlock()
+	if j.step(core.Event{Kind: core.Return}) != nil {
+		return false
+	}
+	if j.waits() {
+		_ = j.step(core.Event{Kind: core.Cancel}) // it waits
+		return false
+	}
+	return !j.ended
+}
+
+// Rest says that the holder has nothing to do, but may have soon. It keeps the units for nothing as
+// long as nobody else is to have them; from then on it is Revoked, pays, and is to Release. Resume
+// or Acquire goes on. The error is [core.ErrNotHeld] or [core.ErrEnded].
+func (l *Lease) Rest() error {
+	j := l.job
+	j.b.mu.Lock()
+	defer j.b.mu.Unlock()
+	return j.step(core.Event{Kind: core.Rest})
+}
+
+// Resume lets a resting holder go on, and reports whether it may: not if others are to have what it
+// kept, and it is to Release.
+func (l *Lease) Resume() bool {
+	j := l.job
+	j.b.mu.Lock()
+	defer j.b.mu.Unlock()
+	if p, ok := j.b.core.Phase(j.id); !ok || p != share.Idle || !j.b.core.Holds(j.id) {
+		return false
+	}
+	return j.step(core.Event{Kind: core.Want}) == nil
 }
 
 // Release gives the device back; the next job is granted it before Release returns. Releasing a
@@ -62,12 +111,10 @@ func (l *Lease) Release() {
 	j := l.job
 	j.b.mu.Lock()
 	defer j.b.mu.Unlock()
-	if j.state.Phase != share.Running {
-		return
+	if !j.ended && j.b.core.Holds(j.id) {
+		_ = j.step(core.Event{Kind: core.Release}) // it holds
 	}
-	now := j.b.Now()
-	j.b.giveBack(j, now, ReasonReleased)
-	j.enter(share.Idle, now)
-	j.b.demand(j, now)
-	j.b.decide(now)
 }
+
+// String says what is held until when.
+func (l *Lease) String() string { return fmt.Sprintf("units %v until %v", l.Units(), l.Until()) }

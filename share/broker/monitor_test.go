@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir/share"
-	"github.com/weirgpu/weir/share/broker"
+	"github.com/weirgpu/weir/share/core"
 )
 
 // monitor checks that the events of a broker make sense: units granted never exceed those of the
@@ -16,7 +16,7 @@ type monitor struct {
 	held  int
 	last  time.Duration
 	jobs  map[share.JobID]*watched
-	log   []broker.Event
+	log   []core.Notice
 	keep  bool
 }
 
@@ -28,7 +28,7 @@ type watched struct {
 	ended bool
 }
 
-func (m *monitor) Observe(e broker.Event) {
+func (m *monitor) Observe(e core.Notice) {
 	if m.keep {
 		m.log = append(m.log, e)
 	}
@@ -36,8 +36,11 @@ func (m *monitor) Observe(e broker.Event) {
 		m.t.Errorf("%v of %s at %v from %v, after %v", e.Kind, e.Name, e.At, e.From, m.last)
 	}
 	m.last = e.At
+	if e.Kind == core.Switched {
+		return
+	}
 	w := m.jobs[e.Job]
-	if e.Kind == broker.Admitted {
+	if e.Kind == core.Admitted {
 		if w != nil {
 			m.t.Errorf("job %d admitted twice", e.Job)
 		}
@@ -51,30 +54,30 @@ func (m *monitor) Observe(e broker.Event) {
 	m.follow(w, e)
 }
 
-func (m *monitor) follow(w *watched, e broker.Event) {
+func (m *monitor) follow(w *watched, e core.Notice) {
 	switch e.Kind {
-	case broker.Granted:
+	case core.Granted:
 		if w.units != 0 {
-			m.t.Errorf("%s granted %d units over %d", e.Name, e.Units, w.units)
+			m.t.Errorf("%s granted %v over %d", e.Name, e.Units, w.units)
 		}
-		w.units, w.since = e.Units, e.At
-		if m.held += e.Units; e.Units <= 0 || m.held > m.units {
-			m.t.Errorf("%s granted %d units: %d of %d held", e.Name, e.Units, m.held, m.units)
+		w.units, w.since = e.Units.Len(), e.At
+		if m.held += w.units; w.units <= 0 || m.held > m.units {
+			m.t.Errorf("%s granted %v: %d of %d held", e.Name, e.Units, m.held, m.units)
 		}
-	case broker.Released:
-		if w.units == 0 || w.units != e.Units || w.since != e.From {
-			m.t.Errorf("%s released %d units held from %v; it holds %d from %v", e.Name, e.Units,
+	case core.Released:
+		if w.units == 0 || w.units != e.Units.Len() || w.since != e.From {
+			m.t.Errorf("%s released %v held from %v; it holds %d from %v", e.Name, e.Units,
 				e.From, w.units, w.since)
 		}
 		m.held -= w.units
-		w.used += (e.At - e.From) * time.Duration(e.Units)
+		w.used += (e.At - e.From) * time.Duration(w.units)
 		w.holds = append(w.holds, [2]time.Duration{e.From, e.At})
 		w.units = 0
-	case broker.Revoked:
+	case core.Revoked:
 		if w.units == 0 {
 			m.t.Errorf("%s revoked while it holds nothing", e.Name)
 		}
-	case broker.Ended:
+	case core.Ended:
 		if w.units != 0 {
 			m.t.Errorf("%s ended with %d units", e.Name, w.units)
 		}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir/share"
-	"github.com/weirgpu/weir/share/broker"
+	"github.com/weirgpu/weir/share/core"
 )
 
 // scripted is a policy that says what it is told to.
@@ -19,13 +19,13 @@ type scripted struct {
 
 func (scripted) Name() string                              { return "scripted" }
 func (p scripted) Decide(s *share.Snapshot) share.Decision { return p.decide(s) }
-func first(s *share.Snapshot, units int) (share.Grant, bool) {
+func first(s *share.Snapshot, units int) (share.Terms, bool) {
 	for _, j := range s.Jobs {
 		if j.Phase == share.Waiting {
-			return share.Grant{Job: j.ID, Units: units, Until: share.Forever}, true
+			return share.Terms{Job: j.ID, Units: s.Free().First(units), Until: share.Forever}, true
 		}
 	}
-	return share.Grant{}, false
+	return share.Terms{}, false
 }
 
 // TestUnsoundDecisions: whatever a policy says, the device is not given away twice, and a job that
@@ -33,37 +33,33 @@ func first(s *share.Snapshot, units int) (share.Grant, bool) {
 func TestUnsoundDecisions(t *testing.T) {
 	for _, tc := range []struct {
 		name string
-		say  func(s *share.Snapshot, g share.Grant) share.Decision
+		say  func(s *share.Snapshot, g share.Terms) share.Decision
 		want error
 	}{
-		{"unknown job", func(_ *share.Snapshot, g share.Grant) share.Decision {
+		{"unknown job", func(_ *share.Snapshot, g share.Terms) share.Decision {
 			g.Job += 100
-			return share.Decision{Run: []share.Grant{g}}
-		}, share.ErrUnknownJob},
-		{"too many units", func(s *share.Snapshot, g share.Grant) share.Decision {
-			g.Units = s.Units + 1
-			return share.Decision{Run: []share.Grant{g}}
-		}, share.ErrUnits},
-		{"twice", func(_ *share.Snapshot, g share.Grant) share.Decision {
-			g.Units = 2
-			return share.Decision{Run: []share.Grant{g, g}}
-		}, share.ErrNotWaiting},
-		{"over before it begins", func(s *share.Snapshot, g share.Grant) share.Decision {
+			return share.Decision{Set: []share.Terms{g}}
+		}, core.ErrUnknownJob},
+		{"too many units", func(s *share.Snapshot, g share.Terms) share.Decision {
+			g.Units = share.UnitRange(0, s.Units+1)
+			return share.Decision{Set: []share.Terms{g}}
+		}, core.ErrUnits},
+		{"panics", func(*share.Snapshot, share.Terms) share.Decision {
+			panic("index out of range")
+		}, core.ErrPanic},
+		{"over before it begins", func(s *share.Snapshot, g share.Terms) share.Decision {
 			g.Until = s.Now
-			return share.Decision{Run: []share.Grant{g}}
-		}, share.ErrUntil},
-		{"revokes a waiting job", func(_ *share.Snapshot, g share.Grant) share.Decision {
-			return share.Decision{Revoke: []share.JobID{g.Job}}
-		}, broker.ErrNotRunning},
-		{"revokes an unknown job", func(_ *share.Snapshot, _ share.Grant) share.Decision {
-			return share.Decision{Revoke: []share.JobID{-1}}
-		}, share.ErrUnknownJob},
-		{"wakes in the past", func(s *share.Snapshot, _ share.Grant) share.Decision {
+			return share.Decision{Set: []share.Terms{g}}
+		}, core.ErrUntil},
+		{"revokes an unknown job", func(_ *share.Snapshot, _ share.Terms) share.Decision {
+			return share.Decision{Set: []share.Terms{{Job: -1}}}
+		}, core.ErrUnknownJob},
+		{"wakes in the past", func(s *share.Snapshot, _ share.Terms) share.Decision {
 			return share.Decision{Wake: max(1, s.Now-ms)}
-		}, broker.ErrWake},
-		{"says nothing", func(*share.Snapshot, share.Grant) share.Decision {
+		}, core.ErrWake},
+		{"says nothing", func(*share.Snapshot, share.Terms) share.Decision {
 			return share.Decision{}
-		}, broker.ErrStalled},
+		}, core.ErrStalled},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			p := scripted{func(s *share.Snapshot) share.Decision {
@@ -74,7 +70,7 @@ func TestUnsoundDecisions(t *testing.T) {
 				if s.Now < 20*ms {
 					return tc.say(s, g)
 				}
-				return share.Decision{Run: []share.Grant{g}}
+				return share.Decision{Set: []share.Terms{g}}
 			}}
 			b, _ := newBroker(t, p)
 			time.Sleep(ms)
@@ -91,7 +87,7 @@ func TestUnsoundDecisions(t *testing.T) {
 			if n == 0 || !errors.Is(err, tc.want) {
 				t.Errorf("%s: %d faults, the first %v, want %v", tc.name, n, err, tc.want)
 			}
-			if s := b.Snapshot(); s.Decisions > 20 {
+			if s := b.Status(); s.Decisions > 20 {
 				t.Errorf("%s: the policy was called %d times", tc.name, s.Decisions)
 			}
 		})
@@ -102,17 +98,17 @@ func TestUnsoundDecisions(t *testing.T) {
 func TestSideBySide(t *testing.T) {
 	p := scripted{func(s *share.Snapshot) share.Decision {
 		g, ok := first(s, 1)
-		if !ok || s.Free() == 0 {
+		if !ok || s.Free().Empty() {
 			return share.Decision{}
 		}
-		return share.Decision{Run: []share.Grant{g}}
+		return share.Decision{Set: []share.Terms{g}}
 	}}
 	synctest.Test(t, func(t *testing.T) {
 		b, m := newBroker(t, p)
 		tenants := []tenant{{name: "a", step: ms, steps: 10}, {name: "b", step: ms, steps: 10},
 			{name: "c", step: ms, steps: 10}}
-		together(t, b, time.Second, tenants)
-		for _, a := range b.Accounts() {
+		for _, j := range together(t, b, time.Second, tenants) {
+			a := j.Account()
 			// The last iteration may end after the second.
 			if a.Used < 250*ms || a.Used > 253*ms {
 				t.Errorf("job %d used %v of the device, want a quarter of 1s", a.Job, a.Used)
@@ -131,11 +127,11 @@ func TestMadPolicy(t *testing.T) {
 		p := scripted{func(s *share.Snapshot) share.Decision {
 			var d share.Decision
 			for range r.IntN(4) {
-				d.Run = append(d.Run, share.Grant{
-					Job: share.JobID(r.IntN(6)), Units: r.IntN(7) - 1,
+				d.Set = append(d.Set, share.Terms{
+					Job: share.JobID(r.IntN(6)), Units: share.UnitRange(r.IntN(4), r.IntN(7)-1),
 					Until: s.Now + time.Duration(r.IntN(int(3*ms))) - ms,
-				})
-				d.Revoke = append(d.Revoke, share.JobID(r.IntN(6)))
+					Yield: share.Boundary(r.IntN(3)),
+				}, share.Terms{Job: share.JobID(r.IntN(6))})
 			}
 			if r.IntN(2) == 0 {
 				d.Wake = s.Now + time.Duration(r.IntN(int(3*ms))) - ms

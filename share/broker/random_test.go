@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/broker"
+	"github.com/weirgpu/weir/share/core"
 	"github.com/weirgpu/weir/share/policy"
 )
 
@@ -50,7 +51,7 @@ func TestRandomJobs(t *testing.T) {
 		tenants := randomTenants(r)
 		row := policy.All()[r.IntN(len(policy.All()))]
 		synctest.Test(t, func(t *testing.T) {
-			b, m := newBroker(t, row.New())
+			b, m := newBroker(t, named(t, row.Name))
 			jobs := together(t, b, run, tenants)
 			if n, err := b.Faults(); n > 0 {
 				t.Errorf("%d faults: %v", n, err)
@@ -102,22 +103,21 @@ func checkInUse(t *testing.T, tenants []tenant, m *monitor, run time.Duration) {
 // monitor to watch.
 func TestStress(t *testing.T) {
 	for _, row := range policy.All() {
-		b, m := newBroker(t, row.New())
+		b, m := newBroker(t, named(t, row.Name))
 		var wg sync.WaitGroup
 		for n := range 8 {
 			wg.Go(func() { stress(t, b, n) })
 		}
 		wg.Go(func() {
 			for range 200 {
-				b.Snapshot()
-				b.Accounts()
+				b.Status()
 			}
 		})
 		wg.Wait()
 		if m.held != 0 {
 			t.Errorf("%s: %d units held in the end", row.Name, m.held)
 		}
-		if s := b.Snapshot(); len(s.Jobs) != 0 || s.Reserved != 0 {
+		if s := b.Status(); len(s.Jobs) != 0 || s.Reserved != 0 {
 			t.Errorf("%s: %d jobs with %v left", row.Name, len(s.Jobs), s.Reserved)
 		}
 	}
@@ -167,10 +167,10 @@ func oneTurn(j *broker.Job, r *rand.Rand, watch <-chan struct{}) error {
 	default:
 		go lease.Revoked()
 	}
-	if err := j.Reserve(broker.Ephemeral, share.KiB); err != nil {
+	if err := j.Reserve(core.Ephemeral, share.KiB); err != nil {
 		return err
 	}
-	defer func() { _ = j.Free(broker.Ephemeral, share.KiB) }()
+	defer func() { _ = j.Free(core.Ephemeral, share.KiB) }()
 	j.BeginIteration()
 	for range r.IntN(10) {
 		if err := lease.Renew(ctx); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/broker"
+	"github.com/weirgpu/weir/share/core"
 )
 
 // tenant is a job and what it does, as data.
@@ -146,19 +147,19 @@ func TestShares(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b, m := newBroker(t, named(t, tc.policy))
 			jobs := together(t, b, run, tc.tenants)
-			accounts := b.Accounts()
 			for i, x := range tc.tenants {
-				got := float64(accounts[i].Used) / float64(run)
+				account := jobs[i].Account()
+				got := float64(account.Used) / float64(run)
 				if math.Abs(got-x.want) > 0.01 {
 					t.Errorf("%s: %s got %.3f of the device, want %.3f", tc.name, x.name, got,
 						x.want)
 				}
-				if e := accounts[i].ErrorP95(); tc.policy == "fair" && e > 3 {
+				if e := account.ErrorP95; tc.policy == "fair" && e > 3 {
 					t.Errorf("%s: %s: share error p95 %.2f points", tc.name, x.name, e)
 				}
-				if m.jobs[jobs[i].ID()].used != 4*accounts[i].Used {
+				if m.jobs[jobs[i].ID()].used != 4*account.Used {
 					t.Errorf("%s: %s: events say %v of 4 units, accounts %v of the device", tc.name,
-						x.name, m.jobs[jobs[i].ID()].used, accounts[i].Used)
+						x.name, m.jobs[jobs[i].ID()].used, account.Used)
 				}
 			}
 			if n, err := b.Faults(); n > 0 {
@@ -184,16 +185,16 @@ func TestRevokeAtOnce(t *testing.T) {
 		served := 0
 		for _, e := range m.log {
 			switch {
-			case e.Name == "now" && e.Kind == broker.Busy:
+			case e.Name == "now" && e.Kind == core.Busy:
 				asked = e.At
-			case e.Name == "now" && e.Kind == broker.Granted && asked != 0:
+			case e.Name == "now" && e.Kind == core.Granted && asked != 0:
 				if e.At-asked > 2*ms {
 					t.Errorf("request of %v granted after %v, over a step", asked, e.At-asked)
 				}
 				asked = 0
 				served++
-			case e.Name == "gaps" && e.Kind == broker.Released && e.At < time.Second &&
-				e.Reason == broker.ReasonExpired:
+			case e.Name == "gaps" && e.Kind == core.Released && e.At < time.Second &&
+				e.Reason == core.ReasonExpired:
 				if e.At-e.From < 5*ms {
 					t.Errorf("slice of %v expired", e.At-e.From)
 				}
@@ -224,7 +225,7 @@ func TestStatus(t *testing.T) {
 		}
 		j.BeginIteration()
 		time.Sleep(4 * ms)
-		s := b.Snapshot()
+		s := b.Status()
 		got := s.Jobs[0]
 		if s.Now != 5*ms || got.Used != 4*ms || got.Phase != share.Running || got.Requests != 2 ||
 			got.Ready != 0 || !got.InIteration {
@@ -233,7 +234,7 @@ func TestStatus(t *testing.T) {
 		j.EndIteration()
 		j.Complete()
 		lease.Release()
-		s = b.Snapshot()
+		s = b.Status()
 		got = s.Jobs[0]
 		if got.Iterations != 1 || got.Remaining != 4 || got.IterationTime != 4*ms ||
 			got.Ready != ms || !got.HasWork || got.Grants != 1 {

@@ -18,9 +18,8 @@ type ranking interface {
 // one that its ledger says. It revokes for a better rank at any time, and within a rank for a job
 // that has just come to wait and preempts.
 type arbiter struct {
-	turn   turn
-	run    [1]share.Grant
-	revoke [1]share.JobID
+	turn turn
+	set  [1]share.Terms
 }
 
 // decide expects the ledgers to have advanced to the snapshot.
@@ -46,21 +45,21 @@ func (a *arbiter) decide(s *share.Snapshot, by ranking) share.Decision {
 	case next == nil:
 	case run == nil:
 		next = a.turn.next(s, next, by)
-		a.run[0] = a.turn.grant(next, s, by.book(next).slice(next, s))
-		d.Run = a.run[:]
+		a.set[0] = a.turn.grant(next, s, by.book(next).slice(next, s))
+		d.Set = a.set[:]
 	case run.Revoking:
 	case by.rank(next) < by.rank(run):
-		d.Revoke = a.revokeFor(next, run)
+		d.Set = a.revokeFor(next, run)
 	case woken != nil && by.rank(woken) == by.rank(run) && by.book(run).preempts(woken, run):
-		d.Revoke = a.revokeFor(woken, run)
+		d.Set = a.revokeFor(woken, run)
 	}
 	return d
 }
 
-func (a *arbiter) revokeFor(heir, run *share.JobState) []share.JobID {
+func (a *arbiter) revokeFor(heir, run *share.JobState) []share.Terms {
 	a.turn.end(heir.ID)
-	a.revoke[0] = run.ID
-	return a.revoke[:]
+	a.set[0] = share.Terms{Job: run.ID}
+	return a.set[:]
 }
 
 // best returns the better of two jobs, of which a may be nil.

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"flag"
 	"time"
 
 	"github.com/weirgpu/weir/share"
@@ -49,6 +50,28 @@ func DefaultFair() FairParams {
 func (p FairParams) Validate() error {
 	return validate("policy fair", positive("slice", p.Slice), positive("burst", p.Burst),
 		positive("granularity", p.Granularity))
+}
+
+// bind declares the parameters.
+func (p *FairParams) bind(f *flag.FlagSet) {
+	f.DurationVar(&p.Slice, "slice", p.Slice, "how long a job runs while others wait")
+	f.DurationVar(&p.Burst, "burst", p.Burst,
+		"device time by which a job's use may exceed its limit over any window")
+	f.DurationVar(&p.Granularity, "granularity", p.Granularity,
+		"how long a job must have been away to take the device from another within a slice")
+}
+
+func fairRow() Row {
+	return Row{
+		Name: "fair", File: "fair.go", Source: "mClock (OSDI 2010), EEVDF (1995)",
+		Summary: "guarantees and limits hold, idle capacity is lent by weight and taken back at " +
+			"once",
+		Honours: Honours{Guarantee: true, Limit: true, Conserving: true},
+		with: func() maker {
+			p := DefaultFair()
+			return maker{p.bind, func() (share.Policy, error) { return NewFair(p) }}
+		},
+	}
 }
 
 // Fair gives each job with work its weighted max-min fair entitlement: its guarantee at least, its

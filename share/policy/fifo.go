@@ -17,7 +17,17 @@ import (
 // FIFO runs one iteration at a time to its end, in order of arrival, with all units of the device.
 // It never revokes, and ignores compute, limit and class.
 type FIFO struct {
-	run [1]share.Grant
+	set [1]share.Terms
+}
+
+func fifoRow() Row {
+	return Row{
+		Name: "fifo", File: "fifo.go", Source: "Salus FIFO (MLSys 2020)",
+		Summary: "one iteration at a time in order of arrival; compute, limit and class are " +
+			"ignored",
+		Honours: Honours{Conserving: true},
+		with:    func() maker { return without(NewFIFO()) },
+	}
 }
 
 // NewFIFO returns the policy; it has no parameters.
@@ -28,7 +38,7 @@ func (p *FIFO) Name() string { return "fifo" }
 
 // Decide grants the free device to the iteration already begun, else to the oldest request.
 func (p *FIFO) Decide(s *share.Snapshot) share.Decision {
-	if s.Free() < s.Units {
+	if !s.Unused() {
 		return share.Decision{}
 	}
 	var next *share.JobState
@@ -41,8 +51,9 @@ func (p *FIFO) Decide(s *share.Snapshot) share.Decision {
 	if next == nil {
 		return share.Decision{}
 	}
-	p.run[0] = share.Grant{Job: next.ID, Units: s.Units, Until: share.Forever}
-	return share.Decision{Run: p.run[:]}
+	p.set[0] = share.Terms{Job: next.ID, Units: s.All(), Until: share.Forever,
+		Yield: share.Iteration}
+	return share.Decision{Set: p.set[:]}
 }
 
 // before reports whether a goes before b, which has the lower ID.

@@ -1,10 +1,147 @@
 package policy
 
 import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/weirgpu/weir/share"
 )
+
+// ErrUnknown is the kind of the error for a policy that is not in [All].
+var ErrUnknown = errors.New("unknown policy")
+
+// ErrParam is the kind of the error for a parameter that a policy does not have, or a value that is
+// none for it.
+var ErrParam = errors.New("wrong parameter")
+
+// Spec is a policy as a user writes it: a name, and values for some of its parameters, as in
+// "baymax:qos=20ms,copies=2".
+type Spec struct {
+	Name string
+	Args map[string]string
+}
+
+// ParseSpec reads the form that [Spec.String] writes. It does not look whether the policy exists.
+func ParseSpec(text string) (Spec, error) {
+	name, list, given := strings.Cut(text, ":")
+	s := Spec{Name: name}
+	if !given {
+		return s, nil
+	}
+	s.Args = map[string]string{}
+	for part := range strings.SplitSeq(list, ",") {
+		key, value, ok := strings.Cut(part, "=")
+		if !ok || key == "" {
+			return s, fmt.Errorf("policy %s: %w: %q: want NAME=VALUE, as in fair:slice=10ms", name,
+				ErrParam, part)
+		}
+		if _, twice := s.Args[key]; twice {
+			return s, fmt.Errorf("policy %s: %w: %s is given twice", name, ErrParam, key)
+		}
+		s.Args[key] = value
+	}
+	return s, nil
+}
+
+// String writes the form that [ParseSpec] reads, with parameters in alphabetical order.
+func (s Spec) String() string {
+	keys := make([]string, 0, len(s.Args))
+	for key := range s.Args {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	text := s.Name
+	for i, key := range keys {
+		text += string(":,"[min(i, 1)]) + key + "=" + s.Args[key]
+	}
+	return text
+}
+
+// Find returns the row of the policy of this name, or an [ErrUnknown] that lists the names there
+// are.
+func Find(name string) (Row, error) {
+	var names []string
+	for _, row := range All() {
+		if row.Name == name {
+			return row, nil
+		}
+		names = append(names, row.Name)
+	}
+	return Row{}, fmt.Errorf("policy %q: %w: want one of %s", name, ErrUnknown,
+		strings.Join(names, ", "))
+}
+
+// New returns the policy that a spec says, such as "fair" or "fair:slice=10ms", for one device. The
+// error is an [ErrUnknown], an [ErrParam] or a [share.ErrInvalid].
+func New(spec string) (share.Policy, error) {
+	s, err := ParseSpec(spec)
+	if err != nil {
+		return nil, err
+	}
+	return s.New()
+}
+
+// New returns the policy, for one device. The error is as that of the function [New].
+func (s Spec) New() (share.Policy, error) {
+	row, err := Find(s.Name)
+	if err != nil {
+		return nil, err
+	}
+	m := row.with()
+	flags := flag.NewFlagSet(s.Name, flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	m.bind(flags)
+	for key, value := range s.Args {
+		if flags.Lookup(key) == nil {
+			return nil, fmt.Errorf("policy %s: %w: no parameter %q: %s", s.Name, ErrParam, key,
+				row.has())
+		}
+		if err := flags.Set(key, value); err != nil {
+			return nil, fmt.Errorf("policy %s: %w: %s is %q: %w", s.Name, ErrParam, key, value, err)
+		}
+	}
+	return m.make()
+}
+
+// Param is a parameter of a policy.
+type Param struct {
+	Name    string `json:"name"`
+	Default string `json:"default"`
+	Help    string `json:"help"` // one line for people
+}
+
+// Params lists the policy's parameters in alphabetical order.
+func (r Row) Params() []Param {
+	flags := flag.NewFlagSet(r.Name, flag.ContinueOnError)
+	r.with().bind(flags)
+	var list []Param
+	flags.VisitAll(func(f *flag.Flag) {
+		list = append(list, Param{f.Name, f.DefValue, f.Usage})
+	})
+	return list
+}
+
+// has says which parameters there are.
+func (r Row) has() string {
+	var names []string
+	for _, p := range r.Params() {
+		names = append(names, p.Name)
+	}
+	if len(names) == 0 {
+		return "it has none"
+	}
+	return "it has " + strings.Join(names, ", ")
+}
+
+// without is the maker of a policy that has no parameters.
+func without(p share.Policy) maker {
+	return maker{func(*flag.FlagSet) {}, func() (share.Policy, error) { return p, nil }}
+}
 
 // validate gathers the faults found in the parameters of one policy.
 func validate(object string, faults ...[]share.Fault) error {

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"flag"
 	"time"
 
 	"github.com/weirgpu/weir/share"
@@ -43,6 +44,28 @@ func (p PriorityParams) Validate() error {
 	f := p.Fair
 	return validate("policy priority", positive("slice", f.Slice), positive("burst", f.Burst),
 		positive("granularity", f.Granularity), positive("patience", p.Patience))
+}
+
+func priorityRow() Row {
+	return Row{
+		Name: "priority", File: "priority.go",
+		Source: "XSched highest priority first (OSDI 2025), AntMan (OSDI 2020)",
+		Summary: "latency before standard before opportunistic, fair within a class, guarantees " +
+			"kept",
+		Honours: Honours{Guarantee: true, Limit: true, Class: true, Conserving: true},
+		with: func() maker {
+			p := DefaultPriority()
+			return maker{
+				func(f *flag.FlagSet) {
+					p.Fair.bind(f)
+					f.DurationVar(&p.Patience, "patience", p.Patience,
+						"how far behind its guarantee a standard job may be before it goes "+
+							"before latency jobs that are beyond theirs")
+				},
+				func() (share.Policy, error) { return NewPriority(p) },
+			}
+		},
+	}
 }
 
 // The order in which jobs get the device: latency jobs within their guarantee, standard jobs

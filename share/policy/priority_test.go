@@ -32,8 +32,9 @@ func TestPriorityLatency(t *testing.T) {
 		}},
 	} {
 		served := job("served", latency, ms, sim.Arrival{Poisson: tc.rate})
-		sc := sim.Scenario{Duration: 60 * time.Second, Seed: 11, SwitchCost: 20 * us,
-			Jobs: []sim.Job{served}}
+		sc := sim.Scenario{Duration: 60 * time.Second, Seed: 11,
+			Device: sim.Device{SwitchCost: 20 * us},
+			Jobs:   []sim.Job{served}}
 		alone := run(t, "priority", sc).Jobs[0]
 		sc.Jobs = append(sc.Jobs, tc.others...)
 		res := run(t, "priority", sc)

@@ -16,7 +16,8 @@ import (
 // random draws a scenario of up to six jobs whose guarantees can be kept.
 func random(seed uint64) sim.Scenario {
 	r := rand.New(rand.NewPCG(seed, 7))
-	sc := sim.Scenario{Duration: 1500 * ms, Seed: seed, Units: 1 + r.IntN(8)}
+	sc := sim.Scenario{Duration: 1500 * ms, Seed: seed,
+		Device: sim.Device{Units: 1 + r.IntN(8)}}
 	left := 1.0
 	for i := range 1 + r.IntN(6) {
 		step := time.Duration(math.Exp(r.Float64()*math.Log(500)) * float64(10*us))
@@ -158,7 +159,7 @@ func TestFairRandom(t *testing.T) {
 		}
 		res := run(t, "fair", sc)
 		for i := range res.Jobs {
-			if e := res.Jobs[i].ErrorP95(); busyThroughout(&sc.Jobs[i]) && e > most {
+			if e := res.Jobs[i].ErrorP95; busyThroughout(&sc.Jobs[i]) && e > most {
 				t.Fatalf("seed %d: %s: share error p95 %.2f points: %+v", seed, res.Jobs[i].Name, e,
 					sc)
 			}

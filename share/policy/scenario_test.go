@@ -20,11 +20,7 @@ const (
 // run simulates under a policy of this name, which must make no mistake.
 func run(t testing.TB, name string, sc sim.Scenario) *sim.Result {
 	t.Helper()
-	p, err := policy.New(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, err := sim.Run(sc, p)
+	res, err := sim.Run(sc, name, sim.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,8 +84,8 @@ func checkShare(t *testing.T, what string, r *sim.JobResult, s share.Share, want
 	if math.Abs(r.Share-want) > 0.005 {
 		t.Errorf("%s: got %.4f of the device, want %.4f", what, r.Share, want)
 	}
-	if r.ErrorP95() > 3 {
-		t.Errorf("%s: share error p95 %.2f points", what, r.ErrorP95())
+	if r.ErrorP95 > 3 {
+		t.Errorf("%s: share error p95 %.2f points", what, r.ErrorP95)
 	}
 	if peak := r.PeakShare(time.Second); s.Cap() < 1 && peak > s.Cap()+0.01 {
 		t.Errorf("%s: %.4f over some second, limit %.4f", what, peak, s.Cap())

@@ -1,13 +1,14 @@
 package policy
 
 import (
+	"flag"
 	"time"
 
 	"github.com/weirgpu/weir/share"
 )
 
 // This file is the time slicing that drivers do for contexts that share a device, the baseline that
-// every other policy is compared with: NVIDIA, "Time- slicing GPUs in Kubernetes" and nvidia-smi
+// every other policy is compared with: NVIDIA, "Time-slicing GPUs in Kubernetes" and nvidia-smi
 // compute-policy. Every job with work gets the same slice in turn; one that stops early gives up
 // the rest.
 //
@@ -36,7 +37,25 @@ func (p TimesliceParams) Validate() error {
 type Timeslice struct {
 	params TimesliceParams
 	last   turn
-	run    [1]share.Grant
+	set    [1]share.Terms
+}
+
+func timesliceRow() Row {
+	return Row{
+		Name: "timeslice", File: "timeslice.go", Source: "stock GPU time slicing",
+		Summary: "round robin with a fixed slice; compute, limit and class are ignored",
+		Honours: Honours{Conserving: true},
+		with: func() maker {
+			p := DefaultTimeslice()
+			return maker{
+				func(f *flag.FlagSet) {
+					f.DurationVar(&p.Slice, "slice", p.Slice,
+						"how long a job runs while others wait")
+				},
+				func() (share.Policy, error) { return NewTimeslice(p) },
+			}
+		},
+	}
 }
 
 // NewTimeslice returns the policy, or the faults of its parameters.
@@ -50,7 +69,7 @@ func (p *Timeslice) Name() string { return "timeslice" }
 // Decide lets the job whose slice is not over go on, else grants the free device to the next
 // waiting job in order of ID.
 func (p *Timeslice) Decide(s *share.Snapshot) share.Decision {
-	if s.Free() < s.Units {
+	if !s.Unused() {
 		return share.Decision{}
 	}
 	next := p.last.rest(s)
@@ -60,8 +79,8 @@ func (p *Timeslice) Decide(s *share.Snapshot) share.Decision {
 	if next == nil {
 		return share.Decision{}
 	}
-	p.run[0] = p.last.grant(next, s, p.params.Slice)
-	return share.Decision{Run: p.run[:]}
+	p.set[0] = p.last.grant(next, s, p.params.Slice)
+	return share.Decision{Set: p.set[:]}
 }
 
 // after returns the first waiting job with an ID above this one, else the first of all, else nil.

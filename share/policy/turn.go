@@ -46,11 +46,11 @@ func (t *turn) next(s *share.Snapshot, best *share.JobState, by ranking) *share.
 }
 
 // grant gives the job the whole device: for the rest of its slice if it has one, else for so long.
-func (t *turn) grant(j *share.JobState, s *share.Snapshot, slice time.Duration) share.Grant {
+func (t *turn) grant(j *share.JobState, s *share.Snapshot, slice time.Duration) share.Terms {
 	if !t.lasts(j, s.Now) {
 		t.job, t.until = j.ID, s.Now+slice
 	}
-	return share.Grant{Job: j.ID, Units: s.Units, Until: t.until}
+	return share.Terms{Job: j.ID, Units: s.All(), Until: t.until}
 }
 
 // end makes the slice over, for another job.

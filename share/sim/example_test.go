@@ -5,17 +5,11 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir/share"
-	"github.com/weirgpu/weir/share/policy"
 	"github.com/weirgpu/weir/share/sim"
 )
 
 // A training job and a served model on one device, the second with requests at random times.
 func Example() {
-	p, err := policy.New("priority")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
 	res, err := sim.Run(sim.Scenario{
 		Duration: time.Minute,
 		Seed:     1,
@@ -34,7 +28,7 @@ func Example() {
 				Step:      2 * time.Millisecond,
 			},
 		},
-	}, p)
+	}, "priority", sim.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return

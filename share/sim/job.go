@@ -1,71 +1,46 @@
 package sim
 
 import (
+	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/core"
 )
 
-// job is a job in progress. Work is counted in nanoseconds of one unit.
+// job is a job in progress. Work is counted in nanoseconds of the whole device with nobody beside.
 type job struct {
-	spec     *Job
-	index    int // in the scenario
-	random   *rand.Rand
-	state    share.JobState
-	admitted bool
-	ended    bool
+	spec   *Job
+	index  int // in the scenario
+	place  int32
+	random *rand.Rand
+	id     share.JobID // 0: not admitted
+	ended  bool
 
 	queue []time.Duration // arrivals of requests not yet completed
-	due   []time.Duration // arrivals to come, as far as known
+	left  int64           // requests to come in all; below 0: no end
 
-	left     int64         // work left of the present iteration
-	workFrom time.Duration // when the work of the present hold began
-	steps    int           // steps that the present hold will have done
-	stop     time.Duration // when the present hold ends
-	usedThen time.Duration // Used when the present iteration began
+	total    float64 // work of the iteration in progress; 0: none is
+	done     float64 // work done of it at mark
+	first    float64 // done when the hold began
+	target   float64 // done when the hold ends
+	mark     time.Duration
+	speed    float64 // work a nanosecond
+	units    share.UnitSet
+	until    time.Duration // of the hold
+	holdFrom time.Duration
+	stop     time.Duration // when the hold ends
+	// versions tell events that still come from those that do not.
+	stopVersion uint32
 
-	busy       bool
-	busyFrom   time.Duration
 	holds      []Hold
 	latencies  []time.Duration
+	account    core.Account
+	iterations int64
 	completion time.Duration
-}
-
-func (j *job) enter(p share.Phase, now time.Duration) {
-	if j.state.Phase != p {
-		j.state.Phase, j.state.Since = p, now
-	}
-}
-
-func (j *job) used(now time.Duration, units int) time.Duration {
-	s := &j.state
-	if s.Phase != share.Running {
-		return s.Used
-	}
-	return s.Used + (now-s.Granted)*time.Duration(s.Units)/time.Duration(units)
-}
-
-// begin sets the arrival process going; a closed loop starts full.
-func (j *job) begin(now time.Duration) {
-	a := &j.spec.Arrival
-	for _, t := range a.Trace {
-		j.due = append(j.due, now+t)
-	}
-	for range a.Closed {
-		j.due = append(j.due, now)
-	}
-	if a.Poisson > 0 {
-		j.due = append(j.due, now+j.gap())
-	}
-}
-
-// arrived moves the process on past the arrival that is now.
-func (j *job) arrived(now time.Duration) {
-	j.due = j.due[1:]
-	if j.spec.Arrival.Poisson > 0 {
-		j.due = append(j.due, now+j.gap())
-	}
+	refused    error
 }
 
 // gap draws a time between two arrivals of the Poisson process.
@@ -73,61 +48,161 @@ func (j *job) gap() time.Duration {
 	return max(1, time.Duration(j.random.ExpFloat64()/j.spec.Arrival.Poisson*float64(time.Second)))
 }
 
-// iterated completes the oldest request. In a closed loop without think time the next request is
-// there at the same moment.
-func (j *job) iterated(now time.Duration) {
-	s := &j.state
-	j.latencies = append(j.latencies, now-j.queue[0])
-	j.queue = j.queue[1:]
-	if a := &j.spec.Arrival; a.Closed > 0 {
-		if a.Think == 0 {
-			j.queue = append(j.queue, now)
-		} else {
-			j.due = append(j.due, now+a.Think)
-		}
-	}
-	took := s.Used - j.usedThen
-	if s.Iterations == 0 {
-		s.IterationTime = took
-	}
-	s.IterationTime += (took - s.IterationTime) / 8
-	s.Iterations++
-	if s.Remaining > 0 {
-		s.Remaining--
-	}
-	s.InIteration = false
-	if s.Ready = now; len(j.queue) > 0 {
-		s.Ready = j.queue[0]
+// progress brings the work done up to now.
+func (j *job) progress(now time.Duration) {
+	if now > j.mark {
+		j.done = min(j.target, j.done+float64(now-j.mark)*j.speed)
+		j.mark = now
 	}
 }
 
-// stepWork is the work of one step.
-func (j *job) stepWork(units int) int64 {
-	if j.spec.Step <= 0 {
-		return int64(never)
+// aim finds where the hold ends: at the first boundary between steps that is reached at or after
+// its end, one step at least from where it began, and not after the iteration.
+func (j *job) aim(now time.Duration) {
+	j.target = j.total
+	if j.until != never {
+		reached := j.done + float64(max(0, j.until-max(now, j.mark)))*j.speed
+		j.target = max(j.boundary(reached, false), j.boundary(j.first, true))
 	}
-	return int64(j.spec.Step) * int64(units)
+	j.stop = max(now, j.mark) + time.Duration(math.Ceil((j.target-j.done)/j.speed-1e-6))
+	j.stopVersion++
 }
 
-// stopAt plans the end of the hold: at the first boundary between steps at or after the time, after
-// one step at least, and not after the iteration's end.
-func (j *job) stopAt(t time.Duration, units int) {
-	held := int64(j.state.Units)
-	step := j.stepWork(units)
-	all := 1
-	if step < j.left {
-		all = int((j.left + step - 1) / step)
+// boundary returns the first boundary between steps at or after this much work, or after it.
+func (j *job) boundary(work float64, after bool) float64 {
+	step := float64(j.spec.Step)
+	if step <= 0 || work >= j.total {
+		return j.total
 	}
-	j.steps = all
-	if span := t - j.workFrom; t != never && span < time.Duration(j.left/held+1) {
-		work := max(1, int64(span)*held)
-		if step < j.left {
-			j.steps = min(all, int((work+step-1)/step))
+	n := math.Ceil(work/step - 1e-9)
+	if after && n*step <= work+1e-6 {
+		n++
+	}
+	return min(j.total, n*step)
+}
+
+// held notes a hold that ends now.
+func (j *job) held(from, to time.Duration, fraction float64) {
+	if to <= from {
+		return
+	}
+	if n := len(j.holds); n > 0 && j.holds[n-1].To == from && j.holds[n-1].Fraction == fraction {
+		j.holds[n-1].To = to
+		return
+	}
+	j.holds = append(j.holds, Hold{From: from, To: to, Fraction: fraction})
+}
+
+// width is how many units of a device of so many the job can use.
+func (j *job) width(units int) float64 {
+	if w := j.spec.Width; w > 0 && w < units {
+		return float64(w)
+	}
+	return float64(units)
+}
+
+// pace sets the speeds of all holders: each unit is split evenly between those who hold it and can
+// still use more, and where they want more than the memory bandwidth there is, each is slowed down
+// in proportion to how much it depends on that.
+func (w *world) pace() {
+	if len(w.holders) == 1 {
+		j := w.holders[0]
+		width := j.width(w.units)
+		w.setSpeed(j, min(width, float64(j.units.Len()))/width)
+		return
+	}
+	w.split()
+	traffic := 0.0
+	for i, j := range w.holders {
+		w.speeds[i] = w.got[i] / j.width(w.units)
+		traffic += j.spec.Bandwidth * w.speeds[i]
+	}
+	for i, j := range w.holders {
+		speed := w.speeds[i]
+		if traffic > 1 {
+			speed /= 1 - j.spec.Bandwidth + j.spec.Bandwidth*traffic
+		}
+		w.setSpeed(j, speed)
+	}
+}
+
+// split fills w.got with the units that each holder gets to use.
+func (w *world) split() {
+	n := len(w.holders)
+	w.got, w.speeds = grown(w.got, n), grown(w.speeds, n)
+	left := grown(w.left, w.units)
+	w.left = left
+	for u := range left {
+		left[u] = 1
+	}
+	full := 0
+	for i := range w.got {
+		w.got[i] = 0
+	}
+	for round := 0; round < n && full < n; round++ {
+		full = w.fill(left)
+	}
+}
+
+// fill splits what is left of each unit between the holders that can use more, as far as the first
+// of them is satisfied, and returns how many are.
+func (w *world) fill(left []float64) (full int) {
+	offer := grown(w.offer, len(w.holders))
+	w.offer = offer
+	clear(offer)
+	hungry := func(i int) bool {
+		return w.got[i] < w.holders[i].width(w.units)-1e-9
+	}
+	for u := range left {
+		k := 0
+		for i, j := range w.holders {
+			if j.units.Has(u) && hungry(i) {
+				k++
+			}
+		}
+		for i, j := range w.holders {
+			if j.units.Has(u) && hungry(i) {
+				offer[i] += left[u] / float64(k)
+			}
 		}
 	}
-	work := j.left
-	if j.steps < all {
-		work = int64(j.steps) * step
+	part := 1.0 // of the offers that is taken
+	for i, j := range w.holders {
+		if offer[i] > 0 {
+			part = min(part, (j.width(w.units)-w.got[i])/offer[i])
+		}
 	}
-	j.stop = j.workFrom + time.Duration((work+held-1)/held)
+	for u := range left {
+		for i, j := range w.holders {
+			if j.units.Has(u) && hungry(i) {
+				left[u] -= part * left[u]
+				break
+			}
+		}
+	}
+	for i := range w.holders {
+		if w.got[i] += part * offer[i]; offer[i] == 0 || !hungry(i) {
+			full++
+		}
+	}
+	return full
+}
+
+// grown returns a slice of n elements in the place of s where it can.
+func grown(s []float64, n int) []float64 { return slices.Grow(s[:0], n)[:n] }
+
+// setSpeed lets the job go on at another speed.
+func (w *world) setSpeed(j *job, speed float64) {
+	if speed == j.speed {
+		return
+	}
+	j.progress(w.now)
+	j.speed = speed
+	w.schedule(j)
+}
+
+// schedule finds when the hold ends, and enters it.
+func (w *world) schedule(j *job) {
+	j.aim(w.now)
+	w.calendar.push(event{j.stop, holdEnds, j.place, j.stopVersion})
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/core"
 )
 
 // Result is what a run gave.
@@ -14,7 +14,9 @@ type Result struct {
 	Duration time.Duration
 	// Jobs are in the order of the scenario.
 	Jobs []JobResult
-	// Switches counts how often the device passed to another job.
+	// Events counts what the core was told.
+	Events int
+	// Switches counts how often units passed to another job.
 	Switches int
 	// Faults counts unsound instructions of the policy: grants that cannot be carried out, times in
 	// the past, jobs left waiting for nothing.
@@ -26,7 +28,9 @@ type Result struct {
 // JobResult is what one job got.
 type JobResult struct {
 	Name string
-	share.Account
+	core.Account
+	// Refused says why the job was not let in; nil if it was.
+	Refused error
 	// Share is the job's part of the device over the whole run.
 	Share float64
 	// Iterations counts the iterations completed.
@@ -104,26 +108,20 @@ func (r *JobResult) LongestWait(from, to time.Duration) time.Duration {
 // result closes all accounts at the end.
 func (w *world) result(end time.Duration) *Result {
 	w.now = end
-	for _, j := range w.live {
-		if j.state.Phase == share.Running && end > j.state.Granted {
-			w.book(j)
-		}
-		if j.busy {
-			w.meter.Busy(j.state.ID, j.busyFrom, end)
-		}
-	}
-	w.res.Duration = end
+	w.step(nil, core.Event{Kind: core.Look})
+	faults, _ := w.core.Faults()
+	w.res.Duration, w.res.Faults = end, int(faults)
 	w.res.Jobs = make([]JobResult, len(w.jobs))
-	for i := range w.sc.Jobs {
-		w.res.Jobs[i].Name = w.sc.Jobs[i].Name
-	}
-	accounts := w.meter.Accounts()
-	for _, a := range accounts {
-		j := w.jobs[a.Job-1]
-		r := &w.res.Jobs[j.index]
-		r.Account, r.Share = a, float64(a.Used)/float64(end)
-		r.Iterations, r.Latencies = j.state.Iterations, j.latencies
-		r.Completion, r.Holds = j.completion, j.holds
+	for _, j := range w.jobs {
+		if a, ok := w.core.Account(j.id); ok {
+			j.account = a
+		}
+		if !j.units.Empty() {
+			j.held(j.holdFrom, end, w.fraction(j))
+		}
+		w.res.Jobs[j.index] = JobResult{Name: j.spec.Name, Account: j.account, Refused: j.refused,
+			Share: float64(j.account.Used) / float64(end), Iterations: j.iterations,
+			Latencies: j.latencies, Completion: j.completion, Holds: j.holds}
 	}
 	return &w.res
 }

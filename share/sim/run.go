@@ -4,32 +4,60 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/core"
+	"github.com/weirgpu/weir/share/policy"
 )
 
 // maxEvents bounds a run, against scenarios of too fine a grain and policies that go in circles.
-const maxEvents = 20_000_000
+const maxEvents = 50_000_000
 
 // ErrTooLong is the kind of error of a run with too many events.
 var ErrTooLong = errors.New("too many events")
 
-// retry is when a policy is asked again that left jobs waiting on an idle device, as the broker
-// does.
-const retry = 10 * time.Millisecond
+// Options say how to run a scenario.
+type Options struct {
+	// Record, if not nil, is where every event and decision is written, for core.Replay.
+	Record io.Writer
+}
 
-// Run simulates the scenario under the policy, which must be new.
-func Run(sc Scenario, p share.Policy) (*Result, error) {
+// Run simulates the scenario under a policy, as policy.New reads it, on a device that can do what
+// the scenario says. The error is one of the scenario's Validate, of policy.New, [share.ErrCannot]
+// or [ErrTooLong].
+func Run(sc Scenario, spec string, o Options) (*Result, error) {
+	s, err := policy.ParseSpec(spec)
+	if err != nil {
+		return nil, err
+	}
+	row, err := policy.Find(s.Name)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.New()
+	if err != nil {
+		return nil, err
+	}
+	return RunPolicy(sc, p, row.Needs, o)
+}
+
+// RunPolicy is Run with a policy that is not one of policy.All, which must be new, and what it
+// needs.
+func RunPolicy(sc Scenario, p share.Policy, needs share.Can, o Options) (*Result, error) {
 	if err := sc.Validate(); err != nil {
 		return nil, err
 	}
-	w := newWorld(sc, p)
+	w, err := newWorld(sc, p, needs, o)
+	if err != nil {
+		return nil, err
+	}
 	for n := 0; ; n++ {
-		e := w.next()
-		if e.at >= sc.Duration {
+		e, ok := w.calendar.pop()
+		if !ok || e.at >= sc.Duration {
 			break
 		}
 		if n == maxEvents {
@@ -37,9 +65,12 @@ func Run(sc Scenario, p share.Policy) (*Result, error) {
 				e.at)
 		}
 		w.happen(e)
-		w.decide()
 	}
-	return w.result(sc.Duration), nil
+	res := w.result(sc.Duration)
+	if w.recorder != nil && w.recorder.Err() != nil {
+		return nil, w.recorder.Err()
+	}
+	return res, nil
 }
 
 // never is the time of events that do not come.
@@ -47,258 +78,292 @@ const never = share.Forever
 
 // world is a simulation in progress.
 type world struct {
-	sc     Scenario
-	policy share.Policy
-	now    time.Duration
-	wake   time.Duration
-	jobs   []*job // of the scenario, by Start
-	live   []*job // admitted and not ended, by ID
-	snap   share.Snapshot
-	meter  *share.Meter
-	owner  share.JobID // who had the device last
-	res    Result
+	sc       Scenario
+	units    int
+	core     *core.Core
+	recorder *core.Recorder
+	now      time.Duration
+	wake     time.Duration // in the calendar; 0: none
+	jobs     []*job        // by Start
+	byID     []*job        // by number
+	calendar calendar
+	holders  []*job
+	owner    []*job // of each unit, who had it last
+	notices  []core.Notice
+	stale    bool // speeds are to be found anew
+	res      Result
+
+	got, speeds, left, offer []float64 // used again
 }
 
-func newWorld(sc Scenario, p share.Policy) *world {
-	sc.Units = max(1, sc.Units)
-	w := &world{sc: sc, policy: p, wake: never, meter: share.NewMeter()}
+func newWorld(sc Scenario, p share.Policy, needs share.Can, o Options) (*world, error) {
+	d := &sc.Device
+	d.Units = max(1, d.Units)
+	if d.Memory == 0 {
+		d.Memory = 1 << 40
+	}
+	if d.Name == "" {
+		d.Name = "sim:0"
+	}
+	k, err := core.New(core.Config{Device: d.Name, Units: d.Units, Memory: d.Memory, Can: d.Can,
+		Policy: p, Needs: needs})
+	if err != nil {
+		return nil, err
+	}
+	w := &world{sc: sc, units: d.Units, core: k, owner: make([]*job, d.Units), byID: []*job{nil}}
+	if o.Record != nil {
+		w.recorder = core.NewRecorder(o.Record)
+	}
 	for i := range sc.Jobs {
-		w.jobs = append(w.jobs, &job{
-			spec: &sc.Jobs[i], index: i, random: rand.New(rand.NewPCG(sc.Seed, uint64(i))),
-			stop: never,
-		})
+		w.jobs = append(w.jobs, &job{spec: &sc.Jobs[i], index: i, left: -1,
+			random: rand.New(rand.NewPCG(sc.Seed, uint64(i)))})
 	}
 	slices.SortStableFunc(w.jobs, func(a, b *job) int {
 		return cmp.Compare(a.spec.Start, b.spec.Start)
 	})
 	for i, j := range w.jobs {
-		j.state.ID = share.JobID(i + 1)
+		j.place = int32(i)
+		w.calendar.push(event{at: j.spec.Start, kind: jobStarts, job: j.place})
 	}
-	return w
-}
-
-// event is something about to happen.
-type event struct {
-	at   time.Duration
-	kind eventKind
-	job  *job
-}
-
-type eventKind uint8
-
-// At the same time, ends of holds come before arrivals, these before ends and admissions of jobs,
-// and calls that the policy asked for come last.
-const (
-	holdEnds eventKind = iota
-	arrives
-	jobEnds
-	jobStarts
-	wakes
-)
-
-// next finds the earliest event; among the same kind, that of the lowest ID.
-func (w *world) next() event {
-	first := event{w.wake, wakes, nil}
-	consider := func(at time.Duration, kind eventKind, j *job) {
-		if at < first.at || at == first.at && kind < first.kind {
-			first = event{at, kind, j}
-		}
-	}
-	for _, j := range w.jobs {
-		switch {
-		case j.ended:
-		case !j.admitted:
-			consider(j.spec.Start, jobStarts, j)
-		default:
-			consider(j.stop, holdEnds, j)
-			if len(j.due) > 0 {
-				consider(j.due[0], arrives, j)
-			}
-			if j.spec.Stop > 0 {
-				consider(j.spec.Stop, jobEnds, j)
-			}
-		}
-	}
-	return first
+	return w, nil
 }
 
 func (w *world) happen(e event) {
 	w.now = e.at
-	switch e.kind {
-	case holdEnds:
-		w.giveBack(e.job)
-	case arrives:
-		w.arrive(e.job)
-	case jobEnds:
-		w.end(e.job)
-	case jobStarts:
-		w.admit(e.job)
-	case wakes:
-		w.wake = never
+	if e.kind == wakes {
+		if e.at == w.wake {
+			w.wake = 0
+			w.step(nil, core.Event{Kind: core.Tick})
+		}
+		w.settle()
+		return
+	}
+	switch j := w.jobs[e.job]; {
+	case e.kind == jobStarts:
+		w.admit(j)
+	case j.ended:
+	case e.kind == holdEnds:
+		if e.version == j.stopVersion && !j.units.Empty() {
+			w.giveBack(j)
+		}
+	case e.kind == arrives:
+		w.arrive(j)
+	case e.kind == jobEnds:
+		w.end(j)
+	}
+	w.settle()
+}
+
+// step tells the core of an event of a job, and keeps what it answers for settle.
+func (w *world) step(j *job, e core.Event) {
+	e.At = w.now
+	if j != nil {
+		e.Job = j.id
+	}
+	var notices []core.Notice
+	var err error
+	if w.recorder != nil {
+		notices, err = w.recorder.Step(w.core, e)
+	} else {
+		notices, err = w.core.Step(e)
+	}
+	w.res.Events++
+	if err != nil && e.Kind == core.Admit {
+		j.refused, j.ended = err, true
+	}
+	w.notices = append(w.notices, notices...)
+}
+
+// settle does what the notices say, and what follows from that, until nothing more does.
+func (w *world) settle() {
+	for i := 0; i < len(w.notices); i++ {
+		w.heed(&w.notices[i])
+	}
+	w.notices = w.notices[:0]
+	if w.stale {
+		w.stale = false
+		w.pace()
+	}
+	if wake := w.core.Wake(); wake != 0 && wake != w.wake {
+		w.calendar.push(event{at: wake, kind: wakes})
+		w.wake = wake
+	} else if wake == 0 {
+		w.wake = 0
+	}
+	w.audit()
+}
+
+func (w *world) heed(n *core.Notice) {
+	if n.Job == 0 || int(n.Job) >= len(w.byID) {
+		return
+	}
+	j := w.byID[n.Job]
+	switch n.Kind {
+	case core.Granted:
+		w.grant(j, n.Units, n.Until)
+	case core.Resized:
+		j.progress(w.now)
+		j.held(j.holdFrom, w.now, w.fraction(j))
+		j.holdFrom, j.units, j.until = w.now, n.Units, n.Until
+		j.speed, w.stale = 0, true
+	case core.Revoked:
+		j.progress(w.now)
+		j.until = min(j.until, w.now)
+		if j.speed > 0 {
+			w.schedule(j)
+		}
+	case core.Ended:
+		j.account = *n.Account
 	}
 }
 
+func (w *world) fraction(j *job) float64 { return float64(j.units.Len()) / float64(w.units) }
+
+// admit asks for a job to be let in, and sets its arrivals going; a closed loop starts full.
 func (w *world) admit(j *job) {
-	j.admitted = true
-	s := &j.state
-	s.Share, s.Since, s.Admitted, s.Ready, s.Remaining = j.spec.Share, w.now, w.now, w.now, -1
+	j.id = share.JobID(len(w.byID))
+	w.step(j, core.Event{Kind: core.Admit, Spec: &j.spec.Job, Need: j.spec.Need})
+	if j.refused != nil {
+		j.id = 0
+		return
+	}
+	w.byID = append(w.byID, j)
+	if f := j.forecast(); f != (share.Forecast{}) {
+		w.step(j, core.Event{Kind: core.Expect, Next: &f})
+	}
 	if j.spec.Iterations > 0 {
-		s.Remaining = j.spec.Iterations
+		j.left = j.spec.Iterations
 	}
-	if p, ok := w.policy.(share.Stateful); ok {
-		s.State = p.NewJobState()
+	if j.spec.Stop > 0 {
+		w.calendar.push(event{at: j.spec.Stop, kind: jobEnds, job: j.place})
 	}
-	w.meter.Add(s.ID, s.Share)
-	w.live = append(w.live, j)
-	j.begin(w.now)
+	a := &j.spec.Arrival
+	for _, t := range a.Trace {
+		w.calendar.push(event{at: w.now + t, kind: arrives, job: j.place})
+	}
+	for range a.Closed {
+		w.calendar.push(event{at: w.now, kind: arrives, job: j.place})
+	}
+	if a.Poisson > 0 {
+		w.calendar.push(event{at: w.now + j.gap(), kind: arrives, job: j.place})
+	}
 }
 
-func (w *world) end(j *job) {
-	if j.state.Phase == share.Running {
-		w.book(j)
+// forecast is what the job says of its iterations.
+func (j *job) forecast() share.Forecast {
+	f := share.Forecast{Bandwidth: j.spec.Bandwidth, Units: j.spec.Width, Target: j.spec.Target}
+	if j.spec.Foreknown {
+		f.Time = j.spec.Iteration.Mean
 	}
-	j.enter(share.Idle, w.now)
-	j.state.Units, j.queue = 0, nil
-	w.demand(j)
-	j.ended, j.stop = true, never
-	w.live = slices.DeleteFunc(w.live, func(x *job) bool { return x == j })
+	return f
 }
 
 func (w *world) arrive(j *job) {
 	j.queue = append(j.queue, w.now)
-	j.arrived(w.now)
-	j.state.Ready = j.queue[0]
-	w.demand(j)
-	if j.state.Phase == share.Idle {
-		j.enter(share.Waiting, w.now)
+	if j.spec.Arrival.Poisson > 0 {
+		w.calendar.push(event{at: w.now + j.gap(), kind: arrives, job: j.place})
 	}
+	w.step(j, core.Event{Kind: core.Arrive})
+	if len(j.queue) == 1 {
+		w.step(j, core.Event{Kind: core.Want})
+	}
+}
+
+// grant begins a hold, and an iteration if none is in progress.
+func (w *world) grant(j *job, units share.UnitSet, until time.Duration) {
+	if j.total == 0 {
+		j.total, j.done = float64(j.spec.Iteration.draw(j.random)), 0
+		w.step(j, core.Event{Kind: core.Begin})
+	}
+	j.units, j.until, j.holdFrom, j.mark = units, until, w.now, w.now
+	j.first, j.target, j.speed = j.done, j.total, 0
+	alone := !slices.ContainsFunc(w.holders, func(h *job) bool { return h.units.Overlaps(units) })
+	passed := false
+	for u := range units.All() {
+		passed = passed || w.owner[u] != j
+		w.owner[u] = j
+	}
+	if passed {
+		w.res.Switches++
+		if alone {
+			j.mark += w.sc.Device.SwitchCost
+		}
+	}
+	w.holders = append(w.holders, j)
+	w.stale = true
+}
+
+// leave ends a hold.
+func (w *world) leave(j *job) {
+	j.progress(w.now)
+	j.held(j.holdFrom, w.now, w.fraction(j))
+	w.holders = slices.DeleteFunc(w.holders, func(h *job) bool { return h == j })
+	j.units, j.speed = share.UnitSet{}, 0
+	j.stopVersion++
+	w.stale = len(w.holders) > 0
 }
 
 // giveBack ends a hold at a boundary between steps, and the iteration with it if that was the last
 // step.
 func (w *world) giveBack(j *job) {
-	j.left -= min(j.left, int64(j.steps)*j.stepWork(w.sc.Units))
-	w.book(j)
-	j.state.Units, j.state.Revoking, j.stop = 0, false, never
-	if j.left > 0 {
-		j.enter(share.Waiting, w.now)
+	w.leave(j)
+	j.done = j.target
+	if j.done < j.total {
+		w.step(j, core.Event{Kind: core.Return})
 		return
 	}
-	j.iterated(w.now)
-	if j.state.Remaining == 0 {
+	j.total = 0
+	w.step(j, core.Event{Kind: core.Finish})
+	w.complete(j)
+	if j.left == 0 {
 		j.completion = w.now
 		w.end(j)
 		return
 	}
-	if j.enter(share.Idle, w.now); len(j.queue) > 0 {
-		j.enter(share.Waiting, w.now)
+	if len(j.queue) > 0 {
+		w.step(j, core.Event{Kind: core.Return})
+	} else {
+		w.step(j, core.Event{Kind: core.Release})
 	}
-	w.demand(j)
 }
 
-// decide asks the policy and carries out what is sound, as the broker does.
-func (w *world) decide() {
-	s := &w.snap
-	s.Now, s.Units, s.Jobs = w.now, w.sc.Units, s.Jobs[:0]
-	for _, j := range w.live {
-		s.Jobs = append(s.Jobs, j.state)
-		s.Jobs[len(s.Jobs)-1].Used = j.used(w.now, w.sc.Units)
+// complete answers the oldest request. In a closed loop without think time the next request is
+// there at the same moment.
+func (w *world) complete(j *job) {
+	j.latencies = append(j.latencies, w.now-j.queue[0])
+	j.queue = j.queue[1:]
+	j.iterations++
+	if j.left > 0 {
+		j.left--
 	}
-	d := w.policy.Decide(s)
-	free := s.Free()
-	for _, g := range d.Run {
-		if err := s.CheckGrant(g, free); err != nil {
-			w.res.Faults++
-			continue
+	if a := &j.spec.Arrival; a.Closed > 0 {
+		if a.Think == 0 {
+			j.queue = append(j.queue, w.now)
+			w.step(j, core.Event{Kind: core.Arrive})
+		} else {
+			w.calendar.push(event{at: w.now + a.Think, kind: arrives, job: j.place})
 		}
-		free -= g.Units
-		s.Job(g.Job).Phase = share.Running
-		w.grant(w.jobs[g.Job-1], g)
 	}
-	for _, id := range d.Revoke {
-		if j := s.Job(id); j == nil || j.Phase != share.Running {
-			w.res.Faults++
-			continue
-		}
-		w.revoke(w.jobs[id-1])
-	}
-	w.sleep(s, d.Wake, free)
-	w.audit(s, free)
+	w.step(j, core.Event{Kind: core.Complete})
 }
 
-func (w *world) sleep(s *share.Snapshot, wake time.Duration, free int) {
-	waiting := slices.ContainsFunc(s.Jobs, func(j share.JobState) bool {
-		return j.Phase == share.Waiting
-	})
-	switch {
-	case wake != 0 && wake <= w.now, wake == 0 && free == s.Units && waiting:
-		w.res.Faults++
-		w.wake = w.now + retry
-	case wake != 0:
-		w.wake = wake
-	default:
-		w.wake = never
+func (w *world) end(j *job) {
+	if !j.units.Empty() {
+		w.leave(j)
 	}
+	j.ended, j.queue = true, nil
+	w.step(j, core.Event{Kind: core.End})
 }
 
-// audit notes a device left idle beside a job that has no limit.
-func (w *world) audit(s *share.Snapshot, free int) {
-	if free < s.Units {
+// audit notes a device left unused beside a job that has no limit.
+func (w *world) audit() {
+	if len(w.holders) > 0 {
 		return
 	}
-	for i := range s.Jobs {
-		if s.Jobs[i].Phase == share.Waiting && s.Jobs[i].Share.Cap() >= 1 {
+	for _, j := range w.jobs {
+		if j.id != 0 && !j.ended && len(j.queue) > 0 && j.spec.Cap() >= 1 {
 			w.res.Wasted++
 			return
 		}
-	}
-}
-
-func (w *world) grant(j *job, g share.Grant) {
-	j.enter(share.Running, w.now)
-	s := &j.state
-	s.Units, s.Granted, s.Until, s.Revoking = g.Units, w.now, g.Until, false
-	if j.left == 0 {
-		j.left = int64(j.spec.Iteration.draw(j.random)) * int64(w.sc.Units)
-		s.InIteration, j.usedThen = true, s.Used
-	}
-	j.workFrom = w.now
-	if w.owner != s.ID {
-		w.res.Switches++
-		j.workFrom += w.sc.SwitchCost
-		w.owner = s.ID
-	}
-	j.stopAt(g.Until, w.sc.Units)
-}
-
-func (w *world) revoke(j *job) {
-	j.state.Revoking = true
-	j.stopAt(min(w.now, j.state.Until), w.sc.Units)
-}
-
-// book charges the hold that ends now.
-func (w *world) book(j *job) {
-	s := &j.state
-	s.Used = j.used(w.now, w.sc.Units)
-	fraction := float64(s.Units) / float64(w.sc.Units)
-	w.meter.Hold(s.ID, s.Granted, w.now, fraction)
-	if n := len(j.holds); n > 0 && j.holds[n-1].To == s.Granted &&
-		j.holds[n-1].Fraction == fraction {
-		j.holds[n-1].To = w.now
-		return
-	}
-	j.holds = append(j.holds, Hold{From: s.Granted, To: w.now, Fraction: fraction})
-}
-
-func (w *world) demand(j *job) {
-	has := len(j.queue) > 0
-	j.state.HasWork = has
-	switch {
-	case has == j.busy:
-	case has:
-		j.busy, j.busyFrom = true, w.now
-	default:
-		j.busy = false
-		w.meter.Busy(j.state.ID, j.busyFrom, w.now)
 	}
 }

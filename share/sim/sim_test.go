@@ -18,11 +18,7 @@ const ms = time.Millisecond
 
 func run(t testing.TB, name string, sc sim.Scenario) *sim.Result {
 	t.Helper()
-	p, err := policy.New(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, err := sim.Run(sc, p)
+	res, err := sim.Run(sc, name, sim.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,14 +84,16 @@ func (scripted) Name() string { return "scripted" }
 func (p scripted) Decide(s *share.Snapshot) share.Decision {
 	var d share.Decision
 	if p.revoke != nil {
-		d.Revoke = p.revoke(s)
+		for _, id := range p.revoke(s) {
+			d.Set = append(d.Set, share.Terms{Job: id})
+		}
 		d.Wake = s.Now + ms
 	}
 	free := s.Free()
 	for _, j := range s.Jobs {
-		if j.Phase == share.Waiting && free >= p.units {
-			free -= p.units
-			d.Run = append(d.Run, share.Grant{Job: j.ID, Units: p.units, Until: s.Now + p.slice})
+		if units := free.First(p.units); j.Phase == share.Waiting && units.Len() == p.units {
+			free = free.Minus(units)
+			d.Set = append(d.Set, share.Terms{Job: j.ID, Units: units, Until: s.Now + p.slice})
 		}
 	}
 	return d
@@ -103,7 +101,7 @@ func (p scripted) Decide(s *share.Snapshot) share.Decision {
 
 func simulate(t *testing.T, p share.Policy, sc sim.Scenario) *sim.Result {
 	t.Helper()
-	res, err := sim.Run(sc, p)
+	res, err := sim.RunPolicy(sc, p, share.Can{}, sim.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +131,8 @@ func TestStepBoundaries(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		res := simulate(t, p, sim.Scenario{Duration: time.Second, SwitchCost: tc.cost,
+		res := simulate(t, p, sim.Scenario{Duration: time.Second,
+			Device: sim.Device{SwitchCost: tc.cost},
 			Jobs: []sim.Job{
 				job("a", tc.length, tc.step, once), job("other", ms, 0, sim.Arrival{Closed: 1}),
 			}})
@@ -157,7 +156,7 @@ func TestRevokeAtBoundary(t *testing.T) {
 		}
 		return nil
 	}}
-	res := simulate(t, p, sim.Scenario{Duration: 100 * ms, Units: 1, Jobs: []sim.Job{
+	res := simulate(t, p, sim.Scenario{Duration: 100 * ms, Jobs: []sim.Job{
 		job("a", 20*ms, 3*ms, sim.Arrival{Trace: []time.Duration{0}}),
 		job("b", 4*ms, 0, sim.Arrival{Trace: []time.Duration{ms}}),
 	}})
@@ -177,7 +176,7 @@ func TestRevokeAtBoundary(t *testing.T) {
 func TestUnits(t *testing.T) {
 	once := sim.Arrival{Trace: []time.Duration{0}}
 	res := simulate(t, scripted{units: 2, slice: time.Second}, sim.Scenario{
-		Duration: 100 * ms, Units: 4,
+		Duration: 100 * ms, Device: sim.Device{Units: 4},
 		Jobs: []sim.Job{job("a", 10*ms, ms, once), job("b", 6*ms, 0, once)},
 	})
 	if a, b := res.Jobs[0].Latencies[0], res.Jobs[1].Latencies[0]; a != 20*ms || b != 12*ms {
@@ -219,7 +218,8 @@ func TestCompletionStartAndStop(t *testing.T) {
 	a.Iterations, a.Start = 3, 5*ms
 	b := job("b", 10*ms, ms, sim.Arrival{Closed: 1})
 	b.Stop = 12 * ms
-	res := run(t, "fifo", sim.Scenario{Duration: 100 * ms, SwitchCost: ms, Jobs: []sim.Job{a, b}})
+	res := run(t, "fifo", sim.Scenario{Duration: 100 * ms,
+		Device: sim.Device{SwitchCost: ms}, Jobs: []sim.Job{a, b}})
 	// b 0-11 with the switch, again 11-12 (behind a: a 11-22), and so on.
 	if r := res.Jobs[1]; r.Iterations != 1 || r.Used != 11*ms || r.Completion != 0 {
 		t.Errorf("b: %d iterations, used %v, completion %v", r.Iterations, r.Used, r.Completion)
@@ -279,7 +279,8 @@ func TestValidate(t *testing.T) {
 	bad := job("", -1, -1, sim.Arrival{Poisson: math.NaN(), Closed: -1, Think: -1,
 		Trace: []time.Duration{5, 3}})
 	bad.Iteration.Jitter, bad.Start, bad.Share.Compute = 2, -1, 7
-	_, err := sim.Run(sim.Scenario{Units: -1, SwitchCost: -1, Jobs: []sim.Job{bad}}, scripted{})
+	_, err := sim.RunPolicy(sim.Scenario{Device: sim.Device{Units: -1, SwitchCost: -1},
+		Jobs: []sim.Job{bad}}, scripted{}, share.Can{}, sim.Options{})
 	if !errors.Is(err, share.ErrInvalid) {
 		t.Fatalf("error is %v", err)
 	}
@@ -307,7 +308,7 @@ func TestPolicyThatDoesNothing(t *testing.T) {
 		t.Errorf("%d faults and %d times wasted, want about 100 in a second", res.Faults,
 			res.Wasted)
 	}
-	if r := res.Jobs[0]; r.Used != 0 || r.ErrorP95() != 100 {
-		t.Errorf("used %v, error %.1f points, want 0 and 100", r.Used, r.ErrorP95())
+	if r := res.Jobs[0]; r.Used != 0 || r.ErrorP95 != 100 {
+		t.Errorf("used %v, error %.1f points, want 0 and 100", r.Used, r.ErrorP95)
 	}
 }

@@ -1,4 +1,4 @@
-package broker
+package core
 
 import "errors"
 
@@ -12,21 +12,34 @@ var (
 	ErrNoCompute = errors.New("not enough device compute left")
 	// ErrName: another job on the device has this name.
 	ErrName = errors.New("name is taken")
-	// ErrEnded: the job has ended, by its owner or by Close.
+	// ErrEnded: the job has ended, or never was.
 	ErrEnded = errors.New("job has ended")
-	// ErrClosed: the broker was closed.
-	ErrClosed = errors.New("broker is closed")
-	// ErrHeld: the job holds its lease already or waits for it.
+	// ErrHeld: the job holds the device already or waits for it.
 	ErrHeld = errors.New("lease is in use")
-	// ErrNotHeld: the job does not hold its lease.
+	// ErrNotHeld: the job does not hold the device.
 	ErrNotHeld = errors.New("lease is not held")
 	// ErrNotReserved: more memory was freed than had been reserved.
 	ErrNotReserved = errors.New("more than is reserved")
+	// ErrWaits: the job has a reservation that waits already.
+	ErrWaits = errors.New("another reservation waits")
+	// ErrEvent: no such event.
+	ErrEvent = errors.New("unknown event")
+)
 
-	// ErrNotRunning: the policy revoked a job that holds nothing.
-	ErrNotRunning = errors.New("job does not run")
+// Kinds of faults of a policy.
+var (
+	// ErrUnknownJob: terms for a job that is not there.
+	ErrUnknownJob = errors.New("no such job")
+	// ErrNotWaiting: units for a job that neither waits nor runs.
+	ErrNotWaiting = errors.New("job does not wait")
+	// ErrUnits: units that the device has not, or that another holds and keeps.
+	ErrUnits = errors.New("more units than are free")
+	// ErrUntil: a hold that would end before it begins.
+	ErrUntil = errors.New("ends before it begins")
 	// ErrWake: the policy asked to be woken in the past.
 	ErrWake = errors.New("wake in the past")
 	// ErrStalled: jobs wait, nothing runs, and the policy did not ask to be woken.
 	ErrStalled = errors.New("jobs wait on an idle device for nothing")
+	// ErrPanic: the policy panicked; fair took over.
+	ErrPanic = errors.New("policy panicked")
 )

@@ -1,0 +1,80 @@
+package broker
+
+import (
+	"context"
+
+	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/core"
+)
+
+// Reserve counts n more bytes as held by the job. It refuses with [core.ErrOverCap] what would take
+// the job over its cap, by a byte or more, and then counts nothing.
+func (j *Job) Reserve(kind core.MemoryKind, n share.Bytes) error {
+	j.b.mu.Lock()
+	defer j.b.mu.Unlock()
+	return j.step(core.Event{Kind: core.Reserve, Memory: kind, Bytes: n})
+}
+
+// ReserveWait counts n more bytes as held by the job, as soon as they fit under its cap. It refuses
+// with [core.ErrOverCap] what can never fit, and with [core.ErrWaits] to wait beside another
+// reservation of the job. When the context is done or the job ends, nothing is counted.
+func (j *Job) ReserveWait(ctx context.Context, kind core.MemoryKind, n share.Bytes) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	j.b.mu.Lock()
+	err := j.step(core.Event{Kind: core.Reserve, Memory: kind, Bytes: n, Wait: true})
+	if s, ok := j.b.core.Job(j.id); err != nil || !ok || s.Memory.Asked == 0 {
+		j.b.mu.Unlock()
+		return err
+	}
+	j.wanting = true
+	j.b.mu.Unlock()
+	select {
+	case <-j.room:
+	case <-ctx.Done():
+		return j.withdraw(kind, n, ctx.Err())
+	}
+	j.b.mu.Lock()
+	defer j.b.mu.Unlock()
+	if j.ended {
+		return j.endedError()
+	}
+	return nil
+}
+
+// withdraw ends the wait of a reservation whose context is done.
+func (j *Job) withdraw(kind core.MemoryKind, n share.Bytes, err error) error {
+	j.b.mu.Lock()
+	defer j.b.mu.Unlock()
+	if !j.wanting {
+		// It was counted, or the job ended, at the same moment.
+		<-j.room
+		if !j.ended {
+			_ = j.step(core.Event{Kind: core.Unreserve, Memory: kind, Bytes: n}) // it is held
+		}
+		return err
+	}
+	j.wanting = false
+	_ = j.step(core.Event{Kind: core.Withdraw})
+	return err
+}
+
+// admitRoom wakes the goroutine whose reservation waits, if there is one.
+func (j *Job) admitRoom() {
+	if j.wanting {
+		j.wanting = false
+		j.room <- struct{}{}
+	}
+}
+
+// Free counts n bytes as given back. More than is reserved is an error, [core.ErrNotReserved], and
+// changes nothing. After the job's end, which frees everything, Free does nothing.
+func (j *Job) Free(kind core.MemoryKind, n share.Bytes) error {
+	j.b.mu.Lock()
+	defer j.b.mu.Unlock()
+	if j.ended {
+		return nil
+	}
+	return j.step(core.Event{Kind: core.Unreserve, Memory: kind, Bytes: n})
+}

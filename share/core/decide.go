@@ -1,0 +1,200 @@
+package core
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/weirgpu/weir/share"
+)
+
+// stallDelay is when a policy is asked again that left waiting jobs on an idle device, or that
+// wants to be woken in the past.
+const stallDelay = 10 * time.Millisecond
+
+// decide asks the policy and carries out what is sound of what it wants.
+func (c *Core) decide() {
+	s := &c.snap
+	s.Now = c.now
+	for _, j := range c.holders {
+		c.settle(j)
+	}
+	var d share.Decision
+	c.decisions++
+	for !c.guard(func() { d = c.policy.Decide(s) }) {
+		c.decisions++
+	}
+	// What is given back is free for what is granted by the same decision only if it was idle.
+	for i := range d.Set {
+		if d.Set[i].Units.Empty() {
+			c.set(&d.Set[i])
+		}
+	}
+	for i := range d.Set {
+		if !d.Set[i].Units.Empty() {
+			c.set(&d.Set[i])
+		}
+	}
+	c.plan(d.Wake)
+}
+
+// set compares the terms of one job with what is, and makes it so.
+func (c *Core) set(t *share.Terms) {
+	j := c.job(t.Job)
+	if j == nil {
+		c.blame(t.Job, ErrUnknownJob)
+		return
+	}
+	c.bound(j, t)
+	s := c.state(j)
+	switch {
+	case t.Units.Empty():
+		c.revoke(j)
+	case !c.all.Contains(t.Units):
+		c.blame(t.Job, ErrUnits)
+	case t.Until <= c.now:
+		c.blame(t.Job, ErrUntil)
+	case s.Phase == share.Waiting:
+		c.grant(j, t)
+	case s.Phase == share.Running:
+		c.resize(j, t)
+	default:
+		c.blame(t.Job, ErrNotWaiting)
+	}
+}
+
+// bound tells of terms beside units that differ from those before.
+func (c *Core) bound(j *job, t *share.Terms) {
+	was := &j.terms
+	if t.Resident != was.Resident && t.Resident != share.Keep {
+		most := max(0, t.Resident)
+		if c.can.Spill && c.state(j).Memory.Resident() > most {
+			c.notify(j, Notice{Kind: Evicted, Bytes: most})
+		}
+	}
+	changed := t.InFlight != was.InFlight || t.Free != was.Free || t.Copy != was.Copy
+	j.terms = *t
+	if changed {
+		terms := *t
+		c.notify(j, Notice{Kind: Bounded, Terms: &terms})
+	}
+}
+
+// grant gives a waiting job units that are free, or that others hold with whom it may overlap. Of
+// those who rest on the units that it is to have, it asks them back.
+func (c *Core) grant(j *job, t *share.Terms) {
+	blocked := false
+	for _, h := range c.holders {
+		s := c.state(h)
+		if !s.Units.Overlaps(t.Units) {
+			continue
+		}
+		switch {
+		case s.Phase == share.Idle:
+			c.revoke(h)
+			blocked = true
+		case c.needs.Overlap:
+		case s.Revoking:
+			blocked = true
+		default:
+			c.blame(t.Job, ErrUnits)
+			return
+		}
+	}
+	if blocked {
+		return
+	}
+	s := c.state(j)
+	c.enter(s, share.Running)
+	s.Units, s.Granted, s.Until, s.Revoking = t.Units, c.now, t.Until, false
+	j.yield, j.untold = t.Yield, false
+	j.counts.Grants++
+	c.took(j)
+	c.notify(j, Notice{Kind: Granted, Units: t.Units, Until: published(t), Yield: t.Yield})
+}
+
+// published is the end of a hold that its holder is told of. One that gives way at the end of an
+// iteration asks there by itself.
+func published(t *share.Terms) time.Duration {
+	if t.Yield >= share.Iteration {
+		return share.Forever
+	}
+	return t.Until
+}
+
+// resize lets a running job go on with other terms, or asks back what it holds if it cannot go on
+// with them.
+func (c *Core) resize(j *job, t *share.Terms) {
+	s := c.state(j)
+	if s.Revoking || t.Units == s.Units && t.Until == s.Until {
+		return
+	}
+	if !t.Units.Contains(s.Units) || t.Units != s.Units && !c.can.Resize {
+		c.revoke(j)
+		return
+	}
+	for _, h := range c.holders {
+		if h != j && !c.needs.Overlap && c.state(h).Units.Overlaps(t.Units) {
+			c.blame(t.Job, ErrUnits)
+			return
+		}
+	}
+	c.unlink(j)
+	s.Units, s.Until, j.yield = t.Units, t.Until, t.Yield
+	c.took(j)
+	c.notify(j, Notice{Kind: Resized, Units: t.Units, Until: published(t), Yield: t.Yield})
+}
+
+// revoke tells a holder to give back what it holds. Telling it again, or a job that holds nothing,
+// changes nothing.
+func (c *Core) revoke(j *job) {
+	s := c.state(j)
+	if s.Revoking || s.Units.Empty() {
+		return
+	}
+	c.settle(j)
+	s.Revoking = true
+	j.counts.Revocations++
+	c.reckon() // a job that rested pays from here on
+	if s.Phase == share.Running && j.yield >= share.Iteration && s.InIteration {
+		j.untold = true
+		return
+	}
+	c.tell(j)
+}
+
+// tell tells a holder that it is to give back what it holds.
+func (c *Core) tell(j *job) {
+	s := c.state(j)
+	j.untold = false
+	c.notify(j, Notice{Kind: Revoked, From: s.Granted, Units: s.Units})
+}
+
+// plan notes when the policy wants to be asked again.
+func (c *Core) plan(wake time.Duration) {
+	if wake != 0 && wake <= c.now {
+		c.blame(0, ErrWake)
+		wake = c.now + stallDelay
+	}
+	if wake == 0 && len(c.holders) == 0 && c.waiting() {
+		c.blame(0, ErrStalled)
+		wake = c.now + stallDelay
+	}
+	c.wake = wake
+}
+
+func (c *Core) waiting() bool {
+	for i := range c.snap.Jobs {
+		if c.snap.Jobs[i].Phase == share.Waiting {
+			return true
+		}
+	}
+	return false
+}
+
+// blame counts a fault of the policy and keeps the first.
+func (c *Core) blame(id share.JobID, err error) {
+	c.faults++
+	if c.fault == nil {
+		c.fault = fmt.Errorf("policy %s: job %d: %w", c.policy.Name(), id, err)
+	}
+}

@@ -1,0 +1,25 @@
+// Package core decides who has a device when. It is the one state machine of sharing: events go in,
+// notices of what changed come out, and it has no clock, no lock and no goroutine. share/broker
+// drives it in real time and share/sim in virtual time; the same events give the same notices in
+// both, to the byte ([Replay]).
+//
+// Meet first: [Core], made by [New] for one device; [Event], what a driver tells it; and [Notice],
+// what it answers: who was granted what, who is to give way, whose waiting reservation fits. What a
+// policy wants (share.Terms) is a target; core compares it with what is and derives the notices.
+//
+// A job waits (Want), runs (Granted), and gives back: to wait on (Return) or to be idle (Release).
+// A holder that has nothing to do but may have soon rests (Rest): it keeps its units, pays nothing,
+// and gives them back as soon as somebody else is to have them. From then until it has given back
+// it pays again, since others wait for it.
+//
+// Core trusts neither its policy nor its driver. Terms that cannot be are counted as faults and not
+// carried out; a policy that panics is replaced by fair and the jobs go on; an event that makes no
+// sense in the state that the job is in is an error and changes nothing.
+//
+// Device time is charged by what is held: a unit held by k jobs at once costs each 1/k of it. The
+// jobs' times sum to the time in which units were in use. What a core remembers is bounded by its
+// jobs, not by how long it runs.
+//
+// A Core must be used by one goroutine at a time. It refuses a policy that the device cannot
+// enforce, and devices of more than share.MaxUnits units.
+package core

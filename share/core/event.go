@@ -1,0 +1,211 @@
+package core
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/weirgpu/weir/share"
+)
+
+// EventKind says what an [Event] tells.
+type EventKind uint8
+
+// The events. Those marked (decides) ask the policy.
+const (
+	// Admit asks for a job to be let in: Spec, Need. (decides)
+	Admit EventKind = iota
+	// End takes everything from a job and forgets it: Cause. (decides)
+	End
+	// Arrive: a request has arrived; the job has work until as many Complete events. (decides)
+	Arrive
+	// Complete: the oldest request is completed. (decides)
+	Complete
+	// Begin: an iteration begins; several may be in progress at once. (decides)
+	Begin
+	// Finish: the iteration that began first is completed. (decides)
+	Finish
+	// Want: an idle job waits for the device; a resting one runs on if it may. (decides)
+	Want
+	// Cancel: a waiting job does not wait any more. (decides)
+	Cancel
+	// Return: a job gives back what it holds, and waits to be granted units again. (decides)
+	Return
+	// Release: a job gives back what it holds, and is idle. (decides)
+	Release
+	// Rest: a running job has nothing to do, and keeps its units for as long as nobody else is to
+	// have them. (decides)
+	Rest
+	// Reserve counts Bytes more of Memory as held, or waits until they fit if Wait is set.
+	Reserve
+	// Unreserve counts Bytes of Memory as given back: what waits and fits is reserved.
+	Unreserve
+	// Withdraw: the job's waiting reservation is no longer wanted.
+	Withdraw
+	// Expect: the job says what it expects of its iterations: Next. (decides)
+	Expect
+	// Change gives a job another share: Spec.Share; what is zero in Spec.Memory keeps the cap.
+	// (decides)
+	Change
+	// Switch changes the policy to Policy. (decides)
+	Switch
+	// Tick: the time that Wake returned has come. (decides)
+	Tick
+	// Look brings the accounts up to the time, for what is asked of them next.
+	Look
+)
+
+var eventNames = [...]string{"admit", "end", "arrive", "complete", "begin", "finish", "want",
+	"cancel", "return", "release", "rest", "reserve", "unreserve", "withdraw", "expect", "change",
+	"switch", "tick", "look"}
+
+// String returns the kind's name, such as "admit".
+func (k EventKind) String() string { return name(eventNames[:], k, "event") }
+
+// MarshalText writes String's form.
+func (k EventKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// UnmarshalText reads String's form.
+func (k *EventKind) UnmarshalText(text []byte) error {
+	return parse(eventNames[:], text, k, "event")
+}
+
+func name[K ~uint8](names []string, k K, what string) string {
+	if int(k) < len(names) {
+		return names[k]
+	}
+	return fmt.Sprintf("%s(%d)", what, uint8(k))
+}
+
+func parse[K ~uint8](names []string, text []byte, k *K, what string) error {
+	for i, n := range names {
+		if n == string(text) {
+			*k = K(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("%s %q: unknown", what, text)
+}
+
+// MemoryKind is what memory is held for.
+type MemoryKind uint8
+
+const (
+	// Persistent memory is held over iterations: weights, optimizer state.
+	Persistent MemoryKind = iota
+	// Ephemeral memory is held within an iteration: activations, workspace.
+	Ephemeral
+)
+
+// String returns "persistent" or "ephemeral".
+func (k MemoryKind) String() string {
+	if k == Persistent {
+		return "persistent"
+	}
+	return "ephemeral"
+}
+
+// Event is something that a driver tells a [Core]. Which fields mean something depends on Kind.
+type Event struct {
+	Kind EventKind `json:"kind"`
+	// At is the time, on the clock of the driver's choice. One before that of an earlier event is
+	// taken for that.
+	At time.Duration `json:"at"`
+	// Job is whom it concerns; unused in Admit, Switch, Tick and Look.
+	Job share.JobID `json:"job,omitempty"`
+
+	Spec   *share.Job      `json:"spec,omitempty"` // Admit, Change
+	Need   share.Bytes     `json:"need,omitempty"` // Admit: the most memory it will hold by its plan
+	Memory MemoryKind      `json:"memory,omitempty"`
+	Bytes  share.Bytes     `json:"bytes,omitempty"`
+	Wait   bool            `json:"wait,omitempty"`
+	Next   *share.Forecast `json:"next,omitempty"`
+	Policy string          `json:"policy,omitempty"` // as policy.New reads it
+	Cause  error           `json:"-"`
+}
+
+// NoticeKind says what a [Notice] tells.
+type NoticeKind uint8
+
+// The notices.
+const (
+	Admitted NoticeKind = iota // the job was let in
+	Busy                       // it has work from now on
+	Granted                    // it holds units from now on
+	Resized                    // it holds more units, or until another time, without a break
+	Revoked                    // it is to give its units back
+	Released                   // it gave them back
+	Iterated                   // it completed an iteration
+	Reserved                   // its waiting reservation is counted as held
+	Evicted                    // it is to keep no more than Bytes on the device
+	Bounded                    // the bounds on its launches or copies are those of Terms
+	Drained                    // it has no more work
+	Changed                    // its share is another
+	Switched                   // the policy is another
+	Ended                      // it is gone
+)
+
+var noticeNames = [...]string{"admitted", "busy", "granted", "resized", "revoked", "released",
+	"iterated", "reserved", "evicted", "bounded", "drained", "changed", "switched", "ended"}
+
+// String returns the kind's name, such as "granted".
+func (k NoticeKind) String() string { return name(noticeNames[:], k, "notice") }
+
+// MarshalText writes String's form.
+func (k NoticeKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// UnmarshalText reads String's form.
+func (k *NoticeKind) UnmarshalText(text []byte) error {
+	return parse(noticeNames[:], text, k, "notice")
+}
+
+// Reason says why a job gave the device back.
+type Reason uint8
+
+// The reasons to give the device back.
+const (
+	ReasonReleased Reason = iota // it had no more use for it, or gave way
+	ReasonExpired                // its time was over
+	ReasonRevoked                // it was told to
+	ReasonEnded                  // it ended
+)
+
+var reasonNames = [...]string{"released", "expired", "revoked", "ended"}
+
+// String returns the reason's name, such as "expired".
+func (r Reason) String() string { return name(reasonNames[:], r, "reason") }
+
+// MarshalText writes String's form.
+func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText reads String's form.
+func (r *Reason) UnmarshalText(text []byte) error {
+	return parse(reasonNames[:], text, r, "reason")
+}
+
+// Notice is something that a [Core] says has changed.
+type Notice struct {
+	Kind NoticeKind  `json:"kind"`
+	Job  share.JobID `json:"job,omitempty"`
+	Name string      `json:"name,omitempty"`
+	// At is when it happened. From is when that began which this notice ends: the hold (Revoked,
+	// Released), the iteration (Iterated), the time with work (Drained), the life (Ended).
+	// Otherwise it equals At.
+	At   time.Duration `json:"at"`
+	From time.Duration `json:"from"`
+	// Units are those granted, revoked or released.
+	Units share.UnitSet `json:"units,omitzero"`
+	// Until is when the holder gives way by itself: [share.Forever] where only a notice, or the end
+	// of its iteration, ends the hold. Yield is where it gives way.
+	Until time.Duration  `json:"until,omitempty"`
+	Yield share.Boundary `json:"yield,omitempty"`
+	// Reason is why units were released.
+	Reason Reason `json:"reason,omitempty"`
+	// Bytes are those of Reserved and Evicted.
+	Bytes share.Bytes `json:"bytes,omitempty"`
+	// Terms are those of Bounded.
+	Terms *share.Terms `json:"terms,omitempty"`
+	// Err is the cause with which a job ended, if any.
+	Err error `json:"-"`
+	// Account is what a job that ended got.
+	Account *Account `json:"-"`
+}

@@ -1,0 +1,196 @@
+package core
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/weirgpu/weir/share"
+)
+
+// hold carries out what a job wants of the device.
+func (c *Core) hold(j *job, kind EventKind) error {
+	s := c.state(j)
+	switch kind {
+	case Want:
+		return c.want(j, s)
+	case Cancel:
+		if s.Phase == share.Waiting {
+			c.enter(s, share.Idle)
+			c.demand(j)
+		}
+		return nil
+	}
+	if s.Units.Empty() || s.Phase == share.Idle && kind == Rest {
+		return fmt.Errorf("job %s: %v: %w: acquire it", j.spec.Name, kind, ErrNotHeld)
+	}
+	switch kind {
+	case Return:
+		c.giveBack(j, ReasonReleased)
+		c.enter(s, share.Waiting)
+	case Release:
+		c.giveBack(j, ReasonReleased)
+		c.enter(s, share.Idle)
+	case Rest:
+		c.rest(j, s)
+	}
+	c.demand(j)
+	return nil
+}
+
+func (c *Core) want(j *job, s *share.JobState) error {
+	switch {
+	case s.Phase != share.Idle:
+		return fmt.Errorf("job %s: %w: one lease per job", j.spec.Name, ErrHeld)
+	case s.Revoking:
+		return fmt.Errorf("job %s: %w: others wait for what it rests on: give it back first",
+			j.spec.Name, ErrHeld)
+	}
+	if j.arrivals.n == 0 && !s.InIteration {
+		s.Ready = c.now
+	}
+	if s.Units.Empty() {
+		c.enter(s, share.Waiting)
+	} else {
+		// It rested: it goes on with what it kept.
+		c.settle(j)
+		c.enter(s, share.Running)
+		c.reckon()
+	}
+	c.demand(j)
+	return nil
+}
+
+// rest lets a job keep its units without paying. If others wait already, they are to have them.
+func (c *Core) rest(j *job, s *share.JobState) {
+	c.settle(j)
+	c.enter(s, share.Idle)
+	c.reckon()
+	if c.waiting() {
+		c.revoke(j)
+	}
+}
+
+func (c *Core) enter(s *share.JobState, p share.Phase) {
+	if s.Phase != p {
+		s.Phase, s.Since = p, c.now
+	}
+}
+
+// giveBack ends a hold. The caller says what the job does next.
+func (c *Core) giveBack(j *job, why Reason) {
+	s := c.state(j)
+	c.settle(j)
+	switch {
+	case why == ReasonEnded:
+	case s.Revoking:
+		why = ReasonRevoked
+	case c.now >= s.Until:
+		why = ReasonExpired
+		j.counts.Expirations++
+	}
+	c.notify(j, Notice{Kind: Released, From: s.Granted, Units: s.Units, Reason: why})
+	c.unlink(j)
+	s.Units, s.Revoking = share.UnitSet{}, false
+}
+
+// charge is what a job pays for what it holds.
+type charge struct {
+	from time.Duration // settled until
+	rate float64       // in devices
+	rest float64       // of a nanosecond, left over
+}
+
+// took notes that a job holds units now.
+func (c *Core) took(j *job) {
+	i, _ := slices.BinarySearchFunc(c.holders, j.id, func(h *job, id share.JobID) int {
+		return int(h.id - id)
+	})
+	c.holders = slices.Insert(c.holders, i, j)
+	j.charge.from = c.now
+	c.reckon()
+}
+
+// unlink notes that a job, settled, holds nothing any more.
+func (c *Core) unlink(j *job) {
+	c.settle(j)
+	i := slices.Index(c.holders, j)
+	c.holders = slices.Delete(c.holders, i, i+1)
+	j.charge.rate = 0
+	c.reckon()
+}
+
+// pays reports whether a holder is charged: unless it rests and nobody waits for what it holds.
+func pays(s *share.JobState) bool { return s.Phase == share.Running || s.Revoking }
+
+// reckon finds the rates of all holders, after any of them has changed. A unit held by k jobs that
+// pay costs each 1/k of it.
+func (c *Core) reckon() {
+	total := float64(c.snap.Units)
+	if !c.shared() {
+		for _, h := range c.holders {
+			if s := c.state(h); pays(s) {
+				c.setRate(h, float64(s.Units.Len())/total)
+			} else {
+				c.setRate(h, 0)
+			}
+		}
+		return
+	}
+	var counts [share.MaxUnits]uint16
+	for _, h := range c.holders {
+		if s := c.state(h); pays(s) {
+			for u := range s.Units.All() {
+				counts[u]++
+			}
+		}
+	}
+	for _, h := range c.holders {
+		rate := 0.0
+		if s := c.state(h); pays(s) {
+			for u := range s.Units.All() {
+				rate += 1 / float64(counts[u])
+			}
+		}
+		c.setRate(h, rate/total)
+	}
+}
+
+// shared reports whether a unit is held by two jobs.
+func (c *Core) shared() bool {
+	if len(c.holders) < 2 || !c.needs.Overlap && !c.overlap {
+		return false
+	}
+	c.overlap = false // left by a policy before this one, perhaps
+	var seen share.UnitSet
+	for _, h := range c.holders {
+		units := c.state(h).Units
+		if seen.Overlaps(units) {
+			c.overlap = true
+			return true
+		}
+		seen = seen.Union(units)
+	}
+	return false
+}
+
+func (c *Core) setRate(j *job, rate float64) {
+	if rate == j.charge.rate {
+		return
+	}
+	c.settle(j)
+	j.charge.rate = rate
+}
+
+// settle charges a holder for the time since it was charged last.
+func (c *Core) settle(j *job) {
+	from := j.charge.from
+	if j.charge.from = c.now; from == c.now || j.charge.rate == 0 {
+		return
+	}
+	cost := float64(c.now-from)*j.charge.rate + j.charge.rest
+	whole := time.Duration(cost)
+	j.charge.rest = cost - float64(whole)
+	c.state(j).Used += whole
+	j.account.hold(float64(c.now-from) * j.charge.rate)
+}

@@ -1,0 +1,171 @@
+package core
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/weirgpu/weir/share"
+)
+
+// work takes note of a job's requests and iterations, and reports whether the policy is to be
+// asked.
+func (c *Core) work(j *job, e *Event) (decides bool, err error) {
+	s := c.state(j)
+	switch e.Kind {
+	case Arrive:
+		if j.arrivals.push(c.now); j.arrivals.n == 1 {
+			s.Ready = c.now
+		}
+		s.Queue = j.arrivals.n
+	case Complete:
+		if j.arrivals.n == 0 {
+			return false, nil
+		}
+		j.arrivals.pop()
+		s.Queue = j.arrivals.n
+		if s.Ready = c.now; j.arrivals.n > 0 {
+			s.Ready = j.arrivals.first()
+		}
+	case Begin:
+		c.settle(j)
+		j.begun.push(start{c.now, s.Used})
+		s.InIteration = true
+	case Finish:
+		if j.begun.n == 0 {
+			return false, nil
+		}
+		c.settle(j)
+		c.finish(j, s)
+	case Expect:
+		if e.Next == nil {
+			return false, fmt.Errorf("job %s: %w: no forecast", j.spec.Name, ErrEvent)
+		}
+		j.forecast.said = *e.Next
+		j.forecast.apply(s)
+	}
+	c.demand(j)
+	return true, nil
+}
+
+// finish ends the iteration that began first. Its device time joins the estimate of the next one's.
+func (c *Core) finish(j *job, s *share.JobState) {
+	began := j.begun.first()
+	n := j.begun.n
+	j.begun.pop()
+	// Of iterations in progress together, each had its part of what was used meanwhile.
+	took := (s.Used - began.used) / time.Duration(n)
+	if s.Iterations == 0 {
+		s.IterationTime = took
+	}
+	// Smoothing by an eighth is that of round-trip times in RFC 6298.
+	s.IterationTime += (took - s.IterationTime) / 8
+	s.Iterations++
+	if s.Remaining > 0 {
+		s.Remaining--
+	}
+	if wall := c.now - began.at; wall > 0 && s.Next.Time > 0 {
+		s.Pace = float64(s.Next.Time) / float64(wall)
+	}
+	j.forecast.learn(took)
+	j.forecast.apply(s)
+	if s.InIteration = j.begun.n > 0; !s.InIteration && j.untold {
+		c.tell(j)
+	}
+	if j.arrivals.n == 0 {
+		s.Ready = c.now
+	}
+	c.notify(j, Notice{Kind: Iterated, From: began.at})
+}
+
+// demand notes whether the job has work.
+func (c *Core) demand(j *job) {
+	s := c.state(j)
+	has := j.arrivals.n > 0 || s.InIteration || s.Phase != share.Idle
+	s.HasWork = has
+	switch {
+	case has == j.busy:
+	case has:
+		j.busy, j.busyFrom, j.busyMark = true, c.now, c.now
+		c.notify(j, Notice{Kind: Busy})
+	default:
+		c.worked(j)
+		j.busy = false
+		c.notify(j, Notice{Kind: Drained, From: j.busyFrom})
+	}
+}
+
+// forecast corrects what a job says of its iterations by how long they took.
+type forecast struct {
+	said share.Forecast
+	// ratio is measured over said time, smoothed; 0 before the first iteration.
+	ratio float64
+	// wrong is the mean of |corrected forecast / measured - 1| over seen iterations.
+	wrong float64
+	seen  int64
+}
+
+// learn takes note of how long an iteration took.
+func (f *forecast) learn(took time.Duration) {
+	if f.said.Time <= 0 || took <= 0 {
+		return
+	}
+	ratio := float64(took) / float64(f.said.Time)
+	if f.ratio == 0 {
+		f.ratio = ratio // and nothing had been corrected yet: judge what the job said
+		f.judge(1 / ratio)
+		return
+	}
+	f.judge(f.ratio / ratio)
+	f.ratio += (ratio - f.ratio) / 8
+}
+
+func (f *forecast) judge(over float64) {
+	f.seen++
+	f.wrong += (math.Abs(over-1) - f.wrong) / float64(f.seen)
+}
+
+// apply writes the forecast where the policy sees it.
+func (f *forecast) apply(s *share.JobState) {
+	s.Next = f.said
+	switch {
+	case f.said.Time <= 0:
+		s.Next.Time = s.IterationTime
+	case f.ratio > 0:
+		s.Next.Time = time.Duration(float64(f.said.Time) * f.ratio)
+	}
+}
+
+// start is when an iteration began, and what its job had used then.
+type start struct{ at, used time.Duration }
+
+type (
+	times  = ring[time.Duration]
+	starts = ring[start]
+)
+
+// ring is a queue.
+type ring[T any] struct {
+	items []T
+	head  int
+	n     int
+}
+
+func (r *ring[T]) push(v T) {
+	if r.n == len(r.items) {
+		grown := make([]T, max(8, 2*r.n))
+		for i := range r.n {
+			grown[i] = r.items[(r.head+i)%len(r.items)]
+		}
+		r.items, r.head = grown, 0
+	}
+	r.items[(r.head+r.n)%len(r.items)] = v
+	r.n++
+}
+
+func (r *ring[T]) pop() {
+	r.head = (r.head + 1) % len(r.items)
+	r.n--
+}
+
+func (r *ring[T]) first() T { return r.items[r.head] }
