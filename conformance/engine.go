@@ -62,7 +62,14 @@ func (e *Engine) Run(ctx context.Context, m *onnx.Model, in []*tensor.Tensor) ([
 	if !e.Restored {
 		return once(ctx, s, in)
 	}
-	if p, err = restore(ctx, p, o); err != nil {
+	return e.runRestored(ctx, p, o, s, in)
+}
+
+// runRestored runs what the written form of a plan is restored to, with the weights that s packed.
+func (e *Engine) runRestored(ctx context.Context, p *plan.Plan, o plan.Options, s *engine.Session,
+	in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	p, err := restore(ctx, p, o)
+	if err != nil {
 		return nil, err
 	}
 	var out []*tensor.Tensor

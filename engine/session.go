@@ -174,10 +174,7 @@ func (s *Session) given(mem []byte) (device.Buffer, error) {
 	if int64(len(mem)) != p.PackedBytes {
 		return nil, fmt.Errorf(
 			"graph %q: given %d bytes of packed weights, the plan has %d: pack them for this plan",
-			p.Graph.Name,
-			len(mem),
-			p.PackedBytes,
-		)
+			p.Graph.Name, len(mem), p.PackedBytes)
 	}
 	w, inPlace := o.Device.(device.Wrapper)
 	if !inPlace {
@@ -341,13 +338,8 @@ func (s *Session) Take() (*Instance, error) {
 		s.free = s.free[:len(s.free)-1]
 		return i, nil
 	case s.opts.MaxInstances > 0 && s.made >= s.opts.MaxInstances:
-		return nil, fmt.Errorf(
-			"graph %q: %w: %d of %d",
-			s.plan.Graph.Name,
-			ErrBusy,
-			s.made,
-			s.opts.MaxInstances,
-		)
+		return nil, fmt.Errorf("graph %q: %w: %d of %d", s.plan.Graph.Name, ErrBusy, s.made,
+			s.opts.MaxInstances)
 	}
 	i, err := s.newInstance()
 	if err != nil {

@@ -96,7 +96,7 @@ func evalOptimizer(c *Eval, histories int, of func(*Call, float64, int64) (updat
 // optimize updates tensor i of n.
 func (c *Eval) optimize(i, n, histories int, step update) error {
 	x := c.In[2+i]
-	var v [4][]float64 // x, its gradient and its histories
+	var v optimized
 	for k := range 2 + histories {
 		t := c.In[2+i+k*n]
 		if t == nil {
@@ -110,16 +110,7 @@ func (c *Eval) optimize(i, n, histories int, step update) error {
 			return err
 		}
 	}
-	for e := range v[0] {
-		var history [2]float64
-		for k := range histories {
-			history[k] = v[2+k][e]
-		}
-		v[0][e], history = step(v[0][e], v[1][e], history)
-		for k := range histories {
-			v[2+k][e] = history[k]
-		}
-	}
+	v.step(histories, step)
 	for k := range 1 + histories {
 		if !c.Want(i + k*n) {
 			continue
@@ -135,6 +126,23 @@ func (c *Eval) optimize(i, n, histories int, step update) error {
 		SetFloats(out, v[source])
 	}
 	return nil
+}
+
+// optimized are x, its gradient and its histories.
+type optimized [4][]float64
+
+// step updates every element of x and of its histories in place.
+func (v *optimized) step(histories int, step update) {
+	for e := range v[0] {
+		var history [2]float64
+		for k := range histories {
+			history[k] = v[2+k][e]
+		}
+		v[0][e], history = step(v[0][e], v[1][e], history)
+		for k := range histories {
+			v[2+k][e] = history[k]
+		}
+	}
 }
 
 // newAdagrad is the step of Duchi, Hazan and Singer (2011), figure 1, with a decaying rate and L2

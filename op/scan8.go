@@ -83,6 +83,22 @@ func inferScan8(c *Infer) error {
 	return nil
 }
 
+// element takes entry b of the batch from the inputs, and n positions of what is scanned.
+func (s *scan) element(in []*tensor.Tensor, b, n int) (one []*tensor.Tensor, err error) {
+	one = make([]*tensor.Tensor, len(in))
+	for i, t := range in {
+		if one[i], err = takeSlice(t, 0, b); err != nil {
+			return nil, err
+		}
+	}
+	for i, t := range one[s.states:] {
+		if one[s.states+i], err = leading(t, n); err != nil {
+			return nil, err
+		}
+	}
+	return one, nil
+}
+
 func evalScan8(c *Eval) error {
 	s, err := scan8Of(c.Call)
 	if err != nil {
@@ -102,16 +118,9 @@ func evalScan8(c *Eval) error {
 	}
 	axes := make([]int, s.ins)
 	for b := range batch {
-		one := make([]*tensor.Tensor, len(in))
-		for i, t := range in {
-			if one[i], err = takeSlice(t, 0, b); err != nil {
-				return err
-			}
-		}
-		for i, t := range one[s.states:] {
-			if one[s.states+i], err = leading(t, lens[b]); err != nil {
-				return err
-			}
+		one, err := s.element(in, b, lens[b])
+		if err != nil {
+			return err
 		}
 		state, outs, err := s.run(c, one[:s.states], one[s.states:], axes, lens[b])
 		if err != nil {

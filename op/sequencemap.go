@@ -96,8 +96,24 @@ func evalSequenceMap(c *Eval) error {
 			return err
 		}
 	}
-	outs := make([][]*tensor.Tensor, c.NumOut)
-	for i := range first {
+	outs, err := c.mapEach(body, len(first), given, captures)
+	if err != nil {
+		return err
+	}
+	for k, items := range outs {
+		if err := c.putMapped(k, items); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mapEach runs the body for n places of the sequences among the inputs, and returns what it
+// computed, by output and place.
+func (c *Eval) mapEach(body Body, n int, given, captures []*tensor.Tensor) (
+	outs [][]*tensor.Tensor, err error) {
+	outs = make([][]*tensor.Tensor, c.NumOut)
+	for i := range n {
 		in := slices.Clone(given)
 		for k, t := range given {
 			if t.DType == tensor.Sequence {
@@ -106,21 +122,16 @@ func evalSequenceMap(c *Eval) error {
 		}
 		out, err := c.iterate(body, int64(i), slices.Concat(in, captures))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if err := c.reserve(c.newBytes(out)); err != nil {
-			return fmt.Errorf("%s: iteration %d: %w", c.Name(), i, err)
+			return nil, fmt.Errorf("%s: iteration %d: %w", c.Name(), i, err)
 		}
 		for k, t := range out {
 			outs[k] = append(outs[k], t)
 		}
 	}
-	for k, items := range outs {
-		if err := c.putMapped(k, items); err != nil {
-			return err
-		}
-	}
-	return nil
+	return outs, nil
 }
 
 func (c *Eval) putMapped(k int, items []*tensor.Tensor) error {

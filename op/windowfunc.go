@@ -119,21 +119,26 @@ func evalMel(c *Eval) error {
 		return err
 	}
 	for k := range sizes[0] {
-		low, peak, high := points[k], points[k+1], points[k+2]
-		if low == peak {
-			v[peak*sizes[0]+k] = 1
-		}
-		for j := low; j < peak; j++ {
-			v[j*sizes[0]+k] = float64(j-low) / float64(peak-low)
-		}
-		for j := peak; j < high; j++ {
-			v[j*sizes[0]+k] = float64(high-j) / float64(high-peak)
-		}
-		if low < peak {
-			v[peak*sizes[0]+k] = 1
-		}
+		melTriangle(v[k:], sizes[0], points[k], points[k+1], points[k+2])
 	}
 	return castInto(c.Call, out, tensor.From(v, shape...))
+}
+
+// melTriangle sets one column of a matrix, bands elements a row, to a triangle over its rows: 0 at
+// low, 1 at peak, 0 at high.
+func melTriangle(v []float64, bands, low, peak, high int) {
+	if low == peak {
+		v[peak*bands] = 1
+	}
+	for j := low; j < peak; j++ {
+		v[j*bands] = float64(j-low) / float64(peak-low)
+	}
+	for j := peak; j < high; j++ {
+		v[j*bands] = float64(high-j) / float64(high-peak)
+	}
+	if low < peak {
+		v[peak*bands] = 1
+	}
 }
 
 // melEdges are lower_edge_hertz and upper_edge_hertz on the mel scale.

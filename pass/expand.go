@@ -84,21 +84,7 @@ func expanded(n *graph.Node, e *op.Expansion) *Patch {
 	read := needed(n, e)
 	p := &Patch{}
 	for _, s := range e.Steps {
-		m := &graph.Node{Name: n.Name, Domain: s.Call.Domain, Type: s.Call.Type,
-			Version: s.Call.Version, Attrs: s.Call.Attrs}
-		for _, v := range s.In {
-			m.In = append(m.In, values[v]) // none for -1
-		}
-		m.Out = make([]*graph.Value, len(s.Out))
-		for i, v := range s.Out {
-			if read[v] {
-				m.Out[i] = &graph.Value{Name: name, Producer: m, Index: i}
-				values[v] = m.Out[i]
-			}
-		}
-		for last := len(m.Out) - 1; last > 0 && m.Out[last] == nil; last-- {
-			m.Out = m.Out[:last]
-		}
+		m := stepNode(n.Name, name, &s, values, read)
 		if slices.ContainsFunc(m.Out, func(v *graph.Value) bool { return v != nil }) {
 			p.Insert = append(p.Insert, m)
 		}
@@ -109,6 +95,28 @@ func expanded(n *graph.Node, e *op.Expansion) *Patch {
 		}
 	}
 	return p
+}
+
+// stepNode makes the node of one step of an expansion. It reads values, by number, and adds those
+// that it computes and that are read, named after name.
+func stepNode(node, name string, s *op.Step, values map[int]*graph.Value,
+	read map[int]bool) *graph.Node {
+	m := &graph.Node{Name: node, Domain: s.Call.Domain, Type: s.Call.Type,
+		Version: s.Call.Version, Attrs: s.Call.Attrs}
+	for _, v := range s.In {
+		m.In = append(m.In, values[v]) // none for -1
+	}
+	m.Out = make([]*graph.Value, len(s.Out))
+	for i, v := range s.Out {
+		if read[v] {
+			m.Out[i] = &graph.Value{Name: name, Producer: m, Index: i}
+			values[v] = m.Out[i]
+		}
+	}
+	for last := len(m.Out) - 1; last > 0 && m.Out[last] == nil; last-- {
+		m.Out = m.Out[:last]
+	}
+	return m
 }
 
 // needed tells which values of an expansion a step or an output of n needs.

@@ -204,6 +204,22 @@ func (c *compiler) use(v *graph.Value, step int) int {
 	}
 }
 
+// operands returns the slots that slot gives values at step i, -1 for those that are left out, and
+// notes whether any is dynamic.
+func (c *compiler) operands(st *Step, values []*graph.Value, i int,
+	slot func(v *graph.Value, i int) int) (slots []int) {
+	for _, v := range values {
+		if v == nil {
+			slots = append(slots, -1)
+			continue
+		}
+		s := slot(v, i)
+		slots = append(slots, s)
+		st.dynamic = st.dynamic || c.plan.Slots[s].Place == Dynamic
+	}
+	return slots
+}
+
 func (c *compiler) step(n *graph.Node) error {
 	i := len(c.plan.Steps)
 	o, err := n.Op()
@@ -219,24 +235,8 @@ func (c *compiler) step(n *graph.Node) error {
 	if err := cmp.Or(err, c.ctx.Err()); err != nil {
 		return err
 	}
-	for _, v := range n.In {
-		if v == nil {
-			st.In = append(st.In, -1)
-			continue
-		}
-		s := c.use(v, i)
-		st.In = append(st.In, s)
-		st.dynamic = st.dynamic || c.plan.Slots[s].Place == Dynamic
-	}
-	for _, v := range n.Out {
-		if v == nil {
-			st.Out = append(st.Out, -1)
-			continue
-		}
-		s := c.newSlot(v, i)
-		st.Out = append(st.Out, s)
-		st.dynamic = st.dynamic || c.plan.Slots[s].Place == Dynamic
-	}
+	st.In = c.operands(&st, n.In, i, c.use)
+	st.Out = c.operands(&st, n.Out, i, c.newSlot)
 	if body != nil {
 		st.Kernel = body
 	} else if st.Kernel, st.host, err = c.kernel(o, n, st.dynamic); err != nil {

@@ -8,24 +8,11 @@ import (
 func (c *compiler) layout() {
 	p := c.plan
 	c.keepOnHost()
-	var blocks []*block
-	of := make([]*block, len(p.Slots)) // the block of each slot; those that share memory share it
-	for i := range p.Slots {
-		if s := &p.Slots[i]; s.Place == InArena {
-			of[i] = &block{bytes: s.Bytes, first: s.First, last: s.Last}
-		}
-	}
-	// parts are written before their whole is there, and may be read after it
-	for i := range p.Slots {
-		if s := &p.Slots[i]; s.Place == Alias {
-			if b := of[p.root(i)]; b != nil {
-				b.first, b.last = min(b.first, s.First), max(b.last, s.Last)
-			}
-		}
-	}
+	of := p.valueBlocks()
 	for i := range p.Steps {
 		c.overwrite(i, of)
 	}
+	var blocks []*block
 	for i, b := range of {
 		if b != nil && p.Slots[i].Over < 0 {
 			blocks = append(blocks, b)
@@ -44,6 +31,31 @@ func (c *compiler) layout() {
 	own := c.placeConstants()
 	p.ArenaBytes = c.place(append(blocks, own...))
 	c.mirrorValues()
+	p.setOffsets(of, scratch, own)
+}
+
+// valueBlocks returns the block of the arena that each slot has, those that share memory the same.
+func (p *Plan) valueBlocks() []*block {
+	of := make([]*block, len(p.Slots))
+	for i := range p.Slots {
+		if s := &p.Slots[i]; s.Place == InArena {
+			of[i] = &block{bytes: s.Bytes, first: s.First, last: s.Last}
+		}
+	}
+	// parts are written before their whole is there, and may be read after it
+	for i := range p.Slots {
+		if s := &p.Slots[i]; s.Place == Alias {
+			if b := of[p.root(i)]; b != nil {
+				b.first, b.last = min(b.first, s.First), max(b.last, s.Last)
+			}
+		}
+	}
+	return of
+}
+
+// setOffsets notes the offsets of blocks in the arena: of slots, of each step's scratch, and of the
+// constants that lie there, in their order.
+func (p *Plan) setOffsets(of, scratch, own []*block) {
 	for i, b := range of {
 		if b != nil {
 			p.Slots[i].Offset = b.offset

@@ -89,18 +89,30 @@ func (e *export) fillAll() error {
 		return fmt.Errorf("zoo: %s: %w: %d parameters, limit %d: lower Hidden, Width or Layers",
 			e.g.Name, ErrOption, total, maxParameters)
 	}
-	type job struct {
-		w     weight
-		block int
-	}
-	var jobs []job
+	e.draw(e.allocate())
+	return nil
+}
+
+// drawJob is one block of a tensor's elements.
+type drawJob struct {
+	w     weight
+	block int
+}
+
+// allocate makes the weights and lists their blocks.
+func (e *export) allocate() (jobs []drawJob) {
 	for _, w := range e.weights {
 		n := w.t.Len()
 		w.t.Data = tensor.Bytes(make([]float32, n))
 		for i := 0; i*blockLen < n; i++ {
-			jobs = append(jobs, job{w, i})
+			jobs = append(jobs, drawJob{w, i})
 		}
 	}
+	return jobs
+}
+
+// draw draws the elements of blocks on all cores.
+func (e *export) draw(jobs []drawJob) {
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(jobs)) {
@@ -114,5 +126,4 @@ func (e *export) fillAll() error {
 		})
 	}
 	wg.Wait()
-	return nil
 }

@@ -46,11 +46,8 @@ func gather(h *host, n int, flags []string) (*gathered, error) {
 		g.all = append(g.all, p)
 	}
 	for _, p := range g.all {
-		if err := within(
-			2*time.Minute,
-			"the program starts",
-			func() bool { return strings.Contains(p.out.String(), "ready\n") },
-		); err != nil {
+		if err := within(2*time.Minute, "the program starts",
+			func() bool { return strings.Contains(p.out.String(), "ready\n") }); err != nil {
 			return g, fmt.Errorf("%s: %w: %s", p.name, err, p.err.String())
 		}
 	}
@@ -67,11 +64,8 @@ func gather(h *host, n int, flags []string) (*gathered, error) {
 			Memory int64 `json:"memory_ns"`
 			Ran    int64 `json:"ran_ns"`
 		}
-		if err := within(
-			time.Minute,
-			"the program runs a kernel",
-			func() bool { return strings.Contains(p.out.String(), "}\n") },
-		); err != nil {
+		if err := within(time.Minute, "the program runs a kernel",
+			func() bool { return strings.Contains(p.out.String(), "}\n") }); err != nil {
 			return g, fmt.Errorf("%s: %w: %s", p.name, err, p.err.String())
 		}
 		if err := json.Unmarshal([]byte(strings.TrimPrefix(p.out.String(), "ready\n")),

@@ -128,6 +128,16 @@ func load(g *graph.Graph, p pass.Precision) (*form, error) {
 	if err != nil {
 		return nil, err
 	}
+	f, err := instantiate(compiled)
+	if err != nil {
+		return nil, err
+	}
+	f.inputs, err = scenario.MakeInputs(g, shapes, nil, 1)
+	return f, err
+}
+
+// instantiate loads a plan on one thread.
+func instantiate(compiled *plan.Plan) (*form, error) {
 	dev, err := cpu.Open("cpu:0", cpu.Options{})
 	if err != nil {
 		return nil, err
@@ -138,10 +148,7 @@ func load(g *graph.Graph, p pass.Precision) (*form, error) {
 		return nil, err
 	}
 	f := &form{close: func() { session.Close(); pool.Close(); _ = dev.Close() }}
-	if f.instance, err = session.Take(); err != nil {
-		return nil, err
-	}
-	f.inputs, err = scenario.MakeInputs(g, shapes, nil, 1)
+	f.instance, err = session.Take()
 	return f, err
 }
 
@@ -153,6 +160,25 @@ func (f *form) run() (time.Duration, error) {
 	start := time.Now()
 	err := f.instance.Run(context.Background(), device.Open)
 	return time.Since(start), err
+}
+
+// alternate runs both forms in turn and returns the times of each in ms and their ratios.
+func alternate(full, half *form, pairs int) (a, b, ratios []float64, err error) {
+	for k := range pairs + 2 {
+		x, err := full.run()
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		y, err := half.run()
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		if k >= 2 { // the first runs touch memory
+			a, b, ratios = append(a, x.Seconds()*1e3), append(b, y.Seconds()*1e3),
+				append(ratios, y.Seconds()/x.Seconds())
+		}
+	}
+	return a, b, ratios, nil
 }
 
 func measure(name string, pairs int) (l line, err error) {
@@ -170,20 +196,9 @@ func measure(name string, pairs int) (l line, err error) {
 		return l, err
 	}
 	defer half.close()
-	var a, b, ratios []float64
-	for k := range pairs + 2 {
-		x, err := full.run()
-		if err != nil {
-			return l, err
-		}
-		y, err := half.run()
-		if err != nil {
-			return l, err
-		}
-		if k >= 2 { // the first runs touch memory
-			a, b, ratios = append(a, x.Seconds()*1e3), append(b, y.Seconds()*1e3),
-				append(ratios, y.Seconds()/x.Seconds())
-		}
+	a, b, ratios, err := alternate(full, half, pairs)
+	if err != nil {
+		return l, err
 	}
 	l = line{Model: name, FP32: median(a), BF16: median(b), Ratio: median(ratios), Cosine: 1}
 	for i, t := range full.instance.Outputs() {

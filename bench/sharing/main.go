@@ -69,18 +69,7 @@ func main() {
 		Go:        runtime.Version(),
 	}
 	others := claims.Start()
-	for _, g := range []struct {
-		name string
-		run  func(*results, time.Duration) error
-	}{{"fair", fair}, {"limit", limit}, {"priority", priority}, {"fault", fault}} {
-		if *only != "" && *only != g.name {
-			continue
-		}
-		for round := range max(1, *rounds) {
-			fmt.Fprintf(os.Stderr, "%s, round %d\n", g.name, round+1)
-			exit(g.run(r, *duration))
-		}
-	}
+	exit(r.measure(*only, *rounds, *duration))
 	held := r.Claims.Judge(os.Stderr)
 	r.Foreign = others.Foreign()
 	fmt.Fprintf(os.Stderr, "others took %.2f of %d cores meanwhile\n", r.Foreign, r.Cores)
@@ -92,6 +81,25 @@ func main() {
 	if !held {
 		os.Exit(1)
 	}
+}
+
+// measure runs one group, or all for "", in as many rounds as given.
+func (r *results) measure(only string, rounds int, d time.Duration) error {
+	for _, g := range []struct {
+		name string
+		run  func(*results, time.Duration) error
+	}{{"fair", fair}, {"limit", limit}, {"priority", priority}, {"fault", fault}} {
+		if only != "" && only != g.name {
+			continue
+		}
+		for round := range max(1, rounds) {
+			fmt.Fprintf(os.Stderr, "%s, round %d\n", g.name, round+1)
+			if err := g.run(r, d); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func exit(err error) {
@@ -207,6 +215,12 @@ func priority(r *results, d time.Duration) error {
 	if err != nil {
 		return err
 	}
+	r.judgePriority(res)
+	return nil
+}
+
+// judgePriority says what the latency job and the batch job got together.
+func (r *results) judgePriority(res *scenario.Result) {
 	lat, batch := res.Jobs[0], res.Jobs[1]
 	r.Claims.Check("priority: p99 of the latency job against alone",
 		lat.Latency.P99/lat.SoloLatency.P99, 1.2, true)
@@ -215,19 +229,15 @@ func priority(r *results, d time.Duration) error {
 		batch.DeviceShare/left, 0.8, false)
 	for _, p := range res.Phases {
 		if p.Mode == scenario.Processes {
-			fmt.Fprintf(
-				os.Stderr,
+			fmt.Fprintf(os.Stderr,
 				"        as processes, nice 0 and 19: p99 %.2f times alone, batch %.2f of its "+
-					"solo throughput\n",
-				p.Jobs[0].Latency.P99/lat.SoloLatency.P99,
-				p.Jobs[1].IterationsPerS/batch.SoloPerS,
-			)
+					"solo throughput\n", p.Jobs[0].Latency.P99/lat.SoloLatency.P99,
+				p.Jobs[1].IterationsPerS/batch.SoloPerS)
 		}
 	}
 	fmt.Fprintf(os.Stderr,
 		"        under weir: p99 %.2f ms, alone %.2f ms; batch %.2f of its solo throughput\n",
 		lat.Latency.P99, lat.SoloLatency.P99, batch.IterationsPerS/batch.SoloPerS)
-	return nil
 }
 
 // fault: a job that asks for more than its cap, and one whose request carries bad data, beside a

@@ -84,12 +84,9 @@ func main() {
 	rounds := flag.Int("rounds", 15, "starts of each kind and model")
 	binary := flag.String("weir", "",
 		"the program to measure (default: builds ./cmd/weir without cgo)")
-	models := flag.String(
-		"models",
-		"",
+	models := flag.String("models", "",
 		"folder with mobilenetv2.onnx and resnet50.onnx (default: weir/zooref in the user's cache "+
-			"folder, or new ones)",
-	)
+			"folder, or new ones)")
 	python := flag.String("python", "",
 		"a Python that has onnxruntime (default: that of conformance/peer; none: weir alone)")
 	flag.Parse()
@@ -98,30 +95,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "start:", err)
 		os.Exit(1)
 	}
-	held := true
-	for _, l := range r.Models {
-		fmt.Fprintf(
-			os.Stderr,
-			"%-12s weir first %6.1f ms, second %6.1f ms (load %.1f, run %.1f; bound %.0f %s, aim "+
-				"%.0f)",
-			l.Model,
-			l.First,
-			l.Second,
-			l.Load,
-			l.Run,
-			l.Bound,
-			map[bool]string{true: "held", false: "MISSED"}[l.Held],
-			l.Aim,
-		)
-		if r.Peer != "" {
-			fmt.Fprintf(os.Stderr, "   onnxruntime %6.1f ms, optimised by itself %6.1f ms",
-				l.PeerFirst, l.PeerSecond)
-		}
-		fmt.Fprintln(os.Stderr)
-		held = held && l.Held
-	}
-	fmt.Fprintf(os.Stderr, "weir --help %.1f ms; load average %.1f before, %.1f after\n", r.Program,
-		r.LoadBefore, r.LoadAfter)
+	held := r.print()
 	if *asJSON {
 		e := json.NewEncoder(os.Stdout)
 		e.SetIndent("", " ")
@@ -133,6 +107,26 @@ func main() {
 	if !held {
 		os.Exit(1)
 	}
+}
+
+// print shows the figures on standard error and reports whether all bounds are held.
+func (r *results) print() bool {
+	held := true
+	for _, l := range r.Models {
+		fmt.Fprintf(os.Stderr,
+			"%-12s weir first %6.1f ms, second %6.1f ms (load %.1f, run %.1f; bound %.0f %s, aim "+
+				"%.0f)", l.Model, l.First, l.Second, l.Load, l.Run, l.Bound,
+			map[bool]string{true: "held", false: "MISSED"}[l.Held], l.Aim)
+		if r.Peer != "" {
+			fmt.Fprintf(os.Stderr, "   onnxruntime %6.1f ms, optimised by itself %6.1f ms",
+				l.PeerFirst, l.PeerSecond)
+		}
+		fmt.Fprintln(os.Stderr)
+		held = held && l.Held
+	}
+	fmt.Fprintf(os.Stderr, "weir --help %.1f ms; load average %.1f before, %.1f after\n", r.Program,
+		r.LoadBefore, r.LoadAfter)
+	return held
 }
 
 // bench is what all rounds use.
@@ -166,18 +160,7 @@ func measure(rounds int, binary, models, python string) (*results, error) {
 	if err := b.prepare(models); err != nil {
 		return nil, err
 	}
-	r := &results{
-		Date:       time.Now().UTC().Format("2006-01-02"),
-		Machine:    cpuinfo.ModelName(),
-		Processor:  roofline.Identify(),
-		Cores:      runtime.NumCPU(),
-		Go:         runtime.Version(),
-		Rounds:     rounds,
-		LoadBefore: loadAverage(),
-	}
-	if info, err := os.Stat(b.binary); err == nil {
-		r.Bytes = info.Size()
-	}
+	r := newResults(rounds, b.binary)
 	if b.python != "" {
 		if r.Peer, err = b.peerVersion(); err != nil {
 			return nil, err
@@ -195,8 +178,31 @@ func measure(rounds int, binary, models, python string) (*results, error) {
 		}
 		r.times = append(r.times, took)
 	}
+	r.summarise(b.models)
+	return r, nil
+}
+
+// newResults are the facts of the machine and the program.
+func newResults(rounds int, binary string) *results {
+	r := &results{
+		Date:       time.Now().UTC().Format("2006-01-02"),
+		Machine:    cpuinfo.ModelName(),
+		Processor:  roofline.Identify(),
+		Cores:      runtime.NumCPU(),
+		Go:         runtime.Version(),
+		Rounds:     rounds,
+		LoadBefore: loadAverage(),
+	}
+	if info, err := os.Stat(binary); err == nil {
+		r.Bytes = info.Size()
+	}
+	return r
+}
+
+// summarise takes the medians of all rounds.
+func (r *results) summarise(models []*subject) {
 	r.Program, r.LoadAfter = median(r.times), loadAverage()
-	for _, s := range b.models {
+	for _, s := range models {
 		l := s.line
 		l.First, l.Second, l.SecondMin, l.Load, l.Run = median(s.first), median(s.second),
 			slices.Min(s.second), median(
@@ -205,18 +211,13 @@ func measure(rounds int, binary, models, python string) (*results, error) {
 		l.Held = l.Second <= l.Bound
 		r.Models = append(r.Models, l)
 	}
-	return r, nil
 }
 
 // prepare builds the program and finds the models and the peer.
 func (b *bench) prepare(models string) error {
 	if b.binary == "" {
-		b.binary = filepath.Join(b.dir, "weir")
-		build := exec.Command("go", "build", "-o", b.binary, "./cmd/weir")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		build.Stderr = os.Stderr
-		if err := build.Run(); err != nil {
-			return fmt.Errorf("go build ./cmd/weir: %w: run this from the module's root", err)
+		if err := b.build(); err != nil {
+			return err
 		}
 	}
 	user, err := os.UserCacheDir()
@@ -226,6 +227,32 @@ func (b *bench) prepare(models string) error {
 	if models == "" {
 		models = filepath.Join(user, "weir", "zooref")
 	}
+	if err := b.find(models); err != nil {
+		return err
+	}
+	if err := b.settle(); err != nil {
+		return err
+	}
+	if b.python == "" {
+		b.python = findPeer(filepath.Join(user, "weir"))
+	}
+	return os.WriteFile(b.script, []byte(peerScript), 0o600)
+}
+
+// build builds the program.
+func (b *bench) build() error {
+	b.binary = filepath.Join(b.dir, "weir")
+	build := exec.Command("go", "build", "-o", b.binary, "./cmd/weir")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	build.Stderr = os.Stderr
+	if err := build.Run(); err != nil {
+		return fmt.Errorf("go build ./cmd/weir: %w: run this from the module's root", err)
+	}
+	return nil
+}
+
+// find takes the models from a folder, and makes those that it lacks.
+func (b *bench) find(models string) error {
 	for _, m := range bounds {
 		s := &subject{
 			line:      line{Model: m.model, Bound: m.most, Aim: m.aim},
@@ -240,13 +267,7 @@ func (b *bench) prepare(models string) error {
 		}
 		b.models = append(b.models, s)
 	}
-	if err := b.settle(); err != nil {
-		return err
-	}
-	if b.python == "" {
-		b.python = findPeer(filepath.Join(user, "weir"))
-	}
-	return os.WriteFile(b.script, []byte(peerScript), 0o600)
+	return nil
 }
 
 func newModel(path, name string) error {
@@ -288,6 +309,14 @@ func findPeer(dir string) string {
 
 // round starts one model in every way.
 func (b *bench) round(s *subject) error {
+	if err := b.own(s); err != nil || b.python == "" {
+		return err
+	}
+	return b.peers(s)
+}
+
+// own starts the program twice: without a kept plan and with one.
+func (b *bench) own(s *subject) error {
 	if err := os.RemoveAll(b.cache); err != nil {
 		return err
 	}
@@ -315,9 +344,11 @@ func (b *bench) round(s *subject) error {
 		s.second, s.load, s.run = append(s.second, took), append(s.load, told.Load),
 			append(s.run, told.Run)
 	}
-	if b.python == "" {
-		return nil
-	}
+	return nil
+}
+
+// peers starts the peer with the model as it is and as the peer has optimised it.
+func (b *bench) peers(s *subject) error {
 	for _, optimised := range []bool{false, true} {
 		took, err := b.peer(s, optimised)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/machine"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/engine/roofline"
 	"github.com/weirgpu/weir/internal/process"
@@ -105,8 +106,18 @@ func benchModel(c *cobra.Command, path string, dev *deviceFlags, model *modelFla
 		return nil, failed(fmt.Errorf("%s: %w", path, err))
 	}
 	defer unload()
-	res := &benchResult{
-		LoadMS:      ms(time.Since(start)),
+	res := newBenchResult(m, on)
+	res.LoadMS, res.Runs = ms(time.Since(start)), runs
+	if err := m.bench(c, path, i, on, res, warmup, profile); err != nil {
+		return nil, err
+	}
+	m.keep()
+	return res, nil
+}
+
+// newBenchResult is what is known before a run.
+func newBenchResult(m *compiled, on *machine.Machine) *benchResult {
+	return &benchResult{
 		Cached:      m.cached.Cached(),
 		PlanBytes:   m.plan.PeakBytes(1),
 		WeightBytes: m.plan.ConstBytes,
@@ -114,27 +125,28 @@ func benchModel(c *cobra.Command, path string, dev *deviceFlags, model *modelFla
 		Threads:     on.Pool.Threads(),
 		Precision:   string(scenario.PrecisionOf(m.plan)),
 		Device:      on.Device.Info().ID,
-		Runs:        runs,
 		Flops:       m.plan.Flops,
 	}
+}
+
+// bench measures the runs of a loaded model.
+func (m *compiled) bench(c *cobra.Command, path string, i *engine.Instance, on *machine.Machine,
+	res *benchResult, warmup int, profile bool) error {
 	if err := i.Run(c.Context(), device.Open); err != nil {
-		return nil, failedRun(path, err)
+		return failedRun(path, err)
 	}
 	res.FirstOutputMS = ms(process.SinceStart())
 	i.Settle()
-	times, err := timeRuns(c, i, m, res, runs, warmup)
+	times, err := timeRuns(c, i, m, res, res.Runs, warmup)
 	if err != nil {
-		return nil, failed(err)
+		return failed(err)
 	}
 	summarise(res, times)
 	res.PeakRSSBytes = process.PeakRSS()
 	if profile {
-		if err := profileSteps(c, i, on, m, res); err != nil {
-			return nil, failed(err)
-		}
+		return failed(profileSteps(c, i, on, m, res))
 	}
-	m.keep()
-	return res, nil
+	return nil
 }
 
 func timeRuns(c *cobra.Command, i *engine.Instance, m *compiled, res *benchResult,

@@ -183,9 +183,7 @@ func (p *program) surround(ctx context.Context, fake bool, d *agent.Device) erro
 	if strings.ContainsAny(p.shim, " :") {
 		return fmt.Errorf(
 			"%s: a library whose path has a space or a colon cannot be preloaded: give another "+
-				"with --shim",
-			p.shim,
-		)
+				"with --shim", p.shim)
 	}
 	if d.UUID != [16]byte{} {
 		p.env = append(p.env, "CUDA_VISIBLE_DEVICES="+uuidText(d.UUID))

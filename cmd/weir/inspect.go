@@ -44,58 +44,71 @@ type valueLine struct {
 	Type string `json:"type"`
 }
 
+type inspectFlags struct {
+	dev         deviceFlags
+	model       modelFlags
+	dump, until string
+	asJSON      bool
+}
+
 func newInspect() *cobra.Command {
-	var dev deviceFlags
-	var model modelFlags
-	var dump, until string
-	var asJSON bool
+	var f inspectFlags
 	c := &cobra.Command{
 		Use:   "inspect MODEL",
 		Short: "Show a model's graph, operators, shapes, cost and memory plan",
 		Args:  exactly(1),
 
 		ValidArgsFunction: files("onnx"),
-		RunE: func(c *cobra.Command, args []string) error {
-			if asJSON && (dump != "" || until != "") {
-				return errors.New(
-					"--json prints figures, --dump and --pass print the graph: choose one")
-			}
-			m, err := onnx.Open(args[0], onnx.Options{})
-			if err != nil {
-				return err
-			}
-			defer m.Close()
-			if dump != "" || until != "" {
-				return dumpGraph(c, args[0], m.Graph, &dev, &model, dump, until)
-			}
-			res, err := inspect(c, m.Graph, &dev, &model)
-			if err != nil {
-				return fmt.Errorf("%s: %w", args[0], err)
-			}
-			res.Warnings = m.Warnings
-			if asJSON {
-				err = printJSON(c.OutOrStdout(), res)
-			} else {
-				printInspect(c.OutOrStdout(), res)
-			}
-			if err == nil && res.PlanError != "" {
-				err = fmt.Errorf("%s: no plan: %s", args[0], res.PlanError)
-			}
-			return err
-		},
+		RunE:              func(c *cobra.Command, args []string) error { return f.run(c, args[0]) },
 	}
-	dev.add(c)
-	model.add(c)
+	f.dev.add(c)
+	f.model.add(c)
 	c.Flags().
-		StringVar(&dump, "dump", "",
+		StringVar(&f.dump, "dump", "",
 			"print the graph instead: text, exact (with all weights), dot or html")
 	c.Flags().
-		StringVar(&until, "pass", "",
+		StringVar(&f.until, "pass", "",
 			"the stage after this pass, or all for every stage (with --dump)")
 	completeFlag(c, "dump", "text", "exact", "dot", "html")
 	completeFlag(c, "pass", stageNames()...)
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	c.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON object")
 	return c
+}
+
+// run prints what is asked for of the model in the file at path.
+func (f *inspectFlags) run(c *cobra.Command, path string) error {
+	if f.asJSON && (f.dump != "" || f.until != "") {
+		return errors.New("--json prints figures, --dump and --pass print the graph: choose one")
+	}
+	m, err := onnx.Open(path, onnx.Options{})
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	if f.dump != "" || f.until != "" {
+		return dumpGraph(c, path, m.Graph, &f.dev, &f.model, f.dump, f.until)
+	}
+	res, err := inspect(c, m.Graph, &f.dev, &f.model)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	res.Warnings = m.Warnings
+	return f.print(c.OutOrStdout(), path, res)
+}
+
+// print writes the figures. It fails where the model has no plan.
+func (f *inspectFlags) print(w io.Writer, path string, res *inspectResult) error {
+	if f.asJSON {
+		if err := printJSON(w, res); err != nil {
+			return err
+		}
+	} else {
+		printInspect(w, res)
+	}
+	if res.PlanError != "" {
+		return fmt.Errorf("%s: no plan: %s", path, res.PlanError)
+	}
+	return nil
 }
 
 func inspect(c *cobra.Command, g *graph.Graph, dev *deviceFlags, model *modelFlags) (*inspectResult,
@@ -131,13 +144,18 @@ func inspect(c *cobra.Command, g *graph.Graph, dev *deviceFlags, model *modelFla
 		res.PlanError = model.hint(g, r, err).Error()
 		return res, nil
 	}
-	res.PeakBytes, res.ArenaBytes, res.PackedBytes = p.PeakBytes(1), p.ArenaBytes, p.PackedBytes
-	res.HostBytes = p.HostBytes
-	res.Steps, res.Flops = len(p.Steps), p.Flops
+	res.addPlan(p)
 	if passes.Precision.Mixed() {
 		res.Amp = pass.Amp(p.Graph, passes.Precision, on.Target.Features())
 	}
 	return res, nil
+}
+
+// addPlan takes the figures of a plan.
+func (r *inspectResult) addPlan(p *plan.Plan) {
+	r.PeakBytes, r.ArenaBytes, r.PackedBytes = p.PeakBytes(1), p.ArenaBytes, p.PackedBytes
+	r.HostBytes = p.HostBytes
+	r.Steps, r.Flops = len(p.Steps), p.Flops
 }
 
 // count adds one graph's nodes and constants. Running statistics and scalars, such as bounds, are

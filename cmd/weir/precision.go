@@ -25,16 +25,9 @@ func printAmp(w io.Writer, r *pass.AmpReport) {
 	k := &r.Casts
 	fmt.Fprintf(w, "precision %s: %d of %d products multiply in bf16\n", r.Precision, chosen,
 		products)
-	fmt.Fprintf(
-		w,
+	fmt.Fprintf(w,
 		"casts: %d inserted; %d folded into constants, %d fused into kernels, %d eliminated, %d "+
-			"left\n",
-		k.Inserted,
-		k.Folded,
-		k.Fused,
-		k.Eliminated,
-		k.Left(),
-	)
+			"left\n", k.Inserted, k.Folded, k.Fused, k.Eliminated, k.Left())
 	fmt.Fprintf(w, "values used in bf16 only: %d, of %.1f MiB in fp32\n", r.NarrowValues,
 		float64(r.NarrowBytes)/(1<<20))
 	for i := range r.Nodes {

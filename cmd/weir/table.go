@@ -152,35 +152,24 @@ func explain(phases []scenario.Phase) []string {
 	}
 	var lines []string
 	if urgent >= 0 && len(last.Jobs) > 1 {
-		lines = append(
-			lines,
-			acrossPhases(
-				phases,
-				urgent,
-				"answers 99 of 100 requests within",
-				func(p *scenario.Phase, j *scenario.JobResult) string {
-					return figure(j.Latency.P99) + " ms"
-				},
-			),
-		)
+		lines = append(lines, acrossPhases(phases, urgent, "answers 99 of 100 requests within",
+			func(_ *scenario.Phase, j *scenario.JobResult) string {
+				return figure(j.Latency.P99) + " ms"
+			}))
 	}
 	if patient >= 0 && len(last.Jobs) > 1 && last.Jobs[patient].SoloPerS > 0 {
-		lines = append(
-			lines,
-			acrossPhases(
-				phases,
-				patient,
-				"meanwhile runs, against alone, at",
-				func(p *scenario.Phase, j *scenario.JobResult) string {
-					if p.Mode == scenario.Solo {
-						return ""
-					}
-					return fmt.Sprintf("%.0f %%", 100*j.IterationsPerS/j.SoloPerS)
-				},
-			),
-		)
+		lines = append(lines, acrossPhases(phases, patient, "meanwhile runs, against alone, at",
+			soloFraction))
 	}
 	return lines
+}
+
+// soloFraction is a job's throughput in a phase against alone, "" for the phase in which it is.
+func soloFraction(p *scenario.Phase, j *scenario.JobResult) string {
+	if p.Mode == scenario.Solo {
+		return ""
+	}
+	return fmt.Sprintf("%.0f %%", 100*j.IterationsPerS/j.SoloPerS)
 }
 
 // acrossPhases is one sentence about one job, a figure a phase; phases in which the job did nothing

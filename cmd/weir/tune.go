@@ -73,10 +73,8 @@ func tuneModel(c *cobra.Command, path string, dev *deviceFlags, model *modelFlag
 	measure time.Duration) (*tuneResult, error) {
 	plans := planCache(model.noCache)
 	if plans == nil && !model.noCache {
-		return nil, errors.New(
-			"nowhere to keep what is measured: let " + cache.EnvDir +
-				" name a folder, or measure only with --no-cache",
-		)
+		return nil, errors.New("nowhere to keep what is measured: let " + cache.EnvDir +
+			" name a folder, or measure only with --no-cache")
 	}
 	on, err := dev.open()
 	if err != nil {
@@ -163,26 +161,10 @@ func printTune(w io.Writer, r *tuneResult) {
 	}
 	better := 0
 	for i := range r.Problems {
-		p := &r.Problems[i]
-		var ways []string
-		for _, way := range p.Candidates {
-			ways = append(ways, fmt.Sprintf("%s %.4g", way.Algorithm, way.MS))
-		}
-		saves := ""
-		if p.Gain > 0 {
+		if r.Problems[i].Gain > 0 {
 			better++
-			saves = fmt.Sprintf("%.1f %%", 100*p.Gain)
 		}
-		t = append(
-			t,
-			[]string{
-				p.Problem,
-				strings.Join(ways, ", "),
-				fmt.Sprint(len(p.Steps)),
-				p.Chosen,
-				saves,
-			},
-		)
+		t = append(t, tuneRow(&r.Problems[i]))
 	}
 	t.print(w)
 	fmt.Fprintf(w,
@@ -197,4 +179,17 @@ func printTune(w io.Writer, r *tuneResult) {
 		fmt.Fprintf(w, ", confirmed by %d", r.Confirming)
 	}
 	fmt.Fprintf(w, ", on %d threads of %s\n", r.Threads, r.Device)
+}
+
+// tuneRow shows what was measured of a problem.
+func tuneRow(p *tune.Problem) []string {
+	var times []string
+	for _, c := range p.Candidates {
+		times = append(times, fmt.Sprintf("%s %.4g", c.Algorithm, c.MS))
+	}
+	saves := ""
+	if p.Gain > 0 {
+		saves = fmt.Sprintf("%.1f %%", 100*p.Gain)
+	}
+	return []string{p.Problem, strings.Join(times, ", "), fmt.Sprint(len(p.Steps)), p.Chosen, saves}
 }

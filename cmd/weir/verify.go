@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"slices"
@@ -18,9 +19,13 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
+type verifyFlags struct {
+	dev               deviceFlags
+	asJSON, reference bool
+}
+
 func newVerify() *cobra.Command {
-	var dev deviceFlags
-	var asJSON, reference bool
+	var f verifyFlags
 	c := &cobra.Command{
 		Use:   "verify PATH...",
 		Short: "Run ONNX test cases with ONNX's own tolerances",
@@ -29,46 +34,49 @@ func newVerify() *cobra.Command {
 			"unpacked to the user's cache folder once. The exit code is 0 only if all passed; " +
 			"operators that weir does not have count\n" +
 			"as unsupported, not as passed.",
-		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return fmt.Errorf("no folders of test cases given: see %s --help", c.CommandPath())
-			}
-			folders, err := unpacked(args)
-			if err != nil {
-				return err
-			}
-			cases, err := conformance.Find(folders...)
-			if err != nil {
-				return err
-			}
-			run, closeDevice, err := verifyRunner(&dev, reference)
-			if err != nil {
-				return err
-			}
-			defer closeDevice()
-			rep := verifyAll(c, cases, run)
-			if asJSON {
-				if err := printJSON(c.OutOrStdout(), rep); err != nil {
-					return failed(err)
-				}
-			} else {
-				rep.Summarize(c.OutOrStdout())
-			}
-			if rep.Failed+rep.Unsupported > 0 {
-				return failed(
-					fmt.Errorf("%d of %d cases did not pass", rep.Failed+rep.Unsupported,
-						len(rep.Cases)),
-				)
-			}
-			return nil
-		},
+		RunE: f.run,
 	}
-	dev.add(c)
-	c.Flags().
-		BoolVar(&reference, "reference", false,
-			"run the operators' plain evaluations instead of the device's kernels")
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	f.dev.add(c)
+	c.Flags().BoolVar(&f.reference, "reference", false,
+		"run the operators' plain evaluations instead of the device's kernels")
+	c.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON object")
 	return c
+}
+
+// run runs the cases at the paths. It fails unless all pass.
+func (f *verifyFlags) run(c *cobra.Command, paths []string) error {
+	if len(paths) == 0 {
+		return fmt.Errorf("no folders of test cases given: see %s --help", c.CommandPath())
+	}
+	folders, err := unpacked(paths)
+	if err != nil {
+		return err
+	}
+	cases, err := conformance.Find(folders...)
+	if err != nil {
+		return err
+	}
+	run, closeDevice, err := verifyRunner(&f.dev, f.reference)
+	if err != nil {
+		return err
+	}
+	defer closeDevice()
+	return f.print(c.OutOrStdout(), verifyAll(c, cases, run))
+}
+
+// print shows a report. It fails if a case did not pass.
+func (f *verifyFlags) print(w io.Writer, rep *conformance.Report) error {
+	if f.asJSON {
+		if err := printJSON(w, rep); err != nil {
+			return failed(err)
+		}
+	} else {
+		rep.Summarize(w)
+	}
+	if n := rep.Failed + rep.Unsupported; n > 0 {
+		return failed(fmt.Errorf("%d of %d cases did not pass", n, len(rep.Cases)))
+	}
+	return nil
 }
 
 // unpacked gives, for every archive among paths, the folder of what it holds.

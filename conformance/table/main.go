@@ -140,12 +140,9 @@ func rows(w io.Writer, domain string, all []*op.Op, cases map[string]conformance
 	if title == "" {
 		title = domain
 	}
-	fmt.Fprintf(
-		w,
+	fmt.Fprintf(w,
 		"\n## %s\n\n| operator | versions | types | devices | cases |\n| --- | --- | --- | --- | "+
-			"--- |\n",
-		title,
-	)
+			"--- |\n", title)
 	kernels := kernels.Operators()
 	for _, o := range all {
 		call := op.Call{Domain: o.Domain, Type: o.Name}
@@ -214,12 +211,9 @@ func missing(w io.Writer, cases map[string]conformance.Tally) error {
 	}
 	slices.Sort(names)
 	if len(names) > 0 {
-		fmt.Fprintf(
-			w,
+		fmt.Fprintf(w,
 			"Operators of the ONNX project's cases that weir does not have, with the number of "+
-				"their cases:\n\n%s.\n\n",
-			strings.Join(names, ",\n"),
-		)
+				"their cases:\n\n%s.\n\n", strings.Join(names, ",\n"))
 	}
 	fmt.Fprint(w, "Refused, with the reason:\n\n")
 	why := op.Refused()

@@ -99,7 +99,7 @@ func exports(all map[string]*listed) types.Importer {
 func build(ctx context.Context, m *module, dir string, sources []*Source, tests []string) (
 	map[string]string, error,
 ) {
-	overlay := struct{ Replace map[string]string }{map[string]string{}}
+	replace := map[string]string{}
 	for i, s := range sources {
 		for k, f := range s.files {
 			text, spans := s.changed(f)
@@ -107,18 +107,18 @@ func build(ctx context.Context, m *module, dir string, sources []*Source, tests 
 				continue
 			}
 			to := filepath.Join(dir, fmt.Sprintf("%d_%d.go", i, k))
-			overlay.Replace[f.path] = to
+			replace[f.path] = to
 			if err := os.WriteFile(to, text, 0o600); err != nil {
 				return nil, err
 			}
 		}
 		to := filepath.Join(dir, fmt.Sprintf("%d.go", i))
-		overlay.Replace[filepath.Join(filepath.Dir(s.files[0].path), "mutant__.go")] = to
+		replace[filepath.Join(filepath.Dir(s.files[0].path), "mutant__.go")] = to
 		if err := os.WriteFile(to, fmt.Appendf(nil, chooser, s.name), 0o600); err != nil {
 			return nil, err
 		}
 	}
-	text, err := json.Marshal(overlay)
+	text, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
 		return nil, err
 	}
@@ -126,10 +126,17 @@ func build(ctx context.Context, m *module, dir string, sources []*Source, tests 
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		return nil, err
 	}
+	return link(ctx, m, dir, file, tests)
+}
+
+// link builds the tests of the packages with the files that an overlay replaces.
+func link(ctx context.Context, m *module, dir, overlay string, tests []string) (
+	map[string]string, error,
+) {
 	binaries := map[string]string{}
 	for i, t := range tests {
 		binaries[t] = filepath.Join(dir, fmt.Sprintf("%d.test", i))
-		_, err := command(ctx, "test", "-c", "-vet=off", "-overlay", file, "-o", binaries[t],
+		_, err := command(ctx, "test", "-c", "-vet=off", "-overlay", overlay, "-o", binaries[t],
 			m.importPath(t))
 		if err != nil {
 			return nil, err

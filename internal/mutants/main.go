@@ -75,6 +75,11 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	return r.publish(o, targets)
+}
+
+// publish writes a report. It fails when the tests have missed too much.
+func (r *Report) publish(o options, targets []Target) error {
 	if o.json != "" {
 		f, err := os.Create(o.json)
 		if err != nil {

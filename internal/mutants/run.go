@@ -72,6 +72,22 @@ func (s *suite) batches(function int) (list []batch) {
 	return list
 }
 
+// readReached takes the numbers of the functions that a test has reached; no file stands for none.
+func (t *test) readReached(file string) error {
+	text, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	for _, number := range strings.Fields(string(text)) {
+		n, err := strconv.Atoi(number)
+		if err != nil {
+			return err
+		}
+		t.reaches[n] = true
+	}
+	return nil
+}
+
 // observe runs each test by itself without a change and learns what functions it reaches. A test
 // that reaches one must pass.
 func (s *suite) observe(ctx context.Context) error {
@@ -89,16 +105,8 @@ func (s *suite) observe(ctx context.Context) error {
 			return err
 		}
 		t.cpu, t.wall = r.cpu, r.wall
-		text, err := os.ReadFile(file)
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := t.readReached(file); err != nil {
 			return err
-		}
-		for _, number := range strings.Fields(string(text)) {
-			n, err := strconv.Atoi(number)
-			if err != nil {
-				return err
-			}
-			t.reaches[n] = true
 		}
 		if r.failed && len(t.reaches) > 0 {
 			return fmt.Errorf("%s of %q fails without a change: %s\n%s", name, s.pkg,

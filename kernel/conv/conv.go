@@ -374,21 +374,9 @@ func (o *Convolution) Run(c int, args *Args, scratch []float32) {
 		panic(
 			fmt.Sprintf(
 				"conv: chunk %d of %d with X %d, W %d, Y %d, bias %d, residual %d, scratch %d "+
-					"floats for %d images of %d x %v to %d x %v",
-				c,
-				o.Chunks(),
-				len(args.X),
-				len(args.W),
-				len(args.Y),
-				len(args.Bias),
-				len(args.Residual),
-				len(scratch),
-				p.N,
-				p.C,
-				p.In,
-				p.M,
-				o.out,
-			),
+					"floats for %d images of %d x %v to %d x %v", c, o.Chunks(), len(args.X),
+				len(args.W), len(args.Y), len(args.Bias), len(args.Residual), len(scratch), p.N,
+				p.C, p.In, p.M, o.out),
 		)
 	}
 	switch o.kind {

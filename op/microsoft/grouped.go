@@ -173,7 +173,15 @@ func evalGrouped(c *op.Eval) error {
 			return err
 		}
 	}
-	out, err := c.Output(0, c.In[GroupedQ].DType, []int{g.batch, g.length, g.heads * g.size})
+	if err := g.write(); err != nil {
+		return err
+	}
+	return g.writeCaches()
+}
+
+// write computes output 0.
+func (g *grouped) write() error {
+	out, err := g.Output(0, g.In[GroupedQ].DType, []int{g.batch, g.length, g.heads * g.size})
 	if err != nil {
 		return err
 	}
@@ -186,11 +194,16 @@ func evalGrouped(c *op.Eval) error {
 		}
 	}
 	op.SetFloats(out, y)
+	return nil
+}
+
+// writeCaches writes the caches that are asked for.
+func (g *grouped) writeCaches() error {
 	for i, cache := range [][]float64{g.keys, g.values} {
-		if !c.Want(i + 1) {
+		if !g.Want(i + 1) {
 			continue
 		}
-		o, err := c.Output(i+1, c.In[GroupedQ].DType, []int{g.batch, g.shared, g.buffer, g.size})
+		o, err := g.Output(i+1, g.In[GroupedQ].DType, []int{g.batch, g.shared, g.buffer, g.size})
 		if err != nil {
 			return err
 		}
@@ -232,6 +245,13 @@ func (g *grouped) read() (err error) {
 		}
 		return err
 	}
+	g.unpack(kv)
+	return nil
+}
+
+// unpack separates the queries, keys and values that lie beside each other in each row; kv is the
+// number of elements of a row's keys.
+func (g *grouped) unpack(kv int) {
 	packed, n := g.q, g.heads*g.size
 	g.q = nil
 	for row := 0; row < len(packed); row += n + 2*kv {
@@ -239,7 +259,20 @@ func (g *grouped) read() (err error) {
 		g.k = append(g.k, packed[row+n:row+n+kv]...)
 		g.v = append(g.v, packed[row+n+kv:row+n+2*kv]...)
 	}
-	return nil
+}
+
+// pastLength is the number of positions of the caches that are given, 0 when there are none.
+func (g *grouped) pastLength() (int, error) {
+	if !g.Has(GroupedPastK) {
+		return 0, nil
+	}
+	s := g.In[GroupedPastK].Shape
+	if len(s) != 4 || s[0] != g.batch || s[1] != g.shared || s[3] != g.size ||
+		!slices.Equal(s, g.In[GroupedPastV].Shape) {
+		return 0, g.Errorf(op.ErrInput, "caches %v and %v do not fit %d × %d × length × %d", s,
+			g.In[GroupedPastV].Shape, g.batch, g.shared, g.size)
+	}
+	return s[2], nil
 }
 
 // readLengths reads how many keys each batch entry has: seqlens_k is one less.
@@ -257,18 +290,11 @@ func (g *grouped) readLengths() error {
 			"%d lengths for a batch of %d, total_sequence_length %d for %d queries", len(lens),
 			g.batch, total, g.length)
 	}
-	g.first, g.buffer = total == int64(g.length), int(total)
-	past := 0
-	if g.Has(GroupedPastK) {
-		s := g.In[GroupedPastK].Shape
-		if len(s) != 4 || s[0] != g.batch || s[1] != g.shared || s[3] != g.size ||
-			!slices.Equal(s, g.In[GroupedPastV].Shape) {
-			return g.Errorf(op.ErrInput, "caches %v and %v do not fit %d × %d × length × %d", s,
-				g.In[GroupedPastV].Shape, g.batch, g.shared, g.size)
-		}
-		past = s[2]
-		g.buffer = max(g.buffer, past)
+	past, err := g.pastLength()
+	if err != nil {
+		return err
 	}
+	g.first, g.buffer = total == int64(g.length), max(int(total), past)
 	for b, n := range lens {
 		if n < 0 || n >= total ||
 			!g.first && (n+1 < int64(g.length) || n+1-int64(g.length) > int64(past)) {

@@ -354,19 +354,9 @@ func evalVectorizer(c *op.Eval) error {
 	if _, err := c.SameDType(numericTypes, c.DTypes()...); err != nil {
 		return err
 	}
-	rows, widths := -1, make([]op.Dim, len(c.In))
-	for i, t := range c.In {
-		if t == nil {
-			return c.Errorf(op.ErrInput, "input %d is missing", i)
-		}
-		n, f, err := matrix(c.Call, t.Shape)
-		if err != nil {
-			return err
-		}
-		if rows >= 0 && n != rows {
-			return c.Errorf(op.ErrInput, "input %d has %d rows, others have %d", i, n, rows)
-		}
-		rows, widths[i] = n, op.Known(f)
+	rows, widths, err := vectorWidths(c)
+	if err != nil {
+		return err
 	}
 	total, err := vectorizer(c.Call, widths)
 	if err != nil {
@@ -391,6 +381,25 @@ func evalVectorizer(c *op.Eval) error {
 		at += part
 	}
 	return nil
+}
+
+// vectorWidths returns the rows that all inputs have and the width of each.
+func vectorWidths(c *op.Eval) (rows int, widths []op.Dim, err error) {
+	rows, widths = -1, make([]op.Dim, len(c.In))
+	for i, t := range c.In {
+		if t == nil {
+			return 0, nil, c.Errorf(op.ErrInput, "input %d is missing", i)
+		}
+		n, f, err := matrix(c.Call, t.Shape)
+		if err != nil {
+			return 0, nil, err
+		}
+		if rows >= 0 && n != rows {
+			return 0, nil, c.Errorf(op.ErrInput, "input %d has %d rows, others have %d", i, n, rows)
+		}
+		rows, widths[i] = n, op.Known(f)
+	}
+	return rows, widths, nil
 }
 
 // putColumns copies the rows of x, as far as they fit in part, to rows of the given width.

@@ -306,21 +306,7 @@ func firstPresentMax(scores []float64, has []bool) int {
 // the second is chosen when its score is above zero; a base value for each is added to the first
 // class's score, which then counts for the second with the first as its negative.
 func (f *Forest) finishTwo(scores []float64, has []bool) (class int) {
-	alone := false
-	switch len(f.base) {
-	case 2:
-		if has[1] {
-			scores[1] = f.Round(f.base[1] + scores[0])
-			scores[0] = -scores[1]
-		} else {
-			scores[0] = f.Round(scores[0] + f.base[0])
-		}
-	case 1:
-		scores[0] = f.Round(scores[0] + f.base[0])
-		alone = !has[1]
-	default:
-		alone = !has[1]
-	}
+	alone := f.addBases(scores, has)
 	deciding := scores[0]
 	if has[1] {
 		deciding = scores[1]
@@ -345,6 +331,25 @@ func (f *Forest) finishTwo(scores []float64, has []bool) (class int) {
 	}
 	applyPost(f.post, scores)
 	return class
+}
+
+// addBases adds the base values of two classes, and reports whether one score stands for both.
+func (f *Forest) addBases(scores []float64, has []bool) (alone bool) {
+	switch len(f.base) {
+	case 2:
+		if has[1] {
+			scores[1] = f.Round(f.base[1] + scores[0])
+			scores[0] = -scores[1]
+		} else {
+			scores[0] = f.Round(scores[0] + f.base[0])
+		}
+	case 1:
+		scores[0] = f.Round(scores[0] + f.base[0])
+		alone = !has[1]
+	default:
+		alone = !has[1]
+	}
+	return alone
 }
 
 // expandAlone makes two scores of the one that is there.

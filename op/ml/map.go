@@ -257,6 +257,11 @@ func evalCastMap(c *op.Eval) error {
 	for i := range y.Strings {
 		y.Strings[i] = "0.f"
 	}
+	return m.put(c.Call, y, values, sorted, at)
+}
+
+// put writes the values of ascending keys, value at[i] for key i.
+func (m *castMap) put(c *op.Call, y, values *tensor.Tensor, sorted []int64, at []int) error {
 	for i, key := range sorted {
 		place := i
 		if m.sparse {
@@ -268,7 +273,7 @@ func evalCastMap(c *op.Eval) error {
 			}
 			place = int(key)
 		}
-		if err := castValue(c.Call, y, place, values, at[i]); err != nil {
+		if err := castValue(c, y, place, values, at[i]); err != nil {
 			return err
 		}
 	}

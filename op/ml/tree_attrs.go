@@ -158,31 +158,40 @@ func (b *forestBuilder) readWeights(index *nodeIndex) error {
 	}
 	trees, ids, targets := b.Attrs.Ints(prefix+"_treeids"), b.Attrs.Ints(prefix+"_nodeids"),
 		b.Attrs.Ints(prefix+"_ids")
-	n, err := sameLengths(b.Call, map[string]int{prefix + "_weights": len(values),
+	_, err = sameLengths(b.Call, map[string]int{prefix + "_weights": len(values),
 		prefix + "_treeids": len(trees), prefix + "_nodeids": len(ids),
 		prefix + "_ids": len(targets)})
 	if err != nil {
 		return err
 	}
-	leaf, used := make([]int32, n), map[int64]bool{}
-	b.f.positive = true
-	for i := range n {
-		at, ok := index.find(trees[i], ids[i])
-		switch {
-		case !ok:
-			return b.Errorf(op.ErrAttr, "%s_nodeids: tree %d has no node %d", prefix, trees[i],
-				ids[i])
-		case targets[i] < 0 || targets[i] >= int64(b.f.Outputs):
-			return b.Errorf(op.ErrAttr, "%s_ids has %d, want an index below %d", prefix, targets[i],
-				b.f.Outputs)
-		}
-		leaf[i] = at
-		used[targets[i]] = true
-		b.f.positive = b.f.positive && !(values[i] < 0)
+	leaf, used, err := b.leaves(index, prefix, trees, ids, targets)
+	if err != nil {
+		return err
 	}
+	b.f.positive = !slices.ContainsFunc(values, func(v float64) bool { return v < 0 })
 	b.f.binary = b.f.labels.len() == 2 && len(used) == 1
 	b.placeWeights(leaf, targets, values)
 	return nil
+}
+
+// leaves returns the node that each weight is of, and which targets have any.
+func (b *forestBuilder) leaves(index *nodeIndex, prefix string, trees, ids, targets []int64) (
+	leaf []int32, used map[int64]bool, err error) {
+	leaf, used = make([]int32, len(trees)), map[int64]bool{}
+	for i := range trees {
+		at, ok := index.find(trees[i], ids[i])
+		switch {
+		case !ok:
+			return nil, nil, b.Errorf(op.ErrAttr, "%s_nodeids: tree %d has no node %d", prefix,
+				trees[i], ids[i])
+		case targets[i] < 0 || targets[i] >= int64(b.f.Outputs):
+			return nil, nil, b.Errorf(op.ErrAttr, "%s_ids has %d, want an index below %d", prefix,
+				targets[i], b.f.Outputs)
+		}
+		leaf[i] = at
+		used[targets[i]] = true
+	}
+	return leaf, used, nil
 }
 
 // placeWeights gives each leaf its weights, in the order of the lists.

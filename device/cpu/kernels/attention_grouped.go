@@ -251,6 +251,15 @@ func (k *groupedKernel) Bind(b compute.Binding) compute.Task {
 	if t.args.Sinks = float(microsoft.GroupedSink); k.sinks && t.args.Sinks == nil {
 		t.args.Sinks = make([]float32, k.heads)
 	}
+	t.setFills(float)
+	t.rotary = groupedQueries{t: t}
+	return t
+}
+
+// setFills says what caches of keys and of values are filled from; float gives the elements of an
+// input, nil where there is none.
+func (t *groupedTask) setFills(float func(i int) []float32) {
+	k := t.groupedKernel
 	row, first := k.shared*k.size, 0
 	if k.packed {
 		row, first = (k.heads+2*k.shared)*k.size, k.heads*k.size
@@ -269,8 +278,6 @@ func (k *groupedKernel) Bind(b compute.Binding) compute.Task {
 		}
 		t.fills[i] = f
 	}
-	t.rotary = groupedQueries{t: t}
-	return t
 }
 
 type groupedTask struct {
