@@ -168,13 +168,16 @@ class Table(unittest.TestCase):
 
 
 class Devices(unittest.TestCase):
-    def test_each_runs_every_model(self):
+    def test_each_runs_every_model_and_the_peer_once(self):
         weirs = [compare.Weir("weir", [], d) for d in ["cpu:0", "far:0"]]
         self.assertEqual(weirs[1].flags, ["--device=far:0"])
         done = []
-        with mock.patch("compare.compare", lambda m, w, _: done.append((m.name, w.device)) or {}):
-            list(compare.compare_on_each(compare.Model("m", None, None), weirs, None))
-        self.assertEqual(done, [("m", "cpu:0"), ("m", "far:0")])
+        with (mock.patch("compare.expect", return_value="expected") as peer,
+              mock.patch("compare.compare",
+                         lambda m, w, _, e: done.append((m.name, w.device, e)) or {})):
+            list(compare.compare_on_each(compare.Model("m", None, None), weirs, mock.Mock()))
+        self.assertEqual(done, [("m", "cpu:0", "expected"), ("m", "far:0", "expected")])
+        peer.assert_called_once()
 
 
 if __name__ == "__main__":
