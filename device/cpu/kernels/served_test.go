@@ -20,6 +20,9 @@ const servedFile = "testdata/served.txt"
 // takes fewer calls than before fails no other test: the reference serves, many times slower. The
 // path is the one that every machine has.
 func TestServed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs nothing, so that there is nothing for the race detector to see")
+	}
 	defer cpuinfo.Limit(cpuinfo.PathPlain)()
 	var text strings.Builder
 	for _, key := range rows() {
