@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,31 +29,34 @@ func TestPackageOf(t *testing.T) {
 	}
 }
 
-// TestNeeds holds that a file with an interpreter is not taken for a static one, nor the other way
-// round.
+// TestNeeds holds that a file that opens NVIDIA's library, which takes an interpreter, is not taken
+// for a static one, nor the other way round.
 func TestNeeds(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("ELF files are Linux's")
 	}
 	dir := t.TempDir()
-	source := filepath.Join(dir, "main.go")
-	if err := os.WriteFile(source, []byte("package main\n\nfunc main() {}\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	for mode, want := range map[string]string{"exe": "", "pie": "ld"} {
-		file := filepath.Join(dir, mode)
-		c := exec.Command("go", "build", "-buildmode", mode, "-o", file, source)
+	for imports, want := range map[string]string{
+		"fmt": "", "github.com/weirgpu/weir/device/nvml": "ld",
+	} {
+		file := filepath.Join(dir, filepath.Base(imports))
+		source := file + ".go"
+		text := fmt.Sprintf("package main\n\nimport _ %q\n\nfunc main() {}\n", imports)
+		if err := os.WriteFile(source, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		c := exec.Command("go", "build", "-o", file, source)
 		c.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if said, err := c.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, said)
 		}
 		got, err := needs(file)
 		if err != nil || (got == "") != (want == "") || !strings.Contains(got, want) {
-			t.Errorf("%s needs %q (%v), want %q", mode, got, err, want)
+			t.Errorf("%s needs %q (%v), want %q", imports, got, err, want)
 		}
 		list, err := parts(file, 0)
 		if err != nil || len(list) < 5 || list[0].Bytes < list[1].Bytes {
-			t.Errorf("%s has parts %v (%v)", mode, list, err)
+			t.Errorf("%s has parts %v (%v)", imports, list, err)
 		}
 	}
 }

@@ -1,0 +1,130 @@
+package weir_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/weirgpu/weir/internal/floors"
+)
+
+// unit is what go list tells of a package, or of one with its tests, as the types of it are
+// checked: GoFiles are those that belong to the system asked for.
+type unit struct {
+	ImportPath string
+	Name       string
+	Dir        string
+	GoFiles    []string
+	SFiles     []string
+	ImportMap  map[string]string
+}
+
+// TestTypesOnArm64 checks the types of all packages and their tests as arm64 has them, without
+// compiling anything: a compiler for another architecture makes the whole standard library anew,
+// which takes ten times as long. Packages whose files differ there are built by the script check.
+func TestTypesOnArm64(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the same whatever instructions there are")
+	}
+	list := exec.Command("go", "list", "-deps", "-test",
+		"-json=ImportPath,Name,Dir,GoFiles,SFiles,ImportMap", "./...")
+	list.Env = append(os.Environ(), "GOOS=linux", "GOARCH=arm64", "CGO_ENABLED=0")
+	list.Stderr = os.Stderr
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := checker{fset: token.NewFileSet(), done: map[string]*types.Package{"unsafe": types.Unsafe}}
+	own := 0
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var u unit
+		if err := d.Decode(&u); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if u.Name == "main" && strings.HasSuffix(u.ImportPath, ".test") || u.Name == "unsafe" {
+			continue
+		}
+		_, whole := floors.Within(u.ImportPath)
+		if whole {
+			own++
+		}
+		if err := c.check(u, whole); err != nil {
+			t.Error(err)
+		}
+	}
+	if own < len(floors.Table) {
+		t.Errorf("only %d packages of weir's were checked", own)
+	}
+}
+
+// checker checks packages one after another, each after those that it imports.
+type checker struct {
+	fset *token.FileSet
+	done map[string]*types.Package // by the path that go list gives them
+}
+
+// check checks a package, its functions too if it is asked for whole.
+func (c *checker) check(u unit, whole bool) error {
+	var files []*ast.File
+	for _, name := range u.GoFiles {
+		f, err := parser.ParseFile(c.fset, filepath.Join(u.Dir, name), nil,
+			parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		files = append(files, f)
+	}
+	var all []error
+	config := types.Config{
+		IgnoreFuncBodies: !whole,
+		Sizes:            types.SizesFor("gc", "arm64"),
+		Importer: importer(func(path string) (*types.Package, error) {
+			if to, ok := u.ImportMap[path]; ok {
+				path = to
+			}
+			if p := c.done[path]; p != nil {
+				return p, nil
+			}
+			return nil, fmt.Errorf("go list does not tell of %s before %s", path, u.ImportPath)
+		}),
+		Error: func(err error) { all = append(all, err) },
+	}
+	path, _, _ := strings.Cut(u.ImportPath, " ")
+	p, _ := config.Check(path, c.fset, files, nil) // the error is the first of all
+	c.done[u.ImportPath] = p
+	if whole && len(u.SFiles) == 0 {
+		all = append(all, c.bodies(files)...)
+	}
+	return errors.Join(all...)
+}
+
+// bodies finds the functions that only assembly could define.
+func (c *checker) bodies(files []*ast.File) (missing []error) {
+	for _, f := range files {
+		for _, d := range f.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Body == nil {
+				missing = append(missing, fmt.Errorf("%s: no body of %s, and no assembly",
+					c.fset.Position(f.Pos()), f.Name))
+			}
+		}
+	}
+	return missing
+}
+
+// importer is a function that finds imported packages.
+type importer func(path string) (*types.Package, error)
+
+func (i importer) Import(path string) (*types.Package, error) { return i(path) }
