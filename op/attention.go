@@ -447,7 +447,7 @@ func inferRotary(c *Infer) error {
 	return SameAsInput(floatTypes)(c)
 }
 
-// evalRotary turns pairs of elements of each head by an angle: element k of the first half with k
+// evalRotary rotates pairs of elements of each head by an angle: element k of the first half with k
 // of the second, or neighbours when interleaved. The caches hold cosine and sine for each position,
 // chosen by position_ids when given.
 func evalRotary(c *Eval) error {

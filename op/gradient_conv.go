@@ -7,12 +7,12 @@ func (x *Expander) spatial(v Var) Var {
 	return x.Ops("", "Shape", max(x.Opset, 15), 1, Attrs{IntAttr("start", 2)}, v)[0]
 }
 
-// resized gives v the shape of which the parts are, vectors one after the other.
+// resized reshapes v to the concatenation of parts, vectors of sizes.
 func (x *Expander) resized(v Var, parts ...Var) Var {
 	return x.Op("Reshape", nil, v, x.Op("Concat", axisAttr(0), parts...))
 }
 
-// cropped cuts the spatial axes of v, which begin where those of like do, to their sizes.
+// cropped cuts the end of each spatial axis of v so that it has the size of that of like.
 func (x *Expander) cropped(v, like Var) Var {
 	have, want := x.Shape(v), x.Shape(like)
 	same := true
@@ -113,8 +113,9 @@ func (x *gradient) correlated(large, small Var, w Window, group int) Var {
 	return x.Transpose(v, swap...)
 }
 
-// byGroup makes of large, batch × group·c × …, c × group·batch × …, and of small, batch × group·m ×
-// …, group·m × batch × …: channels that groups of a convolution by the batch keep apart.
+// byGroup exchanges batch and channels for a convolution in groups: large, batch × group·c × …,
+// becomes c × group·batch × …, and small, batch × group·m × …, becomes group·m × batch × …, so that
+// group i of the convolution sums over the batch for the channels of group i alone.
 func (x *gradient) byGroup(large, small Var, group int) (a, b Var) {
 	rank := x.Rank(large)
 	places := axesBetween(3, rank+1)

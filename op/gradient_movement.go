@@ -17,7 +17,7 @@ func gradCastLike(x *gradient) {
 // are integers.
 var gradView = unary(func(x *gradient, g Var) Var { return x.as(g, x.Input(0)) })
 
-// gradTranspose turns the axes back.
+// gradTranspose applies the inverse permutation to the gradient.
 var gradTranspose = unary(func(x *gradient, g Var) Var {
 	perm, err := transposePerm(x.Call, x.Rank(x.Input(0)))
 	if err != nil || x.Err != nil {
@@ -200,7 +200,7 @@ func gradTopK(x *gradient) {
 	}
 }
 
-// gradSame is the rule of linear operators that are their own transpose: what they keep, turn round
+// gradSame is the rule of linear operators that are their own transpose: what they keep, reverse
 // or set to zero, they do to the gradient.
 func gradSame(x *gradient) {
 	if x.needs(0) {
@@ -219,7 +219,7 @@ func gradCumSum(x *gradient) {
 	}
 }
 
-// gradSpaceToDepth puts the blocks back.
+// gradSpaceToDepth is DepthToSpace of the gradient, which puts the blocks back.
 func gradSpaceToDepth(x *gradient) {
 	if x.Attrs.String("mode", "DCR") != "DCR" {
 		gradMoved(x)
@@ -231,7 +231,7 @@ func gradSpaceToDepth(x *gradient) {
 	}
 }
 
-// gradDepthToSpace takes the blocks apart.
+// gradDepthToSpace separates the blocks of the gradient again, as SpaceToDepth does.
 func gradDepthToSpace(x *gradient) {
 	if x.Attrs.String("mode", "DCR") != "DCR" {
 		gradMoved(x)

@@ -39,7 +39,7 @@ func (x *gradient) shapedAs(d, v, operand Var) Var {
 	return x.as(d, operand)
 }
 
-// gradGemm is gradMatMul for alpha·a·b + beta·c, either matrix turned.
+// gradGemm is gradMatMul for alpha·a·b + beta·c, where either matrix may be transposed.
 func gradGemm(x *gradient) {
 	a, b, g := x.Input(0), x.Input(1), x.d(0)
 	transA, transB := x.Attrs.Bool("transA", false), x.Attrs.Bool("transB", false)
@@ -62,7 +62,7 @@ func gradGemm(x *gradient) {
 	}
 }
 
-// gemm is alpha of the call times a·b, either matrix turned.
+// gemm is alpha of the call times a·b, where either matrix may be transposed.
 func (x *gradient) gemm(a, b Var, transA, transB bool) Var {
 	attrs := Attrs{FloatAttr("alpha", float32(x.attr("alpha", 1)))}
 	if transA {

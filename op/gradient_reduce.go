@@ -20,8 +20,8 @@ func (x *gradient) reducedBy(axesInput int) reducedBy {
 	return r
 }
 
-// kept gives a value of the result's shape the axes that it has lost. One that is reduced whole has
-// none and broadcasts as it is.
+// kept gives v, of the result's shape, the reduced axes again, with size 1. Where all axes were
+// reduced v is a scalar, which broadcasts without them.
 func (x *gradient) kept(r reducedBy, v Var) Var {
 	if x.Attrs.Bool("keepdims", true) || r.axes == Absent {
 		return v

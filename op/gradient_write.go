@@ -89,8 +89,8 @@ func (x *Expander) meanOver(v Var, axes ...int64) Var {
 	return x.perCount(sum, v, sum)
 }
 
-// perCount divides v by how many elements of one value come on one of another. Halves are divided
-// as float32, since numbers of elements exceed the greatest float16.
+// perCount divides v by the number of elements that one value has for each of another. Halves are
+// divided as float32, since numbers of elements exceed the greatest float16.
 func (x *Expander) perCount(v, of, on Var) Var {
 	d := x.DType(v)
 	v = x.wide(v)

@@ -429,8 +429,8 @@ func (l *layer) stepRNN(d int, x, h, _ []float64) {
 	}
 }
 
-// addReset adds to hx the recurrent product of the state that the gate r lets through. rec is
-// scratch.
+// addReset adds to hx the product of the recurrent weights with r ∘ h, the state that the reset
+// gate r lets through. rec is scratch.
 func (l *layer) addReset(d int, hx, rec, r, h []float64) {
 	n := l.hidden
 	reset := make([]float64, n)
