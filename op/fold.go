@@ -6,7 +6,9 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// foldOps add up overlapping blocks to an image: Col2Im, the inverse of what convolution gathers.
+// foldOps add up overlapping blocks to an image: Col2Im, the inverse of what convolution gathers. A
+// sum of floats is computed in float64: in float32 it is within 2^-23 of the exact one, relative to
+// the sum of magnitudes, for up to 2^29 blocks over one element.
 var foldOps = []Op{
 	{Name: "Col2Im", Since: []int{18}, MinIn: 3, MaxIn: 3, Infer: inferCol2Im,
 		Eval: InFloat32(evalCol2Im)},
@@ -68,17 +70,28 @@ func evalCol2Im(c *Eval) error {
 	if err != nil || x.Len() == 0 {
 		return err
 	}
-	add := loopsOf[x.DType].combiner("add")
 	plane, places, place := count(image), count(blocks), make([]int, len(blocks))
-	for at := range places {
-		w.inside(place, image, func(tap, offset int) {
-			for p := range x.Shape[0] * channels {
-				add(out, p*plane+offset, x, (p*taps+tap)*places+at, 1)
-			}
-		})
-		increment(place, blocks)
-	}
+	loopsOf[x.DType].addUp(out, x, func(add func(to, from int)) {
+		for at := range places {
+			w.inside(place, image, func(tap, offset int) {
+				for p := range x.Shape[0] * channels {
+					add(p*plane+offset, (p*taps+tap)*places+at)
+				}
+			})
+			increment(place, blocks)
+		}
+	})
 	return nil
+}
+
+// addUp sets each element of out to the sum of those of in that each adds to it. The sums are wide
+// and rounded once.
+func (loopsOn[T, W]) addUp(out, in *tensor.Tensor, each func(add func(to, from int))) {
+	v, o, sum := tensor.As[T](in), tensor.As[T](out), make([]W, out.Len())
+	each(func(to, from int) { sum[to] += W(v[from]) })
+	for i, s := range sum {
+		o[i] = T(s)
+	}
 }
 
 // foldWindow is the window of a block over the image, and how many blocks there are along each

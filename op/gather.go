@@ -136,42 +136,44 @@ func (c *Eval) alongAxis(data, indices *tensor.Tensor) (axis int, err error) {
 	return axis, nil
 }
 
-// eachAlong calls f with the number of each element of indices and the number of the element of
-// data that it names.
-func (c *Eval) eachAlong(data, indices *tensor.Tensor, input int, f func(i, at int) error) error {
+// placesAlong returns the number of the element of data that each element of indices, which is the
+// given input, names.
+func (c *Eval) placesAlong(data, indices *tensor.Tensor, input int) ([]int, error) {
 	axis, err := c.alongAxis(data, indices)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	at, err := c.indices(input, data.Shape[axis])
+	places, err := c.indices(input, data.Shape[axis])
 	if err != nil {
-		return err
+		return nil, err
 	}
 	rows := rowMajor(data.Shape)
 	idx := make([]int, data.Rank())
-	for i, v := range at {
+	for i, v := range places {
 		e := (v - idx[axis]) * rows[axis]
 		for k, j := range idx {
 			e += j * rows[k]
 		}
-		if err := f(i, e); err != nil {
-			return err
-		}
+		places[i] = e
 		increment(idx, indices.Shape)
 	}
-	return nil
+	return places, nil
 }
 
 func evalGatherElements(c *Eval) error {
 	data, indices := c.In[0], c.In[1]
+	places, err := c.placesAlong(data, indices, 1)
+	if err != nil {
+		return err
+	}
 	out, err := c.Output(0, data.DType, indices.Shape)
 	if err != nil {
 		return err
 	}
-	return c.eachAlong(data, indices, 1, func(i, at int) error {
+	for i, at := range places {
 		copyElems(out, i, data, at, 1)
-		return nil
-	})
+	}
+	return nil
 }
 
 // batchDims is the attribute batch_dims of GatherND (opset 12), checked against both ranks.

@@ -61,6 +61,7 @@ type loops interface {
 	gemm(c *Eval, out *tensor.Tensor, m, k, n int)
 	contract(c *Eval, out *tensor.Tensor, w walk)
 	combiner(how string) combiner
+	addUp(out, in *tensor.Tensor, each func(add func(to, from int)))
 	order(t *tensor.Tensor) func(i, j int) int
 	extreme(t *tensor.Tensor, sign int) func(i, j int) int
 	count(out *tensor.Tensor, start, delta *tensor.Tensor)

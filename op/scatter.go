@@ -7,7 +7,9 @@ import (
 )
 
 // scatterOps write elements to computed indices of a copy: ScatterElements, its old name Scatter,
-// ScatterND, and TensorScatter, which writes the slices of new tokens into a cache.
+// ScatterND, and TensorScatter, which writes the slices of new tokens into a cache. Sums of float32
+// are within 2^-23 of the exact ones, relative to the sum of magnitudes, for up to 2^29 updates of
+// one element; those of 16-bit floats are rounded once from as good ones. See [Eval.scatter].
 var scatterOps = []Op{
 	{Name: "Scatter", Since: []int{9}, MinIn: 3, MaxIn: 3, Infer: inferScatter,
 		Eval: evalScatterElements, grad: gradScatterElements},
@@ -86,35 +88,17 @@ func merge[T number](how string) func(a, b T) T {
 	return func(a, b T) T { return min(a, b) }
 }
 
-// scatterInto makes output 0 a copy of input 0 and returns how updates go into it.
-func (c *Eval) scatterInto() (combiner, error) {
-	data := c.In[0]
-	if c.In[2].DType != data.DType {
-		return nil, c.Errorf(ErrInput, "data %v and updates %v differ in type", data.DType,
-			c.In[2].DType)
-	}
-	put, err := scatterCombiner(c.Call, data.DType)
-	if err != nil {
-		return nil, err
-	}
-	return put, c.view(data.Shape)
-}
-
 func evalScatterElements(c *Eval) error {
 	indices, updates := c.In[1], c.In[2]
 	if !slices.Equal(indices.Shape, updates.Shape) {
 		return c.Errorf(ErrInput, "indices %v and updates %v differ in shape", indices.Shape,
 			updates.Shape)
 	}
-	put, err := c.scatterInto()
+	places, err := c.placesAlong(c.In[0], indices, 1)
 	if err != nil {
 		return err
 	}
-	out := c.Out[0]
-	return c.eachAlong(out, indices, 1, func(i, at int) error {
-		put(out, at, updates, i, 1)
-		return nil
-	})
+	return c.scatter(places, 1)
 }
 
 func evalScatterND(c *Eval) error {
@@ -132,15 +116,7 @@ func evalScatterND(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	put, err := c.scatterInto()
-	if err != nil || updates.Len() == 0 {
-		return err
-	}
-	block := count(data.Shape[n:])
-	for i, at := range blocks {
-		put(c.Out[0], at*block, updates, i*block, block)
-	}
-	return nil
+	return c.scatter(blocks, count(data.Shape[n:]))
 }
 
 // cacheAxis is attribute axis of TensorScatter, which must not be the batch.
