@@ -87,6 +87,28 @@ func (c *ColumnSums) AddSquares(x []float32, step int) {
 	}
 }
 
+// AddAbs is AddRows for the magnitudes of elements.
+func (c *ColumnSums) AddAbs(x []float32, step int) {
+	var magnitudes [runRows]float32
+	for ; len(x) > 0; x = x[min(step, len(x)):] {
+		row := x[:min(len(c.sum), len(x))]
+		sum := c.sum[:len(row)]
+		if c.rows%runRows == 0 {
+			c.begin(len(row))
+			abs(sum, row)
+			c.rows++
+			continue
+		}
+		for len(row) > 0 {
+			m := magnitudes[:min(len(row), len(magnitudes))]
+			abs(m, row[:len(m)])
+			add(sum[:len(m)], sum[:len(m)], m)
+			sum, row = sum[len(m):], row[len(m):]
+		}
+		c.rows++
+	}
+}
+
 // begin makes room for the first row of a run, of n elements: it moves the sums of the run before
 // to the block, and those of a full block to the total.
 func (c *ColumnSums) begin(n int) {

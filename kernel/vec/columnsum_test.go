@@ -36,7 +36,7 @@ func TestColumnSums(t *testing.T) {
 	r := rand.New(rand.NewPCG(21, 1))
 	for _, rows := range []int{0, 1, 2, 63, 64, 65, 128, 129, 4095, 4096, 4097, 4159, 4160, 4161,
 		4224, 8256, 8257, 20000} {
-		for _, w := range []int{1, 3, 37} {
+		for _, w := range []int{1, 3, 37, 70} {
 			x := make([]float32, rows*w)
 			addends(x, (rows+w)%3, r)
 			var first []float32
@@ -53,13 +53,14 @@ func TestColumnSums(t *testing.T) {
 	}
 }
 
-// checkColumns adds up rows of w elements, at once and one by one, and their squares, and returns
-// the sums and those of squares.
+// checkColumns adds up rows of w elements, at once and one by one, their squares and magnitudes, and
+// returns these sums.
 func checkColumns(t *testing.T, x []float32, rows, w int) []float32 {
 	t.Helper()
 	sum, single, squares := make([]float32, w), make([]float32, w), make([]float32, w)
+	magnitudes := make([]float32, w)
 	scratch := make([]float32, ColumnSumScratch(rows, w))
-	for _, x := range [][]float32{scratch, sum, single, squares} {
+	for _, x := range [][]float32{scratch, sum, single, squares, magnitudes} {
 		Fill(x, float32(math.NaN()))
 	}
 	c := MakeColumnSums(sum, scratch)
@@ -67,6 +68,9 @@ func checkColumns(t *testing.T, x []float32, rows, w int) []float32 {
 	c.Finish()
 	c = MakeColumnSums(squares, scratch)
 	c.AddSquares(x, w)
+	c.Finish()
+	c = MakeColumnSums(magnitudes, scratch)
+	c.AddAbs(x, w)
 	c.Finish()
 	c = MakeColumnSums(single, scratch)
 	for i := range rows {
@@ -83,12 +87,13 @@ func checkColumns(t *testing.T, x []float32, rows, w int) []float32 {
 			want, terms, square = want+v, terms+math.Abs(v), square+v*v
 		}
 		if !closeTo(sum[j], want, terms, sumBound) ||
-			!closeTo(squares[j], square, square, sumBound) {
-			t.Fatalf("%d rows of %d: sum %v and of squares %v, want %v and %v", rows, w, sum[j],
-				squares[j], want, square)
+			!closeTo(squares[j], square, square, sumBound) ||
+			!closeTo(magnitudes[j], terms, terms, sumBound) {
+			t.Fatalf("%d rows of %d: sum %v, of squares %v, of magnitudes %v, want %v, %v and %v",
+				rows, w, sum[j], squares[j], magnitudes[j], want, square, terms)
 		}
 	}
-	return append(sum, squares...)
+	return slices.Concat(sum, squares, magnitudes)
 }
 
 // TestColumnSumsOfPartRows ends with rows that are shorter than the sums, first of a run or not.
@@ -142,6 +147,7 @@ func TestLongSums(t *testing.T) {
 			"Sum":        {float64(Sum(long)), want},
 			"Mean":       {float64(Mean(long)), float64(x[0])},
 			"SumSquares": {float64(SumSquares(long)), want * float64(x[0])},
+			"SumAbs":     {float64(SumAbs(long)), want},
 			"Norm":       {float64(Norm(long)), math.Sqrt(want * float64(x[0]))},
 		} {
 			if math.Abs(sums[0]-sums[1]) > sumBound*sums[1] {
@@ -152,6 +158,10 @@ func TestLongSums(t *testing.T) {
 		if got, want := SumExp(long[:blocks*expChunk], 2),
 			blocks*SumExp(long[:expChunk], 2); got != want {
 			t.Errorf("SumExp of %d blocks: %v, want %v", blocks, got, want)
+		}
+		if got, want := float64(LogSumExp(long)), math.Log(float64(n))+float64(x[0]); math.Abs(
+			got-want) > sumBound+5e-7 {
+			t.Errorf("LogSumExp of %d times 0.1: %v, want %v", n, got, want)
 		}
 		long[0] = 2 // so that the others' exponentials are no power of two
 		one := math.Exp(float64(float32(0.1) - 2))

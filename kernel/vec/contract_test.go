@@ -28,6 +28,8 @@ func everyFunction() []elementwise {
 			n := len(dst)
 			Sum(a[:n])
 			SumSquares(a[:n])
+			SumAbs(a[:n])
+			LogSumExp(a[:n])
 			Dot(a[:n], b[:n])
 			SumSquaredDiff(a[:n], 1)
 			MaxReduce(a[:n])

@@ -46,6 +46,27 @@ func SumSquares(x []float32) float32 { return float32(totalDot(x, x)) }
 // TotalSquares is SumSquares before it is rounded: see Total.
 func TotalSquares(x []float32) float64 { return totalDot(x, x) }
 
+// SumAbs returns the sum of |x[i]| (ONNX ReduceL1-18 over one run), with the error of Sum. The order
+// is that of Sum for each of 1024 elements, whose sums are added up in float64, and the bits are the
+// same on every path of instructions.
+func SumAbs(x []float32) float32 { return float32(TotalAbs(x)) }
+
+// TotalAbs is SumAbs before it is rounded: see Total.
+func TotalAbs(x []float32) float64 {
+	var t float64
+	var row [absChunk]float32
+	for len(x) > 0 {
+		block := row[:min(len(x), absChunk)]
+		Abs(block, x)
+		t += chunkSum(block)
+		x = x[len(block):]
+	}
+	return t
+}
+
+// absChunk is chunk for sums of magnitudes, which are kept on the stack.
+const absChunk = chunk / 4
+
 // Norm returns the square root of the sum of x[i]² (ONNX ReduceL2-18 over one run), within 1e-5 of
 // itself and 2^-75 for the root of the number of elements: see Dot. The squares may leave the range
 // of float32.

@@ -52,6 +52,15 @@ func SumSquaresEvery(x []float32, stride int) float64 {
 	return t
 }
 
+// SumAbsEvery is SumEvery of magnitudes.
+func SumAbsEvery(x []float32, stride int) float64 {
+	var t float64
+	for i := 0; i < len(x); i += stride {
+		t += math.Abs(float64(x[i]))
+	}
+	return t
+}
+
 func dotRef(a, b []float32) float32 {
 	var lanes [sumLanes]float32
 	for ; len(a) >= sumLanes; a, b = a[sumLanes:], b[sumLanes:] {

@@ -39,6 +39,9 @@ func TestSums(t *testing.T) {
 			if got := SumSquares(a); !closeTo(got, squares, squares, sumTolerance) {
 				t.Fatalf("SumSquares, n=%d: %v, want %v", n, got, squares)
 			}
+			if got := SumAbs(a); !closeTo(got, sumTerms, sumTerms, sumTolerance) {
+				t.Fatalf("SumAbs, n=%d: %v, want %v", n, got, sumTerms)
+			}
 			if got := SumSquaredDiff(a, mean); !closeTo(got, diff, diff, sumTolerance) {
 				t.Fatalf("SumSquaredDiff, n=%d: %v, want %v", n, got, diff)
 			}
@@ -67,8 +70,12 @@ func TestSumsPassOnNaNAndInfinity(t *testing.T) {
 				if got := Sum(x); got != inf {
 					t.Fatalf("Sum with +Inf at %d of %d: %v", at, n, got)
 				}
+				if got := SumAbs(x); got != inf {
+					t.Fatalf("SumAbs with +Inf at %d of %d: %v", at, n, got)
+				}
 				x[at] = float32(math.NaN())
-				if !isNaN(Sum(x)) || !isNaN(SumSquares(x)) || !isNaN(SumSquaredDiff(x, 1)) {
+				if !isNaN(Sum(x)) || !isNaN(SumAbs(x)) || !isNaN(SumSquares(x)) ||
+					!isNaN(SumSquaredDiff(x, 1)) {
 					t.Fatalf("a sum with NaN at %d of %d is %v, %v, %v", at, n, Sum(x),
 						SumSquares(x), SumSquaredDiff(x, 1))
 				}

@@ -20,6 +20,7 @@ var rowSums = []struct {
 	{"Sum", func(y, x, _ []float32) { y[0] = Sum(x) }, false},
 	{"Mean", func(y, x, _ []float32) { y[0] = Mean(x) }, false},
 	{"SumSquares", func(y, x, _ []float32) { y[0] = SumSquares(x) }, false},
+	{"SumAbs", func(y, x, _ []float32) { y[0] = SumAbs(x) }, false},
 	{"Norm", func(y, x, _ []float32) { y[0] = Norm(x) }, false},
 	{"Dot", func(y, x, z []float32) { y[0] = Dot(x, z) }, false},
 	{"SumSquaredDiff", func(y, x, _ []float32) { y[0] = SumSquaredDiff(x, 0.3) }, false},
@@ -29,6 +30,7 @@ var rowSums = []struct {
 	{"RMSNorm", func(y, x, z []float32) { RMSNorm(y[:len(x)], x, z, 1e-5) }, false},
 	{"Softmax", func(y, x, _ []float32) { Softmax(y[:len(x)], x) }, true},
 	{"LogSoftmax", func(y, x, _ []float32) { LogSoftmax(y[:len(x)], x) }, true},
+	{"LogSumExp", func(y, x, _ []float32) { y[0] = LogSumExp(x) }, true},
 }
 
 // TestSumsHaveTheSameBits adds up rows of every length around the lanes and the chunks, of numbers

@@ -103,3 +103,36 @@ func TestSoftmaxOfRowsWithoutAResult(t *testing.T) {
 		}
 	})
 }
+
+func TestLogSumExp(t *testing.T) {
+	inf, nan := float32(math.Inf(1)), float32(math.NaN())
+	atEachLevel(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(8, 10))
+		for _, n := range tailLengths()[1:] {
+			x := make([]float32, n+1)[1:]
+			fillOrdinary(x, r)
+			MulScalar(x, x, 8)
+			AddScalar(x, x, 1000)
+			m, sum := float64(MaxReduce(x)), 0.0
+			for _, v := range x {
+				sum += math.Exp(float64(v) - m)
+			}
+			want := m + math.Log(sum)
+			if got := float64(LogSumExp(x)); math.Abs(got-want) > 5e-7*(1+m) {
+				t.Fatalf("n=%d: %v, want %v", n, got, want)
+			}
+			for _, odd := range []float32{inf, nan} {
+				if x[n/2] = odd; !sameFloat(LogSumExp(x), odd) {
+					t.Fatalf("n=%d with %v: %v", n, odd, LogSumExp(x))
+				}
+			}
+			Fill(x, -inf)
+			if got := LogSumExp(x); got != -inf {
+				t.Fatalf("n=%d: nothing but -Inf gives %v", n, got)
+			}
+		}
+		if got := LogSumExp(nil); got != -inf {
+			t.Errorf("no elements give %v", got)
+		}
+	})
+}
