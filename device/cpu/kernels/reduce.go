@@ -11,20 +11,29 @@ import (
 
 // reduction is how one operator reduces. row reduces a whole row at once. part reduces part of a
 // row, fold joins two parts, and whole completes them. Columns are reduced row after row, element
-// by element: extremes start at init and fold rows in by accum; sums, or sums of squares, are
-// completed by finish, when it is set, for n elements each. A sum that is infinite or NaN is
-// computed again by every, from the elements of its column, which are stride apart.
+// by element: extremes start at init and fold rows in by accum; sums of terms are completed by
+// finish, when it is set, for n elements each. A result that is infinite or NaN is computed again
+// from the sum that every gives of its column's elements, which are stride apart.
 type reduction struct {
-	row     func(x []float32) float32
-	part    func(x []float32) float64
-	fold    func(a, b float64) float64
-	whole   func(t float64, n int) float32
-	init    float32
-	accum   func(acc, x []float32) // nil for sums
-	squares bool
-	finish  func(sum []float32, n int)
-	every   func(x []float32, stride int) float64
+	row    func(x []float32) float32
+	part   func(x []float32) float64
+	fold   func(a, b float64) float64
+	whole  func(t float64, n int) float32
+	init   float32
+	accum  func(acc, x []float32) // nil for sums
+	terms  terms
+	finish func(sum []float32, n int)
+	every  func(x []float32, stride int) float64
 }
+
+// terms is what is added up of the elements.
+type terms uint8
+
+const (
+	elements terms = iota
+	squares
+	magnitudes
+)
 
 var (
 	reduceSum = reduction{
@@ -43,21 +52,38 @@ var (
 		every:  vec.SumEvery,
 	}
 	reduceSumSquare = reduction{
-		row:     vec.SumSquares,
-		part:    vec.TotalSquares,
-		fold:    plus,
-		whole:   rounded,
-		squares: true,
-		every:   vec.SumSquaresEvery,
+		row:   vec.SumSquares,
+		part:  vec.TotalSquares,
+		fold:  plus,
+		whole: rounded,
+		terms: squares,
+		every: vec.SumSquaresEvery,
+	}
+	reduceL1 = reduction{
+		row:   vec.SumAbs,
+		part:  vec.TotalAbs,
+		fold:  plus,
+		whole: rounded,
+		terms: magnitudes,
+		every: vec.SumAbsEvery,
 	}
 	reduceL2 = reduction{
-		row:     vec.Norm,
-		part:    vec.TotalSquares,
-		fold:    plus,
-		whole:   func(t float64, _ int) float32 { return float32(math.Sqrt(t)) },
-		squares: true,
-		finish:  func(sum []float32, _ int) { vec.Sqrt(sum, sum) },
-		every:   vec.SumSquaresEvery,
+		row:    vec.Norm,
+		part:   vec.TotalSquares,
+		fold:   plus,
+		whole:  func(t float64, _ int) float32 { return float32(math.Sqrt(t)) },
+		terms:  squares,
+		finish: func(sum []float32, _ int) { vec.Sqrt(sum, sum) },
+		every:  vec.SumSquaresEvery,
+	}
+	// reduceLogSum has the relative error of the sum as an absolute one, besides its own rounding.
+	reduceLogSum = reduction{
+		row:    func(x []float32) float32 { return float32(math.Log(vec.Total(x))) },
+		part:   vec.Total,
+		fold:   plus,
+		whole:  func(t float64, _ int) float32 { return float32(math.Log(t)) },
+		finish: func(sum []float32, _ int) { vec.Log(sum, sum) },
+		every:  vec.SumEvery,
 	}
 	reduceMax = reduction{
 		row:   vec.MaxReduce,
@@ -82,12 +108,15 @@ func rounded(t float64, _ int) float32 { return float32(t) }
 // reduceKernels are the float32 reductions over neighbouring axes (ONNX Reduce* 1 to 18, axes as
 // attribute or constant input), and the global poolings, which reduce all spatial axes.
 var reduceKernels = map[opKey]builder{
-	{"", "ReduceSum"}:         reduce(reduceSum),
-	{"", "ReduceMean"}:        reduce(reduceMean),
-	{"", "ReduceMax"}:         reduce(reduceMax),
-	{"", "ReduceMin"}:         reduce(reduceMin),
-	{"", "ReduceSumSquare"}:   reduce(reduceSumSquare),
-	{"", "ReduceL2"}:          reduce(reduceL2),
+	{"", "ReduceSum"}:         reduceBy(reduceSum),
+	{"", "ReduceMean"}:        reduceBy(reduceMean),
+	{"", "ReduceMax"}:         reduceBy(reduceMax),
+	{"", "ReduceMin"}:         reduceBy(reduceMin),
+	{"", "ReduceSumSquare"}:   reduceBy(reduceSumSquare),
+	{"", "ReduceL1"}:          reduceBy(reduceL1),
+	{"", "ReduceL2"}:          reduceBy(reduceL2),
+	{"", "ReduceLogSum"}:      reduceBy(reduceLogSum),
+	{"", "ReduceLogSumExp"}:   reduce(newLogSumExp),
 	{"", "GlobalAveragePool"}: globalPool(reduceMean),
 	{"", "GlobalMaxPool"}:     globalPool(reduceMax),
 }
@@ -102,7 +131,24 @@ func globalPool(f reduction) builder {
 	}
 }
 
-func reduce(f reduction) builder {
+func reduceBy(f reduction) builder {
+	return reduce(func(outer, n, inner int) compute.Kernel { return newReduce(f, outer, n, inner) })
+}
+
+// newLogSumExp is newReduce for ReduceLogSumExp, which takes two passes over its elements.
+func newLogSumExp(outer, n, inner int) compute.Kernel {
+	if inner > 1 {
+		return newColumnExps(logSum, outer, n, inner)
+	}
+	k := &reduceKernel{f: reduction{row: vec.LogSumExp}, outer: outer, n: n, inner: 1}
+	if n > longRow {
+		return &longLogSumExp{k}
+	}
+	return k
+}
+
+// reduce is the builder of a kernel that reduces the middle of [outer, n, inner].
+func reduce(kernel func(outer, n, inner int) compute.Kernel) builder {
 	return func(r *request) (compute.Kernel, error) {
 		shape, _, _ := r.in(0)
 		if r.In[0].DType != tensor.Float32 || r.Out[0].DType != tensor.Float32 ||
@@ -113,7 +159,7 @@ func reduce(f reduction) builder {
 		if !ok {
 			return nil, nil
 		}
-		return newReduce(f, count(shape[:first]), count(shape[first:last+1]),
+		return kernel(count(shape[:first]), count(shape[first:last+1]),
 			count(shape[last+1:])), nil
 	}
 }
@@ -255,12 +301,15 @@ func (k *reduceKernel) rows(acc, x, scratch []float32, groups int) {
 	}
 }
 
-// sums is rows for sums of elements or of their squares.
+// sums is rows for sums.
 func (k *reduceKernel) sums(acc, x, scratch []float32, groups int) {
 	c := vec.MakeColumnSums(acc, scratch)
-	if step := groups * k.inner; k.f.squares {
+	switch step := groups * k.inner; k.f.terms {
+	case squares:
 		c.AddSquares(x, step)
-	} else {
+	case magnitudes:
+		c.AddAbs(x, step)
+	default:
 		c.AddRows(x, step)
 	}
 	c.Finish()
