@@ -45,13 +45,18 @@ type Pool struct {
 	lines     int
 	level     level
 	planes    int   // per chunk
+	rows      int   // of outputs of a plane, per chunk: all of them but of large planes
 	phase     int   // floats of one remainder of the columns modulo the stride
 	offsets   []int // of each column of the kernel in the spread row
 	columns   []float32
 }
 
-// poolWork is the elements of a chunk of pooling.
-const poolWork = 1 << 16
+// poolWork is the elements of a chunk of pooling, and rowsWork about those of a chunk of some rows
+// of a plane that has more: they take less than a millisecond.
+const (
+	poolWork = 1 << 16
+	rowsWork = 1 << 18
+)
 
 // NewPool plans pooling. Errors are of kind ErrParams.
 func NewPool(p PoolParams) (*Pool, error) {
@@ -89,14 +94,24 @@ func (p PoolParams) rotated() PoolParams {
 func planPool(p PoolParams) *Pool {
 	work := volume(p.Out)/p.Out[2]*volume(p.Kernel)/p.Kernel[2]*p.In[2] + volume(p.Out)*p.Kernel[2]
 	o := &Pool{p: p, level: currentLevel(), planes: max(1, poolWork/work)}
-	if hasPoolBand(o.level) && p.banded() {
+	switch {
+	case hasPoolBand(o.level) && p.banded():
 		o.planBand()
-		return o
-	}
-	if p.separable(o.level) {
+	case p.separable(o.level):
 		o.planSeparable()
-		return o
+	default:
+		o.planSpread()
 	}
+	o.rows = p.Out[0] * p.Out[1]
+	if bands := (work + rowsWork - 1) / rowsWork; o.planes == 1 && bands > 1 {
+		o.rows = (o.rows + bands - 1) / bands
+	}
+	return o
+}
+
+// planSpread plans what is reduced row by row.
+func (o *Pool) planSpread() {
+	p := &o.p
 	o.paired = p.pairs()
 	o.phase = p.Out[2] + (p.Kernel[2]-1)*p.Dilate[2]/p.Stride[2]
 	for k := range p.Kernel[2] {
@@ -106,7 +121,6 @@ func planPool(p PoolParams) *Pool {
 	for x := range p.Out[2] {
 		o.columns = append(o.columns, float32(p.divisor(2, x)))
 	}
-	return o
 }
 
 // divisor returns how many elements of the kernel, along one axis and at one output position, count
@@ -124,8 +138,12 @@ func (p *PoolParams) divisor(axis, pos int) int {
 // Out returns the spatial size of the output.
 func (o *Pool) Out() [3]int { return o.out }
 
-// Chunks returns the number of independent pieces of work.
-func (o *Pool) Chunks() int { return (o.p.Planes + o.planes - 1) / o.planes }
+// Chunks returns the number of independent pieces of work: some planes each, or some rows of a
+// large one.
+func (o *Pool) Chunks() int { return (o.p.Planes + o.planes - 1) / o.planes * o.bands() }
+
+// bands is how many chunks a plane is cut into.
+func (o *Pool) bands() int { return (o.p.Out[0]*o.p.Out[1] + o.rows - 1) / o.rows }
 
 // ScratchLen returns how many floats of scratch Run needs.
 func (o *Pool) ScratchLen() int {
@@ -152,50 +170,54 @@ func (o *Pool) Run(c int, x, y, scratch []float32) {
 			"of scratch for %d planes of %v to %v",
 			c, o.Chunks(), len(x), len(y), len(scratch), p.Planes, p.In, p.Out))
 	}
+	c, lo := c/o.bands(), c%o.bands()*o.rows
+	hi := min(lo+o.rows, p.Out[0]*p.Out[1])
 	first, last := c*o.planes, min((c+1)*o.planes, p.Planes)
 	switch {
 	case o.paired:
-		o.runPaired(y[first*out:last*out], x[first*in:last*in], scratch)
+		lo, hi = lo*p.Out[2], hi*p.Out[2]
+		o.runPaired(y[first*out+lo:(last-1)*out+hi], x[first*in+4*lo:(last-1)*in+4*hi], scratch)
 		return
 	case o.band != nil:
-		o.runBands(y[first*out:last*out], x[first*in:last*in])
+		o.runBands(y[first*out:last*out], x[first*in:last*in], lo, hi)
 		return
 	case o.separable != nil:
-		o.runSeparable(y[first*out:last*out], x[first*in:last*in], scratch)
+		o.runSeparable(y[first*out:last*out], x[first*in:last*in], scratch, lo, hi)
 		return
 	}
 	spreadRow := scratch[p.In[2]:][:p.Stride[2]*o.phase]
 	fill(spreadRow, p.neutral())
 	for plane := first; plane < last; plane++ {
 		if dst, src := y[plane*out:][:out], x[plane*in:][:in]; p.longMeans() {
-			o.meanPlane(dst, src, scratch[:p.In[2]], spreadRow, scratch[p.In[2]+len(spreadRow):])
+			for at := lo; at < hi; at++ {
+				o.meanRow(dst, src, scratch[:p.In[2]], spreadRow,
+					scratch[p.In[2]+len(spreadRow):], at)
+			}
 		} else {
-			o.plane(dst, src, scratch[:p.In[2]], spreadRow)
+			for at := lo; at < hi; at++ {
+				o.row(dst, src, scratch[:p.In[2]], spreadRow, at)
+			}
 		}
 	}
 }
 
-// plane pools one plane. Row and spreadRow are scratch; the gaps of spreadRow hold the neutral
-// element.
-func (o *Pool) plane(dst, src, row, spreadRow []float32) {
+// row pools row at of the outputs of a plane. Row and spreadRow are scratch; the gaps of spreadRow
+// hold the neutral element.
+func (o *Pool) row(dst, src, row, spreadRow []float32, at int) {
 	p := &o.p
-	for z := range p.Out[0] {
-		z0, z1 := p.tapsInside(0, z)
-		for y := range p.Out[1] {
-			y0, y1 := p.tapsInside(1, y)
-			fill(row, p.neutral())
-			for kz := z0; kz < z1; kz++ {
-				iz := z*p.Stride[0] - p.PadLo[0] + kz*p.Dilate[0]
-				for ky := y0; ky < y1; ky++ {
-					iy := y*p.Stride[1] - p.PadLo[1] + ky*p.Dilate[1]
-					reduceRow(o.level, p.Kind, row, src[(iz*p.In[1]+iy)*p.In[2]:][:p.In[2]])
-				}
-			}
-			spread(o.level, spreadRow, row, p.PadLo[2], p.Stride[2], o.phase)
-			o.reduceColumns(dst[(z*p.Out[1]+y)*p.Out[2]:][:p.Out[2]], spreadRow,
-				p.divisor(0, z)*p.divisor(1, y))
+	z, y := at/p.Out[1], at%p.Out[1]
+	z0, z1 := p.tapsInside(0, z)
+	y0, y1 := p.tapsInside(1, y)
+	fill(row, p.neutral())
+	for kz := z0; kz < z1; kz++ {
+		iz := z*p.Stride[0] - p.PadLo[0] + kz*p.Dilate[0]
+		for ky := y0; ky < y1; ky++ {
+			iy := y*p.Stride[1] - p.PadLo[1] + ky*p.Dilate[1]
+			reduceRow(o.level, p.Kind, row, src[(iz*p.In[1]+iy)*p.In[2]:][:p.In[2]])
 		}
 	}
+	spread(o.level, spreadRow, row, p.PadLo[2], p.Stride[2], o.phase)
+	o.reduceColumns(dst[at*p.Out[2]:][:p.Out[2]], spreadRow, p.divisor(0, z)*p.divisor(1, y))
 }
 
 // reduceColumns reduces the columns of a spread row into dst; n is what the rows contribute to the

@@ -134,11 +134,11 @@ func (p *PoolParams) tapMasks(x, k int) (t poolTap) {
 	return t
 }
 
-// runBands pools whole planes, in calls that are short enough.
-func (o *Pool) runBands(dst, src []float32) {
+// runBands pools the output rows lo to hi of planes, in calls that are short enough.
+func (o *Pool) runBands(dst, src []float32, lo, hi int) {
 	b := *o.band
 	in, out := volume(o.p.In), volume(o.p.Out)
-	if o.planes > 1 || o.bandCost(len(b.rows)) <= bandWork {
+	if o.planes > 1 || hi-lo == len(b.rows) && o.bandCost(len(b.rows)) <= bandWork {
 		b.src, b.dst, b.planes = src, dst, len(src)/in
 		runPoolBand(&b, o.p.Kind, o.p.Stride[2])
 		return
@@ -146,8 +146,8 @@ func (o *Pool) runBands(dst, src []float32) {
 	b.planes = 1
 	step := max(1, bandWork/o.bandCost(1))
 	for ; len(src) > 0; src, dst = src[in:], dst[out:] {
-		for y := 0; y < len(o.band.rows); y += step {
-			b.rows = o.band.rows[y:min(y+step, len(o.band.rows))]
+		for y := lo; y < hi; y += step {
+			b.rows = o.band.rows[y:min(y+step, hi)]
 			b.src, b.dst = src, dst[y*b.cols:]
 			runPoolBand(&b, o.p.Kind, o.p.Stride[2])
 		}

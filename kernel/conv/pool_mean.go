@@ -20,24 +20,21 @@ func (o *Pool) meanScratch() int {
 		vec.ColumnSumScratch(p.Kernel[2], p.Out[2]))
 }
 
-// meanPlane is plane for means over long windows, with scratch for sums.
-func (o *Pool) meanPlane(dst, src, row, spreadRow, scratch []float32) {
+// meanRow is row for means over long windows, with scratch for sums.
+func (o *Pool) meanRow(dst, src, row, spreadRow, scratch []float32, at int) {
 	p := &o.p
-	for z := range p.Out[0] {
-		for y := range p.Out[1] {
-			o.sumRows(row, src, scratch, z, y)
-			spread(o.level, spreadRow, row, p.PadLo[2], p.Stride[2], o.phase)
-			out := dst[(z*p.Out[1]+y)*p.Out[2]:][:p.Out[2]]
-			sums := vec.MakeColumnSums(out, scratch)
-			for _, off := range o.offsets {
-				sums.Add(spreadRow[off:][:len(out)])
-			}
-			sums.Finish()
-			n := float32(p.divisor(0, z) * p.divisor(1, y))
-			for x, c := range o.columns {
-				out[x] /= n * c
-			}
-		}
+	z, y := at/p.Out[1], at%p.Out[1]
+	o.sumRows(row, src, scratch, z, y)
+	spread(o.level, spreadRow, row, p.PadLo[2], p.Stride[2], o.phase)
+	out := dst[at*p.Out[2]:][:p.Out[2]]
+	sums := vec.MakeColumnSums(out, scratch)
+	for _, off := range o.offsets {
+		sums.Add(spreadRow[off:][:len(out)])
+	}
+	sums.Finish()
+	n := float32(p.divisor(0, z) * p.divisor(1, y))
+	for x, c := range o.columns {
+		out[x] /= n * c
 	}
 }
 

@@ -54,13 +54,13 @@ func (o *Pool) separableCost(n int) int {
 	return n * vectors
 }
 
-// runSeparable pools whole planes, as many rows at a time as there are lines.
-func (o *Pool) runSeparable(dst, src, scratch []float32) {
+// runSeparable pools the output rows lo to hi of planes, as many at a time as there are lines.
+func (o *Pool) runSeparable(dst, src, scratch []float32, lo, hi int) {
 	s := *o.separable
 	in, out := volume(o.p.In), volume(o.p.Out)
 	s.lines = scratch[:o.lines*s.pitch/4]
 	fill(s.lines, s.neutral)
-	if most := o.lines / len(s.rows); most > 0 {
+	if most := o.lines / len(s.rows); most > 0 && hi-lo == len(s.rows) {
 		for ; len(src) > 0; src, dst = src[s.planes*in:], dst[s.planes*out:] {
 			s.planes = min(most, len(src)/in)
 			s.src, s.dst = src, dst
@@ -70,9 +70,9 @@ func (o *Pool) runSeparable(dst, src, scratch []float32) {
 	}
 	s.planes = 1
 	for ; len(src) > 0; src, dst = src[in:], dst[out:] {
-		for y := 0; y < o.p.Out[1]; y += o.lines {
-			s.rows = o.separable.rows[y:min(y+o.lines, o.p.Out[1])]
-			s.src, s.dst = src, dst[y*s.cols:]
+		for y := lo; y < hi; y += o.lines {
+			s.rows = o.separable.rows[y:min(y+o.lines, hi)]
+			s.src, s.dst = src, dst[y*s.cols:hi*s.cols]
 			runSeparablePool(&s, o.p.Kind, o.p.Stride[2])
 		}
 	}

@@ -93,6 +93,34 @@ func TestPoolsOfLargeImages(t *testing.T) {
 	})
 }
 
+// TestLargePlanesAreCut holds that one plane is several chunks, in each way to pool.
+func TestLargePlanesAreCut(t *testing.T) {
+	deep := square(1, 1, 50, 3, 1, 1, 1).Window
+	deep.In[0], deep.Kernel[0], deep.PadLo[0] = 13, 2, 1
+	pairs := square(1, 1, 10, 2, 2, 0, 1).Window
+	pairs.In[1] = 20_002
+	for name, w := range map[string]Window{"3x3": square(1, 1, 301, 3, 1, 1, 1).Window,
+		"stride 3": square(1, 1, 601, 3, 3, 1, 1).Window, "deep": deep, "pairs": pairs,
+		"long means": square(1, 1, 351, 12, 5, 2, 1).Window} {
+		t.Run(name, func(t *testing.T) {
+			atLevels(t, func(t *testing.T) {
+				r := rand.New(rand.NewPCG(2, 4))
+				for kind := range PoolKind(2) {
+					p := PoolParams{Window: w, Kind: kind, Planes: 2}
+					o, err := NewPool(p)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if o.Chunks() <= p.Planes {
+						t.Errorf("kind %d: %d chunks for %d planes", kind, o.Chunks(), p.Planes)
+					}
+					checkPool(t, r, p)
+				}
+			})
+		})
+	}
+}
+
 // TestLongMeans averages over windows that are long in one axis or another, beyond the pads too, of
 // numbers whose rounding errors have one sign.
 func TestLongMeans(t *testing.T) {

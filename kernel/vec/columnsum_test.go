@@ -53,8 +53,8 @@ func TestColumnSums(t *testing.T) {
 	}
 }
 
-// checkColumns adds up rows of w elements, at once and one by one, their squares and magnitudes, and
-// returns these sums.
+// checkColumns adds up rows of w elements, at once and one by one, their squares and magnitudes,
+// and returns these sums.
 func checkColumns(t *testing.T, x []float32, rows, w int) []float32 {
 	t.Helper()
 	sum, single, squares := make([]float32, w), make([]float32, w), make([]float32, w)

@@ -46,9 +46,9 @@ func SumSquares(x []float32) float32 { return float32(totalDot(x, x)) }
 // TotalSquares is SumSquares before it is rounded: see Total.
 func TotalSquares(x []float32) float64 { return totalDot(x, x) }
 
-// SumAbs returns the sum of |x[i]| (ONNX ReduceL1-18 over one run), with the error of Sum. The order
-// is that of Sum for each of 1024 elements, whose sums are added up in float64, and the bits are the
-// same on every path of instructions.
+// SumAbs returns the sum of |x[i]| (ONNX ReduceL1-18 over one run), with the error of Sum. The
+// order is that of Sum for each 1024 elements, whose sums are added up in float64, and the bits are
+// the same on every path of instructions.
 func SumAbs(x []float32) float32 { return float32(TotalAbs(x)) }
 
 // TotalAbs is SumAbs before it is rounded: see Total.

@@ -46,10 +46,10 @@ func SumExp(x []float32, shift float32) float64 {
 	return t + float64(sumExp(x, shift))
 }
 
-// LogSumExp returns log(Σ exp(x[i])), -Inf for an empty slice (ONNX ReduceLogSumExp-18 over one run),
-// computed as m + log(Σ exp(x[i] - m)), where m is the greatest element, so that it does not
-// overflow. An infinite m is left out of it. The absolute error is at most 5e-7 * (1 + |m|) plus the
-// relative error of the sum in Softmax, which the bits are as in, too.
+// LogSumExp returns log(Σ exp(x[i])), -Inf for an empty slice (ONNX ReduceLogSumExp-18 over one
+// run), computed as m + log(Σ exp(x[i] - m)), where m is the greatest element, so that it does not
+// overflow; m is 0 where that is infinite. The absolute error is at most 5e-7 * (1 + |m|) plus the
+// relative error of the sum. That error, the bits and NaN are as in Softmax.
 func LogSumExp(x []float32) float32 {
 	m := FinitePeak(MaxReduce(x))
 	return float32(float64(m) + math.Log(SumExp(x, m)))

@@ -7,10 +7,11 @@ import (
 )
 
 // poolKernels are MaxPool (ONNX 1 to 22, without Indices) and AveragePool (7 to 22) over one to
-// three spatial axes. Means of whole planes are GlobalAveragePool's, which splits large planes.
+// three spatial axes. Windows of whole planes are those of GlobalMaxPool and GlobalAveragePool,
+// which split large planes; of others, rows of outputs are split.
 var poolKernels = map[opKey]builder{
-	{"", "MaxPool"}:     pooling(conv.MaxPool),
-	{"", "AveragePool"}: pooling(conv.AveragePool),
+	{"", "MaxPool"}:     pooling(conv.MaxPool, reduceMax),
+	{"", "AveragePool"}: pooling(conv.AveragePool, reduceMean),
 }
 
 type poolKernel struct {
@@ -18,7 +19,7 @@ type poolKernel struct {
 	op *conv.Pool
 }
 
-func pooling(kind conv.PoolKind) builder {
+func pooling(kind conv.PoolKind, whole reduction) builder {
 	return func(r *request) (compute.Kernel, error) {
 		x, _, _ := r.in(0)
 		if !r.allFloat32(-1) || wants(r, 1) || len(x) < 3 || len(x) > 5 || count(x) == 0 {
@@ -28,8 +29,8 @@ func pooling(kind conv.PoolKind) builder {
 		if !ok {
 			return nil, nil
 		}
-		if kind == conv.AveragePool && wholePlane(&win) {
-			return newReduce(reduceMean, x[0]*x[1], count(x[2:]), 1), nil
+		if wholePlane(&win) {
+			return newReduce(whole, x[0]*x[1], count(x[2:]), 1), nil
 		}
 		p := conv.PoolParams{Window: win, Kind: kind, Planes: x[0] * x[1], Out: [3]int{1, 1, 1},
 			CountPad: r.Call.Attrs.Bool("count_include_pad", false)}

@@ -72,6 +72,9 @@ var longSums = []struct {
 	{"AveragePool", image, 11, wide, 0, 5e-6 * 0.1},
 	{"AveragePool", tall, 11, high, 0, 5e-6 * 0.1},
 	{"GlobalMaxPool", image, 1, none, 0, 0},
+	{"MaxPool", image, 11, whole, 0, 0},
+	{"MaxPool", plane, 11, small, 0, 0},
+	{"AveragePool", plane, 11, small, 0, 0},
 	// whose deviations are small beside the mean, which they inherit the error of
 	{"InstanceNormalization", image, 6, none, 2, 1e-5 * 0.1 / 0.0025},
 	{"GroupNormalization", image, 21, oneGroup, 2, 1e-5 * 0.1 / 0.0025},
@@ -84,6 +87,8 @@ func trailing(n int) []int { return []int{2, n} }
 func image(n int) []int    { return []int{1, 2, 4, n / 4} }
 func broad(n int) []int    { return []int{n / 700, 700} }
 func tall(n int) []int     { return []int{1, 2, n, 1} }
+
+func plane(n int) []int { return []int{1, 1, n / 800, 800} }
 
 func axesOf(axes ...int64) func(int) op.Attrs {
 	return func(int) op.Attrs { return op.Attrs{op.IntsAttr("axes", axes...)} }
@@ -99,6 +104,9 @@ func oneGroup(int) op.Attrs { return op.Attrs{op.IntAttr("num_groups", 1)} }
 
 // whole is the window of the whole plane.
 func whole(n int) op.Attrs { return op.Attrs{op.IntsAttr("kernel_shape", 4, int64(n/4))} }
+
+// small is a window of few elements.
+func small(int) op.Attrs { return op.Attrs{op.IntsAttr("kernel_shape", 3, 2)} }
 
 // wide and high are windows of some rows and of some columns.
 func wide(n int) op.Attrs { return op.Attrs{op.IntsAttr("kernel_shape", 3, int64(n/4)-5)} }
