@@ -28,6 +28,7 @@ type Agent struct {
 
 	mu      sync.Mutex
 	jobs    map[wire.Token]*job
+	orphans map[wire.Token]struct{} // jobs of which it was told that nobody vouches for them
 	conns   map[*conn]struct{}
 	closing bool
 	used    time.Time // when there was last a job or a peer
@@ -47,6 +48,7 @@ func Start(c Config) (*Agent, error) {
 		log:        c.Log,
 		generation: rand.Uint32() | 1,
 		jobs:       map[wire.Token]*job{},
+		orphans:    map[wire.Token]struct{}{},
 		conns:      map[*conn]struct{}{},
 		used:       time.Now(),
 	}
@@ -63,6 +65,7 @@ func Start(c Config) (*Agent, error) {
 		a.closeDevices()
 		return nil, err
 	}
+	sweepRecords(c.Dir)
 	a.ctx, a.stop = context.WithCancel(context.Background())
 	a.work.Add(2)
 	go a.accept()

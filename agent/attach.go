@@ -15,7 +15,7 @@ var ownPID, ownUID = uint32(os.Getpid()), uint32(os.Getuid())
 type member struct {
 	slot    uint32
 	s       *wire.Slot
-	pid     uint32
+	who     identity
 	process process
 	gone    chan struct{} // closed when the slot is free again
 	bye     atomic.Bool   // it said that it gives its slot back
@@ -67,23 +67,28 @@ func (j *job) attach(c *conn, hello wire.Hello) (*member, bool, error) {
 	if j.ended {
 		return nil, false, refusal(wire.RefusedUnknownJob, "the job has ended")
 	}
+	who := c.peer.identity()
 	if hello.Rejoins() && hello.Slot < wire.SlotCount {
-		if m := j.members[hello.Slot]; m != nil && m.pid == c.peer.pid &&
-			m.process.start() == c.peer.process.start() {
+		if m := j.members[hello.Slot]; m != nil && m.who.is(who) {
 			if m.conn != nil {
 				m.conn.close()
+			}
+			_, unwatched := m.process.(absent)
+			if unwatched {
+				j.forget(m)
+				m = j.newMember(m.slot, who, c.peer.process)
 			}
 			m.conn, m.rest = c, false
 			j.users.Add(1)
 			kick(j.kicked)
-			return m, false, nil
+			return m, unwatched, nil
 		}
 	}
 	for i := range j.members {
 		if j.members[i] == nil {
-			m := j.newMember(uint32(i), c.peer.pid, c.peer.process)
+			m := j.newMember(uint32(i), who, c.peer.process)
 			// What a process that comes back holds, it counts in its new slot itself.
-			m.s.Claim(c.peer.pid, c.peer.process.start())
+			m.s.Claim(who.owner())
 			m.conn = c
 			j.users.Add(1)
 			kick(j.kicked)
@@ -100,11 +105,11 @@ func (j *job) attach(c *conn, hello wire.Hello) (*member, bool, error) {
 }
 
 // newMember enters a process and watches it. The job's lock is held.
-func (j *job) newMember(slot, pid uint32, p process) *member {
+func (j *job) newMember(slot uint32, who identity, p process) *member {
 	m := &member{
 		slot:    slot,
 		s:       j.page.Slot(slot),
-		pid:     pid,
+		who:     who,
 		process: p,
 		gone:    make(chan struct{}),
 		away:    time.Now(),
@@ -201,7 +206,7 @@ func (j *job) unknown(m *member, call string) {
 	if !full {
 		j.a.log.Warn(
 			"driver call newer than this weir: passed through, what it does is not counted", "call",
-			call, "job", j, "pid", m.pid)
+			call, "job", j, "pid", m.who.PID)
 	}
 }
 
@@ -222,4 +227,4 @@ func (j *job) wants() bool {
 }
 
 // String names the process in messages.
-func (m *member) String() string { return fmt.Sprintf("process %d (slot %d)", m.pid, m.slot) }
+func (m *member) String() string { return fmt.Sprintf("process %d (slot %d)", m.who.PID, m.slot) }

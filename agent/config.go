@@ -76,6 +76,8 @@ type peer struct {
 type process interface {
 	// start is the time at which it began, in clock ticks; 0 if not known.
 	start() uint64
+	// id is a number that no other process has had since the machine started; 0 if not known.
+	id() uint64
 	// alive is false as soon as it is known to be ending.
 	alive() bool
 	// watched reports whether done tells of its end; else only its socket does.

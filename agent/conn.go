@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"sync"
@@ -61,7 +62,12 @@ func (c *conn) serve() {
 		_ = file.Close()
 	}
 	if r := (*errRefused)(nil); errors.As(err, &r) {
-		c.a.log.Info("peer refused", "pid", c.peer.pid, "reason", r.code.String(), "error", r.err)
+		level := slog.LevelInfo
+		if r.code == wire.RefusedUnknownJob {
+			level = slog.LevelDebug // a program that may come back asks ten times a second
+		}
+		c.a.log.Log(c.a.ctx, level, "peer refused", "pid", c.peer.pid, "reason", r.code.String(),
+			"error", r.err)
 		c.refuse(r.code, r.Error())
 	} else if errors.Is(err, wire.ErrMessage) {
 		c.a.log.Warn("peer speaks nonsense", "pid", c.peer.pid, "error", err)

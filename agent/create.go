@@ -18,58 +18,56 @@ import (
 // create makes the job that a controller asks for. A controller that had its job from an agent that
 // is gone gets it again, or makes the one that a program has brought back its own.
 func (a *Agent) create(m wire.Create, name string, c *conn, file *os.File) (*job, error) {
-	t := wire.Terms{
-		Name:          cleanName(name),
-		CreatorUID:    c.peer.uid,
-		ControllerPID: c.peer.pid,
-		MemCap:        m.Memory,
-		ComputePPM:    m.ComputePPM,
-		LimitPPM:      m.LimitPPM,
-		Class:         m.Class,
-		Device:        m.Device,
-		InFlight:      a.cfg.InFlight,
-	}
-	if dev := a.device(m.Device); dev != nil && dev.Fake != m.Fakes() {
-		return nil, refusal(
-			wire.RefusedDevice,
-			"device %s of the agent in %s is %s: end that agent, or choose another "+
-				"WEIR_RUNTIME_DIR",
-			dev.ID(),
-			a.cfg.Dir,
-			map[bool]string{true: "of the fake driver", false: "a real one"}[dev.Fake],
-		)
+	want := claim{
+		terms: wire.Terms{
+			Token:         m.Token,
+			Name:          cleanName(name),
+			CreatorUID:    c.peer.uid,
+			ControllerPID: c.peer.pid,
+			MemCap:        m.Memory,
+			ComputePPM:    m.ComputePPM,
+			LimitPPM:      m.LimitPPM,
+			Class:         m.Class,
+			Device:        m.Device,
+			InFlight:      a.cfg.InFlight,
+		},
+		fake:       m.Fakes(),
+		asked:      time.Duration(m.InflightUS) * time.Microsecond,
+		controller: c.peer.identity(),
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	j, err := a.jobOf(m, t, c, file)
-	if err != nil {
-		return nil, err
-	}
-	j.mu.Lock()
-	j.asked = time.Duration(m.InflightUS) * time.Microsecond
-	j.mu.Unlock()
-	a.boundInFlight(j.dev)
-	return j, nil
-}
-
-// jobOf makes the job with these terms, or finds the one that the controller had. The agent's lock
-// is held.
-func (a *Agent) jobOf(m wire.Create, t wire.Terms, c *conn, file *os.File) (*job, error) {
 	if !m.Rejoins() {
-		if _, err := rand.Read(t.Token[:]); err != nil {
+		if _, err := rand.Read(want.terms.Token[:]); err != nil {
 			return nil, refusal(wire.RefusedBusy, "no random numbers: %w", err)
 		}
-		return a.admitJob(t, c, nil)
+		return a.admitJob(want, c, nil)
 	}
-	t.Token = m.Token
 	if j := a.jobs[m.Token]; j != nil {
 		return j, j.retake(c)
 	}
-	page, err := mapBrought(file, m.Token, c.peer.uid)
+	// What it was granted holds. Where that is not known it says so itself, as for a new job.
+	if had, ok := a.recall(m.Token); ok {
+		if err := controls(had.terms.Name, had.controller, c.peer); err != nil {
+			return nil, err
+		}
+		want = had
+	}
+	page, err := mapBrought(file, want)
 	if err != nil {
 		return nil, err
 	}
-	return a.admitJob(t, c, page)
+	return a.admitJob(want, c, page)
+}
+
+// controls refuses a peer that says it made a job which another process did: a program of the job
+// knows its token too.
+func controls(name string, master identity, p peer) error {
+	if master.known() && !master.is(p.identity()) {
+		return refusal(wire.RefusedCredentials, "job %s: was made by process %d, not by %d", name,
+			master.PID, p.pid)
+	}
+	return nil
 }
 
 // jobFor finds the job that a process wants to join. One that comes back can bring a job that this
@@ -88,21 +86,34 @@ func (a *Agent) jobFor(m wire.Hello, p peer, file *os.File) (*job, error) {
 		return nil, refusal(wire.RefusedUnknownJob,
 			"no job with this token: it has ended, or belongs to another agent")
 	}
-	page, err := mapBrought(file, m.Token, p.uid)
+	had, ok := a.recall(m.Token)
+	if !ok {
+		a.orphan(m.Token, p)
+		return nil, refusal(wire.RefusedUnknownJob, "no job with this token: no agent has "+
+			"recorded one, so its weir exec has to bring it back before its programs")
+	}
+	page, err := mapBrought(file, had)
 	if err != nil {
 		return nil, err
 	}
-	t, err := page.Terms()
-	if err != nil {
-		_ = page.Close()
-		return nil, refusal(wire.RefusedPage, "%w", err)
-	}
-	return a.admitJob(t, nil, page)
+	return a.admitJob(had, nil, page)
 }
 
-// mapBrought maps a page that a peer brought back: nil if it brought none. It must be the page of
-// the job with that token, made for that user.
-func mapBrought(file *os.File, token wire.Token, uid uint32) (*wire.Page, error) {
+// orphan tells, once for a job, that a program came back to which nobody vouches for its terms: it
+// goes on without a share until somebody does. The agent's lock is held.
+func (a *Agent) orphan(token wire.Token, p peer) {
+	if _, told := a.orphans[token]; told || len(a.orphans) >= maxJobs {
+		return
+	}
+	a.orphans[token] = struct{}{}
+	a.log.Warn("program refused: nobody vouches for the terms of its job, which runs unshared "+
+		"until its weir exec comes back", "pid", p.pid, "token", token.String()[:8])
+}
+
+// mapBrought maps a page that a peer brought back: nil if it brought none. It must be the memory
+// that the claim names. Where that is not known, it must be a page that says of itself that it is
+// of the same job and user; nothing else that it says is used.
+func mapBrought(file *os.File, of claim) (*wire.Page, error) {
 	if file == nil {
 		return nil, nil
 	}
@@ -110,12 +121,24 @@ func mapBrought(file *os.File, token wire.Token, uid uint32) (*wire.Page, error)
 	if err != nil {
 		return nil, refusal(wire.RefusedPage, "page: %w", err)
 	}
+	if of.page != (pageID{}) {
+		if idOf(own) != of.page {
+			_ = own.Close()
+			return nil, refusal(wire.RefusedPage, "page: is not the one that job %s had: %w",
+				of.terms.Name, wire.ErrPage)
+		}
+		page, err := wire.ReclaimPage(own)
+		if err != nil {
+			return nil, refusal(wire.RefusedPage, "%w", err)
+		}
+		return page, nil
+	}
 	page, err := wire.MapPage(own)
 	if err != nil {
 		return nil, refusal(wire.RefusedPage, "%w", err)
 	}
 	t, err := page.Terms()
-	if err == nil && (t.Token != token || t.CreatorUID != uid) {
+	if err == nil && (t.Token != of.terms.Token || t.CreatorUID != of.terms.CreatorUID) {
 		err = fmt.Errorf("page: is of another job: %w", wire.ErrPage)
 	}
 	if err != nil {
@@ -125,9 +148,30 @@ func mapBrought(file *os.File, token wire.Token, uid uint32) (*wire.Page, error)
 	return page, nil
 }
 
+// deviceOf returns the device that a job wants, if it is of the kind wanted.
+func (a *Agent) deviceOf(want claim) (*device, error) {
+	dev := a.device(want.terms.Device)
+	if dev == nil {
+		return nil, refusal(wire.RefusedDevice,
+			"no device cuda:%d: weir device list shows those there are", want.terms.Device)
+	}
+	if dev.Fake != want.fake {
+		return nil, refusal(
+			wire.RefusedDevice,
+			"device %s of the agent in %s is %s: end that agent, or choose another "+
+				"WEIR_RUNTIME_DIR",
+			dev.ID(),
+			a.cfg.Dir,
+			map[bool]string{true: "of the fake driver", false: "a real one"}[dev.Fake],
+		)
+	}
+	return dev, nil
+}
+
 // admitJob lets a job in, with the page that was brought back or a new one. The agent's lock is
 // held. The page is closed on an error.
-func (a *Agent) admitJob(t wire.Terms, c *conn, page *wire.Page) (_ *job, err error) {
+func (a *Agent) admitJob(want claim, c *conn, page *wire.Page) (_ *job, err error) {
+	t := want.terms
 	defer func() {
 		if err != nil && page != nil {
 			_ = page.Close()
@@ -137,10 +181,9 @@ func (a *Agent) admitJob(t wire.Terms, c *conn, page *wire.Page) (_ *job, err er
 		return nil, refusal(wire.RefusedBusy, "the agent is closing down or has %d jobs already",
 			maxJobs)
 	}
-	dev := a.device(t.Device)
-	if dev == nil {
-		return nil, refusal(wire.RefusedDevice,
-			"no device cuda:%d: weir device list shows those there are", t.Device)
+	dev, err := a.deviceOf(want)
+	if err != nil {
+		return nil, err
 	}
 	bj, err := admitUnder(dev, &t)
 	if err != nil {
@@ -155,15 +198,15 @@ func (a *Agent) admitJob(t wire.Terms, c *conn, page *wire.Page) (_ *job, err er
 		}
 	}
 	t.Name, t.MemTotal, t.UUID = bj.Spec().Name, t.MemCap, dev.UUID
-	page.SetTerms(t)
 	if fresh {
 		page.Header().ContextBytes.Store(dev.context)
 	}
 	j := a.newJob(dev, bj, t, page)
-	j.asks = asks
+	j.asks, j.asked, j.master = asks, want.asked, want.controller
 	if !fresh {
 		j.takeUp()
 	}
+	j.keepRecord()
 	if c != nil {
 		j.controller = c
 		j.users.Add(1)
@@ -211,7 +254,7 @@ func (j *job) setInFlight(most time.Duration) {
 	if j.asked > 0 {
 		most = min(most, j.asked)
 	}
-	if j.unmapped || j.page.Header().InflightBoundNS.Load() == uint64(most) {
+	if j.unmapped || j.terms.InFlight == most {
 		return
 	}
 	j.terms.InFlight = most
@@ -289,6 +332,9 @@ func (j *job) retake(c *conn) error {
 	case j.controller != nil:
 		return refusal(wire.RefusedProtocol, "job %s: has a controller", j.spec.Name)
 	}
+	if err := controls(j.spec.Name, j.master, c.peer); err != nil {
+		return err
+	}
 	j.controller = c
 	j.users.Add(1)
 	return nil
@@ -302,14 +348,18 @@ func (j *job) takeUp() {
 	for i := range uint32(wire.SlotCount) {
 		s := j.page.Slot(i)
 		pid := s.OwnerPID.Load()
-		if pid == 0 {
-			continue
+		start := s.OwnerStart.Load()
+		switch pid {
+		case 0:
+		case wire.ForeignPID:
+			j.newMember(i, identity{ID: start}, absent{start, time.Now().Add(rejoinWait)})
+		default:
+			p, err := j.a.cfg.system.find(pid, start)
+			if err != nil {
+				s.Clear()
+				continue
+			}
+			j.newMember(i, identity{PID: pid, Start: start, ID: p.id()}, p)
 		}
-		p, err := j.a.cfg.system.find(pid, s.OwnerStart.Load())
-		if err != nil {
-			s.Clear()
-			continue
-		}
-		j.newMember(i, pid, p)
 	}
 }

@@ -14,7 +14,8 @@
 //
 // A process's death closes its socket and frees its slot; a job whose controller and processes are
 // gone ends and frees all it was promised. An agent that is started again takes up the jobs of the
-// one before from the pages that the programs, or weir exec, bring along.
+// one before with the pages that the programs, or weir exec, bring along. Their terms it has from
+// a record of its own (record.go) or, where there is none, from weir exec; never from a page.
 //
 // Concurrency: all methods of Agent and Client may be called from any goroutine. The order of locks
 // is the agent's, a job's, a device's, then the broker's own.

@@ -348,7 +348,7 @@ func (j *job) drain() bool {
 			if now-began > stoppedLook+2*time.Duration(
 				min(m.s.InflightNS.Load(), uint64(j.a.cfg.DrainTimeout))) &&
 				m.process.stopped() {
-				j.a.log.Info("process is stopped", "job", j, "pid", m.pid)
+				j.a.log.Info("process is stopped", "job", j, "pid", m.who.PID)
 				return false
 			}
 		}
@@ -358,7 +358,8 @@ func (j *job) drain() bool {
 		case <-j.ctx.Done():
 			return false
 		case <-most.C:
-			j.a.log.Warn("drain timed out", "job", j, "pid", m.pid, "after", j.a.cfg.DrainTimeout)
+			j.a.log.Warn("drain timed out", "job", j, "pid", m.who.PID, "after",
+				j.a.cfg.DrainTimeout)
 			return false
 		}
 	}

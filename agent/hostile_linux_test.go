@@ -138,7 +138,8 @@ func TestPageIsScribbledOver(t *testing.T) {
 	q.launch(100 * time.Microsecond)
 }
 
-// TestForgedPages brings pages that are not the job's.
+// TestForgedPages brings pages that no agent made, or another job's. Programs find no belief for
+// what such a page says; a controller, whose word counts, must bring a page of its job.
 func TestForgedPages(t *testing.T) {
 	s, dir := newPeople(), socketDir(t)
 	a := startAgent(t, testConfig(dir, s))
@@ -162,17 +163,17 @@ func TestForgedPages(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		change func(*wire.Terms)
-		code   wire.Code
+		code   wire.Code // that the controller gets; 0: the job it asks for
 	}{
 		"token":  {func(t *wire.Terms) { t.Token[0]++ }, wire.RefusedPage},
 		"user":   {func(t *wire.Terms) { t.CreatorUID++ }, wire.RefusedPage},
 		"class":  {func(t *wire.Terms) { t.Class = 9 }, wire.RefusedPage},
 		"name":   {func(t *wire.Terms) { t.Name = "\x1b[2J" }, wire.RefusedPage},
-		"device": {func(t *wire.Terms) { t.Device = 9 }, wire.RefusedDevice},
-		"memory": {func(t *wire.Terms) { t.MemCap = 1 << 60 }, wire.RefusedAdmission},
+		"device": {func(t *wire.Terms) { t.Device = 9 }, 0},
+		"memory": {func(t *wire.Terms) { t.MemCap = 1 << 60 }, 0},
 		"guarantee": {func(t *wire.Terms) {
 			t.ComputePPM, t.LimitPPM = 500000, 100000
-		}, wire.RefusedAdmission},
+		}, 0},
 	} {
 		page := forge(c.change)
 		p := &program{
@@ -185,12 +186,33 @@ func TestForgedPages(t *testing.T) {
 			halted: make(chan struct{}),
 		}
 		var r *RefusedError
-		if err := p.hello(wire.FlagRejoin); !errors.As(err, &r) || r.Code != c.code {
-			t.Errorf("%s: %v", name, err)
+		if err := p.hello(wire.FlagRejoin); !errors.As(err, &r) ||
+			r.Code != wire.RefusedUnknownJob {
+			t.Errorf("%s: a program was told %v", name, err)
 		}
-	}
-	if names := jobNames(a); names != "" {
-		t.Errorf("jobs %q", names)
+		client, err := Dial(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := client.Create(JobRequest{Fake: true,
+			Job: share.Job{Name: "job", Share: share.Share{Memory: 1 << 20}},
+			Again: &JobGrant{Name: "job", Token: wire.Token{7}, Memory: 1 << 20,
+				Page: page.File()}})
+		switch {
+		case c.code != 0:
+			if !errors.As(err, &r) || r.Code != c.code {
+				t.Errorf("%s: a controller was told %v", name, err)
+			}
+		case err != nil:
+			t.Errorf("%s: a controller was told %v", name, err)
+		default:
+			if j := onlyJob(t, a); j.MemoryCapBytes != 1<<20 || j.Compute != 0 {
+				t.Errorf("%s: a controller has %+v", name, j)
+			}
+			_ = g.Page.Close()
+		}
+		_ = client.Close()
+		eventually(t, "nothing is left", func() bool { return jobNames(a) == "" })
 	}
 	// Without a page there is nothing to go by.
 	p := &program{t: t, self: s.born(), dir: dir, token: wire.Token{7}, halted: make(chan struct{})}

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"os"
 	"sync"
 	"time"
 
@@ -32,6 +33,8 @@ type job struct {
 	ended      bool
 	unmapped   bool // the page must not be used any more
 	controller *conn
+	master     identity      // the process that made the job
+	kept       time.Duration // when its record was written
 	// the most in flight that its controller wants; 0: what the agent allows
 	asked      time.Duration
 	lonely     time.Time // since when there has been no controller; zero if there is one
@@ -71,6 +74,7 @@ func (a *Agent) newJob(dev *device, bj *broker.Job, t wire.Terms, page *wire.Pag
 		phase:  phaseIdle,
 	}
 	j.ctx, j.stop = context.WithCancel(a.ctx)
+	page.SetTerms(t)
 	h := page.Header()
 	h.AgentBeatNS.Store(uint64(wire.Monotonic()))
 	h.AgentPID.Store(ownPID)
@@ -130,16 +134,19 @@ func (j *job) release(c *conn) {
 	j.endIfAlone()
 }
 
-// endIfAlone ends the job if its controller is gone and no process is attached or expected back.
+// endIfAlone ends the job if its controller is gone and no process is attached or expected back. An
+// agent that ends has closed their sockets itself, and leaves the job and its record to the next.
 func (j *job) endIfAlone() {
 	j.a.mu.Lock()
 	defer j.a.mu.Unlock()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.ended || j.controller != nil || j.anyPresent() {
+	if j.a.closing || j.ended || j.controller != nil || j.anyPresent() {
 		return
 	}
-	j.endLocked()
+	if !j.endLocked() {
+		_ = os.Remove(recordPath(j.a.cfg.Dir, j.terms.Token))
+	}
 	delete(j.a.jobs, j.terms.Token)
 	j.a.boundInFlight(j.dev)
 	j.dev.freeName(j.asks)
@@ -156,8 +163,8 @@ func (j *job) anyPresent() bool {
 }
 
 // endLocked ends the job with its lock held. The lease and all that was promised are free when it
-// returns; the goroutine follows.
-func (j *job) endLocked() {
+// returns; the goroutine follows. It reports whether a process is left that may come back.
+func (j *job) endLocked() (left bool) {
 	j.ended = true
 	for _, m := range j.members {
 		switch {
@@ -165,6 +172,7 @@ func (j *job) endLocked() {
 		case m.process.alive() && !m.bye.Load():
 			// It has been away for too long, but still counts by its slot, and can bring the page
 			// back.
+			left = true
 			j.forget(m)
 		default:
 			j.remove(m)
@@ -172,6 +180,7 @@ func (j *job) endLocked() {
 	}
 	j.stop()
 	j.bj.End(nil)
+	return left
 }
 
 // maxContext bounds what a page can make the agent believe of contexts.
@@ -197,12 +206,10 @@ func (j *job) beat(now uint64) {
 		j.mu.Unlock()
 		return
 	}
-	h := j.page.Header()
-	h.AgentBeatNS.Store(now)
-	// What only the agent writes is put right if a program wrote over it.
-	if h.Gate.Load() != j.gate {
-		h.Gate.Store(j.gate)
-		j.wake()
+	j.putRight()
+	j.page.Header().AgentBeatNS.Store(now)
+	if time.Duration(now)-j.kept >= recordEvery {
+		j.keepRecord()
 	}
 	used := j.bj.Status().Used
 	j.samples.add(time.Duration(now), used+j.loose)
@@ -215,6 +222,27 @@ func (j *job) beat(now uint64) {
 	j.mu.Unlock()
 	if lonely {
 		j.endIfAlone()
+	}
+}
+
+// putRight writes again what only the agent writes, as programs can write over it. The job's lock
+// is held.
+func (j *job) putRight() {
+	j.page.Format()
+	j.page.SetTerms(j.terms)
+	h := j.page.Header()
+	h.AgentPID.Store(ownPID)
+	h.AgentGeneration.Store(j.a.generation)
+	for _, m := range j.members {
+		if m != nil {
+			pid, start := m.who.owner()
+			m.s.OwnerStart.Store(start)
+			m.s.OwnerPID.Store(pid)
+		}
+	}
+	if h.Gate.Load() != j.gate {
+		h.Gate.Store(j.gate)
+		j.wake()
 	}
 }
 

@@ -86,8 +86,9 @@ func (linux) find(pid uint32, start uint64) (process, error) {
 // linuxProcess is watched through a descriptor of it, or not at all if that could not be had: then
 // only its socket tells of its death.
 type linuxProcess struct {
-	pid   uint32
+	pid   uint32 // 0: outside of this pid namespace
 	began uint64
+	ident uint64
 	file  *os.File // nil: not watched
 	ended chan struct{}
 }
@@ -100,6 +101,7 @@ func watch(pidfd int, pid uint32) *linuxProcess {
 	if pidfd < 0 {
 		return p
 	}
+	p.ident = pidfsNumber(pidfd)
 	unix.CloseOnExec(pidfd)
 	// os.NewFile hands only non-blocking descriptors to the poller.
 	_ = unix.SetNonblock(pidfd, true)
@@ -110,6 +112,18 @@ func watch(pidfd int, pid uint32) *linuxProcess {
 		}
 	}()
 	return p
+}
+
+// pidfsNumber returns the number of a process's inode, which since Linux 6.9 is that of no other
+// process; 0 on older systems, where all have the same, and where inodes have but 32 bits.
+func pidfsNumber(pidfd int) uint64 {
+	var fs unix.Statfs_t
+	var st unix.Stat_t
+	if strconv.IntSize < 64 || unix.Fstatfs(pidfd, &fs) != nil || fs.Type != unix.PID_FS_MAGIC ||
+		unix.Fstat(pidfd, &st) != nil {
+		return 0
+	}
+	return st.Ino
 }
 
 // endLook is how often a process's descriptor is looked at that the poller does not take.
@@ -144,6 +158,7 @@ func readable(fd uintptr, within time.Duration) bool {
 }
 
 func (p *linuxProcess) start() uint64         { return p.began }
+func (p *linuxProcess) id() uint64            { return p.ident }
 func (p *linuxProcess) done() <-chan struct{} { return p.ended }
 
 func (p *linuxProcess) watched() bool { return p.file != nil }
@@ -161,6 +176,9 @@ func (p *linuxProcess) alive() bool {
 	case <-p.ended:
 		return false
 	default:
+	}
+	if p.pid == 0 {
+		return p.watched()
 	}
 	st, err := readStat(p.pid)
 	return err == nil && st.start == p.began && !st.exiting

@@ -29,12 +29,14 @@ type people struct {
 type person struct {
 	name     string
 	uid, pid uint32
+	ident    uint64
 	ended    chan struct{}
 	once     sync.Once
 	halted   atomic.Bool // by a signal
 }
 
 func (p *person) start() uint64         { return uint64(p.pid) * 10 }
+func (p *person) id() uint64            { return p.ident }
 func (p *person) done() <-chan struct{} { return p.ended }
 func (p *person) watched() bool         { return true }
 func (p *person) stopped() bool         { return p.halted.Load() }
@@ -66,6 +68,13 @@ func (s *people) bornOf(uid uint32) *person {
 	defer s.mu.Unlock()
 	s.byName[p.name] = p
 	return p
+}
+
+// twin is the same process at the end of another socket.
+func (s *people) twin(p *person) *person {
+	q := s.bornOf(p.uid)
+	q.pid, q.ident = p.pid, p.ident
+	return q
 }
 
 func (s *people) peer(c *net.UnixConn) (peer, error) {

@@ -24,6 +24,10 @@ func writePacket(*net.UnixConn, []byte, *os.File) error { return wire.ErrUnsuppo
 
 func listener(*net.UnixConn) (uint32, error) { return 0, wire.ErrUnsupported }
 
+func openOwn(string) (*os.File, error) { return nil, wire.ErrUnsupported }
+
+func idOf(*os.File) pageID { return pageID{} }
+
 func dup(*os.File) (*os.File, error) { return nil, wire.ErrUnsupported }
 
 func newSystem() system { return unsupported{} }

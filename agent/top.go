@@ -133,7 +133,7 @@ func (j *job) snapshot() JobSnapshot {
 
 func (m *member) snapshot() ProcessSnapshot {
 	return ProcessSnapshot{
-		PID:             m.pid,
+		PID:             m.who.PID,
 		Slot:            m.slot,
 		Attached:        m.conn != nil,
 		MemoryUsedBytes: m.s.MemUsedBytes.Load() + m.s.MemContextBytes.Load(),

@@ -14,6 +14,7 @@
 #define WEIR_NAME_SIZE 32u
 #define WEIR_NOTE_SIZE 52u
 #define WEIR_NO_SLOT 4294967295u
+#define WEIR_FOREIGN_PID 2147483648u
 #define WEIR_PPM 1000000u
 #define WEIR_MSG_SIZE 64u
 #define WEIR_MAX_TEXT 32768u
@@ -132,9 +133,9 @@ _Static_assert(offsetof(struct weir_header, reserved5) == 320, "weir_header.rese
 
 /* What one process writes; a page has WEIR_SLOT_COUNT at WEIR_SLOTS_OFFSET. 192 bytes. */
 struct weir_slot {
-    uint32_t owner_pid; /* agent: 0 when the slot is free */
+    uint32_t owner_pid; /* agent: 0 when the slot is free; WEIR_FOREIGN_PID: no number there */
     uint32_t state; /* WEIR_STATE_* */
-    uint64_t owner_start; /* agent: the process's start time in clock ticks, 0 if not known */
+    uint64_t owner_start; /* agent: the process's start time in clock ticks, or inode in pidfs; 0 if not known */
     uint64_t mem_used_bytes; /* allocations, counted before the real call */
     uint64_t mem_pending_bytes; /* not 0 between adding to mem_used_bytes and deciding */
     uint64_t mem_context_bytes; /* contexts and modules */

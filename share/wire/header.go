@@ -22,6 +22,7 @@ var constants = []struct {
 	{"NAME_SIZE", NameSize, ""},
 	{"NOTE_SIZE", NoteSize, ""},
 	{"NO_SLOT", NoSlot, ""},
+	{"FOREIGN_PID", ForeignPID, ""},
 	{"PPM", PPM, ""},
 	{"MSG_SIZE", MessageSize, ""},
 	{"MAX_TEXT", MaxText, ""},

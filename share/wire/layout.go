@@ -13,6 +13,9 @@ const (
 	NameSize    = 32
 	// NoSlot stands for a slot that a process does not have.
 	NoSlot = 0xffffffff
+	// ForeignPID stands in a slot for the number of a process that is outside the agent's pid
+	// namespace and has none there. Its owner_start is its inode in pidfs, 0 if not known.
+	ForeignPID = 1 << 31
 	// PPM is the number that a fraction of 1 is written as.
 	PPM = 1000000
 )
@@ -88,9 +91,9 @@ type Header struct {
 // Slot is the part of the page that one process writes, apart from its owner, which the agent
 // writes.
 type Slot struct {
-	OwnerPID   atomic.Uint32 `c:"owner_pid" doc:"agent: 0 when the slot is free"`
+	OwnerPID   atomic.Uint32 `c:"owner_pid" doc:"agent: 0 when the slot is free; WEIR_FOREIGN_PID: no number there"`
 	State      atomic.Uint32 `c:"state" doc:"WEIR_STATE_*"`
-	OwnerStart atomic.Uint64 `c:"owner_start" doc:"agent: the process's start time in clock ticks, 0 if not known"`
+	OwnerStart atomic.Uint64 `c:"owner_start" doc:"agent: the process's start time in clock ticks, or inode in pidfs; 0 if not known"`
 
 	MemUsedBytes    atomic.Uint64 `c:"mem_used_bytes" doc:"allocations, counted before the real call"`
 	MemPendingBytes atomic.Uint64 `c:"mem_pending_bytes" doc:"not 0 between adding to mem_used_bytes and deciding"`

@@ -82,8 +82,8 @@ type Terms struct {
 	InFlight      time.Duration // predicted device time that may be in flight
 }
 
-// Format writes a new page's fixed part. It must be called once, before the page is given to
-// anybody.
+// Format writes a page's fixed part: that of a new one before it is given to anybody, and later to
+// put right what programs wrote over it.
 func (p *Page) Format() {
 	h := p.Header()
 	h.Magic.Store(Magic)
@@ -150,7 +150,7 @@ func (p *Page) Terms() (Terms, error) {
 		if seq&1 == 0 {
 			t := p.readTerms()
 			if h.TermsSeq.Load() == seq {
-				return t, t.check()
+				return t, t.Validate()
 			}
 		}
 		runtime.Gosched()
@@ -175,7 +175,9 @@ func (p *Page) readTerms() Terms {
 	return t
 }
 
-func (t *Terms) check() error {
+// Validate reports, as [ErrPage], terms that no agent writes: a fraction above one, an unknown
+// class, no memory, a name that is not text.
+func (t *Terms) Validate() error {
 	bad := ""
 	switch {
 	case t.ComputePPM > PPM || t.LimitPPM > PPM:

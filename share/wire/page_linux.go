@@ -41,6 +41,29 @@ func NewPage() (*Page, error) {
 // of sealed memory of the right size or what is in it is of another version. The file then belongs
 // to the page, or is closed on an error.
 func MapPage(f *os.File) (*Page, error) {
+	p, err := mapSealed(f)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.Check(); err != nil {
+		_ = p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// ReclaimPage is MapPage for memory that is known to be a page of this version: what programs wrote
+// over its fixed part is put right.
+func ReclaimPage(f *os.File) (*Page, error) {
+	p, err := mapSealed(f)
+	if err != nil {
+		return nil, err
+	}
+	p.Format()
+	return p, nil
+}
+
+func mapSealed(f *os.File) (*Page, error) {
 	// Only memfd memory has seals. They come first: a size that is not sealed yet can still change.
 	have, err := unix.FcntlInt(f.Fd(), unix.F_GET_SEALS, 0)
 	var st unix.Stat_t
@@ -53,15 +76,7 @@ func MapPage(f *os.File) (*Page, error) {
 		return nil, fmt.Errorf("page: descriptor of %d bytes with seals %#x, want %d bytes of "+
 			"sealed memory: %w", st.Size, have, PageSize, ErrPage)
 	}
-	p, err := mapFile(f)
-	if err != nil {
-		return nil, err
-	}
-	if err := p.Check(); err != nil {
-		_ = p.Close()
-		return nil, err
-	}
-	return p, nil
+	return mapFile(f)
 }
 
 // mapFile maps memory whose size is known. It closes the file on an error.

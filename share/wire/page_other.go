@@ -17,6 +17,9 @@ func MapPage(f *os.File) (*Page, error) {
 	return nil, fmt.Errorf("page: %w", ErrUnsupported)
 }
 
+// ReclaimPage fails with [ErrUnsupported] and closes the file.
+func ReclaimPage(f *os.File) (*Page, error) { return MapPage(f) }
+
 func unmap([]byte) error { return ErrUnsupported }
 
 // SamePage reports whether two descriptors are of the same memory.
