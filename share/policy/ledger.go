@@ -41,9 +41,6 @@ type account struct {
 	late   bool          // overdue; see Priority
 }
 
-// maxLag bounds what a job can owe or be owed, in nanoseconds.
-const maxLag = float64(time.Second)
-
 func (l *ledger) newAccount() any { return &account{tokens: float64(l.params.Burst)} }
 
 func accountOf(j *share.JobState) *account { return j.State.(*account) }
@@ -85,11 +82,11 @@ func (l *ledger) charge(j *share.JobState, dt, total float64) {
 		a.lag += total * a.part / l.entitled
 	}
 	a.lag -= a.spent
-	// A limit may keep a job from what it is owed for ever.
+	// A limit may keep a job from what it is owed for ever. No other credit of a job with work is
+	// bounded, and no debt: after a long kernel others have their turns until it is made up for.
 	if most := 4 * float64(l.params.Slice); limit < 1 && a.lag > most {
 		a.lag = most
 	}
-	a.lag = min(maxLag, max(-maxLag, a.lag))
 }
 
 // entitle finds the entitlements of the jobs that want the device now.

@@ -111,31 +111,51 @@ func (p *Priority) Decide(s *share.Snapshot) share.Decision {
 
 func (p *Priority) book(j *share.JobState) *ledger { return &p.ledgers[j.Share.Class] }
 
-// advance brings the ledgers up to the snapshot, and what guarantees leave. A latency job saves up
-// to Patience while idle, for the request to come. Others are owed their guarantee only for the
-// time in which they have work.
+// advance brings the ledgers up to the snapshot, and what guarantees leave. What a job with work is
+// owed has no bound, unless its own limit may keep it from that: a kernel that holds the device for
+// long takes so much from others. While idle, a latency job saves up to Patience for the request to
+// come, and others save nothing.
 func (p *Priority) advance(s *share.Snapshot) {
 	patience, dt := float64(p.params.Patience), float64(s.Now-p.now)
 	p.now = s.Now
+	owed := 0.0
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
 		a := accountOf(j)
-		spent := float64(j.Used - a.used)
 		if a.active || j.Share.Class == share.Latency {
 			a.due += j.Share.Guarantee() * dt
 		}
-		a.due = min(2*patience, max(a.due-spent, -patience))
+		a.due -= float64(j.Used - a.used)
 		switch {
-		case j.Share.Class == share.Latency:
-			a.due = min(a.due, patience)
-		case !j.Wants():
-			a.due, a.late = min(a.due, 0), false
+		case a.active && j.Wants() && j.Share.Cap() >= 1:
+		case j.Share.Class == share.Latency || j.Wants():
+			a.due = min(a.due, 2*patience)
 		default:
-			a.late = a.due >= patience || a.late && a.due > patience/2
+			a.due = min(a.due, 0)
+		}
+		if !a.active && j.Share.Class == share.Latency {
+			a.due = min(a.due, patience)
+		}
+		if j.Wants() {
+			owed += max(0, a.due)
 		}
 	}
+	p.overdraw(s, owed)
 	for class := range p.ledgers {
 		p.ledgers[class].advance(s)
+	}
+}
+
+// overdraw settles who is behind its guarantee and who took from others. A job that used more than
+// its guarantee is in debt only for what is owed to others: the rest was idle capacity.
+func (p *Priority) overdraw(s *share.Snapshot, owed float64) {
+	patience := float64(p.params.Patience)
+	for i := range s.Jobs {
+		j := &s.Jobs[i]
+		a := accountOf(j)
+		a.due = max(a.due, -owed-patience)
+		a.late = j.Share.Class != share.Latency && j.Wants() &&
+			(a.due >= patience || a.late && a.due > patience/2)
 	}
 }
 
