@@ -461,6 +461,45 @@ func TestChangedWhileOpen(t *testing.T) {
 	}
 }
 
+// TestAfterClose asks a closed model for its plan and its source: it gives and holds nothing.
+func TestAfterClose(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "model.onnx")
+	smallModel(t, path, 1)
+	c := newCache(t)
+	start(t, c, path, plan.Options{Target: host})
+	m, err := c.Model(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Close(); err != nil {
+		t.Fatal(err)
+	}
+	o := plan.Options{Target: host, Shapes: oneImage, Threads: 2}
+	if found := m.Find(t.Context(), o); found.Plan != nil || found.Cached() {
+		t.Error("a closed model has a plan")
+	}
+	if len(m.mappings) != 0 || len(c.files(t, planSuffix)) != 1 {
+		t.Errorf("%d entries are mapped, %v are there", len(m.mappings), c.files(t, planSuffix))
+	}
+	if _, err := m.Source(); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("the source of a closed model: error %v", err)
+	}
+}
+
+// TestLongRecord holds that nothing is written that would be refused for its length.
+func TestLongRecord(t *testing.T) {
+	c := newCache(t)
+	for limit, n := range map[int]int{5: 5, 6: 7} {
+		err := c.writeSealed("x"+recordSuffix, recordMagic, limit, make([]byte, n))
+		if (err == nil) != (n <= limit) {
+			t.Errorf("%d bytes of %d: error %v", n, limit, err)
+		}
+		if err := os.Remove(filepath.Join(c.dir, "x"+recordSuffix)); (err == nil) != (n <= limit) {
+			t.Errorf("%d bytes of %d: removing the file: %v", n, limit, err)
+		}
+	}
+}
+
 // TestMemory holds that a device's limit counts mapped weights.
 func TestMemory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "model.onnx")

@@ -79,10 +79,7 @@ func (c *Cache) KeepChoices(t compute.Target, add compute.Choices) error {
 	if err != nil {
 		return err
 	}
-	if len(data) > maxChoices {
-		return fmt.Errorf("%d choices take %d bytes, limit %d", len(add), len(data), maxChoices)
-	}
-	return c.writeSealed(c.choicesFile(t), choicesMagic, data)
+	return c.writeSealed(c.choicesFile(t), choicesMagic, maxChoices, data)
 }
 
 func encodeChoices(processor string, choices compute.Choices) ([]byte, error) {

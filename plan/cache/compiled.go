@@ -84,10 +84,12 @@ func (c *Compiled) find(ctx context.Context, o plan.Options) error {
 		}
 		return errors.Join(err, file.close())
 	}
-	c.Weights = e.weights
 	c.model.mu.Lock()
 	defer c.model.mu.Unlock()
-	c.model.mappings = append(c.model.mappings, file)
+	if err := c.model.hold(file); err != nil {
+		return err
+	}
+	c.Weights = e.weights
 	if err := c.model.note(); err != nil {
 		cache.log.Debug("plan cache: model not noted", "model", c.model.path, "error", err)
 	}

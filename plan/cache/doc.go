@@ -41,7 +41,8 @@
 // write it; the same holds of every folder on the way to it, except that others may write a sticky
 // one and one that they cannot reach. It is checked on the open folder, and everything is done
 // through that. Each file is a regular one, no link, of such an owner and with such a mode, which
-// is checked on the open file. A folder that fails is left alone: models start without it.
+// is checked on the open file. A folder that fails is left alone, one that would fail is not made:
+// models start without it.
 //
 // An entry is bound to its model: its name and its key hold the SHA-256 of the model's content, and
 // its digest is a SHA-256 over that key, the graph and the SHA-256 of each mebibyte of constants

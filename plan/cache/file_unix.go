@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"runtime"
 	"sync"
 
@@ -47,7 +48,7 @@ func (c *Cache) mapFile(f *os.File) (m *mapping, id fileID, err error) {
 	if err != nil {
 		return nil, id, errors.Join(err, f.Close())
 	}
-	m = &mapping{data: data, file: f, forget: fault.Watch(f.Name(), data)}
+	m = &mapping{data: data, file: f, forget: fault.Watch(filepath.Clean(f.Name()), data)}
 	watch(m)
 	return m, id, nil
 }

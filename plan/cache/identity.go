@@ -87,9 +87,13 @@ func (f *fileID) settledAt(t time.Time) bool {
 	return max(f.Modified, f.Changed) < t.Add(-Settled).UnixNano()
 }
 
-// identify opens a file and returns it with its identity. Opening makes network file systems look
-// for changes.
+// identify opens a regular file and returns it with its identity. Opening makes network file
+// systems look for changes.
 func identify(path string) (*os.File, fileID, error) {
+	// A pipe would make who opens it wait for a writer, and end a writer when it is closed again.
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, fileID{}, fmt.Errorf("%s is no regular file", path)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fileID{}, err
@@ -134,9 +138,18 @@ func hashFile(path string, want *fileID) (sum key, err error) {
 	return sum, err
 }
 
+// thisProgram is where the running program can be read. On Linux that is the very file that runs,
+// whatever has been put in its place since: a newer build may have.
+func thisProgram() (string, error) {
+	if runtime.GOOS == "linux" {
+		return "/proc/self/exe", nil
+	}
+	return os.Executable()
+}
+
 // thisBuild identifies the running program.
 var thisBuild = sync.OnceValues(func() (string, error) {
-	path, err := os.Executable()
+	path, err := thisProgram()
 	if err != nil {
 		return "", err
 	}

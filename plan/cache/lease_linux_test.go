@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -8,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/weirgpu/weir/plan"
 )
 
 // leased maps a file of a page, with a lease, and returns it with its path.
@@ -79,5 +82,51 @@ func TestLeaseRunsOut(t *testing.T) {
 	m.part()
 	if len(m.data) != os.Getpagesize() {
 		t.Errorf("%d bytes are mapped", len(m.data))
+	}
+}
+
+// TestNothingLeaks opens a model many times, with its entry sound and damaged, and has nothing left
+// open or mapped.
+func TestNothingLeaks(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "model.onnx")
+	rowsModel(t, path)
+	c := newCache(t)
+	start(t, c, path, plan.Options{Target: host})
+	name := c.only(t, planSuffix)
+	whole := read(t, name)
+	o := plan.Options{Target: host, Shapes: map[string][]int{"i": {4}}, Threads: 2}
+	open := func(sound bool) {
+		t.Helper()
+		m, err := c.Model(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := m.Find(t.Context(), o); found.Cached() != sound {
+			t.Fatalf("a sound entry: %v; found: %v", sound, found.Cached())
+		}
+		if err := m.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	held := func() (files, maps int) {
+		list, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(list), bytes.Count(read(t, "/proc/self/maps"), []byte(c.dir))
+	}
+	open(true) // which may begin to listen for signals
+	files, maps := held()
+	for range 50 {
+		open(true)
+		write(t, name, flipped(whole, len(whole)-1))
+		open(false)
+		write(t, name, whole[:len(whole)/2])
+		open(false)
+		write(t, name, whole)
+	}
+	if f, n := held(); f != files || n != maps || n != 0 || len(watched.all) != 0 {
+		t.Errorf("%d files are open and %d mapped, %d and %d before; %d are watched", f, n, files,
+			maps, len(watched.all))
 	}
 }

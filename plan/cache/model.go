@@ -87,15 +87,27 @@ func Wrap(src *onnx.Model) *Model {
 }
 
 // Source returns the model itself, which is read when it is first asked for. It fails as onnx.Open,
-// and with [ErrChanged] when the file was changed in place since it was opened; one that was
-// replaced by renaming is read as it was.
+// with [ErrChanged] when the file was changed in place since it was opened, and with os.ErrClosed.
+// A file that was replaced by renaming is read as it was.
 func (m *Model) Source() (*onnx.Model, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.source == nil {
+	switch {
+	case m.closed:
+		return nil, fmt.Errorf("model %q: %w", m.path, os.ErrClosed)
+	case m.source == nil:
 		return m.read()
 	}
 	return m.source, nil
+}
+
+// hold keeps a mapping until the model is closed, which it must not be yet; m.mu is held.
+func (m *Model) hold(file *mapping) error {
+	if m.closed {
+		return errors.Join(fmt.Errorf("model %q: %w", m.path, os.ErrClosed), file.close())
+	}
+	m.mappings = append(m.mappings, file)
+	return nil
 }
 
 // read reads the model file; m.mu is held, or nobody else has m.
@@ -270,5 +282,5 @@ func (m *Model) note() error {
 	if err != nil {
 		return err
 	}
-	return m.cache.writeSealed(m.cache.recordFile(m.path), recordMagic, body)
+	return m.cache.writeSealed(m.cache.recordFile(m.path), recordMagic, maxRecord, body)
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -102,6 +103,42 @@ func TestFullDisk(t *testing.T) {
 				t.Errorf("with room again, start %d: from the cache: %v", i, cached)
 			}
 		}
+	}
+}
+
+// TestProgramReplaced has a program's file replaced by another build while it runs. What it keeps is
+// that of the build that runs.
+func TestProgramReplaced(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the system does not show the file that runs")
+	}
+	if os.Getenv(childOf) == "" {
+		exe, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := child(t, "replaced")
+		cmd.Path = filepath.Join(t.TempDir(), "program")
+		if err := os.WriteFile(cmd.Path, read(t, exe), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+		return
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := buildID(read(t, exe)[:64<<10])
+	newer := filepath.Join(t.TempDir(), "newer")
+	write(t, newer, []byte("another build"))
+	if err := os.Rename(newer, exe); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := thisBuild(); got != want || want == "" || err != nil {
+		t.Errorf("build %q, want %q; error %v", got, want, err)
 	}
 }
 

@@ -54,8 +54,11 @@ func (c *Cache) readSealed(name, magic string, limit int64) ([]byte, error) {
 	return body, err
 }
 
-// writeSealed makes a small file.
-func (c *Cache) writeSealed(name, magic string, body []byte) error {
+// writeSealed makes a small file, whose body may have at most limit bytes.
+func (c *Cache) writeSealed(name, magic string, limit int, body []byte) error {
+	if len(body) > limit {
+		return fmt.Errorf("%s has %d bytes, limit %d", name, len(body), limit)
+	}
 	data := seal(magic, body)
 	return c.write(name, int64(len(data)), func(f *os.File) error {
 		_, err := f.Write(data)
@@ -106,5 +109,5 @@ func (c *Cache) giveReceipt(entry string, r receipt) error {
 	if err != nil {
 		return err
 	}
-	return c.writeSealed(receiptOf(entry), receiptMagic, body)
+	return c.writeSealed(receiptOf(entry), receiptMagic, maxReceipt, body)
 }

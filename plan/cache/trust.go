@@ -24,26 +24,57 @@ const (
 // returns is done in that very folder, even if its path is changed meanwhile. The first refusal is
 // logged.
 func (c *Cache) folder() (*os.Root, error) {
-	root, err := os.OpenRoot(c.dir)
+	// The system takes what ends so for a folder or for nothing. Opening a pipe, which anybody may
+	// make in a folder such as /tmp, would wait for a writer.
+	root, err := os.OpenRoot(c.dir + "/.")
 	if err != nil {
 		return nil, err
 	}
 	if err := c.trustFolder(root); err != nil {
-		c.seen.told.Do(func() {
-			c.log.Warn("plan cache: folder refused, models start without it", "folder", c.dir,
-				"error", err)
-		})
+		c.refuseFolder(err)
 		return nil, errors.Join(err, root.Close())
 	}
 	return root, nil
 }
 
-// makeFolder is folder that makes it where there is none, which fails with errUnwritable.
+// refuseFolder logs why the folder is not used, once.
+func (c *Cache) refuseFolder(why error) {
+	c.seen.told.Do(func() {
+		c.log.Warn("plan cache: folder refused, models start without it", "folder", c.dir, "error",
+			why)
+	})
+}
+
+// makeFolder is folder that makes it where there is none, which fails with errUnwritable. It makes
+// nothing where the folder would be refused, such as in the home of another user, who could not
+// write what root makes there.
 func (c *Cache) makeFolder() (*os.Root, error) {
+	if _, err := os.Lstat(c.dir); errors.Is(err, fs.ErrNotExist) {
+		if err := c.trustPlace(); err != nil {
+			c.refuseFolder(err)
+			return nil, err
+		}
+	}
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
 		return nil, unwritable(err)
 	}
 	return c.folder()
+}
+
+// trustPlace checks the folders that there are on the way to one that is still to be made.
+func (c *Cache) trustPlace() error {
+	at, err := filepath.Abs(c.dir)
+	for err == nil {
+		at = filepath.Dir(at)
+		path, missing := filepath.EvalSymlinks(at)
+		if missing == nil {
+			return c.trustWay(path)
+		}
+		if !errors.Is(missing, fs.ErrNotExist) {
+			return nil // making the folder fails, and says why
+		}
+	}
+	return err
 }
 
 // trustFolder checks the open folder, and then those on the way to it, where symbolic links lead:

@@ -146,6 +146,27 @@ func TestUntrustedFolder(t *testing.T) {
 	}
 }
 
+// TestNothingMadeElsewhere has the folder still to be made where it would be refused, as when root
+// runs a program with the home of a user: nothing is made there.
+func TestNothingMadeElsewhere(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "model.onnx")
+	smallModel(t, path, 1)
+	dir, _ := openDir(t)
+	c := newCache(t)
+	c.dir = filepath.Join(dir, "weir", "plans")
+	c.stranger(filepath.Base(dir))
+	warned := c.warnings()
+	for range 2 {
+		start(t, c, path, plan.Options{Target: host})
+	}
+	if err := c.KeepChoices(host, someChoices); !errors.Is(err, errUntrusted) {
+		t.Errorf("keeping choices: %v", err)
+	}
+	if made, err := os.ReadDir(dir); err != nil || len(made) > 0 || lines(warned) != 1 {
+		t.Errorf("%v was made, error %v; want one warning: %s", made, err, warned)
+	}
+}
+
 // TestUntrustedFiles makes each kind of file one that another user could have written. It is not
 // used, told of once, and made anew.
 func TestUntrustedFiles(t *testing.T) {
