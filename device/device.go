@@ -23,7 +23,8 @@ var (
 // vector of the widest instruction set in use.
 const Alignment = 64
 
-// Device is something that holds memory and computes.
+// Device is something that holds memory and computes. Two Devices can be compared, and are equal
+// when they are the same open device, as pointers are: what is on the one is on the other.
 type Device interface {
 	// Info describes the device. It does not change while the device is open; its slices are shared
 	// and must not be written to.

@@ -200,11 +200,17 @@ type counted struct {
 	in, out, refuse int
 	queues          int  // that are open
 	busy            bool // work was given and not waited for
+	late            bool // the device refuses the copy, when its turn has come
+	noQueue         bool // there is no room for one
 }
 
-func (c *counted) NewQueue() compute.Queue {
+func (c *counted) NewQueue() (compute.Queue, error) {
+	if c.noQueue {
+		return nil, errCopy
+	}
+	q, err := c.Device.NewQueue()
 	c.queues++
-	return &countedQueue{c.Device.NewQueue(), c}
+	return &countedQueue{q, c}, err
 }
 
 type countedQueue struct {
@@ -233,7 +239,10 @@ func (q *countedQueue) CopyIn(at compute.Block, src []byte) error {
 	q.count.in++
 	q.count.busy = true
 	if q.count.in+q.count.out == q.count.refuse {
-		return errCopy
+		if !q.count.late {
+			return errCopy
+		}
+		at.At = 1 // where there is nothing
 	}
 	return q.Queue.CopyIn(at, src)
 }
@@ -242,7 +251,10 @@ func (q *countedQueue) CopyOut(dst []byte, at compute.Block) error {
 	q.count.out++
 	q.count.busy = true
 	if q.count.in+q.count.out == q.count.refuse {
-		return errCopy
+		if !q.count.late {
+			return errCopy
+		}
+		at.At = 1 // where there is nothing
 	}
 	return q.Queue.CopyOut(dst, at)
 }
@@ -301,6 +313,20 @@ func TestFarCopiesOnce(t *testing.T) {
 			}
 		}
 	}
+	for copied, value := range []string{`"x"`, `"y"`, `"n"`, `"w"`} {
+		d.refuse, d.late = copied+1, true
+		err := run()
+		var failed *compute.CopyError
+		if !errors.As(err, &failed) || !errors.Is(err, device.ErrBounds) || failed.At.N == 0 ||
+			!strings.HasPrefix(err.Error(), `graph "to and fro": copy of `+value+": device far:0: ") ||
+			!strings.Contains(err.Error(), fmt.Sprint(failed.At.N, " bytes")) {
+			t.Errorf("copy %d fails late: error %v, want one that names %s", d.refuse, err, value)
+		}
+		if d.busy {
+			t.Errorf("copy %d fails late: the run ends before its work on the device", d.refuse)
+		}
+	}
+	d.late = false
 	for copied, value := range []string{`"x" to`, `"y" from`, `"n" to`, `"w" from`} {
 		d.refuse = copied + 1
 		err := run()
@@ -320,5 +346,96 @@ func TestFarCopiesOnce(t *testing.T) {
 	s.Close()
 	if d.queues != 0 || d.Held() != 0 {
 		t.Errorf("%d queues are open in the end, %d bytes held", d.queues, d.Held())
+	}
+}
+
+// TestFarNoQueue has the device refuse a queue: the instance is refused, and nothing of it is held.
+func TestFarNoQueue(t *testing.T) {
+	d, b := &counted{Device: openFar(t, 0), noQueue: true}, newBench(t)
+	host := &ledger{cap: 1 << 20}
+	s, err := Load(compiledFar(t, d.Device, parsed(t), nil),
+		Options{Device: d, Pool: b.pool, Quota: b.quota, HostQuota: host})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	held := d.Held()
+	if _, err := s.Take(); !errors.Is(err, errCopy) || d.Held() != held || host.sum() != 0 ||
+		s.Held() != held || s.HostHeld() != 0 {
+		t.Errorf("error %v, %d bytes held on the device, %d on the host", err, d.Held()-held,
+			host.sum())
+	}
+	d.noQueue = false
+	take(t, s).Put()
+}
+
+// TestFarOneQuota holds that the quota of a job that has no other for the host bounds what the job
+// holds on both, to the byte.
+func TestFarOneQuota(t *testing.T) {
+	g := parseGraph(t, `graph "selective" {
+		opset "" 17
+		input %x: float32[1000]
+		%y: float32[1000] = Add@17 (%x, %x)
+		%c: int64[1,?] = NonZero@17 (%y)
+		output %c
+	}`)
+	d, b := openFar(t, 0), newBench(t)
+	p := compiledFar(t, d, g, nil)
+	const dynamic = 1000 * 8
+	need := p.PeakBytes(1) + p.HostBytes + dynamic
+	for _, limit := range []int64{p.PeakBytes(1) + p.HostBytes - 1, need - 1, need} {
+		q := &ledger{cap: limit}
+		s, err := Load(p, Options{Device: d, Pool: b.pool, Quota: q})
+		if err != nil {
+			t.Fatal(err)
+		}
+		i, err := s.Take()
+		if err == nil {
+			for k := range tensor.As[float32](i.Inputs()[0]) {
+				tensor.As[float32](i.Inputs()[0])[k] = 1
+			}
+			err = i.Run(t.Context(), device.Open)
+			i.Put()
+		}
+		if (err == nil) != (limit == need) || err != nil && !errors.Is(err, errQuota) ||
+			err == nil && q.most != need {
+			t.Errorf("of %d bytes: error %v, at most %d held", limit, err, q.most)
+		}
+		s.Close()
+		if q.sum() != 0 {
+			t.Errorf("of %d bytes: %d held in the end", limit, q.sum())
+		}
+	}
+}
+
+// listed is a device that cannot be compared.
+type listed struct {
+	*far.Device
+	_ []int
+}
+
+// TestFarNotComparable holds that a device which cannot be compared is taken for another one each
+// time, and ends nothing.
+func TestFarNotComparable(t *testing.T) {
+	d, b := listed{Device: openFar(t, 0)}, newBench(t)
+	g := parseGraph(t, `graph "spread" {
+		opset "" 17
+		input %x: float32[2048]
+		const %size: int64[1] = {2048}
+		%k: float32[2048] = ConstantOfShape@17 (%size) {value=tensor float32[1] {2}}
+		%y: float32[2048] = Mul@17 (%x, %k)
+		output %y
+	}`)
+	p := compiledFar(t, d.Device, g, nil)
+	var like *Session
+	for n := range int64(2) {
+		s, err := Load(p, Options{Device: d, Pool: b.pool, Like: like})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if like = s; p.PackedBytes == 0 || d.Held() != (n+1)*p.PackedBytes {
+			t.Errorf("%d sessions hold %d bytes, weights of %d", n+1, d.Held(), p.PackedBytes)
+		}
 	}
 }

@@ -4,7 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"runtime"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/weirgpu/weir/device"
@@ -86,7 +90,8 @@ func TestFarComputesTheSame(t *testing.T) {
 	peak := compiledFar(t, openFar(t, 0), g, shapes).PeakBytes(1)
 	d := openFar(t, peak)
 	p := compiledFar(t, d, g, shapes)
-	s, err := Load(p, Options{Device: d, Pool: b.pool, Quota: b.quota})
+	s, err := Load(p,
+		Options{Device: d, Pool: b.pool, Quota: b.quota, HostQuota: Unlimited})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,5 +219,87 @@ func TestFarFault(t *testing.T) {
 		if !errors.Is(err, ErrFault) || !strings.Contains(err.Error(), `"twice"`) {
 			t.Errorf("a kernel panicked: error %v", err)
 		}
+	}
+}
+
+// stepping is a target whose tasks count themselves. It is also a gate whose lease is asked back
+// once so many have begun.
+type stepping struct {
+	compute.Target
+	begun, ended atomic.Int64
+	asked        atomic.Int64 // when the lease is asked back, in tasks that have begun
+	late         []int64      // tasks that began after that and before the lease was given back
+	under        bool         // a task was under way then
+}
+
+func (s *stepping) Prepare(r *compute.Request) (compute.Kernel, error) {
+	k, err := s.Target.Prepare(r)
+	if k == nil || err != nil {
+		return k, err
+	}
+	return steppingKernel{k, s}, nil
+}
+
+type steppingKernel struct {
+	compute.Kernel
+	of *stepping
+}
+
+func (k steppingKernel) Bind(b compute.Binding) compute.Task {
+	return steppingTask{k.Kernel.Bind(b), k.of}
+}
+
+type steppingTask struct {
+	compute.Task
+	of *stepping
+}
+
+func (t steppingTask) Run(x *compute.Exec) error {
+	t.of.begun.Add(1)
+	defer t.of.ended.Add(1)
+	for range 20 { // so that the host gives what it may meanwhile
+		runtime.Gosched()
+	}
+	return t.Task.Run(x)
+}
+
+func (s *stepping) Revoked() bool { return s.begun.Load() >= s.asked.Load() }
+
+func (s *stepping) Renew(ctx context.Context) error {
+	s.late = append(s.late, s.begun.Load()-s.asked.Load())
+	s.under = s.under || s.begun.Load() != s.ended.Load()
+	s.asked.Add(10)
+	return ctx.Err()
+}
+
+// TestFarGivesBack holds what a lease that is asked back waits for on a device with a queue: the
+// pieces of work that the queue may hold, and no step more, all of which have ended by then.
+func TestFarGivesBack(t *testing.T) {
+	const steps = 60
+	text := "graph \"chain\" {\n opset \"\" 17\n input %x0: float32[8]\n input %k: float32[8]\n"
+	for i := range steps {
+		text += fmt.Sprintf(" %%x%d: float32[8] = Mul@17 (%%x%d, %%k)\n", i+1, i)
+	}
+	d := openFar(t, 0)
+	gate := &stepping{Target: d.Target()}
+	p, err := plan.Compile(t.Context(), parseGraph(t, text+fmt.Sprintf(" output %%x%d\n}", steps)),
+		plan.Options{Target: gate})
+	if err != nil || len(p.Steps) != steps {
+		t.Fatalf("%d steps, want %d; error %v", len(p.Steps), steps, err)
+	}
+	s, err := Load(p, Options{Device: d, Pool: newBench(t).pool})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	i := take(t, s)
+	defer i.Put()
+	gate.asked.Store(10)
+	if err := i.Run(t.Context(), gate); err != nil {
+		t.Fatal(err)
+	}
+	if len(gate.late) < 2 || slices.Max(gate.late) > compute.MaxInFlight || gate.under {
+		t.Errorf("%v steps began after the lease was asked back, want at most %d; one was under "+
+			"way: %v", gate.late, compute.MaxInFlight, gate.under)
 	}
 }

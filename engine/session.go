@@ -45,7 +45,7 @@ type Options struct {
 	// HostQuota grants memory of the host when the session's device has memory that the host cannot
 	// address: the plan's HostBytes for each instance, the plan's StagingBytes while weights are
 	// packed, and, in place of ArenaQuota, the values whose shape depends on data. nil stands for
-	// Unlimited.
+	// Quota, which then bounds what the session holds on the device and on the host together.
 	HostQuota device.Quota
 	// MaxInstances bounds the arenas that exist at a time; 0 means no bound but the quota.
 	MaxInstances int
@@ -61,9 +61,10 @@ type Options struct {
 	Weights []byte
 	// Like, when set, is a session whose packed weights this one shares under two conditions: both
 	// plans pack the same (plan.Plan.SamePacking), as plans of one model for different shapes often
-	// do, and both sessions have the same Quota, which has granted the weights and is not asked
-	// again. Otherwise this session has weights of its own, so that a job holds what its own quota
-	// granted, whichever job ends first. Like may be closed while this session is loaded, or later.
+	// do, and both sessions have the same Device and the same Quota, which has granted the weights
+	// and is not asked again. Otherwise this session has weights of its own, so that a job holds
+	// what its own quota granted, whichever job ends first. Like may be closed while this session
+	// is loaded, or later.
 	Like *Session
 	// Packed, when set, is called with each constant as soon as its packed copy is written, by
 	// workers at the same time: whoever holds its bytes may let go of what can be had again, such
@@ -94,11 +95,11 @@ func Load(p *plan.Plan, o Options) (*Session, error) {
 		o.ArenaQuota = o.Quota
 	}
 	if o.HostQuota == nil {
-		o.HostQuota = Unlimited
+		o.HostQuota = o.Quota
 	}
 	s := &Session{plan: p, opts: o}
 	s.opts.Like = nil
-	if l := o.Like; l != nil && l.opts.Device == o.Device && sameQuota(l.opts.Quota, o.Quota) &&
+	if l := o.Like; l != nil && same(l.opts.Device, o.Device) && same(l.opts.Quota, o.Quota) &&
 		p.SamePacking(l.plan) {
 		if s.packed = l.share(s); s.packed != nil {
 			return s, nil
@@ -112,8 +113,9 @@ func Load(p *plan.Plan, o Options) (*Session, error) {
 	return s, nil
 }
 
-// sameQuota reports whether two quotas are of one job; those that cannot be compared are not.
-func sameQuota(a, b device.Quota) bool { return reflect.ValueOf(a).Comparable() && a == b }
+// same reports whether two devices are one, or two quotas of one job; those that cannot be compared
+// are not.
+func same(a, b any) bool { return reflect.ValueOf(a).Comparable() && a == b }
 
 // weights returns the plan's packed weights: those given, or new ones.
 func (s *Session) weights() (device.Buffer, error) {
@@ -358,24 +360,27 @@ func (s *Session) newInstance() (*Instance, error) {
 	if pages, ok := arena.(device.Populator); ok {
 		pages.Populate(0, min(1, arena.Len()))
 	}
-	if err := s.opts.HostQuota.Reserve(s.plan.HostBytes); err != nil {
-		release(s.opts.ArenaQuota, arena)
-		return nil, fmt.Errorf("copies on the host: %w", err)
+	if s.plan.Remote() {
+		if err := s.opts.HostQuota.Reserve(s.plan.HostBytes); err != nil {
+			release(s.opts.ArenaQuota, arena)
+			return nil, fmt.Errorf("copies on the host: %w", err)
+		}
 	}
 	prog, err := s.bind(arena)
 	if err != nil {
 		s.releaseArena(arena)
 		return nil, err
 	}
+	queue, err := compute.NewQueue(s.opts.Device)
+	if err != nil {
+		s.releaseArena(arena)
+		return nil, fmt.Errorf("queue: %w", err)
+	}
 	return &Instance{
 		session: s,
 		arena:   arena,
 		program: prog,
-		exec: compute.Exec{
-			Pool:   s.opts.Pool,
-			Queue:  compute.NewQueue(s.opts.Device),
-			Memory: s.heap(),
-		},
+		exec:    compute.Exec{Pool: s.opts.Pool, Queue: queue, Memory: s.heap()},
 	}, nil
 }
 
@@ -401,7 +406,9 @@ func (s *Session) bind(arena device.Buffer) (*plan.Program, error) {
 // releaseArena gives back an arena and what goes with it on the host.
 func (s *Session) releaseArena(arena device.Buffer) {
 	release(s.opts.ArenaQuota, arena)
-	s.opts.HostQuota.Release(s.plan.HostBytes)
+	if s.plan.Remote() {
+		s.opts.HostQuota.Release(s.plan.HostBytes)
+	}
 }
 
 // Close frees the packed weights and every free instance; instances in use are freed when they are

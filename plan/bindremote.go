@@ -3,6 +3,7 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/internal/fault"
@@ -196,19 +197,54 @@ func (r *Program) toHost(q compute.Queue, ts []transfer) error {
 		}
 	}
 	err := q.Wait()
-	if err == nil || r.named(err) {
+	if _, copied := r.copied(err); err == nil || copied || r.named(err) {
 		return err
 	}
 	return fmt.Errorf("copies between the host and the device: %w", err)
 }
 
-// outside names the graph of an error that no step met.
+// outside names the graph of an error that no step met, and the value of a copy.
 func (r *Program) outside(err error) error {
 	if err == nil || r.named(err) {
 		return err
 	}
+	if value, ok := r.copied(err); ok {
+		return &valueError{r.plan, value, err}
+	}
 	return fmt.Errorf("graph %q: %w", r.plan.Graph.Name, err)
 }
+
+// copied names the value of a copy of this program that failed. Whoever waits for the queue next is
+// told of it, which may be another step.
+func (r *Program) copied(err error) (value string, ok bool) {
+	c := (*compute.CopyError)(nil)
+	if r.remote == nil || !errors.As(err, &c) {
+		return "", false
+	}
+	ends := [][]transfer{r.remote.inputs, r.remote.outputs}
+	lists := slices.Concat(r.remote.in, r.remote.out, ends)
+	for _, t := range slices.Concat(lists...) {
+		if len(t.host) > 0 && len(t.host) == len(c.Host) && &t.host[0] == &c.Host[0] {
+			return t.value, true
+		}
+	}
+	return "", false
+}
+
+// valueError is an error of a copy of a value.
+type valueError struct {
+	plan  *Plan
+	value string
+	err   error
+}
+
+// Error names the graph and the value.
+func (e *valueError) Error() string {
+	return fmt.Sprintf("graph %q: copy of %q: %v", e.plan.Graph.Name, e.value, e.err)
+}
+
+// Unwrap returns what the queue says.
+func (e *valueError) Unwrap() error { return e.err }
 
 // runStep runs step i: in the order of the queue, or on the host between copies of those operands
 // that only the device has.
@@ -263,16 +299,20 @@ func (e *nodeError) Error() string {
 // Unwrap returns what the step says.
 func (e *nodeError) Unwrap() error { return e.err }
 
-// named reports whether an error names a node of this program.
+// named reports whether an error names a node of this program, or a value that it copies.
 func (r *Program) named(err error) bool {
-	n := (*nodeError)(nil)
-	return r.remote != nil && errors.As(err, &n) && n.plan == r.plan
+	n, v := (*nodeError)(nil), (*valueError)(nil)
+	return r.remote != nil && (errors.As(err, &n) && n.plan == r.plan ||
+		errors.As(err, &v) && v.plan == r.plan)
 }
 
-// failed names the node of an error that names none yet.
+// failed names the node of an error that names none yet, or the value of a copy.
 func (r *Program) failed(i int, err error) error {
 	if r.named(err) {
 		return err
+	}
+	if value, ok := r.copied(err); ok {
+		return &valueError{r.plan, value, err}
 	}
 	return &nodeError{r.plan, i, err}
 }

@@ -22,7 +22,9 @@ type constant struct {
 
 // ownBytes is the size up to which constants lie in each arena rather than in the packed weights.
 // Small constants are often sizes and positions that follow from the shapes of one plan; plans for
-// other shapes have different ones, and could not share packed weights that hold them.
+// other shapes have different ones, and could not share packed weights that hold them. A larger
+// constant that follows from the shapes does end the sharing: nothing tells it from one that passes
+// folded of weights alone, and a copy of those in each arena would take more memory.
 const ownBytes = 4 << 10
 
 // mirror is where a program keeps bytes of a value of a remote device within its HostBytes: the

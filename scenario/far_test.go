@@ -2,9 +2,11 @@ package scenario
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/policy"
 )
@@ -43,5 +45,43 @@ func TestFar(t *testing.T) {
 			t.Errorf("%s, that has %d bytes of %d, is %s: %s", j.Name, few.Jobs[i].Memory,
 				j.PlanBytes, j.Status, j.Error)
 		}
+	}
+}
+
+// TestFarHostCap holds that a job's cap bounds what it holds of the host beside a device whose
+// memory the host cannot address: values whose shape depends on data, which on this device take
+// more than its plan. The job beside it goes on, and a job without a cap has what it needs.
+func TestFarHostCap(t *testing.T) {
+	g, err := graph.Parse(`graph "selective" {
+		opset "" 17
+		input %x: float32[1000]
+		%y: float32[1000] = Add@17 (%x, %x)
+		%c: int64[1,?] = NonZero@17 (%y)
+		%v: float32[1,?] = Gather@17 (%y, %c)
+		output %v
+	}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := func(name string) Job {
+		return Job{Job: share.Job{Name: name, Iterations: 3}, Model: name, Graph: g,
+			Arrival: Arrival{Closed: 1}}
+	}
+	s := &Scenario{Device: "far:0", Duration: time.Minute, Seed: 3,
+		Jobs: []Job{job("a"), job("b")}}
+	const dynamic = 1000 * (8 + 4)
+	s.Jobs[0].Memory = 2*4032 + dynamic - 1
+	res := run1(t, s, Options{Threads: 1})
+	if j := res.Jobs[0]; j.PlanBytes >= dynamic || j.Status == StatusDone ||
+		!strings.Contains(j.Error, "job a: memory of the host: wants 19.6KiB (20064B), cap") {
+		t.Errorf("of %d bytes, a plan of %d: %s: %s", s.Jobs[0].Memory, j.PlanBytes, j.Status,
+			j.Error)
+	}
+	if j := res.Jobs[1]; j.Status != StatusDone {
+		t.Errorf("the job beside it is %s: %s", j.Status, j.Error)
+	}
+	s.Jobs[0].Memory++
+	if j := run1(t, s, Options{Threads: 1}).Jobs[0]; j.Status != StatusDone {
+		t.Errorf("of %d bytes: %s: %s", s.Jobs[0].Memory, j.Status, j.Error)
 	}
 }

@@ -166,9 +166,15 @@ func (r *run) first(ctx context.Context, name string, it iterate) error {
 	return fmt.Errorf("job %s: %w", name, err)
 }
 
-// options say where plans are loaded under a quota.
-func (r *run) options(q device.Quota) engine.Options {
-	return engine.Options{Device: r.Device, Pool: r.Pool, Quota: q, HostQuota: r.Host}
+// options say where a job's plan is loaded under a quota. Beside a device whose memory the host
+// cannot address, the job may hold as much of the host's as it may of the device.
+func (r *run) options(p *prepared, q device.Quota) engine.Options {
+	o := engine.Options{Device: r.Device, Pool: r.Pool, Quota: q}
+	if r.Host != nil {
+		o.HostQuota = &hosted{job: counted{name: "job " + p.spec.Name + ": memory of the host",
+			cap: p.spec.Memory}, machine: r.Host}
+	}
+	return o
 }
 
 // measure gives a job without a cap, whose plan cannot tell what values of data-dependent shape
@@ -176,7 +182,8 @@ func (r *run) options(q device.Quota) engine.Options {
 func (r *run) measure(ctx context.Context, p *prepared) (err error) {
 	defer recovered(p.spec.Name, &err)
 	quota := &counted{name: "job " + p.spec.Name}
-	it, free, err := p.instance(r.options(quota))
+	o := r.options(p, quota)
+	it, free, err := p.instance(o)
 	if err != nil {
 		return fmt.Errorf("job %s: %w", p.spec.Name, err)
 	}
@@ -185,6 +192,9 @@ func (r *run) measure(ctx context.Context, p *prepared) (err error) {
 		return err
 	}
 	p.spec.Memory = quota.peak
+	if host, ok := o.HostQuota.(*hosted); ok {
+		p.spec.Memory = max(p.spec.Memory, host.job.peak)
+	}
 	return nil
 }
 
@@ -193,7 +203,7 @@ func (r *run) measure(ctx context.Context, p *prepared) (err error) {
 func (r *run) calibrate(ctx context.Context, p *prepared) (err error) {
 	defer recovered(p.spec.Name, &err)
 	quota := &counted{name: "job " + p.spec.Name, cap: p.spec.Memory}
-	it, free, err := p.instance(r.options(quota))
+	it, free, err := p.instance(r.options(p, quota))
 	if err != nil {
 		return fmt.Errorf("job %s: %w", p.spec.Name, err)
 	}

@@ -112,6 +112,31 @@ func (q *counted) now() share.Bytes {
 	return q.held
 }
 
+// hosted is what a job may hold of the host's memory beside a device whose memory the host cannot
+// address: up to its cap, of what the machine has. It implements device.Quota.
+type hosted struct {
+	job     counted
+	machine device.Quota
+}
+
+// Reserve implements device.Quota.
+func (q *hosted) Reserve(n int64) error {
+	if err := q.job.Reserve(n); err != nil {
+		return err
+	}
+	if err := q.machine.Reserve(n); err != nil {
+		q.job.Release(n)
+		return fmt.Errorf("%s: %w", q.job.name, err)
+	}
+	return nil
+}
+
+// Release implements device.Quota.
+func (q *hosted) Release(n int64) {
+	q.machine.Release(n)
+	q.job.Release(n)
+}
+
 // unmanaged is the seat of a job that the operating system alone schedules.
 type unmanaged struct{}
 

@@ -130,8 +130,12 @@ func workLine(v *roofline.Work, by string, longest float64) string {
 	if by != "" {
 		by = by[:1]
 	}
-	return fmt.Sprintf("%9.3f %5.1f%% %8.1f %7.1f %7.1f %6.0f%%%1s %s", v.MS, 100*v.Share,
-		v.GFlopsPerS, v.GBPerS, v.Intensity, 100*v.OfLimit, by, bar(v.MS, v.LeastMS, longest))
+	of := fmt.Sprintf("%6.0f%%", 100*v.OfLimit)
+	if v.LeastMS == 0 { // nothing to do, or no limits are known
+		of = "      -"
+	}
+	return fmt.Sprintf("%9.3f %5.1f%% %8.1f %7.1f %7.1f %s%1s %s", v.MS, 100*v.Share, v.GFlopsPerS,
+		v.GBPerS, v.Intensity, of, by, bar(v.MS, v.LeastMS, longest))
 }
 
 const barCells = 14

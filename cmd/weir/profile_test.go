@@ -83,6 +83,19 @@ func TestProfileWidth(t *testing.T) {
 	}
 }
 
+// TestNoLimit holds that a step whose limit is not known is not said to be at 0 % of it.
+func TestNoLimit(t *testing.T) {
+	v := roofline.Work{MS: 2, Share: 1, Flops: 1e6, Bytes: 1e6, GFlopsPerS: 0.5, Intensity: 1}
+	line := workLine(&v, "", v.MS)
+	if strings.Contains(line, " 0%") || !strings.Contains(line, "      - ") {
+		t.Errorf("no limit is known: %q", line)
+	}
+	v.LeastMS, v.OfLimit = 1, 0.5
+	if line := workLine(&v, "memory", v.MS); !strings.Contains(line, "    50%m") {
+		t.Errorf("half of a limit: %q", line)
+	}
+}
+
 func TestBar(t *testing.T) {
 	for _, c := range []struct {
 		ms, least, longest float64

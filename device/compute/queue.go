@@ -33,6 +33,28 @@ func (b Block) Part(off, n int64) Block {
 // asked back can be given back.
 const MaxInFlight = 8
 
+// CopyError tells which copy of a queue failed, since it may be told of long after the copy was
+// given.
+type CopyError struct {
+	Device string // the device's ID, "" for a [Direct]
+	At     Block  // where on the device
+	Host   []byte // the host's bytes, as they were given
+	Err    error
+}
+
+// Error names the device, the bytes and the address.
+func (e *CopyError) Error() string {
+	on := "queue"
+	if e.Device != "" {
+		on = "device " + e.Device
+	}
+	return fmt.Sprintf("%s: copy of %d bytes at %#x, %d on the host: %v", on, e.At.N, e.At.At,
+		len(e.Host), e.Err)
+}
+
+// Unwrap returns why it failed.
+func (e *CopyError) Unwrap() error { return e.Err }
+
 // Queue runs tasks and copies on a device, each after those that were given before it. One
 // goroutine at a time uses a queue; different queues run at the same time, in no order.
 //
@@ -46,7 +68,9 @@ type Queue interface {
 	// memory, and x, must not be changed until Wait.
 	Run(x *Exec, t Task) error
 	// CopyIn gives a copy of src to the device, and CopyOut a copy from the device to dst. The
-	// slice has at.N bytes. Until Wait, src must not be written, and dst must not be read.
+	// slice has at.N bytes. Until Wait, src must not be written, and dst must not be read. A copy
+	// that fails has an error of type *[CopyError], of kind [device.ErrBounds] where the slice has
+	// another length or the block is not the device's.
 	CopyIn(at Block, src []byte) error
 	CopyOut(dst []byte, at Block) error
 	// Wait returns when no work of this queue is on the device any more, with the first error since
@@ -59,17 +83,19 @@ type Queue interface {
 }
 
 // Queued is implemented by devices that compute while the host does something else. Whoever calls
-// NewQueue closes the queue, before the memory that its work uses is freed.
+// NewQueue closes the queue, before the memory that its work uses is freed. NewQueue fails when the
+// device has no room for one more queue, or is closed ([device.ErrClosed]).
 type Queued interface {
-	NewQueue() Queue
+	NewQueue() (Queue, error)
 }
 
-// NewQueue returns a queue of the device: a [Direct] for one that is not [Queued].
-func NewQueue(d device.Device) Queue {
+// NewQueue returns a queue of the device: a [Direct] for one that is not [Queued]. The error is the
+// device's.
+func NewQueue(d device.Device) (Queue, error) {
 	if q, ok := d.(Queued); ok {
 		return q.NewQueue()
 	}
-	return &Direct{}
+	return &Direct{}, nil
 }
 
 // Direct is the queue of a device that computes on the calling goroutine and whose memory the host
@@ -93,10 +119,10 @@ func (q *Direct) Run(x *Exec, t Task) error {
 }
 
 // CopyIn implements [Queue].
-func (q *Direct) CopyIn(at Block, src []byte) error { return q.copied(at.Host, src, at) }
+func (q *Direct) CopyIn(at Block, src []byte) error { return q.copied(at.Host, src, src, at) }
 
 // CopyOut implements [Queue].
-func (q *Direct) CopyOut(dst []byte, at Block) error { return q.copied(dst, at.Host, at) }
+func (q *Direct) CopyOut(dst []byte, at Block) error { return q.copied(dst, at.Host, dst, at) }
 
 // open refuses work once the queue is closed.
 func (q *Direct) open() error {
@@ -106,13 +132,12 @@ func (q *Direct) open() error {
 	return nil
 }
 
-func (q *Direct) copied(dst, src []byte, at Block) error {
+func (q *Direct) copied(dst, src, host []byte, at Block) error {
 	if err := q.open(); err != nil {
 		return err
 	}
 	if int64(len(dst)) != at.N || int64(len(src)) != at.N {
-		return fmt.Errorf("copy of %d bytes to %d, for %d at %#x: %w", len(src), len(dst), at.N,
-			at.At, device.ErrBounds)
+		return &CopyError{At: at, Host: host, Err: device.ErrBounds}
 	}
 	copy(dst, src)
 	return nil

@@ -12,6 +12,7 @@ import (
 	"bytes"
 	"errors"
 	"math"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -49,9 +50,12 @@ func Run(t *testing.T, open Open) {
 }
 
 // testTarget holds that a target has a name of one line, the same whatever the device's memory, and
-// another with other features, and that it describes its device.
+// another with other features, and that it describes its device, which is equal to itself alone.
 func testTarget(t *testing.T, open Open) {
 	a, b := open(t, few), open(t, 2*few)
+	if !reflect.TypeOf(a.Device).Comparable() || a.Device == b.Device {
+		t.Errorf("devices are of type %T, or two are equal", a.Device)
+	}
 	id, features := a.Target.Identity(), a.Target.Features()
 	features.BF16 = !features.BF16
 	if id == "" || strings.Contains(id, "\n") || id != b.Target.Identity() ||
@@ -101,6 +105,11 @@ func testLimit(t *testing.T, open Open) {
 	}
 	if _, err := d.Alloc(1); !errors.Is(err, device.ErrClosed) {
 		t.Errorf("after Close: error %v", err)
+	}
+	if q, ok := d.(compute.Queued); ok {
+		if _, err := q.NewQueue(); !errors.Is(err, device.ErrClosed) {
+			t.Errorf("a queue after Close: error %v", err)
+		}
 	}
 }
 

@@ -65,11 +65,20 @@ func repeated(v float32) *tensor.Tensor {
 	return tensor.From(vs, addends)
 }
 
+func newQueue(t *testing.T, d device.Device) compute.Queue {
+	t.Helper()
+	q, err := compute.NewQueue(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
 // testOrder gives copies and tasks that each need what was given before.
 func testOrder(t *testing.T, open Open) {
 	m := open(t, few)
 	a := newAdder(t, m)
-	q := compute.NewQueue(m.Device)
+	q := newQueue(t, m.Device)
 	defer q.Close()
 	const turns = 20
 	var got [turns][]byte
@@ -102,7 +111,7 @@ func testOrder(t *testing.T, open Open) {
 func testFailure(t *testing.T, open Open) {
 	m := open(t, few)
 	a := newAdder(t, m)
-	q, other := compute.NewQueue(m.Device), compute.NewQueue(m.Device)
+	q, other := newQueue(t, m.Device), newQueue(t, m.Device)
 	defer q.Close()
 	defer other.Close()
 	want := errors.New("no such sum")
@@ -120,7 +129,10 @@ func testFailure(t *testing.T, open Open) {
 			t.Errorf("a short copy: error %v", copied)
 		}
 	}
-	if err := errors.Join(q.CopyIn(a.x, short), q.Wait()); !errors.Is(err, device.ErrBounds) {
+	err := errors.Join(q.CopyIn(a.x, short), q.Wait())
+	var failed *compute.CopyError
+	if !errors.As(err, &failed) || !errors.Is(err, device.ErrBounds) || failed.At.At != a.x.At ||
+		failed.At.N != a.x.N || len(failed.Host) != len(short) || &failed.Host[0] != &short[0] {
 		t.Errorf("a short copy: error %v", err)
 	}
 	for _, q := range []compute.Queue{q, other} {
@@ -153,7 +165,7 @@ func (g renewing) Renew(ctx context.Context) error {
 func testPass(t *testing.T, open Open) {
 	m := open(t, few)
 	a := newAdder(t, m)
-	q := compute.NewQueue(m.Device)
+	q := newQueue(t, m.Device)
 	defer q.Close()
 	got, renewed := make([]byte, 4*addends), 0
 	x := a.exec
@@ -190,7 +202,7 @@ func testPass(t *testing.T, open Open) {
 // testInFlight holds that a queue has no more work at a time than it may, however slow that is.
 func testInFlight(t *testing.T, open Open) {
 	m := open(t, few)
-	q := compute.NewQueue(m.Device)
+	q := newQueue(t, m.Device)
 	defer q.Close()
 	x := &compute.Exec{Ctx: t.Context(), Gate: device.Open, Pool: m.Pool}
 	var given atomic.Int64
@@ -218,7 +230,7 @@ func testInFlight(t *testing.T, open Open) {
 func testContext(t *testing.T, open Open) {
 	m := open(t, few)
 	a := newAdder(t, m)
-	q := compute.NewQueue(m.Device)
+	q := newQueue(t, m.Device)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	ran := false
@@ -256,7 +268,7 @@ func testCloseInFlight(t *testing.T, open Open) {
 	m := open(t, few)
 	a := newAdder(t, m)
 	for range 50 {
-		q := compute.NewQueue(m.Device)
+		q := newQueue(t, m.Device)
 		begun, ended, release := 0, 0, make(chan bool)
 		task := taskFunc(func(*compute.Exec) error {
 			begun++
@@ -296,7 +308,7 @@ func testTwoQueues(t *testing.T, open Open) {
 	var all sync.WaitGroup
 	for i := range 2 {
 		a := newAdder(t, m)
-		q := compute.NewQueue(m.Device)
+		q := newQueue(t, m.Device)
 		all.Go(func() {
 			defer q.Close()
 			got, step := make([]byte, 4*addends), float32(i+1)

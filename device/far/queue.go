@@ -16,10 +16,13 @@ import (
 const depth = min(4, compute.MaxInFlight-1)
 
 // NewQueue implements [compute.Queued].
-func (d *Device) NewQueue() compute.Queue {
+func (d *Device) NewQueue() (compute.Queue, error) {
+	if err := d.ledger.Reserve(0); err != nil {
+		return nil, fmt.Errorf("a queue: %w", err)
+	}
 	q := &queue{device: d, todo: make(chan func() error, depth)}
 	go q.serve()
-	return q
+	return q, nil
 }
 
 // queue implements [compute.Queue] by a goroutine.
@@ -114,15 +117,13 @@ func (q *queue) CopyOut(dst []byte, at compute.Block) error {
 
 // copied moves the bytes of a block from or to as many of the host's.
 func (q *queue) copied(at compute.Block, host []byte, move func(mem []byte)) error {
-	if int64(len(host)) != at.N {
-		return fmt.Errorf("device %s: copy of %d bytes, %d on the host: %w", q.device.info.ID,
-			at.N, len(host), device.ErrBounds)
-	}
 	mem, err := q.device.memory(at.At, at.N)
-	if err == nil {
-		move(mem)
+	if err != nil || int64(len(host)) != at.N {
+		return &compute.CopyError{Device: q.device.info.ID, At: at, Host: host,
+			Err: device.ErrBounds}
 	}
-	return err
+	move(mem)
+	return nil
 }
 
 // Wait implements [compute.Queue].

@@ -30,6 +30,15 @@ func open(t *testing.T) *Device {
 	return d
 }
 
+func newQueue(t *testing.T, d *Device) *queue {
+	t.Helper()
+	q, err := d.NewQueue()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q.(*queue)
+}
+
 // TestFaults has kernels panic, end their goroutine and touch memory that was freed: each is an
 // error of its own queue, what was given after it is left out, and the queue goes on after Wait.
 func TestFaults(t *testing.T) {
@@ -40,7 +49,7 @@ func TestFaults(t *testing.T) {
 	}
 	freed := compute.BlockOf(b)
 	b.Free()
-	q := d.NewQueue()
+	q := newQueue(t, d)
 	defer q.Close()
 	x := &compute.Exec{Ctx: t.Context()}
 	var none []int
@@ -77,7 +86,7 @@ func TestCloseAndCancel(t *testing.T) {
 	d := open(t)
 	for _, how := range []string{"cancel", "close"} {
 		ctx, cancel := context.WithCancel(t.Context())
-		q := d.NewQueue().(*queue)
+		q := newQueue(t, d)
 		x := &compute.Exec{Ctx: ctx}
 		begun, go1 := make(chan bool), make(chan bool)
 		late := 0

@@ -65,8 +65,11 @@ func TestMeasureElsewhere(t *testing.T) {
 		t.Errorf("a step: %+v", s)
 	}
 	var page strings.Builder
-	if err := (&Table{Machine: *m, Runs: 1}).HTML(&page, "title", time.Time{}); err != nil ||
-		!strings.Contains(page.String(), "far:0, 3 threads; its limits are not known") {
+	table := &Table{Machine: *m, Runs: 1, Steps: []Step{r.row(m)}}
+	if err := table.HTML(&page, "title", time.Time{}); err != nil ||
+		!strings.Contains(page.String(), "far:0, 3 threads; its limits are not known") ||
+		!strings.Contains(page.String(), "<td>-</td>") ||
+		strings.Contains(page.String(), "<td>0 %") {
 		t.Errorf("the page does not say that limits are not known, or error %v", err)
 	}
 }

@@ -22,7 +22,8 @@ type Work struct {
 	GBPerS     float64 `json:"gb_per_s"`
 	Intensity  float64 `json:"flops_per_byte"`
 	// LeastMS is the time that the machine needs for as much work, and OfLimit the part of MS that
-	// this is: 1 is the roofline.
+	// this is: 1 is the roofline. Both are 0 where there is no work, or where no limits are known
+	// (Machine.Known).
 	LeastMS float64 `json:"least_ms"`
 	OfLimit float64 `json:"of_limit"`
 }

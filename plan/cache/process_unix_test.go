@@ -106,8 +106,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestProgramReplaced has a program's file replaced by another build while it runs. What it keeps is
-// that of the build that runs.
+// TestProgramReplaced has a program's file replaced by another build while it runs. What it keeps
+// is that of the build that runs.
 func TestProgramReplaced(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the system does not show the file that runs")

@@ -68,7 +68,7 @@ func (c *Cache) trustPlace() error {
 		at = filepath.Dir(at)
 		path, missing := filepath.EvalSymlinks(at)
 		if missing == nil {
-			return c.trustWay(path)
+			return c.trustFolders(path)
 		}
 		if !errors.Is(missing, fs.ErrNotExist) {
 			return nil // making the folder fails, and says why
