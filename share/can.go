@@ -51,6 +51,13 @@ func (c Can) Without(o Can) Can {
 		Launches: c.Launches && !o.Launches, Copies: c.Copies && !o.Copies}
 }
 
+// With returns what is set in c or in o.
+func (c Can) With(o Can) Can {
+	return Can{Partition: c.Partition || o.Partition, Overlap: c.Overlap || o.Overlap,
+		Resize: c.Resize || o.Resize, Spill: c.Spill || o.Spill, Preempt: c.Preempt || o.Preempt,
+		Launches: c.Launches || o.Launches, Copies: c.Copies || o.Copies}
+}
+
 // Enforces returns nil if a policy of this name that needs so much can be enforced where c can be
 // done, else an [ErrCannot] that says what is missing.
 func (c Can) Enforces(policy string, needs Can, device string) error {

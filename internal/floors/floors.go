@@ -82,6 +82,7 @@ var Table = []Row{
 	{"share/wire/gen", 2, Sharing, ""},
 	{"share/policy", 2, Sharing, "one policy a file"},
 	{"share/core", 3, Sharing, "events in, decisions out"},
+	{"share/core/coretest", 4, Sharing, ""},
 	{"share/broker", 4, Sharing, "real time, leases"},
 	{"share/sim", 4, Sharing, "virtual time"},
 	{"shim/fakecuda", 0, Sharing, ""},

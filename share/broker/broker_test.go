@@ -3,6 +3,7 @@ package broker_test
 import (
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,22 +12,37 @@ import (
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/broker"
 	"github.com/weirgpu/weir/share/core"
+	"github.com/weirgpu/weir/share/core/coretest"
 	"github.com/weirgpu/weir/share/policy"
 )
 
 const ms = time.Millisecond
 
-// newBroker returns a broker with 4 units and 1 GiB that is closed after the test. Its observer
-// checks the invariants of every event.
+// units are those of the brokers of the tests.
+const units = 4
+
+// newBroker returns a broker with 4 units and 1 GiB that is closed after the test, for a policy
+// that lends no unit twice. Its observer checks the invariants of every event.
 func newBroker(t testing.TB, p share.Policy) (*broker.Broker, *monitor) {
 	t.Helper()
-	m := &monitor{t: t, units: 4, jobs: map[share.JobID]*watched{}}
-	b, err := broker.New(broker.Config{Config: core.Config{Device: "cpu:0", Units: 4,
-		Memory: share.GiB, Policy: p}, Observer: m})
+	return newBrokerOf(t, core.Config{Policy: p}, nil)
+}
+
+// newBrokerOf is newBroker with what is given of a configuration, recorded if record is not nil.
+func newBrokerOf(t testing.TB, c core.Config, record io.Writer) (*broker.Broker, *monitor) {
+	t.Helper()
+	c.Device, c.Units, c.Memory = "cpu:0", units, share.GiB
+	m := &monitor{Auditor: coretest.NewAuditor(c.Units, c.Needs.Overlap)}
+	b, err := broker.New(broker.Config{Config: c, Observer: m, Record: record})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(b.Close)
+	t.Cleanup(func() {
+		b.Close()
+		if err := m.Err(); err != nil {
+			t.Error(err)
+		}
+	})
 	return b, m
 }
 

@@ -1,100 +1,62 @@
 package broker_test
 
 import (
-	"testing"
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/core"
+	"github.com/weirgpu/weir/share/core/coretest"
 )
 
-// monitor checks that the events of a broker make sense: units granted never exceed those of the
-// device, every hold ends once, and times do not go back.
+// monitor checks that what a broker tells makes sense, and keeps it if asked to.
 type monitor struct {
-	t     testing.TB
-	units int
-	held  int
-	last  time.Duration
-	jobs  map[share.JobID]*watched
-	log   []core.Notice
-	keep  bool
-}
-
-type watched struct {
-	units int
-	since time.Duration
-	used  time.Duration // unit-time
-	holds [][2]time.Duration
-	ended bool
+	*coretest.Auditor
+	log  []core.Notice
+	keep bool
 }
 
 func (m *monitor) Observe(e core.Notice) {
 	if m.keep {
 		m.log = append(m.log, e)
 	}
-	if e.At < m.last || e.From > e.At {
-		m.t.Errorf("%v of %s at %v from %v, after %v", e.Kind, e.Name, e.At, e.From, m.last)
-	}
-	m.last = e.At
-	if e.Kind == core.Switched {
-		return
-	}
-	w := m.jobs[e.Job]
-	if e.Kind == core.Admitted {
-		if w != nil {
-			m.t.Errorf("job %d admitted twice", e.Job)
-		}
-		m.jobs[e.Job] = &watched{}
-		return
-	}
-	if w == nil || w.ended {
-		m.t.Errorf("%v of job %d, which is not here", e.Kind, e.Job)
-		return
-	}
-	m.follow(w, e)
+	m.Auditor.Observe(e)
 }
 
-func (m *monitor) follow(w *watched, e core.Notice) {
-	switch e.Kind {
-	case core.Granted:
-		if w.units != 0 {
-			m.t.Errorf("%s granted %v over %d", e.Name, e.Units, w.units)
-		}
-		w.units, w.since = e.Units.Len(), e.At
-		if m.held += w.units; w.units <= 0 || m.held > m.units {
-			m.t.Errorf("%s granted %v: %d of %d held", e.Name, e.Units, m.held, m.units)
-		}
-	case core.Released:
-		if w.units == 0 || w.units != e.Units.Len() || w.since != e.From {
-			m.t.Errorf("%s released %v held from %v; it holds %d from %v", e.Name, e.Units,
-				e.From, w.units, w.since)
-		}
-		m.held -= w.units
-		w.used += (e.At - e.From) * time.Duration(w.units)
-		w.holds = append(w.holds, [2]time.Duration{e.From, e.At})
-		w.units = 0
-	case core.Revoked:
-		if w.units == 0 {
-			m.t.Errorf("%s revoked while it holds nothing", e.Name)
-		}
-	case core.Ended:
-		if w.units != 0 {
-			m.t.Errorf("%s ended with %d units", e.Name, w.units)
-		}
-		w.ended = true
+// used is the device time that holds of a job used between two times.
+func used(holds []coretest.Hold, from, to time.Duration) float64 {
+	sum := 0.0
+	for _, h := range holds {
+		sum += float64(max(0, min(h.To, to)-max(h.From, from))) * float64(h.Units.Len()) / units
 	}
+	return sum
 }
 
-// peak is the most device time that the job held in any window of this length.
-func (w *watched) peak(window time.Duration) time.Duration {
-	most := time.Duration(0)
-	for i := range w.holds {
-		end := w.holds[i][1]
-		sum := time.Duration(0)
-		for k := i; k >= 0 && w.holds[k][1] > end-window; k-- {
-			sum += w.holds[k][1] - max(w.holds[k][0], end-window)
+// peak is the most device time that holds of a job used in any window of this length.
+func peak(holds []coretest.Hold, window time.Duration) time.Duration {
+	most := 0.0
+	for i := range holds {
+		first := i
+		for first > 0 && holds[first-1].To > holds[i].To-window {
+			first--
 		}
-		most = max(most, sum)
+		most = max(most, used(holds[first:i+1], holds[i].To-window, holds[i].To))
 	}
-	return most
+	return time.Duration(most)
+}
+
+// inUse is the time between two times in which any job held units.
+func (m *monitor) inUse(jobs []share.JobID, from, to time.Duration) time.Duration {
+	var all []coretest.Hold
+	for _, id := range jobs {
+		all = append(all, m.Job(id).Holds...)
+	}
+	slices.SortFunc(all, func(a, b coretest.Hold) int { return cmp.Compare(a.From, b.From) })
+	sum, at := time.Duration(0), from
+	for _, h := range all {
+		sum += max(0, min(h.To, to)-max(h.From, at))
+		at = max(at, h.To)
+	}
+	return sum
 }

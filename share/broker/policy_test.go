@@ -114,8 +114,8 @@ func TestSideBySide(t *testing.T) {
 				t.Errorf("job %d used %v of the device, want a quarter of 1s", a.Job, a.Used)
 			}
 		}
-		if m.held != 0 {
-			t.Errorf("%d units held in the end", m.held)
+		if held := m.Held(); !held.Empty() {
+			t.Errorf("units %v held in the end", held)
 		}
 	})
 }
@@ -145,8 +145,8 @@ func TestMadPolicy(t *testing.T) {
 				{name: "c", step: 2 * ms, steps: 2, every: 9 * ms},
 			}
 			together(t, b, 100*ms, tenants)
-			if m.held != 0 {
-				t.Errorf("seed %d: %d units held in the end", seed, m.held)
+			if held := m.Held(); !held.Empty() {
+				t.Errorf("seed %d: units %v held in the end", seed, held)
 			}
 		})
 		if t.Failed() {

@@ -157,10 +157,7 @@ func TestShares(t *testing.T) {
 				if e := account.ErrorP95; tc.policy == "fair" && e > 3 {
 					t.Errorf("%s: %s: share error p95 %.2f points", tc.name, x.name, e)
 				}
-				if m.jobs[jobs[i].ID()].used != 4*account.Used {
-					t.Errorf("%s: %s: events say %v of 4 units, accounts %v of the device", tc.name,
-						x.name, m.jobs[jobs[i].ID()].used, account.Used)
-				}
+				m.Check(jobs[i].ID(), account.Used)
 			}
 			if n, err := b.Faults(); n > 0 {
 				t.Errorf("%s: %v", tc.name, err)

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"flag"
+	"time"
 
 	"github.com/weirgpu/weir/share"
 )
@@ -29,8 +30,22 @@ type Honours struct {
 	Guarantee bool `json:"guarantee"` // Compute holds while the job has work
 	Limit     bool `json:"limit"`     // Limit is never exceeded but by the step that ends a hold
 	Class     bool `json:"class"`
-	// Conserving: no unit is left idle while a job without a limit waits for it.
+	// Conserving: the device is not left idle while a job without a limit waits for it.
 	Conserving bool `json:"conserving"`
+	// Burst is the device time by which use may exceed Limit over any window, apart from the step
+	// that ends a hold, with default parameters.
+	Burst time.Duration `json:"burst,omitempty"`
+	// Wait, divided by x, bounds how long a job waits that always has work, where twice the longest
+	// iteration on the units that it may get is added before the division: x is its entitlement
+	// (share.Entitle) against all jobs where the policy honours Guarantee, else one over their
+	// number. 0: it may wait for as long as others have work.
+	Wait time.Duration `json:"wait,omitempty"`
+	// Static: a job takes its part of the device from its admission to its end, with work or
+	// without. Elsewhere a job without work might as well not be there.
+	Static bool `json:"static,omitempty"`
+	// Absolute: Compute is more than a weight. Elsewhere a common factor in all of them, where all
+	// have one, changes nothing.
+	Absolute bool `json:"absolute,omitempty"`
 }
 
 // maker makes one policy.

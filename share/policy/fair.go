@@ -66,7 +66,8 @@ func fairRow() Row {
 		Name: "fair", File: "fair.go", Source: "mClock (OSDI 2010), EEVDF (1995)",
 		Summary: "guarantees and limits hold, idle capacity is lent by weight and taken back at " +
 			"once",
-		Honours: Honours{Guarantee: true, Limit: true, Conserving: true},
+		Honours: Honours{Guarantee: true, Limit: true, Conserving: true,
+			Burst: DefaultFair().Burst, Wait: 3 * DefaultFair().Slice},
 		with: func() maker {
 			p := DefaultFair()
 			return maker{p.bind, func() (share.Policy, error) { return NewFair(p) }}

@@ -52,7 +52,8 @@ func priorityRow() Row {
 		Source: "XSched highest priority first (OSDI 2025), AntMan (OSDI 2020)",
 		Summary: "latency before standard before opportunistic, fair within a class, guarantees " +
 			"kept",
-		Honours: Honours{Guarantee: true, Limit: true, Class: true, Conserving: true},
+		Honours: Honours{Guarantee: true, Limit: true, Class: true, Conserving: true,
+			Absolute: true, Burst: DefaultPriority().Fair.Burst},
 		with: func() maker {
 			p := DefaultPriority()
 			return maker{

@@ -2,12 +2,14 @@ package policy_test
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/core/coretest"
 	"github.com/weirgpu/weir/share/policy"
 	"github.com/weirgpu/weir/share/sim"
 )
@@ -17,18 +19,47 @@ const (
 	ms = time.Millisecond
 )
 
-// run simulates under a policy of this name, which must make no mistake.
-func run(t testing.TB, name string, sc sim.Scenario) *sim.Result {
+// run simulates under the policy that spec names, which must make no mistake, and checks what holds
+// for every policy. The device can do what the scenario says, and what the policy needs.
+func run(t testing.TB, spec string, sc sim.Scenario) *sim.Result {
 	t.Helper()
-	res, err := sim.Run(sc, name, sim.Options{})
+	res, _ := watch(t, spec, sc, nil)
+	return res
+}
+
+// watch is run, and returns what the core said besides. It records into record if that is not nil.
+func watch(t testing.TB, spec string, sc sim.Scenario, record io.Writer) (*sim.Result,
+	*coretest.Auditor) {
+	t.Helper()
+	row := rowOf(t, spec)
+	sc.Device.Can = sc.Device.Can.With(row.Needs)
+	a := coretest.NewAuditor(max(1, sc.Device.Units), row.Needs.Overlap)
+	res, err := sim.Run(sc, spec, sim.Options{Record: record, Observe: a.Observe})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if res.Faults > 0 || res.Wasted > 0 {
-		t.Errorf("%s: %d faults, %d times idle while a job without limit waited", name, res.Faults,
+	if res.Faults > 0 || row.Honours.Conserving && res.Wasted > 0 {
+		t.Errorf("%s: %d faults, %d times idle while a job without limit waited", spec, res.Faults,
 			res.Wasted)
 	}
-	return res
+	if err := a.Err(); err != nil {
+		t.Errorf("%s: %v", spec, err)
+	}
+	return res, a
+}
+
+// rowOf returns the row of the policy that spec names.
+func rowOf(t testing.TB, spec string) policy.Row {
+	t.Helper()
+	s, err := policy.ParseSpec(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	row, err := policy.Find(s.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return row
 }
 
 // job makes a job of ten steps per iteration.

@@ -24,6 +24,8 @@ var ErrTooLong = errors.New("too many events")
 type Options struct {
 	// Record, if not nil, is where every event and decision is written, for core.Replay.
 	Record io.Writer
+	// Observe, if not nil, is told all notices of the core in their order.
+	Observe func(core.Notice)
 }
 
 // Run simulates the scenario under a policy, as policy.New reads it, on a device that can do what
@@ -82,6 +84,7 @@ type world struct {
 	units    int
 	core     *core.Core
 	recorder *core.Recorder
+	observe  func(core.Notice)
 	now      time.Duration
 	wake     time.Duration // in the calendar; 0: none
 	jobs     []*job        // by Start
@@ -110,7 +113,8 @@ func newWorld(sc Scenario, p share.Policy, needs share.Can, o Options) (*world, 
 	if err != nil {
 		return nil, err
 	}
-	w := &world{sc: sc, units: d.Units, core: k, owner: make([]*job, d.Units), byID: []*job{nil}}
+	w := &world{sc: sc, units: d.Units, core: k, owner: make([]*job, d.Units), byID: []*job{nil},
+		observe: o.Observe}
 	if o.Record != nil {
 		w.recorder = core.NewRecorder(o.Record)
 	}
@@ -170,6 +174,11 @@ func (w *world) step(j *job, e core.Event) {
 	w.res.Events++
 	if err != nil && e.Kind == core.Admit {
 		j.refused, j.ended = err, true
+	}
+	if w.observe != nil {
+		for i := range notices {
+			w.observe(notices[i])
+		}
 	}
 	w.notices = append(w.notices, notices...)
 }
