@@ -249,13 +249,49 @@ func (s *sample) compare(
 				}
 			}
 		default:
-			err = tensor.Close(g, want[i], 1e-4, s.atol+2e-6*math.Max(1, largest(want[i])))
+			atol := s.atol
+			if k.Name() == "conv.winograd" {
+				atol *= tileError
+			}
+			err = tensor.Close(g, want[i], ownError, atol+termError*math.Max(1, largest(want[i])))
 		}
 		if err != nil {
 			t.Errorf("%v: %s on %d workers: output %d: %v", s, k.Name(), p.Threads(), i, err)
 		}
 	}
 }
+
+// What a result may differ by from the reference, which rounds once: as a share of itself, the 4.5
+// units in the last place of the least exact function of package vec, and the few roundings around
+// it; and as a share of the largest element, twice that, where terms of its size cancel.
+const (
+	ownError  = 0x1p-20
+	termError = 0x1p-19
+)
+
+// sumError is what the sum of n products of numbers by [source.floats] may differ by, beside that.
+// A rounding is off by 2^-25 of a partial sum, and a partial sum of i products is 2.25·√i, in the
+// root of their mean squares. Roundings are independent, so that those of n sums add up to
+// 2^-25·2.25·n/√2, and none is seen at six times that.
+func sumError(n int) float64 { return 6 * 0x1p-25 * 2.25 * float64(n) / math.Sqrt2 }
+
+// attentionError is sumError of an attention with heads of some size: an error of a score is one of
+// its weight as a share of that, and weighs values of 1.5 in the root of their mean squares.
+func attentionError(c *op.Call, size int) float64 {
+	otherwise := float32(1) // of weir:Attention
+	if c.Domain != op.FusedDomain {
+		otherwise /= float32(math.Sqrt(float64(size)))
+	}
+	e := 1.5 * float64(c.Attrs.Float("scale", otherwise)) * sumError(size)
+	if c.Attrs.Bool("do_rotary", false) {
+		e *= 4.5 // random numbers in place of sines make scores so much larger
+	}
+	return e
+}
+
+// tileError is times what a convolution in tiles is off by more than by its definition: see
+// kernel/conv.
+const tileError = 10
 
 // largest is the greatest finite magnitude in a float tensor.
 func largest(v *tensor.Tensor) float64 {

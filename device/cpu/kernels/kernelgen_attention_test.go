@@ -59,7 +59,7 @@ func genFusedAttention(r source, key opKey) *sample {
 	if r.one(4) {
 		s.call.Attrs = append(s.call.Attrs, op.StringAttr("precision", "bf16"))
 	}
-	s.atol = 1e-5
+	s.atol = attentionError(s.call, size)
 	return s
 }
 
@@ -135,7 +135,7 @@ func genAttention(r source, key opKey) *sample {
 	if r.one(2) {
 		s.call.Attrs = append(s.call.Attrs, op.IntAttr("is_causal", 1))
 	}
-	s.atol = 1e-5
+	s.atol = attentionError(s.call, size)
 	return s
 }
 
@@ -214,7 +214,7 @@ func genGrouped(r source, key opKey) *sample {
 	s.call.NumIn = len(s.in)
 	s.constant = make([]bool, len(s.in))
 	s.constant[microsoft.GroupedTotal] = true
-	s.atol = 1e-5
+	s.atol = attentionError(s.call, size)
 	return s
 }
 

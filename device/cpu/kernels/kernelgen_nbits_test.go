@@ -1,8 +1,6 @@
 package kernels
 
 import (
-	"math"
-
 	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
 )
@@ -44,7 +42,7 @@ func genMatMulNBits(r source, key opKey) *sample {
 		s.call.Attrs = append(s.call.Attrs, op.IntAttr("accuracy_level", r.Int64N(5)))
 	}
 	s.call.NumIn = len(s.in)
-	s.atol = 1e-3 * math.Sqrt(max(1, float64(k)/300))
+	s.atol = 9 * sumError(k) // numbers of four bits less a zero point are some 9 in magnitude
 	r.activation(s)
 	s.call.Attrs = withoutPrecision(s.call.Attrs)
 	return s

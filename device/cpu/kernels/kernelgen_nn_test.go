@@ -105,7 +105,7 @@ func genConv(r source, key opKey) *sample {
 		attrs = append(attrs, op.IntsAttr("kernel_shape", ints64(g.kernel)...))
 	}
 	s := r.call(key, attrs, r.floats(x...), r.floats(w...))
-	s.atol = 1e-4
+	s.atol = sumError(in * count(g.kernel))
 	if r.one(2) {
 		s.in, s.constant = append(s.in, r.floats(group*out)), append(s.constant, r.one(2))
 	}
@@ -153,7 +153,7 @@ func genConvTranspose(r source, key opKey) *sample {
 		attrs = append(attrs, op.IntsAttr("output_padding", pad...))
 	}
 	s := r.call(key, attrs, r.floats(x...), r.floats(w...))
-	s.atol = 1e-4
+	s.atol = sumError(in * count(g.kernel))
 	if r.one(2) {
 		s.in, s.constant, s.call.NumIn = append(s.in, r.floats(group*out)), append(s.constant,
 			r.one(2)), 3
@@ -240,7 +240,7 @@ func genMatMul(r source, key opKey) *sample {
 		b = []int{k}
 	}
 	s := r.call(key, nil, r.floats(a...), r.floats(b...))
-	s.atol = 1e-4 * math.Sqrt(max(1, float64(k)/300))
+	s.atol = sumError(k)
 	if r.one(2) {
 		s.fix(1)
 	}
@@ -262,7 +262,7 @@ func genGemm(r source, key opKey) *sample {
 	m, k, n := r.extents()
 	a, b := []int{m, k}, []int{k, n}
 	s := r.call(key, nil)
-	s.atol = 1e-4 * math.Sqrt(max(1, float64(k)/300))
+	s.atol = sumError(k)
 	if r.one(2) {
 		s.call.Attrs = append(s.call.Attrs, op.IntAttr("transA", 1))
 		slices.Reverse(a)

@@ -32,7 +32,7 @@ func TestPackParts(t *testing.T) {
 		for i := 1; i < len(s.constant); i++ {
 			s.constant[i] = true
 		}
-		s.atol = 1e-3
+		s.atol = sumError(count(s.in[1].Shape[1:]))
 		s.exact = s.call.Type == "MatMulInteger"
 		if v := s.check(t, pools); v != served {
 			t.Errorf("%v: verdict %v", s, v)
