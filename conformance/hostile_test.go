@@ -199,8 +199,9 @@ func decent(g *graph.Graph, err error) error {
 	return fmt.Errorf("names no node: %w", err)
 }
 
-// same compares floats in proportion to the largest of them, as sums of both signs cancel;
-// everything else exactly.
+// same compares floats in proportion to the largest of them, as sums of both signs cancel, with
+// what some dozens of roundings one after another come to; everything else exactly. Of half the
+// digits, the last ones of what is computed in between are that many steps of the result.
 func (s *hostile) same(g *graph.Graph, got, want []*tensor.Tensor) error {
 	for i := range want {
 		most := 0.0
@@ -211,12 +212,12 @@ func (s *hostile) same(g *graph.Graph, got, want []*tensor.Tensor) error {
 				}
 			}
 		}
-		rtol := 1e-3
+		rtol := 0x1p-17
 		if d := want[i].DType; d == tensor.BFloat16 || d == tensor.Float16 {
 			rtol = 1.0 / 64
 		}
 		leaveOut(g, got[i], want[i])
-		if err := tensor.Close(got[i], want[i], rtol, 1e-4*most+1e-6); err != nil {
+		if err := tensor.Close(got[i], want[i], rtol, 0x1p-17*most+1e-6); err != nil {
 			return fmt.Errorf("output %q differs from the reference's: %w", g.Outputs[i].Name, err)
 		}
 	}

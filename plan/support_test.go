@@ -319,8 +319,9 @@ func equal(t testing.TB, pool *cpu.Pool, g *graph.Graph, o Options, in []*tensor
 	}
 }
 
-// close compares floats in proportion to the largest of them, as sums of both signs cancel;
-// everything else exactly.
+// close compares floats in proportion to the largest of them, as sums of both signs cancel, with
+// what some dozens of roundings one after another come to; everything else exactly. Sums of terms
+// of about 1 may cancel to nothing else than their roundings.
 func close(got, want *tensor.Tensor) error {
 	most := 0.0
 	if fs, err := want.Floats(); err == nil {
@@ -330,7 +331,7 @@ func close(got, want *tensor.Tensor) error {
 			}
 		}
 	}
-	return tensor.Close(got, want, 1e-3, 2e-4*most+1e-6)
+	return tensor.Close(got, want, 0x1p-19, 0x1p-17*most+1e-6)
 }
 
 // fill makes random inputs for a graph of static types.
