@@ -30,8 +30,8 @@ class Call:
     valid: object = None  # which elements of output 0 the contract defines, as an index
 
 
-# A mask adds -10000 to scores, of which a float32 then keeps multiples of 2^-10: where all keys of a
-# query are masked, a weight is off by half of that as a share, and the result by a little more.
+# A mask adds -10000 to scores, of which a float32 then keeps multiples of 2^-10: where all keys of
+# a query are masked, a weight is off by half of that as a share, and the result by a little more.
 MASKED = 1e-3
 
 
