@@ -73,7 +73,7 @@ func TestRun(t *testing.T) {
 	if held := dev.Held(); held != 0 {
 		t.Errorf("%d bytes are still held", held)
 	}
-	// Every way gives the results of the cost model's, to some dozens of roundings one after another.
+	// Every way gives the results of the cost model's, to some dozens of roundings.
 	outputs := func(c compute.Choices) []float32 {
 		p, err := compile(t.Context(), c)
 		if err != nil {
