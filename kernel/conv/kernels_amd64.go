@@ -259,7 +259,7 @@ func runPoolBand(t *poolBand, kind PoolKind, stride int) {
 }
 
 // hasSeparablePool reports whether runSeparablePool has kernels.
-func hasSeparablePool(v level) bool { return v == levelAVX2 }
+func hasSeparablePool(v level) bool { return v != levelGo }
 
 // runSeparablePool computes t for a kind of pooling and a stride of the columns of 1 or 2.
 func runSeparablePool(t *separablePool, kind PoolKind, stride int) {

@@ -32,9 +32,10 @@ type PoolParams struct {
 // Pool is a planned pooling. It is immutable and may be used by many goroutines at once.
 //
 // Where vectors can be loaded under masks, a vector of outputs is reduced from what its windows see
-// (see poolBand). Elsewhere each output row first reduces the rows of its window into one and then
-// the columns of that: with kernels for both where there are some (see separablePool), or with the
-// columns spread so that those that neighbouring outputs see first, second, ... are neighbours.
+// (see poolBand), if these are small. Elsewhere each output row first reduces the rows of its
+// window into one and then the columns of that: with kernels for both where there are some (see
+// separablePool), or with the columns spread so that those that neighbouring outputs see first,
+// second, ... are neighbours.
 type Pool struct {
 	p      PoolParams // its axes rotated
 	out    [3]int     // as the caller's axes have it
@@ -95,10 +96,10 @@ func planPool(p PoolParams) *Pool {
 	work := volume(p.Out)/p.Out[2]*volume(p.Kernel)/p.Kernel[2]*p.In[2] + volume(p.Out)*p.Kernel[2]
 	o := &Pool{p: p, level: currentLevel(), planes: max(1, poolWork/work)}
 	switch {
-	case hasPoolBand(o.level) && p.banded():
-		o.planBand()
 	case p.separable(o.level):
 		o.planSeparable()
+	case hasPoolBand(o.level) && p.banded():
+		o.planBand()
 	default:
 		o.planSpread()
 	}

@@ -1,8 +1,9 @@
 package conv
 
-// separablePool is one call of the two kernels that pool where vectors are short and loads under
-// masks dear: the first reduces the rows under each output row into a line with a border of what
-// changes nothing, the second the columns of the lines. The assembly reads this struct.
+// separablePool is one call of the two kernels that pool where windows are large, or vectors short
+// and loads under masks dear: the first reduces the rows under each output row into a line with a
+// border of what changes nothing, the second the columns of the lines. The assembly reads this
+// struct.
 type separablePool struct {
 	src, dst []float32 // a vector may be stored over what follows in dst, up to its end
 	lines    []float32
@@ -26,7 +27,16 @@ const narrowLanes = 8
 // separable reports whether the two kernels of separablePool compute the pooling.
 func (p *PoolParams) separable(v level) bool {
 	return hasSeparablePool(v) && p.trivial(0) && p.Out[0] == 1 && p.Stride[2] <= 2 &&
-		(p.Stride[2] == 1 || p.Dilate[2] == 1) && !p.longMeans()
+		(p.Stride[2] == 1 || p.Dilate[2] == 1) && !p.longMeans() &&
+		(!hasPoolBand(v) || p.manyTaps())
+}
+
+// manyTaps reports whether windows have so many elements that reducing their rows and then their
+// columns takes less time than reducing all of them with vectors of twice the lanes (see poolBand),
+// which maxima of three columns with a stride of 2 share.
+func (p *PoolParams) manyTaps() bool {
+	kh, kw := p.Kernel[1], p.Kernel[2]
+	return kh*kw > 2*(kh+kw) && !(p.Kind == MaxPool && kw == 3 && p.Stride[2] == 2)
 }
 
 // planSeparable plans the calls.
