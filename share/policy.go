@@ -273,7 +273,9 @@ type Stateful interface {
 // Admitter is implemented by a policy that has its own rule for admission, in place of the rule
 // that caps of memory must fit the device and guarantees must sum to 1 at most.
 type Admitter interface {
-	// Admit returns nil if the job, which is not yet among those of the snapshot, may join, else
-	// why not, with what would fit.
+	// Admit returns nil if the job, which is not among those of the snapshot, may join, else why
+	// not, with what would fit. It is asked too before a job is given another share, with the state
+	// that the job would have, and of one job after another before the policy takes the place of
+	// another.
 	Admit(s *Snapshot, j *JobState) error
 }

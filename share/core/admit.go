@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/weirgpu/weir/share"
@@ -69,7 +70,7 @@ func (c *Core) admit(e *Event) error {
 	if spec.Iterations > 0 {
 		state.Remaining = spec.Iterations
 	}
-	if err := c.fits(&spec, &state); err != nil {
+	if err := c.fits(spec.Name, &state, nil); err != nil {
 		return err
 	}
 	state.State = c.newState()
@@ -81,39 +82,22 @@ func (c *Core) admit(e *Event) error {
 	return nil
 }
 
-// fits asks the policy's own rule where it has one, else whether caps and guarantees fit.
-func (c *Core) fits(spec *share.Job, state *share.JobState) error {
+// fits says whether a job may have what its state says that it is promised, beside all jobs but one:
+// by the policy's own rule where it has one, else by whether caps and guarantees fit.
+func (c *Core) fits(name string, state *share.JobState, but *job) error {
+	snap := c.snap
+	if snap.Now = c.now; but != nil {
+		snap.Jobs = slices.Delete(slices.Clone(snap.Jobs), but.index, but.index+1)
+	}
+	var err error
 	if a, ok := c.policy.(share.Admitter); ok {
-		err := fmt.Errorf("job %s: %w", spec.Name, ErrPanic)
-		c.guard(func() { err = a.Admit(&c.snap, state) })
-		if err != nil {
-			return fmt.Errorf("job %s: device %s: %w", spec.Name, c.device, err)
-		}
-		return nil
+		err = ErrPanic
+		c.guard(func() { err = a.Admit(&snap, state) })
+	} else if err = snap.FitsMemory(state); err == nil {
+		err = snap.FitsCompute(state)
 	}
-	return c.promises(spec, nil)
-}
-
-// promises says whether the device can keep what the specification asks for beside the promises to
-// all others but one.
-func (c *Core) promises(spec *share.Job, but *job) error {
-	left, compute := c.memory, 1.0
-	for _, j := range c.jobs {
-		if j != but {
-			left -= j.spec.Memory
-			compute -= j.spec.Guarantee()
-		}
-	}
-	if spec.Memory > left {
-		return fmt.Errorf("job %s: wants %v, device %s has %v of %v not promised: %w: lower its "+
-			"memory or end another job",
-			spec.Name, spec.Memory.About(), c.device, left.About(), c.memory.About(), ErrNoMemory)
-	}
-	// The tolerance lets ten jobs have a tenth each.
-	if spec.Guarantee() > compute+1e-9 {
-		return fmt.Errorf("job %s: wants a guarantee of %.4g, device %s has %.4g not promised: "+
-			"%w: lower its compute or end another job",
-			spec.Name, spec.Guarantee(), c.device, max(0, compute), ErrNoCompute)
+	if err != nil {
+		return fmt.Errorf("job %s: device %s: %w", name, c.device, err)
 	}
 	return nil
 }
@@ -136,7 +120,9 @@ func (c *Core) reshare(j *job, e *Event) error {
 		return fmt.Errorf("job %s: holds %v, new cap %v: %w: wait until it holds less", spec.Name,
 			held.About(), spec.Memory.About(), ErrOverCap)
 	}
-	if err := c.promises(&spec, j); err != nil {
+	next := *s
+	next.Share, next.Memory.Cap = spec.Share, spec.Memory
+	if err := c.fits(spec.Name, &next, j); err != nil {
 		return err
 	}
 	j.spec, s.Share, s.Memory.Cap = spec, spec.Share, spec.Memory
@@ -176,7 +162,39 @@ func (c *Core) change(spec string) error {
 	if err := c.can.Enforces(next.Policy.Name(), next.Needs, c.device); err != nil {
 		return err
 	}
+	if err := c.accepts(next.Policy); err != nil {
+		return err
+	}
 	c.install(next.Policy, next.Needs)
+	return nil
+}
+
+// accepts asks a policy that has its own rule for admission whether it would have let in all jobs
+// one after the other.
+func (c *Core) accepts(p share.Policy) (err error) {
+	a, ok := p.(share.Admitter)
+	if !ok {
+		return nil
+	}
+	defer func() {
+		if fault := recover(); fault != nil {
+			err = fmt.Errorf("policy %s: %w: %v", p.Name(), ErrPanic, fault)
+		}
+	}()
+	before := c.snap
+	before.Now, before.Jobs = c.now, nil
+	for i, j := range c.jobs {
+		s := c.snap.Jobs[i]
+		s.State = nil
+		if keeps, ok := p.(share.Stateful); ok {
+			s.State = keeps.NewJobState()
+		}
+		if err := a.Admit(&before, &s); err != nil {
+			return fmt.Errorf("policy %s: job %s: device %s: %w", p.Name(), j.spec.Name, c.device,
+				err)
+		}
+		before.Jobs = append(before.Jobs, s)
+	}
 	return nil
 }
 

@@ -1,15 +1,19 @@
 package core
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/weirgpu/weir/share"
+)
 
 // Kinds of errors of this package, for errors.Is.
 var (
 	// ErrOverCap: the job wants more memory than its own cap.
 	ErrOverCap = errors.New("over the job's memory cap")
 	// ErrNoMemory: the device has promised its memory to others.
-	ErrNoMemory = errors.New("not enough device memory left")
+	ErrNoMemory = share.ErrNoMemory
 	// ErrNoCompute: the device has promised its compute to others.
-	ErrNoCompute = errors.New("not enough device compute left")
+	ErrNoCompute = share.ErrNoCompute
 	// ErrName: another job on the device has this name.
 	ErrName = errors.New("name is taken")
 	// ErrEnded: the job has ended, or never was.

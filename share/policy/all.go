@@ -58,5 +58,6 @@ type maker struct {
 func All() []Row {
 	return []Row{
 		fairRow(), priorityRow(), timesliceRow(), fifoRow(),
+		mpsRow(), fgpuRow(),
 	}
 }

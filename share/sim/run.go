@@ -86,6 +86,7 @@ type world struct {
 	recorder *core.Recorder
 	observe  func(core.Notice)
 	now      time.Duration
+	merged   bool          // all jobs are in one context
 	wake     time.Duration // in the calendar; 0: none
 	jobs     []*job        // by Start
 	byID     []*job        // by number
@@ -114,7 +115,7 @@ func newWorld(sc Scenario, p share.Policy, needs share.Can, o Options) (*world, 
 		return nil, err
 	}
 	w := &world{sc: sc, units: d.Units, core: k, owner: make([]*job, d.Units), byID: []*job{nil},
-		observe: o.Observe}
+		observe: o.Observe, merged: needs.Overlap}
 	if o.Record != nil {
 		w.recorder = core.NewRecorder(o.Record)
 	}
@@ -294,7 +295,7 @@ func (w *world) grant(j *job, units share.UnitSet, until time.Duration) {
 	}
 	if passed {
 		w.res.Switches++
-		if alone {
+		if alone && !w.merged {
 			j.mark += w.sc.Device.SwitchCost
 		}
 	}

@@ -1,0 +1,80 @@
+package policy_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/core"
+	"github.com/weirgpu/weir/share/sim"
+)
+
+// TestFGPUIsolates: a job beside others runs to the nanosecond as on its units alone, whatever they
+// do; under MPS it does not.
+func TestFGPUIsolates(t *testing.T) {
+	half := job("half", share.Share{Compute: 0.5}, ms, sim.Arrival{Poisson: 20})
+	late := job("late", share.Share{Compute: 0.125}, ms/4, always)
+	late.Start = 300 * ms
+	crowd := []sim.Job{half, job("quarter", share.Share{Compute: 0.25}, 7*ms, always), late,
+		job("one", share.Share{}, 3*ms, always),
+		job("two", share.Share{Compute: 0.5, Class: share.Opportunistic}, 3*ms, always)}
+	alone := run(t, "fgpu", spatial(8, half)).Jobs[0]
+	res := run(t, "fgpu", spatial(8, crowd...))
+	for i, l := range res.Jobs[0].Latencies {
+		if l != alone.Latencies[i] {
+			t.Fatalf("request %d took %v beside others, %v alone", i, l, alone.Latencies[i])
+		}
+	}
+	if got := alone.Latency(0); got != 20*ms {
+		t.Errorf("a request of 10ms took %v on half of the units, want 20ms", got)
+	}
+	beside := run(t, "mps", spatial(8, crowd...)).Jobs[0]
+	if beside.Latency(0.5) <= alone.Latency(0.5) {
+		t.Errorf("median of %v under mps, %v alone under fgpu: the others disturb nobody",
+			beside.Latency(0.5), alone.Latency(0.5))
+	}
+	// Steps of 7 ms on two of eight units; steps of 0.25 ms on one of them for 700 ms, less the step
+	// of a job without a guarantee that was on it.
+	for i, want := range []int64{3, 34} {
+		if got := res.Jobs[1+i].Iterations; got != want {
+			t.Errorf("%s: %d iterations, want %d", res.Jobs[1+i].Name, got, want)
+		}
+	}
+	if a, b := res.Jobs[3].Used, res.Jobs[4].Used; a < b*3/4 || b < a*3/4 {
+		t.Errorf("jobs without a guarantee used %v and %v, want turns", a, b)
+	}
+}
+
+// TestFGPURefuses: guarantees count in whole units, and a job without one needs a unit that nobody
+// was promised.
+func TestFGPURefuses(t *testing.T) {
+	for _, tc := range []struct {
+		computes []float64
+		says     string
+	}{
+		{[]float64{0.5, 0.5}, ""},
+		{[]float64{0.3, 0.3, 0.4}, "which is 1 of 2 units, has 0 of them left"},
+		{[]float64{0.5, 0.5, 0}, "guarantees have all 2 units"},
+		{[]float64{0, 0.5, 0}, ""},
+		{[]float64{0, 1}, "which is 2 of 2 units, has 1 of them left"},
+		{[]float64{0, 0.5, 0.5}, "lower its compute to 0 or end another job"},
+	} {
+		var jobs []sim.Job
+		for i, c := range tc.computes {
+			jobs = append(jobs, job(string(rune('a'+i)), share.Share{Compute: c}, ms, always))
+		}
+		res := run(t, "fgpu", spatial(2, jobs...))
+		for i := range jobs {
+			err := res.Jobs[i].Refused
+			switch last := i == len(jobs)-1; {
+			case tc.says == "" || !last:
+				if err != nil {
+					t.Errorf("computes %v: job %d: %v", tc.computes, i, err)
+				}
+			case !errors.Is(err, core.ErrNoCompute) || !strings.Contains(err.Error(), tc.says):
+				t.Errorf("computes %v: error is %v, want %q", tc.computes, err, tc.says)
+			}
+		}
+	}
+}

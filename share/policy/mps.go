@@ -1,0 +1,118 @@
+package policy
+
+import (
+	"flag"
+	"fmt"
+
+	"github.com/weirgpu/weir/share"
+)
+
+// This file is NVIDIA's Multi-Process Service: "Multi-Process Service", deploy guide, 2021 and
+// after, section "Volta MPS execution resource provisioning". Kernels of all clients run at once in
+// one context; a client may be held to a percentage of the threads.
+//
+//	MPS                          here
+//	client                       job
+//	active thread percentage     Share.Limit, else MPSParams.Percent
+//	server's shared context      Needs.Overlap: nothing is switched
+//
+// Departures: which multiprocessors a client runs on is left to the hardware there; here they are
+// those that the fewest limited jobs are held to. Fault containment, client priorities and the
+// largest number of clients are not modelled.
+
+// MPSParams are the parameters of [MPS].
+type MPSParams struct {
+	// Percent is the part of the units that a job without a limit may use, above 0 to 100.
+	Percent float64
+}
+
+// DefaultMPS returns 100 percent: every job may use all units.
+func DefaultMPS() MPSParams { return MPSParams{Percent: 100} }
+
+// Validate reports all faults together.
+func (p MPSParams) Validate() error {
+	if p.Percent > 0 && p.Percent <= 100 {
+		return nil
+	}
+	return validate("policy mps", []share.Fault{{Field: "percent", Value: fmt.Sprint(p.Percent),
+		Bound: "must be above 0 and at most 100"}})
+}
+
+func (p *MPSParams) bind(f *flag.FlagSet) {
+	f.Float64Var(&p.Percent, "percent", p.Percent,
+		"the part of the units that a job without a limit may use, up to 100")
+}
+
+func mpsRow() Row {
+	return Row{
+		Name: "mps", File: "mps.go", Source: "NVIDIA MPS",
+		Summary: "all jobs at once; a limit is a number of units, rounded up; compute and class " +
+			"are ignored",
+		Needs:   share.Can{Partition: true, Overlap: true},
+		Honours: Honours{Conserving: true},
+		with: func() maker {
+			p := DefaultMPS()
+			return maker{p.bind, func() (share.Policy, error) { return NewMPS(p) }}
+		},
+	}
+}
+
+// MPS lets all jobs run at once, each on all units or on as many as its limit says.
+type MPS struct {
+	params MPSParams
+	set    []share.Terms
+	counts []int // of limited jobs, by unit
+}
+
+// NewMPS returns the policy, or the faults of its parameters.
+func NewMPS(p MPSParams) (*MPS, error) { return &MPS{params: p}, p.Validate() }
+
+// Name returns "mps".
+func (p *MPS) Name() string { return "mps" }
+
+// NewJobState returns the state of a job that has no units yet.
+func (p *MPS) NewJobState() any { return &part{} }
+
+// Decide grants every waiting job its units, whoever else holds them.
+func (p *MPS) Decide(s *share.Snapshot) share.Decision {
+	p.set = p.set[:0]
+	all := s.All()
+	for i := range s.Jobs {
+		j := &s.Jobs[i]
+		mine := partOf(j)
+		if n := p.most(j, s.Units); mine.units.Len() != n {
+			mine.units = share.UnitSet{}
+			mine.units = p.lightest(s, n)
+		}
+		t := share.Terms{Units: mine.units, Until: share.Forever, Yield: share.Kernel}
+		p.set = assign(p.set, j, t, all)
+	}
+	return share.Decision{Set: p.set}
+}
+
+// most returns how many units the job may use.
+func (p *MPS) most(j *share.JobState, units int) int {
+	if j.Share.Limit > 0 {
+		return whole(j.Share.Limit, units)
+	}
+	return whole(p.params.Percent/100, units)
+}
+
+// lightest returns the n units that the fewest jobs are held to, of equal ones the lowest.
+func (p *MPS) lightest(s *share.Snapshot, n int) share.UnitSet {
+	p.counts = append(p.counts[:0], make([]int, s.Units)...)
+	for i := range s.Jobs {
+		for u := range partOf(&s.Jobs[i]).units.All() {
+			p.counts[u]++
+		}
+	}
+	var set share.UnitSet
+	for most := 0; set.Len() < n; most++ {
+		for u, k := range p.counts {
+			if k == most && set.Len() < n {
+				set = set.Union(share.UnitRange(u, 1))
+			}
+		}
+	}
+	return set
+}
