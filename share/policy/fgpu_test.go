@@ -78,3 +78,46 @@ func TestFGPURefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestFGPUAsked: neither a change of policy nor one of a share brings about what admission refuses.
+func TestFGPUAsked(t *testing.T) {
+	config, err := core.Config{Device: "sim:0", Units: 2, Memory: share.GiB,
+		Can: share.Can{Partition: true}}.ForPolicy("fair")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := core.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := func(name string, compute float64) *share.Job {
+		return &share.Job{Name: name, Share: share.Share{Compute: compute}}
+	}
+	for i, step := range []struct {
+		event core.Event
+		want  error
+	}{
+		{core.Event{Kind: core.Admit, Spec: spec("a", 0.5)}, nil},
+		{core.Event{Kind: core.Admit, Spec: spec("b", 0.2)}, nil},
+		{core.Event{Kind: core.Admit, Spec: spec("c", 0.3)}, nil},
+		{core.Event{Kind: core.Switch, Policy: "fgpu"}, share.ErrNoCompute},
+		{core.Event{Kind: core.End, Job: 3}, nil},
+		{core.Event{Kind: core.Want, Job: 1}, nil},
+		{core.Event{Kind: core.Want, Job: 2}, nil},
+		{core.Event{Kind: core.Switch, Policy: "fgpu"}, nil},
+		{core.Event{Kind: core.Change, Job: 2, Spec: spec("b", 0.6)}, share.ErrNoCompute},
+		{core.Event{Kind: core.Return, Job: 1}, nil},
+	} {
+		if _, err := k.Step(step.event); !errors.Is(err, step.want) {
+			t.Fatalf("event %d: error is %v, want %v", i, err, step.want)
+		}
+	}
+	for i, want := range []share.UnitSet{share.UnitsOf(0), share.UnitsOf(1)} {
+		if j, _ := k.Job(share.JobID(i + 1)); j.Units != want {
+			t.Errorf("job %d holds units %v, want %v", i+1, j.Units, want)
+		}
+	}
+	if n, err := k.Faults(); n > 0 {
+		t.Errorf("%d faults: %v", n, err)
+	}
+}
