@@ -23,8 +23,8 @@ func (s *Snapshot) FitsMemory(j *JobState) error {
 	if j.Memory.Cap <= left {
 		return nil
 	}
-	return fmt.Errorf("wants %v, has %v of %v not promised: %w: lower its memory or end another job",
-		j.Memory.Cap.About(), left.About(), s.Memory.About(), ErrNoMemory)
+	return fmt.Errorf("wants %v, has %v of %v not promised: %w: lower its memory or end another "+
+		"job", j.Memory.Cap.About(), left.About(), s.Memory.About(), ErrNoMemory)
 }
 
 // FitsCompute returns nil if the job's guarantee fits beside those of the snapshot's jobs, which do

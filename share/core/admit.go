@@ -82,8 +82,8 @@ func (c *Core) admit(e *Event) error {
 	return nil
 }
 
-// fits says whether a job may have what its state says that it is promised, beside all jobs but one:
-// by the policy's own rule where it has one, else by whether caps and guarantees fit.
+// fits says whether a job may have what its state says that it is promised, beside all jobs but
+// one: by the policy's own rule where it has one, else by whether caps and guarantees fit.
 func (c *Core) fits(name string, state *share.JobState, but *job) error {
 	snap := c.snap
 	if snap.Now = c.now; but != nil {

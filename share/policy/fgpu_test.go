@@ -34,8 +34,8 @@ func TestFGPUIsolates(t *testing.T) {
 		t.Errorf("median of %v under mps, %v alone under fgpu: the others disturb nobody",
 			beside.Latency(0.5), alone.Latency(0.5))
 	}
-	// Steps of 7 ms on two of eight units; steps of 0.25 ms on one of them for 700 ms, less the step
-	// of a job without a guarantee that was on it.
+	// Steps of 7 ms on two of eight units; steps of 0.25 ms on one of them for 700 ms, less the
+	// step of a job without a guarantee that was on it.
 	for i, want := range []int64{3, 34} {
 		if got := res.Jobs[1+i].Iterations; got != want {
 			t.Errorf("%s: %d iterations, want %d", res.Jobs[1+i].Name, got, want)
