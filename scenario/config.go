@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,7 +26,8 @@ var ErrInput = errors.New("wrong input")
 type Scenario struct {
 	// Device is the device that the jobs share; "cpu:0" where it is empty.
 	Device string
-	// Policy names the sharing policy; "fair" where it is empty.
+	// Policy is the sharing policy as policy.New reads it, such as "fair" or "fair:slice=10ms";
+	// "fair" where it is empty.
 	Policy string
 	// Duration is how long the jobs run together. It may be zero when every job has an iteration
 	// count.
@@ -42,8 +44,15 @@ type Job struct {
 	Model string
 	// Precision is the arithmetic of the model's products; fp32 where it is empty.
 	Precision pass.Precision
+	// Work describes the job's iterations in place of a model, for [Simulate].
+	Work Work
 	// Arrival says when requests come; closed with one client where it is zero.
 	Arrival Arrival
+	// Target is how long after its arrival a request should be answered; 0: nobody waits for it.
+	Target time.Duration
+	// Start is when the first requests may come, and Stop, if not 0, when the job ends, both after
+	// the phase's begin.
+	Start, Stop time.Duration
 	// Shapes fixes input shapes by name, such as "1x3x224x224". Symbolic dimensions that it leaves
 	// open are 1.
 	Shapes map[string]Shape
@@ -57,7 +66,39 @@ type Job struct {
 	Given map[string]*tensor.Tensor
 }
 
-// Arrival is an arrival process. At most one field is set.
+// Work describes iterations on a device that somebody has: what the job would do there alone.
+type Work struct {
+	// Iteration is how long one takes; 0 stands for Kernel.Time.
+	Iteration time.Duration
+	// Jitter is the half-width of a uniform distribution around Iteration, as a fraction of it.
+	Jitter float64
+	// Kernel is what an iteration consists of.
+	Kernel Kernel
+}
+
+// Kernel is a piece of work that a job does not interrupt.
+type Kernel struct {
+	// Time is how long it takes; 0: the whole iteration.
+	Time time.Duration
+	// Units is the part of the device's units beyond which it gets no faster, above 0 to 1; 0
+	// stands for 1.
+	Units float64
+	// Bandwidth is the part of the device's memory bandwidth that it uses, 0 to 1.
+	Bandwidth float64
+}
+
+// Described reports whether there is any work.
+func (w Work) Described() bool { return w != Work{} }
+
+// Time returns how long an iteration takes.
+func (w Work) Time() time.Duration {
+	if w.Iteration > 0 {
+		return w.Iteration
+	}
+	return w.Kernel.Time
+}
+
+// Arrival is an arrival process. At most one of Poisson, Load, Closed and Trace is set.
 type Arrival struct {
 	// Poisson is the mean number of requests a second, independent of how fast they are served.
 	Poisson float64 `json:"poisson,omitempty" yaml:"poisson,omitempty"`
@@ -66,23 +107,34 @@ type Arrival struct {
 	Load float64 `json:"load,omitempty" yaml:"load,omitempty"`
 	// Closed is the number of clients that each send their next request once the last is answered.
 	Closed int `json:"closed,omitempty" yaml:"closed,omitempty"`
+	// Think is how long each of these clients waits before its next request.
+	Think time.Duration `json:"think,omitempty" yaml:"think,omitempty"`
+	// Trace holds the times of all requests after the job's start, rising.
+	Trace []time.Duration `json:"trace,omitempty" yaml:"trace,omitempty"`
 }
 
 // Clients returns the number of closed-loop clients, 0 for open arrivals.
 func (a Arrival) Clients() int {
-	if a.Poisson > 0 || a.Load > 0 {
+	if a.Poisson > 0 || a.Load > 0 || len(a.Trace) > 0 {
 		return 0
 	}
 	return max(1, a.Closed)
 }
 
-// String prints "poisson 10/s", "poisson at load 0.3" or "closed 1".
+// String prints "poisson 10/s", "poisson at load 0.3", "trace of 20", "closed 1" or "closed 1,
+// think 5ms".
 func (a Arrival) String() string {
 	if a.Poisson > 0 {
 		return fmt.Sprintf("poisson %.4g/s", a.Poisson)
 	}
 	if a.Load > 0 {
 		return fmt.Sprintf("poisson at load %g", a.Load)
+	}
+	if len(a.Trace) > 0 {
+		return fmt.Sprintf("trace of %d", len(a.Trace))
+	}
+	if a.Think > 0 {
+		return fmt.Sprintf("closed %d, think %v", a.Clients(), a.Think)
 	}
 	return fmt.Sprintf("closed %d", a.Clients())
 }
@@ -153,29 +205,77 @@ func (j *Job) faults(duration time.Duration) []error {
 	fault := func(format string, args ...any) {
 		faults = append(faults, fmt.Errorf("job %s: %s", j.Name, fmt.Sprintf(format, args...)))
 	}
-	if j.Model == "" && j.Graph == nil {
-		fault("no model: give an ONNX file")
+	switch model := j.Model != "" || j.Graph != nil; {
+	case !model && !j.Work.Described():
+		fault("no model: give an ONNX file, or describe its work by iteration and kernel")
+	case model && j.Work.Described():
+		fault("both a model and described work: choose one")
 	}
 	if err := j.Precision.Validate(); err != nil {
 		fault("%v", err)
 	}
-	if p := j.Arrival.Poisson; p < 0 || math.IsNaN(p) || p > 1e6 {
-		fault("arrival: poisson %g: want a rate from 0 to 1e6 a second", p)
+	j.Work.check(fault)
+	j.Arrival.check(fault)
+	if j.Target < 0 {
+		fault("qos %v is negative", j.Target)
 	}
-	if j.Arrival.Closed < 0 || j.Arrival.Closed > 1<<16 {
-		fault("arrival: closed %d: want a number of clients from 1 to 65536", j.Arrival.Closed)
-	}
-	if l := j.Arrival.Load; l < 0 || l > 1 || math.IsNaN(l) {
-		fault("arrival: load %g: want a fraction of the device from 0 to 1", l)
-	}
-	if a := j.Arrival; a.Poisson > 0 && a.Closed > 0 || a.Poisson > 0 && a.Load > 0 ||
-		a.Load > 0 && a.Closed > 0 {
-		fault("arrival: more than one of poisson, load and closed: choose one")
+	if j.Start < 0 || j.Stop < 0 || j.Stop > 0 && j.Stop <= j.Start {
+		fault("start %v, stop %v: want times from 0, stop after start", j.Start, j.Stop)
 	}
 	if duration == 0 && j.Iterations == 0 {
 		fault("neither the scenario has a duration nor the job iterations: it would never end")
 	}
+	if n := len(j.Arrival.Trace); duration == 0 && n > 0 && j.Iterations > int64(n) {
+		fault("arrival: trace of %d for %d iterations: it would never end", n, j.Iterations)
+	}
 	return faults
+}
+
+// check tells fault what is wrong with described work.
+func (w Work) check(fault func(format string, args ...any)) {
+	if w.Described() && w.Time() <= 0 || w.Iteration < 0 || w.Kernel.Time < 0 {
+		fault("iteration %v of kernels of %v: want times above 0", w.Iteration, w.Kernel.Time)
+	}
+	if !(w.Jitter >= 0 && w.Jitter <= 1) {
+		fault("jitter %g: want a fraction of the iteration from 0 to 1", w.Jitter)
+	}
+	if u := w.Kernel.Units; !(u >= 0 && u <= 1) {
+		fault("kernel units %g: there is 1 device: want a fraction of its units, above 0 to 1", u)
+	}
+	if b := w.Kernel.Bandwidth; !(b >= 0 && b <= 1) {
+		fault("kernel bandwidth %g: want a fraction of the device's from 0 to 1", b)
+	}
+}
+
+// check tells fault what is wrong with an arrival process.
+func (a Arrival) check(fault func(format string, args ...any)) {
+	if p := a.Poisson; p < 0 || math.IsNaN(p) || p > 1e6 {
+		fault("arrival: poisson %g: want a rate from 0 to 1e6 a second", p)
+	}
+	if a.Closed < 0 || a.Closed > 1<<16 {
+		fault("arrival: closed %d: want a number of clients from 1 to 65536", a.Closed)
+	}
+	if l := a.Load; l < 0 || l > 1 || math.IsNaN(l) {
+		fault("arrival: load %g: want a fraction of the device from 0 to 1", l)
+	}
+	if a.Think < 0 {
+		fault("arrival: think %v is negative", a.Think)
+	}
+	if !slices.IsSorted(a.Trace) || len(a.Trace) > 0 && a.Trace[0] < 0 {
+		fault("arrival: trace: want times that rise from 0")
+	}
+	set := 0
+	for _, given := range []bool{a.Poisson > 0, a.Load > 0, a.Closed > 0, len(a.Trace) > 0} {
+		if given {
+			set++
+		}
+	}
+	if set > 1 {
+		fault("arrival: more than one of poisson, load, closed and trace: choose one")
+	}
+	if a.Think > 0 && a.Clients() == 0 {
+		fault("arrival: think is for clients of closed: leave it out")
+	}
 }
 
 // String writes the form that [ParseShape] reads.

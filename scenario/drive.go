@@ -24,8 +24,8 @@ type driver struct {
 	rng     *rand.Rand
 
 	pending queue
-	waiting atomic.Int64  // length of pending, for the live view
-	next    time.Duration // next open arrival
+	waiting atomic.Int64 // length of pending, for the live view
+	due     queue        // arrivals to come, as far as they are known
 
 	mu        sync.Mutex // guards what follows, which the live view reads
 	latencies []time.Duration
@@ -52,6 +52,8 @@ func (q *queue) push(at time.Duration) {
 	q.at = append(q.at, at)
 }
 
+func (q *queue) first() time.Duration { return q.at[q.head] }
+
 func (q *queue) pop() time.Duration {
 	q.head++
 	return q.at[q.head-1]
@@ -64,9 +66,14 @@ func newDriver(spec *Job, s seat, it iterate, clock func() time.Duration, seed u
 	return d
 }
 
-// run serves requests until the iteration count is reached or ctx is done, which is no error, and
-// gives the device back.
+// run serves requests until the iteration count is reached, the job's time is over or ctx is done,
+// which is no error, and gives the device back.
 func (d *driver) run(ctx context.Context) error {
+	if stop := d.spec.Stop; stop > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, stop-d.clock())
+		defer cancel()
+	}
 	err := d.guarded(ctx)
 	d.seat.Release()
 	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
@@ -89,17 +96,14 @@ func recovered(job string, err *error) {
 }
 
 func (d *driver) serve(ctx context.Context) error {
-	for range d.spec.Arrival.Clients() {
-		d.arrive(0)
-	}
-	d.next = d.gap()
+	d.schedule()
 	var gate device.Gate
 	for n := int64(0); d.spec.Iterations == 0 || n < d.spec.Iterations; {
 		d.catchUp()
 		if d.pending.len() == 0 {
 			d.seat.Release()
 			gate = nil
-			if err := d.sleepUntil(ctx, d.next); err != nil {
+			if err := d.sleep(ctx); err != nil {
 				return err
 			}
 			continue
@@ -143,7 +147,11 @@ func (d *driver) one(ctx context.Context, gate device.Gate) error {
 	d.seat.End()
 	arrived := d.pending.pop()
 	d.waiting.Add(-1)
-	if d.spec.Arrival.Clients() > 0 {
+	switch a := &d.spec.Arrival; {
+	case a.Clients() == 0:
+	case a.Think > 0:
+		d.due.push(now + a.Think)
+	default:
 		// Before Complete, so that a job whose client answers at once never looks as if it had run
 		// out of work.
 		d.arrive(now)
@@ -162,27 +170,47 @@ func (d *driver) arrive(at time.Duration) {
 	d.seat.Arrive()
 }
 
-// catchUp takes in the open arrivals that are due. A request counts from when it was due, not from
-// when this goroutine came to see it.
-func (d *driver) catchUp() {
-	if d.spec.Arrival.Poisson <= 0 {
-		return
+// schedule enters the arrivals that are known from the outset.
+func (d *driver) schedule() {
+	a := &d.spec.Arrival
+	for range a.Clients() {
+		d.due.push(d.spec.Start)
 	}
-	for now := d.clock(); d.next <= now; d.next += d.gap() {
-		d.arrive(d.next)
+	for _, at := range a.Trace {
+		d.due.push(d.spec.Start + at)
+	}
+	if a.Poisson > 0 {
+		d.due.push(d.spec.Start + d.gap())
 	}
 }
 
-// gap draws the time to the next arrival.
-func (d *driver) gap() time.Duration {
-	if d.spec.Arrival.Poisson <= 0 {
-		return 0
+// catchUp takes in the arrivals that are due. A request counts from when it was due, not from when
+// this goroutine came to see it.
+func (d *driver) catchUp() {
+	if d.due.len() == 0 {
+		return
 	}
+	for now := d.clock(); d.due.len() > 0 && d.due.first() <= now; {
+		at := d.due.pop()
+		d.arrive(at)
+		if d.spec.Arrival.Poisson > 0 {
+			d.due.push(at + d.gap())
+		}
+	}
+}
+
+// gap draws the time to the next arrival of the Poisson process.
+func (d *driver) gap() time.Duration {
 	return time.Duration(d.rng.ExpFloat64() / d.spec.Arrival.Poisson * float64(time.Second))
 }
 
-func (d *driver) sleepUntil(ctx context.Context, at time.Duration) error {
-	t := time.NewTimer(at - d.clock())
+// sleep waits for the next arrival, or for the end where none is to come.
+func (d *driver) sleep(ctx context.Context) error {
+	if d.due.len() == 0 {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	t := time.NewTimer(d.due.first() - d.clock())
 	defer t.Stop()
 	select {
 	case <-t.C:

@@ -61,6 +61,36 @@ func drive(t *testing.T, spec Job, it iterate, seed uint64, window time.Duration
 	return d, s, err
 }
 
+// TestTimedArrivals: clients think, a trace is followed, and nothing happens before a job's start
+// or after its end.
+func TestTimedArrivals(t *testing.T) {
+	const ms = time.Millisecond
+	for _, c := range []struct {
+		name     string
+		spec     Job
+		want     []time.Duration // latencies of iterations of 10 ms within 100 ms
+		finished time.Duration
+	}{
+		{"think", Job{Arrival: Arrival{Closed: 1, Think: 30 * ms}},
+			[]time.Duration{10 * ms, 10 * ms, 10 * ms}, 90 * ms},
+		{"two that think", Job{Arrival: Arrival{Closed: 2, Think: 45 * ms}},
+			[]time.Duration{10 * ms, 20 * ms, 10 * ms, 10 * ms}, 75 * ms},
+		{"trace", Job{Arrival: Arrival{Trace: []time.Duration{0, 2 * ms, 80 * ms}}},
+			[]time.Duration{10 * ms, 18 * ms, 10 * ms}, 90 * ms},
+		{"start and stop", Job{Arrival: Arrival{Closed: 1}, Start: 20 * ms, Stop: 45 * ms},
+			[]time.Duration{10 * ms, 10 * ms}, 40 * ms},
+		{"trace from a start", Job{Arrival: Arrival{Trace: []time.Duration{5 * ms}},
+			Start: 20 * ms}, []time.Duration{10 * ms}, 35 * ms},
+	} {
+		c.spec.Name = "a"
+		d, _, err := drive(t, c.spec, takes(10*ms), 1, 100*ms)
+		if err != nil || !slices.Equal(d.latencies, c.want) || d.finished != c.finished {
+			t.Errorf("%s: latencies %v until %v, %v, want %v until %v", c.name, d.latencies,
+				d.finished, err, c.want, c.finished)
+		}
+	}
+}
+
 func TestClosedArrivals(t *testing.T) {
 	for _, clients := range []int{1, 3} {
 		spec := Job{Job: share.Job{Name: "a", Iterations: 20}, Arrival: Arrival{Closed: clients}}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/weirgpu/weir/pass"
 	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/policy"
 )
 
 // Load reads and checks a scenario file. Paths in it are made relative to its folder. The error
@@ -79,7 +80,7 @@ func Parse(r io.Reader) (*Scenario, error) {
 // file is a Scenario as it is written in YAML.
 type file struct {
 	Device   string
-	Policy   string
+	Policy   filePolicy
 	Duration time.Duration
 	Seed     text[whole, *whole]
 	Jobs     []fileJob
@@ -94,9 +95,58 @@ type fileJob struct {
 	Iterations text[whole, *whole]
 	Model      string
 	Precision  text[pass.Precision, *pass.Precision]
+	Iteration  time.Duration
+	Jitter     float64
+	Kernel     fileKernel
 	Arrival    fileArrival
+	QoS        time.Duration `yaml:"qos"`
+	Start      time.Duration
+	Stop       time.Duration
 	Shapes     map[string]text[Shape, *Shape]
 	Inputs     map[string]string
+}
+
+// fileKernel is a Kernel as it is written.
+type fileKernel struct {
+	Time      time.Duration
+	Units     *float64
+	Bandwidth float64
+}
+
+// filePolicy is a policy as it is written: its name, policy.New's form, or one key with parameters,
+// as in {baymax: {qos: 20ms}}.
+type filePolicy struct{ spec string }
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (p *filePolicy) UnmarshalYAML(n *yaml.Node) error {
+	fault := func(line int, text string) error {
+		return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: policy: %s", line, text)}}
+	}
+	const form = "want a name, or one with parameters, as in {fair: {slice: 10ms}}"
+	if n.Kind == yaml.ScalarNode {
+		p.spec = n.Value
+		return nil
+	}
+	if n.Kind != yaml.MappingNode || len(n.Content) != 2 {
+		return fault(n.Line, form)
+	}
+	name, args := n.Content[0], n.Content[1]
+	spec := policy.Spec{Name: name.Value, Args: map[string]string{}}
+	if args.Kind != yaml.MappingNode && args.Tag != "!!null" {
+		return fault(args.Line, form)
+	}
+	for i := 0; i < len(args.Content); i += 2 {
+		key, value := args.Content[i], args.Content[i+1]
+		if value.Kind != yaml.ScalarNode || strings.Contains(value.Value, ",") {
+			return fault(value.Line, "parameter "+key.Value+": want one value")
+		}
+		if _, twice := spec.Args[key.Value]; twice {
+			return fault(key.Line, "parameter "+key.Value+" is given twice")
+		}
+		spec.Args[key.Value] = value.Value
+	}
+	p.spec = spec.String()
+	return nil
 }
 
 // fileArrival tells a key that is absent from one that asks for no requests at all.
@@ -104,10 +154,13 @@ type fileArrival struct {
 	Poisson *float64
 	Load    *float64
 	Closed  *text[whole, *whole]
+	Think   time.Duration
+	Trace   []time.Duration
 }
 
 // arrival returns the arrival process, or why it would bring no request.
 func (f *fileArrival) arrival() (a Arrival, err error) {
+	a.Think, a.Trace = f.Think, f.Trace
 	if f.Poisson != nil {
 		a.Poisson = *f.Poisson
 	}
@@ -158,28 +211,41 @@ func (t *text[T, P]) UnmarshalYAML(n *yaml.Node) error {
 }
 
 func (f *file) scenario() (*Scenario, error) {
-	s := &Scenario{Device: f.Device, Policy: f.Policy, Duration: f.Duration,
+	s := &Scenario{Device: f.Device, Policy: f.Policy.spec, Duration: f.Duration,
 		Seed: uint64(f.Seed.value)}
-	for _, j := range f.Jobs {
-		arrival, err := j.Arrival.arrival()
+	for i := range f.Jobs {
+		job, err := f.Jobs[i].job()
 		if err != nil {
-			return nil, fmt.Errorf("%w: job %s: %w", ErrScenario, j.Name, err)
-		}
-		job := Job{
-			Job: share.Job{Name: j.Name, Iterations: int64(j.Iterations.value), Share: share.Share{
-				Memory: j.Memory.value, Compute: j.Compute, Limit: j.Limit, Class: j.Class.value}},
-			Model: j.Model, Precision: j.Precision.value, Inputs: j.Inputs,
-			Arrival: arrival,
-		}
-		if j.Shapes != nil {
-			job.Shapes = map[string]Shape{}
-		}
-		for name, shape := range j.Shapes {
-			job.Shapes[name] = shape.value
+			return nil, fmt.Errorf("%w: job %s: %w", ErrScenario, f.Jobs[i].Name, err)
 		}
 		s.Jobs = append(s.Jobs, job)
 	}
 	return s, nil
+}
+
+func (j *fileJob) job() (Job, error) {
+	arrival, err := j.Arrival.arrival()
+	job := Job{
+		Job: share.Job{Name: j.Name, Iterations: int64(j.Iterations.value), Share: share.Share{
+			Memory: j.Memory.value, Compute: j.Compute, Limit: j.Limit, Class: j.Class.value}},
+		Model: j.Model, Precision: j.Precision.value, Inputs: j.Inputs, Arrival: arrival,
+		Work: Work{Iteration: j.Iteration, Jitter: j.Jitter,
+			Kernel: Kernel{Time: j.Kernel.Time, Bandwidth: j.Kernel.Bandwidth}},
+		Target: j.QoS, Start: j.Start, Stop: j.Stop,
+	}
+	if u := j.Kernel.Units; u != nil {
+		if job.Work.Kernel.Units = *u; *u == 0 {
+			err = errors.Join(err, errors.New("kernel: units 0 can run nothing: give a fraction "+
+				"of the device's units above it"))
+		}
+	}
+	if j.Shapes != nil {
+		job.Shapes = map[string]Shape{}
+	}
+	for name, shape := range j.Shapes {
+		job.Shapes[name] = shape.value
+	}
+	return job, err
 }
 
 // decode reads one document and turns the parser's faults, all of them, into words about the file.
@@ -215,8 +281,9 @@ var (
 	keysOf = map[string]string{
 		"scenario.file": "device, policy, duration, seed, jobs",
 		"scenario.fileJob": "name, model, class, compute, limit, memory, iterations, " +
-			"precision, arrival, shapes, inputs",
-		"scenario.fileArrival": "poisson, load, closed",
+			"precision, iteration, jitter, kernel, arrival, qos, start, stop, shapes, inputs",
+		"scenario.fileArrival": "poisson, load, closed, think, trace",
+		"scenario.fileKernel":  "time, units, bandwidth",
 	}
 	// formOf says how a value of a Go type is written in a file.
 	formOf = map[string]string{
@@ -224,6 +291,8 @@ var (
 		"[]scenario.fileJob": "a list of jobs", "scenario.fileJob": "keys with values",
 		"scenario.file":        "keys with values",
 		"scenario.fileArrival": "{poisson: 10}, {load: 0.3} or {closed: 1}",
+		"scenario.fileKernel":  "{time: 1ms, units: 0.5, bandwidth: 0.3}",
+		"[]time.Duration":      "a list of times such as [0s, 10ms]",
 		"map[string]string":    "names with files",
 	}
 )

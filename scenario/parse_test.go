@@ -33,10 +33,19 @@ jobs:
   - name: batch
     model: /models/batch.onnx
     class: opportunistic
-    arrival: {closed: 2}
+    arrival: {closed: 2, think: 5ms}
+    start: 1s
+    stop: 1m
+  - name: described
+    iteration: 80ms
+    jitter: 0.1
+    kernel: {time: 2ms, units: 0.5, bandwidth: 0.25}
+    arrival: {trace: [0s, 90ms]}
+    qos: 200ms
 `
 
 func TestParseComplete(t *testing.T) {
+	const ms = time.Millisecond
 	s, err := Parse(strings.NewReader(complete))
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +59,12 @@ func TestParseComplete(t *testing.T) {
 				Shapes: map[string]Shape{"image": {1, 3, 64, 64}, "scale": {}},
 				Inputs: map[string]string{"mask": "in/mask.npy"}},
 			{Job: share.Job{Name: "batch", Share: share.Share{Class: share.Opportunistic}},
-				Model: "/models/batch.onnx", Arrival: Arrival{Closed: 2}},
+				Model: "/models/batch.onnx", Arrival: Arrival{Closed: 2, Think: 5 * ms},
+				Start: time.Second, Stop: time.Minute},
+			{Job: share.Job{Name: "described"}, Target: 200 * ms,
+				Work: Work{Iteration: 80 * ms, Jitter: 0.1,
+					Kernel: Kernel{Time: 2 * ms, Units: 0.5, Bandwidth: 0.25}},
+				Arrival: Arrival{Trace: []time.Duration{0, 90 * ms}}},
 		}}
 	if !reflect.DeepEqual(s, want) {
 		t.Errorf("got %+v\nwant %+v", s, want)
@@ -65,6 +79,24 @@ func TestParseDefaults(t *testing.T) {
 	if s.Device != "cpu:0" || s.Policy != "fair" || s.Jobs[0].Class != share.Standard ||
 		s.Jobs[0].Arrival.Clients() != 1 {
 		t.Errorf("defaults are %+v", s)
+	}
+}
+
+// TestParsePolicy: a policy is a name, a name with parameters as on the command line, or keys.
+func TestParsePolicy(t *testing.T) {
+	for text, want := range map[string]string{
+		"fifo":                               "fifo",
+		"fair:slice=10ms,burst=2ms":          "fair:slice=10ms,burst=2ms",
+		"{fair: {slice: 10ms, burst: 2ms}}":  "fair:burst=2ms,slice=10ms",
+		"{fifo: {}}":                         "fifo",
+		"{fifo: }":                           "fifo",
+		"\n  priority:\n    patience: 5ms\n": "priority:patience=5ms",
+	} {
+		s, err := Parse(strings.NewReader("duration: 1s\njobs: [{name: a, model: m}]\npolicy: " +
+			text))
+		if err != nil || s.Policy != want {
+			t.Errorf("policy: %s: got %+v, %v, want %q", text, s, err, want)
+		}
 	}
 }
 
@@ -117,6 +149,32 @@ func TestParseFaults(t *testing.T) {
 			[]string{"job a", "0 asks for no requests"}},
 		{"control characters", "duration: 1s\njobs: [{name: \"a\\e[2J\", model: m}]",
 			[]string{`\x1b`, "must be printable"}},
+		{"a list of policies", "duration: 1s\npolicy: [fair]\n" + job,
+			[]string{"line 2: policy: want a name"}},
+		{"two policies", "duration: 1s\npolicy: {fair: {}, fifo: {}}\n" + job,
+			[]string{"line 2: policy: want a name"}},
+		{"parameters that are none", "duration: 1s\npolicy: {fair: {slice: [1ms]}}\n" + job,
+			[]string{"line 2: policy: parameter slice: want one value"}},
+		{"a parameter of another policy", "duration: 1s\npolicy: {fair: {quota: 3}}\n" + job,
+			[]string{`policy fair: wrong parameter: no parameter "quota"`,
+				"it has burst, granularity, slice"}},
+		{"a value that is none", "duration: 1s\npolicy: {fair: {slice: soon}}\n" + job,
+			[]string{`slice is "soon"`}},
+		{"described work", "duration: 1s\njobs:\n  - {name: a, iteration: -1s, jitter: 2, " +
+			"kernel: {units: 1.5, bandwidth: 3}}\n  - {name: b, kernel: {units: 0.5}}\n",
+			[]string{"iteration -1s", "jitter 2", "kernel units 1.5: there is 1 device",
+				"bandwidth 3", "job b: iteration 0s"}},
+		{"no units", "duration: 1s\njobs: [{name: a, kernel: {time: 1s, units: 0}}]",
+			[]string{"job a: kernel: units 0"}},
+		{"work and a model", "duration: 1s\njobs: [{name: a, model: m, iteration: 1s}]",
+			[]string{"job a: both a model and described work"}},
+		{"times in disorder", "duration: 1s\njobs: [{name: a, model: m, start: 2s, stop: 1s, " +
+			"qos: -1s, arrival: {trace: [2s, 1s]}}]",
+			[]string{"start 2s, stop 1s", "qos -1s", "trace: want times that rise"}},
+		{"thought without clients", "duration: 1s\njobs: [{name: a, model: m, arrival: {poisson: " +
+			"1, think: 1s}}]", []string{"think is for clients"}},
+		{"a trace too short", "jobs: [{name: a, model: m, iterations: 3, arrival: {trace: [1s]}}]",
+			[]string{"trace of 1 for 3 iterations"}},
 		{"without end", job, []string{"would never end"}},
 		{"no name", "duration: 1s\njobs: [{model: m}]", []string{"name"}},
 		{"not a number", "duration: 1s\njobs: [{name: a, model: m, compute: .nan, arrival: " +

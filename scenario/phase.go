@@ -174,7 +174,11 @@ func (s *stage) load(ctx context.Context, t *tenant, index int) error {
 		return err
 	}
 	t.free = free
-	t.driver = newDriver(&t.p.spec, t.seat, it, s.now, s.run.s.Seed+uint64(index))
+	spec := t.p.spec
+	if s.mode == Solo {
+		spec.Start, spec.Stop = 0, 0
+	}
+	t.driver = newDriver(&spec, t.seat, it, s.now, s.run.s.Seed+uint64(index))
 	return s.warm(ctx, t)
 }
 
@@ -273,11 +277,14 @@ func (s *stage) reportPace(t *tenant) {
 	res.Iterations = int64(len(d.latencies))
 	res.Latency = latencyOf(d.latencies)
 	res.CompletionS = d.finished.Seconds()
-	elapsed := s.phase.Wall
-	if t.p.spec.Iterations > 0 && res.Iterations == t.p.spec.Iterations {
-		elapsed = d.finished
+	end := s.phase.Wall
+	if d.spec.Stop > 0 {
+		end = min(end, d.spec.Stop)
 	}
-	if elapsed > 0 {
+	if d.spec.Iterations > 0 && res.Iterations == d.spec.Iterations {
+		end = d.finished
+	}
+	if elapsed := end - d.spec.Start; elapsed > 0 {
 		res.IterationsPerS = (float64(res.Iterations) + s.cutOff(t)) / elapsed.Seconds()
 	}
 	if s.mode == Solo {

@@ -87,12 +87,30 @@ func Run(ctx context.Context, s *Scenario, o Options) (*Result, error) {
 	if err := errors.Join(s.Validate(), o.check()); err != nil {
 		return nil, err
 	}
+	if err := s.runnable(); err != nil {
+		return nil, err
+	}
 	r, err := newRun(ctx, s, o)
 	if err != nil {
 		return nil, err
 	}
 	defer r.close()
 	return r.all(ctx)
+}
+
+// runnable reports jobs that have no model, as an error of kind [ErrScenario].
+func (s *Scenario) runnable() error {
+	var faults []error
+	for i := range s.Jobs {
+		if j := &s.Jobs[i]; j.Work.Described() {
+			faults = append(faults, fmt.Errorf("job %s: described work cannot be run: give it a "+
+				"model, or run the scenario with weir simulate", j.Name))
+		}
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrScenario, oneLine(faults))
 }
 
 // run holds what all phases share.

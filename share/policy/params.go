@@ -48,6 +48,29 @@ func ParseSpec(text string) (Spec, error) {
 	return s, nil
 }
 
+// ParseList reads several policies with commas between them, as in
+// "fifo,baymax:qos=20ms,copies=2,fair": what has an equals sign before any colon is one more
+// parameter of the policy before it.
+func ParseList(text string) ([]Spec, error) {
+	var forms []string
+	for part := range strings.SplitSeq(text, ",") {
+		name, _, _ := strings.Cut(part, ":")
+		if n := len(forms) - 1; n >= 0 && strings.Contains(name, "=") {
+			forms[n] += "," + part
+			continue
+		}
+		forms = append(forms, part)
+	}
+	specs := make([]Spec, len(forms))
+	for i, form := range forms {
+		var err error
+		if specs[i], err = ParseSpec(strings.TrimSpace(form)); err != nil {
+			return nil, err
+		}
+	}
+	return specs, nil
+}
+
 // String writes the form that [ParseSpec] reads, with parameters in alphabetical order.
 func (s Spec) String() string {
 	keys := make([]string, 0, len(s.Args))
@@ -112,7 +135,10 @@ func (s Spec) New() (share.Policy, error) {
 type Param struct {
 	Name    string `json:"name"`
 	Default string `json:"default"`
-	Help    string `json:"help"` // one line for people
+	// Unit says what a value is: "duration", "bytes", "number", "whole number", "true or false", or
+	// "text".
+	Unit string `json:"unit"`
+	Help string `json:"help"` // one line for people
 }
 
 // Params lists the policy's parameters in alphabetical order.
@@ -121,9 +147,30 @@ func (r Row) Params() []Param {
 	r.with().bind(flags)
 	var list []Param
 	flags.VisitAll(func(f *flag.Flag) {
-		list = append(list, Param{f.Name, f.DefValue, f.Usage})
+		list = append(list, Param{f.Name, f.DefValue, unitOf(f.Value), f.Usage})
 	})
 	return list
+}
+
+// unitOf returns Param.Unit.
+func unitOf(v flag.Value) string {
+	g, ok := v.(flag.Getter)
+	if !ok {
+		return "text"
+	}
+	switch g.Get().(type) {
+	case time.Duration:
+		return "duration"
+	case share.Bytes, *share.Bytes:
+		return "bytes"
+	case float64:
+		return "number"
+	case int, int64, uint, uint64:
+		return "whole number"
+	case bool:
+		return "true or false"
+	}
+	return "text"
 }
 
 // has says which parameters there are.

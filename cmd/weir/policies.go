@@ -1,0 +1,122 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirgpu/weir/share/policy"
+)
+
+// policyInfo is one policy as the command policies shows it.
+type policyInfo struct {
+	Name       string         `json:"name"`
+	Source     string         `json:"source"`
+	What       string         `json:"what"`
+	Needs      []string       `json:"needs"` // as share.Can.Names
+	Honours    policy.Honours `json:"honours"`
+	Parameters []policy.Param `json:"parameters"`
+}
+
+func describePolicy(r policy.Row) policyInfo {
+	return policyInfo{Name: r.Name, Source: r.Source, What: r.Summary,
+		Needs: append([]string{}, r.Needs.Names()...), Honours: r.Honours,
+		Parameters: append([]policy.Param{}, r.Params()...)}
+}
+
+func newPolicies() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "policies [NAME]",
+		Short: "List the sharing policies, or show one whole",
+		Long: "List the sharing policies with what each follows, needs of a device and takes as " +
+			"parameters. A parameter is\ngiven after a colon, wherever a policy is named: " +
+			"--policy fair:slice=10ms,burst=2ms.",
+		Args:      cobra.MaximumNArgs(1),
+		ValidArgs: policyNames(),
+		RunE: func(c *cobra.Command, args []string) error {
+			rows := policy.All()
+			if len(args) == 1 {
+				row, err := policy.Find(args[0])
+				if err != nil {
+					return err
+				}
+				rows = []policy.Row{row}
+			}
+			list := struct {
+				Policies []policyInfo `json:"policies"`
+			}{}
+			for _, r := range rows {
+				list.Policies = append(list.Policies, describePolicy(r))
+			}
+			switch out := c.OutOrStdout(); {
+			case asJSON:
+				return printJSON(out, list)
+			case len(args) == 1:
+				printPolicy(out, &list.Policies[0])
+			default:
+				printPolicies(out, list.Policies)
+			}
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return c
+}
+
+func printPolicies(w io.Writer, list []policyInfo) {
+	for i := range list {
+		p := &list[i]
+		fmt.Fprintf(w, "%-11s %s\n", p.Name, p.What)
+		fmt.Fprintf(w, "%-11s %s; needs %s; %s\n", "", p.Source, p.needs(), p.parameters())
+	}
+}
+
+func (p *policyInfo) needs() string {
+	if len(p.Needs) == 0 {
+		return "nothing"
+	}
+	return strings.Join(p.Needs, ", ")
+}
+
+func (p *policyInfo) parameters() string {
+	if len(p.Parameters) == 0 {
+		return "no parameters"
+	}
+	var forms []string
+	for _, x := range p.Parameters {
+		forms = append(forms, x.Name+"="+x.Default)
+	}
+	return strings.Join(forms, ", ")
+}
+
+// printPolicy shows one policy whole.
+func printPolicy(w io.Writer, p *policyInfo) {
+	fmt.Fprintf(w, "%s: %s\n\nsource      %s\nneeds       %s\n", p.Name, p.What, p.Source,
+		p.needs())
+	fmt.Fprintf(w, "guarantees  %s\nlimits      %s\nclasses     %s\nidle time   %s\n",
+		held(p.Honours.Guarantee), held(p.Honours.Limit), held(p.Honours.Class),
+		map[bool]string{true: "is lent to whoever waits", false: "may stay idle"}[p.Honours.
+			Conserving])
+	if wait := p.Honours.Wait; wait > 0 {
+		fmt.Fprintf(w, "waits       at most %v and two of the longest iterations, over the job's "+
+			"part of the device\n", wait.Round(time.Microsecond))
+	}
+	if len(p.Parameters) == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	for _, x := range p.Parameters {
+		fmt.Fprintf(w, "%-11s %s (%s; default %s)\n", x.Name, x.Help, x.Unit, x.Default)
+	}
+}
+
+func held(yes bool) string {
+	if yes {
+		return "hold"
+	}
+	return "are not heeded"
+}
