@@ -35,6 +35,8 @@ type Honours struct {
 	// Burst is the device time by which use may exceed Limit over any window, apart from the step
 	// that ends a hold, with default parameters.
 	Burst time.Duration `json:"burst,omitempty"`
+	// Window is the time over which Limit holds, with default parameters; 0: any time.
+	Window time.Duration `json:"window,omitempty"`
 	// Wait, divided by x, bounds how long a job waits that always has work, where twice the longest
 	// iteration on the units that it may get is added before the division: x is its entitlement
 	// (share.Entitle) against all jobs where the policy honours Guarantee, else one over their
@@ -59,5 +61,6 @@ func All() []Row {
 	return []Row{
 		fairRow(), priorityRow(), timesliceRow(), fifoRow(),
 		mpsRow(), fgpuRow(),
+		cgpuRow(), fillRow(), gaiaRow(), geminiRow(), packRow(), srtfRow(), vgpuRow(),
 	}
 }

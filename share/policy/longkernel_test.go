@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/policy"
 	"github.com/weirgpu/weir/share/sim"
 )
 
@@ -14,14 +15,17 @@ import (
 func TestGuaranteeBesideLongKernels(t *testing.T) {
 	for _, kernel := range []time.Duration{10 * ms, 100 * ms, 500 * ms, 2 * time.Second,
 		10 * time.Second, time.Minute} {
-		for _, policy := range []string{"fair", "priority"} {
+		for _, row := range policy.All() {
+			if !row.Honours.Guarantee {
+				continue
+			}
 			for _, other := range []share.Share{
 				{}, {Compute: 0.5}, {Class: share.Latency}, {Class: share.Latency, Compute: 0.5},
 				{Class: share.Opportunistic, Compute: 0.5},
 			} {
-				besideLongKernel(t, policy, share.Share{Compute: 0.5}, other, kernel)
-				besideLongKernel(t, policy, share.Share{Compute: 0.5, Class: share.Latency}, other,
-					kernel)
+				besideLongKernel(t, row.Name, share.Share{Compute: 0.5}, other, kernel)
+				besideLongKernel(t, row.Name, share.Share{Compute: 0.5, Class: share.Latency},
+					other, kernel)
 			}
 		}
 	}

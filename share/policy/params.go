@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -208,4 +209,20 @@ func positive(field string, d time.Duration) []share.Fault {
 		return nil
 	}
 	return []share.Fault{{Field: field, Value: d.String(), Bound: "must be above 0 and at most 1m"}}
+}
+
+// oneOf wants one of some words.
+func oneOf(field, value string, words ...string) []share.Fault {
+	list := ""
+	for i, w := range words {
+		if value == w {
+			return nil
+		}
+		if i > 0 {
+			list += ", "
+		}
+		list += w
+	}
+	return []share.Fault{{Field: field, Value: strconv.Quote(value),
+		Bound: "must be one of " + list}}
 }

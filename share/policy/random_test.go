@@ -160,6 +160,9 @@ func checkAccounts(t *testing.T, res *sim.Result, a *coretest.Auditor) {
 // step that ends a hold.
 func checkLimit(t *testing.T, row *policy.Row, sc *sim.Scenario, j *sim.Job, r *sim.JobResult) {
 	window := min(time.Second, sc.Duration)
+	if row.Honours.Window > 0 {
+		window = row.Honours.Window
+	}
 	over := row.Honours.Burst + j.Step + sc.Device.SwitchCost
 	most := j.Share.Cap() + float64(over)/float64(window)
 	if peak := r.PeakShare(window); j.Share.Cap() < 1 && peak > most+1e-6 {
