@@ -24,7 +24,7 @@ func (s *Snapshot) FitsMemory(j *JobState) error {
 		return nil
 	}
 	return fmt.Errorf("wants %v, has %v of %v not promised: %w: lower its memory or end another "+
-		"job", j.Memory.Cap.About(), left.About(), s.Memory.About(), ErrNoMemory)
+		"job", j.Memory.Cap.About(), max(0, left).About(), s.Memory.About(), ErrNoMemory)
 }
 
 // FitsCompute returns nil if the job's guarantee fits beside those of the snapshot's jobs, which do

@@ -145,11 +145,14 @@ type Snapshot struct {
 // All returns all units of the device.
 func (s *Snapshot) All() UnitSet { return UnitRange(0, s.Units) }
 
-// Free returns the units that no job holds.
+// Free returns the units that can be given to a waiting job: those that no job holds, or only such
+// as rest on them and have not been told to give them back.
 func (s *Snapshot) Free() UnitSet {
 	free := s.All()
 	for i := range s.Jobs {
-		free = free.Minus(s.Jobs[i].Units)
+		if j := &s.Jobs[i]; j.Phase != Idle || j.Revoking {
+			free = free.Minus(j.Units)
+		}
 	}
 	return free
 }

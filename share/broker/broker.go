@@ -145,8 +145,9 @@ func (b *Broker) onTimer() {
 	}
 }
 
-// SetPolicy makes another policy decide from here on, as policy.New reads it. Jobs go on with what
-// they hold. The error is policy.New's, or a [share.ErrCannot].
+// SetPolicy makes another policy decide from here on, as policy.New reads it. Jobs are asked to
+// give back what they hold, as at the end of a lease, and go on when granted it again. The error
+// is policy.New's, or a [share.ErrCannot].
 func (b *Broker) SetPolicy(spec string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

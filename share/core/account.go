@@ -179,7 +179,6 @@ func (a *account) count(got, due float64, n int64) {
 
 // accountOf returns the job's account up to now.
 func (c *Core) accountOf(j *job) Account {
-	c.settle(j)
 	c.worked(j)
 	a := *j.account
 	if a.windows == 0 && a.n < windowSlots {
@@ -215,7 +214,6 @@ func (c *Core) early(j *job, a *account) {
 func (c *Core) entitledNow(j *job, length float64) float64 {
 	claims, out := make([]share.Claim, len(c.jobs)), make([]float64, len(c.jobs))
 	for i, o := range c.jobs {
-		c.settle(o)
 		c.worked(o)
 		claims[i] = claim(o, length)
 	}

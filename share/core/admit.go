@@ -20,6 +20,8 @@ type job struct {
 	untold   bool  // to be told of the revocation at the end of its iteration
 	arrivals times // of requests not yet completed
 	begun    starts
+	parts    time.Duration // used by an iteration that had been in progress all along
+	parted   time.Duration // of the job's use
 	busy     bool
 	busyFrom time.Duration
 	busyMark time.Duration // counted with work until
@@ -83,18 +85,22 @@ func (c *Core) admit(e *Event) error {
 }
 
 // fits says whether a job may have what its state says that it is promised, beside all jobs but
-// one: by the policy's own rule where it has one, else by whether caps and guarantees fit.
+// one: by the policy's own rule where it has one, else by whether caps and guarantees fit. Promises
+// can always be lowered.
 func (c *Core) fits(name string, state *share.JobState, but *job) error {
-	snap := c.snap
-	if snap.Now = c.now; but != nil {
+	snap := *c.look()
+	if but != nil {
 		snap.Jobs = slices.Delete(slices.Clone(snap.Jobs), but.index, but.index+1)
 	}
 	var err error
-	if a, ok := c.policy.(share.Admitter); ok {
-		err = ErrPanic
-		c.guard(func() { err = a.Admit(&snap, state) })
-	} else if err = snap.FitsMemory(state); err == nil {
-		err = snap.FitsCompute(state)
+	a, ok := c.policy.(share.Admitter)
+	if !ok || !c.guard(func() { err = a.Admit(&snap, state) }) {
+		if but == nil || state.Memory.Cap > but.spec.Memory {
+			err = snap.FitsMemory(state)
+		}
+		if err == nil && (but == nil || state.Share.Guarantee() > but.spec.Guarantee()) {
+			err = snap.FitsCompute(state)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("job %s: device %s: %w", name, c.device, err)
@@ -152,8 +158,7 @@ func (c *Core) end(j *job, cause error) {
 	}
 }
 
-// change makes another policy decide from here on. What is held stays held; what the old policy
-// kept of each job is dropped.
+// change makes another policy decide from here on.
 func (c *Core) change(spec string) error {
 	next, err := Config{Device: c.device}.ForPolicy(spec)
 	if err != nil {
@@ -198,12 +203,17 @@ func (c *Core) accepts(p share.Policy) (err error) {
 	return nil
 }
 
+// install puts a policy in the place of another. What is held was given for as long as that other
+// saw fit, which may be for ever, and is asked back; what it kept of each job is dropped.
 func (c *Core) install(p share.Policy, needs share.Can) {
-	c.policy, c.needs, c.wake = p, needs, 0
+	c.policy, c.needs, c.wake, c.other = p, needs, 0, true
+	c.notices = append(c.notices, Notice{Kind: Switched, Name: p.Name(), At: c.now, From: c.now})
+	for _, h := range c.holders {
+		c.revoke(h)
+	}
 	for i := range c.snap.Jobs {
 		c.snap.Jobs[i].State = c.newState()
 	}
-	c.notices = append(c.notices, Notice{Kind: Switched, Name: p.Name(), At: c.now, From: c.now})
 }
 
 // newState returns what the policy wants to keep of a new job.
@@ -215,16 +225,26 @@ func (c *Core) newState() (state any) {
 	return state
 }
 
-// guard calls the policy. Should it panic, fair takes its place.
+// fallback returns what takes the place of a policy that panics with a fault: fair, and for fair
+// itself fifo, which keeps nothing that could be wrong.
+func (c *Core) fallback(fault any) share.Policy {
+	name := policy.Default
+	if c.policy.Name() == name {
+		name = "fifo"
+	}
+	next, err := policy.New(name)
+	if err != nil || c.policy.Name() == "fifo" {
+		panic(fault) // the program is wrong
+	}
+	return next
+}
+
+// guard calls the policy. Should it panic, another takes its place.
 func (c *Core) guard(call func()) (ok bool) {
 	defer func() {
 		if fault := recover(); fault != nil {
 			c.blame(0, fmt.Errorf("%w: %v", ErrPanic, fault))
-			fair, err := policy.New(policy.Default)
-			if err != nil {
-				panic(err) // its defaults are wrong: so is the program
-			}
-			c.install(fair, share.Can{})
+			c.install(c.fallback(fault), share.Can{})
 		}
 	}()
 	call()

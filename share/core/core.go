@@ -61,6 +61,7 @@ type Core struct {
 	snap    share.Snapshot // what the policy sees; its Jobs are the jobs' states themselves
 	holders []*job         // who hold units, in order of ID
 	overlap bool           // whether a unit is held by two
+	other   bool           // whether the policy was changed in this step
 	wake    time.Duration
 	slots   slots
 
@@ -101,14 +102,22 @@ func (c Config) ForPolicy(spec string) (Config, error) {
 // the next call. An event that is refused changes nothing but the time, and the error says why; the
 // notices are still to be heeded.
 func (c *Core) Step(e Event) ([]Notice, error) {
-	c.notices = c.notices[:0]
-	c.advance(e.At)
+	c.notices, c.other = c.notices[:0], false
+	c.advance(min(e.At, latest))
+	// Charges are cut where events are and nowhere else, or what they round to would depend on who
+	// looks when.
+	for _, j := range c.holders {
+		c.settle(j)
+	}
 	decides, err := c.apply(&e)
-	if decides && err == nil {
+	if decides && err == nil || c.other {
 		c.decide()
 	}
 	return c.notices, err
 }
+
+// latest is a time that leaves room for sums of times; none has come so far.
+const latest = share.Forever / 4
 
 // Now returns the time of the last event.
 func (c *Core) Now() time.Duration { return c.now }

@@ -13,11 +13,7 @@ const stallDelay = 10 * time.Millisecond
 
 // decide asks the policy and carries out what is sound of what it wants.
 func (c *Core) decide() {
-	s := &c.snap
-	s.Now = c.now
-	for _, j := range c.holders {
-		c.settle(j)
-	}
+	s := c.look()
 	var d share.Decision
 	c.decisions++
 	for !c.guard(func() { d = c.policy.Decide(s) }) {
@@ -35,6 +31,12 @@ func (c *Core) decide() {
 		}
 	}
 	c.plan(d.Wake)
+}
+
+// look brings what the policy sees up to now.
+func (c *Core) look() *share.Snapshot {
+	c.snap.Now = c.now
+	return &c.snap
 }
 
 // set compares the terms of one job with what is, and makes it so.
@@ -89,11 +91,8 @@ func (c *Core) grant(j *job, t *share.Terms) {
 			continue
 		}
 		switch {
-		case s.Phase == share.Idle:
-			c.revoke(h)
-			blocked = true
 		case c.needs.Overlap:
-		case s.Revoking:
+		case s.Phase == share.Idle, s.Revoking:
 			blocked = true
 		default:
 			c.blame(t.Job, ErrUnits)
@@ -101,6 +100,7 @@ func (c *Core) grant(j *job, t *share.Terms) {
 		}
 	}
 	if blocked {
+		c.recall(t.Units)
 		return
 	}
 	s := c.state(j)
@@ -110,6 +110,15 @@ func (c *Core) grant(j *job, t *share.Terms) {
 	j.counts.Grants++
 	c.took(j)
 	c.notify(j, Notice{Kind: Granted, Units: t.Units, Until: published(t), Yield: t.Yield})
+}
+
+// recall asks back what rests on units.
+func (c *Core) recall(units share.UnitSet) {
+	for _, h := range c.holders {
+		if s := c.state(h); s.Phase == share.Idle && s.Units.Overlaps(units) {
+			c.revoke(h)
+		}
+	}
 }
 
 // published is the end of a hold that its holder is told of. One that gives way at the end of an
@@ -125,18 +134,28 @@ func published(t *share.Terms) time.Duration {
 // with them.
 func (c *Core) resize(j *job, t *share.Terms) {
 	s := c.state(j)
-	if s.Revoking || t.Units == s.Units && t.Until == s.Until {
+	if s.Revoking || t.Units == s.Units && t.Until == s.Until && t.Yield == j.yield {
 		return
 	}
 	if !t.Units.Contains(s.Units) || t.Units != s.Units && !c.can.Resize {
 		c.revoke(j)
 		return
 	}
+	blocked := false
 	for _, h := range c.holders {
-		if h != j && !c.needs.Overlap && c.state(h).Units.Overlaps(t.Units) {
+		o := c.state(h)
+		if h == j || c.needs.Overlap || !o.Units.Overlaps(t.Units.Minus(s.Units)) {
+			continue
+		}
+		if o.Phase != share.Idle && !o.Revoking {
 			c.blame(t.Job, ErrUnits)
 			return
 		}
+		blocked = true
+	}
+	if blocked {
+		c.recall(t.Units)
+		return
 	}
 	c.unlink(j)
 	s.Units, s.Until, j.yield = t.Units, t.Until, t.Yield
@@ -151,7 +170,6 @@ func (c *Core) revoke(j *job) {
 	if s.Revoking || s.Units.Empty() {
 		return
 	}
-	c.settle(j)
 	s.Revoking = true
 	j.counts.Revocations++
 	c.reckon() // a job that rested pays from here on
@@ -175,11 +193,21 @@ func (c *Core) plan(wake time.Duration) {
 		c.blame(0, ErrWake)
 		wake = c.now + stallDelay
 	}
-	if wake == 0 && len(c.holders) == 0 && c.waiting() {
+	if wake == 0 && c.stuck() && c.waiting() {
 		c.blame(0, ErrStalled)
 		wake = c.now + stallDelay
 	}
 	c.wake = wake
+}
+
+// stuck reports whether no event is to come from any holder: none runs or gives back.
+func (c *Core) stuck() bool {
+	for _, h := range c.holders {
+		if s := c.state(h); s.Phase == share.Running || s.Revoking {
+			return false
+		}
+	}
+	return true
 }
 
 func (c *Core) waiting() bool {

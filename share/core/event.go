@@ -46,7 +46,7 @@ const (
 	// Change gives a job another share: Spec.Share; what is zero in Spec.Memory keeps the cap.
 	// (decides)
 	Change
-	// Switch changes the policy to Policy. (decides)
+	// Switch changes the policy to Policy, and asks back what is held. (decides)
 	Switch
 	// Tick: the time that Wake returned has come. (decides)
 	Tick

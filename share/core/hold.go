@@ -53,7 +53,6 @@ func (c *Core) want(j *job, s *share.JobState) error {
 		c.enter(s, share.Waiting)
 	} else {
 		// It rested: it goes on with what it kept.
-		c.settle(j)
 		c.enter(s, share.Running)
 		c.reckon()
 	}
@@ -61,13 +60,12 @@ func (c *Core) want(j *job, s *share.JobState) error {
 	return nil
 }
 
-// rest lets a job keep its units without paying. If others wait already, they are to have them.
+// rest lets a job keep its units without paying, until the policy wants others to have them.
 func (c *Core) rest(j *job, s *share.JobState) {
-	c.settle(j)
 	c.enter(s, share.Idle)
 	c.reckon()
-	if c.waiting() {
-		c.revoke(j)
+	if j.untold {
+		c.tell(j) // it does not hold on to them until the end of an iteration in which it rests
 	}
 }
 
@@ -80,7 +78,6 @@ func (c *Core) enter(s *share.JobState, p share.Phase) {
 // giveBack ends a hold. The caller says what the job does next.
 func (c *Core) giveBack(j *job, why Reason) {
 	s := c.state(j)
-	c.settle(j)
 	switch {
 	case why == ReasonEnded:
 	case s.Revoking:
@@ -91,7 +88,7 @@ func (c *Core) giveBack(j *job, why Reason) {
 	}
 	c.notify(j, Notice{Kind: Released, From: s.Granted, Units: s.Units, Reason: why})
 	c.unlink(j)
-	s.Units, s.Revoking = share.UnitSet{}, false
+	s.Units, s.Revoking, j.untold = share.UnitSet{}, false, false
 }
 
 // charge is what a job pays for what it holds.
@@ -113,7 +110,6 @@ func (c *Core) took(j *job) {
 
 // unlink notes that a job, settled, holds nothing any more.
 func (c *Core) unlink(j *job) {
-	c.settle(j)
 	i := slices.Index(c.holders, j)
 	c.holders = slices.Delete(c.holders, i, i+1)
 	j.charge.rate = 0
@@ -175,14 +171,11 @@ func (c *Core) shared() bool {
 }
 
 func (c *Core) setRate(j *job, rate float64) {
-	if rate == j.charge.rate {
-		return
-	}
-	c.settle(j)
 	j.charge.rate = rate
 }
 
-// settle charges a holder for the time since it was charged last.
+// settle charges a holder for the time since it was charged last. All are settled up to now
+// whenever anything changes.
 func (c *Core) settle(j *job) {
 	from := j.charge.from
 	if j.charge.from = c.now; from == c.now || j.charge.rate == 0 {

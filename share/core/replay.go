@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 )
 
 // Recorder writes what a core is told and answers, one JSON object a line, for [Replay].
@@ -24,13 +25,31 @@ type record struct {
 // NewRecorder returns a recorder that writes to w.
 func NewRecorder(w io.Writer) *Recorder { return &Recorder{enc: json.NewEncoder(w)} }
 
-// Step tells the core of an event, as [Core.Step], and writes both sides down.
+// Step tells the core of an event, as [Core.Step], and writes both sides down. An event that was
+// refused and that JSON cannot carry, such as a share of NaN, is written as a Look: all that it
+// changed is the time.
 func (r *Recorder) Step(c *Core, e Event) ([]Notice, error) {
 	notices, err := c.Step(e)
 	if r.err == nil {
-		r.err = r.enc.Encode(newRecord(e, notices, err))
+		rec := newRecord(e, notices, err)
+		if err != nil && len(notices) == 0 && !carried(&e) {
+			rec = newRecord(Event{Kind: Look, At: e.At}, notices, nil)
+		}
+		r.err = r.enc.Encode(rec)
 	}
 	return notices, err
+}
+
+// carried reports whether an event is the same after JSON has carried it.
+func carried(e *Event) bool {
+	text, err := json.Marshal(e)
+	if err != nil {
+		return false
+	}
+	var got Event
+	err = json.Unmarshal(text, &got)
+	got.Cause = e.Cause
+	return err == nil && reflect.DeepEqual(got, *e)
 }
 
 // Err returns the first error in writing, if any.

@@ -72,7 +72,6 @@ func (c *Core) Spec(id share.JobID) (share.Job, bool) {
 }
 
 func (c *Core) status(j *job) JobStatus {
-	c.settle(j)
 	s := JobStatus{Name: j.spec.Name, JobState: *c.state(j), Requests: j.arrivals.n, Peak: j.peak,
 		Counts: j.counts, ForecastError: j.forecast.wrong}
 	s.State = nil

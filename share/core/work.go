@@ -28,18 +28,21 @@ func (c *Core) work(j *job, e *Event) (decides bool, err error) {
 			s.Ready = j.arrivals.first()
 		}
 	case Begin:
-		c.settle(j)
-		j.begun.push(start{c.now, s.Used})
+		j.part(s.Used)
+		j.begun.push(start{c.now, j.parts})
 		s.InIteration = true
 	case Finish:
 		if j.begun.n == 0 {
 			return false, nil
 		}
-		c.settle(j)
+		j.part(s.Used)
 		c.finish(j, s)
 	case Expect:
 		if e.Next == nil {
 			return false, fmt.Errorf("job %s: %w: no forecast", j.spec.Name, ErrEvent)
+		}
+		if err := sane(e.Next); err != nil {
+			return false, fmt.Errorf("job %s: %w", j.spec.Name, err)
 		}
 		j.forecast.said = *e.Next
 		j.forecast.apply(s)
@@ -48,13 +51,19 @@ func (c *Core) work(j *job, e *Event) (decides bool, err error) {
 	return true, nil
 }
 
+// part divides what the job used since it was last called between the iterations in progress.
+func (j *job) part(used time.Duration) {
+	if n := j.begun.n; n > 0 {
+		j.parts += (used - j.parted) / time.Duration(n)
+	}
+	j.parted = used
+}
+
 // finish ends the iteration that began first. Its device time joins the estimate of the next one's.
 func (c *Core) finish(j *job, s *share.JobState) {
 	began := j.begun.first()
-	n := j.begun.n
 	j.begun.pop()
-	// Of iterations in progress together, each had its part of what was used meanwhile.
-	took := (s.Used - began.used) / time.Duration(n)
+	took := j.parts - began.parts
 	if s.Iterations == 0 {
 		s.IterationTime = took
 	}
@@ -76,6 +85,16 @@ func (c *Core) finish(j *job, s *share.JobState) {
 		s.Ready = c.now
 	}
 	c.notify(j, Notice{Kind: Iterated, From: began.at})
+}
+
+// sane returns an [ErrEvent] for a forecast of what cannot be.
+func sane(f *share.Forecast) error {
+	if f.Time < 0 || f.Copied < 0 || f.Ephemeral < 0 || f.Units < 0 || f.Target < 0 ||
+		!(f.Bandwidth >= 0 && f.Bandwidth <= 1) {
+		return fmt.Errorf("%w: forecast of %+v: want nothing below 0, and a bandwidth of at most 1",
+			ErrEvent, *f)
+	}
+	return nil
 }
 
 // demand notes whether the job has work.
@@ -136,8 +155,8 @@ func (f *forecast) apply(s *share.JobState) {
 	}
 }
 
-// start is when an iteration began, and what its job had used then.
-type start struct{ at, used time.Duration }
+// start is when an iteration began, and what one in progress all along would have used by then.
+type start struct{ at, parts time.Duration }
 
 type (
 	times  = ring[time.Duration]
