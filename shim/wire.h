@@ -33,6 +33,7 @@
 #define WEIR_ERROR_SYMBOL_MISSING 2u /* the driver lacks a call that must be metered */
 #define WEIR_ERROR_OVERDRAFT 4u /* memory was found to be over the cap */
 #define WEIR_ERROR_INTERNAL 8u /* a state that was not expected */
+#define WEIR_CONTEXT_UNMEASURED 1u /* context_bytes: what contexts take could not be found */
 #define WEIR_MSG_HELLO 1u /* client: asks for a slot */
 #define WEIR_MSG_WANT 2u /* client: waits at the gate */
 #define WEIR_MSG_DRAINED 3u /* client: nothing in flight after a close */
@@ -86,7 +87,7 @@ struct weir_header {
     uint64_t reserved2[4];
     uint64_t denied_allocs; /* any: allocations refused at the cap */
     uint64_t launches_total; /* any: launches of processes that have gone */
-    uint64_t context_bytes; /* any: the most that making a context was found to take */
+    uint64_t context_bytes; /* any: the most that making a context was found to take; 0: none was made */
     uint64_t reserved3[5];
     unsigned char token[16]; /* agent: WEIR_JOB as bytes */
     uint32_t creator_uid; /* agent */

@@ -45,6 +45,8 @@ var constants = []struct {
 	{"ERROR_SYMBOL_MISSING", ErrorSymbolMissing, "the driver lacks a call that must be metered"},
 	{"ERROR_OVERDRAFT", ErrorOverdraft, "memory was found to be over the cap"},
 	{"ERROR_INTERNAL", ErrorInternal, "a state that was not expected"},
+	{"CONTEXT_UNMEASURED", ContextUnmeasured,
+		"context_bytes: what contexts take could not be found"},
 
 	{"MSG_HELLO", uint64(KindHello), "client: asks for a slot"},
 	{"MSG_WANT", uint64(KindWant), "client: waits at the gate"},

@@ -35,6 +35,10 @@ const (
 	ErrorInternal      = 1 << 3 // the library met a state it did not expect
 )
 
+// ContextUnmeasured in a page's context_bytes says that contexts were made and that what they take
+// could not be found, as in a container whose processes the management library numbers otherwise.
+const ContextUnmeasured = 1
+
 // The structures below are laid over the mapped page. Every field lies at a multiple of its size,
 // and every gap has a name, so that all compilers agree. The tags are the names and comments in the
 // C header.
@@ -73,7 +77,7 @@ type Header struct {
 	// Line 3: what all processes of the job add to or raise.
 	DeniedAllocs  atomic.Uint64    `c:"denied_allocs" doc:"any: allocations refused at the cap"`
 	LaunchesTotal atomic.Uint64    `c:"launches_total" doc:"any: launches of processes that have gone"`
-	ContextBytes  atomic.Uint64    `c:"context_bytes" doc:"any: the most that making a context was found to take"`
+	ContextBytes  atomic.Uint64    `c:"context_bytes" doc:"any: the most that making a context was found to take; 0: none was made"`
 	Reserved3     [5]atomic.Uint64 `c:"reserved3"`
 
 	// Line 4: who the job is, for an agent that finds the page after its restart. Written by the

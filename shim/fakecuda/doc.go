@@ -19,6 +19,9 @@
 //	WEIR_FAKE_SWITCH_US   cost of changing between processes in microseconds; 20
 //	WEIR_FAKE_CONCURRENT  operations of one process that run at a time, 1 to 16; 1
 //
+// WEIR_FAKE_HOLD names a file, such as a FIFO, that a process reads to its end before it makes a
+// context: with it a test says when that happens.
+//
 // Concurrency: any number of processes and threads may use one folder; Build may run in several
 // processes at once.
 //

@@ -312,6 +312,7 @@ static void forked(void)
 	weir_sizes_reset();
 	weir_pools_reset();
 	weir_vmm_reset();
+	weir_contexts_reset();
 	weir_graphs_reset();
 	weir_streams_reset();
 	weir_capture_reset();

@@ -1,8 +1,14 @@
 /*
  * Contexts. A job has one GPU, and contexts are made on that one only: what is done on another
- * would be neither counted there nor its share. What a context takes is counted before it is made,
- * as far as that is known from others of the job or of the device, and corrected afterwards. Before
- * a context is destroyed, weir lets go of the events it has in it.
+ * would be neither counted there nor its share. Before a context is destroyed, weir lets go of the
+ * events it has in it.
+ *
+ * What a context takes is counted before it is made: the most that one was found to take, by others
+ * of the job or of the device. Where none was made yet, nobody knows, and all that is left of the
+ * cap is counted; others of the job that make one wait meanwhile. Afterwards the count is put right
+ * by what the device says of this process. That says nothing while the process makes another one,
+ * or allocates in it: a process makes one context at a time, and has a new primary context only
+ * once it is counted.
  *
  * A primary context goes when it is released as often as it was retained. weir does not count
  * along: any release lets go of the events, and those of a context that stays are made anew.
@@ -10,11 +16,59 @@
 #include "weir.h"
 
 #include <string.h>
+#include <time.h>
 
 #define DEVICES 64
+#define PATIENCE_NS UINT64_C(10000000000) /* making a context takes seconds at most */
 
 static CUcontext primary[DEVICES];
 static bool told; /* of a device that is not the job's */
+static uint32_t busy; /* a thread of this process makes a context */
+static __thread bool mine __attribute__((tls_model("initial-exec"))); /* this one does */
+
+/* making is a context under way. */
+struct making {
+	bool turn; /* of this process: busy until it ends */
+	bool all;  /* reserved is all that was left of the cap, and undecided */
+	uint64_t reserved;
+};
+
+void weir_contexts_reset(void)
+{
+	busy = 0;
+	mine = false;
+}
+
+static void pause_briefly(void)
+{
+	nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+}
+
+/* start waits for the process's turn to make a context or to look at what they take. Who makes one
+ * within making one, as a tool that is called back may, or waits for longer than that can take,
+ * goes on without. */
+static struct making start(void)
+{
+	struct making m = {0};
+	if (!weir_ready())
+		return m;
+	for (uint64_t began = mine ? 0 : weir_now(); !mine && weir_now() - began < PATIENCE_NS;) {
+		if (!__atomic_exchange_n(&busy, 1, __ATOMIC_SEQ_CST)) {
+			m.turn = mine = true;
+			break;
+		}
+		pause_briefly();
+	}
+	return m;
+}
+
+static void end(struct making *m)
+{
+	if (!m->turn)
+		return;
+	mine = false;
+	__atomic_store_n(&busy, 0, __ATOMIC_SEQ_CST);
+}
 
 static void gone(CUcontext ctx)
 {
@@ -38,23 +92,50 @@ bool weir_device_is_ours(CUdevice dev)
 	return !memcmp(want, have, sizeof want);
 }
 
-/* before is what must hold for a context to be made: *reserved is counted for it. */
-static CUresult before(CUdevice dev, uint64_t *reserved)
+static void give_back(struct making *m)
 {
-	*reserved = 0;
+	weir_release(m->reserved);
+	if (m->all)
+		weir_decided(m->reserved);
+}
+
+/* count counts what a context may take. */
+static bool count(struct making *m)
+{
+	uint64_t *most = &weir_page()->context_bytes, began = weir_now(), known;
+	while (!(known = weir_get(most))) {
+		m->reserved = weir_reserve_rest();
+		m->all = m->reserved > 0;
+		if (m->all && !weir_get(most))
+			return true;
+		if (m->all)
+			give_back(m);
+		if (weir_now() - began > PATIENCE_NS)
+			return false;
+		pause_briefly();
+	}
+	m->all = false;
+	m->reserved = known == WEIR_CONTEXT_UNMEASURED ? 0 : known;
+	return weir_reserve(m->reserved);
+}
+
+/* before is what must hold for a context to be made. If it does not hold, making has ended. */
+static CUresult before(CUdevice dev, struct making *m)
+{
+	CUresult r = CUDA_SUCCESS;
 	if (!weir_ready())
-		return CUDA_SUCCESS;
+		return r;
 	if (!weir_device_is_ours(dev)) {
 		if (!__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
 			weir_say("device %d is not the GPU of this job, which has one: "
 				"leave CUDA_VISIBLE_DEVICES as weir exec sets it", dev);
-		return CUDA_ERROR_INVALID_DEVICE;
+		r = CUDA_ERROR_INVALID_DEVICE;
+	} else if (!count(m)) {
+		r = weir_deny();
 	}
-	uint64_t bytes = weir_get(&weir_page()->context_bytes);
-	if (!weir_reserve(bytes))
-		return weir_deny();
-	*reserved = bytes;
-	return CUDA_SUCCESS;
+	if (r != CUDA_SUCCESS)
+		end(m);
+	return r;
 }
 
 /* learned notes what making a context took, for those that come after. */
@@ -68,83 +149,103 @@ static void learned(uint64_t bytes)
 }
 
 /* after settles what a context takes; false: it is more than the job may hold, and was not known
- * before. */
-static bool after(CUresult r, uint64_t reserved)
+ * before, and what was counted for it still is. Who waits to make one finds the rest of the cap
+ * undecided until it also finds what one takes. */
+static bool after(CUresult r, struct making *m)
 {
-	uint64_t now = 0, was;
-	if (!weir_ready())
-		return true;
-	was = weir_get(&weir_slot()->mem_context_bytes);
-	if (r != CUDA_SUCCESS || !weir_contexts_take(reserved, &now)) {
-		weir_release(reserved);
+	uint64_t now = 0, was = weir_get(&weir_slot()->mem_context_bytes);
+	if (r != CUDA_SUCCESS) {
+		give_back(m);
 		return true;
 	}
-	uint64_t grown = now > was ? now - was : 0;
-	learned(grown);
-	if (grown > reserved && !weir_reserve(grown - reserved)) {
-		weir_release(reserved);
-		return false;
+	if (!weir_contexts_take(m->reserved, &now)) {
+		weir_release(m->reserved);
+		learned(WEIR_CONTEXT_UNMEASURED);
+	} else {
+		uint64_t grown = now > was ? now - was : 0;
+		if (grown > m->reserved && !weir_reserve(grown - m->reserved)) {
+			learned(grown);
+			return false;
+		}
+		weir_release_to_context(grown > m->reserved ? grown : m->reserved, now);
+		learned(grown > WEIR_CONTEXT_UNMEASURED ? grown : WEIR_CONTEXT_UNMEASURED);
 	}
-	weir_release_to_context(grown > reserved ? grown : reserved, now);
+	if (m->all)
+		weir_decided(m->reserved);
 	return true;
+}
+
+/* made ends making: a context that is more than the job may hold is undone. ctx is NULL for the
+ * primary one. */
+static CUresult made(CUresult r, CUcontext ctx, CUdevice dev, struct making *m)
+{
+	if (weir_ready() && !after(r, m)) {
+		weir_fn_cuCtxDestroy_v2 destroy = WEIR_DRIVER(cuCtxDestroy_v2);
+		weir_fn_cuDevicePrimaryCtxRelease release = WEIR_DRIVER(cuDevicePrimaryCtxRelease_v2);
+		if (ctx && destroy) {
+			destroy(ctx);
+			r = weir_deny();
+		} else if (!ctx && release) {
+			release(dev);
+			r = weir_deny();
+		}
+		give_back(m);
+	}
+	end(m);
+	return r;
 }
 
 /* left counts what the contexts take after one has gone. */
 static void left(CUresult r)
 {
 	uint64_t now;
-	if (r == CUDA_SUCCESS && weir_ready() && weir_contexts_take(0, &now))
+	if (r != CUDA_SUCCESS || !weir_ready())
+		return;
+	struct making m = start();
+	if (weir_contexts_take(0, &now))
 		weir_set(&weir_slot()->mem_context_bytes, now);
-}
-
-static CUresult made(CUresult r, CUcontext ctx, uint64_t reserved)
-{
-	weir_fn_cuCtxDestroy_v2 undo = WEIR_DRIVER(cuCtxDestroy_v2);
-	if (after(r, reserved) || !undo)
-		return r;
-	undo(ctx);
-	return weir_deny();
+	end(&m);
 }
 
 CUresult weir_on_ctx_create(enum weir_call call, CUcontext *ctx, unsigned int flags, CUdevice dev)
 {
 	weir_fn_cuCtxCreate_v2 real = (weir_fn_cuCtxCreate_v2)weir_real(call);
-	uint64_t reserved;
 	if (!real)
 		return weir_missing();
-	CUresult r = before(dev, &reserved);
+	struct making m = start();
+	CUresult r = before(dev, &m);
 	if (r != CUDA_SUCCESS)
 		return r;
 	r = real(ctx, flags, dev);
-	return made(r, r == CUDA_SUCCESS ? *ctx : NULL, reserved);
+	return made(r, r == CUDA_SUCCESS ? *ctx : NULL, dev, &m);
 }
 
 CUresult weir_on_ctx_create_v3(enum weir_call call, CUcontext *ctx, CUexecAffinityParam *params,
 	int n, unsigned int flags, CUdevice dev)
 {
 	weir_fn_cuCtxCreate_v3 real = (weir_fn_cuCtxCreate_v3)weir_real(call);
-	uint64_t reserved;
 	if (!real)
 		return weir_missing();
-	CUresult r = before(dev, &reserved);
+	struct making m = start();
+	CUresult r = before(dev, &m);
 	if (r != CUDA_SUCCESS)
 		return r;
 	r = real(ctx, params, n, flags, dev);
-	return made(r, r == CUDA_SUCCESS ? *ctx : NULL, reserved);
+	return made(r, r == CUDA_SUCCESS ? *ctx : NULL, dev, &m);
 }
 
 CUresult weir_on_ctx_create_v4(enum weir_call call, CUcontext *ctx, CUctxCreateParams *params,
 	unsigned int flags, CUdevice dev)
 {
 	weir_fn_cuCtxCreate_v4 real = (weir_fn_cuCtxCreate_v4)weir_real(call);
-	uint64_t reserved;
 	if (!real)
 		return weir_missing();
-	CUresult r = before(dev, &reserved);
+	struct making m = start();
+	CUresult r = before(dev, &m);
 	if (r != CUDA_SUCCESS)
 		return r;
 	r = real(ctx, params, flags, dev);
-	return made(r, r == CUDA_SUCCESS ? *ctx : NULL, reserved);
+	return made(r, r == CUDA_SUCCESS ? *ctx : NULL, dev, &m);
 }
 
 /* active tells whether the device's primary context is there. Programs retain it again and again;
@@ -160,23 +261,21 @@ static bool active(CUdevice dev)
 CUresult weir_on_ctx_retain(enum weir_call call, CUcontext *ctx, CUdevice dev)
 {
 	weir_fn_cuDevicePrimaryCtxRetain real = (weir_fn_cuDevicePrimaryCtxRetain)weir_real(call);
+	CUresult r;
+	bool fresh = false;
 	if (!real)
 		return weir_missing();
-	bool was = active(dev);
-	uint64_t reserved = 0;
-	CUresult r = was ? CUDA_SUCCESS : before(dev, &reserved);
-	if (r != CUDA_SUCCESS)
+	struct making m = start();
+	if (active(dev))
+		end(&m);
+	else if ((r = before(dev, &m)) != CUDA_SUCCESS)
 		return r;
+	else
+		fresh = true;
 	r = real(ctx, dev);
 	if (r == CUDA_SUCCESS && ctx && dev >= 0 && dev < DEVICES)
 		__atomic_store_n(&primary[dev], *ctx, __ATOMIC_RELAXED);
-	if (was || after(r, reserved))
-		return r;
-	weir_fn_cuDevicePrimaryCtxRelease undo = WEIR_DRIVER(cuDevicePrimaryCtxRelease_v2);
-	if (!undo)
-		return r;
-	undo(dev);
-	return weir_deny();
+	return fresh ? made(r, NULL, dev, &m) : r;
 }
 
 CUresult weir_on_ctx_destroy(enum weir_call call, CUcontext ctx)
@@ -190,8 +289,8 @@ CUresult weir_on_ctx_destroy(enum weir_call call, CUcontext ctx)
 	return r;
 }
 
-/* end is a release or a reset of a primary context. */
-static CUresult end(CUresult (*real)(CUdevice), CUdevice dev)
+/* let_go is a release or a reset of a primary context. */
+static CUresult let_go(CUresult (*real)(CUdevice), CUdevice dev)
 {
 	if (!real)
 		return weir_missing();
@@ -205,10 +304,10 @@ static CUresult end(CUresult (*real)(CUdevice), CUdevice dev)
 
 CUresult weir_on_ctx_release(enum weir_call call, CUdevice dev)
 {
-	return end((weir_fn_cuDevicePrimaryCtxRelease)weir_real(call), dev);
+	return let_go((weir_fn_cuDevicePrimaryCtxRelease)weir_real(call), dev);
 }
 
 CUresult weir_on_ctx_reset(enum weir_call call, CUdevice dev)
 {
-	return end((weir_fn_cuDevicePrimaryCtxReset)weir_real(call), dev);
+	return let_go((weir_fn_cuDevicePrimaryCtxReset)weir_real(call), dev);
 }

@@ -27,7 +27,9 @@ static uint64_t plus(uint64_t a, uint64_t b)
 	return a + b < a ? UINT64_MAX : a + b;
 }
 
-/* sum adds up all slots; *undecided is what slots other than own have added and may take back. */
+/* sum adds up all slots; *undecided is what slots other than own have added and may take back. Of a
+ * slot, what it uses is read before its contexts: bytes that weir_release_to_context moves
+ * meanwhile are then seen twice, where the other order would miss them. */
 static uint64_t sum(
 	struct weir_header *h, struct weir_slot *own, uint64_t asked, uint64_t *undecided)
 {
@@ -35,7 +37,8 @@ static uint64_t sum(
 	*undecided = 0;
 	for (uint32_t i = 0; i < WEIR_SLOT_COUNT; i++) {
 		struct weir_slot *s = &slots(h)[i];
-		total = plus(total, plus(weir_get(&s->mem_used_bytes), weir_get(&s->mem_context_bytes)));
+		uint64_t used = weir_get(&s->mem_used_bytes);
+		total = plus(total, plus(used, weir_get(&s->mem_context_bytes)));
 		uint64_t pending = weir_get(&s->mem_pending_bytes), mine = s == own ? asked : 0;
 		*undecided = plus(*undecided, pending > mine ? pending - mine : 0);
 	}
@@ -84,6 +87,28 @@ bool weir_reserve(uint64_t bytes)
 		else
 			nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
 	}
+}
+
+/* weir_reserve_rest counts all that is left of the cap and gives how much that is, 0 if nothing is
+ * or another decides; it is undecided until weir_decided. */
+uint64_t weir_reserve_rest(void)
+{
+	struct weir_header *h = weir_page();
+	struct weir_slot *own = weir_slot();
+	uint64_t cap = weir_cap(), used = weir_used(), undecided;
+	uint64_t rest = used < cap ? cap - used : 0;
+	weir_add(&own->mem_pending_bytes, rest);
+	weir_add(&own->mem_used_bytes, rest);
+	if (sum(h, own, rest, &undecided) <= cap && !undecided)
+		return rest;
+	weir_sub(&own->mem_used_bytes, rest);
+	weir_sub(&own->mem_pending_bytes, rest);
+	return 0;
+}
+
+void weir_decided(uint64_t bytes)
+{
+	weir_sub(&weir_slot()->mem_pending_bytes, bytes);
 }
 
 void weir_release(uint64_t bytes)

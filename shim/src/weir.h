@@ -13,8 +13,9 @@
  *  - Without WEIR_JOB in the environment every call goes straight to the driver.
  *  - A launch with the gate open costs no system call, no lock, no allocation and no look at a
  *    clock.
- *  - No lock is held while the driver is called on the program's behalf, and none is shared between
- *    processes, so that a kill at any instruction leaves nothing locked.
+ *  - No lock is held while the driver is called on the program's behalf, but for the turn to make a
+ *    context, for which nobody waits without end; and none is shared between processes, so that a
+ *    kill at any instruction leaves nothing locked.
  *  - After fork() a child is not attached; it attaches with a slot of its own at its first call.
  *  - While a stream is being captured nothing of weir's own is put on it, and its launches pass;
  *    they are metered when the graph is launched.
@@ -162,6 +163,8 @@ enum weir_kind {
 bool weir_reserve(uint64_t bytes);
 void weir_release(uint64_t bytes);
 void weir_release_to_context(uint64_t bytes, uint64_t context);
+uint64_t weir_reserve_rest(void);
+void weir_decided(uint64_t bytes);
 uint64_t weir_used(void);
 uint64_t weir_cap(void);
 CUresult weir_deny(void);
@@ -175,6 +178,7 @@ void weir_pools_refresh(bool trim);
 void weir_pools_reset(void);
 bool weir_pools_slack(void);
 void weir_vmm_reset(void);
+void weir_contexts_reset(void);
 void weir_graphs_captured_alloc(void);
 void weir_graphs_reset(void);
 

@@ -2,7 +2,9 @@
 // its own.
 #include "internal.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 enum { DEPTH = 64 };
 static _Thread_local CUcontext stack[DEPTH];
@@ -14,6 +16,18 @@ CUresult fk_current(CUcontext *c) {
 	return FK_IS(*c, FK_CONTEXT) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
+// hold waits until $WEIR_FAKE_HOLD can be read to its end: with a FIFO there, a test says when a
+// context is made.
+static void hold(void) {
+	const char *path = getenv("WEIR_FAKE_HOLD");
+	int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+	char c;
+	while (fd >= 0 && read(fd, &c, 1) > 0)
+		;
+	if (fd >= 0)
+		close(fd);
+}
+
 // make creates a context with its default stream. Called with fk.lock held.
 static CUresult make(CUcontext *out, CUdevice device, unsigned int flags, bool primary) {
 	FK_TRY(fk_join(device));
@@ -21,6 +35,7 @@ static CUresult make(CUcontext *out, CUdevice device, unsigned int flags, bool p
 	CUcontext c = calloc(1, sizeof *c);
 	if (!c)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	hold();
 	fk_lock(&q->device);
 	bool fits = fk_take(&q->device, q->device.file->terms.context, true);
 	fk_unlock(&q->device);

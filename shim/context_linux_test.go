@@ -1,0 +1,161 @@
+package shim
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weirgpu/weir/share/wire"
+)
+
+// TestFirstContextIsCounted holds a process in the driver where it makes the first context of all:
+// nobody knows what that takes, so nothing of the cap may be had by others, and another process
+// that makes one waits. Once it is made, the rest of the cap is there.
+func TestFirstContextIsCounted(t *testing.T) {
+	t.Parallel()
+	compiled(t)
+	const context = 16 << 20
+	w := newWarden(t, fakeCap, 2*time.Millisecond)
+	w.gate(true)
+	dir, hold := t.TempDir(), filepath.Join(t.TempDir(), "hold")
+	if err := unix.Mkfifo(hold, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	first := startHold(t, w, dir, "0", "WEIR_FAKE_HOLD="+hold)
+	making, err := openWriter(hold) // once the process is there
+	if err != nil {
+		t.Fatal(err)
+	}
+	if held := w.page.MemoryHeld(); held != fakeCap {
+		t.Errorf("while the first context is made, %d bytes of %d count", held, fakeCap)
+	}
+	all := startHold(t, w, dir, fmt.Sprint((fakeCap-2*context)>>20))
+	for range 2 {
+		<-w.hellos
+	}
+	if err := making.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range []*holding{first, all} {
+		h.untilRan(t)
+	}
+	if held, known := w.page.MemoryHeld(), w.page.Header().ContextBytes.Load(); held != fakeCap ||
+		known != context {
+		t.Errorf("%d bytes of %d held, and a context takes %d, want %d", held, fakeCap, known,
+			context)
+	}
+	var device struct{ Peak uint64 }
+	smi := onFake(t, nil, dir, "smi")
+	if err := json.Unmarshal([]byte(smi.run(t)), &device); err != nil || device.Peak != fakeCap {
+		t.Errorf("the device held %d bytes at most, want %d: %v", device.Peak, fakeCap, err)
+	}
+}
+
+// TestContextsOfUnknownSize holds that where nobody tells what contexts take, that of the first
+// does not stand for all others.
+func TestContextsOfUnknownSize(t *testing.T) {
+	t.Parallel()
+	b := compiled(t)
+	w := newWarden(t, testCap, 0)
+	for range 2 {
+		want := fmt.Sprintf("alloc 0 free 0 total %d device %[1]d\n", testCap)
+		r := b.command(w, "info", fmt.Sprint(testCap))
+		if got := r.run(t); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if n := w.page.Slot(0).MemPendingBytes.Load(); n != 0 {
+			t.Errorf("%d bytes are undecided at the end", n)
+		}
+		w.release(r.Process.Pid)
+		if n := w.page.Header().ContextBytes.Load(); n != wire.ContextUnmeasured {
+			t.Errorf("a context takes %d", n)
+		}
+	}
+}
+
+// TestLedgerIsReadWhileBytesMove moves bytes from a process's allocations to its contexts between
+// any two reads of another's sum, which must never miss them.
+func TestLedgerIsReadWhileBytesMove(t *testing.T) {
+	t.Parallel()
+	b := compiled(t)
+	program, err := keptC("ledger", []string{"-O2", "-Wall", "-Wextra", "-Werror",
+		"-I.", "-DSOURCE=" + Digest()}, "testdata/ledger.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := b.command(nil)
+	r.Path, r.Args[0] = program, program
+	if got := strings.TrimSpace(r.run(t)); got != "16" {
+		t.Errorf("of 16 bytes that moved, %s were seen", got)
+	}
+}
+
+// holding is the fake driver's program hold, told to begin.
+type holding struct {
+	*running
+	said *os.File
+}
+
+func startHold(t *testing.T, w *warden, dir, mib string, env ...string) *holding {
+	t.Helper()
+	r := onFake(t, w, dir, "hold", mib)
+	r.Env = append(r.Env, env...)
+	in, err := r.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	said, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Stdout = out
+	r.start(t)
+	t.Cleanup(func() { _ = in.Close(); _ = said.Close() })
+	if err := errors.Join(out.Close(), said.SetReadDeadline(time.Now().Add(patience))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.Write([]byte("go\n")); err != nil {
+		t.Fatal(err)
+	}
+	return &holding{r, said}
+}
+
+// untilRan waits for the line that the program says once its kernel has run.
+func (h *holding) untilRan(t *testing.T) {
+	t.Helper()
+	d := json.NewDecoder(h.said)
+	var ran struct {
+		At int64 `json:"ran_ns"`
+	}
+	var ready [6]byte // "ready" and the end of the line
+	if _, err := h.said.Read(ready[:]); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Decode(&ran); err != nil || ran.At == 0 {
+		t.Fatalf("%v: %v %s", h.Args[1:], err, h.running.err.String())
+	}
+}
+
+// openWriter opens a FIFO that a process is about to read, once it does.
+func openWriter(path string) (*os.File, error) {
+	opened := make(chan error, 1)
+	var f *os.File
+	go func() {
+		var err error
+		f, err = os.OpenFile(path, os.O_WRONLY, 0)
+		opened <- err
+	}()
+	select {
+	case err := <-opened:
+		return f, err
+	case <-time.After(patience):
+		return nil, fmt.Errorf("nobody reads %s", path)
+	}
+}
