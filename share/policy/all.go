@@ -62,5 +62,6 @@ func All() []Row {
 		fairRow(), priorityRow(), timesliceRow(), fifoRow(),
 		mpsRow(), fgpuRow(),
 		cgpuRow(), fillRow(), gaiaRow(), geminiRow(), packRow(), srtfRow(), vgpuRow(),
+		baymaxRow(), tgsRow(),
 	}
 }

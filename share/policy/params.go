@@ -226,3 +226,12 @@ func oneOf(field, value string, words ...string) []share.Fault {
 	return []share.Fault{{Field: field, Value: strconv.Quote(value),
 		Bound: "must be one of " + list}}
 }
+
+// between wants a number from lo to hi.
+func between(field string, v, lo, hi float64) []share.Fault {
+	if v >= lo && v <= hi {
+		return nil
+	}
+	return []share.Fault{{Field: field, Value: fmt.Sprint(v),
+		Bound: fmt.Sprintf("must be from %g to %g", lo, hi)}}
+}
