@@ -93,13 +93,38 @@ func (r *run) newStage(ph *Phase, m Mode, policyName string) (*stage, error) {
 		return s, nil
 	}
 	s.watch = newWatcher(s)
-	c, err := core.Config{Device: r.s.Device, Units: r.Pool.Threads(),
-		Memory: share.Bytes(r.Device.Info().MemoryBytes)}.ForPolicy(policyName)
+	c, err := r.sharing(policyName)
+	if err != nil {
+		return nil, err
+	}
+	o := broker.Config{Config: c, Observer: s.watch}
+	if r.o.Record != nil {
+		o.Record = r.o.Record(policyName)
+	}
+	s.broker, err = broker.New(o)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrScenario, err)
 	}
-	s.broker, err = broker.New(broker.Config{Config: c, Observer: s.watch})
-	return s, err
+	return s, nil
+}
+
+// sharing is the device as the broker shares it under a policy.
+func (r *run) sharing(policyName string) (core.Config, error) {
+	c, err := core.Config{Device: r.s.Device, Units: r.Pool.Threads(),
+		Memory: share.Bytes(r.Device.Info().MemoryBytes), Can: r.can()}.ForPolicy(policyName)
+	if err != nil {
+		return c, fmt.Errorf("%w: %w", ErrScenario, err)
+	}
+	return c, nil
+}
+
+// can says what can be enforced on the device. One whose memory the host cannot address runs whole
+// kernels, beside each other, on units of its own choice.
+func (r *run) can() share.Can {
+	if r.Host != nil {
+		return share.Can{Overlap: true}
+	}
+	return share.Can{Partition: r.Pool.Partitions(), Overlap: true, Resize: true, Preempt: true}
 }
 
 func (s *stage) close() {
@@ -161,7 +186,7 @@ func (s *stage) load(ctx context.Context, t *tenant, index int) error {
 		if err != nil {
 			return err
 		}
-		t.admit, t.seat = j, &leased{job: j}
+		t.admit, t.seat = j, &leased{job: j, caller: s.run.Pool.NewCaller()}
 		t.result.MemoryCapBytes = int64(j.Spec().Memory)
 		o.Quota, o.ArenaQuota = quota{j, core.Persistent}, quota{j, core.Ephemeral}
 	}

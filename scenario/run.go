@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"slices"
 	"time"
@@ -37,6 +38,9 @@ type Options struct {
 	Child []string
 	// Live, when set, is called about five times a second while jobs run.
 	Live func(Live)
+	// Record, when set, returns where the events and decisions of the phase under a policy are
+	// written, for core.Replay, or nil.
+	Record func(policy string) io.Writer
 	// Trace, when set, records who held the device, iterations and memory.
 	Trace *trace.Recorder
 	// FirstRequest bounds a job's first request, which runs alone before anything is measured; 0

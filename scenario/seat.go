@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/broker"
 	"github.com/weirgpu/weir/share/core"
@@ -26,10 +27,12 @@ type seat interface {
 	Fail(err error)
 }
 
-// leased is a seat at a broker.
+// leased is a seat at a broker, and the gate of its lease. The goroutine that acquires is tied to
+// the processors of the units that it holds. It implements device.Confined.
 type leased struct {
-	job   *broker.Job
-	lease *broker.Lease
+	job    *broker.Job
+	caller *cpu.Caller
+	lease  *broker.Lease
 }
 
 func (s *leased) Acquire(ctx context.Context) (device.Gate, error) {
@@ -38,14 +41,38 @@ func (s *leased) Acquire(ctx context.Context) (device.Gate, error) {
 		return nil, err
 	}
 	s.lease = l
-	return l, nil
+	s.Units()
+	return s, nil
 }
 
 func (s *leased) Release() {
 	if s.lease != nil {
+		s.caller.Release()
 		s.lease.Release()
 	}
 }
+
+// Revoked implements device.Gate.
+func (s *leased) Revoked() bool { return s.lease.Revoked() }
+
+// Renew implements device.Gate.
+func (s *leased) Renew(ctx context.Context) error {
+	err := s.lease.Renew(ctx)
+	if err == nil {
+		s.Units()
+	}
+	return err
+}
+
+// Units implements device.Confined.
+func (s *leased) Units() device.Units {
+	units := device.Units(s.lease.Units().Words())
+	s.caller.Confine(units)
+	return units
+}
+
+// Splits implements device.Confined.
+func (s *leased) Splits() bool { return s.lease.Yield() < share.Kernel }
 
 func (s *leased) Arrive()        { s.job.Arrive() }
 func (s *leased) Complete()      { s.job.Complete() }

@@ -48,6 +48,9 @@ func (s UnitSet) Len() int {
 	return n
 }
 
+// Words returns the set as bits: bit u%64 of word u/64 is set when unit u is in the set.
+func (s UnitSet) Words() [MaxUnits / 64]uint64 { return s.words }
+
 // Empty reports whether the set has no units.
 func (s UnitSet) Empty() bool { return s == UnitSet{} }
 

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -44,10 +45,12 @@ func (a affinity) restore() {
 	}
 }
 
-// pinThread ties the calling thread to one processor. A system that refuses is left as it is:
-// pinning is a matter of speed only.
-func pinThread(cpu int) {
-	set := unix.NewCPUSet(max(1024, cpu+1))
-	set.Set(cpu)
+// pinThread ties the calling thread to these processors, at least one. A system that refuses is
+// left as it is: pinning is a matter of speed only.
+func pinThread(cpus []int) {
+	set := unix.NewCPUSet(max(1024, slices.Max(cpus)+1))
+	for _, c := range cpus {
+		set.Set(c)
+	}
 	_ = unix.SchedSetaffinityDynamic(0, set)
 }

@@ -4,6 +4,8 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+
+	"github.com/weirgpu/weir/device"
 )
 
 // cpusOfThread lists the processors of the calling thread's mask.
@@ -60,5 +62,56 @@ func TestPinCaller(t *testing.T) {
 		if got := cpusOfThread(); !slices.Equal(got, before) {
 			t.Errorf("%s: after release on %v, want %v", name, got, before)
 		}
+	}
+}
+
+// TestConfine ties the threads of a region under a lease on some units to those units' processors,
+// and lets them go again under a lease on all.
+func TestConfine(t *testing.T) {
+	allowed := allowedCPUs()
+	if len(allowed) < 2 || Cores() != len(allowed) {
+		t.Skip("units are no processors here")
+	}
+	last := len(allowed) - 1
+	p := newTestPool(t, PoolOptions{Threads: len(allowed)})
+	if !p.Partitions() {
+		t.Fatal("the pool does not partition")
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	c := p.NewCaller()
+	sees := func(units device.Units, caller, worker []int) {
+		t.Helper()
+		c.Confine(units)
+		meet := &barrier{n: 2}
+		g := &narrowGate{units: units}
+		if len(caller) == 1 {
+			meet.n = 1
+		}
+		a := newAudit(2, len(allowed), func(i, w int) {
+			meet.Chunk(i, w)
+			want := caller
+			if w == last {
+				want = worker
+			}
+			if got := cpusOfThread(); (w == 0 || w == last) && !slices.Equal(got, want) {
+				t.Errorf("units %b: worker %d runs on %v, want %v", units[0], w, got, want)
+			}
+		})
+		if err := p.Run(t.Context(), g, 2, a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 3 {
+		sees(unitsOf(last), allowed[last:], nil)
+		if len(allowed) > 2 {
+			sees(unitsOf(last-1, last), allowed[last-1:], allowed[last:])
+		}
+		sees(device.Units{^uint64(0)}, allowed, allowed)
+		sees(unitsOf(0), allowed[:1], nil)
+	}
+	c.Release()
+	if got := cpusOfThread(); !slices.Equal(got, allowed) {
+		t.Errorf("after Release on %v, want %v", got, allowed)
 	}
 }

@@ -6,7 +6,7 @@ package cpu
 func allowedCPUs() []int { return nil }
 
 // pinThread does nothing: threads cannot be pinned here.
-func pinThread(int) {}
+func pinThread([]int) {}
 
 // affinity stands for a mask that is not to be had.
 type affinity struct{}

@@ -6,6 +6,16 @@
 //
 // How operators are computed on it is the business of package kernels below this one.
 //
+// # Units
+//
+// The compute units of the device are processors: unit u is processor u of the affinity mask, and
+// worker u of a Pool. A lease on some of them ([device.Confined]) is served by those workers and
+// the caller, tied to their processors where the system allows it ([Pool.Partitions], [Caller]), so
+// that jobs on disjoint units run at the same time without taking each other's. Several jobs on the
+// same units take turns by the operating system's scheduler. A lease on all units ties nothing.
+//
+// # Concurrency
+//
 // A Device and a Pool are safe for concurrent use. Several goroutines may run regions on one pool
 // at the same time; a region's chunks run in any order on any worker.
 //

@@ -63,16 +63,17 @@ type Pool struct {
 	_        [56]byte
 	busy     atomic.Uint64 // the slots that have a caller
 	_        [56]byte
-	parked   atomic.Int32 // workers asleep that nobody has promised a token
-	spinning atomic.Int32 // workers looking for work
+	parked   []atomic.Uint64 // bit by worker: asleep, and nobody has promised a token
+	spinning atomic.Int32    // workers looking for work
 	closed   atomic.Bool
-	_        [52]byte
+	_        [32]byte
 
-	slots   []slot // maxRegions of them, or none if there are no workers
-	tokens  chan struct{}
+	slots   []slot          // maxRegions of them, or none if there are no workers
+	tokens  []chan struct{} // by worker
 	threads int
 	spin    time.Duration
 	cpus    []int // empty: do not pin
+	homes   func() []int
 	running sync.WaitGroup
 }
 
@@ -87,17 +88,24 @@ func NewPool(opts PoolOptions) *Pool {
 		p.spin = defaultSpin
 	}
 	p.cpus = pinTargets(opts, allowedCPUs())
+	p.homes = sync.OnceValue(p.processors)
 	workers := p.threads - 1
 	if workers == 0 {
 		return p
 	}
-	p.tokens = make(chan struct{}, workers)
+	p.tokens = make([]chan struct{}, p.threads)
+	for w := range p.tokens {
+		p.tokens[w] = make(chan struct{}, 1)
+	}
+	words := (p.threads + 63) / 64
+	p.parked = make([]atomic.Uint64, words)
 	p.slots = make([]slot, maxRegions)
 	for k := range p.slots {
 		s := &p.slots[k]
 		s.pool, s.bit = p, 1<<k
 		s.quiet = make(chan struct{}, 1)
 		s.left = make([]int, p.threads)
+		s.helpers = make([]atomic.Uint64, words)
 	}
 	p.running.Add(workers)
 	for w := 1; w <= workers; w++ {
@@ -132,6 +140,10 @@ func (p *Pool) Threads() int { return p.threads }
 // g.Renew with ctx and goes on with the chunks that are left. At least one chunk runs under each
 // new lease, however short the lease is.
 //
+// Unit u of a lease that is [device.Confined] stands for worker u; the caller stands for the first.
+// As many workers as the lease has units help, in the chunks that begin after the region or the
+// lease did, and none where the lease has one unit or fewer. See [Caller] for the processors.
+//
 // The error wraps ctx.Err() (and the context's cause) if ctx ends first, what Renew returned if
 // that failed, or [ErrPanic] if a chunk panicked. Chunks that have not begun then never run, and
 // whatever the error, none is running any more. Other regions on the pool do not notice.
@@ -153,10 +165,12 @@ func (p *Pool) Run(ctx context.Context, g device.Gate, n int, r compute.Region) 
 	if n > 1 {
 		if s := p.acquire(); s != nil {
 			s.region, s.gate, s.cancel = r, g, ctx.Done()
+			s.confine()
 			return s.run(ctx, n)
 		}
 	}
 	alone := slot{region: r, gate: g, cancel: ctx.Done()}
+	alone.confine()
 	return alone.run(ctx, n)
 }
 
@@ -164,7 +178,7 @@ func (p *Pool) Run(ctx context.Context, g device.Gate, n int, r compute.Region) 
 // callers. Closing twice is allowed.
 func (p *Pool) Close() {
 	p.closed.Store(true)
-	for p.unpark() {
+	for p.unpark(nil) {
 	}
 	p.running.Wait()
 }
@@ -182,7 +196,7 @@ func (p *Pool) pin(w int) (release func()) {
 	}
 	runtime.LockOSThread()
 	before := threadMask()
-	pinThread(p.cpus[w%len(p.cpus)])
+	pinThread(p.cpus[w%len(p.cpus):][:1])
 	return func() {
 		before.restore()
 		runtime.UnlockOSThread()
@@ -206,11 +220,12 @@ func (p *Pool) acquire() *slot {
 	}
 }
 
-// find returns a slot with a chunk to claim, the first in cyclic order from the given one, or -1.
-func (p *Pool) find(from int) int {
+// find returns a slot with a chunk for worker w to claim, the first in cyclic order from the given
+// one, or -1.
+func (p *Pool) find(from, w int) int {
 	for m := bits.RotateLeft64(p.open.Load(), -from); m != 0; m &= m - 1 {
 		k := (from + bits.TrailingZeros64(m)) % maxRegions
-		if p.slots[k].open() {
+		if s := &p.slots[k]; s.open() && s.invites(w) {
 			return k
 		}
 	}
@@ -231,21 +246,29 @@ func (p *Pool) work(w int) {
 	// A goroutine without a processor to stay on is not tied to its thread either: so it is woken
 	// in fewer thread switches.
 	defer p.pin(w)()
+	thread := p.NewCaller()
+	defer thread.Release()
 	debug.SetPanicOnFault(true)
 	// Workers start their search in different places so that they spread over the open regions.
 	for k := w * maxRegions / p.threads; ; {
-		if k = p.next(k); k < 0 {
+		if k = p.next(k, w); k < 0 {
 			ended = true
 			return
 		}
-		p.recruit(k)
+		p.recruit(k, w)
+		if p.slots[k].narrow.Load() {
+			thread.Confine(unit(w))
+		} else {
+			thread.Release()
+		}
 		p.slots[k].help(w)
 	}
 }
 
-// next returns a slot with a chunk to claim, or -1 when the pool is closed. It spins, then parks.
-func (p *Pool) next(from int) int {
-	if k := p.find(from); k >= 0 && !p.closed.Load() {
+// next returns a slot with a chunk for worker w to claim, or -1 when the pool is closed. It spins,
+// then parks.
+func (p *Pool) next(from, w int) int {
+	if k := p.find(from, w); k >= 0 && !p.closed.Load() {
 		return k
 	}
 	p.spinning.Add(1)
@@ -255,11 +278,11 @@ func (p *Pool) next(from int) int {
 		if p.closed.Load() {
 			return -1
 		}
-		if k := p.find(from); k >= 0 {
+		if k := p.find(from, w); k >= 0 {
 			return k
 		}
 		if turn%16 == 0 && p.spunEnough(turn, time.Since(start)) {
-			p.park(from)
+			p.park(from, w)
 			start, turn = time.Now(), 0
 			continue
 		}
@@ -285,64 +308,80 @@ func backOff(turn int) {
 	}
 }
 
-// park sleeps until a region needs workers or the pool is closed. It counts itself as asleep before
-// it looks for the last time, and a publisher opens the region before it counts sleepers, so that
-// one of the two sees the other.
-func (p *Pool) park(from int) {
+// park sleeps until a region needs worker w or the pool is closed. It counts itself as asleep
+// before it looks for the last time, and a publisher opens the region before it looks for sleepers,
+// so that one of the two sees the other.
+func (p *Pool) park(from, w int) {
 	p.spinning.Add(-1)
-	p.parked.Add(1)
-	if (p.find(from) < 0 && !p.closed.Load()) || !p.takeParked() {
-		<-p.tokens
+	bit := uint64(1) << (w % 64)
+	p.parked[w/64].Or(bit)
+	if (p.find(from, w) < 0 && !p.closed.Load()) || p.parked[w/64].And(^bit)&bit == 0 {
+		<-p.tokens[w]
 	}
 	p.spinning.Add(1)
 }
 
-// recruit is called by a worker that goes to slot k, and wakes workers for the chunks of slot k
+// recruit is called by worker w, which goes to slot k, and wakes workers for the chunks of slot k
 // beyond its own, or for another slot with chunks to claim. So the caller of a region need not pay
 // for waking all workers, and a region is not forgotten when a spinning worker that it counted on
 // went elsewhere.
-func (p *Pool) recruit(k int) {
-	if p.parked.Load() == 0 {
+func (p *Pool) recruit(k, w int) {
+	if !p.asleep() {
 		return
 	}
-	n, next := unpack(p.slots[k].word.Load())
+	s := &p.slots[k]
+	n, next := unpack(s.word.Load())
 	wanted := n - next - 1
-	if other := p.find(k + 1); wanted <= 0 && other >= 0 && other != k {
-		wanted = 1
+	if other := p.find(k+1, w); wanted <= 0 && other >= 0 && other != k {
+		s, wanted = &p.slots[other], 1
 	}
-	p.wake(wanted)
+	p.wake(s, wanted)
 }
 
-// wake sends for parked workers if fewer than wanted are looking for work.
-func (p *Pool) wake(wanted int) {
-	if p.parked.Load() == 0 {
+// asleep reports whether a worker is parked.
+func (p *Pool) asleep() bool {
+	for i := range p.parked {
+		if p.parked[i].Load() != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// wake sends for parked workers if fewer than wanted are looking for work. Those who look may not
+// be invited by a narrow region, which does not count them.
+func (p *Pool) wake(s *slot, wanted int) {
+	if !p.asleep() {
 		return
 	}
-	for range min(wanted-int(p.spinning.Load()), 2) {
-		if !p.unpark() {
+	if !s.narrow.Load() {
+		wanted -= int(p.spinning.Load())
+	}
+	for range min(wanted, 2) {
+		if !p.unpark(s) {
 			return
 		}
 	}
 }
 
-// unpark wakes one parked worker. The channel has room for a token for each.
-func (p *Pool) unpark() bool {
-	if !p.takeParked() {
-		return false
-	}
-	p.tokens <- struct{}{}
-	return true
-}
-
-// takeParked takes one worker off the count of the parked.
-func (p *Pool) takeParked() bool {
-	for {
-		n := p.parked.Load()
-		if n == 0 {
-			return false
+// unpark wakes a parked worker that the slot's region invites, or any for nil. Each worker's
+// channel has room for one token.
+func (p *Pool) unpark(s *slot) bool {
+	for i := range p.parked {
+		for {
+			set := p.parked[i].Load()
+			if s != nil && s.narrow.Load() {
+				set &= s.helpers[i].Load()
+			}
+			if set == 0 {
+				break
+			}
+			bit := set & -set
+			if p.parked[i].And(^bit)&bit != 0 {
+				p.tokens[64*i+bits.TrailingZeros64(bit)] <- struct{}{}
+				return true
+			}
 		}
-		if p.parked.CompareAndSwap(n, n-1) {
-			return true
-		}
 	}
+	return false
 }

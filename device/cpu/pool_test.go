@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 	"runtime"
 	"strings"
 	"sync"
@@ -192,7 +193,7 @@ func TestRunWakesForEveryRegion(t *testing.T) {
 
 func TestWorkersPark(t *testing.T) {
 	p := newTestPool(t, PoolOptions{Threads: 4, Spin: 10 * time.Microsecond})
-	for p.parked.Load() != 3 {
+	for bits.OnesCount64(p.parked[0].Load()) != 3 {
 		runtime.Gosched()
 	}
 	if n := p.spinning.Load(); n != 0 {

@@ -29,8 +29,9 @@ func unpack(v uint64) (n, next int) { return int(v >> 32 & maxChunks), int(v & (
 // slot is the place of one region at a time. The words that several threads write lie on cache
 // lines of their own.
 type slot struct {
-	word atomic.Uint64
-	_    [56]byte
+	word   atomic.Uint64
+	narrow atomic.Bool // whether only helpers may claim
+	_      [48]byte
 	// chunks claimed by workers since the last publication that they are done with
 	settled atomic.Int64
 	waiting atomic.Bool // the caller sleeps until a worker settles
@@ -42,7 +43,12 @@ type slot struct {
 	region compute.Region
 	gate   device.Gate
 	cancel <-chan struct{}
+	entire bool  // the lease is not given back before the region ends
 	left   []int // left[w] is 1 + the chunk that worker w claimed and did not run, or 0
+
+	// The workers that may help in a narrow region, bit by worker, and narrow itself are written as
+	// the above. Workers also read them before they claim, to see what may be for them.
+	helpers []atomic.Uint64
 
 	// Read and written by the caller only.
 	base int // next at the last publication
@@ -83,7 +89,7 @@ func (s *slot) stop() (n, next int) { return unpack(s.word.Or(stopBit)) }
 // halted reports whether no further chunk may begin: the lease is gone, the context is done or a
 // chunk has failed.
 func (s *slot) halted() bool {
-	if s.gate.Revoked() || s.failed.Load() {
+	if !s.entire && s.gate.Revoked() || s.failed.Load() {
 		return true
 	}
 	select {
@@ -125,6 +131,11 @@ func (s *slot) help(w int) {
 	}
 	claims := 1
 	defer func() { s.settle(claims) }()
+	if !s.invites(w) {
+		// The region that it was invited to has ended, and this is another.
+		s.left[w] = i + 1
+		return
+	}
 	if s.halted() {
 		s.left[w] = i + 1
 		s.stop()
@@ -196,10 +207,12 @@ func (s *slot) admit(ctx context.Context) (renewed bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
-	if !s.gate.Revoked() {
+	if s.entire || !s.gate.Revoked() {
 		return false, nil
 	}
-	return true, s.gate.Renew(ctx)
+	err = s.gate.Renew(ctx)
+	s.confine()
+	return true, err
 }
 
 // round runs chunks until all are claimed or the region halts, and returns the first one not
@@ -246,7 +259,7 @@ func (s *slot) publish(n, next int) {
 	s.word.Store(pack(n, next))
 	if s.pool != nil {
 		s.pool.open.Or(s.bit)
-		s.pool.wake(n - next - 1)
+		s.pool.wake(s, n-next-1)
 	}
 }
 

@@ -17,6 +17,7 @@ type Lease struct {
 	epoch time.Time
 	until atomic.Int64 // end on the broker's clock; 0: revoked or not held
 	units atomic.Pointer[share.UnitSet]
+	yield atomic.Uint32 // share.Boundary
 }
 
 // set takes what a notice grants.
@@ -25,6 +26,7 @@ func (l *Lease) set(n *core.Notice) {
 		units := n.Units
 		l.units.Store(&units)
 	}
+	l.yield.Store(uint32(n.Yield))
 	l.until.Store(int64(n.Until))
 }
 
@@ -44,6 +46,10 @@ func (l *Lease) Units() share.UnitSet {
 	}
 	return share.UnitSet{}
 }
+
+// Yield returns where the holder is to give way. At [share.Iteration] Revoked says nothing before
+// the iteration has ended. It takes no lock and may be called from any goroutine.
+func (l *Lease) Yield() share.Boundary { return share.Boundary(l.yield.Load()) }
 
 // Until returns when the lease is over, on the broker's clock: 0 if it was revoked or is not held,
 // [share.Forever] if only a revocation ends it.
