@@ -60,7 +60,7 @@ type maker struct {
 func All() []Row {
 	return []Row{
 		fairRow(), priorityRow(), timesliceRow(), fifoRow(),
-		mpsRow(), fgpuRow(),
+		mpsRow(), fgpuRow(), stealRow(), mergeSliceRow(),
 		cgpuRow(), fillRow(), gaiaRow(), geminiRow(), packRow(), srtfRow(), vgpuRow(),
 		baymaxRow(), tgsRow(),
 	}

@@ -71,7 +71,7 @@ func (p *FGPU) Name() string { return "fgpu" }
 func (p *FGPU) NewJobState() any { return &part{} }
 
 // Admit lets a job in if its guarantee, in whole units, fits beside the others', and its memory.
-func (p *FGPU) Admit(s *share.Snapshot, j *share.JobState) error { return admitPart(s, j) }
+func (p *FGPU) Admit(s *share.Snapshot, j *share.JobState) error { return admitPart(s, j, 1) }
 
 // Decide grants each job its own units, and what is left to one of the jobs that have none.
 func (p *FGPU) Decide(s *share.Snapshot) share.Decision {

@@ -45,8 +45,8 @@ func setApart(s *share.Snapshot) (rest share.UnitSet) {
 }
 
 // admitPart returns nil if the job's guarantee can be set apart in whole units beside those of the
-// others, with a unit left if any job has none of its own.
-func admitPart(s *share.Snapshot, j *share.JobState) error {
+// others, and so many are left if any job has none of its own.
+func admitPart(s *share.Snapshot, j *share.JobState, keep int) error {
 	if err := s.FitsMemory(j); err != nil {
 		return err
 	}
@@ -54,11 +54,11 @@ func admitPart(s *share.Snapshot, j *share.JobState) error {
 	for i := range s.Jobs {
 		k := whole(s.Jobs[i].Share.Guarantee(), s.Units)
 		if left -= k; k == 0 {
-			others = 1
+			others = keep
 		}
 	}
 	switch {
-	case n == 0 && left < 1:
+	case n == 0 && left < keep:
 		return fmt.Errorf("guarantees have all %d units: %w: end another job, or lower its compute",
 			s.Units, share.ErrNoCompute)
 	case n > left-others:
