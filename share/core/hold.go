@@ -133,6 +133,17 @@ func (c *Core) reckon() {
 		}
 		return
 	}
+	if units, k := c.together(); k > 0 {
+		rate := float64(units.Len()) / total / float64(k)
+		for _, h := range c.holders {
+			if pays(c.state(h)) {
+				c.setRate(h, rate)
+			} else {
+				c.setRate(h, 0)
+			}
+		}
+		return
+	}
 	var counts [share.MaxUnits]uint16
 	for _, h := range c.holders {
 		if s := c.state(h); pays(s) {
@@ -150,6 +161,24 @@ func (c *Core) reckon() {
 		}
 		c.setRate(h, rate/total)
 	}
+}
+
+// together returns the units that all holders that pay hold, and their number; 0 if one holds
+// others.
+func (c *Core) together() (units share.UnitSet, k int) {
+	for _, h := range c.holders {
+		s := c.state(h)
+		switch {
+		case !pays(s):
+			continue
+		case k == 0:
+			units = s.Units
+		case s.Units != units:
+			return units, 0
+		}
+		k++
+	}
+	return units, k
 }
 
 // shared reports whether a unit is held by two jobs.

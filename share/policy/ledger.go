@@ -91,7 +91,9 @@ func (l *ledger) charge(j *share.JobState, dt, total float64) {
 
 // entitle finds the entitlements of the jobs that want the device now.
 func (l *ledger) entitle(s *share.Snapshot) {
+	before := l.claims
 	l.claims, l.weights, l.entitled = l.claims[:0], 0, 0
+	same := true
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
 		if !l.has[j.Share.Class] {
@@ -106,14 +108,18 @@ func (l *ledger) entitle(s *share.Snapshot) {
 			a.left = l.now
 		}
 		if a.active = j.Wants(); a.active {
-			l.claims = append(l.claims, share.ClaimOf(j.Share, 1))
+			c, k := share.ClaimOf(j.Share, 1), len(l.claims)
+			same = same && k < len(before) && before[k] == c
+			l.claims = append(l.claims, c)
 			l.weights += j.Share.Weight()
 		}
 	}
 	for len(l.out) < len(l.claims) {
 		l.out = append(l.out, 0)
 	}
-	share.Entitle(l.claims, l.out)
+	if !same || len(before) != len(l.claims) {
+		share.Entitle(l.claims, l.out)
+	}
 	k := 0
 	for i := range s.Jobs {
 		if j := &s.Jobs[i]; l.has[j.Share.Class] && j.Wants() {
