@@ -112,7 +112,8 @@ type JobState struct {
 	// before; 0 before the first has ended.
 	IterationTime time.Duration
 	// Next is the forecast of the next iteration: what the job said of it, with Time corrected by
-	// how long those before took, or IterationTime where the job said nothing.
+	// how long those before took while nobody else used the same units, or those times where the
+	// job said nothing; IterationTime as long as there were none such.
 	Next Forecast
 	// Pace is the speed of the last iteration over that of one alone by the forecast, so 1 for a
 	// job that nobody disturbs; 0 where that is not known.

@@ -20,8 +20,9 @@ type job struct {
 	untold   bool  // to be told of the revocation at the end of its iteration
 	arrivals times // of requests not yet completed
 	begun    starts
-	parts    time.Duration // used by an iteration that had been in progress all along
-	parted   time.Duration // of the job's use
+	parts    spent   // by an iteration that had been in progress all along
+	parted   spent   // of what the job spent
+	solo     float64 // what its work would have taken alone on the whole device, in nanoseconds
 	busy     bool
 	busyFrom time.Duration
 	busyMark time.Duration // counted with work until

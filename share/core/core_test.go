@@ -731,3 +731,95 @@ func TestResize(t *testing.T) {
 }
 
 var nan = math.NaN()
+
+// iterate lets a job do an iteration on its own that takes so long, and idle.
+func (d *drive) iterate(id share.JobID, takes time.Duration) {
+	d.t.Helper()
+	d.do(id, core.Want, core.Begin)
+	d.now += takes
+	d.do(id, core.Finish, core.Release)
+}
+
+// expect lets a job say what it expects.
+func (d *drive) expect(id share.JobID, f share.Forecast) {
+	d.t.Helper()
+	if err := d.step(core.Event{Kind: core.Expect, Job: id, Next: &f}); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// TestForecastError: the error of forecasts is the mean over iterations of the one that held before
+// each, the first being what the job said, the others corrected by an eighth of what was wrong.
+func TestForecastError(t *testing.T) {
+	d := under(t, "fifo")
+	a := d.admit("a", share.Share{})
+	d.iterate(a, 10*ms)
+	if e := d.job(a).ForecastError; e != 0 {
+		t.Errorf("error %v of a job that forecast nothing", e)
+	}
+	d.expect(a, share.Forecast{Time: 10 * ms})
+	d.iterate(a, 20*ms) // said 10
+	d.iterate(a, 20*ms) // corrected to 20
+	d.iterate(a, 40*ms) // still
+	want := (0.5 + 0 + 0.5) / 3
+	if e := d.job(a).ForecastError; math.Abs(e-want) > 1e-9 {
+		t.Errorf("error %v, want %v", e, want)
+	}
+	if next := d.job(a).Next.Time; next != 22500*time.Microsecond {
+		t.Errorf("next is forecast to take %v, want 20 ms and an eighth of 20 ms more", next)
+	}
+}
+
+// TestForecastAlone: neither a neighbour on the same units nor a part of the units changes what a
+// job is known to take alone on the whole device, nor counts as an error of its forecast; a pace
+// below 1 says what they cost.
+func TestForecastAlone(t *testing.T) {
+	d := newDrive(t, core.Config{Policy: &scripted{decide: everyone}, Needs: share.Can{
+		Overlap: true}})
+	a, b := d.admit("a", share.Share{}), d.admit("b", share.Share{})
+	d.expect(a, share.Forecast{Time: 10 * ms})
+	for range 3 {
+		d.do(b, core.Want)
+		d.iterate(a, 30*ms)
+		d.do(b, core.Release)
+	}
+	d.do(a, core.Want, core.Begin)
+	d.now += 5 * ms
+	d.do(b, core.Want) // beside the second half
+	d.now += 15 * ms
+	d.do(b, core.Release)
+	d.do(a, core.Finish, core.Release)
+	s := d.job(a)
+	if s.Next.Time != 10*ms || s.ForecastError != 0 || s.Pace != 0.5 {
+		t.Errorf("beside another: %v alone, error %v, pace %v; want 10ms, 0, 0.5", s.Next.Time,
+			s.ForecastError, s.Pace)
+	}
+	d.iterate(a, 10*ms)
+	if s = d.job(a); s.Next.Time != 10*ms || s.Pace != 1 {
+		t.Errorf("alone: %v alone, pace %v; want 10ms, 1", s.Next.Time, s.Pace)
+	}
+}
+
+// TestForecastOfPart: on two of four units, a job that could use three is as fast as two thirds of
+// alone, and one that can use one is as fast as alone.
+func TestForecastOfPart(t *testing.T) {
+	half := func(s *share.Snapshot) share.Decision {
+		var d share.Decision
+		for _, j := range s.Jobs {
+			if j.Phase == share.Waiting {
+				d.Set = append(d.Set, share.Terms{Job: j.ID, Units: share.UnitRange(0, 2),
+					Until: share.Forever})
+			}
+		}
+		return d
+	}
+	for units, want := range []time.Duration{6 * ms, 12 * ms, 12 * ms, 8 * ms, 6 * ms} {
+		d := newDrive(t, core.Config{Policy: &scripted{decide: half}})
+		a := d.admit("a", share.Share{})
+		d.expect(a, share.Forecast{Units: units})
+		d.iterate(a, 12*ms)
+		if got := d.job(a).Next.Time; got != want {
+			t.Errorf("%d units of use: %v alone, want %v", units, got, want)
+		}
+	}
+}

@@ -96,6 +96,9 @@ type charge struct {
 	from time.Duration // settled until
 	rate float64       // in devices
 	rest float64       // of a nanosecond, left over
+
+	crowded bool          // somebody else uses a unit that it holds
+	until   time.Duration // when it last was
 }
 
 // took notes that a job holds units now.
@@ -112,7 +115,7 @@ func (c *Core) took(j *job) {
 func (c *Core) unlink(j *job) {
 	i := slices.Index(c.holders, j)
 	c.holders = slices.Delete(c.holders, i, i+1)
-	j.charge.rate = 0
+	j.charge.set(0, false, c.now)
 	c.reckon()
 }
 
@@ -125,11 +128,11 @@ func (c *Core) reckon() {
 	total := float64(c.snap.Units)
 	if !c.shared() {
 		for _, h := range c.holders {
+			rate := 0.0
 			if s := c.state(h); pays(s) {
-				c.setRate(h, float64(s.Units.Len())/total)
-			} else {
-				c.setRate(h, 0)
+				rate = float64(s.Units.Len()) / total
 			}
+			h.charge.set(rate, false, c.now)
 		}
 		return
 	}
@@ -137,9 +140,9 @@ func (c *Core) reckon() {
 		rate := float64(units.Len()) / total / float64(k)
 		for _, h := range c.holders {
 			if pays(c.state(h)) {
-				c.setRate(h, rate)
+				h.charge.set(rate, k > 1, c.now)
 			} else {
-				c.setRate(h, 0)
+				h.charge.set(0, false, c.now)
 			}
 		}
 		return
@@ -153,13 +156,14 @@ func (c *Core) reckon() {
 		}
 	}
 	for _, h := range c.holders {
-		rate := 0.0
+		rate, crowded := 0.0, false
 		if s := c.state(h); pays(s) {
 			for u := range s.Units.All() {
 				rate += 1 / float64(counts[u])
+				crowded = crowded || counts[u] > 1
 			}
 		}
-		c.setRate(h, rate/total)
+		h.charge.set(rate/total, crowded, c.now)
 	}
 }
 
@@ -199,8 +203,12 @@ func (c *Core) shared() bool {
 	return false
 }
 
-func (c *Core) setRate(j *job, rate float64) {
-	j.charge.rate = rate
+// set changes the rate from now on, and whether somebody else uses a unit that the job holds.
+func (h *charge) set(rate float64, crowded bool, now time.Duration) {
+	if h.crowded {
+		h.until = now
+	}
+	h.rate, h.crowded = rate, crowded
 }
 
 // settle charges a holder for the time since it was charged last. All are settled up to now
@@ -215,4 +223,16 @@ func (c *Core) settle(j *job) {
 	j.charge.rest = cost - float64(whole)
 	c.state(j).Used += whole
 	j.account.hold(float64(c.now-from) * j.charge.rate)
+	j.solo += float64(c.now-from) * c.speed(j)
+}
+
+// speed is how fast a job is on the units that it holds with nobody beside, over all units: in
+// proportion to their number, up to as many as it can use.
+func (c *Core) speed(j *job) float64 {
+	s := c.state(j)
+	width := c.snap.Units
+	if s.Next.Units > 0 {
+		width = min(width, s.Next.Units)
+	}
+	return float64(min(width, s.Units.Len())) / float64(width)
 }

@@ -32,7 +32,9 @@ type JobStatus struct {
 	Peak share.Bytes
 	Counts
 	// ForecastError is the mean of |forecast / measured - 1| over the job's iterations, of those
-	// that it made forecasts for; 0 where it made none.
+	// that it made forecasts for and during which nobody else used the same units; 0 where there
+	// are none. Measured is what the iteration would have taken on the whole device, if the job is
+	// faster in proportion to its units, up to those of its forecast.
 	ForecastError float64
 }
 

@@ -51,19 +51,20 @@ func (c *Core) work(j *job, e *Event) (decides bool, err error) {
 	return true, nil
 }
 
-// part divides what the job used since it was last called between the iterations in progress.
+// part divides what the job spent since it was last called between the iterations in progress.
 func (j *job) part(used time.Duration) {
 	if n := j.begun.n; n > 0 {
-		j.parts += (used - j.parted) / time.Duration(n)
+		j.parts.used += (used - j.parted.used) / time.Duration(n)
+		j.parts.solo += (j.solo - j.parted.solo) / float64(n)
 	}
-	j.parted = used
+	j.parted = spent{used, j.solo}
 }
 
 // finish ends the iteration that began first. Its device time joins the estimate of the next one's.
 func (c *Core) finish(j *job, s *share.JobState) {
 	began := j.begun.first()
 	j.begun.pop()
-	took := j.parts - began.parts
+	took := j.parts.used - began.parts.used
 	if s.Iterations == 0 {
 		s.IterationTime = took
 	}
@@ -76,7 +77,10 @@ func (c *Core) finish(j *job, s *share.JobState) {
 	if wall := c.now - began.at; wall > 0 && s.Next.Time > 0 {
 		s.Pace = float64(s.Next.Time) / float64(wall)
 	}
-	j.forecast.learn(took)
+	// What a job takes beside others on the same units says nothing of how long it takes alone.
+	if !j.charge.crowded && j.charge.until <= began.at {
+		j.forecast.learn(time.Duration(j.parts.solo - began.parts.solo))
+	}
 	j.forecast.apply(s)
 	if s.InIteration = j.begun.n > 0; !s.InIteration && j.untold {
 		c.tell(j)
@@ -114,9 +118,12 @@ func (c *Core) demand(j *job) {
 	}
 }
 
-// forecast corrects what a job says of its iterations by how long they took.
+// forecast corrects what a job says of its iterations by how long they took while nobody else used
+// the same units.
 type forecast struct {
 	said share.Forecast
+	// alone is the measured time, smoothed; 0 before the first iteration.
+	alone time.Duration
 	// ratio is measured over said time, smoothed; 0 before the first iteration.
 	ratio float64
 	// wrong is the mean of |corrected forecast / measured - 1| over seen iterations.
@@ -126,7 +133,14 @@ type forecast struct {
 
 // learn takes note of how long an iteration took.
 func (f *forecast) learn(took time.Duration) {
-	if f.said.Time <= 0 || took <= 0 {
+	if took <= 0 {
+		return
+	}
+	if f.alone == 0 {
+		f.alone = took
+	}
+	f.alone += (took - f.alone) / 8
+	if f.said.Time <= 0 {
 		return
 	}
 	ratio := float64(took) / float64(f.said.Time)
@@ -148,6 +162,8 @@ func (f *forecast) judge(over float64) {
 func (f *forecast) apply(s *share.JobState) {
 	s.Next = f.said
 	switch {
+	case f.said.Time <= 0 && f.alone > 0:
+		s.Next.Time = f.alone
 	case f.said.Time <= 0:
 		s.Next.Time = s.IterationTime
 	case f.ratio > 0:
@@ -155,8 +171,18 @@ func (f *forecast) apply(s *share.JobState) {
 	}
 }
 
-// start is when an iteration began, and what one in progress all along would have used by then.
-type start struct{ at, parts time.Duration }
+// start is when an iteration began, and what one in progress all along would have spent by then.
+type start struct {
+	at    time.Duration
+	parts spent
+}
+
+// spent is the device time charged for some work, and how long that takes alone on the whole
+// device, in nanoseconds.
+type spent struct {
+	used time.Duration
+	solo float64
+}
 
 type (
 	times  = ring[time.Duration]
