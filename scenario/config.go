@@ -26,8 +26,8 @@ var ErrInput = errors.New("wrong input")
 type Scenario struct {
 	// Device is the device that the jobs share; "cpu:0" where it is empty.
 	Device string
-	// Policy is the sharing policy as policy.New reads it, such as "fair" or "fair:slice=10ms";
-	// "fair" where it is empty.
+	// Policy is the sharing policy as policy.New reads it, such as "fair" or "fair:slice=10ms", or
+	// several with commas between them, or [AllPolicies]; "fair" where it is empty.
 	Policy string
 	// Duration is how long the jobs run together. It may be zero when every job has an iteration
 	// count.
@@ -170,10 +170,10 @@ func (s *Scenario) Validate() error {
 		s.Device = "cpu:0"
 	}
 	if s.Policy == "" {
-		s.Policy = "fair"
+		s.Policy = policy.Default
 	}
 	var faults []error
-	if _, err := policy.New(s.Policy); err != nil {
+	if _, err := s.policies(nil); err != nil {
 		faults = append(faults, err)
 	}
 	if s.Duration < 0 {

@@ -6,7 +6,8 @@
 //
 // A run has phases: each job alone, all jobs together under each policy asked for, and, for
 // comparison, the same jobs left to the operating system, as goroutine pools of one process and as
-// processes of their own ([Mode]).
+// processes of their own ([Mode]). [Simulate] gives the same result of a device that need not be
+// there, in virtual time, from a model's plan or from described [Work].
 //
 // Concurrency: Run starts its goroutines and returns when they are done; one run uses the device of
 // the process.

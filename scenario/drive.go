@@ -199,6 +199,23 @@ func (d *driver) catchUp() {
 	}
 }
 
+// unanswered returns how long those requests have waited that had arrived at the end, whether this
+// goroutine came to see them or not. Nothing may be driven any more.
+func (d *driver) unanswered(end time.Duration) []time.Duration {
+	var waited []time.Duration
+	for d.pending.len() > 0 {
+		waited = append(waited, end-d.pending.pop())
+	}
+	for d.due.len() > 0 && d.due.first() <= end {
+		at := d.due.pop()
+		waited = append(waited, end-at)
+		if d.spec.Arrival.Poisson > 0 {
+			d.due.push(at + d.gap())
+		}
+	}
+	return waited
+}
+
 // gap draws the time to the next arrival of the Poisson process.
 func (d *driver) gap() time.Duration {
 	return time.Duration(d.rng.ExpFloat64() / d.spec.Arrival.Poisson * float64(time.Second))

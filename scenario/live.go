@@ -50,7 +50,7 @@ func (r *run) liveClock(began time.Time) (stop func()) {
 		return func() {}
 	}
 	return every(liveEvery, func() {
-		r.o.Live(Live{Mode: Processes, Elapsed: time.Since(began), Window: r.window(Processes)})
+		r.o.Live(Live{Mode: Processes, Elapsed: time.Since(began), Window: r.s.Duration})
 	})
 }
 

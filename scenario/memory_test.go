@@ -7,7 +7,6 @@ import (
 
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/share"
-	"github.com/weirgpu/weir/share/policy"
 	"github.com/weirgpu/weir/zoo"
 )
 
@@ -27,11 +26,14 @@ func TestMemoryOfRandomScenarios(t *testing.T) {
 			defer r.close()
 			rng := rand.New(rand.NewPCG(uint64(w), 42))
 			all := r.jobs
+			policies, _, err := enforceable(everyPolicy(), r.can(), "cpu:0")
+			if err != nil {
+				t.Fatal(err)
+			}
 			var refused, ran int
 			for n := range scenarios / workers {
 				r.jobs = randomJobs(rng, all)
-				rows := policy.All()
-				name := rows[rng.IntN(len(rows))].Name
+				name := policies[rng.IntN(len(policies))]
 				a, b := checkMemory(t, r, name)
 				refused, ran = refused+a, ran+b
 				if t.Failed() {

@@ -43,19 +43,20 @@ func (r *run) phase(ctx context.Context, m Mode, policyName string, which []int)
 	if err != nil {
 		return nil, err
 	}
-	defer stage.close()
-	for _, i := range which {
-		stage.add(ctx, r.jobs[i], i)
-	}
-	if err := stage.play(ctx); err != nil {
-		return nil, err
-	}
-	stage.report()
-	return ph, nil
+	return ph, stage.perform(ctx, which)
 }
 
-func (r *run) shared(ctx context.Context, name string) (*Phase, error) {
-	return r.phase(ctx, Shared, name, r.indices())
+// perform runs the given jobs on the stage, and closes it.
+func (s *stage) perform(ctx context.Context, which []int) error {
+	defer s.close()
+	for _, i := range which {
+		s.add(ctx, s.run.jobs[i], i)
+	}
+	if err := s.play(ctx); err != nil {
+		return err
+	}
+	s.report()
+	return nil
 }
 
 func (r *run) indices() []int {
@@ -84,11 +85,12 @@ type stage struct {
 	tenants []*tenant
 	pools   []*cpu.Pool // one a job in Threads
 	began   time.Time
-	window  time.Duration
+	window  time.Duration // 0: until all jobs have reached their iteration counts
+	bounded int64         // iterations in place of a job's own count; 0: its own
 }
 
 func (r *run) newStage(ph *Phase, m Mode, policyName string) (*stage, error) {
-	s := &stage{run: r, phase: ph, mode: m, window: r.window(m)}
+	s := &stage{run: r, phase: ph, mode: m, window: r.s.Duration}
 	if m != Shared {
 		return s, nil
 	}
@@ -203,6 +205,9 @@ func (s *stage) load(ctx context.Context, t *tenant, index int) error {
 	if s.mode == Solo {
 		spec.Start, spec.Stop = 0, 0
 	}
+	if s.bounded > 0 {
+		spec.Iterations = s.bounded
+	}
 	t.driver = newDriver(&spec, t.seat, it, s.now, s.run.s.Seed+uint64(index))
 	return s.warm(ctx, t)
 }
@@ -285,13 +290,7 @@ func (s *stage) reportJob(t *tenant) {
 	st := t.admit.Status()
 	res.MemoryPeakBytes = int64(st.Peak)
 	res.Grants, res.Revocations = st.Counts.Grants, st.Counts.Revocations
-	var held time.Duration
-	for _, h := range s.phase.Holds {
-		if h.Job == t.index {
-			held += h.To - h.From
-		}
-	}
-	s.reportTime(res, held)
+	s.reportTime(res, st.Used)
 	res.DeviceShareMax = maxShare(s.phase.Holds, t.index, time.Second, s.phase.Wall)
 }
 
@@ -309,8 +308,10 @@ func (s *stage) reportPace(t *tenant) {
 	if d.spec.Iterations > 0 && res.Iterations == d.spec.Iterations {
 		end = d.finished
 	}
-	if elapsed := end - d.spec.Start; elapsed > 0 {
-		res.IterationsPerS = (float64(res.Iterations) + s.cutOff(t)) / elapsed.Seconds()
+	res.punctual(t.p.spec.Target, d.unanswered(end))
+	res.elapsed, res.done = max(0, end-d.spec.Start), float64(res.Iterations)+s.cutOff(t)
+	if res.elapsed > 0 {
+		res.IterationsPerS = res.done / res.elapsed.Seconds()
 	}
 	if s.mode == Solo {
 		s.reportTime(res, d.busy)

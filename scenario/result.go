@@ -28,6 +28,19 @@ type Result struct {
 	Threads int     `json:"threads"`
 	Machine string  `json:"machine"`
 	Phases  []Phase `json:"phases"`
+	// the phases of mode Shared, one a policy
+	Results []Phase `json:"results"`
+	// policies that were asked for and cannot be enforced on the device
+	LeftOut []LeftOut `json:"left_out,omitempty"`
+}
+
+// add appends a phase.
+func (r *Result) add(p *Phase) {
+	r.Phases = append(r.Phases, *p)
+	if p.Mode == Shared {
+		r.Results = append(r.Results, *p)
+	}
+	r.Phase = *p
 }
 
 // Phase is the jobs run together once.
@@ -37,8 +50,12 @@ type Phase struct {
 	Policy string      `json:"policy"`
 	WallS  float64     `json:"wall_s"`
 	Jobs   []JobResult `json:"jobs"`
-	// sum over jobs of iterations_per_s / solo_iterations_per_s
-	ThroughputVsSolo float64 `json:"throughput_vs_solo"`
+	Comparison
+	// of a simulation: what the core was told, how much of that a second of real time, and the time
+	// that passed in it
+	Events     int     `json:"events,omitempty"`
+	EventsPerS float64 `json:"events_per_s,omitempty"`
+	VirtualS   float64 `json:"virtual_s,omitempty"`
 	// who held the device when, in order of start; only Shared
 	Holds  []Hold        `json:"-"`
 	Memory []MemorySpan  `json:"-"`
@@ -49,7 +66,8 @@ type Phase struct {
 type Hold struct {
 	Job      int // index into Phase.Jobs
 	From, To time.Duration
-	Revoked  bool // ended because the policy wanted the device for another
+	Fraction float64 // of the device's units
+	Revoked  bool    // ended because the policy wanted the device for another
 }
 
 // MemorySpan is one job's memory at one time of a phase.
@@ -101,12 +119,19 @@ type JobResult struct {
 	// fraction of the time that the job was busy when alone
 	SoloDeviceShare float64 `json:"solo_device_share"`
 	CompletionS     float64 `json:"completion_s"`
-	Grants          int64   `json:"grants"`
-	Revocations     int64   `json:"revocations"`
-	Status          string  `json:"status"`
-	Error           string  `json:"error"` // "" for a job that is done
+	// the target of a request, and how many requests were answered within it and how many were not
+	TargetMS    float64 `json:"qos_ms,omitempty"`
+	OnTime      int64   `json:"on_time,omitempty"`
+	Late        int64   `json:"late,omitempty"`
+	Grants      int64   `json:"grants"`
+	Revocations int64   `json:"revocations"`
+	Status      string  `json:"status"`
+	Error       string  `json:"error"` // "" for a job that is done
 
 	Latencies []time.Duration `json:"-"` // in order of completion
+
+	elapsed time.Duration // in which the job could run
+	done    float64       // iterations, with the part done of the one that the end cut off
 }
 
 // latencyOf summarises latencies by nearest rank; the zero Latency for none.

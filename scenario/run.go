@@ -15,7 +15,6 @@ import (
 	"github.com/weirgpu/weir/internal/cpuinfo"
 	"github.com/weirgpu/weir/internal/trace"
 	"github.com/weirgpu/weir/plan/cache"
-	"github.com/weirgpu/weir/share/policy"
 )
 
 // Options say how a scenario is carried out.
@@ -25,10 +24,13 @@ type Options struct {
 	Threads int
 	// Plans keeps compiled plans of model files; nil keeps none. Processes of their own have none.
 	Plans *cache.Cache
-	// Solo runs each job alone first, for SoloDuration (the scenario's duration where it is 0).
+	// Solo also runs each job alone, for SoloDuration in all (the scenario's duration where it is
+	// 0), or its number of iterations, a part of that before, between and after the other phases.
 	Solo         bool
 	SoloDuration time.Duration
-	// Policies are run one after the other; empty: the scenario's own. The last is the one that
+	// Policies are run one after the other, each entry a policy as policy.New reads it, several
+	// with commas between them, or [AllPolicies]; empty: the scenario's own. Those that the device
+	// cannot enforce are left out, unless it can enforce none. The last is the one that
 	// Result.Phase tells of.
 	Policies []string
 	// Compare adds phases without a broker.
@@ -56,8 +58,8 @@ type Options struct {
 // [ErrScenario].
 func (o *Options) check() error {
 	var faults []error
-	for _, name := range o.Policies {
-		if _, err := policy.New(name); err != nil {
+	if len(o.Policies) > 0 {
+		if _, err := (&Scenario{}).policies(o.Policies); err != nil {
 			faults = append(faults, err)
 		}
 	}
@@ -123,7 +125,6 @@ type run struct {
 	o Options
 	*machine.Machine
 	jobs []*prepared
-	solo []JobResult
 }
 
 func newRun(ctx context.Context, s *Scenario, o Options) (*run, error) {
@@ -262,84 +263,59 @@ func (r *run) close() {
 	}
 }
 
+// all runs the rounds in which the jobs share the device, and before, between and after them a
+// part of the time alone, so that a machine that changes its speed meanwhile does so for both.
 func (r *run) all(ctx context.Context) (*Result, error) {
-	res := &Result{Threads: r.Pool.Threads(), Machine: cpuinfo.ModelName()}
-	add := func(p *Phase, err error) error {
-		if err == nil {
-			r.compare(p)
-			res.Phases = append(res.Phases, *p)
-		}
-		return err
+	specs, err := r.s.policies(r.o.Policies)
+	if err != nil {
+		return nil, err
 	}
-	if r.o.Solo {
-		if err := r.alone(ctx, res); err != nil {
-			return nil, err
-		}
+	policies, left, err := enforceable(specs, r.can(), r.s.Device)
+	if err != nil {
+		return nil, err
 	}
-	for _, m := range r.o.Compare {
-		r.o.Progress("together, " + string(m))
-		if err := add(r.unmanaged(ctx, m)); err != nil {
-			return nil, err
-		}
-	}
-	policies := r.o.Policies
-	if len(policies) == 0 {
-		policies = []string{r.s.Policy}
-	}
-	for _, name := range policies {
-		r.o.Progress("together, policy " + name)
-		if err := add(r.shared(ctx, name)); err != nil {
-			return nil, err
-		}
-	}
-	res.Phase = res.Phases[len(res.Phases)-1]
-	return res, nil
-}
-
-// alone runs each job by itself, under no limit, and keeps what it got.
-func (r *run) alone(ctx context.Context, res *Result) error {
-	phase := Phase{Device: r.s.Device, Mode: Solo}
-	for i := range r.jobs {
-		r.o.Progress("alone: " + r.jobs[i].spec.Name)
-		p, err := r.phase(ctx, Solo, "", []int{i})
-		if err != nil {
+	solo := newSolo(r, len(r.o.Compare)+len(policies)+1)
+	var phases []*Phase
+	round := func(what string, run func() (*Phase, error)) error {
+		if err := solo.part(ctx); err != nil {
 			return err
 		}
-		phase.Jobs = append(phase.Jobs, p.Jobs...)
-		phase.Wall += p.Wall
+		r.o.Progress("together, " + what)
+		p, err := run()
+		phases = append(phases, p)
+		return err
 	}
-	phase.WallS = phase.Wall.Seconds()
-	r.solo = phase.Jobs
-	r.compare(&phase)
-	res.Phases = append(res.Phases, phase)
-	return nil
-}
-
-// compare fills in what a phase's jobs got beside what they get alone.
-func (r *run) compare(p *Phase) {
-	if r.solo == nil {
-		return
-	}
-	p.ThroughputVsSolo = 0
-	for i := range p.Jobs {
-		j, alone := &p.Jobs[i], &r.solo[i]
-		j.SoloPerS, j.SoloLatency, j.SoloDeviceShare = alone.IterationsPerS, alone.Latency,
-			alone.DeviceShare
-		if j.IterationsPerS > 0 {
-			j.Slowdown = j.SoloPerS / j.IterationsPerS
-		}
-		if j.SoloPerS > 0 {
-			p.ThroughputVsSolo += j.IterationsPerS / j.SoloPerS
+	for _, m := range r.o.Compare {
+		if err := round(string(m), func() (*Phase, error) {
+			return r.unmanaged(ctx, m)
+		}); err != nil {
+			return nil, err
 		}
 	}
+	for _, name := range policies {
+		if err := round("policy "+name, func() (*Phase, error) {
+			return r.phase(ctx, Shared, name, r.indices())
+		}); err != nil {
+			return nil, err
+		}
+	}
+	if err := solo.part(ctx); err != nil {
+		return nil, err
+	}
+	return r.result(solo, phases, left), nil
 }
 
-// window is how long a phase lasts.
-func (r *run) window(m Mode) time.Duration {
-	if m == Solo && r.o.SoloDuration > 0 {
-		return r.o.SoloDuration
+// result puts the phases together, that alone first.
+func (r *run) result(solo *solo, phases []*Phase, left []LeftOut) *Result {
+	res := &Result{Threads: r.Pool.Threads(), Machine: cpuinfo.ModelName(), LeftOut: left}
+	if r.o.Solo {
+		phases = append([]*Phase{solo.phase()}, phases...)
 	}
-	return r.s.Duration
+	for _, p := range phases {
+		p.compare(r.s.Jobs, solo.jobs)
+		res.add(p)
+	}
+	return res
 }
 
 // stopped reports whether ctx ended a phase from outside.

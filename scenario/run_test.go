@@ -53,7 +53,8 @@ func TestRunAllPhases(t *testing.T) {
 		t.Errorf("the result tells of %s %s on %d threads", res.Mode, res.Policy, res.Threads)
 	}
 	want := []string{"compiling a", "compiling b", "alone: a", "alone: b", "together, threads",
-		"together, policy priority", "together, policy fair"}
+		"alone: a", "alone: b", "together, policy priority", "alone: a", "alone: b",
+		"together, policy fair", "alone: a", "alone: b"}
 	if got := strings.Join(stages, "; "); got != strings.Join(want, "; ") {
 		t.Errorf("stages are %s", got)
 	}

@@ -43,7 +43,8 @@ func (w *watcher) Observe(e core.Notice) {
 	if e.Kind == core.Released {
 		w.list = append(w.list,
 			Hold{Job: i, From: e.From - w.zero, To: e.At - w.zero,
-				Revoked: e.Reason == core.ReasonRevoked})
+				Fraction: float64(e.Units.Len()) / float64(w.stage.run.Pool.Threads()),
+				Revoked:  e.Reason == core.ReasonRevoked})
 	}
 	w.record(e)
 }

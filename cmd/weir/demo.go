@@ -120,18 +120,9 @@ func demo(
 	return finishShare(c, res, f.asJSON)
 }
 
-func writeReport(path string, res *scenario.Result) (err error) {
-	file, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	return report.Write(
-		file,
-		report.Head{Title: "Three jobs share one device", Intro: demoIntro, Command: "weir demo",
-			Notes: demoNotes(res), When: time.Now()},
-		res,
-	)
+func writeReport(path string, res *scenario.Result) error {
+	return writePage(path, report.Head{Title: "Three jobs share one device", Intro: demoIntro,
+		Command: "weir demo", Notes: demoNotes(res), When: time.Now()}, res)
 }
 
 // demoRoles are the shares of the demo's jobs, in the order in which models given by the user take

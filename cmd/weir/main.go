@@ -139,7 +139,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w: see %s --help", err, c.CommandPath())
 	})
-	root.AddCommand(newDemo(), newShare(), newPolicies())
+	root.AddCommand(newDemo(), newShare(), newSimulate(), newPolicies())
 	root.AddCommand(newRun(), newBench(), newInspect(), newOptimize(), newVerify(), newTune(),
 		newModel(), newDevice(), newDebug())
 	root.AddCommand(newExec(), newTop(), newAgent())

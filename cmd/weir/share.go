@@ -109,21 +109,25 @@ type scenarioFlags struct {
 }
 
 func (f *scenarioFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.device, "device", "", "device in place of the scenario's")
-	c.Flags().
-		StringVar(&f.policy, "policy", "",
-			"policy in place of the scenario's: "+strings.Join(policyNames(), ", "))
-	c.Flags().DurationVar(&f.duration, "duration", 0, "duration in place of the scenario's")
+	f.addCommon(c)
 	c.Flags().
 		StringSliceVar(&f.compare, "compare", nil, "also run without a broker: threads, processes")
+	completeFlag(c, "device", "cpu:0")
+	completeFlag(c, "compare", modeNames()...)
+}
+
+// addCommon adds what running and simulating have in common.
+func (f *scenarioFlags) addCommon(c *cobra.Command) {
+	c.Flags().StringVar(&f.device, "device", "", "device in place of the scenario's")
+	c.Flags().StringVar(&f.policy, "policy", "", "policies in place of the scenario's, each as "+
+		"NAME or NAME:KEY=VALUE,...: "+strings.Join(policyNames(), ", ")+", or all")
+	c.Flags().DurationVar(&f.duration, "duration", 0, "duration in place of the scenario's")
 	c.Flags().StringSliceVar(&f.precision, "precision", nil,
 		"precision in place of the scenario's, of all jobs, or of one as JOB=PRECISION: fp32, "+
 			"bf16, auto (repeat for more)")
 	c.Flags().Uint64Var(&f.seed, "seed", 0, "seed in place of the scenario's")
-	completeFlag(c, "device", "cpu:0")
-	completeFlag(c, "policy", policyNames()...)
+	completeFlag(c, "policy", append(policyNames(), scenario.AllPolicies)...)
 	completeFlag(c, "precision", "fp32", "bf16", "auto")
-	completeFlag(c, "compare", modeNames()...)
 }
 
 func (f *scenarioFlags) apply(c *cobra.Command, s *scenario.Scenario) error {
@@ -169,9 +173,10 @@ func (f *scenarioFlags) setPrecisions(s *scenario.Scenario) error {
 func newShare() *cobra.Command {
 	var f shareFlags
 	var override scenarioFlags
+	var page string
 	c := &cobra.Command{
 		Use:   "share SCENARIO.yaml",
-		Short: "Run several jobs on one device under a policy, each also alone first",
+		Short: "Run several jobs on one device under a policy or several, each also alone",
 		Args:  exactly(1),
 
 		ValidArgsFunction: files("yaml", "yml"),
@@ -198,12 +203,14 @@ func newShare() *cobra.Command {
 			if !f.asJSON {
 				printResult(c.OutOrStdout(), res)
 			}
-			return errors.Join(finishShare(c, res, f.asJSON), failed(writeTrace()))
+			return errors.Join(finishShare(c, res, f.asJSON), failed(writeTrace()),
+				failed(comparePage(page, args[0], res)))
 		},
 	}
 	f.add(c)
 	override.add(c)
-	c.Flags().BoolVar(&f.noSolo, "no-solo", false, "do not run each job alone first")
+	c.Flags().BoolVar(&f.noSolo, "no-solo", false, "do not run each job alone")
+	c.Flags().StringVar(&page, "html", "", "write a report page to this file")
 	return c
 }
 

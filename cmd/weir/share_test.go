@@ -202,10 +202,10 @@ func TestTable(t *testing.T) {
 	}
 	phase := func(m scenario.Mode, p string, a, b scenario.JobResult) scenario.Phase {
 		return scenario.Phase{
-			Mode:             m,
-			Policy:           p,
-			ThroughputVsSolo: 0.97,
-			Jobs:             []scenario.JobResult{a, refused, b},
+			Mode:       m,
+			Policy:     p,
+			Comparison: scenario.Comparison{ThroughputVsSolo: 0.97},
+			Jobs:       []scenario.JobResult{a, refused, b},
 		}
 	}
 	res := &scenario.Result{Phases: []scenario.Phase{

@@ -81,6 +81,7 @@ var Table = []Row{
 	{"share/wire", 1, Sharing, "shared page, messages"},
 	{"share/wire/gen", 2, Sharing, ""},
 	{"share/policy", 2, Sharing, "one policy a file"},
+	{"share/catalogue", 2, Sharing, "devices by data sheet"},
 	{"share/core", 3, Sharing, "events in, decisions out"},
 	{"share/core/coretest", 4, Sharing, ""},
 	{"share/broker", 4, Sharing, "real time, leases"},

@@ -40,6 +40,11 @@ type JobResult struct {
 	// Completion is when the last of the job's Iterations was done; 0 if it was not, or if the job
 	// has no end.
 	Completion time.Duration
+	// Partial is the part done, 0 to 1, of the iteration that the end cut off.
+	Partial float64
+	// Unanswered are the times from arrival to the end of the requests not completed then, in order
+	// of arrival; none of a job that ended before.
+	Unanswered []time.Duration
 	// Holds are the times in which the job held the device, in order.
 	Holds []Hold
 }
@@ -118,10 +123,18 @@ func (w *world) result(end time.Duration) *Result {
 		}
 		if !j.units.Empty() {
 			j.held(j.holdFrom, end, w.fraction(j))
+			j.progress(end)
 		}
-		w.res.Jobs[j.index] = JobResult{Name: j.spec.Name, Account: j.account, Refused: j.refused,
+		r := JobResult{Name: j.spec.Name, Account: j.account, Refused: j.refused,
 			Share: float64(j.account.Used) / float64(end), Iterations: j.iterations,
 			Latencies: j.latencies, Completion: j.completion, Holds: j.holds}
+		if j.total > 0 {
+			r.Partial = j.done / j.total
+		}
+		for _, at := range j.queue {
+			r.Unanswered = append(r.Unanswered, end-at)
+		}
+		w.res.Jobs[j.index] = r
 	}
 	return &w.res
 }

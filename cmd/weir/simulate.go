@@ -1,0 +1,131 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirgpu/weir/scenario"
+	"github.com/weirgpu/weir/scenario/report"
+	"github.com/weirgpu/weir/share/catalogue"
+)
+
+func newSimulate() *cobra.Command {
+	var override scenarioFlags
+	var o scenario.Options
+	var asJSON, noSolo, noCache bool
+	var page string
+	c := &cobra.Command{
+		Use:   "simulate SCENARIO.yaml",
+		Short: "Share a device that you need not have between jobs, in virtual time",
+		Long: "Carry out a scenario in virtual time, on a device of the catalogue (" +
+			strings.Join(catalogueNames(), ", ") + ")\nor as many units as this machine has " +
+			"cores (cpu:0). Iterations take what the scenario says (iteration,\nkernel), or what " +
+			"the steps of a model's plan take by the device's data sheet. With several\n" +
+			"policies, or all, the same requests arrive under each.",
+		Args: exactly(1),
+
+		ValidArgsFunction: files("yaml", "yml"),
+		RunE: func(c *cobra.Command, args []string) error {
+			s, err := scenario.Load(args[0])
+			if err != nil {
+				return err
+			}
+			if err := override.apply(c, s); err != nil {
+				return err
+			}
+			o.Solo, o.Plans = !noSolo, planCache(noCache)
+			o.Progress = func(stage string) { fmt.Fprintln(c.ErrOrStderr(), stage) }
+			res, err := scenario.Simulate(c.Context(), s, o)
+			if err != nil {
+				return err
+			}
+			if !asJSON {
+				printResult(c.OutOrStdout(), res)
+			}
+			return errors.Join(finishShare(c, res, asJSON), failed(comparePage(page, args[0], res)))
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	c.Flags().StringVar(&page, "html", "", "write a report page to this file")
+	c.Flags().BoolVar(&noSolo, "no-solo", false, "do not simulate each job alone")
+	c.Flags().IntVar(&o.Threads, "threads", 0,
+		"units of cpu:0 (default: the cores this process may use)")
+	addNoCache(c, &noCache)
+	override.addCommon(c)
+	completeFlag(c, "device", append(catalogueNames(), "cpu:0")...)
+	return c
+}
+
+func catalogueNames() []string {
+	var names []string
+	for _, d := range catalogue.All() {
+		names = append(names, d.Name)
+	}
+	return names
+}
+
+// comparePage writes the report page of a scenario, if it is asked for.
+func comparePage(path, file string, res *scenario.Result) error {
+	if path == "" {
+		return nil
+	}
+	name := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
+	where := "on " + res.Device
+	if res.VirtualS > 0 {
+		where = "in virtual time " + where
+	}
+	return writePage(path, report.Head{Title: name + " " + where,
+		Intro:   "The same jobs with the same arrivals, " + where + ", under each policy.",
+		Command: "weir", When: time.Now()}, res)
+}
+
+func writePage(path string, h report.Head, res *scenario.Result) (err error) {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	return report.Write(file, h, res)
+}
+
+// printComparison prints policies side by side, and those that were left out.
+func printComparison(w io.Writer, res *scenario.Result) {
+	if len(res.Results) > 1 {
+		fmt.Fprintln(w)
+		t := table{{"policy", "", "p99 of alone", "batch of alone", "total of alone", "Jain",
+			"makespan s", "completion s", "in time"}}
+		for i := range res.Results {
+			t = append(t, comparisonRow(&res.Results[i]))
+		}
+		t.print(w)
+	}
+	for _, l := range res.LeftOut {
+		fmt.Fprintf(w, "left out: %s\n", l.Reason)
+	}
+}
+
+func comparisonRow(p *scenario.Phase) []string {
+	row := []string{p.Policy, "", "", "", "", "", "", "", ""}
+	set := func(i int, v float64) {
+		if v > 0 {
+			row[i] = figure(v)
+		}
+	}
+	set(2, p.LatencyVsSolo)
+	set(3, p.BatchVsSolo)
+	set(4, p.ThroughputVsSolo)
+	set(5, p.Jain)
+	set(6, p.MakespanS)
+	set(7, p.MeanCompletionS)
+	if p.TargetsMet != nil {
+		row[8] = fmt.Sprintf("%.1f %%", 100**p.TargetsMet)
+	}
+	return row
+}
