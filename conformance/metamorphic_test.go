@@ -56,8 +56,16 @@ type way struct {
 }
 
 // ofGraphs says that a way differs from others in what becomes of the graph only, which is the same
-// whatever instructions compute it: the ways that tests with -short leave out.
+// whatever instructions compute it.
 func (w way) ofGraphs() bool { return w.off != "" || w.written || w.before || w.restored }
+
+// inShort gives the ways that tests with -short keep: those that are not of graphs, and one that
+// leaves passes out, so that kernels meet the nodes that passes would have joined.
+func inShort(r *rand.Rand, all []way) []way {
+	kept := slices.DeleteFunc(slices.Clone(all), way.ofGraphs)
+	without := slices.DeleteFunc(all, func(w way) bool { return w.off == "" || w.written })
+	return append(kept, without[r.IntN(len(without))])
+}
 
 // symbols says what a model declares of the sizes of its inputs.
 type symbols int
@@ -87,8 +95,9 @@ func (w way) String() string {
 // ways draws the ways of one round: with all passes, without any, without a random part of them or
 // one, with random choices of kernels, in bfloat16, before shapes are known, and after a round trip
 // through what weir optimize does. Operands are computed or constant, on which depends what passes
-// and fast kernels do with them. One of them comes again on each number of threads.
-func ways(r *rand.Rand) []way {
+// and fast kernels do with them. One of them comes again on each number of threads. If short, the
+// ways are fewer, and those that come again are of these.
+func ways(r *rand.Rand, short bool) []way {
 	coin := func() bool { return r.IntN(2) == 0 }
 	var subset []string
 	for _, name := range pass.Names() {
@@ -109,6 +118,9 @@ func ways(r *rand.Rand) []way {
 		{constants: true, off: pass.Names()[r.IntN(len(pass.Names()))]},
 		{constants: r.IntN(4) > 0, choices: 1 + r.Uint64N(1<<32)},
 		{constants: coin(), half: true},
+	}
+	if short {
+		all = inShort(r, all)
 	}
 	for i := range all {
 		all[i].threads = 1 + r.IntN(mostThreads)
@@ -288,10 +300,7 @@ func (s *tester) runIn(ctx context.Context, k *compared) error {
 	c, r := k.ofCase, source(k.ofCase)
 	k.tester, k.first = s, map[way][][]*tensor.Tensor{}
 	for range *rounds {
-		all := ways(r)
-		if testing.Short() {
-			all = slices.DeleteFunc(all, way.ofGraphs)
-		}
+		all := ways(r, testing.Short())
 		if c.Set == "light" && *rounds == 1 {
 			all = all[len(all)-2:]
 		}
@@ -457,5 +466,36 @@ func TestMetamorphic(t *testing.T) {
 	wg.Wait()
 	if n := s.rounded.Load(); n < 10 && *match == "" {
 		t.Errorf("only %d products are those of operands rounded to bfloat16", n)
+	}
+}
+
+// TestWaysInShort holds that tests with -short keep what instructions and threads can change: each
+// round has one way on every number of threads, and one that leaves passes out; over the rounds,
+// these leave out all passes and each one alone.
+func TestWaysInShort(t *testing.T) {
+	r, off := rand.New(rand.NewPCG(1, 0)), map[string]bool{}
+	for range 1000 {
+		threads, without := map[way]map[int]bool{}, 0
+		most := 0
+		for _, w := range ways(r, true) {
+			a := w.arithmetic()
+			if threads[a] == nil {
+				threads[a] = map[int]bool{}
+				off[w.off] = true
+				if w.off != "" {
+					without++
+				}
+			}
+			threads[a][w.threads] = true
+			most = max(most, len(threads[a]))
+		}
+		if most != mostThreads || without != 1 {
+			t.Fatalf("%d numbers of threads and %d ways without passes", most, without)
+		}
+	}
+	for _, name := range append(pass.Names(), strings.Join(pass.Names(), ",")) {
+		if !off[name] {
+			t.Errorf("never without %s", name)
+		}
 	}
 }
