@@ -157,6 +157,13 @@ func (b *Broker) SetPolicy(spec string) error {
 	return b.step(core.Event{Kind: core.Switch, Policy: spec})
 }
 
+// Waiting reports whether a job waits for the device.
+func (b *Broker) Waiting() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.core.Waiting()
+}
+
 // Close ends all jobs and refuses new ones.
 func (b *Broker) Close() {
 	b.mu.Lock()

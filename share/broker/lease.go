@@ -72,14 +72,15 @@ func (l *Lease) Renew(ctx context.Context) error {
 	return j.await(ctx)
 }
 
-// TryRenew gives the device back, and reports whether the job was granted it again in the same
-// moment, so that nobody else can have had it in between. If not, the job does not wait: the lease
-// is no longer held.
+// TryRenew lets the holder of a lease that is over go on without a break, if nobody else waits: it
+// gives the device back and is granted it again in the same moment. It reports whether it was. If
+// others wait it changes nothing: the holder gives way and then calls Renew or Release. If the
+// policy keeps the device from the job for another reason, the lease is no longer held.
 func (l *Lease) TryRenew() bool {
 	j := l.job
 	j.b.mu.Lock()
 	defer j.b.mu.Unlock()
-	if j.step(core.Event{Kind: core.Return}) != nil {
+	if j.b.core.Waiting() || j.step(core.Event{Kind: core.Return}) != nil {
 		return false
 	}
 	if j.waits() {
@@ -109,6 +110,15 @@ func (l *Lease) Resume() bool {
 		return false
 	}
 	return j.step(core.Event{Kind: core.Want}) == nil
+}
+
+// Charge makes the holder pay for what it was found to use while it rested: so much device time, at
+// most what it kept for nothing since it last did so.
+func (l *Lease) Charge(used time.Duration) {
+	j := l.job
+	j.b.mu.Lock()
+	defer j.b.mu.Unlock()
+	_ = j.step(core.Event{Kind: core.Pay, Used: used}) // refused only after the end
 }
 
 // Release gives the device back; the next job is granted it before Release returns. Releasing a

@@ -160,6 +160,9 @@ func (c *Core) apply(e *Event) (decides bool, err error) {
 		return c.work(j, e)
 	case Want, Cancel, Return, Release, Rest:
 		return true, c.hold(j, e.Kind)
+	case Pay:
+		c.pay(j, e.Used)
+		return false, nil
 	case Reserve, Unreserve, Withdraw:
 		return c.reserve(j, e)
 	case Change:

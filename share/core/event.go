@@ -35,6 +35,8 @@ const (
 	// Rest: a running job has nothing to do, and keeps its units for as long as nobody else is to
 	// have them. (decides)
 	Rest
+	// Pay charges a job Used of what it kept without paying while it rested, at most all of it.
+	Pay
 	// Reserve counts Bytes more of Memory as held, or waits until they fit if Wait is set.
 	Reserve
 	// Unreserve counts Bytes of Memory as given back: what waits and fits is reserved.
@@ -55,8 +57,8 @@ const (
 )
 
 var eventNames = [...]string{"admit", "end", "arrive", "complete", "begin", "finish", "want",
-	"cancel", "return", "release", "rest", "reserve", "unreserve", "withdraw", "expect", "change",
-	"switch", "tick", "look"}
+	"cancel", "return", "release", "rest", "pay", "reserve", "unreserve", "withdraw", "expect",
+	"change", "switch", "tick", "look"}
 
 // String returns the kind's name, such as "admit".
 func (k EventKind) String() string { return name(eventNames[:], k, "event") }
@@ -119,6 +121,7 @@ type Event struct {
 	Bytes  share.Bytes     `json:"bytes,omitempty"`
 	Wait   bool            `json:"wait,omitempty"`
 	Next   *share.Forecast `json:"next,omitempty"`
+	Used   time.Duration   `json:"used,omitempty"`   // Pay: whole-device time
 	Policy string          `json:"policy,omitempty"` // as policy.New reads it
 	Cause  error           `json:"-"`
 }

@@ -96,6 +96,7 @@ type charge struct {
 	from time.Duration // settled until
 	rate float64       // in devices
 	rest float64       // of a nanosecond, left over
+	kept float64       // device time held at rest and not paid for, in nanoseconds
 
 	crowded bool          // somebody else uses a unit that it holds
 	until   time.Duration // when it last was
@@ -215,7 +216,12 @@ func (h *charge) set(rate float64, crowded bool, now time.Duration) {
 // whenever anything changes.
 func (c *Core) settle(j *job) {
 	from := j.charge.from
-	if j.charge.from = c.now; from == c.now || j.charge.rate == 0 {
+	if j.charge.from = c.now; from == c.now {
+		return
+	}
+	if j.charge.rate == 0 {
+		units := c.state(j).Units.Len()
+		j.charge.kept += float64(c.now-from) * float64(units) / float64(c.snap.Units)
 		return
 	}
 	cost := float64(c.now-from)*j.charge.rate + j.charge.rest
@@ -235,4 +241,13 @@ func (c *Core) speed(j *job) float64 {
 		width = min(width, s.Next.Units)
 	}
 	return float64(min(width, s.Units.Len())) / float64(width)
+}
+
+// pay charges a job for what it used at rest.
+func (c *Core) pay(j *job, used time.Duration) {
+	c.settle(j)
+	paid := min(max(0, used), time.Duration(j.charge.kept))
+	j.charge.kept = 0
+	c.state(j).Used += paid
+	j.account.hold(float64(paid))
 }

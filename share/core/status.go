@@ -89,6 +89,9 @@ func (c *Core) Phase(id share.JobID) (share.Phase, bool) {
 	return c.state(j).Phase, true
 }
 
+// Waiting reports whether a job waits for units.
+func (c *Core) Waiting() bool { return c.waiting() }
+
 // Holds reports whether a job holds units.
 func (c *Core) Holds(id share.JobID) bool {
 	j := c.job(id)
