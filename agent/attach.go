@@ -183,8 +183,8 @@ func (j *job) reconsider() {
 	kick(j.kicked)
 }
 
-// idle takes note that a process has had nothing to do for a while.
-func (j *job) idle(m *member) {
+// noteIdle takes note that a process has had nothing to do for a while.
+func (j *job) noteIdle(m *member) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if !j.ended && m.s.InflightNS.Load() == 0 {
@@ -213,7 +213,7 @@ func (j *job) unknown(m *member, call string) {
 // wantsLocked reports whether a process of the job waits at the gate, or is taken to do so.
 func (j *job) wantsLocked() bool {
 	for _, m := range j.members {
-		if m != nil && m.conn != nil && (j.busy || m.s.Waiting.Load() > 0) {
+		if m != nil && m.conn != nil && (j.state == stateReturning || m.s.Waiting.Load() > 0) {
 			return true
 		}
 	}

@@ -174,7 +174,7 @@ func (c *conn) hear(j *job, mem *member) error {
 		case wire.KindWant:
 			j.overdue(s.Gate)
 		case wire.KindIdle:
-			j.idle(mem)
+			j.noteIdle(mem)
 		case wire.KindBye:
 			mem.bye.Store(true)
 			return nil

@@ -246,18 +246,34 @@ func (a *Agent) boundInFlight(dev *device) {
 	}
 }
 
-// setInFlight writes what the job may have in flight: at most this, and what its controller asked
-// for.
+// setInFlight says what the agent lets the job have in flight.
 func (j *job) setInFlight(most time.Duration) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.asked > 0 {
-		most = min(most, j.asked)
+	j.most = most
+	j.writeBound()
+}
+
+// heedBound writes what the policy lets the job have in flight, if it says otherwise than before.
+func (j *job) heedBound() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.writeBound()
+}
+
+// writeBound writes what the job may have in flight: what the agent allows, its controller asked
+// for, and the policy says, whichever is least. The job's lock is held.
+func (j *job) writeBound() {
+	least := j.most
+	for _, d := range [...]time.Duration{j.asked, time.Duration(j.bound.Load())} {
+		if d > 0 {
+			least = min(least, d)
+		}
 	}
-	if j.unmapped || j.terms.InFlight == most {
+	if j.unmapped || j.most == 0 || j.terms.InFlight == least {
 		return
 	}
-	j.terms.InFlight = most
+	j.terms.InFlight = least
 	j.page.SetTerms(j.terms)
 }
 

@@ -3,6 +3,7 @@ package agent
 import (
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirgpu/weir/share"
@@ -16,12 +17,8 @@ type device struct {
 	Device
 	broker *broker.Broker
 
-	mu sync.Mutex
-	// waiters counts the jobs that wait for a lease.
-	waiters int
-	// lingering is the job that has no lease but whose gate is still open, because it is idle and
-	// nobody waits.
-	lingering *linger
+	// conserving: the policy gives a job without a limit the device if nobody else wants it.
+	conserving atomic.Bool
 
 	byID kicks
 
@@ -43,12 +40,6 @@ func (d *device) freeName(asked string) {
 	d.names[asked] = n
 }
 
-// linger is the state of a job that lingers.
-type linger struct {
-	leave chan struct{} // closed by whoever wants the device
-	left  chan struct{} // closed by the job when its gate is closed and it has drained
-}
-
 // slice is how long a job runs while others wait. Each change costs a drain and the way of two
 // messages, some 0.1 ms in which the device has nothing to do.
 const slice = 10 * time.Millisecond
@@ -58,15 +49,16 @@ const slice = 10 * time.Millisecond
 const burst = 6 * time.Millisecond
 
 // forPrograms fills in parameters that suit process jobs, where the policy has them and the user
-// has not named them.
-func forPrograms(spec string) (string, error) {
+// has not named them, and reports whether the policy leaves no device idle that a job without a
+// limit waits for.
+func forPrograms(spec string) (full string, conserving bool, err error) {
 	s, err := policy.ParseSpec(spec)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	row, err := policy.Find(s.Name)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	args := map[string]string{}
 	for _, p := range row.Params() {
@@ -79,26 +71,31 @@ func forPrograms(spec string) (string, error) {
 	}
 	maps.Copy(args, s.Args)
 	s.Args = args
-	return s.String(), nil
+	return s.String(), row.Honours.Conserving, nil
 }
 
+// can is what the library in the programs can enforce. Contexts of several programs take turns on a
+// device, whatever their gates, and none is held to some of the multiprocessors.
+var can = share.Can{}
+
 func newDevice(d Device, policyName string) (*device, error) {
-	spec, err := forPrograms(policyName)
+	spec, conserving, err := forPrograms(policyName)
 	if err != nil {
 		return nil, err
 	}
-	c, err := core.Config{Device: d.ID(), Units: 1, Memory: d.Memory}.ForPolicy(spec)
+	c, err := core.Config{Device: d.ID(), Units: 1, Memory: d.Memory, Can: can}.ForPolicy(spec)
 	if err != nil {
 		return nil, err
 	}
 	dev := &device{Device: d, names: map[string]naming{}}
+	dev.conserving.Store(conserving)
 	dev.byID.jobs = map[share.JobID]*job{}
 	dev.broker, err = broker.New(broker.Config{Config: c, Observer: &dev.byID})
 	return dev, err
 }
 
-// kicks tells a job that its lease is revoked. It has a lock of its own because it is called under
-// the broker's.
+// kicks tells a job that its lease is revoked or bounded. It has a lock of its own because it is
+// called under the broker's.
 type kicks struct {
 	mu   sync.Mutex
 	jobs map[share.JobID]*job
@@ -106,7 +103,7 @@ type kicks struct {
 
 // Observe implements broker.Observer.
 func (k *kicks) Observe(e core.Notice) {
-	if e.Kind != core.Revoked && e.Kind != core.Ended {
+	if e.Kind != core.Revoked && e.Kind != core.Ended && e.Kind != core.Bounded {
 		return
 	}
 	k.mu.Lock()
@@ -115,8 +112,11 @@ func (k *kicks) Observe(e core.Notice) {
 	if j == nil {
 		return
 	}
-	if e.Kind == core.Revoked {
+	switch e.Kind {
+	case core.Revoked:
 		j.revoked()
+	case core.Bounded:
+		j.bound.Store(int64(e.Terms.InFlight))
 	}
 	kick(j.kicked)
 }
@@ -136,65 +136,5 @@ func kick(ch chan struct{}) {
 	select {
 	case ch <- struct{}{}:
 	default:
-	}
-}
-
-// beginWait counts a job that is going to wait for a lease. If a job lingers, it is told to leave,
-// and beginWait returns its state.
-func (d *device) beginWait() *linger {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.waiters++
-	l := d.lingering
-	if l != nil {
-		d.lingering = nil
-		close(l.leave)
-	}
-	return l
-}
-
-// resume counts the job that lingers as one that is going to wait for a lease. It returns false if
-// the job has been told to leave.
-func (d *device) resume(l *linger) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.lingering != l {
-		return false
-	}
-	d.lingering = nil
-	d.waiters++
-	return true
-}
-
-func (d *device) endWait() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.waiters--
-}
-
-// contended reports whether a job waits for a lease.
-func (d *device) contended() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.waiters > 0
-}
-
-// tryLinger lets a job linger if nobody waits and nobody else does.
-func (d *device) tryLinger() *linger {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.waiters > 0 || d.lingering != nil {
-		return nil
-	}
-	d.lingering = &linger{leave: make(chan struct{}), left: make(chan struct{})}
-	return d.lingering
-}
-
-// endLinger forgets a job that lingers, if it is still the one.
-func (d *device) endLinger(l *linger) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.lingering == l {
-		d.lingering = nil
 	}
 }

@@ -3,9 +3,10 @@
 // speaks share/wire with the programs.
 //
 // Meet first: [Agent], made by [Start]; [Client], with which weir exec and weir top talk to it; and
-// [Snapshot], what it tells of itself. Inside, a job is one job of the broker with one goroutine
-// (gate.go) that asks for leases and opens and closes the gate in the job's page, and any number of
-// processes (attach.go) that come and go through the socket.
+// [Snapshot], what it tells of itself. Inside, a job is one job of the broker with one goroutine,
+// the state machine of gate.go, that asks for leases and opens and closes the gate in the job's
+// page, and any number of processes (attach.go) that come and go through the socket. Who waits for
+// whom, and who pays for what, is the broker's to know.
 //
 // The state of a process is what its slot in the page says. Messages are hints to look there: one
 // lost or invented costs time, not correctness. All that a page says can be wrong, so none of it is
@@ -18,7 +19,7 @@
 // a record of its own (record.go) or, where there is none, from weir exec; never from a page.
 //
 // Concurrency: all methods of Agent and Client may be called from any goroutine. The order of locks
-// is the agent's, a job's, a device's, then the broker's own.
+// is the agent's, a job's, then the broker's own.
 //
 // The package refuses peers of another user, malformed messages, shares that cannot be kept, and a
 // second agent on one runtime folder. It works on Linux; elsewhere Start fails with

@@ -3,31 +3,71 @@ package agent
 import (
 	"context"
 	"errors"
-	"math"
 	"time"
 
-	"github.com/weirgpu/weir/share"
-	"github.com/weirgpu/weir/share/broker"
 	"github.com/weirgpu/weir/share/core"
 	"github.com/weirgpu/weir/share/wire"
 )
 
-// This file is a job's goroutine. It goes through
+// This file is what a job's goroutine does: a state machine that asks for leases and opens and
+// closes the gate in the job's page.
 //
-//	idle -> waiting -> running -> draining -> idle or waiting
+//	state      gate    lease    what ends it                              next
+//	idle       closed  none     a process waits, nothing is in flight     waiting
+//	waiting    closed  wanted   granted                                   open
+//	                            no process waits any more                 idle
+//	open       open    held     over, and renewed as nobody waits         open
+//	                            over otherwise                            yielding
+//	                            no process has anything to do             resting, leaving
+//	resting    open    rests    a process has work, and it may go on      open
+//	                            others are to have the device             leaving
+//	yielding   closed  held     nothing is in flight                      returning
+//	                            something stays in flight for too long    idle
+//	returning  closed  wanted   granted                                   probing
+//	                            no process is there any more              idle
+//	probing    open    held     a process has work, or the lease is over  open
+//	                            none has                                  leaving
+//	leaving    closed  held     nothing, or something for too long, is    idle
+//	                            in flight
 //
-// with the gate open while running. Where no other job waits, two shortcuts keep a program that is
-// alone from noticing: an expired lease is renewed with the gate open, and an idle job lingers: it
-// gives its lease back but leaves its gate open until another job wants the device. A job with a
-// limit takes neither.
+// and from each of them, when the job ends, to ended. A lease that is held or rests keeps the
+// device from others, so that in a state with the gate open, or with work in flight from before,
+// nobody else is let in; the job pays for it but where it rests and nobody waits. That a lone
+// program does not notice the end of a lease, or its own idleness, takes a policy that leaves no
+// device idle and a job without a limit (mayStay): such a job renews with its gate open, and rests.
+//
+// A job is in returning because others had their turn: its threads may be on their way to the gate,
+// so that it waits for the device although no process does.
+
+// state is what a job's goroutine does.
+type state uint8
+
+const (
+	stateIdle state = iota
+	stateWaiting
+	stateOpen
+	stateResting
+	stateYielding
+	stateReturning
+	stateProbing
+	stateLeaving
+	stateEnded
+)
+
+var stateNames = [...]string{"idle", "waiting", "running", "idle", "draining", "waiting", "running",
+	"draining", "idle"}
+
+// String returns what people are told: "idle", "waiting", "running" or "draining".
+func (s state) String() string { return stateNames[s] }
+
+// isOpen reports whether the gate is open in this state.
+func (s state) isOpen() bool { return s == stateOpen || s == stateResting || s == stateProbing }
 
 const (
 	// look is how often the page is looked at although nobody said that it changed.
 	look = 5 * time.Millisecond
 	// drainLook is the same while waiting for a drain.
 	drainLook = time.Millisecond
-	// grace is how long a renewal may take before the gate is closed.
-	grace = 200 * time.Microsecond
 )
 
 // errUnwanted: no process waits any more.
@@ -35,294 +75,206 @@ var errUnwanted = errors.New("nobody waits")
 
 // run drives the gate until the job ends.
 func (j *job) run() {
-	for j.awaitWork() {
-		lease, err := j.acquire(j.bj.Acquire, false)
-		if err != nil {
-			if j.ctx.Err() != nil || errors.Is(err, core.ErrEnded) {
-				break
-			}
-			continue
-		}
-		j.open(lease)
-		j.hold(lease)
+	for s := stateIdle; s != stateEnded; {
+		s = j.pass(s)
 	}
 }
 
-// awaitWork returns when a process waits at the gate and nothing is in flight from before; false if
-// the job ends.
-func (j *job) awaitWork() bool {
-	j.setPhase(phaseIdle)
+// pass enters a state and returns the one that follows.
+func (j *job) pass(s state) state {
+	j.mu.Lock()
+	j.state = s
+	j.mu.Unlock()
+	switch s {
+	case stateIdle:
+		return j.awaitWork()
+	case stateWaiting:
+		return j.awaitLease()
+	case stateOpen:
+		return j.open()
+	case stateResting:
+		return j.rest()
+	case stateYielding:
+		return j.yield()
+	case stateReturning:
+		return j.comeBack()
+	case stateProbing:
+		return j.probe()
+	case stateLeaving:
+		return j.leave()
+	}
+	return stateEnded
+}
+
+// awaitWork waits until a process waits at the gate and nothing is in flight from before.
+func (j *job) awaitWork() state {
 	t := time.NewTimer(wire.Beat)
 	defer t.Stop()
-	for !j.wants() || j.undrained() != nil {
-		t.Reset(wire.Beat)
-		select {
-		case <-j.ctx.Done():
-			return false
-		case <-j.kicked:
-		case <-t.C:
+	for {
+		switch {
+		case j.ctx.Err() != nil:
+			return stateEnded
+		case j.wants() && j.undrained() == nil:
+			return stateWaiting
 		}
+		t.Reset(wire.Beat)
+		j.sleep(t.C)
 	}
-	return j.ctx.Err() == nil
 }
 
-// acquire waits for a lease, as a waiter that those who linger must give way to, until nobody wants
-// it any more. A job that was busy until just now is taken to want it: its threads may be on their
-// way to the gate.
-func (j *job) acquire(get func(context.Context) (*broker.Lease, error), busy bool) (*broker.Lease,
-	error) {
+// awaitLease acquires the lease.
+func (j *job) awaitLease() state {
+	return j.acquire(stateOpen, func(ctx context.Context) (err error) {
+		j.lease, err = j.bj.Acquire(ctx)
+		return err
+	})
+}
+
+// comeBack gives the device to others and waits for it again.
+func (j *job) comeBack() state { return j.acquire(stateProbing, j.lease.Renew) }
+
+// acquire waits for the lease until no process wants it any more.
+func (j *job) acquire(granted state, get func(context.Context) error) state {
 	ctx, cancel := context.WithCancel(j.ctx)
 	defer cancel()
+	err := errUnwanted
 	j.mu.Lock()
-	j.busy = busy
-	if !j.wantsLocked() {
-		j.mu.Unlock()
-		return nil, errUnwanted
+	if wanted := j.wantsLocked(); wanted {
+		j.cancelWait, err = cancel, nil
 	}
-	j.cancelWait, j.phase = cancel, phaseWaiting
 	j.mu.Unlock()
-	defer func() {
-		j.mu.Lock()
-		j.cancelWait, j.busy = nil, false
-		j.mu.Unlock()
-	}()
-	l := j.dev.beginWait()
-	defer j.dev.endWait()
-	if l != nil {
-		select {
-		case <-l.left:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+	if err == nil {
+		err = get(ctx)
 	}
-	return get(ctx)
-}
-
-// again is for acquire: it renews a lease that is held.
-func again(lease *broker.Lease) func(context.Context) (*broker.Lease, error) {
-	return func(ctx context.Context) (*broker.Lease, error) { return lease, lease.Renew(ctx) }
-}
-
-// reason is why a job does not just go on running.
-type reason int
-
-const (
-	reasonEnded reason = iota // the job ends
-	reasonOver                // the lease is over or revoked
-	reasonIdle                // no process has anything to do
-)
-
-// hold runs with the gate open until the lease is given back. When it returns the lease is not held
-// and the gate is closed, unless the job ends.
-func (j *job) hold(lease *broker.Lease) {
-	for {
-		why := j.watch(lease)
-		switch {
-		case why == reasonEnded:
-			lease.Release()
-			return
-		case why == reasonOver && j.free():
-			if !j.renewOpen(lease) {
-				j.shut()
-				return
-			}
-			continue
-		case why == reasonIdle && j.free():
-			if l := j.dev.tryLinger(); l != nil {
-				lease.Release()
-				if j.linger(lease, l) {
-					continue
-				}
-				return
-			}
-		}
-		j.shut()
-		if !j.drain() || why == reasonIdle {
-			lease.Release()
-			return
-		}
-		if _, err := j.acquire(again(lease), true); err != nil {
-			lease.Release()
-			return
-		}
-		before, _ := j.activity()
-		j.open(lease)
-		if !j.shows(lease, before) {
-			j.shut()
-			j.drain()
-			lease.Release()
-			return
-		}
+	j.mu.Lock()
+	j.cancelWait = nil
+	j.mu.Unlock()
+	switch {
+	case err == nil:
+		return granted
+	case j.ctx.Err() != nil || errors.Is(err, core.ErrEnded):
+		return stateEnded
 	}
+	j.giveBack()
+	return stateIdle
 }
 
-// shows waits for a process to have work, after the gate was opened for a job that was busy before:
-// false if none comes.
-func (j *job) shows(lease *broker.Lease, before uint64) bool {
-	t := time.NewTimer(wire.Idle)
-	defer t.Stop()
-	for over := false; ; {
-		now, _ := j.activity()
-		if now != before || j.wants() || lease.Revoked() || j.ctx.Err() != nil || over {
-			return !over || now != before
-		}
-		select {
-		case <-j.kicked:
-		case <-t.C:
-			over = true
-		case <-j.ctx.Done():
-		}
-	}
-}
-
-// free reports whether nothing but its own work keeps the job from the device.
-func (j *job) free() bool { return j.spec.Cap() >= 1 && !j.dev.contended() }
-
-// watch returns when the job cannot just go on running.
-func (j *job) watch(lease *broker.Lease) reason {
+// open keeps the gate open until the job cannot just go on running.
+func (j *job) open() state {
+	j.openGate()
 	t := time.NewTimer(look)
 	defer t.Stop()
 	for {
 		switch {
 		case j.ctx.Err() != nil:
-			return reasonEnded
-		case lease.Revoked():
-			return reasonOver
-		case j.resting():
-			return reasonIdle
+			return stateEnded
+		case j.lease.Revoked():
+			if !j.mayStay() || !j.lease.TryRenew() {
+				return stateYielding
+			}
+			j.openGate()
+		case j.quiet() && j.mayStay():
+			return stateResting
+		case j.quiet():
+			return stateLeaving
 		}
 		j.reopen()
-		wait := look
-		if until := lease.Until(); until != share.Forever {
-			wait = min(wait, until-j.dev.broker.Now())
-		}
-		t.Reset(max(0, wait))
-		select {
-		case <-j.kicked:
-		case <-j.ctx.Done():
-		case <-t.C:
-			j.rest()
+		t.Reset(j.untilLook())
+		if j.sleep(t.C) {
+			j.noteQuiet()
 		}
 	}
 }
 
-// renewOpen renews a lease that nobody else waits for. Should somebody come at this moment, the
-// gate is closed while they run.
-func (j *job) renewOpen(lease *broker.Lease) bool {
-	renewed := false // guarded by the job's lock
-	timer := time.AfterFunc(grace, func() {
-		j.mu.Lock()
-		defer j.mu.Unlock()
-		if !renewed {
-			j.setGate(false, 0)
-		}
-	})
-	defer timer.Stop()
-	if lease.Renew(j.ctx) != nil {
-		return false
+// rest leaves the gate open for nothing while nobody else is to have the device.
+func (j *job) rest() state {
+	_, used := j.activity()
+	if j.lease.Rest() != nil {
+		return stateLeaving
 	}
-	// A timer that ran out in this moment may be about to close the gate: not any more.
-	j.mu.Lock()
-	renewed = true
-	j.mu.Unlock()
-	if timer.Stop() {
-		j.extend(lease)
-	} else {
-		j.open(lease)
-	}
-	return true
-}
-
-// linger leaves the gate open without a lease until a process has work again, for which it acquires
-// a lease and returns true, or until another job wants the device.
-func (j *job) linger(lease *broker.Lease, l *linger) bool {
-	j.setPhase(phaseIdle)
-	defer close(l.left)
-	j.page.Header().LeaseUntilNS.Store(noEnd)
-	start, from := j.activity()
+	j.setEnd(noEnd)
 	t := time.NewTicker(look)
 	defer t.Stop()
 	for {
-		select {
-		case <-l.leave:
-			j.shut()
-			j.drain()
-			return false
-		case <-j.ctx.Done():
-			j.dev.endLinger(l)
-			return false
-		case <-j.kicked:
-		case <-t.C:
+		revoked := j.lease.Until() == 0
+		switch {
+		case j.ctx.Err() != nil:
+			return stateEnded
+		case revoked || !j.quiet():
+			_, measured := j.activity()
+			j.lease.Charge(elapsed(used, measured))
+			if j.lease.Resume() {
+				return stateOpen
+			}
+			return stateLeaving
 		}
-		now, ns := j.activity()
-		if now == start && !j.wants() {
-			continue
+		j.sleep(t.C)
+	}
+}
+
+// yield ends the job's turn.
+func (j *job) yield() state {
+	j.shut()
+	if j.drain() {
+		return stateReturning
+	}
+	j.giveBack()
+	return stateIdle
+}
+
+// leave gives the device back of a job that has nothing to do.
+func (j *job) leave() state {
+	j.shut()
+	j.drain()
+	j.giveBack()
+	return stateIdle
+}
+
+// probe opens the gate for a job that was busy before others had their turn, and waits for a
+// process to have work.
+func (j *job) probe() state {
+	before, _ := j.activity()
+	j.openGate()
+	t := time.NewTimer(wire.Idle)
+	defer t.Stop()
+	for over := false; ; {
+		now, _ := j.activity()
+		switch {
+		case j.ctx.Err() != nil:
+			return stateEnded
+		case now != before || j.wants() || j.lease.Revoked():
+			return stateOpen
+		case over:
+			return stateLeaving
 		}
-		j.addLoose(from, ns)
-		if !j.dev.resume(l) {
-			continue // told to leave
-		}
-		_, err := j.bj.Acquire(j.ctx)
-		j.dev.endWait()
-		if err != nil {
-			j.shut()
-			return false
-		}
-		j.extend(lease)
+		over = j.sleep(t.C)
+	}
+}
+
+// sleep returns when somebody says that the page changed, the job ends, or the timer has run out,
+// which it reports.
+func (j *job) sleep(timer <-chan time.Time) bool {
+	defer j.heedBound()
+	select {
+	case <-j.kicked:
+	case <-j.ctx.Done():
+	case <-timer:
 		return true
 	}
+	return false
 }
 
-// activity sums what the job's processes gave the device to do and the device time that they
-// measured.
-func (j *job) activity() (count, ns uint64) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for _, m := range j.members {
-		if m != nil && !j.ended {
-			count += m.activity()
-			ns += m.s.DeviceNSTotal.Load()
-		}
+// giveBack releases the lease, if there is one.
+func (j *job) giveBack() {
+	if j.lease != nil {
+		j.lease.Release()
 	}
-	return count, ns
 }
 
-// addLoose books device time that processes measured while the job had no lease. It is for people
-// to see; nobody was kept waiting for it.
-func (j *job) addLoose(from, to uint64) {
-	if to <= from || to-from > uint64(time.Second) {
-		return
-	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.loose += time.Duration(to - from)
-}
-
-// resting reports whether no process of the job has anything to do.
-func (j *job) resting() bool {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for _, m := range j.members {
-		if m != nil && !m.resting() {
-			return false
-		}
-	}
-	return true
-}
-
-// rest notes as idle those processes that have done nothing since it was called last and did not
-// say so.
-func (j *job) rest() {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for _, m := range j.members {
-		if m == nil || m.conn == nil {
-			continue
-		}
-		now := m.activity()
-		m.rest = now == m.done && m.s.Waiting.Load() == 0 && m.s.InflightNS.Load() == 0
-		m.done = now
-	}
+// mayStay reports whether nothing but its own work keeps the job from a device that nobody else
+// wants.
+func (j *job) mayStay() bool {
+	return j.dev.conserving.Load() && j.bj.Spec().Cap() >= 1
 }
 
 // stoppedLook is how often it is looked whether a process that does not drain is stopped.
@@ -332,7 +284,6 @@ const stoppedLook = 50 * time.Millisecond
 // reports whether nothing is in flight. For a process that is stopped, and cannot say, it waits
 // only for as long as that predicted.
 func (j *job) drain() bool {
-	j.setPhase(phaseDraining)
 	began, asked := j.dev.broker.Now(), j.dev.broker.Now()
 	most := time.NewTimer(j.a.cfg.DrainTimeout)
 	defer most.Stop()
@@ -363,113 +314,4 @@ func (j *job) drain() bool {
 			return false
 		}
 	}
-}
-
-func (j *job) undrained() *member {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for _, m := range j.members {
-		if m != nil && !m.drained(j.gate) {
-			return m
-		}
-	}
-	return nil
-}
-
-// open opens the gate for a lease.
-func (j *job) open(lease *broker.Lease) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for _, m := range j.members {
-		// Those who waited are about to launch, though nothing shows it yet.
-		if m != nil && m.s.Waiting.Load() > 0 {
-			m.rest = false
-		}
-	}
-	j.phase = phaseRunning
-	j.setGate(true, j.until(lease))
-}
-
-// extend tells of a lease renewed with the gate open.
-func (j *job) extend(lease *broker.Lease) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.phase = phaseRunning
-	j.setGate(true, j.until(lease))
-}
-
-// shut closes the gate.
-func (j *job) shut() {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.setGate(false, 0)
-}
-
-// revoked closes the gate at once: somebody of a higher class waits, and the way to the job's
-// goroutine is saved. It is called under the broker's lock, which is taken after the job's
-// elsewhere; if the job's is held, the goroutine does it.
-func (j *job) revoked() {
-	if !j.mu.TryLock() {
-		return
-	}
-	defer j.mu.Unlock()
-	if j.phase == phaseRunning {
-		j.setGate(false, 0)
-	}
-}
-
-// setGate writes the gate and wakes those who wait for it, with the job's lock held.
-func (j *job) setGate(open bool, until uint64) {
-	if j.unmapped {
-		return
-	}
-	h := j.page.Header()
-	h.LeaseUntilNS.Store(until)
-	next := wire.NextGate(j.gate, open)
-	if next == j.gate {
-		return
-	}
-	j.gate, j.stale = next, false
-	h.Gate.Store(next)
-	j.wake()
-}
-
-// noEnd is the end of a lease for which the gate is not to be closed before the agent does so.
-const noEnd = math.MaxUint64
-
-// late is how much after a lease's end the page says that it ends: programs that hear nothing from
-// the agent until then close the gate themselves.
-const late = 2 * time.Millisecond
-
-// until is a lease's end on the clock of the page.
-func (j *job) until(lease *broker.Lease) uint64 {
-	u := lease.Until()
-	if u == share.Forever || j.free() {
-		return noEnd
-	}
-	return uint64(wire.Monotonic() + u - j.dev.broker.Now() + late)
-}
-
-// overdue takes note that a process holds the gate, open at this value, for closed, because the
-// lease that the page told of is over.
-func (j *job) overdue(gate uint32) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.stale = j.stale || wire.IsOpen(gate) && gate == j.gate
-}
-
-// reopen gives the open gate a new value if a process holds it for closed.
-func (j *job) reopen() {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.stale && wire.IsOpen(j.gate) {
-		j.setGate(false, 0)
-		j.setGate(true, noEnd)
-	}
-}
-
-func (j *job) setPhase(p phase) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.phase = p
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirgpu/weir/share"
@@ -20,6 +21,7 @@ type job struct {
 	terms wire.Terms
 	page  *wire.Page
 	bj    *broker.Job
+	lease *broker.Lease // of the job's goroutine; nil before it was first acquired
 	ctx   context.Context
 	stop  context.CancelFunc
 	// kicked makes the job's goroutine look at the page again.
@@ -28,6 +30,8 @@ type job struct {
 	users sync.WaitGroup
 	// wake is the page's WakeGate.
 	wake func()
+	// bound is the most in flight by the policy's terms, in nanoseconds; 0: it says nothing.
+	bound atomic.Int64
 
 	mu         sync.Mutex
 	ended      bool
@@ -37,27 +41,14 @@ type job struct {
 	kept       time.Duration // when its record was written
 	// the most in flight that its controller wants; 0: what the agent allows
 	asked      time.Duration
-	lonely     time.Time // since when there has been no controller; zero if there is one
+	most       time.Duration // the same, by what is on the device; 0 before that is known
+	lonely     time.Time     // since when there has been no controller; zero if there is one
 	members    [wire.SlotCount]*member
 	cancelWait context.CancelFunc // of the wait for a lease in progress, nil if none
 	gate       uint32
-	busy       bool // it waits for a lease because it was busy until just now
 	stale      bool // a process holds the open gate for closed
-	phase      phase
-	loose      time.Duration // device time measured while lingering
-	samples    samples
+	state      state
 }
-
-// phase is what a job does, for people.
-type phase string
-
-// The phases of a job.
-const (
-	phaseIdle     phase = "idle"
-	phaseWaiting  phase = "waiting"
-	phaseRunning  phase = "running"
-	phaseDraining phase = "draining"
-)
 
 // newJob makes a job that the broker has admitted, and starts its goroutine.
 func (a *Agent) newJob(dev *device, bj *broker.Job, t wire.Terms, page *wire.Page) *job {
@@ -71,7 +62,6 @@ func (a *Agent) newJob(dev *device, bj *broker.Job, t wire.Terms, page *wire.Pag
 		kicked: make(chan struct{}, 1),
 		wake:   page.WakeGate,
 		lonely: time.Now(),
-		phase:  phaseIdle,
 	}
 	j.ctx, j.stop = context.WithCancel(a.ctx)
 	page.SetTerms(t)
@@ -212,8 +202,6 @@ func (j *job) beat(now uint64) {
 	if time.Duration(now)-j.kept >= recordEvery {
 		j.keepRecord()
 	}
-	used := j.bj.Status().Used
-	j.samples.add(time.Duration(now), used+j.loose)
 	for _, m := range j.members {
 		if m != nil && m.conn == nil && !m.process.alive() {
 			j.remove(m)
@@ -245,27 +233,4 @@ func (j *job) putRight() {
 		h.Gate.Store(j.gate)
 		j.wake()
 	}
-}
-
-// samples keeps the device time that a job had used at the last few beats.
-type samples struct {
-	at, used [12]time.Duration
-	n        int
-}
-
-func (s *samples) add(at, used time.Duration) {
-	i := s.n % len(s.at)
-	s.at[i], s.used[i] = at, used
-	s.n++
-}
-
-// share returns the fraction of the device that the job had in the last second or so; 0 while that
-// is not known.
-func (s *samples) share() float64 {
-	k := min(s.n, len(s.at))
-	if k < 2 {
-		return 0
-	}
-	last, first := (s.n-1)%len(s.at), (s.n-k)%len(s.at)
-	return float64(s.used[last]-s.used[first]) / float64(s.at[last]-s.at[first])
 }

@@ -291,7 +291,7 @@ func (x *sim) launch(kernel time.Duration) bool {
 func (x *sim) idle() {
 	x.drain()
 	time.Sleep(wire.Idle)
-	x.j.idle(x.m)
+	x.j.noteIdle(x.m)
 	kick(x.j.kicked)
 }
 
@@ -474,7 +474,7 @@ func TestAloneIsUndisturbed(t *testing.T) {
 			t.Errorf("a lone program waited %v", x.worst)
 		}
 		// Idle time is not charged, as far as it is seen.
-		used := x.j.bj.Status().Used + x.j.loose
+		used := x.j.bj.Status().Used
 		if got := h.device.got(0, time.Time{}, time.Now()); used < got*9/10 || used > got*11/10 {
 			t.Errorf("charged %v for %v", used, got)
 		}

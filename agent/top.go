@@ -37,7 +37,7 @@ type JobSnapshot struct {
 	DeniedAllocs    uint64      `json:"denied_allocs"`
 	// DeviceSeconds is what the job was charged since it began.
 	DeviceSeconds float64 `json:"device_seconds"`
-	// DeviceShare is what it was charged in about the last second.
+	// DeviceShare is what it was charged in the last second; see core.Account.
 	DeviceShare float64 `json:"device_share"`
 	// State is idle, waiting, running or draining; WaitingMS how long it has been waiting.
 	State         string            `json:"state"`
@@ -97,7 +97,7 @@ func (a *Agent) Snapshot() Snapshot {
 }
 
 func (j *job) snapshot() JobSnapshot {
-	st := j.bj.Status()
+	st, account := j.bj.Status(), j.bj.Account()
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	s := JobSnapshot{
@@ -106,9 +106,9 @@ func (j *job) snapshot() JobSnapshot {
 		Compute:        j.spec.Compute,
 		Limit:          j.spec.Cap(),
 		MemoryCapBytes: int64(j.spec.Memory),
-		DeviceSeconds:  (st.Used + j.loose).Seconds(),
-		DeviceShare:    j.samples.share(),
-		State:          string(j.phase),
+		DeviceSeconds:  account.Used.Seconds(),
+		DeviceShare:    account.Recent,
+		State:          j.state.String(),
 		ControllerPID:  j.terms.ControllerPID,
 		Processes:      []ProcessSnapshot{},
 	}

@@ -1,0 +1,176 @@
+package agent
+
+import (
+	"math"
+	"time"
+
+	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/wire"
+)
+
+// This file is what a job's goroutine reads and writes of the page: what processes do, and the
+// gate.
+
+// activity sums what the job's processes gave the device to do and the device time that they
+// measured.
+func (j *job) activity() (count, ns uint64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, m := range j.members {
+		if m != nil && !j.ended {
+			count += m.activity()
+			ns += m.s.DeviceNSTotal.Load()
+		}
+	}
+	return count, ns
+}
+
+// elapsed is the time between two readings of a counter of nanoseconds that programs write.
+func elapsed(from, to uint64) time.Duration {
+	if to <= from {
+		return 0
+	}
+	return time.Duration(min(to-from, math.MaxInt64))
+}
+
+// quiet reports whether no process of the job has anything to do.
+func (j *job) quiet() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, m := range j.members {
+		if m != nil && !m.resting() {
+			return false
+		}
+	}
+	return true
+}
+
+// noteQuiet notes as idle those processes that have done nothing since it was called last and did
+// not say so.
+func (j *job) noteQuiet() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, m := range j.members {
+		if m == nil || m.conn == nil {
+			continue
+		}
+		now := m.activity()
+		m.rest = now == m.done && m.s.Waiting.Load() == 0 && m.s.InflightNS.Load() == 0
+		m.done = now
+	}
+}
+
+// undrained returns a process of which something may be in flight, or nil.
+func (j *job) undrained() *member {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, m := range j.members {
+		if m != nil && !m.drained(j.gate) {
+			return m
+		}
+	}
+	return nil
+}
+
+// openGate opens the gate for the lease, or tells of its new end if the gate is open.
+func (j *job) openGate() {
+	until := j.until()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.writeBound()
+	for _, m := range j.members {
+		// Those who waited are about to launch, though nothing shows it yet.
+		if m != nil && m.s.Waiting.Load() > 0 {
+			m.rest = false
+		}
+	}
+	j.setGate(true, until)
+}
+
+// shut closes the gate.
+func (j *job) shut() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.setGate(false, 0)
+}
+
+// revoked closes the gate at once: somebody else is to have the device, and the way to the job's
+// goroutine is saved. It is called under the broker's lock, which is taken after the job's
+// elsewhere; if the job's is held, the goroutine does it.
+func (j *job) revoked() {
+	if !j.mu.TryLock() {
+		return
+	}
+	defer j.mu.Unlock()
+	if j.state.isOpen() {
+		j.setGate(false, 0)
+	}
+}
+
+// setGate writes the gate and wakes those who wait for it, with the job's lock held.
+func (j *job) setGate(open bool, until uint64) {
+	if j.unmapped {
+		return
+	}
+	h := j.page.Header()
+	h.LeaseUntilNS.Store(until)
+	next := wire.NextGate(j.gate, open)
+	if next == j.gate {
+		return
+	}
+	j.gate, j.stale = next, false
+	h.Gate.Store(next)
+	j.wake()
+}
+
+// setEnd tells of another end of the lease.
+func (j *job) setEnd(until uint64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.unmapped {
+		j.page.Header().LeaseUntilNS.Store(until)
+	}
+}
+
+// noEnd is the end of a lease for which the gate is not to be closed before the agent does so.
+const noEnd = math.MaxUint64
+
+// late is how much after a lease's end the page says that it ends: programs that hear nothing from
+// the agent until then close the gate themselves.
+const late = 2 * time.Millisecond
+
+// until is the lease's end on the clock of the page.
+func (j *job) until() uint64 {
+	u := j.lease.Until()
+	if u == share.Forever || j.mayStay() && !j.dev.broker.Waiting() {
+		return noEnd
+	}
+	return uint64(wire.Monotonic() + u - j.dev.broker.Now() + late)
+}
+
+// untilLook is when to look again at a job that runs.
+func (j *job) untilLook() time.Duration {
+	until := j.lease.Until()
+	if until == share.Forever {
+		return look
+	}
+	return min(look, max(0, until-j.dev.broker.Now()))
+}
+
+// overdue takes note that a process holds the gate, open at this value, for closed, because the
+// lease that the page told of is over.
+func (j *job) overdue(gate uint32) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.stale = j.stale || wire.IsOpen(gate) && gate == j.gate
+}
+
+// reopen gives the open gate a new value if a process holds it for closed.
+func (j *job) reopen() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.stale && wire.IsOpen(j.gate) {
+		j.setGate(false, 0)
+		j.setGate(true, noEnd)
+	}
+}

@@ -1,0 +1,120 @@
+package agent
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirgpu/weir/share"
+)
+
+// wants reports whether the program waits at its gate.
+func (x *sim) waits() bool { return x.m.s.Waiting.Load() > 0 }
+
+// TestNobodyPassesARestingProgram has a program that rests launch a kernel of 5 s, and two others
+// come at the same moment: neither is let in beside it, and it pays for it.
+func TestNobodyPassesARestingProgram(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t, DefaultPolicy)
+		defer h.close()
+		x, y, z := h.program(0, share.Share{}), h.program(1, share.Share{}),
+			h.program(2, share.Share{})
+		x.launch(time.Millisecond)
+		x.idle()
+		time.Sleep(100 * time.Millisecond)
+		const kernel = 5 * time.Second
+		x.launch(kernel)
+		if x.worst > time.Millisecond {
+			t.Errorf("the program did not rest: it waited %v", x.worst)
+		}
+		var wg sync.WaitGroup
+		for _, p := range []*sim{y, z} {
+			wg.Go(func() { p.launch(time.Millisecond) })
+		}
+		time.Sleep(kernel - 10*time.Millisecond)
+		synctest.Wait()
+		if !y.waits() || !z.waits() {
+			t.Errorf("let in beside the kernel: %v, %v", !y.waits(), !z.waits())
+		}
+		wg.Wait()
+		synctest.Wait()
+		if used := x.j.bj.Status().Used; used < kernel-20*time.Millisecond {
+			t.Errorf("its owner paid %v for %v", used, kernel)
+		}
+		for _, p := range []*sim{y, z} {
+			if used := p.j.bj.Status().Used; used > 50*time.Millisecond {
+				t.Errorf("another paid %v for 1 ms", used)
+			}
+		}
+	})
+}
+
+// TestOpenGateHoldsTheDevice has an opportunistic program rest and come back when a latency job has
+// just got the device and keeps it: what it runs on the device it pays for.
+func TestOpenGateHoldsTheDevice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t, DefaultPolicy)
+		defer h.close()
+		x := h.program(0, share.Share{Class: share.Opportunistic})
+		x.launch(time.Millisecond)
+		x.idle()
+		time.Sleep(100 * time.Millisecond)
+		latency, err := h.dev.broker.Admit(share.Job{Name: "latency",
+			Share: share.Share{Memory: share.GiB, Class: share.Latency}}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lease, err := latency.Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		end := begin.Add(4 * time.Second)
+		h.watchers.Go(func() { x.loop(end, 10, 100*time.Microsecond, 9*time.Millisecond) })
+		for time.Now().Before(end) {
+			time.Sleep(time.Millisecond)
+			if lease.Revoked() {
+				if err := lease.Renew(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		got, paid := h.device.got(0, begin, end), x.j.bj.Status().Used
+		if got > 20*time.Millisecond {
+			t.Errorf("an opportunistic program took %v of 4 s beside a latency job that never "+
+				"rests", got)
+		}
+		if paid < got*9/10 {
+			t.Errorf("it paid %v for %v", paid, got)
+		}
+		lease.Release()
+		latency.End(nil)
+	})
+}
+
+// TestRestsAreCharged has a program that is alone work for 2 ms and rest for 8 ms, so that it is
+// mostly seen to rest: it pays for what it used.
+func TestRestsAreCharged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t, DefaultPolicy)
+		defer h.close()
+		x := h.program(0, share.Share{})
+		begin := time.Now()
+		for time.Since(begin) < 2*time.Second {
+			x.launch(2 * time.Millisecond)
+			x.idle()
+			time.Sleep(8*time.Millisecond - 300*time.Microsecond)
+		}
+		account := x.j.bj.Account()
+		got := h.device.got(0, begin, time.Now())
+		if account.Used < got*9/10 || account.Used > got*13/10 {
+			t.Errorf("charged %v for %v", account.Used, got)
+		}
+		s := x.j.snapshot()
+		if s.DeviceShare != account.Recent || s.DeviceShare < 0.17 || s.DeviceShare > 0.27 {
+			t.Errorf("weir top shows a share of %.3f, used %v of %v", s.DeviceShare, got,
+				time.Since(begin))
+		}
+	})
+}
