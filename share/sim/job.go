@@ -32,6 +32,8 @@ type job struct {
 	until    time.Duration // of the hold
 	holdFrom time.Duration
 	stop     time.Duration // when the hold ends
+	free     time.Duration // kernels shorter than this pass without a lease
+	passing  bool          // one does: units are those that it uses, and not held
 	// versions tell events that still come from those that do not.
 	stopVersion uint32
 
@@ -46,6 +48,19 @@ type job struct {
 // gap draws a time between two arrivals of the Poisson process.
 func (j *job) gap() time.Duration {
 	return max(1, time.Duration(j.random.ExpFloat64()/j.spec.Arrival.Poisson*float64(time.Second)))
+}
+
+// waits reports whether the job has work and does nothing.
+func (j *job) waits() bool {
+	return j.id != 0 && !j.ended && len(j.queue) > 0 && j.units.Empty()
+}
+
+// kernel is how long a step is expected to take.
+func (j *job) kernel() time.Duration {
+	if j.spec.Step > 0 {
+		return j.spec.Step
+	}
+	return j.spec.Iteration.Mean
 }
 
 // progress brings the work done up to now.
@@ -83,7 +98,7 @@ func (j *job) boundary(work float64, after bool) float64 {
 
 // held notes a hold that ends now.
 func (j *job) held(from, to time.Duration, fraction float64) {
-	if to <= from {
+	if to <= from || j.passing {
 		return
 	}
 	if n := len(j.holds); n > 0 && j.holds[n-1].To == from && j.holds[n-1].Fraction == fraction {

@@ -95,6 +95,7 @@ type world struct {
 	owner    []*job // of each unit, who had it last
 	notices  []core.Notice
 	stale    bool // speeds are to be found anew
+	passes   bool // kernels may pass without a lease
 	res      Result
 
 	got, speeds, left, offer []float64 // used again
@@ -149,7 +150,7 @@ func (w *world) happen(e event) {
 	case j.ended:
 	case e.kind == holdEnds:
 		if e.version == j.stopVersion && !j.units.Empty() {
-			w.giveBack(j)
+			w.ends(j)
 		}
 	case e.kind == arrives:
 		w.arrive(j)
@@ -186,8 +187,10 @@ func (w *world) step(j *job, e core.Event) {
 
 // settle does what the notices say, and what follows from that, until nothing more does.
 func (w *world) settle() {
-	for i := 0; i < len(w.notices); i++ {
-		w.heed(&w.notices[i])
+	for i := 0; i < len(w.notices) || w.letPass(); {
+		for ; i < len(w.notices); i++ {
+			w.heed(&w.notices[i])
+		}
 	}
 	w.notices = w.notices[:0]
 	if w.stale {
@@ -222,6 +225,9 @@ func (w *world) heed(n *core.Notice) {
 		if j.speed > 0 {
 			w.schedule(j)
 		}
+	case core.Bounded:
+		j.free = n.Terms.Free
+		w.passes = w.passes || j.free > 0
 	case core.Ended:
 		j.account = *n.Account
 	}
@@ -279,12 +285,20 @@ func (w *world) arrive(j *job) {
 	}
 }
 
-// grant begins a hold, and an iteration if none is in progress.
-func (w *world) grant(j *job, units share.UnitSet, until time.Duration) {
+// begin begins an iteration if none is in progress.
+func (w *world) begin(j *job) {
 	if j.total == 0 {
 		j.total, j.done = float64(j.spec.Iteration.draw(j.random)), 0
 		w.step(j, core.Event{Kind: core.Begin})
 	}
+}
+
+// grant begins a hold, and an iteration if none is in progress.
+func (w *world) grant(j *job, units share.UnitSet, until time.Duration) {
+	if j.passing {
+		w.leave(j)
+	}
+	w.begin(j)
 	j.units, j.until, j.holdFrom, j.mark = units, until, w.now, w.now
 	j.first, j.target, j.speed = j.done, j.total, 0
 	alone := !slices.ContainsFunc(w.holders, func(h *job) bool { return h.units.Overlaps(units) })
@@ -308,9 +322,18 @@ func (w *world) leave(j *job) {
 	j.progress(w.now)
 	j.held(j.holdFrom, w.now, w.fraction(j))
 	w.holders = slices.DeleteFunc(w.holders, func(h *job) bool { return h == j })
-	j.units, j.speed = share.UnitSet{}, 0
+	j.units, j.speed, j.passing = share.UnitSet{}, 0, false
 	j.stopVersion++
 	w.stale = len(w.holders) > 0
+}
+
+// ends ends a hold, or a kernel that passes without one.
+func (w *world) ends(j *job) {
+	if j.passing {
+		w.passed(j)
+	} else {
+		w.giveBack(j)
+	}
 }
 
 // giveBack ends a hold at a boundary between steps, and the iteration with it if that was the last
@@ -322,18 +345,25 @@ func (w *world) giveBack(j *job) {
 		w.step(j, core.Event{Kind: core.Return})
 		return
 	}
-	j.total = 0
-	w.step(j, core.Event{Kind: core.Finish})
-	w.complete(j)
-	if j.left == 0 {
-		j.completion = w.now
-		w.end(j)
+	w.finish(j)
+	if j.ended {
 		return
 	}
 	if len(j.queue) > 0 {
 		w.step(j, core.Event{Kind: core.Return})
 	} else {
 		w.step(j, core.Event{Kind: core.Release})
+	}
+}
+
+// finish ends an iteration, and the job with it if it was the last.
+func (w *world) finish(j *job) {
+	j.total = 0
+	w.step(j, core.Event{Kind: core.Finish})
+	w.complete(j)
+	if j.left == 0 {
+		j.completion = w.now
+		w.end(j)
 	}
 }
 
