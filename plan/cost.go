@@ -2,6 +2,7 @@ package plan
 
 import (
 	"slices"
+	"time"
 
 	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/graph"
@@ -75,6 +76,25 @@ func size(t op.Type) int64 {
 		return 0
 	}
 	return int64(n)
+}
+
+// Estimate is how long one iteration takes on a device that computes so many operations and moves
+// so many bytes a second, where each step takes the longer of its operations and its bytes
+// (Williams, Waterman and Patterson, "Roofline", CACM 2009), and the part of that time in which
+// memory is busy, 0 to 1. Steps whose size depends on data count nothing, so it is a lower bound
+// that says more of one plan beside another than of a device.
+func (p *Plan) Estimate(flopsPerS, bytesPerS float64) (t time.Duration, memory float64) {
+	var seconds, moving float64
+	for i := range p.Steps {
+		st := &p.Steps[i]
+		bytes := float64(st.Bytes) / bytesPerS
+		seconds += max(float64(st.Flops)/flopsPerS, bytes)
+		moving += bytes
+	}
+	if seconds > 0 {
+		memory = moving / seconds
+	}
+	return time.Duration(seconds * float64(time.Second)), memory
 }
 
 // cost is the cost of step i with the shapes that its last run has found.

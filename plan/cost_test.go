@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -98,6 +99,28 @@ func TestCostUnknownBeforeRun(t *testing.T) {
 	for _, op := range []string{"NonZero", "Transpose", "GatherND"} {
 		if costs[op].Bytes == 0 {
 			t.Errorf("%s costs %+v", op, costs[op])
+		}
+	}
+}
+
+// TestEstimate counts by hand: Exp has 32 operations and 256 bytes, and MatMul 512 operations and
+// 512 bytes.
+func TestEstimate(t *testing.T) {
+	p := compileAs(t, parse(t, "input %x: float32[8,4]\ninput %w: float32[4,8]\n"+
+		"%y = Exp@17 (%x)\n%z = MatMul@17 (%y, %w)\noutput %z"), Options{Target: host})
+	for _, tc := range []struct {
+		flops, bytes, seconds, memory float64
+	}{
+		{1, 1e12, 32 + 512, 0},
+		{1e12, 1, 256 + 512, 1},
+		{1, 1, 256 + 512, 1},
+		{1, 4, 64 + 512, (64 + 128) / 576.},
+	} {
+		got, memory := p.Estimate(tc.flops, tc.bytes)
+		if math.Abs(got.Seconds()-tc.seconds) > 1e-6*tc.seconds ||
+			math.Abs(memory-tc.memory) > 1e-6 {
+			t.Errorf("at %g operations and %g bytes a second: %v, memory busy for %g, want %g s "+
+				"and %g", tc.flops, tc.bytes, got, memory, tc.seconds, tc.memory)
 		}
 	}
 }

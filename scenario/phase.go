@@ -189,6 +189,7 @@ func (s *stage) load(ctx context.Context, t *tenant, index int) error {
 			return err
 		}
 		t.admit, t.seat = j, &leased{job: j, caller: s.run.Pool.NewCaller()}
+		j.Expect(s.run.forecast(t.p))
 		t.result.MemoryCapBytes = int64(j.Spec().Memory)
 		o.Quota, o.ArenaQuota = quota{j, core.Persistent}, quota{j, core.Ephemeral}
 	}
