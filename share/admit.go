@@ -14,8 +14,13 @@ var (
 )
 
 // FitsMemory returns nil if the job's cap of memory fits beside the caps of the snapshot's jobs,
-// which do not include it, else an [ErrNoMemory] that says what would.
+// which do not include it, in lanes where there are any, else an [ErrNoMemory] that says what
+// would.
 func (s *Snapshot) FitsMemory(j *JobState) error {
+	if s.Lanes > 0 {
+		_, err := s.Lane(j)
+		return err
+	}
 	left := s.Memory
 	for i := range s.Jobs {
 		left -= s.Jobs[i].Memory.Cap

@@ -97,6 +97,9 @@ type Job struct {
 	// Iterations is the number of iterations after which the job is complete; 0 where that is not
 	// known beforehand.
 	Iterations int64 `json:"iterations,omitempty" yaml:"iterations,omitempty"`
+	// Ephemeral is the part of its memory that the job holds only within an iteration, in bytes. On
+	// a device with lanes it is shared with jobs that iterate at other times.
+	Ephemeral Bytes `json:"ephemeral,omitempty" yaml:"ephemeral,omitempty"`
 }
 
 // Validate reports all faults of the specification together, as [Faults].
@@ -115,6 +118,9 @@ func (j Job) Validate() error {
 	j.Share.faults(&f)
 	if j.Iterations < 0 {
 		f.add("iterations", j.Iterations, "must not be negative (0: until stopped)")
+	}
+	if j.Ephemeral < 0 || j.Memory > 0 && j.Ephemeral > j.Memory {
+		f.add("ephemeral", j.Ephemeral, "must be from 0 to memory, "+j.Memory.String())
 	}
 	return f.err()
 }

@@ -67,6 +67,11 @@ type Memory struct {
 	Spilled Bytes
 	// Asked is what a reservation that waits wants; 0 if none does.
 	Asked Bytes
+	// Lane is the lane whose ephemeral memory the job uses in turn with the lane's other jobs, 1 or
+	// above; 0: it has its whole Cap for itself. See [Snapshot.Lane].
+	Lane int
+	// Shared is the part of Cap that the job has of its lane.
+	Shared Bytes
 }
 
 // Resident returns what the job holds on the device.
@@ -136,6 +141,8 @@ type Snapshot struct {
 	Units int
 	// Memory is the device's memory.
 	Memory Bytes
+	// Lanes is the most lanes in which jobs share ephemeral memory; 0: they share none.
+	Lanes int
 	// Can says what can be enforced on the device.
 	Can Can
 	// Jobs are in order of admission, and so of rising ID. The slice belongs to the caller of the

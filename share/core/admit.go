@@ -30,6 +30,8 @@ type job struct {
 	account  *account
 	peak     share.Bytes
 	waits    MemoryKind // of the reservation that waits
+	stands   int64      // the decision in which it was granted what another of its lane was to have
+	queued   int64      // the decision since which it waits for its lane; 0: it does not
 	counts   Counts
 	forecast forecast
 }
@@ -73,6 +75,13 @@ func (c *Core) admit(e *Event) error {
 	if spec.Iterations > 0 {
 		state.Remaining = spec.Iterations
 	}
+	if spec.Ephemeral > spec.Memory {
+		return fmt.Errorf("job %s: ephemeral %v, memory %v: %w: raise memory", spec.Name,
+			spec.Ephemeral.About(), spec.Memory.About(), ErrOverCap)
+	}
+	if c.snap.Lanes > 0 {
+		state.Memory.Shared = spec.Ephemeral
+	}
 	if err := c.fits(spec.Name, &state, nil); err != nil {
 		return err
 	}
@@ -103,6 +112,10 @@ func (c *Core) fits(name string, state *share.JobState, but *job) error {
 			err = snap.FitsCompute(state)
 		}
 	}
+	if err == nil && state.Memory.Shared > 0 && (but == nil || state.Memory.Cap > but.spec.Memory) {
+		// Whatever a policy's own rule is, it cannot promise lanes that are not there.
+		state.Memory.Lane, err = snap.Lane(state)
+	}
 	if err != nil {
 		return fmt.Errorf("job %s: device %s: %w", name, c.device, err)
 	}
@@ -123,7 +136,7 @@ func (c *Core) reshare(j *job, e *Event) error {
 		return err
 	}
 	s := c.state(j)
-	if held := s.Memory.Resident(); spec.Memory < held {
+	if held := max(s.Memory.Resident(), s.Memory.Persistent+s.Memory.Shared); spec.Memory < held {
 		return fmt.Errorf("job %s: holds %v, new cap %v: %w: wait until it holds less", spec.Name,
 			held.About(), spec.Memory.About(), ErrOverCap)
 	}

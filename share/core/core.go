@@ -18,6 +18,11 @@ type Config struct {
 	Memory share.Bytes
 	// Can says what can be enforced on the device.
 	Can share.Can
+	// Lanes is the most lanes in which jobs share the memory that they hold only within iterations
+	// (share.Job.Ephemeral); 0: every job has its memory for itself. In a lane one job at a time is
+	// within an iteration, whatever the policy: another goes on waiting until that one holds no
+	// units and no ephemeral memory.
+	Lanes int
 	// Policy decides who runs. It must serve no other core.
 	Policy share.Policy
 	// Needs is what the policy needs; a device that cannot do it is refused. The zero value is
@@ -35,6 +40,10 @@ func (c Config) Validate() error {
 	if c.Memory <= 0 {
 		f.List = append(f.List,
 			share.Fault{Field: "memory", Value: c.Memory.String(), Bound: "must be above 0"})
+	}
+	if c.Lanes < 0 {
+		f.List = append(f.List,
+			share.Fault{Field: "lanes", Value: fmt.Sprint(c.Lanes), Bound: "must not be negative"})
 	}
 	if c.Policy == nil {
 		f.List = append(f.List, share.Fault{Field: "policy", Value: "nil", Bound: "must be set"})
@@ -62,6 +71,8 @@ type Core struct {
 	holders []*job         // who hold units, in order of ID
 	overlap bool           // whether a unit is held by two
 	other   bool           // whether the policy was changed in this step
+	blocked bool           // whether a job waits for a lane and not for the policy
+	hidden  []*job         // those of them that the policy is not to see waiting
 	wake    time.Duration
 	slots   slots
 
@@ -79,7 +90,7 @@ func New(c Config) (*Core, error) {
 	}
 	k := &Core{device: c.Device, memory: c.Memory, can: c.Can, policy: c.Policy, needs: c.Needs,
 		all: share.UnitRange(0, c.Units), slots: slots{end: Slot}}
-	k.snap = share.Snapshot{Units: c.Units, Memory: c.Memory, Can: c.Can}
+	k.snap = share.Snapshot{Units: c.Units, Memory: c.Memory, Lanes: c.Lanes, Can: c.Can}
 	return k, nil
 }
 
@@ -110,6 +121,7 @@ func (c *Core) Step(e Event) ([]Notice, error) {
 		c.settle(j)
 	}
 	decides, err := c.apply(&e)
+	c.serveLanes()
 	if decides && err == nil || c.other {
 		c.decide()
 	}

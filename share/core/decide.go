@@ -15,10 +15,12 @@ const stallDelay = 10 * time.Millisecond
 func (c *Core) decide() {
 	s := c.look()
 	var d share.Decision
+	c.hide()
 	c.decisions++
 	for !c.guard(func() { d = c.policy.Decide(s) }) {
 		c.decisions++
 	}
+	c.unhide()
 	// What is given back is free for what is granted by the same decision only if it was idle.
 	for i := range d.Set {
 		if d.Set[i].Units.Empty() {
@@ -56,7 +58,12 @@ func (c *Core) set(t *share.Terms) {
 	case t.Until <= c.now:
 		c.blame(t.Job, ErrUntil)
 	case s.Phase == share.Waiting:
+		if first := c.inWay(j); first != nil {
+			c.queue(j, first, t)
+			return
+		}
 		c.grant(j, t)
+	case s.Phase == share.Running && j.stands == c.decisions:
 	case s.Phase == share.Running:
 		c.resize(j, t)
 	default:
@@ -106,7 +113,7 @@ func (c *Core) grant(j *job, t *share.Terms) {
 	s := c.state(j)
 	c.enter(s, share.Running)
 	s.Units, s.Granted, s.Until, s.Revoking = t.Units, c.now, t.Until, false
-	j.yield, j.untold = t.Yield, false
+	j.yield, j.untold, j.queued = t.Yield, false, 0
 	j.counts.Grants++
 	c.took(j)
 	c.notify(j, Notice{Kind: Granted, Units: t.Units, Until: published(t), Yield: t.Yield})
@@ -193,7 +200,7 @@ func (c *Core) plan(wake time.Duration) {
 		c.blame(0, ErrWake)
 		wake = c.now + stallDelay
 	}
-	if wake == 0 && c.stuck() && c.waiting() {
+	if wake == 0 && !c.blocked && c.stuck() && c.waiting() {
 		c.blame(0, ErrStalled)
 		wake = c.now + stallDelay
 	}

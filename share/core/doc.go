@@ -21,6 +21,9 @@
 // jobs' times sum to the time in which units were in use. What a core remembers is bounded by its
 // jobs, not by how long it runs.
 //
+// Where there are lanes (Salus, MLSys 2020), jobs that never iterate at once share the memory that
+// they hold only within iterations. Core keeps them apart whatever the policy: lanes.go.
+//
 // A Core must be used by one goroutine at a time. It refuses a policy that the device cannot
 // enforce, and devices of more than share.MaxUnits units.
 package core

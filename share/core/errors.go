@@ -26,6 +26,8 @@ var (
 	ErrNotReserved = errors.New("more than is reserved")
 	// ErrWaits: the job has a reservation that waits already.
 	ErrWaits = errors.New("another reservation waits")
+	// ErrLane: another job is within an iteration in the job's lane.
+	ErrLane = errors.New("lane is in use")
 	// ErrEvent: no such event.
 	ErrEvent = errors.New("unknown event")
 )

@@ -17,6 +17,7 @@ func (c *Core) hold(j *job, kind EventKind) error {
 	case Cancel:
 		if s.Phase == share.Waiting {
 			c.enter(s, share.Idle)
+			j.queued = 0
 			c.demand(j)
 		}
 		return nil

@@ -24,7 +24,7 @@ func (c *Core) reserve(j *job, e *Event) (decides bool, err error) {
 		c.serve(j)
 		return true, nil
 	}
-	left := m.Cap - m.Resident()
+	left, most := c.room(j, e.Memory)
 	switch {
 	case e.Bytes >= 0 && e.Bytes <= left && (m.Asked == 0 || !e.Wait):
 		c.count(j, e.Memory, e.Bytes)
@@ -32,9 +32,14 @@ func (c *Core) reserve(j *job, e *Event) (decides bool, err error) {
 	case e.Wait && m.Asked != 0:
 		return false, fmt.Errorf("job %s: wants %v more %v memory: %w for %v", j.spec.Name,
 			e.Bytes.About(), e.Memory, ErrWaits, m.Asked.About())
-	case e.Wait && e.Bytes > 0 && e.Bytes <= m.Cap:
+	case e.Wait && e.Bytes > 0 && e.Bytes <= most:
 		m.Asked, j.waits = e.Bytes, e.Memory
 		return true, nil
+	}
+	if m.Lane > 0 && e.Memory != Persistent && e.Bytes >= 0 && e.Bytes <= most {
+		if err := c.inLane(j); err != nil {
+			return false, err
+		}
 	}
 	return false, fmt.Errorf("job %s: wants %v more %v memory, holds %v of its cap %v: %w: raise "+
 		"memory or lower the batch",
@@ -44,7 +49,10 @@ func (c *Core) reserve(j *job, e *Event) (decides bool, err error) {
 // serve reserves what waits, once it fits.
 func (c *Core) serve(j *job) {
 	m := &c.state(j).Memory
-	if m.Asked == 0 || m.Asked > m.Cap-m.Resident() {
+	if m.Asked == 0 {
+		return
+	}
+	if left, _ := c.room(j, j.waits); m.Asked > left {
 		return
 	}
 	n := m.Asked

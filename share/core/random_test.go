@@ -123,6 +123,8 @@ func anySpec(r *rand.Rand) *share.Job {
 		spec.Class = 9
 	case 4:
 		return nil
+	case 5, 6, 7, 8:
+		spec.Ephemeral = share.Bytes(r.IntN(200) - 1)
 	}
 	return spec
 }
@@ -151,7 +153,8 @@ func FuzzRandomEvents(f *testing.F) {
 
 func checkEvents(t *testing.T, seed uint64) {
 	config := func() core.Config {
-		c := core.Config{Device: "cpu:0", Units: 4, Memory: share.KiB, Can: everything}
+		c := core.Config{Device: "cpu:0", Units: 4, Memory: share.KiB, Can: everything,
+			Lanes: int(seed / 3 % 3)}
 		rows := policy.All()
 		if k := seed % uint64(len(rows)+4); k < uint64(len(rows)) {
 			c, err := c.ForPolicy(rows[k].Name)
@@ -172,6 +175,7 @@ func checkEvents(t *testing.T, seed uint64) {
 	w := &watch{t: t, c: k, recorder: core.NewRecorder(&record),
 		auditor: coretest.NewAuditor(c.Units, true), overlap: c.Needs.Overlap,
 		used: map[share.JobID]time.Duration{}}
+	_, w.over = c.Policy.(admitting)
 	r := rand.New(rand.NewPCG(seed, 6))
 	now := time.Duration(0)
 	const events = 120
@@ -212,6 +216,7 @@ type watch struct {
 	recorder *core.Recorder
 	auditor  *coretest.Auditor
 	overlap  bool // allowed
+	over     bool // the policy lets in jobs that do not fit
 	used     map[share.JobID]time.Duration
 }
 
@@ -239,6 +244,7 @@ func (w *watch) step(e core.Event) {
 		w.sound(&is, j)
 	}
 	w.shares(&was, &is)
+	w.lanes(&is)
 	if err == nil || len(notices) > 0 {
 		return
 	}
@@ -299,7 +305,7 @@ func (w *watch) sound(s *core.Status, j *core.JobStatus) {
 		w.t.Errorf("job %d %v, holds %v, revoking %v", j.ID, j.Phase, j.Units, j.Revoking)
 	case m.Persistent < 0 || m.Ephemeral < 0 || m.Resident() > m.Cap || j.Peak < m.Resident():
 		w.t.Errorf("job %d holds %+v, peak %v", j.ID, *m, j.Peak)
-	case m.Asked > 0 && m.Asked <= m.Cap-m.Resident():
+	case m.Asked > 0 && m.Asked <= m.Cap-m.Resident() && m.Lane == 0:
 		w.t.Errorf("job %d waits for what fits: %+v", j.ID, *m)
 	case j.Since > s.Now || j.Ready > s.Now || j.Granted > s.Now:
 		w.t.Errorf("job %d in the future of %v: %+v", j.ID, s.Now, j.JobState)
@@ -308,6 +314,37 @@ func (w *watch) sound(s *core.Status, j *core.JobStatus) {
 	}
 	if u := w.auditor.Job(j.ID).Units; u != j.Units {
 		w.t.Errorf("job %d holds %v, the notices say %v", j.ID, j.Units, u)
+	}
+}
+
+// lanes checks that one job of a lane at a time is within an iteration, or could be, and that lanes
+// take no more memory than there is, all jobs together.
+func (w *watch) lanes(s *core.Status) {
+	var held, shared share.Bytes
+	in := map[int]share.JobID{}
+	size := map[int]share.Bytes{}
+	for i := range s.Jobs {
+		j := &s.Jobs[i]
+		m := &j.Memory
+		held += m.Resident()
+		if m.Lane == 0 {
+			continue
+		}
+		shared += m.Cap - m.Shared + max(0, m.Shared-size[m.Lane])
+		size[m.Lane] = max(size[m.Lane], m.Shared)
+		if m.Persistent > m.Cap-m.Shared || m.Ephemeral > m.Shared {
+			w.t.Errorf("job %d holds %+v", j.ID, *m)
+		}
+		if j.Units.Empty() && !j.InIteration && m.Ephemeral == 0 {
+			continue
+		}
+		if o, taken := in[m.Lane]; taken {
+			w.t.Errorf("jobs %d and %d in lane %d: %+v", o, j.ID, m.Lane, *s)
+		}
+		in[m.Lane] = j.ID
+	}
+	if shared > s.Memory || !w.over && held > s.Memory {
+		w.t.Errorf("lanes take %v, jobs hold %v of %v", shared, held, s.Memory)
 	}
 }
 

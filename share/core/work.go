@@ -28,6 +28,9 @@ func (c *Core) work(j *job, e *Event) (decides bool, err error) {
 			s.Ready = j.arrivals.first()
 		}
 	case Begin:
+		if err := c.inLane(j); err != nil {
+			return false, err
+		}
 		j.part(s.Used)
 		j.begun.push(start{c.now, j.parts})
 		s.InIteration = true

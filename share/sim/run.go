@@ -110,8 +110,8 @@ func newWorld(sc Scenario, p share.Policy, needs share.Can, o Options) (*world, 
 	if d.Name == "" {
 		d.Name = "sim:0"
 	}
-	k, err := core.New(core.Config{Device: d.Name, Units: d.Units, Memory: d.Memory, Can: d.Can,
-		Policy: p, Needs: needs})
+	k, err := core.New(core.Config{Device: d.Name, Units: d.Units, Memory: d.Memory,
+		Lanes: d.Lanes, Can: d.Can, Policy: p, Needs: needs})
 	if err != nil {
 		return nil, err
 	}

@@ -29,6 +29,8 @@ type Device struct {
 	Units int
 	// Memory is the device's memory; 0 means 1 TiB.
 	Memory share.Bytes
+	// Lanes is the most lanes in which jobs share ephemeral memory, as in core.Config.
+	Lanes int
 	// Can says what can be enforced on it.
 	Can share.Can
 	// SwitchCost is the time lost when units pass to another job.

@@ -1,0 +1,201 @@
+package core_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/core"
+)
+
+// withLanes drives a core of 1 GiB whose jobs share ephemeral memory.
+func withLanes(t *testing.T, spec string, lanes int) *drive {
+	c, err := core.Config{Lanes: lanes}.ForPolicy(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newDrive(t, c)
+}
+
+// admitLane lets a job in with memory of its own and of a lane, in MiB.
+func (d *drive) admitLane(name string, own, ephemeral share.Bytes) (share.JobID, error) {
+	err := d.step(core.Event{Kind: core.Admit, Spec: &share.Job{Name: name,
+		Share:     share.Share{Memory: (own + ephemeral) * share.MiB},
+		Ephemeral: ephemeral * share.MiB}})
+	if err != nil {
+		return 0, err
+	}
+	return d.said[0].Job, nil
+}
+
+// TestLanesAdmitMore: jobs of 50 MiB and of 300 MiB while they iterate.
+func TestLanesAdmitMore(t *testing.T) {
+	for lanes, want := range []int{2, 14, 8, 8} {
+		d := withLanes(t, "fair", lanes)
+		n := 0
+		var err error
+		for ; err == nil; n++ {
+			_, err = d.admitLane(fmt.Sprint(n), 50, 300)
+		}
+		if n-1 != want || !errors.Is(err, core.ErrNoMemory) {
+			t.Errorf("%d lanes: %d jobs let in, want %d: %v", lanes, n-1, want, err)
+		}
+	}
+}
+
+// TestLaneOf: a new lane where there is memory for it, else the smallest that is large enough, else
+// the one that grows least; when jobs end, lanes shrink.
+func TestLaneOf(t *testing.T) {
+	d := withLanes(t, "fair", 3)
+	ids := map[string]share.JobID{}
+	for _, tc := range []struct {
+		name           string
+		own, ephemeral share.Bytes
+		lane           int // 0: shares nothing; -1: refused
+		ends           string
+	}{
+		{"a", 100, 200, 1, ""},
+		{"b", 100, 400, 2, ""},
+		{"c", 50, 150, 3, ""},
+		{"shares nothing", 20, 0, 0, ""},
+		{"small", 2, 300, 2, ""},
+		{"tiny", 1, 1, 3, ""}, // 1023 of 1024
+		{"own", 2, 0, -1, ""},
+		{"large", 1, 401, -1, "b"},
+		{"grows", 50, 320, 2, ""}, // from 300
+		{"last", 50, 250, 2, ""},
+	} {
+		id, err := d.admitLane(tc.name, tc.own, tc.ephemeral)
+		ids[tc.name] = id
+		if tc.lane < 0 {
+			if !errors.Is(err, core.ErrNoMemory) {
+				t.Errorf("%s: %v", tc.name, err)
+			}
+		} else if got := d.job(id).Memory.Lane; err != nil || got != tc.lane {
+			t.Errorf("%s: lane %d, want %d: %v", tc.name, got, tc.lane, err)
+		}
+		if tc.ends != "" {
+			d.do(ids[tc.ends], core.End)
+		}
+	}
+}
+
+// TestLaneInTurn: under a policy that lets all run at once, jobs of one lane iterate in turn, each
+// within its memory, and none is forgotten.
+func TestLaneInTurn(t *testing.T) {
+	for _, spec := range []string{"mps", "fair", "priority", "fifo", "timeslice"} {
+		d := withLanes(t, spec, 1)
+		var ids []share.JobID
+		for i := range 3 {
+			id, err := d.admitLane(fmt.Sprint(i), 50, 600)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, id)
+			d.do(id, core.Want)
+		}
+		for range 30 {
+			running := 0
+			for _, id := range ids {
+				if d.job(id).Phase != share.Running {
+					continue
+				}
+				running++
+				for _, o := range ids {
+					err := d.step(core.Event{Kind: core.Begin, Job: o})
+					if (err == nil) != (o == id) || err != nil && !errors.Is(err, core.ErrLane) {
+						t.Fatalf("%s: job %d begins in the lane of %d: %v", spec, o, id, err)
+					}
+				}
+				reserve := core.Event{Kind: core.Reserve, Job: id, Memory: core.Ephemeral,
+					Bytes: 600 * share.MiB}
+				if err := d.step(reserve); err != nil {
+					t.Fatal(err)
+				}
+				d.now += 30 * ms
+				// It gives way amid the iteration, and goes on, whoever's turn it is.
+				if d.do(id, core.Return); d.job(id).Phase != share.Running {
+					t.Fatalf("%s: job %d is not let out of the way", spec, id)
+				}
+				d.now += 3 * ms
+				d.do(id, core.Finish)
+				reserve.Kind = core.Unreserve
+				if err := d.step(reserve); err != nil {
+					t.Fatal(err)
+				}
+				d.do(id, core.Return)
+				break
+			}
+			if running != 1 {
+				t.Fatalf("%s: %d jobs of the lane run", spec, running)
+			}
+		}
+		for _, id := range ids {
+			if n := d.job(id).Iterations; n < 9 || n > 11 {
+				t.Errorf("%s: job %d did %d of 30 iterations", spec, id, n)
+			}
+		}
+		if n, err := d.c.Faults(); n > 0 {
+			t.Errorf("%s: %v", spec, err)
+		}
+	}
+}
+
+// TestLaneOfIdle: while the job that occupies a lane waits for something else amid its iteration,
+// jobs of other lanes run and those of its own wait.
+func TestLaneOfIdle(t *testing.T) {
+	for _, spec := range []string{"fair", "priority", "fifo", "timeslice"} {
+		d := withLanes(t, spec, 2)
+		a, _ := d.admitLane("a", 10, 600)
+		b, _ := d.admitLane("b", 10, 600)
+		c, err := d.admitLane("c", 10, 300)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.do(a, core.Want, core.Begin, core.Release)
+		d.now += ms
+		d.do(b, core.Want)
+		d.now += ms
+		if d.do(c, core.Want); !d.c.Holds(c) || d.c.Holds(b) {
+			t.Errorf("%s: b holds %v, c holds %v", spec, d.job(b).Units, d.job(c).Units)
+		}
+		d.do(c, core.Release)
+		d.now += ms
+		if d.do(a, core.Finish); !d.c.Holds(b) {
+			t.Errorf("%s: the lane is free, and b holds nothing", spec)
+		}
+		if n, err := d.c.Faults(); n > 0 {
+			t.Errorf("%s: %v", spec, err)
+		}
+	}
+}
+
+// TestLaneReservations: what waits for ephemeral memory is reserved once the lane is free.
+func TestLaneReservations(t *testing.T) {
+	d := withLanes(t, "fair", 1)
+	a, _ := d.admitLane("a", 1, 600)
+	b, _ := d.admitLane("b", 1, 600)
+	reserve := core.Event{Kind: core.Reserve, Memory: core.Ephemeral, Bytes: share.MiB}
+	reserve.Job = a
+	if err := d.step(reserve); err != nil {
+		t.Fatal(err)
+	}
+	reserve.Job = b
+	if err := d.step(reserve); !errors.Is(err, core.ErrLane) {
+		t.Errorf("beside another's: %v", err)
+	}
+	reserve.Wait = true
+	if err := d.step(reserve); err != nil || d.job(b).Memory.Ephemeral > 0 {
+		t.Errorf("waiting: %v, %+v", err, d.job(b).Memory)
+	}
+	reserve.Job, reserve.Kind = a, core.Unreserve
+	if err := d.step(reserve); err != nil || !d.heard(core.Reserved, b) {
+		t.Errorf("free: %v, said %v", err, d.said)
+	}
+	d.do(b, core.End)
+	over := core.Event{Kind: core.Reserve, Job: a, Memory: core.Persistent, Bytes: share.MiB + 1}
+	if err := d.step(over); !errors.Is(err, core.ErrOverCap) {
+		t.Errorf("persistent memory beyond its own: %v", err)
+	}
+}
