@@ -60,7 +60,7 @@ type maker struct {
 func All() []Row {
 	return []Row{
 		fairRow(), priorityRow(), timesliceRow(), fifoRow(),
-		mpsRow(), fgpuRow(), stealRow(), mergeSliceRow(), gpuShareRow(),
+		mpsRow(), fgpuRow(), stealRow(), mergeSliceRow(), gpuShareRow(), migRow(),
 		cgpuRow(), fillRow(), gaiaRow(), geminiRow(), packRow(), srtfRow(), vgpuRow(),
 		baymaxRow(), tgsRow(),
 	}
