@@ -31,6 +31,7 @@ type Agent struct {
 	orphans map[wire.Token]struct{} // jobs of which it was told that nobody vouches for them
 	conns   map[*conn]struct{}
 	closing bool
+	policy  string    // as it was last set
 	used    time.Time // when there was last a job or a peer
 }
 
@@ -45,6 +46,7 @@ func Start(c Config) (*Agent, error) {
 	}
 	a := &Agent{
 		cfg:        c,
+		policy:     c.Policy,
 		log:        c.Log,
 		generation: rand.Uint32() | 1,
 		jobs:       map[wire.Token]*job{},
@@ -180,7 +182,6 @@ func (a *Agent) beat() {
 		jobs := make([]*job, 0, len(a.jobs))
 		for _, j := range a.jobs {
 			jobs = append(jobs, j)
-			j.dev.context = max(j.dev.context, j.contextBytes())
 		}
 		unused := len(jobs) == 0 && len(a.conns) == 0 && a.cfg.IdleExit > 0 &&
 			time.Since(a.used) >= a.cfg.IdleExit

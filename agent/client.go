@@ -23,8 +23,8 @@ var (
 	ErrBusy = errors.New("agent is busy")
 )
 
-// Client is one connection to an agent: it makes one job, or watches. It is for one goroutine at a
-// time, but Close may be called from any.
+// Client is one connection to an agent: it makes one job, watches, or sets a share or the policy.
+// It is for one goroutine at a time, but Close may be called from any.
 type Client struct {
 	uc *net.UnixConn
 }
@@ -137,6 +137,78 @@ func (c *Client) Create(r JobRequest) (*JobGrant, error) {
 		Service:     g.Serves(),
 		Page:        file,
 	}, nil
+}
+
+// ShareChange says what is to change of a job's share; what is nil stays as it is.
+type ShareChange struct {
+	Job     string
+	Device  *uint32 // ordinal; nil: whichever has the job
+	Memory  *share.Bytes
+	Compute *float64
+	Limit   *float64
+	Class   *share.Class
+}
+
+// Set gives a job another share while it runs, and returns what it has then. An error is a
+// [share.ErrInvalid], [ErrRefused] with the agent's text, or one of the connection. The connection
+// is of no further use.
+func (c *Client) Set(r ShareChange) (share.Job, error) {
+	m, got := wire.Set{Device: wire.NoDevice, Version: wire.Version}, share.Job{Name: r.Job}
+	if r.Device != nil {
+		m.Device = *r.Device
+	}
+	if r.Memory != nil {
+		m.Fields, got.Memory = m.Fields|wire.FieldMemory, *r.Memory
+	}
+	if r.Compute != nil {
+		m.Fields, got.Compute = m.Fields|wire.FieldCompute, *r.Compute
+	}
+	if r.Limit != nil {
+		m.Fields, got.Limit = m.Fields|wire.FieldLimit, *r.Limit
+	}
+	if r.Class != nil {
+		m.Fields, got.Class = m.Fields|wire.FieldClass, *r.Class
+	}
+	if err := got.Validate(); err != nil {
+		return got, err
+	}
+	m.Memory, m.Class = uint64(got.Memory), uint32(got.Class)
+	m.ComputePPM, m.LimitPPM = millionths(got.Compute), millionths(got.Limit)
+	name := wire.TrimName(r.Job)
+	m.TextLen = uint32(len(name))
+	text, err := c.ask(wire.NewSet(m), name)
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &got)
+	}
+	return got, err
+}
+
+// SetPolicy makes another policy decide on all devices from here on, named as for [Config]. The
+// error is [ErrRefused] with the agent's text, or one of the connection. The connection is of no
+// further use.
+func (c *Client) SetPolicy(spec string) error {
+	spec = spec[:min(len(spec), wire.MaxText)]
+	_, err := c.ask(wire.NewPolicy(wire.Policy{Version: wire.Version, TextLen: uint32(len(spec))}),
+		spec)
+	return err
+}
+
+// ask sends a message that Done answers, and returns its text.
+func (c *Client) ask(m wire.Message, text string) (string, error) {
+	if err := c.send(m, text, nil); err != nil {
+		return "", err
+	}
+	answer, text, file, err := c.receiveSoon()
+	if err != nil {
+		return "", err
+	}
+	if file != nil {
+		_ = file.Close()
+	}
+	if _, ok := answer.(wire.Done); !ok {
+		return "", fmt.Errorf("agent: answer of kind %d: %w", wire.KindOf(answer), wire.ErrMessage)
+	}
+	return text, nil
 }
 
 // WaitClosed returns when the agent is gone or has closed the connection.

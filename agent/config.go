@@ -33,7 +33,8 @@ type Config struct {
 	Dir string
 	// Devices are the devices to share; at least one.
 	Devices []Device
-	// Policy is the name of the policy; empty means DefaultPolicy.
+	// Policy is the policy as policy.New reads it; empty means DefaultPolicy. One that programs
+	// cannot be held to is refused.
 	Policy string
 	// IdleExit ends the agent when it has had no job and no peer for so long; 0: never, because
 	// somebody else keeps it running and starts another if it fails.

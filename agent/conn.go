@@ -12,7 +12,8 @@ import (
 	"github.com/weirgpu/weir/share/wire"
 )
 
-// conn is a peer: a program's process, a controller or a viewer, as its first message says.
+// conn is a peer: a program's process, a controller, a viewer or who sets a share or the policy, as
+// its first message says.
 type conn struct {
 	a    *Agent
 	uc   *net.UnixConn
@@ -63,8 +64,8 @@ func (c *conn) serve() {
 	}
 	if r := (*errRefused)(nil); errors.As(err, &r) {
 		level := slog.LevelInfo
-		if r.code == wire.RefusedUnknownJob {
-			level = slog.LevelDebug // a program that may come back asks ten times a second
+		if h, ok := m.(wire.Hello); ok && h.Rejoins() && r.code == wire.RefusedUnknownJob {
+			level = slog.LevelDebug // it asks several times a second; orphan told once
 		}
 		c.a.log.Log(c.a.ctx, level, "peer refused", "pid", c.peer.pid, "reason", r.code.String(),
 			"error", r.err)
@@ -92,12 +93,15 @@ func (c *conn) begin(m wire.Message, text []byte, file *os.File) (bool, error) {
 		return c.serveProcess(m, file)
 	case wire.Create:
 		if m.Version != wire.Version {
-			return false, refusal(wire.RefusedVersion,
-				"version %d, this agent speaks %d: end it and start again", m.Version, wire.Version)
+			return false, otherVersion(m.Version)
 		}
 		return false, c.serveController(m, string(text), file)
 	case wire.Top:
 		return false, c.serveViewer(m)
+	case wire.Set:
+		return false, c.serveSet(m, string(text))
+	case wire.Policy:
+		return false, c.servePolicy(m, string(text))
 	}
 	return false, refusal(wire.RefusedProtocol, "message of kind %d before hello", wire.KindOf(m))
 }

@@ -82,9 +82,14 @@ func (a *Agent) jobFor(m wire.Hello, p peer, file *os.File) (*job, error) {
 		}
 		return j, nil
 	}
-	if !m.Rejoins() || file == nil {
+	if !m.Rejoins() {
 		return nil, refusal(wire.RefusedUnknownJob,
 			"no job with this token: it has ended, or belongs to another agent")
+	}
+	if file == nil {
+		a.orphan(m.Token, p)
+		return nil, refusal(wire.RefusedUnknownJob,
+			"no job with this token, and no page of one: it has ended")
 	}
 	had, ok := a.recall(m.Token)
 	if !ok {
@@ -198,9 +203,6 @@ func (a *Agent) admitJob(want claim, c *conn, page *wire.Page) (_ *job, err erro
 		}
 	}
 	t.Name, t.MemTotal, t.UUID = bj.Spec().Name, t.MemCap, dev.UUID
-	if fresh {
-		page.Header().ContextBytes.Store(dev.context)
-	}
 	j := a.newJob(dev, bj, t, page)
 	j.asks, j.asked, j.master = asks, want.asked, want.controller
 	if !fresh {

@@ -23,8 +23,7 @@ type device struct {
 	byID kicks
 
 	// Guarded by the agent's lock.
-	names   map[string]naming // by the name that was asked for; none without a job
-	context uint64            // bytes, the most that making a context was found to take
+	names map[string]naming // by the name that was asked for; none without a job
 }
 
 // naming counts the jobs that asked for one name, and has the number last given to one of them.

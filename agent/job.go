@@ -173,23 +173,6 @@ func (j *job) endLocked() (left bool) {
 	return left
 }
 
-// maxContext bounds what a page can make the agent believe of contexts.
-const maxContext = 4 << 30
-
-// contextBytes is the most that making a context in this job was found to take, 0 if that is not
-// known.
-func (j *job) contextBytes() uint64 {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.unmapped {
-		return 0
-	}
-	if n := j.page.Header().ContextBytes.Load(); n <= maxContext && n != wire.ContextUnmeasured {
-		return n
-	}
-	return 0
-}
-
 // beat is called every wire.Beat.
 func (j *job) beat(now uint64) {
 	j.mu.Lock()

@@ -32,6 +32,8 @@ func TestEveryMessageInEveryState(t *testing.T) {
 		wire.NewCreate(create, wire.FlagFake|wire.FlagRejoin), wire.NewNote(1, "cuNone"),
 		wire.NewWelcome(wire.Welcome{}), wire.NewRefused(wire.Refused{}),
 		wire.NewCreated(wire.Created{}, 0), wire.NewSnapshot(wire.Snapshot{}, 0),
+		wire.NewSet(wire.Set{Fields: 15, Version: wire.Version}),
+		wire.NewPolicy(wire.Policy{Version: wire.Version}), wire.NewDone(wire.Done{}),
 	}
 	for k := wire.KindWant; k <= wire.KindBye; k++ {
 		messages = append(messages, wire.NewSignal(k, 1, 1), wire.NewSignal(k, wire.NoSlot, 0))

@@ -72,9 +72,9 @@ func (a *Agent) Snapshot() Snapshot {
 	for _, j := range a.jobs {
 		jobs = append(jobs, j)
 	}
+	s := Snapshot{Policy: a.policy}
 	a.mu.Unlock()
 	slices.SortFunc(jobs, func(x, y *job) int { return int(x.bj.ID()) - int(y.bj.ID()) })
-	s := Snapshot{Policy: a.cfg.Policy}
 	for _, d := range a.devices {
 		st := d.broker.Status()
 		ds := DeviceSnapshot{

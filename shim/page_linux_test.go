@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -53,10 +54,7 @@ func welcomeWith(t *testing.T, slot uint32, files ...*os.File) string {
 	t.Helper()
 	b := compiled(t)
 	path := filepath.Join(t.TempDir(), "s")
-	ln, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := listenAs(t, path, os.Getuid())
 	defer ln.Close()
 	var fds []int
 	for _, f := range files {
@@ -83,6 +81,66 @@ func welcomeWith(t *testing.T, slot uint32, files ...*os.File) string {
 	r.Env = append(r.Env, "WEIR_JOB=00112233445566778899aabbccddeeff", "WEIR_SOCKET="+path)
 	_ = r.Run()
 	return r.out.String() + r.err.String()
+}
+
+// listenAs listens as a user.
+func listenAs(t *testing.T, path string, uid int) *net.UnixListener {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := os.NewFile(uintptr(fd), path)
+	defer f.Close()
+	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: path}); err != nil {
+		t.Fatal(err)
+	}
+	listened := make(chan error)
+	go func() {
+		// The thread, which alone is the other user's, ends with its goroutine.
+		runtime.LockOSThread()
+		_, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), uintptr(uid), ^uintptr(0))
+		if errno != 0 {
+			listened <- errno
+			return
+		}
+		listened <- unix.Listen(fd, 16)
+	}()
+	if err := <-listened; err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.FileListener(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ln.(*net.UnixListener)
+}
+
+// TestAgentOfAnotherUserIsNotUsed has another user's process listen where the agent should be.
+func TestAgentOfAnotherUserIsNotUsed(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs another user's process")
+	}
+	t.Parallel()
+	b := compiled(t)
+	path := filepath.Join(t.TempDir(), "s")
+	ln := listenAs(t, path, 12345)
+	defer ln.Close()
+	r := b.command(nil, "info")
+	r.Env = append(r.Env, "WEIR_JOB=00112233445566778899aabbccddeeff", "WEIR_SOCKET="+path)
+	_ = r.Run()
+	if said := r.out.String() + r.err.String(); !strings.Contains(said, "another user's") {
+		t.Errorf("the program said %q", said)
+	}
+	// It has hung up without a word: a program that trusts this agent would have sent its token.
+	c, err := ln.AcceptUnix()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if n, err := c.Read(make([]byte, 256)); n > 0 {
+		t.Errorf("the program sent %d bytes, %v", n, err)
+	}
 }
 
 // TestPageThatCanShrinkIsNotMapped welcomes a program with memory that an access could find gone.

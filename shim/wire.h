@@ -42,10 +42,18 @@
 #define WEIR_MSG_CREATE 6u /* controller: asks for a job */
 #define WEIR_MSG_TOP 7u /* viewer: asks for snapshots */
 #define WEIR_MSG_NOTE 8u /* client: a driver call that it does not know */
+#define WEIR_MSG_SET 9u /* asks for another share of a job */
+#define WEIR_MSG_POLICY 10u /* asks for another policy */
 #define WEIR_MSG_WELCOME 16u /* agent: slot and page (SCM_RIGHTS) */
 #define WEIR_MSG_REFUSED 17u /* agent: code, text follows */
 #define WEIR_MSG_CREATED 18u /* agent: token and page (SCM_RIGHTS) */
 #define WEIR_MSG_SNAPSHOT 19u /* agent: JSON follows */
+#define WEIR_MSG_DONE 20u /* agent: answers SET and POLICY, text follows */
+#define WEIR_FIELD_MEMORY 1u /* SET: the cap changes */
+#define WEIR_FIELD_COMPUTE 2u /* SET: the guarantee changes */
+#define WEIR_FIELD_LIMIT 4u /* SET: the limit changes */
+#define WEIR_FIELD_CLASS 8u /* SET: the class changes */
+#define WEIR_NO_DEVICE 4294967295u /* SET: whichever has the job */
 #define WEIR_FLAG_REJOIN 1u /* HELLO: had a slot from an agent that is gone; page sent along if at hand */
 #define WEIR_FLAG_FAKE 4u /* CREATE: a device of the fake driver is wanted */
 #define WEIR_FLAG_SERVICE 8u /* CREATED: the agent is kept running by somebody else */
@@ -266,6 +274,48 @@ _Static_assert(offsetof(struct weir_top, flags) == 4, "weir_top.flags");
 _Static_assert(offsetof(struct weir_top, interval_ms) == 8, "weir_top.interval_ms");
 _Static_assert(offsetof(struct weir_top, reserved) == 12, "weir_top.reserved");
 
+/* WEIR_MSG_SET. 64 bytes. */
+struct weir_set {
+    uint32_t kind; /* WEIR_MSG_* */
+    uint32_t flags; /* WEIR_FLAG_* */
+    uint64_t memory; /* cap in bytes */
+    uint32_t fields; /* WEIR_FIELD_*: what is to change */
+    uint32_t compute_ppm;
+    uint32_t limit_ppm;
+    uint32_t class; /* WEIR_CLASS_* */
+    uint32_t device; /* ordinal, or WEIR_NO_DEVICE: whichever has the job */
+    uint32_t version; /* WEIR_VERSION */
+    uint32_t text_len; /* bytes of the name that follow */
+    uint32_t reserved[5];
+};
+_Static_assert(sizeof(struct weir_set) == 64, "size of weir_set");
+_Static_assert(offsetof(struct weir_set, kind) == 0, "weir_set.kind");
+_Static_assert(offsetof(struct weir_set, flags) == 4, "weir_set.flags");
+_Static_assert(offsetof(struct weir_set, memory) == 8, "weir_set.memory");
+_Static_assert(offsetof(struct weir_set, fields) == 16, "weir_set.fields");
+_Static_assert(offsetof(struct weir_set, compute_ppm) == 20, "weir_set.compute_ppm");
+_Static_assert(offsetof(struct weir_set, limit_ppm) == 24, "weir_set.limit_ppm");
+_Static_assert(offsetof(struct weir_set, class) == 28, "weir_set.class");
+_Static_assert(offsetof(struct weir_set, device) == 32, "weir_set.device");
+_Static_assert(offsetof(struct weir_set, version) == 36, "weir_set.version");
+_Static_assert(offsetof(struct weir_set, text_len) == 40, "weir_set.text_len");
+_Static_assert(offsetof(struct weir_set, reserved) == 44, "weir_set.reserved");
+
+/* WEIR_MSG_POLICY. 64 bytes. */
+struct weir_policy {
+    uint32_t kind; /* WEIR_MSG_* */
+    uint32_t flags; /* WEIR_FLAG_* */
+    uint32_t version; /* WEIR_VERSION */
+    uint32_t text_len; /* bytes of the policy that follow */
+    uint32_t reserved[12];
+};
+_Static_assert(sizeof(struct weir_policy) == 64, "size of weir_policy");
+_Static_assert(offsetof(struct weir_policy, kind) == 0, "weir_policy.kind");
+_Static_assert(offsetof(struct weir_policy, flags) == 4, "weir_policy.flags");
+_Static_assert(offsetof(struct weir_policy, version) == 8, "weir_policy.version");
+_Static_assert(offsetof(struct weir_policy, text_len) == 12, "weir_policy.text_len");
+_Static_assert(offsetof(struct weir_policy, reserved) == 16, "weir_policy.reserved");
+
 /* WEIR_MSG_WELCOME. 64 bytes. */
 struct weir_welcome {
     uint32_t kind; /* WEIR_MSG_* */
@@ -337,5 +387,18 @@ _Static_assert(offsetof(struct weir_snapshot, kind) == 0, "weir_snapshot.kind");
 _Static_assert(offsetof(struct weir_snapshot, flags) == 4, "weir_snapshot.flags");
 _Static_assert(offsetof(struct weir_snapshot, text_len) == 8, "weir_snapshot.text_len");
 _Static_assert(offsetof(struct weir_snapshot, reserved) == 12, "weir_snapshot.reserved");
+
+/* WEIR_MSG_DONE. 64 bytes. */
+struct weir_done {
+    uint32_t kind; /* WEIR_MSG_* */
+    uint32_t flags; /* WEIR_FLAG_* */
+    uint32_t text_len; /* bytes of text that follow */
+    uint32_t reserved[13];
+};
+_Static_assert(sizeof(struct weir_done) == 64, "size of weir_done");
+_Static_assert(offsetof(struct weir_done, kind) == 0, "weir_done.kind");
+_Static_assert(offsetof(struct weir_done, flags) == 4, "weir_done.flags");
+_Static_assert(offsetof(struct weir_done, text_len) == 8, "weir_done.text_len");
+_Static_assert(offsetof(struct weir_done, reserved) == 12, "weir_done.reserved");
 
 #endif

@@ -142,7 +142,7 @@ func newRoot() *cobra.Command {
 	root.AddCommand(newDemo(), newShare(), newSimulate(), newPolicies())
 	root.AddCommand(newRun(), newBench(), newInspect(), newOptimize(), newVerify(), newTune(),
 		newModel(), newDevice(), newDebug())
-	root.AddCommand(newExec(), newTop(), newAgent())
+	root.AddCommand(newExec(), newTop(), newSet(), newPolicy(), newAgent())
 	return root
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -27,10 +26,7 @@ and with --json, it is printed once.`,
 			if interval < 100*time.Millisecond || interval > time.Hour {
 				return fmt.Errorf("--interval %v: want from 100ms to 1h", interval)
 			}
-			client, err := dialTop(fake)
-			if errors.Is(err, agent.ErrNotRunning) {
-				return failed(errors.New("no agent is running, so no program runs under weir exec"))
-			}
+			client, err := dialAgent(fake)
 			if err != nil {
 				return failed(err)
 			}
@@ -41,9 +37,7 @@ and with --json, it is printed once.`,
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	c.Flags().
-		BoolVar(&fake, "fake-gpu", false,
-			"programs on the simulated GPU (default: if no agent of a real one runs)")
+	addFakeAgent(c, &fake)
 	c.Flags().DurationVar(&interval, "interval", time.Second, "how often the live table is drawn")
 	return c
 }

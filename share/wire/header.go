@@ -56,10 +56,19 @@ var constants = []struct {
 	{"MSG_CREATE", uint64(KindCreate), "controller: asks for a job"},
 	{"MSG_TOP", uint64(KindTop), "viewer: asks for snapshots"},
 	{"MSG_NOTE", uint64(KindNote), "client: a driver call that it does not know"},
+	{"MSG_SET", uint64(KindSet), "asks for another share of a job"},
+	{"MSG_POLICY", uint64(KindPolicy), "asks for another policy"},
 	{"MSG_WELCOME", uint64(KindWelcome), "agent: slot and page (SCM_RIGHTS)"},
 	{"MSG_REFUSED", uint64(KindRefused), "agent: code, text follows"},
 	{"MSG_CREATED", uint64(KindCreated), "agent: token and page (SCM_RIGHTS)"},
 	{"MSG_SNAPSHOT", uint64(KindSnapshot), "agent: JSON follows"},
+	{"MSG_DONE", uint64(KindDone), "agent: answers SET and POLICY, text follows"},
+
+	{"FIELD_MEMORY", FieldMemory, "SET: the cap changes"},
+	{"FIELD_COMPUTE", FieldCompute, "SET: the guarantee changes"},
+	{"FIELD_LIMIT", FieldLimit, "SET: the limit changes"},
+	{"FIELD_CLASS", FieldClass, "SET: the class changes"},
+	{"NO_DEVICE", NoDevice, "SET: whichever has the job"},
 
 	{"FLAG_REJOIN", FlagRejoin,
 		"HELLO: had a slot from an agent that is gone; page sent along if at hand"},
@@ -92,10 +101,13 @@ var structures = []struct {
 	{"weir_note", "WEIR_MSG_NOTE", reflect.TypeFor[Note]()},
 	{"weir_create", "WEIR_MSG_CREATE", reflect.TypeFor[Create]()},
 	{"weir_top", "WEIR_MSG_TOP", reflect.TypeFor[Top]()},
+	{"weir_set", "WEIR_MSG_SET", reflect.TypeFor[Set]()},
+	{"weir_policy", "WEIR_MSG_POLICY", reflect.TypeFor[Policy]()},
 	{"weir_welcome", "WEIR_MSG_WELCOME", reflect.TypeFor[Welcome]()},
 	{"weir_refused", "WEIR_MSG_REFUSED", reflect.TypeFor[Refused]()},
 	{"weir_created", "WEIR_MSG_CREATED", reflect.TypeFor[Created]()},
 	{"weir_snapshot", "WEIR_MSG_SNAPSHOT", reflect.TypeFor[Snapshot]()},
+	{"weir_done", "WEIR_MSG_DONE", reflect.TypeFor[Done]()},
 }
 
 // CHeader returns the C header, shim/wire.h, with an assertion for the place of every field.

@@ -25,19 +25,22 @@ type Kind uint32
 
 // Kinds of messages, from clients up to 15 and from the agent above.
 const (
-	KindHello   Kind = 1 // a process asks for a slot
-	KindWant    Kind = 2 // a process waits at the gate
-	KindDrained Kind = 3 // nothing of it is in flight after a close
-	KindIdle    Kind = 4 // it has had no work for a while with the gate open
-	KindBye     Kind = 5 // it gives its slot back
-	KindCreate  Kind = 6 // a controller asks for a job
-	KindTop     Kind = 7 // somebody wants to see the snapshots
-	KindNote    Kind = 8 // a process looked up a driver call that it does not know
+	KindHello   Kind = 1  // a process asks for a slot
+	KindWant    Kind = 2  // a process waits at the gate
+	KindDrained Kind = 3  // nothing of it is in flight after a close
+	KindIdle    Kind = 4  // it has had no work for a while with the gate open
+	KindBye     Kind = 5  // it gives its slot back
+	KindCreate  Kind = 6  // a controller asks for a job
+	KindTop     Kind = 7  // somebody wants to see the snapshots
+	KindNote    Kind = 8  // a process looked up a driver call that it does not know
+	KindSet     Kind = 9  // a job is to have another share; its name follows as text
+	KindPolicy  Kind = 10 // another policy is to decide; it follows as text
 
 	KindWelcome  Kind = 16 // answers Hello; brings the page's descriptor
-	KindRefused  Kind = 17 // answers Hello or Create; text follows
+	KindRefused  Kind = 17 // answers what is refused; text follows
 	KindCreated  Kind = 18 // answers Create; brings the page's descriptor; text follows
 	KindSnapshot Kind = 19 // answers Top; text follows
+	KindDone     Kind = 20 // answers Set and Policy; text follows
 )
 
 // Flags of messages.
@@ -55,6 +58,17 @@ const (
 	// FlagMore in Snapshot: the text goes on in the next one.
 	FlagMore = 1 << 1
 )
+
+// Fields of Set say which parts of a share are to change.
+const (
+	FieldMemory  = 1 << 0
+	FieldCompute = 1 << 1
+	FieldLimit   = 1 << 2
+	FieldClass   = 1 << 3
+)
+
+// NoDevice in Set stands for whichever device has the job.
+const NoDevice = 0xffffffff
 
 // Code says why something was refused.
 type Code uint32
@@ -185,6 +199,29 @@ type Top struct {
 	Reserved   [13]uint32 `c:"reserved"`
 }
 
+// Set asks for another share for the job whose name follows as text. What Fields does not name
+// stays as it is.
+type Set struct {
+	head
+	Memory     uint64    `c:"memory" doc:"cap in bytes"`
+	Fields     uint32    `c:"fields" doc:"WEIR_FIELD_*: what is to change"`
+	ComputePPM uint32    `c:"compute_ppm"`
+	LimitPPM   uint32    `c:"limit_ppm"`
+	Class      uint32    `c:"class" doc:"WEIR_CLASS_*"`
+	Device     uint32    `c:"device" doc:"ordinal, or WEIR_NO_DEVICE: whichever has the job"`
+	Version    uint32    `c:"version" doc:"WEIR_VERSION"`
+	TextLen    uint32    `c:"text_len" doc:"bytes of the name that follow"`
+	Reserved   [5]uint32 `c:"reserved"`
+}
+
+// Policy asks for another policy, which follows as text with its parameters.
+type Policy struct {
+	head
+	Version  uint32     `c:"version" doc:"WEIR_VERSION"`
+	TextLen  uint32     `c:"text_len" doc:"bytes of the policy that follow"`
+	Reserved [12]uint32 `c:"reserved"`
+}
+
 // Welcome gives a process its slot. The page's descriptor comes along.
 type Welcome struct {
 	head
@@ -195,7 +232,7 @@ type Welcome struct {
 	Reserved   [10]uint32 `c:"reserved"`
 }
 
-// Refused says why Hello or Create were refused; the agent then closes the socket. A text for
+// Refused says why a message was refused; the agent then closes the socket. A text for
 // people follows.
 type Refused struct {
 	head
@@ -225,6 +262,14 @@ type Snapshot struct {
 	Reserved [13]uint32 `c:"reserved"`
 }
 
+// Done says that what was asked for holds from here on. The share as JSON, or the policy, follows
+// as text.
+type Done struct {
+	head
+	TextLen  uint32     `c:"text_len" doc:"bytes of text that follow"`
+	Reserved [13]uint32 `c:"reserved"`
+}
+
 // NewHello, and each of the functions like it, sets the kind of a message.
 func NewHello(m Hello, flags uint32) Hello { m.head = head{KindHello, flags}; return m }
 
@@ -245,6 +290,15 @@ func NewCreate(m Create, flags uint32) Create { m.head = head{KindCreate, flags}
 
 // NewTop sets the kind.
 func NewTop(m Top) Top { m.head = head{Kind: KindTop}; return m }
+
+// NewSet sets the kind.
+func NewSet(m Set) Set { m.head = head{Kind: KindSet}; return m }
+
+// NewPolicy sets the kind.
+func NewPolicy(m Policy) Policy { m.head = head{Kind: KindPolicy}; return m }
+
+// NewDone sets the kind.
+func NewDone(m Done) Done { m.head = head{Kind: KindDone}; return m }
 
 // NewWelcome sets the kind and that the agent takes notes.
 func NewWelcome(m Welcome) Welcome { m.head = head{KindWelcome, FlagNotes}; return m }
@@ -300,6 +354,15 @@ func (m Create) Append(b []byte) []byte { return appendFixed(b, m) }
 func (m Top) Append(b []byte) []byte { return appendFixed(b, m) }
 
 // Append implements [Message].
+func (m Set) Append(b []byte) []byte { return appendFixed(b, m) }
+
+// Append implements [Message].
+func (m Policy) Append(b []byte) []byte { return appendFixed(b, m) }
+
+// Append implements [Message].
+func (m Done) Append(b []byte) []byte { return appendFixed(b, m) }
+
+// Append implements [Message].
 func (m Welcome) Append(b []byte) []byte { return appendFixed(b, m) }
 
 // Append implements [Message].
@@ -329,6 +392,11 @@ var shapes = map[Kind]struct {
 	})},
 	KindTop:  {0, decode(func(m *Top) (uint32, bool) { return 0, zero(m.Reserved[:]) })},
 	KindNote: {0, decode(func(*Note) (uint32, bool) { return 0, true })},
+	KindSet:  {0, decode(func(m *Set) (uint32, bool) { return m.TextLen, zero(m.Reserved[:]) })},
+	KindPolicy: {0, decode(func(m *Policy) (uint32, bool) {
+		return m.TextLen, zero(m.Reserved[:])
+	})},
+	KindDone: {0, decode(func(m *Done) (uint32, bool) { return m.TextLen, zero(m.Reserved[:]) })},
 	KindWelcome: {FlagNotes, decode(func(m *Welcome) (uint32, bool) {
 		return 0, zero(m.Reserved[:])
 	})},
@@ -370,9 +438,10 @@ func zero(words []uint32) bool {
 	return true
 }
 
-// Decode reads one packet: a message, which is a Hello, Signal, Note, Create, Top, Welcome,
-// Refused, Created or Snapshot, and the text that follows it. It refuses, with [ErrMessage], any
-// packet that Append and the text would not have made. The text is a part of the packet.
+// Decode reads one packet: a message, which is a Hello, Signal, Note, Create, Top, Set, Policy,
+// Welcome, Refused, Created, Snapshot or Done, and the text that follows it. It refuses, with
+// [ErrMessage], any packet that Append and the text would not have made. The text is a part of the
+// packet.
 func Decode(packet []byte) (Message, []byte, error) {
 	if len(packet) < MessageSize || len(packet) > MaxPacket {
 		return nil, nil, fmt.Errorf("%w: packet of %d bytes, want %d to %d", ErrMessage,

@@ -108,6 +108,10 @@ func messages() []Message {
 			FlagService),
 		NewSnapshot(Snapshot{TextLen: 4}, FlagMore),
 		NewNote(3, "cuNoSuchCall"),
+		NewSet(Set{Memory: 1 << 30, Fields: FieldMemory | FieldClass, ComputePPM: 1, LimitPPM: 2,
+			Class: ClassLatency, Device: NoDevice, Version: Version, TextLen: 4}),
+		NewPolicy(Policy{Version: Version, TextLen: 4}),
+		NewDone(Done{TextLen: 4}),
 	}
 }
 
@@ -127,7 +131,7 @@ func TestNoteNames(t *testing.T) {
 func packetOf(m Message) []byte {
 	b := m.Append(nil)
 	switch m.(type) {
-	case Create, Refused, Created, Snapshot:
+	case Create, Refused, Created, Snapshot, Set, Policy, Done:
 		b = append(b, "text"...)
 	}
 	return b

@@ -32,7 +32,7 @@ struct weir_process weir = {.sock = -1};
 static pthread_mutex_t attach_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t sock_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t next_try;
-static bool said, hooked;
+static bool said, hooked, foreign;
 static int job_named; /* 0 not looked yet, 1 no, 2 yes */
 
 uint64_t weir_now(void)
@@ -91,6 +91,15 @@ static bool parse_token(unsigned char to[16])
 	return true;
 }
 
+/* ours tells whether the process that listens at the other end is of this user: whoever could put
+ * a socket there could hand out a page and read what the program does. */
+static bool ours(int fd)
+{
+	struct ucred peer;
+	socklen_t size = sizeof peer;
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
+}
+
 static int dial(void)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
@@ -108,8 +117,10 @@ static int dial(void)
 	do
 		r = connect(fd, (struct sockaddr *)&at, sizeof at);
 	while (r < 0 && errno == EINTR);
-	if (r == 0)
+	if (r == 0 && ours(fd))
 		return fd;
+	if (r == 0 && !__atomic_exchange_n(&foreign, true, __ATOMIC_RELAXED))
+		weir_say("the agent at %s is another user's: not used", path);
 	close(fd);
 	return -1;
 }
@@ -306,7 +317,7 @@ static void forked(void)
 	kept_page = -1;
 	memset(&weir, 0, sizeof weir);
 	weir.sock = -1;
-	said = false;
+	said = foreign = false;
 	next_try = 0;
 	weir_driver_reset();
 	weir_sizes_reset();

@@ -3,8 +3,8 @@
  * would be neither counted there nor its share. Before a context is destroyed, weir lets go of the
  * events it has in it.
  *
- * What a context takes is counted before it is made: the most that one was found to take, by others
- * of the job or of the device. Where none was made yet, nobody knows, and all that is left of the
+ * What a context takes is counted before it is made: the most that one was found to take by others
+ * of the job. Where none was made yet, nobody knows, and all that is left of the
  * cap is counted; others of the job that make one wait meanwhile. Afterwards the count is put right
  * by what the device says of this process. That says nothing while the process makes another one,
  * or allocates in it: a process makes one context at a time, and has a new primary context only

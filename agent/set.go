@@ -1,0 +1,154 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/core"
+	"github.com/weirgpu/weir/share/wire"
+)
+
+// serveSet gives a job another share.
+func (c *conn) serveSet(m wire.Set, name string) error {
+	if m.Version != wire.Version {
+		return otherVersion(m.Version)
+	}
+	spec, err := c.a.set(m, name)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return err
+	}
+	return c.write(wire.NewDone(wire.Done{TextLen: uint32(len(text))}), string(text), nil)
+}
+
+// servePolicy makes another policy decide on all devices.
+func (c *conn) servePolicy(m wire.Policy, spec string) error {
+	if m.Version != wire.Version {
+		return otherVersion(m.Version)
+	}
+	if err := c.a.setPolicy(spec); err != nil {
+		return err
+	}
+	return c.write(wire.NewDone(wire.Done{TextLen: uint32(len(spec))}), spec, nil)
+}
+
+func otherVersion(v uint32) error {
+	return refusal(wire.RefusedVersion,
+		"version %d, this agent speaks %d: end it and start again", v, wire.Version)
+}
+
+// set gives the job of this name what the message says.
+func (a *Agent) set(m wire.Set, name string) (share.Job, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	j, err := a.named(name, m.Device)
+	if err != nil {
+		return share.Job{}, err
+	}
+	s := j.bj.Spec().Share
+	if m.Fields&wire.FieldMemory != 0 {
+		if m.Memory == 0 || m.Memory>>62 != 0 {
+			return share.Job{}, refusal(wire.RefusedAdmission,
+				"job %s: wants a cap of %d bytes, device %s has %v: %w", name, m.Memory,
+				j.dev.ID(), j.dev.Memory, core.ErrNoMemory)
+		}
+		s.Memory = share.Bytes(m.Memory)
+	}
+	if m.Fields&wire.FieldCompute != 0 {
+		s.Compute = fraction(m.ComputePPM)
+	}
+	if m.Fields&wire.FieldLimit != 0 {
+		s.Limit = fraction(m.LimitPPM)
+	}
+	if m.Fields&wire.FieldClass != 0 {
+		s.Class = share.Class(min(m.Class, 255))
+	}
+	if err := j.setShare(s); err != nil {
+		return share.Job{}, err
+	}
+	a.boundInFlight(j.dev)
+	spec := j.bj.Spec()
+	a.log.Info("share set", "job", j, "memory", spec.Memory.String(), "compute", spec.Compute,
+		"limit", spec.Limit, "class", spec.Class.String())
+	return spec, nil
+}
+
+// named returns the job of this name on the device, or on any. The agent's lock is held.
+func (a *Agent) named(name string, device uint32) (*job, error) {
+	var found *job
+	for _, j := range a.jobs {
+		if j.spec.Name != name || device != wire.NoDevice && j.dev.Ordinal != device {
+			continue
+		}
+		if found != nil {
+			return nil, refusal(wire.RefusedUnknownJob, "job %s: is on %s and on %s: name its "+
+				"device", name, found.dev.ID(), j.dev.ID())
+		}
+		found = j
+	}
+	if found == nil {
+		return nil, refusal(wire.RefusedUnknownJob, "job %s: there is none: weir top shows those "+
+			"there are", name)
+	}
+	return found, nil
+}
+
+// setShare gives the job a share that fits, and writes it where programs and the next agent read
+// it. A lower cap is written first: programs count against it before they allocate, so that from
+// then on they do not come to hold more while it is compared with what they do hold.
+func (j *job) setShare(s share.Share) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.ended || j.unmapped {
+		return refusal(wire.RefusedUnknownJob, "job %s: has ended", j.spec.Name)
+	}
+	before := j.terms
+	j.terms.MemCap, j.terms.MemTotal = uint64(s.Memory), uint64(s.Memory)
+	var err error
+	if j.terms.MemCap < before.MemCap {
+		j.page.SetTerms(j.terms)
+		if held := j.page.MemoryHeld(); held > j.terms.MemCap {
+			err = fmt.Errorf("job %s: holds %v, new cap %v: %w: wait until it holds less",
+				j.spec.Name, share.Bytes(min(held, 1<<62)).About(), s.Memory.About(),
+				core.ErrOverCap)
+		}
+	}
+	if err == nil {
+		err = j.bj.SetShare(s)
+	}
+	if err != nil {
+		j.terms = before
+		j.page.SetTerms(j.terms)
+		return &errRefused{wire.RefusedAdmission, err}
+	}
+	j.spec.Share = s
+	j.terms.ComputePPM, j.terms.LimitPPM = millionths(s.Compute), millionths(s.Limit)
+	j.terms.Class = uint32(s.Class)
+	j.page.SetTerms(j.terms)
+	j.keepRecord()
+	return nil
+}
+
+// setPolicy makes a policy decide on all devices. They are alike in what can be enforced on them: a
+// policy that the first cannot have changes nothing.
+func (a *Agent) setPolicy(spec string) error {
+	full, conserving, err := forPrograms(spec)
+	if err != nil {
+		return &errRefused{wire.RefusedAdmission, err}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, d := range a.devices {
+		if err := d.broker.SetPolicy(full); err != nil {
+			return &errRefused{wire.RefusedAdmission, err}
+		}
+		d.conserving.Store(conserving)
+	}
+	a.policy = spec
+	a.log.Info("policy set", "policy", full)
+	return nil
+}
