@@ -57,6 +57,7 @@ func (s *leased) Revoked() bool { return s.lease.Revoked() }
 
 // Renew implements device.Gate.
 func (s *leased) Renew(ctx context.Context) error {
+	s.caller.Pause()
 	err := s.lease.Renew(ctx)
 	if err == nil {
 		s.Units()
@@ -67,7 +68,7 @@ func (s *leased) Renew(ctx context.Context) error {
 // Units implements device.Confined.
 func (s *leased) Units() device.Units {
 	units := device.Units(s.lease.Units().Words())
-	s.caller.Confine(units)
+	s.caller.Hold(units)
 	return units
 }
 

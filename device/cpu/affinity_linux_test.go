@@ -65,9 +65,9 @@ func TestPinCaller(t *testing.T) {
 	}
 }
 
-// TestConfine ties the threads of a region under a lease on some units to those units' processors,
+// TestHold ties the threads of a region under a lease on some units to those units' processors,
 // and lets them go again under a lease on all.
-func TestConfine(t *testing.T) {
+func TestHold(t *testing.T) {
 	allowed := allowedCPUs()
 	if len(allowed) < 2 || Cores() != len(allowed) {
 		t.Skip("units are no processors here")
@@ -82,7 +82,7 @@ func TestConfine(t *testing.T) {
 	c := p.NewCaller()
 	sees := func(units device.Units, caller, worker []int) {
 		t.Helper()
-		c.Confine(units)
+		c.Hold(units)
 		meet := &barrier{n: 2}
 		g := &narrowGate{units: units}
 		if len(caller) == 1 {

@@ -12,7 +12,8 @@
 // worker u of a Pool. A lease on some of them ([device.Confined]) is served by those workers and
 // the caller, tied to their processors where the system allows it ([Pool.Partitions], [Caller]), so
 // that jobs on disjoint units run at the same time without taking each other's. Several jobs on the
-// same units take turns by the operating system's scheduler. A lease on all units ties nothing.
+// same units take turns by the operating system's scheduler. A lease on all units ties nothing, and
+// where several jobs hold one, their callers take processors that workers leave to them.
 //
 // # Concurrency
 //

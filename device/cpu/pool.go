@@ -65,8 +65,9 @@ type Pool struct {
 	_        [56]byte
 	parked   []atomic.Uint64 // bit by worker: asleep, and nobody has promised a token
 	spinning atomic.Int32    // workers looking for work
+	callers  atomic.Int32    // that hold all units
 	closed   atomic.Bool
-	_        [32]byte
+	_        [28]byte
 
 	slots   []slot          // maxRegions of them, or none if there are no workers
 	tokens  []chan struct{} // by worker
@@ -247,7 +248,7 @@ func (p *Pool) work(w int) {
 	// in fewer thread switches.
 	defer p.pin(w)()
 	thread := p.NewCaller()
-	defer thread.Release()
+	defer thread.untie()
 	debug.SetPanicOnFault(true)
 	// Workers start their search in different places so that they spread over the open regions.
 	for k := w * maxRegions / p.threads; ; {
@@ -257,9 +258,9 @@ func (p *Pool) work(w int) {
 		}
 		p.recruit(k, w)
 		if p.slots[k].narrow.Load() {
-			thread.Confine(unit(w))
+			thread.tie(unit(w))
 		} else {
-			thread.Release()
+			thread.untie()
 		}
 		p.slots[k].help(w)
 	}
@@ -281,7 +282,7 @@ func (p *Pool) next(from, w int) int {
 		if k := p.find(from, w); k >= 0 {
 			return k
 		}
-		if turn%16 == 0 && p.spunEnough(turn, time.Since(start)) {
+		if turn%16 == 0 && (p.crowded(w) || p.spunEnough(turn, time.Since(start))) {
 			p.park(from, w)
 			start, turn = time.Now(), 0
 			continue
@@ -370,8 +371,8 @@ func (p *Pool) unpark(s *slot) bool {
 	for i := range p.parked {
 		for {
 			set := p.parked[i].Load()
-			if s != nil && s.narrow.Load() {
-				set &= s.helpers[i].Load()
+			if s != nil {
+				set &= s.invited(i)
 			}
 			if set == 0 {
 				break

@@ -131,7 +131,7 @@ func (s *slot) help(w int) {
 	}
 	claims := 1
 	defer func() { s.settle(claims) }()
-	if !s.invites(w) {
+	if s.narrow.Load() && !s.invites(w) {
 		// The region that it was invited to has ended, and this is another.
 		s.left[w] = i + 1
 		return

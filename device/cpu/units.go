@@ -33,27 +33,57 @@ func unit(u int) (set device.Units) {
 	return set
 }
 
-// Caller ties a goroutine that runs iterations to the processors of the units that its job holds.
-// Only that goroutine uses it. Workers of the pool tie themselves.
+// Caller is a goroutine that runs iterations under leases, as the pool sees it. While it holds
+// units it is tied to their processors, and where several hold all units of the pool at once, as
+// many workers fewer help: each caller keeps a processor busy by itself. Only that goroutine uses
+// it.
 type Caller struct {
-	pool   *Pool
-	tied   bool
-	units  device.Units // tied to
-	before affinity
+	pool    *Pool
+	counted bool // in Pool.callers
+	tied    bool
+	units   device.Units // tied to
+	before  affinity
 }
 
-// NewCaller returns a Caller that ties to nothing yet.
+// NewCaller returns a Caller that holds nothing.
 func (p *Pool) NewCaller() *Caller { return &Caller{pool: p} }
 
-// Confine ties the calling goroutine to its thread, and the thread to the processors of these
-// units, until the next call or Release. All units of the pool tie to nothing. It does nothing
+// Hold says that the calling goroutine holds these units, until the next call. It is tied to its
+// thread, and the thread to the units' processors; all units of the pool tie to nothing, nor do any
 // where the pool does not partition ([Pool.Partitions]).
-func (c *Caller) Confine(units device.Units) {
-	switch {
-	case c.tied && units == c.units:
+func (c *Caller) Hold(units device.Units) {
+	whole := units.Covers(c.pool.threads)
+	c.count(whole)
+	if whole {
+		c.untie()
+	} else {
+		c.tie(units)
+	}
+}
+
+// Pause says that the goroutine holds nothing for the moment. It stays tied.
+func (c *Caller) Pause() { c.count(false) }
+
+// Release says that the goroutine holds nothing, and lets it and its thread go where they could go
+// before the first Hold.
+func (c *Caller) Release() {
+	c.count(false)
+	c.untie()
+}
+
+func (c *Caller) count(whole bool) {
+	if whole == c.counted {
 		return
-	case units.Covers(c.pool.threads):
-		c.Release()
+	}
+	if c.counted = whole; whole {
+		c.pool.callers.Add(1)
+	} else {
+		c.pool.callers.Add(-1)
+	}
+}
+
+func (c *Caller) tie(units device.Units) {
+	if c.tied && units == c.units {
 		return
 	}
 	var cpus []int
@@ -78,8 +108,7 @@ func (c *Caller) Confine(units device.Units) {
 	}
 }
 
-// Release lets the goroutine and its thread go where they could go before the first Confine.
-func (c *Caller) Release() {
+func (c *Caller) untie() {
 	if c.tied {
 		c.tied = false
 		c.before.restore()
@@ -120,7 +149,23 @@ func (s *slot) invite(units *device.Units) {
 	}
 }
 
-// invites reports whether worker w may claim chunks.
+// invites reports whether worker w is to help.
 func (s *slot) invites(w int) bool {
-	return !s.narrow.Load() || s.helpers[w/64].Load()>>(w%64)&1 != 0
+	if s.narrow.Load() {
+		return s.helpers[w/64].Load()>>(w%64)&1 != 0
+	}
+	return !s.pool.crowded(w)
 }
+
+// invited returns the workers that are to help among those of a word of Pool.parked.
+func (s *slot) invited(word int) uint64 {
+	if s.narrow.Load() {
+		return s.helpers[word].Load()
+	}
+	// the lowest, up to as many as callers leave processors to
+	n := s.pool.threads - int(s.pool.callers.Load()) + 1 - 64*word
+	return ^uint64(0) >> min(64, max(0, 64-n))
+}
+
+// crowded reports whether callers of regions on all units take the processor of worker w.
+func (p *Pool) crowded(w int) bool { return w+int(p.callers.Load()) > p.threads }

@@ -165,7 +165,7 @@ func TestRunOnUnitsDoesNotAllocate(t *testing.T) {
 	c := p.NewCaller()
 	defer c.Release()
 	if allocs := testing.AllocsPerRun(200, func() {
-		c.Confine(g.units)
+		c.Hold(g.units)
 		if err := p.Run(t.Context(), g, 100, r); err != nil {
 			t.Fatal(err)
 		}
@@ -224,5 +224,40 @@ func stressUnits(t *testing.T, p *Pool, g *narrowGate, rng *rand.Rand) {
 			t.Error(err)
 		}
 		a.end(t, false)
+	}
+}
+
+// TestCallersTakeProcessors: where several callers hold all units, as many workers fewer help, and
+// they come again when a caller pauses.
+func TestCallersTakeProcessors(t *testing.T) {
+	for _, spin := range []time.Duration{0, -1} {
+		p := newTestPool(t, PoolOptions{Threads: 3, Spin: spin})
+		all := unitsOf(0, 1, 2)
+		mine := []*Caller{p.NewCaller(), p.NewCaller(), p.NewCaller()}
+		for callers := len(mine); callers > 0; callers-- {
+			for _, c := range mine[:callers] {
+				c.Hold(all)
+			}
+			for _, c := range mine[callers:] {
+				c.Pause()
+			}
+			for range 20 {
+				meet := &barrier{n: int32(1 + 3 - callers)}
+				a := newAudit(40, 3, func(i, w int) {
+					if w > 3-callers {
+						t.Errorf("%d callers: worker %d helps", callers, w)
+					}
+					meet.Chunk(i, w)
+				})
+				if err := p.Run(t.Context(), &narrowGate{units: all}, 40, a); err != nil {
+					t.Fatal(err)
+				}
+				a.end(t, false)
+			}
+		}
+		mine[0].Release()
+		if n := p.callers.Load(); n != 0 {
+			t.Errorf("%d callers left", n)
+		}
 	}
 }
