@@ -26,17 +26,20 @@ type Can struct {
 	Launches bool `json:"launches"`
 	// Copies: traffic between host and device can be bounded.
 	Copies bool `json:"copies"`
+	// Bandwidth: the memory bandwidth can be divided between jobs on disjoint units.
+	Bandwidth bool `json:"bandwidth"`
 }
 
 // Names lists what is set, in the words of a table: "partition", "overlap", "resize", "spill",
-// "preempt", "launches", "copies".
+// "preempt", "launches", "copies", "bandwidth".
 func (c Can) Names() []string {
 	var names []string
 	for _, x := range []struct {
 		has  bool
 		name string
 	}{{c.Partition, "partition"}, {c.Overlap, "overlap"}, {c.Resize, "resize"}, {c.Spill, "spill"},
-		{c.Preempt, "preempt"}, {c.Launches, "launches"}, {c.Copies, "copies"}} {
+		{c.Preempt, "preempt"}, {c.Launches, "launches"}, {c.Copies, "copies"},
+		{c.Bandwidth, "bandwidth"}} {
 		if x.has {
 			names = append(names, x.name)
 		}
@@ -48,14 +51,16 @@ func (c Can) Names() []string {
 func (c Can) Without(o Can) Can {
 	return Can{Partition: c.Partition && !o.Partition, Overlap: c.Overlap && !o.Overlap,
 		Resize: c.Resize && !o.Resize, Spill: c.Spill && !o.Spill, Preempt: c.Preempt && !o.Preempt,
-		Launches: c.Launches && !o.Launches, Copies: c.Copies && !o.Copies}
+		Launches: c.Launches && !o.Launches, Copies: c.Copies && !o.Copies,
+		Bandwidth: c.Bandwidth && !o.Bandwidth}
 }
 
 // With returns what is set in c or in o.
 func (c Can) With(o Can) Can {
 	return Can{Partition: c.Partition || o.Partition, Overlap: c.Overlap || o.Overlap,
 		Resize: c.Resize || o.Resize, Spill: c.Spill || o.Spill, Preempt: c.Preempt || o.Preempt,
-		Launches: c.Launches || o.Launches, Copies: c.Copies || o.Copies}
+		Launches: c.Launches || o.Launches, Copies: c.Copies || o.Copies,
+		Bandwidth: c.Bandwidth || o.Bandwidth}
 }
 
 // Enforces returns nil if a policy of this name that needs so much can be enforced where c can be

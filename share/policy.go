@@ -247,6 +247,9 @@ type Terms struct {
 	Free time.Duration
 	// Copy is the most traffic between host and device, in bytes a second; 0: no bound.
 	Copy Bytes
+	// Bandwidth is the part of the device's memory bandwidth that is set apart for the job, which
+	// gets no more and no less; 0: it takes what it gets beside others. It needs [Can.Bandwidth].
+	Bandwidth float64
 }
 
 // Decision is what a policy wants.

@@ -21,7 +21,8 @@ const (
 		"al., ISCA 2014, section 3.2"
 	interfaces = "CUDA Driver API, green contexts (partition, and more units at a kernel's " +
 		"launch), Multi-Process Service (overlap); weir exec holds back launches and copies; " +
-		"spilling is a copy of buffers that their job gives up; no interface preempts a kernel"
+		"spilling is a copy of buffers that their job gives up; instances divide bandwidth; no " +
+		"interface preempts a kernel"
 )
 
 // can is what the driver's interfaces allow on all devices here.
@@ -87,6 +88,7 @@ func finish(list []Device) []Device {
 	for i := range list {
 		d := &list[i]
 		d.Can, d.Sources.Can, d.Sources.Switch = can, interfaces, switches
+		d.Can.Bandwidth = d.Instances > 0
 	}
 	return list
 }

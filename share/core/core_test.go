@@ -39,7 +39,7 @@ func newDrive(t testing.TB, c core.Config) *drive {
 }
 
 var everything = share.Can{Partition: true, Overlap: true, Resize: true, Spill: true, Preempt: true,
-	Launches: true, Copies: true}
+	Launches: true, Copies: true, Bandwidth: true}
 
 func under(t testing.TB, spec string) *drive {
 	t.Helper()

@@ -80,7 +80,8 @@ func (c *Core) bound(j *job, t *share.Terms) {
 			c.notify(j, Notice{Kind: Evicted, Bytes: most})
 		}
 	}
-	changed := t.InFlight != was.InFlight || t.Free != was.Free || t.Copy != was.Copy
+	changed := t.InFlight != was.InFlight || t.Free != was.Free || t.Copy != was.Copy ||
+		t.Bandwidth != was.Bandwidth
 	j.terms = *t
 	if changed {
 		terms := *t

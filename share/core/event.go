@@ -140,7 +140,7 @@ const (
 	Iterated                   // it completed an iteration
 	Reserved                   // its waiting reservation is counted as held
 	Evicted                    // it is to keep no more than Bytes on the device
-	Bounded                    // the bounds on its launches or copies are those of Terms
+	Bounded                    // the bounds on its launches and traffic are those of Terms
 	Drained                    // it has no more work
 	Changed                    // its share is another
 	Switched                   // the policy is another

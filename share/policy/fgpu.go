@@ -14,6 +14,7 @@ import (
 //	paper                        here
 //	FGPU i                       the units set apart for a job, by Share.Guarantee
 //	SMs of an FGPU               Terms.Units
+//	colours of an FGPU           Terms.Bandwidth, where Can.Bandwidth: the part of the units
 //
 // Departures: the sets are as large as guarantees ask for, rounded up to whole units, in place of
 // equal ones. Jobs without a guarantee, which the paper does not have, take turns on the units that
@@ -81,7 +82,8 @@ func (p *FGPU) Decide(s *share.Snapshot) share.Decision {
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
 		if units := partOf(j).units; !units.Empty() {
-			t := share.Terms{Units: units, Until: share.Forever, Yield: share.Kernel}
+			t := share.Terms{Units: units, Until: share.Forever, Yield: share.Kernel,
+				Bandwidth: bandwidth(s, units.Len(), s.Units)}
 			p.set = assign(p.set, j, t, free)
 			continue
 		}
@@ -92,7 +94,7 @@ func (p *FGPU) Decide(s *share.Snapshot) share.Decision {
 	}
 	if next := others.next(); next != nil && !rest.Empty() {
 		t := p.last.grant(next, s, p.params.Slice)
-		t.Units = rest
+		t.Units, t.Bandwidth = rest, bandwidth(s, rest.Len(), s.Units)
 		p.set = append(p.set, t)
 	}
 	return share.Decision{Set: p.set}

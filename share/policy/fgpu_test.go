@@ -121,3 +121,31 @@ func TestFGPUAsked(t *testing.T) {
 		t.Errorf("%d faults: %v", n, err)
 	}
 }
+
+// TestFGPUBandwidth is what the paper sets out from: to part the units is not enough, since jobs
+// meet at the memory; where its bandwidth is parted too, a job takes as long beside others as
+// alone.
+func TestFGPUBandwidth(t *testing.T) {
+	hog := func(name string, compute float64, width int, bandwidth float64) sim.Job {
+		j := wide(job(name, share.Share{Compute: compute}, ms, always), width)
+		j.Bandwidth = bandwidth
+		return j
+	}
+	// Together they want 2.1 of the bandwidth, of which the first depends on half and has half.
+	sc := spatial(8, hog("first", 0.5, 4, 0.5), hog("b", 0.25, 2, 0.8), hog("c", 0.25, 2, 0.8))
+	for _, divided := range []bool{false, true} {
+		sc.Device.Can.Bandwidth = divided
+		alone, beside := sc, sc
+		alone.Jobs = sc.Jobs[:1]
+		want := int64(100)
+		if got := run(t, "fgpu", alone).Jobs[0].Iterations; got != want {
+			t.Errorf("divided %v: %d iterations alone, want %d", divided, got, want)
+		}
+		if !divided {
+			want = 64 // 100 / (0.5 + 0.5 * 2.1)
+		}
+		if got := run(t, "fgpu", beside).Jobs[0].Iterations; got != want {
+			t.Errorf("divided %v: %d iterations beside others, want %d", divided, got, want)
+		}
+	}
+}

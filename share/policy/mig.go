@@ -16,6 +16,7 @@ import (
 //	profile 3g.20gb              profile 3g.4/8: three compute slices, four of eight of memory
 //	compute slice                a seventh of the units, rounded down; the full profile has all
 //	possible placements          profile.starts, in memory slices (nvidia-smi mig -lgipp)
+//	memory slice                 an eighth of the memory and of its bandwidth (Terms.Bandwidth)
 //
 // Departures: a job gets the smallest profile that holds its guarantee and its memory, at its
 // admission, where the most placements stay possible for others. Media engines and compute
@@ -156,8 +157,11 @@ func (p *MIG) Decide(s *share.Snapshot) share.Decision {
 	free := s.Free()
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
-		t := share.Terms{Units: g.units(s, instanceOf(j)), Until: share.Forever,
-			Yield: share.Kernel}
+		in := instanceOf(j)
+		t := share.Terms{Units: g.units(s, in), Until: share.Forever, Yield: share.Kernel}
+		if in.profile != nil {
+			t.Bandwidth = bandwidth(s, in.memory, g.memory)
+		}
 		p.set = assign(p.set, j, t, free)
 	}
 	return share.Decision{Set: p.set}

@@ -70,6 +70,14 @@ func admitPart(s *share.Snapshot, j *share.JobState, keep int) error {
 	return nil
 }
 
+// bandwidth returns so large a part of the memory bandwidth where it can be set apart, else 0.
+func bandwidth(s *share.Snapshot, n, of int) float64 {
+	if !s.Can.Bandwidth {
+		return 0
+	}
+	return float64(n) / float64(of)
+}
+
 // assign appends the terms that take a job that wants the device to t.Units, if any are needed. A
 // running job is given more only of those that are free; what others hold of a waiting job's must
 // be coming back.
@@ -81,7 +89,7 @@ func assign(set []share.Terms, j *share.JobState, t share.Terms, free share.Unit
 	case j.Phase != share.Running || j.Revoking || t.Units == j.Units:
 		return set
 	case !t.Units.Contains(j.Units):
-		return append(set, share.Terms{Job: j.ID})
+		return append(set, share.Terms{Job: j.ID, Bandwidth: t.Bandwidth})
 	}
 	t.Units = t.Units.Intersect(j.Units.Union(free))
 	return append(set, t)

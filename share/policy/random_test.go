@@ -58,7 +58,7 @@ func vary(sc *sim.Scenario, seed uint64) {
 	d.Memory = 16 * share.GiB
 	if r.IntN(2) == 0 {
 		d.Can = share.Can{Partition: true, Overlap: true, Resize: true, Spill: true, Preempt: true,
-			Launches: true, Copies: true}
+			Launches: true, Copies: true, Bandwidth: true}
 	}
 	shortest := time.Second
 	for i := range sc.Jobs {

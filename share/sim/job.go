@@ -22,18 +22,19 @@ type job struct {
 	queue []time.Duration // arrivals of requests not yet completed
 	left  int64           // requests to come in all; below 0: no end
 
-	total    float64 // work of the iteration in progress; 0: none is
-	done     float64 // work done of it at mark
-	first    float64 // done when the hold began
-	target   float64 // done when the hold ends
-	mark     time.Duration
-	speed    float64 // work a nanosecond
-	units    share.UnitSet
-	until    time.Duration // of the hold
-	holdFrom time.Duration
-	stop     time.Duration // when the hold ends
-	free     time.Duration // kernels shorter than this pass without a lease
-	passing  bool          // one does: units are those that it uses, and not held
+	total     float64 // work of the iteration in progress; 0: none is
+	done      float64 // work done of it at mark
+	first     float64 // done when the hold began
+	target    float64 // done when the hold ends
+	mark      time.Duration
+	speed     float64 // work a nanosecond
+	units     share.UnitSet
+	until     time.Duration // of the hold
+	holdFrom  time.Duration
+	stop      time.Duration // when the hold ends
+	free      time.Duration // kernels shorter than this pass without a lease
+	bandwidth float64       // set apart for the job; 0: none is
+	passing   bool          // one does: units are those that it uses, and not held
 	// versions tell events that still come from those that do not.
 	stopVersion uint32
 
@@ -117,27 +118,26 @@ func (j *job) width(units int) float64 {
 }
 
 // pace sets the speeds of all holders: each unit is split evenly between those who hold it and can
-// still use more, and where they want more than the memory bandwidth there is, each is slowed down
-// in proportion to how much it depends on that.
+// still use more. A job with bandwidth set apart is slowed down as far as it wants more than that,
+// in proportion to how much it depends on it; all others are by what they want together of what
+// there is.
 func (w *world) pace() {
-	if len(w.holders) == 1 {
-		j := w.holders[0]
-		width := j.width(w.units)
-		w.setSpeed(j, min(width, float64(j.units.Len()))/width)
-		return
-	}
 	w.split()
 	traffic := 0.0
 	for i, j := range w.holders {
 		w.speeds[i] = w.got[i] / j.width(w.units)
-		traffic += j.spec.Bandwidth * w.speeds[i]
+		t := j.spec.Bandwidth * w.speeds[i]
+		if j.bandwidth > 0 {
+			t = min(t, j.bandwidth)
+		}
+		traffic += t
 	}
 	for i, j := range w.holders {
-		speed := w.speeds[i]
-		if traffic > 1 {
-			speed /= 1 - j.spec.Bandwidth + j.spec.Bandwidth*traffic
+		over := traffic
+		if j.bandwidth > 0 {
+			over = j.spec.Bandwidth * w.speeds[i] / j.bandwidth
 		}
-		w.setSpeed(j, speed)
+		w.setSpeed(j, w.speeds[i]/(1-j.spec.Bandwidth+j.spec.Bandwidth*max(1, over)))
 	}
 }
 
@@ -145,6 +145,11 @@ func (w *world) pace() {
 func (w *world) split() {
 	n := len(w.holders)
 	w.got, w.speeds = grown(w.got, n), grown(w.speeds, n)
+	if n == 1 {
+		j := w.holders[0]
+		w.got[0] = min(j.width(w.units), float64(j.units.Len()))
+		return
+	}
 	left := grown(w.left, w.units)
 	w.left = left
 	for u := range left {

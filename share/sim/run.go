@@ -226,7 +226,7 @@ func (w *world) heed(n *core.Notice) {
 			w.schedule(j)
 		}
 	case core.Bounded:
-		j.free = n.Terms.Free
+		j.free, j.bandwidth, w.stale = n.Terms.Free, n.Terms.Bandwidth, len(w.holders) > 0
 		w.passes = w.passes || j.free > 0
 	case core.Ended:
 		j.account = *n.Account
