@@ -1,10 +1,12 @@
 package scenario
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/weirgpu/weir/device/machine"
@@ -274,6 +276,7 @@ func (v *virtual) phase(m Mode, name string, w sim.Scenario, specs []Job) (*Phas
 			ph.Holds = append(ph.Holds, Hold{Job: i, From: h.From, To: h.To, Fraction: h.Fraction})
 		}
 	}
+	slices.SortStableFunc(ph.Holds, func(a, b Hold) int { return cmp.Compare(a.From, b.From) })
 	return ph, nil
 }
 

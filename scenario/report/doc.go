@@ -1,6 +1,6 @@
 // Package report turns the result of a scenario into one HTML page that needs nothing else: who
-// held the device when, how long requests took, how much memory each job held, and the tables
-// behind them.
+// held the device when, how long requests took, how much memory each job held, what each policy
+// costs those who wait and gives the others, and the tables behind them.
 //
 // Meet first: [Write].
 //
@@ -10,6 +10,6 @@
 //
 // Concurrency: Write shares nothing.
 //
-// What it refuses: to draw more than a browser can move. A phase's timeline shows at most
-// [MaxHolds] intervals and says how many there were.
+// What it refuses: to draw more than a browser can move. The timelines show at most [MaxHolds]
+// intervals in all and say how many there were.
 package report

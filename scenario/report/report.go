@@ -17,7 +17,7 @@ import (
 //go:embed page.html
 var page string
 
-// MaxHolds bounds the intervals of one phase's timeline.
+// MaxHolds bounds the intervals of all timelines together, of which each has as many.
 const MaxHolds = 20000
 
 // Head says what the page is about.
@@ -35,11 +35,13 @@ func Write(w io.Writer, h Head, r *scenario.Result) error {
 		"pct": func(v float64) float64 { return 100 * v },
 		"of":  func(part, whole float64) float64 { return 100 * part / whole },
 		"mib": func(n int64) float64 { return float64(n) / (1 << 20) },
+		"met": func(v *float64) float64 { return 100 * *v },
 	}).Parse(page)
 	if err != nil {
 		return fmt.Errorf("report template: %w", err)
 	}
-	data, err := json.Marshal(charts(r))
+	drawn := charts(r)
+	data, err := json.Marshal(drawn)
 	if err != nil {
 		return err
 	}
@@ -48,9 +50,13 @@ func Write(w io.Writer, h Head, r *scenario.Result) error {
 		Machine string
 		Threads int
 		Phases  []phaseTable
+		Results []scenario.Phase // where there are several to compare
+		LeftOut []scenario.LeftOut
+		Memory  bool
 		Data    template.JS
 		Library template.JS
-	}{h, r.Machine, r.Threads, tables(r), template.JS(data), template.JS(echarts.Script)})
+	}{h, r.Machine, r.Threads, tables(r), compared(r), r.LeftOut, len(drawn.Memory) > 0,
+		template.JS(data), template.JS(echarts.Script)})
 }
 
 // phaseTable is one phase's table.
@@ -68,6 +74,14 @@ func tables(r *scenario.Result) []phaseTable {
 			Together: p.Mode != scenario.Solo && p.ThroughputVsSolo > 0})
 	}
 	return out
+}
+
+// compared returns the phases to show side by side, none where there is only one.
+func compared(r *scenario.Result) []scenario.Phase {
+	if len(r.Results) < 2 {
+		return nil
+	}
+	return r.Results
 }
 
 // shortName names a phase in a legend.
@@ -99,15 +113,24 @@ func Name(p scenario.Phase) string {
 // chartData is what the page's script draws.
 type chartData struct {
 	Jobs      []string       `json:"jobs"`
+	Policies  []tradeOff     `json:"policies"`
 	Timelines []timeline     `json:"timelines"`
 	Latencies []latencyChart `json:"latencies"` // by job
 	Memory    []memoryChart  `json:"memory"`
 }
 
+// tradeOff is where one policy lies between those who wait and those who work.
+type tradeOff struct {
+	Policy string `json:"policy"`
+	// p99 of the jobs that somebody waits for, and speed of the others, over alone
+	Latency float64 `json:"latency"`
+	Batch   float64 `json:"batch"`
+}
+
 type timeline struct {
 	Phase string       `json:"phase"`
 	Total int          `json:"total"`
-	Holds [][4]float64 `json:"holds"` // job, from ms, to ms, revoked
+	Holds [][5]float64 `json:"holds"` // job, from ms, to ms, revoked, part of the units
 }
 
 // latencyChart is the distribution of one job's latencies in every phase, at the same times on a
@@ -135,10 +158,17 @@ func charts(r *scenario.Result) chartData {
 	for _, j := range r.Phase.Jobs {
 		c.Jobs = append(c.Jobs, j.Name)
 	}
+	for _, p := range compared(r) {
+		if p.LatencyVsSolo > 0 && p.BatchVsSolo > 0 {
+			c.Policies = append(c.Policies, tradeOff{p.Policy, p.LatencyVsSolo, p.BatchVsSolo})
+		}
+	}
 	for _, p := range r.Phases {
 		if p.Mode == scenario.Shared {
-			c.Timelines = append(c.Timelines, newTimeline(p))
-			c.Memory = append(c.Memory, newMemory(p))
+			c.Timelines = append(c.Timelines, newTimeline(p, MaxHolds/max(1, len(r.Results))))
+			if len(p.Memory) > 0 {
+				c.Memory = append(c.Memory, newMemory(p))
+			}
 		}
 	}
 	for i, name := range c.Jobs {
@@ -147,14 +177,15 @@ func charts(r *scenario.Result) chartData {
 	return c
 }
 
-func newTimeline(p scenario.Phase) timeline {
+func newTimeline(p scenario.Phase, most int) timeline {
 	t := timeline{Phase: Name(p), Total: len(p.Holds)}
-	for _, h := range p.Holds[:min(len(p.Holds), MaxHolds)] {
+	for _, h := range p.Holds[:min(len(p.Holds), most)] {
 		revoked := 0.0
 		if h.Revoked {
 			revoked = 1
 		}
-		t.Holds = append(t.Holds, [4]float64{float64(h.Job), ms(h.From), ms(h.To), revoked})
+		t.Holds = append(t.Holds, [5]float64{float64(h.Job), ms(h.From), ms(h.To), revoked,
+			h.Fraction})
 	}
 	return t
 }

@@ -99,19 +99,60 @@ func TestWrite(t *testing.T) {
 	}
 }
 
+// TestSideBySide: several policies are compared in a table and a picture, one is not.
+func TestSideBySide(t *testing.T) {
+	met := 0.75
+	phase := func(name string, latency, batch float64) scenario.Phase {
+		return scenario.Phase{Mode: scenario.Shared, Policy: name, Comparison: scenario.Comparison{
+			LatencyVsSolo: latency, BatchVsSolo: batch, Jain: 0.875, TargetsMet: &met},
+			Holds: make([]scenario.Hold, MaxHolds)}
+	}
+	r := &scenario.Result{Results: []scenario.Phase{phase("fair", 1.5, 0.6), phase("idle", 1, 0),
+		phase("mps", 2.5, 0.8)},
+		LeftOut: []scenario.LeftOut{{Policy: "mig", Reason: "needs partition"}}}
+	r.Phases = r.Results
+	c := charts(r)
+	want := []tradeOff{{"fair", 1.5, 0.6}, {"mps", 2.5, 0.8}}
+	if len(c.Policies) != 2 || c.Policies[0] != want[0] || c.Policies[1] != want[1] {
+		t.Errorf("drawn are %v, want %v", c.Policies, want)
+	}
+	for _, l := range c.Timelines {
+		if len(l.Holds) != MaxHolds/3 {
+			t.Errorf("%d holds of one of three policies", len(l.Holds))
+		}
+	}
+	var b bytes.Buffer
+	if err := Write(&b, Head{}, r); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Side by side", "<td>mps</td><td>2.50</td>", "75.0 %", "0.88",
+		"Left out: needs partition"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	b.Reset()
+	r.Results = r.Results[:1]
+	if err := Write(&b, Head{}, r); err != nil || strings.Contains(b.String(), "Side by side") {
+		t.Errorf("one policy is compared, %v", err)
+	}
+}
+
 // TestTimelineIsBounded gives a phase more holds than a browser can move.
 func TestTimelineIsBounded(t *testing.T) {
 	p := scenario.Phase{Mode: scenario.Shared, Policy: "fair",
 		Holds: make([]scenario.Hold, MaxHolds+5)}
 	for i := range p.Holds {
 		p.Holds[i] = scenario.Hold{Job: i % 2, From: time.Duration(i) * time.Millisecond,
-			To: time.Duration(i+1) * time.Millisecond, Revoked: i%3 == 0}
+			To: time.Duration(i+1) * time.Millisecond, Revoked: i%3 == 0,
+			Fraction: 0.5}
 	}
-	got := newTimeline(p)
+	got := newTimeline(p, MaxHolds)
 	if len(got.Holds) != MaxHolds || got.Total != MaxHolds+5 {
 		t.Errorf("%d of %d holds", len(got.Holds), got.Total)
 	}
-	if got.Holds[3] != [4]float64{1, 3, 4, 1} || got.Holds[4] != [4]float64{0, 4, 5, 0} {
+	if got.Holds[3] != [5]float64{1, 3, 4, 1, 0.5} ||
+		got.Holds[4] != [5]float64{0, 4, 5, 0, 0.5} {
 		t.Errorf("holds are %v", got.Holds[3:5])
 	}
 }
