@@ -253,30 +253,55 @@ func (j *job) setInFlight(most time.Duration) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.most = most
-	j.writeBound()
+	j.writeBounds()
 }
 
-// heedBound writes what the policy lets the job have in flight, if it says otherwise than before.
-func (j *job) heedBound() {
+// heedBounds writes what the policy lets the job launch, if it says otherwise than before.
+func (j *job) heedBounds() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.writeBound()
+	j.writeBounds()
 }
 
-// writeBound writes what the job may have in flight: what the agent allows, its controller asked
-// for, and the policy says, whichever is least. The job's lock is held.
-func (j *job) writeBound() {
-	least := j.most
-	for _, d := range [...]time.Duration{j.asked, time.Duration(j.bound.Load())} {
-		if d > 0 {
-			least = min(least, d)
-		}
+// tryBounds is heedBounds for the broker, under its lock; if the job's is held, the next beat does
+// it at the latest.
+func (j *job) tryBounds() {
+	if j.mu.TryLock() {
+		defer j.mu.Unlock()
+		j.writeBounds()
 	}
-	if j.unmapped || j.most == 0 || j.terms.InFlight == least {
+}
+
+// longest bounds what may be in flight or pass the gate, whatever a policy says.
+const longest = time.Second
+
+// writeBounds writes which kernels pass the closed gate, by the policy, and what the job may have
+// in flight: what the agent allows, its controller asked for, and the policy says, whichever is
+// least. The job's lock is held.
+func (j *job) writeBounds() {
+	if j.unmapped || j.most == 0 {
 		return
 	}
-	j.terms.InFlight = least
+	next := j.terms
+	next.InFlight, next.Free = j.most, 0
+	if j.asked > 0 {
+		next.InFlight = min(next.InFlight, j.asked)
+	}
+	if b := j.bounds.Load(); b != nil {
+		if b.InFlight > 0 {
+			next.InFlight = min(next.InFlight, b.InFlight)
+		}
+		next.Free = min(max(0, b.Free), longest)
+	}
+	if next == j.terms {
+		return
+	}
+	freed := next.Free > j.terms.Free
+	j.terms = next
 	j.page.SetTerms(j.terms)
+	if freed {
+		j.wake() // a thread that waits may pass
+	}
 }
 
 // namesTried bounds the search for a name that is free.

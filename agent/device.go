@@ -75,7 +75,7 @@ func forPrograms(spec string) (full string, conserving bool, err error) {
 
 // can is what the library in the programs can enforce. Contexts of several programs take turns on a
 // device, whatever their gates, and none is held to some of the multiprocessors.
-var can = share.Can{}
+var can = share.Can{Launches: true}
 
 func newDevice(d Device, policyName string) (*device, error) {
 	spec, conserving, err := forPrograms(policyName)
@@ -115,7 +115,8 @@ func (k *kicks) Observe(e core.Notice) {
 	case core.Revoked:
 		j.revoked()
 	case core.Bounded:
-		j.bound.Store(int64(e.Terms.InFlight))
+		j.bounds.Store(e.Terms)
+		j.tryBounds()
 	}
 	kick(j.kicked)
 }

@@ -254,7 +254,7 @@ func (j *job) probe() state {
 // sleep returns when somebody says that the page changed, the job ends, or the timer has run out,
 // which it reports.
 func (j *job) sleep(timer <-chan time.Time) bool {
-	defer j.heedBound()
+	defer j.heedBounds()
 	select {
 	case <-j.kicked:
 	case <-j.ctx.Done():

@@ -30,8 +30,8 @@ type job struct {
 	users sync.WaitGroup
 	// wake is the page's WakeGate.
 	wake func()
-	// bound is the most in flight by the policy's terms, in nanoseconds; 0: it says nothing.
-	bound atomic.Int64
+	// bounds are the policy's terms as they bound launches; nil: they do not.
+	bounds atomic.Pointer[share.Terms]
 
 	mu         sync.Mutex
 	ended      bool
@@ -180,6 +180,7 @@ func (j *job) beat(now uint64) {
 		j.mu.Unlock()
 		return
 	}
+	j.writeBounds()
 	j.putRight()
 	j.page.Header().AgentBeatNS.Store(now)
 	if time.Duration(now)-j.kept >= recordEvery {

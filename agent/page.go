@@ -77,7 +77,7 @@ func (j *job) openGate() {
 	until := j.until()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.writeBound()
+	j.writeBounds()
 	for _, m := range j.members {
 		// Those who waited are about to launch, though nothing shows it yet.
 		if m != nil && m.s.Waiting.Load() > 0 {

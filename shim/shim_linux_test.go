@@ -256,6 +256,57 @@ func TestGate(t *testing.T) {
 	r.finish(t)
 }
 
+// TestShortKernelsPass closes the gate under kernels of 20 us: they pass if that is free and they
+// are known, others wait.
+func TestShortKernelsPass(t *testing.T) {
+	b := compiled(t)
+	w := newWarden(t, testCap, 2*time.Millisecond)
+	free := &w.page.Header().FreeNS
+	free.Store(uint64(100 * time.Millisecond))
+	r := b.command(w, "launches", "1000000", "20000")
+	r.start(t)
+	w.expect(wire.KindWant) // nobody knows yet how long they take
+	s := w.page.Slot(0)
+	passed := func(n uint64) bool {
+		t.Helper()
+		from := s.Launches.Load()
+		for range 5000 {
+			if s.Launches.Load() >= from+n {
+				return true
+			}
+			time.Sleep(time.Millisecond)
+		}
+		return false
+	}
+	w.gate(true)
+	if !passed(50) {
+		t.Fatal("no launches at the open gate")
+	}
+	closed := w.gate(false)
+	for w.expect(wire.KindDrained).Gate != closed {
+	}
+	if !passed(200) || s.DrainedSeq.Load() != closed || s.InflightNS.Load() != 0 {
+		t.Errorf("at the closed gate: %d launches, drained at %d of %d, %d ns in flight",
+			s.Launches.Load(), s.DrainedSeq.Load(), closed, s.InflightNS.Load())
+	}
+	free.Store(1)
+	for n := 0; s.Waiting.Load() == 0 && n < 5000; n++ {
+		time.Sleep(time.Millisecond)
+	}
+	before := s.Launches.Load()
+	if s.Waiting.Load() != 1 || w.expect(wire.KindWant).Gate != closed ||
+		s.Launches.Load() != before {
+		t.Errorf("kernels that are too long for it pass: %d waiting, %d launches then %d",
+			s.Waiting.Load(), before, s.Launches.Load())
+	}
+	// One that waits hears of it when it may pass.
+	free.Store(uint64(100 * time.Millisecond))
+	w.page.WakeGate()
+	if !passed(200) {
+		t.Error("a launch that may pass waits on")
+	}
+}
+
 func TestClosingDrains(t *testing.T) {
 	b := compiled(t)
 	w := newWarden(t, testCap, 2*time.Millisecond)

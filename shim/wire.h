@@ -85,7 +85,7 @@ struct weir_header {
     uint32_t device_ordinal; /* agent: the driver's number of the device */
     uint64_t inflight_bound_ns; /* agent: predicted device time that may be in flight */
     uint64_t device_uuid[2]; /* agent: the 16 bytes of the UUID in memory order */
-    uint64_t reserved1;
+    uint64_t free_ns; /* agent: kernels predicted to take no longer pass the closed gate; 0: none */
     uint32_t gate; /* agent, futex: bit 0 is 1 when open; each change adds to the bits above */
     uint32_t gate_pad;
     uint64_t lease_until_ns; /* agent: when the lease is expected to end; UINT64_MAX: open end; 0: none */
@@ -120,7 +120,7 @@ _Static_assert(offsetof(struct weir_header, class) == 88, "weir_header.class");
 _Static_assert(offsetof(struct weir_header, device_ordinal) == 92, "weir_header.device_ordinal");
 _Static_assert(offsetof(struct weir_header, inflight_bound_ns) == 96, "weir_header.inflight_bound_ns");
 _Static_assert(offsetof(struct weir_header, device_uuid) == 104, "weir_header.device_uuid");
-_Static_assert(offsetof(struct weir_header, reserved1) == 120, "weir_header.reserved1");
+_Static_assert(offsetof(struct weir_header, free_ns) == 120, "weir_header.free_ns");
 _Static_assert(offsetof(struct weir_header, gate) == 128, "weir_header.gate");
 _Static_assert(offsetof(struct weir_header, gate_pad) == 132, "weir_header.gate_pad");
 _Static_assert(offsetof(struct weir_header, lease_until_ns) == 136, "weir_header.lease_until_ns");

@@ -225,7 +225,8 @@ func (c *Core) install(p share.Policy, needs share.Can) {
 	for _, h := range c.holders {
 		c.revoke(h)
 	}
-	for i := range c.snap.Jobs {
+	for i, j := range c.jobs {
+		c.bound(j, &share.Terms{Job: j.id}) // what the other bounded it by
 		c.snap.Jobs[i].State = c.newState()
 	}
 }

@@ -63,7 +63,7 @@ type Header struct {
 	DeviceOrdinal    atomic.Uint32    `c:"device_ordinal" doc:"agent: the driver's number of the device"`
 	InflightBoundNS  atomic.Uint64    `c:"inflight_bound_ns" doc:"agent: predicted device time that may be in flight"`
 	DeviceUUID       [2]atomic.Uint64 `c:"device_uuid" doc:"agent: the 16 bytes of the UUID in memory order"`
-	Reserved1        atomic.Uint64    `c:"reserved1"`
+	FreeNS           atomic.Uint64    `c:"free_ns" doc:"agent: kernels predicted to take no longer pass the closed gate; 0: none"`
 
 	// Line 2: the gate, written by the agent only.
 	Gate            atomic.Uint32    `c:"gate" doc:"agent, futex: bit 0 is 1 when open; each change adds to the bits above"`

@@ -80,6 +80,7 @@ type Terms struct {
 	Device        uint32        // ordinal
 	UUID          [16]byte      // of the device
 	InFlight      time.Duration // predicted device time that may be in flight
+	Free          time.Duration // kernels predicted to take no longer pass the closed gate
 }
 
 // Format writes a page's fixed part: that of a new one before it is given to anybody, and later to
@@ -125,6 +126,7 @@ func (p *Page) SetTerms(t Terms) {
 	h.Class.Store(t.Class)
 	h.DeviceOrdinal.Store(t.Device)
 	h.InflightBoundNS.Store(uint64(t.InFlight))
+	h.FreeNS.Store(uint64(t.Free))
 	storeBytes(h.DeviceUUID[:], t.UUID[:])
 	storeBytes(h.Token[:], t.Token[:])
 	h.CreatorUID.Store(t.CreatorUID)
@@ -165,7 +167,7 @@ func (p *Page) readTerms() Terms {
 		MemCap: h.MemCapBytes.Load(), MemTotal: h.MemTotalReported.Load(),
 		ComputePPM: h.ComputePPM.Load(), LimitPPM: h.LimitPPM.Load(),
 		Class: h.Class.Load(), Device: h.DeviceOrdinal.Load(),
-		InFlight: time.Duration(h.InflightBoundNS.Load()),
+		InFlight: time.Duration(h.InflightBoundNS.Load()), Free: time.Duration(h.FreeNS.Load()),
 	}
 	var name [NameSize]byte
 	loadBytes(name[:], h.Name[:])
@@ -188,6 +190,8 @@ func (t *Terms) Validate() error {
 		bad = fmt.Sprintf("a cap of %d of %d bytes", t.MemCap, t.MemTotal)
 	case t.InFlight <= 0 || t.InFlight > time.Second:
 		bad = fmt.Sprintf("an in-flight bound of %d ns", int64(t.InFlight))
+	case t.Free < 0 || t.Free > time.Second:
+		bad = fmt.Sprintf("kernels of %d ns that pass", int64(t.Free))
 	case !printable(t.Name):
 		bad = fmt.Sprintf("the name %q", t.Name)
 	}

@@ -45,13 +45,41 @@ bool weir_gate_open(struct weir_header *h)
 	return open_at(weir_get(&h->gate)) || weir_get(&weir.agent_gone) || weir_get(&weir.stopping);
 }
 
-/* weir_gate_wait returns once the gate is open. The agent is told once for each time that the
- * process begins to wait or the gate's value changes. */
-void weir_gate_wait(struct weir_header *h)
+static uint64_t free_until; /* when what has passed the closed gate is complete, by prediction */
+
+/*
+ * passes tells whether a launch of f may pass the closed gate: it is known to be so short that to
+ * take turns for it would cost more. It is not in flight for anybody who waits for that. So that
+ * many of them do not hold the device, what has passed and is not complete by prediction is bounded
+ * like what is in flight.
+ */
+static bool passes(struct weir_header *h, struct weir_function *f)
+{
+	uint64_t most = weir_peek(&h->free_ns);
+	if (weir_likely(!most) || weir_peek(&f->samples) < WEIR_SAMPLES)
+		return false;
+	uint64_t takes = (uint64_t)weir_peek(&f->guess) * WEIR_UNIT_NS;
+	if (takes > most || (uint64_t)weir_peek(&f->slow) * WEIR_UNIT_NS > most)
+		return false;
+	uint64_t now = weir_now(), until = weir_get(&free_until), next;
+	do {
+		next = (until > now ? until : now) + takes;
+		if (next - now > weir_bound(h))
+			return false;
+	} while (!__atomic_compare_exchange_n(
+		&free_until, &until, next, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
+	__atomic_fetch_add(&weir_slot()->launches, 1, __ATOMIC_RELAXED);
+	return true;
+}
+
+/* gate_wait returns once the gate is open or, which it reports as false, a launch of f may pass it
+ * closed; f is NULL for what may not. The agent is told once for each time that the process begins
+ * to wait or the gate's value changes. */
+static bool gate_wait(struct weir_header *h, struct weir_function *f)
 {
 	struct weir_slot *slot = weir_slot();
 	uint32_t told = 0;
-	bool first = weir_add(&slot->waiting, 1) == 1;
+	bool open = true, first = weir_add(&slot->waiting, 1) == 1;
 	for (;;) {
 		uint32_t gate = weir_get(&h->gate);
 		if (weir_gate_open(h))
@@ -67,8 +95,13 @@ void weir_gate_wait(struct weir_header *h)
 		weir_futex_wait(&h->gate, gate, WAIT_NS);
 		if (weir_page() != h)
 			break; /* an agent that came back gave another page */
+		if (f && !weir_gate_open(h) && passes(h, f)) {
+			open = false;
+			break;
+		}
 	}
 	weir_sub(&slot->waiting, 1);
+	return open;
 }
 
 /* opened tells the agent of the first launch of a batch at once: it goes by these numbers to see
@@ -135,13 +168,14 @@ static bool try_slow(
 	return true;
 }
 
-static __attribute__((noinline)) void enter_slow(
+/* enter_slow returns false for a launch that passes the closed gate. */
+static __attribute__((noinline)) bool enter_slow(
 	struct weir_ticket *t, struct weir_stream *s, struct weir_function *f)
 {
 	for (;;) {
 		struct weir_header *h = weir_page();
-		if (!weir_gate_open(h))
-			weir_gate_wait(h);
+		if (!weir_gate_open(h) && (passes(h, f) || !gate_wait(h, f)))
+			return false;
 		pthread_mutex_lock(&s->lock);
 		bool through = try_slow(t, s, f, h);
 		pthread_mutex_unlock(&s->lock);
@@ -150,6 +184,7 @@ static __attribute__((noinline)) void enter_slow(
 	}
 	if (weir_unlikely(weir_get(&weir.asleep)))
 		weir_watcher_wake();
+	return true;
 }
 
 /* weir_enter waits until the launch may go to the device; false: it is not metered, and weir_leave
@@ -165,7 +200,7 @@ bool weir_enter(
 	struct weir_stream *s = weir_stream_of(stream, per_thread);
 	if (weir_unlikely(!s)) {
 		if (!weir_gate_open(h))
-			weir_gate_wait(h);
+			gate_wait(h, NULL);
 		return false;
 	}
 	struct weir_function *f = weir_function_of(key, size);
@@ -185,8 +220,7 @@ bool weir_enter(
 		}
 		weir_sub(&s->word, WEIR_LAUNCHING);
 	}
-	enter_slow(t, s, f);
-	return true;
+	return enter_slow(t, s, f);
 }
 
 /* Copies are told apart by their size alone. A copy's first prediction is right for most buses

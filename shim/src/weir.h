@@ -255,7 +255,6 @@ bool weir_enter(
 bool weir_enter_copy(struct weir_ticket *t, uint64_t bytes, CUstream stream, int per_thread);
 void weir_leave(struct weir_ticket *t, CUresult result);
 bool weir_gate_open(struct weir_header *h);
-void weir_gate_wait(struct weir_header *h);
 
 struct weir_stream *weir_stream_of(CUstream stream, int per_thread);
 struct weir_stream *weir_streams_first(void);
