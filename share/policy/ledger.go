@@ -23,6 +23,13 @@ type ledger struct {
 	weights, entitled float64 // sums over the jobs with work
 	claims            []share.Claim
 	out               []float64
+	entries           []entry // during a call
+}
+
+// entry is a job of the ledger.
+type entry struct {
+	*share.JobState
+	a *account
 }
 
 // account is the ledger's part of one job. Times are in nanoseconds of the whole device.
@@ -51,28 +58,28 @@ func (l *ledger) advance(s *share.Snapshot) {
 	dt := float64(s.Now - l.now)
 	l.now = s.Now
 	total := 0.0
+	l.entries = l.entries[:0]
 	for i := range s.Jobs {
 		if j := &s.Jobs[i]; l.has[j.Share.Class] {
 			a := accountOf(j)
 			a.spent = float64(j.Used - a.used)
 			a.used = j.Used
 			total += a.spent
+			l.entries = append(l.entries, entry{j, a})
 		}
 	}
-	for i := range s.Jobs {
-		if j := &s.Jobs[i]; l.has[j.Share.Class] {
-			l.charge(j, dt, total)
-		}
+	for _, j := range l.entries {
+		l.charge(j, dt, total)
 	}
-	l.entitle(s)
-	l.settle(s)
+	l.entitle()
+	l.settle()
 }
 
 // charge books the time since the last advance, in which all jobs of the ledger used total. While a
 // job is idle, what it owes or is owed runs out at the rate of its part: what it does not use it
 // cannot save.
-func (l *ledger) charge(j *share.JobState, dt, total float64) {
-	a, limit := accountOf(j), j.Share.Cap()
+func (l *ledger) charge(j entry, dt, total float64) {
+	a, limit := j.a, j.Share.Cap()
 	a.tokens = min(float64(l.params.Burst), a.tokens+limit*dt-a.spent)
 	if !a.active {
 		a.lag = max(0, a.lag-dt*a.part) + min(0, a.lag+dt*a.part) - a.spent
@@ -90,16 +97,12 @@ func (l *ledger) charge(j *share.JobState, dt, total float64) {
 }
 
 // entitle finds the entitlements of the jobs that want the device now.
-func (l *ledger) entitle(s *share.Snapshot) {
+func (l *ledger) entitle() {
 	before := l.claims
 	l.claims, l.weights, l.entitled = l.claims[:0], 0, 0
 	same := true
-	for i := range s.Jobs {
-		j := &s.Jobs[i]
-		if !l.has[j.Share.Class] {
-			continue
-		}
-		a := accountOf(j)
+	for _, j := range l.entries {
+		a := j.a
 		a.joined = j.Wants() && !a.active
 		if a.joined {
 			a.rested = l.now-a.left >= l.params.Granularity
@@ -121,9 +124,8 @@ func (l *ledger) entitle(s *share.Snapshot) {
 		share.Entitle(l.claims, l.out)
 	}
 	k := 0
-	for i := range s.Jobs {
-		if j := &s.Jobs[i]; l.has[j.Share.Class] && j.Wants() {
-			a := accountOf(j)
+	for _, j := range l.entries {
+		if a := j.a; a.active {
 			a.before, a.part = a.part, l.out[k]
 			l.entitled += l.out[k]
 			k++
@@ -135,11 +137,10 @@ func (l *ledger) entitle(s *share.Snapshot) {
 // comes keeps the lag it went with, so that short absences neither forgive a debt nor forfeit a
 // credit. The others take up the balance in proportion to what they cede to it, or get back, of
 // their entitlement: so a guarantee pays for nobody's credit, and a visit leaves no trace.
-func (l *ledger) settle(s *share.Snapshot) {
+func (l *ledger) settle() {
 	var sum, ceded, weight float64
-	for i := range s.Jobs {
-		if j := &s.Jobs[i]; l.has[j.Share.Class] && j.Wants() {
-			a := accountOf(j)
+	for _, j := range l.entries {
+		if a := j.a; a.active {
 			sum += a.lag
 			if !a.joined {
 				ceded += math.Abs(a.part - a.before)
@@ -150,12 +151,9 @@ func (l *ledger) settle(s *share.Snapshot) {
 	if sum == 0 {
 		return
 	}
-	for i := range s.Jobs {
-		j := &s.Jobs[i]
-		if !l.has[j.Share.Class] || !j.Wants() {
-			continue
-		}
-		switch a := accountOf(j); {
+	for _, j := range l.entries {
+		switch a := j.a; {
+		case !a.active:
 		case weight == 0:
 			a.lag -= sum * j.Share.Weight() / l.weights
 		case a.joined:
