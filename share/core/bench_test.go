@@ -2,6 +2,7 @@ package core_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -17,11 +18,15 @@ func BenchmarkHandOver(b *testing.B) {
 		for _, n := range []int{8, 1000} {
 			b.Run(fmt.Sprint(row.Name, "/", n), func(b *testing.B) {
 				d := under(b, row.Name)
-				var holder share.JobID
+				var holders []share.JobID
 				heed := func() {
 					for _, n := range d.said {
-						if n.Kind == core.Granted {
-							holder = n.Job
+						switch n.Kind {
+						case core.Granted:
+							holders = append(holders, n.Job)
+						case core.Released:
+							holders = slices.DeleteFunc(holders,
+								func(id share.JobID) bool { return id == n.Job })
 						}
 					}
 				}
@@ -36,7 +41,12 @@ func BenchmarkHandOver(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					d.now += 2 * time.Millisecond
-					d.do(holder, core.Return)
+					for len(holders) == 0 { // the policy leaves a pause
+						d.now = max(d.now, d.c.Wake())
+						_ = d.step(core.Event{Kind: core.Tick})
+						heed()
+					}
+					d.do(holders[0], core.Return)
 					heed()
 				}
 			})

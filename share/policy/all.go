@@ -62,6 +62,6 @@ func All() []Row {
 		fairRow(), priorityRow(), timesliceRow(), fifoRow(),
 		mpsRow(), fgpuRow(), stealRow(), mergeSliceRow(), gpuShareRow(), migRow(),
 		cgpuRow(), fillRow(), gaiaRow(), geminiRow(), packRow(), srtfRow(), vgpuRow(),
-		baymaxRow(), orionRow(), prophetRow(), tgsRow(),
+		antmanRow(), baymaxRow(), orionRow(), prophetRow(), tgsRow(),
 	}
 }

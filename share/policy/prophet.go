@@ -207,7 +207,9 @@ func (p *Prophet) progress(j *share.JobState) {
 	}
 	one := float64(j.Next.Time)
 	left := max(one/100, one-state.done) + one*float64(max(1, j.Queue)-1)
-	state.room = max(1, (float64(j.Ready-p.now)+target)/max(1, left))
+	if state.room = 1; one > 0 {
+		state.room = max(1, (float64(j.Ready-p.now)+target)/left)
+	}
 }
 
 // predict finds the slow-downs of the first n of those who run together, and of one more if there
