@@ -53,7 +53,7 @@ func main() {
 	child := flag.Bool("child", false,
 		"run one job told by standard input (used by the comparison with processes)")
 	only := flag.String("only", "",
-		"run one group: fair, many, limit, guarantee, priority, together or fault")
+		"run one group: fair, many, limit, guarantee, priority, together, predict, fault")
 	rounds := flag.Int("rounds", 3,
 		"how often each claim is measured, alone and together in turn; medians are quoted")
 	flag.Parse()
@@ -90,7 +90,8 @@ func (r *results) measure(only string, rounds int, d time.Duration) error {
 		name string
 		run  func(*results, time.Duration) error
 	}{{"fair", fair}, {"many", many}, {"limit", limit}, {"guarantee", guarantee},
-		{"priority", priority}, {"together", together}, {"fault", fault}} {
+		{"priority", priority}, {"together", together}, {"predict", predict},
+		{"fault", fault}} {
 		if only != "" && only != g.name {
 			continue
 		}
