@@ -150,39 +150,61 @@ func (w *world) split() {
 		w.got[0] = min(j.width(w.units), float64(j.units.Len()))
 		return
 	}
-	left := grown(w.left, w.units)
-	w.left = left
-	for u := range left {
-		left[u] = 1
-	}
+	w.divide()
 	full := 0
 	for i := range w.got {
 		w.got[i] = 0
 	}
 	for round := 0; round < n && full < n; round++ {
-		full = w.fill(left)
+		full = w.fill()
 	}
 }
 
-// fill splits what is left of each unit between the holders that can use more, as far as the first
-// of them is satisfied, and returns how many are.
-func (w *world) fill(left []float64) (full int) {
+// parcel is units of which each holder holds all or none, and how many of them are not split yet.
+type parcel struct {
+	units share.UnitSet
+	left  float64
+}
+
+// divide finds the parcels.
+func (w *world) divide() {
+	list := append(w.parcels[:0], parcel{units: share.UnitRange(0, w.units)})
+	for _, j := range w.holders {
+		for i := range list {
+			in := list[i].units.Intersect(j.units)
+			if in.Empty() || in == list[i].units {
+				continue
+			}
+			list = append(list, parcel{units: list[i].units.Minus(in)})
+			list[i].units = in
+		}
+	}
+	for i := range list {
+		list[i].left = float64(list[i].units.Len())
+	}
+	w.parcels = list
+}
+
+// fill splits what is left of each parcel between the holders that can use more, as far as the
+// first of them is satisfied, and returns how many are.
+func (w *world) fill() (full int) {
 	offer := grown(w.offer, len(w.holders))
 	w.offer = offer
 	clear(offer)
 	hungry := func(i int) bool {
 		return w.got[i] < w.holders[i].width(w.units)-1e-9
 	}
-	for u := range left {
+	for u := range w.parcels {
+		p := &w.parcels[u]
 		k := 0
 		for i, j := range w.holders {
-			if j.units.Has(u) && hungry(i) {
+			if j.units.Overlaps(p.units) && hungry(i) {
 				k++
 			}
 		}
 		for i, j := range w.holders {
-			if j.units.Has(u) && hungry(i) {
-				offer[i] += left[u] / float64(k)
+			if j.units.Overlaps(p.units) && hungry(i) {
+				offer[i] += p.left / float64(k)
 			}
 		}
 	}
@@ -192,10 +214,11 @@ func (w *world) fill(left []float64) (full int) {
 			part = min(part, (j.width(w.units)-w.got[i])/offer[i])
 		}
 	}
-	for u := range left {
+	for u := range w.parcels {
+		p := &w.parcels[u]
 		for i, j := range w.holders {
-			if j.units.Has(u) && hungry(i) {
-				left[u] -= part * left[u]
+			if j.units.Overlaps(p.units) && hungry(i) {
+				p.left -= part * p.left
 				break
 			}
 		}

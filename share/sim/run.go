@@ -98,7 +98,8 @@ type world struct {
 	passes   bool // kernels may pass without a lease
 	res      Result
 
-	got, speeds, left, offer []float64 // used again
+	got, speeds, offer []float64 // used again
+	parcels            []parcel
 }
 
 func newWorld(sc Scenario, p share.Policy, needs share.Can, o Options) (*world, error) {
