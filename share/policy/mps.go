@@ -100,10 +100,15 @@ func (p *MPS) most(j *share.JobState, units int) int {
 
 // lightest returns the n units that the fewest jobs are held to, of equal ones the lowest.
 func (p *MPS) lightest(s *share.Snapshot, n int) share.UnitSet {
+	if n >= s.Units {
+		return s.All()
+	}
 	p.counts = append(p.counts[:0], make([]int, s.Units)...)
 	for i := range s.Jobs {
-		for u := range partOf(&s.Jobs[i]).units.All() {
-			p.counts[u]++
+		if units := partOf(&s.Jobs[i]).units; units.Len() < s.Units {
+			for u := range units.All() {
+				p.counts[u]++
+			}
 		}
 	}
 	var set share.UnitSet

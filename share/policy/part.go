@@ -14,6 +14,12 @@ func partOf(j *share.JobState) *part { return j.State.(*part) }
 
 // whole returns how many units of so many a fraction of the device is, rounded up.
 func whole(fraction float64, units int) int {
+	switch fraction {
+	case 0:
+		return 0
+	case 1:
+		return units
+	}
 	return int(math.Ceil(fraction*float64(units) - 1e-9))
 }
 

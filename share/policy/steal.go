@@ -2,6 +2,7 @@ package policy
 
 import (
 	"flag"
+	"sort"
 	"time"
 
 	"github.com/weirgpu/weir/share"
@@ -89,18 +90,15 @@ func (p *Steal) Decide(s *share.Snapshot) share.Decision {
 			p.set = append(p.set, share.Terms{Job: j.ID})
 		}
 	}
-	first := 0
-	for first < len(s.Jobs) && s.Jobs[first].ID <= p.last {
-		first++
-	}
+	first := sort.Search(len(s.Jobs), func(i int) bool { return s.Jobs[i].ID > p.last })
 	for k := range s.Jobs {
 		j := &s.Jobs[(first+k)%len(s.Jobs)]
-		if j.Phase == share.Waiting {
+		if j.Phase == share.Waiting && !(pool.Empty() && partOf(j).units.Empty()) {
 			part := float64(spare.Len()) * j.Share.Weight() / weights
 			pool = p.lend(s, j, pool, whole(part, 1))
 		}
 	}
-	if s.Can.Resize {
+	if s.Can.Resize && !pool.Empty() {
 		p.grow(s, pool.Intersect(s.Free()))
 	}
 	return share.Decision{Set: p.set}
@@ -111,9 +109,12 @@ func lendable(s *share.Snapshot) (spare share.UnitSet, weights float64) {
 	spare = setApart(s)
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
-		units := own(j, s)
-		spare = spare.Union(partOf(j).units.Minus(units))
-		if j.Wants() && usable(j, s.Units) > units.Len() {
+		kept := 0
+		if part := partOf(j).units; !part.Empty() {
+			units := own(j, s)
+			spare, kept = spare.Union(part.Minus(units)), units.Len()
+		}
+		if j.Wants() && usable(j, s.Units) > kept {
 			weights += j.Share.Weight()
 		}
 	}
