@@ -42,6 +42,9 @@ func TestQLinear(t *testing.T) {
 		{op: "QLinearConv", in: list(x, half, mid, u8([]int{2, 1, 1}, 2, 4), vec(1, 0.5),
 			u8([]int{2}, 1, 0), half, u8([]int{}, 100),
 			i32([]int{2}, 2, -4)), want: list(u8([]int{1, 2, 3}, 104, 100, 102, 102, 94, 98))},
+		{op: "QLinearConv", name: "ties to even",
+			in: list(u8([]int{1, 1, 4}, 1, 3, 5, 7), half, zero, u8([]int{1, 1, 1}, 1), one, zero,
+				one, zero), want: list(u8([]int{1, 1, 4}, 0, 2, 2, 4))},
 		{op: "QLinearConv", name: "bias type",
 			in:  list(x, half, mid, u8([]int{1, 1, 1}, 2), one, zero, half, zero, vec(1)),
 			err: ErrInput},
@@ -71,6 +74,8 @@ func TestFusedBytes(t *testing.T) {
 		{"QLinearAdd", list(x, one, tensor.Scalar[uint8](10), x, tensor.Scalar[float32](2), zero,
 			tensor.Scalar[float32](2), tensor.Scalar[uint8](1)),
 			u8([]int{1, 2, 2}, 11, 26, 41, 255)},
+		{"QLinearAdd", list(u8([]int{4}, 1, 3, 5, 7), one, zero, u8([]int{4}, 1, 3, 5, 7), one,
+			zero, tensor.Scalar[float32](4), zero), u8([]int{4}, 0, 2, 2, 4)}, // all are ties
 		{"QLinearConv", list(x, one, zero, u8([]int{1, 2, 1}, 1, 1), one, zero, one, zero, nil,
 			f32([]int{1}, 0.5), f32([]int{1}, 0), u8([]int{}, 5)),
 			u8([]int{1, 1, 2}, 25, 133)}, // 270 saturates between the two stages

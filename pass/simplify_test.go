@@ -287,6 +287,13 @@ func TestCSE(t *testing.T) {
 			%b: float32[N] = Add@17 (%l, %x)
 			%y: float32[N] = Sub@17 (%a, %b)
 			output %y`, "a = Add (x, float32[] {2})\ny = Sub (a, a)"},
+		{"a constant that is an output stays", `input %x: float32[N]
+			const %k: float32[] = {2}
+			const %l: float32[] = {2}
+			%a: float32[N] = Add@17 (%x, %k)
+			%y: float32[N] = Sub@17 (%a, %l)
+			output %y
+			output %l`, "a = Add (x, float32[] {2})\ny = Sub (a, float32[] {2})"},
 		{"attributes tell apart", `input %x: float32[N]
 			%a: float32[N] = Elu@17 (%x) {alpha=1.0}
 			%b: float32[N] = Elu@17 (%x) {alpha=2.0}

@@ -273,6 +273,50 @@ func TestMicrosoftIntegers(t *testing.T) {
 	})
 }
 
+// TestMicrosoftBytes states the operators between bytes in numbers, most of which lie in the middle
+// of two steps and become the even one.
+func TestMicrosoftBytes(t *testing.T) {
+	half, one, none := one32(0.5), one32(1), zero8(0)
+	odd := bytes8(1, 3, 5, 7) // halves, of which 0, 2, 2 and 4 are the nearest even numbers
+	even := bytes8(0, 2, 2, 4)
+	rows := func(v *tensor.Tensor, shape ...int) *tensor.Tensor {
+		return tensor.From(v.Data, shape...)
+	}
+	optest.Run(t, []optest.Case{
+		microsoft("", "QLinearAdd", nil, list(odd, half, none, none, one, none, one, none),
+			list(even)),
+		microsoft("", "QLinearMul", nil,
+			list(odd, half, none, bytes8(1), one, none, one, none), list(even)),
+		microsoft("", "QLinearConcat", op.Attrs{op.IntAttr("axis", 0)},
+			list(one, none, odd, half, none, bytes8(11), half, none),
+			list(bytes8(0, 2, 2, 4, 6))),
+		microsoft("", "QLinearWhere", nil,
+			list(tensor.From([]bool{true, false, true, false}, 4), odd, half, none, odd, half,
+				zero8(2), one, zero8(10)), list(bytes8(10, 10, 12, 12))),
+		microsoft("", "QLinearLeakyRelu", op.Attrs{op.FloatAttr("alpha", 0.25)},
+			list(tensor.From([]int8{1, 3, -4, -12}, 4), half, nil, one, nil),
+			list(tensor.From([]int8{0, 2, 0, -2}, 4))),
+		microsoft("", "QLinearSigmoid", nil, list(bytes8(128, 0, 255), one, zero8(128),
+			one32(1./128), zero8(3)), list(bytes8(67, 3, 131))),
+		microsoft("half a step", "QLinearSigmoid", nil, list(none, one, none, one, zero8(3)),
+			list(zero8(3))),
+		microsoft("", "QLinearSoftmax", nil, list(rows(bytes8(9, 9, 9, 9), 1, 4), one, none,
+			one32(1./256), none), list(rows(bytes8(64, 64, 64, 64), 1, 4))),
+		microsoft("half a step", "QLinearSoftmax", nil,
+			list(rows(bytes8(9, 9), 1, 2), one, none, one, zero8(3)),
+			list(rows(bytes8(3, 3), 1, 2))),
+		microsoft("", "QLinearAveragePool", op.Attrs{op.IntsAttr("kernel_shape", 2)},
+			list(rows(bytes8(0, 1, 2, 3), 1, 1, 4), one, none, one, none),
+			list(rows(bytes8(0, 2, 2), 1, 1, 3))),
+		microsoft("", "QLinearGlobalAveragePool", nil,
+			list(rows(bytes8(0, 1, 2, 3), 1, 2, 2), one, none, one, none),
+			list(rows(bytes8(0, 2), 1, 2, 1))),
+		microsoft("", "QLinearReduceMean", op.Attrs{op.IntsAttr("axes", 1)},
+			list(rows(bytes8(0, 1, 2, 3), 2, 2), one, none, one, none),
+			list(rows(bytes8(0, 2), 2, 1))),
+	})
+}
+
 // TestExpansionsAreWhole checks that an expansion names each value once, before it is read.
 func TestExpansionsAreWhole(t *testing.T) {
 	q := op.Concrete(tensor.Float32, 2, 3, 4)

@@ -81,13 +81,27 @@ func genQuantize(r source, key opKey) *sample {
 	}
 	s.constant = []bool{false, r.one(2), s.in[2] != nil && r.one(2)}
 	s.call.NumIn = 3
+	if key.name == "QuantizeLinear" && r.one(3) { // many numbers are in the middle of two steps
+		powersOfTwo(s.in[1])
+		for i, v := range tensor.As[float32](x) {
+			tensor.As[float32](x)[i] = float32(math.Round(float64(v)*128)) / 128
+		}
+	}
 	return s
 }
 
 func genDynamicQuantize(r source, key opKey) *sample {
-	s := r.call(key, nil, r.floats(r.shape(1+r.IntN(3))...))
+	x := r.floats(r.shape(1 + r.IntN(3))...)
+	s := r.call(key, nil, x)
 	s.exact = true
 	s.call.NumOut = 3
+	if v := tensor.As[float32](x); len(v) > 1 && r.one(3) { // a step is 1, and so halves are ties
+		least := -float32(r.IntN(510)) / 2
+		for i := range v {
+			v[i] = least + float32(r.IntN(511))/2
+		}
+		v[0], v[len(v)-1] = least, least+255
+	}
 	return s
 }
 
