@@ -291,6 +291,7 @@ func (s *stage) reportJob(t *tenant) {
 	st := t.admit.Status()
 	res.MemoryPeakBytes = int64(st.Peak)
 	res.Grants, res.Revocations = st.Counts.Grants, st.Counts.Revocations
+	res.ForecastError = st.ForecastError
 	s.reportTime(res, st.Used)
 	res.DeviceShareMax = maxShare(s.phase.Holds, t.index, time.Second, s.phase.Wall)
 }

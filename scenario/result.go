@@ -109,6 +109,7 @@ type JobResult struct {
 	DeviceShareMax  float64 `json:"device_share_max_1s"` // most of the device held over any 1 s
 	ShareErrorP95   float64 `json:"share_error_p95"`     // percentage points
 	Entitled        float64 `json:"entitled_share"`
+	ForecastError   float64 `json:"forecast_error"` // core.JobStatus.ForecastError
 	Iterations      int64   `json:"iterations"`
 	// with the part done of the one that the end cut off
 	IterationsPerS float64 `json:"iterations_per_s"`

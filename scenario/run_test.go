@@ -181,11 +181,15 @@ func TestResultJSON(t *testing.T) {
 	job := got["jobs"].([]any)[0].(map[string]any)
 	for _, key := range []string{"name", "class", "compute", "limit", "memory_cap_bytes",
 		"memory_peak_bytes", "device_seconds", "device_share",
-		"share_error_p95", "iterations", "iterations_per_s", "solo_iterations_per_s", "slowdown",
+		"share_error_p95", "forecast_error", "iterations",
+		"iterations_per_s", "solo_iterations_per_s", "slowdown",
 		"latency_ms", "solo_latency_ms", "completion_s", "status"} {
 		if _, ok := job[key]; !ok {
 			t.Errorf("no %s of a job in %s", key, text)
 		}
+	}
+	if e, ok := job["forecast_error"].(float64); !ok || e <= 0 {
+		t.Errorf("forecast_error is %v: no measured time is exactly the plan's", e)
 	}
 	for _, key := range []string{"p50", "p90", "p99"} {
 		if v, ok := job["latency_ms"].(map[string]any)[key].(float64); !ok || v <= 0 {
