@@ -199,7 +199,7 @@ func (c *conn) serveController(m wire.Create, name string, file *os.File) error 
 	}
 	created := wire.NewCreated(wire.Created{
 		Token:       j.terms.Token,
-		Memory:      j.terms.MemCap,
+		Memory:      uint64(j.bj.Spec().Memory),
 		MemoryTotal: uint64(j.dev.Memory),
 		PageSize:    wire.PageSize,
 		Device:      j.dev.Ordinal,

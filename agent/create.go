@@ -282,22 +282,21 @@ func (j *job) writeBounds() {
 	if j.unmapped || j.most == 0 {
 		return
 	}
-	next := j.terms
-	next.InFlight, next.Free = j.most, 0
+	inFlight, free := j.most, time.Duration(0)
 	if j.asked > 0 {
-		next.InFlight = min(next.InFlight, j.asked)
+		inFlight = min(inFlight, j.asked)
 	}
 	if b := j.bounds.Load(); b != nil {
 		if b.InFlight > 0 {
-			next.InFlight = min(next.InFlight, b.InFlight)
+			inFlight = min(inFlight, b.InFlight)
 		}
-		next.Free = min(max(0, b.Free), longest)
+		free = min(max(0, b.Free), longest)
 	}
-	if next == j.terms {
+	if inFlight == j.terms.InFlight && free == j.terms.Free {
 		return
 	}
-	freed := next.Free > j.terms.Free
-	j.terms = next
+	freed := free > j.terms.Free
+	j.terms.InFlight, j.terms.Free = inFlight, free
 	j.page.SetTerms(j.terms)
 	if freed {
 		j.wake() // a thread that waits may pass

@@ -17,8 +17,8 @@ type job struct {
 	a     *Agent
 	dev   *device
 	spec  share.Job
-	asks  string // the name that was asked for, which may be another's
-	terms wire.Terms
+	asks  string     // the name that was asked for, which may be another's
+	terms wire.Terms // what of it can change is guarded by mu
 	page  *wire.Page
 	bj    *broker.Job
 	lease *broker.Lease // of the job's goroutine; nil before it was first acquired

@@ -121,7 +121,7 @@ func (j *job) setShare(s share.Share) error {
 		err = j.bj.SetShare(s)
 	}
 	if err != nil {
-		j.terms = before
+		j.terms.MemCap, j.terms.MemTotal = before.MemCap, before.MemTotal
 		j.page.SetTerms(j.terms)
 		return &errRefused{wire.RefusedAdmission, err}
 	}
