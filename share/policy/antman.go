@@ -165,7 +165,9 @@ func (p *AntMan) fill(s *share.Snapshot) (wake time.Duration) {
 	default:
 		return long
 	}
-	p.last = next.ID
+	if lingers(s, s.All()) == nil {
+		p.last = next.ID
+	}
 	p.set = append(p.set, share.Terms{Job: next.ID, Units: s.All(), Until: until,
 		Resident: bound(next)})
 	return 0

@@ -45,7 +45,7 @@ func (a *arbiter) decide(s *share.Snapshot, by ranking) share.Decision {
 	case next == nil:
 	case run == nil:
 		next = a.turn.next(s, next, by)
-		a.set[0] = a.turn.grant(next, s, by.book(next).slice(next, s))
+		a.set[0] = a.turn.grant(next, s, s.All(), by.book(next).slice(next, s))
 		d.Set = a.set[:]
 	case run.Revoking:
 	case by.rank(next) < by.rank(run):

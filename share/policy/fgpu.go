@@ -93,8 +93,8 @@ func (p *FGPU) Decide(s *share.Snapshot) share.Decision {
 		others.see(j)
 	}
 	if next := others.next(); next != nil && !rest.Empty() {
-		t := p.last.grant(next, s, p.params.Slice)
-		t.Units, t.Bandwidth = rest, bandwidth(s, rest.Len(), s.Units)
+		t := p.last.grant(next, s, rest, p.params.Slice)
+		t.Bandwidth = bandwidth(s, rest.Len(), s.Units)
 		p.set = append(p.set, t)
 	}
 	return share.Decision{Set: p.set}
@@ -113,7 +113,7 @@ func (o *others) see(j *share.JobState) {
 	case j.Phase == share.Running:
 		o.busy = true
 	case j.Phase != share.Waiting:
-	case o.last.lasts(j, o.now):
+	case o.last.lasts(j, o.now) || o.last.inherits(j):
 		o.rest = j
 	case j.ID > o.last.job && o.later == nil:
 		o.later = j

@@ -12,7 +12,7 @@ import (
 //	arrival order                JobState.Ready, then JobState.ID
 //
 // Departures: the order is that of requests, not of jobs, so a job that never ends does not hold up
-// the others; there is one lane, the whole device.
+// the others, as long as its iterations and requests do end; there is one lane, the whole device.
 
 // FIFO runs one iteration at a time to its end, in order of arrival, with all units of the device.
 // It never revokes, and ignores compute, limit and class.

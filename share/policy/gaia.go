@@ -133,12 +133,20 @@ func (p *Gaia) Decide(s *share.Snapshot) share.Decision {
 	case run != nil:
 	case owner != nil:
 		d.Set = p.grant(owner, s, bucketOf(owner).tokens, p.rate(owner))
-		p.lent = 0
+		p.lends(s, 0)
 	case guest != nil:
 		d.Set = p.grant(guest, s, float64(p.params.Slice), 0)
-		p.lent = guest.ID
+		p.lends(s, guest.ID)
 	}
 	return d
+}
+
+// lends notes to whom the device is lent, 0 for nobody, once no other lingers on it at the expense
+// of what that was given it for.
+func (p *Gaia) lends(s *share.Snapshot, id share.JobID) {
+	if lingers(s, s.All()) == nil {
+		p.lent = id
+	}
 }
 
 // fill adds to all buckets what has run in since the last call, and takes off what was used.

@@ -47,6 +47,7 @@ type MergeSlice struct{ Fair }
 // NewMergeSlice returns the policy, or the faults of its parameters.
 func NewMergeSlice(p FairParams) (*MergeSlice, error) {
 	fair, _ := NewFair(p)
+	fair.arbiter.turn.beside = true
 	return &MergeSlice{*fair}, validate("policy mergeslice", positive("slice", p.Slice),
 		positive("burst", p.Burst), positive("granularity", p.Granularity))
 }

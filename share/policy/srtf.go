@@ -16,7 +16,9 @@ import (
 //
 // Departures: the length of an iteration is measured while the job runs, or told by its plan, in
 // place of a profile of an earlier run, so that a job of which nothing is known runs one iteration
-// first. Jobs without an end come last, in order of arrival. A long job waits for as long as
+// first. Jobs without an end, or beyond the
+// one that they named, come last, in order of arrival; what a job says of its iterations is believed
+// until then. A long job waits for as long as
 // shorter ones keep coming.
 
 // SRTF runs the iteration of the job that has the least left to do, with all units of the device.
@@ -77,7 +79,7 @@ func remaining(j *share.JobState) float64 {
 	switch {
 	case j.InIteration:
 		return -2
-	case j.Remaining < 0:
+	case j.Remaining <= 0:
 		return math.Inf(1)
 	case j.Next.Time == 0:
 		return -1

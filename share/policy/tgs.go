@@ -127,7 +127,9 @@ func (p *TGS) Decide(s *share.Snapshot) share.Decision {
 	case s.Now < p.next:
 		return share.Decision{Wake: p.next}
 	}
-	p.last = best.ID
+	if lingers(s, s.All()) == nil {
+		p.last = best.ID
+	}
 	p.set[0] = share.Terms{Job: best.ID, Units: s.All(), Until: s.Now + p.params.Slice}
 	return share.Decision{Set: p.set[:]}
 }

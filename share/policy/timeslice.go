@@ -72,14 +72,17 @@ func (p *Timeslice) Decide(s *share.Snapshot) share.Decision {
 	if !s.Unused() {
 		return share.Decision{}
 	}
-	next := p.last.rest(s)
+	next := s.Job(p.last.heir)
+	if !p.last.inherits(next) {
+		next = p.last.rest(s)
+	}
 	if next == nil {
 		next = after(s, p.last.job)
 	}
 	if next == nil {
 		return share.Decision{}
 	}
-	p.set[0] = p.last.grant(next, s, p.params.Slice)
+	p.set[0] = p.last.grant(next, s, s.All(), p.params.Slice)
 	return share.Decision{Set: p.set[:]}
 }
 

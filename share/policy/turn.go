@@ -13,6 +13,24 @@ type turn struct {
 	job   share.JobID
 	until time.Duration
 	heir  share.JobID // for whom the device was revoked
+
+	beside bool // whether jobs get units that another rests on before it has given them back
+}
+
+// lingers returns a job that rests on some of these units, or nil. What others are granted of them
+// takes effect once it has given them back, which may be later than the end of their slice.
+func lingers(s *share.Snapshot, units share.UnitSet) *share.JobState {
+	for i := range s.Jobs {
+		if j := &s.Jobs[i]; j.Phase == share.Idle && j.Units.Overlaps(units) {
+			return j
+		}
+	}
+	return nil
+}
+
+// inherits reports whether the job waits for what was revoked for it.
+func (t *turn) inherits(j *share.JobState) bool {
+	return j != nil && j.ID == t.heir && j.Phase == share.Waiting
 }
 
 // rest returns the job whose slice is not over, if it waits for the rest of it.
@@ -34,9 +52,7 @@ func (t *turn) lasts(j *share.JobState, now time.Duration) bool {
 // next returns who goes on, given the best of the waiting jobs: the one for which the device was
 // revoked, or the one whose slice is not over, unless the best is of a better rank.
 func (t *turn) next(s *share.Snapshot, best *share.JobState, by ranking) *share.JobState {
-	heir := s.Job(t.heir)
-	t.heir = 0
-	if heir != nil && heir.Phase == share.Waiting && by.rank(heir) <= by.rank(best) {
+	if heir := s.Job(t.heir); t.inherits(heir) && by.rank(heir) <= by.rank(best) {
 		return heir
 	}
 	if rest := t.rest(s); rest != nil && by.rank(rest) <= by.rank(best) {
@@ -45,12 +61,18 @@ func (t *turn) next(s *share.Snapshot, best *share.JobState, by ranking) *share.
 	return best
 }
 
-// grant gives the job the whole device: for the rest of its slice if it has one, else for so long.
-func (t *turn) grant(j *share.JobState, s *share.Snapshot, slice time.Duration) share.Terms {
-	if !t.lasts(j, s.Now) {
+// grant gives the job these units: for the rest of its slice if it has one, else for so long. While
+// another lingers on them, the slice has not begun.
+func (t *turn) grant(j *share.JobState, s *share.Snapshot, units share.UnitSet,
+	slice time.Duration) share.Terms {
+	if !t.beside && lingers(s, units) != nil {
+		t.end(j.ID)
+		return share.Terms{Job: j.ID, Units: units, Until: s.Now + slice}
+	}
+	if t.heir = 0; !t.lasts(j, s.Now) {
 		t.job, t.until = j.ID, s.Now+slice
 	}
-	return share.Terms{Job: j.ID, Units: s.All(), Until: t.until}
+	return share.Terms{Job: j.ID, Units: units, Until: t.until}
 }
 
 // end makes the slice over, for another job.

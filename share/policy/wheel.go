@@ -38,11 +38,13 @@ func (w *wheel) decide(s *share.Snapshot, by slots) share.Decision {
 	waits := false
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
-		if j.Phase == share.Running {
+		if j.Phase == share.Running || j.Revoking {
 			return share.Decision{}
 		}
 		waits = waits || j.Phase == share.Waiting
-		spokeOf(j).settle(j)
+		if j.Units.Empty() {
+			spokeOf(j).settle(j)
+		}
 	}
 	if !waits {
 		w.until = min(w.until, s.Now)
@@ -54,6 +56,11 @@ func (w *wheel) decide(s *share.Snapshot, by slots) share.Decision {
 		} else if !by.lends() {
 			return share.Decision{Wake: w.until}
 		}
+	}
+	if j := lingers(s, s.All()); j != nil {
+		// The next slot begins when it has given back, as after a kernel that overruns its own.
+		w.set[0] = share.Terms{Job: j.ID}
+		return share.Decision{Set: w.set[:]}
 	}
 	w.collect(s, by)
 	return w.turn(s, by)
