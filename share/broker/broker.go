@@ -147,7 +147,8 @@ func (b *Broker) onTimer() {
 
 // SetPolicy makes another policy decide from here on, as policy.New reads it. Jobs are asked to
 // give back what they hold, as at the end of a lease, and go on when granted it again. The error
-// is policy.New's, or a [share.ErrCannot].
+// is policy.New's, a [share.ErrCannot], or that of the first job which the policy's rule for
+// admission would not have let in beside those before it.
 func (b *Broker) SetPolicy(spec string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -17,7 +17,7 @@ type job struct {
 
 	terms    share.Terms // what the policy last said
 	yield    share.Boundary
-	untold   bool  // to be told of the revocation at the end of its iteration
+	untold   int   // iterations that end before it is told of the revocation
 	arrivals times // of requests not yet completed
 	begun    starts
 	parts    spent   // by an iteration that had been in progress all along
@@ -188,13 +188,10 @@ func (c *Core) change(spec string) error {
 	return nil
 }
 
-// accepts asks a policy that has its own rule for admission whether it would have let in all jobs
-// one after the other.
+// accepts returns nil if all jobs would have been let in under a policy one after the other, by its
+// own rule where it has one: what the policy before it promised may be more than fits.
 func (c *Core) accepts(p share.Policy) (err error) {
-	a, ok := p.(share.Admitter)
-	if !ok {
-		return nil
-	}
+	a, asks := p.(share.Admitter)
 	defer func() {
 		if fault := recover(); fault != nil {
 			err = fmt.Errorf("policy %s: %w: %v", p.Name(), ErrPanic, fault)
@@ -208,7 +205,12 @@ func (c *Core) accepts(p share.Policy) (err error) {
 		if keeps, ok := p.(share.Stateful); ok {
 			s.State = keeps.NewJobState()
 		}
-		if err := a.Admit(&before, &s); err != nil {
+		if asks {
+			err = a.Admit(&before, &s)
+		} else if err = before.FitsMemory(&s); err == nil {
+			err = before.FitsCompute(&s)
+		}
+		if err != nil {
 			return fmt.Errorf("policy %s: job %s: device %s: %w", p.Name(), j.spec.Name, c.device,
 				err)
 		}

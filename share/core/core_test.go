@@ -422,7 +422,14 @@ func TestReservations(t *testing.T) {
 // TestChange: a share can be changed while the job lives, if the promises can still be kept; one's
 // own can always be lowered, even after a policy that promised more than there is.
 func TestChange(t *testing.T) {
-	d := newDrive(t, core.Config{Policy: admitting{&scripted{decide: everyone,
+	broken := false
+	decide := func(s *share.Snapshot) share.Decision {
+		if broken {
+			panic("broken")
+		}
+		return everyone(s)
+	}
+	d := newDrive(t, core.Config{Policy: admitting{&scripted{decide: decide,
 		admit: func(*share.Snapshot, *share.JobState) error { return nil }}},
 		Needs: share.Can{Overlap: true}})
 	a := d.admit("a", share.Share{Compute: 0.9, Memory: 800 * share.MiB})
@@ -433,8 +440,9 @@ func TestChange(t *testing.T) {
 	if err := change(share.Share{Compute: 1}); err != nil {
 		t.Errorf("the policy's own rule lets it: %v", err)
 	}
-	if err := d.step(core.Event{Kind: core.Switch, Policy: "fair"}); err != nil {
-		t.Fatal(err)
+	broken = true
+	if err := d.step(core.Event{Kind: core.Tick}); err != nil || d.c.Policy() != "fair" {
+		t.Fatalf("%v, policy %s", err, d.c.Policy())
 	}
 	if err := change(share.Share{Compute: 0.7, Memory: 700 * share.MiB}); err != nil {
 		t.Errorf("lower: %v", err)

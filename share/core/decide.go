@@ -114,7 +114,7 @@ func (c *Core) grant(j *job, t *share.Terms) {
 	s := c.state(j)
 	c.enter(s, share.Running)
 	s.Units, s.Granted, s.Until, s.Revoking = t.Units, c.now, t.Until, false
-	j.yield, j.untold, j.queued = t.Yield, false, 0
+	j.yield, j.untold, j.queued = t.Yield, 0, 0
 	j.counts.Grants++
 	c.took(j)
 	c.notify(j, Notice{Kind: Granted, Units: t.Units, Until: published(t), Yield: t.Yield})
@@ -182,7 +182,7 @@ func (c *Core) revoke(j *job) {
 	j.counts.Revocations++
 	c.reckon() // a job that rested pays from here on
 	if s.Phase == share.Running && j.yield >= share.Iteration && s.InIteration {
-		j.untold = true
+		j.untold = j.begun.n
 		return
 	}
 	c.tell(j)
@@ -191,7 +191,7 @@ func (c *Core) revoke(j *job) {
 // tell tells a holder that it is to give back what it holds.
 func (c *Core) tell(j *job) {
 	s := c.state(j)
-	j.untold = false
+	j.untold = 0
 	c.notify(j, Notice{Kind: Revoked, From: s.Granted, Units: s.Units})
 }
 

@@ -65,7 +65,7 @@ func (c *Core) want(j *job, s *share.JobState) error {
 func (c *Core) rest(j *job, s *share.JobState) {
 	c.enter(s, share.Idle)
 	c.reckon()
-	if j.untold {
+	if j.untold > 0 {
 		c.tell(j) // it does not hold on to them until the end of an iteration in which it rests
 	}
 }
@@ -89,7 +89,7 @@ func (c *Core) giveBack(j *job, why Reason) {
 	}
 	c.notify(j, Notice{Kind: Released, From: s.Granted, Units: s.Units, Reason: why})
 	c.unlink(j)
-	s.Units, s.Revoking, j.untold = share.UnitSet{}, false, false
+	s.Units, s.Revoking, j.untold = share.UnitSet{}, false, 0
 }
 
 // charge is what a job pays for what it holds.

@@ -85,8 +85,12 @@ func (c *Core) finish(j *job, s *share.JobState) {
 		j.forecast.learn(time.Duration(j.parts.solo - began.parts.solo))
 	}
 	j.forecast.apply(s)
-	if s.InIteration = j.begun.n > 0; !s.InIteration && j.untold {
-		c.tell(j)
+	s.InIteration = j.begun.n > 0
+	// Those begun since it was revoked are not waited for: it may always have one in progress.
+	if j.untold > 0 {
+		if j.untold--; j.untold == 0 {
+			c.tell(j)
+		}
 	}
 	if j.arrivals.n == 0 {
 		s.Ready = c.now
@@ -97,9 +101,9 @@ func (c *Core) finish(j *job, s *share.JobState) {
 // sane returns an [ErrEvent] for a forecast of what cannot be.
 func sane(f *share.Forecast) error {
 	if f.Time < 0 || f.Copied < 0 || f.Ephemeral < 0 || f.Units < 0 || f.Target < 0 ||
-		!(f.Bandwidth >= 0 && f.Bandwidth <= 1) {
-		return fmt.Errorf("%w: forecast of %+v: want nothing below 0, and a bandwidth of at most 1",
-			ErrEvent, *f)
+		f.Time > latest || f.Target > latest || !(f.Bandwidth >= 0 && f.Bandwidth <= 1) {
+		return fmt.Errorf("%w: forecast of %+v: want nothing below 0, times up to %v, and a "+
+			"bandwidth of at most 1", ErrEvent, *f, time.Duration(latest))
 	}
 	return nil
 }
@@ -170,7 +174,7 @@ func (f *forecast) apply(s *share.JobState) {
 	case f.said.Time <= 0:
 		s.Next.Time = s.IterationTime
 	case f.ratio > 0:
-		s.Next.Time = time.Duration(float64(f.said.Time) * f.ratio)
+		s.Next.Time = time.Duration(min(float64(f.said.Time)*f.ratio, float64(latest)))
 	}
 }
 
