@@ -681,8 +681,9 @@ func TestIterationsTogether(t *testing.T) {
 	d.do(a, core.Begin)
 	d.now = 24 * ms
 	finish() // 8 + 16/2
-	if got := d.job(a); !got.InIteration || took[0] != 16*ms {
-		t.Errorf("in iteration: %v, the first took %v, want 16ms", got.InIteration, took[0])
+	if got := d.job(a); !got.InIteration || took[0] != 16*ms || got.Next.Time != 16*ms {
+		t.Errorf("in iteration: %v, the first took %v, the next %v, want 16ms", got.InIteration,
+			took[0], got.Next.Time)
 	}
 	d.now = 48 * ms
 	finish() // 16/2 + 24
@@ -735,6 +736,31 @@ func TestResize(t *testing.T) {
 	set(a, share.UnitRange(1, 1), share.Chunk, core.Tick)
 	if !d.heard(core.Revoked, a) {
 		t.Errorf("fewer units: said %v", d.said)
+	}
+}
+
+// TestResizeBesideOthers: where jobs share units, one is given more on which another runs.
+func TestResizeBesideOthers(t *testing.T) {
+	units := map[share.JobID]int{1: 4, 2: 2}
+	d := newDrive(t, core.Config{Needs: share.Can{Overlap: true},
+		Policy: &scripted{decide: func(s *share.Snapshot) share.Decision {
+			var out share.Decision
+			for _, j := range s.Jobs {
+				if j.Wants() {
+					out.Set = append(out.Set, share.Terms{Job: j.ID, Until: share.Forever,
+						Units: share.UnitRange(0, units[j.ID])})
+				}
+			}
+			return out
+		}}})
+	d.do(d.admit("a", share.Share{}), core.Want)
+	d.do(d.admit("b", share.Share{}), core.Want)
+	units[2] = 3
+	if d.do(2, core.Arrive); !d.heard(core.Resized, 2) || d.job(2).Units.Len() != 3 {
+		t.Errorf("said %v, it holds %v", d.said, d.job(2).Units)
+	}
+	if n, err := d.c.Faults(); n > 0 {
+		t.Error(err)
 	}
 }
 

@@ -16,10 +16,9 @@ import (
 //
 // Departures: the length of an iteration is measured while the job runs, or told by its plan, in
 // place of a profile of an earlier run, so that a job of which nothing is known runs one iteration
-// first. Jobs without an end, or beyond the
-// one that they named, come last, in order of arrival; what a job says of its iterations is
-// believed until then. A long job waits for as long as
-// shorter ones keep coming.
+// first. Jobs without an end, or beyond the one that they named, come last, in order of arrival;
+// what a job says of its iterations is believed until then. A long job waits for as long as shorter
+// ones keep coming.
 
 // SRTF runs the iteration of the job that has the least left to do, with all units of the device.
 // It ignores compute, limit and class.
