@@ -109,7 +109,14 @@ func (l *Lease) Resume() bool {
 	if p, ok := j.b.core.Phase(j.id); !ok || p != share.Idle || !j.b.core.Holds(j.id) {
 		return false
 	}
-	return j.step(core.Event{Kind: core.Want}) == nil
+	if j.step(core.Event{Kind: core.Want}) != nil {
+		return false
+	}
+	if j.waits() {
+		_ = j.step(core.Event{Kind: core.Cancel}) // it waits
+		return false
+	}
+	return true
 }
 
 // Charge makes the holder pay for what it was found to use while it rested: so much device time, at

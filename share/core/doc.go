@@ -11,7 +11,7 @@
 // A holder that has nothing to do but may have soon rests (Rest): it keeps its units, pays nothing,
 // and gives them back as soon as somebody else is to have them. From then until it has given back
 // it pays again, since others wait for it. It can be charged what it was found to have used at rest
-// (Pay).
+// (Pay). Where jobs share units, it waits like any other to run beside those who came meanwhile.
 //
 // Core trusts neither its policy nor its driver. Terms that cannot be are counted as faults and not
 // carried out; a policy that panics is replaced by fair and the jobs go on; an event that makes no

@@ -50,15 +50,29 @@ func (c *Core) want(j *job, s *share.JobState) error {
 	if j.arrivals.n == 0 && !s.InIteration {
 		s.Ready = c.now
 	}
-	if s.Units.Empty() {
+	switch {
+	case s.Units.Empty():
 		c.enter(s, share.Waiting)
-	} else {
+	case c.beside(j):
+		// Others were let on what it kept: whether it may run beside them is for the policy to say.
+		c.giveBack(j, ReasonReleased)
+		c.enter(s, share.Waiting)
+	default:
 		// It rested: it goes on with what it kept.
 		c.enter(s, share.Running)
 		c.reckon()
 	}
 	c.demand(j)
 	return nil
+}
+
+// beside reports whether another runs on units that the job holds.
+func (c *Core) beside(j *job) bool {
+	units := c.state(j).Units
+	return slices.ContainsFunc(c.holders, func(h *job) bool {
+		s := c.state(h)
+		return h != j && s.Phase == share.Running && s.Units.Overlaps(units)
+	})
 }
 
 // rest lets a job keep its units without paying, until the policy wants others to have them.

@@ -139,3 +139,20 @@ func TestCannot(t *testing.T) {
 		t.Errorf("to be woken at %v, at %v", w, d.now)
 	}
 }
+
+// TestResumeBesideOthers: a job that rested while others were let on its units runs beside them
+// only if the policy lets it.
+func TestResumeBesideOthers(t *testing.T) {
+	for spec, want := range map[string]bool{"pack:jobs=1": false, "orion": false, "mps": true} {
+		d := under(t, spec)
+		a := d.admit("a", share.Share{Class: share.Latency})
+		b := d.admit("b", share.Share{})
+		d.do(b, core.Want, core.Rest)
+		d.do(a, core.Want)
+		d.do(b, core.Want)
+		if !d.c.Holds(a) || d.c.Holds(b) != want {
+			t.Errorf("%s: the one that comes runs: %v; the one that rested: %v, want %v", spec,
+				d.c.Holds(a), d.c.Holds(b), want)
+		}
+	}
+}
