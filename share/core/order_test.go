@@ -29,3 +29,15 @@ func TestOrder(t *testing.T) {
 		}
 	}
 }
+
+// TestPackFits: pack starts no iteration beside others whose units are not there, to one unit.
+func TestPackFits(t *testing.T) {
+	d := under(t, "pack")
+	for i, want := range []bool{true, true, false} {
+		id := d.admit(string(rune('a'+i)), share.Share{})
+		d.expect(id, share.Forecast{Units: 2 - i/2})
+		if d.do(id, core.Want); d.c.Holds(id) != want {
+			t.Errorf("the %d. job holds units: %v, want %v", i+1, !want, want)
+		}
+	}
+}
