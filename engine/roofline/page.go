@@ -34,5 +34,5 @@ func (t *Table) HTML(w io.Writer, title string, when time.Time) error {
 		Table          *Table
 		Data, Library  template.JS
 	}{title, cmp.Or(t.Machine.Processor.Name, t.Machine.Device), when, t, template.JS(data),
-		template.JS(echarts.Script)})
+		template.JS(echarts.Script())})
 }

@@ -160,7 +160,7 @@ func TestPage(t *testing.T) {
 	if err := table.HTML(&b, "a & b", time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)); err != nil {
 		t.Fatal(err)
 	}
-	own := strings.Replace(b.String(), echarts.Script, "", 1)
+	own := strings.Replace(b.String(), echarts.Script(), "", 1)
 	if strings.Contains(own, `<b id`) || !strings.Contains(own, "a &amp; b") ||
 		strings.Count(own, "</script>") != 2 {
 		t.Error("a name has become markup")

@@ -56,7 +56,7 @@ func Write(w io.Writer, h Head, r *scenario.Result) error {
 		Data    template.JS
 		Library template.JS
 	}{h, r.Machine, r.Threads, tables(r), compared(r), r.LeftOut, len(drawn.Memory) > 0,
-		template.JS(data), template.JS(echarts.Script)})
+		template.JS(data), template.JS(echarts.Script())})
 }
 
 // phaseTable is one phase's table.
