@@ -300,6 +300,13 @@ func checkOver(t testing.TB, p *Plan, slot int) {
 // graph's own evaluation.
 func equal(t testing.TB, pool *cpu.Pool, g *graph.Graph, o Options, in []*tensor.Tensor) {
 	t.Helper()
+	equalWithin(t, pool, g, o, in, 1e-6)
+}
+
+// equalWithin is equal with what sums may cancel to.
+func equalWithin(t testing.TB, pool *cpu.Pool, g *graph.Graph, o Options, in []*tensor.Tensor,
+	cancelled float64) {
+	t.Helper()
 	want, err := g.Eval(context.Background(), in)
 	if err != nil {
 		t.Fatalf("%v\n%v", err, g)
@@ -311,7 +318,7 @@ func equal(t testing.TB, pool *cpu.Pool, g *graph.Graph, o Options, in []*tensor
 		p := compileAs(t, g, o)
 		got := runPlan(t, pool, p, in)
 		for i := range want {
-			if err := close(got[i], want[i]); err != nil {
+			if err := within(got[i], want[i], cancelled); err != nil {
 				t.Fatalf("output %d %q (reference %v): %v\n%v", i, g.Outputs[i].Name, reference,
 					err, p.Graph)
 			}
@@ -322,7 +329,10 @@ func equal(t testing.TB, pool *cpu.Pool, g *graph.Graph, o Options, in []*tensor
 // close compares floats in proportion to the largest of them, as sums of both signs cancel, with
 // what some dozens of roundings one after another come to; everything else exactly. Sums of terms
 // of about 1 may cancel to nothing else than their roundings.
-func close(got, want *tensor.Tensor) error {
+func close(got, want *tensor.Tensor) error { return within(got, want, 1e-6) }
+
+// within is close with what sums may cancel to.
+func within(got, want *tensor.Tensor, cancelled float64) error {
 	most := 0.0
 	if fs, err := want.Floats(); err == nil {
 		for _, f := range fs {
@@ -331,7 +341,7 @@ func close(got, want *tensor.Tensor) error {
 			}
 		}
 	}
-	return tensor.Close(got, want, 0x1p-19, 0x1p-17*most+1e-6)
+	return tensor.Close(got, want, 0x1p-19, 0x1p-17*most+cancelled)
 }
 
 // fill makes random inputs for a graph of static types.
