@@ -16,7 +16,9 @@ import (
 func foreign(t *testing.T, s *people, dir string, token wire.Token, ident uint64) *program {
 	t.Helper()
 	self := s.born()
+	s.mu.Lock()
 	self.pid, self.ident = 0, ident
+	s.mu.Unlock()
 	p := &program{t: t, self: self, dir: dir, token: token, slot: wire.NoSlot,
 		halted: make(chan struct{})}
 	if err := p.hello(0); err != nil {

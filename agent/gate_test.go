@@ -53,6 +53,13 @@ func newBench(t *testing.T, s share.Share) *bench {
 
 // The situations of a table.
 
+// drains has the process say that nothing of it is in flight.
+func (b *bench) drains() {
+	b.j.mu.Lock()
+	defer b.j.mu.Unlock()
+	b.m.s.DrainedSeq.Store(b.j.gate)
+}
+
 func (b *bench) waits()    { b.m.s.Waiting.Store(1) }
 func (b *bench) launched() { b.m.s.Launches.Add(1); b.m.s.InflightNS.Store(1e6) }
 func (b *bench) shuts()    { b.j.shut() }
@@ -141,7 +148,7 @@ func TestGateTable(t *testing.T) {
 
 		{"drained", share.Share{}, stateYielding, does{(*bench).holds}, stateReturning, true},
 		{"drains later", share.Share{}, stateYielding, does{(*bench).holds, (*bench).launched,
-			after(func(b *bench) { b.m.s.DrainedSeq.Store(b.j.gate) })}, stateReturning, true},
+			after((*bench).drains)}, stateReturning, true},
 		{"never drains", share.Share{}, stateYielding, does{(*bench).holds, (*bench).launched},
 			stateIdle, false},
 

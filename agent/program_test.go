@@ -73,6 +73,8 @@ func (s *people) bornOf(uid uint32) *person {
 // twin is the same process at the end of another socket.
 func (s *people) twin(p *person) *person {
 	q := s.bornOf(p.uid)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	q.pid, q.ident = p.pid, p.ident
 	return q
 }

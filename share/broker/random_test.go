@@ -51,8 +51,11 @@ func randomTenants(r *rand.Rand) []tenant {
 // new core that is told of the same events.
 func TestRandomJobs(t *testing.T) {
 	n := uint64(1000)
-	if os.Getenv("WEIR_LONG") != "" {
+	switch {
+	case os.Getenv("WEIR_LONG") != "":
 		n = 100_000
+	case testing.Short(): // a few of every policy, for the race detector
+		n = 150
 	}
 	rows := policy.All()
 	for seed := range n {
