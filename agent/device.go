@@ -70,7 +70,8 @@ func forPrograms(spec string) (full string, conserving bool, err error) {
 	}
 	maps.Copy(args, s.Args)
 	s.Args = args
-	return s.String(), row.Honours.Conserving, nil
+	conserving, err = s.Conserving()
+	return s.String(), conserving, err
 }
 
 // can is what the library in the programs can enforce. Contexts of several programs take turns on a

@@ -89,7 +89,7 @@ func (p *Fill) Decide(s *share.Snapshot) share.Decision {
 		g := owner.State.(*gap)
 		// One that stays away for twice as long as it uses to is not waited for.
 		back := g.from + 2*g.mean
-		if fit == nil && short != nil && p.params.Strict && s.Now < back {
+		if fit == nil && short != nil && !p.lends() && s.Now < back {
 			return share.Decision{Wake: back}
 		}
 		if next = fit; next == nil {
@@ -102,6 +102,9 @@ func (p *Fill) Decide(s *share.Snapshot) share.Decision {
 	p.set[0] = wholeIteration(next, s)
 	return share.Decision{Set: p.set[:]}
 }
+
+// lends reports whether no time is kept for the owner.
+func (p *Fill) lends() bool { return !p.params.Strict }
 
 // watch takes note of when a job's waits begin and end.
 func (g *gap) watch(j *share.JobState, now time.Duration) {

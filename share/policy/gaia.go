@@ -119,7 +119,7 @@ func (p *Gaia) Decide(s *share.Snapshot) share.Decision {
 			if owner == nil || bucketOf(j).tokens > bucketOf(owner).tokens {
 				owner = j
 			}
-		case p.params.Mode == gaiaHard:
+		case !p.lends():
 			wake = sooner(wake, s.Now+p.after(p.enough()-bucketOf(j).tokens, p.rate(j)))
 		case guest == nil || bucketOf(j).lent < bucketOf(guest).lent:
 			guest = j
@@ -133,17 +133,17 @@ func (p *Gaia) Decide(s *share.Snapshot) share.Decision {
 	case run != nil:
 	case owner != nil:
 		d.Set = p.grant(owner, s, bucketOf(owner).tokens, p.rate(owner))
-		p.lends(s, 0)
+		p.lend(s, 0)
 	case guest != nil:
 		d.Set = p.grant(guest, s, float64(p.params.Slice), 0)
-		p.lends(s, guest.ID)
+		p.lend(s, guest.ID)
 	}
 	return d
 }
 
-// lends notes to whom the device is lent, 0 for nobody, once no other lingers on it at the expense
+// lend notes to whom the device is lent, 0 for nobody, once no other lingers on it at the expense
 // of what that was given it for.
-func (p *Gaia) lends(s *share.Snapshot, id share.JobID) {
+func (p *Gaia) lend(s *share.Snapshot, id share.JobID) {
 	if lingers(s, s.All()) == nil {
 		p.lent = id
 	}
@@ -188,7 +188,7 @@ func bucketOf(j *share.JobState) *bucket { return j.State.(*bucket) }
 
 // rate is how fast the bucket fills, as a fraction of the device.
 func (p *Gaia) rate(j *share.JobState) float64 {
-	if p.params.Mode == gaiaHard && j.Share.Compute == 0 {
+	if !p.lends() && j.Share.Compute == 0 {
 		return j.Share.Cap()
 	}
 	return j.Share.Guarantee()
@@ -196,6 +196,9 @@ func (p *Gaia) rate(j *share.JobState) float64 {
 
 // enough is what a bucket must hold for a hold to begin.
 func (p *Gaia) enough() float64 { return float64(p.params.Burst) / 4 }
+
+// lends reports whether idle time is lent.
+func (p *Gaia) lends() bool { return p.params.Mode == gaiaElastic }
 
 // empty reports whether the job is at its limit.
 func (p *Gaia) empty(j *share.JobState) bool {

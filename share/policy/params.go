@@ -132,6 +132,23 @@ func (s Spec) New() (share.Policy, error) {
 	return m.make()
 }
 
+// Conserving reports whether the policy, with the parameters that the spec gives, leaves no device
+// idle while a job without a limit waits for it. The error is as that of the function [New].
+func (s Spec) Conserving() (bool, error) {
+	row, err := Find(s.Name)
+	if err != nil {
+		return false, err
+	}
+	p, err := s.New()
+	if err != nil {
+		return false, err
+	}
+	if p, ok := p.(interface{ lends() bool }); ok {
+		return p.lends(), nil
+	}
+	return row.Honours.Conserving, nil
+}
+
 // Param is a parameter of a policy.
 type Param struct {
 	Name    string `json:"name"`
