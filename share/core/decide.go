@@ -92,23 +92,7 @@ func (c *Core) bound(j *job, t *share.Terms) {
 // grant gives a waiting job units that are free, or that others hold with whom it may overlap. Of
 // those who rest on the units that it is to have, it asks them back.
 func (c *Core) grant(j *job, t *share.Terms) {
-	blocked := false
-	for _, h := range c.holders {
-		s := c.state(h)
-		if !s.Units.Overlaps(t.Units) {
-			continue
-		}
-		switch {
-		case c.needs.Overlap:
-		case s.Phase == share.Idle, s.Revoking:
-			blocked = true
-		default:
-			c.blame(t.Job, ErrUnits)
-			return
-		}
-	}
-	if blocked {
-		c.recall(t.Units)
+	if !c.clear(j, t.Units) {
 		return
 	}
 	s := c.state(j)
@@ -120,13 +104,33 @@ func (c *Core) grant(j *job, t *share.Terms) {
 	c.notify(j, Notice{Kind: Granted, Units: t.Units, Until: published(t), Yield: t.Yield})
 }
 
-// recall asks back what rests on units.
-func (c *Core) recall(units share.UnitSet) {
+// clear reports whether a job may take units beside those who hold some of them. If not, what
+// rests on them is asked back, or the policy blamed where somebody runs on them and keeps them.
+func (c *Core) clear(j *job, units share.UnitSet) bool {
+	if c.needs.Overlap {
+		return true
+	}
+	blocked := false
 	for _, h := range c.holders {
-		if s := c.state(h); s.Phase == share.Idle && s.Units.Overlaps(units) {
+		s := c.state(h)
+		switch {
+		case h == j || !s.Units.Overlaps(units):
+		case s.Phase == share.Idle, s.Revoking:
+			blocked = true
+		default:
+			c.blame(j.id, ErrUnits)
+			return false
+		}
+	}
+	if !blocked {
+		return true
+	}
+	for _, h := range c.holders {
+		if s := c.state(h); h != j && s.Phase == share.Idle && s.Units.Overlaps(units) {
 			c.revoke(h)
 		}
 	}
+	return false
 }
 
 // published is the end of a hold that its holder is told of. One that gives way at the end of an
@@ -149,20 +153,7 @@ func (c *Core) resize(j *job, t *share.Terms) {
 		c.revoke(j)
 		return
 	}
-	blocked := false
-	for _, h := range c.holders {
-		o := c.state(h)
-		if h == j || c.needs.Overlap || !o.Units.Overlaps(t.Units.Minus(s.Units)) {
-			continue
-		}
-		if o.Phase != share.Idle && !o.Revoking {
-			c.blame(t.Job, ErrUnits)
-			return
-		}
-		blocked = true
-	}
-	if blocked {
-		c.recall(t.Units)
+	if !c.clear(j, t.Units.Minus(s.Units)) {
 		return
 	}
 	c.unlink(j)

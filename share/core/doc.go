@@ -19,7 +19,8 @@
 //
 // Device time is charged by what is held: a unit held by k jobs at once costs each 1/k of it. The
 // jobs' times sum to the time in which units were in use. What a core remembers is bounded by its
-// jobs, not by how long it runs.
+// jobs, and the requests and iterations that they have begun and not ended, not by how long it
+// runs.
 //
 // Where there are lanes (Salus, MLSys 2020), jobs that never iterate at once share the memory that
 // they hold only within iterations. Core keeps them apart whatever the policy: lanes.go.
