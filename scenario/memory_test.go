@@ -26,7 +26,7 @@ func TestMemoryOfRandomScenarios(t *testing.T) {
 			defer r.close()
 			rng := rand.New(rand.NewPCG(uint64(w), 42))
 			all := r.jobs
-			policies, _, err := enforceable(everyPolicy(), r.can(), "cpu:0")
+			policies, _, err := enforceable(everyPolicy(), can(r.Machine), "cpu:0")
 			if err != nil {
 				t.Fatal(err)
 			}

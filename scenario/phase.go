@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device/machine"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/broker"
 	"github.com/weirgpu/weir/share/core"
@@ -113,20 +114,20 @@ func (r *run) newStage(ph *Phase, m Mode, policyName string) (*stage, error) {
 // sharing is the device as the broker shares it under a policy.
 func (r *run) sharing(policyName string) (core.Config, error) {
 	c, err := core.Config{Device: r.s.Device, Units: r.Pool.Threads(),
-		Memory: share.Bytes(r.Device.Info().MemoryBytes), Can: r.can()}.ForPolicy(policyName)
+		Memory: share.Bytes(r.Device.Info().MemoryBytes), Can: can(r.Machine)}.ForPolicy(policyName)
 	if err != nil {
 		return c, fmt.Errorf("%w: %w", ErrScenario, err)
 	}
 	return c, nil
 }
 
-// can says what can be enforced on the device. One whose memory the host cannot address runs whole
-// kernels, beside each other, on units of its own choice.
-func (r *run) can() share.Can {
-	if r.Host != nil {
+// can says what can be enforced on a device of this machine. One whose memory the host cannot
+// address runs whole kernels, beside each other, on units of its own choice.
+func can(m *machine.Machine) share.Can {
+	if m.Host != nil {
 		return share.Can{Overlap: true}
 	}
-	return share.Can{Partition: r.Pool.Partitions(), Overlap: true, Resize: true, Preempt: true}
+	return share.Can{Partition: m.Pool.Partitions(), Overlap: true, Resize: true, Preempt: true}
 }
 
 func (s *stage) close() {

@@ -41,7 +41,7 @@ func TestEveryPolicyLive(t *testing.T) {
 	defer r.close()
 	for _, row := range policy.All() {
 		t.Run(row.Name, func(t *testing.T) {
-			if err := r.can().Enforces(row.Name, row.Needs, s.Device); err != nil {
+			if err := can(r.Machine).Enforces(row.Name, row.Needs, s.Device); err != nil {
 				t.Skip(err)
 			}
 			testLive(t, r, row)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirgpu/weir/pass"
 	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/sim"
 )
 
 // Mode says who decides which job runs.
@@ -151,21 +152,18 @@ func latencyOf(ds []time.Duration) Latency {
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// maxShare returns the largest fraction of any window of the given length, within the phase, that
-// the job held. The maximum of a sum of intervals over a sliding window is reached with the window
-// starting at some interval's start or ending at some interval's end.
+// maxShare returns the largest part of the device, by units held, that the job had over any window
+// of the given length within the phase.
 func maxShare(holds []Hold, job int, window, wall time.Duration) float64 {
-	own := ownHolds(holds, job)
 	window = min(window, wall)
 	if window <= 0 {
 		return 0
 	}
-	t := newTotal(own)
-	var most time.Duration
-	for _, h := range own {
-		most = max(most, t.until(h.From+window)-t.until(h.From), t.until(h.To)-t.until(h.To-window))
+	var own sim.JobResult
+	for _, h := range ownHolds(holds, job) {
+		own.Holds = append(own.Holds, sim.Hold{From: h.From, To: h.To, Fraction: h.Fraction})
 	}
-	return float64(most) / float64(window)
+	return own.PeakShare(window)
 }
 
 // ownHolds returns one job's holds that last any time, in order of start.

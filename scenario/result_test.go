@@ -64,7 +64,8 @@ func TestMaxShareAgainstEveryWindow(t *testing.T) {
 				break
 			}
 			job := rng.IntN(2)
-			holds = append(holds, Hold{Job: job, From: time.Duration(from), To: time.Duration(to)})
+			holds = append(holds, Hold{Job: job, From: time.Duration(from), To: time.Duration(to),
+				Fraction: 0.5})
 			for k := from; job == 0 && k < to; k++ {
 				busy[k] = true
 			}
@@ -81,7 +82,7 @@ func TestMaxShareAgainstEveryWindow(t *testing.T) {
 			}
 			most = max(most, sum)
 		}
-		want := float64(most) / float64(w)
+		want := 0.5 * float64(most) / float64(w)
 		if got := maxShare(holds, 0, time.Duration(window),
 			time.Duration(wall)); math.Abs(got-want) > 1e-12 {
 			t.Fatalf("window %d of %d: got %v, want %v in %v", window, wall, got, want, holds)

@@ -270,7 +270,7 @@ func (r *run) all(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	policies, left, err := enforceable(specs, r.can(), r.s.Device)
+	policies, left, err := enforceable(specs, can(r.Machine), r.s.Device)
 	if err != nil {
 		return nil, err
 	}

@@ -64,8 +64,7 @@ func (v *virtual) choose() error {
 		return fmt.Errorf("%w: %w, or a device of this machine: %w", ErrScenario, err, other)
 	}
 	v.world.Device = sim.Device{Name: v.s.Device, Units: m.Pool.Threads(),
-		Memory: share.Bytes(m.Device.Info().MemoryBytes), Can: share.Can{Partition: true,
-			Overlap: true, Resize: true, Preempt: true}}
+		Memory: share.Bytes(m.Device.Info().MemoryBytes), Can: can(m)}
 	return m.Close()
 }
 
