@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -138,6 +137,3 @@ func (l *Lease) Release() {
 		_ = j.step(core.Event{Kind: core.Release}) // it holds
 	}
 }
-
-// String says what is held until when.
-func (l *Lease) String() string { return fmt.Sprintf("units %v until %v", l.Units(), l.Until()) }
