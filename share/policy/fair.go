@@ -17,7 +17,7 @@ import (
 //	limit l_i, L-tags            Share.Cap, a token bucket (account.tokens)
 //	R-tags and P-tags            one entitlement by water-filling, share.Entitle
 //	lag of a client              account.lag
-//	request of length q          FairParams.Slice, or what a limit lets a job have at once
+//	request of length q          a slice, or what a limit lets a job have at once
 //
 // Departures: entitlements replace the two phases of tags; a slice ends at the next boundary
 // between steps and the excess is charged; a job that comes to wait can end another's slice. A job
@@ -26,8 +26,11 @@ import (
 
 // FairParams are the parameters of [Fair] and, within a class, of [Priority].
 type FairParams struct {
-	// Slice is how long a job runs while others wait.
+	// Slice is how long a job runs while another waits.
 	Slice time.Duration
+	// Least is what slices shrink to while more jobs have work: with n of them a slice is 2/n of
+	// Slice, and Least at least.
+	Least time.Duration
 	// Burst is the device time by which a job's use may exceed its limit over any window, apart
 	// from the step in which a slice ends.
 	Burst time.Duration
@@ -36,25 +39,38 @@ type FairParams struct {
 	Granularity time.Duration
 }
 
-// DefaultFair returns slices of 20 ms, a burst of 4 ms and a granularity of 1 ms. On a processor
-// each change of hands costs the next job what the caches held of it, some tenths of a millisecond,
-// so that slices of 5 ms cost several percent of the device; a slice of 20 ms is two points of a
-// second, within what a share may err. With steps of up to 5 ms a limit holds to a point over any
-// second.
+// DefaultFair returns slices of 20 ms for two jobs and 10 ms for four or more, a burst of 4 ms and a
+// granularity of 1 ms. On a processor each change of hands costs the next job what the caches held
+// of it, some tenths of a millisecond, so that slices of 5 ms cost several percent of the device. A
+// slice of 20 ms is two points of a second, and the more jobs have turns, the more often is one of
+// their shares off by as much. With steps of up to 5 ms a limit holds to a point over any second.
 func DefaultFair() FairParams {
-	return FairParams{Slice: 20 * time.Millisecond, Burst: 4 * time.Millisecond,
-		Granularity: time.Millisecond}
+	return FairParams{Slice: 20 * time.Millisecond, Least: 10 * time.Millisecond,
+		Burst: 4 * time.Millisecond, Granularity: time.Millisecond}
 }
 
 // Validate reports all faults together.
 func (p FairParams) Validate() error {
-	return validate("policy fair", positive("slice", p.Slice), positive("burst", p.Burst),
-		positive("granularity", p.Granularity))
+	return p.validate("policy fair")
+}
+
+// validate reports the faults, and others, of the policy of a name.
+func (p FairParams) validate(name string, others ...[]share.Fault) error {
+	return validate(name, append([][]share.Fault{positive("slice", p.Slice),
+		positive("least", p.Least), positive("burst", p.Burst),
+		positive("granularity", p.Granularity)}, others...)...)
+}
+
+// slice is how long a job runs while n have work.
+func (p FairParams) slice(n int) time.Duration {
+	return min(p.Slice, max(p.Least, 2*p.Slice/time.Duration(max(n, 1))))
 }
 
 // bind declares the parameters.
 func (p *FairParams) bind(f *flag.FlagSet) {
-	f.DurationVar(&p.Slice, "slice", p.Slice, "how long a job runs while others wait")
+	f.DurationVar(&p.Slice, "slice", p.Slice, "how long a job runs while another waits")
+	f.DurationVar(&p.Least, "least", p.Least,
+		"what slices shrink to while more than two jobs have work")
 	f.DurationVar(&p.Burst, "burst", p.Burst,
 		"device time by which a job's use may exceed its limit over any window")
 	f.DurationVar(&p.Granularity, "granularity", p.Granularity,

@@ -38,9 +38,7 @@ func DefaultGPUShare() GPUShareParams {
 
 // Validate reports all faults together.
 func (p GPUShareParams) Validate() error {
-	f := p.Fair
-	return validate("policy gpushare", positive("slice", f.Slice), positive("burst", f.Burst),
-		positive("granularity", f.Granularity), positive("switch", p.Switch))
+	return p.Fair.validate("policy gpushare", positive("switch", p.Switch))
 }
 
 func (p *GPUShareParams) bind(f *flag.FlagSet) {

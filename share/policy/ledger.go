@@ -20,7 +20,8 @@ type ledger struct {
 	has    [3]bool // by class: whose jobs are in this ledger
 	now    time.Duration
 
-	weights, entitled float64 // sums over the jobs with work
+	weights, entitled float64       // sums over the jobs with work
+	length            time.Duration // of a slice, with so many jobs with work
 	claims            []share.Claim
 	out               []float64
 	entries           []entry // during a call
@@ -120,6 +121,7 @@ func (l *ledger) entitle() {
 	for len(l.out) < len(l.claims) {
 		l.out = append(l.out, 0)
 	}
+	l.length = l.params.slice(len(l.claims))
 	if !same || len(before) != len(l.claims) {
 		share.Entitle(l.claims, l.out)
 	}
@@ -188,7 +190,7 @@ func (l *ledger) better(a, b *share.JobState) bool {
 // request is the device time that a job asks for at a time: a slice, or what its limit lets it have
 // at once. A job that can only be given little must be given it the more often.
 func (l *ledger) request(j *share.JobState) float64 {
-	slice, limit := float64(l.params.Slice), j.Share.Cap()
+	slice, limit := float64(l.length), j.Share.Cap()
 	if limit >= 1 {
 		return slice
 	}
@@ -223,7 +225,7 @@ func (l *ledger) throttled(j *share.JobState) bool {
 // the burst where that is less, so that a job at its limit runs in few long slices and not in many
 // short ones.
 func (l *ledger) enough(j *share.JobState) float64 {
-	return min(float64(l.params.Burst)/4, float64(l.params.Slice)*(1-j.Share.Cap()))
+	return min(float64(l.params.Burst)/4, float64(l.length)*(1-j.Share.Cap()))
 }
 
 // ready returns when a throttled job may start a slice.
@@ -236,7 +238,7 @@ func (l *ledger) ready(j *share.JobState) time.Duration {
 // or where another at its limit would forfeit time that its own cannot make up: half of that,
 // because a step may overrun the slice.
 func (l *ledger) slice(j *share.JobState, s *share.Snapshot) time.Duration {
-	slice := float64(l.params.Slice)
+	slice := float64(l.length)
 	for i := range s.Jobs {
 		if o := &s.Jobs[i]; o.ID != j.ID && o.Phase == share.Waiting && l.has[o.Share.Class] {
 			slice = min(slice, max(float64(l.params.Granularity), l.full(o)/2))

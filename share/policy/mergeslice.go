@@ -22,8 +22,8 @@ import (
 // DefaultMergeSlice returns slices of 2 ms, a burst of 4 ms and a granularity of 0.1 ms: those of
 // Fair for a device whose passing on costs nothing.
 func DefaultMergeSlice() FairParams {
-	return FairParams{Slice: 2 * time.Millisecond, Burst: DefaultFair().Burst,
-		Granularity: time.Millisecond / 10}
+	return FairParams{Slice: 2 * time.Millisecond, Least: 2 * time.Millisecond,
+		Burst: DefaultFair().Burst, Granularity: time.Millisecond / 10}
 }
 
 func mergeSliceRow() Row {
@@ -48,8 +48,7 @@ type MergeSlice struct{ Fair }
 func NewMergeSlice(p FairParams) (*MergeSlice, error) {
 	fair, _ := NewFair(p)
 	fair.arbiter.turn.beside = true
-	return &MergeSlice{*fair}, validate("policy mergeslice", positive("slice", p.Slice),
-		positive("burst", p.Burst), positive("granularity", p.Granularity))
+	return &MergeSlice{*fair}, p.validate("policy mergeslice")
 }
 
 // Name returns "mergeslice".

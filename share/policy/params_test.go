@@ -51,7 +51,7 @@ func TestParams(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p := fair.Params()[2]; p.Name != "slice" || p.Default != "20ms" || p.Unit != "duration" {
-		t.Errorf("the third parameter of fair is %+v", p)
+	if p := fair.Params()[3]; p.Name != "slice" || p.Default != "20ms" || p.Unit != "duration" {
+		t.Errorf("the fourth parameter of fair is %+v", p)
 	}
 }

@@ -41,9 +41,7 @@ func DefaultPriority() PriorityParams {
 
 // Validate reports all faults together.
 func (p PriorityParams) Validate() error {
-	f := p.Fair
-	return validate("policy priority", positive("slice", f.Slice), positive("burst", f.Burst),
-		positive("granularity", f.Granularity), positive("patience", p.Patience))
+	return p.Fair.validate("policy priority", positive("patience", p.Patience))
 }
 
 func priorityRow() Row {

@@ -30,6 +30,34 @@ func near(t *testing.T, what string, got, want []float64, within float64) {
 	}
 }
 
+// TestSharesOfMany: however many jobs take turns, every second job in kernels of 10 ms, the error
+// of every share over windows of a second is at most a turn and a half of many jobs.
+func TestSharesOfMany(t *testing.T) {
+	for _, spec := range []string{"fair", "priority"} {
+		for _, n := range []int{2, 3, 4, 8} {
+			for _, kernel := range []time.Duration{9 * ms, 10 * ms, 11 * ms} {
+				var jobs []sim.Job
+				for i := range n {
+					s := share.Share{Compute: 0.99 * float64(i+1) / float64(n*(n+1)/2)}
+					j := job(string(rune('a'+i)), s, 200*us, always)
+					if i%2 == 1 {
+						j = job(j.Job.Name, s, kernel, always)
+						j.Iteration.Mean = kernel
+					}
+					jobs = append(jobs, j)
+				}
+				for _, r := range run(t, spec, sim.Scenario{Duration: 30 * time.Second,
+					Jobs: jobs}).Jobs {
+					if r.ErrorP95 > 1.5 {
+						t.Errorf("%s, %d jobs, kernels of %v: %.2f points off", spec, n, kernel,
+							r.ErrorP95)
+					}
+				}
+			}
+		}
+	}
+}
+
 // TestCGPUSlices: shares follow from the lengths of slices alone, and a kernel longer than its
 // slice is paid for.
 func TestCGPUSlices(t *testing.T) {
