@@ -113,7 +113,7 @@ func (p *Priority) book(j *share.JobState) *ledger { return &p.ledgers[j.Share.C
 // advance brings the ledgers up to the snapshot, and what guarantees leave. What a job with work is
 // owed has no bound, unless its own limit may keep it from that: a kernel that holds the device for
 // long takes so much from others. While idle, a latency job saves up to Patience for the request to
-// come, and others save nothing.
+// come; others save nothing, and what they are owed runs out at the rate at which it grew.
 func (p *Priority) advance(s *share.Snapshot) {
 	patience, dt := float64(p.params.Patience), float64(s.Now-p.now)
 	p.now = s.Now
@@ -129,8 +129,8 @@ func (p *Priority) advance(s *share.Snapshot) {
 		case a.active && j.Wants() && j.Share.Cap() >= 1:
 		case j.Share.Class == share.Latency || j.Wants():
 			a.due = min(a.due, 2*patience)
-		default:
-			a.due = min(a.due, 0)
+		case !a.active:
+			a.due = min(a.due, max(0, a.due-j.Share.Guarantee()*dt))
 		}
 		if !a.active && j.Share.Class == share.Latency {
 			a.due = min(a.due, patience)

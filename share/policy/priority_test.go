@@ -110,3 +110,17 @@ func TestPriorityGuaranteeOverSeconds(t *testing.T) {
 			peak)
 	}
 }
+
+// TestPauseForfeitsNothing: a standard job that pauses for a moment after each iteration keeps what
+// it is owed by a latency job that saturates the device.
+func TestPauseForfeitsNothing(t *testing.T) {
+	for _, pause := range []time.Duration{10 * us, 100 * us} {
+		paused := job("paused", share.Share{Compute: 0.5}, ms,
+			sim.Arrival{Closed: 1, Think: pause})
+		res := run(t, "priority", sim.Scenario{Duration: 10 * time.Second, Jobs: []sim.Job{paused,
+			job("latency", share.Share{Class: share.Latency, Compute: 0.5}, 10*ms, always)}})
+		if got := res.Jobs[0].Share; got < 0.48 {
+			t.Errorf("pauses of %v: got %.3f of its 0.5", pause, got)
+		}
+	}
+}
