@@ -47,6 +47,10 @@ const slice = 10 * time.Millisecond
 // needs some of a slice of it, to make up for the others' slices.
 const burst = 6 * time.Millisecond
 
+// await is for how long a program's pause is waited for where it is owed more than a slice: pauses
+// of half as long are those of a host that prepares the next input.
+const await = 10 * time.Millisecond
+
 // forPrograms fills in parameters that suit process jobs, where the policy has them and the user
 // has not named them, and reports whether the policy leaves no device idle that a job without a
 // limit waits for.
@@ -66,6 +70,8 @@ func forPrograms(spec string) (full string, conserving bool, err error) {
 			args["slice"] = slice.String()
 		case "burst":
 			args["burst"] = burst.String()
+		case "await":
+			args["await"] = await.String()
 		}
 	}
 	maps.Copy(args, s.Args)

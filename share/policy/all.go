@@ -30,8 +30,8 @@ type Honours struct {
 	Guarantee bool `json:"guarantee"` // Compute holds while the job has work
 	Limit     bool `json:"limit"`     // Limit is never exceeded but by the step that ends a hold
 	Class     bool `json:"class"`
-	// Conserving: the device is not left idle while a job without a limit waits for it, with
-	// default parameters; [Spec.Conserving] says it for others.
+	// Conserving: the device is not left idle while a job without a limit waits for it, but for
+	// [FairParams].Await, with default parameters; [Spec.Conserving] says it for others.
 	Conserving bool `json:"conserving"`
 	// Burst is the device time by which use may exceed Limit over any window, apart from the step
 	// that ends a hold, with default parameters.

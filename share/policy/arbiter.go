@@ -12,6 +12,8 @@ type ranking interface {
 	rank(*share.JobState) int
 	// book is the ledger that the job is in. Jobs of the same rank are in the same ledger.
 	book(*share.JobState) *ledger
+	// owed is the device time that others had of what the job was promised.
+	owed(*share.JobState) float64
 }
 
 // arbiter gives the whole device to one job after another: to the best rank and, within it, to the
@@ -45,6 +47,10 @@ func (a *arbiter) decide(s *share.Snapshot, by ranking) share.Decision {
 	case next == nil:
 	case run == nil:
 		next = a.turn.next(s, next, by)
+		if back := awaited(s, next, by); back > s.Now {
+			d.Wake = sooner(d.Wake, back)
+			break
+		}
 		a.set[0] = a.turn.grant(next, s, s.All(), by.book(next).slice(next, s))
 		d.Set = a.set[:]
 	case run.Revoking:
@@ -54,6 +60,21 @@ func (a *arbiter) decide(s *share.Snapshot, by ranking) share.Decision {
 		d.Set = a.revokeFor(woken, run)
 	}
 	return d
+}
+
+// awaited returns until when the device is kept from the next job for one that pauses, of no lower
+// rank; 0 for none.
+func awaited(s *share.Snapshot, next *share.JobState, by ranking) time.Duration {
+	var until time.Duration
+	if by.book(next).params.Await == 0 {
+		return 0
+	}
+	for i := range s.Jobs {
+		if j := &s.Jobs[i]; by.rank(j) <= by.rank(next) {
+			until = max(until, by.book(j).awaits(j, by.owed(j)))
+		}
+	}
+	return until
 }
 
 func (a *arbiter) revokeFor(heir, run *share.JobState) []share.Terms {

@@ -9,7 +9,7 @@ import (
 // TestConserving: whether idle time is lent hangs on parameters, where a policy has such.
 func TestConserving(t *testing.T) {
 	for spec, want := range map[string]bool{
-		"fair": true, "fgpu": false,
+		"fair": true, "fair:await=1ms": true, "fgpu": false,
 		"cgpu": true, "cgpu:mode=fair": true, "cgpu:mode=strict": false,
 		"vgpu": true, "vgpu:mode=equal-share": false, "vgpu:mode=fixed-share": false,
 		"gaia": true, "gaia:mode=hard": false,

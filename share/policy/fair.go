@@ -37,6 +37,10 @@ type FairParams struct {
 	// Granularity is how long a job must have been away, or the device time it must be owed, to
 	// take the device from another within a slice.
 	Granularity time.Duration
+	// Await is how long the device is kept for a job that is owed more than a slice and pauses, if
+	// its pauses are half as long at most; 0: not at all. It is the anticipation of Iyer and
+	// Druschel, SOSP 2001: who else is let in at each pause may run a kernel that nothing stops.
+	Await time.Duration
 }
 
 // DefaultFair returns slices of 20 ms for two jobs and 10 ms for four or more, a burst of 4 ms and a
@@ -58,7 +62,8 @@ func (p FairParams) Validate() error {
 func (p FairParams) validate(name string, others ...[]share.Fault) error {
 	return validate(name, append([][]share.Fault{positive("slice", p.Slice),
 		positive("least", p.Least), positive("burst", p.Burst),
-		positive("granularity", p.Granularity)}, others...)...)
+		positive("granularity", p.Granularity),
+		between("await", p.Await.Seconds(), 0, 1)}, others...)...)
 }
 
 // slice is how long a job runs while n have work.
@@ -75,6 +80,8 @@ func (p *FairParams) bind(f *flag.FlagSet) {
 		"device time by which a job's use may exceed its limit over any window")
 	f.DurationVar(&p.Granularity, "granularity", p.Granularity,
 		"how long a job must have been away to take the device from another within a slice")
+	f.DurationVar(&p.Await, "await", p.Await,
+		"how long the device is kept for a job that pauses while it is owed more than a slice")
 }
 
 func fairRow() Row {
@@ -119,3 +126,5 @@ func (p *Fair) Decide(s *share.Snapshot) share.Decision {
 func (p *Fair) rank(*share.JobState) int { return 0 }
 
 func (p *Fair) book(*share.JobState) *ledger { return &p.ledger }
+
+func (p *Fair) owed(j *share.JobState) float64 { return accountOf(j).lag }

@@ -45,6 +45,7 @@ type account struct {
 	active bool          // wants the device
 	joined bool          // became active in this advance
 	left   time.Duration // when it ceased to be active
+	pause  time.Duration // for how long it usually does
 	rested bool          // was not active for a while before it joined
 	late   bool          // overdue; see Priority
 }
@@ -107,6 +108,7 @@ func (l *ledger) entitle() {
 		a.joined = j.Wants() && !a.active
 		if a.joined {
 			a.rested = l.now-a.left >= l.params.Granularity
+			a.pause += (min(l.now-a.left, 2*l.params.Await) - a.pause) / 4
 		}
 		if a.active && !j.Wants() {
 			a.left = l.now
@@ -232,6 +234,16 @@ func (l *ledger) enough(j *share.JobState) float64 {
 func (l *ledger) ready(j *share.JobState) time.Duration {
 	missing := l.enough(j) - accountOf(j).tokens
 	return l.now + time.Duration(missing/j.Share.Cap()) + 1
+}
+
+// awaits returns until when a job that is owed so much device time is waited for while it pauses; 0
+// if it is not.
+func (l *ledger) awaits(j *share.JobState, owed float64) time.Duration {
+	a := accountOf(j)
+	if j.Wants() || owed <= float64(l.length) || 2*a.pause > l.params.Await {
+		return 0
+	}
+	return a.left + l.params.Await
 }
 
 // slice is how long the job may run: a slice, or less where its limit would be exceeded within it,

@@ -44,3 +44,43 @@ func besideLongKernel(t *testing.T, policy string, own, other share.Share,
 		t.Errorf("%s: got %.3f of its 0.5", what, got)
 	}
 }
+
+// TestAwait: a job that pauses for a moment after each of its iterations gets its guarantee beside
+// long kernels where the policy waits for it, and the other what is left. Pauses that are longer
+// than half of what is waited for are not waited for.
+func TestAwait(t *testing.T) {
+	for _, policy := range []string{"fair:await=10ms", "priority:await=10ms"} {
+		for _, class := range []share.Class{share.Latency, share.Standard, share.Opportunistic} {
+			for _, kernel := range []time.Duration{100 * ms, time.Second, 10 * time.Second} {
+				other := share.Share{Class: class, Compute: 0.5}
+				own, rest := besidePauses(t, policy, other, kernel, 10*us)
+				if own < 0.48 || rest < 0.48 {
+					t.Errorf("%s beside kernels of %v of %v: %.3f and %.3f of halves", policy,
+						kernel, other, own, rest)
+				}
+				// of ten milliseconds in eleven, and it saves nothing while it pauses
+				own, rest = besidePauses(t, policy, other, kernel, ms)
+				if own < 0.43 || rest < 0.48 {
+					t.Errorf("%s beside kernels of %v of %v, with pauses: %.3f and %.3f of halves",
+						policy, kernel, other, own, rest)
+				}
+				if own, rest = besidePauses(t, policy, other, kernel, 6*ms); own+rest < 0.98 {
+					t.Errorf("%s beside kernels of %v of %v: waits %.3f of the time for long "+
+						"pauses", policy, kernel, other, 1-own-rest)
+				}
+			}
+		}
+	}
+}
+
+// besidePauses returns the shares of a job of iterations of 10 ms with pauses between them, and of
+// one of long kernels.
+func besidePauses(t *testing.T, spec string, other share.Share, kernel,
+	pause time.Duration) (own, rest float64) {
+	t.Helper()
+	long := job("long", other, kernel, always)
+	long.Iteration.Mean = kernel
+	res := run2(t, spec, sim.Scenario{Duration: 40 * kernel, Jobs: []sim.Job{
+		job("own", share.Share{Compute: 0.5}, ms, sim.Arrival{Closed: 1, Think: pause}), long}})
+	return res.Jobs[0].Share, res.Jobs[1].Share
+}

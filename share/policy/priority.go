@@ -110,6 +110,8 @@ func (p *Priority) Decide(s *share.Snapshot) share.Decision {
 
 func (p *Priority) book(j *share.JobState) *ledger { return &p.ledgers[j.Share.Class] }
 
+func (p *Priority) owed(j *share.JobState) float64 { return accountOf(j).due }
+
 // advance brings the ledgers up to the snapshot, and what guarantees leave. What a job with work is
 // owed has no bound, unless its own limit may keep it from that: a kernel that holds the device for
 // long takes so much from others. While idle, a latency job saves up to Patience for the request to
@@ -126,7 +128,7 @@ func (p *Priority) advance(s *share.Snapshot) {
 		}
 		a.due -= float64(j.Used - a.used)
 		switch {
-		case a.active && j.Wants() && j.Share.Cap() >= 1:
+		case j.Wants() && j.Share.Cap() >= 1:
 		case j.Share.Class == share.Latency || j.Wants():
 			a.due = min(a.due, 2*patience)
 		case !a.active:
@@ -135,7 +137,7 @@ func (p *Priority) advance(s *share.Snapshot) {
 		if !a.active && j.Share.Class == share.Latency {
 			a.due = min(a.due, patience)
 		}
-		if j.Wants() {
+		if j.Wants() || j.Share.Class != share.Latency {
 			owed += max(0, a.due)
 		}
 	}
@@ -153,7 +155,7 @@ func (p *Priority) overdraw(s *share.Snapshot, owed float64) {
 		j := &s.Jobs[i]
 		a := accountOf(j)
 		a.due = max(a.due, -owed-patience)
-		a.late = j.Share.Class != share.Latency && j.Wants() &&
+		a.late = j.Share.Class != share.Latency &&
 			(a.due >= patience || a.late && a.due > patience/2)
 	}
 }
