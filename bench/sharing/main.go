@@ -53,8 +53,8 @@ func main() {
 	child := flag.Bool("child", false,
 		"run one job told by standard input (used by the comparison with processes)")
 	only := flag.String("only", "",
-		"run one group: fair, many, limit, guarantee, priority, together, predict, fault, or long, "+
-			"which takes eight minutes a round and only runs when named")
+		"run one group: fair, many, limit, guarantee, priority, together, predict, fault, or "+
+			"long, which takes eight minutes a round and only runs when named")
 	rounds := flag.Int("rounds", 3,
 		"how often each claim is measured, alone and together in turn; medians are quoted")
 	flag.Parse()

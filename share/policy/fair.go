@@ -43,11 +43,12 @@ type FairParams struct {
 	Await time.Duration
 }
 
-// DefaultFair returns slices of 20 ms for two jobs and 10 ms for four or more, a burst of 4 ms and a
-// granularity of 1 ms. On a processor each change of hands costs the next job what the caches held
-// of it, some tenths of a millisecond, so that slices of 5 ms cost several percent of the device. A
-// slice of 20 ms is two points of a second, and the more jobs have turns, the more often is one of
-// their shares off by as much. With steps of up to 5 ms a limit holds to a point over any second.
+// DefaultFair returns slices of 20 ms for two jobs and 10 ms for four or more, a burst of 4 ms and
+// a granularity of 1 ms. On a processor each change of hands costs the next job what the caches
+// held of it, some tenths of a millisecond, so that slices of 5 ms cost several percent of the
+// device. A slice of 20 ms is two points of a second, and the more jobs have turns, the more often
+// is one of their shares off by as much. With steps of up to 5 ms a limit holds to a point over any
+// second.
 func DefaultFair() FairParams {
 	return FairParams{Slice: 20 * time.Millisecond, Least: 10 * time.Millisecond,
 		Burst: 4 * time.Millisecond, Granularity: time.Millisecond}
