@@ -31,7 +31,8 @@ func TestOneOrderOfManyAdditions(t *testing.T) {
 			square(20, 130, 14, 3, 1, 1, 1),
 			square(9, 45, 17, 3, 2, 1, 1), square(40, 40, 41, 5, 1, 2, 40),
 			square(200, 200, 19, 3, 1, 1, 200), square(120, 120, 30, 3, 2, 1, 120),
-			square(36, 54, 11, 3, 1, 1, 6), square(60, 31, 7, 3, 1, 1, 1)} {
+			square(36, 54, 11, 3, 1, 1, 6), square(60, 31, 7, 3, 1, 1, 1),
+			square(20, 16, 24, 3, 1, 1, 1)} {
 			p.N, p.Reused, p.Bias, p.Residual = 2, true, true, true
 			for _, algorithm := range p.Algorithms() {
 				p.Algorithm = algorithm

@@ -187,7 +187,7 @@ func (w *winograd) plan(p *Params, rows int) (err error) {
 		return nil
 	}
 	n := winogradProduct{rows: rows}
-	q := gemm.Params{M: rows, Part: rows < p.M, N: lanes, K: p.C, PackedA: true, PackedB: true,
+	q := gemm.Params{M: rows, Part: true, N: lanes, K: p.C, PackedA: true, PackedB: true,
 		Batch:   frequencies,
 		StrideA: p.M * p.C, StrideB: w.stepIn, StrideC: w.stepOut, LdC: lanes}
 	if n.whole, err = gemm.New(q); err != nil {

@@ -69,8 +69,8 @@ type Params struct {
 	// full residual) is stored as N x M. TransC suits a product with few rows and columns that are
 	// a multiple of a panel.
 	TransA, TransB, TransC bool
-	// Part says that the rows are some of a larger product, which others compute: the sums of
-	// elements are then taken in one order, however many rows there are.
+	// Part says that the rows, or columns, are some of a larger product, which others compute: the
+	// sums of elements are then taken in one order, however many of them there are.
 	Part bool
 	// PackedA and PackedB say that the operand comes from PackA or PackB, which have dealt with its
 	// Trans and Ld.

@@ -73,7 +73,7 @@ func packB(v level, dst, b []float32, k, n, ld int, trans bool) {
 	nr := v.nr()
 	if !v.pairs() {
 		for j := 0; j < n; j += nr {
-			packColumns(v, dst[j*k:][:nr*k], b, ld, trans, j, min(nr, n-j), 0, k, nil)
+			packColumns(v, nr, dst[j*k:][:nr*k], b, ld, trans, j, min(nr, n-j), 0, k, nil)
 		}
 		return
 	}
@@ -82,8 +82,8 @@ func packB(v level, dst, b []float32, k, n, ld int, trans bool) {
 		panel := dst[j*v.steps(k):][:nr*v.steps(k)]
 		for k0 := 0; k0 < k; k0 += stageK {
 			s := min(stageK, k-k0)
-			packColumns(v, panel[nr*v.steps(k0):][:nr*v.steps(s)], b, ld, trans, j, min(nr, n-j),
-				k0, s, stage[:])
+			packColumns(v, nr, panel[nr*v.steps(k0):][:nr*v.steps(s)], b, ld, trans, j,
+				min(nr, n-j), k0, s, stage[:])
 		}
 	}
 }
@@ -161,37 +161,40 @@ func convertA(v level, panel, rows []float32, r, k int) {
 	}
 }
 
-// packColumns packs columns j to j+cols and k steps of K from k0 of B into one panel of nr columns,
-// zeros after cols. stage holds k x nr floats if the level joins pairs.
-func packColumns(v level, panel, b []float32, ld int, trans bool, j, cols, k0, k int,
+// packColumns packs columns j to j+cols and k steps of K from k0 of B into one panel of width
+// columns, zeros after cols. stage holds k x nr floats if the level joins pairs.
+func packColumns(v level, width int, panel, b []float32, ld int, trans bool, j, cols, k0, k int,
 	stage []float32) {
 	if k == 0 {
 		return
 	}
 	switch {
-	case v.joins() && !trans && cols == v.nr():
+	case v.joins() && !trans && cols == width:
 		joinPairs(v, panel, b[k0*ld+j:], ld, cols, k)
 		return
 	case v.joins() && trans && k >= longRow:
-		if cols < v.nr() {
+		if cols < width {
 			clear(panel)
 		}
-		transposePairs(v, panel, v.nr(), b[j*ld+k0:], ld, cols, k, stage)
+		transposePairs(v, panel, width, b[j*ld+k0:], ld, cols, k, stage)
 		return
 	}
 	floats := panel
 	if v.pairs() {
-		floats = stage[:k*v.nr()]
+		floats = stage[:k*width]
 	}
-	if cols < v.nr() {
-		clear(floats)
-	}
-	if trans {
-		transposeBlock(v.floats(), floats, v.nr(), b[j*ld+k0:], ld, cols, k)
-	} else {
-		copyBlock(v.floats(), floats, v.nr(), b[k0*ld+j:], ld, cols, k)
+	switch {
+	case !trans && cols < v.nr():
+		padBlock(v.floats(), floats, width, b[k0*ld+j:], ld, cols, k)
+	case !trans:
+		copyBlock(v.floats(), floats, width, b[k0*ld+j:], ld, cols, k)
+	default:
+		if cols < width {
+			clear(floats)
+		}
+		transposeBlock(v.floats(), floats, width, b[j*ld+k0:], ld, cols, k)
 	}
 	if v.pairs() {
-		joinPairs(v, panel, floats, v.nr(), v.nr(), k)
+		joinPairs(v, panel, floats, width, width, k)
 	}
 }

@@ -18,3 +18,13 @@ func copyGo(dst []float32, stride int, src []float32, ld, cols, k int) {
 		copy(dst[r*stride:][:cols], src[r*ld:][:cols])
 	}
 }
+
+// padGo writes element (r, c) of src, k x cols with rows ld apart, to dst[r*width+c], and zeros
+// behind cols.
+func padGo(dst []float32, width int, src []float32, ld, cols, k int) {
+	for r := range k {
+		row := dst[r*width:][:width]
+		copy(row, src[r*ld:][:cols])
+		clear(row[cols:])
+	}
+}

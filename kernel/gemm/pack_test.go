@@ -44,3 +44,24 @@ func TestCopyBlock(t *testing.T) {
 		}
 	})
 }
+
+func TestPadBlock(t *testing.T) {
+	atLevels(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(3, 2))
+		v := currentLevel(F32)
+		for _, width := range []int{v.nr(), v.width(1)} {
+			for cols := 1; cols <= width; cols++ {
+				for _, k := range []int{1, 2, 7} {
+					ld := cols + r.IntN(4)
+					src, _ := guarded(r, (k-1)*ld+cols)
+					dst, check := guarded(r, k*width)
+					want := append([]float32(nil), dst...)
+					padBlock(v, dst, width, src, ld, cols, k)
+					check(t, "pad")
+					padGo(want, width, src, ld, cols, k)
+					compare(t, "pad", dst, want, 0)
+				}
+			}
+		}
+	})
+}

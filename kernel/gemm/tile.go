@@ -51,6 +51,15 @@ func (v level) nr() int {
 	return [...]int{levelGo: 8, levelAVX2: 16, levelAVX512: 32}[v.floats()]
 }
 
+// width is the number of columns of a panel in scratch which so many are packed into: one register
+// where they fit, which is all that their tiles read.
+func (v level) width(cols int) int {
+	if v.floats() > levelGo && !v.pairs() && cols <= v.nr()/2 {
+		return v.nr() / 2
+	}
+	return v.nr()
+}
+
 // format is the form of the numbers.
 func (v level) format() Format { return Format(v / (levelDot + 1)) }
 
@@ -130,4 +139,8 @@ type tile struct {
 	// whole says that the rows are all of the product. Few of them then have partial sums, which
 	// those of larger tiles, all of whose registers hold results, cannot have.
 	whole bool
+	// narrow says that the product has several rows, and one register of columns at most. With AVX2
+	// every tile then has partial sums, as even the largest has too few results to keep the
+	// multipliers busy with one sum each.
+	narrow bool
 }

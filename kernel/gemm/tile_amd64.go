@@ -188,6 +188,22 @@ func copyBlock(v level, dst []float32, stride int, src []float32, ld, cols, k in
 	}
 }
 
+// padBlock does what padGo does, of a width of one register or two.
+func padBlock(v level, dst []float32, width int, src []float32, ld, cols, k int) {
+	_, _ = dst[k*width-1], src[(k-1)*ld+cols-1]
+	for r := 0; r < k; r += maxCall {
+		n := min(maxCall, k-r)
+		switch v {
+		case levelAVX512:
+			copyPartAVX512(&dst[r*width], width, &src[r*ld], ld, cols, n)
+		case levelAVX2:
+			copyPartAVX2(&dst[r*width], width, &src[r*ld], ld, cols, n)
+		default:
+			padGo(dst[r*width:], width, src[r*ld:], ld, cols, n)
+		}
+	}
+}
+
 // copyPanels packs k rows of n whole panels of a row-major B, rows ld apart, one panel after
 // another. A block of a product is small enough for one call.
 func copyPanels(v level, dst, src []float32, ld, k, n int) {

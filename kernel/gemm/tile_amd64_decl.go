@@ -6,6 +6,10 @@ package gemm
 
 // tileAVX2 computes t with the kernel of its rows and columns; tileGo defines it.
 func tileAVX2(t *tile) {
+	if t.narrow {
+		tileAVX2Narrow(t)
+		return
+	}
 	if !t.whole && t.rows <= 3 {
 		tileAVX2Rest(t)
 		return
@@ -66,11 +70,32 @@ func tileAVX2Rest(t *tile) {
 	}
 }
 
+// tileAVX2Narrow is tileAVX2 for products of one register of columns.
+func tileAVX2Narrow(t *tile) {
+	switch t.rows {
+	case 1:
+		tileAVX2_1x8narrow(t)
+	case 2:
+		tileAVX2_2x8(t)
+	case 3:
+		tileAVX2_3x8(t)
+	case 4:
+		tileAVX2_4x8narrow(t)
+	case 5:
+		tileAVX2_5x8narrow(t)
+	case 6:
+		tileAVX2_6x8narrow(t)
+	}
+}
+
 //go:noescape
 func tileAVX2_1x8(t *tile)
 
 //go:noescape
 func tileAVX2_1x8rest(t *tile)
+
+//go:noescape
+func tileAVX2_1x8narrow(t *tile)
 
 //go:noescape
 func tileAVX2_2x8(t *tile)
@@ -88,10 +113,19 @@ func tileAVX2_3x8rest(t *tile)
 func tileAVX2_4x8(t *tile)
 
 //go:noescape
+func tileAVX2_4x8narrow(t *tile)
+
+//go:noescape
 func tileAVX2_5x8(t *tile)
 
 //go:noescape
+func tileAVX2_5x8narrow(t *tile)
+
+//go:noescape
 func tileAVX2_6x8(t *tile)
+
+//go:noescape
+func tileAVX2_6x8narrow(t *tile)
 
 //go:noescape
 func tileAVX2_1x16(t *tile)
@@ -394,6 +428,18 @@ func copyRowsAVX2(dst *float32, dstStride int, src *float32, ld, k, panels int)
 //
 //go:noescape
 func copyRowsAVX512(dst *float32, dstStride int, src *float32, ld, k, panels int)
+
+// copyPartAVX2 copies k >= 1 rows of 1 <= cols <= width floats, ld apart, to rows of width floats,
+// 8 or 16, zeros behind cols.
+//
+//go:noescape
+func copyPartAVX2(dst *float32, width int, src *float32, ld, cols, k int)
+
+// copyPartAVX512 copies k >= 1 rows of 1 <= cols <= width floats, ld apart, to rows of width
+// floats, 16 or 32, zeros behind cols.
+//
+//go:noescape
+func copyPartAVX512(dst *float32, width int, src *float32, ld, cols, k int)
 
 // peakAVX2 runs 12 fused multiply-adds of 8 lanes n times, n >= 1.
 //

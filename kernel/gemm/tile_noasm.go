@@ -43,6 +43,11 @@ func copyBlock(_ level, dst []float32, stride int, src []float32, ld, cols, k in
 	copyGo(dst, stride, src, ld, cols, k)
 }
 
+// padBlock does what padGo does.
+func padBlock(_ level, dst []float32, width int, src []float32, ld, cols, k int) {
+	padGo(dst, width, src, ld, cols, k)
+}
+
 // copyPanels packs k rows of n whole panels of a row-major B, rows ld apart, one panel after
 // another.
 func copyPanels(v level, dst, src []float32, ld, k, n int) {

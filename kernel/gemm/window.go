@@ -31,7 +31,8 @@ func (o *Product) window(w window, args *Args, scratch []float32) {
 	stage, bufC := scratch[:o.lenStage], scratch[o.lenStage:]
 	out := o.target(w, args, bufC)
 	t := tile{alpha: p.Alpha, beta: p.Beta, lo: p.Lo, hi: p.Hi, ldc: out.ld, ldr: out.ldr,
-		whole: !p.Part && p.M <= o.mr}
+		whole:  !p.Part && p.M <= o.mr,
+		narrow: !p.Part && p.M > 1 && o.level == levelAVX2 && p.N <= o.level.nr()/2}
 	for k0 := 0; k0 == 0 || k0 < p.K; k0 += o.kc {
 		k := min(o.kc, p.K-k0)
 		t.k = o.level.steps(k)
@@ -182,17 +183,20 @@ func (o *Product) blockB(t *tile, a panels, w window, args *Args, buf, stage []f
 			t.ldb = p.LdB
 			t.b = b[min(k0*p.LdB+j, len(b)):]
 		default:
-			t.b = buf[at:][:t.k*nr]
-			o.packPanel(t.b, b, stage, j, t.cols, k0, k, whole)
+			if p.Fill == nil {
+				t.ldb = v.width(t.cols)
+			}
+			t.b = buf[at:][:t.k*t.ldb]
+			o.packPanel(t, b, stage, j, k0, k, whole)
 		}
 		o.fetch(t, w, b, j, k0, k)
 		o.column(t, a, w, args, j, out)
 	}
 }
 
-// packPanel packs one panel of columns from j unless packWhole has.
-func (o *Product) packPanel(panel, b, stage []float32, j, cols, k0, k, whole int) {
-	p, v := &o.p, o.level
+// packPanel packs the panel of t, of columns from j, unless packWhole has.
+func (o *Product) packPanel(t *tile, b, stage []float32, j, k0, k, whole int) {
+	p, v, panel, cols := &o.p, o.level, t.b, t.cols
 	switch {
 	case p.Fill != nil && v.pairs():
 		p.Fill(stage[:k*v.nr()], b, k0, k0+k, j, j+cols)
@@ -200,7 +204,7 @@ func (o *Product) packPanel(panel, b, stage []float32, j, cols, k0, k, whole int
 	case p.Fill != nil:
 		p.Fill(panel, b, k0, k0+k, j, j+cols)
 	case j >= whole:
-		packColumns(v, panel, b, p.LdB, p.TransB, j, cols, k0, k, stage)
+		packColumns(v, t.ldb, panel, b, p.LdB, p.TransB, j, cols, k0, k, stage)
 	}
 }
 

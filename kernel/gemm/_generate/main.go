@@ -44,5 +44,6 @@ func floats(s *asm.File) {
 	transpose512(s)
 	transpose256(s)
 	copyRows(s)
+	copyPart(s)
 	peak(s)
 }

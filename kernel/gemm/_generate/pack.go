@@ -126,6 +126,47 @@ func copyRows(s *asm.File) {
 	}
 }
 
+// copyPart writes the packing of a panel that has fewer columns than one of whole registers.
+func copyPart(s *asm.File) {
+	for _, v := range []vector{avx2, avx512} {
+		s.Func("copyPart"+v.Name, "dst *float32, width int, src *float32, ld, cols, k int", 48,
+			fmt.Sprintf("copies k >= 1 rows of 1 <= cols <= width floats, ld apart, to rows of "+
+				"width floats, %d or %d, zeros behind cols.", v.Lanes, 2*v.Lanes))
+		s.Ops("MOVQ dst+0(FP), DI", "MOVQ width+8(FP), R10", "MOVQ src+16(FP), SI",
+			"MOVQ ld+24(FP), R9", "MOVQ cols+32(FP), CX", "MOVQ k+40(FP), BX", "SHLQ $2, R9")
+		if v.Wide() {
+			s.Ops("MOVL $1, DX", "SHLQ CX, DX", "DECQ DX", "KMOVW DX, K1", "SHRQ $16, DX",
+				"KMOVW DX, K2")
+		} else {
+			s.Ops("NEGQ CX", "LEAQ ·laneMask<>(SB), R13", "LEAQ 64(R13)(CX*4), R13",
+				"VMOVUPS (R13), Y2", "VMOVUPS 32(R13), Y3")
+		}
+		load := func(j int) {
+			if v.Wide() {
+				s.Op("VMOVUPS.Z %d(SI), K%d, Z%d", j*v.Size(), j+1, j)
+			} else {
+				s.Op("VMASKMOVPS %d(SI), Y%d, Y%d", j*v.Size(), j+2, j)
+			}
+		}
+		s.Op("CMPQ R10, $%d", v.Lanes)
+		s.Op("JE narrow")
+		s.Label("row")
+		load(0)
+		load(1)
+		s.Op("VMOVUPS %s0, (DI)", v.Reg)
+		s.Op("VMOVUPS %s1, %d(DI)", v.Reg, v.Size())
+		s.Op("ADDQ R9, SI")
+		s.Op("ADDQ $%d, DI", 2*v.Size())
+		s.Ops("DECQ BX", "JNZ row", "VZEROUPPER", "RET")
+		s.Label("narrow")
+		load(0)
+		s.Op("VMOVUPS %s0, (DI)", v.Reg)
+		s.Op("ADDQ R9, SI")
+		s.Op("ADDQ $%d, DI", v.Size())
+		s.Ops("DECQ BX", "JNZ narrow", "VZEROUPPER", "RET")
+	}
+}
+
 // peak writes loops of independent fused multiply-adds, the ceiling that benchmarks compare with.
 func peak(s *asm.File) {
 	for _, v := range []vector{avx2, avx512} {

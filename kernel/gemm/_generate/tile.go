@@ -46,6 +46,8 @@ type tileGen struct {
 	single bool
 	// rest says that the kernel computes the last rows of a product, in the order of those before.
 	rest bool
+	// narrow says that the kernel computes rows of a product of at most one register of columns.
+	narrow bool
 }
 
 // aheadRows is the least rows of a kernel that fetches memory which is needed after it: fewer leave
@@ -83,6 +85,16 @@ func (v vector) rests() (rows int) {
 	return rows
 }
 
+// narrowSums is the number of partial sums of every element of a product of several rows whose
+// columns fit into one register, where a tile of the most rows has fewer accumulators than fused
+// multiply-adds are under way; else 0.
+func (v vector) narrowSums() int {
+	if v.Name == avx2.Name && v.mr < inFlight {
+		return 2
+	}
+	return 0
+}
+
 // tiles writes every tile of one instruction set and the function that picks one.
 func tiles(s *asm.File, v vector) {
 	v.dispatch(s)
@@ -99,6 +111,10 @@ func tiles(s *asm.File, v vector) {
 				t.split, t.rest = 1, true
 				t.emit()
 			}
+			if n := v.narrowSums(); n > 0 && nv == 1 && v.sums(r) != n {
+				t.split, t.rest, t.narrow = n, false, true
+				t.emit()
+			}
 		}
 	}
 }
@@ -107,6 +123,9 @@ func tiles(s *asm.File, v vector) {
 func (v vector) dispatch(s *asm.File) {
 	s.Declare("\n// tile%s computes t with the kernel of its rows and columns; tileGo defines "+
 		"it.\nfunc tile%s(t *tile) {\n", v.Name, v.Name)
+	if v.narrowSums() > 0 {
+		s.Declare("\tif t.narrow {\n\t\ttile%sNarrow(t)\n\t\treturn\n\t}\n", v.Name)
+	}
 	if v.rests() > 0 {
 		s.Declare("\tif !t.whole && t.rows <= %d {\n\t\ttile%sRest(t)\n\t\treturn\n\t}\n",
 			v.rests(), v.Name)
@@ -132,6 +151,7 @@ func (v vector) dispatch(s *asm.File) {
 	}
 	s.Declare("}\n")
 	v.dispatchRest(s)
+	v.dispatchNarrow(s)
 }
 
 // dispatchRest writes the function that picks a tile of the last rows.
@@ -155,6 +175,24 @@ func (v vector) dispatchRest(s *asm.File) {
 		}
 	}
 	s.Declare("}\n")
+}
+
+// dispatchNarrow writes the function that picks a tile of a narrow product.
+func (v vector) dispatchNarrow(s *asm.File) {
+	n := v.narrowSums()
+	if n == 0 {
+		return
+	}
+	s.Declare("\n// tile%sNarrow is tile%s for products of one register of columns.\n"+
+		"func tile%sNarrow(t *tile) {\n\tswitch t.rows {\n", v.Name, v.Name, v.Name)
+	for r := 1; r <= v.mr; r++ {
+		suffix := ""
+		if v.sums(r) != n {
+			suffix = "narrow"
+		}
+		s.Declare("\tcase %d:\n\t\ttile%s_%dx%d%s(t)\n", r, v.Name, r, v.Lanes, suffix)
+	}
+	s.Declare("\t}\n}\n")
 }
 
 // unless is when two registers of columns are computed one after the other.
@@ -182,6 +220,9 @@ func (t *tileGen) emit() {
 	}
 	if t.rest {
 		name += "rest"
+	}
+	if t.narrow {
+		name += "narrow"
 	}
 	t.Func(name, "t *tile", 8, "")
 	if t.strips {
