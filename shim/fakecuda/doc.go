@@ -22,6 +22,11 @@
 // WEIR_FAKE_HOLD names a file, such as a FIFO, that a process reads to its end before it makes a
 // context: with it a test says when that happens.
 //
+// A client of MPS is a process that finds the control daemon when it calls cuInit: the program
+// [Control] -d, in $CUDA_MPS_PIPE_DIRECTORY or, unless that is set, in the folder mps of
+// WEIR_FAKE_DIR. All clients run at once, each on the part of the device that
+// CUDA_MPS_ACTIVE_THREAD_PERCENTAGE leaves it (driver/mps.c).
+//
 // Concurrency: any number of processes and threads may use one folder; Build may run in several
 // processes at once.
 //

@@ -21,10 +21,14 @@ import (
 // Name is what every device of the stand-in calls itself.
 const Name = "weir fake GPU"
 
+// Control is the program among those of Build that starts the stand-in for the control daemon of
+// NVIDIA's Multi-Process Service and speaks to it.
+const Control = "nvidia-cuda-mps-control"
+
 // ErrNoCompiler is the kind of error when the host has no C compiler.
 var ErrNoCompiler = errors.New("no C compiler")
 
-//go:embed fakecuda.h model driver nvml example stress smi
+//go:embed fakecuda.h model driver nvml example stress smi mps
 var sources embed.FS
 
 var (
@@ -32,7 +36,8 @@ var (
 	library = []string{"-fPIC", "-shared", "-fvisibility=hidden", "-Wl,-z,nodelete",
 		"-Wl,-Bsymbolic"}
 	// folders, with what their programs need
-	programs = map[string][]string{"example": nil, "stress": nil, "smi": files("model")}
+	programs = map[string][]string{"example": nil, "stress": nil, "smi": files("model"),
+		"mps": files("model")}
 )
 
 // Build compiles the libraries and the programs into a folder below cacheDir and returns its path:

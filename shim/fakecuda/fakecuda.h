@@ -186,6 +186,18 @@ typedef enum {
 	CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE = 17,
 } CUpointer_attribute;
 
+typedef enum { CU_EXEC_AFFINITY_TYPE_SM_COUNT } CUexecAffinityType;
+typedef struct {
+	CUexecAffinityType type;
+	union {
+		struct { unsigned int val; } smCount;
+	} param;
+} CUexecAffinityParam;
+typedef struct {
+	CUexecAffinityParam *execAffinityParams;
+	int numExecAffinityParams;
+	void *cigParams;
+} CUctxCreateParams;
 typedef struct { CUmemLocationType type; int id; } CUmemLocation;
 typedef struct { CUmemLocation location; int flags; } CUmemAccessDesc;
 typedef struct {
@@ -370,7 +382,6 @@ CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device);
 CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice device);
 CUresult cuDeviceCanAccessPeer(int *can, CUdevice a, CUdevice b);
 CUresult cuDeviceGetP2PAttribute(int *value, int attribute, CUdevice a, CUdevice b);
-CUresult cuDeviceGetExecAffinitySupport(int *value, int type, CUdevice device);
 
 // context.c
 CUresult cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice device);
@@ -389,9 +400,10 @@ CUresult cuCtxSetCurrent(CUcontext c);
 CUresult cuCtxGetCurrent(CUcontext *c);
 CUresult cuCtxCreate_v2(CUcontext *out, unsigned int flags, CUdevice device);
 CUresult cuCtxCreate(CUcontext *out, unsigned int flags, CUdevice device);
-CUresult cuCtxCreate_v3(
-	CUcontext *out, void *params, int count, unsigned int flags, CUdevice device);
-CUresult cuCtxCreate_v4(CUcontext *out, void *params, unsigned int flags, CUdevice device);
+CUresult cuCtxCreate_v3(CUcontext *out, CUexecAffinityParam *params, int count, unsigned int flags,
+	CUdevice device);
+CUresult cuCtxCreate_v4(
+	CUcontext *out, CUctxCreateParams *p, unsigned int flags, CUdevice device);
 CUresult cuCtxDestroy_v2(CUcontext c);
 CUresult cuCtxDestroy(CUcontext c);
 CUresult cuCtxGetDevice(CUdevice *device);
@@ -722,6 +734,10 @@ CUresult cuIpcOpenMemHandle(CUdeviceptr *out, CUipcMemHandle handle, unsigned in
 CUresult cuIpcCloseMemHandle(CUdeviceptr address);
 CUresult cuIpcGetEventHandle(CUipcEventHandle *out, CUevent event);
 CUresult cuIpcOpenEventHandle(CUevent *out, CUipcEventHandle handle);
+
+// mps.c
+CUresult cuCtxGetExecAffinity(CUexecAffinityParam *p, CUexecAffinityType type);
+CUresult cuDeviceGetExecAffinitySupport(int *value, CUexecAffinityType type, CUdevice device);
 
 // memop.c
 CUresult cuStreamWriteValue32_v2(

@@ -66,6 +66,7 @@ type ledger struct {
 	Device    string
 	Memory    uint64
 	Used      uint64
+	NowNS     uint64 `json:"now_ns"`
 	BusyNS    uint64 `json:"busy_ns"`
 	Switches  uint64
 	Processes []struct {
@@ -124,6 +125,7 @@ func TestPrograms(t *testing.T) {
 				"semantics", "threads 64 4", "alloc_storm 20000 64 1", "alloc_storm 20000 4096 2 8",
 				"fork_storm 9",
 				"launch_storm 0.3 10 1000", "long_kernel 0.1", "future", "ipc", "train 0.2 100",
+				"clients 2 5",
 			} {
 				args := strings.Fields(line)
 				d := newDevice(t, dir)

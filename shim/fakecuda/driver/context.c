@@ -29,7 +29,8 @@ static void hold(void) {
 }
 
 // make creates a context with its default stream. Called with fk.lock held.
-static CUresult make(CUcontext *out, CUdevice device, unsigned int flags, bool primary) {
+static CUresult make(
+	CUcontext *out, CUdevice device, unsigned int flags, uint32_t width, bool primary) {
 	FK_TRY(fk_join(device));
 	fk_queue *q = &fk.queues[device];
 	CUcontext c = calloc(1, sizeof *c);
@@ -43,7 +44,8 @@ static CUresult make(CUcontext *out, CUdevice device, unsigned int flags, bool p
 		free(c);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	c->kind = FK_CONTEXT, c->device = device, c->flags = flags, c->primary = primary,
+	c->kind = FK_CONTEXT, c->device = device, c->flags = flags, c->width = width,
+	c->primary = primary,
 	c->id = ++fk.context_ids;
 	c->limits[0] = 1024, c->limits[1] = FK_MIB, c->limits[2] = 8 * FK_MIB;
 	c->legacy = fk_new_stream(c, 0, 0);
@@ -92,7 +94,9 @@ FK_API cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice device) {
 		return CUDA_ERROR_INVALID_VALUE;
 	fk_enter();
 	fk_queue *q = &fk.queues[device];
-	CUresult r = q->primary ? CUDA_SUCCESS : make(&q->primary, device, q->primary_flags, true);
+	CUresult r = q->primary
+		? CUDA_SUCCESS
+		: make(&q->primary, device, q->primary_flags, fk_mps_width(), true);
 	if (r)
 		return fk_leave(r);
 	q->primary->retained++;
@@ -179,27 +183,32 @@ FK_API cuCtxGetCurrent(CUcontext *c) {
 	return CUDA_SUCCESS;
 }
 
-FK_API cuCtxCreate_v2(CUcontext *out, unsigned int flags, CUdevice device) {
+FK_API cuCtxCreate_v3(CUcontext *out, CUexecAffinityParam *params, int count, unsigned int flags,
+	CUdevice device) {
 	FK_TRY(fk_device_ok(device));
 	if (!out)
 		return CUDA_ERROR_INVALID_VALUE;
+	uint32_t width;
 	fk_enter();
-	FK_TRY(fk_leave(make(out, device, flags, false)));
+	CUresult r = fk_mps_affinity(params, count, &width);
+	FK_TRY(fk_leave(r ? r : make(out, device, flags, width, false)));
 	return cuCtxPushCurrent_v2(*out);
+}
+
+FK_API cuCtxCreate_v2(CUcontext *out, unsigned int flags, CUdevice device) {
+	return cuCtxCreate_v3(out, NULL, 0, flags, device);
 }
 
 FK_API cuCtxCreate(CUcontext *out, unsigned int flags, CUdevice device) {
 	return cuCtxCreate_v2(out, flags, device);
 }
 
-FK_API cuCtxCreate_v3(
-	CUcontext *out, void *params, int count, unsigned int flags, CUdevice device) {
-	return params || count ? CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY
-						   : cuCtxCreate_v2(out, flags, device);
-}
-
-FK_API cuCtxCreate_v4(CUcontext *out, void *params, unsigned int flags, CUdevice device) {
-	return params ? CUDA_ERROR_NOT_SUPPORTED : cuCtxCreate_v2(out, flags, device);
+FK_API cuCtxCreate_v4(
+	CUcontext *out, CUctxCreateParams *p, unsigned int flags, CUdevice device) {
+	if (p && p->cigParams)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	return p ? cuCtxCreate_v3(out, p->execAffinityParams, p->numExecAffinityParams, flags, device)
+			 : cuCtxCreate_v2(out, flags, device);
 }
 
 FK_API cuCtxDestroy_v2(CUcontext c) {

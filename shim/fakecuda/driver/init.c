@@ -31,6 +31,7 @@ FK_API cuInit(unsigned int flags) {
 	if (!count)
 		return fk_leave(CUDA_ERROR_NO_DEVICE);
 	fk.count = count;
+	fk_mps_join();
 	fk.random = fk_now() | 1;
 	atomic_store_explicit(&fk.ready, 1, memory_order_release);
 	return fk_leave(CUDA_SUCCESS);
@@ -131,8 +132,7 @@ static const int attributes[][2] = {
 	{1, 1024}, {2, 1024}, {3, 1024}, {4, 64}, {5, 2147483647}, {6, 65535}, {7, 65535},
 	// shared and constant memory, warp
 	{8, 49152}, {9, 65536}, {10, 32}, {11, 2147483647}, {12, 65536}, {13, 1500000}, {14, 512},
-	// 16: processors
-	{15, 1}, {16, 64}, {19, 1}, {21, 131072}, {22, 131072}, {23, 65536}, {24, 16384}, {25, 16384},
+	{15, 1}, {19, 1}, {21, 131072}, {22, 131072}, {23, 65536}, {24, 16384}, {25, 16384},
 	{26, 16384},
 	// 31: concurrent
 	{30, 512}, {31, 1}, {33, 0}, {34, 0}, {36, 2000000}, {37, 4096}, {38, 33554432}, {39, 2048},
@@ -155,6 +155,12 @@ FK_API cuDeviceGetAttribute(int *value, int attribute, CUdevice device) {
 	for (size_t i = 0; i < sizeof attributes / sizeof *attributes && attribute != 33; i++)
 		if (attributes[i][0] == attribute)
 			*value = attributes[i][1];
+	// With a percentage for each context it is that of the current one.
+	CUcontext c;
+	if (attribute == 16)
+		*value = (int)(fk.per_context && !fk_current(&c) ? c->width : fk.width);
+	if (attribute == 133) // contexts are shared by MPS
+		*value = fk.server != 0;
 	return CUDA_SUCCESS;
 }
 
@@ -181,13 +187,5 @@ FK_API cuDeviceGetP2PAttribute(int *value, int attribute, CUdevice a, CUdevice b
 	if (!value || a == b)
 		return CUDA_ERROR_INVALID_VALUE;
 	*value = attribute != 1; // 1: rank of the link's speed, 0 is the best
-	return CUDA_SUCCESS;
-}
-
-FK_API cuDeviceGetExecAffinitySupport(int *value, int type, CUdevice device) {
-	FK_TRY(fk_device_ok(device));
-	if (!value || type)
-		return CUDA_ERROR_INVALID_VALUE;
-	*value = 0;
 	return CUDA_SUCCESS;
 }

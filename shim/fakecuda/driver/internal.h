@@ -32,6 +32,7 @@ struct CUctx_st {
 	uint32_t kind, flags;
 	CUdevice device;
 	bool primary;
+	uint32_t width; // multiprocessors that it may use
 	uint32_t retained; // of a primary context
 	uint64_t id;
 	struct CUstream_st *legacy, *streams; // streams: all of the context, by next
@@ -114,6 +115,9 @@ typedef struct {
 	_Atomic uint32_t kick;
 	uint32_t count;
 	uint32_t stream_ids;
+	uint32_t server; // of which it is a client: the MPS server's pid, 0: it is none
+	uint32_t width;  // multiprocessors that its contexts may use at most
+	bool per_context; // each may have a limit of its own
 	uint64_t context_ids;
 	uint64_t random;
 	// streams of ended threads' destroyed contexts, which those threads may still name
@@ -160,6 +164,7 @@ typedef struct {
 	CUhostFn call;        // of FK_HOST, on the service thread
 	void *data;
 	struct CUevent_st *mark; // takes the operation's end
+	bool copy;               // runs on no multiprocessor
 } fk_item;
 
 // fk_push queues an operation; *seq (may be NULL) is its number. It sleeps while the queue is full,
@@ -219,6 +224,13 @@ CUresult fk_wait_foreign(CUstream s, CUevent e);
 bool fk_foreign_done(CUevent e);
 void fk_export_record(CUevent e);
 void fk_unexport(fk_device *d, uint32_t export);
+
+// MPS (mps.c). fk_mps_join makes the process a client if there is a control daemon. fk_mps_width is
+// how many multiprocessors a context that is made now may use; fk_mps_affinity the same where the
+// program asks for fewer. All are called with fk.lock held.
+void fk_mps_join(void);
+uint32_t fk_mps_width(void);
+CUresult fk_mps_affinity(const CUexecAffinityParam *p, int count, uint32_t *width);
 
 // Memory. fk_memory_of_context frees all that was allocated in a context; fk.lock is held.
 // fk_pools_settle gives unused pool memory above the thresholds back to the device, as

@@ -36,7 +36,8 @@ CUresult fk_submit(CUstream handle, const fk_task *t, fk_queue **q, uint64_t *se
 				: fk_capture_add(s, t, NULL));
 	fk_item item = {.kind = t->type == CU_GRAPH_NODE_TYPE_HOST ? FK_HOST : FK_WORK,
 		.call = t->call,
-		.data = t->data};
+		.data = t->data,
+		.copy = t->type == CU_GRAPH_NODE_TYPE_MEMCPY};
 	if (item.kind == FK_WORK)
 		item.duration_ns = fk_draw(t);
 	fk_push(s, item, seq);

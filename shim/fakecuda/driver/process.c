@@ -177,6 +177,7 @@ void fk_push(CUstream s, fk_item item, uint64_t *number) {
 		.flags = (legacy ? FK_LEGACY : 0) | (blocking ? FK_BLOCKING : 0),
 		.priority = s->priority,
 		.stream = s->id,
+		.width = item.copy ? 0 : s->context->width,
 	};
 	q->host[i].call = item.call, q->host[i].data = item.data;
 	s->seq = seq;

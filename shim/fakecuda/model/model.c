@@ -165,17 +165,14 @@ static bool create(const char *path, uint32_t ordinal) {
 	return ok;
 }
 
-static void path_of(char *path, size_t size, uint32_t ordinal) {
-	const char *dir = getenv("WEIR_FAKE_DIR");
-	char fallback[1024];
-	if (!dir || !*dir) {
-		const char *temp = getenv("TMPDIR");
-		snprintf(fallback, sizeof fallback, "%s/weir-fake-%u", temp && *temp ? temp : P_tmpdir,
+void fk_folder(char *path, size_t size) {
+	const char *dir = getenv("WEIR_FAKE_DIR"), *temp = getenv("TMPDIR");
+	if (dir && *dir)
+		snprintf(path, size, "%s", dir);
+	else
+		snprintf(path, size, "%s/weir-fake-%u", temp && *temp ? temp : P_tmpdir,
 			(unsigned)getuid());
-		dir = fallback;
-	}
-	mkdir(dir, 0700);
-	snprintf(path, size, "%s/gpu%u", dir, ordinal);
+	mkdir(path, 0700);
 }
 
 // valid refuses files of another layout, and those of before a restart of the machine, when the
@@ -186,8 +183,9 @@ static bool valid(const fk_file *f) {
 }
 
 bool fk_open(fk_device *d, uint32_t ordinal) {
-	char path[4096];
-	path_of(path, sizeof path, ordinal);
+	char dir[4096], path[4112];
+	fk_folder(dir, sizeof dir);
+	snprintf(path, sizeof path, "%s/gpu%u", dir, ordinal);
 	for (int attempt = 0; attempt < 3; attempt++) {
 		int fd = open(path, O_RDWR | O_CLOEXEC);
 		if (fd < 0) {
@@ -199,7 +197,7 @@ bool fk_open(fk_device *d, uint32_t ordinal) {
 		fk_file *f = fstat(fd, &st) || st.st_size != (off_t)sizeof(fk_file) ? NULL : map(fd);
 		close(fd);
 		if (f && valid(f)) {
-			*d = (fk_device){.file = f, .slot = FK_NONE, .sim = d->sim};
+			*d = (fk_device){.file = f, .slot = FK_NONE, .server = d->server, .sim = d->sim};
 			return true;
 		}
 		if (f)
@@ -283,6 +281,7 @@ bool fk_attach(fk_device *d) {
 		if (!atomic_load(&s->tail))
 			atomic_store(&s->tail, 1);
 		s->lane = (fk_lane){.head = atomic_load(&s->tail)};
+		s->server = d->server;
 		atomic_store(&s->pid, (uint32_t)getpid());
 		d->slot = i;
 	}

@@ -25,13 +25,15 @@
 #include <stdint.h>
 
 enum {
-	FK_VERSION = 3,
+	FK_VERSION = 4,
 	FK_DEVICES = 8,      // at most, from $WEIR_FAKE_GPUS
 	FK_PROCS = 512,      // processes on one device
 	FK_RING = 1024,      // operations that one process may have queued, as a driver's channel
 	FK_RUN = 16,         // bound of $WEIR_FAKE_CONCURRENT
 	FK_EXPORTS = 1024,   // allocations and events open to other processes
 	FK_SEGMENTS = 65536, // of the record of who ran when; the oldest are overwritten
+	FK_SMS = 64,         // multiprocessors of a device
+	FK_CLIENTS = FK_PROCS, // whose turn it is when it is that of all clients of MPS
 	FK_NONE = UINT32_MAX,
 };
 
@@ -67,6 +69,8 @@ typedef struct {
 	uint32_t kind, flags;
 	int32_t priority; // lower is more urgent, as CUDA has it
 	uint32_t stream;
+	// of a client of MPS: multiprocessors that it may use, 0 for what runs on none
+	uint32_t width, pad;
 } fk_op;
 
 typedef struct {
@@ -86,9 +90,11 @@ typedef struct {
 } fk_lane;
 
 // fk_segment says that the device worked for one process between two times, for busy_ns in all.
+// What it does for clients of MPS is the server's, as monitoring tools have it ("System
+// Considerations" in NVIDIA's guide).
 typedef struct {
 	uint64_t start_ns, end_ns, busy_ns;
-	uint32_t pid, slot;
+	uint32_t pid, turn;
 } fk_segment;
 
 // fk_clock is the device's own state. Written through the journal only.
@@ -99,7 +105,7 @@ typedef struct {
 	uint64_t busy_ns, switches;
 	uint64_t segments; // closed ones ever; the last FK_SEGMENTS are kept
 	fk_segment open;
-	uint32_t current; // slot, FK_NONE at first
+	uint32_t current; // whose turn it is: a slot, FK_CLIENTS, or FK_NONE at first
 	uint32_t pad;
 } fk_clock;
 
@@ -115,7 +121,7 @@ typedef struct {
 typedef struct {
 	pthread_mutex_t alive; // robust; held while the slot is in use
 	_Atomic uint32_t pid;  // 0: free
-	uint32_t pad;
+	uint32_t server;       // pid of the MPS server whose client it is, 0: none's
 	_Atomic uint64_t memory;         // bytes allocated; written by the owner under the lock
 	_Atomic uint64_t context_memory; // bytes for contexts; likewise
 	_Atomic uint64_t tail;           // next sequence number; written by the owner
@@ -162,6 +168,7 @@ typedef struct {
 typedef struct {
 	fk_file *file; // NULL until opened
 	uint32_t slot; // FK_NONE until attached
+	uint32_t server; // what to attach as: client of this MPS server, 0: of none
 	struct fk_sim *sim;
 } fk_device;
 
@@ -188,6 +195,9 @@ uint32_t fk_count(void);
 // fk_visible fills in the devices that CUDA_VISIBLE_DEVICES leaves, in its order, and returns how
 // many they are.
 uint32_t fk_visible(uint32_t ordinals[FK_DEVICES]);
+
+// fk_folder is the folder of the devices' files, which is made if it is not there.
+void fk_folder(char *path, size_t size);
 
 // fk_open maps the device's file, which it creates on first use. It reports false, with a line on
 // standard error, when it cannot.

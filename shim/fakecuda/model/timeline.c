@@ -9,6 +9,11 @@
 //   - The device serves one process at a time. While several have work, each gets a time slice in
 //     turn, and work is preempted in the middle of a kernel; changing the process costs
 //     terms.switch_ns.
+//   - Clients of MPS take one turn together, and run at once in it. Each keeps to the
+//     multiprocessors that its context may use; of more than there are, all get less in proportion,
+//     as limits reserve nothing. Operations are stated for the whole device, and slow down in
+//     proportion; copies, which run on no multiprocessor, do not. "Volta MPS Execution Resource
+//     Provisioning" in NVIDIA's guide to the Multi-Process Service.
 //   - Marks take no time and need no slice: they end as soon as what they follow has ended.
 #include "model.h"
 
@@ -22,7 +27,7 @@ typedef struct {
 	uint64_t tail;
 	uint64_t arrival; // when the next operation arrives that was in the future at the last scan
 	uint64_t host;    // first FK_HOST operation whose turn has come
-	uint32_t slot;
+	uint32_t slot, turn; // turn: as fk_clock.current
 	bool stale, ready, changed;
 } view;
 
@@ -109,106 +114,134 @@ static void scan(struct fk_sim *s, view *v, bool fill) {
 	v->stale = false;
 }
 
-static view *current(struct fk_sim *s) {
-	for (uint32_t i = 0; i < s->count; i++)
-		if (s->views[i].slot == s->clock.current)
-			return &s->views[i];
-	return NULL;
-}
-
-// next is the ready view after the current process in the order of slots, NULL for none. *others:
-// one besides the current is ready.
-static view *next(struct fk_sim *s, bool *others) {
-	view *first = NULL, *after = NULL;
-	*others = false;
+// next is whose turn comes after the current one, of those with work: FK_NONE for nobody's. *mine:
+// the current one has work, *others: one besides.
+static uint32_t next(const struct fk_sim *s, bool *mine, bool *others) {
+	uint32_t first = FK_NONE, after = FK_NONE, current = s->clock.current;
+	*mine = *others = false;
 	for (uint32_t i = 0; i < s->count; i++) {
-		view *v = &s->views[i];
-		if (!v->ready)
+		uint32_t t = s->views[i].turn;
+		if (!s->views[i].ready)
 			continue;
-		*others |= v->slot != s->clock.current;
-		if (!first)
-			first = v;
-		if (!after && (s->clock.current == FK_NONE || v->slot > s->clock.current))
-			after = v;
+		*mine |= t == current;
+		*others |= t != current;
+		first = t < first ? t : first;
+		if ((current == FK_NONE || t > current) && t < after)
+			after = t;
 	}
-	return after ? after : first;
+	return after != FK_NONE ? after : first;
 }
 
-// choose says whom the device serves now, NULL for nobody. *others as in next.
-static view *choose(struct fk_sim *s, bool *others) {
+// choose says whose turn it is now, FK_NONE for nobody's. *others as in next.
+static uint32_t choose(struct fk_sim *s, bool *others) {
 	fk_clock *c = &s->clock;
-	view *cur = current(s), *to = next(s, others);
-	if (!to)
-		return NULL;
-	if (cur && cur->ready && (c->now_ns < c->slice_end_ns || !*others))
-		return cur;
+	bool mine;
+	uint32_t to = next(s, &mine, others);
+	if (to == FK_NONE || (mine && (c->now_ns < c->slice_end_ns || !*others)))
+		return to == FK_NONE ? to : c->current;
 	c->switch_until_ns = c->now_ns;
-	if (to->slot != c->current) {
+	if (to != c->current) {
 		c->switches += c->current != FK_NONE;
 		c->switch_until_ns += c->current != FK_NONE ? s->terms->switch_ns : 0;
-		c->current = to->slot;
+		c->current = to;
 	}
 	c->slice_end_ns = c->switch_until_ns + s->terms->slice_ns;
 	return to;
 }
 
+static uint32_t width_of(const view *v, const fk_run *r) {
+	return v->ring[r->seq % FK_RING].width;
+}
+
+// width is how many multiprocessors a process uses at most by what runs of it.
+static uint32_t width(const view *v) {
+	uint32_t most = 0;
+	for (uint32_t i = 0; i < v->lane.runs; i++)
+		if (width_of(v, &v->lane.run[i]) > most)
+			most = width_of(v, &v->lane.run[i]);
+	return most;
+}
+
+// crowd is of how many multiprocessors those whose turn it is have their parts: those of the
+// device, or as many as they ask for together if that is more.
+static uint32_t crowd(const struct fk_sim *s, uint32_t turn) {
+	uint32_t sum = 0;
+	for (uint32_t i = 0; turn == FK_CLIENTS && i < s->count; i++)
+		if (s->views[i].turn == turn)
+			sum += width(&s->views[i]);
+	return sum > FK_SMS ? sum : FK_SMS;
+}
+
+// part is how many of the crowd's multiprocessors something of this width has: all of them, where
+// nobody runs beside it or it needs none.
+static uint32_t part(const view *v, uint32_t width, uint32_t crowd) {
+	return v->turn == FK_CLIENTS && width ? width : crowd;
+}
+
 // tick is when the state changes next, at most to.
-static uint64_t tick(const struct fk_sim *s, const view *cur, bool others, uint64_t to) {
+static uint64_t tick(
+	const struct fk_sim *s, uint32_t turn, uint32_t crowd, bool others, uint64_t to) {
 	const fk_clock *c = &s->clock;
 	uint64_t at = to;
 	for (uint32_t i = 0; i < s->count; i++)
 		if (s->views[i].arrival < at)
 			at = s->views[i].arrival;
-	if (!cur)
+	if (turn == FK_NONE)
 		return at;
 	if (c->now_ns < c->switch_until_ns)
 		return c->switch_until_ns < at ? c->switch_until_ns : at;
 	if (others && c->slice_end_ns < at)
 		at = c->slice_end_ns;
-	for (uint32_t i = 0; i < cur->lane.runs; i++)
-		if (c->now_ns + cur->lane.run[i].left_ns < at)
-			at = c->now_ns + cur->lane.run[i].left_ns;
+	for (uint32_t i = 0; i < s->count; i++) {
+		const view *v = &s->views[i];
+		for (uint32_t k = 0; v->turn == turn && k < v->lane.runs; k++) {
+			uint64_t p = part(v, width_of(v, &v->lane.run[k]), crowd);
+			uint64_t end = c->now_ns + (v->lane.run[k].left_ns * crowd + p - 1) / p;
+			at = end < at ? end : at;
+		}
+	}
 	return at;
 }
 
-// record notes that the device worked for the slot until the time. Work of one process with gaps
-// below 200 us is one segment.
-static void record(struct fk_sim *s, fk_file *f, uint32_t slot, uint64_t until) {
+// record notes that the device worked in this turn until the time. Work of one turn with gaps below
+// 200 us is one segment.
+static void record(struct fk_sim *s, fk_file *f, const view *v, uint64_t until) {
 	fk_clock *c = &s->clock;
 	uint64_t from = c->now_ns;
 	c->busy_ns += until - from;
 	if (s->ghost)
 		return;
 	if (c->open.busy_ns &&
-		(c->open.slot != slot || from - c->open.end_ns > 200000 ||
+		(c->open.turn != v->turn || from - c->open.end_ns > 200000 ||
 			until - c->open.start_ns > 10000000)) {
 		f->segments[c->segments++ % FK_SEGMENTS] = c->open;
 		c->open.busy_ns = 0;
 	}
-	if (!c->open.busy_ns)
-		c->open =
-			(fk_segment){.start_ns = from, .pid = atomic_load(&f->slots[slot].pid), .slot = slot};
+	if (!c->open.busy_ns) {
+		const fk_slot *p = &f->slots[v->slot];
+		c->open = (fk_segment){.start_ns = from,
+			.pid = v->turn == FK_CLIENTS ? p->server : atomic_load(&p->pid),
+			.turn = v->turn};
+	}
 	c->open.busy_ns += until - from;
 	c->open.end_ns = until;
 }
 
-// execute runs the current process from now until the time.
-static void execute(struct fk_sim *s, fk_file *f, view *v, uint64_t until) {
+// execute runs a process whose turn it is from now until the time.
+static void execute(struct fk_sim *s, view *v, uint32_t crowd, uint64_t until) {
 	fk_lane *l = &v->lane;
 	uint64_t from = s->clock.now_ns;
-	if (from < s->clock.switch_until_ns || until == from)
-		return;
-	record(s, f, v->slot, until);
-	l->device_ns += until - from;
-	v->changed = true;
 	uint32_t kept = 0;
+	l->device_ns += (until - from) * part(v, width(v), crowd) / crowd;
+	v->changed = true;
 	for (uint32_t i = 0; i < l->runs; i++) {
 		fk_run r = l->run[i];
+		uint64_t done = (until - from) * part(v, width_of(v, &r), crowd) / crowd;
 		if (!r.started && !s->ghost)
 			v->ring[r.seq % FK_RING].start_ns = from;
 		r.started = 1;
-		r.left_ns -= until - from;
-		if (r.left_ns) {
+		if (done < r.left_ns) {
+			r.left_ns -= done;
 			l->run[kept++] = r;
 			continue;
 		}
@@ -216,6 +249,22 @@ static void execute(struct fk_sim *s, fk_file *f, view *v, uint64_t until) {
 		end(s, v, r.seq, until);
 	}
 	l->runs = kept;
+}
+
+// serve runs all whose turn it is from now until the time.
+static void serve(struct fk_sim *s, fk_file *f, uint32_t turn, uint32_t crowd, uint64_t until) {
+	bool noted = false;
+	if (s->clock.now_ns < s->clock.switch_until_ns || until == s->clock.now_ns)
+		return;
+	for (uint32_t i = 0; i < s->count; i++) {
+		view *v = &s->views[i];
+		if (v->turn != turn || !v->lane.runs)
+			continue;
+		if (!noted)
+			record(s, f, v, until);
+		noted = true;
+		execute(s, v, crowd, until);
+	}
 }
 
 // goal ends a computation early: when the slot's operation is done, or with seq 0 when it has a
@@ -243,12 +292,14 @@ static void compute(struct fk_sim *s, fk_file *f, uint64_t to, const goal *g) {
 		if (s->clock.now_ns >= to || reached(s, g))
 			return;
 		bool others;
-		view *cur = choose(s, &others);
-		if (cur && cur->lane.runs < s->terms->concurrent)
-			scan(s, cur, true);
-		uint64_t at = tick(s, cur, others, to);
-		if (cur)
-			execute(s, f, cur, at);
+		uint32_t turn = choose(s, &others);
+		for (uint32_t i = 0; i < s->count; i++)
+			if (s->views[i].turn == turn && s->views[i].lane.runs < s->terms->concurrent)
+				scan(s, &s->views[i], true);
+		uint32_t c = crowd(s, turn);
+		uint64_t at = tick(s, turn, c, others, to);
+		if (turn != FK_NONE)
+			serve(s, f, turn, c, at);
 		s->clock.now_ns = at;
 	}
 }
@@ -264,6 +315,7 @@ static void load(fk_device *d, struct fk_sim *s) {
 			continue;
 		view *v = &s->views[s->count++];
 		v->lane = p->lane, v->ring = p->ring, v->tail = tail, v->slot = i;
+		v->turn = p->server ? FK_CLIENTS : i;
 		v->stale = true, v->ready = v->changed = false;
 	}
 }
