@@ -179,7 +179,7 @@ func TestPolicyWhileItRuns(t *testing.T) {
 			t.Errorf("the policy is %s, set %s", got, spec)
 		}
 	}
-	for spec, says := range map[string]string{"mps": "partition, overlap", "nosuch": "nosuch",
+	for spec, says := range map[string]string{"mps": "limit, overlap", "nosuch": "nosuch",
 		"fair:slice=-1s": "slice", "": "policy"} {
 		if err := setPolicyOf(t, dir, spec); !errors.Is(err, ErrRefused) ||
 			!strings.Contains(err.Error(), says) {
@@ -201,7 +201,7 @@ func TestPolicyThatCannotBeEnforced(t *testing.T) {
 	if err == nil {
 		_ = a.Close()
 	}
-	if !errors.Is(err, share.ErrCannot) || !strings.Contains(err.Error(), "partition, overlap") {
+	if !errors.Is(err, share.ErrCannot) || !strings.Contains(err.Error(), "limit, overlap") {
 		t.Errorf("an agent with a policy that cannot be enforced: %v", err)
 	}
 }

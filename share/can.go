@@ -14,6 +14,9 @@ type Can struct {
 	// Partition: a job can be held to some of the units, so that jobs on disjoint sets do not take
 	// each other's.
 	Partition bool `json:"partition"`
+	// Limit: a job can be held to a number of units, though not to which, and none is set apart for
+	// it. What has Partition can do this too.
+	Limit bool `json:"limit"`
 	// Overlap: several jobs can use the same units at once.
 	Overlap bool `json:"overlap"`
 	// Resize: a running job can be given more units.
@@ -30,16 +33,16 @@ type Can struct {
 	Bandwidth bool `json:"bandwidth"`
 }
 
-// Names lists what is set, in the words of a table: "partition", "overlap", "resize", "spill",
-// "preempt", "launches", "copies", "bandwidth".
+// Names lists what is set, in the words of a table: "partition", "limit", "overlap", "resize",
+// "spill", "preempt", "launches", "copies", "bandwidth".
 func (c Can) Names() []string {
 	var names []string
 	for _, x := range []struct {
 		has  bool
 		name string
-	}{{c.Partition, "partition"}, {c.Overlap, "overlap"}, {c.Resize, "resize"}, {c.Spill, "spill"},
-		{c.Preempt, "preempt"}, {c.Launches, "launches"}, {c.Copies, "copies"},
-		{c.Bandwidth, "bandwidth"}} {
+	}{{c.Partition, "partition"}, {c.Limit, "limit"}, {c.Overlap, "overlap"},
+		{c.Resize, "resize"}, {c.Spill, "spill"}, {c.Preempt, "preempt"},
+		{c.Launches, "launches"}, {c.Copies, "copies"}, {c.Bandwidth, "bandwidth"}} {
 		if x.has {
 			names = append(names, x.name)
 		}
@@ -47,9 +50,10 @@ func (c Can) Names() []string {
 	return names
 }
 
-// Without returns what is set in c and not in o.
+// Without returns what is set in c and cannot be done where o can.
 func (c Can) Without(o Can) Can {
-	return Can{Partition: c.Partition && !o.Partition, Overlap: c.Overlap && !o.Overlap,
+	return Can{Partition: c.Partition && !o.Partition,
+		Limit: c.Limit && !o.Limit && !o.Partition, Overlap: c.Overlap && !o.Overlap,
 		Resize: c.Resize && !o.Resize, Spill: c.Spill && !o.Spill, Preempt: c.Preempt && !o.Preempt,
 		Launches: c.Launches && !o.Launches, Copies: c.Copies && !o.Copies,
 		Bandwidth: c.Bandwidth && !o.Bandwidth}
@@ -57,10 +61,10 @@ func (c Can) Without(o Can) Can {
 
 // With returns what is set in c or in o.
 func (c Can) With(o Can) Can {
-	return Can{Partition: c.Partition || o.Partition, Overlap: c.Overlap || o.Overlap,
-		Resize: c.Resize || o.Resize, Spill: c.Spill || o.Spill, Preempt: c.Preempt || o.Preempt,
-		Launches: c.Launches || o.Launches, Copies: c.Copies || o.Copies,
-		Bandwidth: c.Bandwidth || o.Bandwidth}
+	return Can{Partition: c.Partition || o.Partition, Limit: c.Limit || o.Limit,
+		Overlap: c.Overlap || o.Overlap, Resize: c.Resize || o.Resize, Spill: c.Spill || o.Spill,
+		Preempt: c.Preempt || o.Preempt, Launches: c.Launches || o.Launches,
+		Copies: c.Copies || o.Copies, Bandwidth: c.Bandwidth || o.Bandwidth}
 }
 
 // Enforces returns nil if a policy of this name that needs so much can be enforced where c can be

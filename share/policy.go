@@ -293,3 +293,12 @@ type Admitter interface {
 	// another.
 	Admit(s *Snapshot, j *JobState) error
 }
+
+// Limiter is implemented by a policy that holds each job to a number of units from its admission
+// on, whether it wants the device or not. Where [Can.Limit] is all there is, a job can only be held
+// to one before it begins, and so before it is granted anything.
+type Limiter interface {
+	// UnitLimit returns the most units that the job, which is among those of the snapshot, is
+	// granted at once for as long as its share stays the same: from 1 to all.
+	UnitLimit(s *Snapshot, j *JobState) int
+}

@@ -64,6 +64,6 @@ func TestSetAndPolicy(t *testing.T) {
 	says(weir(2, "set", "train", "--compute", "0.1", "--device", "gpu0"), "want cuda:N")
 	says(weir(0, "policy", "fair:slice=5ms"), "policy fair:slice=5ms")
 	says(weir(0, "top"), "policy fair:slice=5ms", "75.0 %")
-	says(weir(1, "policy", "mps"), "cannot be enforced", "partition")
+	says(weir(1, "policy", "mps"), "cannot be enforced", "limit, overlap")
 	says(weir(1, "policy", "unfair"), "unfair")
 }

@@ -158,6 +158,17 @@ func (b *Broker) SetPolicy(spec string) error {
 	return b.step(core.Event{Kind: core.Switch, Policy: spec})
 }
 
+// SetPolicyWhere is SetPolicy for a device on which from here on other things can be enforced than
+// before. On an error nothing changes.
+func (b *Broker) SetPolicyWhere(spec string, can share.Can) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return fmt.Errorf("device %s: %w", b.device, ErrClosed)
+	}
+	return b.step(core.Event{Kind: core.Switch, Policy: spec, Can: &can})
+}
+
 // Waiting reports whether a job waits for the device.
 func (b *Broker) Waiting() bool {
 	b.mu.Lock()

@@ -44,6 +44,17 @@ func (j *Job) Spec() share.Job {
 	return spec
 }
 
+// UnitLimit returns the most units that the policy grants the job at once for as long as its share
+// and the policy stay the same; see [share.Limiter]. All once it has ended.
+func (j *Job) UnitLimit() int {
+	j.b.mu.Lock()
+	defer j.b.mu.Unlock()
+	if n, ok := j.b.core.UnitLimit(j.id); ok && !j.ended {
+		return n
+	}
+	return j.b.core.Units()
+}
+
 // heed does what a notice about the job says, with the lock held.
 func (j *Job) heed(n *core.Notice) {
 	switch n.Kind {

@@ -173,32 +173,37 @@ func (c *Core) end(j *job, cause error) {
 }
 
 // change makes another policy decide from here on.
-func (c *Core) change(spec string) error {
-	next, err := Config{Device: c.device}.ForPolicy(spec)
+func (c *Core) change(e *Event) error {
+	next, err := Config{Device: c.device, Can: c.can}.ForPolicy(e.Policy)
 	if err != nil {
 		return err
 	}
-	if err := c.can.Enforces(next.Policy.Name(), next.Needs, c.device); err != nil {
+	if e.Can != nil {
+		next.Can = *e.Can
+	}
+	if err := next.Can.Enforces(next.Policy.Name(), next.Needs, c.device); err != nil {
 		return err
 	}
-	if err := c.accepts(next.Policy); err != nil {
+	before := c.snap
+	before.Now, before.Jobs, before.Can = c.now, nil, next.Can
+	if err := c.accepts(next.Policy, &before); err != nil {
 		return err
 	}
+	c.can, c.snap.Can = next.Can, next.Can
 	c.install(next.Policy, next.Needs)
 	return nil
 }
 
-// accepts returns nil if all jobs would have been let in under a policy one after the other, by its
-// own rule where it has one: what the policy before it promised may be more than fits.
-func (c *Core) accepts(p share.Policy) (err error) {
+// accepts returns nil if all jobs would have been let in under a policy one after the other, on a
+// device without any, by its own rule where it has one: what the policy before it promised may be
+// more than fits.
+func (c *Core) accepts(p share.Policy, before *share.Snapshot) (err error) {
 	a, asks := p.(share.Admitter)
 	defer func() {
 		if fault := recover(); fault != nil {
 			err = fmt.Errorf("policy %s: %w: %v", p.Name(), ErrPanic, fault)
 		}
 	}()
-	before := c.snap
-	before.Now, before.Jobs = c.now, nil
 	for i, j := range c.jobs {
 		s := c.snap.Jobs[i]
 		s.State = nil
@@ -206,7 +211,7 @@ func (c *Core) accepts(p share.Policy) (err error) {
 			s.State = keeps.NewJobState()
 		}
 		if asks {
-			err = a.Admit(&before, &s)
+			err = a.Admit(before, &s)
 		} else if err = before.FitsMemory(&s); err == nil {
 			err = before.FitsCompute(&s)
 		}

@@ -137,6 +137,9 @@ func (c *Core) Now() time.Duration { return c.now }
 // Wake returns when the driver is to send Tick, 0 for never.
 func (c *Core) Wake() time.Duration { return c.wake }
 
+// Units returns the number of compute units of the device.
+func (c *Core) Units() int { return c.snap.Units }
+
 // Policy returns the policy's name.
 func (c *Core) Policy() string { return c.policy.Name() }
 
@@ -153,7 +156,7 @@ func (c *Core) apply(e *Event) (decides bool, err error) {
 	case Admit:
 		return true, c.admit(e)
 	case Switch:
-		return true, c.change(e.Policy)
+		return true, c.change(e)
 	case Tick:
 		c.wake = 0
 		return true, nil

@@ -48,7 +48,8 @@ const (
 	// Change gives a job another share: Spec.Share; what is zero in Spec.Memory keeps the cap.
 	// (decides)
 	Change
-	// Switch changes the policy to Policy, and asks back what is held. (decides)
+	// Switch changes the policy to Policy, and asks back what is held. Can, if it is set, is what
+	// can be enforced on the device from here on. (decides)
 	Switch
 	// Tick: the time that Wake returned has come. (decides)
 	Tick
@@ -123,6 +124,7 @@ type Event struct {
 	Next   *share.Forecast `json:"next,omitempty"`
 	Used   time.Duration   `json:"used,omitempty"`   // Pay: whole-device time
 	Policy string          `json:"policy,omitempty"` // as policy.New reads it
+	Can    *share.Can      `json:"can,omitempty"`
 	Cause  error           `json:"-"`
 }
 

@@ -63,6 +63,29 @@ func (c *Core) Job(id share.JobID) (JobStatus, bool) {
 	return c.status(j), true
 }
 
+// UnitLimit returns the most units that the policy grants the job at once for as long as its share
+// and the policy stay the same; all where it holds jobs to no number. False if there is no such
+// job.
+func (c *Core) UnitLimit(id share.JobID) (n int, ok bool) {
+	j := c.job(id)
+	if j == nil {
+		return 0, false
+	}
+	n, ok = c.snap.Units, true
+	l, limits := c.policy.(share.Limiter)
+	if !limits {
+		return n, ok
+	}
+	// A policy that is wrong here is when it decides too, and is replaced then.
+	defer func() {
+		if recover() != nil || n < 1 || n > c.snap.Units {
+			n = c.snap.Units
+		}
+	}()
+	n = l.UnitLimit(c.look(), c.state(j))
+	return n, ok
+}
+
 // Spec returns the specification that the job has now, with the memory cap filled in; false if
 // there is no such job.
 func (c *Core) Spec(id share.JobID) (share.Job, bool) {

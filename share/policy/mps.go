@@ -13,16 +13,20 @@ import (
 //
 //	MPS                          here
 //	client                       job
-//	active thread percentage     Share.Limit, else MPSParams.Percent
+//	active thread percentage     Share.Limit, else Share.Compute, else MPSParams.Percent
 //	server's shared context      Needs.Overlap: nothing is switched
 //
-// Departures: which multiprocessors a client runs on is left to the hardware there; here they are
-// those that the fewest limited jobs are held to. Fault containment, client priorities and the
-// largest number of clients are not modelled.
+// That the percentages of clients are as their parts of the work, so that they sum to 100, is what
+// the guide calls near optimal.
+//
+// Departures: which multiprocessors a client runs on is left to the hardware there; where they can
+// be chosen they are those that the fewest limited jobs are held to. Fault containment, client
+// priorities and the largest number of clients are not modelled.
 
 // MPSParams are the parameters of [MPS].
 type MPSParams struct {
-	// Percent is the part of the units that a job without a limit may use, above 0 to 100.
+	// Percent is the part of the units that a job with neither limit nor compute may use, above 0
+	// to 100.
 	Percent float64
 }
 
@@ -40,16 +44,16 @@ func (p MPSParams) Validate() error {
 
 func (p *MPSParams) bind(f *flag.FlagSet) {
 	f.Float64Var(&p.Percent, "percent", p.Percent,
-		"the part of the units that a job without a limit may use, up to 100")
+		"the part of the units that a job with neither limit nor compute may use, up to 100")
 }
 
 func mpsRow() Row {
 	return Row{
 		Name: "mps", File: "mps.go", Source: "NVIDIA MPS",
-		Summary: "all jobs at once; a limit is a number of units, rounded up; compute and class " +
-			"are ignored",
-		Needs:   share.Can{Partition: true, Overlap: true},
-		Honours: Honours{Conserving: true},
+		Summary: "all jobs at once, each on as many units as its limit says, or its compute; " +
+			"class is ignored",
+		Needs:   share.Can{Limit: true, Overlap: true},
+		Honours: Honours{Conserving: true, Absolute: true},
 		with: func() maker {
 			p := DefaultMPS()
 			return maker{p.bind, func() (share.Policy, error) { return NewMPS(p) }}
@@ -57,7 +61,9 @@ func mpsRow() Row {
 	}
 }
 
-// MPS lets all jobs run at once, each on all units or on as many as its limit says.
+// MPS lets all jobs run at once, each on all units or on as many as its limit says, or its compute,
+// rounded up. Compute is guaranteed only where the parts of all jobs fit beside each other: the
+// policy sets nothing apart.
 type MPS struct {
 	params MPSParams
 	set    []share.Terms
@@ -90,10 +96,15 @@ func (p *MPS) Decide(s *share.Snapshot) share.Decision {
 	return share.Decision{Set: p.set}
 }
 
-// most returns how many units the job may use.
+// UnitLimit returns how many units the job may use.
+func (p *MPS) UnitLimit(s *share.Snapshot, j *share.JobState) int { return p.most(j, s.Units) }
+
 func (p *MPS) most(j *share.JobState, units int) int {
-	if j.Share.Limit > 0 {
+	switch {
+	case j.Share.Limit > 0:
 		return whole(j.Share.Limit, units)
+	case j.Share.Compute > 0:
+		return whole(j.Share.Compute, units)
 	}
 	return whole(p.params.Percent/100, units)
 }

@@ -80,3 +80,26 @@ func TestMPSLimits(t *testing.T) {
 		t.Errorf("%d iterations at 50 percent, want 50", got)
 	}
 }
+
+// TestMPSCompute: jobs with parts of the device that sum to one run at once, each at its part, on a
+// device that can limit how many units a job uses and not which; whether it is alone makes no
+// difference. A limit goes before compute.
+func TestMPSCompute(t *testing.T) {
+	sc := spatial(100, job("quarter", share.Share{Compute: 0.25}, ms, always),
+		job("rest", share.Share{Compute: 0.75}, ms, always))
+	sc.Device.Can = share.Can{Limit: true, Overlap: true}
+	res := run(t, "mps", sc)
+	for i, want := range []int64{25, 75} {
+		if got := res.Jobs[i].Iterations; got != want {
+			t.Errorf("%s: %d iterations, want %d", res.Jobs[i].Name, got, want)
+		}
+	}
+	sc.Jobs = sc.Jobs[:1]
+	if got := run(t, "mps", sc).Jobs[0].Iterations; got != 25 {
+		t.Errorf("alone: %d iterations, want 25", got)
+	}
+	sc.Jobs[0].Limit = 1
+	if got := run(t, "mps", sc).Jobs[0].Iterations; got != 100 {
+		t.Errorf("alone without a limit: %d iterations, want 100", got)
+	}
+}
