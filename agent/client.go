@@ -177,9 +177,11 @@ func (c *Client) Set(r ShareChange) (share.Job, error) {
 	name := wire.TrimName(r.Job)
 	m.TextLen = uint32(len(name))
 	text, err := c.ask(wire.NewSet(m), name)
-	if err == nil {
-		err = json.Unmarshal([]byte(text), &got)
+	if err != nil {
+		return got, err
 	}
+	got = share.Job{} // what the answer leaves out is zero
+	err = json.Unmarshal([]byte(text), &got)
 	return got, err
 }
 

@@ -182,5 +182,11 @@ func (c *Config) setDefaults() error {
 // fraction returns what is written as millionths.
 func fraction(ppm uint32) float64 { return float64(ppm) / wire.PPM }
 
-// millionths returns a fraction as written in messages.
-func millionths(f float64) uint32 { return uint32(f*wire.PPM + 0.5) }
+// millionths returns a fraction as written in messages. One above 0 does not become 0, which stands
+// for no limit, or no share named.
+func millionths(f float64) uint32 {
+	if f <= 0 {
+		return 0
+	}
+	return max(1, uint32(f*wire.PPM+0.5))
+}

@@ -272,3 +272,25 @@ func (b *lockedBuffer) String() string {
 	defer b.mu.Unlock()
 	return b.buf.String()
 }
+
+// TestSmallShares: a limit too small for the page's millionths does not become none, and what Set
+// returns is what the job has.
+func TestSmallShares(t *testing.T) {
+	s, dir := newPeople(), socketDir(t)
+	a := startAgent(t, testConfig(dir, s))
+	controller(t, dir, share.Job{Name: "tiny", Share: share.Share{Memory: share.GiB, Limit: 1e-9}})
+	if j := onlyJob(t, a); j.Limit != 1e-6 {
+		t.Errorf("created with a limit of %g", j.Limit)
+	}
+	got, err := setOf(t, dir, ShareChange{Job: "tiny", Limit: ptr(0.4e-6), Compute: ptr(1e-12)})
+	if err != nil || got.Limit != 1e-6 || got.Compute != 1e-6 {
+		t.Errorf("set to %+v, %v", got, err)
+	}
+	if j := onlyJob(t, a); j.Limit != got.Limit || j.Compute != got.Compute {
+		t.Errorf("told of %+v, the job has %+v", got, j)
+	}
+	got, err = setOf(t, dir, ShareChange{Job: "tiny", Limit: ptr(0.0), Compute: ptr(0.0)})
+	if err != nil || got.Limit != 0 || got.Compute != 0 {
+		t.Errorf("set to %+v, %v", got, err)
+	}
+}

@@ -164,6 +164,9 @@ func (s *Shape) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
+// longest is the longest time that a scenario may name: sums of a few do not overflow.
+const longest = 50 * 365 * 24 * time.Hour
+
 // Validate fills in defaults and reports all faults together, as an error of kind [ErrScenario].
 func (s *Scenario) Validate() error {
 	if s.Device == "" {
@@ -176,8 +179,9 @@ func (s *Scenario) Validate() error {
 	if _, err := s.policies(nil); err != nil {
 		faults = append(faults, err)
 	}
-	if s.Duration < 0 {
-		faults = append(faults, fmt.Errorf("duration %v is negative", s.Duration))
+	if s.Duration < 0 || s.Duration > longest {
+		faults = append(faults, fmt.Errorf("duration %v is negative or over %v", s.Duration,
+			longest))
 	}
 	if len(s.Jobs) == 0 {
 		faults = append(faults, errors.New("no jobs: list at least one under jobs"))
@@ -218,6 +222,13 @@ func (j *Job) faults(duration time.Duration) []error {
 	j.Arrival.check(fault)
 	if j.Target < 0 {
 		fault("qos %v is negative", j.Target)
+	}
+	for _, d := range append([]time.Duration{j.Work.Iteration, j.Work.Kernel.Time, j.Arrival.Think,
+		j.Target, j.Start, j.Stop}, j.Arrival.Trace...) {
+		if d > longest {
+			fault("a time of %v: want at most %v", d, longest)
+			break
+		}
 	}
 	if j.Start < 0 || j.Stop < 0 || j.Stop > 0 && j.Stop <= j.Start {
 		fault("start %v, stop %v: want times from 0, stop after start", j.Start, j.Stop)

@@ -218,7 +218,8 @@ func (d *driver) unanswered(end time.Duration) []time.Duration {
 
 // gap draws the time to the next arrival of the Poisson process.
 func (d *driver) gap() time.Duration {
-	return time.Duration(d.rng.ExpFloat64() / d.spec.Arrival.Poisson * float64(time.Second))
+	ns := d.rng.ExpFloat64() / d.spec.Arrival.Poisson * float64(time.Second)
+	return time.Duration(min(ns, float64(longest))) // what is beyond an int64 has no value
 }
 
 // sleep waits for the next arrival, or for the end where none is to come.

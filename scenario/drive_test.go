@@ -229,3 +229,14 @@ func TestRecentIsBounded(t *testing.T) {
 		t.Errorf("%d requests, the last %d from %v", n, len(last), last[0])
 	}
 }
+
+// TestRareArrivals: the time to a request that comes once in ages is long, whatever the rate.
+func TestRareArrivals(t *testing.T) {
+	for _, rate := range []float64{1e-9, 1e-10, 1e-300, math.SmallestNonzeroFloat64} {
+		_, s, err := drive(t, Job{Arrival: Arrival{Poisson: rate}}, takes(time.Millisecond), 1,
+			time.Hour)
+		if err != nil || s.arrived != 0 {
+			t.Errorf("at %g a second %d requests came in an hour, %v", rate, s.arrived, err)
+		}
+	}
+}

@@ -122,7 +122,8 @@ func (p *filePolicy) UnmarshalYAML(n *yaml.Node) error {
 	fault := func(line int, text string) error {
 		return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: policy: %s", line, text)}}
 	}
-	const form = "want a name, or one with parameters, as in {fair: {slice: 10ms}}"
+	const form = "want a name, one with parameters, as in {fair: {slice: 10ms}}, or several as " +
+		"text with commas"
 	if n.Kind == yaml.ScalarNode {
 		p.spec = n.Value
 		return nil
@@ -131,6 +132,9 @@ func (p *filePolicy) UnmarshalYAML(n *yaml.Node) error {
 		return fault(n.Line, form)
 	}
 	name, args := n.Content[0], n.Content[1]
+	if name.Kind != yaml.ScalarNode {
+		return fault(name.Line, form)
+	}
 	spec := policy.Spec{Name: name.Value, Args: map[string]string{}}
 	if args.Kind != yaml.MappingNode && args.Tag != "!!null" {
 		return fault(args.Line, form)

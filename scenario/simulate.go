@@ -189,7 +189,7 @@ func (v *virtual) all(ctx context.Context) (*Result, error) {
 			return nil, err
 		}
 		v.o.Progress("policy " + name)
-		p, err := v.phase(Shared, name, v.world, v.specs)
+		p, err := v.phase(ctx, Shared, name, v.world, v.specs)
 		if err != nil {
 			return nil, err
 		}
@@ -200,22 +200,23 @@ func (v *virtual) all(ctx context.Context) (*Result, error) {
 }
 
 // patience is how long a scenario without a duration is simulated: far longer than all its
-// iterations take one after the other.
+// iterations take one after the other, if there is so much time.
 func (v *virtual) patience() time.Duration {
-	var work, start time.Duration
+	var work float64
+	var start time.Duration
 	for i := range v.world.Jobs {
 		j := &v.world.Jobs[i]
-		gap := j.Arrival.Think
+		gap := j.Arrival.Think.Seconds()
 		if j.Arrival.Poisson > 0 {
-			gap += time.Duration(float64(time.Second) / j.Arrival.Poisson)
+			gap += 1 / j.Arrival.Poisson
 		}
-		work += time.Duration(j.Iterations) * (2*j.Iteration.Mean + gap)
+		work += float64(j.Iterations) * (2*j.Iteration.Mean.Seconds() + gap)
 		start = max(start, j.Start)
 		if n := len(j.Arrival.Trace); n > 0 {
 			start = max(start, j.Start+j.Arrival.Trace[n-1])
 		}
 	}
-	return start + 8*work + time.Minute
+	return start + time.Duration(min(float64(longest), 8*work*float64(time.Second))) + time.Minute
 }
 
 // alone simulates each job by itself, from the beginning and without limits.
@@ -232,7 +233,7 @@ func (v *virtual) alone(ctx context.Context) (*Phase, error) {
 		one.Jobs = []sim.Job{job}
 		spec := v.specs[i]
 		spec.Start, spec.Stop = 0, 0
-		p, err := v.phase(Solo, "fifo", one, []Job{spec})
+		p, err := v.phase(ctx, Solo, "fifo", one, []Job{spec})
 		if err != nil {
 			return nil, err
 		}
@@ -245,9 +246,13 @@ func (v *virtual) alone(ctx context.Context) (*Phase, error) {
 }
 
 // phase simulates jobs together.
-func (v *virtual) phase(m Mode, name string, w sim.Scenario, specs []Job) (*Phase, error) {
+func (v *virtual) phase(ctx context.Context, m Mode, name string, w sim.Scenario,
+	specs []Job) (*Phase, error) {
 	began := time.Now()
-	r, err := sim.Run(w, name, sim.Options{})
+	r, err := sim.Run(w, name, sim.Options{Done: ctx.Done()})
+	if errors.Is(err, sim.ErrStopped) {
+		return nil, stopped(ctx)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrScenario, err)
 	}

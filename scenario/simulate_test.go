@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"context"
 	"errors"
 	"math"
 	"strings"
@@ -253,5 +254,35 @@ jobs:
 		if (j.Status == StatusRefused) != (want != "") || !strings.Contains(j.Error, want) {
 			t.Errorf("%s is %s: %s", j.Name, j.Status, j.Error)
 		}
+	}
+}
+
+// TestSimulateLong: without a duration, more iterations than there is time for are simulated for
+// as long as there is, and requests that hardly ever come do not come.
+func TestSimulateLong(t *testing.T) {
+	r := simulate(t, `
+device: cpu:0
+jobs:
+  - {name: ends, iteration: 10ms, iterations: 3}
+  - {name: rare, iteration: 10ms, iterations: 1000000000000000, arrival: {poisson: 1e-300}}
+`, "fifo")
+	if r.Jobs[0].Iterations != 3 || r.Jobs[1].Iterations > 5 || r.VirtualS < 1e9 {
+		t.Errorf("%d and %d iterations in %v s", r.Jobs[0].Iterations, r.Jobs[1].Iterations,
+			r.VirtualS)
+	}
+}
+
+// TestSimulateStopped ends a simulation in the middle of a phase of millions of events.
+func TestSimulateStopped(t *testing.T) {
+	s := parse(t, `
+device: cpu:0
+duration: 20000h
+jobs: [{name: a, iteration: 10ms}]
+`)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	o := Options{Progress: func(string) { cancel() }}
+	if _, err := Simulate(ctx, s, o); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
 	}
 }

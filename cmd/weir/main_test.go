@@ -320,6 +320,8 @@ func wrongOtherLines(f *wrongFiles) []wrongLine {
 		},
 		{[]string{"share", "--duration", "-1s", f.fine}, []string{"negative"}},
 		{[]string{"share", "--device", "tpu:0", f.fine}, []string{"tpu:0", "cpu:0"}},
+		{[]string{"share", "--device", "", f.fine}, []string{"--device is empty"}},
+		{[]string{"simulate", "--policy", "", f.fine}, []string{"--policy is empty"}},
 		{[]string{"demo", "--duration", "1ms"}, []string{"--duration 1ms"}},
 		{
 			[]string{
@@ -464,13 +466,15 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// TestTraceThatCannotBeWritten holds that a wrong path is told before the jobs run, not after.
-func TestTraceThatCannotBeWritten(t *testing.T) {
-	c := weir(t, "share", scenarioFile(t, "64MiB", 0, 3), "--trace",
-		filepath.Join(t.TempDir(), "none", "trace.json"))
-	if c.code != 2 || strings.Contains(c.talk, "compiling") ||
-		!strings.Contains(c.talk, "trace.json") {
-		t.Errorf("exit code %d, %q", c.code, c.talk)
+// TestOutputThatCannotBeWritten holds that a wrong path is told before the jobs run, not after.
+func TestOutputThatCannotBeWritten(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "none", "file")
+	for _, args := range [][]string{{"share", "--trace"}, {"share", "--html"}, {"simulate",
+		"--html"}} {
+		c := weir(t, append(args, file, scenarioFile(t, "64MiB", 0, 3))...)
+		if c.code != 2 || strings.Contains(c.talk, "compiling") || !strings.Contains(c.talk, file) {
+			t.Errorf("%q: exit code %d, %q", args, c.code, c.talk)
+		}
 	}
 }
 

@@ -9,13 +9,14 @@ import (
 
 	"github.com/weirgpu/weir/agent"
 	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/policy"
 )
 
 // setFlags are the flags of set.
 type setFlags struct {
 	memory, class, device string
 	compute, limit        float64
-	fake                  bool
+	fake, asJSON          bool
 }
 
 func newSet() *cobra.Command {
@@ -47,11 +48,15 @@ again.`,
 			if err != nil {
 				return failed(err)
 			}
+			if f.asJSON {
+				return printJSON(c.OutOrStdout(), shareOf(&got))
+			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "%s: memory %v, compute %g, limit %g, class %v\n",
 				got.Name, got.Memory, got.Compute, got.Cap(), got.Class)
 			return err
 		},
 	}
+	c.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON object")
 	c.Flags().StringVar(&f.memory, "memory", "", "cap on device memory, such as 8GiB")
 	c.Flags().Float64Var(&f.compute, "compute", 0, "guaranteed fraction of device time, 0 to 1")
 	c.Flags().Float64Var(&f.limit, "limit", 0, "fraction of device time never exceeded (0: 1)")
@@ -62,6 +67,20 @@ again.`,
 	completeFlag(c, "class", share.Latency.String(), share.Standard.String(),
 		share.Opportunistic.String())
 	return c
+}
+
+// shareInfo is a job's share in JSON, with the names that top has.
+type shareInfo struct {
+	Name           string      `json:"name"`
+	Class          share.Class `json:"class"`
+	Compute        float64     `json:"compute"`
+	Limit          float64     `json:"limit"`
+	MemoryCapBytes int64       `json:"memory_cap_bytes"`
+}
+
+func shareOf(j *share.Job) shareInfo {
+	return shareInfo{Name: j.Name, Class: j.Class, Compute: j.Compute, Limit: j.Cap(),
+		MemoryCapBytes: int64(j.Memory)}
 }
 
 // change is what the flags given ask for.
@@ -105,7 +124,7 @@ func (f *setFlags) change(c *cobra.Command, job string) (agent.ShareChange, erro
 }
 
 func newPolicy() *cobra.Command {
-	var fake bool
+	var fake, asJSON bool
 	c := &cobra.Command{
 		Use:   "policy NAME[:PARAMETER=VALUE,...]",
 		Short: "Change how the running agent shares the GPUs",
@@ -117,18 +136,26 @@ that programs on a GPU cannot be held to is refused.`,
 		Args:              exactly(1),
 		ValidArgsFunction: firstOf(policyNames()),
 		RunE: func(c *cobra.Command, args []string) error {
+			spec := strings.TrimSpace(args[0])
+			if _, err := policy.New(spec); err != nil {
+				return err
+			}
 			client, err := dialAgent(fake)
 			if err != nil {
 				return failed(err)
 			}
 			defer client.Close()
-			if err := client.SetPolicy(strings.TrimSpace(args[0])); err != nil {
+			if err := client.SetPolicy(spec); err != nil {
 				return failed(err)
 			}
-			_, err = fmt.Fprintln(c.OutOrStdout(), "policy", strings.TrimSpace(args[0]))
+			if asJSON {
+				return printJSON(c.OutOrStdout(), map[string]string{"policy": spec})
+			}
+			_, err = fmt.Fprintln(c.OutOrStdout(), "policy", spec)
 			return err
 		},
 	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	addFakeAgent(c, &fake)
 	return c
 }

@@ -65,5 +65,19 @@ func TestSetAndPolicy(t *testing.T) {
 	says(weir(0, "policy", "fair:slice=5ms"), "policy fair:slice=5ms")
 	says(weir(0, "top"), "policy fair:slice=5ms", "75.0 %")
 	says(weir(1, "policy", "mps"), "cannot be enforced", "limit, overlap")
-	says(weir(1, "policy", "unfair"), "unfair")
+	says(weir(2, "policy", "unfair"), "unfair")
+	says(weir(2, "policy", "fair:slice=soon"), "slice")
+	if got := weir(0, "set", "train", "--json", "--compute", "0.25"); got != `{
+  "name": "train",
+  "class": "latency",
+  "compute": 0.25,
+  "limit": 0.75,
+  "memory_cap_bytes": 2147483648
+}
+` {
+		t.Errorf("set says %s", got)
+	}
+	if got := weir(0, "policy", "--json", "fifo"); got != "{\n  \"policy\": \"fifo\"\n}\n" {
+		t.Errorf("policy says %s", got)
+	}
 }

@@ -131,16 +131,22 @@ func (f *scenarioFlags) addCommon(c *cobra.Command) {
 }
 
 func (f *scenarioFlags) apply(c *cobra.Command, s *scenario.Scenario) error {
-	if f.device != "" {
+	given := c.Flags().Changed
+	for name, value := range map[string]string{"device": f.device, "policy": f.policy} {
+		if given(name) && value == "" {
+			return fmt.Errorf("--%s is empty: name one, or leave it out for the scenario's", name)
+		}
+	}
+	if given("device") {
 		s.Device = f.device
 	}
-	if f.policy != "" {
+	if given("policy") {
 		s.Policy = f.policy
 	}
-	if c.Flags().Changed("duration") {
+	if given("duration") {
 		s.Duration = f.duration
 	}
-	if c.Flags().Changed("seed") {
+	if given("seed") {
 		s.Seed = f.seed
 	}
 	return f.setPrecisions(s)
@@ -190,6 +196,9 @@ func newShare() *cobra.Command {
 			}
 			rec, writeTrace, err := openTrace(f.trace)
 			if err != nil {
+				return err
+			}
+			if err := writable(page); err != nil {
 				return err
 			}
 			o := f.options(c, rec)

@@ -40,6 +40,9 @@ func newSimulate() *cobra.Command {
 			if err := override.apply(c, s); err != nil {
 				return err
 			}
+			if err := writable(page); err != nil {
+				return err
+			}
 			o.Solo, o.Plans = !noSolo, planCache(noCache)
 			o.Progress = func(stage string) { fmt.Fprintln(c.ErrOrStderr(), stage) }
 			res, err := scenario.Simulate(c.Context(), s, o)
@@ -69,6 +72,19 @@ func catalogueNames() []string {
 		names = append(names, d.Name)
 	}
 	return names
+}
+
+// writable reports whether a page can be written to a path, before anything runs for it. What is
+// there stays.
+func writable(path string) error {
+	if path == "" {
+		return nil
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o666)
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // comparePage writes the report page of a scenario, if it is asked for.

@@ -214,3 +214,20 @@ func TestWriteReportsTheWriter(t *testing.T) {
 		}
 	}
 }
+
+// TestTooltipsAreText: what a tooltip's formatter returns becomes HTML in the page (ECharts,
+// Handbook, Cross Platform and Server, Security Guidelines), so that names must be encoded in it.
+func TestTooltipsAreText(t *testing.T) {
+	used := regexp.MustCompile(`\$\{[^{}]*data\.(jobs|policies)[^{}]*\}`).FindAllString(page, -1)
+	if len(used) < 2 {
+		t.Fatalf("the page shows names in %d texts", len(used))
+	}
+	for _, u := range used {
+		if !strings.HasPrefix(u, "${text(") {
+			t.Errorf("%s is not encoded", u)
+		}
+	}
+	if !strings.Contains(page, "const text = echarts.format.encodeHTML;") {
+		t.Error("text does not encode")
+	}
+}

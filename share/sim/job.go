@@ -48,7 +48,9 @@ type job struct {
 
 // gap draws a time between two arrivals of the Poisson process.
 func (j *job) gap() time.Duration {
-	return max(1, time.Duration(j.random.ExpFloat64()/j.spec.Arrival.Poisson*float64(time.Second)))
+	ns := j.random.ExpFloat64() / j.spec.Arrival.Poisson * float64(time.Second)
+	// Beyond an int64 the conversion may yield anything (Go specification, Conversions).
+	return max(1, time.Duration(min(ns, float64(never/4))))
 }
 
 // waits reports whether the job has work and does nothing.

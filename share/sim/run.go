@@ -20,17 +20,25 @@ const maxEvents = 50_000_000
 // ErrTooLong is the kind of error of a run with too many events.
 var ErrTooLong = errors.New("too many events")
 
+// ErrStopped is the kind of error of a run that Options.Done has ended.
+var ErrStopped = errors.New("stopped")
+
+// stopEvents is after how many events it is looked whether a run is to end.
+const stopEvents = 1 << 12
+
 // Options say how to run a scenario.
 type Options struct {
 	// Record, if not nil, is where every event and decision is written, for core.Replay.
 	Record io.Writer
 	// Observe, if not nil, is told all notices of the core in their order.
 	Observe func(core.Notice)
+	// Done, if not nil, ends the run when it is closed, with [ErrStopped].
+	Done <-chan struct{}
 }
 
 // Run simulates the scenario under a policy, as policy.New reads it, on a device that can do what
-// the scenario says. The error is one of the scenario's Validate, of policy.New, [share.ErrCannot]
-// or [ErrTooLong].
+// the scenario says. The error is one of the scenario's Validate, of policy.New, [share.ErrCannot],
+// [ErrTooLong] or [ErrStopped].
 func Run(sc Scenario, spec string, o Options) (*Result, error) {
 	s, err := policy.ParseSpec(spec)
 	if err != nil {
@@ -62,6 +70,9 @@ func RunPolicy(sc Scenario, p share.Policy, needs share.Can, o Options) (*Result
 		if !ok || e.at >= sc.Duration {
 			break
 		}
+		if n%stopEvents == 0 && stopped(o.Done) {
+			return nil, fmt.Errorf("scenario under %s: %w at %v", p.Name(), ErrStopped, e.at)
+		}
 		if n == maxEvents {
 			return nil, fmt.Errorf("scenario under %s: %w: over %d at %v", p.Name(), ErrTooLong, n,
 				e.at)
@@ -73,6 +84,15 @@ func RunPolicy(sc Scenario, p share.Policy, needs share.Can, o Options) (*Result
 		return nil, w.recorder.Err()
 	}
 	return res, nil
+}
+
+func stopped(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return false
+	}
 }
 
 // never is the time of events that do not come.
