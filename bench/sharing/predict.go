@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/cpu/kernels"
+	"github.com/weirgpu/weir/internal/claims"
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/scenario"
 	"github.com/weirgpu/weir/share"
@@ -67,20 +68,30 @@ func predict(r *results, _ time.Duration) error {
 // finer divides a core in profiles: a model 1.6 times as fast on two cores fills 1.6 of them.
 const finer = 100
 
+// Machines change their speed within a second, so that only runs that follow each other are
+// compared: short ones, often, and the median of what they say.
+const (
+	predictRounds = 9
+	predictRun    = 200 * time.Millisecond
+)
+
 // profile is what a job uses while it runs alone: as many cores as its speed on all of them is
 // times that on one, and the memory traffic of its plan's steps at that speed, unless all that it
 // touches stays in the caches.
 func profile(j scenario.Job, units int) (policy.Profile, error) {
 	const caches = 16 << 20
-	speed := [2]float64{}
-	for i, threads := range []int{1, units, 1, units} {
-		res, err := scenario.Run(context.Background(), &scenario.Scenario{Seed: 1,
-			Duration: 300 * time.Millisecond, Jobs: []scenario.Job{j}},
-			scenario.Options{Threads: threads})
-		if err != nil {
-			return policy.Profile{}, err
+	var gains, speeds []float64
+	for range predictRounds {
+		var speed [2]float64
+		for i, threads := range []int{1, units} {
+			res, err := scenario.Run(context.Background(), &scenario.Scenario{Seed: 1,
+				Duration: predictRun, Jobs: []scenario.Job{j}}, scenario.Options{Threads: threads})
+			if err != nil {
+				return policy.Profile{}, err
+			}
+			speed[i] = res.Jobs[0].IterationsPerS
 		}
-		speed[i%2] = max(speed[i%2], res.Jobs[0].IterationsPerS)
+		gains, speeds = append(gains, speed[1]/speed[0]), append(speeds, speed[1])
 	}
 	shapes, err := scenario.InputShapes(j.Graph, j.Shapes, nil)
 	if err != nil {
@@ -91,13 +102,14 @@ func profile(j scenario.Job, units int) (policy.Profile, error) {
 	if err != nil {
 		return policy.Profile{}, err
 	}
-	out := policy.Profile{Units: max(finer, int(finer*speed[1]/speed[0]))}
+	out := policy.Profile{Units: max(finer, int(finer*claims.Median(gains)))}
 	if p.PeakBytes(1) > caches {
 		bytes := int64(0)
 		for i := range p.Steps {
 			bytes += p.Steps[i].Bytes
 		}
-		out.Bandwidth = min(1, float64(bytes)*speed[1]/(scenario.CoreBytes*float64(units)))
+		out.Bandwidth = min(1, float64(bytes)*claims.Median(speeds)/
+			(scenario.CoreBytes*float64(units)))
 	}
 	return out, nil
 }
@@ -105,21 +117,26 @@ func profile(j scenario.Job, units int) (policy.Profile, error) {
 // pair runs two jobs at once and returns the sum of the errors of both predictions.
 func (r *results) pair(a, b scenario.Job, pa, pb policy.Profile) (float64, error) {
 	a.Name, b.Name = "a-"+a.Name, "b-"+b.Name
-	const d = 400 * time.Millisecond
-	res, err := scenario.Run(context.Background(), &scenario.Scenario{Seed: 1, Duration: d,
-		Jobs: []scenario.Job{a, b}}, scenario.Options{Solo: true, SoloDuration: d,
-		Policies: []string{"mps"}})
-	if err != nil {
-		return 0, err
+	var measured [2][]float64
+	for range predictRounds {
+		res, err := scenario.Run(context.Background(), &scenario.Scenario{Seed: 1,
+			Duration: predictRun, Jobs: []scenario.Job{a, b}}, scenario.Options{Solo: true,
+			SoloDuration: predictRun, Policies: []string{"mps"}})
+		if err != nil {
+			return 0, err
+		}
+		r.Phases = append(r.Phases, res.Phases...)
+		for i, j := range res.Jobs {
+			measured[i] = append(measured[i], j.Slowdown)
+		}
 	}
-	r.Phases = append(r.Phases, res.Phases...)
 	var out [2]float64
 	policy.Slowdowns(finer*r.Cores, []policy.Profile{pa, pb}, out[:])
 	off := 0.0
-	for i, j := range res.Jobs {
-		off += math.Abs(out[i]/j.Slowdown - 1)
-		fmt.Fprintf(os.Stderr, "    %s: predicted %.2f, measured %.2f\n", j.Name, out[i],
-			j.Slowdown)
+	for i, name := range []string{a.Name, b.Name} {
+		slowdown := claims.Median(measured[i])
+		off += math.Abs(out[i]/slowdown - 1)
+		fmt.Fprintf(os.Stderr, "    %s: predicted %.2f, measured %.2f\n", name, out[i], slowdown)
 	}
 	return off, nil
 }

@@ -31,14 +31,18 @@ func (b *Book) Check(name string, value, bound float64, most bool) {
 	(*b)[i].Rounds = append((*b)[i].Rounds, value)
 }
 
+// Median returns the median, of an even number the upper one. There must be one value at least.
+func Median(values []float64) float64 {
+	return slices.Sorted(slices.Values(values))[len(values)/2]
+}
+
 // Judge compares the median of each claim's rounds with its bound, writes a line about each, and
 // reports whether all held.
 func (b Book) Judge(w io.Writer) bool {
 	all := true
 	for i := range b {
 		c := &b[i]
-		sorted := slices.Sorted(slices.Values(c.Rounds))
-		c.Median = sorted[len(sorted)/2]
+		c.Median = Median(c.Rounds)
 		relation, verdict := "at least", "MISSED"
 		if c.Held = c.Median >= c.Bound; c.Most {
 			c.Held, relation = c.Median <= c.Bound, "at most"
