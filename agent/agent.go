@@ -54,8 +54,9 @@ func Start(c Config) (*Agent, error) {
 		conns:      map[*conn]struct{}{},
 		used:       time.Now(),
 	}
+	mps, can := c.findMPS()
 	for _, d := range c.Devices {
-		dev, err := newDevice(d, c.Policy)
+		dev, err := newDevice(d, c.Policy, mps, can)
 		if err != nil {
 			a.closeDevices()
 			return nil, fmt.Errorf("agent: %w", err)

@@ -78,6 +78,10 @@ type JobGrant struct {
 	Token       wire.Token
 	Memory      share.Bytes // cap
 	MemoryTotal share.Bytes // of the device
+	// ThreadPercent is the active thread percentage with which processes are to begin as clients of
+	// the MPS control daemon in the directory MPSPipe; 0: they need not be clients.
+	ThreadPercent uint32
+	MPSPipe       string
 	// Service says that somebody else keeps the agent running.
 	Service bool
 	// Page is the descriptor of the job's page, to bring to another agent. It is the caller's.
@@ -129,13 +133,16 @@ func (c *Client) Create(r JobRequest) (*JobGrant, error) {
 		return nil, fmt.Errorf("agent: answer of kind %d to create: %w", wire.KindOf(answer),
 			wire.ErrMessage)
 	}
+	named := len(text) - int(g.PipeLen)
 	return &JobGrant{
-		Name:        text,
-		Token:       g.Token,
-		Memory:      share.Bytes(g.Memory),
-		MemoryTotal: share.Bytes(g.MemoryTotal),
-		Service:     g.Serves(),
-		Page:        file,
+		Name:          text[:named],
+		Token:         g.Token,
+		Memory:        share.Bytes(g.Memory),
+		MemoryTotal:   share.Bytes(g.MemoryTotal),
+		ThreadPercent: g.ThreadPercent,
+		MPSPipe:       text[named:],
+		Service:       g.Serves(),
+		Page:          file,
 	}, nil
 }
 

@@ -36,6 +36,9 @@ type Config struct {
 	// Policy is the policy as policy.New reads it; empty means DefaultPolicy. One that programs
 	// cannot be held to is refused.
 	Policy string
+	// MPS looks for the MPS control daemon that programs become clients of, with [FindMPS]. It is
+	// called when the agent starts and before each change of the policy. Nil: there is none.
+	MPS func() (MPS, error)
 	// IdleExit ends the agent when it has had no job and no peer for so long; 0: never, because
 	// somebody else keeps it running and starts another if it fails.
 	IdleExit time.Duration

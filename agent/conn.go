@@ -197,6 +197,7 @@ func (c *conn) serveController(m wire.Create, name string, file *os.File) error 
 	if c.a.cfg.IdleExit == 0 {
 		flags = wire.FlagService
 	}
+	threads, pipe := c.a.start(j)
 	created := wire.NewCreated(wire.Created{
 		Token:       j.terms.Token,
 		Memory:      uint64(j.bj.Spec().Memory),
@@ -204,9 +205,12 @@ func (c *conn) serveController(m wire.Create, name string, file *os.File) error 
 		PageSize:    wire.PageSize,
 		Device:      j.dev.Ordinal,
 		Generation:  c.a.generation,
-		TextLen:     uint32(len(j.spec.Name)),
+		TextLen:     uint32(len(j.spec.Name) + len(pipe)),
+		PipeLen:     uint32(len(pipe)),
+
+		ThreadPercent: threads,
 	}, flags)
-	if err = c.write(created, j.spec.Name, j.page.File()); err == nil {
+	if err = c.write(created, j.spec.Name+pipe, j.page.File()); err == nil {
 		err = c.untilClosed()
 	}
 	j.release(c)

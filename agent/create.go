@@ -203,6 +203,7 @@ func (a *Agent) admitJob(want claim, c *conn, page *wire.Page) (_ *job, err erro
 		}
 	}
 	t.Name, t.MemTotal, t.UUID = bj.Spec().Name, t.MemCap, dev.UUID
+	t.ThreadPercent = dev.threads(bj.UnitLimit())
 	j := a.newJob(dev, bj, t, page)
 	j.asks, j.asked, j.master = asks, want.asked, want.controller
 	if !fresh {

@@ -23,7 +23,9 @@ type device struct {
 	byID kicks
 
 	// Guarded by the agent's lock.
-	names map[string]naming // by the name that was asked for; none without a job
+	mps     MPS               // the control daemon, zero without
+	clients bool              // the policy needs all programs to be clients
+	names   map[string]naming // by the name that was asked for; none without a job
 }
 
 // naming counts the jobs that asked for one name, and has the number last given to one of them.
@@ -51,17 +53,25 @@ const burst = 6 * time.Millisecond
 // of half as long are those of a host that prepares the next input.
 const await = 10 * time.Millisecond
 
+// suited is a policy as it is for process jobs.
+type suited struct {
+	spec string
+	// conserving: it leaves no device idle that a job without a limit waits for.
+	conserving bool
+	// clients: programs must be clients of MPS for it.
+	clients bool
+}
+
 // forPrograms fills in parameters that suit process jobs, where the policy has them and the user
-// has not named them, and reports whether the policy leaves no device idle that a job without a
-// limit waits for.
-func forPrograms(spec string) (full string, conserving bool, err error) {
+// has not named them.
+func forPrograms(spec string) (suited, error) {
 	s, err := policy.ParseSpec(spec)
 	if err != nil {
-		return "", false, err
+		return suited{}, err
 	}
 	row, err := policy.Find(s.Name)
 	if err != nil {
-		return "", false, err
+		return suited{}, err
 	}
 	args := map[string]string{}
 	for _, p := range row.Params() {
@@ -76,28 +86,25 @@ func forPrograms(spec string) (full string, conserving bool, err error) {
 	}
 	maps.Copy(args, s.Args)
 	s.Args = args
-	conserving, err = s.Conserving()
-	return s.String(), conserving, err
+	conserving, err := s.Conserving()
+	return suited{s.String(), conserving, row.Needs.Overlap || row.Needs.Limit}, err
 }
 
-// can is what the library in the programs can enforce. Contexts of several programs take turns on a
-// device, whatever their gates, and none is held to some of the multiprocessors.
-var can = share.Can{Launches: true}
-
-func newDevice(d Device, policyName string) (*device, error) {
-	spec, conserving, err := forPrograms(policyName)
+func newDevice(d Device, policyName string, mps MPS, can share.Can) (*device, error) {
+	p, err := forPrograms(policyName)
 	if err != nil {
 		return nil, err
 	}
-	c, err := core.Config{Device: d.ID(), Units: 1, Memory: d.Memory, Can: can}.ForPolicy(spec)
+	c, err := core.Config{Device: d.ID(), Units: units, Memory: d.Memory,
+		Can: can}.ForPolicy(p.spec)
 	if err != nil {
 		return nil, err
 	}
-	dev := &device{Device: d, names: map[string]naming{}}
-	dev.conserving.Store(conserving)
+	dev := &device{Device: d, names: map[string]naming{}, mps: mps, clients: p.clients}
+	dev.conserving.Store(p.conserving)
 	dev.byID.jobs = map[share.JobID]*job{}
 	dev.broker, err = broker.New(broker.Config{Config: c, Observer: &dev.byID})
-	return dev, err
+	return dev, lacksMPS(err, can)
 }
 
 // kicks tells a job that its lease is revoked or bounded. It has a lock of its own because it is

@@ -13,6 +13,10 @@
 // used but as a claim about the job itself: a job that lies about its work loses or wastes its own
 // share, within the limits that the broker sets.
 //
+// Programs take turns on a device, whole, unless they are clients of NVIDIA's Multi-Process Service
+// (mps.go): then the policy may let them run at once, each process with a percentage of the device
+// that is fixed when it begins.
+//
 // A process's death closes its socket and frees its slot; a job whose controller and processes are
 // gone ends and frees all it was promised. An agent that is started again takes up the jobs of the
 // one before with the pages that the programs, or weir exec, bring along. Their terms it has from

@@ -70,6 +70,7 @@ func (a *Agent) set(m wire.Set, name string) (share.Job, error) {
 	if err := j.setShare(s); err != nil {
 		return share.Job{}, err
 	}
+	j.setThreads()
 	a.boundInFlight(j.dev)
 	spec := j.bj.Spec()
 	a.log.Info("share set", "job", j, "memory", spec.Memory.String(), "compute", spec.Compute,
@@ -136,19 +137,24 @@ func (j *job) setShare(s share.Share) error {
 // setPolicy makes a policy decide on all devices. They are alike in what can be enforced on them: a
 // policy that the first cannot have changes nothing.
 func (a *Agent) setPolicy(spec string) error {
-	full, conserving, err := forPrograms(spec)
+	p, err := forPrograms(spec)
 	if err != nil {
 		return &errRefused{wire.RefusedAdmission, err}
 	}
+	mps, can := a.cfg.findMPS()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, d := range a.devices {
-		if err := d.broker.SetPolicy(full); err != nil {
-			return &errRefused{wire.RefusedAdmission, err}
+		if err := d.broker.SetPolicyWhere(p.spec, can); err != nil {
+			return &errRefused{wire.RefusedAdmission, lacksMPS(err, can)}
 		}
-		d.conserving.Store(conserving)
+		d.conserving.Store(p.conserving)
+		d.mps, d.clients = mps, p.clients
+	}
+	for _, j := range a.jobs {
+		j.setThreads()
 	}
 	a.policy = spec
-	a.log.Info("policy set", "policy", full)
+	a.log.Info("policy set", "policy", p.spec)
 	return nil
 }

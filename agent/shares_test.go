@@ -109,7 +109,7 @@ func newHost(t *testing.T, policyName string) *host {
 	if err := c.setDefaults(); err != nil {
 		t.Fatal(err)
 	}
-	dev, err := newDevice(c.Devices[0], c.Policy)
+	dev, err := newDevice(c.Devices[0], c.Policy, MPS{}, share.Can{Launches: true})
 	if err != nil {
 		t.Fatal(err)
 	}

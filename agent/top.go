@@ -40,8 +40,11 @@ type JobSnapshot struct {
 	// DeviceShare is what it was charged in the last second; see core.Account.
 	DeviceShare float64 `json:"device_share"`
 	// State is idle, waiting, running or draining; WaitingMS how long it has been waiting.
-	State         string            `json:"state"`
-	WaitingMS     float64           `json:"waiting_ms"`
+	State     string  `json:"state"`
+	WaitingMS float64 `json:"waiting_ms"`
+	// ThreadPercent is the active thread percentage with which processes of the job that begin now
+	// do so as clients of MPS; 0 where the policy needs no clients.
+	ThreadPercent uint32            `json:"active_thread_percentage,omitempty"`
 	ControllerPID uint32            `json:"controller_pid"`
 	Launches      uint64            `json:"launches"`
 	Processes     []ProcessSnapshot `json:"processes"`
@@ -60,9 +63,21 @@ type ProcessSnapshot struct {
 	GraphLaunches   uint64  `json:"graph_launches"`
 	CopiedBytes     uint64  `json:"copied_bytes"`
 	ErrorFlags      uint32  `json:"error_flags"`
+	// ThreadPercent is the percentage that it began with as a client of MPS; 0: it is none, or has
+	// not begun.
+	ThreadPercent uint32 `json:"active_thread_percentage,omitempty"`
 	// UnknownCalls are driver calls newer than this weir that it looked up: what they do is not
 	// counted.
 	UnknownCalls []string `json:"unknown_calls,omitempty"`
+}
+
+// Keep returns the processes that use the device and keep another part of it than processes of the
+// job that begin now get: a client of MPS has for good what it began with.
+func (j *JobSnapshot) Keep() []ProcessSnapshot {
+	return slices.DeleteFunc(slices.Clone(j.Processes), func(p ProcessSnapshot) bool {
+		return j.ThreadPercent == 0 || p.ThreadPercent == j.ThreadPercent ||
+			p.MemoryUsedBytes == 0
+	})
 }
 
 // Snapshot returns the state of all devices and jobs now.
@@ -109,6 +124,7 @@ func (j *job) snapshot() JobSnapshot {
 		DeviceSeconds:  account.Used.Seconds(),
 		DeviceShare:    account.Recent,
 		State:          j.state.String(),
+		ThreadPercent:  j.terms.ThreadPercent,
 		ControllerPID:  j.terms.ControllerPID,
 		Processes:      []ProcessSnapshot{},
 	}
@@ -144,6 +160,7 @@ func (m *member) snapshot() ProcessSnapshot {
 		GraphLaunches:   m.s.GraphLaunches.Load(),
 		CopiedBytes:     m.s.CopiesBytes.Load(),
 		ErrorFlags:      m.s.ErrorFlags.Load(),
+		ThreadPercent:   m.s.ThreadPercent.Load(),
 		UnknownCalls:    slices.Clone(m.unknown),
 	}
 }

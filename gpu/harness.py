@@ -144,12 +144,13 @@ class Host:
     def under(self, share):
         return [self.weir, "exec", *self.exec_flags(), *share.flags, "--"]
 
-    def start_agent(self):
+    def start_agent(self, *flags):
         """Start the agent of these checks, in a runtime folder of their own, so that they can end
         it too."""
         os.makedirs(self.env["WEIR_RUNTIME_DIR"], mode=0o700, exist_ok=True)
         log = open(os.path.join(self.scratch, "agent.log"), "ab")
-        self.agent = subprocess.Popen([self.weir, "agent", *(["--fake-gpu"] if self.fake else [])],
+        fake = ["--fake-gpu"] if self.fake else []
+        self.agent = subprocess.Popen([self.weir, "agent", *fake, *flags],
                                       env=self.env,
                                       stdout=log,
                                       stderr=log,

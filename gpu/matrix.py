@@ -266,6 +266,97 @@ def latency(host, bounds, server, trainer, memory):
     }
 
 
+# MPS.
+
+
+def mps_control(host):
+    """The program that speaks to the MPS control daemon. Skip where there is none, or where a
+    daemon runs already, whose clients these programs would be."""
+    if not host.agent:
+        raise Skip("the agent is not one of ours")
+    if host.fake:
+        return os.path.join(host.env["LD_LIBRARY_PATH"].split(":")[0], "bin",
+                            "nvidia-cuda-mps-control")
+    control = shutil.which("nvidia-cuda-mps-control")
+    if not control:
+        raise Skip("no nvidia-cuda-mps-control here")
+    there = subprocess.run([control],
+                           input="get_server_list\n",
+                           text=True,
+                           capture_output=True,
+                           timeout=30,
+                           check=False)
+    if there.returncode == 0:
+        raise Skip("an MPS control daemon runs already: end it for this check")
+    return control
+
+
+def mps(host, bounds, argv, memory):
+    """Under the policy mps two programs run at once, each on its part of the multiprocessors,
+    whatever they ask for themselves; a program that is no client has no share."""
+    control, before = mps_control(host), dict(host.env)
+    host.env.update({
+        f"CUDA_MPS_{what}_DIRECTORY": os.path.join(host.scratch, "mps-" + what.lower())
+        for what in ("PIPE", "LOG")
+    })
+    for what in ("PIPE", "LOG"):
+        os.makedirs(host.env[f"CUDA_MPS_{what}_DIRECTORY"], exist_ok=True)
+    host.stop_agent()
+    try:
+        subprocess.run([control, "-d"], env=host.env, timeout=30, check=True)
+        host.start_agent("--policy", "mps")
+        return mps_parts(host, bounds, argv, memory)
+    finally:
+        host.stop_agent()
+        subprocess.run([control],
+                       input="quit\n",
+                       text=True,
+                       env=host.env,
+                       capture_output=True,
+                       timeout=60,
+                       check=False)
+        host.env = before
+        host.start_agent()
+
+
+def mps_parts(host, bounds, argv, memory):
+    """What programs are told and how fast they are, at a quarter and at the rest."""
+    client = host.workload("driver", "client")
+    raised = ["env", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=100", *client]
+    elsewhere = ["env", "CUDA_MPS_PIPE_DIRECTORY=" + os.path.join(host.scratch, "none"), *client]
+    quarter, rest = Share(memory, compute=0.25), Share(memory, compute=0.75)
+    whole = host.one(client, Share(memory))
+    told = [host.one(a, quarter)["multiprocessors"] for a in (client, raised)]
+    try:
+        outside = host.one(elsewhere, quarter)["mps_enabled"]
+    except Failed as e:
+        outside = "refused" if "cuInit: CUDA error 802" in str(e) else str(e)
+    full = alone(host, argv, Share(memory), bounds.seconds)["per_s"]
+    single = alone(host, argv, quarter, bounds.seconds)["per_s"] / full
+    r = host.together((argv, quarter), (argv, rest), seconds=bounds.seconds + 2)
+    got = [rate / full for rate in common_rates(r)]
+    parts = [n / whole["multiprocessors"] for n in told]
+    off = max(100 * abs(single - 0.25), 100 * abs(got[0] - 0.25), 100 * abs(got[1] - 0.75))
+    holds = {
+        "clients of MPS": whole["mps_enabled"] == 1,
+        "told of a quarter": all(0.15 <= p <= 0.25 for p in parts),
+        "refused without MPS": outside == "refused",
+        # a limit is rounded down to what the hardware has
+        "fast as their parts": off <= bounds.share_points + 3,
+    }
+    detail = (f"{100 * single:.1f} % alone at 25 %, {100 * got[0]:.1f} and {100 * got[1]:.1f} % "
+              f"together at 25 and 75 %; " +
+              (", ".join(f"not {k}" for k, v in holds.items() if not v) or "all holds"))
+    return all(holds.values()), detail, {
+        **{k.replace(" ", "_"): v for k, v in holds.items()},
+        "multiprocessors": whole["multiprocessors"],
+        "multiprocessors_of_a_quarter": told,
+        "outside": outside,
+        "alone": single,
+        "together": got,
+    }
+
+
 # Faults.
 
 

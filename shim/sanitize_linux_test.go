@@ -54,7 +54,7 @@ func TestUnderSanitizers(t *testing.T) {
 				{program, "threads", "4"}, {program, "forks"},
 				{"alloc_storm", "400", "4", "1", "2"},
 				{"launch_storm", "0.3", "10", "1000", "both"}, {"threads", "8", "3"},
-				{"fork_storm", "4", "2"},
+				{"fork_storm", "4", "2"}, {"clients", "2", "2"},
 			} {
 				w := newWarden(t, 64<<20, 2*time.Millisecond)
 				w.gate(true)

@@ -103,7 +103,9 @@ struct weir_header {
     uint32_t compute_ppm; /* agent: guaranteed share in millionths */
     uint32_t limit_ppm; /* agent: share never exceeded in millionths; 0: all */
     unsigned char name[32]; /* agent: UTF-8, padded with zeros */
-    uint64_t reserved5[24];
+    uint32_t thread_percent; /* agent: that of a process that begins now, which must be a client of MPS; 0: it need be none */
+    uint32_t pad5;
+    uint64_t reserved5[23];
 };
 _Static_assert(sizeof(struct weir_header) == 512, "size of weir_header");
 _Static_assert(offsetof(struct weir_header, magic) == 0, "weir_header.magic");
@@ -138,7 +140,9 @@ _Static_assert(offsetof(struct weir_header, controller_pid) == 276, "weir_header
 _Static_assert(offsetof(struct weir_header, compute_ppm) == 280, "weir_header.compute_ppm");
 _Static_assert(offsetof(struct weir_header, limit_ppm) == 284, "weir_header.limit_ppm");
 _Static_assert(offsetof(struct weir_header, name) == 288, "weir_header.name");
-_Static_assert(offsetof(struct weir_header, reserved5) == 320, "weir_header.reserved5");
+_Static_assert(offsetof(struct weir_header, thread_percent) == 320, "weir_header.thread_percent");
+_Static_assert(offsetof(struct weir_header, pad5) == 324, "weir_header.pad5");
+_Static_assert(offsetof(struct weir_header, reserved5) == 328, "weir_header.reserved5");
 
 /* What one process writes; a page has WEIR_SLOT_COUNT at WEIR_SLOTS_OFFSET. 192 bytes. */
 struct weir_slot {
@@ -159,7 +163,9 @@ struct weir_slot {
     uint64_t last_idle_ns; /* CLOCK_MONOTONIC */
     uint32_t drained_seq; /* the gate's value when nothing was in flight any more after a close */
     uint32_t error_flags; /* WEIR_ERROR_* */
-    uint64_t reserved[10];
+    uint32_t thread_percent; /* the percentage that it began with as a client of MPS; 0: it is none */
+    uint32_t pad;
+    uint64_t reserved[9];
 };
 _Static_assert(sizeof(struct weir_slot) == 192, "size of weir_slot");
 _Static_assert(offsetof(struct weir_slot, owner_pid) == 0, "weir_slot.owner_pid");
@@ -179,7 +185,9 @@ _Static_assert(offsetof(struct weir_slot, last_launch_ns) == 88, "weir_slot.last
 _Static_assert(offsetof(struct weir_slot, last_idle_ns) == 96, "weir_slot.last_idle_ns");
 _Static_assert(offsetof(struct weir_slot, drained_seq) == 104, "weir_slot.drained_seq");
 _Static_assert(offsetof(struct weir_slot, error_flags) == 108, "weir_slot.error_flags");
-_Static_assert(offsetof(struct weir_slot, reserved) == 112, "weir_slot.reserved");
+_Static_assert(offsetof(struct weir_slot, thread_percent) == 112, "weir_slot.thread_percent");
+_Static_assert(offsetof(struct weir_slot, pad) == 116, "weir_slot.pad");
+_Static_assert(offsetof(struct weir_slot, reserved) == 120, "weir_slot.reserved");
 
 /* WEIR_MSG_HELLO. 64 bytes. */
 struct weir_hello {
@@ -360,8 +368,9 @@ struct weir_created {
     uint32_t page_size;
     uint32_t device; /* ordinal */
     uint32_t generation;
-    uint32_t text_len; /* bytes of the name that follow */
-    uint32_t reserved[2];
+    uint32_t text_len; /* bytes of text that follow */
+    uint32_t pipe_len; /* so many of them at the end are the pipe directory */
+    uint32_t thread_percent;
 };
 _Static_assert(sizeof(struct weir_created) == 64, "size of weir_created");
 _Static_assert(offsetof(struct weir_created, kind) == 0, "weir_created.kind");
@@ -373,7 +382,8 @@ _Static_assert(offsetof(struct weir_created, page_size) == 40, "weir_created.pag
 _Static_assert(offsetof(struct weir_created, device) == 44, "weir_created.device");
 _Static_assert(offsetof(struct weir_created, generation) == 48, "weir_created.generation");
 _Static_assert(offsetof(struct weir_created, text_len) == 52, "weir_created.text_len");
-_Static_assert(offsetof(struct weir_created, reserved) == 56, "weir_created.reserved");
+_Static_assert(offsetof(struct weir_created, pipe_len) == 56, "weir_created.pipe_len");
+_Static_assert(offsetof(struct weir_created, thread_percent) == 60, "weir_created.thread_percent");
 
 /* WEIR_MSG_SNAPSHOT. 64 bytes. */
 struct weir_snapshot {

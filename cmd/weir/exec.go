@@ -204,7 +204,7 @@ func (p *program) surround(ctx context.Context, fake bool, d *agent.Device) erro
 	}
 	p.env = append(p.env, "LD_LIBRARY_PATH="+path)
 	if os.Getenv("WEIR_FAKE_DIR") == "" {
-		p.env = append(p.env, "WEIR_FAKE_DIR="+filepath.Join(p.dir, "gpu"))
+		p.env = append(p.env, "WEIR_FAKE_DIR="+fakeGPUDir(p.dir))
 	}
 	if len(p.args) == 0 {
 		p.args = []string{example}

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/nvml"
 	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/shim/fakecuda"
 )
 
 // gpus returns the GPUs that an agent can share; none is an error that says why.
@@ -104,4 +107,32 @@ func fakeGPUs() ([]agent.Device, error) {
 		devices = append(devices, d)
 	}
 	return devices, nil
+}
+
+// fakeGPUDir is where the fake driver keeps its devices for the programs of an agent, unless
+// WEIR_FAKE_DIR says otherwise.
+func fakeGPUDir(runtime string) string { return filepath.Join(runtime, "gpu") }
+
+// findMPS looks for the control daemon of NVIDIA's Multi-Process Service, or for that of the fake
+// driver, which is among the files of its devices.
+func findMPS(ctx context.Context, fake bool) (agent.MPS, error) {
+	if !fake {
+		return agent.FindMPS(ctx, fakecuda.Control, agent.MPSPipe())
+	}
+	pipe := os.Getenv("CUDA_MPS_PIPE_DIRECTORY")
+	if pipe == "" {
+		dir := os.Getenv("WEIR_FAKE_DIR")
+		if dir == "" {
+			dir = fakeGPUDir(agent.RuntimeDir(true))
+		}
+		pipe = filepath.Join(dir, "mps")
+	}
+	if _, err := os.Stat(pipe); err != nil {
+		return agent.MPS{}, fmt.Errorf("%w: %w", agent.ErrNoMPS, err)
+	}
+	driver, _, err := fakeDriver(ctx)
+	if err != nil {
+		return agent.MPS{}, err
+	}
+	return agent.FindMPS(ctx, filepath.Join(driver, "bin", fakecuda.Control), pipe)
 }

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -49,11 +51,13 @@ again.`,
 				return failed(err)
 			}
 			if f.asJSON {
-				return printJSON(c.OutOrStdout(), shareOf(&got))
+				err = printJSON(c.OutOrStdout(), shareOf(&got))
+			} else {
+				_, err = fmt.Fprintf(c.OutOrStdout(),
+					"%s: memory %v, compute %g, limit %g, class %v\n", got.Name, got.Memory,
+					got.Compute, got.Cap(), got.Class)
 			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "%s: memory %v, compute %g, limit %g, class %v\n",
-				got.Name, got.Memory, got.Compute, got.Cap(), got.Class)
-			return err
+			return errors.Join(err, failed(sayKept(c.ErrOrStderr(), f.fake, got.Name)))
 		},
 	}
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON object")
@@ -149,15 +153,46 @@ that programs on a GPU cannot be held to is refused.`,
 				return failed(err)
 			}
 			if asJSON {
-				return printJSON(c.OutOrStdout(), map[string]string{"policy": spec})
+				err = printJSON(c.OutOrStdout(), map[string]string{"policy": spec})
+			} else {
+				_, err = fmt.Fprintln(c.OutOrStdout(), "policy", spec)
 			}
-			_, err = fmt.Fprintln(c.OutOrStdout(), "policy", spec)
-			return err
+			return errors.Join(err, failed(sayKept(c.ErrOrStderr(), fake, "")))
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	addFakeAgent(c, &fake)
 	return c
+}
+
+// sayKept names the processes of the job, or of all, that a change does not reach.
+func sayKept(w io.Writer, fake bool, job string) error {
+	client, err := dialAgent(fake)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return client.Watch(context.Background(), 0, func(s agent.Snapshot) error {
+		for i := range s.Devices {
+			for k := range s.Devices[i].Jobs {
+				if j := &s.Devices[i].Jobs[k]; job == "" || j.Name == job {
+					sayKeptBy(w, j)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+func sayKeptBy(w io.Writer, j *agent.JobSnapshot) {
+	for _, p := range j.Keep() {
+		had := "is no client of MPS and has all of the GPU in turns"
+		if p.ThreadPercent > 0 {
+			had = fmt.Sprintf("keeps the %d %% of the GPU that it began with", p.ThreadPercent)
+		}
+		fmt.Fprintf(w, "weir: %s: process %d %s: %d %% hold for those that begin from here on\n",
+			j.Name, p.PID, had, j.ThreadPercent)
+	}
 }
 
 func addFakeAgent(c *cobra.Command, fake *bool) {

@@ -136,7 +136,11 @@ func topRow(j *agent.JobSnapshot) []string {
 	}
 	var pids []string
 	for _, p := range j.Processes[:min(len(j.Processes), 3)] {
-		pids = append(pids, fmt.Sprint(p.PID))
+		pid := fmt.Sprint(p.PID)
+		if j.ThreadPercent > 0 {
+			pid += fmt.Sprintf(" (%d %%)", p.ThreadPercent)
+		}
+		pids = append(pids, pid)
 	}
 	if more := len(j.Processes) - len(pids); more > 0 {
 		pids = append(pids, fmt.Sprintf("+%d", more))

@@ -3,6 +3,7 @@
 memory      what the program is told of the device's memory, and what happens at its end
 calibrate   how many rounds of the kernel take a microsecond
 loop        kernels one after another, eagerly or as a graph
+client      what the program may use of the device as a client of MPS
 """
 
 import argparse
@@ -13,6 +14,7 @@ import time
 import libcuda
 import meter
 
+MULTIPROCESSORS, MPS_ENABLED = 16, 133  # CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, _MPS_ENABLED
 STEP_US = 2000  # one step of a loop is about that much work, so that waiting for it costs little
 
 
@@ -63,9 +65,16 @@ def calibrate(options):
     meter.result(rounds_per_us=rounds / (took * 1e6))
 
 
+def client(options):
+    d = libcuda.Driver()
+    meter.result(mps_enabled=d.attribute(MPS_ENABLED), multiprocessors=d.attribute(MULTIPROCESSORS))
+
+
 def loop(options):
     d = libcuda.Driver()
     d.load()
+    if options.blocks:
+        d.blocks, d.threads = options.blocks, 256
     p = d.parameters(max(1, round(options.kernel_us * options.rounds_per_us)))
     batch = options.batch or max(1, round(STEP_US / options.kernel_us))
     if options.graph:
@@ -102,10 +111,14 @@ def loop(options):
 def main():
     a = argparse.ArgumentParser(description=__doc__,
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
-    a.add_argument("what", choices=("memory", "calibrate", "loop"))
+    a.add_argument("what", choices=("memory", "calibrate", "loop", "client"))
     a.add_argument("--seconds", type=float, default=3)
     a.add_argument("--kernel-us", type=float, default=250, help="duration of one kernel")
     a.add_argument("--rounds-per-us", type=float, default=1, help="as calibrate says")
+    a.add_argument("--blocks",
+                   type=int,
+                   default=0,
+                   help="thread blocks of a kernel, of 256 threads, in place of one of 32")
     a.add_argument("--batch", type=int, default=0, help="kernels in one step")
     a.add_argument("--ahead",
                    type=int,
@@ -114,7 +127,12 @@ def main():
     a.add_argument("--pause-ms", type=float, default=0, help="time between two steps")
     a.add_argument("--graph", action="store_true", help="launch the kernels of a step as one graph")
     options = a.parse_args()
-    {"memory": memory, "calibrate": calibrate, "loop": loop}[options.what](options)
+    {
+        "memory": memory,
+        "calibrate": calibrate,
+        "loop": loop,
+        "client": client
+    }[options.what](options)
 
 
 if __name__ == "__main__":

@@ -59,6 +59,7 @@ class Driver:
         self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), self.device)
         self.call("cuCtxSetCurrent", context)
         self.module, self.function = ctypes.c_void_p(), ctypes.c_void_p()
+        self.blocks, self.threads = 1, 32
 
     def call(self, name, *arguments):
         code = getattr(self.lib, name)(*arguments)
@@ -70,6 +71,12 @@ class Driver:
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
         self.call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
         return free.value, total.value
+
+    def attribute(self, number):
+        """A CUdevice_attribute."""
+        value = ctypes.c_int()
+        self.call("cuDeviceGetAttribute", ctypes.byref(value), number, self.device)
+        return value.value
 
     def total(self):
         total = ctypes.c_size_t()
@@ -110,8 +117,8 @@ class Driver:
         return pointers, count, out
 
     def launch(self, parameters, stream=None):
-        self.call("cuLaunchKernel", self.function, 1, 1, 1, 32, 1, 1, 0, stream, parameters[0],
-                  None)
+        self.call("cuLaunchKernel", self.function, self.blocks, 1, 1, self.threads, 1, 1, 0, stream,
+                  parameters[0], None)
 
     def graph(self, parameters, launches):
         """Capture launches into a graph and return what cuGraphLaunch takes."""

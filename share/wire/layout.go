@@ -89,7 +89,10 @@ type Header struct {
 	LimitPPM      atomic.Uint32               `c:"limit_ppm" doc:"agent: share never exceeded in millionths; 0: all"`
 	Name          [NameSize / 8]atomic.Uint64 `c:"name" as:"bytes" doc:"agent: UTF-8, padded with zeros"`
 
-	Reserved5 [24]atomic.Uint64 `c:"reserved5"`
+	// Line 5: more terms, written by the agent only, under terms_seq.
+	ThreadPercent atomic.Uint32     `c:"thread_percent" doc:"agent: that of a process that begins now, which must be a client of MPS; 0: it need be none"`
+	Pad5          atomic.Uint32     `c:"pad5"`
+	Reserved5     [23]atomic.Uint64 `c:"reserved5"`
 }
 
 // Slot is the part of the page that one process writes, apart from its owner, which the agent
@@ -117,7 +120,9 @@ type Slot struct {
 	DrainedSeq atomic.Uint32 `c:"drained_seq" doc:"the gate's value when nothing was in flight any more after a close"`
 	ErrorFlags atomic.Uint32 `c:"error_flags" doc:"WEIR_ERROR_*"`
 
-	Reserved [10]atomic.Uint64 `c:"reserved"`
+	ThreadPercent atomic.Uint32    `c:"thread_percent" doc:"the percentage that it began with as a client of MPS; 0: it is none"`
+	Pad           atomic.Uint32    `c:"pad"`
+	Reserved      [9]atomic.Uint64 `c:"reserved"`
 }
 
 // layout is the whole page.

@@ -242,17 +242,19 @@ type Refused struct {
 }
 
 // Created gives a controller its job. The page's descriptor comes along and the name that the job
-// was given follows as text.
+// was given follows as text, with the pipe directory of MPS where its processes must be clients.
 type Created struct {
 	head
-	Token       Token     `c:"token"`
-	Memory      uint64    `c:"memory" doc:"the cap in bytes"`
-	MemoryTotal uint64    `c:"memory_total" doc:"the device's memory in bytes"`
-	PageSize    uint32    `c:"page_size"`
-	Device      uint32    `c:"device" doc:"ordinal"`
-	Generation  uint32    `c:"generation"`
-	TextLen     uint32    `c:"text_len" doc:"bytes of the name that follow"`
-	Reserved    [2]uint32 `c:"reserved"`
+	Token       Token  `c:"token"`
+	Memory      uint64 `c:"memory" doc:"the cap in bytes"`
+	MemoryTotal uint64 `c:"memory_total" doc:"the device's memory in bytes"`
+	PageSize    uint32 `c:"page_size"`
+	Device      uint32 `c:"device" doc:"ordinal"`
+	Generation  uint32 `c:"generation"`
+	TextLen     uint32 `c:"text_len" doc:"bytes of text that follow"`
+	PipeLen     uint32 `c:"pipe_len" doc:"so many of them at the end are the pipe directory"`
+	// ThreadPercent is as in the page.
+	ThreadPercent uint32 `c:"thread_percent"`
 }
 
 // Snapshot brings a part of a JSON object as text; FlagMore says that another follows.
@@ -404,7 +406,7 @@ var shapes = map[Kind]struct {
 		return m.TextLen, zero(m.Reserved[:])
 	})},
 	KindCreated: {FlagService, decode(func(m *Created) (uint32, bool) {
-		return m.TextLen, zero(m.Reserved[:])
+		return m.TextLen, m.PipeLen <= m.TextLen
 	})},
 	KindSnapshot: {FlagMore, decode(func(m *Snapshot) (uint32, bool) {
 		return m.TextLen, zero(m.Reserved[:])

@@ -81,6 +81,9 @@ type Terms struct {
 	UUID          [16]byte      // of the device
 	InFlight      time.Duration // predicted device time that may be in flight
 	Free          time.Duration // kernels predicted to take no longer pass the closed gate
+	// ThreadPercent is the active thread percentage of processes that begin from here on, which
+	// must be clients of MPS, 1 to 100; 0: they need not.
+	ThreadPercent uint32
 }
 
 // Format writes a page's fixed part: that of a new one before it is given to anybody, and later to
@@ -133,6 +136,7 @@ func (p *Page) SetTerms(t Terms) {
 	h.ControllerPID.Store(t.ControllerPID)
 	h.ComputePPM.Store(t.ComputePPM)
 	h.LimitPPM.Store(t.LimitPPM)
+	h.ThreadPercent.Store(t.ThreadPercent)
 	var name [NameSize]byte
 	copy(name[:], TrimName(t.Name))
 	storeBytes(h.Name[:], name[:])
@@ -168,6 +172,7 @@ func (p *Page) readTerms() Terms {
 		ComputePPM: h.ComputePPM.Load(), LimitPPM: h.LimitPPM.Load(),
 		Class: h.Class.Load(), Device: h.DeviceOrdinal.Load(),
 		InFlight: time.Duration(h.InflightBoundNS.Load()), Free: time.Duration(h.FreeNS.Load()),
+		ThreadPercent: h.ThreadPercent.Load(),
 	}
 	var name [NameSize]byte
 	loadBytes(name[:], h.Name[:])
@@ -192,6 +197,8 @@ func (t *Terms) Validate() error {
 		bad = fmt.Sprintf("an in-flight bound of %d ns", int64(t.InFlight))
 	case t.Free < 0 || t.Free > time.Second:
 		bad = fmt.Sprintf("kernels of %d ns that pass", int64(t.Free))
+	case t.ThreadPercent > 100:
+		bad = fmt.Sprintf("%d percent of the threads", t.ThreadPercent)
 	case !printable(t.Name):
 		bad = fmt.Sprintf("the name %q", t.Name)
 	}
@@ -243,7 +250,7 @@ func (s *Slot) Claim(pid uint32, start uint64) {
 // Clear makes a slot free, of which the process is gone. Only the agent calls it.
 func (s *Slot) Clear() {
 	for _, w := range []*atomic.Uint32{&s.State, &s.Waiting, &s.WantSeq, &s.DrainedSeq,
-		&s.ErrorFlags} {
+		&s.ErrorFlags, &s.ThreadPercent} {
 		w.Store(0)
 	}
 	for _, w := range []*atomic.Uint64{&s.MemUsedBytes, &s.MemPendingBytes, &s.MemContextBytes,

@@ -104,8 +104,8 @@ func messages() []Message {
 		NewTop(Top{IntervalMS: 500}),
 		NewWelcome(Welcome{Slot: 4, PageSize: PageSize, Generation: 1}),
 		NewRefused(Refused{Code: RefusedAdmission, TextLen: 4}),
-		NewCreated(Created{Token: token, Memory: 1, MemoryTotal: 2, PageSize: PageSize, TextLen: 4},
-			FlagService),
+		NewCreated(Created{Token: token, Memory: 1, MemoryTotal: 2, PageSize: PageSize, TextLen: 4,
+			PipeLen: 1, ThreadPercent: 30}, FlagService),
 		NewSnapshot(Snapshot{TextLen: 4}, FlagMore),
 		NewNote(3, "cuNoSuchCall"),
 		NewSet(Set{Memory: 1 << 30, Fields: FieldMemory | FieldClass, ComputePPM: 1, LimitPPM: 2,
@@ -211,7 +211,7 @@ func terms() Terms {
 		Token: Token{1, 2, 3}, Name: "train", CreatorUID: 1000, ControllerPID: 7, MemCap: 8 << 30,
 		MemTotal:   80 << 30,
 		ComputePPM: 300000, LimitPPM: 500000, Class: ClassLatency, Device: 1,
-		UUID: [16]byte{9, 15: 8}, InFlight: 2 * time.Millisecond,
+		UUID: [16]byte{9, 15: 8}, InFlight: 2 * time.Millisecond, ThreadPercent: 25,
 	}
 }
 

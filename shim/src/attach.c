@@ -214,6 +214,7 @@ static bool adopt(int page, const struct weir_welcome *w)
 	if (old && old != slot)
 		weir_add(
 			&slot->mem_used_bytes, __atomic_exchange_n(&old->mem_used_bytes, 0, __ATOMIC_SEQ_CST));
+	weir_set(&slot->thread_percent, weir_get(&weir.threads));
 	weir.slot_number = w->slot;
 	__atomic_store_n(&weir.notes, (w->flags & WEIR_FLAG_NOTES) != 0, __ATOMIC_SEQ_CST);
 	weir.generation = w->generation;

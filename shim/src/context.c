@@ -130,6 +130,8 @@ static CUresult before(CUdevice dev, struct making *m)
 			weir_say("device %d is not the GPU of this job, which has one: "
 				"leave CUDA_VISIBLE_DEVICES as weir exec sets it", dev);
 		r = CUDA_ERROR_INVALID_DEVICE;
+	} else if (weir_get(&weir.outside)) {
+		r = CUDA_ERROR_SYSTEM_NOT_READY;
 	} else if (!count(m)) {
 		r = weir_deny();
 	}

@@ -12,9 +12,9 @@ CUresult weir_on_init(enum weir_call call, unsigned int Flags)
 	weir_fn_cuInit real = (weir_fn_cuInit)weir_real(call);
 	if (!real)
 		return weir_missing();
-	if (weir_job_named() && !weir_ready())
-		return CUDA_ERROR_SYSTEM_NOT_READY;
-	return real(Flags);
+	if (!weir_job_named())
+		return real(Flags);
+	return weir_ready() ? weir_init(real, Flags) : CUDA_ERROR_SYSTEM_NOT_READY;
 }
 
 static bool per_thread(cuuint64_t flags)

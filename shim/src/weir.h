@@ -105,6 +105,9 @@ struct weir_process {
 	uint32_t expired;    /* a gate value whose lease has run out, 0 if none */
 	uint32_t asleep;     /* the watcher waits until it is woken */
 	uint32_t captures;   /* streams being captured */
+	bool begun;          /* the driver is initialised */
+	bool outside;        /* no client of MPS, which it must be: it gets no context */
+	uint32_t threads;    /* percentage that it began with as a client of MPS, 0: it is none */
 	/* bumped when a stream goes, so that threads drop what they remember */
 	uint32_t streams_generation;
 	uint64_t inflight_ns;        /* predicted time of all marks not seen complete */
@@ -145,6 +148,8 @@ static inline bool weir_ready(void)
 		return true;
 	return s != WEIR_OFF && weir_attach() == WEIR_ATTACHED;
 }
+
+CUresult weir_init(weir_fn_cuInit real, unsigned int flags); /* mps.c */
 
 /* ---- memory: ledger.c, sizes.c, pool.c ---- */
 

@@ -2,9 +2,10 @@
 // and then how long kernels take by events. What it sets in its environment after cuInit is as a
 // program that wants more.
 //
-// usage: clients [kernels [milliseconds [percent-set-later]]]      defaults: 1, 20, 100 The last
-// line is JSON: enabled, before and after (multiprocessors of the device before and after a context
-// is made), context (those of the context), later (those of a second context), ms.
+// usage: clients [kernels [milliseconds [percent-set-later [anyway]]]]      defaults: 1, 20, 100
+//        anyway: goes on whatever cuInit says, and prints what it gets for a context instead
+// The last line is JSON: enabled, before and after (multiprocessors of the device before and after
+// a context is made), context (those of the context), later (those of a second context), ms.
 #include "../example/load.h"
 
 int main(int argc, char **argv) {
@@ -17,6 +18,11 @@ int main(int argc, char **argv) {
 	CUfunction f;
 	CUevent start, end;
 	float ms;
+	if (argc > 4) {
+		CU(cuInit)(0);
+		printf("%d\n", CU(cuDevicePrimaryCtxRetain)(&context, 0));
+		return 0;
+	}
 	CHECK(CU(cuInit)(0));
 	setenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", argc > 3 ? argv[3] : "100", 1);
 	CHECK(CU(cuDeviceGetAttribute)(&enabled, 133, 0));
