@@ -41,6 +41,8 @@ func randomTenants(r *rand.Rand) []tenant {
 		}
 		if r.IntN(2) == 0 {
 			x.every = time.Duration(1+r.IntN(100)) * ms
+			x.rests = r.IntN(2) == 0
+			x.slow = time.Duration(r.IntN(int(10 * ms)))
 		}
 	}
 	return list
@@ -114,9 +116,12 @@ func admissible(t *testing.T, row *policy.Row, tenants []tenant) []tenant {
 }
 
 // checkLimit: over any window of a second, a job's use is at most its limit, the burst and the step
-// in which its slice ended.
+// in which its slice ended, or as long as it took to give back what it rested on.
 func checkLimit(t *testing.T, row *policy.Row, x *tenant, holds []coretest.Hold) {
 	most := time.Duration(x.share.Cap()*float64(time.Second)) + row.Honours.Burst + x.step
+	if x.rests {
+		most += look + x.slow
+	}
 	if got := peak(holds, time.Second); row.Honours.Limit && x.share.Cap() < 1 && got > most {
 		t.Errorf("%s used %v of a second, limit %.3f", x.name, got, x.share.Limit)
 	}

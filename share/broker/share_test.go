@@ -14,6 +14,10 @@ import (
 	"github.com/weirgpu/weir/share/core"
 )
 
+// look is how often a tenant that rests looks whether others are to have its units, as the agent
+// does.
+const look = 5 * ms
+
 // tenant is a job and what it does, as data.
 type tenant struct {
 	name  string
@@ -22,6 +26,8 @@ type tenant struct {
 	steps int           // steps of an iteration
 	every time.Duration // time between requests; 0: the next at once
 	from  time.Duration // when it comes
+	rests bool          // between requests, with its units
+	slow  time.Duration // to give back what it rests on
 	want  float64       // of the device, in the end
 }
 
@@ -41,22 +47,56 @@ func (x *tenant) run(ctx context.Context, j *broker.Job) error {
 
 // serve answers requests that come at regular times.
 func (x *tenant) serve(ctx context.Context, j *broker.Job) error {
+	var lease *broker.Lease
 	for next := time.Now(); ; next = next.Add(x.every) {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(time.Until(next)):
+		if err := x.pause(ctx, lease, next); err != nil {
+			return err
 		}
 		j.Arrive()
-		lease, err := j.Acquire(ctx)
-		if err != nil {
-			return err
+		if lease == nil || !x.rests || !lease.Resume() {
+			var err error
+			if lease != nil {
+				lease.Release()
+			}
+			if lease, err = j.Acquire(ctx); err != nil {
+				return err
+			}
 		}
 		if err := x.iterate(ctx, j, lease); err != nil {
 			return err
 		}
-		lease.Release()
 		j.Complete()
+		if !x.rests || lease.Revoked() || lease.Rest() != nil {
+			lease.Release()
+		}
+	}
+}
+
+// pause waits for the time of the next request, and gives back what the tenant rests on meanwhile
+// if others are to have it.
+func (x *tenant) pause(ctx context.Context, lease *broker.Lease, next time.Time) error {
+	rests := x.rests && lease != nil
+	for {
+		if rests && lease.Until() == 0 {
+			time.Sleep(x.slow)
+			lease.Release()
+			rests = false
+		}
+		left := time.Until(next)
+		if rests {
+			left = min(left, look)
+		}
+		select {
+		case <-ctx.Done():
+			if rests {
+				lease.Release()
+			}
+			return ctx.Err()
+		case <-time.After(left):
+		}
+		if !time.Now().Before(next) {
+			return nil
+		}
 	}
 }
 

@@ -207,7 +207,7 @@ func (c *Core) job(id share.JobID) *job {
 func (c *Core) notify(j *job, n Notice) {
 	n.Job, n.Name, n.At = j.id, j.spec.Name, c.now
 	switch n.Kind {
-	case Revoked, Released, Iterated, Drained, Ended:
+	case Revoked, Released, Resumed, Iterated, Drained, Ended:
 	default:
 		n.From = n.At
 	}

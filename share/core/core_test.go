@@ -303,11 +303,18 @@ func TestRest(t *testing.T) {
 			t.Errorf("%s: not granted what was given back", spec)
 		}
 		d.now = 100 * ms
-		d.do(b, core.Rest)
+		if d.do(b, core.Rest); !d.heard(core.Rested, b) {
+			t.Errorf("%s: a rest is not told of: %v", spec, d.said)
+		}
 		d.now = 120 * ms
 		d.do(b, core.Want)
-		if d.job(b).Phase != share.Running || len(d.said) > 1 {
+		if d.job(b).Phase != share.Running || !d.heard(core.Resumed, b) || len(d.said) > 2 {
 			t.Errorf("%s: a job that rested does not run on: %v", spec, d.said)
+		}
+		for _, n := range d.said {
+			if n.Kind == core.Resumed && n.From != 100*ms {
+				t.Errorf("%s: rested since %v, want 100ms", spec, n.From)
+			}
 		}
 		d.now = 121 * ms
 		d.do(b, core.Release)

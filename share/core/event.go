@@ -139,6 +139,8 @@ const (
 	Resized                    // it holds more units, or until another time, without a break
 	Revoked                    // it is to give its units back
 	Released                   // it gave them back
+	Rested                     // it has no use for what it holds, and pays for it only once Revoked
+	Resumed                    // it goes on with what it kept
 	Iterated                   // it completed an iteration
 	Reserved                   // its waiting reservation is counted as held
 	Evicted                    // it is to keep no more than Bytes on the device
@@ -150,7 +152,8 @@ const (
 )
 
 var noticeNames = [...]string{"admitted", "busy", "granted", "resized", "revoked", "released",
-	"iterated", "reserved", "evicted", "bounded", "drained", "changed", "switched", "ended"}
+	"rested", "resumed", "iterated", "reserved", "evicted", "bounded", "drained", "changed",
+	"switched", "ended"}
 
 // String returns the kind's name, such as "granted".
 func (k NoticeKind) String() string { return name(noticeNames[:], k, "notice") }
@@ -193,11 +196,11 @@ type Notice struct {
 	Job  share.JobID `json:"job,omitempty"`
 	Name string      `json:"name,omitempty"`
 	// At is when it happened. From is when that began which this notice ends: the hold (Revoked,
-	// Released), the iteration (Iterated), the time with work (Drained), the life (Ended).
-	// Otherwise it equals At.
+	// Released), the rest (Resumed), the iteration (Iterated), the time with work (Drained), the
+	// life (Ended). Otherwise it equals At.
 	At   time.Duration `json:"at"`
 	From time.Duration `json:"from"`
-	// Units are those granted, revoked or released.
+	// Units are those granted, revoked, released or kept at rest.
 	Units share.UnitSet `json:"units,omitzero"`
 	// Until is when the holder gives way by itself: [share.Forever] where only a notice, or the end
 	// of its iteration, ends the hold. Yield is where it gives way.

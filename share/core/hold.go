@@ -59,8 +59,10 @@ func (c *Core) want(j *job, s *share.JobState) error {
 		c.enter(s, share.Waiting)
 	default:
 		// It rested: it goes on with what it kept.
+		since := s.Since
 		c.enter(s, share.Running)
 		c.reckon()
+		c.notify(j, Notice{Kind: Resumed, From: since, Units: s.Units})
 	}
 	c.demand(j)
 	return nil
@@ -79,6 +81,7 @@ func (c *Core) beside(j *job) bool {
 func (c *Core) rest(j *job, s *share.JobState) {
 	c.enter(s, share.Idle)
 	c.reckon()
+	c.notify(j, Notice{Kind: Rested, Units: s.Units})
 	if j.untold > 0 {
 		c.tell(j) // it does not hold on to them until the end of an iteration in which it rests
 	}

@@ -86,6 +86,17 @@ func vary(sc *sim.Scenario, seed uint64) {
 	sc.Duration = min(sc.Duration, max(200*ms, 2000*shortest))
 }
 
+// linger has some of the jobs of a random scenario rest between iterations, and be slow to give
+// back what they rest on.
+func linger(sc *sim.Scenario, seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 9))
+	for i := range sc.Jobs {
+		j := &sc.Jobs[i]
+		j.Rests = r.IntN(2) == 0
+		j.Linger = time.Duration(r.IntN(2)) * time.Duration(r.IntN(int(20*ms)))
+	}
+}
+
 // TestRandom checks what holds for every policy and scenario. The policies take turns.
 func TestRandom(t *testing.T) {
 	n := uint64(runs)
@@ -114,6 +125,7 @@ func checkRandom(t *testing.T, seed uint64) {
 	seed /= uint64(len(rows))
 	sc := random(seed)
 	vary(&sc, seed)
+	linger(&sc, seed)
 	var record bytes.Buffer
 	res, a := watch(t, row.Name, sc, &record)
 	checkAccounts(t, res, a)
@@ -163,7 +175,7 @@ func checkLimit(t *testing.T, row *policy.Row, sc *sim.Scenario, j *sim.Job, r *
 	if row.Honours.Window > 0 {
 		window = row.Honours.Window
 	}
-	over := row.Honours.Burst + j.Step + sc.Device.SwitchCost
+	over := row.Honours.Burst + j.Step + j.Linger + sc.Device.SwitchCost
 	most := j.Share.Cap() + float64(over)/float64(window)
 	if peak := r.PeakShare(window); j.Share.Cap() < 1 && peak > most+1e-6 {
 		t.Errorf("%s got %.4f of some %v, limit %.4f, step %v", r.Name, peak, window,
@@ -179,7 +191,8 @@ func checkWait(t *testing.T, row *policy.Row, sc *sim.Scenario, i int, r *sim.Jo
 		j := &sc.Jobs[k]
 		claims[k] = share.ClaimOf(j.Share, 1)
 		longest = max(longest,
-			time.Duration(float64(j.Iteration.Mean)*(1+j.Iteration.Jitter))+sc.Device.SwitchCost)
+			time.Duration(float64(j.Iteration.Mean)*(1+j.Iteration.Jitter))+j.Linger+
+				sc.Device.SwitchCost)
 	}
 	if row.Needs.Partition {
 		longest *= time.Duration(sc.Device.Units)
@@ -285,6 +298,7 @@ func TestGuarantees(t *testing.T) {
 		row, seed := rows[n%uint64(len(rows))], n/uint64(len(rows))
 		sc := random(seed)
 		sc.Duration = 4 * time.Second
+		linger(&sc, seed)
 		res := run(t, row.Name, sc)
 		for i := range res.Jobs {
 			j := &sc.Jobs[i]

@@ -11,7 +11,8 @@
 // over or revoked; it does one step at least per lease. When the device passes to another job, the
 // switch cost is charged to that job, unless the policy needs jobs to overlap, who are then all in
 // one context. A step shorter than what its job's terms let pass runs beside whoever holds the
-// device, and is charged to nobody. Deciding takes no time.
+// device, and is charged to nobody. A job may rest on its units between iterations, for nothing
+// until they are asked back, and take a while then to give them back. Deciding takes no time.
 //
 // Nothing here is safe for use from several goroutines at once; separate runs are independent. The
 // package refuses scenarios that Validate faults and runs of more than a bounded number of events.

@@ -2,12 +2,14 @@ package sim
 
 import "time"
 
-// eventKind is the kind of an event to come. At the same time, ends of holds come before arrivals,
-// these before ends and admissions of jobs, and calls that the policy asked for come last.
+// eventKind is the kind of an event to come. At the same time, ends of holds and of rests come
+// before arrivals, these before ends and admissions of jobs, and calls that the policy asked for
+// come last.
 type eventKind uint8
 
 const (
 	holdEnds eventKind = iota
+	restEnds
 	arrives
 	jobEnds
 	jobStarts

@@ -35,6 +35,8 @@ type job struct {
 	free      time.Duration // kernels shorter than this pass without a lease
 	bandwidth float64       // set apart for the job; 0: none is
 	passing   bool          // one does: units are those that it uses, and not held
+	resting   bool          // units are held for no work
+	asked     bool          // back, what it rests on
 	// versions tell events that still come from those that do not.
 	stopVersion uint32
 
@@ -101,7 +103,7 @@ func (j *job) boundary(work float64, after bool) float64 {
 
 // held notes a hold that ends now.
 func (j *job) held(from, to time.Duration, fraction float64) {
-	if to <= from || j.passing {
+	if to <= from || j.passing || j.resting && !j.asked {
 		return
 	}
 	if n := len(j.holds); n > 0 && j.holds[n-1].To == from && j.holds[n-1].Fraction == fraction {

@@ -45,7 +45,8 @@ type JobResult struct {
 	// Unanswered are the times from arrival to the end of the requests not completed then, in order
 	// of arrival; none of a job that ended before.
 	Unanswered []time.Duration
-	// Holds are the times in which the job held the device, in order.
+	// Holds are the times in which the job held the device, in order. Of a rest only what follows
+	// the time when its units were asked back is one.
 	Holds []Hold
 }
 

@@ -112,6 +112,7 @@ type world struct {
 	byID     []*job        // by number
 	calendar calendar
 	holders  []*job
+	asked    int    // jobs that have yet to give back what they rest on
 	owner    []*job // of each unit, who had it last
 	notices  []core.Notice
 	stale    bool // speeds are to be found anew
@@ -172,6 +173,10 @@ func (w *world) happen(e event) {
 	case e.kind == holdEnds:
 		if e.version == j.stopVersion && !j.units.Empty() {
 			w.ends(j)
+		}
+	case e.kind == restEnds:
+		if e.version == j.stopVersion && j.asked {
+			w.stopResting(j)
 		}
 	case e.kind == arrives:
 		w.arrive(j)
@@ -241,10 +246,20 @@ func (w *world) heed(n *core.Notice) {
 		j.holdFrom, j.units, j.until = w.now, n.Units, n.Until
 		j.speed, w.stale = 0, true
 	case core.Revoked:
+		if j.resting {
+			w.askBack(j)
+			return
+		}
 		j.progress(w.now)
 		j.until = min(j.until, w.now)
 		if j.speed > 0 {
 			w.schedule(j)
+		}
+	case core.Resumed:
+		w.resume(j)
+	case core.Released:
+		if j.resting {
+			w.leave(j) // others run beside it on what it kept
 		}
 	case core.Bounded:
 		j.free, j.bandwidth, w.stale = n.Terms.Free, n.Terms.Bandwidth, len(w.holders) > 0
@@ -301,7 +316,7 @@ func (w *world) arrive(j *job) {
 		w.calendar.push(event{at: w.now + j.gap(), kind: arrives, job: j.place})
 	}
 	w.step(j, core.Event{Kind: core.Arrive})
-	if len(j.queue) == 1 {
+	if len(j.queue) == 1 && !j.asked {
 		w.step(j, core.Event{Kind: core.Want})
 	}
 }
@@ -314,13 +329,20 @@ func (w *world) begin(j *job) {
 	}
 }
 
-// grant begins a hold, and an iteration if none is in progress.
+// grant begins a hold.
 func (w *world) grant(j *job, units share.UnitSet, until time.Duration) {
 	if j.passing {
 		w.leave(j)
 	}
+	j.units, j.until = units, until
+	w.start(j)
+}
+
+// start lets a job work on its units, and begins an iteration if none is in progress.
+func (w *world) start(j *job) {
 	w.begin(j)
-	j.units, j.until, j.holdFrom, j.mark = units, until, w.now, w.now
+	units := j.units
+	j.holdFrom, j.mark = w.now, w.now
 	j.first, j.target, j.speed = j.done, j.total, 0
 	alone := !slices.ContainsFunc(w.holders, func(h *job) bool { return h.units.Overlaps(units) })
 	passed := false
@@ -342,8 +364,11 @@ func (w *world) grant(j *job, units share.UnitSet, until time.Duration) {
 func (w *world) leave(j *job) {
 	j.progress(w.now)
 	j.held(j.holdFrom, w.now, w.fraction(j))
+	if j.asked {
+		w.asked--
+	}
 	w.holders = slices.DeleteFunc(w.holders, func(h *job) bool { return h == j })
-	j.units, j.speed, j.passing = share.UnitSet{}, 0, false
+	j.units, j.speed, j.passing, j.resting, j.asked = share.UnitSet{}, 0, false, false, false
 	j.stopVersion++
 	w.stale = len(w.holders) > 0
 }
@@ -360,6 +385,7 @@ func (w *world) ends(j *job) {
 // giveBack ends a hold at a boundary between steps, and the iteration with it if that was the last
 // step.
 func (w *world) giveBack(j *job) {
+	units, until := j.units, j.until
 	w.leave(j)
 	j.done = j.target
 	if j.done < j.total {
@@ -370,9 +396,12 @@ func (w *world) giveBack(j *job) {
 	if j.ended {
 		return
 	}
-	if len(j.queue) > 0 {
+	switch {
+	case len(j.queue) > 0:
 		w.step(j, core.Event{Kind: core.Return})
-	} else {
+	case w.mayRest(j, until):
+		w.rest(j, units, until)
+	default:
 		w.step(j, core.Event{Kind: core.Release})
 	}
 }
@@ -416,9 +445,10 @@ func (w *world) end(j *job) {
 	w.step(j, core.Event{Kind: core.End})
 }
 
-// audit notes a device left unused beside a job that has no limit.
+// audit notes a device left unused beside a job that has no limit. What a job has yet to give back
+// after a rest is in use.
 func (w *world) audit() {
-	if len(w.holders) > 0 {
+	if len(w.holders) > 0 || w.asked > 0 {
 		return
 	}
 	for _, j := range w.jobs {

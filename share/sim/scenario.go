@@ -58,6 +58,12 @@ type Job struct {
 	Bandwidth float64
 	// Target is how long after its arrival a request should be completed; 0: nobody waits for it.
 	Target time.Duration
+	// Rests: when the job runs out of work within its hold it keeps its units, as programs do that
+	// cannot say for how long they pause, and goes on with them if they are not asked back before.
+	// Otherwise it gives them back at once.
+	Rests bool
+	// Linger is how long it takes to give back the units that it rests on when they are asked back.
+	Linger time.Duration
 	// Foreknown says that the job tells its mean iteration time, as one with a plan does. Others
 	// are known by what their iterations took.
 	Foreknown bool
@@ -131,6 +137,7 @@ func (j *Job) validate(add func(bad bool, field string, value any, bound string)
 	add(j.Start < 0, at("start"), j.Start, "must not be negative")
 	add(j.Stop != 0 && j.Stop < j.Start, at("stop"), j.Stop, "must not be before its start")
 	add(j.Width < 0, at("width"), j.Width, "must not be negative")
+	add(j.Linger < 0, at("linger"), j.Linger, "must not be negative")
 	add(j.Target < 0, at("target"), j.Target, "must not be negative")
 	add(!(j.Bandwidth >= 0 && j.Bandwidth <= 1), at("bandwidth"), j.Bandwidth,
 		"must be from 0 to 1")

@@ -21,7 +21,7 @@ import (
 )
 
 // Auditor follows the notices of one core, none left out, and finds by itself what each job has to
-// pay. It knows nothing of jobs that rest.
+// pay.
 type Auditor struct {
 	units   int
 	overlap bool
@@ -35,17 +35,22 @@ type Auditor struct {
 // Audited is what an Auditor knows of one job.
 type Audited struct {
 	Units share.UnitSet // held now
-	Since time.Duration // the present or last hold began
+	Since time.Duration // when the present hold, the rest in it, or what follows began
 	Ended bool
 	// Used is the device time to pay up to the last notice, in nanoseconds: a unit held by k jobs
-	// costs each 1/k.
+	// that pay costs each 1/k.
 	Used float64
-	// Holds are those that are over, in order.
+	// Holds are those that are over and paid for, in order. A rest is in them from the time on
+	// when it was in the way of others.
 	Holds []Hold
 
 	busy    bool
+	rests   bool
 	revoked bool
 }
+
+// pays reports whether the job pays for what it holds.
+func (j *Audited) pays() bool { return !j.rests || j.revoked }
 
 // Hold is what a job held from one time to another.
 type Hold struct {
@@ -66,7 +71,7 @@ func (a *Auditor) Err() error { return errors.Join(a.errs...) }
 func (a *Auditor) Job(id share.JobID) *Audited { return a.jobs[id] }
 
 // InUse returns the whole-device time in which units were in use up to the last notice, in
-// nanoseconds.
+// nanoseconds: held, and not only by jobs that rest and are in nobody's way.
 func (a *Auditor) InUse() float64 { return a.inUse }
 
 // Held returns the units that are held now.
@@ -121,32 +126,54 @@ func (a *Auditor) follow(j *Audited, n *core.Notice) {
 			a.fault(n, "it holds %v", j.Units)
 		}
 		a.holders = append(a.holders, j)
-		j.revoked = false
 		j.take(a, n)
 	case core.Resized:
-		if j.Units.Empty() || j.revoked || !n.Units.Contains(j.Units) {
-			a.fault(n, "to %v, it holds %v, revoked: %v", n.Units, j.Units, j.revoked)
+		if j.Units.Empty() || j.rests || j.revoked || !n.Units.Contains(j.Units) {
+			a.fault(n, "to %v, it holds %v, rests: %v, revoked: %v", n.Units, j.Units, j.rests,
+				j.revoked)
 		}
-		j.Holds = append(j.Holds, Hold{j.Since, n.At, j.Units})
+		j.cut(n.At)
 		j.take(a, n)
+	case core.Rested:
+		if j.Units.Empty() || j.rests {
+			a.fault(n, "it holds %v, rests: %v", j.Units, j.rests)
+		}
+		j.cut(n.At)
+		j.rests = true
+	case core.Resumed:
+		if j.Units.Empty() || !j.rests || j.revoked {
+			a.fault(n, "it holds %v, rests: %v, revoked: %v", j.Units, j.rests, j.revoked)
+		}
+		j.Since, j.rests = n.At, false
 	case core.Revoked:
 		if j.Units.Empty() || j.revoked {
 			a.fault(n, "it holds %v, revoked: %v", j.Units, j.revoked)
+		}
+		if j.rests {
+			j.cut(n.At)
 		}
 		j.revoked = true
 	case core.Released:
 		if j.Units.Empty() || j.Units != n.Units {
 			a.fault(n, "of %v, it holds %v", n.Units, j.Units)
 		}
-		j.Holds = append(j.Holds, Hold{j.Since, n.At, j.Units})
+		j.cut(n.At)
 		a.holders = slices.DeleteFunc(a.holders, func(h *Audited) bool { return h == j })
-		j.Units, j.revoked = share.UnitSet{}, false
+		j.Units, j.rests, j.revoked = share.UnitSet{}, false, false
 	case core.Ended:
 		if !j.Units.Empty() {
 			a.fault(n, "with units %v", j.Units)
 		}
 		j.Ended = true
 	}
+}
+
+// cut ends what the job has held and paid for, if it did, and begins the next.
+func (j *Audited) cut(now time.Duration) {
+	if j.pays() && now > j.Since {
+		j.Holds = append(j.Holds, Hold{j.Since, now, j.Units})
+	}
+	j.Since = now
 }
 
 // take notes what a job holds from now on.
@@ -170,22 +197,26 @@ func (a *Auditor) Pass(to time.Duration) {
 		return
 	}
 	a.last = to
-	a.inUse += dt * float64(a.Held().Len()) / float64(a.units)
-	if !a.overlap || len(a.holders) == 1 {
-		for _, h := range a.holders {
-			h.Used += dt * float64(h.Units.Len()) / float64(a.units)
-		}
-		return
-	}
+	var paid share.UnitSet
 	var k [share.MaxUnits]float64
 	for _, h := range a.holders {
-		for u := range h.Units.All() {
-			k[u]++
+		if h.pays() {
+			paid = paid.Union(h.Units)
+			for u := range h.Units.All() {
+				k[u]++
+			}
 		}
 	}
+	a.inUse += dt * float64(paid.Len()) / float64(a.units)
 	for _, h := range a.holders {
-		for u := range h.Units.All() {
-			h.Used += dt / k[u] / float64(a.units)
+		switch {
+		case !h.pays():
+		case !a.overlap:
+			h.Used += dt * float64(h.Units.Len()) / float64(a.units)
+		default:
+			for u := range h.Units.All() {
+				h.Used += dt / k[u] / float64(a.units)
+			}
 		}
 	}
 }
