@@ -11,10 +11,11 @@ import (
 // what it got, and what its limit leaves it. It holds no job: accounts live in JobState.State.
 //
 // For each job with work, lag is the device time it is owed: its part, by entitlement, of all the
-// time its fellows and itself used, less what it used. Lags of jobs with work sum to zero, and the
-// lags at the two ends of a window bound the error of a share over it. Who runs is by earliest
-// eligible virtual deadline (Stoica and Abdel-Wahab, 1995, section 2): of the jobs that are not
-// ahead of their part, the one that would get a slice by its part soonest.
+// time its fellows and itself used, less what it used. A job that has yet to give back what it
+// rested on is one of them: the time that it takes is owed to all others, as any is. Lags of jobs
+// with work sum to zero, and the lags at the two ends of a window bound the error of a share over
+// it. Who runs is by earliest eligible virtual deadline (Stoica and Abdel-Wahab, 1995, section 2):
+// of the jobs that are not ahead of their part, the one that would get a slice by its part soonest.
 type ledger struct {
 	params FairParams
 	has    [3]bool // by class: whose jobs are in this ledger
@@ -42,7 +43,7 @@ type account struct {
 	due    float64 // what the guarantee leaves or, negative, was overdrawn
 	used   time.Duration
 	spent  float64       // since the previous advance
-	active bool          // wants the device
+	active bool          // wants the device, or has yet to give back what it rested on
 	joined bool          // became active in this advance
 	left   time.Duration // when it ceased to be active
 	pause  time.Duration // for how long it usually does
@@ -105,15 +106,16 @@ func (l *ledger) entitle() {
 	same := true
 	for _, j := range l.entries {
 		a := j.a
-		a.joined = j.Wants() && !a.active
+		active := j.Wants() || j.Revoking
+		a.joined = active && !a.active
 		if a.joined {
 			a.rested = l.now-a.left >= l.params.Granularity
 			a.pause += (min(l.now-a.left, 2*l.params.Await) - a.pause) / 4
 		}
-		if a.active && !j.Wants() {
+		if a.active && !active {
 			a.left = l.now
 		}
-		if a.active = j.Wants(); a.active {
+		if a.active = active; active {
 			c, k := share.ClaimOf(j.Share, 1), len(l.claims)
 			same = same && k < len(before) && before[k] == c
 			l.claims = append(l.claims, c)

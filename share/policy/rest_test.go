@@ -7,6 +7,7 @@ import (
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/core"
 	"github.com/weirgpu/weir/share/policy"
+	"github.com/weirgpu/weir/share/sim"
 )
 
 // lingering runs three jobs with work throughout for two seconds, of which the first rests as soon
@@ -94,6 +95,29 @@ func TestLingeringPaid(t *testing.T) {
 		used := lingering(t, spec, share.Standard)
 		if most := used[1] * 5 / 4; used[0] > most {
 			t.Errorf("%s: %v used by one that lingers, %v by others", spec, used[0], used[1:])
+		}
+	}
+}
+
+// TestLingeringIsOwed: what a job holds while it is slow to give back what it rested on is made up
+// to all others, and not only to such as need little and go away with what they are owed.
+func TestLingeringIsOwed(t *testing.T) {
+	slow := job("slow", share.Share{}, ms/20, sim.Arrival{Closed: 3, Think: 2 * ms})
+	slow.Rests, slow.Linger = true, 15*ms
+	jobs := []sim.Job{
+		job("large", share.Share{Compute: 0.57}, 27*ms/100, sim.Arrival{Closed: 3, Think: 5 * ms}),
+		job("small", share.Share{Compute: 0.3}, ms/10, always),
+		job("least", share.Share{Compute: 0.01}, 3*ms, always),
+		job("seldom", share.Share{}, ms/100, sim.Arrival{Poisson: 150}),
+		slow,
+	}
+	for _, spec := range []string{"fair", "mergeslice", "gpushare:switch=1ns", "priority"} {
+		res := run(t, spec, sim.Scenario{Duration: 8 * time.Second, Seed: 1, Jobs: jobs})
+		if got := res.Jobs[4].Share; got > 0.15 {
+			t.Errorf("%s: a job that lingers got %.3f of the device, want 0.13 at most", spec, got)
+		}
+		if got := res.Jobs[1].Share; got < 0.29 {
+			t.Errorf("%s: a job guaranteed 0.3 got %.3f beside one that lingers", spec, got)
 		}
 	}
 }
