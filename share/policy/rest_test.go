@@ -121,3 +121,21 @@ func TestLingeringIsOwed(t *testing.T) {
 		}
 	}
 }
+
+// TestStealBesideRests: an owner does not wait for units that it would only be lent, while another
+// that rests on them is slow to give them back.
+func TestStealBesideRests(t *testing.T) {
+	slow := job("slow", share.Share{Compute: 0.25}, ms/100, sim.Arrival{Poisson: 100})
+	slow.Rests, slow.Linger = true, 15*ms
+	for _, resize := range []bool{false, true} {
+		sc := sim.Scenario{Duration: 2 * time.Second, Jobs: []sim.Job{
+			job("owner", share.Share{Compute: 0.75}, ms, always), slow},
+			Device: sim.Device{Units: 4, Can: share.Can{Resize: resize}}}
+		res := run(t, "steal", sc)
+		r := &res.Jobs[0]
+		if wait := r.LongestWait(0, sc.Duration); r.Share < 0.75 || wait > ms {
+			t.Errorf("an owner of three units of four got %.3f of the device, and waited %v",
+				r.Share, wait)
+		}
+	}
+}

@@ -59,7 +59,9 @@ func stealRow() Row {
 // use. A limit holds to a unit. Class matters only in that opportunistic jobs have no guarantee.
 type Steal struct {
 	params StealParams
-	last   share.JobID // who was lent units last
+	last   share.JobID   // who was lent units last
+	rested share.UnitSet // units that jobs rest on, during a call
+	short  bool          // whether one was lent fewer because of them
 	set    []share.Terms
 }
 
@@ -77,12 +79,13 @@ func (p *Steal) Admit(s *share.Snapshot, j *share.JobState) error { return admit
 
 // Decide takes back what owners want themselves, grants them their own units, and lends the others.
 func (p *Steal) Decide(s *share.Snapshot) share.Decision {
-	p.set = p.set[:0]
+	p.set, p.rested, p.short = p.set[:0], share.UnitSet{}, false
 	spare, weights := lendable(s)
 	pool := spare
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
 		if j.Phase != share.Running {
+			p.rested = p.rested.Union(j.Units)
 			continue
 		}
 		pool = pool.Minus(j.Units)
@@ -100,6 +103,9 @@ func (p *Steal) Decide(s *share.Snapshot) share.Decision {
 	}
 	if s.Can.Resize && !pool.Empty() {
 		p.grow(s, pool.Intersect(s.Free()))
+	}
+	if p.short {
+		p.askBack(s, spare)
 	}
 	return share.Decision{Set: p.set}
 }
@@ -139,11 +145,17 @@ func usable(j *share.JobState, units int) int {
 }
 
 // lend grants a waiting job its own units and at most n of the pool, and returns what is left of
-// it.
+// it. A job waits for units that another rests on only if there are no others for it.
 func (p *Steal) lend(s *share.Snapshot, j *share.JobState, pool share.UnitSet,
 	n int) share.UnitSet {
 	mine := own(j, s)
-	lent := pool.First(min(n, usable(j, s.Units)-mine.Len()))
+	n = min(n, usable(j, s.Units)-mine.Len())
+	lent := pool.Minus(p.rested).First(n)
+	if more := pool.First(n); mine.Empty() && lent.Empty() {
+		lent = more
+	} else if lent.Len() < more.Len() {
+		p.short = true
+	}
 	t := share.Terms{Job: j.ID, Units: mine.Union(lent), Until: share.Forever, Yield: share.Kernel}
 	if t.Units.Empty() {
 		return pool
@@ -153,6 +165,16 @@ func (p *Steal) lend(s *share.Snapshot, j *share.JobState, pool share.UnitSet,
 	}
 	p.set = append(p.set, t)
 	return pool.Minus(lent)
+}
+
+// askBack takes back spare units that jobs rest on, to be lent when they have been given back.
+func (p *Steal) askBack(s *share.Snapshot, spare share.UnitSet) {
+	for i := range s.Jobs {
+		j := &s.Jobs[i]
+		if j.Phase == share.Idle && !j.Revoking && j.Units.Overlaps(spare) {
+			p.set = append(p.set, share.Terms{Job: j.ID})
+		}
+	}
 }
 
 // grow lends free units to jobs that run.
