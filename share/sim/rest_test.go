@@ -35,8 +35,8 @@ func TestRests(t *testing.T) {
 		j := &res.Jobs[i]
 		if !slices.Equal(j.Holds, want.holds) || !slices.Equal(j.Latencies, want.latencies) ||
 			j.Used != want.used {
-			t.Errorf("%s: held %v, took %v, paid %v; want %+v", j.Name, j.Holds, j.Latencies, j.Used,
-				want)
+			t.Errorf("%s: held %v, took %v, paid %v; want %+v", j.Name, j.Holds, j.Latencies,
+				j.Used, want)
 		}
 	}
 	if res.Switches != 3 || res.Faults != 0 || res.Wasted != 0 {
