@@ -139,12 +139,19 @@ func (x *gradient) convGroup() int {
 	return group
 }
 
-func gradConv(x *gradient) {
-	v, weights, g := x.Input(0), x.Input(1), x.d(0)
+// convOperands sets the gradient of a convolution's bias and returns the operand, the weights and
+// the gradient of the result; more says that a gradient of the first two is wanted.
+func (x *gradient) convOperands() (v, weights, g Var, more bool) {
+	v, weights, g = x.Input(0), x.Input(1), x.d(0)
 	if x.needs(2) {
 		x.set(2, x.channelSums(g))
 	}
-	if !x.needs(0) && !x.needs(1) {
+	return v, weights, g, x.needs(0) || x.needs(1)
+}
+
+func gradConv(x *gradient) {
+	v, weights, g, more := x.convOperands()
+	if !more {
 		return
 	}
 	group, w := x.convGroup(), x.convWindow(weights, v)
@@ -158,11 +165,8 @@ func gradConv(x *gradient) {
 
 // gradConvTranspose is gradConv with the parts of operand and result exchanged.
 func gradConvTranspose(x *gradient) {
-	v, weights, g := x.Input(0), x.Input(1), x.d(0)
-	if x.needs(2) {
-		x.set(2, x.channelSums(g))
-	}
-	if !x.needs(0) && !x.needs(1) {
+	v, weights, g, more := x.convOperands()
+	if !more {
 		return
 	}
 	group, w := x.convGroup(), x.transposedWindow(weights, v)

@@ -199,11 +199,7 @@ func evalLayerNorm(c *Eval) error {
 		s != tensor.Float64 {
 		return c.Errorf(ErrUnsupported, "stash_type %v; weir has float32 and float64", s)
 	}
-	x, out, err := c.normInput(1)
-	if err != nil {
-		return err
-	}
-	axis, err := c.Axis(c.Attrs.Int("axis", -1), out.Rank())
+	x, out, axis, err := c.normRows()
 	if err != nil {
 		return err
 	}
@@ -222,6 +218,15 @@ func evalLayerNorm(c *Eval) error {
 		}
 	}
 	return c.affine(out, x)
+}
+
+// normRows is normInput of operators that normalise over all axes from attribute axis on.
+func (c *Eval) normRows() (x []float64, out *tensor.Tensor, axis int, err error) {
+	if x, out, err = c.normInput(1); err != nil {
+		return nil, nil, 0, err
+	}
+	axis, err = c.Axis(c.Attrs.Int("axis", -1), out.Rank())
+	return x, out, axis, err
 }
 
 // standardize takes the mean out of v and divides by the standard deviation; it returns the mean
@@ -287,11 +292,7 @@ func inferRMSNorm(c *Infer) error {
 
 // evalRMSNorm divides by the root of the mean square over all axes from axis on, then scales.
 func evalRMSNorm(c *Eval) error {
-	x, out, err := c.normInput(1)
-	if err != nil {
-		return err
-	}
-	axis, err := c.Axis(c.Attrs.Int("axis", -1), out.Rank())
+	x, out, axis, err := c.normRows()
 	if err != nil {
 		return err
 	}

@@ -1,28 +1,15 @@
 package conv
 
-import "math"
-
-// halvedPlanes is one call of the depthwise kernel for 3x3 taps, strides of 2 and a border of one
-// zero above and on the left. It needs no copy of the input with its border. The assembly reads
-// this struct, of which masks are for AVX-512 and what follows them for AVX2.
+// halvedPlanes is one call of the depthwise kernel whose strides are 2, with the border above and on
+// the left. The assembly reads this struct; masks are for AVX-512.
 type halvedPlanes struct {
-	src, dst *float32
-	res      *float32 // laid out as dst, with flagResidual
-	w        *float32 // nine a plane
-	bias     *float32 // one a plane; nil for none
-	masks    []halvedMask
-	in, cols int // columns of the image and of the output
-	size     int // as in smallPlanes
-	planes   int
-	rows     int // of the output
-	// of them, those that see a row of the image below the one that they are in the middle of
+	planeRun
+	masks []halvedMask
+	in    int // columns of the image
+	// of the rows of output, those that see a row of the image below the one that they are in the
+	// middle of
 	below    int
-	srcPitch int // bytes of a row
-	pitch    int
-	srcSkip  int // bytes from the vector after the last of a plane to the next plane
-	dstSkip  int
-	lo, hi   float32
-	flags    uint32
+	srcPitch int // bytes of a row of the image
 }
 
 // halvedMask says which of 32 columns of the input there are, and which of 16 of the output.
@@ -51,37 +38,8 @@ func halvedMasks(cols, out int) (masks []halvedMask) {
 
 // runHalved computes planes first to last.
 func (o *Convolution) runHalved(args *Args, first, last int) {
-	p, n, in := &o.p, volume(o.out), volume(o.p.In)
-	t := halvedPlanes{masks: o.depthwise.halved, in: p.In[2], cols: o.out[2], rows: o.out[1],
-		below:    min(p.In[1]/2, o.out[1]),
-		srcPitch: 4 * p.In[2], pitch: 4 * o.out[2],
-		lo: float32(math.Inf(-1)), hi: float32(math.Inf(1))}
-	each := p.M / p.C // planes of output for one of input
-	width := 4 * o.depthwise.level.columns(o.out[2])
-	t.srcSkip, t.dstSkip = -2*width, 4*n-width
-	if each == 1 {
-		t.srcSkip, each = 4*in-2*width, p.M
-	}
-	if p.Clamp {
-		t.lo, t.hi = p.Lo, p.Hi
-	}
-	if p.Residual {
-		t.flags = flagResidual
-	}
-	for from := first; from < last; from += t.planes {
-		m := from % p.M
-		t.planes, t.size = min(last-from, each-m%each), 4*n*(last-from)
-		t.src, t.dst, t.w = &args.X[from/(p.M/p.C)*in], &args.Y[from*n], &args.W[9*m]
-		if p.Bias {
-			t.bias = &args.Bias[m]
-		}
-		if p.Residual {
-			t.res = &args.Residual[from*n]
-		}
-		runHalvedPlanes(o.depthwise.level, &t)
-	}
-	if p.Map != nil {
-		x := args.Y[first*n : last*n]
-		p.Map(x, x)
-	}
+	in := o.p.In
+	t := halvedPlanes{masks: o.depthwise.halved, in: in[2], below: min(in[1]/2, o.out[1]),
+		srcPitch: 4 * in[2]}
+	o.eachRun(&t.planeRun, args, first, last, func() { runHalvedPlanes(o.depthwise.level, &t) })
 }

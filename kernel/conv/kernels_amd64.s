@@ -4896,16 +4896,16 @@ next:
 TEXT ·smallPlanesAVX512(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
-	MOVQ smallPlanes_src(BX), SI
-	MOVQ smallPlanes_dst(BX), DI
-	MOVQ smallPlanes_w(BX), R8
-	MOVQ smallPlanes_bias(BX), R9
-	MOVQ smallPlanes_planes(BX), R10
-	MOVQ smallPlanes_pitch(BX), R13
-	MOVQ smallPlanes_res(BX), CX
+	MOVQ planeRun_src(BX), SI
+	MOVQ planeRun_dst(BX), DI
+	MOVQ planeRun_w(BX), R8
+	MOVQ planeRun_bias(BX), R9
+	MOVQ planeRun_planes(BX), R10
+	MOVQ planeRun_pitch(BX), R13
+	MOVQ planeRun_res(BX), CX
 	SUBQ DI, CX
-	VBROADCASTSS smallPlanes_lo(BX), Z6
-	VBROADCASTSS smallPlanes_hi(BX), Z7
+	VBROADCASTSS planeRun_lo(BX), Z6
+	VBROADCASTSS planeRun_hi(BX), Z7
 	VPXORD Z3, Z3, Z3
 	VPXORD Z5, Z5, Z5
 plane:
@@ -4932,7 +4932,7 @@ unbiased:
 	KMOVW 6(R11), K4
 	MOVQ SI, R15
 	MOVQ DI, AX
-	MOVQ smallPlanes_rows(BX), DX
+	MOVQ planeRun_rows(BX), DX
 	VMOVUPS.Z 0(R15), K2, Z9
 	VMOVUPS.Z 4(R15), K3, Z10
 	VALIGND $15, Z3, Z9, Z8
@@ -4963,7 +4963,7 @@ rowtrue:
 	VFMADD231PS Z10, Z24, Z0
 	VFMADD231PS Z10, Z21, Z1
 	VFMADD231PS Z10, Z18, Z2
-	TESTL $const_flagResidual, smallPlanes_flags(BX)
+	TESTL $const_flagResidual, planeRun_flags(BX)
 	JZ abovetrue
 	VMOVUPS.Z (AX)(CX*1), K4, Z8
 	VADDPS Z8, Z0, Z0
@@ -4975,7 +4975,7 @@ abovetrue:
 	DECQ DX
 	JNZ rowtrue
 lasttrue:
-	TESTL $const_flagResidual, smallPlanes_flags(BX)
+	TESTL $const_flagResidual, planeRun_flags(BX)
 	JZ sametrue
 	VMOVUPS.Z (AX)(CX*1), K4, Z8
 	VADDPS Z8, Z1, Z1
@@ -4995,7 +4995,7 @@ vector:
 	KMOVW 6(R11), K4
 	MOVQ SI, R15
 	MOVQ DI, AX
-	MOVQ smallPlanes_rows(BX), DX
+	MOVQ planeRun_rows(BX), DX
 	VMOVUPS.Z -4(R15), K1, Z8
 	VMOVUPS.Z 0(R15), K2, Z9
 	VMOVUPS.Z 4(R15), K3, Z10
@@ -5026,7 +5026,7 @@ rowfalse:
 	VFMADD231PS Z10, Z24, Z0
 	VFMADD231PS Z10, Z21, Z1
 	VFMADD231PS Z10, Z18, Z2
-	TESTL $const_flagResidual, smallPlanes_flags(BX)
+	TESTL $const_flagResidual, planeRun_flags(BX)
 	JZ abovefalse
 	VMOVUPS.Z (AX)(CX*1), K4, Z8
 	VADDPS Z8, Z0, Z0
@@ -5038,7 +5038,7 @@ abovefalse:
 	DECQ DX
 	JNZ rowfalse
 lastfalse:
-	TESTL $const_flagResidual, smallPlanes_flags(BX)
+	TESTL $const_flagResidual, planeRun_flags(BX)
 	JZ samefalse
 	VMOVUPS.Z (AX)(CX*1), K4, Z8
 	VADDPS Z8, Z1, Z1
@@ -5052,8 +5052,8 @@ samefalse:
 	DECQ R12
 	JNZ vector
 done:
-	ADDQ smallPlanes_srcSkip(BX), SI
-	ADDQ smallPlanes_dstSkip(BX), DI
+	ADDQ planeRun_srcSkip(BX), SI
+	ADDQ planeRun_dstSkip(BX), DI
 	DECQ R10
 	JNZ plane
 	VZEROUPPER
@@ -5063,16 +5063,16 @@ done:
 TEXT ·halvedPlanesAVX512(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
-	MOVQ halvedPlanes_src(BX), SI
-	MOVQ halvedPlanes_dst(BX), DI
-	MOVQ halvedPlanes_w(BX), R8
-	MOVQ halvedPlanes_bias(BX), R9
-	MOVQ halvedPlanes_planes(BX), R10
+	MOVQ planeRun_src(BX), SI
+	MOVQ planeRun_dst(BX), DI
+	MOVQ planeRun_w(BX), R8
+	MOVQ planeRun_bias(BX), R9
+	MOVQ planeRun_planes(BX), R10
 	MOVQ halvedPlanes_srcPitch(BX), R13
-	MOVQ halvedPlanes_res(BX), CX
+	MOVQ planeRun_res(BX), CX
 	SUBQ DI, CX
-	VBROADCASTSS halvedPlanes_lo(BX), Z6
-	VBROADCASTSS halvedPlanes_hi(BX), Z7
+	VBROADCASTSS planeRun_lo(BX), Z6
+	VBROADCASTSS planeRun_hi(BX), Z7
 	VPXORD Z3, Z3, Z3
 	VPXORD Z5, Z5, Z5
 	VMOVUPS ·evenLanes<>(SB), Z4
@@ -5130,7 +5130,7 @@ rowtrue:
 	VFMADD231PS Z12, Z16, Z1
 	VFMADD231PS Z10, Z17, Z1
 	VFMADD231PS Z8, Z18, Z1
-	TESTL $const_flagResidual, halvedPlanes_flags(BX)
+	TESTL $const_flagResidual, planeRun_flags(BX)
 	JZ bothtrue
 	VMOVUPS.Z (AX)(CX*1), K3, Z8
 	VADDPS Z8, Z0, Z0
@@ -5139,12 +5139,12 @@ bothtrue:
 	VMINPS Z0, Z7, Z0
 	VMOVUPS Z0, K3, (AX)
 	VMOVAPS Z1, Z0
-	ADDQ halvedPlanes_pitch(BX), AX
+	ADDQ planeRun_pitch(BX), AX
 	DECQ DX
 	JNZ rowtrue
 lasttrue:
 	MOVQ halvedPlanes_below(BX), DX
-	CMPQ DX, halvedPlanes_rows(BX)
+	CMPQ DX, planeRun_rows(BX)
 	JEQ endtrue
 	VMOVUPS.Z (R15), K1, Z8
 	VMOVUPS.Z 64(R15), K2, Z9
@@ -5155,7 +5155,7 @@ lasttrue:
 	VFMADD231PS Z12, Z19, Z0
 	VFMADD231PS Z10, Z20, Z0
 	VFMADD231PS Z8, Z21, Z0
-	TESTL $const_flagResidual, halvedPlanes_flags(BX)
+	TESTL $const_flagResidual, planeRun_flags(BX)
 	JZ onetrue
 	VMOVUPS.Z (AX)(CX*1), K3, Z8
 	VADDPS Z8, Z0, Z0
@@ -5206,7 +5206,7 @@ rowfalse:
 	VFMADD231PS Z12, Z16, Z1
 	VFMADD231PS Z10, Z17, Z1
 	VFMADD231PS Z8, Z18, Z1
-	TESTL $const_flagResidual, halvedPlanes_flags(BX)
+	TESTL $const_flagResidual, planeRun_flags(BX)
 	JZ bothfalse
 	VMOVUPS.Z (AX)(CX*1), K3, Z8
 	VADDPS Z8, Z0, Z0
@@ -5215,12 +5215,12 @@ bothfalse:
 	VMINPS Z0, Z7, Z0
 	VMOVUPS Z0, K3, (AX)
 	VMOVAPS Z1, Z0
-	ADDQ halvedPlanes_pitch(BX), AX
+	ADDQ planeRun_pitch(BX), AX
 	DECQ DX
 	JNZ rowfalse
 lastfalse:
 	MOVQ halvedPlanes_below(BX), DX
-	CMPQ DX, halvedPlanes_rows(BX)
+	CMPQ DX, planeRun_rows(BX)
 	JEQ endfalse
 	VMOVUPS.Z (R15), K1, Z8
 	VMOVUPS.Z 64(R15), K2, Z9
@@ -5232,7 +5232,7 @@ lastfalse:
 	VFMADD231PS Z12, Z19, Z0
 	VFMADD231PS Z10, Z20, Z0
 	VFMADD231PS Z8, Z21, Z0
-	TESTL $const_flagResidual, halvedPlanes_flags(BX)
+	TESTL $const_flagResidual, planeRun_flags(BX)
 	JZ onefalse
 	VMOVUPS.Z (AX)(CX*1), K3, Z8
 	VADDPS Z8, Z0, Z0
@@ -5247,8 +5247,8 @@ endfalse:
 	DECQ R12
 	JNZ vector
 done:
-	ADDQ halvedPlanes_srcSkip(BX), SI
-	ADDQ halvedPlanes_dstSkip(BX), DI
+	ADDQ planeRun_srcSkip(BX), SI
+	ADDQ planeRun_dstSkip(BX), DI
 	DECQ R10
 	JNZ plane
 	VZEROUPPER
@@ -5258,16 +5258,16 @@ done:
 TEXT ·smallPlanesAVX2(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
-	MOVQ smallPlanes_src(BX), SI
-	MOVQ smallPlanes_dst(BX), DI
-	MOVQ smallPlanes_size(BX), R11
+	MOVQ planeRun_src(BX), SI
+	MOVQ planeRun_dst(BX), DI
+	MOVQ planeRun_size(BX), R11
 	ADDQ DI, R11
-	MOVQ smallPlanes_w(BX), R8
-	MOVQ smallPlanes_bias(BX), R9
-	MOVQ smallPlanes_planes(BX), R10
-	VBROADCASTSS smallPlanes_lo(BX), Y0
+	MOVQ planeRun_w(BX), R8
+	MOVQ planeRun_bias(BX), R9
+	MOVQ planeRun_planes(BX), R10
+	VBROADCASTSS planeRun_lo(BX), Y0
 	VMOVUPS Y0, lo-80(SP)
-	VBROADCASTSS smallPlanes_hi(BX), Y0
+	VBROADCASTSS planeRun_hi(BX), Y0
 	VMOVUPS Y0, hi-112(SP)
 	VXORPS Y0, Y0, Y0
 	VMOVUPS Y0, bias-48(SP)
@@ -5288,14 +5288,14 @@ plane:
 	VMOVUPS Y0, bias-48(SP)
 	ADDQ $4, R9
 unbiased:
-	MOVQ smallPlanes_cols(BX), CX
+	MOVQ planeRun_cols(BX), CX
 	CMPQ CX, $8
 	JLT short
 	JEQ only
-	MOVQ smallPlanes_pitch(BX), R13
+	MOVQ planeRun_pitch(BX), R13
 	MOVQ SI, R15
 	MOVQ DI, AX
-	MOVQ smallPlanes_rows(BX), DX
+	MOVQ planeRun_rows(BX), DX
 	VMOVUPS bias-48(SP), Y1
 	VMOVUPS (R15), Y4
 	VPERM2F128 $0x08, Y4, Y4, Y3
@@ -5349,10 +5349,10 @@ firstLast:
 	MOVQ CX, R12
 	JZ last
 inner:
-	MOVQ smallPlanes_pitch(BX), R13
+	MOVQ planeRun_pitch(BX), R13
 	MOVQ SI, R15
 	MOVQ DI, AX
-	MOVQ smallPlanes_rows(BX), DX
+	MOVQ planeRun_rows(BX), DX
 	VMOVUPS bias-48(SP), Y1
 	VMOVUPS (R15), Y4
 	VMOVUPS -4(R15), Y3
@@ -5402,16 +5402,16 @@ insideLast:
 	DECQ R12
 	JNZ inner
 last:
-	MOVQ smallPlanes_cols(BX), CX
+	MOVQ planeRun_cols(BX), CX
 	NEGQ CX
 	ANDQ $7, CX
 	NEGQ CX
 	LEAQ (DI)(CX*4), DI
 	LEAQ (SI)(CX*4), SI
-	MOVQ smallPlanes_pitch(BX), R13
+	MOVQ planeRun_pitch(BX), R13
 	MOVQ SI, R15
 	MOVQ DI, AX
-	MOVQ smallPlanes_rows(BX), DX
+	MOVQ planeRun_rows(BX), DX
 	VMOVUPS bias-48(SP), Y1
 	VMOVUPS (R15), Y4
 	VMOVUPS -4(R15), Y3
@@ -5461,17 +5461,17 @@ finalLast:
 	ADDQ $32, SI
 	ADDQ $32, DI
 next:
-	ADDQ smallPlanes_srcSkip(BX), SI
-	ADDQ smallPlanes_dstSkip(BX), DI
+	ADDQ planeRun_srcSkip(BX), SI
+	ADDQ planeRun_dstSkip(BX), DI
 	DECQ R10
 	JNZ plane
 	VZEROUPPER
 	RET
 only:
-	MOVQ smallPlanes_pitch(BX), R13
+	MOVQ planeRun_pitch(BX), R13
 	MOVQ SI, R15
 	MOVQ DI, AX
-	MOVQ smallPlanes_rows(BX), DX
+	MOVQ planeRun_rows(BX), DX
 	VMOVUPS bias-48(SP), Y1
 	VMOVUPS (R15), Y4
 	VPERM2F128 $0x08, Y4, Y4, Y3
@@ -5528,10 +5528,10 @@ short:
 	LEAQ ·laneMask<>(SB), R15
 	VMOVUPS 64(R15)(CX*4), Y0
 	VMOVUPS Y0, store-144(SP)
-	MOVQ smallPlanes_pitch(BX), R13
+	MOVQ planeRun_pitch(BX), R13
 	MOVQ SI, R15
 	MOVQ DI, AX
-	MOVQ smallPlanes_rows(BX), DX
+	MOVQ planeRun_rows(BX), DX
 	VMOVUPS bias-48(SP), Y1
 	VMOVUPS store-144(SP), Y6
 	VMASKMOVPS (R15), Y6, Y4
@@ -5606,16 +5606,16 @@ narrowSameStored:
 TEXT ·halvedPlanesAVX2(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
-	MOVQ halvedPlanes_src(BX), SI
-	MOVQ halvedPlanes_dst(BX), DI
-	MOVQ halvedPlanes_size(BX), R11
+	MOVQ planeRun_src(BX), SI
+	MOVQ planeRun_dst(BX), DI
+	MOVQ planeRun_size(BX), R11
 	ADDQ DI, R11
-	MOVQ halvedPlanes_w(BX), R8
-	MOVQ halvedPlanes_bias(BX), R9
-	MOVQ halvedPlanes_planes(BX), R10
-	VBROADCASTSS halvedPlanes_lo(BX), Y0
+	MOVQ planeRun_w(BX), R8
+	MOVQ planeRun_bias(BX), R9
+	MOVQ planeRun_planes(BX), R10
+	VBROADCASTSS planeRun_lo(BX), Y0
 	VMOVUPS Y0, lo-80(SP)
-	VBROADCASTSS halvedPlanes_hi(BX), Y0
+	VBROADCASTSS planeRun_hi(BX), Y0
 	VMOVUPS Y0, hi-112(SP)
 	VXORPS Y0, Y0, Y0
 	VMOVUPS Y0, bias-48(SP)
@@ -5636,7 +5636,7 @@ plane:
 	VMOVUPS Y0, bias-48(SP)
 	ADDQ $4, R9
 unbiased:
-	MOVQ halvedPlanes_cols(BX), CX
+	MOVQ planeRun_cols(BX), CX
 	CMPQ CX, $8
 	JLT short
 	JEQ only
@@ -5683,12 +5683,12 @@ firstRow:
 	VMINPS Y0, Y5, Y0
 	VMOVUPS Y0, (AX)
 	VMOVAPS Y1, Y0
-	ADDQ halvedPlanes_pitch(BX), AX
+	ADDQ planeRun_pitch(BX), AX
 	DECQ DX
 	JNZ firstRow
 firstLast:
 	MOVQ halvedPlanes_below(BX), DX
-	CMPQ DX, halvedPlanes_rows(BX)
+	CMPQ DX, planeRun_rows(BX)
 	JEQ firstEnd
 	VMOVUPS (R15), Y4
 	VMOVUPS 28(R15), Y5
@@ -5756,12 +5756,12 @@ insideRow:
 	VMINPS Y0, Y5, Y0
 	VMOVUPS Y0, (AX)
 	VMOVAPS Y1, Y0
-	ADDQ halvedPlanes_pitch(BX), AX
+	ADDQ planeRun_pitch(BX), AX
 	DECQ DX
 	JNZ insideRow
 insideLast:
 	MOVQ halvedPlanes_below(BX), DX
-	CMPQ DX, halvedPlanes_rows(BX)
+	CMPQ DX, planeRun_rows(BX)
 	JEQ insideEnd
 	VMOVUPS (R15), Y4
 	VMOVUPS 28(R15), Y5
@@ -5785,14 +5785,14 @@ insideEnd:
 	DECQ R12
 	JNZ inner
 last:
-	MOVQ halvedPlanes_cols(BX), CX
+	MOVQ planeRun_cols(BX), CX
 	NEGQ CX
 	ANDQ $7, CX
 	NEGQ CX
 	LEAQ (DI)(CX*4), DI
 	LEAQ (SI)(CX*8), SI
 	MOVQ halvedPlanes_srcPitch(BX), R13
-	MOVQ halvedPlanes_cols(BX), CX
+	MOVQ planeRun_cols(BX), CX
 	ADDQ CX, CX
 	CMPQ CX, halvedPlanes_in(BX)
 	JGT finalEdge
@@ -5836,12 +5836,12 @@ finalRow:
 	VMINPS Y0, Y5, Y0
 	VMOVUPS Y0, (AX)
 	VMOVAPS Y1, Y0
-	ADDQ halvedPlanes_pitch(BX), AX
+	ADDQ planeRun_pitch(BX), AX
 	DECQ DX
 	JNZ finalRow
 finalLast:
 	MOVQ halvedPlanes_below(BX), DX
-	CMPQ DX, halvedPlanes_rows(BX)
+	CMPQ DX, planeRun_rows(BX)
 	JEQ finalEnd
 	VMOVUPS (R15), Y4
 	VMOVUPS 28(R15), Y5
@@ -5906,12 +5906,12 @@ finalOddRow:
 	VMINPS Y0, Y5, Y0
 	VMOVUPS Y0, (AX)
 	VMOVAPS Y1, Y0
-	ADDQ halvedPlanes_pitch(BX), AX
+	ADDQ planeRun_pitch(BX), AX
 	DECQ DX
 	JNZ finalOddRow
 finalOddLast:
 	MOVQ halvedPlanes_below(BX), DX
-	CMPQ DX, halvedPlanes_rows(BX)
+	CMPQ DX, planeRun_rows(BX)
 	JEQ finalOddEnd
 	VMOVUPS (R15), Y4
 	VMOVUPS 28(R15), Y5
@@ -5935,15 +5935,15 @@ finalOddEnd:
 	ADDQ $32, DI
 finalPast:
 next:
-	ADDQ halvedPlanes_srcSkip(BX), SI
-	ADDQ halvedPlanes_dstSkip(BX), DI
+	ADDQ planeRun_srcSkip(BX), SI
+	ADDQ planeRun_dstSkip(BX), DI
 	DECQ R10
 	JNZ plane
 	VZEROUPPER
 	RET
 only:
 	MOVQ halvedPlanes_srcPitch(BX), R13
-	MOVQ halvedPlanes_cols(BX), CX
+	MOVQ planeRun_cols(BX), CX
 	ADDQ CX, CX
 	CMPQ CX, halvedPlanes_in(BX)
 	JGT singleEdge
@@ -5989,12 +5989,12 @@ singleRow:
 	VMINPS Y0, Y5, Y0
 	VMOVUPS Y0, (AX)
 	VMOVAPS Y1, Y0
-	ADDQ halvedPlanes_pitch(BX), AX
+	ADDQ planeRun_pitch(BX), AX
 	DECQ DX
 	JNZ singleRow
 singleLast:
 	MOVQ halvedPlanes_below(BX), DX
-	CMPQ DX, halvedPlanes_rows(BX)
+	CMPQ DX, planeRun_rows(BX)
 	JEQ singleEnd
 	VMOVUPS (R15), Y4
 	VMOVUPS 28(R15), Y5
@@ -6062,12 +6062,12 @@ singleOddRow:
 	VMINPS Y0, Y5, Y0
 	VMOVUPS Y0, (AX)
 	VMOVAPS Y1, Y0
-	ADDQ halvedPlanes_pitch(BX), AX
+	ADDQ planeRun_pitch(BX), AX
 	DECQ DX
 	JNZ singleOddRow
 singleOddLast:
 	MOVQ halvedPlanes_below(BX), DX
-	CMPQ DX, halvedPlanes_rows(BX)
+	CMPQ DX, planeRun_rows(BX)
 	JEQ singleOddEnd
 	VMOVUPS (R15), Y4
 	VMOVUPS 28(R15), Y5
@@ -6169,12 +6169,12 @@ narrowBothEnd:
 	VMASKMOVPS Y0, Y5, (AX)
 narrowBothStored:
 	VMOVAPS Y1, Y0
-	ADDQ halvedPlanes_pitch(BX), AX
+	ADDQ planeRun_pitch(BX), AX
 	DECQ DX
 	JNZ narrowRow
 narrowLast:
 	MOVQ halvedPlanes_below(BX), DX
-	CMPQ DX, halvedPlanes_rows(BX)
+	CMPQ DX, planeRun_rows(BX)
 	JEQ narrowEnd
 	VMOVUPS load-176(SP), Y5
 	VMASKMOVPS (R15), Y5, Y4

@@ -2,24 +2,29 @@ package conv
 
 import "math"
 
-// smallPlanes is one call of the depthwise kernel for 3x3 taps and a border of one zero: output and
-// input planes are of one size, no larger than a band. It needs no copy of the input with its
-// border. The assembly reads this struct; masks are for AVX-512 and what follows them for AVX2.
-type smallPlanes struct {
+// planeRun is what one call of either depthwise kernel for 3x3 taps and a border of one zero takes:
+// some planes of output, which need no copy of the input with its border. The assembly reads it.
+type planeRun struct {
 	src, dst *float32
 	res      *float32 // laid out as dst, with flagResidual
 	w        *float32 // nine a plane
 	bias     *float32 // one a plane; nil for none
-	masks    []planeMask
-	cols     int
-	size     int // bytes from dst on of which any may be written before their own results
+	size     int      // bytes from dst on of which any may be written before their own results
 	planes   int
-	rows     int
-	pitch    int // bytes of a row
+	rows     int // of the output
+	cols     int
+	pitch    int // bytes of a row of the output
 	srcSkip  int // bytes from the vector after the last of a plane to the next plane
 	dstSkip  int
 	lo, hi   float32
 	flags    uint32
+}
+
+// smallPlanes is one call of the kernel whose strides are 1: output and input planes are of one
+// size, no larger than a band. The assembly reads this struct; masks are for AVX-512.
+type smallPlanes struct {
+	planeRun
+	masks []planeMask
 }
 
 // planeMask says which lanes of a vector of columns have an input to the left, above or below, and
@@ -74,14 +79,21 @@ func planeMasks(cols int) (masks []planeMask) {
 
 // runSmall computes planes first to last.
 func (o *Convolution) runSmall(args *Args, first, last int) {
-	p, n := &o.p, volume(o.out)
-	t := smallPlanes{masks: o.depthwise.small, cols: o.out[2], rows: o.out[1], pitch: 4 * o.out[2],
-		lo: float32(math.Inf(-1)), hi: float32(math.Inf(1))}
+	t := smallPlanes{masks: o.depthwise.small}
+	o.eachRun(&t.planeRun, args, first, last, func() { runSmallPlanes(o.depthwise.level, &t) })
+}
+
+// eachRun has run compute planes first to last, as many at a time as lie evenly in memory: those of
+// one plane of input or, where each has its own, of one image.
+func (o *Convolution) eachRun(t *planeRun, args *Args, first, last int, run func()) {
+	p, n, in := &o.p, volume(o.out), volume(o.p.In)
+	t.cols, t.rows, t.pitch = o.out[2], o.out[1], 4*o.out[2]
+	t.lo, t.hi = float32(math.Inf(-1)), float32(math.Inf(1))
 	each := p.M / p.C // planes of output for one of input
 	width := 4 * o.depthwise.level.columns(o.out[2])
-	t.srcSkip, t.dstSkip = -width, 4*n-width
+	t.srcSkip, t.dstSkip = -width*p.Stride[2], 4*n-width
 	if each == 1 {
-		t.srcSkip, each = t.dstSkip, p.M
+		t.srcSkip, each = t.srcSkip+4*in, p.M
 	}
 	if p.Clamp {
 		t.lo, t.hi = p.Lo, p.Hi
@@ -92,14 +104,14 @@ func (o *Convolution) runSmall(args *Args, first, last int) {
 	for from := first; from < last; from += t.planes {
 		m := from % p.M
 		t.planes, t.size = min(last-from, each-m%each), 4*n*(last-from)
-		t.src, t.dst, t.w = &args.X[from/(p.M/p.C)*n], &args.Y[from*n], &args.W[9*m]
+		t.src, t.dst, t.w = &args.X[from/(p.M/p.C)*in], &args.Y[from*n], &args.W[9*m]
 		if p.Bias {
 			t.bias = &args.Bias[m]
 		}
 		if p.Residual {
 			t.res = &args.Residual[from*n]
 		}
-		runSmallPlanes(o.depthwise.level, &t)
+		run()
 	}
 	if p.Map != nil {
 		x := args.Y[first*n : last*n]

@@ -45,22 +45,28 @@ func (x *expander) lastAxis(i int) op.Var {
 
 // defineBiasSoftmax adds a bias that broadcasts and normalises over all dimensions from axis on.
 func defineBiasSoftmax(x *expander) {
-	data := x.Input(0)
-	sum := x.Add(data, x.Input(1))
-	rank := x.Rank(data)
-	if x.Err != nil {
-		return
+	sum := x.Add(x.Input(0), x.Input(1))
+	axis, rank := x.axisOf(x.Input(0), 1)
+	if x.Err == nil {
+		x.Give(0, x.softmaxFrom(sum, axis, rank))
 	}
-	axis, err := x.Axis(x.Attrs.Int("axis", 1), rank)
-	if err != nil {
-		x.Err = err
-		return
-	}
+}
+
+// softmaxFrom normalises v, of so many dimensions, over all of them from axis on together.
+func (x *expander) softmaxFrom(v op.Var, axis, rank int) op.Var {
+	last := op.Attrs{op.IntAttr("axis", -1)}
 	if axis == rank-1 {
-		x.Give(0, x.Op("Softmax", op.Attrs{op.IntAttr("axis", -1)}, sum))
-		return
+		return x.Op("Softmax", last, v)
 	}
-	rows := x.Op("Flatten", op.Attrs{op.IntAttr("axis", int64(axis))}, sum)
-	x.Give(0, x.Op("Reshape", nil, x.Op("Softmax", op.Attrs{op.IntAttr("axis", -1)}, rows),
-		x.Op("Shape", nil, sum)))
+	rows := x.Op("Flatten", op.Attrs{op.IntAttr("axis", int64(axis))}, v)
+	return x.Op("Reshape", nil, x.Op("Softmax", last, rows), x.Op("Shape", nil, v))
+}
+
+// axisOf is attribute axis, counted from the first dimension of v, and how many v has.
+func (x *expander) axisOf(v op.Var, def int64) (axis, rank int) {
+	if rank = x.Rank(v); x.Err != nil {
+		return 0, 0
+	}
+	axis, x.Err = x.Axis(x.Attrs.Int("axis", def), rank)
+	return axis, rank
 }

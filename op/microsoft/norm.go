@@ -34,13 +34,8 @@ func norms() []op.Op {
 
 // defineSimplifiedLayerNorm normalises over all axes from axis on.
 func defineSimplifiedLayerNorm(x *expander) {
-	rank := x.Rank(x.Input(0))
+	axis, rank := x.axisOf(x.Input(0), -1)
 	if x.Err != nil {
-		return
-	}
-	axis, err := x.Axis(x.Attrs.Int("axis", -1), rank)
-	if err != nil {
-		x.Err = err
 		return
 	}
 	y, inv := x.rms(x.Input(0), x.Input(1), op.AllAxes(rank)[axis:], 1e-5)

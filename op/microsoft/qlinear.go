@@ -97,23 +97,18 @@ func (x *expander) qlinearUnary(typ string, attrs op.Attrs) {
 // defineQLinearSoftmax normalises along axis, or over all dimensions from it on when attribute
 // opset is below 13.
 func defineQLinearSoftmax(x *expander) {
-	v, rank := x.dequantized(0), x.Rank(x.Input(0))
+	v := x.dequantized(0)
+	axis, rank := x.axisOf(x.Input(0), -1)
 	if x.Err != nil {
 		return
 	}
-	axis, err := x.Axis(x.Attrs.Int("axis", -1), rank)
-	if err != nil {
-		x.Err = err
-		return
+	var y op.Var
+	if x.Attrs.Int("opset", 13) >= 13 {
+		y = x.Op("Softmax", op.Attrs{op.IntAttr("axis", int64(axis))}, v)
+	} else {
+		y = x.softmaxFrom(v, axis, rank)
 	}
-	if x.Attrs.Int("opset", 13) >= 13 || axis == rank-1 {
-		x.Give(0, x.quantized(x.Op("Softmax", op.Attrs{op.IntAttr("axis", int64(axis))}, v), 3,
-			x.Input(0)))
-		return
-	}
-	rows := x.Op("Softmax", op.Attrs{op.IntAttr("axis", -1)},
-		x.Op("Flatten", op.Attrs{op.IntAttr("axis", int64(axis))}, v))
-	x.Give(0, x.quantized(x.Op("Reshape", nil, rows, x.Op("Shape", nil, v)), 3, x.Input(0)))
+	x.Give(0, x.quantized(y, 3, x.Input(0)))
 }
 
 // defineQLinearConcat joins operands that each bring their scale and zero point, after those of the

@@ -155,6 +155,15 @@ func (f *Forest) Label(out *tensor.Tensor, i, class int) { f.labels.put(out, i, 
 // LabelType is the element type of a classifier's first output.
 func (f *Forest) LabelType() tensor.DType { return f.labels.dtype() }
 
+// forestRows reads the model of a call and how many rows the input has.
+func forestRows(c *op.Eval) (f *Forest, rows int, err error) {
+	if f, err = ForestOf(c.Call, c.In[0].DType); err != nil {
+		return nil, 0, err
+	}
+	rows, _, err = f.Rows(c.Call, c.In[0].Shape)
+	return f, rows, err
+}
+
 // rowsOf calls do with each row of the input and its finished scores.
 func (f *Forest) rowsOf(c *op.Eval, do func(row, class int, scores []float64)) error {
 	rows, features, err := f.Rows(c.Call, c.In[0].Shape)
@@ -179,11 +188,7 @@ func (f *Forest) rowsOf(c *op.Eval, do func(row, class int, scores []float64)) e
 // evalTrees is TreeEnsemble, whose output has the type of the input, and TreeEnsembleRegressor,
 // whose output is float32.
 func evalTrees(c *op.Eval) error {
-	f, err := ForestOf(c.Call, c.In[0].DType)
-	if err != nil {
-		return err
-	}
-	rows, _, err := f.Rows(c.Call, c.In[0].Shape)
+	f, rows, err := forestRows(c)
 	if err != nil {
 		return err
 	}
@@ -213,11 +218,7 @@ func putFloat32(out []float32, v []float64) {
 }
 
 func evalTreeClassifier(c *op.Eval) error {
-	f, err := ForestOf(c.Call, c.In[0].DType)
-	if err != nil {
-		return err
-	}
-	rows, _, err := f.Rows(c.Call, c.In[0].Shape)
+	f, rows, err := forestRows(c)
 	if err != nil {
 		return err
 	}

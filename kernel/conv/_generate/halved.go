@@ -15,11 +15,11 @@ import (
 // and the odd columns.
 func halvedPlanes(s *asm.File) {
 	s.Func("halvedPlanesAVX512", "t *halvedPlanes", 8, "computes t.")
-	s.Ops("MOVQ t+0(FP), BX", "MOVQ halvedPlanes_src(BX), SI", "MOVQ halvedPlanes_dst(BX), DI",
-		"MOVQ halvedPlanes_w(BX), R8", "MOVQ halvedPlanes_bias(BX), R9",
-		"MOVQ halvedPlanes_planes(BX), R10", "MOVQ halvedPlanes_srcPitch(BX), R13",
-		"MOVQ halvedPlanes_res(BX), CX", "SUBQ DI, CX", "VBROADCASTSS halvedPlanes_lo(BX), Z6",
-		"VBROADCASTSS halvedPlanes_hi(BX), Z7", "VPXORD Z3, Z3, Z3", "VPXORD Z5, Z5, Z5",
+	s.Ops("MOVQ t+0(FP), BX", "MOVQ planeRun_src(BX), SI", "MOVQ planeRun_dst(BX), DI",
+		"MOVQ planeRun_w(BX), R8", "MOVQ planeRun_bias(BX), R9",
+		"MOVQ planeRun_planes(BX), R10", "MOVQ halvedPlanes_srcPitch(BX), R13",
+		"MOVQ planeRun_res(BX), CX", "SUBQ DI, CX", "VBROADCASTSS planeRun_lo(BX), Z6",
+		"VBROADCASTSS planeRun_hi(BX), Z7", "VPXORD Z3, Z3, Z3", "VPXORD Z5, Z5, Z5",
 		"VMOVUPS ·evenLanes<>(SB), Z4", "VPTERNLOGD $0xff, Z25, Z25, Z25", "VPSUBD Z25, Z4, Z25")
 	s.Label("plane")
 	for i := range 9 {
@@ -34,7 +34,7 @@ func halvedPlanes(s *asm.File) {
 	halvedVector(s, false)
 	s.Ops("DECQ R12", "JNZ vector")
 	s.Label("done")
-	s.Ops("ADDQ halvedPlanes_srcSkip(BX), SI", "ADDQ halvedPlanes_dstSkip(BX), DI", "DECQ R10",
+	s.Ops("ADDQ planeRun_srcSkip(BX), SI", "ADDQ planeRun_dstSkip(BX), DI", "DECQ R10",
 		"JNZ plane", "VZEROUPPER", "RET")
 }
 
@@ -56,9 +56,9 @@ func halvedVector(s *asm.File, first bool) {
 	halvedTaps(s, 0, 2)
 	halvedTaps(s, 1, 0)
 	halvedFinish(s, name("both"))
-	s.Ops("VMOVAPS Z1, Z0", "ADDQ halvedPlanes_pitch(BX), AX", "DECQ DX", "JNZ "+name("row"))
+	s.Ops("VMOVAPS Z1, Z0", "ADDQ planeRun_pitch(BX), AX", "DECQ DX", "JNZ "+name("row"))
 	s.Label(name("last"))
-	s.Ops("MOVQ halvedPlanes_below(BX), DX", "CMPQ DX, halvedPlanes_rows(BX)", "JEQ "+name("end"))
+	s.Ops("MOVQ halvedPlanes_below(BX), DX", "CMPQ DX, planeRun_rows(BX)", "JEQ "+name("end"))
 	halvedRow(s, first)
 	halvedTaps(s, 0, 1)
 	halvedFinish(s, name("one"))
@@ -87,7 +87,7 @@ func halvedTaps(s *asm.File, sum, ky int) {
 
 // halvedFinish applies the epilogue to the sums of a row and stores it.
 func halvedFinish(s *asm.File, plain string) {
-	s.Ops("TESTL $const_flagResidual, halvedPlanes_flags(BX)", "JZ "+plain,
+	s.Ops("TESTL $const_flagResidual, planeRun_flags(BX)", "JZ "+plain,
 		"VMOVUPS.Z (AX)(CX*1), K3, Z8", "VADDPS Z8, Z0, Z0")
 	s.Label(plain)
 	s.Ops("VMAXPS Z0, Z6, Z0", "VMINPS Z0, Z7, Z0", "VMOVUPS Z0, K3, (AX)")

@@ -15,11 +15,11 @@ import (
 // same and of the next. Vector 3 is zero.
 func smallPlanes(s *asm.File) {
 	s.Func("smallPlanesAVX512", "t *smallPlanes", 8, "computes t.")
-	s.Ops("MOVQ t+0(FP), BX", "MOVQ smallPlanes_src(BX), SI", "MOVQ smallPlanes_dst(BX), DI",
-		"MOVQ smallPlanes_w(BX), R8", "MOVQ smallPlanes_bias(BX), R9",
-		"MOVQ smallPlanes_planes(BX), R10", "MOVQ smallPlanes_pitch(BX), R13",
-		"MOVQ smallPlanes_res(BX), CX", "SUBQ DI, CX", "VBROADCASTSS smallPlanes_lo(BX), Z6",
-		"VBROADCASTSS smallPlanes_hi(BX), Z7", "VPXORD Z3, Z3, Z3", "VPXORD Z5, Z5, Z5")
+	s.Ops("MOVQ t+0(FP), BX", "MOVQ planeRun_src(BX), SI", "MOVQ planeRun_dst(BX), DI",
+		"MOVQ planeRun_w(BX), R8", "MOVQ planeRun_bias(BX), R9",
+		"MOVQ planeRun_planes(BX), R10", "MOVQ planeRun_pitch(BX), R13",
+		"MOVQ planeRun_res(BX), CX", "SUBQ DI, CX", "VBROADCASTSS planeRun_lo(BX), Z6",
+		"VBROADCASTSS planeRun_hi(BX), Z7", "VPXORD Z3, Z3, Z3", "VPXORD Z5, Z5, Z5")
 	s.Label("plane")
 	for i := range 9 {
 		s.Op("VBROADCASTSS %d(R8), Z%d", 4*i, 16+i)
@@ -33,7 +33,7 @@ func smallPlanes(s *asm.File) {
 	smallVector(s, false)
 	s.Ops("DECQ R12", "JNZ vector")
 	s.Label("done")
-	s.Ops("ADDQ smallPlanes_srcSkip(BX), SI", "ADDQ smallPlanes_dstSkip(BX), DI", "DECQ R10",
+	s.Ops("ADDQ planeRun_srcSkip(BX), SI", "ADDQ planeRun_dstSkip(BX), DI", "DECQ R10",
 		"JNZ plane", "VZEROUPPER", "RET")
 }
 
@@ -45,7 +45,7 @@ func smallVector(s *asm.File, first bool) {
 	for i := range 4 {
 		s.Op("KMOVW %d(R11), K%d", 2*i, 1+i)
 	}
-	s.Ops("MOVQ SI, R15", "MOVQ DI, AX", "MOVQ smallPlanes_rows(BX), DX")
+	s.Ops("MOVQ SI, R15", "MOVQ DI, AX", "MOVQ planeRun_rows(BX), DX")
 	smallRow(s, []int{1, 2}, first)
 	s.Ops("DECQ DX", "JZ "+name("last"))
 	s.Label(name("row"))
@@ -83,7 +83,7 @@ func smallRow(s *asm.File, sums []int, first bool) {
 
 // smallFinish applies the epilogue to the sums of a row and stores it.
 func smallFinish(s *asm.File, sum int, plain string) {
-	s.Ops("TESTL $const_flagResidual, smallPlanes_flags(BX)")
+	s.Ops("TESTL $const_flagResidual, planeRun_flags(BX)")
 	s.Op("JZ %s", plain)
 	s.Ops("VMOVUPS.Z (AX)(CX*1), K4, Z8")
 	s.Op("VADDPS Z8, Z%[1]d, Z%[1]d", sum)

@@ -29,11 +29,11 @@ type edges struct {
 // computed by is given; it advances SI by so many bytes.
 func narrowPlanes(s *asm.File, of string, advance int, vector func(e edges)) {
 	s.Func(of+"AVX2", "t *"+of, 8, "computes t, which has no residual.")
-	s.Ops("MOVQ t+0(FP), BX", "MOVQ "+of+"_src(BX), SI", "MOVQ "+of+"_dst(BX), DI",
-		"MOVQ "+of+"_size(BX), R11", "ADDQ DI, R11", "MOVQ "+of+"_w(BX), R8",
-		"MOVQ "+of+"_bias(BX), R9", "MOVQ "+of+"_planes(BX), R10")
+	s.Ops("MOVQ t+0(FP), BX", "MOVQ planeRun_src(BX), SI", "MOVQ planeRun_dst(BX), DI",
+		"MOVQ planeRun_size(BX), R11", "ADDQ DI, R11", "MOVQ planeRun_w(BX), R8",
+		"MOVQ planeRun_bias(BX), R9", "MOVQ planeRun_planes(BX), R10")
 	for i, at := range []string{planeLo, planeHi} {
-		s.Op("VBROADCASTSS %s_%s(BX), Y0", of, []string{"lo", "hi"}[i])
+		s.Op("VBROADCASTSS planeRun_%s(BX), Y0", []string{"lo", "hi"}[i])
 		s.Op("VMOVUPS Y0, %s", at)
 	}
 	s.Ops("VXORPS Y0, Y0, Y0", "VMOVUPS Y0, "+planeBias)
@@ -44,7 +44,7 @@ func narrowPlanes(s *asm.File, of string, advance int, vector func(e edges)) {
 	s.Ops("ADDQ $36, R8", "TESTQ R9, R9", "JZ unbiased", "VBROADCASTSS (R9), Y0",
 		"VMOVUPS Y0, "+planeBias, "ADDQ $4, R9")
 	s.Label("unbiased")
-	s.Ops("MOVQ "+of+"_cols(BX), CX", "CMPQ CX, $8", "JLT short", "JEQ only")
+	s.Ops("MOVQ planeRun_cols(BX), CX", "CMPQ CX, $8", "JLT short", "JEQ only")
 	vector(edges{name: "first", left: true})
 	s.Ops("SUBQ $9, CX", "SHRQ $3, CX", "MOVQ CX, R12", "JZ last")
 	s.Label("inner")
@@ -52,12 +52,12 @@ func narrowPlanes(s *asm.File, of string, advance int, vector func(e edges)) {
 	s.Ops("DECQ R12", "JNZ inner")
 	s.Label("last")
 	// from the end of a row back to where its last vector begins
-	s.Ops("MOVQ "+of+"_cols(BX), CX", "NEGQ CX", "ANDQ $7, CX", "NEGQ CX")
+	s.Ops("MOVQ planeRun_cols(BX), CX", "NEGQ CX", "ANDQ $7, CX", "NEGQ CX")
 	s.Op("LEAQ (DI)(CX*4), DI")
 	s.Op("LEAQ (SI)(CX*%d), SI", advance/8)
 	vector(edges{name: "final", right: true})
 	s.Label("next")
-	s.Ops("ADDQ "+of+"_srcSkip(BX), SI", "ADDQ "+of+"_dstSkip(BX), DI", "DECQ R10", "JNZ plane",
+	s.Ops("ADDQ planeRun_srcSkip(BX), SI", "ADDQ planeRun_dstSkip(BX), DI", "DECQ R10", "JNZ plane",
 		"VZEROUPPER", "RET")
 	s.Label("only")
 	vector(edges{name: "single", left: true, right: true})
@@ -113,8 +113,8 @@ func smallPlanesNarrow(s *asm.File) {
 		if e.narrow {
 			narrowMask(s, planeStore)
 		}
-		s.Ops("MOVQ smallPlanes_pitch(BX), R13", "MOVQ SI, R15", "MOVQ DI, AX",
-			"MOVQ smallPlanes_rows(BX), DX", "VMOVUPS "+planeBias+", Y1")
+		s.Ops("MOVQ planeRun_pitch(BX), R13", "MOVQ SI, R15", "MOVQ DI, AX",
+			"MOVQ planeRun_rows(BX), DX", "VMOVUPS "+planeBias+", Y1")
 		smallRowNarrow(s, e, 1, 2)
 		s.Ops("DECQ DX", "JZ "+e.name+"Last")
 		s.Label(e.name + "Row")
@@ -173,7 +173,7 @@ func halvedPlanesNarrow(s *asm.File) {
 			halvedVectorNarrow(s, e)
 			return
 		}
-		s.Ops("MOVQ halvedPlanes_cols(BX), CX", "ADDQ CX, CX", "CMPQ CX, halvedPlanes_in(BX)",
+		s.Ops("MOVQ planeRun_cols(BX), CX", "ADDQ CX, CX", "CMPQ CX, halvedPlanes_in(BX)",
 			"JGT "+e.name+"Edge")
 		within := e
 		within.right = false
@@ -201,9 +201,9 @@ func halvedVectorNarrow(s *asm.File, e edges) {
 	halvedTapsNarrow(s, 1, 0)
 	s.Op("VPERMPD $0xd8, Y0, Y0")
 	narrowFinish(s, e, 0, 5, e.name+"Both")
-	s.Ops("VMOVAPS Y1, Y0", "ADDQ halvedPlanes_pitch(BX), AX", "DECQ DX", "JNZ "+e.name+"Row")
+	s.Ops("VMOVAPS Y1, Y0", "ADDQ planeRun_pitch(BX), AX", "DECQ DX", "JNZ "+e.name+"Row")
 	s.Label(e.name + "Last")
-	s.Ops("MOVQ halvedPlanes_below(BX), DX", "CMPQ DX, halvedPlanes_rows(BX)", "JEQ "+e.name+"End")
+	s.Ops("MOVQ halvedPlanes_below(BX), DX", "CMPQ DX, planeRun_rows(BX)", "JEQ "+e.name+"End")
 	halvedRowNarrow(s, e)
 	halvedTapsNarrow(s, 0, 1)
 	s.Op("VPERMPD $0xd8, Y0, Y0")
