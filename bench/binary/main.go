@@ -11,7 +11,6 @@ package main
 import (
 	"cmp"
 	"debug/elf"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -21,6 +20,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/weirgpu/weir/internal/claims"
 )
 
 // megabyte is the unit of the limit.
@@ -50,16 +51,11 @@ func main() {
 		fmt.Fprintln(os.Stderr, "binary:", err)
 		os.Exit(2)
 	}
-	if *asJSON {
-		e := json.NewEncoder(os.Stdout)
-		e.SetIndent("", "  ")
-		err = e.Encode(r)
-	} else {
-		err = r.print(os.Stdout)
+	const command claims.Command = "binary"
+	if !*asJSON {
+		command.Check(r.print(os.Stdout))
 	}
-	if err != nil || !r.Held {
-		os.Exit(1)
-	}
+	command.Finish(r, *asJSON, r.Held)
 }
 
 // measure builds the binary as the README says, and once more with the symbols that tell what is in

@@ -14,7 +14,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -64,6 +63,9 @@ var groups = []struct {
 	{"attach", false, []string{"WEIR_FAKE_CONTEXT=16MiB", "WEIR_FAKE_MEMORY=64GiB"}, attach},
 }
 
+// command is how messages begin.
+const command claims.Command = "exec"
+
 func main() {
 	asJSON := flag.Bool("json", false, "print one JSON object")
 	only := flag.String("only", "", "one group: cost, memory, shares, limit, latency or attach")
@@ -94,7 +96,7 @@ func main() {
 		}
 		for round := range n {
 			fmt.Fprintf(os.Stderr, "%s, round %d (fake GPU)\n", g.name, round+1)
-			exit(measure(ctx, r, round, g.settings, g.run))
+			command.Check(measure(ctx, r, round, g.settings, g.run))
 		}
 	}
 	held := r.Claims.Judge(os.Stderr)
@@ -102,14 +104,7 @@ func main() {
 	fmt.Fprintf(os.Stderr,
 		"others took %.2f of %d cores meanwhile; all of this is of the fake GPU\n", r.Foreign,
 		r.Cores)
-	if *asJSON {
-		e := json.NewEncoder(os.Stdout)
-		e.SetIndent("", " ")
-		exit(e.Encode(r))
-	}
-	if !held {
-		os.Exit(1)
-	}
+	command.Finish(r, *asJSON, held)
 }
 
 // measure makes one round of a group with a device and an agent of its own.
@@ -121,11 +116,4 @@ func measure(ctx context.Context, r *results, round int, settings []string,
 	}
 	defer h.close()
 	return run(r, h, round)
-}
-
-func exit(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "exec:", err)
-		os.Exit(1)
-	}
 }

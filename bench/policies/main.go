@@ -10,7 +10,6 @@
 package main
 
 import (
-	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -49,6 +48,9 @@ var bounds = []struct {
 
 const leastEvents = 1
 
+// command is how messages begin.
+const command claims.Command = "policies"
+
 func main() {
 	asJSON := flag.Bool("json", false, "print one JSON object")
 	rounds := flag.Int("rounds", 5, "how often each figure is taken; medians are quoted")
@@ -63,28 +65,14 @@ func main() {
 	others := claims.Start()
 	for range max(1, *rounds) {
 		for _, row := range policy.All() {
-			exit(r.measure(row))
+			command.Check(r.measure(row))
 		}
 	}
 	r.Others.Judge(os.Stderr)
 	held := r.Claims.Judge(os.Stderr)
 	r.Foreign = others.Foreign()
 	fmt.Fprintf(os.Stderr, "others took %.2f of %d cores meanwhile\n", r.Foreign, r.Cores)
-	if *asJSON {
-		e := json.NewEncoder(os.Stdout)
-		e.SetIndent("", " ")
-		exit(e.Encode(r))
-	}
-	if !held {
-		os.Exit(1)
-	}
-}
-
-func exit(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "policies:", err)
-		os.Exit(1)
-	}
+	command.Finish(r, *asJSON, held)
 }
 
 // measure takes one round of a policy's figures.

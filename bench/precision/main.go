@@ -11,7 +11,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"math"
@@ -26,6 +25,7 @@ import (
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/engine/roofline"
 	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/internal/claims"
 	"github.com/weirgpu/weir/internal/cpuinfo"
 	"github.com/weirgpu/weir/pass"
 	"github.com/weirgpu/weir/plan"
@@ -65,12 +65,15 @@ type results struct {
 // host is what the models are compiled for.
 var host = kernels.Target(cpu.Discover())
 
+// command is how messages begin.
+const command claims.Command = "precision"
+
 func main() {
 	asJSON := flag.Bool("json", false, "print one JSON object")
 	pairs := flag.Int("pairs", 15, "runs of each form of a model")
 	flag.Parse()
 	if !host.Features().BF16 {
-		exit(fmt.Errorf("this processor does not multiply bfloat16: nothing to measure"))
+		command.Check(fmt.Errorf("this processor does not multiply bfloat16: nothing to measure"))
 	}
 	r := results{
 		Date:      time.Now().UTC().Format("2006-01-02"),
@@ -82,27 +85,13 @@ func main() {
 	held := true
 	for _, name := range zoo.Names() {
 		l, err := measure(name, *pairs)
-		exit(err)
+		command.Check(err)
 		fmt.Fprintf(os.Stderr, "%-12s fp32 %7.1f ms  bf16 %7.1f ms  ratio %.3f  cosine %.6f  %s\n",
 			l.Model, l.FP32, l.BF16, l.Ratio, l.Cosine,
 			map[bool]string{true: "held", false: "MISSED"}[l.Held])
 		r.Models, held = append(r.Models, l), held && l.Held
 	}
-	if *asJSON {
-		e := json.NewEncoder(os.Stdout)
-		e.SetIndent("", " ")
-		exit(e.Encode(r))
-	}
-	if !held {
-		os.Exit(1)
-	}
-}
-
-func exit(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "precision:", err)
-		os.Exit(1)
-	}
+	command.Finish(r, *asJSON, held)
 }
 
 // form is a model loaded in one precision.

@@ -11,7 +11,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -47,6 +46,9 @@ type results struct {
 	Phases  []scenario.Phase `json:"phases"`
 }
 
+// command is how messages begin.
+const command claims.Command = "sharing"
+
 func main() {
 	asJSON := flag.Bool("json", false, "print one JSON object")
 	duration := flag.Duration("duration", 6*time.Second, "length of each phase")
@@ -60,7 +62,7 @@ func main() {
 	flag.Parse()
 	cpu.ReserveProcs(2)
 	if *child {
-		exit(scenario.RunChild(context.Background(), os.Stdin, os.Stdout))
+		command.Check(scenario.RunChild(context.Background(), os.Stdin, os.Stdout))
 		return
 	}
 	r := &results{
@@ -71,18 +73,11 @@ func main() {
 		Go:        runtime.Version(),
 	}
 	others := claims.Start()
-	exit(r.measure(*only, *rounds, *duration))
+	command.Check(r.measure(*only, *rounds, *duration))
 	held := r.Claims.Judge(os.Stderr)
 	r.Foreign = others.Foreign()
 	fmt.Fprintf(os.Stderr, "others took %.2f of %d cores meanwhile\n", r.Foreign, r.Cores)
-	if *asJSON {
-		e := json.NewEncoder(os.Stdout)
-		e.SetIndent("", " ")
-		exit(e.Encode(r))
-	}
-	if !held {
-		os.Exit(1)
-	}
+	command.Finish(r, *asJSON, held)
 }
 
 // measure runs one group, or all for "", in as many rounds as given.
@@ -104,13 +99,6 @@ func (r *results) measure(only string, rounds int, d time.Duration) error {
 		}
 	}
 	return nil
-}
-
-func exit(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "sharing:", err)
-		os.Exit(1)
-	}
 }
 
 func job(name, arch string, s share.Share, a scenario.Arrival) (scenario.Job, error) {

@@ -31,6 +31,7 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir/engine/roofline"
+	"github.com/weirgpu/weir/internal/claims"
 	"github.com/weirgpu/weir/internal/cpuinfo"
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/plan/cache"
@@ -90,23 +91,10 @@ func main() {
 	python := flag.String("python", "",
 		"a Python that has onnxruntime (default: that of conformance/peer; none: weir alone)")
 	flag.Parse()
+	const command claims.Command = "start"
 	r, err := measure(*rounds, *binary, *models, *python)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "start:", err)
-		os.Exit(1)
-	}
-	held := r.print()
-	if *asJSON {
-		e := json.NewEncoder(os.Stdout)
-		e.SetIndent("", " ")
-		if err := e.Encode(r); err != nil {
-			fmt.Fprintln(os.Stderr, "start:", err)
-			os.Exit(1)
-		}
-	}
-	if !held {
-		os.Exit(1)
-	}
+	command.Check(err)
+	command.Finish(r, *asJSON, r.print())
 }
 
 // print shows the figures on standard error and reports whether all bounds are held.
