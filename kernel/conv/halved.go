@@ -1,7 +1,7 @@
 package conv
 
-// halvedPlanes is one call of the kernel whose strides are 2, with the border above and on the left.
-// The assembly reads this struct; masks are for AVX-512.
+// halvedPlanes is one call of the kernel whose strides are 2, with the border above and on the
+// left. The assembly reads this struct; masks are for AVX-512.
 type halvedPlanes struct {
 	planeRun
 	masks []halvedMask
