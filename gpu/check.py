@@ -55,11 +55,11 @@ def driver_checks(book, host, bounds, cap):
     book.check("driver: 30/70, graph", matrix.shares, host, bounds, graph, long, memory)
     book.check("driver: limit", matrix.limit, host, bounds, long, memory)
     book.check("driver: p99 beside a flood", matrix.latency, host, bounds, small, long, memory)
-    book.check("driver: mps, a quarter and the rest", matrix.mps, host, bounds,
-               host.kernels(500, "--blocks", 8192, "--batch", 1, *busy), memory)
     book.check("driver: kill -9 of a program", matrix.killed, host, bounds, long, memory)
     book.check("driver: kill -9 of the agent", matrix.agent_dies, host, bounds, long,
                host.kernels(250, "--ahead", 2, "--seconds", 9), memory)
+    book.check("driver: mps, a quarter and the rest", matrix.mps, host, bounds,
+               host.kernels(500, "--blocks", 8192, "--batch", 1, *busy), memory)
 
 
 def framework_checks(book, host, bounds, cap):
