@@ -6,7 +6,6 @@ import (
 
 	"github.com/weirgpu/weir/scenario"
 	"github.com/weirgpu/weir/share"
-	"github.com/weirgpu/weir/share/policy"
 	"github.com/weirgpu/weir/zoo"
 )
 
@@ -32,12 +31,8 @@ func together(r *results, _ time.Duration) error {
 		}
 		s.Jobs = append(s.Jobs, j)
 	}
-	names := []string{"timeslice"}
-	for _, name := range []string{"mps", "steal", "pack"} {
-		if _, err := policy.Find(name); err == nil {
-			names = append(names, name)
-		}
-	}
+	// Plans do not foretell how many cores they fill, by which pack would go.
+	names := []string{"timeslice", "mps", "steal", "pack:jobs=2"}
 	for range throughputRounds {
 		res, err := r.run(s, scenario.Options{Solo: true, Policies: names})
 		if err != nil {
