@@ -7,7 +7,7 @@ import (
 	"github.com/weirgpu/weir/share"
 )
 
-// This file is Gemini's token scheduler: Chen, Chang, Lu and Chou, "Gemini: Enabling multi-tenant
+// This file is Gemini's token scheduler: Chen, Lin, Chou and Chou, "Gemini: Enabling multi-tenant
 // GPU sharing based on kernel burst estimation", IEEE TCC 2021, sections 4 and 5, which KubeShare
 // (Yeh, Chen and Chou, HPDC 2020, section 4.5) uses on each node.
 //
