@@ -163,7 +163,7 @@ func TestParseFaults(t *testing.T) {
 			[]string{"line 2: policy: parameter slice: want one value"}},
 		{"a parameter of another policy", "duration: 1s\npolicy: {fair: {quota: 3}}\n" + job,
 			[]string{`policy fair: wrong parameter: no parameter "quota"`,
-				"it has burst, granularity, least, slice"}},
+				"it has await, burst, granularity, least, slice"}},
 		{"a value that is none", "duration: 1s\npolicy: {fair: {slice: soon}}\n" + job,
 			[]string{`slice is "soon"`}},
 		{"described work", "duration: 1s\njobs:\n  - {name: a, iteration: -1s, jitter: 2, " +

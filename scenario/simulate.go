@@ -265,13 +265,7 @@ func (v *virtual) phase(ctx context.Context, m Mode, name string, w sim.Scenario
 		ph.EventsPerS = float64(r.Events) / took.Seconds()
 	}
 	if v.s.Duration == 0 {
-		ph.Wall = 0
-		for i := range r.Jobs {
-			ph.Wall = max(ph.Wall, r.Jobs[i].Completion)
-		}
-		if ph.Wall == 0 {
-			ph.Wall = r.Duration
-		}
+		ph.Wall = untilEnded(r, w.Jobs)
 	}
 	ph.WallS = ph.Wall.Seconds()
 	for i := range r.Jobs {
@@ -282,6 +276,26 @@ func (v *virtual) phase(ctx context.Context, m Mode, name string, w sim.Scenario
 	}
 	slices.SortStableFunc(ph.Holds, func(a, b Hold) int { return cmp.Compare(a.From, b.From) })
 	return ph, nil
+}
+
+// untilEnded returns when the last job that was let in was complete or stopped; the end of the
+// simulation if one was neither.
+func untilEnded(r *sim.Result, jobs []sim.Job) time.Duration {
+	last := time.Duration(0)
+	for i := range r.Jobs {
+		end := r.Jobs[i].Completion
+		if end == 0 {
+			end = jobs[i].Stop
+		}
+		if r.Jobs[i].Refused == nil && end == 0 {
+			return r.Duration
+		}
+		last = max(last, end)
+	}
+	if last == 0 {
+		return r.Duration
+	}
+	return last
 }
 
 // virtualResult is what one job got in a simulation.

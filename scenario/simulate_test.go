@@ -286,3 +286,32 @@ jobs: [{name: a, iteration: 10ms}]
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestSimulatedUnfinished: a job that is not complete when the simulation ends, because it may have
+// a hundredth of the device, had its time until then and not until the others were complete.
+func TestSimulatedUnfinished(t *testing.T) {
+	r := simulate(t, `
+device: cpu:0
+jobs:
+  - {name: fast, iteration: 10ms, iterations: 3}
+  - {name: slow, iteration: 10s, kernel: {time: 10ms}, iterations: 10, limit: 0.01}
+`, "fair")
+	fast, slow := r.Jobs[0], r.Jobs[1]
+	if slow.Iterations == 10 || r.MakespanS != 0 || fast.CompletionS > 0.1 || r.WallS < 1000 {
+		t.Fatalf("%d iterations, makespan %v, fast ends at %v of %v", slow.Iterations, r.MakespanS,
+			fast.CompletionS, r.WallS)
+	}
+	r = simulate(t, `
+device: cpu:0
+jobs:
+  - {name: fast, iteration: 10ms, iterations: 3}
+  - {name: stopped, iteration: 10ms, iterations: 10000, stop: 2s}
+`, "fifo")
+	if !near(r.WallS, 2, 1e-9) {
+		t.Errorf("all jobs end after 2 s, the phase after %v", r.WallS)
+	}
+	if !near(slow.DeviceShare, 0.01, 1e-4) || !near(slow.IterationsPerS, 0.001, 1e-5) {
+		t.Errorf("it had %v of the device, %v iterations a second", slow.DeviceShare,
+			slow.IterationsPerS)
+	}
+}
