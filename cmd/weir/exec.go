@@ -244,7 +244,8 @@ func (p *program) run(ctx context.Context) error {
 	return &failure{exitNotRunning, err}
 }
 
-// say tells what a person who gave no number, or asked for a fake, must know.
+// say tells what a person must know who gave no number, asked for a fake, or named a guarantee
+// under a policy that takes it for a bound.
 func (p *program) say() {
 	if p.request.Fake {
 		fmt.Fprintln(os.Stderr, "weir: FAKE GPU: simulated, nothing is computed")
@@ -253,6 +254,11 @@ func (p *program) say() {
 		fmt.Fprintf(os.Stderr,
 			"weir: job %s: memory cap %v, all that was not promised: --memory says how much\n",
 			p.grant.Name, p.grant.Memory)
+	}
+	if n := p.grant.ThreadPercent; n > 0 && n < 100 {
+		fmt.Fprintf(os.Stderr,
+			"weir: job %s: beside others under MPS, on at most %d %% of the GPU, alone or not\n",
+			p.grant.Name, n)
 	}
 }
 

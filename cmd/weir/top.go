@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -137,8 +138,13 @@ func topRow(j *agent.JobSnapshot) []string {
 	var pids []string
 	for _, p := range j.Processes[:min(len(j.Processes), 3)] {
 		pid := fmt.Sprint(p.PID)
-		if j.ThreadPercent > 0 {
+		switch {
+		case p.ThreadPercent > 0 && j.ThreadPercent > 0:
 			pid += fmt.Sprintf(" (%d %%)", p.ThreadPercent)
+		case slices.ContainsFunc(j.Keep(), func(k agent.ProcessSnapshot) bool {
+			return k.PID == p.PID
+		}):
+			pid += " (no MPS)"
 		}
 		pids = append(pids, pid)
 	}
