@@ -289,8 +289,10 @@ func attentionError(c *op.Call, size int) float64 {
 	return e
 }
 
-// tileError is times what a convolution in tiles is off by more than by its definition: see
-// kernel/conv.
+// tileError is how many times as far as by its definition a convolution in tiles may be off: the
+// worst place of a tile has 10.5 times the errors, in the root of their mean squares, as
+// kernel/conv derives and its TestTileErrors holds. Ten thus leave 5.7 times that root, in place of
+// six.
 const tileError = 10
 
 // largest is the greatest finite magnitude in a float tensor.
