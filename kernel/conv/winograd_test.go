@@ -156,7 +156,7 @@ func checkTileBound(t *testing.T, p *Params, args *Args, y []float32) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// After the sum there are four roundings at most, with terms up to 1: bias, residual, two of Map.
+	// After the sum there are four roundings at most, with terms up to 1: bias, residual and Map's.
 	n := float64(p.C+p.C/2048+1+tileRoundings+4) * 0x1p-24
 	for i, s := range p.magnitudes(args, out) {
 		bound := n / (1 - n) * (s + 3)
