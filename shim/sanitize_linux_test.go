@@ -12,8 +12,8 @@ import (
 )
 
 // TestUnderSanitizers builds the library, the drivers and the programs with a sanitizer each and
-// runs what is hardest on memory and on the order of threads, with the gate opened and closed under
-// them.
+// runs what is hardest on memory and on the order of threads, as clients of MPS, with the gate
+// opened and closed under them.
 func TestUnderSanitizers(t *testing.T) {
 	b := compiled(t)
 	if testing.Short() {
@@ -49,6 +49,8 @@ func TestUnderSanitizers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			gpu := t.TempDir()
+			startMPS(t, gpu)
 			for _, run := range [][]string{
 				{program, "memory", "200", "65536"}, {program, "launches", "200", "50000", "1"},
 				{program, "threads", "4"}, {program, "forks"},
@@ -57,12 +59,13 @@ func TestUnderSanitizers(t *testing.T) {
 				{"fork_storm", "4", "2"}, {"clients", "2", "2"},
 			} {
 				w := newWarden(t, 64<<20, 2*time.Millisecond)
+				w.setThreads(50)
 				w.gate(true)
 				r := b.command(w, run[1:]...)
 				r.Path = run[0]
 				if run[0] != program {
 					r.Path = filepath.Join(libs, "bin", run[0])
-					r.Env = append(r.Env, "LD_LIBRARY_PATH="+libs, "WEIR_FAKE_DIR="+t.TempDir(),
+					r.Env = append(r.Env, "LD_LIBRARY_PATH="+libs, "WEIR_FAKE_DIR="+gpu,
 						"WEIR_FAKE_CONTEXT=1MiB")
 				}
 				r.Args[0] = r.Path
