@@ -29,11 +29,7 @@ import zlib
 import environment
 
 if __name__ == "__main__":
-    try:
-        environment.enter()
-    except environment.NotInstallable as error:
-        print(f"skipped: ONNX Runtime cannot be installed: {error}", file=sys.stderr)
-        sys.exit(3)
+    environment.enter_or_exit()
 
 import numpy as np  # noqa: E402
 import onnx  # noqa: E402
@@ -110,14 +106,8 @@ def expected(model, call, feeds):
 
 
 def run_peer(model, feeds):
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(model.SerializeToString(),
-                                           options,
-                                           providers=["CPUExecutionProvider"])
-    return session.run(None, feeds)
+    level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return compare.peer_session(model.SerializeToString(), level).run(None, feeds)
 
 
 def declared(model, want):
@@ -238,7 +228,7 @@ def parse_arguments():
                         nargs="*",
                         metavar="OPERATOR",
                         help="operators to compare (default: all)")
-    parser.add_argument("--weir", help="weir binary (default: built from ./cmd/weir)")
+    compare.add_weir_option(parser)
     parser.add_argument("--count",
                         type=int,
                         default=20,
@@ -277,7 +267,7 @@ def report(operator, trials, verbose):
 
 def main():
     options = parse_arguments()
-    binary = compare.build_weir() if options.weir is None else options.weir
+    binary = compare.weir_binary(options.weir)
     if binary is None:
         return compare.EXIT_USAGE
     weir, operators = compare.Weir(binary, ["--threads=1"]), options.names or list(RECIPES)

@@ -15,6 +15,7 @@ import venv
 
 REQUIREMENTS = pathlib.Path(__file__).resolve().parent / "requirements.txt"
 INSTALL_TIMEOUT_S = 900
+EXIT_UNREACHABLE = 3  # of a script, when a registry does not answer
 
 
 class NotInstallable(Exception):
@@ -56,6 +57,15 @@ def install(requirements=REQUIREMENTS):
         raise NotInstallable("; ".join(errors[:2]) or "pip install failed without a message")
     stamp.touch()
     return python
+
+
+def enter_or_exit(requirements=REQUIREMENTS):
+    """What enter does; where the environment cannot be had, end the script with exit code 3."""
+    try:
+        enter(requirements)
+    except NotInstallable as error:
+        print(f"skipped: ONNX Runtime cannot be installed: {error}", file=sys.stderr)
+        sys.exit(EXIT_UNREACHABLE)
 
 
 def enter(requirements=REQUIREMENTS):

@@ -31,18 +31,13 @@ import environment
 
 EXIT_DISAGREE = 1
 EXIT_USAGE = 2
-EXIT_UNREACHABLE = 3
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "conformance" / "testdata" / "ml.tar.xz"
 REQUIREMENTS = pathlib.Path(__file__).resolve().parent / "requirements-ml.txt"
 
 if __name__ == "__main__":
-    try:
-        environment.enter(REQUIREMENTS)
-    except environment.NotInstallable as error:
-        print(f"skipped: ONNX Runtime cannot be installed: {error}", file=sys.stderr)
-        sys.exit(EXIT_UNREACHABLE)
+    environment.enter_or_exit(REQUIREMENTS)
 
 import numpy as np  # noqa: E402
 import onnx  # noqa: E402

@@ -30,11 +30,7 @@ import time
 import environment
 
 if __name__ == "__main__":
-    try:
-        environment.enter()
-    except environment.NotInstallable as error:
-        print(f"skipped: ONNX Runtime cannot be installed: {error}", file=sys.stderr)
-        sys.exit(3)
+    environment.enter_or_exit()
 
 import numpy as np  # noqa: E402
 import onnx  # noqa: E402
@@ -235,12 +231,7 @@ def peer_values(file, feeds, names):
     have = {o.name for o in model.graph.output}
     model.graph.output.extend(
         onnx.helper.make_empty_tensor_value_info(n) for n in names if n not in have)
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = Level.ORT_DISABLE_ALL
-    options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(model.SerializeToString(),
-                                           options,
-                                           providers=["CPUExecutionProvider"])
+    session = compare.peer_session(model.SerializeToString(), Level.ORT_DISABLE_ALL)
     return dict(zip((o.name for o in session.get_outputs()), session.run(None, feeds)))
 
 
@@ -329,7 +320,7 @@ def parse_arguments():
                         nargs="*",
                         metavar="VARIANT",
                         help="variants to compare (default: all)")
-    parser.add_argument("--weir", help="weir binary (default: built from ./cmd/weir)")
+    compare.add_weir_option(parser)
     parser.add_argument("--directory",
                         type=pathlib.Path,
                         default=environment.cache_directory() / "quantized",
@@ -344,7 +335,7 @@ def parse_arguments():
 def main():
     options = parse_arguments()
     logging.disable(logging.WARNING)
-    binary = compare.build_weir() if options.weir is None else options.weir
+    binary = compare.weir_binary(options.weir)
     if binary is None:
         return compare.EXIT_USAGE
     weir = compare.Weir(binary, [])
@@ -358,7 +349,7 @@ def main():
             file = variant(name, options.directory, weir)
             options.tolerance = VARIANTS[name][2]
             uses.append(operators(file))
-            local = ROUNDED_LOCAL if options.tolerance == ROUNDED else 0.0
+            local = ROUNDED_LOCAL if options.tolerance == ROUNDED else EXACT
             entry = compare.compare(
                 compare.Model(name, file, lambda session: case_of(file, session), local), weir,
                 options)

@@ -29,11 +29,7 @@ import environment
 import fetch
 
 if __name__ == "__main__":
-    try:
-        environment.enter()
-    except environment.NotInstallable as error:
-        print(f"skipped: ONNX Runtime cannot be installed: {error}", file=sys.stderr)
-        sys.exit(3)
+    environment.enter_or_exit()
 
 import numpy as np  # noqa: E402
 import onnx  # noqa: E402
@@ -44,6 +40,7 @@ import inputs  # noqa: E402
 from compare import say  # noqa: E402
 
 CASE_RTOL, CASE_ATOL = 1e-3, 1e-7  # onnx/backend/test/loader
+NORM = 1e-3
 ARCHIVE = "onnx-backend-tests.tar.xz"
 
 
@@ -125,9 +122,9 @@ def close_elements(got, want):
 
 
 def close_norm(got, want):
-    """What is wrong with got by its relative L2 error, "" if nothing."""
+    """What is wrong with got by its relative L2 error and its largest local one, "" if nothing."""
     result = compare.OutputResult("", str(want.dtype), list(want.shape))
-    compare.compare_output(result, got, want, 1e-3)
+    compare.compare_output(result, got, want, NORM, compare.LOCAL * NORM)
     return result.problem
 
 
@@ -221,7 +218,7 @@ def parse_arguments():
                         default=re.compile(""),
                         metavar="REGEXP",
                         help="only models whose name matches")
-    parser.add_argument("--weir", help="weir binary (default: built from ./cmd/weir)")
+    compare.add_weir_option(parser)
     fetch.add_models_option(parser)
     parser.add_argument("--verbose",
                         action="store_true",
@@ -232,7 +229,7 @@ def parse_arguments():
 def main():
     options = parse_arguments()
     onnxruntime.set_default_logger_severity(4)  # what it refuses is an exception, too
-    binary = options.weir or compare.build_weir()
+    binary = compare.weir_binary(options.weir)
     if binary is None:
         return compare.EXIT_USAGE
     weir = compare.Weir(binary, [])

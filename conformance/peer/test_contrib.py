@@ -1,9 +1,14 @@
-"""Tests of the comparison operator by operator; run with the environment's Python: python -m
-unittest (see README.md)."""
+"""Tests of the comparison operator by operator, in the environment of the peer; exit code 3 says
+that it cannot be had."""
 
 import pathlib
 import tempfile
 import unittest
+
+import environment
+
+if __name__ == "__main__":
+    environment.enter_or_exit()
 
 try:
     import numpy as np
