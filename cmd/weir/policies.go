@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -101,10 +100,7 @@ func printPolicy(w io.Writer, p *policyInfo) {
 		held(p.Honours.Guarantee), held(p.Honours.Limit), held(p.Honours.Class),
 		map[bool]string{true: "is lent to whoever waits", false: "may stay idle"}[p.Honours.
 			Conserving])
-	if wait := p.Honours.Wait; wait > 0 {
-		fmt.Fprintf(w, "waits       at most %v and two of the longest iterations, over the job's "+
-			"part of the device\n", wait.Round(time.Microsecond))
-	}
+	fmt.Fprintf(w, "waits       %s\n", p.Honours.Wait)
 	if len(p.Parameters) == 0 {
 		return
 	}

@@ -49,8 +49,8 @@ func randomTenants(r *rand.Rand) []tenant {
 }
 
 // TestRandomJobs runs random jobs under every policy and checks what must hold for any: units,
-// charges, limits, a device in use while somebody who may run waits, and the same decisions by a
-// new core that is told of the same events.
+// charges, limits, waits, a device in use while somebody who may run waits, and the same decisions
+// by a new core that is told of the same events.
 func TestRandomJobs(t *testing.T) {
 	n := uint64(1000)
 	switch {
@@ -88,6 +88,7 @@ func checkJobs(t *testing.T, row *policy.Row, tenants []tenant) {
 		m.Check(ids[i], account.Used)
 		sum += float64(account.Used)
 		checkLimit(t, row, &tenants[i], m.Job(ids[i]).Holds)
+		checkWait(t, row, tenants, i, m.Job(ids[i]).Holds, run)
 	}
 	if math.Abs(sum-m.InUse()) > float64(2*len(jobs)) {
 		t.Errorf("accounts of %.0f ns together, units in use for %.0f", sum, m.InUse())
@@ -124,6 +125,30 @@ func checkLimit(t *testing.T, row *policy.Row, x *tenant, holds []coretest.Hold)
 	}
 	if got := peak(holds, time.Second); row.Honours.Limit && x.share.Cap() < 1 && got > most {
 		t.Errorf("%s used %v of a second, limit %.3f", x.name, got, x.share.Limit)
+	}
+}
+
+// checkWait: a tenant that always has work waits no longer than the policy says.
+func checkWait(t *testing.T, row *policy.Row, tenants []tenant, i int, holds []coretest.Hold,
+	run time.Duration) {
+	shares, steps := make([]share.Share, len(tenants)), make([]time.Duration, len(tenants))
+	for k := range tenants {
+		x := &tenants[k]
+		shares[k], steps[k] = x.share, x.step
+		if x.rests {
+			steps[k] += look + x.slow
+		}
+	}
+	most, ok := row.Honours.Wait.Bound(shares, steps, i)
+	if tenants[i].every > 0 || !ok {
+		return
+	}
+	longest, from := time.Duration(0), tenants[i].from
+	for _, h := range holds {
+		longest, from = max(longest, h.From-from), h.To
+	}
+	if longest = max(longest, run-from); longest > most {
+		t.Errorf("%s waited for %v, at most %v are stated", tenants[i].name, longest, most)
 	}
 }
 

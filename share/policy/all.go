@@ -38,11 +38,8 @@ type Honours struct {
 	Burst time.Duration `json:"burst,omitempty"`
 	// Window is the time over which Limit holds, with default parameters; 0: any time.
 	Window time.Duration `json:"window,omitempty"`
-	// Wait, divided by x, bounds how long a job waits that always has work, where twice the longest
-	// iteration on the units that it may get is added before the division: x is its entitlement
-	// (share.Entitle) against all jobs where the policy honours Guarantee, else one over their
-	// number. 0: it may wait for as long as others have work.
-	Wait time.Duration `json:"wait,omitempty"`
+	// Wait bounds how long a job waits that always has work, with default parameters.
+	Wait Wait `json:"wait,omitzero"`
 	// Static: a job takes its part of the device from its admission to its end, with work or
 	// without. Elsewhere a job without work might as well not be there.
 	Static bool `json:"static,omitempty"`

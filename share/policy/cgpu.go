@@ -17,7 +17,9 @@ import (
 //	native, fixed slices         mode strict: slices by Share.Compute, idle if unused
 //
 // Departures: slices end at the next boundary between steps, and a job that overran pays with its
-// next slices.
+// next slices. So one that has the part x of all weights waits for two turns, each of a period over
+// x at most even where slices were given while fewer jobs had work, for what it overran by over x,
+// and for what the others did, once.
 
 // The modes of [CGPU].
 const (
@@ -58,7 +60,8 @@ func cgpuRow() Row {
 	return Row{
 		Name: "cgpu", File: "cgpu.go", Source: "Alibaba Cloud cGPU",
 		Summary: "round robin with slices as long as shares are large; limit and class are ignored",
-		Honours: Honours{Conserving: true},
+		Honours: Honours{Conserving: true,
+			Wait: Wait{Part: PartWeight, Slice: 2 * DefaultCGPU().Period, Pays: true}},
 		with: func() maker {
 			p := DefaultCGPU()
 			return maker{

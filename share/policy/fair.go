@@ -91,7 +91,8 @@ func fairRow() Row {
 		Summary: "guarantees and limits hold, idle capacity is lent by weight and taken back at " +
 			"once",
 		Honours: Honours{Guarantee: true, Limit: true, Conserving: true,
-			Burst: DefaultFair().Burst, Wait: 3 * DefaultFair().Slice},
+			Burst: DefaultFair().Burst,
+			Wait:  Wait{Part: PartEntitled, Slice: 3 * DefaultFair().Slice, Pays: true}},
 		with: func() maker {
 			p := DefaultFair()
 			return maker{p.bind, func() (share.Policy, error) { return NewFair(p) }}

@@ -44,8 +44,9 @@ func fgpuRow() Row {
 		Name: "fgpu", File: "fgpu.go", Source: "Fractional GPUs (RTAS 2019)",
 		Summary: "units of its own for every guarantee, idle or not; the other jobs take turns " +
 			"on the rest",
-		Needs:   share.Can{Partition: true},
-		Honours: Honours{Guarantee: true, Static: true, Absolute: true},
+		Needs: share.Can{Partition: true},
+		Honours: Honours{Guarantee: true, Static: true, Absolute: true,
+			Wait: Wait{Part: PartEqual, Slice: DefaultFGPU().Slice}},
 		with: func() maker {
 			p := DefaultFGPU()
 			return maker{p.bind, func() (share.Policy, error) { return NewFGPU(p) }}

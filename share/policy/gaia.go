@@ -20,7 +20,8 @@ import (
 //
 // Departures: lent time is not taken off the bucket, which the paper instead lets grow; a job
 // without Compute has an empty bucket and lives by what is lent, by weight; in mode hard it has its
-// cap.
+// cap. A job waits, with a guarantee, until its own bucket is full enough again, and while others
+// have more in theirs: a slice and what each could save up, over its guarantee.
 
 // The modes of [Gaia].
 const (
@@ -73,7 +74,8 @@ func gaiaRow() Row {
 		Summary: "a bucket of tokens for each job, and idle time lent up to its limit; class is " +
 			"ignored",
 		Honours: Honours{Guarantee: true, Limit: true, Conserving: true, Absolute: true,
-			Burst: DefaultGaia().Burst},
+			Burst: DefaultGaia().Burst,
+			Wait:  Wait{Part: PartGuaranteed, Slice: 2 * DefaultGaia().Slice, Pays: true}},
 		with: func() maker {
 			p := DefaultGaia()
 			return maker{

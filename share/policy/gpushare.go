@@ -52,7 +52,8 @@ func gpuShareRow() Row {
 		Name: "gpushare", File: "gpushare.go", Source: "GPUShare (IPDPSW 2016)",
 		Summary: "kernels shorter than a switch pass at once, longer ones take turns by time used",
 		Needs:   share.Can{Launches: true},
-		Honours: Honours{Guarantee: true, Conserving: true, Wait: 3 * DefaultGPUShare().Fair.Slice},
+		Honours: Honours{Guarantee: true, Conserving: true,
+			Wait: Wait{Part: PartEntitled, Slice: 3 * DefaultGPUShare().Fair.Slice, Pays: true}},
 		with: func() maker {
 			p := DefaultGPUShare()
 			return maker{p.bind, func() (share.Policy, error) { return NewGPUShare(p) }}

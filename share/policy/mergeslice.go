@@ -32,7 +32,8 @@ func mergeSliceRow() Row {
 		Summary: "fair in short slices inside one context, without the cost of a switch",
 		Needs:   share.Can{Overlap: true},
 		Honours: Honours{Guarantee: true, Limit: true, Conserving: true,
-			Burst: DefaultMergeSlice().Burst, Wait: 3 * DefaultMergeSlice().Slice},
+			Burst: DefaultMergeSlice().Burst,
+			Wait:  Wait{Part: PartEntitled, Slice: 3 * DefaultMergeSlice().Slice, Pays: true}},
 		with: func() maker {
 			p := DefaultMergeSlice()
 			return maker{p.bind, func() (share.Policy, error) { return NewMergeSlice(p) }}

@@ -78,8 +78,9 @@ func migRow() Row {
 		Name: "mig", File: "mig.go", Source: "NVIDIA MIG",
 		Summary: "an instance of fixed size for every job, idle or not, where the placement " +
 			"rules allow one",
-		Needs:   share.Can{Partition: true},
-		Honours: Honours{Guarantee: true, Static: true, Absolute: true},
+		Needs: share.Can{Partition: true},
+		Honours: Honours{Guarantee: true, Static: true, Absolute: true,
+			Wait: Wait{Part: PartAlways}},
 		with: func() maker {
 			p := DefaultMIG()
 			return maker{p.bind, func() (share.Policy, error) { return NewMIG(p) }}

@@ -53,7 +53,7 @@ func mpsRow() Row {
 		Summary: "all jobs at once, each on as many units as its limit says, or its compute; " +
 			"class is ignored",
 		Needs:   share.Can{Limit: true, Overlap: true},
-		Honours: Honours{Conserving: true, Absolute: true},
+		Honours: Honours{Conserving: true, Absolute: true, Wait: Wait{Part: PartAlways}},
 		with: func() maker {
 			p := DefaultMPS()
 			return maker{p.bind, func() (share.Policy, error) { return NewMPS(p) }}

@@ -19,9 +19,10 @@ import (
 // Departures: within a class jobs share as under Fair, and a guarantee is a guarantee whatever the
 // class. A latency job runs before everything as long as it is within its own guarantee. Beyond
 // that it runs before standard jobs that are less than Patience behind their guarantees, and after
-// those that are not. So a saturating latency job cannot take from a standard job what that was
-// promised, and standard jobs that were promised nothing, like all opportunistic ones, can wait for
-// as long as higher classes have work.
+// those that are not. A job waits for Patience over its guarantee to be overdue, and then as under
+// Fair beside others that are. So a saturating latency job cannot take from a standard job what
+// that was promised, and standard jobs that were promised nothing, like all opportunistic ones, can
+// wait for as long as higher classes have work.
 
 // PriorityParams are the parameters of [Priority].
 type PriorityParams struct {
@@ -51,7 +52,9 @@ func priorityRow() Row {
 		Summary: "latency before standard before opportunistic, fair within a class, guarantees " +
 			"kept",
 		Honours: Honours{Guarantee: true, Limit: true, Class: true, Conserving: true,
-			Absolute: true, Burst: DefaultPriority().Fair.Burst},
+			Absolute: true, Burst: DefaultPriority().Fair.Burst,
+			Wait: Wait{Part: PartGuaranteed, Pays: true,
+				Slice: DefaultPriority().Patience + 3*DefaultFair().Slice}},
 		with: func() maker {
 			p := DefaultPriority()
 			return maker{

@@ -46,8 +46,9 @@ func stealRow() Row {
 		Name: "steal", File: "steal.go", Source: "LithOS (SOSP 2025)",
 		Summary: "units of its own for every guarantee; idle ones are lent, and taken back at " +
 			"the next kernel",
-		Needs:   share.Can{Partition: true},
-		Honours: Honours{Guarantee: true, Conserving: true, Absolute: true},
+		Needs: share.Can{Partition: true},
+		Honours: Honours{Guarantee: true, Conserving: true, Absolute: true,
+			Wait: Wait{Part: PartOwned}},
 		with: func() maker {
 			p := DefaultSteal()
 			return maker{p.bind, func() (share.Policy, error) { return NewSteal(p) }}

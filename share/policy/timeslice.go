@@ -44,7 +44,8 @@ func timesliceRow() Row {
 	return Row{
 		Name: "timeslice", File: "timeslice.go", Source: "stock GPU time slicing",
 		Summary: "round robin with a fixed slice; compute, limit and class are ignored",
-		Honours: Honours{Conserving: true, Wait: DefaultTimeslice().Slice},
+		Honours: Honours{Conserving: true,
+			Wait: Wait{Part: PartEqual, Slice: DefaultTimeslice().Slice}},
 		with: func() maker {
 			p := DefaultTimeslice()
 			return maker{

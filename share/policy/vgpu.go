@@ -19,7 +19,8 @@ import (
 //	time slice                   VGPUParams.Slice
 //
 // Departures: slots end at the next boundary between steps, and a job that overran pays with its
-// next slots.
+// next slots. So with n jobs one waits for n slots, for n times what it overran by, and for what
+// the others did, once.
 
 // The modes of [VGPU].
 const (
@@ -68,7 +69,8 @@ func vgpuRow() Row {
 		Name: "vgpu", File: "vgpu.go", Source: "NVIDIA vGPU schedulers",
 		Summary: "best effort, equal share or fixed share of slots of one length; compute, limit " +
 			"and class are ignored",
-		Honours: Honours{Conserving: true},
+		Honours: Honours{Conserving: true,
+			Wait: Wait{Part: PartEqual, Slice: DefaultVGPU().Slice, Pays: true}},
 		with: func() maker {
 			p := DefaultVGPU()
 			return maker{
