@@ -49,7 +49,7 @@ var phaseColumns = []string{
 	"p50 ms",
 	"p99 ms",
 	"memory",
-	"",
+	"forecast", // by how much it was wrong; what became of a job that is not done
 }
 
 func printPhases(w io.Writer, phases []scenario.Phase) {
@@ -70,8 +70,11 @@ func printPhases(w io.Writer, phases []scenario.Phase) {
 
 func jobRow(p *scenario.Phase, j *scenario.JobResult) []string {
 	row := []string{"  " + j.Name, j.Class.String(), promised(j), "", "", "", "", "", "", ""}
-	if j.Status != scenario.StatusDone {
+	switch {
+	case j.Status != scenario.StatusDone:
 		row[9] = j.Status
+	case j.ForecastError > 0:
+		row[9] = fmt.Sprintf("%.0f %% off", 100*j.ForecastError)
 	}
 	if j.Iterations == 0 {
 		return row
