@@ -87,14 +87,34 @@ func (p *Plan) Estimate(flopsPerS, bytesPerS float64) (t time.Duration, memory f
 	var seconds, moving float64
 	for i := range p.Steps {
 		st := &p.Steps[i]
-		bytes := float64(st.Bytes) / bytesPerS
-		seconds += max(float64(st.Flops)/flopsPerS, bytes)
-		moving += bytes
+		seconds += st.seconds(flopsPerS, bytesPerS)
+		moving += float64(st.Bytes) / bytesPerS
 	}
 	if seconds > 0 {
 		memory = moving / seconds
 	}
 	return time.Duration(seconds * float64(time.Second)), memory
+}
+
+// seconds is how long the step takes at these rates.
+func (st *Step) seconds(flopsPerS, bytesPerS float64) float64 {
+	return max(float64(st.Flops)/flopsPerS, float64(st.Bytes)/bytesPerS)
+}
+
+// Width is how many units of so many an iteration fills in the mean, by how much faster it is on all
+// than on one, where a unit computes and moves so much a second, and a step is either done by one
+// or cut into even parts for all at the cost of handing them out. It is 1 at least.
+func (p *Plan) Width(units int, flopsPerS, bytesPerS float64, handOut time.Duration) float64 {
+	var one, all float64
+	for i := range p.Steps {
+		whole := p.Steps[i].seconds(flopsPerS, bytesPerS)
+		one += whole
+		all += min(whole, whole/float64(units)+handOut.Seconds())
+	}
+	if all == 0 {
+		return 1
+	}
+	return one / all
 }
 
 // cost is the cost of step i with the shapes that its last run has found.

@@ -1,10 +1,12 @@
 package plan
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weirgpu/weir/tensor"
 )
@@ -121,6 +123,27 @@ func TestEstimate(t *testing.T) {
 			math.Abs(memory-tc.memory) > 1e-6 {
 			t.Errorf("at %g operations and %g bytes a second: %v, memory busy for %g, want %g s "+
 				"and %g", tc.flops, tc.bytes, got, memory, tc.seconds, tc.memory)
+		}
+	}
+}
+
+// TestWidth: what is large fills all units, what is made of small steps one, and what lies between
+// as many as pay for handing out.
+func TestWidth(t *testing.T) {
+	for _, tc := range []struct {
+		n     int // of an n by n product, at 1 GFLOP/s
+		width float64
+	}{
+		{10, 1},                   // 2 us
+		{25, 31.25 / 11.953125},   // 31 us, or 2 us and the handing out
+		{400, 128000. / (8010.0)}, // 128 ms
+	} {
+		p := compileAs(t, parse(t, fmt.Sprintf("input %%x: float32[%[1]d,%[1]d]\n"+
+			"input %%w: float32[%[1]d,%[1]d]\n%%y = MatMul@17 (%%x, %%w)\noutput %%y", tc.n)),
+			Options{Target: host})
+		got := p.Width(16, 1e9, 1e12, 10*time.Microsecond)
+		if math.Abs(got-tc.width) > 1e-9*tc.width {
+			t.Errorf("%d by %d: %v units, want %v", tc.n, tc.n, got, tc.width)
 		}
 	}
 }

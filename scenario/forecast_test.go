@@ -5,14 +5,19 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/zoo"
 )
 
 // TestForecast: a job says of its iterations, before any has run, what its plan says, and a larger
-// model more than a smaller.
+// model more than a smaller; and that it fills the cores that it does.
 func TestForecast(t *testing.T) {
+	whole, err := zoo.New("resnet50", zoo.Options{Seed: 1, Resolution: 64})
+	if err != nil {
+		t.Fatal(err)
+	}
 	jobs := []Job{closedJob("dense", denseGraph(t), 1),
 		closedJob("small", vision(t, "mobilenetv2"), 1),
-		closedJob("large", vision(t, "resnet50"), 1)}
+		closedJob("large", vision(t, "resnet50"), 1), closedJob("whole", whole, 1)}
 	jobs[1].Target = 20 * time.Millisecond
 	r, err := newRun(t.Context(), &Scenario{Device: "cpu:0", Jobs: jobs}, Options{Threads: 2})
 	if err != nil {
@@ -36,5 +41,8 @@ func TestForecast(t *testing.T) {
 				p.plan.ArenaBytes)
 		}
 		before = f.Time
+		if want := []int{1, 1, 1, 2}[i]; f.Units != want {
+			t.Errorf("%s: fills %d cores, want %d", p.spec.Name, f.Units, want)
+		}
 	}
 }

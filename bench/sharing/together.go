@@ -31,8 +31,7 @@ func together(r *results, _ time.Duration) error {
 		}
 		s.Jobs = append(s.Jobs, j)
 	}
-	// Plans do not foretell how many cores they fill, by which pack would go.
-	names := []string{"timeslice", "mps", "steal", "pack:jobs=2"}
+	names := []string{"timeslice", "mps", "steal", "pack"}
 	for range throughputRounds {
 		res, err := r.run(s, scenario.Options{Solo: true, Policies: names})
 		if err != nil {
