@@ -101,9 +101,9 @@ func (st *Step) seconds(flopsPerS, bytesPerS float64) float64 {
 	return max(float64(st.Flops)/flopsPerS, float64(st.Bytes)/bytesPerS)
 }
 
-// Width is how many units of so many an iteration fills in the mean, by how much faster it is on all
-// than on one, where a unit computes and moves so much a second, and a step is either done by one
-// or cut into even parts for all at the cost of handing them out. It is 1 at least.
+// Width is how many units of so many an iteration fills in the mean, by how much faster it is on
+// all than on one, where a unit computes and moves so much a second, and a step is either done by
+// one or cut into even parts for all at the cost of handing them out. It is 1 at least.
 func (p *Plan) Width(units int, flopsPerS, bytesPerS float64, handOut time.Duration) float64 {
 	var one, all float64
 	for i := range p.Steps {
