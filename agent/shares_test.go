@@ -523,26 +523,29 @@ func TestLongKernel(t *testing.T) {
 // TestNeverDrained has a program claim for ever that it has work in flight: the others wait for it
 // once, not again.
 func TestNeverDrained(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHost(t, DefaultPolicy)
-		defer h.close()
-		x, y := h.program(0, share.Share{}), h.program(1, share.Share{})
-		x.launch(time.Millisecond)
-		x.m.s.InflightNS.Store(1 << 60)
-		x.m.s.Waiting.Store(1)
-		from := time.Now()
-		y.launch(time.Millisecond)
-		if took := time.Since(from); took > h.a.cfg.DrainTimeout+time.Second {
-			t.Errorf("the other waited %v", took)
-		}
-		begin := time.Now()
-		y.worst = 0
-		y.flood(begin.Add(10*time.Second), rand.New(rand.NewPCG(1, 1)), time.Millisecond,
-			time.Millisecond)
-		if y.worst > 10*time.Millisecond {
-			t.Errorf("the other waited again for %v", y.worst)
-		}
-	})
+	// Under timeslice nobody owes anything for the time that was lost.
+	for _, policy := range []string{DefaultPolicy, "timeslice"} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHost(t, policy)
+			defer h.close()
+			x, y := h.program(0, share.Share{}), h.program(1, share.Share{})
+			x.launch(time.Millisecond)
+			x.m.s.InflightNS.Store(1 << 60)
+			x.m.s.Waiting.Store(1)
+			from := time.Now()
+			y.launch(time.Millisecond)
+			if took := time.Since(from); took > h.a.cfg.DrainTimeout+time.Second {
+				t.Errorf("%s: the other waited %v", policy, took)
+			}
+			begin := time.Now()
+			y.worst = 0
+			y.flood(begin.Add(10*time.Second), rand.New(rand.NewPCG(1, 1)), time.Millisecond,
+				time.Millisecond)
+			if y.worst > 10*time.Millisecond {
+				t.Errorf("%s: the other waited again for %v", policy, y.worst)
+			}
+		})
+	}
 }
 
 // TestStoppedProcess stops a program in the middle of its work: the others wait for what it has in

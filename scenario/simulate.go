@@ -283,11 +283,14 @@ func (v *virtual) phase(ctx context.Context, m Mode, name string, w sim.Scenario
 func untilEnded(r *sim.Result, jobs []sim.Job) time.Duration {
 	last := time.Duration(0)
 	for i := range r.Jobs {
+		if r.Jobs[i].Refused != nil {
+			continue
+		}
 		end := r.Jobs[i].Completion
 		if end == 0 {
 			end = jobs[i].Stop
 		}
-		if r.Jobs[i].Refused == nil && end == 0 {
+		if end == 0 {
 			return r.Duration
 		}
 		last = max(last, end)
