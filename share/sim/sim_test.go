@@ -261,6 +261,7 @@ func TestPeakShare(t *testing.T) {
 		{[]sim.Hold{h(0, 4, 1), h(8, 12, 1)}, 0.6},
 		{[]sim.Hold{h(0, 1, 1), h(9, 19, 0.5), h(20, 24, 1)}, 0.65},
 		{[]sim.Hold{h(0, 2, 1), h(5, 7, 1), h(11, 13, 1), h(14, 15, 1)}, 0.5},
+		{[]sim.Hold{h(0, 5, 1), h(5, 50, 0.5)}, 0.75},
 	} {
 		r := sim.JobResult{Holds: tc.holds}
 		if got := r.PeakShare(10 * ms); math.Abs(got-tc.want) > 1e-9 {
