@@ -92,3 +92,20 @@ func TestMaxShareAgainstEveryWindow(t *testing.T) {
 		t.Errorf("nothing held is a share of %v", got)
 	}
 }
+
+// TestJoin adds up two parts of a job's time alone.
+func TestJoin(t *testing.T) {
+	part := func(n int64, seconds float64, held float64) *JobResult {
+		d := time.Duration(seconds * float64(time.Second))
+		return &JobResult{Name: "a", Status: StatusDone, Iterations: n, done: float64(n),
+			elapsed: d, CompletionS: seconds, DeviceSeconds: held, DeviceShare: held / seconds,
+			Latencies: []time.Duration{d}}
+	}
+	var j JobResult
+	j.join(part(10, 1, 0.5))
+	j.join(part(50, 3, 2.5))
+	if j.Iterations != 60 || j.IterationsPerS != 15 || j.DeviceShare != 0.75 ||
+		j.CompletionS != 4 || len(j.Latencies) != 2 || j.Latency.Max != 3000 {
+		t.Errorf("joined to %+v", j)
+	}
+}

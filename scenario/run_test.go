@@ -466,3 +466,21 @@ func TestLive(t *testing.T) {
 		t.Errorf("the refused job looks like %+v", b)
 	}
 }
+
+// TestStartAndStopLive: a job's pace is that between its start and its stop, and alone it has
+// neither.
+func TestStartAndStopLive(t *testing.T) {
+	j := closedJob("a", denseGraph(t), 0)
+	j.Start, j.Stop = 450*time.Millisecond, 500*time.Millisecond
+	s := &Scenario{Duration: 600 * time.Millisecond, Jobs: []Job{j}}
+	got := run1(t, s, Options{Threads: 1, Solo: true, SoloDuration: 200 * time.Millisecond}).Jobs[0]
+	if got.SoloPerS <= 0 {
+		t.Error("alone it did nothing")
+	}
+	// With the part of the last iteration that the end cut off.
+	if n := got.IterationsPerS * (j.Stop - j.Start).Seconds(); n < float64(got.Iterations) ||
+		n > float64(got.Iterations)+1 {
+		t.Errorf("%d iterations in %v, %v a second", got.Iterations, j.Stop-j.Start,
+			got.IterationsPerS)
+	}
+}

@@ -287,6 +287,19 @@ jobs: [{name: a, iteration: 10ms}]
 	}
 }
 
+// TestCompletionsFromStarts: the mean completion time is that since the jobs' starts.
+func TestCompletionsFromStarts(t *testing.T) {
+	r := simulate(t, `
+device: cpu:0
+jobs:
+  - {name: a, iteration: 10ms, iterations: 2}
+  - {name: b, iteration: 10ms, iterations: 4, start: 100ms}
+`, "fifo")
+	if !near(r.MeanCompletionS, (0.020+0.040)/2, 1e-9) || !near(r.MakespanS, 0.140, 1e-9) {
+		t.Errorf("mean completion %v, makespan %v", r.MeanCompletionS, r.MakespanS)
+	}
+}
+
 // TestSimulatedUnfinished: a job that is not complete when the simulation ends, because it may have
 // a hundredth of the device, had its time until then and not until the others were complete.
 func TestSimulatedUnfinished(t *testing.T) {

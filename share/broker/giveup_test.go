@@ -87,3 +87,26 @@ func TestResumeBeside(t *testing.T) {
 		}
 	})
 }
+
+// TestReserveWaitOfAnEndedJob: the end of a job ends the wait of its reservation.
+func TestReserveWaitOfAnEndedJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, x, _ := two(t)
+		if err := x.Reserve(core.Persistent, share.MiB); err != nil {
+			t.Fatal(err)
+		}
+		got := make(chan error, 1)
+		go func() { got <- x.ReserveWait(context.Background(), core.Persistent, 1) }()
+		synctest.Wait()
+		x.End(nil)
+		synctest.Wait()
+		select {
+		case err := <-got:
+			if !errors.Is(err, core.ErrEnded) {
+				t.Errorf("the wait ended with %v", err)
+			}
+		default:
+			t.Fatal("the reservation of an ended job still waits")
+		}
+	})
+}

@@ -154,3 +154,32 @@ func TestMadPolicy(t *testing.T) {
 		}
 	}
 }
+
+// TestEarlierWake: a policy that asks to be woken earlier than it asked before is woken then, and
+// the lease tells where it said that the job gives way.
+func TestEarlierWake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := time.Hour
+		b, _ := newBroker(t, scripted{func(s *share.Snapshot) (d share.Decision) {
+			if x, ok := first(s, units); ok && s.Now >= asked {
+				x.Yield = share.Iteration
+				d.Set = append(d.Set, x)
+			}
+			d.Wake = asked
+			return d
+		}})
+		y := admit(t, b, "y", share.Share{})
+		y.Arrive()
+		asked = time.Second
+		x := admit(t, b, "x", share.Share{})
+		from := time.Now()
+		lease, err := x.Acquire(t.Context())
+		if took := time.Since(from); err != nil || took > 2*time.Second {
+			t.Fatalf("granted after %v, %v", took, err)
+		}
+		if lease.Yield() != share.Iteration {
+			t.Errorf("gives way at %v", lease.Yield())
+		}
+		lease.Release()
+	})
+}

@@ -73,8 +73,8 @@ func TestBandwidth(t *testing.T) {
 		traffic []float64
 		want    []float64 // ms
 	}{
-		{"alone it takes what it takes", fixed{units: []share.UnitSet{all}, bandwidth: []float64{0}},
-			[]float64{0.5}, []float64{100}},
+		{"alone it takes what it takes", fixed{units: []share.UnitSet{all},
+			bandwidth: []float64{0}}, []float64{0.5}, []float64{100}},
 		// Each runs at half its speed, and wants half of its bandwidth.
 		{"enough for both", fixed{units: []share.UnitSet{low, high}, bandwidth: []float64{0, 0}},
 			[]float64{1, 1}, []float64{200, 200}},
@@ -117,9 +117,10 @@ func TestBandwidthBounded(t *testing.T) {
 	needs := share.Can{Partition: true, Bandwidth: true}
 	// Together they want 1.5 times what there is, or 0.6 where one is held to 0.1 of it.
 	for apart, want := range map[float64]time.Duration{0: 125 * ms, 0.1: 100 * ms} {
-		res, err := sim.RunPolicy(sim.Scenario{Duration: 2 * time.Second, Device: sim.Device{Units: 4,
-			Can: needs}, Jobs: []sim.Job{wide, other}}, fixed{bandwidth: []float64{apart, 0},
-			units: []share.UnitSet{share.UnitRange(0, 3), share.UnitRange(3, 1)}}, needs,
+		res, err := sim.RunPolicy(sim.Scenario{Duration: 2 * time.Second,
+			Device: sim.Device{Units: 4, Can: needs}, Jobs: []sim.Job{wide, other}},
+			fixed{bandwidth: []float64{apart, 0},
+				units: []share.UnitSet{share.UnitRange(0, 3), share.UnitRange(3, 1)}}, needs,
 			sim.Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -181,7 +182,8 @@ func TestWhatIsTold(t *testing.T) {
 	j.Limit = 0.5
 	if r := run(t, "fair", sim.Scenario{Duration: time.Second,
 		Jobs: []sim.Job{j}}); r.Wasted != 0 || r.Jobs[0].Share > 0.52 {
-		t.Errorf("at its limit it had %.3f, and %d decisions wasted time", r.Jobs[0].Share, r.Wasted)
+		t.Errorf("at its limit it had %.3f, and %d decisions wasted time", r.Jobs[0].Share,
+			r.Wasted)
 	}
 }
 
