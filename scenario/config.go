@@ -53,6 +53,8 @@ type Job struct {
 	// Start is when the first requests may come, and Stop, if not 0, when the job ends, both after
 	// the phase's begin.
 	Start, Stop time.Duration
+	// Wait lets a job that does not fit at its start wait until others have ended, for [Simulate].
+	Wait bool
 	// Shapes fixes input shapes by name, such as "1x3x224x224". Symbolic dimensions that it leaves
 	// open are 1.
 	Shapes map[string]Shape

@@ -102,6 +102,7 @@ type fileJob struct {
 	QoS        time.Duration `yaml:"qos"`
 	Start      time.Duration
 	Stop       time.Duration
+	Wait       bool
 	Shapes     map[string]text[Shape, *Shape]
 	Inputs     map[string]string
 }
@@ -235,7 +236,7 @@ func (j *fileJob) job() (Job, error) {
 		Model: j.Model, Precision: j.Precision.value, Inputs: j.Inputs, Arrival: arrival,
 		Work: Work{Iteration: j.Iteration, Jitter: j.Jitter,
 			Kernel: Kernel{Time: j.Kernel.Time, Bandwidth: j.Kernel.Bandwidth}},
-		Target: j.QoS, Start: j.Start, Stop: j.Stop,
+		Target: j.QoS, Start: j.Start, Stop: j.Stop, Wait: j.Wait,
 	}
 	if u := j.Kernel.Units; u != nil {
 		if job.Work.Kernel.Units = *u; *u == 0 {
@@ -285,12 +286,14 @@ var (
 	keysOf = map[string]string{
 		"scenario.file": "device, policy, duration, seed, jobs",
 		"scenario.fileJob": "name, model, class, compute, limit, memory, iterations, " +
-			"precision, iteration, jitter, kernel, arrival, qos, start, stop, shapes, inputs",
+			"precision, iteration, jitter, kernel, arrival, qos, start, stop, wait, shapes, " +
+			"inputs",
 		"scenario.fileArrival": "poisson, load, closed, think, trace",
 		"scenario.fileKernel":  "time, units, bandwidth",
 	}
 	// formOf says how a value of a Go type is written in a file.
 	formOf = map[string]string{
+		"bool":          "true or false",
 		"time.Duration": "a duration such as 20s", "float64": "a number", "string": "text",
 		"[]scenario.fileJob": "a list of jobs", "scenario.fileJob": "keys with values",
 		"scenario.file":        "keys with values",

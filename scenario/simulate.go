@@ -85,7 +85,7 @@ func (v *virtual) add(ctx context.Context, j *Job) error {
 		spec.Arrival = Arrival{Poisson: a.Load / work.Time().Seconds()}
 	}
 	v.specs = append(v.specs, spec)
-	job := sim.Job{Job: j.Job, Need: need, Start: j.Start, Stop: j.Stop,
+	job := sim.Job{Job: j.Job, Need: need, Start: j.Start, Stop: j.Stop, Waits: j.Wait,
 		Arrival: sim.Arrival{Poisson: spec.Arrival.Poisson, Closed: spec.Arrival.Clients(),
 			Think: j.Arrival.Think, Trace: j.Arrival.Trace},
 		Iteration: sim.Spread{Mean: work.Time(), Jitter: work.Jitter},
@@ -326,7 +326,7 @@ func virtualResult(r *sim.JobResult, j *sim.Job, spec *Job, wall time.Duration) 
 		end = r.Completion
 		res.CompletionS = end.Seconds()
 	}
-	if elapsed := end - j.Start; elapsed > 0 {
+	if elapsed := end - r.Admitted; elapsed > 0 {
 		res.IterationsPerS = (float64(r.Iterations) + r.Partial) / elapsed.Seconds()
 	}
 	res.punctual(j.Target, r.Unanswered)

@@ -257,6 +257,35 @@ jobs:
 	}
 }
 
+// TestSimulatedWait: what does not fit waits where it says so, until others have ended, and is not
+// run live; a rate is of the time since it was let in.
+func TestSimulatedWait(t *testing.T) {
+	text := `
+device: a10
+duration: 2s
+jobs:
+  - {name: a, memory: 20GiB, iterations: 1000, iteration: 1ms}
+  - {name: b, memory: 5GiB, iterations: 500, iteration: 1ms, wait: true}
+  - {name: c, memory: 25GiB, iterations: 500, iteration: 1ms, wait: true}
+`
+	r := simulate(t, text, "fair")
+	for i, want := range []float64{1, 1.5, 0} {
+		j := r.Jobs[i]
+		if !near(j.CompletionS, want, 1e-3) || want > 0 && math.Abs(j.IterationsPerS-1000) > 1 {
+			t.Errorf("%s was done at %v s, %v iterations a second; want %v, 1000", j.Name,
+				j.CompletionS, j.IterationsPerS, want)
+		}
+	}
+	if j := r.Jobs[2]; j.Status != StatusRefused || !strings.Contains(j.Error, "24GiB") {
+		t.Errorf("%s is %s: %s", j.Name, j.Status, j.Error)
+	}
+	_, err := Run(t.Context(), parse(t, "duration: 1s\njobs: [{name: a, model: m, wait: true}]"),
+		Options{})
+	if !errors.Is(err, ErrScenario) || !strings.Contains(err.Error(), "drop wait") {
+		t.Errorf("error %v", err)
+	}
+}
+
 // TestSimulateLong: without a duration, more iterations than there is time for are simulated for
 // as long as there is, and requests that hardly ever come do not come.
 func TestSimulateLong(t *testing.T) {

@@ -97,6 +97,18 @@ func linger(sc *sim.Scenario, seed uint64) {
 	}
 }
 
+// shorten makes memory short in some random scenarios, and has some of the jobs wait for it.
+func shorten(sc *sim.Scenario, seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 10))
+	if r.IntN(2) == 0 {
+		return
+	}
+	sc.Device.Memory = 2 * share.GiB
+	for i := range sc.Jobs {
+		sc.Jobs[i].Waits = r.IntN(2) == 0
+	}
+}
+
 // TestRandom checks what holds for every policy and scenario. The policies take turns.
 func TestRandom(t *testing.T) {
 	n := uint64(runs)
@@ -126,6 +138,7 @@ func checkRandom(t *testing.T, seed uint64) {
 	sc := random(seed)
 	vary(&sc, seed)
 	linger(&sc, seed)
+	shorten(&sc, seed)
 	var record bytes.Buffer
 	res, a := watch(t, row.Name, sc, &record)
 	checkAccounts(t, res, a)
@@ -205,7 +218,7 @@ func checkWait(t *testing.T, row *policy.Row, sc *sim.Scenario, i int, r *sim.Jo
 		to = min(to, r.Completion)
 	}
 	most, ok := row.Honours.Wait.Bound(shares, steps, i)
-	if wait := r.LongestWait(sc.Jobs[i].Start, to); ok && wait > most {
+	if wait := r.LongestWait(max(r.Admitted, sc.Jobs[i].Start), to); ok && wait > most {
 		t.Errorf("%s waited for %v, at most %v are stated", r.Name, wait, most)
 	}
 }

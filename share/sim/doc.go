@@ -12,7 +12,8 @@
 // switch cost is charged to that job, unless the policy needs jobs to overlap, who are then all in
 // one context. A step shorter than what its job's terms let pass runs beside whoever holds the
 // device, and is charged to nobody. A job may rest on its units between iterations, for nothing
-// until they are asked back, and take a while then to give them back. Deciding takes no time.
+// until they are asked back, and take a while then to give them back. One that does not fit when it
+// starts is refused, or waits at the door until others have ended. Deciding takes no time.
 //
 // Nothing here is safe for use from several goroutines at once; separate runs are independent. The
 // package refuses scenarios that Validate faults and runs of more than a bounded number of events.

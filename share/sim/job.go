@@ -19,6 +19,8 @@ type job struct {
 	id     share.JobID // 0: not admitted
 	ended  bool
 
+	admitted time.Duration
+
 	queue []time.Duration // arrivals of requests not yet completed
 	left  int64           // requests to come in all; below 0: no end
 

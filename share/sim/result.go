@@ -29,8 +29,10 @@ type Result struct {
 type JobResult struct {
 	Name string
 	core.Account
-	// Refused says why the job was not let in; nil if it was.
-	Refused error
+	// Refused says why the job was not let in, or not before the end; nil if it was, or was not to
+	// start before. Admitted is when it was let in.
+	Refused  error
+	Admitted time.Duration
 	// Share is the job's part of the device over the whole run.
 	Share float64
 	// Iterations counts the iterations completed.
@@ -115,6 +117,7 @@ func (r *JobResult) LongestWait(from, to time.Duration) time.Duration {
 func (w *world) result(end time.Duration) *Result {
 	w.now = end
 	w.step(nil, core.Event{Kind: core.Look})
+	w.turnAway()
 	faults, _ := w.core.Faults()
 	w.res.Duration, w.res.Faults = end, int(faults)
 	w.res.Jobs = make([]JobResult, len(w.jobs))
@@ -127,7 +130,8 @@ func (w *world) result(end time.Duration) *Result {
 			j.progress(end)
 		}
 		r := JobResult{Name: j.spec.Name, Account: j.account, Refused: j.refused,
-			Share: float64(j.account.Used) / float64(end), Iterations: j.iterations,
+			Admitted: j.admitted,
+			Share:    float64(j.account.Used) / float64(end), Iterations: j.iterations,
 			Latencies: j.latencies, Completion: j.completion, Holds: j.holds}
 		if j.total > 0 {
 			r.Partial = j.done / j.total

@@ -111,6 +111,8 @@ type world struct {
 	jobs     []*job        // by Start
 	byID     []*job        // by number
 	calendar calendar
+	door     []*job // who wait to be let in
+	inside   int    // jobs let in and not ended
 	holders  []*job
 	asked    int    // jobs that have yet to give back what they rest on
 	owner    []*job // of each unit, who had it last
@@ -168,7 +170,7 @@ func (w *world) happen(e event) {
 	}
 	switch j := w.jobs[e.job]; {
 	case e.kind == jobStarts:
-		w.admit(j)
+		w.arriveAtDoor(j)
 	case j.ended:
 	case e.kind == holdEnds:
 		if e.version == j.stopVersion && !j.units.Empty() {
@@ -186,8 +188,9 @@ func (w *world) happen(e event) {
 	w.settle()
 }
 
-// step tells the core of an event of a job, and keeps what it answers for settle.
-func (w *world) step(j *job, e core.Event) {
+// step tells the core of an event of a job, and keeps what it answers for settle. The error is the
+// core's, who refuses to let jobs in, and to let such as others wait for go on.
+func (w *world) step(j *job, e core.Event) error {
 	e.At = w.now
 	if j != nil {
 		e.Job = j.id
@@ -200,15 +203,13 @@ func (w *world) step(j *job, e core.Event) {
 		notices, err = w.core.Step(e)
 	}
 	w.res.Events++
-	if err != nil && e.Kind == core.Admit {
-		j.refused, j.ended = err, true
-	}
 	if w.observe != nil {
 		for i := range notices {
 			w.observe(notices[i])
 		}
 	}
 	w.notices = append(w.notices, notices...)
+	return err
 }
 
 // settle does what the notices say, and what follows from that, until nothing more does.
@@ -270,36 +271,6 @@ func (w *world) heed(n *core.Notice) {
 }
 
 func (w *world) fraction(j *job) float64 { return float64(j.units.Len()) / float64(w.units) }
-
-// admit asks for a job to be let in, and sets its arrivals going; a closed loop starts full.
-func (w *world) admit(j *job) {
-	j.id = share.JobID(len(w.byID))
-	w.step(j, core.Event{Kind: core.Admit, Spec: &j.spec.Job, Need: j.spec.Need})
-	if j.refused != nil {
-		j.id = 0
-		return
-	}
-	w.byID = append(w.byID, j)
-	if f := j.forecast(); f != (share.Forecast{}) {
-		w.step(j, core.Event{Kind: core.Expect, Next: &f})
-	}
-	if j.spec.Iterations > 0 {
-		j.left = j.spec.Iterations
-	}
-	if j.spec.Stop > 0 {
-		w.calendar.push(event{at: j.spec.Stop, kind: jobEnds, job: j.place})
-	}
-	a := &j.spec.Arrival
-	for _, t := range a.Trace {
-		w.calendar.push(event{at: w.now + t, kind: arrives, job: j.place})
-	}
-	for range a.Closed {
-		w.calendar.push(event{at: w.now, kind: arrives, job: j.place})
-	}
-	if a.Poisson > 0 {
-		w.calendar.push(event{at: w.now + j.gap(), kind: arrives, job: j.place})
-	}
-}
 
 // forecast is what the job says of its iterations.
 func (j *job) forecast() share.Forecast {
@@ -442,7 +413,13 @@ func (w *world) end(j *job) {
 		w.leave(j)
 	}
 	j.ended, j.queue = true, nil
+	if j.id == 0 {
+		w.giveUp(j)
+		return
+	}
+	w.inside--
 	w.step(j, core.Event{Kind: core.End})
+	w.openDoor()
 }
 
 // audit notes a device left unused beside a job that has no limit. What a job has yet to give back

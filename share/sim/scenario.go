@@ -42,9 +42,12 @@ type Job struct {
 	share.Job
 	// Need is the most memory that it holds, in bytes.
 	Need share.Bytes
-	// Start is when the job is admitted; Stop, if not 0, when it ends.
+	// Start is when the job is to be admitted; Stop, if not 0, when it ends.
 	Start, Stop time.Duration
-	// Arrival is how requests arrive from Start on.
+	// Waits: a job that is refused at Start waits at the door until others have ended, behind those
+	// that wait already. It is refused for good if it does not fit alone.
+	Waits bool
+	// Arrival is how requests arrive from the job's admission on.
 	Arrival Arrival
 	// Iteration is how long one takes on the whole device with nobody beside.
 	Iteration Spread
@@ -78,7 +81,7 @@ type Arrival struct {
 	// is completed.
 	Closed int
 	Think  time.Duration
-	// Trace holds the arrival times after the job's start, rising.
+	// Trace holds the arrival times after the job's admission, rising.
 	Trace []time.Duration
 }
 
