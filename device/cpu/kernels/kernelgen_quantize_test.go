@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"math"
+	"slices"
 
 	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/op/microsoft"
@@ -52,6 +53,14 @@ func powersOfTwo(scales *tensor.Tensor) {
 	}
 }
 
+// byteShape draws a shape, now and then of one element, where a step is all of the result.
+func (r source) byteShape(rank int) []int {
+	if r.one(10) {
+		return slices.Repeat([]int{1}, rank)
+	}
+	return r.shape(rank)
+}
+
 // byteType draws uint8 or int8.
 func (r source) byteType() tensor.DType {
 	return []tensor.DType{tensor.Uint8, tensor.Int8}[r.IntN(2)]
@@ -60,7 +69,7 @@ func (r source) byteType() tensor.DType {
 // genQuantize makes QuantizeLinear and DequantizeLinear, by one scale or one an index of an axis,
 // with a zero point or without.
 func genQuantize(r source, key opKey) *sample {
-	shape := r.shape(1 + r.IntN(4))
+	shape := r.byteShape(1 + r.IntN(4))
 	s := r.call(key, nil)
 	s.exact = true
 	var scale []int
@@ -110,6 +119,9 @@ func genDynamicQuantize(r source, key opKey) *sample {
 func (r source) byteOperands() (a, b *tensor.Tensor) {
 	k, n := 1+r.IntN(70), 1+r.IntN(90)
 	shape := append([][]int{nil, {1}, {3}, {2, 2}}[r.IntN(4)], 1+r.IntN(40), k)
+	if r.one(10) { // a result of one byte
+		shape, n = []int{1, k}, 1
+	}
 	return r.bytes(r.byteType(), shape...), r.bytes(r.byteType(), k, n)
 }
 
@@ -295,7 +307,7 @@ func (r source) rescaling(n int) []*tensor.Tensor {
 }
 
 func genRescale(r source, key opKey) *sample {
-	x := r.bytes(r.byteType(), r.shape(2+r.IntN(3))...)
+	x := r.bytes(r.byteType(), r.byteShape(2+r.IntN(3))...)
 	s := r.call(key, nil)
 	s.steps = &steps{}
 	s.in = append([]*tensor.Tensor{x}, r.rescaling(x.Shape[1])...)
@@ -327,7 +339,7 @@ func genRescaledConv(r source, key opKey) *sample {
 }
 
 func genQLinearAdd(r source, key opKey) *sample {
-	shape := r.shape(1 + r.IntN(4))
+	shape := r.byteShape(1 + r.IntN(4))
 	s := r.call(key, nil)
 	s.steps = &steps{}
 	d := r.byteType()
