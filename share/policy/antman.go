@@ -216,8 +216,12 @@ func (p *AntMan) scale(s *share.Snapshot) {
 		left -= min(max(0, left), j.Memory.Cap)
 		if most != state.most {
 			state.most = most
-			p.set = append(p.set, share.Terms{Job: j.ID, Units: j.Units, Until: j.Until,
-				Resident: most})
+			t := share.Terms{Job: j.ID, Resident: most}
+			// One whose time is over, or that rests, is giving its units back or should.
+			if j.Phase == share.Running && j.Until > s.Now {
+				t.Units, t.Until = j.Units, j.Until
+			}
+			p.set = append(p.set, t)
 		}
 	}
 }

@@ -146,3 +146,19 @@ func TestAntManMemory(t *testing.T) {
 		}
 	}
 }
+
+// TestAntManBoundsPastTheEnd: the memory of an opportunistic job is bounded anew while its kernel
+// runs on past what was lent to it, and while it rests, without an unsound instruction.
+func TestAntManBoundsPastTheEnd(t *testing.T) {
+	owner := job("owner", share.Share{Memory: 3 * share.GiB / 2}, ms, sim.Arrival{Closed: 1,
+		Think: 15 * ms})
+	long := job("long", share.Share{Class: share.Opportunistic, Memory: share.GiB}, 7*ms, always)
+	rests := job("rests", share.Share{Class: share.Opportunistic, Memory: share.GiB}, ms/10,
+		sim.Arrival{Poisson: 50})
+	rests.Rests = true
+	for _, other := range []sim.Job{long, rests} {
+		run(t, "antman", sim.Scenario{Duration: 4 * time.Second, Seed: 1,
+			Jobs: []sim.Job{owner, other}, Device: sim.Device{Memory: 2 * share.GiB,
+				Can: share.Can{Spill: true}}})
+	}
+}
