@@ -17,16 +17,16 @@ import (
 //
 //   - scale: what scores are multiplied by, 1 when absent;
 //   - hidden: the score where keep is false, -Inf when absent;
-//   - added: 1 when hidden is added to the score where keep is false, as a mask of numbers is, so
-//     that a NaN stays one, and 0, or absent, when it takes its place;
-//   - rows_first: for Q, K, V and the output in this order whether it is 1: batch × length × heads
-//     × size in place of 0: batch × heads × length × size; all 0 when absent. It is for operands of
-//     rank 4;
+//   - added: 1 where hidden is added to the score of what keep hides, as a mask of numbers is, so
+//     that a score which is NaN stays NaN; 0, or absent, where hidden replaces the score;
+//   - rows_first: four numbers, for Q, K, V and the output: 1 for the layout batch × length × heads
+//     × size, which only operands of rank 4 may have, and 0 for batch × heads × length × size. All
+//     are 0 when it is absent;
 //   - precision: "bf16" rounds Q and K to bfloat16 before they are multiplied.
 var fusedAttention = Op{Domain: FusedDomain, Name: "Attention", Since: []int{1}, MinIn: 3, MaxIn: 5,
 	Infer: inferFusedAttention, Eval: InFloat32(evalFusedAttention), Flops: fusedAttentionFlops}
 
-// Inputs of weir:Attention, in order.
+// Inputs of weir:Attention (version 1), in order; keep and bias may be absent.
 const (
 	FusedAttentionQ = iota
 	FusedAttentionK

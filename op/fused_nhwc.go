@@ -10,8 +10,9 @@ import (
 // that passes put in the place of those whose channels lie in axis 1.
 //
 //   - NhwcQLinearConv: weir's QLinearConv of x, N x spatial axes x C, by weights as ONNX has them,
-//     to N x spatial axes x M. Inputs 9 to 11 may be left out, all of them, and then nothing
-//     follows. With the attribute planar, x has its channels in axis 1.
+//     to N x spatial axes x M. Inputs 9 to 11, which are those of the Rescale that follows, are all
+//     there or all left out; without them nothing follows. With the attribute planar, x has its
+//     channels in axis 1.
 //   - NhwcMaxPool(x): ONNX's MaxPool (version 12) of N x spatial axes x C, without indices.
 var fusedNHWC = []Op{
 	{Domain: FusedDomain, Name: "NhwcQLinearConv", Since: []int{1}, MinIn: 12, MaxIn: 12,

@@ -40,7 +40,7 @@ var norm = []Op{
 		}},
 }
 
-// FlopsPerElement counts n operations for each element of input 0.
+// FlopsPerElement returns an [Op.Flops] that counts n operations for each element of input 0.
 func FlopsPerElement(n int64) func(*Call, []Type, []Type) int64 {
 	return func(_ *Call, in, _ []Type) int64 { return n * in[0].Elements() }
 }
@@ -54,7 +54,8 @@ func moments(v []float64) (m, variance float64) {
 	return m, variance / float64(len(v))
 }
 
-// Floats returns input i as float64, nil when it is absent.
+// Floats returns the elements of input i as float64 in a new slice, nil when the input is absent.
+// It fails with [ErrInput] when they are no numbers.
 func (c *Eval) Floats(i int) ([]float64, error) {
 	if !c.Has(i) {
 		return nil, nil
@@ -66,7 +67,8 @@ func (c *Eval) Floats(i int) ([]float64, error) {
 	return v, nil
 }
 
-// FloatsOf returns input i as float64 and checks its shape.
+// FloatsOf is [Eval.Floats] of an input that is there and must have the given shape: another one is
+// an error of kind [ErrInput].
 func (c *Eval) FloatsOf(i int, shape ...int) ([]float64, error) {
 	if t := c.In[i]; !slices.Equal(t.Shape, shape) {
 		return nil, c.Errorf(ErrInput, "input %d has shape %v, must have %v", i, t.Shape, shape)
@@ -164,7 +166,7 @@ func evalGroupNorm(c *Eval) error {
 	return nil
 }
 
-// onesFrom is a shape with size one from an axis on.
+// onesFrom returns a copy of shape in which all axes from axis on have size one.
 func onesFrom[D any](shape []D, axis int, one D) []D {
 	return append(slices.Clone(shape[:axis]), slices.Repeat([]D{one}, len(shape)-axis)...)
 }

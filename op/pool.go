@@ -72,8 +72,9 @@ func (c *Infer) pooled() ([]Dim, error) {
 	return w.outDims(c.Call, c.In[0].Shape)
 }
 
-// PoolWindow reads what [Call.Window] reads of a pooling with that many spatial axes, kernel_shape,
-// which is required, and ceil_mode, which convolutions do not have.
+// PoolWindow reads the window of a pooling over rank spatial axes (MaxPool, AveragePool, LpPool and
+// MaxUnpool of ONNX): kernel_shape, which is required, ceil_mode, which counts only where auto_pad
+// is NOTSET, and the attributes that [Call.Window] reads. Errors are of kind [ErrAttr].
 func (c *Call) PoolWindow(rank int) (Window, error) {
 	if !c.Attrs.Has("kernel_shape") {
 		return Window{}, c.Errorf(ErrAttr, "kernel_shape is required")
@@ -205,8 +206,8 @@ func order(offset int, shape []int, column bool) int {
 	return at
 }
 
-// poolFloats computes each output element from the elements under its window and how many taps
-// count.
+// poolFloats computes each output element from the elements under its window and the number of taps
+// that count: those inside the input, or, with count_include_pad, inside the padded input.
 func (c *Eval) poolFloats(p *pooling, f func(v []float64, taps int) float64) {
 	includePad := c.Attrs.Bool("count_include_pad", false)
 	plane, places := count(p.in), count(p.out)
@@ -352,7 +353,8 @@ func (c *Eval) evalGlobalPool(f func([]float64) float64) error {
 	return nil
 }
 
-// unpooled is the shape of the tensor that a MaxPool with the same attributes makes X of.
+// unpooled is the shape of a tensor from which MaxPool, with the attributes of this call, makes one
+// of the shape of X.
 func (c *Infer) unpooled() ([]Dim, error) {
 	w, err := c.windowOfX()
 	if err != nil {
@@ -449,8 +451,9 @@ func (c *Eval) unpoolShape(inner []int) ([]int, error) {
 	return shape, nil
 }
 
-// spread makes output 0 of zeros and puts element i of input 0 at row-major position at[i] of the
-// part inner of it.
+// spread makes output 0, zeros of the given shape, and puts element i of input 0 into the corner of
+// it that has shape inner, at position at[i] of that corner, counted row by row. A position outside
+// the corner is an error of kind [ErrInput].
 func (c *Eval) spread(at []int64, inner, shape []int) error {
 	out, err := c.ZeroOutput(0, c.In[0].DType, shape)
 	if err != nil {

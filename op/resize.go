@@ -92,7 +92,7 @@ type target struct {
 	roi   [][2]float64
 }
 
-// as is whether axis a of n elements stays as it is.
+// as reports whether axis a, of n elements, is left as it is.
 func (t *target) as(a, n int, r *resizing) bool {
 	return t.scale[a] == 1 && t.size[a] == n && r.coordinate != "tf_crop_and_resize"
 }
@@ -130,8 +130,9 @@ func (c *Call) resizeTo(r resizing, in []int, axes []int, scales []float32,
 	return t, nil
 }
 
-// keepAspect gives all resized axes one scale: the smallest that was asked for when smaller, else
-// the largest.
+// keepAspect gives all resized axes one scale of those that were asked for, as attribute
+// keep_aspect_ratio_policy says: the smallest (not_larger, and smaller holds), or the largest
+// (not_smaller).
 func (t *target) keepAspect(in, axes []int, smaller bool) {
 	scale := t.scale[axes[0]]
 	for _, a := range axes {

@@ -81,8 +81,8 @@ func (x *expander) filtered(like, keep op.Var) op.Var {
 		x.Scalar(like, float64(x.Attrs.Float("mask_filter_value", -10000))))
 }
 
-// hidden is added to the scores of keys that a query must not see, whatever mask_filter_value is:
-// as low as any sum of a score and another mask stays a number.
+// hidden is added to the scores of keys that a query must not see, whatever mask_filter_value is.
+// It is half of the lowest float32, so that its sum with a score and another mask is still finite.
 const hidden = -math.MaxFloat32 / 2
 
 // keyBias hides keys: a mask of rank 2 is batch × keys, of rank 3 batch × queries × keys; one of
@@ -103,8 +103,8 @@ func (x *expander) keyBias(a attended) op.Var {
 	return x.filtered(a.q, x.Unsqueeze(x.between(a), 1, 2))
 }
 
-// between is, as batch × keys, whether a key is before the end of its batch entry, and not before
-// its beginning.
+// between says of each key of each batch entry, as batch × keys, whether it lies in the part that
+// the mask names: from the beginning of the entry, where the mask has beginnings, up to its end.
 func (x *expander) between(a attended) op.Var {
 	batch, length := x.Shape(a.q)[:1], x.Shape(a.mask)
 	if x.Err != nil {
@@ -142,7 +142,8 @@ func (x *expander) causalBias(a attended) op.Var {
 	return x.Op("Where", nil, after, x.Scalar(a.q, hidden), x.Scalar(a.q, 0))
 }
 
-// refuse ends the definition when an attribute or an input that other devices know is used.
+// refuse fails, with an error of kind op.ErrUnsupported, where the call uses an attribute or an
+// input that ONNX Runtime has on other devices only.
 func (x *expander) refuse(attr string, inputs ...int) {
 	if attr != "" && x.Attrs.Int(attr, 0) != 0 {
 		x.Fail(op.ErrUnsupported, "%s is set", attr)
@@ -321,8 +322,9 @@ func (x *expander) biases(q, k, v op.Var) (bq, bk, bv op.Var) {
 	return part(0, n), part(n, n+width(k)), part(n+width(k), n+width(k)+width(v))
 }
 
-// defineRotary turns pairs by the angles of position_ids: one a place, or the first one's of each
-// sequence.
+// defineRotary turns pairs of elements by the angles of their positions. position_ids, of rank 2,
+// has the position of every place of every sequence; of rank 1 it has one number, the position of
+// the first place of all of them.
 func defineRotary(x *expander) {
 	x.refuse("is_packed_batching")
 	in, ids := x.Input(0), x.Input(1)

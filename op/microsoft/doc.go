@@ -2,8 +2,9 @@
 // (ContribOperators.md): what its graph optimiser, its quantisation tools and its builders of
 // language models write. Most are compositions of ONNX's operators and are defined as such.
 //
-// Meet first: the tables of rows, one family a file ([Domain] says where they go), and the input
-// numbers, [Grouped] layout and [NBits] layout that fast kernels share with the definitions.
+// Meet first: [Domain], and the numbers of inputs that fast kernels share with the definitions,
+// such as those from [GroupedQ] and from [NBitsA] on. Each family of operators has a table of rows
+// in a file of its own.
 //
 // An import registers the rows with package op; package graph does so for everyone.
 //

@@ -100,8 +100,8 @@ func definePad(x *expander) {
 	x.Give(0, x.Op("Pad", only(x.Call, "mode"), x.Input(0), pads, x.Input(2)))
 }
 
-// defineUnique leaves out the first occurrences, which ONNX's has as output 1, and keeps the order
-// of the input.
+// defineUnique is ONNX's Unique in the order of the input, without output 1, the places where
+// values occur first.
 func defineUnique(x *expander) {
 	x.Ranked(x.Input(0), "x", 1)
 	out := x.Ops("", "Unique", x.Opset, 4, op.Attrs{op.IntAttr("sorted", 0)}, x.Input(0))

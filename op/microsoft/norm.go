@@ -164,7 +164,8 @@ func (x *expander) embed(rows func(table int, at op.Var) op.Var, places, gamma, 
 	x.Give(2, sum)
 }
 
-// maskSums counts the tokens that the mask keeps of each sequence, 0 without a mask.
+// maskSums counts, for each sequence, the tokens that the mask keeps; without a mask the counts are
+// 0, as ONNX Runtime's are.
 func (x *expander) maskSums(ids op.Var) op.Var {
 	mask := x.Input(embedMask)
 	if mask == op.Absent {
