@@ -47,8 +47,9 @@ func (a *arbiter) decide(s *share.Snapshot, by ranking) share.Decision {
 	case next == nil:
 	case run == nil:
 		next = a.turn.next(s, next, by)
-		if back := awaited(s, next, by); back > s.Now {
-			d.Wake = sooner(d.Wake, back)
+		if back, until := a.awaited(s, next, by); back != nil {
+			accountOf(back).kept = true
+			d.Wake = sooner(d.Wake, until)
 			break
 		}
 		a.set[0] = a.turn.grant(next, s, s.All(), by.book(next).slice(next, s))
@@ -62,19 +63,25 @@ func (a *arbiter) decide(s *share.Snapshot, by ranking) share.Decision {
 	return d
 }
 
-// awaited returns until when the device is kept from the next job for one that pauses, of no lower
-// rank; 0 for none.
-func awaited(s *share.Snapshot, next *share.JobState, by ranking) time.Duration {
-	var until time.Duration
+// awaited returns for which job that pauses, of no lower rank and not at its limit, the device is
+// kept from the next, and until when; nil for none.
+func (a *arbiter) awaited(s *share.Snapshot, next *share.JobState,
+	by ranking) (back *share.JobState, until time.Duration) {
 	if by.book(next).params.Await == 0 {
-		return 0
+		return nil, 0
 	}
+	until = s.Now
 	for i := range s.Jobs {
-		if j := &s.Jobs[i]; by.rank(j) <= by.rank(next) {
-			until = max(until, by.book(j).awaits(j, by.owed(j)))
+		j := &s.Jobs[i]
+		l := by.book(j)
+		if by.rank(j) > by.rank(next) || l.throttled(j) && !a.turn.lasts(j, s.Now) {
+			continue
+		}
+		if t := l.awaits(j, by.owed(j)); t > until {
+			back, until = j, t
 		}
 	}
-	return until
+	return back, until
 }
 
 func (a *arbiter) revokeFor(heir, run *share.JobState) []share.Terms {

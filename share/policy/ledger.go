@@ -49,6 +49,7 @@ type account struct {
 	pause  time.Duration // for how long it usually does
 	rested bool          // was not active for a while before it joined
 	late   bool          // overdue; see Priority
+	kept   bool          // the device is idle for it, since the previous advance; see awaited
 }
 
 func (l *ledger) newAccount() any { return &account{tokens: float64(l.params.Burst)} }
@@ -80,10 +81,16 @@ func (l *ledger) advance(s *share.Snapshot) {
 
 // charge books the time since the last advance, in which all jobs of the ledger used total. While a
 // job is idle, what it owes or is owed runs out at the rate of its part: what it does not use it
-// cannot save.
+// cannot save. While the device was kept for it, it is charged as if it had used it: nobody else
+// could, and a job with a small part could otherwise keep it idle for long.
 func (l *ledger) charge(j entry, dt, total float64) {
 	a, limit := j.a, j.Share.Cap()
 	a.tokens = min(float64(l.params.Burst), a.tokens+limit*dt-a.spent)
+	if a.kept {
+		a.kept = false
+		a.lag -= dt*(1-a.part) + a.spent
+		return
+	}
 	if !a.active {
 		a.lag = max(0, a.lag-dt*a.part) + min(0, a.lag+dt*a.part) - a.spent
 		return

@@ -73,6 +73,39 @@ func TestAwait(t *testing.T) {
 	}
 }
 
+// TestAwaitedIsPaid: a job that works little between pauses that are waited for takes no more than
+// its part by them, and leaves the other its guarantee.
+func TestAwaitedIsPaid(t *testing.T) {
+	for _, spec := range []string{"fair:await=10ms", "priority:await=10ms"} {
+		for _, own := range []share.Share{{Compute: 0.01}, {Compute: 0.1},
+			{Compute: 0.3, Class: share.Latency}, {Compute: 0.1, Limit: 0.1}} {
+			pauses := job("pauses", own, 10*us, sim.Arrival{Closed: 1, Think: 4900 * us})
+			long := job("long", share.Share{Compute: 1 - own.Compute}, time.Second, always)
+			long.Iteration.Mean = long.Step
+			res := run2(t, spec, sim.Scenario{Duration: 40 * time.Second,
+				Jobs: []sim.Job{pauses, long}})
+			if got := res.Jobs[1].Share; got < long.Compute-0.01 {
+				t.Errorf("%s: got %.3f of its %.3f beside pauses of a job of %+v", spec, got,
+					long.Compute, own)
+			}
+		}
+	}
+}
+
+// TestAwaitLatency: a latency job keeps what it is owed while it pauses, and is waited for.
+func TestAwaitLatency(t *testing.T) {
+	for _, class := range []share.Class{share.Latency, share.Standard, share.Opportunistic} {
+		long := job("long", share.Share{Class: class, Compute: 0.5}, time.Second, always)
+		long.Iteration.Mean = long.Step
+		res := run2(t, "priority:await=10ms", sim.Scenario{Duration: 40 * time.Second,
+			Jobs: []sim.Job{job("own", share.Share{Class: share.Latency, Compute: 0.5}, ms,
+				sim.Arrival{Closed: 1, Think: 10 * us}), long}})
+		if own, rest := res.Jobs[0].Share, res.Jobs[1].Share; own < 0.48 || rest < 0.48 {
+			t.Errorf("beside kernels of %v: %.3f and %.3f of halves", class, own, rest)
+		}
+	}
+}
+
 // besidePauses returns the shares of a job of iterations of 10 ms with pauses between them, and of
 // one of long kernels.
 func besidePauses(t *testing.T, spec string, other share.Share, kernel,

@@ -117,8 +117,7 @@ func (p *Priority) owed(j *share.JobState) float64 { return accountOf(j).due }
 
 // advance brings the ledgers up to the snapshot, and what guarantees leave. What a job with work is
 // owed has no bound, unless its own limit may keep it from that: a kernel that holds the device for
-// long takes so much from others. While idle, a latency job saves up to Patience for the request to
-// come; others save nothing, and what they are owed runs out at the rate at which it grew.
+// long takes so much from others.
 func (p *Priority) advance(s *share.Snapshot) {
 	patience, dt := float64(p.params.Patience), float64(s.Now-p.now)
 	p.now = s.Now
@@ -126,27 +125,39 @@ func (p *Priority) advance(s *share.Snapshot) {
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
 		a := accountOf(j)
-		if a.active || j.Share.Class == share.Latency {
-			a.due += j.Share.Guarantee() * dt
+		saves := 0.0
+		if j.Share.Class == share.Latency {
+			saves = patience
 		}
+		a.promise(j.Share.Guarantee()*dt, dt, saves)
 		a.due -= float64(j.Used - a.used)
-		switch {
-		case j.Wants() && j.Share.Cap() >= 1:
-		case j.Share.Class == share.Latency || j.Wants():
+		if j.Share.Cap() < 1 {
 			a.due = min(a.due, 2*patience)
-		case !a.active:
-			a.due = min(a.due, max(0, a.due-j.Share.Guarantee()*dt))
 		}
-		if !a.active && j.Share.Class == share.Latency {
-			a.due = min(a.due, patience)
+		if j.Wants() {
+			saves = 0
 		}
-		if j.Wants() || j.Share.Class != share.Latency {
-			owed += max(0, a.due)
-		}
+		owed += max(0, a.due-saves)
 	}
 	p.overdraw(s, owed)
 	for class := range p.ledgers {
 		p.ledgers[class].advance(s)
+	}
+}
+
+// promise adds what a guarantee came to in the time since the last advance. An idle job saves so
+// much for the request to come, and what it is owed beyond that runs out at the rate at which it
+// grew. While the device was kept for it, it used it.
+func (a *account) promise(grew, dt, saves float64) {
+	switch {
+	case a.kept:
+		a.due += grew - dt
+	case a.active:
+		a.due += grew
+	case a.due < saves:
+		a.due = min(saves, a.due+grew)
+	default:
+		a.due = max(saves, a.due-grew)
 	}
 }
 
