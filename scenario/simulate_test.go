@@ -316,16 +316,26 @@ jobs: [{name: a, iteration: 10ms}]
 	}
 }
 
-// TestCompletionsFromStarts: the mean completion time is that since the jobs' starts.
+// TestCompletionsFromStarts: the mean completion time is that since the jobs' starts, as is their
+// pace, and alone they have no limit.
 func TestCompletionsFromStarts(t *testing.T) {
 	r := simulate(t, `
 device: cpu:0
 jobs:
   - {name: a, iteration: 10ms, iterations: 2}
-  - {name: b, iteration: 10ms, iterations: 4, start: 100ms}
+  - {name: b, iteration: 10ms, iterations: 4, start: 100ms, limit: 0.2}
 `, "fifo")
 	if !near(r.MeanCompletionS, (0.020+0.040)/2, 1e-9) || !near(r.MakespanS, 0.140, 1e-9) {
 		t.Errorf("mean completion %v, makespan %v", r.MeanCompletionS, r.MakespanS)
+	}
+	// fifo heeds no limit.
+	if b := r.Jobs[1]; !near(b.IterationsPerS, 100, 1e-6) || !near(b.SoloPerS, 100, 1e-6) {
+		t.Errorf("%v a second, %v alone", b.IterationsPerS, b.SoloPerS)
+	}
+	r = simulate(t, "device: cpu:0\nduration: 1s\njobs: [{name: a, iteration: 10ms, limit: 0.2}]",
+		"fair")
+	if a := r.Jobs[0]; !near(a.SoloPerS, 100, 1) || a.IterationsPerS > 22 {
+		t.Errorf("%v a second, %v alone", a.IterationsPerS, a.SoloPerS)
 	}
 }
 
