@@ -134,8 +134,8 @@ func (j *job) setShare(s share.Share) error {
 	return nil
 }
 
-// setPolicy makes a policy decide on all devices. They are alike in what can be enforced on them: a
-// policy that the first cannot have changes nothing.
+// setPolicy makes a policy decide on all devices. One that any of them cannot have, for what can be
+// enforced or for the jobs that are there, changes nothing.
 func (a *Agent) setPolicy(spec string) error {
 	p, err := forPrograms(spec)
 	if err != nil {
@@ -144,6 +144,11 @@ func (a *Agent) setPolicy(spec string) error {
 	mps, can := a.cfg.findMPS()
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	for _, d := range a.devices {
+		if err := d.broker.Accepts(p.spec, can); err != nil {
+			return &errRefused{wire.RefusedAdmission, lacksMPS(err, can)}
+		}
+	}
 	for _, d := range a.devices {
 		if err := d.broker.SetPolicyWhere(p.spec, can); err != nil {
 			return &errRefused{wire.RefusedAdmission, lacksMPS(err, can)}

@@ -294,3 +294,37 @@ func TestSmallShares(t *testing.T) {
 		t.Errorf("set to %+v, %v", got, err)
 	}
 }
+
+// TestPolicyOfAllDevices: a policy that the jobs on one GPU do not fit is refused for all.
+func TestPolicyOfAllDevices(t *testing.T) {
+	s, dir := newPeople(), socketDir(t)
+	c := testConfig(dir, s)
+	c.Devices = append(c.Devices, c.Devices[0])
+	c.Devices[1].Ordinal = 1
+	a := startAgent(t, c)
+	for _, name := range []string{"one", "two"} {
+		client, err := Dial(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = client.Close() })
+		g, err := client.Create(JobRequest{Fake: true, Device: 1, Job: share.Job{Name: name,
+			Share: share.Share{Memory: 1 << 30}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = g.Page.Close() })
+	}
+	err := setPolicyOf(t, dir, "vgpu:mode=fixed-share,max=1")
+	if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "made for 1 jobs") {
+		t.Errorf("a policy for one job beside two: %v", err)
+	}
+	for i, d := range a.devices {
+		if got := d.broker.Status().Policy; got != "priority" {
+			t.Errorf("after a refusal GPU %d is shared by %s", i, got)
+		}
+	}
+	if err := setPolicyOf(t, dir, "vgpu:mode=fixed-share,max=2"); err != nil {
+		t.Error(err)
+	}
+}

@@ -169,6 +169,17 @@ func (b *Broker) SetPolicyWhere(spec string, can share.Can) error {
 	return b.step(core.Event{Kind: core.Switch, Policy: spec, Can: &can})
 }
 
+// Accepts returns nil if SetPolicyWhere would change the policy now, or else its error. Nothing
+// changes.
+func (b *Broker) Accepts(spec string, can share.Can) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return fmt.Errorf("device %s: %w", b.device, ErrClosed)
+	}
+	return b.core.Accepts(spec, can)
+}
+
 // Waiting reports whether a job waits for the device.
 func (b *Broker) Waiting() bool {
 	b.mu.Lock()

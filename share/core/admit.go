@@ -174,24 +174,37 @@ func (c *Core) end(j *job, cause error) {
 
 // change makes another policy decide from here on.
 func (c *Core) change(e *Event) error {
-	next, err := Config{Device: c.device, Can: c.can}.ForPolicy(e.Policy)
+	can := c.can
+	if e.Can != nil {
+		can = *e.Can
+	}
+	next, err := c.successor(e.Policy, can)
 	if err != nil {
 		return err
 	}
-	if e.Can != nil {
-		next.Can = *e.Can
-	}
-	if err := next.Can.Enforces(next.Policy.Name(), next.Needs, c.device); err != nil {
-		return err
-	}
-	before := c.snap
-	before.Now, before.Jobs, before.Can = c.now, nil, next.Can
-	if err := c.accepts(next.Policy, &before); err != nil {
-		return err
-	}
-	c.can, c.snap.Can = next.Can, next.Can
+	c.can, c.snap.Can = can, can
 	c.install(next.Policy, next.Needs)
 	return nil
+}
+
+// Accepts returns nil if a change to a policy would be made now on a device where so much can be
+// enforced, or else the error of that. Nothing changes.
+func (c *Core) Accepts(spec string, can share.Can) error {
+	_, err := c.successor(spec, can)
+	return err
+}
+
+func (c *Core) successor(spec string, can share.Can) (Config, error) {
+	next, err := Config{Device: c.device, Can: can}.ForPolicy(spec)
+	if err != nil {
+		return next, err
+	}
+	if err := can.Enforces(next.Policy.Name(), next.Needs, c.device); err != nil {
+		return next, err
+	}
+	before := c.snap
+	before.Now, before.Jobs, before.Can = c.now, nil, can
+	return next, c.accepts(next.Policy, &before)
 }
 
 // accepts returns nil if all jobs would have been let in under a policy one after the other, on a
