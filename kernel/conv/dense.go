@@ -31,6 +31,7 @@ func newDense(p *Params, out [3]int, pixelRows bool) (*gemm.Product, error) {
 		q.Bias = gemm.BiasPerRow
 		if !p.pointwise() {
 			fill.width = p.Format.PanelColumns()
+			fill.list()
 			q.Fill = fill.fill
 		}
 	}
@@ -162,8 +163,9 @@ type patches struct {
 	// even that the last column of a row and the first of the next see neighbours, too, counting
 	// those outside the image.
 	direct, even bool
-	tables       bool      // the level has a kernel for all taps
-	whole        []tapCopy // see wholeTaps
+	tables       bool        // the level has a kernel for all taps
+	whole        []tapCopy   // see wholeTaps
+	panels       [][]tapCopy // see list
 }
 
 // newPatches prepares the matrix of patches of c channels.
@@ -204,6 +206,10 @@ func (p patches) fill(dst, src []float32, k0, k1, j0, j1 int) {
 	width := p.width
 	if width == 0 {
 		width = j1 - j0
+	}
+	if p.panels != nil && k0%p.c == 0 && k1%p.c == 0 {
+		p.copyListed(dst, src, width, p.panels[j0/width][k0/p.c:k1/p.c])
+		return
 	}
 	var buf [32]run
 	runs := p.split(&buf, j0, j1)

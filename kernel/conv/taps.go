@@ -37,6 +37,37 @@ func (p *patches) wholeTaps() (taps []tapCopy) {
 	return taps
 }
 
+// mostPanels is of how many panels the taps are listed beforehand. Of small images, finding what a
+// tap sees takes as long as copying it.
+const mostPanels = 8
+
+// list lists the taps for each panel, of all channels of a pixel, of images of few panels that can
+// be copied in one stretch.
+func (p *patches) list() {
+	n := volume(p.out)
+	if !p.tables || !p.even || n > mostPanels*p.width {
+		return
+	}
+	for j := 0; j < n; j += p.width {
+		var buf [32]run
+		var taps []tapCopy
+		runs := p.split(&buf, j, min(n, j+p.width))
+		for _, t := range p.taps {
+			at, lanes := p.lanes(runs, t)
+			taps = append(taps, tapCopy{4 * at, uint64(lanes), p.c})
+		}
+		p.panels = append(p.panels, taps)
+	}
+}
+
+// copyListed writes the rows of these taps, of all channels, of a panel of width floats.
+func (p *patches) copyListed(dst, src []float32, width int, taps []tapCopy) {
+	_, _ = dst[len(taps)*p.c*width-1], src[p.c*p.plane-1]
+	c := tapCopies{src: &src[0], dst: &dst[0], taps: taps, plane: 4 * p.plane, pitch: 4 * width,
+		lanes: ^uint64(0), store: 1<<width - 1}
+	runTapCopies(&c, 1)
+}
+
 // copyRuns writes rows k0 to k1 of a panel of width floats.
 func (p *patches) copyRuns(dst, src []float32, width int, runs []run, k0, k1 int) {
 	c := tapCopies{plane: 4 * p.plane, pitch: 4 * width, store: 1<<width - 1}
