@@ -3,13 +3,14 @@ package kernels
 import (
 	"cmp"
 
+	"github.com/weirgpu/weir/kernel/vec"
 	"github.com/weirgpu/weir/tensor"
 )
 
 // compareKernels are the operators that give truth values (ONNX Equal, Greater, Less and their kin
 // 7 to 19; And, Or, Xor 7), on the types that models compare: float32, int32, int64 and bool.
 var compareKernels = map[opKey]builder{
-	{"", "Equal"}:          anyOf(equal[float32](), equal[int64](), equal[int32](), equal[bool]()),
+	{"", "Equal"}:          anyOf(equal(is[float32]), equal(is[int64]), equal(vec.EqualInt32), equal(is[bool])),
 	{"", "Less"}:           anyOf(less[float32](), less[int64](), less[int32]()),
 	{"", "Greater"}:        anyOf(greater[float32](), greater[int64](), greater[int32]()),
 	{"", "LessOrEqual"}:    anyOf(atMost[float32](), atMost[int64](), atMost[int32]()),
@@ -19,15 +20,21 @@ var compareKernels = map[opKey]builder{
 	{"", "Xor"}:            binary(lift(func(a, b bool) bool { return a != b })),
 }
 
-func equal[T interface {
+// element is a type that Equal compares.
+type element interface {
 	comparable
 	tensor.Elem
-}]() builder {
-	vs := func(dst []bool, a []T, b T) {
-		for i, v := range a[:len(dst)] {
-			dst[i] = v == b
-		}
+}
+
+// is tells of each element of a whether it is b.
+func is[T element](dst []bool, a []T, b T) {
+	for i, v := range a[:len(dst)] {
+		dst[i] = v == b
 	}
+}
+
+// equal compares elements with each other, and all with one by vs.
+func equal[T element](vs func(dst []bool, a []T, b T)) builder {
 	return binary(pairs[T, bool]{vs: vs, sv: vs, vv: func(dst []bool, a, b []T) {
 		for i, v := range a[:len(dst)] {
 			dst[i] = v == b[i]

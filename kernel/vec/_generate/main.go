@@ -22,6 +22,7 @@ func generate(folder string) error {
 		{"convert", convert()},
 		{"quantize", quantize()},
 		{"search", search()},
+		{"compare", compare()},
 		{"transpose", transpose()},
 		{"interleave", interleave()},
 	}
