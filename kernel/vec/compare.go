@@ -4,7 +4,7 @@ package vec
 // len(dst).
 func EqualInt32(dst []bool, x []int32, v int32) {
 	for x = x[:len(dst)]; len(dst) > 0; {
-		n := min(len(dst), block)
+		n := min(len(dst), chunk)
 		equalInt32(dst[:n], x[:n], v)
 		dst, x = dst[n:], x[n:]
 	}

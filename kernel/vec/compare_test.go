@@ -29,7 +29,7 @@ func TestEqualInt32(t *testing.T) {
 				t.Fatalf("%d elements: wrote beyond them", n)
 			}
 		}
-		x := slices.Repeat([]int32{7}, 2*block+5)
+		x := slices.Repeat([]int32{7}, 2*chunk+5)
 		got := make([]bool, len(x))
 		if EqualInt32(got, x, 7); slices.Contains(got, false) {
 			t.Error("of many equal elements some are said to differ")

@@ -10,7 +10,8 @@ import (
 // compareKernels are the operators that give truth values (ONNX Equal, Greater, Less and their kin
 // 7 to 19; And, Or, Xor 7), on the types that models compare: float32, int32, int64 and bool.
 var compareKernels = map[opKey]builder{
-	{"", "Equal"}:          anyOf(equal(is[float32]), equal(is[int64]), equal(vec.EqualInt32), equal(is[bool])),
+	{"", "Equal"}: anyOf(equal(is[float32]), equal(is[int64]), equal(vec.EqualInt32),
+		equal(is[bool])),
 	{"", "Less"}:           anyOf(less[float32](), less[int64](), less[int32]()),
 	{"", "Greater"}:        anyOf(greater[float32](), greater[int64](), greater[int32]()),
 	{"", "LessOrEqual"}:    anyOf(atMost[float32](), atMost[int64](), atMost[int32]()),
