@@ -50,10 +50,11 @@ func (p *MPSParams) bind(f *flag.FlagSet) {
 func mpsRow() Row {
 	return Row{
 		Name: "mps", File: "mps.go", Source: "NVIDIA MPS",
-		Summary: "all jobs at once, each on as many units as its limit says, or its compute; " +
-			"class is ignored",
-		Needs:   share.Can{Limit: true, Overlap: true},
-		Honours: Honours{Conserving: true, Absolute: true, Wait: Wait{Part: PartAlways}},
+		Summary: "all jobs at once, each on as many units as its limit says, or its compute, " +
+			"and others on the rest; class is ignored",
+		Needs: share.Can{Limit: true, Overlap: true},
+		Honours: Honours{Conserving: true, Absolute: true, Static: true,
+			Wait: Wait{Part: PartAlways}},
 		with: func() maker {
 			p := DefaultMPS()
 			return maker{p.bind, func() (share.Policy, error) { return NewMPS(p) }}
@@ -61,9 +62,9 @@ func mpsRow() Row {
 	}
 }
 
-// MPS lets all jobs run at once, each on all units or on as many as its limit says, or its compute,
-// rounded up. Compute is guaranteed only where the parts of all jobs fit beside each other: the
-// policy sets nothing apart.
+// MPS lets all jobs run at once, each on as many units as its limit says, or its compute, rounded
+// up. Those that say neither have what the others leave, if they leave any. Compute is guaranteed
+// only where limits and compute fit beside each other: the policy sets nothing apart.
 type MPS struct {
 	params MPSParams
 	set    []share.Terms
@@ -83,12 +84,12 @@ func (p *MPS) NewJobState() any { return &part{} }
 func (p *MPS) Decide(s *share.Snapshot) share.Decision {
 	p.set = p.set[:0]
 	all := s.All()
+	rest := p.place(s)
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
 		mine := partOf(j)
-		if n := p.most(j, s.Units); mine.units.Len() != n {
-			mine.units = share.UnitSet{}
-			mine.units = p.lightest(s, n)
+		if says(j) == 0 {
+			mine.units = rest
 		}
 		t := share.Terms{Units: mine.units, Until: share.Forever, Yield: share.Kernel}
 		p.set = assign(p.set, j, t, all)
@@ -97,16 +98,42 @@ func (p *MPS) Decide(s *share.Snapshot) share.Decision {
 }
 
 // UnitLimit returns how many units the job may use.
-func (p *MPS) UnitLimit(s *share.Snapshot, j *share.JobState) int { return p.most(j, s.Units) }
-
-func (p *MPS) most(j *share.JobState, units int) int {
-	switch {
-	case j.Share.Limit > 0:
-		return whole(j.Share.Limit, units)
-	case j.Share.Compute > 0:
-		return whole(j.Share.Compute, units)
+func (p *MPS) UnitLimit(s *share.Snapshot, j *share.JobState) int {
+	if part := says(j); part > 0 {
+		return whole(part, s.Units)
 	}
-	return whole(p.params.Percent/100, units)
+	return p.place(s).Len()
+}
+
+// says is the part of the device that the job names, or 0.
+func says(j *share.JobState) float64 {
+	if j.Share.Limit > 0 {
+		return j.Share.Limit
+	}
+	return j.Share.Compute
+}
+
+// place finds the units of the jobs that name a part, those of the fewest others, and returns what
+// is left for the rest: all, where that is nothing, and Percent of the device at most.
+func (p *MPS) place(s *share.Snapshot) share.UnitSet {
+	left := s.All()
+	for i := range s.Jobs {
+		j := &s.Jobs[i]
+		part := says(j)
+		if part == 0 {
+			continue
+		}
+		mine := partOf(j)
+		if n := whole(part, s.Units); mine.units.Len() != n {
+			mine.units = share.UnitSet{}
+			mine.units = p.lightest(s, n)
+		}
+		left = left.Minus(mine.units)
+	}
+	if left.Empty() {
+		left = s.All()
+	}
+	return left.First(whole(p.params.Percent/100, s.Units))
 }
 
 // lightest returns the n units that the fewest jobs are held to, of equal ones the lowest.
@@ -116,7 +143,7 @@ func (p *MPS) lightest(s *share.Snapshot, n int) share.UnitSet {
 	}
 	p.counts = append(p.counts[:0], make([]int, s.Units)...)
 	for i := range s.Jobs {
-		if units := partOf(&s.Jobs[i]).units; units.Len() < s.Units {
+		if units := partOf(&s.Jobs[i]).units; says(&s.Jobs[i]) > 0 {
 			for u := range units.All() {
 				p.counts[u]++
 			}

@@ -103,3 +103,30 @@ func TestMPSCompute(t *testing.T) {
 		t.Errorf("alone without a limit: %d iterations, want 100", got)
 	}
 }
+
+// TestMPSRest: jobs that name no part have what the others leave, and all where that is nothing.
+func TestMPSRest(t *testing.T) {
+	named := wide(job("named", share.Share{Compute: 0.25}, ms, always), 8)
+	a, b := job("a", share.Share{}, ms, always), job("b", share.Share{}, ms, always)
+	for _, tc := range []struct {
+		jobs []sim.Job
+		want []int64 // iterations of 10 ms on all units, in a second
+	}{
+		{[]sim.Job{a, named, b}, []int64{37, 25, 37}},
+		{[]sim.Job{a, named}, []int64{75, 25}},
+		{[]sim.Job{a}, []int64{100}},
+	} {
+		res := run(t, "mps", spatial(8, tc.jobs...))
+		for i, want := range tc.want {
+			if got := res.Jobs[i].Iterations; got < want-1 || got > want {
+				t.Errorf("%d jobs, %s: %d iterations, want %d", len(tc.jobs), res.Jobs[i].Name, got,
+					want)
+			}
+		}
+	}
+	whole := named
+	whole.Compute = 1
+	if got := run(t, "mps", spatial(8, a, whole)).Jobs[0].Iterations; got != 50 {
+		t.Errorf("beside a job that names all: %d iterations, want 50", got)
+	}
+}
