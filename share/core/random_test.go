@@ -411,3 +411,34 @@ func mustFor(t *testing.T, spec string) core.Config {
 	}
 	return c
 }
+
+// TestRecordedChange: what a change says besides the share is not heeded, and keeps no recording
+// from being read.
+func TestRecordedChange(t *testing.T) {
+	var record bytes.Buffer
+	r := core.NewRecorder(&record)
+	c, err := core.Config{Device: "cpu:0", Units: 1, Memory: share.KiB}.ForPolicy("fair")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := core.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range []core.Event{
+		{Kind: core.Admit, Spec: &share.Job{Name: "a"}},
+		{Kind: core.Change, Job: 1, Spec: &share.Job{Share: share.Share{Compute: 0.5},
+			Ephemeral: -1}},
+	} {
+		if _, err := r.Step(k, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again, err := core.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := core.Replay(again, &record); n != 2 || err != nil {
+		t.Errorf("replayed %d events: %v", n, err)
+	}
+}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+
+	"github.com/weirgpu/weir/share"
 )
 
 // Recorder writes what a core is told and answers, one JSON object a line, for [Replay].
@@ -30,6 +32,9 @@ func NewRecorder(w io.Writer) *Recorder { return &Recorder{enc: json.NewEncoder(
 // changed is the time.
 func (r *Recorder) Step(c *Core, e Event) ([]Notice, error) {
 	notices, err := c.Step(e)
+	if e.Kind == Change && e.Spec != nil { // the rest of it is not heeded, whatever it is
+		e.Spec = &share.Job{Share: e.Spec.Share}
+	}
 	if r.err == nil {
 		rec := newRecord(e, notices, err)
 		if err != nil && len(notices) == 0 && !carried(&e) {
