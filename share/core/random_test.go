@@ -417,11 +417,7 @@ func mustFor(t *testing.T, spec string) core.Config {
 func TestRecordedChange(t *testing.T) {
 	var record bytes.Buffer
 	r := core.NewRecorder(&record)
-	c, err := core.Config{Device: "cpu:0", Units: 1, Memory: share.KiB}.ForPolicy("fair")
-	if err != nil {
-		t.Fatal(err)
-	}
-	k, err := core.New(c)
+	k, err := core.New(mustFor(t, "fair"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -434,7 +430,7 @@ func TestRecordedChange(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	again, err := core.New(c)
+	again, err := core.New(mustFor(t, "fair"))
 	if err != nil {
 		t.Fatal(err)
 	}
