@@ -101,7 +101,7 @@ func (l *ledger) charge(j entry, dt, total float64) {
 	a.lag -= a.spent
 	// A limit may keep a job from what it is owed for ever. No other credit of a job with work is
 	// bounded, and no debt: after a long kernel others have their turns until it is made up for.
-	if most := 4 * float64(l.params.Slice); limit < 1 && a.lag > most {
+	if most := 4 * float64(l.params.Slice); a.lag > most && binds(limit, a.part) {
 		a.lag = most
 	}
 }
@@ -183,12 +183,16 @@ func (l *ledger) settle() {
 const ahead = -float64(time.Microsecond)
 
 // better reports whether a deserves the device more than b. Both are in this ledger. A job entitled
-// to nothing comes after all that are entitled.
+// to nothing comes after all that are entitled, and one whose credit its limit bounds, before all
+// once it has much: credit of others, which has no bound, would keep it waiting for as long as a
+// debt is paid off.
 func (l *ledger) better(a, b *share.JobState) bool {
 	x, y := accountOf(a), accountOf(b)
-	switch {
+	switch p, q := l.bounded(a), l.bounded(b); {
 	case x.part == 0 || y.part == 0:
 		return x.part > y.part || x.part == y.part && x.lag > y.lag
+	case p != q:
+		return p
 	case x.lag < ahead && y.lag < ahead:
 		return x.lag*y.part > y.lag*x.part
 	case x.lag < ahead || y.lag < ahead:
@@ -197,6 +201,15 @@ func (l *ledger) better(a, b *share.JobState) bool {
 		return (l.request(a)-x.lag)*y.part < (l.request(b)-y.lag)*x.part
 	}
 }
+
+// bounded reports whether a job has about as much credit as its limit lets it have.
+func (l *ledger) bounded(j *share.JobState) bool {
+	a := accountOf(j)
+	return binds(j.Share.Cap(), a.part) && a.lag >= 3*float64(l.params.Slice)
+}
+
+// binds reports whether a limit leaves little to make up for what a job did not get of its part.
+func binds(limit, part float64) bool { return limit < 1 && part >= 0.8*limit }
 
 // request is the device time that a job asks for at a time: a slice, or what its limit lets it have
 // at once. A job that can only be given little must be given it the more often.
@@ -274,7 +287,7 @@ func (l *ledger) slice(j *share.JobState, s *share.Snapshot) time.Duration {
 // full is the time until the job, if its limit is what holds it, can save no more of that.
 func (l *ledger) full(j *share.JobState) float64 {
 	a, limit := accountOf(j), j.Share.Cap()
-	if limit >= 1 || a.part < 0.8*limit {
+	if !binds(limit, a.part) {
 		return math.Inf(1)
 	}
 	return (float64(l.params.Burst) - a.tokens) / limit

@@ -45,6 +45,25 @@ func besideLongKernel(t *testing.T, policy string, own, other share.Share,
 	}
 }
 
+// TestLimitBesideLongKernel: a job with a limit does not wait while another has more credit than a
+// limit lets it have, after a long kernel of a third that pays for it slowly.
+func TestLimitBesideLongKernel(t *testing.T) {
+	for _, spec := range []string{"fair", "priority"} {
+		for _, limit := range []float64{0.3, 0.7} {
+			long := job("long", share.Share{Compute: 0.01}, 2*time.Second, always)
+			long.Iteration.Mean = long.Step
+			jobs := []sim.Job{job("limited", share.Share{Compute: 0.3, Limit: limit}, ms, always),
+				job("other", share.Share{Compute: 0.6}, ms, always), long}
+			res := run(t, spec, sim.Scenario{Duration: 40 * time.Second, Jobs: jobs})
+			r := &res.Jobs[0]
+			if wait := r.LongestWait(0, res.Duration); r.Share < 0.27 || wait > 3*time.Second {
+				t.Errorf("%s, limit %.1f: got %.3f of its 0.3, and waited %v", spec, limit, r.Share,
+					wait)
+			}
+		}
+	}
+}
+
 // TestAwait: a job that pauses for a moment after each of its iterations gets its guarantee beside
 // long kernels where the policy waits for it, and the other what is left. Pauses that are longer
 // than half of what is waited for are not waited for.
