@@ -29,7 +29,7 @@ func TestUnitLimit(t *testing.T) {
 			t.Errorf("%s: limits of %d and %d units, want %d and %d", when, nA, nB, wantA, wantB)
 		}
 	}
-	check("at first", 1, 4)
+	check("at first", 1, 3)
 	d.do(a, core.Want)
 	if got := d.job(a).Units.Len(); got != 1 {
 		t.Errorf("a job limited to one unit is granted %d", got)
@@ -38,11 +38,11 @@ func TestUnitLimit(t *testing.T) {
 		Share: share.Share{Compute: 0.25, Limit: 0.75}}}); err != nil {
 		t.Fatal(err)
 	}
-	check("with another share", 3, 4)
+	check("with another share", 3, 1)
 	if err := d.step(core.Event{Kind: core.Switch, Policy: "mps:percent=50"}); err != nil {
 		t.Fatal(err)
 	}
-	check("with another parameter", 3, 2)
+	check("with another parameter", 3, 1)
 	if err := d.step(core.Event{Kind: core.Switch, Policy: "fair"}); err != nil {
 		t.Fatal(err)
 	}
