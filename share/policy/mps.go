@@ -83,15 +83,21 @@ func (p *MPS) NewJobState() any { return &part{} }
 // Decide grants every waiting job its units, whoever else holds them.
 func (p *MPS) Decide(s *share.Snapshot) share.Decision {
 	p.set = p.set[:0]
-	all := s.All()
-	rest := p.place(s)
+	p.place(s)
+	all, rest := s.All(), share.UnitSet{}
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
-		mine := partOf(j)
+		units := partOf(j).units
 		if says(j) == 0 {
-			mine.units = rest
+			if rest.Empty() {
+				rest = p.rest(s)
+			}
+			units = rest
 		}
-		t := share.Terms{Units: mine.units, Until: share.Forever, Yield: share.Kernel}
+		if j.Phase == share.Running && j.Units == units {
+			continue // by far the most common: nothing is to change
+		}
+		t := share.Terms{Units: units, Until: share.Forever, Yield: share.Kernel}
 		p.set = assign(p.set, j, t, all)
 	}
 	return share.Decision{Set: p.set}
@@ -102,7 +108,7 @@ func (p *MPS) UnitLimit(s *share.Snapshot, j *share.JobState) int {
 	if part := says(j); part > 0 {
 		return whole(part, s.Units)
 	}
-	return p.place(s).Len()
+	return p.rest(s).Len()
 }
 
 // says is the part of the device that the job names, or 0.
@@ -113,10 +119,8 @@ func says(j *share.JobState) float64 {
 	return j.Share.Compute
 }
 
-// place finds the units of the jobs that name a part, those of the fewest others, and returns what
-// is left for the rest: all, where that is nothing, and Percent of the device at most.
-func (p *MPS) place(s *share.Snapshot) share.UnitSet {
-	left := s.All()
+// place finds units for the jobs that name a part: those that the fewest others are held to.
+func (p *MPS) place(s *share.Snapshot) {
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
 		part := says(j)
@@ -128,12 +132,25 @@ func (p *MPS) place(s *share.Snapshot) share.UnitSet {
 			mine.units = share.UnitSet{}
 			mine.units = p.lightest(s, n)
 		}
-		left = left.Minus(mine.units)
+	}
+}
+
+// rest returns what jobs that name a part leave to those that name none: all, where that is
+// nothing, and Percent of the device at most.
+func (p *MPS) rest(s *share.Snapshot) share.UnitSet {
+	left := s.All()
+	for i := range s.Jobs {
+		if j := &s.Jobs[i]; says(j) > 0 {
+			left = left.Minus(partOf(j).units)
+		}
 	}
 	if left.Empty() {
 		left = s.All()
 	}
-	return left.First(whole(p.params.Percent/100, s.Units))
+	if most := whole(p.params.Percent/100, s.Units); most < s.Units {
+		return left.First(most)
+	}
+	return left
 }
 
 // lightest returns the n units that the fewest jobs are held to, of equal ones the lowest.
