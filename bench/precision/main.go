@@ -189,7 +189,8 @@ func measure(name string, pairs int) (l line, err error) {
 	if err != nil {
 		return l, err
 	}
-	l = line{Model: name, FP32: median(a), BF16: median(b), Ratio: median(ratios), Cosine: 1}
+	l = line{Model: name, FP32: claims.Median(a), BF16: claims.Median(b),
+		Ratio: claims.Median(ratios), Cosine: 1}
 	for i, t := range full.instance.Outputs() {
 		l.Cosine = min(l.Cosine,
 			cosine(tensor.As[float32](t), tensor.As[float32](half.instance.Outputs()[i])))
@@ -200,11 +201,6 @@ func measure(name string, pairs int) (l line, err error) {
 		l.Held = l.Held && l.Ratio <= mostRatio
 	}
 	return l, nil
-}
-
-func median(x []float64) float64 {
-	slices.Sort(x)
-	return x[len(x)/2]
 }
 
 func cosine(a, b []float32) float64 {

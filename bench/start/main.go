@@ -15,7 +15,6 @@
 package main
 
 import (
-	"cmp"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -189,13 +188,13 @@ func newResults(rounds int, binary string) *results {
 
 // summarise takes the medians of all rounds.
 func (r *results) summarise(models []*subject) {
-	r.Program, r.LoadAfter = median(r.times), loadAverage()
+	r.Program, r.LoadAfter = claims.Median(r.times), loadAverage()
 	for _, s := range models {
 		l := s.line
-		l.First, l.Second, l.SecondMin, l.Load, l.Run = median(s.first), median(s.second),
-			slices.Min(s.second), median(
-				s.load), median(s.run)
-		l.PeerFirst, l.PeerSecond = median(s.peerFirst), median(s.peerSecond)
+		l.First, l.Second = claims.Median(s.first), claims.Median(s.second)
+		l.SecondMin, l.Load, l.Run = slices.Min(s.second), claims.Median(s.load),
+			claims.Median(s.run)
+		l.PeerFirst, l.PeerSecond = claims.Median(s.peerFirst), claims.Median(s.peerSecond)
 		l.Held = l.Second <= l.Bound
 		r.Models = append(r.Models, l)
 	}
@@ -412,14 +411,6 @@ func (b *bench) runPeer(args ...string) ([]byte, error) {
 			talk.String())
 	}
 	return out, nil
-}
-
-func median(v []float64) float64 {
-	if len(v) == 0 {
-		return 0
-	}
-	v = slices.SortedFunc(slices.Values(v), cmp.Compare[float64])
-	return v[len(v)/2]
 }
 
 // loadAverage is that of the last minute, 0 where the system does not tell.

@@ -31,8 +31,11 @@ func (b *Book) Check(name string, value, bound float64, most bool) {
 	(*b)[i].Rounds = append((*b)[i].Rounds, value)
 }
 
-// Median returns the median, of an even number the upper one. There must be one value at least.
+// Median returns the median, of an even number the upper one; 0 of none.
 func Median(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
 	return slices.Sorted(slices.Values(values))[len(values)/2]
 }
 
