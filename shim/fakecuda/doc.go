@@ -19,6 +19,12 @@
 //	WEIR_FAKE_SWITCH_US   cost of changing between processes in microseconds; 20
 //	WEIR_FAKE_CONCURRENT  operations of one process that run at a time, 1 to 16; 1
 //
+// Results are exact in the profile "plain", which is the default. WEIR_FAKE_PROFILE=hardware makes
+// the driver cost and round as a real one is believed to: memory in granules, functions that load
+// at their first launch, contexts of several sizes, memory that is free some time after the end of
+// its process, calls that take time. mix:SEED draws each of these between the two. The list of
+// knobs, with the source of each belief, is model/knobs.h; each can be set alone by its variable.
+//
 // WEIR_FAKE_HOLD names a file, such as a FIFO, that a process reads to its end before it makes a
 // context: with it a test says when that happens.
 //

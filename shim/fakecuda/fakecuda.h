@@ -88,6 +88,8 @@ typedef void (*CUstreamCallback)(CUstream stream, CUresult status, void *data);
 #define CU_STREAM_PER_THREAD ((CUstream)0x2)
 #define CU_LAUNCH_PARAM_BUFFER_POINTER ((void *)1)
 
+enum { CU_CTX_SCHED_SPIN = 1, CU_CTX_SCHED_YIELD = 2, CU_CTX_SCHED_BLOCKING_SYNC = 4 };
+enum { CU_LIMIT_STACK_SIZE = 0, CU_LIMIT_PRINTF_FIFO_SIZE = 1, CU_LIMIT_MALLOC_HEAP_SIZE = 2 };
 enum { CU_STREAM_DEFAULT = 0, CU_STREAM_NON_BLOCKING = 1 };
 enum {
 	CU_EVENT_DEFAULT = 0,

@@ -9,13 +9,14 @@ struct CUarray_st {
 	bool level; // of a mipmapped array, which holds the memory
 	CUDA_ARRAY3D_DESCRIPTOR shape;
 	CUdevice device;
-	uint64_t charged;
+	fk_hold hold;
 };
 
 struct CUmipmappedArray_st {
 	uint32_t kind, levels;
 	CUdevice device;
-	uint64_t charged;
+	uint64_t bytes; // 0: of memory that is another's
+	fk_hold hold;
 	struct CUarray_st level[16];
 };
 
@@ -57,9 +58,9 @@ static CUresult make(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *d) {
 	CUarray a = calloc(1, sizeof *a);
 	if (!a)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	*a = (struct CUarray_st){.kind = FK_ARRAY, .shape = *d, .device = c->device, .charged = n};
+	*a = (struct CUarray_st){.kind = FK_ARRAY, .shape = *d, .device = c->device};
 	fk_enter();
-	CUresult r = fk_charge(c->device, n);
+	CUresult r = fk_hold_memory(c->device, n, &a->hold);
 	if (r)
 		free(a);
 	else
@@ -131,7 +132,7 @@ FK_API cuArrayDestroy(CUarray a) {
 	if (!FK_IS(a, FK_ARRAY) || a->level)
 		return CUDA_ERROR_INVALID_HANDLE;
 	fk_enter();
-	fk_refund(a->device, a->charged);
+	fk_drop_memory(a->device, &a->hold);
 	a->kind = 0;
 	free(a);
 	return fk_leave(CUDA_SUCCESS);
@@ -152,13 +153,13 @@ FK_API cuMipmappedArrayCreate(
 	for (unsigned int i = 0; i < levels; i++) {
 		m->level[i] =
 			(struct CUarray_st){.kind = FK_ARRAY, .level = true, .shape = at, .device = c->device};
-		m->charged += bytes(&at);
+		m->bytes += bytes(&at);
 		at.Width = at.Width > 1 ? at.Width / 2 : 1;
 		at.Height = at.Height > 1 ? at.Height / 2 : at.Height;
 		at.Depth = at.Depth > 1 ? at.Depth / 2 : at.Depth;
 	}
 	fk_enter();
-	CUresult r = fk_charge(c->device, m->charged);
+	CUresult r = fk_hold_memory(c->device, m->bytes, &m->hold);
 	if (r)
 		free(m);
 	else
@@ -179,7 +180,7 @@ FK_API cuMipmappedArrayGetMemoryRequirements(
 	FK_TRY(fk_device_ok(d));
 	if (!r || !FK_IS(m, FK_MIPMAP))
 		return CUDA_ERROR_INVALID_VALUE;
-	*r = (CUDA_ARRAY_MEMORY_REQUIREMENTS){.size = m->charged, .alignment = 512};
+	*r = (CUDA_ARRAY_MEMORY_REQUIREMENTS){.size = m->bytes, .alignment = 512};
 	return CUDA_SUCCESS;
 }
 
@@ -188,8 +189,7 @@ FK_API cuMipmappedArrayDestroy(CUmipmappedArray m) {
 	if (!FK_IS(m, FK_MIPMAP))
 		return CUDA_ERROR_INVALID_HANDLE;
 	fk_enter();
-	if (m->charged)
-		fk_refund(m->device, m->charged);
+	fk_drop_memory(m->device, &m->hold);
 	m->kind = 0;
 	free(m);
 	return fk_leave(CUDA_SUCCESS);

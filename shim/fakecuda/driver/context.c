@@ -28,23 +28,45 @@ static void hold(void) {
 		close(fd);
 }
 
+CUresult fk_context_take(CUcontext c, uint64_t bytes) {
+	fk_device *d = &fk.queues[c->device].device;
+	fk_lock(d);
+	bool fits = fk_take(d, bytes, true);
+	fk_unlock(d);
+	c->bytes += fits ? bytes : 0;
+	return fits ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+void fk_context_give(CUcontext c, uint64_t bytes) {
+	fk_device *d = &fk.queues[c->device].device;
+	fk_lock(d);
+	fk_give(d, bytes, true);
+	fk_unlock(d);
+	c->bytes -= bytes;
+}
+
+// size is what a new context takes: what the terms say and a part of the spread, by process.
+static uint64_t size(const fk_device *d) {
+	const fk_terms *t = &d->file->terms;
+	uint64_t most = t->context / 100 * t->knobs.context_spread;
+	return t->context + most / 8 * ((uint64_t)getpid() % 9);
+}
+
 // make creates a context with its default stream. Called with fk.lock held.
 static CUresult make(
 	CUcontext *out, CUdevice device, unsigned int flags, uint32_t width, bool primary) {
 	FK_TRY(fk_join(device));
-	fk_queue *q = &fk.queues[device];
 	CUcontext c = calloc(1, sizeof *c);
 	if (!c)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	hold();
-	fk_lock(&q->device);
-	bool fits = fk_take(&q->device, q->device.file->terms.context, true);
-	fk_unlock(&q->device);
-	if (!fits) {
+	c->device = device;
+	CUresult r = fk_context_take(c, size(&fk.queues[device].device));
+	if (r) {
 		free(c);
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return r;
 	}
-	c->kind = FK_CONTEXT, c->device = device, c->flags = flags, c->width = width,
+	c->kind = FK_CONTEXT, c->flags = flags, c->width = width,
 	c->primary = primary,
 	c->id = ++fk.context_ids;
 	c->limits[0] = 1024, c->limits[1] = FK_MIB, c->limits[2] = 8 * FK_MIB;
@@ -57,11 +79,11 @@ static CUresult make(
 static CUresult destroy(CUcontext c) {
 	fk_queue *q = &fk.queues[c->device];
 	fk_wait_all(q);
+	if (FK_KNOB(&q->device, teardown_us))
+		fk_sleep_until(NULL, 0, fk_now() + 1000 * FK_KNOB(&q->device, teardown_us));
 	fk_enter();
 	fk_memory_of_context(c);
-	fk_lock(&q->device);
-	fk_give(&q->device, q->device.file->terms.context, true);
-	fk_unlock(&q->device);
+	fk_context_give(c, c->bytes);
 	while (c->streams) {
 		CUstream s = c->streams;
 		c->streams = s->next;
@@ -259,11 +281,30 @@ FK_API cuCtxGetApiVersion(CUcontext c, unsigned int *version) {
 	return CUDA_SUCCESS;
 }
 
+// stacks takes the memory of as many stacks as threads can be resident; the standard ones are part
+// of the context.
+static CUresult stacks(CUcontext c, size_t each) {
+	enum { STANDARD = 1024, THREADS = 2048 };
+	fk_queue *q = &fk.queues[c->device];
+	if (!FK_KNOB(&q->device, stack))
+		return CUDA_SUCCESS;
+	uint64_t more = each > STANDARD ? (uint64_t)(each - STANDARD) * THREADS * FK_SMS : 0;
+	fk_wait_all(q);
+	fk_enter();
+	CUresult r = more > c->stack ? fk_context_take(c, more - c->stack) : CUDA_SUCCESS;
+	if (more < c->stack)
+		fk_context_give(c, c->stack - more);
+	c->stack = r ? c->stack : more;
+	return fk_leave(r);
+}
+
 FK_API cuCtxSetLimit(int limit, size_t value) {
 	CUcontext c;
 	FK_TRY(fk_current(&c));
 	if (limit < 0 || limit >= 16)
 		return CUDA_ERROR_UNSUPPORTED_LIMIT;
+	if (limit == CU_LIMIT_STACK_SIZE)
+		FK_TRY(stacks(c, value));
 	c->limits[limit] = value;
 	return CUDA_SUCCESS;
 }
@@ -308,6 +349,7 @@ FK_API cuCtxSynchronize(void) {
 	FK_TRY(fk_unsafe());
 	fk_queue *q = &fk.queues[c->device];
 	fk_wait_all(q);
+	fk_rest(q, c->flags, 0);
 	fk_pools_settle(q);
 	return CUDA_SUCCESS;
 }

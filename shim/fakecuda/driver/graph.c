@@ -239,7 +239,7 @@ static void run_step(CUstream s, const fk_step *step, uint64_t *gathered) {
 		break;
 	case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
 		push(s, gathered);
-		fk_push(s, (fk_item){.kind = FK_MARK, .mark = t->event}, NULL);
+		fk_push_record(s, t->event);
 		break;
 	case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
 		push(s, gathered);
@@ -262,6 +262,8 @@ FK_API cuGraphLaunch(CUgraphExec x, CUstream handle) {
 		return CUDA_ERROR_INVALID_HANDLE;
 	fk_enter();
 	CUresult r = fk_stream(handle, &s);
+	if (!r)
+		fk_spend(FK_KNOB(&fk_queue_of(s)->device, launch_ns));
 	if (!r && s->capture)
 		r = fk_capture_break(s->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 	if (!r)

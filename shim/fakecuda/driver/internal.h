@@ -35,6 +35,8 @@ struct CUctx_st {
 	uint32_t width; // multiprocessors that it may use
 	uint32_t retained; // of a primary context
 	uint64_t id;
+	uint64_t bytes;    // of device memory that it takes by itself
+	uint64_t code, stack; // of these: loaded functions, and what its limit on stacks takes more
 	struct CUstream_st *legacy, *streams; // streams: all of the context, by next
 	uint64_t legacy_seq;                  // last operation of the legacy default stream
 	size_t limits[16];
@@ -72,6 +74,7 @@ struct CUfunc_st {
 	// which kernel parameter holds the duration in microseconds, -1 for none
 	int32_t argument;
 	uint64_t least_ns, most_ns;
+	bool loaded; // on the device
 	struct CUmod_st *module;
 	char name[128];
 	int attributes[16];
@@ -152,6 +155,11 @@ CUresult fk_usable(void);
 CUresult fk_current(CUcontext *c);
 CUresult fk_device_ok(CUdevice d);
 
+// fk_context_take adds to what a context takes by itself, fk_context_give takes from it. Called
+// with fk.lock held.
+CUresult fk_context_take(CUcontext c, uint64_t bytes);
+void fk_context_give(CUcontext c, uint64_t bytes);
+
 // fk_join attaches the process to the device, which starts its service thread. Called with fk.lock
 // held.
 CUresult fk_join(CUdevice d);
@@ -172,6 +180,9 @@ typedef struct {
 // does not hold the lock.
 void fk_push(CUstream s, fk_item item, uint64_t *seq);
 void fk_wait(fk_queue *q, uint64_t seq);
+
+// fk_push_record queues the record of an event.
+void fk_push_record(CUstream s, CUevent e);
 
 // fk_wait_all sleeps until all is done that the process has queued by now. The caller does not hold
 // the lock.
@@ -217,6 +228,14 @@ uint64_t fk_draw(const fk_task *task);
 
 // fk_argument reads the parameter that holds the duration of one of the function's launches.
 CUresult fk_argument(CUfunction f, void **params, void **extra, uint32_t *value);
+
+// fk_load_function loads a function on the device, which its first launch does otherwise.
+CUresult fk_load_function(CUfunction f);
+
+// fk_spend keeps the calling thread busy, as the driver's own work does. fk_rest is for a call that
+// has waited for what is done now, with the flags of its context and CU_EVENT_BLOCKING_SYNC or 0.
+void fk_spend(uint64_t ns);
+void fk_rest(fk_queue *q, unsigned int context_flags, unsigned int event_flags);
 
 // Events of other devices and processes (ipc.c). All are called with fk.lock held.
 CUresult fk_wait_other(CUstream s, CUevent e);

@@ -25,6 +25,8 @@ CUresult fk_submit(CUstream handle, const fk_task *t, fk_queue **q, uint64_t *se
 	fk_enter();
 	CUresult r = fk_stream(handle, &s);
 	if (!r)
+		fk_spend(FK_KNOB(&fk_queue_of(s)->device, launch_ns));
+	if (!r)
 		r = fk_capture_conflict(s);
 	if (r)
 		return fk_leave(r);
@@ -60,6 +62,7 @@ static CUresult launch(
 		.most_ns = f->most_ns,
 		.function = f};
 	memcpy(t.shape, shape, sizeof t.shape);
+	FK_TRY(fk_load_function(f));
 	if (f->argument >= 0)
 		FK_TRY(fk_argument(f, params, extra, &t.argument));
 	return fk_submit(s, &t, NULL, NULL);

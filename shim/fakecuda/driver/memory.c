@@ -1,8 +1,8 @@
 // Device memory, managed memory and pinned host memory: the address space and the allocating calls
 // that need no pool.
 //
-// An allocation charges exactly the bytes that were asked for (pitched ones: pitch times height),
-// so that tests can compare ledgers to the byte; a real device rounds up.
+// An allocation charges the bytes that were asked for (pitched ones: pitch times height), exactly
+// in the profile "plain", so that tests can compare ledgers to the byte.
 #include "memory.h"
 
 #include <stdlib.h>
@@ -111,6 +111,7 @@ void fk_drop(fk_allocation *a) {
 		fk_pool_refund(a->pool, a->charged);
 	else if (a->charged)
 		fk_refund(a->device, a->charged);
+	fk_drop_memory(a->device, &a->hold);
 	free(a->shadow);
 	free(a);
 }
@@ -150,14 +151,15 @@ static CUresult allocate(CUdeviceptr *out, uint64_t bytes, CUdeviceptr low) {
 	if (!out || !bytes)
 		return CUDA_ERROR_INVALID_VALUE;
 	fk_enter();
-	CUresult r = fk_charge(c->device, bytes);
+	fk_hold hold;
+	CUresult r = fk_hold_memory(c->device, bytes, &hold);
 	if (r)
 		return fk_leave(r);
 	CUdeviceptr at = low ? low : fk_place(bytes, 512);
 	if (!at ||
 		!fk_insert((fk_allocation){
-			.address = at, .bytes = bytes, .charged = bytes, .device = c->device, .context = c})) {
-		fk_refund(c->device, bytes);
+			.address = at, .bytes = bytes, .hold = hold, .device = c->device, .context = c})) {
+		fk_drop_memory(c->device, &hold);
 		return fk_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	}
 	*out = at;
@@ -204,13 +206,25 @@ FK_API cuMemAllocPitch(CUdeviceptr_v1 *out, unsigned int *pitch, unsigned int wi
 	return CUDA_SUCCESS;
 }
 
-// free_of frees what may be freed by the call, after the device's work is done (cuMemFree
-// synchronises).
+// settled waits for the context's work, if freeing what lies at the address does.
+static void settled(CUdeviceptr address) {
+	fk_enter();
+	fk_allocation *a = fk_find(address);
+	fk_queue *q = a && (a->origin == FK_DEVICE || a->origin == FK_MANAGED)
+		? &fk.queues[a->device]
+		: NULL;
+	fk_leave(0);
+	if (q && FK_KNOB(&q->device, free_sync))
+		fk_wait_all(q);
+}
+
+// free_of frees what may be freed by the call.
 static CUresult free_of(CUdeviceptr address, bool host) {
 	FK_TRY(fk_usable());
 	FK_TRY(fk_unsafe());
 	if (!address)
 		return CUDA_SUCCESS;
+	settled(address);
 	fk_enter();
 	fk_allocation *a = fk_find(address);
 	bool right = a && a->address == address &&
@@ -239,22 +253,22 @@ static CUresult hosted(uintptr_t *out, size_t bytes, unsigned int flags, fk_orig
 	FK_TRY(fk_unsafe());
 	if (!bytes)
 		return CUDA_ERROR_INVALID_VALUE;
-	uint64_t charge = origin == FK_MANAGED ? bytes : 0;
+	fk_hold hold = {0};
 	fk_enter();
-	CUresult r = charge ? fk_charge(c->device, charge) : CUDA_SUCCESS;
+	CUresult r = origin == FK_MANAGED ? fk_hold_memory(c->device, bytes, &hold) : CUDA_SUCCESS;
 	if (r)
 		return fk_leave(r);
 	void *p = mmap(
 		NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	fk_allocation a = {.address = (uintptr_t)p,
 		.bytes = bytes,
-		.charged = charge,
+		.hold = hold,
 		.origin = origin,
 		.device = c->device,
 		.context = c,
 		.flags = flags};
 	if (p == MAP_FAILED || !fk_insert(a)) {
-		fk_refund(c->device, charge);
+		fk_drop_memory(c->device, &hold);
 		return fk_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	}
 	*out = (uintptr_t)p;

@@ -20,10 +20,17 @@ typedef enum {
 	FK_GRAPHED,    // of a graph's allocation node
 } fk_origin;
 
+// fk_hold is device memory that something holds.
+typedef struct {
+	uint64_t bytes;         // of its own
+	struct fk_block *block; // shared with others (hold.c)
+} fk_hold;
+
 typedef struct fk_allocation {
 	CUdeviceptr address;
 	size_t bytes;
-	uint64_t charged; // in the ledger
+	fk_hold hold;     // device memory of its own
+	uint64_t charged; // of its pool or graph
 	fk_origin origin;
 	CUdevice device;
 	CUcontext context;
@@ -52,6 +59,12 @@ void fk_drop(fk_allocation *a);
 // fk_charge takes device memory for the process, fk_refund gives it back.
 CUresult fk_charge(CUdevice d, uint64_t bytes);
 void fk_refund(CUdevice d, uint64_t bytes);
+
+// fk_hold_memory takes device memory by the granules of the profile, fk_drop_memory gives it back.
+// fk_rounded is how much that is for something that shares no granule.
+CUresult fk_hold_memory(CUdevice d, uint64_t bytes, fk_hold *h);
+void fk_drop_memory(CUdevice d, fk_hold *h);
+uint64_t fk_rounded(CUdevice d, uint64_t bytes);
 
 // fk_each calls f for each allocation until it returns false.
 void fk_each(bool (*f)(fk_allocation *a, void *data), void *data);

@@ -2,7 +2,7 @@
 // "us=10-50000" draws it anew for each launch; "us=arg0" takes it from the launch's first
 // parameter, an unsigned int of microseconds. "ns=" likewise in nanoseconds. Other lines are
 // ignored. An image without such a line, real PTX or a cubin, is CUDA_ERROR_INVALID_IMAGE.
-#include "internal.h"
+#include "memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +29,28 @@ static bool line(const char *text, struct CUfunc_st *f) {
 	return f->argument < 16;
 }
 
+static bool lazy(const fk_device *d) { return FK_KNOB(d, lazy_us) || FK_KNOB(d, lazy_bytes); }
+
+CUresult fk_load_function(CUfunction f) {
+	CUcontext c;
+	FK_TRY(fk_current(&c));
+	fk_queue *q = &fk.queues[c->device];
+	fk_enter();
+	if (f->loaded)
+		return fk_leave(CUDA_SUCCESS);
+	uint64_t code = c->code + FK_KNOB(&q->device, lazy_bytes),
+			 more = fk_rounded(c->device, code) - fk_rounded(c->device, c->code);
+	CUresult r = more ? fk_context_take(c, more) : CUDA_SUCCESS;
+	if (!r)
+		f->loaded = true, c->code = code;
+	fk_leave(0);
+	if (!r && FK_KNOB(&q->device, lazy_sync))
+		fk_wait_all(q);
+	if (!r)
+		fk_spend(1000 * FK_KNOB(&q->device, lazy_us));
+	return r;
+}
+
 static CUresult load(CUmodule *out, const char *image) {
 	CUcontext c;
 	FK_TRY(fk_current(&c));
@@ -46,8 +68,10 @@ static CUresult load(CUmodule *out, const char *image) {
 	}
 	m->kind = FK_MODULE, m->context = c, m->functions = functions;
 	for (const char *p = image; p; p = strchr(p, '\n') ? strchr(p, '\n') + 1 : NULL)
-		if (line(p, &functions[m->count]))
+		if (line(p, &functions[m->count])) {
+			functions[m->count].loaded = !lazy(&fk.queues[c->device].device);
 			functions[m->count++].module = m;
+		}
 	if (!m->count) {
 		free(functions);
 		free(m);
@@ -137,7 +161,7 @@ FK_API cuModuleGetLoadingMode(int *mode) {
 	FK_TRY(fk_usable());
 	if (!mode)
 		return CUDA_ERROR_INVALID_VALUE;
-	*mode = 1; // eager
+	*mode = fk.count && lazy(&fk.queues[0].device) ? 2 : 1; // lazy, eager
 	return CUDA_SUCCESS;
 }
 
@@ -217,13 +241,16 @@ FK_API cuFuncSetCacheConfig(CUfunction f, int config) {
 FK_API cuFuncSetSharedMemConfig(CUfunction f, int config) {
 	return cuFuncSetCacheConfig(f, config);
 }
-FK_API cuFuncLoad(CUfunction f) { return cuFuncSetCacheConfig(f, 0); }
+FK_API cuFuncLoad(CUfunction f) {
+	FK_TRY(cuFuncSetCacheConfig(f, 0));
+	return fk_load_function(f);
+}
 
 FK_API cuFuncIsLoaded(int *state, CUfunction f) {
 	FK_TRY(fk_usable());
 	if (!state || !FK_IS(f, FK_FUNCTION))
 		return CUDA_ERROR_INVALID_VALUE;
-	*state = 1;
+	*state = f->loaded;
 	return CUDA_SUCCESS;
 }
 

@@ -153,6 +153,14 @@ static void room(fk_queue *q) {
 	}
 }
 
+void fk_push_record(CUstream s, CUevent e) {
+	uint64_t ns = FK_KNOB(&fk_queue_of(s)->device, record_ns);
+	fk_push(s,
+		(fk_item){
+			.kind = ns ? FK_WORK : FK_MARK, .duration_ns = ns, .copy = true, .mark = e},
+		NULL);
+}
+
 void fk_push(CUstream s, fk_item item, uint64_t *number) {
 	fk_queue *q = fk_queue_of(s);
 	room(q);

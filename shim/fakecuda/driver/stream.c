@@ -152,8 +152,10 @@ FK_API cuStreamSynchronize(CUstream handle) {
 	if (!idle(s) && s == s->context->legacy)
 		fk_push(s, (fk_item){.kind = FK_MARK}, NULL);
 	uint64_t last = s->seq;
+	unsigned int flags = s->context->flags;
 	fk_leave(0);
 	fk_wait(q, last);
+	fk_rest(q, flags, 0);
 	fk_pools_settle(q);
 	return CUDA_SUCCESS;
 }
@@ -217,6 +219,7 @@ FK_API cuEventRecordWithFlags(CUevent e, CUstream handle, unsigned int flags) {
 	FK_TRY(fk_usable());
 	if (!FK_IS(e, FK_EVENT) || flags > 1)
 		return FK_IS(e, FK_EVENT) ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
+	fk_spend(FK_KNOB(&fk.queues[e->device].device, event_ns));
 	fk_enter();
 	CUresult r = fk_stream(handle, &s);
 	if (r)
@@ -225,7 +228,7 @@ FK_API cuEventRecordWithFlags(CUevent e, CUstream handle, unsigned int flags) {
 		return fk_leave(fk_capture_record(s, e, flags));
 	if (e->foreign || e->device != s->context->device)
 		return fk_leave(CUDA_ERROR_INVALID_HANDLE);
-	fk_push(s, (fk_item){.kind = FK_MARK, .mark = e}, NULL);
+	fk_push_record(s, e);
 	fk_export_record(e);
 	return fk_leave(CUDA_SUCCESS);
 }
@@ -243,6 +246,7 @@ FK_API cuEventQuery(CUevent e) {
 	if (!FK_IS(e, FK_EVENT))
 		return CUDA_ERROR_INVALID_HANDLE;
 	FK_TRY(fk_unsafe());
+	fk_spend(FK_KNOB(&fk.queues[e->device].device, event_ns));
 	fk_enter();
 	if (e->captured)
 		return fk_leave(fk_capture_break(e->captured, CUDA_ERROR_CAPTURED_EVENT));
@@ -270,8 +274,10 @@ FK_API cuEventSynchronize(CUevent e) {
 	fk_queue *q = &fk.queues[e->device];
 	if (fk_settle(e))
 		return fk_leave(CUDA_SUCCESS);
+	unsigned int flags = e->flags;
 	fk_leave(0);
 	fk_wait(q, seq);
+	fk_rest(q, 0, flags);
 	return CUDA_SUCCESS;
 }
 
@@ -282,6 +288,7 @@ FK_API cuEventElapsedTime(float *ms, CUevent a, CUevent b) {
 	if (!FK_IS(a, FK_EVENT) || !FK_IS(b, FK_EVENT) ||
 		(a->flags | b->flags) & CU_EVENT_DISABLE_TIMING)
 		return CUDA_ERROR_INVALID_HANDLE;
+	fk_spend(FK_KNOB(&fk.queues[a->device].device, event_ns));
 	fk_enter();
 	if (!a->seq || !b->seq || a->device != b->device)
 		return fk_leave(CUDA_ERROR_INVALID_HANDLE);

@@ -39,30 +39,6 @@ void fk_wake(_Atomic uint32_t *word) {
 	syscall(SYS_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, INT32_MAX, NULL, NULL, 0);
 }
 
-// number reads an environment variable: digits with an optional KiB, MiB or GiB. Anything else is
-// the fallback, and said.
-static uint64_t number(const char *name, uint64_t fallback, uint64_t least, uint64_t most) {
-	const char *text = getenv(name);
-	if (!text || !*text)
-		return fallback;
-	char *end;
-	errno = 0;
-	uint64_t n = strtoull(text, &end, 10);
-	unsigned shift = !strcmp(end, "KiB") ? 10
-		: !strcmp(end, "MiB")            ? 20
-		: !strcmp(end, "GiB")            ? 30
-										 : 0;
-	bool bad = errno || end == text || *text == '-' || (*end && !shift) || n > UINT64_MAX >> shift;
-	n <<= bad ? 0 : shift;
-	if (bad || n < least || n > most) {
-		fprintf(stderr, "weir fake GPU: %s=%s: not a number from %llu to %llu: using %llu\n", name,
-			text, (unsigned long long)least, (unsigned long long)most,
-			(unsigned long long)fallback);
-		return fallback;
-	}
-	return n;
-}
-
 // uuid_of fills in the UUID of a device and its text.
 static void uuid_of(uint32_t ordinal, unsigned char out[16], char text[48]) {
 	memcpy(out, "weir fake GPU\0\0", 15);
@@ -106,7 +82,7 @@ uint32_t fk_visible(uint32_t ordinals[FK_DEVICES]) {
 	return n;
 }
 
-uint32_t fk_count(void) { return (uint32_t)number("WEIR_FAKE_GPUS", 1, 0, FK_DEVICES); }
+uint32_t fk_count(void) { return (uint32_t)fk_number("WEIR_FAKE_GPUS", 1, 0, FK_DEVICES); }
 
 void fk_uuid(const fk_device *d, unsigned char out[16]) {
 	char text[48];
@@ -115,14 +91,15 @@ void fk_uuid(const fk_device *d, unsigned char out[16]) {
 
 static fk_terms terms(uint32_t ordinal) {
 	return (fk_terms){
-		.memory = number("WEIR_FAKE_MEMORY", 16384 * FK_MIB, FK_MIB, UINT64_C(1) << 44),
-		.context = number("WEIR_FAKE_CONTEXT", 256 * FK_MIB, 0, UINT64_C(1) << 40),
-		.slice_ns = 1000 * number("WEIR_FAKE_SLICE_US", 2000, 1, 1000000),
-		.switch_ns = 1000 * number("WEIR_FAKE_SWITCH_US", 20, 0, 1000000),
-		.concurrent = (uint32_t)number("WEIR_FAKE_CONCURRENT", 1, 1, FK_RUN),
+		.memory = fk_number("WEIR_FAKE_MEMORY", 16384 * FK_MIB, FK_MIB, UINT64_C(1) << 44),
+		.context = fk_number("WEIR_FAKE_CONTEXT", 256 * FK_MIB, 0, UINT64_C(1) << 40),
+		.slice_ns = 1000 * fk_number("WEIR_FAKE_SLICE_US", 2000, 1, 1000000),
+		.switch_ns = 1000 * fk_number("WEIR_FAKE_SWITCH_US", 20, 0, 1000000),
+		.concurrent = (uint32_t)fk_number("WEIR_FAKE_CONCURRENT", 1, 1, FK_RUN),
 		.device_bps = UINT64_C(1000) * 1000 * 1000 * 1000,
 		.host_bps = UINT64_C(25) * 1000 * 1000 * 1000,
 		.ordinal = ordinal,
+		.knobs = fk_read_knobs(),
 	};
 }
 
@@ -195,11 +172,12 @@ bool fk_open(fk_device *d, uint32_t ordinal) {
 		}
 		struct stat st;
 		fk_file *f = fstat(fd, &st) || st.st_size != (off_t)sizeof(fk_file) ? NULL : map(fd);
-		close(fd);
 		if (f && valid(f)) {
-			*d = (fk_device){.file = f, .slot = FK_NONE, .server = d->server, .sim = d->sim};
+			*d = (fk_device){
+				.file = f, .slot = FK_NONE, .server = d->server, .fd = fd, .sim = d->sim};
 			return true;
 		}
+		close(fd);
 		if (f)
 			munmap(f, sizeof *f);
 		unlink(path);
@@ -229,39 +207,63 @@ void fk_lock(fk_device *d) {
 
 void fk_unlock(fk_device *d) { pthread_mutex_unlock(&d->file->lock); }
 
-// clear empties a slot whose mutex the caller holds. pid goes last: until then a reader sees a
-// process that holds less and less.
-static void clear(fk_file *f, fk_slot *s) {
+// stop ends the work of a dead process, and what it had opened to others.
+static void stop(fk_file *f, fk_slot *s) {
 	uint32_t slot = (uint32_t)(s - f->slots);
-	atomic_store(&s->memory, 0);
-	atomic_store(&s->context_memory, 0);
 	for (uint32_t i = 0; i < FK_EXPORTS; i++)
 		if (f->exports[i].slot == slot && f->exports[i].serial)
 			f->exports[i].serial = 0;
-	uint64_t tail = atomic_load(&s->tail);
-	s->lane = (fk_lane){.head = tail};
-	atomic_store(&s->pid, 0);
+	s->lane = (fk_lane){.head = atomic_load(&s->tail)};
+	atomic_store(&s->gone_ns, fk_now());
 }
 
-// claim takes a slot's mutex and empties the slot. False: its process lives.
-static bool claim(fk_file *f, fk_slot *s) {
-	switch (pthread_mutex_trylock(&s->alive)) {
-	case 0:
-		if (atomic_load(&s->pid))
-			clear(f, s);
+// clear empties the slot of a process that was stopped. pid goes last: until then a reader sees a
+// process that holds less and less.
+static void clear(fk_slot *s) {
+	atomic_store(&s->memory, 0);
+	atomic_store(&s->context_memory, 0);
+	atomic_store(&s->pid, 0);
+	atomic_store(&s->gone_ns, 0);
+}
+
+// byte is where a slot's lock is in the file, which has no such place.
+static struct flock byte(uint32_t slot, short type) {
+	return (struct flock){.l_type = type,
+		.l_whence = SEEK_SET,
+		.l_start = (off_t)(sizeof(fk_file) + slot),
+		.l_len = 1};
+}
+
+// lingers reports whether a dead process's memory is not free yet.
+static bool lingers(const fk_device *d, const fk_slot *s) {
+	struct flock held = byte((uint32_t)(s - d->file->slots), F_WRLCK);
+	if (fk_now() - s->gone_ns < 1000 * FK_KNOB(d, late_us))
 		return true;
-	case EOWNERDEAD:
-		pthread_mutex_consistent(&s->alive);
-		clear(f, s);
-		return true;
-	default:
+	return FK_KNOB(d, forks) && !fcntl(d->fd, F_OFD_GETLK, &held) && held.l_type != F_UNLCK;
+}
+
+// claim takes a slot's mutex and empties the slot. False: its process lives, or its memory does.
+static bool claim(fk_device *d, fk_slot *s) {
+	int held = pthread_mutex_trylock(&s->alive);
+	if (held && held != EOWNERDEAD)
 		return false;
+	if (held)
+		pthread_mutex_consistent(&s->alive);
+	if (atomic_load(&s->pid)) {
+		if (!atomic_load(&s->gone_ns))
+			stop(d->file, s);
+		if (lingers(d, s)) {
+			pthread_mutex_unlock(&s->alive);
+			return false;
+		}
 	}
+	clear(s);
+	return true;
 }
 
 void fk_bury(fk_device *d, uint32_t slot) {
 	fk_slot *s = &d->file->slots[slot];
-	if (slot != d->slot && atomic_load(&s->pid) && claim(d->file, s))
+	if (slot != d->slot && atomic_load(&s->pid) && claim(d, s))
 		pthread_mutex_unlock(&s->alive);
 }
 
@@ -274,7 +276,7 @@ bool fk_attach(fk_device *d) {
 	fk_lock(d);
 	for (uint32_t i = 0; i < FK_PROCS && d->slot == FK_NONE; i++) {
 		fk_slot *s = &d->file->slots[i];
-		if (!claim(d->file, s))
+		if (!claim(d, s))
 			continue;
 		if (i >= d->file->high)
 			d->file->high = i + 1;
@@ -282,6 +284,9 @@ bool fk_attach(fk_device *d) {
 			atomic_store(&s->tail, 1);
 		s->lane = (fk_lane){.head = atomic_load(&s->tail)};
 		s->server = d->server;
+		struct flock held = byte(i, F_WRLCK);
+		if (FK_KNOB(d, forks))
+			fcntl(d->fd, F_OFD_SETLK, &held);
 		atomic_store(&s->pid, (uint32_t)getpid());
 		d->slot = i;
 	}

@@ -18,6 +18,8 @@
 #ifndef WEIR_FAKE_MODEL_H
 #define WEIR_FAKE_MODEL_H
 
+#include "knobs.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -25,7 +27,7 @@
 #include <stdint.h>
 
 enum {
-	FK_VERSION = 4,
+	FK_VERSION = 5,
 	FK_DEVICES = 8,      // at most, from $WEIR_FAKE_GPUS
 	FK_PROCS = 512,      // processes on one device
 	FK_RING = 1024,      // operations that one process may have queued, as a driver's channel
@@ -121,6 +123,8 @@ typedef struct {
 typedef struct {
 	pthread_mutex_t alive; // robust; held while the slot is in use
 	_Atomic uint32_t pid;  // 0: free
+	// when its process was found to have ended, whose memory still counts; 0: it lives
+	_Atomic uint64_t gone_ns;
 	uint32_t server;       // pid of the MPS server whose client it is, 0: none's
 	_Atomic uint64_t memory;         // bytes allocated; written by the owner under the lock
 	_Atomic uint64_t context_memory; // bytes for contexts; likewise
@@ -139,6 +143,7 @@ typedef struct {
 	uint64_t host_bps;     // bytes a second to and from the host
 	uint32_t concurrent;   // $WEIR_FAKE_CONCURRENT, operations of one process at a time; 1
 	uint32_t ordinal;
+	fk_knobs knobs; // $WEIR_FAKE_PROFILE and theirs
 } fk_terms;
 
 typedef struct {
@@ -169,8 +174,14 @@ typedef struct {
 	fk_file *file; // NULL until opened
 	uint32_t slot; // FK_NONE until attached
 	uint32_t server; // what to attach as: client of this MPS server, 0: of none
+	// the file; attached with knobs.forks, it holds the lock of the slot's byte, which forked
+	// children inherit
+	int fd;
 	struct fk_sim *sim;
 } fk_device;
+
+// FK_KNOB is one knob of an open device.
+#define FK_KNOB(d, name) ((d)->file->terms.knobs.name)
 
 // fk_now is the time of all timelines: CLOCK_MONOTONIC in nanoseconds.
 uint64_t fk_now(void);
@@ -210,16 +221,19 @@ bool fk_attach(fk_device *d);
 void fk_lock(fk_device *d);
 void fk_unlock(fk_device *d);
 
-// fk_reap empties the slots of dead processes.
+// fk_reap stops the work of dead processes and empties their slots when their memory is free.
 void fk_reap(fk_device *d);
 
-// fk_bury empties one slot if its process is dead.
+// fk_bury does that for one slot.
 void fk_bury(fk_device *d, uint32_t slot);
 
 // fk_take adds bytes to the process's memory, or reports false and adds none if the device has
 // fewer left.
 bool fk_take(fk_device *d, uint64_t bytes, bool context);
 void fk_give(fk_device *d, uint64_t bytes, bool context);
+
+// fk_lives tells whether a slot is in use by a process that has not ended.
+static inline bool fk_lives(const fk_slot *s) { return s->pid && !s->gone_ns; }
 
 // fk_used is the memory that all processes hold.
 uint64_t fk_used(fk_device *d);

@@ -347,7 +347,7 @@ NVML_API nvmlDeviceGetProcessUtilization(nvmlDevice_t d, nvmlProcessUtilizationS
 	fk_advance(d);
 	for (uint32_t i = 0; i < d->file->high; i++) {
 		uint32_t pid = atomic_load(&d->file->slots[i].pid);
-		if (!pid)
+		if (!fk_lives(&d->file->slots[i]))
 			continue;
 		if (out && found < *n)
 			out[found] = (nvmlProcessUtilizationSample_t){.pid = pid,
@@ -370,7 +370,7 @@ static nvmlReturn_t processes(nvmlDevice_t d, unsigned int *n, void *infos, bool
 	for (uint32_t i = 0; i < d->file->high; i++) {
 		fk_slot *s = &d->file->slots[i];
 		uint32_t pid = atomic_load(&s->pid);
-		if (!pid)
+		if (!fk_lives(s))
 			continue;
 		uint64_t bytes = atomic_load(&s->memory) + atomic_load(&s->context_memory);
 		if (infos && found < room && old)

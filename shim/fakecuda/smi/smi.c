@@ -24,7 +24,7 @@ static void state(fk_device *d) {
 		f->clock.switches);
 	const char *comma = "";
 	for (uint32_t i = 0; i < f->high; i++)
-		if (f->slots[i].pid) {
+		if (fk_lives(&f->slots[i])) {
 			process(&f->slots[i], comma);
 			comma = ",";
 		}
@@ -46,7 +46,7 @@ static void timeline(const fk_file *f) {
 }
 
 int main(int argc, char **argv) {
-	fk_device d = {.slot = FK_NONE};
+	static fk_device d = {.slot = FK_NONE};
 	static fk_file copy;
 	if (!fk_open(&d, 0))
 		return 1;

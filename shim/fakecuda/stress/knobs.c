@@ -1,0 +1,93 @@
+// knobs measures what calls cost beyond what they ask for, for comparison with the profile.
+//
+// usage: knobs
+// The last line is JSON: context, bytes of the context; one, bytes that the first allocation of 1
+// byte takes, two, that the second takes; large, what 3 MiB and a byte take; first_us and
+// second_us, the time of a function's first and second launch; code, bytes that the first takes;
+// stack, those of stacks of 2 KiB a thread; waited, whether a kernel had ended when an allocation
+// was freed; record_us, device time of a record; teardown_us; left, bytes that are held at the end.
+#include "../example/load.h"
+
+#include <time.h>
+
+static double now_us(void) {
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+static size_t held(void) {
+	size_t free, total;
+	CHECK(CU(cuMemGetInfo_v2)(&free, &total));
+	return total - free;
+}
+
+static size_t before;
+
+static size_t more(void) {
+	size_t was = before;
+	before = held();
+	return before - was;
+}
+
+static double launch(CUfunction f, unsigned us) {
+	double start = now_us();
+	CHECK(CU(cuLaunchKernel)(f, 1, 1, 1, 32, 1, 1, 0, NULL, (void *[]){&us}, NULL));
+	return now_us() - start;
+}
+
+static CUdeviceptr allocate(size_t bytes) {
+	CUdeviceptr p;
+	CHECK(CU(cuMemAlloc_v2)(&p, bytes));
+	return p;
+}
+
+static double record_us(void) {
+	CUevent a, b;
+	float ms;
+	CHECK(CU(cuEventCreate)(&a, 0));
+	CHECK(CU(cuEventCreate)(&b, 0));
+	CHECK(CU(cuEventRecord)(a, NULL));
+	CHECK(CU(cuEventRecord)(b, NULL));
+	CHECK(CU(cuEventSynchronize)(b));
+	CHECK(CU(cuEventElapsedTime)(&ms, a, b));
+	CHECK(CU(cuEventDestroy_v2)(a));
+	CHECK(CU(cuEventDestroy_v2)(b));
+	return (double)ms * 1000;
+}
+
+int main(void) {
+	CUcontext c;
+	CUmodule m;
+	CUfunction f;
+	CHECK(CU(cuInit)(0));
+	CHECK(CU(cuCtxCreate_v2)(&c, 0, 0));
+	printf("{\"context\":%zu", more());
+	CUdeviceptr one = allocate(1);
+	printf(",\"one\":%zu", more());
+	CUdeviceptr two = allocate(1);
+	printf(",\"two\":%zu", more());
+	CUdeviceptr large = allocate((3u << 20) + 1);
+	printf(",\"large\":%zu", more());
+	CHECK(CU(cuModuleLoadData)(&m, "kernel busy us=arg0\n"));
+	CHECK(CU(cuModuleGetFunction)(&f, m, "busy"));
+	printf(",\"first_us\":%.1f", launch(f, 1));
+	printf(",\"second_us\":%.1f", launch(f, 1));
+	printf(",\"code\":%zu", more());
+	CHECK(CU(cuCtxSetLimit)(CU_LIMIT_STACK_SIZE, 2048));
+	printf(",\"stack\":%zu", more());
+	launch(f, 100000);
+	CHECK(CU(cuMemFree_v2)(one));
+	printf(",\"waited\":%s", CU(cuStreamQuery)(NULL) ? "false" : "true");
+	CHECK(CU(cuMemFree_v2)(two));
+	CHECK(CU(cuMemFree_v2)(large));
+	CHECK(CU(cuCtxSynchronize)());
+	printf(",\"record_us\":%.3f", record_us());
+	double start = now_us();
+	CHECK(CU(cuCtxDestroy_v2)(c));
+	printf(",\"teardown_us\":%.1f", now_us() - start);
+	CHECK(CU(cuDevicePrimaryCtxRetain)(&c, 0));
+	CHECK(CU(cuCtxPushCurrent_v2)(c));
+	printf(",\"left\":%zu}\n", held());
+	return 0;
+}
