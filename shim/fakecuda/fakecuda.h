@@ -780,6 +780,15 @@ CUresult cuProfilerStart(void);
 CUresult cuProfilerStop(void);
 CUresult cuFlushGPUDirectRDMAWrites(int target, int scope);
 
+// tensormap.c
+typedef struct {
+	_Alignas(64) uint64_t opaque[16];
+} CUtensorMap;
+CUresult cuTensorMapEncodeTiled(CUtensorMap *out, int type, uint32_t rank, void *address,
+	const uint64_t *dim, const uint64_t *stride, const uint32_t *box, const uint32_t *step,
+	int interleave, int swizzle, int l2, int fill);
+CUresult cuTensorMapReplaceAddress(CUtensorMap *map, void *address);
+
 // procs.c
 CUresult cuWeirFakeFuture(int *answer);
 CUresult cuGetProcAddress(const char *name, void **out, int version, uint64_t flags);

@@ -330,5 +330,7 @@ FK_CALL2(cuStreamWriteValue32, 8000, cuStreamWriteValue32, cuStreamWriteValue32_
 FK_CALL2(cuStreamWriteValue32, 11070, cuStreamWriteValue32_v2, cuStreamWriteValue32_v2_ptsz)
 FK_CALL2(cuStreamWriteValue64, 9000, cuStreamWriteValue64, cuStreamWriteValue64_ptsz)
 FK_CALL2(cuStreamWriteValue64, 11070, cuStreamWriteValue64_v2, cuStreamWriteValue64_v2_ptsz)
+FK_CALL(cuTensorMapEncodeTiled, 12000, cuTensorMapEncodeTiled)
+FK_CALL(cuTensorMapReplaceAddress, 12000, cuTensorMapReplaceAddress)
 FK_CALL(cuThreadExchangeStreamCaptureMode, 10010, cuThreadExchangeStreamCaptureMode)
 FK_CALL(cuWeirFakeFuture, 99000, cuWeirFakeFuture)
