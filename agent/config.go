@@ -54,8 +54,10 @@ type Config struct {
 	Nearby time.Duration
 	// DrainTimeout is how long the agent waits for a process to finish what it has in flight before
 	// others are let in beside it; 0: 30 s. It is charged to the job, which gets no other lease
-	// until that is finished.
+	// until that is finished, and pays until then.
 	DrainTimeout time.Duration
+	// LatencyDrain is the same while a latency job waits; 0: 100 ms.
+	LatencyDrain time.Duration
 	// Log is told what happens; nil: nothing is logged.
 	Log *slog.Logger
 
@@ -123,6 +125,9 @@ func (c *Config) setDefaults() error {
 	if c.DrainTimeout == 0 {
 		c.DrainTimeout = 30 * time.Second
 	}
+	if c.LatencyDrain == 0 {
+		c.LatencyDrain = 100 * time.Millisecond
+	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -165,6 +170,10 @@ func (c *Config) setDefaults() error {
 				Bound: "must be above 0",
 			},
 		)
+	}
+	if c.LatencyDrain < 0 {
+		f.List = append(f.List, share.Fault{Field: "latency drain",
+			Value: c.LatencyDrain.String(), Bound: "must be above 0"})
 	}
 	if c.Dir == "" {
 		f.List = append(f.List, share.Fault{Field: "dir", Value: `""`, Bound: "must be a folder"})

@@ -87,7 +87,7 @@ struct weir_header {
     uint64_t device_uuid[2]; /* agent: the 16 bytes of the UUID in memory order */
     uint64_t free_ns; /* agent: kernels predicted to take no longer pass the closed gate; 0: none */
     uint32_t gate; /* agent, futex: bit 0 is 1 when open; each change adds to the bits above */
-    uint32_t gate_pad;
+    uint32_t gate_pass; /* the closed gate's value at which one launch may pass; agent sets it, any: 0 once taken */
     uint64_t lease_until_ns; /* agent: when the lease is expected to end; UINT64_MAX: open end; 0: none */
     uint64_t agent_beat_ns; /* agent: written every WEIR_BEAT_NS */
     uint32_t agent_pid; /* agent: in its own pid namespace */
@@ -124,7 +124,7 @@ _Static_assert(offsetof(struct weir_header, inflight_bound_ns) == 96, "weir_head
 _Static_assert(offsetof(struct weir_header, device_uuid) == 104, "weir_header.device_uuid");
 _Static_assert(offsetof(struct weir_header, free_ns) == 120, "weir_header.free_ns");
 _Static_assert(offsetof(struct weir_header, gate) == 128, "weir_header.gate");
-_Static_assert(offsetof(struct weir_header, gate_pad) == 132, "weir_header.gate_pad");
+_Static_assert(offsetof(struct weir_header, gate_pass) == 132, "weir_header.gate_pass");
 _Static_assert(offsetof(struct weir_header, lease_until_ns) == 136, "weir_header.lease_until_ns");
 _Static_assert(offsetof(struct weir_header, agent_beat_ns) == 144, "weir_header.agent_beat_ns");
 _Static_assert(offsetof(struct weir_header, agent_pid) == 152, "weir_header.agent_pid");

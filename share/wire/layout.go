@@ -67,7 +67,7 @@ type Header struct {
 
 	// Line 2: the gate, written by the agent only.
 	Gate            atomic.Uint32    `c:"gate" doc:"agent, futex: bit 0 is 1 when open; each change adds to the bits above"`
-	GatePad         atomic.Uint32    `c:"gate_pad"`
+	GatePass        atomic.Uint32    `c:"gate_pass" doc:"the closed gate's value at which one launch may pass; agent sets it, any: 0 once taken"`
 	LeaseUntilNS    atomic.Uint64    `c:"lease_until_ns" doc:"agent: when the lease is expected to end; UINT64_MAX: open end; 0: none"`
 	AgentBeatNS     atomic.Uint64    `c:"agent_beat_ns" doc:"agent: written every WEIR_BEAT_NS"`
 	AgentPID        atomic.Uint32    `c:"agent_pid" doc:"agent: in its own pid namespace"`

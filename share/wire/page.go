@@ -240,6 +240,15 @@ func NextGate(gate uint32, open bool) uint32 {
 	return gate + 1
 }
 
+// PassGate returns the value that follows a closed gate's when one launch may pass it, or may not
+// any more: closed too, and not 0, which stands for no pass.
+func PassGate(gate uint32) uint32 {
+	if gate += 2; gate == 0 {
+		return 2
+	}
+	return gate
+}
+
 // Claim makes a free slot a process's, with everything else in it zero. Only the agent calls it.
 func (s *Slot) Claim(pid uint32, start uint64) {
 	s.Clear()

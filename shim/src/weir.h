@@ -253,6 +253,7 @@ struct weir_ticket {
 	struct weir_stream *stream;
 	struct weir_function *function;
 	bool sample; /* to be marked as soon as it is launched */
+	uint32_t pass; /* the closed gate's value at which the agent lets it through, 0: none */
 };
 
 bool weir_enter(
