@@ -457,7 +457,7 @@ static void refusals(void) {
 	GIVES(CU(cuMemAlloc_v2)(&p, SIZE_MAX), CUDA_ERROR_OUT_OF_MEMORY);
 	GIVES(CU(cuMemFree_v2)(0x1234), CUDA_ERROR_INVALID_VALUE);
 	GIVES(CU(cuMemcpyHtoD_v2)(0x1234, junk, 8), CUDA_ERROR_INVALID_VALUE);
-	GIVES(CU(cuModuleLoadData)(&m, ".version 8.0\n.target sm_90\n"), CUDA_ERROR_INVALID_IMAGE);
+	GIVES(CU(cuModuleLoadData)(&m, "no device program"), CUDA_ERROR_INVALID_IMAGE);
 	CHECK(CU(cuMemAlloc_v2)(&p, 1000));
 	GIVES(CU(cuMemcpyHtoD_v2)(p + 999, junk, 2), CUDA_ERROR_INVALID_VALUE);
 	GIVES(CU(cuMemGetAddressRange_v2)(NULL, &n, p + 999), CUDA_SUCCESS);
