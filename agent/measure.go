@@ -52,8 +52,8 @@ func (a *Agent) measure(d *device) {
 	held, err := a.cfg.Holds(d.Ordinal)
 	if err != nil {
 		a.holdsNothing.Do(func() {
-			a.log.Warn("memory that programs do not count is not seen: the management library does "+
-				"not list processes", "device", d.ID(), "error", err)
+			a.log.Warn("memory that programs do not count is not seen: the management library "+
+				"does not list processes", "device", d.ID(), "error", err)
 		})
 	}
 	for _, j := range jobs {
