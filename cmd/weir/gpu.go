@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/weirgpu/weir/agent"
 	"github.com/weirgpu/weir/device"
@@ -112,6 +113,42 @@ func fakeGPUs() ([]agent.Device, error) {
 // fakeGPUDir is where the fake driver keeps its devices for the programs of an agent, unless
 // WEIR_FAKE_DIR says otherwise.
 func fakeGPUDir(runtime string) string { return filepath.Join(runtime, "gpu") }
+
+// holds asks the management library what processes hold, which it opens at the first call, and
+// again at a later one where that failed.
+func holds(ctx context.Context, fake bool) func(uint32) (map[uint32]uint64, error) {
+	var mu sync.Mutex
+	var library *nvml.Library
+	return func(ordinal uint32) (map[uint32]uint64, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if library == nil {
+			l, err := openNVML(ctx, fake)
+			if err != nil {
+				return nil, err
+			}
+			library = l
+		}
+		return library.Processes(ordinal)
+	}
+}
+
+// openNVML opens the management library, or that of the fake driver.
+func openNVML(ctx context.Context, fake bool) (*nvml.Library, error) {
+	if !fake {
+		return nvml.Open(nvml.Options{})
+	}
+	driver, _, err := fakeDriver(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if os.Getenv("WEIR_FAKE_DIR") == "" {
+		if err := os.Setenv("WEIR_FAKE_DIR", fakeGPUDir(agent.RuntimeDir(true))); err != nil {
+			return nil, err
+		}
+	}
+	return nvml.Open(nvml.Options{Path: filepath.Join(driver, "libnvidia-ml.so.1")})
+}
 
 // findMPS looks for the control daemon of NVIDIA's Multi-Process Service, or for that of the fake
 // driver, which is among the files of its devices.
