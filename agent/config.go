@@ -17,11 +17,13 @@ const DefaultPolicy = "priority"
 
 // Device is a device that an agent shares.
 type Device struct {
-	Ordinal uint32      // the driver's number
-	Name    string      // for people, such as "NVIDIA H200"
-	UUID    [16]byte    // zero if not known
-	Memory  share.Bytes // that jobs may be promised
-	Fake    bool        // a device of the fake driver, to be labelled as such
+	Ordinal uint32   // the driver's number
+	Name    string   // for people, such as "NVIDIA H200"
+	UUID    [16]byte // zero if not known
+	// BusIndex is its number among CUDA's devices in the order of the PCI bus; -1 if not certain.
+	BusIndex int
+	Memory   share.Bytes // that jobs may be promised
+	Fake     bool        // a device of the fake driver, to be labelled as such
 }
 
 // ID returns the device's name in weir, such as "cuda:0".

@@ -24,12 +24,17 @@ func gpus(fake bool) ([]agent.Device, error) {
 		return fakeGPUs()
 	}
 	found, err := nvml.Discover()
+	whole := err == nil
 	var devices []agent.Device
-	for i := range found {
+	for i, index := range busIndexes(found) {
 		d, e := agentDevice(&found[i])
 		if e != nil {
 			err = errors.Join(err, e)
 			continue
+		}
+		d.BusIndex = index
+		if !whole { // CUDA may count one that does not answer
+			d.BusIndex = -1
 		}
 		devices = append(devices, d)
 	}
@@ -102,7 +107,8 @@ func fakeGPUs() ([]agent.Device, error) {
 	}
 	var devices []agent.Device
 	for i := range count {
-		d := agent.Device{Ordinal: uint32(i), Name: "weir fake GPU", Memory: memory, Fake: true}
+		d := agent.Device{Ordinal: uint32(i), Name: "weir fake GPU", Memory: memory, Fake: true,
+			BusIndex: i}
 		copy(d.UUID[:], "weir fake GPU")
 		d.UUID[15] = byte(i)
 		devices = append(devices, d)
