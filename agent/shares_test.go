@@ -239,9 +239,7 @@ func (x *sim) pass() bool {
 	from := time.Now()
 	for first := true; ; first = false {
 		changed := x.bell.next()
-		h := x.page.Header()
-		g := h.Gate.Load()
-		if wire.IsOpen(g) || h.GatePass.CompareAndSwap(g, 0) && g != 0 {
+		if wire.IsOpen(x.page.Header().Gate.Load()) {
 			if !first {
 				x.m.s.Waiting.Add(^uint32(0))
 			}

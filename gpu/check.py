@@ -68,18 +68,24 @@ def driver_checks(book, host, bounds, cap):
     small = host.kernels(500, "--batch", 2, "--pause-ms", 5, *s)
     book.check("driver: memory cap", matrix.memory_cap, host, cap,
                settles={"out-of-memory": holds})
+    book.check("driver: memory cap, in a namespace", matrix.namespace, host, cap)
     book.check("driver: exit 1,000 times", matrix.exits, host, memory,
-               settles={"exit-clean": holds}, needs=15 if host.fake else 50)
+               settles={"exit-clean": holds}, needs=15 if host.fake else 40)
     book.check("driver: static executable refused", matrix.static_executable, host)
-    book.check("driver: overhead alone, eager", matrix.overhead, host, bounds, short, whole)
-    book.check("driver: overhead alone, graph", matrix.overhead, host, bounds, graph, whole)
-    book.check("driver: 30/70, eager", matrix.shares, host, bounds, short, long, memory)
-    book.check("driver: 30/70, graph", matrix.shares, host, bounds, graph, long, memory)
+    book.check("driver: 30/70, eager", matrix.shares, host, bounds, short, long, memory, needs=30)
     book.check("driver: limit", matrix.limit, host, bounds, long, memory)
-    book.check("driver: p99 beside a flood", matrix.latency, host, bounds, small, long, memory)
+    book.check("driver: p99 beside a flood", matrix.latency, host, bounds, small, long, memory,
+               needs=40)
     book.check("driver: kill -9 of a program", matrix.killed, host, bounds, long, memory)
     book.check("driver: kill -9 of the agent", matrix.agent_dies, host, bounds, long,
                host.kernels(250, "--ahead", 2, "--seconds", 9), memory)
+    book.check("driver: long kernels", matrix.long_kernels, host, bounds, memory,
+               settles={"long-kernels": holds}, needs=35)
+    book.check("driver: overhead alone, eager", matrix.overhead, host, bounds, short, whole,
+               needs=25)
+    book.check("driver: overhead alone, graph", matrix.overhead, host, bounds, graph, whole,
+               needs=25)
+    book.check("driver: 30/70, graph", matrix.shares, host, bounds, graph, long, memory, needs=25)
     book.check("driver: mps, a quarter and the rest", matrix.mps, host, bounds,
                host.kernels(500, "--blocks", 8192, "--batch", 1, *busy), memory,
                settles={
@@ -88,12 +94,11 @@ def driver_checks(book, host, bounds, cap):
                    "mps-attribute": told("clients_of_MPS", "refused_without_MPS"),
                    "mps-multiprocessors": told("told_of_a_quarter"),
                    "mps-proportion": told("fast_as_their_parts"),
-               })
-    book.check("driver: long kernels", matrix.long_kernels, host, bounds, memory,
-               settles={"long-kernels": holds}, needs=25)
+               }, needs=40)
 
 
 def framework_checks(book, host, bounds, cap):
+    """Those that say whether a framework works at all come before those that say how well."""
     memory, whole = str(cap), Share(str(cap), **matrix.WHOLE)
 
     def torch(what, *arguments):
@@ -113,23 +118,24 @@ def framework_checks(book, host, bounds, cap):
     book.check("torch: expandable segments", matrix.torch_cap, host, cap, True,
                settles={"expandable": holds})
     book.check("nccl: two ranks on one GPU", matrix.nccl, host, memory,
-               settles={"nccl-one-device": told("one_device"), "nccl-in-job": told("in_job")})
-    book.check("torch: p99 of inference beside training",
-               with_torch(matrix.latency, small, train, memory))
-    book.check("torch: 30/70, matmul and training", with_torch(matrix.shares, product, train,
-                                                               memory))
-    for mode in ("eager", "graph", "compile"):
-        book.check(f"torch: overhead alone, {mode}",
-                   with_torch(matrix.overhead, torch("infer", "--mode", mode), whole))
-    book.check("torch: 30/70, graphs", with_torch(matrix.shares, graph, product, memory))
-    book.check("torch: forked data workers", matrix.loader, host, cap)
+               settles={"nccl-one-device": told("one_device"), "nccl-in-job": told("in_job")},
+               needs=30)
     book.check("nvcc: static CUDA runtime", matrix.static_runtime, host, cap)
-    book.check("triton", matrix.framework, host, cap, "triton", "triton_loop")
-    book.check("cupy", matrix.framework, host, cap, "cupy", "cupy_loop")
-    book.check("jax", matrix.framework, host, cap, "jax", "jax_loop")
-    book.check("torch: overhead alone, matmul", with_torch(matrix.overhead, product, whole))
+    book.check("torch: forked data workers", matrix.loader, host, cap, needs=25)
+    for module in ("triton", "cupy", "jax"):
+        book.check(module, matrix.framework, host, cap, module, module + "_loop")
+    book.check("torch: p99 of inference beside training",
+               with_torch(matrix.latency, small, train, memory), needs=60)
     book.check("vllm: a small model", matrix.vllm, host, cap, settles={"vllm-starts": holds},
                needs=60)
+    book.check("torch: 30/70, matmul and training", with_torch(matrix.shares, product, train,
+                                                               memory), needs=50)
+    for mode in ("graph", "eager", "compile"):
+        book.check(f"torch: overhead alone, {mode}",
+                   with_torch(matrix.overhead, torch("infer", "--mode", mode), whole), needs=40)
+    book.check("torch: 30/70, graphs", with_torch(matrix.shares, graph, product, memory), needs=50)
+    book.check("torch: overhead alone, matmul", with_torch(matrix.overhead, product, whole),
+               needs=40)
 
 
 def parse():
@@ -204,6 +210,7 @@ def main():
     }
     with tempfile.TemporaryDirectory(prefix="weir-check-") as scratch:
         host = Host(options, scratch)
+        host.end = book.begin + options.budget
         try:
             prepare(host, options)
             book.check("device list", matrix.devices, host, book)

@@ -157,6 +157,7 @@ class Host:
             "CUDA_DEVICE_ORDER": "PCI_BUS_ID"
         }
         self.outside = None  # the management library, once it is asked for
+        self.end = float("inf")  # when all must be over
         self.agent, self.solo = None, {}
 
     def exec_flags(self):
@@ -220,6 +221,10 @@ class Host:
         if found.returncode:
             raise Skip(f"no {module} here")
 
+    def deadline(self, seconds):
+        """So long from now, and never later than all must be over."""
+        return min(time.monotonic() + seconds, self.end)
+
     def nvml(self):
         """The management library; Skip where there is none."""
         try:
@@ -232,7 +237,7 @@ class Host:
         """Run a program that comes to stages; at is called with the program and each of them."""
         p = Program(self, argv, share, env)
         try:
-            return p.staged(time.monotonic() + seconds, lambda stage: at(p, stage))
+            return p.staged(self.deadline(seconds), lambda stage: at(p, stage))
         finally:
             p.close()
 
@@ -240,7 +245,7 @@ class Host:
         """Run a program that does not wait for the word, and return its result."""
         p = Program(self, argv, share, env)
         try:
-            return p.result(time.monotonic() + seconds)
+            return p.result(self.deadline(seconds))
         finally:
             p.close()
 
@@ -253,14 +258,14 @@ class Host:
         try:
             for argv, share in programs:
                 running.append(Program(self, argv, share))
-            deadline = time.monotonic() + READY_S
+            deadline = self.deadline(READY_S)
             for p in running:
                 p.ready(deadline)
             for p in running:
                 p.go()
             if during:
                 during(running)
-            deadline = time.monotonic() + seconds + GRACE_S
+            deadline = self.deadline(seconds + GRACE_S)
             return [p.result(deadline) for p in running]
         finally:
             for p in running:

@@ -3,6 +3,7 @@
 import time
 
 from harness import Program
+from outside import Unavailable
 from probe import mib, probe
 
 MIB = 1 << 20
@@ -22,7 +23,10 @@ class Stages:
         if "pid" in stage:
             self.pid = stage["pid"]
         self.used[name], self.said[name] = self.nvml.used(), stage
-        self.own[name] = self.nvml.processes().get(self.pid)
+        try:
+            self.own[name] = self.nvml.processes().get(self.pid)
+        except Unavailable:
+            self.own[name] = None
 
     def grew(self, before, after):
         """Bytes that the device has more in use."""
@@ -82,7 +86,7 @@ def two_contexts(host):
             before = host.nvml().settled()
             p = Program(host, host.workload("facts_memory", "share"))
             programs.append(p)
-            p.stage(time.monotonic() + 60)
+            p.stage(host.deadline(60))
             sizes.append(host.nvml().used() - before)
     finally:
         for p in programs:
@@ -210,7 +214,7 @@ def graphs(host, found):
 
 @probe("facts: memory of others", ["ipc-once", "ipc-listed-once", "ipc-range", "ipc-outlives"])
 def sharing(host, found):
-    nvml, until = host.nvml(), time.monotonic() + 60
+    nvml, until = host.nvml(), host.deadline(60)
 
     begin = nvml.settled()
     maker = Program(host, host.workload("facts_memory", "share"))

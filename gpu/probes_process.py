@@ -1,13 +1,12 @@
 """How the driver is found, what it allows in which state, and how programs end."""
 
 import os
-import shutil
 import signal
-import subprocess
 import time
 
-from outcome import Failed, Skip
 from harness import Program
+from matrix import unshare
+from outcome import Failed, Skip
 from probe import mib, probe
 
 MIB = 1 << 20
@@ -91,23 +90,32 @@ def capture(host, found):
 
 @probe("facts: death", ["kill-frees", "kill-stops-kernel"])
 def death(host, found):
-    nvml = host.nvml()
     for belief, kernel in (("kill-frees", 0), ("kill-stops-kernel", 8e6)):
-        before = nvml.settled()
-        argv = program(host, "hold", "--kernel-us", kernel, "--rounds-per-us", host.rounds_per_us)
-        p = Program(host, argv)
-        try:
-            p.stage(time.monotonic() + 60)
-            held = nvml.used() - before
-            p.kill()
-            took = nvml.until(lambda used: used - before < 4 * MIB, 6)
-        finally:
-            p.close()
-        found.values[belief] = {"held": held, "took_s": took}
-        bound = 1 if kernel else 0.005
-        found.tell(belief, took is not None and took <= bound,
-                   f"{mib(held)} were " + ("not free after 6 s" if took is None else
-                                           f"free {1e3 * took:.1f} ms after the wait for it"))
+        held, ended, free = killed(host, kernel)
+        found.values[belief] = {"held": held, "ended_s": ended, "free_s": free}
+        if free is None:
+            found.tell(belief, False, f"{mib(held)} were not free after 6 s")
+            continue
+        found.tell(belief, free <= 1 if kernel else free - ended <= 0.005,
+                   f"{mib(held)}: the process had ended after {1e3 * ended:.1f} ms, its memory was "
+                   f"free after {1e3 * free:.1f} ms")
+
+
+def killed(host, kernel_us):
+    """What a process held, and how long after its SIGKILL it had ended and its memory was free."""
+    nvml = host.nvml()
+    before = nvml.settled()
+    p = Program(host, program(host, "hold", "--kernel-us", kernel_us, "--rounds-per-us",
+                              host.rounds_per_us))
+    try:
+        p.stage(host.deadline(60))
+        held, began = nvml.used() - before, time.monotonic()
+        p.kill()
+        ended = time.monotonic() - began
+        took = nvml.until(lambda used: used - before < 4 * MIB, 6)
+    finally:
+        p.close()
+    return held, ended, None if took is None else ended + took
 
 
 @probe("facts: fork", ["fork-child", "fork-before", "fork-keeps"])
@@ -127,7 +135,7 @@ def keeps(host, found):
     p = Program(host, program(host, "fork-hold"))
     child = None
     try:
-        child = p.stage(time.monotonic() + 60)["child"]
+        child = p.stage(host.deadline(60))["child"]
         held = nvml.used() - before
         os.kill(p.process.pid, signal.SIGKILL)
         p.process.wait()
@@ -166,10 +174,10 @@ def sticky(host, found):
     beside = Program(host, host.workload("facts_time", "busy", "--kernel-us", 250, "--seconds", 2,
                                          "--rounds-per-us", host.rounds_per_us))
     try:
-        beside.ready(time.monotonic() + 60)
+        beside.ready(host.deadline(60))
         beside.go()
         r = host.staged(program(host, "fault"), lambda p, stage: None)
-        other = beside.result(time.monotonic() + 30)
+        other = beside.result(host.deadline(30))
     finally:
         beside.close()
     codes = r["codes"]
@@ -195,19 +203,10 @@ def green(host, found):
 
 @probe("facts: container", ["namespace-runs", "namespace-number"])
 def container(host, found):
-    unshare = [shutil.which("unshare") or "unshare", "--user", "--map-root-user", "--pid", "--fork",
-               "--mount-proc"]
-    try:
-        tried = subprocess.run([*unshare, "true"], capture_output=True, text=True, timeout=30,
-                               check=False)
-    except OSError as e:
-        raise Skip(f"no unshare here: {e}") from None
-    if tried.returncode:
-        raise Skip(f"no namespace of one's own here: {tried.stderr.strip()}")
     library = os.path.join(host.env["LD_LIBRARY_PATH"].split(":")[0], "libnvidia-ml.so.1"
                            ) if host.fake else "libnvidia-ml.so.1"
     try:
-        r = host.one([*unshare, *program(host, "inside", "--nvml", library)])
+        r = host.one(unshare(*program(host, "inside", "--nvml", library)))
     except Failed as e:
         found.tell("namespace-runs", False, str(e))
         raise

@@ -16,10 +16,9 @@ def program(host, what, *arguments):
 def processes(host, found):
     seconds = 2
     one = program(host, "busy", "--kernel-us", 250, "--ahead", 2, "--seconds", seconds)
-    wide = program(host, "busy", "--kernel-us", 250, "--ahead", 2, "--streams", 8, "--blocks", 4096,
-                   "--seconds", seconds)
-    full = program(host, "busy", "--kernel-us", 250, "--ahead", 2, "--blocks", 4096, "--seconds",
-                   seconds)
+    filling = ["--kernel-us", 100, "--ahead", 4, "--blocks", 1024, "--seconds", seconds]
+    full = program(host, "busy", *filling)
+    wide = program(host, "busy", "--streams", 8, *filling)
 
     def rate(argv):
         (r,) = host.together((argv, None), seconds=seconds)

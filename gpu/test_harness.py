@@ -9,10 +9,12 @@ import textwrap
 import types
 import unittest
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "workloads")]
 
 import check
 import harness
+import libcuda
 import matrix
 import outside
 import probe
@@ -175,6 +177,36 @@ class Probes(Case):
         settled = [i for c in book.names for i in c["settles"]]
         self.assertGreater(len(settled), 100)
         self.assertEqual(len(settled), len(set(settled)))
+
+
+class Signatures(unittest.TestCase):
+    """The parameters that the workloads declare are those of the driver's calls."""
+
+    # C types by what libcuda.KINDS calls them; a handle is a pointer, an enumeration an int.
+    KINDS = {
+        "unsigned char": "B", "int": "I", "unsigned int": "U", "size_t": "D", "handle": "P",
+        "unsigned long long": "D", "uint32_t": "U", "uint64_t": "D"
+    }
+
+    def kind(self, parameter, types):
+        if "*" in parameter:
+            return "P"
+        declared = " ".join(parameter.replace("const ", "").split()[:-1])
+        return self.KINDS[types.get(declared, declared)]
+
+    def test_against_the_table_of_calls(self):
+        table = os.path.join(os.path.dirname(HERE), "shim", "calls.tab")
+        types, calls = {}, {}
+        with open(table, encoding="utf-8") as f:
+            for line in f:
+                words = line.split(maxsplit=2)
+                if line.startswith("type "):
+                    types[words[1]] = words[2].strip()
+                elif "(" in line and not line.startswith("#"):
+                    calls[words[0]] = line[line.index(" (") + 2:line.rindex(")")]
+        for name, kinds in libcuda.SIGNATURES.items():
+            parameters = [p for p in calls[name].split(", ") if p and p != "void"]
+            self.assertEqual("".join(self.kind(p, types) for p in parameters), kinds, name)
 
 
 class Outside(unittest.TestCase):

@@ -20,6 +20,7 @@ import argparse
 import ctypes
 import os
 import re
+import resource
 import signal
 import sys
 import threading
@@ -148,6 +149,7 @@ def capture(options):
     d = libcuda.Driver()
     d.load()
     other, done = d.stream(), d.event(0)
+    d.launch(d.parameters(1), other)  # loads the kernel, which a capture may not allow
     d.call("cuEventRecord", done, other)
     d.synchronize()
 
@@ -278,10 +280,6 @@ def order(options):
     libc.exit(0)
 
 
-def at_exit(d, code):
-    ctypes.CDLL(None).exit(code)
-
-
 def call_for_ever(d):
     """A thread that records and queries until the process is gone."""
     stream, event = d.stream(), d.event(0)
@@ -297,27 +295,41 @@ def call_for_ever(d):
 
 def many(options, code, body):
     """Fork processes that run body and exit, some at a time, until there were enough or the time is
-    over; count how they ended."""
+    over; count how they ended. One that takes 10 s hangs, and is ended."""
     ends, running, begun, slowest = {}, {}, 0, 0.0
     until = time.monotonic() + options.seconds
     while running or (begun < options.count and time.monotonic() < until):
         while begun < options.count and len(running) < 8 and time.monotonic() < until:
             child = os.fork()
             if not child:
-                try:
-                    d = libcuda.Driver()
-                    body(d)
-                    at_exit(d, code)
-                except libcuda.Error as e:
-                    os.write(2, f"{e}\n".encode())
-                os._exit(99)
+                run_and_exit(code, body)
             running[child] = time.monotonic()
             begun += 1
-        child, status = os.wait()
-        slowest = max(slowest, time.monotonic() - running.pop(child))
-        end = str(os.waitstatus_to_exitcode(status))
-        ends[end] = ends.get(end, 0) + 1
+        child, status = os.waitpid(-1, os.WNOHANG)
+        if child:
+            slowest = max(slowest, time.monotonic() - running.pop(child))
+            end = str(os.waitstatus_to_exitcode(status))
+            ends[end] = ends.get(end, 0) + 1
+            continue
+        time.sleep(0.002)
+        for child in [c for c, since in running.items() if time.monotonic() - since > 10]:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            running.pop(child)
+            ends["hung"] = ends.get("hung", 0) + 1
     meter.result(ends=ends, processes=begun, slowest_s=slowest)
+
+
+def run_and_exit(code, body):
+    """A child's whole life: it does not return."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    try:
+        d = libcuda.Driver()
+        body(d)
+        ctypes.CDLL(None).exit(code)
+    except libcuda.Error as e:
+        os.write(2, f"{e}\n".encode())
+    os._exit(99)
 
 
 def storm(options):
@@ -358,8 +370,7 @@ def fault(options):
     stream, event, old = d.stream(), d.event(0), d.event(0)
     d.call("cuEventRecord", old, stream)
     d.synchronize()
-    module = d.new(ctypes.c_void_p, "cuModuleLoadData", ctypes.c_char_p(FAULT_PTX))
-    function = d.new(ctypes.c_void_p, "cuModuleGetFunction", module, b"fault")
+    function = d.function_of(d.module_of(FAULT_PTX), b"fault")
     meter.stage("ready", pid=os.getpid())
     d.call("cuLaunchKernel", function, 1, 1, 1, 1, 1, 1, 0, stream, None, None)
     codes = {"synchronise": d.code("cuCtxSynchronize")}

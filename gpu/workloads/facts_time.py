@@ -308,7 +308,7 @@ def lazy(options):
     d.load()
     stream, other = d.stream(), d.stream()
     mode = d.new(ctypes.c_int, "cuModuleGetLoadingMode").value
-    module = d.new(ctypes.c_void_p, "cuModuleLoadData", ctypes.c_char_p(many_kernels(9)))
+    module = d.module_of(many_kernels(9))
     begin, end = d.event(TIMED), d.event(TIMED)
     pointers = (ctypes.c_void_p * 1)(ctypes.addressof(d.out))
     run_s(d, stream, spin_us(d, 10, options), 10, None)
@@ -323,14 +323,14 @@ def lazy(options):
 
     first, later, hosts = [], [], []
     for n in range(8):
-        f = d.new(ctypes.c_void_p, "cuModuleGetFunction", module, b"k%d" % n)
+        f = d.function_of(module, b"k%d" % n)
         for times in (first, later, later):
             took = launch(f, stream)
             d.call("cuEventSynchronize", end)
             times.append(1e3 * d.elapsed_ms(begin, end))
             if times is first:
                 hosts.append(took)
-    f = d.new(ctypes.c_void_p, "cuModuleGetFunction", module, b"k8")
+    f = d.function_of(module, b"k8")
     d.launch(spin_us(d, 500000, options), other)
     beside = launch(f, stream)
     d.synchronize()

@@ -170,6 +170,19 @@ class Library:
         if code:
             raise Error(name, code)
 
+    def module_of(self, text):
+        """Load a module. Drivers that have left the oldest devices behind take a later target."""
+        for target in (b"sm_50", b"sm_75", b"sm_90"):
+            module = ctypes.c_void_p()
+            code = self.code("cuModuleLoadData", ctypes.byref(module),
+                             ctypes.c_char_p(text.replace(b"sm_50", target)))
+            if not code:
+                return module
+        raise Error("cuModuleLoadData", code)
+
+    def function_of(self, module, name):
+        return self.new(ctypes.c_void_p, "cuModuleGetFunction", module, name)
+
     def new(self, kind, name, *arguments):
         """Call what writes its result through its first parameter, and return the result."""
         made = kind()
@@ -186,7 +199,6 @@ class Driver(Library):
         self.device = self.new(ctypes.c_int, "cuDeviceGet", 0).value
         self.context = self.new(ctypes.c_void_p, "cuDevicePrimaryCtxRetain", self.device)
         self.call("cuCtxSetCurrent", self.context)
-        self.module, self.function = ctypes.c_void_p(), ctypes.c_void_p()
         self.blocks, self.threads = 1, 32
 
     def memory(self):
@@ -233,8 +245,8 @@ class Driver(Library):
 
     def load(self):
         """Load the kernel."""
-        self.call("cuModuleLoadData", ctypes.byref(self.module), ctypes.c_char_p(PTX))
-        self.call("cuModuleGetFunction", ctypes.byref(self.function), self.module, b"spin")
+        self.module = self.module_of(PTX)
+        self.function = self.function_of(self.module, b"spin")
         self.out = self.alloc(256)
 
     def parameters(self, rounds):
