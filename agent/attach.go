@@ -27,8 +27,13 @@ type member struct {
 	done uint64    // when its activity was this
 	// unknown are driver calls that it looked up and weir does not know.
 	unknown []string
+	// counted is what it counted before the device was last asked, and over what it was found to
+	// hold beyond that.
+	counted, over uint64
 	// clean is its activity when it was last seen with nothing in flight and the gate closed.
 	clean uint64
+	// offered: a thread of it may have taken a pass since the gate was closed.
+	offered bool
 }
 
 // activity is a number that grows with all that the process gives the device to do.
@@ -48,10 +53,12 @@ func (m *member) resting() bool {
 }
 
 // drained reports whether nothing of the process is in flight after the gate took this value: it
-// said so, or has launched nothing since the last time.
+// said so, or has launched nothing since the last time. One that may have taken a pass has to say
+// so, because what it launches shows only afterwards.
 func (m *member) drained(gate uint32) bool {
 	now := m.activity()
-	idle := m.resting() || now == m.clean && m.s.InflightNS.Load() == 0
+	idle := m.conn == nil ||
+		!m.offered && (m.resting() || now == m.clean && m.s.InflightNS.Load() == 0)
 	if m.s.DrainedSeq.Load() != gate && !idle {
 		return false
 	}

@@ -17,11 +17,13 @@ const DefaultPolicy = "priority"
 
 // Device is a device that an agent shares.
 type Device struct {
-	Ordinal uint32      // the driver's number
-	Name    string      // for people, such as "NVIDIA H200"
-	UUID    [16]byte    // zero if not known
-	Memory  share.Bytes // that jobs may be promised
-	Fake    bool        // a device of the fake driver, to be labelled as such
+	Ordinal uint32   // the driver's number
+	Name    string   // for people, such as "NVIDIA H200"
+	UUID    [16]byte // zero if not known
+	// BusIndex is its number among CUDA's devices in the order of the PCI bus; -1 if not certain.
+	BusIndex int
+	Memory   share.Bytes // that jobs may be promised
+	Fake     bool        // a device of the fake driver, to be labelled as such
 }
 
 // ID returns the device's name in weir, such as "cuda:0".
@@ -39,6 +41,11 @@ type Config struct {
 	// MPS looks for the MPS control daemon that programs become clients of, with [FindMPS]. It is
 	// called when the agent starts and before each change of the policy. Nil: there is none.
 	MPS func() (MPS, error)
+	// Holds tells what each process holds of the memory of a device, in bytes, by its number in the
+	// agent's pid namespace; the management library does, for processes in containers too. It is
+	// called from several goroutines, and only once a program uses the device. Nil: nobody tells,
+	// and what programs do not count themselves is not seen.
+	Holds func(ordinal uint32) (map[uint32]uint64, error)
 	// IdleExit ends the agent when it has had no job and no peer for so long; 0: never, because
 	// somebody else keeps it running and starts another if it fails.
 	IdleExit time.Duration
@@ -54,12 +61,15 @@ type Config struct {
 	Nearby time.Duration
 	// DrainTimeout is how long the agent waits for a process to finish what it has in flight before
 	// others are let in beside it; 0: 30 s. It is charged to the job, which gets no other lease
-	// until that is finished.
+	// until that is finished, and pays until then.
 	DrainTimeout time.Duration
+	// LatencyDrain is the same while a latency job waits; 0: 100 ms.
+	LatencyDrain time.Duration
 	// Log is told what happens; nil: nothing is logged.
 	Log *slog.Logger
 
-	system system // nil: the operating system
+	system       system        // nil: the operating system
+	measureEvery time.Duration // 0: measureEvery
 }
 
 // system is what the agent asks the operating system about peers.
@@ -123,6 +133,12 @@ func (c *Config) setDefaults() error {
 	if c.DrainTimeout == 0 {
 		c.DrainTimeout = 30 * time.Second
 	}
+	if c.LatencyDrain == 0 {
+		c.LatencyDrain = 100 * time.Millisecond
+	}
+	if c.measureEvery == 0 {
+		c.measureEvery = measureEvery
+	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -165,6 +181,10 @@ func (c *Config) setDefaults() error {
 				Bound: "must be above 0",
 			},
 		)
+	}
+	if c.LatencyDrain < 0 {
+		f.List = append(f.List, share.Fault{Field: "latency drain",
+			Value: c.LatencyDrain.String(), Bound: "must be above 0"})
 	}
 	if c.Dir == "" {
 		f.List = append(f.List, share.Fault{Field: "dir", Value: `""`, Bound: "must be a folder"})

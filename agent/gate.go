@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/core"
 	"github.com/weirgpu/weir/share/wire"
 )
@@ -63,12 +64,8 @@ func (s state) String() string { return stateNames[s] }
 // isOpen reports whether the gate is open in this state.
 func (s state) isOpen() bool { return s == stateOpen || s == stateResting || s == stateProbing }
 
-const (
-	// look is how often the page is looked at although nobody said that it changed.
-	look = 5 * time.Millisecond
-	// drainLook is the same while waiting for a drain.
-	drainLook = time.Millisecond
-)
+// look is how often the page is looked at although nobody said that it changed.
+const look = 5 * time.Millisecond
 
 // errUnwanted: no process waits any more.
 var errUnwanted = errors.New("nobody waits")
@@ -111,15 +108,27 @@ func (j *job) awaitWork() state {
 	t := time.NewTimer(wire.Beat)
 	defer t.Stop()
 	for {
+		drained := j.settleOverstay()
 		switch {
 		case j.ctx.Err() != nil:
 			return stateEnded
-		case j.wants() && j.undrained() == nil:
+		case j.wants() && drained:
 			return stateWaiting
 		}
 		t.Reset(wire.Beat)
 		j.sleep(t.C)
 	}
+}
+
+// settleOverstay charges a job whose drain took too long for the time since others were let in
+// beside it. It reports whether nothing is in flight any more.
+func (j *job) settleOverstay() bool {
+	drained := j.undrained() == nil
+	if j.overstays {
+		j.lease.Charge(share.Forever) // all the time since it was charged last
+		j.overstays = !drained
+	}
+	return drained
 }
 
 // awaitLease acquires the lease.
@@ -277,41 +286,5 @@ func (j *job) mayStay() bool {
 	return j.dev.conserving.Load() && j.bj.Spec().Cap() >= 1
 }
 
-// stoppedLook is how often it is looked whether a process that does not drain is stopped.
-const stoppedLook = 50 * time.Millisecond
-
-// drain waits until nothing of the job is in flight, or for DrainTimeout, or until the job ends. It
-// reports whether nothing is in flight. For a process that is stopped, and cannot say, it waits
-// only for as long as that predicted.
-func (j *job) drain() bool {
-	began, asked := j.dev.broker.Now(), j.dev.broker.Now()
-	most := time.NewTimer(j.a.cfg.DrainTimeout)
-	defer most.Stop()
-	t := time.NewTicker(drainLook)
-	defer t.Stop()
-	for {
-		m := j.undrained()
-		if m == nil {
-			return true
-		}
-		if now := j.dev.broker.Now(); now-asked >= stoppedLook {
-			asked = now
-			if now-began > stoppedLook+2*time.Duration(
-				min(m.s.InflightNS.Load(), uint64(j.a.cfg.DrainTimeout))) &&
-				m.process.stopped() {
-				j.a.log.Info("process is stopped", "job", j, "pid", m.who.PID)
-				return false
-			}
-		}
-		select {
-		case <-j.kicked:
-		case <-t.C:
-		case <-j.ctx.Done():
-			return false
-		case <-most.C:
-			j.a.log.Warn("drain timed out", "job", j, "pid", m.who.PID, "after",
-				j.a.cfg.DrainTimeout)
-			return false
-		}
-	}
-}
+// drain waits for what the job has in flight; see [Agent.drained].
+func (j *job) drain() bool { return j.a.drained(j.ctx, j.kicked, j) }

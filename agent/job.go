@@ -22,8 +22,10 @@ type job struct {
 	page  *wire.Page
 	bj    *broker.Job
 	lease *broker.Lease // of the job's goroutine; nil before it was first acquired
-	ctx   context.Context
-	stop  context.CancelFunc
+	// overstays: of the job's goroutine; others were let in beside what it has in flight.
+	overstays bool
+	ctx       context.Context
+	stop      context.CancelFunc
 	// kicked makes the job's goroutine look at the page again.
 	kicked chan struct{}
 	// users are the peers that use the page.
@@ -47,6 +49,7 @@ type job struct {
 	cancelWait context.CancelFunc // of the wait for a lease in progress, nil if none
 	gate       uint32
 	stale      bool // a process holds the open gate for closed
+	passes     bool // the gate is closed, and one launch may pass it or has
 	state      state
 }
 

@@ -114,11 +114,20 @@ func (j *job) setGate(open bool, until uint64) {
 	}
 	h := j.page.Header()
 	h.LeaseUntilNS.Store(until)
+	if j.passes {
+		j.passes = false
+		h.GatePass.Store(0)
+	}
 	next := wire.NextGate(j.gate, open)
 	if next == j.gate {
 		return
 	}
 	j.gate, j.stale = next, false
+	for _, m := range j.members {
+		if m != nil && open {
+			m.offered = false
+		}
+	}
 	h.Gate.Store(next)
 	j.wake()
 }

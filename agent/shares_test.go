@@ -239,7 +239,9 @@ func (x *sim) pass() bool {
 	from := time.Now()
 	for first := true; ; first = false {
 		changed := x.bell.next()
-		if wire.IsOpen(x.page.Header().Gate.Load()) {
+		h := x.page.Header()
+		g := h.Gate.Load()
+		if wire.IsOpen(g) || h.GatePass.CompareAndSwap(g, 0) && g != 0 {
 			if !first {
 				x.m.s.Waiting.Add(^uint32(0))
 			}

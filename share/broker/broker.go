@@ -187,6 +187,13 @@ func (b *Broker) Waiting() bool {
 	return b.core.Waiting()
 }
 
+// WaitingOf reports whether a job of this class waits for the device.
+func (b *Broker) WaitingOf(class share.Class) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.core.WaitingOf(class)
+}
+
 // Close ends all jobs and refuses new ones.
 func (b *Broker) Close() {
 	b.mu.Lock()

@@ -119,7 +119,8 @@ func (l *Lease) Resume() bool {
 }
 
 // Charge makes the holder pay for what it was found to use while it rested: so much device time, at
-// most what it kept for nothing since it last did so.
+// most what it kept for nothing since it last did so. One that holds nothing any more pays for what
+// it has going on all the same, at most the time since it gave back or was last charged.
 func (l *Lease) Charge(used time.Duration) {
 	j := l.job
 	j.b.mu.Lock()

@@ -18,7 +18,8 @@
 // sense in the state that the job is in is an error and changes nothing.
 //
 // Device time is charged by what is held: a unit held by k jobs at once costs each 1/k of it. The
-// jobs' times sum to the time in which units were in use. What a core remembers is bounded by its
+// jobs' times sum to the time in which units were in use, and to what jobs are charged for that had
+// work going on after they gave back (Pay). What a core remembers is bounded by its
 // jobs, and the requests and iterations that they have begun and not ended, not by how long it
 // runs.
 //

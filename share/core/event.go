@@ -35,7 +35,8 @@ const (
 	// Rest: a running job has nothing to do, and keeps its units for as long as nobody else is to
 	// have them. (decides)
 	Rest
-	// Pay charges a job Used of what it kept without paying while it rested, at most all of it.
+	// Pay charges a job Used of what it kept without paying while it rested or, once it holds
+	// nothing, of the time since it gave back, for what goes on on the device; at most all of it.
 	Pay
 	// Reserve counts Bytes more of Memory as held, or waits until they fit if Wait is set.
 	Reserve

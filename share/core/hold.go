@@ -115,6 +115,7 @@ type charge struct {
 	rate float64       // in devices
 	rest float64       // of a nanosecond, left over
 	kept float64       // device time held at rest and not paid for, in nanoseconds
+	left time.Duration // when it last gave back, or was last charged for what went on after that
 
 	crowded bool          // somebody else uses a unit that it holds
 	until   time.Duration // when it last was
@@ -135,6 +136,7 @@ func (c *Core) unlink(j *job) {
 	i := slices.Index(c.holders, j)
 	c.holders = slices.Delete(c.holders, i, i+1)
 	j.charge.set(0, false, c.now)
+	j.charge.left = c.now
 	c.reckon()
 }
 
@@ -261,10 +263,16 @@ func (c *Core) speed(j *job) float64 {
 	return float64(min(width, s.Units.Len())) / float64(width)
 }
 
-// pay charges a job for what it used at rest.
+// pay charges a job for what it used at rest, or after it gave back: others who held the device
+// then pay too, since it was theirs.
 func (c *Core) pay(j *job, used time.Duration) {
 	c.settle(j)
-	paid := min(max(0, used), time.Duration(j.charge.kept))
+	most := time.Duration(j.charge.kept)
+	if c.state(j).Units.Empty() && j.counts.Grants > 0 {
+		most += c.now - j.charge.left
+		j.charge.left = c.now
+	}
+	paid := min(max(0, used), most)
 	j.charge.kept = 0
 	c.state(j).Used += paid
 	j.account.hold(float64(paid))

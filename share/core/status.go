@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"time"
 
 	"github.com/weirgpu/weir/share"
@@ -114,6 +115,13 @@ func (c *Core) Phase(id share.JobID) (share.Phase, bool) {
 
 // Waiting reports whether a job waits for units.
 func (c *Core) Waiting() bool { return c.waiting() }
+
+// WaitingOf reports whether a job of this class waits for units.
+func (c *Core) WaitingOf(class share.Class) bool {
+	return slices.ContainsFunc(c.snap.Jobs, func(s share.JobState) bool {
+		return s.Phase == share.Waiting && s.Share.Class == class
+	})
+}
 
 // Holds reports whether a job holds units.
 func (c *Core) Holds(id share.JobID) bool {

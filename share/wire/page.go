@@ -240,6 +240,15 @@ func NextGate(gate uint32, open bool) uint32 {
 	return gate + 1
 }
 
+// PassGate returns the value that follows a closed gate's when one launch may pass it, or may not
+// any more: closed too, and not 0, which stands for no pass.
+func PassGate(gate uint32) uint32 {
+	if gate += 2; gate == 0 {
+		return 2
+	}
+	return gate
+}
+
 // Claim makes a free slot a process's, with everything else in it zero. Only the agent calls it.
 func (s *Slot) Claim(pid uint32, start uint64) {
 	s.Clear()
@@ -250,12 +259,12 @@ func (s *Slot) Claim(pid uint32, start uint64) {
 // Clear makes a slot free, of which the process is gone. Only the agent calls it.
 func (s *Slot) Clear() {
 	for _, w := range []*atomic.Uint32{&s.State, &s.Waiting, &s.WantSeq, &s.DrainedSeq,
-		&s.ErrorFlags, &s.ThreadPercent} {
+		&s.ErrorFlags, &s.ThreadPercent, &s.AskSeq, &s.AnswerSeq} {
 		w.Store(0)
 	}
 	for _, w := range []*atomic.Uint64{&s.MemUsedBytes, &s.MemPendingBytes, &s.MemContextBytes,
 		&s.InflightNS, &s.DeviceNSTotal, &s.Launches, &s.GraphLaunches, &s.CopiesBytes,
-		&s.LastLaunchNS, &s.LastIdleNS, &s.OwnerStart} {
+		&s.LastLaunchNS, &s.LastIdleNS, &s.MeasuredBytes, &s.FoundBytes, &s.OwnerStart} {
 		w.Store(0)
 	}
 	s.OwnerPID.Store(0)
@@ -267,9 +276,15 @@ func (p *Page) MemoryHeld() uint64 {
 	var sum uint64
 	for i := range p.l.Slots {
 		s := &p.l.Slots[i]
-		sum = saturate(sum, saturate(s.MemUsedBytes.Load(), s.MemContextBytes.Load()))
+		sum = saturate(sum, s.MemoryHeld())
 	}
 	return sum
+}
+
+// MemoryHeld returns the bytes that the slot's process holds: what it counts, and what was found
+// beyond that.
+func (s *Slot) MemoryHeld() uint64 {
+	return saturate(saturate(s.MemUsedBytes.Load(), s.MemContextBytes.Load()), s.FoundBytes.Load())
 }
 
 func saturate(a, b uint64) uint64 {

@@ -28,6 +28,9 @@
 // WEIR_FAKE_HOLD names a file, such as a FIFO, that a process reads to its end before it makes a
 // context: with it a test says when that happens.
 //
+// With WEIR_FAKE_NVML_BLIND set a process's management library lists no processes, as in a
+// container that sees no others' numbers.
+//
 // A client of MPS is a process that finds the control daemon when it calls cuInit: the program
 // [Control] -d, in $CUDA_MPS_PIPE_DIRECTORY or, unless that is set, in the folder mps of
 // WEIR_FAKE_DIR. All clients run at once, each on the part of the device that
@@ -36,6 +39,14 @@
 // Concurrency: any number of processes and threads may use one folder; Build may run in several
 // processes at once.
 //
-// What it refuses: real kernels. A module is a text that names kernels and their durations
-// (driver/module.c).
+// NVIDIA's own runtime runs on it, unmodified: it finds the tables that it asks for
+// (driver/export.c), and modules may be fat binaries, cubins and PTX (driver/image.h), whose
+// kernels, attributes and variables are those that the image names. bench/userland runs it.
+//
+//	WEIR_FAKE_KERNEL_US  time that a kernel of such an image takes, such as 10 or 5-50; 10
+//	WEIR_FAKE_MISSING    file to which a line is added for each call and table that was asked for
+//	                     and is not here
+//
+// What it refuses: to compute. A kernel takes time and leaves memory as it was. A module that is
+// not NVIDIA's is a text that names kernels and their durations (driver/module.c).
 package fakecuda

@@ -221,10 +221,26 @@ typedef struct {
 	unsigned char reserved[54];
 } CUmemPoolProps;
 typedef struct { unsigned char reserved[64]; } CUmemPoolPtrExportData;
+enum {
+	CU_LAUNCH_ATTRIBUTE_COOPERATIVE = 2,
+	CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION = 4,
+	CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT = 7,
+	CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT = 12,
+};
+typedef union {
+	int cooperative;
+	unsigned int clusterDim[3];
+	CUevent event;
+	char pad[64];
+} CUlaunchAttributeValue;
+typedef struct {
+	int id;
+	CUlaunchAttributeValue value;
+} CUlaunchAttribute;
 typedef struct {
 	unsigned int gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
 	CUstream hStream;
-	void *attrs;
+	const CUlaunchAttribute *attrs;
 	unsigned int numAttrs;
 } CUlaunchConfig;
 typedef struct {
@@ -439,7 +455,15 @@ CUresult cuLibraryLoadData(CUlibrary *out, const void *code, int *jit, void **ji
 CUresult cuLibraryUnload(CUlibrary l);
 CUresult cuLibraryGetKernel(CUkernel *out, CUlibrary l, const char *name);
 CUresult cuLibraryGetKernelCount(unsigned int *count, CUlibrary l);
+CUresult cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int count, CUlibrary l);
 CUresult cuLibraryGetModule(CUmodule *out, CUlibrary l);
+CUresult cuLibraryGetGlobal(CUdeviceptr *address, size_t *bytes, CUlibrary l, const char *name);
+CUresult cuLibraryGetManaged(CUdeviceptr *address, size_t *bytes, CUlibrary l, const char *name);
+CUresult cuLibraryGetUnifiedFunction(void **out, CUlibrary l, const char *symbol);
+CUresult cuFuncGetParamInfo(CUfunction f, size_t index, size_t *offset, size_t *bytes);
+CUresult cuFuncGetParamCount(CUfunction f, size_t *count);
+CUresult cuKernelGetParamInfo(CUkernel k, size_t index, size_t *offset, size_t *bytes);
+CUresult cuKernelGetParamCount(CUkernel k, size_t *count);
 CUresult cuKernelGetFunction(CUfunction *out, CUkernel k);
 CUresult cuKernelGetName(const char **name, CUkernel k);
 CUresult cuFuncGetName(const char **name, CUfunction f);
@@ -454,6 +478,10 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(
 	int *blocks, CUfunction f, int block, size_t shared);
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
 	int *blocks, CUfunction f, int block, size_t shared, unsigned int flags);
+CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, CUfunction f,
+	size_t (*shared_of)(int), size_t shared, int limit, unsigned int flags);
+CUresult cuOccupancyMaxPotentialClusterSize(int *size, CUfunction f, const CUlaunchConfig *c);
+CUresult cuOccupancyMaxActiveClusters(int *clusters, CUfunction f, const CUlaunchConfig *c);
 CUresult cuOccupancyMaxPotentialBlockSize(
 	int *grid, int *block, CUfunction f, size_t (*shared_of)(int), size_t shared, int limit);
 
@@ -779,6 +807,15 @@ CUresult cuOccupancyAvailableDynamicSMemPerBlock(
 CUresult cuProfilerStart(void);
 CUresult cuProfilerStop(void);
 CUresult cuFlushGPUDirectRDMAWrites(int target, int scope);
+
+// tensormap.c
+typedef struct {
+	_Alignas(64) uint64_t opaque[16];
+} CUtensorMap;
+CUresult cuTensorMapEncodeTiled(CUtensorMap *out, int type, uint32_t rank, void *address,
+	const uint64_t *dim, const uint64_t *stride, const uint32_t *box, const uint32_t *step,
+	int interleave, int swizzle, int l2, int fill);
+CUresult cuTensorMapReplaceAddress(CUtensorMap *map, void *address);
 
 // procs.c
 CUresult cuWeirFakeFuture(int *answer);

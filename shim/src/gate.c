@@ -72,17 +72,37 @@ static bool passes(struct weir_header *h, struct weir_function *f)
 	return true;
 }
 
-/* gate_wait returns once the gate is open or, which it reports as false, a launch of f may pass it
- * closed; f is NULL for what may not. The agent is told once for each time that the process begins
- * to wait or the gate's value changes. */
-static bool gate_wait(struct weir_header *h, struct weir_function *f)
+/*
+ * take_pass takes the one launch that the agent lets through the gate closed at this value, because
+ * what is in flight waits for it. Unlike what passes by itself it is in flight like any other, and
+ * it is void as soon as the gate has another value.
+ */
+static bool take_pass(struct weir_header *h, uint32_t gate)
+{
+	uint32_t offered = gate;
+	return gate && weir_peek(&h->gate_pass) == gate &&
+		__atomic_compare_exchange_n(
+			&h->gate_pass, &offered, 0, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+
+/* lets_through tells whether a launch may go on: the gate is open, or it has a pass. */
+static inline bool lets_through(struct weir_header *h, struct weir_ticket *t)
+{
+	return weir_gate_open(h) || (t->pass && weir_get(&h->gate) == t->pass);
+}
+
+/* gate_wait returns once the gate is open or *pass lets a launch through or, which it reports as
+ * false, a launch of f may pass it closed; f is NULL for what may not. The agent is told once for
+ * each time that the process begins to wait or the gate's value changes. */
+static bool gate_wait(struct weir_header *h, struct weir_function *f, uint32_t *pass)
 {
 	struct weir_slot *slot = weir_slot();
 	uint32_t told = 0;
 	bool open = true, first = weir_add(&slot->waiting, 1) == 1;
 	for (;;) {
 		uint32_t gate = weir_get(&h->gate);
-		if (weir_gate_open(h))
+		*pass = take_pass(h, gate) ? gate : 0;
+		if (*pass || weir_gate_open(h))
 			break;
 		if (first || (told && told != gate + 1)) {
 			weir_add(&slot->want_seq, 1);
@@ -150,7 +170,7 @@ static bool try_slow(
 	w = __atomic_fetch_add(&s->word,
 		WEIR_LAUNCHING + (weir_word_count(w) < UINT16_MAX / 2 ? WEIR_COUNT + guess : 0),
 		__ATOMIC_SEQ_CST);
-	if (!weir_gate_open(h)) {
+	if (!lets_through(h, t)) {
 		/* its share of the batch stays: harmless, and safe from a close in between */
 		weir_sub(&s->word, WEIR_LAUNCHING);
 		s->from = WEIR_FROM_NOWHERE;
@@ -174,7 +194,7 @@ static __attribute__((noinline)) bool enter_slow(
 {
 	for (;;) {
 		struct weir_header *h = weir_page();
-		if (!weir_gate_open(h) && (passes(h, f) || !gate_wait(h, f)))
+		if (!lets_through(h, t) && (passes(h, f) || !gate_wait(h, f, &t->pass)))
 			return false;
 		pthread_mutex_lock(&s->lock);
 		bool through = try_slow(t, s, f, h);
@@ -198,9 +218,10 @@ bool weir_enter(
 		return false;
 	struct weir_header *h = weir_page();
 	struct weir_stream *s = weir_stream_of(stream, per_thread);
+	t->pass = 0;
 	if (weir_unlikely(!s)) {
 		if (!weir_gate_open(h))
-			gate_wait(h, NULL);
+			gate_wait(h, NULL, &t->pass);
 		return false;
 	}
 	struct weir_function *f = weir_function_of(key, size);

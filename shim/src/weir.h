@@ -101,6 +101,7 @@ struct weir_process {
 	int sock;            /* -1: closed; used under sock_lock */
 	bool agent_gone;     /* its heartbeat is old: the gate counts as open */
 	bool notes;          /* the agent takes notes */
+	bool measures;       /* it says what the process holds */
 	bool stopping;       /* the process is exiting: the driver is not called any more */
 	uint32_t expired;    /* a gate value whose lease has run out, 0 if none */
 	uint32_t asleep;     /* the watcher waits until it is woken */
@@ -154,7 +155,7 @@ CUresult weir_init(weir_fn_cuInit real, unsigned int flags); /* mps.c */
 /* ---- memory: ledger.c, sizes.c, pool.c ---- */
 
 enum weir_kind {
-	WEIR_KIND_POINTER = 1, /* device pointer of its own */
+	WEIR_KIND_POINTER = 1, /* device pointer; with: not NULL where it lies in a shared block */
 	WEIR_KIND_POOLED,      /* device pointer from a pool; with: the pool's record */
 	WEIR_KIND_ARRAY,
 	WEIR_KIND_MIPMAP,
@@ -163,6 +164,8 @@ enum weir_kind {
 	WEIR_KIND_PHYSICAL, /* cuMemCreate handle; with: its record */
 	WEIR_KIND_MAPPING,  /* mapped range; with: the record of what is mapped */
 	WEIR_KIND_GRAPH,    /* graphExec with memory nodes; with: launched */
+	WEIR_KIND_BLOCK,    /* of the driver's, shared by small allocations; size: how many */
+	WEIR_KIND_LIMITS,   /* context; size: counted for its stacks and the like */
 };
 
 bool weir_reserve(uint64_t bytes);
@@ -177,7 +180,18 @@ CUresult weir_deny(void);
 bool weir_sizes_put(enum weir_kind kind, uint64_t key, uint64_t size, void *with);
 bool weir_sizes_take(enum weir_kind kind, uint64_t key, uint64_t *size, void **with);
 bool weir_sizes_get(enum weir_kind kind, uint64_t key, uint64_t *size, void **with);
+uint64_t weir_sizes_count(enum weir_kind kind, uint64_t key, int64_t more);
 void weir_sizes_reset(void);
+
+/* what is given back of a device pointer once the driver has freed it */
+struct weir_freed {
+	CUdeviceptr at;
+	uint64_t bytes, size;
+	bool shared;
+};
+bool weir_pointer_forget(CUdeviceptr at, struct weir_freed *f);
+void weir_pointer_restore(struct weir_freed *f);
+
 
 void weir_pools_refresh(bool trim);
 void weir_pools_reset(void);
@@ -186,6 +200,22 @@ void weir_vmm_reset(void);
 void weir_contexts_reset(void);
 void weir_graphs_captured_alloc(void);
 void weir_graphs_reset(void);
+
+/* ---- what the device says: measure.c, nvml.c, context.c, limit.c ---- */
+
+bool weir_nvml_holds(uint64_t *bytes);
+bool weir_measured_rest(uint64_t reserved, uint64_t *bytes);
+uint64_t weir_granule(void);
+uint64_t weir_taken(uint64_t bytes);
+void weir_granule_learn(uint64_t room);
+bool weir_grown(void);
+void weir_shrunk(void);
+void weir_unmeasured(void);
+bool weir_look_again(void);
+void weir_measure_reset(void);
+bool weir_turn_take(void);
+void weir_turn_end(void);
+void weir_limits_gone(CUcontext ctx);
 
 /* ---- time: gate.c, streams.c, predict.c, inflight.c, watcher.c, capture.c ---- */
 
@@ -253,6 +283,7 @@ struct weir_ticket {
 	struct weir_stream *stream;
 	struct weir_function *function;
 	bool sample; /* to be marked as soon as it is launched */
+	uint32_t pass; /* the closed gate's value at which the agent lets it through, 0: none */
 };
 
 bool weir_enter(
@@ -265,7 +296,6 @@ struct weir_stream *weir_stream_of(CUstream stream, int per_thread);
 struct weir_stream *weir_streams_first(void);
 void weir_stream_gone(CUstream stream);
 void weir_context_gone(CUcontext ctx);
-bool weir_contexts_take(uint64_t reserved, uint64_t *bytes);
 
 struct weir_function *weir_function_of(uintptr_t key, uint64_t size);
 void weir_function_measured(struct weir_function *f, uint64_t ns);

@@ -4,16 +4,34 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 enum { DEPTH = 64 };
 static _Thread_local CUcontext stack[DEPTH];
 static _Thread_local int depth;
 
+static CUcontext primaries[FK_DEVICES];
+
+CUcontext fk_primary(CUdevice device) {
+	if (!primaries[device])
+		primaries[device] = calloc(1, sizeof **primaries);
+	return primaries[device];
+}
+
+static bool is_primary(CUcontext c) {
+	for (uint32_t i = 0; i < fk.count; i++)
+		if (c && c == primaries[i])
+			return true;
+	return false;
+}
+
 CUresult fk_current(CUcontext *c) {
 	FK_TRY(fk_usable());
 	*c = depth ? stack[depth - 1] : NULL;
-	return FK_IS(*c, FK_CONTEXT) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+	if (FK_IS(*c, FK_CONTEXT))
+		return CUDA_SUCCESS;
+	return is_primary(*c) ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_ERROR_INVALID_CONTEXT;
 }
 
 // hold waits until $WEIR_FAKE_HOLD can be read to its end: with a FIFO there, a test says when a
@@ -56,14 +74,15 @@ static uint64_t size(const fk_device *d) {
 static CUresult make(
 	CUcontext *out, CUdevice device, unsigned int flags, uint32_t width, bool primary) {
 	FK_TRY(fk_join(device));
-	CUcontext c = calloc(1, sizeof *c);
+	CUcontext c = primary ? fk_primary(device) : calloc(1, sizeof *c);
 	if (!c)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	hold();
 	c->device = device;
 	CUresult r = fk_context_take(c, size(&fk.queues[device].device));
 	if (r) {
-		free(c);
+		if (!primary)
+			free(c);
 		return r;
 	}
 	c->kind = FK_CONTEXT, c->flags = flags, c->width = width,
@@ -81,6 +100,7 @@ static CUresult destroy(CUcontext c) {
 	fk_wait_all(q);
 	if (FK_KNOB(&q->device, teardown_us))
 		fk_sleep_until(NULL, 0, fk_now() + 1000 * FK_KNOB(&q->device, teardown_us));
+	fk_storage_of_context(c);
 	fk_enter();
 	fk_memory_of_context(c);
 	fk_context_give(c, c->bytes);
@@ -100,7 +120,10 @@ static CUresult destroy(CUcontext c) {
 	if (q->primary == c)
 		q->primary = NULL;
 	c->kind = 0;
-	free(c);
+	if (c->primary)
+		memset(c, 0, sizeof *c); // the handle stays that of the primary context
+	else
+		free(c);
 	for (int i = depth; i-- > 0;)
 		if (stack[i] == c) {
 			for (int j = i; j + 1 < depth; j++)
@@ -167,7 +190,7 @@ FK_API cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags, int *act
 
 FK_API cuCtxPushCurrent_v2(CUcontext c) {
 	FK_TRY(fk_usable());
-	if (!FK_IS(c, FK_CONTEXT))
+	if (!FK_IS(c, FK_CONTEXT) && !is_primary(c))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (depth == DEPTH)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -191,7 +214,7 @@ FK_API cuCtxPopCurrent(CUcontext *c) { return cuCtxPopCurrent_v2(c); }
 
 FK_API cuCtxSetCurrent(CUcontext c) {
 	FK_TRY(fk_usable());
-	if (c && !FK_IS(c, FK_CONTEXT))
+	if (c && !FK_IS(c, FK_CONTEXT) && !is_primary(c))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	depth -= depth > 0;
 	return c ? cuCtxPushCurrent_v2(c) : CUDA_SUCCESS;

@@ -76,15 +76,25 @@ struct CUfunc_st {
 	uint64_t least_ns, most_ns;
 	bool loaded; // on the device
 	struct CUmod_st *module;
-	char name[128];
-	int attributes[16];
+	char *name;
+	int attributes[16]; // by CUfunction_attribute
+	uint32_t params;    // known of those of a real kernel
+	struct fk_param *param;
 };
 
 struct CUmod_st {
 	uint32_t kind, count;
-	CUcontext context;
+	CUcontext context; // NULL: a library, which belongs to none
 	struct CUfunc_st *functions;
 	struct CUmod_st *next;
+	// of a real image (image.h)
+	struct fk_variable *variables;
+	uint32_t variable_count;
+	uint64_t bytes; // of all variables, as they lie in a block
+	uint64_t code;  // bytes of instructions
+	struct fk_placement *placements;
+	const void *unread; // a library's image, until something of it is asked for
+	CUresult unreadable; // why nothing of it can be had
 };
 
 // fk_queue is a process's end of one device's queue.
@@ -229,7 +239,8 @@ uint64_t fk_draw(const fk_task *task);
 // fk_argument reads the parameter that holds the duration of one of the function's launches.
 CUresult fk_argument(CUfunction f, void **params, void **extra, uint32_t *value);
 
-// fk_load_function loads a function on the device, which its first launch does otherwise.
+// fk_load_function loads a function, and the module of a library, on the device, which its first
+// launch does otherwise. It takes the lock.
 CUresult fk_load_function(CUfunction f);
 
 // fk_spend keeps the calling thread busy, as the driver's own work does. fk_rest is for a call that
@@ -250,6 +261,17 @@ void fk_unexport(fk_device *d, uint32_t export);
 void fk_mps_join(void);
 uint32_t fk_mps_width(void);
 CUresult fk_mps_affinity(const CUexecAffinityParam *p, int count, uint32_t *width);
+
+// fk_primary is the device's primary context, which has one handle for the life of the process;
+// while it is not active its kind is 0. NULL when the host has no memory. fk.lock is held.
+CUcontext fk_primary(CUdevice d);
+
+// fk_storage_of_context ends what libraries keep for a context that is being destroyed (storage.c).
+// It takes the lock.
+void fk_storage_of_context(CUcontext c);
+
+// fk_cluster_of is the shape of the clusters of a launch, 1 where there are none (launch.c).
+void fk_cluster_of(CUfunction f, const CUlaunchConfig *c, unsigned int shape[3]);
 
 // Memory. fk_memory_of_context frees all that was allocated in a context; fk.lock is held.
 // fk_pools_settle gives unused pool memory above the thresholds back to the device, as

@@ -1,5 +1,5 @@
 // Launches: kernels and host functions.
-#include "internal.h"
+#include "image.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -57,6 +57,10 @@ static CUresult launch(
 			return CUDA_ERROR_INVALID_VALUE;
 	if ((uint64_t)shape[3] * shape[4] * shape[5] > 1024 || (params && extra))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (shape[3] * shape[4] * shape[5] > (unsigned int)f->attributes[0])
+		return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+	if (shape[6] > (unsigned int)f->attributes[8])
+		return CUDA_ERROR_INVALID_VALUE;
 	fk_task t = {.type = CU_GRAPH_NODE_TYPE_KERNEL,
 		.least_ns = f->least_ns,
 		.most_ns = f->most_ns,
@@ -90,11 +94,64 @@ FK_API cuLaunchKernel_ptsz(CUfunction f, unsigned int gx, unsigned int gy, unsig
 	return launch(f, (unsigned int[]){gx, gy, gz, bx, by, bz, shared}, fk_ptsz(s), params, extra);
 }
 
+static const CUlaunchAttribute *attribute_of(const CUlaunchConfig *c, int id) {
+	for (unsigned int i = 0; c->attrs && i < c->numAttrs; i++)
+		if (c->attrs[i].id == id)
+			return &c->attrs[i];
+	return NULL;
+}
+
+void fk_cluster_of(CUfunction f, const CUlaunchConfig *c, unsigned int shape[3]) {
+	const CUlaunchAttribute *a = attribute_of(c, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
+	for (int i = 0; i < 3; i++) {
+		// 11 to 13: what the kernel was compiled for
+		unsigned int own = (unsigned int)f->attributes[11 + i];
+		shape[i] = a && a->value.clusterDim[i] ? a->value.clusterDim[i] : own ? own : 1;
+	}
+}
+
+// cooperative checks that all blocks run at once, as blocks that wait for each other must.
+static CUresult cooperative(CUfunction f, const unsigned int *shape) {
+	int blocks = 0, size = (int)(shape[3] * shape[4] * shape[5]);
+	FK_TRY(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, f, size, shape[6]));
+	uint64_t grid = (uint64_t)shape[0] * shape[1] * shape[2];
+	return grid > (uint64_t)blocks * fk.width ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE
+											  : CUDA_SUCCESS;
+}
+
+static CUresult clusters(CUfunction f, const CUlaunchConfig *c, const unsigned int *grid) {
+	unsigned int shape[3];
+	fk_cluster_of(f, c, shape);
+	unsigned int most = f->attributes[14] ? 16 : 8; // 14: sizes that not all devices have
+	if (shape[0] * shape[1] * shape[2] > most)
+		return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+	for (int i = 0; i < 3; i++)
+		if (grid[i] % shape[i])
+			return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+	return CUDA_SUCCESS;
+}
+
+// record serves the attributes that name an event, which is taken at the launch's end.
+static CUresult record(const CUlaunchConfig *c, int id) {
+	const CUlaunchAttribute *a = attribute_of(c, id);
+	return a ? cuEventRecord(a->value.event, c->hStream) : CUDA_SUCCESS;
+}
+
 FK_API cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction f, void **params, void **extra) {
+	FK_TRY(fk_usable());
 	if (!c)
 		return CUDA_ERROR_INVALID_VALUE;
-	return cuLaunchKernel(f, c->gridDimX, c->gridDimY, c->gridDimZ, c->blockDimX, c->blockDimY,
-		c->blockDimZ, c->sharedMemBytes, c->hStream, params, extra);
+	if (!FK_IS(f, FK_FUNCTION))
+		return CUDA_ERROR_INVALID_HANDLE;
+	const unsigned int shape[] = {c->gridDimX, c->gridDimY, c->gridDimZ, c->blockDimX,
+		c->blockDimY, c->blockDimZ, c->sharedMemBytes};
+	const CUlaunchAttribute *all = attribute_of(c, CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
+	if (all && all->value.cooperative)
+		FK_TRY(cooperative(f, shape));
+	FK_TRY(clusters(f, c, shape));
+	FK_TRY(launch(f, shape, c->hStream, params, extra));
+	FK_TRY(record(c, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT));
+	return record(c, CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT);
 }
 
 FK_API cuLaunchKernelEx_ptsz(const CUlaunchConfig *c, CUfunction f, void **params, void **extra) {
@@ -108,13 +165,21 @@ FK_API cuLaunchKernelEx_ptsz(const CUlaunchConfig *c, CUfunction f, void **param
 FK_API cuLaunchCooperativeKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz,
 	unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared, CUstream s,
 	void **params) {
-	return launch(f, (unsigned int[]){gx, gy, gz, bx, by, bz, shared}, s, params, NULL);
+	const unsigned int shape[] = {gx, gy, gz, bx, by, bz, shared};
+	FK_TRY(fk_usable());
+	if (!FK_IS(f, FK_FUNCTION))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!bx || !by || !bz)
+		return CUDA_ERROR_INVALID_VALUE;
+	FK_TRY(cooperative(f, shape));
+	return launch(f, shape, s, params, NULL);
 }
 
 FK_API cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned int gx, unsigned int gy,
 	unsigned int gz, unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared,
 	CUstream s, void **params) {
-	return launch(f, (unsigned int[]){gx, gy, gz, bx, by, bz, shared}, fk_ptsz(s), params, NULL);
+	return cuLaunchCooperativeKernel(
+		f, gx, gy, gz, bx, by, bz, shared, fk_ptsz(s), params);
 }
 
 FK_API cuLaunchCooperativeKernelMultiDevice(

@@ -1,7 +1,8 @@
-// Modules. An image is a text: each line "kernel NAME us=250" gives a kernel and its duration;
-// "us=10-50000" draws it anew for each launch; "us=arg0" takes it from the launch's first
-// parameter, an unsigned int of microseconds. "ns=" likewise in nanoseconds. Other lines are
-// ignored. An image without such a line, real PTX or a cubin, is CUDA_ERROR_INVALID_IMAGE.
+// Modules. An image is one of NVIDIA's (image.h), or a text: each line "kernel NAME us=250" gives a
+// kernel and its duration; "us=10-50000" draws it anew for each launch; "us=arg0" takes it from the
+// launch's first parameter, an unsigned int of microseconds. "ns=" likewise in nanoseconds. Other
+// lines are ignored. A text without such a line is CUDA_ERROR_INVALID_IMAGE.
+#include "image.h"
 #include "memory.h"
 
 #include <stdio.h>
@@ -9,79 +10,83 @@
 #include <string.h>
 
 // line reads one line of an image into f.
-static bool line(const char *text, struct CUfunc_st *f) {
-	char unit[3], value[64];
-	if (sscanf(text, " kernel %127s %2[nu]s=%63s", f->name, unit, value) != 3)
+static bool line(const char *text, struct CUmod_st *m) {
+	char name[128], unit[3], value[64];
+	if (sscanf(text, " kernel %127s %2[nu]s=%63s", name, unit, value) != 3)
 		return false;
 	uint64_t scale = unit[0] == 'u' ? 1000 : 1;
 	unsigned long long least, most;
-	f->kind = FK_FUNCTION, f->argument = -1;
-	if (sscanf(value, "arg%d", &f->argument) == 1)
-		f->least_ns = f->most_ns = scale;
-	else if (sscanf(value, "%llu-%llu", &least, &most) == 2 && least <= most)
-		f->least_ns = least * scale, f->most_ns = most * scale;
-	else if (sscanf(value, "%llu", &least) == 1)
-		f->least_ns = f->most_ns = least * scale;
-	else
+	int32_t argument = -1;
+	if (sscanf(value, "arg%d", &argument) == 1)
+		least = most = 1;
+	else if (sscanf(value, "%llu-%llu", &least, &most) != 2 || least > most) {
+		if (sscanf(value, "%llu", &least) != 1)
+			return false;
+		most = least;
+	}
+	struct CUfunc_st *f = argument < 16 ? fk_kernel(m, name, strlen(name)) : NULL;
+	if (!f)
 		return false;
-	// threads, registers, versions
-	f->attributes[0] = 1024, f->attributes[4] = 32, f->attributes[5] = f->attributes[6] = 90;
-	return f->argument < 16;
+	f->argument = argument, f->least_ns = least * scale, f->most_ns = most * scale;
+	fk_limits(f);
+	return true;
 }
 
-static bool lazy(const fk_device *d) { return FK_KNOB(d, lazy_us) || FK_KNOB(d, lazy_bytes); }
+static CUresult read_text(struct CUmod_st *m, const char *image) {
+	for (const char *p = image; p; p = strchr(p, '\n') ? strchr(p, '\n') + 1 : NULL)
+		line(p, m);
+	return m->count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_IMAGE;
+}
 
-CUresult fk_load_function(CUfunction f) {
-	CUcontext c;
-	FK_TRY(fk_current(&c));
-	fk_queue *q = &fk.queues[c->device];
-	fk_enter();
-	if (f->loaded)
-		return fk_leave(CUDA_SUCCESS);
-	uint64_t code = c->code + FK_KNOB(&q->device, lazy_bytes),
-			 more = fk_rounded(c->device, code) - fk_rounded(c->device, c->code);
-	CUresult r = more ? fk_context_take(c, more) : CUDA_SUCCESS;
-	if (!r)
-		f->loaded = true, c->code = code;
-	fk_leave(0);
-	if (!r && FK_KNOB(&q->device, lazy_sync))
-		fk_wait_all(q);
-	if (!r)
-		fk_spend(1000 * FK_KNOB(&q->device, lazy_us));
+static CUresult read_image(struct CUmod_st *m, const void *image) {
+	fk_image i;
+	FK_TRY(fk_image_of(image, &i));
+	CUresult r = !i.data ? read_text(m, image) : i.text ? fk_ptx(m, &i) : fk_cubin(m, &i);
+	free(i.owned);
 	return r;
 }
 
-static CUresult load(CUmodule *out, const char *image) {
-	CUcontext c;
-	FK_TRY(fk_current(&c));
+static void forget(struct CUmod_st *m) {
+	fk_module_drop(m);
+	fk_module_free(m);
+	m->kind = 0;
+	free(m);
+}
+
+CUresult fk_module_read(struct CUmod_st *m) {
+	const void *image = m->unread;
+	m->unread = NULL;
+	CUresult r = image ? read_image(m, image) : m->unreadable;
+	m->unreadable = r;
+	return r;
+}
+
+CUresult fk_module_load(CUmodule *out, const void *image, CUcontext c, bool later) {
 	if (!out || !image)
 		return CUDA_ERROR_INVALID_VALUE;
-	uint32_t lines = 1;
-	for (const char *p = image; *p; p++)
-		lines += *p == '\n';
 	CUmodule m = calloc(1, sizeof *m);
-	struct CUfunc_st *functions = calloc(lines, sizeof *functions);
-	if (!m || !functions) {
-		free(m);
-		free(functions);
+	if (!m)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	m->kind = FK_MODULE, m->context = c, m->functions = functions;
-	for (const char *p = image; p; p = strchr(p, '\n') ? strchr(p, '\n') + 1 : NULL)
-		if (line(p, &functions[m->count])) {
-			functions[m->count].loaded = !lazy(&fk.queues[c->device].device);
-			functions[m->count++].module = m;
-		}
-	if (!m->count) {
-		free(functions);
-		free(m);
-		return CUDA_ERROR_INVALID_IMAGE;
-	}
+	m->kind = FK_MODULE, m->context = c, m->unread = image;
 	fk_enter();
+	CUdeviceptr at;
+	CUresult r = later ? CUDA_SUCCESS : fk_module_read(m);
+	if (!r && c)
+		r = fk_module_place(m, c, &at);
+	if (r) {
+		forget(m);
+		return fk_leave(r);
+	}
 	m->next = fk.modules;
 	fk.modules = m;
 	*out = m;
 	return fk_leave(CUDA_SUCCESS);
+}
+
+static CUresult load(CUmodule *out, const void *image) {
+	CUcontext c;
+	FK_TRY(fk_current(&c));
+	return fk_module_load(out, image, c, false);
 }
 
 FK_API cuModuleLoadData(CUmodule *out, const void *image) { return load(out, image); }
@@ -93,15 +98,42 @@ FK_API cuModuleLoadDataEx(
 	return load(out, image);
 }
 
-FK_API cuModuleLoad(CUmodule *out, const char *path) {
-	FK_TRY(fk_usable());
-	FILE *f = path ? fopen(path, "r") : NULL;
+// contents reads a file whole; what follows it is zero, as a text ends.
+static CUresult contents(const char *path, char **out) {
+	FILE *f = path ? fopen(path, "rb") : NULL;
 	if (!f)
 		return path ? CUDA_ERROR_FILE_NOT_FOUND : CUDA_ERROR_INVALID_VALUE;
-	char image[65536];
-	image[fread(image, 1, sizeof image - 1, f)] = 0;
+	long bytes = fseek(f, 0, SEEK_END) ? -1 : ftell(f);
+	rewind(f);
+	char *all = bytes >= 0 ? calloc(1, (size_t)bytes + 64) : NULL;
+	bool ok = all && fread(all, 1, (size_t)bytes, f) == (size_t)bytes;
 	fclose(f);
-	return load(out, image);
+	if (!ok) {
+		free(all);
+		return CUDA_ERROR_INVALID_IMAGE;
+	}
+	*out = all;
+	return CUDA_SUCCESS;
+}
+
+FK_API cuModuleLoad(CUmodule *out, const char *path) {
+	FK_TRY(fk_usable());
+	char *image;
+	FK_TRY(contents(path, &image));
+	CUresult r = load(out, image);
+	free(image);
+	return r;
+}
+
+FK_API cuLibraryLoadFromFile(CUlibrary *out, const char *path, int *jit, void **jit_values,
+	unsigned int jits, int *options, void **values, unsigned int count) {
+	(void)jit, (void)jit_values, (void)jits, (void)options, (void)values, (void)count;
+	FK_TRY(fk_usable());
+	char *image;
+	FK_TRY(contents(path, &image));
+	CUresult r = fk_module_load((CUmodule *)out, image, NULL, false);
+	free(image);
+	return r;
 }
 
 FK_API cuModuleUnload(CUmodule m) {
@@ -114,9 +146,7 @@ FK_API cuModuleUnload(CUmodule m) {
 			*p = m->next;
 			break;
 		}
-	m->kind = 0;
-	free(m->functions);
-	free(m);
+	forget(m);
 	return fk_leave(CUDA_SUCCESS);
 }
 
@@ -151,60 +181,13 @@ FK_API cuModuleEnumerateFunctions(CUfunction *functions, unsigned int count, CUm
 	return CUDA_SUCCESS;
 }
 
-FK_API cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *bytes, CUmodule m, const char *name) {
-	(void)address, (void)bytes, (void)name;
-	FK_TRY(fk_usable());
-	return FK_IS(m, FK_MODULE) ? CUDA_ERROR_NOT_FOUND : CUDA_ERROR_INVALID_HANDLE;
-}
-
 FK_API cuModuleGetLoadingMode(int *mode) {
 	FK_TRY(fk_usable());
 	if (!mode)
 		return CUDA_ERROR_INVALID_VALUE;
-	*mode = fk.count && lazy(&fk.queues[0].device) ? 2 : 1; // lazy, eager
+	*mode = fk.count && fk_lazy(0) ? 2 : 1; // lazy, eager
 	return CUDA_SUCCESS;
 }
-
-// A library is a module that belongs to no context, and a kernel is its function in each.
-FK_API cuLibraryLoadData(CUlibrary *out, const void *code, int *jit, void **jit_values,
-	unsigned int jits, int *options, void **values, unsigned int count) {
-	(void)jit, (void)jit_values, (void)jits, (void)options, (void)values, (void)count;
-	return load((CUmodule *)out, code);
-}
-
-FK_API cuLibraryUnload(CUlibrary l) { return cuModuleUnload((CUmodule)l); }
-FK_API cuLibraryGetKernel(CUkernel *out, CUlibrary l, const char *name) {
-	return cuModuleGetFunction(out, (CUmodule)l, name);
-}
-FK_API cuLibraryGetKernelCount(unsigned int *count, CUlibrary l) {
-	return cuModuleGetFunctionCount(count, (CUmodule)l);
-}
-
-FK_API cuLibraryGetModule(CUmodule *out, CUlibrary l) {
-	FK_TRY(fk_usable());
-	if (!out || !FK_IS(l, FK_MODULE))
-		return CUDA_ERROR_INVALID_VALUE;
-	*out = (CUmodule)l;
-	return CUDA_SUCCESS;
-}
-
-FK_API cuKernelGetFunction(CUfunction *out, CUkernel k) {
-	FK_TRY(fk_usable());
-	if (!out || !FK_IS(k, FK_FUNCTION))
-		return CUDA_ERROR_INVALID_VALUE;
-	*out = k;
-	return CUDA_SUCCESS;
-}
-
-FK_API cuKernelGetName(const char **name, CUkernel k) {
-	FK_TRY(fk_usable());
-	if (!name || !FK_IS(k, FK_FUNCTION))
-		return CUDA_ERROR_INVALID_VALUE;
-	*name = k->name;
-	return CUDA_SUCCESS;
-}
-
-FK_API cuFuncGetName(const char **name, CUfunction f) { return cuKernelGetName(name, f); }
 
 FK_API cuFuncGetModule(CUmodule *out, CUfunction f) {
 	FK_TRY(fk_usable());
@@ -251,31 +234,5 @@ FK_API cuFuncIsLoaded(int *state, CUfunction f) {
 	if (!state || !FK_IS(f, FK_FUNCTION))
 		return CUDA_ERROR_INVALID_VALUE;
 	*state = f->loaded;
-	return CUDA_SUCCESS;
-}
-
-FK_API cuOccupancyMaxActiveBlocksPerMultiprocessor(
-	int *blocks, CUfunction f, int block, size_t shared) {
-	FK_TRY(fk_usable());
-	if (!blocks || !FK_IS(f, FK_FUNCTION) || block <= 0 || shared > 232448)
-		return CUDA_ERROR_INVALID_VALUE;
-	*blocks = 2048 / block < 32 ? 2048 / block : 32;
-	return CUDA_SUCCESS;
-}
-
-FK_API cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-	int *blocks, CUfunction f, int block, size_t shared, unsigned int flags) {
-	(void)flags;
-	return cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks, f, block, shared);
-}
-
-FK_API cuOccupancyMaxPotentialBlockSize(
-	int *grid, int *block, CUfunction f, size_t (*shared_of)(int), size_t shared, int limit) {
-	(void)shared_of, (void)shared;
-	FK_TRY(fk_usable());
-	if (!grid || !block || !FK_IS(f, FK_FUNCTION))
-		return CUDA_ERROR_INVALID_VALUE;
-	*block = limit > 0 && limit < 1024 ? limit : 1024;
-	*grid = 128;
 	return CUDA_SUCCESS;
 }

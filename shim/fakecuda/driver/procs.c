@@ -1,5 +1,5 @@
 // Finding calls by name and version, and the call that only a newer CUDA has.
-#include "internal.h"
+#include "image.h"
 #include "table.h"
 
 #include <string.h>
@@ -20,6 +20,8 @@ static CUresult find(const char *name, void **out, int version, uint64_t flags,
 	void (*f)(void) =
 		fk_lookup(name, version, flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, &known);
 	memcpy(out, &f, sizeof f);
+	if (!known)
+		fk_missing("call", name, version);
 	if (status)
 		*status = f ? CU_GET_PROC_ADDRESS_SUCCESS
 			: known ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
@@ -34,13 +36,4 @@ FK_API cuGetProcAddress(const char *name, void **out, int version, uint64_t flag
 FK_API cuGetProcAddress_v2(const char *name, void **out, int version, uint64_t flags,
 	CUdriverProcAddressQueryResult *status) {
 	return find(name, out, version, flags, status);
-}
-
-// The tables that NVIDIA's own libraries ask for are not documented.
-FK_API cuGetExportTable(const void **table, const CUuuid *id) {
-	(void)id;
-	if (!table)
-		return CUDA_ERROR_INVALID_VALUE;
-	*table = NULL;
-	return CUDA_ERROR_NOT_FOUND;
 }

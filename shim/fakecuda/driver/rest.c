@@ -41,39 +41,6 @@ FK_API cuCtxGetSharedMemConfig(int *config) { return cuCtxGetCacheConfig(config)
 FK_API cuCtxSetSharedMemConfig(int config) { return cuCtxSetCacheConfig(config); }
 FK_API cuCtxResetPersistingL2Cache(void) { return cuCtxSetCacheConfig(0); }
 
-FK_API cuKernelGetAttribute(int *value, int attribute, CUkernel k, CUdevice d) {
-	FK_TRY(fk_device_ok(d));
-	return cuFuncGetAttribute(value, attribute, k);
-}
-
-FK_API cuKernelSetAttribute(int attribute, int value, CUkernel k, CUdevice d) {
-	FK_TRY(fk_device_ok(d));
-	return cuFuncSetAttribute(k, attribute, value);
-}
-
-FK_API cuKernelSetCacheConfig(CUkernel k, int config, CUdevice d) {
-	FK_TRY(fk_device_ok(d));
-	return cuFuncSetCacheConfig(k, config);
-}
-
-FK_API cuKernelGetLibrary(CUlibrary *out, CUkernel k) {
-	return cuFuncGetModule((CUmodule *)out, k);
-}
-
-FK_API cuLibraryLoadFromFile(CUlibrary *out, const char *path, int *jit, void **jit_values,
-	unsigned int jits, int *options, void **values, unsigned int count) {
-	(void)jit, (void)jit_values, (void)jits, (void)options, (void)values, (void)count;
-	return cuModuleLoad((CUmodule *)out, path);
-}
-
-FK_API cuOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, CUfunction f, int blocks, int block) {
-	FK_TRY(fk_usable());
-	if (!bytes || !FK_IS(f, FK_FUNCTION) || blocks <= 0 || block <= 0)
-		return CUDA_ERROR_INVALID_VALUE;
-	*bytes = 232448 / (size_t)blocks;
-	return CUDA_SUCCESS;
-}
-
 FK_API cuProfilerStart(void) { return fk_usable(); }
 FK_API cuProfilerStop(void) { return fk_usable(); }
 

@@ -457,13 +457,34 @@ static void refusals(void) {
 	GIVES(CU(cuMemAlloc_v2)(&p, SIZE_MAX), CUDA_ERROR_OUT_OF_MEMORY);
 	GIVES(CU(cuMemFree_v2)(0x1234), CUDA_ERROR_INVALID_VALUE);
 	GIVES(CU(cuMemcpyHtoD_v2)(0x1234, junk, 8), CUDA_ERROR_INVALID_VALUE);
-	GIVES(CU(cuModuleLoadData)(&m, ".version 8.0\n.target sm_90\n"), CUDA_ERROR_INVALID_IMAGE);
+	GIVES(CU(cuModuleLoadData)(&m, "no device program"), CUDA_ERROR_INVALID_IMAGE);
 	CHECK(CU(cuMemAlloc_v2)(&p, 1000));
 	GIVES(CU(cuMemcpyHtoD_v2)(p + 999, junk, 2), CUDA_ERROR_INVALID_VALUE);
 	GIVES(CU(cuMemGetAddressRange_v2)(NULL, &n, p + 999), CUDA_SUCCESS);
 	HOLD(n == 1000);
 	CHECK(CU(cuMemFree_v2)(p));
 	GIVES(CU(cuMemFree_v2)(p), CUDA_ERROR_INVALID_VALUE);
+}
+
+// The bounds of a tensor map's parameters, as cuda.h has them.
+static void tensor_maps(void) {
+	enum { FLOAT32 = 7, UINT8 = 0, SWIZZLE_64B = 2 };
+	CUtensorMap map;
+	void *at = (void *)(uintptr_t)0x10000, *odd = (void *)(uintptr_t)0x10008;
+	uint64_t dim[2] = {128, 64}, stride[1] = {512}, ragged[1] = {520};
+	uint32_t box[2] = {16, 64}, wide[2] = {32, 64}, large[2] = {16, 257}, step[2] = {1, 1};
+#define ENCODE(type, address, stride, box, swizzle, fill) \
+	CU(cuTensorMapEncodeTiled) \
+	(&map, type, 2, address, dim, stride, box, step, 0, swizzle, 0, fill)
+	GIVES(ENCODE(FLOAT32, at, stride, box, SWIZZLE_64B, 1), CUDA_SUCCESS);
+	GIVES(ENCODE(FLOAT32, odd, stride, box, 0, 0), CUDA_ERROR_INVALID_VALUE);
+	GIVES(ENCODE(FLOAT32, at, ragged, box, 0, 0), CUDA_ERROR_INVALID_VALUE);
+	GIVES(ENCODE(FLOAT32, at, stride, large, 0, 0), CUDA_ERROR_INVALID_VALUE);
+	GIVES(ENCODE(FLOAT32, at, stride, wide, SWIZZLE_64B, 0), CUDA_ERROR_INVALID_VALUE);
+	GIVES(ENCODE(UINT8, at, stride, box, 0, 1), CUDA_ERROR_INVALID_VALUE);
+	GIVES(CU(cuTensorMapReplaceAddress)(&map, odd), CUDA_ERROR_INVALID_VALUE);
+	GIVES(CU(cuTensorMapReplaceAddress)(&map, at), CUDA_SUCCESS);
+#undef ENCODE
 }
 
 int main(void) {
@@ -486,6 +507,7 @@ int main(void) {
 	words();
 	look_ups();
 	refusals();
+	tensor_maps();
 	while (made)
 		CHECK(CU(cuEventDestroy_v2)(events[--made]));
 	CHECK(CU(cuModuleUnload)(module));

@@ -1,0 +1,184 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/wire"
+)
+
+// This file is how a turn ends: the gates are closed, and others are let in when nothing of the
+// turn is in flight any more, or when those who wait have waited for long enough.
+//
+// What is in flight may itself wait for what is to be launched: a kernel that receives, for one
+// that sends, in another stream, process or, in a gang, on another device. Closed gates would keep
+// it waiting for ever. So where nothing in flight has made progress for a while, and a thread waits
+// at a gate, one launch is let through (wire.Header.GatePass), and another if that did not help.
+
+const (
+	// drainLook is how often the page is looked at while waiting for a drain.
+	drainLook = time.Millisecond
+	// stoppedLook is how often it is looked whether a process that does not drain is stopped.
+	stoppedLook = 50 * time.Millisecond
+	// stalled is for how long what is in flight must have made no progress, beyond what it is
+	// predicted to take, until a launch is let through for it.
+	stalled = 2 * time.Millisecond
+)
+
+// drained waits until nothing of the jobs is in flight, for as long as those who wait have
+// patience, or until the context is done. It reports whether nothing is in flight. For a process
+// that is stopped, and cannot say, it waits only for as long as that predicted. The gates are
+// closed.
+func (a *Agent) drained(ctx context.Context, kicked <-chan struct{}, jobs ...*job) bool {
+	began := time.Now()
+	asked := began
+	var s stall
+	t := time.NewTicker(drainLook)
+	defer t.Stop()
+	for {
+		j, m := firstUndrained(jobs)
+		if m == nil {
+			if withdrawPasses(jobs) {
+				return true
+			}
+			continue // what has passed meanwhile is awaited too
+		}
+		now := time.Now()
+		if now.Sub(asked) >= stoppedLook {
+			asked = now
+			if now.Sub(began) > stoppedLook+2*a.predicted(m) && m.process.stopped() {
+				a.log.Info("process is stopped", "job", j, "pid", m.who.PID)
+				withdrawPasses(jobs)
+				return false
+			}
+		}
+		if patience := a.patience(jobs); now.Sub(began) >= patience {
+			a.log.Warn("drain timed out", "job", j, "pid", m.who.PID, "after", patience)
+			withdrawPasses(jobs)
+			for _, j := range jobs {
+				j.overstays = j.undrained() != nil
+			}
+			return false
+		}
+		s.help(jobs, now, a.predicted(m))
+		select {
+		case <-kicked:
+		case <-t.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// predicted is what a process says that it has in flight, as far as it can be believed.
+func (a *Agent) predicted(m *member) time.Duration {
+	return time.Duration(min(m.s.InflightNS.Load(), uint64(a.cfg.DrainTimeout)))
+}
+
+// patience is how long a drain may take, by who waits for it.
+func (a *Agent) patience(jobs []*job) time.Duration {
+	for _, j := range jobs {
+		if j.dev.broker.WaitingOf(share.Latency) {
+			return min(a.cfg.LatencyDrain, a.cfg.DrainTimeout)
+		}
+	}
+	return a.cfg.DrainTimeout
+}
+
+// firstUndrained returns a process of which something may be in flight, and its job; nil for none.
+func firstUndrained(jobs []*job) (*job, *member) {
+	for _, j := range jobs {
+		if m := j.undrained(); m != nil {
+			return j, m
+		}
+	}
+	return nil, nil
+}
+
+// stall tells whether what is in flight makes progress.
+type stall struct {
+	progress uint64
+	since    time.Time
+	backoff  time.Duration // beyond stalled
+}
+
+// help lets a launch through, if one waits and nothing in flight has made progress for longer than
+// it is predicted to take: of a process that has nothing in flight, as long as there is one. One
+// that has is as likely to wait for itself in vain, so that it is helped ever more rarely.
+func (s *stall) help(jobs []*job, now time.Time, predicted time.Duration) {
+	progress := uint64(0)
+	for _, j := range jobs {
+		count, ns := j.activity()
+		progress += count + ns
+	}
+	if s.since.IsZero() || progress != s.progress {
+		s.progress, s.since = progress, now
+		return
+	}
+	if now.Sub(s.since) < stalled+2*predicted+s.backoff {
+		return
+	}
+	for _, idle := range []bool{true, false} {
+		for _, j := range jobs {
+			if !j.letPass(idle) {
+				continue
+			}
+			s.since = now
+			if !idle {
+				s.backoff = 2*s.backoff + stalled
+			}
+			return
+		}
+	}
+}
+
+// letPass lets one launch through the closed gate if a thread waits at it, of a process that has
+// nothing in flight or, if idle is false, of any. It reports whether it did.
+func (j *job) letPass(idle bool) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.unmapped || j.ended {
+		return false
+	}
+	for _, m := range j.members {
+		if m != nil && m.conn != nil && m.s.Waiting.Load() > 0 && (!idle || m.drained(j.gate)) {
+			j.changePass(true)
+			return true
+		}
+	}
+	return false
+}
+
+// withdrawPasses takes back what was let through and not used. It reports whether there was nothing
+// of the kind; else processes have to say again that they have nothing in flight.
+func withdrawPasses(jobs []*job) bool {
+	none := true
+	for _, j := range jobs {
+		j.mu.Lock()
+		if j.passes && !j.unmapped {
+			none = false
+			j.changePass(false)
+		}
+		j.mu.Unlock()
+	}
+	return none
+}
+
+// changePass gives the closed gate another value, with or without a pass. A thread that has taken
+// the pass of the value before and has not launched yet turns back. The job's lock is held.
+func (j *job) changePass(offered bool) {
+	h := j.page.Header()
+	j.gate, j.passes = wire.PassGate(j.gate), offered
+	for _, m := range j.members {
+		if m != nil {
+			m.offered = m.offered || m.s.Waiting.Load() > 0
+		}
+	}
+	h.GatePass.Store(0)
+	if offered {
+		h.GatePass.Store(j.gate)
+	}
+	h.Gate.Store(j.gate)
+	j.wake()
+}
