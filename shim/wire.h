@@ -171,10 +171,12 @@ struct weir_slot {
     uint32_t thread_percent; /* the percentage that it began with as a client of MPS; 0: it is none */
     uint32_t ask_seq; /* bumped before each MEASURE */
     uint32_t answer_seq; /* agent: the ask_seq that measured_bytes answers */
-    uint32_t pad;
+    uint32_t stalled; /* streams that take far longer than predicted while launches wait: what is on them is not bounded in time */
     uint64_t measured_bytes; /* agent: what the device says that the process holds; WEIR_NOT_MEASURED */
     uint64_t found_bytes; /* agent: of that, what neither allocations nor contexts count */
-    uint64_t reserved[6];
+    uint32_t stalls; /* how often a stream was found to stall */
+    uint32_t pad;
+    uint64_t reserved[5];
 };
 _Static_assert(sizeof(struct weir_slot) == 192, "size of weir_slot");
 _Static_assert(offsetof(struct weir_slot, owner_pid) == 0, "weir_slot.owner_pid");
@@ -197,10 +199,12 @@ _Static_assert(offsetof(struct weir_slot, error_flags) == 108, "weir_slot.error_
 _Static_assert(offsetof(struct weir_slot, thread_percent) == 112, "weir_slot.thread_percent");
 _Static_assert(offsetof(struct weir_slot, ask_seq) == 116, "weir_slot.ask_seq");
 _Static_assert(offsetof(struct weir_slot, answer_seq) == 120, "weir_slot.answer_seq");
-_Static_assert(offsetof(struct weir_slot, pad) == 124, "weir_slot.pad");
+_Static_assert(offsetof(struct weir_slot, stalled) == 124, "weir_slot.stalled");
 _Static_assert(offsetof(struct weir_slot, measured_bytes) == 128, "weir_slot.measured_bytes");
 _Static_assert(offsetof(struct weir_slot, found_bytes) == 136, "weir_slot.found_bytes");
-_Static_assert(offsetof(struct weir_slot, reserved) == 144, "weir_slot.reserved");
+_Static_assert(offsetof(struct weir_slot, stalls) == 144, "weir_slot.stalls");
+_Static_assert(offsetof(struct weir_slot, pad) == 148, "weir_slot.pad");
+_Static_assert(offsetof(struct weir_slot, reserved) == 152, "weir_slot.reserved");
 
 /* WEIR_MSG_HELLO. 64 bytes. */
 struct weir_hello {

@@ -127,10 +127,12 @@ type Slot struct {
 	ThreadPercent atomic.Uint32    `c:"thread_percent" doc:"the percentage that it began with as a client of MPS; 0: it is none"`
 	AskSeq        atomic.Uint32    `c:"ask_seq" doc:"bumped before each MEASURE"`
 	AnswerSeq     atomic.Uint32    `c:"answer_seq" doc:"agent: the ask_seq that measured_bytes answers"`
-	Pad           atomic.Uint32    `c:"pad"`
+	Stalled       atomic.Uint32    `c:"stalled" doc:"streams that take far longer than predicted while launches wait: what is on them is not bounded in time"`
 	MeasuredBytes atomic.Uint64    `c:"measured_bytes" doc:"agent: what the device says that the process holds; WEIR_NOT_MEASURED"`
 	FoundBytes    atomic.Uint64    `c:"found_bytes" doc:"agent: of that, what neither allocations nor contexts count"`
-	Reserved      [6]atomic.Uint64 `c:"reserved"`
+	Stalls        atomic.Uint32    `c:"stalls" doc:"how often a stream was found to stall"`
+	Pad           atomic.Uint32    `c:"pad"`
+	Reserved      [5]atomic.Uint64 `c:"reserved"`
 }
 
 // layout is the whole page.

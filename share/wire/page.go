@@ -259,7 +259,7 @@ func (s *Slot) Claim(pid uint32, start uint64) {
 // Clear makes a slot free, of which the process is gone. Only the agent calls it.
 func (s *Slot) Clear() {
 	for _, w := range []*atomic.Uint32{&s.State, &s.Waiting, &s.WantSeq, &s.DrainedSeq,
-		&s.ErrorFlags, &s.ThreadPercent, &s.AskSeq, &s.AnswerSeq} {
+		&s.ErrorFlags, &s.ThreadPercent, &s.AskSeq, &s.AnswerSeq, &s.Stalled, &s.Stalls} {
 		w.Store(0)
 	}
 	for _, w := range []*atomic.Uint64{&s.MemUsedBytes, &s.MemPendingBytes, &s.MemContextBytes,

@@ -215,6 +215,7 @@ static bool adopt(int page, const struct weir_welcome *w)
 		weir_add(
 			&slot->mem_used_bytes, __atomic_exchange_n(&old->mem_used_bytes, 0, __ATOMIC_SEQ_CST));
 	weir_set(&slot->thread_percent, weir_get(&weir.threads));
+	weir_set(&slot->stalled, weir_get(&weir.aside));
 	weir.slot_number = w->slot;
 	__atomic_store_n(&weir.notes, (w->flags & WEIR_FLAG_NOTES) != 0, __ATOMIC_SEQ_CST);
 	weir_set(&weir.measures, (w->flags & WEIR_FLAG_MEASURES) != 0);
