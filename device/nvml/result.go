@@ -27,7 +27,6 @@ const (
 	InvalidArgument  Result = 2
 	NotSupported     Result = 3
 	NotFound         Result = 6
-	InsufficientSize Result = 7
 	DriverNotLoaded  Result = 9
 	FunctionNotFound Result = 13
 	GPULost          Result = 15
@@ -41,7 +40,7 @@ var resultText = map[Result]string{
 	NotSupported:     "not supported",
 	4:                "no permission",
 	NotFound:         "not found",
-	InsufficientSize: "insufficient size",
+	7:                "insufficient size",
 	8:                "power cables not attached",
 	DriverNotLoaded:  "driver not loaded",
 	10:               "timeout",

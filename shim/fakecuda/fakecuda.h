@@ -184,15 +184,8 @@ typedef enum {
 	CU_POINTER_ATTRIBUTE_RANGE_START_ADDR = 11,
 	CU_POINTER_ATTRIBUTE_RANGE_SIZE = 12,
 	CU_POINTER_ATTRIBUTE_MAPPED = 13,
-	CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES = 14,
-	CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE = 15,
 	CU_POINTER_ATTRIBUTE_ACCESS_FLAGS = 16,
 	CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE = 17,
-	CU_POINTER_ATTRIBUTE_MAPPING_SIZE = 18,
-	CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR = 19,
-	CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID = 20,
-	CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE = 21,
-	CU_POINTER_ATTRIBUTE_LOCALITY_DOMAIN_ORDINAL = 22,
 } CUpointer_attribute;
 
 typedef enum { CU_EXEC_AFFINITY_TYPE_SM_COUNT } CUexecAffinityType;
@@ -814,6 +807,38 @@ CUresult cuOccupancyAvailableDynamicSMemPerBlock(
 CUresult cuProfilerStart(void);
 CUresult cuProfilerStop(void);
 CUresult cuFlushGPUDirectRDMAWrites(int target, int scope);
+
+// link.c
+typedef struct CUlinkState_st *CUlinkState;
+CUresult cuLinkCreate(unsigned int count, int *options, void **values, CUlinkState *out);
+CUresult cuLinkAddData(CUlinkState s, int type, void *data, size_t bytes, const char *name,
+	unsigned int count, int *options, void **values);
+CUresult cuLinkAddFile(CUlinkState s, int type, const char *path, unsigned int count,
+	int *options, void **values);
+CUresult cuLinkCreate_v2(unsigned int count, int *options, void **values, CUlinkState *out);
+CUresult cuLinkAddData_v2(CUlinkState s, int type, void *data, size_t bytes, const char *name,
+	unsigned int count, int *options, void **values);
+CUresult cuLinkAddFile_v2(CUlinkState s, int type, const char *path, unsigned int count,
+	int *options, void **values);
+CUresult cuLinkComplete(CUlinkState s, void **image, size_t *bytes);
+CUresult cuLinkDestroy(CUlinkState s);
+
+// batchop.c
+typedef union {
+	int operation; // CUstreamBatchMemOpType
+	struct {
+		int operation;
+		CUdeviceptr address;
+		uint64_t value; // of the smaller ones the low half
+		unsigned int flags;
+		CUdeviceptr alias;
+	} word;
+	uint64_t pad[6];
+} CUstreamBatchMemOpParams;
+CUresult cuStreamBatchMemOp(
+	CUstream s, unsigned int count, CUstreamBatchMemOpParams *all, unsigned int flags);
+CUresult cuStreamBatchMemOp_v2(
+	CUstream s, unsigned int count, CUstreamBatchMemOpParams *all, unsigned int flags);
 
 // tensormap.c
 typedef struct {

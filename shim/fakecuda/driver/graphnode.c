@@ -265,8 +265,7 @@ FK_API cuGraphKernelNodeGetParams_v2(CUgraphNode n, CUDA_KERNEL_NODE_PARAMS *p) 
 		.blockDimY = s[4],
 		.blockDimZ = s[5],
 		.sharedMemBytes = s[6],
-		.kernelParams = n->parameters,
-		.kern = n->task.function};
+		.kernelParams = n->parameters};
 	return CUDA_SUCCESS;
 }
 

@@ -80,6 +80,9 @@ CUresult fk_module_read(struct CUmod_st *m);
 // fk_lazy tells whether the device's profile loads functions when they are first launched.
 bool fk_lazy(CUdevice d);
 
+// fk_read_file reads a file whole, for the caller to free; what follows it is zero, as a text ends.
+CUresult fk_read_file(const char *path, char **out, size_t *bytes);
+
 // fk_missing tells a person what was asked for and is not there: a line in the file that
 // WEIR_FAKE_MISSING names (export.c).
 void fk_missing(const char *kind, const char *name, int number);

@@ -23,6 +23,7 @@ enum { // the first word of each object, so that a foreign pointer is an error a
 	FK_ARRAY,
 	FK_MIPMAP,
 	FK_EXTERNAL,
+	FK_LINK,
 };
 
 #define FK_IS(object, kind) \

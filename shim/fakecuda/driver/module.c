@@ -98,8 +98,7 @@ FK_API cuModuleLoadDataEx(
 	return load(out, image);
 }
 
-// contents reads a file whole; what follows it is zero, as a text ends.
-static CUresult contents(const char *path, char **out) {
+CUresult fk_read_file(const char *path, char **out, size_t *bytes_out) {
 	FILE *f = path ? fopen(path, "rb") : NULL;
 	if (!f)
 		return path ? CUDA_ERROR_FILE_NOT_FOUND : CUDA_ERROR_INVALID_VALUE;
@@ -113,13 +112,15 @@ static CUresult contents(const char *path, char **out) {
 		return CUDA_ERROR_INVALID_IMAGE;
 	}
 	*out = all;
+	*bytes_out = (size_t)bytes;
 	return CUDA_SUCCESS;
 }
 
 FK_API cuModuleLoad(CUmodule *out, const char *path) {
 	FK_TRY(fk_usable());
 	char *image;
-	FK_TRY(contents(path, &image));
+	size_t bytes;
+	FK_TRY(fk_read_file(path, &image, &bytes));
 	CUresult r = load(out, image);
 	free(image);
 	return r;
@@ -130,7 +131,8 @@ FK_API cuLibraryLoadFromFile(CUlibrary *out, const char *path, int *jit, void **
 	(void)jit, (void)jit_values, (void)jits, (void)options, (void)values, (void)count;
 	FK_TRY(fk_usable());
 	char *image;
-	FK_TRY(contents(path, &image));
+	size_t bytes;
+	FK_TRY(fk_read_file(path, &image, &bytes));
 	CUresult r = fk_module_load((CUmodule *)out, image, NULL, false);
 	free(image);
 	return r;

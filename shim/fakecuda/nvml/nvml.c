@@ -365,10 +365,6 @@ NVML_API nvmlDeviceGetProcessUtilization(nvmlDevice_t d, nvmlProcessUtilizationS
 static nvmlReturn_t processes(nvmlDevice_t d, unsigned int *n, void *infos, bool old) {
 	TRY(valid(d, n));
 	unsigned int found = 0, room = *n;
-	if (getenv("WEIR_FAKE_NVML_BLIND")) {
-		*n = 0;
-		return NVML_SUCCESS;
-	}
 	fk_lock(d);
 	fk_reap(d);
 	for (uint32_t i = 0; i < d->file->high; i++) {
@@ -462,6 +458,15 @@ NVML_API nvmlDeviceGetNvLinkRemotePciInfo_v2(
 
 NVML_API nvmlDeviceGetNvLinkRemotePciInfo(nvmlDevice_t d, unsigned int link, nvmlPciInfo_t *out) {
 	return nvmlDeviceGetNvLinkRemotePciInfo_v2(d, link, out);
+}
+
+// The other end of a link is a GPU. PyTorch's libraries look the call up with all that they use of
+// this library, at the first allocation that fails, and give up where it is missing.
+NVML_API nvmlDeviceGetNvLinkRemoteDeviceType(
+	nvmlDevice_t d, unsigned int link, unsigned int *out) {
+	TRY(valid(d, out));
+	*out = 0; // NVML_NVLINK_DEVICE_TYPE_GPU
+	return peer(d, link) ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
 }
 
 // mask sets the lowest bit of a set: CPU 0, or node 0.

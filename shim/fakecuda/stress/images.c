@@ -113,6 +113,30 @@ static void newer(void) {
 	free(image);
 }
 
+// Two texts linked into one image, which outlives neither its inputs nor the link it belongs to.
+static void linked(void) {
+	static const char more[] = ".version 8.0\n.target sm_80\n.entry third() { ret; }\n";
+	CUlinkState link;
+	CUmodule m;
+	CUfunction f;
+	void *image;
+	size_t bytes = 0;
+	char *copy = strdup(ptx);
+	HOLDS(!CU(cuLinkCreate_v2)(0, NULL, NULL, &link));
+	HOLDS(CU(cuLinkComplete)(link, &image, &bytes) == CUDA_ERROR_INVALID_VALUE);
+	HOLDS(!CU(cuLinkAddData_v2)(link, 1, copy, sizeof ptx, "one", 0, NULL, NULL));
+	memset(copy, 0, sizeof ptx);
+	free(copy);
+	HOLDS(!CU(cuLinkAddData_v2)(link, 1, (void *)more, sizeof more, "two", 0, NULL, NULL));
+	HOLDS(CU(cuLinkAddData_v2)(link, 4, (void *)more, sizeof more, "a", 0, NULL, NULL) ==
+		CUDA_ERROR_NOT_SUPPORTED); // 4: an archive
+	HOLDS(CU(cuLinkAddFile_v2)(link, 1, "/nowhere", 0, NULL, NULL) == CUDA_ERROR_FILE_NOT_FOUND);
+	HOLDS(!CU(cuLinkComplete)(link, &image, &bytes) && bytes > sizeof ptx);
+	HOLDS(!CU(cuModuleLoadData)(&m, image) && !CU(cuLinkDestroy)(link));
+	HOLDS(!CU(cuModuleGetFunction)(&f, m, "add") && !CU(cuModuleGetFunction)(&f, m, "third"));
+	HOLDS(!CU(cuModuleUnload)(m));
+}
+
 static int ended;
 static void end(CUcontext c, void *key, void *value) {
 	(void)c;
@@ -160,6 +184,7 @@ int main(void) {
 	library(false);
 	library(true);
 	newer();
+	linked();
 	puts("OK");
 	return 0;
 }

@@ -57,13 +57,13 @@ static void device(unsigned index) {
 	puts("}}");
 }
 
-// links counts a device's links to each device.
+// links counts a device's links to each device, which are all to GPUs.
 static void links(unsigned from, unsigned count) {
 	void *d, *other;
 	place ours, theirs;
 	NV(nvmlDeviceGetHandleByIndex_v2, (unsigned, void **), from, &d);
 	for (unsigned to = 0; to < count; to++) {
-		unsigned found = 0, up;
+		unsigned found = 0, up, kind;
 		NV(nvmlDeviceGetHandleByIndex_v2, (unsigned, void **), to, &other);
 		NV(nvmlDeviceGetPciInfo_v3, (void *, place *), other, &ours);
 		for (unsigned link = 0; link < 18; link++) {
@@ -71,7 +71,8 @@ static void links(unsigned from, unsigned count) {
 			if (!up)
 				continue;
 			NV(nvmlDeviceGetNvLinkRemotePciInfo_v2, (void *, unsigned, place *), d, link, &theirs);
-			found += theirs.bus == ours.bus;
+			NV(nvmlDeviceGetNvLinkRemoteDeviceType, (void *, unsigned, unsigned *), d, link, &kind);
+			found += theirs.bus == ours.bus && !kind; // 0: a GPU
 		}
 		printf("%s%u", to ? " " : "", found);
 	}

@@ -333,24 +333,6 @@ static CUresult unsafe_elsewhere(CUevent e) {
 	return unsafe_result;
 }
 
-// Two streams that captured together do so again, and the second graph is like the first.
-static void captured_again(void) {
-	CUstream s = stream(CU_STREAM_NON_BLOCKING, 0), t = stream(CU_STREAM_NON_BLOCKING, 0);
-	for (int i = 0; i < 2; i++) {
-		CUgraph g;
-		size_t count = 0;
-		CHECK(CU(cuStreamBeginCapture_v2)(s, CU_STREAM_CAPTURE_MODE_GLOBAL));
-		CHECK(CU(cuStreamWaitEvent)(t, mark(s), 0));
-		launch(t, 100);
-		CHECK(CU(cuStreamWaitEvent)(s, mark(t), 0));
-		launch(s, 100);
-		CHECK(CU(cuStreamEndCapture)(s, &g));
-		CHECK(CU(cuGraphGetNodes)(g, NULL, &count));
-		HOLD(count == 2);
-		CHECK(CU(cuGraphDestroy)(g));
-	}
-}
-
 // What a capture forbids, in its thread and in others, and how it ends then.
 static void capture_rules(void) {
 	CUstream s = stream(CU_STREAM_NON_BLOCKING, 0), t = stream(CU_STREAM_NON_BLOCKING, 0);
@@ -429,6 +411,14 @@ static void words(void) {
 	CHECK(CU(cuMemcpyDtoH_v2)(&word, p + 4, 4));
 	HOLD(word == 42);
 	GIVES(CU(cuStreamWriteValue32_v2)(a, p + 2, 1, 0), CUDA_ERROR_INVALID_VALUE);
+	CUstreamBatchMemOpParams batch[3] = {{.word = {.operation = 2, .address = p, .value = 5}},
+		{.operation = 6}, // a barrier
+		{.word = {.operation = 1, .address = p, .value = 5, .flags = 1}}};
+	CHECK(CU(cuStreamBatchMemOp_v2)(a, 3, batch, 0));
+	CHECK(CU(cuStreamSynchronize)(a));
+	CHECK(CU(cuMemcpyDtoH_v2)(&word, p, 4));
+	HOLD(word == 5);
+	GIVES(CU(cuStreamBatchMemOp_v2)(a, 256, batch, 0), CUDA_ERROR_INVALID_VALUE);
 	CHECK(CU(cuMemFree_v2)(p));
 }
 
@@ -520,7 +510,6 @@ int main(void) {
 	repeat(host_functions);
 	graphs();
 	graph_memory();
-	captured_again();
 	capture_rules();
 	pools();
 	words();
