@@ -25,6 +25,8 @@ type Agent struct {
 	ctx        context.Context
 	stop       context.CancelFunc
 	work       sync.WaitGroup // of the goroutines of peers, jobs and the beat
+	// holdsNothing tells once that the device does not say what processes hold.
+	holdsNothing sync.Once
 
 	mu      sync.Mutex
 	jobs    map[wire.Token]*job
@@ -73,6 +75,10 @@ func Start(c Config) (*Agent, error) {
 	a.work.Add(2)
 	go a.accept()
 	go a.beat()
+	if c.Holds != nil {
+		a.work.Add(1)
+		go a.reconcile()
+	}
 	a.log.Info("agent started", "socket", SocketPath(c.Dir), "policy", c.Policy, "devices",
 		len(a.devices))
 	return a, nil

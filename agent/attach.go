@@ -27,6 +27,9 @@ type member struct {
 	done uint64    // when its activity was this
 	// unknown are driver calls that it looked up and weir does not know.
 	unknown []string
+	// counted is what it counted before the device was last asked, and over what it was found to
+	// hold beyond that.
+	counted, over uint64
 	// clean is its activity when it was last seen with nothing in flight and the gate closed.
 	clean uint64
 	// offered: a thread of it may have taken a pass since the gate was closed.

@@ -17,11 +17,13 @@ const DefaultPolicy = "priority"
 
 // Device is a device that an agent shares.
 type Device struct {
-	Ordinal uint32      // the driver's number
-	Name    string      // for people, such as "NVIDIA H200"
-	UUID    [16]byte    // zero if not known
-	Memory  share.Bytes // that jobs may be promised
-	Fake    bool        // a device of the fake driver, to be labelled as such
+	Ordinal uint32   // the driver's number
+	Name    string   // for people, such as "NVIDIA H200"
+	UUID    [16]byte // zero if not known
+	// BusIndex is its number among CUDA's devices in the order of the PCI bus; -1 if not certain.
+	BusIndex int
+	Memory   share.Bytes // that jobs may be promised
+	Fake     bool        // a device of the fake driver, to be labelled as such
 }
 
 // ID returns the device's name in weir, such as "cuda:0".
@@ -39,6 +41,11 @@ type Config struct {
 	// MPS looks for the MPS control daemon that programs become clients of, with [FindMPS]. It is
 	// called when the agent starts and before each change of the policy. Nil: there is none.
 	MPS func() (MPS, error)
+	// Holds tells what each process holds of the memory of a device, in bytes, by its number in the
+	// agent's pid namespace; the management library does, for processes in containers too. It is
+	// called from several goroutines, and only once a program uses the device. Nil: nobody tells,
+	// and what programs do not count themselves is not seen.
+	Holds func(ordinal uint32) (map[uint32]uint64, error)
 	// IdleExit ends the agent when it has had no job and no peer for so long; 0: never, because
 	// somebody else keeps it running and starts another if it fails.
 	IdleExit time.Duration
@@ -61,7 +68,8 @@ type Config struct {
 	// Log is told what happens; nil: nothing is logged.
 	Log *slog.Logger
 
-	system system // nil: the operating system
+	system       system        // nil: the operating system
+	measureEvery time.Duration // 0: measureEvery
 }
 
 // system is what the agent asks the operating system about peers.
@@ -127,6 +135,9 @@ func (c *Config) setDefaults() error {
 	}
 	if c.LatencyDrain == 0 {
 		c.LatencyDrain = 100 * time.Millisecond
+	}
+	if c.measureEvery == 0 {
+		c.measureEvery = measureEvery
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

@@ -145,6 +145,7 @@ func (c *conn) serveProcess(m wire.Hello, file *os.File) (bool, error) {
 			PageSize:   wire.PageSize,
 			Generation: c.a.generation,
 		},
+		wire.FlagMeasures,
 	)
 	if err = c.write(welcome, "", j.page.File()); err == nil {
 		c.a.log.Debug("process attached", "job", j, "pid", c.peer.pid, "slot", mem.slot)
@@ -179,6 +180,9 @@ func (c *conn) hear(j *job, mem *member) error {
 			j.overdue(s.Gate)
 		case wire.KindIdle:
 			j.noteIdle(mem)
+		case wire.KindMeasure:
+			j.answer(mem, s.Gate)
+			continue
 		case wire.KindBye:
 			mem.bye.Store(true)
 			return nil

@@ -34,7 +34,7 @@ func TestCreateClosesWhatIsSent(t *testing.T) {
 	defer page.Close()
 	answers := [][]byte{
 		wire.NewRefused(wire.Refused{Code: wire.RefusedBusy}).Append(nil),
-		wire.NewWelcome(wire.Welcome{}).Append(nil),
+		wire.NewWelcome(wire.Welcome{}, 0).Append(nil),
 		{1, 2, 3},
 		{},
 	}

@@ -154,7 +154,7 @@ func (j *job) setThreads() {
 // one that begins now would: it cannot be held to that.
 func (m *member) keepsThreads(percent uint32) bool {
 	return percent > 0 && m.s.ThreadPercent.Load() != percent &&
-		m.s.MemUsedBytes.Load()+m.s.MemContextBytes.Load() > 0
+		m.s.MemoryHeld() > 0
 }
 
 // start says how processes of the job are to begin: with which percentage, or 0, as clients of

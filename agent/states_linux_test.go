@@ -30,7 +30,7 @@ func TestEveryMessageInEveryState(t *testing.T) {
 		wire.NewHello(hello, 0), wire.NewHello(hello, wire.FlagRejoin), wire.NewTop(wire.Top{}),
 		wire.NewCreate(create, wire.FlagFake),
 		wire.NewCreate(create, wire.FlagFake|wire.FlagRejoin), wire.NewNote(1, "cuNone"),
-		wire.NewWelcome(wire.Welcome{}), wire.NewRefused(wire.Refused{}),
+		wire.NewWelcome(wire.Welcome{}, 0), wire.NewRefused(wire.Refused{}),
 		wire.NewCreated(wire.Created{}, 0), wire.NewSnapshot(wire.Snapshot{}, 0),
 		wire.NewSet(wire.Set{Fields: 15, Version: wire.Version}),
 		wire.NewPolicy(wire.Policy{Version: wire.Version}), wire.NewDone(wire.Done{}),

@@ -34,7 +34,10 @@ type JobSnapshot struct {
 	Limit           float64     `json:"limit"`
 	MemoryCapBytes  int64       `json:"memory_cap_bytes"`
 	MemoryUsedBytes uint64      `json:"memory_used_bytes"`
-	DeniedAllocs    uint64      `json:"denied_allocs"`
+	// MemoryFoundBytes is, of that, what the device says that the processes hold and they do not
+	// count themselves.
+	MemoryFoundBytes uint64 `json:"memory_found_bytes"`
+	DeniedAllocs     uint64 `json:"denied_allocs"`
 	// DeviceSeconds is what the job was charged since it began.
 	DeviceSeconds float64 `json:"device_seconds"`
 	// DeviceShare is what it was charged in the last second; see core.Account.
@@ -52,17 +55,22 @@ type JobSnapshot struct {
 
 // ProcessSnapshot is the state of one process, by what it says itself.
 type ProcessSnapshot struct {
-	PID             uint32  `json:"pid"`
-	Slot            uint32  `json:"slot"`
-	Attached        bool    `json:"attached"`
-	MemoryUsedBytes uint64  `json:"memory_used_bytes"`
-	WaitingThreads  uint32  `json:"waiting_threads"`
-	InFlightMS      float64 `json:"in_flight_ms"`
-	DeviceSeconds   float64 `json:"device_seconds"`
-	Launches        uint64  `json:"launches"`
-	GraphLaunches   uint64  `json:"graph_launches"`
-	CopiedBytes     uint64  `json:"copied_bytes"`
-	ErrorFlags      uint32  `json:"error_flags"`
+	PID             uint32 `json:"pid"`
+	Slot            uint32 `json:"slot"`
+	Attached        bool   `json:"attached"`
+	MemoryUsedBytes uint64 `json:"memory_used_bytes"`
+	// MemoryMeasuredBytes is what the device says that the process holds; nil: it does not say, as
+	// of a process that the agent's management library does not see.
+	MemoryMeasuredBytes *uint64 `json:"memory_measured_bytes"`
+	// MemoryFoundBytes is, of what it uses, what it does not count itself.
+	MemoryFoundBytes uint64  `json:"memory_found_bytes"`
+	WaitingThreads   uint32  `json:"waiting_threads"`
+	InFlightMS       float64 `json:"in_flight_ms"`
+	DeviceSeconds    float64 `json:"device_seconds"`
+	Launches         uint64  `json:"launches"`
+	GraphLaunches    uint64  `json:"graph_launches"`
+	CopiedBytes      uint64  `json:"copied_bytes"`
+	ErrorFlags       uint32  `json:"error_flags"`
 	// ThreadPercent is the percentage that it began with as a client of MPS; 0: it is none, or has
 	// not begun.
 	ThreadPercent uint32 `json:"active_thread_percentage,omitempty"`
@@ -141,6 +149,7 @@ func (j *job) snapshot() JobSnapshot {
 		if m != nil {
 			p := m.snapshot()
 			s.Launches += p.Launches + p.GraphLaunches
+			s.MemoryFoundBytes += p.MemoryFoundBytes
 			s.Processes = append(s.Processes, p)
 		}
 	}
@@ -148,11 +157,11 @@ func (j *job) snapshot() JobSnapshot {
 }
 
 func (m *member) snapshot() ProcessSnapshot {
-	return ProcessSnapshot{
+	p := ProcessSnapshot{
 		PID:             m.who.PID,
 		Slot:            m.slot,
 		Attached:        m.conn != nil,
-		MemoryUsedBytes: m.s.MemUsedBytes.Load() + m.s.MemContextBytes.Load(),
+		MemoryUsedBytes: m.s.MemoryHeld(),
 		WaitingThreads:  m.s.Waiting.Load(),
 		InFlightMS:      millis(time.Duration(m.s.InflightNS.Load())),
 		DeviceSeconds:   time.Duration(m.s.DeviceNSTotal.Load()).Seconds(),
@@ -162,7 +171,13 @@ func (m *member) snapshot() ProcessSnapshot {
 		ErrorFlags:      m.s.ErrorFlags.Load(),
 		ThreadPercent:   m.s.ThreadPercent.Load(),
 		UnknownCalls:    slices.Clone(m.unknown),
+
+		MemoryFoundBytes: m.s.FoundBytes.Load(),
 	}
+	if n := m.s.MeasuredBytes.Load(); n != 0 && n != wire.NotMeasured {
+		p.MemoryMeasuredBytes = &n
+	}
+	return p
 }
 
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

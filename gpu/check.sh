@@ -8,9 +8,13 @@
 #   gpu/check.sh --weir ./weir --shim ./libweir-cuda.so     takes what gpu/pack.sh built elsewhere
 #   gpu/check.sh --fake                               the same harness on the fake driver: checks
 #                                                     the logic, not a GPU
+#   gpu/check.sh --list                               names the checks
 #
-# Other options: --out FILE (default: gpu/results/DATE-DRIVER.json, weir-gpu-check.json without a
-# repository), --python PYTHON (default: python3), --budget SECONDS (570), --only TEXT (checks whose
+# Its checks named "facts: ..." settle what weir believes of the driver (gpu/facts.md); a result
+# below bench/results/gpu that is committed fills in that page: go generate ./gpu/facts
+#
+# Other options: --out FILE (default: bench/results/gpu/DATE-DRIVER.json, or with --fake standard
+# output), --python PYTHON (default: python3), --budget SECONDS (570), --only TEXT (checks whose
 # name contains it; repeat for more).
 # Exit codes: 0 all that could be checked holds, 1 something does not, 2 the command line is wrong.
 set -euo pipefail
@@ -20,7 +24,7 @@ weir="" shim="" python=python3 out="" fake=""
 pass=()
 
 usage() {
-  sed -n '2,15s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+  sed -n '2,20s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
   exit 2
 }
 
@@ -39,6 +43,7 @@ while [ $# -gt 0 ]; do
       ;;
     --fake) fake=1 && shift ;;
     --no-agent) pass+=("$1") && shift ;;
+    --list) exec "$python" "$here/check.py" --list ;;
     *) usage ;;
   esac
 done
@@ -65,19 +70,18 @@ if [ -z "$fake" ] && ! "$weir" device list --json 2>/dev/null | grep -q '"kind":
   fail "weir sees no GPU here: $("$weir" device list 2>&1 >/dev/null)"
 fi
 
-if [ -z "$out" ]; then
-  driver=fake
-  [ -n "$fake" ] || driver=$("$weir" device list --json 2>/dev/null |
+if [ -z "$out" ] && [ -z "$fake" ]; then
+  driver=$("$weir" device list --json 2>/dev/null |
     sed -n 's/.*"version": "\(.*\)",.*/\1/p' | head -n 1)
-  mkdir -p "$here/results"
-  out=$here/results/$(date -u +%Y-%m-%d)-$driver.json
+  mkdir -p "$here/../bench/results/gpu"
+  out=$(cd "$here/../bench/results/gpu" && pwd)/$(date -u +%Y-%m-%d)-$driver.json
 fi
 
 status=0
 # The harness keeps to its budget, and writes the result after each check; the outer bound is for a
 # driver that hangs.
 PYTHONPATH=$here timeout --kill-after=10 590 "$python" "$here/check.py" \
-  --weir "$weir" ${shim:+--shim "$shim"} --python "$(command -v "$python")" --out "$out" \
+  --weir "$weir" ${shim:+--shim "$shim"} --python "$(command -v "$python")" ${out:+--out "$out"} \
   ${fake:+--fake} ${pass[@]+"${pass[@]}"} || status=$?
-[ ! -s "$out" ] || echo "result: $out" >&2
+[ -z "$out" ] || [ ! -s "$out" ] || echo "result: $out" >&2
 exit "$status"

@@ -12,18 +12,20 @@ import sys
 import tempfile
 import time
 
+import outside
+import probe
+from outcome import Failed, Skip
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 WORKLOADS = os.path.join(HERE, "workloads")
 READY_S = 120  # a framework's first import and compilation can take most of a minute
 GRACE_S = 20  # for a program to end after its time
 
 
-class Skip(Exception):
-    """The check cannot be made here; the text says why."""
 
-
-class Failed(Exception):
-    """A check did not hold, or a program of it did not do its work."""
+# What a check may raise that went wrong.
+FAULTS = (Failed, OSError, subprocess.SubprocessError, KeyError, IndexError, TypeError, ValueError,
+          ZeroDivisionError, outside.Unavailable)
 
 
 class Share:
@@ -85,9 +87,27 @@ class Program:
             )
 
     def go(self):
+        self.say("go\n")
+
+    def say(self, text):
         with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.write(b"go\n")
+            self.process.stdin.write(text.encode())
             self.process.stdin.flush()
+
+    def stage(self, deadline):
+        """The stage that the program comes to next."""
+        line = self.read(lambda text: text.startswith('{"stage"'), deadline)
+        if not line:
+            raise Failed(f"{self.name}: ended before its next stage; {self.tail()}")
+        return json.loads(line)
+
+    def staged(self, deadline, at):
+        """Call at with each stage that the program comes to, let it go on, and return its result.
+        """
+        while line := self.read(lambda text: text.startswith('{"stage"'), deadline):
+            at(json.loads(line))
+            self.go()
+        return self.result(deadline)
 
     def result(self, deadline):
         """The JSON object of the last line, once the program has ended well."""
@@ -133,8 +153,11 @@ class Host:
         self.scratch = scratch
         self.python, self.rounds_per_us = options.python, 1.0
         self.env = {
-            **os.environ, "WEIR_RUNTIME_DIR": os.path.join(scratch, "run"), "PYTHONUNBUFFERED": "1"
+            **os.environ, "WEIR_RUNTIME_DIR": os.path.join(scratch, "run"), "PYTHONUNBUFFERED": "1",
+            "CUDA_DEVICE_ORDER": "PCI_BUS_ID"
         }
+        self.outside = None  # the management library, once it is asked for
+        self.end = float("inf")  # when all must be over
         self.agent, self.solo = None, {}
 
     def exec_flags(self):
@@ -198,11 +221,31 @@ class Host:
         if found.returncode:
             raise Skip(f"no {module} here")
 
+    def deadline(self, seconds):
+        """So long from now, and never later than all must be over."""
+        return min(time.monotonic() + seconds, self.end)
+
+    def nvml(self):
+        """The management library; Skip where there is none."""
+        try:
+            self.outside = self.outside or outside.of_host(self)
+        except outside.Unavailable as e:
+            raise Skip(f"no management library: {e}") from None
+        return self.outside
+
+    def staged(self, argv, at, share=None, env=None, seconds=60):
+        """Run a program that comes to stages; at is called with the program and each of them."""
+        p = Program(self, argv, share, env)
+        try:
+            return p.staged(self.deadline(seconds), lambda stage: at(p, stage))
+        finally:
+            p.close()
+
     def one(self, argv, share=None, env=None, seconds=60):
         """Run a program that does not wait for the word, and return its result."""
         p = Program(self, argv, share, env)
         try:
-            return p.result(time.monotonic() + seconds)
+            return p.result(self.deadline(seconds))
         finally:
             p.close()
 
@@ -215,14 +258,14 @@ class Host:
         try:
             for argv, share in programs:
                 running.append(Program(self, argv, share))
-            deadline = time.monotonic() + READY_S
+            deadline = self.deadline(READY_S)
             for p in running:
                 p.ready(deadline)
             for p in running:
                 p.go()
             if during:
                 during(running)
-            deadline = time.monotonic() + seconds + GRACE_S
+            deadline = self.deadline(seconds + GRACE_S)
             return [p.result(deadline) for p in running]
         finally:
             for p in running:
@@ -247,38 +290,88 @@ def common_rates(results, skip=0.5):
 
 
 class Book:
-    """The checks, what came of them, and the time that is left."""
+    """The checks, what came of them, what they settled, and the time that is left."""
 
     def __init__(self, options):
-        self.options, self.items = options, []
+        self.options, self.items, self.facts = options, [], {}
         self.about = {}
         self.begin = time.monotonic()
+        self.listing = getattr(options, "list", False)
+        self.names = []
 
     def left(self):
         return self.options.budget - (time.monotonic() - self.begin)
 
-    def check(self, name, run, *arguments):
-        """Run one check: it returns (holds, detail, values), or raises."""
-        if self.options.only and not any(o in name for o in self.options.only):
+    def wanted(self, name, settles, needs):
+        """Whether a check is to be made. Skip where too little time is left."""
+        if self.listing:
+            self.names.append({"name": name, "settles": list(settles), "needs_s": needs})
+            return False
+        return not self.options.only or any(o in name for o in self.options.only)
+
+    def check(self, name, run, *arguments, settles=None, needs=15):
+        """Run one check: it returns (holds, detail, values), or raises. What it settles is a fact's
+        name with what tells of it: a function of holds and values."""
+        settles = settles or {}
+        if not self.wanted(name, settles, needs):
             return
         began, values = time.monotonic(), {}
         try:
-            if self.left() < 15:
-                raise Skip(f"out of time: {self.options.budget} s in all")
+            self.spare(needs)
             holds, detail, values = run(*arguments)
             status = "PASS" if holds else "FAIL"
+            for fact, told in settles.items():
+                self.settle(fact, told(holds, values), detail, name)
         except Skip as e:
             status, detail = "SKIP", str(e)
-        except (Failed, OSError, subprocess.SubprocessError, KeyError, TypeError, ValueError,
-                ZeroDivisionError) as e:
+        except FAULTS as e:
             status, detail = "FAIL", f"{type(e).__name__}: {e}"
+        for fact in settles:
+            if fact not in self.facts:
+                self.settle(fact, None, detail, name)
+        self.enter(name, status, detail, values, began)
+
+    def probe(self, one, host):
+        """Run a probe. On the fake driver a belief that it refutes is no fault: the fake is made
+        otherwise."""
+        if not self.wanted(one.name, one.settles, one.needs):
+            return
+        began, values = time.monotonic(), {}
+        try:
+            self.spare(one.needs)
+            found = probe.perform(one, host)
+            states, values = {s for s, _ in found.facts.values()}, found.values
+            detail = found.summary()
+            refuted = probe.REFUTED in states and not host.fake
+            status = "FAIL" if refuted or "fault" in values else (
+                "PASS" if states - {probe.UNKNOWN} else "SKIP")
+            for fact, (state, words) in found.facts.items():
+                self.facts[fact] = {"state": state, "detail": words, "check": one.name}
+        except Skip as e:
+            status, detail = "SKIP", str(e)
+        except FAULTS as e:
+            status, detail = "FAIL", f"{type(e).__name__}: {e}"
+        for fact in one.settles:
+            if fact not in self.facts:
+                self.settle(fact, None, detail, one.name)
+        self.enter(one.name, status, detail, values, began)
+
+    def spare(self, needs):
+        if self.left() < needs:
+            raise Skip(f"out of time: it takes up to {needs} s, of {self.options.budget} s in all "
+                       f"{max(0, self.left()):.0f} are left")
+
+    def settle(self, fact, holds, detail, name):
+        state = probe.STATES[None if holds is None else bool(holds)]
+        self.facts[fact] = {"state": state, "detail": detail, "check": name}
+
+    def enter(self, name, status, detail, values, began):
         item = {
             "name": name, "status": status, "detail": detail, "values": values,
             "seconds": round(time.monotonic() - began, 1)
         }
         self.items.append(item)
         print(f"{status}  {name}: {detail}  ({item['seconds']} s)", file=sys.stderr, flush=True)
-
         self.write()
 
     def write(self):
@@ -290,12 +383,16 @@ class Book:
 
     def report(self):
         counts = {s: sum(i["status"] == s for i in self.items) for s in ("PASS", "FAIL", "SKIP")}
+        states = {s: sum(f["state"] == s for f in self.facts.values())
+                  for s in probe.STATES.values()}
         return {
             "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
             **self.about,
             "passed": counts["PASS"],
             "failed": counts["FAIL"],
             "skipped": counts["SKIP"],
+            **states,
             "seconds": round(time.monotonic() - self.begin, 1),
+            "facts": self.facts,
             "items": self.items,
         }

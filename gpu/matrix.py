@@ -76,22 +76,66 @@ def cap_holds(r, cap, exact_total=True):
     return faults
 
 
+def unshare(*what):
+    """The command that gives a program a user and pid namespace of its own; Skip where that is not
+    allowed."""
+    argv = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]
+    try:
+        tried = subprocess.run([*argv, "true"],
+                               capture_output=True,
+                               text=True,
+                               timeout=30,
+                               check=False)
+    except OSError as e:
+        raise Skip(f"no unshare here: {e}") from None
+    if tried.returncode:
+        raise Skip(f"no namespace of one's own here: {tried.stderr.strip()}")
+    return [*argv, *what]
+
+
+def namespace(host, cap):
+    """The cap holds for a program in a pid namespace of its own, where numbers of processes do not
+    say who it is."""
+    r = watched(host, cap, unshare(*host.workload("driver", "memory")))
+    faults = cap_holds(r, cap) + beyond(r, cap)
+    return not faults, "; ".join(faults) or f"from outside {gib(r['outside_peak_bytes'])}", r
+
+
+def watched(host, cap, argv, **more):
+    """Run a program under a cap, and add to its result the most that it had by the management
+    library, above all at the stage where it can get no more."""
+    host.nvml().settled()
+    with host.nvml().peak() as seen:
+        r = host.staged(argv, lambda p, stage: seen.look(), Share(str(cap)), **more)
+    return {**r, "outside_peak_bytes": seen.peak - seen.base}
+
+
+def beyond(r, cap):
+    """What is wrong with what a program had from outside."""
+    most = r["outside_peak_bytes"]
+    return [f"from outside it had {most} bytes"] if most > cap else []
+
+
 def memory_cap(host, cap):
-    r = host.one(host.workload("driver", "memory"), Share(str(cap)))
-    faults = cap_holds(r, cap)
+    r = watched(host, cap, host.workload("driver", "memory"))
+    faults = cap_holds(r, cap) + beyond(r, cap)
     if r["error"] != 2:
         faults.append(f"the error beyond it is {r['error']}, not CUDA_ERROR_OUT_OF_MEMORY")
     if r["device_total_bytes"] != cap:
         faults.append(f"cuDeviceTotalMem tells of {r['device_total_bytes']} bytes")
     return not faults, "; ".join(
         faults
-    ) or f"total {gib(r['total_bytes'])}, reached {gib(r['reached_bytes'])}, then out of memory", r
+    ) or (f"total {gib(r['total_bytes'])}, reached {gib(r['reached_bytes'])}, from outside "
+          f"{gib(r['outside_peak_bytes'])}, then out of memory"), r
 
 
-def torch_cap(host, cap):
+def torch_cap(host, cap, expandable=False):
     host.needs("torch")
-    r = host.one(host.workload("torch_memory"), Share(str(cap)), seconds=120)
-    faults = cap_holds(r, cap)
+    env = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"} if expandable else None
+    r = watched(host, cap, host.workload("torch_memory"), env=env, seconds=120)
+    faults = cap_holds(r, cap) + beyond(r, cap)
+    if expandable and not r["expandable"]:
+        raise Skip("this PyTorch makes no expandable segments")
     if "out of memory" not in r["out_of_memory"]:
         faults.append("no ordinary out-of-memory error")
     if not r["alive"]:
@@ -340,6 +384,7 @@ def mps_parts(host, bounds, argv, memory):
     holds = {
         "clients of MPS": whole["mps_enabled"] == 1,
         "told of a quarter": all(0.15 <= p <= 0.25 for p in parts),
+        "held by the library": told[0] == told[1],
         "refused without MPS": outside == "refused",
         # a limit is rounded down to what the hardware has
         "fast as their parts": off <= bounds.share_points + 3,
@@ -354,6 +399,74 @@ def mps_parts(host, bounds, argv, memory):
         "outside": outside,
         "alone": single,
         "together": got,
+    }
+
+
+# Long kernels, and programs of several processes.
+
+
+def long_kernels(host, bounds, memory):
+    """A job with kernels of half a second and one with short ones, a half each."""
+    long = host.kernels(500000, "--batch", 1, "--ahead", 1, "--seconds", 12)
+    short = host.kernels(250, "--ahead", 2, "--seconds", 12)
+    half = Share(memory, compute=0.5)
+    whole = solo(host, short, memory, 12)
+    r = host.together((short, half), (long, half), seconds=12)
+    start, end = r[0]["start_s"] + 2, min(r[0]["end_s"], r[1]["end_s"])
+    got = completed(r[0], start, end) / (end - start) / whole
+    theirs = 0.5 * r[1]["per_s"] * r[1]["batch"]
+    detail = (f"short kernels get {100 * got:.0f} % of the device beside kernels of 0.5 s, which "
+              f"get {100 * theirs:.0f} %; the longest wait of the short ones "
+              f"{r[0]['max_ms']:.0f} ms")
+    return abs(got - 0.5) <= 0.1, detail, {"short": got, "long": theirs, "max_ms": r[0]["max_ms"]}
+
+
+def exits(host, memory):
+    """Processes that exit with work in flight, one after another, eight at a time."""
+    seconds = 6 if host.fake else 30
+    r = host.one(host.workload("facts_process", "exits", "--seconds", seconds, "--rounds-per-us",
+                               host.rounds_per_us), Share(memory), seconds=seconds + 30)
+    wrong = {code: n for code, n in r["ends"].items() if code != "7"}
+    detail = f"{r['processes']} processes, the slowest {r['slowest_s']:.2f} s; others: {wrong}"
+    return not wrong and r["processes"] >= 50, detail, r
+
+
+def nccl(host, memory):
+    """Two ranks on one GPU: refused by themselves, and in one job where NCCL can be told to."""
+    allowed = {"NCCL_MULTI_RANK_GPU_ENABLE": "1"}
+    argv = host.workload("nccl_ranks", "launch")
+    plain = host.one(argv, seconds=90)
+    if plain.get("absent"):
+        raise Skip("no NCCL here")
+    bare = host.one(argv, env=allowed, seconds=90)
+    refused = all(r.get("init") for r in plain["ranks"])
+    version, can = max(r.get("version", 0) for r in plain["ranks"]), finished(bare)
+    values = {"plain": plain, "bare": bare, "version": version,
+              "one_device": refused and can == (version >= 23000), "in_job": None}
+    detail = f"NCCL {version}: two ranks on one GPU are {'refused' if refused else 'let in'}"
+    if not can:
+        return True, detail + ", also where told not to", values
+    shared = host.one(argv, Share(memory), env=allowed, seconds=120)
+    values.update(shared=shared, in_job=finished(shared))
+    detail += (f"; told not to, {bare['seconds']:.1f} s without weir, {shared['seconds']:.1f} s in "
+               "one job")
+    return values["in_job"], detail, values
+
+
+def finished(r):
+    return all(x.get("init") == 0 and x.get("sum") == len(r["ranks"]) and not x.get("code")
+               for x in r["ranks"])
+
+
+def vllm(host, cap):
+    host.needs("vllm")
+    with host.nvml().peak() as seen:
+        r = host.one(host.workload("vllm_small"), Share(str(cap)), seconds=150,
+                     env={"VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"})
+    peak = seen.peak - seen.base
+    detail = f"{r['tokens']} tokens, told of {gib(r['total_bytes'])}, at most {gib(peak)} in use"
+    return r["tokens"] == 16 and r["total_bytes"] <= cap and peak <= cap, detail, {
+        **r, "outside_peak_bytes": peak
     }
 
 

@@ -9,10 +9,15 @@ import textwrap
 import types
 import unittest
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "workloads")]
 
+import check
 import harness
+import libcuda
 import matrix
+import outside
+import probe
 
 WORKLOAD = """
 import sys, time
@@ -76,6 +81,153 @@ class Programs(Case):
         } for s in (0.0, 0.9))
         with self.assertRaisesRegex(harness.Failed, "side by side"):
             harness.common_rates([first, second])
+
+
+class Staged(Case):
+    def test_stages_and_result(self):
+        """The harness measures at each stage while the program waits."""
+        program = self.write("staged.py", """
+            import sys
+            sys.path.insert(0, {workloads!r})
+            import meter
+            meter.stage("one", pid=1)
+            meter.stage("two")
+            meter.result(done=True)
+            """.format(workloads=harness.WORKLOADS))
+        seen = []
+        r = self.host.staged([sys.executable, program],
+                             lambda p, stage: seen.append((stage["stage"], p.process.poll())))
+        self.assertEqual(seen, [("one", None), ("two", None)])
+        self.assertEqual(r, {"done": True})
+
+    def test_a_program_that_ends_early_is_named(self):
+        p = harness.Program(self.host, [sys.executable, "-c", "import sys; sys.exit('no memory')"])
+        self.addCleanup(p.close)
+        with self.assertRaisesRegex(harness.Failed, "before its next stage; .*no memory"):
+            p.stage(harness.time.monotonic() + 10)
+
+
+class Probes(Case):
+    """What becomes of what a probe finds."""
+
+    def book(self, run, settles, card="", fake=False):
+        self.host.fake = fake
+        book = harness.Book(self.options)
+        book.probe(probe.Probe(run, "facts: x", settles, 1, card), self.host)
+        return book
+
+    def states(self, book):
+        return {i: f["state"] for i, f in book.facts.items()}
+
+    def test_states(self):
+        def run(host, found):
+            found.tell("a", True, "as believed")
+            found.tell("b", 0, "otherwise")
+            found.tell("c", None, "not to be seen")
+
+        for fake, status in ((False, "FAIL"), (True, "PASS")):
+            book = self.book(run, ("a", "b", "c", "d"), fake=fake)
+            self.assertEqual(self.states(book), {
+                "a": "confirmed", "b": "refuted", "c": "unknown", "d": "unknown"
+            })
+            self.assertEqual(book.items[0]["status"], status)
+        report = book.report()
+        self.assertEqual([report[s] for s in ("confirmed", "refuted", "unknown")], [1, 1, 2])
+        self.assertEqual(report["facts"]["b"], {
+            "state": "refuted", "detail": "otherwise", "check": "facts: x"
+        })
+
+    def test_what_was_found_before_a_fault_counts(self):
+        def run(host, found):
+            found.tell("a", True, "as believed")
+            raise harness.Failed("it hung")
+
+        book = self.book(run, ("a", "b"))
+        self.assertEqual(self.states(book), {"a": "confirmed", "b": "unknown"})
+        self.assertEqual((book.items[0]["status"], book.facts["b"]["detail"]), ("FAIL", "it hung"))
+
+    def test_a_fault_of_the_probe_settles_nothing(self):
+        book = self.book(lambda host, found: found.tell("other", True, ""), ("a",))
+        self.assertEqual((self.states(book), book.items[0]["status"]), ({"a": "unknown"}, "FAIL"))
+
+    def test_on_a_card_only(self):
+        def run(host, found):
+            found.tell("a", True, "seen")
+
+        book = self.book(run, ("a",), card="needs silicon", fake=True)
+        self.assertEqual((book.items[0]["status"], book.facts["a"]["detail"]),
+                         ("SKIP", "needs silicon"))
+        self.assertEqual(self.states(self.book(run, ("a",), card="needs silicon")),
+                         {"a": "confirmed"})
+
+    def test_checks_settle_too(self):
+        book = harness.Book(self.options)
+        book.check("x", lambda: (False, "off", {"y": True}), settles={
+            "fails": lambda holds, values: holds, "holds": lambda holds, values: values["y"]
+        })
+        book.check("z", lambda: 1 / 0, settles={"fault": lambda holds, values: holds})
+        self.assertEqual(self.states(book), {
+            "fails": "refuted", "holds": "confirmed", "fault": "unknown"
+        })
+
+    def test_every_fact_is_settled_once(self):
+        self.options.list = True
+        book = harness.Book(self.options)
+        check.run_checks(book, self.host, matrix.Bounds(False), 1 << 30, all_of_them=True)
+        settled = [i for c in book.names for i in c["settles"]]
+        self.assertGreater(len(settled), 100)
+        self.assertEqual(len(settled), len(set(settled)))
+
+
+class Signatures(unittest.TestCase):
+    """The parameters that the workloads declare are those of the driver's calls."""
+
+    # C types by what libcuda.KINDS calls them; a handle is a pointer, an enumeration an int.
+    KINDS = {
+        "unsigned char": "B", "int": "I", "unsigned int": "U", "size_t": "D", "handle": "P",
+        "unsigned long long": "D", "uint32_t": "U", "uint64_t": "D"
+    }
+
+    def kind(self, parameter, types):
+        if "*" in parameter:
+            return "P"
+        declared = " ".join(parameter.replace("const ", "").split()[:-1])
+        return self.KINDS[types.get(declared, declared)]
+
+    def test_against_the_table_of_calls(self):
+        table = os.path.join(os.path.dirname(HERE), "shim", "calls.tab")
+        types, calls = {}, {}
+        with open(table, encoding="utf-8") as f:
+            for line in f:
+                words = line.split(maxsplit=2)
+                if line.startswith("type "):
+                    types[words[1]] = words[2].strip()
+                elif "(" in line and not line.startswith("#"):
+                    calls[words[0]] = line[line.index(" (") + 2:line.rindex(")")]
+        for name, kinds in libcuda.SIGNATURES.items():
+            parameters = [p for p in calls[name].split(", ") if p and p != "void"]
+            self.assertEqual("".join(self.kind(p, types) for p in parameters), kinds, name)
+
+
+class Outside(unittest.TestCase):
+    def test_no_library(self):
+        with self.assertRaises(outside.Unavailable):
+            outside.Outside("libno-such-library.so.1")
+
+    def test_peak(self):
+        """The most is kept, whenever it was seen."""
+        figures = iter((10, 40, 20))
+        library = types.SimpleNamespace(used=lambda: next(figures))
+        seen = outside.Seen(library)
+        seen.look()
+        seen.look()
+        self.assertEqual((seen.base, seen.peak), (10, 40))
+
+    def test_settled(self):
+        """What still changes is waited for."""
+        figures = iter((30, 20, 10))
+        library = types.SimpleNamespace(used=lambda: next(figures, 10))
+        self.assertEqual(outside.Outside.settled(library, quiet=0.03), 10)
 
 
 class Counting(unittest.TestCase):

@@ -86,6 +86,10 @@ type JobState struct {
 	Phase Phase
 	// Since is when the job entered its phase.
 	Since time.Duration
+	// Deferred is set while an idle job wants the device together with others, and waits for one
+	// of those first. It is to be owed as if it waited here, within bounds, so that its turn has
+	// come when it does.
+	Deferred bool
 	// HasWork is set from the arrival of a request to its completion. An idle job with work is busy
 	// elsewhere, with input or communication.
 	HasWork bool

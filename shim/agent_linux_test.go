@@ -28,6 +28,8 @@ type warden struct {
 	heard  chan wire.Signal
 	hellos chan wire.Hello
 	notes  chan string
+	// holds answers processes that ask what they hold; nil: it does not answer
+	holds func() uint64
 
 	mu    sync.Mutex
 	ln    *net.UnixListener
@@ -36,7 +38,7 @@ type warden struct {
 	wg    sync.WaitGroup
 }
 
-const testCap = 1 << 20
+const testCap = 64 << 20
 
 // long is set for the full numbers that the library has to stand: WEIR_LONG=1 go test ./shim
 var long = os.Getenv("WEIR_LONG") != ""
@@ -147,7 +149,7 @@ func (w *warden) serve(c *net.UnixConn) {
 		return
 	}
 	welcome := wire.NewWelcome(wire.Welcome{Slot: slot, PageSize: wire.PageSize,
-		Generation: w.page.Header().AgentGeneration.Load()})
+		Generation: w.page.Header().AgentGeneration.Load()}, w.flags())
 	if _, _, err := c.WriteMsgUnix(welcome.Append(nil), unix.UnixRights(int(w.page.File().Fd())),
 		nil); err != nil {
 		return
@@ -167,6 +169,10 @@ func (w *warden) serve(c *net.UnixConn) {
 				w.notes <- n.Name()
 			}
 			if s, ok := m.(wire.Signal); ok {
+				if s.Kind == wire.KindMeasure {
+					w.page.Slot(slot).MeasuredBytes.Store(w.holds())
+					w.page.Slot(slot).AnswerSeq.Store(s.Gate)
+				}
 				select {
 				case w.heard <- s:
 				default:
@@ -174,6 +180,13 @@ func (w *warden) serve(c *net.UnixConn) {
 			}
 		}
 	}
+}
+
+func (w *warden) flags() uint32 {
+	if w.holds == nil {
+		return 0
+	}
+	return wire.FlagMeasures
 }
 
 func (w *warden) claim(c *net.UnixConn, hello wire.Hello) (uint32, bool) {

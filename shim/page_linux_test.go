@@ -66,7 +66,7 @@ func welcomeWith(t *testing.T, slot uint32, files ...*os.File) string {
 			if err != nil {
 				return
 			}
-			welcome := wire.NewWelcome(wire.Welcome{Slot: slot, PageSize: wire.PageSize})
+			welcome := wire.NewWelcome(wire.Welcome{Slot: slot, PageSize: wire.PageSize}, 0)
 			_, _, _ = c.WriteMsgUnix(welcome.Append(nil), unix.UnixRights(fds...), nil)
 			buf := make([]byte, 4096)
 			for {
@@ -187,8 +187,8 @@ func TestDescriptorsOfAnswersAreClosed(t *testing.T) {
 	file := falsePage(t, 1, 0)
 	answers := [][]byte{
 		wire.NewRefused(wire.Refused{Code: wire.RefusedBusy}).Append(nil),
-		wire.NewWelcome(wire.Welcome{PageSize: wire.PageSize}).Append(nil),
-		wire.NewWelcome(wire.Welcome{Slot: wire.NoSlot, PageSize: wire.PageSize}).Append(nil),
+		wire.NewWelcome(wire.Welcome{PageSize: wire.PageSize}, 0).Append(nil),
+		wire.NewWelcome(wire.Welcome{Slot: wire.NoSlot, PageSize: wire.PageSize}, 0).Append(nil),
 		{0},
 	}
 	held := func() int {

@@ -467,6 +467,26 @@ func TestOneSurpriseAtATime(t *testing.T) {
 	}
 }
 
+// TestLongKernelsAreNoReasonToFlood: kernels of 100 ms that were never measured look for a while
+// like ones that wait for what is launched next. What is let through then is little, and the next
+// ones wait as they must.
+func TestLongKernelsAreNoReasonToFlood(t *testing.T) {
+	b := compiled(t)
+	const longest, allowed = 100 * time.Millisecond, 3
+	w := newWarden(t, testCap, 300*time.Microsecond)
+	w.gate(true)
+	got := b.command(w, "surprises", "12", fmt.Sprint(longest.Nanoseconds()), "1").run(t)
+	var count int
+	var peak time.Duration
+	if _, err := fmt.Sscanf(got, "launched %d peak %d", &count, &peak); err != nil || count != 12 {
+		t.Fatalf("got %q: %v", got, err)
+	}
+	stalls := w.page.Slot(0).Stalls.Load()
+	if peak > allowed*longest || stalls == 0 {
+		t.Errorf("%v in flight at most, want at most %v; %d stalls", peak, allowed*longest, stalls)
+	}
+}
+
 func TestAgentDies(t *testing.T) {
 	b := compiled(t)
 	w := newWarden(t, testCap, 2*time.Millisecond)

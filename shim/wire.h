@@ -34,6 +34,7 @@
 #define WEIR_ERROR_OVERDRAFT 4u /* memory was found to be over the cap */
 #define WEIR_ERROR_INTERNAL 8u /* a state that was not expected */
 #define WEIR_CONTEXT_UNMEASURED 1u /* context_bytes: what contexts take could not be found */
+#define WEIR_NOT_MEASURED 18446744073709551615ull /* measured_bytes: not known */
 #define WEIR_MSG_HELLO 1u /* client: asks for a slot */
 #define WEIR_MSG_WANT 2u /* client: waits at the gate */
 #define WEIR_MSG_DRAINED 3u /* client: nothing in flight after a close */
@@ -44,6 +45,7 @@
 #define WEIR_MSG_NOTE 8u /* client: a driver call that it does not know */
 #define WEIR_MSG_SET 9u /* asks for another share of a job */
 #define WEIR_MSG_POLICY 10u /* asks for another policy */
+#define WEIR_MSG_MEASURE 11u /* client: asks for measured_bytes */
 #define WEIR_MSG_WELCOME 16u /* agent: slot and page (SCM_RIGHTS) */
 #define WEIR_MSG_REFUSED 17u /* agent: code, text follows */
 #define WEIR_MSG_CREATED 18u /* agent: token and page (SCM_RIGHTS) */
@@ -58,6 +60,7 @@
 #define WEIR_FLAG_FAKE 4u /* CREATE: a device of the fake driver is wanted */
 #define WEIR_FLAG_SERVICE 8u /* CREATED: the agent is kept running by somebody else */
 #define WEIR_FLAG_NOTES 16u /* WELCOME: the agent takes NOTE */
+#define WEIR_FLAG_MEASURES 32u /* WELCOME: the agent answers MEASURE */
 #define WEIR_FLAG_MORE 2u /* SNAPSHOT: goes on in the next */
 #define WEIR_REFUSED_PROTOCOL 1u /* malformed or out of place */
 #define WEIR_REFUSED_VERSION 2u /* the sides are of different versions */
@@ -96,7 +99,8 @@ struct weir_header {
     uint64_t denied_allocs; /* any: allocations refused at the cap */
     uint64_t launches_total; /* any: launches of processes that have gone */
     uint64_t context_bytes; /* any: the most that making a context was found to take; 0: none was made */
-    uint64_t reserved3[5];
+    uint64_t granule_bytes; /* any: what allocations are multiples of, as was found; 0: not looked */
+    uint64_t reserved3[4];
     unsigned char token[16]; /* agent: WEIR_JOB as bytes */
     uint32_t creator_uid; /* agent */
     uint32_t controller_pid; /* agent */
@@ -133,7 +137,8 @@ _Static_assert(offsetof(struct weir_header, reserved2) == 160, "weir_header.rese
 _Static_assert(offsetof(struct weir_header, denied_allocs) == 192, "weir_header.denied_allocs");
 _Static_assert(offsetof(struct weir_header, launches_total) == 200, "weir_header.launches_total");
 _Static_assert(offsetof(struct weir_header, context_bytes) == 208, "weir_header.context_bytes");
-_Static_assert(offsetof(struct weir_header, reserved3) == 216, "weir_header.reserved3");
+_Static_assert(offsetof(struct weir_header, granule_bytes) == 216, "weir_header.granule_bytes");
+_Static_assert(offsetof(struct weir_header, reserved3) == 224, "weir_header.reserved3");
 _Static_assert(offsetof(struct weir_header, token) == 256, "weir_header.token");
 _Static_assert(offsetof(struct weir_header, creator_uid) == 272, "weir_header.creator_uid");
 _Static_assert(offsetof(struct weir_header, controller_pid) == 276, "weir_header.controller_pid");
@@ -164,8 +169,14 @@ struct weir_slot {
     uint32_t drained_seq; /* the gate's value when nothing was in flight any more after a close */
     uint32_t error_flags; /* WEIR_ERROR_* */
     uint32_t thread_percent; /* the percentage that it began with as a client of MPS; 0: it is none */
+    uint32_t ask_seq; /* bumped before each MEASURE */
+    uint32_t answer_seq; /* agent: the ask_seq that measured_bytes answers */
+    uint32_t stalled; /* streams that take far longer than predicted while launches wait: what is on them is not bounded in time */
+    uint64_t measured_bytes; /* agent: what the device says that the process holds; WEIR_NOT_MEASURED */
+    uint64_t found_bytes; /* agent: of that, what neither allocations nor contexts count */
+    uint32_t stalls; /* how often a stream was found to stall */
     uint32_t pad;
-    uint64_t reserved[9];
+    uint64_t reserved[5];
 };
 _Static_assert(sizeof(struct weir_slot) == 192, "size of weir_slot");
 _Static_assert(offsetof(struct weir_slot, owner_pid) == 0, "weir_slot.owner_pid");
@@ -186,8 +197,14 @@ _Static_assert(offsetof(struct weir_slot, last_idle_ns) == 96, "weir_slot.last_i
 _Static_assert(offsetof(struct weir_slot, drained_seq) == 104, "weir_slot.drained_seq");
 _Static_assert(offsetof(struct weir_slot, error_flags) == 108, "weir_slot.error_flags");
 _Static_assert(offsetof(struct weir_slot, thread_percent) == 112, "weir_slot.thread_percent");
-_Static_assert(offsetof(struct weir_slot, pad) == 116, "weir_slot.pad");
-_Static_assert(offsetof(struct weir_slot, reserved) == 120, "weir_slot.reserved");
+_Static_assert(offsetof(struct weir_slot, ask_seq) == 116, "weir_slot.ask_seq");
+_Static_assert(offsetof(struct weir_slot, answer_seq) == 120, "weir_slot.answer_seq");
+_Static_assert(offsetof(struct weir_slot, stalled) == 124, "weir_slot.stalled");
+_Static_assert(offsetof(struct weir_slot, measured_bytes) == 128, "weir_slot.measured_bytes");
+_Static_assert(offsetof(struct weir_slot, found_bytes) == 136, "weir_slot.found_bytes");
+_Static_assert(offsetof(struct weir_slot, stalls) == 144, "weir_slot.stalls");
+_Static_assert(offsetof(struct weir_slot, pad) == 148, "weir_slot.pad");
+_Static_assert(offsetof(struct weir_slot, reserved) == 152, "weir_slot.reserved");
 
 /* WEIR_MSG_HELLO. 64 bytes. */
 struct weir_hello {
@@ -212,12 +229,12 @@ _Static_assert(offsetof(struct weir_hello, slot) == 40, "weir_hello.slot");
 _Static_assert(offsetof(struct weir_hello, generation) == 44, "weir_hello.generation");
 _Static_assert(offsetof(struct weir_hello, reserved) == 48, "weir_hello.reserved");
 
-/* WEIR_MSG_WANT, _DRAINED, _IDLE, _BYE. 64 bytes. */
+/* WEIR_MSG_WANT, _DRAINED, _IDLE, _BYE, _MEASURE. 64 bytes. */
 struct weir_signal {
     uint32_t kind; /* WEIR_MSG_* */
     uint32_t flags; /* WEIR_FLAG_* */
     uint32_t slot;
-    uint32_t gate; /* the gate's value that it is about */
+    uint32_t gate; /* the gate's value that it is about; MEASURE: ask_seq */
     uint32_t reserved[12];
 };
 _Static_assert(sizeof(struct weir_signal) == 64, "size of weir_signal");

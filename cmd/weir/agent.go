@@ -39,6 +39,7 @@ it ends, programs keep running, and rejoin the next one.`,
 				Devices:  devices,
 				Policy:   policy,
 				MPS:      func() (agent.MPS, error) { return findMPS(c.Context(), fake) },
+				Holds:    holds(c.Context(), fake),
 				IdleExit: idle,
 				Log: slog.New(
 					slog.NewTextHandler(c.ErrOrStderr(), &slog.HandlerOptions{Level: level})),

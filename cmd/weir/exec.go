@@ -58,7 +58,8 @@ func newExec() *cobra.Command {
 	c.Flags().
 		StringVar(&f.class, "class", share.Standard.String(), "latency, standard or opportunistic")
 	c.Flags().StringVar(&f.Name, "name", "", "name of the job (default: that of the program)")
-	c.Flags().StringVar(&f.device, "device", "cuda:0", "GPU to run on")
+	c.Flags().StringVar(&f.device, "device", "",
+		"GPU to run on (default: the first of CUDA_VISIBLE_DEVICES, else cuda:0)")
 	c.Flags().
 		StringVar(&f.shim, "shim", "",
 			"compiled library to preload (default: the one in this weir)")
@@ -88,6 +89,7 @@ type program struct {
 	agent   []string
 	shim    string
 	verbose bool
+	device  *agent.Device
 	env     []string
 	grant   *agent.JobGrant
 }
@@ -103,21 +105,14 @@ func (f *execFlags) prepare(ctx context.Context, args []string) (*program, error
 	if err != nil {
 		return nil, &failure{exitNotStarted, err}
 	}
-	var chosen *agent.Device
-	for i := range devices {
-		if devices[i].ID() == f.device {
-			chosen = &devices[i]
-		}
+	if p.device, err = choose(devices, f.device, os.LookupEnv); err != nil {
+		return nil, err
 	}
-	if chosen == nil {
-		return nil, fmt.Errorf("--device %s: there is none: weir device list shows those there are",
-			f.device)
-	}
-	p.request.Device = chosen.Ordinal
+	p.request.Device = p.device.Ordinal
 	if p.shim, err = shimLibrary(ctx, f.shim); err != nil {
 		return nil, &failure{exitNotStarted, err}
 	}
-	if err := p.surround(ctx, f.fake, chosen); err != nil {
+	if err := p.surround(ctx, f.fake); err != nil {
 		return nil, &failure{exitNotStarted, err}
 	}
 	if p.path, err = exec.LookPath(p.args[0]); err != nil {
@@ -177,16 +172,13 @@ func jobName(args []string) string {
 	return name
 }
 
-// surround makes the environment in which the program sees its one GPU.
-func (p *program) surround(ctx context.Context, fake bool, d *agent.Device) error {
+// surround makes the environment in which the program finds the driver.
+func (p *program) surround(ctx context.Context, fake bool) error {
 	// The loader takes spaces and colons in LD_PRELOAD as ends of names.
 	if strings.ContainsAny(p.shim, " :") {
 		return fmt.Errorf(
 			"%s: a library whose path has a space or a colon cannot be preloaded: give another "+
 				"with --shim", p.shim)
-	}
-	if d.UUID != [16]byte{} {
-		p.env = append(p.env, "CUDA_VISIBLE_DEVICES="+uuidText(d.UUID))
 	}
 	if p.verbose {
 		p.env = append(p.env, "WEIR_VERBOSE=1")
@@ -221,7 +213,8 @@ func (p *program) run(ctx context.Context) error {
 	cmd := exec.Command(p.path, p.args[1:]...)
 	cmd.Args[0] = p.args[0]
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Env = agent.Environment(os.Environ(), agent.SocketPath(p.dir), p.grant, p.shim, p.env...)
+	cmd.Env = agent.Environment(os.Environ(), agent.SocketPath(p.dir), p.grant, p.shim,
+		append(p.env, visible(p.device, p.grant.ThreadPercent > 0)...)...)
 	p.say()
 	forward := catchSignals()
 	if err := cmd.Start(); err != nil {

@@ -333,4 +333,14 @@ func TestExecOnAnotherGPU(t *testing.T) {
 		!strings.Contains(out, "is not the GPU of this job") {
 		t.Errorf("on a GPU that it has no share of: exit code %d: %s", code, out)
 	}
+	// Programs take the variable for a number.
+	args = append(args, "sh", "-c", "echo $CUDA_DEVICE_ORDER $CUDA_VISIBLE_DEVICES")
+	if code, out := s.exec(args...); code != 0 || !strings.HasSuffix(out, "\nPCI_BUS_ID 1\n") {
+		t.Errorf("exit code %d, the program sees %q", code, out)
+	}
+	// What a scheduler leaves visible is what is run on.
+	t.Setenv("CUDA_VISIBLE_DEVICES", "1")
+	if code, out := s.exec(args[2:]...); code != 0 || !strings.HasSuffix(out, "\nPCI_BUS_ID 1\n") {
+		t.Errorf("with one GPU visible: exit code %d, the program sees %q", code, out)
+	}
 }

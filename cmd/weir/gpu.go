@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/weirgpu/weir/agent"
 	"github.com/weirgpu/weir/device"
@@ -23,12 +24,17 @@ func gpus(fake bool) ([]agent.Device, error) {
 		return fakeGPUs()
 	}
 	found, err := nvml.Discover()
+	whole := err == nil
 	var devices []agent.Device
-	for i := range found {
+	for i, index := range busIndexes(found) {
 		d, e := agentDevice(&found[i])
 		if e != nil {
 			err = errors.Join(err, e)
 			continue
+		}
+		d.BusIndex = index
+		if !whole { // CUDA may count one that does not answer
+			d.BusIndex = -1
 		}
 		devices = append(devices, d)
 	}
@@ -101,7 +107,8 @@ func fakeGPUs() ([]agent.Device, error) {
 	}
 	var devices []agent.Device
 	for i := range count {
-		d := agent.Device{Ordinal: uint32(i), Name: "weir fake GPU", Memory: memory, Fake: true}
+		d := agent.Device{Ordinal: uint32(i), Name: "weir fake GPU", Memory: memory, Fake: true,
+			BusIndex: i}
 		copy(d.UUID[:], "weir fake GPU")
 		d.UUID[15] = byte(i)
 		devices = append(devices, d)
@@ -112,6 +119,42 @@ func fakeGPUs() ([]agent.Device, error) {
 // fakeGPUDir is where the fake driver keeps its devices for the programs of an agent, unless
 // WEIR_FAKE_DIR says otherwise.
 func fakeGPUDir(runtime string) string { return filepath.Join(runtime, "gpu") }
+
+// holds asks the management library what processes hold, which it opens at the first call, and
+// again at a later one where that failed.
+func holds(ctx context.Context, fake bool) func(uint32) (map[uint32]uint64, error) {
+	var mu sync.Mutex
+	var library *nvml.Library
+	return func(ordinal uint32) (map[uint32]uint64, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if library == nil {
+			l, err := openNVML(ctx, fake)
+			if err != nil {
+				return nil, err
+			}
+			library = l
+		}
+		return library.Processes(ordinal)
+	}
+}
+
+// openNVML opens the management library, or that of the fake driver.
+func openNVML(ctx context.Context, fake bool) (*nvml.Library, error) {
+	if !fake {
+		return nvml.Open(nvml.Options{})
+	}
+	driver, _, err := fakeDriver(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if os.Getenv("WEIR_FAKE_DIR") == "" {
+		if err := os.Setenv("WEIR_FAKE_DIR", fakeGPUDir(agent.RuntimeDir(true))); err != nil {
+			return nil, err
+		}
+	}
+	return nvml.Open(nvml.Options{Path: filepath.Join(driver, "libnvidia-ml.so.1")})
+}
 
 // findMPS looks for the control daemon of NVIDIA's Multi-Process Service, or for that of the fake
 // driver, which is among the files of its devices.

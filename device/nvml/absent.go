@@ -29,5 +29,8 @@ func (*Library) Driver() device.Driver { return device.Driver{} }
 // Devices returns none and [ErrNotBuilt].
 func (*Library) Devices() ([]device.Info, error) { return nil, ErrNotBuilt }
 
+// Processes returns none and [ErrNotBuilt].
+func (*Library) Processes(uint32) (map[uint32]uint64, error) { return nil, ErrNotBuilt }
+
 // Discover returns none and [ErrNotBuilt].
 func Discover() ([]device.Info, error) { return nil, ErrNotBuilt }

@@ -36,6 +36,14 @@ type attributes struct {
 	MemoryMiB                                  uint64
 }
 
+// processInfo is nvmlProcessInfo_v2_t.
+type processInfo struct {
+	PID                          uint32
+	_                            uint32
+	Used                         uint64
+	GPUInstance, ComputeInstance uint32
+}
+
 // An array of negative length does not compile: both of a pair do only when the size is the one
 // stated.
 type (
@@ -46,5 +54,7 @@ type (
 	_ [unsafe.Sizeof(memory2{}) - 40]byte
 	_ [40 - unsafe.Sizeof(memory2{})]byte
 	_ [unsafe.Sizeof(attributes{}) - 40]byte
+	_ [unsafe.Sizeof(processInfo{}) - 24]byte
+	_ [24 - unsafe.Sizeof(processInfo{})]byte
 	_ [40 - unsafe.Sizeof(attributes{})]byte
 )

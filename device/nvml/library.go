@@ -137,6 +137,8 @@ type calls struct {
 	capability  func(d deviceHandle, major, minor *int32) Result
 	cores       func(deviceHandle, *uint32) Result
 	cpuAffinity func(d deviceHandle, words uint32, set *uint64) Result
+	running     func(d deviceHandle, n *uint32, infos *processInfo) Result
+	clients     func(d deviceHandle, n *uint32, infos *processInfo) Result
 
 	migMode         func(d deviceHandle, current, pending *uint32) Result
 	migMost         func(deviceHandle, *uint32) Result
@@ -173,6 +175,10 @@ func (c *calls) bind(handle uintptr) {
 		{&c.capability, []string{"nvmlDeviceGetCudaComputeCapability"}},
 		{&c.cores, []string{"nvmlDeviceGetNumGpuCores"}},
 		{&c.cpuAffinity, []string{"nvmlDeviceGetCpuAffinity"}},
+		{&c.running, []string{"nvmlDeviceGetComputeRunningProcesses_v3",
+			"nvmlDeviceGetComputeRunningProcesses_v2"}},
+		{&c.clients, []string{"nvmlDeviceGetMPSComputeRunningProcesses_v3",
+			"nvmlDeviceGetMPSComputeRunningProcesses_v2"}},
 		{&c.migMode, []string{"nvmlDeviceGetMigMode"}},
 		{&c.migMost, []string{"nvmlDeviceGetMaxMigDeviceCount"}},
 		{&c.migByIndex, []string{"nvmlDeviceGetMigDeviceHandleByIndex"}},

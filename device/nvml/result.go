@@ -27,6 +27,7 @@ const (
 	InvalidArgument  Result = 2
 	NotSupported     Result = 3
 	NotFound         Result = 6
+	InsufficientSize Result = 7
 	DriverNotLoaded  Result = 9
 	FunctionNotFound Result = 13
 	GPULost          Result = 15
@@ -40,7 +41,7 @@ var resultText = map[Result]string{
 	NotSupported:     "not supported",
 	4:                "no permission",
 	NotFound:         "not found",
-	7:                "insufficient size",
+	InsufficientSize: "insufficient size",
 	8:                "power cables not attached",
 	DriverNotLoaded:  "driver not loaded",
 	10:               "timeout",

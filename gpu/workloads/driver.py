@@ -31,6 +31,7 @@ def memory(options):
             break
     reached = len(held) * chunk
     left, _ = d.memory()
+    meter.stage("full")
     for p in held[::2]:
         d.free(p)
     again = d.alloc(chunk)  # out of memory must not outlast the cause

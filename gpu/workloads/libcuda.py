@@ -38,6 +38,112 @@ next:
 """
 
 
+# The parameters of the calls: P a pointer, D a device address, a size or a handle of 64 bits, U and
+# I unsigned and signed ints, B a byte. Calls that are not here get what ctypes makes of their
+# arguments, in which an int of Python has 32 bits.
+KINDS = {
+    "P": ctypes.c_void_p,
+    "D": ctypes.c_uint64,
+    "U": ctypes.c_uint,
+    "I": ctypes.c_int,
+    "B": ctypes.c_ubyte,
+}
+SIGNATURES = {
+    "cuInit": "U",
+    "cuDriverGetVersion": "P",
+    "cuDeviceGet": "PI",
+    "cuDeviceGetCount": "P",
+    "cuDeviceGetUuid_v2": "PI",
+    "cuDeviceGetAttribute": "PII",
+    "cuDeviceTotalMem_v2": "PI",
+    "cuDevicePrimaryCtxRetain": "PI",
+    "cuDevicePrimaryCtxRelease_v2": "I",
+    "cuDevicePrimaryCtxGetState": "IPP",
+    "cuCtxCreate_v2": "PUI",
+    "cuCtxDestroy_v2": "P",
+    "cuCtxSetCurrent": "P",
+    "cuCtxGetCurrent": "P",
+    "cuCtxPushCurrent_v2": "P",
+    "cuCtxPopCurrent_v2": "P",
+    "cuCtxSynchronize": "",
+    "cuCtxSetLimit": "ID",
+    "cuCtxGetLimit": "PI",
+    "cuMemGetInfo_v2": "PP",
+    "cuMemAlloc_v2": "PD",
+    "cuMemFree_v2": "D",
+    "cuMemAllocPitch_v2": "PPDDU",
+    "cuMemAllocManaged": "PDU",
+    "cuMemHostAlloc": "PDU",
+    "cuMemFreeHost": "P",
+    "cuMemGetAddressRange_v2": "PPD",
+    "cuMemsetD8_v2": "DBD",
+    "cuMemsetD32_v2": "DUD",
+    "cuMemcpyDtoH_v2": "PDD",
+    "cuMemcpyHtoDAsync_v2": "DPDP",
+    "cuArray3DCreate_v2": "PP",
+    "cuArrayDestroy": "P",
+    "cuMemAllocAsync": "PDP",
+    "cuMemFreeAsync": "DP",
+    "cuMemAllocFromPoolAsync": "PDPP",
+    "cuDeviceGetDefaultMemPool": "PI",
+    "cuMemPoolCreate": "PP",
+    "cuMemPoolDestroy": "P",
+    "cuMemPoolTrimTo": "PD",
+    "cuMemPoolGetAttribute": "PIP",
+    "cuMemGetAllocationGranularity": "PPI",
+    "cuMemCreate": "PDPD",
+    "cuMemRelease": "D",
+    "cuMemAddressReserve": "PDDDD",
+    "cuMemAddressFree": "DD",
+    "cuMemMap": "DDDDD",
+    "cuMemUnmap": "DD",
+    "cuMemExportToShareableHandle": "PDID",
+    "cuMemImportFromShareableHandle": "PPI",
+    "cuMemRetainAllocationHandle": "PP",
+    "cuIpcGetMemHandle": "PD",
+    "cuIpcCloseMemHandle": "D",
+    "cuModuleLoadData": "PP",
+    "cuModuleUnload": "P",
+    "cuModuleGetFunction": "PPP",
+    "cuModuleGetGlobal_v2": "PPPP",
+    "cuModuleGetLoadingMode": "P",
+    "cuLaunchKernel": "PUUUUUUUPPP",
+    "cuStreamCreate": "PU",
+    "cuStreamDestroy_v2": "P",
+    "cuStreamSynchronize": "P",
+    "cuStreamBeginCapture_v2": "PI",
+    "cuStreamEndCapture": "PP",
+    "cuStreamIsCapturing": "PP",
+    "cuThreadExchangeStreamCaptureMode": "P",
+    "cuStreamWaitValue32_v2": "PDUU",
+    "cuStreamWriteValue32_v2": "PDUU",
+    "cuEventCreate": "PU",
+    "cuEventDestroy_v2": "P",
+    "cuEventRecord": "PP",
+    "cuEventQuery": "P",
+    "cuEventSynchronize": "P",
+    "cuEventElapsedTime": "PPP",
+    "cuGraphCreate": "PU",
+    "cuGraphDestroy": "P",
+    "cuGraphInstantiateWithFlags": "PPD",
+    "cuGraphExecDestroy": "P",
+    "cuGraphUpload": "PP",
+    "cuGraphLaunch": "PP",
+    "cuGraphAddMemAllocNode": "PPPDP",
+    "cuGraphAddMemFreeNode": "PPPDD",
+    "cuDeviceGetGraphMemAttribute": "IIP",
+    "cuDeviceGraphMemTrim": "I",
+    "cuGetProcAddress_v2": "PPIDP",
+    "cuGetExportTable": "PP",
+    "cuDeviceGetDevResource": "IPI",
+    "cuDevSmResourceSplitByCount": "PPPPUU",
+    "cuDevResourceGenerateDesc": "PPU",
+    "cuGreenCtxCreate": "PPIU",
+    "cuGreenCtxDestroy": "P",
+    "cuCtxFromGreenCtx": "PP",
+}
+
+
 class Error(Exception):
     """A call of the driver failed; code is its CUresult."""
 
@@ -46,25 +152,54 @@ class Error(Exception):
         self.code = code
 
 
-class Driver:
-    """libcuda with a context on device 0, as any program would open it."""
+class Library:
+    """libcuda, not initialised."""
 
     def __init__(self):
         self.lib = ctypes.CDLL("libcuda.so.1")
-        self.call("cuInit", 0)
-        device = ctypes.c_int()
-        self.call("cuDeviceGet", ctypes.byref(device), 0)
-        self.device = device.value
-        context = ctypes.c_void_p()
-        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), self.device)
-        self.call("cuCtxSetCurrent", context)
-        self.module, self.function = ctypes.c_void_p(), ctypes.c_void_p()
-        self.blocks, self.threads = 1, 32
+
+    def code(self, name, *arguments):
+        """Call the driver and return its CUresult."""
+        f = getattr(self.lib, name)
+        if f.argtypes is None and name in SIGNATURES:
+            f.argtypes = [KINDS[k] for k in SIGNATURES[name]]
+        return f(*arguments)
 
     def call(self, name, *arguments):
-        code = getattr(self.lib, name)(*arguments)
+        code = self.code(name, *arguments)
         if code:
             raise Error(name, code)
+
+    def module_of(self, text):
+        """Load a module. Drivers that have left the oldest devices behind take a later target."""
+        for target in (b"sm_50", b"sm_75", b"sm_90"):
+            module = ctypes.c_void_p()
+            code = self.code("cuModuleLoadData", ctypes.byref(module),
+                             ctypes.c_char_p(text.replace(b"sm_50", target)))
+            if not code:
+                return module
+        raise Error("cuModuleLoadData", code)
+
+    def function_of(self, module, name):
+        return self.new(ctypes.c_void_p, "cuModuleGetFunction", module, name)
+
+    def new(self, kind, name, *arguments):
+        """Call what writes its result through its first parameter, and return the result."""
+        made = kind()
+        self.call(name, ctypes.byref(made), *arguments)
+        return made
+
+
+class Driver(Library):
+    """libcuda with a context on device 0, as any program would open it."""
+
+    def __init__(self):
+        super().__init__()
+        self.call("cuInit", 0)
+        self.device = self.new(ctypes.c_int, "cuDeviceGet", 0).value
+        self.context = self.new(ctypes.c_void_p, "cuDevicePrimaryCtxRetain", self.device)
+        self.call("cuCtxSetCurrent", self.context)
+        self.blocks, self.threads = 1, 32
 
     def memory(self):
         """Free and total bytes, as the program is told."""
@@ -99,15 +234,19 @@ class Driver:
         self.call("cuStreamCreate", ctypes.byref(s), 1)
         return s
 
-    def event(self):
-        e = ctypes.c_void_p()
-        self.call("cuEventCreate", ctypes.byref(e), 2)  # without timing
-        return e
+    def event(self, flags=2):
+        """An event, without timing unless the flags say otherwise."""
+        return self.new(ctypes.c_void_p, "cuEventCreate", flags)
+
+    def elapsed_ms(self, begin, end):
+        ms = ctypes.c_float()
+        self.call("cuEventElapsedTime", ctypes.byref(ms), begin, end)
+        return ms.value
 
     def load(self):
         """Load the kernel."""
-        self.call("cuModuleLoadData", ctypes.byref(self.module), ctypes.c_char_p(PTX))
-        self.call("cuModuleGetFunction", ctypes.byref(self.function), self.module, b"spin")
+        self.module = self.module_of(PTX)
+        self.function = self.function_of(self.module, b"spin")
         self.out = self.alloc(256)
 
     def parameters(self, rounds):

@@ -5,6 +5,9 @@ Protocol with the harness: the workload prints "READY" on a line of its own once
 waits for a line on standard input, runs, and prints its result as the last line. Programs that are
 measured together so start together. Times are those of CLOCK_MONOTONIC, which all processes of a
 machine share.
+
+A program that is measured from outside while it holds something says so by stages instead, one JSON
+object with the field "stage" on a line, and waits for a line after each.
 """
 
 import json
@@ -18,6 +21,13 @@ BUCKET = 0.05
 def barrier():
     """Say that all is warm, and wait for the word."""
     print("READY", flush=True)
+    if not sys.stdin.readline():
+        sys.exit("the harness went away")
+
+
+def stage(name, **fields):
+    """Say how far the program has come, and wait for the word: meanwhile the harness measures."""
+    print(json.dumps({"stage": name, **fields}), flush=True)
     if not sys.stdin.readline():
         sys.exit("the harness went away")
 

@@ -18,6 +18,8 @@ def main():
     except torch.cuda.OutOfMemoryError as e:
         message = str(e)
     reached = torch.cuda.memory_reserved()
+    expandable = any(s.get("is_expandable") for s in torch.cuda.memory_snapshot())
+    meter.stage("full")
     held.clear()
     torch.cuda.empty_cache()
     after = torch.cuda.mem_get_info()[0]
@@ -32,6 +34,7 @@ def main():
         out_of_memory=message[:300],
         free_after_bytes=after,
         alive=alive,
+        expandable=expandable,
         nvml_total_bytes=smi and smi[0],
         torch=torch.__version__,
     )

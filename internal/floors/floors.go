@@ -100,6 +100,7 @@ var Table = []Row{
 	{"bench/start", 9, Both, ""},
 	{"bench/policies", 9, Both, ""},
 	{"gpu/buildshim", 9, Both, ""},
+	{"gpu/facts", 9, Both, ""},
 }
 
 // Of returns the row of the package with that path below the module.

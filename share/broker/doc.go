@@ -24,6 +24,9 @@
 // costs less than a microsecond and keeps the slice. Release is for a job that has run out of work:
 // it offers the device to others.
 //
+// A [Gang] is jobs on several devices, each with a broker of its own, that hold their leases
+// together or not at all, without any policy knowing of it.
+//
 // Concurrency: all methods may be called from any goroutine. A job has one lease, so its Acquire
 // and Renew exclude each other; a second Acquire is refused, not queued. The broker has one lock,
 // held for the length of a decision; [Lease.Revoked] takes none. An [Observer] is called with the

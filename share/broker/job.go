@@ -18,8 +18,9 @@ type Job struct {
 	room  chan struct{} // one token when a waiting reservation is counted, or the job ended
 
 	// All below is guarded by the broker's lock.
-	parked  bool // a goroutine waits on wake
-	wanting bool // a goroutine waits on room
+	gang    *Gang // that the job is in; nil for none
+	parked  bool  // a goroutine waits on wake
+	wanting bool  // a goroutine waits on room
 	ended   bool
 	cause   error
 	last    core.JobStatus // after the end
@@ -63,6 +64,9 @@ func (j *Job) heed(n *core.Notice) {
 		j.unpark()
 	case core.Revoked, core.Released:
 		j.lease.until.Store(0)
+		if g := j.gang; g != nil && n.Kind == core.Revoked {
+			g.kick()
+		}
 	case core.Reserved:
 		j.admitRoom()
 	case core.Ended:

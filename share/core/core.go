@@ -175,6 +175,9 @@ func (c *Core) apply(e *Event) (decides bool, err error) {
 		return c.work(j, e)
 	case Want, Cancel, Return, Release, Rest:
 		return true, c.hold(j, e.Kind)
+	case Defer:
+		c.state(j).Deferred = e.Wait && c.state(j).Phase == share.Idle
+		return true, nil
 	case Pay:
 		c.pay(j, e.Used)
 		return false, nil

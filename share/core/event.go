@@ -54,13 +54,16 @@ const (
 	Switch
 	// Tick: the time that Wake returned has come. (decides)
 	Tick
+	// Defer: an idle job wants the device together with others, which it waits for first; it ends
+	// with Want, or with a Defer that does not Wait. (decides)
+	Defer
 	// Look brings the accounts up to the time, for what is asked of them next.
 	Look
 )
 
 var eventNames = [...]string{"admit", "end", "arrive", "complete", "begin", "finish", "want",
 	"cancel", "return", "release", "rest", "pay", "reserve", "unreserve", "withdraw", "expect",
-	"change", "switch", "tick", "look"}
+	"change", "switch", "tick", "defer", "look"}
 
 // String returns the kind's name, such as "admit".
 func (k EventKind) String() string { return name(eventNames[:], k, "event") }

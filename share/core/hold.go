@@ -50,6 +50,7 @@ func (c *Core) want(j *job, s *share.JobState) error {
 	if j.arrivals.n == 0 && !s.InIteration {
 		s.Ready = c.now
 	}
+	s.Deferred = false
 	switch {
 	case s.Units.Empty():
 		c.enter(s, share.Waiting)

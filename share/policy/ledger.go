@@ -43,7 +43,7 @@ type account struct {
 	due    float64 // what the guarantee leaves or, negative, was overdrawn
 	used   time.Duration
 	spent  float64       // since the previous advance
-	active bool          // wants the device, or has yet to give back what it rested on
+	active bool          // wants the device, is deferred, or has yet to give back what it kept
 	joined bool          // became active in this advance
 	left   time.Duration // when it ceased to be active
 	pause  time.Duration // for how long it usually does
@@ -99,9 +99,10 @@ func (l *ledger) charge(j entry, dt, total float64) {
 		a.lag += total * a.part / l.entitled
 	}
 	a.lag -= a.spent
-	// A limit may keep a job from what it is owed for ever. No other credit of a job with work is
-	// bounded, and no debt: after a long kernel others have their turns until it is made up for.
-	if most := 4 * float64(l.params.Slice); a.lag > most && binds(limit, a.part) {
+	// A limit may keep a job from what it is owed for ever, and so may other devices. No other
+	// credit of a job with work is bounded, and no debt: after a long kernel others have their
+	// turns until it is made up for.
+	if most := 4 * float64(l.params.Slice); a.lag > most && (binds(limit, a.part) || j.Deferred) {
 		a.lag = most
 	}
 }
@@ -113,7 +114,7 @@ func (l *ledger) entitle() {
 	same := true
 	for _, j := range l.entries {
 		a := j.a
-		active := j.Wants() || j.Revoking
+		active := j.Wants() || j.Revoking || j.Deferred
 		a.joined = active && !a.active
 		if a.joined {
 			a.rested = l.now-a.left >= l.params.Granularity

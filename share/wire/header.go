@@ -48,6 +48,8 @@ var constants = []struct {
 	{"CONTEXT_UNMEASURED", ContextUnmeasured,
 		"context_bytes: what contexts take could not be found"},
 
+	{"NOT_MEASURED", NotMeasured, "measured_bytes: not known"},
+
 	{"MSG_HELLO", uint64(KindHello), "client: asks for a slot"},
 	{"MSG_WANT", uint64(KindWant), "client: waits at the gate"},
 	{"MSG_DRAINED", uint64(KindDrained), "client: nothing in flight after a close"},
@@ -58,6 +60,7 @@ var constants = []struct {
 	{"MSG_NOTE", uint64(KindNote), "client: a driver call that it does not know"},
 	{"MSG_SET", uint64(KindSet), "asks for another share of a job"},
 	{"MSG_POLICY", uint64(KindPolicy), "asks for another policy"},
+	{"MSG_MEASURE", uint64(KindMeasure), "client: asks for measured_bytes"},
 	{"MSG_WELCOME", uint64(KindWelcome), "agent: slot and page (SCM_RIGHTS)"},
 	{"MSG_REFUSED", uint64(KindRefused), "agent: code, text follows"},
 	{"MSG_CREATED", uint64(KindCreated), "agent: token and page (SCM_RIGHTS)"},
@@ -75,6 +78,7 @@ var constants = []struct {
 	{"FLAG_FAKE", FlagFake, "CREATE: a device of the fake driver is wanted"},
 	{"FLAG_SERVICE", FlagService, "CREATED: the agent is kept running by somebody else"},
 	{"FLAG_NOTES", FlagNotes, "WELCOME: the agent takes NOTE"},
+	{"FLAG_MEASURES", FlagMeasures, "WELCOME: the agent answers MEASURE"},
 	{"FLAG_MORE", FlagMore, "SNAPSHOT: goes on in the next"},
 
 	{"REFUSED_PROTOCOL", uint64(RefusedProtocol), "malformed or out of place"},
@@ -97,7 +101,7 @@ var structures = []struct {
 	{"weir_slot", "What one process writes; a page has WEIR_SLOT_COUNT at WEIR_SLOTS_OFFSET",
 		reflect.TypeFor[Slot]()},
 	{"weir_hello", "WEIR_MSG_HELLO", reflect.TypeFor[Hello]()},
-	{"weir_signal", "WEIR_MSG_WANT, _DRAINED, _IDLE, _BYE", reflect.TypeFor[Signal]()},
+	{"weir_signal", "WEIR_MSG_WANT, _DRAINED, _IDLE, _BYE, _MEASURE", reflect.TypeFor[Signal]()},
 	{"weir_note", "WEIR_MSG_NOTE", reflect.TypeFor[Note]()},
 	{"weir_create", "WEIR_MSG_CREATE", reflect.TypeFor[Create]()},
 	{"weir_top", "WEIR_MSG_TOP", reflect.TypeFor[Top]()},

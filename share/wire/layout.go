@@ -39,6 +39,9 @@ const (
 // could not be found, as in a container whose processes the management library numbers otherwise.
 const ContextUnmeasured = 1
 
+// NotMeasured in a slot's measured_bytes says that the agent cannot tell what the process holds.
+const NotMeasured = 1<<64 - 1
+
 // The structures below are laid over the mapped page. Every field lies at a multiple of its size,
 // and every gap has a name, so that all compilers agree. The tags are the names and comments in the
 // C header.
@@ -78,7 +81,8 @@ type Header struct {
 	DeniedAllocs  atomic.Uint64    `c:"denied_allocs" doc:"any: allocations refused at the cap"`
 	LaunchesTotal atomic.Uint64    `c:"launches_total" doc:"any: launches of processes that have gone"`
 	ContextBytes  atomic.Uint64    `c:"context_bytes" doc:"any: the most that making a context was found to take; 0: none was made"`
-	Reserved3     [5]atomic.Uint64 `c:"reserved3"`
+	GranuleBytes  atomic.Uint64    `c:"granule_bytes" doc:"any: what allocations are multiples of, as was found; 0: not looked"`
+	Reserved3     [4]atomic.Uint64 `c:"reserved3"`
 
 	// Line 4: who the job is, for an agent that finds the page after its restart. Written by the
 	// agent only, under terms_seq.
@@ -121,8 +125,14 @@ type Slot struct {
 	ErrorFlags atomic.Uint32 `c:"error_flags" doc:"WEIR_ERROR_*"`
 
 	ThreadPercent atomic.Uint32    `c:"thread_percent" doc:"the percentage that it began with as a client of MPS; 0: it is none"`
+	AskSeq        atomic.Uint32    `c:"ask_seq" doc:"bumped before each MEASURE"`
+	AnswerSeq     atomic.Uint32    `c:"answer_seq" doc:"agent: the ask_seq that measured_bytes answers"`
+	Stalled       atomic.Uint32    `c:"stalled" doc:"streams that take far longer than predicted while launches wait: what is on them is not bounded in time"`
+	MeasuredBytes atomic.Uint64    `c:"measured_bytes" doc:"agent: what the device says that the process holds; WEIR_NOT_MEASURED"`
+	FoundBytes    atomic.Uint64    `c:"found_bytes" doc:"agent: of that, what neither allocations nor contexts count"`
+	Stalls        atomic.Uint32    `c:"stalls" doc:"how often a stream was found to stall"`
 	Pad           atomic.Uint32    `c:"pad"`
-	Reserved      [9]atomic.Uint64 `c:"reserved"`
+	Reserved      [5]atomic.Uint64 `c:"reserved"`
 }
 
 // layout is the whole page.

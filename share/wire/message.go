@@ -35,6 +35,7 @@ const (
 	KindNote    Kind = 8  // a process looked up a driver call that it does not know
 	KindSet     Kind = 9  // a job is to have another share; its name follows as text
 	KindPolicy  Kind = 10 // another policy is to decide; it follows as text
+	KindMeasure Kind = 11 // a process wants to know what the device says that it holds
 
 	KindWelcome  Kind = 16 // answers Hello; brings the page's descriptor
 	KindRefused  Kind = 17 // answers what is refused; text follows
@@ -55,6 +56,8 @@ const (
 	FlagService = 1 << 3
 	// FlagNotes in Welcome: the agent takes Note.
 	FlagNotes = 1 << 4
+	// FlagMeasures in Welcome: the agent answers Measure, in the slot.
+	FlagMeasures = 1 << 5
 	// FlagMore in Snapshot: the text goes on in the next one.
 	FlagMore = 1 << 1
 )
@@ -144,11 +147,11 @@ type Hello struct {
 	Reserved   [4]uint32 `c:"reserved"`
 }
 
-// Signal is Want, Drained, Idle or Bye.
+// Signal is Want, Drained, Idle, Bye or Measure.
 type Signal struct {
 	head
 	Slot     uint32     `c:"slot"`
-	Gate     uint32     `c:"gate" doc:"the gate's value that it is about"`
+	Gate     uint32     `c:"gate" doc:"the gate's value that it is about; MEASURE: ask_seq"`
 	Reserved [12]uint32 `c:"reserved"`
 }
 
@@ -275,7 +278,7 @@ type Done struct {
 // NewHello, and each of the functions like it, sets the kind of a message.
 func NewHello(m Hello, flags uint32) Hello { m.head = head{KindHello, flags}; return m }
 
-// NewSignal makes Want, Drained, Idle or Bye.
+// NewSignal makes Want, Drained, Idle, Bye or Measure.
 func NewSignal(k Kind, slot, gate uint32) Signal {
 	return Signal{head: head{Kind: k}, Slot: slot, Gate: gate}
 }
@@ -302,8 +305,11 @@ func NewPolicy(m Policy) Policy { m.head = head{Kind: KindPolicy}; return m }
 // NewDone sets the kind.
 func NewDone(m Done) Done { m.head = head{Kind: KindDone}; return m }
 
-// NewWelcome sets the kind and that the agent takes notes.
-func NewWelcome(m Welcome) Welcome { m.head = head{KindWelcome, FlagNotes}; return m }
+// NewWelcome sets the kind, that the agent takes notes, and more flags.
+func NewWelcome(m Welcome, flags uint32) Welcome {
+	m.head = head{KindWelcome, FlagNotes | flags}
+	return m
+}
 
 // NewRefused sets the kind.
 func NewRefused(m Refused) Refused { m.head = head{Kind: KindRefused}; return m }
@@ -389,6 +395,7 @@ var shapes = map[Kind]struct {
 	KindDrained: {0, decodeSignal},
 	KindIdle:    {0, decodeSignal},
 	KindBye:     {0, decodeSignal},
+	KindMeasure: {0, decodeSignal},
 	KindCreate: {FlagRejoin | FlagFake, decode(func(m *Create) (uint32, bool) {
 		return m.TextLen, true
 	})},
@@ -399,7 +406,7 @@ var shapes = map[Kind]struct {
 		return m.TextLen, zero(m.Reserved[:])
 	})},
 	KindDone: {0, decode(func(m *Done) (uint32, bool) { return m.TextLen, zero(m.Reserved[:]) })},
-	KindWelcome: {FlagNotes, decode(func(m *Welcome) (uint32, bool) {
+	KindWelcome: {FlagNotes | FlagMeasures, decode(func(m *Welcome) (uint32, bool) {
 		return 0, zero(m.Reserved[:])
 	})},
 	KindRefused: {0, decode(func(m *Refused) (uint32, bool) {

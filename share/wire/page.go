@@ -259,12 +259,12 @@ func (s *Slot) Claim(pid uint32, start uint64) {
 // Clear makes a slot free, of which the process is gone. Only the agent calls it.
 func (s *Slot) Clear() {
 	for _, w := range []*atomic.Uint32{&s.State, &s.Waiting, &s.WantSeq, &s.DrainedSeq,
-		&s.ErrorFlags, &s.ThreadPercent} {
+		&s.ErrorFlags, &s.ThreadPercent, &s.AskSeq, &s.AnswerSeq, &s.Stalled, &s.Stalls} {
 		w.Store(0)
 	}
 	for _, w := range []*atomic.Uint64{&s.MemUsedBytes, &s.MemPendingBytes, &s.MemContextBytes,
 		&s.InflightNS, &s.DeviceNSTotal, &s.Launches, &s.GraphLaunches, &s.CopiesBytes,
-		&s.LastLaunchNS, &s.LastIdleNS, &s.OwnerStart} {
+		&s.LastLaunchNS, &s.LastIdleNS, &s.MeasuredBytes, &s.FoundBytes, &s.OwnerStart} {
 		w.Store(0)
 	}
 	s.OwnerPID.Store(0)
@@ -276,9 +276,15 @@ func (p *Page) MemoryHeld() uint64 {
 	var sum uint64
 	for i := range p.l.Slots {
 		s := &p.l.Slots[i]
-		sum = saturate(sum, saturate(s.MemUsedBytes.Load(), s.MemContextBytes.Load()))
+		sum = saturate(sum, s.MemoryHeld())
 	}
 	return sum
+}
+
+// MemoryHeld returns the bytes that the slot's process holds: what it counts, and what was found
+// beyond that.
+func (s *Slot) MemoryHeld() uint64 {
+	return saturate(saturate(s.MemUsedBytes.Load(), s.MemContextBytes.Load()), s.FoundBytes.Load())
 }
 
 func saturate(a, b uint64) uint64 {

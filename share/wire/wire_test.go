@@ -102,7 +102,7 @@ func messages() []Message {
 		NewCreate(Create{Memory: 8 << 30, ComputePPM: 300000, LimitPPM: 500000,
 			Class: ClassOpportunistic, Device: 1, PID: 99, Version: 1, TextLen: 4}, 0),
 		NewTop(Top{IntervalMS: 500}),
-		NewWelcome(Welcome{Slot: 4, PageSize: PageSize, Generation: 1}),
+		NewWelcome(Welcome{Slot: 4, PageSize: PageSize, Generation: 1}, FlagMeasures),
 		NewRefused(Refused{Code: RefusedAdmission, TextLen: 4}),
 		NewCreated(Created{Token: token, Memory: 1, MemoryTotal: 2, PageSize: PageSize, TextLen: 4,
 			PipeLen: 1, ThreadPercent: 30}, FlagService),
@@ -112,6 +112,7 @@ func messages() []Message {
 			Class: ClassLatency, Device: NoDevice, Version: Version, TextLen: 4}),
 		NewPolicy(Policy{Version: Version, TextLen: 4}),
 		NewDone(Done{TextLen: 4}),
+		NewSignal(KindMeasure, 5, 7),
 	}
 }
 

@@ -28,6 +28,9 @@
 // WEIR_FAKE_HOLD names a file, such as a FIFO, that a process reads to its end before it makes a
 // context: with it a test says when that happens.
 //
+// With WEIR_FAKE_NVML_BLIND set a process's management library lists no processes, as in a
+// container that sees no others' numbers.
+//
 // A client of MPS is a process that finds the control daemon when it calls cuInit: the program
 // [Control] -d, in $CUDA_MPS_PIPE_DIRECTORY or, unless that is set, in the folder mps of
 // WEIR_FAKE_DIR. All clients run at once, each on the part of the device that

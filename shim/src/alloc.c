@@ -5,6 +5,11 @@
  * All follow one order. Taking: count, call the driver, note the size, or take the count back.
  * Giving back: forget the size, call the driver, take the count back; forgetting first, because the
  * driver may hand the same address to another thread at once.
+ *
+ * What is counted is what the driver takes: whole granules (measure.c). Those smaller than one
+ * share a block of that size, which is known by the address: each is counted as a block of its own
+ * before the call, and after it only the first in a block is. An allocation may be refused so where
+ * the rest of a block would have had room for it.
  */
 #include "weir.h"
 
@@ -16,6 +21,8 @@
 /* take counts bytes, after giving the pools a chance to return what they keep unused. */
 static bool take(uint64_t bytes)
 {
+	if (!weir_look_again())
+		return false;
 	if (weir_reserve(bytes))
 		return true;
 	if (!weir_pools_slack())
@@ -32,6 +39,49 @@ static CUresult settle(CUresult r, enum weir_kind kind, uint64_t key, uint64_t n
 	return r;
 }
 
+/* marks, in a record, memory that lies in a shared block */
+#define SHARED ((void *)1)
+
+/* settle_at is settle for n bytes at an address, of which weir_taken(n) are counted. Whether those
+ * of 32-bit addresses share blocks is not known: they are counted as if they did not. */
+static CUresult settle_at(CUresult r, CUdeviceptr at, uint64_t n)
+{
+	uint64_t counted = weir_taken(n), g = weir_granule();
+	if (r != CUDA_SUCCESS || n >= g || at <= UINT32_MAX)
+		return settle(r, WEIR_KIND_POINTER, at, counted);
+	uint64_t sharing = weir_sizes_count(WEIR_KIND_BLOCK, at / g, 1);
+	if (sharing != 1)
+		weir_release(counted);
+	if (sharing && !weir_sizes_put(WEIR_KIND_POINTER, at, counted, SHARED) &&
+		!weir_sizes_count(WEIR_KIND_BLOCK, at / g, -1))
+		weir_release(counted);
+	return r;
+}
+
+/* weir_pointer_forget forgets what is at an address, before it is freed; false: nothing is known of
+ * it. Of a shared block only the last one gives bytes back. */
+bool weir_pointer_forget(CUdeviceptr at, struct weir_freed *f)
+{
+	void *with = NULL;
+	*f = (struct weir_freed){.at = at};
+	if (!weir_sizes_take(WEIR_KIND_POINTER, at, &f->size, &with))
+		return false;
+	f->shared = with == SHARED;
+	bool last = !f->shared || !weir_sizes_count(WEIR_KIND_BLOCK, at / weir_granule(), -1);
+	f->bytes = last ? f->size : 0;
+	return true;
+}
+
+/* weir_pointer_restore notes it again, as it was not freed. */
+void weir_pointer_restore(struct weir_freed *f)
+{
+	/* another may have come into the block meanwhile, and has counted it */
+	if (f->shared && weir_sizes_count(WEIR_KIND_BLOCK, f->at / weir_granule(), 1) > 1)
+		weir_release(f->bytes);
+	if (!weir_sizes_put(WEIR_KIND_POINTER, f->at, f->size, f->shared ? SHARED : NULL))
+		weir_release(f->shared ? 0 : f->size);
+}
+
 static uint64_t times(uint64_t a, uint64_t b)
 {
 	uint64_t r;
@@ -43,10 +93,10 @@ CUresult weir_on_mem_alloc(enum weir_call call, CUdeviceptr *dptr, size_t bytesi
 	DRIVER_OR_RETURN(cuMemAlloc_v2);
 	if (!weir_ready() || !dptr)
 		return real(dptr, bytesize);
-	if (!take(bytesize))
+	if (!take(weir_taken(bytesize)))
 		return weir_deny();
 	CUresult r = real(dptr, bytesize);
-	return settle(r, WEIR_KIND_POINTER, r ? 0 : *dptr, bytesize);
+	return settle_at(r, r ? 0 : *dptr, bytesize);
 }
 
 CUresult weir_on_mem_alloc_v1(enum weir_call call, CUdeviceptr_v1 *dptr, unsigned int bytesize)
@@ -54,10 +104,10 @@ CUresult weir_on_mem_alloc_v1(enum weir_call call, CUdeviceptr_v1 *dptr, unsigne
 	DRIVER_OR_RETURN(cuMemAlloc);
 	if (!weir_ready() || !dptr)
 		return real(dptr, bytesize);
-	if (!take(bytesize))
+	if (!take(weir_taken(bytesize)))
 		return weir_deny();
 	CUresult r = real(dptr, bytesize);
-	return settle(r, WEIR_KIND_POINTER, r ? 0 : *dptr, bytesize);
+	return settle_at(r, r ? 0 : *dptr, bytesize);
 }
 
 CUresult weir_on_mem_alloc_managed(
@@ -66,10 +116,11 @@ CUresult weir_on_mem_alloc_managed(
 	DRIVER_OR_RETURN(cuMemAllocManaged);
 	if (!weir_ready() || !dptr)
 		return real(dptr, bytesize, flags);
-	if (!take(bytesize))
+	uint64_t n = weir_taken(bytesize); /* it lies by itself, in the host's address space */
+	if (!take(n))
 		return weir_deny();
 	CUresult r = real(dptr, bytesize, flags);
-	return settle(r, WEIR_KIND_POINTER, r ? 0 : *dptr, bytesize);
+	return settle(r, WEIR_KIND_POINTER, r ? 0 : *dptr, n);
 }
 
 static CUresult give(enum weir_call call, enum weir_kind kind, uint64_t key)
@@ -90,7 +141,23 @@ static CUresult give(enum weir_call call, enum weir_kind kind, uint64_t key)
 	return r;
 }
 
-CUresult weir_pool_free(CUresult (*real)(uint64_t, CUstream), CUdeviceptr dptr, CUstream stream);
+static CUresult give_pointer(enum weir_call call, CUdeviceptr at)
+{
+	typedef CUresult (*free_fn)(uint64_t);
+	free_fn real = (free_fn)weir_real(call);
+	struct weir_freed f;
+	if (!real)
+		return weir_missing();
+	if (!weir_ready() || !weir_pointer_forget(at, &f))
+		return real(at);
+	CUresult r = real(at);
+	if (r == CUDA_SUCCESS)
+		weir_release(f.bytes);
+	else
+		weir_pointer_restore(&f);
+	return r;
+}
+
 bool weir_pool_owns(CUdeviceptr dptr);
 CUresult weir_pool_free_now(weir_fn_cuMemFree_v2 real, CUdeviceptr dptr);
 
@@ -100,31 +167,32 @@ CUresult weir_on_mem_free(enum weir_call call, CUdeviceptr dptr)
 		DRIVER_OR_RETURN(cuMemFree_v2);
 		return weir_pool_free_now(real, dptr);
 	}
-	return give(call, WEIR_KIND_POINTER, dptr);
+	return give_pointer(call, dptr);
 }
 
 CUresult weir_on_mem_free_v1(enum weir_call call, CUdeviceptr_v1 dptr)
 {
-	return give(call, WEIR_KIND_POINTER, dptr);
+	return give_pointer(call, dptr);
 }
 
 /* The pitch is the driver's choice. It is counted as if rows were 512 bytes apart, as on all
  * devices so far, and corrected afterwards; if the true size does not fit, the memory is given
  * back. */
-static CUresult pitched(CUresult r, uint64_t counted, uint64_t actual, CUdeviceptr at)
+static CUresult pitched(CUresult r, uint64_t asked, uint64_t actual, CUdeviceptr at)
 {
+	uint64_t counted = weir_taken(asked), taken = weir_taken(actual);
 	if (r != CUDA_SUCCESS)
 		return settle(r, WEIR_KIND_POINTER, 0, counted);
-	if (actual > counted && !take(actual - counted)) {
+	if (taken > counted && !take(taken - counted)) {
 		weir_fn_cuMemFree_v2 undo = WEIR_DRIVER(cuMemFree_v2);
 		if (undo)
 			undo(at);
 		weir_release(counted);
 		return weir_deny();
 	}
-	if (actual < counted)
-		weir_release(counted - actual);
-	return settle(r, WEIR_KIND_POINTER, at, actual);
+	if (taken < counted)
+		weir_release(counted - taken);
+	return settle_at(r, at, actual);
 }
 
 static uint64_t padded(uint64_t width)
@@ -139,7 +207,7 @@ CUresult weir_on_mem_alloc_pitch(enum weir_call call, CUdeviceptr *dptr, size_t 
 	if (!weir_ready() || !dptr || !pPitch)
 		return real(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
 	uint64_t n = times(padded(WidthInBytes), Height);
-	if (!take(n))
+	if (!take(weir_taken(n)))
 		return weir_deny();
 	CUresult r = real(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
 	return pitched(r, n, r ? 0 : times(*pPitch, Height), r ? 0 : *dptr);
@@ -152,7 +220,7 @@ CUresult weir_on_mem_alloc_pitch_v1(enum weir_call call, CUdeviceptr_v1 *dptr, u
 	if (!weir_ready() || !dptr || !pPitch)
 		return real(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
 	uint64_t n = times(padded(WidthInBytes), Height);
-	if (!take(n))
+	if (!take(weir_taken(n)))
 		return weir_deny();
 	CUresult r = real(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
 	return pitched(r, n, r ? 0 : times(*pPitch, Height), r ? 0 : *dptr);
@@ -196,7 +264,7 @@ static uint64_t array_bytes(
 	DRIVER_OR_RETURN(symbol); \
 	if (!weir_ready() || !pHandle) \
 		return real(__VA_ARGS__); \
-	uint64_t bytes = n; \
+	uint64_t bytes = weir_taken(n); \
 	if (!take(bytes)) \
 		return weir_deny(); \
 	CUresult r = real(__VA_ARGS__)

@@ -215,8 +215,10 @@ static bool adopt(int page, const struct weir_welcome *w)
 		weir_add(
 			&slot->mem_used_bytes, __atomic_exchange_n(&old->mem_used_bytes, 0, __ATOMIC_SEQ_CST));
 	weir_set(&slot->thread_percent, weir_get(&weir.threads));
+	weir_set(&slot->stalled, weir_get(&weir.aside));
 	weir.slot_number = w->slot;
 	__atomic_store_n(&weir.notes, (w->flags & WEIR_FLAG_NOTES) != 0, __ATOMIC_SEQ_CST);
+	weir_set(&weir.measures, (w->flags & WEIR_FLAG_MEASURES) != 0);
 	weir.generation = w->generation;
 	__atomic_store_n(&weir.slot, slot, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&weir.page, h, __ATOMIC_SEQ_CST);
@@ -325,6 +327,7 @@ static void forked(void)
 	weir_pools_reset();
 	weir_vmm_reset();
 	weir_contexts_reset();
+	weir_measure_reset();
 	weir_graphs_reset();
 	weir_streams_reset();
 	weir_capture_reset();

@@ -24,6 +24,7 @@
 static CUcontext primary[DEVICES];
 static bool told; /* of a device that is not the job's */
 static uint32_t busy; /* a thread of this process makes a context */
+static int64_t there; /* contexts of this process, primary ones not among them */
 static __thread bool mine __attribute__((tls_model("initial-exec"))); /* this one does */
 
 /* making is a context under way. */
@@ -31,17 +32,36 @@ struct making {
 	bool turn; /* of this process: busy until it ends */
 	bool all;  /* reserved is all that was left of the cap, and undecided */
 	uint64_t reserved;
+	/* what takes it back */
+	CUdevice device;  /* its primary context is released */
+	CUgreenCtx green; /* or this is destroyed, and with it that */
+	enum { CREATED, PRIMARY, GREEN } how;
 };
 
 void weir_contexts_reset(void)
 {
 	busy = 0;
+	there = 0;
 	mine = false;
 }
 
 static void pause_briefly(void)
 {
 	nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+}
+
+/* weir_turn_take takes the process's turn to look at what its contexts take, if nobody has it. */
+bool weir_turn_take(void)
+{
+	if (mine || __atomic_exchange_n(&busy, 1, __ATOMIC_SEQ_CST))
+		return false;
+	return mine = true;
+}
+
+void weir_turn_end(void)
+{
+	mine = false;
+	__atomic_store_n(&busy, 0, __ATOMIC_SEQ_CST);
 }
 
 /* start waits for the process's turn to make a context or to look at what they take. Who makes one
@@ -53,10 +73,9 @@ static struct making start(void)
 	if (!weir_ready())
 		return m;
 	for (uint64_t began = mine ? 0 : weir_now(); !mine && weir_now() - began < PATIENCE_NS;) {
-		if (!__atomic_exchange_n(&busy, 1, __ATOMIC_SEQ_CST)) {
-			m.turn = mine = true;
+		m.turn = weir_turn_take();
+		if (m.turn)
 			break;
-		}
 		pause_briefly();
 	}
 	return m;
@@ -64,16 +83,30 @@ static struct making start(void)
 
 static void end(struct making *m)
 {
-	if (!m->turn)
-		return;
-	mine = false;
-	__atomic_store_n(&busy, 0, __ATOMIC_SEQ_CST);
+	if (m->turn)
+		weir_turn_end();
 }
 
 static void gone(CUcontext ctx)
 {
-	if (ctx && weir_ready())
-		weir_context_gone(ctx);
+	if (!ctx || !weir_ready())
+		return;
+	weir_context_gone(ctx);
+	weir_limits_gone(ctx);
+}
+
+/* learn_granule uses the first context of all, as long as what is left of the cap is counted. */
+static void learn_granule(CUcontext ctx, uint64_t room)
+{
+	weir_fn_cuCtxPushCurrent_v2 push = WEIR_DRIVER(cuCtxPushCurrent_v2);
+	weir_fn_cuCtxPopCurrent_v2 pop = WEIR_DRIVER(cuCtxPopCurrent_v2);
+	CUcontext same;
+	if (!ctx || !push || !pop || push(ctx) != CUDA_SUCCESS)
+		return;
+	int mode = weir_relax();
+	weir_granule_learn(room);
+	weir_unrelax(mode);
+	pop(&same);
 }
 
 /* weir_device_is_ours tells whether the device is the job's, by the UUID on the page; without one
@@ -153,14 +186,16 @@ static void learned(uint64_t bytes)
 /* after settles what a context takes; false: it is more than the job may hold, and was not known
  * before, and what was counted for it still is. Who waits to make one finds the rest of the cap
  * undecided until it also finds what one takes. */
-static bool after(CUresult r, struct making *m)
+static bool after(CUresult r, CUcontext ctx, struct making *m)
 {
 	uint64_t now = 0, was = weir_get(&weir_slot()->mem_context_bytes);
 	if (r != CUDA_SUCCESS) {
 		give_back(m);
 		return true;
 	}
-	if (!weir_contexts_take(m->reserved, &now)) {
+	if (!weir_measured_rest(m->reserved, &now)) {
+		if (m->all)
+			learn_granule(ctx, m->reserved);
 		weir_release(m->reserved);
 		learned(WEIR_CONTEXT_UNMEASURED);
 	} else {
@@ -169,6 +204,8 @@ static bool after(CUresult r, struct making *m)
 			learned(grown);
 			return false;
 		}
+		if (m->all && grown < m->reserved)
+			learn_granule(ctx, m->reserved - grown);
 		weir_release_to_context(grown > m->reserved ? grown : m->reserved, now);
 		learned(grown > WEIR_CONTEXT_UNMEASURED ? grown : WEIR_CONTEXT_UNMEASURED);
 	}
@@ -177,34 +214,63 @@ static bool after(CUresult r, struct making *m)
 	return true;
 }
 
-/* made ends making: a context that is more than the job may hold is undone. ctx is NULL for the
- * primary one. */
-static CUresult made(CUresult r, CUcontext ctx, CUdevice dev, struct making *m)
+/* undo takes a context back that is more than the job may hold. */
+static CUresult undo(CUcontext ctx, struct making *m)
 {
-	if (weir_ready() && !after(r, m)) {
-		weir_fn_cuCtxDestroy_v2 destroy = WEIR_DRIVER(cuCtxDestroy_v2);
-		weir_fn_cuDevicePrimaryCtxRelease release = WEIR_DRIVER(cuDevicePrimaryCtxRelease_v2);
-		if (ctx && destroy) {
-			destroy(ctx);
-			r = weir_deny();
-		} else if (!ctx && release) {
-			release(dev);
-			r = weir_deny();
-		}
+	weir_fn_cuCtxDestroy_v2 destroy = WEIR_DRIVER(cuCtxDestroy_v2);
+	weir_fn_cuDevicePrimaryCtxRelease release = WEIR_DRIVER(cuDevicePrimaryCtxRelease_v2);
+	weir_fn_cuGreenCtxDestroy destroy_green = WEIR_DRIVER(cuGreenCtxDestroy);
+	if (m->how == PRIMARY && release)
+		release(m->device);
+	else if (m->how == GREEN && destroy_green)
+		destroy_green(m->green);
+	else if (m->how == CREATED && destroy)
+		destroy(ctx);
+	else
+		return CUDA_SUCCESS;
+	return weir_deny();
+}
+
+static CUresult made(CUresult r, CUcontext ctx, struct making *m)
+{
+	if (weir_ready() && !after(r, ctx, m)) {
+		r = undo(ctx, m);
 		give_back(m);
 	}
+	if (r == CUDA_SUCCESS && m->how != PRIMARY)
+		__atomic_fetch_add(&there, 1, __ATOMIC_RELAXED);
 	end(m);
 	return r;
 }
 
-/* left counts what the contexts take after one has gone. */
-static void left(CUresult r)
+/* active tells whether the device's primary context is there. Programs retain it again and again;
+ * only its coming and going is worth a look at what it takes. */
+static bool active(CUdevice dev)
 {
-	uint64_t now;
+	weir_fn_cuDevicePrimaryCtxGetState get = WEIR_DRIVER(cuDevicePrimaryCtxGetState);
+	unsigned int flags;
+	int is = 0;
+	return get && get(dev, &flags, &is) == CUDA_SUCCESS && is;
+}
+
+static bool any_left(void)
+{
+	bool any = __atomic_load_n(&there, __ATOMIC_RELAXED) > 0;
+	for (CUdevice dev = 0; dev < DEVICES && !any; dev++)
+		any = __atomic_load_n(&primary[dev], __ATOMIC_RELAXED) && active(dev);
+	return any;
+}
+
+/* left counts what the contexts take after so many have gone. A process without any is not listed
+ * by NVML, and has none of their memory. */
+static void left(CUresult r, int gone)
+{
+	uint64_t now = 0;
 	if (r != CUDA_SUCCESS || !weir_ready())
 		return;
 	struct making m = start();
-	if (weir_contexts_take(0, &now))
+	__atomic_fetch_sub(&there, gone, __ATOMIC_RELAXED);
+	if (weir_measured_rest(0, &now) || !any_left())
 		weir_set(&weir_slot()->mem_context_bytes, now);
 	end(&m);
 }
@@ -219,7 +285,7 @@ CUresult weir_on_ctx_create(enum weir_call call, CUcontext *ctx, unsigned int fl
 	if (r != CUDA_SUCCESS)
 		return r;
 	r = real(ctx, flags, dev);
-	return made(r, r == CUDA_SUCCESS ? *ctx : NULL, dev, &m);
+	return made(r, r == CUDA_SUCCESS ? *ctx : NULL, &m);
 }
 
 CUresult weir_on_ctx_create_v3(enum weir_call call, CUcontext *ctx, CUexecAffinityParam *params,
@@ -233,7 +299,7 @@ CUresult weir_on_ctx_create_v3(enum weir_call call, CUcontext *ctx, CUexecAffini
 	if (r != CUDA_SUCCESS)
 		return r;
 	r = real(ctx, params, n, flags, dev);
-	return made(r, r == CUDA_SUCCESS ? *ctx : NULL, dev, &m);
+	return made(r, r == CUDA_SUCCESS ? *ctx : NULL, &m);
 }
 
 CUresult weir_on_ctx_create_v4(enum weir_call call, CUcontext *ctx, CUctxCreateParams *params,
@@ -247,17 +313,7 @@ CUresult weir_on_ctx_create_v4(enum weir_call call, CUcontext *ctx, CUctxCreateP
 	if (r != CUDA_SUCCESS)
 		return r;
 	r = real(ctx, params, flags, dev);
-	return made(r, r == CUDA_SUCCESS ? *ctx : NULL, dev, &m);
-}
-
-/* active tells whether the device's primary context is there. Programs retain it again and again;
- * only its coming and going is worth a look at what it takes. */
-static bool active(CUdevice dev)
-{
-	weir_fn_cuDevicePrimaryCtxGetState get = WEIR_DRIVER(cuDevicePrimaryCtxGetState);
-	unsigned int flags;
-	int is = 0;
-	return get && get(dev, &flags, &is) == CUDA_SUCCESS && is;
+	return made(r, r == CUDA_SUCCESS ? *ctx : NULL, &m);
 }
 
 CUresult weir_on_ctx_retain(enum weir_call call, CUcontext *ctx, CUdevice dev)
@@ -277,7 +333,45 @@ CUresult weir_on_ctx_retain(enum weir_call call, CUcontext *ctx, CUdevice dev)
 	r = real(ctx, dev);
 	if (r == CUDA_SUCCESS && ctx && dev >= 0 && dev < DEVICES)
 		__atomic_store_n(&primary[dev], *ctx, __ATOMIC_RELAXED);
-	return fresh ? made(r, NULL, dev, &m) : r;
+	m.how = PRIMARY;
+	m.device = dev;
+	return fresh ? made(r, r == CUDA_SUCCESS ? *ctx : NULL, &m) : r;
+}
+
+/* A green context retains the device's primary one (cuGreenCtxCreate), which it may be the first to
+ * do, and takes memory of its own. */
+CUresult weir_on_green_create(enum weir_call call, CUgreenCtx *green, CUdevResourceDesc resources,
+	CUdevice dev, unsigned int flags)
+{
+	weir_fn_cuGreenCtxCreate real = (weir_fn_cuGreenCtxCreate)weir_real(call);
+	weir_fn_cuCtxFromGreenCtx as_context = WEIR_DRIVER(cuCtxFromGreenCtx);
+	CUcontext ctx = NULL;
+	if (!real)
+		return weir_missing();
+	struct making m = start();
+	CUresult r = before(dev, &m);
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = real(green, resources, dev, flags);
+	m.how = GREEN;
+	m.green = r == CUDA_SUCCESS ? *green : NULL;
+	if (r == CUDA_SUCCESS && as_context)
+		as_context(&ctx, m.green);
+	return made(r, ctx, &m);
+}
+
+CUresult weir_on_green_destroy(enum weir_call call, CUgreenCtx green)
+{
+	weir_fn_cuGreenCtxDestroy real = (weir_fn_cuGreenCtxDestroy)weir_real(call);
+	weir_fn_cuCtxFromGreenCtx as_context = WEIR_DRIVER(cuCtxFromGreenCtx);
+	CUcontext ctx = NULL;
+	if (!real)
+		return weir_missing();
+	if (as_context && as_context(&ctx, green) == CUDA_SUCCESS)
+		gone(ctx);
+	CUresult r = real(green);
+	left(r, 1);
+	return r;
 }
 
 CUresult weir_on_ctx_destroy(enum weir_call call, CUcontext ctx)
@@ -287,7 +381,7 @@ CUresult weir_on_ctx_destroy(enum weir_call call, CUcontext ctx)
 		return weir_missing();
 	gone(ctx);
 	CUresult r = real(ctx);
-	left(r);
+	left(r, 1);
 	return r;
 }
 
@@ -300,7 +394,7 @@ static CUresult let_go(CUresult (*real)(CUdevice), CUdevice dev)
 		gone(__atomic_load_n(&primary[dev], __ATOMIC_RELAXED));
 	CUresult r = real(dev);
 	if (!active(dev))
-		left(r);
+		left(r, 0);
 	return r;
 }
 

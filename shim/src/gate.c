@@ -130,7 +130,7 @@ static void opened(uint64_t ns)
 {
 	struct weir_slot *slot = weir_slot();
 	__atomic_fetch_add(&slot->launches, 1, __ATOMIC_RELAXED);
-	weir_set(&slot->inflight_ns, weir_get(&weir.inflight_ns) + ns);
+	weir_set(&slot->inflight_ns, weir_in_flight() + ns);
 }
 
 /*
@@ -139,7 +139,7 @@ static void opened(uint64_t ns)
  * their mean, and some are long. Where the mean is short, waiting for each would cost more than it
  * is worth.
  */
-static bool uncertain(struct weir_function *f, uint64_t quantum)
+static bool uncertain(const struct weir_function *f, uint64_t quantum)
 {
 	enum { LONG = 128 }; /* quanta: 16 times the bound */
 	uint32_t mean = weir_peek(&f->slow);
@@ -147,24 +147,32 @@ static bool uncertain(struct weir_function *f, uint64_t quantum)
 		(mean > quantum && weir_peek(&f->spread) > mean && weir_peek(&f->most) > LONG * quantum);
 }
 
-/* try_slow does what a launch needs beyond the fast path; false: look again. The stream's lock is
- * held. */
-static bool try_slow(
-	struct weir_ticket *t, struct weir_stream *s, struct weir_function *f, struct weir_header *h)
+/* has_room tells whether a launch of f may join what is in flight; *since is when it was first told
+ * that it may not, 0: never. A mark may be long in coming for reasons of the program's own, such as
+ * a capture, so that no launch waits for ever to be the only one of unknown time. */
+static bool has_room(
+	struct weir_stream *s, const struct weir_function *f, uint64_t quantum, uint64_t *since)
 {
+	enum { ALONE_NS = 1000000000 };
+	bool alone = uncertain(f, quantum) && weir_get(&weir.uncertain) &&
+		(!*since || weir_now() - *since < ALONE_NS);
+	if (!weir_make_room(s, (uint64_t)weir_peek(&f->guess) * WEIR_UNIT_NS, alone))
+		return true;
+	if (!*since)
+		*since = weir_now();
+	return false;
+}
+
+/* join puts the launch on the stream's open batch, or begins one. False: the gate is closed. */
+static bool join(struct weir_ticket *t, struct weir_function *f, struct weir_header *h,
+	uint64_t quantum)
+{
+	struct weir_stream *s = t->stream;
 	uint64_t guess = weir_peek(&f->guess), w = weir_get(&s->word);
-	uint64_t quantum = weir_bound(h) / 8 / WEIR_UNIT_NS;
-	bool sample = weir_peek(&f->samples) < WEIR_SAMPLES, unknown = uncertain(f, quantum);
-	bool over = weir_word_time(w) + guess > quantum || weir_word_count(w) >= WEIR_BATCH;
-	bool marked = true;
-	if (over || sample)
-		marked = weir_close_batch(s, false);
-	if (marked && weir_make_room(s, guess * WEIR_UNIT_NS, unknown && weir_get(&weir.uncertain)))
-		return false;
-	w = weir_get(&s->word);
 	/* What is long by itself is marked at once, so that its time is known and not that until
-	 * somebody looked. */
-	bool single = sample || guess > quantum;
+	 * somebody looked. Behind what stalls nothing is measured. */
+	bool sample = weir_peek(&f->samples) < WEIR_SAMPLES && !s->aside;
+	bool single = sample || (guess > quantum && !s->aside);
 	if (weir_word_count(w) == 0)
 		weir_begin_batch(s, sample || (s->head == s->tail && (single || s->head % 16 == 0)));
 	w = __atomic_fetch_add(&s->word,
@@ -176,32 +184,57 @@ static bool try_slow(
 		s->from = WEIR_FROM_NOWHERE;
 		return false;
 	}
-	bool alone = weir_word_count(w) == 0;
-	__atomic_store_n(&s->only, alone ? f : NULL, __ATOMIC_RELAXED);
-	if (alone)
+	bool first = weir_word_count(w) == 0;
+	__atomic_store_n(&s->only, first ? f : NULL, __ATOMIC_RELAXED);
+	if (first)
 		opened(guess * WEIR_UNIT_NS);
-	t->sample = single && alone;
-	if (unknown && alone && !s->uncertain) {
+	t->sample = single && first;
+	if ((first || s->aside) && !s->uncertain && uncertain(f, quantum)) {
 		s->uncertain = true;
-		weir_add(&weir.uncertain, 1);
+		weir_add(&weir.uncertain, !s->aside);
 	}
 	return true;
 }
 
-/* enter_slow returns false for a launch that passes the closed gate. */
-static __attribute__((noinline)) bool enter_slow(
-	struct weir_ticket *t, struct weir_stream *s, struct weir_function *f)
+/* try_slow does what a launch needs beyond the fast path; false: look again. The stream's lock is
+ * held. A batch on a stream that is set aside ends only when it is full, so that little of weir's
+ * own is put behind what the program may have filled the driver's queue for. */
+static bool try_slow(
+	struct weir_ticket *t, struct weir_function *f, struct weir_header *h, uint64_t *since)
 {
+	struct weir_stream *s = t->stream;
+	uint64_t w = weir_get(&s->word), quantum = weir_bound(h) / 8 / WEIR_UNIT_NS;
+	bool over = weir_word_time(w) + weir_peek(&f->guess) > quantum ||
+		weir_peek(&f->samples) < WEIR_SAMPLES;
+	bool marked = true;
+	if (weir_word_count(w) >= WEIR_BATCH || (over && !s->aside))
+		marked = weir_close_batch(s, false);
+	if ((marked || s->aside) && !has_room(s, f, quantum, since))
+		return false;
+	return join(t, f, h, quantum);
+}
+
+/* enter_slow returns false for a launch that passes the closed gate. */
+static __attribute__((noinline)) bool enter_slow(struct weir_ticket *t)
+{
+	struct weir_function *f = t->function;
+	uint64_t since = 0;
+	bool waited = false;
 	for (;;) {
 		struct weir_header *h = weir_page();
-		if (!lets_through(h, t) && (passes(h, f) || !gate_wait(h, f, &t->pass)))
-			return false;
-		pthread_mutex_lock(&s->lock);
-		bool through = try_slow(t, s, f, h);
-		pthread_mutex_unlock(&s->lock);
+		if (!lets_through(h, t)) {
+			if (passes(h, f) || !gate_wait(h, f, &t->pass))
+				return false;
+			waited = true;
+		}
+		pthread_mutex_lock(&t->stream->lock);
+		bool through = try_slow(t, f, h, &since);
+		pthread_mutex_unlock(&t->stream->lock);
 		if (through)
 			break;
 	}
+	if (waited || since)
+		weir_set(&weir.let_ns, weir_now());
 	if (weir_unlikely(weir_get(&weir.asleep)))
 		weir_watcher_wake();
 	return true;
@@ -241,7 +274,7 @@ bool weir_enter(
 		}
 		weir_sub(&s->word, WEIR_LAUNCHING);
 	}
-	return enter_slow(t, s, f);
+	return enter_slow(t);
 }
 
 /* Copies are told apart by their size alone. A copy's first prediction is right for most buses

@@ -1,8 +1,8 @@
 /*
  * Memory that graphs allocate when they run. The driver keeps it in one allocator for each device,
- * from a graph's first launch until it is trimmed. An instantiated graph is counted at its first
- * launch with all its allocation nodes, which the driver may let share memory; the count then comes
- * down to the driver's own figure.
+ * from a graph's first launch or upload until it is trimmed. An instantiated graph is counted at
+ * the first of them with all its allocation nodes, which the driver may let share memory; the count
+ * then comes down to the driver's own figure.
  */
 #include "weir.h"
 
@@ -73,7 +73,7 @@ static uint64_t node_bytes(CUgraphNode node, int depth)
 		return 0;
 	if (type == CU_GRAPH_NODE_TYPE_MEM_ALLOC && params_of &&
 		params_of(node, &params) == CUDA_SUCCESS)
-		return params.bytesize;
+		return weir_taken(params.bytesize);
 	if (type == CU_GRAPH_NODE_TYPE_GRAPH && child_of && child_of(node, &child) == CUDA_SUCCESS)
 		return graph_bytes(child, depth + 1);
 	return 0;
@@ -94,9 +94,18 @@ static uint64_t graph_bytes(CUgraph graph, int depth)
 	return total;
 }
 
+/* instantiated notes a graph's memory nodes, and counts what its launchable form has taken by
+ * itself. One that took more than the job may hold is undone. */
 static CUresult instantiated(CUresult r, CUgraphExec *exec, CUgraph graph)
 {
-	if (r != CUDA_SUCCESS || !exec || !__atomic_load_n(&any, __ATOMIC_RELAXED) || !weir_ready())
+	weir_fn_cuGraphExecDestroy destroy = WEIR_DRIVER(cuGraphExecDestroy);
+	if (r != CUDA_SUCCESS || !exec || !weir_ready())
+		return r;
+	if (!weir_grown() && destroy) {
+		destroy(*exec);
+		return weir_deny();
+	}
+	if (!__atomic_load_n(&any, __ATOMIC_RELAXED))
 		return r;
 	uint64_t n = graph_bytes(graph, 0);
 	if (n)
@@ -116,14 +125,6 @@ CUresult weir_on_graph_instantiate_flags(
 {
 	weir_fn_cuGraphInstantiateWithFlags real = (weir_fn_cuGraphInstantiateWithFlags)weir_real(call);
 	return real ? instantiated(real(exec, graph, flags), exec, graph) : weir_missing();
-}
-
-CUresult weir_on_graph_instantiate_params(
-	enum weir_call call, CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params)
-{
-	weir_fn_cuGraphInstantiateWithParams real =
-		(weir_fn_cuGraphInstantiateWithParams)weir_real(call);
-	return real ? instantiated(real(exec, graph, params), exec, graph) : weir_missing();
 }
 
 /* settle brings the count to what the driver says it keeps for graphs, with what is counted for
@@ -151,7 +152,19 @@ static void settle(uint64_t n)
 	}
 }
 
-/* begin counts a graph's memory before its first launch, and ended settles that. */
+/* charge counts n bytes for a launch under way. */
+static bool charge(uint64_t n)
+{
+	if (!weir_reserve(n))
+		return false;
+	pthread_mutex_lock(&lock);
+	charged += n;
+	making += n;
+	pthread_mutex_unlock(&lock);
+	return true;
+}
+
+/* begin counts a graph's memory before its first launch or upload, and ended settles that. */
 static bool begin(CUgraphExec exec, uint64_t *counted)
 {
 	uint64_t n;
@@ -161,12 +174,8 @@ static bool begin(CUgraphExec exec, uint64_t *counted)
 	if (!__atomic_load_n(&any, __ATOMIC_RELAXED) ||
 		!weir_sizes_get(WEIR_KIND_GRAPH, (uintptr_t)exec, &n, &at) || (uintptr_t)at == now)
 		return true;
-	if (!weir_reserve(n))
+	if (!charge(n))
 		return false;
-	pthread_mutex_lock(&lock);
-	charged += n;
-	making += n;
-	pthread_mutex_unlock(&lock);
 	weir_sizes_put(WEIR_KIND_GRAPH, (uintptr_t)exec, n, (void *)now);
 	*counted = n;
 	return true;
@@ -180,6 +189,43 @@ static void ended(uint64_t counted, CUresult r)
 	making -= counted;
 	pthread_mutex_unlock(&lock);
 	settle(r == CUDA_SUCCESS ? 0 : counted);
+}
+
+CUresult weir_on_graph_instantiate_params(
+	enum weir_call call, CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params)
+{
+	weir_fn_cuGraphInstantiateWithParams real =
+		(weir_fn_cuGraphInstantiateWithParams)weir_real(call);
+	if (!real)
+		return weir_missing();
+	bool uploads = params && params->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD;
+	uint64_t n = uploads && __atomic_load_n(&any, __ATOMIC_RELAXED) && weir_ready()
+		? graph_bytes(graph, 0)
+		: 0;
+	if (n && !charge(n))
+		return weir_deny();
+	CUresult r = instantiated(real(exec, graph, params), exec, graph);
+	if (n && r == CUDA_SUCCESS)
+		weir_sizes_put(WEIR_KIND_GRAPH, (uintptr_t)*exec, n,
+			(void *)__atomic_load_n(&trims, __ATOMIC_RELAXED));
+	ended(n, r);
+	return r;
+}
+
+CUresult weir_on_graph_upload(enum weir_call call, CUgraphExec exec, CUstream stream)
+{
+	weir_fn_cuGraphUpload real = (weir_fn_cuGraphUpload)weir_real(call);
+	uint64_t counted = 0;
+	if (!real)
+		return weir_missing();
+	if (!weir_ready())
+		return real(exec, stream);
+	if (!begin(exec, &counted))
+		return weir_deny();
+	CUresult r = real(exec, stream);
+	ended(counted, r);
+	weir_unmeasured();
+	return r;
 }
 
 CUresult weir_on_graph_launch(enum weir_call call, CUgraphExec exec, CUstream hStream)

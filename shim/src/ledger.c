@@ -39,6 +39,7 @@ static uint64_t sum(
 		struct weir_slot *s = &slots(h)[i];
 		uint64_t used = weir_get(&s->mem_used_bytes);
 		total = plus(total, plus(used, weir_get(&s->mem_context_bytes)));
+		total = plus(total, weir_get(&s->found_bytes));
 		uint64_t pending = weir_get(&s->mem_pending_bytes), mine = s == own ? asked : 0;
 		*undecided = plus(*undecided, pending > mine ? pending - mine : 0);
 	}

@@ -2,8 +2,7 @@
  * NVML's memory figures, as nvidia-smi and monitoring libraries ask for them: the job's in place of
  * the device's, for the device that the job is on.
  *
- * NVML also knows what the driver's contexts take: once a context is made, what this process has on
- * the device beyond what it allocated is counted as context memory.
+ * NVML also knows what this process has on the device, which measure.c asks for.
  */
 #include "weir.h"
 
@@ -128,18 +127,31 @@ WEIR_EXPORT int nvmlDeviceGetMemoryInfo_v2(nvml_device device, memory_v2 *m)
 	return r;
 }
 
-/* on_device asks NVML what this process has on the job's device. In a container NVML may number
- * processes otherwise; then it is not told. */
-static bool on_device(uint64_t *bytes)
+static bool start_nvml(void)
+{
+	static pid_t started; /* by which process: not by a child */
+	int (*init)(void);
+	pid_t self = getpid();
+	if (__atomic_load_n(&started, __ATOMIC_RELAXED) == self)
+		return true;
+	*(void **)&init = nvml_real(INIT);
+	if (!init || init() != NVML_SUCCESS)
+		return false;
+	__atomic_store_n(&started, self, __ATOMIC_RELAXED);
+	return true;
+}
+
+/* weir_nvml_holds asks NVML what this process has on the job's device. In a container NVML may
+ * number processes otherwise; then it is not told. */
+bool weir_nvml_holds(uint64_t *bytes)
 {
 	enum { MOST = 256 };
-	int (*init)(void), (*by_index)(unsigned int, nvml_device *),
+	int (*by_index)(unsigned int, nvml_device *),
 		(*running)(nvml_device, unsigned int *, process_info *);
-	*(void **)&init = nvml_real(INIT);
 	*(void **)&by_index = nvml_real(HANDLE_BY_INDEX);
 	*(void **)&running = nvml_real(RUNNING);
 	nvml_device device;
-	if (!init || !by_index || !running || init() != NVML_SUCCESS)
+	if (!by_index || !running || !start_nvml())
 		return false;
 	if (by_index(weir_get(&weir_page()->device_ordinal), &device) != NVML_SUCCESS || !ours(device))
 		return false;
@@ -154,16 +166,4 @@ static bool on_device(uint64_t *bytes)
 			}
 	free(list);
 	return found;
-}
-
-/* weir_contexts_take is what the contexts take now, by what this process has on the device beyond
- * its allocations, of which reserved are none. False: it is not known. */
-bool weir_contexts_take(uint64_t reserved, uint64_t *bytes)
-{
-	uint64_t have = 0;
-	if (!on_device(&have))
-		return false;
-	uint64_t used = weir_get(&weir_slot()->mem_used_bytes) - reserved;
-	*bytes = have > used ? have - used : 0;
-	return true;
 }

@@ -295,6 +295,20 @@ CUresult weir_on_mem_alloc_from_pool_async(
 	return finish(&q, real(dptr, bytesize, pool, hStream), dptr, hStream);
 }
 
+/* free_other frees memory of cuMemAlloc, which may be freed in stream order too. */
+static CUresult free_other(weir_fn_cuMemFreeAsync real, CUdeviceptr dptr, CUstream stream)
+{
+	struct weir_freed f;
+	if (!weir_pointer_forget(dptr, &f))
+		return real(dptr, stream);
+	CUresult r = real(dptr, stream);
+	if (r == CUDA_SUCCESS)
+		weir_release(f.bytes);
+	else
+		weir_pointer_restore(&f);
+	return r;
+}
+
 CUresult weir_on_mem_free_async(enum weir_call call, CUdeviceptr dptr, CUstream hStream)
 {
 	weir_fn_cuMemFreeAsync real = (weir_fn_cuMemFreeAsync)weir_real(call);
@@ -306,19 +320,13 @@ CUresult weir_on_mem_free_async(enum weir_call call, CUdeviceptr dptr, CUstream 
 	 * stays counted. */
 	if (!weir_ready() || weir_capturing(hStream, call == WEIR_cuMemFreeAsync_ptsz))
 		return real(dptr, hStream);
-	enum weir_kind kind = WEIR_KIND_POOLED;
-	if (!weir_sizes_take(kind, dptr, &n, &pool)) {
-		kind = WEIR_KIND_POINTER; /* memory of cuMemAlloc may be freed in stream order too */
-		if (!weir_sizes_take(kind, dptr, &n, NULL))
-			return real(dptr, hStream);
-	}
+	if (!weir_sizes_take(WEIR_KIND_POOLED, dptr, &n, &pool))
+		return free_other(real, dptr, hStream);
 	CUresult r = real(dptr, hStream);
 	if (r != CUDA_SUCCESS)
-		weir_sizes_put(kind, dptr, n, pool);
-	else if (pool)
-		unclaim(pool, n);
+		weir_sizes_put(WEIR_KIND_POOLED, dptr, n, pool);
 	else
-		weir_release(n);
+		unclaim(pool, n);
 	return r;
 }
 

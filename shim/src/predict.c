@@ -34,29 +34,36 @@ struct weir_function *weir_function_of(uintptr_t key, uint64_t size)
 	return &others;
 }
 
+static uint32_t capped(uint32_t units)
+{
+	enum { MOST = WEIR_GUESS_NS / WEIR_UNIT_NS };
+	return units < MOST ? units : MOST;
+}
+
 static uint32_t toward(uint32_t old, uint32_t now, uint32_t parts)
 {
 	return (uint32_t)((int64_t)old + ((int64_t)now - (int64_t)old) / (int64_t)parts);
 }
 
 /*
- * weir_function_measured takes one launch's time into the prediction: the first as it is, later
- * ones by exponentially weighted means. Some short launches say little about the next one of a
- * function whose launches differ, and much of what is in flight may then be long; so a prediction
- * rises with the fast mean and falls with the slow one, and is larger by the mean deviation, as a
- * time to wait for is in RFC 6298.
+ * weir_function_measured takes one launch's time into the prediction by exponentially weighted
+ * means. The first is set apart: it holds what happens once, such as the loading of the module
+ * ("Lazy Loading" in NVIDIA's CUDA C++ Programming Guide). The second replaces it, and the third
+ * the second, if that took more than twice as long and so held something of the kind too.
+ *
+ * Some short launches say little about the next one of a function whose launches differ, and much
+ * of what is in flight may then be long; so a prediction rises with the fast mean and falls with
+ * the slow one, and is larger by the mean deviation, as a time to wait for is in RFC 6298. None is
+ * above WEIR_GUESS_NS, so that a kernel that waited for something does not hold up others for as
+ * long the next time.
  */
 void weir_function_measured(struct weir_function *f, uint64_t ns)
 {
-	uint64_t units = ns / WEIR_UNIT_NS + 1;
-	uint32_t now = units > UINT32_MAX ? UINT32_MAX : (uint32_t)units,
+	uint32_t now = (uint32_t)((ns < WEIR_GUESS_NS ? ns : WEIR_GUESS_NS) / WEIR_UNIT_NS + 1),
 			 samples = weir_peek(&f->samples), least = weir_peek(&f->least);
-	uint32_t few = samples == 0  ? 1
-		: samples < WEIR_SAMPLES ? 4
-								 : 8,
-			 many = samples == 0 ? 1
-		: samples < WEIR_SAMPLES ? 4
-								 : 64;
+	bool anew = samples < 2 || (samples == 2 && now < weir_peek(&f->slow) / 2);
+	uint32_t few = anew ? 1 : samples < WEIR_SAMPLES ? 4 : 8,
+			 many = anew ? 1 : samples < WEIR_SAMPLES ? 4 : 64;
 	uint32_t fast = toward(weir_peek(&f->fast), now, few),
 			 slow = toward(weir_peek(&f->slow), now, many);
 	__atomic_store_n(&f->fast, fast, __ATOMIC_RELAXED);
@@ -65,14 +72,38 @@ void weir_function_measured(struct weir_function *f, uint64_t ns)
 			 spread = samples < WEIR_SAMPLES ? 0 : toward(weir_peek(&f->spread), off, many);
 	uint32_t mean = fast > slow ? fast : slow;
 	__atomic_store_n(&f->spread, spread, __ATOMIC_RELAXED);
-	__atomic_store_n(
-		&f->guess, mean > UINT32_MAX - spread ? UINT32_MAX : mean + spread, __ATOMIC_RELAXED);
+	__atomic_store_n(&f->guess, capped(mean + spread), __ATOMIC_RELAXED);
 	__atomic_store_n(
 		&f->least, samples && now > least ? least + (now - least) / 64 : now, __ATOMIC_RELAXED);
 	uint32_t most = weir_peek(&f->most), faded = most - most / 256;
-	__atomic_store_n(&f->most, now > faded ? now : faded, __ATOMIC_RELAXED);
+	__atomic_store_n(&f->most, anew || now > faded ? now : faded, __ATOMIC_RELAXED);
 	if (samples < WEIR_SAMPLES)
 		__atomic_store_n(&f->samples, samples + 1, __ATOMIC_RELAXED);
+}
+
+static void lower(uint32_t *p, uint32_t part)
+{
+	uint32_t v = weir_peek(p);
+	__atomic_store_n(p, v - v / part, __ATOMIC_RELAXED);
+}
+
+/* weir_function_delayed takes note of a launch that may have lasted for as long as this process
+ * waited for it. Its time says nothing, but that the prediction may be as wrong: it decays, faster
+ * where it was exceeded by far, until launches end later than it says, and not because of what did
+ * not wait for them any longer. */
+void weir_function_delayed(struct weir_function *f, bool stalled)
+{
+	enum { STALLED = 2, AS_PREDICTED = 8 };
+	uint32_t part = stalled ? STALLED : AS_PREDICTED;
+	if (weir_peek(&f->samples) == 0) {
+		__atomic_store_n(&f->samples, 1, __ATOMIC_RELAXED); /* the first guess stays */
+		return;
+	}
+	lower(&f->guess, part);
+	lower(&f->fast, part);
+	lower(&f->slow, part);
+	lower(&f->spread, part);
+	lower(&f->most, part);
 }
 
 /* weir_functions_distrust has all functions measured one by one again, once each. */

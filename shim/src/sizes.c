@@ -127,6 +127,25 @@ bool weir_sizes_get(enum weir_kind kind, uint64_t key, uint64_t *size, void **wi
 	return look(kind, key, size, with, false);
 }
 
+/* weir_sizes_count adds to how often a thing is used, which is noted as its size, and gives that; a
+ * thing that is not used is forgotten. 0: there is no memory to note it in. */
+uint64_t weir_sizes_count(enum weir_kind kind, uint64_t key, int64_t more)
+{
+	struct part *p = lock_part(kind, key);
+	bool ok = 4 * (p->count + 1) <= 3 * p->room || grow(p);
+	uint64_t n = 0;
+	if (ok) {
+		struct item *x = probe(p, kind, key);
+		n = (x->kind ? x->size : 0) + (uint64_t)more;
+		p->count += x->kind == 0;
+		*x = (struct item){key, n, NULL, kind};
+		if (!n)
+			drop(p, x);
+	}
+	pthread_mutex_unlock(&p->lock);
+	return n;
+}
+
 /* weir_sizes_reset forgets all in a child of fork; what other threads held is not freed, as they
  * may have been changing it. */
 void weir_sizes_reset(void)

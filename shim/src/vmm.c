@@ -57,7 +57,7 @@ CUresult weir_on_mem_create(enum weir_call call, CUmemGenericAllocationHandle *h
 		return weir_missing();
 	if (!weir_ready() || !handle || !prop || on_host(prop->location.type))
 		return real(handle, size, prop, flags);
-	if (!weir_reserve(size)) {
+	if (!weir_look_again() || !weir_reserve(size)) {
 		weir_pools_refresh(true);
 		if (!weir_reserve(size))
 			return weir_deny();

@@ -65,8 +65,9 @@ static bool look(struct weir_stream *s, bool closed)
 		return !weir_get(&s->free);
 	weir_reap(s);
 	uint64_t w = weir_get(&s->word);
+	/* Behind what stalls another mark tells nothing. */
 	if (weir_word_count(w) > 0 && (s->stale || closed) && weir_word_launching(w) == 0 &&
-		!weir_get(&s->gone)) {
+		!weir_get(&s->gone) && !s->aside) {
 		weir_close_batch(s, true);
 		weir_reap(s);
 		w = weir_get(&s->word);
@@ -82,17 +83,32 @@ static bool look(struct weir_stream *s, bool closed)
 	return busy;
 }
 
-static bool look_all(bool closed)
+/* somebody_waits tells whether a launch of this job waits at the gate, here or elsewhere. */
+static bool somebody_waits(struct weir_header *h)
+{
+	struct weir_slot *slots = (struct weir_slot *)((char *)h + WEIR_SLOTS_OFFSET);
+	for (uint32_t i = 0; i < WEIR_SLOT_COUNT; i++)
+		if (weir_peek(&slots[i].owner_pid) && weir_peek(&slots[i].waiting))
+			return true;
+	return false;
+}
+
+/* look_all looks at all streams. What is in flight at a closed gate may wait for what waits there:
+ * then the agent has to know. */
+static bool look_all(bool closed, uint64_t now)
 {
 	bool busy = false;
 	for (struct weir_stream *s = weir_streams_first(); s; s = s->next)
 		busy |= look(s, closed);
+	if (busy && closed && now - weir_get(&weir.progress_ns) > WEIR_STALL_NS &&
+		somebody_waits(weir_page()))
+		weir_set_aside(NULL, now);
 	return busy;
 }
 
 static uint64_t open_ns(void)
 {
-	uint64_t total = weir_get(&weir.inflight_ns);
+	uint64_t total = weir_in_flight();
 	for (struct weir_stream *s = weir_streams_first(); s; s = s->next)
 		total += weir_word_time(weir_get(&s->word)) * WEIR_UNIT_NS;
 	return total;
@@ -129,7 +145,8 @@ static void report(struct watch *k, struct weir_header *h, uint32_t gate, bool b
 static void sleep_until_needed(struct watch *k, struct weir_header *h, uint32_t gate, bool busy)
 {
 	if (busy) {
-		weir_futex_wait(&h->gate, gate, (gate & 1) ? BUSY_NS : DRAIN_NS);
+		weir_futex_wait(&h->gate, gate,
+			(gate & 1) || weir_get(&weir.aside) ? BUSY_NS : DRAIN_NS);
 		return;
 	}
 	if ((gate & 1) && !k->idle_said) {
@@ -162,7 +179,7 @@ static void *watch(void *unused)
 		}
 		uint32_t gate = weir_get(&h->gate);
 		check_lease(h, gate, now);
-		bool busy = look_all(!(gate & 1) || weir_get(&weir.expired));
+		bool busy = look_all(!(gate & 1) || weir_get(&weir.expired), now);
 		report(&k, h, gate, busy, now);
 		sleep_until_needed(&k, h, gate, busy);
 	}

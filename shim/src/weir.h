@@ -13,6 +13,8 @@
  *  - Without WEIR_JOB in the environment every call goes straight to the driver.
  *  - A launch with the gate open costs no system call, no lock, no allocation and no look at a
  *    clock.
+ *  - No call that waits for the device is made on the program's threads, whose next launch may be
+ *    what the device waits for: they look, and sleep for bounded times in between (room.c).
  *  - No lock is held while the driver is called on the program's behalf, but for the turn to make a
  *    context, for which nobody waits without end; and none is shared between processes, so that a
  *    kill at any instruction leaves nothing locked.
@@ -101,6 +103,7 @@ struct weir_process {
 	int sock;            /* -1: closed; used under sock_lock */
 	bool agent_gone;     /* its heartbeat is old: the gate counts as open */
 	bool notes;          /* the agent takes notes */
+	bool measures;       /* it says what the process holds */
 	bool stopping;       /* the process is exiting: the driver is not called any more */
 	uint32_t expired;    /* a gate value whose lease has run out, 0 if none */
 	uint32_t asleep;     /* the watcher waits until it is woken */
@@ -110,9 +113,14 @@ struct weir_process {
 	uint32_t threads;    /* percentage that it began with as a client of MPS, 0: it is none */
 	/* bumped when a stream goes, so that threads drop what they remember */
 	uint32_t streams_generation;
-	uint64_t inflight_ns;        /* predicted time of all marks not seen complete */
-	uint32_t uncertain;          /* launches not seen complete whose time could be anything */
-	uint64_t progress_ns;        /* when the last one was seen complete, or the first one made */
+	uint64_t inflight_ns; /* predicted time of all marks not seen complete, */
+	uint64_t aside_ns;    /* and that of those on streams set aside, which are not among them */
+	uint32_t aside;       /* streams set aside */
+	uint32_t uncertain;   /* launches not seen complete, nor set aside, that could take any time */
+	uint64_t progress_ns; /* when the last mark was seen complete, or the first one made */
+	uint64_t let_ns;      /* when a launch was let in last that had waited */
+	uint64_t unknown_ns;  /* how long first launches took lately, at most */
+	uint32_t needed;      /* launches for which the device is known to wait at once, 0: none */
 };
 
 extern struct weir_process weir;
@@ -154,7 +162,7 @@ CUresult weir_init(weir_fn_cuInit real, unsigned int flags); /* mps.c */
 /* ---- memory: ledger.c, sizes.c, pool.c ---- */
 
 enum weir_kind {
-	WEIR_KIND_POINTER = 1, /* device pointer of its own */
+	WEIR_KIND_POINTER = 1, /* device pointer; with: not NULL where it lies in a shared block */
 	WEIR_KIND_POOLED,      /* device pointer from a pool; with: the pool's record */
 	WEIR_KIND_ARRAY,
 	WEIR_KIND_MIPMAP,
@@ -163,6 +171,8 @@ enum weir_kind {
 	WEIR_KIND_PHYSICAL, /* cuMemCreate handle; with: its record */
 	WEIR_KIND_MAPPING,  /* mapped range; with: the record of what is mapped */
 	WEIR_KIND_GRAPH,    /* graphExec with memory nodes; with: launched */
+	WEIR_KIND_BLOCK,    /* of the driver's, shared by small allocations; size: how many */
+	WEIR_KIND_LIMITS,   /* context; size: counted for its stacks and the like */
 };
 
 bool weir_reserve(uint64_t bytes);
@@ -177,7 +187,18 @@ CUresult weir_deny(void);
 bool weir_sizes_put(enum weir_kind kind, uint64_t key, uint64_t size, void *with);
 bool weir_sizes_take(enum weir_kind kind, uint64_t key, uint64_t *size, void **with);
 bool weir_sizes_get(enum weir_kind kind, uint64_t key, uint64_t *size, void **with);
+uint64_t weir_sizes_count(enum weir_kind kind, uint64_t key, int64_t more);
 void weir_sizes_reset(void);
+
+/* what is given back of a device pointer once the driver has freed it */
+struct weir_freed {
+	CUdeviceptr at;
+	uint64_t bytes, size;
+	bool shared;
+};
+bool weir_pointer_forget(CUdeviceptr at, struct weir_freed *f);
+void weir_pointer_restore(struct weir_freed *f);
+
 
 void weir_pools_refresh(bool trim);
 void weir_pools_reset(void);
@@ -187,7 +208,23 @@ void weir_contexts_reset(void);
 void weir_graphs_captured_alloc(void);
 void weir_graphs_reset(void);
 
-/* ---- time: gate.c, streams.c, predict.c, inflight.c, watcher.c, capture.c ---- */
+/* ---- what the device says: measure.c, nvml.c, context.c, limit.c ---- */
+
+bool weir_nvml_holds(uint64_t *bytes);
+bool weir_measured_rest(uint64_t reserved, uint64_t *bytes);
+uint64_t weir_granule(void);
+uint64_t weir_taken(uint64_t bytes);
+void weir_granule_learn(uint64_t room);
+bool weir_grown(void);
+void weir_shrunk(void);
+void weir_unmeasured(void);
+bool weir_look_again(void);
+void weir_measure_reset(void);
+bool weir_turn_take(void);
+void weir_turn_end(void);
+void weir_limits_gone(CUcontext ctx);
+
+/* ---- time: gate.c, streams.c, predict.c, inflight.c, room.c, watcher.c, capture.c ---- */
 
 /*
  * Predictions: one record for each kernel function (or graph, or size class of copies) and order of
@@ -204,11 +241,13 @@ struct weir_function {
 };
 
 #define WEIR_UNIT_NS 16u
-#define WEIR_SAMPLES 3u          /* launches measured one by one before a prediction is believed */
+#define WEIR_SAMPLES 4u          /* launches measured one by one before a prediction is believed */
 #define WEIR_FIRST_GUESS_NS 50000u
 #define WEIR_BATCH 256u          /* most launches between two marks */
 #define WEIR_MARKS 64u
-#define WEIR_FOREVER_NS 1000000000u /* what runs for longer may never end by itself */
+#define WEIR_GUESS_NS 1000000000u /* the longest prediction: what runs for longer may be waiting */
+#define WEIR_STALL_NS 4000000u   /* what takes longer than it may by so much is said to stall */
+#define WEIR_UNKNOWN_NS 16000000u /* what a launch may take that was never measured, at least */
 #define WEIR_LARGE_COPY (1u << 20)
 
 /* A stream's word: threads between entering and leaving a launch, launches since the last mark, and
@@ -223,6 +262,7 @@ struct weir_function {
 struct weir_mark {
 	CUevent begin, end;
 	uint64_t ns, least_ns; /* predicted, and what such a batch has always taken */
+	uint64_t late_ns;      /* what it may take before it is said to stall */
 	struct weir_function *function; /* the only one of the batch, else NULL */
 	uint32_t count;
 	unsigned char from; /* enum weir_from */
@@ -246,6 +286,11 @@ struct weir_stream {
 	unsigned char from;  /* for the open batch */
 	bool stale;          /* the open batch was open when the watcher last looked */
 	bool uncertain;      /* the open batch is one launch whose time could be anything */
+	uint64_t progress_ns; /* when the device came to its last mark, or the oldest was made */
+	bool aside;           /* it stalls: it is not counted among what is in flight */
+	uint64_t aside_since;
+	uint32_t joined;      /* launches let through since, */
+	uint64_t joined_ns;   /* and their predicted time */
 	struct weir_stream *next;
 };
 
@@ -266,16 +311,20 @@ struct weir_stream *weir_stream_of(CUstream stream, int per_thread);
 struct weir_stream *weir_streams_first(void);
 void weir_stream_gone(CUstream stream);
 void weir_context_gone(CUcontext ctx);
-bool weir_contexts_take(uint64_t reserved, uint64_t *bytes);
 
 struct weir_function *weir_function_of(uintptr_t key, uint64_t size);
 void weir_function_measured(struct weir_function *f, uint64_t ns);
+void weir_function_delayed(struct weir_function *f, bool stalled);
 void weir_functions_distrust(void);
 
 bool weir_close_batch(struct weir_stream *s, bool by_watcher);
 void weir_reap(struct weir_stream *s);
 void weir_forget_marks(struct weir_stream *s);
+uint64_t weir_in_flight(void);
 bool weir_make_room(struct weir_stream *s, uint64_t ns, bool alone);
+bool weir_set_aside(struct weir_stream *mine, uint64_t now);
+bool weir_released(const struct weir_stream *s, uint64_t now);
+void weir_take_back(struct weir_stream *s);
 void weir_begin_batch(struct weir_stream *s, bool measure);
 
 bool weir_capturing(CUstream stream, int per_thread);

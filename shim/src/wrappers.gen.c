@@ -442,10 +442,7 @@ WEIR_EXPORT CUresult cuCtxSetFlags(unsigned int flags)
 
 WEIR_EXPORT CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 {
-	weir_fn_cuCtxSetLimit real = (weir_fn_cuCtxSetLimit)weir_real(WEIR_cuCtxSetLimit);
-	if (__builtin_expect(!real, 0))
-		return weir_missing();
-	return real(limit, value);
+	return weir_on_ctx_set_limit(WEIR_cuCtxSetLimit, limit, value);
 }
 
 WEIR_EXPORT CUresult cuCtxSetSharedMemConfig(CUsharedconfig config)
@@ -1070,10 +1067,7 @@ WEIR_EXPORT CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction fu
 
 WEIR_EXPORT CUresult cuFuncLoad(CUfunction function)
 {
-	weir_fn_cuFuncLoad real = (weir_fn_cuFuncLoad)weir_real(WEIR_cuFuncLoad);
-	if (__builtin_expect(!real, 0))
-		return weir_missing();
-	return real(function);
+	return weir_on_func_load(WEIR_cuFuncLoad, function);
 }
 
 WEIR_EXPORT CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value)
@@ -1262,10 +1256,7 @@ WEIR_EXPORT CUresult cuGetErrorString(CUresult error, const char **pStr)
 
 WEIR_EXPORT CUresult cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId)
 {
-	weir_fn_cuGetExportTable real = (weir_fn_cuGetExportTable)weir_real(WEIR_cuGetExportTable);
-	if (__builtin_expect(!real, 0))
-		return weir_missing();
-	return real(ppExportTable, pExportTableId);
+	return weir_on_get_export_table(WEIR_cuGetExportTable, ppExportTable, pExportTableId);
 }
 
 WEIR_EXPORT CUresult cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags)
@@ -2028,18 +2019,12 @@ WEIR_EXPORT CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject object,
 
 WEIR_EXPORT CUresult cuGraphUpload(CUgraphExec hGraph, CUstream hStream)
 {
-	weir_fn_cuGraphUpload real = (weir_fn_cuGraphUpload)weir_real(WEIR_cuGraphUpload);
-	if (__builtin_expect(!real, 0))
-		return weir_missing();
-	return real(hGraph, hStream);
+	return weir_on_graph_upload(WEIR_cuGraphUpload, hGraph, hStream);
 }
 
 WEIR_EXPORT CUresult cuGraphUpload_ptsz(CUgraphExec hGraphExec, CUstream hStream)
 {
-	weir_fn_cuGraphUpload_ptsz real = (weir_fn_cuGraphUpload_ptsz)weir_real(WEIR_cuGraphUpload_ptsz);
-	if (__builtin_expect(!real, 0))
-		return weir_missing();
-	return real(hGraphExec, hStream);
+	return weir_on_graph_upload(WEIR_cuGraphUpload_ptsz, hGraphExec, hStream);
 }
 
 WEIR_EXPORT CUresult cuGraphicsEGLRegisterImage(CUgraphicsResource *pCudaResource, EGLImageKHR image, unsigned int flags)
@@ -2180,18 +2165,12 @@ WEIR_EXPORT CUresult cuGraphicsVDPAURegisterVideoSurface(CUgraphicsResource *pCu
 
 WEIR_EXPORT CUresult cuGreenCtxCreate(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned int flags)
 {
-	weir_fn_cuGreenCtxCreate real = (weir_fn_cuGreenCtxCreate)weir_real(WEIR_cuGreenCtxCreate);
-	if (__builtin_expect(!real, 0))
-		return weir_missing();
-	return real(phCtx, desc, dev, flags);
+	return weir_on_green_create(WEIR_cuGreenCtxCreate, phCtx, desc, dev, flags);
 }
 
 WEIR_EXPORT CUresult cuGreenCtxDestroy(CUgreenCtx hCtx)
 {
-	weir_fn_cuGreenCtxDestroy real = (weir_fn_cuGreenCtxDestroy)weir_real(WEIR_cuGreenCtxDestroy);
-	if (__builtin_expect(!real, 0))
-		return weir_missing();
-	return real(hCtx);
+	return weir_on_green_destroy(WEIR_cuGreenCtxDestroy, hCtx);
 }
 
 WEIR_EXPORT CUresult cuGreenCtxGetDevResource(CUgreenCtx hCtx, CUdevResource *resource, CUdevResourceType type)
@@ -2503,10 +2482,7 @@ WEIR_EXPORT CUresult cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int n
 
 WEIR_EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
 {
-	weir_fn_cuLibraryGetGlobal real = (weir_fn_cuLibraryGetGlobal)weir_real(WEIR_cuLibraryGetGlobal);
-	if (__builtin_expect(!real, 0))
-		return weir_missing();
-	return real(dptr, bytes, library, name);
+	return weir_on_library_get_global(WEIR_cuLibraryGetGlobal, dptr, bytes, library, name);
 }
 
 WEIR_EXPORT CUresult cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name)
@@ -2551,26 +2527,17 @@ WEIR_EXPORT CUresult cuLibraryGetUnifiedFunction(void **fptr, CUlibrary library,
 
 WEIR_EXPORT CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues, unsigned int numLibraryOptions)
 {
-	weir_fn_cuLibraryLoadData real = (weir_fn_cuLibraryLoadData)weir_real(WEIR_cuLibraryLoadData);
-	if (__builtin_expect(!real, 0))
-		return weir_missing();
-	return real(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions);
+	return weir_on_library_load_data(WEIR_cuLibraryLoadData, library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions);
 }
 
 WEIR_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *fileName, CUjit_option *jitOptions, void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues, unsigned int numLibraryOptions)
 {
-	weir_fn_cuLibraryLoadFromFile real = (weir_fn_cuLibraryLoadFromFile)weir_real(WEIR_cuLibraryLoadFromFile);
-	if (__builtin_expect(!real, 0))
-		return weir_missing();
-	return real(library, fileName, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions);
+	return weir_on_library_load_file(WEIR_cuLibraryLoadFromFile, library, fileName, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions);
 }
 
 WEIR_EXPORT CUresult cuLibraryUnload(CUlibrary library)
 {
-	weir_fn_cuLibraryUnload real = (weir_fn_cuLibraryUnload)weir_real(WEIR_cuLibraryUnload);
-	if (__builtin_expect(!real, 0))
-		return weir_missing();
-	return real(library);
+	return weir_on_library_unload(WEIR_cuLibraryUnload, library);
 }
 
 WEIR_EXPORT CUresult cuLinkAddData(CUlinkState state, CUjitInputType type, void *data, size_t size, const char *name, unsigned int numOptions, CUjit_option *options, void **optionValues)
@@ -4732,10 +4699,7 @@ WEIR_EXPORT CUresult cuModuleGetGlobal(CUdeviceptr_v1 *dptr, unsigned int *bytes
 
 WEIR_EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name)
 {
-	weir_fn_cuModuleGetGlobal_v2 real = (weir_fn_cuModuleGetGlobal_v2)weir_real(WEIR_cuModuleGetGlobal_v2);
-	if (__builtin_expect(!real, 0))
-		return weir_missing();
-	return real(dptr, bytes, hmod, name);
+	return weir_on_module_get_global(WEIR_cuModuleGetGlobal_v2, dptr, bytes, hmod, name);
 }
 
 WEIR_EXPORT CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
@@ -4764,42 +4728,27 @@ WEIR_EXPORT CUresult cuModuleGetTexRef(CUtexref *pTexRef, CUmodule hmod, const c
 
 WEIR_EXPORT CUresult cuModuleLoad(CUmodule *module, const char *fname)
 {
-	weir_fn_cuModuleLoad real = (weir_fn_cuModuleLoad)weir_real(WEIR_cuModuleLoad);
-	if (__builtin_expect(!real, 0))
-		return weir_missing();
-	return real(module, fname);
+	return weir_on_module_load(WEIR_cuModuleLoad, module, fname);
 }
 
 WEIR_EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
 {
-	weir_fn_cuModuleLoadData real = (weir_fn_cuModuleLoadData)weir_real(WEIR_cuModuleLoadData);
-	if (__builtin_expect(!real, 0))
-		return weir_missing();
-	return real(module, image);
+	return weir_on_module_load_data(WEIR_cuModuleLoadData, module, image);
 }
 
 WEIR_EXPORT CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions, CUjit_option *options, void **optionValues)
 {
-	weir_fn_cuModuleLoadDataEx real = (weir_fn_cuModuleLoadDataEx)weir_real(WEIR_cuModuleLoadDataEx);
-	if (__builtin_expect(!real, 0))
-		return weir_missing();
-	return real(module, image, numOptions, options, optionValues);
+	return weir_on_module_load_data_ex(WEIR_cuModuleLoadDataEx, module, image, numOptions, options, optionValues);
 }
 
 WEIR_EXPORT CUresult cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin)
 {
-	weir_fn_cuModuleLoadFatBinary real = (weir_fn_cuModuleLoadFatBinary)weir_real(WEIR_cuModuleLoadFatBinary);
-	if (__builtin_expect(!real, 0))
-		return weir_missing();
-	return real(module, fatCubin);
+	return weir_on_module_load_data(WEIR_cuModuleLoadFatBinary, module, fatCubin);
 }
 
 WEIR_EXPORT CUresult cuModuleUnload(CUmodule hmod)
 {
-	weir_fn_cuModuleUnload real = (weir_fn_cuModuleUnload)weir_real(WEIR_cuModuleUnload);
-	if (__builtin_expect(!real, 0))
-		return weir_missing();
-	return real(hmod);
+	return weir_on_module_unload(WEIR_cuModuleUnload, hmod);
 }
 
 WEIR_EXPORT CUresult cuMulticastAddDevice(CUmemGenericAllocationHandle mcHandle, CUdevice dev)

@@ -96,9 +96,10 @@ CUresult fk_capture_wait(CUstream s, CUevent e) {
 		return fk_capture_break(c, CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
 	if (e->captured != c)
 		return fk_capture_break(c, CUDA_ERROR_STREAM_CAPTURE_MERGE);
+	bool inside = s->capture != NULL; // what the stream captured in an earlier one does not count
 	s->capture = c;
-	return put(&s->front, &s->fronts, e->front, e->fronts, true) ? CUDA_SUCCESS
-																 : CUDA_ERROR_OUT_OF_MEMORY;
+	return put(&s->front, &s->fronts, e->front, e->fronts, inside) ? CUDA_SUCCESS
+																   : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 static CUresult begin(

@@ -265,7 +265,8 @@ FK_API cuGraphKernelNodeGetParams_v2(CUgraphNode n, CUDA_KERNEL_NODE_PARAMS *p) 
 		.blockDimY = s[4],
 		.blockDimZ = s[5],
 		.sharedMemBytes = s[6],
-		.kernelParams = n->parameters};
+		.kernelParams = n->parameters,
+		.kern = n->task.function};
 	return CUDA_SUCCESS;
 }
 

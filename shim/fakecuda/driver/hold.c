@@ -8,6 +8,7 @@
 // filled once: what is freed in it is free again when nothing in it is left.
 struct fk_block {
 	CUdevice device;
+	CUdeviceptr address;
 	uint64_t used;
 	uint32_t live;
 	struct fk_block *next;
@@ -32,7 +33,7 @@ uint64_t fk_rounded(CUdevice d, uint64_t bytes) {
 }
 
 // share finds a block with room, or takes one more.
-static CUresult share(CUdevice d, uint64_t bytes, struct fk_block **out) {
+static CUresult share(CUdevice d, uint64_t bytes, fk_hold *h) {
 	uint64_t granule = FK_KNOB(&fk.queues[d].device, granule);
 	struct fk_block *b = blocks;
 	while (b && (b->device != d || granule - b->used < bytes))
@@ -44,11 +45,12 @@ static CUresult share(CUdevice d, uint64_t bytes, struct fk_block **out) {
 			fk_refund(d, granule);
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		}
-		*b = (struct fk_block){.device = d, .next = blocks};
+		*b = (struct fk_block){
+			.device = d, .address = fk_place(granule, granule), .next = blocks};
 		blocks = b;
 	}
+	h->block = b, h->address = b->address + b->used;
 	b->used += bytes, b->live++;
-	*out = b;
 	return CUDA_SUCCESS;
 }
 
@@ -58,9 +60,10 @@ CUresult fk_hold_memory(CUdevice d, uint64_t bytes, fk_hold *h) {
 			 small = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 	*h = (fk_hold){0};
 	if (granule && small < granule)
-		return share(d, small, &h->block);
+		return share(d, small, h);
 	FK_TRY(fk_charge(d, fk_rounded(d, bytes)));
 	h->bytes = fk_rounded(d, bytes);
+	h->address = fk_place(h->bytes, granule ? granule : ALIGNMENT);
 	return CUDA_SUCCESS;
 }
 

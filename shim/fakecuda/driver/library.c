@@ -5,6 +5,7 @@
 #include "memory.h"
 
 #include <string.h>
+#include <sys/mman.h>
 
 enum { BINARY_IS_PRESERVED = 1 }; // CUlibraryOption
 
@@ -68,16 +69,39 @@ static fk_variable *find(struct CUmod_st *m, const char *name, bool managed) {
 	return NULL;
 }
 
+// place_managed maps a managed variable, which belongs to no context: CUDA's runtime asks for it
+// before there is one. It takes no device memory until it is used there. fk.lock is held.
+static CUresult place_managed(fk_variable *v) {
+	if (v->address)
+		return CUDA_SUCCESS;
+	void *p = mmap(NULL, v->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	fk_allocation a = {.address = (uintptr_t)p, .bytes = v->bytes, .origin = FK_MANAGED};
+	if (!fk_insert(a)) {
+		munmap(p, v->bytes);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	if (v->content)
+		memcpy(p, v->content, v->bytes);
+	v->address = (uintptr_t)p;
+	return CUDA_SUCCESS;
+}
+
 // global finds a variable in the context; fk.lock is held.
 static CUresult global(
 	CUdeviceptr *address, size_t *bytes, struct CUmod_st *m, CUcontext c, const char *name) {
 	CUdeviceptr block;
-	fk_variable *v = find(m, name, false);
-	if (!v)
+	fk_variable *v = find(m, name, false), *managed = v ? NULL : find(m, name, true);
+	if (managed) {
+		FK_TRY(place_managed(managed));
+		v = managed;
+	} else if (v)
+		FK_TRY(fk_module_place(m, c, &block));
+	else
 		return CUDA_ERROR_NOT_FOUND;
-	FK_TRY(fk_module_place(m, c, &block));
 	if (address)
-		*address = block + v->offset;
+		*address = managed ? managed->address : block + v->offset;
 	if (bytes)
 		*bytes = v->bytes;
 	return CUDA_SUCCESS;
@@ -105,19 +129,12 @@ FK_API cuLibraryGetManaged(CUdeviceptr *address, size_t *bytes, CUlibrary l, con
 		return CUDA_ERROR_INVALID_VALUE;
 	FK_TRY(open_library(l, &m));
 	fk_variable *v = find(m, name, true);
-	fk_leave(0);
-	if (!v)
-		return CUDA_ERROR_NOT_FOUND;
-	if (!v->address) {
-		FK_TRY(cuMemAllocManaged(&v->address, v->bytes, 1)); // 1: attached to all
-		if (v->content)
-			memcpy((void *)(uintptr_t)v->address, v->content, v->bytes);
-	}
-	if (address)
+	CUresult r = fk_leave(v ? place_managed(v) : CUDA_ERROR_NOT_FOUND);
+	if (!r && address)
 		*address = v->address;
-	if (bytes)
+	if (!r && bytes)
 		*bytes = v->bytes;
-	return CUDA_SUCCESS;
+	return r;
 }
 
 // Functions that host code may call through a pointer of the device are not told apart.

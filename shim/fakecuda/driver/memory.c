@@ -155,7 +155,7 @@ static CUresult allocate(CUdeviceptr *out, uint64_t bytes, CUdeviceptr low) {
 	CUresult r = fk_hold_memory(c->device, bytes, &hold);
 	if (r)
 		return fk_leave(r);
-	CUdeviceptr at = low ? low : fk_place(bytes, 512);
+	CUdeviceptr at = low ? low : hold.address;
 	if (!at ||
 		!fk_insert((fk_allocation){
 			.address = at, .bytes = bytes, .hold = hold, .device = c->device, .context = c})) {

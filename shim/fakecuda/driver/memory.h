@@ -24,6 +24,7 @@ typedef enum {
 typedef struct {
 	uint64_t bytes;         // of its own
 	struct fk_block *block; // shared with others (hold.c)
+	CUdeviceptr address;    // as device memory
 } fk_hold;
 
 typedef struct fk_allocation {

@@ -1,4 +1,5 @@
 // What the driver knows of an address.
+#include "image.h"
 #include "memory.h"
 
 #include <string.h>
@@ -25,6 +26,7 @@ static CUresult attribute(
 		*(unsigned int *)out = 0;
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+	case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
 		*(unsigned long long *)out = a ? a->id : 0;
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
@@ -37,9 +39,11 @@ static CUresult attribute(
 		*(unsigned int *)out = a && a->origin == FK_DEVICE;
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
 		*(CUdeviceptr *)out = a ? a->address : 0;
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
 		*(size_t *)out = a ? a->bytes : 0;
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_MAPPED:
@@ -51,7 +55,18 @@ static CUresult attribute(
 	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
 		*(CUmemoryPool *)out = a ? a->pool : NULL;
 		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+		*(unsigned long long *)out = 0;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+	case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
+		*(unsigned int *)out = 0;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_LOCALITY_DOMAIN_ORDINAL:
+		*(int *)out = -1;
+		return CUDA_SUCCESS;
 	default:
+		fk_missing("pointer attribute", "cuPointerGetAttribute", (int)what);
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
 }

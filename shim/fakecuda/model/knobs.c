@@ -81,5 +81,7 @@ fk_knobs fk_read_knobs(void) {
 	k.field = fk_number(variable, drawn(&p, plain, hardware, most), 0, most);
 	FK_KNOBS(FK_READ)
 #undef FK_READ
+	while (k.granule & (k.granule - 1)) // no page is of another size than a power of two
+		k.granule &= k.granule - 1;
 	return k;
 }

@@ -365,6 +365,10 @@ NVML_API nvmlDeviceGetProcessUtilization(nvmlDevice_t d, nvmlProcessUtilizationS
 static nvmlReturn_t processes(nvmlDevice_t d, unsigned int *n, void *infos, bool old) {
 	TRY(valid(d, n));
 	unsigned int found = 0, room = *n;
+	if (getenv("WEIR_FAKE_NVML_BLIND")) {
+		*n = 0;
+		return NVML_SUCCESS;
+	}
 	fk_lock(d);
 	fk_reap(d);
 	for (uint32_t i = 0; i < d->file->high; i++) {

@@ -333,6 +333,24 @@ static CUresult unsafe_elsewhere(CUevent e) {
 	return unsafe_result;
 }
 
+// Two streams that captured together do so again, and the second graph is like the first.
+static void captured_again(void) {
+	CUstream s = stream(CU_STREAM_NON_BLOCKING, 0), t = stream(CU_STREAM_NON_BLOCKING, 0);
+	for (int i = 0; i < 2; i++) {
+		CUgraph g;
+		size_t count = 0;
+		CHECK(CU(cuStreamBeginCapture_v2)(s, CU_STREAM_CAPTURE_MODE_GLOBAL));
+		CHECK(CU(cuStreamWaitEvent)(t, mark(s), 0));
+		launch(t, 100);
+		CHECK(CU(cuStreamWaitEvent)(s, mark(t), 0));
+		launch(s, 100);
+		CHECK(CU(cuStreamEndCapture)(s, &g));
+		CHECK(CU(cuGraphGetNodes)(g, NULL, &count));
+		HOLD(count == 2);
+		CHECK(CU(cuGraphDestroy)(g));
+	}
+}
+
 // What a capture forbids, in its thread and in others, and how it ends then.
 static void capture_rules(void) {
 	CUstream s = stream(CU_STREAM_NON_BLOCKING, 0), t = stream(CU_STREAM_NON_BLOCKING, 0);
@@ -510,6 +528,7 @@ int main(void) {
 	repeat(host_functions);
 	graphs();
 	graph_memory();
+	captured_again();
 	capture_rules();
 	pools();
 	words();

@@ -1,0 +1,81 @@
+package agent
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/wire"
+)
+
+// TestMemoryIsReconciled has the device say that a process holds more than it counts, for once and
+// for good, as much, and nothing.
+func TestMemoryIsReconciled(t *testing.T) {
+	people := newPeople()
+	dir := socketDir(t)
+	cfg := testConfig(dir, people)
+	cfg.measureEvery = time.Hour
+	var says atomic.Uint64
+	var fails atomic.Bool
+	var pid atomic.Uint32
+	cfg.Holds = func(uint32) (map[uint32]uint64, error) {
+		if fails.Load() {
+			return nil, errors.New("no such call")
+		}
+		return map[uint32]uint64{pid.Load(): says.Load(), 1: 1 << 40}, nil
+	}
+	a := startAgent(t, cfg)
+	_, grant := controller(t, dir, share.Job{Name: "job", Share: share.Share{Memory: 1 << 30}})
+	p := begin(t, people, dir, grant.Token)
+	pid.Store(p.self.pid)
+	s := p.page.Slot(p.slot)
+	s.MemUsedBytes.Store(200)
+	s.MemContextBytes.Store(100)
+	for i, c := range []struct{ says, found uint64 }{
+		{300, 0}, {1000, 0}, {900, 600}, {1200, 600}, {1200, 900}, {300, 0}, {250, 0},
+	} {
+		says.Store(c.says)
+		a.measure(a.devices[0])
+		job := onlyJob(t, a)
+		if got := s.FoundBytes.Load(); got != c.found || job.MemoryFoundBytes != c.found ||
+			job.MemoryUsedBytes != 300+c.found || job.Processes[0].MemoryFoundBytes != c.found ||
+			*job.Processes[0].MemoryMeasuredBytes != c.says {
+			t.Errorf("%d: %d held: %d found, snapshot %+v", i, c.says, got, job)
+		}
+	}
+	fails.Store(true)
+	says.Store(1000)
+	a.measure(a.devices[0])
+	if job := onlyJob(t, a); job.MemoryFoundBytes != 0 ||
+		job.Processes[0].MemoryMeasuredBytes != nil {
+		t.Errorf("nobody tells, and the snapshot says %+v", job)
+	}
+}
+
+// TestProcessesAskWhatTheyHold holds that each gets its own figure, and is told if there is none.
+func TestProcessesAskWhatTheyHold(t *testing.T) {
+	people := newPeople()
+	dir := socketDir(t)
+	cfg := testConfig(dir, people)
+	var pid atomic.Uint32
+	cfg.Holds = func(uint32) (map[uint32]uint64, error) {
+		return map[uint32]uint64{pid.Load(): 77, 1: 1 << 40}, nil
+	}
+	startAgent(t, cfg)
+	_, grant := controller(t, dir, share.Job{Name: "job", Share: share.Share{Memory: 1 << 30}})
+	known, unknown := begin(t, people, dir, grant.Token), begin(t, people, dir, grant.Token)
+	pid.Store(known.self.pid)
+	for _, c := range []struct {
+		p    *program
+		want uint64
+	}{{known, 77}, {unknown, wire.NotMeasured}} {
+		s := c.p.page.Slot(c.p.slot)
+		c.p.signal(wire.KindMeasure, 5)
+		eventually(t, "an answer", func() bool { return s.AnswerSeq.Load() == 5 })
+		if got := s.MeasuredBytes.Load(); got != c.want {
+			t.Errorf("told %d, want %d", got, c.want)
+		}
+	}
+}

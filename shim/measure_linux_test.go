@@ -1,0 +1,174 @@
+package shim
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/weirgpu/weir/share/wire"
+)
+
+// growing is the fake driver's program grow.
+type growing struct {
+	*running
+	in   io.WriteCloser
+	said *bufio.Scanner
+}
+
+func startGrow(t *testing.T, w *warden, dir, how string, n int, env ...string) *growing {
+	t.Helper()
+	r := onFake(t, w, dir, "grow", how, fmt.Sprint(n))
+	r.Env = append(r.Env, env...)
+	in, err := r.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Stdout = nil
+	out, err := r.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.start(t)
+	kill := time.AfterFunc(patience, func() { _ = r.Process.Kill() })
+	t.Cleanup(func() { kill.Stop() })
+	return &growing{r, in, bufio.NewScanner(out)}
+}
+
+// next is the result of what the program did, and what it is told is free.
+func (g *growing) next(t *testing.T) (result int, free uint64) {
+	t.Helper()
+	var got struct {
+		Result int
+		Free   uint64
+	}
+	if !g.said.Scan() {
+		t.Fatalf("%v: ended: %s", g.Args[1:], g.running.err.String())
+	}
+	if err := json.Unmarshal(g.said.Bytes(), &got); err != nil {
+		t.Fatalf("%q: %v", g.said.Text(), err)
+	}
+	return got.Result, got.Free
+}
+
+func (g *growing) alloc(t *testing.T, mib int) (result int, free uint64) {
+	t.Helper()
+	if _, err := fmt.Fprintln(g.in, mib); err != nil {
+		t.Fatal(err)
+	}
+	return g.next(t)
+}
+
+const (
+	fakeContext = 16 << 20
+	outOfMemory = 2
+)
+
+// TestStacksAreCounted sets limits on the stacks of 131,072 threads.
+func TestStacksAreCounted(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ bytes, result, free int }{
+		{1024, 0, fakeCap - fakeContext},
+		{1536, 0, fakeCap - fakeContext - 64<<20},
+		{512, 0, fakeCap - fakeContext},
+		{64 << 10, outOfMemory, fakeCap - fakeContext},
+	} {
+		w, dir := newWarden(t, fakeCap, 2*time.Millisecond), t.TempDir()
+		g := startGrow(t, w, dir, "stack", c.bytes, "WEIR_FAKE_STACK=1")
+		if r, free := g.next(t); r != c.result || free != uint64(c.free) {
+			t.Errorf("stacks of %d bytes: result %d, %d free, want %d, %d", c.bytes, r, free,
+				c.result, c.free)
+		}
+		if r, free := g.alloc(t, c.free>>20); r != 0 || free != 0 {
+			t.Errorf("stacks of %d bytes: the rest: result %d, %d free", c.bytes, r, free)
+		}
+		if d := fakeDevice(t, dir); d.Peak > fakeCap {
+			t.Errorf("stacks of %d bytes: the device held %d, of %d", c.bytes, d.Peak, fakeCap)
+		}
+	}
+}
+
+// TestLoadedCodeIsCounted loads functions, of which no call says what they take.
+func TestLoadedCodeIsCounted(t *testing.T) {
+	t.Parallel()
+	w, dir := newWarden(t, fakeCap, 2*time.Millisecond), t.TempDir()
+	g := startGrow(t, w, dir, "load", 4, "WEIR_FAKE_LAZY_BYTES=8MiB")
+	if r, _ := g.next(t); r != 0 {
+		t.Fatalf("result %d", r)
+	}
+	const rest = fakeCap - fakeContext - 4*8<<20
+	if r, _ := g.alloc(t, rest>>20+1); r != outOfMemory {
+		t.Errorf("more than is left: result %d", r)
+	}
+	if r, free := g.alloc(t, rest>>20); r != 0 || free != 0 {
+		t.Errorf("what is left: result %d, %d free", r, free)
+	}
+	if d := fakeDevice(t, dir); d.Peak > fakeCap {
+		t.Errorf("the device held %d bytes at most, of %d", d.Peak, fakeCap)
+	}
+}
+
+// TestContextsInAContainer has a process ask the agent what it holds, because its own management
+// library does not see it.
+func TestContextsInAContainer(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		answers bool
+		count   uint64
+	}{{"agent that measures", true, 2}, {"agent that does not", false, 0}} {
+		dir := t.TempDir()
+		w := newWarden(t, fakeCap, 2*time.Millisecond)
+		if c.answers {
+			w.holds = func() uint64 { return fakeDevice(t, dir).Used }
+		}
+		g := startGrow(t, w, dir, "context", 2, "WEIR_FAKE_NVML_BLIND=1")
+		if r, free := g.next(t); r != 0 || free != fakeCap-c.count*fakeContext {
+			t.Errorf("%s: result %d, %d free, want %d contexts counted", c.name, r, free, c.count)
+		}
+		if !c.answers && w.page.Header().ContextBytes.Load() != wire.ContextUnmeasured {
+			t.Errorf("%s: contexts are said to have been measured", c.name)
+		}
+	}
+}
+
+// TestSmallAllocationsShareBlocks counts a granule once for small allocations in it.
+func TestSmallAllocationsShareBlocks(t *testing.T) {
+	t.Parallel()
+	w, dir := newWarden(t, fakeCap, 2*time.Millisecond), t.TempDir()
+	g := startGrow(t, w, dir, "context", 1, "WEIR_FAKE_GRANULE=2MiB")
+	if r, free := g.next(t); r != 0 || free != fakeCap-fakeContext {
+		t.Fatalf("result %d, %d free", r, free)
+	}
+	free := uint64(fakeCap - fakeContext)
+	for i, c := range []struct {
+		mib  int
+		less uint64
+	}{{1, 2 << 20}, {1, 0}, {1, 2 << 20}, {3, 4 << 20}, {1, 0}, {2, 2 << 20}} {
+		free -= c.less
+		if r, got := g.alloc(t, c.mib); r != 0 || got != free {
+			t.Errorf("%d: %d MiB: result %d, %d free, want %d", i, c.mib, r, got, free)
+		}
+	}
+	if d := fakeDevice(t, dir); d.Used != fakeCap-free {
+		t.Errorf("the device holds %d bytes, the ledger %d", d.Used, fakeCap-free)
+	}
+}
+
+// TestFoundMemoryCounts writes what an agent finds beyond what a process counts.
+func TestFoundMemoryCounts(t *testing.T) {
+	t.Parallel()
+	w, dir := newWarden(t, fakeCap, 2*time.Millisecond), t.TempDir()
+	g := startGrow(t, w, dir, "context", 1)
+	g.next(t)
+	w.page.Slot(0).FoundBytes.Store(32 << 20)
+	const rest = fakeCap - fakeContext - 32<<20
+	if r, free := g.alloc(t, rest>>20+1); r != outOfMemory || free != rest {
+		t.Errorf("more than is left: result %d, %d free", r, free)
+	}
+	if r, free := g.alloc(t, rest>>20); r != 0 || free != 0 {
+		t.Errorf("what is left: result %d, %d free", r, free)
+	}
+}

@@ -1,0 +1,220 @@
+/*
+ * What the device says that this process holds, against what is counted.
+ *
+ * Some of what the driver takes has no size that a call names: contexts, code of modules and their
+ * variables, uploaded graphs. After such a call the device is asked. NVML tells, or, where it does
+ * not show this process, as in a container, the agent, which asks NVML outside. What is held beyond
+ * what is counted is added to the contexts' memory. What grows without a call, as code that is
+ * loaded at a function's first launch, the agent finds (found_bytes), and it is not counted twice.
+ *
+ * Allocations take more than they ask for. A driver gives memory in granules (2 MiB,
+ * cuMemGetAllocationGranularity) and puts allocations smaller than one into a shared one. What a
+ * granule is for cuMemAlloc no document says: it is measured in the first context of a job.
+ */
+#include "weir.h"
+
+#include <time.h>
+
+#define MIB (UINT64_C(1) << 20)
+#define GRANULE (2 * MIB)        /* where it could not be measured */
+#define LARGEST_GRANULE (64 * MIB)
+#define PROBE (4 * MIB + 1)      /* its size rounded up tells all powers of two below 4 MiB */
+#define PROBES 3
+#define ANSWER_NS UINT64_C(100000000) /* the agent is given so long */
+#define PAUSE_NS 50000
+
+static uint64_t granule;     /* as this process goes by, 0: not asked for yet */
+static uint32_t unmeasured;  /* something may have grown that has not been looked at */
+static uint64_t look_after;  /* measuring is not to take more than a tenth of the time */
+
+void weir_measure_reset(void)
+{
+	granule = 0;
+	unmeasured = 0;
+	look_after = 0;
+}
+
+/* agent_says asks the agent, which answers in the slot. */
+static bool agent_says(uint64_t *bytes)
+{
+	struct weir_slot *s = weir_slot();
+	if (!weir_get(&weir.measures) || weir_get(&weir.agent_gone))
+		return false;
+	uint32_t ask = weir_add(&s->ask_seq, 1);
+	uint64_t began = weir_now();
+	weir_send(WEIR_MSG_MEASURE, ask);
+	while ((int32_t)(weir_get(&s->answer_seq) - ask) < 0) {
+		if (weir_now() - began > ANSWER_NS)
+			return false;
+		nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+	}
+	*bytes = weir_get(&s->measured_bytes);
+	return *bytes != WEIR_NOT_MEASURED;
+}
+
+static bool holds(uint64_t *bytes)
+{
+	return weir_nvml_holds(bytes) || agent_says(bytes);
+}
+
+/* weir_measured_rest is what this process holds beyond its allocations, of which reserved are none,
+ * and beyond what the agent has found. False: it is not known. */
+bool weir_measured_rest(uint64_t reserved, uint64_t *bytes)
+{
+	struct weir_slot *s = weir_slot();
+	uint64_t before = weir_get(&s->mem_used_bytes), have = 0;
+	if (!holds(&have))
+		return false;
+	/* what is allocated or freed meanwhile may be in either figure */
+	uint64_t used = weir_get(&s->mem_used_bytes);
+	used = (used > before ? used : before) - reserved;
+	used += weir_get(&s->found_bytes);
+	*bytes = have > used ? have - used : 0;
+	return true;
+}
+
+static bool due(void)
+{
+	return weir_now() >= __atomic_load_n(&look_after, __ATOMIC_RELAXED);
+}
+
+static void spent(uint64_t began)
+{
+	uint64_t now = weir_now();
+	__atomic_store_n(&look_after, now + 10 * (now - began), __ATOMIC_RELAXED);
+}
+
+void weir_unmeasured(void)
+{
+	__atomic_store_n(&unmeasured, 1, __ATOMIC_RELAXED);
+}
+
+/* grown_by is how much more there is than the contexts are counted with; an allocation that comes
+ * and goes while the device is asked could look like it, but not twice. */
+static uint64_t grown_by(void)
+{
+	uint64_t least = UINT64_MAX, counted = weir_get(&weir_slot()->mem_context_bytes);
+	for (int i = 0; i < 2 && least; i++) {
+		uint64_t rest;
+		if (!weir_measured_rest(0, &rest))
+			return 0;
+		uint64_t more = rest > counted ? rest - counted : 0;
+		least = more < least ? more : least;
+	}
+	return least;
+}
+
+/* weir_grown looks whether more is held than counted, after a call that may have taken memory, and
+ * counts that. False: it is more than the job may hold, and is not counted. */
+bool weir_grown(void)
+{
+	if (!due() || !weir_turn_take()) {
+		weir_unmeasured();
+		return true;
+	}
+	__atomic_store_n(&unmeasured, 0, __ATOMIC_RELAXED);
+	uint64_t began = weir_now(), more = grown_by();
+	bool fits = weir_reserve(more);
+	if (fits && more)
+		weir_release_to_context(more, weir_get(&weir_slot()->mem_context_bytes) + more);
+	spent(began);
+	weir_turn_end();
+	return fits;
+}
+
+/* weir_look_again is weir_grown if something was left unmeasured; what is there counts, whether the
+ * cap has room for it or not. False: it has none. */
+bool weir_look_again(void)
+{
+	if (weir_likely(!__atomic_load_n(&unmeasured, __ATOMIC_RELAXED)) || !due())
+		return true;
+	if (weir_grown())
+		return true;
+	weir_unmeasured();
+	__atomic_fetch_or(&weir_slot()->error_flags, WEIR_ERROR_OVERDRAFT, __ATOMIC_RELAXED);
+	return false;
+}
+
+/* weir_shrunk counts anew after a call that may have given memory back. */
+void weir_shrunk(void)
+{
+	uint64_t rest, *counted = &weir_slot()->mem_context_bytes;
+	if (!due() || !weir_turn_take())
+		return;
+	uint64_t began = weir_now();
+	if (weir_measured_rest(0, &rest) && rest < weir_get(counted))
+		weir_set(counted, rest);
+	spent(began);
+	weir_turn_end();
+}
+
+static bool sane(uint64_t g)
+{
+	return g && g <= LARGEST_GRANULE && !(g & (g - 1));
+}
+
+/* weir_granule is what allocations take memory in multiples of. A process goes by one figure, as
+ * what it has counted is given back by the same. */
+uint64_t weir_granule(void)
+{
+	uint64_t g = __atomic_load_n(&granule, __ATOMIC_RELAXED), none = 0;
+	if (weir_likely(g))
+		return g;
+	g = weir_get(&weir_page()->granule_bytes);
+	g = sane(g) ? g : GRANULE;
+	bool first = __atomic_compare_exchange_n(
+		&granule, &none, g, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	return first ? g : none;
+}
+
+/* weir_taken is what an allocation of so many bytes takes at most. */
+uint64_t weir_taken(uint64_t bytes)
+{
+	uint64_t g = weir_granule();
+	return bytes > UINT64_MAX - g ? UINT64_MAX : (bytes + g - 1) / g * g;
+}
+
+/* device_used is what this process holds, or, if nobody tells, what all do. */
+static bool device_used(uint64_t *bytes)
+{
+	weir_fn_cuMemGetInfo_v2 info = WEIR_DRIVER(cuMemGetInfo_v2);
+	size_t left, all;
+	if (holds(bytes))
+		return true;
+	if (!info || info(&left, &all) != CUDA_SUCCESS)
+		return false;
+	*bytes = all - left;
+	return true;
+}
+
+/* probe is what an allocation takes, 0 if that was not seen. */
+static uint64_t probe(void)
+{
+	weir_fn_cuMemAlloc_v2 alloc = WEIR_DRIVER(cuMemAlloc_v2);
+	weir_fn_cuMemFree_v2 give = WEIR_DRIVER(cuMemFree_v2);
+	uint64_t before, after;
+	CUdeviceptr at;
+	if (!alloc || !give || !device_used(&before) || alloc(&at, PROBE) != CUDA_SUCCESS)
+		return 0;
+	bool told = device_used(&after);
+	give(at);
+	return told && after > before ? after - before : 0;
+}
+
+/* weir_granule_learn measures what allocations are multiples of, in the context that is current,
+ * whose thread has counted so much room for itself. Others' allocations can only make one of
+ * several probes look larger or smaller: the least that is possible is believed. */
+void weir_granule_learn(uint64_t room)
+{
+	uint64_t *known = &weir_page()->granule_bytes, least = 0, none = 0;
+	if (room < 2 * PROBE || weir_get(known))
+		return;
+	for (int i = 0; i < PROBES; i++) {
+		uint64_t n = probe();
+		if (n >= PROBE && n < PROBE + LARGEST_GRANULE && (!least || n < least))
+			least = n;
+	}
+	uint64_t g = least == PROBE ? 1 : least & -least;
+	if (least && sane(g))
+		__atomic_compare_exchange_n(known, &none, g, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}

@@ -1,0 +1,115 @@
+/*
+ * Modules and libraries: their code and variables lie in device memory, and no call says how much.
+ * What a load has taken is looked at afterwards (measure.c), and a load that took more than the job
+ * may hold is undone. Code that is loaded only when a function is first launched, as is the default
+ * from CUDA 12.2 on, the agent finds.
+ */
+#include "weir.h"
+
+typedef CUresult (*unload_fn)(void *);
+
+/* loaded ends a load. */
+static CUresult loaded(CUresult r, void *handle, enum weir_call unload)
+{
+	unload_fn undo = (unload_fn)weir_real(unload);
+	if (r != CUDA_SUCCESS || !weir_ready() || weir_grown())
+		return r;
+	if (!undo)
+		return r;
+	undo(handle);
+	return weir_deny();
+}
+
+#define LOAD(symbol, handle, unload, ...) \
+	weir_fn_##symbol real = (weir_fn_##symbol)weir_real(call); \
+	if (!real) \
+		return weir_missing(); \
+	CUresult r = real(__VA_ARGS__); \
+	return loaded(r, r == CUDA_SUCCESS && handle ? *handle : NULL, unload)
+
+CUresult weir_on_module_load(enum weir_call call, CUmodule *module, const char *name)
+{
+	LOAD(cuModuleLoad, module, WEIR_cuModuleUnload, module, name);
+}
+
+CUresult weir_on_module_load_data(enum weir_call call, CUmodule *module, const void *image)
+{
+	LOAD(cuModuleLoadData, module, WEIR_cuModuleUnload, module, image);
+}
+
+CUresult weir_on_module_load_data_ex(enum weir_call call, CUmodule *module, const void *image,
+	unsigned int n, CUjit_option *options, void **values)
+{
+	LOAD(cuModuleLoadDataEx, module, WEIR_cuModuleUnload, module, image, n, options, values);
+}
+
+CUresult weir_on_library_load_data(enum weir_call call, CUlibrary *library, const void *code,
+	CUjit_option *jit, void **jit_values, unsigned int jits, CUlibraryOption *options,
+	void **values, unsigned int n)
+{
+	LOAD(cuLibraryLoadData, library, WEIR_cuLibraryUnload, library, code, jit, jit_values, jits,
+		options, values, n);
+}
+
+CUresult weir_on_library_load_file(enum weir_call call, CUlibrary *library, const char *name,
+	CUjit_option *jit, void **jit_values, unsigned int jits, CUlibraryOption *options,
+	void **values, unsigned int n)
+{
+	LOAD(cuLibraryLoadFromFile, library, WEIR_cuLibraryUnload, library, name, jit, jit_values, jits,
+		options, values, n);
+}
+
+static CUresult unloaded(CUresult r)
+{
+	if (r == CUDA_SUCCESS && weir_ready())
+		weir_shrunk();
+	return r;
+}
+
+CUresult weir_on_module_unload(enum weir_call call, CUmodule module)
+{
+	weir_fn_cuModuleUnload real = (weir_fn_cuModuleUnload)weir_real(call);
+	return real ? unloaded(real(module)) : weir_missing();
+}
+
+CUresult weir_on_library_unload(enum weir_call call, CUlibrary library)
+{
+	weir_fn_cuLibraryUnload real = (weir_fn_cuLibraryUnload)weir_real(call);
+	return real ? unloaded(real(library)) : weir_missing();
+}
+
+/* What was not looked at when it was loaded, or was put off, is when its address is asked for. */
+static CUresult placed(CUresult r)
+{
+	if (r == CUDA_SUCCESS && weir_ready())
+		weir_unmeasured();
+	return r;
+}
+
+CUresult weir_on_module_get_global(
+	enum weir_call call, CUdeviceptr *at, size_t *bytes, CUmodule module, const char *name)
+{
+	weir_fn_cuModuleGetGlobal_v2 real = (weir_fn_cuModuleGetGlobal_v2)weir_real(call);
+	return real ? placed(real(at, bytes, module, name)) : weir_missing();
+}
+
+CUresult weir_on_library_get_global(
+	enum weir_call call, CUdeviceptr *at, size_t *bytes, CUlibrary library, const char *name)
+{
+	weir_fn_cuLibraryGetGlobal real = (weir_fn_cuLibraryGetGlobal)weir_real(call);
+	return real ? placed(real(at, bytes, library, name)) : weir_missing();
+}
+
+CUresult weir_on_func_load(enum weir_call call, CUfunction function)
+{
+	weir_fn_cuFuncLoad real = (weir_fn_cuFuncLoad)weir_real(call);
+	return real ? placed(real(function)) : weir_missing();
+}
+
+/* What is made through a table of undocumented calls, contexts too, is looked at before the next
+ * allocation. */
+CUresult weir_on_get_export_table(enum weir_call call, const void **table, const CUuuid *id)
+{
+	weir_fn_cuGetExportTable real = (weir_fn_cuGetExportTable)weir_real(call);
+	return real ? placed(real(table, id)) : weir_missing();
+}

@@ -1,0 +1,94 @@
+package shim
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+)
+
+// waited is what the program waits tells of its rounds.
+type waited struct {
+	First float64 `json:"first_ms"`
+	Worst float64 `json:"worst_ms"`
+	Last  float64 `json:"last_ms"`
+}
+
+// waits runs that program with the gate open, and returns what it says and how often a stream was
+// found to stall.
+func waits(t *testing.T, args ...string) (waited, uint32) {
+	t.Helper()
+	w := newWarden(t, 1<<30, 300*time.Microsecond)
+	w.gate(true)
+	var got waited
+	out := onFake(t, w, t.TempDir(), "waits", args...).run(t)
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatalf("%q: %v", out, err)
+	}
+	s := w.page.Slot(0)
+	t.Logf("%+v, %d stalls (fake)", got, s.Stalls.Load())
+	if s.Stalled.Load() != 0 {
+		t.Errorf("%d streams stall at the end", s.Stalled.Load())
+	}
+	return got, s.Stalls.Load()
+}
+
+// TestWorkThatWaitsForItsThread has work on the device that ends only when further launches have
+// been made: a thread that waited for room until that work has ended would wait for ever.
+func TestWorkThatWaitsForItsThread(t *testing.T) {
+	compiled(t)
+	for _, args := range [][]string{{"value", "100"}, {"receive", "20"}, {"threads", "20"},
+		{"callback", "100"}} {
+		t.Run(args[0], func(t *testing.T) {
+			got, stalls := waits(t, args...)
+			if args[0] == "value" && stalls == 0 || got.Worst == 0 {
+				t.Errorf("%+v, %d stalls", got, stalls)
+			}
+		})
+	}
+}
+
+// TestWaitsAreExpected repeats that: what needed to be let through the first time is let through at
+// once from then on.
+func TestWaitsAreExpected(t *testing.T) {
+	compiled(t)
+	if got, _ := waits(t, "value", "40", "8"); got.First < 100 || got.Last > got.First/4 {
+		t.Errorf("the first round took %.0f ms and the last one %.0f ms", got.First, got.Last)
+	}
+}
+
+// TestWaitsAreNotLearned has receives wait for 200 ms, because their peer is late, and then for
+// nothing but the program's own next launch: if that waited for as long as receives have taken, all
+// of them would take as long again.
+func TestWaitsAreNotLearned(t *testing.T) {
+	compiled(t)
+	got, _ := waits(t, "receive", "30", "4", "200")
+	if got.First < 200 || got.Last > 70 {
+		t.Errorf("the first round took %.0f ms and the last one %.0f ms", got.First, got.Last)
+	}
+}
+
+// TestLoadingIsNotLearned has a kernel of 20 ms be loaded for 400 ms at its first launch: a handful
+// of launches later no more is predicted than it takes.
+func TestLoadingIsNotLearned(t *testing.T) {
+	compiled(t)
+	w := newWarden(t, 1<<30, 300*time.Microsecond)
+	w.gate(true)
+	r := onFake(t, w, t.TempDir(), "repeat", "16", "20000")
+	r.Env = append(r.Env, "WEIR_FAKE_LAZY_US=400000")
+	r.start(t)
+	s := w.page.Slot(0)
+	var predicted time.Duration
+	for n := s.Launches.Load(); n < 16; n = s.Launches.Load() {
+		if ns := time.Duration(s.InflightNS.Load()); n > 4 && n == s.Launches.Load() {
+			predicted = max(predicted, ns)
+		}
+		time.Sleep(100 * time.Microsecond)
+	}
+	if got := strings.TrimSpace(r.finish(t)); got != "done" {
+		t.Errorf("got %q", got)
+	}
+	if predicted < 10*time.Millisecond || predicted > 40*time.Millisecond {
+		t.Errorf("%v predicted of a kernel of 20 ms", predicted)
+	}
+}
