@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -216,6 +217,9 @@ func (a *Agent) closeUnused() {
 	a.mu.Unlock()
 	a.stop()
 }
+
+// allows reports whether another user's processes may join jobs.
+func (a *Agent) allows(uid uint32) bool { return slices.Contains(a.cfg.AllowUIDs, uid) }
 
 func (a *Agent) device(ordinal uint32) *device {
 	for _, d := range a.devices {

@@ -178,6 +178,41 @@ func TestAnotherUserIsRefused(t *testing.T) {
 	}
 }
 
+// TestAllowedUser holds that another user who is allowed may join a job, and no more.
+func TestAllowedUser(t *testing.T) {
+	people := newPeople()
+	dir := socketDir(t)
+	cfg := testConfig(dir, people)
+	other := ownUID + 7
+	cfg.AllowUIDs = []uint32{other}
+	startAgent(t, cfg)
+	_, grant := controller(t, dir, share.Job{Name: "job", Share: share.Share{Memory: 1 << 30}})
+	for uid, allowed := range map[uint32]bool{other: true, other + 1: false} {
+		p := &program{t: t, self: people.bornOf(uid), dir: dir, token: grant.Token,
+			slot: wire.NoSlot, halted: make(chan struct{})}
+		if err := p.hello(0); (err == nil) != allowed {
+			t.Errorf("user %d joins: %v, want allowed %v", uid, err, allowed)
+		}
+		for _, m := range []wire.Message{wire.NewCreate(wire.Create{Version: wire.Version}, 0),
+			wire.NewTop(wire.Top{}), wire.NewSet(wire.Set{Version: wire.Version}),
+			wire.NewPolicy(wire.Policy{Version: wire.Version})} {
+			uc, err := dialAs(people.bornOf(uid), dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := &Client{uc: uc}
+			if err := c.send(m, "", nil); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, _, err := c.receive(); !errors.Is(err, ErrRefused) ||
+				!strings.Contains(err.Error(), "--allow-uid") {
+				t.Errorf("user %d sends kind %d: %v", uid, wire.KindOf(m), err)
+			}
+			_ = c.Close()
+		}
+	}
+}
+
 func TestAdmissionIsRefused(t *testing.T) {
 	s, dir := newPeople(), socketDir(t)
 	startAgent(t, testConfig(dir, s))

@@ -79,9 +79,10 @@ func (c *conn) serve() {
 // begin does what the first message asks for, and returns when the peer is gone. The file stays the
 // caller's. It reports whether the peer's process is a slot's.
 func (c *conn) begin(m wire.Message, text []byte, file *os.File) (bool, error) {
-	if c.peer.uid != ownUID {
-		return false, refusal(wire.RefusedCredentials,
-			"this agent serves user %d, not %d: start one of your own", ownUID, c.peer.uid)
+	if _, joins := m.(wire.Hello); c.peer.uid != ownUID && !(joins && c.a.allows(c.peer.uid)) {
+		return false, refusal(wire.RefusedCredentials, "this agent serves user %d, not %d: start "+
+			"one of your own, or this one with --allow-uid %d, which lets programs join jobs",
+			ownUID, c.peer.uid, c.peer.uid)
 	}
 	switch m := m.(type) {
 	case wire.Hello:

@@ -141,6 +141,23 @@ func TestAgentOfAnotherUserIsNotUsed(t *testing.T) {
 	if n, err := c.Read(make([]byte, 256)); n > 0 {
 		t.Errorf("the program sent %d bytes, %v", n, err)
 	}
+	// The environment can name a user to trust.
+	for uid, trusted := range map[string]bool{"12345": true, "12346": false, "": false,
+		"12345x": false} {
+		r := b.command(nil, "info")
+		r.Env = append(r.Env, "WEIR_JOB=00112233445566778899aabbccddeeff", "WEIR_SOCKET="+path,
+			"WEIR_AGENT_UID="+uid)
+		r.start(t)
+		c, err := ln.AcceptUnix()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, _ := c.Read(make([]byte, 256)); (n > 0) != trusted {
+			t.Errorf("WEIR_AGENT_UID=%s: %d bytes sent", uid, n)
+		}
+		_ = c.Close()
+		_ = r.Wait()
+	}
 }
 
 // TestPageThatCanShrinkIsNotMapped welcomes a program with memory that an access could find gone.

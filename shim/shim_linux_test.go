@@ -617,3 +617,29 @@ func TestLaunchCost(t *testing.T) {
 		t.Logf("%s: %s", c.name, strings.TrimSpace(c.r.run(t)))
 	}
 }
+
+// TestNextOfALibrary holds that a library which asks for what comes after itself gets the library
+// where that is the driver's, and what there is otherwise.
+func TestNextOfALibrary(t *testing.T) {
+	b := compiled(t)
+	library, err := keptC("next.so", []string{"-shared", "-fPIC", "-O2"}, "testdata/next.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	driver := filepath.Join(b.dir, "libcuda.so.1")
+	const others = "next driver_flying_peak: libcuda.so.1\nnext next_of_nobody: none\n"
+	for _, c := range []struct{ name, preload, want string }{
+		{"after weir's", b.library + ":" + library + ":" + driver, "libweir-cuda.so"},
+		{"before weir's", library + ":" + b.library + ":" + driver, "libweir-cuda.so"},
+		{"after the driver's", b.library + ":" + driver + ":" + library, "none"},
+	} {
+		w := newWarden(t, testCap, 0)
+		r := b.command(w, "info")
+		r.Env = append(r.Env, "LD_PRELOAD="+c.preload)
+		got := r.run(t)
+		if !strings.Contains(got, "next cuMemAlloc_v2: "+c.want+"\n") ||
+			c.want != "none" && !strings.Contains(got, others) {
+			t.Errorf("%s: got\n%s", c.name, got)
+		}
+	}
+}

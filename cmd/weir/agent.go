@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,6 +15,7 @@ func newAgent() *cobra.Command {
 	var fake, verbose bool
 	var policy string
 	var idle time.Duration
+	var allow []uint
 	c := &cobra.Command{
 		Use:   "agent",
 		Short: "Serve the programs of weir exec, as the first of them does by itself",
@@ -26,6 +28,10 @@ it ends, programs keep running, and rejoin the next one.`,
 			if idle < 0 {
 				return fmt.Errorf("--idle-exit %v: want a time, or 0 for never", idle)
 			}
+			uids, err := userIDs(allow)
+			if err != nil {
+				return err
+			}
 			devices, err := gpus(fake)
 			if err != nil {
 				return failed(err)
@@ -35,12 +41,13 @@ it ends, programs keep running, and rejoin the next one.`,
 				level = slog.LevelDebug
 			}
 			a, err := agent.Start(agent.Config{
-				Dir:      agent.RuntimeDir(fake),
-				Devices:  devices,
-				Policy:   policy,
-				MPS:      func() (agent.MPS, error) { return findMPS(c.Context(), fake) },
-				Holds:    holds(c.Context(), fake),
-				IdleExit: idle,
+				Dir:       agent.RuntimeDir(fake),
+				Devices:   devices,
+				Policy:    policy,
+				MPS:       func() (agent.MPS, error) { return findMPS(c.Context(), fake) },
+				Holds:     holds(c.Context(), fake),
+				AllowUIDs: uids,
+				IdleExit:  idle,
 				Log: slog.New(
 					slog.NewTextHandler(c.ErrOrStderr(), &slog.HandlerOptions{Level: level})),
 			})
@@ -56,8 +63,22 @@ it ends, programs keep running, and rejoin the next one.`,
 	}
 	c.Flags().StringVar(&policy, "policy", agent.DefaultPolicy, "sharing policy")
 	c.Flags().DurationVar(&idle, "idle-exit", 0, "end after so long without a program (0: never)")
+	c.Flags().UintSliceVar(&allow, "allow-uid", nil,
+		"another user whose programs may join jobs, such as 0 for root in containers")
 	c.Flags().BoolVar(&fake, "fake-gpu", false, "share the simulated GPUs of the fake driver")
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "log every process that comes and goes")
 	completeFlag(c, "policy", policyNames()...)
 	return c
+}
+
+// userIDs checks the numbers of users.
+func userIDs(given []uint) ([]uint32, error) {
+	var uids []uint32
+	for _, n := range given {
+		if n >= math.MaxUint32 {
+			return nil, fmt.Errorf("--allow-uid %d: want a user's number", n)
+		}
+		uids = append(uids, uint32(n))
+	}
+	return uids, nil
 }

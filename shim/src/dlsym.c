@@ -12,12 +12,19 @@
  * instructions that ask weir_dlsym_filter and then jump, with the stack as they found it. That is
  * why it is in assembly: a compiler may or may not turn a call into a jump.
  *
+ * With RTLD_NEXT a library that is loaded after this one, and before the driver, means the driver's
+ * function too; the same filter is told who asks.
+ *
+ * What is not seen: a library opened with RTLD_DEEPBIND, which finds the C library's dlsym, and the
+ * driver if it is linked to it, before this one.
+ *
  * The real dlsym itself cannot be looked up with dlsym. dlvsym finds it under the version of the C
  * library's base.
  */
 #include "weir.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <string.h>
 
 typedef void *(*dlsym_fn)(void *, const char *);
@@ -59,7 +66,7 @@ void *weir_dlsym_real(void *handle, const char *name)
 }
 
 void *weir_nvml_wrapper(const char *name, void *real);
-void *weir_dlsym_filter(void *handle, const char *name);
+void *weir_dlsym_filter(void *handle, const char *name, const void *caller);
 
 static PLAIN bool named(const char *name, const char *prefix)
 {
@@ -70,9 +77,43 @@ static PLAIN bool named(const char *name, const char *prefix)
 
 static void *choose(void *handle, const char *name, bool cuda);
 
+struct order {
+	const void *caller;
+	bool after, driver; /* the caller's library is passed, and the driver's after it */
+};
+
+static int in_order(struct dl_phdr_info *info, size_t size, void *to)
+{
+	struct order *o = to;
+	const char *name = info->dlpi_name ? info->dlpi_name : "", *slash = strrchr(name, '/');
+	bool callers = false, own = false;
+	(void)size;
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		uintptr_t from = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+		uintptr_t bytes = info->dlpi_phdr[i].p_memsz;
+		if (info->dlpi_phdr[i].p_type != PT_LOAD)
+			continue;
+		callers |= (uintptr_t)o->caller - from < bytes;
+		own |= (uintptr_t)&in_order - from < bytes;
+	}
+	o->driver = o->after && !own && !strncmp(slash ? slash + 1 : name, "libcuda.so", 10);
+	o->after |= callers;
+	return o->driver;
+}
+
+/* next gives the wrapper if the driver comes after the caller's library in the order of loading. */
+static void *next(const char *name, const void *caller)
+{
+	int call = weir_job_named() ? weir_find(name) : -1;
+	struct order o = {.caller = caller};
+	if (call < 0 || !dl_iterate_phdr(in_order, &o) || !o.driver)
+		return NULL;
+	return weir_real((enum weir_call)call) ? weir_wrapper(call) : NULL;
+}
+
 /* weir_dlsym_filter gives the wrapper to answer with, or NULL to leave it to the real dlsym. */
 __attribute__((visibility("hidden"), used)) PLAIN void *weir_dlsym_filter(
-	void *handle, const char *name)
+	void *handle, const char *name, const void *caller)
 {
 	if (!weir_dlsym_next) {
 		find_dlsym();
@@ -80,8 +121,10 @@ __attribute__((visibility("hidden"), used)) PLAIN void *weir_dlsym_filter(
 			weir_dlsym_next = (void *)&no_dlsym;
 	}
 	bool cuda = name && named(name, "cu") && name[2] >= 'A' && name[2] <= 'Z';
-	if (!name || (!cuda && !named(name, "nvml")) || handle == RTLD_NEXT)
+	if (!name || (!cuda && !named(name, "nvml")))
 		return NULL;
+	if (handle == RTLD_NEXT)
+		return cuda ? next(name, caller) : NULL;
 	return choose(handle, name, cuda);
 }
 
@@ -122,6 +165,7 @@ __asm__(".text\n"
 	"	.cfi_adjust_cfa_offset 8\n"
 	"	sub $8, %rsp\n"
 	"	.cfi_adjust_cfa_offset 8\n"
+	"	mov 24(%rsp), %rdx\n"
 	"	call weir_dlsym_filter\n"
 	"	add $8, %rsp\n"
 	"	.cfi_adjust_cfa_offset -8\n"
@@ -151,6 +195,7 @@ __asm__(".text\n"
 	"	.cfi_offset x30, -24\n"
 	"	stp x0, x1, [sp, #16]\n"
 	"	mov x29, sp\n"
+	"	mov x2, x30\n"
 	"	bl weir_dlsym_filter\n"
 	"	mov x9, x0\n"
 	"	ldp x0, x1, [sp, #16]\n"
