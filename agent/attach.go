@@ -21,7 +21,11 @@ type member struct {
 	bye     atomic.Bool   // it said that it gives its slot back
 
 	// Guarded by the job's lock.
-	conn *conn     // nil while it is away
+	conn *conn // nil while it is away
+	// held is the socket of a process that has ended, while forked children of it have it open.
+	// They hold the driver's files too, with which the driver keeps the process's memory
+	// (PyTorch FAQ, "My GPU memory isn't freed properly").
+	held *conn
 	away time.Time // since when
 	rest bool      // it said that it is idle,
 	done uint64    // when its activity was this
@@ -138,6 +142,9 @@ func (j *job) newMember(slot uint32, who identity, p process) *member {
 // back to.
 func (j *job) detach(m *member, c *conn) {
 	j.mu.Lock()
+	if m.held == c {
+		j.remove(m)
+	}
 	if m.conn == c {
 		m.conn, m.away = nil, time.Now()
 		if m.bye.Load() || !m.process.watched() && !m.process.alive() {
@@ -150,15 +157,17 @@ func (j *job) detach(m *member, c *conn) {
 	j.endIfAlone()
 }
 
-// dead takes note that a process has ended.
+// dead takes note that a process has ended. Its turn is over. What it held counts until its socket
+// is closed, which is at once unless forked children have it open.
 func (j *job) dead(m *member) {
 	j.mu.Lock()
-	if c := m.conn; c != nil {
-		// A child may have kept the socket open.
-		c.close()
+	m.held, m.conn = m.conn, nil
+	if m.held == nil || m.counts() == 0 {
+		if m.held != nil {
+			m.held.close()
+		}
+		j.remove(m)
 	}
-	m.conn = nil
-	j.remove(m)
 	j.reconsider()
 	j.mu.Unlock()
 	j.endIfAlone()

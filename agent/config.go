@@ -46,9 +46,9 @@ type Config struct {
 	// called from several goroutines, and only once a program uses the device. Nil: nobody tells,
 	// and what programs do not count themselves is not seen.
 	Holds func(ordinal uint32) (map[uint32]uint64, error)
-	// AllowUIDs are users whose processes may join jobs by their tokens, such as root in a container
-	// that has no user namespace of its own. They may make no job and change none. Each maps its
-	// job's page and can write to it, and so harm that job.
+	// AllowUIDs are users whose processes may join jobs by their tokens, such as root in a
+	// container without a user namespace of its own. They may make no job and change none. Each
+	// maps its job's page and can write to it, and so harm that job.
 	AllowUIDs []uint32
 	// IdleExit ends the agent when it has had no job and no peer for so long; 0: never, because
 	// somebody else keeps it running and starts another if it fails.

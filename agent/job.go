@@ -148,7 +148,7 @@ func (j *job) endIfAlone() {
 
 func (j *job) anyPresent() bool {
 	for _, m := range j.members {
-		if m != nil && (m.conn != nil || time.Since(m.away) < rejoinWait) {
+		if m != nil && (m.conn != nil || m.held != nil || time.Since(m.away) < rejoinWait) {
 			return true
 		}
 	}
@@ -190,7 +190,7 @@ func (j *job) beat(now uint64) {
 		j.keepRecord()
 	}
 	for _, m := range j.members {
-		if m != nil && m.conn == nil && !m.process.alive() {
+		if m != nil && m.conn == nil && m.held == nil && !m.process.alive() {
 			j.remove(m)
 		}
 	}

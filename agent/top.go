@@ -55,9 +55,11 @@ type JobSnapshot struct {
 
 // ProcessSnapshot is the state of one process, by what it says itself.
 type ProcessSnapshot struct {
-	PID             uint32 `json:"pid"`
-	Slot            uint32 `json:"slot"`
-	Attached        bool   `json:"attached"`
+	PID      uint32 `json:"pid"`
+	Slot     uint32 `json:"slot"`
+	Attached bool   `json:"attached"`
+	// Ended says that the process has ended, and that forked children of it keep its memory.
+	Ended           bool   `json:"ended,omitempty"`
 	MemoryUsedBytes uint64 `json:"memory_used_bytes"`
 	// MemoryMeasuredBytes is what the device says that the process holds; nil: it does not say, as
 	// of a process that the agent's management library does not see.
@@ -161,6 +163,7 @@ func (m *member) snapshot() ProcessSnapshot {
 		PID:             m.who.PID,
 		Slot:            m.slot,
 		Attached:        m.conn != nil,
+		Ended:           m.held != nil,
 		MemoryUsedBytes: m.s.MemoryHeld(),
 		WaitingThreads:  m.s.Waiting.Load(),
 		InFlightMS:      millis(time.Duration(m.s.InflightNS.Load())),

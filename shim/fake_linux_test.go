@@ -111,7 +111,7 @@ func TestProgramsOnTheFakeDriver(t *testing.T) {
 		{"launch_storm", "1", "10", "2000", "eager"}, {"launch_storm", "1", "10", "2000", "graph"},
 		{"launch_storm", "1", "10", "2000", "both"},
 		{"threads", "64", "10"}, {"fork_storm", "20", "4"}, {"long_kernel", "0.5"}, {"future"},
-		{"ipc", "100"}, {"train", "1", "250", "64"},
+		{"ipc"}, {"train", "1", "250", "64"},
 	} {
 		t.Run(strings.Join(c, " "), func(t *testing.T) {
 			w := newWarden(t, 4<<30, 2*time.Millisecond)

@@ -157,6 +157,22 @@ func TestSmallAllocationsShareBlocks(t *testing.T) {
 	}
 }
 
+// TestMemoryOnAnotherDevice holds that memory without a context is had only of the job's device.
+func TestMemoryOnAnotherDevice(t *testing.T) {
+	t.Parallel()
+	for device, want := range []int{0, 101} {
+		w := newWarden(t, fakeCap, 2*time.Millisecond)
+		terms := wire.Terms{Token: w.token, Name: "test", MemCap: fakeCap, MemTotal: fakeCap,
+			InFlight: 2 * time.Millisecond}
+		copy(terms.UUID[:], "weir fake GPU")
+		w.page.SetTerms(terms)
+		g := startGrow(t, w, t.TempDir(), "create", device, "WEIR_FAKE_GPUS=2")
+		if r, _ := g.next(t); r != want {
+			t.Errorf("memory on device %d: result %d, want %d", device, r, want)
+		}
+	}
+}
+
 // TestFoundMemoryCounts writes what an agent finds beyond what a process counts.
 func TestFoundMemoryCounts(t *testing.T) {
 	t.Parallel()

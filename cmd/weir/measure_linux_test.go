@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"path/filepath"
 	"testing"
 )
@@ -40,4 +42,43 @@ func TestAgentFindsMemory(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
+}
+
+// TestChildrenKeepMemory kills a process of which a forked child lives on: the driver has not its
+// memory back before the child ends, so it counts until then.
+func TestChildrenKeepMemory(t *testing.T) {
+	s := newStage(t)
+	driver, _, err := fakeDriver(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("WEIR_FAKE_CONTEXT", "16MiB")
+	t.Setenv("WEIR_FAKE_FORKS", "1")
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer write.Close()
+	cmd, out := s.command("exec", "--fake-gpu", "--memory", "256MiB", "--",
+		filepath.Join(driver, "bin", "grow"), "orphan", fmt.Sprint(32<<20))
+	cmd.Stdin = read
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = read.Close()
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 128+9 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	// The agent has been told by now that the process has ended, or is at any moment.
+	s.eventually("the process has ended", func() bool {
+		jobs := s.jobs()
+		return len(jobs) == 1 && len(jobs[0].Processes) == 1 && jobs[0].Processes[0].Ended
+	})
+	if j := s.jobs()[0]; j.MemoryUsedBytes != 48<<20 || j.Processes[0].Attached {
+		t.Errorf("while a child lives: %+v", j)
+	}
+	if err := write.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually("the job has ended", func() bool { return len(s.jobs()) == 0 })
 }

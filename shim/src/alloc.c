@@ -1,6 +1,9 @@
 /*
  * Calls that take device memory at once and give it back at once: linear, pitched, managed, arrays,
- * memory of other processes and of other interfaces.
+ * memory of other interfaces.
+ *
+ * Memory that another process has allocated and this one opens (IPC handles, descriptors of
+ * cuMemCreate's memory, pools) is counted there, whichever job that is of, and not a second time.
  *
  * All follow one order. Taking: count, call the driver, note the size, or take the count back.
  * Giving back: forget the size, call the driver, take the count back; forgetting first, because the
@@ -335,33 +338,7 @@ CUresult weir_on_mipmap_destroy(enum weir_call call, CUmipmappedArray hMipmapped
 	return give(call, WEIR_KIND_MIPMAP, (uintptr_t)hMipmappedArray);
 }
 
-/* The size of another process's memory is known only once it is open. */
-CUresult weir_on_ipc_open(
-	enum weir_call call, CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags)
-{
-	DRIVER_OR_RETURN(cuIpcOpenMemHandle_v2);
-	CUresult r = real(pdptr, handle, Flags);
-	if (r != CUDA_SUCCESS || !pdptr || !weir_ready())
-		return r;
-	weir_fn_cuMemGetAddressRange_v2 range = WEIR_DRIVER(cuMemGetAddressRange_v2);
-	weir_fn_cuIpcCloseMemHandle undo = WEIR_DRIVER(cuIpcCloseMemHandle);
-	CUdeviceptr base;
-	size_t n = 0;
-	if (!range || range(&base, &n, *pdptr) != CUDA_SUCCESS)
-		return r;
-	if (!take(n)) {
-		if (undo)
-			undo(*pdptr);
-		return weir_deny();
-	}
-	return settle(r, WEIR_KIND_IPC, *pdptr, n);
-}
-
-CUresult weir_on_ipc_close(enum weir_call call, CUdeviceptr dptr)
-{
-	return give(call, WEIR_KIND_IPC, dptr);
-}
-
+/* Memory of another interface of this process, such as a graphics one, which nobody else counts. */
 CUresult weir_on_external_import(
 	enum weir_call call, CUexternalMemory *pHandle, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *d)
 {

@@ -317,15 +317,15 @@ static bool join(bool rejoin)
 	return true;
 }
 
-/* In a child of fork nothing of the parent's is held: not its slot, its streams, its memory. Locks
- * may have been held by threads that the child does not have. */
+/* In a child of fork nothing of the parent's is counted: not its slot, its streams, its memory.
+ * Locks may have been held by threads that the child does not have. The parent's socket stays open:
+ * like the driver's files, which the child holds too, it is closed by exec and by exit. The driver
+ * keeps the parent's memory for as long as somebody holds its files, and the agent sees by the
+ * socket for how long that is. */
 static void forked(void)
 {
-	int sock = weir.sock;
 	pthread_mutex_init(&attach_lock, NULL);
 	pthread_mutex_init(&sock_lock, NULL);
-	if (sock >= 0)
-		close(sock);
 	if (kept_page >= 0)
 		close(kept_page);
 	kept_page = -1;

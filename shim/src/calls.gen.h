@@ -1645,8 +1645,6 @@ CUresult weir_on_green_create(enum weir_call call, CUgreenCtx *phCtx, CUdevResou
 CUresult weir_on_green_destroy(enum weir_call call, CUgreenCtx hCtx);
 CUresult weir_on_external_import(enum weir_call call, CUexternalMemory *extMem_out, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *memHandleDesc);
 CUresult weir_on_init(enum weir_call call, unsigned int Flags);
-CUresult weir_on_ipc_close(enum weir_call call, CUdeviceptr dptr);
-CUresult weir_on_ipc_open(enum weir_call call, CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags);
 CUresult weir_on_launch_multi(enum weir_call call, CUDA_LAUNCH_PARAMS *launchParamsList, unsigned int numDevices, unsigned int flags);
 CUresult weir_on_launch_ex(enum weir_call call, const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra);
 CUresult weir_on_library_get_global(enum weir_call call, CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name);
@@ -1670,7 +1668,6 @@ CUresult weir_on_mem_import(enum weir_call call, CUmemGenericAllocationHandle *h
 CUresult weir_on_mem_map(enum weir_call call, CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags);
 CUresult weir_on_mem_pool_create(enum weir_call call, CUmemoryPool *pool, const CUmemPoolProps *poolProps);
 CUresult weir_on_mem_pool_destroy(enum weir_call call, CUmemoryPool pool);
-CUresult weir_on_pool_import(enum weir_call call, CUdeviceptr *ptr_out, CUmemoryPool pool, CUmemPoolPtrExportData *shareData);
 CUresult weir_on_mem_pool_trim_to(enum weir_call call, CUmemoryPool pool, size_t minBytesToKeep);
 CUresult weir_on_mem_release(enum weir_call call, CUmemGenericAllocationHandle handle);
 CUresult weir_on_mem_retain(enum weir_call call, CUmemGenericAllocationHandle *handle, void *addr);

@@ -358,6 +358,9 @@ CUresult weir_on_mem_pool_create(
 	weir_fn_cuMemPoolCreate real = (weir_fn_cuMemPoolCreate)weir_real(call);
 	if (!real)
 		return weir_missing();
+	if (poolProps && poolProps->location.type == CU_MEM_LOCATION_TYPE_DEVICE && weir_ready() &&
+		!weir_device_is_ours(poolProps->location.id))
+		return CUDA_ERROR_INVALID_DEVICE; /* the job has no memory there */
 	CUresult r = real(pool, poolProps);
 	if (r != CUDA_SUCCESS || !weir_ready())
 		return r;
@@ -400,30 +403,4 @@ CUresult weir_on_mem_pool_trim_to(enum weir_call call, CUmemoryPool pool, size_t
 	if (r == CUDA_SUCCESS && weir_ready())
 		weir_pools_refresh(false);
 	return r;
-}
-
-/* Memory that another process has from a pool of its own counts here as other imported memory does,
- * from when its size is known. */
-CUresult weir_on_pool_import(
-	enum weir_call call, CUdeviceptr *ptr, CUmemoryPool pool, CUmemPoolPtrExportData *data)
-{
-	weir_fn_cuMemPoolImportPointer real = (weir_fn_cuMemPoolImportPointer)weir_real(call);
-	if (!real)
-		return weir_missing();
-	CUresult r = real(ptr, pool, data);
-	weir_fn_cuMemGetAddressRange_v2 range = WEIR_DRIVER(cuMemGetAddressRange_v2);
-	weir_fn_cuMemFree_v2 undo = WEIR_DRIVER(cuMemFree_v2);
-	CUdeviceptr base;
-	size_t n = 0;
-	if (r != CUDA_SUCCESS || !ptr || !weir_ready() || !range ||
-		range(&base, &n, *ptr) != CUDA_SUCCESS)
-		return r;
-	if (weir_reserve(n)) {
-		if (!weir_sizes_put(WEIR_KIND_POINTER, *ptr, n, NULL))
-			weir_release(n);
-		return r;
-	}
-	if (undo)
-		undo(*ptr);
-	return weir_deny();
 }

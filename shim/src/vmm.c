@@ -10,7 +10,6 @@
 struct physical {
 	uint64_t bytes;
 	uint32_t handles, mappings;
-	bool imported; /* size known only once it is mapped */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -26,12 +25,12 @@ void weir_vmm_reset(void)
 	pthread_mutex_init(&lock, NULL);
 }
 
-static bool note(CUmemGenericAllocationHandle handle, uint64_t bytes, bool imported)
+static bool note(CUmemGenericAllocationHandle handle, uint64_t bytes)
 {
 	struct physical *p = calloc(1, sizeof *p);
 	if (!p)
 		return false;
-	*p = (struct physical){.bytes = bytes, .handles = 1, .imported = imported};
+	*p = (struct physical){.bytes = bytes, .handles = 1};
 	if (weir_sizes_put(WEIR_KIND_PHYSICAL, handle, bytes, p))
 		return true;
 	free(p);
@@ -57,13 +56,16 @@ CUresult weir_on_mem_create(enum weir_call call, CUmemGenericAllocationHandle *h
 		return weir_missing();
 	if (!weir_ready() || !handle || !prop || on_host(prop->location.type))
 		return real(handle, size, prop, flags);
+	if (prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+		!weir_device_is_ours(prop->location.id))
+		return CUDA_ERROR_INVALID_DEVICE; /* the job has no memory there */
 	if (!weir_look_again() || !weir_reserve(size)) {
 		weir_pools_refresh(true);
 		if (!weir_reserve(size))
 			return weir_deny();
 	}
 	CUresult r = real(handle, size, prop, flags);
-	if (r != CUDA_SUCCESS || !note(*handle, size, false))
+	if (r != CUDA_SUCCESS || !note(*handle, size))
 		weir_release(size);
 	return r;
 }
@@ -78,17 +80,11 @@ CUresult weir_on_mem_import(enum weir_call call, CUmemGenericAllocationHandle *h
 	CUresult r = real(handle, osHandle, type);
 	if (r != CUDA_SUCCESS || !handle || !weir_ready())
 		return r;
-	weir_fn_cuMemGetAllocationPropertiesFromHandle get =
-		WEIR_DRIVER(cuMemGetAllocationPropertiesFromHandle);
-	CUmemAllocationProp prop;
-	if (get && get(&prop, *handle) == CUDA_SUCCESS && on_host(prop.location.type))
-		return r;
+	/* The process's own memory may come back; another's is counted there. */
 	pthread_mutex_lock(&lock);
 	void *known;
 	if (weir_sizes_get(WEIR_KIND_PHYSICAL, *handle, NULL, &known))
-		((struct physical *)known)->handles++; /* the process's own memory, come back */
-	else
-		note(*handle, 0, true);
+		((struct physical *)known)->handles++;
 	pthread_mutex_unlock(&lock);
 	return r;
 }
@@ -123,17 +119,6 @@ CUresult weir_on_mem_release(enum weir_call call, CUmemGenericAllocationHandle h
 	return r;
 }
 
-/* count_imported counts imported memory by what is mapped of it. The lock is held. */
-static bool count_imported(struct physical *p, uint64_t end)
-{
-	if (!p->imported || end <= p->bytes)
-		return true;
-	if (!weir_reserve(end - p->bytes))
-		return false;
-	p->bytes = end;
-	return true;
-}
-
 CUresult weir_on_mem_map(enum weir_call call, CUdeviceptr ptr, size_t size, size_t offset,
 	CUmemGenericAllocationHandle handle, unsigned long long flags)
 {
@@ -145,12 +130,9 @@ CUresult weir_on_mem_map(enum weir_call call, CUdeviceptr ptr, size_t size, size
 	if (weir_ready()) {
 		pthread_mutex_lock(&lock);
 		p = weir_sizes_get(WEIR_KIND_PHYSICAL, handle, NULL, &with) ? with : NULL;
-		bool fits = !p || count_imported(p, (uint64_t)offset + size);
-		if (p && fits)
+		if (p)
 			p->mappings++;
 		pthread_mutex_unlock(&lock);
-		if (!fits)
-			return weir_deny();
 	}
 	CUresult r = real(ptr, size, offset, handle, flags);
 	if (!p)

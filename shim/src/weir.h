@@ -166,7 +166,6 @@ enum weir_kind {
 	WEIR_KIND_POOLED,      /* device pointer from a pool; with: the pool's record */
 	WEIR_KIND_ARRAY,
 	WEIR_KIND_MIPMAP,
-	WEIR_KIND_IPC,
 	WEIR_KIND_EXTERNAL,
 	WEIR_KIND_PHYSICAL, /* cuMemCreate handle; with: its record */
 	WEIR_KIND_MAPPING,  /* mapped range; with: the record of what is mapped */

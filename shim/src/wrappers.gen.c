@@ -2233,7 +2233,10 @@ WEIR_EXPORT CUresult cuInit(unsigned int Flags)
 
 WEIR_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr dptr)
 {
-	return weir_on_ipc_close(WEIR_cuIpcCloseMemHandle, dptr);
+	weir_fn_cuIpcCloseMemHandle real = (weir_fn_cuIpcCloseMemHandle)weir_real(WEIR_cuIpcCloseMemHandle);
+	if (__builtin_expect(!real, 0))
+		return weir_missing();
+	return real(dptr);
 }
 
 WEIR_EXPORT CUresult cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event)
@@ -2262,12 +2265,18 @@ WEIR_EXPORT CUresult cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle han
 
 WEIR_EXPORT CUresult cuIpcOpenMemHandle(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags)
 {
-	return weir_on_ipc_open(WEIR_cuIpcOpenMemHandle, pdptr, handle, Flags);
+	weir_fn_cuIpcOpenMemHandle real = (weir_fn_cuIpcOpenMemHandle)weir_real(WEIR_cuIpcOpenMemHandle);
+	if (__builtin_expect(!real, 0))
+		return weir_missing();
+	return real(pdptr, handle, Flags);
 }
 
 WEIR_EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags)
 {
-	return weir_on_ipc_open(WEIR_cuIpcOpenMemHandle_v2, pdptr, handle, Flags);
+	weir_fn_cuIpcOpenMemHandle_v2 real = (weir_fn_cuIpcOpenMemHandle_v2)weir_real(WEIR_cuIpcOpenMemHandle_v2);
+	if (__builtin_expect(!real, 0))
+		return weir_missing();
+	return real(pdptr, handle, Flags);
 }
 
 WEIR_EXPORT CUresult cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev)
@@ -3138,7 +3147,10 @@ WEIR_EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, 
 
 WEIR_EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool pool, CUmemPoolPtrExportData *shareData)
 {
-	return weir_on_pool_import(WEIR_cuMemPoolImportPointer, ptr_out, pool, shareData);
+	weir_fn_cuMemPoolImportPointer real = (weir_fn_cuMemPoolImportPointer)weir_real(WEIR_cuMemPoolImportPointer);
+	if (__builtin_expect(!real, 0))
+		return weir_missing();
+	return real(ptr_out, pool, shareData);
 }
 
 WEIR_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count)

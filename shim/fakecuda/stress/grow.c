@@ -5,11 +5,15 @@
 //        grow load COUNT       functions, loaded one by one
 //        grow launch COUNT     functions, loaded by their first launches
 //        grow context COUNT    contexts
+//        grow create DEVICE    memory of cuMemCreate on a device, and a pool there
+//        grow orphan BYTES     memory, whose process is killed while a child of it lives on
 // then, for each line of input with a number, an allocation of so many MiB.
 // After each it prints JSON: the result, and what is free by cuMemGetInfo.
 #include "../example/load.h"
 
+#include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 static void report(CUresult result) {
 	size_t free, total;
@@ -34,6 +38,29 @@ static CUresult load(unsigned count, int launch) {
 	return CU(cuCtxSynchronize)();
 }
 
+// create gives the first error of the two calls, and no other if they differ.
+static CUresult create(int device) {
+	CUmemAllocationProp p = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = {CU_MEM_LOCATION_TYPE_DEVICE, device}};
+	CUmemPoolProps q = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .location = p.location};
+	CUmemGenericAllocationHandle memory;
+	CUmemoryPool pool;
+	CUresult r = CU(cuMemCreate)(&memory, 2 << 20, &p, 0), s = CU(cuMemPoolCreate)(&pool, &q);
+	return r == s ? r : CUDA_ERROR_UNKNOWN;
+}
+
+// orphan leaves a child that holds what it has of its parent until its input ends.
+static void orphan(unsigned bytes) {
+	CUdeviceptr at;
+	char line[32];
+	CHECK(CU(cuMemAlloc_v2)(&at, bytes));
+	if (fork())
+		raise(SIGKILL);
+	while (fgets(line, sizeof line, stdin))
+		;
+	exit(0);
+}
+
 int main(int argc, char **argv) {
 	const char *how = argc > 2 ? argv[1] : "context";
 	unsigned count = argc > 2 ? (unsigned)strtoul(argv[2], NULL, 10) : 1;
@@ -45,6 +72,10 @@ int main(int argc, char **argv) {
 	CHECK(CU(cuCtxSetCurrent)(context));
 	if (!strcmp(how, "stack"))
 		r = CU(cuCtxSetLimit)(CU_LIMIT_STACK_SIZE, count);
+	else if (!strcmp(how, "create"))
+		r = create((int)count);
+	else if (!strcmp(how, "orphan"))
+		orphan(count);
 	else if (!strcmp(how, "context"))
 		for (unsigned i = 1; i < count && !r; i++)
 			r = CU(cuCtxCreate_v2)(&context, 0, 0);
