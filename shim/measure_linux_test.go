@@ -110,6 +110,38 @@ func TestLoadedCodeIsCounted(t *testing.T) {
 	}
 }
 
+// TestModulesAreCounted loads modules with variables.
+func TestModulesAreCounted(t *testing.T) {
+	t.Parallel()
+	const rest = fakeCap - fakeContext
+	for bytes, want := range map[int]int{64 << 20: 0, rest - 1<<20: 0, rest + 1: outOfMemory} {
+		w, dir := newWarden(t, fakeCap, 2*time.Millisecond), t.TempDir()
+		g := startGrow(t, w, dir, "module", bytes)
+		r, free := g.next(t)
+		if d := fakeDevice(t, dir); r != want || free != fakeCap-d.Used {
+			t.Errorf("a variable of %d bytes: result %d, %d free, want %d, %d", bytes, r, free,
+				want, fakeCap-d.Used)
+		}
+	}
+}
+
+// TestContextsMadeThroughTables makes contexts by calls that no library in between can see.
+func TestContextsMadeThroughTables(t *testing.T) {
+	t.Parallel()
+	w, dir := newWarden(t, fakeCap, 2*time.Millisecond), t.TempDir()
+	g := startGrow(t, w, dir, "table", 2)
+	if r, _ := g.next(t); r != 0 {
+		t.Fatalf("result %d", r)
+	}
+	const rest = fakeCap - 3*fakeContext
+	if r, free := g.alloc(t, rest>>20+1); r != outOfMemory || free != rest {
+		t.Errorf("more than is left: result %d, %d free, want %d", r, free, rest)
+	}
+	if r, free := g.alloc(t, rest>>20); r != 0 || free != 0 {
+		t.Errorf("what is left: result %d, %d free", r, free)
+	}
+}
+
 // TestContextsInAContainer has a process ask the agent what it holds, because its own management
 // library does not see it.
 func TestContextsInAContainer(t *testing.T) {

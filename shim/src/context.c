@@ -93,6 +93,7 @@ static void gone(CUcontext ctx)
 		return;
 	weir_context_gone(ctx);
 	weir_limits_gone(ctx);
+	weir_sizes_take(WEIR_KIND_CONTEXT, (uintptr_t)ctx, NULL, NULL);
 }
 
 /* learn_granule uses the first context of all, as long as what is left of the cap is counted. */

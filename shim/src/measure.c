@@ -25,12 +25,13 @@
 
 static uint64_t granule;     /* as this process goes by, 0: not asked for yet */
 static uint32_t unmeasured;  /* something may have grown that has not been looked at */
+static uint32_t tables;      /* of undocumented calls, which may make contexts, were asked for */
 static uint64_t look_after;  /* measuring is not to take more than a tenth of the time */
 
 void weir_measure_reset(void)
 {
 	granule = 0;
-	unmeasured = 0;
+	unmeasured = tables = 0;
 	look_after = 0;
 }
 
@@ -122,10 +123,29 @@ bool weir_grown(void)
 	return fits;
 }
 
+void weir_tables_given(void)
+{
+	__atomic_store_n(&tables, 1, __ATOMIC_RELAXED);
+}
+
+/* note_context looks whether the current context is one that was not seen before. */
+static void note_context(void)
+{
+	weir_fn_cuCtxGetCurrent get = WEIR_DRIVER(cuCtxGetCurrent);
+	CUcontext ctx;
+	if (!get || get(&ctx) != CUDA_SUCCESS || !ctx ||
+		weir_sizes_get(WEIR_KIND_CONTEXT, (uintptr_t)ctx, NULL, NULL))
+		return;
+	weir_sizes_put(WEIR_KIND_CONTEXT, (uintptr_t)ctx, 0, NULL);
+	weir_unmeasured();
+}
+
 /* weir_look_again is weir_grown if something was left unmeasured; what is there counts, whether the
  * cap has room for it or not. False: it has none. */
 bool weir_look_again(void)
 {
+	if (__atomic_load_n(&tables, __ATOMIC_RELAXED))
+		note_context();
 	if (weir_likely(!__atomic_load_n(&unmeasured, __ATOMIC_RELAXED)) || !due())
 		return true;
 	if (weir_grown())

@@ -106,10 +106,15 @@ CUresult weir_on_func_load(enum weir_call call, CUfunction function)
 	return real ? placed(real(function)) : weir_missing();
 }
 
-/* What is made through a table of undocumented calls, contexts too, is looked at before the next
- * allocation. */
+/* A context that is made through a table of undocumented calls is looked at before something is
+ * allocated in it. */
 CUresult weir_on_get_export_table(enum weir_call call, const void **table, const CUuuid *id)
 {
 	weir_fn_cuGetExportTable real = (weir_fn_cuGetExportTable)weir_real(call);
-	return real ? placed(real(table, id)) : weir_missing();
+	if (!real)
+		return weir_missing();
+	CUresult r = real(table, id);
+	if (r == CUDA_SUCCESS)
+		weir_tables_given();
+	return r;
 }

@@ -171,6 +171,7 @@ enum weir_kind {
 	WEIR_KIND_MAPPING,  /* mapped range; with: the record of what is mapped */
 	WEIR_KIND_GRAPH,    /* graphExec with memory nodes; with: launched */
 	WEIR_KIND_BLOCK,    /* of the driver's, shared by small allocations; size: how many */
+	WEIR_KIND_CONTEXT,  /* seen current since tables of undocumented calls were asked for */
 	WEIR_KIND_LIMITS,   /* context; size: counted for its stacks and the like */
 };
 
@@ -217,6 +218,7 @@ void weir_granule_learn(uint64_t room);
 bool weir_grown(void);
 void weir_shrunk(void);
 void weir_unmeasured(void);
+void weir_tables_given(void);
 bool weir_look_again(void);
 void weir_measure_reset(void);
 bool weir_turn_take(void);

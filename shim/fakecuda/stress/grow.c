@@ -5,6 +5,8 @@
 //        grow load COUNT       functions, loaded one by one
 //        grow launch COUNT     functions, loaded by their first launches
 //        grow context COUNT    contexts
+//        grow table COUNT      contexts, made through a table of undocumented calls
+//        grow module BYTES     a module with a variable of that size
 //        grow create DEVICE    memory of cuMemCreate on a device, and a pool there
 //        grow orphan BYTES     memory, whose process is killed while a child of it lives on
 // then, for each line of input with a number, an allocation of so many MiB.
@@ -36,6 +38,30 @@ static CUresult load(unsigned count, int launch) {
 			return r;
 	}
 	return CU(cuCtxSynchronize)();
+}
+
+static CUresult contexts(unsigned count) {
+	static const CUuuid id = {"\x0c\xa5\x0b\x8c\x10\x04\x92\x9a\x89\xa7\xd0\xdf\x10\xe7\x72\x86"};
+	CUresult (*make)(CUcontext *, unsigned int, CUdevice);
+	const void *table;
+	CUcontext c;
+	CUresult r = CU(cuGetExportTable)(&table, &id);
+	if (r)
+		return r;
+	memcpy(&make, (const void *const *)table + 1, sizeof make);
+	for (unsigned i = 0; i < count && !r; i++)
+		r = make(&c, 0, 0);
+	return r;
+}
+
+static CUresult module(unsigned bytes) {
+	CUmodule m;
+	char ptx[256];
+	snprintf(ptx, sizeof ptx,
+		".version 8.0\n.target sm_80\n.address_size 64\n.visible .global .align 8 .b8 big[%u];\n"
+		".entry k() { ret; }\n",
+		bytes);
+	return CU(cuModuleLoadData)(&m, ptx);
 }
 
 // create gives the first error of the two calls, and no other if they differ.
@@ -74,6 +100,10 @@ int main(int argc, char **argv) {
 		r = CU(cuCtxSetLimit)(CU_LIMIT_STACK_SIZE, count);
 	else if (!strcmp(how, "create"))
 		r = create((int)count);
+	else if (!strcmp(how, "table"))
+		r = contexts(count);
+	else if (!strcmp(how, "module"))
+		r = module(count);
 	else if (!strcmp(how, "orphan"))
 		orphan(count);
 	else if (!strcmp(how, "context"))
