@@ -73,6 +73,11 @@ type ProcessSnapshot struct {
 	GraphLaunches    uint64  `json:"graph_launches"`
 	CopiedBytes      uint64  `json:"copied_bytes"`
 	ErrorFlags       uint32  `json:"error_flags"`
+	// Stalled is the number of streams that take far longer than predicted while launches wait,
+	// and Stalls how often one was found to: what is on them is not bounded in time, as it may wait
+	// for what the program launches next.
+	Stalled uint32 `json:"stalled_streams"`
+	Stalls  uint32 `json:"stalls"`
 	// ThreadPercent is the percentage that it began with as a client of MPS; 0: it is none, or has
 	// not begun.
 	ThreadPercent uint32 `json:"active_thread_percentage,omitempty"`
@@ -172,6 +177,8 @@ func (m *member) snapshot() ProcessSnapshot {
 		GraphLaunches:   m.s.GraphLaunches.Load(),
 		CopiedBytes:     m.s.CopiesBytes.Load(),
 		ErrorFlags:      m.s.ErrorFlags.Load(),
+		Stalled:         m.s.Stalled.Load(),
+		Stalls:          m.s.Stalls.Load(),
 		ThreadPercent:   m.s.ThreadPercent.Load(),
 		UnknownCalls:    slices.Clone(m.unknown),
 

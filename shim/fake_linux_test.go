@@ -111,7 +111,8 @@ func TestProgramsOnTheFakeDriver(t *testing.T) {
 		{"launch_storm", "1", "10", "2000", "eager"}, {"launch_storm", "1", "10", "2000", "graph"},
 		{"launch_storm", "1", "10", "2000", "both"},
 		{"threads", "64", "10"}, {"fork_storm", "20", "4"}, {"long_kernel", "0.5"}, {"future"},
-		{"ipc"}, {"train", "1", "250", "64"},
+		{"ipc"}, {"train", "1", "250", "64"}, {"waits", "value", "50", "4"},
+		{"waits", "receive", "50"}, {"waits", "threads", "50"}, {"waits", "callback", "50"},
 	} {
 		t.Run(strings.Join(c, " "), func(t *testing.T) {
 			w := newWarden(t, 4<<30, 2*time.Millisecond)

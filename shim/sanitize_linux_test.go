@@ -56,7 +56,8 @@ func TestUnderSanitizers(t *testing.T) {
 				{program, "threads", "4"}, {program, "forks"},
 				{"alloc_storm", "400", "4", "1", "2"},
 				{"launch_storm", "0.3", "10", "1000", "both"}, {"threads", "8", "3"},
-				{"fork_storm", "4", "2"}, {"clients", "2", "2"},
+				{"fork_storm", "4", "2"}, {"clients", "2", "2"}, {"waits", "receive", "10"},
+				{"waits", "threads", "10"}, {"waits", "callback", "20"},
 			} {
 				w := newWarden(t, 64<<20, 2*time.Millisecond)
 				w.setThreads(50)

@@ -146,6 +146,9 @@ func topRow(j *agent.JobSnapshot) []string {
 		}):
 			pid += " (no MPS)"
 		}
+		if p.Stalled > 0 {
+			pid += " (stalls)"
+		}
 		pids = append(pids, pid)
 	}
 	if more := len(j.Processes) - len(pids); more > 0 {

@@ -154,9 +154,10 @@ static bool has_room(
 	struct weir_stream *s, const struct weir_function *f, uint64_t quantum, uint64_t *since)
 {
 	enum { ALONE_NS = 1000000000 };
-	bool alone = uncertain(f, quantum) && weir_get(&weir.uncertain) &&
+	bool unknown = uncertain(f, quantum);
+	bool alone = unknown && weir_get(&weir.uncertain) &&
 		(!*since || weir_now() - *since < ALONE_NS);
-	if (!weir_make_room(s, (uint64_t)weir_peek(&f->guess) * WEIR_UNIT_NS, alone))
+	if (!weir_make_room(s, (uint64_t)weir_peek(&f->guess) * WEIR_UNIT_NS, unknown, alone))
 		return true;
 	if (!*since)
 		*since = weir_now();

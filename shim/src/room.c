@@ -15,9 +15,10 @@
  *
  *  - What is on it holds up nobody: other streams have the whole bound again.
  *  - Launches on it are let through, though not all at once, because the kernel may just be long:
- *    one, and twice as many in all after each 80 ms, of as much predicted time as it has stalled.
- *    Behind an unmeasured kernel of 100 ms that is two launches, and a thousand behind a wait that
- *    ends only when the thread has enqueued so many take less than a second.
+ *    of as much predicted time as it has stalled, and of those whose time could be anything one,
+ *    and twice as many in all after each 80 ms. Behind an unmeasured kernel of 100 ms those are
+ *    two, and a thousand behind a wait that ends only when the thread has enqueued so many take
+ *    less than a second.
  *  - The slot says so (stalled), and the agent, when it closes the gate, does not wait for it as
  *    for what ends by itself.
  *
@@ -50,7 +51,7 @@ static void set_aside(struct weir_stream *s, uint64_t now)
 {
 	s->aside = true;
 	s->aside_since = now;
-	s->joined = 0;
+	s->joined = s->joined_unknown = 0;
 	s->joined_ns = 0;
 	for (uint32_t i = s->tail; i != s->head; i++) {
 		const struct weir_mark *m = &s->marks[i % WEIR_MARKS];
@@ -94,14 +95,17 @@ void weir_take_back(struct weir_stream *s)
 }
 
 /* joins tells whether one more launch, of ns, may go to a stream that is set aside. */
-static bool joins(struct weir_stream *s, uint64_t ns, uint64_t now)
+static bool joins(struct weir_stream *s, uint64_t ns, bool unknown, uint64_t now)
 {
 	enum { DOUBLE_NS = 80000000, ALL = 20 };
 	uint64_t since = ago(s->aside_since, now), doubled = since / DOUBLE_NS;
-	if (s->joined >= weir_get(&weir.needed) &&
-		(s->joined >> (doubled < ALL ? doubled : ALL) || s->joined_ns > since))
+	bool yes = s->joined_unknown >> (doubled < ALL ? doubled : ALL) == 0;
+	if (!unknown)
+		yes = s->joined_ns <= since;
+	if (!yes && s->joined >= weir_get(&weir.needed))
 		return false;
 	s->joined++;
+	s->joined_unknown += unknown;
 	s->joined_ns += ns;
 	return true;
 }
@@ -122,11 +126,17 @@ static void let_go(struct weir_stream *s, const struct weir_stream *mine)
 }
 
 /* weir_set_aside sets all streams aside that stall, and reports whether there was one. The lock of
- * mine, which may be NULL, is held. */
+ * mine, which may be NULL, is held. All threads that wait call it, and one at a time looks. */
 bool weir_set_aside(struct weir_stream *mine, uint64_t now)
 {
-	uint64_t late = 0;
+	enum { LOOK_NS = 500000 };
+	static uint64_t looked;
+	uint64_t late = 0, last = weir_get(&looked);
 	bool found = false;
+	if (ago(last, now) < LOOK_NS ||
+		!__atomic_compare_exchange_n(
+			&looked, &last, now, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		return false;
 	for (struct weir_stream *s = weir_streams_first(); s; s = s->next) {
 		if (!hold(s, mine))
 			continue;
@@ -226,16 +236,16 @@ static void pause_for(struct weir_stream *s, uint64_t ns)
  * weir_make_room waits for a bounded time if a launch of ns may not join what is in flight, giving
  * the lock up meanwhile; true if it had to, so that the caller looks at everything again. A launch
  * that is longer than the bound by itself goes when the device is about to run dry; one whose time
- * could be anything does not join another such (alone).
+ * is unknown, as it could be anything, does not join another such where it is to be alone.
  */
-bool weir_make_room(struct weir_stream *s, uint64_t ns, bool alone)
+bool weir_make_room(struct weir_stream *s, uint64_t ns, bool unknown, bool alone)
 {
 	enum { BESIDE_NS = 1000000 };
 	uint64_t bound = weir_bound(weir_page()), lead = bound / 8;
 	uint64_t limit = ns + lead > bound ? lead : bound - ns;
 	weir_reap(s);
 	if (s->aside) {
-		if (joins(s, ns, weir_now()))
+		if (joins(s, ns, unknown, weir_now()))
 			return false;
 		pause_for(s, BESIDE_NS);
 		return true;

@@ -290,8 +290,8 @@ struct weir_stream {
 	uint64_t progress_ns; /* when the device came to its last mark, or the oldest was made */
 	bool aside;           /* it stalls: it is not counted among what is in flight */
 	uint64_t aside_since;
-	uint32_t joined;      /* launches let through since, */
-	uint64_t joined_ns;   /* and their predicted time */
+	uint32_t joined, joined_unknown; /* launches let through since, all and of unknown time, */
+	uint64_t joined_ns;              /* and the predicted time of all */
 	struct weir_stream *next;
 };
 
@@ -322,7 +322,7 @@ bool weir_close_batch(struct weir_stream *s, bool by_watcher);
 void weir_reap(struct weir_stream *s);
 void weir_forget_marks(struct weir_stream *s);
 uint64_t weir_in_flight(void);
-bool weir_make_room(struct weir_stream *s, uint64_t ns, bool alone);
+bool weir_make_room(struct weir_stream *s, uint64_t ns, bool unknown, bool alone);
 bool weir_set_aside(struct weir_stream *mine, uint64_t now);
 bool weir_released(const struct weir_stream *s, uint64_t now);
 void weir_take_back(struct weir_stream *s);

@@ -1,0 +1,75 @@
+package shim
+
+import (
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// predictions returns what is predicted, in microseconds, after each of the launches that
+// testdata/predict.c is told of.
+func predictions(t *testing.T, launches ...string) []uint64 {
+	t.Helper()
+	compiled(t)
+	// the source that it includes is part of what it is kept by
+	program, err := keptC("predict", []string{"-std=c11", "-O2", "-Wall", "-Wextra", "-Werror",
+		"-I.", "-DSOURCE=" + Digest()}, "testdata/predict.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(program, launches...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []uint64
+	for line := range strings.Lines(string(out)) {
+		var us uint64
+		if _, err := fmt.Sscan(line, &us); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, us)
+	}
+	return all
+}
+
+func TestFirstLaunchesAreSetApart(t *testing.T) {
+	for name, launches := range map[string][]string{
+		"loaded at the first":         {"20000", "20", "21", "20", "19"},
+		"and again at the second":     {"20000", "5000", "21", "20", "19"},
+		"waited for at the first one": {"s20000", "20", "21", "20", "19"},
+	} {
+		all := predictions(t, launches...)
+		if last := all[len(all)-1]; last < 10 || last > 40 {
+			t.Errorf("%s: %v us are predicted of kernels of 20 us", name, all)
+		}
+	}
+	// The first says something too, if all take as long.
+	if all := predictions(t, "20000", "19000", "21000"); slices.Min(all) < 15000 {
+		t.Errorf("%v us are predicted of kernels of 20 ms", all)
+	}
+}
+
+func TestPredictionsHaveACap(t *testing.T) {
+	all := predictions(t, "60000000", "60000000", "60000000", "60000000", "60000000")
+	if got := slices.Max(all); got > 1_001_000 {
+		t.Errorf("%d us are predicted", got)
+	}
+}
+
+// TestDelayedLaunchesAreForgotten: a prediction that was never but confirmed by who waited for it
+// decays, and one that is right comes back.
+func TestDelayedLaunchesAreForgotten(t *testing.T) {
+	long := []string{"500000", "500000", "500000", "500000"}
+	slow := predictions(t, append(slices.Clone(long), slices.Repeat([]string{"d"}, 40)...)...)
+	fast := predictions(t, append(slices.Clone(long), slices.Repeat([]string{"s"}, 10)...)...)
+	if slow[3] != fast[3] || slow[3] < 490000 || slow[43] > 5000 || fast[13] > 1000 {
+		t.Errorf("from %d us to %d us and %d us", slow[3], slow[43], fast[13])
+	}
+	back := predictions(t, append(append(slices.Clone(long), "s"),
+		slices.Repeat([]string{"500000"}, 20)...)...)
+	if got := back[len(back)-1]; back[4] > 260000 || got < 450000 || got > 1000000 {
+		t.Errorf("%d us, then %d us are predicted of kernels of 500 ms", back[4], got)
+	}
+}
