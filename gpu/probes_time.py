@@ -98,16 +98,16 @@ def events(host, found):
 
 
 @probe("facts: waits",
-       ["blocking-idle", "blocking-wakes", "query-not-held-up", "queue-deep",
+       ["look-idle", "look-wakes", "query-not-held-up", "queue-deep",
         "query-beside-full-queue", "small-stack", "stream-gone", "memop-waits-alone",
         "event-behind-wait", "streams-overlap"], needs=30)
 def waits(host, found):
     r = host.one(program(host, "waits"), seconds=90)
     found.values.update(r)
-    blocking, queue, gone, values = r["blocking"], r["queue"], r["gone"], r["values"]
-    found.tell("blocking-idle", blocking["cpu_s"] < 0.03,
-               f"{1e3 * blocking['cpu_s']:.1f} ms of processor in 300 ms")
-    found.tell("blocking-wakes", blocking["late_us"] < 100, f"{blocking['late_us']:.0f} us later")
+    looking, queue, gone, values = r["looking"], r["queue"], r["gone"], r["values"]
+    found.tell("look-idle", looking["cpu_s"] < 0.03,
+               f"{1e3 * looking['cpu_s']:.1f} ms of processor in 300 ms")
+    found.tell("look-wakes", looking["late_us"] < 200, f"{looking['late_us']:.0f} us later")
     beside = r["synchronise"]
     found.tell("query-not-held-up",
                beside["longest_ms"] < 20 if beside["busy_all_the_time"] else None,
