@@ -52,7 +52,7 @@
 	X(ERROR_GRAPH_EXEC_UPDATE_FAILURE, 910) X(ERROR_EXTERNAL_DEVICE, 911) \
 	X(ERROR_INVALID_CLUSTER_SIZE, 912) X(ERROR_FUNCTION_NOT_LOADED, 913) \
 	X(ERROR_INVALID_RESOURCE_TYPE, 914) X(ERROR_INVALID_RESOURCE_CONFIGURATION, 915) \
-	X(ERROR_KEY_ROTATION, 916) X(ERROR_UNKNOWN, 999)
+	X(ERROR_KEY_ROTATION, 916) X(ERROR_STREAM_DETACHED, 917) X(ERROR_UNKNOWN, 999)
 
 typedef enum {
 #define FK_RESULT(name, value) CUDA_##name = value,
@@ -79,6 +79,16 @@ typedef struct CUmemPoolHandle_st *CUmemoryPool;
 typedef struct CUarray_st *CUarray;
 typedef struct CUmipmappedArray_st *CUmipmappedArray;
 typedef struct CUextMemory_st *CUexternalMemory;
+typedef struct CUgreenCtx_st *CUgreenCtx;
+typedef struct CUdevResourceDesc_st *CUdevResourceDesc;
+typedef struct {
+	int type; // 1: multiprocessors
+	unsigned char padding[92];
+	union {
+		struct { unsigned int smCount; } sm;
+		unsigned char room[48];
+	};
+} CUdevResource;
 typedef struct { char bytes[16]; } CUuuid;
 typedef struct { char reserved[64]; } CUipcMemHandle, CUipcEventHandle;
 typedef void (*CUhostFn)(void *data);
@@ -90,6 +100,7 @@ typedef void (*CUstreamCallback)(CUstream stream, CUresult status, void *data);
 
 enum { CU_CTX_SCHED_SPIN = 1, CU_CTX_SCHED_YIELD = 2, CU_CTX_SCHED_BLOCKING_SYNC = 4 };
 enum { CU_LIMIT_STACK_SIZE = 0, CU_LIMIT_PRINTF_FIFO_SIZE = 1, CU_LIMIT_MALLOC_HEAP_SIZE = 2 };
+enum { CU_GREEN_CTX_DEFAULT_STREAM = 1 };
 enum { CU_STREAM_DEFAULT = 0, CU_STREAM_NON_BLOCKING = 1 };
 enum {
 	CU_EVENT_DEFAULT = 0,
@@ -502,6 +513,8 @@ CUresult cuStreamGetFlags(CUstream handle, unsigned int *out);
 CUresult cuStreamGetId(CUstream handle, unsigned long long *out);
 CUresult cuStreamGetDevice(CUstream handle, CUdevice *out);
 CUresult cuStreamGetCtx(CUstream handle, CUcontext *out);
+CUresult cuStreamGetCtx_v2(CUstream handle, CUcontext *out, CUgreenCtx *green);
+CUresult cuStreamGetGreenCtx(CUstream handle, CUgreenCtx *out);
 CUresult cuStreamQuery(CUstream handle);
 CUresult cuStreamSynchronize(CUstream handle);
 CUresult cuStreamWaitEvent(CUstream handle, CUevent e, unsigned int flags);
@@ -861,6 +874,22 @@ CUresult cuWeirFakeFuture(int *answer);
 CUresult cuGetProcAddress(const char *name, void **out, int version, uint64_t flags);
 CUresult cuGetProcAddress_v2(const char *name, void **out, int version, uint64_t flags,
 	CUdriverProcAddressQueryResult *status);
+CUresult cuDeviceGetDevResource(CUdevice device, CUdevResource *out, int type);
+CUresult cuCtxGetDevResource(CUcontext c, CUdevResource *out, int type);
+CUresult cuGreenCtxGetDevResource(CUgreenCtx c, CUdevResource *out, int type);
+CUresult cuDevSmResourceSplitByCount(CUdevResource *out, unsigned int *groups,
+	const CUdevResource *from, CUdevResource *rest, unsigned int flags, unsigned int least);
+CUresult cuDevResourceGenerateDesc(
+	CUdevResourceDesc *out, CUdevResource *resources, unsigned int count);
+CUresult cuGreenCtxCreate(
+	CUgreenCtx *out, CUdevResourceDesc parts, CUdevice device, unsigned int flags);
+CUresult cuGreenCtxDestroy(CUgreenCtx c);
+CUresult cuCtxFromGreenCtx(CUcontext *out, CUgreenCtx c);
+CUresult cuGreenCtxGetId(CUgreenCtx c, unsigned long long *id);
+CUresult cuGreenCtxStreamCreate(
+	CUstream *out, CUgreenCtx c, unsigned int flags, int priority);
+CUresult cuGreenCtxRecordEvent(CUgreenCtx c, CUevent e);
+CUresult cuGreenCtxWaitEvent(CUgreenCtx c, CUevent e);
 CUresult cuGetExportTable(const void **table, const CUuuid *id);
 
 #endif

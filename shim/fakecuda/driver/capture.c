@@ -40,14 +40,20 @@ CUresult fk_unsafe(void) {
 	return fk_leave(r);
 }
 
-// The legacy default stream would have to follow the capturing stream, which has nothing to follow.
-CUresult fk_capture_conflict(CUstream s) {
+// implicit is the capture that work in the stream would depend on: the legacy default stream would
+// have to follow a blocking stream that is captured, which has nothing to follow. NULL: none.
+static struct fk_capture *implicit(CUstream s) {
 	if (s != s->context->legacy || !atomic_load(&fk.capturing))
-		return CUDA_SUCCESS;
+		return NULL;
 	for (CUstream o = s->context->streams; o; o = o->next)
 		if (o->capture && !(o->flags & CU_STREAM_NON_BLOCKING))
-			return fk_capture_break(o->capture, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
-	return CUDA_SUCCESS;
+			return o->capture;
+	return NULL;
+}
+
+CUresult fk_capture_conflict(CUstream s) {
+	struct fk_capture *c = implicit(s);
+	return c ? fk_capture_break(c, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) : CUDA_SUCCESS;
 }
 
 // put makes a copy of a front; with more, it joins the two.
@@ -231,8 +237,9 @@ FK_API cuStreamGetCaptureInfo_v2(CUstream handle, CUstreamCaptureStatus *status,
 	CUresult r = fk_stream(handle, &s);
 	if (r)
 		return fk_leave(r);
-	if (!s->capture && s == s->context->legacy && (r = fk_capture_conflict(s)))
-		return fk_leave(r);
+	// to ask is no use: "The blocking stream capture is not invalidated" (cuStreamIsCapturing)
+	if (implicit(s))
+		return fk_leave(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
 	struct fk_capture *c = s->capture;
 	*status = !c     ? CU_STREAM_CAPTURE_STATUS_NONE
 		: c->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED

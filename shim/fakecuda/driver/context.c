@@ -30,8 +30,25 @@ CUresult fk_current(CUcontext *c) {
 	FK_TRY(fk_usable());
 	*c = depth ? stack[depth - 1] : NULL;
 	if (FK_IS(*c, FK_CONTEXT))
-		return CUDA_SUCCESS;
+		return fk_ended((*c)->device, fk_root(*c)->id);
 	return is_primary(*c) ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+CUresult fk_sound(void) {
+	FK_TRY(fk_usable());
+	CUcontext c = depth ? stack[depth - 1] : NULL;
+	return FK_IS(c, FK_CONTEXT) ? fk_ended(c->device, fk_root(c)->id) : CUDA_SUCCESS;
+}
+
+CUresult fk_ended(CUdevice d, uint64_t context) {
+	if (!atomic_load(&fk.faults) || fk.queues[d].device.slot == FK_NONE)
+		return CUDA_SUCCESS;
+	fk_device *device = &fk.queues[d].device;
+	fk_lock(device);
+	fk_advance(device);
+	bool ended = fk_faulted(device) == (uint32_t)context;
+	fk_unlock(device);
+	return ended ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_SUCCESS;
 }
 
 // hold waits until $WEIR_FAKE_HOLD can be read to its end: with a FIFO there, a test says when a
@@ -94,16 +111,9 @@ static CUresult make(
 	return CUDA_SUCCESS;
 }
 
-// destroy waits for the context's work, then frees what it holds. Called without the lock.
-static CUresult destroy(CUcontext c) {
-	fk_queue *q = &fk.queues[c->device];
-	fk_wait_all(q);
-	if (FK_KNOB(&q->device, teardown_us))
-		fk_sleep_until(NULL, 0, fk_now() + 1000 * FK_KNOB(&q->device, teardown_us));
-	fk_storage_of_context(c);
-	fk_enter();
-	fk_memory_of_context(c);
-	fk_context_give(c, c->bytes);
+static CUcontext gone; // green contexts, which the stacks of threads may still name
+
+static void drop_streams(CUcontext c) {
 	while (c->streams) {
 		CUstream s = c->streams;
 		c->streams = s->next;
@@ -116,6 +126,26 @@ static CUresult destroy(CUcontext c) {
 		}
 		s->next = fk.retired;
 		fk.retired = s;
+	}
+}
+
+// destroy waits for the context's work, then frees what it holds. Called without the lock.
+static CUresult destroy(CUcontext c) {
+	fk_queue *q = &fk.queues[c->device];
+	fk_wait_all(q);
+	if (FK_KNOB(&q->device, teardown_us))
+		fk_sleep_until(NULL, 0, fk_now() + 1000 * FK_KNOB(&q->device, teardown_us));
+	fk_storage_of_context(c);
+	fk_enter();
+	fk_memory_of_context(c);
+	fk_context_give(c, c->bytes);
+	drop_streams(c);
+	while (c->greens) {
+		CUcontext g = c->greens;
+		c->greens = g->next;
+		drop_streams(g);
+		g->kind = 0, g->next = gone;
+		gone = g;
 	}
 	if (q->primary == c)
 		q->primary = NULL;
@@ -188,12 +218,35 @@ FK_API cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags, int *act
 	return fk_leave(CUDA_SUCCESS);
 }
 
+// hold_green lets a green context be on one thread's stack at a time: "a green context can be current
+// to only one thread at a time" (cuGreenCtxCreate).
+static CUresult hold_green(CUcontext c) {
+	uint32_t self = c->of ? fk_thread() : 0;
+	if (!c->of)
+		return CUDA_SUCCESS;
+	fk_enter();
+	bool ours = !c->holds || c->holder == self;
+	if (ours)
+		c->holder = self, c->holds++;
+	return fk_leave(ours ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT);
+}
+
+static CUcontext take_off(void) {
+	CUcontext c = stack[--depth];
+	fk_enter();
+	if (FK_IS(c, FK_CONTEXT) && c->of)
+		c->holds--;
+	fk_leave(0);
+	return c;
+}
+
 FK_API cuCtxPushCurrent_v2(CUcontext c) {
 	FK_TRY(fk_usable());
 	if (!FK_IS(c, FK_CONTEXT) && !is_primary(c))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (depth == DEPTH)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	FK_TRY(hold_green(c));
 	stack[depth++] = c;
 	return CUDA_SUCCESS;
 }
@@ -204,9 +257,9 @@ FK_API cuCtxPopCurrent_v2(CUcontext *c) {
 	FK_TRY(fk_usable());
 	if (!depth)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	depth--;
+	CUcontext was = take_off();
 	if (c)
-		*c = stack[depth];
+		*c = was;
 	return CUDA_SUCCESS;
 }
 
@@ -216,8 +269,12 @@ FK_API cuCtxSetCurrent(CUcontext c) {
 	FK_TRY(fk_usable());
 	if (c && !FK_IS(c, FK_CONTEXT) && !is_primary(c))
 		return CUDA_ERROR_INVALID_CONTEXT;
-	depth -= depth > 0;
-	return c ? cuCtxPushCurrent_v2(c) : CUDA_SUCCESS;
+	FK_TRY(c ? hold_green(c) : CUDA_SUCCESS);
+	if (depth)
+		take_off();
+	if (c)
+		stack[depth++] = c;
+	return CUDA_SUCCESS;
 }
 
 FK_API cuCtxGetCurrent(CUcontext *c) {
@@ -258,7 +315,7 @@ FK_API cuCtxCreate_v4(
 
 FK_API cuCtxDestroy_v2(CUcontext c) {
 	FK_TRY(fk_usable());
-	return FK_IS(c, FK_CONTEXT) && !c->primary ? destroy(c) : CUDA_ERROR_INVALID_CONTEXT;
+	return FK_IS(c, FK_CONTEXT) && !c->primary && !c->of ? destroy(c) : CUDA_ERROR_INVALID_CONTEXT;
 }
 
 FK_API cuCtxDestroy(CUcontext c) { return cuCtxDestroy_v2(c); }
@@ -374,7 +431,7 @@ FK_API cuCtxSynchronize(void) {
 	fk_wait_all(q);
 	fk_rest(q, c->flags, 0);
 	fk_pools_settle(q);
-	return CUDA_SUCCESS;
+	return fk_ended(c->device, fk_root(c)->id);
 }
 
 FK_API cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags) {

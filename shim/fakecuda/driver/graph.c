@@ -229,6 +229,13 @@ static void run_step(CUstream s, const fk_step *step, uint64_t *gathered) {
 	const fk_task *t = &step->task;
 	switch (t->type) {
 	case CU_GRAPH_NODE_TYPE_KERNEL:
+		if (step->enabled && t->function->faults) {
+			push(s, gathered);
+			fk_push(s,
+				(fk_item){.kind = FK_WORK, .duration_ns = fk_draw(t), .faults = true}, NULL);
+			break;
+		}
+		// fall through
 	case CU_GRAPH_NODE_TYPE_MEMCPY:
 	case CU_GRAPH_NODE_TYPE_MEMSET:
 		*gathered += step->enabled ? fk_draw(t) : 0;
@@ -266,6 +273,8 @@ FK_API cuGraphLaunch(CUgraphExec x, CUstream handle) {
 		fk_spend(FK_KNOB(&fk_queue_of(s)->device, launch_ns));
 	if (!r && s->capture)
 		r = fk_capture_break(s->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+	if (!r)
+		r = fk_capture_conflict(s);
 	if (!r)
 		r = fk_graph_memory(x, s);
 	if (r)

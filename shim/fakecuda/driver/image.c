@@ -180,6 +180,7 @@ bool fk_lazy(CUdevice d) {
 CUresult fk_load_function(CUfunction f) {
 	CUcontext c;
 	FK_TRY(fk_current(&c));
+	c = fk_root(c);
 	fk_queue *q = &fk.queues[c->device];
 	CUdeviceptr at;
 	fk_enter();

@@ -12,6 +12,15 @@ static void in_child(void) {
 		atomic_store(&fk.forked, 1);
 }
 
+// take_down is the driver's own handler of exit. A thread that comes into the driver from then on
+// finds it half gone (fk_usable).
+static void take_down(void) {
+	if (atomic_load(&fk.forked))
+		return;
+	atomic_store(&fk.exiting, fk_thread());
+	fk_sleep_until(NULL, 0, fk_now() + 1000 * FK_KNOB(&fk.queues[0].device, exit_us));
+}
+
 static void watch_forks(void) { pthread_atfork(NULL, NULL, in_child); }
 
 FK_API cuInit(unsigned int flags) {
@@ -33,6 +42,8 @@ FK_API cuInit(unsigned int flags) {
 	fk.count = count;
 	fk_mps_join();
 	fk.random = fk_now() | 1;
+	if (FK_KNOB(&fk.queues[0].device, exit_us))
+		atexit(take_down);
 	atomic_store_explicit(&fk.ready, 1, memory_order_release);
 	return fk_leave(CUDA_SUCCESS);
 }

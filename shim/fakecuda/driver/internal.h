@@ -41,6 +41,10 @@ struct CUctx_st {
 	struct CUstream_st *legacy, *streams; // streams: all of the context, by next
 	uint64_t legacy_seq;                  // last operation of the legacy default stream
 	size_t limits[16];
+	// of a green context: the primary context that it is part of; NULL for others
+	struct CUctx_st *of;
+	struct CUctx_st *greens, *next; // greens: all ever made of a primary context, by next
+	uint32_t holder, holds;         // the thread on whose stack it is, and how often
 };
 
 struct CUstream_st {
@@ -51,6 +55,7 @@ struct CUstream_st {
 	uint32_t id;
 	uint64_t seq; // its last operation
 	bool per_thread, idle; // idle: a per-thread stream whose thread has ended
+	bool detached;         // its green context has gone
 	struct fk_capture *capture;
 	CUgraphNode *front; // while capturing: what the next node depends on
 	size_t fronts;
@@ -59,6 +64,7 @@ struct CUstream_st {
 struct CUevent_st {
 	uint32_t kind, flags;
 	CUdevice device;
+	uint64_t context; // its id
 	uint64_t seq;    // of its last record, 0 for none
 	uint64_t end_ns; // of that, once done
 	bool done;
@@ -76,6 +82,7 @@ struct CUfunc_st {
 	int32_t argument;
 	uint64_t least_ns, most_ns;
 	bool loaded; // on the device
+	bool faults;
 	struct CUmod_st *module;
 	char *name;
 	int attributes[16]; // by CUfunction_attribute
@@ -125,6 +132,8 @@ typedef struct {
 	pthread_mutex_t lock;
 	_Atomic uint32_t ready;  // cuInit has been called
 	_Atomic uint32_t forked; // in a child of a process that had called it
+	_Atomic uint32_t exiting; // the driver is being taken down, or was
+	_Atomic uint32_t faults;  // kernels that fault were launched
 	// word on which waits for operations sleep; changed when a host operation ends
 	_Atomic uint32_t kick;
 	uint32_t count;
@@ -162,8 +171,21 @@ static inline CUresult fk_leave(CUresult r) {
 // fk_usable is what every call after cuInit begins with.
 CUresult fk_usable(void);
 
-// fk_current is the calling thread's context. fk_device_ok checks an ordinal.
+// fk_current is the calling thread's context, which is in no error. fk_device_ok checks an ordinal.
 CUresult fk_current(CUcontext *c);
+
+// fk_sound is what calls begin with that name no context: that of the thread, if any, is in no error.
+CUresult fk_sound(void);
+
+// fk_ended is the error of a context that a kernel's fault has ended. All its calls give it until it
+// is destroyed or reset, or the process ends (CUDA_ERROR_ILLEGAL_ADDRESS). The lock is held or not.
+CUresult fk_ended(CUdevice d, uint64_t context);
+
+// fk_root is what the context's memory and events belong to: of a green context, the primary one.
+static inline CUcontext fk_root(CUcontext c) { return c && c->of ? c->of : c; }
+
+// fk_thread is the calling thread's number.
+uint32_t fk_thread(void);
 CUresult fk_device_ok(CUdevice d);
 
 // fk_context_take adds to what a context takes by itself, fk_context_give takes from it. Called
@@ -184,6 +206,7 @@ typedef struct {
 	void *data;
 	struct CUevent_st *mark; // takes the operation's end
 	bool copy;               // runs on no multiprocessor
+	bool faults;             // a kernel that ends in a fault
 } fk_item;
 
 // fk_push queues an operation; *seq (may be NULL) is its number. It sleeps while the queue is full,

@@ -41,7 +41,7 @@ CUresult fk_submit(CUstream handle, const fk_task *t, fk_queue **q, uint64_t *se
 		.data = t->data,
 		.copy = t->type == CU_GRAPH_NODE_TYPE_MEMCPY};
 	if (item.kind == FK_WORK)
-		item.duration_ns = fk_draw(t);
+		item.duration_ns = fk_draw(t), item.faults = t->function && t->function->faults;
 	fk_push(s, item, seq);
 	return fk_leave(CUDA_SUCCESS);
 }

@@ -116,7 +116,7 @@ FK_API cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *bytes, CUmodule m, con
 		return CUDA_ERROR_INVALID_HANDLE;
 	fk_enter();
 	CUresult r = fk_module_read(m);
-	return fk_leave(r ? r : global(address, bytes, m, m->context ? m->context : c, name));
+	return fk_leave(r ? r : global(address, bytes, m, m->context ? m->context : fk_root(c), name));
 }
 
 FK_API cuLibraryGetGlobal(CUdeviceptr *address, size_t *bytes, CUlibrary l, const char *name) {

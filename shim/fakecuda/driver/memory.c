@@ -124,7 +124,7 @@ void fk_each(bool (*f)(fk_allocation *a, void *data), void *data) {
 
 void fk_memory_of_context(CUcontext c) {
 	for (size_t i = space.count; i-- > 0;)
-		if (space.all[i]->context == c && !space.all[i]->pool)
+		if (!space.all[i]->pool && fk_root(space.all[i]->context) == c)
 			fk_drop(space.all[i]);
 }
 
@@ -220,7 +220,7 @@ static void settled(CUdeviceptr address) {
 
 // free_of frees what may be freed by the call.
 static CUresult free_of(CUdeviceptr address, bool host) {
-	FK_TRY(fk_usable());
+	FK_TRY(fk_sound());
 	FK_TRY(fk_unsafe());
 	if (!address)
 		return CUDA_SUCCESS;

@@ -1,7 +1,8 @@
 // Modules. An image is one of NVIDIA's (image.h), or a text: each line "kernel NAME us=250" gives a
 // kernel and its duration; "us=10-50000" draws it anew for each launch; "us=arg0" takes it from the
-// launch's first parameter, an unsigned int of microseconds. "ns=" likewise in nanoseconds. Other
-// lines are ignored. A text without such a line is CUDA_ERROR_INVALID_IMAGE.
+// launch's first parameter, an unsigned int of microseconds. "ns=" likewise in nanoseconds. With
+// the word "fault" behind it the kernel ends in an access to an illegal address. Other lines are
+// ignored. A text without such a line is CUDA_ERROR_INVALID_IMAGE.
 #include "image.h"
 #include "memory.h"
 
@@ -11,8 +12,8 @@
 
 // line reads one line of an image into f.
 static bool line(const char *text, struct CUmod_st *m) {
-	char name[128], unit[3], value[64];
-	if (sscanf(text, " kernel %127s %2[nu]s=%63s", name, unit, value) != 3)
+	char name[128], unit[3], value[64], end[8] = "";
+	if (sscanf(text, " kernel %127s %2[nu]s=%63s%*[ ]%7[a-z]", name, unit, value, end) < 3)
 		return false;
 	uint64_t scale = unit[0] == 'u' ? 1000 : 1;
 	unsigned long long least, most;
@@ -27,6 +28,7 @@ static bool line(const char *text, struct CUmod_st *m) {
 	struct CUfunc_st *f = argument < 16 ? fk_kernel(m, name, strlen(name)) : NULL;
 	if (!f)
 		return false;
+	f->faults = !strcmp(end, "fault");
 	f->argument = argument, f->least_ns = least * scale, f->most_ns = most * scale;
 	fk_limits(f);
 	return true;
@@ -86,7 +88,7 @@ CUresult fk_module_load(CUmodule *out, const void *image, CUcontext c, bool late
 static CUresult load(CUmodule *out, const void *image) {
 	CUcontext c;
 	FK_TRY(fk_current(&c));
-	return fk_module_load(out, image, c, false);
+	return fk_module_load(out, image, fk_root(c), false);
 }
 
 FK_API cuModuleLoadData(CUmodule *out, const void *image) { return load(out, image); }
@@ -139,7 +141,7 @@ FK_API cuLibraryLoadFromFile(CUlibrary *out, const char *path, int *jit, void **
 }
 
 FK_API cuModuleUnload(CUmodule m) {
-	FK_TRY(fk_usable());
+	FK_TRY(fk_sound());
 	if (!FK_IS(m, FK_MODULE))
 		return CUDA_ERROR_INVALID_HANDLE;
 	fk_enter();

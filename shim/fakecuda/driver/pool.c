@@ -90,6 +90,8 @@ static CUresult allocate(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUst
 		return CUDA_ERROR_INVALID_VALUE;
 	fk_enter();
 	CUresult r = fk_stream(handle, &s);
+	if (!r)
+		r = fk_capture_conflict(s);
 	if (r)
 		return fk_leave(r);
 	CUmemoryPool p = pool ? pool : standard(s->context->device);
@@ -140,6 +142,8 @@ FK_API cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
 	CUstream s;
 	fk_enter();
 	CUresult r = fk_stream(handle, &s);
+	if (!r)
+		r = fk_capture_conflict(s);
 	if (r)
 		return fk_leave(r);
 	if (s->capture)

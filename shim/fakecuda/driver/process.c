@@ -6,10 +6,26 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 fk_process fk = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+uint32_t fk_thread(void) { return (uint32_t)syscall(SYS_gettid); }
+
+// exiting is the answer to calls once the driver is taken down.
+static CUresult exiting(void) {
+	static const char line[] = "weir fake GPU: a call while the driver is taken down\n";
+	if (atomic_load(&fk.exiting) == fk_thread())
+		return CUDA_ERROR_DEINITIALIZED;
+	if (write(STDERR_FILENO, line, sizeof line - 1) > 0)
+		raise(SIGSEGV);
+	_exit(128 + SIGSEGV);
+}
+
 CUresult fk_usable(void) {
+	if (atomic_load(&fk.exiting))
+		return exiting();
 	if (atomic_load_explicit(&fk.forked, memory_order_relaxed) ||
 		!atomic_load_explicit(&fk.ready, memory_order_acquire))
 		return CUDA_ERROR_NOT_INITIALIZED;
@@ -182,11 +198,15 @@ void fk_push(CUstream s, fk_item item, uint64_t *number) {
 		.barrier = blocking ? s->context->legacy_seq : 0,
 		.solo_from = q->solo_from,
 		.kind = item.kind,
-		.flags = (legacy ? FK_LEGACY : 0) | (blocking ? FK_BLOCKING : 0),
+		.flags = (legacy ? FK_LEGACY : 0) | (blocking ? FK_BLOCKING : 0) |
+			(item.faults ? FK_FAULT : 0),
 		.priority = s->priority,
 		.stream = s->id,
 		.width = item.copy ? 0 : s->context->width,
+		.context = (uint32_t)fk_root(s->context)->id,
 	};
+	if (item.faults)
+		atomic_fetch_add(&fk.faults, 1);
 	q->host[i].call = item.call, q->host[i].data = item.data;
 	s->seq = seq;
 	if (legacy)

@@ -15,6 +15,7 @@ static value *values; // guarded by fk.lock
 static CUresult resolve(CUcontext *c) {
 	if (!*c)
 		FK_TRY(fk_current(c));
+	*c = fk_root(*c);
 	return CUDA_SUCCESS;
 }
 

@@ -53,7 +53,10 @@ CUresult fk_stream(CUstream handle, CUstream *s) {
 	FK_TRY(fk_usable());
 	if (handle && handle != CU_STREAM_LEGACY && handle != CU_STREAM_PER_THREAD) {
 		*s = handle;
-		return FK_IS(handle, FK_STREAM) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+		if (!FK_IS(handle, FK_STREAM))
+			return CUDA_ERROR_INVALID_HANDLE;
+		return handle->detached ? CUDA_ERROR_STREAM_DETACHED
+								: fk_ended(handle->context->device, fk_root(handle->context)->id);
 	}
 	FK_TRY(fk_current(&c));
 	*s = handle == CU_STREAM_PER_THREAD ? per_thread(c) : c->legacy;
@@ -128,7 +131,7 @@ static bool idle(CUstream s) {
 static CUresult quiet(CUstream handle, CUstream *s) {
 	FK_TRY(fk_stream(handle, s));
 	return (*s)->capture ? fk_capture_break((*s)->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
-						 : CUDA_SUCCESS;
+						 : fk_capture_conflict(*s);
 }
 
 FK_API cuStreamQuery(CUstream handle) {
@@ -152,12 +155,12 @@ FK_API cuStreamSynchronize(CUstream handle) {
 	if (!idle(s) && s == s->context->legacy)
 		fk_push(s, (fk_item){.kind = FK_MARK}, NULL);
 	uint64_t last = s->seq;
-	unsigned int flags = s->context->flags;
+	struct CUctx_st was = *fk_root(s->context);
 	fk_leave(0);
 	fk_wait(q, last);
-	fk_rest(q, flags, 0);
+	fk_rest(q, was.flags, 0);
 	fk_pools_settle(q);
-	return CUDA_SUCCESS;
+	return fk_ended(was.device, was.id);
 }
 
 FK_API cuStreamSynchronize_ptsz(CUstream s) { return cuStreamSynchronize(fk_ptsz(s)); }
@@ -171,6 +174,8 @@ FK_API cuStreamWaitEvent(CUstream handle, CUevent e, unsigned int flags) {
 	CUresult r = fk_stream(handle, &s);
 	if (!r && (s->capture || e->captured))
 		return fk_leave(fk_capture_wait(s, e));
+	if (!r)
+		r = fk_capture_conflict(s);
 	if (!r && e->foreign)
 		return fk_leave(fk_wait_foreign(s, e));
 	if (!r && e->seq && !e->done) {
@@ -194,9 +199,15 @@ FK_API cuEventCreate(CUevent *out, unsigned int flags) {
 	CUevent e = calloc(1, sizeof *e);
 	if (!e)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	e->kind = FK_EVENT, e->flags = flags, e->device = c->device;
+	e->kind = FK_EVENT, e->flags = flags, e->device = c->device, e->context = fk_root(c)->id;
 	*out = e;
 	return CUDA_SUCCESS;
+}
+
+// event_ok checks an event, and that its context is in no error.
+static CUresult event_ok(CUevent e) {
+	FK_TRY(fk_usable());
+	return FK_IS(e, FK_EVENT) ? fk_ended(e->device, e->context) : CUDA_ERROR_INVALID_HANDLE;
 }
 
 FK_API cuEventDestroy_v2(CUevent e) {
@@ -226,7 +237,9 @@ FK_API cuEventRecordWithFlags(CUevent e, CUstream handle, unsigned int flags) {
 		return fk_leave(r);
 	if (s->capture)
 		return fk_leave(fk_capture_record(s, e, flags));
-	if (e->foreign || e->device != s->context->device)
+	if ((r = fk_capture_conflict(s)))
+		return fk_leave(r);
+	if (e->foreign || e->context != fk_root(s->context)->id)
 		return fk_leave(CUDA_ERROR_INVALID_HANDLE);
 	fk_push_record(s, e);
 	fk_export_record(e);
@@ -242,9 +255,7 @@ FK_API cuEventRecord_ptsz(CUevent e, CUstream s) {
 }
 
 FK_API cuEventQuery(CUevent e) {
-	FK_TRY(fk_usable());
-	if (!FK_IS(e, FK_EVENT))
-		return CUDA_ERROR_INVALID_HANDLE;
+	FK_TRY(event_ok(e));
 	FK_TRY(fk_unsafe());
 	fk_spend(FK_KNOB(&fk.queues[e->device].device, event_ns));
 	fk_enter();
@@ -255,9 +266,7 @@ FK_API cuEventQuery(CUevent e) {
 }
 
 FK_API cuEventSynchronize(CUevent e) {
-	FK_TRY(fk_usable());
-	if (!FK_IS(e, FK_EVENT))
-		return CUDA_ERROR_INVALID_HANDLE;
+	FK_TRY(event_ok(e));
 	FK_TRY(fk_unsafe());
 	fk_enter();
 	if (e->captured)
@@ -274,11 +283,11 @@ FK_API cuEventSynchronize(CUevent e) {
 	fk_queue *q = &fk.queues[e->device];
 	if (fk_settle(e))
 		return fk_leave(CUDA_SUCCESS);
-	unsigned int flags = e->flags;
+	struct CUevent_st was = *e;
 	fk_leave(0);
 	fk_wait(q, seq);
-	fk_rest(q, 0, flags);
-	return CUDA_SUCCESS;
+	fk_rest(q, 0, was.flags);
+	return fk_ended(was.device, was.context);
 }
 
 FK_API cuEventElapsedTime(float *ms, CUevent a, CUevent b) {
@@ -288,6 +297,7 @@ FK_API cuEventElapsedTime(float *ms, CUevent a, CUevent b) {
 	if (!FK_IS(a, FK_EVENT) || !FK_IS(b, FK_EVENT) ||
 		(a->flags | b->flags) & CU_EVENT_DISABLE_TIMING)
 		return CUDA_ERROR_INVALID_HANDLE;
+	FK_TRY(fk_ended(a->device, a->context));
 	fk_spend(FK_KNOB(&fk.queues[a->device].device, event_ns));
 	fk_enter();
 	if (!a->seq || !b->seq || a->device != b->device)

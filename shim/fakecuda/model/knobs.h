@@ -53,6 +53,11 @@
 // wake_us: time from the end of the work to the return of a call that waits for it, where context
 // or event ask for blocking synchronisation (CU_CTX_SCHED_BLOCKING_SYNC: "block the CPU thread on a
 // synchronization primitive"). Assumed.
+//
+// exit_us: the driver takes itself down in a handler that cuInit registers with atexit. That takes
+// so long; a call from another thread from then on crashes (rapidsai/rmm issue 2366), and one from
+// the exiting thread gives CUDA_ERROR_DEINITIALIZED. 0: there is no such handler. The time is
+// assumed.
 #define FK_KNOBS(X) \
 	X(granule, "WEIR_FAKE_GRANULE", 0, UINT64_C(2) << 20, UINT64_C(1) << 30) \
 	X(context_spread, "WEIR_FAKE_CONTEXT_SPREAD", 0, 25, 1000) \
@@ -60,6 +65,7 @@
 	X(lazy_bytes, "WEIR_FAKE_LAZY_BYTES", 0, UINT64_C(128) << 10, UINT64_C(1) << 30) \
 	X(lazy_sync, "WEIR_FAKE_LAZY_SYNC", 0, 0, 1) \
 	X(teardown_us, "WEIR_FAKE_TEARDOWN_US", 0, 10000, 10000000) \
+	X(exit_us, "WEIR_FAKE_EXIT_US", 0, 2000, 10000000) \
 	X(late_us, "WEIR_FAKE_LATE_US", 0, 20000, 10000000) \
 	X(forks, "WEIR_FAKE_FORKS", 0, 1, 1) \
 	X(stack, "WEIR_FAKE_STACK", 0, 1, 1) \

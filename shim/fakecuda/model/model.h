@@ -55,6 +55,7 @@ enum {
 enum {
 	FK_BLOCKING = 1, // in a stream that synchronises with the legacy default stream
 	FK_LEGACY = 2,   // in the legacy default stream: follows every earlier FK_BLOCKING operation
+	FK_FAULT = 4,    // a kernel that ends in a fault: nothing of its context runs after it
 };
 
 // fk_op is one entry of a process's queue. The owner writes all but start_ns and end_ns, which the
@@ -72,7 +73,8 @@ typedef struct {
 	int32_t priority; // lower is more urgent, as CUDA has it
 	uint32_t stream;
 	// of a client of MPS: multiprocessors that it may use, 0 for what runs on none
-	uint32_t width, pad;
+	uint32_t width;
+	uint32_t context; // its context's number
 } fk_op;
 
 typedef struct {
@@ -87,7 +89,8 @@ typedef struct {
 	uint64_t done[FK_RING / 64];  // by sequence number modulo FK_RING, from head on
 	uint64_t device_ns;           // time that the device spent on the process
 	uint64_t finished;            // FK_WORK operations done
-	uint32_t runs, pad;
+	uint32_t runs;
+	uint32_t faulted; // the last context that a kernel's fault has ended, 0 for none
 	fk_run run[FK_RUN];
 } fk_lane;
 
@@ -255,6 +258,9 @@ uint64_t fk_host_ready(fk_device *d, uint64_t *when);
 
 // fk_finish_host ends a FK_HOST operation now.
 void fk_finish_host(fk_device *d, uint64_t seq);
+
+// fk_faulted is the process's context that a fault has ended, as of the last fk_advance, 0 for none.
+uint32_t fk_faulted(fk_device *d);
 
 // fk_head is the process's oldest operation that is not done.
 uint64_t fk_head(fk_device *d);

@@ -14,6 +14,7 @@
 //     as limits reserve nothing. Operations are stated for the whole device, and slow down in
 //     proportion; copies, which run on no multiprocessor, do not. "Volta MPS Execution Resource
 //     Provisioning" in NVIDIA's guide to the Multi-Process Service.
+//   - A kernel's fault ends all operations of its context at once, and those that follow.
 //   - Marks take no time and need no slice: they end as soon as what they follow has ended.
 #include "model.h"
 
@@ -49,6 +50,8 @@ static void end(struct fk_sim *s, view *v, uint64_t seq, uint64_t at) {
 	fk_lane *l = &v->lane;
 	if (!s->ghost)
 		v->ring[seq % FK_RING].end_ns = at;
+	if (v->ring[seq % FK_RING].flags & FK_FAULT)
+		l->faulted = v->ring[seq % FK_RING].context;
 	l->done[seq % FK_RING / 64] |= UINT64_C(1) << seq % 64;
 	for (; l->head < v->tail && bit(l, l->head); l->head++)
 		l->done[l->head % FK_RING / 64] &= ~(UINT64_C(1) << l->head % 64);
@@ -60,6 +63,11 @@ static bool running(const fk_lane *l, uint64_t seq) {
 		if (l->run[i].seq == seq)
 			return true;
 	return false;
+}
+
+// lost tells of an operation whose context a fault has ended.
+static bool lost(const fk_lane *l, const fk_op *op) {
+	return l->faulted && op->context == l->faulted;
 }
 
 static bool turn(const fk_lane *l, const fk_op *op, bool blocking) {
@@ -82,8 +90,8 @@ static uint64_t survey(struct fk_sim *s, view *v) {
 			v->arrival = op->enqueued_ns;
 			break;
 		}
-		bool now = turn(l, op, blocking);
-		if (now && op->kind == FK_MARK) {
+		bool now = lost(l, op) || turn(l, op, blocking);
+		if (now && (op->kind == FK_MARK || lost(l, op))) {
 			if (!s->ghost)
 				op->start_ns = s->clock.now_ns;
 			end(s, v, seq, s->clock.now_ns);
@@ -249,6 +257,13 @@ static void execute(struct fk_sim *s, view *v, uint32_t crowd, uint64_t until) {
 		end(s, v, r.seq, until);
 	}
 	l->runs = kept;
+	if (!l->faulted)
+		return;
+	kept = 0;
+	for (uint32_t i = 0; i < l->runs; i++)
+		if (!lost(l, &v->ring[l->run[i].seq % FK_RING]))
+			l->run[kept++] = l->run[i];
+	l->runs = kept; // the others end with the survey to come
 }
 
 // serve runs all whose turn it is from now until the time.
@@ -361,6 +376,8 @@ void fk_advance(fk_device *d) {
 bool fk_done(fk_device *d, uint32_t slot, uint64_t seq) {
 	return done(&d->file->slots[slot].lane, seq);
 }
+
+uint32_t fk_faulted(fk_device *d) { return d->file->slots[d->slot].lane.faulted; }
 
 uint64_t fk_head(fk_device *d) { return d->file->slots[d->slot].lane.head; }
 

@@ -1,5 +1,6 @@
-// semantics checks the rules of streams, events, graphs and capture on a device that nobody else
-// uses, against what NVIDIA's manual says of them and against the durations asked for.
+// semantics checks the rules of streams, events, graphs, capture, faults and green contexts on a
+// device that nobody else uses, against what NVIDIA's manual says of them and against the durations
+// asked for.
 //
 // usage: semantics
 // The last line is JSON: checks, the number that held. A check that fails ends the program.
@@ -389,6 +390,129 @@ static void capture_rules(void) {
 	GIVES(CU(cuStreamEndCapture)(s, &g), CUDA_ERROR_ILLEGAL_STATE);
 }
 
+// The legacy default stream cannot be used while a blocking stream of the context is captured: to
+// ask it is no harm, to put something on it ends the capture.
+static void capture_and_default(void) {
+	CUstream s = stream(CU_STREAM_DEFAULT, 0);
+	CUevent e = event();
+	CUgraph g;
+	CUstreamCaptureStatus status;
+	CHECK(CU(cuStreamBeginCapture_v2)(s, CU_STREAM_CAPTURE_MODE_RELAXED));
+	GIVES(CU(cuStreamIsCapturing)(CU_STREAM_LEGACY, &status), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+	CHECK(CU(cuStreamIsCapturing)(s, &status));
+	HOLD(status == CU_STREAM_CAPTURE_STATUS_ACTIVE);
+	CHECK(CU(cuStreamEndCapture)(s, &g));
+	CHECK(CU(cuGraphDestroy)(g));
+	CHECK(CU(cuStreamIsCapturing)(CU_STREAM_LEGACY, &status));
+	HOLD(status == CU_STREAM_CAPTURE_STATUS_NONE);
+
+	CHECK(CU(cuStreamBeginCapture_v2)(s, CU_STREAM_CAPTURE_MODE_RELAXED));
+	GIVES(CU(cuEventRecord)(e, CU_STREAM_LEGACY), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+	CHECK(CU(cuStreamIsCapturing)(s, &status));
+	HOLD(status == CU_STREAM_CAPTURE_STATUS_INVALIDATED);
+	GIVES(CU(cuStreamEndCapture)(s, &g), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+
+	// an event of a capture cannot be looked at in any mode, and to try ends the capture
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+	CHECK(CU(cuThreadExchangeStreamCaptureMode)(&mode));
+	CHECK(CU(cuStreamBeginCapture_v2)(s, CU_STREAM_CAPTURE_MODE_GLOBAL));
+	CHECK(CU(cuEventRecord)(e, s));
+	GIVES(CU(cuEventQuery)(e), CUDA_ERROR_CAPTURED_EVENT);
+	GIVES(CU(cuStreamEndCapture)(s, &g), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+	CHECK(CU(cuThreadExchangeStreamCaptureMode)(&mode));
+	CHECK(CU(cuStreamDestroy_v2)(s));
+}
+
+// A kernel's fault ends its context, and no other: all calls give the error until it is destroyed.
+static void fault(void) {
+	CUcontext c;
+	CUmodule m;
+	CUfunction bad;
+	CUstream s, other = stream(CU_STREAM_NON_BLOCKING, 0);
+	CUdeviceptr p;
+	CUevent e;
+	CHECK(CU(cuCtxCreate_v2)(&c, 0, 0));
+	CHECK(CU(cuModuleLoadData)(&m, "kernel bad us=100 fault\n"));
+	CHECK(CU(cuModuleGetFunction)(&bad, m, "bad"));
+	s = stream(CU_STREAM_NON_BLOCKING, 0);
+	CHECK(CU(cuEventCreate)(&e, CU_EVENT_DEFAULT));
+	GIVES(CU(cuEventRecord)(e, other), CUDA_ERROR_INVALID_HANDLE); // of another context
+	CHECK(CU(cuMemAlloc_v2)(&p, 64));
+	CHECK(CU(cuLaunchKernel)(bad, 1, 1, 1, 32, 1, 1, 0, s, NULL, NULL));
+	CHECK(CU(cuLaunchKernel)(bad, 1, 1, 1, 32, 1, 1, 0, s, NULL, NULL));
+	CUresult synchronized = CU(cuStreamSynchronize)(s);
+	HOLD(synchronized == CUDA_ERROR_ILLEGAL_ADDRESS);
+	GIVES(CU(cuLaunchKernel)(bad, 1, 1, 1, 32, 1, 1, 0, s, NULL, NULL), CUDA_ERROR_ILLEGAL_ADDRESS);
+	GIVES(CU(cuEventRecord)(e, s), CUDA_ERROR_ILLEGAL_ADDRESS);
+	GIVES(CU(cuEventQuery)(e), CUDA_ERROR_ILLEGAL_ADDRESS);
+	GIVES(CU(cuMemFree_v2)(p), CUDA_ERROR_ILLEGAL_ADDRESS);
+	GIVES(CU(cuCtxSynchronize)(), CUDA_ERROR_ILLEGAL_ADDRESS);
+	CHECK(CU(cuCtxPushCurrent_v2)(context));
+	launch(other, 10);
+	CHECK(CU(cuStreamSynchronize)(other));
+	CHECK(CU(cuCtxPopCurrent_v2)(NULL));
+	CHECK(CU(cuCtxDestroy_v2)(c));
+	CHECK(CU(cuEventDestroy_v2)(e));
+	CHECK(CU(cuStreamDestroy_v2)(other));
+	launch(NULL, 10);
+	CHECK(CU(cuCtxSynchronize)());
+}
+
+static CUcontext green;
+static CUresult green_result;
+
+static void *push_green(void *unused) {
+	(void)unused;
+	green_result = CU(cuCtxPushCurrent_v2)(green);
+	if (!green_result)
+		CHECK(CU(cuCtxPopCurrent_v2)(NULL));
+	return NULL;
+}
+
+static CUresult push_elsewhere(void) {
+	pthread_t t;
+	if (pthread_create(&t, NULL, push_green, NULL))
+		exit(1);
+	pthread_join(t, NULL);
+	return green_result;
+}
+
+// A green context is current in one thread at a time; its streams take the primary context's events,
+// and outlive it detached.
+static void green_context(void) {
+	CUdevResource all, part[2], rest;
+	CUdevResourceDesc desc;
+	CUgreenCtx g, of;
+	CUcontext c;
+	CUstream s;
+	unsigned groups = 2;
+	CHECK(CU(cuDeviceGetDevResource)(0, &all, 1));
+	CHECK(CU(cuDevSmResourceSplitByCount)(part, &groups, &all, &rest, 0, 10));
+	HOLD(groups == 2 && part[0].sm.smCount == 16 &&
+		rest.sm.smCount == all.sm.smCount - 2 * part[0].sm.smCount);
+	CHECK(CU(cuDevResourceGenerateDesc)(&desc, part, 1));
+	CHECK(CU(cuGreenCtxCreate)(&g, desc, 0, CU_GREEN_CTX_DEFAULT_STREAM));
+	CHECK(CU(cuCtxFromGreenCtx)(&green, g));
+	CHECK(CU(cuGreenCtxStreamCreate)(&s, g, CU_STREAM_NON_BLOCKING, 0));
+	CHECK(CU(cuStreamGetCtx_v2)(s, &c, &of));
+	HOLD(c == context && of == g);
+	CHECK(CU(cuStreamGetCtx)(s, &c));
+	HOLD(c == green);
+	launch(s, 100);
+	CUevent e = mark(s);
+	CHECK(CU(cuEventSynchronize)(e));
+	CHECK(CU(cuGreenCtxRecordEvent)(g, e));
+	CHECK(CU(cuEventSynchronize)(e));
+	GIVES(push_elsewhere(), CUDA_SUCCESS);
+	CHECK(CU(cuCtxPushCurrent_v2)(green));
+	GIVES(push_elsewhere(), CUDA_ERROR_INVALID_CONTEXT);
+	CHECK(CU(cuCtxPopCurrent_v2)(&c));
+	GIVES(push_elsewhere(), CUDA_SUCCESS);
+	CHECK(CU(cuGreenCtxDestroy)(g));
+	GIVES(CU(cuStreamQuery)(s), CUDA_ERROR_STREAM_DETACHED);
+	CHECK(CU(cuStreamDestroy_v2)(s));
+}
+
 // Pools keep what is freed up to the threshold until the program synchronises or trims.
 static void pools(void) {
 	CUstream s = stream(CU_STREAM_NON_BLOCKING, 0);
@@ -530,6 +654,9 @@ int main(void) {
 	graph_memory();
 	captured_again();
 	capture_rules();
+	capture_and_default();
+	fault();
+	green_context();
 	pools();
 	words();
 	look_ups();

@@ -1,0 +1,56 @@
+// fault launches kernels and then one that ends in an access to an illegal address, beside which the
+// program lives on, as a notebook does: each call gives the error from then on.
+//
+// usage: fault [ms]      for so long it goes on to launch; 0, the default: until its standard input
+//                        ends
+// The last line is JSON: failed, the launches that gave the error.
+#include "../example/load.h"
+
+#include <time.h>
+#include <unistd.h>
+
+static double now_ms(void) {
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+int main(int argc, char **argv) {
+	double until = now_ms() + (argc > 1 ? atof(argv[1]) : 0);
+	long failed = 0;
+	char c;
+	CUcontext context;
+	CUmodule module;
+	CUfunction good, bad;
+	CUstream s, t;
+	CHECK(CU(cuInit)(0));
+	CHECK(CU(cuDevicePrimaryCtxRetain)(&context, 0));
+	CHECK(CU(cuCtxSetCurrent)(context));
+	CHECK(CU(cuModuleLoadData)(&module, "kernel good us=20\nkernel bad us=300 fault\n"));
+	CHECK(CU(cuModuleGetFunction)(&good, module, "good"));
+	CHECK(CU(cuModuleGetFunction)(&bad, module, "bad"));
+	CHECK(CU(cuStreamCreate)(&s, CU_STREAM_NON_BLOCKING));
+	CHECK(CU(cuStreamCreate)(&t, CU_STREAM_NON_BLOCKING));
+	for (int i = 0; i < 100; i++)
+		CHECK(CU(cuLaunchKernel)(good, 1, 1, 1, 32, 1, 1, 0, s, NULL, NULL));
+	CHECK(CU(cuLaunchKernel)(bad, 1, 1, 1, 32, 1, 1, 0, t, NULL, NULL));
+	while (!CU(cuLaunchKernel)(good, 1, 1, 1, 32, 1, 1, 0, s, NULL, NULL))
+		;
+	if (CU(cuStreamSynchronize)(t) != CUDA_ERROR_ILLEGAL_ADDRESS) {
+		fprintf(stderr, "no fault\n");
+		return 1;
+	}
+	puts("fault");
+	fflush(stdout);
+	while (now_ms() < until) {
+		if (CU(cuLaunchKernel)(good, 1, 1, 1, 32, 1, 1, 0, s, NULL, NULL) !=
+			CUDA_ERROR_ILLEGAL_ADDRESS)
+			return 1;
+		failed++;
+		nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+	}
+	while (!failed && read(STDIN_FILENO, &c, 1) > 0)
+		;
+	printf("{\"failed\":%ld}\n", failed);
+	return 0;
+}
