@@ -92,19 +92,6 @@ func TestAnotherDevice(t *testing.T) {
 	}
 }
 
-// TestCaptureBeside holds that the watcher's looks at the device leave a capture alone that goes on
-// meanwhile.
-func TestCaptureBeside(t *testing.T) {
-	t.Parallel()
-	compiled(t)
-	w := newWarden(t, 1<<30, 2*time.Millisecond)
-	w.gate(true)
-	r := onFake(t, w, t.TempDir(), "capture_beside", "5")
-	if got := r.run(t); got != "{\"captures\":5}\n" {
-		t.Errorf("got %q", got)
-	}
-}
-
 // TestContextsCount holds that a context's own memory is counted before it is made, once it is
 // known what one takes.
 func TestContextsCount(t *testing.T) {

@@ -58,6 +58,8 @@ func TestUnderSanitizers(t *testing.T) {
 				{"launch_storm", "0.3", "10", "1000", "both"}, {"threads", "8", "3"},
 				{"fork_storm", "4", "2"}, {"clients", "2", "2"}, {"waits", "receive", "10"},
 				{"waits", "threads", "10"}, {"waits", "callback", "20"},
+				{"capture_beside", "1", "joined"}, {"capture_beside", "1", "default"},
+				{"green", "20", "default"}, {"fault", "50"},
 			} {
 				w := newWarden(t, 64<<20, 2*time.Millisecond)
 				w.setThreads(50)

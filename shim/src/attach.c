@@ -1,5 +1,5 @@
 /*
- * This process in its job: the socket to the agent, the shared page, fork and exit.
+ * This process in its job: the socket to the agent, the shared page, and fork.
  *
  * WEIR_SOCKET names the agent's socket and WEIR_JOB the job. At the first call that needs it the
  * process says HELLO and gets a slot and the page. Both are kept for the life of the process: if
@@ -342,15 +342,8 @@ static void forked(void)
 	weir_graphs_reset();
 	weir_streams_reset();
 	weir_capture_reset();
+	weir_own_reset();
 	weir_unknown_reset();
-}
-
-static void leave(void)
-{
-	__atomic_store_n(&weir.stopping, true, __ATOMIC_SEQ_CST);
-	if (__atomic_load_n(&weir.state, __ATOMIC_ACQUIRE) != WEIR_ATTACHED)
-		return;
-	weir_watcher_wake();
 }
 
 int weir_attach(void)
@@ -367,7 +360,7 @@ int weir_attach(void)
 		if (ok && !hooked) {
 			hooked = true;
 			pthread_atfork(NULL, NULL, forked);
-			atexit(leave);
+			weir_at_exit();
 		}
 		if (ok)
 			weir_watcher_start();

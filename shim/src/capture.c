@@ -1,81 +1,114 @@
 /*
- * Stream capture. Between begin and end, launches on a stream become nodes of a graph. weir must
- * not put events on such a stream, and in the stricter modes even a look at an unrelated event
- * would spoil the capture; so weir's own calls are made with the calling thread's mode relaxed, and
- * nothing is put on default streams, which other captures may depend on.
+ * Stream capture. Between begin and end, launches on a stream become nodes of a graph. weir does
+ * not put events on such a stream: one that was recorded in a capture must not be queried, in any
+ * mode (cuThreadExchangeStreamCaptureMode). So a stream is asked before an event is put on it, and
+ * again after, as other streams join a capture by waiting for its events, and as there are captures
+ * that weir does not see begin. In the legacy default stream an event ends the capture of a
+ * blocking stream of the context; asking does not (cuStreamIsCapturing).
  *
  * Most programs never capture: a count of captures under way keeps the question off the launch
  * path.
  */
 #include "weir.h"
 
+#include <sched.h>
+
+static uint32_t beginning; /* captures that are about to begin */
+static uint32_t marking;   /* threads that put an event on a default stream */
+
 void weir_capture_reset(void)
 {
-	weir.captures = 0;
+	weir.captures = beginning = marking = 0;
 }
 
-/* weir_capturing tells whether the stream is being captured. */
+static bool captured(weir_fn_cuStreamIsCapturing ask, CUstream stream)
+{
+	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+	CUresult r = ask ? ask(stream, &status) : CUDA_SUCCESS;
+	return r == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT ||
+		(r == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE);
+}
+
+/* weir_captured tells whether work that is put on the stream now would be part of a capture, or end
+ * one. */
+bool weir_captured(CUstream stream)
+{
+	return captured(WEIR_DRIVER(cuStreamIsCapturing), stream);
+}
+
+/* weir_capturing tells the same of a stream as a launch names it, with all captures seen. */
 bool weir_capturing(CUstream stream, int per_thread)
 {
 	if (weir_likely(!weir_peek(&weir.captures)))
 		return false;
-	weir_fn_cuStreamIsCapturing ask =
-		per_thread ? WEIR_DRIVER(cuStreamIsCapturing_ptsz) : WEIR_DRIVER(cuStreamIsCapturing);
-	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-	return ask && ask(stream, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
+	return captured(per_thread ? (weir_fn_cuStreamIsCapturing)WEIR_DRIVER(cuStreamIsCapturing_ptsz)
+							   : WEIR_DRIVER(cuStreamIsCapturing),
+		stream);
 }
 
-/* weir_relax sets the thread's capture mode for calls of weir's own; weir_unrelax puts the former
- * back. */
-int weir_relax(void)
+/* weir_default_begin comes before a default stream is asked and an event put on it; false: a
+ * capture that the event could end is just about to begin. weir_default_end comes after. */
+bool weir_default_begin(void)
 {
-	weir_fn_cuThreadExchangeStreamCaptureMode exchange =
-		WEIR_DRIVER(cuThreadExchangeStreamCaptureMode);
-	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-	if (!weir_peek(&weir.captures) || !exchange || exchange(&mode) != CUDA_SUCCESS)
-		return -1;
-	return (int)mode;
+	weir_add(&marking, 1);
+	if (!weir_get(&beginning))
+		return true;
+	weir_sub(&marking, 1);
+	return false;
 }
 
-void weir_unrelax(int mode)
+void weir_default_end(void)
 {
-	weir_fn_cuThreadExchangeStreamCaptureMode exchange =
-		WEIR_DRIVER(cuThreadExchangeStreamCaptureMode);
-	CUstreamCaptureMode back = (CUstreamCaptureMode)mode;
-	if (mode >= 0 && exchange)
-		exchange(&back);
+	weir_sub(&marking, 1);
 }
 
-/* The count is raised before the capture begins, so that no launch on the stream can miss it, and
- * the stream gets its mark while it still can. */
-static void beginning(CUstream stream, int per_thread)
+/* begin counts the capture before it begins, so that no launch on the stream can miss it. The
+ * stream gets its mark while it still can. Events that are being put on default streams are waited
+ * for: they take microseconds, unless the device's queue is full. */
+static struct weir_stream *begin(CUstream stream, int per_thread)
 {
-	if (!weir_ready())
-		return;
-	struct weir_stream *s = weir_stream_of(stream, per_thread);
-	if (s) {
-		pthread_mutex_lock(&s->lock);
-		weir_close_batch(s, false);
+	enum { PATIENCE_NS = 10000000 };
+	struct weir_stream *s = weir_ready() ? weir_stream_of(stream, per_thread) : NULL;
+	if (!s)
+		return NULL;
+	pthread_mutex_lock(&s->lock);
+	weir_close_batch(s, false);
+	if (!weir_get(&s->origin))
 		weir_add(&weir.captures, 1);
-		pthread_mutex_unlock(&s->lock);
-	} else {
-		weir_add(&weir.captures, 1);
+	weir_set(&s->origin, true);
+	pthread_mutex_unlock(&s->lock);
+	weir_add(&beginning, 1);
+	uint64_t from = weir_get(&marking) ? weir_now() : 0;
+	while (weir_get(&marking) && weir_now() - from < PATIENCE_NS)
+		sched_yield();
+	return s;
+}
+
+static CUresult began(CUresult r, struct weir_stream *s)
+{
+	if (!s)
+		return r;
+	weir_sub(&beginning, 1);
+	if (r != CUDA_SUCCESS && !weir_captured(s->handle))
+		weir_capture_over(s);
+	return r;
+}
+
+/* weir_capture_over takes the capture that was begun on the stream, if any, off the count. */
+void weir_capture_over(struct weir_stream *s)
+{
+	if (__atomic_exchange_n(&s->origin, false, __ATOMIC_SEQ_CST))
+		weir_sub(&weir.captures, 1);
+}
+
+/* ended follows a call that ends the capture of a stream, unless it is refused. */
+static CUresult ended(CUresult r, CUstream stream, int per_thread)
+{
+	if (weir_peek(&weir.captures) && !weir_capturing(stream, per_thread)) {
+		struct weir_stream *s = weir_stream_of(stream, per_thread);
+		if (s)
+			weir_capture_over(s);
 	}
-}
-
-static void ended(void)
-{
-	uint32_t n = weir_get(&weir.captures);
-	while (n &&
-		!__atomic_compare_exchange_n(
-			&weir.captures, &n, n - 1, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
-		;
-}
-
-static CUresult began(CUresult r)
-{
-	if (r != CUDA_SUCCESS)
-		ended();
 	return r;
 }
 
@@ -84,8 +117,8 @@ CUresult weir_on_begin_capture(enum weir_call call, CUstream hStream)
 	weir_fn_cuStreamBeginCapture real = (weir_fn_cuStreamBeginCapture)weir_real(call);
 	if (!real)
 		return weir_missing();
-	beginning(hStream, call == WEIR_cuStreamBeginCapture_ptsz);
-	return began(real(hStream));
+	struct weir_stream *s = begin(hStream, call == WEIR_cuStreamBeginCapture_ptsz);
+	return began(real(hStream), s);
 }
 
 CUresult weir_on_begin_capture_v2(enum weir_call call, CUstream hStream, CUstreamCaptureMode mode)
@@ -93,8 +126,8 @@ CUresult weir_on_begin_capture_v2(enum weir_call call, CUstream hStream, CUstrea
 	weir_fn_cuStreamBeginCapture_v2 real = (weir_fn_cuStreamBeginCapture_v2)weir_real(call);
 	if (!real)
 		return weir_missing();
-	beginning(hStream, call == WEIR_cuStreamBeginCapture_v2_ptsz);
-	return began(real(hStream, mode));
+	struct weir_stream *s = begin(hStream, call == WEIR_cuStreamBeginCapture_v2_ptsz);
+	return began(real(hStream, mode), s);
 }
 
 CUresult weir_on_begin_capture_to_graph(enum weir_call call, CUstream hStream, CUgraph hGraph,
@@ -104,8 +137,8 @@ CUresult weir_on_begin_capture_to_graph(enum weir_call call, CUstream hStream, C
 	weir_fn_cuStreamBeginCaptureToGraph real = (weir_fn_cuStreamBeginCaptureToGraph)weir_real(call);
 	if (!real)
 		return weir_missing();
-	beginning(hStream, call == WEIR_cuStreamBeginCaptureToGraph_ptsz);
-	return began(real(hStream, hGraph, dependencies, data, n, mode));
+	struct weir_stream *s = begin(hStream, call == WEIR_cuStreamBeginCaptureToGraph_ptsz);
+	return began(real(hStream, hGraph, dependencies, data, n, mode), s);
 }
 
 CUresult weir_on_begin_recapture(enum weir_call call, CUstream hStream, CUstreamCaptureMode mode,
@@ -115,8 +148,8 @@ CUresult weir_on_begin_recapture(enum weir_call call, CUstream hStream, CUstream
 		(weir_fn_cuStreamBeginRecaptureToGraph)weir_real(call);
 	if (!real)
 		return weir_missing();
-	beginning(hStream, call == WEIR_cuStreamBeginRecaptureToGraph_ptsz);
-	return began(real(hStream, mode, hGraph, callback, data));
+	struct weir_stream *s = begin(hStream, call == WEIR_cuStreamBeginRecaptureToGraph_ptsz);
+	return began(real(hStream, mode, hGraph, callback, data), s);
 }
 
 CUresult weir_on_begin_capture_cig(
@@ -125,8 +158,8 @@ CUresult weir_on_begin_capture_cig(
 	weir_fn_cuStreamBeginCaptureToCig real = (weir_fn_cuStreamBeginCaptureToCig)weir_real(call);
 	if (!real)
 		return weir_missing();
-	beginning(hStream, call == WEIR_cuStreamBeginCaptureToCig_ptsz);
-	return began(real(hStream, params));
+	struct weir_stream *s = begin(hStream, call == WEIR_cuStreamBeginCaptureToCig_ptsz);
+	return began(real(hStream, params), s);
 }
 
 CUresult weir_on_end_capture(enum weir_call call, CUstream hStream, CUgraph *graph)
@@ -134,11 +167,7 @@ CUresult weir_on_end_capture(enum weir_call call, CUstream hStream, CUgraph *gra
 	weir_fn_cuStreamEndCapture real = (weir_fn_cuStreamEndCapture)weir_real(call);
 	if (!real)
 		return weir_missing();
-	bool was = weir_capturing(hStream, call == WEIR_cuStreamEndCapture_ptsz);
-	CUresult r = real(hStream, graph);
-	if (was)
-		ended();
-	return r;
+	return ended(real(hStream, graph), hStream, call == WEIR_cuStreamEndCapture_ptsz);
 }
 
 CUresult weir_on_end_capture_cig(enum weir_call call, CUstream hStream)
@@ -146,11 +175,7 @@ CUresult weir_on_end_capture_cig(enum weir_call call, CUstream hStream)
 	weir_fn_cuStreamEndCaptureToCig real = (weir_fn_cuStreamEndCaptureToCig)weir_real(call);
 	if (!real)
 		return weir_missing();
-	bool was = weir_capturing(hStream, call == WEIR_cuStreamEndCaptureToCig_ptsz);
-	CUresult r = real(hStream);
-	if (was)
-		ended();
-	return r;
+	return ended(real(hStream), hStream, call == WEIR_cuStreamEndCaptureToCig_ptsz);
 }
 
 CUresult weir_on_stream_destroy(enum weir_call call, CUstream hStream)
@@ -158,11 +183,7 @@ CUresult weir_on_stream_destroy(enum weir_call call, CUstream hStream)
 	weir_fn_cuStreamDestroy_v2 real = (weir_fn_cuStreamDestroy_v2)weir_real(call);
 	if (!real)
 		return weir_missing();
-	if (weir_ready()) {
-		bool was = weir_capturing(hStream, 0);
+	if (weir_ready())
 		weir_stream_gone(hStream);
-		if (was)
-			ended();
-	}
 	return real(hStream);
 }

@@ -102,12 +102,13 @@ static void learn_granule(CUcontext ctx, uint64_t room)
 	weir_fn_cuCtxPushCurrent_v2 push = WEIR_DRIVER(cuCtxPushCurrent_v2);
 	weir_fn_cuCtxPopCurrent_v2 pop = WEIR_DRIVER(cuCtxPopCurrent_v2);
 	CUcontext same;
-	if (!ctx || !push || !pop || push(ctx) != CUDA_SUCCESS)
+	if (!ctx || !push || !pop || !weir_own_begin())
 		return;
-	int mode = weir_relax();
-	weir_granule_learn(room);
-	weir_unrelax(mode);
-	pop(&same);
+	if (push(ctx) == CUDA_SUCCESS) {
+		weir_granule_learn(room);
+		pop(&same);
+	}
+	weir_own_end();
 }
 
 /* weir_device_is_ours tells whether the device is the job's, by the UUID on the page; without one
@@ -365,11 +366,13 @@ CUresult weir_on_green_destroy(enum weir_call call, CUgreenCtx green)
 {
 	weir_fn_cuGreenCtxDestroy real = (weir_fn_cuGreenCtxDestroy)weir_real(call);
 	weir_fn_cuCtxFromGreenCtx as_context = WEIR_DRIVER(cuCtxFromGreenCtx);
-	CUcontext ctx = NULL;
+	CUcontext ctx;
 	if (!real)
 		return weir_missing();
+	if (weir_ready())
+		weir_green_gone(green);
 	if (as_context && as_context(&ctx, green) == CUDA_SUCCESS)
-		gone(ctx);
+		weir_limits_gone(ctx);
 	CUresult r = real(green);
 	left(r, 1);
 	return r;

@@ -173,7 +173,7 @@ static bool join(struct weir_ticket *t, struct weir_function *f, struct weir_hea
 	/* What is long by itself is marked at once, so that its time is known and not that until
 	 * somebody looked. Behind what stalls nothing is measured. */
 	bool sample = weir_peek(&f->samples) < WEIR_SAMPLES && !s->aside;
-	bool single = sample || (guess > quantum && !s->aside);
+	bool single = sample || (guess > quantum && !s->aside) || weir_stream_by_program(s);
 	if (weir_word_count(w) == 0)
 		weir_begin_batch(s, sample || (s->head == s->tail && (single || s->head % 16 == 0)));
 	w = __atomic_fetch_add(&s->word,
@@ -215,7 +215,7 @@ static bool try_slow(
 	return join(t, f, h, quantum);
 }
 
-/* enter_slow returns false for a launch that passes the closed gate. */
+/* enter_slow returns false for a launch that passes the closed gate, and one that fails. */
 static __attribute__((noinline)) bool enter_slow(struct weir_ticket *t)
 {
 	struct weir_function *f = t->function;
@@ -223,6 +223,8 @@ static __attribute__((noinline)) bool enter_slow(struct weir_ticket *t)
 	bool waited = false;
 	for (;;) {
 		struct weir_header *h = weir_page();
+		if (weir_unlikely(weir_dead(t->stream)))
+			return false;
 		if (!lets_through(h, t)) {
 			if (passes(h, f) || !gate_wait(h, f, &t->pass))
 				return false;

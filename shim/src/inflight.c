@@ -28,26 +28,80 @@ static void pop(const void *pushed)
 		f(&ctx);
 }
 
-/* record puts *event, made if need be, on the stream. */
-static bool record(struct weir_stream *s, CUevent *event, bool by_watcher)
+/*
+ * fatal tells whether the result is one that all calls give from then on, until the context goes or
+ * the process ends: "any further CUDA work will return the same error" (cuda.h, CUresult). What
+ * such a context has in flight does not run.
+ */
+static bool fatal(CUresult r)
+{
+	switch (r) {
+	case CUDA_ERROR_DEINITIALIZED:
+	case CUDA_ERROR_ECC_UNCORRECTABLE:
+	case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+	case CUDA_ERROR_CONTAINED:
+	case CUDA_ERROR_ILLEGAL_ADDRESS:
+	case CUDA_ERROR_LAUNCH_TIMEOUT:
+	case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+	case CUDA_ERROR_ASSERT:
+	case CUDA_ERROR_TENSOR_MEMORY_LEAK:
+	case CUDA_ERROR_MPS_RPC_FAILURE:
+	case CUDA_ERROR_MPS_CLIENT_TERMINATED:
+		return true;
+	default: /* also illegal instructions and addresses of some kinds, between these two */
+		return r >= CUDA_ERROR_HARDWARE_STACK_ERROR && r <= CUDA_ERROR_LAUNCH_FAILED;
+	}
+}
+
+/* what comes of an attempt to put an event on a stream */
+enum put {
+	PUT,
+	LATER, /* perhaps at another time */
+	NEVER, /* the stream is captured, in error or gone: what is open on it gets no mark */
+};
+
+/* put creates the event if need be. An event that is on a stream which turns out to be captured is
+ * not looked at: the next attempt records it anew. */
+static enum put put(struct weir_stream *s, CUevent *event, CUstream on)
 {
 	weir_fn_cuEventCreate create = WEIR_DRIVER(cuEventCreate);
-	weir_fn_cuEventRecord put = WEIR_DRIVER(cuEventRecord);
-	if (!create || !put)
-		return false;
-	bool shared = s->handle == CU_STREAM_LEGACY || s->handle == CU_STREAM_PER_THREAD;
-	if (shared && weir_peek(&weir.captures))
-		return false;
-	int mode = weir_relax();
-	void *pushed = by_watcher || !*event ? push(s->ctx) : NULL;
+	weir_fn_cuEventRecord record = WEIR_DRIVER(cuEventRecord);
+	if (!create || !record)
+		return LATER;
+	if (weir_captured(on))
+		return NEVER;
+	CUresult r = *event ? CUDA_SUCCESS : create(event, CU_EVENT_DEFAULT);
+	if (r == CUDA_SUCCESS)
+		r = record(*event, on);
+	if (r == CUDA_ERROR_OUT_OF_MEMORY)
+		return LATER;
+	if (fatal(r))
+		weir_set(&s->dead, true);
+	return r != CUDA_SUCCESS || weir_captured(on) ? NEVER : PUT;
+}
+
+/* record puts *event on the stream. */
+static enum put record(struct weir_stream *s, CUevent *event, bool by_watcher)
+{
 	/* The watcher has a per-thread stream of its own; the legacy stream waits for those of all
 	 * threads. */
 	CUstream on = by_watcher && s->handle == CU_STREAM_PER_THREAD ? CU_STREAM_LEGACY : s->handle;
-	bool ok = (*event || create(event, CU_EVENT_DEFAULT) == CUDA_SUCCESS) &&
-		put(*event, on) == CUDA_SUCCESS;
+	bool shared = on == CU_STREAM_LEGACY || on == CU_STREAM_PER_THREAD;
+	enum put r = LATER;
+	if (by_watcher && weir_stream_by_program(s))
+		return s->stale ? NEVER : LATER; /* its launches are marked one by one */
+	if (!weir_own_begin())
+		return r;
+	/* a default stream that a thread of the program uses is that of its current context */
+	void *pushed = by_watcher || (!*event && !shared) ? push(s->home) : NULL;
+	if (!shared || weir_default_begin()) {
+		r = put(s, event, on);
+		if (shared)
+			weir_default_end();
+	}
 	pop(pushed);
-	weir_unrelax(mode);
-	return ok;
+	weir_own_end();
+	return r;
 }
 
 static struct weir_mark *mark(struct weir_stream *s, uint32_t i)
@@ -59,7 +113,7 @@ static struct weir_mark *mark(struct weir_stream *s, uint32_t i)
 void weir_begin_batch(struct weir_stream *s, bool measure)
 {
 	s->from = s->head != s->tail ? WEIR_FROM_MARK : WEIR_FROM_NOWHERE;
-	if (measure && record(s, &mark(s, s->head)->begin, false))
+	if (measure && record(s, &mark(s, s->head)->begin, false) == PUT)
 		s->from = WEIR_FROM_BEGIN;
 }
 
@@ -78,8 +132,18 @@ static uint64_t late(const struct weir_mark *m)
 	return (ns > most ? ns : most) + (weir_get(&weir.needed) ? SOON_NS : WEIR_STALL_NS);
 }
 
+/* drop forgets the open batch. */
+static void drop(struct weir_stream *s)
+{
+	__atomic_fetch_and(&s->word, ~(WEIR_LAUNCHING - 1), __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->only, NULL, __ATOMIC_SEQ_CST);
+	weir_sub(&weir.uncertain, s->uncertain && !s->aside);
+	s->stale = s->uncertain = false;
+}
+
 /* weir_close_batch ends the open batch, if any, with a mark; false: it could not be marked and
- * stays open. */
+ * stays open. One that can have no mark is over: what it holds is part of a capture or will not
+ * run, but for an eighth of the bound at most, and nobody is to wait for it. */
 bool weir_close_batch(struct weir_stream *s, bool by_watcher)
 {
 	uint64_t w = weir_get(&s->word);
@@ -89,9 +153,14 @@ bool weir_close_batch(struct weir_stream *s, bool by_watcher)
 	 * */
 	if (s->head - s->tail >= WEIR_MARKS - 1)
 		weir_reap(s);
-	struct weir_mark *m = mark(s, s->head);
-	if (s->head - s->tail >= WEIR_MARKS - 1 || !record(s, &m->end, by_watcher))
+	if (s->head - s->tail >= WEIR_MARKS - 1)
 		return false;
+	struct weir_mark *m = mark(s, s->head);
+	enum put r = record(s, &m->end, by_watcher);
+	if (r == NEVER)
+		drop(s);
+	if (r != PUT)
+		return r == NEVER;
 	w = __atomic_fetch_and(&s->word, ~(WEIR_LAUNCHING - 1), __ATOMIC_SEQ_CST);
 	m->ns = weir_word_time(w) * WEIR_UNIT_NS;
 	m->count = weir_word_count(w);
@@ -184,16 +253,16 @@ static void measured(struct weir_stream *s, struct weir_mark *m, bool released)
 		weir_functions_distrust();
 }
 
-/* weir_reap takes off the marks that the device has reached. */
+/* weir_reap takes off the marks that the device has reached, and all once it will reach none. */
 void weir_reap(struct weir_stream *s)
 {
 	weir_fn_cuEventQuery query = WEIR_DRIVER(cuEventQuery);
-	if (s->head == s->tail || !query)
+	CUresult r = CUDA_SUCCESS;
+	if (s->head == s->tail || !query || !weir_own_begin())
 		return;
-	int mode = weir_relax();
 	while (s->tail != s->head) {
 		struct weir_mark *m = mark(s, s->tail);
-		CUresult r = query(m->end);
+		r = query(m->end);
 		if (r == CUDA_ERROR_NOT_READY)
 			break;
 		uint64_t now = weir_now();
@@ -207,7 +276,28 @@ void weir_reap(struct weir_stream *s)
 		weir_set(&weir.progress_ns, now);
 		s->tail++;
 	}
-	weir_unrelax(mode);
+	weir_own_end();
+	if (fatal(r)) {
+		weir_set(&s->dead, true);
+		drop(s);
+	}
+}
+
+/* weir_dead tells, without the lock, of a stream whose context was found in an error whether it
+ * still is: the program may have made the context anew without weir's seeing it. */
+bool weir_dead(struct weir_stream *s)
+{
+	weir_fn_cuStreamIsCapturing ask = WEIR_DRIVER(cuStreamIsCapturing);
+	CUstreamCaptureStatus status;
+	if (!weir_get(&s->dead))
+		return false;
+	if (ask && fatal(ask(s->handle, &status)))
+		return true;
+	pthread_mutex_lock(&s->lock);
+	weir_forget_marks(s); /* their events went with the former one */
+	weir_set(&s->dead, false);
+	pthread_mutex_unlock(&s->lock);
+	return false;
 }
 
 /* weir_forget_marks drops all marks without looking at their events, which are about to go. */
@@ -218,10 +308,7 @@ void weir_forget_marks(struct weir_stream *s)
 		weir_sub(&weir.inflight_ns, mark(s, s->tail)->ns);
 		weir_sub(&weir.uncertain, mark(s, s->tail)->uncertain);
 	}
-	weir_sub(&weir.uncertain, s->uncertain);
-	s->uncertain = false;
 	for (uint32_t i = 0; i < WEIR_MARKS; i++)
 		s->marks[i] = (struct weir_mark){0};
-	__atomic_fetch_and(&s->word, ~(WEIR_LAUNCHING - 1), __ATOMIC_SEQ_CST);
-	__atomic_store_n(&s->only, NULL, __ATOMIC_SEQ_CST);
+	drop(s);
 }

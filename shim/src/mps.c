@@ -59,6 +59,7 @@ CUresult weir_init(weir_fn_cuInit real, unsigned int flags)
 	CUresult r = real(flags);
 	if (r != CUDA_SUCCESS)
 		return r;
+	weir_at_exit(); /* after the driver's own */
 	int is = client();
 	bool outside = percent && is == 0;
 	weir_set(&weir.outside, outside);

@@ -184,18 +184,21 @@ bool weir_pools_slack(void)
 void weir_pools_refresh(bool trim)
 {
 	weir_fn_cuMemPoolTrimTo trim_to = WEIR_DRIVER(cuMemPoolTrimTo);
+	if (!weir_own_begin())
+		return;
 	for (int i = 0;; i++) {
 		pthread_mutex_lock(&lock);
 		bool more = i < count, slack = more && pools[i].charged > pools[i].used;
 		pthread_mutex_unlock(&lock);
 		if (!more)
-			return;
+			break;
 		if (!slack)
 			continue;
 		if (trim && trim_to)
 			trim_to(pools[i].handle, 0);
 		settle(&pools[i]);
 	}
+	weir_own_end();
 }
 
 void weir_pools_reset(void)

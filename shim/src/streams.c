@@ -49,27 +49,50 @@ static CUcontext current(void)
 	return get && get(&ctx) == CUDA_SUCCESS ? ctx : NULL;
 }
 
-static CUcontext context_of(CUstream stream)
+/* contexts_of gives the context of a stream and the green one. The context's default streams are
+ * asked for by the legacy one: it is an error to ask for the other if a green context is current.
+ */
+static CUcontext contexts_of(CUstream stream, CUgreenCtx *green)
 {
+	weir_fn_cuStreamGetCtx_v2 both = WEIR_DRIVER(cuStreamGetCtx_v2);
+	weir_fn_cuStreamGetGreenCtx of = WEIR_DRIVER(cuStreamGetGreenCtx);
 	weir_fn_cuStreamGetCtx get = WEIR_DRIVER(cuStreamGetCtx);
 	CUcontext ctx = NULL;
-	return get && get(stream, &ctx) == CUDA_SUCCESS && ctx ? ctx : current();
+	*green = NULL;
+	if (!weir_own_begin())
+		return NULL;
+	if (both && both(stream, &ctx, green) == CUDA_SUCCESS)
+		;
+	else if (of && of(stream, green) == CUDA_SUCCESS && *green)
+		ctx = NULL;
+	else if (!get || get(stream, &ctx) != CUDA_SUCCESS || !ctx)
+		ctx = current();
+	weir_own_end();
+	return ctx;
 }
 
 /* assign gives a spare record to a stream. Whoever ends a stream walks the list under the records'
  * locks only, so what a record says is written under its own as well. */
 static void assign(struct weir_stream *s, CUstream stream, CUcontext ctx, uintptr_t thread)
 {
+	bool shared = stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+	CUgreenCtx green;
+	CUcontext home = contexts_of(shared ? CU_STREAM_LEGACY : stream, &green);
 	pthread_mutex_lock(&s->lock);
 	bool linked = s->handle != NULL;
 	s->handle = stream;
 	s->thread = thread;
 	s->ctx = ctx;
+	s->home = home;
+	s->green = green;
 	s->stale = false;
+	weir_set(&s->dead, false);
 	weir_set(&s->gone, false);
 	weir_set(&s->free, false);
 	pthread_mutex_unlock(&s->lock);
 	if (!linked) {
+		if (!first)
+			weir_at_exit(); /* contexts are there by now */
 		s->next = first;
 		__atomic_store_n(&first, s, __ATOMIC_RELEASE);
 	}
@@ -85,7 +108,7 @@ static struct weir_stream *find(CUstream stream, CUcontext ctx, uintptr_t thread
 			(shared && s->ctx != ctx)))
 		s = s->next;
 	if (!s && (s = spare()))
-		assign(s, stream, shared ? ctx : context_of(stream), thread);
+		assign(s, stream, ctx, thread);
 	pthread_mutex_unlock(&list_lock);
 	return s;
 }
@@ -112,14 +135,18 @@ struct weir_stream *weir_stream_of(CUstream stream, int per_thread)
 	return s;
 }
 
-/* weir_stream_gone is called before a stream is destroyed: what it still runs gets its last mark.
- * */
-void weir_stream_gone(CUstream stream)
+/* end_those ends the records of a stream or, if given, of all streams of a green context: what they
+ * still run gets its last mark. */
+static void end_those(CUstream stream, CUgreenCtx green)
 {
+	if (weir_get(&weir.stopping))
+		return; /* a thread may be stuck with a lock */
 	for (struct weir_stream *s = weir_streams_first(); s; s = s->next) {
 		pthread_mutex_lock(&s->lock);
-		if (!weir_get(&s->free) && !weir_get(&s->gone) && s->handle == stream) {
+		if (!weir_get(&s->free) && !weir_get(&s->gone) &&
+			(green ? s->green == green : s->handle == stream)) {
 			weir_close_batch(s, false);
+			weir_capture_over(s);
 			weir_set(&s->gone, true);
 		}
 		pthread_mutex_unlock(&s->lock);
@@ -127,13 +154,38 @@ void weir_stream_gone(CUstream stream)
 	weir_add(&weir.streams_generation, 1);
 }
 
+/* weir_stream_gone is called before a stream is destroyed. */
+void weir_stream_gone(CUstream stream)
+{
+	end_those(stream, NULL);
+}
+
+/* weir_green_gone is called before a green context is destroyed. Its events are of the primary one,
+ * and stay; its streams cannot be used any more. */
+void weir_green_gone(CUgreenCtx green)
+{
+	if (green)
+		end_those(NULL, green);
+}
+
+/* weir_stream_by_program tells of a stream that the watcher cannot mark: a green context can be
+ * current to one thread only (cuGreenCtxCreate), so the watcher never makes one current, and
+ * without that its default streams cannot be named. */
+bool weir_stream_by_program(const struct weir_stream *s)
+{
+	return s->green && (s->handle == CU_STREAM_LEGACY || s->handle == CU_STREAM_PER_THREAD);
+}
+
 /* weir_context_gone is called before a context is destroyed: its streams and events go with it. */
 void weir_context_gone(CUcontext ctx)
 {
+	if (weir_get(&weir.stopping))
+		return;
 	for (struct weir_stream *s = weir_streams_first(); s; s = s->next) {
 		pthread_mutex_lock(&s->lock);
-		if (!weir_get(&s->free) && s->ctx == ctx) {
+		if (!weir_get(&s->free) && (s->home == ctx || s->ctx == ctx)) {
 			weir_forget_marks(s);
+			weir_capture_over(s);
 			weir_set(&s->gone, true);
 		}
 		pthread_mutex_unlock(&s->lock);

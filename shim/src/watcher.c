@@ -2,7 +2,8 @@
  * The watcher: one thread in each attached process, with all signals blocked. It closes batches
  * that the program left open, takes off marks that the device has reached, tells the agent what it
  * must know (drained, idle), and notices when the agent goes and comes back. With nothing in flight
- * it sleeps, and wakes ten times a second to look after the agent.
+ * it sleeps, and wakes ten times a second to look after the agent. When the process exits it ends,
+ * and exit waits until it has left the driver (own.c).
  */
 #include "weir.h"
 
@@ -166,6 +167,7 @@ static void *watch(void *unused)
 {
 	(void)unused;
 	struct watch k = {.drained_said = true};
+	weir_own_thread();
 	/* others wait for what this thread sees, and the kernel's 50 us add up */
 	prctl(PR_SET_TIMERSLACK, 1ul, 0, 0, 0);
 	while (!weir_get(&weir.stopping)) {

@@ -20,7 +20,8 @@
  *    kill at any instruction leaves nothing locked.
  *  - After fork() a child is not attached; it attaches with a slot of its own at its first call.
  *  - While a stream is being captured nothing of weir's own is put on it, and its launches pass;
- *    they are metered when the graph is launched.
+ *    they are metered when the graph is launched. Weir's own calls are made in relaxed mode.
+ *  - Once the process exits weir calls nothing of the driver's by itself (own.c).
  *  - Without the agent (its socket closed and its heartbeat old, or the heartbeat very old) the
  *    gate counts as open and the memory cap still holds.
  */
@@ -104,7 +105,7 @@ struct weir_process {
 	bool agent_gone;     /* its heartbeat is old: the gate counts as open */
 	bool notes;          /* the agent takes notes */
 	bool measures;       /* it says what the process holds */
-	bool stopping;       /* the process is exiting: the driver is not called any more */
+	bool stopping;       /* the process is exiting: weir calls the driver no more by itself */
 	uint32_t expired;    /* a gate value whose lease has run out, 0 if none */
 	uint32_t asleep;     /* the watcher waits until it is woken */
 	uint32_t captures;   /* streams being captured */
@@ -158,6 +159,14 @@ static inline bool weir_ready(void)
 }
 
 CUresult weir_init(weir_fn_cuInit real, unsigned int flags); /* mps.c */
+
+/* ---- calls of weir's own, and exit: own.c ---- */
+
+bool weir_own_begin(void);
+void weir_own_end(void);
+void weir_own_thread(void);
+void weir_own_reset(void);
+void weir_at_exit(void);
 
 /* ---- memory: ledger.c, sizes.c, pool.c ---- */
 
@@ -277,10 +286,14 @@ struct weir_stream {
 	uint64_t word;
 	struct weir_function *only; /* of the open batch */
 	CUstream handle;
-	CUcontext ctx;
+	CUcontext ctx;    /* of a default stream, the one that it is named in */
+	CUcontext home;   /* whose events it takes: of a green context, the primary one, if known */
+	CUgreenCtx green; /* NULL: of none */
 	uintptr_t thread; /* whose per-thread default stream it is, 0: none's */
 	bool gone;        /* destroyed: only its marks are left */
 	bool free;        /* atomic, as gone: to be used again */
+	bool dead;        /* atomic: its context is in an error that all calls give */
+	bool origin;      /* atomic: a capture was begun on it, and counts in captures */
 	pthread_mutex_t lock; /* of what follows */
 	struct weir_mark marks[WEIR_MARKS];
 	uint32_t head, tail; /* marks[tail..head) are not seen complete */
@@ -311,7 +324,9 @@ bool weir_gate_open(struct weir_header *h);
 struct weir_stream *weir_stream_of(CUstream stream, int per_thread);
 struct weir_stream *weir_streams_first(void);
 void weir_stream_gone(CUstream stream);
+bool weir_stream_by_program(const struct weir_stream *s);
 void weir_context_gone(CUcontext ctx);
+void weir_green_gone(CUgreenCtx green);
 
 struct weir_function *weir_function_of(uintptr_t key, uint64_t size);
 void weir_function_measured(struct weir_function *f, uint64_t ns);
@@ -323,14 +338,17 @@ void weir_reap(struct weir_stream *s);
 void weir_forget_marks(struct weir_stream *s);
 uint64_t weir_in_flight(void);
 bool weir_make_room(struct weir_stream *s, uint64_t ns, bool unknown, bool alone);
+bool weir_dead(struct weir_stream *s);
 bool weir_set_aside(struct weir_stream *mine, uint64_t now);
 bool weir_released(const struct weir_stream *s, uint64_t now);
 void weir_take_back(struct weir_stream *s);
 void weir_begin_batch(struct weir_stream *s, bool measure);
 
 bool weir_capturing(CUstream stream, int per_thread);
-int weir_relax(void);
-void weir_unrelax(int mode);
+bool weir_captured(CUstream stream);
+bool weir_default_begin(void);
+void weir_default_end(void);
+void weir_capture_over(struct weir_stream *s);
 
 uint64_t weir_bytes_2d(const CUDA_MEMCPY2D *c);
 uint64_t weir_bytes_2d_v1(const CUDA_MEMCPY2D_v1 *c);

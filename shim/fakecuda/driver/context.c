@@ -218,8 +218,8 @@ FK_API cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags, int *act
 	return fk_leave(CUDA_SUCCESS);
 }
 
-// hold_green lets a green context be on one thread's stack at a time: "a green context can be current
-// to only one thread at a time" (cuGreenCtxCreate).
+// hold_green lets a green context be on one thread's stack at a time: "a green context can be
+// current to only one thread at a time" (cuGreenCtxCreate).
 static CUresult hold_green(CUcontext c) {
 	uint32_t self = c->of ? fk_thread() : 0;
 	if (!c->of)

@@ -1,6 +1,6 @@
-// Green contexts: parts of the primary context with multiprocessors of their own, as NVIDIA's manual
-// has them (group CUDA_GREEN_CONTEXTS). Memory and events are the primary context's. Kernels take as
-// long as elsewhere: the parts are kept, and cost nothing.
+// Green contexts: parts of the primary context with multiprocessors of their own, as NVIDIA's
+// manual has them (group CUDA_GREEN_CONTEXTS). Memory and events are the primary context's. Kernels
+// take as long as elsewhere: the parts are kept, and cost nothing.
 #include "internal.h"
 
 #include <stdlib.h>

@@ -174,11 +174,13 @@ CUresult fk_usable(void);
 // fk_current is the calling thread's context, which is in no error. fk_device_ok checks an ordinal.
 CUresult fk_current(CUcontext *c);
 
-// fk_sound is what calls begin with that name no context: that of the thread, if any, is in no error.
+// fk_sound is what calls begin with that name no context: that of the thread, if any, is in no
+// error.
 CUresult fk_sound(void);
 
-// fk_ended is the error of a context that a kernel's fault has ended. All its calls give it until it
-// is destroyed or reset, or the process ends (CUDA_ERROR_ILLEGAL_ADDRESS). The lock is held or not.
+// fk_ended is the error of a context that a kernel's fault has ended. All its calls give it until
+// it is destroyed or reset, or the process ends (CUDA_ERROR_ILLEGAL_ADDRESS). The lock is held or
+// not.
 CUresult fk_ended(CUdevice d, uint64_t context);
 
 // fk_root is what the context's memory and events belong to: of a green context, the primary one.

@@ -259,7 +259,8 @@ uint64_t fk_host_ready(fk_device *d, uint64_t *when);
 // fk_finish_host ends a FK_HOST operation now.
 void fk_finish_host(fk_device *d, uint64_t seq);
 
-// fk_faulted is the process's context that a fault has ended, as of the last fk_advance, 0 for none.
+// fk_faulted is the process's context that a fault has ended, as of the last fk_advance, 0 for
+// none.
 uint32_t fk_faulted(fk_device *d);
 
 // fk_head is the process's oldest operation that is not done.

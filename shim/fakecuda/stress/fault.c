@@ -1,5 +1,5 @@
-// fault launches kernels and then one that ends in an access to an illegal address, beside which the
-// program lives on, as a notebook does: each call gives the error from then on.
+// fault launches kernels and then one that ends in an access to an illegal address, beside which
+// the program lives on, as a notebook does: each call gives the error from then on.
 //
 // usage: fault [ms]      for so long it goes on to launch; 0, the default: until its standard input
 //                        ends

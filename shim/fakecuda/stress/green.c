@@ -1,5 +1,5 @@
-// green launches in a green context, which can be current in one thread at a time: whoever else makes
-// it current, if only for a moment, makes the program's own calls fail.
+// green launches in a green context, which can be current in one thread at a time: whoever else
+// makes it current, if only for a moment, makes the program's own calls fail.
 //
 // usage: green [rounds [how]]      default: 50 current
 //   how: current  in a stream made with the context current, which it stays

@@ -477,8 +477,8 @@ static CUresult push_elsewhere(void) {
 	return green_result;
 }
 
-// A green context is current in one thread at a time; its streams take the primary context's events,
-// and outlive it detached.
+// A green context is current in one thread at a time; its streams take the primary context's
+// events, and outlive it detached.
 static void green_context(void) {
 	CUdevResource all, part[2], rest;
 	CUdevResourceDesc desc;
