@@ -98,6 +98,7 @@ var Table = []Row{
 	{"bench/sharing", 9, Both, ""},
 	{"bench/exec", 9, Both, ""},
 	{"bench/start", 9, Both, ""},
+	{"bench/userland", 9, Both, ""},
 	{"bench/policies", 9, Both, ""},
 	{"gpu/buildshim", 9, Both, ""},
 	{"gpu/facts", 9, Both, ""},

@@ -1,0 +1,280 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/weirgpu/weir/shim/fakecuda"
+)
+
+const (
+	deviceBytes = 16 << 30 // of the simulated device
+	capBytes    = 8 << 30  // of programs under weir
+	// A program that takes longer than this is stuck: most take a tenth of a second, the compilers
+	// of rung 2 some seconds.
+	patience = 2 * time.Minute
+)
+
+// program is one that runs both ways.
+type program struct {
+	rung, version  int // version of CUDA that the driver claims
+	name, artefact string
+	argv           []string
+}
+
+var rungs = []struct {
+	number   int
+	programs func(*ladder) ([]program, error)
+}{{1, samplePrograms}, {2, pythonPrograms}}
+
+// outcome is what a program did.
+type outcome struct {
+	Exit   int    `json:"exit"`
+	Output string `json:"output"`
+	Talk   string `json:"talk,omitempty"` // on standard error
+}
+
+// result is a program's two outcomes, and how they compare.
+type result struct {
+	Rung     int     `json:"rung"`
+	Artefact string  `json:"artefact"`
+	Program  string  `json:"program"`
+	Without  outcome `json:"without"`
+	Under    outcome `json:"under"`
+	// Differs are the first lines that the two do not have in common, and sizes that are not the
+	// cap's.
+	Differs []string `json:"differs,omitempty"`
+	Left    uint64   `json:"left"` // bytes that are still held when both have ended
+	// Refused are the tables, slots and attributes that were asked for and that the simulated
+	// driver has not; Absent are the names of calls.
+	Refused []string `json:"refused,omitempty"`
+	Absent  []string `json:"absent,omitempty"`
+}
+
+func (r result) ok() bool {
+	return r.Without.Exit == 0 && r.Under.Exit == 0 && len(r.Differs) == 0 && r.Left == 0
+}
+
+// ladder is the command weir and the simulated driver, built from this source, with a runtime
+// folder and a device of their own.
+type ladder struct {
+	ctx          context.Context
+	dir          string
+	weir, driver string
+	env          []string
+}
+
+func newLadder(ctx context.Context) (*ladder, error) {
+	base, err := cache()
+	if err != nil {
+		return nil, err
+	}
+	// A socket's path is short.
+	dir, err := os.MkdirTemp("", "weir-user")
+	if err != nil {
+		return nil, err
+	}
+	l := &ladder{ctx: ctx, dir: dir, weir: filepath.Join(dir, "weir")}
+	l.env = append(os.Environ(), "WEIR_RUNTIME_DIR="+dir,
+		"WEIR_FAKE_DIR="+filepath.Join(dir, "gpu"), "LD_PRELOAD=",
+		"WEIR_FAKE_MEMORY="+strconv.Itoa(deviceBytes), "CUPY_CACHE_IN_MEMORY=1")
+	if l.driver, err = fakecuda.Build(ctx, filepath.Dir(base), ""); err == nil {
+		err = output(exec.CommandContext(ctx, "go", "build", "-o", l.weir,
+			"github.com/weirgpu/weir/cmd/weir"))
+	}
+	if err != nil {
+		_ = os.RemoveAll(dir)
+		return nil, err
+	}
+	return l, nil
+}
+
+// close ends the agent, which the first program under weir has started, and removes the folder.
+func (l *ladder) close() {
+	links, _ := filepath.Glob("/proc/[0-9]*/fd/*")
+	for _, link := range links {
+		to, err := os.Readlink(link)
+		var pid int
+		if err != nil || to != filepath.Join(l.dir, "agent.lock") {
+			continue
+		}
+		if _, err := fmt.Sscanf(link, "/proc/%d/", &pid); err == nil {
+			_ = syscall.Kill(pid, syscall.SIGTERM)
+		}
+	}
+	_ = os.RemoveAll(l.dir)
+}
+
+// run runs a program once and waits until the device is empty again.
+func (l *ladder) run(p program, under bool) (outcome, error) {
+	ctx, cancel := context.WithTimeout(l.ctx, patience)
+	defer cancel()
+	argv := p.argv
+	env := append(slices.Clone(l.env), "WEIR_FAKE_CUDA_VERSION="+strconv.Itoa(p.version),
+		"WEIR_FAKE_MISSING="+filepath.Join(l.dir, "missing"))
+	if under {
+		argv = append([]string{l.weir, "exec", "--fake-gpu", "--memory", strconv.Itoa(capBytes),
+			"--"}, argv...)
+	} else {
+		env = append(env, "LD_LIBRARY_PATH="+l.driver)
+	}
+	var out, talk bytes.Buffer
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Env, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = env, &out, &talk, time.Second
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) && ctx.Err() == nil {
+		return outcome{}, err
+	}
+	if ctx.Err() != nil {
+		fmt.Fprintf(&talk, "\nended after %s", patience)
+	}
+	return outcome{cmd.ProcessState.ExitCode(), out.String(), strings.TrimSpace(talk.String())},
+		l.ctx.Err()
+}
+
+// both runs a program without weir and under it.
+func (l *ladder) both(p program) (result, error) {
+	r := result{Rung: p.rung, Artefact: p.artefact, Program: p.name}
+	missing := filepath.Join(l.dir, "missing")
+	_ = os.Remove(missing)
+	var err error
+	if r.Without, err = l.run(p, false); err != nil {
+		return r, err
+	}
+	if r.Under, err = l.run(p, true); err != nil {
+		return r, err
+	}
+	if r.Left, err = l.held(); err != nil {
+		return r, err
+	}
+	r.Differs = compare(r.Without.Output, r.Under.Output)
+	text, err := os.ReadFile(missing)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return r, err
+	}
+	r.Refused, r.Absent = asked(string(text))
+	return r, nil
+}
+
+// held is the memory that the device's ledger still shows.
+func (l *ladder) held() (uint64, error) {
+	cmd := exec.CommandContext(l.ctx, filepath.Join(l.driver, "bin", "smi"))
+	cmd.Env = append(slices.Clone(l.env), "LD_LIBRARY_PATH="+l.driver)
+	out, err := cmd.Output()
+	if err != nil {
+		return 0, fmt.Errorf("smi: %w: %s", err, out)
+	}
+	var ledger struct{ Used uint64 }
+	err = json.Unmarshal([]byte(lastLine(string(out))), &ledger)
+	return ledger.Used, err
+}
+
+// compare gives the lines that differ, at most a few. A line of memory must show the device without
+// weir, and the cap under it.
+func compare(without, under string) []string {
+	a, b := strings.Split(without, "\n"), strings.Split(under, "\n")
+	var differs []string
+	for i := range max(len(a), len(b)) {
+		var x, y string
+		if i < len(a) {
+			x = a[i]
+		}
+		if i < len(b) {
+			y = b[i]
+		}
+		same := x == y
+		if strings.HasPrefix(x, "memory ") {
+			same = within(x, deviceBytes) && within(y, capBytes)
+		}
+		if !same {
+			differs = append(differs, fmt.Sprintf("line %d: %q, under weir %q", i+1, x, y))
+		}
+	}
+	return differs[:min(len(differs), 5)]
+}
+
+// within tells whether a line is a size of memory of a device that has so much.
+func within(line string, bytes uint64) bool {
+	f := strings.Fields(line)
+	if len(f) != 3 || f[0] != "memory" {
+		return false
+	}
+	n, err := strconv.ParseUint(f[2], 10, 64)
+	return err == nil && n <= bytes && (f[1] != "total" || n == bytes)
+}
+
+// asked reads what was asked for in vain, each once: lines of a kind, a name and a number.
+func asked(text string) (refused, absent []string) {
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		if len(f) != 3 {
+			continue
+		}
+		if f[0] == "call" {
+			absent = append(absent, f[1])
+			continue
+		}
+		refused = append(refused, strings.TrimSuffix(strings.Join(f, " "), " 0"))
+	}
+	slices.Sort(refused)
+	slices.Sort(absent)
+	return slices.Compact(refused), slices.Compact(absent)
+}
+
+// table writes the results as Markdown.
+func table(w io.Writer, all []result) error {
+	fmt.Fprintf(w, "# NVIDIA's own software on the simulated driver, with and without weir\n\n"+
+		"%s. The device is simulated and computes nothing: what kernels would work out is not "+
+		"printed.\nUnder weir a program has %d of the device's %d GiB. *Equal* is line by line, "+
+		"but for sizes of\nmemory, which show the cap.\n\n"+
+		"| rung | artefact | program | without weir | under weir | lines | held at the end |\n"+
+		"| --- | --- | --- | --- | --- | --- | --- |\n", time.Now().UTC().Format("2006-01-02"),
+		capBytes>>30, deviceBytes>>30)
+	refused, absent := map[string][]string{}, map[string][]string{}
+	for _, r := range all {
+		same := fmt.Sprintf("%d equal", strings.Count(r.Without.Output, "\n"))
+		if len(r.Differs) > 0 {
+			same = strings.Join(r.Differs, "; ")
+		}
+		fmt.Fprintf(w, "| %d | %s | %s | exit %d | exit %d | %s | %d B |\n", r.Rung, r.Artefact,
+			r.Program, r.Without.Exit, r.Under.Exit, same, r.Left)
+		for _, x := range r.Refused {
+			refused[x] = append(refused[x], r.Artefact)
+		}
+		for _, x := range r.Absent {
+			absent[x] = append(absent[x], r.Artefact)
+		}
+	}
+	fmt.Fprintf(w, "\n## What was asked for and is refused\n\n"+
+		"Export tables, their slots and attributes that the simulated driver does not know:\n\n")
+	for _, x := range sorted(refused) {
+		by := refused[x]
+		slices.Sort(by)
+		fmt.Fprintf(w, "- %s, by %s\n", x, strings.Join(slices.Compact(by), "; "))
+	}
+	_, err := fmt.Fprintf(w, "\nCalls that are looked up by name and that it lacks (%d): %s\n",
+		len(absent), strings.Join(sorted(absent), ", "))
+	return err
+}
+
+func sorted(m map[string][]string) []string {
+	names := make([]string, 0, len(m))
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

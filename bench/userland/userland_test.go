@@ -1,0 +1,92 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// climb runs a rung and holds that each program does the same both ways and leaves nothing behind.
+func climb(t *testing.T, number int) {
+	if testing.Short() {
+		t.Skip("compiles C and runs programs")
+	}
+	if _, err := exec.LookPath("g++"); err != nil {
+		t.Skip("no C++ compiler")
+	}
+	l, err := newLadder(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.close)
+	programs, err := rungs[number-1].programs(l)
+	if errors.Is(err, errNoWheels) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range programs {
+		r, err := l.both(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !r.ok() {
+			t.Errorf("%s, %s: exit %d, under weir %d; %d bytes held; %q\n%s\n%s", p.artefact,
+				p.name, r.Without.Exit, r.Under.Exit, r.Left, r.Differs, r.Without.Talk,
+				r.Under.Talk)
+		}
+	}
+}
+
+func TestSamples(t *testing.T) { climb(t, 1) }
+
+// TestPython fetches 0.7 GB where it has not been asked for before.
+func TestPython(t *testing.T) {
+	text, err := pins.ReadFile("wheels/python.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	version, _ := exec.Command("python3", "--version").Output()
+	_, there, err := kept("python", text, version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !there && os.Getenv("WEIR_LONG") == "" {
+		t.Skip("its wheels are not in the cache; WEIR_LONG=1 fetches 0.7 GB")
+	}
+	climb(t, 2)
+}
+
+func TestCompare(t *testing.T) {
+	for name, c := range map[string]struct {
+		without, under string
+		differ         int
+	}{
+		"equal":              {"a\nb\n", "a\nb\n", 0},
+		"another value":      {"a\nb\n", "a\nc\n", 1},
+		"a line more":        {"a\n", "a\nb\n", 1},
+		"the cap":            {"memory total 17179869184\n", "memory total 8589934592\n", 0},
+		"not the cap":        {"memory total 17179869184\n", "memory total 8589934591\n", 1},
+		"the device's":       {"memory free 17000000000\n", "memory free 17000000000\n", 1},
+		"more than the cap":  {"memory free 17000000000\n", "memory free 9000000000\n", 1},
+		"within the cap":     {"memory free 17000000000\n", "memory free 8000000000\n", 0},
+		"no size any longer": {"memory free 17000000000\n", "memory free much\n", 1},
+	} {
+		if got := compare(c.without, c.under); len(got) != c.differ {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+func TestAsked(t *testing.T) {
+	refused, absent := asked(
+		"call cuB 1\ntable 12 0\ncall cuA 2\ncall cuB 1\nslot export 4\njunk\n")
+	if len(refused) != 2 || refused[0] != "slot export 4" || refused[1] != "table 12" {
+		t.Errorf("refused %q", refused)
+	}
+	if len(absent) != 2 || absent[0] != "cuA" || absent[1] != "cuB" {
+		t.Errorf("absent %q", absent)
+	}
+}
