@@ -21,7 +21,7 @@
  *  - After fork() a child is not attached; it attaches with a slot of its own at its first call.
  *  - While a stream is being captured nothing of weir's own is put on it, and its launches pass;
  *    they are metered when the graph is launched. Weir's own calls are made in relaxed mode.
- *  - Once the process exits weir calls nothing of the driver's by itself (own.c).
+ *  - Once the process exits weir calls the driver only within the program's calls (own.c).
  *  - Without the agent (its socket closed and its heartbeat old, or the heartbeat very old) the
  *    gate counts as open and the memory cap still holds.
  */
