@@ -1,8 +1,10 @@
 // Package fakecuda carries a stand-in for NVIDIA's driver, libcuda.so.1 and libnvidia-ml.so.1, with
 // a model of a device behind it, so that the shim and the agent are tested, and shown, without a
 // GPU. The model is a file shared by processes: a ledger of memory, queues of work, and one
-// timeline on which kernels of stated duration run. Nothing computes: results are about who runs
-// when and who holds what. Everything that the stand-in reports calls itself [Name].
+// timeline on which kernels of stated duration run. Memory has contents, which copies, sets and a
+// few kernels change when the timeline has come to them (driver/content.h); else nothing computes:
+// results are about who runs when and who holds what. Everything that the stand-in reports calls
+// itself [Name].
 //
 // Meet first: [Build], which compiles the C sources below this folder with the host's compiler, and
 // model/model.h, which says what the device does. fakecuda.h declares the calls; driver/ has one
@@ -48,5 +50,6 @@
 //	                     and is not here
 //
 // What it refuses: to compute. A kernel takes time and leaves memory as it was. A module that is
-// not NVIDIA's is a text that names kernels and their durations (driver/module.c).
+// not NVIDIA's is a text that names kernels, their durations, and what little some of them do
+// (driver/module.c).
 package fakecuda

@@ -2,7 +2,9 @@
 // height x depth x bytes of an element; a mipmapped one the sum of its levels.
 #include "memory.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 struct CUarray_st {
 	uint32_t kind;
@@ -10,6 +12,8 @@ struct CUarray_st {
 	CUDA_ARRAY3D_DESCRIPTOR shape;
 	CUdevice device;
 	fk_hold hold;
+	fk_store *store; // row after row, from base on
+	uint64_t base;
 };
 
 struct CUmipmappedArray_st {
@@ -17,6 +21,7 @@ struct CUmipmappedArray_st {
 	CUdevice device;
 	uint64_t bytes; // 0: of memory that is another's
 	fk_hold hold;
+	fk_store *store; // level after level
 	struct CUarray_st level[16];
 };
 
@@ -61,11 +66,31 @@ static CUresult make(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *d) {
 	*a = (struct CUarray_st){.kind = FK_ARRAY, .shape = *d, .device = c->device};
 	fk_enter();
 	CUresult r = fk_hold_memory(c->device, n, &a->hold);
+	if (!r && !(a->store = fk_store_new(n))) {
+		fk_drop_memory(c->device, &a->hold);
+		r = CUDA_ERROR_OUT_OF_MEMORY;
+	}
 	if (r)
 		free(a);
 	else
 		*out = a;
 	return fk_leave(r);
+}
+
+CUresult fk_array_side(CUarray a, size_t x, size_t y, size_t z, fk_motion *m, fk_side *side) {
+	if (!FK_IS(a, FK_ARRAY))
+		return CUDA_ERROR_INVALID_HANDLE;
+	const CUDA_ARRAY3D_DESCRIPTOR *d = &a->shape;
+	uint64_t row = element(d->Format) * d->NumChannels * d->Width, h = d->Height ? d->Height : 1,
+			 planes = d->Depth ? d->Depth : 1;
+	if (x > row || m->width > row - x || y > h || m->height > h - y || z > planes ||
+		m->depth > planes - z)
+		return CUDA_ERROR_INVALID_VALUE;
+	*side = (fk_side){.address = a->base + z * row * h + y * row + x,
+		.store = a->store,
+		.pitch = row,
+		.slice = row * h};
+	return CUDA_SUCCESS;
 }
 
 FK_API cuArray3DCreate_v2(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *d) { return make(out, d); }
@@ -133,6 +158,7 @@ FK_API cuArrayDestroy(CUarray a) {
 		return CUDA_ERROR_INVALID_HANDLE;
 	fk_enter();
 	fk_drop_memory(a->device, &a->hold);
+	fk_unkeep(a->store);
 	a->kind = 0;
 	free(a);
 	return fk_leave(CUDA_SUCCESS);
@@ -151,8 +177,11 @@ FK_API cuMipmappedArrayCreate(
 	m->kind = FK_MIPMAP, m->levels = levels, m->device = c->device;
 	CUDA_ARRAY3D_DESCRIPTOR at = *d;
 	for (unsigned int i = 0; i < levels; i++) {
-		m->level[i] =
-			(struct CUarray_st){.kind = FK_ARRAY, .level = true, .shape = at, .device = c->device};
+		m->level[i] = (struct CUarray_st){.kind = FK_ARRAY,
+			.level = true,
+			.shape = at,
+			.device = c->device,
+			.base = m->bytes};
 		m->bytes += bytes(&at);
 		at.Width = at.Width > 1 ? at.Width / 2 : 1;
 		at.Height = at.Height > 1 ? at.Height / 2 : at.Height;
@@ -160,6 +189,12 @@ FK_API cuMipmappedArrayCreate(
 	}
 	fk_enter();
 	CUresult r = fk_hold_memory(c->device, m->bytes, &m->hold);
+	if (!r && !(m->store = fk_store_new(m->bytes))) {
+		fk_drop_memory(c->device, &m->hold);
+		r = CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	for (unsigned int i = 0; i < levels; i++)
+		m->level[i].store = m->store;
 	if (r)
 		free(m);
 	else
@@ -190,6 +225,7 @@ FK_API cuMipmappedArrayDestroy(CUmipmappedArray m) {
 		return CUDA_ERROR_INVALID_HANDLE;
 	fk_enter();
 	fk_drop_memory(m->device, &m->hold);
+	fk_unkeep(m->store);
 	m->kind = 0;
 	free(m);
 	return fk_leave(CUDA_SUCCESS);
@@ -197,12 +233,20 @@ FK_API cuMipmappedArrayDestroy(CUmipmappedArray m) {
 
 // External memory: of another interface (Vulkan, a socket's other end), which a file descriptor
 // names and this import owns. Nobody else on the fake device has charged it, so the import does,
-// until it is destroyed.
+// until it is destroyed. Its contents are those of the file, if that is as large.
 struct CUextMemory_st {
 	uint32_t kind;
 	CUdevice device;
 	uint64_t bytes;
+	fk_store *store;
 };
+
+static fk_store *contents(int fd, uint64_t bytes) {
+	struct stat st;
+	bool file = !fstat(fd, &st) && S_ISREG(st.st_mode) && (uint64_t)st.st_size >= bytes &&
+		(fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR;
+	return file ? fk_store_file(fcntl(fd, F_DUPFD_CLOEXEC, 0), 0, bytes) : fk_store_new(bytes);
+}
 
 FK_API cuImportExternalMemory(CUexternalMemory *out, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *d) {
 	CUcontext c;
@@ -216,12 +260,16 @@ FK_API cuImportExternalMemory(CUexternalMemory *out, const CUDA_EXTERNAL_MEMORY_
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*m = (struct CUextMemory_st){.kind = FK_EXTERNAL, .device = c->device, .bytes = d->size};
 	fk_enter();
-	CUresult r = fk_charge(c->device, m->bytes);
-	if (r)
+	m->store = contents(d->handle.fd, d->size);
+	CUresult r = m->store ? fk_charge(c->device, m->bytes) : CUDA_ERROR_OUT_OF_MEMORY;
+	if (r) {
+		fk_unkeep(m->store);
 		free(m);
-	else
-		*out = m;
-	return fk_leave(r);
+		return fk_leave(r);
+	}
+	fk_share(&fk.queues[c->device]);
+	*out = m;
+	return fk_leave(CUDA_SUCCESS);
 }
 
 FK_API cuExternalMemoryGetMappedBuffer(
@@ -233,8 +281,13 @@ FK_API cuExternalMemoryGetMappedBuffer(
 		return CUDA_ERROR_INVALID_VALUE;
 	fk_enter();
 	CUdeviceptr at = fk_place(d->size, 512);
-	fk_allocation a = {
-		.address = at, .bytes = d->size, .origin = FK_IMPORTED, .device = m->device, .context = c};
+	fk_allocation a = {.address = at,
+		.bytes = d->size,
+		.origin = FK_IMPORTED,
+		.device = m->device,
+		.context = c,
+		.store = fk_keep(m->store),
+		.within = d->offset};
 	if (!at || !fk_insert(a))
 		return fk_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	*out = at;
@@ -251,9 +304,13 @@ FK_API cuExternalMemoryGetMappedMipmappedArray(CUmipmappedArray *out, CUexternal
 	if (!a)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	a->kind = FK_MIPMAP, a->levels = d->numLevels, a->device = m->device;
+	a->store = fk_keep(m->store);
 	for (unsigned int i = 0; i < d->numLevels; i++)
-		a->level[i] = (struct CUarray_st){
-			.kind = FK_ARRAY, .level = true, .shape = d->arrayDesc, .device = m->device};
+		a->level[i] = (struct CUarray_st){.kind = FK_ARRAY,
+			.level = true,
+			.shape = d->arrayDesc,
+			.device = m->device,
+			.store = m->store};
 	*out = a;
 	return CUDA_SUCCESS;
 }
@@ -264,6 +321,7 @@ FK_API cuDestroyExternalMemory(CUexternalMemory m) {
 		return CUDA_ERROR_INVALID_HANDLE;
 	fk_enter();
 	fk_refund(m->device, m->bytes);
+	fk_unkeep(m->store);
 	m->kind = 0;
 	free(m);
 	return fk_leave(CUDA_SUCCESS);

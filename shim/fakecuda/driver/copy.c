@@ -1,55 +1,6 @@
-// Copies and sets. They take the device for bytes divided by bandwidth, like a kernel. Content is
-// kept for the first FK_SHADOW bytes of an allocation, and moves when the call is made, not when
-// the stream comes to it: a program that orders its calls in one thread reads what it wrote.
+// Copies and sets. They take the device for bytes divided by bandwidth, like a kernel, and move
+// their bytes when they end (content.h).
 #include "memory.h"
-
-#include <stdlib.h>
-#include <string.h>
-
-unsigned char *fk_view(CUdeviceptr address, size_t *room) {
-	fk_allocation *a = fk_find(address);
-	*room = 0;
-	if (!a || a->origin == FK_RESERVED)
-		return NULL;
-	size_t offset = address - a->address;
-	if (a->origin == FK_MANAGED || a->origin == FK_HOSTED || a->origin == FK_REGISTERED) {
-		*room = a->bytes - offset;
-		return (unsigned char *)(uintptr_t)address;
-	}
-	size_t kept = a->bytes < FK_SHADOW ? a->bytes : FK_SHADOW;
-	if (!a->shadow)
-		a->shadow = calloc(1, kept);
-	if (!a->shadow || offset >= kept)
-		return NULL;
-	*room = kept - offset;
-	return a->shadow + offset;
-}
-
-static void put(CUdeviceptr to, const void *from, size_t bytes) {
-	size_t room;
-	unsigned char *p = fk_view(to, &room);
-	if (p)
-		memmove(p, from, bytes < room ? bytes : room);
-}
-
-static void get(void *to, CUdeviceptr from, size_t bytes) {
-	size_t room, n;
-	unsigned char *p = fk_view(from, &room);
-	n = bytes < room ? bytes : room;
-	if (p)
-		memmove(to, p, n);
-	memset((unsigned char *)to + (p ? n : 0), 0, bytes - (p ? n : 0));
-}
-
-// valid reports whether a range lies within memory of the device.
-static bool valid(CUdeviceptr address, size_t bytes) {
-	fk_allocation *a = fk_find(address);
-	for (CUdeviceptr end = address + bytes; a && a->origin != FK_RESERVED;
-		a = fk_find(a->address + a->bytes))
-		if (end - a->address <= a->bytes)
-			return true;
-	return false;
-}
 
 fk_task fk_copying(CUgraphNodeType type, CUdevice d, uint64_t bytes, bool host) {
 	const fk_terms *t = &fk.queues[d].device.file->terms;
@@ -68,7 +19,33 @@ typedef struct {
 	CUstream stream;
 } move;
 
-// run checks the ranges, moves the content and queues the time.
+// known reports whether the driver knows what lies at an address.
+static bool known(CUdeviceptr address) {
+	fk_enter();
+	bool is = fk_find(address) != NULL;
+	fk_leave(0);
+	return is;
+}
+
+// submit queues a copy, and waits for it if the call does.
+static CUresult submit(CUstream s, fk_task *t, bool wait) {
+	fk_queue *q;
+	uint64_t seq;
+	t->waited = wait;
+	FK_TRY(fk_submit(s, t, &q, &seq));
+	if (!wait || !q)
+		return CUDA_SUCCESS;
+	fk_wait(q, seq);
+	return fk_sound();
+}
+
+// waits tells whether a call returns when its copy is done.
+static bool waits(CUdevice d, bool sync, bool within, bool to_pageable) {
+	const fk_device *device = &fk.queues[d].device;
+	return sync ? !(within && FK_KNOB(device, within_async))
+				: to_pageable && FK_KNOB(device, pageable_sync);
+}
+
 static CUresult run(const move *m) {
 	CUcontext c;
 	FK_TRY(fk_current(&c));
@@ -76,33 +53,17 @@ static CUresult run(const move *m) {
 		FK_TRY(fk_unsafe());
 	if (!m->bytes)
 		return CUDA_SUCCESS;
-	fk_enter();
-	bool from_device = m->way == TO_HOST || m->way == WITHIN || (m->way == ANY && fk_find(m->from));
-	bool to_device = m->way == TO_DEVICE || m->way == WITHIN || (m->way == ANY && fk_find(m->to));
-	if ((from_device && !valid(m->from, m->bytes)) || (to_device && !valid(m->to, m->bytes)) ||
-		!m->from || !m->to)
-		return fk_leave(CUDA_ERROR_INVALID_VALUE);
-	size_t room;
-	if (from_device && to_device) {
-		const unsigned char *p = fk_view(m->from, &room);
-		if (p)
-			put(m->to, p, m->bytes < room ? m->bytes : room);
-	} else if (from_device) {
-		get((void *)(uintptr_t)m->to, m->from, m->bytes);
-	} else if (to_device) {
-		put(m->to, (const void *)(uintptr_t)m->from, m->bytes);
-	} else {
-		memmove((void *)(uintptr_t)m->to, (const void *)(uintptr_t)m->from, m->bytes);
-	}
-	fk_leave(0);
-	fk_queue *q;
-	uint64_t seq;
-	fk_task t =
-		fk_copying(CU_GRAPH_NODE_TYPE_MEMCPY, c->device, m->bytes, !(from_device && to_device));
-	FK_TRY(fk_submit(m->stream, &t, &q, &seq));
-	if (m->sync && q)
-		fk_wait(q, seq);
-	return CUDA_SUCCESS;
+	if (!m->from || !m->to)
+		return CUDA_ERROR_INVALID_VALUE;
+	bool from_device = m->way != TO_DEVICE && (m->way != ANY || known(m->from)),
+		 to_device = m->way != TO_HOST && (m->way != ANY || known(m->to)),
+		 within = from_device && to_device;
+	fk_task t = fk_copying(CU_GRAPH_NODE_TYPE_MEMCPY, c->device, m->bytes, !within);
+	t.motion = fk_linear_copy(m->to, m->from, m->bytes);
+	t.motion.to.host = m->way == TO_HOST || m->way == ANY;
+	t.motion.from.host = m->way == TO_DEVICE || m->way == ANY;
+	bool wait = waits(c->device, m->sync, within, !to_device && !known(m->to));
+	return submit(m->stream, &t, wait);
 }
 
 // COPY makes the four calls of one copy: with and without a stream, and for per-thread default
@@ -169,38 +130,80 @@ FK_API cuMemcpyPeerAsync_ptsz(
 	return cuMemcpyPeerAsync(to, tc, from, fc, bytes, fk_ptsz(s));
 }
 
-// shaped queues the time of a two- or three-dimensional copy; content of such copies is not kept.
-static CUresult shaped(CUmemorytype from, CUmemorytype to, size_t width, size_t height,
-	size_t depth, bool sync, CUstream s) {
-	CUcontext c;
-	FK_TRY(fk_current(&c));
-	if (sync)
-		FK_TRY(fk_unsafe());
-	if (from < CU_MEMORYTYPE_HOST || from > CU_MEMORYTYPE_UNIFIED || to < CU_MEMORYTYPE_HOST ||
-		to > CU_MEMORYTYPE_UNIFIED)
+// one_side is where a copy of rows and planes begins, on one side of its descriptor.
+static CUresult one_side(fk_side *out, fk_motion *m, CUmemorytype type, const void *host,
+	CUdeviceptr device, CUarray array, const size_t at[3], size_t pitch, size_t height) {
+	if (type == CU_MEMORYTYPE_ARRAY)
+		return fk_array_side(array, at[0], at[1], at[2], m, out);
+	bool mine = type == CU_MEMORYTYPE_HOST;
+	pitch = pitch ? pitch : at[0] + m->width;
+	if (type < CU_MEMORYTYPE_HOST || type > CU_MEMORYTYPE_UNIFIED || (mine ? !host : !device))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!width || !height || !depth)
-		return CUDA_SUCCESS;
-	fk_queue *q;
-	uint64_t seq;
-	bool host = from == CU_MEMORYTYPE_HOST || to == CU_MEMORYTYPE_HOST;
-	fk_task t =
-		fk_copying(CU_GRAPH_NODE_TYPE_MEMCPY, c->device, (uint64_t)width * height * depth, host);
-	FK_TRY(fk_submit(s, &t, &q, &seq));
-	if (sync && q)
-		fk_wait(q, seq);
+	if (pitch < at[0] + m->width || (height && height < at[1] + m->height))
+		return CUDA_ERROR_INVALID_VALUE;
+	*out = (fk_side){.address = mine ? (uintptr_t)host : device,
+		.host = mine || type == CU_MEMORYTYPE_UNIFIED,
+		.pitch = pitch,
+		.slice = pitch * (height ? height : at[1] + m->height)};
+	out->address += at[0] + at[1] * out->pitch + at[2] * out->slice;
 	return CUDA_SUCCESS;
 }
 
-static CUresult copy2(const CUDA_MEMCPY2D *p, bool sync, CUstream s) {
-	return p ? shaped(p->srcMemoryType, p->dstMemoryType, p->WidthInBytes, p->Height, 1, sync, s)
-			 : CUDA_ERROR_INVALID_VALUE;
+CUresult fk_copying_3d(const CUDA_MEMCPY3D *p, CUdevice d, fk_task *t) {
+	if (!p)
+		return CUDA_ERROR_INVALID_VALUE;
+	bool host = p->srcMemoryType == CU_MEMORYTYPE_HOST || p->dstMemoryType == CU_MEMORYTYPE_HOST;
+	*t = fk_copying(CU_GRAPH_NODE_TYPE_MEMCPY, d,
+		(uint64_t)p->WidthInBytes * p->Height * p->Depth, host);
+	fk_motion m = {.action = p->WidthInBytes && p->Height && p->Depth ? FK_COPY : FK_NOTHING,
+		.width = p->WidthInBytes,
+		.height = p->Height,
+		.depth = p->Depth};
+	if (m.action == FK_NOTHING)
+		return CUDA_SUCCESS;
+	FK_TRY(one_side(&m.from, &m, p->srcMemoryType, p->srcHost, p->srcDevice, p->srcArray,
+		(size_t[]){p->srcXInBytes, p->srcY, p->srcZ}, p->srcPitch, p->srcHeight));
+	FK_TRY(one_side(&m.to, &m, p->dstMemoryType, p->dstHost, p->dstDevice, p->dstArray,
+		(size_t[]){p->dstXInBytes, p->dstY, p->dstZ}, p->dstPitch, p->dstHeight));
+	t->motion = m;
+	return CUDA_SUCCESS;
 }
 
 static CUresult copy3(const CUDA_MEMCPY3D *p, bool sync, CUstream s) {
-	return p
-		? shaped(p->srcMemoryType, p->dstMemoryType, p->WidthInBytes, p->Height, p->Depth, sync, s)
-		: CUDA_ERROR_INVALID_VALUE;
+	CUcontext c;
+	fk_task t;
+	FK_TRY(fk_current(&c));
+	if (sync)
+		FK_TRY(fk_unsafe());
+	FK_TRY(fk_copying_3d(p, c->device, &t));
+	if (t.motion.action == FK_NOTHING)
+		return CUDA_SUCCESS;
+	bool host = p->srcMemoryType == CU_MEMORYTYPE_HOST || p->dstMemoryType == CU_MEMORYTYPE_HOST,
+		 pageable = p->dstMemoryType == CU_MEMORYTYPE_HOST && !known(t.motion.to.address);
+	return submit(s, &t, waits(c->device, sync, !host, pageable));
+}
+
+static CUresult copy2(const CUDA_MEMCPY2D *p, bool sync, CUstream s) {
+	if (!p)
+		return CUDA_ERROR_INVALID_VALUE;
+	CUDA_MEMCPY3D deep = {.srcXInBytes = p->srcXInBytes,
+		.srcY = p->srcY,
+		.srcMemoryType = p->srcMemoryType,
+		.srcHost = p->srcHost,
+		.srcDevice = p->srcDevice,
+		.srcArray = p->srcArray,
+		.srcPitch = p->srcPitch,
+		.dstXInBytes = p->dstXInBytes,
+		.dstY = p->dstY,
+		.dstMemoryType = p->dstMemoryType,
+		.dstHost = p->dstHost,
+		.dstDevice = p->dstDevice,
+		.dstArray = p->dstArray,
+		.dstPitch = p->dstPitch,
+		.WidthInBytes = p->WidthInBytes,
+		.Height = p->Height,
+		.Depth = 1};
+	return copy3(&deep, sync, s);
 }
 
 FK_API cuMemcpy2D_v2(const CUDA_MEMCPY2D *p) { return copy2(p, true, NULL); }
@@ -228,26 +231,31 @@ FK_API cuMemcpy3DPeerAsync_ptsz(const CUDA_MEMCPY3D_PEER *p, CUstream s) {
 	return copy3(p, false, fk_ptsz(s));
 }
 
+fk_task fk_setting(CUdeviceptr to, size_t pitch, uint32_t value, uint32_t size, size_t width,
+	size_t height, CUdevice d) {
+	fk_task t =
+		fk_copying(CU_GRAPH_NODE_TYPE_MEMSET, d, (uint64_t)width * size * height, false);
+	t.motion = (fk_motion){.action = width && height ? FK_SET : FK_NOTHING,
+		.to = {.address = to, .pitch = height > 1 ? pitch : 0},
+		.width = (uint64_t)width * size,
+		.height = height,
+		.depth = 1,
+		.value = value,
+		.size = size};
+	return t;
+}
+
 // set writes a pattern of 1, 2 or 4 bytes over rows of a pitch. Sets of device memory do not wait,
 // even without Async.
-static CUresult set(CUdeviceptr to, size_t pitch, uint32_t value, size_t size, size_t width,
+static CUresult set(CUdeviceptr to, size_t pitch, uint32_t value, uint32_t size, size_t width,
 	size_t height, CUstream s) {
 	CUcontext c;
 	FK_TRY(fk_current(&c));
 	if (!width || !height)
 		return CUDA_SUCCESS;
-	fk_enter();
-	if (!valid(to, height > 1 ? pitch * (height - 1) + width * size : width * size))
-		return fk_leave(CUDA_ERROR_INVALID_VALUE);
-	for (size_t y = 0; y < height && y * pitch < FK_SHADOW; y++) {
-		size_t room;
-		unsigned char *p = fk_view(to + y * pitch, &room);
-		for (size_t x = 0; p && x < width && (x + 1) * size <= room; x++)
-			memcpy(p + x * size, &value, size);
-	}
-	fk_leave(0);
-	fk_task t =
-		fk_copying(CU_GRAPH_NODE_TYPE_MEMSET, c->device, (uint64_t)width * size * height, false);
+	if (height > 1 && pitch < width * size)
+		return CUDA_ERROR_INVALID_VALUE;
+	fk_task t = fk_setting(to, pitch, value, size, width, height, c->device);
 	return fk_submit(s, &t, NULL, NULL);
 }
 

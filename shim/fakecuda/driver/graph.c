@@ -218,38 +218,54 @@ FK_API cuGraphUpload(CUgraphExec x, CUstream s) {
 
 FK_API cuGraphUpload_ptsz(CUgraphExec x, CUstream s) { return cuGraphUpload(x, fk_ptsz(s)); }
 
-// push queues what has gathered of a launch: one operation for all work since the last.
-static void push(CUstream s, uint64_t *gathered) {
-	if (*gathered)
-		fk_push(s, (fk_item){.kind = FK_WORK, .duration_ns = *gathered}, NULL);
-	*gathered = 0;
+// gathered is what has come together of a launch: all work since the last operation of it.
+typedef struct {
+	uint64_t ns;
+	fk_effect *effects;
+} gathered;
+
+static void push(CUstream s, gathered *g) {
+	if (g->ns)
+		fk_push(
+			s, (fk_item){.kind = FK_WORK, .duration_ns = g->ns, .effect = g->effects}, NULL);
+	*g = (gathered){0};
 }
 
-static void run_step(CUstream s, const fk_step *step, uint64_t *gathered) {
+static CUresult run_step(CUgraphExec x, CUstream s, fk_step *step, gathered *g) {
 	const fk_task *t = &step->task;
+	fk_effect *effect;
+	bool faults;
 	switch (t->type) {
 	case CU_GRAPH_NODE_TYPE_KERNEL:
-		if (step->enabled && t->function->faults) {
-			push(s, gathered);
+	case CU_GRAPH_NODE_TYPE_MEMCPY:
+	case CU_GRAPH_NODE_TYPE_MEMSET:
+		if (!step->enabled)
+			break;
+		FK_TRY(fk_task_effect(t, true, &effect, &faults));
+		if (faults) {
+			push(s, g);
 			fk_push(s,
 				(fk_item){.kind = FK_WORK, .duration_ns = fk_draw(t), .faults = true}, NULL);
 			break;
 		}
-		// fall through
-	case CU_GRAPH_NODE_TYPE_MEMCPY:
-	case CU_GRAPH_NODE_TYPE_MEMSET:
-		*gathered += step->enabled ? fk_draw(t) : 0;
+		fk_effect_join(&g->effects, effect);
+		g->ns += fk_draw(t);
+		break;
+	case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+		return fk_graph_alloc(x, step);
+	case CU_GRAPH_NODE_TYPE_MEM_FREE:
+		fk_graph_free(t->address);
 		break;
 	case CU_GRAPH_NODE_TYPE_HOST:
-		push(s, gathered);
+		push(s, g);
 		fk_push(s, (fk_item){.kind = FK_HOST, .call = t->call, .data = t->data}, NULL);
 		break;
 	case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
-		push(s, gathered);
+		push(s, g);
 		fk_push_record(s, t->event);
 		break;
 	case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
-		push(s, gathered);
+		push(s, g);
 		fk_push(s,
 			(fk_item){.kind = FK_MARK,
 				.after = t->event->device == s->context->device ? t->event->seq : 0},
@@ -258,6 +274,7 @@ static void run_step(CUstream s, const fk_step *step, uint64_t *gathered) {
 	default:
 		break;
 	}
+	return CUDA_SUCCESS;
 }
 
 // A graph executes one launch at a time: a launch of it in another stream follows the one before
@@ -281,12 +298,13 @@ FK_API cuGraphLaunch(CUgraphExec x, CUstream handle) {
 		return fk_leave(r);
 	bool elsewhere = x->seq && x->device == s->context->device;
 	fk_push(s, (fk_item){.kind = FK_MARK, .after = elsewhere ? x->seq : 0}, NULL);
-	uint64_t gathered = 0;
-	for (size_t i = 0; i < x->count; i++)
-		run_step(s, &x->steps[i], &gathered);
-	push(s, &gathered);
-	x->seq = s->seq, x->device = s->context->device;
-	return fk_leave(CUDA_SUCCESS);
+	gathered g = {0};
+	x->device = s->context->device;
+	for (size_t i = 0; i < x->count && !r; i++)
+		r = run_step(x, s, &x->steps[i], &g);
+	push(s, &g);
+	x->seq = s->seq;
+	return fk_leave(r);
 }
 
 FK_API cuGraphLaunch_ptsz(CUgraphExec x, CUstream s) { return cuGraphLaunch(x, fk_ptsz(s)); }

@@ -17,8 +17,7 @@ struct CUgraphNode_st {
 	CUgraph child; // a copy of the task's
 	CUgraphNode *from;
 	size_t froms;
-	// what cuGraphKernelNodeGetParams points to: the duration, if it is the first parameter
-	void *parameters[1];
+	void *parameters[4]; // what cuGraphKernelNodeGetParams points to
 };
 
 // fk_link makes a node depend on others. fk_free_node frees one that no graph holds any longer.
@@ -43,8 +42,11 @@ struct CUgraphExec_st {
 };
 
 // Memory of allocation nodes (graphmem.c): taken at a launch, given back when the exec is destroyed
-// or the device's graph memory is trimmed. Called with fk.lock held.
+// or the device's graph memory is trimmed. fk_graph_alloc and fk_graph_free run one node. Called
+// with fk.lock held.
 CUresult fk_graph_memory(CUgraphExec x, CUstream s);
+CUresult fk_graph_alloc(CUgraphExec x, fk_step *step);
+void fk_graph_free(CUdeviceptr address);
 void fk_graph_memory_free(CUgraphExec x);
 
 #endif

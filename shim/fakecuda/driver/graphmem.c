@@ -30,8 +30,7 @@ void fk_graphed_free(fk_allocation *a) {
 	fk_drop(a);
 }
 
-// free_at runs a free node.
-static void free_at(CUdeviceptr address) {
+void fk_graph_free(CUdeviceptr address) {
 	fk_allocation *a = fk_find(address);
 	if (!a || a->address != address)
 		return;
@@ -71,26 +70,21 @@ CUresult fk_graph_memory(CUgraphExec x, CUstream s) {
 			continue;
 		if (!(x->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH))
 			return CUDA_ERROR_INVALID_VALUE;
-		free_at(x->steps[i].task.address);
+		fk_graph_free(x->steps[i].task.address);
 	}
-	if (bytes)
-		FK_TRY(back(x, d, bytes));
-	for (size_t i = 0; i < x->count; i++) {
-		fk_step *step = &x->steps[i];
-		if (step->task.type == CU_GRAPH_NODE_TYPE_MEM_FREE)
-			free_at(step->task.address);
-		if (step->task.type != CU_GRAPH_NODE_TYPE_MEM_ALLOC)
-			continue;
-		fk_allocation a = {.address = step->task.address,
-			.bytes = step->task.bytes,
-			.origin = FK_GRAPHED,
-			.device = d,
-			.exec = x};
-		if (!fk_insert(a))
-			return CUDA_ERROR_OUT_OF_MEMORY;
-		step->live = true;
-		used(&fk.queues[d], (int64_t)step->task.bytes);
-	}
+	return bytes ? back(x, d, bytes) : CUDA_SUCCESS;
+}
+
+CUresult fk_graph_alloc(CUgraphExec x, fk_step *step) {
+	fk_allocation a = {.address = step->task.address,
+		.bytes = step->task.bytes,
+		.origin = FK_GRAPHED,
+		.device = x->device,
+		.exec = x};
+	if (!fk_insert(a))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	step->live = true;
+	used(&fk.queues[x->device], (int64_t)step->task.bytes);
 	return CUDA_SUCCESS;
 }
 

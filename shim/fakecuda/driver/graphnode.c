@@ -16,19 +16,13 @@ static CUresult kernel_task(const CUDA_KERNEL_NODE_PARAMS_v1 *p, CUkernel kernel
 		.function = f,
 		.shape = {p->gridDimX, p->gridDimY, p->gridDimZ, p->blockDimX, p->blockDimY, p->blockDimZ,
 			p->sharedMemBytes}};
-	return f->argument >= 0 ? fk_argument(f, p->kernelParams, p->extra, &t->argument)
-							: CUDA_SUCCESS;
+	return fk_arguments(f, p->kernelParams, p->extra, t);
 }
 
 static CUresult copy_task(const CUDA_MEMCPY3D *p, fk_task *t) {
 	CUcontext c;
 	FK_TRY(fk_current(&c));
-	if (!p)
-		return CUDA_ERROR_INVALID_VALUE;
-	bool host = p->srcMemoryType == CU_MEMORYTYPE_HOST || p->dstMemoryType == CU_MEMORYTYPE_HOST;
-	*t = fk_copying(CU_GRAPH_NODE_TYPE_MEMCPY, c->device,
-		(uint64_t)p->WidthInBytes * p->Height * p->Depth, host);
-	return CUDA_SUCCESS;
+	return fk_copying_3d(p, c->device, t);
 }
 
 static CUresult set_task(const CUDA_MEMSET_NODE_PARAMS *p, fk_task *t) {
@@ -36,8 +30,7 @@ static CUresult set_task(const CUDA_MEMSET_NODE_PARAMS *p, fk_task *t) {
 	FK_TRY(fk_current(&c));
 	if (!p || (p->elementSize != 1 && p->elementSize != 2 && p->elementSize != 4))
 		return CUDA_ERROR_INVALID_VALUE;
-	*t = fk_copying(CU_GRAPH_NODE_TYPE_MEMSET, c->device,
-		(uint64_t)p->elementSize * p->width * p->height, false);
+	*t = fk_setting(p->dst, p->pitch, p->value, p->elementSize, p->width, p->height, c->device);
 	return CUDA_SUCCESS;
 }
 
@@ -256,7 +249,9 @@ FK_API cuGraphKernelNodeGetParams_v2(CUgraphNode n, CUDA_KERNEL_NODE_PARAMS *p) 
 	if (!n || !p || n->task.type != CU_GRAPH_NODE_TYPE_KERNEL)
 		return CUDA_ERROR_INVALID_VALUE;
 	const unsigned int *s = n->task.shape;
-	n->parameters[0] = &n->task.argument;
+	CUfunction f = n->task.function;
+	for (int i = 0; i < 4; i++)
+		n->parameters[i] = f->argument == i ? (void *)&n->task.argument : &n->task.arguments[i];
 	*p = (CUDA_KERNEL_NODE_PARAMS){.func = n->task.function,
 		.gridDimX = s[0],
 		.gridDimY = s[1],

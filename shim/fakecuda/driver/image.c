@@ -83,10 +83,8 @@ static uint64_t code_of(const struct CUmod_st *m) { return (m->code + 511) / 512
 static void begin(const struct CUmod_st *m, CUdeviceptr variables) {
 	for (uint32_t i = 0; i < m->variable_count; i++) {
 		const fk_variable *v = &m->variables[i];
-		size_t room = 0;
-		unsigned char *p = v->content ? fk_view(variables + v->offset, &room) : NULL;
-		if (p)
-			memcpy(p, v->content, v->bytes < room ? v->bytes : room);
+		if (v->content)
+			fk_poke(variables + v->offset, v->content, v->bytes);
 	}
 }
 

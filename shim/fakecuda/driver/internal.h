@@ -8,6 +8,7 @@
 
 #include "../fakecuda.h"
 #include "../model/model.h"
+#include "content.h"
 
 #define FK_API __attribute__((visibility("default"))) CUresult
 
@@ -81,6 +82,7 @@ struct CUfunc_st {
 	// which kernel parameter holds the duration in microseconds, -1 for none
 	int32_t argument;
 	uint64_t least_ns, most_ns;
+	fk_action does;
 	bool loaded; // on the device
 	bool faults;
 	struct CUmod_st *module;
@@ -115,9 +117,22 @@ typedef struct {
 	struct CUevent_st *marks[FK_RING];
 	struct {
 		CUhostFn call;
+		bool (*until)(void *data);
 		void *data;
 	} host[FK_RING];
 	_Atomic uint32_t host_waiting; // host operations queued
+	_Atomic uint64_t calling;      // the one whose function is being called, 0 for none
+	_Atomic uint32_t calls;        // word on which the thread that calls them sleeps
+	bool caller;                   // it has been started
+	// operations with effects that were not performed, in the order of their numbers
+	struct {
+		uint64_t seq;
+		fk_effect *effect;
+		bool seen;
+	} pending[FK_RING];
+	_Atomic uint32_t pendings; // their number
+	_Atomic uint32_t seen;     // how many of them are seen without a call
+	_Atomic uint32_t shared;   // other processes can see memory or events of this one
 	_Atomic uint32_t work;         // word on which the service thread sleeps
 	// word that changes when the service thread has taken a slot or found none
 	_Atomic uint32_t attached;
@@ -204,8 +219,13 @@ typedef struct {
 	uint32_t kind;        // FK_WORK, FK_MARK, FK_HOST
 	uint64_t duration_ns; // of FK_WORK
 	uint64_t after;       // also follows this operation of the same device
-	CUhostFn call;        // of FK_HOST, on the service thread
+	// of FK_HOST: a function to call; or what ends it when it is true, asked with fk.lock held, and
+	// then frees data
+	CUhostFn call;
+	bool (*until)(void *data);
 	void *data;
+	fk_effect *effect; // taken
+	bool waited;       // the caller waits for it
 	struct CUevent_st *mark; // takes the operation's end
 	bool copy;               // runs on no multiprocessor
 	bool faults;             // a kernel that ends in a fault
@@ -219,6 +239,12 @@ void fk_wait(fk_queue *q, uint64_t seq);
 
 // fk_push_record queues the record of an event.
 void fk_push_record(CUstream s, CUevent e);
+
+// fk_perform performs the effects of what is done. Called with fk.lock held.
+void fk_perform(fk_queue *q);
+
+// fk_share is called before other processes can see memory or events of this one.
+void fk_share(fk_queue *q);
 
 // fk_wait_all sleeps until all is done that the process has queued by now. The caller does not hold
 // the lock.
@@ -247,8 +273,13 @@ typedef struct {
 	CUfunction function;
 	unsigned int shape[7]; // grid, block, shared memory
 	uint32_t argument;     // value of the kernel parameter that holds the duration
+	uint64_t arguments[4]; // of a kernel with an effect
+	fk_motion motion;
+	bool mark; // takes no time
 	CUhostFn call;
+	bool (*until)(void *data);
 	void *data;
+	bool waited; // as in fk_item
 	bool once; // cannot be captured, because it runs only once
 	CUevent event;
 	CUgraph child;
@@ -262,8 +293,10 @@ typedef struct {
 CUresult fk_submit(CUstream handle, const fk_task *task, fk_queue **q, uint64_t *seq);
 uint64_t fk_draw(const fk_task *task);
 
-// fk_argument reads the parameter that holds the duration of one of the function's launches.
-CUresult fk_argument(CUfunction f, void **params, void **extra, uint32_t *value);
+// fk_arguments reads the parameters of a launch that the task needs: the duration, and what an
+// effect is on. fk_task_effect finds a task's memory, of which a kernel faults if it is not there.
+CUresult fk_arguments(CUfunction f, void **params, void **extra, fk_task *t);
+CUresult fk_task_effect(const fk_task *t, bool later, fk_effect **out, bool *faults);
 
 // fk_load_function loads a function, and the module of a library, on the device, which its first
 // launch does otherwise. It takes the lock.

@@ -1,8 +1,9 @@
 // Allocations and events of other processes, found by a serial number in the device's table of
-// exports; and waits for events of other devices, which the service thread sits out on the stream's
-// behalf.
+// exports; and waits for events of other devices, for which the service thread looks.
 #include "memory.h"
 
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,17 +19,24 @@ typedef struct {
 #define POOLED_TICKET UINT64_C(0x5745495249504333)
 
 // export_of finds or makes an export; *index is 1 + its place. Called with fk.lock held.
-static CUresult export_of(fk_queue *q, uint64_t address, uint64_t bytes, uint32_t *index) {
+static CUresult export_of(fk_queue *q, const fk_allocation *a, uint32_t *index) {
+	uint64_t offset = 0;
 	if (*index)
 		return CUDA_SUCCESS;
+	fk_share(q);
+	int fd = a ? fk_store_share(a->store, &offset) : -1;
 	fk_lock(&q->device);
 	fk_file *f = q->device.file;
 	for (uint32_t i = 0; i < FK_EXPORTS && !*index; i++) {
 		fk_export *e = &f->exports[i];
 		if (e->serial)
 			continue;
-		*e = (fk_export){
-			.address = address, .bytes = bytes, .slot = q->device.slot, .pid = (uint32_t)getpid()};
+		*e = (fk_export){.address = a ? a->address : 0,
+			.bytes = a ? a->bytes : 0,
+			.offset = offset,
+			.slot = q->device.slot,
+			.pid = (uint32_t)getpid(),
+			.fd = fd};
 		atomic_signal_fence(memory_order_seq_cst);
 		e->serial = ++f->serial;
 		*index = i + 1;
@@ -65,7 +73,7 @@ static CUresult give(void *out, size_t n, CUdeviceptr address, fk_origin origin,
 	if (!a || a->origin != origin)
 		return fk_leave(CUDA_ERROR_INVALID_VALUE);
 	fk_queue *q = &fk.queues[a->device];
-	CUresult r = export_of(q, a->address, a->bytes, &a->export);
+	CUresult r = export_of(q, a, &a->export);
 	if (r)
 		return fk_leave(r);
 	ticket t = {
@@ -73,6 +81,13 @@ static CUresult give(void *out, size_t n, CUdeviceptr address, fk_origin origin,
 	memset(out, 0, n);
 	memcpy(out, &t, sizeof t);
 	return fk_leave(CUDA_SUCCESS);
+}
+
+// contents opens what another process has exported, through that process's descriptor.
+static fk_store *contents(const fk_export *e) {
+	char path[64];
+	snprintf(path, sizeof path, "/proc/%u/fd/%d", e->pid, e->fd);
+	return fk_store_file(open(path, O_RDWR | O_CLOEXEC), e->offset, e->bytes);
 }
 
 // take opens the allocation that a handle has a ticket for.
@@ -90,11 +105,13 @@ static CUresult take(CUdeviceptr *out, const void *handle, fk_origin origin, uin
 	CUdeviceptr at = fk_place(e.bytes, 512);
 	fk_allocation a = {.address = at,
 		.bytes = e.bytes,
+		.store = contents(&e),
 		.origin = origin,
 		.device = (CUdevice)t.device,
 		.context = c};
-	if (!at || !fk_insert(a))
+	if (!at || !a.store || !fk_insert(a))
 		return fk_leave(CUDA_ERROR_MAP_FAILED);
+	fk_share(&fk.queues[t.device]);
 	*out = at;
 	return fk_leave(CUDA_SUCCESS);
 }
@@ -136,7 +153,7 @@ FK_API cuIpcGetEventHandle(CUipcEventHandle *out, CUevent event) {
 		return CUDA_ERROR_INVALID_VALUE;
 	fk_enter();
 	fk_queue *q = &fk.queues[event->device];
-	CUresult r = export_of(q, 0, 0, &event->export);
+	CUresult r = export_of(q, NULL, &event->export);
 	if (r)
 		return fk_leave(r);
 	ticket t = {EVENT_TICKET, q->device.file->exports[event->export - 1].serial,
@@ -183,7 +200,7 @@ bool fk_foreign_done(CUevent e) {
 		return true;
 	fk_lock(d);
 	fk_advance(d);
-	bool done = fk_done(d, x.slot, x.recorded_seq);
+	bool done = fk_done(d, x.slot, x.recorded_seq) && fk_settled(d, x.slot, x.recorded_seq);
 	fk_unlock(d);
 	return done;
 }
@@ -194,23 +211,24 @@ typedef struct {
 	fk_export export;
 } waited;
 
-// sit runs on the service thread until the event is done, looking every 100 us.
-static void sit(void *p) {
+// passed reports whether a wait is over, which it is also when the event's process has gone.
+static bool passed(void *p) {
 	waited *w = p;
-	fk_device *d = &fk.queues[w->event.device].device;
-	uint32_t slot = w->event.foreign ? w->export.slot : d->slot;
-	uint64_t seq = w->event.foreign ? w->export.recorded_seq : w->event.seq;
-	for (bool done = !seq; !done;) {
-		fk_lock(d);
-		fk_advance(d);
-		done = fk_done(d, slot, seq) ||
-			(w->event.foreign &&
-				d->file->exports[w->event.foreign_index - 1].serial != w->event.foreign);
-		fk_unlock(d);
-		if (!done)
-			fk_sleep_until(NULL, 0, fk_now() + 100000);
+	fk_queue *q = &fk.queues[w->event.device];
+	bool over = true;
+	if (w->event.foreign && w->export.recorded_seq) {
+		fk_lock(&q->device);
+		fk_advance(&q->device);
+		over = q->device.file->exports[w->event.foreign_index - 1].serial != w->event.foreign ||
+			(fk_done(&q->device, w->export.slot, w->export.recorded_seq) &&
+				fk_settled(&q->device, w->export.slot, w->export.recorded_seq));
+		fk_unlock(&q->device);
+	} else if (!w->event.foreign && w->event.seq) {
+		over = fk_poll(q, w->event.seq);
 	}
-	free(w);
+	if (over)
+		free(w);
+	return over;
 }
 
 static CUresult wait_with(CUstream s, CUevent e, fk_export x) {
@@ -218,7 +236,7 @@ static CUresult wait_with(CUstream s, CUevent e, fk_export x) {
 	if (!w)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	w->event = *e, w->export = x;
-	fk_push(s, (fk_item){.kind = FK_HOST, .call = sit, .data = w}, NULL);
+	fk_push(s, (fk_item){.kind = FK_HOST, .until = passed, .data = w}, NULL);
 	return CUDA_SUCCESS;
 }
 

@@ -36,14 +36,31 @@ CUresult fk_submit(CUstream handle, const fk_task *t, fk_queue **q, uint64_t *se
 		return fk_leave(t->once
 				? fk_capture_break(s->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
 				: fk_capture_add(s, t, NULL));
-	fk_item item = {.kind = t->type == CU_GRAPH_NODE_TYPE_HOST ? FK_HOST : FK_WORK,
+	fk_item item = {.kind = t->mark ? FK_MARK
+			: t->type == CU_GRAPH_NODE_TYPE_HOST ? FK_HOST
+												 : FK_WORK,
 		.call = t->call,
+		.until = t->until,
 		.data = t->data,
+		.waited = t->waited,
 		.copy = t->type == CU_GRAPH_NODE_TYPE_MEMCPY};
+	r = fk_task_effect(t, false, &item.effect, &item.faults);
+	if (r)
+		return fk_leave(r);
 	if (item.kind == FK_WORK)
-		item.duration_ns = fk_draw(t), item.faults = t->function && t->function->faults;
+		item.duration_ns = fk_draw(t);
 	fk_push(s, item, seq);
 	return fk_leave(CUDA_SUCCESS);
+}
+
+CUresult fk_task_effect(const fk_task *t, bool later, fk_effect **out, bool *faults) {
+	*out = NULL;
+	*faults = t->function && t->function->faults;
+	if (t->motion.action == FK_NOTHING)
+		return CUDA_SUCCESS;
+	*out = fk_effect_of(&t->motion, later || t->waited);
+	*faults |= !*out && (later || t->type == CU_GRAPH_NODE_TYPE_KERNEL);
+	return *out || *faults ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 // shape is grid, block and shared memory; extra is the other way to pass parameters, as one buffer.
@@ -67,18 +84,41 @@ static CUresult launch(
 		.function = f};
 	memcpy(t.shape, shape, sizeof t.shape);
 	FK_TRY(fk_load_function(f));
-	if (f->argument >= 0)
-		FK_TRY(fk_argument(f, params, extra, &t.argument));
+	FK_TRY(fk_arguments(f, params, extra, &t));
 	return fk_submit(s, &t, NULL, NULL);
 }
 
-CUresult fk_argument(CUfunction f, void **params, void **extra, uint32_t *value) {
+// argument reads one parameter. In a buffer each lies at a multiple of its size; offset is where.
+static void argument(void **params, void **extra, int i, size_t offset, void *out, size_t size) {
 	if (params)
-		memcpy(value, params[f->argument], sizeof *value);
-	else if (extra && extra[0] == CU_LAUNCH_PARAM_BUFFER_POINTER)
-		memcpy(value, extra[1], sizeof *value);
+		memcpy(out, params[i], size);
 	else
+		memcpy(out, (const char *)extra[1] + offset, size);
+}
+
+// motion is what a kernel does with its first three parameters: address, value and number of words,
+// or addresses to and from and number of words.
+static fk_motion motion(CUfunction f, const uint64_t arguments[4]) {
+	fk_motion m = fk_linear_copy(arguments[0], arguments[1], 4 * arguments[2]);
+	m.action = m.width ? f->does : FK_NOTHING;
+	m.value = arguments[1], m.size = 4;
+	return m;
+}
+
+CUresult fk_arguments(CUfunction f, void **params, void **extra, fk_task *t) {
+	bool effect = f->does != FK_NOTHING, copies = f->does == FK_COPY;
+	if (!effect && f->argument < 0)
+		return CUDA_SUCCESS;
+	if (!params && !(extra && extra[0] == CU_LAUNCH_PARAM_BUFFER_POINTER))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (effect) {
+		argument(params, extra, 0, 0, &t->arguments[0], 8);
+		argument(params, extra, 1, 8, &t->arguments[1], copies ? 8 : 4);
+		argument(params, extra, 2, copies ? 16 : 12, &t->arguments[2], 4);
+	}
+	if (f->argument >= 0)
+		argument(params, extra, f->argument, !effect ? 0 : copies ? 20 : 16, &t->argument, 4);
+	t->motion = motion(f, t->arguments);
 	return CUDA_SUCCESS;
 }
 
@@ -198,9 +238,9 @@ FK_API cuLaunchCooperativeKernelMultiDevice(
 FK_API cuLaunchGridAsync(CUfunction f, int width, int height, CUstream s) {
 	if (width <= 0 || height <= 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	unsigned int none = 0;
+	uint64_t none = 0;
 	return launch(f, (unsigned int[]){(unsigned)width, (unsigned)height, 1, 1, 1, 1, 0}, s,
-		(void *[]){&none}, NULL);
+		(void *[]){&none, &none, &none, &none}, NULL);
 }
 
 FK_API cuLaunchGrid(CUfunction f, int width, int height) {

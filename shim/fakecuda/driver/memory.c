@@ -59,6 +59,8 @@ static CUdeviceptr taken(CUdeviceptr at, size_t bytes) {
 	return 0;
 }
 
+bool fk_of_device(CUdeviceptr address) { return address >= LOWEST && address < HIGHEST; }
+
 CUdeviceptr fk_place(size_t bytes, size_t alignment) {
 	if (bytes > HIGHEST - LOWEST)
 		return 0;
@@ -86,10 +88,22 @@ fk_allocation *fk_insert(fk_allocation from) {
 		space.all = all, space.room = room;
 	}
 	fk_allocation *a = malloc(sizeof *a);
-	if (!a)
+	if (!a) {
+		fk_unkeep(from.store);
 		return NULL;
+	}
 	*a = from;
 	a->id = ++space.ids;
+	bool host =
+		a->origin == FK_MANAGED || a->origin == FK_HOSTED || a->origin == FK_REGISTERED;
+	if (!a->store && a->origin != FK_RESERVED)
+		a->store = host ? fk_store_host((void *)(uintptr_t)a->address, a->bytes,
+							  a->origin != FK_REGISTERED)
+						: fk_store_new(a->bytes);
+	if (!a->store && a->origin != FK_RESERVED) {
+		free(a);
+		return NULL;
+	}
 	size_t i = after(a->address);
 	memmove(space.all + i + 1, space.all + i, (space.count - i) * sizeof *space.all);
 	space.all[i] = a;
@@ -105,14 +119,12 @@ void fk_drop(fk_allocation *a) {
 			break;
 		}
 	fk_unexport(&fk.queues[a->device].device, a->export);
-	if (a->origin == FK_MANAGED || a->origin == FK_HOSTED)
-		munmap((void *)(uintptr_t)a->address, a->bytes);
+	fk_unkeep(a->store);
 	if (a->pool)
 		fk_pool_refund(a->pool, a->charged);
 	else if (a->charged)
 		fk_refund(a->device, a->charged);
 	fk_drop_memory(a->device, &a->hold);
-	free(a->shadow);
 	free(a);
 }
 

@@ -4,8 +4,6 @@
 
 #include "internal.h"
 
-enum { FK_SHADOW = 65536 }; // bytes of an allocation whose content is kept; the rest reads as zero
-
 typedef enum {
 	FK_DEVICE,     // cuMemAlloc and its kin
 	FK_MANAGED,    // lies in host memory too
@@ -37,7 +35,8 @@ typedef struct fk_allocation {
 	CUcontext context;
 	uint64_t id;
 	unsigned int flags;
-	unsigned char *shadow; // the first FK_SHADOW bytes, made on the first write
+	fk_store *store; // its contents; of FK_RESERVED there are none
+	uint64_t within; // where in the store it begins
 	CUmemoryPool pool;
 	struct fk_backing *backing; // of FK_MAPPED
 	uint32_t export;            // 1 + index, 0 for none
@@ -49,9 +48,11 @@ typedef struct fk_allocation {
 // fk_find is the allocation that holds the address, the innermost one; NULL for none.
 fk_allocation *fk_find(CUdeviceptr address);
 
-// fk_place picks a free range of device addresses. fk_insert records an allocation; NULL when the
-// host has no memory.
+// fk_place picks a free range of device addresses. fk_insert records an allocation, whose contents
+// it makes unless they are given, and then takes; NULL when the host has no memory. fk_of_device
+// tells whether an address is one of the device's.
 CUdeviceptr fk_place(size_t bytes, size_t alignment);
+bool fk_of_device(CUdeviceptr address);
 fk_allocation *fk_insert(fk_allocation a);
 
 // fk_drop forgets an allocation and gives back what it charged, to its pool or to the device.
@@ -70,12 +71,15 @@ uint64_t fk_rounded(CUdevice d, uint64_t bytes);
 // fk_each calls f for each allocation until it returns false.
 void fk_each(bool (*f)(fk_allocation *a, void *data), void *data);
 
-// fk_view finds where the content of device memory is kept: *room bytes from the result on, NULL
-// for none. Managed and pinned memory keep all of theirs (copy.c).
-unsigned char *fk_view(CUdeviceptr address, size_t *room);
-
-// fk_copying describes a copy or set for the timeline (copy.c).
+// fk_copying describes a copy or set for the timeline; fk_copying_3d and fk_setting also what it
+// does (copy.c). None needs the lock.
 fk_task fk_copying(CUgraphNodeType type, CUdevice d, uint64_t bytes, bool host);
+CUresult fk_copying_3d(const CUDA_MEMCPY3D *p, CUdevice d, fk_task *t);
+fk_task fk_setting(CUdeviceptr to, size_t pitch, uint32_t value, uint32_t size, size_t width,
+	size_t height, CUdevice d);
+
+// fk_array_side is where copies to and from an array begin, which end within it (array.c).
+CUresult fk_array_side(CUarray a, size_t x, size_t y, size_t z, fk_motion *m, fk_side *side);
 
 void fk_pool_refund(CUmemoryPool pool, uint64_t bytes); // pool.c
 

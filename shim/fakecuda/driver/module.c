@@ -1,8 +1,10 @@
 // Modules. An image is one of NVIDIA's (image.h), or a text: each line "kernel NAME us=250" gives a
 // kernel and its duration; "us=10-50000" draws it anew for each launch; "us=arg0" takes it from the
-// launch's first parameter, an unsigned int of microseconds. "ns=" likewise in nanoseconds. With
-// the word "fault" behind it the kernel ends in an access to an illegal address. Other lines are
-// ignored. A text without such a line is CUDA_ERROR_INVALID_IMAGE.
+// launch's first parameter, an unsigned int of microseconds. "ns=" likewise in nanoseconds. A word
+// behind it says what the kernel does: "does=fill" and "does=add" set, or add to, words of 4 bytes
+// (parameters: address, value, number of words; the latter two of 4 bytes), "does=copy" copies
+// words (to, from, number); "fault" is an access to an illegal address, as that of memory that is
+// not there is. Other lines are ignored. A text without such a line is CUDA_ERROR_INVALID_IMAGE.
 #include "image.h"
 #include "memory.h"
 
@@ -10,10 +12,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+// effect is what a kernel does.
+static fk_action effect(const char *word) {
+	return !strcmp(word, "does=fill") ? FK_SET
+		: !strcmp(word, "does=add")   ? FK_ADD
+		: !strcmp(word, "does=copy")  ? FK_COPY
+									  : FK_NOTHING;
+}
+
 // line reads one line of an image into f.
 static bool line(const char *text, struct CUmod_st *m) {
-	char name[128], unit[3], value[64], end[8] = "";
-	if (sscanf(text, " kernel %127s %2[nu]s=%63s%*[ ]%7[a-z]", name, unit, value, end) < 3)
+	char name[128], unit[3], value[64], end[16] = "";
+	if (sscanf(text, " kernel %127s %2[nu]s=%63s%*[ ]%15[a-z=]", name, unit, value, end) < 3)
 		return false;
 	uint64_t scale = unit[0] == 'u' ? 1000 : 1;
 	unsigned long long least, most;
@@ -30,6 +40,7 @@ static bool line(const char *text, struct CUmod_st *m) {
 		return false;
 	f->faults = !strcmp(end, "fault");
 	f->argument = argument, f->least_ns = least * scale, f->most_ns = most * scale;
+	f->does = effect(end);
 	fk_limits(f);
 	return true;
 }

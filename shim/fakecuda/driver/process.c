@@ -1,6 +1,6 @@
 // The process on the device: attaching, the queue's tail, waiting, and the service thread, which
-// runs host functions in stream order and whose robust mutex tells the other processes that this
-// one lives.
+// sees to host operations in stream order and whose robust mutex tells the other processes that
+// this one lives.
 #include "internal.h"
 
 #include <signal.h>
@@ -37,32 +37,109 @@ CUresult fk_device_ok(CUdevice d) {
 	return d >= 0 && (uint32_t)d < fk.count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
-// serve runs the host operation whose turn has come, or sleeps until one may have.
-static void serve(fk_queue *q) {
-	uint32_t word = atomic_load(&q->work);
-	if (!atomic_load(&q->host_waiting)) {
-		fk_sleep_until(&q->work, word, FK_NEVER);
-		return;
-	}
-	uint64_t when;
-	fk_lock(&q->device);
-	fk_advance(&q->device);
-	uint64_t seq = fk_host_ready(&q->device, &when);
-	fk_unlock(&q->device);
-	if (!seq) {
-		fk_sleep_until(&q->work, word, when);
-		return;
-	}
-	fk_enter();
-	CUhostFn call = q->host[seq % FK_RING].call;
-	void *data = q->host[seq % FK_RING].data;
-	fk_leave(0);
-	call(data);
+static void thread(void *(*run)(void *), fk_queue *q, bool *ok);
+
+// finish ends a host operation.
+static void finish(fk_queue *q, uint64_t seq) {
 	fk_lock(&q->device);
 	fk_finish_host(&q->device, seq);
 	fk_unlock(&q->device);
 	atomic_fetch_sub(&q->host_waiting, 1);
 	fk_wake(&fk.kick);
+}
+
+// call is the thread that calls the program's functions, one after the other, so that one which
+// waits keeps no stream from what the service thread does.
+static void *call(void *arg) {
+	for (fk_queue *q = arg;;) {
+		uint32_t word = atomic_load(&q->calls);
+		uint64_t seq = atomic_load(&q->calling);
+		if (!seq) {
+			fk_sleep_until(&q->calls, word, FK_NEVER);
+			continue;
+		}
+		fk_enter();
+		CUhostFn f = q->host[seq % FK_RING].call;
+		void *data = q->host[seq % FK_RING].data;
+		fk_leave(0);
+		f(data);
+		finish(q, seq);
+		atomic_store(&q->calling, 0);
+		fk_wake(&q->work);
+	}
+	return NULL;
+}
+
+// begin has a function called, if none is. Called with fk.lock held.
+static void begin(fk_queue *q, uint64_t seq) {
+	if (atomic_load(&q->calling) || fk_poll(q, seq))
+		return;
+	if (!q->caller)
+		thread(call, q, &q->caller);
+	atomic_store(&q->calling, seq);
+	fk_wake(&q->calls);
+}
+
+// step does what can be done for a host operation whose turn has come, and reports whether it is
+// over. Called with fk.lock held.
+static bool step(fk_queue *q, uint64_t seq) {
+	typeof(q->host[0]) *h = &q->host[seq % FK_RING];
+	if (h->until)
+		return h->until(h->data);
+	begin(q, seq);
+	return false;
+}
+
+enum {
+	TURNS = 64,       // host operations looked at in one go
+	LOOK_NS = 50000,  // from one look at what ends a host operation to the next
+};
+
+// soon copies the numbers of pending operations whose end the service thread has to be in time for.
+static uint32_t soon(fk_queue *q, uint64_t out[FK_GOALS]) {
+	uint32_t n = 0;
+	bool all = atomic_load(&q->shared);
+	for (uint32_t i = 0; i < q->pendings && n < FK_GOALS; i++)
+		if (all || q->pending[i].seen)
+			out[n++] = q->pending[i].seq;
+	return n;
+}
+
+// serve performs effects in time, ends the host operations that can end, or sleeps until it may
+// have to.
+static void serve(fk_queue *q) {
+	uint32_t word = atomic_load(&q->work), turns = 0;
+	bool hosts = atomic_load(&q->host_waiting), ended = false, looks = false,
+		 others = atomic_load(&q->shared) && atomic_load(&q->pendings);
+	if (!hosts && !others && !atomic_load(&q->seen)) {
+		fk_sleep_until(&q->work, word, FK_NEVER);
+		return;
+	}
+	uint64_t turn[TURNS], goals[FK_GOALS], when = FK_NEVER, other = FK_NEVER;
+	fk_enter();
+	fk_perform(q);
+	uint32_t n = soon(q, goals);
+	fk_leave(0);
+	fk_lock(&q->device);
+	fk_advance(&q->device);
+	if (hosts)
+		turns = fk_host_turns(&q->device, turn, TURNS, &when);
+	if (n)
+		other = fk_forecast(&q->device, goals, n);
+	fk_unlock(&q->device);
+	for (uint32_t i = 0; i < turns; i++) {
+		fk_enter();
+		fk_perform(q);
+		looks |= q->host[turn[i] % FK_RING].until != NULL;
+		bool over = step(q, turn[i]);
+		fk_leave(0);
+		if (over)
+			finish(q, turn[i]);
+		ended |= over;
+	}
+	when = looks ? fk_now() + LOOK_NS : turns ? FK_NEVER : when;
+	if (!ended)
+		fk_sleep_until(&q->work, word, other < when ? other : when);
 }
 
 static void *service(void *arg) {
@@ -74,17 +151,16 @@ static void *service(void *arg) {
 	return NULL;
 }
 
-// start runs the service thread, which takes no signals: they belong to the program.
-static bool start(fk_queue *q) {
+// thread runs one that takes no signals: they belong to the program.
+static void thread(void *(*run)(void *), fk_queue *q, bool *ok) {
 	sigset_t all, old;
-	pthread_t thread;
+	pthread_t id;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	bool ok = !pthread_create(&thread, NULL, service, q);
+	*ok = !pthread_create(&id, NULL, run, q);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (ok)
-		pthread_detach(thread);
-	return ok;
+	if (*ok)
+		pthread_detach(id);
 }
 
 CUresult fk_join(CUdevice d) {
@@ -92,7 +168,9 @@ CUresult fk_join(CUdevice d) {
 	if (q->device.slot != FK_NONE)
 		return CUDA_SUCCESS;
 	uint32_t word = atomic_load(&q->attached);
-	if (!start(q))
+	bool ok;
+	thread(service, q, &ok);
+	if (!ok)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	while (atomic_load(&q->attached) == word)
 		fk_sleep_until(&q->attached, word, FK_NEVER);
@@ -121,16 +199,70 @@ void fk_forget(CUevent e) {
 		q->marks[e->seq % FK_RING] = NULL;
 }
 
-bool fk_poll(fk_queue *q, uint64_t seq) {
-	if (seq < q->head)
-		return true;
+// finished is an operation with an effect that has ended.
+typedef struct {
+	uint64_t end_ns;
+	fk_effect *effect;
+	bool lost;
+} finished;
+
+// collect takes what has ended from the pending operations, in the order in which it did: what ends
+// at the same time, in the order of numbers, by which operations depend on each other.
+static uint32_t collect(fk_queue *q, finished *out) {
+	const fk_slot *slot = &q->device.file->slots[q->device.slot];
+	uint32_t n = 0, kept = 0, seen = 0;
+	for (uint32_t i = 0; i < q->pendings; i++) {
+		uint64_t seq = q->pending[i].seq;
+		if (!fk_done(&q->device, q->device.slot, seq)) {
+			seen += q->pending[i].seen;
+			q->pending[kept++] = q->pending[i];
+			continue;
+		}
+		uint32_t at = n++;
+		const fk_op *op = &slot->ring[seq % FK_RING];
+		finished f = {op->end_ns, q->pending[i].effect, op->flags & FK_LOST};
+		for (; at && out[at - 1].end_ns > f.end_ns; at--)
+			out[at] = out[at - 1];
+		out[at] = f;
+	}
+	atomic_store(&q->seen, seen);
+	return n;
+}
+
+// look reports whether an operation is done, after the effects of all that is.
+static bool look(fk_queue *q, uint64_t seq) {
+	finished all[FK_RING];
+	fk_slot *slot = &q->device.file->slots[q->device.slot];
 	fk_lock(&q->device);
 	fk_advance(&q->device);
-	q->head = fk_head(&q->device);
+	uint64_t head = fk_head(&q->device), now = q->device.file->clock.now_ns;
 	bool done = fk_done(&q->device, q->device.slot, seq);
+	uint32_t before = q->pendings, n = before ? collect(q, all) : 0;
 	fk_unlock(&q->device);
+	q->head = head;
+	for (uint32_t i = 0; i < n; i++) {
+		if (!all[i].lost)
+			fk_effect_do(all[i].effect);
+		fk_effect_free(all[i].effect);
+	}
+	if (before) {
+		atomic_store(&slot->settled_ns, before > n ? now : FK_NEVER);
+		atomic_store(&q->pendings, before - n);
+	}
 	return done;
 }
+
+void fk_perform(fk_queue *q) {
+	if (q->pendings)
+		look(q, q->head);
+}
+
+void fk_share(fk_queue *q) {
+	atomic_store(&q->shared, 1);
+	fk_wake(&q->work);
+}
+
+bool fk_poll(fk_queue *q, uint64_t seq) { return seq < q->head || look(q, seq); }
 
 void fk_wait(fk_queue *q, uint64_t seq) {
 	for (;;) {
@@ -138,11 +270,18 @@ void fk_wait(fk_queue *q, uint64_t seq) {
 		fk_lock(&q->device);
 		fk_advance(&q->device);
 		bool done = fk_done(&q->device, q->device.slot, seq);
-		uint64_t when = done ? 0 : fk_forecast(&q->device, seq);
+		uint64_t when = done ? 0 : fk_forecast(&q->device, &seq, 1);
 		fk_unlock(&q->device);
-		if (done)
-			return;
-		fk_sleep_until(&fk.kick, kick, when);
+		if (!done) {
+			fk_sleep_until(&fk.kick, kick, when);
+			continue;
+		}
+		if (atomic_load(&q->pendings)) {
+			fk_enter();
+			fk_perform(q);
+			fk_leave(0);
+		}
+		return;
 	}
 }
 
@@ -167,6 +306,18 @@ static void room(fk_queue *q) {
 		fk_wait(q, oldest);
 		fk_enter();
 	}
+}
+
+// pend notes an operation that is about to be queued and has an effect.
+static void pend(fk_queue *q, uint64_t seq, const fk_item *item) {
+	bool seen = !item->waited && fk_effect_seen(item->effect);
+	if (!q->pendings)
+		atomic_store(&q->device.file->slots[q->device.slot].settled_ns, fk_now());
+	q->pending[q->pendings].seq = seq;
+	q->pending[q->pendings].effect = item->effect;
+	q->pending[q->pendings].seen = seen;
+	atomic_fetch_add(&q->pendings, 1);
+	atomic_fetch_add(&q->seen, seen);
 }
 
 void fk_push_record(CUstream s, CUevent e) {
@@ -207,7 +358,9 @@ void fk_push(CUstream s, fk_item item, uint64_t *number) {
 	};
 	if (item.faults)
 		atomic_fetch_add(&fk.faults, 1);
-	q->host[i].call = item.call, q->host[i].data = item.data;
+	q->host[i] = (typeof(q->host[i])){item.call, item.until, item.data};
+	if (item.effect)
+		pend(q, seq, &item);
 	s->seq = seq;
 	if (legacy)
 		s->context->legacy_seq = seq;
@@ -222,6 +375,8 @@ void fk_push(CUstream s, fk_item item, uint64_t *number) {
 		&q->device.file->slots[q->device.slot].tail, seq + 1, memory_order_release);
 	if (item.kind == FK_HOST) {
 		atomic_fetch_add(&q->host_waiting, 1);
+		fk_wake(&q->work);
+	} else if (item.effect && (atomic_load(&q->seen) || atomic_load(&q->shared))) {
 		fk_wake(&q->work);
 	}
 	if (number)

@@ -4,9 +4,11 @@
 // charges nothing.
 #include "memory.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct fk_backing {
@@ -15,6 +17,8 @@ struct fk_backing {
 	CUmemAllocationProp properties;
 	CUdevice device;
 	bool foreign; // created by another process, which is charged
+	int fd;       // with the contents and what is exported, if it can be, else -1
+	fk_store *store;
 	struct fk_backing *next;
 };
 
@@ -22,7 +26,8 @@ enum { GRANULE = 2 << 20 };
 static struct fk_backing *backings;
 static uint64_t last_handle;
 
-// What an exported descriptor holds, a file that only its holders can read.
+// What the last page of an exported descriptor holds, a file that only its holders can read; the
+// contents are before it.
 typedef struct {
 	uint64_t magic, bytes, handle;
 	CUmemAllocationProp properties;
@@ -30,6 +35,22 @@ typedef struct {
 } exported;
 
 #define EXPORTED UINT64_C(0x574549524d454d31)
+enum { PAGE = 4096 };
+
+// export_file makes the file of a backing that can be exported.
+static int export_file(uint64_t bytes, uint64_t handle, const CUmemAllocationProp *p) {
+	exported e = {.magic = EXPORTED,
+		.bytes = bytes,
+		.handle = handle,
+		.properties = *p,
+		.pid = (uint32_t)getpid()};
+	int fd = memfd_create("weir fake memory", MFD_CLOEXEC);
+	if (fd >= 0 && !ftruncate(fd, (off_t)(bytes + PAGE)) &&
+		pwrite(fd, &e, sizeof e, (off_t)bytes) == (ssize_t)sizeof e)
+		return fd;
+	close(fd);
+	return -1;
+}
 
 static struct fk_backing *held(CUmemGenericAllocationHandle handle) {
 	for (struct fk_backing *b = backings; b; b = b->next)
@@ -52,26 +73,42 @@ static void unhold(struct fk_backing *b) {
 		}
 	if (on_device(&b->properties) && !b->foreign)
 		fk_refund(b->device, b->bytes);
+	if (b->fd >= 0)
+		close(b->fd);
+	fk_unkeep(b->store);
 	free(b);
 }
 
+// make makes a backing; fd is that of the process that has it, which is taken, or -1.
 static CUresult make(
-	CUmemGenericAllocationHandle *out, uint64_t bytes, const CUmemAllocationProp *p, bool foreign) {
+	CUmemGenericAllocationHandle *out, uint64_t bytes, const CUmemAllocationProp *p, int fd) {
+	bool foreign = fd >= 0;
 	CUdevice d = on_device(p) ? p->location.id : 0;
 	FK_TRY(fk_device_ok(d));
 	fk_enter();
 	CUresult r = fk_join(d);
 	if (!r && on_device(p) && !foreign)
 		r = fk_charge(d, bytes);
-	struct fk_backing *b = r ? NULL : calloc(1, sizeof *b);
-	if (!b)
+	if (!r && !foreign && p->requestedHandleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+		fd = export_file(bytes, last_handle + 1, p);
+	fk_store *store = fd < 0 ? fk_store_new(bytes)
+							 : fk_store_file(fcntl(fd, F_DUPFD_CLOEXEC, 0), 0, bytes);
+	struct fk_backing *b = r || !store ? NULL : calloc(1, sizeof *b);
+	if (!b) {
+		if (!r && on_device(p) && !foreign)
+			fk_refund(d, bytes);
+		fk_unkeep(store);
+		close(fd);
 		return fk_leave(r ? r : CUDA_ERROR_OUT_OF_MEMORY);
+	}
 	*b = (struct fk_backing){.bytes = bytes,
 		.handle = ++last_handle,
 		.handles = 1,
 		.properties = *p,
 		.device = d,
 		.foreign = foreign,
+		.fd = fd,
+		.store = store,
 		.next = backings};
 	backings = b;
 	*out = b->handle;
@@ -88,7 +125,7 @@ FK_API cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes, const CUmemA
 	if (p->location.type < CU_MEM_LOCATION_TYPE_DEVICE ||
 		p->location.type > CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT)
 		return CUDA_ERROR_INVALID_VALUE;
-	return make(out, bytes, p, false);
+	return make(out, bytes, p, -1);
 }
 
 FK_API cuMemRelease(CUmemGenericAllocationHandle handle) {
@@ -164,8 +201,12 @@ FK_API cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
 	if (!b || flags || offset || !bytes || bytes > b->bytes || bytes % GRANULE || !r.reserved ||
 		r.mapped)
 		return fk_leave(CUDA_ERROR_INVALID_VALUE);
-	fk_allocation a = {
-		.address = address, .bytes = bytes, .origin = FK_MAPPED, .device = b->device, .backing = b};
+	fk_allocation a = {.address = address,
+		.bytes = bytes,
+		.origin = FK_MAPPED,
+		.device = b->device,
+		.store = fk_keep(b->store),
+		.backing = b};
 	if (!fk_insert(a))
 		return fk_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	b->mappings++;
@@ -247,19 +288,11 @@ FK_API cuMemExportToShareableHandle(
 	struct fk_backing *b = held(handle);
 	if (!b || !(b->properties.requestedHandleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
 		return fk_leave(CUDA_ERROR_INVALID_VALUE);
-	exported e = {.magic = EXPORTED,
-		.bytes = b->bytes,
-		.handle = handle,
-		.properties = b->properties,
-		.pid = (uint32_t)getpid()};
-	fk_leave(0);
-	int fd = memfd_create("weir fake memory", MFD_CLOEXEC);
-	if (fd < 0 || write(fd, &e, sizeof e) != (ssize_t)sizeof e) {
-		close(fd);
-		return CUDA_ERROR_OPERATING_SYSTEM;
-	}
-	*(int *)out = fd;
-	return CUDA_SUCCESS;
+	fk_share(&fk.queues[b->device]);
+	int fd = fcntl(b->fd, F_DUPFD_CLOEXEC, 0);
+	if (fd >= 0)
+		*(int *)out = fd;
+	return fk_leave(fd < 0 ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_SUCCESS);
 }
 
 FK_API cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out, void *os, int type) {
@@ -268,7 +301,9 @@ FK_API cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out, void *o
 	int fd = (int)(intptr_t)os;
 	if (!out || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (pread(fd, &e, sizeof e, 0) != (ssize_t)sizeof e || e.magic != EXPORTED)
+	struct stat st;
+	if (fstat(fd, &st) || pread(fd, &e, sizeof e, st.st_size - PAGE) != (ssize_t)sizeof e ||
+		e.magic != EXPORTED || e.bytes + PAGE != (uint64_t)st.st_size)
 		return CUDA_ERROR_INVALID_VALUE;
 	fk_enter();
 	struct fk_backing *own = e.pid == (uint32_t)getpid() ? held(e.handle) : NULL;
@@ -277,5 +312,10 @@ FK_API cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out, void *o
 		*out = own->handle;
 	}
 	fk_leave(0);
-	return own ? CUDA_SUCCESS : make(out, e.bytes, &e.properties, true);
+	if (own)
+		return CUDA_SUCCESS;
+	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	FK_TRY(copy < 0 ? CUDA_ERROR_OPERATING_SYSTEM : make(out, e.bytes, &e.properties, copy));
+	fk_share(&fk.queues[on_device(&e.properties) ? e.properties.location.id : 0]);
+	return CUDA_SUCCESS;
 }

@@ -44,6 +44,12 @@
 // free_sync: cuMemFree waits for the work of the context ("Stream Ordered Memory Allocator" in the
 // programming guide: cudaFree synchronises across all streams).
 //
+// pageable_sync: an asynchronous copy from the device to memory that is not pinned returns when it
+// is done; it "might be synchronous" (manual, "API synchronization behavior").
+//
+// within_async: a synchronous copy within the device returns before it is done; "no host-side
+// synchronization is performed" (there).
+//
 // launch_ns, event_ns: time of the calling thread in each launch, and in each call that records,
 // queries or subtracts events. Assumed.
 //
@@ -70,6 +76,8 @@
 	X(forks, "WEIR_FAKE_FORKS", 0, 1, 1) \
 	X(stack, "WEIR_FAKE_STACK", 0, 1, 1) \
 	X(free_sync, "WEIR_FAKE_FREE_SYNC", 0, 1, 1) \
+	X(pageable_sync, "WEIR_FAKE_PAGEABLE_SYNC", 0, 1, 1) \
+	X(within_async, "WEIR_FAKE_WITHIN_ASYNC", 0, 1, 1) \
 	X(launch_ns, "WEIR_FAKE_LAUNCH_NS", 0, 2000, 1000000) \
 	X(event_ns, "WEIR_FAKE_EVENT_NS", 0, 1000, 1000000) \
 	X(record_ns, "WEIR_FAKE_RECORD_NS", 0, 500, 1000000) \

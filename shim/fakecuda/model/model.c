@@ -284,6 +284,7 @@ bool fk_attach(fk_device *d) {
 			atomic_store(&s->tail, 1);
 		s->lane = (fk_lane){.head = atomic_load(&s->tail)};
 		s->server = d->server;
+		atomic_store(&s->settled_ns, FK_NEVER);
 		struct flock held = byte(i, F_WRLCK);
 		if (FK_KNOB(d, forks))
 			fcntl(d->fd, F_OFD_SETLK, &held);

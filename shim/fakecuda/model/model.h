@@ -56,6 +56,7 @@ enum {
 	FK_BLOCKING = 1, // in a stream that synchronises with the legacy default stream
 	FK_LEGACY = 2,   // in the legacy default stream: follows every earlier FK_BLOCKING operation
 	FK_FAULT = 4,    // a kernel that ends in a fault: nothing of its context runs after it
+	FK_LOST = 8,     // ended by the fault of another; set by the timeline
 };
 
 // fk_op is one entry of a process's queue. The owner writes all but start_ns and end_ns, which the
@@ -119,8 +120,10 @@ typedef struct {
 typedef struct {
 	uint64_t serial; // 0: free
 	uint64_t address, bytes;
-	uint64_t recorded_seq, end_ns; // of an event
+	uint64_t offset;       // of an allocation's contents in the file
+	uint64_t recorded_seq; // of an event
 	uint32_t slot, pid;
+	int32_t fd; // of the owner's, with the contents
 } fk_export;
 
 typedef struct {
@@ -132,6 +135,8 @@ typedef struct {
 	_Atomic uint64_t memory;         // bytes allocated; written by the owner under the lock
 	_Atomic uint64_t context_memory; // bytes for contexts; likewise
 	_Atomic uint64_t tail;           // next sequence number; written by the owner
+	// what ended until then has had its effect on memory's contents; FK_NEVER: all has
+	_Atomic uint64_t settled_ns;
 	fk_lane lane;
 	fk_op ring[FK_RING];
 } fk_slot;
@@ -248,13 +253,19 @@ void fk_advance(fk_device *d);
 // it ended.
 bool fk_done(fk_device *d, uint32_t slot, uint64_t seq);
 
-// fk_forecast is when the process's operation will be done if nothing else arrives; at most 100 ms
-// from now.
-uint64_t fk_forecast(fk_device *d, uint64_t seq);
+// fk_settled reports whether an operation that is done has had its effect, and all before it.
+bool fk_settled(fk_device *d, uint32_t slot, uint64_t seq);
 
-// fk_host_ready is the process's first FK_HOST operation whose turn has come, 0 for none; then
-// *when is the forecast of when there will be one, at most 100 ms from now.
-uint64_t fk_host_ready(fk_device *d, uint64_t *when);
+// fk_forecast is when the first of the process's operations will be done if nothing else arrives;
+// at most 100 ms from now.
+enum { FK_GOALS = 8 };
+uint64_t fk_forecast(fk_device *d, const uint64_t *seqs, uint32_t count);
+
+// fk_host_turns fills in the process's FK_HOST operations whose turn has come, as many as there is
+// room for. If there are none, *when is the forecast of when there will be one, at most 100 ms from
+// now.
+uint32_t fk_host_turns(fk_device *d, uint64_t *seqs, uint32_t room, uint64_t *when);
+
 
 // fk_finish_host ends a FK_HOST operation now.
 void fk_finish_host(fk_device *d, uint64_t seq);

@@ -92,8 +92,10 @@ static uint64_t survey(struct fk_sim *s, view *v) {
 		}
 		bool now = lost(l, op) || turn(l, op, blocking);
 		if (now && (op->kind == FK_MARK || lost(l, op))) {
-			if (!s->ghost)
+			if (!s->ghost) {
 				op->start_ns = s->clock.now_ns;
+				op->flags |= lost(l, op) ? FK_LOST : 0;
+			}
 			end(s, v, seq, s->clock.now_ns);
 			continue;
 		}
@@ -282,19 +284,26 @@ static void serve(struct fk_sim *s, fk_file *f, uint32_t turn, uint32_t crowd, u
 	}
 }
 
-// goal ends a computation early: when the slot's operation is done, or with seq 0 when it has a
-// host operation to do.
+// goal ends a computation early: when one of the slot's operations is done, or if there are none
+// when it has a host operation to do.
 typedef struct {
-	uint32_t slot;
-	uint64_t seq;
+	uint32_t slot, count;
+	const uint64_t *seqs;
 } goal;
+
+static bool any_done(const fk_lane *l, const goal *g) {
+	for (uint32_t i = 0; i < g->count; i++)
+		if (done(l, g->seqs[i]))
+			return true;
+	return false;
+}
 
 static bool reached(const struct fk_sim *s, const goal *g) {
 	if (!g)
 		return false;
 	for (uint32_t i = 0; i < s->count; i++)
 		if (s->views[i].slot == g->slot)
-			return g->seq ? done(&s->views[i].lane, g->seq) : s->views[i].host != 0;
+			return g->count ? any_done(&s->views[i].lane, g) : s->views[i].host != 0;
 	return true;
 }
 
@@ -388,30 +397,60 @@ static uint64_t horizon(const struct fk_sim *s) {
 	return s->clock.now_ns + 1000000 * (ms < 5 ? 5 : ms > 100 ? 100 : ms);
 }
 
-uint64_t fk_forecast(fk_device *d, uint64_t seq) {
+uint64_t fk_forecast(fk_device *d, const uint64_t *seqs, uint32_t count) {
 	struct fk_sim *s = scratch(d);
 	if (!s)
 		return fk_now() + 1000000;
 	load(d, s);
 	s->ghost = true;
-	compute(s, d->file, horizon(s), &(goal){d->slot, seq});
+	compute(s, d->file, horizon(s), &(goal){d->slot, count, seqs});
 	return s->clock.now_ns;
 }
 
-uint64_t fk_host_ready(fk_device *d, uint64_t *when) {
+// own is the process's view, NULL if it has no work.
+static view *own(fk_device *d, struct fk_sim *s) {
+	for (uint32_t i = 0; i < s->count; i++)
+		if (s->views[i].slot == d->slot)
+			return &s->views[i];
+	return NULL;
+}
+
+// turns fills in a view's host operations whose turn has come.
+static uint32_t turns(const struct fk_sim *s, const view *v, uint64_t *seqs, uint32_t room) {
+	uint32_t n = 0;
+	bool blocking = false;
+	for (uint64_t seq = v->lane.head; seq < v->tail && n < room; seq++) {
+		const fk_op *op = &v->ring[seq % FK_RING];
+		if (done(&v->lane, seq))
+			continue;
+		if (op->enqueued_ns > s->clock.now_ns)
+			break;
+		if (op->kind == FK_HOST && turn(&v->lane, op, blocking))
+			seqs[n++] = seq;
+		blocking |= (op->flags & FK_BLOCKING) != 0;
+	}
+	return n;
+}
+
+uint32_t fk_host_turns(fk_device *d, uint64_t *seqs, uint32_t room, uint64_t *when) {
 	struct fk_sim *s = scratch(d);
 	*when = fk_now() + 1000000;
 	if (!s)
 		return 0;
 	load(d, s);
+	view *v = own(d, s);
+	uint32_t n = v ? turns(s, v, seqs, room) : 0;
+	if (n)
+		return n;
 	s->ghost = true;
-	uint64_t now = s->clock.now_ns;
-	compute(s, d->file, horizon(s), &(goal){d->slot, 0});
+	compute(s, d->file, horizon(s), &(goal){.slot = d->slot});
 	*when = s->clock.now_ns;
-	for (uint32_t i = 0; i < s->count && *when == now; i++)
-		if (s->views[i].slot == d->slot)
-			return s->views[i].host;
 	return 0;
+}
+
+bool fk_settled(fk_device *d, uint32_t slot, uint64_t seq) {
+	const fk_slot *p = &d->file->slots[slot];
+	return p->ring[seq % FK_RING].end_ns <= atomic_load(&p->settled_ns);
 }
 
 void fk_finish_host(fk_device *d, uint64_t seq) {

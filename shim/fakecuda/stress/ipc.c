@@ -20,7 +20,7 @@ typedef struct {
 	pid_t pid;
 } handles;
 
-enum { SHARED = 1 << 20 };
+enum { SHARED = 1 << 20, QUESTION = 41, ANSWER = 42, POOLED = 43 }; // contents of what is shared
 
 static CUcontext context;
 
@@ -52,12 +52,15 @@ static size_t used(void) {
 static void pooled(handles *h, int pool) {
 	CUmemoryPool p;
 	CUdeviceptr at;
+	uint32_t word = 0;
 	size_t before = used();
 	CHECK(CU(cuMemPoolImportFromShareableHandle)(
 		&p, (void *)(intptr_t)pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
 	close(pool);
 	CHECK(CU(cuMemPoolImportPointer)(&at, p, &h->pooled));
 	hold(used() == before, "an allocation opened from a pool counts again");
+	CHECK(CU(cuMemcpyDtoH_v2)(&word, at, 4));
+	hold(word == POOLED, "pooled memory does not hold what the other process put there");
 	hold(CU(cuMemAllocFromPoolAsync)(&at, 512, p, NULL) == CUDA_ERROR_INVALID_VALUE,
 		"another process's pool gives memory");
 	CHECK(CU(cuMemFreeAsync)(at, NULL));
@@ -78,6 +81,7 @@ static void share(handles *h) {
 	CUdeviceptr p;
 	CHECK(CU(cuMemPoolCreate)(&pool, &properties));
 	CHECK(CU(cuMemAllocFromPoolAsync)(&p, SHARED, pool, NULL));
+	CHECK(CU(cuMemsetD32_v2)(p, POOLED, 1));
 	CHECK(CU(cuStreamSynchronize)(NULL));
 	CHECK(CU(cuMemPoolExportToShareableHandle)(
 		&h->pool, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
@@ -92,6 +96,7 @@ static int other(int in) {
 	CUevent theirs, from, to;
 	CUstream s;
 	float ms;
+	uint32_t word = 0;
 	char path[64];
 	hold(read(in, &h, sizeof h) == sizeof h, "no handles");
 	snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)h.pid, h.pool);
@@ -107,10 +112,13 @@ static int other(int in) {
 	CHECK(CU(cuEventCreate)(&to, 0));
 	CHECK(CU(cuEventRecord)(from, s));
 	CHECK(CU(cuStreamWaitEvent)(s, theirs, 0));
+	CHECK(CU(cuMemcpyDtoHAsync_v2)(&word, p + SHARED - 4, 4, s));
+	CHECK(CU(cuMemsetD32Async)(p, ANSWER, SHARED / 4, s));
 	CHECK(CU(cuEventRecord)(to, s));
 	CHECK(CU(cuEventSynchronize)(to));
 	CHECK(CU(cuEventQuery)(theirs));
 	CHECK(CU(cuEventElapsedTime)(&ms, from, to));
+	hold(word == QUESTION, "shared memory does not hold what the other process put there");
 	printf("{\"waited_ms\":%.3f}\n", (double)ms);
 	CHECK(CU(cuIpcCloseMemHandle)(p));
 	hold(used() == before, "an opened allocation stays after it was closed");
@@ -159,9 +167,13 @@ int main(void) {
 	CHECK(CU(cuIpcGetEventHandle)(&h.event, e));
 	share(&h);
 	CHECK(CU(cuLaunchKernel)(k, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
+	CHECK(CU(cuMemsetD32Async)(p, QUESTION, SHARED / 4, NULL));
 	CHECK(CU(cuEventRecord)(e, NULL));
 	hold(write(pipes[1], &h, sizeof h) == sizeof h, "the handles did not go out");
 	hold(waitpid(pid, &status, 0) == pid && !status, "the other process failed");
+	uint32_t word;
+	CHECK(CU(cuMemcpyDtoH_v2)(&word, p + SHARED - 4, 4));
+	hold(word == ANSWER, "shared memory does not hold the other process's answer");
 	CHECK(CU(cuEventDestroy_v2)(e));
 	return 0;
 }
