@@ -159,3 +159,18 @@ func openWriter(path string) (*os.File, error) {
 		return nil, fmt.Errorf("nobody reads %s", path)
 	}
 }
+
+// TestMemoryOfDestroyedContexts destroys contexts with memory in them, which the driver frees.
+func TestMemoryOfDestroyedContexts(t *testing.T) {
+	t.Parallel()
+	compiled(t)
+	for _, profile := range []string{"plain", "hardware"} {
+		w := newWarden(t, 8*fakeCap, 2*time.Millisecond)
+		w.gate(true)
+		r := onFake(t, w, t.TempDir(), "leave")
+		r.Env = append(r.Env, "WEIR_FAKE_PROFILE="+profile)
+		if got := strings.TrimSpace(r.run(t)); got != `{"lost":0}` {
+			t.Errorf("%s: got %s", profile, got)
+		}
+	}
+}

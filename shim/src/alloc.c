@@ -16,6 +16,8 @@
  */
 #include "weir.h"
 
+#include <stdlib.h>
+
 #define DRIVER_OR_RETURN(symbol) \
 	weir_fn_##symbol real = (weir_fn_##symbol)weir_real(call); \
 	if (!real) \
@@ -73,6 +75,24 @@ bool weir_pointer_forget(CUdeviceptr at, struct weir_freed *f)
 	bool last = !f->shared || !weir_sizes_count(WEIR_KIND_BLOCK, at / weir_granule(), -1);
 	f->bytes = last ? f->size : 0;
 	return true;
+}
+
+/* weir_pointers_gone gives back what went with a context: the driver frees what was allocated in it
+ * ("destroys and cleans up all resources associated with the context", cuCtxDestroy), and knows its
+ * addresses no more. */
+void weir_pointers_gone(void)
+{
+	weir_fn_cuPointerGetAttribute ask = WEIR_DRIVER(cuPointerGetAttribute);
+	size_t n = 0;
+	uint64_t *at = ask ? weir_sizes_keys(WEIR_KIND_POINTER, &n) : NULL;
+	for (size_t i = 0; at && i < n; i++) {
+		struct weir_freed f;
+		CUcontext ctx;
+		if (ask(&ctx, CU_POINTER_ATTRIBUTE_CONTEXT, at[i]) == CUDA_ERROR_INVALID_VALUE &&
+			weir_pointer_forget(at[i], &f))
+			weir_release(f.bytes);
+	}
+	free(at);
 }
 
 /* weir_pointer_restore notes it again, as it was not freed. */

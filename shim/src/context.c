@@ -270,6 +270,7 @@ static void left(CUresult r, int gone)
 	uint64_t now = 0;
 	if (r != CUDA_SUCCESS || !weir_ready())
 		return;
+	weir_pointers_gone();
 	struct making m = start();
 	__atomic_fetch_sub(&there, gone, __ATOMIC_RELAXED);
 	if (weir_measured_rest(0, &now) || !any_left())

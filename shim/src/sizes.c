@@ -146,6 +146,30 @@ uint64_t weir_sizes_count(enum weir_kind kind, uint64_t key, int64_t more)
 	return n;
 }
 
+/* weir_sizes_keys gives the keys of a kind, which the caller frees; NULL without memory. */
+uint64_t *weir_sizes_keys(enum weir_kind kind, size_t *count)
+{
+	uint64_t *keys = NULL;
+	size_t n = 0;
+	pthread_once(&once, init);
+	for (int i = 0; i < PARTS; i++) {
+		struct part *p = &parts[i];
+		pthread_mutex_lock(&p->lock);
+		uint64_t *all = realloc(keys, (n + p->count + 1) * sizeof *keys);
+		for (size_t k = 0; all && k < p->room; k++)
+			if (p->items[k].kind == kind)
+				all[n++] = p->items[k].key;
+		pthread_mutex_unlock(&p->lock);
+		if (!all) {
+			free(keys);
+			return NULL;
+		}
+		keys = all;
+	}
+	*count = n;
+	return keys;
+}
+
 /* weir_sizes_reset forgets all in a child of fork; what other threads held is not freed, as they
  * may have been changing it. */
 void weir_sizes_reset(void)

@@ -197,6 +197,7 @@ bool weir_sizes_put(enum weir_kind kind, uint64_t key, uint64_t size, void *with
 bool weir_sizes_take(enum weir_kind kind, uint64_t key, uint64_t *size, void **with);
 bool weir_sizes_get(enum weir_kind kind, uint64_t key, uint64_t *size, void **with);
 uint64_t weir_sizes_count(enum weir_kind kind, uint64_t key, int64_t more);
+uint64_t *weir_sizes_keys(enum weir_kind kind, size_t *count);
 void weir_sizes_reset(void);
 
 /* what is given back of a device pointer once the driver has freed it */
@@ -206,6 +207,7 @@ struct weir_freed {
 	bool shared;
 };
 bool weir_pointer_forget(CUdeviceptr at, struct weir_freed *f);
+void weir_pointers_gone(void);
 void weir_pointer_restore(struct weir_freed *f);
 
 

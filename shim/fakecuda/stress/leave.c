@@ -1,0 +1,33 @@
+// leave makes contexts, allocates in them, and destroys them with what it left there.
+//
+// usage: leave [TIMES]      default: 10
+// The last line is JSON: lost, how much less memory is free than before.
+#include "../example/load.h"
+
+static size_t left(void) {
+	size_t free, total;
+	CHECK(CU(cuMemGetInfo_v2)(&free, &total));
+	return free;
+}
+
+int main(int argc, char **argv) {
+	CUcontext first, c;
+	CUdeviceptr p, kept;
+	CHECK(CU(cuInit)(0));
+	CHECK(CU(cuDevicePrimaryCtxRetain)(&first, 0));
+	CHECK(CU(cuCtxPushCurrent_v2)(first));
+	CHECK(CU(cuMemAlloc_v2)(&kept, 1000));
+	CHECK(CU(cuCtxCreate_v2)(&c, 0, 0)); // the first of its kind may cost more
+	CHECK(CU(cuCtxDestroy_v2)(c));
+	size_t before = left();
+	for (int i = argc > 1 ? atoi(argv[1]) : 10; i; i--) {
+		CHECK(CU(cuCtxCreate_v2)(&c, 0, 0));
+		CHECK(CU(cuMemAlloc_v2)(&p, 3 << 20));
+		CHECK(CU(cuMemAlloc_v2)(&p, 100));
+		CHECK(CU(cuMemAllocManaged)(&p, 5000, CU_MEM_ATTACH_GLOBAL));
+		CHECK(CU(cuCtxDestroy_v2)(c));
+	}
+	printf("{\"lost\":%lld}\n", (long long)before - (long long)left());
+	CHECK(CU(cuMemFree_v2)(kept));
+	return 0;
+}
