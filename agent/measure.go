@@ -114,8 +114,8 @@ func (j *job) answer(m *member, ask uint32) {
 	known := false
 	if j.a.cfg.Holds != nil && m.who.PID != 0 {
 		held, err := j.a.cfg.Holds(j.dev.Ordinal)
-		bytes, known = held[m.who.PID]
-		known = known && err == nil
+		bytes = held[m.who.PID]
+		known = err == nil && bytes > 0 // who asks has a context, which takes some
 	}
 	if !known {
 		bytes = wire.NotMeasured

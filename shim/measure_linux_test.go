@@ -148,15 +148,20 @@ func TestContextsInAContainer(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name    string
+		blind   string
 		answers bool
 		count   uint64
-	}{{"agent that measures", true, 2}, {"agent that does not", false, 0}} {
+	}{
+		{"agent that measures", "1", true, 2}, {"agent that does not", "1", false, 0},
+		{"NVML that says nothing, and an agent that measures", "zero", true, 2},
+		{"NVML that says nothing", "zero", false, 0},
+	} {
 		dir := t.TempDir()
 		w := newWarden(t, fakeCap, 2*time.Millisecond)
 		if c.answers {
 			w.holds = func() uint64 { return fakeDevice(t, dir).Used }
 		}
-		g := startGrow(t, w, dir, "context", 2, "WEIR_FAKE_NVML_BLIND=1")
+		g := startGrow(t, w, dir, "context", 2, "WEIR_FAKE_NVML_BLIND="+c.blind)
 		if r, free := g.next(t); r != 0 || free != fakeCap-c.count*fakeContext {
 			t.Errorf("%s: result %d, %d free, want %d contexts counted", c.name, r, free, c.count)
 		}

@@ -139,9 +139,16 @@ func holds(ctx context.Context, fake bool) func(uint32) (map[uint32]uint64, erro
 	}
 }
 
+// firstPIDNamespace is that of the machine: its inode is PROC_PID_INIT_INO of the kernel's proc_ns.h.
+const firstPIDNamespace = "pid:[4026531836]"
+
 // openNVML opens the management library, or that of the fake driver.
 func openNVML(ctx context.Context, fake bool) (*nvml.Library, error) {
 	if !fake {
+		if ns, err := os.Readlink("/proc/self/ns/pid"); err == nil && ns != firstPIDNamespace {
+			return nil, fmt.Errorf("the agent runs in a pid namespace of its own (%s), where the "+
+				"management library may list other processes by the numbers of those there", ns)
+		}
 		return nvml.Open(nvml.Options{})
 	}
 	driver, _, err := fakeDriver(ctx)

@@ -31,7 +31,7 @@
 // context: with it a test says when that happens.
 //
 // With WEIR_FAKE_NVML_BLIND set a process's management library lists no processes, as in a
-// container that sees no others' numbers.
+// container that sees no others' numbers; set to "zero" it lists them as holding nothing.
 //
 // A client of MPS is a process that finds the control daemon when it calls cuInit: the program
 // [Control] -d, in $CUDA_MPS_PIPE_DIRECTORY or, unless that is set, in the folder mps of

@@ -13,6 +13,7 @@
  */
 #include "weir.h"
 
+#include <sys/stat.h>
 #include <time.h>
 
 #define MIB (UINT64_C(1) << 20)
@@ -53,9 +54,19 @@ static bool agent_says(uint64_t *bytes)
 	return *bytes != WEIR_NOT_MEASURED;
 }
 
+/* apart tells whether this process is in a pid namespace of its own, where NVML may list another
+ * one by its number. The first one of the machine has this inode (PROC_PID_INIT_INO in the kernel's
+ * proc_ns.h). */
+static bool apart(void)
+{
+	struct stat s;
+	return stat("/proc/self/ns/pid", &s) != 0 || s.st_ino != 0xeffffffc;
+}
+
 static bool holds(uint64_t *bytes)
 {
-	return weir_nvml_holds(bytes) || agent_says(bytes);
+	return apart() ? agent_says(bytes) || weir_nvml_holds(bytes)
+				   : weir_nvml_holds(bytes) || agent_says(bytes);
 }
 
 /* weir_measured_rest is what this process holds beyond its allocations, of which reserved are none,

@@ -160,7 +160,8 @@ bool weir_nvml_holds(uint64_t *bytes)
 	bool found = false;
 	if (list && running(device, &n, list) == NVML_SUCCESS)
 		for (unsigned int i = 0; i < n && i < MOST && !found; i++)
-			if (list[i].pid == self && list[i].used != UINT64_MAX) {
+			/* who can ask has a context, which takes some */
+			if (list[i].pid == self && list[i].used && list[i].used != UINT64_MAX) {
 				*bytes = list[i].used;
 				found = true;
 			}
