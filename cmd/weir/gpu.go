@@ -139,7 +139,8 @@ func holds(ctx context.Context, fake bool) func(uint32) (map[uint32]uint64, erro
 	}
 }
 
-// firstPIDNamespace is that of the machine: its inode is PROC_PID_INIT_INO of the kernel's proc_ns.h.
+// firstPIDNamespace is that of the machine, with the inode PROC_PID_INIT_INO of the kernel's
+// proc_ns.h.
 const firstPIDNamespace = "pid:[4026531836]"
 
 // openNVML opens the management library, or that of the fake driver.
