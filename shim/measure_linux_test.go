@@ -125,6 +125,18 @@ func TestModulesAreCounted(t *testing.T) {
 	}
 }
 
+// TestGreenContextsCount holds that the primary context counts that the first of them retains.
+func TestGreenContextsCount(t *testing.T) {
+	t.Parallel()
+	w, dir := newWarden(t, fakeCap, 2*time.Millisecond), t.TempDir()
+	g := startGrow(t, w, dir, "green", 3)
+	r, free := g.next(t)
+	if d := fakeDevice(t, dir); r != 0 || free != fakeCap-fakeContext || d.Used != fakeContext {
+		t.Errorf("result %d, %d free, want %d; the device holds %d", r, free, fakeCap-fakeContext,
+			d.Used)
+	}
+}
+
 // TestContextsMadeThroughTables makes contexts by calls that no library in between can see.
 func TestContextsMadeThroughTables(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,7 @@
 //        grow load COUNT       functions, loaded one by one
 //        grow launch COUNT     functions, loaded by their first launches
 //        grow context COUNT    contexts
+//        grow green COUNT      green contexts, the first of which makes the primary one
 //        grow table COUNT      contexts, made through a table of undocumented calls
 //        grow module BYTES     a module with a variable of that size
 //        grow create DEVICE    memory of cuMemCreate on a device, and a pool there
@@ -38,6 +39,22 @@ static CUresult load(unsigned count, int launch) {
 			return r;
 	}
 	return CU(cuCtxSynchronize)();
+}
+
+static CUresult green(unsigned count) {
+	enum { CU_DEV_RESOURCE_TYPE_SM = 1 };
+	CUdevResource all;
+	CUdevResourceDesc parts;
+	CUgreenCtx g;
+	CUcontext c;
+	CUresult r = CU(cuDeviceGetDevResource)(0, &all, CU_DEV_RESOURCE_TYPE_SM);
+	if (!r)
+		r = CU(cuDevResourceGenerateDesc)(&parts, &all, 1);
+	for (unsigned i = 0; i < count && !r; i++)
+		r = CU(cuGreenCtxCreate)(&g, parts, 0, CU_GREEN_CTX_DEFAULT_STREAM);
+	if (!r)
+		r = CU(cuCtxFromGreenCtx)(&c, g);
+	return r ? r : CU(cuCtxSetCurrent)(c);
 }
 
 static CUresult contexts(unsigned count) {
@@ -94,8 +111,12 @@ int main(int argc, char **argv) {
 	CUresult r = CUDA_SUCCESS;
 	char line[32];
 	CHECK(CU(cuInit)(0));
-	CHECK(CU(cuDevicePrimaryCtxRetain)(&context, 0));
-	CHECK(CU(cuCtxSetCurrent)(context));
+	if (!strcmp(how, "green")) {
+		r = green(count);
+	} else {
+		CHECK(CU(cuDevicePrimaryCtxRetain)(&context, 0));
+		CHECK(CU(cuCtxSetCurrent)(context));
+	}
 	if (!strcmp(how, "stack"))
 		r = CU(cuCtxSetLimit)(CU_LIMIT_STACK_SIZE, count);
 	else if (!strcmp(how, "create"))
@@ -109,7 +130,7 @@ int main(int argc, char **argv) {
 	else if (!strcmp(how, "context"))
 		for (unsigned i = 1; i < count && !r; i++)
 			r = CU(cuCtxCreate_v2)(&context, 0, 0);
-	else
+	else if (!strcmp(how, "load") || !strcmp(how, "launch"))
 		r = load(count, !strcmp(how, "launch"));
 	report(r);
 	while (fgets(line, sizeof line, stdin)) {
