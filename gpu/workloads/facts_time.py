@@ -130,7 +130,7 @@ def looking(d, stream, options):
     def wait():
         began = time.monotonic()
         while d.code("cuEventQuery", end) == NOT_READY:
-            time.sleep(max(20e-6, (time.monotonic() - began) / 64))
+            time.sleep(max(20e-6, (time.monotonic() - began) / 256))
 
     d.launch(spin_us(d, 300000, options), stream)
     d.call("cuEventRecord", end, stream)

@@ -124,7 +124,7 @@ static uint64_t late(const struct weir_mark *m)
 	enum { REASON_NS = 250000000, SOON_NS = 500000 };
 	uint64_t ns = m->ns + m->ns / 2, most = 0, first = weir_get(&weir.unknown_ns);
 	if (m->function && weir_peek(&m->function->samples) > 0)
-		most = (uint64_t)weir_peek(&m->function->most) * WEIR_UNIT_NS;
+		most = (uint64_t)weir_peek(&m->function->peak) * WEIR_UNIT_NS;
 	else if (m->uncertain)
 		most = first + first / 2 > WEIR_UNKNOWN_NS ? first + first / 2 : WEIR_UNKNOWN_NS;
 	if (most > REASON_NS)
@@ -223,7 +223,7 @@ static bool delayed(const struct weir_mark *m, uint64_t ns, bool released)
 
 static void learn(struct weir_function *f, uint64_t ns)
 {
-	uint64_t most = weir_get(&weir.unknown_ns), faded = most - most / 8;
+	uint64_t most = weir_get(&weir.unknown_ns), faded = most - most / 4096;
 	if (weir_peek(&f->samples) == 0)
 		weir_set(&weir.unknown_ns, ns > faded ? ns : faded);
 	weir_function_measured(f, ns);

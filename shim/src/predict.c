@@ -45,6 +45,13 @@ static uint32_t toward(uint32_t old, uint32_t now, uint32_t parts)
 	return (uint32_t)((int64_t)old + ((int64_t)now - (int64_t)old) / (int64_t)parts);
 }
 
+/* fade lets a maximum go down by a part, to no less than what is now. */
+static void fade(uint32_t *p, uint32_t now, uint32_t part, bool anew)
+{
+	uint32_t faded = weir_peek(p) - weir_peek(p) / part;
+	__atomic_store_n(p, anew || now > faded ? now : faded, __ATOMIC_RELAXED);
+}
+
 /*
  * weir_function_measured takes one launch's time into the prediction by exponentially weighted
  * means. The first is set apart: it holds what happens once, such as the loading of the module
@@ -75,8 +82,8 @@ void weir_function_measured(struct weir_function *f, uint64_t ns)
 	__atomic_store_n(&f->guess, capped(mean + spread), __ATOMIC_RELAXED);
 	__atomic_store_n(
 		&f->least, samples && now > least ? least + (now - least) / 64 : now, __ATOMIC_RELAXED);
-	uint32_t most = weir_peek(&f->most), faded = most - most / 256;
-	__atomic_store_n(&f->most, anew || now > faded ? now : faded, __ATOMIC_RELAXED);
+	fade(&f->most, now, 256, anew);
+	fade(&f->peak, now, 4096, anew);
 	if (samples < WEIR_SAMPLES)
 		__atomic_store_n(&f->samples, samples + 1, __ATOMIC_RELAXED);
 }
@@ -104,6 +111,7 @@ void weir_function_delayed(struct weir_function *f, bool stalled)
 	lower(&f->slow, part);
 	lower(&f->spread, part);
 	lower(&f->most, part);
+	lower(&f->peak, part);
 }
 
 /* weir_functions_distrust has all functions measured one by one again, once each. */

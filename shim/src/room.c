@@ -71,11 +71,14 @@ bool weir_released(const struct weir_stream *s, uint64_t now)
 	uint64_t let = weir_get(&weir.let_ns);
 	uint32_t needed = weir_get(&weir.needed);
 	bool yes = let >= s->aside_since && let + ago(s->progress_ns, now) / 8 >= now;
-	if (!yes)
+	if (!yes) {
 		weir_set(&weir.needed, needed / 2);
-	else if (needed <= s->joined)
+		return false;
+	}
+	if (needed <= s->joined)
 		weir_set(&weir.needed, s->joined + 1);
-	return yes;
+	weir_set(&weir.unknown_ns, weir_get(&weir.unknown_ns) / 2);
+	return true;
 }
 
 /* weir_take_back counts a stream again that was set aside. Its lock is held. */
@@ -198,7 +201,7 @@ static void doze(uint64_t ns)
 static uint64_t nap(uint64_t least, uint64_t since, uint64_t excess)
 {
 	/* what waking takes; the shortest and the longest time between two looks */
-	enum { WAKE_NS = 10000, LOOK_NS = 20000, LONG_NS = 2000000, PART = 8, FINE = 64 };
+	enum { WAKE_NS = 10000, LOOK_NS = 20000, LONG_NS = 2000000, PART = 8, FINE = 256 };
 	uint64_t ns = least > since ? least - since : since / (excess == UINT64_MAX ? FINE : PART);
 	if (ns < LOOK_NS)
 		ns = LOOK_NS;

@@ -249,6 +249,7 @@ struct weir_function {
 	uint32_t fast, slow; /* means of the last few and the last many */
 	uint32_t spread;     /* mean of how far launches are from slow */
 	uint32_t least, most; /* what one has always, and what one has at most, taken lately */
+	uint32_t peak;        /* and at most for long */
 	uint32_t samples; /* how often it was measured, up to WEIR_SAMPLES */
 };
 
