@@ -38,9 +38,13 @@ def prepare(host, options):
         host.start_agent()
     if host.fake:
         host.env.update(fake_environment(host))
-        host.rounds_per_us = 1000.0
-        return
     host.rounds_per_us = host.one(host.workload("driver", "calibrate"))["rounds_per_us"]
+    if host.fake:
+        # there a round is a nanosecond
+        if not 500 <= host.rounds_per_us <= 1100:
+            raise Failed(f"the fake driver does {host.rounds_per_us:.1f} rounds of the kernel in a "
+                         "microsecond, not 1000: it does not go by the kernel's own time")
+        host.rounds_per_us = 1000.0
 
 
 def holds(passed, values):

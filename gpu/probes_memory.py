@@ -95,8 +95,8 @@ def two_contexts(host):
 
 
 @probe("facts: allocation",
-       ["granule", "small-share", "alignment", "pitch", "free-at-once", "managed-lazy",
-        "array-bytes", "nvml-at-once", "meminfo-agrees"])
+       ["granule", "small-share", "shared-blocks", "alignment", "pitch", "free-at-once",
+        "managed-lazy", "array-bytes", "nvml-at-once", "meminfo-agrees"])
 def allocation(host, found):
     s = stages(host, "allocation")
     said = {n: v["free"] for n, v in s.said.items()}
@@ -106,6 +106,12 @@ def allocation(host, found):
                f"8 MiB take {mib(exact)}, 2 MiB and a byte {mib(over)}")
     small = s.grew("base", "small")
     found.tell("small-share", small <= 4 * MIB, f"1,001 small ones take {mib(small)}")
+    taken = {int(n): (s.grew("freed", f"of {n}"), 2 * MIB * blocks)
+             for n, blocks in s.result["blocks"].items()}
+    found.values["blocks"] = taken
+    found.tell("shared-blocks", all(abs(a - b) < MIB for a, b in taken.values()),
+               "; ".join(f"of {n} bytes: {mib(a)}, in blocks of {mib(b)}"
+                         for n, (a, b) in taken.items()))
     addresses = [s.said[n]["address"] for n in ("one byte", "small", "exact")]
     found.tell("alignment", all(a % 256 == 0 for a in addresses),
                f"all of 512 bytes: {all(a % 512 == 0 for a in addresses)}")
@@ -235,8 +241,7 @@ def sharing(host, found):
         found.tell("ipc-range", opened["range"] == [0, 256 * MIB, True],
                    f"result {opened['range'][0]}, {mib(opened['range'][1])}")
         maker.kill()
-        time.sleep(0.2)
-        kept = nvml.used()
+        kept = nvml.settled()
         user.go()
         user.stage(until)
         closed = nvml.used()

@@ -63,7 +63,7 @@ def entries(host, found):
 
 @probe("facts: capture",
        ["capture-global", "capture-relaxed", "capture-local", "capture-legacy-asked",
-        "capture-legacy-recorded", "exchange-no-context"])
+        "capture-legacy-recorded", "captured-event", "exchange-no-context"])
 def capture(host, found):
     r = host.one(program(host, "capture"))
     found.values.update(r)
@@ -78,6 +78,8 @@ def capture(host, found):
     tell("capture-local", "local", lambda c: c == [0], lambda e: e == 0)
     tell("capture-legacy-asked", "asked", lambda c: c == [906], lambda e: e == 0)
     tell("capture-legacy-recorded", "recorded", lambda c: c != [0], lambda e: True)
+    tell("captured-event", "captured", lambda c: c[0] == 0 and c[1] not in (0, 600),
+         lambda e: e != 0)
     nvml, used = host.nvml(), []
     nvml.settled()
     e = host.staged(program(host, "exchange"), lambda p, stage: used.append(nvml.used()))
@@ -118,41 +120,40 @@ def killed(host, kernel_us):
     return held, ended, None if took is None else ended + took
 
 
-@probe("facts: fork", ["fork-child", "fork-before", "fork-keeps"])
+@probe("facts: fork", ["fork-child", "fork-before", "fork-keeps", "exec-lets-go"])
 def fork(host, found):
     r = host.one(program(host, "forked"))
     found.values["forked"] = r
     found.tell("fork-child", set(r["codes"]) == {3} and r["parent"], f"results {r['codes']}")
     child = host.one(program(host, "fork-first"))["child"]
     found.tell("fork-before", child == 7, f"the child ends with {child}")
-    keeps(host, found)
+    held, kept, left = keeps(host, "fork-hold")
+    found.tell("fork-keeps", kept >= 0.9 * held and left < 4 * MIB,
+               f"{mib(held)} held, {mib(kept)} half a second after the parent's end, {mib(left)} "
+               "after the child's")
+    held, kept, left = keeps(host, "fork-exec")
+    found.tell("exec-lets-go", held > 0 and kept < 4 * MIB,
+               f"{mib(held)} held, {mib(kept)} half a second after the parent's end")
 
 
-def keeps(host, found):
-    """Kill a parent, and its child some time later."""
-    nvml = host.nvml()
+def keeps(host, what):
+    """What a process holds, what stays when it is killed while a child lives, and what when that is
+    gone too."""
+    nvml, child = host.nvml(), None
     before = nvml.settled()
-    p = Program(host, program(host, "fork-hold"))
-    child = None
+    p = Program(host, program(host, what))
     try:
         child = p.stage(host.deadline(60))["child"]
         held = nvml.used() - before
         os.kill(p.process.pid, signal.SIGKILL)
         p.process.wait()
-        time.sleep(0.5)
-        kept = nvml.used() - before
-        os.kill(child, signal.SIGKILL)
-        took = nvml.until(lambda used: used - before < 4 * MIB, 5)
+        kept = nvml.settled(quiet=0.5) - before
     finally:
         if child:
-            try:
-                os.kill(child, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+            os.kill(child, signal.SIGKILL)
         p.close()
-    found.values["fork_keeps"] = {"held": held, "kept": kept, "took_s": took}
-    found.tell("fork-keeps", kept >= 0.9 * held and took is not None,
-               f"{mib(held)} held, {mib(kept)} half a second after the parent's end")
+    nvml.until(lambda used: used - before < 4 * MIB, 5)
+    return held, kept, nvml.used() - before
 
 
 @probe("facts: exit", ["exit-order", "exit-thread"], needs=35)

@@ -77,13 +77,14 @@ def copying(host, found, seconds, flood):
 
 
 @probe("facts: events",
-       ["record-cost", "record-device-cost", "elapsed-resolution", "elapsed-true", "copy-guess"],
-       needs=25)
+       ["record-cost", "launch-cost", "record-device-cost", "elapsed-resolution", "elapsed-true",
+        "copy-guess"], needs=25)
 def events(host, found):
     r = host.one(program(host, "events"), seconds=60)
     found.values.update(r)
-    cost = {n: r["costs_us"][n] - r["costs_us"]["nothing"] for n in ("record", "query")}
-    found.tell("record-cost", max(cost.values()) < 10,
+    cost = {n: t - r["costs_us"]["nothing"] for n, t in r["costs_us"].items()}
+    found.tell("launch-cost", 1 <= cost["launch"] <= 10, f"{cost['launch']:.2f} us")
+    found.tell("record-cost", max(cost["record"], cost["query"]) < 10,
                f"a record {cost['record']:.2f} us, a query {cost['query']:.2f} us")
     found.tell("record-device-cost", r["event_device_us"] < 5,
                f"{r['event_device_us']:.2f} us between kernels of 100 us")
@@ -98,16 +99,20 @@ def events(host, found):
 
 
 @probe("facts: waits",
-       ["look-idle", "look-wakes", "query-not-held-up", "queue-deep",
+       ["look-idle", "look-wakes", "blocking-wakes", "query-not-held-up", "queue-deep",
         "query-beside-full-queue", "small-stack", "stream-gone", "memop-waits-alone",
-        "event-behind-wait", "streams-overlap"], needs=30)
+        "event-behind-wait", "streams-overlap", "free-waits"], needs=30)
 def waits(host, found):
     r = host.one(program(host, "waits"), seconds=90)
     found.values.update(r)
-    looking, queue, gone, values = r["looking"], r["queue"], r["gone"], r["values"]
+    looking, blocking, queue, gone, values = (r[n] for n in ("looking", "blocking", "queue",
+                                                             "gone", "values"))
     found.tell("look-idle", looking["cpu_s"] < 0.03,
                f"{1e3 * looking['cpu_s']:.1f} ms of processor in 300 ms")
     found.tell("look-wakes", looking["late_us"] < 200, f"{looking['late_us']:.0f} us later")
+    found.tell("blocking-wakes", blocking["cpu_s"] < 0.03 and blocking["late_us"] < 100,
+               f"{1e3 * blocking['cpu_s']:.1f} ms of processor in 300 ms, "
+               f"{blocking['late_us']:.0f} us later")
     beside = r["synchronise"]
     found.tell("query-not-held-up",
                beside["longest_ms"] < 20 if beside["busy_all_the_time"] else None,
@@ -120,6 +125,8 @@ def waits(host, found):
                gone["wait"] == 0 and gone["wait_s"] > 0.2,
                f"destroyed in {1e3 * gone['destroy_s']:.1f} ms, query {gone['query']}, "
                f"wait {gone['wait']} after {gone['wait_s']:.2f} s")
+    found.tell("free-waits", r["free_s"] >= 0.2,
+               f"{1e3 * r['free_s']:.1f} ms beside a kernel of 300 ms")
     found.tell("streams-overlap", r["overlap_s"] < 0.3,
                f"two kernels of 0.2 s take {r['overlap_s']:.2f} s")
     if values["code"]:

@@ -118,6 +118,14 @@ def allocation():
     for p in (one, exact, over, *small):
         d.free(p)
     look("freed")
+    blocks = {}
+    for size, count in ((512, 3000), (65536, 48), (768 << 10, 8), (1536 << 10, 8)):
+        held = [d.alloc(size) for _ in range(count)]
+        blocks[size] = len({p.value // (2 * MIB) for p in held})
+        look(f"of {size}")
+        for p in held:
+            d.free(p)
+        look(f"of {size} freed")
     managed = d.new(ctypes.c_uint64, "cuMemAllocManaged", 64 * MIB, 1)
     look("managed")
     d.call("cuMemsetD8_v2", managed, 1, 64 * MIB)
@@ -134,7 +142,7 @@ def allocation():
     array = d.new(ctypes.c_void_p, "cuArray3DCreate_v2", byref(shape))
     look("array")
     d.call("cuArrayDestroy", array)
-    meter.result(pitches=pitches, zero=d.code("cuMemAlloc_v2", byref(pointer), 0))
+    meter.result(pitches=pitches, blocks=blocks, zero=d.code("cuMemAlloc_v2", byref(pointer), 0))
 
 
 def attribute(d, pool, number):
@@ -224,9 +232,6 @@ def virtual():
 
 BIG = 64 * MIB
 ARRAY_PTX = b"""
-/*
-kernel touch us=1
-*/
 .version 6.0
 .target sm_50
 .address_size 64

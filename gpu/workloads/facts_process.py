@@ -8,6 +8,7 @@ green        green contexts
 forked       a child of a process that uses CUDA
 fork-first   a child that is forked before
 fork-hold    a child that only lives
+fork-exec    a child that becomes another program
 order        which exit handlers may call the driver
 storm        processes that exit while a thread calls the driver
 exits        processes that exit with work in flight
@@ -131,7 +132,7 @@ def beside_capture(d, mode, flags, other):
         d.call("cuCtxSetCurrent", d.context)
         ready.set()
         begun.wait(30)
-        found.append(other())
+        found.append(other(stream))
 
     thread = threading.Thread(target=body, daemon=True)
     thread.start()
@@ -153,7 +154,7 @@ def capture(options):
     d.call("cuEventRecord", done, other)
     d.synchronize()
 
-    def query():
+    def query(_):
         return [d.code("cuEventQuery", done)]
 
     def several():
@@ -161,12 +162,16 @@ def capture(options):
         return [d.code("cuEventQuery", done), d.code("cuEventCreate", byref(made), 0),
                 d.code("cuEventRecord", done, other), d.code("cuEventSynchronize", done)]
 
-    def legacy():
+    def legacy(_):
         status = ctypes.c_int()
         return [d.code("cuStreamIsCapturing", None, byref(status))]
 
-    def record():
+    def record(_):
         return [d.code("cuEventRecord", done, None)]
+
+    def captured(stream):
+        inside = d.event(0)
+        return [d.code("cuEventRecord", inside, stream), d.code("cuEventQuery", inside)]
 
     begin, lap = time.perf_counter(), 1000
     for _ in range(lap):
@@ -174,10 +179,11 @@ def capture(options):
     meter.result(
         exchange_us=1e6 * (time.perf_counter() - begin) / lap / 2,
         global_query=beside_capture(d, 0, 1, query),
-        relaxed=beside_capture(d, 0, 1, lambda: relaxed(d, several)),
+        relaxed=beside_capture(d, 0, 1, lambda _: relaxed(d, several)),
         local=beside_capture(d, 1, 1, query),
-        asked=beside_capture(d, 0, 0, lambda: relaxed(d, legacy)),
-        recorded=beside_capture(d, 0, 0, lambda: relaxed(d, record)),
+        asked=beside_capture(d, 0, 0, lambda s: relaxed(d, lambda: legacy(s))),
+        recorded=beside_capture(d, 0, 0, lambda s: relaxed(d, lambda: record(s))),
+        captured=beside_capture(d, RELAXED, 1, lambda s: relaxed(d, lambda: captured(s))),
     )
 
 
@@ -249,12 +255,22 @@ def fork_first(options):
 
 
 def fork_hold(options):
+    hold_beside(options, signal.pause)
+
+
+def fork_exec(options):
+    hold_beside(options, lambda: os.execvp("sleep", ["sleep", "600"]))
+
+
+def hold_beside(options, live):
+    """Hold memory, and have a child that does not touch it."""
     d = libcuda.Driver()
     d.alloc(options.mib * MIB)
     child = os.fork()
     if not child:
-        signal.pause()
+        live()
         os._exit(0)
+    time.sleep(0.2)  # for the child's exec
     meter.stage("holding", child=child)
     meter.result()
 
@@ -347,9 +363,6 @@ def exits(options):
 
 
 FAULT_PTX = b"""
-/*
-kernel fault us=1
-*/
 .version 6.0
 .target sm_50
 .address_size 64
@@ -413,8 +426,8 @@ def main():
     what = {
         "device": device, "entries": entries, "capture": capture, "exchange": exchange,
         "green": green, "forked": forked, "fork-first": fork_first, "fork-hold": fork_hold,
-        "order": order, "storm": storm, "exits": exits, "fault": fault, "hold": hold,
-        "inside": inside
+        "fork-exec": fork_exec, "order": order, "storm": storm, "exits": exits, "fault": fault,
+        "hold": hold, "inside": inside
     }
     a.add_argument("what", choices=what)
     a.add_argument("--rounds-per-us", type=float, default=1, help="as driver.py calibrate says")

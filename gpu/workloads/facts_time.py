@@ -46,16 +46,18 @@ def spin_us(d, us, options):
     return d.parameters(max(1, round(us * options.rounds_per_us)))
 
 
-def call_costs(d, stream):
+def call_costs(d, stream, options):
     version, event = ctypes.c_int(), d.event(TIMED)
     where = ctypes.byref(version)
     calls = {
         "nothing": lambda: function_version(where),
         "record": lambda: record(event, stream),
         "query": lambda: query(event),
+        "launch": lambda: launch(d.function, 1, 1, 1, 32, 1, 1, 0, stream, p[0], None),
     }
-    function_version, record, query = (function(d, n) for n in ("cuDriverGetVersion",
-                                                                "cuEventRecord", "cuEventQuery"))
+    p = spin_us(d, 1, options)
+    function_version, record, query, launch = (function(d, n) for n in (
+        "cuDriverGetVersion", "cuEventRecord", "cuEventQuery", "cuLaunchKernel"))
     return {n: each_us(c, 2000, 100, d.synchronize) for n, c in calls.items()}
 
 
@@ -88,7 +90,8 @@ def events(options):
     d = libcuda.Driver()
     d.load()
     stream = d.stream()
-    costs = call_costs(d, stream)
+    run_s(d, stream, spin_us(d, 10, options), 10, None)
+    costs = call_costs(d, stream, options)
     smallest, distinct = resolution(d, stream, options)
     p, marks = spin_us(d, 100, options), [d.event(TIMED) for _ in range(64)]
     run_s(d, stream, p, 100, None)
@@ -123,15 +126,26 @@ def copied(d, stream, size, times):
 
 
 def looking(d, stream, options):
-    """Processor time of a wait of 0.3 s that looks at the event and sleeps in between, as the
-    library does, and how much later than the event short ones return."""
-    begin, end = d.event(TIMED), d.event(TIMED)
+    """Waits that look at the event and sleep in between, as the library does."""
+    end = d.event(TIMED)
 
     def wait():
         began = time.monotonic()
         while d.code("cuEventQuery", end) == NOT_READY:
             time.sleep(max(20e-6, (time.monotonic() - began) / 256))
 
+    return waiting(d, stream, options, end, wait)
+
+
+def blocking(d, stream, options):
+    """Waits in the driver, which are to block."""
+    end = d.event(BLOCKING)
+    return waiting(d, stream, options, end, lambda: d.call("cuEventSynchronize", end))
+
+
+def waiting(d, stream, options, end, wait):
+    """Processor time of a wait of 0.3 s, and how much later than the event short ones return."""
+    begin = d.event(TIMED)
     d.launch(spin_us(d, 300000, options), stream)
     d.call("cuEventRecord", end, stream)
     busy = time.thread_time()
@@ -146,6 +160,17 @@ def looking(d, stream, options):
         wait()
         late.append(1e6 * (time.monotonic() - began) - 1e3 * d.elapsed_ms(begin, end))
     return {"cpu_s": busy, "late_us": statistics.median(late)}
+
+
+def freeing_s(d, stream, options):
+    """How long a free takes beside a kernel of 0.3 s that does not use the memory."""
+    p = d.alloc(MIB)
+    d.launch(spin_us(d, 300000, options), stream)
+    began = time.monotonic()
+    d.free(p)
+    took = time.monotonic() - began
+    d.synchronize()
+    return took
 
 
 def in_thread(d, run):
@@ -267,7 +292,8 @@ def waits(options):
     d.load()
     stream = d.stream()
     run_s(d, stream, spin_us(d, 10, options), 10, None)
-    meter.result(looking=looking(d, stream, options),
+    meter.result(looking=looking(d, stream, options), blocking=blocking(d, stream, options),
+                 free_s=freeing_s(d, stream, options),
                  synchronise=beside_synchronise(d, stream, options),
                  queue=beside_full_queue(d, stream, options), gone=gone_stream(d, options),
                  overlap_s=overlap_s(d, options), values=value_waits(d, options))
