@@ -363,6 +363,9 @@ def exits(options):
 
 
 FAULT_PTX = b"""
+/*
+kernel fault us=10 fault
+*/
 .version 6.0
 .target sm_50
 .address_size 64
