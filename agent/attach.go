@@ -26,6 +26,8 @@ type member struct {
 	// They hold the driver's files too, with which the driver keeps the process's memory
 	// (PyTorch FAQ, "My GPU memory isn't freed properly").
 	held *conn
+	// late: it has ended, and the driver may not have its memory back.
+	late bool
 	away time.Time // since when
 	rest bool      // it said that it is idle,
 	done uint64    // when its activity was this
@@ -143,7 +145,7 @@ func (j *job) newMember(slot uint32, who identity, p process) *member {
 func (j *job) detach(m *member, c *conn) {
 	j.mu.Lock()
 	if m.held == c {
-		j.remove(m)
+		j.letGo(m)
 	}
 	if m.conn == c {
 		m.conn, m.away = nil, time.Now()
@@ -166,7 +168,7 @@ func (j *job) dead(m *member) {
 		if m.held != nil {
 			m.held.close()
 		}
-		j.remove(m)
+		j.letGo(m)
 	}
 	j.reconsider()
 	j.mu.Unlock()

@@ -46,6 +46,9 @@ type Config struct {
 	// called from several goroutines, and only once a program uses the device. Nil: nobody tells,
 	// and what programs do not count themselves is not seen.
 	Holds func(ordinal uint32) (map[uint32]uint64, error)
+	// Used tells how much of the memory of a device is not free, in bytes, whoever holds it. Nil:
+	// a process's memory counts until it has ended, whenever the driver has it back.
+	Used func(ordinal uint32) (uint64, error)
 	// AllowUIDs are users whose processes may join jobs by their tokens, such as root in a
 	// container without a user namespace of its own. They may make no job and change none. Each
 	// maps its job's page and can write to it, and so harm that job.

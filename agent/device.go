@@ -21,6 +21,7 @@ type device struct {
 	conserving atomic.Bool
 
 	byID kicks
+	late lateness
 
 	// Guarded by the agent's lock.
 	mps     MPS               // the control daemon, zero without

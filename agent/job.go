@@ -148,7 +148,8 @@ func (j *job) endIfAlone() {
 
 func (j *job) anyPresent() bool {
 	for _, m := range j.members {
-		if m != nil && (m.conn != nil || m.held != nil || time.Since(m.away) < rejoinWait) {
+		if m != nil && (m.conn != nil || m.held != nil || m.late ||
+			time.Since(m.away) < rejoinWait) {
 			return true
 		}
 	}
@@ -191,7 +192,7 @@ func (j *job) beat(now uint64) {
 	}
 	for _, m := range j.members {
 		if m != nil && m.conn == nil && m.held == nil && !m.process.alive() {
-			j.remove(m)
+			j.letGo(m)
 		}
 	}
 	lonely := j.controller == nil && !j.anyPresent()

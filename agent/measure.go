@@ -59,6 +59,7 @@ func (a *Agent) measure(d *device) {
 	for _, j := range jobs {
 		j.measured(held)
 	}
+	a.noteUnlisted(d)
 }
 
 // noteCounted notes what the processes count before the device is asked, and reports whether any

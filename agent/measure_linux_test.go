@@ -2,6 +2,7 @@ package agent
 
 import (
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -78,4 +79,69 @@ func TestProcessesAskWhatTheyHold(t *testing.T) {
 			t.Errorf("told %d, want %d", got, c.want)
 		}
 	}
+}
+
+// TestMemoryThatComesBackLate has the driver take its time after a process's end, and forked
+// children keep what another one had: both count until the device has it back.
+func TestMemoryThatComesBackLate(t *testing.T) {
+	const usual, bytes = 1 << 20, 1 << 30
+	people := newPeople()
+	dir := socketDir(t)
+	cfg := testConfig(dir, people)
+	cfg.measureEvery = time.Hour
+	var lacks atomic.Int64 // of the device, listed with nobody
+	var listed sync.Map
+	cfg.Holds = func(uint32) (map[uint32]uint64, error) {
+		all := map[uint32]uint64{}
+		listed.Range(func(pid, _ any) bool { all[pid.(uint32)] = bytes; return true })
+		return all, nil
+	}
+	cfg.Used = func(o uint32) (uint64, error) {
+		all, _ := cfg.Holds(o)
+		return uint64(lacks.Load()) + uint64(len(all))*bytes, nil
+	}
+	a := startAgent(t, cfg)
+	_, grant := controller(t, dir, share.Job{Name: "job", Share: share.Share{Memory: 8 << 30}})
+	p, q := begin(t, people, dir, grant.Token), begin(t, people, dir, grant.Token)
+	for _, p := range []*program{p, q} {
+		p.page.Slot(p.slot).MemUsedBytes.Store(bytes)
+		listed.Store(p.self.pid, nil)
+	}
+	lacks.Store(usual)
+	a.measure(a.devices[0])
+
+	listed.Delete(p.self.pid)
+	lacks.Store(usual + bytes)
+	p.kill()
+	ended := func(n int) func() bool {
+		return func() bool {
+			job := onlyJob(t, a)
+			count := 0
+			for _, x := range job.Processes {
+				if x.Ended {
+					count++
+				}
+			}
+			return count == n && job.MemoryUsedBytes == uint64(len(job.Processes))*bytes
+		}
+	}
+	eventually(t, "its end is noticed", ended(1))
+	lacks.Store(usual)
+	eventually(t, "its memory is back", func() bool {
+		return onlyJob(t, a).MemoryUsedBytes == bytes
+	})
+
+	listed.Delete(q.self.pid)
+	lacks.Store(usual + bytes)
+	q.self.die() // the socket stays open, in a child
+	eventually(t, "the other's end is noticed", ended(1))
+	a.measure(a.devices[0])
+	if !ended(1)() {
+		t.Errorf("while a child lives: %+v", onlyJob(t, a))
+	}
+	lacks.Store(usual)
+	q.halt()
+	eventually(t, "all memory is back", func() bool {
+		return onlyJob(t, a).MemoryUsedBytes == 0
+	})
 }

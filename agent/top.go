@@ -58,7 +58,8 @@ type ProcessSnapshot struct {
 	PID      uint32 `json:"pid"`
 	Slot     uint32 `json:"slot"`
 	Attached bool   `json:"attached"`
-	// Ended says that the process has ended, and that forked children of it keep its memory.
+	// Ended says that the process has ended, and that the driver has not its memory back, as while
+	// forked children of it live.
 	Ended           bool   `json:"ended,omitempty"`
 	MemoryUsedBytes uint64 `json:"memory_used_bytes"`
 	// MemoryMeasuredBytes is what the device says that the process holds; nil: it does not say, as
@@ -168,7 +169,7 @@ func (m *member) snapshot() ProcessSnapshot {
 		PID:             m.who.PID,
 		Slot:            m.slot,
 		Attached:        m.conn != nil,
-		Ended:           m.held != nil,
+		Ended:           m.held != nil || m.late,
 		MemoryUsedBytes: m.s.MemoryHeld(),
 		WaitingThreads:  m.s.Waiting.Load(),
 		InFlightMS:      millis(time.Duration(m.s.InflightNS.Load())),

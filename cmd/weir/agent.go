@@ -40,12 +40,14 @@ it ends, programs keep running, and rejoin the next one.`,
 			if verbose {
 				level = slog.LevelDebug
 			}
+			m := management{ctx: c.Context(), fake: fake}
 			a, err := agent.Start(agent.Config{
 				Dir:       agent.RuntimeDir(fake),
 				Devices:   devices,
 				Policy:    policy,
 				MPS:       func() (agent.MPS, error) { return findMPS(c.Context(), fake) },
-				Holds:     holds(c.Context(), fake),
+				Holds:     m.holds,
+				Used:      m.used,
 				AllowUIDs: uids,
 				IdleExit:  idle,
 				Log: slog.New(

@@ -120,23 +120,44 @@ func fakeGPUs() ([]agent.Device, error) {
 // WEIR_FAKE_DIR says otherwise.
 func fakeGPUDir(runtime string) string { return filepath.Join(runtime, "gpu") }
 
-// holds asks the management library what processes hold, which it opens at the first call, and
-// again at a later one where that failed.
-func holds(ctx context.Context, fake bool) func(uint32) (map[uint32]uint64, error) {
-	var mu sync.Mutex
-	var library *nvml.Library
-	return func(ordinal uint32) (map[uint32]uint64, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if library == nil {
-			l, err := openNVML(ctx, fake)
-			if err != nil {
-				return nil, err
-			}
-			library = l
-		}
-		return library.Processes(ordinal)
+// management is the management library, which is opened at the first call of it, and again at a
+// later one where that failed.
+type management struct {
+	ctx  context.Context
+	fake bool
+
+	mu      sync.Mutex
+	library *nvml.Library
+}
+
+func (m *management) open() (*nvml.Library, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.library != nil {
+		return m.library, nil
 	}
+	l, err := openNVML(m.ctx, m.fake)
+	if err != nil {
+		return nil, err
+	}
+	m.library = l
+	return l, nil
+}
+
+func (m *management) holds(ordinal uint32) (map[uint32]uint64, error) {
+	l, err := m.open()
+	if err != nil {
+		return nil, err
+	}
+	return l.Processes(ordinal)
+}
+
+func (m *management) used(ordinal uint32) (uint64, error) {
+	l, err := m.open()
+	if err != nil {
+		return 0, err
+	}
+	return l.Used(ordinal)
 }
 
 // firstPIDNamespace is that of the machine, with the inode PROC_PID_INIT_INO of the kernel's

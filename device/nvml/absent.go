@@ -32,5 +32,8 @@ func (*Library) Devices() ([]device.Info, error) { return nil, ErrNotBuilt }
 // Processes returns none and [ErrNotBuilt].
 func (*Library) Processes(uint32) (map[uint32]uint64, error) { return nil, ErrNotBuilt }
 
+// Used returns [ErrNotBuilt].
+func (*Library) Used(uint32) (uint64, error) { return 0, ErrNotBuilt }
+
 // Discover returns none and [ErrNotBuilt].
 func Discover() ([]device.Info, error) { return nil, ErrNotBuilt }

@@ -36,6 +36,20 @@ func (l *Library) Processes(index uint32) (map[uint32]uint64, error) {
 	return held, nil
 }
 
+// Used returns how much of the memory of the GPU "cuda:index" is not free, in bytes, without what
+// the driver reserves where it tells that.
+func (l *Library) Used(index uint32) (uint64, error) {
+	var d deviceHandle
+	if r := l.call.byIndex(index, &d); r != Success {
+		return 0, fmt.Errorf("cuda:%d: %w", index, r)
+	}
+	total, free := l.memory(d)
+	if total <= 0 {
+		return 0, fmt.Errorf("cuda:%d: memory: %w", index, NotSupported)
+	}
+	return uint64(max(0, total-free)), nil
+}
+
 // processes makes room until the list fits, which may grow meanwhile.
 func processes(call func(deviceHandle, *uint32, *processInfo) Result, d deviceHandle) (
 	[]processInfo, Result) {

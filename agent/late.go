@@ -1,0 +1,201 @@
+package agent
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// This file is about memory that the driver has not yet back when a process has ended and nobody
+// holds its files any more. No list names a process for it. It shows in what of the device's memory
+// is not free and is listed with nobody: by how much that is more than usual, slots of processes
+// that have ended are kept, the last ones first.
+
+const (
+	// lateLook is how often the device is asked meanwhile.
+	lateLook = 5 * time.Millisecond
+	// latest is for how long a slot is kept: what is more than usual may be somebody else's.
+	latest = time.Second
+	// usually is how many looks at a device, each measureEvery, tell what is usual.
+	usually = 8
+)
+
+// lateness is what a device has not back.
+type lateness struct {
+	mu      sync.Mutex
+	members []lateMember // in the order of their ends
+	watched bool         // a goroutine looks after them
+	// unlisted are the bytes that no process was listed for, as of the last looks at which nobody
+	// was late. None: it is taken to be usual that all is listed.
+	unlisted []uint64
+}
+
+type lateMember struct {
+	j     *job
+	m     *member
+	bytes uint64
+	since time.Time
+}
+
+// letGo frees the slot of a process that has ended, once the driver has its memory back. The job's
+// lock is held.
+func (j *job) letGo(m *member) {
+	if j.members[m.slot] != m || m.late {
+		return
+	}
+	m.held = nil
+	if j.a.cfg.Used == nil || m.counts() == 0 {
+		j.remove(m)
+		return
+	}
+	m.late = true
+	l := &j.dev.late
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.members = append(l.members, lateMember{j, m, m.counts(), time.Now()})
+	if !l.watched {
+		l.watched = true
+		j.a.work.Add(1)
+		go j.a.await(j.dev)
+	}
+}
+
+// await frees the slots of processes that have ended, one after another.
+func (a *Agent) await(d *device) {
+	defer a.work.Done()
+	t := time.NewTicker(lateLook)
+	defer t.Stop()
+	for {
+		over := a.lingers(d)
+		for _, x := range d.late.take(over) {
+			x.j.mu.Lock()
+			x.j.remove(x.m)
+			x.j.reconsider()
+			x.j.mu.Unlock()
+			x.j.endIfAlone()
+		}
+		if d.late.rests() {
+			return
+		}
+		select {
+		case <-t.C:
+		case <-a.ctx.Done():
+			return
+		}
+	}
+}
+
+// take takes out those whose memory the device has back, of which it lacks so many bytes in all.
+func (l *lateness) take(over uint64) []lateMember {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var sum uint64
+	for _, x := range l.members {
+		sum += x.bytes
+	}
+	n := 0
+	for _, x := range l.members {
+		if sum-x.bytes < over && time.Since(x.since) < latest {
+			break
+		}
+		sum -= x.bytes
+		n++
+	}
+	back := slices.Clone(l.members[:n])
+	l.members = slices.Delete(l.members, 0, n)
+	return back
+}
+
+// rests reports, and notes, that nobody is late.
+func (l *lateness) rests() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.watched = len(l.members) > 0
+	return !l.watched
+}
+
+// lingers is how much of the device's memory is not free and is more than usually listed with
+// nobody; 0 if the device does not tell.
+func (a *Agent) lingers(d *device) uint64 {
+	n, ok := a.unlisted(d)
+	if !ok {
+		return 0
+	}
+	d.late.mu.Lock()
+	defer d.late.mu.Unlock()
+	if len(d.late.unlisted) == 0 {
+		return n
+	}
+	return n - min(n, slices.Min(d.late.unlisted))
+}
+
+// noteUnlisted notes what is usual, while nobody is late.
+func (a *Agent) noteUnlisted(d *device) {
+	if a.cfg.Used == nil || !d.late.none() {
+		return
+	}
+	n, ok := a.unlisted(d)
+	d.late.mu.Lock()
+	defer d.late.mu.Unlock()
+	if !ok || len(d.late.members) > 0 {
+		return
+	}
+	d.late.unlisted = append(d.late.unlisted, n)
+	if len(d.late.unlisted) > usually {
+		d.late.unlisted = d.late.unlisted[1:]
+	}
+}
+
+func (l *lateness) none() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.members) == 0
+}
+
+// unlisted is how much of the device's memory is not free and listed with no process, less what is
+// known to be held by forked children of processes that have ended. What is allocated or freed
+// while the device is asked makes it more, not less.
+func (a *Agent) unlisted(d *device) (uint64, bool) {
+	before, err := a.listed(d)
+	if err != nil {
+		return 0, false
+	}
+	used, err := a.cfg.Used(d.Ordinal)
+	if err != nil {
+		return 0, false
+	}
+	after, err := a.listed(d)
+	if err != nil {
+		return 0, false
+	}
+	known := min(before, after) + a.heldByChildren(d)
+	return used - min(used, known), true
+}
+
+func (a *Agent) listed(d *device) (uint64, error) {
+	held, err := a.cfg.Holds(d.Ordinal)
+	var sum uint64
+	for _, n := range held {
+		sum += n
+	}
+	return sum, err
+}
+
+func (a *Agent) heldByChildren(d *device) uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var sum uint64
+	for _, j := range a.jobs {
+		if j.dev != d {
+			continue
+		}
+		j.mu.Lock()
+		for _, m := range j.members {
+			if m != nil && m.held != nil && !j.unmapped {
+				sum += m.counts()
+			}
+		}
+		j.mu.Unlock()
+	}
+	return sum
+}
