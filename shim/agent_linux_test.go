@@ -30,6 +30,9 @@ type warden struct {
 	notes  chan string
 	// holds answers processes that ask what they hold; nil: it does not answer
 	holds func() uint64
+	// left is told of each slot whose process has gone, before the slot is cleared; nil: slots of
+	// the gone are cleared by release alone
+	left func(pid uint32, held int64)
 
 	mu    sync.Mutex
 	ln    *net.UnixListener
@@ -148,6 +151,7 @@ func (w *warden) serve(c *net.UnixConn) {
 	if !ok {
 		return
 	}
+	defer w.leave(slot)
 	welcome := wire.NewWelcome(wire.Welcome{Slot: slot, PageSize: wire.PageSize,
 		Generation: w.page.Header().AgentGeneration.Load()}, w.flags())
 	if _, _, err := c.WriteMsgUnix(welcome.Append(nil), unix.UnixRights(int(w.page.File().Fd())),
@@ -179,6 +183,15 @@ func (w *warden) serve(c *net.UnixConn) {
 				}
 			}
 		}
+	}
+}
+
+func (w *warden) leave(slot uint32) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if s := w.page.Slot(slot); w.left != nil {
+		w.left(s.OwnerPID.Load(), int64(s.MemUsedBytes.Load())+int64(s.MemPendingBytes.Load()))
+		s.Clear()
 	}
 }
 

@@ -122,7 +122,8 @@ func TestPrograms(t *testing.T) {
 				}
 			}
 			for _, line := range []string{
-				"semantics", "contents", "threads 64 4", "alloc_storm 20000 64 1",
+				"semantics", "contents", "random 1 20 60000", "threads 64 4",
+				"alloc_storm 20000 64 1",
 				"alloc_storm 20000 4096 2 8",
 				"fork_storm 9",
 				"launch_storm 0.3 10 1000", "long_kernel 0.1", "future", "images", "ipc",

@@ -1,0 +1,269 @@
+// random runs random programs, each from a seed in a process of its own: streams, events, copies by
+// value, kernels with effects, graphs, captures, pools, arrays, virtual memory, stream memory
+// operations, threads, forks, processes that share memory, processes that are killed. What a
+// program should have left in memory is computed beside it, on the host, so a result that is not it
+// is an error; and whatever the schedule, the same seed gives the same results.
+//
+// usage: random FROM COUNT [LIMIT_MS]      default: 10000
+// Prints for each seed: the seed, a digest of all that its calls returned and its memory held, and
+// its time in milliseconds; and for each process that was killed: killed, and its pid. A seed that
+// fails, or takes longer than the limit, ends the run, with the seed on standard error.
+#include "random.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+
+static const char *image = "kernel wait us=arg0\nkernel fill us=3 does=fill\n"
+						   "kernel add us=7 does=add\nkernel copy us=2 does=copy\n";
+
+static void begin(CUcontext *c) {
+	CUmodule m;
+	CHECK(CU(cuInit)(0));
+	CHECK(CU(cuDevicePrimaryCtxRetain)(c, 0));
+	CHECK(CU(cuCtxSetCurrent)(*c));
+	CHECK(CU(cuModuleLoadData)(&m, image));
+	CHECK(CU(cuModuleGetFunction)(&kernels.wait, m, "wait"));
+	CHECK(CU(cuModuleGetFunction)(&kernels.fill, m, "fill"));
+	CHECK(CU(cuModuleGetFunction)(&kernels.add, m, "add"));
+	CHECK(CU(cuModuleGetFunction)(&kernels.copy, m, "copy"));
+	kernels.module = m;
+	// A first launch may load the kernel, and for that wait until the context has no work, which is
+	// for ever where a stream waits for the program (programming guide, "Lazy Loading").
+	launch_wait(NULL, 1);
+	launch_fill(kernels.fill, NULL, 0, 0, 0);
+	launch_fill(kernels.add, NULL, 0, 0, 0);
+	launch_copy(NULL, 0, 0, 0);
+}
+
+static void end(void) {
+	CHECK(CU(cuModuleUnload)(kernels.module));
+	CHECK(CU(cuDevicePrimaryCtxRelease_v2)(0));
+}
+
+typedef struct {
+	world w;
+	CUcontext context;
+	unsigned steps, last; // last: the step before which the process kills itself
+} thread_arg;
+
+static void *work(void *p) {
+	thread_arg *a = p;
+	CHECK(CU(cuCtxSetCurrent)(a->context));
+	world_begin(&a->w);
+	for (unsigned i = 0; i < a->steps; i++) {
+		if (i == a->last)
+			raise(SIGKILL);
+		step(&a->w);
+	}
+	world_end(&a->w);
+	return NULL;
+}
+
+// alone is a program of one process, with up to three threads.
+static uint64_t alone(uint64_t seed, bool dies) {
+	enum { THREADS = 3 };
+	static thread_arg args[THREADS];
+	uint64_t rng = seed, digest = 0;
+	unsigned threads = below(&rng, 3) ? 1 : 1 + below(&rng, THREADS);
+	CUcontext c;
+	pthread_t id[THREADS];
+	begin(&c);
+	for (unsigned i = 0; i < threads; i++) {
+		args[i] = (thread_arg){.context = c, .steps = 4 + below(&rng, 24), .last = UINT32_MAX};
+		args[i].w.rng = draw(&rng), args[i].w.alone = threads == 1;
+		args[i].last = dies ? below(&rng, args[i].steps) : UINT32_MAX;
+		HOLD(!pthread_create(&id[i], NULL, work, &args[i]));
+	}
+	for (unsigned i = 0; i < threads; i++) {
+		pthread_join(id[i], NULL);
+		digest = mix(digest, args[i].w.digest);
+	}
+	end();
+	return digest;
+}
+
+// other waits for a process that was forked.
+static void other(pid_t pid, bool killed) {
+	int status;
+	HOLD(waitpid(pid, &status, 0) == pid);
+	HOLD(killed ? WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL : !status);
+	if (killed) {
+		printf("killed %d\n", (int)pid);
+		fflush(stdout);
+	}
+}
+
+// beside runs while another process of the same kind is killed.
+static uint64_t beside(uint64_t seed) {
+	pid_t pid = fork();
+	if (!pid) {
+		alone(seed + 1, true);
+		_exit(3); // it was to be killed
+	}
+	uint64_t digest = alone(seed, false);
+	other(pid, true);
+	return digest;
+}
+
+// ticket is what two processes tell each other of what they share.
+typedef struct {
+	CUipcMemHandle memory;
+	CUipcEventHandle event;
+	uint32_t words, value;
+} ticket;
+
+static void send_word(int to, const void *p, size_t n) { HOLD(write(to, p, n) == (ssize_t)n); }
+static void receive(int from, void *p, size_t n) {
+	HOLD(recv(from, p, n, MSG_WAITALL) == (ssize_t)n);
+}
+
+static bool holds(CUdeviceptr p, uint32_t words, uint32_t value) {
+	static uint32_t got[1 << 14];
+	CHECK(CU(cuMemcpyDtoH_v2)(got, p, 4 * (size_t)words));
+	for (uint32_t i = 0; i < words; i++)
+		if (got[i] != value)
+			return false;
+	return true;
+}
+
+// guest opens what the host process shares, in whose order of events it reads and writes.
+static void guest(int fd, bool dies) {
+	CUcontext c;
+	CUdeviceptr p;
+	CUevent e;
+	ticket t;
+	receive(fd, &t, sizeof t);
+	begin(&c);
+	CHECK(CU(cuIpcOpenMemHandle_v2)(&p, t.memory, 1));
+	CHECK(CU(cuIpcOpenEventHandle)(&e, t.event));
+	CHECK(CU(cuStreamWaitEvent)(NULL, e, 0));
+	HOLD(holds(p, t.words, t.value));
+	launch_fill(kernels.add, NULL, p, 1, t.words);
+	CHECK(CU(cuStreamSynchronize)(NULL));
+	send_word(fd, "", 1);
+	if (dies)
+		raise(SIGKILL);
+	CHECK(CU(cuEventDestroy_v2)(e));
+	CHECK(CU(cuIpcCloseMemHandle)(p));
+	end();
+}
+
+// pair is a program of two processes that share memory and an event.
+static uint64_t pair(uint64_t seed) {
+	uint64_t rng = seed;
+	bool dies = below(&rng, 3) == 0;
+	int ends[2];
+	char done;
+	HOLD(!socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
+	pid_t pid = fork();
+	if (!pid) {
+		close(ends[0]);
+		guest(ends[1], dies);
+		_exit(0);
+	}
+	close(ends[1]);
+	CUcontext c;
+	CUdeviceptr p;
+	CUevent e;
+	ticket t = {.words = 1 + below(&rng, 1 << 14), .value = (uint32_t)draw(&rng)};
+	begin(&c);
+	CHECK(CU(cuMemAlloc_v2)(&p, 4 * (size_t)t.words));
+	CHECK(CU(cuEventCreate)(&e, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING));
+	CHECK(CU(cuIpcGetMemHandle)(&t.memory, p));
+	CHECK(CU(cuIpcGetEventHandle)(&t.event, e));
+	launch_wait(NULL, below(&rng, 3000));
+	launch_fill(kernels.fill, NULL, p, t.value, t.words);
+	CHECK(CU(cuEventRecord)(e, NULL));
+	send_word(ends[0], &t, sizeof t);
+	receive(ends[0], &done, 1);
+	other(pid, dies);
+	HOLD(holds(p, t.words, t.value + 1));
+	CHECK(CU(cuEventDestroy_v2)(e));
+	CHECK(CU(cuMemFree_v2)(p));
+	end();
+	close(ends[0]);
+	return mix(t.value, t.words);
+}
+
+// forked is a program whose children come to nothing: the driver refuses them.
+static uint64_t forked(uint64_t seed) {
+	uint64_t digest = alone(seed, false);
+	CUresult (*init)(unsigned int) = CU(cuInit);
+	pid_t pid = fork();
+	if (!pid)
+		_exit(init(0) == CUDA_ERROR_NOT_INITIALIZED ? 0 : 4);
+	other(pid, false);
+	return digest;
+}
+
+static uint64_t program(uint64_t seed) {
+	uint64_t rng = seed;
+	switch (below(&rng, 16)) {
+	case 0:
+	case 1:
+		return pair(draw(&rng));
+	case 2:
+		return beside(draw(&rng));
+	case 3:
+		return forked(draw(&rng));
+	default:
+		return alone(draw(&rng), false);
+	}
+}
+
+static double now_ms(void) {
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+// run has a process run one seed. It must end well, within the limit.
+static bool run(uint64_t seed, int limit_ms) {
+	int ends[2], status = 0;
+	uint64_t digest = 0;
+	double start = now_ms();
+	if (pipe(ends))
+		return false;
+	pid_t pid = fork();
+	if (!pid) {
+		close(ends[0]);
+		setpgid(0, 0);
+		digest = program(seed);
+		send_word(ends[1], &digest, sizeof digest);
+		exit(0);
+	}
+	setpgid(pid, pid);
+	close(ends[1]);
+	struct pollfd p = {.fd = ends[0], .events = POLLIN};
+	bool in_time = poll(&p, 1, limit_ms) > 0;
+	bool ok = in_time && read(ends[0], &digest, sizeof digest) == (ssize_t)sizeof digest;
+	if (!ok)
+		kill(-pid, SIGKILL);
+	waitpid(pid, &status, 0);
+	close(ends[0]);
+	if (ok && !status) {
+		printf("%llu %016llx %.1f\n", (unsigned long long)seed, (unsigned long long)digest,
+			now_ms() - start);
+		fflush(stdout);
+		return true;
+	}
+	fprintf(stderr, "random: seed %llu: %s\n", (unsigned long long)seed,
+		in_time ? "failed" : "no end within the limit");
+	return false;
+}
+
+int main(int argc, char **argv) {
+	if (argc < 3) {
+		fprintf(stderr, "usage: random FROM COUNT [LIMIT_MS]\n");
+		return 2;
+	}
+	uint64_t from = strtoull(argv[1], NULL, 10), count = strtoull(argv[2], NULL, 10);
+	int limit = argc > 3 ? atoi(argv[3]) : 10000;
+	for (uint64_t seed = from; seed < from + count; seed++)
+		if (!run(seed, limit))
+			return 1;
+	return 0;
+}
