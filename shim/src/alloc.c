@@ -208,8 +208,10 @@ static CUresult pitched(CUresult r, uint64_t asked, uint64_t actual, CUdeviceptr
 		return settle(r, WEIR_KIND_POINTER, 0, counted);
 	if (taken > counted && !take(taken - counted)) {
 		weir_fn_cuMemFree_v2 undo = WEIR_DRIVER(cuMemFree_v2);
-		if (undo)
+		if (undo && weir_own_begin()) {
 			undo(at);
+			weir_own_end();
+		}
 		weir_release(counted);
 		return weir_deny();
 	}

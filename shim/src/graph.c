@@ -101,8 +101,9 @@ static CUresult instantiated(CUresult r, CUgraphExec *exec, CUgraph graph)
 	weir_fn_cuGraphExecDestroy destroy = WEIR_DRIVER(cuGraphExecDestroy);
 	if (r != CUDA_SUCCESS || !exec || !weir_ready())
 		return r;
-	if (!weir_grown() && destroy) {
+	if (!weir_grown() && destroy && weir_own_begin()) {
 		destroy(*exec);
+		weir_own_end();
 		return weir_deny();
 	}
 	if (!__atomic_load_n(&any, __ATOMIC_RELAXED))
