@@ -53,6 +53,15 @@ static bool fatal(CUresult r)
 	}
 }
 
+/* died marks all streams of the context as having ended with it. */
+static void died(const struct weir_stream *s)
+{
+	CUcontext home = weir_get(&s->home);
+	for (struct weir_stream *o = weir_streams_first(); o; o = o->next)
+		if (o == s || (home && weir_get(&o->home) == home))
+			weir_set(&o->dead, true);
+}
+
 /* what comes of an attempt to put an event on a stream */
 enum put {
 	PUT,
@@ -62,7 +71,7 @@ enum put {
 
 /* put creates the event if need be. An event that is on a stream which turns out to be captured is
  * not looked at: the next attempt records it anew. */
-static enum put put(struct weir_stream *s, CUevent *event, CUstream on)
+static enum put put(const struct weir_stream *s, CUevent *event, CUstream on)
 {
 	weir_fn_cuEventCreate create = WEIR_DRIVER(cuEventCreate);
 	weir_fn_cuEventRecord record = WEIR_DRIVER(cuEventRecord);
@@ -76,7 +85,7 @@ static enum put put(struct weir_stream *s, CUevent *event, CUstream on)
 	if (r == CUDA_ERROR_OUT_OF_MEMORY)
 		return LATER;
 	if (fatal(r))
-		weir_set(&s->dead, true);
+		died(s);
 	return r != CUDA_SUCCESS || weir_captured(on) ? NEVER : PUT;
 }
 
@@ -278,7 +287,7 @@ void weir_reap(struct weir_stream *s)
 	}
 	weir_own_end();
 	if (fatal(r)) {
-		weir_set(&s->dead, true);
+		died(s);
 		drop(s);
 	}
 }

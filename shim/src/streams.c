@@ -83,7 +83,7 @@ static void assign(struct weir_stream *s, CUstream stream, CUcontext ctx, uintpt
 	s->handle = stream;
 	s->thread = thread;
 	s->ctx = ctx;
-	s->home = home;
+	weir_set(&s->home, home);
 	s->green = green;
 	s->stale = false;
 	weir_set(&s->dead, false);

@@ -22,7 +22,7 @@ int main(int argc, char **argv) {
 	CUcontext context;
 	CUmodule module;
 	CUfunction good, bad;
-	CUstream s, t;
+	CUstream s, t, u;
 	CHECK(CU(cuInit)(0));
 	CHECK(CU(cuDevicePrimaryCtxRetain)(&context, 0));
 	CHECK(CU(cuCtxSetCurrent)(context));
@@ -31,6 +31,9 @@ int main(int argc, char **argv) {
 	CHECK(CU(cuModuleGetFunction)(&bad, module, "bad"));
 	CHECK(CU(cuStreamCreate)(&s, CU_STREAM_NON_BLOCKING));
 	CHECK(CU(cuStreamCreate)(&t, CU_STREAM_NON_BLOCKING));
+	CHECK(CU(cuStreamCreate)(&u, CU_STREAM_NON_BLOCKING));
+	CHECK(CU(cuLaunchKernel)(good, 1, 1, 1, 32, 1, 1, 0, u, NULL, NULL));
+	CHECK(CU(cuStreamSynchronize)(u));
 	for (int i = 0; i < 100; i++)
 		CHECK(CU(cuLaunchKernel)(good, 1, 1, 1, 32, 1, 1, 0, s, NULL, NULL));
 	CHECK(CU(cuLaunchKernel)(bad, 1, 1, 1, 32, 1, 1, 0, t, NULL, NULL));
@@ -43,7 +46,7 @@ int main(int argc, char **argv) {
 	puts("fault");
 	fflush(stdout);
 	while (now_ms() < until) {
-		if (CU(cuLaunchKernel)(good, 1, 1, 1, 32, 1, 1, 0, s, NULL, NULL) !=
+		if (CU(cuLaunchKernel)(good, 1, 1, 1, 32, 1, 1, 0, failed % 2 ? s : u, NULL, NULL) !=
 			CUDA_ERROR_ILLEGAL_ADDRESS)
 			return 1;
 		failed++;
