@@ -190,7 +190,7 @@ def sticky(host, found):
                f"a program beside it did {other['iterations']} steps")
 
 
-@probe("facts: green contexts", ["green-retains", "green-one-thread"])
+@probe("facts: green contexts", ["green-retains", "green-one-thread", "green-events"])
 def green(host, found):
     r = host.one(program(host, "green"))
     found.values.update(r)
@@ -200,6 +200,7 @@ def green(host, found):
                f"active {r['before']} before, {r['after']} afterwards")
     found.tell("green-one-thread", r["codes"][0] == 0 and r["codes"][1] != 0,
                f"results {r['codes']}")
+    found.tell("green-events", not any(r["events"]), f"results {r['events']}")
 
 
 @probe("facts: container", ["namespace-runs", "namespace-number"])

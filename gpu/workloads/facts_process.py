@@ -218,12 +218,22 @@ def green(options):
     lib.call("cuDevicePrimaryCtxGetState", dev, byref(flags), byref(before))
     made = lib.new(ctypes.c_void_p, "cuGreenCtxCreate", desc, dev, 1)
     lib.call("cuDevicePrimaryCtxGetState", dev, byref(flags), byref(after))
+    primary = lib.new(ctypes.c_void_p, "cuDevicePrimaryCtxRetain", dev)
+    lib.call("cuCtxSetCurrent", primary)
+    event = lib.new(ctypes.c_void_p, "cuEventCreate", 0)
+    stream = lib.new(ctypes.c_void_p, "cuGreenCtxStreamCreate", made, 1, 0)
+    events = [lib.code("cuEventRecord", event, stream)]
+    thread = threading.Thread(
+        target=lambda: events.append(lib.code("cuEventRecord", event, stream)))
+    thread.start()
+    thread.join()
+    events.append(lib.code("cuEventSynchronize", event))
     context = lib.new(ctypes.c_void_p, "cuCtxFromGreenCtx", made)
     codes = [lib.code("cuCtxSetCurrent", context)]
     thread = threading.Thread(target=lambda: codes.append(lib.code("cuCtxSetCurrent", context)))
     thread.start()
     thread.join()
-    meter.result(before=before.value, after=after.value, codes=codes)
+    meter.result(before=before.value, after=after.value, codes=codes, events=events)
 
 
 def forked(options):

@@ -140,6 +140,7 @@ SIGNATURES = {
     "cuDevResourceGenerateDesc": "PPU",
     "cuGreenCtxCreate": "PPIU",
     "cuGreenCtxDestroy": "P",
+    "cuGreenCtxStreamCreate": "PPUI",
     "cuCtxFromGreenCtx": "PP",
 }
 
