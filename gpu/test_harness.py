@@ -110,10 +110,10 @@ class Staged(Case):
 class Probes(Case):
     """What becomes of what a probe finds."""
 
-    def book(self, run, settles, card="", fake=False):
+    def book(self, run, settles, fake=False):
         self.host.fake = fake
         book = harness.Book(self.options)
-        book.probe(probe.Probe(run, "facts: x", settles, 1, card), self.host)
+        book.probe(probe.Probe(run, "facts: x", settles, 1), self.host)
         return book
 
     def states(self, book):
@@ -149,16 +149,6 @@ class Probes(Case):
     def test_a_fault_of_the_probe_settles_nothing(self):
         book = self.book(lambda host, found: found.tell("other", True, ""), ("a",))
         self.assertEqual((self.states(book), book.items[0]["status"]), ({"a": "unknown"}, "FAIL"))
-
-    def test_on_a_card_only(self):
-        def run(host, found):
-            found.tell("a", True, "seen")
-
-        book = self.book(run, ("a",), card="needs silicon", fake=True)
-        self.assertEqual((book.items[0]["status"], book.facts["a"]["detail"]),
-                         ("SKIP", "needs silicon"))
-        self.assertEqual(self.states(self.book(run, ("a",), card="needs silicon")),
-                         {"a": "confirmed"})
 
     def test_checks_settle_too(self):
         book = harness.Book(self.options)
