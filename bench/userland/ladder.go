@@ -117,7 +117,7 @@ func (l *ladder) close() {
 	_ = os.RemoveAll(l.dir)
 }
 
-// run runs a program once and waits until the device is empty again.
+// run runs a program once.
 func (l *ladder) run(p program, under bool) (outcome, error) {
 	ctx, cancel := context.WithTimeout(l.ctx, patience)
 	defer cancel()
@@ -154,12 +154,17 @@ func (l *ladder) both(p program) (result, error) {
 	if r.Without, err = l.run(p, false); err != nil {
 		return r, err
 	}
+	left, err := l.settled()
+	if err != nil {
+		return r, err
+	}
 	if r.Under, err = l.run(p, true); err != nil {
 		return r, err
 	}
-	if r.Left, err = l.held(); err != nil {
+	if r.Left, err = l.settled(); err != nil {
 		return r, err
 	}
+	r.Left += left
 	r.Differs = compare(r.Without.Output, r.Under.Output)
 	text, err := os.ReadFile(missing)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -169,7 +174,18 @@ func (l *ladder) both(p program) (result, error) {
 	return r, nil
 }
 
-// held is the memory that the device's ledger still shows.
+// settled is the memory that the device's ledger still shows when a process's end has had its time:
+// in the profile "hardware" memory is free some milliseconds later.
+func (l *ladder) settled() (uint64, error) {
+	for end := time.Now().Add(5 * time.Second); ; {
+		used, err := l.held()
+		if err != nil || used == 0 || time.Now().After(end) {
+			return used, err
+		}
+	}
+}
+
+// held is what the ledger shows.
 func (l *ladder) held() (uint64, error) {
 	cmd := exec.CommandContext(l.ctx, filepath.Join(l.driver, "bin", "smi"))
 	cmd.Env = append(slices.Clone(l.env), "LD_LIBRARY_PATH="+l.driver)
@@ -237,9 +253,9 @@ func asked(text string) (refused, absent []string) {
 // table writes the results as Markdown.
 func table(w io.Writer, all []result) error {
 	fmt.Fprintf(w, "# NVIDIA's own software on the simulated driver, with and without weir\n\n"+
-		"%s. The device is simulated and computes nothing: what kernels would work out is not "+
-		"printed.\nUnder weir a program has %d of the device's %d GiB. *Equal* is line by line, "+
-		"but for sizes of\nmemory, which show the cap.\n\n"+
+		"%s. The device is simulated and computes nothing: what kernels would work out is\n"+
+		"not printed. Under weir a program has %d of the device's %d GiB. *Equal* is line by\n"+
+		"line, but for sizes of memory, which show the cap.\n\n"+
 		"| rung | artefact | program | without weir | under weir | lines | held at the end |\n"+
 		"| --- | --- | --- | --- | --- | --- | --- |\n", time.Now().UTC().Format("2006-01-02"),
 		capBytes>>30, deviceBytes>>30)
@@ -263,11 +279,27 @@ func table(w io.Writer, all []result) error {
 	for _, x := range sorted(refused) {
 		by := refused[x]
 		slices.Sort(by)
-		fmt.Fprintf(w, "- %s, by %s\n", x, strings.Join(slices.Compact(by), "; "))
+		fmt.Fprintf(w, "- %s, by\n", x)
+		for _, artefact := range slices.Compact(by) {
+			fmt.Fprintf(w, "  - %s\n", artefact)
+		}
 	}
-	_, err := fmt.Fprintf(w, "\nCalls that are looked up by name and that it lacks (%d): %s\n",
-		len(absent), strings.Join(sorted(absent), ", "))
+	_, err := fmt.Fprintf(w, "\nCalls that are looked up by name and that it lacks (%d):\n\n%s",
+		len(absent), wrapped(sorted(absent)))
 	return err
+}
+
+// wrapped lists names in lines of at most 100 characters.
+func wrapped(names []string) string {
+	var text, line string
+	for _, name := range names {
+		if len(line)+len(name)+2 > 100 {
+			text += strings.TrimSuffix(line, " ") + "\n"
+			line = ""
+		}
+		line += name + ", "
+	}
+	return text + strings.TrimSuffix(line, ", ") + "\n"
 }
 
 func sorted(m map[string][]string) []string {

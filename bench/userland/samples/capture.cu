@@ -49,7 +49,7 @@ static int with_memory(cudaStream_t s) {
 	int *q;
 	size_t before = left();
 	MUST(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
-	MUST(cudaMallocAsync(&q, 4 << 20, s));
+	MUST(cudaMallocAsync(&q, 32 << 20, s));
 	add<<<1, 32, 0, s>>>(q, 1);
 	MUST(cudaFreeAsync(q, s));
 	MUST(cudaStreamEndCapture(s, &g));
@@ -60,7 +60,7 @@ static int with_memory(cudaStream_t s) {
 	MUST(cudaGraphExecDestroy(x));
 	MUST(cudaGraphDestroy(g));
 	MUST(cudaDeviceGraphMemTrim(0));
-	SHOW(before == left());
+	HOLDS(as_before(before));
 	return 0;
 }
 
@@ -86,7 +86,7 @@ int capture(const char *) {
 	for (int i = 0; i < 10; i++)
 		MUST(cudaGraphLaunch(x, s));
 	MUST(cudaStreamSynchronize(s));
-	SHOW(filled(back, 5, 4096));
+	HOLDS(filled(back, 5, 4096));
 	MUST(record(s, beside, fork, join, p, back, 6, &other));
 	cudaGraphExecUpdateResultInfo info = {};
 	MUST(cudaGraphExecUpdate(x, other, &info));
@@ -94,7 +94,7 @@ int capture(const char *) {
 	MUST(cudaGraphUpload(x, s));
 	MUST(cudaGraphLaunch(x, s));
 	MUST(cudaStreamSynchronize(s));
-	SHOW(filled(back, 6, 4096));
+	HOLDS(filled(back, 6, 4096));
 	MUST(cudaGraphClone(&clone, g));
 	MUST(cudaGraphGetNodes(clone, nullptr, &n));
 	SHOW(n);

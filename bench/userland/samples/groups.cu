@@ -55,7 +55,7 @@ int groups(const char *) {
 	a.val.clusterDim.y = a.val.clusterDim.z = 1;
 	c = shape(16, 128, &a, 1);
 	MUST(cudaOccupancyMaxActiveClusters(&most, given, &c));
-	SHOW(most > 0);
+	HOLDS(most > 0);
 	MUST(cudaOccupancyMaxPotentialClusterSize(&most, given, &c));
 	SHOW(most);
 	MUST(cudaLaunchKernelEx(&c, given, p));

@@ -22,7 +22,7 @@ static int child(int fd) {
 	MUST(cudaIpcOpenEventHandle(&e, h.event));
 	MUST(cudaStreamWaitEvent(0, e, 0));
 	MUST(cudaMemcpy(back, p, sizeof back, cudaMemcpyDeviceToHost));
-	SHOW(filled(back, 21, sizeof back));
+	HOLDS(filled(back, 21, sizeof back));
 	MUST(cudaMemset(p, 22, 4096));
 	MUST(cudaDeviceSynchronize());
 	MUST(cudaEventDestroy(e));
@@ -58,10 +58,10 @@ int ipc(const char *argument) {
 	if (write(ends[1], &h, sizeof h) != sizeof h)
 		return 1;
 	int status = -1;
-	SHOW(waitpid(pid, &status, 0) == pid);
+	HOLDS(waitpid(pid, &status, 0) == pid);
 	SHOW(status);
 	MUST(cudaMemcpy(back, p, sizeof back, cudaMemcpyDeviceToHost));
-	SHOW(filled(back, 22, sizeof back));
+	HOLDS(filled(back, 22, sizeof back));
 	MUST(cudaEventDestroy(e));
 	MUST(cudaFree(p));
 	return 0;

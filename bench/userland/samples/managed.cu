@@ -47,16 +47,16 @@ int managed(const char *) {
 	MUST(cudaMemset(p, 6, BYTES));
 	MUST(prefetch(p, BYTES, -1));
 	MUST(cudaDeviceSynchronize());
-	SHOW(filled(p, 6, BYTES));
+	HOLDS(filled(p, 6, BYTES));
 	cudaPointerAttributes a;
 	MUST(cudaPointerGetAttributes(&a, p));
-	SHOW(a.type == cudaMemoryTypeManaged);
+	HOLDS(a.type == cudaMemoryTypeManaged);
 	cudaStream_t s;
 	MUST(cudaStreamCreate(&s));
 	MUST(cudaStreamAttachMemAsync(s, p, 0, cudaMemAttachSingle));
 	MUST(cudaStreamSynchronize(s));
 	MUST(cudaStreamDestroy(s));
 	MUST(cudaFree(p));
-	SHOW(before == left());
+	HOLDS(as_before(before));
 	return 0;
 }

@@ -7,18 +7,18 @@ int memory(const char *) {
 	MUST(cudaMemGetInfo(&free_bytes, &total));
 	std::printf("memory total %zu\n", total);
 	std::printf("memory free %zu\n", free_bytes);
-	SHOW(free_bytes < total);
+	HOLDS(free_bytes < total);
 	void *p, *pitched, *host;
 	MUST(cudaMalloc(&p, 512 * MIB));
 	MUST(cudaMemGetInfo(&again, &total));
 	SHOW((free_bytes - again) / MIB);
 	size_t pitch = 0;
 	MUST(cudaMallocPitch(&pitched, &pitch, 1000, 1024));
-	SHOW(pitch >= 1000 && pitch % 256 == 0);
+	HOLDS(pitch >= 1000 && pitch % 256 == 0);
 	MUST(cudaHostAlloc(&host, 64 * MIB, cudaHostAllocMapped));
 	void *seen = nullptr;
 	MUST(cudaHostGetDevicePointer(&seen, host, 0));
-	SHOW(seen != nullptr);
+	HOLDS(seen != nullptr);
 	cudaPointerAttributes a;
 	MUST(cudaPointerGetAttributes(&a, p));
 	SHOW(a.type);
@@ -41,6 +41,6 @@ int memory(const char *) {
 	SAY(cudaFree(p));
 	SAY(cudaGetLastError());
 	MUST(cudaMemGetInfo(&again, &total));
-	SHOW(free_bytes == again);
+	HOLDS(as_before(free_bytes));
 	return 0;
 }

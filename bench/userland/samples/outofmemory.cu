@@ -16,15 +16,15 @@ int outofmemory(const char *) {
 	SAY(cudaGetLastError());
 	SAY(cudaGetLastError());
 	std::printf("memory taken %zu\n", all.size() * PIECE);
-	SHOW(all.size() == free_bytes / PIECE);
-	SHOW(left() < PIECE);
+	HOLDS(all.size() == free_bytes / PIECE);
+	HOLDS(left() < PIECE);
 	SAY(cudaMallocManaged(&p, PIECE));
 	SAY(cudaMallocAsync(&p, PIECE, 0));
 	size_t freed = 0;
 	for (void *q : all)
 		freed += cudaFree(q) == cudaSuccess;
-	SHOW(freed == all.size());
-	SHOW(free_bytes == left());
+	HOLDS(freed == all.size());
+	HOLDS(as_before(free_bytes));
 	MUST(cudaMallocAsync(&p, PIECE, 0));
 	MUST(cudaMemsetAsync(p, 1, 4096, 0));
 	MUST(cudaFreeAsync(p, 0));

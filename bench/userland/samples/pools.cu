@@ -38,7 +38,7 @@ int pools(const char *) {
 	SHOW(attribute(pool, cudaMemPoolAttrUsedMemHigh) / MIB);
 	MUST(cudaMemPoolTrimTo(pool, 0));
 	SHOW(attribute(pool, cudaMemPoolAttrReservedMemCurrent));
-	SHOW(before == left());
+	HOLDS(as_before(before));
 	cudaMemPoolProps props = {};
 	props.allocType = cudaMemAllocationTypePinned;
 	props.location.type = cudaMemLocationTypeDevice;
@@ -48,7 +48,7 @@ int pools(const char *) {
 	unsigned char back[4096];
 	MUST(cudaMemcpyAsync(back, p, sizeof back, cudaMemcpyDeviceToHost, s));
 	MUST(cudaStreamSynchronize(s));
-	SHOW(filled(back, 3, sizeof back));
+	HOLDS(filled(back, 3, sizeof back));
 	MUST(cudaFreeAsync(p, s));
 	MUST(cudaStreamSynchronize(s));
 	MUST(cudaMemPoolDestroy(own));
@@ -56,6 +56,6 @@ int pools(const char *) {
 	MUST(cudaFree(p));
 	MUST(cudaStreamDestroy(s));
 	MUST(cudaMemPoolTrimTo(pool, 0));
-	SHOW(before == left());
+	HOLDS(as_before(before));
 	return 0;
 }

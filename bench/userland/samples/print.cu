@@ -6,10 +6,10 @@ static __global__ void hello(int n) { printf("thread %d of %d\n", (int)threadIdx
 int print(const char *) {
 	size_t bytes = 0;
 	MUST(cudaDeviceGetLimit(&bytes, cudaLimitPrintfFifoSize));
-	SHOW(bytes > 0);
+	HOLDS(bytes > 0);
 	MUST(cudaDeviceSetLimit(cudaLimitPrintfFifoSize, 4 << 20));
 	MUST(cudaDeviceGetLimit(&bytes, cudaLimitPrintfFifoSize));
-	SHOW(bytes >= 4 << 20);
+	HOLDS(bytes >= 4 << 20);
 	hello<<<1, 4>>>(4);
 	MUST(cudaGetLastError());
 	MUST(cudaDeviceSynchronize());

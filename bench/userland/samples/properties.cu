@@ -41,7 +41,7 @@ int properties(const char *) {
 	MUST(cudaFuncGetAttributes(&f, bounded));
 	SHOW(f.maxThreadsPerBlock);
 	SHOW(f.sharedSizeBytes);
-	SHOW(f.numRegs > 0);
+	HOLDS(f.numRegs > 0);
 	SHOW(f.binaryVersion);
 	MUST(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&n, bounded, 128, 0));
 	SHOW(n);

@@ -20,15 +20,27 @@
 			return 1; \
 	} while (0)
 
+// HOLDS is for what is so on every device.
+#define HOLDS(condition) \
+	do { \
+		if (!(condition)) { \
+			std::printf("%s does not hold\n", #condition); \
+			return 1; \
+		} \
+	} while (0)
+
 #define SHOW(value) (std::printf("%s = %lld\n", #value, (long long)(value)), std::fflush(stdout))
 
-// left is the memory that is free. A module takes memory when it is first used: launch something of
-// it before.
+// left is the memory that is free.
 inline size_t left() {
 	size_t free_bytes = 0, total = 0;
 	cudaMemGetInfo(&free_bytes, &total);
 	return free_bytes;
 }
+
+// as_before tells whether as much memory is free as was before, but for what drivers take by
+// themselves: for code that is loaded when it is first used, in granules.
+inline bool as_before(size_t before) { return before < left() + (6 << 20); }
 
 // filled tells whether all bytes have the value.
 inline bool filled(const void *p, unsigned char value, size_t bytes) {

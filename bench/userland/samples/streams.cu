@@ -49,14 +49,14 @@ int streams(const char *) {
 	SAY(cudaEventQuery(begin));
 	float ms = -1;
 	MUST(cudaEventElapsedTime(&ms, begin, end));
-	SHOW(ms > 0);
+	HOLDS(ms > 0);
 	SAY(cudaEventElapsedTime(&ms, begin, passed));
 	MUST(cudaMemsetAsync(device, 0x5a, BYTES, s[1]));
 	MUST(cudaMemcpyAsync(host, device, BYTES, cudaMemcpyDeviceToHost, s[1]));
 	MUST(cudaStreamSynchronize(s[1]));
-	SHOW(filled(host, 0x5a, BYTES));
+	HOLDS(filled(host, 0x5a, BYTES));
 	MUST(cudaMemcpy2D(host, 256, device, 512, 256, 32, cudaMemcpyDeviceToHost));
-	SHOW(filled(host, 0x5a, 256 * 32));
+	HOLDS(filled(host, 0x5a, 256 * 32));
 	int priority = 9;
 	MUST(cudaStreamGetPriority(s[3], &priority));
 	SHOW(priority);

@@ -54,12 +54,12 @@ int vmm(const char *) {
 	unsigned char back[8192] = {};
 	MUST(cudaMemset((void *)(at + bytes - 4096), 4, 8192));
 	MUST(cudaMemcpy(back, (void *)(at + bytes - 4096), 8192, cudaMemcpyDeviceToHost));
-	SHOW(filled(back, 4, 8192));
+	HOLDS(filled(back, 4, 8192));
 	CALL(cuMemUnmap, at, 2 * bytes);
 	CALL(cuMemRelease, handle[0]);
 	CALL(cuMemRelease, handle[1]);
 	CALL(cuMemAddressFree, at, 2 * bytes);
-	SHOW(before == left());
+	HOLDS(as_before(before));
 	CALL(cuMemCreate, &handle[0], (size_t)1 << 50, &prop, 0);
 	return 0;
 }
