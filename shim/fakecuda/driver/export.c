@@ -109,6 +109,10 @@ static slot integrity[3] = {SIZE(3), (slot)fk_integrity};
 static slot checks[4] = {SIZE(4), [2] = (slot)context_check, (slot)no_check};
 static slot identity[95] = {SIZE(95), [4] = (slot)cuCtxGetId};
 
+// cuBLAS 13 calls slot 4 of this one without asking whether the driver has the table. It looks for
+// a pointer and a length there, and does without where it is refused.
+static slot layout[6] = {SIZE(6)};
+
 static const struct {
 	unsigned char id[16];
 	slot *slots;
@@ -134,6 +138,8 @@ static const struct {
 		 0x7e}, checks, 4},
 	{{0x21, 0x31, 0x8c, 0x60, 0x97, 0x14, 0x32, 0x48, 0x8c, 0xa6, 0x41, 0xff, 0x73, 0x24, 0xc8,
 		 0xf2}, identity, 95},
+	{{0x17, 0x34, 0xdc, 0x26, 0x80, 0x0d, 0x47, 0x45, 0x87, 0x26, 0xc0, 0xf1, 0xe7, 0xdd, 0x8b,
+		 0xca}, layout, 6},
 };
 
 const void *fk_cudart_table(void) { return cudart; }

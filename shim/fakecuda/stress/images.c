@@ -157,11 +157,16 @@ static void tables(void) {
 		table("\x6b\xd5\xfb\x6c\x5b\xf4\xe7\x4a\x89\x87\xd9\x39\x12\xfd\x9d\xf9");
 	const void *const *storage =
 		table("\xc6\x93\x33\x6e\x11\x21\xdf\x11\xa8\xc3\x68\xf3\x55\xd8\x95\x93");
+	const void *const *layout =
+		table("\x17\x34\xdc\x26\x80\x0d\x47\x45\x87\x26\xc0\xf1\xe7\xdd\x8b\xca");
 	CUresult (*primary)(CUcontext *, CUdevice);
+	CUresult (*unknown)(void **, size_t *);
 	CUresult (*put)(CUcontext, void *, const void *, void (*)(CUcontext, void *, void *));
 	CUresult (*get)(const void **, CUcontext, void *);
-	HOLDS(!table("0123456789abcdef") && cudart && storage);
+	HOLDS(!table("0123456789abcdef") && cudart && storage && layout);
 	memcpy(&primary, &cudart[2], sizeof primary);
+	memcpy(&unknown, &layout[4], sizeof unknown);
+	HOLDS(unknown(NULL, NULL) == CUDA_ERROR_NOT_SUPPORTED);
 	memcpy(&put, &storage[0], sizeof put);
 	memcpy(&get, &storage[2], sizeof get);
 	CUcontext named, made;

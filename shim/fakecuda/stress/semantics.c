@@ -388,6 +388,18 @@ static void capture_rules(void) {
 	CHECK(CU(cuStreamIsCapturing)(t, &status));
 	HOLD(status == CU_STREAM_CAPTURE_STATUS_NONE);
 	GIVES(CU(cuStreamEndCapture)(s, &g), CUDA_ERROR_ILLEGAL_STATE);
+	// Memory that is mapped by hand may be made meanwhile.
+	CUmemGenericAllocationHandle block;
+	CUmemAllocationProp ours = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location.type = CU_MEM_LOCATION_TYPE_DEVICE};
+	CUstream captured = stream(CU_STREAM_NON_BLOCKING, 0);
+	CUgraph recorded;
+	CHECK(CU(cuStreamBeginCapture_v2)(captured, CU_STREAM_CAPTURE_MODE_GLOBAL));
+	GIVES(CU(cuMemCreate)(&block, 2 << 20, &ours, 0), CUDA_SUCCESS);
+	GIVES(CU(cuStreamEndCapture)(captured, &recorded), CUDA_SUCCESS);
+	CHECK(CU(cuMemRelease)(block));
+	CHECK(CU(cuGraphDestroy)(recorded));
+	CHECK(CU(cuStreamDestroy_v2)(captured));
 }
 
 // The legacy default stream cannot be used while a blocking stream of the context is captured: to
