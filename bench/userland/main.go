@@ -3,12 +3,14 @@
 //
 //	go run ./bench/userland > bench/results/DATE-userland.md
 //	go run ./bench/userland -rung 1 -only graphs   # one rung, one program
+//	go run ./bench/userland -rung 3                # 7 GB of wheels, as for rung 4
 //
 // Rung 1 is programs compiled with NVIDIA's compiler, with the runtimes of CUDA 12.9 and 13.4,
 // each linked statically and not (samples). Rung 2 is its bindings for Python, Numba, CuPy and
-// Triton (python). The wheels come from the package registry, by pip, in the versions and with the
-// checksums of the folder wheels, into the user's cache; none is part of this source. It needs
-// Linux on amd64, Python with pip, and a C++ compiler.
+// Triton (python). Rung 3 is PyTorch with each of its allocators, rung 4 JAX and vLLM's start. The
+// wheels come from the package registry, by pip, in the versions and with the checksums of the
+// folder wheels, into the user's cache; none is part of this source. It needs Linux on amd64,
+// Python with pip, and a C++ compiler.
 //
 // What a program prints is compared line by line, but for lines that begin with "memory": under
 // weir those show the cap. The simulated device computes nothing, so no program prints what a
@@ -28,7 +30,7 @@ import (
 )
 
 func main() {
-	rung := flag.Int("rung", 0, "1 or 2; both otherwise")
+	rung := flag.Int("rung", 0, "1 to 4; the first two otherwise")
 	only := flag.String("only", "", "one program")
 	asJSON := flag.Bool("json", false, "print one JSON object")
 	flag.Parse()
@@ -52,7 +54,7 @@ func run(ctx context.Context, rung int, only string, asJSON bool) (bool, error) 
 	defer l.close()
 	var all []result
 	for _, r := range rungs {
-		if rung != 0 && rung != r.number {
+		if rung != r.number && (rung != 0 || r.named) {
 			continue
 		}
 		programs, err := r.programs(l)

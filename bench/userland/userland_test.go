@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"testing"
@@ -59,19 +60,35 @@ func TestPython(t *testing.T) {
 	climb(t, 2)
 }
 
+// The rungs of several GB.
+func TestFrameworks(t *testing.T) {
+	if os.Getenv("WEIR_LONG") == "" {
+		t.Skip("WEIR_LONG=1 fetches 7 GB where they are not in the cache, and takes minutes")
+	}
+	for _, number := range []int{3, 4} {
+		t.Run(fmt.Sprint("rung", number), func(t *testing.T) { climb(t, number) })
+	}
+}
+
 func TestCompare(t *testing.T) {
 	for name, c := range map[string]struct {
 		without, under string
 		differ         int
 	}{
-		"equal":              {"a\nb\n", "a\nb\n", 0},
-		"another value":      {"a\nb\n", "a\nc\n", 1},
-		"a line more":        {"a\n", "a\nb\n", 1},
-		"the cap":            {"memory total 17179869184\n", "memory total 8589934592\n", 0},
-		"not the cap":        {"memory total 17179869184\n", "memory total 8589934591\n", 1},
-		"the device's":       {"memory free 17000000000\n", "memory free 17000000000\n", 1},
-		"more than the cap":  {"memory free 17000000000\n", "memory free 9000000000\n", 1},
-		"within the cap":     {"memory free 17000000000\n", "memory free 8000000000\n", 0},
+		"equal":             {"a\nb\n", "a\nb\n", 0},
+		"another value":     {"a\nb\n", "a\nc\n", 1},
+		"a line more":       {"a\n", "a\nb\n", 1},
+		"the cap":           {"memory total 17179869184\n", "memory total 8589934592\n", 0},
+		"not the cap":       {"memory total 17179869184\n", "memory total 8589934591\n", 1},
+		"the device's":      {"memory free 17000000000\n", "memory free 17000000000\n", 1},
+		"more than the cap": {"memory free 17000000000\n", "memory free 9000000000\n", 1},
+		"within the cap":    {"memory free 17000000000\n", "memory free 8000000000\n", 0},
+		"all that there is": {"memory most 17000000000\n", "memory most 8500000000\n", 0},
+		"half of the cap":   {"memory most 17000000000\n", "memory most 4300000000\n", 1},
+		"three quarters": {"memory threequarters 12884901888\n",
+			"memory threequarters 6442450944\n", 0},
+		"of the device": {"memory threequarters 12884901888\n",
+			"memory threequarters 12884901888\n", 1},
 		"no size any longer": {"memory free 17000000000\n", "memory free much\n", 1},
 	} {
 		if got := compare(c.without, c.under); len(got) != c.differ {
