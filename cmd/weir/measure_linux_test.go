@@ -8,14 +8,25 @@ import (
 	"testing"
 )
 
+// compiledDriver is the fake driver's folder, once all is compiled that weir exec would compile while
+// the test waits for it.
+func compiledDriver(t *testing.T) string {
+	t.Helper()
+	driver, _, err := fakeDriver(context.Background())
+	if err == nil {
+		_, err = shimLibrary(context.Background(), "")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return driver
+}
+
 // TestAgentFindsMemory runs a program whose kernels take memory as they are first launched, and
 // whose own management library does not see it: the agent finds what it holds.
 func TestAgentFindsMemory(t *testing.T) {
 	s := newStage(t)
-	driver, _, err := fakeDriver(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	driver := compiledDriver(t)
 	t.Setenv("WEIR_FAKE_LAZY_BYTES", "8MiB")
 	t.Setenv("WEIR_FAKE_CONTEXT", "16MiB")
 	cmd, out := s.command("exec", "--fake-gpu", "--memory", "256MiB", "--", "env",
@@ -48,10 +59,7 @@ func TestAgentFindsMemory(t *testing.T) {
 // memory back before the child ends, so it counts until then.
 func TestChildrenKeepMemory(t *testing.T) {
 	s := newStage(t)
-	driver, _, err := fakeDriver(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	driver := compiledDriver(t)
 	t.Setenv("WEIR_FAKE_CONTEXT", "16MiB")
 	t.Setenv("WEIR_FAKE_FORKS", "1")
 	read, write, err := os.Pipe()

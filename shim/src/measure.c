@@ -116,11 +116,11 @@ static uint64_t grown_by(void)
 	return least;
 }
 
-/* weir_grown looks whether more is held than counted, after a call that may have taken memory, and
- * counts that. False: it is more than the job may hold, and is not counted. */
-bool weir_grown(void)
+/* grown looks whether more is held than counted, and counts that. False: it is more than the job may
+ * hold, and is not counted. */
+static bool grown(void)
 {
-	if (!due() || !weir_turn_take()) {
+	if (!weir_turn_take()) {
 		weir_unmeasured();
 		return true;
 	}
@@ -132,6 +132,16 @@ bool weir_grown(void)
 	spent(began);
 	weir_turn_end();
 	return fits;
+}
+
+/* weir_grown is for after a call that may have taken memory; of many calls in a row it leaves some
+ * to weir_look_again. False: what there is more does not fit, and is not counted. */
+bool weir_grown(void)
+{
+	if (due())
+		return grown();
+	weir_unmeasured();
+	return true;
 }
 
 void weir_tables_given(void)
@@ -151,15 +161,13 @@ static void note_context(void)
 	weir_unmeasured();
 }
 
-/* weir_look_again is weir_grown if something was left unmeasured; what is there counts, whether the
- * cap has room for it or not. False: it has none. */
+/* weir_look_again is for before something is allocated, if something was left unmeasured. False:
+ * what there is more does not fit. */
 bool weir_look_again(void)
 {
 	if (__atomic_load_n(&tables, __ATOMIC_RELAXED))
 		note_context();
-	if (weir_likely(!__atomic_load_n(&unmeasured, __ATOMIC_RELAXED)) || !due())
-		return true;
-	if (weir_grown())
+	if (weir_likely(!__atomic_load_n(&unmeasured, __ATOMIC_RELAXED)) || grown())
 		return true;
 	weir_unmeasured();
 	__atomic_fetch_or(&weir_slot()->error_flags, WEIR_ERROR_OVERDRAFT, __ATOMIC_RELAXED);
