@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// compiledDriver is the fake driver's folder, once all is compiled that weir exec would compile while
-// the test waits for it.
+// compiledDriver is the fake driver's folder, once all is compiled that weir exec would compile
+// while the test waits for it.
 func compiledDriver(t *testing.T) string {
 	t.Helper()
 	driver, _, err := fakeDriver(context.Background())

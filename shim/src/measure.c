@@ -116,8 +116,8 @@ static uint64_t grown_by(void)
 	return least;
 }
 
-/* grown looks whether more is held than counted, and counts that. False: it is more than the job may
- * hold, and is not counted. */
+/* grown looks whether more is held than counted, and counts that. False: it is more than the job
+ * may hold, and is not counted. */
 static bool grown(void)
 {
 	if (!weir_turn_take()) {
