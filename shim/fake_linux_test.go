@@ -43,9 +43,7 @@ const fakeCap = 128 << 20
 // TestAllFamiliesOnTheFakeDriver allocates and frees over all families of calls, in several
 // processes, against a cap far below what they ask for.
 func TestAllFamiliesOnTheFakeDriver(t *testing.T) {
-	for _, profile := range []string{"plain", "hardware"} {
-		t.Run(profile, func(t *testing.T) { allFamilies(t, "WEIR_FAKE_PROFILE="+profile) })
-	}
+	onProfiles(t, "", allFamilies)
 }
 
 func allFamilies(t *testing.T, profile string) {
@@ -114,13 +112,23 @@ func TestProgramsOnTheFakeDriver(t *testing.T) {
 		{"ipc"}, {"train", "1", "250", "64"}, {"waits", "value", "50", "4"},
 		{"waits", "receive", "50"}, {"waits", "threads", "50"}, {"waits", "callback", "50"},
 	} {
-		t.Run(strings.Join(c, " "), func(t *testing.T) {
+		onProfiles(t, strings.Join(c, " "), func(t *testing.T, profile string) {
 			w := newWarden(t, 4<<30, 2*time.Millisecond)
 			w.gate(true)
 			stop := churnGate(w)
 			defer close(stop)
 			r := onFake(t, w, t.TempDir(), c[0], c[1:]...)
+			r.Env = append(r.Env, profile)
 			t.Log(strings.TrimSpace(r.run(t)))
+		})
+	}
+}
+
+// onProfiles runs a test on both profiles of the fake device; profile is the setting.
+func onProfiles(t *testing.T, name string, test func(t *testing.T, profile string)) {
+	for _, profile := range []string{"plain", "hardware"} {
+		t.Run(strings.TrimSpace(name+" "+profile), func(t *testing.T) {
+			test(t, "WEIR_FAKE_PROFILE="+profile)
 		})
 	}
 }
@@ -151,6 +159,10 @@ func TestRandomKernelsKeepTheDeviceBusy(t *testing.T) {
 }
 
 func TestKillsOnTheFakeDriver(t *testing.T) {
+	onProfiles(t, "", killsOnTheFake)
+}
+
+func killsOnTheFake(t *testing.T, profile string) {
 	compiled(t)
 	w := newWarden(t, fakeCap, 2*time.Millisecond)
 	w.gate(true)
@@ -164,6 +176,7 @@ func TestKillsOnTheFakeDriver(t *testing.T) {
 		wg.Go(func() {
 			for range kills / 4 {
 				r := onFake(t, w, dir, "alloc_storm", "1000000", "16")
+				r.Env = append(r.Env, profile)
 				if err := r.Start(); err != nil {
 					t.Error(err)
 					return
