@@ -11,9 +11,9 @@
 //	creation    slot 1 makes a context, as cuCtxCreate
 //	heap        slots 1 and 2 allocate and free
 //
-// CUDA's runtimes since 12.0 load modules and retain contexts by public calls. A slot that nothing
-// is known of answers CUDA_ERROR_NOT_SUPPORTED and is noted (fk_missing), as is a table that is not
-// here.
+// CUDA's runtimes 12.9 and 13.4 load modules and retain contexts by public calls. A slot that
+// nothing is known of answers CUDA_ERROR_NOT_SUPPORTED and is noted (fk_missing), as is a table
+// that is not here.
 #include "export.h"
 #include "image.h"
 
