@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weirgpu/weir/share/broker"
 	"github.com/weirgpu/weir/share/wire"
 )
 
@@ -26,6 +27,7 @@ type Agent struct {
 	ctx        context.Context
 	stop       context.CancelFunc
 	work       sync.WaitGroup // of the goroutines of peers, jobs and the beat
+	leases     broker.Gangs   // that are held together
 	// holdsNothing tells once that the device does not say what processes hold.
 	holdsNothing sync.Once
 
@@ -33,6 +35,7 @@ type Agent struct {
 	jobs    map[wire.Token]*job
 	orphans map[wire.Token]struct{} // jobs of which it was told that nobody vouches for them
 	conns   map[*conn]struct{}
+	gangs   map[string]*gang // by name; none without a job
 	closing bool
 	policy  string    // as it was last set
 	used    time.Time // when there was last a job or a peer
@@ -55,6 +58,7 @@ func Start(c Config) (*Agent, error) {
 		jobs:       map[wire.Token]*job{},
 		orphans:    map[wire.Token]struct{}{},
 		conns:      map[*conn]struct{}{},
+		gangs:      map[string]*gang{},
 		used:       time.Now(),
 	}
 	mps, can := c.findMPS()

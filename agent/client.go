@@ -66,6 +66,10 @@ type JobRequest struct {
 	share.Job
 	Device uint32 // ordinal
 	Fake   bool   // of the fake driver
+	// Gang names the gang of which the job is a rank; empty for none. With Ranks above 0, that is
+	// how many it has, and Client.AwaitRanks says when all have come.
+	Gang  string
+	Ranks int
 	// what a process may have in flight, if less than the agent allows; 0: that
 	InFlight time.Duration
 	// Again is the job that an agent which is gone had given; nil for a new one.
@@ -98,6 +102,16 @@ func (c *Client) Create(r JobRequest) (*JobGrant, error) {
 		r.Name, r.Memory = r.Again.Name, r.Again.Memory
 	}
 	name := wire.TrimName(r.Name)
+	var flags uint32
+	if r.Gang != "" {
+		g := gangSpec{r.Gang, r.Ranks}
+		if same, err := parseGang(g.String()); err != nil || same != g {
+			return nil, fmt.Errorf("gang %q of %d ranks: %w: want a name of 1 to %d printable "+
+				"bytes without a slash, and 0 to %d ranks", r.Gang, r.Ranks, share.ErrInvalid,
+				wire.NameSize, maxRanks)
+		}
+		name, flags = name+"\x00"+g.String(), wire.FlagGang
+	}
 	m := wire.Create{
 		Memory:     uint64(r.Memory),
 		ComputePPM: millionths(r.Compute),
@@ -109,10 +123,9 @@ func (c *Client) Create(r JobRequest) (*JobGrant, error) {
 		InflightUS: uint32(r.InFlight / time.Microsecond),
 		TextLen:    uint32(len(name)),
 	}
-	var flags uint32
 	var page *os.File
 	if r.Fake {
-		flags = wire.FlagFake
+		flags |= wire.FlagFake
 	}
 	if r.Again != nil {
 		flags |= wire.FlagRejoin
@@ -144,6 +157,24 @@ func (c *Client) Create(r JobRequest) (*JobGrant, error) {
 		Service:       g.Serves(),
 		Page:          file,
 	}, nil
+}
+
+// AwaitRanks waits until all ranks of the gang of a job that was just created have come. The error
+// is [ErrRefused], with the reason, if one of them was refused, the context's, or one of the
+// connection.
+func (c *Client) AwaitRanks(ctx context.Context) error {
+	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
+	answer, _, file, err := c.receive()
+	if file != nil {
+		_ = file.Close()
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if _, ok := answer.(wire.Done); err == nil && !ok {
+		err = fmt.Errorf("agent: answer of kind %d: %w", wire.KindOf(answer), wire.ErrMessage)
+	}
+	return err
 }
 
 // ShareChange says what is to change of a job's share; what is nil stays as it is.

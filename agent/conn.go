@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -216,7 +217,17 @@ func (c *conn) serveController(m wire.Create, name string, file *os.File) error 
 		ThreadPercent: threads,
 	}, flags)
 	if err = c.write(created, j.spec.Name+pipe, j.page.File()); err == nil {
+		ctx, cancel := context.WithCancel(c.a.ctx)
+		told := make(chan struct{})
+		go func() {
+			defer close(told)
+			if j.gang != nil && j.gang.ranks > 0 && !m.Rejoins() {
+				c.awaitRanks(ctx, j.gang)
+			}
+		}()
 		err = c.untilClosed()
+		cancel()
+		<-told
 	}
 	j.release(c)
 	return err

@@ -18,7 +18,17 @@ import (
 // create makes the job that a controller asks for. A controller that had its job from an agent that
 // is gone gets it again, or makes the one that a program has brought back its own.
 func (a *Agent) create(m wire.Create, name string, c *conn, file *os.File) (*job, error) {
+	var gang gangSpec
+	if m.Gangs() {
+		var err error
+		var text string
+		name, text, _ = strings.Cut(name, "\x00")
+		if gang, err = parseGang(text); err != nil {
+			return nil, &errRefused{wire.RefusedAdmission, err}
+		}
+	}
 	want := claim{
+		gang: gang,
 		terms: wire.Terms{
 			Token:         m.Token,
 			Name:          cleanName(name),
@@ -181,12 +191,19 @@ func (a *Agent) admitJob(want claim, c *conn, page *wire.Page) (_ *job, err erro
 		if err != nil && page != nil {
 			_ = page.Close()
 		}
+		if g := a.gangs[want.gang.Name]; g != nil && refusesAll(err) {
+			g.fail(err)
+		}
 	}()
 	if a.closing || len(a.jobs) >= maxJobs {
 		return nil, refusal(wire.RefusedBusy, "the agent is closing down or has %d jobs already",
 			maxJobs)
 	}
 	dev, err := a.deviceOf(want)
+	if err != nil {
+		return nil, err
+	}
+	g, err := a.gangFor(want.gang, dev)
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +221,7 @@ func (a *Agent) admitJob(want claim, c *conn, page *wire.Page) (_ *job, err erro
 	}
 	t.Name, t.MemTotal, t.UUID = bj.Spec().Name, t.MemCap, dev.UUID
 	t.ThreadPercent = dev.threads(bj.UnitLimit())
-	j := a.newJob(dev, bj, t, page)
+	j := a.newJob(dev, bj, t, page, g)
 	j.asks, j.asked, j.master = asks, want.asked, want.controller
 	if !fresh {
 		j.takeUp()

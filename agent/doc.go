@@ -13,6 +13,9 @@
 // used but as a claim about the job itself: a job that lies about its work loses or wastes its own
 // share, within the limits that the broker sets.
 //
+// Jobs on several devices whose programs wait for each other are a gang (gang.go): one goroutine
+// drives their gates, which open and close together.
+//
 // Programs take turns on a device, whole, unless they are clients of NVIDIA's Multi-Process Service
 // (mps.go): then the policy may let them run at once, each process with a percentage of the device
 // that is fixed when it begins.

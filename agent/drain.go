@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/weirgpu/weir/share"
@@ -24,17 +25,30 @@ const (
 	// stalled is for how long what is in flight must have made no progress, beyond what it is
 	// predicted to take, until a launch is let through for it.
 	stalled = 2 * time.Millisecond
+	// helpLook is how often the page is looked at once a launch was let through, and for how long
+	// the next one waits for that to help: programs say within 20 us that they have drained, and
+	// one process may be as many launches behind another as fit into what may be in flight.
+	helpLook = 100 * time.Microsecond
 )
 
 // drained waits until nothing of the jobs is in flight, for as long as those who wait have
 // patience, or until the context is done. It reports whether nothing is in flight. For a process
 // that is stopped, and cannot say, it waits only for as long as that predicted. The gates are
 // closed.
-func (a *Agent) drained(ctx context.Context, kicked <-chan struct{}, jobs ...*job) bool {
+//
+// For jobs of a gang, missed tells whether another one of it, whose device is not held, has a
+// thread at its gate: as that may be what the others wait for, they are not waited for any longer.
+func (a *Agent) drained(ctx context.Context, kicked <-chan struct{},
+	missed func(held []*job) bool, jobs ...*job) bool {
 	began := time.Now()
 	asked := began
+	for _, j := range jobs {
+		if _, ns := j.activity(); ns != j.stayedAt {
+			j.overstays = false // it has gone on since
+		}
+	}
 	var s stall
-	t := time.NewTicker(drainLook)
+	t := time.NewTimer(drainLook)
 	defer t.Stop()
 	for {
 		j, m := firstUndrained(jobs)
@@ -45,6 +59,9 @@ func (a *Agent) drained(ctx context.Context, kicked <-chan struct{}, jobs ...*jo
 			continue // what has passed meanwhile is awaited too
 		}
 		now := time.Now()
+		if now.Sub(began) >= a.cfg.LatencyDrain {
+			jobs = giveBackDrained(jobs)
+		}
 		if now.Sub(asked) >= stoppedLook {
 			asked = now
 			if now.Sub(began) > stoppedLook+2*a.predicted(m) && m.process.stopped() {
@@ -53,15 +70,22 @@ func (a *Agent) drained(ctx context.Context, kicked <-chan struct{}, jobs ...*jo
 				return false
 			}
 		}
-		if patience := a.patience(jobs); now.Sub(began) >= patience {
-			a.log.Warn("drain timed out", "job", j, "pid", m.who.PID, "after", patience)
+		back := missed != nil && missed(jobs)
+		if patience := a.patience(jobs, j); back || now.Sub(began) >= patience {
+			if !back {
+				a.log.Warn("drain timed out", "job", j, "pid", m.who.PID, "after", patience)
+			}
 			withdrawPasses(jobs)
 			for _, j := range jobs {
 				j.overstays = j.undrained() != nil
+				_, j.stayedAt = j.activity()
 			}
 			return false
 		}
-		s.help(jobs, now, a.predicted(m))
+		t.Reset(drainLook)
+		if s.help(jobs, now, a.predicted(m)); s.helped > 0 {
+			t.Reset(helpLook)
+		}
 		select {
 		case <-kicked:
 		case <-t.C:
@@ -76,8 +100,27 @@ func (a *Agent) predicted(m *member) time.Duration {
 	return time.Duration(min(m.s.InflightNS.Load(), uint64(a.cfg.DrainTimeout)))
 }
 
-// patience is how long a drain may take, by who waits for it.
-func (a *Agent) patience(jobs []*job) time.Duration {
+// giveBackDrained gives back the devices of jobs of a gang that have drained and have no thread at
+// their gates, which may be on its way to what the others wait for, and returns the others.
+func giveBackDrained(jobs []*job) []*job {
+	if len(jobs) == 1 {
+		return jobs
+	}
+	return slices.DeleteFunc(slices.Clone(jobs), func(j *job) bool {
+		if j.wants() || j.undrained() != nil || !withdrawPasses([]*job{j}) {
+			return false
+		}
+		j.giveBack()
+		return true
+	})
+}
+
+// patience is how long a drain may take, by who waits for it. A job of a gang that has not drained
+// since its turn before is not waited for again.
+func (a *Agent) patience(jobs []*job, undrained *job) time.Duration {
+	if undrained.overstays {
+		return stalled
+	}
 	for _, j := range jobs {
 		if j.dev.broker.WaitingOf(share.Latency) {
 			return min(a.cfg.LatencyDrain, a.cfg.DrainTimeout)
@@ -101,6 +144,7 @@ type stall struct {
 	progress uint64
 	since    time.Time
 	backoff  time.Duration // beyond stalled
+	helped   int           // how often
 }
 
 // help lets a launch through, if one waits and nothing in flight has made progress for longer than
@@ -116,14 +160,19 @@ func (s *stall) help(jobs []*job, now time.Time, predicted time.Duration) {
 		s.progress, s.since = progress, now
 		return
 	}
-	if now.Sub(s.since) < stalled+2*predicted+s.backoff {
+	wait := 2 * helpLook
+	if s.helped == 0 {
+		wait = stalled + 2*predicted
+	}
+	if now.Sub(s.since) < wait+s.backoff {
 		return
 	}
 	for _, idle := range []bool{true, false} {
-		for _, j := range jobs {
-			if !j.letPass(idle) {
+		for i := range jobs {
+			if !jobs[(s.helped+i)%len(jobs)].letPass(idle) {
 				continue
 			}
+			s.helped++
 			s.since = now
 			if !idle {
 				s.backoff = 2*s.backoff + stalled

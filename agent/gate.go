@@ -134,7 +134,7 @@ func (j *job) settleOverstay() bool {
 // awaitLease acquires the lease.
 func (j *job) awaitLease() state {
 	return j.acquire(stateOpen, func(ctx context.Context) (err error) {
-		j.lease, err = j.bj.Acquire(ctx)
+		_, err = j.bj.Acquire(ctx)
 		return err
 	})
 }
@@ -275,9 +275,7 @@ func (j *job) sleep(timer <-chan time.Time) bool {
 
 // giveBack releases the lease, if there is one.
 func (j *job) giveBack() {
-	if j.lease != nil {
-		j.lease.Release()
-	}
+	j.lease.Release()
 }
 
 // mayStay reports whether nothing but its own work keeps the job from a device that nobody else
@@ -287,4 +285,4 @@ func (j *job) mayStay() bool {
 }
 
 // drain waits for what the job has in flight; see [Agent.drained].
-func (j *job) drain() bool { return j.a.drained(j.ctx, j.kicked, j) }
+func (j *job) drain() bool { return j.a.drained(j.ctx, j.kicked, nil, j) }

@@ -39,7 +39,7 @@ func newBench(t *testing.T, s share.Share) *bench {
 		Share: share.Share{Memory: share.GiB}}, 0); err != nil {
 		t.Fatal(err)
 	}
-	b.j = h.a.newJob(h.dev, bj, wire.Terms{Token: wire.Token{1}}, page)
+	b.j = h.a.newJob(h.dev, bj, wire.Terms{Token: wire.Token{1}}, page, nil)
 	b.j.wake = func() {}
 	p := h.people.born()
 	b.m, _, err = b.j.attach(&conn{a: h.a, uc: &net.UnixConn{},
@@ -70,7 +70,7 @@ func (b *bench) departs()  { b.j.mu.Lock(); b.m.conn = nil; b.j.mu.Unlock() }
 func (b *bench) holds() {
 	b.t.Helper()
 	var err error
-	if b.j.lease, err = b.j.bj.Acquire(b.t.Context()); err != nil {
+	if _, err = b.j.bj.Acquire(b.t.Context()); err != nil {
 		b.t.Fatal(err)
 	}
 	b.j.openGate()

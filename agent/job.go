@@ -16,14 +16,17 @@ import (
 type job struct {
 	a     *Agent
 	dev   *device
+	gang  *gang // nil for none
 	spec  share.Job
 	asks  string     // the name that was asked for, which may be another's
 	terms wire.Terms // what of it can change is guarded by mu
 	page  *wire.Page
 	bj    *broker.Job
-	lease *broker.Lease // of the job's goroutine; nil before it was first acquired
-	// overstays: of the job's goroutine; others were let in beside what it has in flight.
+	lease *broker.Lease // of the goroutine that drives the gate
+	// overstays: of that goroutine; others were let in beside what it has in flight, when it had
+	// measured so much device time in nanoseconds.
 	overstays bool
+	stayedAt  uint64
 	ctx       context.Context
 	stop      context.CancelFunc
 	// kicked makes the job's goroutine look at the page again.
@@ -54,7 +57,8 @@ type job struct {
 }
 
 // newJob makes a job that the broker has admitted, and starts its goroutine.
-func (a *Agent) newJob(dev *device, bj *broker.Job, t wire.Terms, page *wire.Page) *job {
+func (a *Agent) newJob(dev *device, bj *broker.Job, t wire.Terms, page *wire.Page,
+	g *gang) *job {
 	j := &job{
 		a:      a,
 		dev:    dev,
@@ -62,9 +66,14 @@ func (a *Agent) newJob(dev *device, bj *broker.Job, t wire.Terms, page *wire.Pag
 		terms:  t,
 		page:   page,
 		bj:     bj,
+		lease:  bj.Lease(),
+		gang:   g,
 		kicked: make(chan struct{}, 1),
 		wake:   page.WakeGate,
 		lonely: time.Now(),
+	}
+	if g != nil {
+		j.kicked = g.kicked
 	}
 	j.ctx, j.stop = context.WithCancel(a.ctx)
 	page.SetTerms(t)
@@ -81,10 +90,17 @@ func (a *Agent) newJob(dev *device, bj *broker.Job, t wire.Terms, page *wire.Pag
 
 // start begins to drive the gate. The agent's lock is held.
 func (j *job) start() {
+	if j.gang != nil {
+		j.gang.join(j)
+	}
 	j.a.work.Add(1)
 	go func() {
 		defer j.a.work.Done()
-		j.run()
+		if j.gang == nil {
+			j.run()
+		} else {
+			<-j.ctx.Done()
+		}
 		j.abandon()
 		j.dev.byID.set(j.bj.ID(), nil)
 		j.bj.End(nil)
@@ -141,6 +157,9 @@ func (j *job) endIfAlone() {
 		_ = os.Remove(recordPath(j.a.cfg.Dir, j.terms.Token))
 	}
 	delete(j.a.jobs, j.terms.Token)
+	if j.gang != nil {
+		j.gang.leave(j)
+	}
 	j.a.boundInFlight(j.dev)
 	j.dev.freeName(j.asks)
 	j.a.used = time.Now()

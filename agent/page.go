@@ -73,8 +73,10 @@ func (j *job) undrained() *member {
 }
 
 // openGate opens the gate for the lease, or tells of its new end if the gate is open.
-func (j *job) openGate() {
-	until := j.until()
+func (j *job) openGate() { j.openGateUntil(j.until()) }
+
+// openGateUntil is openGate with the end to tell of, on the clock of the page.
+func (j *job) openGateUntil(until uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.writeBounds()

@@ -22,6 +22,7 @@ import (
 // claim is what somebody other than a program vouches for of a job that is to be admitted.
 type claim struct {
 	terms      wire.Terms
+	gang       gangSpec
 	fake       bool          // of a device of the fake driver
 	asked      time.Duration // most in flight that its controller wants; 0: what the agent allows
 	controller identity
@@ -46,6 +47,7 @@ type record struct {
 	InFlightNS  int64    `json:"in_flight_ns"`
 	Controller  identity `json:"controller"`
 	Page        pageID   `json:"page"`
+	Gang        gangSpec `json:"gang,omitzero"`
 }
 
 const (
@@ -80,6 +82,7 @@ func (j *job) record() record {
 		InFlightNS:  int64(j.asked),
 		Controller:  j.master,
 		Page:        idOf(j.page.File()),
+		Gang:        j.gangSpec(),
 	}
 }
 
@@ -132,6 +135,7 @@ func (a *Agent) recall(token wire.Token) (claim, bool) {
 			Device:        r.Device,
 			InFlight:      a.cfg.InFlight,
 		},
+		gang:       r.Gang,
 		fake:       r.Fake,
 		asked:      time.Duration(r.InFlightNS),
 		controller: r.Controller,
@@ -141,7 +145,7 @@ func (a *Agent) recall(token wire.Token) (claim, bool) {
 		switch {
 		case r.PageVersion != wire.Version || r.Token != token.String() || r.UID != ownUID:
 			err = errors.New("is of another version, job or user")
-		case c.asked < 0 || c.asked > time.Second || c.page == pageID{}:
+		case !c.gang.sane() || c.asked < 0 || c.asked > time.Second || c.page == pageID{}:
 			err = errors.New("holds what no agent writes")
 		default:
 			err = c.terms.Validate()

@@ -98,6 +98,7 @@ type host struct {
 	people   *people
 	stop     context.CancelFunc
 	sims     []*sim
+	others   []*host // of the same agent
 	watchers sync.WaitGroup
 }
 
@@ -121,19 +122,42 @@ func newHost(t *testing.T, policyName string) *host {
 		generation: 1,
 		jobs:       map[wire.Token]*job{},
 		conns:      map[*conn]struct{}{},
+		gangs:      map[string]*gang{},
 	}
 	h.a.ctx, h.stop = context.WithCancel(t.Context())
 	return h
 }
 
+// beside is another device of the same agent, which is closed with the first.
+func (h *host) beside() *host {
+	h.t.Helper()
+	d := h.dev.Device
+	d.Ordinal = uint32(len(h.a.devices))
+	dev, err := newDevice(d, h.a.cfg.Policy, MPS{}, share.Can{Launches: true})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.a.devices = append(h.a.devices, dev)
+	o := &host{t: h.t, a: h.a, dev: dev, people: h.people, stop: h.stop}
+	h.others = append(h.others, o)
+	return o
+}
+
 func (h *host) close() {
 	h.stop()
-	for _, x := range h.sims {
-		x.j.users.Done()
+	all := append(h.others, h)
+	for _, o := range all {
+		for _, x := range o.sims {
+			x.j.users.Done()
+		}
 	}
-	h.watchers.Wait()
+	for _, o := range all {
+		o.watchers.Wait()
+	}
 	h.a.work.Wait()
-	h.dev.broker.Close()
+	for _, o := range all {
+		o.dev.broker.Close()
+	}
 }
 
 // sim is a program in virtual time: one thread that launches kernels as fast as it may, and the
@@ -150,7 +174,10 @@ type sim struct {
 }
 
 // program makes a job of one process.
-func (h *host) program(who int, s share.Share) *sim {
+func (h *host) program(who int, s share.Share) *sim { return h.rank(who, s, nil) }
+
+// rank makes a job of one process, of a gang unless that is nil.
+func (h *host) rank(who int, s share.Share, g *gang) *sim {
 	h.t.Helper()
 	mem := make([]byte, wire.PageSize)
 	page, err := wire.OverlayPage(mem)
@@ -175,14 +202,17 @@ func (h *host) program(who int, s share.Share) *sim {
 		h.dev,
 		bj,
 		wire.Terms{
-			Token:    wire.Token{byte(who + 1)},
+			Token:    wire.Token{byte(who + 1), byte(h.dev.Ordinal)},
 			Class:    uint32(s.Class),
 			InFlight: h.a.cfg.InFlight,
 		},
 		page,
+		g,
 	)
 	x.j.wake = x.bell.ring
+	h.a.mu.Lock()
 	x.j.start()
+	h.a.mu.Unlock()
 	p := h.people.born()
 	x.m, _, err = x.j.attach(
 		&conn{a: h.a, uc: &net.UnixConn{}, peer: peer{uid: p.uid, pid: p.pid, process: p}},
@@ -191,6 +221,8 @@ func (h *host) program(who int, s share.Share) *sim {
 		h.t.Fatal(err)
 	}
 	h.watchers.Go(x.watcher)
+	h.a.mu.Lock()
+	defer h.a.mu.Unlock()
 	h.a.jobs[x.j.terms.Token] = x.j
 	h.a.boundInFlight(h.dev)
 	return x

@@ -47,10 +47,12 @@ type JobSnapshot struct {
 	WaitingMS float64 `json:"waiting_ms"`
 	// ThreadPercent is the active thread percentage with which processes of the job that begin now
 	// do so as clients of MPS; 0 where the policy needs no clients.
-	ThreadPercent uint32            `json:"active_thread_percentage,omitempty"`
-	ControllerPID uint32            `json:"controller_pid"`
-	Launches      uint64            `json:"launches"`
-	Processes     []ProcessSnapshot `json:"processes"`
+	ThreadPercent uint32 `json:"active_thread_percentage,omitempty"`
+	ControllerPID uint32 `json:"controller_pid"`
+	// Gang is that of which the job is a rank; empty for none.
+	Gang      string            `json:"gang,omitempty"`
+	Launches  uint64            `json:"launches"`
+	Processes []ProcessSnapshot `json:"processes"`
 }
 
 // ProcessSnapshot is the state of one process, by what it says itself.
@@ -142,6 +144,7 @@ func (j *job) snapshot() JobSnapshot {
 		State:          j.state.String(),
 		ThreadPercent:  j.terms.ThreadPercent,
 		ControllerPID:  j.terms.ControllerPID,
+		Gang:           j.gangSpec().Name,
 		Processes:      []ProcessSnapshot{},
 	}
 	if st.Phase == share.Waiting {

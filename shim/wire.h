@@ -58,6 +58,7 @@
 #define WEIR_NO_DEVICE 4294967295u /* SET: whichever has the job */
 #define WEIR_FLAG_REJOIN 1u /* HELLO: had a slot from an agent that is gone; page sent along if at hand */
 #define WEIR_FLAG_FAKE 4u /* CREATE: a device of the fake driver is wanted */
+#define WEIR_FLAG_GANG 64u /* CREATE: of a gang, which follows the name after a NUL */
 #define WEIR_FLAG_SERVICE 8u /* CREATED: the agent is kept running by somebody else */
 #define WEIR_FLAG_NOTES 16u /* WELCOME: the agent takes NOTE */
 #define WEIR_FLAG_MEASURES 32u /* WELCOME: the agent answers MEASURE */

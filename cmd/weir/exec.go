@@ -22,6 +22,8 @@ type execFlags struct {
 	memory, class string
 	device        string
 	shim          string
+	gang          string
+	ranks         int
 	fake, verbose bool
 }
 
@@ -60,6 +62,10 @@ func newExec() *cobra.Command {
 	c.Flags().StringVar(&f.Name, "name", "", "name of the job (default: that of the program)")
 	c.Flags().StringVar(&f.device, "device", "",
 		"GPU to run on (default: the first of CUDA_VISIBLE_DEVICES, else cuda:0)")
+	c.Flags().StringVar(&f.gang, "gang", "",
+		"gang whose jobs, one a GPU, run at the same time: ranks that wait for each other")
+	c.Flags().IntVar(&f.ranks, "ranks", 0,
+		"start once so many jobs of the gang have come; none is started if one does not fit")
 	c.Flags().
 		StringVar(&f.shim, "shim", "",
 			"compiled library to preload (default: the one in this weir)")
@@ -134,7 +140,7 @@ func (f *execFlags) prepare(ctx context.Context, args []string) (*program, error
 
 // job is the job that the flags ask for.
 func (f *execFlags) job(args []string) (agent.JobRequest, error) {
-	r := agent.JobRequest{Job: f.Job, Fake: f.fake}
+	r := agent.JobRequest{Job: f.Job, Fake: f.fake, Gang: f.gang, Ranks: f.ranks}
 	var err error
 	if f.memory != "" {
 		if r.Memory, err = share.ParseBytes(f.memory); err != nil {
@@ -143,6 +149,9 @@ func (f *execFlags) job(args []string) (agent.JobRequest, error) {
 	}
 	if r.Class, err = share.ParseClass(f.class); err != nil {
 		return r, fmt.Errorf("--class: %w", err)
+	}
+	if r.Ranks != 0 && (r.Gang == "" || r.Ranks < 0) {
+		return r, fmt.Errorf("--ranks %d: want how many jobs the --gang has", r.Ranks)
 	}
 	if len(args) == 0 && !f.fake {
 		return r, errors.New("no program to run: weir exec [flags] -- CMD [ARG...]")
@@ -266,6 +275,9 @@ func (p *program) create(ctx context.Context) (*agent.Client, error) {
 			return nil, err
 		}
 		if p.grant, err = client.Create(p.request); err == nil {
+			err = p.awaitRanks(ctx, client)
+		}
+		if err == nil {
 			return client, nil
 		}
 		_ = client.Close()
@@ -273,6 +285,19 @@ func (p *program) create(ctx context.Context) (*agent.Client, error) {
 			return nil, err
 		}
 	}
+}
+
+// awaitRanks waits for the other jobs of the program's gang.
+func (p *program) awaitRanks(ctx context.Context, client *agent.Client) error {
+	if p.request.Ranks == 0 {
+		return nil
+	}
+	told := time.AfterFunc(time.Second, func() {
+		fmt.Fprintf(os.Stderr, "weir: job %s: waits for all %d ranks of gang %s\n", p.grant.Name,
+			p.request.Ranks, p.request.Gang)
+	})
+	defer told.Stop()
+	return client.AwaitRanks(ctx)
 }
 
 // rejoinEvery is how often a job is brought back to an agent that ended.

@@ -31,6 +31,9 @@ const (
 	Patience = 10 * time.Millisecond
 	// MostPatience is what that grows to, if the gang tries in vain.
 	MostPatience = 30 * time.Second
+	// retry is the time between two tries: gangs that take what the other has not run on yet from
+	// each other would else do so without end at one moment.
+	retry = 100 * time.Microsecond
 )
 
 // Gangs are the gangs on some devices. All on one device must be in the same. The zero value has
@@ -86,7 +89,10 @@ func (g *Gang) Leave(j *Job) {
 
 // Acquire waits until all jobs hold their leases. On an error, which is [core.ErrEnded] if one of
 // them has ended, or the context's, none does.
-func (g *Gang) Acquire(ctx context.Context) error {
+func (g *Gang) Acquire(ctx context.Context) error { return g.acquire(ctx, false) }
+
+// acquire is Acquire of a gang of which the first job waits already, or none.
+func (g *Gang) acquire(ctx context.Context, waits bool) error {
 	g.all.arrive(g)
 	defer g.awaitOthers(false)
 	for {
@@ -97,9 +103,10 @@ func (g *Gang) Acquire(ctx context.Context) error {
 			g.first = g.jobs[0]
 		}
 		g.awaitOthers(true)
-		if _, err := g.first.Acquire(ctx); err != nil {
+		if err := g.first.acquireOrAwait(ctx, waits); err != nil {
 			return err
 		}
+		waits = false
 		if other := g.all.enter(g); other != nil {
 			g.Release()
 			select {
@@ -109,18 +116,45 @@ func (g *Gang) Acquire(ctx context.Context) error {
 			}
 			continue
 		}
-		missing, err := g.collect(ctx)
-		g.all.leave(g)
-		if missing == nil && err == nil {
-			g.patience = Patience
-			return nil
-		}
-		g.Release()
-		if err != nil {
+		if ok, err := g.collect(ctx); ok || err != nil {
 			return err
 		}
-		g.first = missing
+		select {
+		case <-time.After(retry):
+		case <-ctx.Done():
+		}
 	}
+}
+
+// Renew gives all leases back and waits until the jobs hold them again, as Acquire does. The
+// policies decide at once, so that a gang that is still first goes on without others being let in
+// for a moment.
+func (g *Gang) Renew(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		g.Release()
+		return err
+	}
+	if g.first == nil || !g.first.lease.held() {
+		g.Release()
+		return g.Acquire(ctx)
+	}
+	if !g.first.lease.again() {
+		for _, j := range g.jobs {
+			if j != g.first {
+				j.lease.Release()
+			}
+		}
+		return g.acquire(ctx, true)
+	}
+	for _, j := range g.jobs {
+		if j != g.first && !(j.lease.held() && j.lease.again()) {
+			j.tell(core.Cancel)
+			g.Release()
+			g.first = j
+			return g.Acquire(ctx)
+		}
+	}
+	return nil
 }
 
 // awaitOthers tells the devices of the jobs beside the first that these wait for it, or do not any
@@ -135,9 +169,25 @@ func (g *Gang) awaitOthers(wait bool) {
 	}
 }
 
-// collect acquires the leases beside the first. If it does not get one of them in time, or is to
-// give back one that it has, it returns that job.
-func (g *Gang) collect(ctx context.Context) (missing *Job, err error) {
+// collect gets the leases beside the first, and reports whether it did. If it does not get one of
+// them in time, or is to give back one that it has, it gives back all, and that one is the first to
+// be waited for.
+func (g *Gang) collect(ctx context.Context) (bool, error) {
+	missing, err := g.getAll(ctx)
+	g.all.leave(g)
+	if missing == nil && err == nil {
+		g.patience = Patience
+		return true, nil
+	}
+	g.Release()
+	if missing != nil {
+		g.first = missing
+	}
+	return false, err
+}
+
+// getAll is collect without what follows.
+func (g *Gang) getAll(ctx context.Context) (missing *Job, err error) {
 	within, cancel := context.WithTimeout(ctx, g.patience)
 	defer cancel()
 	type answer struct {

@@ -121,11 +121,12 @@ func (f *floor) crew(ctx context.Context, c *crew, jobs []*broker.Job) {
 		g.Join(j)
 	}
 	f.work.Go(func() {
+		get := g.Acquire
 		for {
 			f.mu.Lock()
 			c.waits = time.Now()
 			f.mu.Unlock()
-			err := g.Acquire(ctx)
+			err := get(ctx)
 			f.mu.Lock()
 			c.longest = max(c.longest, time.Since(c.waits))
 			c.waits = time.Time{}
@@ -139,7 +140,11 @@ func (f *floor) crew(ctx context.Context, c *crew, jobs []*broker.Job) {
 				return
 			}
 			f.turn(ctx, c, g)
-			time.Sleep(c.pause)
+			if get = g.Renew; c.pause > 0 {
+				g.Release()
+				time.Sleep(c.pause)
+				get = g.Acquire
+			}
 		}
 	})
 }
@@ -167,7 +172,6 @@ func (f *floor) turn(ctx context.Context, c *crew, g *broker.Gang) {
 	}
 	f.use(false, c.on...)
 	c.ran += time.Since(from)
-	g.Release()
 }
 
 // watch looks every so often whether a gang waits whose devices nobody has used for too long.

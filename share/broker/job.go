@@ -34,6 +34,9 @@ func (j *Job) ID() share.JobID { return j.id }
 // Name returns the name under which the job was admitted.
 func (j *Job) Name() string { return j.name }
 
+// Lease returns the job's one lease, whether it is held or not.
+func (j *Job) Lease() *Lease { return &j.lease }
+
 // Spec returns the specification that the job has now, with the memory cap filled in.
 func (j *Job) Spec() share.Job {
 	j.b.mu.Lock()
@@ -110,6 +113,16 @@ func (j *Job) Acquire(ctx context.Context) (*Lease, error) {
 		return nil, err
 	}
 	return &j.lease, nil
+}
+
+// acquireOrAwait is Acquire, of a job that waits already or not.
+func (j *Job) acquireOrAwait(ctx context.Context, waits bool) error {
+	if !waits {
+		_, err := j.Acquire(ctx)
+		return err
+	}
+	j.b.mu.Lock()
+	return j.await(ctx)
 }
 
 // await returns once the job, which wants the device, is granted it. It is called with the lock

@@ -128,6 +128,22 @@ func (l *Lease) Charge(used time.Duration) {
 	_ = j.step(core.Event{Kind: core.Pay, Used: used}) // refused only after the end
 }
 
+// again gives the device back and reports whether it was granted again in the same moment. If not,
+// the job waits.
+func (l *Lease) again() bool {
+	j := l.job
+	j.b.mu.Lock()
+	defer j.b.mu.Unlock()
+	return j.step(core.Event{Kind: core.Return}) == nil && !j.waits() && !j.ended
+}
+
+// held reports whether the job holds units.
+func (l *Lease) held() bool {
+	l.job.b.mu.Lock()
+	defer l.job.b.mu.Unlock()
+	return !l.job.ended && l.job.b.core.Holds(l.job.id)
+}
+
 // Release gives the device back; the next job is granted it before Release returns. Releasing a
 // lease that is not held does nothing.
 func (l *Lease) Release() {

@@ -76,6 +76,7 @@ var constants = []struct {
 	{"FLAG_REJOIN", FlagRejoin,
 		"HELLO: had a slot from an agent that is gone; page sent along if at hand"},
 	{"FLAG_FAKE", FlagFake, "CREATE: a device of the fake driver is wanted"},
+	{"FLAG_GANG", FlagGang, "CREATE: of a gang, which follows the name after a NUL"},
 	{"FLAG_SERVICE", FlagService, "CREATED: the agent is kept running by somebody else"},
 	{"FLAG_NOTES", FlagNotes, "WELCOME: the agent takes NOTE"},
 	{"FLAG_MEASURES", FlagMeasures, "WELCOME: the agent answers MEASURE"},

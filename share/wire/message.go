@@ -58,6 +58,8 @@ const (
 	FlagNotes = 1 << 4
 	// FlagMeasures in Welcome: the agent answers Measure, in the slot.
 	FlagMeasures = 1 << 5
+	// FlagGang in Create: the job is a rank of a gang, which follows its name after a NUL.
+	FlagGang = 1 << 6
 	// FlagMore in Snapshot: the text goes on in the next one.
 	FlagMore = 1 << 1
 )
@@ -332,6 +334,9 @@ func (h head) Rejoins() bool { return h.Flags&FlagRejoin != 0 }
 // Fakes reports whether FlagFake is set.
 func (h head) Fakes() bool { return h.Flags&FlagFake != 0 }
 
+// Gangs reports whether FlagGang is set.
+func (h head) Gangs() bool { return h.Flags&FlagGang != 0 }
+
 // Serves reports whether FlagService is set.
 func (h head) Serves() bool { return h.Flags&FlagService != 0 }
 
@@ -396,7 +401,7 @@ var shapes = map[Kind]struct {
 	KindIdle:    {0, decodeSignal},
 	KindBye:     {0, decodeSignal},
 	KindMeasure: {0, decodeSignal},
-	KindCreate: {FlagRejoin | FlagFake, decode(func(m *Create) (uint32, bool) {
+	KindCreate: {FlagRejoin | FlagFake | FlagGang, decode(func(m *Create) (uint32, bool) {
 		return m.TextLen, true
 	})},
 	KindTop:  {0, decode(func(m *Top) (uint32, bool) { return 0, zero(m.Reserved[:]) })},
