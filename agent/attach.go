@@ -181,6 +181,7 @@ func (j *job) remove(m *member) {
 		return
 	}
 	j.page.Header().LaunchesTotal.Add(m.s.Launches.Load() + m.s.GraphLaunches.Load())
+	j.before += elapsed(0, m.s.DeviceNSTotal.Load())
 	m.s.Clear()
 	j.forget(m)
 }

@@ -49,6 +49,7 @@ type job struct {
 	most       time.Duration // the same, by what is on the device; 0 before that is known
 	lonely     time.Time     // since when there has been no controller; zero if there is one
 	members    [wire.SlotCount]*member
+	before     time.Duration      // device time measured by processes that have gone
 	cancelWait context.CancelFunc // of the wait for a lease in progress, nil if none
 	gate       uint32
 	stale      bool // a process holds the open gate for closed

@@ -118,3 +118,35 @@ func TestRestsAreCharged(t *testing.T) {
 		}
 	})
 }
+
+// TestGapsAreHeldAndNotUsed has a program leave the device idle for 0.2 ms after each kernel of
+// 0.1 ms, which is too short for it to be taken for idle: it is charged for what it holds, and what
+// it used of that is told apart, also of a process that has gone.
+func TestGapsAreHeldAndNotUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t, DefaultPolicy)
+		defer h.close()
+		x := h.program(0, share.Share{})
+		for range 3000 {
+			x.launch(100 * time.Microsecond)
+			x.drain()
+			time.Sleep(200 * time.Microsecond)
+		}
+		for _, gone := range []bool{false, true} {
+			if gone {
+				x.m.process.(*person).die()
+				synctest.Wait()
+			}
+			s := x.j.snapshot()
+			if s.UsedSeconds < 0.29 || s.UsedSeconds > 0.31 || s.DeviceSeconds < 0.8 {
+				t.Errorf("gone: %v: held %.3f s, used %.3f s, want about 0.9 and 0.3", gone,
+					s.DeviceSeconds, s.UsedSeconds)
+			}
+			if gone {
+				continue
+			}
+			y := x.second() // so that the job goes on
+			defer y.m.process.(*person).die()
+		}
+	})
+}

@@ -38,8 +38,11 @@ type JobSnapshot struct {
 	// count themselves.
 	MemoryFoundBytes uint64 `json:"memory_found_bytes"`
 	DeniedAllocs     uint64 `json:"denied_allocs"`
-	// DeviceSeconds is what the job was charged since it began.
+	// DeviceSeconds is what the job was charged since it began: the time for which it held the
+	// device. UsedSeconds is the time for which the device worked for it meanwhile, as its
+	// processes measured it: what is missing are gaps between its kernels.
 	DeviceSeconds float64 `json:"device_seconds"`
+	UsedSeconds   float64 `json:"used_seconds"`
 	// DeviceShare is what it was charged in the last second; see core.Account.
 	DeviceShare float64 `json:"device_share"`
 	// State is idle, waiting, running or draining; WaitingMS how long it has been waiting.
@@ -156,10 +159,12 @@ func (j *job) snapshot() JobSnapshot {
 	s.MemoryUsedBytes = j.page.MemoryHeld()
 	s.DeniedAllocs = j.page.Header().DeniedAllocs.Load()
 	s.Launches = j.page.Header().LaunchesTotal.Load()
+	s.UsedSeconds = j.before.Seconds()
 	for _, m := range j.members {
 		if m != nil {
 			p := m.snapshot()
 			s.Launches += p.Launches + p.GraphLaunches
+			s.UsedSeconds += p.DeviceSeconds
 			s.MemoryFoundBytes += p.MemoryFoundBytes
 			s.Processes = append(s.Processes, p)
 		}
