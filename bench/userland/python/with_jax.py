@@ -21,7 +21,10 @@ MIB = 1 << 20
 
 
 def same(what, *values):
+    """A line, and the end of the program where it says that something does not hold."""
     show(what, " ".join(str(v) for v in values))
+    if any(v is False for v in values):
+        sys.exit(f"{what}: does not hold")
 
 
 def devices():

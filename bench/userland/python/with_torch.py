@@ -17,7 +17,10 @@ MIB = 1 << 20
 
 
 def same(what, *values):
+    """A line, and the end of the program where it says that something does not hold."""
     show(what, " ".join(str(v) for v in values))
+    if any(v is False for v in values):
+        sys.exit(f"{what}: does not hold")
 
 
 def pattern(count, seed=0):
@@ -54,7 +57,7 @@ def memory():
     """The caching allocator to the cap, its error, and going on after it."""
     held, error = fill()
     size("most", torch.cuda.memory_reserved())
-    same("error", error.split(".")[0], "GPU 0 has a total capacity" in error)
+    same("error", error.split(".")[0])
     free, total = torch.cuda.mem_get_info()
     size("total", total)
     again = len(held)
