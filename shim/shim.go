@@ -1,6 +1,8 @@
 package shim
 
 import (
+	"archive/zip"
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"embed"
@@ -16,10 +18,13 @@ import (
 	"strings"
 )
 
-// Sources is the library's C source: wire.h, and src with the rest.
+// sources is the library's C source: wire.h, and src with the rest, of which generated.zip holds
+// what gen derives from calls.tab.
 //
-//go:embed wire.h src/*.c src/*.h
-var Sources embed.FS
+//go:embed wire.h src/*.c src/*.h src/generated.zip
+var sources embed.FS
+
+const generated = "src/generated.zip"
 
 // Library is the file name of the compiled library.
 const Library = "libweir-cuda.so"
@@ -37,7 +42,7 @@ func Digest() string {
 	h := sha256.New()
 	fmt.Fprintln(h, runtime.GOARCH, strings.Join(flags, " "))
 	for _, name := range sourceNames() {
-		text, err := Sources.ReadFile(name)
+		text, err := sources.ReadFile(name)
 		if err != nil { // what is embedded is there
 			panic(err)
 		}
@@ -49,7 +54,7 @@ func Digest() string {
 
 func sourceNames() []string {
 	var names []string
-	_ = fs.WalkDir(Sources, ".", func(p string, d fs.DirEntry, err error) error {
+	_ = fs.WalkDir(sources, ".", func(p string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			names = append(names, p)
 		}
@@ -135,6 +140,22 @@ func findCompiler(cc string) (string, error) {
 		ErrNoCompiler, strings.Join(candidates, ", "))
 }
 
+// unfold writes the source into a folder.
+func unfold(dir string) error {
+	if err := os.CopyFS(dir, sources); err != nil {
+		return err
+	}
+	packed, err := sources.ReadFile(generated)
+	if err != nil {
+		return err
+	}
+	derived, err := zip.NewReader(bytes.NewReader(packed), int64(len(packed)))
+	if err != nil {
+		return err
+	}
+	return os.CopyFS(filepath.Join(dir, "src"), derived)
+}
+
 // compile builds in a folder of its own and moves the result into place, so that nobody ever sees
 // half of it and a library in use is never written to.
 func compile(ctx context.Context, compiler, path string) error {
@@ -143,7 +164,7 @@ func compile(ctx context.Context, compiler, path string) error {
 		return fmt.Errorf("shim: cache: %w", err)
 	}
 	defer os.RemoveAll(tmp)
-	if err := os.CopyFS(tmp, Sources); err != nil {
+	if err := unfold(tmp); err != nil {
 		return fmt.Errorf("shim: cache: %w", err)
 	}
 	args := append(slices.Clone(flags), "-I", tmp, "-o", filepath.Join(tmp, Library))

@@ -1,6 +1,7 @@
 // Gen writes what the shim derives from calls.tab, the one list of the CUDA driver's entry points:
 // the wrappers that the library exports, the tables behind dlsym and cuGetProcAddress, the types
-// that the signatures need, and the coverage report.
+// that the signatures need, the coverage report, and an archive of all but the last, which is what
+// weir carries of them.
 //
 //	go generate ./shim                        write the derived files again
 //	go run ./shim/gen -import DIR [DIR...]    add to calls.tab what CUDA headers in DIR declare

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"archive/zip"
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"flag"
 	"fmt"
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,6 +32,23 @@ func readTable(t *testing.T) *Table {
 	return table
 }
 
+// unpacked reads an archive: how well it is compressed is not compared.
+func unpacked(t *testing.T, file string) map[string][]byte {
+	t.Helper()
+	r, err := zip.OpenReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	all := map[string][]byte{}
+	for _, f := range r.File {
+		if all[f.Name], err = fs.ReadFile(r, f.Name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
 // TestTreeIsClean holds that the committed files are what the table gives.
 func TestTreeIsClean(t *testing.T) {
 	table := readTable(t)
@@ -44,6 +64,11 @@ func TestTreeIsClean(t *testing.T) {
 		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s is not what calls.tab gives (%v): go generate ./shim", path, err)
 		}
+	}
+	delete(out, coverageFile)
+	got := unpacked(t, filepath.Join("../src", carriedFile))
+	if !maps.EqualFunc(got, out, bytes.Equal) {
+		t.Errorf("%s is not what calls.tab gives: go generate ./shim", carriedFile)
 	}
 	var b bytes.Buffer
 	if err := table.Write(&b); err != nil {

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"archive/zip"
 	"bytes"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 func main() {
@@ -39,6 +42,11 @@ func run(root, docs string, imp bool, dirs []string) error {
 	if err != nil {
 		return err
 	}
+	packed, err := pack(out)
+	if err != nil {
+		return err
+	}
+	out[carriedFile] = packed
 	for name, text := range out {
 		to := filepath.Join(root, "src", name)
 		if name == coverageFile {
@@ -49,6 +57,29 @@ func run(root, docs string, imp bool, dirs []string) error {
 		}
 	}
 	return nil
+}
+
+// pack gives the archive of the C files that weir carries: uncompressed they would be a fortieth of
+// the binary.
+func pack(out map[string][]byte) ([]byte, error) {
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	for _, name := range slices.Sorted(maps.Keys(out)) {
+		if name == coverageFile {
+			continue
+		}
+		w, err := z.Create(name)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(out[name]); err != nil {
+			return nil, err
+		}
+	}
+	if err := z.Close(); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
 }
 
 func importAll(t *Table, file string, dirs []string) error {

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "lookup.gen.h"
+#include "lookup.gen.inc"
 
 const char *weir_symbol(int call);
 

@@ -38,7 +38,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "calls.gen.h"
+#include "calls.gen.inc"
 #include "wire.h"
 
 #define WEIR_EXPORT __attribute__((visibility("default")))

@@ -1,0 +1,4 @@
+/*
+ * What the library exports: a wrapper for each row of calls.tab.
+ */
+#include "wrappers.gen.inc"
