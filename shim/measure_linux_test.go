@@ -55,7 +55,12 @@ func (g *growing) next(t *testing.T) (result int, free uint64) {
 
 func (g *growing) alloc(t *testing.T, mib int) (result int, free uint64) {
 	t.Helper()
-	if _, err := fmt.Fprintln(g.in, mib); err != nil {
+	return g.tell(t, fmt.Sprint(mib))
+}
+
+func (g *growing) tell(t *testing.T, line string) (result int, free uint64) {
+	t.Helper()
+	if _, err := fmt.Fprintln(g.in, line); err != nil {
 		t.Fatal(err)
 	}
 	return g.next(t)
@@ -218,6 +223,77 @@ func TestMemoryOnAnotherDevice(t *testing.T) {
 		g := startGrow(t, w, t.TempDir(), "create", device, "WEIR_FAKE_GPUS=2")
 		if r, _ := g.next(t); r != want {
 			t.Errorf("memory on device %d: result %d, want %d", device, r, want)
+		}
+	}
+}
+
+// TestWhatIsNotUndoneCounts loads code of more bytes than the cap has: whichever call asks for more
+// memory is refused from when that is seen, also when it asks again at once.
+func TestWhatIsNotUndoneCounts(t *testing.T) {
+	t.Parallel()
+	for _, call := range []string{"", "c", "p"} {
+		w, dir := newWarden(t, fakeCap, 2*time.Millisecond), t.TempDir()
+		g := startGrow(t, w, dir, "load", 3, "WEIR_FAKE_LAZY_BYTES=40MiB")
+		g.next(t)
+		const most = 40
+		granted, refused := 0, 0
+		for granted+refused < most {
+			switch r, _ := g.tell(t, call+"2"); r {
+			case 0:
+				granted++
+			case outOfMemory:
+				refused++
+			default:
+				t.Fatalf("%q: result %d", call, r)
+			}
+			if refused > 0 && granted+refused < most && g.stays(t, call) > 0 {
+				t.Errorf("%q: what was refused was granted when asked for again", call)
+				break
+			}
+		}
+		if refused == 0 {
+			t.Errorf("%q: no memory was refused", call)
+		}
+	}
+}
+
+// stays counts how often a request that was refused is granted.
+func (g *growing) stays(t *testing.T, call string) (granted int) {
+	t.Helper()
+	for range 20 {
+		if r, _ := g.tell(t, call+"2"); r == 0 {
+			granted++
+		}
+	}
+	return granted
+}
+
+// TestUnloadedModulesCountNoMore unloads a module just after it was measured.
+func TestUnloadedModulesCountNoMore(t *testing.T) {
+	t.Parallel()
+	for _, call := range []string{"", "c", "p"} {
+		w, dir := newWarden(t, fakeCap, 2*time.Millisecond), t.TempDir()
+		g := startGrow(t, w, dir, "context", 1)
+		g.next(t)
+		if r, _ := g.tell(t, "u64"); r != 0 {
+			t.Fatalf("module: result %d", r)
+		}
+		if r, _ := g.tell(t, call+"96"); r != 0 {
+			t.Errorf("%q: what a module had gave back: result %d", call, r)
+		}
+	}
+}
+
+// TestManyPools has more pools at once than programs do, and one that cannot be destroyed.
+func TestManyPools(t *testing.T) {
+	t.Parallel()
+	const cap, pools = 8 * fakeCap, 300
+	w, dir := newWarden(t, cap, 2*time.Millisecond), t.TempDir()
+	g := startGrow(t, w, dir, "pools", pools)
+	for i, want := range []uint64{pools * 2 << 20, 0, 2 << 20} {
+		want = cap - fakeContext - want
+		if r, free := g.next(t); r != 0 || free != want {
+			t.Errorf("%d: result %d, %d free, want %d", i, r, free, want)
 		}
 	}
 }

@@ -23,12 +23,16 @@
 	if (!real) \
 		return weir_missing()
 
-/* take counts bytes, after giving the pools a chance to return what they keep unused. */
-static bool take(uint64_t bytes)
+/* weir_take counts bytes, after a look at what was unloaded and giving the pools a chance to return
+ * what they keep unused. */
+bool weir_take(uint64_t bytes)
 {
-	if (!weir_look_again())
-		return false;
+	weir_look_again();
 	if (weir_reserve(bytes))
+		return true;
+	if (bytes > weir_cap())
+		return false;
+	if (weir_shrunk_since() && weir_reserve(bytes))
 		return true;
 	if (!weir_pools_slack())
 		return false;
@@ -98,9 +102,11 @@ void weir_pointers_gone(void)
 /* weir_pointer_restore notes it again, as it was not freed. */
 void weir_pointer_restore(struct weir_freed *f)
 {
-	/* another may have come into the block meanwhile, and has counted it */
-	if (f->shared && weir_sizes_count(WEIR_KIND_BLOCK, f->at / weir_granule(), 1) > 1)
+	uint64_t n = f->shared ? weir_sizes_count(WEIR_KIND_BLOCK, f->at / weir_granule(), 1) : 0;
+	if (n > 1) /* another may have come into the block meanwhile, and has counted it */
 		weir_release(f->bytes);
+	else if (n && !f->bytes) /* or the last may have left it, and has not */
+		weir_add(&weir_slot()->mem_used_bytes, f->size);
 	if (!weir_sizes_put(WEIR_KIND_POINTER, f->at, f->size, f->shared ? SHARED : NULL))
 		weir_release(f->shared ? 0 : f->size);
 }
@@ -116,7 +122,7 @@ CUresult weir_on_mem_alloc(enum weir_call call, CUdeviceptr *dptr, size_t bytesi
 	DRIVER_OR_RETURN(cuMemAlloc_v2);
 	if (!weir_ready() || !dptr)
 		return real(dptr, bytesize);
-	if (!take(weir_taken(bytesize)))
+	if (!weir_take(weir_taken(bytesize)))
 		return weir_deny();
 	CUresult r = real(dptr, bytesize);
 	return settle_at(r, r ? 0 : *dptr, bytesize);
@@ -127,7 +133,7 @@ CUresult weir_on_mem_alloc_v1(enum weir_call call, CUdeviceptr_v1 *dptr, unsigne
 	DRIVER_OR_RETURN(cuMemAlloc);
 	if (!weir_ready() || !dptr)
 		return real(dptr, bytesize);
-	if (!take(weir_taken(bytesize)))
+	if (!weir_take(weir_taken(bytesize)))
 		return weir_deny();
 	CUresult r = real(dptr, bytesize);
 	return settle_at(r, r ? 0 : *dptr, bytesize);
@@ -140,7 +146,7 @@ CUresult weir_on_mem_alloc_managed(
 	if (!weir_ready() || !dptr)
 		return real(dptr, bytesize, flags);
 	uint64_t n = weir_taken(bytesize); /* it lies by itself, in the host's address space */
-	if (!take(n))
+	if (!weir_take(n))
 		return weir_deny();
 	CUresult r = real(dptr, bytesize, flags);
 	return settle(r, WEIR_KIND_POINTER, r ? 0 : *dptr, n);
@@ -206,7 +212,7 @@ static CUresult pitched(CUresult r, uint64_t asked, uint64_t actual, CUdeviceptr
 	uint64_t counted = weir_taken(asked), taken = weir_taken(actual);
 	if (r != CUDA_SUCCESS)
 		return settle(r, WEIR_KIND_POINTER, 0, counted);
-	if (taken > counted && !take(taken - counted)) {
+	if (taken > counted && !weir_take(taken - counted)) {
 		weir_fn_cuMemFree_v2 undo = WEIR_DRIVER(cuMemFree_v2);
 		if (undo && weir_own_begin()) {
 			undo(at);
@@ -232,7 +238,7 @@ CUresult weir_on_mem_alloc_pitch(enum weir_call call, CUdeviceptr *dptr, size_t 
 	if (!weir_ready() || !dptr || !pPitch)
 		return real(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
 	uint64_t n = times(padded(WidthInBytes), Height);
-	if (!take(weir_taken(n)))
+	if (!weir_take(weir_taken(n)))
 		return weir_deny();
 	CUresult r = real(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
 	return pitched(r, n, r ? 0 : times(*pPitch, Height), r ? 0 : *dptr);
@@ -245,7 +251,7 @@ CUresult weir_on_mem_alloc_pitch_v1(enum weir_call call, CUdeviceptr_v1 *dptr, u
 	if (!weir_ready() || !dptr || !pPitch)
 		return real(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
 	uint64_t n = times(padded(WidthInBytes), Height);
-	if (!take(weir_taken(n)))
+	if (!weir_take(weir_taken(n)))
 		return weir_deny();
 	CUresult r = real(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
 	return pitched(r, n, r ? 0 : times(*pPitch, Height), r ? 0 : *dptr);
@@ -290,7 +296,7 @@ static uint64_t array_bytes(
 	if (!weir_ready() || !pHandle) \
 		return real(__VA_ARGS__); \
 	uint64_t bytes = weir_taken(n); \
-	if (!take(bytes)) \
+	if (!weir_take(bytes)) \
 		return weir_deny(); \
 	CUresult r = real(__VA_ARGS__)
 

@@ -156,7 +156,7 @@ static void settle(uint64_t n)
 /* charge counts n bytes for a launch under way. */
 static bool charge(uint64_t n)
 {
-	if (!weir_reserve(n))
+	if (!weir_take(n))
 		return false;
 	pthread_mutex_lock(&lock);
 	charged += n;

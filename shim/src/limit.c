@@ -71,7 +71,7 @@ CUresult weir_on_ctx_set_limit(enum weir_call call, CUlimit limit, size_t value)
 	if (!each || !get || get(&was, limit) != CUDA_SUCCESS)
 		return real(limit, value);
 	uint64_t counted = times(value > was ? value - was : 0, each);
-	if (!weir_reserve(counted))
+	if (!weir_take(counted))
 		return weir_deny();
 	CUresult r = real(limit, value);
 	if (r != CUDA_SUCCESS) {

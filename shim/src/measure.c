@@ -26,13 +26,14 @@
 
 static uint64_t granule;     /* as this process goes by, 0: not asked for yet */
 static uint32_t unmeasured;  /* something may have grown that has not been looked at */
+static uint32_t unloaded;    /* something has shrunk that has not been looked at */
 static uint32_t tables;      /* of undocumented calls, which may make contexts, were asked for */
 static uint64_t look_after;  /* measuring is not to take more than a tenth of the time */
 
 void weir_measure_reset(void)
 {
 	granule = 0;
-	unmeasured = tables = 0;
+	unmeasured = unloaded = tables = 0;
 	look_after = 0;
 }
 
@@ -117,8 +118,8 @@ static uint64_t grown_by(void)
 }
 
 /* grown looks whether more is held than counted, and counts that. False: it is more than the job
- * may hold, and is not counted. */
-static bool grown(void)
+ * may hold, and is counted only if it stays. */
+static bool grown(bool stays)
 {
 	if (!weir_turn_take()) {
 		weir_unmeasured();
@@ -129,17 +130,20 @@ static bool grown(void)
 	bool fits = weir_reserve(more);
 	if (fits && more)
 		weir_release_to_context(more, weir_get(&weir_slot()->mem_context_bytes) + more);
+	else if (!fits && stays)
+		weir_add(&weir_slot()->mem_context_bytes, more);
 	spent(began);
 	weir_turn_end();
 	return fits;
 }
 
 /* weir_grown is for after a call that may have taken memory; of many calls in a row it leaves some
- * to weir_look_again. False: what there is more does not fit, and is not counted. */
+ * to weir_look_again. False: what there is more does not fit, and is not counted: the call is to be
+ * undone. */
 bool weir_grown(void)
 {
 	if (due())
-		return grown();
+		return grown(false);
 	weir_unmeasured();
 	return true;
 }
@@ -161,30 +165,50 @@ static void note_context(void)
 	weir_unmeasured();
 }
 
-/* weir_look_again is for before something is allocated, if something was left unmeasured. False:
- * what there is more does not fit. */
-bool weir_look_again(void)
+/* weir_look_again counts what was left unmeasured, before something is allocated: it is there,
+ * whether the cap has room for it or not. */
+void weir_look_again(void)
 {
 	if (__atomic_load_n(&tables, __ATOMIC_RELAXED))
 		note_context();
-	if (weir_likely(!__atomic_load_n(&unmeasured, __ATOMIC_RELAXED)) || grown())
-		return true;
-	weir_unmeasured();
-	__atomic_fetch_or(&weir_slot()->error_flags, WEIR_ERROR_OVERDRAFT, __ATOMIC_RELAXED);
-	return false;
+	if (weir_likely(!__atomic_load_n(&unmeasured, __ATOMIC_RELAXED)))
+		return;
+	if (!grown(true))
+		__atomic_fetch_or(&weir_slot()->error_flags, WEIR_ERROR_OVERDRAFT, __ATOMIC_RELAXED);
 }
 
-/* weir_shrunk counts anew after a call that may have given memory back. */
-void weir_shrunk(void)
+/* shrunk counts anew what contexts take, where that is less. */
+static bool shrunk(void)
 {
 	uint64_t rest, *counted = &weir_slot()->mem_context_bytes;
-	if (!due() || !weir_turn_take())
-		return;
+	if (!weir_turn_take()) {
+		__atomic_store_n(&unloaded, 1, __ATOMIC_RELAXED);
+		return false;
+	}
 	uint64_t began = weir_now();
-	if (weir_measured_rest(0, &rest) && rest < weir_get(counted))
+	bool less = weir_measured_rest(0, &rest) && rest < weir_get(counted);
+	if (less)
 		weir_set(counted, rest);
 	spent(began);
 	weir_turn_end();
+	return less;
+}
+
+/* weir_shrunk looks after a call that may have given memory back, or leaves it to the first
+ * allocation that has no room. */
+void weir_shrunk(void)
+{
+	if (due())
+		shrunk();
+	else
+		__atomic_store_n(&unloaded, 1, __ATOMIC_RELAXED);
+}
+
+/* weir_shrunk_since looks if that was left. It reports whether there is less. */
+bool weir_shrunk_since(void)
+{
+	return __atomic_load_n(&unloaded, __ATOMIC_RELAXED) &&
+		__atomic_exchange_n(&unloaded, 0, __ATOMIC_RELAXED) && shrunk();
 }
 
 static bool sane(uint64_t g)

@@ -11,17 +11,15 @@
 
 #include <stdlib.h>
 
-#define POOLS 256
-
 struct pool {
+	struct pool *next;
 	CUmemoryPool handle;
 	uint64_t used, charged;
 	bool counted; /* false: in host memory */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct pool pools[POOLS];
-static int count;
+static struct pool *pools; /* records are used again, and never freed */
 
 CUresult weir_pool_free_now(weir_fn_cuMemFree_v2 real, CUdeviceptr dptr);
 bool weir_pool_owns(CUdeviceptr dptr);
@@ -49,32 +47,37 @@ static bool driver_reserved(CUmemoryPool pool, uint64_t *bytes)
 		get(pool, (CUmemPool_attribute)CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, bytes) == CUDA_SUCCESS;
 }
 
-/* find gives the pool's record, a new one if it has none; NULL: there is no room. The lock is held.
- * */
+/* find gives the pool's record, a new one if it has none; NULL: there is no memory for one. The
+ * lock is held. */
 static struct pool *find(CUmemoryPool handle, bool counted)
 {
-	for (int i = 0; i < count; i++)
-		if (pools[i].handle == handle)
-			return &pools[i];
-	for (int i = 0; i < count; i++)
-		if (!pools[i].handle && !pools[i].charged) { /* destroyed and empty */
-			pools[i] = (struct pool){.handle = handle, .counted = counted};
-			return &pools[i];
-		}
-	if (count == POOLS)
+	struct pool *p = pools;
+	while (p && p->handle != handle)
+		p = p->next;
+	if (p)
+		return p;
+	p = pools;
+	while (p && (p->handle || p->charged)) /* neither destroyed nor empty */
+		p = p->next;
+	if (p) {
+		p->handle = handle;
+		p->counted = counted;
+		return p;
+	}
+	p = calloc(1, sizeof *p);
+	if (!p)
 		return NULL;
-	pools[count] = (struct pool){.handle = handle, .counted = counted};
-	__atomic_store_n(&count, count + 1, __ATOMIC_RELAXED);
-	return &pools[count - 1];
+	*p = (struct pool){.next = pools, .handle = handle, .counted = counted};
+	__atomic_store_n(&pools, p, __ATOMIC_RELEASE);
+	return p;
 }
 
 static struct pool *pool_of(CUmemoryPool handle)
 {
 	pthread_mutex_lock(&lock);
-	struct pool *known = NULL;
-	for (int i = 0; i < count && !known; i++)
-		if (pools[i].handle == handle)
-			known = &pools[i];
+	struct pool *known = pools;
+	while (known && known->handle != handle)
+		known = known->next;
 	pthread_mutex_unlock(&lock);
 	if (known)
 		return known;
@@ -170,11 +173,11 @@ static void unclaim(struct pool *p, uint64_t n)
 bool weir_pools_slack(void)
 {
 	bool slack = false;
-	if (!__atomic_load_n(&count, __ATOMIC_RELAXED)) /* most programs have no pools */
+	if (!__atomic_load_n(&pools, __ATOMIC_RELAXED)) /* most programs have none */
 		return false;
 	pthread_mutex_lock(&lock);
-	for (int i = 0; i < count; i++)
-		slack |= pools[i].charged > pools[i].used;
+	for (struct pool *p = pools; p; p = p->next)
+		slack |= p->charged > p->used;
 	pthread_mutex_unlock(&lock);
 	return slack;
 }
@@ -186,17 +189,15 @@ void weir_pools_refresh(bool trim)
 	weir_fn_cuMemPoolTrimTo trim_to = WEIR_DRIVER(cuMemPoolTrimTo);
 	if (!weir_own_begin())
 		return;
-	for (int i = 0;; i++) {
+	for (struct pool *p = __atomic_load_n(&pools, __ATOMIC_ACQUIRE); p; p = p->next) {
 		pthread_mutex_lock(&lock);
-		bool more = i < count, slack = more && pools[i].charged > pools[i].used;
+		bool slack = p->charged > p->used;
 		pthread_mutex_unlock(&lock);
-		if (!more)
-			break;
 		if (!slack)
 			continue;
 		if (trim && trim_to)
-			trim_to(pools[i].handle, 0);
-		settle(&pools[i]);
+			trim_to(p->handle, 0);
+		settle(p);
 	}
 	weir_own_end();
 }
@@ -204,7 +205,7 @@ void weir_pools_refresh(bool trim)
 void weir_pools_reset(void)
 {
 	pthread_mutex_init(&lock, NULL);
-	count = 0;
+	pools = NULL;
 	portion = 0;
 }
 
@@ -218,15 +219,18 @@ static bool begin(struct request *q, CUmemoryPool handle, uint64_t bytes)
 {
 	q->pool = handle ? pool_of(handle) : NULL;
 	q->bytes = bytes;
+	if (handle && !q->pool)
+		return false;
 	if (q->pool && !q->pool->counted)
 		q->pool = NULL;
 	if (!q->pool)
-		/* no room for a record: count it as such */
-		return !handle || pool_on_host(handle) || weir_reserve(bytes);
+		return true;
+	weir_look_again();
 	if (bytes > weir_cap())
 		return false;
 	if (claim(q->pool, bytes))
 		return true;
+	weir_shrunk_since();
 	weir_pools_refresh(true);
 	return claim(q->pool, bytes);
 }
@@ -381,19 +385,27 @@ CUresult weir_on_mem_pool_destroy(enum weir_call call, CUmemoryPool pool)
 	if (!real)
 		return weir_missing();
 	uint64_t back = 0;
+	struct pool *p = NULL;
 	if (weir_ready()) {
 		pthread_mutex_lock(&lock);
-		for (int i = 0; i < count; i++)
-			if (pools[i].handle == pool) {
-				back = pools[i].charged - pools[i].used;
-				pools[i].charged -= back;
-				pools[i].handle = NULL;
-			}
+		for (p = pools; p && p->handle != pool; p = p->next)
+			;
+		if (p) {
+			back = p->charged - p->used;
+			p->charged -= back;
+			p->handle = NULL;
+		}
 		pthread_mutex_unlock(&lock);
 	}
 	CUresult r = real(pool);
-	if (back)
+	if (r == CUDA_SUCCESS || !p) {
 		weir_release(back);
+		return r;
+	}
+	pthread_mutex_lock(&lock);
+	p->handle = pool;
+	p->charged += back;
+	pthread_mutex_unlock(&lock);
 	return r;
 }
 

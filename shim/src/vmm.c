@@ -59,11 +59,8 @@ CUresult weir_on_mem_create(enum weir_call call, CUmemGenericAllocationHandle *h
 	if (prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
 		!weir_device_is_ours(prop->location.id))
 		return CUDA_ERROR_INVALID_DEVICE; /* the job has no memory there */
-	if (!weir_look_again() || !weir_reserve(size)) {
-		weir_pools_refresh(true);
-		if (!weir_reserve(size))
-			return weir_deny();
-	}
+	if (!weir_take(size))
+		return weir_deny();
 	CUresult r = real(handle, size, prop, flags);
 	if (r != CUDA_SUCCESS || !note(*handle, size))
 		weir_release(size);
@@ -114,7 +111,9 @@ CUresult weir_on_mem_release(enum weir_call call, CUmemGenericAllocationHandle h
 		pthread_mutex_unlock(&lock);
 		return r;
 	}
-	p->handles--;
+	/* of two threads that gave back the last two handles neither has seen one left */
+	if (!--p->handles && weir_sizes_get(WEIR_KIND_PHYSICAL, handle, NULL, &with) && with == p)
+		weir_sizes_take(WEIR_KIND_PHYSICAL, handle, NULL, NULL);
 	drop_if_unused(p);
 	return r;
 }

@@ -10,7 +10,10 @@
 //        grow module BYTES     a module with a variable of that size
 //        grow create DEVICE    memory of cuMemCreate on a device, and a pool there
 //        grow orphan BYTES     memory, whose process is killed while a child of it lives on
-// then, for each line of input with a number, an allocation of so many MiB.
+//        grow pools COUNT      memory of so many pools at once, and of the one that is given
+// then, for each line of input, an allocation of so many MiB: with a number alone by cuMemAlloc,
+// after a c by cuMemCreate, after a p from the pool that is given, and after a u of a module's
+// variable, which is unloaded at once.
 // After each it prints JSON: the result, and what is free by cuMemGetInfo.
 #include "../example/load.h"
 
@@ -71,14 +74,15 @@ static CUresult contexts(unsigned count) {
 	return r;
 }
 
+static CUmodule loaded;
+
 static CUresult module(unsigned bytes) {
-	CUmodule m;
 	char ptx[256];
 	snprintf(ptx, sizeof ptx,
 		".version 8.0\n.target sm_80\n.address_size 64\n.visible .global .align 8 .b8 big[%u];\n"
 		".entry k() { ret; }\n",
 		bytes);
-	return CU(cuModuleLoadData)(&m, ptx);
+	return CU(cuModuleLoadData)(&loaded, ptx);
 }
 
 // create gives the first error of the two calls, and no other if they differ.
@@ -90,6 +94,48 @@ static CUresult create(int device) {
 	CUmemoryPool pool;
 	CUresult r = CU(cuMemCreate)(&memory, 2 << 20, &p, 0), s = CU(cuMemPoolCreate)(&pool, &q);
 	return r == s ? r : CUDA_ERROR_UNKNOWN;
+}
+
+// pools takes a byte from each of so many pools, gives all back and destroys them. The given pool
+// cannot be destroyed.
+static CUresult pools(unsigned count) {
+	CUmemPoolProps q = {
+		.allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+	CUmemoryPool *all = calloc(count, sizeof *all), given;
+	CUdeviceptr *at = calloc(count, sizeof *at), kept;
+	for (unsigned i = 0; i < count; i++) {
+		CHECK(CU(cuMemPoolCreate)(&all[i], &q));
+		CHECK(CU(cuMemAllocFromPoolAsync)(&at[i], 1, all[i], NULL));
+	}
+	report(CUDA_SUCCESS);
+	for (unsigned i = 0; i < count; i++) {
+		CHECK(CU(cuMemFreeAsync)(at[i], NULL));
+		CHECK(CU(cuMemPoolDestroy)(all[i]));
+	}
+	report(CUDA_SUCCESS);
+	CHECK(CU(cuDeviceGetMemPool)(&given, 0));
+	CHECK(CU(cuMemAllocAsync)(&kept, 1, NULL));
+	return CU(cuMemPoolDestroy)(given) == CUDA_ERROR_INVALID_VALUE ? CUDA_SUCCESS
+																   : CUDA_ERROR_UNKNOWN;
+}
+
+static CUresult more(const char *line) {
+	CUmemAllocationProp q = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+	CUmemGenericAllocationHandle memory;
+	CUdeviceptr at;
+	size_t bytes = (size_t)strtoul(line + strspn(line, "cpu"), NULL, 10) << 20;
+	CUresult r;
+	switch (*line) {
+	case 'c':
+		return CU(cuMemCreate)(&memory, bytes, &q, 0);
+	case 'p':
+		return CU(cuMemAllocAsync)(&at, bytes, NULL);
+	case 'u':
+		r = module((unsigned)bytes);
+		return r ? r : CU(cuModuleUnload)(loaded);
+	}
+	return CU(cuMemAlloc_v2)(&at, bytes);
 }
 
 // orphan leaves a child that holds what it has of its parent until its input ends.
@@ -125,6 +171,8 @@ int main(int argc, char **argv) {
 		r = contexts(count);
 	else if (!strcmp(how, "module"))
 		r = module(count);
+	else if (!strcmp(how, "pools"))
+		r = pools(count);
 	else if (!strcmp(how, "orphan"))
 		orphan(count);
 	else if (!strcmp(how, "context"))
@@ -133,9 +181,7 @@ int main(int argc, char **argv) {
 	else if (!strcmp(how, "load") || !strcmp(how, "launch"))
 		r = load(count, !strcmp(how, "launch"));
 	report(r);
-	while (fgets(line, sizeof line, stdin)) {
-		CUdeviceptr p;
-		report(CU(cuMemAlloc_v2)(&p, (size_t)strtoul(line, NULL, 10) << 20));
-	}
+	while (fgets(line, sizeof line, stdin))
+		report(more(line));
 	return 0;
 }
