@@ -303,16 +303,37 @@ bool weir_dead(struct weir_stream *s)
 	if (ask && fatal(ask(s->handle, &status)))
 		return true;
 	pthread_mutex_lock(&s->lock);
-	weir_forget_marks(s); /* their events went with the former one */
+	weir_forget_marks(s, false); /* their events went with the former one */
 	weir_set(&s->dead, false);
 	pthread_mutex_unlock(&s->lock);
 	return false;
 }
 
-/* weir_forget_marks drops all marks without looking at their events, which are about to go. */
-void weir_forget_marks(struct weir_stream *s)
+/* destroy_events gives the events back, of which the driver needs none to have been reached
+ * (cuEventDestroy). */
+static void destroy_events(const struct weir_stream *s)
+{
+	weir_fn_cuEventDestroy_v2 destroy = WEIR_DRIVER(cuEventDestroy_v2);
+	if (!destroy || !weir_own_begin())
+		return;
+	void *pushed = push(weir_get(&s->home));
+	for (uint32_t i = 0; i < WEIR_MARKS; i++) {
+		const struct weir_mark *m = &s->marks[i];
+		if (m->begin)
+			destroy(m->begin);
+		if (m->end)
+			destroy(m->end);
+	}
+	pop(pushed);
+	weir_own_end();
+}
+
+/* weir_forget_marks drops all marks, with their events unless those went with their context. */
+void weir_forget_marks(struct weir_stream *s, bool there)
 {
 	weir_take_back(s);
+	if (there)
+		destroy_events(s);
 	for (; s->tail != s->head; s->tail++) {
 		weir_sub(&weir.inflight_ns, mark(s, s->tail)->ns);
 		weir_sub(&weir.uncertain, mark(s, s->tail)->uncertain);

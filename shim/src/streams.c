@@ -184,7 +184,7 @@ void weir_context_gone(CUcontext ctx)
 	for (struct weir_stream *s = weir_streams_first(); s; s = s->next) {
 		pthread_mutex_lock(&s->lock);
 		if (!weir_get(&s->free) && (s->home == ctx || s->ctx == ctx)) {
-			weir_forget_marks(s);
+			weir_forget_marks(s, true);
 			weir_capture_over(s);
 			weir_set(&s->gone, true);
 		}

@@ -76,7 +76,7 @@ static bool look(struct weir_stream *s, bool closed)
 	s->stale = weir_word_count(w) > 0;
 	bool busy = s->head != s->tail || weir_word_count(w) > 0 || weir_word_launching(w) > 0;
 	if (weir_get(&s->gone) && s->head == s->tail && weir_word_launching(w) == 0) {
-		weir_forget_marks(s);
+		weir_forget_marks(s, true);
 		weir_set(&s->free, true);
 		busy = false;
 	}

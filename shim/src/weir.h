@@ -340,7 +340,7 @@ void weir_functions_distrust(void);
 
 bool weir_close_batch(struct weir_stream *s, bool by_watcher);
 void weir_reap(struct weir_stream *s);
-void weir_forget_marks(struct weir_stream *s);
+void weir_forget_marks(struct weir_stream *s, bool there);
 uint64_t weir_in_flight(void);
 bool weir_make_room(struct weir_stream *s, uint64_t ns, bool unknown, bool alone);
 bool weir_dead(struct weir_stream *s);
