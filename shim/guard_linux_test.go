@@ -193,6 +193,23 @@ func exits(t *testing.T, r *running, failed *int) {
 	}
 }
 
+// TestSlowExit holds that a process whose handlers of exit take long, with work in flight when they
+// began, keeps the device from nobody.
+func TestSlowExit(t *testing.T) {
+	t.Parallel()
+	compiled(t)
+	w := newWarden(t, 1<<30, 2*time.Millisecond)
+	w.gate(true)
+	r := onFake(t, w, t.TempDir(), "exits", "slow", "2000")
+	said, stop := r.talking(t)
+	said("leaving")
+	w.drains(0)
+	var exit *exec.ExitError
+	if err := stop(); !errors.As(err, &exit) || exit.ExitCode() != 7 {
+		t.Errorf("%v: %s", err, r.err.String())
+	}
+}
+
 // finalised is a program in an interpreter, which runs handlers of its own before those of the C
 // library, and leaves the driver's objects as they are.
 const finalised = `

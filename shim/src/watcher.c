@@ -2,8 +2,9 @@
  * The watcher: one thread in each attached process, with all signals blocked. It closes batches
  * that the program left open, takes off marks that the device has reached, tells the agent what it
  * must know (drained, idle), and notices when the agent goes and comes back. With nothing in flight
- * it sleeps, and wakes ten times a second to look after the agent. When the process exits it ends,
- * and exit waits until it has left the driver (own.c).
+ * it sleeps, and wakes ten times a second to look after the agent. When the process exits it leaves
+ * the driver, for which exit waits (own.c), and speaks with the agent until the process is gone:
+ * other handlers of exit may take long, and nobody is to wait for what was in flight before them.
  */
 #include "weir.h"
 
@@ -19,6 +20,7 @@ struct watch {
 	uint64_t last_busy, next_check;
 	uint32_t drained;  /* the gate value last reported as drained */
 	uint64_t launches; /* when that was */
+	uint64_t left;     /* when what the process had in flight as it exited is over; 0: it goes on */
 	bool idle_said, drained_said;
 };
 
@@ -143,11 +145,24 @@ static void report(struct watch *k, struct weir_header *h, uint32_t gate, bool b
 	}
 }
 
+/* leaving tells of a process that exits, whose events nobody looks at any more, whether work is in
+ * flight: for twice as long as predicted. */
+static bool leaving(struct watch *k, uint64_t now)
+{
+	if (!k->left)
+		k->left = now + 2 * open_ns();
+	return now < k->left;
+}
+
 static void sleep_until_needed(struct watch *k, struct weir_header *h, uint32_t gate, bool busy)
 {
 	if (busy) {
 		weir_futex_wait(&h->gate, gate,
 			(gate & 1) || weir_get(&weir.aside) ? BUSY_NS : DRAIN_NS);
+		return;
+	}
+	if (k->left) {
+		weir_futex_wait(&h->gate, gate, TICK_NS);
 		return;
 	}
 	if ((gate & 1) && !k->idle_said) {
@@ -170,7 +185,7 @@ static void *watch(void *unused)
 	weir_own_thread();
 	/* others wait for what this thread sees, and the kernel's 50 us add up */
 	prctl(PR_SET_TIMERSLACK, 1ul, 0, 0, 0);
-	while (!weir_get(&weir.stopping)) {
+	for (;;) {
 		uint64_t now = weir_now();
 		struct weir_header *h = weir_page();
 		if (now >= k.next_check) {
@@ -181,7 +196,9 @@ static void *watch(void *unused)
 		}
 		uint32_t gate = weir_get(&h->gate);
 		check_lease(h, gate, now);
-		bool busy = look_all(!(gate & 1) || weir_get(&weir.expired), now);
+		bool busy = weir_get(&weir.stopping)
+			? leaving(&k, now)
+			: look_all(!(gate & 1) || weir_get(&weir.expired), now);
 		report(&k, h, gate, busy, now);
 		sleep_until_needed(&k, h, gate, busy);
 	}

@@ -1,10 +1,12 @@
 // exits leaves while the device is busy, in one of the ways there are, with exit code 7.
 //
-// usage: exits return|exit|thread|_exit|quick|child|destructor|launching [us]
+// usage: exits return|exit|thread|_exit|quick|child|destructor|launching|slow [us]
 //   thread      a second thread calls exit, and the first one goes on to launch
 //   child       a child that has not used CUDA exits first
 //   destructor  a handler of exit that was registered before cuInit launches, too late
 //   launching   a handler of exit that was registered after cuInit launches
+//   slow        a handler of exit that was registered before cuInit says "leaving" and lasts until
+//               standard input ends
 //   us          length of a kernel; 200
 #include "../example/load.h"
 
@@ -30,6 +32,13 @@ static void too_late(void) {
 		_exit(1);
 }
 
+static void slow(void) {
+	puts("leaving");
+	fflush(stdout);
+	while (getchar() != EOF)
+		;
+}
+
 static void in_time(void) {
 	if (launch())
 		_exit(1);
@@ -47,6 +56,8 @@ int main(int argc, char **argv) {
 	pthread_t thread;
 	if (!strcmp(how, "destructor"))
 		atexit(too_late);
+	if (!strcmp(how, "slow"))
+		atexit(slow);
 	CHECK(CU(cuInit)(0));
 	CHECK(CU(cuDevicePrimaryCtxRetain)(&context, 0));
 	CHECK(CU(cuCtxSetCurrent)(context));
