@@ -34,7 +34,7 @@ type member struct {
 	// unknown are driver calls that it looked up and weir does not know.
 	unknown []string
 	// counted is what it counted before the device was last asked, and over what it was found to
-	// hold beyond that.
+	// hold beyond that, at first by the agent before this one.
 	counted, over uint64
 	// clean is its activity when it was last seen with nothing in flight and the gate closed.
 	clean uint64
@@ -127,6 +127,7 @@ func (j *job) newMember(slot uint32, who identity, p process) *member {
 		gone:    make(chan struct{}),
 		away:    time.Now(),
 	}
+	m.over = m.s.FoundBytes.Load()
 	j.members[slot] = m
 	go func() {
 		select {
@@ -164,7 +165,7 @@ func (j *job) detach(m *member, c *conn) {
 func (j *job) dead(m *member) {
 	j.mu.Lock()
 	m.held, m.conn = m.conn, nil
-	if m.held == nil || m.counts() == 0 {
+	if m.held == nil || j.owes(m) == 0 {
 		if m.held != nil {
 			m.held.close()
 		}

@@ -44,7 +44,7 @@ func (j *job) letGo(m *member) {
 		return
 	}
 	m.held = nil
-	if j.a.cfg.Used == nil || m.counts() == 0 {
+	if j.a.cfg.Used == nil || j.owes(m) == 0 {
 		j.remove(m)
 		return
 	}
@@ -52,7 +52,7 @@ func (j *job) letGo(m *member) {
 	l := &j.dev.late
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.members = append(l.members, lateMember{j, m, m.counts(), time.Now()})
+	l.members = append(l.members, lateMember{j, m, j.owes(m), time.Now()})
 	if !l.watched {
 		l.watched = true
 		j.a.work.Add(1)
@@ -192,7 +192,7 @@ func (a *Agent) heldByChildren(d *device) uint64 {
 		j.mu.Lock()
 		for _, m := range j.members {
 			if m != nil && m.held != nil && !j.unmapped {
-				sum += m.counts()
+				sum += j.owes(m)
 			}
 		}
 		j.mu.Unlock()

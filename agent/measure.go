@@ -34,19 +34,20 @@ func (a *Agent) reconcile() {
 	}
 }
 
-// measure looks at all processes on a device that count memory.
+// measure looks at all processes of jobs on a device. One that counts nothing may hold memory too,
+// had on ways around the library.
 func (a *Agent) measure(d *device) {
 	a.mu.Lock()
 	var jobs []*job
-	counting := false
+	any := false
 	for _, j := range a.jobs {
 		if j.dev == d {
 			jobs = append(jobs, j)
-			counting = j.noteCounted() || counting
+			any = j.noteCounted() || any
 		}
 	}
 	a.mu.Unlock()
-	if !counting {
+	if !any {
 		return
 	}
 	held, err := a.cfg.Holds(d.Ordinal)
@@ -62,8 +63,8 @@ func (a *Agent) measure(d *device) {
 	a.noteUnlisted(d)
 }
 
-// noteCounted notes what the processes count before the device is asked, and reports whether any
-// counts anything.
+// noteCounted notes what the processes count before the device is asked, and reports whether there
+// are any.
 func (j *job) noteCounted() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -71,7 +72,7 @@ func (j *job) noteCounted() bool {
 	for _, m := range j.members {
 		if m != nil && !j.ended {
 			m.counted = m.counts()
-			any = any || m.counted > 0
+			any = true
 		}
 	}
 	return any
@@ -80,12 +81,20 @@ func (j *job) noteCounted() bool {
 // counts is what the process counts itself.
 func (m *member) counts() uint64 { return m.s.MemUsedBytes.Load() + m.s.MemContextBytes.Load() }
 
-// measured takes note of what the processes were found to hold.
+// ended reports whether the process has ended. The job's lock is held.
+func (m *member) ended() bool { return m.held != nil || m.late || !m.process.alive() }
+
+// owes is what the process holds, as far as it can be believed: more than the job may have would
+// hide what others hold. The job's lock is held.
+func (j *job) owes(m *member) uint64 { return min(m.s.MemoryHeld(), j.terms.MemCap) }
+
+// measured takes note of what the processes were found to hold. What one that has ended was found
+// to hold counts for as long as the rest of it; no list has it, and another may have its number.
 func (j *job) measured(held map[uint32]uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, m := range j.members {
-		if m == nil || j.ended {
+		if m == nil || j.ended || m.ended() {
 			continue
 		}
 		bytes, ok := held[m.who.PID]

@@ -55,6 +55,73 @@ func TestMemoryIsReconciled(t *testing.T) {
 	}
 }
 
+// TestFoundMemoryStays finds memory of a process that counts none itself, and holds that it counts
+// after a restart of the agent at once, and of the ended process as long as a child of it lives,
+// whoever has its number then.
+func TestFoundMemoryStays(t *testing.T) {
+	const found = 600
+	people := newPeople()
+	dir := socketDir(t)
+	cfg := testConfig(dir, people)
+	cfg.measureEvery = time.Hour
+	var pid atomic.Uint32
+	var says atomic.Uint64
+	says.Store(found)
+	cfg.Holds = func(uint32) (map[uint32]uint64, error) {
+		return map[uint32]uint64{pid.Load(): says.Load()}, nil
+	}
+	cfg.Used = func(uint32) (uint64, error) { return says.Load(), nil }
+	a := startAgent(t, cfg)
+	_, grant := controller(t, dir, share.Job{Name: "job", Share: share.Share{Memory: 1 << 30}})
+	p := begin(t, people, dir, grant.Token)
+	pid.Store(p.self.pid)
+	look := func(when string, a *Agent) {
+		t.Helper()
+		a.measure(a.devices[0])
+		if got := onlyJob(t, a).MemoryFoundBytes; got != found {
+			t.Errorf("%s: %d bytes found, want %d", when, got, found)
+		}
+	}
+	a.measure(a.devices[0])
+	look("seen twice", a)
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b := startAgent(t, cfg)
+	if err := p.hello(wire.FlagRejoin); err != nil {
+		t.Fatal(err)
+	}
+	look("after a restart", b)
+	p.self.die() // the socket stays open, in a child
+	look("when it has ended", b)
+	says.Store(100 * found)
+	look("when another has its number", b)
+	p.halt()
+	eventually(t, "the job has ended", func() bool { return jobNames(b) == "" })
+}
+
+// TestClaimsHideNoMemory has a process that lives on in a child claim to hold all there is: what
+// the driver has not back of others shows beside that.
+func TestClaimsHideNoMemory(t *testing.T) {
+	const bytes = 1 << 20
+	people := newPeople()
+	dir := socketDir(t)
+	cfg := testConfig(dir, people)
+	cfg.measureEvery = time.Hour
+	cfg.Holds = func(uint32) (map[uint32]uint64, error) { return nil, nil }
+	cfg.Used = func(uint32) (uint64, error) { return 1 << 30, nil }
+	a := startAgent(t, cfg)
+	_, grant := controller(t, dir, share.Job{Name: "job", Share: share.Share{Memory: bytes}})
+	liar := begin(t, people, dir, grant.Token)
+	liar.page.Slot(liar.slot).MemUsedBytes.Store(1 << 62)
+	liar.self.die()
+	eventually(t, "all but its cap to be missed", func() bool {
+		n, ok := a.unlisted(a.devices[0])
+		return ok && n == 1<<30-bytes
+	})
+	liar.halt()
+}
+
 // TestProcessesAskWhatTheyHold holds that each gets its own figure, and is told if there is none.
 func TestProcessesAskWhatTheyHold(t *testing.T) {
 	people := newPeople()
