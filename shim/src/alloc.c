@@ -48,6 +48,18 @@ static CUresult settle(CUresult r, enum weir_kind kind, uint64_t key, uint64_t n
 	return r;
 }
 
+/* settle_array is settle for an array, which goes with the context that is current. */
+static CUresult settle_array(CUresult r, enum weir_kind kind, uint64_t key, uint64_t n)
+{
+	weir_fn_cuCtxGetCurrent get = WEIR_DRIVER(cuCtxGetCurrent);
+	CUcontext ctx = NULL;
+	if (r == CUDA_SUCCESS && get && get(&ctx) != CUDA_SUCCESS)
+		ctx = NULL;
+	if (r != CUDA_SUCCESS || !weir_sizes_put(kind, key, n, ctx))
+		weir_release(n);
+	return r;
+}
+
 /* marks, in a record, memory that lies in a shared block */
 #define SHARED ((void *)1)
 
@@ -97,6 +109,22 @@ void weir_pointers_gone(void)
 			weir_release(f.bytes);
 	}
 	free(at);
+}
+
+/* weir_arrays_gone gives back the arrays that went with a context. */
+void weir_arrays_gone(CUcontext ctx)
+{
+	static const enum weir_kind kinds[] = {WEIR_KIND_ARRAY, WEIR_KIND_MIPMAP};
+	for (int k = 0; k < 2; k++) {
+		size_t n = 0;
+		uint64_t bytes, *keys = weir_sizes_keys(kinds[k], &n);
+		void *with;
+		for (size_t i = 0; keys && i < n; i++)
+			if (weir_sizes_get(kinds[k], keys[i], NULL, &with) && with == ctx &&
+				weir_sizes_take(kinds[k], keys[i], &bytes, NULL))
+				weir_release(bytes);
+		free(keys);
+	}
 }
 
 /* weir_pointer_restore notes it again, as it was not freed. */
@@ -158,14 +186,15 @@ static CUresult give(enum weir_call call, enum weir_kind kind, uint64_t key)
 	typedef CUresult (*free_fn)(uint64_t);
 	free_fn real = (free_fn)weir_real(call);
 	uint64_t n;
+	void *with = NULL;
 	if (!real)
 		return weir_missing();
-	if (!weir_ready() || !weir_sizes_take(kind, key, &n, NULL))
+	if (!weir_ready() || !weir_sizes_take(kind, key, &n, &with))
 		return real(key);
 	CUresult r = real(key);
 	if (r == CUDA_SUCCESS)
 		weir_release(n);
-	else if (!weir_sizes_put(kind, key, n, NULL))
+	else if (!weir_sizes_put(kind, key, n, with))
 		weir_release(n);
 	return r;
 }
@@ -304,7 +333,7 @@ CUresult weir_on_array_create(enum weir_call call, CUarray *pHandle, const CUDA_
 {
 	COUNTED_CREATE(cuArrayCreate_v2,
 		a ? array_bytes(a->Width, a->Height, 0, a->Format, a->NumChannels, 0) : 0, pHandle, a);
-	return settle(r, WEIR_KIND_ARRAY, r ? 0 : (uintptr_t)*pHandle, bytes);
+	return settle_array(r, WEIR_KIND_ARRAY, r ? 0 : (uintptr_t)*pHandle, bytes);
 }
 
 CUresult weir_on_array_create_v1(
@@ -312,7 +341,7 @@ CUresult weir_on_array_create_v1(
 {
 	COUNTED_CREATE(cuArrayCreate,
 		a ? array_bytes(a->Width, a->Height, 0, a->Format, a->NumChannels, 0) : 0, pHandle, a);
-	return settle(r, WEIR_KIND_ARRAY, r ? 0 : (uintptr_t)*pHandle, bytes);
+	return settle_array(r, WEIR_KIND_ARRAY, r ? 0 : (uintptr_t)*pHandle, bytes);
 }
 
 CUresult weir_on_array_3d_create(
@@ -321,7 +350,7 @@ CUresult weir_on_array_3d_create(
 	COUNTED_CREATE(cuArray3DCreate_v2,
 		a ? array_bytes(a->Width, a->Height, a->Depth, a->Format, a->NumChannels, a->Flags) : 0,
 		pHandle, a);
-	return settle(r, WEIR_KIND_ARRAY, r ? 0 : (uintptr_t)*pHandle, bytes);
+	return settle_array(r, WEIR_KIND_ARRAY, r ? 0 : (uintptr_t)*pHandle, bytes);
 }
 
 CUresult weir_on_array_3d_create_v1(
@@ -330,7 +359,7 @@ CUresult weir_on_array_3d_create_v1(
 	COUNTED_CREATE(cuArray3DCreate,
 		a ? array_bytes(a->Width, a->Height, a->Depth, a->Format, a->NumChannels, a->Flags) : 0,
 		pHandle, a);
-	return settle(r, WEIR_KIND_ARRAY, r ? 0 : (uintptr_t)*pHandle, bytes);
+	return settle_array(r, WEIR_KIND_ARRAY, r ? 0 : (uintptr_t)*pHandle, bytes);
 }
 
 CUresult weir_on_array_destroy(enum weir_call call, CUarray hArray)
@@ -358,7 +387,7 @@ CUresult weir_on_mipmap_create(enum weir_call call, CUmipmappedArray *pHandle,
 	const CUDA_ARRAY3D_DESCRIPTOR *a, unsigned int levels)
 {
 	COUNTED_CREATE(cuMipmappedArrayCreate, a ? mipmap_bytes(a, levels) : 0, pHandle, a, levels);
-	return settle(r, WEIR_KIND_MIPMAP, r ? 0 : (uintptr_t)*pHandle, bytes);
+	return settle_array(r, WEIR_KIND_MIPMAP, r ? 0 : (uintptr_t)*pHandle, bytes);
 }
 
 CUresult weir_on_mipmap_destroy(enum weir_call call, CUmipmappedArray hMipmappedArray)

@@ -265,12 +265,14 @@ static bool any_left(void)
 
 /* left counts what the contexts take after so many have gone. A process without any is not listed
  * by NVML, and has none of their memory. */
-static void left(CUresult r, int gone)
+static void left(CUresult r, CUcontext ctx, int gone)
 {
 	uint64_t now = 0;
 	if (r != CUDA_SUCCESS || !weir_ready())
 		return;
 	weir_pointers_gone();
+	if (ctx)
+		weir_arrays_gone(ctx);
 	struct making m = start();
 	__atomic_fetch_sub(&there, gone, __ATOMIC_RELAXED);
 	if (weir_measured_rest(0, &now) || !any_left())
@@ -375,7 +377,7 @@ CUresult weir_on_green_destroy(enum weir_call call, CUgreenCtx green)
 	if (as_context && as_context(&ctx, green) == CUDA_SUCCESS)
 		weir_limits_gone(ctx);
 	CUresult r = real(green);
-	left(r, 1);
+	left(r, NULL, 1);
 	return r;
 }
 
@@ -386,7 +388,7 @@ CUresult weir_on_ctx_destroy(enum weir_call call, CUcontext ctx)
 		return weir_missing();
 	gone(ctx);
 	CUresult r = real(ctx);
-	left(r, 1);
+	left(r, ctx, 1);
 	return r;
 }
 
@@ -395,11 +397,12 @@ static CUresult let_go(CUresult (*real)(CUdevice), CUdevice dev)
 {
 	if (!real)
 		return weir_missing();
-	if (dev >= 0 && dev < DEVICES)
-		gone(__atomic_load_n(&primary[dev], __ATOMIC_RELAXED));
+	bool valid = dev >= 0 && dev < DEVICES;
+	CUcontext ctx = valid ? __atomic_load_n(&primary[dev], __ATOMIC_RELAXED) : NULL;
+	gone(ctx);
 	CUresult r = real(dev);
 	if (!active(dev))
-		left(r, 0);
+		left(r, ctx, 0);
 	return r;
 }
 

@@ -208,6 +208,7 @@ struct weir_freed {
 };
 bool weir_pointer_forget(CUdeviceptr at, struct weir_freed *f);
 void weir_pointers_gone(void);
+void weir_arrays_gone(CUcontext ctx);
 void weir_pointer_restore(struct weir_freed *f);
 
 

@@ -11,6 +11,8 @@ struct CUarray_st {
 	bool level; // of a mipmapped array, which holds the memory
 	CUDA_ARRAY3D_DESCRIPTOR shape;
 	CUdevice device;
+	CUcontext context; // with which it goes
+	struct CUarray_st *next;
 	fk_hold hold;
 	fk_store *store; // row after row, from base on
 	uint64_t base;
@@ -19,11 +21,16 @@ struct CUarray_st {
 struct CUmipmappedArray_st {
 	uint32_t kind, levels;
 	CUdevice device;
+	CUcontext context;
+	struct CUmipmappedArray_st *next;
 	uint64_t bytes; // 0: of memory that is another's
 	fk_hold hold;
 	fk_store *store; // level after level
 	struct CUarray_st level[16];
 };
+
+static CUarray arrays;
+static CUmipmappedArray mipmaps;
 
 static uint64_t element(int format) {
 	switch (format) {
@@ -63,17 +70,19 @@ static CUresult make(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *d) {
 	CUarray a = calloc(1, sizeof *a);
 	if (!a)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	*a = (struct CUarray_st){.kind = FK_ARRAY, .shape = *d, .device = c->device};
+	*a = (struct CUarray_st){.kind = FK_ARRAY, .shape = *d, .device = c->device, .context = c};
 	fk_enter();
 	CUresult r = fk_hold_memory(c->device, n, &a->hold);
 	if (!r && !(a->store = fk_store_new(n))) {
 		fk_drop_memory(c->device, &a->hold);
 		r = CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	if (r)
+	if (r) {
 		free(a);
-	else
-		*out = a;
+	} else {
+		a->next = arrays;
+		*out = arrays = a;
+	}
 	return fk_leave(r);
 }
 
@@ -152,15 +161,49 @@ FK_API cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *r, CUarray a
 	return CUDA_SUCCESS;
 }
 
+static void drop_array(CUarray a) {
+	for (CUarray *at = &arrays; *at; at = &(*at)->next)
+		if (*at == a) {
+			*at = a->next;
+			break;
+		}
+	fk_drop_memory(a->device, &a->hold);
+	fk_unkeep(a->store);
+	a->kind = 0;
+	free(a);
+}
+
+static void drop_mipmap(CUmipmappedArray m) {
+	for (CUmipmappedArray *at = &mipmaps; *at; at = &(*at)->next)
+		if (*at == m) {
+			*at = m->next;
+			break;
+		}
+	fk_drop_memory(m->device, &m->hold);
+	fk_unkeep(m->store);
+	m->kind = 0;
+	free(m);
+}
+
+void fk_arrays_of_context(CUcontext c) {
+	for (CUarray a = arrays, next; a; a = next) {
+		next = a->next;
+		if (fk_root(a->context) == c)
+			drop_array(a);
+	}
+	for (CUmipmappedArray m = mipmaps, next; m; m = next) {
+		next = m->next;
+		if (m->context && fk_root(m->context) == c)
+			drop_mipmap(m);
+	}
+}
+
 FK_API cuArrayDestroy(CUarray a) {
 	FK_TRY(fk_usable());
 	if (!FK_IS(a, FK_ARRAY) || a->level)
 		return CUDA_ERROR_INVALID_HANDLE;
 	fk_enter();
-	fk_drop_memory(a->device, &a->hold);
-	fk_unkeep(a->store);
-	a->kind = 0;
-	free(a);
+	drop_array(a);
 	return fk_leave(CUDA_SUCCESS);
 }
 
@@ -174,7 +217,7 @@ FK_API cuMipmappedArrayCreate(
 	CUmipmappedArray m = calloc(1, sizeof *m);
 	if (!m)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	m->kind = FK_MIPMAP, m->levels = levels, m->device = c->device;
+	m->kind = FK_MIPMAP, m->levels = levels, m->device = c->device, m->context = c;
 	CUDA_ARRAY3D_DESCRIPTOR at = *d;
 	for (unsigned int i = 0; i < levels; i++) {
 		m->level[i] = (struct CUarray_st){.kind = FK_ARRAY,
@@ -195,10 +238,12 @@ FK_API cuMipmappedArrayCreate(
 	}
 	for (unsigned int i = 0; i < levels; i++)
 		m->level[i].store = m->store;
-	if (r)
+	if (r) {
 		free(m);
-	else
-		*out = m;
+	} else {
+		m->next = mipmaps;
+		*out = mipmaps = m;
+	}
 	return fk_leave(r);
 }
 
@@ -224,10 +269,7 @@ FK_API cuMipmappedArrayDestroy(CUmipmappedArray m) {
 	if (!FK_IS(m, FK_MIPMAP))
 		return CUDA_ERROR_INVALID_HANDLE;
 	fk_enter();
-	fk_drop_memory(m->device, &m->hold);
-	fk_unkeep(m->store);
-	m->kind = 0;
-	free(m);
+	drop_mipmap(m);
 	return fk_leave(CUDA_SUCCESS);
 }
 

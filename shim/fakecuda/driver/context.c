@@ -138,6 +138,7 @@ static CUresult destroy(CUcontext c) {
 	fk_storage_of_context(c);
 	fk_enter();
 	fk_memory_of_context(c);
+	fk_arrays_of_context(c);
 	fk_context_give(c, c->bytes);
 	drop_streams(c);
 	while (c->greens) {

@@ -332,10 +332,12 @@ void fk_storage_of_context(CUcontext c);
 // fk_cluster_of is the shape of the clusters of a launch, 1 where there are none (launch.c).
 void fk_cluster_of(CUfunction f, const CUlaunchConfig *c, unsigned int shape[3]);
 
-// Memory. fk_memory_of_context frees all that was allocated in a context; fk.lock is held.
+// Memory. fk_memory_of_context frees all that was allocated in a context, and fk_arrays_of_context
+// all arrays; fk.lock is held.
 // fk_pools_settle gives unused pool memory above the thresholds back to the device, as
 // synchronising does; it takes the lock.
 void fk_memory_of_context(CUcontext c);
+void fk_arrays_of_context(CUcontext c);
 void fk_pools_settle(fk_queue *q);
 
 // Graphs (graph.c). fk_add appends a node; *node may be NULL. All are called with fk.lock held.

@@ -10,9 +10,16 @@ static size_t left(void) {
 	return free;
 }
 
+// heap sets a limit, which is 8 MiB at first.
+static void heap(size_t mib) { CHECK(CU(cuCtxSetLimit)(CU_LIMIT_MALLOC_HEAP_SIZE, mib << 20)); }
+
 int main(int argc, char **argv) {
 	CUcontext first, c;
 	CUdeviceptr p, kept;
+	CUDA_ARRAY3D_DESCRIPTOR shape = {
+		.Width = 1024, .Height = 512, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1};
+	CUarray a;
+	CUmipmappedArray m;
 	CHECK(CU(cuInit)(0));
 	CHECK(CU(cuDevicePrimaryCtxRetain)(&first, 0));
 	CHECK(CU(cuCtxPushCurrent_v2)(first));
@@ -25,7 +32,14 @@ int main(int argc, char **argv) {
 		CHECK(CU(cuMemAlloc_v2)(&p, 3 << 20));
 		CHECK(CU(cuMemAlloc_v2)(&p, 100));
 		CHECK(CU(cuMemAllocManaged)(&p, 5000, CU_MEM_ATTACH_GLOBAL));
+		CHECK(CU(cuArray3DCreate_v2)(&a, &shape));
+		CHECK(CU(cuMipmappedArrayCreate)(&m, &shape, 3));
+		heap(16);
+		heap(4); // less than it began with
+		heap(12);
 		CHECK(CU(cuCtxDestroy_v2)(c));
+		heap(16);
+		heap(8);
 	}
 	printf("{\"lost\":%lld}\n", (long long)before - (long long)left());
 	CHECK(CU(cuMemFree_v2)(kept));
