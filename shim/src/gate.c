@@ -215,8 +215,8 @@ static bool try_slow(
 	return join(t, f, h, quantum);
 }
 
-/* enter_slow returns false for a launch that passes the closed gate, and one that fails. */
-static __attribute__((noinline)) bool enter_slow(struct weir_ticket *t)
+/* wait_for_turn returns false for a launch that passes the closed gate, and one that fails. */
+static bool wait_for_turn(struct weir_ticket *t)
 {
 	struct weir_function *f = t->function;
 	uint64_t since = 0;
@@ -241,6 +241,17 @@ static __attribute__((noinline)) bool enter_slow(struct weir_ticket *t)
 	if (weir_unlikely(weir_get(&weir.asleep)))
 		weir_watcher_wake();
 	return true;
+}
+
+/* enter_slow is wait_for_turn by a thread that cannot be cancelled meanwhile: a cancelled one would
+ * keep a lock, and be counted among those who wait. */
+static __attribute__((noinline)) bool enter_slow(struct weir_ticket *t)
+{
+	int before;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	bool enters = wait_for_turn(t);
+	pthread_setcancelstate(before, NULL);
+	return enters;
 }
 
 /* weir_enter waits until the launch may go to the device; false: it is not metered, and weir_leave
