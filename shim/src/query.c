@@ -28,11 +28,20 @@ void weir_report(uint64_t *free_bytes, uint64_t *total_bytes)
 	*free_bytes = left(*total_bytes, *free_bytes);
 }
 
+/* look_first counts what loads have taken, which an allocation would count before it is made: a
+ * program may go by what it is told to the last byte. */
+static void look_first(void)
+{
+	if (weir_ready())
+		weir_look_again();
+}
+
 CUresult weir_on_mem_get_info(enum weir_call call, size_t *free, size_t *all)
 {
 	weir_fn_cuMemGetInfo_v2 real = (weir_fn_cuMemGetInfo_v2)weir_real(call);
 	if (!real)
 		return weir_missing();
+	look_first();
 	CUresult r = real(free, all);
 	if (r != CUDA_SUCCESS || !free || !all || !weir_ready())
 		return r;
@@ -48,6 +57,7 @@ CUresult weir_on_mem_get_info_v1(enum weir_call call, unsigned int *free, unsign
 	weir_fn_cuMemGetInfo real = (weir_fn_cuMemGetInfo)weir_real(call);
 	if (!real)
 		return weir_missing();
+	look_first();
 	CUresult r = real(free, all);
 	if (r != CUDA_SUCCESS || !free || !all || !weir_ready())
 		return r;
