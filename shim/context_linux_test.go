@@ -174,3 +174,29 @@ func TestMemoryOfDestroyedContexts(t *testing.T) {
 		}
 	}
 }
+
+// TestAddressesComeBack gives addresses of memory that went with a context to others at once, and
+// has frees refused while a shared block empties: what is live is counted, and nothing else.
+func TestAddressesComeBack(t *testing.T) {
+	t.Parallel()
+	b := compiled(t)
+	program, err := keptC("reuse", []string{"-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-I.",
+		"-pthread"}, "testdata/reuse.c", "src/alloc.c", "src/sizes.c", "src/ledger.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := b.command(nil)
+	r.Path, r.Args[0] = program, program
+	lines := strings.Split(strings.TrimSpace(r.run(t)), "\n")
+	if len(lines) != 13 {
+		t.Fatalf("%d cases of 13: %q", len(lines), lines)
+	}
+	for _, line := range lines {
+		var held, want, end int64
+		_, said, _ := strings.Cut(line, " bytes: ")
+		if _, err := fmt.Sscanf(said, "%d of %d counted, %d at the end", &held, &want,
+			&end); err != nil || held != want || end != 0 {
+			t.Errorf("%s %v", line, err)
+		}
+	}
+}

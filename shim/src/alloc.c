@@ -40,10 +40,14 @@ bool weir_take(uint64_t bytes)
 	return weir_reserve(bytes);
 }
 
-/* settle ends an allocation of n counted bytes that has key as its handle. */
-static CUresult settle(CUresult r, enum weir_kind kind, uint64_t key, uint64_t n)
+/* settle ends an allocation of n counted bytes that has key as its handle. What is noted of that
+ * went with its context: the driver has given the handle anew. */
+static CUresult settle(CUresult r, enum weir_kind kind, uint64_t key, uint64_t n, void *with)
 {
-	if (r != CUDA_SUCCESS || !weir_sizes_put(kind, key, n, NULL))
+	uint64_t stale;
+	if (r == CUDA_SUCCESS && weir_sizes_take(kind, key, &stale, NULL))
+		weir_release(stale);
+	if (r != CUDA_SUCCESS || !weir_sizes_put(kind, key, n, with))
 		weir_release(n); /* without a note it could never be given back */
 	return r;
 }
@@ -55,58 +59,90 @@ static CUresult settle_array(CUresult r, enum weir_kind kind, uint64_t key, uint
 	CUcontext ctx = NULL;
 	if (r == CUDA_SUCCESS && get && get(&ctx) != CUDA_SUCCESS)
 		ctx = NULL;
-	if (r != CUDA_SUCCESS || !weir_sizes_put(kind, key, n, ctx))
-		weir_release(n);
-	return r;
+	return settle(r, kind, key, n, ctx);
 }
 
-/* marks, in a record, memory that lies in a shared block */
-#define SHARED ((void *)1)
+/* A pointer is noted with a mark of its own, as the driver gives addresses anew: its lowest bit
+ * says that the memory lies in a shared block. */
+#define SHARED 1u
 
-/* settle_at is settle for n bytes at an address, of which weir_taken(n) are counted. Whether those
- * of 32-bit addresses share blocks is not known: they are counted as if they did not. */
-static CUresult settle_at(CUresult r, CUdeviceptr at, uint64_t n)
+static void *new_mark(bool shared)
 {
-	uint64_t counted = weir_taken(n), g = weir_granule();
-	if (r != CUDA_SUCCESS || n >= g || at <= UINT32_MAX)
-		return settle(r, WEIR_KIND_POINTER, at, counted);
-	uint64_t sharing = weir_sizes_count(WEIR_KIND_BLOCK, at / g, 1);
-	if (sharing != 1)
-		weir_release(counted);
-	if (sharing && !weir_sizes_put(WEIR_KIND_POINTER, at, counted, SHARED) &&
-		!weir_sizes_count(WEIR_KIND_BLOCK, at / g, -1))
-		weir_release(counted);
-	return r;
+	static uintptr_t last;
+	return (void *)(weir_add(&last, 2) | (shared ? SHARED : 0));
+}
+
+static bool is_shared(const void *mark)
+{
+	return (uintptr_t)mark & SHARED;
+}
+
+/* leave_block takes one out of the shared block at an address; true: it was the last. */
+static bool leave_block(CUdeviceptr at)
+{
+	return !weir_sizes_count(WEIR_KIND_BLOCK, at / weir_granule(), -1);
+}
+
+/* forgotten completes what is known of a pointer whose note was taken. */
+static void forgotten(struct weir_freed *f)
+{
+	f->bytes = !is_shared(f->mark) || leave_block(f->at) ? f->size : 0;
 }
 
 /* weir_pointer_forget forgets what is at an address, before it is freed; false: nothing is known of
  * it. Of a shared block only the last one gives bytes back. */
 bool weir_pointer_forget(CUdeviceptr at, struct weir_freed *f)
 {
-	void *with = NULL;
 	*f = (struct weir_freed){.at = at};
-	if (!weir_sizes_take(WEIR_KIND_POINTER, at, &f->size, &with))
+	if (!weir_sizes_take(WEIR_KIND_POINTER, at, &f->size, &f->mark))
 		return false;
-	f->shared = with == SHARED;
-	bool last = !f->shared || !weir_sizes_count(WEIR_KIND_BLOCK, at / weir_granule(), -1);
-	f->bytes = last ? f->size : 0;
+	forgotten(f);
 	return true;
+}
+
+/* settle_pointer is settle for n counted bytes at an address, by themselves or in a block. */
+static CUresult settle_pointer(CUdeviceptr at, uint64_t n, bool shared)
+{
+	struct weir_freed stale;
+	if (weir_pointer_forget(at, &stale))
+		weir_release(stale.bytes);
+	uint64_t sharing = shared ? weir_sizes_count(WEIR_KIND_BLOCK, at / weir_granule(), 1) : 1;
+	if (sharing != 1)
+		weir_release(n);
+	if (sharing && !weir_sizes_put(WEIR_KIND_POINTER, at, n, new_mark(shared)) &&
+		(!shared || leave_block(at)))
+		weir_release(n);
+	return CUDA_SUCCESS;
+}
+
+/* settle_at is settle for n bytes at an address, of which weir_taken(n) are counted. Whether those
+ * of 32-bit addresses share blocks is not known: they are counted as if they did not. */
+static CUresult settle_at(CUresult r, CUdeviceptr at, uint64_t n)
+{
+	uint64_t counted = weir_taken(n);
+	if (r == CUDA_SUCCESS)
+		return settle_pointer(at, counted, n < weir_granule() && at > UINT32_MAX);
+	weir_release(counted);
+	return r;
 }
 
 /* weir_pointers_gone gives back what went with a context: the driver frees what was allocated in it
  * ("destroys and cleans up all resources associated with the context", cuCtxDestroy), and knows its
- * addresses no more. */
+ * addresses no more. Once it has said so of one, that may be another thread's new allocation. */
 void weir_pointers_gone(void)
 {
 	weir_fn_cuPointerGetAttribute ask = WEIR_DRIVER(cuPointerGetAttribute);
 	size_t n = 0;
 	uint64_t *at = ask ? weir_sizes_keys(WEIR_KIND_POINTER, &n) : NULL;
 	for (size_t i = 0; at && i < n; i++) {
-		struct weir_freed f;
+		struct weir_freed f = {.at = at[i]};
 		CUcontext ctx;
-		if (ask(&ctx, CU_POINTER_ATTRIBUTE_CONTEXT, at[i]) == CUDA_ERROR_INVALID_VALUE &&
-			weir_pointer_forget(at[i], &f))
+		if (weir_sizes_get(WEIR_KIND_POINTER, at[i], NULL, &f.mark) &&
+			ask(&ctx, CU_POINTER_ATTRIBUTE_CONTEXT, at[i]) == CUDA_ERROR_INVALID_VALUE &&
+			weir_sizes_take_same(WEIR_KIND_POINTER, at[i], &f.size, f.mark)) {
+			forgotten(&f);
 			weir_release(f.bytes);
+		}
 	}
 	free(at);
 }
@@ -130,13 +166,16 @@ void weir_arrays_gone(CUcontext ctx)
 /* weir_pointer_restore notes it again, as it was not freed. */
 void weir_pointer_restore(struct weir_freed *f)
 {
-	uint64_t n = f->shared ? weir_sizes_count(WEIR_KIND_BLOCK, f->at / weir_granule(), 1) : 0;
-	if (n > 1) /* another may have come into the block meanwhile, and has counted it */
+	bool shared = is_shared(f->mark);
+	uint64_t sharing =
+		shared ? weir_sizes_count(WEIR_KIND_BLOCK, f->at / weir_granule(), 1) : 1;
+	if (sharing > 1) /* another has come into the block meanwhile, or is there, and is counted */
 		weir_release(f->bytes);
-	else if (n && !f->bytes) /* or the last may have left it, and has not */
-		weir_add(&weir_slot()->mem_used_bytes, f->size);
-	if (!weir_sizes_put(WEIR_KIND_POINTER, f->at, f->size, f->shared ? SHARED : NULL))
-		weir_release(f->shared ? 0 : f->size);
+	else if (!f->bytes) /* the others have left the block meanwhile, and gave it back */
+		weir_overdraw(f->size);
+	if (!weir_sizes_put(WEIR_KIND_POINTER, f->at, f->size, f->mark) &&
+		(!shared || leave_block(f->at)))
+		weir_release(f->size);
 }
 
 static uint64_t times(uint64_t a, uint64_t b)
@@ -177,7 +216,10 @@ CUresult weir_on_mem_alloc_managed(
 	if (!weir_take(n))
 		return weir_deny();
 	CUresult r = real(dptr, bytesize, flags);
-	return settle(r, WEIR_KIND_POINTER, r ? 0 : *dptr, n);
+	if (r == CUDA_SUCCESS)
+		return settle_pointer(*dptr, n, false);
+	weir_release(n);
+	return r;
 }
 
 static CUresult give(enum weir_call call, enum weir_kind kind, uint64_t key)
@@ -239,8 +281,10 @@ CUresult weir_on_mem_free_v1(enum weir_call call, CUdeviceptr_v1 dptr)
 static CUresult pitched(CUresult r, uint64_t asked, uint64_t actual, CUdeviceptr at)
 {
 	uint64_t counted = weir_taken(asked), taken = weir_taken(actual);
-	if (r != CUDA_SUCCESS)
-		return settle(r, WEIR_KIND_POINTER, 0, counted);
+	if (r != CUDA_SUCCESS) {
+		weir_release(counted);
+		return r;
+	}
 	if (taken > counted && !weir_take(taken - counted)) {
 		weir_fn_cuMemFree_v2 undo = WEIR_DRIVER(cuMemFree_v2);
 		if (undo && weir_own_begin()) {
@@ -400,7 +444,7 @@ CUresult weir_on_external_import(
 	enum weir_call call, CUexternalMemory *pHandle, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *d)
 {
 	COUNTED_CREATE(cuImportExternalMemory, d ? d->size : 0, pHandle, d);
-	return settle(r, WEIR_KIND_EXTERNAL, r ? 0 : (uintptr_t)*pHandle, bytes);
+	return settle(r, WEIR_KIND_EXTERNAL, r ? 0 : (uintptr_t)*pHandle, bytes, NULL);
 }
 
 CUresult weir_on_external_destroy(enum weir_call call, CUexternalMemory extMem)

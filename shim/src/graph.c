@@ -146,11 +146,7 @@ static void settle(uint64_t n)
 	charged = want;
 	pthread_mutex_unlock(&lock);
 	weir_release(over);
-	/* the device has it already, so it counts, though it be too much */
-	if (under && !weir_reserve(under)) {
-		weir_add(&weir_slot()->mem_used_bytes, under);
-		__atomic_fetch_or(&weir_slot()->error_flags, WEIR_ERROR_OVERDRAFT, __ATOMIC_RELAXED);
-	}
+	weir_overdraw(under);
 }
 
 /* charge counts n bytes for a launch under way. */

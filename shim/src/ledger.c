@@ -112,6 +112,15 @@ void weir_decided(uint64_t bytes)
 	weir_sub(&weir_slot()->mem_pending_bytes, bytes);
 }
 
+/* weir_overdraw counts bytes that the device has already given, though they be too many. */
+void weir_overdraw(uint64_t bytes)
+{
+	if (weir_reserve(bytes))
+		return;
+	weir_add(&weir_slot()->mem_used_bytes, bytes);
+	__atomic_fetch_or(&weir_slot()->error_flags, WEIR_ERROR_OVERDRAFT, __ATOMIC_RELAXED);
+}
+
 void weir_release(uint64_t bytes)
 {
 	weir_sub(&weir_slot()->mem_used_bytes, bytes);

@@ -122,6 +122,20 @@ bool weir_sizes_take(enum weir_kind kind, uint64_t key, uint64_t *size, void **w
 	return look(kind, key, size, with, true);
 }
 
+/* weir_sizes_take_same takes a thing if it is the one that was noted with that. */
+bool weir_sizes_take_same(enum weir_kind kind, uint64_t key, uint64_t *size, const void *with)
+{
+	struct part *p = lock_part(kind, key);
+	struct item *x = probe(p, kind, key);
+	bool same = x && x->kind && x->with == with;
+	if (same) {
+		*size = x->size;
+		drop(p, x);
+	}
+	pthread_mutex_unlock(&p->lock);
+	return same;
+}
+
 bool weir_sizes_get(enum weir_kind kind, uint64_t key, uint64_t *size, void **with)
 {
 	return look(kind, key, size, with, false);

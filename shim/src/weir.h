@@ -171,7 +171,7 @@ void weir_at_exit(void);
 /* ---- memory: ledger.c, sizes.c, pool.c ---- */
 
 enum weir_kind {
-	WEIR_KIND_POINTER = 1, /* device pointer; with: not NULL where it lies in a shared block */
+	WEIR_KIND_POINTER = 1, /* device pointer; with: which allocation it is (alloc.c) */
 	WEIR_KIND_POOLED,      /* device pointer from a pool; with: the pool's record */
 	WEIR_KIND_ARRAY,
 	WEIR_KIND_MIPMAP,
@@ -185,6 +185,7 @@ enum weir_kind {
 };
 
 bool weir_reserve(uint64_t bytes);
+void weir_overdraw(uint64_t bytes);
 void weir_release(uint64_t bytes);
 void weir_release_to_context(uint64_t bytes, uint64_t context);
 uint64_t weir_reserve_rest(void);
@@ -195,6 +196,7 @@ CUresult weir_deny(void);
 
 bool weir_sizes_put(enum weir_kind kind, uint64_t key, uint64_t size, void *with);
 bool weir_sizes_take(enum weir_kind kind, uint64_t key, uint64_t *size, void **with);
+bool weir_sizes_take_same(enum weir_kind kind, uint64_t key, uint64_t *size, const void *with);
 bool weir_sizes_get(enum weir_kind kind, uint64_t key, uint64_t *size, void **with);
 uint64_t weir_sizes_count(enum weir_kind kind, uint64_t key, int64_t more);
 uint64_t *weir_sizes_keys(enum weir_kind kind, size_t *count);
@@ -204,13 +206,12 @@ void weir_sizes_reset(void);
 struct weir_freed {
 	CUdeviceptr at;
 	uint64_t bytes, size;
-	bool shared;
+	void *mark;
 };
 bool weir_pointer_forget(CUdeviceptr at, struct weir_freed *f);
 void weir_pointers_gone(void);
 void weir_arrays_gone(CUcontext ctx);
 void weir_pointer_restore(struct weir_freed *f);
-
 
 void weir_pools_refresh(bool trim);
 void weir_pools_reset(void);

@@ -1,0 +1,194 @@
+/*
+ * Allocations at addresses that were in use a moment ago, and blocks that allocations enter and
+ * leave, with what other threads do put exactly between two calls of the library. It prints for
+ * each case what is counted while something is allocated, of what should be, and what at the end.
+ */
+#include "../src/weir.h"
+
+#include <stdio.h>
+
+#define GRANULE (UINT64_C(1) << 20)
+#define AT (UINT64_C(0x200000000000))
+#define LIVE 4
+
+struct weir_process weir = {.state = WEIR_ATTACHED};
+void *weir_reals[WEIR_CALLS];
+
+static _Alignas(4096) char page[WEIR_PAGE_SIZE];
+static CUdeviceptr live[LIVE], next_at; /* what the driver has given, 0: nothing; what it gives */
+static void (*meanwhile)(void);         /* done by another thread in the driver's next call */
+
+/* ---- the driver */
+
+static void others(void)
+{
+	void (*f)(void) = meanwhile;
+	meanwhile = NULL;
+	if (f)
+		f();
+}
+
+static CUdeviceptr *find(CUdeviceptr at)
+{
+	for (int i = 0; i < LIVE; i++)
+		if (live[i] == at)
+			return &live[i];
+	return NULL;
+}
+
+static CUresult driver_alloc(CUdeviceptr *at, size_t bytes)
+{
+	(void)bytes;
+	*find(0) = *at = next_at;
+	return CUDA_SUCCESS;
+}
+
+static CUresult driver_alloc_managed(CUdeviceptr *at, size_t bytes, unsigned int flags)
+{
+	(void)flags;
+	return driver_alloc(at, bytes);
+}
+
+static bool captures; /* some thread does, so that cuMemFree is an error */
+
+static CUresult driver_free(CUdeviceptr at)
+{
+	if (captures) {
+		captures = false;
+		others();
+		return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+	}
+	*find(at) = 0;
+	return CUDA_SUCCESS;
+}
+
+static CUresult driver_ask(void *to, CUpointer_attribute what, CUdeviceptr at)
+{
+	(void)to, (void)what;
+	CUresult r = find(at) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	others();
+	return r;
+}
+
+void *weir_resolve(enum weir_call call)
+{
+	switch (call) {
+	case WEIR_cuMemAlloc_v2:
+		return (void *)driver_alloc;
+	case WEIR_cuMemAllocManaged:
+		return (void *)driver_alloc_managed;
+	case WEIR_cuMemFree_v2:
+		return (void *)driver_free;
+	case WEIR_cuPointerGetAttribute:
+		return (void *)driver_ask;
+	default:
+		return NULL;
+	}
+}
+
+/* ---- the rest of the library: a granule that is known, and no pools */
+
+uint64_t weir_granule(void) { return GRANULE; }
+uint64_t weir_taken(uint64_t bytes) { return (bytes + GRANULE - 1) / GRANULE * GRANULE; }
+uint64_t weir_now(void) { return 0; }
+int weir_attach(void) { return WEIR_ATTACHED; }
+CUresult weir_missing(void) { return CUDA_ERROR_NOT_FOUND; }
+void weir_look_again(void) {}
+bool weir_shrunk_since(void) { return false; }
+bool weir_own_begin(void) { return true; }
+void weir_own_end(void) {}
+bool weir_pools_slack(void) { return false; }
+void weir_pools_refresh(bool trim) { (void)trim; }
+bool weir_pool_owns(CUdeviceptr at) { return !at; }
+CUresult weir_pool_free_now(weir_fn_cuMemFree_v2 real, CUdeviceptr at) { return real(at); }
+
+/* ---- the program */
+
+static uint64_t bytes; /* of each allocation */
+static bool managed;
+
+static void allocate(CUdeviceptr at)
+{
+	next_at = at;
+	if (managed)
+		weir_on_mem_alloc_managed(WEIR_cuMemAllocManaged, &at, bytes, 1);
+	else
+		weir_on_mem_alloc(WEIR_cuMemAlloc_v2, &at, bytes);
+}
+
+static void release(CUdeviceptr at)
+{
+	weir_on_mem_free(WEIR_cuMemFree_v2, at);
+}
+
+static void allocate_again(void) { allocate(AT); }
+static void release_other(void) { release(AT + 512); }
+
+static uint64_t counted(void)
+{
+	return weir.slot->mem_used_bytes;
+}
+
+static void show(const char *what, uint64_t held, uint64_t should)
+{
+	printf("%s, %s of %llu bytes: %llu of %llu counted, %llu at the end\n", what,
+		managed ? "managed" : "device", (unsigned long long)bytes, (unsigned long long)held,
+		(unsigned long long)should, (unsigned long long)counted());
+	weir.slot->mem_used_bytes = 0;
+	weir_sizes_reset();
+}
+
+/* A context goes, with memory in it; before the library looks what went, its address is another's. */
+static void before_the_look(void)
+{
+	allocate(AT);
+	*find(AT) = 0;
+	allocate(AT);
+	weir_pointers_gone();
+	uint64_t held = counted();
+	release(AT);
+	show("before the look", held, weir_taken(bytes));
+}
+
+/* As before, but just after the driver has said that it does not know the address. */
+static void during_the_look(void)
+{
+	allocate(AT);
+	*find(AT) = 0;
+	meanwhile = allocate_again;
+	weir_pointers_gone();
+	uint64_t held = counted();
+	release(AT);
+	show("during the look", held, weir_taken(bytes));
+}
+
+/* Of two in a block, one is freed while the driver refuses to free the other. */
+static void during_a_refusal(void)
+{
+	allocate(AT);
+	allocate(AT + 512);
+	captures = true;
+	meanwhile = release_other;
+	release(AT);
+	uint64_t held = counted();
+	release(AT);
+	show("during a refusal", held, GRANULE);
+}
+
+int main(void)
+{
+	weir.page = (struct weir_header *)page;
+	weir.page->mem_cap_bytes = 64 * GRANULE;
+	weir.slot = (struct weir_slot *)(page + WEIR_SLOTS_OFFSET);
+	static const uint64_t sizes[] = {100, GRANULE, 3 * GRANULE + 1};
+	for (int i = 0; i < 6; i++) {
+		bytes = sizes[i / 2];
+		managed = i % 2;
+		before_the_look();
+		during_the_look();
+	}
+	bytes = 100;
+	managed = false;
+	during_a_refusal();
+	return 0;
+}
