@@ -84,15 +84,7 @@ func TestContextsOfUnknownSize(t *testing.T) {
 // any two reads of another's sum, which must never miss them.
 func TestLedgerIsReadWhileBytesMove(t *testing.T) {
 	t.Parallel()
-	b := compiled(t)
-	program, err := keptC("ledger", []string{"-O2", "-Wall", "-Wextra", "-Werror",
-		"-I.", "-DSOURCE=" + Digest()}, "testdata/ledger.c")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := b.command(nil)
-	r.Path, r.Args[0] = program, program
-	if got := strings.TrimSpace(r.run(t)); got != "16" {
+	if got := onParts(t, "ledger"); got != "16" {
 		t.Errorf("of 16 bytes that moved, %s were seen", got)
 	}
 }
@@ -179,15 +171,7 @@ func TestMemoryOfDestroyedContexts(t *testing.T) {
 // has frees refused while a shared block empties: what is live is counted, and nothing else.
 func TestAddressesComeBack(t *testing.T) {
 	t.Parallel()
-	b := compiled(t)
-	program, err := keptC("reuse", []string{"-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-I.",
-		"-pthread"}, "testdata/reuse.c", "src/alloc.c", "src/sizes.c", "src/ledger.c")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := b.command(nil)
-	r.Path, r.Args[0] = program, program
-	lines := strings.Split(strings.TrimSpace(r.run(t)), "\n")
+	lines := strings.Split(onParts(t, "reuse", "src/alloc.c", "src/sizes.c", "src/ledger.c"), "\n")
 	if len(lines) != 13 {
 		t.Fatalf("%d cases of 13: %q", len(lines), lines)
 	}
@@ -199,4 +183,28 @@ func TestAddressesComeBack(t *testing.T) {
 			t.Errorf("%s %v", line, err)
 		}
 	}
+}
+
+// TestPoolCountedByTwoThreads has a thread free all of a pool and count anew while another counts
+// what the pool has taken beyond what was expected.
+func TestPoolCountedByTwoThreads(t *testing.T) {
+	t.Parallel()
+	if got := onParts(t, "pools", "src/sizes.c"); got != "0" {
+		t.Errorf("%s bytes are counted of an empty pool", got)
+	}
+}
+
+// onParts runs a program of testdata with parts of the library, which it calls between two calls of
+// their own.
+func onParts(t *testing.T, name string, parts ...string) string {
+	t.Helper()
+	b := compiled(t)
+	program, err := keptC(name, []string{"-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-I.",
+		"-pthread", "-DSOURCE=" + Digest()}, append(parts, "testdata/"+name+".c")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := b.command(nil)
+	r.Path, r.Args[0] = program, program
+	return strings.TrimSpace(r.run(t))
 }

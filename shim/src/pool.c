@@ -143,18 +143,14 @@ static bool settle(struct pool *p)
 		want = reserved;
 	uint64_t over = p->charged > want ? p->charged - want : 0,
 			 under = want > p->charged ? want - p->charged : 0;
+	bool fits = weir_reserve(under); /* before another settles, who would count it again */
+	if (fits)
+		p->charged += under;
 	p->charged -= over;
 	pthread_mutex_unlock(&lock);
 	if (over)
 		weir_release(over);
-	if (!under)
-		return true;
-	if (!weir_reserve(under))
-		return false;
-	pthread_mutex_lock(&lock);
-	p->charged += under;
-	pthread_mutex_unlock(&lock);
-	return true;
+	return fits;
 }
 
 static void unclaim(struct pool *p, uint64_t n)
