@@ -1,6 +1,7 @@
 /*
- * A pool that grows by more than was counted, looked at by two threads at once: while the one counts
- * what there is more, the other frees all and counts anew. It prints what is counted at the end.
+ * A pool that grows by more than was counted, looked at by two threads at once: while the one
+ * counts what there is more, the other frees all and counts anew. It prints what is counted at the
+ * end.
  */
 #include "../src/weir.h"
 

@@ -138,7 +138,8 @@ static void show(const char *what, uint64_t held, uint64_t should)
 	weir_sizes_reset();
 }
 
-/* A context goes, with memory in it; before the library looks what went, its address is another's. */
+/* A context goes, with memory in it; its address is another's before the library looks what went.
+ */
 static void before_the_look(void)
 {
 	allocate(AT);
