@@ -112,9 +112,11 @@ func TestDrainHelpsWhatItWaitsFor(t *testing.T) {
 			time.Sleep(100 * time.Microsecond)
 			synctest.Wait()
 		}
-		if took := time.Since(from); took > 50*time.Millisecond || launched != missing {
-			t.Errorf("the other was let in after %v and %d launches, want %d", took, launched,
-				missing)
+		// That it was the last which was missing shows a look later, and one more may pass meanwhile.
+		if took := time.Since(from); took > 50*time.Millisecond || launched < missing ||
+			launched > missing+1 {
+			t.Errorf("the other was let in after %v and %d launches, want %d or one more", took,
+				launched, missing)
 		}
 	})
 }
