@@ -85,7 +85,7 @@ func TestLatencyDoesNotWaitForADrain(t *testing.T) {
 }
 
 // TestDrainHelpsWhatItWaitsFor has the gate close between the two halves of what waits for each
-// other: the half that is missing is let through, and nothing else.
+// other: the half that is missing is let through, and hardly anything else.
 func TestDrainHelpsWhatItWaitsFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t, DefaultPolicy)
