@@ -112,7 +112,7 @@ func TestDrainHelpsWhatItWaitsFor(t *testing.T) {
 			time.Sleep(100 * time.Microsecond)
 			synctest.Wait()
 		}
-		// That it was the last which was missing shows a look later, and one more may pass meanwhile.
+		// That it was the last that was missing shows a look later, when one more may have passed.
 		if took := time.Since(from); took > 50*time.Millisecond || launched < missing ||
 			launched > missing+1 {
 			t.Errorf("the other was let in after %v and %d launches, want %d or one more", took,
