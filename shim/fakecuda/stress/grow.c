@@ -28,16 +28,22 @@ static void report(CUresult result) {
 	fflush(stdout);
 }
 
+// load loads functions, or launches them once the library has looked at what loading took.
 static CUresult load(unsigned count, int launch) {
+	CUfunction *f = calloc(count, sizeof *f);
+	size_t free, total;
 	for (unsigned i = 0; i < count; i++) {
 		CUmodule module;
-		CUfunction f;
 		CUresult r = CU(cuModuleLoadData)(&module, "kernel k us=10\n");
 		if (r)
 			return r;
-		CHECK(CU(cuModuleGetFunction)(&f, module, "k"));
-		r = launch ? CU(cuLaunchKernel)(f, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL)
-				   : CU(cuFuncLoad)(f);
+		CHECK(CU(cuModuleGetFunction)(&f[i], module, "k"));
+		if (!launch && (r = CU(cuFuncLoad)(f[i])))
+			return r;
+	}
+	CHECK(CU(cuMemGetInfo_v2)(&free, &total));
+	for (unsigned i = 0; i < count && launch; i++) {
+		CUresult r = CU(cuLaunchKernel)(f[i], 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL);
 		if (r)
 			return r;
 	}
