@@ -321,8 +321,8 @@ func TestGangsShare(t *testing.T) {
 					}
 					f.work.Wait()
 					for i, m := range c.members {
-						if part := got[i]().Seconds() / run.Seconds(); part < m.want-0.04 ||
-							part > m.want+0.04 {
+						if part := got[i]().Seconds() / run.Seconds(); part < m.want-0.05 ||
+							part > m.want+0.05 {
 							t.Errorf("%v got %.3f, want %.2f", m.on, part, m.want)
 						}
 					}
