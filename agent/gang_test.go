@@ -86,18 +86,9 @@ func (x *sim) train(until time.Time, m *meeting, kernel time.Duration) (steps in
 
 // enqueue launches what takes so long by prediction, and runs it.
 func (x *sim) enqueue(takes time.Duration, run func()) bool {
-	for {
-		if !x.pass() || !x.lives() {
-			return false
-		}
-		flying := time.Duration(x.m.s.InflightNS.Load())
-		if flying == 0 || flying+takes <= time.Duration(x.page.Header().InflightBoundNS.Load()) {
-			break
-		}
-		time.Sleep(20 * time.Microsecond)
+	if !x.enter(takes) {
+		return false
 	}
-	x.m.s.Launches.Add(1)
-	x.m.s.InflightNS.Add(uint64(takes))
 	x.h.watchers.Go(func() {
 		run()
 		if x.lives() {

@@ -294,21 +294,29 @@ func (x *sim) pass() bool {
 	}
 }
 
-// launch launches a kernel as soon as the gate is open and the bound on what is in flight allows
-// it.
-func (x *sim) launch(kernel time.Duration) bool {
+// enter counts a launch of what takes so long by prediction, as soon as the gate is open and the
+// bound on what is in flight allows it; false: the program has ended.
+func (x *sim) enter(takes time.Duration) bool {
 	for {
 		if !x.pass() || !x.lives() {
 			return false
 		}
 		flying := time.Duration(x.m.s.InflightNS.Load())
-		if flying == 0 || flying+kernel <= time.Duration(x.page.Header().InflightBoundNS.Load()) {
+		if flying == 0 || flying+takes <= time.Duration(x.page.Header().InflightBoundNS.Load()) {
 			break
 		}
 		time.Sleep(20 * time.Microsecond)
 	}
 	x.m.s.Launches.Add(1)
-	x.m.s.InflightNS.Add(uint64(kernel))
+	x.m.s.InflightNS.Add(uint64(takes))
+	return true
+}
+
+// launch launches a kernel as soon as it may.
+func (x *sim) launch(kernel time.Duration) bool {
+	if !x.enter(kernel) {
+		return false
+	}
 	end := x.h.device.launch(x.who, kernel)
 	x.last.Store(end.UnixNano())
 	time.AfterFunc(time.Until(end), func() {
