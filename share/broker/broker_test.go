@@ -291,6 +291,58 @@ func TestWaiting(t *testing.T) {
 	}
 }
 
+// TestCloseGrantsNothing: what closing takes from one job it hands to no other, not even for the
+// moment until that one is ended too.
+func TestCloseGrantsNothing(t *testing.T) {
+	for range 20 { // jobs are closed in any order
+		synctest.Test(t, closeGrantsNothing)
+	}
+}
+
+func closeGrantsNothing(t *testing.T) {
+	seen := &leases{t: t}
+	b, err := broker.New(broker.Config{Observer: seen, Config: core.Config{
+		Device: "cpu:0", Units: units, Memory: share.GiB, Policy: named(t, "fifo")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan error, 3)
+	var held []*broker.Lease
+	for _, name := range []string{"first", "second", "third"} {
+		j := admit(t, b, name, share.Share{})
+		held = append(held, j.Lease())
+		go func() {
+			_, err := j.Acquire(context.Background())
+			got <- err
+		}()
+		synctest.Wait()
+	}
+	if err := <-got; err != nil {
+		t.Fatalf("first: %v", err)
+	}
+	seen.waiting = held[1:]
+	b.Close()
+	for range 2 {
+		if err := <-got; !errors.Is(err, broker.ErrClosed) {
+			t.Errorf("Acquire returned %v, want %v", err, broker.ErrClosed)
+		}
+	}
+}
+
+// leases looks, at each notice, whether one of those that wait may use the device.
+type leases struct {
+	t       *testing.T
+	waiting []*broker.Lease
+}
+
+func (l *leases) Observe(n core.Notice) {
+	for _, lease := range l.waiting {
+		if lease.Until() != 0 {
+			l.t.Errorf("at a notice %v a lease is granted until %v", n.Kind, lease.Until())
+		}
+	}
+}
+
 // TestPanicOfOwner: a job whose owner panics holds nothing a moment later.
 func TestPanicOfOwner(t *testing.T) {
 	b, _ := newBroker(t, named(t, "fair"))

@@ -63,6 +63,9 @@ func (j *Job) UnitLimit() int {
 func (j *Job) heed(n *core.Notice) {
 	switch n.Kind {
 	case core.Granted, core.Resized:
+		if j.b.closed {
+			return // what jobs that are closed first give back; this one's own end follows
+		}
 		j.lease.set(n)
 		j.unpark()
 	case core.Revoked, core.Released:
