@@ -28,8 +28,6 @@ type Agent struct {
 	stop       context.CancelFunc
 	work       sync.WaitGroup // of the goroutines of peers, jobs and the beat
 	leases     broker.Gangs   // that are held together
-	// holdsNothing tells once that the device does not say what processes hold.
-	holdsNothing sync.Once
 
 	mu      sync.Mutex
 	jobs    map[wire.Token]*job
@@ -68,6 +66,7 @@ func Start(c Config) (*Agent, error) {
 			a.closeDevices()
 			return nil, fmt.Errorf("agent: %w", err)
 		}
+		dev.gaugeWith(&c)
 		a.devices = append(a.devices, dev)
 	}
 	var err error
@@ -81,8 +80,10 @@ func Start(c Config) (*Agent, error) {
 	go a.accept()
 	go a.beat()
 	if c.Holds != nil {
-		a.work.Add(1)
-		go a.reconcile()
+		a.work.Add(len(a.devices))
+		for _, d := range a.devices {
+			go a.reconcile(d)
+		}
 	}
 	a.log.Info("agent started", "socket", SocketPath(c.Dir), "policy", c.Policy, "devices",
 		len(a.devices))

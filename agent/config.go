@@ -77,6 +77,7 @@ type Config struct {
 
 	system       system        // nil: the operating system
 	measureEvery time.Duration // 0: measureEvery
+	hangs        time.Duration // 0: hangs
 }
 
 // system is what the agent asks the operating system about peers.
@@ -145,6 +146,9 @@ func (c *Config) setDefaults() error {
 	}
 	if c.measureEvery == 0 {
 		c.measureEvery = measureEvery
+	}
+	if c.hangs == 0 {
+		c.hangs = hangs
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

@@ -183,7 +183,7 @@ func (c *conn) hear(j *job, mem *member) error {
 		case wire.KindIdle:
 			j.noteIdle(mem)
 		case wire.KindMeasure:
-			j.answer(mem, s.Gate)
+			j.question(mem, s.Gate)
 			continue
 		case wire.KindBye:
 			mem.bye.Store(true)

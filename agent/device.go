@@ -22,6 +22,13 @@ type device struct {
 
 	byID kicks
 	late lateness
+	asks asks
+
+	holds gauge[map[uint32]uint64] // what processes hold, as [Config] has it,
+	used  gauge[uint64]            // and what is not free
+	// unmeasured is why it does not say what processes hold, empty if it did when last asked; nil:
+	// it was not asked.
+	unmeasured atomic.Pointer[string]
 
 	// Guarded by the agent's lock.
 	mps     MPS               // the control daemon, zero without
@@ -106,6 +113,12 @@ func newDevice(d Device, policyName string, mps MPS, can share.Can) (*device, er
 	dev.byID.jobs = map[share.JobID]*job{}
 	dev.broker, err = broker.New(broker.Config{Config: c, Observer: &dev.byID})
 	return dev, lacksMPS(err, can)
+}
+
+// gaugeWith sets what the device is measured with.
+func (d *device) gaugeWith(c *Config) {
+	d.holds.ask = func() (map[uint32]uint64, error) { return c.Holds(d.Ordinal) }
+	d.used.ask = func() (uint64, error) { return c.Used(d.Ordinal) }
 }
 
 // kicks tells a job that its lease is revoked or bounded. It has a lock of its own because it is

@@ -160,7 +160,7 @@ func (a *Agent) unlisted(d *device) (uint64, bool) {
 	if err != nil {
 		return 0, false
 	}
-	used, err := a.cfg.Used(d.Ordinal)
+	used, err := d.used.read(a.ctx, min(latest, a.cfg.hangs))
 	if err != nil {
 		return 0, false
 	}
@@ -173,7 +173,7 @@ func (a *Agent) unlisted(d *device) (uint64, bool) {
 }
 
 func (a *Agent) listed(d *device) (uint64, error) {
-	held, err := a.cfg.Holds(d.Ordinal)
+	held, err := d.holds.read(a.ctx, min(latest, a.cfg.hangs))
 	var sum uint64
 	for _, n := range held {
 		sum += n

@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"errors"
+	"sync"
 	"time"
 
 	"github.com/weirgpu/weir/share/wire"
@@ -14,11 +16,19 @@ import (
 // ask. The agent asks from outside, writes the difference into the process's slot, where it counts
 // against the cap, and answers processes that ask for their own figure.
 
-// measureEvery is how often the device is asked. An answer takes the driver some 0.1 ms to 1 ms.
-const measureEvery = 500 * time.Millisecond
+const (
+	// measureEvery is how often the device is asked. An answer takes the driver some 0.1 ms to
+	// 1 ms.
+	measureEvery = 500 * time.Millisecond
+	// answerEvery is how often at most it is asked because processes ask what they hold, however
+	// many do and however often.
+	answerEvery = 5 * time.Millisecond
+	// hangs is how long an answer of the device may take before the agent does without.
+	hangs = 5 * time.Second
+)
 
-// reconcile measures until the agent ends.
-func (a *Agent) reconcile() {
+// reconcile measures a device until the agent ends.
+func (a *Agent) reconcile(d *device) {
 	defer a.work.Done()
 	t := time.NewTicker(a.cfg.measureEvery)
 	defer t.Stop()
@@ -28,9 +38,7 @@ func (a *Agent) reconcile() {
 			return
 		case <-t.C:
 		}
-		for _, d := range a.devices {
-			a.measure(d)
-		}
+		a.measure(d)
 	}
 }
 
@@ -50,17 +58,34 @@ func (a *Agent) measure(d *device) {
 	if !any {
 		return
 	}
-	held, err := a.cfg.Holds(d.Ordinal)
-	if err != nil {
-		a.holdsNothing.Do(func() {
-			a.log.Warn("memory that programs do not count is not seen: the management library "+
-				"does not list processes", "device", d.ID(), "error", err)
-		})
+	held, err := d.holds.read(a.ctx, a.cfg.hangs)
+	a.noteAnswer(d, err)
+	if errors.Is(err, errHangs) || a.ctx.Err() != nil {
+		return // what was found last is the best that is known
 	}
 	for _, j := range jobs {
 		j.measured(held)
 	}
 	a.noteUnlisted(d)
+}
+
+// noteAnswer tells when the device stops or begins to say what processes hold.
+func (a *Agent) noteAnswer(d *device, err error) {
+	if a.ctx.Err() != nil {
+		return
+	}
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	before := d.unmeasured.Swap(&text)
+	switch was := before != nil && *before != ""; {
+	case text != "" && !was:
+		a.log.Warn("memory that programs do not count is not seen: the management library "+
+			"does not list processes", "device", d.ID(), "error", err)
+	case text == "" && was:
+		a.log.Info("the management library lists processes again", "device", d.ID())
+	}
 }
 
 // noteCounted notes what the processes count before the device is asked, and reports whether there
@@ -118,22 +143,72 @@ func (m *member) note(bytes uint64) {
 	m.over = over
 }
 
-// answer tells a process what it holds.
-func (j *job) answer(m *member, ask uint32) {
-	var bytes uint64
-	known := false
-	if j.a.cfg.Holds != nil && m.who.PID != 0 {
-		held, err := j.a.cfg.Holds(j.dev.Ordinal)
-		bytes = held[m.who.PID]
-		known = err == nil && bytes > 0 // who asks has a context, which takes some
+// asks are processes of jobs on a device that have asked what they hold, each with the number of
+// its last question, which answers all before it.
+type asks struct {
+	mu       sync.Mutex
+	of       map[*member]ask
+	answered bool // a goroutine sees to it
+}
+
+type ask struct {
+	j      *job
+	number uint32
+}
+
+// question takes note of a question, which is answered soon.
+func (j *job) question(m *member, number uint32) {
+	q := &j.dev.asks
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.of == nil {
+		q.of = map[*member]ask{}
 	}
-	if !known {
+	q.of[m] = ask{j, number}
+	if !q.answered {
+		q.answered = true
+		j.a.work.Add(1)
+		go j.a.answer(j.dev)
+	}
+}
+
+// take takes out what has been asked; none: whoever answers is done.
+func (q *asks) take() map[*member]ask {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	of := q.of
+	q.of, q.answered = nil, len(of) > 0
+	return of
+}
+
+// answer tells processes what they hold until none asks any more.
+func (a *Agent) answer(d *device) {
+	defer a.work.Done()
+	for of := d.asks.take(); len(of) > 0; of = d.asks.take() {
+		var held map[uint32]uint64
+		if a.cfg.Holds != nil {
+			held, _ = d.holds.read(a.ctx, a.cfg.hangs)
+		}
+		for m, q := range of {
+			q.j.tell(m, q.number, held)
+		}
+		select {
+		case <-a.ctx.Done():
+		case <-time.After(answerEvery):
+		}
+	}
+}
+
+// tell answers a process.
+func (j *job) tell(m *member, number uint32, held map[uint32]uint64) {
+	bytes := held[m.who.PID]
+	if bytes == 0 || m.who.PID == 0 { // who asks has a context, which takes some
 		bytes = wire.NotMeasured
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if !j.ended {
+	if !j.ended && j.members[m.slot] == m {
 		m.s.MeasuredBytes.Store(bytes)
-		m.s.AnswerSeq.Store(ask)
+		m.s.AnswerSeq.Store(number)
 	}
 }

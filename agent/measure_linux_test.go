@@ -2,6 +2,9 @@ package agent
 
 import (
 	"errors"
+	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -211,4 +214,145 @@ func TestMemoryThatComesBackLate(t *testing.T) {
 	eventually(t, "all memory is back", func() bool {
 		return onlyJob(t, a).MemoryUsedBytes == 0
 	})
+}
+
+// TestFloodOfQuestions has two processes ask what they hold 3,000 times each while the device is
+// asked for the first of these questions: one more look answers all.
+func TestFloodOfQuestions(t *testing.T) {
+	const questions = 3000
+	people := newPeople()
+	dir := socketDir(t)
+	cfg := testConfig(dir, people)
+	cfg.measureEvery = time.Hour
+	var looks atomic.Int64
+	asked, answer := make(chan struct{}, questions), make(chan struct{})
+	cfg.Holds = func(uint32) (map[uint32]uint64, error) {
+		asked <- struct{}{}
+		<-answer
+		return map[uint32]uint64{1<<20 + 1: uint64(looks.Add(1)), 1<<20 + 2: 9}, nil
+	}
+	a := startAgent(t, cfg)
+	_, grant := controller(t, dir, share.Job{Name: "job", Share: share.Share{Memory: 1 << 30}})
+	p, q := begin(t, people, dir, grant.Token), begin(t, people, dir, grant.Token)
+	p.signal(wire.KindMeasure, 1)
+	<-asked
+	for n := range uint32(questions) {
+		p.signal(wire.KindMeasure, n+2)
+		q.signal(wire.KindMeasure, n+1)
+	}
+	last := func() (all []uint32) {
+		d := a.devices[0]
+		d.asks.mu.Lock()
+		defer d.asks.mu.Unlock()
+		for _, x := range d.asks.of {
+			all = append(all, x.number)
+		}
+		slices.Sort(all)
+		return all
+	}
+	eventually(t, "the questions to be heard", func() bool {
+		return slices.Equal(last(), []uint32{questions, questions + 1})
+	})
+	close(answer)
+	eventually(t, "the last question to be answered", func() bool {
+		return p.s.AnswerSeq.Load() == questions+1 && q.s.AnswerSeq.Load() == questions
+	})
+	if n, got := looks.Load(), p.s.MeasuredBytes.Load(); n != 2 || got != 2 {
+		t.Errorf("%d looks for %d questions, and the last told %d", n, 2*questions, got)
+	}
+}
+
+// TestDeviceThatDoesNotAnswer has the management library hang for one of two devices: the other's
+// memory is measured on, what was found of the one stays, and the log and the snapshot say it.
+func TestDeviceThatDoesNotAnswer(t *testing.T) {
+	people := newPeople()
+	dir := socketDir(t)
+	cfg := testConfig(dir, people)
+	other := cfg.Devices[0]
+	other.Ordinal = 1
+	cfg.Devices = append(cfg.Devices, other)
+	cfg.measureEvery, cfg.hangs = time.Hour, 300*time.Millisecond
+	var log lines
+	cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
+	var stuck atomic.Bool
+	held, answer := uint64(600), make(chan struct{})
+	cfg.Holds = func(ordinal uint32) (map[uint32]uint64, error) {
+		if ordinal == 1 && stuck.Load() {
+			<-answer
+		}
+		return map[uint32]uint64{1<<20 + 1: held, 1<<20 + 2: held}, nil
+	}
+	a := startAgent(t, cfg)
+	var programs [2]*program
+	for i := range uint32(2) {
+		c, err := Dial(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		g, err := c.Create(JobRequest{Fake: true, Device: i,
+			Job: share.Job{Name: "job", Share: share.Share{Memory: 1 << 30}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Page.Close()
+		programs[i] = begin(t, people, dir, g.Token)
+	}
+	measure := func() {
+		for range 2 {
+			for _, d := range a.devices {
+				a.measure(d)
+			}
+		}
+	}
+	found := func(when string, one, two uint64) {
+		t.Helper()
+		for i, want := range []uint64{one, two} {
+			if got := programs[i].s.FoundBytes.Load(); got != want {
+				t.Errorf("%s: %d bytes found on device %d, want %d", when, got, i, want)
+			}
+		}
+	}
+	measure()
+	found("at first", 600, 600)
+	stuck.Store(true)
+	held = 900
+	measure()
+	found("while one hangs", 900, 600)
+	s := a.Snapshot()
+	if s.Devices[0].Unmeasured != "" || !strings.Contains(s.Devices[1].Unmeasured, "not answer") {
+		t.Errorf("the snapshot says %q and %q", s.Devices[0].Unmeasured, s.Devices[1].Unmeasured)
+	}
+	stuck.Store(false)
+	close(answer)
+	eventually(t, "an answer again", func() bool {
+		measure()
+		return a.Snapshot().Devices[1].Unmeasured == ""
+	})
+	measure()
+	found("at the end", 900, 900)
+	for _, line := range []string{"level=WARN", "level=INFO msg=\"the management library lists"} {
+		if n := strings.Count(log.String(), line); n != 1 {
+			t.Errorf("%q is %d times in the log:\n%s", line, n, log.String())
+		}
+	}
+}
+
+// lines is a log.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+// Write implements io.Writer.
+func (l *lines) Write(text []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(text)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }

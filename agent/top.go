@@ -17,13 +17,17 @@ type Snapshot struct {
 
 // DeviceSnapshot is the state of one device.
 type DeviceSnapshot struct {
-	Device        string        `json:"device"`
-	Name          string        `json:"name"`
-	Fake          bool          `json:"fake"`
-	MemoryBytes   int64         `json:"memory_bytes"`
-	PromisedBytes int64         `json:"memory_promised_bytes"`
-	Guarantee     float64       `json:"compute_promised"`
-	Jobs          []JobSnapshot `json:"jobs"`
+	Device        string  `json:"device"`
+	Name          string  `json:"name"`
+	Fake          bool    `json:"fake"`
+	MemoryBytes   int64   `json:"memory_bytes"`
+	PromisedBytes int64   `json:"memory_promised_bytes"`
+	Guarantee     float64 `json:"compute_promised"`
+	// Unmeasured is why what processes hold of the device is not known, as when the management
+	// library hangs: memory that they do not count themselves counts as it was last found. Empty:
+	// it is known, or nobody had a need for it.
+	Unmeasured string        `json:"memory_unmeasured,omitempty"`
+	Jobs       []JobSnapshot `json:"jobs"`
 }
 
 // JobSnapshot is the state of one job. Shares are fractions of the device.
@@ -121,6 +125,9 @@ func (a *Agent) Snapshot() Snapshot {
 			PromisedBytes: int64(st.Promised),
 			Guarantee:     st.Guarantee,
 			Jobs:          []JobSnapshot{},
+		}
+		if why := d.unmeasured.Load(); why != nil {
+			ds.Unmeasured = *why
 		}
 		for _, j := range jobs {
 			if j.dev == d {

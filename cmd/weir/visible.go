@@ -87,10 +87,10 @@ func choose(devices []agent.Device, name string, lookup func(string) (string, bo
 	case strings.HasPrefix(entry, "MIG-"):
 		why = "is an instance of a GPU, which weir exec does not share yet"
 	case err != nil:
-		i = slices.IndexFunc(devices, func(d agent.Device) bool {
-			return len(entry) > len("GPU-") && d.UUID != [16]byte{} &&
-				strings.HasPrefix(strings.ToLower(uuidText(d.UUID)), strings.ToLower(entry))
-		})
+		var other string
+		if i, other = named(devices, entry); other != "" {
+			why = "begins the UUID of more than one GPU, " + other
+		}
 	case order != busOrder && !alike(devices):
 		why = "counts GPUs from the fastest, which weir does not: set " + orderVariable + "=" +
 			busOrder
@@ -101,6 +101,24 @@ func choose(devices []agent.Device, name string, lookup func(string) (string, bo
 		return nil, fmt.Errorf("%s=%s %s: choose one with --device", visibleVariable, text, why)
 	}
 	return &devices[i], nil
+}
+
+// named finds the GPU whose UUID begins so, and where several do, which CUDA refuses, lists them.
+func named(devices []agent.Device, prefix string) (i int, several string) {
+	var found []string
+	i = -1
+	for n := range devices {
+		d := &devices[n]
+		if len(prefix) > len("GPU-") && d.UUID != [16]byte{} &&
+			strings.HasPrefix(strings.ToLower(uuidText(d.UUID)), strings.ToLower(prefix)) {
+			i = n
+			found = append(found, d.ID()+" ("+uuidText(d.UUID)+")")
+		}
+	}
+	if len(found) < 2 {
+		return i, ""
+	}
+	return -1, strings.Join(found, ", ")
 }
 
 // alike reports whether the GPUs are of one kind, among which CUDA counts in the order of the bus.

@@ -85,6 +85,7 @@ func TestChoose(t *testing.T) {
 		{"a UUID", "", []string{
 			"CUDA_VISIBLE_DEVICES=GPU-aa020000-0000-0000-0000-000000000000"}, mixed, 1},
 		{"the beginning of one", "", []string{"CUDA_VISIBLE_DEVICES=GPU-bb"}, mixed, 2},
+		{"the beginning of two", "", []string{"CUDA_VISIBLE_DEVICES=GPU-AA"}, mixed, -1},
 		{"no UUID", "", []string{"CUDA_VISIBLE_DEVICES=GPU-"}, devices, -1},
 		{"another's UUID", "", []string{"CUDA_VISIBLE_DEVICES=GPU-cc"}, devices, -1},
 		{"an instance", "", []string{"CUDA_VISIBLE_DEVICES=MIG-aa"}, devices, -1},
@@ -102,6 +103,13 @@ func TestChoose(t *testing.T) {
 		d, err := choose(c.devices, c.flag, lookup)
 		if (err != nil) != (c.want < 0) || err == nil && int(d.Ordinal) != c.want {
 			t.Errorf("%s: %+v, %v, want %d", c.name, d, err, c.want)
+		}
+	}
+	_, err := choose(devices, "", func(string) (string, bool) { return "GPU-aa0", true })
+	for _, candidate := range []string{"cuda:0 (GPU-aa010000-0000-0000-0000-000000000000)",
+		"cuda:1 (GPU-aa020000-0000-0000-0000-000000000000)"} {
+		if err == nil || !strings.Contains(err.Error(), candidate) {
+			t.Errorf("the beginning of two: %v, want %s among the candidates", err, candidate)
 		}
 	}
 }
