@@ -182,7 +182,7 @@ func (j *job) remove(m *member) {
 		return
 	}
 	j.page.Header().LaunchesTotal.Add(m.s.Launches.Load() + m.s.GraphLaunches.Load())
-	j.before += elapsed(0, m.s.DeviceNSTotal.Load())
+	j.before.add(m.s)
 	m.s.Clear()
 	j.forget(m)
 }

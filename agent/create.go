@@ -422,4 +422,5 @@ func (j *job) takeUp() {
 			j.newMember(i, identity{PID: pid, Start: start, ID: p.id()}, p)
 		}
 	}
+	j.told = j.doings() // what the agent before has accounted for
 }

@@ -49,7 +49,8 @@ type job struct {
 	most       time.Duration // the same, by what is on the device; 0 before that is known
 	lonely     time.Time     // since when there has been no controller; zero if there is one
 	members    [wire.SlotCount]*member
-	before     time.Duration      // device time measured by processes that have gone
+	before     doings             // of processes that have gone
+	told       doings             // what the broker knows of what processes did
 	cancelWait context.CancelFunc // of the wait for a lease in progress, nil if none
 	gate       uint32
 	stale      bool // a process holds the open gate for closed
@@ -109,7 +110,9 @@ func (j *job) start() {
 		if err := j.page.Close(); err != nil {
 			j.a.log.Warn("page not closed", "job", j, "error", err)
 		}
-		j.a.log.Info("job ended", "job", j, "device_seconds", j.bj.Status().Used.Seconds())
+		got := j.bj.Account()
+		j.a.log.Info("job ended", "job", j, "device_seconds", got.Used.Seconds(), "used_seconds",
+			got.Measured.Seconds())
 	}()
 }
 
@@ -179,6 +182,7 @@ func (j *job) anyPresent() bool {
 // endLocked ends the job with its lock held. The lease and all that was promised are free when it
 // returns; the goroutine follows. It reports whether a process is left that may come back.
 func (j *job) endLocked() (left bool) {
+	j.measureLocked()
 	j.ended = true
 	for _, m := range j.members {
 		switch {
@@ -205,6 +209,7 @@ func (j *job) beat(now uint64) {
 		return
 	}
 	j.writeBounds()
+	j.measureLocked()
 	j.putRight()
 	j.page.Header().AgentBeatNS.Store(now)
 	if time.Duration(now)-j.kept >= recordEvery {

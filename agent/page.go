@@ -25,6 +25,47 @@ func (j *job) activity() (count, ns uint64) {
 	return count, ns
 }
 
+// doings are what processes say that the device did for them: nanoseconds, of launches that passed
+// a closed gate apart, and launches.
+type doings struct{ used, passed, launches uint64 }
+
+// add adds what the process of a slot says.
+func (d *doings) add(s *wire.Slot) {
+	d.used += s.DeviceNSTotal.Load()
+	d.passed += s.PassedNS.Load()
+	d.launches += s.Launches.Load() + s.GraphLaunches.Load()
+}
+
+// doings sums what the job's processes say, those that have gone among them. The job's lock is
+// held.
+func (j *job) doings() doings {
+	sum := j.before
+	for _, m := range j.members {
+		if m != nil {
+			sum.add(m.s)
+		}
+	}
+	return sum
+}
+
+// measure tells the broker what the job's processes have measured since it was last told.
+func (j *job) measure() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.measureLocked()
+}
+
+// measureLocked is measure with the job's lock held.
+func (j *job) measureLocked() {
+	if j.unmapped {
+		return
+	}
+	was, now := j.told, j.doings()
+	j.told = now
+	j.bj.Measure(elapsed(was.used, now.used), elapsed(was.passed, now.passed),
+		int64(elapsed(was.launches, now.launches)))
+}
+
 // elapsed is the time between two readings of a counter of nanoseconds that programs write.
 func elapsed(from, to uint64) time.Duration {
 	if to <= from {

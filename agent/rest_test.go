@@ -148,5 +148,28 @@ func TestGapsAreHeldAndNotUsed(t *testing.T) {
 			y := x.second() // so that the job goes on
 			defer y.m.process.(*person).die()
 		}
+		if a := x.j.bj.Account(); a.Measured < 290*time.Millisecond || a.Measured > a.Used/2 {
+			t.Errorf("the account says that it used %v of %v", a.Measured, a.Used)
+		}
+	})
+}
+
+// TestUseIsNoMoreThanHeld has a program write that it measured an hour: it used no more than what
+// it held, and is charged for all of that whatever it says.
+func TestUseIsNoMoreThanHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t, DefaultPolicy)
+		defer h.close()
+		x := h.program(0, share.Share{})
+		for _, says := range []time.Duration{0, time.Hour, time.Minute} {
+			x.launch(50 * time.Millisecond)
+			x.drain()
+			x.m.s.DeviceNSTotal.Store(uint64(says))
+			s := x.j.snapshot()
+			if s.UsedSeconds > s.DeviceSeconds || s.DeviceSeconds < 0.05 ||
+				says == time.Hour && s.UsedSeconds < 0.05 {
+				t.Errorf("says %v: held %.3f s, used %.3f s", says, s.DeviceSeconds, s.UsedSeconds)
+			}
+		}
 	})
 }

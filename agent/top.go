@@ -43,10 +43,13 @@ type JobSnapshot struct {
 	MemoryFoundBytes uint64 `json:"memory_found_bytes"`
 	DeniedAllocs     uint64 `json:"denied_allocs"`
 	// DeviceSeconds is what the job was charged since it began: the time for which it held the
-	// device. UsedSeconds is the time for which the device worked for it meanwhile, as its
-	// processes measured it: what is missing are gaps between its kernels.
+	// device. UsedSeconds is, of that, the time for which the device worked for it, as its
+	// processes measured it: what is missing are gaps between its kernels. PassedSeconds is what
+	// the device did for it beside that, in launches that the policy let pass without a lease: they
+	// are charged to nobody.
 	DeviceSeconds float64 `json:"device_seconds"`
 	UsedSeconds   float64 `json:"used_seconds"`
+	PassedSeconds float64 `json:"passed_seconds"`
 	// DeviceShare is what it was charged in the last second; see core.Account.
 	DeviceShare float64 `json:"device_share"`
 	// State is idle, waiting, running or draining; WaitingMS how long it has been waiting.
@@ -140,6 +143,7 @@ func (a *Agent) Snapshot() Snapshot {
 }
 
 func (j *job) snapshot() JobSnapshot {
+	j.measure()
 	st, account := j.bj.Status(), j.bj.Account()
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -150,6 +154,8 @@ func (j *job) snapshot() JobSnapshot {
 		Limit:          j.spec.Cap(),
 		MemoryCapBytes: int64(j.spec.Memory),
 		DeviceSeconds:  account.Used.Seconds(),
+		UsedSeconds:    account.Measured.Seconds(),
+		PassedSeconds:  account.Passed.Seconds(),
 		DeviceShare:    account.Recent,
 		State:          j.state.String(),
 		ThreadPercent:  j.terms.ThreadPercent,
@@ -166,12 +172,10 @@ func (j *job) snapshot() JobSnapshot {
 	s.MemoryUsedBytes = j.page.MemoryHeld()
 	s.DeniedAllocs = j.page.Header().DeniedAllocs.Load()
 	s.Launches = j.page.Header().LaunchesTotal.Load()
-	s.UsedSeconds = j.before.Seconds()
 	for _, m := range j.members {
 		if m != nil {
 			p := m.snapshot()
 			s.Launches += p.Launches + p.GraphLaunches
-			s.UsedSeconds += p.DeviceSeconds
 			s.MemoryFoundBytes += p.MemoryFoundBytes
 			s.Processes = append(s.Processes, p)
 		}

@@ -114,6 +114,12 @@ type JobState struct {
 	// Used is the whole-device time charged up to the snapshot. A unit held by k jobs at once costs
 	// each of them 1/k of it.
 	Used time.Duration
+	// Measured is, of Used, the time for which the device was found to have worked for the job;
+	// Passed is what it did for it in launches that passed without a lease (Terms.Free), which are
+	// not in Used; Launches counts what both were found in. All are 0 where nobody measures, and
+	// may be what the job says of itself: Measured and Used may grow at different times.
+	Measured, Passed time.Duration
+	Launches         int64
 	// Iterations counts the iterations completed; Remaining those to come, or -1 where that is not
 	// known.
 	Iterations, Remaining int64

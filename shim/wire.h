@@ -177,7 +177,8 @@ struct weir_slot {
     uint64_t found_bytes; /* agent: of that, what neither allocations nor contexts count */
     uint32_t stalls; /* how often a stream was found to stall */
     uint32_t pad;
-    uint64_t reserved[5];
+    uint64_t passed_ns; /* predicted device time of launches that have passed the closed gate and ended */
+    uint64_t reserved[4];
 };
 _Static_assert(sizeof(struct weir_slot) == 192, "size of weir_slot");
 _Static_assert(offsetof(struct weir_slot, owner_pid) == 0, "weir_slot.owner_pid");
@@ -205,7 +206,8 @@ _Static_assert(offsetof(struct weir_slot, measured_bytes) == 128, "weir_slot.mea
 _Static_assert(offsetof(struct weir_slot, found_bytes) == 136, "weir_slot.found_bytes");
 _Static_assert(offsetof(struct weir_slot, stalls) == 144, "weir_slot.stalls");
 _Static_assert(offsetof(struct weir_slot, pad) == 148, "weir_slot.pad");
-_Static_assert(offsetof(struct weir_slot, reserved) == 152, "weir_slot.reserved");
+_Static_assert(offsetof(struct weir_slot, passed_ns) == 152, "weir_slot.passed_ns");
+_Static_assert(offsetof(struct weir_slot, reserved) == 160, "weir_slot.reserved");
 
 /* WEIR_MSG_HELLO. 64 bytes. */
 struct weir_hello {

@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/core"
@@ -238,6 +239,15 @@ func (j *Job) Expect(next share.Forecast) {
 	j.b.mu.Lock()
 	defer j.b.mu.Unlock()
 	_ = j.step(core.Event{Kind: core.Expect, Next: &next}) // refused only after the end
+}
+
+// Measure says what the device was found to have done for the job since the last call: for how long
+// it worked for it, for how long beside that for launches that passed without a lease, and in how
+// many launches. It changes nothing of what the job is charged; see [core.Measure].
+func (j *Job) Measure(used, passed time.Duration, launches int64) {
+	j.b.mu.Lock()
+	defer j.b.mu.Unlock()
+	_ = j.step(core.Event{Kind: core.Measure, Used: used, Passed: passed, Launches: launches})
 }
 
 // SetShare gives the job another share while it runs; a memory cap of zero leaves the one it has.

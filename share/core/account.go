@@ -33,6 +33,11 @@ type Account struct {
 	// Used is the whole-device time charged; the accounts of all jobs sum to the time in which
 	// units of the device were in use, weighted by their number.
 	Used time.Duration
+	// Measured is, of that, the time for which the device was found to have worked for the job, and
+	// Passed what it did for it beside that, in launches that needed no lease and are charged to
+	// nobody; see [Measure]. What is missing of Used are gaps, in which the job held the device and
+	// left it idle, or was not measured.
+	Measured, Passed time.Duration
 	// Recent is the mean share of the device over the last window.
 	Recent float64
 	// Windows is the number of windows in which the job had work. Entitled is its mean entitlement
@@ -184,8 +189,9 @@ func (c *Core) accountOf(j *job) Account {
 	if a.windows == 0 && a.n < windowSlots {
 		c.early(j, &a)
 	}
-	r := Account{Job: j.id, Used: c.state(j).Used, Windows: a.windows,
-		ErrorP95: a.errors.quantile(0.95), ErrorMax: a.errors.most}
+	s := c.state(j)
+	r := Account{Job: j.id, Used: s.Used, Measured: s.Measured, Passed: s.Passed,
+		Windows: a.windows, ErrorP95: a.errors.quantile(0.95), ErrorMax: a.errors.most}
 	if a.windows > 0 {
 		r.Entitled, r.Got = a.entitled/float64(a.windows), a.got/float64(a.windows)
 	}

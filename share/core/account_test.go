@@ -2,6 +2,7 @@ package core_test
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -358,4 +359,59 @@ func heap() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
+}
+
+// TestMeasuredTime: what a job says that it used is told apart from what it held, is never more
+// than that, and changes nothing of what it is charged; what it says that passed is bounded by the
+// time.
+func TestMeasuredTime(t *testing.T) {
+	d := under(t, "fair")
+	a, b := d.admit("a", share.Share{}), d.admit("b", share.Share{})
+	d.do(a, core.Want)
+	var held time.Duration
+	for _, c := range []struct {
+		pass, used, passed     time.Duration // since the measurement before, and what that says
+		wantMeasured, wantPass time.Duration
+	}{
+		{30 * ms, 10 * ms, 0, 10 * ms, 0},
+		{30 * ms, 0, 0, 10 * ms, 0},
+		{0, math.MaxInt64, 0, 60 * ms, 0},
+		{20 * ms, 15 * ms, 9 * ms, 75 * ms, 0}, // it held the device all the time
+	} {
+		d.now += c.pass
+		held += c.pass
+		e := core.Event{Kind: core.Measure, Job: a, Used: c.used, Passed: c.passed, Launches: 7}
+		if err := d.step(e); err != nil {
+			t.Fatal(err)
+		}
+		got, _ := d.c.Account(a)
+		if got.Used != held || got.Measured != c.wantMeasured || got.Passed != c.wantPass {
+			t.Errorf("at %v: held %v, measured %v, passed %v, want %v, %v, %v", d.now, got.Used,
+				got.Measured, got.Passed, held, c.wantMeasured, c.wantPass)
+		}
+	}
+	e := core.Event{Kind: core.Measure, Job: b, Used: ms, Passed: 30 * ms}
+	for _, want := range []time.Duration{30 * ms, 60 * ms, 80 * ms} {
+		if err := d.step(e); err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := d.c.Account(b); got.Used != 0 || got.Measured != 0 || got.Passed != want {
+			t.Errorf("one that held nothing: %+v, want %v passed", got, want)
+		}
+	}
+	if n := d.job(a).Launches; n != 28 {
+		t.Errorf("%d launches, want 28", n)
+	}
+	e.Used = -1
+	if err := d.step(e); !errors.Is(err, core.ErrEvent) {
+		t.Errorf("a measurement below 0: %v", err)
+	}
+	if err := d.step(core.Event{Kind: core.End, Job: a}); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range d.said {
+		if n.Kind == core.Ended && n.Account.Measured != 75*ms {
+			t.Errorf("after the end: %+v", n.Account)
+		}
+	}
 }

@@ -181,6 +181,8 @@ func (c *Core) apply(e *Event) (decides bool, err error) {
 	case Pay:
 		c.pay(j, e.Used)
 		return false, nil
+	case Measure:
+		return true, c.measure(j, e)
 	case Reserve, Unreserve, Withdraw:
 		return c.reserve(j, e)
 	case Change:

@@ -19,9 +19,9 @@
 //
 // Device time is charged by what is held: a unit held by k jobs at once costs each 1/k of it. The
 // jobs' times sum to the time in which units were in use, and to what jobs are charged for that had
-// work going on after they gave back (Pay). What a core remembers is bounded by its
-// jobs, and the requests and iterations that they have begun and not ended, not by how long it
-// runs.
+// work going on after they gave back (Pay). What the device did of that for the job is told apart
+// (Measure), and changes nothing of what is charged. What a core remembers is bounded by its jobs,
+// and the requests and iterations that they have begun and not ended, not by how long it runs.
 //
 // Where there are lanes (Salus, MLSys 2020), jobs that never iterate at once share the memory that
 // they hold only within iterations. Core keeps them apart whatever the policy: lanes.go.

@@ -59,11 +59,16 @@ const (
 	Defer
 	// Look brings the accounts up to the time, for what is asked of them next.
 	Look
+	// Measure: since the one before, the device was found to have worked Used for a job, and Passed
+	// beside that for launches that needed no lease, in Launches together. Who measures may be the
+	// job itself: no more is believed than it was charged, and beside that than there was time, and
+	// what it is charged stays the same. (decides)
+	Measure
 )
 
 var eventNames = [...]string{"admit", "end", "arrive", "complete", "begin", "finish", "want",
 	"cancel", "return", "release", "rest", "pay", "reserve", "unreserve", "withdraw", "expect",
-	"change", "switch", "tick", "defer", "look"}
+	"change", "switch", "tick", "defer", "look", "measure"}
 
 // String returns the kind's name, such as "admit".
 func (k EventKind) String() string { return name(eventNames[:], k, "event") }
@@ -126,10 +131,14 @@ type Event struct {
 	Bytes  share.Bytes     `json:"bytes,omitempty"`
 	Wait   bool            `json:"wait,omitempty"`
 	Next   *share.Forecast `json:"next,omitempty"`
-	Used   time.Duration   `json:"used,omitempty"`   // Pay: whole-device time
-	Policy string          `json:"policy,omitempty"` // as policy.New reads it
-	Can    *share.Can      `json:"can,omitempty"`
-	Cause  error           `json:"-"`
+	Used   time.Duration   `json:"used,omitempty"`   // Pay, Measure: whole-device time
+	Passed time.Duration   `json:"passed,omitempty"` // Measure
+	// Launches is for Measure.
+	Launches int64 `json:"launches,omitempty"`
+
+	Policy string     `json:"policy,omitempty"` // as policy.New reads it
+	Can    *share.Can `json:"can,omitempty"`
+	Cause  error      `json:"-"`
 }
 
 // NoticeKind says what a [Notice] tells.

@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -277,4 +278,18 @@ func (c *Core) pay(j *job, used time.Duration) {
 	j.charge.kept = 0
 	c.state(j).Used += paid
 	j.account.hold(float64(paid))
+}
+
+// measure takes note of what the device was found to have done for a job. It changes nothing of
+// what the job is charged.
+func (c *Core) measure(j *job, e *Event) error {
+	if e.Used < 0 || e.Passed < 0 || e.Launches < 0 {
+		return fmt.Errorf("job %s: measure: %w: %v used, %v passed in %d launches: want nothing "+
+			"below 0", j.spec.Name, ErrEvent, e.Used, e.Passed, e.Launches)
+	}
+	s := c.state(j)
+	s.Measured += min(e.Used, max(0, s.Used-s.Measured))
+	s.Passed += min(e.Passed, max(0, c.now-s.Admitted-s.Used-s.Passed))
+	s.Launches += min(e.Launches, math.MaxInt64-s.Launches)
+	return nil
 }

@@ -72,12 +72,12 @@ func mad(seed uint64, panics bool) share.Policy {
 // anyEvent draws an event for up to ten jobs, of which some never were; most make sense at times.
 func anyEvent(r *rand.Rand, now time.Duration) core.Event {
 	e := core.Event{At: now, Job: share.JobID(1 + r.IntN(10))}
-	likely := []core.EventKind{core.Want, core.Want, core.Want, core.Return, core.Return,
-		core.Release, core.Rest, core.Tick, core.Begin, core.Finish, core.Arrive, core.Complete,
-		core.Reserve, core.Unreserve}
+	likely := []core.EventKind{core.Measure, core.Want, core.Want, core.Want, core.Return,
+		core.Return, core.Release, core.Rest, core.Tick, core.Begin, core.Finish, core.Arrive,
+		core.Complete, core.Reserve, core.Unreserve}
 	e.Kind = likely[r.IntN(len(likely))]
 	if r.IntN(3) == 0 {
-		e.Kind = core.EventKind(r.IntN(int(core.Look) + 2))
+		e.Kind = core.EventKind(r.IntN(int(core.Measure) + 2))
 	}
 	switch e.Kind {
 	case core.Switch:
@@ -101,6 +101,12 @@ func anyEvent(r *rand.Rand, now time.Duration) core.Event {
 	case core.Reserve, core.Unreserve:
 		e.Bytes, e.Memory = share.Bytes(r.IntN(100)-2), core.MemoryKind(r.IntN(3))
 		e.Wait = r.IntN(2) == 0
+	case core.Measure:
+		much := []time.Duration{-1, 0, ms, 5 * ms, math.MaxInt64}
+		e.Used, e.Passed = much[1+r.IntN(4)], much[1+r.IntN(4)]
+		if e.Launches = int64(much[1+r.IntN(4)]); r.IntN(10) == 0 {
+			e.Used = much[0]
+		}
 	}
 	if r.IntN(500) == 0 {
 		e.At = time.Duration(r.Int64()) * time.Duration(1-2*r.IntN(2))
@@ -309,6 +315,9 @@ func (w *watch) sound(s *core.Status, j *core.JobStatus) {
 		w.t.Errorf("job %d waits for what fits: %+v", j.ID, *m)
 	case j.Since > s.Now || j.Ready > s.Now || j.Granted > s.Now:
 		w.t.Errorf("job %d in the future of %v: %+v", j.ID, s.Now, j.JobState)
+	case j.Measured < 0 || j.Measured > j.Used || j.Passed < 0 || j.Passed > s.Now-j.Admitted ||
+		j.Launches < 0:
+		w.t.Errorf("job %d at %v: measured %+v", j.ID, s.Now, j.JobState)
 	case j.HasWork != (j.Queue > 0 || j.InIteration || j.Phase != share.Idle):
 		w.t.Errorf("job %d has work: %v: %+v", j.ID, j.HasWork, j.JobState)
 	}

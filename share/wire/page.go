@@ -264,7 +264,8 @@ func (s *Slot) Clear() {
 	}
 	for _, w := range []*atomic.Uint64{&s.MemUsedBytes, &s.MemPendingBytes, &s.MemContextBytes,
 		&s.InflightNS, &s.DeviceNSTotal, &s.Launches, &s.GraphLaunches, &s.CopiesBytes,
-		&s.LastLaunchNS, &s.LastIdleNS, &s.MeasuredBytes, &s.FoundBytes, &s.OwnerStart} {
+		&s.LastLaunchNS, &s.LastIdleNS, &s.MeasuredBytes, &s.FoundBytes, &s.PassedNS,
+		&s.OwnerStart} {
 		w.Store(0)
 	}
 	s.OwnerPID.Store(0)
