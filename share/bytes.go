@@ -20,36 +20,51 @@ const (
 	PiB
 )
 
-// byteUnits lists the suffixes that ParseBytes accepts, the longest unit of each family first so
-// that String meets the best fit first.
-var byteUnits = []struct {
-	suffix string
-	size   Bytes
-}{
-	{"PiB", PiB}, {"TiB", TiB}, {"GiB", GiB}, {"MiB", MiB}, {"KiB", KiB},
-	{"PB", 1e15}, {"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}, {"KB", 1e3},
-	{"B", 1}, {"", 1},
+// byteUnit is a unit of sizes. Sizes that are whole multiples of step are written in it, with two
+// decimals at most.
+type byteUnit struct {
+	suffix     string
+	size, step Bytes
 }
 
-// ParseBytes reads a size: a decimal number, then optionally one of B, kB, MB, GB, TB, PB (powers
-// of 1000) or KiB, MiB, GiB, TiB, PiB (powers of 1024), with or without a space between. A bare
-// number counts bytes. Negative, fractional-byte, infinite and overflowing sizes are errors.
+// byteUnits lists the suffixes that ParseBytes accepts, the longer before those that end like them.
+// Those with a step are the ones that String writes.
+var byteUnits = []byteUnit{
+	{"PiB", PiB, PiB / 4}, {"TiB", TiB, TiB / 4}, {"GiB", GiB, GiB / 4}, {"MiB", MiB, MiB / 4},
+	{"KiB", KiB, KiB / 4},
+	{"PB", 1e15, 1e13}, {"TB", 1e12, 1e10}, {"GB", 1e9, 1e7}, {"MB", 1e6, 1e4}, {"kB", 1e3, 10},
+	{"KB", 1e3, 0}, {"B", 1, 0},
+	{"P", PiB, 0}, {"T", TiB, 0}, {"G", GiB, 0}, {"M", MiB, 0}, {"K", KiB, 0}, {"k", KiB, 0},
+}
+
+// ParseBytes reads a size: a decimal number and one of B, kB, MB, GB, TB, PB (powers of 1000), KiB,
+// MiB, GiB, TiB, PiB or, short for these, K, M, G, T, P (powers of 1024), with or without a space
+// between. Only 0 needs no unit: whoever writes 8 hardly means 8 bytes. Negative, fractional-byte,
+// infinite and overflowing sizes are errors.
 func ParseBytes(text string) (Bytes, error) {
 	s := strings.TrimSpace(text)
 	for _, u := range byteUnits {
-		digits, ok := strings.CutSuffix(s, u.suffix)
-		if !ok {
-			continue
+		if digits, ok := strings.CutSuffix(s, u.suffix); ok {
+			return parseScaled(text, strings.TrimSpace(digits), u.size)
 		}
-		return parseScaled(text, strings.TrimSpace(digits), u.size)
 	}
-	return 0, fmt.Errorf("size %q: want a number and a unit, such as 512MiB", text)
+	if s == "0" {
+		return 0, nil
+	}
+	if s == "" || strings.Trim(s, "0123456789.") != "" {
+		return 0, errBytes(text)
+	}
+	return 0, fmt.Errorf("size %q has no unit: did you mean %sGiB, %[2]sMiB or %[2]sB?", text, s)
+}
+
+func errBytes(text string) error {
+	return fmt.Errorf("size %q: want a number and a unit (B, KiB, MiB, GiB, TiB, PiB), such as "+
+		"512MiB", text)
 }
 
 func parseScaled(text, digits string, unit Bytes) (Bytes, error) {
 	if strings.Trim(digits, "0123456789.") != "" || digits == "" {
-		return 0, fmt.Errorf("size %q: want a number and a unit (B, KiB, MiB, GiB, TiB, PiB), "+
-			"such as 512MiB", text)
+		return 0, errBytes(text)
 	}
 	if n, err := strconv.ParseInt(digits, 10, 64); err == nil {
 		if n > math.MaxInt64/int64(unit) {
@@ -60,7 +75,7 @@ func parseScaled(text, digits string, unit Bytes) (Bytes, error) {
 	}
 	f, err := strconv.ParseFloat(digits, 64)
 	if err != nil {
-		return 0, fmt.Errorf("size %q: want a number and a unit, such as 512MiB", text)
+		return 0, errBytes(text)
 	}
 	scaled := f * float64(unit)
 	switch {
@@ -72,17 +87,16 @@ func parseScaled(text, digits string, unit Bytes) (Bytes, error) {
 	return Bytes(scaled), nil
 }
 
-// String writes the size exactly, in the largest binary unit that needs no more than two decimals,
-// else in bytes: "4GiB", "1.5MiB", "1000001B". ParseBytes(b.String()) is b for every size from 0
-// up.
+// String writes the size exactly, as a person would: in the largest unit, binary before decimal, in
+// which it is below 10,000 and has two decimals at most, else in bytes: "4GiB", "1.5MiB", "2GB",
+// "1000001B". ParseBytes(b.String()) is b for every size from 0 up.
 func (b Bytes) String() string {
-	for _, u := range byteUnits[:5] {
-		if b < u.size && b > -u.size {
+	for _, u := range byteUnits {
+		if u.step == 0 || b%u.step != 0 || b < u.size && b > -u.size || u.size < PiB &&
+			(b/u.size >= 10000 || b/u.size <= -10000) {
 			continue
 		}
-		if b%(u.size/4) == 0 {
-			return strconv.FormatFloat(float64(b)/float64(u.size), 'f', -1, 64) + u.suffix
-		}
+		return strconv.FormatFloat(float64(b)/float64(u.size), 'f', -1, 64) + u.suffix
 	}
 	return strconv.FormatInt(int64(b), 10) + "B"
 }
@@ -91,7 +105,7 @@ func (b Bytes) String() string {
 // with the exact count after it, "11.8MiB (12345678B)", since a cap may be missed by one byte.
 func (b Bytes) About() string {
 	for _, u := range byteUnits[:5] {
-		if b >= u.size && b%(u.size/4) != 0 {
+		if b >= u.size && b%u.step != 0 {
 			return fmt.Sprintf("%.3g%s (%dB)", float64(b)/float64(u.size), u.suffix, int64(b))
 		} else if b >= u.size {
 			break

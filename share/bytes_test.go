@@ -16,17 +16,25 @@ func TestParseBytes(t *testing.T) {
 		out  string
 	}{
 		{"0", 0, "0B"},
-		{"1", 1, "1B"},
+		{"1B", 1, "1B"},
+		{"8G", 8 << 30, "8GiB"},
+		{"512M", 512 << 20, "512MiB"},
+		{"1.5 T", 3 << 39, "1.5TiB"},
+		{"64k", 64 << 10, "64KiB"},
+		{"64K", 64 << 10, "64KiB"},
 		{"4GiB", 4 << 30, "4GiB"},
 		{" 512 MiB ", 512 << 20, "512MiB"},
 		{"1.5GiB", 3 << 29, "1.5GiB"},
 		{"1536MiB", 3 << 29, "1.5GiB"},
 		{"0.25KiB", 256, "256B"},
-		{"2GB", 2e9, "1953125KiB"},
-		{"1kB", 1000, "1000B"},
-		{"1025", 1025, "1025B"},
+		{"2GB", 2e9, "2GB"},
+		{"1.25GB", 125e7, "1.25GB"},
+		{"1kB", 1000, "1kB"},
+		{"100KB", 100e3, "100kB"},
+		{"1234567KiB", 1234567 << 10, "1264196608B"},
+		{"1025B", 1025, "1025B"},
 		{"8191.75PiB", 8191*share.PiB + 3*share.PiB/4, "8191.75PiB"},
-		{"9223372036854775807", 1<<63 - 1, "9223372036854775807B"},
+		{"9223372036854775807B", 1<<63 - 1, "9223372036854775807B"},
 	} {
 		got, err := share.ParseBytes(tc.text)
 		if err != nil || got != tc.want {
@@ -36,11 +44,17 @@ func TestParseBytes(t *testing.T) {
 			t.Errorf("%d: String() = %q, want %q", got, got.String(), tc.out)
 		}
 	}
-	for _, text := range []string{"", "GiB", "-1", "-1GiB", "1.3B", "0.1KiB", "NaN", "Inf", "1e9",
-		"0x10", "4 GIB", "1.2.3MiB", "8192PiB", "9223372036854775808", "1_000", ".", "+1"} {
+	for _, text := range []string{"", "GiB", "-1B", "-1GiB", "8", "1.5", "8g", "1.3B", "0.1KiB",
+		"NaN", "Inf", "1e9",
+		"4 GIB", "1.2.3MiB", "8192PiB", "9223372036854775808B", "1_000B", ".B", "+1B",
+		"0x10B", "i", "KiB8"} {
 		if got, err := share.ParseBytes(text); err == nil {
 			t.Errorf("ParseBytes(%q) = %d, want an error", text, got)
 		}
+	}
+	const want = `size "8" has no unit: did you mean 8GiB, 8MiB or 8B?`
+	if _, err := share.ParseBytes("8"); err == nil || err.Error() != want {
+		t.Errorf("a bare number: %v, want %s", err, want)
 	}
 }
 
@@ -67,10 +81,7 @@ func TestBytesAsText(t *testing.T) {
 	if d.Share != want {
 		t.Errorf("yaml: %+v, want %+v", d.Share, want)
 	}
-	if err := yaml.Unmarshal([]byte("memory: 4096\n"), &d); err != nil || d.Memory != 4096 {
-		t.Errorf("yaml: bare number: %v, %v", d.Memory, err)
-	}
-	for _, bad := range []string{"memory: lots", "class: urgent", "memory: -4"} {
+	for _, bad := range []string{"memory: lots", "memory: 4096", "class: urgent", "memory: -4"} {
 		if err := yaml.Unmarshal([]byte(bad), &d); err == nil {
 			t.Errorf("yaml %q: accepted", bad)
 		}

@@ -8,6 +8,18 @@ import (
 	"github.com/weirgpu/weir/share/policy"
 )
 
+// addCompletion adds the command that writes the shells' scripts. It writes to where root's output
+// goes when it is added.
+func addCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.HasSubCommands() && !c.Runnable() { // the library's, which takes any word
+			c.Args = subcommand
+			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+		}
+	}
+}
+
 // files completes every argument with files of the given extensions, and folders on the way to
 // them.
 func files(extensions ...string) cobra.CompletionFunc {

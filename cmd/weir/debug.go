@@ -8,14 +8,7 @@ import (
 
 // newDebug holds commands that are outside the compatibility promise.
 func newDebug() *cobra.Command {
-	c := &cobra.Command{
-		Use:    "debug",
-		Short:  "Commands without a promise to stay",
-		Hidden: true,
-		Args:   cobra.NoArgs,
-		RunE:   func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(&cobra.Command{
+	c := group("debug", "Commands without a promise to stay", &cobra.Command{
 		Use:   "job",
 		Short: "Run one job of a scenario as a process of its own, told by standard input",
 		Args:  cobra.NoArgs,
@@ -23,5 +16,6 @@ func newDebug() *cobra.Command {
 			return failed(scenario.RunChild(c.Context(), c.InOrStdin(), c.OutOrStdout()))
 		},
 	})
+	c.Hidden = true
 	return c
 }

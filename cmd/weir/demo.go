@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirgpu/weir/examples/digits"
+	"github.com/weirgpu/weir/internal/terminal"
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/scenario"
 	"github.com/weirgpu/weir/scenario/report"
@@ -84,7 +85,7 @@ func demo(
 	duration time.Duration,
 ) error {
 	talk := c.ErrOrStderr()
-	fmt.Fprintf(talk, "%s\n\n", wrap(demoIntro, textWidth(talk)))
+	fmt.Fprintf(talk, "%s\n\n", terminal.Wrap(demoIntro, textWidth(talk)))
 	s, closeModels, err := demoScenario(models, duration)
 	if err != nil {
 		return err
@@ -190,23 +191,4 @@ func builtinScenario(s *scenario.Scenario) (*scenario.Scenario, func(), error) {
 	}
 	s.Jobs = []scenario.Job{latency, standard, opportunistic}
 	return s, func() { _ = m.Close() }, nil
-}
-
-// wrap breaks a paragraph into lines of at most n characters, and no number from its percent sign.
-func wrap(text string, n int) string {
-	const glue = "\x00"
-	var b strings.Builder
-	col := 0
-	for _, word := range strings.Fields(strings.ReplaceAll(text, " %", glue+"%")) {
-		if col > 0 && col+1+len(word) > n {
-			b.WriteByte('\n')
-			col = 0
-		} else if col > 0 {
-			b.WriteByte(' ')
-			col++
-		}
-		b.WriteString(word)
-		col += len(word)
-	}
-	return strings.ReplaceAll(b.String(), glue, " ")
 }

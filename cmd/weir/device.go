@@ -22,8 +22,6 @@ type deviceList struct {
 }
 
 func newDevice() *cobra.Command {
-	c := &cobra.Command{Use: "device", Short: "Devices of this machine", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	var asJSON bool
 	list := &cobra.Command{
 		Use:   "list",
@@ -45,8 +43,7 @@ func newDevice() *cobra.Command {
 		},
 	}
 	list.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	c.AddCommand(list)
-	return c
+	return group("device", "Devices of this machine", list)
 }
 
 // listDevices returns what there is; the error says why GPUs may be missing from it.

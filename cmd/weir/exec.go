@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -46,11 +47,14 @@ func newExec() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			p, err := f.prepare(c.Context(), args)
 			if err != nil {
-				return err
+				return notStarted(err)
 			}
-			return p.run(c.Context())
+			return notStarted(p.run(c.Context()))
 		},
 	}
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return notStarted(fmt.Errorf("%w: see %s --help", err, c.CommandPath()))
+	})
 	c.Flags().SetInterspersed(false)
 	c.Flags().
 		StringVar(&f.memory, "memory", "",
@@ -86,6 +90,28 @@ const (
 	exitNotFound   = 127
 )
 
+// notStarted is an error with the exit code that tells it from the program's own, unless it has one
+// already: what is wrong on the command line of exec is no code 2 of the program.
+func notStarted(err error) error {
+	var f *failure
+	if err == nil || errors.As(err, &f) {
+		return err
+	}
+	return &failure{exitNotStarted, err}
+}
+
+// lookPath finds the program that a name means.
+func lookPath(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	switch {
+	case err == nil:
+		return path, nil
+	case errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist):
+		return "", &failure{exitNotFound, err}
+	}
+	return "", &failure{exitNotRunning, err}
+}
+
 // program is a program about to run under a share.
 type program struct {
 	path    string
@@ -107,29 +133,31 @@ func (f *execFlags) prepare(ctx context.Context, args []string) (*program, error
 	if p.request, err = f.job(args); err != nil {
 		return nil, err
 	}
+	if len(args) > 0 {
+		if p.path, err = lookPath(args[0]); err != nil {
+			return nil, err
+		}
+	}
 	devices, err := gpus(f.fake)
 	if err != nil {
-		return nil, &failure{exitNotStarted, err}
+		return nil, err
 	}
 	if p.device, err = choose(devices, f.device, os.LookupEnv); err != nil {
 		return nil, err
 	}
 	p.request.Device = p.device.Ordinal
 	if p.shim, err = shimLibrary(ctx, f.shim); err != nil {
-		return nil, &failure{exitNotStarted, err}
+		return nil, err
 	}
 	if err := p.surround(ctx, f.fake); err != nil {
-		return nil, &failure{exitNotStarted, err}
-	}
-	if p.path, err = exec.LookPath(p.args[0]); err != nil {
-		return nil, &failure{exitNotFound, err}
+		return nil, err
 	}
 	if err := agent.CheckExecutable(p.path); err != nil {
 		return nil, &failure{exitNotRunning, fmt.Errorf("refused: %w", err)}
 	}
 	exe, err := os.Executable()
 	if err != nil {
-		return nil, &failure{exitNotStarted, err}
+		return nil, err
 	}
 	p.agent = []string{exe, "agent", "--idle-exit", "60s"}
 	if f.fake {
@@ -208,7 +236,7 @@ func (p *program) surround(ctx context.Context, fake bool) error {
 		p.env = append(p.env, "WEIR_FAKE_DIR="+fakeGPUDir(p.dir))
 	}
 	if len(p.args) == 0 {
-		p.args = []string{example}
+		p.path, p.args = example, []string{example}
 	}
 	return nil
 }
@@ -217,7 +245,7 @@ func (p *program) surround(ctx context.Context, fake bool) error {
 func (p *program) run(ctx context.Context) error {
 	client, err := p.create(ctx)
 	if err != nil {
-		return &failure{exitNotStarted, err}
+		return err
 	}
 	cmd := exec.Command(p.path, p.args[1:]...)
 	cmd.Args[0] = p.args[0]

@@ -156,8 +156,11 @@ func TestExecExitCodes(t *testing.T) {
 			"libweir-cuda.so"},
 		{[]string{"--", "no-such-program"}, 127, "no-such-program"},
 		{[]string{"--memory", "1TiB", "--", "true"}, 125, "16GiB"},
-		{[]string{"--compute", "2", "--", "true"}, 2, "compute"},
-		{[]string{"--device", "cuda:9", "--", "true"}, 2, "cuda:9"},
+		{[]string{"--compute", "2", "--", "true"}, 125, "compute"},
+		{[]string{"--memory", "8", "--", "true"}, 125, "8GiB"},
+		{[]string{"--memroy", "8GiB", "--", "true"}, 125, "--memroy"},
+		{[]string{"--device", "cuda:9", "--", "true"}, 125, "cuda:9"},
+		{[]string{"--", t.TempDir()}, 126, "directory"},
 		{[]string{"--", static}, 126, "static"},
 	} {
 		if c.args[len(c.args)-1] == static && !hasStatic {

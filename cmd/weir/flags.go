@@ -6,13 +6,16 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
 
 	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/device/machine"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/graph"
@@ -48,7 +51,7 @@ func (f *deviceFlags) open() (*machine.Machine, error) {
 	if f.threads < 0 || f.threads > 4096 {
 		return nil, fmt.Errorf("--threads %d: want a number from 0 to 4096", f.threads)
 	}
-	m, err := machine.Open(f.device, machine.Options{Threads: f.threads})
+	m, err := machine.Open(f.device, machine.Options{Threads: threads(f.threads)})
 	if err != nil {
 		return nil, fmt.Errorf("--device %s: %w", f.device, err)
 	}
@@ -56,6 +59,19 @@ func (f *deviceFlags) open() (*machine.Machine, error) {
 		return nil, errors.Join(err, m.Close())
 	}
 	return m, nil
+}
+
+// threads is how many workers a command has: those that a flag asks for, else no more than
+// GOMAXPROCS says, which Go's programs are bounded by; 0 for as many as the process has cores.
+func threads(asked int) int {
+	if asked > 0 {
+		return asked
+	}
+	n, err := strconv.Atoi(os.Getenv("GOMAXPROCS"))
+	if err != nil || n <= 0 {
+		return 0
+	}
+	return min(n, cpu.Cores())
 }
 
 // passes returns the optimiser's options for the precision asked for.
@@ -267,7 +283,8 @@ func (f *modelFlags) hint(g *graph.Graph, r *request, err error) error {
 func (f *modelFlags) fits(p *plan.Plan, d device.Info) error {
 	need, has := share.Bytes(p.PeakBytes(1)), share.Bytes(d.MemoryBytes)
 	if f.memory > 0 && (need > f.memory || need < 0) {
-		return fmt.Errorf("needs %v, --memory %v: raise --memory or lower --shape", need, f.memory)
+		return fmt.Errorf("needs %s, --memory %v: raise --memory or lower --shape", need.About(),
+			f.memory)
 	}
 	if has > 0 && (need > has || need < 0) {
 		const gib = 1 << 30

@@ -2,7 +2,8 @@
 //
 // Data goes to standard output, talk to standard error; every reading command takes --json and then
 // prints one JSON object. Exit codes: 0 done; 1 the work failed or a check did not hold; 2 the
-// command line or a file is wrong.
+// command line or a file is wrong; 128 and a signal's number when that ended the command, 130 after
+// Ctrl-C. Those of exec are its program's.
 package main
 
 import (
@@ -11,10 +12,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"runtime/debug"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -34,11 +33,8 @@ func main() {
 	}
 	// Timers and arrivals must be served while every core computes.
 	cpu.ReserveProcs(2)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal(context.Background())
 	defer stop()
-	// A second Ctrl-C ends the process at once, should the first have come in the middle of a very
-	// long step.
-	context.AfterFunc(ctx, stop)
 	os.Exit(execute(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
@@ -50,6 +46,7 @@ func execute(ctx context.Context, args []string, in io.Reader, out, talk io.Writ
 	stdout := &checked{Writer: out}
 	root.SetOut(stdout)
 	root.SetErr(talk)
+	addCompletion(root)
 	err := fault.Do(func() error { return root.ExecuteContext(ctx) })
 	if stdout.err != nil {
 		err = failed(stdout.err)
@@ -59,7 +56,7 @@ func execute(ctx context.Context, args []string, in io.Reader, out, talk io.Writ
 	}
 	if ctx.Err() != nil {
 		fmt.Fprintln(talk, "weir: stopped")
-		return 1
+		return stopCode(ctx)
 	}
 	fmt.Fprintln(talk, "weir:", message(err))
 	var f *failure
@@ -84,6 +81,9 @@ func (w *checked) Write(p []byte) (int, error) {
 	}
 	return n, err
 }
+
+// Unwrap gives the writer behind it to who asks whether that is a terminal.
+func (w *checked) Unwrap() io.Writer { return w.Writer }
 
 // message puts an error on one line; the stack of a fault, which a bug report needs, stays below
 // it.
@@ -124,13 +124,21 @@ func failed(err error) error {
 }
 
 func newRoot() *cobra.Command {
+	var version bool
 	root := &cobra.Command{
 		Use:           "weir",
 		Short:         "Share devices between deep-learning jobs, and run their models",
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
-		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+		Args:          subcommand,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if !version {
+				return c.Help()
+			}
+			v := thisVersion()
+			v.print(c.OutOrStdout())
+			return nil
+		},
 		// A run that was to be on other instructions must not pass for one.
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			return cpuinfo.EnvironmentError()
@@ -139,10 +147,13 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w: see %s --help", err, c.CommandPath())
 	})
+	root.Flags().BoolVar(&version, "version", false, "say which weir this is")
+	root.SetHelpFunc(writeHelp)
+	root.SetHelpCommand(newHelp())
 	root.AddCommand(newDemo(), newShare(), newSimulate(), newPolicies())
 	root.AddCommand(newRun(), newBench(), newInspect(), newOptimize(), newVerify(), newTune(),
 		newModel(), newDevice(), newDebug())
-	root.AddCommand(newExec(), newTop(), newSet(), newPolicy(), newAgent())
+	root.AddCommand(newExec(), newTop(), newSet(), newPolicy(), newAgent(), newVersion())
 	return root
 }
 

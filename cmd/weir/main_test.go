@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/weirgpu/weir/examples/digits"
@@ -224,7 +225,12 @@ type wrongLine struct {
 
 func wrongModelLines(f *wrongFiles) []wrongLine {
 	return []wrongLine{
-		{[]string{"nope"}, []string{`unknown command "nope"`}},
+		{[]string{"nope"}, []string{`unknown command "nope"`, "weir --help"}},
+		{[]string{"bnech"}, []string{`unknown command "bnech"`, "did you mean bench?"}},
+		{[]string{"model", "nwe"}, []string{`"weir model"`, "did you mean new?"}},
+		{[]string{"completion", "fishh"}, []string{"did you mean fish?"}},
+		{[]string{"help", "rnu"}, []string{`unknown help topic "rnu"`, "did you mean run?"}},
+		{[]string{"help", "model", "nope"}, []string{`"model nope"`, "weir model --help"}},
 		{[]string{"run"}, []string{"run MODEL", "--help"}},
 		{[]string{"run", f.good, "more"}, []string{"2 arguments", "run MODEL"}},
 		{[]string{"run", "--bogus", f.good}, []string{"unknown flag: --bogus", "weir run --help"}},
@@ -237,6 +243,8 @@ func wrongModelLines(f *wrongFiles) []wrongLine {
 		{[]string{"run", "--threads", "-3", f.good}, []string{"--threads -3"}},
 		{[]string{"run", "--device", "cuda:0", f.good}, []string{"--device cuda:0", "cpu:0"}},
 		{[]string{"run", "--memory", "4XB", f.good}, []string{"--memory", "512MiB"}},
+		{[]string{"run", "--memory", "8", f.good}, []string{"--memory", "no unit", "8GiB"}},
+		{[]string{"set", "a", "--memory", "8"}, []string{"--memory", "no unit", "8GiB"}},
 		{
 			[]string{"run", "--memory", "1KiB", f.good},
 			[]string{f.good, "needs", "--memory 1KiB", "raise"},
@@ -371,10 +379,10 @@ func TestWrongCommandLines(t *testing.T) {
 	}
 }
 
-// TestStopped holds that a signal makes exit code 1.
+// TestStopped holds that a signal makes an exit code of 128 and its number, whatever ran.
 func TestStopped(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(&stopped{syscall.SIGTERM})
 	dir := t.TempDir()
 	s := filepath.Join(dir, "s.yaml")
 	if err := os.WriteFile(s, []byte("duration: 1h\njobs: [{name: a, model: "+digitsFile(t)+"}]\n"),
@@ -384,15 +392,20 @@ func TestStopped(t *testing.T) {
 	for _, args := range [][]string{{"share", s}, {"demo", "--output", dir},
 		{"run", digitsFile(t)}} {
 		var out, talk bytes.Buffer
-		if code := execute(ctx, args, nil, &out, &talk); code != 1 ||
+		if code := execute(ctx, args, nil, &out, &talk); code != 143 ||
 			!strings.HasSuffix(talk.String(), "weir: stopped\n") {
 			t.Errorf("%v: exit code %d, %q", args, code, talk.String())
 		}
 	}
 }
 
-// TestInterrupt sends the command the signal that Ctrl-C sends while jobs run.
+// TestInterrupt sends the command the signals that Ctrl-C and a supervisor send while jobs run.
 func TestInterrupt(t *testing.T) {
+	t.Run("Ctrl-C", func(t *testing.T) { interrupt(t, os.Interrupt, 130) })
+	t.Run("SIGTERM", func(t *testing.T) { interrupt(t, syscall.SIGTERM, 143) })
+}
+
+func interrupt(t *testing.T, signal os.Signal, code int) {
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -416,13 +429,14 @@ func TestInterrupt(t *testing.T) {
 	var last string
 	for lines := bufio.NewScanner(talk); lines.Scan(); {
 		if last = lines.Text(); strings.HasPrefix(last, "together") {
-			if err := c.Process.Signal(os.Interrupt); err != nil {
+			if err := c.Process.Signal(signal); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	var exit *exec.ExitError
-	if err := c.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 1 || last != "weir: stopped" ||
+	if err := c.Wait(); !errors.As(err, &exit) || exit.ExitCode() != code ||
+		last != "weir: stopped" ||
 		out.Len() > 0 {
 		t.Errorf("%v, %q, %q", err, last, out.String())
 	}
@@ -447,25 +461,6 @@ func TestLostOutput(t *testing.T) {
 	}
 }
 
-// TestTerminal holds that a terminal is one behind the writer that watches standard output, too.
-func TestTerminal(t *testing.T) {
-	f, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	if err != nil {
-		t.Skip("no terminals here:", err)
-	}
-	defer f.Close()
-	for _, w := range []io.Writer{f, &checked{Writer: f}} {
-		if n := textWidth(w); !isTerminal(w) || n < 1 || n > 100 {
-			t.Errorf("%T: terminal %v, width %d", w, isTerminal(w), n)
-		}
-	}
-	for _, w := range []io.Writer{&bytes.Buffer{}, &checked{Writer: &bytes.Buffer{}}} {
-		if isTerminal(w) || textWidth(w) != 100 {
-			t.Errorf("%T is no terminal", w)
-		}
-	}
-}
-
 // TestOutputThatCannotBeWritten holds that a wrong path is told before the jobs run, not after.
 func TestOutputThatCannotBeWritten(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "none", "file")
@@ -480,7 +475,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 
 func TestHelp(t *testing.T) {
 	for _, args := range [][]string{{}, {"model"}, {"device"}, {"run", "--help"},
-		{"share", "--help"}} {
+		{"share", "--help"}, {"help", "model", "new"}, {"help", "run"}, {"completion"}} {
 		if c := done(t, args...); !strings.Contains(c.out, "Usage:") {
 			t.Errorf("%v: %q", args, c.out)
 		}
@@ -509,6 +504,8 @@ func TestCompletion(t *testing.T) {
 		{[]string{"share", "--policy", ""},
 			[]string{"fair", "fifo", "priority", "timeslice", ":4"}},
 		{[]string{"share", "--compare", ""}, []string{"threads", "processes"}},
+		{[]string{"help", ""}, []string{"run", "model", ":4"}},
+		{[]string{"help", "model", ""}, []string{"new", ":4"}},
 		{[]string{"model", "new", ""}, []string{"resnet50", "gpt2", ":4"}},
 		{[]string{"model", "new", "resnet50", ""}, []string{":0"}},
 		{[]string{"inspect", "--dump", ""}, []string{"text", "dot", "html"}},

@@ -16,8 +16,6 @@ type modelResult struct {
 }
 
 func newModel() *cobra.Command {
-	c := &cobra.Command{Use: "model", Short: "Model files", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	names := zoo.Names()
 	var asJSON bool
 	var seed uint64
@@ -44,8 +42,7 @@ func newModel() *cobra.Command {
 	}
 	create.Flags().Uint64Var(&seed, "seed", 1, "seed of the weights")
 	create.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	c.AddCommand(create)
-	return c
+	return group("model", "Model files", create)
 }
 
 func writeModel(arch, path string, seed uint64) (*modelResult, error) {

@@ -10,35 +10,20 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/weirgpu/weir/internal/clock"
+	"github.com/weirgpu/weir/internal/terminal"
 	"github.com/weirgpu/weir/internal/trace"
 	"github.com/weirgpu/weir/pass"
 	"github.com/weirgpu/weir/scenario"
 	"github.com/weirgpu/weir/scenario/view"
 )
 
-// terminal returns the terminal that w writes to, nil when it writes elsewhere.
-func terminal(w io.Writer) *os.File {
-	if c, ok := w.(*checked); ok {
-		w = c.Writer
-	}
-	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		return f
-	}
-	return nil
-}
-
-func isTerminal(w io.Writer) bool { return terminal(w) != nil }
-
 // textWidth is how wide paragraphs on w may be.
 func textWidth(w io.Writer) int {
 	const most = 100
-	if f := terminal(w); f != nil {
-		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
-			return min(width, most)
-		}
+	if n := terminal.Width(w); n > 0 {
+		return min(n, most)
 	}
 	return most
 }
@@ -66,7 +51,7 @@ func (f *shareFlags) add(c *cobra.Command) {
 // options makes the scenario options that the flags say.
 func (f *shareFlags) options(c *cobra.Command, rec *trace.Recorder) scenario.Options {
 	o := scenario.Options{
-		Threads: f.threads,
+		Threads: threads(f.threads),
 		Solo:    !f.noSolo,
 		Trace:   rec,
 		Plans:   planCache(f.noCache),

@@ -261,18 +261,6 @@ priority.
 	}
 }
 
-func TestWrap(t *testing.T) {
-	if got := wrap("a bb ccc dddd", 6); got != "a bb\nccc\ndddd" {
-		t.Errorf("got %q", got)
-	}
-	if got := wrap("at 42 % or", 6); got != "at\n42 %\nor" {
-		t.Errorf("got %q", got)
-	}
-	if got := wrap("", 6); got != "" {
-		t.Errorf("got %q", got)
-	}
-}
-
 // TestSharePrecision holds that every job has the precision that the file, or in its place the
 // command line, gives it, as processes of their own too.
 func TestSharePrecision(t *testing.T) {

@@ -43,6 +43,7 @@ func newSimulate() *cobra.Command {
 			if err := writable(page); err != nil {
 				return err
 			}
+			o.Threads = threads(o.Threads)
 			o.Solo, o.Plans = !noSolo, planCache(noCache)
 			o.Progress = func(stage string) { fmt.Fprintln(c.ErrOrStderr(), stage) }
 			res, err := scenario.Simulate(c.Context(), s, o)

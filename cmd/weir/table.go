@@ -3,9 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 	"strings"
-	"unicode/utf8"
 
+	"github.com/weirgpu/weir/internal/terminal"
 	"github.com/weirgpu/weir/scenario"
 	"github.com/weirgpu/weir/share"
 )
@@ -31,7 +32,7 @@ func printResult(w io.Writer, res *scenario.Result) {
 		return // sentences with more figures than that say less than the table
 	}
 	for _, line := range explain(res.Phases) {
-		fmt.Fprintf(w, "\n%s\n", wrap(line, textWidth(w)))
+		fmt.Fprintf(w, "\n%s\n", terminal.Wrap(line, textWidth(w)))
 	}
 }
 
@@ -118,29 +119,59 @@ func figure(v float64) string {
 
 func mib(n int64) string { return figure(float64(n)/(1<<20)) + " MiB" }
 
+// print writes the table. Where lines are too short, it comes in blocks, one below the other: each
+// has the first column and as many of the others as fit, and no figure is broken.
 func (t table) print(w io.Writer) {
 	widths := make([]int, len(t[0]))
 	for _, row := range t {
 		for i, cell := range row {
 			if len(row) > 1 {
-				widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+				widths[i] = max(widths[i], terminal.Columns(cell))
 			}
 		}
 	}
-	for _, row := range t {
-		var b strings.Builder
-		for i, cell := range row {
-			space := ""
-			if len(row) > 1 {
-				space = strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
-			}
-			if i < 2 {
-				b.WriteString(cell + space + "  ")
-			} else {
-				b.WriteString(space + cell + "  ")
-			}
+	most := terminal.Width(w)
+	if most == 0 {
+		most = math.MaxInt
+	}
+	others := 0
+	for _, n := range widths[1:] {
+		others += len(gap) + n
+	}
+	widths[0] = min(widths[0], max(most-others, most/3, 8))
+	for from := 1; ; {
+		to, used := from, widths[0]
+		for to < len(widths) && (to == from || used+len(gap)+widths[to] <= most) {
+			used += len(gap) + widths[to]
+			to++
 		}
-		fmt.Fprintln(w, strings.TrimRight(b.String(), " "))
+		t.printBlock(w, widths, from, to, most)
+		if from = to; from >= len(widths) {
+			return
+		}
+		fmt.Fprintln(w)
+	}
+}
+
+const gap = "  " // between columns
+
+// printBlock writes the first column and those from one to another.
+func (t table) printBlock(w io.Writer, widths []int, from, to, most int) {
+	for _, row := range t {
+		if len(row) == 1 {
+			fmt.Fprintln(w, terminal.Text(terminal.Wrap(row[0], most)))
+			continue
+		}
+		cells := []string{terminal.Pad(terminal.Cut(row[0], widths[0]), widths[0])}
+		for i := from; i < to; i++ {
+			width := -widths[i]
+			if i == 1 {
+				width = widths[i]
+			}
+			cell := terminal.Cut(row[i], most-widths[0]-len(gap))
+			cells = append(cells, terminal.Pad(cell, width))
+		}
+		fmt.Fprintln(w, terminal.Text(strings.TrimRight(strings.Join(cells, gap), " ")))
 	}
 }
 

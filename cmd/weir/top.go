@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirgpu/weir/agent"
+	"github.com/weirgpu/weir/internal/terminal"
 )
 
 func newTop() *cobra.Command {
@@ -33,7 +34,7 @@ and with --json, it is printed once.`,
 			}
 			defer client.Close()
 			out := c.OutOrStdout()
-			live := !asJSON && isTerminal(out)
+			live := !asJSON && terminal.Live(out)
 			return failed(watchTop(c.Context(), client, out, asJSON, live, interval))
 		},
 	}

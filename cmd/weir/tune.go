@@ -14,6 +14,7 @@ import (
 	"github.com/weirgpu/weir/device/machine"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/engine/tune"
+	"github.com/weirgpu/weir/internal/terminal"
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/plan/cache"
 	"github.com/weirgpu/weir/scenario"
@@ -138,14 +139,17 @@ func (m *compiled) tune(c *cobra.Command, on *machine.Machine, f *modelFlags,
 
 // percent shows how much of some work is done, where a person watches.
 func percent(w io.Writer, what string) (show func(done float64), end func()) {
-	if !isTerminal(w) {
+	if !terminal.Live(w) {
 		return nil, func() {}
 	}
 	const eraseLine, cells = "\r\x1b[K", 30 // ECMA-48: EL
 	show = func(done float64) {
 		full := int(done * cells)
-		fmt.Fprintf(w, "%s%s %s%s %3.0f %%", eraseLine, what, strings.Repeat("█", full),
-			strings.Repeat("░", cells-full), 100*done)
+		bar := terminal.Text(strings.Repeat("█", full) + strings.Repeat("░", cells-full))
+		if terminal.Width(w) < cells+20 {
+			bar = ""
+		}
+		fmt.Fprintf(w, "%s%s %s %3.0f %%", eraseLine, what, bar, 100*done)
 	}
 	return show, func() { fmt.Fprint(w, eraseLine) }
 }

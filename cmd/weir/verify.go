@@ -14,6 +14,7 @@ import (
 
 	"github.com/weirgpu/weir/conformance"
 	"github.com/weirgpu/weir/conformance/archive"
+	"github.com/weirgpu/weir/internal/terminal"
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/tensor"
@@ -102,7 +103,7 @@ func verifyAll(c *cobra.Command, cases []*conformance.Case,
 	run conformance.Runner) *conformance.Report {
 	threads := runtime.GOMAXPROCS(0)
 	w := c.ErrOrStderr()
-	if !isTerminal(w) {
+	if !terminal.Live(w) {
 		return conformance.RunAll(c.Context(), cases, run, threads)
 	}
 	const eraseLine = "\r\x1b[K" // ECMA-48: EL

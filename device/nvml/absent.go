@@ -8,6 +8,9 @@ import (
 	"github.com/weirgpu/weir/device"
 )
 
+// Built says whether this program can open the library at all.
+const Built = false
+
 // Options say where to look.
 type Options struct {
 	Path string

@@ -25,6 +25,9 @@ var places = []string{
 	"/run/nvidia/driver/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1",
 }
 
+// Built says whether this program can open the library at all.
+const Built = true
+
 // Options say where to look.
 type Options struct {
 	// Path is the library to open; "" means the one that the environment variable WEIR_NVML names,

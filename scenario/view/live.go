@@ -2,74 +2,79 @@ package view
 
 import (
 	"fmt"
-	"os"
+	"io"
 	"strings"
 	"sync"
 
-	tea "charm.land/bubbletea/v2"
-	"charm.land/lipgloss/v2"
-
+	"github.com/weirgpu/weir/internal/terminal"
 	"github.com/weirgpu/weir/scenario"
 )
 
 // live draws a table in place.
 type live struct {
-	program *tea.Program
-	done    chan struct{}
-	once    sync.Once
+	w io.Writer
+
+	mu     sync.Mutex
+	screen screen
+	drawn  int // lines
+	closed bool
 }
 
-func newLive(f *os.File) *live {
-	v := &live{done: make(chan struct{})}
-	// Input is left to the shell, so that an interrupt reaches the process as a signal as
-	// everywhere else.
-	v.program = tea.NewProgram(screen{width: defaultWidth}, tea.WithOutput(f), tea.WithInput(nil),
-		tea.WithoutSignalHandler(), tea.WithEnvironment(quiet(os.Environ())))
-	go func() {
-		defer close(v.done)
-		// A terminal that cannot be drawn on costs the view, not the run.
-		_, _ = v.program.Run()
-	}()
-	return v
-}
-
-// quiet is an environment in which Bubble Tea asks the terminal nothing: since nobody reads the
-// input, an answer would end up on the shell's next command line. It asks terminals that it takes
-// for modern ones, and none across ssh.
-func quiet(environ []string) []string {
-	env := []string{"SSH_TTY=/dev/tty"}
-	for _, e := range environ {
-		name, value, _ := strings.Cut(e, "=")
-		switch name {
-		case "SSH_TTY", "WT_SESSION", "TERM_PROGRAM":
-			continue
-		case "TERM":
-			if value != "dumb" {
-				e = "TERM=xterm-256color"
-			}
-		}
-		env = append(env, e)
-	}
-	return env
-}
-
-type stageMsg string
+// Control sequences of terminals (ECMA-48).
+const (
+	up         = "\x1b[%dA" // CUU
+	eraseLine  = "\x1b[K"   // EL
+	eraseBelow = "\x1b[J"   // ED
+)
 
 // Stage implements View.
-func (v *live) Stage(what string) { v.program.Send(stageMsg(what)) }
-
-// Live implements View.
-func (v *live) Live(l scenario.Live) { v.program.Send(l) }
-
-// Close implements View.
-func (v *live) Close() {
-	v.once.Do(func() {
-		v.program.Quit()
-		<-v.done
+func (v *live) Stage(what string) {
+	v.draw(func(s *screen) {
+		s.stages = append(s.stages, what)
+		s.now = scenario.Live{}
 	})
 }
 
-// defaultWidth is assumed until the terminal has told its own.
+// Live implements View.
+func (v *live) Live(l scenario.Live) { v.draw(func(s *screen) { s.now = l }) }
+
+// Close implements View.
+func (v *live) Close() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.closed = true
+}
+
+// draw shows the screen after a change, over what is shown.
+func (v *live) draw(change func(*screen)) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.closed {
+		return
+	}
+	change(&v.screen)
+	v.screen.width, v.screen.color = defaultWidth, terminal.Color(v.w)
+	if n := terminal.Width(v.w); n > 0 {
+		v.screen.width = n
+	}
+	lines := v.screen.lines()
+	if n := terminal.Height(v.w); n > 1 && len(lines) > n-1 { // nothing above the top is drawn over
+		lines = lines[len(lines)-(n-1):]
+	}
+	var b strings.Builder
+	if v.drawn > 0 {
+		fmt.Fprintf(&b, up, v.drawn)
+	}
+	for _, line := range lines {
+		b.WriteString("\r" + terminal.Text(line) + eraseLine + "\n")
+	}
+	b.WriteString(eraseBelow)
+	v.drawn = len(lines)
+	// A terminal that cannot be drawn on costs the view, not the run.
+	_, _ = io.WriteString(v.w, b.String())
+}
+
+// defaultWidth is assumed of a terminal that does not tell its own.
 const defaultWidth = 80
 
 // screen is what is drawn: the stages so far and the running phase.
@@ -77,132 +82,113 @@ type screen struct {
 	stages []string
 	now    scenario.Live
 	width  int
+	color  bool
 }
 
-// Init implements tea.Model.
-func (s screen) Init() tea.Cmd { return nil }
+// style is how text stands out (ECMA-48, SGR), "" for not at all.
+type style string
 
-// Update implements tea.Model.
-func (s screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
-	switch m := msg.(type) {
-	case stageMsg:
-		s.stages = append(s.stages[:len(s.stages):len(s.stages)], string(m))
-		s.now = scenario.Live{}
-	case scenario.Live:
-		s.now = m
-	case tea.WindowSizeMsg:
-		if m.Width > 0 {
-			s.width = m.Width
-		}
-	}
-	return s, nil
-}
-
-// View implements tea.Model.
-func (s screen) View() tea.View { return tea.NewView(s.text()) }
-
-var (
-	faint   = lipgloss.NewStyle().Faint(true)
-	bold    = lipgloss.NewStyle().Bold(true)
-	warning = lipgloss.NewStyle().Foreground(lipgloss.Color("208"))
-	palette = []lipgloss.Style{
-		lipgloss.NewStyle().Foreground(lipgloss.Color("39")),
-		lipgloss.NewStyle().Foreground(lipgloss.Color("208")),
-		lipgloss.NewStyle().Foreground(lipgloss.Color("78")),
-		lipgloss.NewStyle().Foreground(lipgloss.Color("170")),
-	}
+const (
+	faint   style = "2"
+	bold    style = "1"
+	warning style = "38;5;208"
 )
 
-// text draws the screen; no line is wider than the terminal, which would break drawing in place.
-func (s screen) text() string {
+// palette tells jobs apart. Its colours differ in lightness, too.
+var palette = []style{"38;5;39", "38;5;208", "38;5;78", "38;5;170"}
+
+// paint styles text where colours are asked for.
+func (s *screen) paint(how style, text string) string {
+	if !s.color || text == "" {
+		return text
+	}
+	return "\x1b[" + string(how) + "m" + text + "\x1b[m"
+}
+
+// lines draws the screen; none is wider than the terminal, which would break drawing in place.
+func (s *screen) lines() []string {
 	var lines []string
 	for i, stage := range s.stages {
 		if i < len(s.stages)-1 {
-			lines = append(lines, faint.Render("done  "+stage))
+			lines = append(lines, s.paint(faint, terminal.Cut("done  "+stage, s.width)))
 			continue
 		}
-		lines = append(lines, bold.Render(stage)+faint.Render(progress(s.now)))
+		stage = terminal.Cut(stage, s.width)
+		rest := terminal.Cut(progress(s.now), s.width-terminal.Columns(stage))
+		lines = append(lines, s.paint(bold, stage)+s.paint(faint, rest))
 	}
 	if len(s.now.Jobs) > 0 {
 		lines = append(lines, s.table()...)
 	}
-	fit := lipgloss.NewStyle().MaxWidth(s.width)
-	for i, line := range lines {
-		lines[i] = fit.Render(line)
-	}
-	return strings.Join(lines, "\n") + "\n"
+	return lines
 }
 
 // column is one column of the table. A terminal narrower than from does without it.
 type column struct {
 	title string
-	width int // negative: to the left
+	width int // negative: to the right
 	from  int
-	cell  func(j scenario.LiveJob, color lipgloss.Style) string
+	cell  func(j scenario.LiveJob) string
 }
 
 var columns = []column{
-	{"job", -14, 0, func(j scenario.LiveJob, _ lipgloss.Style) string { return clip(j.Name, 14) }},
-	{"class", -13, 96, func(j scenario.LiveJob, _ lipgloss.Style) string {
-		return j.Class.String()
-	}},
-	{"device", -barWidth, 70, bar},
-	{"", 5, 0, func(j scenario.LiveJob, _ lipgloss.Style) string {
+	{"job", 14, 0, func(j scenario.LiveJob) string { return terminal.Cut(j.Name, 14) }},
+	{"class", 13, 96, func(j scenario.LiveJob) string { return j.Class.String() }},
+	{"device", barWidth, 70, bar},
+	{"", -5, 0, func(j scenario.LiveJob) string {
 		if j.Recent < 0 {
 			return ""
 		}
 		return fmt.Sprintf("%.0f %%", 100*j.Recent)
 	}},
-	{"", 1, 0, func(j scenario.LiveJob, _ lipgloss.Style) string {
+	{"", -1, 0, func(j scenario.LiveJob) string {
 		if j.Running {
 			return "▶"
 		}
 		return ""
 	}},
-	{"queue", 5, 0, func(j scenario.LiveJob, _ lipgloss.Style) string {
-		return fmt.Sprint(j.Queue)
-	}},
-	{"memory of cap", 16, 84, func(j scenario.LiveJob, _ lipgloss.Style) string {
-		return memory(j)
-	}},
-	{"p50 ms", 8, 0, func(j scenario.LiveJob, _ lipgloss.Style) string {
-		return latency(j, j.Latency.P50)
-	}},
-	{"p99 ms", 8, 0, func(j scenario.LiveJob, _ lipgloss.Style) string {
-		return latency(j, j.Latency.P99)
-	}},
+	{"queue", -5, 0, func(j scenario.LiveJob) string { return fmt.Sprint(j.Queue) }},
+	{"memory of cap", -16, 84, memory},
+	{"p50 ms", -8, 48, func(j scenario.LiveJob) string { return latency(j, j.Latency.P50) }},
+	{"p99 ms", -8, 0, func(j scenario.LiveJob) string { return latency(j, j.Latency.P99) }},
 }
 
-func (s screen) table() []string {
-	head := make([]string, 0, len(columns))
-	for _, c := range columns {
-		if s.width >= c.from {
-			head = append(head, pad(c.title, c.width))
+// row lays cells out in the columns that fit; how styles the text of one.
+func (s *screen) row(cell func(c *column) string, how func(c *column, text string) string) string {
+	var cells []string
+	for i := range columns {
+		if c := &columns[i]; s.width >= c.from {
+			cells = append(cells, how(c, terminal.Pad(cell(c), c.width)))
 		}
 	}
-	lines := []string{faint.Render(strings.Join(head, " "))}
+	return strings.TrimRight(strings.Join(cells, " "), " ")
+}
+
+func (s *screen) table() []string {
+	titles := s.row(func(c *column) string { return c.title },
+		func(_ *column, text string) string { return text })
+	lines := []string{s.paint(faint, terminal.Cut(titles, s.width))}
 	for i, j := range s.now.Jobs {
-		var cells []string
-		for _, c := range columns {
-			if s.width >= c.from {
-				cells = append(cells, pad(c.cell(j, palette[i%len(palette)]), c.width))
-			}
+		line := s.row(func(c *column) string { return c.cell(j) },
+			func(c *column, text string) string {
+				if c.title != "device" {
+					return text
+				}
+				return s.paint(palette[i%len(palette)], text)
+			})
+		if s.width < narrowest {
+			line = terminal.Cut(line, s.width)
 		}
-		lines = append(lines, strings.Join(cells, " "))
+		lines = append(lines, line)
 		if j.Error != "" {
-			lines = append(lines, warning.Render("  "+j.Error))
+			lines = append(lines, s.paint(warning, terminal.Cut("  "+j.Error, s.width)))
 		}
 	}
 	return lines
 }
 
-// pad widens a styled cell to the column.
-func pad(cell string, width int) string {
-	if width < 0 {
-		return cell + strings.Repeat(" ", max(0, -width-lipgloss.Width(cell)))
-	}
-	return strings.Repeat(" ", max(0, width-lipgloss.Width(cell))) + cell
-}
+// narrowest is the width below which not even the columns that are always there fit.
+const narrowest = 37
 
 func progress(l scenario.Live) string {
 	if l.Elapsed == 0 {
@@ -216,12 +202,12 @@ func progress(l scenario.Live) string {
 
 const barWidth = 14
 
-func bar(j scenario.LiveJob, color lipgloss.Style) string {
+func bar(j scenario.LiveJob) string {
 	if j.Recent < 0 {
-		return faint.Render("the OS decides")
+		return "the OS decides"
 	}
 	n := min(barWidth, int(j.Recent*barWidth+0.5))
-	return color.Render(strings.Repeat("█", n)) + faint.Render(strings.Repeat("·", barWidth-n))
+	return strings.Repeat("█", n) + strings.Repeat("·", barWidth-n)
 }
 
 func memory(j scenario.LiveJob) string {
@@ -237,12 +223,4 @@ func latency(j scenario.LiveJob, ms float64) string {
 		return ""
 	}
 	return fmt.Sprintf("%.1f", ms)
-}
-
-func clip(s string, n int) string {
-	r := []rune(s)
-	if len(r) <= n {
-		return s
-	}
-	return string(r[:n-1]) + "…"
 }

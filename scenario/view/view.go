@@ -2,15 +2,14 @@ package view
 
 import (
 	"io"
-	"os"
 
-	"golang.org/x/term"
+	"github.com/weirgpu/weir/internal/terminal"
 )
 
-// New returns the view that fits w: a live one on a terminal, lines elsewhere.
+// New returns the view that fits w: a live one on a terminal that can be drawn on, lines elsewhere.
 func New(w io.Writer) View {
-	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		return newLive(f)
+	if terminal.Live(w) {
+		return &live{w: w}
 	}
 	return &plain{w: w}
 }

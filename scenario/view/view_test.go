@@ -2,14 +2,12 @@ package view
 
 import (
 	"bytes"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
-	"charm.land/lipgloss/v2"
-
-	tea "charm.land/bubbletea/v2"
-
+	"github.com/weirgpu/weir/internal/terminal"
 	"github.com/weirgpu/weir/scenario"
 	"github.com/weirgpu/weir/share"
 )
@@ -30,24 +28,25 @@ func sample() scenario.Live {
 }
 
 // draw is the screen after two stages and one look, at a width.
-func draw(width int) string {
-	var m tea.Model = screen{width: defaultWidth}
-	for _, msg := range []tea.Msg{tea.WindowSizeMsg{Width: width, Height: 24},
-		stageMsg("compiling detector"), stageMsg("together, policy fair"), sample()} {
-		m, _ = m.Update(msg)
-	}
-	return m.(screen).text()
+func draw(width int) []string {
+	s := screen{stages: []string{"compiling detector", "together, policy fair"}, now: sample(),
+		width: width}
+	return s.lines()
 }
 
 // TestScreenFits holds that no line is wider than the terminal, and that what matters most stays on
 // a narrow one.
 func TestScreenFits(t *testing.T) {
-	for _, width := range []int{20, 60, 80, 100, 200} {
-		text := draw(width)
-		for line := range strings.Lines(text) {
-			if w := lipgloss.Width(strings.TrimSuffix(line, "\n")); w > width {
+	for _, width := range []int{20, 40, 60, 80, 100, 200} {
+		lines := draw(width)
+		for _, line := range lines {
+			if w := terminal.Columns(line); w > width {
 				t.Errorf("width %d: a line of %d: %q", width, w, line)
 			}
+		}
+		text := strings.Join(lines, "\n")
+		if width == 40 && !strings.Contains(text, " 12.2") {
+			t.Errorf("a terminal of 40 columns: no p99 in\n%s", text)
 		}
 		if width < 60 {
 			continue
@@ -73,20 +72,35 @@ func TestScreenFits(t *testing.T) {
 
 // TestScreenAligns holds that all columns end where their titles do.
 func TestScreenAligns(t *testing.T) {
-	lines := screen{width: 120, now: sample()}.table()
-	want := lipgloss.Width(lines[0])
-	for _, i := range []int{1, 2, 3} {
-		if got := lipgloss.Width(lines[i]); got != want {
+	lines := (&screen{width: 120, now: sample()}).table()
+	for _, i := range []int{1, 2} {
+		if got, want := terminal.Columns(lines[i]), terminal.Columns(lines[0]); got != want {
 			t.Errorf("line %d is %d wide, the title %d", i, got, want)
 		}
 	}
 }
 
+// TestColors holds that colours change nothing but colours, and are there where they are asked for.
+func TestColors(t *testing.T) {
+	s := screen{stages: []string{"one", "two"}, now: sample(), width: 80}
+	plain := strings.Join(s.lines(), "\n")
+	s.color = true
+	text := strings.Join(s.lines(), "\n")
+	if got := regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(text, ""); got != plain {
+		t.Errorf("without its colours %q, want %q", got, plain)
+	}
+	if strings.Contains(plain, "\x1b") || !strings.Contains(text, "\x1b[38;5;39m") {
+		t.Errorf("colours in %q, or none in %q", plain, text)
+	}
+}
+
 func TestStageForgetsTheLastLook(t *testing.T) {
-	var m tea.Model = screen{width: 80, now: sample()}
-	m, _ = m.Update(stageMsg("next"))
-	if text := m.(screen).text(); strings.Contains(text, "detector") ||
-		!strings.Contains(text, "next") {
+	var b strings.Builder
+	v := &live{w: &b}
+	v.Live(sample())
+	b.Reset()
+	v.Stage("next")
+	if text := b.String(); strings.Contains(text, "detector") || !strings.Contains(text, "next") {
 		t.Errorf("got %q", text)
 	}
 }

@@ -172,7 +172,7 @@ func TestQuotaIsExact(t *testing.T) {
 	}
 	ok(j.Reserve(core.Persistent, 600))
 	ok(j.Reserve(core.Ephemeral, 400))
-	refused(j.Reserve(core.Ephemeral, 1), core.ErrOverCap, "job a", "1B", "ephemeral", "1000B")
+	refused(j.Reserve(core.Ephemeral, 1), core.ErrOverCap, "job a", "1B", "ephemeral", "1kB")
 	ok(j.Free(core.Ephemeral, 1))
 	ok(j.Reserve(core.Persistent, 1))
 	refused(j.Reserve(core.Persistent, 1), core.ErrOverCap)

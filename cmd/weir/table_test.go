@@ -1,0 +1,66 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/weirgpu/weir/internal/terminal"
+)
+
+// TestTableWidths holds that a table on a narrow terminal loses no figure and breaks none.
+func TestTableWidths(t *testing.T) {
+	rows := table{{"", "class", "device", "p50 ms", "p99 ms", "memory"},
+		{"weir, policy priority: total throughput 0.97 of alone"},
+		{"  detector", "latency", "50 %", "123.4", "567.8", "12.5 MiB"},
+		{"  a job whose name is longer than half of any line", "opportunistic", "13 %", "9.01",
+			"22.7", "1025 MiB"}}
+	for _, columns := range []string{"40", "80", "130", ""} {
+		t.Setenv("COLUMNS", columns)
+		var b strings.Builder
+		rows.print(&b)
+		most := terminal.Width(&b)
+		for line := range strings.Lines(b.String()) {
+			if n := terminal.Columns(strings.TrimSuffix(line, "\n")); most > 0 && n > most {
+				t.Errorf("%s columns: a line of %d: %q", columns, n, line)
+			}
+		}
+		for _, cell := range []string{"detector", "opportunistic", "50 %", "123.4", "567.8",
+			"12.5 MiB", "13 %", "9.01", "22.7", "1025 MiB"} {
+			if !strings.Contains(b.String(), cell) {
+				t.Errorf("%s columns: no %q in\n%s", columns, cell, b.String())
+			}
+		}
+		blocks := strings.Count(b.String(), "\n\n") + 1
+		if want := map[string]int{"40": 2, "80": 1, "130": 1, "": 1}[columns]; blocks != want {
+			t.Errorf("%s columns: %d blocks, want %d\n%s", columns, blocks, want, b.String())
+		}
+	}
+}
+
+// TestTableInASCII holds that a locale without other characters gets none.
+func TestTableInASCII(t *testing.T) {
+	t.Setenv("LC_ALL", "C")
+	t.Setenv("COLUMNS", "40")
+	var b strings.Builder
+	table{{"a", "b"}, {strings.Repeat("long name ", 9), "1 µs"}}.print(&b)
+	if i := strings.IndexFunc(b.String(), func(r rune) bool { return r > 127 }); i >= 0 {
+		t.Errorf("byte %d of %q", i, b.String())
+	}
+}
+
+// TestThreadsOfEnvironment holds that GOMAXPROCS bounds what a command keeps busy, and a flag goes
+// before it.
+func TestThreadsOfEnvironment(t *testing.T) {
+	model := digitsFile(t)
+	for _, c := range []struct {
+		variable string
+		flags    []string
+		want     float64
+	}{{"1", nil, 1}, {"1", []string{"--threads", "2"}, 2}} {
+		t.Setenv("GOMAXPROCS", c.variable)
+		args := []string{"bench", model, "--runs", "1", "--warmup", "0", "--json"}
+		if got := done(t, append(args, c.flags...)...).object(t)["threads"]; got != c.want {
+			t.Errorf("GOMAXPROCS=%s, %v: %v threads, want %v", c.variable, c.flags, got, c.want)
+		}
+	}
+}

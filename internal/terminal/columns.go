@@ -1,0 +1,88 @@
+package terminal
+
+import (
+	"strings"
+	"unicode"
+)
+
+// wide are characters that take two columns (Unicode Standard Annex 11, East Asian Width W and F,
+// by blocks).
+var wide = &unicode.RangeTable{
+	R16: []unicode.Range16{{Lo: 0x1100, Hi: 0x115f, Stride: 1}, {Lo: 0x2e80, Hi: 0x303e, Stride: 1},
+		{Lo: 0x3041, Hi: 0xa4cf, Stride: 1}, {Lo: 0xac00, Hi: 0xd7a3, Stride: 1},
+		{Lo: 0xf900, Hi: 0xfaff, Stride: 1}, {Lo: 0xfe30, Hi: 0xfe6f, Stride: 1},
+		{Lo: 0xff00, Hi: 0xff60, Stride: 1}, {Lo: 0xffe0, Hi: 0xffe6, Stride: 1}},
+	R32: []unicode.Range32{{Lo: 0x1f300, Hi: 0x1f64f, Stride: 1},
+		{Lo: 0x1f680, Hi: 0x1f6ff, Stride: 1}, {Lo: 0x1f900, Hi: 0x1f9ff, Stride: 1},
+		{Lo: 0x20000, Hi: 0x3fffd, Stride: 1}},
+}
+
+// columnsOf is how many columns a character takes.
+func columnsOf(r rune) int {
+	switch {
+	case r < 0x300:
+		return 1
+	case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf):
+		return 0
+	case unicode.Is(wide, r):
+		return 2
+	}
+	return 1
+}
+
+// Columns is how many columns text takes. It must have no control characters.
+func Columns(text string) int {
+	n := 0
+	for _, r := range text {
+		n += columnsOf(r)
+	}
+	return n
+}
+
+// Cut shortens text to at most width columns: the end gives way to an ellipsis.
+func Cut(text string, width int) string {
+	if Columns(text) <= width {
+		return text
+	}
+	var b strings.Builder
+	left := width - 1
+	for _, r := range text {
+		if left -= columnsOf(r); left < 0 {
+			break
+		}
+		b.WriteRune(r)
+	}
+	if width > 0 {
+		b.WriteString("…")
+	}
+	return b.String()
+}
+
+// Pad fills text up with spaces to width columns, after it or, for a negative width, before it.
+func Pad(text string, width int) string {
+	if width < 0 {
+		return strings.Repeat(" ", max(0, -width-Columns(text))) + text
+	}
+	return text + strings.Repeat(" ", max(0, width-Columns(text)))
+}
+
+// Wrap breaks text into lines of at most width columns at spaces. A longer word has a line of its
+// own, and a number keeps its percent sign.
+func Wrap(text string, width int) string {
+	const glue = "\x00"
+	var b strings.Builder
+	at := 0
+	for word := range strings.FieldsSeq(strings.ReplaceAll(text, " %", glue+"%")) {
+		n := Columns(word)
+		if at > 0 && at+1+n > width {
+			b.WriteByte('\n')
+			at = 0
+		} else if at > 0 {
+			b.WriteByte(' ')
+			at++
+		}
+		b.WriteString(word)
+		at += n
+	}
+	return strings.ReplaceAll(b.String(), glue, " ")
+}
