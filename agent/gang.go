@@ -304,9 +304,10 @@ func (g *gang) open() state {
 				return stateYielding
 			}
 			g.openGates()
-		case g.quiet() && g.mayStay():
-			return stateResting
 		case g.quiet():
+			if g.mayStay() {
+				return stateResting
+			}
 			return stateLeaving
 		}
 		wait := look

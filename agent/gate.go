@@ -182,9 +182,10 @@ func (j *job) open() state {
 				return stateYielding
 			}
 			j.openGate()
-		case j.quiet() && j.mayStay():
-			return stateResting
 		case j.quiet():
+			if j.mayStay() {
+				return stateResting
+			}
 			return stateLeaving
 		}
 		j.reopen()
