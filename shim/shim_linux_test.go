@@ -521,6 +521,29 @@ func TestAgentReturns(t *testing.T) {
 	}
 }
 
+// TestLargeThreadLocals: of a program whose thread-local variables are larger than many a stack
+// somebody sees that it has drained.
+func TestLargeThreadLocals(t *testing.T) {
+	b := compiled(t)
+	locals, err := keptC("locals.so", []string{"-shared", "-fPIC", "-O2"}, "testdata/locals.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWarden(t, testCap, 2*time.Millisecond)
+	w.gate(true)
+	r := b.command(w, "launches", "100000", "50000")
+	r.Env = append(r.Env, "LD_PRELOAD="+b.library+":"+locals)
+	r.start(t)
+	<-w.hellos
+	closed := w.gate(false)
+	for end := time.Now().Add(patience); w.page.Slot(0).DrainedSeq.Load() != closed; {
+		if time.Now().After(end) {
+			t.Fatal("the program does not say that it has drained")
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
 func TestForks(t *testing.T) {
 	b := compiled(t)
 	w := newWarden(t, testCap, 2*time.Millisecond)

@@ -212,8 +212,9 @@ void weir_watcher_start(void)
 	sigset_t all, before;
 	sigfillset(&all);
 	pthread_attr_init(&how);
+	/* Its stack has the usual size: the driver's calls run on it, and the C library puts the
+	 * thread-local variables of the program and of all its libraries there (glibc bug 11787). */
 	pthread_attr_setdetachstate(&how, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&how, 256 * 1024); /* the driver's calls run on it */
 	pthread_sigmask(SIG_BLOCK, &all, &before);
 	if (pthread_create(&thread, &how, watch, NULL) != 0)
 		weir_say("no thread to watch the device with: launches are gated, and not bounded");
