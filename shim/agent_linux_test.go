@@ -32,7 +32,7 @@ type warden struct {
 	holds func() uint64
 	// left is told of each slot whose process has gone, before the slot is cleared; nil: slots of
 	// the gone are cleared by release alone
-	left func(pid uint32, held int64)
+	left func(pid uint32, s *wire.Slot)
 
 	mu    sync.Mutex
 	ln    *net.UnixListener
@@ -190,7 +190,7 @@ func (w *warden) leave(slot uint32) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if s := w.page.Slot(slot); w.left != nil {
-		w.left(s.OwnerPID.Load(), int64(s.MemUsedBytes.Load())+int64(s.MemPendingBytes.Load()))
+		w.left(s.OwnerPID.Load(), s)
 		s.Clear()
 	}
 }

@@ -5,9 +5,11 @@
 // is an error; and whatever the schedule, the same seed gives the same results.
 //
 // usage: random FROM COUNT [LIMIT_MS]      default: 1000
-// Prints for each seed: the seed, a digest of all that its calls returned and its memory held, and
-// its time in milliseconds; and for each process that was killed: killed, and its pid. A seed that
-// fails, or takes longer than the limit, ends the run, with the seed on standard error.
+// Prints for each seed: the seed, a digest of all that its calls returned and its memory held, its
+// time in milliseconds, and of its process the pid, the bytes of large copies that it has made and
+// the graphs that it has launched; and for each process that was killed: killed, and its pid. A
+// seed that fails, or takes longer than the limit, ends the run, with the seed on standard error.
+// The device is the one in $WEIR_FAKE_DIR, which is looked at from outside.
 #include "random.h"
 
 #include <poll.h>
@@ -62,8 +64,13 @@ static void *work(void *p) {
 	return NULL;
 }
 
-// alone is a program of one process, with up to three threads.
-static uint64_t alone(uint64_t seed, bool dies) {
+// done is what the process has done.
+static struct {
+	uint64_t digest, copied, graphs;
+} done;
+
+// life begins to use the device, has up to three threads, and ends with it.
+static uint64_t life(uint64_t seed, bool dies) {
 	enum { THREADS = 3 };
 	static thread_arg args[THREADS];
 	uint64_t rng = seed, digest = 0;
@@ -80,9 +87,18 @@ static uint64_t alone(uint64_t seed, bool dies) {
 	for (unsigned i = 0; i < threads; i++) {
 		pthread_join(id[i], NULL);
 		digest = mix(digest, args[i].w.digest);
+		done.copied += args[i].w.copied, done.graphs += args[i].w.graphs;
 	}
 	end();
 	return digest;
+}
+
+// alone is a program of one process, which may begin anew.
+static uint64_t alone(uint64_t seed, bool dies) {
+	uint64_t rng = seed, digest = 0;
+	for (unsigned again = below(&rng, 4) == 0; again; again--)
+		digest = mix(digest, life(draw(&rng), false));
+	return mix(digest, life(draw(&rng), dies));
 }
 
 // other waits for a process that was forked.
@@ -156,7 +172,7 @@ static uint64_t pair(uint64_t seed) {
 	uint64_t rng = seed;
 	bool dies = below(&rng, 3) == 0;
 	int ends[2];
-	char done;
+	char end_of_guest;
 	HOLD(!socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
 	pid_t pid = fork();
 	if (!pid) {
@@ -178,7 +194,7 @@ static uint64_t pair(uint64_t seed) {
 	launch_fill(kernels.fill, NULL, p, t.value, t.words);
 	CHECK(CU(cuEventRecord)(e, NULL));
 	send_word(ends[0], &t, sizeof t);
-	receive(ends[0], &done, 1);
+	receive(ends[0], &end_of_guest, 1);
 	other(pid, dies);
 	HOLD(holds(p, t.words, t.value + 1));
 	CHECK(CU(cuEventDestroy_v2)(e));
@@ -235,7 +251,6 @@ static bool tells(int fd, int limit_ms) {
 // run has a process run one seed. It must end well, within the limit.
 static bool run(uint64_t seed, int limit_ms) {
 	int ends[2], status = 0;
-	uint64_t digest = 0;
 	double start = now_ms();
 	if (pipe(ends))
 		return false;
@@ -243,22 +258,24 @@ static bool run(uint64_t seed, int limit_ms) {
 	if (!pid) {
 		close(ends[0]);
 		setpgid(0, 0);
-		digest = program(seed);
-		send_word(ends[1], &digest, sizeof digest);
+		done.digest = program(seed);
+		send_word(ends[1], &done, sizeof done);
 		exit(0);
 	}
 	setpgid(pid, pid);
 	close(ends[1]);
 	bool in_time = tells(ends[0], limit_ms);
-	bool ok = in_time && read(ends[0], &digest, sizeof digest) == (ssize_t)sizeof digest;
+	bool ok = in_time && read(ends[0], &done, sizeof done) == (ssize_t)sizeof done;
 	if (!ok)
 		kill(-pid, SIGKILL);
 	waitpid(pid, &status, 0);
 	close(ends[0]);
 	if (ok && !status) {
-		printf("%llu %016llx %.1f\n", (unsigned long long)seed, (unsigned long long)digest,
-			now_ms() - start);
+		printf("%llu %016llx %.1f %d %llu %llu\n", (unsigned long long)seed,
+			(unsigned long long)done.digest, now_ms() - start, (int)pid,
+			(unsigned long long)done.copied, (unsigned long long)done.graphs);
 		fflush(stdout);
+		memset(&done, 0, sizeof done);
 		return true;
 	}
 	fprintf(stderr, "random: seed %llu: %s\n", (unsigned long long)seed,

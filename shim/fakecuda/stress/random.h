@@ -3,10 +3,13 @@
 #define WEIR_FAKE_RANDOM_H
 
 #include "../example/load.h"
+#include "../model/model.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 // SplitMix64, after Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014.
@@ -37,7 +40,9 @@ static struct {
 	CUfunction wait, fill, add, copy;
 } kernels;
 
-enum { STREAMS = 4, BUFFERS = 6, MOST = 1 << 14, GRANULE = 2 << 20 };
+// Words of a buffer: few, or now and then so many that to copy them takes as long as a kernel.
+enum { STREAMS = 4, BUFFERS = 6, FEW = 1 << 14, MOST = 1 << 19, GRANULE = 2 << 20 };
+enum { LARGE = 1 << 20 }; // bytes of a copy that the library tells of
 
 // A buffer is memory of the device and what it should hold. Work on it in another stream than the
 // last follows that stream's by an event, so that what it holds does not depend on the schedule.
@@ -53,11 +58,12 @@ typedef struct {
 
 typedef struct {
 	uint64_t rng, digest;
+	uint64_t copied, graphs; // bytes of large copies and sets, and launches of graphs
 	bool alone; // no other thread: captures may forbid what others do
 	CUstream stream[STREAMS];
 	CUevent event;
 	CUmemoryPool pool;
-	uint32_t *pinned;
+	uint32_t *pinned, *got;
 	buffer buffer[BUFFERS];
 } world;
 
@@ -81,6 +87,9 @@ static inline void launch_fill(CUfunction f, CUstream s, CUdeviceptr p, uint32_t
 static inline void launch_copy(CUstream s, CUdeviceptr to, CUdeviceptr from, uint32_t n) {
 	launch(kernels.copy, s, (void *[]){&to, &from, &n});
 }
+
+// copies notes a copy or set that is made, and not captured.
+static inline void copies(world *w, uint64_t bytes) { w->copied += bytes < LARGE ? 0 : bytes; }
 
 static inline CUstream any_stream(world *w) { return w->stream[below(&w->rng, STREAMS)]; }
 
@@ -114,7 +123,8 @@ static void map_buffer(buffer *b) {
 // is filled first.
 static void allocate(world *w, buffer *b) {
 	CUstream s = any_stream(w);
-	*b = (buffer){.kind = 1 + below(&w->rng, MAPPED), .words = 1 + below(&w->rng, MOST)};
+	uint32_t most = below(&w->rng, 64) ? FEW : MOST;
+	*b = (buffer){.kind = 1 + below(&w->rng, MAPPED), .words = 1 + below(&w->rng, most)};
 	size_t bytes = 4 * (size_t)b->words;
 	b->holds = malloc(bytes);
 	HOLD(b->holds);
@@ -138,6 +148,7 @@ static void allocate(world *w, buffer *b) {
 	uint32_t value = (uint32_t)draw(&w->rng);
 	use(w, b, s);
 	CHECK(CU(cuMemsetD32Async)(b->p, value, b->words, s));
+	copies(w, bytes);
 	for (uint32_t i = 0; i < b->words; i++)
 		b->holds[i] = value;
 }
@@ -169,11 +180,14 @@ static buffer *any_buffer(world *w) {
 
 // check reads a buffer, by one of the ways there are, and holds that it is what it should be.
 static void check(world *w, buffer *b) {
-	static _Thread_local uint32_t got[MOST];
+	uint32_t *got = w->got;
 	size_t bytes = 4 * (size_t)b->words;
 	CUstream s = any_stream(w);
 	use(w, b, s);
-	switch (below(&w->rng, 4)) {
+	uint32_t how = below(&w->rng, 4);
+	if (how != 2 || b->kind != MANAGED)
+		copies(w, bytes);
+	switch (how) {
 	case 0:
 		CHECK(CU(cuMemcpyDtoHAsync_v2)(w->pinned, b->p, bytes, s));
 		CHECK(CU(cuStreamSynchronize)(s));
@@ -197,8 +211,38 @@ static void check(world *w, buffer *b) {
 		CHECK(CU(cuMemcpyDtoH_v2)(got, b->p, bytes));
 		HOLD(!memcmp(got, b->holds, bytes));
 	}
-	for (uint32_t i = 0; i < b->words; i++)
+	for (uint32_t i = 0; i < b->words; i += 1 + b->words / FEW)
 		note(w, b->holds[i]);
+}
+
+// device maps what the device says of itself: no call, which could be answered by the library.
+static const fk_file *device(void) {
+	static const fk_file *mapped;
+	char path[4096];
+	if (mapped)
+		return mapped;
+	const char *dir = getenv("WEIR_FAKE_DIR");
+	snprintf(path, sizeof path, "%s/gpu0", dir ? dir : "");
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	HOLD(fd >= 0);
+	void *p = mmap(NULL, sizeof *mapped, PROT_READ, MAP_SHARED, fd, 0);
+	close(fd);
+	HOLD(p != MAP_FAILED);
+	return mapped = p;
+}
+
+// counted holds that what this process takes is not among what it is told is free: no allocation is
+// missed. What a function takes that was loaded at its first launch nobody told.
+static void counted(void) {
+	const fk_file *d = device();
+	uint64_t held = 0, granule = d->terms.knobs.granule, untold = 4 * d->terms.knobs.lazy_bytes;
+	size_t free_bytes, total;
+	untold = granule ? (untold + granule - 1) / granule * granule : untold;
+	for (uint32_t i = 0; i < d->high; i++)
+		if (d->slots[i].pid == (uint32_t)getpid())
+			held += d->slots[i].memory + d->slots[i].context_memory;
+	CHECK(CU(cuMemGetInfo_v2)(&free_bytes, &total));
+	HOLD(total - free_bytes + untold >= held);
 }
 
 // ---- work
@@ -253,6 +297,12 @@ static void account(const operation *o, const buffer *a, const buffer *b) {
 		memcpy(a->holds, b->holds, 4 * (size_t)o->n);
 }
 
+// moves notes an operation that is not captured.
+static void moves(world *w, const operation *o) {
+	if (o->kind == COPY || o->kind == BYTES)
+		copies(w, 4 * (uint64_t)(o->kind == COPY ? o->n : o->some));
+}
+
 static void operate(world *w) {
 	buffer *a = any_buffer(w), *b = any_buffer(w);
 	CUstream s = any_stream(w);
@@ -261,6 +311,7 @@ static void operate(world *w) {
 	operation o = choose(w, a, b);
 	issue(&o, a, b, s);
 	account(&o, a, b);
+	moves(w, &o);
 }
 
 // upload copies to the device from memory that the driver has to read at once, or from pinned
@@ -274,6 +325,7 @@ static void upload(world *w) {
 	for (uint32_t i = 0; i < a->words; i++)
 		in[i] = a->holds[i] = value * i;
 	use(w, a, s);
+	copies(w, bytes);
 	switch (below(&w->rng, 3)) {
 	case 0:
 		CHECK(CU(cuMemcpyHtoDAsync_v2)(a->p, in, bytes, s));
@@ -323,6 +375,8 @@ static void rows(world *w) {
 		c.srcMemoryType = CU_MEMORYTYPE_ARRAY, c.srcArray = between;
 	}
 	CHECK(CU(cuMemcpy2DAsync_v2)(&c, s));
+	for (int i = 0; i < 1 + array; i++)
+		copies(w, (uint64_t)c.WidthInBytes * height);
 	for (uint32_t y = 0; y < height; y++)
 		memcpy(a->holds + y * pitch, b->holds + y * pitch, 4 * (size_t)width);
 	if (array) {
@@ -442,6 +496,7 @@ static void graphs(world *w) {
 	use(w, b, s);
 	for (unsigned k = 0; k < times; k++) {
 		CHECK(CU(cuGraphLaunch)(x, s));
+		w->graphs++;
 		for (unsigned i = 0; i < n; i++)
 			account(&o[i], a, b);
 	}
@@ -467,9 +522,11 @@ static void shake(world *w) {
 	CHECK(CU(cuStreamWaitValue32_v2)(s, word, value, 0));
 	issue(&o, a, a, s);
 	account(&o, a, a);
+	moves(w, &o);
 	if (b != a) {
 		issue(&later, b, b, t);
 		account(&later, b, b);
+		moves(w, &later);
 	}
 	for (unsigned i = below(&w->rng, 4); i--;)
 		launch_wait(t, below(&w->rng, 40));
@@ -549,12 +606,14 @@ static void synchronise(world *w) {
 static void step(world *w) {
 	static void (*const steps[])(world *) = {operate, operate, operate, operate, operate, upload,
 		upload, rows, graphs, graphs, shake, host, synchronise, wrong};
-	uint32_t n = sizeof steps / sizeof *steps, i = below(&w->rng, n + 4);
+	uint32_t n = sizeof steps / sizeof *steps, i = below(&w->rng, n + 5);
 	note(w, i);
 	if (i < n)
 		steps[i](w);
 	else if (i == n)
 		release(w, &w->buffer[below(&w->rng, BUFFERS)]);
+	else if (i == n + 2 && w->alone)
+		counted();
 	else if (i == n + 1 && below(&w->rng, 8) == 0)
 		elsewhere(w);
 	else
@@ -570,6 +629,8 @@ static void world_begin(world *w) {
 	CHECK(CU(cuEventCreate)(&w->event, CU_EVENT_DISABLE_TIMING));
 	CHECK(CU(cuMemPoolCreate)(&w->pool, &props));
 	CHECK(CU(cuMemHostAlloc)((void **)&w->pinned, 4 * (MOST + 2), 0));
+	w->got = malloc(4 * MOST);
+	HOLD(w->got);
 }
 
 static void world_end(world *w) {
@@ -584,6 +645,7 @@ static void world_end(world *w) {
 	CHECK(CU(cuEventDestroy_v2)(w->event));
 	CHECK(CU(cuMemPoolDestroy)(w->pool));
 	CHECK(CU(cuMemFreeHost)(w->pinned));
+	free(w->got);
 }
 
 #endif
