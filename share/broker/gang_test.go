@@ -230,7 +230,10 @@ func randomGangs(t *testing.T, seed uint64, policy string) {
 	ctx, cancel := context.WithTimeout(t.Context(), run)
 	defer cancel()
 	longest := []time.Duration{100 * time.Microsecond, ms, 10 * ms}[r.IntN(3)]
-	step := func() time.Duration { return 1 + time.Duration(r.Int64N(int64(longest))) }
+	// what a job runs takes some microseconds at least
+	step := func() time.Duration {
+		return max(5*time.Microsecond, 1+time.Duration(r.Int64N(int64(longest))))
+	}
 	gangs := 1 + r.IntN(4)
 	jobs := make([]int, devices)
 	for i := range gangs {
