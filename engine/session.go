@@ -53,6 +53,9 @@ type Options struct {
 	// workers back, so it is for callers that may use all of its threads now. When nil, the calling
 	// goroutine packs alone.
 	PackPool compute.Pool
+	// Context, when set, ends the packing of weights when it is done: Load then fails with its
+	// error.
+	Context context.Context
 	// Progress, when set, is called while weights are packed.
 	Progress func(done, total int)
 	// Weights, when set, are the plan's packed weights, made earlier (plan.Plan.Pack) and kept, for
@@ -127,7 +130,8 @@ func (s *Session) weights() (device.Buffer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("graph %q: packed weights: %w", p.Graph.Name, err)
 	}
-	pack := plan.PackOptions{Pool: o.PackPool, Progress: o.Progress, Packed: o.Packed}
+	pack := plan.PackOptions{Context: o.Context, Pool: o.PackPool, Progress: o.Progress,
+		Packed: o.Packed}
 	pages, populates := buffer.(device.Populator)
 	if populates {
 		pack.Populate = pages.Populate
@@ -526,14 +530,20 @@ func (i *Instance) Settle() {
 }
 
 // Put gives the instance back to its session; it must not be used afterwards.
-func (i *Instance) Put() {
+func (i *Instance) Put() { i.leave(true) }
+
+// Free is [Instance.Put] that also gives back the instance's memory, which a session otherwise
+// keeps for whoever takes an instance next.
+func (i *Instance) Free() { i.leave(false) }
+
+func (i *Instance) leave(keep bool) {
 	s := i.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
-		s.drop(i)
-		s.finish()
+	if keep && !s.closed {
+		s.free = append(s.free, i)
 		return
 	}
-	s.free = append(s.free, i)
+	s.drop(i)
+	s.finish()
 }

@@ -16,6 +16,8 @@ import (
 
 // PackOptions say how weights are packed. The zero value packs them on the calling goroutine.
 type PackOptions struct {
+	// Context, when set, ends the packing when it is done, and its error is that of the packing.
+	Context context.Context
 	// Pool, when set, shares the work among its workers, which no gate holds back.
 	Pool compute.Pool
 	// Progress, when set, is called with the number of steps done, one call after the other.
@@ -170,16 +172,23 @@ func (r *packRegion) list(steps []*packStep) {
 
 // run packs the listed parts.
 func (r *packRegion) run() error {
+	ctx := r.opts.Context
+	if ctx == nil {
+		ctx = context.Background()
+	}
 	var err error
 	if r.opts.Pool == nil {
 		err = fault.Do(func() error {
 			for i := range r.parts {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
 				r.Chunk(i, 0)
 			}
 			return nil
 		})
 	} else {
-		err = r.opts.Pool.Run(context.Background(), device.Open, len(r.parts), r)
+		err = r.opts.Pool.Run(ctx, device.Open, len(r.parts), r)
 	}
 	if err != nil {
 		return fmt.Errorf("graph %q: packing weights: %w", r.plan.Graph.Name, err)
