@@ -44,10 +44,15 @@ type Elem interface {
 		complex64 | complex128
 }
 
-// DTypeOf returns the element type that T mirrors.
-func DTypeOf[T Elem]() DType {
+// Element are the Go types of the elements of tensors: those of [Elem], and string.
+type Element interface{ Elem | string }
+
+// DTypeOf returns the element type that T mirrors, String for string.
+func DTypeOf[T Element]() DType {
 	var z T
 	switch any(z).(type) {
+	case string:
+		return String
 	case float32:
 		return Float32
 	case float64:
@@ -94,7 +99,7 @@ func Count(shape []int) (int, error) {
 			zero = true
 		}
 		hi, lo := bits.Mul64(n, uint64(d))
-		over = over || hi != 0 || lo > math.MaxInt64
+		over = over || hi != 0 || lo > math.MaxInt
 		n = lo
 	}
 	if zero {
@@ -121,7 +126,7 @@ func ByteCount(d DType, shape []int) (int, error) {
 		per := 8 / d.Bits()
 		return n/per + (n%per+per-1)/per, nil
 	}
-	if size > 0 && n > math.MaxInt64/size {
+	if size > 0 && n > math.MaxInt/size {
 		return 0, fmt.Errorf("%w: %v of %v has more bytes than an address space", ErrShape, shape,
 			d)
 	}
@@ -141,7 +146,7 @@ func New(d DType, shape ...int) (*Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n > MaxHeapBytes {
+	if int64(n) > MaxHeapBytes {
 		return nil, fmt.Errorf("%w: %v%v needs %d bytes, limit %d", ErrShape, d, shape, n,
 			int64(MaxHeapBytes))
 	}
@@ -165,6 +170,37 @@ func From[T Elem](data []T, shape ...int) *Tensor {
 		panic(fmt.Sprintf("tensor.From: %d elements for shape %v", len(data), shape))
 	}
 	return &Tensor{DType: DTypeOf[T](), Shape: append([]int{}, shape...), Data: bytesOf(data)}
+}
+
+// Wrap is [From] and [FromStrings] for data whose length the caller does not answer for: it fails
+// with [ErrShape] on a wrong count.
+func Wrap[T Element](data []T, shape ...int) (*Tensor, error) {
+	n, err := Count(shape)
+	if err != nil {
+		return nil, err
+	}
+	if n != len(data) {
+		return nil, fmt.Errorf("%w: %v has %d elements, given %d", ErrShape, shape, n, len(data))
+	}
+	t := &Tensor{DType: DTypeOf[T](), Shape: append([]int{}, shape...)}
+	if t.DType == String {
+		t.Strings = any(data).([]string)
+	} else {
+		t.Data = bytesOf(data)
+	}
+	return t, nil
+}
+
+// Elements is [As] for a tensor whose type the caller does not answer for, and for strings: it
+// fails with [ErrDType] when T does not mirror t.DType.
+func Elements[T Element](t *Tensor) ([]T, error) {
+	if d := DTypeOf[T](); d != t.DType {
+		return nil, fmt.Errorf("%w: the tensor holds %v, not %v", ErrDType, t.DType, d)
+	}
+	if t.DType == String {
+		return any(t.Strings).([]T), nil
+	}
+	return cast[T](t.Data), nil
 }
 
 // Scalar returns a new rank-0 tensor holding v.

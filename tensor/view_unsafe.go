@@ -18,7 +18,10 @@ func As[T Elem](t *Tensor) []T {
 
 // Cast views raw little-endian bytes as elements of type T, without a copy. A remainder shorter
 // than one element is left out.
-func Cast[T Elem](data []byte) []T {
+func Cast[T Elem](data []byte) []T { return cast[T](data) }
+
+// cast is Cast for a type that the caller knows to mirror one of elements.
+func cast[T any](data []byte) []T {
 	var z T
 	n := len(data) / int(unsafe.Sizeof(z))
 	if n == 0 {
@@ -32,7 +35,7 @@ func Int32s(x []float32) []int32 {
 	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
 }
 
-func bytesOf[T Elem](data []T) []byte {
+func bytesOf[T any](data []T) []byte {
 	var z T
 	if len(data) == 0 {
 		return []byte{}
