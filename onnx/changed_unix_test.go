@@ -3,6 +3,7 @@
 package onnx
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -83,6 +84,50 @@ func TestUnchanged(t *testing.T) {
 	}
 }
 
+// TestCopiedModel cuts the files of a model that was read in place of mapped.
+func TestCopiedModel(t *testing.T) {
+	for _, external := range []bool{false, true} {
+		path := someModel(t, external)
+		mapped, err := Open(path, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer mapped.Close()
+		copied, err := Open(path, Options{Copy: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer copied.Close()
+		consts, want := copied.Graph.Constants(), mapped.Graph.Constants()
+		for i, v := range consts {
+			if copied.Maps(v.Const()) || !mapped.Maps(want[i].Const()) && v.Const().Size() > 64 {
+				t.Errorf("external: %v: %q is mapped, or was not", external, v.Name)
+			}
+			if !bytes.Equal(v.Const().Data, want[i].Const().Data) {
+				t.Errorf("external: %v: %q has other bytes", external, v.Name)
+			}
+		}
+		files, err := filepath.Glob(path + "*")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			if err := os.Truncate(f, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := copied.Unchanged(); err != nil {
+			t.Error(err)
+		}
+		for _, v := range consts {
+			_ = bytes.Clone(v.Const().Data) // which would end the test, were it mapped
+		}
+		if err := mapped.Unchanged(); !errors.Is(err, ErrChanged) {
+			t.Errorf("mapped: %v", err)
+		}
+	}
+}
+
 // TestShrunkWhileRead parses a mapped file that has been cut short meanwhile.
 func TestShrunkWhileRead(t *testing.T) {
 	path := someModel(t, false)
@@ -91,12 +136,12 @@ func TestShrunkWhileRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	file, err := mapFile(f)
+	file, err := mapFile(f, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.close()
-	if file.was == nil {
+	if file.unmap == nil {
 		t.Skip("files are not mapped here")
 	}
 	if err := os.Truncate(path, 0); err != nil {

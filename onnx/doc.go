@@ -32,9 +32,9 @@
 // versions without a row in package op (op.ErrUnsupported). No input, however broken, makes it
 // panic or allocate out of proportion to its size.
 //
-// Files are mapped, so they are replaced by renaming, never written in place while a model is open.
-// Bytes that are written in place show up in the mapping: opening checks for such writes, and
-// [Model.Unchanged] detects later ones. Bytes that are cut off cannot be read any more. Whatever
-// part of weir reads them then fails with an error of kind [ErrChanged] that names the file, in
-// place of the signal that would end the process.
+// Files are mapped, unless [Options] ask for a copy. So they are replaced by renaming, never
+// written in place while a model is open. Bytes that are written in place show up in the mapping:
+// opening checks for such writes, and [Model.Unchanged] detects later ones. Bytes that are cut off
+// cannot be read any more. Whatever part of weir reads them then fails with an error of kind
+// [ErrChanged] that names the file, in place of the signal that would end the process.
 package onnx

@@ -1,9 +1,10 @@
 package onnx
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
-	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -17,6 +18,7 @@ var ErrExternalData = errors.New("bad external data")
 type externalFiles struct {
 	dir    string // "" refuses all external data
 	opened func(name string, f *os.File) error
+	copied bool // read in place of mapped
 	root   *os.Root
 	data   map[string][]byte
 	maps   []*mapping
@@ -125,7 +127,7 @@ func (e *externalFiles) mapInside(name string) (*mapping, error) {
 			return nil, err
 		}
 	}
-	return mapFile(f)
+	return mapFile(f, e.copied)
 }
 
 // close unmaps every file.
@@ -146,25 +148,25 @@ type mapping struct {
 	data  []byte
 	unmap func() error
 	path  string
-	was   os.FileInfo // when it was mapped, nil when it is not
+	file  int   // descriptor of a mapped file
+	was   stamp // when it was mapped
 }
+
+// stamp tells a file that was written in place from what it was.
+type stamp struct{ size, modified int64 }
 
 // unchanged fails when the file has another size or modification time than when it was mapped. It
 // does not fail when the file was replaced or removed, since the mapping then still shows the old
-// content.
+// content. It allocates nothing where all is well.
 func (m *mapping) unchanged() error {
-	if m.was == nil {
+	if m.unmap == nil {
 		return nil
 	}
-	now, err := os.Stat(m.path)
-	if err != nil || !os.SameFile(m.was, now) {
+	if now, err := stampOf(m.file); err == nil && now == m.was {
 		return nil
 	}
-	if now.Size() != m.was.Size() || !now.ModTime().Equal(m.was.ModTime()) {
-		return fmt.Errorf("%s: %w: it was written in place: open it again; a file in use is "+
-			"replaced by renaming", m.path, ErrChanged)
-	}
-	return nil
+	return fmt.Errorf("%s: %w: it was written in place: open it again; a file in use is replaced "+
+		"by renaming", m.path, ErrChanged)
 }
 
 func (m *mapping) close() error {
@@ -176,22 +178,28 @@ func (m *mapping) close() error {
 	return unmap()
 }
 
-// mapFile maps a regular file. It reads the whole content of any other file, such as a pipe, and of
-// a file that cannot be mapped.
-func mapFile(f *os.File) (*mapping, error) {
+// mapFile maps a regular file, unless a copy is wanted. It reads the whole content of any other
+// file, such as a pipe, and of a file that cannot be mapped.
+func mapFile(f *os.File, copied bool) (*mapping, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
-	if info.Mode().IsRegular() {
+	if info.Mode().IsRegular() && !copied {
 		if m, err := mapRegular(f, info.Size()); err == nil {
-			m.path, m.was = f.Name(), info
 			return m, nil
 		}
 	}
-	data, err := io.ReadAll(f)
-	if err != nil {
+	var all bytes.Buffer
+	if info.Mode().IsRegular() && info.Size() < math.MaxInt-bytes.MinRead {
+		all.Grow(int(info.Size()) + bytes.MinRead)
+	}
+	if _, err := all.ReadFrom(f); err != nil {
 		return nil, err
 	}
-	return &mapping{data: data}, nil
+	after, err := f.Stat()
+	if err == nil && (after.Size() != info.Size() || !after.ModTime().Equal(info.ModTime())) {
+		err = fmt.Errorf("%w: open it again", ErrChanged)
+	}
+	return &mapping{data: all.Bytes()}, err
 }

@@ -109,7 +109,7 @@ func TestOpenOddFiles(t *testing.T) {
 		w.Write(modelOf(in("x"), out("x")))
 		w.Close()
 	}()
-	m, err := mapFile(r)
+	m, err := mapFile(r, false)
 	if err != nil || len(m.data) == 0 {
 		t.Errorf("pipe: %v", err)
 	}

@@ -10,4 +10,7 @@ import (
 // mapRegular has no mapping on this system; the caller reads the file.
 func mapRegular(*os.File, int64) (*mapping, error) { return nil, errors.ErrUnsupported }
 
+// stampOf is not called, since nothing is mapped.
+func stampOf(int) (stamp, error) { return stamp{}, errors.ErrUnsupported }
+
 func discard([]byte) {}

@@ -22,15 +22,36 @@ func mapRegular(f *os.File, size int64) (*mapping, error) {
 	if size > math.MaxInt {
 		return nil, errors.New("the file is larger than the address space")
 	}
-	data, err := unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
+	// one of its own: the caller's is closed sooner
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
+	was, err := stampOf(fd)
+	if err == nil && was.size != size {
+		err = ErrChanged
+	}
+	if err != nil {
+		return nil, errors.Join(err, unix.Close(fd))
+	}
+	data, err := unix.Mmap(fd, 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return nil, errors.Join(err, unix.Close(fd))
+	}
 	forget := fault.Watch(f.Name(), data)
-	return &mapping{data: data, unmap: func() error {
+	return &mapping{data: data, path: f.Name(), file: fd, was: was, unmap: func() error {
 		forget()
-		return unix.Munmap(data)
+		return errors.Join(unix.Munmap(data), unix.Close(fd))
 	}}, nil
+}
+
+// stampOf reads the stamp of an open file.
+func stampOf(fd int) (stamp, error) {
+	var s unix.Stat_t
+	if err := unix.Fstat(fd, &s); err != nil {
+		return stamp{}, err
+	}
+	return stamp{s.Size, s.Mtim.Nano()}, nil
 }
 
 // discard lets pages of a mapping leave memory. They begin on a page.

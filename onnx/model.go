@@ -35,6 +35,9 @@ type Options struct {
 	// describes the very bytes that are read, even if the path leads to another file later. f is
 	// closed after the call. An error of External makes reading fail.
 	External func(name string, f *os.File) error
+	// Copy has [Open] read the files into memory in place of mapping them: nothing that happens to
+	// them later matters, Evict does nothing, and no other process shares the memory.
+	Copy bool
 }
 
 // Model is a model file in use.
@@ -70,7 +73,7 @@ func Open(path string, o Options) (*Model, error) {
 // caller closes f, at any time.
 func OpenFile(f *os.File, o Options) (*Model, error) {
 	path := f.Name()
-	file, err := mapFile(f)
+	file, err := mapFile(f, o.Copy)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -90,16 +93,19 @@ func OpenFile(f *os.File, o Options) (*Model, error) {
 // constants calls it before using the result. It does not notice writes through a shared mapping
 // whose modification time the system has not recorded yet, nor files whose modification time was
 // set back. It says nothing about writes after the call, which still change constants that are read
-// from the mapping.
+// from the mapping: who reads them calls it afterwards. It allocates nothing where all is well.
 func (m *Model) Unchanged() error {
-	var err error
 	if m.file != nil {
-		err = m.file.unchanged()
+		if err := m.file.unchanged(); err != nil {
+			return err
+		}
 	}
 	for _, f := range m.files.maps {
-		err = errors.Join(err, f.unchanged())
+		if err := f.unchanged(); err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
 // Decode reads a model from memory. The graph's constants are views of data, which must not change
@@ -108,7 +114,7 @@ func (m *Model) Unchanged() error {
 func Decode(data []byte, dir string, o Options) (*Model, error) { return decode(data, dir, o) }
 
 func decode(data []byte, dir string, o Options) (*Model, error) {
-	files := &externalFiles{dir: dir, opened: o.External}
+	files := &externalFiles{dir: dir, opened: o.External, copied: o.Copy}
 	m, err := fault.Value(func() (*Model, error) { return read(data, files, o) })
 	if err != nil {
 		return nil, errors.Join(err, files.close())

@@ -79,11 +79,14 @@
 //
 // # Space
 //
-// Entries are readable by the user alone, since they hold weights. When their bytes pass the bound,
-// those unused for longest go; programs that have one mapped keep it. Nothing is written that the
-// file system has not ample room for, and a failure to write is never the failure of the run: the
-// log has one line of warning when the folder cannot be written or the disk is full, and what was
-// begun is removed.
+// Entries are readable by the user alone, since they hold weights, in plain form: graph, constants
+// and packed weights of a model can be read from its entry as from its file. A model that is stored
+// encrypted comes from memory ([Wrap]), and nothing of it is kept.
+//
+// When the bytes of all entries pass the bound, those unused for longest go; programs that have one
+// mapped keep it. Nothing is written that the file system has not ample room for, and a failure to
+// write is never the failure of the run: the log has one line of warning when the folder cannot be
+// written or the disk is full, and what was begun is removed.
 //
 // Concurrency: a Cache and a Model may be used by many goroutines; a Compiled is immutable but for
 // Save, which is called once.

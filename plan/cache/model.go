@@ -14,6 +14,7 @@ import (
 
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/onnx"
+	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -32,6 +33,7 @@ type Model struct {
 	path   string // absolute
 	opened time.Time
 	files  []fileID
+	copied bool // its files are read in place of mapped
 
 	mu       sync.Mutex // guards what follows
 	file     *os.File   // nil once the source is read
@@ -45,20 +47,26 @@ type Model struct {
 
 // Model opens a model file. Errors are those of onnx.Open. The caller owns the model and must Close
 // it.
-func (c *Cache) Model(path string) (*Model, error) {
+func (c *Cache) Model(path string) (*Model, error) { return c.open(path, false) }
+
+// CopiedModel is [Cache.Model] for a model that is read into memory where it would be mapped
+// (onnx.Options.Copy).
+func (c *Cache) CopiedModel(path string) (*Model, error) { return c.open(path, true) }
+
+func (c *Cache) open(path string, copied bool) (*Model, error) {
 	if c == nil {
-		return open(path)
+		return open(path, copied)
 	}
 	opened := c.now()
 	full, err := filepath.Abs(path)
 	if err != nil {
-		return open(path)
+		return open(path, copied)
 	}
 	f, id, err := identify(path)
 	if err != nil { // onnx.Open says what is wrong, or reads what is no regular file
-		return open(path)
+		return open(path, copied)
 	}
-	m := &Model{cache: c, path: full, opened: opened, file: f}
+	m := &Model{cache: c, path: full, opened: opened, file: f, copied: copied}
 	if r, g := c.recall(full, id); r != nil {
 		m.Graph, m.Warnings, m.files, m.content, m.hashed = g, r.Warnings, r.Files, r.Content, true
 		m.noted = true
@@ -73,8 +81,8 @@ func (c *Cache) Model(path string) (*Model, error) {
 	return m, nil
 }
 
-func open(path string) (*Model, error) {
-	src, err := onnx.Open(path, onnx.Options{})
+func open(path string, copied bool) (*Model, error) {
+	src, err := onnx.Open(path, onnx.Options{Copy: copied})
 	if err != nil {
 		return nil, err
 	}
@@ -113,12 +121,13 @@ func (m *Model) hold(file *mapping) error {
 // read reads the model file; m.mu is held, or nobody else has m.
 func (m *Model) read() (*onnx.Model, error) {
 	var external []fileID
-	src, err := onnx.OpenFile(m.file, onnx.Options{External: func(name string, f *os.File) error {
+	noteFile := func(name string, f *os.File) error {
 		id, err := identityOf(f)
 		id.Name = name
 		external = append(external, id)
 		return err
-	}})
+	}
+	src, err := onnx.OpenFile(m.file, onnx.Options{External: noteFile, Copy: m.copied})
 	if err != nil {
 		return nil, errors.Join(err, m.closeFile())
 	}
@@ -159,6 +168,24 @@ func (m *Model) Unchanged() error {
 		return nil
 	}
 	return m.source.Unchanged()
+}
+
+// Maps reports whether steps of a plan of the model, once its weights are packed, read constants
+// in a mapped file of the model, so that [Model.Unchanged] says whether what they read was right.
+func (m *Model) Maps(p *plan.Plan) bool {
+	m.mu.Lock()
+	src := m.source
+	m.mu.Unlock()
+	if src == nil {
+		return false
+	}
+	absorbed, maps := p.Absorbed(), false
+	p.Graph.Walk(func(g *graph.Graph) {
+		for _, v := range g.Constants() {
+			maps = maps || !absorbed[v.Const()] && src.Maps(v.Const())
+		}
+	})
+	return maps
 }
 
 // Evict is onnx.Model.Evict for a model that has been read, and does nothing for others.
