@@ -14,6 +14,7 @@ import (
 	"github.com/weirgpu/weir/device/cpu/kernels"
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/plan/cache"
+	"github.com/weirgpu/weir/tensor"
 )
 
 // TestCache opens a model three times with a cache, and runs it on the shapes that are kept and on
@@ -71,7 +72,7 @@ func runDigits(t *testing.T, path string, opts ...weir.Option) []float32 {
 		for i := range pixels {
 			pixels[i] = float32(i%17) / 17
 		}
-		r, err := m.Run(t.Context(), weir.Inputs{in.Name: weir.NewTensor(pixels, batch+1, 1, 8, 8)})
+		r, err := m.Run(t.Context(), weir.Inputs{in.Name: tensor.From(pixels, batch+1, 1, 8, 8)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -39,11 +39,12 @@ const gather = `graph "gather" {
 
 func TestContainers(t *testing.T) {
 	m := load(t, gather)
-	if in := m.Inputs(); in[0].Type != "sequence(float32[N,2])" || in[2].DType != tensor.Sequence {
+	if in := m.Inputs(); in[0].Type.String() != "sequence(float32[N,2])" ||
+		in[0].Type.Elem.Shape[1].Size != 2 || in[2].Type.DType != tensor.Sequence {
 		t.Errorf("inputs are %v", in)
 	}
 	votes := map[string]float32{"cat": 0.75, "dog": 0.25}
-	one, last := weir.NewTensor([]float32{1, 2, 3, 4}, 2, 2), weir.NewTensor([]float32{5, 6}, 1, 2)
+	one, last := tensor.From([]float32{1, 2, 3, 4}, 2, 2), tensor.From([]float32{5, 6}, 1, 2)
 	run := func(bias *weir.Tensor, rows ...*weir.Tensor) weir.Result {
 		t.Helper()
 		r, err := m.Run(
@@ -60,7 +61,7 @@ func TestContainers(t *testing.T) {
 		}
 		return r
 	}
-	a, b := run(nil, one, last), run(weir.NewTensor([]float32{10, 20}, 2))
+	a, b := run(nil, one, last), run(tensor.From([]float32{10, 20}, 2))
 	defer a.Close()
 	defer b.Close()
 	clear(one.Data) // inputs are copied
@@ -88,12 +89,12 @@ func TestContainers(t *testing.T) {
 
 func TestContainersRefused(t *testing.T) {
 	m := load(t, gather)
-	x, none := weir.NewTensor([]float32{1, 2}, 1, 2), weir.NewSequence()
+	x, none := tensor.From([]float32{1, 2}, 1, 2), weir.NewSequence()
 	good := weir.Inputs{"rows": none, "bias": weir.NewOptional(nil), "votes": none, "last": x}
 	for name, change := range map[string]weir.Inputs{
 		"a tensor":        {"rows": x},
-		"wrong elements":  {"rows": weir.NewSequence(weir.NewTensor([]int64{1, 2}, 1, 2))},
-		"mixed elements":  {"rows": weir.NewSequence(x, weir.NewTensor([]int64{1, 2}, 1, 2))},
+		"wrong elements":  {"rows": weir.NewSequence(tensor.From([]int64{1, 2}, 1, 2))},
+		"mixed elements":  {"rows": weir.NewSequence(x, tensor.From([]int64{1, 2}, 1, 2))},
 		"nil element":     {"rows": weir.NewSequence(nil)},
 		"a value":         {"bias": x},
 		"wrong keys":      {"votes": weir.NewSequence(weir.NewMap(map[int64]float32{1: 2}))},
@@ -124,7 +125,7 @@ func TestContainersRefused(t *testing.T) {
 	_, none2 := weir.Items(nil)
 	_, noSequence := weir.Items(ids)
 	for i, err := range []error{keys, values, noMap, none1, none2, noSequence} {
-		if !errors.Is(err, weir.ErrInput) {
+		if !errors.Is(err, weir.ErrOutput) {
 			t.Errorf("%d: %v", i, err)
 		}
 	}

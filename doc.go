@@ -3,10 +3,12 @@
 //	m, err := weir.Open("model.onnx")
 //	if err != nil { ... }
 //	defer m.Close()
-//	out, err := m.Run(ctx, weir.Inputs{"image": weir.NewTensor(pixels, 1, 3, 224, 224)})
+//	image, err := weir.NewTensor(pixels, 1, 3, 224, 224)
+//	if err != nil { ... }
+//	out, err := m.Run(ctx, weir.Inputs{"image": image})
 //	if err != nil { ... }
 //	defer out.Close()
-//	scores, err := weir.Data[float32](out.Output("scores"))
+//	scores, err := weir.Output[float32](out, "scores")
 //
 // Meet first: [Model], its [Model.Run], and [Result]. A model is compiled for the input shapes of a
 // call when they are first seen, and the compiled plan is kept; after that a Run allocates nothing
@@ -18,9 +20,18 @@
 // error of Open.
 //
 // Concurrency: every method of Model may be called by any number of goroutines. Concurrent Runs use
-// memory of their own and share the weights and the processor's cores.
+// memory of their own and share the weights and the processor's cores; as many compute at a time as
+// [WithMaxConcurrency] says, and the others wait. The first Open of a program raises GOMAXPROCS, so
+// that its timers and connections are served while all cores compute.
 //
-// What it refuses: a wrong input name, type or shape fails with an error of kind [ErrInput] before
-// anything is computed; broken model files fail in Open, and never with a panic. For many jobs on
-// one device under shares, see the command weir.
+// What lies where: weights are read from the mapped file or copied from it into memory outside of
+// Go's heap, and everything of one Run is in such memory, too. Nothing is written to disk, but for
+// compiled plans where [WithCache] asks for that: these hold weights in plain form. Of a model that
+// is stored encrypted none is kept, since it comes from memory ([Load]).
+//
+// What it refuses: wrong options ([ErrOption]); a wrong input name, type or shape, with an error of
+// kind [ErrInput] before anything is computed, and elements that an operator does not take while it
+// is; broken model files ([ErrModel]) and what weir does not have ([ErrUnsupported]), never with a
+// panic; what does not fit the memory ([ErrMemory]). For many jobs on one device under shares, see
+// the command weir.
 package weir

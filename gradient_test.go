@@ -9,6 +9,7 @@ import (
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/tensor"
 )
 
 // dropped multiplies what Dropout leaves of x by w, beside bodies that use the same names of
@@ -78,8 +79,8 @@ func TestGradientsOfModel(t *testing.T) {
 		for j := range w {
 			w[j] = float32(j%5) - 5.5
 		}
-		out, err := m.Run(t.Context(), weir.Inputs{"x": weir.NewTensor(x, n, k),
-			"w": weir.NewTensor(w, k), "c": weir.NewTensor([]bool{i%2 == 0})})
+		out, err := m.Run(t.Context(), weir.Inputs{"x": tensor.From(x, n, k),
+			"w": tensor.From(w, k), "c": tensor.From([]bool{i%2 == 0})})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/weirgpu/weir/examples/digits"
+	"github.com/weirgpu/weir/tensor"
 )
 
 // TestNothingIsHeldAfterClose counts device memory over runs of several shapes, evictions and open
@@ -22,7 +23,7 @@ func TestNothingIsHeldAfterClose(t *testing.T) {
 	var open []Result
 	for n := 1; n <= 4; n++ {
 		in := Inputs{
-			"image": NewTensor(make([]float32, n*digits.Side*digits.Side), n, 1, digits.Side,
+			"image": tensor.From(make([]float32, n*digits.Side*digits.Side), n, 1, digits.Side,
 				digits.Side),
 		}
 		for range 2 {
@@ -62,7 +63,7 @@ func TestShapesAreCompiledOnce(t *testing.T) {
 	run := func(n int) {
 		t.Helper()
 		in := Inputs{
-			"image": NewTensor(make([]float32, n*digits.Side*digits.Side), n, 1, digits.Side,
+			"image": tensor.From(make([]float32, n*digits.Side*digits.Side), n, 1, digits.Side,
 				digits.Side),
 		}
 		r, err := m.Run(context.Background(), in)

@@ -69,7 +69,7 @@ func ask(m *weir.Model, rng *rand.Rand, n int) (weir.Result, []float32, error) {
 			want[i*4+k] = x[i*4+k]*float32(k+1) + bias[i]
 		}
 	}
-	in := weir.Inputs{"x": weir.NewTensor(x, n, 4), "bias": weir.NewTensor(bias, n, 1)}
+	in := weir.Inputs{"x": tensor.From(x, n, 4), "bias": tensor.From(bias, n, 1)}
 	r, err := m.Run(context.Background(), in)
 	clear(x) // inputs are copied before Run returns
 	return r, want, err
@@ -132,17 +132,17 @@ func TestConcurrentRuns(t *testing.T) {
 // works on.
 func TestWrongInputs(t *testing.T) {
 	m := load(t, scaled)
-	x, bias := weir.NewTensor(make([]float32, 8), 2, 4), weir.NewTensor(make([]float32, 2), 2, 1)
+	x, bias := tensor.From(make([]float32, 8), 2, 4), tensor.From(make([]float32, 2), 2, 1)
 	for name, in := range map[string]weir.Inputs{
 		"nothing":        nil,
 		"one missing":    {"x": x},
 		"nil":            {"x": x, "bias": nil},
 		"one too many":   {"x": x, "bias": bias, "y": bias},
 		"misspelt":       {"X": x, "bias": bias},
-		"wrong type":     {"x": weir.NewTensor(make([]float64, 8), 2, 4), "bias": bias},
-		"wrong rank":     {"x": weir.NewTensor(make([]float32, 8), 8), "bias": bias},
-		"wrong size":     {"x": weir.NewTensor(make([]float32, 10), 2, 5), "bias": bias},
-		"sizes disagree": {"x": x, "bias": weir.NewTensor(make([]float32, 3), 3, 1)},
+		"wrong type":     {"x": tensor.From(make([]float64, 8), 2, 4), "bias": bias},
+		"wrong rank":     {"x": tensor.From(make([]float32, 8), 8), "bias": bias},
+		"wrong size":     {"x": tensor.From(make([]float32, 10), 2, 5), "bias": bias},
+		"sizes disagree": {"x": x, "bias": tensor.From(make([]float32, 3), 3, 1)},
 		"data too short": {"x": {DType: tensor.Float32, Shape: []int{2, 4}, Data: make([]byte, 8)},
 			"bias": bias},
 		"negative size":   {"x": {DType: tensor.Float32, Shape: []int{-2, 4}}, "bias": bias},
@@ -168,14 +168,14 @@ func TestWrongInputs(t *testing.T) {
 }
 
 func TestDataRefuses(t *testing.T) {
-	if _, err := weir.Data[float32](nil); !errors.Is(err, weir.ErrInput) {
+	if _, err := weir.Data[float32](nil); !errors.Is(err, weir.ErrOutput) {
 		t.Errorf("nil: %v", err)
 	}
-	if _, err := weir.Data[int64](weir.NewTensor([]float32{1}, 1)); !errors.Is(err, weir.ErrInput) {
+	if _, err := weir.Data[int64](tensor.From([]float32{1}, 1)); !errors.Is(err, weir.ErrOutput) {
 		t.Errorf("another type: %v", err)
 	}
 	x := []float32{1, 2}
-	d, err := weir.Data[float32](weir.NewTensor(x, 2))
+	d, err := weir.Data[float32](tensor.From(x, 2))
 	if err != nil || &d[0] != &x[0] {
 		t.Errorf("a copy: %v, %v", d, err)
 	}
@@ -281,7 +281,7 @@ func TestEvictionWithOpenResults(t *testing.T) {
 	r.Close()
 }
 
-// TestRunFails holds that a model's own failure is told and leaves the model usable.
+// TestRunFails holds that what an operator refuses is told and leaves the model usable.
 func TestRunFails(t *testing.T) {
 	m := load(t, `graph "lookup" {
   opset "" 17
@@ -291,7 +291,7 @@ func TestRunFails(t *testing.T) {
   output %y
 }`)
 	run := func(ctx context.Context, i ...int64) ([]float32, error) {
-		r, err := m.Run(ctx, weir.Inputs{"i": weir.NewTensor(i, 2)})
+		r, err := m.Run(ctx, weir.Inputs{"i": tensor.From(i, 2)})
 		if err != nil {
 			return nil, err
 		}
@@ -300,7 +300,7 @@ func TestRunFails(t *testing.T) {
 		return slices.Clone(d), err
 	}
 	ctx := context.Background()
-	if _, err := run(ctx, 0, 4); err == nil || errors.Is(err, weir.ErrInput) {
+	if _, err := run(ctx, 0, 4); !errors.Is(err, weir.ErrInput) {
 		t.Errorf("an index outside of the table: %v", err)
 	}
 	if y, err := run(ctx, 3, 0); err != nil || !slices.Equal(y, []float32{4, 1}) {
@@ -309,8 +309,8 @@ func TestRunFails(t *testing.T) {
 	stopped, cancel := context.WithCancel(ctx)
 	cancel()
 	if _, err := load(t, scaled).Run(stopped,
-		weir.Inputs{"x": weir.NewTensor(make([]float32, 4), 1, 4),
-			"bias": weir.NewTensor(make([]float32, 1), 1, 1)}); !errors.Is(err, context.Canceled) {
+		weir.Inputs{"x": tensor.From(make([]float32, 4), 1, 4),
+			"bias": tensor.From(make([]float32, 1), 1, 1)}); !errors.Is(err, context.Canceled) {
 		t.Errorf("stopped while compiling: %v", err)
 	}
 }
@@ -329,7 +329,7 @@ func TestOpenRefuses(t *testing.T) {
 		}
 		in := weir.Inputs{}
 		for _, v := range m.Inputs() {
-			in[v.Name] = weir.NewTensor(make([]float32, digits.Side*digits.Side), 1, 1, digits.Side,
+			in[v.Name] = tensor.From(make([]float32, digits.Side*digits.Side), 1, 1, digits.Side,
 				digits.Side)
 		}
 		if r, err := m.Run(context.Background(), in); err == nil {
@@ -358,13 +358,14 @@ func TestOpenRefuses(t *testing.T) {
 
 func TestDescribe(t *testing.T) {
 	m := load(t, scaled)
-	want := []weir.ValueInfo{{Name: "x", DType: tensor.Float32, Type: "float32[N,4]"},
-		{Name: "bias", DType: tensor.Float32, Type: "float32[N,1]"}}
-	if got := m.Inputs(); !slices.Equal(got, want) {
-		t.Errorf("inputs are %v", got)
+	in, out := m.Inputs(), m.Outputs()
+	if len(in) != 2 || in[0].Name != "x" || in[1].Name != "bias" ||
+		in[0].Type.String() != "float32[N,4]" || in[0].Type.DType != tensor.Float32 ||
+		!slices.Equal(in[0].Type.Shape, []weir.Dim{{Size: -1, Name: "N"}, {Size: 4}}) {
+		t.Errorf("inputs are %v", in)
 	}
-	if got := m.Outputs(); len(got) != 1 || got[0].Name != "z" || got[0].Type != "float32[N,4]" {
-		t.Errorf("outputs are %v", got)
+	if len(out) != 1 || out[0].Name != "z" || out[0].Type.String() != "float32[N,4]" {
+		t.Errorf("outputs are %v", out)
 	}
 }
 
@@ -377,7 +378,7 @@ func TestOneNameForAllSizes(t *testing.T) {
   output %y
 }`)
 	r, err := m.Run(context.Background(),
-		weir.Inputs{"x": weir.NewTensor([]float32{-1, 2, 3, -4, 5, 6}, 2, 3)})
+		weir.Inputs{"x": tensor.From([]float32{-1, 2, 3, -4, 5, 6}, 2, 3)})
 	if err != nil {
 		t.Fatal(err)
 	}

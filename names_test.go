@@ -175,7 +175,7 @@ func typedFile(t *testing.T, g *graph.Graph) string {
 func reference(t *testing.T, g *graph.Graph, shapes [2][]int, rng *rand.Rand) (weir.Inputs,
 	[]*tensor.Tensor) {
 	t.Helper()
-	in := weir.Inputs{"c": weir.NewTensor(make([]bool, 4), 4)}
+	in := weir.Inputs{"c": tensor.From(make([]bool, 4), 4)}
 	for i := range in["c"].Data {
 		in["c"].Data[i] = byte(rng.IntN(2))
 	}
@@ -206,9 +206,9 @@ func reference(t *testing.T, g *graph.Graph, shapes [2][]int, rng *rand.Rand) (w
 // where the operators take them, and else refused with the name and both sizes.
 func TestContradictedNames(t *testing.T) {
 	m := load(t, scaled)
-	x := weir.NewTensor([]float32{1, 1, 1, 1, 1, 1, 1, 1}, 2, 4)
+	x := tensor.From([]float32{1, 1, 1, 1, 1, 1, 1, 1}, 2, 4)
 	r, err := m.Run(context.Background(),
-		weir.Inputs{"x": x, "bias": weir.NewTensor([]float32{5}, 1, 1)})
+		weir.Inputs{"x": x, "bias": tensor.From([]float32{5}, 1, 1)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +217,7 @@ func TestContradictedNames(t *testing.T) {
 	}
 	r.Close()
 	_, err = m.Run(context.Background(),
-		weir.Inputs{"x": x, "bias": weir.NewTensor(make([]float32, 3), 3, 1)})
+		weir.Inputs{"x": x, "bias": tensor.From(make([]float32, 3), 3, 1)})
 	if want := `"N" is 2 in input "x" (float32[N,4]) and 3 in input "bias" (float32[N,1])`; !errors.Is(
 		err, weir.ErrInput) || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %s", err, want)
@@ -245,9 +245,9 @@ func TestScalarInput(t *testing.T) {
 		defer r.Close()
 		return append([]float32{}, outputs(r)...), nil
 	}
-	x := weir.NewTensor([]float32{1, 2}, 2)
+	x := tensor.From([]float32{1, 2}, 2)
 	for i, shape := range [][]int{{1}, {}, {1, 1}, {1}} {
-		got, err := run(x, weir.NewTensor([]int64{int64(i)}, shape...))
+		got, err := run(x, tensor.From([]int64{int64(i)}, shape...))
 		if err != nil || near(got, []float32{float32(i), float32(2 * i)}) != nil {
 			t.Errorf("sr of shape %v: %v, %v", shape, got, err)
 		}
@@ -256,12 +256,12 @@ func TestScalarInput(t *testing.T) {
 		x, sr *weir.Tensor
 		want  string
 	}{
-		{x, weir.NewTensor([]int64{1, 2}, 2),
+		{x, tensor.From([]int64{1, 2}, 2),
 			`input "sr": bad input: given shape [2] of rank 1, the model takes int64[] of rank 0`},
-		{x, weir.NewTensor([]int64{}, 0), `given shape [0] of rank 1`},
-		{weir.NewTensor([]float32{1}), weir.NewTensor([]int64{1}),
+		{x, tensor.From([]int64{}, 0), `given shape [0] of rank 1`},
+		{tensor.From([]float32{1}), tensor.From([]int64{1}),
 			`input "x": bad input: given shape [] of rank 0, the model takes float32[N] of rank 1`},
-		{weir.NewTensor([]float32{1}, 1, 1), weir.NewTensor([]int64{1}), `of rank 2`},
+		{tensor.From([]float32{1}, 1, 1), tensor.From([]int64{1}), `of rank 2`},
 	} {
 		if _, err := run(tt.x, tt.sr); !errors.Is(err, weir.ErrInput) ||
 			!strings.Contains(err.Error(), tt.want) {

@@ -9,13 +9,14 @@ import (
 	"github.com/weirgpu/weir/examples/digits"
 	"github.com/weirgpu/weir/internal/cpuinfo"
 	"github.com/weirgpu/weir/internal/cputest"
+	"github.com/weirgpu/weir/tensor"
 )
 
 // TestPrecisionNeedsDotProducts holds that a model is in float32, to the bit, where bfloat16 would
 // not make it faster, and that it is not where it does.
 func TestPrecisionNeedsDotProducts(t *testing.T) {
 	images, _, _ := digitsData(t)
-	input := weir.NewTensor(digits.Input(images[0]), 1, 1, digits.Side, digits.Side)
+	input := tensor.From(digits.Input(images[0]), 1, 1, digits.Side, digits.Side)
 	probabilities := func(t *testing.T, p weir.Precision) []float32 {
 		m, err := weir.Load(digits.Model, weir.WithPrecision(p))
 		if err != nil {

@@ -1,9 +1,12 @@
 package weir
 
 import (
+	"context"
+	"runtime"
 	"slices"
 	"sync"
 
+	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/plan/cache"
@@ -11,22 +14,37 @@ import (
 
 // variant is the model compiled for one set of input shapes.
 type variant struct {
-	model   *Model
+	model   *model
 	shapes  [][]int // by input
 	session *engine.Session
+	reads   bool // whether steps read the model's mapped file
 
 	mu      sync.Mutex
-	free    []*slot
+	free    []*slot         // the one used last at the end
+	unused  int             // how many of free have been there since trim was called
 	retired bool            // slots go back to the session instead of the free list
 	fresh   *cache.Compiled // what the session was made of, if that is to be kept, until it is
 }
 
 // slot is one instance with the number of times that it was closed, which tells stale results from
-// live ones.
+// live ones. A slot in use is known to the result alone, so that it is lost when that is.
 type slot struct {
 	variant  *variant
 	instance *engine.Instance
 	uses     uint64
+	unclosed runtime.Cleanup
+}
+
+// run computes one iteration.
+func (s *slot) run(ctx context.Context) error {
+	err := s.instance.Run(ctx, device.Open)
+	if !s.variant.reads {
+		return err
+	}
+	if changed := s.variant.model.source.Unchanged(); changed != nil {
+		return changed // whatever was made of it
+	}
+	return err
 }
 
 func (v *variant) fits(inputs []*graph.Value, in Inputs) bool {
@@ -48,14 +66,18 @@ func (v *variant) take() (*slot, error) {
 	defer v.mu.Unlock()
 	if n := len(v.free); n > 0 {
 		s := v.free[n-1]
-		v.free = v.free[:n-1]
+		v.free = slices.Delete(v.free, n-1, n) // which forgets it, so that it can be lost
+		v.unused = min(v.unused, n-1)
 		return s, nil
 	}
 	i, err := v.session.Take()
 	if err != nil {
 		return nil, err
 	}
-	return &slot{variant: v, instance: i}, nil
+	v.model.countArena()
+	s := &slot{variant: v, instance: i}
+	s.unclosed = runtime.AddCleanup(s, lost.reclaim, lost{v, i})
+	return s, nil
 }
 
 // put gives a slot back unless that was done already, which its count of uses tells: use is the
@@ -68,11 +90,21 @@ func (v *variant) put(s *slot, use uint64) bool {
 	}
 	s.uses++
 	if v.retired {
-		s.instance.Put()
-	} else {
-		v.free = append(v.free, s)
+		v.drop(s)
+		return true
+	}
+	v.free = append(v.free, s)
+	if len(v.free) > 1 {
+		v.model.idle.watch(v.model)
 	}
 	return true
+}
+
+// drop gives back the memory of a slot that nobody uses; v.mu is held.
+func (v *variant) drop(s *slot) {
+	s.unclosed.Stop()
+	s.instance.Free()
+	v.model.arenas.Add(-1)
 }
 
 // save writes a newly compiled plan to the cache in the background, while runs go on. The caller
@@ -92,7 +124,7 @@ func (v *variant) save() {
 	if err != nil {
 		return
 	}
-	if v.model.enterToSave() != nil {
+	if v.model.holdToSave() != nil {
 		s.Close()
 		return
 	}
@@ -110,14 +142,16 @@ func (v *variant) retire() {
 	defer v.mu.Unlock()
 	v.retired = true
 	for _, s := range v.free {
-		s.instance.Put()
+		v.drop(s)
 	}
 	v.free = nil
 	v.session.Close()
 }
 
 // Result holds the outputs of one [Model.Run] until it is closed. It is a small value; copies are
-// the same result.
+// the same result. When all of them are lost without a Close, the garbage collector frees the
+// memory some time later, with one warning a model to slog.Default. Tensors and slices that were
+// got from the result do not keep it from being lost, and end with it.
 type Result struct {
 	slot *slot
 	use  uint64

@@ -1,13 +1,16 @@
 package weir
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/compute"
@@ -19,116 +22,32 @@ import (
 	"github.com/weirgpu/weir/pass"
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/plan/cache"
-	"github.com/weirgpu/weir/tensor"
 )
 
-var (
-	// ErrInput is the kind of error about inputs that the model does not take.
-	ErrInput = errors.New("wrong model input")
-	// ErrOption is the kind of error about an option that a model cannot be opened with.
-	ErrOption = errors.New("wrong option")
-	// ErrClosed is the kind of error about a model that was closed.
-	ErrClosed = errors.New("model closed")
-)
-
-// Tensor is a value of a model: a dense row-major array or, since ONNX has values that are not
-// arrays, a sequence or optional ([NewSequence], [NewOptional], [Items]) or a map ([NewMap],
-// [Map]). See package tensor for its fields.
-type Tensor = tensor.Tensor
-
-// Inputs are the values of one run by input name.
-type Inputs map[string]*Tensor
-
-// NewTensor wraps data, without a copy, as a tensor. It panics when the shape does not have
-// len(data) elements.
-func NewTensor[T tensor.Elem](data []T, shape ...int) *Tensor { return tensor.From(data, shape...) }
-
-// Data returns the elements of t without a copy: valid as long as t is. It fails with an error of
-// kind [ErrInput] when t is nil or holds another type.
-func Data[T tensor.Elem](t *Tensor) ([]T, error) {
-	if t == nil {
-		return nil, fmt.Errorf("%w: no such tensor", ErrInput)
-	}
-	if d := tensor.DTypeOf[T](); d != t.DType {
-		return nil, fmt.Errorf("%w: the tensor holds %v, not %v", ErrInput, t.DType, d)
-	}
-	return tensor.As[T](t), nil
-}
-
-// Option configures Open.
-type Option func(*config)
-
-type config struct {
-	threads  int
-	variants int
-	passes   pass.Options
-	cache    *cache.Cache
-	err      error // what an option refuses
-}
-
-// Precision names the arithmetic of matrix products and convolutions; the empty name stands for
-// [FP32].
-type Precision = pass.Precision
-
-// The precisions of WithPrecision.
-const (
-	FP32 = pass.FP32 // single precision; the default
-	// BF16 rounds the operands of products to bfloat16 where that makes them faster; sums stay in
-	// single precision. Results agree with those of FP32 to two or three digits.
-	BF16 = pass.BF16
-	// Auto is BF16 without the last products before an output.
-	Auto = pass.Auto
-)
-
-// WithPrecision sets the arithmetic of products. On a processor that does not multiply bfloat16 in
-// hardware it is FP32. A name that is neither empty nor one of the constants makes opening fail
-// with [ErrOption].
-func WithPrecision(p Precision) Option {
-	return func(c *config) {
-		if err := p.Validate(); err != nil {
-			c.err = fmt.Errorf("%w: %w", ErrOption, err)
-			return
-		}
-		c.passes.Precision = p
-	}
-}
-
-// WithThreads sets how many cores a Run may use at a time. The default is every core that this
-// process may use, shared by all models that are opened with the default.
-func WithThreads(n int) Option { return func(c *config) { c.threads = n } }
-
-// WithMaxShapes sets how many compiled plans are kept, one for each set of input shapes. When
-// another set of shapes would exceed that number, the plan that has been unused for longest is
-// dropped. The default is 8; n below 1 counts as 1.
-func WithMaxShapes(n int) Option { return func(c *config) { c.variants = max(1, n) } }
-
-// WithCache keeps in the folder dir the compiled plan of a model that [Open] reads; "" stands for
-// weir/plans in the user's cache folder. If the first input shapes of the next start are the same,
-// that start does not read, optimise or pack the model again. Package plan/cache says when a plan
-// is found again and how the size of the folder is bounded. Only the plan for the first input
-// shapes is written. Writing begins once the first Run has its result, goes on beside other Runs,
-// and takes about as long as reading and writing the model's bytes; Close waits for it. Plans for
-// further shapes are looked for in the cache but not written to it, and they do not share packed
-// weights with a plan that was found. A folder that cannot be used is no error: the model runs as
-// it does without a cache. The same holds, with a warning to slog.Default, when another user could
-// have written the folder or a file in it, and when a file is damaged.
-func WithCache(dir string) Option {
-	return func(c *config) { c.cache, _ = cache.Open(cache.Options{Dir: dir, Log: slog.Default()}) }
-}
-
-// Model is an ONNX model, ready to run.
+// Model is an ONNX model, ready to run. Close it; of one that is lost, the garbage collector frees
+// the memory some time later, with a warning to slog.Default.
 type Model struct {
-	source  *cache.Model
-	graph   *graph.Graph // inputs and outputs
-	device  device.Device
-	target  compute.Target
-	pool    *cpu.Pool
-	ownPool bool
-	limit   int
-	passes  pass.Options
+	*model
+	unclosed runtime.Cleanup
+}
 
-	compiling  sync.Mutex // held while shapes are compiled; taken before mu
-	compiled   int        // sets of shapes compiled so far
+// model is what a Model is to those who must not keep it from being lost.
+type model struct {
+	source   *cache.Model // nil once it is closed
+	warnings []string
+	graph    *graph.Graph // inputs and outputs
+	inputs   []ValueInfo
+	outputs  []ValueInfo
+	device   device.Device
+	target   compute.Target
+	pool     *cpu.Pool
+	ownPool  bool
+	limit    int
+	passes   pass.Options
+
+	turns      chan struct{} // as many as there are Runs that compute
+	compiling  chan struct{} // one while shapes are compiled; taken before mu
+	compiled   int           // sets of shapes compiled so far
 	simplified *graph.Graph
 
 	saving   sync.WaitGroup
@@ -136,45 +55,73 @@ type Model struct {
 	variants []*variant // most recently used first
 	closed   bool
 	running  int
+
+	searched sync.Once // whether refuses is known
+	refuses  bool
+
+	arenas atomic.Int64 // that there are
+	lost   sync.Once    // the warning of a result that was not closed
+	idle   idle
 }
 
-// Open reads the model at path, which stays mapped until Close.
+// Open reads the model at path, which stays mapped until Close. Model files are replaced by
+// renaming. One that is written in place gives no wrong results: opening it fails, and so does a
+// Run that may have read what was written, with an error of kind [ErrModel]. Which that is the
+// file's size and modification time tell, so it does not hold of writes through a mapping which
+// another process dirtied before, of those who set the time back, and of those within one tick of
+// the file system's clock after the write before. [WithCopy] makes Open independent of all that.
+//
+// The errors are of kind [ErrModel], [ErrUnsupported], [ErrMemory] or [ErrOption], or come from the
+// file system.
+//
+// Cores that compute answer no timers and no network by themselves. So that the goroutines of the
+// program which wait for these need not wait for 10 ms at a time, the first Open or Load of a
+// program sets GOMAXPROCS to two more than the cores that it may use. It never lowers GOMAXPROCS,
+// and leaves it alone if the environment variable of that name is set; a program that knows better
+// calls runtime.GOMAXPROCS afterwards.
 func Open(path string, opts ...Option) (*Model, error) {
 	c, err := configure(opts)
 	if err != nil {
 		return nil, err
 	}
-	src, err := c.cache.Model(path)
+	read := c.cache.Model
+	if c.copied {
+		read = c.cache.CopiedModel
+	}
+	src, err := read(path)
 	if err != nil {
-		return nil, err
+		return nil, classify(err, ErrModel)
 	}
 	return open(src, c)
 }
 
 // Load reads a model from memory. The bytes must not change until Close. A model with external data
-// needs [Open].
+// needs [Open]. Nothing of the model is written anywhere. The errors are those of Open.
 func Load(data []byte, opts ...Option) (*Model, error) {
 	c, err := configure(opts)
 	if err != nil {
 		return nil, err
 	}
+	if c.copied {
+		return nil, fmt.Errorf("%w: WithCopy: the model is in memory already", ErrOption)
+	}
 	src, err := onnx.Decode(data, "", onnx.Options{})
 	if err != nil {
-		return nil, err
+		return nil, classify(err, ErrModel)
 	}
 	return open(cache.Wrap(src), c)
 }
 
-func configure(opts []Option) (config, error) {
-	c := config{variants: 8}
-	for _, o := range opts {
-		o(&c)
-	}
-	return c, c.err
-}
-
 func open(src *cache.Model, c config) (*Model, error) {
-	m := &Model{source: src, graph: src.Graph, limit: c.variants, passes: c.passes}
+	m := &model{
+		source:   src,
+		warnings: src.Warnings,
+		graph:    src.Graph,
+		inputs:   describe(src.Graph.Inputs),
+		outputs:  describe(src.Graph.Outputs),
+		limit:    cmp.Or(c.variants, 8),
+		passes:   c.passes,
+	}
 	on, err := shared()
 	if err != nil {
 		return nil, errors.Join(err, src.Close())
@@ -183,43 +130,34 @@ func open(src *cache.Model, c config) (*Model, error) {
 	if c.threads > 0 {
 		m.pool, m.ownPool = cpu.NewPool(cpu.PoolOptions{Threads: c.threads}), true
 	}
-	return m, nil
+	m.turns = make(chan struct{}, cmp.Or(c.runs, max(2, m.device.Info().Units)))
+	m.compiling = make(chan struct{}, 1)
+	handle := &Model{model: m}
+	handle.unclosed = runtime.AddCleanup(handle, (*model).reclaim, m)
+	return handle, nil
 }
 
 // shared is the device and pool of all models that are opened with the default number of threads.
 var shared = sync.OnceValues(func() (*machine.Machine, error) {
+	cpu.ReserveProcs(2)
 	return machine.Open("cpu:0", machine.Options{})
 })
 
-// ValueInfo describes an input or output: its type prints as "float32[N,3,224,224]", symbolic
-// dimensions by name, or as "sequence(map(int64, float32[]))" when it is no tensor.
-type ValueInfo struct {
-	Name  string
-	DType tensor.DType
-	Type  string
-}
-
 // Warnings lists what weir may understand otherwise than the author of the model meant it: operator
 // sets that are newer than those weir knows.
-func (m *Model) Warnings() []string { return slices.Clone(m.source.Warnings) }
+func (m *Model) Warnings() []string { return slices.Clone(m.warnings) }
 
-// Inputs describes the model's inputs in order.
-func (m *Model) Inputs() []ValueInfo { return describe(m.graph.Inputs) }
+// Inputs describes the model's inputs in order. The slice is the model's and must not be written.
+func (m *Model) Inputs() []ValueInfo { return m.inputs }
 
-// Outputs describes the model's outputs in order.
-func (m *Model) Outputs() []ValueInfo { return describe(m.graph.Outputs) }
-
-func describe(vs []*graph.Value) []ValueInfo {
-	out := make([]ValueInfo, len(vs))
-	for i, v := range vs {
-		out[i] = ValueInfo{Name: v.Name, DType: v.Type.DType, Type: v.Type.String()}
-	}
-	return out
-}
+// Outputs describes the model's outputs in order. The slice is the model's and must not be written.
+func (m *Model) Outputs() []ValueInfo { return m.outputs }
 
 // Run computes the outputs for the given inputs, which are copied before Run returns. The caller
-// must close the result, which gives its memory to the next Run. The error is of kind [ErrInput] or
-// [ErrClosed], is that of ctx, or comes from an operator of the model.
+// must close the result, which gives its memory to the next Run. The error is of kind [ErrInput]
+// where other inputs would do, of kind [ErrModel], [ErrUnsupported], [ErrMemory], [ErrFault] or
+// [ErrClosed], or it is that of ctx, with its cause. A Run whose context is done returns once the
+// parts of a step that are under way have ended.
 //
 // An input must have the rank and the known sizes that the model declares; a scalar may be given as
 // one element of any rank. Dimensions that the model gives one name may have different sizes, since
@@ -227,13 +165,26 @@ func describe(vs []*graph.Value) []ValueInfo {
 // model's operators compute from them; when an operator refuses them, the error is of kind
 // [ErrInput] and lists the names and sizes.
 func (m *Model) Run(ctx context.Context, in Inputs) (Result, error) {
+	if ctx == nil {
+		return Result{}, fmt.Errorf("%w: the context is nil: give context.Background()", ErrInput)
+	}
+	r, err := m.run(ctx, in)
+	runtime.KeepAlive(m)
+	if err != nil {
+		return Result{}, withCause(ctx, err)
+	}
+	return r, nil
+}
+
+func (m *model) run(ctx context.Context, in Inputs) (Result, error) {
 	if err := m.check(in); err != nil {
 		return Result{}, err
 	}
 	s, err := m.begin(ctx, in)
 	if err != nil {
-		return Result{}, m.blame(in, err)
+		return Result{}, err
 	}
+	defer m.leave()
 	r := Result{slot: s, use: s.uses}
 	for i, t := range s.instance.Inputs() {
 		if err := t.Set(in[m.graph.Inputs[i].Name]); err != nil {
@@ -241,84 +192,130 @@ func (m *Model) Run(ctx context.Context, in Inputs) (Result, error) {
 			return Result{}, fmt.Errorf("%w: input %q: %w", ErrInput, m.graph.Inputs[i].Name, err)
 		}
 	}
-	if err := s.instance.Run(ctx, device.Open); err != nil {
+	if err := s.run(ctx); err != nil {
 		r.Close()
-		return Result{}, m.blame(in, err)
+		return Result{}, m.ofData(in, err)
 	}
 	s.variant.save()
 	return r, nil
 }
 
-// blame adds the kind [ErrInput] to an error that arose from input shapes which contradict the
-// model's names of dimensions; other errors it returns as they are.
-func (m *Model) blame(in Inputs, err error) error {
-	shapes := map[string][]int{}
-	for name, t := range in {
-		shapes[name] = t.Shape
-	}
-	if err = m.graph.Blame(shapes, err); errors.Is(err, graph.ErrNames) {
-		return fmt.Errorf("%w: %w", ErrInput, err)
-	}
-	return err
-}
-
 // check compares names, types, ranks and known sizes with what the model declares.
-func (m *Model) check(in Inputs) error {
+func (m *model) check(in Inputs) error {
 	for _, v := range m.graph.Inputs {
-		t := in[v.Name]
-		if t == nil {
-			return fmt.Errorf("%w: input %q (%v) is not given", ErrInput, v.Name, v.Type)
-		}
-		if t.DType != v.Type.DType {
-			return fmt.Errorf("%w: input %q is %v, the model takes %v", ErrInput, v.Name, t.DType,
-				v.Type)
-		}
-		if _, err := v.Type.Fit(t.Shape); err != nil {
-			return fmt.Errorf("%w: input %q: %w", ErrInput, v.Name, err)
-		}
-		if err := t.Check(); err != nil {
-			return fmt.Errorf("%w: input %q: %w", ErrInput, v.Name, err)
-		}
-		if err := v.Type.Admits(t); err != nil {
-			return fmt.Errorf("%w: input %q: %w", ErrInput, v.Name, err)
+		if err := checkInput(v, in[v.Name]); err != nil {
+			return m.unknown(in, err)
 		}
 	}
 	if len(in) == len(m.graph.Inputs) {
 		return nil
 	}
-	for name := range in {
-		if m.graph.Input(name) == nil {
-			return fmt.Errorf("%w: the model has no input %q; it takes %s", ErrInput, name,
-				m.inputNames())
-		}
+	return m.unknown(in, nil)
+}
+
+func checkInput(v *graph.Value, t *Tensor) error {
+	if t == nil {
+		return fmt.Errorf("%w: input %q (%v) is not given", ErrInput, v.Name, v.Type)
+	}
+	if t.DType != v.Type.DType {
+		return fmt.Errorf("%w: input %q is %v, the model takes %v", ErrInput, v.Name, t.DType,
+			v.Type)
+	}
+	if _, err := v.Type.Fit(t.Shape); err != nil {
+		return fmt.Errorf("%w: input %q: %w", ErrInput, v.Name, err)
+	}
+	if err := t.Check(); err != nil {
+		return fmt.Errorf("%w: input %q: %w", ErrInput, v.Name, err)
+	}
+	if err := v.Type.Admits(t); err != nil {
+		return fmt.Errorf("%w: input %q: %w", ErrInput, v.Name, err)
 	}
 	return nil
 }
 
-func (m *Model) inputNames() string {
-	var names []string
-	for _, v := range m.graph.Inputs {
-		names = append(names, v.Name)
+// unknown adds to what is wrong with the inputs, nil for nothing, those that the model does not
+// have: one may be another's name misspelt.
+func (m *model) unknown(in Inputs, err error) error {
+	var names, takes []string
+	for name := range in {
+		if m.graph.Input(name) == nil {
+			names = append(names, strconv.Quote(name))
+		}
 	}
-	return strings.Join(names, ", ")
+	if len(names) == 0 {
+		return err
+	}
+	slices.Sort(names)
+	for _, v := range m.graph.Inputs {
+		takes = append(takes, v.Name)
+	}
+	what := fmt.Sprintf("the model has no input %s; it takes %s", strings.Join(names, ", "),
+		strings.Join(takes, ", "))
+	if err != nil {
+		return fmt.Errorf("%w; %s", err, what)
+	}
+	return fmt.Errorf("%w: %s", ErrInput, what)
 }
 
-// begin takes a slot for the shapes of in, and compiles the model for them when they are new. Runs
-// with shapes that are known already go on meanwhile.
-func (m *Model) begin(ctx context.Context, in Inputs) (*slot, error) {
+// begin waits for the Run's turn, which [model.leave] ends, and takes a slot for the shapes of in.
+// It compiles the model for them when they are new; Runs with shapes that are known already go on
+// meanwhile.
+func (m *model) begin(ctx context.Context, in Inputs) (*slot, error) {
+	if err := enter(ctx, m.turns); err != nil {
+		return nil, fmt.Errorf("waiting for one of %d Runs to end: %w", cap(m.turns), err)
+	}
+	s, err := m.known(in)
+	if s != nil {
+		return s, nil
+	}
+	m.leave()
+	if err != nil {
+		return nil, classify(err, ErrModel)
+	}
+	if s, err = m.made(ctx, in); err != nil {
+		return nil, err
+	}
+	if err := enter(ctx, m.turns); err != nil {
+		Result{s, s.uses}.Close()
+		return nil, fmt.Errorf("waiting for one of %d Runs to end: %w", cap(m.turns), err)
+	}
+	return s, nil
+}
+
+// enter takes one of a bounded number of places. It allocates nothing.
+func enter(ctx context.Context, places chan struct{}) error {
+	select {
+	case places <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case places <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// leave lets another Run compute.
+func (m *model) leave() { <-m.turns }
+
+// made takes a slot for the shapes of in, for which it compiles the model unless another call just
+// has.
+func (m *model) made(ctx context.Context, in Inputs) (*slot, error) {
+	if err := enter(ctx, m.compiling); err != nil {
+		return nil, fmt.Errorf("waiting for other shapes to be compiled: %w", err)
+	}
+	defer func() { <-m.compiling }()
 	if s, err := m.known(in); s != nil || err != nil {
-		return s, err
+		return s, classify(err, ErrModel)
 	}
-	m.compiling.Lock()
-	defer m.compiling.Unlock()
-	if s, err := m.known(in); s != nil || err != nil { // another call may have compiled them
-		return s, err
-	}
-	if err := m.enter(); err != nil {
+	if err := m.hold(); err != nil {
 		return nil, err
 	}
 	v, err := m.compile(ctx, in)
 	if err != nil {
+		err = m.ofShapes(in, err) // which reads the model's file
 		m.end()
 		return nil, err
 	}
@@ -326,12 +323,12 @@ func (m *Model) begin(ctx context.Context, in Inputs) (*slot, error) {
 	if err != nil {
 		m.end()
 	}
-	return s, err
+	return s, classify(err, ErrModel)
 }
 
 // known takes a slot of the variant that fits, before another call can make that variant give way;
 // nil when none fits.
-func (m *Model) known(in Inputs) (*slot, error) {
+func (m *model) known(in Inputs) (*slot, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
@@ -352,8 +349,8 @@ func (m *Model) known(in Inputs) (*slot, error) {
 	return nil, nil
 }
 
-// enter counts a call that uses the model's file, which stays mapped until [Model.end].
-func (m *Model) enter() error {
+// hold counts a call that uses the model's file, which stays mapped until [model.end].
+func (m *model) hold() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
@@ -363,8 +360,8 @@ func (m *Model) enter() error {
 	return nil
 }
 
-// enterToSave is enter for a plan that is being saved, which Close waits for.
-func (m *Model) enterToSave() error {
+// holdToSave is hold for a plan that is being saved, which Close waits for.
+func (m *model) holdToSave() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
@@ -377,7 +374,7 @@ func (m *Model) enterToSave() error {
 
 // keep adds a variant and takes its first slot. When there are more variants than the option
 // allows, the one that has been unused for longest is retired.
-func (m *Model) keep(v *variant) (*slot, error) {
+func (m *model) keep(v *variant) (*slot, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.variants) >= m.limit {
@@ -389,7 +386,7 @@ func (m *Model) keep(v *variant) (*slot, error) {
 }
 
 // like returns a session whose packed weights serve the plan, too, nil when there is none.
-func (m *Model) like(p *plan.Plan) *engine.Session {
+func (m *model) like(p *plan.Plan) *engine.Session {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, v := range m.variants {
@@ -401,7 +398,7 @@ func (m *Model) like(p *plan.Plan) *engine.Session {
 }
 
 // compile makes the plan for the shapes of in; m.compiling is held, so one shape is compiled once.
-func (m *Model) compile(ctx context.Context, in Inputs) (*variant, error) {
+func (m *model) compile(ctx context.Context, in Inputs) (*variant, error) {
 	shapes := map[string][]int{}
 	v := &variant{model: m}
 	for _, x := range m.graph.Inputs {
@@ -414,17 +411,26 @@ func (m *Model) compile(ctx context.Context, in Inputs) (*variant, error) {
 	}
 	c, err := m.plan(ctx, plan.Options{Target: m.target, Shapes: shapes,
 		Threads: m.pool.Threads(), Passes: m.passes})
+	if err == nil {
+		err = m.fits(c.Plan, in)
+	}
 	if err != nil {
 		return nil, err
 	}
 	m.source.Evict(nil)
-	v.session, err = engine.Load(c.Plan,
-		engine.Options{Device: m.device, Pool: m.pool, PackPool: m.pool, Packed: m.source.Evict,
-			Weights: c.Weights,
-			Like:    m.like(c.Plan)})
+	v.session, err = engine.Load(c.Plan, engine.Options{
+		Device:   m.device,
+		Pool:     m.pool,
+		PackPool: m.pool,
+		Context:  ctx,
+		Packed:   m.source.Evict,
+		Weights:  c.Weights,
+		Like:     m.like(c.Plan),
+	})
 	if err != nil {
 		return nil, err
 	}
+	v.reads = m.source.Maps(c.Plan)
 	if err := m.source.Unchanged(); err != nil {
 		v.session.Close()
 		return nil, err
@@ -435,8 +441,25 @@ func (m *Model) compile(ctx context.Context, in Inputs) (*variant, error) {
 	return v, nil
 }
 
+// fits refuses a plan that needs more than the device has beside the inputs, which the caller holds
+// in the same memory. What the device grants is not there until it is written, and a process that
+// then writes too much is ended by the system.
+func (m *model) fits(p *plan.Plan, in Inputs) error {
+	var given int64
+	for _, t := range in {
+		given += t.Size()
+	}
+	need, has, held := p.PeakBytes(1), m.device.Info().MemoryBytes, m.device.Held()
+	if has == 0 || need >= 0 && need <= has-held-given {
+		return nil
+	}
+	return fmt.Errorf("graph %q: %w: these shapes need %d bytes beside inputs of %d, %s has %d, "+
+		"%d of them in use: lower the sizes of the inputs", p.Graph.Name, ErrMemory, need, given,
+		m.device.Info().ID, has, held)
+}
+
 // plan finds the plan for the next shapes in the cache, or makes it. m.compiling is held.
-func (m *Model) plan(ctx context.Context, o plan.Options) (*cache.Compiled, error) {
+func (m *model) plan(ctx context.Context, o plan.Options) (*cache.Compiled, error) {
 	m.compiled++
 	c := m.source.Find(ctx, o)
 	if c.Plan != nil {
@@ -453,7 +476,7 @@ func (m *Model) plan(ctx context.Context, o plan.Options) (*cache.Compiled, erro
 // toCompile returns the graph to compile the next plan from. For the first shapes that is the
 // model's own graph; for later ones it is the graph after all simplification that does not depend
 // on shapes, which is done once and kept. m.compiling is held.
-func (m *Model) toCompile(ctx context.Context, source *graph.Graph) *graph.Graph {
+func (m *model) toCompile(ctx context.Context, source *graph.Graph) *graph.Graph {
 	if m.compiled > 1 && m.simplified == nil {
 		// without it, every plan begins at the model
 		m.simplified, _ = plan.Simplify(ctx, source)
@@ -464,7 +487,7 @@ func (m *Model) toCompile(ctx context.Context, source *graph.Graph) *graph.Graph
 	return m.simplified
 }
 
-func (m *Model) end() {
+func (m *model) end() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.running--
@@ -472,7 +495,7 @@ func (m *Model) end() {
 }
 
 // finish releases the model once it is closed and no result is open; m.mu is held.
-func (m *Model) finish() error {
+func (m *model) finish() error {
 	if !m.closed || m.running > 0 || m.source == nil {
 		return nil
 	}
@@ -483,6 +506,7 @@ func (m *Model) finish() error {
 	if m.ownPool {
 		m.pool.Close()
 	}
+	m.idle.stop()
 	src := m.source
 	m.source = nil
 	return src.Close()
@@ -491,6 +515,11 @@ func (m *Model) finish() error {
 // Close releases the model's memory and unmaps its file, once the last open [Result] is closed.
 // Further Runs fail with [ErrClosed]; closing twice is allowed.
 func (m *Model) Close() error {
+	m.unclosed.Stop()
+	return m.close()
+}
+
+func (m *model) close() error {
 	m.mu.Lock()
 	m.closed = true
 	m.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirgpu/weir"
 	"github.com/weirgpu/weir/examples/digits"
+	"github.com/weirgpu/weir/tensor"
 )
 
 // TestDigitsHeldOut runs the trained classifier on every image that it was not trained on.
@@ -86,7 +87,7 @@ func digitsData(t testing.TB) ([]digits.Image, []uint8, []int) {
 func classify(t testing.TB, m *weir.Model, image digits.Image) int {
 	t.Helper()
 	out, err := m.Run(context.Background(),
-		weir.Inputs{"image": weir.NewTensor(digits.Input(image), 1, 1, digits.Side, digits.Side)})
+		weir.Inputs{"image": tensor.From(digits.Input(image), 1, 1, digits.Side, digits.Side)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,11 +113,31 @@ func TestRunAllocatesNothing(t *testing.T) {
 	}
 	defer m.Close()
 	images, _, _ := digitsData(t)
-	in := weir.Inputs{"image": weir.NewTensor(digits.Input(images[0]), 1, 1, digits.Side,
+	in := weir.Inputs{"image": tensor.From(digits.Input(images[0]), 1, 1, digits.Side,
 		digits.Side)}
 	ctx := context.Background()
 	n := testing.AllocsPerRun(200, func() {
 		out, err := m.Run(ctx, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p, err := weir.Output[float32](out, m.Outputs()[0].Name); err != nil || len(p) == 0 ||
+			len(out.Outputs()) == 0 || len(m.Inputs()) != 1 {
+			t.Fatal(err)
+		}
+		out.Close()
+	})
+	if n != 0 {
+		t.Errorf("Run allocates %v objects, want 0", n)
+	}
+}
+
+// TestRunOfMappedFile holds it where steps read a mapped file, which is looked at after each Run.
+func TestRunOfMappedFile(t *testing.T) {
+	m := load(t, positions)
+	in := weir.Inputs{"tokens": tensor.From([]int64{0, 1}, 2)}
+	n := testing.AllocsPerRun(200, func() {
+		out, err := m.Run(t.Context(), in)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,15 +160,18 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	out, err := m.Run(context.Background(), weir.Inputs{
-		"image": weir.NewTensor(digits.Input(images[0]), 1, 1, digits.Side, digits.Side),
-	})
+	image, err := weir.NewTensor(digits.Input(images[0]), 1, 1, digits.Side, digits.Side)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	out, err := m.Run(context.Background(), weir.Inputs{"image": image})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer out.Close()
-	p, err := weir.Data[float32](out.Output("probabilities"))
+	p, err := weir.Output[float32](out, "probabilities")
 	if err != nil {
 		fmt.Println(err)
 		return

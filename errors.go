@@ -1,0 +1,186 @@
+package weir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/compute"
+	"github.com/weirgpu/weir/engine"
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/internal/fault"
+	"github.com/weirgpu/weir/onnx"
+	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/plan"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// The kinds of errors, for errors.Is. An error is of one kind at most; those of the context and of
+// the file system are of none. The error of a context has its cause, too ([context.Cause]).
+var (
+	// ErrInput is the kind of error about what a caller gave to [Model.Run] or [NewTensor]: a name,
+	// type, shape or element that the model, or an operator of it, does not take.
+	ErrInput = errors.New("wrong model input")
+	// ErrOutput is the kind of error about reading a value as what it is not: an output that the
+	// model does not have, another type, a result that is closed.
+	ErrOutput = errors.New("wrong model output")
+	// ErrOption is the kind of error about an option that a model cannot be opened with.
+	ErrOption = errors.New("wrong option")
+	// ErrClosed is the kind of error about a model that was closed.
+	ErrClosed = errors.New("model closed")
+	// ErrModel is the kind of error about a model that is broken whatever its inputs are, or whose
+	// file was changed in place while it was in use.
+	ErrModel = errors.New("bad model")
+	// ErrUnsupported is the kind of error about what ONNX has and weir does not.
+	ErrUnsupported = op.ErrUnsupported
+	// ErrMemory is the kind of error about memory that the machine, or a control group of this
+	// process, does not have.
+	ErrMemory = device.ErrOutOfMemory
+	// ErrFault is the kind of error about a panic within weir: a bug of it. The model can be used
+	// on.
+	ErrFault = errors.New("internal fault")
+)
+
+// kindError gives an error, whose text says all, a kind.
+type kindError struct{ kind, err error }
+
+func (e *kindError) Error() string { return e.err.Error() }
+
+// Unwrap returns the kind and the error.
+func (e *kindError) Unwrap() []error { return []error{e.kind, e.err} }
+
+// kinds are the kinds of the errors of the packages below, in the order in which they are looked
+// for: an operator that panicked says both that and that it was given something bad.
+var kinds = []struct{ of, is error }{
+	{fault.ErrFile, ErrModel},
+	{fault.ErrPanic, ErrFault},
+	{compute.ErrPanic, ErrFault},
+	{engine.ErrFault, ErrFault},
+	{engine.ErrClosed, ErrClosed},
+	{graph.ErrNames, ErrInput},
+	{onnx.ErrFormat, ErrModel},
+	{onnx.ErrExternalData, ErrModel},
+	{onnx.ErrOpset, ErrModel},
+	{graph.ErrInvalid, ErrModel},
+	{op.ErrAttr, ErrModel},
+	{compute.ErrPlan, ErrModel},
+	{plan.ErrShape, ErrModel},
+}
+
+// classify gives an error of the packages below its kind; operand is the kind of those about the
+// operands of an operator.
+func classify(err, operand error) error {
+	if err == nil || hasKind(err) {
+		return err
+	}
+	for _, k := range kinds {
+		if errors.Is(err, k.of) {
+			return &kindError{k.is, err}
+		}
+	}
+	if isOperand(err) {
+		return &kindError{operand, err}
+	}
+	return err
+}
+
+// isOperand reports whether an error is about the operands of an operator, or a shape.
+func isOperand(err error) bool {
+	return errors.Is(err, op.ErrInput) || errors.Is(err, tensor.ErrShape) ||
+		errors.Is(err, tensor.ErrDType)
+}
+
+// hasKind reports whether an error has its kind already.
+func hasKind(err error) bool {
+	for _, k := range []error{ErrInput, ErrOutput, ErrOption, ErrClosed, ErrModel, ErrUnsupported,
+		ErrMemory, ErrFault, context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(err, k) {
+			return true
+		}
+	}
+	return false
+}
+
+// withCause adds the cause of a context that is done to the error that this led to.
+func withCause(ctx context.Context, err error) error {
+	cause := context.Cause(ctx)
+	if cause == nil || !errors.Is(err, ctx.Err()) || errors.Is(err, cause) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", err, cause)
+}
+
+// ofShapes gives an error of compiling the model for the shapes of in its kind. What an operator
+// does not take is the model's fault where these shapes are all that there can be.
+func (m *model) ofShapes(in Inputs, err error) error {
+	if changed := m.source.Unchanged(); changed != nil {
+		return classify(changed, ErrModel) // whatever was made of it
+	}
+	free := slices.ContainsFunc(m.graph.Inputs,
+		func(v *graph.Value) bool { return !v.Type.Static() })
+	return m.ofOperand(in, err, free)
+}
+
+// ofData gives an error of a run its kind.
+func (m *model) ofData(in Inputs, err error) error {
+	return m.ofOperand(in, err, len(m.graph.Inputs) > 0)
+}
+
+// ofOperand gives an error its kind; free says whether another request may change what operators
+// are given.
+func (m *model) ofOperand(in Inputs, err error, free bool) error {
+	err = m.blame(in, err)
+	if isOperand(err) && (!free || m.broken()) {
+		return classify(err, ErrModel)
+	}
+	return classify(err, ErrInput)
+}
+
+// broken reports whether an operator refuses operands that depend on no input.
+func (m *model) broken() bool {
+	m.searched.Do(func() {
+		src, err := m.source.Source()
+		if err != nil {
+			return
+		}
+		g, err := plan.Simplify(context.Background(), src.Graph)
+		if err != nil {
+			m.refuses = errors.Is(err, op.ErrInput)
+			return
+		}
+		m.refuses = slices.ContainsFunc(g.Nodes, refuses)
+	})
+	return m.refuses
+}
+
+// refuses reports whether a node that reads constants alone cannot be evaluated.
+func refuses(n *graph.Node) bool {
+	in := make([]*tensor.Tensor, len(n.In))
+	for i, v := range n.In {
+		if v == nil {
+			continue
+		}
+		if !v.IsConst() {
+			return false
+		}
+		in[i] = v.Const()
+	}
+	o, err := n.Op()
+	if err != nil || len(in) == 0 || len(n.Bodies()) > 0 {
+		return false
+	}
+	_, err = op.Run(context.Background(), o, n.Call(), in)
+	return errors.Is(err, op.ErrInput)
+}
+
+// blame says of an error that arose from input shapes which contradict the model's names of
+// dimensions what they contradict; other errors it returns as they are.
+func (m *model) blame(in Inputs, err error) error {
+	shapes := map[string][]int{}
+	for name, t := range in {
+		shapes[name] = t.Shape
+	}
+	return m.graph.Blame(shapes, err)
+}

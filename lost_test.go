@@ -1,0 +1,264 @@
+package weir
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/examples/digits"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// pictures are n empty ones.
+func pictures(n int) Inputs {
+	return Inputs{"image": tensor.From(make([]float32, n*digits.Side*digits.Side), n, 1,
+		digits.Side, digits.Side)}
+}
+
+// warnings is a log of which only the messages count.
+type warnings chan string
+
+func (w warnings) Enabled(context.Context, slog.Level) bool { return true }
+func (w warnings) Handle(_ context.Context, r slog.Record) error {
+	w <- r.Message
+	return nil
+}
+func (w warnings) WithAttrs([]slog.Attr) slog.Handler { return w }
+func (w warnings) WithGroup(string) slog.Handler      { return w }
+
+// heard makes what is logged by default come from a channel until the test ends.
+func heard(t *testing.T) warnings {
+	w := make(warnings, 100)
+	before := slog.Default()
+	slog.SetDefault(slog.New(w))
+	t.Cleanup(func() { slog.SetDefault(before) })
+	return w
+}
+
+// TestLostResults loses results, and then the model: both are freed, with one warning each, and
+// results that somebody has are left alone.
+func TestLostResults(t *testing.T) {
+	on, err := shared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, log := on.Device.Held(), heard(t)
+	lose := func() (kept Result, one int64) {
+		m, err := Load(digits.Model)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 10 {
+			if kept, err = m.Run(t.Context(), pictures(4)); err != nil {
+				t.Fatal(err)
+			}
+			if i == 0 {
+				one = on.Device.Held() - before
+			}
+		}
+		runtime.GC()
+		<-log
+		for m.arenas.Load() > 1 {
+			runtime.GC()
+			runtime.Gosched()
+		}
+		runtime.KeepAlive(m)
+		return kept, one
+	}
+	kept, one := lose()
+	if p, err := Output[float32](kept, "probabilities"); err != nil || p[0] <= 0 {
+		t.Errorf("of the result that was kept: %v, %v", p, err)
+	}
+	if held := on.Device.Held() - before; held != one {
+		t.Errorf("%d bytes are held for one result, want %d", held, one)
+	}
+	runtime.GC()
+	<-log // of the model
+	kept.Close()
+	for on.Device.Held() != before {
+		runtime.Gosched()
+	}
+	if n := len(log); n > 0 {
+		t.Errorf("%d more warnings, of which the first is %q", n, <-log)
+	}
+}
+
+// TestNothingIsLostThatWasClosed holds that models and results which are closed give no warning.
+func TestNothingIsLostThatWasClosed(t *testing.T) {
+	log := heard(t)
+	func() {
+		m, err := Load(digits.Model, WithMaxShapes(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range 4 {
+			r, err := m.Run(t.Context(), pictures(1+n%2))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Close()
+		}
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	done := make(chan struct{})
+	runtime.AddCleanup(new([64]byte), func(c chan struct{}) { close(c) }, done)
+	runtime.GC()
+	<-done
+	if len(log) > 0 {
+		t.Error(<-log)
+	}
+}
+
+// TestConcurrency lets many ask at once: as many compute as the option says, others wait in their
+// order and leave when their context is done, and no more arenas are made than compute.
+func TestConcurrency(t *testing.T) {
+	m, err := Load(digits.Model, WithMaxConcurrency(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	r, err := m.Run(t.Context(), pictures(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	for range 2 { // of Runs that compute
+		m.turns <- struct{}{}
+	}
+	late := errors.New("too late")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(late)
+	for what, in := range map[string]Inputs{"known": pictures(1), "new": pictures(2)} {
+		if _, err := m.Run(ctx, in); !errors.Is(err, context.Canceled) || !errors.Is(err, late) {
+			t.Errorf("%s shapes while two compute: %v", what, err)
+		}
+	}
+	m.compiling <- struct{}{} // another's shapes
+	<-m.turns
+	if _, err := m.Run(ctx, pictures(2)); !errors.Is(err, late) {
+		t.Errorf("while others compile: %v", err)
+	}
+	<-m.compiling
+	<-m.turns
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() {
+			for range 5 {
+				r, err := m.Run(t.Context(), pictures(1))
+				if err != nil {
+					t.Error(err)
+				}
+				if n := len(m.turns); n > 2 {
+					t.Errorf("%d compute at once", n)
+				}
+				r.Close()
+			}
+		})
+	}
+	all.Wait()
+	if n := cap(m.turns); n != 2 {
+		t.Errorf("%d may compute at once, want 2", n)
+	}
+	if m, err := Load(digits.Model); err != nil || cap(m.turns) != max(2, cpu.Cores()) {
+		t.Errorf("by default %d may compute at once; %v", cap(m.turns), err)
+	} else {
+		m.Close()
+	}
+}
+
+// TestIdleArenas holds that arenas which were needed once are given back when they have been idle
+// for a while, but for one.
+func TestIdleArenas(t *testing.T) {
+	if _, err := shared(); err != nil { // whose workers outlive the test
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		m, err := Load(digits.Model)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			var open []Result
+			for range 12 {
+				r, err := m.Run(t.Context(), pictures(1))
+				if err != nil {
+					t.Fatal(err)
+				}
+				open = append(open, r)
+			}
+			time.Sleep(2 * idleFor)
+			if n := m.arenas.Load(); n != 12 {
+				t.Errorf("%d arenas for 12 open results", n)
+			}
+			for _, r := range open {
+				r.Close()
+			}
+			time.Sleep(idleFor / 2)
+			if n := m.arenas.Load(); n != 12 {
+				t.Errorf("%d of 12 arenas are left too soon", n)
+			}
+			time.Sleep(2 * idleFor)
+			if n := m.arenas.Load(); n != 1 {
+				t.Errorf("%d arenas are left, want 1", n)
+			}
+		}
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestInputsCount holds that a model is not compiled for inputs beside which it has no memory: on a
+// CPU both are in the same.
+func TestInputsCount(t *testing.T) {
+	in := pictures(64)
+	open := func(limit int64) *Model {
+		t.Helper()
+		m, err := Load(digits.Model)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { m.Close() })
+		if m.device, err = cpu.Open("cpu:0", cpu.Options{MemoryBytes: limit}); err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	m := open(0)
+	r, err := m.Run(t.Context(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	need := m.variants[0].session.Plan().PeakBytes(1) + in["image"].Size()
+	for limit, kind := range map[int64]error{need: nil, need - 1: ErrMemory} {
+		m := open(limit)
+		r, err := m.Run(t.Context(), in)
+		if r.Close(); !errors.Is(err, kind) {
+			t.Errorf("with %d bytes of %d: %v", limit, need, err)
+		}
+	}
+}
+
+// TestProcs holds that goroutines which wait for timers and the network have a processor of the
+// scheduler while all cores compute.
+func TestProcs(t *testing.T) {
+	if os.Getenv("GOMAXPROCS") != "" {
+		t.Skip("GOMAXPROCS is set")
+	}
+	if _, err := shared(); err != nil {
+		t.Fatal(err)
+	}
+	if n := runtime.GOMAXPROCS(0); n < cpu.Cores()+2 {
+		t.Errorf("GOMAXPROCS is %d with %d cores", n, cpu.Cores())
+	}
+}
