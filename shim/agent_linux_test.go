@@ -33,6 +33,8 @@ type warden struct {
 	// left is told of each slot whose process has gone, before the slot is cleared; nil: slots of
 	// the gone are cleared by release alone
 	left func(pid uint32, s *wire.Slot)
+	// moves is by how many slots one that comes back is moved
+	moves uint32
 
 	mu    sync.Mutex
 	ln    *net.UnixListener
@@ -206,8 +208,8 @@ func (w *warden) claim(c *net.UnixConn, hello wire.Hello) (uint32, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if hello.Rejoins() {
-		w.conns[c] = hello.Slot
-		return hello.Slot, true
+		w.conns[c] = hello.Slot + w.moves
+		return w.conns[c], true
 	}
 	for i := range uint32(wire.SlotCount) {
 		if s := w.page.Slot(i); s.OwnerPID.Load() == 0 {

@@ -42,7 +42,7 @@ func keptC(name string, args []string, sources ...string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	headers, _ := filepath.Glob("src/*.h")
+	headers, _ := filepath.Glob("*/*.h")
 	h := sha256.New()
 	fmt.Fprintln(h, cc, strings.Join(args, " "))
 	for _, file := range append(append([]string{"wire.h"}, headers...), sources...) {

@@ -445,6 +445,8 @@ CUresult cuCtxDestroy(CUcontext c);
 CUresult cuCtxGetDevice(CUdevice *device);
 CUresult cuCtxGetFlags(unsigned int *flags);
 CUresult cuCtxSetFlags(unsigned int flags);
+CUresult cuCtxAttach(CUcontext *c, unsigned int flags);
+CUresult cuCtxDetach(CUcontext c);
 CUresult cuCtxGetId(CUcontext c, unsigned long long *id);
 CUresult cuCtxGetApiVersion(CUcontext c, unsigned int *version);
 CUresult cuCtxSetLimit(int limit, size_t value);

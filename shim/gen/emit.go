@@ -137,8 +137,7 @@ func (c *Call) wrapper(b *bytes.Buffer) error {
 	args := strings.Join(names, ", ")
 	m := meteredPattern.FindStringSubmatch(c.Handler)
 	if c.Handler != "-" && m == nil {
-		fmt.Fprintf(b, "\treturn weir_on_%s(%s);\n}\n", c.Handler,
-			strings.Join(append([]string{"WEIR_" + c.Symbol}, names...), ", "))
+		c.handled(b, strings.Join(append([]string{"WEIR_" + c.Symbol}, names...), ", "))
 		return nil
 	}
 	fmt.Fprintf(b, "\tweir_fn_%s real = (weir_fn_%s)weir_real(WEIR_%s);\n", c.Symbol, c.Symbol,
@@ -156,6 +155,19 @@ func (c *Call) wrapper(b *bytes.Buffer) error {
 	fmt.Fprintf(b, "\tCUresult result = real(%s);\n\tweir_leave(&ticket, result);\n"+
 		"\treturn result;\n}\n", args)
 	return nil
+}
+
+// moving are the classes of calls that take device memory or give it back.
+var moving = []string{"alloc", "free", "vmm", "pool"}
+
+// handled calls the handler.
+func (c *Call) handled(b *bytes.Buffer, args string) {
+	if !slices.Contains(moving, c.Class) {
+		fmt.Fprintf(b, "\treturn weir_on_%s(%s);\n}\n", c.Handler, args)
+		return
+	}
+	fmt.Fprintf(b, "\tweir_moves_begin();\n\tCUresult result = weir_on_%s(%s);\n"+
+		"\tweir_moves_end();\n\treturn result;\n}\n", c.Handler, args)
 }
 
 // enter is the C expression that opens a metered call. A call without a stream argument uses the

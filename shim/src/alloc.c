@@ -52,14 +52,25 @@ static CUresult settle(CUresult r, enum weir_kind kind, uint64_t key, uint64_t n
 	return r;
 }
 
+/* weir_context_id is what tells a context, or the current one for NULL, from all others of the
+ * process, also from those that get its handle after it ("unique for the life of the program",
+ * cuCtxGetId). A driver before CUDA 12.0 has only the handle. */
+void *weir_context_id(CUcontext ctx)
+{
+	weir_fn_cuCtxGetId id_of = WEIR_DRIVER(cuCtxGetId);
+	weir_fn_cuCtxGetCurrent current = WEIR_DRIVER(cuCtxGetCurrent);
+	unsigned long long id;
+	if (id_of && id_of(ctx, &id) == CUDA_SUCCESS)
+		return (void *)(uintptr_t)id;
+	if (!ctx && current && current(&ctx) != CUDA_SUCCESS)
+		ctx = NULL;
+	return ctx;
+}
+
 /* settle_array is settle for an array, which goes with the context that is current. */
 static CUresult settle_array(CUresult r, enum weir_kind kind, uint64_t key, uint64_t n)
 {
-	weir_fn_cuCtxGetCurrent get = WEIR_DRIVER(cuCtxGetCurrent);
-	CUcontext ctx = NULL;
-	if (r == CUDA_SUCCESS && get && get(&ctx) != CUDA_SUCCESS)
-		ctx = NULL;
-	return settle(r, kind, key, n, ctx);
+	return settle(r, kind, key, n, r == CUDA_SUCCESS ? weir_context_id(NULL) : NULL);
 }
 
 /* A pointer is noted with a mark of its own, as the driver gives addresses anew: its lowest bit
@@ -147,8 +158,9 @@ void weir_pointers_gone(void)
 	free(at);
 }
 
-/* weir_arrays_gone gives back the arrays that went with a context. */
-void weir_arrays_gone(CUcontext ctx)
+/* weir_arrays_gone gives back the arrays that went with a context, by what weir_context_id gave for
+ * that. */
+void weir_arrays_gone(const void *context)
 {
 	static const enum weir_kind kinds[] = {WEIR_KIND_ARRAY, WEIR_KIND_MIPMAP};
 	for (int k = 0; k < 2; k++) {
@@ -156,7 +168,7 @@ void weir_arrays_gone(CUcontext ctx)
 		uint64_t bytes, *keys = weir_sizes_keys(kinds[k], &n);
 		void *with;
 		for (size_t i = 0; keys && i < n; i++)
-			if (weir_sizes_get(kinds[k], keys[i], NULL, &with) && with == ctx &&
+			if (weir_sizes_get(kinds[k], keys[i], NULL, &with) && with == context &&
 				weir_sizes_take(kinds[k], keys[i], &bytes, NULL))
 				weir_release(bytes);
 		free(keys);

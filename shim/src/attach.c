@@ -222,9 +222,12 @@ static bool adopt(int page, const struct weir_welcome *w)
 	struct weir_slot *slot = (struct weir_slot *)((char *)h + WEIR_SLOTS_OFFSET) + w->slot,
 					 *old = weir_slot();
 	weir_set(&slot->state, WEIR_STATE_ATTACHED);
-	if (old && old != slot)
+	if (old && old != slot) {
 		weir_add(
 			&slot->mem_used_bytes, __atomic_exchange_n(&old->mem_used_bytes, 0, __ATOMIC_SEQ_CST));
+		weir_add(&slot->mem_context_bytes,
+			__atomic_exchange_n(&old->mem_context_bytes, 0, __ATOMIC_SEQ_CST));
+	}
 	weir_set(&slot->thread_percent, weir_get(&weir.threads));
 	weir_set(&slot->stalled, weir_get(&weir.aside));
 	weir.slot_number = w->slot;
@@ -340,6 +343,7 @@ static void forked(void)
 	weir_contexts_reset();
 	weir_measure_reset();
 	weir_graphs_reset();
+	weir_limits_reset();
 	weir_streams_reset();
 	weir_capture_reset();
 	weir_own_reset();

@@ -92,8 +92,8 @@ static void gone(CUcontext ctx)
 	if (!ctx || !weir_ready())
 		return;
 	weir_context_gone(ctx);
-	weir_limits_gone(ctx);
 	weir_sizes_take(WEIR_KIND_CONTEXT, (uintptr_t)ctx, NULL, NULL);
+	weir_sizes_take(WEIR_KIND_ATTACHED, (uintptr_t)ctx, NULL, NULL);
 }
 
 /* learn_granule uses the first context of all, as long as what is left of the cap is counted. */
@@ -147,7 +147,8 @@ static bool count(struct making *m)
 			give_back(m);
 		if (weir_now() - began > PATIENCE_NS)
 			return false;
-		pause_briefly();
+		if (!weir_take_over())
+			pause_briefly();
 	}
 	m->all = false;
 	m->reserved = known == WEIR_CONTEXT_UNMEASURED ? 0 : known;
@@ -185,6 +186,21 @@ static void learned(uint64_t bytes)
 		;
 }
 
+/* at_least is what contexts take, of which there was so much before, if other threads took or gave
+ * memory while it was measured: as much more as others' contexts took, if that is known, which is
+ * put right where there is no room, and else what was found, which is before the next
+ * allocation. */
+static uint64_t at_least(uint64_t was, uint64_t *grown, const struct making *m)
+{
+	if (m->all) {
+		weir_unmeasured();
+	} else if (*grown < m->reserved) {
+		weir_too_much(m->reserved - *grown);
+		*grown = m->reserved;
+	}
+	return was + *grown;
+}
+
 /* after settles what a context takes; false: it is more than the job may hold, and was not known
  * before, and what was counted for it still is. Who waits to make one finds the rest of the cap
  * undecided until it also finds what one takes. */
@@ -195,13 +211,16 @@ static bool after(CUresult r, CUcontext ctx, struct making *m)
 		give_back(m);
 		return true;
 	}
-	if (!weir_measured_rest(m->reserved, &now)) {
+	enum weir_rest is = weir_measured_rest(m->reserved, &now);
+	if (is == WEIR_REST_UNKNOWN) {
 		if (m->all)
 			learn_granule(ctx, m->reserved);
 		weir_release(m->reserved);
 		learned(WEIR_CONTEXT_UNMEASURED);
 	} else {
 		uint64_t grown = now > was ? now - was : 0;
+		if (is == WEIR_REST_LEAST)
+			now = at_least(was, &grown, m);
 		if (grown > m->reserved && !weir_reserve(grown - m->reserved)) {
 			learned(grown);
 			return false;
@@ -263,62 +282,62 @@ static bool any_left(void)
 	return any;
 }
 
+/* swept counts no more what went with a context, which is known by weir_context_id. */
+static void swept(CUresult r, const void *id)
+{
+	if (r != CUDA_SUCCESS || !weir_ready())
+		return;
+	weir_pointers_gone();
+	if (id) {
+		weir_arrays_gone(id);
+		weir_limits_gone(id);
+	}
+}
+
 /* left counts what the contexts take after so many have gone. A process without any is not listed
  * by NVML, and has none of their memory. */
-static void left(CUresult r, CUcontext ctx, int gone)
+static void left(CUresult r, int gone)
 {
 	uint64_t now = 0;
 	if (r != CUDA_SUCCESS || !weir_ready())
 		return;
-	weir_pointers_gone();
-	if (ctx)
-		weir_arrays_gone(ctx);
 	struct making m = start();
 	__atomic_fetch_sub(&there, gone, __ATOMIC_RELAXED);
-	if (weir_measured_rest(0, &now) || !any_left())
+	enum weir_rest is = weir_measured_rest(0, &now);
+	uint64_t was = weir_get(&weir_slot()->mem_context_bytes);
+	if (is == WEIR_REST_KNOWN || !any_left())
 		weir_set(&weir_slot()->mem_context_bytes, now);
+	else if (is == WEIR_REST_LEAST && now < was)
+		weir_too_much(was - now);
 	end(&m);
 }
 
+#define CREATE(symbol, ...) \
+	weir_fn_##symbol real = (weir_fn_##symbol)weir_real(call); \
+	if (!real) \
+		return weir_missing(); \
+	struct making m = start(); \
+	CUresult r = before(dev, &m); \
+	if (r != CUDA_SUCCESS) \
+		return r; \
+	r = real(__VA_ARGS__); \
+	return made(r, r == CUDA_SUCCESS ? *ctx : NULL, &m)
+
 CUresult weir_on_ctx_create(enum weir_call call, CUcontext *ctx, unsigned int flags, CUdevice dev)
 {
-	weir_fn_cuCtxCreate_v2 real = (weir_fn_cuCtxCreate_v2)weir_real(call);
-	if (!real)
-		return weir_missing();
-	struct making m = start();
-	CUresult r = before(dev, &m);
-	if (r != CUDA_SUCCESS)
-		return r;
-	r = real(ctx, flags, dev);
-	return made(r, r == CUDA_SUCCESS ? *ctx : NULL, &m);
+	CREATE(cuCtxCreate_v2, ctx, flags, dev);
 }
 
 CUresult weir_on_ctx_create_v3(enum weir_call call, CUcontext *ctx, CUexecAffinityParam *params,
 	int n, unsigned int flags, CUdevice dev)
 {
-	weir_fn_cuCtxCreate_v3 real = (weir_fn_cuCtxCreate_v3)weir_real(call);
-	if (!real)
-		return weir_missing();
-	struct making m = start();
-	CUresult r = before(dev, &m);
-	if (r != CUDA_SUCCESS)
-		return r;
-	r = real(ctx, params, n, flags, dev);
-	return made(r, r == CUDA_SUCCESS ? *ctx : NULL, &m);
+	CREATE(cuCtxCreate_v3, ctx, params, n, flags, dev);
 }
 
 CUresult weir_on_ctx_create_v4(enum weir_call call, CUcontext *ctx, CUctxCreateParams *params,
 	unsigned int flags, CUdevice dev)
 {
-	weir_fn_cuCtxCreate_v4 real = (weir_fn_cuCtxCreate_v4)weir_real(call);
-	if (!real)
-		return weir_missing();
-	struct making m = start();
-	CUresult r = before(dev, &m);
-	if (r != CUDA_SUCCESS)
-		return r;
-	r = real(ctx, params, flags, dev);
-	return made(r, r == CUDA_SUCCESS ? *ctx : NULL, &m);
+	CREATE(cuCtxCreate_v4, ctx, params, flags, dev);
 }
 
 CUresult weir_on_ctx_retain(enum weir_call call, CUcontext *ctx, CUdevice dev)
@@ -370,25 +389,61 @@ CUresult weir_on_green_destroy(enum weir_call call, CUgreenCtx green)
 	weir_fn_cuGreenCtxDestroy real = (weir_fn_cuGreenCtxDestroy)weir_real(call);
 	weir_fn_cuCtxFromGreenCtx as_context = WEIR_DRIVER(cuCtxFromGreenCtx);
 	CUcontext ctx;
+	const void *id = NULL;
 	if (!real)
 		return weir_missing();
 	if (weir_ready())
 		weir_green_gone(green);
-	if (as_context && as_context(&ctx, green) == CUDA_SUCCESS)
-		weir_limits_gone(ctx);
+	if (weir_ready() && as_context && as_context(&ctx, green) == CUDA_SUCCESS)
+		id = weir_context_id(ctx);
+	weir_moves_begin();
 	CUresult r = real(green);
-	left(r, NULL, 1);
+	swept(r, id);
+	weir_moves_end();
+	left(r, 1);
+	return r;
+}
+
+static CUresult destroy(CUresult (*real)(CUcontext), CUcontext ctx)
+{
+	gone(ctx);
+	const void *id = ctx && weir_ready() ? weir_context_id(ctx) : NULL;
+	weir_moves_begin();
+	CUresult r = real(ctx);
+	swept(r, id);
+	weir_moves_end();
+	left(r, 1);
 	return r;
 }
 
 CUresult weir_on_ctx_destroy(enum weir_call call, CUcontext ctx)
 {
 	weir_fn_cuCtxDestroy_v2 real = (weir_fn_cuCtxDestroy_v2)weir_real(call);
+	return real ? destroy(real, ctx) : weir_missing();
+}
+
+CUresult weir_on_ctx_attach(enum weir_call call, CUcontext *ctx, unsigned int flags)
+{
+	weir_fn_cuCtxAttach real = (weir_fn_cuCtxAttach)weir_real(call);
 	if (!real)
 		return weir_missing();
-	gone(ctx);
+	CUresult r = real(ctx, flags);
+	if (r == CUDA_SUCCESS && weir_ready())
+		weir_sizes_count(WEIR_KIND_ATTACHED, (uintptr_t)*ctx, 1);
+	return r;
+}
+
+/* A context goes when it is detached from once more than it was attached to. */
+CUresult weir_on_ctx_detach(enum weir_call call, CUcontext ctx)
+{
+	weir_fn_cuCtxDetach real = (weir_fn_cuCtxDetach)weir_real(call);
+	if (!real)
+		return weir_missing();
+	if (!weir_ready() || !weir_sizes_get(WEIR_KIND_ATTACHED, (uintptr_t)ctx, NULL, NULL))
+		return destroy(real, ctx);
 	CUresult r = real(ctx);
-	left(r, ctx, 1);
+	if (r == CUDA_SUCCESS)
+		weir_sizes_count(WEIR_KIND_ATTACHED, (uintptr_t)ctx, -1);
 	return r;
 }
 
@@ -400,9 +455,15 @@ static CUresult let_go(CUresult (*real)(CUdevice), CUdevice dev)
 	bool valid = dev >= 0 && dev < DEVICES;
 	CUcontext ctx = valid ? __atomic_load_n(&primary[dev], __ATOMIC_RELAXED) : NULL;
 	gone(ctx);
+	const void *id = ctx && weir_ready() ? weir_context_id(ctx) : NULL;
+	weir_moves_begin();
 	CUresult r = real(dev);
-	if (!active(dev))
-		left(r, ctx, 0);
+	bool went = !active(dev);
+	if (went)
+		swept(r, id);
+	weir_moves_end();
+	if (went)
+		left(r, 0);
 	return r;
 }
 

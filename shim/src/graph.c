@@ -149,11 +149,14 @@ static void settle(uint64_t n)
 	weir_overdraw(under);
 }
 
-/* charge counts n bytes for a launch under way. */
+/* charge counts n bytes for a launch under way, which ended ends. */
 static bool charge(uint64_t n)
 {
-	if (!weir_take(n))
+	weir_moves_begin();
+	if (!weir_take(n)) {
+		weir_moves_end();
 		return false;
+	}
 	pthread_mutex_lock(&lock);
 	charged += n;
 	making += n;
@@ -186,6 +189,7 @@ static void ended(uint64_t counted, CUresult r)
 	making -= counted;
 	pthread_mutex_unlock(&lock);
 	settle(r == CUDA_SUCCESS ? 0 : counted);
+	weir_moves_end();
 }
 
 CUresult weir_on_graph_instantiate_params(
@@ -201,11 +205,12 @@ CUresult weir_on_graph_instantiate_params(
 		: 0;
 	if (n && !charge(n))
 		return weir_deny();
-	CUresult r = instantiated(real(exec, graph, params), exec, graph);
+	CUresult r = real(exec, graph, params);
+	ended(n, r); /* before it is looked at what the launchable form takes */
+	r = instantiated(r, exec, graph);
 	if (n && r == CUDA_SUCCESS)
 		weir_sizes_put(WEIR_KIND_GRAPH, (uintptr_t)*exec, n,
 			(void *)__atomic_load_n(&trims, __ATOMIC_RELAXED));
-	ended(n, r);
 	return r;
 }
 
@@ -253,10 +258,14 @@ CUresult weir_on_graph_exec_destroy(enum weir_call call, CUgraphExec exec)
 	void *at = NULL;
 	if (!real)
 		return weir_missing();
-	bool had = weir_ready() && weir_sizes_take(WEIR_KIND_GRAPH, (uintptr_t)exec, &n, &at);
+	if (!weir_ready())
+		return real(exec);
+	bool had = weir_sizes_take(WEIR_KIND_GRAPH, (uintptr_t)exec, &n, &at);
 	CUresult r = real(exec);
 	if (had && at)
 		settle(n);
+	if (r == CUDA_SUCCESS)
+		weir_shrunk(); /* of what its instantiation took */
 	return r;
 }
 
@@ -268,10 +277,12 @@ CUresult weir_on_graph_mem_trim(enum weir_call call, CUdevice device)
 	/* A graph launched meanwhile may or may not have lost its memory: it is counted as if it had.
 	 * */
 	__atomic_fetch_add(&trims, 1, __ATOMIC_SEQ_CST);
+	weir_moves_begin();
 	CUresult r = real(device);
 	if (r == CUDA_SUCCESS && weir_ready()) {
 		__atomic_fetch_add(&trims, 1, __ATOMIC_SEQ_CST);
 		settle(0);
 	}
+	weir_moves_end();
 	return r;
 }

@@ -7,12 +7,15 @@
  * the sum too high takes its own addition back; as it cannot know whether another's in the same
  * moment will be taken back too, it looks again for some milliseconds while it would fit if the
  * others were. No lock is involved: a process killed anywhere leaves only its slot, which the agent
- * clears.
+ * clears. Without an agent others take back what it had not decided, which could be all of the cap.
  */
 #include "weir.h"
 
+#include <errno.h>
 #include <sched.h>
+#include <signal.h>
 #include <time.h>
+#include <unistd.h>
 
 #define YIELD_NS 1000000u
 #define DECIDE_NS 20000000u
@@ -57,6 +60,37 @@ uint64_t weir_used(void)
 	return sum(weir_page(), NULL, 0, &undecided);
 }
 
+/* here tells whether processes have the same numbers for the agent, which writes them into slots,
+ * as for this one. */
+static bool here(void)
+{
+	return weir_get(&weir_slot()->owner_pid) == (uint32_t)getpid();
+}
+
+/* weir_take_over takes back what processes that have ended were deciding on, while there is no
+ * agent to clear their slots. True: there was something. */
+bool weir_take_over(void)
+{
+	bool any = false;
+	if (!weir_get(&weir.agent_gone) || !here())
+		return false;
+	for (uint32_t i = 0; i < WEIR_SLOT_COUNT; i++) {
+		struct weir_slot *s = &slots(weir_page())[i];
+		uint32_t pid = weir_get(&s->owner_pid);
+		if (!weir_get(&s->mem_pending_bytes) || !pid || pid == WEIR_FOREIGN_PID ||
+			kill((pid_t)pid, 0) == 0 || errno != ESRCH)
+			continue;
+		uint64_t left = __atomic_exchange_n(&s->mem_pending_bytes, 0, __ATOMIC_SEQ_CST);
+		uint64_t used = weir_get(&s->mem_used_bytes), less;
+		do
+			less = used > left ? used - left : 0;
+		while (!__atomic_compare_exchange_n(
+			&s->mem_used_bytes, &used, less, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
+		any |= left > 0;
+	}
+	return any;
+}
+
 /* weir_reserve counts bytes; false: they do not fit, and nothing was counted. */
 bool weir_reserve(uint64_t bytes)
 {
@@ -81,7 +115,7 @@ bool weir_reserve(uint64_t bytes)
 		uint64_t now = weir_now();
 		if (!began)
 			began = now;
-		if (now - began >= DECIDE_NS)
+		if (now - began >= DECIDE_NS && !weir_take_over())
 			return false;
 		if (now - began < YIELD_NS)
 			sched_yield();

@@ -23,18 +23,58 @@
 #define PROBES 3
 #define ANSWER_NS UINT64_C(100000000) /* the agent is given so long */
 #define PAUSE_NS 50000
+#define STILL_NS UINT64_C(1000000) /* for so long a moment is waited for in which nothing moves */
+#define LOOKS 3
+#define MOVE (UINT64_C(1) << 20)
 
 static uint64_t granule;     /* as this process goes by, 0: not asked for yet */
 static uint32_t unmeasured;  /* something may have grown that has not been looked at */
 static uint32_t unloaded;    /* something has shrunk that has not been looked at */
+static uint64_t loaded;      /* of what contexts are counted with, what may go before they do */
 static uint32_t tables;      /* of undocumented calls, which may make contexts, were asked for */
+static uint32_t unsure;      /* the last look was at memory that moved */
 static uint64_t look_after;  /* measuring is not to take more than a tenth of the time */
+
+/* Calls that take or give memory: in multiples of MOVE how many have begun, and how many are under
+ * way. */
+static uint64_t moves;
+/* those of this thread, one within the other */
+static __thread uint32_t moving __attribute__((tls_model("initial-exec")));
 
 void weir_measure_reset(void)
 {
 	granule = 0;
-	unmeasured = unloaded = tables = 0;
-	look_after = 0;
+	unmeasured = unloaded = tables = unsure = 0;
+	look_after = moves = loaded = 0;
+	moving = 0;
+}
+
+/* What a call takes is counted before the driver takes it, and what it gives back until the driver
+ * has it: meanwhile more is counted than held. weir_moves_begin comes before such a call and
+ * weir_moves_end after it. */
+void weir_moves_begin(void)
+{
+	moving++;
+	weir_add(&moves, MOVE + 1);
+}
+
+void weir_moves_end(void)
+{
+	moving--;
+	weir_sub(&moves, 1);
+}
+
+/* still waits until no other thread is in such a call, and notes which ones there were. */
+static bool still(uint64_t *seen)
+{
+	for (uint64_t began = weir_now();;) {
+		*seen = weir_get(&moves);
+		if (*seen % MOVE == moving)
+			return true;
+		if (weir_now() - began > STILL_NS)
+			return false;
+		nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+	}
 }
 
 /* agent_says asks the agent, which answers in the slot. */
@@ -70,20 +110,33 @@ static bool holds(uint64_t *bytes)
 				   : weir_nvml_holds(bytes) || agent_says(bytes);
 }
 
-/* weir_measured_rest is what this process holds beyond its allocations, of which reserved are none,
- * and beyond what the agent has found. False: it is not known. */
-bool weir_measured_rest(uint64_t reserved, uint64_t *bytes)
+/* refreshed is what is counted as allocated, with what pools hold as of now. */
+static uint64_t refreshed(void)
 {
-	struct weir_slot *s = weir_slot();
-	uint64_t before = weir_get(&s->mem_used_bytes), have = 0;
-	if (!holds(&have))
-		return false;
-	/* what is allocated or freed meanwhile may be in either figure */
-	uint64_t used = weir_get(&s->mem_used_bytes);
-	used = (used > before ? used : before) - reserved;
-	used += weir_get(&s->found_bytes);
-	*bytes = have > used ? have - used : 0;
-	return true;
+	if (weir_pools_slack())
+		weir_pools_refresh(false);
+	return weir_get(&weir_slot()->mem_used_bytes);
+}
+
+/* weir_measured_rest is what this process holds beyond its allocations, of which reserved are none,
+ * and beyond what the agent has found. */
+enum weir_rest weir_measured_rest(uint64_t reserved, uint64_t *bytes)
+{
+	bool known = false;
+	for (int i = 0; i < LOOKS && !known; i++) {
+		uint64_t seen, have = 0;
+		known = still(&seen);
+		uint64_t before = refreshed();
+		if (!holds(&have))
+			return WEIR_REST_UNKNOWN;
+		uint64_t used = refreshed();
+		known = known && used == before && weir_get(&moves) == seen;
+		/* what is allocated or freed meanwhile may be in either figure */
+		used = (used > before ? used : before) - reserved;
+		used += weir_get(&weir_slot()->found_bytes);
+		*bytes = have > used ? have - used : 0;
+	}
+	return known ? WEIR_REST_KNOWN : WEIR_REST_LEAST;
 }
 
 static bool due(void)
@@ -109,8 +162,11 @@ static uint64_t grown_by(void)
 	uint64_t least = UINT64_MAX, counted = weir_get(&weir_slot()->mem_context_bytes);
 	for (int i = 0; i < 2 && least; i++) {
 		uint64_t rest;
-		if (!weir_measured_rest(0, &rest))
+		enum weir_rest is = weir_measured_rest(0, &rest);
+		if (is == WEIR_REST_UNKNOWN)
 			return 0;
+		if (is == WEIR_REST_LEAST)
+			__atomic_store_n(&unsure, 1, __ATOMIC_RELAXED);
 		uint64_t more = rest > counted ? rest - counted : 0;
 		least = more < least ? more : least;
 	}
@@ -126,12 +182,15 @@ static bool grown(bool stays)
 		return true;
 	}
 	__atomic_store_n(&unmeasured, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&unsure, 0, __ATOMIC_RELAXED);
 	uint64_t began = weir_now(), more = grown_by();
 	bool fits = weir_reserve(more);
 	if (fits && more)
 		weir_release_to_context(more, weir_get(&weir_slot()->mem_context_bytes) + more);
 	else if (!fits && stays)
 		weir_add(&weir_slot()->mem_context_bytes, more);
+	if (fits || stays)
+		weir_add(&loaded, more);
 	spent(began);
 	weir_turn_end();
 	return fits;
@@ -171,27 +230,45 @@ void weir_look_again(void)
 {
 	if (__atomic_load_n(&tables, __ATOMIC_RELAXED))
 		note_context();
-	if (weir_likely(!__atomic_load_n(&unmeasured, __ATOMIC_RELAXED)))
+	bool look = __atomic_load_n(&unmeasured, __ATOMIC_RELAXED);
+	if (weir_likely(!look && !__atomic_load_n(&unsure, __ATOMIC_RELAXED)))
 		return;
-	if (!grown(true))
+	if ((look || due()) && !grown(true))
 		__atomic_fetch_or(&weir_slot()->error_flags, WEIR_ERROR_OVERDRAFT, __ATOMIC_RELAXED);
 }
 
-/* shrunk counts anew what contexts take, where that is less. */
+/* shrunk counts anew what was loaded, where that is certain to be less. It never takes from what
+ * contexts take alone: allocations may be counted with more than they take (small arrays, by whole
+ * granules), which would be missing once they are freed. */
 static bool shrunk(void)
 {
-	uint64_t rest, *counted = &weir_slot()->mem_context_bytes;
+	uint64_t rest = 0, less = 0, *counted = &weir_slot()->mem_context_bytes;
+	if (!weir_get(&loaded))
+		return false;
 	if (!weir_turn_take()) {
 		__atomic_store_n(&unloaded, 1, __ATOMIC_RELAXED);
 		return false;
 	}
 	uint64_t began = weir_now();
-	bool less = weir_measured_rest(0, &rest) && rest < weir_get(counted);
-	if (less)
-		weir_set(counted, rest);
+	enum weir_rest is = weir_measured_rest(0, &rest);
+	if (is == WEIR_REST_KNOWN && rest < weir_get(counted))
+		less = weir_get(counted) - rest;
+	less = less < weir_get(&loaded) ? less : weir_get(&loaded);
+	weir_sub(counted, less);
+	weir_sub(&loaded, less);
+	if (is == WEIR_REST_LEAST)
+		__atomic_store_n(&unloaded, 1, __ATOMIC_RELAXED);
 	spent(began);
 	weir_turn_end();
 	return less;
+}
+
+/* weir_too_much says that of what contexts are counted with up to so much may be too much: it is
+ * put right where there is no room. */
+void weir_too_much(uint64_t most)
+{
+	weir_add(&loaded, most);
+	__atomic_store_n(&unloaded, 1, __ATOMIC_RELAXED);
 }
 
 /* weir_shrunk looks after a call that may have given memory back, or leaves it to the first

@@ -144,8 +144,20 @@ CUresult weir_on_mem_map(enum weir_call call, CUdeviceptr ptr, size_t size, size
 	return r;
 }
 
-/* A range may cover several mappings, each as a whole; they begin at multiples of the granularity,
- * which is 2 MiB on devices so far and at least a page elsewhere. */
+/* end_mapping ends the mapping that begins at an address, of *bytes; false: none does. */
+static bool end_mapping(uint64_t at, uint64_t *bytes)
+{
+	void *with;
+	if (!weir_sizes_take(WEIR_KIND_MAPPING, at, bytes, &with))
+		return false;
+	struct physical *p = with;
+	pthread_mutex_lock(&lock);
+	p->mappings--;
+	drop_if_unused(p);
+	return true;
+}
+
+/* A range may cover several mappings, each as a whole, and others that are not counted. */
 CUresult weir_on_mem_unmap(enum weir_call call, CUdeviceptr ptr, size_t size)
 {
 	weir_fn_cuMemUnmap real = (weir_fn_cuMemUnmap)weir_real(call);
@@ -155,19 +167,15 @@ CUresult weir_on_mem_unmap(enum weir_call call, CUdeviceptr ptr, size_t size)
 	CUresult r = real(ptr, size);
 	if (r != CUDA_SUCCESS || !counted)
 		return r;
-	for (uint64_t at = ptr, end = ptr + size; at < end;) {
-		uint64_t n;
-		void *with;
-		if (!weir_sizes_take(WEIR_KIND_MAPPING, at, &n, &with)) {
-			at += 4096;
-			continue;
-		}
-		struct physical *p = with;
-		pthread_mutex_lock(&lock);
-		p->mappings--;
-		drop_if_unused(p);
-		at += n ? n : 4096;
-	}
+	uint64_t at = ptr, end = ptr + size, n = 0;
+	while (at < end && end_mapping(at, &n))
+		at += n;
+	size_t others = 0;
+	uint64_t *begin = at < end ? weir_sizes_keys(WEIR_KIND_MAPPING, &others) : NULL;
+	for (size_t i = 0; begin && i < others; i++)
+		if (begin[i] >= at && begin[i] < end)
+			end_mapping(begin[i], &n);
+	free(begin);
 	return r;
 }
 

@@ -181,7 +181,7 @@ enum weir_kind {
 	WEIR_KIND_GRAPH,    /* graphExec with memory nodes; with: launched */
 	WEIR_KIND_BLOCK,    /* of the driver's, shared by small allocations; size: how many */
 	WEIR_KIND_CONTEXT,  /* seen current since tables of undocumented calls were asked for */
-	WEIR_KIND_LIMITS,   /* context; size: counted for its stacks and the like */
+	WEIR_KIND_ATTACHED, /* context; size: how often it was attached to (cuCtxAttach) */
 };
 
 bool weir_reserve(uint64_t bytes);
@@ -189,6 +189,7 @@ void weir_overdraw(uint64_t bytes);
 void weir_release(uint64_t bytes);
 void weir_release_to_context(uint64_t bytes, uint64_t context);
 uint64_t weir_reserve_rest(void);
+bool weir_take_over(void);
 void weir_decided(uint64_t bytes);
 uint64_t weir_used(void);
 uint64_t weir_cap(void);
@@ -210,7 +211,8 @@ struct weir_freed {
 };
 bool weir_pointer_forget(CUdeviceptr at, struct weir_freed *f);
 void weir_pointers_gone(void);
-void weir_arrays_gone(CUcontext ctx);
+void *weir_context_id(CUcontext ctx);
+void weir_arrays_gone(const void *context);
 void weir_pointer_restore(struct weir_freed *f);
 
 void weir_pools_refresh(bool trim);
@@ -223,13 +225,23 @@ void weir_graphs_reset(void);
 
 /* ---- what the device says: measure.c, nvml.c, context.c, limit.c ---- */
 
+/* what is known of what a process holds beyond its allocations */
+enum weir_rest {
+	WEIR_REST_UNKNOWN,
+	WEIR_REST_LEAST, /* it may be more: other threads took or gave memory meanwhile */
+	WEIR_REST_KNOWN,
+};
+
 bool weir_nvml_holds(uint64_t *bytes);
-bool weir_measured_rest(uint64_t reserved, uint64_t *bytes);
+enum weir_rest weir_measured_rest(uint64_t reserved, uint64_t *bytes);
+void weir_moves_begin(void);
+void weir_moves_end(void);
 uint64_t weir_granule(void);
 uint64_t weir_taken(uint64_t bytes);
 void weir_granule_learn(uint64_t room);
 bool weir_grown(void);
 void weir_shrunk(void);
+void weir_too_much(uint64_t most);
 void weir_unmeasured(void);
 void weir_tables_given(void);
 void weir_look_again(void);
@@ -238,7 +250,8 @@ bool weir_take(uint64_t bytes);
 void weir_measure_reset(void);
 bool weir_turn_take(void);
 void weir_turn_end(void);
-void weir_limits_gone(CUcontext ctx);
+void weir_limits_gone(const void *context);
+void weir_limits_reset(void);
 
 /* ---- time: gate.c, streams.c, predict.c, inflight.c, room.c, watcher.c, capture.c ---- */
 

@@ -1,7 +1,7 @@
 /*
  * A pool that grows by more than was counted, looked at by two threads at once: while the one
- * counts what there is more, the other frees all and counts anew. It prints what is counted at the
- * end.
+ * counts what there is more, the other frees all and counts anew. Then a pool that is destroyed, or
+ * is not, and one that grows beyond the cap.
  */
 #include "../src/weir.h"
 
@@ -14,7 +14,7 @@ static bool reserve(uint64_t bytes);
 #undef pthread_mutex_lock
 #undef weir_reserve
 
-#include <stdio.h>
+#include "expect.h"
 
 #define PORTION (UINT64_C(1) << 20)
 #define AT (UINT64_C(0x200000000000))
@@ -23,6 +23,11 @@ struct weir_process weir = {.state = WEIR_ATTACHED};
 void *weir_reals[WEIR_CALLS];
 
 static uint64_t counted, reserved; /* by the library, and by the driver's pool */
+static uint64_t counted_then, grows = 2 * PORTION; /* when and by what the pool does */
+static uint64_t cap = UINT64_MAX;
+static bool keeps; /* what is freed */
+static CUresult fails; /* what destroying the pool gives */
+static unsigned frees;
 static bool raced;                 /* the other thread was or is under way */
 static pthread_t other;
 static pthread_mutex_t progress = PTHREAD_MUTEX_INITIALIZER;
@@ -45,14 +50,15 @@ static int lock_or_tell(pthread_mutex_t *m)
 	return pthread_mutex_lock(m);
 }
 
-/* ---- the driver: one pool, which takes two portions for the first allocation */
+/* ---- the driver: one pool, which takes two portions for the first allocation at first */
 
 static CUmemoryPool const only = (CUmemoryPool)&reserved;
 
 static CUresult driver_alloc(CUdeviceptr *at, size_t bytes, CUmemoryPool pool, CUstream stream)
 {
 	(void)bytes, (void)pool, (void)stream;
-	reserved = 2 * PORTION;
+	counted_then = counted;
+	reserved += grows;
 	*at = AT;
 	return CUDA_SUCCESS;
 }
@@ -60,8 +66,22 @@ static CUresult driver_alloc(CUdeviceptr *at, size_t bytes, CUmemoryPool pool, C
 static CUresult driver_free(CUdeviceptr at, CUstream stream)
 {
 	(void)at, (void)stream;
-	reserved = 0;
+	reserved = keeps ? reserved : 0;
+	frees++;
 	return CUDA_SUCCESS;
+}
+
+static CUresult driver_trim(CUmemoryPool pool, size_t keep)
+{
+	(void)pool;
+	reserved = keep;
+	return CUDA_SUCCESS;
+}
+
+static CUresult driver_destroy(CUmemoryPool pool)
+{
+	(void)pool;
+	return fails;
 }
 
 static CUresult driver_get(CUmemoryPool pool, CUmemPool_attribute what, void *value)
@@ -80,6 +100,10 @@ void *weir_resolve(enum weir_call call)
 		return (void *)driver_alloc;
 	case WEIR_cuMemFreeAsync:
 		return (void *)driver_free;
+	case WEIR_cuMemPoolTrimTo:
+		return (void *)driver_trim;
+	case WEIR_cuMemPoolDestroy:
+		return (void *)driver_destroy;
 	case WEIR_cuMemPoolGetAttribute:
 		return (void *)driver_get;
 	default:
@@ -89,7 +113,7 @@ void *weir_resolve(enum weir_call call)
 
 /* ---- the rest of the library */
 
-uint64_t weir_cap(void) { return UINT64_MAX; }
+uint64_t weir_cap(void) { return cap; }
 void weir_release(uint64_t bytes) { weir_sub(&counted, bytes); }
 int weir_attach(void) { return WEIR_ATTACHED; }
 CUresult weir_missing(void) { return CUDA_ERROR_NOT_FOUND; }
@@ -130,18 +154,112 @@ static bool reserve(uint64_t bytes)
 			pthread_cond_wait(&changed, &progress);
 		pthread_mutex_unlock(&progress);
 	}
+	if (counted + bytes > cap)
+		return false;
 	weir_add(&counted, bytes);
 	return true;
 }
 
-int main(void)
+static CUresult allocate(uint64_t bytes)
 {
 	CUdeviceptr at;
+	return weir_on_mem_alloc_from_pool_async(
+		WEIR_cuMemAllocFromPoolAsync, &at, bytes, only, NULL);
+}
+
+static void give_back(void)
+{
+	weir_on_mem_free_async(WEIR_cuMemFreeAsync, AT, NULL);
+}
+
+static CUresult destroy(void)
+{
+	return weir_on_mem_pool_destroy(WEIR_cuMemPoolDestroy, only);
+}
+
+static void anew(void)
+{
+	weir_pools_reset();
+	counted = reserved = frees = 0;
+	grows = PORTION;
+	cap = 8 * PORTION;
+	keeps = true;
 	portion = PORTION;
-	weir_on_mem_alloc_from_pool_async(WEIR_cuMemAllocFromPoolAsync, &at, 100, only, NULL);
+}
+
+/* What a pool keeps is counted until the driver is seen to have it back, also by a pool that is
+ * not destroyed; what is in use of one that is, until it is freed. */
+static void destroyed(void)
+{
+	anew();
+	allocate(100);
+	expect("while a pool grows", counted_then, PORTION);
+	give_back();
+	expect("of a pool that keeps what is freed", counted, PORTION);
+	expect("is slack", weir_pools_slack(), true);
+	weir_pools_refresh(false);
+	expect("looked at", counted, PORTION);
+	fails = CUDA_ERROR_INVALID_VALUE;
+	expect("what cannot be destroyed", destroy(), CUDA_ERROR_INVALID_VALUE);
+	expect("of it", counted, PORTION);
+	grows = 0;
+	allocate(200);
+	expect("while it serves what it kept", counted_then, PORTION);
+	expect("after that", counted, PORTION);
+	fails = CUDA_SUCCESS;
+	destroy();
+	expect("in use of one that is destroyed", counted, 200);
+	give_back();
+	expect("of it when all is freed", counted, 0);
+	reserved = 0;
+	grows = PORTION;
+	allocate(100);
+	expect("of another with its handle", counted, PORTION);
+	give_back();
+	weir_pools_refresh(true);
+	expect("of one that is trimmed", counted, 0);
+	expect("is slack", weir_pools_slack(), false);
+}
+
+static void portions(void)
+{
+	anew();
+	portion = 0;
+	cap = UINT64_MAX;
+	allocate(100);
+	expect("before a portion was seen", counted_then, FIRST_PORTION);
+	expect("after it", counted, PORTION);
+	allocate(PORTION);
+	expect("two portions", counted_then, 2 * PORTION);
+}
+
+/* The driver takes nine portions where eight fit. */
+static void beyond_the_cap(void)
+{
+	anew();
+	grows = 9 * PORTION;
+	expect("beyond the cap", allocate(100), CUDA_ERROR_OUT_OF_MEMORY);
+	expect("is freed", frees, 1);
+	expect("and trimmed", reserved, 0);
+	expect("counted then", counted, 0);
+	grows = PORTION;
+	allocate(100);
+	give_back();
+	expect("more than is left beside what is kept", allocate(8 * PORTION), CUDA_SUCCESS);
+	expect("as what is kept goes back first", counted_then, 8 * PORTION);
+	expect("more than the cap", allocate(8 * PORTION + 1), CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+int main(void)
+{
+	portion = PORTION;
+	allocate(100);
 	if (!raced)
 		return 1;
 	pthread_join(other, NULL);
-	printf("%llu\n", (unsigned long long)counted);
-	return 0;
+	expect("of an empty pool", counted, 0);
+	destroyed();
+	portions();
+	beyond_the_cap();
+	return checked();
 }

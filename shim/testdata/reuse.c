@@ -1,11 +1,11 @@
 /*
  * Allocations at addresses that were in use a moment ago, and blocks that allocations enter and
- * leave, with what other threads do put exactly between two calls of the library. It prints for
- * each case what is counted while something is allocated, of what should be, and what at the end.
+ * leave, with what other threads do put exactly between two calls of the library; pitches that the
+ * driver chooses; and arrays of contexts that have gone.
  */
 #include "../src/weir.h"
 
-#include <stdio.h>
+#include "expect.h"
 
 #define GRANULE (UINT64_C(1) << 20)
 #define AT (UINT64_C(0x200000000000))
@@ -70,9 +70,43 @@ static CUresult driver_ask(void *to, CUpointer_attribute what, CUdeviceptr at)
 	return r;
 }
 
+static uint64_t counted_then; /* while the driver allocates */
+static size_t pitch;
+static unsigned long long context = 1; /* the id of the current one */
+static uintptr_t next_array = 1;
+
+static CUresult driver_alloc_pitch(
+	CUdeviceptr *at, size_t *to, size_t width, size_t height, unsigned int element)
+{
+	(void)width, (void)height, (void)element;
+	counted_then = weir.slot->mem_used_bytes;
+	*to = pitch;
+	return pitch ? driver_alloc(at, 0) : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult driver_array(CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR *shape)
+{
+	(void)shape;
+	*array = (CUarray)next_array++;
+	return CUDA_SUCCESS;
+}
+
+static CUresult driver_id(CUcontext ctx, unsigned long long *id)
+{
+	(void)ctx;
+	*id = context;
+	return CUDA_SUCCESS;
+}
+
 void *weir_resolve(enum weir_call call)
 {
 	switch (call) {
+	case WEIR_cuMemAllocPitch_v2:
+		return (void *)driver_alloc_pitch;
+	case WEIR_cuArray3DCreate_v2:
+		return (void *)driver_array;
+	case WEIR_cuCtxGetId:
+		return (void *)driver_id;
 	case WEIR_cuMemAlloc_v2:
 		return (void *)driver_alloc;
 	case WEIR_cuMemAllocManaged:
@@ -131,9 +165,8 @@ static uint64_t counted(void)
 
 static void show(const char *what, uint64_t held, uint64_t should)
 {
-	printf("%s, %s of %llu bytes: %llu of %llu counted, %llu at the end\n", what,
-		managed ? "managed" : "device", (unsigned long long)bytes, (unsigned long long)held,
-		(unsigned long long)should, (unsigned long long)counted());
+	expect(what, held, should);
+	expect("at the end", counted(), 0);
 	weir.slot->mem_used_bytes = 0;
 	weir_sizes_reset();
 }
@@ -176,6 +209,40 @@ static void during_a_refusal(void)
 	show("during a refusal", held, GRANULE);
 }
 
+/* 10,000 rows of 100 bytes, which are guessed to lie 512 apart. */
+static void pitched(size_t is, uint64_t granules)
+{
+	CUdeviceptr at = 0;
+	size_t told;
+	next_at = AT;
+	pitch = is;
+	CUresult r = weir_on_mem_alloc_pitch(WEIR_cuMemAllocPitch_v2, &at, &told, 100, 10000, 4);
+	expect("while rows of 512 bytes are allocated", counted_then, 5 * GRANULE);
+	expect("a pitch that fits", r == CUDA_SUCCESS, granules > 0);
+	uint64_t held = counted();
+	if (!r)
+		release(at);
+	expect("in use at the end", find(AT) != NULL, false);
+	show("rows", held, granules * GRANULE);
+}
+
+/* Arrays go with their context, and not those of another one that has got its handle. */
+static void arrays(void)
+{
+	CUDA_ARRAY3D_DESCRIPTOR shape = {.Width = 1 << 19, .Height = 1, .Format = 0x20,
+		.NumChannels = 1}; /* of floats: 2 MiB */
+	CUarray a;
+	weir_on_array_3d_create(WEIR_cuArray3DCreate_v2, &a, &shape);
+	const void *gone = weir_context_id(NULL);
+	context++;
+	weir_on_array_3d_create(WEIR_cuArray3DCreate_v2, &a, &shape);
+	expect("arrays of two contexts", counted(), 4 * GRANULE);
+	weir_arrays_gone(gone);
+	uint64_t held = counted();
+	weir_arrays_gone(weir_context_id(NULL));
+	show("arrays of the context that is left", held, 2 * GRANULE);
+}
+
 int main(void)
 {
 	weir.page = (struct weir_header *)page;
@@ -191,5 +258,11 @@ int main(void)
 	bytes = 100;
 	managed = false;
 	during_a_refusal();
-	return 0;
+	pitched(512, 5);
+	pitched(1024, 10);
+	pitched(128, 2);
+	pitched(8192, 0);
+	pitched(0, 0);
+	arrays();
+	return checked();
 }

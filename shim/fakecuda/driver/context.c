@@ -321,6 +321,30 @@ FK_API cuCtxDestroy_v2(CUcontext c) {
 
 FK_API cuCtxDestroy(CUcontext c) { return cuCtxDestroy_v2(c); }
 
+FK_API cuCtxAttach(CUcontext *c, unsigned int flags) {
+	CUcontext here;
+	FK_TRY(fk_current(&here));
+	if (!c || flags || here->primary || here->of)
+		return CUDA_ERROR_INVALID_VALUE;
+	fk_enter();
+	here->attached++;
+	*c = here;
+	return fk_leave(CUDA_SUCCESS);
+}
+
+// cuCtxDetach takes the current context only, and destroys it when its usage count goes to 0.
+FK_API cuCtxDetach(CUcontext c) {
+	CUcontext here;
+	FK_TRY(fk_current(&here));
+	if (c != here || c->primary || c->of)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	fk_enter();
+	bool last = !c->attached;
+	c->attached -= !last;
+	fk_leave(CUDA_SUCCESS);
+	return last ? destroy(c) : CUDA_SUCCESS;
+}
+
 FK_API cuCtxGetDevice(CUdevice *device) {
 	CUcontext c;
 	FK_TRY(fk_current(&c));

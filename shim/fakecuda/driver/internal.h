@@ -36,6 +36,7 @@ struct CUctx_st {
 	bool primary;
 	uint32_t width; // multiprocessors that it may use
 	uint32_t retained; // of a primary context
+	uint32_t attached; // of another, beside its creation
 	uint64_t id;
 	uint64_t bytes;    // of device memory that it takes by itself
 	uint64_t code, stack; // of these: loaded functions, and what its limit on stacks takes more

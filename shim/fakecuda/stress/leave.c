@@ -1,4 +1,5 @@
-// leave makes contexts, allocates in them, and destroys them with what it left there.
+// leave makes contexts, allocates in them, and destroys them with what it left there, or detaches
+// from them as often as it attached.
 //
 // usage: leave [TIMES]      default: 10
 // The last line is JSON: lost, how much less memory is free than before.
@@ -12,6 +13,28 @@ static size_t left(void) {
 
 // heap sets a limit, which is 8 MiB at first.
 static void heap(size_t mib) { CHECK(CU(cuCtxSetLimit)(CU_LIMIT_MALLOC_HEAP_SIZE, mib << 20)); }
+
+// keep retains the primary context once more and releases it, which leaves it as it is.
+static void keep(void) {
+	CUcontext same;
+	size_t before = left();
+	CHECK(CU(cuDevicePrimaryCtxRetain)(&same, 0));
+	CHECK(CU(cuDevicePrimaryCtxRelease_v2)(0));
+	CHECK(left() == before ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN);
+}
+
+static void end(CUcontext c, bool detach) {
+	CUcontext same;
+	if (!detach) {
+		CHECK(CU(cuCtxDestroy_v2)(c));
+		return;
+	}
+	CHECK(CU(cuCtxAttach)(&same, 0));
+	size_t before = left();
+	CHECK(CU(cuCtxDetach)(c));
+	CHECK(left() == before ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN);
+	CHECK(CU(cuCtxDetach)(c));
+}
 
 int main(int argc, char **argv) {
 	CUcontext first, c;
@@ -37,8 +60,9 @@ int main(int argc, char **argv) {
 		heap(16);
 		heap(4); // less than it began with
 		heap(12);
-		CHECK(CU(cuCtxDestroy_v2)(c));
+		end(c, i % 2);
 		heap(16);
+		keep();
 		heap(8);
 	}
 	printf("{\"lost\":%lld}\n", (long long)before - (long long)left());
