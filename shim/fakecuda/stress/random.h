@@ -42,6 +42,7 @@ static struct {
 
 // Words of a buffer: few, or now and then so many that to copy them takes as long as a kernel.
 enum { STREAMS = 4, BUFFERS = 6, FEW = 1 << 14, MOST = 1 << 19, GRANULE = 2 << 20 };
+enum { ROWS = 1 << 15 };  // at most, of an array
 enum { LARGE = 1 << 20 }; // bytes of a copy that the library tells of
 
 // A buffer is memory of the device and what it should hold. Work on it in another stream than the
@@ -347,7 +348,7 @@ static void upload(world *w) {
 static void rows(world *w) {
 	buffer *a = any_buffer(w), *b = any_buffer(w);
 	uint32_t pitch = 1 + below(&w->rng, 64), n = a->words < b->words ? a->words : b->words,
-			 height = n / pitch, width = 1 + below(&w->rng, pitch);
+			 height = n / pitch < ROWS ? n / pitch : ROWS, width = 1 + below(&w->rng, pitch);
 	bool array = below(&w->rng, 2);
 	CUstream s = any_stream(w);
 	if (a == b || !height)
