@@ -231,6 +231,9 @@ func runOnce(t *testing.T, s *sample, k compute.Kernel, shape []int, p *cpu.Pool
 // TestLongSoftmaxOfRisingRows has the greatest element of each row and column in its last part, so
 // far above the others that exponentials below the greatest of any other part are infinite.
 func TestLongSoftmaxOfRisingRows(t *testing.T) {
+	if testing.Short() {
+		t.Skip("TestLongSums has the race detector see the same kernels")
+	}
 	const n = 2*longRow + 5
 	pool := testPools(t)[1]
 	for _, name := range []string{"Softmax", "LogSoftmax", "ReduceLogSumExp"} {
@@ -350,6 +353,9 @@ func checkClose(t *testing.T, k compute.Kernel, got, want []float32, atol float6
 // TestSumsThatAreNoNumbers reduces columns that hold an infinity or NaN, or whose sums leave the
 // range of float32 on the way only.
 func TestSumsThatAreNoNumbers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("TestLongSums has the race detector see the same kernels")
+	}
 	const big = 3e38
 	inf, nan := float32(math.Inf(1)), float32(math.NaN())
 	columns := [][3]float32{ // in every row, in the second half, and in one row
