@@ -301,6 +301,9 @@ func TestGangsShare(t *testing.T) {
 			{[]int{7, 6, 5, 4, 3, 2, 1, 0}, half, 0.5}}},
 	} {
 		for _, policy := range []string{"fair", "priority", "fair:slice=10ms"} {
+			if testing.Short() && policy != "fair" {
+				continue // which only decide otherwise
+			}
 			t.Run(c.name+" under "+policy, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					const run = 8 * time.Second

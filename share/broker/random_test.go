@@ -57,7 +57,7 @@ func TestRandomJobs(t *testing.T) {
 	case os.Getenv("WEIR_LONG") != "":
 		n = 100_000
 	case testing.Short(): // a few of every policy, for the race detector
-		n = 150
+		n = 66
 	}
 	rows := policy.All()
 	for seed := range n {
