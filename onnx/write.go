@@ -1,18 +1,17 @@
 package onnx
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/internal/fault"
+	"github.com/weirgpu/weir/internal/wholefile"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -82,53 +81,11 @@ func writeFile(path string, g *graph.Graph, o WriteOptions) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	if ext != nil {
-		if err := replace(path+".data", ext.writeTo); err != nil {
+		if err := wholefile.Write(path+".data", ext.writeTo); err != nil {
 			return err
 		}
 	}
-	return replace(path, m.writeTo)
-}
-
-// replace writes a file next to path and renames it to path. When path exists and is not a regular
-// file, such as a device or a pipe, replace writes to it directly instead.
-func replace(path string, write func(io.Writer) error) error {
-	var err error
-	if info, statErr := os.Stat(path); statErr == nil && !info.Mode().IsRegular() {
-		err = overwrite(path, write)
-	} else {
-		err = swap(path, write)
-	}
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	return nil
-}
-
-func overwrite(path string, write func(io.Writer) error) error {
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	b := bufio.NewWriterSize(f, 1<<20)
-	return errors.Join(write(b), b.Flush(), f.Close())
-}
-
-func swap(path string, write func(io.Writer) error) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			os.Remove(f.Name())
-		}
-	}()
-	b := bufio.NewWriterSize(f, 1<<20)
-	err = errors.Join(write(b), b.Flush(), f.Chmod(0o644), f.Sync(), f.Close())
-	if err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return wholefile.Write(path, m.writeTo)
 }
 
 // weightBytes adds up the distinct constants of a graph and its bodies.

@@ -23,7 +23,8 @@ type benchResult struct {
 	P99MS         float64         `json:"p99_ms"`
 	LoadMS        float64         `json:"load_ms"`
 	FirstOutputMS float64         `json:"first_output_ms"`
-	Cached        bool            `json:"cached"` // whether the plan came from the cache
+	Cached        bool            `json:"cached"`             // whether the plan came from the cache
+	Uncached      string          `json:"uncached,omitempty"` // why no kept plan was used
 	PeakRSSBytes  int64           `json:"peak_rss_bytes"`
 	PlanBytes     int64           `json:"plan_bytes"`
 	WeightBytes   int64           `json:"weight_bytes"`
@@ -119,6 +120,7 @@ func benchModel(c *cobra.Command, path string, dev *deviceFlags, model *modelFla
 func newBenchResult(m *compiled, on *machine.Machine) *benchResult {
 	return &benchResult{
 		Cached:      m.cached.Cached(),
+		Uncached:    m.cached.Reason,
 		PlanBytes:   m.plan.PeakBytes(1),
 		WeightBytes: m.plan.ConstBytes,
 		Steps:       len(m.plan.Steps),
@@ -191,6 +193,9 @@ func printBench(c *cobra.Command, r *benchResult) {
 		r.MedianMS, r.MinMS, r.P90MS, r.P99MS, r.Runs, r.Threads, r.Device)
 	fmt.Fprintf(w, "load %.1f ms, first output %.1f ms after process start\n", r.LoadMS,
 		r.FirstOutputMS)
+	if r.Uncached != "" {
+		fmt.Fprintln(w, "no kept plan was used:", r.Uncached)
+	}
 	fmt.Fprintf(w,
 		"%d steps, plan %.1f MiB beside %.1f MiB of mapped weights, peak resident %.1f MiB\n",
 		r.Steps, float64(r.PlanBytes)/(1<<20), float64(r.WeightBytes)/(1<<20),

@@ -1,8 +1,14 @@
 package main
 
 import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"strings"
+
 	"github.com/spf13/cobra"
 
+	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/pass"
 	"github.com/weirgpu/weir/scenario"
 	"github.com/weirgpu/weir/share/policy"
@@ -37,6 +43,53 @@ func firstOf(words []string) cobra.CompletionFunc {
 		}
 		return words, cobra.ShellCompDirectiveNoFileComp
 	}
+}
+
+// completeInputs completes --input with the names of the model's inputs, and after a name with
+// files.
+func completeInputs(c *cobra.Command) {
+	complete := func(_ *cobra.Command, args []string, typed string) ([]cobra.Completion,
+		cobra.ShellCompDirective) {
+		name, file, named := strings.Cut(typed, "=")
+		if named {
+			return filesAfter(name+"=", file), cobra.ShellCompDirectiveNoSpace
+		}
+		if len(args) == 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		m, err := onnx.Open(args[0], onnx.Options{})
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		defer m.Close()
+		var words []cobra.Completion
+		for _, v := range m.Graph.Inputs {
+			words = append(words, cobra.CompletionWithDesc(v.Name+"=", v.Type.String()))
+		}
+		return words, cobra.ShellCompDirectiveNoSpace
+	}
+	if err := c.RegisterFlagCompletionFunc("input", complete); err != nil {
+		panic(err)
+	}
+}
+
+// filesAfter lists the files whose paths begin as typed, each behind a word. The shell would look
+// for files that begin with that word.
+func filesAfter(word, typed string) []cobra.Completion {
+	dir, begun := filepath.Split(typed)
+	list, _ := os.ReadDir(cmp.Or(dir, "."))
+	var found []cobra.Completion
+	for _, d := range list {
+		if !strings.HasPrefix(d.Name(), begun) || begun == "" && strings.HasPrefix(d.Name(), ".") {
+			continue
+		}
+		path := word + dir + d.Name()
+		if d.IsDir() {
+			path += "/"
+		}
+		found = append(found, path)
+	}
+	return found
 }
 
 // completeFlag completes a flag's value with words. The flag must exist, which is up to the caller.

@@ -209,7 +209,7 @@ func TestExecExample(t *testing.T) {
 		len(j.Processes) != 1 {
 		t.Errorf("%+v", snapshot)
 	}
-	if !strings.Contains(topText(&snapshot), "FAKE") {
+	if !strings.Contains(topText(&snapshot, 0), "FAKE") {
 		t.Error("the table does not say that the GPU is fake")
 	}
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/weirgpu/weir/device/machine"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/pass"
 	"github.com/weirgpu/weir/plan"
@@ -89,6 +90,8 @@ type modelFlags struct {
 	shapes []string
 	seed   uint64
 	memory share.Bytes
+	images imageOptions
+	cast   bool
 
 	noCache bool
 }
@@ -103,8 +106,23 @@ func (f *modelFlags) add(c *cobra.Command) {
 // addRun adds the flags of commands that run the model.
 func (f *modelFlags) addRun(c *cobra.Command) {
 	c.Flags().
-		StringArrayVar(&f.inputs, "input", nil, "an input from a .npy file, or from a .pb file as "+
-			"ONNX's test data has them, NAME=FILE (repeat for more)")
+		StringArrayVar(&f.inputs, "input", nil, "an input, `NAME=FILE`, from a .npy, .npz or "+
+			"image file, or a .pb as ONNX's test data has them; NAME=- from standard input, "+
+			"NAME=[1,2,3] as it stands; FILE.npz gives all inputs that it names (repeat for more)")
+	c.Flags().
+		Float64SliceVar(&f.images.mean, "mean", nil, "what is subtracted from an image's samples, "+
+			"0 to 1, as in 0.485,0.456,0.406 for red, green and blue")
+	c.Flags().
+		Float64SliceVar(&f.images.std, "std", nil, "what they are divided by after that, as in "+
+			"0.229,0.224,0.225")
+	c.Flags().
+		StringVar(&f.images.layout, "layout", "", "axes of an image input, nchw or nhwc (default: "+
+			"where the model has 1 or 3 channels)")
+	c.Flags().
+		BoolVar(&f.cast, "cast", false, "convert given inputs to the element types that the model "+
+			"takes")
+	completeFlag(c, "layout", "nchw", "nhwc")
+	completeInputs(c)
 	c.Flags().
 		TextVar(&f.memory, "memory", share.Bytes(0), "most memory that the run may hold, a `SIZE` "+
 			"such as 4GiB (0B: what the device has)")
@@ -133,24 +151,22 @@ type request struct {
 }
 
 // resolve reads the given inputs and chooses the shapes of all.
-func (f *modelFlags) resolve(g *graph.Graph) (*request, error) {
-	named, err := pairs("--input", f.inputs)
-	if err != nil {
-		return nil, err
-	}
+func (f *modelFlags) resolve(c *cobra.Command, g *graph.Graph) (*request, error) {
 	texts, err := pairs("--shape", f.shapes)
 	if err != nil {
 		return nil, err
 	}
 	r := &request{}
-	if r.given, err = scenario.ReadInputs(g, named); err != nil {
-		return nil, err
-	}
 	asked := map[string]scenario.Shape{}
 	for name, text := range texts {
 		if asked[name], err = scenario.ParseShape(text); err != nil {
 			return nil, fmt.Errorf("--shape %s: %w", name, err)
 		}
+	}
+	inputs := inputReader{graph: g, stdin: c.InOrStdin(), images: f.images, shapes: asked,
+		cast: f.cast}
+	if r.given, err = inputs.read(f.inputs); err != nil {
+		return nil, err
 	}
 	r.shapes, err = scenario.InputShapes(g, asked, r.given)
 	return r, err
@@ -199,7 +215,7 @@ func compileModel(c *cobra.Command, path string, f *modelFlags, dev *deviceFlags
 	if err != nil {
 		return nil, err
 	}
-	m, err := planCache(f.noCache).Model(path)
+	m, err := openModel(c, path, planCache(f.noCache))
 	if err != nil {
 		return nil, err
 	}
@@ -214,10 +230,35 @@ func compileModel(c *cobra.Command, path string, f *modelFlags, dev *deviceFlags
 	return out, nil
 }
 
+// openModel opens a model file, or reads the model on standard input for "-".
+func openModel(c *cobra.Command, path string, plans *cache.Cache) (*cache.Model, error) {
+	if path != "-" {
+		return plans.Model(path)
+	}
+	m, err := decodeInput(c)
+	if err != nil {
+		return nil, err
+	}
+	return cache.Wrap(m), nil
+}
+
+// decodeInput reads the model on standard input.
+func decodeInput(c *cobra.Command) (*onnx.Model, error) {
+	data, err := io.ReadAll(c.InOrStdin())
+	if err != nil {
+		return nil, fmt.Errorf("standard input: %w", err)
+	}
+	m, err := onnx.Decode(data, "", onnx.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("standard input: %w", err)
+	}
+	return m, nil
+}
+
 func (m *compiled) compile(c *cobra.Command, f *modelFlags, on *machine.Machine,
 	passes pass.Options) error {
 	g := m.model.Graph
-	r, err := f.resolve(g)
+	r, err := f.resolve(c, g)
 	if err != nil {
 		return err
 	}

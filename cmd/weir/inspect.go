@@ -80,7 +80,11 @@ func (f *inspectFlags) run(c *cobra.Command, path string) error {
 	if f.asJSON && (f.dump != "" || f.until != "") {
 		return errors.New("--json prints figures, --dump and --pass print the graph: choose one")
 	}
-	m, err := onnx.Open(path, onnx.Options{})
+	open := func() (*onnx.Model, error) { return onnx.Open(path, onnx.Options{}) }
+	if path == "-" {
+		open = func() (*onnx.Model, error) { return decodeInput(c) }
+	}
+	m, err := open()
 	if err != nil {
 		return err
 	}
@@ -126,7 +130,7 @@ func inspect(c *cobra.Command, g *graph.Graph, dev *deviceFlags, model *modelFla
 		return nil, err
 	}
 	defer on.Close()
-	r, err := model.resolve(g)
+	r, err := model.resolve(c, g)
 	if err != nil {
 		return nil, err
 	}
@@ -253,7 +257,7 @@ func dumpGraph(c *cobra.Command, path string, g *graph.Graph, dev *deviceFlags, 
 // runStages runs the passes and keeps the graph after each.
 func runStages(c *cobra.Command, g *graph.Graph, dev *deviceFlags,
 	model *modelFlags) ([]graph.Stage, error) {
-	r, err := model.resolve(g)
+	r, err := model.resolve(c, g)
 	if err != nil {
 		return nil, err
 	}

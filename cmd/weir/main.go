@@ -152,8 +152,9 @@ func newRoot() *cobra.Command {
 	root.SetHelpCommand(newHelp())
 	root.AddCommand(newDemo(), newShare(), newSimulate(), newPolicies())
 	root.AddCommand(newRun(), newBench(), newInspect(), newOptimize(), newVerify(), newTune(),
-		newModel(), newDevice(), newDebug())
-	root.AddCommand(newExec(), newTop(), newSet(), newPolicy(), newAgent(), newVersion())
+		newModel(), newDevice(), newCache(), newDebug())
+	root.AddCommand(newExec(), newTop(), newSet(), newPolicy(), newAgent())
+	root.AddCommand(newDoctor(), newVersion())
 	return root
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weirgpu/weir/internal/terminal"
 	"github.com/weirgpu/weir/share/policy"
 )
 
@@ -69,8 +70,10 @@ func newPolicies() *cobra.Command {
 func printPolicies(w io.Writer, list []policyInfo) {
 	for i := range list {
 		p := &list[i]
-		fmt.Fprintf(w, "%-11s %s\n", p.Name, p.What)
-		fmt.Fprintf(w, "%-11s %s; needs %s; %s\n", "", p.Source, p.needs(), p.parameters())
+		width := textWidth(w)
+		fmt.Fprintln(w, hang(fmt.Sprintf("%-11s ", p.Name), p.What, width))
+		fmt.Fprintln(w, hang(fmt.Sprintf("%-11s ", ""), fmt.Sprintf("%s; needs %s; %s", p.Source,
+			p.needs(), p.parameters()), width))
 	}
 }
 
@@ -94,19 +97,25 @@ func (p *policyInfo) parameters() string {
 
 // printPolicy shows one policy whole.
 func printPolicy(w io.Writer, p *policyInfo) {
-	fmt.Fprintf(w, "%s: %s\n\nsource      %s\nneeds       %s\n", p.Name, p.What, p.Source,
-		p.needs())
-	fmt.Fprintf(w, "guarantees  %s\nlimits      %s\nclasses     %s\nidle time   %s\n",
-		held(p.Honours.Guarantee), held(p.Honours.Limit), held(p.Honours.Class),
-		map[bool]string{true: "is lent to whoever waits", false: "may stay idle"}[p.Honours.
-			Conserving])
-	fmt.Fprintf(w, "waits       %s\n", p.Honours.Wait)
+	width := textWidth(w)
+	fmt.Fprintf(w, "%s\n\n", terminal.Wrap(p.Name+": "+p.What, width))
+	idle := "may stay idle"
+	if p.Honours.Conserving {
+		idle = "is lent to whoever waits"
+	}
+	for _, line := range [][2]string{{"source", p.Source}, {"needs", p.needs()},
+		{"guarantees", held(p.Honours.Guarantee)}, {"limits", held(p.Honours.Limit)},
+		{"classes", held(p.Honours.Class)}, {"idle time", idle},
+		{"waits", fmt.Sprint(p.Honours.Wait)}} {
+		fmt.Fprintln(w, hang(fmt.Sprintf("%-11s ", line[0]), line[1], width))
+	}
 	if len(p.Parameters) == 0 {
 		return
 	}
 	fmt.Fprintln(w)
 	for _, x := range p.Parameters {
-		fmt.Fprintf(w, "%-11s %s (%s; default %s)\n", x.Name, x.Help, x.Unit, x.Default)
+		fmt.Fprintln(w, hang(fmt.Sprintf("%-11s ", x.Name), fmt.Sprintf("%s (%s; default %s)",
+			x.Help, x.Unit, x.Default), width))
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/machine"
 	"github.com/weirgpu/weir/engine"
+	"github.com/weirgpu/weir/internal/wholefile"
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/scenario"
@@ -21,110 +23,104 @@ import (
 )
 
 type runResult struct {
-	Outputs []outputFile `json:"outputs"`
-	LoadMS  float64      `json:"load_ms"`
-	RunMS   float64      `json:"run_ms"`
-	Cached  bool         `json:"cached"` // whether the plan came from the cache
+	Outputs []outputResult `json:"outputs"`
+	LoadMS  float64        `json:"load_ms"`
+	RunMS   float64        `json:"run_ms"`
+	Cached  bool           `json:"cached"` // whether the plan came from the cache
+	// Uncached says why a plan that was kept of this model was not used.
+	Uncached string `json:"uncached,omitempty"`
 }
 
-type outputFile struct {
-	Name  string `json:"name"`
-	DType string `json:"dtype"`
-	Shape []int  `json:"shape"`
-	File  string `json:"file"` // "" when it was not written
+// runFlags are the flags of run.
+type runFlags struct {
+	dev    deviceFlags
+	model  modelFlags
+	output string
+	show   outputFlags
+	asJSON bool
 }
 
 func newRun() *cobra.Command {
-	var dev deviceFlags
-	var model modelFlags
-	var output string
-	var asJSON bool
+	var f runFlags
 	c := &cobra.Command{
 		Use:   "run MODEL",
 		Short: "Run one inference",
-		Long: "Run one inference of an ONNX model. Inputs that are not given are made up: floats " +
-			"uniform from 0 to 1, integers 1,\n" +
-			"booleans true, symbolic dimensions 1 unless --shape says otherwise, sequences and " +
-			"optionals of one value. A .pb file holds a\n" +
-			"TensorProto, SequenceProto, OptionalProto or MapProto.",
+		Long: `Run one inference of an ONNX model; - reads it from standard input. Inputs that are not
+given are made up: floats uniform from 0 to 1, integers 1, booleans true, symbolic dimensions 1
+unless --shape says otherwise, sequences and optionals of one value. A .pb file holds a TensorProto,
+SequenceProto, OptionalProto or MapProto.
+
+An image is scaled to the size that the model takes, stretched where its sides differ. Its samples
+are from 0 to 1, less --mean, divided by --std; a model that takes bytes gets them from 0 to 255.`,
+		Example: "  weir run resnet50.onnx --input input=photo.jpg --mean 0.485,0.456,0.406 \\\n" +
+			"      --std 0.229,0.224,0.225 --labels imagenet.txt\n" +
+			"  weir run bert.onnx --input ids=[101,7592,102] --json",
 		Args:              exactly(1),
 		ValidArgsFunction: files("onnx"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return runModel(
-				c,
-				args[0],
-				&dev,
-				&model,
-				output,
-				func(res *runResult, outs []*tensor.Tensor) error {
-					if asJSON {
-						return printJSON(c.OutOrStdout(), res)
-					}
-					printRun(c, res, outs)
-					return nil
-				},
-			)
+			if err := f.check(); err != nil {
+				return err
+			}
+			return f.run(c, args[0])
 		},
 	}
-	dev.add(c)
-	model.add(c)
-	model.addRun(c)
+	f.dev.add(c)
+	f.model.add(c)
+	f.model.addRun(c)
+	f.show.add(c)
 	c.Flags().
-		StringVar(&output, "output", "", "folder to write the outputs to as .npy files, "+
-			"sequences, optionals and maps as .pb; it is made if it is missing")
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+		StringVar(&f.output, "output", "", "folder to write the outputs to as .npy files, "+
+			"sequences, optionals and maps as .pb; it is made if it is missing; - writes the "+
+			"only output to standard output as .npy")
+	c.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON object")
 	return c
 }
 
-func printRun(c *cobra.Command, res *runResult, outs []*tensor.Tensor) {
-	for i, o := range res.Outputs {
-		fmt.Fprintf(c.OutOrStdout(), "%s\t%s\t%v\t%s\n", o.Name, o.DType, o.Shape,
-			preview(outs[i], o.File))
+// check refuses flags that exclude each other.
+func (f *runFlags) check() error {
+	if f.asJSON && f.output == "-" {
+		return errors.New("--json and --output - both want standard output: choose one")
+	}
+	return errors.Join(f.model.images.check(), f.show.check())
+}
+
+// print shows a result: on standard error where an output has the other.
+func (f *runFlags) print(c *cobra.Command, res *runResult, outs []*tensor.Tensor) error {
+	if f.asJSON {
+		return printJSON(c.OutOrStdout(), res)
+	}
+	if f.output != "-" {
+		f.show.print(c.OutOrStdout(), res.Outputs, outs)
 	}
 	from := ""
-	if res.Cached {
+	switch {
+	case res.Cached:
 		from = " from the plan cache"
+	case res.Uncached != "":
+		from = " (no kept plan was used: " + res.Uncached + ")"
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "load %.1f ms%s, run %.2f ms\n", res.LoadMS, from, res.RunMS)
+	return nil
 }
 
-// preview shows where an output went, or its first elements.
-func preview(t *tensor.Tensor, file string) string {
-	if file != "" {
-		return file
-	}
-	if t.DType.IsContainer() {
-		return t.String()
-	}
-	var b strings.Builder
-	for i := range min(t.Len(), 8) {
-		fmt.Fprintf(&b, "%v ", t.At(i))
-	}
-	if t.Len() > 8 {
-		b.WriteString("...")
-	}
-	return b.String()
-}
-
-// runModel runs a model once and shows the result, before the plan is kept for the next start.
-func runModel(c *cobra.Command, path string, dev *deviceFlags, model *modelFlags, output string,
-	show func(res *runResult, outs []*tensor.Tensor) error) error {
+// run runs a model once and shows the result, before the plan is kept for the next start.
+func (f *runFlags) run(c *cobra.Command, path string) error {
 	start := time.Now()
-	on, err := dev.open()
+	on, err := f.dev.open()
 	if err != nil {
 		return err
 	}
 	defer on.Close()
-	m, err := compileModel(c, path, model, dev, on)
+	m, err := compileModel(c, path, &f.model, &f.dev, on)
 	if err != nil {
 		return err
 	}
 	defer m.model.Close()
 	if len(m.made) > 0 {
 		fmt.Fprintf(c.ErrOrStderr(), "made up: %s (floats 0 to 1 from seed %d, integers 1)\n",
-			strings.Join(m.made, ", "), model.seed)
+			strings.Join(m.made, ", "), f.model.seed)
 	}
-	i, unload, err := m.load(on, model)
+	i, unload, err := m.load(on, &f.model)
 	if err != nil {
 		return failed(fmt.Errorf("%s: %w", path, err))
 	}
@@ -134,15 +130,19 @@ func runModel(c *cobra.Command, path string, dev *deviceFlags, model *modelFlags
 		return failedRun(path, err)
 	}
 	res := &runResult{
-		LoadMS: ms(loaded.Sub(start)),
-		RunMS:  ms(time.Since(loaded)),
-		Cached: m.cached.Cached(),
+		LoadMS:   ms(loaded.Sub(start)),
+		RunMS:    ms(time.Since(loaded)),
+		Cached:   m.cached.Cached(),
+		Uncached: m.cached.Reason,
 	}
-	outs, err := writeOutputs(res, i, m, output)
+	outs, err := f.writeOutputs(c, res, i, m)
 	if err != nil {
 		return err
 	}
-	if err := show(res, outs); err != nil {
+	if err := f.show.describe(res.Outputs, outs); err != nil {
+		return err
+	}
+	if err := f.print(c, res, outs); err != nil {
 		return err
 	}
 	m.keep()
@@ -204,35 +204,51 @@ func (m *compiled) keep() {
 	}
 }
 
-func writeOutputs(res *runResult, i *engine.Instance, m *compiled, dir string) ([]*tensor.Tensor,
-	error) {
-	if dir != "" {
-		if err := os.MkdirAll(dir, 0o777); err != nil {
+// writeOutputs takes the outputs of a run, and writes them where they are to go.
+func (f *runFlags) writeOutputs(c *cobra.Command, res *runResult, i *engine.Instance,
+	m *compiled) ([]*tensor.Tensor, error) {
+	if f.output == "-" {
+		if n := len(m.plan.Graph.Outputs); n != 1 {
+			return nil, fmt.Errorf("--output -: the model has %d outputs: name a folder", n)
+		}
+	} else if f.output != "" {
+		if err := os.MkdirAll(f.output, 0o777); err != nil {
 			return nil, failed(err)
 		}
 	}
 	var outs []*tensor.Tensor
-	res.Outputs = []outputFile{}
+	res.Outputs = []outputResult{}
 	for k, t := range i.Outputs() {
-		o := outputFile{
+		o := outputResult{
 			Name:  m.plan.Graph.Outputs[k].Name,
 			DType: t.DType.String(),
 			Shape: append([]int{}, t.Shape...),
 		}
-		if dir != "" {
-			write, ext := writeNPY, ".npy"
-			if t.DType.IsContainer() {
-				write, ext = writeValue, ".pb"
-			}
-			o.File = filepath.Join(dir, fileName(o.Name, k)+ext)
-			if err := write(o.File, t); err != nil {
-				return nil, failed(fmt.Errorf("output %s: %w", o.Name, err))
-			}
+		var err error
+		switch {
+		case f.output == "-":
+			err = npy.Write(c.OutOrStdout(), t)
+		case f.output != "":
+			err = o.write(f.output, k, t)
+		}
+		if err != nil {
+			return nil, failed(fmt.Errorf("output %s: %w", o.Name, err))
 		}
 		res.Outputs = append(res.Outputs, o)
 		outs = append(outs, t.Clone())
 	}
 	return outs, nil
+}
+
+// write writes output k to a file in a folder: sequences, optionals and maps, for which NumPy has
+// no file, as ONNX's test data has them.
+func (o *outputResult) write(dir string, k int, t *tensor.Tensor) error {
+	o.File = filepath.Join(dir, fileName(o.Name, k)+".npy")
+	if !t.DType.IsContainer() {
+		return writeNPY(o.File, t)
+	}
+	o.File = filepath.Join(dir, fileName(o.Name, k)+".pb")
+	return writeValue(o.File, t)
 }
 
 // fileName makes an output's name safe as a file name; names that were changed get their number, so
@@ -251,23 +267,19 @@ func fileName(name string, k int) string {
 	return safe
 }
 
-func writeNPY(path string, t *tensor.Tensor) (err error) {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	return npy.Write(f, t)
+func writeNPY(path string, t *tensor.Tensor) error {
+	return wholefile.Write(path, func(w io.Writer) error { return npy.Write(w, t) })
 }
 
-// writeValue writes a sequence, optional or map, for which NumPy has no file, as ONNX's test data
-// has it.
 func writeValue(path string, t *tensor.Tensor) error {
-	b, err := onnx.EncodeValue("", t)
+	data, err := onnx.EncodeValue("", t)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(path, b, 0o666)
+	return wholefile.Write(path, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
 }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

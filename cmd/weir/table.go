@@ -121,7 +121,10 @@ func mib(n int64) string { return figure(float64(n)/(1<<20)) + " MiB" }
 
 // print writes the table. Where lines are too short, it comes in blocks, one below the other: each
 // has the first column and as many of the others as fit, and no figure is broken.
-func (t table) print(w io.Writer) {
+func (t table) print(w io.Writer) { t.write(w, terminal.Width(w)) }
+
+// write is print for lines of so many columns, 0 for any.
+func (t table) write(w io.Writer, most int) {
 	widths := make([]int, len(t[0]))
 	for _, row := range t {
 		for i, cell := range row {
@@ -130,7 +133,6 @@ func (t table) print(w io.Writer) {
 			}
 		}
 	}
-	most := terminal.Width(w)
 	if most == 0 {
 		most = math.MaxInt
 	}

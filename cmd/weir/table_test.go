@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirgpu/weir/agent"
 	"github.com/weirgpu/weir/internal/terminal"
 )
 
@@ -33,6 +34,30 @@ func TestTableWidths(t *testing.T) {
 		blocks := strings.Count(b.String(), "\n\n") + 1
 		if want := map[string]int{"40": 2, "80": 1, "130": 1, "": 1}[columns]; blocks != want {
 			t.Errorf("%s columns: %d blocks, want %d\n%s", columns, blocks, want, b.String())
+		}
+	}
+}
+
+// TestTopWidths holds that top fits terminals, with every figure whole.
+func TestTopWidths(t *testing.T) {
+	s := agent.Snapshot{Policy: "priority", Devices: []agent.DeviceSnapshot{{Device: "cuda:0",
+		Name: "NVIDIA H100 80GB HBM3", MemoryBytes: 80 << 30, PromisedBytes: 24 << 30,
+		Jobs: []agent.JobSnapshot{{State: "waiting", WaitingMS: 1234, MemoryCapBytes: 24 << 30,
+			MemoryUsedBytes: 12345 << 20, Launches: 1234567890,
+			Processes: []agent.ProcessSnapshot{{PID: 4194304}, {PID: 4194303}}}}}}}
+	s.Devices[0].Jobs[0].Name = "fine-tuning-of-a-large-model"
+	for _, width := range []int{40, 80, 130} {
+		text := topText(&s, width)
+		for line := range strings.Lines(text) {
+			if n := terminal.Columns(strings.TrimSuffix(line, "\n")); n > width {
+				t.Errorf("%d columns: a line of %d: %q", width, n, line)
+			}
+		}
+		for _, want := range []string{"1234567890", "12.1 GiB", "24.0 GiB", "waiting 1234 ms",
+			"4194304 4194303"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%d columns: no %q in\n%s", width, want, text)
+			}
 		}
 	}
 }

@@ -69,14 +69,14 @@ func watchTop(ctx context.Context, client *agent.Client, out io.Writer, asJSON, 
 			if asJSON {
 				return printJSON(out, s)
 			}
-			_, err := io.WriteString(out, topText(&s))
+			_, err := io.WriteString(out, topText(&s, terminal.Width(out)))
 			return err
 		})
 	}
 	fmt.Fprint(out, altScreen)
 	defer fmt.Fprint(out, mainScreen)
 	err := client.Watch(ctx, interval, func(s agent.Snapshot) error {
-		text := strings.ReplaceAll(topText(&s), "\n", eraseLine+"\n")
+		text := strings.ReplaceAll(topText(&s, terminal.Width(out)), "\n", eraseLine+"\n")
 		_, err := io.WriteString(out, home+text+eraseBelow)
 		return err
 	})
@@ -100,8 +100,8 @@ var topColumns = []string{
 	"processes",
 }
 
-// topText draws a snapshot.
-func topText(s *agent.Snapshot) string {
+// topText draws a snapshot in lines of so many columns, 0 for any.
+func topText(s *agent.Snapshot, width int) string {
 	var b strings.Builder
 	for i := range s.Devices {
 		d := &s.Devices[i]
@@ -113,8 +113,12 @@ func topText(s *agent.Snapshot) string {
 		for k := range d.Jobs {
 			used += d.Jobs[k].DeviceShare
 		}
-		fmt.Fprintf(&b, "%s  %s  %s of %s promised  device %s  policy %s\n", d.Device, label,
+		head := fmt.Sprintf("%s  %s  %s of %s promised  device %s  policy %s", d.Device, label,
 			gib(d.PromisedBytes), gib(d.MemoryBytes), points(used), s.Policy)
+		if width > 0 && terminal.Columns(head) > width {
+			head = terminal.Wrap(head, width)
+		}
+		fmt.Fprintln(&b, head)
 		t := table{topColumns}
 		for k := range d.Jobs {
 			t = append(t, topRow(&d.Jobs[k]))
@@ -123,7 +127,7 @@ func topText(s *agent.Snapshot) string {
 			fmt.Fprintln(&b, "  no programs")
 			continue
 		}
-		t.print(&b)
+		t.write(&b, width)
 	}
 	return b.String()
 }

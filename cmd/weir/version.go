@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirgpu/weir/device/nvml"
+	"github.com/weirgpu/weir/internal/terminal"
 )
 
 // versionInfo says which weir this is.
@@ -69,7 +70,10 @@ func (v *versionInfo) print(w io.Writer) {
 	if !v.GPU {
 		gpu = "was built without GPU support"
 	}
-	fmt.Fprintf(w, "weir %s\ncommit %s\n%s %s/%s, %s\n", v.Version, commit, v.Go, v.OS, v.Arch, gpu)
+	for _, line := range []string{"weir " + v.Version, "commit " + commit,
+		fmt.Sprintf("%s %s/%s, %s", v.Go, v.OS, v.Arch, gpu)} {
+		fmt.Fprintln(w, terminal.Wrap(line, textWidth(w)))
+	}
 }
 
 // thisVersion is that of the running program.

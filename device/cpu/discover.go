@@ -32,6 +32,21 @@ func Discover() device.Info {
 // fewer if a control group grants less time (a grant of 1.5 cores counts as 2). It is at least 1.
 func Cores() int { return thisHost().cores() }
 
+// Limits are what control groups grant this process; 0 where they do not limit it.
+type Limits struct {
+	Cores       float64 // of processor time, as in 1.5
+	MemoryBytes int64
+}
+
+// ControlGroups returns the limits of the control groups that this process is in.
+func ControlGroups() Limits {
+	var l Limits
+	h := thisHost()
+	l.Cores, _ = h.cpuQuota()
+	l.MemoryBytes, _ = h.memoryLimit()
+	return l
+}
+
 // ReserveProcs gives the Go scheduler extra processors beyond [Cores], so that goroutines which
 // serve requests and timers run while workers of a [Pool] hold as many processors as there are
 // cores; 2 is a sound number. It never lowers GOMAXPROCS, and leaves it alone if the environment

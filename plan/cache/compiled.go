@@ -20,6 +20,9 @@ type Compiled struct {
 	// Options are the options that the plan is made with: those that the caller gave, with the
 	// measured choices that the cache has.
 	Options plan.Options
+	// Reason says why a plan that was kept of this model was not used, "" where one was, or where
+	// none was kept.
+	Reason string
 
 	model     *Model
 	setting   key
@@ -55,10 +58,12 @@ func (m *Model) Find(ctx context.Context, o plan.Options) *Compiled {
 	c.setting, c.cacheable = m.cache.settingKey(m.files, o), true
 	if !m.cache.hasSetting(c.setting) { // which spares reading the model for its hash
 		m.cache.log.Debug("plan cache: no entry", "model", m.path)
+		c.Reason = c.unused(nil)
 		return c
 	}
 	if err := c.find(ctx, o); err != nil {
 		c.Plan, c.Weights = nil, nil
+		c.Reason = c.unused(err)
 		m.cache.log.Debug("plan cache: not found", "model", m.path, "error", err)
 	}
 	return c
@@ -123,7 +128,7 @@ func (c *Compiled) load(ctx context.Context, name string, file *mapping, id file
 	if e.key != c.keyFor(content) {
 		return nil, fmt.Errorf("%w: it is that of another plan", errDamaged)
 	}
-	given := receipt{e.digest, id}
+	given := receipt{Root: e.digest, File: id, Note: c.note()}
 	known := c.model.cache.hasReceipt(name, given)
 	verified := make(chan error, 1)
 	go func() { verified <- e.verify(max(1, o.Threads), known, e.discarded(file)) }()
@@ -209,7 +214,7 @@ func (c *Compiled) save(weights []byte) error {
 	if err != nil {
 		return err
 	}
-	err = cache.giveReceipt(name, receipt{d.digest, id})
+	err = cache.giveReceipt(name, receipt{Root: d.digest, File: id, Note: c.note()})
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	err = errors.Join(err, m.note())

@@ -73,12 +73,24 @@ func (c *Cache) writeSealed(name, magic string, limit int, body []byte) error {
 type receipt struct {
 	Root key // digest of the entry
 	File fileID
+	Note note
+}
+
+// note says for people what an entry is for. Nothing depends on it.
+type note struct {
+	Model     string // path
+	Sizes     string // of the model's files
+	Build     string
+	Target    string
+	Precision string
+	Passes    string // that are off
+	Shapes    string
 }
 
 const (
 	receiptMagic  = "weirseal"
 	receiptSuffix = ".seal"
-	maxReceipt    = 4 << 10
+	maxReceipt    = 64 << 10
 )
 
 // receiptOf is the name of an entry's receipt.
@@ -96,7 +108,7 @@ func (c *Cache) hasReceipt(entry string, r receipt) bool {
 		c.refuse(name, err)
 		return false
 	}
-	if have != r {
+	if have.Root != r.Root || have.File != r.File {
 		return false
 	}
 	c.touch(name)

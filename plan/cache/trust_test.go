@@ -329,7 +329,7 @@ func (c *Cache) forge(name string) error {
 	if err != nil {
 		return err
 	}
-	return c.giveReceipt(filepath.Base(name), receipt{e.digest, id})
+	return c.giveReceipt(filepath.Base(name), receipt{Root: e.digest, File: id})
 }
 
 // TestDamagedChunks flips a bit of each chunk, which both ways of verifying find.

@@ -6,9 +6,9 @@
 //
 // Concurrency: the functions share nothing.
 //
-// What it refuses: Fortran order of rank above 1, big-endian data, object and structured types
-// ([ErrFormat]), and headers whose shape needs more data than the file has, before anything large
-// is allocated.
+// What it refuses: big-endian data, object and structured types ([ErrFormat]), and headers whose
+// shape needs more data than the file has, before anything large is allocated. Arrays in Fortran
+// order are read into the order of tensors.
 package npy
 
 import (
@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -113,10 +114,35 @@ func Read(r io.Reader) (*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m := reFortran().FindStringSubmatch(head); m == nil || m[1] == "True" && len(shape) > 1 {
-		return nil, fmt.Errorf(
-			"%w: Fortran order, or no order: save it with numpy.ascontiguousarray", ErrFormat)
+	m := reFortran().FindStringSubmatch(head)
+	if m == nil {
+		return nil, fmt.Errorf("%w: no order of elements in its header", ErrFormat)
 	}
+	if m[1] == "False" || len(shape) < 2 {
+		return readArray(r, d, width, shape)
+	}
+	slices.Reverse(shape) // the first axis varies fastest
+	t, err := readArray(r, d, width, shape)
+	if err != nil {
+		return nil, err
+	}
+	return transposed(t)
+}
+
+// transposed returns t with its axes in the reverse order.
+func transposed(t *tensor.Tensor) (*tensor.Tensor, error) {
+	shape, from := slices.Clone(t.Shape), tensor.RowMajor(t.Shape)
+	slices.Reverse(shape)
+	slices.Reverse(from.Strides)
+	out, err := tensor.New(t.DType, shape...)
+	if err != nil {
+		return nil, err
+	}
+	return out, tensor.CopyStrided(out, tensor.RowMajor(shape), t, from, shape)
+}
+
+// readArray reads elements in the order of their shape, the last axis fastest.
+func readArray(r io.Reader, d tensor.DType, width textWidth, shape []int) (*tensor.Tensor, error) {
 	if d == tensor.String {
 		return readText(r, width, shape)
 	}

@@ -102,6 +102,20 @@ func TestReadAs(t *testing.T) {
 	}
 }
 
+// TestFortranOrder holds that the first axis varies fastest in a file that says so.
+func TestFortranOrder(t *testing.T) {
+	for descr, want := range map[string]*tensor.Tensor{
+		"|u1": tensor.From([]byte("abcdef"), 2, 3),
+		"|S1": tensor.FromStrings([]string{"a", "b", "c", "d", "e", "f"}, 2, 3),
+	} {
+		got, err := npy.Read(strings.NewReader(file(1,
+			"{'descr': '"+descr+"', 'fortran_order': True, 'shape': (2, 3), }", "adbecf")))
+		if err != nil || !tensor.Equal(got, want) {
+			t.Errorf("%s: %v, %v", descr, got, err)
+		}
+	}
+}
+
 func TestText(t *testing.T) {
 	x := tensor.FromStrings([]string{"a", "", "é\x00𝄞"}, 3, 1)
 	data := write(t, x)
@@ -183,7 +197,7 @@ func TestReadRefuses(t *testing.T) {
 		"short text":         head("<U4", "False", "(2,)"),
 		"long text":          head("<U2147483647", "False", "(4294967296,)"),
 		"unknown size":       head("<f3", "False", "(2,)"),
-		"fortran":            head("<f4", "True", "(1, 2)"),
+		"short fortran":      head("<f4", "True", "(2, 2)"),
 		"no order":           head("<f4", "Maybe", "(2,)"),
 		"negative":           head("<f4", "False", "(-2,)"),
 		"no shape":           head("<f4", "False", "2"),

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/weirgpu/weir/internal/raster"
+	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/scenario"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// imageOptions say how pixels become a model's input.
+type imageOptions struct {
+	mean, std []float64
+	layout    string
+}
+
+// check refuses options that mean nothing.
+func (o *imageOptions) check() error {
+	if o.layout != "" && o.layout != "nchw" && o.layout != "nhwc" {
+		return fmt.Errorf("--layout %s: want nchw or nhwc", o.layout)
+	}
+	for _, n := range []int{len(o.mean), len(o.std)} {
+		if n != 0 && n != 1 && n != 3 {
+			return fmt.Errorf("--mean and --std: want one number, or three for red, green and " +
+				"blue")
+		}
+	}
+	if slices.Contains(o.std, 0) {
+		return errors.New("--std: samples are divided by it, so that it cannot be 0")
+	}
+	return nil
+}
+
+// frame is where the axes of an image are in a model's input, and their sizes; 0 is an open one.
+type frame struct {
+	rank, c, h, w           int
+	channels, height, width int
+}
+
+// read makes an input of an image: samples from 0 to 1, less the mean, divided by the standard
+// deviation, or from 0 to 255 where the model takes bytes. The picture is scaled to the size that
+// the shape asked for or the model has, and keeps its own where that is open.
+func (o *imageOptions) read(data []byte, typ op.Type, asked scenario.Shape) (*tensor.Tensor,
+	error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	f, err := o.frame(typ, asked)
+	if err != nil {
+		return nil, err
+	}
+	m, err := raster.Decode(data)
+	if err != nil {
+		return nil, err
+	}
+	if f.height == 0 {
+		f.height = m.Height
+	}
+	if f.width == 0 {
+		f.width = m.Width
+	}
+	if f.channels == 0 {
+		f.channels = 3
+	}
+	samples := scale(m, f.width, f.height)
+	if typ.DType != tensor.Uint8 {
+		return o.floats(samples, f, typ.DType)
+	}
+	if len(o.mean) > 0 || len(o.std) > 0 {
+		return nil, errors.New("the model takes bytes: leave --mean and --std out")
+	}
+	t := f.place(samples)
+	for i, v := range tensor.As[float64](t) {
+		tensor.As[float64](t)[i] = math.Round(min(max(v, 0), 255))
+	}
+	return castTensor(t, typ.DType)
+}
+
+// floats normalises samples.
+func (o *imageOptions) floats(samples []float64, f *frame, d tensor.DType) (*tensor.Tensor,
+	error) {
+	if !d.IsFloat() {
+		return nil, fmt.Errorf("an image is no %v: the model wants something else", d)
+	}
+	at := func(list []float64, channel int, otherwise float64) float64 {
+		switch len(list) {
+		case 0:
+			return otherwise
+		case 1:
+			return list[0]
+		}
+		return list[channel]
+	}
+	for i := range samples {
+		channel := i % 3
+		samples[i] = (samples[i]/255 - at(o.mean, channel, 0)) / at(o.std, channel, 1)
+	}
+	return castTensor(f.place(samples), d)
+}
+
+// frame finds the axes of an input for images.
+func (o *imageOptions) frame(typ op.Type, asked scenario.Shape) (*frame, error) {
+	rank := len(typ.Shape)
+	if !typ.Ranked || rank != 3 && rank != 4 {
+		return nil, fmt.Errorf("an image needs an input of 3 or 4 axes, the model takes %v", typ)
+	}
+	sizes := make([]int, rank)
+	for i, d := range typ.Shape {
+		sizes[i], _ = d.Int()
+		if i < len(asked) {
+			sizes[i] = asked[i]
+		}
+	}
+	f := &frame{rank: rank, c: rank - 3, h: rank - 2, w: rank - 1}
+	first, end := sizes[rank-3], sizes[rank-1]
+	last := o.layout == "nhwc" || o.layout == "" && isChannels(end) &&
+		(!isChannels(first) || first < end)
+	if last {
+		f.h, f.w, f.c = rank-3, rank-2, rank-1
+	}
+	if rank == 4 && sizes[0] > 1 {
+		return nil, fmt.Errorf("one image is given, the model takes %d at a time (%v)", sizes[0],
+			typ)
+	}
+	f.channels, f.height, f.width = sizes[f.c], sizes[f.h], sizes[f.w]
+	if f.channels != 0 && !isChannels(f.channels) {
+		return nil, fmt.Errorf("axis %d of %v has %d channels, an image has 1 or 3: --layout nchw "+
+			"or nhwc says which axis they are", f.c, typ, f.channels)
+	}
+	return f, nil
+}
+
+func isChannels(n int) bool { return n == 1 || n == 3 }
+
+// place puts samples, red, green and blue of each pixel, where the axes are. One channel is their
+// luma (ITU-R BT.601).
+func (f *frame) place(samples []float64) *tensor.Tensor {
+	shape := make([]int, f.rank)
+	shape[0] = 1
+	shape[f.c], shape[f.h], shape[f.w] = f.channels, f.height, f.width
+	strides := tensor.RowMajor(shape).Strides
+	out := make([]float64, f.channels*f.height*f.width)
+	for i := range f.height * f.width {
+		at := i/f.width*strides[f.h] + i%f.width*strides[f.w]
+		pixel := samples[3*i:][:3]
+		if f.channels == 1 {
+			out[at] = 0.299*pixel[0] + 0.587*pixel[1] + 0.114*pixel[2]
+			continue
+		}
+		for c, v := range pixel {
+			out[at+c*strides[f.c]] = v
+		}
+	}
+	return tensor.From(out, shape...)
+}
+
+// scale brings an image to a size by a triangle filter that widens where it shrinks, one axis after
+// the other, as Pillow's bilinear resizing does.
+func scale(m *raster.Image, width, height int) []float64 {
+	in := make([]float64, len(m.RGB))
+	for i, v := range m.RGB {
+		in[i] = float64(v)
+	}
+	rows := resample(in, m.Height, m.Width, 3, width)
+	return resample(rows, 1, m.Height, 3*width, height)
+}
+
+// resample scales the middle one of three axes from n to so many.
+func resample(in []float64, outer, n, inner, to int) []float64 {
+	if n == to {
+		return in
+	}
+	out := make([]float64, outer*to*inner)
+	ratio := float64(n) / float64(to)
+	support := max(ratio, 1)
+	for k := range to {
+		center := (float64(k) + 0.5) * ratio
+		low, high := max(0, int(center-support+0.5)), min(n, int(center+support+0.5))
+		var sum float64
+		weights := make([]float64, high-low)
+		for i := range weights {
+			weights[i] = max(0, 1-math.Abs((float64(low+i)+0.5-center)/support))
+			sum += weights[i]
+		}
+		for o := range outer {
+			for i, w := range weights {
+				from, at := in[(o*n+low+i)*inner:][:inner], out[(o*to+k)*inner:][:inner]
+				for c, v := range from {
+					at[c] += v * w / sum
+				}
+			}
+		}
+	}
+	return out
+}

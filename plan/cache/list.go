@@ -1,0 +1,187 @@
+package cache
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Entry is what a cache holds: a plan with its packed weights, or a smaller file beside them.
+type Entry struct {
+	File string `json:"file"` // its name in the folder
+	Kind string `json:"kind"` // plan, model (a record of one) or ways (measured choices)
+	// Model is the path of the plan's model, "" where it is not known, Precision and Shapes are what
+	// the plan is for, and Current says that this build of weir made it.
+	Model     string    `json:"model,omitempty"`
+	Precision string    `json:"precision,omitempty"`
+	Shapes    string    `json:"shapes,omitempty"`
+	Current   bool      `json:"current"`
+	Bytes     int64     `json:"bytes"`
+	Used      time.Time `json:"used"` // for the last time, to the hour
+}
+
+// Dir returns the folder.
+func (c *Cache) Dir() string { return c.dir }
+
+// MaxBytes returns the bound on the size of all entries together.
+func (c *Cache) MaxBytes() int64 { return c.max }
+
+// Entries lists what the cache holds, that unused for longest last. It fails where the folder is
+// refused. One that is not there holds nothing.
+func (c *Cache) Entries() ([]Entry, error) {
+	root, err := c.folder()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	list := []Entry{}
+	for _, f := range c.stored(root) {
+		stem, kind, _ := strings.Cut(f.name, ".")
+		e := Entry{File: f.name, Kind: kind, Bytes: f.size, Used: f.used}
+		if kind == strings.TrimPrefix(planSuffix, ".") {
+			n := c.noteOf(stem + planSuffix)
+			e.Model, e.Precision, e.Shapes = n.Model, n.Precision, n.Shapes
+			e.Current = n.Build == c.build
+		}
+		list = append(list, e)
+	}
+	slices.SortFunc(list, func(a, b Entry) int {
+		return cmp.Or(b.Used.Compare(a.Used), cmp.Compare(a.File, b.File))
+	})
+	return list, nil
+}
+
+// Prune removes what was not used for so long, but for measured choices, and returns it. Programs
+// that have a plan mapped keep it. It fails as [Cache.Entries], and where a file cannot be removed.
+func (c *Cache) Prune(unused time.Duration) ([]Entry, error) {
+	list, err := c.Entries()
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	root, err := c.folder()
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	removed := []Entry{}
+	for _, e := range list {
+		if c.now().Sub(e.Used) < unused || strings.HasSuffix(e.File, choicesSuffix) {
+			continue
+		}
+		if err := root.Remove(e.File); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return removed, err
+		}
+		if strings.HasSuffix(e.File, planSuffix) {
+			err := root.Remove(receiptOf(e.File))
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return removed, err
+			}
+		}
+		removed = append(removed, e)
+	}
+	return removed, nil
+}
+
+// note is what a compiled plan's entry is for.
+func (c *Compiled) note() note {
+	o := c.Options
+	n := note{Model: c.model.path, Build: c.model.cache.build, Target: o.Target.Identity(),
+		Precision: cmp.Or(fmt.Sprint(o.Passes.Precision), "fp32"),
+		Passes:    fmt.Sprint(o.Passes.Portable, o.Passes.Off)}
+	for _, f := range c.model.files {
+		n.Sizes += fmt.Sprint(f.Size, " ")
+	}
+	var shapes []string
+	for _, name := range slices.Sorted(maps.Keys(o.Shapes)) {
+		sizes := strings.Trim(fmt.Sprint(o.Shapes[name]), "[]")
+		shapes = append(shapes, name+"="+strings.ReplaceAll(sizes, " ", "x"))
+	}
+	n.Shapes = strings.Join(shapes, " ")
+	return n
+}
+
+// noteOf reads the note of an entry; what cannot be read says nothing.
+func (c *Cache) noteOf(entry string) note {
+	body, err := c.readSealed(receiptOf(entry), receiptMagic, maxReceipt)
+	var r receipt
+	if err != nil || json.Unmarshal(body, &r) != nil {
+		return note{}
+	}
+	return r.Note
+}
+
+// unused says why no kept plan of the model is used: what is wrong with the entry of the very
+// setting, or in what the most similar one differs.
+func (c *Compiled) unused(found error) string {
+	cache := c.model.cache
+	switch {
+	case errors.Is(found, errDamaged):
+		return "its file was damaged, or measured choices have changed since"
+	case errors.Is(found, errUntrusted):
+		return "another user could have written its file"
+	}
+	root, err := cache.folder()
+	if err != nil {
+		return ""
+	}
+	defer root.Close()
+	want := c.note()
+	var least []string
+	for _, name := range plans(root) {
+		have := cache.noteOf(name)
+		if have.Model != want.Model {
+			continue
+		}
+		if d := want.differences(have); least == nil || len(d) < len(least) {
+			least = d
+		}
+	}
+	return strings.Join(least, ", ")
+}
+
+// plans lists the names of the entries in a folder.
+func plans(root *os.Root) []string {
+	var names []string
+	list, _ := fs.ReadDir(root.FS(), ".")
+	for _, d := range list {
+		if own(d) && strings.HasSuffix(d.Name(), planSuffix) {
+			names = append(names, d.Name())
+		}
+	}
+	return names
+}
+
+// differences says what keeps an entry from serving: at least that the model has changed, whose
+// content a note does not have.
+func (n note) differences(have note) []string {
+	var d []string
+	if have.Build != n.Build {
+		d = append(d, "it is of another build of weir")
+	}
+	if have.Target != n.Target {
+		d = append(d, "it is for another device or path of instructions")
+	}
+	if have.Precision != n.Precision {
+		d = append(d, "it is for precision "+have.Precision)
+	}
+	if have.Shapes != n.Shapes {
+		d = append(d, "it is for shapes "+have.Shapes)
+	}
+	if have.Passes != n.Passes {
+		d = append(d, "it is of other passes")
+	}
+	if len(d) == 0 || have.Sizes != n.Sizes {
+		d = append(d, "the model's file has changed since")
+	}
+	return d
+}

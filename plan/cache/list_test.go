@@ -1,0 +1,96 @@
+package cache
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirgpu/weir/pass"
+	"github.com/weirgpu/weir/plan"
+)
+
+// TestEntries lists what is kept with what it is for, and prunes what was not used for long.
+func TestEntries(t *testing.T) {
+	c := newCache(t)
+	if list, err := c.Entries(); err != nil || len(list) != 0 {
+		t.Errorf("no folder: %v, %v", list, err)
+	}
+	path := filepath.Join(t.TempDir(), "model.onnx")
+	smallModel(t, path, 1)
+	start(t, c, path, plan.Options{Target: host, Shapes: oneImage})
+	list, err := c.Entries()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(list, func(e Entry) bool { return e.Kind == "plan" })
+	if i < 0 || len(list) != 2 {
+		t.Fatalf("got %+v", list)
+	}
+	e := list[i]
+	if e.Model != path || e.Shapes != "input=1x3x32x32" || e.Precision != "fp32" || !e.Current ||
+		e.Bytes < 1000 {
+		t.Errorf("got %+v", e)
+	}
+	if removed, err := c.Prune(time.Hour); err != nil || len(removed) != 0 {
+		t.Errorf("what was just used: %v, %v", removed, err)
+	}
+	if removed, err := c.Prune(30 * time.Second); err != nil || len(removed) != 2 {
+		t.Errorf("a minute later: %v, %v", removed, err)
+	}
+	if left, err := os.ReadDir(c.Dir()); err != nil || len(left) != 0 {
+		t.Errorf("left are %v, %v", left, err)
+	}
+}
+
+// TestReason holds that what keeps a kept plan from being used is told.
+func TestReason(t *testing.T) {
+	c := newCache(t)
+	path := filepath.Join(t.TempDir(), "model.onnx")
+	smallModel(t, path, 1)
+	o := plan.Options{Target: host, Shapes: oneImage}
+	reason := func(c *Cache, o plan.Options) string {
+		m, err := c.Model(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		found := m.Find(t.Context(), o)
+		if (found.Plan != nil) != (found.Reason == "") && found.Plan != nil {
+			t.Errorf("a plan that was found was not: %s", found.Reason)
+		}
+		return found.Reason
+	}
+	if got := reason(c, o); got != "" {
+		t.Errorf("of a model that was never started: %q", got)
+	}
+	start(t, c, path, o)
+	if got := reason(c, o); got != "" {
+		t.Errorf("of what is kept: %q", got)
+	}
+	other := o
+	other.Shapes = map[string][]int{"input": {2, 3, 32, 32}}
+	half := o
+	half.Passes = pass.Options{Precision: "bf16"}
+	built := *c
+	built.build = "another"
+	for _, x := range []struct {
+		cache   *Cache
+		options plan.Options
+		want    string
+	}{
+		{c, other, "it is for shapes input=1x3x32x32"},
+		{c, half, "it is for precision fp32"},
+		{&built, o, "it is of another build of weir"},
+	} {
+		if got := reason(x.cache, x.options); got != x.want {
+			t.Errorf("got %q, want %q", got, x.want)
+		}
+	}
+	smallModel(t, path, 2)
+	if got := reason(c, o); !strings.Contains(got, "has changed") {
+		t.Errorf("of a model that was replaced: %q", got)
+	}
+}
