@@ -17,8 +17,8 @@ import (
 type Entry struct {
 	File string `json:"file"` // its name in the folder
 	Kind string `json:"kind"` // plan, model (a record of one) or ways (measured choices)
-	// Model is the path of the plan's model, "" where it is not known, Precision and Shapes are what
-	// the plan is for, and Current says that this build of weir made it.
+	// Model is the path of the plan's model, "" where it is not known; Precision and Shapes are
+	// what the plan is for, and Current says that this build of weir made it.
 	Model     string    `json:"model,omitempty"`
 	Precision string    `json:"precision,omitempty"`
 	Shapes    string    `json:"shapes,omitempty"`
