@@ -189,6 +189,7 @@ func (j *job) open() state {
 			return stateLeaving
 		}
 		j.reopen()
+		j.tellUse()
 		t.Reset(j.untilLook())
 		if j.sleep(t.C) {
 			j.noteQuiet()

@@ -27,6 +27,7 @@ type job struct {
 	// measured so much device time in nanoseconds.
 	overstays bool
 	stayedAt  uint64
+	toldAt    time.Time // of that goroutine: when the broker was last told what is used
 	ctx       context.Context
 	stop      context.CancelFunc
 	// kicked makes the job's goroutine look at the page again.

@@ -55,6 +55,15 @@ func (j *job) measure() {
 	j.measureLocked()
 }
 
+// tellUse tells the broker, of a job that holds the device, what it used of that, every so often
+// while others wait: a policy may let them use what it leaves.
+func (j *job) tellUse() {
+	if now := time.Now(); now.Sub(j.toldAt) >= look && j.dev.broker.Waiting() {
+		j.toldAt = now
+		j.measure()
+	}
+}
+
 // measureLocked is measure with the job's lock held.
 func (j *job) measureLocked() {
 	if j.unmapped {

@@ -57,11 +57,11 @@ func enforceable(specs []policy.Spec, can share.Can, device string) (run []strin
 	err error) {
 	var reasons []error
 	for _, spec := range specs {
-		row, err := policy.Find(spec.Name)
+		needs, err := spec.Needs()
 		if err != nil {
 			return nil, nil, err
 		}
-		if err := can.Enforces(spec.Name, row.Needs, device); err != nil {
+		if err := can.Enforces(spec.Name, needs, device); err != nil {
 			reasons = append(reasons, err)
 			out = append(out, LeftOut{spec.String(), err.Error()})
 			continue

@@ -116,10 +116,11 @@ type JobState struct {
 	Used time.Duration
 	// Measured is, of Used, the time for which the device was found to have worked for the job;
 	// Passed is what it did for it in launches that passed without a lease (Terms.Free), which are
-	// not in Used; Launches counts what both were found in. All are 0 where nobody measures, and
-	// may be what the job says of itself: Measured and Used may grow at different times.
+	// not in Used; Launches counts what both were found in. All are as of MeasuredAt, are 0 where
+	// nobody measures, and may be what the job says of itself.
 	Measured, Passed time.Duration
 	Launches         int64
+	MeasuredAt       time.Duration
 	// Iterations counts the iterations completed; Remaining those to come, or -1 where that is not
 	// known.
 	Iterations, Remaining int64

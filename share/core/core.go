@@ -100,11 +100,9 @@ func (c Config) ForPolicy(spec string) (Config, error) {
 	if err != nil {
 		return c, err
 	}
-	row, err := policy.Find(s.Name)
-	if err != nil {
+	if c.Needs, err = s.Needs(); err != nil {
 		return c, err
 	}
-	c.Needs = row.Needs
 	c.Policy, err = s.New()
 	return c, err
 }

@@ -291,5 +291,6 @@ func (c *Core) measure(j *job, e *Event) error {
 	s.Measured += min(e.Used, max(0, s.Used-s.Measured))
 	s.Passed += min(e.Passed, max(0, c.now-s.Admitted-s.Used-s.Passed))
 	s.Launches += min(e.Launches, math.MaxInt64-s.Launches)
+	s.MeasuredAt = c.now
 	return nil
 }

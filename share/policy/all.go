@@ -16,7 +16,8 @@ type Row struct {
 	File    string // where it is, in this package
 	Source  string // the paper or system it follows
 	Summary string // one line for people
-	// Needs is what a device must be able to do for the policy to be enforced.
+	// Needs is what a device must be able to do for the policy to be enforced, with default
+	// parameters; [Spec.Needs] says it for others.
 	Needs share.Can
 	// Honours says which parts of a share the policy heeds.
 	Honours Honours

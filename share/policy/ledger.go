@@ -50,6 +50,7 @@ type account struct {
 	rested bool          // was not active for a while before it joined
 	late   bool          // overdue; see Priority
 	kept   bool          // the device is idle for it, since the previous advance; see awaited
+	habit  habit         // see gaps
 }
 
 func (l *ledger) newAccount() any { return &account{tokens: float64(l.params.Burst)} }

@@ -150,6 +150,23 @@ func (s Spec) Conserving() (bool, error) {
 	return row.Honours.Conserving, nil
 }
 
+// Needs returns what a device must be able to do for the policy, with the parameters that the spec
+// gives. The error is as that of the function [New].
+func (s Spec) Needs() (share.Can, error) {
+	row, err := Find(s.Name)
+	if err != nil {
+		return share.Can{}, err
+	}
+	p, err := s.New()
+	if err != nil {
+		return share.Can{}, err
+	}
+	if p, ok := p.(interface{ needs() share.Can }); ok {
+		return row.Needs.With(p.needs()), nil
+	}
+	return row.Needs, nil
+}
+
 // Param is a parameter of a policy.
 type Param struct {
 	Name    string `json:"name"`

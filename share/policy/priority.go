@@ -15,6 +15,9 @@ import (
 //	priority of a queue          rank, from Share.Class and the guarantees
 //	resource-guarantee job       latency and standard class
 //	opportunistic job            opportunistic class
+//	best-effort kernels while    launches that pass in gaps (gaps.go), as in Zhao, Jayarajan and
+//	no other is active; their    Pekhimenko, "Tally: Non-intrusive performance isolation for
+//	turnaround bounded           concurrent deep learning workloads", ASPLOS 2025
 //
 // Departures: within a class jobs share as under Fair, and a guarantee is a guarantee whatever the
 // class. A latency job runs before everything as long as it is within its own guarantee. Beyond
@@ -32,17 +35,20 @@ type PriorityParams struct {
 	// before it goes before latency jobs that are beyond theirs. A latency job can save as much of
 	// its guarantee while idle.
 	Patience time.Duration
+	// Gaps say which gaps of the job that runs are filled with launches of opportunistic ones.
+	Gaps GapParams
 }
 
 // DefaultPriority returns fair's defaults and a patience of 20 ms, two points of a share over one
 // second.
 func DefaultPriority() PriorityParams {
-	return PriorityParams{Fair: DefaultFair(), Patience: 20 * time.Millisecond}
+	return PriorityParams{Fair: DefaultFair(), Patience: 20 * time.Millisecond,
+		Gaps: DefaultGaps()}
 }
 
 // Validate reports all faults together.
 func (p PriorityParams) Validate() error {
-	return p.Fair.validate("policy priority", positive("patience", p.Patience))
+	return p.Fair.validate("policy priority", positive("patience", p.Patience), p.Gaps.faults())
 }
 
 func priorityRow() Row {
@@ -60,6 +66,7 @@ func priorityRow() Row {
 			return maker{
 				func(f *flag.FlagSet) {
 					p.Fair.bind(f)
+					p.Gaps.bind(f)
 					f.DurationVar(&p.Patience, "patience", p.Patience,
 						"how far behind its guarantee a standard job may be before it goes "+
 							"before latency jobs that are beyond theirs")
@@ -87,11 +94,12 @@ type Priority struct {
 	ledgers [3]ledger // by class
 	now     time.Duration
 	arbiter arbiter
+	gaps    gaps
 }
 
 // NewPriority returns the policy, or the faults of its parameters.
 func NewPriority(p PriorityParams) (*Priority, error) {
-	q := &Priority{params: p}
+	q := &Priority{params: p, gaps: gaps{params: p.Gaps}}
 	for class := range q.ledgers {
 		q.ledgers[class].params = p.Fair
 		q.ledgers[class].has[class] = true
@@ -108,8 +116,11 @@ func (p *Priority) NewJobState() any { return p.ledgers[0].newAccount() }
 // Decide grants the free device to the best rank, or revokes it for a better one.
 func (p *Priority) Decide(s *share.Snapshot) share.Decision {
 	p.advance(s)
-	return p.arbiter.decide(s, p)
+	return p.gaps.fill(s, p.arbiter.decide(s, p))
 }
+
+// needs is what must be possible beside what all do for what the parameters say.
+func (p *Priority) needs() share.Can { return share.Can{Launches: p.params.Gaps.Fill > 0} }
 
 func (p *Priority) book(j *share.JobState) *ledger { return &p.ledgers[j.Share.Class] }
 

@@ -109,6 +109,30 @@ func shorten(sc *sim.Scenario, seed uint64) {
 	}
 }
 
+// pause has some of the jobs of a random scenario hold the device in short pauses.
+func pause(sc *sim.Scenario, seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 11))
+	for i := range sc.Jobs {
+		j := &sc.Jobs[i]
+		if r.IntN(3) > 0 {
+			continue
+		}
+		if j.Keeps = time.Duration(r.IntN(int(2 * ms))); j.Arrival.Think > 0 {
+			j.Arrival.Think = time.Duration(1 + r.IntN(int(ms)))
+		}
+	}
+}
+
+// withParams is a policy with parameters that change what it does for jobs that pause.
+func withParams(row *policy.Row, seed uint64) string {
+	r := rand.New(rand.NewPCG(seed, 12))
+	if row.Name != "priority" || r.IntN(4) == 0 {
+		return row.Name
+	}
+	return fmt.Sprintf("priority:fill=%.2f,loss=%.2f,switch=%v", 0.2+0.7*r.Float64(),
+		0.05+0.4*r.Float64(), time.Duration(r.IntN(int(20*us))))
+}
+
 // TestRandom checks what holds for every policy and scenario. The policies take turns.
 func TestRandom(t *testing.T) {
 	n := uint64(runs)
@@ -139,8 +163,10 @@ func checkRandom(t *testing.T, seed uint64) {
 	vary(&sc, seed)
 	linger(&sc, seed)
 	shorten(&sc, seed)
+	pause(&sc, seed)
+	spec := withParams(&row, seed)
 	var record bytes.Buffer
-	res, a := watch(t, row.Name, sc, &record)
+	res, a := watch(t, spec, sc, &record)
 	checkAccounts(t, res, a)
 	for i := range res.Jobs {
 		if res.Jobs[i].Refused != nil {
@@ -154,13 +180,13 @@ func checkRandom(t *testing.T, seed uint64) {
 		}
 	}
 	err := coretest.Replay(core.Config{Device: "sim:0", Units: sc.Device.Units,
-		Memory: sc.Device.Memory, Can: sc.Device.Can.With(row.Needs)}, row.Name, &record)
+		Memory: sc.Device.Memory, Can: sc.Device.Can.With(needsOf(t, spec))}, spec, &record)
 	if err != nil {
 		t.Error(err)
 	}
-	checkMetamorphic(t, &row, sc, res, seed)
+	checkMetamorphic(t, &row, spec, sc, res, seed)
 	if t.Failed() {
-		t.Fatalf("seed %d, policy %s: %+v", seed, row.Name, sc)
+		t.Fatalf("seed %d, policy %s: %+v", seed, spec, sc)
 	}
 }
 
@@ -224,13 +250,13 @@ func checkWait(t *testing.T, row *policy.Row, sc *sim.Scenario, i int, r *sim.Jo
 }
 
 // checkMetamorphic: what must not matter does not matter, to the nanosecond.
-func checkMetamorphic(t *testing.T, row *policy.Row, sc sim.Scenario, base *sim.Result,
-	seed uint64) {
+func checkMetamorphic(t *testing.T, row *policy.Row, spec string, sc sim.Scenario,
+	base *sim.Result, seed uint64) {
 	change := func(what string, how func([]sim.Job) []sim.Job) {
 		other := sc
 		other.Jobs = how(slices.Clone(sc.Jobs))
-		if !same(base, run(t, row.Name, other)) {
-			t.Errorf("%s: %s", row.Name, what)
+		if !same(base, run(t, spec, other)) {
+			t.Errorf("%s: %s", spec, what)
 		}
 	}
 	switch seed % 3 {
@@ -306,7 +332,9 @@ func TestGuarantees(t *testing.T) {
 		sc := random(seed)
 		sc.Duration = 4 * time.Second
 		linger(&sc, seed)
-		res := run(t, row.Name, sc)
+		pause(&sc, seed)
+		spec := withParams(&row, seed)
+		res := run(t, spec, sc)
 		for i := range res.Jobs {
 			j := &sc.Jobs[i]
 			got := float64(res.Jobs[i].Used) / float64(sc.Duration-j.Start)
@@ -319,7 +347,7 @@ func TestGuarantees(t *testing.T) {
 			}
 			if res.Jobs[i].Refused == nil && busyThroughout(j) &&
 				got < j.Share.Guarantee()-slack {
-				t.Fatalf("%s, seed %d: %s got %.3f, guarantee %.3f: %+v", row.Name, seed, j.Name,
+				t.Fatalf("%s, seed %d: %s got %.3f, guarantee %.3f: %+v", spec, seed, j.Name,
 					got, j.Share.Guarantee(), sc)
 			}
 		}

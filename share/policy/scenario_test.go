@@ -32,7 +32,7 @@ func watch(t testing.TB, spec string, sc sim.Scenario, record io.Writer) (*sim.R
 	*coretest.Auditor) {
 	t.Helper()
 	row := rowOf(t, spec)
-	sc.Device.Can = sc.Device.Can.With(row.Needs)
+	sc.Device.Can = sc.Device.Can.With(needsOf(t, spec))
 	a := coretest.NewAuditor(max(1, sc.Device.Units), row.Needs.Overlap)
 	res, err := sim.Run(sc, spec, sim.Options{Record: record, Observe: a.Observe})
 	if err != nil {
@@ -46,6 +46,20 @@ func watch(t testing.TB, spec string, sc sim.Scenario, record io.Writer) (*sim.R
 		t.Errorf("%s: %v", spec, err)
 	}
 	return res, a
+}
+
+// needsOf returns what the policy that spec names needs.
+func needsOf(t testing.TB, spec string) share.Can {
+	t.Helper()
+	s, err := policy.ParseSpec(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	needs, err := s.Needs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return needs
 }
 
 // rowOf returns the row of the policy that spec names.

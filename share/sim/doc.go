@@ -11,9 +11,11 @@
 // over or revoked; it does one step at least per lease. When the device passes to another job, the
 // switch cost is charged to that job, unless the policy needs jobs to overlap, who are then all in
 // one context. A step shorter than what its job's terms let pass runs beside whoever holds the
-// device, and is charged to nobody. A job may rest on its units between iterations, for nothing
-// until they are asked back, and take a while then to give them back. One that does not fit when it
-// starts is refused, or waits at the door until others have ended. Deciding takes no time.
+// device, or only while nobody else runs if they bound what is in flight, and is charged to nobody.
+// A job may hold its units through short pauses, and what it used of that is then measured. It may
+// rest on its units between iterations, for nothing until they are asked back, and take a while
+// then to give them back. One that does not fit when it starts is refused, or waits at the door
+// until others have ended. Deciding takes no time.
 //
 // Nothing here is safe for use from several goroutines at once; separate runs are independent. The
 // package refuses scenarios that Validate faults and runs of more than a bounded number of events.

@@ -3,16 +3,18 @@ package sim
 import "time"
 
 // eventKind is the kind of an event to come. At the same time, ends of holds and of rests come
-// before arrivals, these before ends and admissions of jobs, and calls that the policy asked for
-// come last.
+// before arrivals, these before ends of what is kept without work, ends and admissions of jobs, and
+// measurements and calls that the policy asked for come last.
 type eventKind uint8
 
 const (
 	holdEnds eventKind = iota
 	restEnds
 	arrives
+	keepEnds
 	jobEnds
 	jobStarts
+	measures
 	wakes
 )
 

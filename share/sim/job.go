@@ -39,8 +39,13 @@ type job struct {
 	passing   bool          // one does: units are those that it uses, and not held
 	resting   bool          // units are held for no work
 	asked     bool          // back, what it rests on
+	keeping   bool          // units are held in a pause
+	ahead     time.Duration // bound on what is in flight; 0: the device's own
 	// versions tell events that still come from those that do not.
 	stopVersion uint32
+
+	ran, passed float64 // device time worked within holds and without, in nanoseconds
+	told        told
 
 	holds      []Hold
 	latencies  []time.Duration
@@ -72,9 +77,17 @@ func (j *job) kernel() time.Duration {
 
 // progress brings the work done up to now.
 func (j *job) progress(now time.Duration) {
-	if now > j.mark {
-		j.done = min(j.target, j.done+float64(now-j.mark)*j.speed)
-		j.mark = now
+	if now <= j.mark {
+		return
+	}
+	before := j.done
+	j.done = min(j.target, j.done+float64(now-j.mark)*j.speed)
+	j.mark = now
+	switch work := j.done - before; {
+	case j.passing:
+		j.passed += work
+	case j.speed > 0:
+		j.ran += work / j.speed
 	}
 }
 

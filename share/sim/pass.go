@@ -13,7 +13,8 @@ func (w *world) letPass() bool {
 	}
 	any := false
 	for _, j := range w.jobs {
-		if j.waits() && j.kernel() < j.free {
+		// What bounds what is in flight keeps it behind what others have there.
+		if j.waits() && j.kernel() < j.free && (j.ahead == 0 || len(w.holders) == 0) {
 			w.pass(j)
 			any = true
 		}

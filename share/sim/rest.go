@@ -13,7 +13,12 @@ import (
 // mayRest reports whether a job without work rests on what it holds until a time: if it does so at
 // all and the hold is neither over nor revoked.
 func (w *world) mayRest(j *job, until time.Duration) bool {
-	if !j.spec.Rests || w.now >= until {
+	return j.spec.Rests && w.mayGoOn(j, until)
+}
+
+// mayGoOn reports whether what a job holds until a time is neither over nor revoked.
+func (w *world) mayGoOn(j *job, until time.Duration) bool {
+	if w.now >= until {
 		return false
 	}
 	s, _ := w.core.Job(j.id)

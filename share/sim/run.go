@@ -44,7 +44,7 @@ func Run(sc Scenario, spec string, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	row, err := policy.Find(s.Name)
+	needs, err := s.Needs()
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func Run(sc Scenario, spec string, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return RunPolicy(sc, p, row.Needs, o)
+	return RunPolicy(sc, p, needs, o)
 }
 
 // RunPolicy is Run with a policy that is not one of policy.All, which must be new, and what it
@@ -115,6 +115,7 @@ type world struct {
 	inside   int    // jobs let in and not ended
 	holders  []*job
 	asked    int    // jobs that have yet to give back what they rest on
+	kept     int    // jobs that hold units in a pause
 	owner    []*job // of each unit, who had it last
 	notices  []core.Notice
 	stale    bool // speeds are to be found anew
@@ -155,6 +156,11 @@ func newWorld(sc Scenario, p share.Policy, needs share.Can, o Options) (*world, 
 		j.place = int32(i)
 		w.calendar.push(event{at: j.spec.Start, kind: jobStarts, job: j.place})
 	}
+	for _, j := range w.jobs {
+		if w.measures() {
+			w.calendar.push(event{at: measureEvery, kind: measures, job: j.place})
+		}
+	}
 	return w, nil
 }
 
@@ -182,6 +188,12 @@ func (w *world) happen(e event) {
 		}
 	case e.kind == arrives:
 		w.arrive(j)
+	case e.kind == keepEnds:
+		if e.version == j.stopVersion && j.keeping {
+			w.stopKeeping(j, core.Release)
+		}
+	case e.kind == measures:
+		w.measure(j)
 	case e.kind == jobEnds:
 		w.end(j)
 	}
@@ -247,8 +259,12 @@ func (w *world) heed(n *core.Notice) {
 		j.holdFrom, j.units, j.until = w.now, n.Units, n.Until
 		j.speed, w.stale = 0, true
 	case core.Revoked:
-		if j.resting {
+		switch {
+		case j.resting:
 			w.askBack(j)
+			return
+		case j.keeping:
+			w.stopKeeping(j, core.Release)
 			return
 		}
 		j.progress(w.now)
@@ -264,6 +280,7 @@ func (w *world) heed(n *core.Notice) {
 		}
 	case core.Bounded:
 		j.free, j.bandwidth, w.stale = n.Terms.Free, n.Terms.Bandwidth, len(w.holders) > 0
+		j.ahead = n.Terms.InFlight
 		w.passes = w.passes || j.free > 0
 	case core.Ended:
 		j.account = *n.Account
@@ -287,7 +304,11 @@ func (w *world) arrive(j *job) {
 		w.calendar.push(event{at: w.now + j.gap(), kind: arrives, job: j.place})
 	}
 	w.step(j, core.Event{Kind: core.Arrive})
-	if len(j.queue) == 1 && !j.asked {
+	switch {
+	case len(j.queue) > 1 || j.asked:
+	case j.keeping:
+		w.goOn(j)
+	default:
 		w.step(j, core.Event{Kind: core.Want})
 	}
 }
@@ -338,8 +359,12 @@ func (w *world) leave(j *job) {
 	if j.asked {
 		w.asked--
 	}
+	if j.keeping {
+		w.kept--
+	}
 	w.holders = slices.DeleteFunc(w.holders, func(h *job) bool { return h == j })
 	j.units, j.speed, j.passing, j.resting, j.asked = share.UnitSet{}, 0, false, false, false
+	j.keeping = false
 	j.stopVersion++
 	w.stale = len(w.holders) > 0
 }
@@ -370,6 +395,8 @@ func (w *world) giveBack(j *job) {
 	switch {
 	case len(j.queue) > 0:
 		w.step(j, core.Event{Kind: core.Return})
+	case j.spec.Keeps > 0 && w.mayGoOn(j, until):
+		w.keep(j, units, until)
 	case w.mayRest(j, until):
 		w.rest(j, units, until)
 	default:
@@ -423,9 +450,9 @@ func (w *world) end(j *job) {
 }
 
 // audit notes a device left unused beside a job that has no limit. What a job has yet to give back
-// after a rest is in use.
+// after a rest, or holds in a pause, is in use.
 func (w *world) audit() {
-	if len(w.holders) > 0 || w.asked > 0 {
+	if len(w.holders) > 0 || w.asked > 0 || w.kept > 0 {
 		return
 	}
 	for _, j := range w.jobs {

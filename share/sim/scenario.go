@@ -67,6 +67,10 @@ type Job struct {
 	Rests bool
 	// Linger is how long it takes to give back the units that it rests on when they are asked back.
 	Linger time.Duration
+	// Keeps is how long the job must have had no work for it to give back or rest on what it holds:
+	// in a shorter pause it holds it for nothing, as a program does whose pauses are noticed only
+	// after a while.
+	Keeps time.Duration
 	// Foreknown says that the job tells its mean iteration time, as one with a plan does. Others
 	// are known by what their iterations took.
 	Foreknown bool
@@ -141,6 +145,7 @@ func (j *Job) validate(add func(bad bool, field string, value any, bound string)
 	add(j.Stop != 0 && j.Stop < j.Start, at("stop"), j.Stop, "must not be before its start")
 	add(j.Width < 0, at("width"), j.Width, "must not be negative")
 	add(j.Linger < 0, at("linger"), j.Linger, "must not be negative")
+	add(j.Keeps < 0, at("keeps"), j.Keeps, "must not be negative")
 	add(j.Target < 0, at("target"), j.Target, "must not be negative")
 	add(!(j.Bandwidth >= 0 && j.Bandwidth <= 1), at("bandwidth"), j.Bandwidth,
 		"must be from 0 to 1")

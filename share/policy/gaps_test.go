@@ -1,0 +1,240 @@
+package policy_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/core"
+	"github.com/weirgpu/weir/share/core/coretest"
+	"github.com/weirgpu/weir/share/sim"
+)
+
+// pausing is a job with kernels of this length and pauses after each, in which it holds the device
+// if they are shorter than 300 us.
+func pausing(class share.Class, kernel, pause time.Duration) sim.Job {
+	j := job("holder", share.Share{Class: class}, kernel, sim.Arrival{Closed: 1, Think: pause})
+	j.Iteration, j.Keeps = sim.Spread{Mean: kernel}, 300*us
+	return j
+}
+
+// flooding is an opportunistic job that always has kernels of this length.
+func flooding(name string, kernel time.Duration) sim.Job {
+	j := job(name, share.Share{Class: share.Opportunistic}, kernel, always)
+	j.Iteration = sim.Spread{Mean: kernel}
+	return j
+}
+
+// beside runs jobs together, on a device that can hold launches back.
+func beside(t *testing.T, spec string, jobs ...sim.Job) *sim.Result {
+	t.Helper()
+	return run(t, spec, sim.Scenario{Duration: 500 * ms, Jobs: jobs,
+		Device: sim.Device{Can: share.Can{Launches: true}}})
+}
+
+// TestGapsAreFilled: a job with pauses that are too short for the device to pass on keeps 95
+// percent of its speed while opportunistic jobs have half of the pauses at least, and none without
+// fill. What the holder is charged stays the same, and what it used of it is told apart.
+func TestGapsAreFilled(t *testing.T) {
+	const filled = "priority:fill=0.5,switch=0s"
+	for _, class := range []share.Class{share.Standard, share.Latency} {
+		for _, kernel := range []time.Duration{5 * us, 10 * us, 14 * us} {
+			holder := pausing(class, 100*us, 200*us)
+			alone := beside(t, filled, holder).Jobs[0]
+			gaps := alone.Used - alone.Measured
+			if part := alone.Measured.Seconds() / alone.Used.Seconds(); part < 0.32 ||
+				part > 0.35 || alone.Passed != 0 {
+				t.Errorf("alone: used %v of %v held", alone.Measured, alone.Used)
+			}
+			for _, others := range [][]sim.Job{{flooding("a", kernel)},
+				{flooding("a", kernel), flooding("b", kernel), flooding("c", kernel)}} {
+				if len(others) > 1 && kernel != 10*us {
+					continue
+				}
+				res := beside(t, filled, append([]sim.Job{holder}, others...)...)
+				kept := float64(res.Jobs[0].Iterations) / float64(alone.Iterations)
+				var sum, least time.Duration = 0, time.Hour
+				for _, o := range res.Jobs[1:] {
+					sum, least = sum+o.Passed, min(least, o.Passed)
+				}
+				if kept < 0.95 || sum < gaps/2 || least < sum/time.Duration(2*len(others)) {
+					t.Errorf("%v, kernels of %v: keeps %.3f, %d others have %v of gaps of %v, "+
+						"one of them %v", class, kernel, kept, len(others), sum, gaps, least)
+				}
+			}
+			res := beside(t, "priority", holder, flooding("a", kernel))
+			if res.Jobs[1].Passed != 0 {
+				t.Errorf("without fill %v passed", res.Jobs[1].Passed)
+			}
+		}
+	}
+}
+
+// TestGapsThatAreNotFilled: nothing passes beside a job that uses the device, that would lose too
+// much, or that is itself opportunistic; no kernel that is too long, and none of a job with a limit
+// or of another class.
+func TestGapsThatAreNotFilled(t *testing.T) {
+	const filled = "priority:fill=0.5,switch=0s"
+	limited, standard := flooding("a", 10*us), flooding("a", 10*us)
+	limited.Limit, standard.Class = 0.5, share.Standard
+	for what, c := range map[string]struct {
+		spec          string
+		holder, other sim.Job
+	}{
+		"a job that uses most of what it holds": {filled, pausing(share.Latency, 200*us, 100*us),
+			flooding("a", 10*us)},
+		"short gaps": {filled, pausing(share.Latency, 10*us, 20*us), flooding("a", 10*us)},
+		"a switch that costs too much": {"priority:fill=0.5,switch=10us",
+			pausing(share.Latency, 100*us, 200*us), flooding("a", 10*us)},
+		"long kernels": {filled, pausing(share.Latency, 100*us, 200*us),
+			flooding("a", 20*us)},
+		"a limit":            {filled, pausing(share.Latency, 100*us, 200*us), limited},
+		"a standard job":     {filled, pausing(share.Latency, 100*us, 200*us), standard},
+		"opportunistic gaps": {filled, pausing(share.Opportunistic, 100*us, 200*us), standard},
+	} {
+		alone := beside(t, c.spec, c.holder).Jobs[0].Iterations
+		res := beside(t, c.spec, c.holder, c.other)
+		if res.Jobs[1].Passed > 0 {
+			t.Errorf("%s: %v passed", what, res.Jobs[1].Passed)
+		}
+		if got := res.Jobs[0].Iterations; got < alone*99/100 && c.holder.Class == share.Latency {
+			t.Errorf("%s: %d iterations, alone %d", what, got, alone)
+		}
+	}
+}
+
+// TestGapsClose: the moment that the holder begins to use what it holds, nothing passes any more.
+func TestGapsClose(t *testing.T) {
+	c, err := core.Config{Device: "d", Units: 1, Memory: share.GiB,
+		Can: share.Can{Launches: true}}.ForPolicy("priority:fill=0.5,switch=0s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := core.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, free := time.Duration(0), time.Duration(0)
+	step := func(e core.Event) {
+		t.Helper()
+		e.At = now
+		notices, err := k.Step(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range notices {
+			if n.Kind == core.Bounded && n.Job == 2 {
+				free = n.Terms.Free
+			}
+		}
+	}
+	uses := func(part float64, launches int64) {
+		now += 5 * ms
+		step(core.Event{Kind: core.Measure, Job: 1, Used: time.Duration(part * 5e6),
+			Launches: launches})
+	}
+	step(core.Event{Kind: core.Admit, Spec: &share.Job{Name: "a",
+		Share: share.Share{Class: share.Latency}}})
+	step(core.Event{Kind: core.Admit, Spec: &share.Job{Name: "b",
+		Share: share.Share{Class: share.Opportunistic}}})
+	step(core.Event{Kind: core.Want, Job: 1})
+	step(core.Event{Kind: core.Want, Job: 2})
+	for what, c := range map[string]struct {
+		part     float64
+		launches int64
+	}{
+		"uses the device":                  {0.6, 16},
+		"is within a long kernel":          {0.1, 1},
+		"measures nothing":                 {0, 16},
+		"takes longer for each launch now": {0.3, 12},
+	} {
+		for n := 0; free == 0 && n < 100; n++ {
+			uses(0.33, 16)
+		}
+		if free < 10*us || free > 16*us {
+			t.Errorf("before it %s kernels up to %v pass, want 15 us", what, free)
+		}
+		for n := 0; free > 0 && n < 4; n++ {
+			if uses(c.part, c.launches); n > 0 && c.launches != 12 {
+				t.Errorf("it %s, and kernels up to %v pass after %d measurements", what, free, n)
+			}
+		}
+		if free > 0 {
+			t.Errorf("it %s, and kernels up to %v pass", what, free)
+		}
+	}
+	for n := 0; free == 0 && n < 100; n++ {
+		uses(0.33, 16)
+	}
+	step(core.Event{Kind: core.Rest, Job: 1})
+	if s, _ := k.Job(2); s.Phase == share.Running && free > 0 {
+		t.Error("kernels pass of a job that runs")
+	}
+}
+
+// TestFillNeedsLaunches: gaps are filled only where launches can be held back.
+func TestFillNeedsLaunches(t *testing.T) {
+	sc := sim.Scenario{Duration: ms, Jobs: []sim.Job{flooding("a", us)}}
+	if _, err := sim.Run(sc, "priority:fill=0.5", sim.Options{}); !errors.Is(err, share.ErrCannot) {
+		t.Errorf("on a device that cannot hold launches back: %v", err)
+	}
+	if _, err := sim.Run(sc, "priority", sim.Options{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestGapsRandom: whatever kernels and pauses are like, a job whose gaps are filled keeps its speed
+// but for the loss that is allowed and what it takes to find out, accounts and charges are as they
+// are without, and a new core decides the same.
+func TestGapsRandom(t *testing.T) {
+	passed, n := 0, uint64(12)
+	if os.Getenv("WEIR_LONG") != "" {
+		n = 1000
+	}
+	for seed := range n {
+		r := rand.New(rand.NewPCG(seed, 13))
+		loss := 0.03 + 0.3*r.Float64()
+		spec := fmt.Sprintf("priority:fill=%.2f,switch=0s,loss=%.3f", 0.3+0.6*r.Float64(), loss)
+		sc := sim.Scenario{Seed: seed, Duration: 150 * ms, Jobs: []sim.Job{
+			pausing([]share.Class{share.Latency, share.Standard}[r.IntN(2)],
+				time.Duration(20+r.IntN(200))*us, time.Duration(20+r.IntN(260))*us)}}
+		sc.Jobs[0].Iteration.Jitter = r.Float64() / 2
+		alone := run(t, spec, sc).Jobs[0]
+		for i := range 1 + r.IntN(3) {
+			sc.Jobs = append(sc.Jobs,
+				flooding(fmt.Sprint("job-", i), time.Duration(3+r.IntN(30))*us))
+			sc.Jobs[i+1].Iteration.Jitter = r.Float64() / 2
+		}
+		var record bytes.Buffer
+		res, a := watch(t, spec, sc, &record)
+		checkAccounts(t, res, a)
+		c := core.Config{Device: "sim:0", Units: 1, Memory: 1 << 40,
+			Can: share.Can{Launches: true}}
+		if err := coretest.Replay(c, spec, &record); err != nil {
+			t.Error(err)
+		}
+		kept := float64(res.Jobs[0].Iterations) / float64(alone.Iterations)
+		if kept < 1-loss-0.01 {
+			t.Errorf("keeps %.3f", kept)
+		}
+		for i := range res.Jobs {
+			if j := &res.Jobs[i]; j.Passed > 0 {
+				passed++
+				if i == 0 || j.Used+j.Passed > sc.Duration {
+					t.Errorf("%s: %+v", j.Name, j.Account)
+				}
+			}
+		}
+		if t.Failed() {
+			t.Fatalf("seed %d: %s: %+v", seed, spec, sc)
+		}
+	}
+	if passed < int(n)/2 {
+		t.Errorf("in %d runs launches of %d jobs passed", n, passed)
+	}
+}
