@@ -43,7 +43,9 @@
 //
 // NVIDIA's own runtime runs on it, unmodified: it finds the tables that it asks for
 // (driver/export.c), and modules may be fat binaries, cubins and PTX (driver/image.h), whose
-// kernels, attributes and variables are those that the image names. bench/userland runs it.
+// kernels, attributes and variables are those that the image names. bench/userland runs it. The
+// runtime goes on with no driver that does not answer its self-test; the stand-in does, with a key
+// that NVIDIA does not document and ZLUDA has published (driver/integrity.c).
 //
 //	WEIR_FAKE_KERNEL_US  time that a kernel of such an image takes, such as 10 or 5-50; 10
 //	WEIR_FAKE_MISSING    file to which a line is added for each call and table that was asked for

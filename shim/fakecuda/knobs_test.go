@@ -12,12 +12,13 @@ import (
 
 // costs is what the program knobs prints.
 type costs struct {
-	Context, One, Two, Large, Code, Stack, Left uint64
-	First                                       float64 `json:"first_us"`
-	Second                                      float64 `json:"second_us"`
-	Record                                      float64 `json:"record_us"`
-	Teardown                                    float64 `json:"teardown_us"`
-	Waited                                      bool
+	Context, One, Two, Large, Code, Stack, Fifo, Left uint64
+
+	First    float64 `json:"first_us"`
+	Second   float64 `json:"second_us"`
+	Record   float64 `json:"record_us"`
+	Teardown float64 `json:"teardown_us"`
+	Waited   bool
 }
 
 // The profile "plain" costs nothing beyond what is asked for; each knob of "hardware" costs what
@@ -33,11 +34,12 @@ func TestKnobs(t *testing.T) {
 		},
 		"WEIR_FAKE_LAZY_BYTES=64KiB": func(c *costs) { c.Code = 64 << 10 },
 		"WEIR_FAKE_STACK=1":          func(c *costs) { c.Stack = 1024 * 2048 * 64 },
+		"WEIR_FAKE_FIFO=1":           func(c *costs) { c.Fifo = 2 * mib },
 		"WEIR_FAKE_FREE_SYNC=1":      func(c *costs) { c.Waited = true },
 		"WEIR_FAKE_RECORD_NS=3000":   func(c *costs) { c.Record = 3 },
 		"WEIR_FAKE_PROFILE=hardware": func(c *costs) {
 			c.One, c.Two, c.Large, c.Code = 2*mib, 0, 4*mib, 2*mib
-			c.Stack, c.Waited, c.Record = 1024*2048*64, true, 0.5
+			c.Stack, c.Fifo, c.Waited, c.Record = 1024*2048*64, 2*mib, true, 0.5
 		},
 	} {
 		var got costs

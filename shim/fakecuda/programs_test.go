@@ -181,6 +181,12 @@ func TestEventsOfOtherProcesses(t *testing.T) {
 	}
 }
 
+// Memory stays while an exported descriptor of it is open, and while a process has it open after
+// the end of the one that allocated it.
+func TestMemoryThatOthersHave(t *testing.T) {
+	newDevice(t, driver(t)).result(&struct{}{}, "ipc", "left")
+}
+
 func TestBadSettings(t *testing.T) {
 	d := newDevice(t, driver(t), "WEIR_FAKE_MEMORY=much")
 	cmd := d.command("smi")

@@ -386,20 +386,29 @@ FK_API cuCtxGetApiVersion(CUcontext c, unsigned int *version) {
 	return CUDA_SUCCESS;
 }
 
-// stacks takes the memory of as many stacks as threads can be resident; the standard ones are part
-// of the context.
-static CUresult stacks(CUcontext c, size_t each) {
-	enum { STANDARD = 1024, THREADS = 2048 };
+// beyond is the memory that a limit takes; what the standard one takes is part of the context. A
+// stack is that of each thread that can be resident.
+static uint64_t beyond(fk_queue *q, int limit, uint64_t value) {
+	enum { STACK = 1024, FIFO = 1 << 20, THREADS = 2048 };
+	if (limit == CU_LIMIT_STACK_SIZE && FK_KNOB(&q->device, stack) && value > STACK)
+		return (value - STACK) * THREADS * FK_SMS;
+	if (limit == CU_LIMIT_PRINTF_FIFO_SIZE && FK_KNOB(&q->device, fifo) && value > FIFO)
+		return value - FIFO;
+	return 0;
+}
+
+// limit_to sets a limit, and takes or gives back what it takes more or less than before.
+static CUresult limit_to(CUcontext c, int limit, uint64_t value) {
 	fk_queue *q = &fk.queues[c->device];
-	if (!FK_KNOB(&q->device, stack))
-		return CUDA_SUCCESS;
-	uint64_t more = each > STANDARD ? (uint64_t)(each - STANDARD) * THREADS * FK_SMS : 0;
-	fk_wait_all(q);
+	if (beyond(q, limit, UINT32_MAX))
+		fk_wait_all(q);
 	fk_enter();
-	CUresult r = more > c->stack ? fk_context_take(c, more - c->stack) : CUDA_SUCCESS;
-	if (more < c->stack)
-		fk_context_give(c, c->stack - more);
-	c->stack = r ? c->stack : more;
+	uint64_t was = beyond(q, limit, c->limits[limit]), is = beyond(q, limit, value);
+	CUresult r = is > was ? fk_context_take(c, is - was) : CUDA_SUCCESS;
+	if (is < was)
+		fk_context_give(c, was - is);
+	if (!r)
+		c->limits[limit] = value;
 	return fk_leave(r);
 }
 
@@ -408,10 +417,7 @@ FK_API cuCtxSetLimit(int limit, size_t value) {
 	FK_TRY(fk_current(&c));
 	if (limit < 0 || limit >= 16)
 		return CUDA_ERROR_UNSUPPORTED_LIMIT;
-	if (limit == CU_LIMIT_STACK_SIZE)
-		FK_TRY(stacks(c, value));
-	c->limits[limit] = value;
-	return CUDA_SUCCESS;
+	return limit_to(c, limit, value);
 }
 
 FK_API cuCtxGetLimit(size_t *value, int limit) {

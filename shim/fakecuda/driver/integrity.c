@@ -1,7 +1,17 @@
-// How CUDA's runtime makes sure that it speaks to the driver that it means: it asks for a hash over
-// the versions, the process and thread, the addresses of two tables, the time, and all devices, and
-// compares that with its own. It is HMAC (RFC 2104) over MD2 (RFC 1319) with a key that is part of
-// the interface; ZLUDA has published it. Versions that end in 0 or 1 have a fixed answer.
+// The self-test of CUDA's runtime. "By default, the CUDA runtime may perform a minimal set of
+// self-tests, as well as CUDA driver tests, to establish the validity of both", says NVIDIA of the
+// error that a program gets otherwise (cudaErrorSoftwareValidityNotEstablished, 103). The test of
+// the driver asks it for a hash over the versions, the process and thread, the addresses of two
+// tables, the time, and all devices, and compares that with the runtime's own.
+//
+// The hash is HMAC (RFC 2104) over MD2 (RFC 1319). Its key, 16 bytes, is the same in every runtime
+// and driver, so it keeps nothing secret: it tells a driver that speaks this interface from one
+// that does not. NVIDIA documents neither hash nor key; ZLUDA found them out and has published both
+// (vosen/ZLUDA, pull request 387), and the key here is from there. Versions that end in 0 or 1 have
+// a fixed answer.
+//
+// This is the simulated driver's alone. The library of weir exec leaves the question to the driver
+// that it was put before, and neither answers it nor knows the key.
 #include "export.h"
 
 #include <string.h>

@@ -39,7 +39,7 @@ struct CUctx_st {
 	uint32_t attached; // of another, beside its creation
 	uint64_t id;
 	uint64_t bytes;    // of device memory that it takes by itself
-	uint64_t code, stack; // of these: loaded functions, and what its limit on stacks takes more
+	uint64_t code;     // of these: loaded functions
 	struct CUstream_st *legacy, *streams; // streams: all of the context, by next
 	uint64_t legacy_seq;                  // last operation of the legacy default stream
 	size_t limits[16];
@@ -134,6 +134,7 @@ typedef struct {
 	_Atomic uint32_t pendings; // their number
 	_Atomic uint32_t seen;     // how many of them are seen without a call
 	_Atomic uint32_t shared;   // other processes can see memory or events of this one
+	_Atomic uint32_t lingering; // memory that exported descriptors alone hold, in pieces
 	_Atomic uint32_t work;         // word on which the service thread sleeps
 	// word that changes when the service thread has taken a slot or found none
 	_Atomic uint32_t attached;
@@ -243,6 +244,10 @@ void fk_push_record(CUstream s, CUevent e);
 
 // fk_perform performs the effects of what is done. Called with fk.lock held.
 void fk_perform(fk_queue *q);
+
+// fk_backings_settle gives back memory whose last exported descriptor has been closed, which
+// nobody tells the process (vmm.c). Called with fk.lock held.
+void fk_backings_settle(CUdevice d);
 
 // fk_share is called before other processes can see memory or events of this one.
 void fk_share(fk_queue *q);

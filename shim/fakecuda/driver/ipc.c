@@ -32,11 +32,14 @@ static CUresult export_of(fk_queue *q, const fk_allocation *a, uint32_t *index) 
 		if (e->serial)
 			continue;
 		*e = (fk_export){.address = a ? a->address : 0,
-			.bytes = a ? a->bytes : 0,
+			.bytes = a ? fk_rounded(a->device, a->bytes) : 0,
+			.size = a ? a->bytes : 0,
 			.offset = offset,
 			.slot = q->device.slot,
 			.pid = (uint32_t)getpid(),
 			.fd = fd};
+		if (i >= f->exports_high)
+			f->exports_high = i + 1;
 		atomic_signal_fence(memory_order_seq_cst);
 		e->serial = ++f->serial;
 		*index = i + 1;
@@ -87,7 +90,7 @@ static CUresult give(void *out, size_t n, CUdeviceptr address, fk_origin origin,
 static fk_store *contents(const fk_export *e) {
 	char path[64];
 	snprintf(path, sizeof path, "/proc/%u/fd/%d", e->pid, e->fd);
-	return fk_store_file(open(path, O_RDWR | O_CLOEXEC), e->offset, e->bytes);
+	return fk_store_file(open(path, O_RDWR | O_CLOEXEC), e->offset, e->size);
 }
 
 // take opens the allocation that a handle has a ticket for.
@@ -102,15 +105,20 @@ static CUresult take(CUdeviceptr *out, const void *handle, fk_origin origin, uin
 	fk_export e = seen(&fk.queues[t.device].device, t.index, t.serial);
 	if (!e.serial || e.pid == (uint32_t)getpid())
 		return fk_leave(e.serial ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_VALUE);
-	CUdeviceptr at = fk_place(e.bytes, 512);
+	CUdeviceptr at = fk_place(e.size, 512);
 	fk_allocation a = {.address = at,
-		.bytes = e.bytes,
+		.bytes = e.size,
+		.opened = e.serial,
 		.store = contents(&e),
 		.origin = origin,
 		.device = (CUdevice)t.device,
 		.context = c};
 	if (!at || !a.store || !fk_insert(a))
 		return fk_leave(CUDA_ERROR_MAP_FAILED);
+	fk_device *d = &fk.queues[t.device].device;
+	fk_lock(d);
+	fk_opened(d, e.serial);
+	fk_unlock(d);
 	fk_share(&fk.queues[t.device]);
 	*out = at;
 	return fk_leave(CUDA_SUCCESS);

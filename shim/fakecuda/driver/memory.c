@@ -118,7 +118,13 @@ void fk_drop(fk_allocation *a) {
 			space.count--;
 			break;
 		}
-	fk_unexport(&fk.queues[a->device].device, a->export);
+	fk_device *d = &fk.queues[a->device].device;
+	fk_unexport(d, a->export);
+	if (a->opened) {
+		fk_lock(d);
+		fk_closed(d, a->opened);
+		fk_unlock(d);
+	}
 	fk_unkeep(a->store);
 	if (a->pool)
 		fk_pool_refund(a->pool, a->charged);

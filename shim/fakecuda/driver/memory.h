@@ -40,6 +40,7 @@ typedef struct fk_allocation {
 	CUmemoryPool pool;
 	struct fk_backing *backing; // of FK_MAPPED
 	uint32_t export;            // 1 + index, 0 for none
+	uint64_t opened;            // serial of another process's export, 0 for none
 	CUgraphExec exec;           // of FK_GRAPHED: whose memory it is
 } fk_allocation;
 

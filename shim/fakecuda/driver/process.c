@@ -93,6 +93,7 @@ static bool step(fk_queue *q, uint64_t seq) {
 enum {
 	TURNS = 64,       // host operations looked at in one go
 	LOOK_NS = 50000,  // from one look at what ends a host operation to the next
+	CLOSED_NS = 1000000, // the same at descriptors that may have been closed
 };
 
 // soon copies the numbers of pending operations whose end the service thread has to be in time for.
@@ -105,17 +106,27 @@ static uint32_t soon(fk_queue *q, uint64_t out[FK_GOALS]) {
 	return n;
 }
 
+// lingered gives back memory whose descriptors have been closed, and returns when to look again.
+static uint64_t lingered(fk_queue *q) {
+	if (!atomic_load(&q->lingering))
+		return FK_NEVER;
+	fk_enter();
+	fk_backings_settle((CUdevice)(q - fk.queues));
+	fk_leave(0);
+	return atomic_load(&q->lingering) ? fk_now() + CLOSED_NS : FK_NEVER;
+}
+
 // serve performs effects in time, ends the host operations that can end, or sleeps until it may
 // have to.
 static void serve(fk_queue *q) {
 	uint32_t word = atomic_load(&q->work), turns = 0;
 	bool hosts = atomic_load(&q->host_waiting), ended = false, looks = false,
 		 others = atomic_load(&q->shared) && atomic_load(&q->pendings);
+	uint64_t turn[TURNS], goals[FK_GOALS], when = FK_NEVER, other = lingered(q);
 	if (!hosts && !others && !atomic_load(&q->seen)) {
-		fk_sleep_until(&q->work, word, FK_NEVER);
+		fk_sleep_until(&q->work, word, other);
 		return;
 	}
-	uint64_t turn[TURNS], goals[FK_GOALS], when = FK_NEVER, other = FK_NEVER;
 	fk_enter();
 	fk_perform(q);
 	uint32_t n = soon(q, goals);
@@ -124,8 +135,10 @@ static void serve(fk_queue *q) {
 	fk_advance(&q->device);
 	if (hosts)
 		turns = fk_host_turns(&q->device, turn, TURNS, &when);
-	if (n)
-		other = fk_forecast(&q->device, goals, n);
+	if (n) {
+		uint64_t first = fk_forecast(&q->device, goals, n);
+		other = first < other ? first : other;
+	}
 	fk_unlock(&q->device);
 	for (uint32_t i = 0; i < turns; i++) {
 		fk_enter();

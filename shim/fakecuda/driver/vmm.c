@@ -1,10 +1,12 @@
 // Virtual memory management: memory without an address (a backing), reserved addresses, and
 // mappings of one in the other. A backing charges its bytes from creation until the last of its
-// handle, its mappings and its exported descriptors in this process is gone. Memory of the host
-// charges nothing.
+// handles, its mappings and its exported descriptors is gone, in whichever process they are
+// ("references to the handle (including it's shareable counterparts)", cuMemRelease), or its
+// process. Memory of the host charges nothing.
 #include "memory.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -17,6 +19,7 @@ struct fk_backing {
 	CUmemAllocationProp properties;
 	CUdevice device;
 	bool foreign; // created by another process, which is charged
+	bool lingers; // only exported descriptors are left of it
 	int fd;       // with the contents and what is exported, if it can be, else -1
 	fk_store *store;
 	struct fk_backing *next;
@@ -52,19 +55,45 @@ static int export_file(uint64_t bytes, uint64_t handle, const CUmemAllocationPro
 	return -1;
 }
 
+static struct fk_backing *of(CUmemGenericAllocationHandle handle) {
+	struct fk_backing *b = backings;
+	while (b && b->handle != handle)
+		b = b->next;
+	return b;
+}
+
 static struct fk_backing *held(CUmemGenericAllocationHandle handle) {
-	for (struct fk_backing *b = backings; b; b = b->next)
-		if (b->handle == handle && b->handles)
-			return b;
-	return NULL;
+	struct fk_backing *b = of(handle);
+	return b && b->handles ? b : NULL;
 }
 
 static bool on_device(const CUmemAllocationProp *p) {
 	return p->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
 }
 
+// Each exported descriptor is a description of its own, with a lock that ends with its last copy.
+static struct flock mark(short type) {
+	return (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_len = 1};
+}
+
+static bool is_exported(const struct fk_backing *b) {
+	struct flock any = mark(F_WRLCK);
+	return b->fd >= 0 && !b->foreign && !fcntl(b->fd, F_OFD_GETLK, &any) &&
+		any.l_type != F_UNLCK;
+}
+
+static void set_lingers(struct fk_backing *b, bool lingers) {
+	fk_queue *q = &fk.queues[b->device];
+	if (lingers != b->lingers)
+		atomic_fetch_add(&q->lingering, lingers ? 1 : -1);
+	b->lingers = lingers;
+	if (lingers)
+		fk_wake(&q->work);
+}
+
 static void unhold(struct fk_backing *b) {
-	if (b->handles || b->mappings)
+	set_lingers(b, !b->handles && !b->mappings && is_exported(b));
+	if (b->handles || b->mappings || b->lingers)
 		return;
 	for (struct fk_backing **p = &backings; *p; p = &(*p)->next)
 		if (*p == b) {
@@ -77,6 +106,14 @@ static void unhold(struct fk_backing *b) {
 		close(b->fd);
 	fk_unkeep(b->store);
 	free(b);
+}
+
+void fk_backings_settle(CUdevice d) {
+	for (struct fk_backing *b = backings, *next; b; b = next) {
+		next = b->next;
+		if (b->lingers && b->device == d)
+			unhold(b);
+	}
 }
 
 // make makes a backing; fd is that of the process that has it, which is taken, or -1.
@@ -291,10 +328,16 @@ FK_API cuMemExportToShareableHandle(
 	if (!b || !(b->properties.requestedHandleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
 		return fk_leave(CUDA_ERROR_INVALID_VALUE);
 	fk_share(&fk.queues[b->device]);
-	int fd = fcntl(b->fd, F_DUPFD_CLOEXEC, 0);
-	if (fd >= 0)
-		*(int *)out = fd;
-	return fk_leave(fd < 0 ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_SUCCESS);
+	struct flock shared = mark(F_RDLCK);
+	char path[32];
+	snprintf(path, sizeof path, "/proc/self/fd/%d", b->fd);
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0 || fcntl(fd, F_OFD_SETLK, &shared)) {
+		close(fd);
+		return fk_leave(CUDA_ERROR_OPERATING_SYSTEM);
+	}
+	*(int *)out = fd;
+	return fk_leave(CUDA_SUCCESS);
 }
 
 FK_API cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out, void *os, int type) {
@@ -308,9 +351,10 @@ FK_API cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out, void *o
 		e.magic != EXPORTED || e.bytes + PAGE != (uint64_t)st.st_size)
 		return CUDA_ERROR_INVALID_VALUE;
 	fk_enter();
-	struct fk_backing *own = e.pid == (uint32_t)getpid() ? held(e.handle) : NULL;
+	struct fk_backing *own = e.pid == (uint32_t)getpid() ? of(e.handle) : NULL;
 	if (own) {
 		own->handles++;
+		set_lingers(own, false);
 		*out = own->handle;
 	}
 	fk_leave(0);

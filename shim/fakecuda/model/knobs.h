@@ -41,6 +41,10 @@
 // threads that can be resident; it "will take effect immediately, and if necessary, the device will
 // block until all preceding requested tasks are complete" (manual). The amount is assumed.
 //
+// fifo: cuCtxSetLimit of CU_LIMIT_PRINTF_FIFO_SIZE takes what it is above 1 MiB: the buffer of
+// printf "is set to a fixed size before kernel launch" (programming guide, "Formatted Output").
+// That it is memory of the device is assumed.
+//
 // free_sync: cuMemFree waits for the work of the context ("Stream Ordered Memory Allocator" in the
 // programming guide: cudaFree synchronises across all streams).
 //
@@ -81,7 +85,8 @@
 	X(launch_ns, "WEIR_FAKE_LAUNCH_NS", 0, 2000, 1000000) \
 	X(event_ns, "WEIR_FAKE_EVENT_NS", 0, 1000, 1000000) \
 	X(record_ns, "WEIR_FAKE_RECORD_NS", 0, 500, 1000000) \
-	X(wake_us, "WEIR_FAKE_WAKE_US", 0, 25, 1000000)
+	X(wake_us, "WEIR_FAKE_WAKE_US", 0, 25, 1000000) \
+	X(fifo, "WEIR_FAKE_FIFO", 0, 1, 1)
 
 typedef struct {
 #define FK_FIELD(field, variable, plain, hardware, most) uint64_t field;

@@ -207,12 +207,68 @@ void fk_lock(fk_device *d) {
 
 void fk_unlock(fk_device *d) { pthread_mutex_unlock(&d->file->lock); }
 
+// entry finds a serial among what a process has open, 0 finds room; NULL: it is not there.
+static uint64_t *entry(fk_slot *s, uint64_t serial) {
+	for (uint32_t i = 0; i < FK_OPENS; i++)
+		if (s->opened[i] == serial)
+			return &s->opened[i];
+	return NULL;
+}
+
+// bequeath ends an export whose process has ended, or closed it as the one that had it last. Its
+// memory goes to another process that has it open.
+static void bequeath(fk_file *f, fk_export *e) {
+	for (uint32_t i = 0; i < f->high; i++) {
+		if (i == e->slot || !fk_lives(&f->slots[i]) || !entry(&f->slots[i], e->serial))
+			continue;
+		fk_slot *from = &f->slots[e->slot];
+		uint64_t has = atomic_load(&from->memory);
+		if (!e->adopted)
+			atomic_store(&from->memory, has > e->bytes ? has - e->bytes : 0);
+		e->slot = i;
+		e->adopted = 1;
+		return;
+	}
+	e->serial = 0;
+}
+
+void fk_opened(fk_device *d, uint64_t serial) {
+	uint64_t *room = entry(&d->file->slots[d->slot], 0);
+	if (room)
+		*room = serial;
+}
+
+void fk_closed(fk_device *d, uint64_t serial) {
+	fk_slot *s = &d->file->slots[d->slot];
+	uint64_t *one = entry(s, serial);
+	if (one)
+		*one = 0;
+	if (!one || entry(s, serial))
+		return;
+	for (uint32_t i = 0; i < d->file->exports_high; i++) {
+		fk_export *e = &d->file->exports[i];
+		if (e->serial == serial && e->adopted && e->slot == d->slot)
+			bequeath(d->file, e);
+	}
+}
+
+uint64_t fk_adopted(const fk_device *d, uint32_t slot) {
+	uint64_t sum = 0;
+	for (uint32_t i = 0; i < d->file->exports_high; i++) {
+		const fk_export *e = &d->file->exports[i];
+		if (e->serial && e->adopted && (slot == FK_NONE || e->slot == slot))
+			sum += e->bytes;
+	}
+	return sum;
+}
+
 // stop ends the work of a dead process, and what it had opened to others.
 static void stop(fk_file *f, fk_slot *s) {
 	uint32_t slot = (uint32_t)(s - f->slots);
-	for (uint32_t i = 0; i < FK_EXPORTS; i++)
+	memset(s->opened, 0, sizeof s->opened);
+	for (uint32_t i = 0; i < f->exports_high; i++)
 		if (f->exports[i].slot == slot && f->exports[i].serial)
-			f->exports[i].serial = 0;
+			bequeath(f, &f->exports[i]);
 	s->lane = (fk_lane){.head = atomic_load(&s->tail)};
 	atomic_store(&s->gone_ns, fk_now());
 }
@@ -301,7 +357,7 @@ uint64_t fk_used(fk_device *d) {
 		if (atomic_load(&d->file->slots[i].pid))
 			sum += atomic_load(&d->file->slots[i].memory) +
 				atomic_load(&d->file->slots[i].context_memory);
-	return sum;
+	return sum + fk_adopted(d, FK_NONE);
 }
 
 bool fk_take(fk_device *d, uint64_t bytes, bool context) {

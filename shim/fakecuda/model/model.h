@@ -27,12 +27,13 @@
 #include <stdint.h>
 
 enum {
-	FK_VERSION = 5,
+	FK_VERSION = 6,
 	FK_DEVICES = 8,      // at most, from $WEIR_FAKE_GPUS
 	FK_PROCS = 512,      // processes on one device
 	FK_RING = 1024,      // operations that one process may have queued, as a driver's channel
 	FK_RUN = 16,         // bound of $WEIR_FAKE_CONCURRENT
 	FK_EXPORTS = 1024,   // allocations and events open to other processes
+	FK_OPENS = 256,      // of these, those that one process has open and are noted
 	FK_SEGMENTS = 65536, // of the record of who ran when; the oldest are overwritten
 	FK_SMS = 64,         // multiprocessors of a device
 	FK_CLIENTS = FK_PROCS, // whose turn it is when it is that of all clients of MPS
@@ -119,11 +120,14 @@ typedef struct {
 // lock; serial last.
 typedef struct {
 	uint64_t serial; // 0: free
-	uint64_t address, bytes;
-	uint64_t offset;       // of an allocation's contents in the file
+	uint64_t address, size;
+	uint64_t bytes;        // that an allocation takes
+	uint64_t offset;       // of its contents in the file
 	uint64_t recorded_seq; // of an event
 	uint32_t slot, pid;
 	int32_t fd; // of the owner's, with the contents
+	// the process has ended, and the slot is that of another that has the allocation open
+	uint32_t adopted;
 } fk_export;
 
 typedef struct {
@@ -137,6 +141,7 @@ typedef struct {
 	_Atomic uint64_t tail;           // next sequence number; written by the owner
 	// what ended until then has had its effect on memory's contents; FK_NEVER: all has
 	_Atomic uint64_t settled_ns;
+	uint64_t opened[FK_OPENS]; // serials of exports that it has open; written under the lock
 	fk_lane lane;
 	fk_op ring[FK_RING];
 } fk_slot;
@@ -160,6 +165,7 @@ typedef struct {
 	fk_terms terms;
 	pthread_mutex_t lock; // robust
 	uint64_t serial;      // last one given to an export
+	uint32_t exports_high; // exports from here on were never used
 	_Atomic uint32_t high; // slots from here on were never used
 	uint64_t peak;         // the most memory that was ever held
 	fk_clock clock;
@@ -239,6 +245,16 @@ void fk_bury(fk_device *d, uint32_t slot);
 // fewer left.
 bool fk_take(fk_device *d, uint64_t bytes, bool context);
 void fk_give(fk_device *d, uint64_t bytes, bool context);
+
+// fk_opened notes that the process has opened an export, fk_closed that it has closed it once. What
+// a process has open outlives the process that allocated it, and is listed as its own from then on
+// (LMCache/LMCache, issue 4014).
+void fk_opened(fk_device *d, uint64_t serial);
+void fk_closed(fk_device *d, uint64_t serial);
+
+// fk_adopted is the memory of ended processes that a slot's process has open, FK_NONE: that any
+// has. It is not part of what the slot holds itself.
+uint64_t fk_adopted(const fk_device *d, uint32_t slot);
 
 // fk_lives tells whether a slot is in use by a process that has not ended.
 static inline bool fk_lives(const fk_slot *s) { return s->pid && !s->gone_ns; }

@@ -378,7 +378,8 @@ static nvmlReturn_t processes(nvmlDevice_t d, unsigned int *n, void *infos, bool
 		if (!fk_lives(s))
 			continue;
 		uint64_t bytes =
-			blind ? 0 : atomic_load(&s->memory) + atomic_load(&s->context_memory);
+			blind ? 0
+				  : atomic_load(&s->memory) + atomic_load(&s->context_memory) + fk_adopted(d, i);
 		if (infos && found < room && old)
 			((nvmlProcessInfo_v1_t *)infos)[found] = (nvmlProcessInfo_v1_t){pid, bytes};
 		else if (infos && found < room)

@@ -1,11 +1,15 @@
 // ipc shares two allocations, one from a pool, and an event between two processes, whose handles go
 // through a pipe, and imports memory through a descriptor.
 //
-// The last line is JSON: waited_ms, how long the other process's stream waited for this one's
-// event.
+// usage: ipc [left]     left: looks at memory whose process has ended, or of which a descriptor is
+// left alone, on a device of its own
+//
+// The last line is JSON; without left, waited_ms, how long the other process's stream waited for
+// this one's event.
 #include "../example/load.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +26,13 @@ typedef struct {
 
 enum { SHARED = 1 << 20, QUESTION = 41, ANSWER = 42, POOLED = 43 }; // contents of what is shared
 
+enum { SHARED_PAGES = 2 << 20 }; // of memory that is mapped
+
 static CUcontext context;
+
+static const CUmemAllocationProp exportable = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+	.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+	.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
 
 static CUfunction begin(void) {
 	CUmodule module;
@@ -133,24 +143,97 @@ static int other(int in) {
 
 // export_import goes through a descriptor within the process.
 static void export_import(void) {
-	CUmemAllocationProp p = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-		.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
-		.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
 	CUmemGenericAllocationHandle a, b;
 	int fd = -1;
 	size_t before = used();
-	CHECK(CU(cuMemCreate)(&a, 2 << 20, &p, 0));
+	CHECK(CU(cuMemCreate)(&a, SHARED_PAGES, &exportable, 0));
 	CHECK(CU(cuMemExportToShareableHandle)(&fd, a, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
 	CHECK(CU(cuMemImportFromShareableHandle)(
 		&b, (void *)(intptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
 	close(fd);
 	CHECK(CU(cuMemRelease)(a));
-	hold(used() == before + (2 << 20), "the memory went with its first handle");
+	hold(used() == before + SHARED_PAGES, "the memory went with its first handle");
 	CHECK(CU(cuMemRelease)(b));
 	hold(used() == before, "the memory stayed after its last handle");
 }
 
-int main(void) {
+// giver sends an allocation, and waits to be killed.
+static int giver(int out) {
+	CUdeviceptr p;
+	handles h = {.pid = getpid()};
+	begin();
+	CHECK(CU(cuMemAlloc_v2)(&p, SHARED));
+	CHECK(CU(cuMemsetD32_v2)(p, ANSWER, SHARED / 4));
+	CHECK(CU(cuCtxSynchronize)());
+	CHECK(CU(cuIpcGetMemHandle)(&h.memory, p));
+	hold(write(out, &h, sizeof h) == sizeof h, "the giver's handle did not go out");
+	pause();
+	return 1;
+}
+
+static void wait_until_used(size_t bytes, const char *otherwise) {
+	for (int i = 0; i < 1000 && used() != bytes; i++)
+		usleep(1000);
+	hold(used() == bytes, otherwise);
+}
+
+// descriptor leaves memory to an exported descriptor alone.
+static void descriptor(void) {
+	CUmemGenericAllocationHandle a;
+	int fd = -1;
+	size_t before = used();
+	CHECK(CU(cuMemCreate)(&a, SHARED_PAGES, &exportable, 0));
+	CHECK(CU(cuMemExportToShareableHandle)(&fd, a, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+	CHECK(CU(cuMemRelease)(a));
+	hold(used() == before + SHARED_PAGES, "the memory went while a descriptor of it was open");
+	CHECK(CU(cuMemImportFromShareableHandle)(
+		&a, (void *)(intptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+	close(fd);
+	hold(used() == before + SHARED_PAGES, "the memory went with its descriptor, not its handle");
+	CHECK(CU(cuMemExportToShareableHandle)(&fd, a, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+	CHECK(CU(cuMemRelease)(a));
+	close(fd);
+	wait_until_used(before, "the memory stayed after its last descriptor");
+}
+
+// heir opens the giver's allocation, and has it when that is gone.
+static void heir(pid_t pid, int in) {
+	handles h;
+	CUdeviceptr p, again, none;
+	uint32_t word = 0;
+	hold(read(in, &h, sizeof h) == sizeof h, "no handle of the giver");
+	size_t alone = (used() - SHARED) / 2; // each has a context
+	CHECK(CU(cuIpcOpenMemHandle_v2)(&p, h.memory, 0));
+	CHECK(CU(cuIpcOpenMemHandle_v2)(&again, h.memory, 0));
+	hold(!kill(pid, SIGKILL) && waitpid(pid, NULL, 0) == pid, "the giver stays");
+	wait_until_used(alone + SHARED, "not what is open of an ended process is held, or more");
+	CHECK(CU(cuMemcpyDtoH_v2)(&word, p, 4));
+	hold(word == ANSWER, "memory of an ended process has other contents");
+	CHECK(CU(cuIpcCloseMemHandle)(p));
+	hold(used() == alone + SHARED, "memory that is open twice goes when it is closed once");
+	CHECK(CU(cuIpcCloseMemHandle)(again));
+	hold(used() == alone, "memory of an ended process stays when it is closed");
+	hold(CU(cuIpcOpenMemHandle_v2)(&none, h.memory, 0) == CUDA_ERROR_INVALID_VALUE,
+		"what is gone opens");
+}
+
+// left tells what is held of memory whose handles are gone, or whose process is.
+static int left(void) {
+	int gifts[2];
+	hold(!pipe(gifts), "no pipe");
+	pid_t pid = fork();
+	if (!pid)
+		return giver(gifts[1]);
+	begin();
+	descriptor();
+	heir(pid, gifts[0]);
+	printf("{}\n");
+	return 0;
+}
+
+int main(int argc, char **argv) {
+	if (argc > 1 && !strcmp(argv[1], "left"))
+		return left();
 	int pipes[2], status;
 	hold(!pipe(pipes), "no pipe");
 	pid_t pid = fork(); // before CUDA begins: the child is a process of its own

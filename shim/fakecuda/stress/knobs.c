@@ -4,8 +4,9 @@
 // The last line is JSON: context, bytes of the context; one, bytes that the first allocation of 1
 // byte takes, two, that the second takes; large, what 3 MiB and a byte take; first_us and
 // second_us, the time of a function's first and second launch; code, bytes that the first takes;
-// stack, those of stacks of 2 KiB a thread; waited, whether a kernel had ended when an allocation
-// was freed; record_us, device time of a record; teardown_us; left, bytes that are held at the end.
+// stack, those of stacks of 2 KiB a thread; fifo, those of a buffer of 3 MiB for printf; waited,
+// whether a kernel had ended when an allocation was freed; record_us, device time of a record;
+// teardown_us; left, bytes that are held at the end.
 #include "../example/load.h"
 
 #include <time.h>
@@ -76,6 +77,10 @@ int main(void) {
 	printf(",\"code\":%zu", more());
 	CHECK(CU(cuCtxSetLimit)(CU_LIMIT_STACK_SIZE, 2048));
 	printf(",\"stack\":%zu", more());
+	CHECK(CU(cuCtxSetLimit)(CU_LIMIT_PRINTF_FIFO_SIZE, 3 << 20));
+	printf(",\"fifo\":%zu", more());
+	CHECK(CU(cuCtxSetLimit)(CU_LIMIT_PRINTF_FIFO_SIZE, 1 << 20));
+	more();
 	launch(f, 100000);
 	CHECK(CU(cuMemFree_v2)(one));
 	printf(",\"waited\":%s", CU(cuStreamQuery)(NULL) ? "false" : "true");
