@@ -35,7 +35,7 @@ var frameworks = []framework{
 		env:   []string{"PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync"}},
 	{rung: 4, script: "with_jax", artefact: jax,
 		cases: []string{"devices", "limit", "contents", "compiled"}},
-	{rung: 4, script: "with_vllm", artefact: vllm, cases: []string{"platform", "start"}},
+	{rung: 4, script: "with_vllm", artefact: vllm, cases: []string{"platform", "start", "steps"}},
 }
 
 // exits are how the cases of with_torch.py end that do not end with 0; 128 and the number of the

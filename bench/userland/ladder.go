@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,6 +25,10 @@ const (
 	// of rung 2 some seconds, and vLLM half a minute to import what it needs.
 	patience = 5 * time.Minute
 )
+
+// profiles of the simulated device (shim/fakecuda): one where every number is exact, and one where
+// the driver costs and rounds as a real one is believed to.
+var profiles = []string{"plain", "hardware"}
 
 // program is one that runs both ways.
 type program struct {
@@ -56,7 +59,8 @@ type result struct {
 	Rung     int     `json:"rung"`
 	Artefact string  `json:"artefact"`
 	Program  string  `json:"program"`
-	Exit     int     `json:"exit"` // that both must have
+	Profile  string  `json:"profile"` // of the simulated device
+	Exit     int     `json:"exit"`    // that both must have
 	Without  outcome `json:"without"`
 	Under    outcome `json:"under"`
 	// Differs are the first lines that the two do not have in common, and sizes that are not the
@@ -77,12 +81,14 @@ func (r result) ok() bool {
 // folder and a device of their own.
 type ladder struct {
 	ctx          context.Context
+	profile      string // of the device
 	dir          string
 	weir, driver string
 	env          []string
 }
 
-func newLadder(ctx context.Context) (*ladder, error) {
+// newLadder takes a profile of the simulated device: "plain" or "hardware" (shim/fakecuda).
+func newLadder(ctx context.Context, profile string) (*ladder, error) {
 	base, err := cache()
 	if err != nil {
 		return nil, err
@@ -92,8 +98,8 @@ func newLadder(ctx context.Context) (*ladder, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &ladder{ctx: ctx, dir: dir, weir: filepath.Join(dir, "weir")}
-	l.env = append(os.Environ(), "WEIR_RUNTIME_DIR="+dir,
+	l := &ladder{ctx: ctx, profile: profile, dir: dir, weir: filepath.Join(dir, "weir")}
+	l.env = append(os.Environ(), "WEIR_RUNTIME_DIR="+dir, "WEIR_FAKE_PROFILE="+profile,
 		"WEIR_FAKE_DIR="+filepath.Join(dir, "gpu"), "LD_PRELOAD=",
 		"WEIR_FAKE_MEMORY="+strconv.Itoa(deviceBytes), "CUPY_CACHE_IN_MEMORY=1")
 	if l.driver, err = fakecuda.Build(ctx, filepath.Dir(base), ""); err == nil {
@@ -161,7 +167,8 @@ func exitCode(s *os.ProcessState) int {
 
 // both runs a program without weir and under it.
 func (l *ladder) both(p program) (result, error) {
-	r := result{Rung: p.rung, Artefact: p.artefact, Program: p.name, Exit: p.exit}
+	r := result{Rung: p.rung, Artefact: p.artefact, Program: p.name, Profile: l.profile,
+		Exit: p.exit}
 	missing := filepath.Join(l.dir, "missing")
 	_ = os.Remove(missing)
 	var err error
@@ -274,65 +281,4 @@ func asked(text string) (refused, absent []string) {
 	slices.Sort(refused)
 	slices.Sort(absent)
 	return slices.Compact(refused), slices.Compact(absent)
-}
-
-// table writes the results as Markdown.
-func table(w io.Writer, all []result) error {
-	fmt.Fprintf(w, "# NVIDIA's own software on the simulated driver, with and without weir\n\n"+
-		"%s. The device is simulated and computes nothing: what kernels would work out is\n"+
-		"not printed. Under weir a program has %d of the device's %d GiB. *Equal* is line by\n"+
-		"line, but for sizes of memory, which show the cap.\n\n"+
-		"| rung | artefact | program | without weir | under weir | lines | held at the end |\n"+
-		"| --- | --- | --- | --- | --- | --- | --- |\n", time.Now().UTC().Format("2006-01-02"),
-		capBytes>>30, deviceBytes>>30)
-	refused, absent := map[string][]string{}, map[string][]string{}
-	for _, r := range all {
-		same := fmt.Sprintf("%d equal", strings.Count(r.Without.Output, "\n"))
-		if len(r.Differs) > 0 {
-			same = strings.Join(r.Differs, "; ")
-		}
-		fmt.Fprintf(w, "| %d | %s | %s | exit %d | exit %d | %s | %d B |\n", r.Rung, r.Artefact,
-			r.Program, r.Without.Exit, r.Under.Exit, same, r.Left)
-		for _, x := range r.Refused {
-			refused[x] = append(refused[x], r.Artefact)
-		}
-		for _, x := range r.Absent {
-			absent[x] = append(absent[x], r.Artefact)
-		}
-	}
-	fmt.Fprintf(w, "\n## What was asked for and is refused\n\n"+
-		"Export tables, their slots and attributes that the simulated driver does not know:\n\n")
-	for _, x := range sorted(refused) {
-		by := refused[x]
-		slices.Sort(by)
-		fmt.Fprintf(w, "- %s, by\n", x)
-		for _, artefact := range slices.Compact(by) {
-			fmt.Fprintf(w, "  - %s\n", artefact)
-		}
-	}
-	_, err := fmt.Fprintf(w, "\nCalls that are looked up by name and that it lacks (%d):\n\n%s",
-		len(absent), wrapped(sorted(absent)))
-	return err
-}
-
-// wrapped lists names in lines of at most 100 characters.
-func wrapped(names []string) string {
-	var text, line string
-	for _, name := range names {
-		if len(line)+len(name)+2 > 100 {
-			text += strings.TrimSuffix(line, " ") + "\n"
-			line = ""
-		}
-		line += name + ", "
-	}
-	return text + strings.TrimSuffix(line, ", ") + "\n"
-}
-
-func sorted(m map[string][]string) []string {
-	names := make([]string, 0, len(m))
-	for name := range m {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }

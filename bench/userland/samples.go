@@ -22,7 +22,7 @@ type toolkit struct {
 	major, version int // such as 12 and 12090
 	headers        []string
 	libraries      string
-	compiler       string // folder of CUDA 13's compiler, which CUDA 12's wheels lack
+	compiler       string // folder of CUDA 13's compiler: CUDA 12's wheels have none
 }
 
 // toolkits fetches both.

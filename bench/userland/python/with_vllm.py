@@ -31,20 +31,39 @@ def platform():
     size("total", found.get_device_total_memory(0))
 
 
-def start():
-    """An engine: its model, the profile of memory, and the cache that fills what is left."""
+def engine():
+    """A model and its cache, without compiling."""
     from vllm import LLM
     with tempfile.TemporaryDirectory() as folder:
         with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as f:
             json.dump(MODEL, f)
-        engine = LLM(model=folder, load_format="dummy", skip_tokenizer_init=True, seed=1,
-                     enforce_eager=True, max_model_len=256, max_num_seqs=8,
-                     gpu_memory_utilization=0.75).llm_engine
-    cache = engine.vllm_config.cache_config
+        return LLM(model=folder, load_format="dummy", skip_tokenizer_init=True, seed=1,
+                   enforce_eager=True, max_model_len=256, max_num_seqs=8,
+                   gpu_memory_utilization=0.75).llm_engine
+
+
+def start():
+    """An engine: its model, the profile of memory, and the cache that fills what is left."""
+    cache = engine().vllm_config.cache_config
     layers, both = MODEL["num_hidden_layers"], 2  # both: keys and values
     token = layers * both * MODEL["num_key_value_heads"] * MODEL["head_dim"] * 2  # of 2 bytes each
     size("cache", cache.num_gpu_blocks * cache.block_size * token)
     show("blocks of tokens", cache.block_size)
+
+
+def steps():
+    """Requests that are scheduled, run through the model and sampled, which is as far as it comes:
+    how many tokens were sampled is a tensor that a kernel fills (AsyncOutput.get_output), so no
+    request gets any, and LLM.generate would go on for ever."""
+    import torch
+    from vllm import SamplingParams
+    served = engine()
+    for n in range(4):
+        served.add_request(str(n), {"prompt_token_ids": list(range(3, 30 + n))},
+                           SamplingParams(max_tokens=4, detokenize=False, temperature=0))
+    ran = [served.step() for _ in range(20)]
+    torch.cuda.synchronize()
+    show("steps", len(ran))
 
 
 if __name__ == "__main__":
