@@ -6,26 +6,33 @@ fake driver the same is run and says nothing of a GPU: there it shows where the 
 what is believed.
 """
 
+import json
+import os
+
 from outcome import Failed, Skip
 
 CONFIRMED, REFUTED, UNKNOWN = "confirmed", "refuted", "unknown"
 STATES = {True: CONFIRMED, False: REFUTED, None: UNKNOWN}
 
+ALL = "all"  # that a probe settles
+
 PROBES = []  # in the order in which they run, the most valuable first
 
 
 class Probe:
-    """A check that settles beliefs; needs is how many seconds it takes at most."""
+    """A check that settles beliefs; needs is how many seconds it takes at most. What it says of the
+    timed ones depends on how busy the host is."""
 
-    def __init__(self, run, name, settles, needs):
+    def __init__(self, run, name, settles, needs, timed=()):
         self.run, self.name, self.settles, self.needs = run, name, settles, needs
+        self.timed = timed
 
 
-def probe(name, settles, needs=20):
-    """Add a probe."""
+def probe(name, settles, needs=20, timed=()):
+    """Add a probe; timed may be ALL."""
 
     def add(run):
-        PROBES.append(Probe(run, name, tuple(settles), needs))
+        PROBES.append(Probe(run, name, tuple(settles), needs, settles if timed == ALL else timed))
         return run
 
     return add
@@ -61,6 +68,20 @@ def perform(one, host):
         untold(found, str(e))
         found.values["fault"] = str(e)
     return found
+
+
+def otherwise(one, found, meant):
+    """The beliefs that the fake driver's profile of hardware refutes and that no row says it is
+    otherwise in on purpose."""
+    return [i for i, (state, _) in found.facts.items()
+            if state == REFUTED and i not in meant and i not in one.timed]
+
+
+def meant_otherwise():
+    """The beliefs in which the fake is otherwise on purpose."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "facts.json")
+    with open(path, encoding="utf-8") as f:
+        return {fact["id"] for fact in json.load(f)["facts"] if fact.get("fake")}
 
 
 def untold(found, why):

@@ -41,7 +41,8 @@ def stages(host, what, **more):
 
 @probe("facts: start",
        ["init-takes-nothing", "context-bytes", "context-same", "context-second", "context-time",
-        "retain-again", "release-frees", "nvml-adds-up", "nvml-quick"])
+        "retain-again", "release-frees", "context-frees", "gone-unknown", "nvml-adds-up",
+        "nvml-quick"], timed=("context-time", "nvml-quick"))
 def start(host, found):
     s = stages(host, "start", seconds=60)
     context = s.grew("initialised", "context")
@@ -57,6 +58,10 @@ def start(host, found):
     found.tell("retain-again",
                abs(s.grew("context", "again")) < SLACK and s.said["again"]["active"] == 1,
                f"{mib(s.grew('context', 'again'))}, active {s.said['again']['active']}")
+    filled, left = s.grew("second", "filled"), s.grew("again", "emptied")
+    found.tell("context-frees", filled >= 128 * MIB and left < SLACK,
+               f"{mib(filled)} allocated in a context, {mib(left)} stay of it and them")
+    found.tell("gone-unknown", s.result["gone"] == 1, f"result {s.result['gone']}")
     left = s.grew("initialised", "released")
     found.tell("release-frees", left < SLACK, f"{mib(left)} stay")
     own = s.own["context"]
@@ -131,7 +136,8 @@ def allocation(host, found):
 
 
 @probe("facts: pools",
-       ["pool-portion", "pool-reserved", "pool-sync", "pool-trim", "pool-free", "pool-destroyed"])
+       ["pool-portion", "pool-reserved", "pool-sync", "pool-trim", "pool-free", "pool-destroyed",
+        "pool-default"])
 def pools(host, found):
     s = stages(host, "pools")
     reserved = {n: v.get("reserved") for n, v in s.said.items()}
@@ -151,6 +157,8 @@ def pools(host, found):
     kept, left = s.grew("crossed", "destroyed"), s.grew("crossed", "emptied")
     found.tell("pool-destroyed", kept >= 60 * MIB and left <= SLACK,
                f"{mib(kept)} while 64 MiB are in use, {mib(left)} afterwards")
+    refused, after = s.result["undestroyed"]
+    found.tell("pool-default", refused != 0 and after == 0, f"results {refused} and {after}")
 
 
 @probe("facts: virtual memory",
@@ -176,14 +184,17 @@ def virtual(host, found):
                f"{mib(kept)} by the descriptor alone, {mib(left)} after it is closed")
 
 
-@probe("facts: context memory", ["module-memory", "stack-memory", "heap-memory", "fifo-memory"])
+@probe("facts: context memory",
+       ["module-memory", "unload-frees", "stack-memory", "heap-memory", "fifo-memory"])
 def limits(host, found):
     s = stages(host, "limits")
     found.values.update(used=s.used, result=s.result)
     loaded, touched = s.grew("base", "module"), s.grew("base", "touched")
     found.tell("module-memory", loaded >= 64 * MIB,
-               f"64 MiB of array: {mib(loaded)} when loaded, {mib(touched)} when used, "
-               f"{mib(s.grew('base', 'unloaded'))} unloaded")
+               f"64 MiB of array: {mib(loaded)} when loaded, {mib(touched)} when used")
+    left = s.grew("base", "unloaded")
+    found.tell("unload-frees", left < SLACK if touched >= 64 * MIB else None,
+               f"{mib(left)} of {mib(touched)} stay")
 
     def change(name):
         return s.grew("unloaded" if name == "stack" else "base", name), s.grew(

@@ -3,7 +3,7 @@
 import statistics
 
 from harness import Failed, common_rates
-from probe import probe
+from probe import ALL, probe
 
 
 def program(host, what, *arguments):
@@ -12,7 +12,7 @@ def program(host, what, *arguments):
 
 @probe("facts: two processes",
        ["turns-whole", "turns-equal", "turns-cost", "turn-length", "kernel-is-interrupted",
-        "elapsed-others", "copies-beside"], needs=50)
+        "elapsed-others", "copies-beside"], needs=50, timed=ALL)
 def processes(host, found):
     seconds = 2
     one = program(host, "busy", "--kernel-us", 250, "--ahead", 2, "--seconds", seconds)
@@ -78,7 +78,7 @@ def copying(host, found, seconds, flood):
 
 @probe("facts: events",
        ["record-cost", "launch-cost", "record-device-cost", "elapsed-resolution", "elapsed-true",
-        "copy-guess"], needs=25)
+        "copy-guess"], needs=25, timed=ALL)
 def events(host, found):
     r = host.one(program(host, "events"), seconds=60)
     found.values.update(r)
@@ -101,7 +101,7 @@ def events(host, found):
 @probe("facts: waits",
        ["look-idle", "look-wakes", "blocking-wakes", "query-not-held-up", "queue-deep",
         "query-beside-full-queue", "small-stack", "stream-gone", "memop-waits-alone",
-        "event-behind-wait", "streams-overlap", "free-waits"], needs=30)
+        "event-behind-wait", "streams-overlap", "free-waits", "event-gone"], needs=30, timed=ALL)
 def waits(host, found):
     r = host.one(program(host, "waits"), seconds=90)
     found.values.update(r)
@@ -125,6 +125,11 @@ def waits(host, found):
                gone["wait"] == 0 and gone["wait_s"] > 0.2,
                f"destroyed in {1e3 * gone['destroy_s']:.1f} ms, query {gone['query']}, "
                f"wait {gone['wait']} after {gone['wait_s']:.2f} s")
+    event = r["event"]
+    found.tell("event-gone", event["code"] == 0 and event["destroy_s"] < 0.1 and
+               event["after"] == 0 and event["wait_s"] > 0.2,
+               f"destroyed in {1e3 * event['destroy_s']:.1f} ms, result {event['code']}; the work "
+               f"ends {event['wait_s']:.2f} s later with {event['after']}")
     found.tell("free-waits", r["free_s"] >= 0.2,
                f"{1e3 * r['free_s']:.1f} ms beside a kernel of 300 ms")
     found.tell("streams-overlap", r["overlap_s"] < 0.3,
@@ -148,7 +153,7 @@ def small_stack(host, found):
         found.tell("small-stack", False, str(e))
 
 
-@probe("facts: lazy loading", ["lazy-default", "lazy-first-launch", "lazy-waits"])
+@probe("facts: lazy loading", ["lazy-default", "lazy-first-launch", "lazy-waits"], timed=ALL)
 def lazy(host, found):
     r = host.one(program(host, "lazy"), seconds=60)
     found.values.update(r)

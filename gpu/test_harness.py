@@ -137,6 +137,21 @@ class Probes(Case):
             "state": "refuted", "detail": "otherwise", "check": "facts: x"
         })
 
+    def test_the_fake_is_otherwise_on_purpose_or_not_at_all(self):
+        meant = sorted(probe.meant_otherwise())[0]
+
+        def run(host, found):
+            found.tell(belief, False, "otherwise")
+
+        for belief, profile, status in ((meant, "hardware", "PASS"), ("a", "hardware", "FAIL"),
+                                        ("a", "plain", "PASS")):
+            self.host.env["WEIR_FAKE_PROFILE"] = profile
+            book = self.book(run, (belief,), fake=True)
+            self.assertEqual((belief, book.items[0]["status"]), (belief, status))
+        timed = probe.Findings(("a",))
+        timed.tell("a", False, "late")
+        self.assertEqual(probe.otherwise(probe.Probe(run, "x", ("a",), 1, ("a",)), timed, ()), [])
+
     def test_what_was_found_before_a_fault_counts(self):
         def run(host, found):
             found.tell("a", True, "as believed")

@@ -45,6 +45,9 @@ type Fact struct {
 	// Check is the check of gpu/check.sh that settles it; "": none does, and Unchecked says why.
 	Check     string `json:"check"`
 	Unchecked string `json:"unchecked"`
+	// Fake says where the fake driver's profile "hardware" is otherwise on purpose, and why; "": it
+	// is as believed.
+	Fake string `json:"fake"`
 }
 
 func readBook(file string) (*Book, error) {

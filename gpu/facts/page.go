@@ -13,7 +13,9 @@ Generated from ` + "`gpu/facts.json` and `bench/results/gpu`" + ` by ` + "`go ge
 The library, the agent and the fake driver assume all of this. [check.sh](check.sh) settles what a
 program can settle, on a machine with a GPU, in under ten minutes: it measures from outside, by the
 management library, wall time and other processes, and not by what a program says of itself. Its
-result becomes a file below ` + "`bench/results/gpu`" + `, from which the states here are.
+result becomes a file below ` + "`bench/results/gpu`" + `, from which the states here are. On the fake
+driver's profile "hardware" what it says of memory and processes must be as believed here, unless
+the row says that the fake is otherwise on purpose.
 
 `
 
@@ -28,7 +30,7 @@ func (b *Book) page(found map[string][]Finding) []byte {
 		w.WriteString("| --- | --- | --- | --- | --- | --- |\n")
 		for i := range b.Facts {
 			if f := &b.Facts[i]; f.Room == room.Name {
-				fmt.Fprintf(&w, "| **%s**: %s | %s | %s | %s | %s | %s |\n", f.ID, cell(f.Belief),
+				fmt.Fprintf(&w, "| **%s**: %s | %s | %s | %s | %s | %s |\n", f.ID, f.belief(),
 					state(found[f.ID]), f.settled(), b.sources(f), cell(f.Breaks), f.places())
 			}
 		}
@@ -78,6 +80,13 @@ func state(list []Finding) string {
 func (f Finding) String() string {
 	return fmt.Sprintf("[%s](../%s/%s) on %s, driver %s, %s: %s", f.State, resultsDir, f.File,
 		cell(f.GPU), cell(f.Driver), f.Date.Format("2006-01-02"), cell(f.Detail))
+}
+
+func (f *Fact) belief() string {
+	if f.Fake == "" {
+		return cell(f.Belief)
+	}
+	return cell(f.Belief) + " *The fake is otherwise on purpose: " + cell(f.Fake) + "*"
 }
 
 func (f *Fact) settled() string {

@@ -31,31 +31,13 @@ class ArrayDescriptor(ctypes.Structure):
                 ("format", ctypes.c_int), ("channels", ctypes.c_uint), ("flags", ctypes.c_uint)]
 
 
-class Location(ctypes.Structure):
-    """CUmemLocation."""
-
-    _fields_ = [("type", ctypes.c_int), ("id", ctypes.c_int)]
-
-
-class AllocationProp(ctypes.Structure):
-    """CUmemAllocationProp."""
-
-    _fields_ = [("type", ctypes.c_int), ("handle_types", ctypes.c_int), ("location", Location),
-                ("win32", ctypes.c_void_p), ("flags", ctypes.c_ubyte * 8)]
-
-
 class PoolProps(ctypes.Structure):
     """CUmemPoolProps."""
 
-    _fields_ = [("type", ctypes.c_int), ("handle_types", ctypes.c_int), ("location", Location),
-                ("win32", ctypes.c_void_p), ("max_size", ctypes.c_size_t),
-                ("usage", ctypes.c_ushort), ("reserved", ctypes.c_ubyte * 54)]
-
-
-class AccessDesc(ctypes.Structure):
-    """CUmemAccessDesc."""
-
-    _fields_ = [("location", Location), ("flags", ctypes.c_int)]
+    _fields_ = [("type", ctypes.c_int), ("handle_types", ctypes.c_int),
+                ("location", libcuda.Location), ("win32", ctypes.c_void_p),
+                ("max_size", ctypes.c_size_t), ("usage", ctypes.c_ushort),
+                ("reserved", ctypes.c_ubyte * 54)]
 
 
 class AllocNode(ctypes.Structure):
@@ -93,11 +75,19 @@ def start():
     meter.stage("again", active=active.value)
     second = lib.new(ctypes.c_void_p, "cuCtxCreate_v2", 0, device)
     meter.stage("second")
+    pointer = lib.new(ctypes.c_uint64, "cuMemAlloc_v2", 64 * MIB)
+    shape = ArrayDescriptor(4096, 4096, 0, 0x20, 1, 0)  # 64 MiB of floats
+    lib.new(ctypes.c_void_p, "cuArray3DCreate_v2", byref(shape))
+    lib.code("cuCtxSetLimit", 0, 4096)
+    meter.stage("filled")
     lib.call("cuCtxDestroy_v2", second)
+    meter.stage("emptied")
+    owner = ctypes.c_void_p()
+    gone = lib.code("cuPointerGetAttribute", byref(owner), 1, pointer)
     for _ in range(2):
         lib.call("cuDevicePrimaryCtxRelease_v2", device)
     meter.stage("released")
-    meter.result(context_s=took)
+    meter.result(context_s=took, gone=gone)
 
 
 def allocation():
@@ -185,7 +175,7 @@ def pools():
     crossed.append(d.code("cuMemFreeAsync", plain, stream))
     d.synchronize()
     look("crossed")
-    props = PoolProps(type=1, location=Location(1, d.device))
+    props = PoolProps(type=1, location=libcuda.Location(1, d.device))
     own = d.new(ctypes.c_void_p, "cuMemPoolCreate", byref(props))
     p = d.new(ctypes.c_uint64, "cuMemAllocFromPoolAsync", 64 * MIB, own, stream)
     d.call("cuStreamSynchronize", stream)
@@ -195,12 +185,16 @@ def pools():
     d.call("cuMemFreeAsync", p, stream)
     d.synchronize()
     look("emptied", None)
-    meter.result(crossed=crossed)
+    undestroyed = [d.code("cuMemPoolDestroy", pool)]
+    p = take(MIB)
+    undestroyed.append(d.code("cuMemFreeAsync", p, stream))
+    d.synchronize()
+    meter.result(crossed=crossed, undestroyed=undestroyed)
 
 
 def virtual():
     d = libcuda.Driver()
-    prop = AllocationProp(type=1, handle_types=1, location=Location(1, d.device))
+    prop = libcuda.AllocationProp(type=1, handle_types=1, location=libcuda.Location(1, d.device))
     granules = [d.new(ctypes.c_size_t, "cuMemGetAllocationGranularity", byref(prop), o).value
                 for o in (0, 1)]
     size = 32 * MIB
@@ -211,7 +205,7 @@ def virtual():
     d.call("cuMemMap", at.value, size, 0, handle, 0)
     d.call("cuMemMap", at.value + size, size, 0, handle, 0)
     offset = d.code("cuMemMap", at.value, size // 2, size // 2, handle, 0)
-    access = AccessDesc(Location(1, d.device), 3)
+    access = libcuda.AccessDesc(libcuda.Location(1, d.device), 3)
     d.call("cuMemSetAccess", ctypes.c_uint64(at.value), ctypes.c_size_t(2 * size), byref(access),
            ctypes.c_size_t(1))
     meter.stage("mapped")
@@ -225,6 +219,7 @@ def virtual():
     unmapped = d.code("cuMemUnmap", at.value, 2 * size)
     meter.stage("unmapped")
     os.close(fd.value)
+    time.sleep(0.1)  # whoever has the memory need not be told at once
     meter.stage("closed")
     meter.result(granules=granules, offset=offset, unmapped=unmapped, import_released=once,
                  retained_same=retained.value == handle.value, own_same=own.value == handle.value)
@@ -279,7 +274,8 @@ def limits():
 def graph_memory(d):
     """A graph that allocates and frees; its exec and the device's figure of its memory."""
     graph = d.new(ctypes.c_void_p, "cuGraphCreate", 0)
-    params = AllocNode(props=PoolProps(type=1, location=Location(1, d.device)), bytes=64 * MIB)
+    props = PoolProps(type=1, location=libcuda.Location(1, d.device))
+    params = AllocNode(props=props, bytes=64 * MIB)
     node = d.new(ctypes.c_void_p, "cuGraphAddMemAllocNode", graph, None, 0, byref(params))
     d.new(ctypes.c_void_p, "cuGraphAddMemFreeNode", graph, byref(node), 1, params.address)
     return d.new(ctypes.c_void_p, "cuGraphInstantiateWithFlags", graph, 0)

@@ -146,6 +146,22 @@ def beside_capture(d, mode, flags, other):
     return {"codes": found[0] if found else None, "end": end}
 
 
+def made_while_captured(d):
+    """What calls come to that make and map memory, by the thread that captures, in mode GLOBAL."""
+    stream, size = d.new(ctypes.c_void_p, "cuStreamCreate", 1), 2 * MIB
+    prop = libcuda.AllocationProp(type=1, location=libcuda.Location(1, d.device))
+    access = libcuda.AccessDesc(libcuda.Location(1, d.device), 3)
+    handle, at, graph = ctypes.c_uint64(), ctypes.c_uint64(), ctypes.c_void_p()
+    d.call("cuStreamBeginCapture_v2", stream, 0)
+    d.launch(d.parameters(1), stream)
+    codes = [d.code("cuMemCreate", byref(handle), size, byref(prop), 0),
+             d.code("cuMemAddressReserve", byref(at), size, 0, 0, 0)]
+    codes += [d.code("cuMemMap", at.value, size, 0, handle.value, 0),
+              d.code("cuMemSetAccess", at.value, size, byref(access), 1),
+              d.code("cuMemUnmap", at.value, size), d.code("cuMemRelease", handle.value)]
+    return {"codes": codes, "end": d.code("cuStreamEndCapture", stream, byref(graph))}
+
+
 def capture(options):
     d = libcuda.Driver()
     d.load()
@@ -173,6 +189,7 @@ def capture(options):
         inside = d.event(0)
         return [d.code("cuEventRecord", inside, stream), d.code("cuEventQuery", inside)]
 
+    memory = made_while_captured(d)
     begin, lap = time.perf_counter(), 1000
     for _ in range(lap):
         relaxed(d, lambda: None)
@@ -184,6 +201,7 @@ def capture(options):
         asked=beside_capture(d, 0, 0, lambda s: relaxed(d, lambda: legacy(s))),
         recorded=beside_capture(d, 0, 0, lambda s: relaxed(d, lambda: record(s))),
         captured=beside_capture(d, RELAXED, 1, lambda s: relaxed(d, lambda: captured(s))),
+        memory=memory,
     )
 
 

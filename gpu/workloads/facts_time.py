@@ -243,6 +243,19 @@ def gone_stream(d, options):
             "wait_s": time.monotonic() - began}
 
 
+def gone_event(d, stream, options):
+    """An event that is destroyed before a kernel of 0.3 s in front of it has ended."""
+    event = d.event(TIMED)
+    d.launch(spin_us(d, 300000, options), stream)
+    d.call("cuEventRecord", event, stream)
+    began = time.monotonic()
+    code = d.code("cuEventDestroy_v2", event)
+    destroyed = time.monotonic() - began
+    after = d.code("cuStreamSynchronize", stream)
+    return {"code": code, "destroy_s": destroyed, "after": after,
+            "wait_s": time.monotonic() - began}
+
+
 def value_waits(d, options):
     """How many streams may wait for a value before a kernel of another stream waits too."""
     host = d.new(ctypes.c_void_p, "cuMemHostAlloc", 4096, 2)
@@ -296,6 +309,7 @@ def waits(options):
                  free_s=freeing_s(d, stream, options),
                  synchronise=beside_synchronise(d, stream, options),
                  queue=beside_full_queue(d, stream, options), gone=gone_stream(d, options),
+                 event=gone_event(d, stream, options),
                  overlap_s=overlap_s(d, options), values=value_waits(d, options))
 
 

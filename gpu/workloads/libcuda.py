@@ -102,6 +102,8 @@ SIGNATURES = {
     "cuMemRetainAllocationHandle": "PP",
     "cuIpcGetMemHandle": "PD",
     "cuIpcCloseMemHandle": "D",
+    "cuPointerGetAttribute": "PID",
+    "cuMemSetAccess": "DDPD",
     "cuModuleLoadData": "PP",
     "cuModuleUnload": "P",
     "cuModuleGetFunction": "PPP",
@@ -143,6 +145,25 @@ SIGNATURES = {
     "cuGreenCtxStreamCreate": "PPUI",
     "cuCtxFromGreenCtx": "PP",
 }
+
+
+class Location(ctypes.Structure):
+    """CUmemLocation."""
+
+    _fields_ = [("type", ctypes.c_int), ("id", ctypes.c_int)]
+
+
+class AllocationProp(ctypes.Structure):
+    """CUmemAllocationProp."""
+
+    _fields_ = [("type", ctypes.c_int), ("handle_types", ctypes.c_int), ("location", Location),
+                ("win32", ctypes.c_void_p), ("flags", ctypes.c_ubyte * 8)]
+
+
+class AccessDesc(ctypes.Structure):
+    """CUmemAccessDesc."""
+
+    _fields_ = [("location", Location), ("flags", ctypes.c_int)]
 
 
 class Error(Exception):
