@@ -64,7 +64,7 @@ def told(*names):
 
 def driver_checks(book, host, bounds, cap):
     s = ["--seconds", bounds.seconds]
-    memory = str(cap)
+    memory = f"{cap}B"
     whole = Share(memory, **matrix.WHOLE)
     busy = [*s, "--ahead", 2]  # the device always has work of such a program
     short, long, graph = host.kernels(100, *busy), host.kernels(250, *busy), host.kernels(
@@ -103,7 +103,8 @@ def driver_checks(book, host, bounds, cap):
 
 def framework_checks(book, host, bounds, cap):
     """Those that say whether a framework works at all come before those that say how well."""
-    memory, whole = str(cap), Share(str(cap), **matrix.WHOLE)
+    memory = f"{cap}B"
+    whole = Share(memory, **matrix.WHOLE)
 
     def torch(what, *arguments):
         return host.workload("torch_loop", what, "--seconds", bounds.seconds, *arguments)

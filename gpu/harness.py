@@ -32,6 +32,8 @@ class Share:
     """The flags of weir exec."""
 
     def __init__(self, memory="8GiB", compute=None, limit=None, kind="standard"):
+        if not memory.endswith("B"):
+            raise ValueError(f"memory {memory} has no unit")
         self.flags = ["--memory", memory, "--class", kind]
         if compute is not None:
             self.flags += ["--compute", str(compute)]

@@ -107,7 +107,7 @@ def watched(host, cap, argv, **more):
     library, above all at the stage where it can get no more."""
     host.nvml().settled()
     with host.nvml().peak() as seen:
-        r = host.staged(argv, lambda p, stage: seen.look(), Share(str(cap)), **more)
+        r = host.staged(argv, lambda p, stage: seen.look(), Share(f"{cap}B"), **more)
     return {**r, "outside_peak_bytes": seen.peak - seen.base}
 
 
@@ -149,7 +149,7 @@ def torch_cap(host, cap, expandable=False):
 def framework(host, cap, module, workload, fraction=1.0):
     """A framework runs and computes correctly, and is told of no more than the cap."""
     host.needs(module)
-    (r,) = host.together((host.workload(workload, "--seconds", 3), Share(str(cap))), seconds=3)
+    (r,) = host.together((host.workload(workload, "--seconds", 3), Share(f"{cap}B")), seconds=3)
     told = r.get("total_bytes")
     holds = r["correct"] and told is not None and told <= cap * fraction
     return holds, f"correct: {r['correct']}, told of {told} bytes of a cap of {cap}", r
@@ -158,7 +158,7 @@ def framework(host, cap, module, workload, fraction=1.0):
 def loader(host, cap):
     """Forked data workers: the same losses as without weir."""
     host.needs("torch")
-    shared = host.one(host.workload("torch_loader"), Share(str(cap)), seconds=120)
+    shared = host.one(host.workload("torch_loader"), Share(f"{cap}B"), seconds=120)
     bare = host.one(host.workload("torch_loader"), seconds=120)
     close = abs(shared["last_loss"] - bare["last_loss"]) <= 1e-2 * abs(bare["last_loss"])
     detail = (f"{shared['batches']} batches, last loss {shared['last_loss']:.4f}, "
@@ -179,7 +179,7 @@ def static_runtime(host, cap):
                    check=True,
                    capture_output=True,
                    timeout=120)
-    r = host.one([program], Share(str(cap)))
+    r = host.one([program], Share(f"{cap}B"))
     return r["correct"] and r["total_bytes"] == cap and r["beyond"] == 2, f"{r}", r
 
 
@@ -465,7 +465,7 @@ def finished(r):
 def vllm(host, cap):
     host.needs("vllm")
     with host.nvml().peak() as seen:
-        r = host.one(host.workload("vllm_small"), Share(str(cap)), seconds=150,
+        r = host.one(host.workload("vllm_small"), Share(f"{cap}B"), seconds=150,
                      env={"VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"})
     peak = seen.peak - seen.base
     detail = f"{r['tokens']} tokens, told of {gib(r['total_bytes'])}, at most {gib(peak)} in use"

@@ -279,6 +279,14 @@ class Bookkeeping(Case):
         self.assertEqual(book.items, [])
 
 
+class Shares(unittest.TestCase):
+    def test_sizes_have_units(self):
+        """weir exec refuses one that has none."""
+        self.assertEqual(harness.Share("5B").flags[:2], ["--memory", "5B"])
+        with self.assertRaisesRegex(ValueError, "no unit"):
+            harness.Share("5")
+
+
 class Caps(unittest.TestCase):
     def test_faults_are_seen(self):
         good = {"total_bytes": 100, "reached_bytes": 90, "nvml_total_bytes": 100}

@@ -94,7 +94,7 @@ func attach(r *results, h *host, _ int) error {
 		return err
 	}
 	begin := time.Now()
-	all, err := gather(h, n, []string{"--memory", fmt.Sprint(each), "--compute", "0.003"})
+	all, err := gather(h, n, []string{"--memory", fmt.Sprint(each, "B"), "--compute", "0.003"})
 	defer all.kill()
 	if err != nil {
 		return err

@@ -30,7 +30,7 @@ func operations(r *results, h *host) error {
 	script := fmt.Sprintf(
 		`for i in 1 2 3 4 5 6 7 8; do %s %d 64 $i 2 >%s/storm.$i & done; wait; echo '{}'; read line`,
 		filepath.Join(h.driver, "bin", "alloc_storm"), each, h.dir)
-	p, err := h.program([]string{"--memory", strconv.Itoa(memoryCap)}, "sh")
+	p, err := h.program([]string{"--memory", strconv.Itoa(memoryCap) + "B"}, "sh")
 	if err != nil {
 		return err
 	}
@@ -69,8 +69,9 @@ func operations(r *results, h *host) error {
 
 func kills(r *results, h *host) error {
 	count := pick(r, 1000, 20)
-	p, err := h.start([]string{"--memory", strconv.Itoa(memoryCap)}, "kills", strconv.Itoa(count),
-		"4", "60", filepath.Join(h.driver, "bin", "alloc_storm"), "10000000", "64")
+	p, err := h.start([]string{"--memory", strconv.Itoa(memoryCap) + "B"}, "kills",
+		strconv.Itoa(count), "4", "60", filepath.Join(h.driver, "bin", "alloc_storm"), "10000000",
+		"64")
 	if err != nil {
 		return err
 	}

@@ -101,7 +101,7 @@ func newLadder(ctx context.Context, profile string) (*ladder, error) {
 	l := &ladder{ctx: ctx, profile: profile, dir: dir, weir: filepath.Join(dir, "weir")}
 	l.env = append(os.Environ(), "WEIR_RUNTIME_DIR="+dir, "WEIR_FAKE_PROFILE="+profile,
 		"WEIR_FAKE_DIR="+filepath.Join(dir, "gpu"), "LD_PRELOAD=",
-		"WEIR_FAKE_MEMORY="+strconv.Itoa(deviceBytes), "CUPY_CACHE_IN_MEMORY=1")
+		"WEIR_FAKE_MEMORY="+gib(deviceBytes), "CUPY_CACHE_IN_MEMORY=1")
 	if l.driver, err = fakecuda.Build(ctx, filepath.Dir(base), ""); err == nil {
 		err = output(exec.CommandContext(ctx, "go", "build", "-o", l.weir,
 			"github.com/weirgpu/weir/cmd/weir"))
@@ -112,6 +112,9 @@ func newLadder(ctx context.Context, profile string) (*ladder, error) {
 	}
 	return l, nil
 }
+
+// gib is a size as weir and the simulated driver both read it.
+func gib(bytes int) string { return fmt.Sprintf("%dGiB", bytes>>30) }
 
 // close ends the agent, which the first program under weir has started, and removes the folder.
 func (l *ladder) close() {
@@ -137,7 +140,7 @@ func (l *ladder) run(p program, under bool) (outcome, error) {
 	env := append(slices.Concat(l.env, p.env), "WEIR_FAKE_CUDA_VERSION="+strconv.Itoa(p.version),
 		"WEIR_FAKE_MISSING="+filepath.Join(l.dir, "missing"))
 	if under {
-		argv = append([]string{l.weir, "exec", "--fake-gpu", "--memory", strconv.Itoa(capBytes),
+		argv = append([]string{l.weir, "exec", "--fake-gpu", "--memory", gib(capBytes),
 			"--"}, argv...)
 	} else {
 		env = append(env, "LD_LIBRARY_PATH="+l.driver)

@@ -44,7 +44,8 @@ def engine():
 
 def start():
     """An engine: its model, the profile of memory, and the cache that fills what is left."""
-    cache = engine().vllm_config.cache_config
+    served = engine()  # which forgets its cache when it goes
+    cache = served.vllm_config.cache_config
     layers, both = MODEL["num_hidden_layers"], 2  # both: keys and values
     token = layers * both * MODEL["num_key_value_heads"] * MODEL["head_dim"] * 2  # of 2 bytes each
     size("cache", cache.num_gpu_blocks * cache.block_size * token)
