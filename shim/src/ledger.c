@@ -110,7 +110,7 @@ bool weir_reserve(uint64_t bytes)
 		if (!fits)
 			weir_sub(&own->mem_used_bytes, bytes);
 		weir_sub(&own->mem_pending_bytes, bytes);
-		if (fits || !undecided || total - (undecided < total ? undecided : total) > cap)
+		if (fits || total - (undecided < total ? undecided : total) > cap)
 			return fits;
 		uint64_t now = weir_now();
 		if (!began)

@@ -207,7 +207,7 @@ CUresult weir_on_mem_retain(enum weir_call call, CUmemGenericAllocationHandle *h
 	struct physical *p = weir_sizes_get(WEIR_KIND_PHYSICAL, *handle, NULL, &with)
 		? with
 		: mapping_at((uintptr_t)addr);
-	if (p && (p->handles > 0 || weir_sizes_put(WEIR_KIND_PHYSICAL, *handle, p->bytes, p)))
+	if (p && weir_sizes_put(WEIR_KIND_PHYSICAL, *handle, p->bytes, p))
 		p->handles++;
 	pthread_mutex_unlock(&lock);
 	return r;

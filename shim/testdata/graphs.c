@@ -59,7 +59,11 @@ static CUresult driver_destroy(CUgraphExec exec)
 
 static CUresult driver_trim(CUdevice device)
 {
+	void (*f)(void) = meanwhile;
 	(void)device;
+	meanwhile = NULL;
+	if (f)
+		f();
 	reserved = 0;
 	return CUDA_SUCCESS;
 }
@@ -258,8 +262,20 @@ static void failures(void)
 	expect("after it", counted(), 170);
 }
 
+static void launch_80(void)
+{
+	instantiate(80, false);
+	launch(80);
+}
+
 static void trims(void)
 {
+	meanwhile = launch_80;
+	weir_on_graph_mem_trim(WEIR_cuDeviceGraphMemTrim, 0);
+	expect("trimmed while another was launched", counted(), 0);
+	gives = 80;
+	launch(80);
+	expect("during the launch of that", counted_then, 121);
 	weir_on_graph_mem_trim(WEIR_cuDeviceGraphMemTrim, 0);
 	expect("trimmed", counted(), 0);
 	gives = 100;
@@ -296,6 +312,9 @@ static void ends(void)
 	expect("where it does not say", counted(), 220 - 76);
 	destroy(40);
 	expect("without a launch since it was trimmed", counted(), 220 - 76 - 61);
+	instantiate(30, false);
+	destroy(30);
+	expect("without any", counted(), 220 - 76 - 61);
 	tells = true;
 	fits = false;
 	before = destroyed;

@@ -14,6 +14,14 @@ static void seen(const void *p);
 		v; \
 	})
 
+/* The mover's writes, after each of which another may look. */
+static void wrote(void);
+
+#undef weir_set
+#define weir_set(p, v) (__atomic_store_n(p, v, __ATOMIC_SEQ_CST), wrote())
+#undef weir_sub
+#define weir_sub(p, v) (__atomic_sub_fetch(p, v, __ATOMIC_SEQ_CST), wrote())
+
 #include "../src/ledger.c"
 
 #include <sys/wait.h>
@@ -38,6 +46,17 @@ static void seen(const void *p)
 		meanwhile();
 		weir.slot = own;
 	}
+}
+
+static bool moves;
+static uint64_t least;
+
+static void wrote(void)
+{
+	if (!moves)
+		return;
+	uint64_t used = weir_used();
+	least = used < least ? used : least;
 }
 
 uint64_t weir_now(void)
@@ -79,6 +98,13 @@ static void moving(void)
 		expect("all seen of bytes that move", weir_used() >= SOME, true);
 		expect("undecided of them at the end", other->mem_pending_bytes, 0);
 	}
+	begin(0, 0);
+	own->mem_used_bytes = SOME;
+	least = SOME;
+	moves = true;
+	to_context();
+	moves = false;
+	expect("seen at least while bytes move", least, SOME);
 	begin(SOME, 0);
 	other->found_bytes = 3;
 	expect("with what the agent found", weir_used(), SOME + 3);
@@ -126,7 +152,14 @@ static void bounds(void)
 	begin(0, 0);
 	expect("nothing", weir_reserve(0), true);
 	expect("more than the cap", weir_reserve(SOME + 1), false);
-	expect("what would wrap", weir_reserve(UINT64_MAX), false);
+	expect("all there is", weir_reserve(UINT64_MAX), false);
+	own->mem_used_bytes = 5;
+	expect("what would wrap", weir_reserve(UINT64_MAX - 2), false);
+	own->mem_used_bytes = 0;
+	other->mem_used_bytes = UINT64_MAX;
+	other->mem_context_bytes = 2;
+	expect("beside a slot that was written over", weir_reserve(1), false);
+	other->mem_used_bytes = other->mem_context_bytes = 0;
 	expect("the cap", weir_reserve(SOME), true);
 	expect("one more", weir_reserve(1), false);
 	weir_release(SOME);

@@ -114,6 +114,8 @@ static void alone(void)
 	stacks(20);
 	expect("while they become less", counted_then, 20 * EACH);
 	expect("stacks of 20", counted(), 10 * EACH);
+	stacks(50);
+	expect("while they become more", counted_then, 40 * EACH);
 	stacks(5);
 	expect("stacks of less than at first", counted(), 0);
 	stacks(33);
@@ -139,7 +141,14 @@ static void alone(void)
 	stacks(10);
 }
 
-static void lower(void) { stacks(10); }
+static uint64_t counted_lower; /* after another thread has lowered them */
+
+static void lower(void)
+{
+	stacks(10);
+	counted_lower = counted();
+}
+
 static void raise_too(void) { stacks(30); }
 
 static void at_once(void)
@@ -147,6 +156,7 @@ static void at_once(void)
 	stacks(30);
 	meanwhile = lower;
 	stacks(50);
+	expect("about to be raised when another thread has lowered them", counted_lower, 40 * EACH);
 	expect("raised while another thread has lowered them", counted(), 40 * EACH);
 	meanwhile = raise_too;
 	stacks(10);

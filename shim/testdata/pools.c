@@ -24,6 +24,9 @@ void *weir_reals[WEIR_CALLS];
 
 static uint64_t counted, reserved; /* by the library, and by the driver's pool */
 static uint64_t counted_then, grows = 2 * PORTION; /* when and by what the pool does */
+static uint64_t kept; /* by a second pool */
+static CUresult allocates;
+static void (*meanwhile)(void); /* done by others in the next allocation */
 static uint64_t cap = UINT64_MAX;
 static bool keeps; /* what is freed */
 static CUresult fails; /* what destroying the pool gives */
@@ -52,13 +55,19 @@ static int lock_or_tell(pthread_mutex_t *m)
 
 /* ---- the driver: one pool, which takes two portions for the first allocation at first */
 
-static CUmemoryPool const only = (CUmemoryPool)&reserved;
+static CUmemoryPool const only = (CUmemoryPool)&reserved, second = (CUmemoryPool)&kept;
 
 static CUresult driver_alloc(CUdeviceptr *at, size_t bytes, CUmemoryPool pool, CUstream stream)
 {
-	(void)bytes, (void)pool, (void)stream;
+	void (*f)(void) = meanwhile;
+	(void)bytes, (void)stream;
 	counted_then = counted;
-	reserved += grows;
+	meanwhile = NULL;
+	if (f)
+		f();
+	if (allocates)
+		return allocates;
+	*(pool == only ? &reserved : &kept) += grows;
 	*at = AT;
 	return CUDA_SUCCESS;
 }
@@ -73,8 +82,7 @@ static CUresult driver_free(CUdeviceptr at, CUstream stream)
 
 static CUresult driver_trim(CUmemoryPool pool, size_t keep)
 {
-	(void)pool;
-	reserved = keep;
+	*(pool == only ? &reserved : &kept) = keep;
 	return CUDA_SUCCESS;
 }
 
@@ -86,10 +94,9 @@ static CUresult driver_destroy(CUmemoryPool pool)
 
 static CUresult driver_get(CUmemoryPool pool, CUmemPool_attribute what, void *value)
 {
-	(void)pool;
 	if (what != (CUmemPool_attribute)CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)
 		return CUDA_ERROR_INVALID_VALUE;
-	*(uint64_t *)value = reserved;
+	*(uint64_t *)value = pool == only ? reserved : kept;
 	return CUDA_SUCCESS;
 }
 
@@ -160,11 +167,16 @@ static bool reserve(uint64_t bytes)
 	return true;
 }
 
-static CUresult allocate(uint64_t bytes)
+static CUresult allocate_from(CUmemoryPool pool, uint64_t bytes)
 {
 	CUdeviceptr at;
 	return weir_on_mem_alloc_from_pool_async(
-		WEIR_cuMemAllocFromPoolAsync, &at, bytes, only, NULL);
+		WEIR_cuMemAllocFromPoolAsync, &at, bytes, pool, NULL);
+}
+
+static CUresult allocate(uint64_t bytes)
+{
+	return allocate_from(only, bytes);
 }
 
 static void give_back(void)
@@ -180,7 +192,7 @@ static CUresult destroy(void)
 static void anew(void)
 {
 	weir_pools_reset();
-	counted = reserved = frees = 0;
+	counted = reserved = kept = frees = 0;
 	grows = PORTION;
 	cap = 8 * PORTION;
 	keeps = true;
@@ -250,6 +262,60 @@ static void beyond_the_cap(void)
 	expect("more than the cap", allocate(8 * PORTION + 1), CUDA_ERROR_OUT_OF_MEMORY);
 }
 
+/* A second pool keeps three portions: they go back where the first has no room. */
+static void two_pools(void)
+{
+	anew();
+	grows = 3 * PORTION;
+	allocate_from(second, 3 * PORTION);
+	give_back();
+	grows = PORTION;
+	allocate(PORTION);
+	expect("of two pools", counted, 4 * PORTION);
+	expect("is slack in one", weir_pools_slack(), true);
+	grows = 6 * PORTION;
+	expect("more than is left beside what is kept", allocate(6 * PORTION), CUDA_SUCCESS);
+	expect("of that", counted, 7 * PORTION);
+	expect("kept", kept, 0);
+
+	anew();
+	allocate_from(second, PORTION);
+	allocate(100);
+	expect("is slack in the other", weir_pools_slack(), true);
+
+	anew();
+	allocate(200);
+	destroy();
+	allocate_from(second, 100); /* which is not to have the record of the first */
+	expect("of a second pool beside one that is destroyed", counted, 200 + PORTION);
+
+	anew();
+	allocates = CUDA_ERROR_OUT_OF_MEMORY;
+	allocate(100);
+	allocates = CUDA_SUCCESS;
+	expect("where the driver has no room", counted, 0);
+}
+
+static uint64_t counted_other;
+
+static void other_allocates(void)
+{
+	grows = 2 * PORTION;
+	allocate(2 * PORTION);
+	counted_other = counted;
+	grows = PORTION;
+}
+
+/* What is counted for one allocation stays while another one's ends. */
+static void two_allocations(void)
+{
+	anew();
+	meanwhile = other_allocates;
+	allocate(100);
+	expect("when another has ended", counted_other, 3 * PORTION);
+	expect("when both have", counted, 3 * PORTION);
+}
+
 int main(void)
 {
 	portion = PORTION;
@@ -261,5 +327,7 @@ int main(void)
 	destroyed();
 	portions();
 	beyond_the_cap();
+	two_pools();
+	two_allocations();
 	return checked();
 }

@@ -91,6 +91,21 @@ static CUresult driver_array(CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR *shap
 	return CUDA_SUCCESS;
 }
 
+static CUresult driver_mipmap(
+	CUmipmappedArray *array, const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned int levels)
+{
+	(void)levels;
+	return driver_array((CUarray *)array, shape);
+}
+
+static CUresult destroys;
+
+static CUresult driver_destroy(CUarray array)
+{
+	(void)array;
+	return destroys;
+}
+
 static CUresult driver_id(CUcontext ctx, unsigned long long *id)
 {
 	(void)ctx;
@@ -105,6 +120,10 @@ void *weir_resolve(enum weir_call call)
 		return (void *)driver_alloc_pitch;
 	case WEIR_cuArray3DCreate_v2:
 		return (void *)driver_array;
+	case WEIR_cuMipmappedArrayCreate:
+		return (void *)driver_mipmap;
+	case WEIR_cuArrayDestroy:
+		return (void *)driver_destroy;
 	case WEIR_cuCtxGetId:
 		return (void *)driver_id;
 	case WEIR_cuMemAlloc_v2:
@@ -128,7 +147,18 @@ uint64_t weir_now(void) { return 0; }
 int weir_attach(void) { return WEIR_ATTACHED; }
 CUresult weir_missing(void) { return CUDA_ERROR_NOT_FOUND; }
 void weir_look_again(void) {}
-bool weir_shrunk_since(void) { return false; }
+
+static bool unloads; /* something has been unloaded */
+
+bool weir_shrunk_since(void)
+{
+	bool less = unloads;
+	unloads = false;
+	if (less)
+		weir_release(GRANULE);
+	return less;
+}
+
 bool weir_own_begin(void) { return true; }
 void weir_own_end(void) {}
 bool weir_pools_slack(void) { return false; }
@@ -241,6 +271,73 @@ static void arrays(void)
 	uint64_t held = counted();
 	weir_arrays_gone(weir_context_id(NULL));
 	show("arrays of the context that is left", held, 2 * GRANULE);
+
+	weir_on_array_3d_create(WEIR_cuArray3DCreate_v2, &a, &shape);
+	next_array--;
+	weir_on_array_3d_create(WEIR_cuArray3DCreate_v2, &a, &shape);
+	expect("an array with the handle of one that went", counted(), 2 * GRANULE);
+	destroys = CUDA_ERROR_INVALID_VALUE;
+	weir_on_array_destroy(WEIR_cuArrayDestroy, a);
+	held = counted();
+	destroys = CUDA_SUCCESS;
+	weir_on_array_destroy(WEIR_cuArrayDestroy, a);
+	show("an array that the driver did not destroy at first", held, 2 * GRANULE);
+}
+
+/* What arrays of one byte an element take, 1024 x 1024, in 16 layers or not. */
+static void shapes(void)
+{
+	static const struct {
+		const char *what;
+		unsigned depth, flags, levels;
+		uint64_t bytes;
+	} cases[] = {
+		{"flat", 0, 0, 0, GRANULE},
+		{"deep", 16, 0, 0, 16 * GRANULE},
+		{"backed by memory of cuMemCreate", 16, CUDA_ARRAY3D_SPARSE, 0, 0},
+		{"mapped later", 16, CUDA_ARRAY3D_DEFERRED_MAPPING, 0, 0},
+		{"levels of a deep one", 16, 0, 2, 18 * GRANULE},
+		{"levels of layers", 16, CUDA_ARRAY3D_LAYERED, 2, 20 * GRANULE},
+		{"levels of faces", 6, CUDA_ARRAY3D_CUBEMAP, 2, 8 * GRANULE},
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		CUDA_ARRAY3D_DESCRIPTOR shape = {.Width = 1024, .Height = 1024, .Format = 1,
+			.Depth = cases[i].depth, .NumChannels = 1, .Flags = cases[i].flags};
+		CUarray a;
+		CUmipmappedArray m;
+		if (cases[i].levels)
+			weir_on_mipmap_create(
+				WEIR_cuMipmappedArrayCreate, &m, &shape, cases[i].levels);
+		else
+			weir_on_array_3d_create(WEIR_cuArray3DCreate_v2, &a, &shape);
+		expect(cases[i].what, counted(), cases[i].bytes);
+		weir_arrays_gone(weir_context_id(NULL));
+	}
+}
+
+/* Two allocations of 100 bytes at addresses of 32 bits, of which it is not known how they lie. */
+static void short_addresses(void)
+{
+	bytes = 100;
+	allocate(0x1000);
+	allocate(0x2000);
+	uint64_t held = counted();
+	release(0x1000);
+	release(0x2000);
+	show("at short addresses", held, 2 * GRANULE);
+}
+
+/* Where there is no room it is looked at what was unloaded. */
+static void room(void)
+{
+	weir_reserve(64 * GRANULE);
+	expect("without room", weir_take(1), false);
+	unloads = true;
+	expect("where something was unloaded", weir_take(GRANULE), true);
+	unloads = true;
+	expect("more than the cap", weir_take(64 * GRANULE + 1), false);
+	expect("for which it is not looked", unloads, true);
+	weir_release(64 * GRANULE);
 }
 
 int main(void)
@@ -264,5 +361,8 @@ int main(void)
 	pitched(8192, 0);
 	pitched(0, 0);
 	arrays();
+	shapes();
+	short_addresses();
+	room();
 	return checked();
 }
