@@ -83,7 +83,7 @@ func (a *Agent) drained(ctx context.Context, kicked <-chan struct{},
 			return false
 		}
 		t.Reset(drainLook)
-		if s.help(jobs, now, a.predicted(m)); s.helped > 0 {
+		if s.help(jobs, now, a.longest(jobs)); s.helped > 0 {
 			t.Reset(helpLook)
 		}
 		select {
@@ -98,6 +98,20 @@ func (a *Agent) drained(ctx context.Context, kicked <-chan struct{},
 // predicted is what a process says that it has in flight, as far as it can be believed.
 func (a *Agent) predicted(m *member) time.Duration {
 	return time.Duration(min(m.s.InflightNS.Load(), uint64(a.cfg.DrainTimeout)))
+}
+
+// longest is the most that a process that has not drained says that it has in flight.
+func (a *Agent) longest(jobs []*job) (most time.Duration) {
+	for _, j := range jobs {
+		j.mu.Lock()
+		for _, m := range j.members {
+			if m != nil && !m.drained(j.gate) {
+				most = max(most, a.predicted(m))
+			}
+		}
+		j.mu.Unlock()
+	}
+	return most
 }
 
 // giveBackDrained gives back the devices of jobs of a gang that have drained and have no thread at
@@ -148,8 +162,10 @@ type stall struct {
 }
 
 // help lets a launch through, if one waits and nothing in flight has made progress for longer than
-// it is predicted to take: of a process that has nothing in flight, as long as there is one. One
-// that has is as likely to wait for itself in vain, so that it is helped ever more rarely.
+// it is predicted to take: of a process that has nothing in flight, as long as there is one, and of
+// those, which have one each in flight at most, soon again. One that has is as likely to wait for
+// itself in vain, so that it is helped ever more rarely, and not before what was let through has
+// had its time.
 func (s *stall) help(jobs []*job, now time.Time, predicted time.Duration) {
 	progress := uint64(0)
 	for _, j := range jobs {
@@ -160,16 +176,13 @@ func (s *stall) help(jobs []*job, now time.Time, predicted time.Duration) {
 		s.progress, s.since = progress, now
 		return
 	}
-	wait := 2 * helpLook
-	if s.helped == 0 {
-		wait = stalled + 2*predicted
-	}
-	if now.Sub(s.since) < wait+s.backoff {
-		return
-	}
 	for _, idle := range []bool{true, false} {
+		wait := stalled + 2*predicted
+		if idle && s.helped > 0 {
+			wait = 2 * helpLook
+		}
 		for i := range jobs {
-			if !jobs[(s.helped+i)%len(jobs)].letPass(idle) {
+			if now.Sub(s.since) < wait+s.backoff || !jobs[(s.helped+i)%len(jobs)].letPass(idle) {
 				continue
 			}
 			s.helped++

@@ -64,8 +64,9 @@ func TestWhoIsHelped(t *testing.T) {
 		}
 		b.m.s.DeviceNSTotal.Add(1)
 		step("progress", due, false, 0)
-		step("what has passed is awaited", due, true, stalled)
-		step("too soon for another", due, false, stalled)
+		step("what has passed is awaited", first-1, false, 0)
+		step("who waits for itself, perhaps", 1, true, stalled)
+		step("too soon for another", first, false, stalled)
 		step("another", stalled, true, 3*stalled)
 		idle.s.DrainedSeq.Store(last)
 		step("idle again", due+3*stalled, true, 3*stalled)

@@ -32,7 +32,7 @@ var kept = sync.OnceValues(func() (string, error) {
 })
 
 // keptC compiles sources with these arguments unless that is there already, and returns the path.
-// Headers are those of src and of this folder.
+// Headers are those of src, of testdata and of this folder.
 func keptC(name string, args []string, sources ...string) (string, error) {
 	dir, err := kept()
 	if err != nil {

@@ -2,6 +2,8 @@ package shim
 
 import (
 	"bufio"
+	"net"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -52,6 +54,53 @@ func TestCancelledThread(t *testing.T) {
 	}
 	w.drains(0)
 	_ = in.Close()
+	if err := r.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCancelledFirstCall cancels a thread that waits for the agent's answer to its first call: it
+// ends when it has one, and keeps no other from asking.
+func TestCancelledFirstCall(t *testing.T) {
+	t.Parallel()
+	b := compiled(t)
+	path := filepath.Join(t.TempDir(), "s")
+	ln, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	r := b.command(nil, "cancelled")
+	r.Env = append(r.Env, "WEIR_JOB=00112233445566778899aabbccddeeff", "WEIR_SOCKET="+path)
+	in, err := r.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Stdout = nil
+	out, err := r.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	r.start(t)
+	kill := time.AfterFunc(patience, func() { _ = r.Process.Kill() })
+	defer kill.Stop()
+	c, err := ln.AcceptUnix()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := c.Read(make([]byte, 256)); n == 0 {
+		t.Fatal(err)
+	}
+	if _, err := in.Write([]byte("\n")); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"cancelled", "802 802 joined"} {
+		if !lines.Scan() || lines.Text() != want {
+			t.Fatalf("got %q, want %q: %s", lines.Text(), want, r.err.String())
+		}
+		_ = c.Close() // no answer
+	}
 	if err := r.Wait(); err != nil {
 		t.Error(err)
 	}

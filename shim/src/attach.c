@@ -352,8 +352,10 @@ static void forked(void)
 
 int weir_attach(void)
 {
+	int before;
 	if (!weir_job_named())
 		return WEIR_OFF;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before); /* with the lock held */
 	pthread_mutex_lock(&attach_lock);
 	int state = weir.state;
 	uint64_t now = weir_now();
@@ -371,6 +373,7 @@ int weir_attach(void)
 		__atomic_store_n(&weir.state, state, __ATOMIC_RELEASE);
 	}
 	pthread_mutex_unlock(&attach_lock);
+	pthread_setcancelstate(before, NULL);
 	return state;
 }
 
@@ -385,12 +388,15 @@ static void hang_up(void)
  * page. */
 static bool put(const void *message)
 {
+	int before;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
 	pthread_mutex_lock(&sock_lock);
 	bool sent = weir.sock >= 0 &&
 		send(weir.sock, message, WEIR_MSG_SIZE, MSG_NOSIGNAL | MSG_DONTWAIT) == WEIR_MSG_SIZE;
 	if (!sent && weir.sock >= 0 && errno != EAGAIN)
 		hang_up();
 	pthread_mutex_unlock(&sock_lock);
+	pthread_setcancelstate(before, NULL);
 	return sent;
 }
 
@@ -411,6 +417,8 @@ bool weir_send_note(const char *call)
 /* weir_socket_open looks whether the agent is still at the other end. */
 bool weir_socket_open(void)
 {
+	int before;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
 	pthread_mutex_lock(&sock_lock);
 	struct pollfd p = {.fd = weir.sock, .events = POLLIN};
 	char drop[WEIR_MSG_SIZE];
@@ -421,6 +429,7 @@ bool weir_socket_open(void)
 	}
 	bool open = weir.sock >= 0;
 	pthread_mutex_unlock(&sock_lock);
+	pthread_setcancelstate(before, NULL);
 	return open;
 }
 

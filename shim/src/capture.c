@@ -71,12 +71,13 @@ static struct weir_stream *begin(CUstream stream, int per_thread)
 	struct weir_stream *s = weir_ready() ? weir_stream_of(stream, per_thread) : NULL;
 	if (!s)
 		return NULL;
-	pthread_mutex_lock(&s->lock);
-	weir_close_batch(s, false);
-	if (!weir_get(&s->origin))
+	if (weir_lock_within(s, PATIENCE_NS)) {
+		if (!weir_stalls(s, weir_now()))
+			weir_close_batch(s, false);
+		pthread_mutex_unlock(&s->lock);
+	}
+	if (!__atomic_exchange_n(&s->origin, true, __ATOMIC_SEQ_CST))
 		weir_add(&weir.captures, 1);
-	weir_set(&s->origin, true);
-	pthread_mutex_unlock(&s->lock);
 	weir_add(&beginning, 1);
 	uint64_t from = weir_get(&marking) ? weir_now() : 0;
 	while (weir_get(&marking) && weir_now() - from < PATIENCE_NS)
@@ -183,7 +184,7 @@ CUresult weir_on_stream_destroy(enum weir_call call, CUstream hStream)
 	weir_fn_cuStreamDestroy_v2 real = (weir_fn_cuStreamDestroy_v2)weir_real(call);
 	if (!real)
 		return weir_missing();
-	if (weir_ready())
-		weir_stream_gone(hStream);
+	if (weir_ready() && !weir_stream_gone(hStream))
+		return CUDA_SUCCESS;
 	return real(hStream);
 }

@@ -26,6 +26,7 @@ static bool told; /* of a device that is not the job's */
 static uint32_t busy; /* a thread of this process makes a context */
 static int64_t there; /* contexts of this process, primary ones not among them */
 static __thread bool mine __attribute__((tls_model("initial-exec"))); /* this one does */
+static __thread int cancel __attribute__((tls_model("initial-exec"))); /* if it could be before */
 
 /* making is a context under way. */
 struct making {
@@ -50,11 +51,13 @@ static void pause_briefly(void)
 	nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
 }
 
-/* weir_turn_take takes the process's turn to look at what its contexts take, if nobody has it. */
+/* weir_turn_take takes the process's turn to look at what its contexts take, if nobody has it. The
+ * thread cannot be cancelled until it ends it. */
 bool weir_turn_take(void)
 {
 	if (mine || __atomic_exchange_n(&busy, 1, __ATOMIC_SEQ_CST))
 		return false;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	return mine = true;
 }
 
@@ -62,6 +65,7 @@ void weir_turn_end(void)
 {
 	mine = false;
 	__atomic_store_n(&busy, 0, __ATOMIC_SEQ_CST);
+	pthread_setcancelstate(cancel, NULL);
 }
 
 /* start waits for the process's turn to make a context or to look at what they take. Who makes one

@@ -104,6 +104,9 @@ static bool gate_wait(struct weir_header *h, struct weir_function *f, uint32_t *
 		*pass = take_pass(h, gate) ? gate : 0;
 		if (*pass || weir_gate_open(h))
 			break;
+		/* the watcher, which sees to that, may be held up in the driver */
+		if (told && weir_agent_silent(h, weir_socket_open(), weir_now()))
+			weir_set(&weir.agent_gone, true);
 		if (first || (told && told != gate + 1)) {
 			weir_add(&slot->want_seq, 1);
 			weir_send(WEIR_MSG_WANT, gate);

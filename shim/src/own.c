@@ -28,6 +28,7 @@ static __thread struct {
 	uint32_t depth; /* own calls of this thread, one within the other */
 	bool keep;      /* the thread is weir's: it stays relaxed */
 	bool relaxed;
+	int cancel; /* whether the thread could be cancelled before */
 	CUstreamCaptureMode before;
 } own __attribute__((tls_model("initial-exec")));
 
@@ -51,6 +52,7 @@ bool weir_own_begin(void)
 		weir_sub(&calling, 1);
 		return false;
 	}
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &own.cancel);
 	if (!own.relaxed) {
 		own.before = CU_STREAM_CAPTURE_MODE_RELAXED;
 		own.relaxed = exchange(&own.before);
@@ -68,6 +70,7 @@ void weir_own_end(void)
 		if (mode != CU_STREAM_CAPTURE_MODE_RELAXED)
 			exchange(&mode);
 	}
+	pthread_setcancelstate(own.cancel, NULL);
 	weir_sub(&calling, 1);
 }
 

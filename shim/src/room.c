@@ -97,6 +97,14 @@ void weir_take_back(struct weir_stream *s)
 	weir_set(&weir_slot()->stalled, weir_sub(&weir.aside, 1));
 }
 
+/* weir_stalls tells whether the device has not got on with a stream, whose lock is held, for longer
+ * than it may take. */
+bool weir_stalls(struct weir_stream *s, uint64_t now)
+{
+	const struct weir_mark *m = first_mark(s);
+	return s->aside || (m && ago(s->progress_ns, now) > m->late_ns);
+}
+
 /* joins tells whether one more launch, of ns, may go to a stream that is set aside. */
 static bool joins(struct weir_stream *s, uint64_t ns, bool unknown, uint64_t now)
 {
@@ -110,6 +118,7 @@ static bool joins(struct weir_stream *s, uint64_t ns, bool unknown, uint64_t now
 	s->joined++;
 	s->joined_unknown += unknown;
 	s->joined_ns += ns;
+	weir_set(&weir.let_ns, now);
 	return true;
 }
 

@@ -4,9 +4,13 @@
  */
 #include "weir.h"
 
+#include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define REMEMBERED 4
+#define STREAM_NS 10000000u  /* how long the end of a stream waits for its lock */
+#define CONTEXT_NS 500000000u /* and that of a context for those of its streams */
 
 struct memory {
 	CUstream stream;
@@ -19,12 +23,52 @@ struct memory {
  * that the loader keeps for libraries opened late. */
 static __thread struct memory memory[REMEMBERED] __attribute__((tls_model("initial-exec")));
 
+/* Threads are numbered, as the next one may have the memory, and the system's number, of one that
+ * has ended. 0: not yet. */
+static __thread uint64_t me __attribute__((tls_model("initial-exec")));
+
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct weir_stream *first;
 
 struct weir_stream *weir_streams_first(void)
 {
 	return __atomic_load_n(&first, __ATOMIC_ACQUIRE);
+}
+
+/* ended runs at the end of a thread that has used its default stream, and ends the records of that.
+ * If what runs after it launches again, that is as by another thread. */
+static void ended(void *unused)
+{
+	(void)unused;
+	for (struct weir_stream *s = weir_streams_first(); s; s = s->next)
+		if (!weir_get(&s->free) && weir_get(&s->thread) == me) {
+			weir_capture_over(s);
+			weir_set(&s->ended, true);
+		}
+	me = 0;
+	memset(memory, 0, sizeof memory);
+}
+
+static pthread_key_t ends;
+static bool keyed;
+
+static void make_key(void)
+{
+	keyed = pthread_key_create(&ends, ended) == 0;
+}
+
+/* thread is the number of the calling thread. */
+static uint64_t thread(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	static uint64_t last;
+	if (me)
+		return me;
+	pthread_once(&once, make_key);
+	me = weir_add(&last, 1);
+	if (keyed)
+		pthread_setspecific(ends, memory);
+	return me;
 }
 
 /* spare gives a record that no stream has: one to be used again, or a new one that is not in the
@@ -71,22 +115,26 @@ static CUcontext contexts_of(CUstream stream, CUgreenCtx *green)
 	return ctx;
 }
 
-/* assign gives a spare record to a stream. Whoever ends a stream walks the list under the records'
- * locks only, so what a record says is written under its own as well. */
-static void assign(struct weir_stream *s, CUstream stream, CUcontext ctx, uintptr_t thread)
-{
-	bool shared = stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+/* whose says whose stream it is. */
+struct whose {
+	CUcontext ctx, home;
 	CUgreenCtx green;
-	CUcontext home = contexts_of(shared ? CU_STREAM_LEGACY : stream, &green);
+	uint64_t thread;
+};
+
+/* assign gives a spare record to a stream. Whoever ends a stream walks the list without a lock. */
+static void assign(struct weir_stream *s, CUstream stream, const struct whose *w)
+{
 	pthread_mutex_lock(&s->lock);
 	bool linked = s->handle != NULL;
-	s->handle = stream;
-	s->thread = thread;
-	s->ctx = ctx;
-	weir_set(&s->home, home);
-	s->green = green;
+	weir_set(&s->handle, stream);
+	weir_set(&s->thread, w->thread);
+	weir_set(&s->ctx, w->ctx);
+	weir_set(&s->home, w->home);
+	weir_set(&s->green, w->green);
 	s->stale = false;
 	weir_set(&s->dead, false);
+	weir_set(&s->ended, false);
 	weir_set(&s->gone, false);
 	weir_set(&s->free, false);
 	pthread_mutex_unlock(&s->lock);
@@ -98,17 +146,35 @@ static void assign(struct weir_stream *s, CUstream stream, CUcontext ctx, uintpt
 	}
 }
 
-static struct weir_stream *find(CUstream stream, CUcontext ctx, uintptr_t thread)
+static bool is_default(CUstream stream)
 {
-	bool shared = stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
-	pthread_mutex_lock(&list_lock);
-	struct weir_stream *s = first;
+	return stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+}
+
+static struct weir_stream *known(CUstream stream, const struct whose *w)
+{
+	struct weir_stream *s = weir_streams_first();
 	while (s &&
-		(weir_get(&s->free) || weir_get(&s->gone) || s->handle != stream || s->thread != thread ||
-			(shared && s->ctx != ctx)))
+		(weir_get(&s->free) || weir_get(&s->gone) || s->handle != stream ||
+			s->thread != w->thread || (is_default(stream) && s->ctx != w->ctx)))
 		s = s->next;
+	return s;
+}
+
+/* find gives the record of a stream, a spare one if it has none. The driver is asked whose stream
+ * it is with no lock held. */
+static struct weir_stream *find(CUstream stream, struct whose w)
+{
+	pthread_mutex_lock(&list_lock);
+	struct weir_stream *s = known(stream, &w);
+	pthread_mutex_unlock(&list_lock);
+	if (s)
+		return s;
+	w.home = contexts_of(is_default(stream) ? CU_STREAM_LEGACY : stream, &w.green);
+	pthread_mutex_lock(&list_lock);
+	s = known(stream, &w);
 	if (!s && (s = spare()))
-		assign(s, stream, ctx, thread);
+		assign(s, stream, &w);
 	pthread_mutex_unlock(&list_lock);
 	return s;
 }
@@ -120,7 +186,7 @@ struct weir_stream *weir_stream_of(CUstream stream, int per_thread)
 	CUcontext ctx = NULL;
 	if (!stream)
 		stream = per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
-	if (stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD)
+	if (is_default(stream))
 		ctx = current();
 	struct memory *m =
 		&memory[((uintptr_t)stream >> 4 ^ (uintptr_t)stream >> 10 ^ (uintptr_t)stream) %
@@ -129,35 +195,57 @@ struct weir_stream *weir_stream_of(CUstream stream, int per_thread)
 	if (weir_likely(
 			m->stream == stream && m->ctx == ctx && m->record && m->generation == generation))
 		return m->record;
-	struct weir_stream *s =
-		find(stream, ctx, stream == CU_STREAM_PER_THREAD ? (uintptr_t)memory : 0);
+	struct weir_stream *s = find(stream,
+		(struct whose){.ctx = ctx, .thread = stream == CU_STREAM_PER_THREAD ? thread() : 0});
 	*m = (struct memory){stream, ctx, s, generation};
 	return s;
 }
 
-/* end_those ends the records of a stream or, if given, of all streams of a green context: what they
- * still run gets its last mark. */
-static void end_those(CUstream stream, CUgreenCtx green)
+/* weir_lock_within locks a record within so many nanoseconds. The watcher may be in the driver with
+ * it for long, where it waits with an event for the device's queue, that is full, to get on. */
+bool weir_lock_within(struct weir_stream *s, uint64_t ns)
 {
-	if (weir_get(&weir.stopping))
-		return; /* a thread may be stuck with a lock */
-	for (struct weir_stream *s = weir_streams_first(); s; s = s->next) {
-		pthread_mutex_lock(&s->lock);
-		if (!weir_get(&s->free) && !weir_get(&s->gone) &&
-			(green ? s->green == green : s->handle == stream)) {
-			weir_close_batch(s, false);
-			weir_capture_over(s);
-			weir_set(&s->gone, true);
-		}
-		pthread_mutex_unlock(&s->lock);
+	uint64_t from = weir_now();
+	while (pthread_mutex_trylock(&s->lock) != 0) {
+		if (weir_now() - from > ns)
+			return false;
+		sched_yield();
 	}
-	weir_add(&weir.streams_generation, 1);
+	return true;
 }
 
-/* weir_stream_gone is called before a stream is destroyed. */
-void weir_stream_gone(CUstream stream)
+/* end_those ends the records of a stream or, if given, of all streams of a green context: what they
+ * still run gets its last mark, unless it stalls: the driver might wait with that. False: the
+ * watcher is in the driver with one. */
+static bool end_those(CUstream stream, CUgreenCtx green)
 {
-	end_those(stream, NULL);
+	bool all = true;
+	if (weir_get(&weir.stopping))
+		return true; /* a thread may be stuck with a lock */
+	for (struct weir_stream *s = weir_streams_first(); s; s = s->next) {
+		if (weir_get(&s->free) || weir_get(&s->gone) ||
+			(green ? weir_get(&s->green) != green : weir_get(&s->handle) != stream))
+			continue;
+		if (weir_lock_within(s, STREAM_NS)) {
+			if (!weir_stalls(s, weir_now()))
+				weir_close_batch(s, false);
+			pthread_mutex_unlock(&s->lock);
+		} else {
+			weir_set(&s->later, !green);
+			all = false;
+		}
+		weir_capture_over(s);
+		weir_set(&s->gone, true);
+	}
+	weir_add(&weir.streams_generation, 1);
+	return all;
+}
+
+/* weir_stream_gone is called before a stream is destroyed. False: the watcher destroys it, once it
+ * is out of the driver. */
+bool weir_stream_gone(CUstream stream)
+{
+	return end_those(stream, NULL);
 }
 
 /* weir_green_gone is called before a green context is destroyed. Its events are of the primary one,
@@ -176,19 +264,24 @@ bool weir_stream_by_program(const struct weir_stream *s)
 	return s->green && (s->handle == CU_STREAM_LEGACY || s->handle == CU_STREAM_PER_THREAD);
 }
 
-/* weir_context_gone is called before a context is destroyed: its streams and events go with it. */
+/* weir_context_gone is called before a context is destroyed: its streams and events go with it, and
+ * all that is waited for there. */
 void weir_context_gone(CUcontext ctx)
 {
 	if (weir_get(&weir.stopping))
 		return;
 	for (struct weir_stream *s = weir_streams_first(); s; s = s->next) {
-		pthread_mutex_lock(&s->lock);
-		if (!weir_get(&s->free) && (s->home == ctx || s->ctx == ctx)) {
+		if (weir_get(&s->free) || (weir_get(&s->home) != ctx && weir_get(&s->ctx) != ctx))
+			continue;
+		weir_set(&s->later, false);
+		if (weir_lock_within(s, CONTEXT_NS)) {
 			weir_forget_marks(s, true);
-			weir_capture_over(s);
-			weir_set(&s->gone, true);
+			pthread_mutex_unlock(&s->lock);
+		} else {
+			weir_set(&s->dead, true);
 		}
-		pthread_mutex_unlock(&s->lock);
+		weir_capture_over(s);
+		weir_set(&s->gone, true);
 	}
 	weir_add(&weir.streams_generation, 1);
 }

@@ -30,13 +30,19 @@ void weir_watcher_wake(void)
 		weir_futex_wake(&weir.asleep);
 }
 
+/* weir_agent_silent tells whether the agent has given no sign of life for too long, whose socket is
+ * open. */
+bool weir_agent_silent(struct weir_header *h, bool open, uint64_t now)
+{
+	return now > weir_get(&h->agent_beat_ns) + (open ? WEIR_HUNG_NS : WEIR_DEAD_NS);
+}
+
 /* check_agent finds out whether the agent is alive, and joins one that has come back. */
 static void check_agent(uint64_t now)
 {
 	bool open = weir_socket_open() || weir_reconnect();
 	struct weir_header *h = weir_page(); /* perhaps another one */
-	uint64_t patience = open ? WEIR_HUNG_NS : WEIR_DEAD_NS;
-	bool gone = now > weir_get(&h->agent_beat_ns) + patience;
+	bool gone = weir_agent_silent(h, open, now);
 	/* One whose socket is closed says nothing more, though its last beat be young. */
 	if (gone == weir_get(&weir.agent_gone) || (!open && !gone))
 		return;
@@ -61,6 +67,16 @@ static void check_lease(struct weir_header *h, uint32_t gate, uint64_t now)
 	}
 }
 
+/* destroy_late destroys a stream in place of the program, which did not wait for this thread. */
+static void destroy_late(struct weir_stream *s)
+{
+	weir_fn_cuStreamDestroy_v2 destroy = WEIR_DRIVER(cuStreamDestroy_v2);
+	if (destroy && weir_own_begin()) {
+		destroy(s->handle);
+		weir_own_end();
+	}
+}
+
 /* look at one stream; true: it has work that is not known complete. */
 static bool look(struct weir_stream *s, bool closed)
 {
@@ -68,8 +84,13 @@ static bool look(struct weir_stream *s, bool closed)
 		return !weir_get(&s->free);
 	weir_reap(s);
 	uint64_t w = weir_get(&s->word);
+	bool ended = weir_get(&s->ended);
+	if (__atomic_exchange_n(&s->later, false, __ATOMIC_SEQ_CST)) {
+		destroy_late(s);
+		weir_set(&s->gone, true);
+	}
 	/* Behind what stalls another mark tells nothing. */
-	if (weir_word_count(w) > 0 && (s->stale || closed) && weir_word_launching(w) == 0 &&
+	if (weir_word_count(w) > 0 && (s->stale || closed || ended) && weir_word_launching(w) == 0 &&
 		!weir_get(&s->gone) && !s->aside) {
 		weir_close_batch(s, true);
 		weir_reap(s);
@@ -77,8 +98,9 @@ static bool look(struct weir_stream *s, bool closed)
 	}
 	s->stale = weir_word_count(w) > 0;
 	bool busy = s->head != s->tail || weir_word_count(w) > 0 || weir_word_launching(w) > 0;
-	if (weir_get(&s->gone) && s->head == s->tail && weir_word_launching(w) == 0) {
-		weir_forget_marks(s, true);
+	bool over = weir_get(&s->gone) || (ended && weir_word_count(w) == 0);
+	if (over && s->head == s->tail && weir_word_launching(w) == 0) {
+		weir_forget_marks(s, !weir_get(&s->dead));
 		weir_set(&s->free, true);
 		busy = false;
 	}

@@ -17,7 +17,10 @@
  *    what the device waits for: they look, and sleep for bounded times in between (room.c).
  *  - No lock is held while the driver is called on the program's behalf, but for the turn to make a
  *    context, for which nobody waits without end; and none is shared between processes, so that a
- *    kill at any instruction leaves nothing locked.
+ *    kill at any instruction leaves nothing locked. A stream's own is held while an event is put on
+ *    it, for which the driver waits while the device's queue is full: nothing but a launch on the
+ *    same stream, which would wait as well, waits for that lock without end.
+ *  - No thread is cancelled with a lock held.
  *  - After fork() a child is not attached; it attaches with a slot of its own at its first call.
  *  - While a stream is being captured nothing of weir's own is put on it, and its launches pass;
  *    they are metered when the graph is launched. Weir's own calls are made in relaxed mode.
@@ -309,8 +312,10 @@ struct weir_stream {
 	CUcontext ctx;    /* of a default stream, the one that it is named in */
 	CUcontext home;   /* whose events it takes: of a green context, the primary one, if known */
 	CUgreenCtx green; /* NULL: of none */
-	uintptr_t thread; /* whose per-thread default stream it is, 0: none's */
+	uint64_t thread;  /* whose per-thread default stream it is, 0: none's */
+	bool ended;       /* atomic: that thread has ended */
 	bool gone;        /* destroyed: only its marks are left */
+	bool later;       /* atomic: the watcher is to destroy it for the program */
 	bool free;        /* atomic, as gone: to be used again */
 	bool dead;        /* atomic: its context is in an error that all calls give */
 	bool origin;      /* atomic: a capture was begun on it, and counts in captures */
@@ -340,10 +345,12 @@ bool weir_enter(
 bool weir_enter_copy(struct weir_ticket *t, uint64_t bytes, CUstream stream, int per_thread);
 void weir_leave(struct weir_ticket *t, CUresult result);
 bool weir_gate_open(struct weir_header *h);
+bool weir_agent_silent(struct weir_header *h, bool open, uint64_t now);
 
 struct weir_stream *weir_stream_of(CUstream stream, int per_thread);
 struct weir_stream *weir_streams_first(void);
-void weir_stream_gone(CUstream stream);
+bool weir_stream_gone(CUstream stream);
+bool weir_lock_within(struct weir_stream *s, uint64_t ns);
 bool weir_stream_by_program(const struct weir_stream *s);
 void weir_context_gone(CUcontext ctx);
 void weir_green_gone(CUgreenCtx green);
@@ -361,6 +368,7 @@ bool weir_make_room(struct weir_stream *s, uint64_t ns, bool unknown, bool alone
 bool weir_dead(struct weir_stream *s);
 bool weir_set_aside(struct weir_stream *mine, uint64_t now);
 bool weir_released(const struct weir_stream *s, uint64_t now);
+bool weir_stalls(struct weir_stream *s, uint64_t now);
 void weir_take_back(struct weir_stream *s);
 void weir_begin_batch(struct weir_stream *s, bool measure);
 

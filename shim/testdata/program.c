@@ -215,6 +215,32 @@ static int pauses(char **args)
 	return 0;
 }
 
+static void *init(void *result)
+{
+	*(int *)result = Init(0);
+	pthread_testcancel();
+	return NULL;
+}
+
+/* A thread is cancelled in its first call, once standard input has a line; then another makes the
+ * same. */
+static int cancelled(char **args)
+{
+	pthread_t t;
+	void *end;
+	int first = -1, second;
+	(void)args;
+	pthread_create(&t, NULL, init, &first);
+	getchar();
+	pthread_cancel(t);
+	puts("cancelled");
+	fflush(stdout);
+	pthread_join(t, &end);
+	init(&second);
+	printf("%d %d %s\n", first, second, end == PTHREAD_CANCELED ? "joined" : "ended by itself");
+	return 0;
+}
+
 static int by_time(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -364,7 +390,7 @@ static const struct {
 	const char *name;
 	int (*run)(char **);
 } programs[] = {{"memory", memory}, {"info", info}, {"launches", launches},
-	{"surprises", surprises}, {"pauses", pauses}, {"cost", cost}, {"threads", threads},
+	{"cancelled", cancelled}, {"surprises", surprises}, {"pauses", pauses}, {"cost", cost}, {"threads", threads},
 	{"forks", forks}, {"lookups", look_ups}, {"lacking", lacking}};
 
 int main(int n, char **args)
