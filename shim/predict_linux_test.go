@@ -3,9 +3,11 @@ package shim
 import (
 	"fmt"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // predictions returns what is predicted, in microseconds, after each of the launches that
@@ -71,5 +73,41 @@ func TestDelayedLaunchesAreForgotten(t *testing.T) {
 		slices.Repeat([]string{"500000"}, 20)...)...)
 	if got := back[len(back)-1]; back[4] > 260000 || got < 450000 || got > 1000000 {
 		t.Errorf("%d us, then %d us are predicted of kernels of 500 ms", back[4], got)
+	}
+}
+
+// TestGraphsMadeAnew holds that the device need not wait for the host after each launch of a
+// program that launches nothing twice: four of unknown time are in flight, no more, and one alone
+// if some took long.
+func TestGraphsMadeAnew(t *testing.T) {
+	t.Parallel()
+	compiled(t)
+	for name, c := range map[string]struct {
+		first       string
+		least, most uint64 // in flight at most, as predicted: 50 us each
+	}{"all are short": {"100", 75_000, 200_000}, "one was long": {"20000", 50_000, 50_000}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWarden(t, fakeCap, 2*time.Millisecond)
+			w.gate(true)
+			r := onFake(t, w, t.TempDir(), "anew", "500", "200", c.first)
+			r.start(t)
+			ended := make(chan error, 1)
+			go func() { ended <- r.Wait() }()
+			s, most := w.page.Slot(0), uint64(0)
+			for {
+				select {
+				case err := <-ended:
+					if err != nil || most < c.least || most > c.most {
+						t.Errorf("%v: %d ns in flight at most, want %d to %d", err, most, c.least,
+							c.most)
+					}
+					return
+				default:
+					most = max(most, s.InflightNS.Load())
+					runtime.Gosched()
+				}
+			}
+		})
 	}
 }

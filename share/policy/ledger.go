@@ -23,6 +23,7 @@ type ledger struct {
 
 	weights, entitled float64       // sums over the jobs with work
 	length            time.Duration // of a slice, with so many jobs with work
+	lone              bool          // no two jobs of the device have work
 	claims            []share.Claim
 	out               []float64
 	entries           []entry // during a call
@@ -38,6 +39,7 @@ type entry struct {
 type account struct {
 	lag    float64
 	tokens float64 // what the limit leaves; below 0 after a long step
+	dry    bool    // that was too little for a slice, and not enough for a long one since
 	part   float64 // entitlement, as a fraction of the device
 	before float64 // the entitlement before this advance
 	due    float64 // what the guarantee leaves or, negative, was overdrawn
@@ -62,10 +64,14 @@ func accountOf(j *share.JobState) *account { return j.State.(*account) }
 func (l *ledger) advance(s *share.Snapshot) {
 	dt := float64(s.Now - l.now)
 	l.now = s.Now
-	total := 0.0
+	total, working := 0.0, 0
 	l.entries = l.entries[:0]
 	for i := range s.Jobs {
-		if j := &s.Jobs[i]; l.has[j.Share.Class] {
+		j := &s.Jobs[i]
+		if works(j) {
+			working++
+		}
+		if l.has[j.Share.Class] {
 			a := accountOf(j)
 			a.spent = float64(j.Used - a.used)
 			a.used = j.Used
@@ -73,6 +79,7 @@ func (l *ledger) advance(s *share.Snapshot) {
 			l.entries = append(l.entries, entry{j, a})
 		}
 	}
+	l.lone = working < 2
 	for _, j := range l.entries {
 		l.charge(j, dt, total)
 	}
@@ -87,6 +94,7 @@ func (l *ledger) advance(s *share.Snapshot) {
 func (l *ledger) charge(j entry, dt, total float64) {
 	a, limit := j.a, j.Share.Cap()
 	a.tokens = min(float64(l.params.Burst), a.tokens+limit*dt-a.spent)
+	a.dry = a.tokens < l.enough(j.JobState, few) || a.dry && a.tokens < l.enough(j.JobState, many)
 	if a.kept {
 		a.kept = false
 		a.lag -= dt*(1-a.part) + a.spent
@@ -108,6 +116,9 @@ func (l *ledger) charge(j entry, dt, total float64) {
 	}
 }
 
+// works reports whether a job wants the device, is deferred, or has yet to give back what it kept.
+func works(j *share.JobState) bool { return j.Wants() || j.Revoking || j.Deferred }
+
 // entitle finds the entitlements of the jobs that want the device now.
 func (l *ledger) entitle() {
 	before := l.claims
@@ -115,7 +126,7 @@ func (l *ledger) entitle() {
 	same := true
 	for _, j := range l.entries {
 		a := j.a
-		active := j.Wants() || j.Revoking || j.Deferred
+		active := works(j.JobState)
 		a.joined = active && !a.active
 		if a.joined {
 			a.rested = l.now-a.left >= l.params.Granularity
@@ -244,19 +255,35 @@ func (l *ledger) preempts(wait, run *share.JobState) bool {
 
 // throttled reports whether the job's limit keeps it from starting a slice.
 func (l *ledger) throttled(j *share.JobState) bool {
-	return j.Share.Cap() < 1 && accountOf(j).tokens < l.enough(j)
+	return j.Share.Cap() < 1 && accountOf(j).tokens < l.least(j)
 }
 
-// enough is what the limit must leave for a slice to begin: that of a whole slice, or a quarter of
-// the burst where that is less, so that a job at its limit runs in few long slices and not in many
-// short ones.
-func (l *ledger) enough(j *share.JobState) float64 {
-	return min(float64(l.params.Burst)/4, float64(l.length)*(1-j.Share.Cap()))
+// few and many are the parts of the burst that the limit must leave for a slice to begin, so that a
+// job at its limit runs in few long slices and not in many short ones. Beside others it must not
+// miss its turn. Alone it misses nothing, and each slice costs the time until a program that waits
+// has heard of it and until it is known to have ended, in which the device has nothing to do. The
+// rest of the burst is for wakes that come late.
+const (
+	few  = 0.25
+	many = 0.75
+)
+
+// least is what the limit must leave for a slice of the job to begin.
+func (l *ledger) least(j *share.JobState) float64 {
+	if l.lone && accountOf(j).dry {
+		return l.enough(j, many)
+	}
+	return l.enough(j, few)
+}
+
+// enough is that part of the burst, or what a whole slice takes of the limit where that is less.
+func (l *ledger) enough(j *share.JobState, part float64) float64 {
+	return min(part*float64(l.params.Burst), float64(l.length)*(1-j.Share.Cap()))
 }
 
 // ready returns when a throttled job may start a slice.
 func (l *ledger) ready(j *share.JobState) time.Duration {
-	missing := l.enough(j) - accountOf(j).tokens
+	missing := l.least(j) - accountOf(j).tokens
 	return l.now + time.Duration(missing/j.Share.Cap()) + 1
 }
 

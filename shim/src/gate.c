@@ -150,6 +150,20 @@ static bool uncertain(const struct weir_function *f, uint64_t quantum)
 		(mean > quantum && weir_peek(&f->spread) > mean && weir_peek(&f->most) > LONG * quantum);
 }
 
+/*
+ * together is how many launches of unknown time may be in flight at once. A program that makes its
+ * graphs anew for each launch, or compiles as it goes, launches what was never measured all the
+ * time; if many such took little lately, and none much more than the bound, it is some of them, so
+ * that the device does not wait for the host after each.
+ */
+static uint32_t together(const struct weir_function *f, uint64_t quantum)
+{
+	enum { MANY = 64, SOME = 4, SHORT = 16 }; /* quanta: twice the bound */
+	bool known = weir_peek(&weir.firsts) >= MANY &&
+		weir_get(&weir.unknown_ns) <= SHORT * quantum * WEIR_UNIT_NS;
+	return weir_peek(&f->samples) == 0 && known ? SOME : 1;
+}
+
 /* has_room tells whether a launch of f may join what is in flight; *since is when it was first told
  * that it may not, 0: never. A mark may be long in coming for reasons of the program's own, such as
  * a capture, so that no launch waits for ever to be the only one of unknown time. */
@@ -158,7 +172,7 @@ static bool has_room(
 {
 	enum { ALONE_NS = 1000000000 };
 	bool unknown = uncertain(f, quantum);
-	bool alone = unknown && weir_get(&weir.uncertain) &&
+	bool alone = unknown && weir_get(&weir.uncertain) >= together(f, quantum) &&
 		(!*since || weir_now() - *since < ALONE_NS);
 	if (!weir_make_room(s, (uint64_t)weir_peek(&f->guess) * WEIR_UNIT_NS, unknown, alone))
 		return true;

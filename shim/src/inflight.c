@@ -233,8 +233,10 @@ static bool delayed(const struct weir_mark *m, uint64_t ns, bool released)
 static void learn(struct weir_function *f, uint64_t ns)
 {
 	uint64_t most = weir_get(&weir.unknown_ns), faded = most - most / 4096;
-	if (weir_peek(&f->samples) == 0)
+	if (weir_peek(&f->samples) == 0) {
 		weir_set(&weir.unknown_ns, ns > faded ? ns : faded);
+		weir_add(&weir.firsts, 1);
+	}
 	weir_function_measured(f, ns);
 }
 

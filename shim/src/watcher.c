@@ -153,7 +153,9 @@ static void report(struct watch *k, struct weir_header *h, uint32_t gate, bool b
 	if (closed && weir_get(&h->gate) == gate && (k->drained != gate || !k->drained_said)) {
 		uint64_t launches = weir_get(&slot->launches) + weir_get(&slot->graph_launches);
 		weir_set(&slot->drained_seq, gate);
-		if (launches != k->launches || !k->drained_said)
+		/* with a thread at the gate the agent may have changed it from one closed value to another,
+		 * and waits to hear that it has drained at that one too */
+		if (launches != k->launches || !k->drained_said || weir_get(&slot->waiting))
 			weir_send(WEIR_MSG_DRAINED, gate);
 		k->launches = launches;
 		k->drained = gate;
@@ -194,8 +196,9 @@ static void sleep_until_needed(struct watch *k, struct weir_header *h, uint32_t 
 	if (weir_pools_slack())
 		weir_pools_refresh(false);
 	weir_set(&weir.asleep, 1);
-	/* A launch adds to its stream's word first and looks at asleep then. */
-	if (open_ns() == 0 && !weir_get(&weir.stopping))
+	/* A launch adds to its stream's word first and looks at asleep then, and so does a thread that
+	 * waits at the gate with the gate's value. */
+	if (open_ns() == 0 && weir_get(&h->gate) == gate && !weir_get(&weir.stopping))
 		weir_futex_wait(&weir.asleep, 1, TICK_NS);
 	weir_set(&weir.asleep, 0);
 }

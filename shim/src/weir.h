@@ -124,6 +124,7 @@ struct weir_process {
 	uint64_t progress_ns; /* when the last mark was seen complete, or the first one made */
 	uint64_t let_ns;      /* when a launch was let in last that had waited */
 	uint64_t unknown_ns;  /* how long first launches took lately, at most */
+	uint32_t firsts;      /* and how many were measured */
 	uint32_t needed;      /* launches for which the device is known to wait at once, 0: none */
 };
 
