@@ -12,6 +12,7 @@ import (
 	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/device/cpu/kernels"
+	"github.com/weirgpu/weir/examples/digits"
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/plan/cache"
 	"github.com/weirgpu/weir/tensor"
@@ -54,6 +55,27 @@ func TestCache(t *testing.T) {
 	}
 	if got := runDigits(t, path, weir.WithCache("/dev/null/x")); !slices.Equal(got, want) {
 		t.Error("other bits with a folder that cannot be")
+	}
+}
+
+// TestNothingIsKeptOfMemory holds that of a model from memory, which may be stored encrypted,
+// nothing comes to lie in the folder of plans.
+func TestNothingIsKeptOfMemory(t *testing.T) {
+	dir := t.TempDir()
+	m, err := weir.Load(digits.Model, weir.WithCache(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := m.Run(t.Context(), weir.Inputs{"image": tensor.From(make([]float32, 64), 1, 1, 8, 8)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	if err := m.Close(); err != nil { // which waits for plans that are being kept
+		t.Fatal(err)
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) > 0 {
+		t.Errorf("%v are kept, %v", files, err)
 	}
 }
 

@@ -13,7 +13,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/weirgpu/weir/internal/floors"
@@ -30,22 +32,35 @@ type unit struct {
 	ImportMap  map[string]string
 }
 
-// TestTypesOnArm64 checks the types of all packages and their tests as arm64 has them, without
-// compiling anything: a compiler for another architecture makes the whole standard library anew,
-// which takes ten times as long. Packages whose files differ there are built by the script check.
-func TestTypesOnArm64(t *testing.T) {
+// TestTypesElsewhere checks the types of all packages as other processors have them, those of their
+// tests too where int has 64 bits, without compiling anything: a compiler for another architecture
+// makes the whole standard library anew, which takes ten times as long. Packages whose files differ
+// on arm64 are built by the script check.
+func TestTypesElsewhere(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the same whatever instructions there are")
 	}
-	list := exec.Command("go", "list", "-deps", "-test",
-		"-json=ImportPath,Name,Dir,GoFiles,SFiles,ImportMap", "./...")
-	list.Env = append(os.Environ(), "GOOS=linux", "GOARCH=arm64", "CGO_ENABLED=0")
+	files := &parsed{fset: token.NewFileSet()}
+	for arch, args := range map[string][]string{"arm64": {"-test"}, "arm": nil, "386": nil} {
+		t.Run(arch, func(t *testing.T) {
+			t.Parallel()
+			checkTypes(t, files, arch, args)
+		})
+	}
+}
+
+// checkTypes checks what go list with the given flags tells of a processor's packages.
+func checkTypes(t *testing.T, files *parsed, arch string, flags []string) {
+	list := exec.Command("go", slices.Concat([]string{"list", "-deps",
+		"-json=ImportPath,Name,Dir,GoFiles,SFiles,ImportMap"}, flags, []string{"./..."})...)
+	list.Env = append(os.Environ(), "GOOS=linux", "GOARCH="+arch, "CGO_ENABLED=0")
 	list.Stderr = os.Stderr
 	out, err := list.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := checker{fset: token.NewFileSet(), done: map[string]*types.Package{"unsafe": types.Unsafe}}
+	c := checker{arch: arch, files: files,
+		done: map[string]*types.Package{"unsafe": types.Unsafe}}
 	own := 0
 	for d := json.NewDecoder(bytes.NewReader(out)); ; {
 		var u unit
@@ -70,18 +85,31 @@ func TestTypesOnArm64(t *testing.T) {
 	}
 }
 
+// parsed are files, which are parsed once for all processors.
+type parsed struct {
+	fset *token.FileSet
+	all  sync.Map // by path: func() (*ast.File, error)
+}
+
+func (p *parsed) parse(path string) (*ast.File, error) {
+	f, _ := p.all.LoadOrStore(path, sync.OnceValues(func() (*ast.File, error) {
+		return parser.ParseFile(p.fset, path, nil, parser.SkipObjectResolution)
+	}))
+	return f.(func() (*ast.File, error))()
+}
+
 // checker checks packages one after another, each after those that it imports.
 type checker struct {
-	fset *token.FileSet
-	done map[string]*types.Package // by the path that go list gives them
+	arch  string
+	files *parsed
+	done  map[string]*types.Package // by the path that go list gives them
 }
 
 // check checks a package, its functions too if it is asked for whole.
 func (c *checker) check(u unit, whole bool) error {
 	var files []*ast.File
 	for _, name := range u.GoFiles {
-		f, err := parser.ParseFile(c.fset, filepath.Join(u.Dir, name), nil,
-			parser.SkipObjectResolution)
+		f, err := c.files.parse(filepath.Join(u.Dir, name))
 		if err != nil {
 			return err
 		}
@@ -90,7 +118,7 @@ func (c *checker) check(u unit, whole bool) error {
 	var all []error
 	config := types.Config{
 		IgnoreFuncBodies: !whole,
-		Sizes:            types.SizesFor("gc", "arm64"),
+		Sizes:            types.SizesFor("gc", c.arch),
 		Importer: importer(func(path string) (*types.Package, error) {
 			if to, ok := u.ImportMap[path]; ok {
 				path = to
@@ -103,7 +131,7 @@ func (c *checker) check(u unit, whole bool) error {
 		Error: func(err error) { all = append(all, err) },
 	}
 	path, _, _ := strings.Cut(u.ImportPath, " ")
-	p, _ := config.Check(path, c.fset, files, nil) // the error is the first of all
+	p, _ := config.Check(path, c.files.fset, files, nil) // the error is the first of all
 	c.done[u.ImportPath] = p
 	if whole && len(u.SFiles) == 0 {
 		all = append(all, c.bodies(files)...)
@@ -117,7 +145,7 @@ func (c *checker) bodies(files []*ast.File) (missing []error) {
 		for _, d := range f.Decls {
 			if f, ok := d.(*ast.FuncDecl); ok && f.Body == nil {
 				missing = append(missing, fmt.Errorf("%s: no body of %s, and no assembly",
-					c.fset.Position(f.Pos()), f.Name))
+					c.files.fset.Position(f.Pos()), f.Name))
 			}
 		}
 	}

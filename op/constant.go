@@ -236,7 +236,7 @@ func rangeElems(start, delta, n Dim) []Dim {
 // rangeDim is the number of elements of an integer Range as an expression.
 func rangeDim(start, limit, delta Dim) Dim {
 	step, ok := delta.Int()
-	if !ok || step == 0 || step == math.MinInt64 {
+	if !ok || step == 0 || step == math.MinInt {
 		return Unknown()
 	}
 	dist := limit.Sub(start)

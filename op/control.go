@@ -504,7 +504,7 @@ func (s *stack) push(c *Eval, t *tensor.Tensor) error {
 	if err != nil {
 		return err
 	}
-	if s.bytes += n; s.bytes > tensor.MaxHeapBytes {
+	if s.bytes += n; int64(s.bytes) > tensor.MaxHeapBytes {
 		return c.Errorf(tensor.ErrShape, "scanned output outgrows %d bytes",
 			int64(tensor.MaxHeapBytes))
 	}

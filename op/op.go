@@ -189,7 +189,7 @@ func (c *Eval) New(d tensor.DType, shape []int) (*tensor.Tensor, error) {
 // the strings, since a few operators can make from one string more text than any memory holds.
 // Strings that are parts of other strings take no memory of their own.
 func (c *Eval) text(bytes int) error {
-	if bytes > tensor.MaxHeapBytes {
+	if int64(bytes) > tensor.MaxHeapBytes {
 		return c.Errorf(ErrInput, "makes %d bytes of text, limit %d", bytes,
 			int64(tensor.MaxHeapBytes))
 	}

@@ -291,7 +291,8 @@ func tabled(n *graph.Node) bool {
 			continue
 		}
 		shape, _ := v.Type.Ints()
-		if size, err := tensor.ByteCount(v.Type.DType, shape); err != nil || size > maxTabled {
+		size, err := tensor.ByteCount(v.Type.DType, shape)
+		if err != nil || int64(size) > maxTabled {
 			return false
 		}
 	}

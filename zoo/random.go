@@ -81,13 +81,13 @@ const maxParameters = 1 << 32
 
 // fillAll allocates the weights and draws their elements.
 func (e *export) fillAll() error {
-	total := 0
+	var total int64
 	for _, w := range e.weights {
-		total += w.t.Len()
+		total += int64(w.t.Len())
 	}
 	if total > maxParameters {
 		return fmt.Errorf("zoo: %s: %w: %d parameters, limit %d: lower Hidden, Width or Layers",
-			e.g.Name, ErrOption, total, maxParameters)
+			e.g.Name, ErrOption, total, int64(maxParameters))
 	}
 	e.draw(e.allocate())
 	return nil

@@ -114,7 +114,7 @@ func newLadder(ctx context.Context, profile string) (*ladder, error) {
 }
 
 // gib is a size as weir and the simulated driver both read it.
-func gib(bytes int) string { return fmt.Sprintf("%dGiB", bytes>>30) }
+func gib(bytes int64) string { return fmt.Sprintf("%dGiB", bytes>>30) }
 
 // close ends the agent, which the first program under weir has started, and removes the folder.
 func (l *ladder) close() {

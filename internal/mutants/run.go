@@ -148,7 +148,7 @@ func (s *suite) run(ctx context.Context, mutant int, b batch, file string) (*res
 		"-test.failfast", "-test.timeout", wall.String(), "-test.run", b.pattern())
 	c.Dir = s.dir
 	c.Env = append(os.Environ(), variable+"="+strconv.Itoa(mutant), reached+"="+file,
-		"WEIR_ONNX_TESTDATA="+home, "HOME="+home, "XDG_CACHE_HOME="+home, "TMPDIR="+home,
+		"WEIR_ONNX_TESTDATA=off", "HOME="+home, "XDG_CACHE_HOME="+home, "TMPDIR="+home,
 		"GOMAXPROCS=2")
 	var out bytes.Buffer
 	c.Stdout, c.Stderr = &out, &out

@@ -38,7 +38,7 @@ func textOf(order, kind, digits string) (textWidth, bool) {
 func readText(r io.Reader, width textWidth, shape []int) (*tensor.Tensor, error) {
 	size := width.n * width.char
 	count, err := tensor.Count(shape)
-	if err != nil || count > math.MaxInt64/size {
+	if err != nil || count > math.MaxInt/size {
 		return nil, fmt.Errorf("%w: %v elements of %d bytes", ErrFormat, shape, size)
 	}
 	data, err := read(r, count*size)
@@ -78,7 +78,7 @@ func unicode(all []string) (descr string, data []byte, err error) {
 		}
 		width = max(width, utf8.RuneCountInString(s))
 	}
-	if len(all) > maxText/(4*width) {
+	if int64(len(all)) > maxText/(4*int64(width)) {
 		return "", nil, fmt.Errorf("%w: %d strings as wide as the longest, %d characters, take "+
 			"more than %d bytes", ErrFormat, len(all), width, int64(maxText))
 	}
