@@ -116,7 +116,7 @@ static void void_pass(void)
 	is("waiting", slot->waiting, 0);
 	ends(A);
 	is("under way", weir_word_launching(record_of(A)->word), 0);
-	within("charged (us)", (slot->device_ns_total - charged) / US, 1000, 2001);
+	within("charged (us)", (slot->device_ns_total - charged) / US, 1990, 2001);
 	within("predicted (us)", (uint64_t)function(1)->guess * WEIR_UNIT_NS / US, 900, 1100);
 	nothing_left();
 }
