@@ -87,8 +87,8 @@ func TestPython(t *testing.T) {
 	climb(t, 2, once)
 }
 
-// The rungs of several GB take a quarter of an hour on two cores, beyond go test's bound of ten
-// minutes: WEIR_LONG=1 go test -timeout 60m ./bench/userland -run TestFrameworks
+// The rungs of several GB take a quarter of an hour or more on two cores, beyond go test's bound of
+// ten minutes: WEIR_LONG=1 go test -timeout 60m ./bench/userland -run TestFrameworks
 func TestFrameworks(t *testing.T) {
 	if os.Getenv("WEIR_LONG") == "" {
 		t.Skip("WEIR_LONG=1 fetches 7 GB where they are not in the cache, and takes minutes")
@@ -98,6 +98,20 @@ func TestFrameworks(t *testing.T) {
 	}
 	for _, number := range []int{3, 4} {
 		t.Run(fmt.Sprint("rung", number), func(t *testing.T) { climb(t, number, everywhere) })
+	}
+}
+
+// TestScriptsHaveNoPackagesNames holds that a script is not what something imports in the place of
+// a package, whose folder comes later: vLLM, which looks for a package "kernels", ran one of them.
+func TestScriptsHaveNoPackagesNames(t *testing.T) {
+	files, err := scripts.ReadDir("python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if name := f.Name(); name != "say.py" && !strings.HasPrefix(name, "with_") {
+			t.Errorf("%s: name it with_PACKAGE.py", name)
+		}
 	}
 }
 
