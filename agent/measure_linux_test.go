@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -355,4 +356,25 @@ func (l *lines) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.String()
+}
+
+// TestDeadHoldNothing has processes end that held nothing, while children have their sockets: they
+// are gone at once, and with the last of them a job that nobody else keeps.
+func TestDeadHoldNothing(t *testing.T) {
+	people := newPeople()
+	dir := socketDir(t)
+	a := startAgent(t, testConfig(dir, people))
+	c, grant := controller(t, dir, share.Job{Name: "job", Share: share.Share{Memory: 1 << 30}})
+	p, q := begin(t, people, dir, grant.Token), begin(t, people, dir, grant.Token)
+	p.self.die()
+	eventually(t, "the first to be gone", func() bool {
+		return len(onlyJob(t, a).Processes) == 1
+	})
+	_ = p.uc.SetReadDeadline(time.Now().Add(20 * time.Second))
+	if n, err := p.uc.Read(make([]byte, 1)); n > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("its socket is open: %d, %v", n, err)
+	}
+	_ = c.Close()
+	q.self.die()
+	eventually(t, "the job to end", func() bool { return jobNames(a) == "" })
 }
