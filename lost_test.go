@@ -182,7 +182,7 @@ func TestIdleArenas(t *testing.T) {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		m, err := Load(digits.Model)
+		m, err := Load(digits.Model, WithThreads(1)) // workers would be outside of the bubble
 		if err != nil {
 			t.Fatal(err)
 		}
