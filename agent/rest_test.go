@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/wire"
 )
 
 // wants reports whether the program waits at its gate.
@@ -172,4 +173,83 @@ func TestUseIsNoMoreThanHeld(t *testing.T) {
 			}
 		}
 	})
+}
+
+// fill floods with kernels of one length: those of its turns, and while the gate is closed one
+// after another such as pass it.
+func (x *sim) fill(until time.Time, kernel time.Duration) {
+	waits := uint32(0)
+	for time.Now().Before(until) && x.lives() {
+		changed, h := x.bell.next(), x.page.Header()
+		if wire.IsOpen(h.Gate.Load()) {
+			x.m.s.Waiting.Add(-waits)
+			waits = 0
+			x.launch(kernel)
+			continue
+		}
+		if waits == 0 {
+			waits = 1
+			x.m.s.Waiting.Add(1)
+			kick(x.j.kicked)
+		}
+		if kernel <= time.Duration(h.FreeNS.Load()) {
+			end := x.h.device.launch(x.who, kernel)
+			x.m.s.Launches.Add(1)
+			time.Sleep(time.Until(end) + 3*time.Microsecond) // until that is seen
+			x.m.s.PassedNS.Add(uint64(kernel))
+			continue
+		}
+		select {
+		case <-changed:
+		case <-time.After(time.Millisecond):
+		case <-x.j.ctx.Done():
+		}
+	}
+	x.m.s.Waiting.Add(-waits)
+}
+
+// TestGapsAreFilledByOthers has an opportunistic flood beside a program with kernels of 0.1 ms and
+// pauses of 0.2 ms: the program keeps 95 percent of its speed, and the flood has half of the pauses
+// at least, and next to nothing where gaps are not to be filled.
+func TestGapsAreFilledByOthers(t *testing.T) {
+	for spec, fills := range map[string]bool{"priority": false,
+		"priority:fill=0.5,switch=0s": true} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHost(t, spec)
+			defer h.close()
+			x := h.program(0, share.Share{Class: share.Latency})
+			y := h.program(1, share.Share{Class: share.Opportunistic})
+			work := func() (launches int) {
+				for end := time.Now().Add(time.Second); time.Now().Before(end); launches++ {
+					x.launch(100 * time.Microsecond)
+					x.drain()
+					time.Sleep(200 * time.Microsecond)
+				}
+				return launches
+			}
+			alone := work()
+			h.watchers.Go(func() {
+				y.fill(time.Now().Add(time.Second), 10*time.Microsecond)
+			})
+			begin := time.Now()
+			kept := float64(work()) / float64(alone)
+			gaps := time.Since(begin) - h.device.got(0, begin, time.Now())
+			got := h.device.got(1, begin, time.Now())
+			s := y.j.snapshot()
+			passed := time.Duration(s.PassedSeconds * 1e9)
+			switch {
+			case kept < 0.95:
+				t.Errorf("%s: keeps %.3f of its speed", spec, kept)
+			case !fills && got > gaps/50:
+				t.Errorf("%s: %v of gaps of %v filled", spec, got, gaps)
+			case fills && (got < gaps/2 || passed < got*9/10 || s.DeviceSeconds > 0.02):
+				t.Errorf("%s: %v of gaps of %v filled, %v passed, charged %v s", spec, got, gaps,
+					passed, s.DeviceSeconds)
+			}
+			if s := x.j.snapshot(); s.UsedSeconds < 0.3*s.DeviceSeconds ||
+				s.UsedSeconds > 0.36*s.DeviceSeconds {
+				t.Errorf("%s: used %.3f s of %.3f", spec, s.UsedSeconds, s.DeviceSeconds)
+			}
+		})
+	}
 }
