@@ -34,6 +34,7 @@ type Scenario struct {
 	Duration time.Duration
 	// Seed makes arrivals and made-up inputs the same each time.
 	Seed uint64
+	// Jobs are those that share the device.
 	Jobs []Job
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -70,13 +71,13 @@ func newBench() *cobra.Command {
 				}
 			}
 			if asJSON {
-				return printJSON(c.OutOrStdout(), res)
+				return errors.Join(printJSON(c.OutOrStdout(), res), c.Context().Err())
 			}
 			printBench(c, res)
 			if res.Profile != nil {
 				profile.print(c.OutOrStdout(), res.Profile)
 			}
-			return nil
+			return c.Context().Err() // what was measured until a signal is shown
 		},
 	}
 	dev.add(c)
@@ -143,17 +144,19 @@ func (m *compiled) bench(c *cobra.Command, path string, i *engine.Instance, on *
 	if err != nil {
 		return failed(err)
 	}
+	res.Runs = len(times)
 	summarise(res, times)
 	res.PeakRSSBytes = process.PeakRSS()
-	if profile {
+	if profile && c.Context().Err() == nil {
 		return failed(profileSteps(c, i, on, m, res))
 	}
 	return nil
 }
 
+// timeRuns measures runs, fewer where a signal ends them after the first.
 func timeRuns(c *cobra.Command, i *engine.Instance, m *compiled, res *benchResult,
 	runs, warmup int) ([]time.Duration, error) {
-	times := make([]time.Duration, 0, runs)
+	times := make([]time.Duration, 0, min(runs, 1<<16))
 	var before, after runtime.MemStats
 	for k := range warmup + runs {
 		if k == warmup {
@@ -163,7 +166,11 @@ func timeRuns(c *cobra.Command, i *engine.Instance, m *compiled, res *benchResul
 			return nil, err
 		}
 		t := time.Now()
-		if err := i.Run(c.Context(), device.Open); err != nil {
+		err := i.Run(c.Context(), device.Open)
+		if err != nil && len(times) > 0 && c.Context().Err() != nil {
+			break
+		}
+		if err != nil {
 			return nil, err
 		}
 		if k >= warmup {

@@ -154,7 +154,7 @@ func newRoot() *cobra.Command {
 	root.AddCommand(newRun(), newBench(), newInspect(), newOptimize(), newVerify(), newTune(),
 		newModel(), newDevice(), newCache(), newDebug())
 	root.AddCommand(newExec(), newTop(), newSet(), newPolicy(), newAgent())
-	root.AddCommand(newDoctor(), newVersion())
+	root.AddCommand(newDoctor(), newMan(), newVersion())
 	return root
 }
 

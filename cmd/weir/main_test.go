@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -396,6 +397,35 @@ func TestStopped(t *testing.T) {
 			!strings.HasSuffix(talk.String(), "weir: stopped\n") {
 			t.Errorf("%v: exit code %d, %q", args, code, talk.String())
 		}
+	}
+}
+
+// fewLooks is a context that a signal ends once it was asked often enough whether it has ended.
+type fewLooks struct {
+	context.Context
+	left atomic.Int64
+	end  context.CancelCauseFunc
+}
+
+func (c *fewLooks) Err() error {
+	if c.left.Add(-1) == 0 {
+		c.end(&stopped{os.Interrupt})
+	}
+	return c.Context.Err()
+}
+
+// TestInterruptedBench holds that what was measured until Ctrl-C is shown.
+func TestInterruptedBench(t *testing.T) {
+	inner, end := context.WithCancelCause(t.Context())
+	ctx := &fewLooks{Context: inner, end: end}
+	ctx.left.Store(20000)
+	var out, talk bytes.Buffer
+	code := execute(ctx, []string{"bench", digitsFile(t), "--runs", "1000000000", "--warmup", "0",
+		"--json"}, nil, &out, &talk)
+	m := called{code, out.String(), talk.String()}.object(t)
+	n, median := m["runs"].(float64), m["median_ms"].(float64)
+	if code != 130 || n < 1 || n > 20000 || median <= 0 {
+		t.Errorf("exit code %d, %v runs, %q", code, n, talk.String())
 	}
 }
 
