@@ -177,7 +177,7 @@ struct weir_slot {
     uint64_t found_bytes; /* agent: of that, what neither allocations nor contexts count */
     uint32_t stalls; /* how often a stream was found to stall */
     uint32_t pad;
-    uint64_t passed_ns; /* predicted device time of launches that have passed the closed gate and ended */
+    uint64_t passed_ns; /* predicted device time of launches that have passed the closed gate */
     uint64_t reserved[4];
 };
 _Static_assert(sizeof(struct weir_slot) == 192, "size of weir_slot");

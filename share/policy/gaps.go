@@ -47,6 +47,7 @@ func (p *GapParams) bind(f *flag.FlagSet) {
 type gaps struct {
 	params GapParams
 	filler share.JobID   // whose launches pass; 0: nobody's
+	last   share.JobID   // whose did last
 	free   time.Duration // what passes
 	set    []share.Terms
 }
@@ -159,7 +160,7 @@ func (h *habit) judge(j *share.JobState, p *GapParams) bool {
 
 // choose returns whose launches may pass: an opportunistic job that waits, and is not kept from the
 // device by a limit, which would not hold for what passes. Another one has its turn at the next
-// window.
+// window, whoever stopped what passed before.
 func (g *gaps) choose(s *share.Snapshot, next bool) *share.JobState {
 	var first *share.JobState
 	for i := range s.Jobs {
@@ -167,7 +168,7 @@ func (g *gaps) choose(s *share.Snapshot, next bool) *share.JobState {
 		switch {
 		case j.Phase != share.Waiting || j.Share.Class != share.Opportunistic ||
 			j.Share.Cap() < 1 || g.named(j.ID):
-		case j.ID > g.filler || j.ID == g.filler && !next:
+		case j.ID > g.last || j.ID == g.last && !next:
 			return j
 		case first == nil:
 			first = j
@@ -194,7 +195,7 @@ func (g *gaps) let(j *share.JobState, free time.Duration, s *share.Snapshot) {
 	}
 	g.filler, g.free = 0, 0
 	if free > 0 {
-		g.filler, g.free = j.ID, free
+		g.filler, g.last, g.free = j.ID, j.ID, free
 		g.set = append(g.set, share.Terms{Job: j.ID, Free: free, InFlight: free})
 	}
 }

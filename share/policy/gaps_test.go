@@ -177,6 +177,59 @@ func TestGapsClose(t *testing.T) {
 	}
 }
 
+// TestGapsGoRound: one beside whom the holder gets slower at once does not keep the gaps from others.
+func TestGapsGoRound(t *testing.T) {
+	c, err := core.Config{Device: "d", Units: 1, Memory: share.GiB,
+		Can: share.Can{Launches: true}}.ForPolicy("priority:fill=0.5,switch=0s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := core.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, passes := time.Duration(0), share.JobID(0)
+	step := func(e core.Event) {
+		t.Helper()
+		e.At = now
+		notices, err := k.Step(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range notices {
+			switch {
+			case n.Kind != core.Bounded:
+			case n.Terms.Free > 0:
+				passes = n.Job
+			case n.Job == passes:
+				passes = 0
+			}
+		}
+	}
+	for id, class := range []share.Class{share.Latency, share.Opportunistic, share.Opportunistic,
+		share.Opportunistic} {
+		step(core.Event{Kind: core.Admit, Spec: &share.Job{Name: fmt.Sprint(id),
+			Share: share.Share{Class: class}}})
+		step(core.Event{Kind: core.Want, Job: share.JobID(1 + id)})
+	}
+	got := map[share.JobID]int{}
+	for range 600 {
+		launches := int64(16)
+		if passes == 2 {
+			launches = 8
+		}
+		now += 5 * ms
+		was := passes
+		step(core.Event{Kind: core.Measure, Job: 1, Used: ms, Launches: launches})
+		if passes != was && passes != 0 {
+			got[passes]++
+		}
+	}
+	if got[2] == 0 || got[3] == 0 || got[4] == 0 {
+		t.Errorf("turns in gaps beside one who makes the holder slow: %v", got)
+	}
+}
+
 // TestFillNeedsLaunches: gaps are filled only where launches can be held back.
 func TestFillNeedsLaunches(t *testing.T) {
 	sc := sim.Scenario{Duration: ms, Jobs: []sim.Job{flooding("a", us)}}

@@ -132,7 +132,7 @@ type Slot struct {
 	FoundBytes    atomic.Uint64    `c:"found_bytes" doc:"agent: of that, what neither allocations nor contexts count"`
 	Stalls        atomic.Uint32    `c:"stalls" doc:"how often a stream was found to stall"`
 	Pad           atomic.Uint32    `c:"pad"`
-	PassedNS      atomic.Uint64    `c:"passed_ns" doc:"predicted device time of launches that have passed the closed gate and ended"`
+	PassedNS      atomic.Uint64    `c:"passed_ns" doc:"predicted device time of launches that have passed the closed gate"`
 	Reserved      [4]atomic.Uint64 `c:"reserved"`
 }
 

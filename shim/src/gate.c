@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #define WAIT_NS 100000000u
+#define TELL_NS 5000000u /* the agent is told so often of a program whose launches pass */
 
 void weir_futex_wait(uint32_t *word, uint32_t value, uint64_t ns)
 {
@@ -48,28 +49,30 @@ bool weir_gate_open(struct weir_header *h)
 static uint64_t free_until; /* when what has passed the closed gate is complete, by prediction */
 
 /*
- * passes tells whether a launch of f may pass the closed gate: it is known to be so short that to
- * take turns for it would cost more. It is not in flight for anybody who waits for that. So that
- * many of them do not hold the device, what has passed and is not complete by prediction is bounded
- * like what is in flight.
+ * room_in tells in how many nanoseconds a launch of f may pass the closed gate: 0 if it does now,
+ * which is counted. It may if it is known to be so short that to take turns for it would cost more;
+ * anything else, NULL too, has to wait for the gate. What passes is not in flight for anybody who
+ * waits for that. So that many of them do not hold the device, what has passed and is not complete
+ * by prediction is bounded like what is in flight.
  */
-static bool passes(struct weir_header *h, struct weir_function *f)
+static uint64_t room_in(struct weir_header *h, struct weir_function *f)
 {
-	uint64_t most = weir_peek(&h->free_ns);
-	if (weir_likely(!most) || weir_peek(&f->samples) < WEIR_SAMPLES)
-		return false;
+	uint64_t most = weir_peek(&h->free_ns), bound = weir_bound(h);
+	if (weir_likely(!most) || !f || weir_peek(&f->samples) < WEIR_SAMPLES)
+		return WAIT_NS;
 	uint64_t takes = (uint64_t)weir_peek(&f->guess) * WEIR_UNIT_NS;
-	if (takes > most || (uint64_t)weir_peek(&f->slow) * WEIR_UNIT_NS > most)
-		return false;
+	if (takes > most || takes > bound || (uint64_t)weir_peek(&f->slow) * WEIR_UNIT_NS > most)
+		return WAIT_NS;
 	uint64_t now = weir_now(), until = weir_get(&free_until), next;
 	do {
 		next = (until > now ? until : now) + takes;
-		if (next - now > weir_bound(h))
-			return false;
+		if (next - now > bound)
+			return next - now - bound < WAIT_NS ? next - now - bound : WAIT_NS;
 	} while (!__atomic_compare_exchange_n(
 		&free_until, &until, next, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
 	__atomic_fetch_add(&weir_slot()->launches, 1, __ATOMIC_RELAXED);
-	return true;
+	__atomic_fetch_add(&weir_slot()->passed_ns, takes, __ATOMIC_RELAXED);
+	return 0;
 }
 
 /*
@@ -91,6 +94,27 @@ static inline bool lets_through(struct weir_header *h, struct weir_ticket *t)
 	return weir_gate_open(h) || (t->pass && weir_get(&h->gate) == t->pass);
 }
 
+static uint64_t told_at; /* when the agent was last told that the process waits, */
+static uint32_t told_of; /* and at which gate */
+static bool untold;	 /* a launch that soon has room may be the only one the agent knows of */
+
+/* tell tells the agent that the process waits at this gate. */
+static void tell(uint32_t gate)
+{
+	weir_set(&untold, false);
+	weir_set(&told_of, gate);
+	weir_set(&told_at, weir_now());
+	weir_add(&weir_slot()->want_seq, 1);
+	weir_send(WEIR_MSG_WANT, gate);
+}
+
+/* knows tells whether a launch that has room in so many nanoseconds need not tell the agent that
+ * the process waits: of a program whose launches pass one after the other it would hear of each. */
+static bool knows(uint32_t gate, uint64_t room)
+{
+	return room < WAIT_NS && weir_get(&told_of) == gate && weir_now() - weir_get(&told_at) < TELL_NS;
+}
+
 /* gate_wait returns once the gate is open or *pass lets a launch through or, which it reports as
  * false, a launch of f may pass it closed; f is NULL for what may not. The agent is told once for
  * each time that the process begins to wait or the gate's value changes. */
@@ -98,7 +122,12 @@ static bool gate_wait(struct weir_header *h, struct weir_function *f, uint32_t *
 {
 	struct weir_slot *slot = weir_slot();
 	uint32_t told = 0;
-	bool open = true, first = weir_add(&slot->waiting, 1) == 1;
+	uint64_t room = room_in(h, f);
+	if (!room)
+		return false;
+	if (knows(weir_get(&h->gate), room))
+		weir_set(&untold, true); /* before it waits: who waits beside it tells */
+	bool first = weir_add(&slot->waiting, 1) == 1;
 	for (;;) {
 		uint32_t gate = weir_get(&h->gate);
 		*pass = take_pass(h, gate) ? gate : 0;
@@ -107,24 +136,21 @@ static bool gate_wait(struct weir_header *h, struct weir_function *f, uint32_t *
 		/* the watcher, which sees to that, may be held up in the driver */
 		if (told && weir_agent_silent(h, weir_socket_open(), weir_now()))
 			weir_set(&weir.agent_gone, true);
-		if (first || (told && told != gate + 1)) {
-			weir_add(&slot->want_seq, 1);
-			weir_send(WEIR_MSG_WANT, gate);
+		if (((first || weir_get(&untold)) && !knows(gate, room)) || (told && told != gate + 1)) {
+			tell(gate);
 			first = false;
 		}
 		told = gate + 1;
 		if (weir_get(&weir.asleep)) /* the agent may wait to hear that nothing is in flight */
 			weir_watcher_wake();
-		weir_futex_wait(&h->gate, gate, WAIT_NS);
+		weir_futex_wait(&h->gate, gate, room);
 		if (weir_page() != h)
 			break; /* an agent that came back gave another page */
-		if (f && !weir_gate_open(h) && passes(h, f)) {
-			open = false;
+		if (!weir_gate_open(h) && !(room = room_in(h, f)))
 			break;
-		}
 	}
 	weir_sub(&slot->waiting, 1);
-	return open;
+	return room;
 }
 
 /* opened tells the agent of the first launch of a batch at once: it goes by these numbers to see
@@ -243,7 +269,7 @@ static bool wait_for_turn(struct weir_ticket *t)
 		if (weir_unlikely(weir_dead(t->stream)))
 			return false;
 		if (!lets_through(h, t)) {
-			if (passes(h, f) || !gate_wait(h, f, &t->pass))
+			if (!gate_wait(h, f, &t->pass))
 				return false;
 			waited = true;
 		}

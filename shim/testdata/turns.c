@@ -171,11 +171,19 @@ static void free_ones(void)
 	uint64_t from = now_ns;
 	uint32_t n = 0;
 	struct weir_ticket t;
-	while (n < 50 && !weir_enter(&t, KEY(1), 1, A, 0) && now_ns - from < MS)
+	while (n < 50 && !weir_enter(&t, KEY(1), 1, A, 0) && now_ns - from < 50 * US)
 		n++;
 	is("pass at once", n, 10);
-	within("waited (us)", (now_ns - from) / US, 0, 100100);
+	within("waited for room (us)", (now_ns - from) / US, 90, 110);
 	is("launches", slot->launches, n + 1);
+	uint64_t passed = slot->launches;
+	is("of which it says what they take (us)", slot->passed_ns / US, passed * 100);
+	from = now_ns;
+	while (now_ns - from < 20 * MS && !weir_enter(&t, KEY(1), 1, A, 0))
+		;
+	within("those that come on and on pass one after the other", slot->launches - passed, 190, 215);
+	within("and the agent hears of few", slot->want_seq, 2, 8);
+	is("nobody waits", slot->waiting, 0);
 	lasts(10 * MS);
 	from = now_ns;
 	is("the longer one waits", weir_enter(&t, KEY(2), 1, A, 0), true);
