@@ -177,7 +177,8 @@ func TestGapsClose(t *testing.T) {
 	}
 }
 
-// TestGapsGoRound: one beside whom the holder gets slower at once does not keep the gaps from others.
+// TestGapsGoRound: one beside whom the holder gets slower at once does not keep the gaps from
+// others.
 func TestGapsGoRound(t *testing.T) {
 	c, err := core.Config{Device: "d", Units: 1, Memory: share.GiB,
 		Can: share.Can{Launches: true}}.ForPolicy("priority:fill=0.5,switch=0s")

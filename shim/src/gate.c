@@ -112,7 +112,8 @@ static void tell(uint32_t gate)
  * the process waits: of a program whose launches pass one after the other it would hear of each. */
 static bool knows(uint32_t gate, uint64_t room)
 {
-	return room < WAIT_NS && weir_get(&told_of) == gate && weir_now() - weir_get(&told_at) < TELL_NS;
+	return room < WAIT_NS && weir_get(&told_of) == gate &&
+		weir_now() - weir_get(&told_at) < TELL_NS;
 }
 
 /* gate_wait returns once the gate is open or *pass lets a launch through or, which it reports as
