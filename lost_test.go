@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"runtime"
 	"sync"
 	"testing"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/examples/digits"
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -260,5 +263,141 @@ func TestProcs(t *testing.T) {
 	}
 	if n := runtime.GOMAXPROCS(0); n < cpu.Cores()+2 {
 		t.Errorf("GOMAXPROCS is %d with %d cores", n, cpu.Cores())
+	}
+}
+
+// closing is a context that closes a model as soon as a Run asks whether it is done.
+type closing struct {
+	context.Context
+	close func() error
+}
+
+func (c closing) Err() error {
+	_ = c.close()
+	return c.Context.Err()
+}
+
+func (c closing) Done() <-chan struct{} {
+	_ = c.close()
+	return c.Context.Done()
+}
+
+// TestClosedWhileDataAreWrong closes a model while a Run is under way that fails of its data: whose
+// fault that is, is looked for in the model.
+func TestClosedWhileDataAreWrong(t *testing.T) {
+	g, err := graph.Parse(`graph "words" {
+  opset "" 17
+  input %tokens: int64[n]
+  const %words: float32[3,2] = {1, 2, 3, 4, 5, 6}
+  %y = Gather@13 (%words, %tokens) {axis=0}
+  output %y
+}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "model.onnx")
+	if err := onnx.WriteFile(path, g, onnx.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	m, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(ctx context.Context, token int64) error {
+		r, err := m.Run(ctx, Inputs{"tokens": tensor.From([]int64{token}, 1)})
+		r.Close()
+		return err
+	}
+	if err := run(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(closing{t.Context(), m.Close}, 3); !errors.Is(err, ErrInput) {
+		t.Error(err)
+	}
+	if err := run(t.Context(), 0); !errors.Is(err, ErrClosed) {
+		t.Errorf("afterwards: %v", err)
+	}
+}
+
+// TestWaitingForShapes lets many ask for the same new shapes at once: those who wait for them, and
+// then for their turn, have no arenas meanwhile.
+func TestWaitingForShapes(t *testing.T) {
+	if _, err := shared(); err != nil { // whose workers outlive the test
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		// workers would be outside of the bubble
+		m, err := Load(digits.Model, WithMaxConcurrency(2), WithThreads(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		m.compiling <- struct{}{}
+		for range 10 {
+			all.Go(func() {
+				r, err := m.Run(t.Context(), pictures(1))
+				if err != nil {
+					t.Error(err)
+				}
+				r.Close()
+			})
+		}
+		synctest.Wait()
+		for range 2 { // of Runs that compute
+			m.turns <- struct{}{}
+		}
+		<-m.compiling
+		synctest.Wait()
+		if n := m.arenas.Load(); n > 1 {
+			t.Errorf("%d arenas while none may compute", n)
+		}
+		for range 2 {
+			<-m.turns
+		}
+		all.Wait()
+		if n := m.arenas.Load(); n > 3 {
+			t.Errorf("%d arenas for 2 that compute", n)
+		}
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestSharedWeightsCountOnce holds that weights which a plan shares are not asked for again.
+func TestSharedWeightsCountOnce(t *testing.T) {
+	open := func(limit int64) *Model {
+		m, err := Load(digits.Model)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { m.Close() })
+		if m.device, err = cpu.Open("cpu:0", cpu.Options{MemoryBytes: limit}); err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	run := func(m *Model, n int) error {
+		r, err := m.Run(t.Context(), pictures(n))
+		r.Close()
+		return err
+	}
+	m := open(0)
+	for _, n := range []int{4, 6, 8} {
+		if err := run(m, n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	need := m.device.Held() + pictures(8)["image"].Size()
+	for limit, kind := range map[int64]error{need: nil, need - 1: ErrMemory} {
+		m := open(limit)
+		for _, n := range []int{4, 6} {
+			if err := run(m, n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := run(m, 8); !errors.Is(err, kind) {
+			t.Errorf("with %d bytes of %d: %v", limit, need, err)
+		}
 	}
 }

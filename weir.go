@@ -193,8 +193,9 @@ func (m *model) run(ctx context.Context, in Inputs) (Result, error) {
 		}
 	}
 	if err := s.run(ctx); err != nil {
+		err = m.ofData(in, err) // which reads the model's file
 		r.Close()
-		return Result{}, m.ofData(in, err)
+		return Result{}, err
 	}
 	s.variant.save()
 	return r, nil
@@ -261,25 +262,47 @@ func (m *model) unknown(in Inputs, err error) error {
 // It compiles the model for them when they are new; Runs with shapes that are known already go on
 // meanwhile.
 func (m *model) begin(ctx context.Context, in Inputs) (*slot, error) {
-	if err := enter(ctx, m.turns); err != nil {
-		return nil, fmt.Errorf("waiting for one of %d Runs to end: %w", cap(m.turns), err)
+	if s, err := m.admit(ctx, in); s != nil || err != nil {
+		return s, err
 	}
-	s, err := m.known(in)
-	if s != nil {
-		return s, nil
+	// kept until it is this Run's turn, so that at most one has a slot and waits
+	if err := enter(ctx, m.compiling); err != nil {
+		return nil, fmt.Errorf("waiting for other shapes to be compiled: %w", err)
 	}
-	m.leave()
+	defer func() { <-m.compiling }()
+	if s, err := m.admit(ctx, in); s != nil || err != nil { // another call may have compiled them
+		return s, err
+	}
+	s, err := m.made(ctx, in)
 	if err != nil {
-		return nil, classify(err, ErrModel)
-	}
-	if s, err = m.made(ctx, in); err != nil {
 		return nil, err
 	}
-	if err := enter(ctx, m.turns); err != nil {
+	if err := m.turn(ctx); err != nil {
 		Result{s, s.uses}.Close()
-		return nil, fmt.Errorf("waiting for one of %d Runs to end: %w", cap(m.turns), err)
+		return nil, err
 	}
 	return s, nil
+}
+
+// admit waits for a turn and takes a slot for the shapes of in; without either when no variant fits
+// them.
+func (m *model) admit(ctx context.Context, in Inputs) (*slot, error) {
+	if err := m.turn(ctx); err != nil {
+		return nil, err
+	}
+	s, err := m.known(in)
+	if s == nil {
+		m.leave()
+	}
+	return s, classify(err, ErrModel)
+}
+
+// turn waits until one more Run may compute.
+func (m *model) turn(ctx context.Context) error {
+	if err := enter(ctx, m.turns); err != nil {
+		return fmt.Errorf("waiting for one of %d Runs to end: %w", cap(m.turns), err)
+	}
+	return nil
 }
 
 // enter takes one of a bounded number of places. It allocates nothing.
@@ -300,16 +323,8 @@ func enter(ctx context.Context, places chan struct{}) error {
 // leave lets another Run compute.
 func (m *model) leave() { <-m.turns }
 
-// made takes a slot for the shapes of in, for which it compiles the model unless another call just
-// has.
+// made takes a slot for the shapes of in, for which it compiles the model; m.compiling is held.
 func (m *model) made(ctx context.Context, in Inputs) (*slot, error) {
-	if err := enter(ctx, m.compiling); err != nil {
-		return nil, fmt.Errorf("waiting for other shapes to be compiled: %w", err)
-	}
-	defer func() { <-m.compiling }()
-	if s, err := m.known(in); s != nil || err != nil {
-		return s, classify(err, ErrModel)
-	}
 	if err := m.hold(); err != nil {
 		return nil, err
 	}
@@ -411,10 +426,11 @@ func (m *model) compile(ctx context.Context, in Inputs) (*variant, error) {
 	}
 	c, err := m.plan(ctx, plan.Options{Target: m.target, Shapes: shapes,
 		Threads: m.pool.Threads(), Passes: m.passes})
-	if err == nil {
-		err = m.fits(c.Plan, in)
-	}
 	if err != nil {
+		return nil, err
+	}
+	like := m.like(c.Plan)
+	if err := m.fits(c.Plan, like, in); err != nil {
 		return nil, err
 	}
 	m.source.Evict(nil)
@@ -425,7 +441,7 @@ func (m *model) compile(ctx context.Context, in Inputs) (*variant, error) {
 		Context:  ctx,
 		Packed:   m.source.Evict,
 		Weights:  c.Weights,
-		Like:     m.like(c.Plan),
+		Like:     like,
 	})
 	if err != nil {
 		return nil, err
@@ -442,14 +458,18 @@ func (m *model) compile(ctx context.Context, in Inputs) (*variant, error) {
 }
 
 // fits refuses a plan that needs more than the device has beside the inputs, which the caller holds
-// in the same memory. What the device grants is not there until it is written, and a process that
-// then writes too much is ended by the system.
-func (m *model) fits(p *plan.Plan, in Inputs) error {
+// in the same memory; weights that it shares with the session like, unless that is nil, are there
+// already. What the device grants is not there until it is written, and a process that then writes
+// too much is ended by the system.
+func (m *model) fits(p *plan.Plan, like *engine.Session, in Inputs) error {
 	var given int64
 	for _, t := range in {
 		given += t.Size()
 	}
 	need, has, held := p.PeakBytes(1), m.device.Info().MemoryBytes, m.device.Held()
+	if like != nil {
+		need -= p.PackedBytes
+	}
 	if has == 0 || need >= 0 && need <= has-held-given {
 		return nil
 	}
