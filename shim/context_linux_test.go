@@ -195,7 +195,7 @@ func TestParts(t *testing.T) {
 		{"rest", 70, []string{"ledger", "sizes"}},
 		{"reuse", 70, []string{"alloc", "ledger", "sizes"}},
 		{"pools", 34, []string{"sizes"}},
-		{"graphs", 34, []string{"graph", "ledger", "sizes"}},
+		{"graphs", 37, []string{"graph", "ledger", "sizes"}},
 		{"limits", 28, []string{"limit", "ledger"}},
 		{"mappings", 17, []string{"ledger", "sizes"}},
 		{"contexts", 51, []string{"context", "measure", "ledger", "sizes"}},

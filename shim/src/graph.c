@@ -164,7 +164,7 @@ static bool charge(uint64_t n)
 	return true;
 }
 
-/* begin counts a graph's memory before its first launch or upload, and ended settles that. */
+/* begin counts a graph's memory before its first launch or upload. */
 static bool begin(CUgraphExec exec, uint64_t *counted)
 {
 	uint64_t n;
@@ -181,10 +181,13 @@ static bool begin(CUgraphExec exec, uint64_t *counted)
 	return true;
 }
 
-static void ended(uint64_t counted, CUresult r)
+/* ended settles what begin counted. What did not run is counted anew when it is tried again. */
+static void ended(CUgraphExec exec, uint64_t counted, CUresult r)
 {
 	if (!counted)
 		return;
+	if (exec && r != CUDA_SUCCESS)
+		weir_sizes_put(WEIR_KIND_GRAPH, (uintptr_t)exec, counted, NULL);
 	pthread_mutex_lock(&lock);
 	making -= counted;
 	pthread_mutex_unlock(&lock);
@@ -206,7 +209,7 @@ CUresult weir_on_graph_instantiate_params(
 	if (n && !charge(n))
 		return weir_deny();
 	CUresult r = real(exec, graph, params);
-	ended(n, r); /* before it is looked at what the launchable form takes */
+	ended(NULL, n, r); /* before it is looked at what the launchable form takes */
 	r = instantiated(r, exec, graph);
 	if (n && r == CUDA_SUCCESS)
 		weir_sizes_put(WEIR_KIND_GRAPH, (uintptr_t)*exec, n,
@@ -225,7 +228,7 @@ CUresult weir_on_graph_upload(enum weir_call call, CUgraphExec exec, CUstream st
 	if (!begin(exec, &counted))
 		return weir_deny();
 	CUresult r = real(exec, stream);
-	ended(counted, r);
+	ended(exec, counted, r);
 	weir_unmeasured();
 	return r;
 }
@@ -247,7 +250,7 @@ CUresult weir_on_graph_launch(enum weir_call call, CUgraphExec exec, CUstream hS
 	CUresult r = real(exec, hStream);
 	weir_leave(&t, r);
 	__atomic_fetch_add(&weir_slot()->graph_launches, 1, __ATOMIC_RELAXED);
-	ended(counted, r);
+	ended(exec, counted, r);
 	return r;
 }
 

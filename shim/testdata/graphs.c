@@ -255,6 +255,15 @@ static void failures(void)
 	meanwhile = refuse_and_look;
 	expect("a first launch that fails", launch(60), CUDA_ERROR_INVALID_VALUE);
 	expect("after it", counted(), 170);
+	instantiate(90, false);
+	fails = CUDA_ERROR_OUT_OF_MEMORY;
+	launch(90);
+	expect("after one that fails alone", counted(), 170);
+	fails = CUDA_ERROR_OUT_OF_MEMORY;
+	weir_on_graph_upload(WEIR_cuGraphUpload, (CUgraphExec)(uintptr_t)90, NULL);
+	expect("during an upload after that", counted_then, 170 + 136);
+	launch(90);
+	expect("during a launch after both", counted_then, 170 + 136);
 	uint64_t before = calls;
 	instantiate(2000, false);
 	expect("one that does not fit", launch(2000), CUDA_ERROR_OUT_OF_MEMORY);
