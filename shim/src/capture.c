@@ -71,11 +71,7 @@ static struct weir_stream *begin(CUstream stream, int per_thread)
 	struct weir_stream *s = weir_ready() ? weir_stream_of(stream, per_thread) : NULL;
 	if (!s)
 		return NULL;
-	if (weir_lock_within(s, PATIENCE_NS)) {
-		if (!weir_stalls(s, weir_now()))
-			weir_close_batch(s, false);
-		pthread_mutex_unlock(&s->lock);
-	}
+	weir_last_mark(s);
 	if (!__atomic_exchange_n(&s->origin, true, __ATOMIC_SEQ_CST))
 		weir_add(&weir.captures, 1);
 	weir_add(&beginning, 1);

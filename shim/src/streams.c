@@ -201,9 +201,9 @@ struct weir_stream *weir_stream_of(CUstream stream, int per_thread)
 	return s;
 }
 
-/* weir_lock_within locks a record within so many nanoseconds. The watcher may be in the driver with
+/* lock_within locks a record within so many nanoseconds. The watcher may be in the driver with
  * it for long, where it waits with an event for the device's queue, that is full, to get on. */
-bool weir_lock_within(struct weir_stream *s, uint64_t ns)
+static bool lock_within(struct weir_stream *s, uint64_t ns)
 {
 	uint64_t from = weir_now();
 	while (pthread_mutex_trylock(&s->lock) != 0) {
@@ -214,9 +214,22 @@ bool weir_lock_within(struct weir_stream *s, uint64_t ns)
 	return true;
 }
 
-/* end_those ends the records of a stream or, if given, of all streams of a green context: what they
- * still run gets its last mark, unless it stalls: the driver might wait with that. False: the
- * watcher is in the driver with one. */
+/* weir_last_mark marks what a stream still runs before it ends or is captured, unless that stalls:
+ * the driver might wait with the mark. False: the watcher waits in the driver, with this stream or
+ * with another while this one has work to be marked, and so might the caller. */
+bool weir_last_mark(struct weir_stream *s)
+{
+	if (!lock_within(s, STREAM_NS))
+		return false;
+	bool waits = weir_word_count(weir_get(&s->word)) > 0 && weir_watcher_waits();
+	if (!waits && !weir_stalls(s, weir_now()))
+		weir_close_batch(s, false);
+	pthread_mutex_unlock(&s->lock);
+	return !waits;
+}
+
+/* end_those ends the records of a stream or, if given, of all streams of a green context. False:
+ * one could not be marked. Once it is gone the record may be another stream's at any time. */
 static bool end_those(CUstream stream, CUgreenCtx green)
 {
 	bool all = true;
@@ -226,11 +239,7 @@ static bool end_those(CUstream stream, CUgreenCtx green)
 		if (weir_get(&s->free) || weir_get(&s->gone) ||
 			(green ? weir_get(&s->green) != green : weir_get(&s->handle) != stream))
 			continue;
-		if (weir_lock_within(s, STREAM_NS)) {
-			if (!weir_stalls(s, weir_now()))
-				weir_close_batch(s, false);
-			pthread_mutex_unlock(&s->lock);
-		} else {
+		if (!weir_last_mark(s)) {
 			weir_set(&s->later, !green);
 			all = false;
 		}
@@ -241,11 +250,22 @@ static bool end_those(CUstream stream, CUgreenCtx green)
 	return all;
 }
 
-/* weir_stream_gone is called before a stream is destroyed. False: the watcher destroys it, once it
- * is out of the driver. */
+/* weir_stream_gone is called before a stream is destroyed, which default ones cannot be. False: the
+ * watcher destroys it, once it is out of the driver. */
 bool weir_stream_gone(CUstream stream)
 {
-	return end_those(stream, NULL);
+	return is_default(stream) || end_those(stream, NULL);
+}
+
+/* weir_destroy_late destroys a stream in place of the program, which did not wait for the watcher.
+ */
+void weir_destroy_late(struct weir_stream *s)
+{
+	weir_fn_cuStreamDestroy_v2 destroy = WEIR_DRIVER(cuStreamDestroy_v2);
+	if (destroy && weir_own_begin()) {
+		destroy(s->handle);
+		weir_own_end();
+	}
 }
 
 /* weir_green_gone is called before a green context is destroyed. Its events are of the primary one,
@@ -265,7 +285,8 @@ bool weir_stream_by_program(const struct weir_stream *s)
 }
 
 /* weir_context_gone is called before a context is destroyed: its streams and events go with it, and
- * all that is waited for there. */
+ * all that is waited for there. As it may stay (context.c), what the program has destroyed goes
+ * before. */
 void weir_context_gone(CUcontext ctx)
 {
 	if (weir_get(&weir.stopping))
@@ -273,8 +294,10 @@ void weir_context_gone(CUcontext ctx)
 	for (struct weir_stream *s = weir_streams_first(); s; s = s->next) {
 		if (weir_get(&s->free) || (weir_get(&s->home) != ctx && weir_get(&s->ctx) != ctx))
 			continue;
-		weir_set(&s->later, false);
-		if (weir_lock_within(s, CONTEXT_NS)) {
+		bool later = __atomic_exchange_n(&s->later, false, __ATOMIC_SEQ_CST);
+		if (lock_within(s, CONTEXT_NS)) {
+			if (later)
+				weir_destroy_late(s);
 			weir_forget_marks(s, true);
 			pthread_mutex_unlock(&s->lock);
 		} else {

@@ -14,6 +14,7 @@
 #define TICK_NS 100000000u
 #define BUSY_NS 200000u  /* how often it looks while work is in flight */
 #define DRAIN_NS 20000u  /* and while the gate is closed */
+#define HELD_UP_NS 10000000u /* longer than any look that the driver does not hold up */
 #define LATE_NS 1000000u /* after the end of a lease that the agent left open */
 
 struct watch {
@@ -67,16 +68,6 @@ static void check_lease(struct weir_header *h, uint32_t gate, uint64_t now)
 	}
 }
 
-/* destroy_late destroys a stream in place of the program, which did not wait for this thread. */
-static void destroy_late(struct weir_stream *s)
-{
-	weir_fn_cuStreamDestroy_v2 destroy = WEIR_DRIVER(cuStreamDestroy_v2);
-	if (destroy && weir_own_begin()) {
-		destroy(s->handle);
-		weir_own_end();
-	}
-}
-
 /* look at one stream; true: it has work that is not known complete. */
 static bool look(struct weir_stream *s, bool closed)
 {
@@ -84,21 +75,21 @@ static bool look(struct weir_stream *s, bool closed)
 		return !weir_get(&s->free);
 	weir_reap(s);
 	uint64_t w = weir_get(&s->word);
-	bool ended = weir_get(&s->ended);
-	if (__atomic_exchange_n(&s->later, false, __ATOMIC_SEQ_CST)) {
-		destroy_late(s);
-		weir_set(&s->gone, true);
-	}
+	/* Whoever says that it is gone has said before whether it is to be destroyed later. */
+	bool ended = weir_get(&s->ended), gone = weir_get(&s->gone);
+	bool later = gone && __atomic_exchange_n(&s->later, false, __ATOMIC_SEQ_CST);
 	/* Behind what stalls another mark tells nothing. */
-	if (weir_word_count(w) > 0 && (s->stale || closed || ended) && weir_word_launching(w) == 0 &&
-		!weir_get(&s->gone) && !s->aside) {
+	if (weir_word_count(w) > 0 && (s->stale || closed || ended || later) &&
+		weir_word_launching(w) == 0 && (later || !gone) && !s->aside) {
 		weir_close_batch(s, true);
 		weir_reap(s);
 		w = weir_get(&s->word);
 	}
+	if (later)
+		weir_destroy_late(s);
 	s->stale = weir_word_count(w) > 0;
 	bool busy = s->head != s->tail || weir_word_count(w) > 0 || weir_word_launching(w) > 0;
-	bool over = weir_get(&s->gone) || (ended && weir_word_count(w) == 0);
+	bool over = gone || (ended && weir_word_count(w) == 0);
 	if (over && s->head == s->tail && weir_word_launching(w) == 0) {
 		weir_forget_marks(s, !weir_get(&s->dead));
 		weir_set(&s->free, true);
@@ -118,13 +109,23 @@ static bool somebody_waits(struct weir_header *h)
 	return false;
 }
 
+/* weir_watcher_waits tells whether it has looked for so long that the driver must hold it up, which
+ * has no place for its event. */
+bool weir_watcher_waits(void)
+{
+	uint64_t since = weir_get(&weir.looks_ns);
+	return since && weir_now() > since + HELD_UP_NS;
+}
+
 /* look_all looks at all streams. What is in flight at a closed gate may wait for what waits there:
  * then the agent has to know. */
 static bool look_all(bool closed, uint64_t now)
 {
 	bool busy = false;
+	weir_set(&weir.looks_ns, weir_now());
 	for (struct weir_stream *s = weir_streams_first(); s; s = s->next)
 		busy |= look(s, closed);
+	weir_set(&weir.looks_ns, 0);
 	if (busy && closed && now - weir_get(&weir.progress_ns) > WEIR_STALL_NS &&
 		somebody_waits(weir_page()))
 		weir_set_aside(NULL, now);

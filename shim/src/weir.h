@@ -111,6 +111,7 @@ struct weir_process {
 	bool stopping;       /* the process is exiting: weir calls the driver no more by itself */
 	uint32_t expired;    /* a gate value whose lease has run out, 0 if none */
 	uint32_t asleep;     /* the watcher waits until it is woken */
+	uint64_t looks_ns;   /* since when it looks at the streams, 0: it does not */
 	uint32_t captures;   /* streams being captured */
 	bool begun;          /* the driver is initialised */
 	bool outside;        /* no client of MPS, which it must be: it gets no context */
@@ -351,7 +352,8 @@ bool weir_agent_silent(struct weir_header *h, bool open, uint64_t now);
 struct weir_stream *weir_stream_of(CUstream stream, int per_thread);
 struct weir_stream *weir_streams_first(void);
 bool weir_stream_gone(CUstream stream);
-bool weir_lock_within(struct weir_stream *s, uint64_t ns);
+bool weir_last_mark(struct weir_stream *s);
+void weir_destroy_late(struct weir_stream *s);
 bool weir_stream_by_program(const struct weir_stream *s);
 void weir_context_gone(CUcontext ctx);
 void weir_green_gone(CUgreenCtx green);
@@ -392,6 +394,7 @@ void weir_futex_wait(uint32_t *word, uint32_t value, uint64_t ns);
 void weir_futex_wake(uint32_t *word);
 void weir_watcher_start(void);
 void weir_watcher_wake(void);
+bool weir_watcher_waits(void);
 void weir_streams_reset(void);
 void weir_capture_reset(void);
 

@@ -98,6 +98,81 @@ static void locks(void)
 	is("once", destroyed_streams, 1);
 }
 
+/* The driver has no place for the watcher's event: then it has none for the program's either. */
+static void end_others(void)
+{
+	in_record = NULL;
+	launch(B, 1, 10 * US);
+	lasts(20 * MS);
+	uint32_t put = recorded;
+	is("a stream is destroyed", weir_on_stream_destroy(WEIR_cuStreamDestroy_v2, B), CUDA_SUCCESS);
+	weir_on_begin_capture_v2(WEIR_cuStreamBeginCapture_v2, C, 0);
+	weir_on_end_capture(WEIR_cuStreamEndCapture, C, NULL);
+	is("not yet", destroyed_streams, 0);
+	weir_on_stream_destroy(WEIR_cuStreamDestroy_v2, &streams[3]);
+	is("at once one with nothing open", destroyed_streams, 1);
+	is("events put meanwhile", recorded, put);
+}
+
+/* While the watcher waits in the driver with one stream, nobody marks another one's launches. */
+static void held_up(void)
+{
+	begins(2 * MS);
+	teach(1, 10 * US);
+	teach(2, 10 * US);
+	launch(C, 1, 10 * US);
+	struct weir_stream *b = record_of(B);
+	record_of(&streams[3]);
+	launch(A, 1, 10 * US);
+	watcher_looks();
+	in_record = end_others;
+	watcher_looks();
+	is("by the watcher", B->destroyed, true);
+	is("with its last mark", b->head, 1);
+	lasts(MS);
+	watcher_looks();
+	is("the record", b->free, true);
+	is("destroyed", destroyed_streams, 2);
+	lasts(20 * MS);
+	launch(A, 2, 10 * US);
+	uint32_t put = recorded;
+	weir_stream_gone(A);
+	is("marked by who destroys it, as ever", recorded, put + 1);
+	lasts(MS);
+	watcher_looks();
+	watcher_looks();
+	lasts(MS);
+	watcher_looks();
+	nothing_left();
+}
+
+/* A stream that the watcher is to destroy, whose context may go, or stay. */
+static void late_ends(void)
+{
+	begins(2 * MS);
+	struct weir_stream *a = record_of(A);
+	a->later = true;
+	watcher_looks();
+	is("destroyed before it is gone", destroyed_streams, 0);
+	a->gone = true;
+	weir_context_gone((CUcontext)(contexts + 1));
+	is("with another context", destroyed_streams, 0);
+	weir_context_gone(A->ctx);
+	is("before its context goes", destroyed_streams, 1);
+	watcher_looks();
+	is("once", destroyed_streams, 1);
+	struct weir_stream *b = record_of(B);
+	pthread_mutex_lock(&b->lock);
+	b->later = b->gone = true;
+	weir_context_gone(B->ctx);
+	pthread_mutex_unlock(&b->lock);
+	watcher_looks();
+	is("after its context", destroyed_streams, 1);
+	struct weir_stream *legacy_one = record_of(CU_STREAM_LEGACY);
+	is("of a default one the driver is told", weir_stream_gone(CU_STREAM_LEGACY), true);
+	is("whose record stays", legacy_one->gone, false);
+}
+
 /* What stalls gets no mark when it is destroyed: the queue may be full. */
 static void stalled_end(void)
 {
@@ -270,8 +345,8 @@ static void modes(void)
 }
 
 #define CASES(X) \
-	X(ended_threads) X(locks) X(stalled_end) X(endings) X(capture_between) X(capture_begins) \
-	X(modes)
+	X(ended_threads) X(locks) X(held_up) X(late_ends) X(stalled_end) X(endings) \
+	X(capture_between) X(capture_begins) X(modes)
 
 int main(int n, char **names)
 {
