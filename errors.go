@@ -13,6 +13,7 @@ import (
 	"github.com/weirgpu/weir/internal/fault"
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/pass"
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/tensor"
 )
@@ -114,65 +115,74 @@ func withCause(ctx context.Context, err error) error {
 
 // ofShapes gives an error of compiling the model for the shapes of in its kind. What an operator
 // does not take is the model's fault where these shapes are all that there can be.
-func (m *model) ofShapes(in Inputs, err error) error {
+func (m *model) ofShapes(ctx context.Context, in Inputs, err error) error {
 	if changed := m.source.Unchanged(); changed != nil {
 		return classify(changed, ErrModel) // whatever was made of it
 	}
 	free := slices.ContainsFunc(m.graph.Inputs,
 		func(v *graph.Value) bool { return !v.Type.Static() })
-	return m.ofOperand(in, err, free)
+	return m.ofOperand(ctx, in, err, free)
 }
 
 // ofData gives an error of a run its kind.
-func (m *model) ofData(in Inputs, err error) error {
-	return m.ofOperand(in, err, len(m.graph.Inputs) > 0)
+func (m *model) ofData(ctx context.Context, in Inputs, err error) error {
+	return m.ofOperand(ctx, in, err, len(m.graph.Inputs) > 0)
 }
 
 // ofOperand gives an error its kind; free says whether another request may change what operators
 // are given.
-func (m *model) ofOperand(in Inputs, err error, free bool) error {
+func (m *model) ofOperand(ctx context.Context, in Inputs, err error, free bool) error {
 	err = m.blame(in, err)
-	if isOperand(err) && (!free || m.broken()) {
+	if !isOperand(err) {
+		return classify(err, ErrInput)
+	}
+	if !free {
+		return classify(err, ErrModel)
+	}
+	broken, late := m.broken(ctx)
+	switch {
+	case late != nil:
+		return fmt.Errorf("%w, before it was known whose fault this is: %w", late, err)
+	case broken:
 		return classify(err, ErrModel)
 	}
 	return classify(err, ErrInput)
 }
 
-// broken reports whether an operator refuses operands that depend on no input.
-func (m *model) broken() bool {
-	m.searched.Do(func() {
-		src, err := m.source.Source()
-		if err != nil {
-			return
-		}
-		g, err := plan.Simplify(context.Background(), src.Graph)
-		if err != nil {
-			m.refuses = errors.Is(err, op.ErrInput)
-			return
-		}
-		m.refuses = slices.ContainsFunc(g.Nodes, refuses)
-	})
-	return m.refuses
+// broken reports whether an operator refuses operands that depend on no input. That is found out
+// once, unless ctx is done first, whose error it then returns.
+func (m *model) broken(ctx context.Context) (bool, error) {
+	if err := enter(ctx, m.searching); err != nil {
+		return false, err
+	}
+	defer func() { <-m.searching }()
+	if m.searched {
+		return m.refuses, nil
+	}
+	refuses := m.search(ctx)
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	m.searched, m.refuses = true, refuses
+	return refuses, nil
 }
 
-// refuses reports whether a node that reads constants alone cannot be evaluated.
-func refuses(n *graph.Node) bool {
-	in := make([]*tensor.Tensor, len(n.In))
-	for i, v := range n.In {
-		if v == nil {
-			continue
-		}
-		if !v.IsConst() {
-			return false
-		}
-		in[i] = v.Const()
-	}
-	o, err := n.Op()
-	if err != nil || len(in) == 0 || len(n.Bodies()) > 0 {
+// search looks for such an operator.
+func (m *model) search(ctx context.Context) bool {
+	src, err := m.source.Source()
+	if err != nil {
 		return false
 	}
-	_, err = op.Run(context.Background(), o, n.Call(), in)
-	return errors.Is(err, op.ErrInput)
+	g, err := plan.Simplify(ctx, src.Graph)
+	if err != nil {
+		return errors.Is(err, op.ErrInput)
+	}
+	found, _ := fault.Value(func() (bool, error) { // of a file that cannot be read, nothing
+		return slices.ContainsFunc(g.Nodes, func(n *graph.Node) bool {
+			return pass.Refuses(ctx, n)
+		}), nil
+	})
+	return found
 }
 
 // blame says of an error that arose from input shapes which contradict the model's names of

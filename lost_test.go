@@ -283,7 +283,7 @@ func (c closing) Done() <-chan struct{} {
 }
 
 // TestClosedWhileDataAreWrong closes a model while a Run is under way that fails of its data: whose
-// fault that is, is looked for in the model.
+// fault that is, is looked for in the model, but no longer than a context lets it.
 func TestClosedWhileDataAreWrong(t *testing.T) {
 	g, err := graph.Parse(`graph "words" {
   opset "" 17
@@ -311,6 +311,16 @@ func TestClosedWhileDataAreWrong(t *testing.T) {
 	if err := run(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
+	late, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := m.broken(late); !errors.Is(err, context.Canceled) || m.searched {
+		t.Errorf("too late: %v", err)
+	}
+	m.searching <- struct{}{} // by another Run
+	if _, err := m.broken(late); !errors.Is(err, context.Canceled) {
+		t.Errorf("too late, while another looks: %v", err)
+	}
+	<-m.searching
 	if err := run(closing{t.Context(), m.Close}, 3); !errors.Is(err, ErrInput) {
 		t.Error(err)
 	}

@@ -56,8 +56,9 @@ type model struct {
 	closed   bool
 	running  int
 
-	searched sync.Once // whether refuses is known
-	refuses  bool
+	searching chan struct{} // one while refuses is found out, which searched says is known
+	searched  bool
+	refuses   bool
 
 	arenas atomic.Int64 // that there are
 	lost   sync.Once    // the warning of a result that was not closed
@@ -131,7 +132,7 @@ func open(src *cache.Model, c config) (*Model, error) {
 		m.pool, m.ownPool = cpu.NewPool(cpu.PoolOptions{Threads: c.threads}), true
 	}
 	m.turns = make(chan struct{}, cmp.Or(c.runs, max(2, m.device.Info().Units)))
-	m.compiling = make(chan struct{}, 1)
+	m.compiling, m.searching = make(chan struct{}, 1), make(chan struct{}, 1)
 	handle := &Model{model: m}
 	handle.unclosed = runtime.AddCleanup(handle, (*model).reclaim, m)
 	return handle, nil
@@ -193,7 +194,7 @@ func (m *model) run(ctx context.Context, in Inputs) (Result, error) {
 		}
 	}
 	if err := s.run(ctx); err != nil {
-		err = m.ofData(in, err) // which reads the model's file
+		err = m.ofData(ctx, in, err) // which reads the model's file
 		r.Close()
 		return Result{}, err
 	}
@@ -330,7 +331,7 @@ func (m *model) made(ctx context.Context, in Inputs) (*slot, error) {
 	}
 	v, err := m.compile(ctx, in)
 	if err != nil {
-		err = m.ofShapes(in, err) // which reads the model's file
+		err = m.ofShapes(ctx, in, err) // which reads the model's file
 		m.end()
 		return nil, err
 	}

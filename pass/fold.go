@@ -1,6 +1,8 @@
 package pass
 
 import (
+	"context"
+	"errors"
 	"slices"
 
 	"github.com/weirgpu/weir/graph"
@@ -118,6 +120,22 @@ func (s *scope) foldNode(o *op.Op, n *graph.Node) *Patch {
 		}
 	}
 	return p
+}
+
+// Refuses reports whether a node reads constants alone and its operator does not take them
+// (op.ErrInput), so that the graph fails whenever n runs. It evaluates n within the limits of
+// folding, and says no of a node that is beyond them.
+func Refuses(ctx context.Context, n *graph.Node) bool {
+	o, err := n.Op()
+	if err != nil {
+		return false
+	}
+	in, room := foldInputs(o, n), maxGrowth
+	if in == nil || !(&scope{room: &room}).worthFolding(o, n) {
+		return false
+	}
+	_, err = op.Run(ctx, o, n.Call(), in)
+	return errors.Is(err, op.ErrInput)
 }
 
 // isContainer tells sequences, optionals and maps, which are no constants.
