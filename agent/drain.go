@@ -163,9 +163,11 @@ type stall struct {
 
 // help lets a launch through, if one waits and nothing in flight has made progress for longer than
 // it is predicted to take: of a process that has nothing in flight, as long as there is one, and of
-// those, which have one each in flight at most, soon again. One that has is as likely to wait for
-// itself in vain, so that it is helped ever more rarely, and not before what was let through has
-// had its time.
+// those, which have one each in flight at most, soon again, if another says that it has. Where none
+// does, all that is missing is that they say that they have drained, which takes a thread its turn
+// on a processor, and a launch would only put it off. One that has something in flight is as likely
+// to wait for itself in vain, so that it is helped ever more rarely, and not before what was let
+// through has had its time.
 func (s *stall) help(jobs []*job, now time.Time, predicted time.Duration) {
 	progress := uint64(0)
 	for _, j := range jobs {
@@ -178,7 +180,7 @@ func (s *stall) help(jobs []*job, now time.Time, predicted time.Duration) {
 	}
 	for _, idle := range []bool{true, false} {
 		wait := stalled + 2*predicted
-		if idle && s.helped > 0 {
+		if idle && s.helped > 0 && predicted > 0 {
 			wait = 2 * helpLook
 		}
 		for i := range jobs {

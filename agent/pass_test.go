@@ -77,6 +77,33 @@ func TestWhoIsHelped(t *testing.T) {
 	})
 }
 
+// TestWhoHasOnlyToSay holds that where nothing is in flight any more, as a process has yet to say,
+// another one is not let through after the time in which one helps that is known to be missing: two
+// that took turns in that never drained.
+func TestWhoHasOnlyToSay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for inFlight, wait := range map[uint64]time.Duration{0: stalled, 1000: 2 * helpLook} {
+			b, idle := stuck(t)
+			jobs, s, now := []*job{b.j}, stall{}, time.Now()
+			help := func(after time.Duration) (gate uint32) {
+				now = now.Add(after)
+				s.help(jobs, now, b.j.a.longest(jobs))
+				_, gate = b.offers()
+				return gate
+			}
+			closed := help(0)
+			first := help(stalled + 2*time.Millisecond)
+			idle.s.DrainedSeq.Store(first)
+			b.m.s.InflightNS.Store(inFlight)
+			soon, due := help(wait-1), help(1)
+			if first == closed || soon != first || due == first {
+				t.Errorf("%d ns in flight: gate %d, then %d, %d just before %v, and %d", inFlight,
+					closed, first, soon, wait, due)
+			}
+		}
+	})
+}
+
 // TestPassesAreTakenBack holds that no pass outlives its drain, however that ends, and that who may
 // have taken one has to say that it has drained.
 func TestPassesAreTakenBack(t *testing.T) {
