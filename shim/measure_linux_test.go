@@ -18,10 +18,15 @@ type growing struct {
 	said *bufio.Scanner
 }
 
+// oneSize has every context take as much: in the profile of hardware each takes another amount, and
+// these tests hold by value what is left beside a known number of them. TestContextsOfSeveralSizes
+// has the others.
+const oneSize = "WEIR_FAKE_CONTEXT_SPREAD=0"
+
 func startGrow(t *testing.T, w *warden, dir, how string, n int, env ...string) *growing {
 	t.Helper()
 	r := onFake(t, w, dir, "grow", how, fmt.Sprint(n))
-	r.Env = append(r.Env, env...)
+	r.Env = append(append(r.Env, oneSize), env...)
 	in, err := r.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -156,6 +161,27 @@ func TestContextsMadeThroughTables(t *testing.T) {
 	}
 	if r, free := g.alloc(t, rest>>20); r != 0 || free != 0 {
 		t.Errorf("what is left: result %d, %d free", r, free)
+	}
+}
+
+// TestContextsOfSeveralSizes makes contexts that take other amounts in each process: of all of them
+// counts what the device gave.
+func TestContextsOfSeveralSizes(t *testing.T) {
+	t.Parallel()
+	w, dir := newWarden(t, 2*fakeCap, 2*time.Millisecond), t.TempDir()
+	spread := false
+	for n := 0; n < 6 && !spread; n++ { // processes whose numbers follow each other differ
+		g := startGrow(t, w, dir, "context", 2, "WEIR_FAKE_CONTEXT_SPREAD=25")
+		r, free := g.next(t)
+		d, held := fakeDevice(t, dir), w.page.Slot(uint32(n)).MemContextBytes.Load()
+		if r != 0 || free != 2*fakeCap-d.Used || d.Used != w.page.MemoryHeld() {
+			t.Fatalf("process %d: result %d, %d free, %d count, %d of them its; the device holds %d",
+				n, r, free, w.page.MemoryHeld(), held, d.Used)
+		}
+		spread = held != 2*fakeContext
+	}
+	if !spread {
+		t.Error("all contexts take as much")
 	}
 }
 
