@@ -93,11 +93,15 @@ func TestAnotherSlotCountsAll(t *testing.T) {
 	w.moves = 1
 	w.start()
 	<-w.hellos
+	s := w.page.Slot(0)
+	for end := time.Now().Add(patience); s.MemContextBytes.Load() != 0 && time.Now().Before(end); {
+		time.Sleep(time.Millisecond) // until it has read which slot it has
+	}
 	const want = fakeCap - 2*fakeContext - 6<<20
 	if r, free := g.alloc(t, 2); r != 0 || free != want {
 		t.Errorf("result %d, %d free, want %d", r, free, want)
 	}
-	if s := w.page.Slot(0); s.MemUsedBytes.Load()+s.MemContextBytes.Load() != 0 {
+	if s.MemUsedBytes.Load()+s.MemContextBytes.Load() != 0 {
 		t.Errorf("the former slot counts %d and %d bytes", s.MemUsedBytes.Load(),
 			s.MemContextBytes.Load())
 	}

@@ -175,8 +175,8 @@ func TestContextsOfSeveralSizes(t *testing.T) {
 		r, free := g.next(t)
 		d, held := fakeDevice(t, dir), w.page.Slot(uint32(n)).MemContextBytes.Load()
 		if r != 0 || free != 2*fakeCap-d.Used || d.Used != w.page.MemoryHeld() {
-			t.Fatalf("process %d: result %d, %d free, %d count, %d of them its; the device holds %d",
-				n, r, free, w.page.MemoryHeld(), held, d.Used)
+			t.Fatalf("process %d: result %d, %d free, %d count; the device holds %d", n, r, free,
+				w.page.MemoryHeld(), d.Used)
 		}
 		spread = held != 2*fakeContext
 	}
