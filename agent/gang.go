@@ -313,6 +313,7 @@ func (g *gang) open() state {
 		wait := look
 		for _, j := range g.jobs {
 			j.reopen()
+			j.tellUse()
 		}
 		if last, ok := g.until(); ok {
 			wait = min(wait, max(0, last))

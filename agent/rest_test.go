@@ -208,6 +208,27 @@ func (x *sim) fill(until time.Time, kernel time.Duration) {
 	x.m.s.Waiting.Add(-waits)
 }
 
+// TestGapsOfGangs has an opportunistic flood beside a gang of one with kernels of 0.1 ms and pauses
+// of 0.2 ms, which are filled as any program's.
+func TestGapsOfGangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t, "priority:fill=0.5,switch=0s")
+		defer h.close()
+		x := h.rank(0, share.Share{Class: share.Latency}, h.newGang("a"))
+		y := h.program(1, share.Share{Class: share.Opportunistic})
+		end := time.Now().Add(300 * time.Millisecond)
+		h.watchers.Go(func() { y.fill(end, 10*time.Microsecond) })
+		for time.Now().Before(end) {
+			x.launch(100 * time.Microsecond)
+			x.drain()
+			time.Sleep(200 * time.Microsecond)
+		}
+		if s := y.j.snapshot(); s.PassedSeconds < 0.1 {
+			t.Errorf("%.3f s passed in gaps of 0.2 s", s.PassedSeconds)
+		}
+	})
+}
+
 // TestGapsAreFilledByOthers has an opportunistic flood beside a program with kernels of 0.1 ms and
 // pauses of 0.2 ms: the program keeps 95 percent of its speed, and the flood has half of the pauses
 // at least, and next to nothing where gaps are not to be filled.
