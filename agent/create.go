@@ -45,14 +45,14 @@ func (a *Agent) create(m wire.Create, name string, c *conn, file *os.File) (*job
 		asked:      time.Duration(m.InflightUS) * time.Microsecond,
 		controller: c.peer.identity(),
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	if !m.Rejoins() {
 		if _, err := rand.Read(want.terms.Token[:]); err != nil {
 			return nil, refusal(wire.RefusedBusy, "no random numbers: %w", err)
 		}
-		return a.admitJob(want, c, nil)
+		return a.admitNew(want, c)
 	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if j := a.jobs[m.Token]; j != nil {
 		return j, j.retake(c)
 	}
@@ -68,6 +68,36 @@ func (a *Agent) create(m wire.Create, name string, c *conn, file *os.File) (*job
 		return nil, err
 	}
 	return a.admitJob(want, c, page)
+}
+
+// errLate: a job may fit in place of those that have ended, whose memory the driver has not back
+// yet.
+var errLate = errors.New("a job that has ended still has what this one wants")
+
+// admitNew lets a new job in. One that is started as another ends gets what that had: it waits for
+// that for as long as ended processes keep their slots, but not longer than two of them in turn.
+func (a *Agent) admitNew(want claim, c *conn) (*job, error) {
+	patience := time.NewTimer(2 * latest)
+	defer patience.Stop()
+	for want.patient = true; ; {
+		var back <-chan struct{}
+		a.mu.Lock()
+		if dev := a.device(want.terms.Device); dev != nil {
+			back = dev.late.back()
+		}
+		j, err := a.admitJob(want, c, nil)
+		a.mu.Unlock()
+		if !errors.Is(err, errLate) {
+			return j, err
+		}
+		select {
+		case <-back:
+		case <-patience.C:
+			want.patient = false
+		case <-a.ctx.Done():
+			want.patient = false
+		}
+	}
 }
 
 // controls refuses a peer that says it made a job which another process did: a program of the job
@@ -207,7 +237,14 @@ func (a *Agent) admitJob(want claim, c *conn, page *wire.Page) (_ *job, err erro
 	if err != nil {
 		return nil, err
 	}
+	waits := want.patient && dev.late.any()
+	if waits && t.MemCap == 0 { // all that is not promised to others
+		return nil, errLate
+	}
 	bj, err := admitUnder(dev, &t)
+	if err != nil && waits {
+		return nil, errLate
+	}
 	if err != nil {
 		return nil, &errRefused{wire.RefusedAdmission, err}
 	}

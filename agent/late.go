@@ -23,8 +23,9 @@ const (
 // lateness is what a device has not back.
 type lateness struct {
 	mu      sync.Mutex
-	members []lateMember // in the order of their ends
-	watched bool         // a goroutine looks after them
+	members []lateMember  // in the order of their ends
+	watched bool          // a goroutine looks after them
+	looked  chan struct{} // closed after a look at them; nil: nobody waits for that
 	// unlisted are the bytes that no process was listed for, as of the last looks at which nobody
 	// was late. None: it is taken to be usual that all is listed.
 	unlisted []uint64
@@ -66,15 +67,16 @@ func (a *Agent) await(d *device) {
 	t := time.NewTicker(lateLook)
 	defer t.Stop()
 	for {
-		over := a.lingers(d)
-		for _, x := range d.late.take(over) {
+		for _, x := range d.late.take(a.lingers(d)) {
 			x.j.mu.Lock()
 			x.j.remove(x.m)
 			x.j.reconsider()
 			x.j.mu.Unlock()
 			x.j.endIfAlone()
 		}
-		if d.late.rests() {
+		over := d.late.rests()
+		d.late.tell()
+		if over {
 			return
 		}
 		select {
@@ -104,6 +106,33 @@ func (l *lateness) take(over uint64) []lateMember {
 	back := slices.Clone(l.members[:n])
 	l.members = slices.Delete(l.members, 0, n)
 	return back
+}
+
+// back returns what is closed once the device was looked at again, and the jobs that this leaves
+// alone have ended.
+func (l *lateness) back() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.looked == nil {
+		l.looked = make(chan struct{})
+	}
+	return l.looked
+}
+
+// any reports whether some are late, or the jobs that they leave alone have yet to end.
+func (l *lateness) any() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.watched
+}
+
+func (l *lateness) tell() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.looked != nil {
+		close(l.looked)
+		l.looked = nil
+	}
 }
 
 // rests reports, and notes, that nobody is late.

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"slices"
@@ -215,6 +216,68 @@ func TestMemoryThatComesBackLate(t *testing.T) {
 	eventually(t, "all memory is back", func() bool {
 		return onlyJob(t, a).MemoryUsedBytes == 0
 	})
+}
+
+// TestStartAsAnotherEnds has jobs made as another ends whose memory the driver has not back yet:
+// those that need what that had get it, as does one that wants all there is, and one that fits
+// beside it does not wait.
+func TestStartAsAnotherEnds(t *testing.T) {
+	const most = 80 << 30
+	people := newPeople()
+	dir := socketDir(t)
+	cfg := testConfig(dir, people)
+	cfg.measureEvery = time.Hour
+	var lacks atomic.Int64
+	cfg.Holds = func(uint32) (map[uint32]uint64, error) { return nil, nil }
+	cfg.Used = func(uint32) (uint64, error) { return uint64(lacks.Load()), nil }
+	a := startAgent(t, cfg)
+	late := &a.devices[0].late
+	for _, next := range []share.Share{{Memory: most / 2, Compute: 0.5}, {Memory: most},
+		{Memory: 1, Compute: 0.7}, {}} {
+		first, grant := controller(t, dir, share.Job{Name: "first",
+			Share: share.Share{Memory: most/2 + 1, Compute: 0.6}})
+		p := begin(t, people, dir, grant.Token)
+		p.page.Slot(p.slot).MemUsedBytes.Store(1 << 30)
+		lacks.Store(1 << 30)
+		p.kill()
+		_ = first.Close()
+		eventually(t, "its end is noticed", late.any)
+		beside, _ := controller(t, dir, share.Job{Name: "beside",
+			Share: share.Share{Memory: 1, Compute: 0.1}})
+		if !late.any() {
+			t.Error("what fits waited")
+		}
+		_ = beside.Close()
+		waits := func() bool {
+			late.mu.Lock()
+			defer late.mu.Unlock()
+			return late.looked != nil
+		}
+		eventually(t, "only what is late is left",
+			func() bool { return jobNames(a) == "first" && !waits() })
+		answer := make(chan error, 1)
+		go func() {
+			c, err := Dial(dir)
+			if err == nil {
+				defer c.Close()
+				var g *JobGrant
+				if g, err = c.Create(JobRequest{Fake: true,
+					Job: share.Job{Name: "next", Share: next}}); err == nil {
+					_ = g.Page.Close()
+					if next.Memory == 0 && g.Memory != most {
+						err = fmt.Errorf("got %v of %v", g.Memory, share.Bytes(most))
+					}
+				}
+			}
+			answer <- err
+		}()
+		eventually(t, "the next one waits", waits)
+		lacks.Store(0)
+		if err := <-answer; err != nil {
+			t.Errorf("%+v: %v", next, err)
+		}
+		eventually(t, "all have ended", func() bool { return jobNames(a) == "" })
+	}
 }
 
 // TestFloodOfQuestions has two processes ask what they hold 3,000 times each while the device is

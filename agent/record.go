@@ -27,6 +27,7 @@ type claim struct {
 	asked      time.Duration // most in flight that its controller wants; 0: what the agent allows
 	controller identity
 	page       pageID // zero if it is not known
+	patient    bool   // whether it waits for what jobs that have ended still have
 }
 
 // pageID names the memory of a page among all of this machine.

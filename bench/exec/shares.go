@@ -97,6 +97,9 @@ func (h *host) flood(all []tenant, most time.Duration, seconds float64) (record 
 		return true
 	})
 	if err != nil {
+		for i := range all {
+			err = fmt.Errorf("%w; %s: %s", err, all[i].p.name, all[i].p.err.String())
+		}
 		return nil, 0, 0, err
 	}
 	time.Sleep(time.Second) // what they owe each other from the start
