@@ -173,6 +173,35 @@ static void late_ends(void)
 	is("whose record stays", legacy_one->gone, false);
 }
 
+/* A context goes while the watcher is in the driver with one of its streams: of that neither marks
+ * nor events are there when it comes back, and its record is another's, which does not end. */
+static void lost(void)
+{
+	begins(2 * MS);
+	teach(1, 10 * US);
+	launch(A, 1, 10 * US);
+	watcher_looks();
+	watcher_looks();
+	struct weir_stream *a = record_of(A);
+	is("its mark", a->head, 1);
+	pthread_mutex_lock(&a->lock);
+	uint64_t from = now_ns;
+	weir_context_gone(A->ctx);
+	within("is waited for (ms)", (now_ns - from) / MS, 400, 600);
+	pthread_mutex_unlock(&a->lock);
+	watcher_looks();
+	is("events destroyed", destroyed_events, 0);
+	is("the record", a->free, true);
+	a->ended = true;
+	is("is another's", record_of(B) == a, true);
+	launch(B, 1, 10 * US);
+	lasts(MS);
+	for (int i = 0; i < 4; i++)
+		watcher_looks();
+	is("which goes on", a->free, false);
+	nothing_left();
+}
+
 /* What stalls gets no mark when it is destroyed: the queue may be full. */
 static void stalled_end(void)
 {
@@ -345,7 +374,7 @@ static void modes(void)
 }
 
 #define CASES(X) \
-	X(ended_threads) X(locks) X(held_up) X(late_ends) X(stalled_end) X(endings) \
+	X(ended_threads) X(locks) X(held_up) X(late_ends) X(lost) X(stalled_end) X(endings) \
 	X(capture_between) X(capture_begins) X(modes)
 
 int main(int n, char **names)
