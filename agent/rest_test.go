@@ -216,6 +216,7 @@ func TestGapsOfGangs(t *testing.T) {
 		defer h.close()
 		x := h.rank(0, share.Share{Class: share.Latency}, h.newGang("a"))
 		y := h.program(1, share.Share{Class: share.Opportunistic})
+		x.launch(100 * time.Microsecond) // which the gaps belong to from here on
 		end := time.Now().Add(300 * time.Millisecond)
 		h.watchers.Go(func() { y.fill(end, 10*time.Microsecond) })
 		for time.Now().Before(end) {
