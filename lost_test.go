@@ -93,6 +93,66 @@ func TestLostResults(t *testing.T) {
 	}
 }
 
+// TestLostAgain loses the result of a Run that had the memory of one before, which was closed.
+func TestLostAgain(t *testing.T) {
+	log := heard(t)
+	m, err := Load(digits.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	for i := range 2 {
+		r, err := m.Run(t.Context(), pictures(4))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			r.Close()
+		}
+	}
+	for range 2000 {
+		if runtime.GC(); m.arenas.Load() == 0 {
+			<-log
+			return
+		}
+		runtime.Gosched()
+	}
+	t.Error("the memory is not freed")
+}
+
+// TestArenasInUse holds that arenas are not idle that were in use since they were last looked at.
+func TestArenasInUse(t *testing.T) {
+	if _, err := shared(); err != nil { // whose workers outlive the test
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		m, err := Load(digits.Model, WithThreads(1)) // workers would be outside of the bubble
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 4 {
+			var open []Result
+			for range 5 {
+				r, err := m.Run(t.Context(), pictures(1))
+				if err != nil {
+					t.Fatal(err)
+				}
+				open = append(open, r)
+			}
+			for _, r := range open {
+				r.Close()
+			}
+			time.Sleep(idleFor * 2 / 3)
+			if n := m.arenas.Load(); n != 5 {
+				t.Errorf("%d of 5 arenas are left", n)
+			}
+		}
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestNothingIsLostThatWasClosed holds that models and results which are closed give no warning.
 func TestNothingIsLostThatWasClosed(t *testing.T) {
 	log := heard(t)
@@ -409,5 +469,53 @@ func TestSharedWeightsCountOnce(t *testing.T) {
 		if err := run(m, 8); !errors.Is(err, kind) {
 			t.Errorf("with %d bytes of %d: %v", limit, need, err)
 		}
+	}
+}
+
+// late is a context that lets no Run compute once a model begins to compile, and is done once that
+// has compiled.
+type late struct {
+	context.Context
+	m    *Model
+	done chan struct{}
+}
+
+func (l late) Done() <-chan struct{} {
+	l.m.mu.Lock()
+	defer l.m.mu.Unlock()
+	if len(l.m.variants) > 0 {
+		return l.done
+	}
+	for l.m.compiled > 0 && len(l.m.turns) < cap(l.m.turns) {
+		l.m.turns <- struct{}{}
+	}
+	return nil
+}
+
+func (l late) Err() error {
+	if l.Done() != nil {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// TestLateAfterCompiling holds that a Run which has compiled its shapes, and whose turn then does
+// not come in time, keeps no memory.
+func TestLateAfterCompiling(t *testing.T) {
+	m, err := Load(digits.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	close(done)
+	if _, err := m.Run(late{t.Context(), m, done}, pictures(1)); !errors.Is(err,
+		context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	if free := len(m.variants[0].free); m.running != 0 || free != 1 || len(m.compiling) != 0 {
+		t.Errorf("%d are running, %d arenas are free", m.running, free)
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
 	}
 }
