@@ -208,6 +208,28 @@ func (x *sim) fill(until time.Time, kernel time.Duration) {
 	x.m.s.Waiting.Add(-waits)
 }
 
+// TestEndIsMeasured has a program end between two beats of the agent: the account of its job has
+// what it used, graphs among it.
+func TestEndIsMeasured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t, DefaultPolicy)
+		defer h.close()
+		x := h.program(0, share.Share{})
+		x.launch(20 * time.Millisecond)
+		x.drain()
+		x.m.s.GraphLaunches.Add(3)
+		x.m.process.(*person).die()
+		<-x.j.ctx.Done()
+		synctest.Wait()
+		if a := x.j.bj.Account(); a.Measured < 19*time.Millisecond {
+			t.Errorf("used %v of %v", a.Measured, a.Used)
+		}
+		if n := x.j.bj.Status().Launches; n != 4 {
+			t.Errorf("%d launches, want one and 3 of graphs", n)
+		}
+	})
+}
+
 // TestGapsOfGangs has an opportunistic flood beside a gang of one with kernels of 0.1 ms and pauses
 // of 0.2 ms, which are filled as any program's.
 func TestGapsOfGangs(t *testing.T) {
