@@ -33,6 +33,39 @@ func TestWhatMovesIsNotFound(t *testing.T) {
 	}
 }
 
+// TestFoundAnewTakesTwoLooks has the device list a process, then not, and then again: what is found
+// then may be what moves, as at first.
+func TestFoundAnewTakesTwoLooks(t *testing.T) {
+	j, m := counting(7)
+	for i, c := range []struct{ held, found uint64 }{{120, 0}, {120, 120}, {0, 0}, {120, 0},
+		{120, 120}} {
+		held := map[uint32]uint64{7: c.held}
+		if c.held == 0 {
+			held = nil
+		}
+		j.measured(held)
+		if got := m.s.FoundBytes.Load(); got != c.found {
+			t.Errorf("look %d: %d bytes found, want %d", i, got, c.found)
+		}
+	}
+}
+
+// TestLateOnce has a process that has ended let go of again, as its socket is closed after: it is
+// late once.
+func TestLateOnce(t *testing.T) {
+	j, m := counting(7)
+	j.a, j.dev = &Agent{}, &device{}
+	j.a.cfg.Used = func(uint32) (uint64, error) { return 0, nil }
+	j.dev.late.watched = true // by this test
+	m.s.MemUsedBytes.Store(100)
+	for range 2 {
+		j.letGo(m)
+	}
+	if got := j.dev.late.members; len(got) != 1 || got[0].m != m || got[0].bytes != 100 {
+		t.Errorf("late: %+v", got)
+	}
+}
+
 // TestWhoIsNotMeasured holds that nothing is found of a process that is outside of the agent's pid
 // namespace, that has ended, or that has lost its slot.
 func TestWhoIsNotMeasured(t *testing.T) {
