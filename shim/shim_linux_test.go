@@ -289,11 +289,15 @@ func TestShortKernelsPass(t *testing.T) {
 		t.Errorf("at the closed gate: %d launches, drained at %d of %d, %d ns in flight",
 			s.Launches.Load(), s.DrainedSeq.Load(), closed, s.InflightNS.Load())
 	}
-	free.Store(1)
-	for n := 0; s.Waiting.Load() == 0 && n < 5000; n++ {
-		time.Sleep(time.Millisecond)
+	if s.PassedNS.Load() == 0 || s.Waiting.Load() != 1 {
+		t.Errorf("%d ns have passed, %d waiting", s.PassedNS.Load(), s.Waiting.Load())
 	}
-	before := s.Launches.Load()
+	free.Store(1)
+	before := s.Launches.Load() - 1
+	for n := 0; before != s.Launches.Load() && n < 250; n++ {
+		before = s.Launches.Load()
+		time.Sleep(20 * time.Millisecond)
+	}
 	if s.Waiting.Load() != 1 || w.expect(wire.KindWant).Gate != closed ||
 		s.Launches.Load() != before {
 		t.Errorf("kernels that are too long for it pass: %d waiting, %d launches then %d",

@@ -12,11 +12,11 @@ import (
 // value, whatever else this machine does.
 func TestTimeSide(t *testing.T) {
 	t.Parallel()
-	for name, cases := range map[string]int{"pace": 28, "turns": 11, "whose": 10} {
+	for name, cases := range map[string]int{"pace": 28, "turns": 10, "whose": 10, "short": 9} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := onParts(t, name, "capture", "gate", "inflight", "own", "predict", "room",
-				"streams")
+				"short", "streams")
 			if want := fmt.Sprintf("%d cases", cases); got != want {
 				t.Errorf("want %s:\n%s", want, got)
 			}

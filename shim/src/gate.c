@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #define WAIT_NS 100000000u
-#define TELL_NS 5000000u /* the agent is told so often of a program whose launches pass */
 
 void weir_futex_wait(uint32_t *word, uint32_t value, uint64_t ns)
 {
@@ -46,46 +45,18 @@ bool weir_gate_open(struct weir_header *h)
 	return open_at(weir_get(&h->gate)) || weir_get(&weir.agent_gone) || weir_get(&weir.stopping);
 }
 
-static uint64_t free_until; /* when what has passed the closed gate is complete, by prediction */
-
-/*
- * room_in tells in how many nanoseconds a launch of f may pass the closed gate: 0 if it does now,
- * which is counted. It may if it is known to be so short that to take turns for it would cost more;
- * anything else, NULL too, has to wait for the gate. What passes is not in flight for anybody who
- * waits for that. So that many of them do not hold the device, what has passed and is not complete
- * by prediction is bounded like what is in flight.
- */
-static uint64_t room_in(struct weir_header *h, struct weir_function *f)
-{
-	uint64_t most = weir_peek(&h->free_ns), bound = weir_bound(h);
-	if (weir_likely(!most) || !f || weir_peek(&f->samples) < WEIR_SAMPLES)
-		return WAIT_NS;
-	uint64_t takes = (uint64_t)weir_peek(&f->guess) * WEIR_UNIT_NS;
-	if (takes > most || takes > bound || (uint64_t)weir_peek(&f->slow) * WEIR_UNIT_NS > most)
-		return WAIT_NS;
-	uint64_t now = weir_now(), until = weir_get(&free_until), next;
-	do {
-		next = (until > now ? until : now) + takes;
-		if (next - now > bound)
-			return next - now - bound < WAIT_NS ? next - now - bound : WAIT_NS;
-	} while (!__atomic_compare_exchange_n(
-		&free_until, &until, next, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
-	__atomic_fetch_add(&weir_slot()->launches, 1, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&weir_slot()->passed_ns, takes, __ATOMIC_RELAXED);
-	return 0;
-}
-
 /*
  * take_pass takes the one launch that the agent lets through the gate closed at this value, because
- * what is in flight waits for it. Unlike what passes by itself it is in flight like any other, and
- * it is void as soon as the gate has another value.
+ * what is in flight waits for it; it gives the value, or 0. Unlike what passes by itself it is in
+ * flight like any other, and it is void as soon as the gate has another value.
  */
-static bool take_pass(struct weir_header *h, uint32_t gate)
+static uint32_t take_pass(struct weir_header *h, uint32_t gate)
 {
 	uint32_t offered = gate;
-	return gate && weir_peek(&h->gate_pass) == gate &&
+	bool taken = gate && weir_peek(&h->gate_pass) == gate &&
 		__atomic_compare_exchange_n(
 			&h->gate_pass, &offered, 0, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	return taken ? gate : 0;
 }
 
 /* lets_through tells whether a launch may go on: the gate is open, or it has a pass. */
@@ -94,64 +65,38 @@ static inline bool lets_through(struct weir_header *h, struct weir_ticket *t)
 	return weir_gate_open(h) || (t->pass && weir_get(&h->gate) == t->pass);
 }
 
-static uint64_t told_at; /* when the agent was last told that the process waits, */
-static uint32_t told_of; /* and at which gate */
-static bool untold;	 /* a launch that soon has room may be the only one the agent knows of */
-
-/* tell tells the agent that the process waits at this gate. */
-static void tell(uint32_t gate)
-{
-	weir_set(&untold, false);
-	weir_set(&told_of, gate);
-	weir_set(&told_at, weir_now());
-	weir_add(&weir_slot()->want_seq, 1);
-	weir_send(WEIR_MSG_WANT, gate);
-}
-
-/* knows tells whether a launch that has room in so many nanoseconds need not tell the agent that
- * the process waits: of a program whose launches pass one after the other it would hear of each. */
-static bool knows(uint32_t gate, uint64_t room)
-{
-	return room < WAIT_NS && weir_get(&told_of) == gate &&
-		weir_now() - weir_get(&told_at) < TELL_NS;
-}
-
-/* gate_wait returns once the gate is open or *pass lets a launch through or, which it reports as
- * false, a launch of f may pass it closed; f is NULL for what may not. The agent is told once for
- * each time that the process begins to wait or the gate's value changes. */
-static bool gate_wait(struct weir_header *h, struct weir_function *f, uint32_t *pass)
+/* gate_wait returns once the gate is open, *pass lets a launch through or a launch of f may pass it
+ * closed; f is NULL for what may not. The agent is told once for each time that the process begins
+ * to wait or the gate's value changes. */
+static void gate_wait(struct weir_header *h, struct weir_function *f, uint32_t *pass)
 {
 	struct weir_slot *slot = weir_slot();
 	uint32_t told = 0;
-	uint64_t room = room_in(h, f);
-	if (!room)
-		return false;
-	if (knows(weir_get(&h->gate), room))
-		weir_set(&untold, true); /* before it waits: who waits beside it tells */
+	weir_pass_unwanted();
 	bool first = weir_add(&slot->waiting, 1) == 1;
 	for (;;) {
 		uint32_t gate = weir_get(&h->gate);
-		*pass = take_pass(h, gate) ? gate : 0;
+		*pass = take_pass(h, gate);
 		if (*pass || weir_gate_open(h))
 			break;
 		/* the watcher, which sees to that, may be held up in the driver */
 		if (told && weir_agent_silent(h, weir_socket_open(), weir_now()))
 			weir_set(&weir.agent_gone, true);
-		if (((first || weir_get(&untold)) && !knows(gate, room)) || (told && told != gate + 1)) {
-			tell(gate);
+		if (first || (told && told != gate + 1)) {
+			weir_add(&slot->want_seq, 1);
+			weir_send(WEIR_MSG_WANT, gate);
 			first = false;
 		}
 		told = gate + 1;
 		if (weir_get(&weir.asleep)) /* the agent may wait to hear that nothing is in flight */
 			weir_watcher_wake();
-		weir_futex_wait(&h->gate, gate, room);
+		weir_futex_wait(&h->gate, gate, WAIT_NS);
 		if (weir_page() != h)
 			break; /* an agent that came back gave another page */
-		if (!weir_gate_open(h) && !(room = room_in(h, f)))
+		if (f && weir_passes(h, f))
 			break;
 	}
 	weir_sub(&slot->waiting, 1);
-	return room;
 }
 
 /* opened tells the agent of the first launch of a batch at once: it goes by these numbers to see
@@ -259,7 +204,7 @@ static bool try_slow(
 	return join(t, f, h, quantum);
 }
 
-/* wait_for_turn returns false for a launch that passes the closed gate, and one that fails. */
+/* wait_for_turn returns false for a launch that fails. */
 static bool wait_for_turn(struct weir_ticket *t)
 {
 	struct weir_function *f = t->function;
@@ -270,9 +215,14 @@ static bool wait_for_turn(struct weir_ticket *t)
 		if (weir_unlikely(weir_dead(t->stream)))
 			return false;
 		if (!lets_through(h, t)) {
-			if (!gate_wait(h, f, &t->pass))
-				return false;
 			waited = true;
+			if (!weir_passes(h, f))
+				gate_wait(h, f, &t->pass);
+			else if ((t->passes = weir_begin_pass(h)))
+				return true;
+			else /* what passed last may be behind what waits for this one */
+				t->pass = take_pass(h, weir_get(&h->gate));
+			continue;
 		}
 		pthread_mutex_lock(&t->stream->lock);
 		bool through = try_slow(t, f, h, &since);
@@ -282,6 +232,7 @@ static bool wait_for_turn(struct weir_ticket *t)
 	}
 	if (waited || since)
 		weir_set(&weir.let_ns, weir_now());
+	weir_pass_unwanted();
 	if (weir_unlikely(weir_get(&weir.asleep)))
 		weir_watcher_wake();
 	return true;
@@ -318,7 +269,7 @@ bool weir_enter(
 	struct weir_function *f = weir_function_of(key, size);
 	t->stream = s;
 	t->function = f;
-	t->sample = false;
+	t->sample = t->passes = false;
 	uint32_t gate = weir_get(&h->gate);
 	uint64_t w = weir_peek(&s->word), guess = weir_peek(&f->guess), n = weir_word_count(w);
 	if (weir_likely(open_at(gate) && n - 1 < WEIR_BATCH - 1 &&
@@ -351,6 +302,10 @@ bool weir_enter_copy(struct weir_ticket *t, uint64_t bytes, CUstream stream, int
 void weir_leave(struct weir_ticket *t, CUresult result)
 {
 	struct weir_stream *s = t->stream;
+	if (weir_unlikely(t->passes)) {
+		weir_end_pass(s, t->function, result == CUDA_SUCCESS);
+		return;
+	}
 	weir_sub(&s->word, WEIR_LAUNCHING);
 	if (weir_likely(!t->sample))
 		return;

@@ -113,6 +113,14 @@ static enum put record(struct weir_stream *s, CUevent *event, bool by_watcher)
 	return r;
 }
 
+/* weir_mark_pass puts the event behind a launch that passed the closed gate; false: it cannot. The
+ * time of a batch that is open is not known then: another job's may be a part of it. */
+bool weir_mark_pass(struct weir_stream *s)
+{
+	s->from = WEIR_FROM_NOWHERE;
+	return record(s, &s->passed, false) == PUT;
+}
+
 static struct weir_mark *mark(struct weir_stream *s, uint32_t i)
 {
 	return &s->marks[i % WEIR_MARKS];
@@ -326,6 +334,8 @@ static void destroy_events(const struct weir_stream *s)
 		if (m->end)
 			destroy(m->end);
 	}
+	if (s->passed)
+		destroy(s->passed);
 	pop(pushed);
 	weir_own_end();
 }
@@ -342,5 +352,6 @@ void weir_forget_marks(struct weir_stream *s, bool there)
 	}
 	for (uint32_t i = 0; i < WEIR_MARKS; i++)
 		s->marks[i] = (struct weir_mark){0};
+	s->passed = NULL;
 	drop(s);
 }

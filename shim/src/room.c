@@ -222,11 +222,11 @@ static uint64_t nap(uint64_t least, uint64_t since, uint64_t excess)
 }
 
 /*
- * glance lets some time pass until a launch that has run since then, and that others must not join,
- * is looked at again. The device has nothing to do from its end until then, so that is a small part
- * of its time.
+ * weir_glance lets some time pass until a launch that has run since then, and that others must not
+ * join, is looked at again. The device has nothing to do from its end until then, so that is a
+ * small part of its time.
  */
-static void glance(uint64_t since)
+void weir_glance(uint64_t since)
 {
 	enum { SPIN_NS = 64000, LEAST_NS = 10000, PART = 128 };
 	if (since < SPIN_NS)
@@ -277,7 +277,7 @@ bool weir_make_room(struct weir_stream *s, uint64_t ns, bool unknown, bool alone
 		return true;
 	if (alone && !full) {
 		pthread_mutex_unlock(&s->lock);
-		glance(since);
+		weir_glance(since);
 		pthread_mutex_lock(&s->lock);
 		weir_reap(s);
 		return true;

@@ -14,6 +14,7 @@
 #define TICK_NS 100000000u
 #define BUSY_NS 200000u  /* how often it looks while work is in flight */
 #define DRAIN_NS 20000u  /* and while the gate is closed */
+#define PASS_NS 500000u  /* and while launches pass it */
 #define HELD_UP_NS 10000000u /* longer than any look that the driver does not hold up */
 #define LATE_NS 1000000u /* after the end of a lease that the agent left open */
 
@@ -186,6 +187,10 @@ static void sleep_until_needed(struct watch *k, struct weir_header *h, uint32_t 
 			(gate & 1) || weir_get(&weir.aside) ? BUSY_NS : DRAIN_NS);
 		return;
 	}
+	if (weir_get(&weir.wants) && !weir_get(&weir.stopping)) {
+		weir_futex_wait(&h->gate, gate, PASS_NS);
+		return;
+	}
 	if (k->left) {
 		weir_futex_wait(&h->gate, gate, TICK_NS);
 		return;
@@ -222,6 +227,7 @@ static void *watch(void *unused)
 		}
 		uint32_t gate = weir_get(&h->gate);
 		check_lease(h, gate, now);
+		weir_pass_unused(now);
 		bool busy = weir_get(&weir.stopping)
 			? leaving(&k, now)
 			: look_all(!(gate & 1) || weir_get(&weir.expired), now);

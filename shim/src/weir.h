@@ -127,6 +127,12 @@ struct weir_process {
 	uint64_t unknown_ns;  /* how long first launches took lately, at most */
 	uint32_t firsts;      /* and how many were measured */
 	uint32_t needed;      /* launches for which the device is known to wait at once, 0: none */
+	/* where what has passed the closed gate is: NULL: nothing has, or it is complete */
+	struct weir_stream *passing;
+	uint64_t passing_ns; /* since when */
+	uint32_t *wants;     /* the slot's waiting, which counts one for what passes, or NULL */
+	uint32_t wanted_at;  /* the gate's value at which the agent was told so last, */
+	uint64_t wanted_ns;  /* and when a launch came last that may pass */
 };
 
 extern struct weir_process weir;
@@ -258,7 +264,7 @@ void weir_turn_end(void);
 void weir_limits_gone(const void *context);
 void weir_limits_reset(void);
 
-/* ---- time: gate.c, streams.c, predict.c, inflight.c, room.c, watcher.c, capture.c ---- */
+/* ---- time: gate.c, short.c, streams.c, predict.c, inflight.c, room.c, watcher.c, capture.c */
 
 /*
  * Predictions: one record for each kernel function (or graph, or size class of copies) and order of
@@ -332,6 +338,7 @@ struct weir_stream {
 	uint64_t aside_since;
 	uint32_t joined, joined_unknown; /* launches let through since, all and of unknown time, */
 	uint64_t joined_ns;              /* and the predicted time of all */
+	CUevent passed;                  /* behind the last launch that passed the closed gate */
 	struct weir_stream *next;
 };
 
@@ -339,6 +346,7 @@ struct weir_ticket {
 	struct weir_stream *stream;
 	struct weir_function *function;
 	bool sample; /* to be marked as soon as it is launched */
+	bool passes; /* the closed gate, because it is short */
 	uint32_t pass; /* the closed gate's value at which the agent lets it through, 0: none */
 };
 
@@ -348,6 +356,12 @@ bool weir_enter_copy(struct weir_ticket *t, uint64_t bytes, CUstream stream, int
 void weir_leave(struct weir_ticket *t, CUresult result);
 bool weir_gate_open(struct weir_header *h);
 bool weir_agent_silent(struct weir_header *h, bool open, uint64_t now);
+bool weir_passes(struct weir_header *h, struct weir_function *f);
+bool weir_begin_pass(const struct weir_header *h);
+void weir_end_pass(struct weir_stream *s, struct weir_function *f, bool launched);
+void weir_pass_unwanted(void);
+void weir_pass_unused(uint64_t now);
+bool weir_mark_pass(struct weir_stream *s);
 
 struct weir_stream *weir_stream_of(CUstream stream, int per_thread);
 struct weir_stream *weir_streams_first(void);
@@ -370,6 +384,7 @@ uint64_t weir_in_flight(void);
 bool weir_make_room(struct weir_stream *s, uint64_t ns, bool unknown, bool alone);
 bool weir_dead(struct weir_stream *s);
 bool weir_set_aside(struct weir_stream *mine, uint64_t now);
+void weir_glance(uint64_t since);
 bool weir_released(const struct weir_stream *s, uint64_t now);
 bool weir_stalls(struct weir_stream *s, uint64_t now);
 void weir_take_back(struct weir_stream *s);

@@ -158,54 +158,6 @@ static void other_pass(void)
 	is("with that", sent[WEIR_MSG_WANT], closed + 2);
 }
 
-/* What is known to be short passes the closed gate, and of it no more than may be in flight. */
-static void free_ones(void)
-{
-	begins(MS);
-	teach(1, 100 * US);
-	teach(2, 101 * US);
-	header->free_ns = 100 * US + 16;
-	close_gate();
-	agent = open_gate;
-	agent_at = now_ns + 500 * MS;
-	uint64_t from = now_ns;
-	uint32_t n = 0;
-	struct weir_ticket t;
-	while (n < 50 && !weir_enter(&t, KEY(1), 1, A, 0) && now_ns - from < 50 * US)
-		n++;
-	is("pass at once", n, 10);
-	within("waited for room (us)", (now_ns - from) / US, 90, 110);
-	is("launches", slot->launches, n + 1);
-	uint64_t passed = slot->launches;
-	is("of which it says what they take (us)", slot->passed_ns / US, passed * 100);
-	from = now_ns;
-	while (now_ns - from < 20 * MS && !weir_enter(&t, KEY(1), 1, A, 0))
-		;
-	within("those that come on and on pass one after the other", slot->launches - passed, 190, 215);
-	within("and the agent hears of few", slot->want_seq, 2, 8);
-	is("nobody waits", slot->waiting, 0);
-	lasts(10 * MS);
-	from = now_ns;
-	is("the longer one waits", weir_enter(&t, KEY(2), 1, A, 0), true);
-	within("until it is open (us)", (now_ns - from) / US, 300000, 500000);
-	weir_leave(&t, CUDA_SUCCESS);
-	close_gate();
-	agent_at = now_ns + 5 * MS;
-	is("the unknown one waits", weir_enter(&t, KEY(3), 1, A, 0), true);
-	is("until it is open", header->gate & 1, 1);
-	weir_leave(&t, CUDA_SUCCESS);
-	close_gate();
-	agent_at = now_ns + 5 * MS;
-	function(1)->slow = 200 * US / WEIR_UNIT_NS;
-	is("and one that was longer", weir_enter(&t, KEY(1), 1, A, 0), true);
-	weir_leave(&t, CUDA_SUCCESS);
-	close_gate();
-	agent_at = now_ns + 5 * MS;
-	function(1)->slow = 50 * US / WEIR_UNIT_NS;
-	function(1)->guess = 200 * US / WEIR_UNIT_NS;
-	is("and one that may be", weir_enter(&t, KEY(1), 1, A, 0), true);
-}
-
 /* A lease that is over closes the gate, if the agent lives and leaves it open. */
 static void lease_is_over(void)
 {
@@ -377,7 +329,7 @@ static void exits(void)
 }
 
 #define CASES(X) \
-	X(dead_context) X(dead_in_flight) X(record_fails) X(void_pass) X(other_pass) X(free_ones) \
+	X(dead_context) X(dead_in_flight) X(record_fails) X(void_pass) X(other_pass) \
 	X(lease_is_over) X(silent_agent) X(open_batches) X(stalls_at_the_gate) X(exits)
 
 int main(int n, char **names)

@@ -429,6 +429,7 @@ static void watcher_looks(void)
 {
 	uint32_t gate = weir_get(&header->gate);
 	check_lease(header, gate, now_ns);
+	weir_pass_unused(now_ns);
 	bool closed = !(gate & 1) || weir_get(&weir.expired), stopping = weir_get(&weir.stopping);
 	looking = true;
 	report(&watching, header, gate,
