@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/weirgpu/weir/internal/fault"
 	"github.com/weirgpu/weir/zoo"
 )
@@ -80,6 +82,28 @@ func TestUnchanged(t *testing.T) {
 		}
 		if err := m.Close(); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// TestDescriptorsAreClosed holds that a model that is closed has no file open.
+func TestDescriptorsAreClosed(t *testing.T) {
+	m, err := Open(someModel(t, true), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	maps := append([]*mapping{m.file}, m.files.maps...)
+	for i, f := range maps {
+		if _, err := unix.FcntlInt(uintptr(f.file), unix.F_GETFD, 0); f.unmap != nil && err != nil {
+			t.Errorf("file %d: %v", i, err)
+		}
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+	for i, f := range maps {
+		if _, err := stampOf(f.file); f.file > 0 && !errors.Is(err, unix.EBADF) {
+			t.Errorf("file %d of %d: %v", i, len(maps), err)
 		}
 	}
 }
