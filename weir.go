@@ -160,6 +160,9 @@ func (m *Model) Outputs() []ValueInfo { return m.outputs }
 // [ErrClosed], or it is that of ctx, with its cause. A Run whose context is done returns once the
 // parts of a step that are under way have ended.
 //
+// Compiling for shapes that are new ends with the context, too, and the next Run begins it anew. So
+// a program whose calls have deadlines runs the model once without one before it serves.
+//
 // An input must have the rank and the known sizes that the model declares; a scalar may be given as
 // one element of any rank. Dimensions that the model gives one name may have different sizes, since
 // exporters give the same name to unrelated dimensions. With such sizes Run returns what the
