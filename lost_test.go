@@ -120,8 +120,8 @@ func TestLostAgain(t *testing.T) {
 	t.Error("the memory is not freed")
 }
 
-// TestArenasInUse holds that arenas are not idle that were in use since they were last looked at.
-func TestArenasInUse(t *testing.T) {
+// bubble has f use the digits classifier in virtual time, with a closed model at the end.
+func bubble(t *testing.T, f func(t *testing.T, m *Model)) {
 	if _, err := shared(); err != nil { // whose workers outlive the test
 		t.Fatal(err)
 	}
@@ -130,15 +130,31 @@ func TestArenasInUse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		f(t, m)
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// atOnce returns so many results that are open at the same time.
+func atOnce(t *testing.T, m *Model, n int) (open []Result) {
+	t.Helper()
+	for range n {
+		r, err := m.Run(t.Context(), pictures(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, r)
+	}
+	return open
+}
+
+// TestArenasInUse holds that arenas are not idle that were in use since they were last looked at.
+func TestArenasInUse(t *testing.T) {
+	bubble(t, func(t *testing.T, m *Model) {
 		for range 4 {
-			var open []Result
-			for range 5 {
-				r, err := m.Run(t.Context(), pictures(1))
-				if err != nil {
-					t.Fatal(err)
-				}
-				open = append(open, r)
-			}
+			open := atOnce(t, m, 5)
 			for _, r := range open {
 				r.Close()
 			}
@@ -146,9 +162,6 @@ func TestArenasInUse(t *testing.T) {
 			if n := m.arenas.Load(); n != 5 {
 				t.Errorf("%d of 5 arenas are left", n)
 			}
-		}
-		if err := m.Close(); err != nil {
-			t.Error(err)
 		}
 	})
 }
@@ -241,23 +254,9 @@ func TestConcurrency(t *testing.T) {
 // TestIdleArenas holds that arenas which were needed once are given back when they have been idle
 // for a while, but for one.
 func TestIdleArenas(t *testing.T) {
-	if _, err := shared(); err != nil { // whose workers outlive the test
-		t.Fatal(err)
-	}
-	synctest.Test(t, func(t *testing.T) {
-		m, err := Load(digits.Model, WithThreads(1)) // workers would be outside of the bubble
-		if err != nil {
-			t.Fatal(err)
-		}
+	bubble(t, func(t *testing.T, m *Model) {
 		for range 2 {
-			var open []Result
-			for range 12 {
-				r, err := m.Run(t.Context(), pictures(1))
-				if err != nil {
-					t.Fatal(err)
-				}
-				open = append(open, r)
-			}
+			open := atOnce(t, m, 12)
 			time.Sleep(2 * idleFor)
 			if n := m.arenas.Load(); n != 12 {
 				t.Errorf("%d arenas for 12 open results", n)
@@ -273,9 +272,6 @@ func TestIdleArenas(t *testing.T) {
 			if n := m.arenas.Load(); n != 1 {
 				t.Errorf("%d arenas are left, want 1", n)
 			}
-		}
-		if err := m.Close(); err != nil {
-			t.Error(err)
 		}
 	})
 }

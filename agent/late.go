@@ -160,7 +160,7 @@ func (a *Agent) lingers(d *device) uint64 {
 
 // noteUnlisted notes what is usual, while nobody is late.
 func (a *Agent) noteUnlisted(d *device) {
-	if a.cfg.Used == nil || !d.late.none() {
+	if a.cfg.Used == nil || d.late.any() {
 		return
 	}
 	n, ok := a.unlisted(d)
@@ -173,12 +173,6 @@ func (a *Agent) noteUnlisted(d *device) {
 	if len(d.late.unlisted) > usually {
 		d.late.unlisted = d.late.unlisted[1:]
 	}
-}
-
-func (l *lateness) none() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.members) == 0
 }
 
 // unlisted is how much of the device's memory is not free and listed with no process, less what is

@@ -109,8 +109,10 @@ func TestGapsThatAreNotFilled(t *testing.T) {
 	}
 }
 
-// TestGapsClose: the moment that the holder begins to use what it holds, nothing passes any more.
-func TestGapsClose(t *testing.T) {
+// filling returns a core whose policy fills gaps, and what tells it of events at the time of the
+// clock; bounded is told of each change of what may pass.
+func filling(t *testing.T, clock *time.Duration, bounded func(core.Notice)) (*core.Core,
+	func(core.Event)) {
 	c, err := core.Config{Device: "d", Units: 1, Memory: share.GiB,
 		Can: share.Can{Launches: true}}.ForPolicy("priority:fill=0.5,switch=0s")
 	if err != nil {
@@ -120,20 +122,29 @@ func TestGapsClose(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	now, free := time.Duration(0), time.Duration(0)
-	step := func(e core.Event) {
+	return k, func(e core.Event) {
 		t.Helper()
-		e.At = now
+		e.At = *clock
 		notices, err := k.Step(e)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, n := range notices {
-			if n.Kind == core.Bounded && n.Job == 2 {
-				free = n.Terms.Free
+			if n.Kind == core.Bounded {
+				bounded(n)
 			}
 		}
 	}
+}
+
+// TestGapsClose: the moment that the holder begins to use what it holds, nothing passes any more.
+func TestGapsClose(t *testing.T) {
+	now, free := time.Duration(0), time.Duration(0)
+	k, step := filling(t, &now, func(n core.Notice) {
+		if n.Job == 2 {
+			free = n.Terms.Free
+		}
+	})
 	uses := func(part float64, launches int64) {
 		now += 5 * ms
 		step(core.Event{Kind: core.Measure, Job: 1, Used: time.Duration(part * 5e6),
@@ -194,33 +205,15 @@ func TestGapsGoRound(t *testing.T) {
 // turnsInGaps says how often each of three opportunistic jobs, 2 to 4, of which some make the
 // holder twice as slow, has a turn in its gaps, and in how many of 600 windows some of them had.
 func turnsInGaps(t *testing.T, slow ...share.JobID) (turns map[share.JobID]int, windows int) {
-	c, err := core.Config{Device: "d", Units: 1, Memory: share.GiB,
-		Can: share.Can{Launches: true}}.ForPolicy("priority:fill=0.5,switch=0s")
-	if err != nil {
-		t.Fatal(err)
-	}
-	k, err := core.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
 	now, passes := time.Duration(0), share.JobID(0)
-	step := func(e core.Event) {
-		t.Helper()
-		e.At = now
-		notices, err := k.Step(e)
-		if err != nil {
-			t.Fatal(err)
+	_, step := filling(t, &now, func(n core.Notice) {
+		switch {
+		case n.Terms.Free > 0:
+			passes = n.Job
+		case n.Job == passes:
+			passes = 0
 		}
-		for _, n := range notices {
-			switch {
-			case n.Kind != core.Bounded:
-			case n.Terms.Free > 0:
-				passes = n.Job
-			case n.Job == passes:
-				passes = 0
-			}
-		}
-	}
+	})
 	for id, class := range []share.Class{share.Latency, share.Opportunistic, share.Opportunistic,
 		share.Opportunistic} {
 		step(core.Event{Kind: core.Admit, Spec: &share.Job{Name: fmt.Sprint(id),
