@@ -50,6 +50,11 @@ func TestCheckSaysWhatItLeftOut(t *testing.T) {
 			if e.quick {
 				cmd.Env = append(cmd.Env, "WEIR_CHECK_QUICK=1")
 			}
+			browser := "off"
+			if e.data {
+				browser = "chromium"
+			}
+			cmd.Env = append(cmd.Env, "WEIR_CHROMIUM="+browser)
 			if e.data {
 				cmd.Env = append(cmd.Env, "WEIR_ONNX_TESTDATA=/cases")
 			}
@@ -61,6 +66,10 @@ func TestCheckSaysWhatItLeftOut(t *testing.T) {
 			if end := lines[len(lines)-1]; e.last != "" &&
 				!strings.HasPrefix(end, "== "+e.last+" (at ") {
 				t.Errorf("the last line is %q, want %q", end, e.last)
+			}
+			if end := lines[max(0, len(lines)-4):]; e.last != "" && e.data ==
+				strings.Contains(strings.Join(end, "\n"), "left out: the pages in a browser. ") {
+				t.Errorf("with the browser %s the last lines are %q", browser, end)
 			}
 			left := strings.Contains(string(out), "race detector and comparison left out")
 			if left != (e.quick && e.last != "") {

@@ -9,7 +9,7 @@ import (
 	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/internal/fault"
-	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/internal/op"
 )
 
 // TestOneKindEach holds of which one kind the errors of the packages below are.

@@ -10,9 +10,18 @@
 //	defer out.Close()
 //	scores, err := weir.Output[float32](out, "scores")
 //
-// Meet first: [Model], its [Model.Run], and [Result]. A model is compiled for the input shapes of a
-// call when they are first seen, and the compiled plan is kept; after that a Run allocates nothing
-// on the Go heap and its memory is fixed.
+// Several models share a device once a [Host] has admitted them, each under a [Share] of its memory
+// and time:
+//
+//	host, err := weir.NewHost(weir.HostOptions{Policy: "priority"})
+//	if err != nil { ... }
+//	defer host.Close()
+//	job, err := host.Admit(ctx, m, weir.Job{Name: "detector",
+//		Share: weir.Share{Class: weir.Latency, Compute: 0.5, Memory: 512 * weir.MiB}})
+//
+// Meet first: [Model], its [Model.Run], and [Result]; then [Host] and [Job]. A model is compiled
+// for the input shapes of a call when they are first seen, and the compiled plan is kept; after
+// that a Run allocates nothing on the Go heap and its memory is fixed.
 //
 // A model may ask for derivatives of what it computes by nodes Gradient (ONNX operator set
 // ai.onnx.preview.training, version 1) of its main graph. Open puts the nodes that compute them in
@@ -21,7 +30,8 @@
 //
 // Concurrency: every method of Model may be called by any number of goroutines. Concurrent Runs use
 // memory of their own and share the weights and the processor's cores; as many compute at a time as
-// [WithMaxConcurrency] says, and the others wait. The first Open of a program raises GOMAXPROCS, so
+// [WithMaxConcurrency] says, and the others wait. Under a share one computes at a time, while its
+// job holds the device. The first Open of a program raises GOMAXPROCS, so
 // that its timers and connections are served while all cores compute.
 //
 // What lies where: weights are read from the mapped file or copied from it into memory outside of
@@ -32,6 +42,6 @@
 // What it refuses: wrong options ([ErrOption]); a wrong input name, type or shape, with an error of
 // kind [ErrInput] before anything is computed, and elements that an operator does not take while it
 // is; broken model files ([ErrModel]) and what weir does not have ([ErrUnsupported]), never with a
-// panic; what does not fit the memory ([ErrMemory]). For many jobs on one device under shares, see
-// the command weir.
+// panic; what does not fit the memory, or the cap of its job ([ErrMemory]); a guarantee that a
+// device cannot give beside others ([ErrCompute]).
 package weir

@@ -11,10 +11,14 @@ import (
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/internal/fault"
+	"github.com/weirgpu/weir/internal/op"
+	"github.com/weirgpu/weir/internal/pass"
 	"github.com/weirgpu/weir/onnx"
-	"github.com/weirgpu/weir/op"
-	"github.com/weirgpu/weir/pass"
 	"github.com/weirgpu/weir/plan"
+	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/broker"
+	"github.com/weirgpu/weir/share/core"
+	"github.com/weirgpu/weir/share/policy"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -27,9 +31,10 @@ var (
 	// ErrOutput is the kind of error about reading a value as what it is not: an output that the
 	// model does not have, another type, a result that is closed.
 	ErrOutput = errors.New("wrong model output")
-	// ErrOption is the kind of error about an option that a model cannot be opened with.
+	// ErrOption is the kind of error about an option that a model cannot be opened with, or a share
+	// that nothing can be admitted with.
 	ErrOption = errors.New("wrong option")
-	// ErrClosed is the kind of error about a model that was closed.
+	// ErrClosed is the kind of error about a model or a host that was closed.
 	ErrClosed = errors.New("model closed")
 	// ErrModel is the kind of error about a model that is broken whatever its inputs are, or whose
 	// file was changed in place while it was in use.
@@ -37,10 +42,13 @@ var (
 	// ErrUnsupported is the kind of error about what ONNX has and weir does not.
 	ErrUnsupported = op.ErrUnsupported
 	// ErrMemory is the kind of error about memory that the machine, or a control group of this
-	// process, does not have.
+	// process, does not have, or that a job may not have beside others or above its cap.
 	ErrMemory = device.ErrOutOfMemory
-	// ErrFault is the kind of error about a panic within weir: a bug of it. The model can be used
-	// on.
+	// ErrCompute is the kind of error about a guarantee of compute that a device cannot give beside
+	// those that it has given.
+	ErrCompute = share.ErrNoCompute
+	// ErrFault is the kind of error about a panic within weir: a bug of it, or of an [Operator] of
+	// the caller's. The model can be used on.
 	ErrFault = errors.New("internal fault")
 )
 
@@ -60,6 +68,16 @@ var kinds = []struct{ of, is error }{
 	{compute.ErrPanic, ErrFault},
 	{engine.ErrFault, ErrFault},
 	{engine.ErrClosed, ErrClosed},
+	{broker.ErrClosed, ErrClosed},
+	{core.ErrEnded, ErrClosed},
+	{core.ErrOverCap, ErrMemory},
+	{core.ErrNoMemory, ErrMemory},
+	{core.ErrName, ErrOption},
+	{share.ErrInvalid, ErrOption},
+	{share.ErrCannot, ErrOption},
+	{policy.ErrUnknown, ErrOption},
+	{policy.ErrParam, ErrOption},
+	{device.ErrUnknownDevice, ErrOption},
 	{graph.ErrNames, ErrInput},
 	{onnx.ErrFormat, ErrModel},
 	{onnx.ErrExternalData, ErrModel},
@@ -96,7 +114,7 @@ func isOperand(err error) bool {
 // hasKind reports whether an error has its kind already.
 func hasKind(err error) bool {
 	for _, k := range []error{ErrInput, ErrOutput, ErrOption, ErrClosed, ErrModel, ErrUnsupported,
-		ErrMemory, ErrFault, context.Canceled, context.DeadlineExceeded} {
+		ErrMemory, ErrCompute, ErrFault, context.Canceled, context.DeadlineExceeded} {
 		if errors.Is(err, k) {
 			return true
 		}

@@ -105,6 +105,7 @@ func TestOptionsRefused(t *testing.T) {
 	path := modelFile(t, scaled)
 	for what, opts := range map[string][]weir.Option{
 		"WithThreads(-1)":        {weir.WithThreads(-1)},
+		"WithThreads(1025)":      {weir.WithThreads(weir.MaxThreads + 1)},
 		"WithMaxShapes(-3)":      {weir.WithMaxShapes(-3), weir.WithThreads(1)},
 		"WithMaxConcurrency(-2)": {weir.WithMaxConcurrency(-2)},
 		"option 2 of 2":          {weir.WithThreads(1), nil},

@@ -7,8 +7,8 @@ import (
 
 	"github.com/weirgpu/weir"
 	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/internal/op"
 	"github.com/weirgpu/weir/onnx"
-	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
 )
 

@@ -104,8 +104,14 @@ func (l lost) reclaim() {
 	m.end()
 }
 
-// reclaim closes a model whose Model was lost.
+// reclaim closes a model whose Model was lost, unless its host has closed it.
 func (m *model) reclaim() {
+	m.mu.Lock()
+	closed := m.closed
+	m.mu.Unlock()
+	if closed {
+		return
+	}
 	slog.Warn("weir: a Model was lost that is not closed: its memory is freed now; close each "+
 		"Model once it is not needed any more", "model", m.graph.Name)
 	go func() { // plans may be being saved, which takes its time

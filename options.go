@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"log/slog"
 
-	"github.com/weirgpu/weir/pass"
+	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/internal/op"
+	"github.com/weirgpu/weir/internal/pass"
+	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/plan/cache"
 )
 
@@ -20,6 +23,14 @@ type config struct {
 	passes   pass.Options
 	cache    *cache.Cache
 	err      error // what an option refuses
+
+	operators []*op.Op
+	kernels   map[*op.Op]prepare // of some of operators
+}
+
+// reading says how a model is read.
+func (c *config) reading() onnx.Options {
+	return onnx.Options{Copy: c.copied, Operators: c.operators}
 }
 
 // configure applies options in their order.
@@ -45,36 +56,57 @@ func (c *config) count(to *int, option string, n int) {
 
 // Precision names the arithmetic of matrix products and convolutions; the empty name stands for
 // [FP32].
-type Precision = pass.Precision
+type Precision string
 
 // The precisions of WithPrecision.
 const (
-	FP32 = pass.FP32 // single precision; the default
+	FP32 Precision = "fp32" // single precision; the default
 	// BF16 rounds the operands of products to bfloat16 where that makes them faster; sums stay in
 	// single precision. Results agree with those of FP32 to two or three digits.
-	BF16 = pass.BF16
+	BF16 Precision = "bf16"
 	// Auto is BF16 without the last products before an output.
-	Auto = pass.Auto
+	Auto Precision = "auto"
 )
+
+// String returns the name, that of [FP32] for the empty one.
+func (p Precision) String() string { return pass.Precision(p).String() }
+
+// UnmarshalText implements encoding.TextUnmarshaler, as flags and files of settings use it. A name
+// that is neither empty nor one of the constants is an error of kind [ErrOption].
+func (p *Precision) UnmarshalText(text []byte) error {
+	*p = Precision(text)
+	if err := pass.Precision(text).Validate(); err != nil {
+		return fmt.Errorf("%w: %w", ErrOption, err)
+	}
+	return nil
+}
 
 // WithPrecision sets the arithmetic of products. On a processor that does not multiply bfloat16 in
 // hardware it is FP32. p is empty or one of the constants.
 func WithPrecision(p Precision) Option {
 	return func(c *config) {
-		if err := p.Validate(); err != nil {
-			c.err = fmt.Errorf("%w: %w", ErrOption, err)
+		if err := p.UnmarshalText([]byte(p)); err != nil {
+			c.err = err
 			return
 		}
-		c.passes.Precision = p
+		c.passes.Precision = pass.Precision(p)
 	}
 }
 
-// WithThreads sets how many cores a Run may use at a time, at most 1024. The default, for which 0
-// stands, is every core that this process may use, shared by all models that are opened with the
-// default.
+// WithThreads sets how many cores a Run may use at a time, at most [MaxThreads]. The default, for
+// which 0 stands, is every core that this process may use, shared by all models that are opened
+// with the default.
 func WithThreads(n int) Option {
-	return func(c *config) { c.count(&c.threads, "WithThreads", n) }
+	return func(c *config) {
+		c.count(&c.threads, "WithThreads", n)
+		if n > MaxThreads && c.err == nil {
+			c.err = fmt.Errorf("%w: WithThreads(%d): give at most %d", ErrOption, n, MaxThreads)
+		}
+	}
 }
+
+// MaxThreads is the largest number that [WithThreads] takes.
+const MaxThreads = cpu.MaxThreads
 
 // WithMaxConcurrency sets how many Runs of the model compute at a time; each takes memory of its
 // own. Others wait in the order in which they came, each until its context is done at most. Open
@@ -110,7 +142,7 @@ func WithCopy() Option { return func(c *config) { c.copied = true } }
 //
 // A plan holds the model's weights in plain form, readable by the user who runs the program. Of a
 // model from [Load] none is kept, whatever the folder: open a model that is stored encrypted so,
-// from the bytes that you decrypted.
+// from the bytes that you decrypted. docs/disk.md lists all that weir writes.
 func WithCache(dir string) Option {
 	return func(c *config) { c.cache, _ = cache.Open(cache.Options{Dir: dir, Log: slog.Default()}) }
 }

@@ -35,9 +35,9 @@ type slot struct {
 	unclosed runtime.Cleanup
 }
 
-// run computes one iteration.
-func (s *slot) run(ctx context.Context) error {
-	err := s.instance.Run(ctx, device.Open)
+// run computes one iteration under a gate.
+func (s *slot) run(ctx context.Context, g device.Gate) error {
+	err := s.instance.Run(ctx, g)
 	if !s.variant.reads {
 		return err
 	}
@@ -100,6 +100,16 @@ func (v *variant) put(s *slot, use uint64) bool {
 	return true
 }
 
+// spare gives back the slots that nobody uses.
+func (v *variant) spare() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, s := range v.free {
+		v.drop(s)
+	}
+	v.free, v.unused = nil, 0
+}
+
 // drop gives back the memory of a slot that nobody uses; v.mu is held.
 func (v *variant) drop(s *slot) {
 	s.unclosed.Stop()
@@ -120,7 +130,9 @@ func (v *variant) save() {
 	}
 	// A session of its own keeps the weights loaded until they are written, even if the variant is
 	// retired meanwhile.
-	s, err := engine.Load(c.Plan, engine.Options{Device: v.model.device, Like: v.session})
+	o := v.model.options()
+	o.Like = v.session
+	s, err := engine.Load(c.Plan, o)
 	if err != nil {
 		return
 	}
@@ -129,7 +141,7 @@ func (v *variant) save() {
 		return
 	}
 	go func() {
-		defer v.model.saving.Done()
+		defer v.model.background.Done()
 		defer v.model.end()
 		defer s.Close()
 		_ = s.WithWeights(c.Save)
@@ -151,7 +163,10 @@ func (v *variant) retire() {
 // Result holds the outputs of one [Model.Run] until it is closed. It is a small value; copies are
 // the same result. When all of them are lost without a Close, the garbage collector frees the
 // memory some time later, with one warning a model to slog.Default. Tensors and slices that were
-// got from the result do not keep it from being lost, and end with it.
+// got from the result do not keep it from being lost, and end with it: they lie outside of Go's
+// heap, so that reading one later ends the program by a fault that Go cannot recover from. Defer
+// Close where the result is made, which keeps it until then, and copy what is needed for longer
+// (slices.Clone, [Tensor] Clone).
 type Result struct {
 	slot *slot
 	use  uint64

@@ -5,7 +5,8 @@ import (
 	"strings"
 
 	"github.com/weirgpu/weir/graph"
-	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/internal/op"
+	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -71,6 +72,10 @@ func (r Result) missing(name string) error {
 	return fmt.Errorf("%w: the model has no output %q; it gives %s", ErrOutput, name,
 		strings.Join(names, ", "))
 }
+
+// Metadata is what a model says of itself: producer, version, operator sets, properties and so on.
+// See package onnx for its fields.
+type Metadata = onnx.Metadata
 
 // ValueInfo describes an input or output.
 type ValueInfo struct {

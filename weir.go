@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"runtime"
 	"slices"
 	"strconv"
@@ -18,8 +19,8 @@ import (
 	"github.com/weirgpu/weir/device/machine"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/internal/pass"
 	"github.com/weirgpu/weir/onnx"
-	"github.com/weirgpu/weir/pass"
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/plan/cache"
 )
@@ -35,23 +36,26 @@ type Model struct {
 type model struct {
 	source   *cache.Model // nil once it is closed
 	warnings []string
+	metadata Metadata
 	graph    *graph.Graph // inputs and outputs
 	inputs   []ValueInfo
 	outputs  []ValueInfo
-	device   device.Device
-	target   compute.Target
-	pool     *cpu.Pool
-	ownPool  bool
-	limit    int
-	passes   pass.Options
+	place
+	tenancy atomic.Pointer[tenancy] // nil outside of a Host
+	runs    int                     // WithMaxConcurrency
+	limit   int
+	passes  pass.Options
 
 	turns      chan struct{} // as many as there are Runs that compute
 	compiling  chan struct{} // one while shapes are compiled; taken before mu
 	compiled   int           // sets of shapes compiled so far
 	simplified *graph.Graph
 
-	saving   sync.WaitGroup
-	mu       sync.Mutex // also held to add to saving
+	background sync.WaitGroup  // plans that are saved and shapes that are compiled without a Run
+	closing    context.Context // done once Close was called
+	shut       context.CancelFunc
+
+	mu       sync.Mutex // also held to add to background
 	variants []*variant // most recently used first
 	closed   bool
 	running  int
@@ -63,6 +67,15 @@ type model struct {
 	arenas atomic.Int64 // that there are
 	lost   sync.Once    // the warning of a result that was not closed
 	idle   idle
+}
+
+// place is where a model computes. It is changed before the first Run alone, by [Host.Admit], with
+// compiling and all turns held.
+type place struct {
+	device  device.Device
+	target  compute.Target
+	pool    *cpu.Pool
+	ownPool bool
 }
 
 // Open reads the model at path, which stays mapped until Close. Model files are replaced by
@@ -85,11 +98,7 @@ func Open(path string, opts ...Option) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	read := c.cache.Model
-	if c.copied {
-		read = c.cache.CopiedModel
-	}
-	src, err := read(path)
+	src, err := c.cache.Read(path, c.reading())
 	if err != nil {
 		return nil, classify(err, ErrModel)
 	}
@@ -97,8 +106,25 @@ func Open(path string, opts ...Option) (*Model, error) {
 }
 
 // Load reads a model from memory. The bytes must not change until Close. A model with external data
-// needs [Open]. Nothing of the model is written anywhere. The errors are those of Open.
+// needs [Open] or [OpenFS]. Nothing of the model is written anywhere. The errors are those of Open.
 func Load(data []byte, opts ...Option) (*Model, error) {
+	return inMemory(opts, func(o onnx.Options) (*onnx.Model, error) {
+		return onnx.Decode(data, "", o)
+	})
+}
+
+// OpenFS reads a model, with its external data, from a file system into memory: from embed.FS, an
+// archive, or a folder whose files must not be left (os.Root.FS). External data must be in the
+// model's folder or below it, not behind links. Nothing of the model is written anywhere. The
+// errors are those of [Open] and of fsys.
+func OpenFS(fsys fs.FS, name string, opts ...Option) (*Model, error) {
+	return inMemory(opts, func(o onnx.Options) (*onnx.Model, error) {
+		return onnx.OpenFS(fsys, name, o)
+	})
+}
+
+// inMemory opens a model that is read into memory.
+func inMemory(opts []Option, read func(onnx.Options) (*onnx.Model, error)) (*Model, error) {
 	c, err := configure(opts)
 	if err != nil {
 		return nil, err
@@ -106,7 +132,7 @@ func Load(data []byte, opts ...Option) (*Model, error) {
 	if c.copied {
 		return nil, fmt.Errorf("%w: WithCopy: the model is in memory already", ErrOption)
 	}
-	src, err := onnx.Decode(data, "", onnx.Options{})
+	src, err := read(c.reading())
 	if err != nil {
 		return nil, classify(err, ErrModel)
 	}
@@ -117,9 +143,11 @@ func open(src *cache.Model, c config) (*Model, error) {
 	m := &model{
 		source:   src,
 		warnings: src.Warnings,
+		metadata: src.Metadata,
 		graph:    src.Graph,
 		inputs:   describe(src.Graph.Inputs),
 		outputs:  describe(src.Graph.Outputs),
+		runs:     c.runs,
 		limit:    cmp.Or(c.variants, 8),
 		passes:   c.passes,
 	}
@@ -128,10 +156,14 @@ func open(src *cache.Model, c config) (*Model, error) {
 		return nil, errors.Join(err, src.Close())
 	}
 	m.device, m.target, m.pool = on.Device, on.Target, on.Pool
+	if len(c.kernels) > 0 {
+		m.target = &ownTarget{on.Target, c.operators, c.kernels}
+	}
 	if c.threads > 0 {
 		m.pool, m.ownPool = cpu.NewPool(cpu.PoolOptions{Threads: c.threads}), true
 	}
 	m.turns = make(chan struct{}, cmp.Or(c.runs, max(2, m.device.Info().Units)))
+	m.closing, m.shut = context.WithCancel(context.Background())
 	m.compiling, m.searching = make(chan struct{}, 1), make(chan struct{}, 1)
 	handle := &Model{model: m}
 	handle.unclosed = runtime.AddCleanup(handle, (*model).reclaim, m)
@@ -148,6 +180,9 @@ var shared = sync.OnceValues(func() (*machine.Machine, error) {
 // sets that are newer than those weir knows.
 func (m *Model) Warnings() []string { return slices.Clone(m.warnings) }
 
+// Metadata is what the model says of itself. The maps are the caller's.
+func (m *Model) Metadata() Metadata { return m.metadata.Clone() }
+
 // Inputs describes the model's inputs in order. The slice is the model's and must not be written.
 func (m *Model) Inputs() []ValueInfo { return m.inputs }
 
@@ -160,8 +195,9 @@ func (m *Model) Outputs() []ValueInfo { return m.outputs }
 // [ErrClosed], or it is that of ctx, with its cause. A Run whose context is done returns once the
 // parts of a step that are under way have ended.
 //
-// Compiling for shapes that are new ends with the context, too, and the next Run begins it anew. So
-// a program whose calls have deadlines runs the model once without one before it serves.
+// Compiling for shapes that are new goes on without a Run whose context is done, one set of shapes
+// at a time, until Close, which ends it and waits for that. So a model all of whose calls have
+// short deadlines is compiled as well; under a share unless results that are open leave no room.
 //
 // An input must have the rank and the known sizes that the model declares; a scalar may be given as
 // one element of any rank. Dimensions that the model gives one name may have different sizes, since
@@ -184,24 +220,31 @@ func (m *model) run(ctx context.Context, in Inputs) (Result, error) {
 	if err := m.check(in); err != nil {
 		return Result{}, err
 	}
+	if t := m.tenancy.Load(); t != nil {
+		t.seat.Arrive()
+		defer t.seat.Complete()
+	}
 	s, err := m.begin(ctx, in)
 	if err != nil {
 		return Result{}, err
 	}
 	defer m.leave()
-	r := Result{slot: s, use: s.uses}
+	r, whole := Result{slot: s, use: s.uses}, false
+	defer func() { // also where an operator of the program's ends the goroutine
+		if !whole {
+			r.Close()
+		}
+	}()
 	for i, t := range s.instance.Inputs() {
 		if err := t.Set(in[m.graph.Inputs[i].Name]); err != nil {
-			r.Close()
 			return Result{}, fmt.Errorf("%w: input %q: %w", ErrInput, m.graph.Inputs[i].Name, err)
 		}
 	}
-	if err := s.run(ctx); err != nil {
-		err = m.ofData(ctx, in, err) // which reads the model's file
-		r.Close()
-		return Result{}, err
+	if err := m.compute(ctx, s); err != nil {
+		return Result{}, m.ofData(ctx, in, err) // which reads the model's file
 	}
 	s.variant.save()
+	whole = true
 	return r, nil
 }
 
@@ -269,23 +312,18 @@ func (m *model) begin(ctx context.Context, in Inputs) (*slot, error) {
 	if s, err := m.admit(ctx, in); s != nil || err != nil {
 		return s, err
 	}
-	// kept until it is this Run's turn, so that at most one has a slot and waits
 	if err := enter(ctx, m.compiling); err != nil {
 		return nil, fmt.Errorf("waiting for other shapes to be compiled: %w", err)
 	}
-	defer func() { <-m.compiling }()
-	if s, err := m.admit(ctx, in); s != nil || err != nil { // another call may have compiled them
+	s, err := m.admit(ctx, in) // another call may have compiled them
+	if s == nil && err == nil {
+		err = ctx.Err()
+	}
+	if s != nil || err != nil {
+		<-m.compiling
 		return s, err
 	}
-	s, err := m.made(ctx, in)
-	if err != nil {
-		return nil, err
-	}
-	if err := m.turn(ctx); err != nil {
-		Result{s, s.uses}.Close()
-		return nil, err
-	}
-	return s, nil
+	return m.made(ctx, in)
 }
 
 // admit waits for a turn and takes a slot for the shapes of in; without either when no variant fits
@@ -294,7 +332,7 @@ func (m *model) admit(ctx context.Context, in Inputs) (*slot, error) {
 	if err := m.turn(ctx); err != nil {
 		return nil, err
 	}
-	s, err := m.known(in)
+	s, err := m.taken(ctx, in)
 	if s == nil {
 		m.leave()
 	}
@@ -303,10 +341,22 @@ func (m *model) admit(ctx context.Context, in Inputs) (*slot, error) {
 
 // turn waits until one more Run may compute.
 func (m *model) turn(ctx context.Context) error {
-	if err := enter(ctx, m.turns); err != nil {
-		return fmt.Errorf("waiting for one of %d Runs to end: %w", cap(m.turns), err)
+	t := m.tenancy.Load()
+	if t != nil {
+		t.waiting.Add(1)
 	}
-	return nil
+	err := enter(ctx, m.turns)
+	if t != nil {
+		t.waiting.Add(-1)
+	}
+	if err == nil {
+		return nil
+	}
+	if t != nil {
+		m.abandoned(t)
+		return fmt.Errorf("waiting for the job's Runs before this one: %w", err)
+	}
+	return fmt.Errorf("waiting for one of %d Runs to end: %w", cap(m.turns), err)
 }
 
 // enter takes one of a bounded number of places. It allocates nothing.
@@ -325,24 +375,15 @@ func enter(ctx context.Context, places chan struct{}) error {
 }
 
 // leave lets another Run compute.
-func (m *model) leave() { <-m.turns }
-
-// made takes a slot for the shapes of in, for which it compiles the model; m.compiling is held.
-func (m *model) made(ctx context.Context, in Inputs) (*slot, error) {
-	if err := m.hold(); err != nil {
-		return nil, err
+func (m *model) leave() {
+	t := m.tenancy.Load()
+	if t != nil {
+		t.drop(false)
 	}
-	v, err := m.compile(ctx, in)
-	if err != nil {
-		err = m.ofShapes(ctx, in, err) // which reads the model's file
-		m.end()
-		return nil, err
+	<-m.turns
+	if t != nil {
+		m.abandoned(t)
 	}
-	s, err := m.keep(v)
-	if err != nil {
-		m.end()
-	}
-	return s, classify(err, ErrModel)
 }
 
 // known takes a slot of the variant that fits, before another call can make that variant give way;
@@ -387,7 +428,7 @@ func (m *model) holdToSave() error {
 		return ErrClosed
 	}
 	m.running++
-	m.saving.Add(1)
+	m.background.Add(1)
 	return nil
 }
 
@@ -414,72 +455,6 @@ func (m *model) like(p *plan.Plan) *engine.Session {
 		}
 	}
 	return nil
-}
-
-// compile makes the plan for the shapes of in; m.compiling is held, so one shape is compiled once.
-func (m *model) compile(ctx context.Context, in Inputs) (*variant, error) {
-	shapes := map[string][]int{}
-	v := &variant{model: m}
-	for _, x := range m.graph.Inputs {
-		shape, err := x.Type.Fit(in[x.Name].Shape)
-		if err != nil {
-			return nil, err
-		}
-		shapes[x.Name] = slices.Clone(shape)
-		v.shapes = append(v.shapes, shapes[x.Name])
-	}
-	c, err := m.plan(ctx, plan.Options{Target: m.target, Shapes: shapes,
-		Threads: m.pool.Threads(), Passes: m.passes})
-	if err != nil {
-		return nil, err
-	}
-	like := m.like(c.Plan)
-	if err := m.fits(c.Plan, like, in); err != nil {
-		return nil, err
-	}
-	m.source.Evict(nil)
-	v.session, err = engine.Load(c.Plan, engine.Options{
-		Device:   m.device,
-		Pool:     m.pool,
-		PackPool: m.pool,
-		Context:  ctx,
-		Packed:   m.source.Evict,
-		Weights:  c.Weights,
-		Like:     like,
-	})
-	if err != nil {
-		return nil, err
-	}
-	v.reads = m.source.Maps(c.Plan)
-	if err := m.source.Unchanged(); err != nil {
-		v.session.Close()
-		return nil, err
-	}
-	if m.compiled == 1 && c.Fresh() {
-		v.fresh = c
-	}
-	return v, nil
-}
-
-// fits refuses a plan that needs more than the device has beside the inputs, which the caller holds
-// in the same memory; weights that it shares with the session like, unless that is nil, are there
-// already. What the device grants is not there until it is written, and a process that then writes
-// too much is ended by the system.
-func (m *model) fits(p *plan.Plan, like *engine.Session, in Inputs) error {
-	var given int64
-	for _, t := range in {
-		given += t.Size()
-	}
-	need, has, held := p.PeakBytes(1), m.device.Info().MemoryBytes, m.device.Held()
-	if like != nil {
-		need -= p.PackedBytes
-	}
-	if has == 0 || need >= 0 && need <= has-held-given {
-		return nil
-	}
-	return fmt.Errorf("graph %q: %w: these shapes need %d bytes beside inputs of %d, %s has %d, "+
-		"%d of them in use: lower the sizes of the inputs", p.Graph.Name, ErrMemory, need, given,
-		m.device.Info().ID, has, held)
 }
 
 // plan finds the plan for the next shapes in the cache, or makes it. m.compiling is held.
@@ -511,11 +486,15 @@ func (m *model) toCompile(ctx context.Context, source *graph.Graph) *graph.Graph
 	return m.simplified
 }
 
+// end is called when what counts in m.running has ended.
 func (m *model) end() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.running--
 	m.finish()
+	if t := m.tenancy.Load(); t != nil {
+		t.room.tell()
+	}
 }
 
 // finish releases the model once it is closed and no result is open; m.mu is held.
@@ -531,13 +510,18 @@ func (m *model) finish() error {
 		m.pool.Close()
 	}
 	m.idle.stop()
+	if t := m.tenancy.Load(); t != nil {
+		t.leave()
+	}
 	src := m.source
 	m.source = nil
 	return src.Close()
 }
 
 // Close releases the model's memory and unmaps its file, once the last open [Result] is closed.
-// Further Runs fail with [ErrClosed]; closing twice is allowed.
+// Further Runs fail with [ErrClosed]; closing twice is allowed. Close waits for a plan that is
+// being written to the cache, and for shapes that are being compiled while no Run waits for them,
+// which it ends at the next step of that.
 func (m *Model) Close() error {
 	m.unclosed.Stop()
 	return m.close()
@@ -547,7 +531,8 @@ func (m *model) close() error {
 	m.mu.Lock()
 	m.closed = true
 	m.mu.Unlock()
-	m.saving.Wait()
+	m.shut()
+	m.background.Wait()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.finish()

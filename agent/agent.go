@@ -12,8 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weirgpu/weir/internal/wire"
 	"github.com/weirgpu/weir/share/broker"
-	"github.com/weirgpu/weir/share/wire"
 )
 
 // Agent shares the devices of one machine between the process jobs of one user.

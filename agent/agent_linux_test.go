@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirgpu/weir/internal/wire"
 	"github.com/weirgpu/weir/share"
-	"github.com/weirgpu/weir/share/wire"
 )
 
 func TestOneProgram(t *testing.T) {
@@ -86,7 +86,7 @@ func attachMany(t *testing.T, n int) time.Duration {
 				t.Error(err)
 				return
 			}
-			controllers[i] = c
+			controllers[i], c.wait = c, time.Minute // how long it takes is for the caller to judge
 			g, err := c.Create(
 				JobRequest{
 					Fake: true,

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weirgpu/weir/share/wire"
+	"github.com/weirgpu/weir/internal/wire"
 )
 
 var ownPID, ownUID = uint32(os.Getpid()), uint32(os.Getuid())
@@ -38,6 +38,9 @@ type member struct {
 	counted, over uint64
 	// clean is its activity when it was last seen with nothing in flight and the gate closed.
 	clean uint64
+	// moved answers the last order to move memory, nil until it does, and stays is what cannot be.
+	moved *wire.Moved
+	stays wire.Stays
 	// offered: a thread of it may have taken a pass since the gate was closed.
 	offered bool
 }
@@ -199,6 +202,7 @@ func (j *job) forget(m *member) {
 func (j *job) reconsider() {
 	if j.cancelWait != nil && !j.wantsLocked() {
 		j.cancelWait()
+		j.cancelWait = nil
 	}
 	kick(j.kicked)
 }
@@ -232,6 +236,9 @@ func (j *job) unknown(m *member, call string) {
 
 // wantsLocked reports whether a process of the job waits at the gate, or is taken to do so.
 func (j *job) wantsLocked() bool {
+	if j.moves.frozen {
+		return false
+	}
 	for _, m := range j.members {
 		if m != nil && m.conn != nil && (j.state == stateReturning || m.s.Waiting.Load() > 0) {
 			return true

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,8 +11,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/weirgpu/weir/internal/wire"
 	"github.com/weirgpu/weir/share"
-	"github.com/weirgpu/weir/share/wire"
 )
 
 var (
@@ -26,7 +27,8 @@ var (
 // Client is one connection to an agent: it makes one job, watches, or sets a share or the policy.
 // It is for one goroutine at a time, but Close may be called from any.
 type Client struct {
-	uc *net.UnixConn
+	uc   *net.UnixConn
+	wait time.Duration // how long the agent may take to answer; 0: answerWait
 }
 
 // Dial connects to the agent of a runtime folder. It fails with [ErrNotRunning] if there is none,
@@ -70,6 +72,9 @@ type JobRequest struct {
 	// how many it has, and Client.AwaitRanks says when all have come.
 	Gang  string
 	Ranks int
+	// Oversubscribe: the programs' memory is to be such as can be moved to the host, with
+	// [Client.Freeze].
+	Oversubscribe bool
 	// what a process may have in flight, if less than the agent allows; 0: that
 	InFlight time.Duration
 	// Again is the job that an agent which is gone had given; nil for a new one.
@@ -126,6 +131,9 @@ func (c *Client) Create(r JobRequest) (*JobGrant, error) {
 	var page *os.File
 	if r.Fake {
 		flags |= wire.FlagFake
+	}
+	if r.Oversubscribe {
+		flags |= wire.FlagMovable
 	}
 	if r.Again != nil {
 		flags |= wire.FlagRejoin
@@ -324,20 +332,21 @@ func (c *Client) send(m wire.Message, text string, file *os.File) error {
 	return nil
 }
 
-// answerWait is how long an agent may take to answer.
+// answerWait is how long clients give an agent to answer.
 const answerWait = 5 * time.Second
 
 // receiveSoon is receive for an answer that must come soon: an agent that is stopped still has its
 // socket open.
 func (c *Client) receiveSoon() (wire.Message, string, *os.File, error) {
-	_ = c.uc.SetReadDeadline(time.Now().Add(answerWait))
+	wait := cmp.Or(c.wait, answerWait)
+	_ = c.uc.SetReadDeadline(time.Now().Add(wait))
 	defer c.uc.SetReadDeadline(time.Time{})
 	m, text, file, err := c.receive()
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = fmt.Errorf(
 			"agent: no answer in %v: it may be stopped (kill -CONT) or hang (end it, programs go "+
 				"on and weir exec starts another): %w",
-			answerWait,
+			wait,
 			err,
 		)
 	}

@@ -6,9 +6,9 @@ import (
 	"net"
 	"time"
 
+	"github.com/weirgpu/weir/internal/wire"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/policy"
-	"github.com/weirgpu/weir/share/wire"
 )
 
 // DefaultPolicy honours classes, keeps guarantees, and shares as fair does between jobs of one
@@ -66,6 +66,9 @@ type Config struct {
 	// whose work waits for as much; 0: 0.3 ms, of which kernels of 0.25 ms run one after another
 	// without a gap.
 	Nearby time.Duration
+	// HostMemory is how much of the host's memory what jobs move there may take together; 0: half
+	// of what the machine has.
+	HostMemory share.Bytes
 	// DrainTimeout is how long the agent waits for a process to finish what it has in flight before
 	// others are let in beside it; 0: 30 s. It is charged to the job, which gets no other lease
 	// until that is finished, and pays until then.
@@ -141,6 +144,9 @@ func (c *Config) setDefaults() error {
 	if c.DrainTimeout == 0 {
 		c.DrainTimeout = 30 * time.Second
 	}
+	if c.HostMemory == 0 {
+		c.HostMemory = hostMemory() / 2
+	}
 	if c.LatencyDrain == 0 {
 		c.LatencyDrain = 100 * time.Millisecond
 	}
@@ -192,6 +198,10 @@ func (c *Config) setDefaults() error {
 				Bound: "must be above 0",
 			},
 		)
+	}
+	if c.HostMemory < 0 {
+		f.List = append(f.List, share.Fault{Field: "host memory",
+			Value: c.HostMemory.String(), Bound: "must be above 0"})
 	}
 	if c.LatencyDrain < 0 {
 		f.List = append(f.List, share.Fault{Field: "latency drain",

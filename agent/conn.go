@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weirgpu/weir/share/wire"
+	"github.com/weirgpu/weir/internal/wire"
 )
 
 // conn is a peer: a program's process, a controller, a viewer or who sets a share or the policy, as
@@ -104,6 +104,8 @@ func (c *conn) begin(m wire.Message, text []byte, file *os.File) (bool, error) {
 		return false, c.serveSet(m, string(text))
 	case wire.Policy:
 		return false, c.servePolicy(m, string(text))
+	case wire.Freeze:
+		return false, c.serveFreeze(m, string(text))
 	}
 	return false, refusal(wire.RefusedProtocol, "message of kind %d before hello", wire.KindOf(m))
 }
@@ -170,6 +172,9 @@ func (c *conn) hear(j *job, mem *member) error {
 		}
 		if n, ok := m.(wire.Note); ok && n.Slot == mem.slot {
 			j.unknown(mem, n.Name())
+			continue
+		}
+		if j.heard(mem, m) {
 			continue
 		}
 		s, ok := m.(wire.Signal)

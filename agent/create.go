@@ -9,10 +9,10 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/weirgpu/weir/internal/wire"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/broker"
 	"github.com/weirgpu/weir/share/core"
-	"github.com/weirgpu/weir/share/wire"
 )
 
 // create makes the job that a controller asks for. A controller that had its job from an agent that
@@ -40,6 +40,7 @@ func (a *Agent) create(m wire.Create, name string, c *conn, file *os.File) (*job
 			Class:         m.Class,
 			Device:        m.Device,
 			InFlight:      a.cfg.InFlight,
+			Movable:       m.Movable(),
 		},
 		fake:       m.Fakes(),
 		asked:      time.Duration(m.InflightUS) * time.Microsecond,
@@ -352,7 +353,7 @@ func (j *job) writeBounds() {
 	}
 	freed := free > j.terms.Free
 	j.terms.InFlight, j.terms.Free = inFlight, free
-	j.page.SetTerms(j.terms)
+	j.writeTerms()
 	if freed {
 		j.wake() // a thread that waits may pass
 	}

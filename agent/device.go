@@ -121,8 +121,8 @@ func (d *device) gaugeWith(c *Config) {
 	d.used.ask = func() (uint64, error) { return c.Used(d.Ordinal) }
 }
 
-// kicks tells a job that its lease is revoked or bounded. It has a lock of its own because it is
-// called under the broker's.
+// kicks tells a job that its lease is granted, revoked or bounded. It has a lock of its own because
+// it is called under the broker's.
 type kicks struct {
 	mu   sync.Mutex
 	jobs map[share.JobID]*job
@@ -130,7 +130,9 @@ type kicks struct {
 
 // Observe implements broker.Observer.
 func (k *kicks) Observe(e core.Notice) {
-	if e.Kind != core.Revoked && e.Kind != core.Ended && e.Kind != core.Bounded {
+	switch e.Kind {
+	case core.Granted, core.Revoked, core.Ended, core.Bounded:
+	default:
 		return
 	}
 	k.mu.Lock()
@@ -140,6 +142,9 @@ func (k *kicks) Observe(e core.Notice) {
 		return
 	}
 	switch e.Kind {
+	case core.Granted:
+		j.granted(e.Until)
+		return // a goroutine that waits for this is woken by the broker
 	case core.Revoked:
 		j.revoked()
 	case core.Bounded:
@@ -147,6 +152,18 @@ func (k *kicks) Observe(e core.Notice) {
 		j.tryBounds()
 	}
 	kick(j.kicked)
+}
+
+// free returns the jobs of which launches pass the closed gate.
+func (k *kicks) free() (jobs []*job) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, j := range k.jobs {
+		if b := j.bounds.Load(); b != nil && b.Free > 0 {
+			jobs = append(jobs, j)
+		}
+	}
+	return jobs
 }
 
 func (k *kicks) set(id share.JobID, j *job) {

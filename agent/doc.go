@@ -1,6 +1,6 @@
 // Package agent is the node agent for process jobs: unmodified CUDA programs that a small preloaded
 // library meters. It runs once per user, shares each device with a broker under a policy, and
-// speaks share/wire with the programs.
+// speaks internal/wire with the programs.
 //
 // Meet first: [Agent], made by [Start]; [Client], with which weir exec and weir top talk to it; and
 // [Snapshot], what it tells of itself. Inside, a job is one job of the broker with one goroutine,

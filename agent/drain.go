@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weirgpu/weir/internal/wire"
 	"github.com/weirgpu/weir/share"
-	"github.com/weirgpu/weir/share/wire"
 )
 
 // This file is how a turn ends: the gates are closed, and others are let in when nothing of the
@@ -29,6 +29,9 @@ const (
 	// the next one waits for that to help: programs say within 20 us that they have drained, and
 	// one process may be as many launches behind another as fit into what may be in flight.
 	helpLook = 100 * time.Microsecond
+	// mute is for how long nothing must have made progress until a process that has something in
+	// flight is helped though it does not say that it stalls: longer than it takes to say so.
+	mute = 300 * time.Millisecond
 )
 
 // drained waits until nothing of the jobs is in flight, for as long as those who wait have
@@ -165,9 +168,10 @@ type stall struct {
 // it is predicted to take: of a process that has nothing in flight, as long as there is one, and of
 // those, which have one each in flight at most, soon again, if another says that it has. Where none
 // does, all that is missing is that they say that they have drained, which takes a thread its turn
-// on a processor, and a launch would only put it off. One that has something in flight is as likely
-// to wait for itself in vain, so that it is helped ever more rarely, and not before what was let
-// through has had its time.
+// on a processor, and a launch would only put it off. One that has something in flight is helped
+// once it says that this stalls, by what its kernels have taken before: else each long kernel at
+// the end of a turn would be followed by another. As it is as likely to wait for itself in vain, it
+// is helped ever more rarely, and not before what was let through has had its time.
 func (s *stall) help(jobs []*job, now time.Time, predicted time.Duration) {
 	progress := uint64(0)
 	for _, j := range jobs {
@@ -184,7 +188,9 @@ func (s *stall) help(jobs []*job, now time.Time, predicted time.Duration) {
 			wait = 2 * helpLook
 		}
 		for i := range jobs {
-			if now.Sub(s.since) < wait+s.backoff || !jobs[(s.helped+i)%len(jobs)].letPass(idle) {
+			still := now.Sub(s.since)
+			if still < wait+s.backoff ||
+				!jobs[(s.helped+i)%len(jobs)].letPass(idle, still >= mute) {
 				continue
 			}
 			s.helped++
@@ -198,21 +204,27 @@ func (s *stall) help(jobs []*job, now time.Time, predicted time.Duration) {
 }
 
 // letPass lets one launch through the closed gate if a thread waits at it, of a process that has
-// nothing in flight or, if idle is false, of any. It reports whether it did.
-func (j *job) letPass(idle bool) bool {
+// nothing in flight or, if idle is false, of any that says that what it has stalls or, with
+// unasked, of any at all. It reports whether it did.
+func (j *job) letPass(idle, unasked bool) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.unmapped || j.ended {
 		return false
 	}
 	for _, m := range j.members {
-		if m != nil && m.conn != nil && m.s.Waiting.Load() > 0 && (!idle || m.drained(j.gate)) {
+		if m != nil && m.conn != nil && m.s.Waiting.Load() > 0 &&
+			(m.drained(j.gate) || !idle && (unasked || m.stalls())) {
 			j.changePass(true)
 			return true
 		}
 	}
 	return false
 }
+
+// stalls reports whether a process says that what it has in flight takes longer than such has ever
+// taken, or has nothing.
+func (m *member) stalls() bool { return m.s.Stalled.Load() > 0 || m.s.InflightNS.Load() == 0 }
 
 // withdrawPasses takes back what was let through and not used. It reports whether there was nothing
 // of the kind; else processes have to say again that they have nothing in flight.

@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weirgpu/weir/internal/wire"
 	"github.com/weirgpu/weir/share"
-	"github.com/weirgpu/weir/share/wire"
 )
 
 // second is another process of the program's job.
@@ -117,6 +117,34 @@ func TestDrainHelpsWhatItWaitsFor(t *testing.T) {
 			launched > missing+1 {
 			t.Errorf("the other was let in after %v and %d launches, want %d or one more", took,
 				launched, missing)
+		}
+	})
+}
+
+// TestHelpComesAfterWhatIsPredicted has a program's work be in flight that takes as long as it
+// says, while another process of it waits at the closed gate: nothing is let through for it before
+// that has had its time.
+func TestHelpComesAfterWhatIsPredicted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t, DefaultPolicy)
+		defer h.close()
+		x, y := h.program(0, share.Share{}), h.program(1, share.Share{})
+		z := x.second()
+		const predicted = 50 * time.Millisecond
+		x.pass()
+		x.m.s.Launches.Add(1)
+		x.m.s.InflightNS.Store(uint64(predicted))
+		h.watchers.Go(func() { y.launch(time.Millisecond) })
+		for wire.IsOpen(x.page.Header().Gate.Load()) {
+			time.Sleep(100 * time.Microsecond)
+		}
+		closed := time.Now()
+		if !z.launch(100 * time.Microsecond) {
+			t.Fatal("nothing was let through")
+		}
+		if took := time.Since(closed); took < stalled+2*predicted || took > 3*predicted {
+			t.Errorf("let through after %v, with %v predicted of what is in flight", took,
+				predicted)
 		}
 	})
 }

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirgpu/weir/internal/wire"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/broker"
-	"github.com/weirgpu/weir/share/wire"
 )
 
 // gang is the jobs of one program's ranks, each on a device of its own, whose gates open together

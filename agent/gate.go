@@ -5,9 +5,9 @@ import (
 	"errors"
 	"time"
 
+	"github.com/weirgpu/weir/internal/wire"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/core"
-	"github.com/weirgpu/weir/share/wire"
 )
 
 // This file is what a job's goroutine does: a state machine that asks for leases and opens and
@@ -66,6 +66,9 @@ func (s state) isOpen() bool { return s == stateOpen || s == stateResting || s =
 
 // look is how often the page is looked at although nobody said that it changed.
 const look = 5 * time.Millisecond
+
+// lookKept is how often it is looked whether a job has work that rests although others wait.
+const lookKept = time.Millisecond
 
 // errUnwanted: no process waits any more.
 var errUnwanted = errors.New("nobody waits")
@@ -177,6 +180,8 @@ func (j *job) open() state {
 		switch {
 		case j.ctx.Err() != nil:
 			return stateEnded
+		case j.isFrozen():
+			return stateYielding
 		case j.lease.Revoked():
 			if !j.mayStay() || !j.lease.TryRenew() {
 				return stateYielding
@@ -197,27 +202,33 @@ func (j *job) open() state {
 	}
 }
 
-// rest leaves the gate open for nothing while nobody else is to have the device.
+// rest leaves the gate open for nothing while nobody else is to have the device. The policy may
+// keep it from those who wait for the length of a pause, so that the page is looked at more often
+// then.
 func (j *job) rest() state {
 	_, used := j.activity()
 	if j.lease.Rest() != nil {
 		return stateLeaving
 	}
 	j.setEnd(noEnd)
-	t := time.NewTicker(look)
+	t := time.NewTimer(look)
 	defer t.Stop()
 	for {
 		revoked := j.lease.Until() == 0
 		switch {
 		case j.ctx.Err() != nil:
 			return stateEnded
-		case revoked || !j.quiet():
+		case revoked || !j.quiet() || j.isFrozen():
 			_, measured := j.activity()
 			j.lease.Charge(elapsed(used, measured))
 			if j.lease.Resume() {
 				return stateOpen
 			}
 			return stateLeaving
+		}
+		t.Reset(look)
+		if j.dev.broker.Waiting() {
+			t.Reset(lookKept)
 		}
 		j.sleep(t.C)
 	}
@@ -244,8 +255,7 @@ func (j *job) leave() state {
 // probe opens the gate for a job that was busy before others had their turn, and waits for a
 // process to have work.
 func (j *job) probe() state {
-	before, _ := j.activity()
-	j.openGate()
+	before := j.openGate()
 	t := time.NewTimer(wire.Idle)
 	defer t.Stop()
 	for over := false; ; {

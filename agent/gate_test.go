@@ -2,13 +2,15 @@ package agent
 
 import (
 	"net"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/weirgpu/weir/internal/wire"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/broker"
-	"github.com/weirgpu/weir/share/wire"
 )
 
 // bench is a job whose goroutine is not started, with one process that does nothing by itself, and
@@ -185,4 +187,115 @@ func TestGateTable(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestQuietIsAskedOnce has a process begin and end to have work all the time: whenever its job is
+// found quiet it rests with its gate open, as nobody else wants the device, and never leaves.
+func TestQuietIsAskedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, share.Share{})
+		b.holds()
+		var over atomic.Bool
+		var work sync.WaitGroup
+		work.Go(func() {
+			for !over.Load() {
+				b.m.s.InflightNS.Store(1e6)
+				b.m.s.InflightNS.Store(0)
+				kick(b.j.kicked)
+			}
+		})
+		for range 2000 {
+			if next := b.j.open(); next != stateResting {
+				t.Errorf("found quiet, and %v follows", next)
+				break
+			}
+		}
+		over.Store(true)
+		work.Wait()
+	})
+}
+
+// TestGateOpensWithTheGrant holds that the gate is open as soon as the lease is granted, whatever
+// the job's goroutine does, and that what is launched before that goes on is work that shows.
+func TestGateOpensWithTheGrant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, from := range []state{stateWaiting, stateReturning} {
+			b := newBench(t, share.Share{})
+			if from == stateReturning {
+				b.holds()
+				b.shuts()
+				b.othersWait()
+			} else if _, err := b.other.Acquire(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			b.waits()
+			next := make(chan state, 1)
+			go func() { next <- b.j.pass(from) }()
+			synctest.Wait()
+			b.other.Lease().Release()
+			if !wire.IsOpen(b.j.page.Header().Gate.Load()) {
+				t.Fatalf("from %d: the gate is not open when the device is", from)
+			}
+			b.launched()
+			b.m.s.Waiting.Store(0)
+			if got := <-next; from == stateReturning && b.j.pass(got) != stateOpen {
+				t.Errorf("what was launched does not show: state %d", b.j.state)
+			}
+		}
+	})
+}
+
+// TestEndedWaitOpensNoGate holds that a grant which comes just after nobody waits any more, and is
+// given back, opens no gate.
+func TestEndedWaitOpensNoGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, share.Share{})
+		if _, err := b.other.Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		b.waits()
+		next := make(chan state, 1)
+		go func() { next <- b.j.pass(stateWaiting) }()
+		synctest.Wait()
+		b.j.mu.Lock()
+		b.m.s.Waiting.Store(0)
+		b.j.reconsider()
+		b.j.mu.Unlock()
+		b.j.granted(share.Forever)
+		if wire.IsOpen(b.j.page.Header().Gate.Load()) {
+			t.Error("the gate is open")
+		}
+		if got := <-next; got != stateIdle {
+			t.Errorf("state %d, want idle", got)
+		}
+	})
+}
+
+// TestFalseFiguresAreBounded has a process write the largest numbers there are where it is to say
+// what it did: people are told no more than its job was charged, and what a drain waits for.
+func TestFalseFiguresAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, share.Share{})
+		b.holds()
+		time.Sleep(20 * time.Millisecond)
+		for _, says := range []uint64{1 << 62, 1 << 63, 1<<64 - 1} {
+			b.m.s.DeviceNSTotal.Store(says)
+			b.m.s.InflightNS.Store(says)
+			s := b.j.snapshot()
+			p := s.Processes[0]
+			if p.DeviceSeconds != s.DeviceSeconds || s.DeviceSeconds < 0.02 ||
+				s.UsedSeconds > s.DeviceSeconds {
+				t.Errorf("says %d ns: %v s of %v charged, of which %v used", says,
+					p.DeviceSeconds, s.DeviceSeconds, s.UsedSeconds)
+			}
+			if most := millis(b.j.a.cfg.DrainTimeout); p.InFlightMS != most {
+				t.Errorf("says %d ns: %v ms in flight, want %v", says, p.InFlightMS, most)
+			}
+		}
+		b.m.s.DeviceNSTotal.Store(uint64(time.Millisecond))
+		b.m.s.InflightNS.Store(uint64(time.Millisecond))
+		if p := b.j.snapshot().Processes[0]; p.DeviceSeconds != 0.001 || p.InFlightMS != 1 {
+			t.Errorf("%v s used, %v ms in flight, said 1 ms", p.DeviceSeconds, p.InFlightMS)
+		}
+	})
 }

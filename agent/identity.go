@@ -3,7 +3,7 @@ package agent
 import (
 	"time"
 
-	"github.com/weirgpu/weir/share/wire"
+	"github.com/weirgpu/weir/internal/wire"
 )
 
 // identity tells processes apart. The zero value is nobody's.

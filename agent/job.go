@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weirgpu/weir/internal/wire"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/broker"
-	"github.com/weirgpu/weir/share/wire"
 )
 
 // job is a process job: a page, a share, and the processes that live by them.
@@ -46,17 +46,21 @@ type job struct {
 	master     identity      // the process that made the job
 	kept       time.Duration // when its record was written
 	// the most in flight that its controller wants; 0: what the agent allows
-	asked      time.Duration
-	most       time.Duration // the same, by what is on the device; 0 before that is known
-	lonely     time.Time     // since when there has been no controller; zero if there is one
-	members    [wire.SlotCount]*member
-	before     doings             // of processes that have gone
-	told       doings             // what the broker knows of what processes did
-	cancelWait context.CancelFunc // of the wait for a lease in progress, nil if none
+	asked   time.Duration
+	most    time.Duration // the same, by what is on the device; 0 before that is known
+	lonely  time.Time     // since when there has been no controller; zero if there is one
+	members [wire.SlotCount]*member
+	before  doings // of processes that have gone
+	told    doings // what the broker knows of what processes did
+	// cancelWait ends the wait for a lease in progress; nil: there is none, it has been ended, or
+	// the gate is open because of it already.
+	cancelWait context.CancelFunc
+	opened     uint64 // what processes had launched, as activity has it, when the gate was opened
 	gate       uint32
 	stale      bool // a process holds the open gate for closed
 	passes     bool // the gate is closed, and one launch may pass it or has
 	state      state
+	moves      moves
 }
 
 // newJob makes a job that the broker has admitted, and starts its goroutine.
@@ -87,6 +91,11 @@ func (a *Agent) newJob(dev *device, bj *broker.Job, t wire.Terms, page *wire.Pag
 	j.gate = wire.NextGate(h.Gate.Load(), false)
 	h.LeaseUntilNS.Store(0)
 	h.Gate.Store(j.gate)
+	// Memory that is away under the agent before comes back, as the terms have its room.
+	if j.moves.order = h.Move.Load(); j.moves.order != 0 {
+		j.moves.order = wire.NextMove(j.moves.order, false)
+	}
+	h.Move.Store(j.moves.order)
 	dev.byID.set(bj.ID(), j)
 	return j
 }
@@ -232,7 +241,7 @@ func (j *job) beat(now uint64) {
 // is held.
 func (j *job) putRight() {
 	j.page.Format()
-	j.page.SetTerms(j.terms)
+	j.writeTerms()
 	h := j.page.Header()
 	h.AgentPID.Store(ownPID)
 	h.AgentGeneration.Store(j.a.generation)
@@ -242,6 +251,10 @@ func (j *job) putRight() {
 			m.s.OwnerStart.Store(start)
 			m.s.OwnerPID.Store(pid)
 		}
+	}
+	if h.Move.Load() != j.moves.order {
+		h.Move.Store(j.moves.order)
+		j.page.WakeMove()
 	}
 	if h.Gate.Load() != j.gate {
 		h.Gate.Store(j.gate)

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -16,6 +17,8 @@ const (
 	lateLook = 5 * time.Millisecond
 	// latest is for how long a slot is kept: what is more than usual may be somebody else's.
 	latest = time.Second
+	// moving is how many looks a figure takes at most while what is listed changes.
+	moving = 4
 	// usually is how many looks at a device, each measureEvery, tell what is usual.
 	usually = 8
 )
@@ -53,12 +56,25 @@ func (j *job) letGo(m *member) {
 	l := &j.dev.late
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.members = append(l.members, lateMember{j, m, j.owes(m), time.Now()})
+	l.members = append(l.members, lateMember{j, m, min(j.owes(m), j.unclaimed(l)), time.Now()})
 	if !l.watched {
 		l.watched = true
 		j.a.work.Add(1)
 		go j.a.await(j.dev)
 	}
+}
+
+// unclaimed is what the job may have beside what it is late with. All that its ended processes say
+// together is no more: as it cannot use meanwhile what is counted for them, false figures hide no
+// memory that another job needs. Its lock and that of the lateness are held.
+func (j *job) unclaimed(l *lateness) uint64 {
+	left := j.terms.MemCap
+	for _, x := range l.members {
+		if x.j == j {
+			left -= min(left, x.bytes)
+		}
+	}
+	return left
 }
 
 // await frees the slots of processes that have ended, one after another.
@@ -67,10 +83,9 @@ func (a *Agent) await(d *device) {
 	t := time.NewTicker(lateLook)
 	defer t.Stop()
 	for {
-		for _, x := range d.late.take(a.lingers(d)) {
+		for _, x := range a.given(d) {
 			x.j.mu.Lock()
 			x.j.remove(x.m)
-			x.j.reconsider()
 			x.j.mu.Unlock()
 			x.j.endIfAlone()
 		}
@@ -87,16 +102,33 @@ func (a *Agent) await(d *device) {
 	}
 }
 
-// take takes out those whose memory the device has back, of which it lacks so many bytes in all.
-func (l *lateness) take(over uint64) []lateMember {
+// given takes out those whose memory the device has back. They are counted before it is asked: one
+// that is late only since may have been listed as alive, and what the device lacks of its memory is
+// then not seen.
+func (a *Agent) given(d *device) []lateMember {
+	asked := d.late.count()
+	return d.late.take(asked, a.lingers(d))
+}
+
+// count is how many are late.
+func (l *lateness) count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return len(l.members)
+}
+
+// take takes out those whose memory the device has back, of so many that were late when it was
+// asked and of whose memory it lacked so many bytes in all, or less.
+func (l *lateness) take(asked int, over uint64) []lateMember {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	first := l.members[:asked]
 	var sum uint64
-	for _, x := range l.members {
+	for _, x := range first {
 		sum += x.bytes
 	}
 	n := 0
-	for _, x := range l.members {
+	for _, x := range first {
 		if sum-x.bytes < over && time.Since(x.since) < latest {
 			break
 		}
@@ -175,50 +207,85 @@ func (a *Agent) noteUnlisted(d *device) {
 	}
 }
 
-// unlisted is how much of the device's memory is not free and listed with no process, less what is
-// known to be held by forked children of processes that have ended. What is allocated or freed
-// while the device is asked makes it more, not less.
-func (a *Agent) unlisted(d *device) (uint64, bool) {
-	before, err := a.listed(d)
-	if err != nil {
-		return 0, false
+// unlisted is how much of the device's memory is not free and listed with no process that lives,
+// less what is known to be held by forked children of processes that have ended. What is allocated
+// or freed while the device is asked makes it more, not less, so that the least of a few looks is
+// believed where something was. Only what children hold before and after that is known.
+func (a *Agent) unlisted(d *device) (least uint64, ok bool) {
+	ended, children := a.ended(d)
+	from := time.Now()
+	before, err := a.listed(d, ended)
+	least = math.MaxUint64
+	for range moving {
+		if err != nil {
+			return 0, false
+		}
+		var used, after uint64
+		if used, err = d.used.read(a.ctx, min(latest, a.cfg.hangs)); err != nil {
+			return 0, false
+		}
+		if after, err = a.listed(d, ended); err != nil {
+			return 0, false
+		}
+		least = min(least, used-min(used, before, after))
+		if before == after || time.Since(from) > latest/2 { // no slot waits for slow answers
+			break
+		}
+		before = after
 	}
-	used, err := d.used.read(a.ctx, min(latest, a.cfg.hangs))
-	if err != nil {
-		return 0, false
-	}
-	after, err := a.listed(d)
-	if err != nil {
-		return 0, false
-	}
-	known := min(before, after) + a.heldByChildren(d)
-	return used - min(used, known), true
+	_, still := a.ended(d)
+	return least - min(least, children, still), true
 }
 
-func (a *Agent) listed(d *device) (uint64, error) {
+// listed is what is listed with processes other than those with these numbers.
+func (a *Agent) listed(d *device, ended map[uint32]bool) (uint64, error) {
 	held, err := d.holds.read(a.ctx, min(latest, a.cfg.hangs))
 	var sum uint64
-	for _, n := range held {
-		sum += n
+	for pid, n := range held {
+		if !ended[pid] {
+			sum += n
+		}
 	}
 	return sum, err
 }
 
-func (a *Agent) heldByChildren(d *device) uint64 {
+// ended returns the numbers of processes that have ended and whose slots are kept, and what is
+// known to be held by forked children of such. No document says that a management library lists a
+// process no more that has ended; what one lists so the driver has not back. If another process has
+// the number already, those that are late are so for the longest time at most.
+func (a *Agent) ended(d *device) (pids map[uint32]bool, children uint64) {
+	pids = map[uint32]bool{}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var sum uint64
 	for _, j := range a.jobs {
 		if j.dev != d {
 			continue
 		}
 		j.mu.Lock()
-		for _, m := range j.members {
-			if m != nil && m.held != nil && !j.unmapped {
-				sum += j.owes(m)
-			}
-		}
+		children += j.endedOnes(pids)
 		j.mu.Unlock()
 	}
-	return sum
+	return pids, children
+}
+
+// endedOnes adds the numbers of the job's processes that have ended, and returns what forked
+// children of them hold. The job's lock is held.
+func (j *job) endedOnes(pids map[uint32]bool) (children uint64) {
+	l := &j.dev.late
+	l.mu.Lock()
+	left := j.unclaimed(l)
+	l.mu.Unlock()
+	for _, m := range j.members {
+		if m == nil || j.unmapped {
+			continue
+		}
+		if m.held != nil {
+			bytes := min(j.owes(m), left)
+			children, left = children+bytes, left-bytes
+		}
+		if m.held != nil || m.late {
+			pids[m.who.PID] = true
+		}
+	}
+	return children
 }

@@ -3,9 +3,10 @@ package agent
 import (
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"github.com/weirgpu/weir/share/wire"
+	"github.com/weirgpu/weir/internal/wire"
 )
 
 // counting is a job with one process, which has this number.
@@ -123,7 +124,7 @@ func TestLateOnesGoInTurn(t *testing.T) {
 			}
 			l.members = append(l.members, lateMember{bytes: bytes, since: since})
 		}
-		took := l.take(c.over)
+		took := l.take(3, c.over)
 		var left []uint64
 		for _, x := range l.members {
 			left = append(left, x.bytes)
@@ -149,7 +150,8 @@ func TestWhatIsUsual(t *testing.T) {
 		listed = append(listed[1:], n)
 		return map[uint32]uint64{7: n}, nil
 	}
-	a.cfg.Used = func(uint32) (uint64, error) { return used, nil }
+	meanwhile := func() {}
+	a.cfg.Used = func(uint32) (uint64, error) { meanwhile(); return used, nil }
 	a.cfg.hangs = time.Minute
 	d := &device{}
 	d.gaugeWith(&a.cfg)
@@ -173,11 +175,195 @@ func TestWhatIsUsual(t *testing.T) {
 	lingers("less than is usual", 10, 0)
 	look(40)
 	lingers("beside that long ago", 50, 10)
-	d.late.members = make([]lateMember, 1)
+	meanwhile = func() {
+		d.late.mu.Lock()
+		defer d.late.mu.Unlock()
+		d.late.members = make([]lateMember, 1)
+	}
+	look(5)
+	meanwhile = func() {}
+	lingers("beside a look in which one came to be late", 50, 10)
+	d.late.watched = true
 	look(5)
 	lingers("beside a look while one was late", 50, 10)
-	listed = []uint64{100, 60} // it changes while the device is asked
+	listed = []uint64{100, 60} // it changes whenever the device is asked,
 	if n, ok := a.unlisted(d); n != 90 || !ok {
 		t.Errorf("%d are not listed, %v, want 90", n, ok)
 	}
+	listed = []uint64{100, 60, 100, 100} // or for a while
+	if n, ok := a.unlisted(d); n != 50 || !ok {
+		t.Errorf("once nothing changes %d are not listed, %v, want 50", n, ok)
+	}
+}
+
+// TestEndedOnesThatAreListed has the management library list processes that have ended, of which
+// one lives on in a child, for as long as the driver has their memory: they are late until it has
+// not.
+func TestEndedOnesThatAreListed(t *testing.T) {
+	held := map[uint32]uint64{7: 100, 8: 40, 9: 1000}
+	a := &Agent{ctx: t.Context(), jobs: map[wire.Token]*job{}}
+	a.cfg.Holds = func(uint32) (map[uint32]uint64, error) { return held, nil }
+	a.cfg.Used = func(uint32) (sum uint64, _ error) {
+		for _, n := range held {
+			sum += n
+		}
+		return sum, nil
+	}
+	a.cfg.hangs = time.Minute
+	d := &device{}
+	d.gaugeWith(&a.cfg)
+	for i, pid := range []uint32{7, 8, 9} {
+		j, m := counting(pid)
+		j.dev = d
+		m.s.MemUsedBytes.Store(held[pid])
+		switch pid {
+		case 7:
+			m.late = true
+		case 8:
+			m.held = &conn{}
+		}
+		a.jobs[wire.Token{byte(i)}] = j
+	}
+	if n := a.lingers(d); n != 100 {
+		t.Errorf("%d bytes linger while one that has ended is listed with 100", n)
+	}
+	held = map[uint32]uint64{8: 40, 9: 1000}
+	if n := a.lingers(d); n != 0 {
+		t.Errorf("%d bytes linger once it is not", n)
+	}
+}
+
+// TestEndWhileTheDeviceIsAsked has a process end while the device is asked what it lacks of one
+// that is late: after it was listed as alive, or in a child that was known to hold its memory.
+// Neither counts no more before the device has its memory back.
+func TestEndWhileTheDeviceIsAsked(t *testing.T) {
+	const late, dying = 7, 8
+	for _, c := range []struct {
+		what     string
+		inChild  bool
+		gone     bool     // with its child, and the device has its memory back
+		used     uint64   // the late one's is 100, the other's 200
+		afterAll bool     // it ends once the device has answered, not within its answer
+		want     []uint32 // who counts then
+	}{
+		{"listed as alive", false, false, 200, true, []uint32{dying}},
+		{"in a child", true, false, 200, false, []uint32{late, dying}},
+		{"in a child whose memory is back", true, true, 100, false, []uint32{late}},
+	} {
+		a := &Agent{ctx: t.Context(), jobs: map[wire.Token]*job{}}
+		d := &device{late: lateness{watched: true}} // by this test
+		var jobs [2]*job
+		var members [2]*member
+		for i, pid := range []uint32{late, dying} {
+			jobs[i], members[i] = counting(pid)
+			jobs[i].a, jobs[i].dev = a, d
+			members[i].s.MemUsedBytes.Store(uint64(i+1) * 100)
+			a.jobs[wire.Token{byte(i)}] = jobs[i]
+		}
+		end := func() {
+			jobs[1].mu.Lock()
+			defer jobs[1].mu.Unlock()
+			if members[1].held = nil; c.gone {
+				jobs[1].members[0] = nil
+			} else {
+				jobs[1].letGo(members[1])
+			}
+		}
+		listings := 0
+		a.cfg.Holds = func(uint32) (map[uint32]uint64, error) {
+			if listings++; c.afterAll && listings == 2 {
+				end()
+			}
+			if c.inChild {
+				return nil, nil
+			}
+			return map[uint32]uint64{dying: 200}, nil
+		}
+		a.cfg.Used = func(uint32) (uint64, error) {
+			if !c.afterAll {
+				end()
+			}
+			return c.used, nil
+		}
+		a.cfg.hangs = time.Minute
+		d.gaugeWith(&a.cfg)
+		if c.inChild {
+			members[1].held = &conn{}
+		}
+		jobs[0].letGo(members[0])
+		a.given(d)
+		var got []uint32
+		for _, x := range d.late.members {
+			got = append(got, x.m.who.PID)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v still count, want %v", c.what, got, c.want)
+		}
+	}
+}
+
+// TestFalseFiguresHideNothing has processes of one job end that each say that they hold all that it
+// may: together they are late with no more than that, and hide no more of what the device lacks, so
+// that another job's process that has ended is still late.
+func TestFalseFiguresHideNothing(t *testing.T) {
+	const most = 1 << 30
+	a := &Agent{ctx: t.Context(), jobs: map[wire.Token]*job{}}
+	a.cfg.Holds = func(uint32) (map[uint32]uint64, error) { return nil, nil }
+	a.cfg.Used = func(uint32) (uint64, error) { return 2 * most, nil }
+	a.cfg.hangs = time.Minute
+	liar, _ := counting(7)
+	honest, _ := counting(8)
+	for what, end := range map[string]func(*member){
+		"late":               liar.letGo,
+		"in forked children": func(m *member) { m.held = &conn{} },
+	} {
+		d := &device{}
+		d.gaugeWith(&a.cfg)
+		d.late.watched = true // by this test
+		for i, j := range []*job{liar, honest} {
+			j.a, j.dev, j.members[0].late = a, d, false
+			a.jobs[wire.Token{byte(i)}] = j
+		}
+		honest.members[0].s.MemUsedBytes.Store(most)
+		honest.letGo(honest.members[0])
+		for i := range 3 {
+			m := &member{slot: uint32(i), s: new(wire.Slot), process: &person{}}
+			liar.members[i] = m
+			m.s.MemUsedBytes.Store(1 << 63)
+			end(m)
+		}
+		// Of the two that the device lacks, one is the liar's at most.
+		if got := a.given(d); len(got) != 0 && got[0].j == honest {
+			t.Errorf("%s: another job's memory is taken for given back", what)
+		}
+	}
+}
+
+// TestQuestionsAreBundled has a process ask what it holds ten thousand times in a second: the
+// device is asked for it two hundred times, as it says in docs/isolation.md.
+func TestQuestionsAreBundled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j, m := counting(7)
+		calls := 0
+		j.a = &Agent{ctx: t.Context()}
+		j.a.cfg.Holds = func(uint32) (map[uint32]uint64, error) {
+			calls++
+			return map[uint32]uint64{7: 77}, nil
+		}
+		j.a.cfg.hangs = time.Minute
+		j.dev = &device{}
+		j.dev.gaugeWith(&j.a.cfg)
+		for n := range uint32(10_000) {
+			j.question(m, n+1)
+			time.Sleep(100 * time.Microsecond)
+		}
+		j.a.work.Wait()
+		if calls > 201 || calls < 100 {
+			t.Errorf("the device was asked %d times, want two hundred at most and one more", calls)
+		}
+		if m.s.AnswerSeq.Load() != 10_000 || m.s.MeasuredBytes.Load() != 77 {
+			t.Errorf("question %d was answered with %d bytes", m.s.AnswerSeq.Load(),
+				m.s.MeasuredBytes.Load())
+		}
+	})
 }

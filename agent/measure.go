@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weirgpu/weir/share/wire"
+	"github.com/weirgpu/weir/internal/wire"
 )
 
 // This file holds what the processes of jobs count against what the device says that they hold.

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirgpu/weir/internal/wire"
 	"github.com/weirgpu/weir/share"
-	"github.com/weirgpu/weir/share/wire"
 )
 
 // TestMemoryIsReconciled has the device say that a process holds more than it counts, for once and

@@ -140,7 +140,7 @@ func (j *job) setThreads() {
 		return
 	}
 	j.terms.ThreadPercent = j.dev.threads(j.bj.UnitLimit())
-	j.page.SetTerms(j.terms)
+	j.writeTerms()
 	for _, m := range j.members {
 		if m != nil && m.keepsThreads(j.terms.ThreadPercent) {
 			j.a.log.Info("a process keeps the part of the GPU that it began with", "job", j,

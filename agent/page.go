@@ -4,8 +4,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/weirgpu/weir/internal/wire"
 	"github.com/weirgpu/weir/share"
-	"github.com/weirgpu/weir/share/wire"
 )
 
 // This file is what a job's goroutine reads and writes of the page: what processes do, and the
@@ -16,6 +16,10 @@ import (
 func (j *job) activity() (count, ns uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	return j.activityLocked()
+}
+
+func (j *job) activityLocked() (count, ns uint64) {
 	for _, m := range j.members {
 		if m != nil && !j.ended {
 			count += m.activity()
@@ -56,10 +60,14 @@ func (j *job) measure() {
 }
 
 // tellUse tells the broker, of a job that holds the device, what it used of that, every so often
-// while others wait: a policy may let them use what it leaves.
+// while others wait: a policy may let them use what it leaves. What passed of theirs it is told
+// first.
 func (j *job) tellUse() {
 	if now := time.Now(); now.Sub(j.toldAt) >= look && j.dev.broker.Waiting() {
 		j.toldAt = now
+		for _, o := range j.dev.byID.free() {
+			o.measure()
+		}
 		j.measure()
 	}
 }
@@ -122,13 +130,18 @@ func (j *job) undrained() *member {
 	return nil
 }
 
-// openGate opens the gate for the lease, or tells of its new end if the gate is open.
-func (j *job) openGate() { j.openGateUntil(j.until()) }
+// openGate opens the gate for the lease, or tells of its new end if the gate is open. It returns
+// what processes had launched, as activity has it, when it was opened.
+func (j *job) openGate() uint64 { return j.openGateUntil(j.until()) }
 
 // openGateUntil is openGate with the end to tell of, on the clock of the page.
-func (j *job) openGateUntil(until uint64) {
+func (j *job) openGateUntil(until uint64) uint64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	return j.openGateLocked(until)
+}
+
+func (j *job) openGateLocked(until uint64) uint64 {
 	j.writeBounds()
 	for _, m := range j.members {
 		// Those who waited are about to launch, though nothing shows it yet.
@@ -137,6 +150,22 @@ func (j *job) openGateUntil(until uint64) {
 		}
 	}
 	j.setGate(true, until)
+	return j.opened
+}
+
+// granted opens the gate at once for a job that waits for its lease: the device has nothing to do
+// until then, and the way to the job's goroutine is saved, which follows. As revoked it is called
+// under the broker's lock. A wait that was ended leads to no lease.
+func (j *job) granted(until time.Duration) {
+	if !j.mu.TryLock() {
+		return
+	}
+	defer j.mu.Unlock()
+	if j.cancelWait == nil || j.ended {
+		return
+	}
+	j.cancelWait = nil
+	j.openGateLocked(j.endOf(until))
 }
 
 // shut closes the gate.
@@ -175,6 +204,9 @@ func (j *job) setGate(open bool, until uint64) {
 		return
 	}
 	j.gate, j.stale = next, false
+	if open {
+		j.opened, _ = j.activityLocked()
+	}
 	for _, m := range j.members {
 		if m != nil && open {
 			m.offered = false
@@ -206,7 +238,15 @@ func (j *job) until() uint64 {
 	if u == share.Forever || j.mayStay() && !j.dev.broker.Waiting() {
 		return noEnd
 	}
-	return uint64(wire.Monotonic() + u - j.dev.broker.Now() + late)
+	return j.endOf(u)
+}
+
+// endOf is the end to tell of for a lease that ends at this time on the broker's clock.
+func (j *job) endOf(until time.Duration) uint64 {
+	if until == share.Forever {
+		return noEnd
+	}
+	return uint64(wire.Monotonic() + until - j.dev.broker.Now() + late)
 }
 
 // untilLook is when to look again at a job that runs.

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/weirgpu/weir/internal/wire"
 	"github.com/weirgpu/weir/share"
-	"github.com/weirgpu/weir/share/wire"
 )
 
 // TestOverdueGate: a program that holds the open gate for closed is shown another value of it, also

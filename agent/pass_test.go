@@ -6,8 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weirgpu/weir/internal/wire"
 	"github.com/weirgpu/weir/share"
-	"github.com/weirgpu/weir/share/wire"
 )
 
 // stuck is a job whose gate has been closed over what one process has in flight, and which makes no
@@ -73,7 +73,12 @@ func TestWhoIsHelped(t *testing.T) {
 		idle.s.Waiting.Store(0)
 		step("nobody waits", time.Minute, false, 3*stalled)
 		b.waits()
-		step("who waits for itself", 0, true, 7*stalled)
+		step("who waits for itself and cannot say so", 0, true, 7*stalled)
+		b.m.s.DeviceNSTotal.Add(1)
+		step("progress again", 0, false, 7*stalled)
+		step("who may just be long", mute-1, false, 7*stalled)
+		b.m.s.Stalled.Store(1)
+		step("who says that it stalls", 0, true, 15*stalled)
 	})
 }
 
@@ -110,7 +115,7 @@ func TestPassesAreTakenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, idle := stuck(t)
 		jobs := []*job{b.j}
-		if !b.j.letPass(true) {
+		if !b.j.letPass(true, false) {
 			t.Fatal("nobody is let through")
 		}
 		_, before := b.offers()
@@ -125,7 +130,7 @@ func TestPassesAreTakenBack(t *testing.T) {
 		if !withdrawPasses(jobs) {
 			t.Error("there was another pass")
 		}
-		b.j.letPass(false)
+		b.j.letPass(false, true)
 		b.j.mu.Lock()
 		b.j.setGate(true, noEnd)
 		b.j.mu.Unlock()

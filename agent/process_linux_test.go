@@ -2,15 +2,17 @@ package agent
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/weirgpu/weir/internal/wire"
 	"github.com/weirgpu/weir/share"
-	"github.com/weirgpu/weir/share/wire"
 )
 
 // programVariable makes the test binary a program under a share: it holds the socket of an agent.
@@ -22,11 +24,13 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
+		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }
 
-// beProgram attaches, holds memory and the device, and waits to be killed.
+// beProgram attaches, holds memory and the device, and waits to be killed, for as long as the test
+// has its standard input open: the runtime ends a program all of whose goroutines sleep.
 func beProgram(dir string) error {
 	token, err := wire.ParseToken(os.Getenv("WEIR_JOB"))
 	if err != nil {
@@ -68,7 +72,8 @@ func beProgram(dir string) error {
 	slot.InflightNS.Store(uint64(time.Hour))
 	slot.Waiting.Store(0)
 	fmt.Println("running")
-	select {}
+	_, err = io.Copy(io.Discard, os.Stdin)
+	return err
 }
 
 // TestKill kills real processes, which hold the device, and measures how long another job waits for
@@ -85,6 +90,11 @@ func TestKill(t *testing.T) {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), programVariable+"="+dir, "WEIR_JOB="+g.Token.String())
 		cmd.Stderr = os.Stderr
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer in.Close()
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -116,7 +126,10 @@ func TestKill(t *testing.T) {
 			t.Fatal("the heir never got the device")
 		}
 		took = append(took, time.Since(from))
-		_ = cmd.Wait()
+		var killed *exec.ExitError
+		if err := cmd.Wait(); !errors.As(err, &killed) || killed.ExitCode() != -1 {
+			t.Errorf("it was not killed: %v", err)
+		}
 		heir.idle()
 	}
 	slices.Sort(took)

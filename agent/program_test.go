@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirgpu/weir/internal/wire"
 	"github.com/weirgpu/weir/share"
-	"github.com/weirgpu/weir/share/wire"
 )
 
 // people is a system in which the test says who its peers are. A peer is known by the name of its

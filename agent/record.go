@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weirgpu/weir/share/wire"
+	"github.com/weirgpu/weir/internal/wire"
 )
 
 // An agent that is started again must know the terms of jobs whose programs run on. The pages that
@@ -49,6 +49,7 @@ type record struct {
 	Controller  identity `json:"controller"`
 	Page        pageID   `json:"page"`
 	Gang        gangSpec `json:"gang,omitzero"`
+	Movable     bool     `json:"movable,omitzero"`
 }
 
 const (
@@ -84,6 +85,7 @@ func (j *job) record() record {
 		Controller:  j.master,
 		Page:        idOf(j.page.File()),
 		Gang:        j.gangSpec(),
+		Movable:     t.Movable,
 	}
 }
 
@@ -135,6 +137,7 @@ func (a *Agent) recall(token wire.Token) (claim, bool) {
 			Class:         r.Class,
 			Device:        r.Device,
 			InFlight:      a.cfg.InFlight,
+			Movable:       r.Movable,
 		},
 		gang:       r.Gang,
 		fake:       r.Fake,

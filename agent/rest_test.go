@@ -6,8 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weirgpu/weir/internal/wire"
 	"github.com/weirgpu/weir/share"
-	"github.com/weirgpu/weir/share/wire"
 )
 
 // wants reports whether the program waits at its gate.

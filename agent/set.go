@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/weirgpu/weir/internal/wire"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/core"
-	"github.com/weirgpu/weir/share/wire"
 )
 
 // serveSet gives a job another share.
@@ -48,6 +48,10 @@ func (a *Agent) set(m wire.Set, name string) (share.Job, error) {
 	j, err := a.named(name, m.Device)
 	if err != nil {
 		return share.Job{}, err
+	}
+	if j.isFrozen() {
+		return share.Job{}, refusal(wire.RefusedAdmission,
+			"job %s: is frozen: weir thaw %s first", name, name)
 	}
 	s := j.bj.Spec().Share
 	if m.Fields&wire.FieldMemory != 0 {
@@ -111,7 +115,7 @@ func (j *job) setShare(s share.Share) error {
 	j.terms.MemCap, j.terms.MemTotal = uint64(s.Memory), uint64(s.Memory)
 	var err error
 	if j.terms.MemCap < before.MemCap {
-		j.page.SetTerms(j.terms)
+		j.writeTerms()
 		if held := j.page.MemoryHeld(); held > j.terms.MemCap {
 			err = fmt.Errorf("job %s: holds %v, new cap %v: %w: wait until it holds less",
 				j.spec.Name, share.Bytes(min(held, 1<<62)).About(), s.Memory.About(),
@@ -123,13 +127,13 @@ func (j *job) setShare(s share.Share) error {
 	}
 	if err != nil {
 		j.terms.MemCap, j.terms.MemTotal = before.MemCap, before.MemTotal
-		j.page.SetTerms(j.terms)
+		j.writeTerms()
 		return &errRefused{wire.RefusedAdmission, err}
 	}
 	j.spec.Share = s
 	j.terms.ComputePPM, j.terms.LimitPPM = millionths(s.Compute), millionths(s.Limit)
 	j.terms.Class = uint32(s.Class)
-	j.page.SetTerms(j.terms)
+	j.writeTerms()
 	j.keepRecord()
 	return nil
 }

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirgpu/weir/internal/wire"
 	"github.com/weirgpu/weir/share"
-	"github.com/weirgpu/weir/share/wire"
 )
 
 func ptr[T any](v T) *T { return &v }

@@ -9,7 +9,8 @@ import (
 	"os"
 	"syscall"
 
-	"github.com/weirgpu/weir/share/wire"
+	"github.com/weirgpu/weir/internal/wire"
+	"github.com/weirgpu/weir/share"
 )
 
 func owner(fs.FileInfo) (uint32, bool) { return 0, false }
@@ -29,6 +30,8 @@ func openOwn(string) (*os.File, error) { return nil, wire.ErrUnsupported }
 func idOf(*os.File) pageID { return pageID{} }
 
 func dup(*os.File) (*os.File, error) { return nil, wire.ErrUnsupported }
+
+func hostMemory() share.Bytes { return 0 }
 
 func newSystem() system { return unsupported{} }
 

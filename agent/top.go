@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weirgpu/weir/internal/wire"
 	"github.com/weirgpu/weir/share"
-	"github.com/weirgpu/weir/share/wire"
 )
 
 // Snapshot is what an agent tells of itself at one moment.
@@ -38,6 +38,9 @@ type JobSnapshot struct {
 	Limit           float64     `json:"limit"`
 	MemoryCapBytes  int64       `json:"memory_cap_bytes"`
 	MemoryUsedBytes uint64      `json:"memory_used_bytes"`
+	// MemoryAwayBytes is what a freeze has moved to the host: it is not in MemoryUsedBytes, nor
+	// promised on the device.
+	MemoryAwayBytes uint64 `json:"memory_away_bytes,omitempty"`
 	// MemoryFoundBytes is, of that, what the device says that the processes hold and they do not
 	// count themselves.
 	MemoryFoundBytes uint64 `json:"memory_found_bytes"`
@@ -52,7 +55,7 @@ type JobSnapshot struct {
 	PassedSeconds float64 `json:"passed_seconds"`
 	// DeviceShare is what it was charged in the last second; see core.Account.
 	DeviceShare float64 `json:"device_share"`
-	// State is idle, waiting, running or draining; WaitingMS how long it has been waiting.
+	// State is idle, waiting, running, draining or frozen; WaitingMS how long it has been waiting.
 	State     string  `json:"state"`
 	WaitingMS float64 `json:"waiting_ms"`
 	// ThreadPercent is the active thread percentage with which processes of the job that begin now
@@ -65,7 +68,10 @@ type JobSnapshot struct {
 	Processes []ProcessSnapshot `json:"processes"`
 }
 
-// ProcessSnapshot is the state of one process, by what it says itself.
+// ProcessSnapshot is the state of one process, by what it says itself, as far as the agent knows
+// that it can be: it was on the device for no longer than its job was charged, and has no more in
+// flight than a drain waits for. The other figures can be anything that fits if the process writes
+// false ones.
 type ProcessSnapshot struct {
 	PID      uint32 `json:"pid"`
 	Slot     uint32 `json:"slot"`
@@ -169,12 +175,15 @@ func (j *job) snapshot() JobSnapshot {
 	if j.unmapped {
 		return s
 	}
+	if j.moves.frozen {
+		s.State, s.MemoryAwayBytes = "frozen", uint64(j.moves.away)
+	}
 	s.MemoryUsedBytes = j.page.MemoryHeld()
 	s.DeniedAllocs = j.page.Header().DeniedAllocs.Load()
 	s.Launches = j.page.Header().LaunchesTotal.Load()
 	for _, m := range j.members {
 		if m != nil {
-			p := m.snapshot()
+			p := m.snapshot(j.a.predicted(m), account.Used)
 			s.Launches += p.Launches + p.GraphLaunches
 			s.MemoryFoundBytes += p.MemoryFoundBytes
 			s.Processes = append(s.Processes, p)
@@ -183,7 +192,10 @@ func (j *job) snapshot() JobSnapshot {
 	return s
 }
 
-func (m *member) snapshot() ProcessSnapshot {
+// snapshot returns the process's state, with so much in flight, and no more time of the device than
+// its job was charged: what the process measured is on its page, where it can write anything.
+func (m *member) snapshot(inFlight, charged time.Duration) ProcessSnapshot {
+	used := min(m.s.DeviceNSTotal.Load(), uint64(max(0, charged)))
 	p := ProcessSnapshot{
 		PID:             m.who.PID,
 		Slot:            m.slot,
@@ -191,8 +203,8 @@ func (m *member) snapshot() ProcessSnapshot {
 		Ended:           m.held != nil || m.late,
 		MemoryUsedBytes: m.s.MemoryHeld(),
 		WaitingThreads:  m.s.Waiting.Load(),
-		InFlightMS:      millis(time.Duration(m.s.InflightNS.Load())),
-		DeviceSeconds:   time.Duration(m.s.DeviceNSTotal.Load()).Seconds(),
+		InFlightMS:      millis(inFlight),
+		DeviceSeconds:   time.Duration(used).Seconds(),
 		Launches:        m.s.Launches.Load(),
 		GraphLaunches:   m.s.GraphLaunches.Load(),
 		CopiedBytes:     m.s.CopiesBytes.Load(),

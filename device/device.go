@@ -36,7 +36,8 @@ type Device interface {
 	// device and the numbers.
 	Alloc(bytes int64) (Buffer, error)
 
-	// Held returns the sum of Len over all buffers allocated and not yet freed.
+	// Held returns the sum of Len over all buffers allocated and not yet freed, less what is given
+	// back of those that are [Elastic].
 	Held() int64
 
 	// Close gives the device back. While buffers are held it does nothing and returns an error that
@@ -93,8 +94,9 @@ func HostView(b Buffer) []byte {
 // Populator is implemented by buffers whose memory takes time when it is first written. Its methods
 // change no byte, and may be called by any number of goroutines until Free.
 type Populator interface {
-	// Populate makes the bytes from one offset to before another present before they are written.
-	// It takes the kind of pages that the system has soonest.
+	// Populate makes the bytes from one offset to before another present before they are written,
+	// or, of memory of the caller's ([Wrapper]), read. It takes the kind of pages that the system
+	// has soonest.
 	Populate(from, to int64)
 	// Enlarge moves memory that Populate left on small pages, which were there sooner, to huge
 	// pages, which are faster to use. Without now the system does so as it finds the time; with now

@@ -2,10 +2,8 @@ package device
 
 import (
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 )
 
 // Topology is how the GPUs of a machine are connected with each other and with its processors.
@@ -82,25 +80,29 @@ var legend = []struct {
 	{PathUnknown, "the driver does not tell"},
 }
 
-// Print draws the matrix as text, with the processors and the memory node that are near to each
-// device, and a legend of the paths that occur. Without devices it prints nothing.
-func (t Topology) Print(w io.Writer) error {
+// Rows are the matrix as text, with the processors and the memory node that are near to each
+// device; the first row is the head. Without devices there is none.
+func (t Topology) Rows() [][]string {
 	if len(t.Devices) == 0 {
 		return nil
 	}
-	tab := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintf(tab, "\t%s\tnear CPUs\tnear NUMA node\n", strings.Join(t.Devices, "\t"))
-	occurs := map[Path]bool{}
+	rows := [][]string{append(append([]string{""}, t.Devices...), "near CPUs", "near NUMA node")}
 	for i, d := range t.Devices {
-		fmt.Fprintf(tab, "%s\t%s\t%s\t%s\n", d, strings.Join(t.Matrix[i], "\t"),
-			orDash(RangeList(t.Near[i].CPUs)), node(t.Near[i].NUMANode))
-		for _, cell := range t.Matrix[i] {
+		rows = append(rows, append(append([]string{d}, t.Matrix[i]...),
+			orDash(RangeList(t.Near[i].CPUs)), node(t.Near[i].NUMANode)))
+	}
+	return rows
+}
+
+// Legend are lines that say what the paths in the matrix are.
+func (t Topology) Legend() []string {
+	occurs := map[Path]bool{}
+	for _, row := range t.Matrix {
+		for _, cell := range row {
 			occurs[Path(strings.TrimRight(cell, "0123456789"))] = true
 		}
 	}
-	if err := tab.Flush(); err != nil {
-		return err
-	}
+	var lines []string
 	for _, l := range legend {
 		if !occurs[l.path] {
 			continue
@@ -109,11 +111,9 @@ func (t Topology) Print(w io.Writer) error {
 		if l.path == PathNVLink {
 			name += "#"
 		}
-		if _, err := fmt.Fprintf(w, "  %-4s  %s\n", name, l.text); err != nil {
-			return err
-		}
+		lines = append(lines, fmt.Sprintf("%-4s  %s", name, l.text))
 	}
-	return nil
+	return lines
 }
 
 func orDash(s string) string {

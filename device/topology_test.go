@@ -2,7 +2,8 @@ package device
 
 import (
 	"encoding/json"
-	"strings"
+	"reflect"
+	"slices"
 	"testing"
 )
 
@@ -21,21 +22,21 @@ func twoNodes() []Info {
 	}
 }
 
-func TestTopologyPrint(t *testing.T) {
-	var b strings.Builder
-	if err := TopologyOf(twoNodes()).Print(&b); err != nil {
-		t.Fatal(err)
+func TestTopologyText(t *testing.T) {
+	top := TopologyOf(twoNodes())
+	rows := [][]string{
+		{"", "cuda:0", "cuda:1", "cuda:2", "near CPUs", "near NUMA node"},
+		{"cuda:0", "X", "NV12", "SYS", "0-1,8", "0"},
+		{"cuda:1", "NV12", "X", "SYS", "0-1,8", "0"},
+		{"cuda:2", "SYS", "?", "X", "-", "1"},
 	}
-	const want = `        cuda:0  cuda:1  cuda:2  near CPUs  near NUMA node
-cuda:0  X       NV12    SYS     0-1,8      0
-cuda:1  NV12    X       SYS     0-1,8      0
-cuda:2  SYS     ?       X       -          1
-  NV#   that many NVLink connections, direct or through a switch
-  SYS   the interconnect between memory nodes
-  ?     the driver does not tell
-`
-	if b.String() != want {
-		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
+	if got := top.Rows(); !reflect.DeepEqual(got, rows) {
+		t.Errorf("got %q, want %q", got, rows)
+	}
+	legend := []string{"NV#   that many NVLink connections, direct or through a switch",
+		"SYS   the interconnect between memory nodes", "?     the driver does not tell"}
+	if got := top.Legend(); !slices.Equal(got, legend) {
+		t.Errorf("got %q, want %q", got, legend)
 	}
 }
 
@@ -49,9 +50,8 @@ func TestTopologyWithoutGPU(t *testing.T) {
 	if want := `{"devices":[],"matrix":[],"near":[]}`; string(got) != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	var b strings.Builder
-	if err := top.Print(&b); err != nil || b.Len() > 0 {
-		t.Errorf("printed %q, %v", b.String(), err)
+	if rows, legend := top.Rows(), top.Legend(); len(rows) > 0 || len(legend) > 0 {
+		t.Errorf("printed %q, %q", rows, legend)
 	}
 }
 

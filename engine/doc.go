@@ -14,6 +14,10 @@
 // Loading takes the kind of memory pages that the system has soonest, and lets the system turn
 // small pages into huge ones as time goes by; [Instance.Settle] has that done at once.
 //
+// Memory bends: [Session.Evict] gives packed weights back, to the byte, and [Session.Recall], or
+// the next run, brings them again in the order of the steps, while steps whose weights are there
+// run. [Session.Shrink] gives back the arenas of instances that nobody uses.
+//
 // Concurrency: a Session is used by any number of goroutines; an Instance by one at a time.
 //
 // What it refuses: to hold a byte that the quota does not grant ([device.Quota.Reserve] is asked

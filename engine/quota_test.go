@@ -10,7 +10,7 @@ import (
 	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/device/cpu/kernels"
 	"github.com/weirgpu/weir/graph"
-	"github.com/weirgpu/weir/pass"
+	"github.com/weirgpu/weir/internal/pass"
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/tensor"
 )

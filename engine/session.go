@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"reflect"
 	"runtime/debug"
-	"slices"
 	"sync"
 
 	"github.com/weirgpu/weir/device"
@@ -62,6 +61,10 @@ type Options struct {
 	// example in a mapped file; they are not made again. They may be read-only, must be aligned to
 	// device.Alignment, and must outlive the session. Quota is asked for their bytes all the same.
 	Weights []byte
+	// Discard, when set beside Weights, lets their bytes from one offset to before another leave
+	// the host's memory until they are read again, the same as before: they are of a mapped file.
+	// Evict calls it where the device computes on Weights where they are.
+	Discard func(from, to int64)
 	// Like, when set, is a session whose packed weights this one shares under two conditions: both
 	// plans pack the same (plan.Plan.SamePacking), as plans of one model for different shapes often
 	// do, and both sessions have the same Device and the same Quota, which has granted the weights
@@ -83,8 +86,10 @@ type Session struct {
 
 	mu      sync.Mutex
 	free    []*Instance
-	made    int
-	reading int // calls of WithWeights under way
+	made    int   // instances, those being made included
+	arenas  int64 // bytes of arenas on the device
+	hosted  int64 // bytes of the host beside them
+	reading int   // calls under way that need packed, and have no instance
 	closed  bool
 }
 
@@ -112,7 +117,7 @@ func Load(p *plan.Plan, o Options) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.packed = &weights{Buffer: buffer, quota: o.Quota, sessions: []*Session{s}}
+	s.packed = newWeights(buffer, s)
 	return s, nil
 }
 
@@ -188,8 +193,7 @@ func (s *Session) given(mem []byte) (device.Buffer, error) {
 		if err != nil {
 			return nil, fmt.Errorf("graph %q: packed weights: %w", p.Graph.Name, err)
 		}
-		// mem may be mapped from a file, which somebody may cut short
-		if err := fault.Do(func() error { return buffer.CopyIn(0, mem) }); err != nil {
+		if err := s.copyGiven(buffer, 0, p.PackedBytes); err != nil {
 			release(o.Quota, buffer)
 			return nil, fmt.Errorf("graph %q: packed weights: %w", p.Graph.Name, err)
 		}
@@ -208,13 +212,24 @@ func (s *Session) given(mem []byte) (device.Buffer, error) {
 
 // WithWeights calls use with the packed weights and returns its error. use must not write the
 // weights nor keep them. The error is of kind [ErrClosed] once the weights have been freed. Where
-// the host cannot address them, use gets a copy, whose memory HostQuota grants.
+// the host cannot address them, use gets a copy, whose memory HostQuota grants. Weights that are
+// away are recalled, as by an iteration.
 func (s *Session) WithWeights(use func(weights []byte) error) error {
 	w := s.read()
 	if w == nil {
 		return fmt.Errorf("graph %q: packed weights: %w", s.plan.Graph.Name, ErrClosed)
 	}
 	defer s.endRead()
+	arrival, err := w.hold(context.Background())
+	if err != nil {
+		return err
+	}
+	defer w.release()
+	if arrival != nil {
+		if _, err := arrival.Await(w.Len()); err != nil {
+			return fmt.Errorf("graph %q: %w", s.plan.Graph.Name, err)
+		}
+	}
 	if hostVisible(w.Buffer) {
 		return use(device.HostView(w.Buffer))
 	}
@@ -243,47 +258,6 @@ func (s *Session) endRead() {
 	s.finish()
 }
 
-// weights are packed weights and the sessions that read them, in the order in which they came; the
-// last frees them.
-type weights struct {
-	device.Buffer
-	quota device.Quota
-
-	mu       sync.Mutex
-	sessions []*Session
-}
-
-// share returns the session's packed weights for one more session, nil when they have been freed.
-func (s *Session) share(with *Session) *weights {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.packed == nil {
-		return nil
-	}
-	s.packed.mu.Lock()
-	defer s.packed.mu.Unlock()
-	s.packed.sessions = append(s.packed.sessions, with)
-	return s.packed
-}
-
-// leave gives up a session's part in the weights.
-func (w *weights) leave(s *Session) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	i := slices.Index(w.sessions, s)
-	w.sessions = slices.Delete(w.sessions, i, i+1)
-	if len(w.sessions) == 0 {
-		release(w.quota, w.Buffer)
-	}
-}
-
-// countedBy reports whether s is the session that counts the weights as what it holds.
-func (w *weights) countedBy(s *Session) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.sessions[0] == s
-}
-
 func (s *Session) alloc(q device.Quota, n int64) (device.Buffer, error) {
 	if err := q.Reserve(n); err != nil {
 		return nil, err
@@ -310,30 +284,52 @@ func (s *Session) Plan() *plan.Plan { return s.plan }
 func (s *Session) HostHeld() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return int64(s.made) * s.plan.HostBytes
+	return s.hosted
 }
 
-// Held returns the device bytes that the session holds now: packed weights and arenas. Weights that
-// sessions share ([Options.Like]) count once, for the session that has had them for longest, so
-// that the sum over sessions is what is on the device. A closed session still holds what instances
-// that were not put back, and calls of WithWeights that have not returned, use.
+// Held returns the device bytes that the session holds now: packed weights and arenas, less what
+// was given back of them ([Session.Evict], [Session.Shrink]). Weights that sessions share
+// ([Options.Like]) count once, for the session that has had them for longest, so that the sum over
+// sessions is what is on the device. A closed session still holds what instances that were not put
+// back, and calls that have not returned, use.
 func (s *Session) Held() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.packed == nil {
 		return 0
 	}
-	held := s.plan.PeakBytes(s.made)
-	if !s.packed.countedBy(s) {
-		held -= s.plan.PackedBytes
-	}
-	return held
+	return s.packed.held(s) + s.arenas
 }
 
 // Take returns an instance that nobody else uses, making one if need be. Give it back with
 // [Instance.Put]. It fails with [ErrBusy] at MaxInstances, with [ErrClosed], or with the quota's or
-// the device's error. A free instance costs no allocation.
+// the device's error. A free instance costs no allocation. What [Session.Shrink] has given back of
+// it is taken again.
 func (s *Session) Take() (*Instance, error) {
+	i, err := s.claim()
+	if err != nil {
+		return nil, err
+	}
+	if i != nil {
+		if err := i.regrow(); err != nil {
+			i.Put()
+			return nil, fmt.Errorf("graph %q: arena: %w", s.plan.Graph.Name, err)
+		}
+		return i, nil
+	}
+	// s.mu is free while the quota is asked, which may take its time
+	if i, err = s.newInstance(); err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.made--
+		s.finish()
+		return nil, fmt.Errorf("graph %q: arena: %w", s.plan.Graph.Name, err)
+	}
+	return i, nil
+}
+
+// claim returns a free instance, or nil when one is to be made, which it has counted.
+func (s *Session) claim() (*Instance, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -347,16 +343,12 @@ func (s *Session) Take() (*Instance, error) {
 		return nil, fmt.Errorf("graph %q: %w: %d of %d", s.plan.Graph.Name, ErrBusy, s.made,
 			s.opts.MaxInstances)
 	}
-	i, err := s.newInstance()
-	if err != nil {
-		return nil, fmt.Errorf("graph %q: arena: %w", s.plan.Graph.Name, err)
-	}
 	s.made++
-	return i, nil
+	return nil, nil
 }
 
 func (s *Session) newInstance() (*Instance, error) {
-	arena, err := s.alloc(s.opts.ArenaQuota, s.plan.ArenaBytes)
+	arena, err := s.newArena()
 	if err != nil {
 		return nil, err
 	}
@@ -364,20 +356,14 @@ func (s *Session) newInstance() (*Instance, error) {
 	if pages, ok := arena.(device.Populator); ok {
 		pages.Populate(0, min(1, arena.Len()))
 	}
-	if s.plan.Remote() {
-		if err := s.opts.HostQuota.Reserve(s.plan.HostBytes); err != nil {
-			release(s.opts.ArenaQuota, arena)
-			return nil, fmt.Errorf("copies on the host: %w", err)
-		}
-	}
 	prog, err := s.bind(arena)
 	if err != nil {
-		s.releaseArena(arena)
+		s.releaseArena(arena, 0)
 		return nil, err
 	}
 	queue, err := compute.NewQueue(s.opts.Device)
 	if err != nil {
-		s.releaseArena(arena)
+		s.releaseArena(arena, 0)
 		return nil, fmt.Errorf("queue: %w", err)
 	}
 	return &Instance{
@@ -386,6 +372,32 @@ func (s *Session) newInstance() (*Instance, error) {
 		program: prog,
 		exec:    compute.Exec{Pool: s.opts.Pool, Queue: queue, Memory: s.heap()},
 	}, nil
+}
+
+// newArena takes the memory of an instance, on the device and beside it.
+func (s *Session) newArena() (device.Buffer, error) {
+	arena, err := s.alloc(s.opts.ArenaQuota, s.plan.ArenaBytes)
+	if err != nil {
+		return nil, err
+	}
+	if s.plan.Remote() {
+		if err := s.opts.HostQuota.Reserve(s.plan.HostBytes); err != nil {
+			release(s.opts.ArenaQuota, arena)
+			return nil, fmt.Errorf("copies on the host: %w", err)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.countArena(1)
+	return arena, nil
+}
+
+// countArena notes that so many arenas came; s.mu is held.
+func (s *Session) countArena(n int64) {
+	s.arenas += n * s.plan.ArenaBytes
+	if s.plan.Remote() {
+		s.hosted += n * s.plan.HostBytes
+	}
 }
 
 // heap is where an instance asks for the memory of values whose shape depends on data.
@@ -407,12 +419,23 @@ func (s *Session) bind(arena device.Buffer) (*plan.Program, error) {
 	return s.plan.BindRemote(compute.BlockOf(arena), compute.BlockOf(s.packed.Buffer))
 }
 
-// releaseArena gives back an arena and what goes with it on the host.
-func (s *Session) releaseArena(arena device.Buffer) {
-	release(s.opts.ArenaQuota, arena)
+// releaseArena gives back an arena, of which gone bytes were given back before, and what goes with
+// it on the host.
+func (s *Session) releaseArena(arena device.Buffer, gone int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.freeArena(arena, gone)
+}
+
+// freeArena is releaseArena with s.mu held.
+func (s *Session) freeArena(arena device.Buffer, gone int64) {
+	arena.Free()
+	s.opts.ArenaQuota.Release(s.plan.ArenaBytes - gone)
 	if s.plan.Remote() {
 		s.opts.HostQuota.Release(s.plan.HostBytes)
 	}
+	s.countArena(-1)
+	s.arenas += gone
 }
 
 // Close frees the packed weights and every free instance; instances in use are freed when they are
@@ -434,7 +457,7 @@ func (s *Session) Close() {
 // drop frees an instance's arena; s.mu is held.
 func (s *Session) drop(i *Instance) {
 	i.exec.Queue.Close()
-	s.releaseArena(i.arena)
+	s.freeArena(i.arena, i.gone)
 	s.made--
 }
 
@@ -454,6 +477,7 @@ type Instance struct {
 	program *plan.Program
 	exec    compute.Exec
 	ran     bool
+	gone    int64 // last bytes of the arena that Shrink has given back
 }
 
 // Inputs returns the values to fill before Run with [tensor.Tensor.Set], one an input of the graph.
@@ -470,12 +494,24 @@ func (i *Instance) Plan() *plan.Plan { return i.session.plan }
 
 // Run computes one iteration under the gate. The caller holds a lease when it calls, or the gate
 // gives one at the first check. The error is ctx's, the gate's, the model's, or of kind [ErrFault];
-// after an error the instance can run again.
+// after an error the instance can run again. Weights that are away are recalled ([Session.Recall]),
+// and steps run as soon as theirs are there.
 func (i *Instance) Run(ctx context.Context, g device.Gate) (err error) {
+	if err := i.hold(ctx); err != nil {
+		return err
+	}
+	defer i.session.packed.release()
 	defer i.end(&err)
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // steps read mapped files
 	i.exec.Ctx, i.exec.Gate, i.exec.Dynamic = ctx, g, 0
 	return i.program.Run(&i.exec)
+}
+
+// hold has the weights stay, and come, for an iteration.
+func (i *Instance) hold(ctx context.Context) error {
+	arrival, err := i.session.packed.hold(ctx)
+	i.program.Await(arrival)
+	return err
 }
 
 // end is deferred by what runs steps: it turns panics into errors and settles.
@@ -511,6 +547,10 @@ func (i *Instance) settle() {
 // cost; the steps of the branch that an If takes come before the If itself. Errors are those of
 // Run.
 func (i *Instance) Profile(ctx context.Context, visit func(s *plan.Step, c plan.Cost)) (err error) {
+	if err := i.hold(ctx); err != nil {
+		return err
+	}
+	defer i.session.packed.release()
 	defer i.end(&err)
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	i.exec.Ctx, i.exec.Gate, i.exec.Dynamic = ctx, device.Open, 0

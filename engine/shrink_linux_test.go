@@ -13,8 +13,8 @@ import (
 	"github.com/weirgpu/weir/device/cpu/kernels"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/internal/fault"
+	"github.com/weirgpu/weir/internal/pass"
 	"github.com/weirgpu/weir/onnx"
-	"github.com/weirgpu/weir/pass"
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/tensor"
 )

@@ -75,7 +75,8 @@ type ledger struct {
 	held   int64
 	most   int64
 	asked  []int64
-	refuse int // which request to refuse, from 1
+	refuse int  // which request to refuse, from 1
+	terse  bool // asked is left as it is
 }
 
 var errQuota = errors.New("over quota")
@@ -83,7 +84,10 @@ var errQuota = errors.New("over quota")
 func (l *ledger) Reserve(n int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.asked = append(l.asked, n); len(l.asked) == l.refuse || l.held+n > l.cap {
+	if !l.terse {
+		l.asked = append(l.asked, n)
+	}
+	if len(l.asked) == l.refuse || l.held+n > l.cap {
 		return errQuota
 	}
 	l.held += n

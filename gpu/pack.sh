@@ -22,10 +22,10 @@ mkdir -p "$pack/gpu/workloads"
 cd "$here/.."
 cp "$(go run ./gpu/buildshim "$scratch/cache")" "$pack/libweir-cuda.so"
 # As a release is built: the binary carries the library.
-mkdir -p shim/release
-cp "$pack/libweir-cuda.so" shim/release/
+mkdir -p internal/shim/release
+cp "$pack/libweir-cuda.so" internal/shim/release/
 CGO_ENABLED=0 go build -trimpath -tags weirshim -o "$pack/weir" ./cmd/weir
-rm -r shim/release
+rm -r internal/shim/release
 cp gpu/check.sh gpu/*.py "$pack/gpu/"
 cp gpu/workloads/*.py gpu/workloads/*.cu "$pack/gpu/workloads/"
 tar -C "$scratch" -czf "$archive" weir-gpu-check

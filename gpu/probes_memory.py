@@ -163,7 +163,7 @@ def pools(host, found):
 
 @probe("facts: virtual memory",
        ["vmm-granule", "vmm-create", "vmm-last", "vmm-ranges", "vmm-own-import",
-        "vmm-retained-handle", "vmm-descriptor"])
+        "vmm-retained-handle", "vmm-descriptor", "vmm-same-address", "vmm-no-ipc"])
 def virtual(host, found):
     s = stages(host, "virtual")
     r, size = s.result, 32 * MIB
@@ -182,6 +182,9 @@ def virtual(host, found):
     kept, left = s.grew("base", "unmapped"), s.grew("base", "closed")
     found.tell("vmm-descriptor", kept >= size and left < SLACK,
                f"{mib(kept)} by the descriptor alone, {mib(left)} after it is closed")
+    found.tell("vmm-same-address", r["moved"] == [7, 9],
+               f"a graph of before left {r['moved'][0]} of 7, a copy {r['moved'][1]} of 9")
+    found.tell("vmm-no-ipc", r["shared"] != 0, f"result {r['shared']}")
 
 
 @probe("facts: context memory",

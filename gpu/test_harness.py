@@ -8,16 +8,19 @@ import tempfile
 import textwrap
 import types
 import unittest
+from unittest import mock
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "workloads")]
 
 import check
+import facts_process
 import harness
 import libcuda
 import matrix
 import outside
 import probe
+import probes_libraries
 
 WORKLOAD = """
 import sys, time
@@ -184,6 +187,25 @@ class Probes(Case):
         self.assertEqual(len(settled), len(set(settled)))
 
 
+class Libraries(unittest.TestCase):
+    """What is made of what the libraries did."""
+
+    def test_public_calls(self):
+        bare, full = {"loaded": 0}, {"context": 2, "loaded": None}
+        for tight, module, told in ((full, {"loaded": 2}, True), ({"context": 0}, {}, False),
+                                    (full, {"loaded": 0}, None), (full, {"loaded": None}, None)):
+            self.assertEqual(probes_libraries.public(bare, tight, module), told)
+        self.assertIsNone(probes_libraries.public({"loaded": 209}, full, {"loaded": 2}))
+
+    def test_collectives(self):
+        def ranks(called, done, init=0):
+            return [{"init": init, "code": 0, "called_s": called, "done_s": done}] * 2
+
+        for told, found in ((True, ranks(0.1, 2)), (False, ranks(0.1, 0.2)), (None, ranks(1.9, 2)),
+                            (None, ranks(0.1, 2, init=5)), (None, [{"hung": True}] * 2)):
+            self.assertEqual(probes_libraries.stays(found)[0], told)
+
+
 class Signatures(unittest.TestCase):
     """The parameters that the workloads declare are those of the driver's calls."""
 
@@ -200,7 +222,7 @@ class Signatures(unittest.TestCase):
         return self.KINDS[types.get(declared, declared)]
 
     def test_against_the_table_of_calls(self):
-        table = os.path.join(os.path.dirname(HERE), "shim", "calls.tab")
+        table = os.path.join(os.path.dirname(HERE), "internal", "shim", "calls.tab")
         types, calls = {}, {}
         with open(table, encoding="utf-8") as f:
             for line in f:
@@ -277,6 +299,36 @@ class Bookkeeping(Case):
         book = harness.Book(self.options)
         book.check("driver: cap", lambda: (True, "", {}))
         self.assertEqual(book.items, [])
+
+
+class Ends(unittest.TestCase):
+    def end(self, driver, body):
+        """How a process ends that opens the driver and runs body."""
+        said, say = os.pipe()
+        child = os.fork()
+        if not child:
+            with mock.patch.object(libcuda, "Driver", driver):
+                facts_process.run_and_exit(7, body, say)
+        os.close(say)
+        os.close(said)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    def test_only_who_finds_no_memory_is_left_out(self):
+        def fails(code):
+            def call(*_):
+                raise libcuda.Error("call", code)
+
+            return call
+
+        def well(*_):
+            return None
+
+        self.assertEqual(self.end(well, well), 7)
+        full = fails(libcuda.OUT_OF_MEMORY)
+        for driver, body in ((full, well), (well, full)):
+            self.assertEqual(self.end(driver, body), matrix.NO_MEMORY)
+        for driver, body in ((fails(700), well), (well, fails(700)), (well, lambda _: 1 / 0)):
+            self.assertEqual(self.end(driver, body), facts_process.FAILED)
 
 
 class Shares(unittest.TestCase):

@@ -9,7 +9,7 @@ import (
 
 	"github.com/weirgpu/weir/grad"
 	"github.com/weirgpu/weir/graph"
-	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/internal/op"
 	"github.com/weirgpu/weir/tensor"
 )
 

@@ -2,7 +2,7 @@
 // values.
 //
 // Meet first: [Backward], reverse accumulation (Linnainmaa 1976) over one graph, and [Objective],
-// what it differentiates. The rule of each operator stands beside its row in package op
+// what it differentiates. The rule of each operator stands beside its row in internal/op
 // (op.Op.Gradient). This package holds what all rules have in common: which values depend on which,
 // the sum over several uses of a value, and the errors.
 //

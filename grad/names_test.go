@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/weirgpu/weir/grad"
-	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/internal/op"
 	"github.com/weirgpu/weir/tensor"
 )
 

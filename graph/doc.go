@@ -6,7 +6,7 @@
 // types with symbolic dimensions, [Graph.Eval] computes results by the reference evaluation of each
 // operator. [Print] and [Parse] are the text form.
 //
-// Operators of domains other than ONNX's live in packages that register them with package op. This
+// Operators of domains other than ONNX's live in packages that register them with internal/op. This
 // package imports them all, so that every program that has a graph has the rows of every operator.
 //
 // A constant is a value without producer whose Type.Const is set. It belongs to the graph as long

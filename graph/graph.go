@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/internal/op"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -59,6 +59,8 @@ type Node struct {
 	Captures int      // how many of the trailing inputs are captures of the bodies in Attrs
 	In       []*Value // nil for an absent optional input
 	Out      []*Value // nil for an output that is not asked for
+	// Row is the operator's row where internal/op has none. The text form does not keep it.
+	Row *op.Op
 }
 
 // NewNode makes a node with fresh output values of the given names; an empty name leaves that
@@ -80,8 +82,11 @@ func (n *Node) Call() *op.Call {
 		NumIn: len(n.In), NumOut: len(n.Out), Captures: n.Captures}
 }
 
-// Op returns the operator's row.
+// Op returns the operator's row, that of the node where it has one.
 func (n *Node) Op() (*op.Op, error) {
+	if n.Row != nil {
+		return n.Row, nil
+	}
 	o, err := op.Lookup(n.Domain, n.Type, n.Version)
 	if err != nil {
 		return nil, fmt.Errorf("node %q: %w", n.Name, err)
@@ -215,6 +220,7 @@ func (to cloned) node(n *Node) *Node {
 		Attrs:    slices.Clone(n.Attrs),
 		In:       to.values(n.In),
 		Out:      to.values(n.Out),
+		Row:      n.Row,
 	}
 	for i := range m.Attrs {
 		if b, ok := m.Attrs[i].Body.(*Graph); ok && b != nil {

@@ -1,8 +1,8 @@
 package graph
 
-// These packages register the operators of their domains with package op. They are imported here so
-// that every program that has a graph has all operators.
+// These packages register the operators of their domains with internal/op. They are imported here,
+// so that every program that has a graph has all operators.
 import (
-	_ "github.com/weirgpu/weir/op/microsoft"
-	_ "github.com/weirgpu/weir/op/ml"
+	_ "github.com/weirgpu/weir/internal/op/microsoft"
+	_ "github.com/weirgpu/weir/internal/op/ml"
 )

@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/internal/op"
 	"github.com/weirgpu/weir/onnx"
-	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -289,7 +289,7 @@ func realModels(t testing.TB) []string {
 		}
 	}
 	if len(small) == 0 {
-		t.Skip("no models in the cache; conformance/peer/fetch.py fetches them")
+		t.Skip("no models in the cache; internal/conformance/peer/fetch.py fetches them")
 	}
 	return small
 }

@@ -8,7 +8,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/internal/op"
 )
 
 func inNode(n *nodeMessage, err error) error {

@@ -1,12 +1,14 @@
 package onnx
 
 import (
+	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/weirgpu/weir/graph"
-	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/internal/op"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -20,6 +22,7 @@ const maxAttrs = 256
 type builder struct {
 	model *modelMessage
 	files *externalFiles
+	rows  []*op.Op        // of the caller
 	names map[string]bool // of all values of the file and all made up so far
 	// the number of parts made so far, bounded like the parts of the file, since function calls
 	// multiply them
@@ -40,23 +43,38 @@ type scope struct {
 // capture is a value of an enclosing graph and the input that stands for it in this one.
 type capture struct{ inner, outer *graph.Value }
 
-func build(m *modelMessage, files *externalFiles) (*graph.Graph, error) {
-	b := &builder{model: m, files: files, names: map[string]bool{}}
+func build(m *modelMessage, files *externalFiles, o Options) (*graph.Graph, error) {
+	b := &builder{model: m, files: files, rows: o.Operators, names: map[string]bool{}}
 	b.reserve(m.graph)
 	s, err := b.graph(m.graph, nil)
 	if err != nil {
 		return nil, err
 	}
-	if v := m.opsets[""]; v > 0 && v < numpyOpset {
-		if err := b.raise(s.g); err != nil {
-			return nil, err
-		}
-	}
-	if err := b.gradients(s.g); err != nil {
-		return nil, err
-	}
 	s.g.Meta = meta(m)
-	return s.g, nil
+	var old error
+	if v := m.opsets[""]; v > 0 && v < numpyOpset {
+		old = b.raise(s.g)
+	}
+	if unknown := b.unknown(s.g, old != nil); len(unknown) > 0 {
+		if o.SkipCheck { // what follows needs to know the operators
+			return s.g, nil
+		}
+		return nil, &graph.UnknownError{Graph: s.g.Name, Operators: unknown}
+	}
+	if old != nil {
+		return nil, old
+	}
+	return s.g, b.gradients(s.g)
+}
+
+// unknown lists the operators without a row that do not go as the graph is brought to its form;
+// raw tells that the nodes of older models are still those of the file.
+func (b *builder) unknown(g *graph.Graph, raw bool) []graph.Unknown {
+	return slices.DeleteFunc(g.Unknown(), func(u graph.Unknown) bool {
+		var none *op.UnknownError
+		return u.Domain == trainingDomain && u.Type == "Gradient" ||
+			raw && !errors.As(u.Err, &none)
+	})
 }
 
 // Keys of Graph.Meta under which the model's own fields travel next to its metadata_props.
@@ -292,7 +310,8 @@ func (s *scope) declare(m *nodeMessage, i int) (*graph.Node, error) {
 		name = unique(s.nodeNames, m.op+"_"+strconv.Itoa(i))
 	}
 	s.nodeNames[name] = true
-	n := &graph.Node{Name: name, Domain: m.domain, Type: m.op, Version: version}
+	n := &graph.Node{Name: name, Domain: m.domain, Type: m.op, Version: version,
+		Row: op.Find(s.b.rows, m.domain, m.op, version)}
 	return n, s.results(n, trimmed(m.out))
 }
 

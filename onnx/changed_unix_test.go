@@ -171,7 +171,7 @@ func TestShrunkWhileRead(t *testing.T) {
 	if err := os.Truncate(path, 0); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := decode(file.data, "", Options{}); !errors.Is(err, fault.ErrFile) ||
+	if _, err := Decode(file.data, "", Options{}); !errors.Is(err, fault.ErrFile) ||
 		!strings.Contains(err.Error(), path) {
 		t.Errorf("error %v", err)
 	}

@@ -29,7 +29,7 @@
 // not an ONNX model ([ErrFormat]), external data that is missing, short or outside of the model's
 // folder ([ErrExternalData]), operator sets that are not declared ([ErrOpset]), and what weir has
 // no notion of, such as opaque types, sparse tensors of unreasonable size, and operators or
-// versions without a row in package op (op.ErrUnsupported). No input, however broken, makes it
+// versions without a row in internal/op (op.ErrUnsupported). No input, however broken, makes it
 // panic or allocate out of proportion to its size.
 //
 // Files are mapped, unless [Options] ask for a copy. So they are replaced by renaming, never

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/internal/op"
 )
 
 // TestDomainsResolve opens a model with an operator of each domain that weir has. Nothing here
@@ -42,7 +42,7 @@ func TestDomainsAreImported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := filepath.Glob("../op/*/*.go")
+	files, err := filepath.Glob("../internal/op/*/*.go")
 	if err != nil {
 		t.Fatal(err)
 	}

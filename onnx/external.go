@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
+	"path"
 	"path/filepath"
 	"strconv"
+	"strings"
 )
 
 // ErrExternalData is the kind of error about tensor contents that a model keeps in another file:
@@ -18,7 +21,8 @@ var ErrExternalData = errors.New("bad external data")
 type externalFiles struct {
 	dir    string // "" refuses all external data
 	opened func(name string, f *os.File) error
-	copied bool // read in place of mapped
+	copied bool  // read in place of mapped
+	fsys   fs.FS // where dir is, nil for the system's
 	root   *os.Root
 	data   map[string][]byte
 	maps   []*mapping
@@ -103,6 +107,10 @@ func (e *externalFiles) open(location string) ([]byte, error) {
 }
 
 func (e *externalFiles) mapInside(name string) (*mapping, error) {
+	if e.fsys != nil {
+		data, err := readInside(e.fsys, e.dir, filepath.ToSlash(name))
+		return &mapping{data: data}, err
+	}
 	if e.root == nil {
 		root, err := os.OpenRoot(e.dir)
 		if err != nil {
@@ -128,6 +136,35 @@ func (e *externalFiles) mapInside(name string) (*mapping, error) {
 		}
 	}
 	return mapFile(f, e.copied)
+}
+
+// readInside reads a file below a folder of a file system. It follows no links, which could lead
+// out of the folder.
+func readInside(fsys fs.FS, dir, name string) ([]byte, error) {
+	at := dir
+	for part := range strings.SplitSeq(name, "/") {
+		at = path.Join(at, part)
+		info, err := fs.Lstat(fsys, at)
+		if err != nil {
+			return nil, fmt.Errorf("%w; keep it next to the model", err)
+		}
+		if info.Mode()&fs.ModeSymlink != 0 {
+			return nil, fmt.Errorf("%s is a link, which could lead out of the folder", at)
+		}
+	}
+	return readRegular(fsys, at)
+}
+
+// readRegular reads a file, which is no pipe or device, of a file system.
+func readRegular(fsys fs.FS, name string) ([]byte, error) {
+	info, err := fs.Stat(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: is not a regular file", name)
+	}
+	return fs.ReadFile(fsys, name)
 }
 
 // close unmaps every file.

@@ -2,11 +2,13 @@ package onnx
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/weirgpu/weir/tensor"
 )
@@ -63,23 +65,51 @@ func TestExternalData(t *testing.T) {
 		path := filepath.Join(dir, "m.onnx")
 		write(path, modelOf(out("w"), c.part))
 		m, err := Open(path, Options{})
-		if c.say != "" {
-			if !errors.Is(err, ErrExternalData) || !strings.Contains(err.Error(), c.say) ||
-				!strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), `"w"`) {
-				t.Errorf("%s: got %v, want %v with %s", c.name, err, ErrExternalData, c.say)
-			}
-			continue
+		checkExternal(t, c.name, c.say, path, m, err)
+		const within = "model/m.onnx"
+		m, err = OpenFS(os.DirFS(base), within, Options{})
+		checkExternal(t, c.name+" of a file system", c.say, within, m, err)
+	}
+}
+
+// checkExternal looks at a model whose output is its external data, or at an error that says where
+// and what.
+func checkExternal(t *testing.T, name, say, path string, m *Model, err error) {
+	t.Helper()
+	if say != "" {
+		if !errors.Is(err, ErrExternalData) || !strings.Contains(err.Error(), say) ||
+			!strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), `"w"`) {
+			t.Errorf("%s: got %v, want %v with %s", name, err, ErrExternalData, say)
 		}
-		if err != nil {
-			t.Errorf("%s: %v", c.name, err)
-			continue
+		return
+	}
+	if err != nil {
+		t.Errorf("%s: %v", name, err)
+		return
+	}
+	got := tensor.As[float32](m.Graph.Outputs[0].Const())
+	if !slices.Equal(got, []float32{3, 4}) {
+		t.Errorf("%s: got %v, want [3 4]", name, got)
+	}
+	if err := errors.Join(m.Unchanged(), m.Close(), m.Close()); err != nil {
+		t.Errorf("%s: Close: %v", name, err)
+	}
+}
+
+// TestOpenFSOddFiles holds that what is no model file is an error as of the system's files.
+func TestOpenFSOddFiles(t *testing.T) {
+	files := fstest.MapFS{"empty.onnx": {}, "dir/x": {}, "pipe": {Mode: fs.ModeNamedPipe}}
+	for name, want := range map[string]error{"none.onnx": fs.ErrNotExist,
+		"empty.onnx": ErrFormat} {
+		if _, err := OpenFS(files, name, Options{}); !errors.Is(err, want) ||
+			!strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v, want %v", name, err, want)
 		}
-		got := tensor.As[float32](m.Graph.Outputs[0].Const())
-		if !slices.Equal(got, []float32{3, 4}) {
-			t.Errorf("%s: got %v, want [3 4]", c.name, got)
-		}
-		if err := errors.Join(m.Close(), m.Close()); err != nil {
-			t.Errorf("%s: Close: %v", c.name, err)
+	}
+	for _, name := range []string{"dir", "pipe"} {
+		if _, err := OpenFS(files, name, Options{}); err == nil ||
+			!strings.Contains(err.Error(), "regular") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -3,7 +3,7 @@ package onnx
 import (
 	"fmt"
 
-	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/internal/op"
 )
 
 // frame is one call of a model-local function on the way to a node.

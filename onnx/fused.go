@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/weirgpu/weir/graph"
-	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/internal/op"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -39,7 +39,7 @@ func hasFunction(n *graph.Node) bool {
 
 // overload returns which overload of its function a fused node calls, and makes the function on
 // first use. weir reads such a node as the operator that it was; other runtimes expand the
-// function, which is the operator's definition in package op, part after part.
+// function, which is the operator's definition in internal/op, part after part.
 func (w *writer) overload(n *graph.Node) (string, error) {
 	if w.opset < functionOpset {
 		return "", fmt.Errorf("%v: %w: writing it needs opset %d, the model has %d", n, ErrOpset,

@@ -6,7 +6,7 @@ import (
 
 	"github.com/weirgpu/weir/grad"
 	"github.com/weirgpu/weir/graph"
-	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/internal/op"
 )
 
 // trainingDomain is where ONNX keeps the operators of training loops.

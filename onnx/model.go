@@ -3,14 +3,16 @@ package onnx
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/internal/fault"
-	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/internal/op"
 )
 
 // ErrOpset is the kind of error about an operator set that a model uses without importing it, or
@@ -38,6 +40,10 @@ type Options struct {
 	// Copy has [Open] read the files into memory in place of mapping them: nothing that happens to
 	// them later matters, Evict does nothing, and no other process shares the memory.
 	Copy bool
+	// Operators are the rows of operators that internal/op has none for. A node of one of them
+	// keeps its row (graph.Node.Row): of several for one operator that of the newest version which
+	// is no newer than the one that the model imports.
+	Operators []*op.Op
 }
 
 // Model is a model file in use.
@@ -47,14 +53,30 @@ type Model struct {
 	Graph *graph.Graph
 	// Path is the file, "" for a model decoded from memory.
 	Path string
-	// IRVersion is the version of the file format that the model declares.
-	IRVersion int
+	// Metadata is what the model says of itself.
+	Metadata Metadata
 	// Warnings lists what weir may understand otherwise than the author of the model meant it:
 	// operator sets that are newer than those weir knows.
 	Warnings []string
 
 	file  *mapping
 	files *externalFiles
+}
+
+// OpenFS reads a model of a file system, such as one that is part of the program (embed.FS), into
+// memory. External data is looked for in the model's folder and read as well, except what is
+// reached through a link. [Options] External and Copy do nothing. Errors are those of [Open].
+func OpenFS(fsys fs.FS, name string, o Options) (*Model, error) {
+	data, err := readRegular(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	m, err := decode(data, &externalFiles{dir: path.Dir(name), fsys: fsys}, o)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	m.Path = name
+	return m, nil
 }
 
 // Open maps a model file and reads its graph. External data is looked for in the file's folder.
@@ -77,7 +99,7 @@ func OpenFile(f *os.File, o Options) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	m, err := decode(file.data, filepath.Dir(path), o)
+	m, err := decode(file.data, filesIn(filepath.Dir(path), o), o)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), file.close())
 	}
@@ -111,10 +133,17 @@ func (m *Model) Unchanged() error {
 // Decode reads a model from memory. The graph's constants are views of data, which must not change
 // while they are in use. External data is looked for in dir; "" refuses it. The errors are those of
 // [Open] without the file's name.
-func Decode(data []byte, dir string, o Options) (*Model, error) { return decode(data, dir, o) }
+func Decode(data []byte, dir string, o Options) (*Model, error) {
+	return decode(data, filesIn(dir, o), o)
+}
 
-func decode(data []byte, dir string, o Options) (*Model, error) {
-	files := &externalFiles{dir: dir, opened: o.External, copied: o.Copy}
+// filesIn are the files of external data in a folder.
+func filesIn(dir string, o Options) *externalFiles {
+	return &externalFiles{dir: dir, opened: o.External, copied: o.Copy}
+}
+
+// decode reads a model whose external data is in files, which it closes when it fails.
+func decode(data []byte, files *externalFiles, o Options) (*Model, error) {
 	m, err := fault.Value(func() (*Model, error) { return read(data, files, o) })
 	if err != nil {
 		return nil, errors.Join(err, files.close())
@@ -128,9 +157,8 @@ func read(data []byte, files *externalFiles, o Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{IRVersion: int(msg.irVersion), Warnings: opsetWarnings(msg.opsets),
-		files: files}
-	if m.Graph, err = build(msg, m.files); err == nil && !o.SkipCheck {
+	m := &Model{Metadata: metadata(msg), Warnings: opsetWarnings(msg.opsets), files: files}
+	if m.Graph, err = build(msg, m.files, o); err == nil && !o.SkipCheck {
 		if err = m.Graph.Check(); err == nil && !o.SkipInfer {
 			err = inferTypes(m.Graph)
 		}

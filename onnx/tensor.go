@@ -9,7 +9,8 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/internal/op"
+	"github.com/weirgpu/weir/internal/strided"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -331,7 +332,7 @@ func (s *sparseMessage) spread(files *externalFiles) (*tensor.Tensor, error) {
 		return nil, err
 	}
 	for i, k := range at {
-		tensor.CopyElems(out, int(k), values, i, 1)
+		strided.CopyElems(out, int(k), values, i, 1)
 	}
 	return out, nil
 }

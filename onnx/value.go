@@ -6,7 +6,8 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/internal/op"
+	"github.com/weirgpu/weir/internal/strided"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -168,7 +169,7 @@ func flattened(s *tensor.Tensor) (*tensor.Tensor, error) {
 			return nil, formatErr(
 				"MapProto: value %d is %v, want one element of the type of the others", i, v)
 		}
-		tensor.CopyElems(out, i, v, 0, 1)
+		strided.CopyElems(out, i, v, 0, 1)
 	}
 	return out, nil
 }

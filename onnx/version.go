@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/weirgpu/weir/graph"
-	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/internal/op"
 )
 
 // broke lists, for each operator, the versions of ONNX's operator set, from 8 on, at which it

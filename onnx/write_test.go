@@ -12,9 +12,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirgpu/weir/conformance/archive"
 	"github.com/weirgpu/weir/graph"
-	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/internal/conformance/archive"
+	"github.com/weirgpu/weir/internal/op"
 	"github.com/weirgpu/weir/tensor"
 )
 

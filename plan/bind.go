@@ -56,6 +56,7 @@ type Program struct {
 	tasks   []compute.Task
 	tensors []*tensor.Tensor
 	remote  *remoteSide // nil where the host addresses the memory
+	arrival Arrival     // nil where all weights are there
 }
 
 // Bind ties the plan to an arena of ArenaBytes and to its packed weights; both must be aligned to
@@ -140,7 +141,11 @@ func (r *Program) Run(x *compute.Exec) error {
 	if err := r.begin(x); err != nil {
 		return err
 	}
+	here := r.arrived()
 	for i := range r.tasks {
+		if err := r.await(i, &here); err != nil {
+			return r.failed(i, err)
+		}
 		if err := x.Pass(); err != nil {
 			return r.failed(i, err)
 		}
@@ -184,7 +189,11 @@ func (r *Program) Profile(x *compute.Exec, visit func(s *Step, c Cost)) error {
 	if err := r.begin(x); err != nil {
 		return err
 	}
+	here := r.arrived()
 	for i, t := range r.tasks {
+		if err := r.await(i, &here); err != nil {
+			return r.failed(i, err)
+		}
 		run := func(x *compute.Exec) error { return r.RunStep(x, i) }
 		if b, ok := t.(*ifTask); ok {
 			run = func(x *compute.Exec) error { return b.profile(x, visit) }

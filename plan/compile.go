@@ -10,8 +10,8 @@ import (
 	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/internal/fault"
-	"github.com/weirgpu/weir/op"
-	"github.com/weirgpu/weir/pass"
+	"github.com/weirgpu/weir/internal/op"
+	"github.com/weirgpu/weir/internal/pass"
 	"github.com/weirgpu/weir/tensor"
 )
 

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/weirgpu/weir/device/compute"
-	"github.com/weirgpu/weir/op"
-	"github.com/weirgpu/weir/pass"
+	"github.com/weirgpu/weir/internal/op"
+	"github.com/weirgpu/weir/internal/pass"
 )
 
 // broken is a kernel that panics when it packs and binds.

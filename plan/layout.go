@@ -19,16 +19,19 @@ func (c *compiler) layout() {
 		}
 	}
 	scratch := make([]*block, len(p.Steps))
+	var own []*block
+	consts := c.newConstants()
 	for i := range p.Steps {
 		st := &p.Steps[i]
 		st.packed = span{p.PackedBytes, int64(st.Kernel.PackedBytes())}
 		p.PackedBytes += alignUp(st.packed.n)
+		own = append(own, consts.place(st)...)
+		st.needs = p.PackedBytes
 		if n := int64(st.Kernel.ScratchBytes(p.Threads)); n > 0 {
 			scratch[i] = &block{bytes: n, first: i, last: i}
 			blocks = append(blocks, scratch[i])
 		}
 	}
-	own := c.placeConstants()
 	p.ArenaBytes = c.place(append(blocks, own...))
 	c.mirrorValues()
 	p.setOffsets(of, scratch, own)

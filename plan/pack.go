@@ -28,7 +28,19 @@ type PackOptions struct {
 	// Populate, when set, is called by any worker with a stretch of dst that is about to be
 	// written. Stretches may meet, and together they are all of it.
 	Populate func(from, to int64)
+	// From and To, when To is above 0, are the stretch of the packed weights that is wanted: steps
+	// and constants that have no byte of it are left out, as are those of Packed and Progress.
+	// Bytes beside the stretch that belong to a step within it may be written too.
+	From, To int64
 }
+
+// wants reports whether any byte of a part of the packed weights is to be written.
+func (o *PackOptions) wants(s span) bool {
+	return o.To <= 0 || s.n > 0 && s.off < o.To && s.off+s.n > o.From
+}
+
+// wantsConst does so for a constant; those of the arenas are not packed.
+func (o *PackOptions) wantsConst(k constant) bool { return !k.arena && o.wants(k.at) }
 
 // Pack writes the repacked weights of every step into dst, and, for a device whose memory the host
 // cannot address, the constants that its kernels read. dst must hold PackedBytes and be aligned to
@@ -43,7 +55,7 @@ func (p *Plan) Pack(dst []byte, o PackOptions) error {
 	if p.bare {
 		return fmt.Errorf("graph %q: %w", p.Graph.Name, ErrBare)
 	}
-	err := p.packConstants(func(off int64, src []byte) error {
+	err := p.copyConsts(o.wantsConst, func(off int64, src []byte) error {
 		copy(dst[off:], src)
 		return nil
 	})
@@ -51,7 +63,7 @@ func (p *Plan) Pack(dst []byte, o PackOptions) error {
 		return err
 	}
 	r := &packRegion{plan: p, opts: o, dst: dst}
-	r.list(p.packOrder())
+	r.list(p.packOrder(&o))
 	return r.run()
 }
 
@@ -77,12 +89,12 @@ func (p *Plan) PackTo(copyIn func(off int64, src []byte) error, staging []byte,
 	if p.bare {
 		return fmt.Errorf("graph %q: %w", p.Graph.Name, ErrBare)
 	}
-	if err := p.packConstants(copyIn); err != nil {
+	if err := p.copyConsts(o.wantsConst, copyIn); err != nil {
 		return err
 	}
 	r := &packRegion{plan: p, opts: o, dst: staging}
 	r.opts.Populate = nil
-	for _, st := range p.packOrder() {
+	for _, st := range p.packOrder(&o) {
 		at := st.to
 		st.to.off = 0
 		mem := st.to.of(staging)
@@ -132,8 +144,10 @@ type packPart struct {
 // packOrder lists the steps in the order in which their weights are packed, the largest first.
 // While weights are packed they are in memory twice, which matters least for the largest while
 // little else is packed yet; and workers that claim the largest first end at about the same time.
-func (p *Plan) packOrder() []*packStep {
-	steps := packSteps(nil, p, 0, nil)
+func (p *Plan) packOrder(o *PackOptions) []*packStep {
+	steps := slices.DeleteFunc(packSteps(nil, p, 0, nil), func(st *packStep) bool {
+		return !o.wants(st.to)
+	})
 	slices.SortStableFunc(steps, func(a, b *packStep) int {
 		return cmp.Compare(b.packed.n, a.packed.n)
 	})

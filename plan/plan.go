@@ -6,8 +6,8 @@ import (
 
 	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/graph"
-	"github.com/weirgpu/weir/op"
-	"github.com/weirgpu/weir/pass"
+	"github.com/weirgpu/weir/internal/op"
+	"github.com/weirgpu/weir/internal/pass"
 )
 
 // ErrShape is the kind of error about an input whose shape is needed and not known.
@@ -78,10 +78,11 @@ type Step struct {
 	Flops   int64 // Cost.Flops, 0 where it depends on data
 	Bytes   int64 // Cost.Bytes
 
-	packed  span // the kernel's part of the packed weights
-	scratch span // the kernel's part of the arena while the step runs
-	dynamic bool // some output's shape is only known once it has run
-	host    bool // runs on the host, of a plan for a device whose memory the host cannot address
+	packed  span  // the kernel's part of the packed weights
+	needs   int64 // so many leading bytes of the packed weights serve this step and those before it
+	scratch span  // the kernel's part of the arena while the step runs
+	dynamic bool  // some output's shape is only known once it has run
+	host    bool  // runs on the host, of a plan for a device whose memory the host cannot address
 }
 
 // Place says where a value's bytes are.

@@ -75,33 +75,45 @@ func (c *compiler) keepOnHost() {
 	}
 }
 
-// placeConstants gives the constants that steps of a remote device read a place: behind the packed
-// weights, or, where they are small, in the arena, as blocks of the whole run.
-func (c *compiler) placeConstants() (blocks []*block) {
+// constants gives the constants that steps of a remote device read a place: among the packed
+// weights, at the first step that reads them, so that what a step needs lies before what later
+// steps need; or, where they are small, in the arena.
+type constants struct {
+	plan         *Plan
+	host, placed []bool // by slot: read by the host, has its place
+}
+
+func (c *compiler) newConstants() *constants {
+	p := c.plan
+	if !p.remote {
+		return &constants{plan: p}
+	}
+	return &constants{p, p.readByHost(), make([]bool, len(p.Slots))}
+}
+
+// place does so for the constants that a step is the first to read. It returns blocks of the whole
+// run for those in the arena.
+func (c *constants) place(st *Step) (blocks []*block) {
 	p := c.plan
 	if !p.remote {
 		return nil
 	}
-	p.consts = nil
-	host, placed := p.readByHost(), make([]bool, len(p.Slots))
-	for i := range p.Steps {
-		for _, s := range p.addressed(&p.Steps[i]) {
-			if placed[s] || p.Slots[s].Place != Constant {
-				continue
-			}
-			placed[s] = true
-			n := p.Slots[s].Bytes
-			if !host[s] {
-				p.ConstBytes -= n
-			}
-			if n <= ownBytes {
-				p.consts = append(p.consts, constant{slot: s, at: span{0, n}, arena: true})
-				blocks = append(blocks, &block{bytes: n, first: -1, last: len(p.Steps)})
-				continue
-			}
-			p.consts = append(p.consts, constant{slot: s, at: span{p.PackedBytes, n}})
-			p.PackedBytes += alignUp(n)
+	for _, s := range p.addressed(st) {
+		if c.placed[s] || p.Slots[s].Place != Constant {
+			continue
 		}
+		c.placed[s] = true
+		n := p.Slots[s].Bytes
+		if !c.host[s] {
+			p.ConstBytes -= n
+		}
+		if n <= ownBytes {
+			p.consts = append(p.consts, constant{slot: s, at: span{0, n}, arena: true})
+			blocks = append(blocks, &block{bytes: n, first: -1, last: len(p.Steps)})
+			continue
+		}
+		p.consts = append(p.consts, constant{slot: s, at: span{p.PackedBytes, n}})
+		p.PackedBytes += alignUp(n)
 	}
 	return blocks
 }
@@ -193,21 +205,18 @@ func (p *Plan) mirrorOf(s int) mirror {
 	return mirror{root: p.root(s), at: span{p.begin(s), p.Slots[s].Bytes}}
 }
 
-// packConstants gives the constants behind the packed weights to copyIn.
-func (p *Plan) packConstants(copyIn func(off int64, src []byte) error) error {
-	return p.copyConsts(false, copyIn)
-}
-
 // Preset writes, by copyIn, what each arena of the plan holds from the beginning: the small
 // constants that the kernels of a device read whose memory the host cannot address. It fails with
 // the errors of copyIn, and with fault.ErrFile when a mapped file cannot be read.
 func (p *Plan) Preset(copyIn func(off int64, src []byte) error) error {
-	return p.copyConsts(true, copyIn)
+	return p.copyConsts(func(k constant) bool { return k.arena }, copyIn)
 }
 
-func (p *Plan) copyConsts(arena bool, copyIn func(off int64, src []byte) error) error {
+// copyConsts gives the constants that are wanted to copyIn.
+func (p *Plan) copyConsts(wanted func(k constant) bool,
+	copyIn func(off int64, src []byte) error) error {
 	for _, k := range p.consts {
-		if k.arena != arena {
+		if !wanted(k) {
 			continue
 		}
 		v := p.Slots[k.slot].Value
@@ -219,7 +228,7 @@ func (p *Plan) copyConsts(arena bool, copyIn func(off int64, src []byte) error) 
 	return nil
 }
 
-// sameConstants reports whether the constants behind the packed weights of two plans are the same
+// sameConstants reports whether the constants among the packed weights of two plans are the same
 // bytes in the same places.
 func sameConstants(p, q *Plan) bool {
 	inArena := func(k constant) bool { return k.arena }

@@ -6,7 +6,8 @@ import (
 
 	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/graph"
-	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/internal/op"
+	"github.com/weirgpu/weir/internal/strided"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -90,10 +91,10 @@ func (k *scanKernel) setBody(p *Plan) (ok bool) {
 type slicing struct {
 	axis, n int
 	back    bool
-	shape   []int        // of a slice
-	whole   tensor.Steps // of a slice in the tensor, but for the offset
-	alone   tensor.Steps // of a slice by itself
-	stride  int          // from slice to slice
+	shape   []int         // of a slice
+	whole   strided.Steps // of a slice in the tensor, but for the offset
+	alone   strided.Steps // of a slice by itself
+	stride  int           // from slice to slice
 }
 
 // newSlicing reads the i-th entries of the attributes, by default the first axis and forward. Type
@@ -102,10 +103,10 @@ func newSlicing(shape []int, i int, axes, directions []int64) slicing {
 	w := slicing{axis: axisAt(axes, i, len(shape)), back: i < len(directions) && directions[i] == 1}
 	w.n = shape[w.axis]
 	w.shape = slices.Delete(slices.Clone(shape), w.axis, w.axis+1)
-	w.whole = tensor.RowMajor(shape)
+	w.whole = strided.RowMajor(shape)
 	w.stride = w.whole.Strides[w.axis]
 	w.whole.Strides = slices.Delete(slices.Clone(w.whole.Strides), w.axis, w.axis+1)
-	w.alone = tensor.RowMajor(w.shape)
+	w.alone = strided.RowMajor(w.shape)
 	return w
 }
 
@@ -121,11 +122,11 @@ func axisAt(axes []int64, i, rank int) int {
 }
 
 // at is where slice i lies.
-func (w *slicing) at(i int) tensor.Steps {
+func (w *slicing) at(i int) strided.Steps {
 	if w.back {
 		i = w.n - 1 - i
 	}
-	return tensor.Steps{Offset: i * w.stride, Strides: w.whole.Strides}
+	return strided.Steps{Offset: i * w.stride, Strides: w.whole.Strides}
 }
 
 // scanKernel runs one plan for every slice.
@@ -187,7 +188,7 @@ func (t *scanTask) iterate(x *compute.Exec, i int) error {
 	r := t.program
 	for k := range t.from {
 		w := &t.from[k]
-		if err := tensor.CopyStrided(r.Inputs[t.states+k], w.alone, t.in[t.states+k], w.at(i),
+		if err := strided.Copy(r.Inputs[t.states+k], w.alone, t.in[t.states+k], w.at(i),
 			w.shape); err != nil {
 			return err
 		}
@@ -200,7 +201,7 @@ func (t *scanTask) iterate(x *compute.Exec, i int) error {
 		if out.Tensor == nil {
 			continue
 		}
-		if err := tensor.CopyStrided(out.Tensor, w.at(i), r.Outputs[t.states+k], w.alone,
+		if err := strided.Copy(out.Tensor, w.at(i), r.Outputs[t.states+k], w.alone,
 			w.shape); err != nil {
 			return err
 		}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/internal/fault"
-	"github.com/weirgpu/weir/pass"
+	"github.com/weirgpu/weir/internal/pass"
 )
 
 // Simplify returns a copy of g that the passes have rewritten without knowing the shapes of its

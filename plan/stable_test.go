@@ -11,8 +11,8 @@ import (
 	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/internal/cputest"
-	"github.com/weirgpu/weir/op"
-	"github.com/weirgpu/weir/pass"
+	"github.com/weirgpu/weir/internal/op"
+	"github.com/weirgpu/weir/internal/pass"
 	"github.com/weirgpu/weir/tensor"
 	"github.com/weirgpu/weir/zoo"
 )

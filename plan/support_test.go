@@ -6,6 +6,7 @@ import (
 	"hash/maphash"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/weirgpu/weir/device"
@@ -229,6 +230,7 @@ func checkPlan(t testing.TB, p *Plan) {
 		}
 	}
 	var packed int64
+	consts := p.consts
 	for i := range p.Steps {
 		st := &p.Steps[i]
 		if n := int64(st.Kernel.ScratchBytes(p.Threads)); n != st.scratch.n {
@@ -241,22 +243,30 @@ func checkPlan(t testing.TB, p *Plan) {
 				st.packed.n, packed, n)
 		}
 		packed += alignUp(st.packed.n)
+		for len(consts) > 0 && slices.Contains(p.addressed(st), consts[0].slot) {
+			k := consts[0]
+			consts = consts[1:]
+			if name := p.Slots[k.slot].Value.Name; k.arena {
+				pieces = append(pieces, piece{name, k.at.off, k.at.n, -1, len(p.Steps), -2, -1})
+			} else {
+				if k.at.off != packed {
+					t.Errorf("constant %q at %d, want %d", name, k.at.off, packed)
+				}
+				packed += alignUp(k.at.n)
+			}
+		}
+		if st.needs != packed {
+			t.Errorf("step %d (%v) needs %d bytes, want %d", i, st.Node, st.needs, packed)
+		}
 		if k, ok := st.Kernel.(control); ok {
 			for _, b := range k.bodies() {
 				checkPlan(t, b)
 			}
 		}
 	}
-	for _, k := range p.consts {
-		name := p.Slots[k.slot].Value.Name
-		if k.arena {
-			pieces = append(pieces, piece{name, k.at.off, k.at.n, -1, len(p.Steps), -2, -1})
-			continue
-		}
-		if k.at.off != packed {
-			t.Errorf("constant %q at %d, want %d", name, k.at.off, packed)
-		}
-		packed += alignUp(k.at.n)
+	if len(consts) > 0 {
+		t.Errorf("constant %q has its place after one that is read later, or is not read",
+			p.Slots[consts[0].slot].Value.Name)
 	}
 	if packed != p.PackedBytes {
 		t.Errorf("packed weights take %d bytes, plan says %d", packed, p.PackedBytes)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/graph"
-	"github.com/weirgpu/weir/pass"
+	"github.com/weirgpu/weir/internal/pass"
 	"github.com/weirgpu/weir/zoo"
 )
 

@@ -147,7 +147,7 @@ func TestTrainedModels(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			path := filepath.Join(cache, "weir", "models", m.name+".onnx")
 			if _, err := os.Stat(path); err != nil || testing.Short() {
-				t.Skip("needs the model cache of conformance/peer")
+				t.Skip("needs the model cache of internal/conformance/peer")
 			}
 			src, err := onnx.Open(path, onnx.Options{})
 			if err != nil {

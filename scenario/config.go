@@ -10,8 +10,9 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir/graph"
-	"github.com/weirgpu/weir/pass"
+	"github.com/weirgpu/weir/internal/pass"
 	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/evict"
 	"github.com/weirgpu/weir/share/policy"
 	"github.com/weirgpu/weir/tensor"
 )
@@ -29,6 +30,11 @@ type Scenario struct {
 	// Policy is the sharing policy as policy.New reads it, such as "fair" or "fair:slice=10ms", or
 	// several with commas between them, or [AllPolicies]; "fair" where it is empty.
 	Policy string
+	// Memory is what of the device's memory the jobs share; 0: all of it.
+	Memory share.Bytes
+	// Eviction says which job's weights leave the device first when others need the room, as
+	// evict.New reads it; "lru" where it is empty.
+	Eviction string
 	// Duration is how long the jobs run together. It may be zero when every job has an iteration
 	// count.
 	Duration time.Duration
@@ -181,6 +187,12 @@ func (s *Scenario) Validate() error {
 	var faults []error
 	if _, err := s.policies(nil); err != nil {
 		faults = append(faults, err)
+	}
+	if _, err := evict.New(s.Eviction); err != nil {
+		faults = append(faults, err)
+	}
+	if s.Memory < 0 {
+		faults = append(faults, fmt.Errorf("memory %v is negative", s.Memory))
 	}
 	if s.Duration < 0 || s.Duration > longest {
 		faults = append(faults, fmt.Errorf("duration %v is negative or over %v", s.Duration,

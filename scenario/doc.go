@@ -14,8 +14,8 @@
 //
 // What it refuses: unknown keys, wrong types and meaningless values (all faults together, with
 // their lines, [ErrScenario]), a scenario one of whose models does not load or compile, and, at
-// admission, a job whose plan needs more than its memory cap, with both numbers. Beside a device
-// whose memory the host cannot address, the same cap also bounds what the job holds of the host's
-// memory, which is counted by itself. A job that is refused, fails or panics gives its memory back
-// at once and touches no other.
+// admission, a job whose plan and request need more than its memory cap, with both numbers. Beside
+// a device whose memory the host cannot address, the same cap also bounds what the job holds of the
+// host's memory, which is counted by itself. A job that is refused, fails or panics gives its
+// memory back at once and touches no other.
 package scenario

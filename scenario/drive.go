@@ -13,13 +13,15 @@ import (
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/internal/fault"
+	"github.com/weirgpu/weir/internal/seat"
 )
 
 // driver sends one job's requests and runs its iterations, one after another, on one goroutine.
 type driver struct {
 	spec    *Job
-	seat    seat
+	seat    seater
 	iterate iterate
+	memory  *seat.Elastic        // nil: all of it stays
 	clock   func() time.Duration // since the phase began
 	rng     *rand.Rand
 
@@ -59,7 +61,7 @@ func (q *queue) pop() time.Duration {
 	return q.at[q.head-1]
 }
 
-func newDriver(spec *Job, s seat, it iterate, clock func() time.Duration, seed uint64) *driver {
+func newDriver(spec *Job, s seater, it iterate, clock func() time.Duration, seed uint64) *driver {
 	d := &driver{spec: spec, seat: s, iterate: it, clock: clock,
 		rng: rand.New(rand.NewPCG(seed, 0x61727276))}
 	d.latencies = make([]time.Duration, 0, 4096)
@@ -122,11 +124,21 @@ func (d *driver) serve(ctx context.Context) error {
 // turn makes sure that the job holds the device: by asking for it, or, between two iterations, by
 // offering it.
 func (d *driver) turn(ctx context.Context, gate *device.Gate) (err error) {
-	if *gate != nil {
-		return (*gate).Renew(ctx)
+	for {
+		if *gate != nil {
+			err = (*gate).Renew(ctx)
+		} else if d.memory == nil {
+			*gate, err = d.seat.Acquire(ctx)
+		} else if err = d.memory.Resident(ctx); err == nil {
+			*gate, err = d.seat.Acquire(ctx)
+		}
+		if err != nil || d.memory == nil || d.memory.Begin() {
+			return err
+		}
+		// Others had its memory meanwhile: it does not hold the device while it waits for that.
+		d.seat.Release()
+		*gate = nil
 	}
-	*gate, err = d.seat.Acquire(ctx)
-	return err
 }
 
 // one serves the oldest request.
@@ -145,6 +157,9 @@ func (d *driver) one(ctx context.Context, gate device.Gate) error {
 		return err
 	}
 	d.seat.End()
+	if d.memory != nil {
+		d.memory.End()
+	}
 	arrived := d.pending.pop()
 	d.waiting.Add(-1)
 	switch a := &d.spec.Arrival; {

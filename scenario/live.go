@@ -100,7 +100,7 @@ func (t *tenant) live(m Mode, since time.Duration, used *time.Duration) LiveJob 
 	if t.driver != nil {
 		var last []time.Duration
 		j.Iterations, last, now = t.driver.recent()
-		j.Latency, j.Held, j.Queue = latencyOf(last), t.held.now(), int(t.driver.waiting.Load())
+		j.Latency, j.Held, j.Queue = latencyOf(last), t.held.Held(), int(t.driver.waiting.Load())
 	}
 	if t.admit != nil {
 		st := t.admit.Status()

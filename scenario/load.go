@@ -1,11 +1,13 @@
 package scenario
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -16,9 +18,9 @@ import (
 	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/internal/op"
+	"github.com/weirgpu/weir/internal/pass"
 	"github.com/weirgpu/weir/onnx"
-	"github.com/weirgpu/weir/op"
-	"github.com/weirgpu/weir/pass"
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/plan/cache"
 	"github.com/weirgpu/weir/share"
@@ -38,8 +40,9 @@ type prepared struct {
 	given  map[string]*tensor.Tensor
 	seed   uint64
 	// one request's; made once the job's memory is granted
-	inputs []*tensor.Tensor
-	saved  bool // whether the plan was offered to the cache
+	inputs  []*tensor.Tensor
+	request int64 // their bytes
+	saved   bool  // whether the plan was offered to the cache
 	// what was found to keep the job from running, before any phase
 	broken error
 	wrap   func(job string, it iterate) iterate // nil outside of tests
@@ -80,6 +83,9 @@ func (p *prepared) load(ctx context.Context, plans *cache.Cache, t compute.Targe
 	if p.shapes, err = InputShapes(g, p.spec.Shapes, p.given); err != nil {
 		return err
 	}
+	if p.request, err = InputBytes(g, p.shapes, p.given); err != nil {
+		return err
+	}
 	precision, err := p.spec.Precision.On(t)
 	if err != nil {
 		return err
@@ -96,15 +102,24 @@ func (p *prepared) load(ctx context.Context, plans *cache.Cache, t compute.Targe
 	return err
 }
 
-// overCap refuses a job whose plan needs more than its memory cap. The broker refuses it in the
-// same words; this serves the phases that have none.
+// overCap refuses a job whose plan and request need more than its memory cap. The broker refuses it
+// in the same words; this serves the phases that have none.
 func (p *prepared) overCap() error {
-	need, limit := share.Bytes(p.plan.PeakBytes(1)), p.spec.Memory
+	need, limit := share.Bytes(p.need()), p.spec.Memory
 	if limit == 0 || need <= limit {
 		return nil
 	}
 	return fmt.Errorf("job %s: needs %v, cap %v: %w: raise memory or lower the batch", p.spec.Name,
 		need.About(), limit.About(), core.ErrOverCap)
+}
+
+// need is the most memory that the job holds on its device: that of its plan, and of its request
+// where that is in the same memory.
+func (p *prepared) need() int64 {
+	if p.plan.Remote() {
+		return p.plan.PeakBytes(1)
+	}
+	return p.plan.PeakBytes(1) + p.request
 }
 
 func (p *prepared) close() error {
@@ -296,6 +311,38 @@ func MakeInputs(g *graph.Graph, shapes map[string][]int, given map[string]*tenso
 	return inputs, nil
 }
 
+// InputBytes is the memory of what [MakeInputs] returns for the same arguments.
+func InputBytes(g *graph.Graph, shapes map[string][]int, given map[string]*tensor.Tensor) (int64,
+	error) {
+	var total int64
+	for _, v := range g.Inputs {
+		if t := given[v.Name]; t != nil {
+			total += t.Size()
+			continue
+		}
+		n, err := valueBytes(v.Type, shapes[v.Name])
+		if err == nil && int64(n) > math.MaxInt64-total {
+			err = fmt.Errorf("%w: the inputs have more than %d bytes", tensor.ErrShape, total)
+		}
+		if err != nil {
+			return 0, fmt.Errorf("input %q: %w", v.Name, err)
+		}
+		total += int64(n)
+	}
+	return total, nil
+}
+
+// valueBytes is the memory of what makeValue makes.
+func valueBytes(typ op.Type, shape []int) (int, error) {
+	switch {
+	case !typ.DType.IsContainer():
+		return tensor.ByteCount(typ.DType, shape)
+	case typ.DType == tensor.Map || typ.Elem == nil:
+		return 0, nil
+	}
+	return valueBytes(*typ.Elem, declaredShape(*typ.Elem, nil))
+}
+
 // makeValue makes up a tensor of a shape, or a value of another type: a sequence or optional of one
 // value, if its type is known, with sizes of 1 for those that are not, and a map without pairs.
 func makeValue(typ op.Type, shape []int, rng *rand.Rand) (*tensor.Tensor, error) {
@@ -385,41 +432,75 @@ type iterate func(ctx context.Context, g device.Gate) error
 // instance loads the job's plan and returns its iteration and what frees it, which may be called
 // again.
 func (p *prepared) instance(o engine.Options) (iterate, func(), error) {
+	it, _, free, err := p.resident(o)
+	return it, free, err
+}
+
+// terms are what the job asks of the device. What it holds beside its weights stays while these are
+// away.
+func (p *prepared) terms() share.Job {
+	job := p.spec.Job
+	if job.Elastic {
+		job.Keep = max(job.Keep, share.Bytes(p.need()-p.plan.PackedBytes))
+	}
+	return job
+}
+
+// resident is instance, and returns the session too.
+func (p *prepared) resident(o engine.Options) (iterate, *engine.Session, func(), error) {
 	if p.model != nil {
 		o.Packed, o.Weights = p.model.Evict, p.cached.Weights
+		o.Discard = p.cached.Discard
 		p.model.Evict(nil)
 	}
 	s, err := engine.Load(p.plan, o)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	if p.model != nil {
 		if err := p.model.Unchanged(); err != nil {
 			s.Close()
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 	}
 	p.keep(s)
 	i, err := s.Take()
 	if err != nil {
 		s.Close()
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	free := sync.OnceFunc(func() { i.Put(); s.Close() })
+	holder := o.Quota
+	if p.plan.Remote() {
+		holder = o.HostQuota
+	}
+	if o.ArenaQuota != nil && holder == o.Quota {
+		holder = o.ArenaQuota // the request stays while weights are away
+	}
+	if err := holder.Reserve(p.request); err != nil {
+		i.Put()
+		s.Close()
+		return nil, nil, nil, err
+	}
+	free := sync.OnceFunc(func() { i.Put(); s.Close(); holder.Release(p.request) })
 	if p.inputs == nil {
 		if p.inputs, err = MakeInputs(p.graph, p.shapes, p.given, p.seed); err != nil {
 			free()
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 	}
+	maps := p.model != nil && p.model.Maps(p.plan)
 	run := func(ctx context.Context, g device.Gate) error {
 		if err := FillInputs(i, p.inputs); err != nil {
 			return err
 		}
-		return i.Run(ctx, g)
+		err := i.Run(ctx, g)
+		if maps {
+			return cmp.Or(p.model.Unchanged(), err) // whatever was made of it
+		}
+		return err
 	}
 	if p.wrap != nil {
-		return p.wrap(p.spec.Name, run), free, nil
+		return p.wrap(p.spec.Name, run), s, free, nil
 	}
-	return run, free, nil
+	return run, s, free, nil
 }

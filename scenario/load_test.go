@@ -9,11 +9,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/device/cpu/kernels"
 	"github.com/weirgpu/weir/engine"
+	"github.com/weirgpu/weir/internal/seat"
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/core"
@@ -305,26 +307,66 @@ func TestFailedInstanceLeavesNothing(t *testing.T) {
 	}
 	defer r.close()
 	p := r.jobs[0]
-	need := p.plan.PeakBytes(1)
-	for _, limit := range []int64{1, p.plan.PackedBytes - 1, p.plan.PackedBytes, need - 1} {
-		q := &counted{name: "a", cap: share.Bytes(limit)}
+	plan, need := p.plan.PeakBytes(1), p.need()
+	for _, limit := range []int64{1, p.plan.PackedBytes - 1, p.plan.PackedBytes, plan - 1, plan,
+		need - 1} {
+		q := seat.NewCounted("a", share.Bytes(limit))
 		if _, _, err := p.instance(engine.Options{Device: r.Device, Pool: r.Pool,
 			Quota: q}); !errors.Is(err, core.ErrOverCap) {
 			t.Errorf("%d of %d bytes: got %v", limit, need, err)
 		}
-		if q.now() != 0 || r.Device.Held() != 0 || q.peak > q.cap {
-			t.Errorf("%d of %d bytes: quota %v, device %d held", limit, need, q.now(),
+		if q.Held() != 0 || r.Device.Held() != 0 || int64(q.Peak()) > limit {
+			t.Errorf("%d of %d bytes: quota %v, device %d held", limit, need, q.Held(),
 				r.Device.Held())
 		}
 	}
-	q := &counted{name: "a", cap: share.Bytes(need)}
+	q := seat.NewCounted("a", share.Bytes(need))
 	_, free, err := p.instance(engine.Options{Device: r.Device, Pool: r.Pool, Quota: q})
-	if err != nil || r.Device.Held() != need || int64(q.peak) != need {
-		t.Fatalf("all %d bytes: held %d, peak %v, %v", need, r.Device.Held(), q.peak, err)
+	if err != nil || r.Device.Held() != plan || int64(q.Peak()) != need {
+		t.Fatalf("all %d bytes: held %d, peak %v, %v", need, r.Device.Held(), q.Peak(), err)
 	}
 	free()
 	free()
-	if q.now() != 0 || r.Device.Held() != 0 {
-		t.Errorf("freed twice: quota %v, device %d held", q.now(), r.Device.Held())
+	if q.Held() != 0 || r.Device.Held() != 0 {
+		t.Errorf("freed twice: quota %v, device %d held", q.Held(), r.Device.Held())
+	}
+}
+
+// TestFileWrittenDuringPhase holds that a job whose steps read its model's mapped file ends once
+// that is written in place, and does not go on with what it reads.
+func TestFileWrittenDuringPhase(t *testing.T) {
+	g := parseGraph(t, `graph "words" {
+		opset "" 17
+		input %tokens: int64[1]
+		const %words: float32[2,2] = {1, 2, 3, 4}
+		%y: float32[1,2] = Gather@13 (%words, %tokens) {axis=0}
+		output %y
+	}`)
+	path := filepath.Join(t.TempDir(), "words.onnx")
+	if err := onnx.WriteFile(path, g, onnx.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	j := closedJob("words", nil, 1)
+	j.Model = path
+	r, err := newRun(t.Context(), &Scenario{Device: "cpu:0", Jobs: []Job{j}}, Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.close()
+	it, free, err := r.jobs[0].instance(engine.Options{Device: r.Device, Pool: r.Pool,
+		Quota: &seat.Counted{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer free()
+	if err := it(t.Context(), device.Open); err != nil {
+		t.Fatal(err)
+	}
+	old := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(path, old, old); err != nil {
+		t.Fatal(err)
+	}
+	if err := it(t.Context(), device.Open); !errors.Is(err, onnx.ErrChanged) {
+		t.Errorf("got %v", err)
 	}
 }

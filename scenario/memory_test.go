@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/internal/seat"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/zoo"
 )
@@ -26,7 +27,7 @@ func TestMemoryOfRandomScenarios(t *testing.T) {
 			defer r.close()
 			rng := rand.New(rand.NewPCG(uint64(w), 42))
 			all := r.jobs
-			policies, _, err := enforceable(everyPolicy(), can(r.Machine), "cpu:0")
+			policies, _, err := enforceable(everyPolicy(), seat.Can(r.Machine), "cpu:0")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -125,7 +126,7 @@ func randomJobs(rng *rand.Rand, all []*prepared) []*prepared {
 	var jobs []*prepared
 	for i := range 1 + rng.IntN(3) {
 		p := *all[rng.IntN(len(all))]
-		need := share.Bytes(p.plan.PeakBytes(1))
+		need := share.Bytes(p.need())
 		p.spec.Name = fmt.Sprintf("job-%d", i)
 		p.spec.Iterations = int64(1 + rng.IntN(2))
 		p.spec.Class = share.Class(rng.IntN(3))
@@ -150,7 +151,7 @@ func checkMemory(t *testing.T, r *run, policyName string) (refused, ran int) {
 	for i, p := range r.jobs {
 		before := r.Device.Held()
 		s.add(t.Context(), p, i)
-		need, limit := p.plan.PeakBytes(1), int64(p.spec.Memory)
+		need, limit := p.need(), int64(p.spec.Memory)
 		want := StatusDone
 		got := s.tenants[i].result
 		// A policy with a rule of its own for admission may refuse more.
@@ -159,10 +160,10 @@ func checkMemory(t *testing.T, r *run, policyName string) (refused, ran int) {
 			need = 0
 		}
 		if got.Status != want {
-			t.Errorf("%s needs %d bytes of %d: %s: %s", p.spec.Name, p.plan.PeakBytes(1), limit,
+			t.Errorf("%s needs %d bytes of %d: %s: %s", p.spec.Name, p.need(), limit,
 				got.Status, got.Error)
 		}
-		if held := r.Device.Held() - before; held != need {
+		if held := r.Device.Held() - before; held != max(0, need-p.request) {
 			t.Errorf("%s holds %d bytes of the device, the plan says %d", p.spec.Name, held, need)
 		}
 	}
@@ -171,7 +172,7 @@ func checkMemory(t *testing.T, r *run, policyName string) (refused, ran int) {
 	}
 	s.report()
 	for i, j := range ph.Jobs {
-		limit, need := int64(r.jobs[i].spec.Memory), r.jobs[i].plan.PeakBytes(1)
+		limit, need := int64(r.jobs[i].spec.Memory), r.jobs[i].need()
 		switch {
 		case limit > 0 && j.MemoryPeakBytes > limit:
 			t.Errorf("%s held %d bytes, cap %d", j.Name, j.MemoryPeakBytes, limit)

@@ -15,7 +15,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/weirgpu/weir/pass"
+	"github.com/weirgpu/weir/internal/pass"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/policy"
 )
@@ -81,6 +81,8 @@ func Parse(r io.Reader) (*Scenario, error) {
 type file struct {
 	Device   string
 	Policy   filePolicy
+	Memory   text[share.Bytes, *share.Bytes]
+	Eviction string
 	Duration time.Duration
 	Seed     text[whole, *whole]
 	Jobs     []fileJob
@@ -91,7 +93,7 @@ type fileJob struct {
 	Class      text[share.Class, *share.Class]
 	Compute    float64
 	Limit      float64
-	Memory     text[share.Bytes, *share.Bytes]
+	Memory     fileMemory
 	Iterations text[whole, *whole]
 	Model      string
 	Precision  text[pass.Precision, *pass.Precision]
@@ -105,6 +107,36 @@ type fileJob struct {
 	Wait       bool
 	Shapes     map[string]text[Shape, *Shape]
 	Inputs     map[string]string
+}
+
+// fileMemory is a cap of memory, alone or as in {cap: 2GiB, keep: 500MiB}.
+type fileMemory struct {
+	Cap  text[share.Bytes, *share.Bytes]
+	Keep *text[share.Bytes, *share.Bytes]
+}
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (m *fileMemory) UnmarshalYAML(n *yaml.Node) error {
+	if n.Kind != yaml.MappingNode {
+		return m.Cap.UnmarshalYAML(n)
+	}
+	type keys fileMemory
+	for i := 0; i < len(n.Content); i += 2 {
+		if key := n.Content[i]; key.Value != "cap" && key.Value != "keep" {
+			return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: memory: unknown key %q: "+
+				"want cap, keep", key.Line, key.Value)}}
+		}
+	}
+	return n.Decode((*keys)(m))
+}
+
+// share returns the terms of a job's memory.
+func (m *fileMemory) share() (s share.Share) {
+	s.Memory = m.Cap.value
+	if m.Keep != nil {
+		s.Elastic, s.Keep = true, m.Keep.value
+	}
+	return s
 }
 
 // fileKernel is a Kernel as it is written.
@@ -216,8 +248,8 @@ func (t *text[T, P]) UnmarshalYAML(n *yaml.Node) error {
 }
 
 func (f *file) scenario() (*Scenario, error) {
-	s := &Scenario{Device: f.Device, Policy: f.Policy.spec, Duration: f.Duration,
-		Seed: uint64(f.Seed.value)}
+	s := &Scenario{Device: f.Device, Policy: f.Policy.spec, Memory: f.Memory.value,
+		Eviction: f.Eviction, Duration: f.Duration, Seed: uint64(f.Seed.value)}
 	for i := range f.Jobs {
 		job, err := f.Jobs[i].job()
 		if err != nil {
@@ -230,9 +262,10 @@ func (f *file) scenario() (*Scenario, error) {
 
 func (j *fileJob) job() (Job, error) {
 	arrival, err := j.Arrival.arrival()
+	terms := j.Memory.share()
+	terms.Compute, terms.Limit, terms.Class = j.Compute, j.Limit, j.Class.value
 	job := Job{
-		Job: share.Job{Name: j.Name, Iterations: int64(j.Iterations.value), Share: share.Share{
-			Memory: j.Memory.value, Compute: j.Compute, Limit: j.Limit, Class: j.Class.value}},
+		Job:   share.Job{Name: j.Name, Iterations: int64(j.Iterations.value), Share: terms},
 		Model: j.Model, Precision: j.Precision.value, Inputs: j.Inputs, Arrival: arrival,
 		Work: Work{Iteration: j.Iteration, Jitter: j.Jitter,
 			Kernel: Kernel{Time: j.Kernel.Time, Bandwidth: j.Kernel.Bandwidth}},
@@ -284,7 +317,7 @@ var (
 		"(?s)^(line \\d+): cannot unmarshal !!(\\S+)(?: `(.*)`)? into (\\S+)$")
 	// keysOf lists the keys that the Go types of a file have.
 	keysOf = map[string]string{
-		"scenario.file": "device, policy, duration, seed, jobs",
+		"scenario.file": "device, policy, memory, eviction, duration, seed, jobs",
 		"scenario.fileJob": "name, model, class, compute, limit, memory, iterations, " +
 			"precision, iteration, jitter, kernel, arrival, qos, start, stop, wait, shapes, " +
 			"inputs",

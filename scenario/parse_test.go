@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirgpu/weir/pass"
+	"github.com/weirgpu/weir/internal/pass"
 	"github.com/weirgpu/weir/share"
 )
 

@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir/device/cpu"
-	"github.com/weirgpu/weir/device/machine"
+	"github.com/weirgpu/weir/internal/seat"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/broker"
 	"github.com/weirgpu/weir/share/core"
+	"github.com/weirgpu/weir/share/evict"
 )
 
 // tenant is one job in one phase.
@@ -21,10 +22,11 @@ type tenant struct {
 	p      *prepared
 	result JobResult
 	driver *driver
-	seat   seat
-	admit  *broker.Job // nil without a broker
-	held   *counted    // its memory when there is no broker
-	free   func()      // gives its memory back; may be called again
+	seat   seater
+	admit  *broker.Job   // nil without a broker
+	memory *seat.Elastic // nil: none of its memory leaves the device
+	held   *seat.Counted //  its memory when there is no broker
+	free   func()        // gives its memory back; may be called again
 	err    error
 }
 
@@ -113,21 +115,17 @@ func (r *run) newStage(ph *Phase, m Mode, policyName string) (*stage, error) {
 
 // sharing is the device as the broker shares it under a policy.
 func (r *run) sharing(policyName string) (core.Config, error) {
-	c, err := core.Config{Device: r.s.Device, Units: r.Pool.Threads(),
-		Memory: share.Bytes(r.Device.Info().MemoryBytes), Can: can(r.Machine)}.ForPolicy(policyName)
+	c, err := seat.Device(r.s.Device, r.Machine).ForPolicy(policyName)
+	if err == nil {
+		c.Eviction, err = evict.New(r.s.Eviction)
+	}
 	if err != nil {
 		return c, fmt.Errorf("%w: %w", ErrScenario, err)
 	}
-	return c, nil
-}
-
-// can says what can be enforced on a device of this machine. One whose memory the host cannot
-// address runs whole kernels, beside each other, on units of its own choice.
-func can(m *machine.Machine) share.Can {
-	if m.Host != nil {
-		return share.Can{Overlap: true}
+	if m := r.s.Memory; m > 0 {
+		c.Memory = min(c.Memory, m)
 	}
-	return share.Can{Partition: m.Pool.Partitions(), Overlap: true, Resize: true, Preempt: true}
+	return c, nil
 }
 
 func (s *stage) close() {
@@ -158,9 +156,9 @@ func (s *stage) add(ctx context.Context, p *prepared, index int) {
 		result: JobResult{Name: p.spec.Name, Class: p.spec.Class, Compute: p.spec.Compute,
 			Limit: p.spec.Cap(), Arrival: p.spec.Arrival.String(),
 			ArrivalPerS: p.spec.Arrival.Poisson, MemoryCapBytes: int64(p.spec.Memory),
-			Precision: PrecisionOf(p.plan), PlanBytes: p.plan.PeakBytes(1), Status: StatusDone},
+			Precision: PrecisionOf(p.plan), PlanBytes: p.need(), Status: StatusDone},
 		seat: unmanaged{},
-		held: &counted{name: "job " + p.spec.Name, cap: p.spec.Memory}}
+		held: seat.NewCounted("job "+p.spec.Name, p.spec.Memory)}
 	s.tenants = append(s.tenants, t)
 	if err := s.load(ctx, t, index); err != nil {
 		atDoor := t.driver == nil
@@ -185,20 +183,30 @@ func (s *stage) load(ctx context.Context, t *tenant, index int) error {
 			return err
 		}
 	} else {
-		j, err := s.broker.Admit(t.p.spec.Job, share.Bytes(t.result.PlanBytes))
+		j, err := s.broker.Admit(t.p.terms(), share.Bytes(t.result.PlanBytes))
 		if err != nil {
 			return err
 		}
-		t.admit, t.seat = j, &leased{job: j, caller: s.run.Pool.NewCaller()}
-		j.Expect(s.run.forecast(t.p))
+		t.admit, t.seat = j, seat.New(j, s.run.Pool)
+		next := seat.Forecast(s.run.Machine, t.p.plan)
+		next.Target = t.p.spec.Target
+		j.Expect(next)
 		t.result.MemoryCapBytes = int64(j.Spec().Memory)
-		o.Quota, o.ArenaQuota = quota{j, core.Persistent}, quota{j, core.Ephemeral}
+		o.Quota, o.ArenaQuota = seat.Weights(j), seat.Arenas(j)
+		if t.p.spec.Elastic {
+			t.memory = seat.NewElastic(j)
+			o.Quota, o.ArenaQuota = t.memory.Weights(), t.memory.Arenas()
+			err := t.memory.Reserve(ctx, t.p.plan.PackedBytes, t.p.need()-t.p.plan.PackedBytes)
+			if err != nil {
+				return err
+			}
+		}
 	}
 	if s.mode == Threads {
 		own := cpu.NewPool(cpu.PoolOptions{Threads: s.run.Pool.Threads()})
 		o.Pool, s.pools = own, append(s.pools, own)
 	}
-	it, free, err := t.p.instance(o)
+	it, session, free, err := t.p.resident(o)
 	if err != nil {
 		return err
 	}
@@ -211,7 +219,12 @@ func (s *stage) load(ctx context.Context, t *tenant, index int) error {
 		spec.Iterations = s.bounded
 	}
 	t.driver = newDriver(&spec, t.seat, it, s.now, s.run.s.Seed+uint64(index))
-	return s.warm(ctx, t)
+	err = s.warm(ctx, t)
+	if t.memory != nil {
+		t.driver.memory = t.memory
+		t.memory.Attach(session)
+	}
+	return err
 }
 
 // warm runs once before the phase begins: the first run touches every page of the arena, which is
@@ -282,7 +295,7 @@ func (s *stage) reportJob(t *tenant) {
 	if t.err != nil && res.Status == StatusDone {
 		s.note(t, t.err)
 	}
-	res.MemoryPeakBytes = int64(t.held.peak)
+	res.MemoryPeakBytes = int64(t.held.Peak())
 	if t.driver != nil {
 		s.reportPace(t)
 	}
@@ -292,6 +305,7 @@ func (s *stage) reportJob(t *tenant) {
 	st := t.admit.Status()
 	res.MemoryPeakBytes = int64(st.Peak)
 	res.Grants, res.Revocations = st.Counts.Grants, st.Counts.Revocations
+	res.Evictions = st.Counts.Evictions
 	res.ForecastError = st.ForecastError
 	s.reportTime(res, st.Used)
 	res.DeviceShareMax = maxShare(s.phase.Holds, t.index, time.Second, s.phase.Wall)

@@ -2,8 +2,10 @@ package scenario
 
 import (
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -63,6 +65,19 @@ func TestCachedPlans(t *testing.T) {
 					j.PlanBytes, cold.MemoryPeakBytes)
 			}
 		}
+	}
+	var log strings.Builder
+	other := job("half", 0)
+	other.Shapes = map[string]Shape{"image": {5, 1, 8, 8}}
+	r, err := newRun(t.Context(), &Scenario{Device: "cpu:0", Policy: "fair",
+		Duration: 10 * time.Second, Jobs: []Job{other}},
+		Options{Threads: 1, Plans: plans, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.close()
+	if !strings.Contains(log.String(), "it is for ") || !strings.Contains(log.String(), "half") {
+		t.Errorf("of a plan for other shapes the log says %q", log.String())
 	}
 	p, err := prepare(t.Context(), job("small", share.Bytes(cold.PlanBytes-1)), plans,
 		kernels.Target(cpu.Discover()), 1, 1)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirgpu/weir/internal/seat"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/core"
 	"github.com/weirgpu/weir/share/policy"
@@ -41,7 +42,7 @@ func TestEveryPolicyLive(t *testing.T) {
 	defer r.close()
 	for _, row := range policy.All() {
 		t.Run(row.Name, func(t *testing.T) {
-			if err := can(r.Machine).Enforces(row.Name, row.Needs, s.Device); err != nil {
+			if err := seat.Can(r.Machine).Enforces(row.Name, row.Needs, s.Device); err != nil {
 				t.Skip(err)
 			}
 			testLive(t, r, row)

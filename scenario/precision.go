@@ -1,7 +1,7 @@
 package scenario
 
 import (
-	"github.com/weirgpu/weir/pass"
+	"github.com/weirgpu/weir/internal/pass"
 	"github.com/weirgpu/weir/plan"
 )
 

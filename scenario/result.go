@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weirgpu/weir/pass"
+	"github.com/weirgpu/weir/internal/pass"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/sim"
 )
@@ -104,14 +104,15 @@ type JobResult struct {
 	ArrivalPerS     float64 `json:"arrival_per_s,omitempty"`
 	MemoryCapBytes  int64   `json:"memory_cap_bytes"`
 	MemoryPeakBytes int64   `json:"memory_peak_bytes"`
-	PlanBytes       int64   `json:"plan_bytes"` // the peak predicted before anything ran
-	DeviceSeconds   float64 `json:"device_seconds"`
-	DeviceShare     float64 `json:"device_share"`
-	DeviceShareMax  float64 `json:"device_share_max_1s"` // most of the device held over any 1 s
-	ShareErrorP95   float64 `json:"share_error_p95"`     // percentage points
-	Entitled        float64 `json:"entitled_share"`
-	ForecastError   float64 `json:"forecast_error"` // core.JobStatus.ForecastError
-	Iterations      int64   `json:"iterations"`
+	// the peak predicted before anything ran: the plan's and, in the same memory, the request's
+	PlanBytes      int64   `json:"plan_bytes"`
+	DeviceSeconds  float64 `json:"device_seconds"`
+	DeviceShare    float64 `json:"device_share"`
+	DeviceShareMax float64 `json:"device_share_max_1s"` // most of the device held over any 1 s
+	ShareErrorP95  float64 `json:"share_error_p95"`     // percentage points
+	Entitled       float64 `json:"entitled_share"`
+	ForecastError  float64 `json:"forecast_error"` // core.JobStatus.ForecastError
+	Iterations     int64   `json:"iterations"`
 	// with the part done of the one that the end cut off
 	IterationsPerS float64 `json:"iterations_per_s"`
 	SoloPerS       float64 `json:"solo_iterations_per_s"`
@@ -127,8 +128,10 @@ type JobResult struct {
 	Late        int64   `json:"late,omitempty"`
 	Grants      int64   `json:"grants"`
 	Revocations int64   `json:"revocations"`
-	Status      string  `json:"status"`
-	Error       string  `json:"error"` // "" for a job that is done
+	// Evictions is how often its weights were told to leave the device.
+	Evictions int64  `json:"evictions,omitempty"`
+	Status    string `json:"status"`
+	Error     string `json:"error"` // "" for a job that is done
 
 	Latencies []time.Duration `json:"-"` // in order of completion
 

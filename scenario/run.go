@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/device/machine"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/internal/cpuinfo"
+	"github.com/weirgpu/weir/internal/seat"
 	"github.com/weirgpu/weir/internal/trace"
 	"github.com/weirgpu/weir/plan/cache"
 )
@@ -68,9 +70,9 @@ func (o *Options) check() error {
 			faults = append(faults, fmt.Errorf("compare %q: want %s or %s", m, Threads, Processes))
 		}
 	}
-	if o.Threads < 0 || o.Threads > maxThreads {
+	if o.Threads < 0 || o.Threads > cpu.MaxThreads {
 		faults = append(faults,
-			fmt.Errorf("%d threads: want a number from 0 to %d", o.Threads, maxThreads))
+			fmt.Errorf("%d threads: want a number from 0 to %d", o.Threads, cpu.MaxThreads))
 	}
 	if o.SoloDuration < 0 {
 		faults = append(faults, fmt.Errorf("solo duration %v is negative", o.SoloDuration))
@@ -80,10 +82,6 @@ func (o *Options) check() error {
 	}
 	return fmt.Errorf("%w: %w", ErrScenario, oneLine(faults))
 }
-
-// maxThreads is far above the cores of any machine and far below what a pool of threads would choke
-// on.
-const maxThreads = 4096
 
 // Run carries out a scenario. The error is of kind [ErrScenario] when it cannot be run as written,
 // which a model that does not load or compile also means; ctx's when it was stopped. A job that
@@ -155,6 +153,9 @@ func newRun(ctx context.Context, s *Scenario, o Options) (*run, error) {
 			r.close()
 			return nil, err
 		}
+		if p.cached != nil && p.cached.Reason != "" {
+			o.Log.Info("no kept plan was used", "job", p.spec.Name, "reason", p.cached.Reason)
+		}
 		p.wrap = o.wrap
 		r.jobs = append(r.jobs, p)
 		if p.spec.Memory == 0 && p.plan.Dynamic() {
@@ -200,8 +201,7 @@ func (r *run) first(ctx context.Context, name string, it iterate) error {
 func (r *run) options(p *prepared, q device.Quota) engine.Options {
 	o := engine.Options{Device: r.Device, Pool: r.Pool, Quota: q}
 	if r.Host != nil {
-		o.HostQuota = &hosted{job: counted{name: "job " + p.spec.Name + ": memory of the host",
-			cap: p.spec.Memory}, machine: r.Host}
+		o.HostQuota = seat.NewHosted(p.spec.Name, p.spec.Memory, r.Host)
 	}
 	return o
 }
@@ -210,7 +210,7 @@ func (r *run) options(p *prepared, q device.Quota) engine.Options {
 // need, the cap that one request needs: all of a job's requests are alike.
 func (r *run) measure(ctx context.Context, p *prepared) (err error) {
 	defer recovered(p.spec.Name, &err)
-	quota := &counted{name: "job " + p.spec.Name}
+	quota := seat.NewCounted("job "+p.spec.Name, 0)
 	o := r.options(p, quota)
 	it, free, err := p.instance(o)
 	if err != nil {
@@ -220,9 +220,9 @@ func (r *run) measure(ctx context.Context, p *prepared) (err error) {
 	if err := r.first(ctx, p.spec.Name, it); err != nil {
 		return err
 	}
-	p.spec.Memory = quota.peak
-	if host, ok := o.HostQuota.(*hosted); ok {
-		p.spec.Memory = max(p.spec.Memory, host.job.peak)
+	p.spec.Memory = quota.Peak()
+	if host, ok := o.HostQuota.(*seat.Hosted); ok {
+		p.spec.Memory = max(p.spec.Memory, host.Peak())
 	}
 	return nil
 }
@@ -231,7 +231,7 @@ func (r *run) measure(ctx context.Context, p *prepared) (err error) {
 // decides, which a disturbance does not move.
 func (r *run) calibrate(ctx context.Context, p *prepared) (err error) {
 	defer recovered(p.spec.Name, &err)
-	quota := &counted{name: "job " + p.spec.Name, cap: p.spec.Memory}
+	quota := seat.NewCounted("job "+p.spec.Name, p.spec.Memory)
 	it, free, err := p.instance(r.options(p, quota))
 	if err != nil {
 		return fmt.Errorf("job %s: %w", p.spec.Name, err)
@@ -276,7 +276,7 @@ func (r *run) all(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	policies, left, err := enforceable(specs, can(r.Machine), r.s.Device)
+	policies, left, err := enforceable(specs, seat.Can(r.Machine), r.s.Device)
 	if err != nil {
 		return nil, err
 	}

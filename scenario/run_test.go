@@ -216,7 +216,7 @@ func TestRefusedJob(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	need := share.Bytes(probe.plan.PeakBytes(1))
+	need := share.Bytes(probe.need())
 	big := closedJob("big", g, 3)
 	big.Memory = need - 1
 	for _, arrival := range []Arrival{{Closed: 1}, {Load: 0.5}} {
@@ -225,8 +225,8 @@ func TestRefusedJob(t *testing.T) {
 			Options{Threads: 2, Solo: true, Compare: []Mode{Threads}})
 		for _, p := range res.Phases {
 			j, neighbour := p.Jobs[0], p.Jobs[1]
-			if j.Status != StatusRefused || !strings.Contains(j.Error, need.String()) ||
-				!strings.Contains(j.Error, (need-1).String()) {
+			if j.Status != StatusRefused || !strings.Contains(j.Error, need.About()) ||
+				!strings.Contains(j.Error, (need-1).About()) {
 				t.Errorf("%s: %s, %q; want refused with %v and %v", p.Mode, j.Status, j.Error, need,
 					need-1)
 			}
@@ -352,7 +352,7 @@ func TestDataDependentMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	need := share.Bytes(probe.plan.PeakBytes(1))
+	need := share.Bytes(probe.need())
 	const found = 64 * 8 // every made-up float is above zero, and an index has 8 bytes
 	for _, c := range []struct {
 		memory share.Bytes

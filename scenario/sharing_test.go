@@ -8,6 +8,7 @@ import (
 	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/device/cpu/kernels"
 	"github.com/weirgpu/weir/engine"
+	"github.com/weirgpu/weir/internal/seat"
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/broker"
@@ -57,7 +58,7 @@ func TestWeightsOutliveAJob(t *testing.T) {
 			t.Fatal(err)
 		}
 		s, err := engine.Load(p, engine.Options{Device: dev, Pool: pool, Like: like,
-			Quota: quota{j, core.Persistent}})
+			Quota: seat.Weights(j)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir/device/machine"
+	"github.com/weirgpu/weir/internal/seat"
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/catalogue"
@@ -50,8 +51,16 @@ type virtual struct {
 	specs  []Job // with arrival rates in place of loads
 }
 
-// choose finds the device.
+// choose finds the device, and what of its memory is shared.
 func (v *virtual) choose() error {
+	err := v.find()
+	if m := v.s.Memory; m > 0 {
+		v.world.Device.Memory = min(v.world.Device.Memory, m)
+	}
+	return err
+}
+
+func (v *virtual) find() error {
 	d, err := catalogue.Find(v.s.Device)
 	if err == nil {
 		v.listed = &d
@@ -63,8 +72,8 @@ func (v *virtual) choose() error {
 	if other != nil {
 		return fmt.Errorf("%w: %w, or a device of this machine: %w", ErrScenario, err, other)
 	}
-	v.world.Device = sim.Device{Name: v.s.Device, Units: m.Pool.Threads(),
-		Memory: share.Bytes(m.Device.Info().MemoryBytes), Can: can(m)}
+	c := seat.Device(v.s.Device, m)
+	v.world.Device = sim.Device{Name: c.Device, Units: c.Units, Memory: c.Memory, Can: c.Can}
 	return m.Close()
 }
 

@@ -33,18 +33,18 @@ var byteUnits = []byteUnit{
 	{"PiB", PiB, PiB / 4}, {"TiB", TiB, TiB / 4}, {"GiB", GiB, GiB / 4}, {"MiB", MiB, MiB / 4},
 	{"KiB", KiB, KiB / 4},
 	{"PB", 1e15, 1e13}, {"TB", 1e12, 1e10}, {"GB", 1e9, 1e7}, {"MB", 1e6, 1e4}, {"kB", 1e3, 10},
-	{"KB", 1e3, 0}, {"B", 1, 0},
-	{"P", PiB, 0}, {"T", TiB, 0}, {"G", GiB, 0}, {"M", MiB, 0}, {"K", KiB, 0}, {"k", KiB, 0},
+	{"B", 1, 0},
+	{"P", PiB, 0}, {"T", TiB, 0}, {"G", GiB, 0}, {"M", MiB, 0}, {"K", KiB, 0},
 }
 
 // ParseBytes reads a size: a decimal number and one of B, kB, MB, GB, TB, PB (powers of 1000), KiB,
-// MiB, GiB, TiB, PiB or, short for these, K, M, G, T, P (powers of 1024), with or without a space
-// between. Only 0 needs no unit: whoever writes 8 hardly means 8 bytes. Negative, fractional-byte,
-// infinite and overflowing sizes are errors.
+// MiB, GiB, TiB, PiB or, short for these, K, M, G, T, P (powers of 1024), in upper or lower case,
+// with or without a space between. Only 0 needs no unit: whoever writes 8 hardly means 8 bytes.
+// Negative, fractional-byte, infinite and overflowing sizes are errors.
 func ParseBytes(text string) (Bytes, error) {
 	s := strings.TrimSpace(text)
 	for _, u := range byteUnits {
-		if digits, ok := strings.CutSuffix(s, u.suffix); ok {
+		if digits, ok := cutFold(s, u.suffix); ok {
 			return parseScaled(text, strings.TrimSpace(digits), u.size)
 		}
 	}
@@ -55,6 +55,15 @@ func ParseBytes(text string) (Bytes, error) {
 		return 0, errBytes(text)
 	}
 	return 0, fmt.Errorf("size %q has no unit: did you mean %sGiB, %[2]sMiB or %[2]sB?", text, s)
+}
+
+// cutFold cuts a suffix in upper or lower case.
+func cutFold(s, suffix string) (before string, ok bool) {
+	at := len(s) - len(suffix)
+	if at < 0 || !strings.EqualFold(s[at:], suffix) {
+		return s, false
+	}
+	return s[:at], true
 }
 
 func errBytes(text string) error {

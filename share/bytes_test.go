@@ -18,6 +18,10 @@ func TestParseBytes(t *testing.T) {
 		{"0", 0, "0B"},
 		{"1B", 1, "1B"},
 		{"8G", 8 << 30, "8GiB"},
+		{"8g", 8 << 30, "8GiB"},
+		{"8gib", 8 << 30, "8GiB"},
+		{"4 GIB", 4 << 30, "4GiB"},
+		{"100kb", 100e3, "100kB"},
 		{"512M", 512 << 20, "512MiB"},
 		{"1.5 T", 3 << 39, "1.5TiB"},
 		{"64k", 64 << 10, "64KiB"},
@@ -44,9 +48,8 @@ func TestParseBytes(t *testing.T) {
 			t.Errorf("%d: String() = %q, want %q", got, got.String(), tc.out)
 		}
 	}
-	for _, text := range []string{"", "GiB", "-1B", "-1GiB", "8", "1.5", "8g", "1.3B", "0.1KiB",
-		"NaN", "Inf", "1e9",
-		"4 GIB", "1.2.3MiB", "8192PiB", "9223372036854775808B", "1_000B", ".B", "+1B",
+	for _, text := range []string{"", "GiB", "-1B", "-1GiB", "8", "1.5", "1.3B", "0.1KiB",
+		"NaN", "Inf", "1e9", "1.2.3MiB", "8192PiB", "9223372036854775808B", "1_000B", ".B", "+1B",
 		"0x10B", "i", "KiB8"} {
 		if got, err := share.ParseBytes(text); err == nil {
 			t.Errorf("ParseBytes(%q) = %d, want an error", text, got)

@@ -24,6 +24,13 @@ type Share struct {
 	// Memory is the hard cap in bytes. Zero means as much as the job's plan needs when it is
 	// admitted.
 	Memory Bytes `json:"memory,omitempty" yaml:"memory,omitempty"`
+	// Elastic: what the job holds above Keep is not set apart for it. It is told to give that back
+	// while it is between iterations and others wait for it, and waits itself until it fits.
+	// Otherwise all of Memory is the job's for as long as it lives.
+	Elastic bool `json:"elastic,omitempty" yaml:"elastic,omitempty"`
+	// Keep is what an elastic job is never told to give back of what is not Ephemeral in a lane, in
+	// bytes; at most Memory. It means nothing for others.
+	Keep Bytes `json:"keep,omitempty" yaml:"keep,omitempty"`
 	// Compute is the guaranteed fraction of the device while the job has work, 0 to 1, and the
 	// job's weight when idle capacity is lent. Zero guarantees nothing and weighs DefaultWeight.
 	Compute float64 `json:"compute,omitempty" yaml:"compute,omitempty"`
@@ -58,6 +65,15 @@ func (s Share) Cap() float64 {
 	return 1
 }
 
+// Bends returns what of so much memory is not set apart for the job: all but Keep for an elastic
+// job, nothing for others.
+func (s Share) Bends(memory Bytes) Bytes {
+	if !s.Elastic {
+		return 0
+	}
+	return max(0, memory-s.Keep)
+}
+
 // Validate reports all faults of the share together, as [Faults].
 func (s Share) Validate() error {
 	var f Faults
@@ -68,6 +84,9 @@ func (s Share) Validate() error {
 func (s Share) faults(f *Faults) {
 	if s.Memory < 0 {
 		f.add("memory", s.Memory, "must not be negative")
+	}
+	if s.Keep < 0 || s.Memory > 0 && s.Keep > s.Memory {
+		f.add("keep", s.Keep, "must be from 0 to memory, "+s.Memory.String())
 	}
 	if !within(s.Compute, 0, 1) {
 		f.add("compute", s.Compute, "must be from 0 to 1 of a device")

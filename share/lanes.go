@@ -6,7 +6,8 @@ import "fmt"
 // learning applications", MLSys 2020, section 3.3.
 //
 //	paper                          here
-//	persistent memory P            Memory.Cap less Memory.Shared
+//	persistent memory P            Memory.Kept, what jobs hold beside in turn, Memory.Bends, but
+//	                               once for all of them
 //	ephemeral memory E             Memory.Shared, from Job.Ephemeral
 //	GPU lane, its size L           Memory.Lane, the largest Shared of its jobs
 //	safety condition               sum of all P + sum of all L <= device memory
@@ -20,14 +21,16 @@ import "fmt"
 // an [ErrNoMemory] that says what would fit.
 func (s *Snapshot) Lane(j *JobState) (int, error) {
 	size := make([]Bytes, s.Lanes+1)
-	own := j.Memory.Cap - j.Memory.Shared
+	own, bends := j.Memory.Kept(), j.Memory.Bends
 	left := s.Memory - own
 	for i := range s.Jobs {
 		m := &s.Jobs[i].Memory
-		left -= m.Cap - m.Shared
+		left -= m.Kept()
+		bends = max(bends, m.Bends)
 		left -= max(0, m.Shared-size[m.Lane])
 		size[m.Lane] = max(size[m.Lane], m.Shared)
 	}
+	left -= bends
 	lane := j.Memory.Lane
 	if lane == 0 && j.Memory.Shared > 0 {
 		lane = choose(size, j.Memory.Shared, left)
@@ -40,6 +43,20 @@ func (s *Snapshot) Lane(j *JobState) (int, error) {
 		"%v of %v not promised: %w: lower its memory or end another job", own.About(),
 		j.Memory.Shared.About(), grows.About(), lane, max(0, left+own).About(), s.Memory.About(),
 		ErrNoMemory)
+}
+
+// lanes returns what all lanes take.
+func (s *Snapshot) lanes() (sum Bytes) {
+	if s.Lanes == 0 {
+		return 0
+	}
+	size := make([]Bytes, s.Lanes+1)
+	for i := range s.Jobs {
+		m := &s.Jobs[i].Memory
+		sum += max(0, m.Shared-size[m.Lane])
+		size[m.Lane] = max(size[m.Lane], m.Shared)
+	}
+	return sum
 }
 
 // choose returns the lane for so much ephemeral memory, of lanes of these sizes, with so much

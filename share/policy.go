@@ -43,6 +43,9 @@ type Forecast struct {
 	Copied Bytes `json:"copied,omitempty"`
 	// Ephemeral is the memory that it holds while it runs, in bytes.
 	Ephemeral Bytes `json:"ephemeral,omitempty"`
+	// Reload is how long it takes to load all that the job keeps on the device between iterations,
+	// had it been given back; 0 where that is not known.
+	Reload time.Duration `json:"reload,omitempty"`
 	// Bandwidth is the part of the device's memory bandwidth that it uses while it runs alone, 0 to
 	// 1; 0 where that is not known.
 	Bandwidth float64 `json:"bandwidth,omitempty"`
@@ -67,6 +70,9 @@ type Memory struct {
 	Spilled Bytes
 	// Asked is what a reservation that waits wants; 0 if none does.
 	Asked Bytes
+	// Bends is the part of Cap that is not set apart for the job: what it holds of it may be asked
+	// back while it is not within an iteration. It is at most Cap less Shared.
+	Bends Bytes
 	// Lane is the lane whose ephemeral memory the job uses in turn with the lane's other jobs, 1 or
 	// above; 0: it has its whole Cap for itself. See [Snapshot.Lane].
 	Lane int
@@ -76,6 +82,17 @@ type Memory struct {
 
 // Resident returns what the job holds on the device.
 func (m Memory) Resident() Bytes { return m.Persistent + m.Ephemeral }
+
+// Own returns what the job holds on the device but in its lane.
+func (m Memory) Own() Bytes {
+	if m.Lane > 0 {
+		return m.Persistent
+	}
+	return m.Resident()
+}
+
+// Kept returns what is set apart for the job on the device but in its lane, held or not.
+func (m Memory) Kept() Bytes { return m.Cap - m.Shared - m.Bends }
 
 // JobState is what a policy may know of one job. It holds no name: a policy that could see one
 // could depend on it.

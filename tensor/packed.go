@@ -52,23 +52,3 @@ func setCode(data []byte, bits, i int, code uint8) {
 		panic("tensor: an element is not of 2, 4 or 8 bits")
 	}
 }
-
-// packedElems are elements of 2 or 4 bits on both sides of a copy.
-type packedElems struct {
-	dst, src []byte
-	bits     int
-}
-
-// copyRun copies whole bytes where both sides start on one and step by one, and elements otherwise.
-func (p packedElems) copyRun(to, toStep, from, fromStep, n int) {
-	if per := 8 / p.bits; toStep == 1 && fromStep == 1 && to%per == 0 && from%per == 0 {
-		whole := n / per
-		copy(p.dst[to/per:to/per+whole], p.src[from/per:])
-		to, from, n = to+whole*per, from+whole*per, n%per
-	}
-	for range n {
-		setCode(p.dst, p.bits, to, codeAt(p.src, p.bits, from))
-		to += toStep
-		from += fromStep
-	}
-}

@@ -80,35 +80,6 @@ func TestEqualIgnoresPadding(t *testing.T) {
 	}
 }
 
-func TestCopyElems(t *testing.T) {
-	for _, d := range []DType{Int2, Uint4, Uint8, Float16, Int64, String} {
-		for _, tt := range [][3]int{{0, 0, 9}, {1, 0, 7}, {3, 2, 5}, {4, 4, 4}, {2, 2, 0}} {
-			dst, src := mustNew(t, d, 9), mustNew(t, d, 9)
-			for i := range 9 {
-				switch {
-				case d == String:
-					src.Strings[i] = string(rune('a' + i))
-				case d.Packed():
-					src.SetCode(i, uint8(i+1))
-				default:
-					src.Data[i*d.Size()] = byte(i + 1)
-				}
-			}
-			zero := dst.Clone()
-			CopyElems(dst, tt[0], src, tt[1], tt[2])
-			for i := range 9 {
-				want := zero.At(i)
-				if i >= tt[0] && i < tt[0]+tt[2] {
-					want = src.At(i - tt[0] + tt[1])
-				}
-				if dst.At(i) != want {
-					t.Errorf("%v %v: element %d is %v, want %v", d, tt, i, dst.At(i), want)
-				}
-			}
-		}
-	}
-}
-
 func TestNamesOfAllTypes(t *testing.T) {
 	for d := Float32; d <= Int2; d++ {
 		if got, err := ParseDType(d.String()); got != d || err != nil || !d.Valid() {

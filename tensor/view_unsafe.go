@@ -30,11 +30,6 @@ func cast[T any](data []byte) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(data))), n)
 }
 
-// Int32s views floats as the integers of the same bits, without a copy.
-func Int32s(x []float32) []int32 {
-	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
-}
-
 func bytesOf[T any](data []T) []byte {
 	var z T
 	if len(data) == 0 {

@@ -29,7 +29,7 @@ func TestPackageOf(t *testing.T) {
 	}
 }
 
-// TestNeeds holds that a file that opens NVIDIA's library, which takes an interpreter, is not taken
+// TestNeeds holds that a file that can open libraries, which takes an interpreter, is not taken
 // for a static one, nor the other way round.
 func TestNeeds(t *testing.T) {
 	if runtime.GOOS != "linux" {
@@ -37,7 +37,7 @@ func TestNeeds(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for imports, want := range map[string]string{
-		"fmt": "", "github.com/weirgpu/weir/device/nvml": "ld",
+		"fmt": "", "github.com/ebitengine/purego": "ld",
 	} {
 		file := filepath.Join(dir, filepath.Base(imports))
 		source := file + ".go"

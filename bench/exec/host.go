@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir/agent"
-	"github.com/weirgpu/weir/shim"
-	"github.com/weirgpu/weir/shim/fakecuda"
+	"github.com/weirgpu/weir/internal/shim"
+	"github.com/weirgpu/weir/internal/shim/stage"
 )
 
 // host is what is measured: the command weir and its library, built from this source, with an agent
@@ -38,34 +38,16 @@ func newHost(ctx context.Context, settings ...string) (*host, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A socket's path is short.
-	dir, err := os.MkdirTemp("", "weir-bench")
+	library, err := shim.Build(ctx, cache, "")
 	if err != nil {
 		return nil, err
 	}
-	h := &host{ctx: ctx, dir: dir, weir: filepath.Join(dir, "weir")}
-	if err := h.build(cache); err != nil {
-		_ = os.RemoveAll(dir)
+	s, err := stage.New(ctx, settings...)
+	if err != nil {
 		return nil, err
 	}
-	h.env = append(os.Environ(), "WEIR_RUNTIME_DIR="+dir,
-		"WEIR_FAKE_DIR="+filepath.Join(dir, "gpu"), "LD_PRELOAD=")
-	h.env = append(h.env, settings...)
+	h := &host{ctx: ctx, dir: s.Dir, weir: s.Weir, library: library, driver: s.Driver, env: s.Env}
 	return h, h.startAgent()
-}
-
-func (h *host) build(cache string) error {
-	if out, err := exec.CommandContext(h.ctx, "go", "build", "-o", h.weir,
-		"github.com/weirgpu/weir/cmd/weir").
-		CombinedOutput(); err != nil {
-		return fmt.Errorf("go build: %w: %s", err, out)
-	}
-	var err error
-	if h.library, err = shim.Build(h.ctx, cache, ""); err != nil {
-		return err
-	}
-	h.driver, err = fakecuda.Build(h.ctx, filepath.Join(cache, "weir"), "")
-	return err
 }
 
 // startAgent starts weir agent and waits until it answers.

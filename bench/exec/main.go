@@ -22,9 +22,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/weirgpu/weir/engine/roofline"
 	"github.com/weirgpu/weir/internal/claims"
 	"github.com/weirgpu/weir/internal/cpuinfo"
+	"github.com/weirgpu/weir/internal/roofline"
 )
 
 type results struct {

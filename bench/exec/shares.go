@@ -53,6 +53,37 @@ func got(all []segment, pid uint32, from, to int64) float64 {
 	return sum / float64(to-from)
 }
 
+// idleness is what of a window the device was idle: between the last kernel of one process and the
+// first of the next, of which there were so many, and within the turns.
+type idleness struct {
+	between, within float64
+	changes         int
+}
+
+// idle splits the device's idle time in a window.
+func idle(all []segment, from, to int64) (i idleness) {
+	var last *segment
+	for k := range all {
+		s := &all[k]
+		if s.start < from || s.end > to {
+			continue
+		}
+		i.within += float64(s.end - s.start - s.busy)
+		switch {
+		case last == nil:
+		case last.pid != s.pid:
+			i.changes++
+			i.between += float64(s.start - last.end)
+		default:
+			i.within += float64(s.start - last.end)
+		}
+		last = s
+	}
+	i.between /= float64(to - from)
+	i.within /= float64(to - from)
+	return i
+}
+
 // tenant is a program that always has work.
 type tenant struct {
 	share share.Share
@@ -152,6 +183,10 @@ func shares(r *results, h *host, round int) error {
 		if n != 2 && n != 8 {
 			name = "3 to 7 programs, kernels of 10 us to 50 ms"
 		}
+		gaps := idle(record, from, to)
+		r.note(name+": changes of program a second", float64(gaps.changes)/(float64(to-from)/1e9))
+		r.note(name+": idle between programs", gaps.between)
+		r.note(name+": idle within turns", gaps.within)
 		r.note(name+": error over all, points", 100*overall)
 		r.Claims.Check(name+": worst error over 1 s beyond one longest kernel, points",
 			100*max(0, worst-longest.Seconds()), 2, true)

@@ -33,14 +33,14 @@ OVER_ORT = 0.9
 OVER_F32 = 1.0
 
 # How far outputs may lie from ONNX Runtime's: rounding to bytes turns differences of the last digit
-# into whole steps, which layers multiply (conformance/peer/quantized.py tells more, and compares
+# into whole steps, which layers multiply (quantized.py beside compare.py tells more, and compares
 # operator by operator).
 TOLERANCE = 0.2
 
 
 @dataclasses.dataclass(frozen=True)
 class Subject:
-    """A quantised model: a variant of conformance/peer/quantized.py or a model that is published
+    """A quantised model: a variant of the peers' quantized.py or a model that is published
     quantised.
 
     f32 names the model in float32, None where none is published; bound whether OVER_ORT is asked of

@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(1, str(ROOT / "conformance" / "peer"))
+sys.path.insert(1, str(ROOT / "internal" / "conformance" / "peer"))
 
 import environment  # noqa: E402
 import fetch  # noqa: E402

@@ -1,4 +1,4 @@
-"""The models that are measured, their files and inputs: those of conformance/peer, at the shapes of
+"""The models that are measured, their files and inputs: those of the peers, at the shapes of
 use.
 
 Needs the peer's Python environment.
@@ -26,7 +26,7 @@ UNFETCHED = {"digits", *compare.STANDARD, *light.LIGHT}
 # [batch, length] of token inputs.
 TEXTS = (1, 128)
 
-# Where a model is used at other shapes than those that conformance/peer checks.
+# Where a model is used at other shapes than those that internal/conformance/peer checks.
 SHAPES = {
     "ppocr-det": {"x": [1, 3, 640, 640]},
     "ppocr-rec": {"x": [1, 3, 48, 320]},

@@ -17,9 +17,9 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir/device/cpu"
-	"github.com/weirgpu/weir/engine/roofline"
 	"github.com/weirgpu/weir/internal/claims"
 	"github.com/weirgpu/weir/internal/cpuinfo"
+	"github.com/weirgpu/weir/internal/roofline"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/core"
 	"github.com/weirgpu/weir/share/policy"

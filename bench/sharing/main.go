@@ -20,11 +20,11 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir/device/cpu"
-	"github.com/weirgpu/weir/engine/roofline"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/internal/claims"
 	"github.com/weirgpu/weir/internal/cpuinfo"
-	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/internal/op"
+	"github.com/weirgpu/weir/internal/roofline"
 	"github.com/weirgpu/weir/scenario"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/tensor"

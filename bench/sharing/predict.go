@@ -10,6 +10,7 @@ import (
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/cpu/kernels"
 	"github.com/weirgpu/weir/internal/claims"
+	"github.com/weirgpu/weir/internal/seat"
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/scenario"
 	"github.com/weirgpu/weir/share"
@@ -109,7 +110,7 @@ func profile(j scenario.Job, units int) (policy.Profile, error) {
 			bytes += p.Steps[i].Bytes
 		}
 		out.Bandwidth = min(1, float64(bytes)*claims.Median(speeds)/
-			(scenario.CoreBytes*float64(units)))
+			(seat.CoreBytes*float64(units)))
 	}
 	return out, nil
 }

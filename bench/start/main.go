@@ -29,9 +29,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weirgpu/weir/engine/roofline"
 	"github.com/weirgpu/weir/internal/claims"
 	"github.com/weirgpu/weir/internal/cpuinfo"
+	"github.com/weirgpu/weir/internal/roofline"
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/plan/cache"
 	"github.com/weirgpu/weir/zoo"
@@ -88,7 +88,8 @@ func main() {
 		"folder with mobilenetv2.onnx and resnet50.onnx (default: weir/zooref in the user's cache "+
 			"folder, or new ones)")
 	python := flag.String("python", "",
-		"a Python that has onnxruntime (default: that of conformance/peer; none: weir alone)")
+		"a Python that has onnxruntime (default: that of internal/conformance/peer; "+
+			"none: weir alone)")
 	flag.Parse()
 	const command claims.Command = "start"
 	r, err := measure(*rounds, *binary, *models, *python)
@@ -277,7 +278,8 @@ func (b *bench) settle() error {
 	return nil
 }
 
-// findPeer returns the newest Python environment of conformance/peer that is complete, "" for none.
+// findPeer returns the newest Python environment of internal/conformance/peer that is complete, ""
+// for none.
 func findPeer(dir string) string {
 	found, _ := filepath.Glob(filepath.Join(dir, "peer-*", "complete"))
 	age := func(path string) time.Time {

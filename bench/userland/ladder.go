@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/weirgpu/weir/shim/fakecuda"
+	"github.com/weirgpu/weir/internal/shim/stage"
 )
 
 const (
@@ -26,8 +26,8 @@ const (
 	patience = 5 * time.Minute
 )
 
-// profiles of the simulated device (shim/fakecuda): one where every number is exact, and one where
-// the driver costs and rounds as a real one is believed to.
+// profiles of the simulated device (internal/shim/fakecuda): one where every number is exact, and
+// one where the driver costs and rounds as a real one is believed to.
 var profiles = []string{"plain", "hardware"}
 
 // program is one that runs both ways.
@@ -87,30 +87,16 @@ type ladder struct {
 	env          []string
 }
 
-// newLadder takes a profile of the simulated device: "plain" or "hardware" (shim/fakecuda).
+// newLadder takes a profile of the simulated device: "plain" or "hardware"
+// (internal/shim/fakecuda).
 func newLadder(ctx context.Context, profile string) (*ladder, error) {
-	base, err := cache()
+	s, err := stage.New(ctx, "WEIR_FAKE_PROFILE="+profile, "WEIR_FAKE_MEMORY="+gib(deviceBytes),
+		"CUPY_CACHE_IN_MEMORY=1")
 	if err != nil {
 		return nil, err
 	}
-	// A socket's path is short.
-	dir, err := os.MkdirTemp("", "weir-user")
-	if err != nil {
-		return nil, err
-	}
-	l := &ladder{ctx: ctx, profile: profile, dir: dir, weir: filepath.Join(dir, "weir")}
-	l.env = append(os.Environ(), "WEIR_RUNTIME_DIR="+dir, "WEIR_FAKE_PROFILE="+profile,
-		"WEIR_FAKE_DIR="+filepath.Join(dir, "gpu"), "LD_PRELOAD=",
-		"WEIR_FAKE_MEMORY="+gib(deviceBytes), "CUPY_CACHE_IN_MEMORY=1")
-	if l.driver, err = fakecuda.Build(ctx, filepath.Dir(base), ""); err == nil {
-		err = output(exec.CommandContext(ctx, "go", "build", "-o", l.weir,
-			"github.com/weirgpu/weir/cmd/weir"))
-	}
-	if err != nil {
-		_ = os.RemoveAll(dir)
-		return nil, err
-	}
-	return l, nil
+	return &ladder{ctx: ctx, profile: profile, dir: s.Dir, weir: s.Weir, driver: s.Driver,
+		env: s.Env}, nil
 }
 
 // gib is a size as weir and the simulated driver both read it.

@@ -9,11 +9,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirgpu/weir/agent"
+	"github.com/weirgpu/weir/share"
 )
 
 func newAgent() *cobra.Command {
 	var fake, verbose bool
-	var policy string
+	var policy, host string
 	var idle time.Duration
 	var allow []uint
 	c := &cobra.Command{
@@ -32,6 +33,10 @@ it ends, programs keep running, and rejoin the next one.`,
 			if err != nil {
 				return err
 			}
+			hostMemory, err := share.ParseBytes(host)
+			if host != "" && (err != nil || hostMemory <= 0) {
+				return fmt.Errorf("--host-memory %s: want a size above 0, such as 32GiB", host)
+			}
 			devices, err := gpus(fake)
 			if err != nil {
 				return failed(err)
@@ -42,14 +47,15 @@ it ends, programs keep running, and rejoin the next one.`,
 			}
 			m := management{ctx: c.Context(), fake: fake}
 			a, err := agent.Start(agent.Config{
-				Dir:       agent.RuntimeDir(fake),
-				Devices:   devices,
-				Policy:    policy,
-				MPS:       func() (agent.MPS, error) { return findMPS(c.Context(), fake) },
-				Holds:     m.holds,
-				Used:      m.used,
-				AllowUIDs: uids,
-				IdleExit:  idle,
+				Dir:        agent.RuntimeDir(fake),
+				Devices:    devices,
+				Policy:     policy,
+				HostMemory: hostMemory,
+				MPS:        func() (agent.MPS, error) { return findMPS(c.Context(), fake) },
+				Holds:      m.holds,
+				Used:       m.used,
+				AllowUIDs:  uids,
+				IdleExit:   idle,
 				Log: slog.New(
 					slog.NewTextHandler(c.ErrOrStderr(), &slog.HandlerOptions{Level: level})),
 			})
@@ -67,6 +73,8 @@ it ends, programs keep running, and rejoin the next one.`,
 	c.Flags().DurationVar(&idle, "idle-exit", 0, "end after so long without a program (0: never)")
 	c.Flags().UintSliceVar(&allow, "allow-uid", nil,
 		"another user whose programs may join jobs, such as 0 for root in containers")
+	c.Flags().StringVar(&host, "host-memory", "",
+		"memory of the host for what freezes move there (default: half of the machine's)")
 	c.Flags().BoolVar(&fake, "fake-gpu", false, "share the simulated GPUs of the fake driver")
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "log every process that comes and goes")
 	completeFlag(c, "policy", policyNames()...)

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"runtime"
 	"slices"
 	"time"
@@ -12,8 +13,9 @@ import (
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/machine"
 	"github.com/weirgpu/weir/engine"
-	"github.com/weirgpu/weir/engine/roofline"
 	"github.com/weirgpu/weir/internal/process"
+	"github.com/weirgpu/weir/internal/roofline"
+	"github.com/weirgpu/weir/internal/terminal"
 	"github.com/weirgpu/weir/scenario"
 )
 
@@ -41,76 +43,115 @@ type benchResult struct {
 	Profile       *roofline.Table `json:"profile,omitempty"`
 }
 
+// benchFlags are the flags of bench.
+type benchFlags struct {
+	dev          deviceFlags
+	model        modelFlags
+	runs, warmup int
+	asJSON       bool
+	profile      profileFlags
+	compare      compareFlags
+}
+
 func newBench() *cobra.Command {
-	var dev deviceFlags
-	var model modelFlags
-	var runs, warmup int
-	var asJSON bool
-	var profile profileFlags
+	var f benchFlags
 	c := &cobra.Command{
 		Use:   "bench MODEL",
-		Short: "Measure the latency of one model, alone",
-		Args:  exactly(1),
+		Short: "Measure the latency of one model, alone or beside another runtime",
+		Long: `Measure the latency of one model. Ctrl-C ends it early: what was measured is shown.
+
+With --compare, this weir and another precision, another weir or another runtime have turns on the
+same inputs with the same threads, and the verdict says whether they differ. onnxruntime and
+openvino are packages of the python3 in $PATH.`,
+		Example: "  weir bench resnet50.onnx --profile\n" +
+			"  weir bench resnet50.onnx --compare onnxruntime",
+		Args: exactly(1),
 
 		ValidArgsFunction: files("onnx"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if runs < 1 || warmup < 0 {
-				return fmt.Errorf("--runs %d --warmup %d: want at least 1 run and 0 warm-ups", runs,
-					warmup)
-			}
-			if err := profile.check(); err != nil {
+			if err := f.check(c, args[0]); err != nil {
 				return err
 			}
-			res, err := benchModel(c, args[0], &dev, &model, runs, warmup, profile.wanted)
-			if err != nil {
-				return err
+			if f.compare.with != "" {
+				return f.runCompare(c, args[0])
 			}
-			if res.Profile != nil {
-				if err := profile.write(res.Profile, args[0]); err != nil {
-					return failed(err)
-				}
-			}
-			if asJSON {
-				return errors.Join(printJSON(c.OutOrStdout(), res), c.Context().Err())
-			}
-			printBench(c, res)
-			if res.Profile != nil {
-				profile.print(c.OutOrStdout(), res.Profile)
-			}
-			return c.Context().Err() // what was measured until a signal is shown
+			return f.run(c, args[0])
 		},
 	}
-	dev.add(c)
-	model.add(c)
-	model.addRun(c)
-	c.Flags().IntVar(&runs, "runs", 30, "measured runs")
-	c.Flags().IntVar(&warmup, "warmup", 5, "runs before measuring")
-	profile.add(c)
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	f.dev.add(c)
+	f.model.add(c)
+	f.model.addRun(c)
+	c.Flags().IntVar(&f.runs, "runs", 30, "measured runs")
+	c.Flags().
+		IntVar(&f.warmup, "warmup", 5, "runs before measuring, with --compare before each turn")
+	f.profile.add(c)
+	f.compare.add(c)
+	c.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON object")
 	return c
 }
 
-func benchModel(c *cobra.Command, path string, dev *deviceFlags, model *modelFlags,
-	runs, warmup int, profile bool) (*benchResult, error) {
+func (f *benchFlags) check(c *cobra.Command, model string) error {
+	if f.runs < 1 || f.warmup < 0 {
+		return fmt.Errorf("--runs %d --warmup %d: want at least 1 run and 0 warm-ups", f.runs,
+			f.warmup)
+	}
+	return errors.Join(f.profile.check(), f.compare.check(c, model, f.profile.wanted))
+}
+
+// runCompare shows a comparison, that of the rounds until a signal where one comes.
+func (f *benchFlags) runCompare(c *cobra.Command, path string) error {
+	res, err := compareModel(c, path, f)
+	if err != nil {
+		return err
+	}
+	if f.asJSON {
+		return errors.Join(printJSON(c.OutOrStdout(), res), c.Context().Err())
+	}
+	res.print(c.OutOrStdout())
+	return c.Context().Err()
+}
+
+// run shows what was measured, until a signal where one comes.
+func (f *benchFlags) run(c *cobra.Command, path string) error {
+	res, err := f.measure(c, path)
+	if err != nil {
+		return err
+	}
+	if res.Profile != nil {
+		if err := f.profile.write(res.Profile, path); err != nil {
+			return failed(err)
+		}
+	}
+	if f.asJSON {
+		return errors.Join(printJSON(c.OutOrStdout(), res), c.Context().Err())
+	}
+	printBench(c.OutOrStdout(), res)
+	if res.Profile != nil {
+		f.profile.print(c.OutOrStdout(), res.Profile)
+	}
+	return c.Context().Err()
+}
+
+func (f *benchFlags) measure(c *cobra.Command, path string) (*benchResult, error) {
 	start := time.Now()
-	on, err := dev.open()
+	on, err := f.dev.open()
 	if err != nil {
 		return nil, err
 	}
 	defer on.Close()
-	m, err := compileModel(c, path, model, dev, on)
+	m, err := compileModel(c, path, &f.model, &f.dev, on)
 	if err != nil {
 		return nil, err
 	}
 	defer m.model.Close()
-	i, unload, err := m.load(on, model)
+	i, unload, err := m.load(on, &f.model)
 	if err != nil {
 		return nil, failed(fmt.Errorf("%s: %w", path, err))
 	}
 	defer unload()
 	res := newBenchResult(m, on)
-	res.LoadMS, res.Runs = ms(time.Since(start)), runs
-	if err := m.bench(c, path, i, on, res, warmup, profile); err != nil {
+	res.LoadMS, res.Runs = ms(time.Since(start)), f.runs
+	if err := m.bench(c, path, i, on, res, f.warmup, f.profile.wanted); err != nil {
 		return nil, err
 	}
 	m.keep()
@@ -147,10 +188,14 @@ func (m *compiled) bench(c *cobra.Command, path string, i *engine.Instance, on *
 	res.Runs = len(times)
 	summarise(res, times)
 	res.PeakRSSBytes = process.PeakRSS()
-	if profile && c.Context().Err() == nil {
-		return failed(profileSteps(c, i, on, m, res))
+	if !profile || c.Context().Err() != nil {
+		return nil
 	}
-	return nil
+	err = profileSteps(c, i, on, m, res)
+	if c.Context().Err() != nil { // the runs before it stay worth showing
+		return nil
+	}
+	return failed(err)
 }
 
 // timeRuns measures runs, fewer where a signal ends them after the first.
@@ -193,20 +238,15 @@ func summarise(res *benchResult, times []time.Duration) {
 	}
 }
 
-func printBench(c *cobra.Command, r *benchResult) {
-	w := c.OutOrStdout()
-	fmt.Fprintf(w,
-		"median %.3f ms, min %.3f, p90 %.3f, p99 %.3f over %d runs on %d threads of %s\n",
+func printBench(w io.Writer, r *benchResult) {
+	say(w, "median %.3f ms, min %.3f ms, p90 %.3f ms, p99 %.3f ms over %d runs on %d threads of %s",
 		r.MedianMS, r.MinMS, r.P90MS, r.P99MS, r.Runs, r.Threads, r.Device)
-	fmt.Fprintf(w, "load %.1f ms, first output %.1f ms after process start\n", r.LoadMS,
-		r.FirstOutputMS)
+	say(w, "load %.1f ms, first output %.1f ms after process start", r.LoadMS, r.FirstOutputMS)
 	if r.Uncached != "" {
-		fmt.Fprintln(w, "no kept plan was used:", r.Uncached)
+		say(w, "no kept plan was used: %s", r.Uncached)
 	}
-	fmt.Fprintf(w,
-		"%d steps, plan %.1f MiB beside %.1f MiB of mapped weights, peak resident %.1f MiB\n",
-		r.Steps, float64(r.PlanBytes)/(1<<20), float64(r.WeightBytes)/(1<<20),
-		float64(r.PeakRSSBytes)/(1<<20))
-	fmt.Fprintf(w, "%.1f GFLOP/s; %d garbage collections, %d heap objects during the runs\n",
-		r.GFlopsPerS, r.GCCycles, r.HeapObjects)
+	say(w, "%d steps, plan %s beside %s of mapped weights, peak resident %s", r.Steps,
+		terminal.Size(r.PlanBytes), terminal.Size(r.WeightBytes), terminal.Size(r.PeakRSSBytes))
+	say(w, "%.1f GFLOP/s; %d garbage collections, %d heap objects during the runs", r.GFlopsPerS,
+		r.GCCycles, r.HeapObjects)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,8 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weirgpu/weir/device/machine"
+	"github.com/weirgpu/weir/internal/terminal"
 	"github.com/weirgpu/weir/plan/cache"
-	"github.com/weirgpu/weir/share"
 )
 
 // cacheList is what the cache of plans holds.
@@ -41,14 +43,22 @@ func newCacheList() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "ls",
 		Short: "List the plans that are kept, those used last first",
-		Args:  exactly(0),
+		Long: "List the plans that are kept, those used last first, and say of each that no " +
+			"start uses any more why: it is of another build of weir or for another " +
+			"processor, or its model has changed.",
+		Args: exactly(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			plans, err := openCache()
 			if err != nil {
 				return err
 			}
 			l := cacheList{Dir: plans.Dir(), MaxBytes: plans.MaxBytes()}
-			if l.Entries, err = plans.Entries(); err != nil {
+			on, err := machine.Open("cpu:0", machine.Options{})
+			if err != nil {
+				return failed(err)
+			}
+			defer on.Close()
+			if l.Entries, err = plans.Entries(on.Target); err != nil {
 				return failed(err)
 			}
 			for _, e := range l.Entries {
@@ -67,27 +77,29 @@ func newCacheList() *cobra.Command {
 
 func (l *cacheList) print(c *cobra.Command) {
 	w := c.OutOrStdout()
-	t := table{{"model", "for", "size", "used", "build"}}
+	t := table{{"model", "for", "size", "used", "serves"}}
+	var reasons []string
 	for _, e := range l.Entries {
 		if e.Kind != "plan" {
 			continue
 		}
-		build := "another"
-		if e.Current {
-			build = "this"
+		name, serves := cmp.Or(e.Model, e.File), "yes"
+		if e.Reason != "" {
+			serves = "no"
+			reasons = append(reasons, fmt.Sprintf("%s, %s %s: not used, since %s", name,
+				e.Precision, e.Shapes, e.Reason))
 		}
-		name := e.Model
-		if name == "" {
-			name = e.File
-		}
-		t = append(t, []string{name, e.Precision + " " + e.Shapes, mib(e.Bytes),
-			e.Used.Format("2006-01-02 15:04"), build})
+		t = append(t, []string{name, e.Precision + " " + e.Shapes, terminal.Size(e.Bytes),
+			e.Used.Format("2006-01-02 15:04"), serves})
 	}
 	if len(t) > 1 {
 		t.print(w)
 	}
-	fmt.Fprintf(w, "%s: %d plans, %s of at most %v\n", l.Dir, len(t)-1, mib(l.Bytes),
-		share.Bytes(l.MaxBytes))
+	for _, r := range reasons {
+		fmt.Fprintln(w, terminal.Wrap(r, textWidth(w)))
+	}
+	say(w, "%s: %d plans, %s of at most %s", l.Dir, len(t)-1, terminal.Size(l.Bytes),
+		terminal.Size(l.MaxBytes))
 }
 
 func newCachePrune() *cobra.Command {
@@ -119,8 +131,8 @@ func newCachePrune() *cobra.Command {
 			if asJSON {
 				err = errors.Join(err, printJSON(c.OutOrStdout(), l))
 			} else {
-				fmt.Fprintf(c.OutOrStdout(), "%s: removed %d files, %s\n", l.Dir, len(removed),
-					mib(l.Bytes))
+				say(c.OutOrStdout(), "%s: removed %d files, %s", l.Dir, len(removed),
+					terminal.Size(l.Bytes))
 			}
 			return failed(err)
 		},

@@ -3,9 +3,13 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+
+	"github.com/weirgpu/weir/device/machine"
 	"github.com/weirgpu/weir/plan/cache"
 )
 
@@ -55,5 +59,37 @@ func TestPlanCache(t *testing.T) {
 		if cached("run") {
 			t.Error("a folder that cannot be: from the cache")
 		}
+	}
+}
+
+// TestCacheListSaysWhyNot holds that the list of plans says which serve, and of the others why not.
+func TestCacheListSaysWhyNot(t *testing.T) {
+	t.Setenv(cache.EnvDir, filepath.Join(t.TempDir(), "plans"))
+	done(t, "run", oldModel(t))
+	if got := done(t, "cache", "ls").out; strings.Contains(got, "not used") ||
+		!strings.Contains(got, "yes") {
+		t.Errorf("of a plan that serves:\n%s", got)
+	}
+	plans, err := openCache()
+	if err != nil {
+		t.Fatal(err)
+	}
+	on, err := machine.Open("far:0", machine.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer on.Close()
+	l := cacheList{Dir: plans.Dir()}
+	if l.Entries, err = plans.Entries(on.Target); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	c := &cobra.Command{}
+	c.SetOut(&out)
+	l.print(c)
+	if got := strings.Join(strings.Fields(out.String()), " "); strings.Contains(got, "yes") ||
+		!strings.Contains(got, "not used, since it is for cpu") ||
+		!strings.Contains(got, "this is far") {
+		t.Errorf("of a plan for another device:\n%s", out.String())
 	}
 }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weirgpu/weir/internal/pass"
 	"github.com/weirgpu/weir/onnx"
-	"github.com/weirgpu/weir/pass"
 	"github.com/weirgpu/weir/scenario"
 	"github.com/weirgpu/weir/share/policy"
 )

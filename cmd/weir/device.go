@@ -10,8 +10,9 @@ import (
 
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/cpu"
-	"github.com/weirgpu/weir/device/nvml"
-	"github.com/weirgpu/weir/engine/roofline"
+	"github.com/weirgpu/weir/internal/nvml"
+	"github.com/weirgpu/weir/internal/roofline"
+	"github.com/weirgpu/weir/internal/terminal"
 )
 
 type deviceList struct {
@@ -34,12 +35,13 @@ func newDevice() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			l, err := listDevices()
 			if err != nil {
-				fmt.Fprintln(c.ErrOrStderr(), gpuNote(err))
+				say(c.ErrOrStderr(), "%s", gpuNote(err))
 			}
 			if asJSON {
 				return printJSON(c.OutOrStdout(), l)
 			}
-			return l.print(c.OutOrStdout())
+			l.print(c.OutOrStdout())
+			return nil
 		},
 	}
 	list.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
@@ -68,35 +70,37 @@ func gpuNote(err error) string {
 	return "GPUs are missing from the list: " + strings.ReplaceAll(err.Error(), "\n", "; ")
 }
 
-func (l *deviceList) print(w io.Writer) error {
+func (l *deviceList) print(w io.Writer) {
+	lines := &fitted{w: w}
 	for i := range l.Devices {
 		if l.Devices[i].Kind == device.CPU {
-			printCPU(w, &l.Devices[i])
+			printCPU(lines, &l.Devices[i])
 		} else {
-			printGPU(w, &l.Devices[i])
+			printGPU(lines, &l.Devices[i])
 		}
 	}
 	if len(l.Topology.Devices) == 0 {
-		return nil
+		return
 	}
 	if d := l.Devices[len(l.Devices)-1].Driver; d != nil && d.Version != "" {
-		fmt.Fprintf(w, "driver %s, CUDA %s, memory limit of its own: %s\n", d.Version, d.CUDA,
+		say(w, "driver %s, CUDA %s, memory limit of its own: %s", d.Version, d.CUDA,
 			yesNo(d.MemoryLimit))
 	}
 	fmt.Fprintln(w)
-	return l.Topology.Print(w)
+	table(l.Topology.Rows()).print(w)
+	for _, text := range l.Topology.Legend() {
+		say(w, "  %s", text)
+	}
 }
-
-func gib(bytes int64) string { return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30)) }
 
 func printCPU(w io.Writer, d *device.Info) {
 	fmt.Fprintf(w, "%s  %s  %d units  %s  %d NUMA nodes  %v\n", d.ID, d.Name, d.Units,
-		gib(d.MemoryBytes), len(d.NUMA), d.Features)
+		terminal.Size(d.MemoryBytes), len(d.NUMA), d.Features)
 }
 
 func printGPU(w io.Writer, d *device.Info) {
-	fmt.Fprintf(w, "%s  %s  %d units  %s, %s free", d.ID, d.Name, d.Units, gib(d.MemoryBytes),
-		gib(d.FreeBytes))
+	fmt.Fprintf(w, "%s  %s  %d units  %s, %s free", d.ID, d.Name, d.Units,
+		terminal.Size(d.MemoryBytes), terminal.Size(d.FreeBytes))
 	for _, part := range []struct{ label, value string }{
 		{"compute capability", d.ComputeCapability}, {"PCI", d.PCI}, {"", d.UUID},
 	} {
@@ -114,8 +118,8 @@ func printGPU(w io.Writer, d *device.Info) {
 	for _, m := range d.MIG {
 		fmt.Fprintf(w,
 			"        %s  %d units  %s, %s free  GPU instance %d, compute instance %d  %s\n",
-			m.Profile, m.Units, gib(m.MemoryBytes), gib(m.FreeBytes), m.GPUInstance,
-			m.ComputeInstance, m.UUID)
+			m.Profile, m.Units, terminal.Size(m.MemoryBytes), terminal.Size(m.FreeBytes),
+			m.GPUInstance, m.ComputeInstance, m.UUID)
 	}
 }
 

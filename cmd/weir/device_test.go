@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/weirgpu/weir/device"
-	"github.com/weirgpu/weir/device/nvml"
-	"github.com/weirgpu/weir/shim/fakecuda"
+	"github.com/weirgpu/weir/internal/nvml"
+	"github.com/weirgpu/weir/internal/shim/fakecuda"
 )
 
 func TestDeviceListText(t *testing.T) {
@@ -53,17 +53,15 @@ func TestDeviceListText(t *testing.T) {
 	}
 	l := deviceList{Devices: devices, Topology: device.TopologyOf(devices)}
 	var b strings.Builder
-	if err := l.print(&b); err != nil {
-		t.Fatal(err)
-	}
-	const want = `cpu:0  Example 9000  2 units  1.0 GiB  0 NUMA nodes  [avx2]
-cuda:0  Example GPU  132 units  79.0 GiB, 60.0 GiB free  compute capability 9.0  PCI 0000:17:00.0  GPU-0  NUMA node 0
+	l.print(&b)
+	const want = `cpu:0  Example 9000  2 units  1 GiB  0 NUMA nodes  [avx2]
+cuda:0  Example GPU  132 units  79 GiB, 60 GiB free  compute capability 9.0  PCI 0000:17:00.0  GPU-0  NUMA node 0
         MIG on, 1 instances
-        1g.10gb  16 units  10.0 GiB, 8.0 GiB free  GPU instance 7, compute instance 0  MIG-0
+        1g.10gb  16 units  10 GiB, 8 GiB free  GPU instance 7, compute instance 0  MIG-0
 driver 615.10, CUDA 13.4, memory limit of its own: yes
 
         cuda:0  near CPUs  near NUMA node
-cuda:0  X       0-1        0
+cuda:0  X             0-1               0
 `
 	if b.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", b.String(), want)

@@ -16,9 +16,9 @@ import (
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/device/machine"
-	"github.com/weirgpu/weir/device/nvml"
-	"github.com/weirgpu/weir/engine/roofline"
 	"github.com/weirgpu/weir/internal/cpuinfo"
+	"github.com/weirgpu/weir/internal/nvml"
+	"github.com/weirgpu/weir/internal/roofline"
 	"github.com/weirgpu/weir/internal/terminal"
 	"github.com/weirgpu/weir/plan/cache"
 	"github.com/weirgpu/weir/share"
@@ -115,15 +115,16 @@ func (d *diagnosis) print(w io.Writer) {
 	fmt.Fprintln(w)
 	width := textWidth(w)
 	for _, f := range d.Findings {
-		head := fmt.Sprintf("%-8s %-13s ", f.Verdict, f.Check)
-		if width < 60 {
-			head = fmt.Sprintf("%s: %s: ", f.Verdict, f.Check)
-		}
 		text := f.What
 		if f.Next != "" {
 			text += ": " + f.Next
 		}
-		fmt.Fprintln(w, terminal.Text(hang(head, text, width)))
+		if width < 60 {
+			say(w, "%s: %s: %s", f.Verdict, f.Check, text)
+			continue
+		}
+		head := fmt.Sprintf("%-8s %-13s ", f.Verdict, f.Check)
+		fmt.Fprintln(w, hang(head, text, width))
 	}
 }
 
@@ -184,7 +185,7 @@ func groupFindings(g cpu.Limits, online int, d *device.Info) []finding {
 			online)
 		cores.Next = "what uses more is stopped for the rest of each period; cpu.max raises it"
 	}
-	memory := finding{Check: "memory", Verdict: fine, What: share.Bytes(d.MemoryBytes).About()}
+	memory := finding{Check: "memory", Verdict: fine, What: terminal.Size(d.MemoryBytes)}
 	if g.MemoryBytes > 0 && g.MemoryBytes <= d.MemoryBytes {
 		memory.What += ", by the limit of a control group"
 	}
@@ -207,7 +208,7 @@ func cacheFinding() finding {
 		f.What, f.Next = err.Error(), "let "+cache.EnvDir+" name a folder"
 		return f
 	}
-	entries, err := plans.Entries()
+	entries, err := plans.Entries(nil)
 	if err != nil {
 		f.Verdict, f.What = problem, fmt.Sprintf("%s is not used: %v", plans.Dir(), err)
 		f.Next = "or let " + cache.EnvDir + " name another folder"
@@ -218,8 +219,8 @@ func cacheFinding() finding {
 		bytes += e.Bytes
 	}
 	f.Verdict = fine
-	f.What = fmt.Sprintf("%s, %s of at most %v", plans.Dir(), mib(bytes),
-		share.Bytes(plans.MaxBytes()))
+	f.What = fmt.Sprintf("%s, %s of at most %s", plans.Dir(), terminal.Size(bytes),
+		terminal.Size(plans.MaxBytes()))
 	return f
 }
 
@@ -246,7 +247,7 @@ func gpuFindings(gpus []device.Info, err error) []finding {
 	for i := range gpus {
 		d := &gpus[i]
 		f := finding{Check: d.ID, Verdict: fine, What: fmt.Sprintf("%s, %s, %s free", d.Name,
-			gib(d.MemoryBytes), gib(d.FreeBytes))}
+			terminal.Size(d.MemoryBytes), terminal.Size(d.FreeBytes))}
 		if d.MIGEnabled {
 			f.Verdict = noted
 			f.What += ", cut into MIG instances, which weir exec does not share"

@@ -25,6 +25,7 @@ type execFlags struct {
 	shim          string
 	gang          string
 	ranks         int
+	oversubscribe bool
 	fake, verbose bool
 }
 
@@ -70,6 +71,8 @@ func newExec() *cobra.Command {
 		"gang whose jobs, one a GPU, run at the same time: ranks that wait for each other")
 	c.Flags().IntVar(&f.ranks, "ranks", 0,
 		"start once so many jobs of the gang have come; none is started if one does not fit")
+	c.Flags().BoolVar(&f.oversubscribe, "oversubscribe", false,
+		"hold memory such that weir freeze can move it to the host and weir thaw back")
 	c.Flags().
 		StringVar(&f.shim, "shim", "",
 			"compiled library to preload (default: the one in this weir)")
@@ -168,7 +171,8 @@ func (f *execFlags) prepare(ctx context.Context, args []string) (*program, error
 
 // job is the job that the flags ask for.
 func (f *execFlags) job(args []string) (agent.JobRequest, error) {
-	r := agent.JobRequest{Job: f.Job, Fake: f.fake, Gang: f.gang, Ranks: f.ranks}
+	r := agent.JobRequest{Job: f.Job, Fake: f.fake, Gang: f.gang, Ranks: f.ranks,
+		Oversubscribe: f.oversubscribe}
 	var err error
 	if f.memory != "" {
 		if r.Memory, err = share.ParseBytes(f.memory); err != nil {

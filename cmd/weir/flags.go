@@ -19,9 +19,10 @@ import (
 	"github.com/weirgpu/weir/device/machine"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/internal/op"
+	"github.com/weirgpu/weir/internal/pass"
+	"github.com/weirgpu/weir/internal/terminal"
 	"github.com/weirgpu/weir/onnx"
-	"github.com/weirgpu/weir/op"
-	"github.com/weirgpu/weir/pass"
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/plan/cache"
 	"github.com/weirgpu/weir/scenario"
@@ -49,8 +50,9 @@ func (f *deviceFlags) add(c *cobra.Command) {
 
 // open checks the flags and opens the device, which the caller closes.
 func (f *deviceFlags) open() (*machine.Machine, error) {
-	if f.threads < 0 || f.threads > 4096 {
-		return nil, fmt.Errorf("--threads %d: want a number from 0 to 4096", f.threads)
+	if f.threads < 0 || f.threads > cpu.MaxThreads {
+		return nil, fmt.Errorf("--threads %d: want a number from 0 to %d", f.threads,
+			cpu.MaxThreads)
 	}
 	m, err := machine.Open(f.device, machine.Options{Threads: threads(f.threads)})
 	if err != nil {
@@ -220,7 +222,7 @@ func compileModel(c *cobra.Command, path string, f *modelFlags, dev *deviceFlags
 		return nil, err
 	}
 	for _, text := range m.Warnings {
-		fmt.Fprintf(c.ErrOrStderr(), "warning: %s: %s\n", path, text)
+		say(c.ErrOrStderr(), "warning: %s: %s", path, text)
 	}
 	out := &compiled{model: m}
 	if err := out.compile(c, f, on, passes); err != nil {
@@ -235,20 +237,33 @@ func openModel(c *cobra.Command, path string, plans *cache.Cache) (*cache.Model,
 	if path != "-" {
 		return plans.Model(path)
 	}
-	m, err := decodeInput(c)
+	m, err := readInput(c)
 	if err != nil {
 		return nil, err
 	}
 	return cache.Wrap(m), nil
 }
 
-// decodeInput reads the model on standard input.
-func decodeInput(c *cobra.Command) (*onnx.Model, error) {
+// readModel opens a model file to be read as it is, or reads the model on standard input for "-".
+func readModel(c *cobra.Command, path string) (*onnx.Model, error) {
+	if path != "-" {
+		return onnx.Open(path, onnx.Options{})
+	}
+	return readInput(c)
+}
+
+// readInput reads the model on standard input.
+func readInput(c *cobra.Command) (*onnx.Model, error) {
 	data, err := io.ReadAll(c.InOrStdin())
 	if err != nil {
 		return nil, fmt.Errorf("standard input: %w", err)
 	}
-	m, err := onnx.Decode(data, "", onnx.Options{})
+	return decodeInput(data, onnx.Options{})
+}
+
+// decodeInput decodes the model that was read on standard input.
+func decodeInput(data []byte, o onnx.Options) (*onnx.Model, error) {
+	m, err := onnx.Decode(data, "", o)
 	if err != nil {
 		return nil, fmt.Errorf("standard input: %w", err)
 	}
@@ -267,7 +282,11 @@ func (m *compiled) compile(c *cobra.Command, f *modelFlags, on *machine.Machine,
 			return scenario.MakeInputs(g, r.shapes, r.given, f.seed)
 		},
 	)
-	if r.small(g) { // on a core that would wait for the plan
+	given, err := scenario.InputBytes(g, r.shapes, r.given)
+	if err != nil {
+		return err
+	}
+	if given < 8<<20 { // so little that nobody need ask; on a core that would wait for the plan
 		go makeInputs()
 	}
 	o := plan.Options{Target: on.Target, Shapes: r.shapes, Threads: on.Pool.Threads(),
@@ -278,25 +297,12 @@ func (m *compiled) compile(c *cobra.Command, f *modelFlags, on *machine.Machine,
 	m.plan = m.cached.Plan
 	// Large inputs are made up after the check of memory, which they may exceed as much as the plan
 	// does.
-	if err := f.fits(m.plan, on.Device.Info()); err != nil {
+	if err := f.fits(m.plan, given, on.Device.Info()); err != nil {
 		return err
 	}
 	m.made = r.made(g)
 	m.inputs, err = makeInputs()
 	return err
-}
-
-// small reports whether the inputs take so little memory that nobody need ask for it.
-func (r *request) small(g *graph.Graph) bool {
-	const most = 8 << 20
-	total := 0
-	for _, v := range g.Inputs {
-		n, err := tensor.ByteCount(v.Type.DType, r.shapes[v.Name])
-		if total += min(n, most); err != nil || v.Type.DType.IsContainer() || total >= most {
-			return false
-		}
-	}
-	return true
 }
 
 // hint adds to an error about shapes that some of them were made up.
@@ -320,17 +326,21 @@ func (f *modelFlags) hint(g *graph.Graph, r *request, err error) error {
 	return err
 }
 
-// fits compares what a plan needs with what it may have.
-func (f *modelFlags) fits(p *plan.Plan, d device.Info) error {
+// fits compares what a plan and its inputs, which stay in the host's memory, need with what they
+// may have.
+func (f *modelFlags) fits(p *plan.Plan, inputs int64, d device.Info) error {
 	need, has := share.Bytes(p.PeakBytes(1)), share.Bytes(d.MemoryBytes)
+	beside := ""
+	if given := share.Bytes(inputs); !p.Remote() && need >= 0 {
+		need, beside = need+given, fmt.Sprintf(", inputs of %v among it", given.About())
+	}
 	if f.memory > 0 && (need > f.memory || need < 0) {
-		return fmt.Errorf("needs %s, --memory %v: raise --memory or lower --shape", need.About(),
-			f.memory)
+		return fmt.Errorf("needs %s%s, --memory %v: raise --memory or lower --shape", need.About(),
+			beside, f.memory)
 	}
 	if has > 0 && (need > has || need < 0) {
-		const gib = 1 << 30
-		return fmt.Errorf("needs %.1f GiB, device %s has %.1f GiB: lower --shape",
-			float64(need)/gib, d.ID, float64(has)/gib)
+		return fmt.Errorf("needs %s%s, device %s has %s: lower --shape", need.About(), beside,
+			d.ID, terminal.Size(d.MemoryBytes))
 	}
 	return nil
 }

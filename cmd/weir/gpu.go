@@ -13,9 +13,9 @@ import (
 
 	"github.com/weirgpu/weir/agent"
 	"github.com/weirgpu/weir/device"
-	"github.com/weirgpu/weir/device/nvml"
+	"github.com/weirgpu/weir/internal/nvml"
+	"github.com/weirgpu/weir/internal/shim/fakecuda"
 	"github.com/weirgpu/weir/share"
-	"github.com/weirgpu/weir/shim/fakecuda"
 )
 
 // gpus returns the GPUs that an agent can share; none is an error that says why.

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/weirgpu/weir/internal/terminal"
 )
@@ -36,6 +38,24 @@ func meant(c *cobra.Command, typed string) string {
 		return ""
 	}
 	return ": did you mean " + strings.Join(names, " or ") + "?"
+}
+
+// meantFlag asks for the flags of c whose names are like that of one which it does not have, "" if
+// err is another error or none is.
+func meantFlag(c *cobra.Command, err error) string {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || len(unknown.GetSpecifiedName()) < 2 {
+		return ""
+	}
+	// The library measures how far words are from each other for commands only.
+	names := &cobra.Command{SuggestionsMinimumDistance: 2} // edits
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names.AddCommand(&cobra.Command{Use: "--" + f.Name,
+				Run: func(*cobra.Command, []string) {}})
+		}
+	})
+	return meant(names, "--"+unknown.GetSpecifiedName())
 }
 
 // newHelp is the command help, which fails where there is no such command.
@@ -87,15 +107,17 @@ func helpTopic(at *cobra.Command, names []string) (*cobra.Command, error) {
 
 // writeHelp writes what a command does and how it is used, no wider than the terminal.
 func writeHelp(c *cobra.Command, _ []string) {
-	w := c.OutOrStdout()
+	var b strings.Builder
+	width := textWidth(c.OutOrStdout())
 	about := c.Long
 	if about == "" {
 		about = c.Short
 	}
 	for paragraph := range strings.SplitSeq(strings.TrimSpace(about), "\n\n") {
-		fmt.Fprintf(w, "%s\n\n", terminal.Wrap(paragraph, textWidth(w)))
+		fmt.Fprintf(&b, "%s\n\n", terminal.Wrap(paragraph, width))
 	}
-	writeUsage(w, c, textWidth(w))
+	writeUsage(&b, c, width)
+	fmt.Fprint(c.OutOrStdout(), terminal.Text(b.String()))
 }
 
 // writeUsage writes a command's form, examples, commands and flags.
@@ -120,8 +142,7 @@ func writeUsage(w io.Writer, c *cobra.Command, width int) {
 		}
 	}
 	if c.HasAvailableLocalFlags() {
-		flags := c.LocalFlags().FlagUsagesWrapped(width)
-		fmt.Fprintf(w, "\nFlags:\n%s\n", strings.TrimRight(flags, "\n"))
+		fmt.Fprintf(w, "\nFlags:\n%s\n", strings.TrimRight(flagUsages(c, width), "\n"))
 	}
 	if c.HasAvailableSubCommands() {
 		more := c.CommandPath() + " [command] --help says more about a command."
@@ -129,9 +150,23 @@ func writeUsage(w io.Writer, c *cobra.Command, width int) {
 	}
 }
 
+// flagUsages says what flags are for: beside them or, where lines are too short for that, below.
+func flagUsages(c *cobra.Command, width int) string {
+	const columns = 60 // of which the library leaves too few for text beside the flags
+	if width >= columns {
+		return c.LocalFlags().FlagUsagesWrapped(width)
+	}
+	var b strings.Builder
+	for _, f := range flagTerms(c) {
+		fmt.Fprintln(&b, terminal.Fit("  "+f.word, width))
+		fmt.Fprintln(&b, terminal.Fit("      "+f.means, width))
+	}
+	return b.String()
+}
+
 // hang writes text after a head, its further lines below its first.
 func hang(head, text string, width int) string {
 	indent := min(len(head), width/2)
 	lines := terminal.Wrap(text, max(width-indent, 10))
-	return head + strings.ReplaceAll(lines, "\n", "\n"+strings.Repeat(" ", indent))
+	return terminal.Text(head + strings.ReplaceAll(lines, "\n", "\n"+strings.Repeat(" ", indent)))
 }

@@ -6,8 +6,9 @@ import (
 	"math"
 	"slices"
 
+	"github.com/weirgpu/weir/internal/op"
 	"github.com/weirgpu/weir/internal/raster"
-	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/internal/strided"
 	"github.com/weirgpu/weir/scenario"
 	"github.com/weirgpu/weir/tensor"
 )
@@ -142,7 +143,7 @@ func (f *frame) place(samples []float64) *tensor.Tensor {
 	shape := make([]int, f.rank)
 	shape[0] = 1
 	shape[f.c], shape[f.h], shape[f.w] = f.channels, f.height, f.width
-	strides := tensor.RowMajor(shape).Strides
+	strides := strided.RowMajor(shape).Strides
 	out := make([]float64, f.channels*f.height*f.width)
 	for i := range f.height * f.width {
 		at := i/f.width*strides[f.h] + i%f.width*strides[f.w]

@@ -12,9 +12,9 @@ import (
 	"strings"
 
 	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/internal/op"
 	"github.com/weirgpu/weir/internal/raster"
 	"github.com/weirgpu/weir/onnx"
-	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/scenario"
 	"github.com/weirgpu/weir/tensor"
 	"github.com/weirgpu/weir/tensor/npy"

@@ -152,7 +152,7 @@ func TestRunInputForms(t *testing.T) {
 			t.Errorf("%v: exit code %d, %s", c.args, code, talk.String())
 			continue
 		}
-		got := called{code, out.String(), talk.String()}
+		got := called{code, out.String(), talk.String(), nil}
 		if v := numbers(outputOf(t, got)); !slices.Equal(v, []float64{1, 2, 3, 4}) {
 			t.Errorf("%v: %v", c.args, v)
 		}

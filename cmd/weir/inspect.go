@@ -11,8 +11,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/graph/stages"
+	"github.com/weirgpu/weir/internal/op"
+	"github.com/weirgpu/weir/internal/pass"
+	"github.com/weirgpu/weir/internal/terminal"
 	"github.com/weirgpu/weir/onnx"
-	"github.com/weirgpu/weir/pass"
 	"github.com/weirgpu/weir/plan"
 )
 
@@ -35,6 +38,8 @@ type inspectResult struct {
 	// Amp tells what mixed precision makes of each node; absent in fp32.
 	Amp       *pass.AmpReport `json:"amp,omitempty"`
 	PlanError string          `json:"plan_error,omitempty"`
+	// Unknown are the operators that weir does not have.
+	Unknown []unknownLine `json:"unknown,omitempty"`
 	// Warnings are those of the model: see onnx.Model.
 	Warnings []string `json:"warnings,omitempty"`
 }
@@ -80,11 +85,7 @@ func (f *inspectFlags) run(c *cobra.Command, path string) error {
 	if f.asJSON && (f.dump != "" || f.until != "") {
 		return errors.New("--json prints figures, --dump and --pass print the graph: choose one")
 	}
-	open := func() (*onnx.Model, error) { return onnx.Open(path, onnx.Options{}) }
-	if path == "-" {
-		open = func() (*onnx.Model, error) { return decodeInput(c) }
-	}
-	m, err := open()
+	m, unknown, err := readToShow(c, path)
 	if err != nil {
 		return err
 	}
@@ -92,12 +93,50 @@ func (f *inspectFlags) run(c *cobra.Command, path string) error {
 	if f.dump != "" || f.until != "" {
 		return dumpGraph(c, path, m.Graph, &f.dev, &f.model, f.dump, f.until)
 	}
-	res, err := inspect(c, m.Graph, &f.dev, &f.model)
-	if err != nil {
+	res := describeModel(m.Graph)
+	res.Warnings = m.Warnings
+	if unknown != nil {
+		res.Unknown, res.PlanError = unknownLines(unknown), unknown.Error()
+	} else if err := res.plan(c, m.Graph, &f.dev, &f.model); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	res.Warnings = m.Warnings
 	return f.print(c.OutOrStdout(), path, res)
+}
+
+// readToShow is readModel that also reads a model with operators that weir does not have, without
+// the types of what nodes compute.
+func readToShow(c *cobra.Command, path string) (*onnx.Model, *graph.UnknownError, error) {
+	read := func(o onnx.Options) (*onnx.Model, error) { return onnx.Open(path, o) }
+	if path == "-" {
+		data, err := io.ReadAll(c.InOrStdin())
+		if err != nil {
+			return nil, nil, fmt.Errorf("standard input: %w", err)
+		}
+		read = func(o onnx.Options) (*onnx.Model, error) { return decodeInput(data, o) }
+	}
+	m, err := read(onnx.Options{})
+	var unknown *graph.UnknownError
+	if errors.As(err, &unknown) {
+		m, err = read(onnx.Options{SkipCheck: true})
+	}
+	return m, unknown, err
+}
+
+// unknownLine is an operator that weir does not have.
+type unknownLine struct {
+	Operator string `json:"operator"`
+	Version  int    `json:"version"` // of its operator set
+	Nodes    int    `json:"nodes"`
+	First    string `json:"first_node"`
+}
+
+func unknownLines(e *graph.UnknownError) []unknownLine {
+	var all []unknownLine
+	for _, u := range e.Operators {
+		all = append(all, unknownLine{(&op.Call{Domain: u.Domain, Type: u.Type}).Name(), u.Version,
+			u.Nodes, u.First})
+	}
+	return all
 }
 
 // print writes the figures. It fails where the model has no plan.
@@ -107,7 +146,7 @@ func (f *inspectFlags) print(w io.Writer, path string, res *inspectResult) error
 			return err
 		}
 	} else {
-		printInspect(w, res)
+		printInspect(&fitted{w: w}, res)
 	}
 	if res.PlanError != "" {
 		return fmt.Errorf("%s: no plan: %s", path, res.PlanError)
@@ -115,8 +154,8 @@ func (f *inspectFlags) print(w io.Writer, path string, res *inspectResult) error
 	return nil
 }
 
-func inspect(c *cobra.Command, g *graph.Graph, dev *deviceFlags, model *modelFlags) (*inspectResult,
-	error) {
+// describeModel is what is known of a model without a plan.
+func describeModel(g *graph.Graph) *inspectResult {
 	res := &inspectResult{
 		Name:      g.Name,
 		Inputs:    lines(g.Inputs),
@@ -125,34 +164,40 @@ func inspect(c *cobra.Command, g *graph.Graph, dev *deviceFlags, model *modelFla
 		Operators: map[string]int{},
 	}
 	g.Walk(res.count)
+	return res
+}
+
+// plan adds what is known of the model's plan, or why there is none.
+func (r *inspectResult) plan(c *cobra.Command, g *graph.Graph, dev *deviceFlags,
+	model *modelFlags) error {
 	on, err := dev.open()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer on.Close()
-	r, err := model.resolve(c, g)
+	asked, err := model.resolve(c, g)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	passes, err := dev.passes(on)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	p, err := plan.Compile(
 		c.Context(),
 		g,
-		plan.Options{Target: on.Target, Shapes: r.shapes, Threads: on.Pool.Threads(),
+		plan.Options{Target: on.Target, Shapes: asked.shapes, Threads: on.Pool.Threads(),
 			Passes: passes},
 	)
 	if err != nil {
-		res.PlanError = model.hint(g, r, err).Error()
-		return res, nil
+		r.PlanError = model.hint(g, asked, err).Error()
+		return nil
 	}
-	res.addPlan(p)
+	r.addPlan(p)
 	if passes.Precision.Mixed() {
-		res.Amp = pass.Amp(p.Graph, passes.Precision, on.Target.Features())
+		r.Amp = pass.Amp(p.Graph, passes.Precision, on.Target.Features())
 	}
-	return res, nil
+	return nil
 }
 
 // addPlan takes the figures of a plan.
@@ -199,21 +244,24 @@ func printInspect(w io.Writer, r *inspectResult) {
 	for _, text := range r.Warnings {
 		fmt.Fprintln(w, "warning:", text)
 	}
-	fmt.Fprintf(w, "nodes %d, parameters %.2f M, weights %.1f MiB\n", r.Nodes,
-		float64(r.Parameters)/1e6, float64(r.WeightBytes)/(1<<20))
+	fmt.Fprintf(w, "nodes %d, parameters %.2f M, weights %s\n", r.Nodes,
+		float64(r.Parameters)/1e6, terminal.Size(r.WeightBytes))
 	if r.PlanError != "" {
 		fmt.Fprintf(w, "no plan: %s\n", r.PlanError)
 	} else {
-		fmt.Fprintf(w,
-			"plan: %d steps, %.2f GFLOP, peak memory %.1f MiB (arena %.1f, packed weights %.1f)\n",
-			r.Steps, float64(r.Flops)/1e9, float64(r.PeakBytes)/(1<<20),
-			float64(r.ArenaBytes)/(1<<20), float64(r.PackedBytes)/(1<<20))
+		fmt.Fprintf(w, "plan: %d steps, %.2f GFLOP, peak memory %s (arena %s, packed weights %s)\n",
+			r.Steps, float64(r.Flops)/1e9, terminal.Size(r.PeakBytes), terminal.Size(r.ArenaBytes),
+			terminal.Size(r.PackedBytes))
 		if r.HostBytes > 0 {
-			fmt.Fprintf(w, "beside it %.1f MiB of the host's\n", float64(r.HostBytes)/(1<<20))
+			fmt.Fprintf(w, "beside it %s of the host's\n", terminal.Size(r.HostBytes))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Operators)) {
 		fmt.Fprintf(w, "%6d  %s\n", r.Operators[name], name)
+	}
+	for _, u := range r.Unknown {
+		fmt.Fprintf(w, "unknown %s, version %d: %d nodes, the first %q\n", u.Operator, u.Version,
+			u.Nodes, u.First)
 	}
 	printAmp(w, r.Amp)
 }
@@ -224,11 +272,11 @@ func dumpGraph(c *cobra.Command, path string, g *graph.Graph, dev *deviceFlags, 
 	if !slices.Contains([]string{"", "text", "exact", "dot", "html"}, form) {
 		return fmt.Errorf("--dump %s: want text, exact, dot or html", form)
 	}
-	stages := []graph.Stage{{Name: "as read", Graph: g}}
+	drawn := []stages.Stage{{Name: "as read", Graph: g}}
 	if until != "" {
 		var err error
-		if stages, err = runStages(c, g, dev, model); err == nil {
-			stages, err = stagesUntil(stages, until)
+		if drawn, err = runStages(c, g, dev, model); err == nil {
+			drawn, err = stagesUntil(drawn, until)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
@@ -236,15 +284,15 @@ func dumpGraph(c *cobra.Command, path string, g *graph.Graph, dev *deviceFlags, 
 	}
 	w := c.OutOrStdout()
 	if form == "html" {
-		return graph.HTML(w, filepath.Base(path), stages)
+		return stages.HTML(w, filepath.Base(path), drawn)
 	}
 	if until != "all" {
-		stages = stages[len(stages)-1:]
+		drawn = drawn[len(drawn)-1:]
 	}
 	write := map[string]func(io.Writer, *graph.Graph) error{"": graph.Brief, "text": graph.Brief,
 		"exact": graph.Print, "dot": graph.Dot}[form]
-	for _, s := range stages {
-		if len(stages) > 1 && form != "dot" {
+	for _, s := range drawn {
+		if len(drawn) > 1 && form != "dot" {
 			fmt.Fprintf(w, "# %s\n", s.Name)
 		}
 		if err := write(w, s.Graph); err != nil {
@@ -256,7 +304,7 @@ func dumpGraph(c *cobra.Command, path string, g *graph.Graph, dev *deviceFlags, 
 
 // runStages runs the passes and keeps the graph after each.
 func runStages(c *cobra.Command, g *graph.Graph, dev *deviceFlags,
-	model *modelFlags) ([]graph.Stage, error) {
+	model *modelFlags) ([]stages.Stage, error) {
 	r, err := model.resolve(c, g)
 	if err != nil {
 		return nil, err
@@ -270,26 +318,26 @@ func runStages(c *cobra.Command, g *graph.Graph, dev *deviceFlags,
 		return nil, err
 	}
 	defer on.Close()
-	var stages []graph.Stage
+	var all []stages.Stage
 	record := func(name string, g *graph.Graph) {
-		stages = append(stages, graph.Stage{Name: name, Graph: g.Clone()})
+		all = append(all, stages.Stage{Name: name, Graph: g.Clone()})
 	}
 	_, err = pass.Run(c.Context(), s, pass.Options{Dump: record, Features: on.Target.Features()})
-	return stages, err
+	return all, err
 }
 
 // stagesUntil keeps the stages up to the last one of the named pass.
-func stagesUntil(stages []graph.Stage, until string) ([]graph.Stage, error) {
+func stagesUntil(all []stages.Stage, until string) ([]stages.Stage, error) {
 	if until == "all" {
-		return stages, nil
+		return all, nil
 	}
-	for i := len(stages) - 1; i >= 0; i-- {
-		if stages[i].Name == until {
-			return stages[:i+1], nil
+	for i := len(all) - 1; i >= 0; i-- {
+		if all[i].Name == until {
+			return all[:i+1], nil
 		}
 	}
 	var names []string
-	for _, s := range stages {
+	for _, s := range all {
 		names = append(names, s.Name)
 	}
 	return nil, fmt.Errorf("--pass %s: no such stage of this model; stages are %v, or all", until,

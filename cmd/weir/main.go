@@ -42,7 +42,9 @@ func main() {
 func execute(ctx context.Context, args []string, in io.Reader, out, talk io.Writer) int {
 	root := newRoot()
 	root.SetArgs(args)
-	root.SetIn(in)
+	if in != nil {
+		root.SetIn(&input{ctx: ctx, from: in})
+	}
 	stdout := &checked{Writer: out}
 	root.SetOut(stdout)
 	root.SetErr(talk)
@@ -145,7 +147,7 @@ func newRoot() *cobra.Command {
 		},
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return fmt.Errorf("%w: see %s --help", err, c.CommandPath())
+		return fmt.Errorf("%w%s: see %s --help", err, meantFlag(c, err), c.CommandPath())
 	})
 	root.Flags().BoolVar(&version, "version", false, "say which weir this is")
 	root.SetHelpFunc(writeHelp)
@@ -153,7 +155,7 @@ func newRoot() *cobra.Command {
 	root.AddCommand(newDemo(), newShare(), newSimulate(), newPolicies())
 	root.AddCommand(newRun(), newBench(), newInspect(), newOptimize(), newVerify(), newTune(),
 		newModel(), newDevice(), newCache(), newDebug())
-	root.AddCommand(newExec(), newTop(), newSet(), newPolicy(), newAgent())
+	root.AddCommand(newExec(), newTop(), newSet(), newFreeze(), newThaw(), newPolicy(), newAgent())
 	root.AddCommand(newDoctor(), newMan(), newVersion())
 	return root
 }

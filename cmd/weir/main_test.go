@@ -41,6 +41,7 @@ func TestMain(m *testing.M) {
 type called struct {
 	code      int
 	out, talk string
+	args      []string // nil: not known
 }
 
 // weir runs a command line in this process.
@@ -48,7 +49,7 @@ func weir(t testing.TB, args ...string) called {
 	t.Helper()
 	var out, talk bytes.Buffer
 	code := execute(t.Context(), args, strings.NewReader(""), &out, &talk)
-	return called{code, out.String(), talk.String()}
+	return called{code, out.String(), talk.String(), args}
 }
 
 // done runs a command line that must succeed.
@@ -62,7 +63,7 @@ func done(t testing.TB, args ...string) called {
 }
 
 // object reads the one JSON object that standard output must hold, with the keys that scripts rely
-// on.
+// on, and no field that the reference does not list.
 func (c called) object(t testing.TB, keys ...string) map[string]any {
 	t.Helper()
 	d := json.NewDecoder(strings.NewReader(c.out))
@@ -76,6 +77,12 @@ func (c called) object(t testing.TB, keys ...string) map[string]any {
 	for _, k := range keys {
 		if _, ok := m[k]; !ok {
 			t.Errorf("no %s in %s", k, c.out)
+		}
+	}
+	if command, _, err := documented().Find(c.args); err == nil && len(c.args) > 0 {
+		for _, field := range undocumented(t, command.CommandPath(), m) {
+			t.Errorf("%s prints %s, which docs/reference.md does not list", command.CommandPath(),
+				field)
 		}
 	}
 	return m
@@ -235,6 +242,9 @@ func wrongModelLines(f *wrongFiles) []wrongLine {
 		{[]string{"run"}, []string{"run MODEL", "--help"}},
 		{[]string{"run", f.good, "more"}, []string{"2 arguments", "run MODEL"}},
 		{[]string{"run", "--bogus", f.good}, []string{"unknown flag: --bogus", "weir run --help"}},
+		{[]string{"bench", "--thread", "2", f.good}, []string{"did you mean --threads?"}},
+		{[]string{"bench", "--rnus", "2", f.good}, []string{"--rnus", "did you mean --runs?"}},
+		{[]string{"run", "-q", f.good}, []string{"unknown shorthand flag: 'q'"}},
 		{[]string{"bench", "--runs", "x", f.good}, []string{"--runs", `"x"`}},
 		{[]string{"bench", "--runs", "0", f.good}, []string{"--runs 0"}},
 		{
@@ -269,7 +279,7 @@ func wrongModelLines(f *wrongFiles) []wrongLine {
 		},
 		{
 			[]string{"run", "--shape", "x=1048576x1048576", f.open},
-			[]string{f.open, "needs 4096.0 GiB", "cpu:0 has", "--shape"},
+			[]string{f.open, "needs 8TiB", "inputs of 4TiB", "cpu:0 has", "--shape"},
 		},
 		{[]string{"run", f.external}, []string{f.external, "model.onnx.data"}},
 		{[]string{"run", "--shape", "image", f.good}, []string{"--shape image", "NAME=VALUE"}},
@@ -422,7 +432,7 @@ func TestInterruptedBench(t *testing.T) {
 	var out, talk bytes.Buffer
 	code := execute(ctx, []string{"bench", digitsFile(t), "--runs", "1000000000", "--warmup", "0",
 		"--json"}, nil, &out, &talk)
-	m := called{code, out.String(), talk.String()}.object(t)
+	m := called{code, out.String(), talk.String(), nil}.object(t)
 	n, median := m["runs"].(float64), m["median_ms"].(float64)
 	if code != 130 || n < 1 || n > 20000 || median <= 0 {
 		t.Errorf("exit code %d, %v runs, %q", code, n, talk.String())

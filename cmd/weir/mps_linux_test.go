@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirgpu/weir/shim/fakecuda"
+	"github.com/weirgpu/weir/internal/shim/fakecuda"
 )
 
 // mpsStage is a stage whose fake driver can have a control daemon.

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
+	"github.com/weirgpu/weir/internal/pass"
 	"github.com/weirgpu/weir/onnx"
-	"github.com/weirgpu/weir/pass"
 	"github.com/weirgpu/weir/plan"
 )
 
@@ -28,22 +30,27 @@ func newOptimize() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "optimize IN OUT",
 		Short: "Run the portable passes and write ONNX that other runtimes load too",
-		Args:  exactly(2),
+		Long: "Run the portable passes and write ONNX that other runtimes load too. - as IN is " +
+			"standard input, - as OUT is standard output, with the figures on standard error.",
+		Args: exactly(2),
 
 		ValidArgsFunction: files("onnx"),
 		RunE: func(c *cobra.Command, args []string) error {
+			w := c.OutOrStdout()
+			if args[1] == "-" {
+				w = c.ErrOrStderr()
+			}
+			if asJSON && args[1] == "-" {
+				return errors.New("--json and - as OUT both want standard output: choose one")
+			}
 			res, err := optimize(c, args[0], args[1], o)
 			if err != nil {
 				return err
 			}
 			if asJSON {
-				return printJSON(c.OutOrStdout(), res)
+				return printJSON(w, res)
 			}
-			for _, p := range res.Passes {
-				fmt.Fprintf(c.OutOrStdout(), "%5d changes  %8.2f ms  %s\n", p.Changes, p.MS, p.Name)
-			}
-			fmt.Fprintf(c.OutOrStdout(), "nodes: %d before, %d after\n", res.NodesBefore,
-				res.NodesAfter)
+			res.print(&fitted{w: w})
 			return nil
 		},
 	}
@@ -57,9 +64,16 @@ func newOptimize() *cobra.Command {
 	return c
 }
 
+func (r *optimizeResult) print(w io.Writer) {
+	for _, p := range r.Passes {
+		fmt.Fprintf(w, "%5d changes  %8.2f ms  %s\n", p.Changes, p.MS, p.Name)
+	}
+	fmt.Fprintf(w, "nodes: %d before, %d after\n", r.NodesBefore, r.NodesAfter)
+}
+
 // optimize reads a model, runs the passes and writes it.
 func optimize(c *cobra.Command, in, out string, o pass.Options) (*optimizeResult, error) {
-	m, err := onnx.Open(in, onnx.Options{})
+	m, err := readModel(c, in)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +87,12 @@ func optimize(c *cobra.Command, in, out string, o pass.Options) (*optimizeResult
 		res.Passes = append(res.Passes, passResult{p.Name, p.Changes, ms(p.Duration)})
 	}
 	res.NodesAfter = countNodes(g)
-	if err := onnx.WriteFile(out, g, onnx.WriteOptions{}); err != nil {
+	if out == "-" {
+		err = onnx.Write(c.OutOrStdout(), g, onnx.WriteOptions{})
+	} else {
+		err = onnx.WriteFile(out, g, onnx.WriteOptions{})
+	}
+	if err != nil {
 		return res, failed(err)
 	}
 	if err := m.Unchanged(); err != nil {

@@ -207,7 +207,11 @@ func (f *outputFlags) print(w io.Writer, results []outputResult, outs []*tensor.
 	for k := range results {
 		o := &results[k]
 		line := fmt.Sprintf("%s\t%s\t%v\t%s", o.Name, o.DType, o.Shape, f.preview(o, outs[k]))
-		fmt.Fprintln(w, terminal.Text(strings.TrimRight(line, "\t")))
+		line = strings.TrimRight(line, "\t")
+		if terminal.Width(w) > 0 { // which programs that take columns apart do not have
+			line = strings.ReplaceAll(line, "\t", "  ")
+		}
+		say(w, "%s", line)
 		for i, row := range o.Top {
 			if i == most {
 				fmt.Fprintf(w, "and %d more rows: --json has all\n", len(o.Top)-most)
@@ -217,7 +221,7 @@ func (f *outputFlags) print(w io.Writer, results []outputResult, outs []*tensor.
 				fmt.Fprintf(w, "row %d\n", i)
 			}
 			for _, r := range row {
-				fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("%12.6v  %6d  %s", r.Value, r.Index,
+				say(w, "%s", strings.TrimRight(fmt.Sprintf("%12.6v  %6d  %s", r.Value, r.Index,
 					r.Label), " "))
 			}
 		}

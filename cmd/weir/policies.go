@@ -27,6 +27,11 @@ func describePolicy(r policy.Row) policyInfo {
 		Parameters: append([]policy.Param{}, r.Params()...)}
 }
 
+// policyList is what weir policies prints.
+type policyList struct {
+	Policies []policyInfo `json:"policies"`
+}
+
 func newPolicies() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
@@ -46,9 +51,7 @@ func newPolicies() *cobra.Command {
 				}
 				rows = []policy.Row{row}
 			}
-			list := struct {
-				Policies []policyInfo `json:"policies"`
-			}{}
+			var list policyList
 			for _, r := range rows {
 				list.Policies = append(list.Policies, describePolicy(r))
 			}

@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/weirgpu/weir/pass"
+	"github.com/weirgpu/weir/internal/pass"
+	"github.com/weirgpu/weir/internal/terminal"
 )
 
 // printAmp explains what mixed precision has made of a model: a line for each product, and one for
@@ -28,8 +29,8 @@ func printAmp(w io.Writer, r *pass.AmpReport) {
 	fmt.Fprintf(w,
 		"casts: %d inserted; %d folded into constants, %d fused into kernels, %d eliminated, %d "+
 			"left\n", k.Inserted, k.Folded, k.Fused, k.Eliminated, k.Left())
-	fmt.Fprintf(w, "values used in bf16 only: %d, of %.1f MiB in fp32\n", r.NarrowValues,
-		float64(r.NarrowBytes)/(1<<20))
+	fmt.Fprintf(w, "values used in bf16 only: %d, of %s in fp32\n", r.NarrowValues,
+		terminal.Size(r.NarrowBytes))
 	for i := range r.Nodes {
 		if c := &r.Nodes[i]; c.List == pass.AmpAllow {
 			fmt.Fprintf(w, "%s  %-5s  %s %q: %s%s\n", ampArithmetic(c), c.List, c.Operator, c.Node,

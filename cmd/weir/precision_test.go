@@ -22,7 +22,7 @@ func TestInspectPrecision(t *testing.T) {
 	for _, want := range []string{
 		`(?m)^precision auto: \d+ of 53 products multiply in bf16$`,
 		`(?m)^casts: \d+ inserted; \d+ folded into constants, \d+ fused into kernels, \d+ eliminated, 0 left$`,
-		`(?m)^values used in bf16 only: \d+, of \d+\.\d MiB in fp32$`,
+		`(?m)^values used in bf16 only: \d+, of [\d.]+ [KM]iB in fp32$`,
 		`(?m)^bf16  allow  weir:Conv ".+": twice the rate saves .+; casts fused, folded, eliminated$`,
 		`(?m)^fp32  allow  .*Conv ".+": a depthwise convolution`,
 		`(?m)^fp32  allow  Gemm ".+": the last product before an output`,

@@ -1,20 +1,19 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"github.com/weirgpu/weir/device/machine"
 	"github.com/weirgpu/weir/engine"
-	"github.com/weirgpu/weir/engine/roofline"
+	"github.com/weirgpu/weir/internal/roofline"
+	"github.com/weirgpu/weir/internal/terminal"
+	"github.com/weirgpu/weir/internal/wholefile"
 	"github.com/weirgpu/weir/scenario"
 )
 
@@ -49,7 +48,7 @@ func (f *profileFlags) check() error {
 	case f.html != "" && !f.wanted:
 		return fmt.Errorf("--html %s is for the steps of --profile: add it", f.html)
 	}
-	return nil
+	return writable(f.html)
 }
 
 // profileSteps fills in the profile of a result.
@@ -65,22 +64,20 @@ func profileSteps(c *cobra.Command, i *engine.Instance, on *machine.Machine, m *
 }
 
 // write writes the page, if one is asked for.
-func (f *profileFlags) write(t *roofline.Table, model string) (err error) {
+func (f *profileFlags) write(t *roofline.Table, model string) error {
 	if f.html == "" {
 		return nil
 	}
-	w, err := os.Create(f.html)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, w.Close()) }()
-	return t.HTML(w, "Roofline of "+filepath.Base(model), time.Now())
+	return wholefile.Write(f.html, func(w io.Writer) error {
+		return t.HTML(w, "Roofline of "+filepath.Base(model), time.Now())
+	})
 }
 
 // print writes the profile as text of at most 100 columns.
 func (f *profileFlags) print(w io.Writer, t *roofline.Table) {
 	printLimits(w, t)
-	fmt.Fprintln(w, profileHead, "step")
+	l := layoutFor(textWidth(w))
+	l.line(w, l.head(), "step")
 	steps := t.Sorted(roofline.Order(f.sort))
 	shown := steps
 	if f.top > 0 {
@@ -96,37 +93,81 @@ func (f *profileFlags) print(w io.Writer, t *roofline.Table) {
 		if s.Measured {
 			kernel += " (measured)"
 		}
-		head := workLine(&s.Work, s.LimitedBy, longest) + " " + s.Op + " " + kernel + " "
-		fmt.Fprintln(w,
-			cut(head+ending(s.Node, profileWidth-utf8.RuneCountInString(head)), profileWidth))
+		figures, what := l.work(&s.Work, s.LimitedBy, longest), s.Op+" "+kernel+" "
+		l.line(w, figures, what+ending(s.Node, l.room(figures)-terminal.Columns(what)))
 	}
 	if rest := len(steps) - len(shown); rest > 0 {
-		fmt.Fprintf(w, "and %d more: --top 0 prints all\n", rest)
+		say(w, "and %d more: --top 0 prints all", rest)
 	}
-	printGroups(w, "operator", t.Operators)
-	printGroups(w, "operator and kernel", t.Kernels)
-	fmt.Fprintln(w, workLine(&t.Total, "", t.Total.MS)+" all steps")
+	l.groups(w, "operator", t.Operators)
+	l.groups(w, "operator and kernel", t.Kernels)
+	l.line(w, l.work(&t.Total, "", t.Total.MS), "all steps")
 }
 
-const profileWidth = 100
+// profileLayout is how a profile fits lines of a width.
+type profileLayout struct {
+	width int
+	// whole says that figures and what they are of are in one line; else that is in a line of its
+	// own below them.
+	whole bool
+	// rates says that there is room for all figures, and cells how long a bar is.
+	rates bool
+	cells int
+}
 
-func printGroups(w io.Writer, what string, groups []roofline.Group) {
-	fmt.Fprintf(w, "\n%s steps, %s\n", profileHead, what)
+// layoutFor chooses the layout for lines of so many columns.
+func layoutFor(width int) profileLayout {
+	l := profileLayout{width: width, cells: 14}
+	const figures, few = 52, 25 // columns of all figures, and of those that are always there
+	switch {
+	case width >= 90:
+		l.whole, l.rates = true, true
+	case width >= figures+l.cells+1:
+		l.rates = true
+	default:
+		l.cells = max(0, min(l.cells, width-few-1))
+	}
+	return l
+}
+
+func (l *profileLayout) head() string {
+	if !l.rates {
+		return "       ms  share of limit"
+	}
+	head := "       ms  share  GFLOP/s    GB/s  FLOP/B of limit"
+	return head + strings.Repeat(" ", l.cells+2)
+}
+
+// room is how many columns there are beside figures for what they are of.
+func (l *profileLayout) room(figures string) int {
+	if l.whole {
+		return l.width - terminal.Columns(figures) - 1
+	}
+	return l.width - 4
+}
+
+// line writes figures and what they are of.
+func (l *profileLayout) line(w io.Writer, figures, what string) {
+	what = terminal.Cut(what, l.room(figures))
+	if l.whole {
+		fmt.Fprintln(w, terminal.Text(figures+" "+what))
+		return
+	}
+	fmt.Fprintln(w, terminal.Text(strings.TrimRight(figures, " ")+"\n    "+what))
+}
+
+func (l *profileLayout) groups(w io.Writer, what string, groups []roofline.Group) {
+	fmt.Fprintln(w)
+	l.line(w, l.head(), "steps, "+what)
 	for i := range groups {
 		g := &groups[i]
-		fmt.Fprintln(
-			w,
-			cut(fmt.Sprintf("%s %5d  %s", workLine(&g.Work, "", groups[0].MS), g.Steps, g.Name),
-				profileWidth),
-		)
+		l.line(w, l.work(&g.Work, "", groups[0].MS), fmt.Sprintf("%5d  %s", g.Steps, g.Name))
 	}
 }
 
-const profileHead = "       ms  share  GFLOP/s    GB/s  FLOP/B of limit                "
-
-// workLine is one row of figures, with a bar: its length is the time, and what of it the limit
-// explains is solid.
-func workLine(v *roofline.Work, by string, longest float64) string {
+// work is one row of figures, with a bar: its length is the time, and what of it the limit explains
+// is solid.
+func (l *profileLayout) work(v *roofline.Work, by string, longest float64) string {
 	if by != "" {
 		by = by[:1]
 	}
@@ -134,29 +175,25 @@ func workLine(v *roofline.Work, by string, longest float64) string {
 	if v.LeastMS == 0 { // nothing to do, or no limits are known
 		of = "      -"
 	}
-	return fmt.Sprintf("%9.3f %5.1f%% %8.1f %7.1f %7.1f %s%1s %s", v.MS, 100*v.Share, v.GFlopsPerS,
-		v.GBPerS, v.Intensity, of, by, bar(v.MS, v.LeastMS, longest))
+	rates := ""
+	if l.rates {
+		rates = fmt.Sprintf(" %8.1f %7.1f %7.1f", v.GFlopsPerS, v.GBPerS, v.Intensity)
+	}
+	return fmt.Sprintf("%9.3f %5.1f%%%s %s%1s %s", v.MS, 100*v.Share, rates, of, by,
+		l.bar(v.MS, v.LeastMS, longest))
 }
 
-const barCells = 14
-
-func bar(ms, least, longest float64) string {
+func (l *profileLayout) bar(ms, least, longest float64) string {
 	if longest <= 0 {
-		return strings.Repeat(" ", barCells)
+		return strings.Repeat(" ", l.cells)
 	}
-	cells := func(v float64) int { return min(int(v/longest*barCells+0.5), barCells) }
-	length := max(cells(ms), 1)
+	cells := func(v float64) int {
+		return min(int(v/longest*float64(l.cells)+0.5), l.cells)
+	}
+	length := min(max(cells(ms), 1), l.cells)
 	solid := min(cells(least), length)
 	return strings.Repeat("█", solid) + strings.Repeat("░", length-solid) +
-		strings.Repeat(" ", barCells-length)
-}
-
-// cut keeps so many characters of the beginning of text.
-func cut(text string, width int) string {
-	if r := []rune(text); len(r) > width {
-		return string(r[:width-1]) + "…"
-	}
-	return text
+		strings.Repeat(" ", l.cells-length)
 }
 
 // ending keeps so many characters of the end of a node's name, which tells more than its beginning.
@@ -165,11 +202,15 @@ func ending(name string, width int) string {
 	if len(r) <= width {
 		return name
 	}
-	return "…" + string(r[len(r)-max(width-1, 0):])
+	if width <= 1 {
+		return ""
+	}
+	return "…" + string(r[len(r)-width+1:])
 }
 
 func printLimits(w io.Writer, t *roofline.Table) {
 	m := &t.Machine
+	w = &fitted{w: w}
 	if !m.Known() {
 		fmt.Fprintf(w, "\nmedians of %d runs; the limits of %s are not known\n\n", t.Runs, m.Device)
 		return
@@ -182,10 +223,10 @@ func printLimits(w io.Writer, t *roofline.Table) {
 		}
 	}
 	for _, r := range m.Read {
-		reads = append(reads, fmt.Sprintf("%.0f of %s", r.GBPerS, mib(r.Bytes)))
+		reads = append(reads, fmt.Sprintf("%.0f of %s", r.GBPerS, terminal.Size(r.Bytes)))
 	}
-	fmt.Fprintf(w, "  GFLOP/s: %s\n  GB/s read: %s and more\n", strings.Join(peaks, ", "),
-		strings.Join(reads, ", "))
+	fmt.Fprintf(w, "  arithmetic, GFLOP/s: %s\n  reading, GB/s: %s and more\n",
+		strings.Join(peaks, ", "), strings.Join(reads, ", "))
 	fmt.Fprintf(w, "medians of %d runs; of limit: the part of the time that %s\n\n", t.Runs,
 		"arithmetic (c) or memory (m) alone would take")
 }

@@ -3,11 +3,12 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
-	"github.com/weirgpu/weir/engine/roofline"
+	"github.com/weirgpu/weir/internal/roofline"
+	"github.com/weirgpu/weir/internal/terminal"
 )
 
 func TestBenchProfile(t *testing.T) {
@@ -37,12 +38,14 @@ func TestBenchProfile(t *testing.T) {
 
 func TestBenchProfilePage(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "roof.html")
+	old := linked(t, page)
 	done(t, "bench", digitsFile(t), "--runs", "1", "--profile", "--html", page)
 	text, err := os.ReadFile(page)
 	if err != nil || !strings.Contains(string(text), "Roofline of digits.onnx") ||
-		!strings.Contains(string(text), `"of_limit"`) {
+		!strings.Contains(string(text), `data-label="of limit"`) {
 		t.Errorf("the page has %d bytes, %v", len(text), err)
 	}
+	old()
 }
 
 // TestProfileWidth holds that a table fits 100 columns, whatever the figures and names are.
@@ -74,11 +77,14 @@ func TestProfileWidth(t *testing.T) {
 		},
 		Operators: []roofline.Group{{Name: strings.Repeat("x", 300), Steps: 1, Work: work}},
 	}
-	var b strings.Builder
-	(&profileFlags{sort: "time"}).print(&b, table)
-	for line := range strings.Lines(b.String()) {
-		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > profileWidth {
-			t.Errorf("%d columns: %s", n, line)
+	for _, width := range []int{40, 68, 80, 90, 100} {
+		t.Setenv("COLUMNS", strconv.Itoa(width))
+		var b strings.Builder
+		(&profileFlags{sort: "time"}).print(&b, table)
+		for line := range strings.Lines(b.String()) {
+			if n := terminal.Columns(strings.TrimRight(line, "\n")); n > width {
+				t.Errorf("%d columns of %d: %s", n, width, line)
+			}
 		}
 	}
 }
@@ -86,17 +92,19 @@ func TestProfileWidth(t *testing.T) {
 // TestNoLimit holds that a step whose limit is not known is not said to be at 0 % of it.
 func TestNoLimit(t *testing.T) {
 	v := roofline.Work{MS: 2, Share: 1, Flops: 1e6, Bytes: 1e6, GFlopsPerS: 0.5, Intensity: 1}
-	line := workLine(&v, "", v.MS)
+	wide := layoutFor(100)
+	line := wide.work(&v, "", v.MS)
 	if strings.Contains(line, " 0%") || !strings.Contains(line, "      - ") {
 		t.Errorf("no limit is known: %q", line)
 	}
 	v.LeastMS, v.OfLimit = 1, 0.5
-	if line := workLine(&v, "memory", v.MS); !strings.Contains(line, "    50%m") {
+	if line := wide.work(&v, "memory", v.MS); !strings.Contains(line, "    50%m") {
 		t.Errorf("half of a limit: %q", line)
 	}
 }
 
 func TestBar(t *testing.T) {
+	wide := layoutFor(100)
 	for _, c := range []struct {
 		ms, least, longest float64
 		want               string
@@ -105,7 +113,7 @@ func TestBar(t *testing.T) {
 		{0, 0, 10, "░             "},
 		{0, 0, 0, "              "},
 	} {
-		if got := bar(c.ms, c.least, c.longest); got != c.want {
+		if got := wide.bar(c.ms, c.least, c.longest); got != c.want {
 			t.Errorf("%g of %g ms, at least %g: %q, want %q", c.ms, c.longest, c.least, got, c.want)
 		}
 	}

@@ -41,11 +41,28 @@ var environment = []topic{
 	{"WEIR_FAKE_GPUS", "how many GPUs --fake-gpu simulates (default: 1)"},
 	{"WEIR_FAKE_MEMORY", "what each of them has, such as 16GiB"},
 	{"WEIR_FAKE_DIR", "folder of their state"},
+	{"WEIR_FAKE_PROFILE", "how they are like hardware: plain, exact and at no cost (default), " +
+		"hardware, or mix:SEED"},
+	{"WEIR_FAKE_*", "internal, for tests of weir: one property of them each"},
+	{"WEIR_AGENT_UID", "another user whose agent a program in exec may join, as --allow-uid of " +
+		"agent allows from its side"},
+	{"WEIR_REAL_LIBCUDA", "NVIDIA's driver library for programs in exec, in place of the system's"},
+	{"WEIR_VERBOSE", "programs in exec say which calls weir does not know; exec --verbose sets it"},
+	{"WEIR_JOB", "internal: the job of a program in exec, set by exec"},
+	{"WEIR_SOCKET", "internal: its agent's socket, set by exec"},
+	{"WEIR_ONNX_TESTDATA", "internal, for tests of weir: folder or archive of ONNX's own cases, " +
+		"or off"},
 	{"CUDA_VISIBLE_DEVICES", "the first GPU of it is the one of exec, without --device"},
 	{"CUDA_DEVICE_ORDER", "how that one is counted; PCI_BUS_ID counts as weir does"},
 	{"CUDA_MPS_PIPE_DIRECTORY", "where the control daemon of NVIDIA's MPS listens"},
+	{"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "part of a GPU that a program has under MPS, which " +
+		"exec sets where the policy needs MPS"},
+	{"CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING", "whether the simulated " +
+		"driver takes such a part for each context, as MPS does"},
 	{"LD_LIBRARY_PATH", "kept behind the simulated driver's folder by exec --fake-gpu"},
+	{"LD_PRELOAD", "kept behind weir's library by exec"},
 	{"CC", "the C compiler of the library for exec (default: cc, gcc or clang)"},
+	{"TMPDIR", "folder for temporary files (default: /tmp)"},
 	{"XDG_RUNTIME_DIR", "see WEIR_RUNTIME_DIR"},
 	{"XDG_CACHE_HOME", "the user's cache folder (default: ~/.cache)"},
 	{"GOMAXPROCS", "bounds the cores of commands without --threads"},

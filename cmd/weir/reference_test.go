@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -77,7 +78,7 @@ func reference(t *testing.T) string {
 		}
 		list(terms)
 	}
-	tree := documented()
+	tree, fields := documented(), fieldsOf{}
 	heading("Commands")
 	if err := eachCommand(tree, func(c *cobra.Command) error {
 		if c.HasParent() && c.Runnable() && !strings.HasPrefix(c.CommandPath(), "weir completion") {
@@ -88,6 +89,14 @@ func reference(t *testing.T) string {
 			list(slices.DeleteFunc(flagTerms(c), func(x topic) bool {
 				return strings.HasSuffix(x.word, "--help")
 			}))
+			if c.Flags().Lookup("json") != nil {
+				if first := sameFields(c.CommandPath()); first != c.CommandPath() {
+					fmt.Fprintf(&b, "\nFields of `--json`: those of `%s`.\n", first)
+				} else {
+					b.WriteString("\nFields of `--json`:\n\n")
+					list(fields.printedBy(t, c.CommandPath()))
+				}
+			}
 			b.WriteString("\n")
 		}
 		return nil
@@ -159,31 +168,95 @@ func (d docsOf) add(typ string, s *ast.StructType) {
 	}
 }
 
-// TestEnvironmentIsListed holds that every variable which the program reads is in the reference.
+// TestEnvironmentIsListed holds that the reference has every variable which the program, its
+// library for exec or the simulated driver reads, and none that nothing reads.
 func TestEnvironmentIsListed(t *testing.T) {
-	read := regexp.MustCompile(`(?:Getenv|LookupEnv)\("([A-Z_]+)"\)`)
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
+	read := variablesRead(t)
+	for name, where := range read {
+		if !slices.ContainsFunc(environment, func(x topic) bool { return covers(x.word, name) }) {
+			t.Errorf("%s reads %s, which the table environment does not have", where, name)
 		}
-		others := []string{".git", "bench", "conformance", "mutants"}
-		if d.IsDir() && slices.Contains(others, d.Name()) {
+	}
+	elsewhere := []string{"XDG_CACHE_HOME", "TMPDIR"} // which the os package reads
+	names := slices.Collect(maps.Keys(read))
+	for _, x := range environment {
+		if !slices.Contains(elsewhere, x.word) && !slices.ContainsFunc(names,
+			func(name string) bool { return covers(x.word, name) }) {
+			t.Errorf("nothing reads %s", x.word)
+		}
+	}
+	// By a constant, in C, by a knob, in a list, by #define, in a list of all that are set.
+	for _, name := range []string{"WEIR_NVML", "WEIR_AGENT_UID", "WEIR_FAKE_LATE_US", "LC_CTYPE",
+		"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "CUDA_DEVICE_ORDER", "LD_PRELOAD"} {
+		if read[name] == "" {
+			t.Errorf("it was not seen that %s is read", name)
+		}
+	}
+}
+
+// covers reports whether a word of the table, NAME or NAME*, stands for a variable.
+func covers(word, name string) bool {
+	prefix, all := strings.CutSuffix(word, "*")
+	return word == name || all && strings.HasPrefix(name, prefix)
+}
+
+// variablesRead are the variables that sources in Go and C read, with a file that does: those whose
+// name a call has, or a constant that a call has, those that are looked for among all that are set,
+// and every quoted name that begins as weir's do.
+func variablesRead(t *testing.T) map[string]string {
+	t.Helper()
+	names := regexp.MustCompile(`(?i:getenv|LookupEnv)\("([A-Z_]+)"\)|` +
+		`"(WEIR_[A-Z_]+|LC_[A-Z]+|LANG)"|[vV]ariable\s+= "([A-Z_]+)"|CutPrefix\(v, "([A-Z_]+)="`)
+	calls := regexp.MustCompile(`(?i:getenv|LookupEnv)\((?:\w+\.)?(\w+)\)`)
+	constants := regexp.MustCompile(`(?m)^\s*(?:const|#define)?\s*(\w+)\s+(?:= )?"([A-Z_]+)"$`)
+	read, constant, by := map[string]string{}, map[string]string{}, map[string]string{}
+	for _, path := range sources(t) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range names.FindAllStringSubmatch(string(text), -1) {
+			read[strings.Join(m[1:], "")] = path
+		}
+		for _, m := range constants.FindAllStringSubmatch(string(text), -1) {
+			constant[m[1]] = m[2]
+		}
+		for _, m := range calls.FindAllStringSubmatch(string(text), -1) {
+			by[m[1]] = path
+		}
+	}
+	for name, where := range by {
+		switch {
+		case constant[name] != "":
+			read[constant[name]] = where
+		case name != "name": // a parameter, whose arguments are quoted names
+			t.Errorf("%s reads the variable %s, of which no constant is known", where, name)
+		}
+	}
+	return read
+}
+
+// sources are the files in Go and C that people run: not tests, measurements and what is not of
+// processes but of their protocol, nor the table itself.
+func sources(t *testing.T) []string {
+	t.Helper()
+	var found []string
+	others := []string{".git", "bench", "mutants", "wire", "stress", "testdata", "gen"}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && slices.Contains(others, d.Name()) {
 			return fs.SkipDir
 		}
-		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-			return nil
-		}
-		text, err := os.ReadFile(path)
-		for _, m := range read.FindAllStringSubmatch(string(text), -1) {
-			if !slices.ContainsFunc(environment, func(x topic) bool { return x.word == m[1] }) {
-				t.Errorf("%s reads %s, which the table environment does not have", path, m[1])
-			}
+		source := slices.Contains([]string{".go", ".c", ".h"}, filepath.Ext(path))
+		if err == nil && source && !strings.HasSuffix(path, "_test.go") &&
+			path != filepath.Join(root, "cmd", "weir", "reference.go") {
+			found = append(found, path)
 		}
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return found
 }
 
 // TestMan holds that each command has a page, with its flags, and no line that means something
@@ -213,18 +286,25 @@ func TestMan(t *testing.T) {
 	}
 }
 
+// printedPages are the pages that print commands, README first.
+func printedPages(t *testing.T) []string {
+	t.Helper()
+	pages := []string{filepath.Join(root, "README.md")}
+	for _, pattern := range []string{"docs/*.md", "docs/recipes/*.md", "examples/*/README.md"} {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, found...)
+	}
+	return pages
+}
+
 // TestPrintedCommands holds that every command line of weir in the documentation has commands,
 // flags and arguments that there are, and every package that it runs.
 func TestPrintedCommands(t *testing.T) {
-	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	recipes, _ := filepath.Glob(filepath.Join(root, "docs", "recipes", "*.md"))
-	pages = append(append(pages, recipes...), filepath.Join(root, "README.md"),
-		filepath.Join(root, "examples", "digits", "README.md"))
 	n := 0
-	for _, page := range pages {
+	for _, page := range printedPages(t) {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)

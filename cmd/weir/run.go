@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -14,9 +15,10 @@ import (
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/machine"
 	"github.com/weirgpu/weir/engine"
+	"github.com/weirgpu/weir/internal/op"
+	"github.com/weirgpu/weir/internal/seat"
 	"github.com/weirgpu/weir/internal/wholefile"
 	"github.com/weirgpu/weir/onnx"
-	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/scenario"
 	"github.com/weirgpu/weir/tensor"
 	"github.com/weirgpu/weir/tensor/npy"
@@ -99,7 +101,7 @@ func (f *runFlags) print(c *cobra.Command, res *runResult, outs []*tensor.Tensor
 	case res.Uncached != "":
 		from = " (no kept plan was used: " + res.Uncached + ")"
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "load %.1f ms%s, run %.2f ms\n", res.LoadMS, from, res.RunMS)
+	say(c.ErrOrStderr(), "load %.1f ms%s, run %.2f ms", res.LoadMS, from, res.RunMS)
 	return nil
 }
 
@@ -117,7 +119,7 @@ func (f *runFlags) run(c *cobra.Command, path string) error {
 	}
 	defer m.model.Close()
 	if len(m.made) > 0 {
-		fmt.Fprintf(c.ErrOrStderr(), "made up: %s (floats 0 to 1 from seed %d, integers 1)\n",
+		say(c.ErrOrStderr(), "made up: %s (floats 0 to 1 from seed %d, integers 1)",
 			strings.Join(m.made, ", "), f.model.seed)
 	}
 	i, unload, err := m.load(on, &f.model)
@@ -126,7 +128,8 @@ func (f *runFlags) run(c *cobra.Command, path string) error {
 	}
 	defer unload()
 	loaded := time.Now()
-	if err := i.Run(c.Context(), device.Open); err != nil {
+	err = i.Run(c.Context(), device.Open)
+	if err := cmp.Or(m.model.Unchanged(), err); err != nil {
 		return failedRun(path, err)
 	}
 	res := &runResult{
@@ -171,7 +174,7 @@ func (m *compiled) load(on *machine.Machine, f *modelFlags) (i *engine.Instance,
 			Device:    on.Device,
 			Pool:      on.Pool,
 			PackPool:  on.Pool,
-			Quota:     scenario.NewQuota("--memory", f.memory),
+			Quota:     seat.NewCounted("--memory", f.memory),
 			HostQuota: on.Host,
 			Weights:   m.cached.Weights,
 			Packed:    m.model.Evict,
@@ -204,7 +207,8 @@ func (m *compiled) keep() {
 	}
 }
 
-// writeOutputs takes the outputs of a run, and writes them where they are to go.
+// writeOutputs takes the outputs of a run, which are valid until it is unloaded, and writes them
+// where they are to go.
 func (f *runFlags) writeOutputs(c *cobra.Command, res *runResult, i *engine.Instance,
 	m *compiled) ([]*tensor.Tensor, error) {
 	if f.output == "-" {
@@ -235,7 +239,7 @@ func (f *runFlags) writeOutputs(c *cobra.Command, res *runResult, i *engine.Inst
 			return nil, failed(fmt.Errorf("output %s: %w", o.Name, err))
 		}
 		res.Outputs = append(res.Outputs, o)
-		outs = append(outs, t.Clone())
+		outs = append(outs, t)
 	}
 	return outs, nil
 }

@@ -73,6 +73,11 @@ again.`,
 	return c
 }
 
+// policySet is what weir policy prints.
+type policySet struct {
+	Policy string `json:"policy"` // with its parameters
+}
+
 // shareInfo is a job's share in JSON, with the names that top has.
 type shareInfo struct {
 	Name           string      `json:"name"`
@@ -116,15 +121,22 @@ func (f *setFlags) change(c *cobra.Command, job string) (agent.ShareChange, erro
 	if r == (agent.ShareChange{Job: job}) {
 		return r, errors.New("nothing to set: give --compute, --limit, --memory or --class")
 	}
-	if given("device") {
-		var n uint32
-		if _, err := fmt.Sscanf(f.device, "cuda:%d", &n); err != nil ||
-			(agent.Device{Ordinal: n}).ID() != f.device {
-			return r, fmt.Errorf("--device %s: want cuda:N", f.device)
-		}
-		r.Device = &n
+	var err error
+	r.Device, err = deviceFlag(c, f.device)
+	return r, err
+}
+
+// deviceFlag is the ordinal that --device names, nil if it was not given.
+func deviceFlag(c *cobra.Command, device string) (*uint32, error) {
+	if !c.Flags().Changed("device") {
+		return nil, nil
 	}
-	return r, nil
+	var n uint32
+	if _, err := fmt.Sscanf(device, "cuda:%d", &n); err != nil ||
+		(agent.Device{Ordinal: n}).ID() != device {
+		return nil, fmt.Errorf("--device %s: want cuda:N", device)
+	}
+	return &n, nil
 }
 
 func newPolicy() *cobra.Command {
@@ -153,7 +165,7 @@ that programs on a GPU cannot be held to is refused.`,
 				return failed(err)
 			}
 			if asJSON {
-				err = printJSON(c.OutOrStdout(), map[string]string{"policy": spec})
+				err = printJSON(c.OutOrStdout(), policySet{spec})
 			} else {
 				_, err = fmt.Fprintln(c.OutOrStdout(), "policy", spec)
 			}

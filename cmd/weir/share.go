@@ -12,9 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirgpu/weir/internal/clock"
+	"github.com/weirgpu/weir/internal/pass"
 	"github.com/weirgpu/weir/internal/terminal"
 	"github.com/weirgpu/weir/internal/trace"
-	"github.com/weirgpu/weir/pass"
+	"github.com/weirgpu/weir/internal/wholefile"
 	"github.com/weirgpu/weir/scenario"
 	"github.com/weirgpu/weir/scenario/view"
 )
@@ -68,18 +69,17 @@ func (f *shareFlags) options(c *cobra.Command, rec *trace.Recorder) scenario.Opt
 // traceEvents bounds a trace file: about 100 MB of JSON at most.
 const traceEvents = 1 << 20
 
-// openTrace makes the file before anything runs, so that a path that cannot be written costs no
-// run. Without a path, there is no recorder, and write does nothing.
+// openTrace checks that the file can be written before anything runs, so that a path where it
+// cannot costs no run. Without a path, there is no recorder, and write does nothing.
 func openTrace(path string) (rec *trace.Recorder, write func() error, err error) {
 	if path == "" {
 		return nil, func() error { return nil }, nil
 	}
-	f, err := os.Create(path)
-	if err != nil {
+	if err := wholefile.Check(path); err != nil {
 		return nil, nil, err
 	}
 	rec = trace.New(clock.NewReal(), traceEvents)
-	return rec, func() error { return errors.Join(rec.WriteJSON(f), f.Close()) }, nil
+	return rec, func() error { return wholefile.Write(path, rec.WriteJSON) }, nil
 }
 
 // scenarioFlags replace what a scenario file says.
@@ -168,11 +168,13 @@ func newShare() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "share SCENARIO.yaml",
 		Short: "Run several jobs on one device under a policy or several, each also alone",
-		Args:  exactly(1),
+		Long: `Run several jobs on one device under a policy or several, each also alone. - reads
+the scenario from standard input; files that it names are then relative to the working folder.`,
+		Args: exactly(1),
 
 		ValidArgsFunction: files("yaml", "yml"),
 		RunE: func(c *cobra.Command, args []string) error {
-			s, err := scenario.Load(args[0])
+			s, err := loadScenario(c, args[0])
 			if err != nil {
 				return err
 			}
@@ -198,7 +200,7 @@ func newShare() *cobra.Command {
 				printResult(c.OutOrStdout(), res)
 			}
 			return errors.Join(finishShare(c, res, f.asJSON), failed(writeTrace()),
-				failed(comparePage(page, args[0], res)))
+				failed(comparePage(c, page, args[0], res)))
 		},
 	}
 	f.add(c)
@@ -206,6 +208,18 @@ func newShare() *cobra.Command {
 	c.Flags().BoolVar(&f.noSolo, "no-solo", false, "do not run each job alone")
 	c.Flags().StringVar(&page, "html", "", "write a report page to this file")
 	return c
+}
+
+// loadScenario reads a scenario file, or the scenario on standard input for "-".
+func loadScenario(c *cobra.Command, path string) (*scenario.Scenario, error) {
+	if path != "-" {
+		return scenario.Load(path)
+	}
+	s, err := scenario.Parse(c.InOrStdin())
+	if err != nil {
+		return nil, fmt.Errorf("standard input: %w", err)
+	}
+	return s, nil
 }
 
 // runScenario runs a scenario with the view that fits standard error.

@@ -231,22 +231,22 @@ func TestTable(t *testing.T) {
 	res.Phases[2].Jobs[0].ForecastError = 0.123
 	var b bytes.Buffer
 	printResult(&b, res)
-	want := `         class          promised  device  per s  of alone  p50 ms  p99 ms    memory  forecast
+	want := `         class          promised  device  per s  of alone  p50 ms  p99 ms  memory  forecast
 each job alone
-  web    latency            40 %    30 %    100              1.50    12.1  5.00 MiB
-  big    standard        25-50 %                                                      refused
-  batch  opportunistic             100 %    100              1.50    3.00  5.00 MiB
+  web    latency            40 %    30 %    100              1.50    12.1   5 MiB
+  big    standard        25-50 %                                                    refused
+  batch  opportunistic             100 %    100              1.50    3.00   5 MiB
 the OS, goroutine pools: total throughput 0.97 of alone
-  web    latency            40 %           90.0      90 %    1.50    80.0  5.00 MiB
-  big    standard        25-50 %                                                      refused
-  batch  opportunistic                     42.0      42 %    1.50     300  5.00 MiB
+  web    latency            40 %           90.0      90 %    1.50    80.0   5 MiB
+  big    standard        25-50 %                                                    refused
+  batch  opportunistic                     42.0      42 %    1.50     300   5 MiB
 weir, policy priority: total throughput 0.97 of alone
-  web    latency            40 %    31 %   99.5     100 %    1.50    13.0  5.00 MiB  12 % off
-  big    standard        25-50 %                                                      refused
-  batch  opportunistic              66 %   66.0      66 %    1.50    4.50  5.00 MiB
+  web    latency            40 %    31 %   99.5     100 %    1.50    13.0   5 MiB  12 % off
+  big    standard        25-50 %                                                    refused
+  batch  opportunistic              66 %   66.0      66 %    1.50    4.50   5 MiB
 
-web answers 99 of 100 requests within 12.1 ms alone, 80.0 ms as goroutine pools under the OS, 13.0
-ms under weir's priority.
+web answers 99 of 100 requests within 12.1 ms alone, 80.0 ms as goroutine pools under the OS,
+13.0 ms under weir's priority.
 
 batch meanwhile runs, against alone, at 42 % as goroutine pools under the OS, 66 % under weir's
 priority.

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/weirgpu/weir/shim"
-	"github.com/weirgpu/weir/shim/fakecuda"
+	"github.com/weirgpu/weir/internal/shim"
+	"github.com/weirgpu/weir/internal/shim/fakecuda"
 )
 
 // talkAfter is how long a build may take before weir says what it is doing.

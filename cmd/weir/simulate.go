@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/weirgpu/weir/internal/wholefile"
 	"github.com/weirgpu/weir/scenario"
 	"github.com/weirgpu/weir/scenario/report"
 	"github.com/weirgpu/weir/share/catalogue"
@@ -28,12 +28,13 @@ func newSimulate() *cobra.Command {
 			strings.Join(catalogueNames(), ", ") + ")\nor as many units as this machine has " +
 			"cores (cpu:0). Iterations take what the scenario says (iteration,\nkernel), or what " +
 			"the steps of a model's plan take by the device's data sheet. With several\n" +
-			"policies, or all, the same requests arrive under each.",
+			"policies, or all, the same requests arrive under each. - reads the scenario from " +
+			"standard input.",
 		Args: exactly(1),
 
 		ValidArgsFunction: files("yaml", "yml"),
 		RunE: func(c *cobra.Command, args []string) error {
-			s, err := scenario.Load(args[0])
+			s, err := loadScenario(c, args[0])
 			if err != nil {
 				return err
 			}
@@ -53,7 +54,8 @@ func newSimulate() *cobra.Command {
 			if !asJSON {
 				printResult(c.OutOrStdout(), res)
 			}
-			return errors.Join(finishShare(c, res, asJSON), failed(comparePage(page, args[0], res)))
+			return errors.Join(finishShare(c, res, asJSON),
+				failed(comparePage(c, page, args[0], res)))
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
@@ -75,41 +77,38 @@ func catalogueNames() []string {
 	return names
 }
 
-// writable reports whether a page can be written to a path, before anything runs for it. What is
-// there stays.
+// writable reports whether a page can be written to a path, before anything runs for it.
 func writable(path string) error {
 	if path == "" {
 		return nil
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o666)
-	if err != nil {
-		return err
-	}
-	return f.Close()
+	return wholefile.Check(path)
 }
 
-// comparePage writes the report page of a scenario, if it is asked for.
-func comparePage(path, file string, res *scenario.Result) error {
+// comparePage writes the report page of a scenario that a command ran, if it is asked for.
+func comparePage(c *cobra.Command, path, file string, res *scenario.Result) error {
 	if path == "" {
 		return nil
 	}
 	name := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
+	if file == "-" {
+		name = "standard input"
+	}
 	where := "on " + res.Device
 	if res.VirtualS > 0 {
 		where = "in virtual time " + where
 	}
+	under := "under each policy"
+	if len(res.Results) == 1 {
+		under = "alone and together"
+	}
 	return writePage(path, report.Head{Title: name + " " + where,
-		Intro:   "The same jobs with the same arrivals, " + where + ", under each policy.",
-		Command: "weir", When: time.Now()}, res)
+		Intro:   "The same jobs with the same arrivals, " + where + ", " + under + ".",
+		Command: c.CommandPath() + " --html", When: time.Now()}, res)
 }
 
-func writePage(path string, h report.Head, res *scenario.Result) (err error) {
-	file, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	return report.Write(file, h, res)
+func writePage(path string, h report.Head, res *scenario.Result) error {
+	return wholefile.Write(path, func(w io.Writer) error { return report.Write(w, h, res) })
 }
 
 // printComparison prints policies side by side, and those that were left out.

@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 )
 
@@ -45,4 +47,28 @@ func stopCode(ctx context.Context) int {
 		}
 	}
 	return 1
+}
+
+// input is standard input that ends with a context: a read of a terminal or a pipe waits for
+// whoever writes, and a signal would not end it. It takes nothing before its first Read, for
+// another process may have the same standard input.
+type input struct {
+	ctx   context.Context
+	from  io.Reader
+	begin sync.Once
+	read  *io.PipeReader
+}
+
+// Read implements io.Reader.
+func (in *input) Read(p []byte) (int, error) {
+	in.begin.Do(func() {
+		r, w := io.Pipe()
+		in.read = r
+		context.AfterFunc(in.ctx, func() { _ = w.CloseWithError(context.Cause(in.ctx)) })
+		go func() {
+			_, err := io.Copy(w, in.from)
+			_ = w.CloseWithError(err)
+		}()
+	})
+	return in.read.Read(p)
 }

@@ -87,7 +87,8 @@ func jobRow(p *scenario.Phase, j *scenario.JobResult) []string {
 	if j.SoloPerS > 0 && p.Mode != scenario.Solo {
 		row[5] = fmt.Sprintf("%.0f %%", 100*j.IterationsPerS/j.SoloPerS)
 	}
-	row[6], row[7], row[8] = figure(j.Latency.P50), figure(j.Latency.P99), mib(j.MemoryPeakBytes)
+	row[6], row[7] = figure(j.Latency.P50), figure(j.Latency.P99)
+	row[8] = terminal.Size(j.MemoryPeakBytes)
 	return row
 }
 
@@ -116,8 +117,6 @@ func figure(v float64) string {
 	}
 	return fmt.Sprintf("%.0f", v)
 }
-
-func mib(n int64) string { return figure(float64(n)/(1<<20)) + " MiB" }
 
 // print writes the table. Where lines are too short, it comes in blocks, one below the other: each
 // has the first column and as many of the others as fit, and no figure is broken.

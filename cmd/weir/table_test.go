@@ -42,6 +42,7 @@ func TestTableWidths(t *testing.T) {
 func TestTopWidths(t *testing.T) {
 	s := agent.Snapshot{Policy: "priority", Devices: []agent.DeviceSnapshot{{Device: "cuda:0",
 		Name: "NVIDIA H100 80GB HBM3", MemoryBytes: 80 << 30, PromisedBytes: 24 << 30,
+		Unmeasured: "the management library does not answer, since 10:00",
 		Jobs: []agent.JobSnapshot{{State: "waiting", WaitingMS: 1234, MemoryCapBytes: 24 << 30,
 			MemoryUsedBytes: 12345 << 20, Launches: 1234567890,
 			Processes: []agent.ProcessSnapshot{{PID: 4194304}, {PID: 4194303}}}}}}}
@@ -53,12 +54,20 @@ func TestTopWidths(t *testing.T) {
 				t.Errorf("%d columns: a line of %d: %q", width, n, line)
 			}
 		}
-		for _, want := range []string{"1234567890", "12.1 GiB", "24.0 GiB", "waiting 1234 ms",
+		for _, want := range []string{"1234567890", "12.1 GiB", "24 GiB", "waiting 1234 ms",
 			"4194304 4194303"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%d columns: no %q in\n%s", width, want, text)
 			}
 		}
+		const why = "not measured: the management library does not answer, since 10:00"
+		if !strings.Contains(strings.Join(strings.Fields(text), " "), why) {
+			t.Errorf("%d columns: no %q in\n%s", width, why, text)
+		}
+	}
+	s.Devices[0].Unmeasured = ""
+	if text := topText(&s, 0); strings.Contains(text, "measured") {
+		t.Errorf("a device that is measured:\n%s", text)
 	}
 }
 

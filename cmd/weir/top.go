@@ -114,11 +114,12 @@ func topText(s *agent.Snapshot, width int) string {
 			used += d.Jobs[k].DeviceShare
 		}
 		head := fmt.Sprintf("%s  %s  %s of %s promised  device %s  policy %s", d.Device, label,
-			gib(d.PromisedBytes), gib(d.MemoryBytes), points(used), s.Policy)
-		if width > 0 && terminal.Columns(head) > width {
-			head = terminal.Wrap(head, width)
+			terminal.Size(d.PromisedBytes), terminal.Size(d.MemoryBytes), points(used), s.Policy)
+		fmt.Fprintln(&b, terminal.Fit(head, width))
+		if d.Unmeasured != "" {
+			fmt.Fprintln(&b, terminal.Fit("  memory that programs do not count is not measured: "+
+				d.Unmeasured, width))
 		}
-		fmt.Fprintln(&b, head)
 		t := table{topColumns}
 		for k := range d.Jobs {
 			t = append(t, topRow(&d.Jobs[k]))
@@ -137,7 +138,7 @@ func topRow(j *agent.JobSnapshot) []string {
 	if j.WaitingMS >= 1 {
 		state = fmt.Sprintf("%s %.0f ms", state, j.WaitingMS)
 	}
-	memory := gib(int64(min(j.MemoryUsedBytes, 1<<62)))
+	memory := terminal.Size(int64(min(j.MemoryUsedBytes, 1<<62)))
 	if j.DeniedAllocs > 0 {
 		memory += fmt.Sprintf(" (%d refused)", j.DeniedAllocs)
 	}
@@ -169,7 +170,7 @@ func topRow(j *agent.JobSnapshot) []string {
 		points(j.Compute),
 		points(j.Limit),
 		memory,
-		gib(j.MemoryCapBytes),
+		terminal.Size(j.MemoryCapBytes),
 		fmt.Sprint(j.Launches),
 		strings.Join(pids, " "),
 	}

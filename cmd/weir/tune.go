@@ -13,8 +13,9 @@ import (
 	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/device/machine"
 	"github.com/weirgpu/weir/engine"
-	"github.com/weirgpu/weir/engine/tune"
+	"github.com/weirgpu/weir/internal/seat"
 	"github.com/weirgpu/weir/internal/terminal"
+	"github.com/weirgpu/weir/internal/tune"
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/plan/cache"
 	"github.com/weirgpu/weir/scenario"
@@ -128,7 +129,7 @@ func (m *compiled) tune(c *cobra.Command, on *machine.Machine, f *modelFlags,
 		Engine: engine.Options{
 			Device:    on.Device,
 			Pool:      on.Pool,
-			Quota:     scenario.NewQuota("--memory", f.memory),
+			Quota:     seat.NewCounted("--memory", f.memory),
 			HostQuota: on.Host,
 		},
 		Fill:     func(i *engine.Instance) error { return scenario.FillInputs(i, m.inputs) },

@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirgpu/weir/conformance"
-	"github.com/weirgpu/weir/conformance/archive"
+	"github.com/weirgpu/weir/internal/conformance"
+	"github.com/weirgpu/weir/internal/conformance/archive"
 	"github.com/weirgpu/weir/internal/terminal"
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/plan"
@@ -72,7 +72,7 @@ func (f *verifyFlags) print(w io.Writer, rep *conformance.Report) error {
 			return failed(err)
 		}
 	} else {
-		rep.Summarize(w)
+		rep.Summarize(&fitted{w: w})
 	}
 	if n := rep.Failed + rep.Unsupported; n > 0 {
 		return failed(fmt.Errorf("%d of %d cases did not pass", n, len(rep.Cases)))

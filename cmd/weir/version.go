@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirgpu/weir/device/nvml"
+	"github.com/weirgpu/weir/internal/nvml"
 	"github.com/weirgpu/weir/internal/terminal"
 )
 

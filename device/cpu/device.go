@@ -2,6 +2,8 @@ package cpu
 
 import (
 	"fmt"
+	"math"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -47,7 +49,7 @@ func Open(id string, opts Options) (*Device, error) {
 // groups' limits and the limit given to [Open].
 func (d *Device) Info() device.Info { return d.info }
 
-// Held returns the sum of Len over all buffers allocated and not yet freed.
+// Held implements [device.Device].
 func (d *Device) Held() int64 { return d.ledger.Held() }
 
 // Alloc returns a zeroed buffer on whole pages of its own; from 2 MiB on it starts on a huge page
@@ -78,7 +80,8 @@ func (d *Device) Alloc(bytes int64) (device.Buffer, error) {
 }
 
 // Wrap returns a buffer of memory that the caller owns, such as a part of a mapped file: it is
-// counted as held until Free, which leaves the memory itself alone. mem is aligned to
+// counted as held until Free, which leaves the memory itself alone. Its Populate makes the memory
+// present to be read. mem is aligned to
 // [device.Alignment] and outlives the buffer. The errors are those of Alloc.
 func (d *Device) Wrap(mem []byte) (device.Buffer, error) {
 	if err := d.ledger.Reserve(int64(len(mem))); err != nil {
@@ -92,12 +95,21 @@ func (d *Device) Wrap(mem []byte) (device.Buffer, error) {
 // Close gives the device back. See [device.Device].
 func (d *Device) Close() error { return d.ledger.Close() }
 
-// buffer is memory mapped for one Alloc.
+// buffer is memory mapped for one Alloc, or the caller's.
 type buffer struct {
 	device *Device
 	size   int64
 	mem    atomic.Pointer[mapping] // nil once freed
+
+	mu   sync.Mutex       // guards what follows, and that the memory is there
+	away device.Stretches // that were given back
 }
+
+var _ interface {
+	device.Elastic
+	device.HostVisible
+	device.Populator
+} = (*buffer)(nil)
 
 func (b *buffer) Len() int64 { return b.size }
 
@@ -143,16 +155,59 @@ func (d *Device) foundDear() {
 	d.dear.Store(&now)
 }
 
-// Enlarge implements [device.Populator].
+// Enlarge implements [device.Populator]. It does nothing while stretches are given back, of which
+// huge pages would bring bytes back.
 func (b *buffer) Enlarge(now bool) {
-	if m := b.mem.Load(); m != nil {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if m := b.mem.Load(); m != nil && b.away.Len() == 0 {
 		m.enlarge(now)
 	}
 }
 
+// Decommit implements [device.Elastic].
+func (b *buffer) Decommit(from, to int64) int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	m := b.mem.Load()
+	if m == nil {
+		return 0
+	}
+	from, to = max(0, from), min(to, b.size)
+	n, first, last := b.away.Add(from, to)
+	if n > 0 {
+		if last == b.size {
+			last = math.MaxInt64
+		}
+		m.discard(from, to, first, last)
+		b.device.ledger.Release(n)
+	}
+	return n
+}
+
+// Commit implements [device.Elastic].
+func (b *buffer) Commit(from, to int64) (int64, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	from, to = max(0, from), min(to, b.size)
+	if b.mem.Load() == nil {
+		return 0, fmt.Errorf("device %s: bytes %d to %d of a buffer that has been freed: %w",
+			b.device.info.ID, from, to, device.ErrBounds)
+	}
+	n := max(0, to-from) - b.away.Missing(from, to)
+	if err := b.device.ledger.Reserve(n); err != nil {
+		return 0, err
+	}
+	b.away.Remove(from, to)
+	return n, nil
+}
+
+// Free implements [device.Buffer].
 func (b *buffer) Free() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if m := b.mem.Swap(nil); m != nil {
 		m.unmap()
-		b.device.ledger.Release(b.size)
+		b.device.ledger.Release(b.size - b.away.Len())
 	}
 }

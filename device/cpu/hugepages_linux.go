@@ -55,6 +55,7 @@ func (m *mapping) leaveHuge() {
 // written.
 func (m *mapping) populate(from, to int) (dear bool) {
 	if m.size == 0 {
+		m.present(from, to)
 		return false
 	}
 	page := hugePage

@@ -28,6 +28,9 @@ func (m *mapping) populate(int, int) (dear bool) { return false }
 func (m *mapping) leaveHuge()                    {}
 func (m *mapping) enlarge(bool)                  {}
 
+// discard leaves the memory where it is: the collector takes no part of a slice.
+func (m *mapping) discard(from, to, first, last int64) {}
+
 // dearFor is how long a huge page that was dear speaks for others.
 const dearFor = 0
 

@@ -68,3 +68,26 @@ func (m *mapping) unmap() {
 	}
 	m.bytes = nil
 }
+
+// discard gives pages back to the system: those with bytes from one to before another of which no
+// byte is outside of first to before last. The memory of others is left to them.
+func (m *mapping) discard(from, to, first, last int64) {
+	if m.size == 0 {
+		return
+	}
+	page := int64(os.Getpagesize())
+	begin := max(from/page*page, (first+page-1)/page*page)
+	end := min((to+page-1)/page*page, min(last, int64(m.size))/page*page)
+	if begin < end {
+		_ = unix.Madvise(m.pages()[begin:end], unix.MADV_DONTNEED)
+	}
+}
+
+// present has pages mapped that are to be read, of memory of others.
+func (m *mapping) present(from, to int) {
+	page := uintptr(os.Getpagesize())
+	base := unsafe.Pointer(unsafe.SliceData(m.bytes))
+	head := (uintptr(base) + uintptr(from)) & (page - 1)
+	begin := unsafe.Add(base, from-int(head))
+	_ = unix.Madvise(unsafe.Slice((*byte)(begin), to-from+int(head)), unix.MADV_POPULATE_READ)
+}

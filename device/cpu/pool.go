@@ -18,7 +18,7 @@ import (
 // PoolOptions say how a [Pool] uses the cores. The zero value is a sound choice.
 type PoolOptions struct {
 	// Threads is the number of chunks of one region that run at the same time, the caller's
-	// included; 0 stands for the cores this process may use. It is at most 1024.
+	// included; 0 stands for the cores this process may use. It is at most [MaxThreads].
 	Threads int
 	// Pin ties each worker to one processor of the process's affinity mask. Without it the
 	// operating system now and then leaves two workers on one core; with it a worker cannot evade
@@ -35,8 +35,10 @@ type PoolOptions struct {
 	Spin time.Duration
 }
 
+// MaxThreads is the largest number of threads that a pool has.
+const MaxThreads = 1024
+
 const (
-	maxThreads  = 1024
 	maxRegions  = 64 // one bit each in Pool.open and Pool.busy
 	defaultSpin = 2 * time.Millisecond
 
@@ -84,7 +86,7 @@ func NewPool(opts PoolOptions) *Pool {
 	if p.threads <= 0 {
 		p.threads = Cores()
 	}
-	p.threads = min(p.threads, maxThreads)
+	p.threads = min(p.threads, MaxThreads)
 	if p.spin == 0 {
 		p.spin = defaultSpin
 	}

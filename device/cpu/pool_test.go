@@ -129,11 +129,11 @@ func TestRunRefusesTooManyChunks(t *testing.T) {
 }
 
 func TestPoolDefaults(t *testing.T) {
-	if got, want := newTestPool(t, PoolOptions{}).Threads(), min(Cores(), maxThreads); got != want {
+	if got, want := newTestPool(t, PoolOptions{}).Threads(), min(Cores(), MaxThreads); got != want {
 		t.Errorf("Threads() = %d, want the cores, %d", got, want)
 	}
-	if got := newTestPool(t, PoolOptions{Threads: 1 << 20}).Threads(); got != maxThreads {
-		t.Errorf("Threads() = %d, want at most %d", got, maxThreads)
+	if got := newTestPool(t, PoolOptions{Threads: 1 << 20}).Threads(); got != MaxThreads {
+		t.Errorf("Threads() = %d, want at most %d", got, MaxThreads)
 	}
 }
 

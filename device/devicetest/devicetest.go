@@ -38,6 +38,7 @@ func Run(t *testing.T, open Open) {
 	t.Run("buffers", func(t *testing.T) { testBuffers(t, open) })
 	t.Run("bounds", func(t *testing.T) { testBounds(t, open) })
 	t.Run("ledger", func(t *testing.T) { testLedger(t, open) })
+	t.Run("elastic", func(t *testing.T) { testElastic(t, open) })
 	t.Run("target", func(t *testing.T) { testTarget(t, open) })
 	t.Run("order", func(t *testing.T) { testOrder(t, open) })
 	t.Run("failure", func(t *testing.T) { testFailure(t, open) })

@@ -15,11 +15,16 @@ import (
 type Options struct {
 	// MemoryBytes is the memory of the device; 0 stands for as much as the host has.
 	MemoryBytes int64
+	// Bus, when its BytesPerS is above 0, is how fast copies reach the device: each takes its time
+	// at least, one after the other, while the device computes. Copies from the device take the
+	// time of copying alone.
+	Bus device.Bus
 }
 
 // Device implements [device.Device] and [compute.Queued].
 type Device struct {
 	info   device.Info
+	bus    bus
 	ledger *device.Ledger
 	host   *cpu.Device // whose memory stands in for the device's own
 
@@ -30,6 +35,7 @@ type Device struct {
 
 var _ interface {
 	device.Device
+	device.Bused
 	compute.Queued
 } = (*Device)(nil)
 
@@ -62,7 +68,7 @@ func Open(id string, o Options) (*Device, error) {
 		info.MemoryBytes = n
 	}
 	return &Device{info: info, ledger: device.NewLedger(info.ID, info.MemoryBytes), host: host,
-		next: base + gap}, nil
+		next: base + gap, bus: bus{of: o.Bus}}, nil
 }
 
 // Info implements [device.Device].
@@ -106,7 +112,9 @@ func (d *Device) memory(at uint64, n int64) ([]byte, error) {
 	}
 	if i >= 0 {
 		b := d.live[i]
-		if off := at - b.at; off < uint64(b.size) && n > 0 && uint64(n) <= uint64(b.size)-off {
+		off := at - b.at
+		if off < uint64(b.size) && n > 0 && uint64(n) <= uint64(b.size)-off &&
+			!b.away.Meets(int64(off), int64(off)+n) {
 			return device.HostView(b.mem)[off : off+uint64(n) : off+uint64(n)], nil
 		}
 	}
@@ -127,7 +135,10 @@ type buffer struct {
 	at     uint64
 	size   int64
 	mem    device.Buffer
+	away   device.Stretches // that were given back; device.mu is held
 }
+
+var _ device.Elastic = (*buffer)(nil)
 
 // Len implements [device.Buffer].
 func (b *buffer) Len() int64 { return b.size }
@@ -137,14 +148,32 @@ func (b *buffer) Address() uint64 { return b.at }
 
 // CopyIn implements [device.Buffer].
 func (b *buffer) CopyIn(off int64, src []byte) error {
-	mem, err := b.device.ledger.Stretch(device.HostView(b.mem), "to", off, len(src))
-	copy(mem, src)
-	return err
+	mem, err := b.stretch("to", off, len(src))
+	if err != nil {
+		return err
+	}
+	b.device.bus.copy(mem, src)
+	return nil
+}
+
+// stretch is memory of the buffer for a copy, of which nothing may be given back.
+func (b *buffer) stretch(way string, off int64, n int) ([]byte, error) {
+	mem, err := b.device.ledger.Stretch(device.HostView(b.mem), way, off, n)
+	if err != nil {
+		return nil, err
+	}
+	b.device.mu.Lock()
+	defer b.device.mu.Unlock()
+	if b.away.Meets(off, off+int64(n)) {
+		return nil, fmt.Errorf("device %s: copy of %d bytes %s %d of a buffer that has given some "+
+			"of them back: %w", b.device.info.ID, n, way, off, device.ErrBounds)
+	}
+	return mem, nil
 }
 
 // CopyOut implements [device.Buffer].
 func (b *buffer) CopyOut(dst []byte, off int64) error {
-	mem, err := b.device.ledger.Stretch(device.HostView(b.mem), "from", off, len(dst))
+	mem, err := b.stretch("from", off, len(dst))
 	copy(dst, mem)
 	return err
 }
@@ -160,5 +189,46 @@ func (b *buffer) Free() {
 	}
 	d.live = slices.Delete(d.live, i, i+1)
 	b.mem.Free()
-	d.ledger.Release(b.size)
+	d.ledger.Release(b.size - b.away.Len())
+}
+
+// Decommit implements [device.Elastic]. What reaches for bytes that were given back fails.
+func (b *buffer) Decommit(from, to int64) int64 {
+	d := b.device
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, live := d.find(b.at); !live {
+		return 0
+	}
+	from, to = max(0, from), min(to, b.size)
+	n, _, _ := b.away.Add(from, to)
+	if e, ok := b.mem.(device.Elastic); ok {
+		e.Decommit(from, to)
+	}
+	d.ledger.Release(n)
+	return n
+}
+
+// Commit implements [device.Elastic].
+func (b *buffer) Commit(from, to int64) (int64, error) {
+	d := b.device
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	from, to = max(0, from), min(to, b.size)
+	if _, live := d.find(b.at); !live {
+		return 0, fmt.Errorf("device %s: bytes %d to %d of a buffer that has been freed: %w",
+			d.info.ID, from, to, device.ErrBounds)
+	}
+	n := max(0, to-from) - b.away.Missing(from, to)
+	if err := d.ledger.Reserve(n); err != nil {
+		return 0, err
+	}
+	if e, ok := b.mem.(device.Elastic); ok {
+		if _, err := e.Commit(from, to); err != nil {
+			d.ledger.Release(n)
+			return 0, fmt.Errorf("device %s: %w", d.info.ID, err)
+		}
+	}
+	b.away.Remove(from, to)
+	return n, nil
 }

@@ -12,6 +12,10 @@
 // operators with bodies, operators that are defined by other operators, and operators on strings,
 // sequences, optionals and maps.
 //
+// A bus of a described bandwidth ([Options] Bus) makes copies to the device take their time while
+// the device computes. Stretches of buffers that were given back ([device.Elastic]) cannot be
+// reached until they are taken again.
+//
 // Concurrency: a Device is safe for concurrent use; a queue belongs to one goroutine at a time.
 //
 // What it refuses: more memory than its limit, exact to the byte, and access outside its buffers

@@ -107,7 +107,9 @@ func (q *queue) Run(x *compute.Exec, t compute.Task) error {
 
 // CopyIn implements [compute.Queue].
 func (q *queue) CopyIn(at compute.Block, src []byte) error {
-	return q.give(func() error { return q.copied(at, src, func(mem []byte) { copy(mem, src) }) })
+	return q.give(func() error {
+		return q.copied(at, src, func(mem []byte) { q.device.bus.copy(mem, src) })
+	})
 }
 
 // CopyOut implements [compute.Queue].

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/weirgpu/weir/shim"
+	"github.com/weirgpu/weir/internal/shim"
 )
 
 func main() {

@@ -192,6 +192,43 @@ def pools():
     meter.result(crossed=crossed, undestroyed=undestroyed)
 
 
+def moved(d, prop, access):
+    """What a graph that was made before, and a copy, find at an address whose memory was taken away
+    and replaced; and the result of asking for an IPC handle."""
+    size, word = 4 * MIB, ctypes.c_uint32()
+    at = d.new(ctypes.c_uint64, "cuMemAddressReserve", size, 0, 0, 0).value
+
+    def put():
+        handle = d.new(ctypes.c_uint64, "cuMemCreate", size, byref(prop), 0)
+        d.call("cuMemMap", at, size, 0, handle, 0)
+        d.call("cuMemSetAccess", ctypes.c_uint64(at), ctypes.c_size_t(size), byref(access),
+               ctypes.c_size_t(1))
+        d.call("cuMemRelease", handle)
+
+    def read(offset):
+        d.call("cuMemcpyDtoH_v2", byref(word), ctypes.c_uint64(at + offset), ctypes.c_size_t(4))
+        return word.value
+
+    put()
+    stream, graph, ready = d.stream(), ctypes.c_void_p(), ctypes.c_void_p()
+    d.call("cuStreamBeginCapture_v2", stream, 1)
+    d.call("cuMemsetD32Async", ctypes.c_uint64(at), 7, ctypes.c_size_t(4), stream)
+    d.call("cuStreamEndCapture", stream, byref(graph))
+    d.call("cuGraphInstantiateWithFlags", byref(ready), graph, ctypes.c_ulonglong(0))
+    handle = ctypes.create_string_buffer(64)
+    shared = d.code("cuIpcGetMemHandle", handle, ctypes.c_uint64(at))
+    d.synchronize()
+    d.call("cuMemUnmap", at, size)
+    put()
+    d.call("cuMemcpyHtoD_v2", ctypes.c_uint64(at + 64), byref(ctypes.c_uint32(9)),
+           ctypes.c_size_t(4))
+    d.launch_graph(ready, stream)
+    d.synchronize()
+    found = [read(0), read(64)]
+    d.call("cuMemUnmap", at, size)
+    return {"moved": found, "shared": shared}
+
+
 def virtual():
     d = libcuda.Driver()
     prop = libcuda.AllocationProp(type=1, handle_types=1, location=libcuda.Location(1, d.device))
@@ -221,7 +258,9 @@ def virtual():
     os.close(fd.value)
     time.sleep(0.1)  # whoever has the memory need not be told at once
     meter.stage("closed")
-    meter.result(granules=granules, offset=offset, unmapped=unmapped, import_released=once,
+    plain = libcuda.AllocationProp(type=1, location=libcuda.Location(1, d.device))
+    meter.result(**moved(d, plain, access), granules=granules, offset=offset, unmapped=unmapped,
+                 import_released=once,
                  retained_same=retained.value == handle.value, own_same=own.value == handle.value)
 
 

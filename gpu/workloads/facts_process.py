@@ -18,6 +18,7 @@ inside       a process in a namespace of its own
 """
 
 import argparse
+import contextlib
 import ctypes
 import os
 import re
@@ -339,14 +340,17 @@ def call_for_ever(d):
 
 def many(options, code, body):
     """Fork processes that run body and exit, some at a time, until there were enough or the time is
-    over; count how they ended. One that takes 10 s hangs, and is ended."""
+    over; count how they ended, and what those said that could not run. One that takes 10 s hangs,
+    and is ended."""
     ends, running, begun, slowest = {}, {}, 0, 0.0
+    said, say = os.pipe()
+    os.set_blocking(say, False)
     until = time.monotonic() + options.seconds
     while running or (begun < options.count and time.monotonic() < until):
         while begun < options.count and len(running) < 8 and time.monotonic() < until:
             child = os.fork()
             if not child:
-                run_and_exit(code, body)
+                run_and_exit(code, body, say)
             running[child] = time.monotonic()
             begun += 1
         child, status = os.waitpid(-1, os.WNOHANG)
@@ -361,19 +365,30 @@ def many(options, code, body):
             os.waitpid(child, 0)
             running.pop(child)
             ends["hung"] = ends.get("hung", 0) + 1
-    meter.result(ends=ends, processes=begun, slowest_s=slowest)
+    os.close(say)
+    with open(said, encoding="utf-8") as f:
+        errors = sorted(set(f.read().splitlines()))
+    meter.result(ends=ends, processes=begun, slowest_s=slowest, errors=errors[:8])
 
 
-def run_and_exit(code, body):
+NO_MEMORY, FAILED = 99, 98  # how one ends that finds no memory, or fails otherwise
+
+
+def run_and_exit(code, body, say):
     """A child's whole life: it does not return."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    ends = FAILED
     try:
         d = libcuda.Driver()
         body(d)
         ctypes.CDLL(None).exit(code)
     except libcuda.Error as e:
-        os.write(2, f"{e}\n".encode())
-    os._exit(99)
+        if e.code == libcuda.OUT_OF_MEMORY:
+            ends = NO_MEMORY
+        with contextlib.suppress(BlockingIOError):  # so many have said as much
+            os.write(say, f"{e}\n".encode())
+    finally:
+        os._exit(ends)
 
 
 def storm(options):

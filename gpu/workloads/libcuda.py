@@ -113,6 +113,7 @@ SIGNATURES = {
     "cuStreamCreate": "PU",
     "cuStreamDestroy_v2": "P",
     "cuStreamSynchronize": "P",
+    "cuStreamQuery": "P",
     "cuStreamBeginCapture_v2": "PI",
     "cuStreamEndCapture": "PP",
     "cuStreamIsCapturing": "PP",

@@ -1,4 +1,5 @@
-"""NCCL between processes on one GPU, called directly: each rank adds up the same buffer many times.
+"""NCCL between processes on one GPU, or each on one of its own, called directly: each rank adds up
+the same buffer many times.
 
 launch   start the ranks, and print what they came to
 rank     one rank; the communicator's name is passed through a file
@@ -18,6 +19,7 @@ import libcuda
 import meter
 
 FLOAT32, SUM = 7, 0
+NOT_READY = 600  # CUDA_ERROR_NOT_READY
 COUNT = 1 << 20
 ONE = 0x3F800000  # as a float
 
@@ -78,9 +80,14 @@ def rank(options):
     source, target, stream = d.alloc(4 * COUNT), d.alloc(4 * COUNT), d.stream()
     d.call("cuMemsetD32_v2", source, ONE, COUNT)
     d.synchronize()
-    done = 0
+
+    def add():
+        return nccl.ncclAllReduce(source.value, target.value, COUNT, FLOAT32, SUM, comm, stream)
+
+    times = late(d, stream, add, options) if options.late else {}
+    done, code = 0, 0
     while done < options.steps:
-        code = nccl.ncclAllReduce(source.value, target.value, COUNT, FLOAT32, SUM, comm, stream)
+        code = add()
         if code:
             break
         done += 1
@@ -89,7 +96,27 @@ def rank(options):
     d.call("cuStreamSynchronize", stream)
     last = ctypes.c_float()
     d.call("cuMemcpyDtoH_v2", ctypes.byref(last), target.value + 4 * (COUNT - 1), 4)
-    meter.result(version=version.value, init=0, code=code, steps=done, sum=last.value)
+    meter.result(version=version.value, init=0, code=code, steps=done, sum=last.value, **times)
+
+
+def late(d, stream, add, options):
+    """All but the first rank come late to a collective after the first one, which connects them:
+    how long the call took, and its work."""
+    add()
+    d.call("cuStreamSynchronize", stream)
+    if options.rank:
+        time.sleep(options.late)
+    began = time.monotonic()
+    add()
+    called = time.monotonic() - began
+    while d.code("cuStreamQuery", stream) == NOT_READY:
+        time.sleep(0.001)
+    return {"called_s": called, "done_s": time.monotonic() - began}
+
+
+def own(n, options):
+    """The environment of a rank by itself."""
+    return {"CUDA_VISIBLE_DEVICES": str(n)} if options.across else {}
 
 
 def launch(options):
@@ -100,11 +127,13 @@ def launch(options):
         argv = [
             sys.executable, os.path.abspath(__file__), "rank", "--ranks", str(options.ranks),
             "--seconds", str(options.seconds), "--steps", str(options.steps), "--name",
-            os.path.join(folder, "name")
+            os.path.join(folder, "name"), "--late", str(options.late)
         ]
         began = time.monotonic()
-        ranks = [subprocess.Popen([*argv, "--rank", str(n)], stdout=subprocess.PIPE, text=True)
-                 for n in range(options.ranks)]
+        ranks = [
+            subprocess.Popen([*argv, "--rank", str(n)], stdout=subprocess.PIPE, text=True,
+                             env={**os.environ, **own(n, options)}) for n in range(options.ranks)
+        ]
         ends = []
         for p in ranks:
             try:
@@ -131,6 +160,8 @@ def main():
     a.add_argument("--steps", type=int, default=400)
     a.add_argument("--seconds", type=float, default=10)
     a.add_argument("--name", default="")
+    a.add_argument("--across", action="store_true", help="each rank has a GPU of its own")
+    a.add_argument("--late", type=float, default=0, help="seconds by which others come late once")
     options = a.parse_args()
     what[options.what](options)
 

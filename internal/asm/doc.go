@@ -1,6 +1,6 @@
 // Package asm writes the assembly of the kernels and the Go declarations that go with it. The
-// generators of kernel/gemm, kernel/conv, kernel/vec and kernel/nbits share it; nothing that runs
-// later imports it.
+// generators of internal/kernel/gemm, internal/kernel/conv, internal/kernel/vec and
+// internal/kernel/nbits share it; nothing that runs later imports it.
 //
 // Meet first: [File], which is an assembly file with the Go file that declares its functions;
 // [Text], the assembly alone; [Vector], the registers of an instruction set; [Write], which keeps

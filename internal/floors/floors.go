@@ -39,80 +39,90 @@ type Row struct {
 // Table is the architecture, from the ground up.
 var Table = []Row{
 	{"internal/...", 0, Beside, "clock, trace, CPU facts"},
-	{"shim/...", 0, Beside, "C inside other people's processes"},
+	{"internal/shim/...", 0, Beside, "C inside other people's processes"},
 
 	{"tensor", 0, Engine, "types, shapes, views"},
-	{"tensor/npy", 1, Engine, ""},
-	{"kernel/gemm", 0, Engine, "matrix products"},
-	{"kernel/vec", 0, Engine, "SIMD loops"},
-	{"kernel/forest", 0, Engine, "decision trees"},
-	{"kernel/nbits", 0, Engine, "weights of four bits"},
-	{"kernel/conv", 1, Engine, "convolutions"},
-	{"kernel/attention", 1, Engine, "attention without scores"},
+	{"internal/strided", 1, Engine, ""},
+	{"tensor/npy", 2, Engine, ""},
+	{"internal/kernel/gemm", 0, Engine, "matrix products"},
+	{"internal/kernel/vec", 0, Engine, "SIMD loops"},
+	{"internal/kernel/forest", 0, Engine, "decision trees"},
+	{"internal/kernel/nbits", 0, Engine, "weights of four bits"},
+	{"internal/kernel/conv", 1, Engine, "convolutions"},
+	{"internal/kernel/attention", 1, Engine, "attention without scores"},
 	{"device", 0, Engine, "Device, Buffer, Gate, Quota"},
-	{"op", 1, Engine, "operators: shapes, reference"},
-	{"op/ml", 2, Engine, "trees, linear models"},
-	{"op/microsoft", 2, Engine, "ONNX Runtime's operators"},
-	{"op/optest", 2, Engine, ""},
-	{"graph", 3, Engine, "the model as a graph"},
-	{"device/compute", 2, Engine, "kernels, tasks, bindings"},
-	{"device/cpu", 3, Engine, "pool, memory, topology"},
-	{"device/cpu/kernels", 4, Engine, "operators on the CPU"},
-	{"device/far", 4, Engine, "a device out of sight"},
-	{"device/devicetest", 3, Engine, ""},
-	{"device/machine", 5, Engine, "devices by name"},
-	{"device/nvml", 2, Engine, "GPUs and their links"},
-	{"pass", 4, Engine, "one rewrite a file"},
-	{"grad", 4, Engine, "gradients of graphs"},
-	{"onnx", 5, Engine, "files in and out"},
-	{"plan", 5, Engine, "steps and memory offsets"},
-	{"zoo", 5, Engine, "standard architectures"},
-	{"conformance/archive", 0, Engine, ""},
-	{"conformance", 7, Engine, ""},
-	{"conformance/table", 8, Engine, ""},
-	{"plan/cache", 6, Engine, "compiled plans on disk"},
-	{"engine", 6, Engine, "sessions, iterations"},
-	{"engine/roofline", 7, Engine, ""},
-	{"engine/tune", 7, Engine, ""},
-	{"", 7, Engine, "weir: the library face"},
+	{"internal/op", 2, Engine, "operators: shapes, reference"},
+	{"op", 3, Engine, "for operators of one's own"},
+	{"internal/op/ml", 3, Engine, "trees, linear models"},
+	{"internal/op/microsoft", 3, Engine, "ONNX Runtime's operators"},
+	{"internal/op/optest", 3, Engine, ""},
+	{"graph", 4, Engine, "the model as a graph"},
+	{"graph/stages", 5, Engine, ""},
+	{"device/compute", 3, Engine, "kernels, tasks, bindings"},
+	{"device/cpu", 4, Engine, "pool, memory, topology"},
+	{"device/cpu/kernels", 5, Engine, "operators on the CPU"},
+	{"device/far", 5, Engine, "a device out of sight"},
+	{"device/devicetest", 4, Engine, ""},
+	{"device/machine", 6, Engine, "devices by name"},
+	{"internal/nvml", 3, Engine, "GPUs and their links"},
+	{"internal/pass", 5, Engine, "one rewrite a file"},
+	{"grad", 5, Engine, "gradients of graphs"},
+	{"onnx", 6, Engine, "files in and out"},
+	{"plan", 6, Engine, "steps and memory offsets"},
+	{"zoo", 6, Engine, "standard architectures"},
+	{"internal/conformance/archive", 0, Engine, ""},
+	{"internal/conformance", 8, Engine, ""},
+	{"internal/conformance/table", 9, Engine, ""},
+	{"plan/cache", 7, Engine, "compiled plans on disk"},
+	{"engine", 7, Engine, "sessions, iterations"},
+	{"internal/roofline", 8, Engine, ""},
+	{"internal/tune", 8, Engine, ""},
+	{"", 8, Both, "weir: the library face"},
 	{"examples/digits", 0, Engine, ""},
+	{"examples/...", 10, Both, ""},
 
 	{"share", 1, Sharing, "Job, Share, Snapshot, Policy"},
-	{"share/wire", 1, Sharing, "shared page, messages"},
-	{"share/wire/gen", 2, Sharing, ""},
+	{"internal/wire", 1, Sharing, "shared page, messages"},
+	{"internal/wire/gen", 2, Sharing, ""},
 	{"share/policy", 2, Sharing, "one policy a file"},
+	{"share/evict", 2, Sharing, "who gives memory back"},
 	{"share/catalogue", 2, Sharing, "devices by data sheet"},
 	{"share/core", 3, Sharing, "events in, decisions out"},
 	{"share/core/coretest", 4, Sharing, ""},
 	{"share/broker", 4, Sharing, "real time, leases"},
 	{"share/sim", 4, Sharing, "virtual time"},
-	{"shim/fakecuda", 0, Sharing, ""},
 
-	{"scenario", 7, Both, "jobs on one device, alone and together"},
-	{"scenario/view", 8, Both, "live view"},
-	{"scenario/report", 8, Both, "report page"},
-	{"agent", 8, Both, "process jobs"},
-	{"cmd/weir", 9, Both, "flags and wiring"},
-	{"bench/precision", 9, Both, ""},
-	{"bench/binary", 9, Both, ""},
-	{"bench/sharing", 9, Both, ""},
-	{"bench/exec", 9, Both, ""},
-	{"bench/start", 9, Both, ""},
-	{"bench/userland", 9, Both, ""},
-	{"bench/policies", 9, Both, ""},
-	{"gpu/buildshim", 9, Both, ""},
-	{"gpu/facts", 9, Both, ""},
+	{"internal/seat", 7, Both, "leases as gates, quotas"},
+	{"scenario", 8, Both, "jobs on one device, alone and together"},
+	{"scenario/view", 9, Both, "live view"},
+	{"scenario/report", 9, Both, "report page"},
+	{"agent", 9, Both, "process jobs"},
+	{"cmd/weir", 10, Both, "flags and wiring"},
+	{"bench/precision", 10, Both, ""},
+	{"bench/binary", 10, Both, ""},
+	{"bench/sharing", 10, Both, ""},
+	{"bench/exec", 10, Both, ""},
+	{"bench/start", 10, Both, ""},
+	{"bench/userland", 10, Both, ""},
+	{"bench/policies", 10, Both, ""},
+	{"gpu/buildshim", 10, Both, ""},
+	{"gpu/facts", 10, Both, ""},
 }
 
-// Of returns the row of the package with that path below the module.
-func Of(path string) (Row, bool) {
+// Of returns the row of the package with that path below the module: its own, else that of the
+// nearest path above it that covers what lies under it.
+func Of(path string) (row Row, ok bool) {
+	longest := -1
 	for _, r := range Table {
 		under, all := strings.CutSuffix(r.Path, "/...")
-		if r.Path == path || all && (path == under || strings.HasPrefix(path, under+"/")) {
+		switch {
+		case r.Path == path:
 			return r, true
+		case all && (path == under || strings.HasPrefix(path, under+"/")) && len(under) > longest:
+			row, ok, longest = r, true, len(under)
 		}
 	}
-	return Row{}, false
+	return row, ok
 }
 
 // Within returns the path below the module of an import path, and whether it is one of the

@@ -27,20 +27,23 @@ type Target struct {
 
 // Targets are what a run changes, each by an equal share of the mutants.
 var Targets = []Target{
-	{"op", []string{"op", "op/ml", "op/microsoft"}, nil, []string{"op", "op/ml", "op/microsoft",
-		"grad", "device/cpu/kernels", "pass", "plan", "onnx"}},
-	{"pass", []string{"pass"}, nil, []string{"pass", "plan", "engine", "",
-		"conformance"}},
+	{"op", []string{"internal/op", "internal/op/ml", "internal/op/microsoft"}, nil,
+		[]string{"internal/op", "internal/op/ml", "internal/op/microsoft", "grad",
+			"device/cpu/kernels", "internal/pass", "plan", "onnx"}},
+	{"pass", []string{"internal/pass"}, nil, []string{"internal/pass", "plan", "engine", "",
+		"internal/conformance"}},
 	{"plan", []string{"plan"}, nil, []string{"plan", "engine", "plan/cache",
-		"device/far", "", "conformance", "scenario"}},
+		"device/far", "", "internal/conformance", "scenario"}},
 	{"device/cpu", []string{"device/cpu", "device/cpu/kernels"}, nil, []string{"device/cpu",
-		"device/cpu/kernels", "plan", "engine", "", "conformance"}},
+		"device/cpu/kernels", "plan", "engine", "", "internal/conformance"}},
 	{"grad", []string{"grad"}, nil, []string{"grad", "onnx", "plan",
 		"engine", ""}},
-	{"references", []string{"kernel/attention", "kernel/conv", "kernel/forest", "kernel/gemm",
-		"kernel/nbits", "kernel/vec"}, []string{"*_ref.go", "reference.go", "walk.go"},
-		[]string{"kernel/vec", "kernel/gemm", "kernel/conv", "kernel/attention", "kernel/nbits",
-			"kernel/forest", "device/cpu/kernels"}},
+	{"references", []string{"internal/kernel/attention", "internal/kernel/conv",
+		"internal/kernel/forest", "internal/kernel/gemm", "internal/kernel/nbits",
+		"internal/kernel/vec"}, []string{"*_ref.go", "reference.go", "walk.go"},
+		[]string{"internal/kernel/vec", "internal/kernel/gemm", "internal/kernel/conv",
+			"internal/kernel/attention", "internal/kernel/nbits", "internal/kernel/forest",
+			"device/cpu/kernels"}},
 }
 
 // listed is what go list tells of a package.

@@ -1,8 +1,12 @@
 package terminal
 
 import (
+	"math"
+	"slices"
+	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // wide are characters that take two columns (Unicode Standard Annex 11, East Asian Width W and F,
@@ -67,12 +71,17 @@ func Pad(text string, width int) string {
 }
 
 // Wrap breaks text into lines of at most width columns at spaces. A longer word has a line of its
-// own, and a number keeps its percent sign.
+// own, and a number keeps its unit.
 func Wrap(text string, width int) string {
-	const glue = "\x00"
 	var b strings.Builder
 	at := 0
-	for word := range strings.FieldsSeq(strings.ReplaceAll(text, " %", glue+"%")) {
+	words := strings.Fields(text)
+	for i := 0; i < len(words); i++ {
+		word := words[i]
+		if i+1 < len(words) && isNumber(word) && isUnit(words[i+1]) {
+			i++
+			word += " " + words[i]
+		}
 		n := Columns(word)
 		if at > 0 && at+1+n > width {
 			b.WriteByte('\n')
@@ -84,5 +93,53 @@ func Wrap(text string, width int) string {
 		b.WriteString(word)
 		at += n
 	}
-	return strings.ReplaceAll(b.String(), glue, " ")
+	return b.String()
+}
+
+// units are those of weir's figures.
+var units = []string{"%", "ns", "us", "µs", "ms", "s", "B", "KiB", "MiB", "GiB", "TiB", "PiB",
+	"EiB", "M", "GFLOP", "GFLOP/s", "GB/s"}
+
+func isUnit(word string) bool {
+	return slices.Contains(units, strings.TrimRight(word, ".,:;)"))
+}
+
+func isNumber(word string) bool {
+	last, _ := utf8.DecodeLastRuneInString(word)
+	return unicode.IsDigit(last)
+}
+
+// Fit breaks a line that is wider than width columns at spaces, with its further lines indented. A
+// width of 0 is any.
+func Fit(line string, width int) string {
+	if width <= 0 || Columns(line) <= width {
+		return line
+	}
+	words := strings.TrimLeft(line, " ")
+	first := min(len(line)-len(words), width/4)
+	further := min(first+2, width/2)
+	text := Wrap(words, width-further)
+	return strings.Repeat(" ", first) + strings.ReplaceAll(text, "\n",
+		"\n"+strings.Repeat(" ", further))
+}
+
+// Size is a number of bytes for people: three digits in the binary unit (IEC 80000-13) in which it
+// is from 1 to 1023, as in "23.5 GiB", "1007 MiB" and "12 B".
+func Size[N ~int64](bytes N) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
+	v, u := float64(bytes), 0
+	for ; math.Abs(v) >= 1023.5; u++ {
+		v /= 1024
+	}
+	digits := 2
+	if abs := math.Abs(v); abs >= 99.95 {
+		digits = 0
+	} else if abs >= 9.995 {
+		digits = 1
+	}
+	text := strconv.FormatFloat(v, 'f', digits, 64)
+	if digits > 0 {
+		text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
+	}
+	return text + " " + units[u]
 }

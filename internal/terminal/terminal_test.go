@@ -93,3 +93,25 @@ func TestColumns(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// TestFit holds that lines are broken only where they are too long, with numbers whole.
+func TestFit(t *testing.T) {
+	const line = "  plan: 12 steps, 3.5 MiB"
+	for width, want := range map[int]string{0: line, 25: line, 24: "  plan: 12 steps,\n    3.5 MiB",
+		12: "  plan: 12\n    steps,\n    3.5 MiB"} {
+		if got := Fit(line, width); got != want {
+			t.Errorf("%d columns: %q, want %q", width, got, want)
+		}
+	}
+}
+
+func TestSize(t *testing.T) {
+	for bytes, want := range map[int64]string{0: "0 B", 12: "12 B", 1023: "1023 B", 1024: "1 KiB",
+		1<<20 - 1: "1 MiB", 25234234000: "23.5 GiB", 1007 << 20: "1007 MiB", 1536: "1.5 KiB",
+		999 << 10: "999 KiB", 1<<63 - 1: "8 EiB", -2048: "-2 KiB", 10230: "9.99 KiB",
+		10239: "10 KiB"} {
+		if got := Size(bytes); got != want {
+			t.Errorf("%d bytes: %q, want %q", bytes, got, want)
+		}
+	}
+}

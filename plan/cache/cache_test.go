@@ -19,8 +19,8 @@ import (
 	"github.com/weirgpu/weir/device/cpu/kernels"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/internal/cpuinfo"
+	"github.com/weirgpu/weir/internal/pass"
 	"github.com/weirgpu/weir/onnx"
-	"github.com/weirgpu/weir/pass"
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/tensor"
 	"github.com/weirgpu/weir/zoo"
@@ -248,6 +248,15 @@ func TestOptionsApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
+	src, err := onnx.Open(path, onnx.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer src.Close()
+	if !m.noted || !reflect.DeepEqual(m.Metadata, src.Metadata) || m.Metadata.Graph == "" {
+		t.Errorf("noted: %v; it says %+v of itself, the file %+v", m.noted, m.Metadata,
+			src.Metadata)
+	}
 	same := plan.Options{Target: host, Shapes: oneImage, Threads: 2}
 	if m.Find(context.Background(), same).Plan == nil {
 		t.Fatal("not found under its own options")

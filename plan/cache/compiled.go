@@ -25,6 +25,7 @@ type Compiled struct {
 	Reason string
 
 	model     *Model
+	file      *mapping // of which Weights are a part
 	setting   key
 	cacheable bool // whether it may be in the cache, now or later
 }
@@ -94,7 +95,7 @@ func (c *Compiled) find(ctx context.Context, o plan.Options) error {
 	if err := c.model.hold(file); err != nil {
 		return err
 	}
-	c.Weights = e.weights
+	c.Weights, c.file = e.weights, file
 	if err := c.model.note(); err != nil {
 		cache.log.Debug("plan cache: model not noted", "model", c.model.path, "error", err)
 	}
@@ -155,6 +156,15 @@ func (e *entry) discarded(file *mapping) func(chunk []byte) {
 		return nil
 	}
 	return file.discard
+}
+
+// Discard lets the bytes of Weights from one offset to before another leave memory, in whole pages,
+// until they are read again: it is what engine.Options.Discard asks for. Where Weights are no
+// mapped file but a copy, since others could write the file, they stay.
+func (c *Compiled) Discard(from, to int64) {
+	if c.file != nil { // which ends with the weights
+		c.file.discardEnd(int64(len(c.Weights))-from, int64(len(c.Weights))-to)
+	}
 }
 
 // Cached reports whether the plan comes from the cache.

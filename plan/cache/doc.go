@@ -28,7 +28,7 @@
 //
 // # Measured choices
 //
-// The ways of computing that package engine/tune measured to be the fastest ([Cache.KeepChoices])
+// The ways of computing that package internal/tune measured to be the fastest ([Cache.KeepChoices])
 // lie beside the plans, in one file for a version of weir and a target, which names the processor:
 // for programs built of a version of the module that is the version, for others the build. Plans
 // are made with them ([Compiled].Options); a plan that was made with others has another fingerprint

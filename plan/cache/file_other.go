@@ -21,4 +21,5 @@ type mapping struct{ data []byte }
 
 func (m *mapping) close() error { return nil }
 
-func (m *mapping) discard([]byte) {}
+func (m *mapping) discard([]byte)          {}
+func (m *mapping) discardEnd(int64, int64) {}

@@ -119,3 +119,13 @@ func (m *mapping) discard(pages []byte) {
 		_ = unix.Madvise(pages, unix.MADV_DONTNEED)
 	}
 }
+
+// discardEnd does so for the pages with the bytes from so many before the end to so many before it.
+func (m *mapping) discardEnd(first, last int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.file != nil {
+		n, page := int64(len(m.data)), int64(unix.Getpagesize())
+		_ = unix.Madvise(m.data[(n-first)/page*page:n-last], unix.MADV_DONTNEED)
+	}
+}

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/weirgpu/weir/device/compute"
 )
 
 // Entry is what a cache holds: a plan with its packed weights, or a smaller file beside them.
@@ -19,12 +21,15 @@ type Entry struct {
 	Kind string `json:"kind"` // plan, model (a record of one) or ways (measured choices)
 	// Model is the path of the plan's model, "" where it is not known; Precision and Shapes are
 	// what the plan is for, and Current says that this build of weir made it.
-	Model     string    `json:"model,omitempty"`
-	Precision string    `json:"precision,omitempty"`
-	Shapes    string    `json:"shapes,omitempty"`
-	Current   bool      `json:"current"`
-	Bytes     int64     `json:"bytes"`
-	Used      time.Time `json:"used"` // for the last time, to the hour
+	Model     string `json:"model,omitempty"`
+	Precision string `json:"precision,omitempty"`
+	Shapes    string `json:"shapes,omitempty"`
+	Current   bool   `json:"current"`
+	// Reason says why no start of this build on the device asked about uses the plan, "" where one
+	// for the same precision and shapes does.
+	Reason string    `json:"reason,omitempty"`
+	Bytes  int64     `json:"bytes"`
+	Used   time.Time `json:"used"` // for the last time, to the hour
 }
 
 // Dir returns the folder.
@@ -33,9 +38,10 @@ func (c *Cache) Dir() string { return c.dir }
 // MaxBytes returns the bound on the size of all entries together.
 func (c *Cache) MaxBytes() int64 { return c.max }
 
-// Entries lists what the cache holds, that unused for longest last. It fails where the folder is
-// refused. One that is not there holds nothing.
-func (c *Cache) Entries() ([]Entry, error) {
+// Entries lists what the cache holds, that unused for longest last, with the reasons why plans do
+// not serve on a device; nil stands for any. It fails where the folder is refused. One that is not
+// there holds nothing.
+func (c *Cache) Entries(on compute.Target) ([]Entry, error) {
 	root, err := c.folder()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -52,6 +58,7 @@ func (c *Cache) Entries() ([]Entry, error) {
 			n := c.noteOf(stem + planSuffix)
 			e.Model, e.Precision, e.Shapes = n.Model, n.Precision, n.Shapes
 			e.Current = n.Build == c.build
+			e.Reason = c.useless(f.name, n, on)
 		}
 		list = append(list, e)
 	}
@@ -64,7 +71,7 @@ func (c *Cache) Entries() ([]Entry, error) {
 // Prune removes what was not used for so long, but for measured choices, and returns it. Programs
 // that have a plan mapped keep it. It fails as [Cache.Entries], and where a file cannot be removed.
 func (c *Cache) Prune(unused time.Duration) ([]Entry, error) {
-	list, err := c.Entries()
+	list, err := c.Entries(nil)
 	if err != nil || len(list) == 0 {
 		return nil, err
 	}
@@ -149,6 +156,84 @@ func (c *Compiled) unused(found error) string {
 	return strings.Join(least, ", ")
 }
 
+// useless says why no start of this build on a device uses an entry, "" where one may.
+func (c *Cache) useless(entry string, n note, on compute.Target) string {
+	var why []string
+	if n.Model == "" {
+		return "what it is for cannot be read"
+	}
+	if n.Build != c.build {
+		why = append(why, otherBuild)
+	}
+	if on != nil && n.Target != on.Identity() {
+		why = append(why, otherTarget(n.Target, on.Identity()))
+	}
+	if w := c.modelSince(entry, n); w != "" {
+		why = append(why, w)
+	}
+	return strings.Join(why, ", ")
+}
+
+// modelSince says what became of the model of an entry since: "" where it is as it was, as far as
+// its record tells, which spares reading it.
+func (c *Cache) modelSince(entry string, n note) string {
+	f, id, err := identify(n.Model)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return "the model's file is gone"
+		}
+		return "the model's file cannot be read"
+	}
+	f.Close()
+	if first, _, _ := strings.Cut(n.Sizes, " "); first != fmt.Sprint(id.Size) {
+		return changedSince
+	}
+	body, err := c.readSealed(c.recordFile(n.Model), recordMagic, maxRecord)
+	if err != nil {
+		return ""
+	}
+	r, _, err := decodeRecord(body)
+	if err == nil && r.Files[0] == id && !strings.Contains(entry, r.Content.String()) {
+		return changedSince
+	}
+	return ""
+}
+
+// The reasons that both a list and a start may give.
+const (
+	otherBuild   = "it is of another build of weir"
+	changedSince = "the model's file has changed since"
+)
+
+// otherTarget says in what the device that a plan is for differs from this one. Identities are
+// words, and the features of the processor in the form of %q.
+func otherTarget(have, this string) string {
+	device, features, _ := strings.Cut(have, " [")
+	here, own, _ := strings.Cut(this, " [")
+	if device != here {
+		return fmt.Sprintf("it is for %s, this is %s", device, here)
+	}
+	words := func(list, without string) (only []string) {
+		for _, w := range strings.Fields(strings.Trim(list, "[]")) {
+			if !slices.Contains(strings.Fields(strings.Trim(without, "[]")), w) {
+				only = append(only, strings.Trim(w, `"`))
+			}
+		}
+		return only
+	}
+	var d []string
+	if with := words(features, own); len(with) > 0 {
+		d = append(d, "with "+strings.Join(with, " "))
+	}
+	if without := words(own, features); len(without) > 0 {
+		d = append(d, "without "+strings.Join(without, " "))
+	}
+	if len(d) == 0 {
+		return "it is for another device"
+	}
+	return "it is for a processor " + strings.Join(d, " and ")
+}
+
 // plans lists the names of the entries in a folder.
 func plans(root *os.Root) []string {
 	var names []string
@@ -166,10 +251,10 @@ func plans(root *os.Root) []string {
 func (n note) differences(have note) []string {
 	var d []string
 	if have.Build != n.Build {
-		d = append(d, "it is of another build of weir")
+		d = append(d, otherBuild)
 	}
 	if have.Target != n.Target {
-		d = append(d, "it is for another device or path of instructions")
+		d = append(d, otherTarget(have.Target, n.Target))
 	}
 	if have.Precision != n.Precision {
 		d = append(d, "it is for precision "+have.Precision)
@@ -181,7 +266,7 @@ func (n note) differences(have note) []string {
 		d = append(d, "it is of other passes")
 	}
 	if len(d) == 0 || have.Sizes != n.Sizes {
-		d = append(d, "the model's file has changed since")
+		d = append(d, changedSince)
 	}
 	return d
 }

@@ -8,20 +8,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirgpu/weir/pass"
+	"github.com/weirgpu/weir/device/compute"
+	"github.com/weirgpu/weir/internal/pass"
 	"github.com/weirgpu/weir/plan"
 )
 
 // TestEntries lists what is kept with what it is for, and prunes what was not used for long.
 func TestEntries(t *testing.T) {
 	c := newCache(t)
-	if list, err := c.Entries(); err != nil || len(list) != 0 {
+	if list, err := c.Entries(host); err != nil || len(list) != 0 {
 		t.Errorf("no folder: %v, %v", list, err)
 	}
 	path := filepath.Join(t.TempDir(), "model.onnx")
 	smallModel(t, path, 1)
 	start(t, c, path, plan.Options{Target: host, Shapes: oneImage})
-	list, err := c.Entries()
+	list, err := c.Entries(host)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +31,8 @@ func TestEntries(t *testing.T) {
 		t.Fatalf("got %+v", list)
 	}
 	e := list[i]
-	if e.Model != path || e.Shapes != "input=1x3x32x32" || e.Precision != "fp32" || !e.Current ||
+	if e.Reason != "" || e.Model != path || e.Shapes != "input=1x3x32x32" ||
+		e.Precision != "fp32" || !e.Current ||
 		e.Bytes < 1000 {
 		t.Errorf("got %+v", e)
 	}
@@ -92,5 +94,79 @@ func TestReason(t *testing.T) {
 	smallModel(t, path, 2)
 	if got := reason(c, o); !strings.Contains(got, "has changed") {
 		t.Errorf("of a model that was replaced: %q", got)
+	}
+}
+
+// TestEntriesSayWhyNot holds that a list says of each plan that no start uses why.
+func TestEntriesSayWhyNot(t *testing.T) {
+	c := newCache(t)
+	path := filepath.Join(t.TempDir(), "model.onnx")
+	smallModel(t, path, 1)
+	start(t, c, path, plan.Options{Target: host, Shapes: oneImage})
+	reason := func(c *Cache, on compute.Target) string {
+		t.Helper()
+		list, err := c.Entries(on)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(list, func(e Entry) bool { return e.Kind == "plan" })
+		if i < 0 {
+			t.Fatalf("got %+v", list)
+		}
+		return list[i].Reason
+	}
+	if got := reason(c, host); got != "" {
+		t.Errorf("of what the next start uses: %q", got)
+	}
+	built := *c
+	built.build = "another"
+	if got := reason(&built, host); got != "it is of another build of weir" {
+		t.Errorf("of another build's: %q", got)
+	}
+	if got := reason(c, elsewhere{host}); got != "it is for a processor without quantum" {
+		t.Errorf("of a lesser processor's: %q", got)
+	}
+	smallModel(t, path, 2)
+	start(t, c, path, plan.Options{Target: host, Shapes: oneImage})
+	list, err := c.Entries(host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var why []string
+	for _, e := range list {
+		if e.Kind == "plan" {
+			why = append(why, e.Reason)
+		}
+	}
+	slices.Sort(why)
+	if !slices.Equal(why, []string{"", "the model's file has changed since"}) {
+		t.Errorf("of a model that was replaced: %q", why)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if got := reason(c, host); got != "the model's file is gone" {
+		t.Errorf("of a model that is gone: %q", got)
+	}
+}
+
+// elsewhere is a target on a processor that can more.
+type elsewhere struct{ compute.Target }
+
+func (e elsewhere) Identity() string {
+	return strings.TrimSuffix(e.Target.Identity(), "]") + ` "quantum"]`
+}
+
+func TestOtherTarget(t *testing.T) {
+	for _, x := range []struct{ have, this, want string }{
+		{`cpu linux amd64 avx2 ["a"]`, `cpu linux amd64 avx512 ["a" "b"]`,
+			"it is for cpu linux amd64 avx2, this is cpu linux amd64 avx512"},
+		{`cpu x ["a" "b"]`, `cpu x ["b" "c"]`, "it is for a processor with a and without c"},
+		{`far`, `far, plain evaluation`, "it is for far, this is far, plain evaluation"},
+		{`cpu x ["b" "a"]`, `cpu x ["a" "b"]`, "it is for another device"},
+	} {
+		if got := otherTarget(x.have, x.this); got != x.want {
+			t.Errorf("%s here %s: %q, want %q", x.have, x.this, got, x.want)
+		}
 	}
 }

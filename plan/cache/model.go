@@ -26,8 +26,9 @@ var ErrChanged = onnx.ErrChanged
 type Model struct {
 	// Graph has the model's inputs and outputs. Its nodes may be missing; Source has them.
 	Graph *graph.Graph
-	// Warnings are those of onnx.Model.
+	// Warnings and Metadata are those of onnx.Model.
 	Warnings []string
+	Metadata onnx.Metadata
 
 	cache  *Cache // nil: plans are not kept
 	path   string // absolute
@@ -47,29 +48,27 @@ type Model struct {
 
 // Model opens a model file. Errors are those of onnx.Open. The caller owns the model and must Close
 // it.
-func (c *Cache) Model(path string) (*Model, error) { return c.open(path, false) }
+func (c *Cache) Model(path string) (*Model, error) { return c.Read(path, onnx.Options{}) }
 
-// CopiedModel is [Cache.Model] for a model that is read into memory where it would be mapped
-// (onnx.Options.Copy).
-func (c *Cache) CopiedModel(path string) (*Model, error) { return c.open(path, true) }
-
-func (c *Cache) open(path string, copied bool) (*Model, error) {
-	if c == nil {
-		return open(path, copied)
+// Read is [Cache.Model] with options of reading, of which Copy and Operators count. Plans of a
+// model with operators of the caller's are not kept: what these compute is not known by the model.
+func (c *Cache) Read(path string, o onnx.Options) (*Model, error) {
+	if c == nil || len(o.Operators) > 0 {
+		return unkept(path, o)
 	}
 	opened := c.now()
 	full, err := filepath.Abs(path)
 	if err != nil {
-		return open(path, copied)
+		return unkept(path, o)
 	}
 	f, id, err := identify(path)
 	if err != nil { // onnx.Open says what is wrong, or reads what is no regular file
-		return open(path, copied)
+		return unkept(path, o)
 	}
-	m := &Model{cache: c, path: full, opened: opened, file: f, copied: copied}
+	m := &Model{cache: c, path: full, opened: opened, file: f, copied: o.Copy}
 	if r, g := c.recall(full, id); r != nil {
-		m.Graph, m.Warnings, m.files, m.content, m.hashed = g, r.Warnings, r.Files, r.Content, true
-		m.noted = true
+		m.Graph, m.Warnings, m.Metadata = g, r.Warnings, *r.Metadata
+		m.files, m.content, m.hashed, m.noted = r.Files, r.Content, true, true
 		return m, nil
 	}
 	m.files = []fileID{id}
@@ -77,12 +76,13 @@ func (c *Cache) open(path string, copied bool) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.Graph, m.Warnings = src.Graph, src.Warnings
+	m.Graph, m.Warnings, m.Metadata = src.Graph, src.Warnings, src.Metadata
 	return m, nil
 }
 
-func open(path string, copied bool) (*Model, error) {
-	src, err := onnx.Open(path, onnx.Options{Copy: copied})
+// unkept reads a model whose plans are not kept.
+func unkept(path string, o onnx.Options) (*Model, error) {
+	src, err := onnx.Open(path, onnx.Options{Copy: o.Copy, Operators: o.Operators})
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func open(path string, copied bool) (*Model, error) {
 
 // Wrap makes a Model, whose plans are not kept, of one that is read already, and takes it over.
 func Wrap(src *onnx.Model) *Model {
-	return &Model{Graph: src.Graph, Warnings: src.Warnings, source: src}
+	return &Model{Graph: src.Graph, Warnings: src.Warnings, Metadata: src.Metadata, source: src}
 }
 
 // Source returns the model itself, which is read when it is first asked for. It fails as onnx.Open,
@@ -297,7 +297,7 @@ func (m *Model) note() error {
 		return nil
 	}
 	m.noted = true
-	r := &record{Files: m.files, Content: m.content, Warnings: m.Warnings}
+	r := &record{Files: m.files, Content: m.content, Warnings: m.Warnings, Metadata: &m.Metadata}
 	var err error
 	if r.Inputs, r.Outputs, err = signatureText(m.Graph); err != nil {
 		return err

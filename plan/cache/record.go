@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/onnx"
 )
 
 // record is what is noted of a model file, so that it need not be read.
@@ -14,6 +15,7 @@ type record struct {
 	Files    []fileID // the model, then its external data
 	Content  key
 	Warnings []string
+	Metadata *onnx.Metadata // nil in one of an older weir, which is made anew
 	// graphs without nodes, in text, whose inputs are those of the model, and its outputs
 	Inputs  string
 	Outputs string
@@ -22,7 +24,8 @@ type record struct {
 const (
 	recordMagic = "weirmodl"
 
-	// maxRecord bounds a record that is read: names and types of inputs and outputs are short.
+	// maxRecord bounds a record that is read: names and types of inputs and outputs, and what a
+	// model says of itself, are short.
 	maxRecord = 16 << 20
 )
 
@@ -93,7 +96,7 @@ func (c *Cache) recall(path string, id fileID) (*record, *graph.Graph) {
 		have, err := identityAt(filepath.Join(filepath.Dir(path), want.Name), want.Name)
 		same = same && err == nil && have == want
 	}
-	if !same {
+	if !same || r.Metadata == nil {
 		c.log.Debug("plan cache: model has changed", "model", path)
 		return nil, nil
 	}

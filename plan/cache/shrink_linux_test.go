@@ -80,8 +80,9 @@ func wantCutShort(t *testing.T, what, name string, err error) {
 }
 
 // TestEntryCutShort cuts an entry's file short while it is in use, before it is checked, before its
-// weights are copied to a device with memory of its own, and before the first run. Each is an error
-// of who reads it, and the next start makes the entry anew with one line of warning.
+// weights are copied to a device with memory of its own, before the first run, and while weights
+// are away. Each is an error of who reads it, and the next start makes the entry anew with one line
+// of warning.
 func TestEntryCutShort(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "model.onnx")
 	rowsModel(t, path)
@@ -117,6 +118,33 @@ func TestEntryCutShort(t *testing.T) {
 				s.Close()
 			}
 			return err
+		},
+		"copied again": func(m *Model, found *Compiled) error {
+			s, err := engine.Load(found.Plan,
+				engine.Options{Device: away, Weights: found.Weights, Discard: found.Discard})
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			s.Evict(found.Plan.PackedBytes)
+			cutShort(t, name, m.mappings...)
+			return s.WithWeights(func([]byte) error { return nil })
+		},
+		"recalled": func(m *Model, found *Compiled) error {
+			s, err := engine.Load(found.Plan, engine.Options{Device: theDevice(),
+				Pool: thePools()[o.Threads], Weights: found.Weights, Discard: found.Discard})
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			i, err := s.Take()
+			if err != nil {
+				return err
+			}
+			defer i.Put()
+			s.Evict(found.Plan.PackedBytes)
+			cutShort(t, name, m.mappings...)
+			return i.Run(t.Context(), device.Open)
 		},
 		"run": func(m *Model, found *Compiled) error {
 			s, err := engine.Load(found.Plan, engine.Options{Device: theDevice(),

@@ -1,15 +1,17 @@
-// Package report turns the result of a scenario into one HTML page that needs nothing else: who
-// held the device when, how long requests took, how much memory each job held, what each policy
-// costs those who wait and gives the others, and the tables behind them.
+// Package report turns the result of a scenario into one HTML page that needs nothing else: what
+// each policy costs those who wait and gives the others, how long requests took, what each job got,
+// who held the device when, how much memory each job held, and the tables behind them.
 //
 // Meet first: [Write].
 //
-// The charts are drawn by Apache ECharts 6.1.0 (internal/echarts, Apache-2.0, as its authors
-// publish it), which the page carries within itself, so that it opens without a network and can be
+// The page is whole without a script, with its charts drawn by package internal/chart. A script
+// adds one thing: to move and to magnify the timelines. The page opens without a network and can be
 // sent to a colleague as one file.
 //
 // Concurrency: Write shares nothing.
 //
-// What it refuses: to draw more than a browser can move. The timelines show at most [MaxHolds]
+// What it refuses: to grow with its result beyond what a person can read and a browser can move.
+// Of more than [MaxJobs] jobs, charts show those that matter most by name and the rest together,
+// and tables show classes with their jobs folded away. The timelines hold at most [MaxHolds]
 // intervals in all and say how many there were.
 package report

@@ -148,7 +148,7 @@ var columns = []column{
 		return ""
 	}},
 	{"queue", -5, 0, func(j scenario.LiveJob) string { return fmt.Sprint(j.Queue) }},
-	{"memory of cap", -16, 84, memory},
+	{"memory of cap", -20, 88, memory},
 	{"p50 ms", -8, 48, func(j scenario.LiveJob) string { return latency(j, j.Latency.P50) }},
 	{"p99 ms", -8, 0, func(j scenario.LiveJob) string { return latency(j, j.Latency.P99) }},
 }
@@ -211,11 +211,14 @@ func bar(j scenario.LiveJob) string {
 }
 
 func memory(j scenario.LiveJob) string {
-	const mib = 1 << 20
 	if j.Cap == 0 {
-		return fmt.Sprintf("%.0f MiB", float64(j.Held)/mib)
+		return terminal.Size(j.Held)
 	}
-	return fmt.Sprintf("%.0f of %.0f MiB", float64(j.Held)/mib, float64(j.Cap)/mib)
+	held, limit := terminal.Size(j.Held), terminal.Size(j.Cap)
+	if unit := limit[strings.LastIndexByte(limit, ' '):]; strings.HasSuffix(held, unit) {
+		held = strings.TrimSuffix(held, unit)
+	}
+	return held + " of " + limit
 }
 
 func latency(j scenario.LiveJob, ms float64) string {

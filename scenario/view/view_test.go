@@ -61,7 +61,7 @@ func TestScreenFits(t *testing.T) {
 		if got := strings.Contains(text, "opportunistic"); got != (width >= 96) {
 			t.Errorf("width %d: classes are shown: %v", width, got)
 		}
-		if got := strings.Contains(text, "100 of 512 MiB"); got != (width >= 84) {
+		if got := strings.Contains(text, "100 of 512 MiB"); got != (width >= 88) {
 			t.Errorf("width %d: memory is shown: %v", width, got)
 		}
 		if got := strings.Contains(text, "the OS decides"); got != (width >= 70) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirgpu/weir/share"
@@ -19,12 +20,21 @@ import (
 // No policy knows of gangs: each decides on its own device, and a gang runs when all of them have
 // decided for it. It waits for one device and holds nothing meanwhile. Once it has that, it wants
 // the others too and holds what it gets, but only for a while (its patience): if a device is
-// missing then, it gives all back and waits for that one first. So are several locks taken without
-// an order, in which each could be waited for while others are held (std::lock of C++). Patience
-// doubles with each try in vain, so that kernels longer than it do not keep a gang waiting for
-// ever. Of two gangs that have a device in common only the one that has waited for longer holds
-// some of its devices while it waits for others, and the other gives back what it has not run on
-// yet, as in wound-wait (Rosenkrantz, Stearns and Lewis, 1978): so they do not wait for each other.
+// missing then, it gives all back. Patience doubles with each try in vain, so that kernels longer
+// than it do not keep a gang waiting for ever.
+//
+// What a gang holds in vain it is charged for, as nobody else could use it: were it not, whoever
+// has a job on the missing device could keep the other one idle for nothing. So a device that it
+// held comes back to it only when that is paid off, which with a fifth of the device takes five
+// times as long as it held it. Would it hold another meanwhile, it would be in debt there next, and
+// deeper each time. Hence after a try in vain it holds nothing before each device has decided for
+// it once more, and begins with the last that does, on which it had most to pay. So it waits for
+// the missing one too, as are several locks taken without an order, in which each could be waited
+// for while others are held (std::lock of C++).
+//
+// Of two gangs that have a device in common only the one that has waited for longer holds some of
+// its devices while it waits for others, and the other gives back what it has not run on yet, as in
+// wound-wait (Rosenkrantz, Stearns and Lewis, 1978): so they do not wait for each other.
 
 const (
 	// Patience is for how long a gang at first keeps devices idle while it waits for its others.
@@ -49,7 +59,7 @@ type Gangs struct {
 type Gang struct {
 	all      *Gangs
 	jobs     []*Job
-	first    *Job // to be waited for while nothing is held; nil: any
+	first    *Job // whose lease is held while others are waited for; nil: any
 	patience time.Duration
 	kicked   chan struct{} // one token when a lease of a job was revoked, or it is wounded
 
@@ -95,18 +105,10 @@ func (g *Gang) Acquire(ctx context.Context) error { return g.acquire(ctx, false)
 func (g *Gang) acquire(ctx context.Context, waits bool) error {
 	g.all.arrive(g)
 	defer g.awaitOthers(false)
-	for {
-		if len(g.jobs) == 0 {
-			return errors.New("gang without jobs")
-		}
-		if g.first == nil {
-			g.first = g.jobs[0]
-		}
-		g.awaitOthers(true)
-		if err := g.first.acquireOrAwait(ctx, waits); err != nil {
+	for vain := false; ; waits = false {
+		if err := g.begin(ctx, waits, vain); err != nil {
 			return err
 		}
-		waits = false
 		if other := g.all.enter(g); other != nil {
 			g.Release()
 			select {
@@ -116,14 +118,63 @@ func (g *Gang) acquire(ctx context.Context, waits bool) error {
 			}
 			continue
 		}
-		if ok, err := g.collect(ctx); ok || err != nil {
+		all, err := g.collect(ctx)
+		if all || err != nil {
 			return err
 		}
+		vain = true
 		select {
 		case <-time.After(retry):
 		case <-ctx.Done():
 		}
 	}
+}
+
+// begin waits for the lease that is held while the gang waits for the others. After a try in vain
+// it is the last one to be granted of all.
+func (g *Gang) begin(ctx context.Context, waits, vain bool) error {
+	if len(g.jobs) == 0 {
+		return errors.New("gang without jobs")
+	}
+	if vain {
+		return g.acquireLast(ctx)
+	}
+	if g.first == nil {
+		g.first = g.jobs[0]
+	}
+	g.awaitOthers(true)
+	return g.first.acquireOrAwait(ctx, waits)
+}
+
+// acquireLast waits until each device has granted its lease once, and keeps that of the last to do
+// so. The others' are given back in the moment in which they are granted, and cost nothing.
+func (g *Gang) acquireLast(ctx context.Context) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	left := atomic.Int64{}
+	left.Store(int64(len(g.jobs)))
+	answers := make(chan error, len(g.jobs))
+	for _, j := range g.jobs {
+		go func() {
+			_, err := j.Acquire(ctx)
+			switch {
+			case err != nil:
+			case left.Add(-1) > 0:
+				j.lease.Release()
+				j.awaitOthers(true)
+			default:
+				g.first = j
+			}
+			answers <- err
+		}()
+	}
+	for range g.jobs {
+		if failed := <-answers; failed != nil && err == nil {
+			err = failed
+			cancel()
+		}
+	}
+	return err
 }
 
 // Renew gives all leases back and waits until the jobs hold them again, as Acquire does. The
@@ -162,32 +213,33 @@ func (g *Gang) Renew(ctx context.Context) error {
 func (g *Gang) awaitOthers(wait bool) {
 	for _, j := range g.jobs {
 		if j != g.first || !wait {
-			j.b.mu.Lock()
-			_ = j.step(core.Event{Kind: core.Defer, Wait: wait}) // refused only after the end
-			j.b.mu.Unlock()
+			j.awaitOthers(wait)
 		}
 	}
 }
 
+// awaitOthers tells the job's device that it waits for others of its gang first, or does not.
+func (j *Job) awaitOthers(wait bool) {
+	j.b.mu.Lock()
+	defer j.b.mu.Unlock()
+	_ = j.step(core.Event{Kind: core.Defer, Wait: wait}) // refused only after the end
+}
+
 // collect gets the leases beside the first, and reports whether it did. If it does not get one of
-// them in time, or is to give back one that it has, it gives back all, and that one is the first to
-// be waited for.
-func (g *Gang) collect(ctx context.Context) (bool, error) {
-	missing, err := g.getAll(ctx)
+// them in time, or is to give back one that it has, it gives back all.
+func (g *Gang) collect(ctx context.Context) (all bool, err error) {
+	all, err = g.getAll(ctx)
 	g.all.leave(g)
-	if missing == nil && err == nil {
+	if all {
 		g.patience = Patience
-		return true, nil
+	} else {
+		g.Release()
 	}
-	g.Release()
-	if missing != nil {
-		g.first = missing
-	}
-	return false, err
+	return all, err
 }
 
 // getAll is collect without what follows.
-func (g *Gang) getAll(ctx context.Context) (missing *Job, err error) {
+func (g *Gang) getAll(ctx context.Context) (all bool, err error) {
 	within, cancel := context.WithTimeout(ctx, g.patience)
 	defer cancel()
 	type answer struct {
@@ -203,17 +255,11 @@ func (g *Gang) getAll(ctx context.Context) (missing *Job, err error) {
 			}()
 		}
 	}
-	held := []*Job{g.first}
+	held, lost := []*Job{g.first}, false
 	for n := len(g.jobs) - 1; n > 0; {
-		for _, j := range held {
-			if missing == nil && j.lease.Until() == 0 {
-				missing = j
-			}
-		}
-		if missing == nil && g.all.wounded(g) {
-			missing = g.first
-		}
-		if missing != nil {
+		lost = lost || g.all.wounded(g) ||
+			slices.ContainsFunc(held, func(j *Job) bool { return j.lease.Until() == 0 })
+		if lost {
 			cancel()
 		}
 		select {
@@ -226,16 +272,16 @@ func (g *Gang) getAll(ctx context.Context) (missing *Job, err error) {
 			case within.Err() == nil:
 				err = a.err
 				cancel()
-			case missing == nil:
-				missing = a.job
+			case !lost:
+				lost = true
 				g.patience = min(2*g.patience, MostPatience)
 			}
 		}
 	}
 	if ctx.Err() != nil {
-		return nil, ctx.Err()
+		err = ctx.Err()
 	}
-	return missing, err
+	return !lost && err == nil, err
 }
 
 // arrive notes that a gang begins to wait.

@@ -201,20 +201,30 @@ func (f *floor) watch(ctx context.Context, bound time.Duration) {
 	})
 }
 
+// debtors are seeds of gangs that come to hold a device in vain while they are in debt for what
+// they held in vain of another. How far that goes is also by which of two gangs is first.
+var debtors = []uint64{215, 325, 616, 790, 1177, 1352, 1813, 1841}
+
 // TestGangsNeverDeadlock runs random gangs on random devices beside random jobs. None waits for
 // ever, no two use a device at once, and no gang waits whose devices nobody uses, but for the
 // patience of another.
 func TestGangsNeverDeadlock(t *testing.T) {
+	seeds := slices.Clone(debtors)
 	n := uint64(28)
 	switch {
 	case os.Getenv("WEIR_LONG") != "":
 		n = 5000
 	case testing.Short():
-		n = 7
+		n, seeds = 7, nil
+	}
+	for seed := range n {
+		if !slices.Contains(seeds, seed) {
+			seeds = append(seeds, seed)
+		}
 	}
 	policies := []string{"fair", "priority", "fair:slice=10ms", "timeslice", "gemini", "gaia",
 		"cgpu", "vgpu"}
-	for seed := range n {
+	for _, seed := range seeds {
 		policy := policies[seed%uint64(len(policies))]
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { randomGangs(t, seed, policy) })
@@ -338,6 +348,38 @@ func TestGangsShare(t *testing.T) {
 					}
 					f.end()
 				})
+			})
+		}
+	}
+}
+
+// TestGangsPayForWhatTheyHoldInVain has a gang whose second device is within a kernel of another
+// job of its owner more often than not, so that it holds the first one in vain: who has a guarantee
+// there gets that all the same.
+func TestGangsPayForWhatTheyHoldInVain(t *testing.T) {
+	for _, policy := range []string{"fair", "priority"} {
+		for _, kernel := range []time.Duration{30 * ms, 60 * ms} {
+			synctest.Test(t, func(t *testing.T) {
+				const run = 8 * time.Second
+				f := newFloor(t, policy, 2)
+				ctx, cancel := context.WithTimeout(t.Context(), run)
+				defer cancel()
+				honest := f.admit(0, "honest", share.Share{Compute: 0.5})
+				f.single(ctx, 0, ms, honest)
+				f.single(ctx, 0, ms, f.admit(0, "other", share.Share{Compute: 0.1}))
+				f.single(ctx, 1, kernel, f.admit(1, "accomplice", share.Share{Compute: 0.5}))
+				holds := f.admit(0, "gang", share.Share{Compute: 0.4})
+				c := &crew{step: ms, on: []int{0, 1}}
+				f.crew(ctx, c, []*broker.Job{holds,
+					f.admit(1, "gang", share.Share{Compute: 0.4})})
+				f.work.Wait()
+				got, held := honest.Status().Used, holds.Status().Used
+				if got < run*49/100 || held-c.ran < run/25 {
+					t.Errorf("%s, kernels of %v: who has half of a device gets %v of %v beside a "+
+						"gang that holds it for %v and runs for %v", policy, kernel, got, run, held,
+						c.ran)
+				}
+				f.end()
 			})
 		}
 	}

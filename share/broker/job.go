@@ -19,9 +19,10 @@ type Job struct {
 	room  chan struct{} // one token when a waiting reservation is counted, or the job ended
 
 	// All below is guarded by the broker's lock.
-	gang    *Gang // that the job is in; nil for none
-	parked  bool  // a goroutine waits on wake
-	wanting bool  // a goroutine waits on room
+	gang    *Gang  // that the job is in; nil for none
+	give    func() // see OnEvicted
+	parked  bool   // a goroutine waits on wake
+	wanting bool   // a goroutine waits on room
 	ended   bool
 	cause   error
 	last    core.JobStatus // after the end
@@ -76,6 +77,10 @@ func (j *Job) heed(n *core.Notice) {
 		}
 	case core.Reserved:
 		j.admitRoom()
+	case core.Evicted:
+		if j.give != nil {
+			go j.give()
+		}
 	case core.Ended:
 		j.ended, j.cause, j.account = true, n.Err, *n.Account
 		j.lease.until.Store(0)

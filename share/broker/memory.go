@@ -8,16 +8,19 @@ import (
 )
 
 // Reserve counts n more bytes as held by the job. It refuses with [core.ErrOverCap] what would take
-// the job over its cap, by a byte or more, and then counts nothing.
+// the job over its cap, by a byte or more, with [core.ErrNoMemory] what the job does not keep and
+// others hold, and then counts nothing.
 func (j *Job) Reserve(kind core.MemoryKind, n share.Bytes) error {
 	j.b.mu.Lock()
 	defer j.b.mu.Unlock()
 	return j.step(core.Event{Kind: core.Reserve, Memory: kind, Bytes: n})
 }
 
-// ReserveWait counts n more bytes as held by the job, as soon as they fit under its cap. It refuses
-// with [core.ErrOverCap] what can never fit, and with [core.ErrWaits] to wait beside another
-// reservation of the job. When the context is done or the job ends, nothing is counted.
+// ReserveWait counts n more bytes as held by the job, as soon as they fit under its cap, and beside
+// what others hold. It refuses with [core.ErrOverCap] what can never fit, with [core.ErrWaits] to
+// wait beside another reservation of the job, and with [core.ErrNoMemory] to wait within an
+// iteration for what the job does not keep. When the context is done or the job ends, nothing is
+// counted.
 func (j *Job) ReserveWait(ctx context.Context, kind core.MemoryKind, n share.Bytes) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -78,3 +81,25 @@ func (j *Job) Free(kind core.MemoryKind, n share.Bytes) error {
 	}
 	return j.step(core.Event{Kind: core.Unreserve, Memory: kind, Bytes: n})
 }
+
+// OnEvicted has give called, on a goroutine of its own, whenever the job is told to hold less
+// memory: see [Job.Told]. An elastic job that gives nothing back keeps others waiting.
+func (j *Job) OnEvicted(give func()) {
+	j.b.mu.Lock()
+	defer j.b.mu.Unlock()
+	j.give = give
+}
+
+// Told returns the most that the job is to hold, if that is less than it does. What was asked back
+// before a later reservation of the job is not asked any more.
+func (j *Job) Told() (most share.Bytes, ok bool) {
+	j.b.mu.Lock()
+	defer j.b.mu.Unlock()
+	if j.ended {
+		return 0, false
+	}
+	return j.b.core.Told(j.id)
+}
+
+// Stay says that the job has given back all that it can, until its next iteration.
+func (j *Job) Stay() { j.tell(core.Stay) }

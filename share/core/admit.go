@@ -30,8 +30,9 @@ type job struct {
 	account  *account
 	peak     share.Bytes
 	waits    MemoryKind // of the reservation that waits
-	stands   int64      // the decision in which it was granted what another of its lane was to have
-	queued   int64      // the decision since which it waits for its lane; 0: it does not
+	bending
+	stands   int64 // the decision in which it was granted what another of its lane was to have
+	queued   int64 // the decision since which it waits for its lane; 0: it does not
 	counts   Counts
 	forecast forecast
 }
@@ -41,6 +42,7 @@ type Counts struct {
 	Grants      int64 // holds granted
 	Revocations int64 // holds revoked before their time
 	Expirations int64 // holds given back because their time was over
+	Evictions   int64 // times that it was told to hold less memory
 }
 
 // state returns what the policy sees of the job. It moves when jobs come and go.
@@ -82,6 +84,7 @@ func (c *Core) admit(e *Event) error {
 	if c.snap.Lanes > 0 {
 		state.Memory.Shared = spec.Ephemeral
 	}
+	state.Memory.Bends = bends(&spec, &state.Memory)
 	if err := c.fits(spec.Name, &state, nil); err != nil {
 		return err
 	}
@@ -90,8 +93,31 @@ func (c *Core) admit(e *Event) error {
 	j := &job{id: c.last, spec: spec, index: len(c.jobs), account: newAccount(&c.slots)}
 	c.jobs = append(c.jobs, j)
 	c.snap.Jobs = append(c.snap.Jobs, state)
+	c.bend(j)
+	c.used(j)
+	c.unsettle(j)
 	c.notify(j, Notice{Kind: Admitted})
 	return nil
+}
+
+// bends returns what of a job's memory is not set apart for it.
+func bends(spec *share.Job, m *share.Memory) share.Bytes {
+	return spec.Bends(spec.Memory - m.Shared)
+}
+
+// bend sets nothing apart for a job where a policy's own rule promises more than the device has.
+func (c *Core) bend(j *job) {
+	if m := &c.state(j).Memory; c.snap.Promised() > c.memory {
+		m.Bends = m.Cap - m.Shared
+	}
+}
+
+// unsettle notes that others hold some of what a job has been promised, if they do.
+func (c *Core) unsettle(j *job) {
+	if c.snap.Lacks() > 0 {
+		j.unsettled = true
+		c.unsettled++
+	}
 }
 
 // fits says whether a job may have what its state says that it is promised, beside all jobs but
@@ -105,14 +131,15 @@ func (c *Core) fits(name string, state *share.JobState, but *job) error {
 	var err error
 	a, ok := c.policy.(share.Admitter)
 	if !ok || !c.guard(func() { err = a.Admit(&snap, state) }) {
-		if but == nil || state.Memory.Cap > but.spec.Memory {
+		if but == nil || raises(&c.state(but).Memory, &state.Memory) {
 			err = snap.FitsMemory(state)
 		}
 		if err == nil && (but == nil || state.Share.Guarantee() > but.spec.Guarantee()) {
 			err = snap.FitsCompute(state)
 		}
 	}
-	if err == nil && state.Memory.Shared > 0 && (but == nil || state.Memory.Cap > but.spec.Memory) {
+	if err == nil && state.Memory.Shared > 0 &&
+		(but == nil || raises(&c.state(but).Memory, &state.Memory)) {
 		// Whatever a policy's own rule is, it cannot promise lanes that are not there.
 		state.Memory.Lane, err = snap.Lane(state)
 	}
@@ -120,6 +147,11 @@ func (c *Core) fits(name string, state *share.JobState, but *job) error {
 		return fmt.Errorf("job %s: device %s: %w", name, c.device, err)
 	}
 	return nil
+}
+
+// raises reports whether memory of which next is promised in the place of now may not fit.
+func raises(now, next *share.Memory) bool {
+	return next.Cap > now.Cap || next.Kept() > now.Kept() || next.Bends > now.Bends
 }
 
 // reshare gives a job another share, which must fit as that of a new job would.
@@ -130,7 +162,7 @@ func (c *Core) reshare(j *job, e *Event) error {
 	spec := j.spec
 	spec.Share = e.Spec.Share
 	if spec.Memory == 0 {
-		spec.Memory = j.spec.Memory
+		spec.Memory, spec.Elastic, spec.Keep = j.spec.Memory, j.spec.Elastic, j.spec.Keep
 	}
 	if err := spec.Validate(); err != nil {
 		return err
@@ -142,12 +174,17 @@ func (c *Core) reshare(j *job, e *Event) error {
 	}
 	next := *s
 	next.Share, next.Memory.Cap = spec.Share, spec.Memory
+	next.Memory.Bends = bends(&spec, &s.Memory)
 	if err := c.fits(spec.Name, &next, j); err != nil {
 		return err
 	}
-	j.spec, s.Share, s.Memory.Cap = spec, spec.Share, spec.Memory
+	kept := s.Memory.Kept()
+	j.spec, s.Share, s.Memory = spec, spec.Share, next.Memory
+	c.bend(j)
+	if j.told = false; s.Memory.Kept() > kept {
+		c.unsettle(j)
+	}
 	c.notify(j, Notice{Kind: Changed})
-	c.serve(j)
 	return nil
 }
 
@@ -159,6 +196,7 @@ func (c *Core) end(j *job, cause error) {
 	}
 	s.Phase, s.InIteration, s.Memory.Persistent, s.Memory.Ephemeral = share.Idle, false, 0, 0
 	j.arrivals, j.begun = times{}, starts{}
+	c.unask(j)
 	c.demand(j)
 	account := c.accountOf(j)
 	c.notify(j, Notice{Kind: Ended, From: s.Admitted, Err: cause, Account: &account})
@@ -183,8 +221,27 @@ func (c *Core) change(e *Event) error {
 		return err
 	}
 	c.can, c.snap.Can = can, can
+	c.promise()
 	c.install(next.Policy, next.Needs)
 	return nil
+}
+
+// promise sets apart for all jobs what each was promised, for those admitted last only as far as a
+// policy's own rule has not let in more than fits.
+func (c *Core) promise() {
+	kept := make([]share.Bytes, len(c.jobs))
+	for i, j := range c.jobs {
+		m := &c.snap.Jobs[i].Memory
+		kept[i], m.Bends = m.Kept(), bends(&j.spec, m)
+	}
+	for _, j := range slices.Backward(c.jobs) {
+		c.bend(j)
+	}
+	for i, j := range c.jobs {
+		if c.snap.Jobs[i].Memory.Kept() > kept[i] {
+			c.unsettle(j)
+		}
+	}
 }
 
 // Accepts returns nil if a change to a policy would be made now on a device where so much can be
@@ -219,7 +276,7 @@ func (c *Core) accepts(p share.Policy, before *share.Snapshot) (err error) {
 	}()
 	for i, j := range c.jobs {
 		s := c.snap.Jobs[i]
-		s.State = nil
+		s.State, s.Memory.Bends = nil, bends(&j.spec, &s.Memory)
 		if keeps, ok := p.(share.Stateful); ok {
 			s.State = keeps.NewJobState()
 		}

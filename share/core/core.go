@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/evict"
 	"github.com/weirgpu/weir/share/policy"
 )
 
@@ -23,6 +24,9 @@ type Config struct {
 	// within an iteration, whatever the policy: another goes on waiting until that one holds no
 	// units and no ephemeral memory.
 	Lanes int
+	// Eviction says who gives memory back first that jobs hold in turn (share.Share.Elastic), where
+	// the policy does not (share.Terms.Resident); nil: evict.Default. It must serve no other core.
+	Eviction evict.Rule
 	// Policy decides who runs. It must serve no other core.
 	Policy share.Policy
 	// Needs is what the policy needs; a device that cannot do it is refused. The zero value is
@@ -63,6 +67,7 @@ type Core struct {
 
 	policy share.Policy
 	needs  share.Can
+	rule   evict.Rule
 
 	now     time.Duration
 	jobs    []*job         // in order of admission; jobs[i].state is &snap.Jobs[i]
@@ -75,6 +80,10 @@ type Core struct {
 	hidden  []*job         // those of them that the policy is not to see waiting
 	wake    time.Duration
 	slots   slots
+
+	asking    int   // jobs whose reservation waits
+	unsettled int   // above 0: jobs are unsettled
+	turns     int64 // given so far
 
 	notices   []Notice
 	decisions int64
@@ -89,7 +98,10 @@ func New(c Config) (*Core, error) {
 		return nil, err
 	}
 	k := &Core{device: c.Device, memory: c.Memory, can: c.Can, policy: c.Policy, needs: c.Needs,
-		all: share.UnitRange(0, c.Units), slots: slots{end: Slot}}
+		rule: c.Eviction, all: share.UnitRange(0, c.Units), slots: slots{end: Slot}}
+	if k.rule == nil {
+		k.rule, _ = evict.New(evict.Default) // it is there
+	}
 	k.snap = share.Snapshot{Units: c.Units, Memory: c.Memory, Lanes: c.Lanes, Can: c.Can}
 	return k, nil
 }
@@ -119,9 +131,12 @@ func (c *Core) Step(e Event) ([]Notice, error) {
 		c.settle(j)
 	}
 	decides, err := c.apply(&e)
-	c.serveLanes()
+	c.pour()
 	if decides && err == nil || c.other {
 		c.decide()
+	}
+	if c.asking > 0 || c.unsettled > 0 {
+		c.reclaim()
 	}
 	return c.notices, err
 }
@@ -183,6 +198,9 @@ func (c *Core) apply(e *Event) (decides bool, err error) {
 		return true, c.measure(j, e)
 	case Reserve, Unreserve, Withdraw:
 		return c.reserve(j, e)
+	case Stay:
+		j.stays = true
+		return false, nil
 	case Change:
 		return true, c.reshare(j, e)
 	}

@@ -75,9 +75,10 @@ func (c *Core) set(t *share.Terms) {
 func (c *Core) bound(j *job, t *share.Terms) {
 	was := &j.terms
 	if t.Resident != was.Resident && t.Resident != share.Keep {
-		most := max(0, t.Resident)
-		if c.can.Spill && c.state(j).Memory.Resident() > most {
-			c.notify(j, Notice{Kind: Evicted, Bytes: most})
+		m := &c.state(j).Memory
+		most := max(0, t.Resident, j.spec.Keep)
+		if c.can.Spill && m.Resident() > most {
+			c.tellMost(j, max(0, most-m.Resident()+m.Own()))
 		}
 	}
 	changed := t.InFlight != was.InFlight || t.Free != was.Free || t.Copy != was.Copy ||

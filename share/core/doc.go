@@ -26,6 +26,11 @@
 // Where there are lanes (Salus, MLSys 2020), jobs that never iterate at once share the memory that
 // they hold only within iterations. Core keeps them apart whatever the policy: lanes.go.
 //
+// What an elastic job (share.Share.Elastic) holds above what it keeps is lent: reservations that do
+// not fit wait, and jobs between iterations are told to hold less (Evicted), whom the rule of
+// share/evict puts first. Whoever waits is served, in order: evict.go says why. What is held never
+// exceeds a cap or the device.
+//
 // A Core must be used by one goroutine at a time. It refuses a policy that the device cannot
 // enforce, and devices of more than share.MaxUnits units.
 package core

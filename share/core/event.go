@@ -38,7 +38,10 @@ const (
 	// Pay charges a job Used of what it kept without paying while it rested or, once it holds
 	// nothing, of the time since it gave back, for what goes on on the device; at most all of it.
 	Pay
-	// Reserve counts Bytes more of Memory as held, or waits until they fit if Wait is set.
+	// Reserve counts Bytes more of Memory as held, or waits until they fit if Wait is set. What is
+	// not set apart for the job, it can wait for only outside of an iteration and while it neither
+	// holds units nor waits for some; it should have a request, or an iteration to come may find
+	// what was reserved asked back.
 	Reserve
 	// Unreserve counts Bytes of Memory as given back: what waits and fits is reserved.
 	Unreserve
@@ -64,11 +67,14 @@ const (
 	// job itself: no more is believed than it was charged, and beside that than there was time, and
 	// what it is charged stays the same. (decides)
 	Measure
+	// Stay: a job that was told to hold less memory (Evicted) has given back all that it can until
+	// its next iteration. Others are asked instead.
+	Stay
 )
 
 var eventNames = [...]string{"admit", "end", "arrive", "complete", "begin", "finish", "want",
 	"cancel", "return", "release", "rest", "pay", "reserve", "unreserve", "withdraw", "expect",
-	"change", "switch", "tick", "defer", "look", "measure"}
+	"change", "switch", "tick", "defer", "look", "measure", "stay"}
 
 // String returns the kind's name, such as "admit".
 func (k EventKind) String() string { return name(eventNames[:], k, "event") }
@@ -156,7 +162,7 @@ const (
 	Resumed                    // it goes on with what it kept
 	Iterated                   // it completed an iteration
 	Reserved                   // its waiting reservation is counted as held
-	Evicted                    // it is to keep no more than Bytes on the device
+	Evicted                    // it is to keep no more than Bytes on the device: Unreserve, or Stay
 	Bounded                    // the bounds on its launches and traffic are those of Terms
 	Drained                    // it has no more work
 	Changed                    // its share is another

@@ -48,6 +48,9 @@ func (c *Core) want(j *job, s *share.JobState) error {
 		return fmt.Errorf("job %s: %w: others wait for what it rests on: give it back first",
 			j.spec.Name, ErrHeld)
 	}
+	if c.waitsForDevice(j) {
+		return c.waitsError(j, Want)
+	}
 	if j.arrivals.n == 0 && !s.InIteration {
 		s.Ready = c.now
 	}

@@ -116,13 +116,3 @@ func (c *Core) room(j *job, kind MemoryKind) (now, most share.Bytes) {
 	}
 	return m.Shared - m.Ephemeral, m.Shared
 }
-
-// serveLanes reserves what waits for lanes that have become free.
-func (c *Core) serveLanes() {
-	if c.snap.Lanes == 0 {
-		return
-	}
-	for _, j := range c.jobs {
-		c.serve(j)
-	}
-}

@@ -77,7 +77,7 @@ func anyEvent(r *rand.Rand, now time.Duration) core.Event {
 		core.Complete, core.Reserve, core.Unreserve}
 	e.Kind = likely[r.IntN(len(likely))]
 	if r.IntN(3) == 0 {
-		e.Kind = core.EventKind(r.IntN(int(core.Measure) + 2))
+		e.Kind = core.EventKind(r.IntN(int(core.Stay) + 2))
 	}
 	switch e.Kind {
 	case core.Switch:
@@ -118,6 +118,9 @@ func anySpec(r *rand.Rand) *share.Job {
 	spec := &share.Job{Name: string(rune('a' + r.IntN(12))), Iterations: int64(r.IntN(4))}
 	spec.Share = share.Share{Memory: share.Bytes(r.IntN(200) - 1), Compute: r.Float64() / 4,
 		Class: share.Class(r.IntN(3))}
+	if r.IntN(3) == 0 {
+		spec.Elastic, spec.Keep = r.IntN(4) > 0, share.Bytes(r.IntN(80)-1)
+	}
 	switch r.IntN(12) {
 	case 0:
 		spec.Compute = math.NaN()
@@ -181,7 +184,6 @@ func checkEvents(t *testing.T, seed uint64) {
 	w := &watch{t: t, c: k, recorder: core.NewRecorder(&record),
 		auditor: coretest.NewAuditor(c.Units, true), overlap: c.Needs.Overlap,
 		used: map[share.JobID]time.Duration{}}
-	_, w.over = c.Policy.(admitting)
 	r := rand.New(rand.NewPCG(seed, 6))
 	now := time.Duration(0)
 	const events = 120
@@ -222,7 +224,6 @@ type watch struct {
 	recorder *core.Recorder
 	auditor  *coretest.Auditor
 	overlap  bool // allowed
-	over     bool // the policy lets in jobs that do not fit
 	used     map[share.JobID]time.Duration
 }
 
@@ -311,7 +312,8 @@ func (w *watch) sound(s *core.Status, j *core.JobStatus) {
 		w.t.Errorf("job %d %v, holds %v, revoking %v", j.ID, j.Phase, j.Units, j.Revoking)
 	case m.Persistent < 0 || m.Ephemeral < 0 || m.Resident() > m.Cap || j.Peak < m.Resident():
 		w.t.Errorf("job %d holds %+v, peak %v", j.ID, *m, j.Peak)
-	case m.Asked > 0 && m.Asked <= m.Cap-m.Resident() && m.Lane == 0:
+	case m.Asked > 0 && m.Asked <= m.Cap-m.Resident() && m.Lane == 0 && free(s) >= m.Asked &&
+		alone(s):
 		w.t.Errorf("job %d waits for what fits: %+v", j.ID, *m)
 	case j.Since > s.Now || j.Ready > s.Now || j.Granted > s.Now:
 		w.t.Errorf("job %d in the future of %v: %+v", j.ID, s.Now, j.JobState)
@@ -324,6 +326,26 @@ func (w *watch) sound(s *core.Status, j *core.JobStatus) {
 	if u := w.auditor.Job(j.ID).Units; u != j.Units {
 		w.t.Errorf("job %d holds %v, the notices say %v", j.ID, j.Units, u)
 	}
+}
+
+// free is what is neither held nor promised to anybody.
+func free(s *core.Status) share.Bytes {
+	is := share.Snapshot{Memory: s.Memory, Lanes: 2}
+	for i := range s.Jobs {
+		is.Jobs = append(is.Jobs, s.Jobs[i].JobState)
+	}
+	return -is.Lacks()
+}
+
+// alone reports whether one job waits for memory.
+func alone(s *core.Status) bool {
+	n := 0
+	for i := range s.Jobs {
+		if s.Jobs[i].Memory.Asked > 0 {
+			n++
+		}
+	}
+	return n == 1
 }
 
 // lanes checks that one job of a lane at a time is within an iteration, or could be, and that lanes
@@ -339,7 +361,7 @@ func (w *watch) lanes(s *core.Status) {
 		if m.Lane == 0 {
 			continue
 		}
-		shared += m.Cap - m.Shared + max(0, m.Shared-size[m.Lane])
+		shared += max(m.Kept(), m.Own()) + max(0, m.Shared-size[m.Lane])
 		size[m.Lane] = max(size[m.Lane], m.Shared)
 		if m.Persistent > m.Cap-m.Shared || m.Ephemeral > m.Shared {
 			w.t.Errorf("job %d holds %+v", j.ID, *m)
@@ -352,7 +374,7 @@ func (w *watch) lanes(s *core.Status) {
 		}
 		in[m.Lane] = j.ID
 	}
-	if shared > s.Memory || !w.over && held > s.Memory {
+	if shared > s.Memory || held > s.Memory {
 		w.t.Errorf("lanes take %v, jobs hold %v of %v", shared, held, s.Memory)
 	}
 }

@@ -31,6 +31,10 @@ func (c *Core) work(j *job, e *Event) (decides bool, err error) {
 		if err := c.inLane(j); err != nil {
 			return false, err
 		}
+		if c.waitsForDevice(j) {
+			return false, c.waitsError(j, e.Kind)
+		}
+		c.used(j)
 		j.part(s.Used)
 		j.begun.push(start{c.now, j.parts})
 		s.InIteration = true
@@ -85,7 +89,9 @@ func (c *Core) finish(j *job, s *share.JobState) {
 		j.forecast.learn(time.Duration(j.parts.solo - began.parts.solo))
 	}
 	j.forecast.apply(s)
-	s.InIteration = j.begun.n > 0
+	if s.InIteration = j.begun.n > 0; !s.InIteration && s.Memory.Asked == 0 {
+		j.turn = 0
+	}
 	// Those begun since it was revoked are not waited for: it may always have one in progress.
 	if j.untold > 0 {
 		if j.untold--; j.untold == 0 {
@@ -101,7 +107,8 @@ func (c *Core) finish(j *job, s *share.JobState) {
 // sane returns an [ErrEvent] for a forecast of what cannot be.
 func sane(f *share.Forecast) error {
 	if f.Time < 0 || f.Copied < 0 || f.Ephemeral < 0 || f.Units < 0 || f.Target < 0 ||
-		f.Time > latest || f.Target > latest || !(f.Bandwidth >= 0 && f.Bandwidth <= 1) {
+		f.Reload < 0 || f.Time > latest || f.Target > latest ||
+		!(f.Bandwidth >= 0 && f.Bandwidth <= 1) {
 		return fmt.Errorf("%w: forecast of %+v: want nothing below 0, times up to %v, and a "+
 			"bandwidth of at most 1", ErrEvent, *f, time.Duration(latest))
 	}
@@ -123,6 +130,7 @@ func (c *Core) demand(j *job) {
 		j.busy = false
 		c.notify(j, Notice{Kind: Drained, From: j.busyFrom})
 	}
+	c.endTurn(j)
 }
 
 // forecast corrects what a job says of its iterations by how long they took while nobody else used

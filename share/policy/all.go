@@ -13,7 +13,7 @@ const Default = "fair"
 // Row describes one policy.
 type Row struct {
 	Name    string // what a user writes
-	File    string // where it is, in this package
+	File    string // where it is, in this package; "" of one from [Register]
 	Source  string // the paper or system it follows
 	Summary string // one line for people
 	// Needs is what a device must be able to do for the policy to be enforced, with default
@@ -32,7 +32,8 @@ type Honours struct {
 	Limit     bool `json:"limit"`     // Limit is never exceeded but by the step that ends a hold
 	Class     bool `json:"class"`
 	// Conserving: the device is not left idle while a job without a limit waits for it, but for
-	// [FairParams].Await, with default parameters; [Spec.Conserving] says it for others.
+	// [FairParams].Await and, where gaps are filled, [GapParams].Pause, with default parameters;
+	// [Spec.Conserving] says it for others.
 	Conserving bool `json:"conserving"`
 	// Burst is the device time by which use may exceed Limit over any window, apart from the step
 	// that ends a hold, with default parameters.
@@ -55,8 +56,12 @@ type maker struct {
 	make func() (share.Policy, error)
 }
 
-// All returns every policy, in the order in which to show them.
-func All() []Row {
+// All returns every policy, in the order in which to show them: weir's, and then those that the
+// program has registered.
+func All() []Row { return append(builtIn(), registered()...) }
+
+// builtIn returns weir's own.
+func builtIn() []Row {
 	return []Row{
 		fairRow(), priorityRow(), timesliceRow(), fifoRow(),
 		mpsRow(), fgpuRow(), stealRow(), mergeSliceRow(), gpuShareRow(), migRow(),

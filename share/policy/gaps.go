@@ -17,15 +17,20 @@ type GapParams struct {
 	Loss float64
 	// Switch is what it costs to pass the device to another program's launch and back.
 	Switch time.Duration
+	// Pause is for how long a job whose gaps are filled rests on the device before it is passed on.
+	Pause time.Duration
 }
 
-// DefaultGaps returns gaps that are not filled and, if they are, a loss of 5 percent and a switch
-// of 20 us.
-func DefaultGaps() GapParams { return GapParams{Loss: 0.05, Switch: 20 * time.Microsecond} }
+// DefaultGaps returns gaps that are not filled and, if they are, a loss of 5 percent, a switch of
+// 20 us and pauses of up to 5 ms.
+func DefaultGaps() GapParams {
+	return GapParams{Loss: 0.05, Switch: 20 * time.Microsecond, Pause: 5 * time.Millisecond}
+}
 
 func (p GapParams) faults() []share.Fault {
 	return append(append(between("fill", p.Fill, 0, 0.95), between("loss", p.Loss, 0.001, 0.5)...),
-		between("switch", p.Switch.Seconds(), 0, 1)...)
+		append(between("switch", p.Switch.Seconds(), 0, 1),
+			between("pause", p.Pause.Seconds(), 0, 0.1)...)...)
 }
 
 func (p *GapParams) bind(f *flag.FlagSet) {
@@ -34,45 +39,23 @@ func (p *GapParams) bind(f *flag.FlagSet) {
 	f.Float64Var(&p.Loss, "loss", p.Loss, "part of its speed that filling its gaps may cost a job")
 	f.DurationVar(&p.Switch, "switch", p.Switch,
 		"what it costs to pass the device to a launch in a gap and back")
+	f.DurationVar(&p.Pause, "pause", p.Pause,
+		"for how long a job whose gaps are filled rests on the device before it is passed on")
 }
 
 // gaps lets launches of one opportunistic job that waits pass (share.Terms.Free) while the job that
 // runs leaves gaps.
 //
-// A launch of the holder waits for one of the other's at most, so that kernels pass which are
-// shorter than what the holder may lose for each of its own launches. What it does lose is found
-// out: now and then nothing passes for a window, which shows how long the holder takes for a launch
-// alone. If with others' launches beside it takes longer than it may, nothing passes for a while,
-// and for twice as long each time in a row.
+// A launch of the holder waits for what of the other's is on the device, so that no more passes
+// than the holder may lose for each of its own launches. What it does lose is found out too
+// (habit.go).
 type gaps struct {
 	params GapParams
 	filler share.JobID   // whose launches pass; 0: nobody's
 	last   share.JobID   // whose did last
 	free   time.Duration // what passes
+	held   share.JobID   // whose gaps may be filled, without a break
 	set    []share.Terms
-}
-
-const (
-	// judged is how much held time a judgement is made of, and leastLaunches how many launches: a
-	// job with fewer may be within a kernel of which nothing is measured before its end.
-	// Who is measured only after more than coarse could be slowed down for as long.
-	judged        = 5 * time.Millisecond
-	coarse        = 4 * judged
-	leastLaunches = 8
-	// fillsFor is for how many judgements in a row gaps are filled, and mostLooks for how many they
-	// are not at most.
-	fillsFor  = 16
-	mostLooks = 64
-)
-
-// habit is what is known of one job's gaps.
-type habit struct {
-	used, measured time.Duration // at the begin of the window
-	launches       int64
-	filling        bool
-	left           int     // windows until that changes
-	looks          int     // windows without filling after the next that cost too much
-	alone, beside  float64 // held nanoseconds a launch, smoothed: without and with others' beside
 }
 
 // fill adds to a decision whose launches are to pass from now on.
@@ -81,30 +64,74 @@ func (g *gaps) fill(s *share.Snapshot, d share.Decision) share.Decision {
 		return d
 	}
 	g.set = append(g.set[:0], d.Set...)
-	free, next := time.Duration(0), false
-	if j := g.holder(s); j != nil {
+	free, ended, next := time.Duration(0), false, false
+	j := g.holder(s)
+	if j == nil {
+		g.held = 0
+	} else {
 		h := &accountOf(j).habit
-		next = j.MeasuredAt == s.Now && h.judge(j, &g.params)
+		if j.ID != g.held {
+			g.held, h.begun = j.ID, false
+		}
+		if j.MeasuredAt == s.Now {
+			ended, next = h.judge(j, s.Job(g.filler), s.Now, &g.params)
+		}
 		if h.filling {
 			free = g.params.longest(h.alone)
 		}
 	}
-	g.let(g.choose(s, next), free, s)
+	g.let(g.choose(s, ended, next), free, s)
 	d.Set = g.set
 	return d
 }
 
-// holder returns the job whose gaps may be filled: one that runs, is not opportunistic and is not
-// told to give way.
+// holder returns the job whose gaps may be filled: one that runs, is to run from now on or rests on
+// the device, is not opportunistic and is not told to give way. One that runs for slice after slice
+// has no break in between.
 func (g *gaps) holder(s *share.Snapshot) *share.JobState {
+	for i := range g.set {
+		if t := &g.set[i]; !t.Units.Empty() {
+			if j := s.Job(t.Job); j != nil && j.Share.Class != share.Opportunistic {
+				return j
+			}
+			return nil
+		}
+	}
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
-		if j.Phase == share.Running && !j.Revoking && j.Share.Class != share.Opportunistic &&
+		if !j.Units.Empty() && !j.Revoking && j.Share.Class != share.Opportunistic &&
 			!g.named(j.ID) {
 			return j
 		}
 	}
 	return nil
+}
+
+// keeps returns until when the device is kept for a job that rests on it, so that its pause is
+// filled and its next launch waits for no more than what passes; 0 if it is not. Nobody is kept
+// waiting but those with whose launches gaps are filled.
+func (g *gaps) keeps(s *share.Snapshot) (until time.Duration) {
+	var rests *share.JobState
+	fills := false
+	for i := range s.Jobs {
+		j := &s.Jobs[i]
+		waits := j.Phase == share.Waiting
+		switch {
+		case waits && !mayFill(j) || j.Phase == share.Running || j.Revoking:
+			return 0
+		case waits:
+			fills = fills || accountOf(j).habit.barred == 0
+		case !j.Units.Empty() && j.Share.Class != share.Opportunistic:
+			rests = j
+		}
+	}
+	if !fills || rests == nil || g.params.Fill == 0 {
+		return 0
+	}
+	a := accountOf(rests)
+	until = a.habit.keepsUntil(rests, s.Now, &g.params)
+	a.kept = until > 0
+	return until
 }
 
 // named reports whether the decision says something of the job already.
@@ -122,59 +149,34 @@ func (p *GapParams) longest(alone float64) time.Duration {
 	return max(0, time.Duration(p.Loss*alone)-p.Switch)
 }
 
-// judge ends the window at a measurement, if it is long enough, and finds whether gaps are filled
-// in the next. It reports whether it did.
-func (h *habit) judge(j *share.JobState, p *GapParams) bool {
-	held := j.Used - h.used
-	if held < judged {
-		return false
-	}
-	busy, n := j.Measured-h.measured, j.Launches-h.launches
-	h.used, h.measured, h.launches = j.Used, j.Measured, j.Launches
-	pace := float64(held) / float64(max(n, 1))
-	switch {
-	case held > coarse || n < leastLaunches || busy <= 0 || float64(busy) >= p.Fill*float64(held):
-		h.filling, h.left, h.alone = false, 1, 0
-	case h.filling:
-		if h.beside += (pace - h.beside) / 4; h.beside*(1-p.Loss) > h.alone {
-			h.looks = min(mostLooks, 2*h.looks)
-			h.filling, h.left = false, h.looks
-			break
-		}
-		if h.left--; h.left <= 0 {
-			h.looks = max(1, h.looks/2)
-			h.filling, h.left = false, 1
-		}
-	default:
-		if h.alone == 0 {
-			h.alone = pace
-		}
-		h.alone += (pace - h.alone) / 4
-		if h.left--; h.left <= 0 {
-			h.filling, h.left, h.looks = true, fillsFor, max(1, h.looks)
-			h.beside = h.alone
-		}
-	}
-	return true
-}
-
-// choose returns whose launches may pass: an opportunistic job that waits, and is not kept from the
-// device by a limit, which would not hold for what passes. Another one has its turn at the next
-// window, whoever stopped what passed before.
-func (g *gaps) choose(s *share.Snapshot, next bool) *share.JobState {
-	var first *share.JobState
+// choose returns whose launches may pass: an opportunistic job that waits, whose launches do not
+// cost too much, and which is not kept from the device by a limit, which would not hold for what
+// passes. Each has its turn for as long as gaps are filled without a break.
+func (g *gaps) choose(s *share.Snapshot, ended, next bool) *share.JobState {
+	var first, after *share.JobState
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
+		h := &accountOf(j).habit
+		if ended && h.barred > 0 {
+			h.barred--
+		}
 		switch {
-		case j.Phase != share.Waiting || j.Share.Class != share.Opportunistic ||
-			j.Share.Cap() < 1 || g.named(j.ID):
-		case j.ID > g.last || j.ID == g.last && !next:
-			return j
+		case j.Phase != share.Waiting || !mayFill(j) || h.barred > 0:
+		case after == nil && (j.ID > g.last || j.ID == g.last && !next):
+			after = j
 		case first == nil:
 			first = j
 		}
 	}
+	if after != nil {
+		return after
+	}
 	return first
+}
+
+// mayFill reports whether gaps are filled with a job's launches at all.
+func mayFill(j *share.JobState) bool {
+	return j.Share.Class == share.Opportunistic && j.Share.Cap() >= 1
 }
 
 // let lets kernels up to so long of a job pass, and nobody else's. What was said of a job that was
@@ -184,7 +186,7 @@ func (g *gaps) let(j *share.JobState, free time.Duration, s *share.Snapshot) {
 		free = 0
 	}
 	was := s.Job(g.filler)
-	if was != nil && (!was.Units.Empty() || g.named(was.ID)) {
+	if was != nil && !was.Units.Empty() {
 		was, g.filler = nil, 0
 	}
 	switch {

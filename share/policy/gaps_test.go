@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -72,6 +73,39 @@ func TestGapsAreFilled(t *testing.T) {
 			if res.Jobs[1].Passed != 0 {
 				t.Errorf("without fill %v passed", res.Jobs[1].Passed)
 			}
+		}
+	}
+}
+
+// TestLongGapsAreFilled: a job that pauses for longer than it takes to notice, and rests on the
+// device meanwhile, keeps it and 95 percent of its speed, while another has half of the pauses at
+// least. It is passed on where the other's kernels are too long to pass, and in pauses that last.
+func TestLongGapsAreFilled(t *testing.T) {
+	for what, c := range map[string]struct {
+		kernel, pause, other time.Duration
+		kept                 bool
+	}{
+		"pauses of 1 ms of 2":   {ms, ms, 50 * us, true},
+		"pauses of 2 ms of 2.5": {500 * us, 2 * ms, 50 * us, true},
+		"kernels too long":      {ms, ms, 200 * us, false},
+		"pauses of 20 ms":       {ms, 20 * ms, 50 * us, false},
+	} {
+		holder := pausing(share.Latency, c.kernel, c.pause)
+		holder.Rests = true
+		alone := beside(t, "priority:fill=0.7", holder).Jobs[0]
+		res, err := sim.Run(sim.Scenario{Duration: 500 * ms,
+			Jobs:   []sim.Job{holder, flooding("a", c.other)},
+			Device: sim.Device{Can: share.Can{Launches: true}}}, "priority:fill=0.7", sim.Options{})
+		if err != nil || res.Faults > 0 {
+			t.Fatalf("%s: %d faults, %v", what, res.Faults, err)
+		}
+		gaps := time.Duration(alone.Iterations) * c.pause
+		passed, held := res.Jobs[1].Passed, res.Jobs[1].Used
+		kept := float64(res.Jobs[0].Iterations) / float64(alone.Iterations)
+		if c.kept && (kept < 0.95 || passed < gaps/2) || !c.kept && held < gaps/2 {
+			t.Errorf("%s: keeps %.3f, %v of %v pass, and another holds the device for %v", what,
+				kept, passed, gaps, held)
+
 		}
 	}
 }
@@ -196,7 +230,12 @@ func TestGapsGoRound(t *testing.T) {
 	if turns[2] == 0 || turns[3] == 0 || turns[4] == 0 {
 		t.Errorf("turns in gaps beside one who makes the holder slow: %v", turns)
 	}
-	if _, few := turnsInGaps(t, 2, 3, 4); few == 0 || few > 16 || windows < 2*few {
+	// It is kept from gaps for longer each time, while others fill them.
+	if others := min(turns[3], turns[4]); 5*turns[2] > 4*others {
+		t.Errorf("one who makes the holder slow has as many turns in gaps as others: %v", turns)
+	}
+	// Two windows each time show that it is not the host.
+	if _, few := turnsInGaps(t, 2, 3, 4); few == 0 || few > 2*16 || windows < 500 {
 		t.Errorf("gaps are filled in %d of 600 windows, in %d if that always makes the holder slow",
 			windows, few)
 	}
@@ -237,6 +276,153 @@ func turnsInGaps(t *testing.T, slow ...share.JobID) (turns map[share.JobID]int, 
 		}
 	}
 	return turns, windows
+}
+
+// holding is a job whose gaps are filled with launches of another, and a clock.
+type holding struct {
+	now, free time.Duration
+	step      func(core.Event)
+}
+
+// newHolding returns one of a class that has held the device for a while, in windows of 5 ms with
+// 16 launches each.
+func newHolding(t *testing.T, class share.Class) *holding {
+	h := &holding{}
+	_, h.step = filling(t, &h.now, func(n core.Notice) {
+		if n.Job == 2 {
+			h.free = n.Terms.Free
+		}
+	})
+	for i, c := range []share.Class{class, share.Opportunistic} {
+		h.step(core.Event{Kind: core.Admit, Spec: &share.Job{Name: fmt.Sprint(i),
+			Share: share.Share{Class: c}}})
+		h.step(core.Event{Kind: core.Want, Job: share.JobID(1 + i)})
+	}
+	for range 100 {
+		h.window(5*ms, 16)
+	}
+	return h
+}
+
+// window passes in which the holder makes so many launches.
+func (h *holding) window(length time.Duration, launches int64) {
+	h.now += length
+	h.step(core.Event{Kind: core.Measure, Job: 1, Used: length / 5, Launches: launches})
+}
+
+// until passes windows as usual until something passes or nothing does, and says how many.
+func (h *holding) until(passes bool) (windows int) {
+	for ; h.free > 0 != passes && windows < 1000; windows++ {
+		h.window(5*ms, 16)
+	}
+	return windows
+}
+
+// TestGapsOfOneThatGivesWay: from the moment that a holder is told to give way nothing passes
+// beside what it still runs.
+func TestGapsOfOneThatGivesWay(t *testing.T) {
+	h := newHolding(t, share.Standard)
+	h.until(true)
+	h.step(core.Event{Kind: core.Admit, Spec: &share.Job{Name: "latency",
+		Share: share.Share{Class: share.Latency}}})
+	h.step(core.Event{Kind: core.Want, Job: 3})
+	for _, when := range []string{"as it is told", "before it has given way"} {
+		if h.free > 0 {
+			t.Errorf("%s kernels up to %v pass", when, h.free)
+		}
+		h.window(ms, 4)
+	}
+}
+
+// TestGapsOfOneMeasuredRarely: beside a job of which it is heard too rarely nothing passes.
+func TestGapsOfOneMeasuredRarely(t *testing.T) {
+	h := newHolding(t, share.Latency)
+	h.until(true)
+	for range 100 {
+		if h.window(25*ms, 80); h.free > 0 {
+			t.Fatalf("kernels up to %v pass beside a job that is measured every 25 ms", h.free)
+		}
+	}
+}
+
+// TestGapsDespiteTheHost: a window in which the host did something else neither stops what passes
+// nor makes kernels pass that are longer.
+func TestGapsDespiteTheHost(t *testing.T) {
+	h := newHolding(t, share.Latency)
+	for range 10 {
+		h.until(false)
+		h.until(true)
+		if h.window(6*ms, 9); h.free == 0 {
+			t.Fatal("nothing passes after one window in which the holder was slow")
+		}
+		h.until(false)
+		h.window(6*ms, 9)
+		if h.until(true); h.free < 10*us || h.free > 20*us {
+			t.Fatalf("kernels up to %v pass after one window in which the holder was slow alone, "+
+				"want 15 us", h.free)
+		}
+	}
+}
+
+// TestGapsDespiteNoise: a host whose windows vary by a tenth or a third does not keep gaps from
+// being filled, and one that makes the holder slower by a half is found out beside that.
+func TestGapsDespiteNoise(t *testing.T) {
+	for _, varies := range []float64{0.03, 0.1, 0.3} {
+		for _, slower := range []float64{1, 1.5} {
+			h, r := newHolding(t, share.Latency), rand.New(rand.NewPCG(7, 7))
+			filled := 0
+			const windows = 2000
+			for range windows {
+				length := 16 * 312.5e3 * math.Exp(varies*r.NormFloat64())
+				if h.free > 0 {
+					filled++
+					length *= slower
+				}
+				h.window(time.Duration(length), 16)
+			}
+			if slower == 1 && filled < windows*8/10 || slower > 1 && filled > windows/5 {
+				t.Errorf("by %.2f, and %.1f as slow beside others: gaps are filled in %d of %d "+
+					"windows", varies, slower, filled, windows)
+			}
+		}
+	}
+}
+
+// TestGapsOfSlices: gaps are filled without a break where the holder's next slice follows.
+func TestGapsOfSlices(t *testing.T) {
+	h := newHolding(t, share.Latency)
+	for range 20 {
+		h.until(true)
+		h.step(core.Event{Kind: core.Return, Job: 1})
+		if h.free == 0 {
+			t.Fatal("nothing passes any more in the next slice")
+		}
+		h.until(false)
+	}
+}
+
+// TestGapsAreForgiven: for how long nothing passes because it cost too much is forgotten while it
+// costs little.
+func TestGapsAreForgiven(t *testing.T) {
+	h := newHolding(t, share.Latency)
+	stops := func() int {
+		h.until(true)
+		for h.free > 0 {
+			h.window(5*ms, 8)
+		}
+		return h.until(true)
+	}
+	first, most := stops(), 0
+	for range 8 {
+		most = stops()
+	}
+	for range 400 {
+		h.window(5*ms, 16)
+	}
+	if again := stops(); first > 4 || most < 48 || again > 4 {
+		t.Errorf("nothing passes for %d windows at first, for %d later, and for %d after a time "+
+			"in which it cost little", first, most, again)
+	}
 }
 
 // TestFillNeedsLaunches: gaps are filled only where launches can be held back.

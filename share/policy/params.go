@@ -133,8 +133,8 @@ func (s Spec) New() (share.Policy, error) {
 }
 
 // Conserving reports whether the policy, with the parameters that the spec gives, leaves no device
-// idle while a job without a limit waits for it, but for [FairParams].Await. The error is as that
-// of the function [New].
+// idle while a job without a limit waits for it, but for [FairParams].Await and
+// [GapParams].Pause. The error is as that of the function [New].
 func (s Spec) Conserving() (bool, error) {
 	row, err := Find(s.Name)
 	if err != nil {

@@ -116,6 +116,9 @@ func (p *Priority) NewJobState() any { return p.ledgers[0].newAccount() }
 // Decide grants the free device to the best rank, or revokes it for a better one.
 func (p *Priority) Decide(s *share.Snapshot) share.Decision {
 	p.advance(s)
+	if until := p.gaps.keeps(s); until > 0 {
+		return p.gaps.fill(s, share.Decision{Wake: until})
+	}
 	return p.gaps.fill(s, p.arbiter.decide(s, p))
 }
 

@@ -123,13 +123,14 @@ func pause(sc *sim.Scenario, seed uint64) {
 	}
 }
 
-// withParams is a policy with parameters that change what it does for jobs that pause.
+// withParams is a policy with parameters that change what it does for jobs that pause. The device
+// is not kept for one that rests, so that it is never idle while others wait.
 func withParams(row *policy.Row, seed uint64) string {
 	r := rand.New(rand.NewPCG(seed, 12))
 	if row.Name != "priority" || r.IntN(4) == 0 {
 		return row.Name
 	}
-	return fmt.Sprintf("priority:fill=%.2f,loss=%.2f,switch=%v", 0.2+0.7*r.Float64(),
+	return fmt.Sprintf("priority:fill=%.2f,loss=%.2f,switch=%v,pause=0s", 0.2+0.7*r.Float64(),
 		0.05+0.4*r.Float64(), time.Duration(r.IntN(int(20*us))))
 }
 

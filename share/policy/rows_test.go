@@ -14,8 +14,8 @@ import (
 )
 
 // shared are the files that hold no policy of their own.
-var shared = []string{"all.go", "arbiter.go", "doc.go", "gaps.go", "ledger.go", "params.go",
-	"part.go", "predict.go", "turn.go", "wait.go", "wheel.go"}
+var shared = []string{"all.go", "arbiter.go", "doc.go", "gaps.go", "habit.go", "ledger.go",
+	"own.go", "params.go", "part.go", "predict.go", "turn.go", "wait.go", "wheel.go"}
 
 // TestEveryFileHasARow: a policy is one file and one row, and its header names its source.
 func TestEveryFileHasARow(t *testing.T) {

@@ -23,6 +23,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/weirgpu/weir/internal/strided"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -131,14 +132,14 @@ func Read(r io.Reader) (*tensor.Tensor, error) {
 
 // transposed returns t with its axes in the reverse order.
 func transposed(t *tensor.Tensor) (*tensor.Tensor, error) {
-	shape, from := slices.Clone(t.Shape), tensor.RowMajor(t.Shape)
+	shape, from := slices.Clone(t.Shape), strided.RowMajor(t.Shape)
 	slices.Reverse(shape)
 	slices.Reverse(from.Strides)
 	out, err := tensor.New(t.DType, shape...)
 	if err != nil {
 		return nil, err
 	}
-	return out, tensor.CopyStrided(out, tensor.RowMajor(shape), t, from, shape)
+	return out, strided.Copy(out, strided.RowMajor(shape), t, from, shape)
 }
 
 // readArray reads elements in the order of their shape, the last axis fastest.

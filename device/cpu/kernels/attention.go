@@ -4,9 +4,9 @@ import (
 	"math"
 
 	"github.com/weirgpu/weir/device/compute"
-	"github.com/weirgpu/weir/kernel/attention"
-	"github.com/weirgpu/weir/op"
-	"github.com/weirgpu/weir/op/microsoft"
+	"github.com/weirgpu/weir/internal/kernel/attention"
+	"github.com/weirgpu/weir/internal/op"
+	"github.com/weirgpu/weir/internal/op/microsoft"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -18,8 +18,8 @@ var attentionKernels = map[opKey]builder{
 	{microsoft.Domain, "GroupQueryAttention"}: groupQueryAttention,
 }
 
-// attentionKernel is what kernel/attention computes. Keys and values are read in place, or, when
-// there is a cache, as outputs 1 and 2 hold them once the new ones are appended.
+// attentionKernel is what internal/kernel/attention computes. Keys and values are read in place,
+// or, when there is a cache, as outputs 1 and 2 hold them once the new ones are appended.
 type attentionKernel struct {
 	params           attention.Params
 	op               *attention.Attention
@@ -202,7 +202,7 @@ func (k *attentionKernel) triangle(t *tensor.Tensor,
 	return true
 }
 
-// finish plans the call; there is no kernel for what kernel/attention refuses.
+// finish plans the call; there is no kernel for what internal/kernel/attention refuses.
 func (k *attentionKernel) finish() (compute.Kernel, error) {
 	var err error
 	if k.op, err = attention.New(k.params); err != nil {

@@ -6,9 +6,9 @@ import (
 	"slices"
 
 	"github.com/weirgpu/weir/device/compute"
-	"github.com/weirgpu/weir/kernel/attention"
-	"github.com/weirgpu/weir/op"
-	"github.com/weirgpu/weir/op/microsoft"
+	"github.com/weirgpu/weir/internal/kernel/attention"
+	"github.com/weirgpu/weir/internal/op"
+	"github.com/weirgpu/weir/internal/op/microsoft"
 	"github.com/weirgpu/weir/tensor"
 )
 

@@ -2,10 +2,10 @@ package kernels
 
 import (
 	"github.com/weirgpu/weir/device/compute"
-	"github.com/weirgpu/weir/kernel/conv"
-	"github.com/weirgpu/weir/kernel/gemm"
-	"github.com/weirgpu/weir/kernel/vec"
-	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/internal/kernel/conv"
+	"github.com/weirgpu/weir/internal/kernel/gemm"
+	"github.com/weirgpu/weir/internal/kernel/vec"
+	"github.com/weirgpu/weir/internal/op"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -271,10 +271,13 @@ func (t *byteConvTask) zeroPoints() {
 	t.channels.quantize()
 }
 
+// int32s views floats as the integers of the same bits, without a copy.
+func int32s(x []float32) []int32 { return tensor.Cast[int32](tensor.Bytes(x)) }
+
 // storePatches keeps the sums of patches, one row a batch.
 func (t *byteConvTask) storePatches(x []float32, _, batch, _, _, j0, j1 int) {
 	to := t.patchSums[batch*t.pixels+j0:][:j1-j0]
-	copy(to, tensor.Int32s(x))
+	copy(to, int32s(x))
 	if t.oneZero {
 		for i := range to {
 			to[i] *= -t.zeroW[0]
@@ -288,10 +291,10 @@ func (t *byteConvTask) store(x []float32, ld, batch, i0, i1, j0, j1 int) {
 	first := batch % k.group * (k.m / k.group)
 	if t.ones != nil {
 		for i := i0; i < i1; i++ {
-			t.centre(tensor.Int32s(x[(i-i0)*ld:][:j1-j0]), batch*k.pixels+j0, t.zeroW[first+i])
+			t.centre(int32s(x[(i-i0)*ld:][:j1-j0]), batch*k.pixels+j0, t.zeroW[first+i])
 		}
 	}
-	t.channels.finish(tensor.Int32s(x), ld, (batch/k.group*k.m+first+i0)*k.pixels+j0, first+i0,
+	t.channels.finish(int32s(x), ld, (batch/k.group*k.m+first+i0)*k.pixels+j0, first+i0,
 		first+i1, j1-j0)
 }
 

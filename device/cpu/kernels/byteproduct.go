@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	"github.com/weirgpu/weir/device/compute"
-	"github.com/weirgpu/weir/kernel/gemm"
-	"github.com/weirgpu/weir/kernel/vec"
-	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/internal/kernel/gemm"
+	"github.com/weirgpu/weir/internal/kernel/vec"
+	"github.com/weirgpu/weir/internal/op"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -370,7 +370,7 @@ func (t *byteProductTask) store(x []float32, ld, _, i0, i1, j0, j1 int) {
 			if t.out == tensor.Int32 {
 				to = tensor.As[int32](t.y)[i*t.n+j:][:n]
 			}
-			vec.AddInt32(to, tensor.Int32s(x[(i-i0)*ld+j-j0:][:n]), t.correction[j:][:n])
+			vec.AddInt32(to, int32s(x[(i-i0)*ld+j-j0:][:n]), t.correction[j:][:n])
 			if t.sumA {
 				vec.AxpyInt32(to, -t.sums[i], t.zeroB[j:][:n], to)
 			}

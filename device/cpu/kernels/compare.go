@@ -3,7 +3,7 @@ package kernels
 import (
 	"cmp"
 
-	"github.com/weirgpu/weir/kernel/vec"
+	"github.com/weirgpu/weir/internal/kernel/vec"
 	"github.com/weirgpu/weir/tensor"
 )
 

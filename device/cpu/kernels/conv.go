@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/weirgpu/weir/device/compute"
-	"github.com/weirgpu/weir/kernel/conv"
-	"github.com/weirgpu/weir/kernel/gemm"
+	"github.com/weirgpu/weir/internal/kernel/conv"
+	"github.com/weirgpu/weir/internal/kernel/gemm"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -14,8 +14,8 @@ var convKernels = map[opKey]builder{
 	{"", "Conv"}: convolution, {"weir", "Conv"}: convolution,
 }
 
-// convKernel is a convolution that kernel/conv computes, its weights packed at load when they are
-// constant, else at each run.
+// convKernel is a convolution that internal/kernel/conv computes, its weights packed at load when
+// they are constant, else at each run.
 type convKernel struct {
 	op     *conv.Convolution
 	weight *tensor.Tensor

@@ -3,9 +3,9 @@ package kernels
 import (
 	"math"
 
-	"github.com/weirgpu/weir/kernel/gemm"
-	"github.com/weirgpu/weir/kernel/vec"
-	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/internal/kernel/gemm"
+	"github.com/weirgpu/weir/internal/kernel/vec"
+	"github.com/weirgpu/weir/internal/op"
 )
 
 // fusedActivations are the values of the attribute "activation" of weir's fused operators that have

@@ -2,9 +2,9 @@ package kernels
 
 import (
 	"github.com/weirgpu/weir/device/compute"
-	"github.com/weirgpu/weir/kernel/forest"
-	"github.com/weirgpu/weir/op"
-	"github.com/weirgpu/weir/op/ml"
+	"github.com/weirgpu/weir/internal/kernel/forest"
+	"github.com/weirgpu/weir/internal/op"
+	"github.com/weirgpu/weir/internal/op/ml"
 	"github.com/weirgpu/weir/tensor"
 )
 

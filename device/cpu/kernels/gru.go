@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	"github.com/weirgpu/weir/device/compute"
-	"github.com/weirgpu/weir/kernel/gemm"
-	"github.com/weirgpu/weir/kernel/vec"
-	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/internal/kernel/gemm"
+	"github.com/weirgpu/weir/internal/kernel/vec"
+	"github.com/weirgpu/weir/internal/op"
 	"github.com/weirgpu/weir/tensor"
 )
 

@@ -14,7 +14,7 @@ import (
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/device/cpu"
-	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/internal/op"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -291,8 +291,8 @@ func attentionError(c *op.Call, size int) float64 {
 
 // tileError is how many times as far as by its definition a convolution in tiles may be off: the
 // worst place of a tile has 10.5 times the errors, in the root of their mean squares, as
-// kernel/conv derives and its TestTileErrors holds. Ten thus leave 5.7 times that root, in place of
-// six.
+// internal/kernel/conv derives and its TestTileErrors holds. Ten thus leave 5.7 times that root, in
+// place of six.
 const tileError = 10
 
 // largest is the greatest finite magnitude in a float tensor.

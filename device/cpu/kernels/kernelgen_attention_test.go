@@ -3,8 +3,8 @@ package kernels
 import (
 	"math"
 
-	"github.com/weirgpu/weir/op"
-	"github.com/weirgpu/weir/op/microsoft"
+	"github.com/weirgpu/weir/internal/op"
+	"github.com/weirgpu/weir/internal/op/microsoft"
 	"github.com/weirgpu/weir/tensor"
 )
 

@@ -3,7 +3,7 @@ package kernels
 import (
 	"math"
 
-	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/internal/op"
 	"github.com/weirgpu/weir/tensor"
 )
 

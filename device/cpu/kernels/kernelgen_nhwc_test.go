@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/internal/op"
 	"github.com/weirgpu/weir/tensor"
 )
 

@@ -4,10 +4,10 @@ import (
 	"math"
 	"slices"
 
-	"github.com/weirgpu/weir/kernel/vec"
-	"github.com/weirgpu/weir/op"
-	"github.com/weirgpu/weir/op/microsoft"
-	"github.com/weirgpu/weir/op/ml"
+	"github.com/weirgpu/weir/internal/kernel/vec"
+	"github.com/weirgpu/weir/internal/op"
+	"github.com/weirgpu/weir/internal/op/microsoft"
+	"github.com/weirgpu/weir/internal/op/ml"
 	"github.com/weirgpu/weir/tensor"
 )
 

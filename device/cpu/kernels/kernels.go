@@ -4,7 +4,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/internal/op"
 )
 
 // builders is the table of fast kernels: which builder prepares which operator. An operator that is

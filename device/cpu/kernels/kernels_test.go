@@ -12,7 +12,7 @@ import (
 	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/internal/cpuinfo"
 	"github.com/weirgpu/weir/internal/cputest"
-	"github.com/weirgpu/weir/kernel/conv"
+	"github.com/weirgpu/weir/internal/kernel/conv"
 )
 
 // rows are the keys of the builders table in a fixed order.

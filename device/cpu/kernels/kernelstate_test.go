@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/weirgpu/weir/op"
-	"github.com/weirgpu/weir/op/microsoft"
+	"github.com/weirgpu/weir/internal/op"
+	"github.com/weirgpu/weir/internal/op/microsoft"
 	"github.com/weirgpu/weir/tensor"
 )
 

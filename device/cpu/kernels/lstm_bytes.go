@@ -4,10 +4,10 @@ import (
 	"slices"
 
 	"github.com/weirgpu/weir/device/compute"
-	"github.com/weirgpu/weir/kernel/gemm"
-	"github.com/weirgpu/weir/kernel/vec"
-	"github.com/weirgpu/weir/op"
-	"github.com/weirgpu/weir/op/microsoft"
+	"github.com/weirgpu/weir/internal/kernel/gemm"
+	"github.com/weirgpu/weir/internal/kernel/vec"
+	"github.com/weirgpu/weir/internal/op"
+	"github.com/weirgpu/weir/internal/op/microsoft"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -314,7 +314,7 @@ func (o *byteRows) store(sums []float32, ld, _, i0, i1, j0, j1 int) {
 		for j := j0; j < j1; j += piece {
 			end := min(j+piece, j1)
 			v := buf[:end-j]
-			vec.Int32ToFloat32(v, tensor.Int32s(sums[(i-i0)*ld+j-j0:][:len(v)]))
+			vec.Int32ToFloat32(v, int32s(sums[(i-i0)*ld+j-j0:][:len(v)]))
 			vec.Axpy(v, -g.zero, o.packed.sums[j:end], v)
 			if o.shifted {
 				vec.Axpy(v, -g.sum, o.packed.zero[j:end], v)

@@ -2,7 +2,7 @@ package kernels
 
 import (
 	"github.com/weirgpu/weir/device/compute"
-	"github.com/weirgpu/weir/kernel/gemm"
+	"github.com/weirgpu/weir/internal/kernel/gemm"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -13,8 +13,8 @@ var matmulKernels = map[opKey]builder{
 	{"", "Gemm"}: gemmCall, {"weir", "Gemm"}: gemmCall,
 }
 
-// gemmKernel is a product that kernel/gemm computes, its right operand packed at load when that is
-// constant.
+// gemmKernel is a product that internal/kernel/gemm computes, its right operand packed at load when
+// that is constant.
 type gemmKernel struct {
 	params gemm.Params
 	op     *gemm.Product

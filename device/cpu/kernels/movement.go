@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/weirgpu/weir/device/compute"
+	"github.com/weirgpu/weir/internal/strided"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -22,7 +23,7 @@ var movementKernels = map[opKey]builder{
 // move copies the index space shape from one placement in an input to another in an output.
 type move struct {
 	in, out  int
-	from, to tensor.Steps
+	from, to strided.Steps
 	shape    []int
 }
 
@@ -143,7 +144,7 @@ func (t *moveTask) Run(x *compute.Exec) error { return x.For(len(t.pieces), t) }
 // reports.
 func (t *moveTask) Chunk(i, _ int) {
 	m := &t.pieces[i]
-	if err := tensor.CopyStrided(t.out[m.out], m.to, t.in[m.in], m.from, m.shape); err != nil {
+	if err := strided.Copy(t.out[m.out], m.to, t.in[m.in], m.from, m.shape); err != nil {
 		panic(err)
 	}
 }
@@ -152,7 +153,7 @@ func (t *moveTask) Chunk(i, _ int) {
 // tells how many elements each axis keeps; starts and steps tell which.
 func sliceMove(r *request) (compute.Kernel, error) {
 	shape, _, _ := r.in(0)
-	from := tensor.RowMajor(shape)
+	from := strided.RowMajor(shape)
 	starts, axes, steps := r.Call.Attrs.Ints("starts"), r.Call.Attrs.Ints("axes"), []int64(nil)
 	if r.Call.Version >= 10 {
 		var ok [3]bool
@@ -183,7 +184,7 @@ func sliceMove(r *request) (compute.Kernel, error) {
 		from.Strides[axis] *= step
 	}
 	out := r.outShape()
-	return newMoves(r, move{from: from, to: tensor.RowMajor(out), shape: out})
+	return newMoves(r, move{from: from, to: strided.RowMajor(out), shape: out})
 }
 
 // ints returns constant integer input i: nil and true when it is absent, false when it is not
@@ -216,10 +217,10 @@ func concatMove(r *request) (compute.Kernel, error) {
 		return nil, nil
 	}
 	var moves []move
-	to := tensor.RowMajor(out)
+	to := strided.RowMajor(out)
 	for i := range r.In {
 		shape, _, _ := r.in(i)
-		moves = append(moves, move{in: i, from: tensor.RowMajor(shape), to: to, shape: shape})
+		moves = append(moves, move{in: i, from: strided.RowMajor(shape), to: to, shape: shape})
 		to.Offset += shape[axis] * to.Strides[axis]
 	}
 	return newMoves(r, moves...)
@@ -232,13 +233,13 @@ func splitMove(r *request) (compute.Kernel, error) {
 		return nil, nil
 	}
 	var moves []move
-	from := tensor.RowMajor(in)
+	from := strided.RowMajor(in)
 	for i, t := range r.Out {
 		shape, known := t.Ints()
 		if !known || t.DType == tensor.Undefined {
 			return nil, nil
 		}
-		moves = append(moves, move{out: i, from: from, to: tensor.RowMajor(shape), shape: shape})
+		moves = append(moves, move{out: i, from: from, to: strided.RowMajor(shape), shape: shape})
 		from.Offset += shape[axis] * from.Strides[axis]
 	}
 	return newMoves(r, moves...)
@@ -247,24 +248,24 @@ func splitMove(r *request) (compute.Kernel, error) {
 func expandMove(r *request) (compute.Kernel, error) {
 	in, _, _ := r.in(0)
 	out := r.outShape()
-	own := tensor.RowMajor(in).Strides
-	from := tensor.Steps{Strides: make([]int, len(out))}
+	own := strided.RowMajor(in).Strides
+	from := strided.Steps{Strides: make([]int, len(out))}
 	for d := 1; d <= len(in); d++ {
 		if in[len(in)-d] > 1 {
 			from.Strides[len(out)-d] = own[len(in)-d]
 		}
 	}
-	return newMoves(r, move{from: from, to: tensor.RowMajor(out), shape: out})
+	return newMoves(r, move{from: from, to: strided.RowMajor(out), shape: out})
 }
 
 // permuted returns a move that reads an input of the given shape with its axes in the order perm.
 func permuted(shape, perm []int) move {
-	own := tensor.RowMajor(shape).Strides
-	m := move{from: tensor.Steps{Strides: make([]int, len(perm))}, shape: make([]int, len(perm))}
+	own := strided.RowMajor(shape).Strides
+	m := move{from: strided.Steps{Strides: make([]int, len(perm))}, shape: make([]int, len(perm))}
 	for i, p := range perm {
 		m.from.Strides[i], m.shape[i] = own[p], shape[p]
 	}
-	m.to = tensor.RowMajor(m.shape)
+	m.to = strided.RowMajor(m.shape)
 	return m
 }
 

@@ -2,10 +2,10 @@ package kernels
 
 import (
 	"github.com/weirgpu/weir/device/compute"
-	"github.com/weirgpu/weir/kernel/gemm"
-	"github.com/weirgpu/weir/kernel/nbits"
-	"github.com/weirgpu/weir/op"
-	"github.com/weirgpu/weir/op/microsoft"
+	"github.com/weirgpu/weir/internal/kernel/gemm"
+	"github.com/weirgpu/weir/internal/kernel/nbits"
+	"github.com/weirgpu/weir/internal/op"
+	"github.com/weirgpu/weir/internal/op/microsoft"
 	"github.com/weirgpu/weir/tensor"
 )
 

@@ -2,9 +2,9 @@ package kernels
 
 import (
 	"github.com/weirgpu/weir/device/compute"
-	"github.com/weirgpu/weir/kernel/nbits"
-	"github.com/weirgpu/weir/kernel/vec"
-	"github.com/weirgpu/weir/op/microsoft"
+	"github.com/weirgpu/weir/internal/kernel/nbits"
+	"github.com/weirgpu/weir/internal/kernel/vec"
+	"github.com/weirgpu/weir/internal/op/microsoft"
 	"github.com/weirgpu/weir/tensor"
 )
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/weirgpu/weir/device/compute"
+	"github.com/weirgpu/weir/internal/strided"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -135,11 +136,11 @@ func placed(axes [][]stretch, in, out []int) []move {
 	moves := []move{
 		{
 			shape: slices.Clone(out),
-			from:  tensor.Steps{Strides: make([]int, len(in))},
-			to:    tensor.RowMajor(out),
+			from:  strided.Steps{Strides: make([]int, len(in))},
+			to:    strided.RowMajor(out),
 		},
 	}
-	strides := tensor.RowMajor(in).Strides
+	strides := strided.RowMajor(in).Strides
 	for i, axis := range axes {
 		var next []move
 		for _, m := range moves {
@@ -160,7 +161,7 @@ func placed(axes [][]stretch, in, out []int) []move {
 	}
 	for i := range moves {
 		if moves[i].in == 1 {
-			moves[i].from = tensor.Steps{Strides: make([]int, len(in))}
+			moves[i].from = strided.Steps{Strides: make([]int, len(in))}
 		}
 	}
 	return moves

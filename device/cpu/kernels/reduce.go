@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/weirgpu/weir/device/compute"
-	"github.com/weirgpu/weir/kernel/vec"
+	"github.com/weirgpu/weir/internal/kernel/vec"
 	"github.com/weirgpu/weir/tensor"
 )
 

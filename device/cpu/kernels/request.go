@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/weirgpu/weir/device/compute"
-	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/internal/op"
 	"github.com/weirgpu/weir/tensor"
 )
 

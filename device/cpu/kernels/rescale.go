@@ -2,8 +2,8 @@ package kernels
 
 import (
 	"github.com/weirgpu/weir/device/compute"
-	"github.com/weirgpu/weir/kernel/vec"
-	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/internal/kernel/vec"
+	"github.com/weirgpu/weir/internal/op"
 	"github.com/weirgpu/weir/tensor"
 	"slices"
 )

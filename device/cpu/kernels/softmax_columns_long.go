@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/weirgpu/weir/device/compute"
-	"github.com/weirgpu/weir/kernel/vec"
+	"github.com/weirgpu/weir/internal/kernel/vec"
 	"github.com/weirgpu/weir/tensor"
 )
 

@@ -7,8 +7,8 @@ import (
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/internal/cpuinfo"
-	"github.com/weirgpu/weir/kernel/conv"
-	"github.com/weirgpu/weir/kernel/gemm"
+	"github.com/weirgpu/weir/internal/kernel/conv"
+	"github.com/weirgpu/weir/internal/kernel/gemm"
 )
 
 // Target is the CPU that info describes as something to compile for, on the path of instructions

@@ -2,7 +2,7 @@ package kernels
 
 import (
 	"github.com/weirgpu/weir/device/compute"
-	"github.com/weirgpu/weir/kernel/vec"
+	"github.com/weirgpu/weir/internal/kernel/vec"
 	"github.com/weirgpu/weir/tensor"
 )
 

@@ -1,8 +1,8 @@
 package kernels
 
 import (
-	"github.com/weirgpu/weir/kernel/conv"
-	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/internal/kernel/conv"
+	"github.com/weirgpu/weir/internal/op"
 )
 
 // convWindow is the window of a convolution by weights of those spatial axes over an image, and the

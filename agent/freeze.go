@@ -1,0 +1,466 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/weirgpu/weir/internal/wire"
+	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/core"
+)
+
+// This file is how a job gives its memory away and gets it back. The agent keeps the job from the
+// device, waits until nothing of it is in flight, and orders its processes to move their memory to
+// the host (wire.Header.Move). What is away is not promised to the job any more, and its cap is
+// lower by as much; before it comes back the promise is asked for again, as at admission. A process
+// that cannot do what was ordered leaves its memory where it was, and the others are ordered back.
+
+const (
+	// moveLook is how often it is looked whether a job has come to rest, and after how long a
+	// process that could not move its memory, as it was in use, is asked again.
+	moveLook = 2 * time.Millisecond
+	// moveWait is how long a process may take for an order, and moveRate, in bytes a second, how
+	// slowly it may copy beside that: memory of the host has to be pinned first.
+	moveWait = 30 * time.Second
+	moveRate = 100 << 20
+)
+
+// moves is what a job knows of its memory's moves, guarded by its lock.
+type moves struct {
+	order  uint32      // as on the page
+	frozen bool        // no process is to have the device: the memory is away, or on its way
+	busy   bool        // a freeze or a thaw is under way
+	away   share.Bytes // what is promised to others meanwhile
+}
+
+// FreezeReport is what a freeze or a thaw has done.
+type FreezeReport struct {
+	Job    string `json:"job"`
+	Device string `json:"device"`
+	// State is frozen or running.
+	State string `json:"state"`
+	// MovedBytes is what was moved. AwayBytes is what is on the host since.
+	MovedBytes uint64  `json:"moved_bytes"`
+	AwayBytes  uint64  `json:"away_bytes"`
+	Seconds    float64 `json:"seconds"`
+	// Stays names what of a frozen job's memory is on the device still, as it cannot be moved.
+	Stays []StayingMemory `json:"stays"`
+}
+
+// StayingMemory is memory that cannot be moved.
+type StayingMemory struct {
+	What  string `json:"what"`
+	Bytes uint64 `json:"bytes"`
+}
+
+// serveFreeze moves a job's memory and tells what came of it.
+func (c *conn) serveFreeze(m wire.Freeze, name string) error {
+	if m.Version != wire.Version {
+		return otherVersion(m.Version)
+	}
+	c.a.mu.Lock()
+	j, err := c.a.named(name, m.Device)
+	c.a.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	var r FreezeReport
+	if m.Thaws() {
+		r, err = j.thaw()
+	} else {
+		r, err = j.freeze()
+	}
+	if err != nil {
+		return err
+	}
+	r.Job, r.Device, r.Seconds = j.spec.Name, j.dev.ID(), time.Since(began).Seconds()
+	c.a.log.Info("job "+r.State, "job", j, "moved", share.Bytes(r.MovedBytes).String(), "seconds",
+		r.Seconds)
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	return c.write(wire.NewDone(wire.Done{TextLen: uint32(len(text))}), string(text), nil)
+}
+
+// isFrozen reports whether no process of the job is to have the device.
+func (j *job) isFrozen() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.moves.frozen
+}
+
+// heard takes what a process says of its memory; false: the message is about something else.
+func (j *job) heard(mem *member, m wire.Message) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	switch m := m.(type) {
+	case wire.Stays:
+		mem.stays = m
+		return m.Slot == mem.slot
+	case wire.Moved:
+		if m.Move == j.moves.order {
+			mem.moved = &m
+		}
+		return m.Slot == mem.slot
+	}
+	return false
+}
+
+// writeTerms writes the job's terms on its page, with the cap lower by what is away. The job's lock
+// is held.
+func (j *job) writeTerms() {
+	t := j.terms
+	t.MemCap -= uint64(j.moves.away)
+	j.page.SetTerms(t)
+}
+
+// beginMove refuses what cannot be done, and takes the job for a freeze or a thaw.
+func (j *job) beginMove(thaws bool) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	name := j.spec.Name
+	switch {
+	case j.ended || j.unmapped:
+		return refusal(wire.RefusedUnknownJob, "job %s: has ended", name)
+	case j.moves.busy:
+		return refusal(wire.RefusedBusy, "job %s: is being frozen or thawed: try again", name)
+	case thaws && !j.moves.frozen:
+		return refusal(wire.RefusedAdmission, "job %s: is not frozen", name)
+	case thaws:
+	case j.moves.frozen:
+		return refusal(wire.RefusedAdmission, "job %s: is frozen already, %v of it away: weir "+
+			"thaw %s brings it back", name, j.moves.away, name)
+	case !j.terms.Movable:
+		return refusal(wire.RefusedAdmission, "job %s: its memory cannot be moved: start it with "+
+			"weir exec --oversubscribe", name)
+	case j.gang != nil:
+		return refusal(wire.RefusedAdmission, "job %s: is a rank of gang %s, whose others wait "+
+			"for it: a gang cannot be frozen", name, j.gang.name)
+	}
+	j.moves.busy, j.moves.frozen = true, true
+	j.reconsider()
+	return nil
+}
+
+// endMove lets go of the job, frozen or not.
+func (j *job) endMove(frozen bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.moves.busy, j.moves.frozen = false, frozen
+	kick(j.kicked)
+}
+
+// freeze moves the job's memory to the host.
+func (j *job) freeze() (r FreezeReport, err error) {
+	if err := j.beginMove(false); err != nil {
+		return r, err
+	}
+	defer func() { j.endMove(err == nil) }()
+	if err := j.comeToRest(); err != nil {
+		return r, err
+	}
+	for until := time.Now().Add(j.a.cfg.DrainTimeout); ; {
+		err := j.move(true)
+		if err == nil {
+			break
+		}
+		if back := j.move(false); back != nil {
+			j.a.log.Error("memory not brought back", "job", j, "error", back)
+		}
+		if e, again := err.(*moveError); !again || e.moved.Code != wire.MovedBusy ||
+			time.Now().After(until) {
+			return r, j.notMoved(err)
+		}
+		if err := j.pause(); err != nil {
+			return r, err
+		}
+	}
+	r = j.report("frozen")
+	j.promise(share.Bytes(r.MovedBytes))
+	r.AwayBytes = r.MovedBytes
+	return r, nil
+}
+
+// thaw brings it back, if the device has the room promised to nobody.
+func (j *job) thaw() (r FreezeReport, err error) {
+	if err := j.beginMove(true); err != nil {
+		return r, err
+	}
+	defer func() { j.endMove(err != nil) }()
+	j.mu.Lock()
+	away := j.moves.away
+	err = j.promiseLocked(0)
+	j.mu.Unlock()
+	if err != nil {
+		return r, refusal(wire.RefusedFull, "job %s: %v are away and it stays frozen: %w",
+			j.spec.Name, away, err)
+	}
+	if err := j.move(false); err != nil {
+		if back := j.move(true); back != nil {
+			j.a.log.Error("memory not taken away again", "job", j, "error", back)
+		}
+		j.promise(away)
+		return r, j.notMoved(err)
+	}
+	r = j.report("running")
+	r.Stays = []StayingMemory{}
+	return r, nil
+}
+
+// promise has the job be promised less by what is away.
+func (j *job) promise(away share.Bytes) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := j.promiseLocked(away); err != nil {
+		j.a.log.Warn("promise not lowered", "job", j, "error", err)
+	}
+}
+
+// promiseLocked is promise with the job's lock held. It keeps what the job holds, and a byte, as a
+// cap of none means another thing.
+func (j *job) promiseLocked(away share.Bytes) error {
+	if j.ended || j.unmapped {
+		return fmt.Errorf("job %s: %w", j.spec.Name, core.ErrEnded)
+	}
+	was := j.moves.away
+	rest := j.terms.MemCap - min(j.terms.MemCap, max(1, j.page.MemoryHeld()))
+	j.moves.away = min(away, share.Bytes(rest))
+	s := j.bj.Spec().Share
+	s.Memory = share.Bytes(j.terms.MemCap) - j.moves.away
+	if err := j.bj.SetShare(s); err != nil {
+		j.moves.away = was
+		return err
+	}
+	j.writeTerms()
+	return nil
+}
+
+// comeToRest waits until the job has given the device back and nothing of it is in flight.
+func (j *job) comeToRest() error {
+	for until := time.Now().Add(j.a.cfg.DrainTimeout); ; {
+		j.mu.Lock()
+		idle := j.state == stateIdle && j.cancelWait == nil
+		j.mu.Unlock()
+		if idle && j.undrained() == nil {
+			return nil
+		}
+		if time.Now().After(until) {
+			return refusal(wire.RefusedBusy, "job %s: has had work in flight for %v: it goes on",
+				j.spec.Name, j.a.cfg.DrainTimeout)
+		}
+		if err := j.pause(); err != nil {
+			return err
+		}
+	}
+}
+
+// pause lets some time pass; the error says that the job, or the agent, has ended.
+func (j *job) pause() error {
+	t := time.NewTimer(moveLook)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-j.ctx.Done():
+		return refusal(wire.RefusedUnknownJob, "job %s: has ended", j.spec.Name)
+	}
+}
+
+// moveError is a process that could not do what was ordered.
+type moveError struct {
+	pid   uint32
+	moved wire.Moved
+}
+
+// Error implements error.
+func (e *moveError) Error() string {
+	m := e.moved
+	needs, has := share.Bytes(m.Needs).About(), share.Bytes(m.Has).About()
+	switch m.Code {
+	case wire.MovedBusy:
+		return fmt.Sprintf("process %d was not done with its memory, or captures a stream", e.pid)
+	case wire.MovedHost:
+		return fmt.Sprintf("process %d needs %v of the host's memory more, of which %v are left "+
+			"for this: weir agent --host-memory sets how much there is", e.pid, needs, has)
+	case wire.MovedDevice:
+		return fmt.Sprintf("process %d needs %v of the device's memory, of which %v are free: end "+
+			"or freeze another, or wait with weir thaw --wait", e.pid, needs, has)
+	}
+	return fmt.Sprintf("process %d: the driver gave error %d", e.pid, m.Result)
+}
+
+// notMoved says why the job is as it was.
+func (j *job) notMoved(err error) error {
+	code := wire.RefusedBusy
+	if e, ok := err.(*moveError); ok && e.moved.Code != wire.MovedBusy {
+		code = wire.RefusedFull
+	}
+	return refusal(code, "job %s: its memory stays where it is: %w", j.spec.Name, err)
+}
+
+// move orders the job's processes to move their memory, and waits until all have. Those that end
+// meanwhile have none.
+func (j *job) move(away bool) error {
+	left := j.a.hostLeft(j)
+	j.mu.Lock()
+	if j.ended || j.unmapped {
+		j.mu.Unlock()
+		return refusal(wire.RefusedUnknownJob, "job %s: has ended", j.spec.Name)
+	}
+	h := j.page.Header()
+	h.MoveHostBytes.Store(uint64(left))
+	j.moves.order = wire.NextMove(j.moves.order, away)
+	asked, bytes := map[*member]bool{}, uint64(0)
+	for _, m := range j.members {
+		if m != nil && m.conn != nil {
+			m.moved, asked[m] = nil, true
+			bytes += min(m.s.MovableBytes.Load(), uint64(j.dev.Memory))
+		}
+	}
+	h.Move.Store(j.moves.order)
+	j.page.WakeMove()
+	j.mu.Unlock()
+	wait := moveWait + time.Duration(float64(bytes)/moveRate*float64(time.Second))
+	ctx, cancel := context.WithTimeout(j.ctx, wait)
+	defer cancel()
+	for {
+		m, err := j.unmoved(asked)
+		if m == nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("process %d has not said in %v that it has moved its memory: it may "+
+				"be stopped", m.who.PID, wait)
+		}
+		if err := j.pause(); err != nil {
+			return err
+		}
+	}
+}
+
+// unmoved returns a process that has not answered, or nil and what the first that could not do what
+// was ordered said.
+func (j *job) unmoved(asked map[*member]bool) (*member, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var failed error
+	for _, m := range j.members {
+		if m == nil || m.conn == nil || !asked[m] {
+			continue
+		}
+		if m.moved == nil {
+			return m, nil
+		}
+		if m.moved.Code != wire.MovedAll && failed == nil {
+			failed = &moveError{m.who.PID, *m.moved}
+		}
+	}
+	return nil, failed
+}
+
+// hostLeft is what of the host's memory the job may have for what it moves there.
+func (a *Agent) hostLeft(j *job) share.Bytes {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	left := a.cfg.HostMemory
+	for _, other := range a.jobs {
+		if other != j {
+			left -= other.onHost()
+		}
+	}
+	return max(0, left)
+}
+
+// onHost is what the job's processes have of the host's memory, by what they say.
+func (j *job) onHost() (sum share.Bytes) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, m := range j.members {
+		if m != nil && !j.unmapped {
+			sum += share.Bytes(min(m.s.HostBytes.Load(), uint64(j.dev.Memory)))
+		}
+	}
+	return sum
+}
+
+// report sums what the processes have said.
+func (j *job) report(state string) FreezeReport {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	r := FreezeReport{State: state, Stays: []StayingMemory{}}
+	var sum wire.Stays
+	var opened uint64
+	for _, m := range j.members {
+		if m == nil || m.moved == nil {
+			continue
+		}
+		r.MovedBytes += min(m.moved.Bytes, j.terms.MemCap)
+		opened += m.moved.Opened
+		sum.Contexts += m.stays.Contexts
+		sum.Managed += m.stays.Managed
+		sum.Arrays += m.stays.Arrays
+		sum.Mapped += m.stays.Mapped
+		sum.Pools += m.stays.Pools
+		sum.Small += m.stays.Small
+	}
+	for _, s := range []StayingMemory{
+		{"contexts and modules", sum.Contexts},
+		{"managed memory", sum.Managed},
+		{"arrays", sum.Arrays},
+		{"memory that the program maps itself", sum.Mapped},
+		{"pools and memory of graphs", sum.Pools},
+		{"allocations below 2MiB", sum.Small},
+		{"memory of other processes", opened},
+	} {
+		if s.Bytes > 0 {
+			r.Stays = append(r.Stays, s)
+		}
+	}
+	return r
+}
+
+// Freeze moves the device memory of a job to the host, and Thaw brings it back; both return what
+// was done. Device is the ordinal of the job's device, or nil for whichever has it. They take as
+// long as the bytes take to be copied, and end with the context; the move itself goes on then. An
+// error is [ErrRefused] with the agent's text, of the code wire.RefusedFull where the device, or
+// the host, has no room, the context's, or one of the connection. The connection is of no further
+// use.
+func (c *Client) Freeze(ctx context.Context, job string, device *uint32) (FreezeReport, error) {
+	return c.askFreeze(ctx, job, device, false)
+}
+
+// Thaw is described at [Client.Freeze].
+func (c *Client) Thaw(ctx context.Context, job string, device *uint32) (FreezeReport, error) {
+	return c.askFreeze(ctx, job, device, true)
+}
+
+func (c *Client) askFreeze(ctx context.Context, job string, device *uint32,
+	thaw bool) (r FreezeReport, err error) {
+	name := wire.TrimName(job)
+	m := wire.Freeze{Device: wire.NoDevice, Version: wire.Version, TextLen: uint32(len(name))}
+	if device != nil {
+		m.Device = *device
+	}
+	if err := c.send(wire.NewFreeze(m, thaw), name, nil); err != nil {
+		return r, err
+	}
+	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
+	answer, text, file, err := c.receive()
+	if file != nil {
+		_ = file.Close()
+	}
+	if ctx.Err() != nil {
+		return r, ctx.Err()
+	}
+	if _, ok := answer.(wire.Done); err == nil && !ok {
+		err = fmt.Errorf("agent: answer of kind %d: %w", wire.KindOf(answer), wire.ErrMessage)
+	}
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &r)
+	}
+	return r, err
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// notRun are the beginnings of printed lines that a test cannot run, and why. TestPrintedCommands
+// holds their commands and flags all the same.
+var notRun = []struct{ line, why string }{
+	{"./check", "runs this test"},
+	{"CGO_ENABLED=0 go build ", "go run ./bench/binary, a step of the check, builds it"},
+	{"weir exec ", "needs a GPU"},
+	{"weir agent ", "needs a GPU, and stays"},
+	{"weir set ", "needs a program under weir exec"},
+	{"weir policy ", "needs an agent"},
+	{"weir freeze ", "needs a program under weir exec"},
+	{"weir thaw ", "needs a program under weir exec"},
+	{"weir top", "needs an agent"},
+	{"mpirun ", "needs a GPU and MPI"},
+	{"nvidia-cuda-mps-control ", "needs a GPU"},
+	{"systemctl ", "changes the user's services"},
+	{"loginctl ", "needs root"},
+}
+
+// slowLines take minutes: they run where WEIR_LONG is set.
+var slowLines = []string{"weir demo"}
+
+// TestPrintedCommandsRun runs the blocks of shell commands of README, docs and examples as they are
+// printed, one page after the other, in a folder that has the examples, with the program that the
+// first of them installs.
+func TestPrintedCommandsRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the program, and runs it for seconds")
+	}
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip(err)
+	}
+	bin, dir := t.TempDir(), t.TempDir()
+	top, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = os.Symlink(filepath.Join(top, "examples"), filepath.Join(dir, "examples"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := append(os.Environ(), "GOBIN="+bin, "PATH="+bin+":"+os.Getenv("PATH"), "TERM=dumb",
+		"WEIR_CACHE="+filepath.Join(dir, "plans"))
+	ran := 0
+	for _, page := range printedPages(t) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range shellLines(string(text)) {
+			if skipped(line) {
+				continue
+			}
+			c := exec.CommandContext(t.Context(), bash, "-c", line)
+			c.Dir, c.Env = dir, env
+			if strings.HasPrefix(line, "go ") { // which is for the module
+				c.Dir = top
+			}
+			if out, err := c.CombinedOutput(); err != nil {
+				t.Errorf("%s: %s: %v\n%s", filepath.Base(page), line, err, out)
+			}
+			ran++
+		}
+	}
+	if ran < 10 {
+		t.Errorf("only %d lines were run", ran)
+	}
+	for _, file := range []string{"timeline.json", "page.html", "roof.html", "stages.html",
+		"smaller.onnx"} {
+		if info, err := os.Stat(filepath.Join(dir, file)); err != nil || info.Size() == 0 {
+			t.Errorf("%s was to be made: %v", file, err)
+		}
+	}
+}
+
+// skipped reports whether a line is not run here.
+func skipped(line string) bool {
+	for _, x := range notRun {
+		if strings.HasPrefix(line, x.line) {
+			return true
+		}
+	}
+	for _, slow := range slowLines {
+		if strings.HasPrefix(line, slow) {
+			return os.Getenv("WEIR_LONG") == ""
+		}
+	}
+	return false
+}
+
+// TestPrintedScenario holds that the scenario which README shows is the file that it runs.
+func TestPrintedScenario(t *testing.T) {
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const name = "examples/scenario.yaml"
+	file, err := os.ReadFile(filepath.Join(root, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "```yaml\n# " + name + "\n" + string(file) + "```\n"; !strings.Contains(
+		string(readme), want) {
+		t.Errorf("README does not show %s as it is: %s", name, want)
+	}
+}

@@ -1,0 +1,108 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/weirgpu/weir/device"
+)
+
+// Away returns the bytes of packed weights that [Session.Evict] has given back and that were not
+// granted again. Sessions that share weights say the same.
+func (s *Session) Away() int64 {
+	w := s.read()
+	if w == nil {
+		return 0
+	}
+	defer s.endRead()
+	return w.away()
+}
+
+// Evict gives up to most bytes of packed weights back to the device and to Options.Quota, and
+// returns how many, exactly. The last steps' go first: while those of the first steps run, the rest
+// can be brought back. It returns at once. It gives nothing back while an iteration of any session
+// that shares the weights runs, nor what a transfer under way writes, nor from a device whose
+// buffers are not [device.Elastic].
+//
+// The weights come back by [Session.Recall] or the next run: from Options.Weights, else packed
+// again of the model's constants. Both must stay what they are while the session lives.
+func (s *Session) Evict(most int64) (freed int64) {
+	w := s.read()
+	if w == nil {
+		return 0
+	}
+	defer s.endRead()
+	return w.evict(most)
+}
+
+// Recall asks Options.Quota for the packed weights that are away, which takes as long as the quota
+// does, and has them brought in the order of the steps, on another goroutine. It returns when they
+// are granted. [Instance.Run] does the same, and need not wait for all of them. The error is the
+// quota's, the device's, ctx's while another call asks the quota, or of kind [ErrClosed]. What
+// fails while weights are brought is the error of the iterations that wait for them; the next one
+// has it tried again.
+func (s *Session) Recall(ctx context.Context) error {
+	w := s.read()
+	if w == nil {
+		return fmt.Errorf("graph %q: packed weights: %w", s.plan.Graph.Name, ErrClosed)
+	}
+	defer s.endRead()
+	return w.recall(ctx)
+}
+
+// Shrink gives up to most bytes of the arenas of free instances back to the device and to
+// Options.ArenaQuota, and returns how many, exactly. Instances that were put back first go first.
+// [Session.Take] takes the bytes again. It gives nothing back from a device whose buffers are not
+// [device.Elastic].
+func (s *Session) Shrink(most int64) (freed int64) {
+	s.mu.Lock()
+	for _, i := range s.free {
+		arena, ok := i.arena.(device.Elastic)
+		here := i.arena.Len() - i.gone
+		if n := min(most-freed, here); ok && n > 0 {
+			arena.Decommit(here-n, here)
+			i.gone += n
+			freed += n
+		}
+	}
+	s.arenas -= freed
+	s.mu.Unlock()
+	s.opts.ArenaQuota.Release(freed)
+	return freed
+}
+
+// regrow takes what Shrink has given back of an instance's arena.
+func (i *Instance) regrow() error {
+	if i.gone == 0 {
+		return nil
+	}
+	s, n := i.session, i.arena.Len()
+	if err := s.opts.ArenaQuota.Reserve(i.gone); err != nil {
+		return err
+	}
+	if err := i.commit(n-i.gone, n); err != nil {
+		s.opts.ArenaQuota.Release(i.gone)
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.arenas += i.gone
+	i.gone = 0
+	return nil
+}
+
+// commit takes a stretch of the arena and writes what an arena holds from the beginning.
+func (i *Instance) commit(from, to int64) error {
+	arena := i.arena.(device.Elastic)
+	if _, err := arena.Commit(from, to); err != nil {
+		return err
+	}
+	if !i.session.plan.Remote() {
+		return nil
+	}
+	err := i.session.plan.Preset(arena.CopyIn)
+	if err != nil {
+		arena.Decommit(from, to)
+	}
+	return err
+}

@@ -1,0 +1,422 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/compute"
+	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device/cpu/kernels"
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/plan"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// tower is a graph of products of random widths, each followed by a bound or an addition of a table
+// that a device out of sight reads as it is.
+func tower(t testing.TB, r *rand.Rand) *graph.Graph {
+	t.Helper()
+	var text strings.Builder
+	var consts []*tensor.Tensor
+	constant := func(shape ...int) int {
+		x, err := tensor.New(tensor.Float32, shape...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range tensor.As[float32](x) {
+			tensor.As[float32](x)[i] = r.Float32() - 0.5
+		}
+		consts = append(consts, x)
+		return len(consts) - 1
+	}
+	width, layers := 32, 2+r.IntN(6)
+	fmt.Fprintf(&text, "graph \"tower\" {\n opset \"\" 17\n input %%x0: float32[N,%d]\n", width)
+	var body strings.Builder
+	for i := range layers {
+		next := 32 * (1 + r.IntN(4))
+		fmt.Fprintf(&text, " const %%w%d: float32[%d,%d] = at %d\n", i, width, next,
+			constant(width, next))
+		fmt.Fprintf(&body, " %%p%d: float32[N,%d] = MatMul@17 (%%x%[1]d, %%w%[1]d)\n", i, next)
+		switch r.IntN(2) {
+		case 0:
+			fmt.Fprintf(&body, " %%x%d: float32[N,%d] = Tanh@17 (%%p%d)\n", i+1, next, i)
+		case 1:
+			fmt.Fprintf(&text, " const %%k%d: float32[31,%d] = at %d\n", i, next,
+				constant(31, next))
+			fmt.Fprintf(&body, " %%s%d: float32[1,%d] = ReduceMax@17 (%%k%[1]d) {axes=[0], "+
+				"keepdims=1}\n %%x%[3]d: float32[N,%[2]d] = Add@17 (%%p%[1]d, %%s%[1]d)\n", i, next,
+				i+1)
+		}
+		width = next
+	}
+	fmt.Fprintf(&body, " output %%x%d\n}\n", layers)
+	g, err := graph.ParseExternal(text.String()+body.String(),
+		func(_ tensor.DType, _ []int, at int64) (*tensor.Tensor, error) { return consts[at], nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// place is a device, how plans are made for it, and where weights come from when they come again.
+type place struct {
+	name   string
+	device device.Device
+	target compute.Target
+	given  bool
+}
+
+// places are the ways in which weights are brought, on devices of 8 MiB.
+func places(t *testing.T) []place {
+	t.Helper()
+	const limit = 8 << 20
+	far := openFar(t, limit)
+	near, err := cpu.Open("cpu:0", cpu.Options{MemoryBytes: limit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := near.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return []place{
+		{"cpu, packed again", near, kernels.Target(device.Info{}), false},
+		{"cpu, in place", near, kernels.Target(device.Info{}), true},
+		{"far, packed again", far, far.Target(), false},
+		{"far, copied", far, far.Target(), true},
+	}
+}
+
+// options are those of a session of p, with weights that are given in memory of their own.
+func (c *place) options(t *testing.T, b *bench, p *plan.Plan) Options {
+	t.Helper()
+	o := Options{Device: c.device, Pool: b.pool, Quota: b.quota,
+		HostQuota: &ledger{cap: 1 << 40}}
+	if c.given {
+		mem, err := tensor.New(tensor.Uint8, int(p.PackedBytes))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Pack(mem.Data, plan.PackOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		o.Weights = mem.Data
+	}
+	return o
+}
+
+func (c *place) compile(t *testing.T, g *graph.Graph, n int) *plan.Plan {
+	t.Helper()
+	p, err := plan.Compile(t.Context(), g, plan.Options{Target: c.target, Threads: 3,
+		Shapes: map[string][]int{g.Inputs[0].Name: {n, 32}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// run takes an instance, computes on noise of a seed and returns the result.
+func run(ctx context.Context, s *Session, seed uint64) (*tensor.Tensor, error) {
+	i, err := s.Take()
+	if err != nil {
+		return nil, err
+	}
+	defer i.Put()
+	picture(i, seed)
+	if err := i.Run(ctx, device.Open); err != nil {
+		return nil, err
+	}
+	return result(i), nil
+}
+
+// agree holds that two sessions, the quota and the device count the same bytes.
+func (c *place) agree(t *testing.T, b *bench, sessions ...*Session) {
+	t.Helper()
+	var held int64
+	for _, s := range sessions {
+		held += s.Held()
+	}
+	if granted := b.quota.sum(); granted != held || c.device.Held() != held {
+		t.Errorf("%s: sessions hold %d bytes, %d are granted, %d on the device", c.name, held,
+			granted, c.device.Held())
+	}
+}
+
+// TestEvict follows the bytes of a session whose weights go bit by bit and come again, and that
+// results stay what they are.
+func TestEvict(t *testing.T) {
+	b := newBench(t)
+	for _, c := range places(t) {
+		g := tower(t, rand.New(rand.NewPCG(13, 4)))
+		p := c.compile(t, g, 2)
+		s, err := Load(p, c.options(t, b, p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := run(t.Context(), s, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole := s.Held()
+		for _, most := range []int64{0, -1, 1, 63, 64, 1000, p.PackedBytes / 2, p.PackedBytes,
+			2 * p.PackedBytes} {
+			freed := s.Evict(most)
+			if n := min(max(0, most), p.PackedBytes); freed != n || s.Away() != n ||
+				s.Held() != whole-n {
+				t.Errorf("%s: %d bytes at most: freed %d, %d away, %d held", c.name, most, freed,
+					s.Away(), s.Held())
+			}
+			c.agree(t, b, s)
+			got, err := run(t.Context(), s, 1)
+			if err != nil || !bytes.Equal(got.Data, want.Data) {
+				t.Errorf("%s: after %d bytes were away: another result, or error %v", c.name, most,
+					err)
+			}
+			if s.Away() != 0 || s.Held() != whole {
+				t.Errorf("%s: %d bytes are away after a run, %d held", c.name, s.Away(), s.Held())
+			}
+			c.agree(t, b, s)
+		}
+		s.Evict(p.PackedBytes - 100)
+		s.Evict(p.PackedBytes)
+		if s.Away() != p.PackedBytes {
+			t.Errorf("%s: %d bytes are away, want all %d", c.name, s.Away(), p.PackedBytes)
+		}
+		if err := s.Recall(t.Context()); err != nil || s.Away() != 0 || s.Held() != whole {
+			t.Errorf("%s: recalled: %d bytes away, %d held, error %v", c.name, s.Away(), s.Held(),
+				err)
+		}
+		s.Close()
+		b.nothingHeld(t)
+	}
+}
+
+// TestShrink follows the bytes of arenas of free instances.
+func TestShrink(t *testing.T) {
+	b := newBench(t)
+	for _, c := range places(t) {
+		g := tower(t, rand.New(rand.NewPCG(13, 5)))
+		p := c.compile(t, g, 2)
+		s, err := Load(p, c.options(t, b, p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := run(t.Context(), s, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		one, two := take(t, s), take(t, s)
+		if n := s.Shrink(1 << 40); n != 0 {
+			t.Errorf("%s: instances in use gave %d bytes", c.name, n)
+		}
+		one.Put()
+		two.Put()
+		for _, most := range []int64{0, 1, 100, p.ArenaBytes, 2 * p.ArenaBytes, 1 << 40} {
+			before := s.Held()
+			n := s.Shrink(most)
+			if s.Held() != before-n || n > most {
+				t.Errorf("%s: %d bytes at most: gave %d, %d of %d held", c.name, most, n, s.Held(),
+					before)
+			}
+			c.agree(t, b, s)
+		}
+		if s.Held() != p.PackedBytes {
+			t.Errorf("%s: %d bytes are held, want the %d of weights", c.name, s.Held(),
+				p.PackedBytes)
+		}
+		b.quota.cap = s.Held() + p.ArenaBytes - 1
+		if _, err := s.Take(); !errors.Is(err, errQuota) || s.Held() != p.PackedBytes {
+			t.Errorf("%s: a byte too few for an arena: error %v", c.name, err)
+		}
+		b.quota.cap = 1 << 40
+		got, err := run(t.Context(), s, 1)
+		if err != nil || !bytes.Equal(got.Data, want.Data) {
+			t.Errorf("%s: another result, or error %v", c.name, err)
+		}
+		if s.Held() != p.PackedBytes+p.ArenaBytes {
+			t.Errorf("%s: %d bytes are held of one arena that came again", c.name, s.Held())
+		}
+		s.Shrink(10)
+		s.Close()
+		b.nothingHeld(t)
+	}
+}
+
+// TestRecallRefused has the quota and the device refuse what is away: nobody holds more than
+// before, and a later run goes well.
+func TestRecallRefused(t *testing.T) {
+	b := newBench(t)
+	for _, c := range places(t) {
+		g := tower(t, rand.New(rand.NewPCG(13, 6)))
+		p := c.compile(t, g, 1)
+		s, err := Load(p, c.options(t, b, p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := take(t, s)
+		if s.Evict(1000) != 1000 {
+			t.Fatalf("%s: weights of %d bytes, too few for the test", c.name, p.PackedBytes)
+		}
+		b.quota.cap = s.Held() + 999
+		for _, err := range []error{s.Recall(t.Context()), i.Run(t.Context(), device.Open),
+			s.WithWeights(func([]byte) error { return nil })} {
+			if !errors.Is(err, errQuota) || s.Away() != 1000 {
+				t.Errorf("%s: %d bytes away, error %v", c.name, s.Away(), err)
+			}
+		}
+		c.agree(t, b, s)
+		b.quota.cap = 1 << 40
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := i.Run(ctx, device.Open); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: cancelled: error %v", c.name, err)
+		}
+		other, err := c.device.Alloc(c.device.Info().MemoryBytes - c.device.Held() - 999)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Away() > 0 {
+			if err := s.Recall(t.Context()); !errors.Is(err, device.ErrOutOfMemory) {
+				t.Errorf("%s: a full device: error %v", c.name, err)
+			}
+		}
+		other.Free()
+		if err := i.Run(t.Context(), device.Open); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		c.agree(t, b, s)
+		i.Put()
+		s.Close()
+		if err := s.Recall(t.Context()); !errors.Is(err, ErrClosed) || s.Evict(1) != 0 {
+			t.Errorf("%s: closed: error %v", c.name, err)
+		}
+		b.nothingHeld(t)
+	}
+}
+
+// TestEvictAtRandom has sessions of one model for two shapes, which share weights, run, lose and
+// recall them, shrink and close at the same time: results are those of a session that was never
+// evicted, nobody holds more than was granted, and nothing is left.
+func TestEvictAtRandom(t *testing.T) {
+	b := newBench(t)
+	for _, c := range places(t) {
+		for seed := range uint64(4) {
+			evictAtRandom(t, b, c, seed)
+			b.nothingHeld(t)
+		}
+	}
+}
+
+func evictAtRandom(t *testing.T, b *bench, c place, seed uint64) {
+	g := tower(t, rand.New(rand.NewPCG(seed, 13)))
+	var sessions [2]*Session
+	var want [2][3][]byte
+	var o Options
+	for k := range sessions {
+		p := c.compile(t, g, 1+2*k)
+		if k == 0 {
+			o = c.options(t, b, p)
+		}
+		s, err := Load(p, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Like, sessions[k] = s, s
+		for seed := range want[k] {
+			got, err := run(t.Context(), s, uint64(seed))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want[k][seed] = got.Data
+		}
+	}
+	var all sync.WaitGroup
+	each := func(n int, act func(s *Session, k int, r *rand.Rand)) {
+		for k, s := range sessions {
+			all.Go(func() {
+				r := rand.New(rand.NewPCG(seed, uint64(n+k)))
+				for range n {
+					act(s, k, r)
+				}
+			})
+		}
+	}
+	iterate := func(s *Session, k int, r *rand.Rand) {
+		input := r.IntN(len(want[k]))
+		got, err := run(t.Context(), s, uint64(input))
+		if errors.Is(err, ErrClosed) {
+			return
+		}
+		if err != nil || !bytes.Equal(got.Data, want[k][input]) {
+			t.Errorf("%s, seed %d: another result, or error %v", c.name, seed, err)
+		}
+	}
+	each(30, iterate)
+	each(31, iterate)
+	each(60, func(s *Session, _ int, r *rand.Rand) { s.Evict(r.Int64N(s.Plan().PackedBytes + 1)) })
+	each(20, func(s *Session, _ int, r *rand.Rand) { s.Shrink(r.Int64N(s.Plan().ArenaBytes)) })
+	each(20, func(s *Session, _ int, _ *rand.Rand) {
+		if err := s.Recall(t.Context()); err != nil && !errors.Is(err, ErrClosed) {
+			t.Errorf("%s, seed %d: %v", c.name, seed, err)
+		}
+	})
+	all.Go(func() {
+		for range 20 {
+			_, err := run(t.Context(), sessions[0], 0)
+			if err != nil && !errors.Is(err, ErrClosed) {
+				t.Errorf("%s, seed %d: %v", c.name, seed, err)
+			}
+		}
+		sessions[seed%2].Close()
+	})
+	all.Wait()
+	c.agree(t, b, sessions[:]...)
+	for _, s := range sessions {
+		s.Close()
+	}
+}
+
+// TestSwitchAllocatesNothing has a session's weights go and come with every run: that allocates no
+// more on the Go heap than the run does.
+func TestSwitchAllocatesNothing(t *testing.T) {
+	b := newBench(t)
+	for _, c := range places(t) {
+		if !c.given { // packing makes lists
+			continue
+		}
+		p := c.compile(t, tower(t, rand.New(rand.NewPCG(13, 8))), 1)
+		s, err := Load(p, c.options(t, b, p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := take(t, s)
+		iterate := func() {
+			if err := i.Run(t.Context(), device.Open); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.quota.terse = true
+		resident := testing.AllocsPerRun(100, iterate)
+		switched := testing.AllocsPerRun(100, func() {
+			if s.Evict(p.PackedBytes) != p.PackedBytes {
+				t.Fatal("weights stayed")
+			}
+			iterate()
+		})
+		b.quota.terse = false
+		if switched > resident {
+			t.Errorf("%s: %v allocations in a run after a switch, %v without", c.name, switched,
+				resident)
+		}
+		i.Put()
+		s.Close()
+	}
+}

@@ -1,0 +1,264 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/internal/fault"
+	"github.com/weirgpu/weir/plan"
+)
+
+// weights are packed weights and the sessions that read them, in the order in which they came; the
+// last frees them. They lie in the order of the steps that read them first, and what of them is on
+// the device is always the bytes before some offset: they are given back from the end on, and
+// brought from there on while steps whose weights are there run.
+type weights struct {
+	device.Buffer
+	elastic device.Elastic // nil when the device keeps them whole
+	by      *Session       // that loaded them: its plan and options bring them again
+	borders func() []int64 // offsets at which a transfer ends, the last is Len
+	asking  chan struct{}  // held by who asks the quota for what is away
+	bring   func()         // weights.serve
+
+	mu       sync.Mutex
+	changed  sync.Cond // of what follows
+	sessions []*Session
+	readers  int   // iterations and others that need all of them until they end
+	granted  int64 // the bytes before it are on the device
+	loaded   int64 // those before it have their contents; at most granted
+	loading  int64 // where the transfer under way ends, 0 when there is none
+	serving  bool  // serve runs
+	failures int   // of transfers
+	err      error // of the last one that failed
+	leaving  bool  // no transfer begins any more
+}
+
+func newWeights(b device.Buffer, by *Session) *weights {
+	n := b.Len()
+	w := &weights{Buffer: b, by: by, borders: sync.OnceValue(by.groups),
+		asking:   make(chan struct{}, 1),
+		sessions: []*Session{by}, granted: n, loaded: n}
+	w.elastic, _ = b.(device.Elastic)
+	w.changed.L = &w.mu
+	w.bring = w.serve
+	return w
+}
+
+// share returns the session's packed weights for one more session, nil when they have been freed.
+func (s *Session) share(with *Session) *weights {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.packed == nil {
+		return nil
+	}
+	s.packed.mu.Lock()
+	defer s.packed.mu.Unlock()
+	s.packed.sessions = append(s.packed.sessions, with)
+	return s.packed
+}
+
+// leave gives up a session's part in the weights. The last one waits for the transfer under way.
+func (w *weights) leave(s *Session) {
+	w.mu.Lock()
+	i := slices.Index(w.sessions, s)
+	w.sessions = slices.Delete(w.sessions, i, i+1)
+	last := len(w.sessions) == 0
+	w.leaving = last
+	for last && w.serving {
+		w.changed.Wait()
+	}
+	granted := w.granted
+	w.mu.Unlock()
+	if last {
+		w.Free()
+		w.by.opts.Quota.Release(granted)
+	}
+}
+
+// held returns the bytes on the device that session s counts as what it holds: those of the one
+// that has had them for longest.
+func (w *weights) held(s *Session) int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.sessions[0] != s {
+		return 0
+	}
+	return w.granted
+}
+
+// away returns the bytes that are not on the device.
+func (w *weights) away() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.Len() - w.granted
+}
+
+// evict gives up to most bytes back, the last ones first, and returns how many. While anybody reads
+// the weights, and of what a transfer under way writes, it gives none.
+func (w *weights) evict(most int64) int64 {
+	w.mu.Lock()
+	from, to := max(w.loading, w.granted-max(0, most)), w.granted
+	if w.elastic == nil || w.readers > 0 || w.leaving || from >= to {
+		w.mu.Unlock()
+		return 0
+	}
+	w.elastic.Decommit(from, to)
+	w.granted, w.loaded = from, min(w.loaded, from)
+	if o := &w.by.opts; o.Weights != nil && o.Discard != nil && hostVisible(w.Buffer) {
+		o.Discard(from, to)
+	}
+	w.mu.Unlock()
+	w.by.opts.Quota.Release(to - from)
+	return to - from
+}
+
+// recall asks the quota for what is away, and the device to take it, and has it brought. It returns
+// once all is granted.
+func (w *weights) recall(ctx context.Context) error {
+	if w.away() == 0 {
+		return nil
+	}
+	select {
+	case w.asking <- struct{}{}: // so that nobody asks twice for the same bytes
+		defer func() { <-w.asking }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	quota := w.by.opts.Quota
+	for {
+		n := w.away() // evict may make it more meanwhile
+		if n == 0 {
+			return nil
+		}
+		if err := quota.Reserve(n); err != nil {
+			return fmt.Errorf("graph %q: packed weights: %w", w.by.plan.Graph.Name, err)
+		}
+		if err := w.commit(n); err != nil {
+			quota.Release(n)
+			return fmt.Errorf("graph %q: packed weights: %w", w.by.plan.Graph.Name, err)
+		}
+	}
+}
+
+// commit takes n more bytes of the device, which the quota has granted, and has them brought when
+// they are the last.
+func (w *weights) commit(n int64) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, err := w.elastic.Commit(w.granted, w.granted+n); err != nil {
+		return err
+	}
+	w.granted += n
+	w.start()
+	return nil
+}
+
+// hold has the weights stay until release, all of them. It recalls what is away. Some may then
+// still be on their way, for which a program awaits; the arrival is nil when all are there.
+func (w *weights) hold(ctx context.Context) (plan.Arrival, error) {
+	for {
+		w.mu.Lock()
+		whole, here := w.granted == w.Len(), w.loaded == w.Len()
+		if whole {
+			w.readers++
+		}
+		w.mu.Unlock()
+		switch {
+		case here:
+			return nil, nil
+		case whole:
+			return w, nil
+		}
+		if err := cmp.Or(ctx.Err(), w.recall(ctx)); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (w *weights) release() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.readers--
+}
+
+// Await implements [plan.Arrival] for who holds the weights. A transfer that fails while it waits
+// is the error; whoever waits later has it tried again.
+func (w *weights) Await(n int64) (here int64, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	failures := w.failures
+	for w.loaded < n {
+		if w.failures != failures {
+			return 0, w.err
+		}
+		w.start()
+		w.changed.Wait()
+	}
+	return w.loaded, nil
+}
+
+// start has the weights brought if all that is away is granted; w.mu is held.
+func (w *weights) start() {
+	if !w.serving && !w.leaving && w.granted == w.Len() && w.loaded < w.granted {
+		w.serving = true
+		go w.bring()
+	}
+}
+
+// serve brings what is granted, group after group, until all is there, or a transfer fails, or what
+// was granted is given back.
+func (w *weights) serve() {
+	borders := w.borders()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for w.loaded < w.granted && w.granted == w.Len() && !w.leaving {
+		i, _ := slices.BinarySearch(borders, w.loaded+1)
+		from, to := w.loaded, borders[i]
+		w.loading = to
+		w.mu.Unlock()
+		err := w.transfer(from, to)
+		w.mu.Lock()
+		w.loading = 0
+		if err != nil {
+			w.failures++
+			w.err = fmt.Errorf("packed weights: %w", err)
+			break
+		}
+		w.loaded = to
+		w.changed.Broadcast()
+	}
+	w.serving = false
+	w.changed.Broadcast()
+}
+
+// transfer writes the contents of a stretch, from where they come: given weights in place, a copy
+// of them, or the constants of the model, which are packed again.
+func (w *weights) transfer(from, to int64) error {
+	s := w.by
+	pages, populates := w.Buffer.(device.Populator)
+	switch given := s.opts.Weights; {
+	case given == nil:
+		o := plan.PackOptions{From: from, To: to, Pool: s.opts.PackPool}
+		if populates {
+			o.Populate = pages.Populate
+		}
+		return s.packInto(w.Buffer, o)
+	case hostVisible(w.Buffer):
+		if populates {
+			pages.Populate(from, to)
+		}
+		return nil
+	default:
+		return s.copyGiven(w.Buffer, from, to)
+	}
+}
+
+// copyGiven copies a stretch of given weights, which may be mapped from a file that somebody has
+// cut short.
+func (s *Session) copyGiven(b device.Buffer, from, to int64) error {
+	return fault.Do(func() error { return b.CopyIn(from, s.opts.Weights[from:to]) })
+}

@@ -1,0 +1,74 @@
+// Command _generate writes the assembly of package conv; its argument is the folder of the package.
+package main
+
+import "github.com/weirgpu/weir/internal/asm"
+
+const generator = "internal/kernel/conv/_generate"
+
+func main() { asm.Main(generate) }
+
+func generate(folder string) error {
+	s := asm.NewFile(generator, "conv")
+	tables(s)
+	winogradTables(s)
+	winogradNarrowTables(s)
+	copyLanes(s)
+	copyEven(s)
+	copyThird(s)
+	copyOverlapping(s)
+	copyTaps(s, 1)
+	copyTaps(s, 2)
+	for stride := 1; stride <= 2; stride++ {
+		for vectors := 1; vectors <= 2; vectors++ {
+			copyMasked(s, stride, vectors)
+		}
+	}
+	for _, v := range []asm.Vector{asm.AVX2, asm.AVX512} {
+		rows(s, anyTaps(v))
+		reduceRows(s, v)
+		deinterleave(s, v)
+		interleave(s, v)
+	}
+	for stride := 1; stride <= 2; stride++ {
+		for _, v := range []asm.Vector{asm.AVX2, asm.AVX512} {
+			rows(s, threeByThree(v, stride))
+		}
+		padRows(s, stride)
+		padRowsNarrow(s, stride)
+		poolBand(s, true, stride)
+		poolBand(s, false, stride)
+		poolAlong(s, true, stride)
+		poolAlong(s, false, stride)
+	}
+	poolDown(s, true)
+	poolDown(s, false)
+	smallPlanes(s)
+	halvedPlanes(s)
+	smallPlanesNarrow(s)
+	halvedPlanesNarrow(s)
+	winogradIn(s)
+	winogradOut(s)
+	winogradInNarrow(s)
+	winogradOutNarrow(s)
+	if err := s.Save(folder, "kernels_amd64"); err != nil {
+		return err
+	}
+
+	s = asm.NewFile(generator, "conv")
+	pixels(s)
+	return s.Save(folder, "nhwc_amd64")
+}
+
+// tables are the bits of a word, one a lane, the lane numbers 0, 2, 4, ... and 0, 16, 1, 17, ... of
+// permutations of two vectors, and words of ones followed by zeros: a load that starts 16-n words
+// into them gives a mask of n lanes.
+func tables(s *asm.File) {
+	s.Line("")
+	s.Words("laneBits", "0x%08x", 32, func(i int) any { return uint32(1) << i })
+	s.Line("")
+	s.Words("evenLanes", "%d", 16, func(i int) any { return 2 * i })
+	s.Line("")
+	s.Words("pairLanes", "%d", 32, func(i int) any { return i/2 + 16*(i%2) })
+	s.Line("")
+	s.LaneMask()
+}

@@ -1,0 +1,53 @@
+package page
+
+// Table is a table of texts, a row an object.
+type Table struct {
+	Caption string
+	Quiet   bool     // the caption repeats what stands above: it is only read out
+	Heads   []string // of the name of a row, and of its cells
+	Left    int      // how many columns after the name hold words
+	Rows    []Row
+}
+
+// Row is a row of a table.
+type Row struct {
+	Name  string
+	Cells []string // as many as the table has heads, less one
+	Bad   string   // in place of the cells: why there are none
+}
+
+// Shown returns the table without the columns in which no row says anything. The template "table"
+// calls it.
+func (t Table) Shown() Table {
+	said := make([]bool, len(t.Heads))
+	said[0] = true
+	for _, r := range t.Rows {
+		for i, c := range r.Cells {
+			said[i+1] = said[i+1] || c != ""
+		}
+	}
+	out := t
+	out.Heads, out.Rows = nil, make([]Row, len(t.Rows))
+	for i, head := range t.Heads {
+		if said[i] {
+			out.Heads = append(out.Heads, head)
+		} else if i <= t.Left {
+			out.Left--
+		}
+	}
+	for n, r := range t.Rows {
+		out.Rows[n] = Row{Name: r.Name, Bad: r.Bad}
+		for i, c := range r.Cells {
+			if said[i+1] {
+				out.Rows[n].Cells = append(out.Rows[n].Cells, c)
+			}
+		}
+	}
+	return out
+}
+
+// Columns returns how many cells a row has.
+func (t Table) Columns() int { return max(1, len(t.Heads)-1) }
+
+// Label returns the head of cell i.
+func (t Table) Label(i int) string { return t.Heads[i+1] }

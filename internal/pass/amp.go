@@ -1,0 +1,48 @@
+package pass
+
+import (
+	"github.com/weirgpu/weir/device/compute"
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/internal/op"
+)
+
+// Automatic mixed precision on the graph, as in Micikevicius et al., "Mixed precision training",
+// ICLR 2018, and Alibaba PAI's graph rewriting: products multiply in bfloat16 and add up in
+// float32, everything else stays float32.
+//
+//	Conv(x, w, ...)  =  weir:Conv(x, w, ...){precision bf16}
+//	                      (likewise Gemm, MatMul and queries by keys in Attention)
+//
+// The decision takes three steps, each in a file of its own: which list an operator is on
+// (amplist.go), whether multiplying at twice the rate saves more than rounding the operands costs
+// (ampcost.go), and how the result is used on the way to the next product (ampflow.go). Rewriting
+// by lists elsewhere inserts casts around each product. Here no cast ever becomes a node, and no
+// value of the graph changes its type: a constant is rounded once when it is packed, kernels round
+// other operands as they pack them, and results need no cast because sums are float32 anyway
+// (ampcast.go). Amp explains the outcome (ampreport.go).
+
+func startAmp(s *scope) rule {
+	return func(n *graph.Node) *Patch {
+		if !s.precision.Mixed() || !s.features.BF16 || s.portable || n.Attrs.Has("precision") {
+			return nil
+		}
+		if chosen, _ := amp(n, s.precision, &s.features.Costs); !chosen ||
+			s.precision == Auto && s.last(n) {
+			return nil
+		}
+		attrs := append(append(op.Attrs{}, n.Attrs...), op.StringAttr("precision", "bf16"))
+		return instead(n, operator(n, op.FusedDomain, n.Type, 1, attrs, n.In...))
+	}
+}
+
+// amp decides about one node by its list and by its own cost.
+func amp(n *graph.Node, p Precision, on *compute.Costs) (chosen bool, why string) {
+	if !p.Mixed() {
+		return false, "precision fp32"
+	}
+	if list, why := ampList(n); list != AmpAllow {
+		return false, why
+	}
+	c := ampCostOf(n, on)
+	return c.pays(), c.why()
+}

@@ -1,0 +1,112 @@
+package pass
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/weirgpu/weir/device/compute"
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/internal/op"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// productNode is one node with operands of the given shapes, the second constant or computed.
+func productNode(t *testing.T, kind string, attrs op.Attrs, a, b []int, constant bool) *graph.Node {
+	t.Helper()
+	x := &graph.Value{Name: "x", Type: op.Concrete(tensor.Float32, a...)}
+	w := &graph.Value{Name: "w", Type: op.Concrete(tensor.Float32, b...)}
+	if constant {
+		v, err := tensor.New(tensor.Float32, b...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w = graph.NewConst("w", v)
+	}
+	n := graph.NewNode("n", kind, 13, attrs, []*graph.Value{x, w}, "y")
+	if err := n.InferTypes(); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestAmpCost holds the cost of products that differ in one thing each.
+// costs are those of a CPU.
+var costs = compute.Costs{Rounding: 6, TiledWeights: 256 * 256, TiledPixels: 28 * 28,
+	SharedQueries: 16}
+
+func TestAmpCost(t *testing.T) {
+	ints := func(name string, v ...int64) op.Attrs { return op.Attrs{op.IntsAttr(name, v...)} }
+	group := func(v int64) op.Attrs { return op.Attrs{op.IntAttr("group", v)} }
+	for _, tc := range []struct {
+		name, kind string
+		attrs      op.Attrs
+		a, b       []int
+		constant   bool
+		pays       bool
+		why        string
+	}{
+		{"many columns", "MatMul", nil, []int{64, 96}, []int{96, 128}, true, true, "saves"},
+		{"few columns", "MatMul", nil, []int{64, 96}, []int{96, 4}, true, false, "costs"},
+		{"one row waits for memory", "MatMul", nil, []int{1, 96}, []int{96, 128}, true, true,
+			"saves"},
+		{"one row, both operands computed", "MatMul", nil, []int{1, 96}, []int{96, 128}, false,
+			false, "costs"},
+		{"both operands computed", "MatMul", nil, []int{64, 96}, []int{96, 128}, false, true,
+			"saves"},
+		{"transposed", "Gemm", op.Attrs{op.IntAttr("transA", 1)}, []int{96, 64}, []int{96, 128},
+			true, true, "saves"},
+		{"a batch", "MatMul", nil, []int{12, 128, 64}, []int{12, 64, 128}, false, true, "saves"},
+		{"convolution", "Conv", nil, []int{1, 64, 14, 14}, []int{64, 64, 1, 1}, true, true,
+			"saves"},
+		{"depthwise", "Conv", group(64), []int{1, 64, 14, 14}, []int{64, 1, 3, 3}, true, false,
+			"depthwise"},
+		{"in tiles", "Conv", nil, []int{1, 64, 56, 56}, []int{64, 64, 3, 3}, true, false, "tiles"},
+		{"too few pixels for tiles", "Conv", nil, []int{1, 64, 14, 14}, []int{64, 64, 3, 3}, true,
+			true, "saves"},
+		{"strides have no tiles", "Conv", ints("strides", 2, 2), []int{1, 64, 112, 112},
+			[]int{64, 64, 3, 3}, true, true, "saves"},
+	} {
+		c := ampCostOf(productNode(t, tc.kind, tc.attrs, tc.a, tc.b, tc.constant), &costs)
+		if c.pays() != tc.pays || !strings.Contains(c.why(), tc.why) {
+			t.Errorf("%s: pays %v (%s), want %v", tc.name, c.pays(), c.why(), tc.pays)
+		}
+	}
+}
+
+// TestAmpCostGrows holds that what is saved and what it costs grow with every size, and that a
+// computed operand never costs less than a constant one.
+func TestAmpCostGrows(t *testing.T) {
+	sizes := []int{1, 7, 32, 200}
+	cost := func(m, k, n int, constant bool) AmpCost {
+		return ampCostOf(productNode(t, "MatMul", nil, []int{m, k}, []int{k, n}, constant), &costs)
+	}
+	for _, m := range sizes {
+		for _, k := range sizes {
+			for _, n := range sizes {
+				c, name := cost(m, k, n, true), fmt.Sprintf("%d x %d x %d", m, k, n)
+				for _, d := range []AmpCost{cost(m+1, k, n, true), cost(m, k+1, n, true),
+					cost(m, k, n+1, true)} {
+					if d.Saves < c.Saves || d.Costs < c.Costs {
+						t.Errorf("%s: %+v becomes %+v when it grows", name, c, d)
+					}
+				}
+				if d := cost(m, k, n, false); d.Saves != c.Saves || d.Costs <= c.Costs {
+					t.Errorf("%s: constant %+v, computed %+v", name, c, d)
+				}
+			}
+		}
+	}
+}
+
+// TestAmpCostUnknown holds that a product of unknown shape stays as it is.
+func TestAmpCostUnknown(t *testing.T) {
+	g, err := graph.Parse("graph \"g\" {\n opset \"\" 17\n input %x: float32[N,8]\n input %w: " +
+		"float32[8,M]\n %y = MatMul@17 (%x, %w)\n output %y\n}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := ampCostOf(g.Nodes[0], &costs); c.pays() || !strings.Contains(c.why(), "not known") {
+		t.Errorf("got %+v: %s", c, c.why())
+	}
+}

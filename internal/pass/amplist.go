@@ -1,0 +1,102 @@
+package pass
+
+import (
+	"fmt"
+
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/internal/op"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// AmpList is one of the three lists on which automatic mixed precision has every operator.
+type AmpList string
+
+// The lists.
+const (
+	// AmpAllow holds the products, whose kernels multiply in bfloat16 and add up in float32.
+	AmpAllow AmpList = "allow"
+	// AmpInfer holds operators that move elements, or select some of them by size: rounding all
+	// elements before them gives the same as rounding their results, so that they go along with the
+	// products around them.
+	AmpInfer AmpList = "infer"
+	// AmpDeny holds all others, whose results lose digits when their operands do.
+	AmpDeny AmpList = "deny"
+)
+
+// ampMoves are ONNX's operators that move the elements of input 0. The number says which other
+// inputs have their elements moved, too: -1 stands for all of them, 0 for none.
+var ampMoves = map[string]int{
+	"Concat": -1, "DepthToSpace": 0, "Dropout": 0, "Expand": 0, "Flatten": 0, "Gather": 0,
+	"GatherElements": 0, "GatherND": 0, "Identity": 0,
+	"Reshape": 0, "Slice": 0, "SpaceToDepth": 0, "Split": 0, "Squeeze": 0, "Tile": 0,
+	"Transpose": 0, "Unsqueeze": 0,
+}
+
+// ampSelects are ONNX's operators that take the largest or smallest of some elements, or zero.
+var ampSelects = map[string]bool{
+	"Abs": true, "GlobalMaxPool": true, "Max": true, "MaxPool": true, "Min": true, "Neg": true,
+	"ReduceMax": true, "ReduceMin": true, "Relu": true,
+}
+
+// ampList returns the list of a node, and why it is on it.
+func ampList(n *graph.Node) (list AmpList, why string) {
+	_, moves := ampMoves[n.Type]
+	switch {
+	case isProduct(n):
+		if t := n.In[0].Type.DType; t != tensor.Float32 {
+			return AmpDeny, fmt.Sprintf("its operands are %v", t)
+		}
+		return AmpAllow, "a product: multiplies in bfloat16, adds up in float32"
+	case len(n.Out) == 0 || n.Out[0] == nil || n.Out[0].Type.DType != tensor.Float32:
+		return AmpDeny, "its result is not float32"
+	case n.Domain == "" && moves:
+		return AmpInfer, "moves elements: rounding commutes with it"
+	case n.Domain == "" && ampSelects[n.Type] && len(n.Out) == 1:
+		return AmpInfer, "selects elements by size: rounding commutes with it"
+	}
+	return AmpDeny, denyWhy(n)
+}
+
+// ampSums are operators that add up many elements, whose sums would lose what is small beside them.
+var ampSums = map[string]bool{
+	"AveragePool": true, "BatchNormalization": true, "CumSum": true, "GlobalAveragePool": true,
+	"GroupNormalization":    true,
+	"InstanceNormalization": true, "LayerNormalization": true, "LogSoftmax": true,
+	"LpNormalization": true, "ReduceL1": true, "ReduceL2": true,
+	"ReduceLogSumExp": true, "ReduceMean": true, "ReduceSum": true, "ReduceSumSquare": true,
+	"RMSNormalization": true, "Softmax": true,
+}
+
+// denyWhy says why a node that is on neither of the other lists stays float32.
+func denyWhy(n *graph.Node) string {
+	switch {
+	case len(n.Bodies()) > 0:
+		return "its bodies are rewritten by themselves"
+	case len(n.In) > 0 && n.In[0] != nil && n.In[0].Type.DType != tensor.Float32:
+		return fmt.Sprintf("its operands are %v", n.In[0].Type.DType)
+	case n.Domain == "" && ampSums[n.Type]:
+		return "adds up many elements"
+	}
+	return "arithmetic by element: bfloat16 takes digits and saves no multiplication"
+}
+
+// isProduct is the list of operators whose kernels multiply in bfloat16.
+func isProduct(n *graph.Node) bool {
+	if n.Domain != "" && n.Domain != op.FusedDomain || len(n.In) < 2 || len(n.Out) != 1 {
+		return false
+	}
+	return n.Type == "Conv" || n.Type == "Gemm" || n.Type == "MatMul" || isAttention(n)
+}
+
+func isAttention(n *graph.Node) bool { return n.Domain == op.FusedDomain && n.Type == "Attention" }
+
+// carried returns the inputs of a node of AmpInfer whose elements are in its result.
+func carried(n *graph.Node) []*graph.Value {
+	if k, moves := ampMoves[n.Type]; moves && k == 0 {
+		return n.In[:1]
+	}
+	if n.Type == "ReduceMax" || n.Type == "ReduceMin" {
+		return n.In[:1]
+	}
+	return n.In
+}

@@ -1,0 +1,161 @@
+package roofline
+
+import (
+	"cmp"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/weirgpu/weir/internal/chart"
+	"github.com/weirgpu/weir/internal/page"
+)
+
+//go:embed page.html
+var body string
+
+// openSteps is how many steps a page shows unfolded.
+const openSteps = 60
+
+// HTML writes the table as a page with the roofline drawn, which needs nothing but a browser. The
+// error is the writer's.
+func (t *Table) HTML(w io.Writer, title string, when time.Time) error {
+	p := page.Page{Title: title, Body: body, Data: struct {
+		Title, Machine   string
+		When             time.Time
+		Table            *Table
+		Roof             template.HTML
+		Open             bool
+		Operators, Steps page.Table
+	}{title, cmp.Or(t.Machine.Processor.Name, t.Machine.Device), when, t, page.Draw(t.chart()),
+		len(t.Steps) <= openSteps, t.byOperator(), t.byStep()}}
+	return p.Write(w)
+}
+
+// cells returns what a table says of work.
+func (w *Work) cells() []string {
+	limit := "-"
+	if w.LeastMS > 0 {
+		limit = fmt.Sprintf("%.0f %%", 100*w.OfLimit)
+	}
+	return []string{fmt.Sprintf("%.3f", w.MS), fmt.Sprintf("%.1f %%", 100*w.Share),
+		fmt.Sprintf("%.1f", w.GFlopsPerS), fmt.Sprintf("%.1f", w.GBPerS),
+		fmt.Sprintf("%.1f", w.Intensity), limit}
+}
+
+// workHeads are the heads of the columns of cells.
+var workHeads = []string{"ms", "share", "GFLOP/s", "GB/s", "FLOP/B", "of limit"}
+
+func (t *Table) byOperator() page.Table {
+	out := page.Table{Caption: "By operator", Quiet: true,
+		Heads: slices.Concat([]string{"operator", "steps"}, workHeads)}
+	for i := range t.Operators {
+		g := &t.Operators[i]
+		out.Rows = append(out.Rows, page.Row{Name: g.Name,
+			Cells: slices.Concat([]string{fmt.Sprint(g.Steps)}, g.cells())})
+	}
+	return out
+}
+
+func (t *Table) byStep() page.Table {
+	out := page.Table{Caption: "By step, as they run", Quiet: true, Left: 2,
+		Heads: slices.Concat([]string{"node", "operator", "kernel"}, workHeads)}
+	for i := range t.Steps {
+		s := &t.Steps[i]
+		kernel := s.Kernel
+		if s.Measured {
+			kernel += " (measured)"
+		}
+		out.Rows = append(out.Rows, page.Row{Name: s.Node,
+			Cells: slices.Concat([]string{s.Op, kernel}, s.cells())})
+	}
+	return out
+}
+
+// chart draws the limits of the machine, and each step as large as the part of the time that it
+// takes. Steps without arithmetic have no place in it.
+func (t *Table) chart() *chart.XY {
+	c := &chart.XY{Label: "Roofline: the rate of each step over its work for a byte", Height: 420,
+		X: chart.Axis{Label: "FLOP per byte", Log: true, Min: 0.05, Max: 1000},
+		Y: chart.Axis{Label: "GFLOP/s", Log: true, Min: math.Inf(1)}}
+	for i := range t.Steps {
+		if s := &t.Steps[i]; s.Intensity > 0 && s.GFlopsPerS > 0 {
+			c.X.Min, c.X.Max = min(c.X.Min, s.Intensity), max(c.X.Max, s.Intensity)
+			c.Y.Min, c.Y.Max = min(c.Y.Min, s.GFlopsPerS), max(c.Y.Max, s.GFlopsPerS)
+		}
+	}
+	highest := 0.0
+	for _, peak := range t.Machine.Peak {
+		highest = max(highest, peak)
+	}
+	c.Y.Max = max(c.Y.Max, highest) * 1.3
+	c.Y.Min = min(c.Y.Min, c.Y.Max/1000) / 1.3
+	c.Series = append(t.limits(c, highest), t.points()...)
+	return c
+}
+
+// limits returns the lines of the machine: level ones of arithmetic, named at their ends, and
+// sloped ones of memory, named at their starts.
+func (t *Table) limits(c *chart.XY, highest float64) []chart.Series {
+	var lines []chart.Series
+	for _, format := range slices.Sorted(maps.Keys(t.Machine.Peak)) {
+		peak := t.Machine.Peak[format]
+		lines = append(lines, chart.Series{Name: fmt.Sprintf("%s %.0f", format, peak), Style: 7,
+			Faint: true, X: []float64{c.X.Min, c.X.Max}, Y: []float64{peak, peak}})
+	}
+	for _, r := range t.Machine.Read {
+		from := max(c.X.Min, c.Y.Min/r.GBPerS)
+		to := min(c.X.Max, highest/r.GBPerS)
+		name := fmt.Sprintf("%.0f GB/s of %s MiB", r.GBPerS,
+			chart.Number(float64(r.Bytes)/(1<<20)))
+		lines = append(lines, chart.Series{Name: name, Style: 7, Faint: true, Starts: true,
+			X: []float64{from, to}, Y: []float64{from * r.GBPerS, to * r.GBPerS}})
+	}
+	return lines
+}
+
+// points returns the steps, a series an operator, which is named beside its longest step.
+func (t *Table) points() []chart.Series {
+	var out []chart.Series
+	index := map[string]int{}
+	longest := map[string]float64{}
+	for i := range t.Steps {
+		s := &t.Steps[i]
+		if s.Intensity <= 0 || s.GFlopsPerS <= 0 {
+			continue
+		}
+		k, ok := index[s.Op]
+		if !ok {
+			k = len(out)
+			index[s.Op] = k
+			out = append(out, chart.Series{Name: s.Op, Style: k, Points: true})
+		}
+		o := &out[k]
+		o.X, o.Y = append(o.X, s.Intensity), append(o.Y, s.GFlopsPerS)
+		o.Sizes = append(o.Sizes, 3+32*math.Sqrt(s.Share))
+		o.Tips = append(o.Tips, s.tip())
+		o.Names = append(o.Names, "")
+		if s.MS > longest[s.Op] {
+			longest[s.Op] = s.MS
+			for n := range o.Names {
+				o.Names[n] = ""
+			}
+			o.Names[len(o.Names)-1] = s.Op
+		}
+	}
+	return out
+}
+
+// tip says of a step what its table says.
+func (s *Step) tip() string {
+	limit := "no limit known"
+	if s.LeastMS > 0 {
+		limit = fmt.Sprintf("%.0f %% of the limit", 100*s.OfLimit)
+	}
+	return fmt.Sprintf("%s %s %s: %.3f ms, %.1f %%, %.1f GFLOP/s, %s", s.Op, s.Kernel, s.Node, s.MS,
+		100*s.Share, s.GFlopsPerS, limit)
+}

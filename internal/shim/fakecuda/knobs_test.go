@@ -1,0 +1,139 @@
+package fakecuda_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// costs is what the program knobs prints.
+type costs struct {
+	Context, One, Two, Large, Code, Stack, Fifo, Left uint64
+
+	First    float64 `json:"first_us"`
+	Second   float64 `json:"second_us"`
+	Record   float64 `json:"record_us"`
+	Teardown float64 `json:"teardown_us"`
+	Waited   bool
+}
+
+// The profile "plain" costs nothing beyond what is asked for; each knob of "hardware" costs what
+// model/knobs.h says, alone and together with the others.
+func TestKnobs(t *testing.T) {
+	const mib, context = 1 << 20, 16 << 20
+	dir := driver(t)
+	plain := costs{Context: context, One: 1, Two: 1, Large: 3*mib + 1, Left: context}
+	for setting, change := range map[string]func(*costs){
+		"WEIR_FAKE_PROFILE=plain": func(*costs) {},
+		"WEIR_FAKE_GRANULE=2MiB": func(c *costs) {
+			c.One, c.Two, c.Large = 2*mib, 0, 4*mib
+		},
+		"WEIR_FAKE_LAZY_BYTES=64KiB": func(c *costs) { c.Code = 64 << 10 },
+		"WEIR_FAKE_STACK=1":          func(c *costs) { c.Stack = 1024 * 2048 * 64 },
+		"WEIR_FAKE_FIFO=1":           func(c *costs) { c.Fifo = 2 * mib },
+		"WEIR_FAKE_FREE_SYNC=1":      func(c *costs) { c.Waited = true },
+		"WEIR_FAKE_RECORD_NS=3000":   func(c *costs) { c.Record = 3 },
+		"WEIR_FAKE_PROFILE=hardware": func(c *costs) {
+			c.One, c.Two, c.Large, c.Code = 2*mib, 0, 4*mib, 2*mib
+			c.Stack, c.Fifo, c.Waited, c.Record = 1024*2048*64, 2*mib, true, 0.5
+		},
+	} {
+		var got costs
+		newDevice(t, dir, "WEIR_FAKE_CONTEXT=16MiB", setting).result(&got, "knobs")
+		want := plain
+		change(&want)
+		if strings.HasSuffix(setting, "=hardware") {
+			if got.First < 400 || got.Teardown < 10_000 || got.Context < context ||
+				got.Context > context*5/4 || got.Left != got.Context {
+				t.Errorf("%s: %+v", setting, got)
+			}
+			want.Context, want.Left = got.Context, got.Left
+		}
+		want.First, want.Second, want.Teardown = got.First, got.Second, got.Teardown
+		if got.Record < want.Record || (want.Record > 0 && got.Record < 100) {
+			want.Record = got.Record // the host may be late with the second record
+		}
+		if want.Record == 0 {
+			want.Record = got.Record
+		}
+		if got != want {
+			t.Errorf("%s: got %+v, want %+v", setting, got, want)
+		}
+	}
+}
+
+// What sets up devices in the tests' own environment is not for the devices of the tests.
+func TestOthersSettings(t *testing.T) {
+	t.Setenv("WEIR_FAKE_PROFILE", "hardware")
+	var got costs
+	newDevice(t, driver(t)).result(&got, "knobs")
+	if want := uint64(3<<20 + 1); got.Large != want {
+		t.Errorf("an allocation took %d bytes, want %d", got.Large, want)
+	}
+}
+
+// A mix is the same for the same seed, and a name that is no profile's is said.
+func TestMixes(t *testing.T) {
+	dir := driver(t)
+	seen := map[uint64]bool{}
+	for seed := range 6 {
+		var got, again costs
+		setting := fmt.Sprintf("WEIR_FAKE_PROFILE=mix:%d", seed)
+		newDevice(t, dir, setting).result(&got, "knobs")
+		newDevice(t, dir, setting).result(&again, "knobs")
+		if got.Large != again.Large || got.Stack != again.Stack || got.Waited != again.Waited {
+			t.Errorf("seed %d: %+v, then %+v", seed, got, again)
+		}
+		seen[got.Large] = true
+	}
+	if len(seen) < 3 {
+		t.Errorf("granules of 6 mixes: %v", seen)
+	}
+	cmd := newDevice(t, dir, "WEIR_FAKE_PROFILE=fast").command("smi")
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "WEIR_FAKE_PROFILE=fast") {
+		t.Errorf("got %v, %q: want the setting named", err, out)
+	}
+}
+
+// What a dead process held counts for a while, and as long as a child of it lives that was forked.
+func TestMemoryOutlivesTheProcess(t *testing.T) {
+	dir := driver(t)
+	for _, setting := range []string{"WEIR_FAKE_LATE_US=60000", "WEIR_FAKE_FORKS=1"} {
+		d := newDevice(t, dir, "WEIR_FAKE_CONTEXT=16MiB", setting)
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := d.command("orphan")
+		cmd.Stdin = r
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		_ = r.Close()
+		var line string
+		if _, err := fmt.Fscanln(out, &line); err != nil || line != "ready" {
+			t.Fatalf("%q, %v", line, err)
+		}
+		_ = cmd.Process.Kill()
+		if err := cmd.Wait(); err == nil {
+			t.Fatal("ended by itself")
+		} else if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) {
+			t.Fatal(err)
+		}
+		if l := d.ledger(); len(l.Processes) != 0 || l.Used != 17<<20 {
+			t.Errorf("%s: after the kill %d bytes, %d processes: want 17 MiB of none", setting,
+				l.Used, len(l.Processes))
+		}
+		_ = w.Close() // ends the child
+		within(t, 10*time.Second, "the memory is free", func() bool { return d.ledger().Used == 0 })
+	}
+}

@@ -1,0 +1,349 @@
+package shim
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/weirgpu/weir/internal/shim/fakecuda"
+	"github.com/weirgpu/weir/internal/wire"
+)
+
+// movable has the programs of a warden hold memory that can be moved, to so much of the host's.
+func (w *warden) movable(host uint64) {
+	t, err := w.page.Terms()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	t.Movable = true
+	w.page.SetTerms(t)
+	w.page.Header().MoveHostBytes.Store(host)
+}
+
+// order orders the memory of the programs to the host or back, and returns what each of so many
+// answers.
+func (w *warden) order(away bool, programs int) []wire.Moved {
+	w.t.Helper()
+	h := w.page.Header()
+	h.Move.Store(wire.NextMove(h.Move.Load(), away))
+	w.page.WakeMove()
+	answers := make([]wire.Moved, programs)
+	for i := range answers {
+		select {
+		case answers[i] = <-w.moved:
+			if answers[i].Move != h.Move.Load() {
+				w.t.Fatalf("answer to order %d, want %d", answers[i].Move, h.Move.Load())
+			}
+		case <-time.After(patience):
+			w.t.Fatal("no answer to an order")
+		}
+	}
+	for len(w.stays) > 0 {
+		<-w.stays
+	}
+	return answers
+}
+
+// await waits until something has come about.
+func (w *warden) await(not string, done func() bool) {
+	w.t.Helper()
+	for end := time.Now().Add(patience); !done(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			w.t.Fatal(not)
+		}
+	}
+}
+
+// moved is a program that checks its memory under moves, and its standard input.
+func moved(t *testing.T, w *warden, dir string, args ...string) (*running, io.Closer) {
+	t.Helper()
+	r := onFake(t, w, dir, "moved", args...)
+	return r, startMoved(t, w, r)
+}
+
+// startMoved starts it and waits until it is attached.
+func startMoved(t *testing.T, w *warden, r *running) io.Closer {
+	t.Helper()
+	in, err := r.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.start(t)
+	select {
+	case <-w.hellos:
+	case <-time.After(patience):
+		t.Fatal("the program does not attach")
+	}
+	return in
+}
+
+// sum is what such a program has found.
+type sum struct{ Rounds, Compared, Wrong int }
+
+func (r *running) found(t *testing.T, in io.Closer) sum {
+	t.Helper()
+	_ = in.Close()
+	var s sum
+	lines := lastLine(r.finish(t))
+	if err := json.Unmarshal([]byte(lines), &s); err != nil {
+		t.Fatalf("%q: %v", lines, err)
+	}
+	return s
+}
+
+// churn moves the programs' memory away and back so often, beside what they do, and holds that the
+// device has none of it meanwhile. It returns how often that could be done.
+func (w *warden) churn(times, programs int) (done int) {
+	w.t.Helper()
+	launches := func() (n uint64) {
+		for i := range uint32(programs) {
+			n += w.page.Slot(i).Launches.Load() + w.page.Slot(i).GraphLaunches.Load()
+		}
+		return n
+	}
+	for range times {
+		w.await("the programs do not go on", func() func() bool {
+			before := launches()
+			return func() bool { return launches() >= before+uint64(programs) }
+		}())
+		ok := true
+		for _, m := range w.order(true, programs) {
+			ok = ok && m.Code == wire.MovedAll
+			if m.Code != wire.MovedAll && m.Code != wire.MovedBusy {
+				w.t.Fatalf("not moved away: %+v", m)
+			}
+			if s := w.page.Slot(m.Slot); m.Code == wire.MovedAll &&
+				(s.AwayBytes.Load() != s.MovableBytes.Load() || m.Bytes != s.AwayBytes.Load()) {
+				w.t.Fatalf("%d bytes are away of %d, %d said", s.AwayBytes.Load(),
+					s.MovableBytes.Load(), m.Bytes)
+			}
+		}
+		for _, m := range w.order(false, programs) {
+			if s := w.page.Slot(m.Slot); m.Code != wire.MovedAll || s.AwayBytes.Load() != 0 ||
+				s.HostBytes.Load() != 0 {
+				w.t.Fatalf("not moved back: %+v", m)
+			}
+		}
+		if ok {
+			done++
+		}
+	}
+	return done
+}
+
+// TestMemoryMoves moves the memory of a program of eight threads to the host and back, again and
+// again: kernels, captured graphs and copies of all sizes find every byte.
+func TestMemoryMoves(t *testing.T) {
+	onProfiles(t, "", func(t *testing.T, profile string) {
+		times := 12
+		if long {
+			times = 10000
+		}
+		w := newWarden(t, 1<<30, 2*time.Millisecond)
+		w.movable(1 << 30)
+		w.gate(true)
+		r := onFake(t, w, t.TempDir(), "moved", "8")
+		r.Env = append(r.Env, profile)
+		in := startMoved(t, w, r)
+		done := w.churn(times, 1)
+		s := r.found(t, in)
+		t.Logf("%d of %d moves, %+v (fake)", done, times, s)
+		if s.Wrong != 0 || s.Compared == 0 || done < times/2 {
+			t.Errorf("%d of %d moves, %+v", done, times, s)
+		}
+		if m := w.page.Slot(0); m.MemUsedBytes.Load() != 0 || m.MovableBytes.Load() != 0 {
+			t.Errorf("%d bytes counted at the end, %d movable", m.MemUsedBytes.Load(),
+				m.MovableBytes.Load())
+		}
+	})
+}
+
+// TestMovesLeaveTheDevice holds that what is away is not on the device, in pieces or not, and comes
+// back to programs of two processes.
+func TestMovesLeaveTheDevice(t *testing.T) {
+	w := newWarden(t, 1<<30, 2*time.Millisecond)
+	w.movable(1 << 30)
+	w.gate(true)
+	dir := t.TempDir()
+	a, inA := moved(t, w, dir, "1", "130")
+	b, inB := moved(t, w, dir, "2", "5.5")
+	slot := func(i uint32) *wire.Slot { return w.page.Slot(i) }
+	w.await("the programs allocate nothing", func() bool {
+		return slot(0).MovableBytes.Load() >= 130<<20 && slot(1).MovableBytes.Load() >= 11<<20
+	})
+	for away := false; !away; {
+		away = true
+		for _, m := range w.order(true, 2) {
+			away = away && m.Code == wire.MovedAll
+		}
+		if !away {
+			w.order(false, 2)
+		}
+	}
+	// of the two there are contexts of 16 MiB each
+	if d := fakeDevice(t, dir); d.Used != 32<<20 {
+		t.Errorf("the device holds %d bytes with the memory away", d.Used)
+	}
+	if used := slot(0).MemUsedBytes.Load() + slot(1).MemUsedBytes.Load(); used != 0 {
+		t.Errorf("%d bytes are counted on the device", used)
+	}
+	w.order(false, 2)
+	for _, s := range []sum{a.found(t, inA), b.found(t, inB)} {
+		if s.Wrong != 0 || s.Compared == 0 {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
+// TestMovesUnderSanitizers does the same with the library, the driver and the program built with a
+// sanitizer each.
+func TestMovesUnderSanitizers(t *testing.T) {
+	b := compiled(t)
+	if testing.Short() {
+		t.Skip("skipped with -short: compiles everything twice more")
+	}
+	for _, flag := range []string{"address,undefined", "thread"} {
+		t.Run(flag, func(t *testing.T) {
+			t.Parallel()
+			dir, err := kept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			how := []string{"-g", "-O1", "-fsanitize=" + flag, "-fno-sanitize-recover=undefined",
+				"-fno-omit-frame-pointer"}
+			sources, err := filepath.Glob("src/*.c")
+			if err != nil {
+				t.Fatal(err)
+			}
+			library, err := keptC(Library,
+				append([]string{"-std=c11", "-fPIC", "-shared", "-fvisibility=hidden", "-I", "."},
+					how...), sources...)
+			if err != nil {
+				t.Skipf("skipped: this compiler has no such sanitizer: %v", err)
+			}
+			libs, err := fakecuda.Build(t.Context(), dir, "", how...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := newWarden(t, 1<<30, 2*time.Millisecond)
+			w.movable(1 << 30)
+			w.gate(true)
+			r := b.command(w, "2")
+			r.Path = filepath.Join(libs, "bin", "moved")
+			r.Args[0] = r.Path
+			r.Env = append(os.Environ(), "WEIR_JOB="+w.token.String(), "WEIR_SOCKET="+w.path,
+				"LD_LIBRARY_PATH="+libs, "WEIR_FAKE_DIR="+t.TempDir(), "WEIR_FAKE_CONTEXT=1MiB",
+				"LD_PRELOAD="+library, "TSAN_OPTIONS=die_after_fork=0",
+				"ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0")
+			in := startMoved(t, w, r)
+			done := w.churn(4, 1)
+			if s := r.found(t, in); s.Wrong != 0 || s.Compared == 0 || done == 0 {
+				t.Errorf("%d moves, %+v", done, s)
+			}
+			if r.err.Len() > 0 {
+				t.Errorf("%s", clip(r.err.String()))
+			}
+		})
+	}
+}
+
+// TestRefusedMoves holds that memory stays where it is, and right, when the host has no room for it
+// or the device has none for its return.
+func TestRefusedMoves(t *testing.T) {
+	w := newWarden(t, 1<<30, 2*time.Millisecond)
+	w.movable(4 << 20)
+	w.gate(true)
+	dir := t.TempDir()
+	t.Setenv("WEIR_FAKE_MEMORY", "160MiB")
+	r, in := moved(t, w, dir, "2", "20")
+	s := w.page.Slot(0)
+	w.await("the program allocates nothing", func() bool {
+		return s.MovableBytes.Load() >= 40<<20
+	})
+	m := w.order(true, 1)[0]
+	for ; m.Code == wire.MovedBusy; m = w.order(true, 1)[0] {
+		w.order(false, 1)
+	}
+	if m.Code != wire.MovedHost || m.Needs < 20<<20 || m.Has > 4<<20 || s.AwayBytes.Load() != 0 ||
+		s.HostBytes.Load() != 0 {
+		t.Errorf("moved to a host without room: %+v, %d away, %d on the host", m,
+			s.AwayBytes.Load(), s.HostBytes.Load())
+	}
+	w.order(false, 1)
+	w.page.Header().MoveHostBytes.Store(1 << 30)
+	for m = w.order(true, 1)[0]; m.Code == wire.MovedBusy; m = w.order(true, 1)[0] {
+		w.order(false, 1)
+	}
+	away := s.AwayBytes.Load()
+	// Another program, of no job, takes the device.
+	other := onFake(t, nil, dir, "hold", "110")
+	room, err := other.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other.start(t)
+	if _, err := io.WriteString(room, "begin\n"); err != nil {
+		t.Fatal(err)
+	}
+	w.await("nobody takes the device", func() bool { return fakeDevice(t, dir).Used >= 110<<20 })
+	m = w.order(false, 1)[0]
+	if m.Code != wire.MovedDevice || m.Needs != away || m.Has >= away ||
+		s.AwayBytes.Load() != away {
+		t.Errorf("moved to a device without room: %+v, %d of %d away", m, s.AwayBytes.Load(), away)
+	}
+	if m = w.order(true, 1)[0]; m.Code != wire.MovedAll {
+		t.Errorf("what is away already: %+v", m)
+	}
+	_ = room.Close()
+	_ = other.Process.Kill()
+	_ = other.Wait()
+	w.await("the memory does not come back", func() bool {
+		return w.order(false, 1)[0].Code == wire.MovedAll
+	})
+	if got := r.found(t, in); got.Wrong != 0 || got.Compared == 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestMovesWithoutAnAgent holds that memory comes back when the agent that ordered it away is dead,
+// and goes away again if the same one goes on.
+func TestMovesWithoutAnAgent(t *testing.T) {
+	w := newWarden(t, 1<<30, 2*time.Millisecond)
+	w.movable(1 << 30)
+	w.gate(true)
+	r, in := moved(t, w, t.TempDir(), "2")
+	w.churn(1, 1)
+	for w.order(true, 1)[0].Code != wire.MovedAll {
+		w.order(false, 1)
+	}
+	s := w.page.Slot(0)
+	away := s.AwayBytes.Load()
+	w.gate(false)
+	w.stop()
+	w.await("the memory does not come back", func() bool { return s.AwayBytes.Load() == 0 })
+	launched := s.Launches.Load()
+	w.await("the program does not go on", func() bool { return s.Launches.Load() > launched+10 })
+	w.start()
+	w.await("the memory does not go away again", func() bool { return s.AwayBytes.Load() > 0 })
+	t.Logf("%d bytes away, then %d", away, s.AwayBytes.Load())
+	<-w.moved
+	w.order(false, 1)
+	w.gate(true)
+	if got := r.found(t, in); got.Wrong != 0 || got.Compared == 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func lastLine(out string) string {
+	lines := out
+	for i := len(out) - 2; i >= 0; i-- {
+		if out[i] == '\n' {
+			return fmt.Sprint(out[i+1:])
+		}
+	}
+	return lines
+}

@@ -1,0 +1,302 @@
+/*
+ * Memory that graphs allocate when they run. The driver keeps it in one allocator for each device,
+ * from a graph's first launch or upload until it is trimmed. An instantiated graph is counted at
+ * the first of them with all its allocation nodes, which the driver may let share memory; the count
+ * then comes down to the driver's own figure. That falls too when memory is freed that has outlived
+ * its graph, which is freed like any other.
+ */
+#include "weir.h"
+
+#include <stdlib.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool any;          /* an allocation node was made in this process */
+static uint64_t charged;  /* atomic: counted for graphs */
+static uint64_t making;   /* of that, for first launches under way */
+static uintptr_t trims = 1; /* bumped by each trim: graphs launched before are counted again */
+
+void weir_graphs_captured_alloc(void)
+{
+	__atomic_store_n(&any, true, __ATOMIC_RELAXED);
+}
+
+void weir_graphs_reset(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	any = false;
+	charged = making = 0;
+}
+
+CUresult weir_on_graph_add_alloc(enum weir_call call, CUgraphNode *node, CUgraph graph,
+	const CUgraphNode *dependencies, size_t n, CUDA_MEM_ALLOC_NODE_PARAMS *params)
+{
+	weir_fn_cuGraphAddMemAllocNode real = (weir_fn_cuGraphAddMemAllocNode)weir_real(call);
+	if (!real)
+		return weir_missing();
+	weir_graphs_captured_alloc();
+	return real(node, graph, dependencies, n, params);
+}
+
+CUresult weir_on_graph_add_node(enum weir_call call, CUgraphNode *node, CUgraph graph,
+	const CUgraphNode *dependencies, size_t n, CUgraphNodeParams *params)
+{
+	weir_fn_cuGraphAddNode real = (weir_fn_cuGraphAddNode)weir_real(call);
+	if (!real)
+		return weir_missing();
+	if (params && params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+		weir_graphs_captured_alloc();
+	return real(node, graph, dependencies, n, params);
+}
+
+CUresult weir_on_graph_add_node_v2(enum weir_call call, CUgraphNode *node, CUgraph graph,
+	const CUgraphNode *dependencies, const CUgraphEdgeData *data, size_t n,
+	CUgraphNodeParams *params)
+{
+	weir_fn_cuGraphAddNode_v2 real = (weir_fn_cuGraphAddNode_v2)weir_real(call);
+	if (!real)
+		return weir_missing();
+	if (params && params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+		weir_graphs_captured_alloc();
+	return real(node, graph, dependencies, data, n, params);
+}
+
+static uint64_t graph_bytes(CUgraph graph, int depth);
+
+static uint64_t node_bytes(CUgraphNode node, int depth)
+{
+	weir_fn_cuGraphNodeGetType type_of = WEIR_DRIVER(cuGraphNodeGetType);
+	weir_fn_cuGraphMemAllocNodeGetParams params_of = WEIR_DRIVER(cuGraphMemAllocNodeGetParams);
+	weir_fn_cuGraphChildGraphNodeGetGraph child_of = WEIR_DRIVER(cuGraphChildGraphNodeGetGraph);
+	CUgraphNodeType type;
+	CUDA_MEM_ALLOC_NODE_PARAMS params;
+	CUgraph child;
+	if (!type_of || type_of(node, &type) != CUDA_SUCCESS)
+		return 0;
+	if (type == CU_GRAPH_NODE_TYPE_MEM_ALLOC && params_of &&
+		params_of(node, &params) == CUDA_SUCCESS)
+		return weir_taken(params.bytesize);
+	if (type == CU_GRAPH_NODE_TYPE_GRAPH && child_of && child_of(node, &child) == CUDA_SUCCESS)
+		return graph_bytes(child, depth + 1);
+	return 0;
+}
+
+static uint64_t graph_bytes(CUgraph graph, int depth)
+{
+	weir_fn_cuGraphGetNodes nodes_of = WEIR_DRIVER(cuGraphGetNodes);
+	size_t n = 0;
+	if (depth > 8 || !nodes_of || nodes_of(graph, NULL, &n) != CUDA_SUCCESS || !n)
+		return 0;
+	CUgraphNode *nodes = malloc(n * sizeof *nodes);
+	uint64_t total = 0;
+	if (nodes && nodes_of(graph, nodes, &n) == CUDA_SUCCESS)
+		for (size_t i = 0; i < n; i++)
+			total += node_bytes(nodes[i], depth);
+	free(nodes);
+	return total;
+}
+
+/* instantiated notes a graph's memory nodes, and counts what its launchable form has taken by
+ * itself. One that took more than the job may hold is undone. */
+static CUresult instantiated(CUresult r, CUgraphExec *exec, CUgraph graph)
+{
+	weir_fn_cuGraphExecDestroy destroy = WEIR_DRIVER(cuGraphExecDestroy);
+	if (r != CUDA_SUCCESS || !exec || !weir_ready())
+		return r;
+	if (!weir_grown() && destroy && weir_own_begin()) {
+		destroy(*exec);
+		weir_own_end();
+		return weir_deny();
+	}
+	if (!__atomic_load_n(&any, __ATOMIC_RELAXED))
+		return r;
+	uint64_t n = graph_bytes(graph, 0);
+	if (n)
+		weir_sizes_put(WEIR_KIND_GRAPH, (uintptr_t)*exec, n, NULL);
+	return r;
+}
+
+CUresult weir_on_graph_instantiate(enum weir_call call, CUgraphExec *exec, CUgraph graph,
+	CUgraphNode *error, char *log, size_t size)
+{
+	weir_fn_cuGraphInstantiate_v2 real = (weir_fn_cuGraphInstantiate_v2)weir_real(call);
+	return real ? instantiated(real(exec, graph, error, log, size), exec, graph) : weir_missing();
+}
+
+CUresult weir_on_graph_instantiate_flags(
+	enum weir_call call, CUgraphExec *exec, CUgraph graph, unsigned long long flags)
+{
+	weir_fn_cuGraphInstantiateWithFlags real = (weir_fn_cuGraphInstantiateWithFlags)weir_real(call);
+	return real ? instantiated(real(exec, graph, flags), exec, graph) : weir_missing();
+}
+
+/* settle brings the count to what the driver says it keeps for graphs, with what is counted for
+ * launches under way; if it does not say, back by n. */
+static void settle(uint64_t n)
+{
+	weir_fn_cuCtxGetDevice device = WEIR_DRIVER(cuCtxGetDevice);
+	weir_fn_cuDeviceGetGraphMemAttribute get = WEIR_DRIVER(cuDeviceGetGraphMemAttribute);
+	CUdevice d;
+	uint64_t reserved = 0;
+	pthread_mutex_lock(&lock); /* an old figure must not lower what has been counted since */
+	bool told = device && get && device(&d) == CUDA_SUCCESS &&
+		get(d, (CUgraphMem_attribute)CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &reserved) ==
+			CUDA_SUCCESS;
+	uint64_t want = told ? reserved + making : charged > n ? charged - n : 0;
+	uint64_t over = charged > want ? charged - want : 0,
+			 under = want > charged ? want - charged : 0;
+	weir_set(&charged, want);
+	pthread_mutex_unlock(&lock);
+	weir_release(over);
+	weir_overdraw(under);
+}
+
+/* weir_graphs_refresh counts anew what the driver keeps for graphs. */
+void weir_graphs_refresh(void)
+{
+	if (!weir_get(&charged) || !weir_own_begin())
+		return;
+	settle(0);
+	weir_own_end();
+}
+
+/* charge counts n bytes for a launch under way, which ended ends. */
+static bool charge(uint64_t n)
+{
+	weir_moves_begin();
+	if (!weir_take(n)) {
+		weir_moves_end();
+		return false;
+	}
+	pthread_mutex_lock(&lock);
+	weir_add(&charged, n);
+	making += n;
+	pthread_mutex_unlock(&lock);
+	return true;
+}
+
+/* begin counts a graph's memory before its first launch or upload. */
+static bool begin(CUgraphExec exec, uint64_t *counted)
+{
+	uint64_t n;
+	void *at;
+	*counted = 0;
+	uintptr_t now = __atomic_load_n(&trims, __ATOMIC_RELAXED);
+	if (!__atomic_load_n(&any, __ATOMIC_RELAXED) ||
+		!weir_sizes_get(WEIR_KIND_GRAPH, (uintptr_t)exec, &n, &at) || (uintptr_t)at == now)
+		return true;
+	if (!charge(n))
+		return false;
+	weir_sizes_put(WEIR_KIND_GRAPH, (uintptr_t)exec, n, (void *)now);
+	*counted = n;
+	return true;
+}
+
+/* ended settles what begin counted. What did not run is counted anew when it is tried again. */
+static void ended(CUgraphExec exec, uint64_t counted, CUresult r)
+{
+	if (!counted)
+		return;
+	if (exec && r != CUDA_SUCCESS)
+		weir_sizes_put(WEIR_KIND_GRAPH, (uintptr_t)exec, counted, NULL);
+	pthread_mutex_lock(&lock);
+	making -= counted;
+	pthread_mutex_unlock(&lock);
+	settle(r == CUDA_SUCCESS ? 0 : counted);
+	weir_moves_end();
+}
+
+CUresult weir_on_graph_instantiate_params(
+	enum weir_call call, CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params)
+{
+	weir_fn_cuGraphInstantiateWithParams real =
+		(weir_fn_cuGraphInstantiateWithParams)weir_real(call);
+	if (!real)
+		return weir_missing();
+	bool uploads = params && params->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD;
+	uint64_t n = uploads && __atomic_load_n(&any, __ATOMIC_RELAXED) && weir_ready()
+		? graph_bytes(graph, 0)
+		: 0;
+	if (n && !charge(n))
+		return weir_deny();
+	CUresult r = real(exec, graph, params);
+	ended(NULL, n, r); /* before it is looked at what the launchable form takes */
+	r = instantiated(r, exec, graph);
+	if (n && r == CUDA_SUCCESS)
+		weir_sizes_put(WEIR_KIND_GRAPH, (uintptr_t)*exec, n,
+			(void *)__atomic_load_n(&trims, __ATOMIC_RELAXED));
+	return r;
+}
+
+CUresult weir_on_graph_upload(enum weir_call call, CUgraphExec exec, CUstream stream)
+{
+	weir_fn_cuGraphUpload real = (weir_fn_cuGraphUpload)weir_real(call);
+	uint64_t counted = 0;
+	if (!real)
+		return weir_missing();
+	if (!weir_ready())
+		return real(exec, stream);
+	if (!begin(exec, &counted))
+		return weir_deny();
+	CUresult r = real(exec, stream);
+	ended(exec, counted, r);
+	weir_unmeasured();
+	return r;
+}
+
+CUresult weir_on_graph_launch(enum weir_call call, CUgraphExec exec, CUstream hStream)
+{
+	weir_fn_cuGraphLaunch real = (weir_fn_cuGraphLaunch)weir_real(call);
+	struct weir_ticket t;
+	uint64_t counted = 0;
+	if (!real)
+		return weir_missing();
+	int per_thread = call == WEIR_cuGraphLaunch_ptsz;
+	if (!weir_enter(&t, (uintptr_t)exec, 0, hStream, per_thread))
+		return real(exec, hStream);
+	if (!begin(exec, &counted)) {
+		weir_leave(&t, CUDA_ERROR_OUT_OF_MEMORY);
+		return weir_deny();
+	}
+	weir_launches(&t);
+	CUresult r = real(exec, hStream);
+	weir_launched(&t, r);
+	__atomic_fetch_add(&weir_slot()->graph_launches, 1, __ATOMIC_RELAXED);
+	ended(exec, counted, r);
+	return r;
+}
+
+CUresult weir_on_graph_exec_destroy(enum weir_call call, CUgraphExec exec)
+{
+	weir_fn_cuGraphExecDestroy real = (weir_fn_cuGraphExecDestroy)weir_real(call);
+	uint64_t n = 0;
+	void *at = NULL;
+	if (!real)
+		return weir_missing();
+	if (!weir_ready())
+		return real(exec);
+	bool had = weir_sizes_take(WEIR_KIND_GRAPH, (uintptr_t)exec, &n, &at);
+	CUresult r = real(exec);
+	if (had && at)
+		settle(n);
+	if (r == CUDA_SUCCESS)
+		weir_shrunk(); /* of what its instantiation took */
+	return r;
+}
+
+CUresult weir_on_graph_mem_trim(enum weir_call call, CUdevice device)
+{
+	weir_fn_cuDeviceGraphMemTrim real = (weir_fn_cuDeviceGraphMemTrim)weir_real(call);
+	if (!real)
+		return weir_missing();
+	/* A graph launched meanwhile may or may not have lost its memory: it is counted as if it had.
+	 * */
+	__atomic_fetch_add(&trims, 1, __ATOMIC_SEQ_CST);
+	weir_moves_begin();
+	CUresult r = real(device);
+	if (r == CUDA_SUCCESS && weir_ready()) {
+		__atomic_fetch_add(&trims, 1, __ATOMIC_SEQ_CST);
+		settle(0);
+	}
+	weir_moves_end();
+	return r;
+}

@@ -1,0 +1,177 @@
+/*
+ * Device memory against the job's cap.
+ *
+ * Each process adds to its own slot first and then sums all slots of the job. Of several that add
+ * at once, the one whose addition comes last in the order of these sequentially consistent
+ * operations sees all others, so what has been admitted never exceeds the cap. A process that finds
+ * the sum too high takes its own addition back; as it cannot know whether another's in the same
+ * moment will be taken back too, it looks again for some milliseconds while it would fit if the
+ * others were. No lock is involved: a process killed anywhere leaves only its slot, which the agent
+ * clears. Without an agent others take back what it had not decided, which could be all of the cap.
+ */
+#include "weir.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#define YIELD_NS 1000000u
+#define DECIDE_NS 20000000u
+
+static struct weir_slot *slots(struct weir_header *h)
+{
+	return (struct weir_slot *)((char *)h + WEIR_SLOTS_OFFSET);
+}
+
+static uint64_t plus(uint64_t a, uint64_t b)
+{
+	return a + b < a ? UINT64_MAX : a + b;
+}
+
+/* sum adds up all slots; *undecided is what slots other than own have added and may take back. Of a
+ * slot, what it uses is read before its contexts: bytes that weir_release_to_context moves
+ * meanwhile are then seen twice, where the other order would miss them. */
+static uint64_t sum(
+	struct weir_header *h, struct weir_slot *own, uint64_t asked, uint64_t *undecided)
+{
+	uint64_t total = 0;
+	*undecided = 0;
+	for (uint32_t i = 0; i < WEIR_SLOT_COUNT; i++) {
+		struct weir_slot *s = &slots(h)[i];
+		uint64_t used = weir_get(&s->mem_used_bytes);
+		total = plus(total, plus(used, weir_get(&s->mem_context_bytes)));
+		total = plus(total, weir_get(&s->found_bytes));
+		uint64_t pending = weir_get(&s->mem_pending_bytes), mine = s == own ? asked : 0;
+		*undecided = plus(*undecided, pending > mine ? pending - mine : 0);
+	}
+	return total;
+}
+
+uint64_t weir_cap(void)
+{
+	return weir_get(&weir_page()->mem_cap_bytes);
+}
+
+uint64_t weir_used(void)
+{
+	uint64_t undecided;
+	return sum(weir_page(), NULL, 0, &undecided);
+}
+
+/* here tells whether processes have the same numbers for the agent, which writes them into slots,
+ * as for this one. */
+static bool here(void)
+{
+	return weir_get(&weir_slot()->owner_pid) == (uint32_t)getpid();
+}
+
+/* weir_take_over takes back what processes that have ended were deciding on, while there is no
+ * agent to clear their slots. True: there was something. */
+bool weir_take_over(void)
+{
+	bool any = false;
+	if (!weir_get(&weir.agent_gone) || !here())
+		return false;
+	for (uint32_t i = 0; i < WEIR_SLOT_COUNT; i++) {
+		struct weir_slot *s = &slots(weir_page())[i];
+		uint32_t pid = weir_get(&s->owner_pid);
+		if (!pid || pid == WEIR_FOREIGN_PID || kill((pid_t)pid, 0) == 0 || errno != ESRCH)
+			continue;
+		uint64_t left = __atomic_exchange_n(&s->mem_pending_bytes, 0, __ATOMIC_SEQ_CST);
+		uint64_t used = weir_get(&s->mem_used_bytes), less;
+		do
+			less = used > left ? used - left : 0;
+		while (!__atomic_compare_exchange_n(
+			&s->mem_used_bytes, &used, less, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
+		any |= left > 0;
+	}
+	return any;
+}
+
+/* weir_reserve counts bytes; false: they do not fit, and nothing was counted. */
+bool weir_reserve(uint64_t bytes)
+{
+	struct weir_header *h = weir_page();
+	struct weir_slot *own = weir_slot();
+	uint64_t cap = weir_cap();
+	if (!bytes)
+		return true;
+	if (bytes > cap) /* also keeps the sums below from wrapping */
+		return false;
+	for (uint64_t began = 0;;) {
+		uint64_t undecided;
+		weir_add(&own->mem_pending_bytes, bytes);
+		weir_add(&own->mem_used_bytes, bytes);
+		uint64_t total = sum(h, own, bytes, &undecided);
+		bool fits = total <= weir_cap();
+		if (!fits)
+			weir_sub(&own->mem_used_bytes, bytes);
+		weir_sub(&own->mem_pending_bytes, bytes);
+		if (fits || total - (undecided < total ? undecided : total) > cap)
+			return fits;
+		uint64_t now = weir_now();
+		if (!began)
+			began = now;
+		if (now - began >= DECIDE_NS && !weir_take_over())
+			return false;
+		if (now - began < YIELD_NS)
+			sched_yield();
+		else
+			nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+	}
+}
+
+/* weir_reserve_rest counts all that is left of the cap and gives how much that is, 0 if nothing is
+ * or another decides; it is undecided until weir_decided. */
+uint64_t weir_reserve_rest(void)
+{
+	struct weir_header *h = weir_page();
+	struct weir_slot *own = weir_slot();
+	uint64_t cap = weir_cap(), used = weir_used(), undecided;
+	uint64_t rest = used < cap ? cap - used : 0;
+	weir_add(&own->mem_pending_bytes, rest);
+	weir_add(&own->mem_used_bytes, rest);
+	if (sum(h, own, rest, &undecided) <= cap && !undecided)
+		return rest;
+	weir_sub(&own->mem_used_bytes, rest);
+	weir_sub(&own->mem_pending_bytes, rest);
+	return 0;
+}
+
+void weir_decided(uint64_t bytes)
+{
+	weir_sub(&weir_slot()->mem_pending_bytes, bytes);
+}
+
+/* weir_overdraw counts bytes that the device has already given, though they be too many. */
+void weir_overdraw(uint64_t bytes)
+{
+	if (weir_reserve(bytes))
+		return;
+	weir_add(&weir_slot()->mem_used_bytes, bytes);
+	__atomic_fetch_or(&weir_slot()->error_flags, WEIR_ERROR_OVERDRAFT, __ATOMIC_RELAXED);
+}
+
+void weir_release(uint64_t bytes)
+{
+	weir_sub(&weir_slot()->mem_used_bytes, bytes);
+}
+
+/* weir_release_to_context gives up counted bytes, of which or of more a context takes so many. Who
+ * looks meanwhile sees that something is being decided, and looks again. */
+void weir_release_to_context(uint64_t bytes, uint64_t context)
+{
+	struct weir_slot *own = weir_slot();
+	weir_add(&own->mem_pending_bytes, bytes);
+	weir_set(&own->mem_context_bytes, context);
+	weir_sub(&own->mem_used_bytes, bytes);
+	weir_sub(&own->mem_pending_bytes, bytes);
+}
+
+CUresult weir_deny(void)
+{
+	weir_add(&weir_page()->denied_allocs, 1);
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}

@@ -1,0 +1,407 @@
+/*
+ * The mover: one thread in each process whose memory can be moved. It follows the order on the page
+ * (move): takes what the program has allocated to the host, and brings it back.
+ *
+ * Nothing of the device's memory is given away before all of it has been copied, and nothing of the
+ * host's before all is back, so that a move that fails at any point leaves everything where it was.
+ * What has not been touched since it came back with its copy kept is not copied again.
+ *
+ * The agent closes the gate and waits for a drain before it orders anything away. This thread may
+ * wait for the device all the same: none of the program's is held up by it (hold.c).
+ *
+ * While the agent is dead nothing stays away: who would order it back?
+ */
+#include "weir.h"
+
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+
+#define TICK_NS 100000000u
+#define CAPTURE_NS UINT64_C(100000000) /* how long the end of captures is waited for */
+
+static bool away; /* the program's memory is not on the device; of the mover's */
+static uint64_t away_bytes, host_bytes;
+static bool started;
+
+/* a move under way */
+struct move {
+	uint32_t code; /* WEIR_MOVED_* */
+	CUresult result;
+	uint64_t bytes, needs, has;
+	CUcontext context; /* that is current, */
+	CUstream stream;   /* and a stream of it */
+};
+
+void weir_mover_reset(void)
+{
+	away = started = false;
+	away_bytes = host_bytes = 0;
+}
+
+/* weir_mover_adopt says in a slot what holds of the process. */
+void weir_mover_adopt(struct weir_slot *slot)
+{
+	weir_set(&slot->movable_bytes, weir_movable_bytes());
+	weir_set(&slot->away_bytes, weir_get(&away_bytes));
+	weir_set(&slot->host_bytes, weir_get(&host_bytes));
+}
+
+static bool fail(struct move *m, uint32_t code, CUresult r)
+{
+	if (m->code == WEIR_MOVED_ALL) {
+		m->code = code;
+		m->result = r;
+	}
+	return false;
+}
+
+static bool check(struct move *m, CUresult r)
+{
+	return r == CUDA_SUCCESS ||
+		fail(m, r == CUDA_ERROR_OUT_OF_MEMORY ? WEIR_MOVED_DEVICE : WEIR_MOVED_FAILED, r);
+}
+
+/* leave waits for the copies in the context that is current, and lets go of that. */
+static bool leave(struct move *m)
+{
+	CUcontext same;
+	bool ok = true;
+	if (!m->context)
+		return true;
+	if (m->stream) {
+		ok = check(m, WEIR_DRIVER(cuStreamSynchronize)(m->stream));
+		WEIR_DRIVER(cuStreamDestroy_v2)(m->stream);
+	}
+	WEIR_DRIVER(cuCtxPopCurrent_v2)(&same);
+	m->context = NULL;
+	m->stream = NULL;
+	return ok;
+}
+
+/* enter makes a context current, with a stream that waits for nothing of the program's. */
+static bool enter(struct move *m, CUcontext context)
+{
+	enum { NON_BLOCKING = 1 };
+	if (m->context == context)
+		return true;
+	if (!leave(m) || !check(m, WEIR_DRIVER(cuCtxPushCurrent_v2)(context)))
+		return false;
+	m->context = context;
+	return check(m, WEIR_DRIVER(cuStreamCreate)(&m->stream, NON_BLOCKING));
+}
+
+/* each calls step for each piece until it returns false, and then leaves the context current. A
+ * process that exits stops in between. */
+static bool each(struct move *m, bool (*step)(struct move *, struct weir_movable *, uint32_t))
+{
+	bool ok = true;
+	for (struct weir_movable *x = weir_movables(); x && ok; x = x->next)
+		for (uint32_t i = 0; i < x->count && ok; i++) {
+			if (!weir_own_begin())
+				return fail(m, WEIR_MOVED_BUSY, CUDA_SUCCESS);
+			ok = enter(m, x->context) && step(m, x, i);
+			weir_own_end();
+		}
+	if (!ok || !weir_own_begin())
+		return fail(m, WEIR_MOVED_BUSY, CUDA_SUCCESS);
+	ok = leave(m);
+	weir_own_end();
+	return ok;
+}
+
+/* ---- memory of the host ---- */
+
+static void count_host(uint64_t more)
+{
+	weir_set(&weir_slot()->host_bytes, weir_add(&host_bytes, more));
+}
+
+/* reserve_host counts memory of the host for all of the job, as the ledger does that of the device:
+ * it is added first and compared then. */
+static bool reserve_host(struct move *m, uint64_t bytes)
+{
+	struct weir_header *h = weir_page();
+	struct weir_slot *slots = (struct weir_slot *)((char *)h + WEIR_SLOTS_OFFSET);
+	uint64_t most = weir_get(&h->move_host_bytes), sum = 0;
+	count_host(bytes);
+	for (uint32_t i = 0; i < WEIR_SLOT_COUNT; i++)
+		sum += weir_get(&slots[i].host_bytes);
+	if (sum <= most)
+		return true;
+	count_host(-bytes);
+	sum -= bytes;
+	m->needs = bytes;
+	m->has = most > sum ? most - sum : 0;
+	return fail(m, WEIR_MOVED_HOST, CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+/* weir_piece_forget gives back what a piece has of the host. */
+void weir_piece_forget(struct weir_piece *p, uint64_t bytes)
+{
+	if (!p->host)
+		return;
+	WEIR_DRIVER(cuMemFreeHost)(p->host);
+	p->host = NULL;
+	count_host(-bytes);
+}
+
+static bool drop(struct move *m, struct weir_movable *x, uint32_t i)
+{
+	(void)m;
+	weir_piece_forget(&x->pieces[i], weir_piece_bytes(x, i));
+	return true;
+}
+
+/* ---- out ---- */
+
+static bool copy_out(struct move *m, struct weir_movable *x, uint32_t i)
+{
+	enum { PORTABLE = 1 };
+	struct weir_piece *p = &x->pieces[i];
+	uint64_t n = weir_piece_bytes(x, i);
+	if (p->host && x->seen == weir_touches())
+		return true;
+	if (!p->host) {
+		if (!reserve_host(m, n))
+			return false;
+		CUresult r = WEIR_DRIVER(cuMemHostAlloc)(&p->host, n, PORTABLE);
+		if (r != CUDA_SUCCESS) {
+			p->host = NULL;
+			count_host(-n);
+			m->needs = n;
+			return fail(m, r == CUDA_ERROR_OUT_OF_MEMORY ? WEIR_MOVED_HOST : WEIR_MOVED_FAILED, r);
+		}
+	}
+	return check(m, WEIR_DRIVER(cuMemcpyDtoHAsync_v2)(p->host, weir_piece_at(x, i), n, m->stream));
+}
+
+static bool unmap(struct move *m, struct weir_movable *x, uint32_t i)
+{
+	if (x->pieces[i].here && check(m, weir_piece_unmap(x, i)))
+		m->bytes += weir_piece_bytes(x, i);
+	return true;
+}
+
+/* settle waits until the device is done with what was launched. */
+static bool settle(struct move *m)
+{
+	for (struct weir_movable *x = weir_movables(); x; x = x->next) {
+		if (x->context == m->context)
+			continue;
+		if (!weir_own_begin())
+			return fail(m, WEIR_MOVED_BUSY, CUDA_SUCCESS);
+		bool ok = enter(m, x->context);
+		CUresult r = ok ? WEIR_DRIVER(cuCtxSynchronize)() : CUDA_SUCCESS;
+		if (r >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && r <= CUDA_ERROR_CAPTURED_EVENT)
+			ok = fail(m, WEIR_MOVED_BUSY, r);
+		else
+			ok = ok && check(m, r);
+		weir_own_end();
+		if (!ok)
+			return false;
+	}
+	return true;
+}
+
+static bool captures_end(void)
+{
+	for (uint64_t began = weir_now(); weir_get(&weir.captures);) {
+		if (weir_now() - began > CAPTURE_NS)
+			return false;
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	}
+	return true;
+}
+
+static void close_context(struct move *m)
+{
+	if (weir_own_begin()) {
+		leave(m);
+		weir_own_end();
+	}
+}
+
+/* out moves all to the host. */
+static void out(struct move *m)
+{
+	if (!captures_end() || !weir_barrier_close()) {
+		fail(m, WEIR_MOVED_BUSY, CUDA_SUCCESS);
+		return;
+	}
+	bool still = settle(m) && weir_barrier_away();
+	if (!still) {
+		fail(m, WEIR_MOVED_BUSY, CUDA_SUCCESS);
+		close_context(m);
+		weir_barrier_open();
+		return;
+	}
+	if (!each(m, copy_out)) {
+		close_context(m);
+		each(&(struct move){0}, drop);
+		weir_barrier_open();
+		return;
+	}
+	each(m, unmap);
+	away = true;
+	weir_release(m->bytes);
+	weir_set(&away_bytes, m->bytes);
+	weir_set(&weir_slot()->away_bytes, m->bytes);
+}
+
+/* ---- in ---- */
+
+static bool map(struct move *m, struct weir_movable *x, uint32_t i)
+{
+	struct weir_piece *p = &x->pieces[i];
+	uint64_t n = weir_piece_bytes(x, i);
+	if (p->here)
+		return true;
+	if (!check(m, weir_piece_map(x, i)))
+		return false;
+	m->bytes += n;
+	return !p->host ||
+		check(m, WEIR_DRIVER(cuMemcpyHtoDAsync_v2)(weir_piece_at(x, i), p->host, n, m->stream));
+}
+
+/* again takes the device's memory from a piece that could not be kept there. */
+static bool again(struct move *m, struct weir_movable *x, uint32_t i)
+{
+	if (x->pieces[i].here)
+		check(m, weir_piece_unmap(x, i));
+	return true;
+}
+
+/* lacking says how much the device would have to have, and has. */
+static void lacking(struct move *m)
+{
+	size_t left = 0, whole;
+	if (weir_own_begin()) {
+		if (m->context && WEIR_DRIVER(cuMemGetInfo_v2)(&left, &whole) != CUDA_SUCCESS)
+			left = 0;
+		weir_own_end();
+	}
+	m->needs = weir_get(&away_bytes);
+	m->has = left + m->bytes;
+}
+
+/* in brings all back. What it takes was counted under the cap before it went, and the agent has
+ * kept room for it since. */
+static void in(struct move *m)
+{
+	if (!each(m, map)) {
+		lacking(m);
+		close_context(m);
+		each(&(struct move){0}, again);
+		return;
+	}
+	each(m, drop);
+	for (struct weir_movable *x = weir_movables(); x; x = x->next)
+		x->seen = weir_touches();
+	weir_add(&weir_slot()->mem_used_bytes, weir_get(&away_bytes));
+	weir_set(&away_bytes, 0);
+	weir_set(&weir_slot()->away_bytes, 0);
+	away = false;
+	weir_barrier_open();
+}
+
+/* ---- orders ---- */
+
+/* tell sends a message of which none may be lost: the agent waits for it. */
+static void tell(const void *message)
+{
+	while (!weir_send_message(message) && weir_socket_open() && !weir_get(&weir.stopping))
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+static uint64_t sum(enum weir_kind kind)
+{
+	return weir_sizes_sum(kind, 0);
+}
+
+static void tell_stays(void)
+{
+	enum { LOOSE = 2 }; /* as in alloc.c */
+	struct weir_stays s = {
+		.kind = WEIR_MSG_STAYS,
+		.slot = weir.slot_number,
+		.contexts = weir_get(&weir_slot()->mem_context_bytes),
+		.managed = weir_sizes_sum(WEIR_KIND_POINTER, LOOSE),
+		.arrays = sum(WEIR_KIND_ARRAY) + sum(WEIR_KIND_MIPMAP),
+		.mapped = sum(WEIR_KIND_PHYSICAL) + sum(WEIR_KIND_EXTERNAL),
+		.pools = weir_pools_held() + sum(WEIR_KIND_GRAPH),
+	};
+	uint64_t named = s.managed + s.arrays + s.mapped + s.pools;
+	uint64_t used = weir_get(&weir_slot()->mem_used_bytes);
+	uint64_t mine = weir_movable_bytes() - weir_get(&away_bytes);
+	s.small = used > named + mine ? used - named - mine : 0;
+	tell(&s);
+}
+
+static void carry_out(uint32_t order, bool report)
+{
+	uint64_t began = weir_now();
+	struct move m = {.code = WEIR_MOVED_ALL};
+	bool to = (order & 1) && report;
+	if (to && !away)
+		out(&m);
+	else if (!to && away)
+		in(&m);
+	if (!report)
+		return;
+	struct weir_moved answer = {
+		.kind = WEIR_MSG_MOVED,
+		.slot = weir.slot_number,
+		.move = order,
+		.code = m.code,
+		.result = (uint32_t)m.result,
+		.bytes = m.code == WEIR_MOVED_ALL ? m.bytes : 0,
+		.needs = m.needs,
+		.has = m.has,
+		.opened = sum(WEIR_KIND_OPENED),
+		.ns = weir_now() - began,
+	};
+	if (order & 1)
+		tell_stays();
+	tell(&answer);
+}
+
+static void *mover(void *unused)
+{
+	uint32_t done = 0;
+	weir_own_thread();
+	while (!weir_get(&weir.stopping)) {
+		struct weir_header *h = weir_page();
+		uint32_t order = weir_get(&h->move);
+		bool gone = weir_get(&weir.agent_gone);
+		if (gone ? away : order != done) {
+			carry_out(order, !gone);
+			done = gone ? 0 : order; /* the same agent may go on, and means the same */
+		}
+		weir_mover_adopt(weir_slot());
+		if (!away)
+			weir_movables_late();
+		weir_futex_wait(&h->move, order, TICK_NS);
+	}
+	return unused;
+}
+
+/* weir_mover_start starts the thread where the page says that memory is to be movable. */
+void weir_mover_start(void)
+{
+	pthread_attr_t how;
+	pthread_t thread;
+	sigset_t all, before;
+	if (!weir_get(&weir_page()->movable) || started)
+		return;
+	sigfillset(&all);
+	pthread_attr_init(&how);
+	pthread_attr_setdetachstate(&how, PTHREAD_CREATE_DETACHED);
+	pthread_sigmask(SIG_BLOCK, &all, &before);
+	started = pthread_create(&thread, &how, mover, NULL) == 0;
+	if (!started)
+		weir_say("no thread to move memory with: the program keeps its memory on the device");
+	weir_set(&weir.movable, started);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&how);
+}

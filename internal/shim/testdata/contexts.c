@@ -1,0 +1,477 @@
+/*
+ * Contexts that are made and go while the device says what the process holds, or does not, and
+ * while other threads have the driver exactly then.
+ */
+#include "../src/weir.h"
+
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "expect.h"
+#include "stays.h"
+
+#define CAP 1000
+#define TAKES 100 /* each context */
+
+struct weir_process weir = {.state = WEIR_ATTACHED};
+void *weir_reals[WEIR_CALLS];
+
+static _Alignas(4096) char page[WEIR_PAGE_SIZE];
+static struct weir_slot *own;
+
+/* ---- the driver: contexts have the same handle and ids that count up */
+
+static bool listed = true;  /* the process, with what it holds */
+static uint64_t held, ids, allocated;
+static int64_t live, primary; /* contexts, and how often the primary one is retained */
+static CUresult fails;
+static uint64_t counted_then, pending_then, destroyed;
+static bool counts_wrong; /* as another thread allocates: 50 bytes counted and not held */
+static uint64_t takes = TAKES;
+
+static char handle, first;
+static bool turn; /* another thread had its turn while a context was made */
+
+static void *try_turn(void *unused)
+{
+	if ((turn = weir_turn_take()))
+		weir_turn_end();
+	return unused;
+}
+
+static CUresult made(void)
+{
+	pthread_t other;
+	pthread_create(&other, NULL, try_turn, NULL);
+	pthread_join(other, NULL);
+	CUresult r = fails;
+	fails = CUDA_SUCCESS;
+	counted_then = own->mem_used_bytes + own->mem_context_bytes;
+	pending_then = own->mem_pending_bytes;
+	held += r ? 0 : takes;
+	if (counts_wrong) {
+		weir_add(&own->mem_used_bytes, 50);
+		allocated += 50;
+	}
+	return r;
+}
+
+static CUresult driver_create(CUcontext *ctx, unsigned int flags, CUdevice dev)
+{
+	(void)flags, (void)dev;
+	*ctx = (CUcontext)&handle;
+	CUresult r = made();
+	ids += !r;
+	live += !r;
+	return r;
+}
+
+static CUresult driver_destroy(CUcontext ctx)
+{
+	(void)ctx;
+	CUresult r = fails;
+	fails = CUDA_SUCCESS;
+	destroyed += !r;
+	live -= !r;
+	held -= r ? 0 : takes;
+	ids += 10; /* another thread may make one at once, of the same handle */
+	return r;
+}
+
+static CUresult driver_attach(CUcontext *ctx, unsigned int flags)
+{
+	*ctx = (CUcontext)&handle;
+	return flags ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+static int attached;
+
+static CUresult driver_detach(CUcontext ctx)
+{
+	if (attached) {
+		attached--;
+		return CUDA_SUCCESS;
+	}
+	return driver_destroy(ctx);
+}
+
+static CUresult driver_retain(CUcontext *ctx, CUdevice dev)
+{
+	(void)dev;
+	*ctx = (CUcontext)&first;
+	counted_then = own->mem_used_bytes + own->mem_context_bytes;
+	CUresult r = primary ? CUDA_SUCCESS : made();
+	primary += !r;
+	return r;
+}
+
+static CUresult driver_release(CUdevice dev)
+{
+	(void)dev;
+	if (!--primary)
+		held -= takes;
+	return CUDA_SUCCESS;
+}
+
+static CUresult driver_state(CUdevice dev, unsigned int *flags, int *is)
+{
+	(void)dev;
+	*flags = 0;
+	*is = primary > 0;
+	return CUDA_SUCCESS;
+}
+
+static CUresult driver_uuid(CUuuid *id, CUdevice dev)
+{
+	memset((void *)id, dev, 16);
+	return CUDA_SUCCESS;
+}
+
+void *weir_resolve(enum weir_call call)
+{
+	switch (call) {
+	case WEIR_cuCtxCreate_v2:
+		return (void *)driver_create;
+	case WEIR_cuCtxDestroy_v2:
+		return (void *)driver_destroy;
+	case WEIR_cuCtxAttach:
+		return (void *)driver_attach;
+	case WEIR_cuCtxDetach:
+		return (void *)driver_detach;
+	case WEIR_cuDevicePrimaryCtxRetain:
+		return (void *)driver_retain;
+	case WEIR_cuDevicePrimaryCtxRelease_v2:
+		return (void *)driver_release;
+	case WEIR_cuDevicePrimaryCtxGetState:
+		return (void *)driver_state;
+	case WEIR_cuDeviceGetUuid_v2:
+		return (void *)driver_uuid;
+	default:
+		return NULL;
+	}
+}
+
+/* ---- the rest of the library */
+
+static uint64_t swept_arrays, swept_limits, let_go, gone_for_good, now;
+
+uint64_t weir_now(void) { return now += 10000000; }
+int weir_attach(void) { return WEIR_ATTACHED; }
+CUresult weir_missing(void) { return CUDA_ERROR_NOT_FOUND; }
+void weir_send(uint32_t kind, uint32_t gate) { (void)kind, (void)gate; }
+void weir_say(const char *format, ...) { (void)format; }
+static uint64_t loose;
+uint64_t weir_loose(void) { return loose; }
+bool weir_own_begin(void) { return true; }
+void weir_own_end(void) {}
+
+static uint64_t unused; /* kept in pools, which give it back when they are asked to */
+
+void weir_pools_refresh(bool trim)
+{
+	if (!trim)
+		return;
+	weir_release(unused);
+	held -= unused;
+	unused = 0;
+}
+
+void weir_context_going(CUcontext ctx) { let_go += ctx != NULL; }
+void weir_context_gone(CUcontext ctx, bool went) { gone_for_good += ctx && went; }
+void weir_green_gone(CUgreenCtx green) { (void)green; }
+void weir_pointers_gone(void) {}
+void weir_handles_gone(const void *id) { swept_arrays = (uintptr_t)id; }
+void weir_limits_gone(const void *id) { swept_limits = (uintptr_t)id; }
+
+void *weir_context_id(CUcontext ctx)
+{
+	(void)ctx;
+	return (void *)(uintptr_t)ids;
+}
+
+bool weir_nvml_holds(uint64_t *bytes)
+{
+	*bytes = held;
+	return listed && held;
+}
+
+/* ---- the program */
+
+static CUcontext ctx;
+
+static CUresult create(void)
+{
+	return weir_on_ctx_create(WEIR_cuCtxCreate_v2, &ctx, 0, 0);
+}
+
+static CUresult destroy(void)
+{
+	return weir_on_ctx_destroy(WEIR_cuCtxDestroy_v2, ctx);
+}
+
+static uint64_t counted(void)
+{
+	return own->mem_used_bytes + own->mem_context_bytes;
+}
+
+static void begin(void)
+{
+	memset(page, 0, sizeof page);
+	weir.page->mem_cap_bytes = CAP;
+	weir_contexts_reset();
+	weir_measure_reset();
+	weir_sizes_reset();
+	held = allocated = ids = let_go = swept_arrays = swept_limits = destroyed = 0;
+	gone_for_good = 0;
+	live = primary = attached = 0;
+	listed = true;
+	counts_wrong = false;
+	takes = TAKES;
+	loose = unused = 0;
+}
+
+static void one_by_one(void)
+{
+	begin();
+	fails = CUDA_ERROR_INVALID_VALUE;
+	expect("a first context that the driver refuses", create(), CUDA_ERROR_INVALID_VALUE);
+	expect("after it", counted() + own->mem_pending_bytes, 0);
+	create();
+	expect("while the first is made", counted_then, CAP);
+	expect("looked at by another thread", turn, false);
+	expect("undecided meanwhile", pending_then, CAP);
+	expect("of the first", counted(), TAKES);
+	expect("undecided after it", own->mem_pending_bytes, 0);
+	expect("known for others", weir.page->context_bytes, TAKES);
+	takes = 150;
+	create();
+	expect("while the second is made", counted_then, 2 * TAKES);
+	expect("of a second that is larger", counted(), TAKES + 150);
+	expect("known for others", weir.page->context_bytes, 150);
+	takes = 900;
+	expect("one that is too large", create(), CUDA_ERROR_OUT_OF_MEMORY);
+	expect("is destroyed", destroyed, 1);
+	expect("after it", counted(), TAKES + 150);
+	expect("known for others", weir.page->context_bytes, 900);
+	takes = 150;
+	destroy();
+	expect("the second gone", counted(), TAKES);
+	fails = CUDA_ERROR_INVALID_VALUE;
+	destroy();
+	expect("the first not gone", counted(), TAKES);
+	expect("contexts said to have gone", gone_for_good, 1);
+	takes = TAKES;
+	destroy();
+	expect("all gone", counted(), 0);
+	expect("on another, where any will do",
+		weir_on_ctx_create(WEIR_cuCtxCreate_v2, &ctx, 0, 1), CUDA_SUCCESS);
+	weir.page->device_uuid[0] = 1;
+	expect("on another device", create(), CUDA_ERROR_INVALID_DEVICE);
+}
+
+/* A process without contexts is not listed; one with contexts may not be for a while. */
+static void unlisted(void)
+{
+	begin();
+	create();
+	create();
+	listed = false;
+	destroy();
+	expect("one of two gone, and nobody tells", counted(), 2 * TAKES);
+	destroy();
+	expect("both gone", counted(), 0);
+	listed = true;
+	weir_on_ctx_retain(WEIR_cuDevicePrimaryCtxRetain, &ctx, 0);
+	create();
+	expect("beside the primary one", counted(), 2 * TAKES);
+	listed = false;
+	destroy();
+	expect("the other gone, and nobody tells", counted(), 2 * TAKES);
+	weir_on_ctx_release(WEIR_cuDevicePrimaryCtxRelease_v2, 0);
+	expect("the primary one gone", counted(), 0);
+	begin();
+	listed = false;
+	create();
+	expect("where nobody tells", counted(), 0);
+	expect("for others", weir.page->context_bytes, WEIR_CONTEXT_UNMEASURED);
+}
+
+static void primary_one(void)
+{
+	begin();
+	weir_on_ctx_retain(WEIR_cuDevicePrimaryCtxRetain, &ctx, 0);
+	expect("while the primary one is made", counted_then, CAP);
+	weir_on_ctx_retain(WEIR_cuDevicePrimaryCtxRetain, &ctx, 0);
+	expect("when it is there", counted_then, TAKES);
+	ids = 7;
+	weir_on_ctx_release(WEIR_cuDevicePrimaryCtxRelease_v2, 0);
+	expect("released as often less one", counted(), TAKES);
+	expect("of which nothing is swept", swept_arrays + swept_limits, 0);
+	expect("which is said to stay", gone_for_good, 0);
+	weir_on_ctx_release(WEIR_cuDevicePrimaryCtxRelease_v2, 0);
+	expect("released as often", counted(), 0);
+	expect("of which arrays are swept", swept_arrays, 7);
+	expect("and limits", swept_limits, 7);
+	expect("events let go", let_go, 2);
+	expect("which is said to have gone", gone_for_good, 1);
+}
+
+static void attaching(void)
+{
+	begin();
+	create();
+	CUcontext same;
+	weir_on_ctx_attach(WEIR_cuCtxAttach, &same, 0);
+	attached++;
+	weir_on_ctx_attach(WEIR_cuCtxAttach, &same, 1); /* which the driver refuses */
+	weir_on_ctx_detach(WEIR_cuCtxDetach, ctx);
+	expect("detached as often as attached", counted(), TAKES);
+	expect("events let go", let_go, 0);
+	weir_on_ctx_detach(WEIR_cuCtxDetach, ctx);
+	expect("detached once more", counted(), 0);
+	expect("events let go", let_go, 1);
+	expect("swept by its id, not by another's since", swept_arrays, 1);
+	create();
+	weir_on_ctx_attach(WEIR_cuCtxAttach, &same, 0);
+	destroy();
+	create();
+	weir_on_ctx_detach(WEIR_cuCtxDetach, ctx);
+	expect("another of that handle, detached", counted(), 0);
+}
+
+static void *move(void *begins)
+{
+	if (begins)
+		weir_moves_begin();
+	else
+		weir_moves_end();
+	return NULL;
+}
+
+static void another_thread(bool begins)
+{
+	pthread_t t;
+	pthread_create(&t, NULL, move, begins ? page : NULL);
+	pthread_join(t, NULL);
+}
+
+/* While a second context is made another thread's allocation of 50 bytes is counted and not held:
+ * what is found is too little. */
+static void beside_others(void)
+{
+	begin();
+	create();
+	another_thread(true);
+	counts_wrong = true;
+	create();
+	counts_wrong = false;
+	expect("contexts as large as known", own->mem_context_bytes, 2 * TAKES);
+	destroy();
+	expect("not lowered meanwhile", own->mem_context_bytes, 2 * TAKES);
+	held += allocated; /* the driver has given it */
+	another_thread(false);
+	expect("less, once it has returned", weir_shrunk_since(), true);
+	expect("contexts then", own->mem_context_bytes, TAKES);
+
+	begin();
+	another_thread(true);
+	weir_reserve(30); /* which the driver gives later */
+	create();
+	expect("a first context at least", own->mem_context_bytes, TAKES - 30);
+	held += 30;
+	another_thread(false);
+	weir_look_again();
+	expect("before the next allocation", own->mem_context_bytes, TAKES);
+}
+
+/* Where there is no room for a context, pools give back what they keep unused; also where it takes
+ * more than the others did. */
+static void beside_pools(void)
+{
+	for (int more = 0; more <= 50; more += 50) {
+		begin();
+		create();
+		weir_reserve(unused = CAP - TAKES - 2 * more);
+		held += unused;
+		takes = TAKES + more;
+		expect("with room in pools alone", create(), CUDA_SUCCESS);
+		expect("of both", counted(), 2 * TAKES + more);
+	}
+}
+
+/* Of 80 counted bytes the device has 30 only, as of managed memory that is not used as yet:
+ * contexts are not counted with less for that, and what one takes goes with it. */
+static void beside_loose(void)
+{
+	begin();
+	weir_on_ctx_retain(WEIR_cuDevicePrimaryCtxRetain, &ctx, 0);
+	weir_reserve(loose = 80);
+	held += 30;
+	create();
+	expect("contexts", own->mem_context_bytes, 2 * TAKES);
+	for (int i = 0; i < 3; i++) {
+		destroy();
+		expect("of which one has gone", own->mem_context_bytes, TAKES);
+		create();
+		expect("and has come again", own->mem_context_bytes, 2 * TAKES);
+	}
+	weir_on_ctx_release(WEIR_cuDevicePrimaryCtxRelease_v2, 0);
+	expect("of which the first has gone", own->mem_context_bytes, TAKES);
+	weir_release(loose);
+	held -= 30;
+	loose = 0;
+	destroy();
+	expect("at the end", counted(), 0);
+
+	begin();
+	weir_on_ctx_retain(WEIR_cuDevicePrimaryCtxRetain, &ctx, 0);
+	weir_reserve(loose = 80);
+	held += 30;
+	another_thread(true);
+	create();
+	another_thread(false);
+	expect("as large as known", own->mem_context_bytes, 2 * TAKES);
+	destroy();
+	expect("gone, of which it is not known what it took", own->mem_context_bytes, TAKES + 30);
+	weir_release(loose);
+	held -= 30;
+	loose = 0;
+	expect("less, once that is known", weir_shrunk_since(), true);
+	expect("then", own->mem_context_bytes, TAKES);
+}
+
+/* The first context of another process of the job, which has ended, had all of the cap. */
+static void after_a_kill(void)
+{
+	struct weir_slot *other = own + 1;
+	pid_t child = fork();
+	if (!child)
+		_exit(0);
+	waitpid(child, NULL, 0);
+	begin();
+	own->owner_pid = (uint32_t)getpid();
+	*other = (struct weir_slot){.owner_pid = (uint32_t)child,
+		.mem_used_bytes = CAP, .mem_pending_bytes = CAP};
+	expect("while there is an agent", create(), CUDA_ERROR_OUT_OF_MEMORY);
+	weir.agent_gone = true;
+	expect("without one", create(), CUDA_SUCCESS);
+	expect("while it is made", counted_then, CAP);
+	expect("of the other", other->mem_used_bytes + other->mem_pending_bytes, 0);
+	weir.agent_gone = false;
+}
+
+int main(void)
+{
+	weir.page = (struct weir_header *)page;
+	weir.slot = own = (struct weir_slot *)(page + WEIR_SLOTS_OFFSET);
+	one_by_one();
+	unlisted();
+	primary_one();
+	attaching();
+	beside_others();
+	beside_pools();
+	beside_loose();
+	after_a_kill();
+	return checked();
+}

@@ -1,0 +1,359 @@
+/*
+ * Graphs with memory nodes, launched while others are launched, trimmed and destroyed exactly in
+ * the driver's calls.
+ */
+#include "../src/weir.h"
+
+#include "expect.h"
+
+#define CAP 1000
+
+struct weir_process weir = {.state = WEIR_ATTACHED};
+void *weir_reals[WEIR_CALLS];
+
+static _Alignas(4096) char page[WEIR_PAGE_SIZE];
+static struct weir_slot *own;
+
+/* ---- the driver: graph N has two nodes, of N bytes and of one half more, and a child with one */
+
+static uint64_t reserved;       /* by the driver for graphs */
+static bool tells = true;       /* how much that is */
+static CUresult fails;          /* what the next launch gives */
+static uint64_t gives;          /* what the driver reserves in the next launch or upload */
+static void (*meanwhile)(void); /* done by others in it */
+static uint64_t counted_then, calls, destroyed;
+
+static CUresult run(void)
+{
+	void (*f)(void) = meanwhile;
+	CUresult r = fails;
+	meanwhile = NULL;
+	fails = CUDA_SUCCESS;
+	calls++;
+	counted_then = own->mem_used_bytes;
+	if (f)
+		f();
+	reserved += r ? 0 : gives;
+	return r;
+}
+
+static CUresult driver_launch(CUgraphExec exec, CUstream stream)
+{
+	(void)exec, (void)stream;
+	return run();
+}
+
+static CUresult driver_instantiate(
+	CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params)
+{
+	*exec = (CUgraphExec)graph;
+	return params->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD ? run() : CUDA_SUCCESS;
+}
+
+static CUresult driver_destroy(CUgraphExec exec)
+{
+	(void)exec;
+	destroyed++;
+	return CUDA_SUCCESS;
+}
+
+static CUresult driver_trim(CUdevice device)
+{
+	void (*f)(void) = meanwhile;
+	(void)device;
+	meanwhile = NULL;
+	if (f)
+		f();
+	reserved = 0;
+	return CUDA_SUCCESS;
+}
+
+static CUresult driver_device(CUdevice *d)
+{
+	*d = 0;
+	return CUDA_SUCCESS;
+}
+
+static CUresult driver_attribute(CUdevice d, CUgraphMem_attribute what, void *value)
+{
+	(void)d;
+	if (!tells || what != (CUgraphMem_attribute)CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT)
+		return CUDA_ERROR_INVALID_VALUE;
+	*(uint64_t *)value = reserved;
+	return CUDA_SUCCESS;
+}
+
+enum { WHOLE = 1, HALF, CHILD };
+
+static CUresult driver_nodes(CUgraph graph, CUgraphNode *nodes, size_t *n)
+{
+	uintptr_t g = (uintptr_t)graph;
+	size_t all = g & 1 ? 1 : 3;
+	for (size_t i = 0; nodes && i < all; i++)
+		nodes[i] = (CUgraphNode)(g << 4 | (i + WHOLE));
+	*n = all;
+	return CUDA_SUCCESS;
+}
+
+static CUresult driver_type(CUgraphNode node, CUgraphNodeType *type)
+{
+	*type = ((uintptr_t)node & 15) == CHILD ? CU_GRAPH_NODE_TYPE_GRAPH
+											: CU_GRAPH_NODE_TYPE_MEM_ALLOC;
+	return CUDA_SUCCESS;
+}
+
+static CUresult driver_params(CUgraphNode node, CUDA_MEM_ALLOC_NODE_PARAMS *params)
+{
+	uintptr_t g = (uintptr_t)node >> 4;
+	params->bytesize = ((uintptr_t)node & 15) == HALF ? g / 2 : g;
+	return CUDA_SUCCESS;
+}
+
+static CUresult driver_child(CUgraphNode node, CUgraph *child)
+{
+	(void)node;
+	*child = (CUgraph)(uintptr_t)1;
+	return CUDA_SUCCESS;
+}
+
+void *weir_resolve(enum weir_call call)
+{
+	switch (call) {
+	case WEIR_cuGraphLaunch:
+	case WEIR_cuGraphUpload:
+		return (void *)driver_launch;
+	case WEIR_cuGraphInstantiateWithParams:
+		return (void *)driver_instantiate;
+	case WEIR_cuGraphExecDestroy:
+		return (void *)driver_destroy;
+	case WEIR_cuDeviceGraphMemTrim:
+		return (void *)driver_trim;
+	case WEIR_cuCtxGetDevice:
+		return (void *)driver_device;
+	case WEIR_cuDeviceGetGraphMemAttribute:
+		return (void *)driver_attribute;
+	case WEIR_cuGraphGetNodes:
+		return (void *)driver_nodes;
+	case WEIR_cuGraphNodeGetType:
+		return (void *)driver_type;
+	case WEIR_cuGraphMemAllocNodeGetParams:
+		return (void *)driver_params;
+	case WEIR_cuGraphChildGraphNodeGetGraph:
+		return (void *)driver_child;
+	default:
+		return NULL;
+	}
+}
+
+/* ---- the rest of the library */
+
+static bool fits = true;                    /* what instantiating took */
+static uint64_t counted_grown, shrunk, moved; /* when that is looked at, and looks for less */
+
+uint64_t weir_now(void) { return 0; }
+int weir_attach(void) { return WEIR_ATTACHED; }
+CUresult weir_missing(void) { return CUDA_ERROR_NOT_FOUND; }
+uint64_t weir_taken(uint64_t bytes) { return bytes; }
+bool weir_take(uint64_t bytes) { return weir_reserve(bytes); }
+bool weir_own_begin(void) { return true; }
+void weir_own_end(void) {}
+void weir_unmeasured(void) {}
+void weir_shrunk(void) { shrunk++; }
+void weir_moves_begin(void) { moved++; }
+void weir_moves_end(void) { moved--; }
+
+bool weir_grown(void)
+{
+	counted_grown = own->mem_used_bytes;
+	return fits;
+}
+
+__thread struct weir_stream *weir_launching_on;
+
+bool weir_enter(
+	struct weir_ticket *t, uintptr_t key, uint64_t size, CUstream stream, int per_thread)
+{
+	(void)t, (void)key, (void)size, (void)stream, (void)per_thread;
+	return true;
+}
+
+void weir_leave(struct weir_ticket *t, CUresult result) { (void)t, (void)result; }
+
+/* ---- the program */
+
+static CUresult instantiate(uintptr_t graph, bool uploads)
+{
+	CUgraphExec exec;
+	CUDA_GRAPH_INSTANTIATE_PARAMS params = {
+		.flags = uploads ? CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD : 0};
+	return weir_on_graph_instantiate_params(
+		WEIR_cuGraphInstantiateWithParams, &exec, (CUgraph)graph, &params);
+}
+
+static CUresult launch(uintptr_t graph)
+{
+	return weir_on_graph_launch(WEIR_cuGraphLaunch, (CUgraphExec)graph, NULL);
+}
+
+static CUresult destroy(uintptr_t graph)
+{
+	return weir_on_graph_exec_destroy(WEIR_cuGraphExecDestroy, (CUgraphExec)graph);
+}
+
+static uint64_t counted(void)
+{
+	return own->mem_used_bytes;
+}
+
+/* Of graph 100 the driver lets nodes share memory: 100 bytes for 151 counted. */
+static void first_launch(void)
+{
+	instantiate(100, false);
+	expect("instantiated", counted(), 0);
+	gives = 100;
+	launch(100);
+	expect("during its first launch", counted_then, 151);
+	expect("after it", counted(), 100);
+	gives = 0;
+	launch(100);
+	expect("during its second launch", counted_then, 100);
+	expect("after it", counted(), 100);
+}
+
+static void other_launch(void)
+{
+	gives = 30;
+	launch(20); /* of which 31 bytes are counted */
+	gives = 40;
+}
+
+/* While a graph's first launch is under way another's ends, after which the driver is asked: what
+ * is counted for the former must stay. */
+static void two_launches(void)
+{
+	instantiate(20, false);
+	instantiate(40, false);
+	meanwhile = other_launch;
+	gives = 40;
+	launch(40);
+	expect("with two first launches under way", counted_then, 100 + 61 + 31);
+	expect("after both", counted(), 100 + 30 + 40);
+}
+
+static void refuse_and_look(void)
+{
+	uint64_t before = counted();
+	instantiate(60, false);
+	launch(60);
+	expect("while a first launch is to fail", before, 170 + 91);
+	expect("after another beside it", counted(), 170 + 91);
+}
+
+static void failures(void)
+{
+	gives = 0;
+	instantiate(60, false);
+	fails = CUDA_ERROR_INVALID_VALUE;
+	meanwhile = refuse_and_look;
+	expect("a first launch that fails", launch(60), CUDA_ERROR_INVALID_VALUE);
+	expect("after it", counted(), 170);
+	instantiate(90, false);
+	fails = CUDA_ERROR_OUT_OF_MEMORY;
+	launch(90);
+	expect("after one that fails alone", counted(), 170);
+	fails = CUDA_ERROR_OUT_OF_MEMORY;
+	weir_on_graph_upload(WEIR_cuGraphUpload, (CUgraphExec)(uintptr_t)90, NULL);
+	expect("during an upload after that", counted_then, 170 + 136);
+	launch(90);
+	expect("during a launch after both", counted_then, 170 + 136);
+	uint64_t before = calls;
+	instantiate(2000, false);
+	expect("one that does not fit", launch(2000), CUDA_ERROR_OUT_OF_MEMORY);
+	expect("which reaches the driver", calls, before);
+	expect("after it", counted(), 170);
+}
+
+static void launch_80(void)
+{
+	instantiate(80, false);
+	launch(80);
+}
+
+static void trims(void)
+{
+	meanwhile = launch_80;
+	weir_on_graph_mem_trim(WEIR_cuDeviceGraphMemTrim, 0);
+	expect("trimmed while another was launched", counted(), 0);
+	gives = 80;
+	launch(80);
+	expect("during the launch of that", counted_then, 121);
+	weir_on_graph_mem_trim(WEIR_cuDeviceGraphMemTrim, 0);
+	expect("trimmed", counted(), 0);
+	gives = 100;
+	launch(100);
+	expect("during the next launch", counted_then, 151);
+	expect("after it", counted(), 100);
+}
+
+static void uploads(void)
+{
+	gives = 50;
+	instantiate(50, true);
+	expect("while it is instantiated with its upload", counted_then, 100 + 76);
+	expect("when it is looked at what that took besides", counted_grown, 150);
+	expect("after it", counted(), 150);
+	gives = 0;
+	launch(50);
+	expect("during its first launch", counted_then, 150);
+	instantiate(70, false);
+	gives = 70;
+	weir_on_graph_upload(WEIR_cuGraphUpload, (CUgraphExec)(uintptr_t)70, NULL);
+	expect("while another is uploaded", counted_then, 150 + 106);
+	expect("after it", counted(), 220);
+}
+
+static void ends(void)
+{
+	uint64_t before = shrunk;
+	destroy(70);
+	expect("looks for less after a graph is destroyed", shrunk, before + 1);
+	expect("counted, as the driver keeps it", counted(), 220);
+	tells = false;
+	destroy(50);
+	expect("where it does not say", counted(), 220 - 76);
+	destroy(40);
+	expect("without a launch since it was trimmed", counted(), 220 - 76 - 61);
+	instantiate(30, false);
+	destroy(30);
+	expect("without any", counted(), 220 - 76 - 61);
+	tells = true;
+	reserved = 50; /* what outlived its graph was freed */
+	weir_graphs_refresh();
+	expect("counted then", counted(), 50);
+	reserved = 0;
+	weir_graphs_refresh();
+	expect("when all is freed", counted(), 0);
+	fits = false;
+	before = destroyed;
+	expect("one that takes too much", instantiate(10, false), CUDA_ERROR_OUT_OF_MEMORY);
+	expect("is destroyed", destroyed, before + 1);
+	expect("calls that move memory under way", moved, 0);
+}
+
+int main(void)
+{
+	weir.page = (struct weir_header *)page;
+	weir.page->mem_cap_bytes = CAP;
+	weir.slot = own = (struct weir_slot *)(page + WEIR_SLOTS_OFFSET);
+	instantiate(100, false);
+	launch(100);
+	expect("where no node was seen to allocate", counted_then, 0);
+	weir_graphs_captured_alloc();
+	first_launch();
+	two_launches();
+	failures();
+	trims();
+	uploads();
+	ends();
+	return checked();
+}

@@ -1,0 +1,245 @@
+/*
+ * The ledger as several processes change it, exactly between two reads that one makes of another's
+ * slot, and as one leaves it that was killed.
+ */
+#include "../src/weir.h"
+
+static void seen(const void *p);
+
+#undef weir_get
+#define weir_get(p) \
+	__extension__({ \
+		__typeof__(*(p)) v = __atomic_load_n(p, __ATOMIC_SEQ_CST); \
+		seen(p); \
+		v; \
+	})
+
+/* The mover's writes, after each of which another may look. */
+static void wrote(void);
+
+#undef weir_set
+#define weir_set(p, v) (__atomic_store_n(p, v, __ATOMIC_SEQ_CST), wrote())
+#undef weir_sub
+#define weir_sub(p, v) (__atomic_sub_fetch(p, v, __ATOMIC_SEQ_CST), wrote())
+
+#include "../src/ledger.c"
+
+#include <sys/wait.h>
+
+#include "expect.h"
+
+#define SOME 16
+
+struct weir_process weir;
+static _Alignas(4096) char page[WEIR_PAGE_SIZE];
+static struct weir_slot *own, *other;
+static uint32_t reads, after;  /* of the other's slot; after so many of them, */
+static void (*meanwhile)(void); /* the other process does this */
+static uint64_t now;
+
+/* seen is told of each read. */
+static void seen(const void *p)
+{
+	const char *at = p, *from = (const char *)other;
+	if (at >= from && at < from + sizeof *other && ++reads == after && meanwhile) {
+		weir.slot = other;
+		meanwhile();
+		weir.slot = own;
+	}
+}
+
+static bool moves;
+static uint64_t least;
+
+static void wrote(void)
+{
+	if (!moves)
+		return;
+	uint64_t used = weir_used();
+	least = used < least ? used : least;
+}
+
+uint64_t weir_now(void)
+{
+	return now += 100000;
+}
+
+static void begin(uint64_t used, uint64_t pending)
+{
+	*own = (struct weir_slot){.owner_pid = (uint32_t)getpid()};
+	*other = (struct weir_slot){.mem_used_bytes = used, .mem_pending_bytes = pending};
+	reads = after = 0;
+	meanwhile = NULL;
+}
+
+static void to_context(void)
+{
+	weir_release_to_context(SOME, SOME);
+}
+
+static void take_back(void)
+{
+	weir_sub(&other->mem_used_bytes, SOME);
+	weir_sub(&other->mem_pending_bytes, SOME);
+}
+
+static void decide(void)
+{
+	weir_decided(SOME);
+}
+
+/* Bytes that move from allocations to contexts are never missed. */
+static void moving(void)
+{
+	for (uint32_t i = 1; i <= 3; i++) {
+		begin(SOME, 0);
+		after = i;
+		meanwhile = to_context;
+		expect("all seen of bytes that move", weir_used() >= SOME, true);
+		expect("undecided of them at the end", other->mem_pending_bytes, 0);
+	}
+	begin(0, 0);
+	own->mem_used_bytes = SOME;
+	least = SOME;
+	moves = true;
+	to_context();
+	moves = false;
+	expect("seen at least while bytes move", least, SOME);
+	begin(SOME, 0);
+	other->found_bytes = 3;
+	expect("with what the agent found", weir_used(), SOME + 3);
+}
+
+/* What another has added and takes back, or keeps. */
+static void deciding(void)
+{
+	begin(SOME, SOME);
+	after = 4;
+	meanwhile = take_back;
+	expect("taken once the other has taken back", weir_reserve(SOME), true);
+	expect("counted of it", own->mem_used_bytes, SOME);
+	expect("undecided of it", own->mem_pending_bytes, 0);
+
+	begin(SOME, SOME);
+	after = 4;
+	meanwhile = decide;
+	uint64_t from = now;
+	expect("taken once the other has kept its", weir_reserve(SOME), false);
+	expect("counted then", own->mem_used_bytes, 0);
+	expect("looked on for longer than it was undecided", now - from > DECIDE_NS / 2, false);
+
+	begin(SOME, SOME);
+	from = now;
+	expect("taken while the other never decides", weir_reserve(SOME), false);
+	expect("given up before its time", now - from < DECIDE_NS, false);
+	expect("given up after its time", now - from > DECIDE_NS + 1000000, false);
+
+	begin(SOME / 2, SOME / 2);
+	expect("what fits beside what is undecided", weir_reserve(SOME / 2), true);
+	begin(SOME, SOME / 2);
+	from = now;
+	expect("what would fit for no decision", weir_reserve(SOME), false);
+	expect("is waited for", now - from > DECIDE_NS / 2, false);
+	begin(0, 0);
+	own->mem_used_bytes = own->mem_pending_bytes = SOME; /* of another thread */
+	from = now;
+	expect("beside another thread that decides", weir_reserve(1), false);
+	expect("not waited for", now - from < DECIDE_NS, false);
+}
+
+static void bounds(void)
+{
+	begin(0, 0);
+	expect("nothing", weir_reserve(0), true);
+	expect("more than the cap", weir_reserve(SOME + 1), false);
+	expect("all there is", weir_reserve(UINT64_MAX), false);
+	own->mem_used_bytes = 5;
+	expect("what would wrap", weir_reserve(UINT64_MAX - 2), false);
+	own->mem_used_bytes = 0;
+	other->mem_used_bytes = UINT64_MAX;
+	other->mem_context_bytes = 2;
+	expect("beside a slot that was written over", weir_reserve(1), false);
+	other->mem_used_bytes = other->mem_context_bytes = 0;
+	expect("the cap", weir_reserve(SOME), true);
+	expect("one more", weir_reserve(1), false);
+	weir_release(SOME);
+	expect("counted at the end", own->mem_used_bytes, 0);
+	other->mem_context_bytes = 1;
+	expect("the cap beside a context", weir_reserve(SOME), false);
+	expect("flagged so far", own->error_flags & WEIR_ERROR_OVERDRAFT, 0);
+	weir_overdraw(SOME);
+	expect("what is there all the same", own->mem_used_bytes, SOME);
+	expect("which is flagged", own->error_flags & WEIR_ERROR_OVERDRAFT, WEIR_ERROR_OVERDRAFT);
+	begin(0, 0);
+	weir_overdraw(SOME);
+	expect("what is there and fits is no overdraft", own->error_flags, 0);
+}
+
+static void rest(void)
+{
+	begin(SOME - 5, 0);
+	expect("the rest", weir_reserve_rest(), 5);
+	expect("counted of it", own->mem_used_bytes, 5);
+	expect("undecided of it", own->mem_pending_bytes, 5);
+	weir_decided(5);
+	expect("undecided once it is decided", own->mem_pending_bytes, 0);
+	begin(SOME - 5, 1);
+	expect("the rest while another decides", weir_reserve_rest(), 0);
+	expect("counted then", own->mem_used_bytes + own->mem_pending_bytes, 0);
+	begin(SOME, 0);
+	expect("the rest of nothing", weir_reserve_rest(), 0);
+}
+
+/* A process that has ended was deciding on all of the cap. */
+static void abandoned(uint32_t dead)
+{
+	const struct {
+		const char *what;
+		uint32_t pid, self;
+		bool gone, taken;
+	} cases[] = {
+		{"of one that has ended", dead, (uint32_t)getpid(), true, true},
+		{"while there is an agent", dead, (uint32_t)getpid(), false, false},
+		{"of one that lives", (uint32_t)getppid(), (uint32_t)getpid(), true, false},
+		{"of one with no number", WEIR_FOREIGN_PID, (uint32_t)getpid(), true, false},
+		{"of nobody", 0, (uint32_t)getpid(), true, false},
+		{"with numbers of another namespace", dead, (uint32_t)getpid() + 1, true, false},
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		begin(SOME, SOME - 4);
+		other->owner_pid = cases[i].pid;
+		own->owner_pid = cases[i].self;
+		weir.agent_gone = cases[i].gone;
+		expect(cases[i].what, weir_reserve(SOME - 4), cases[i].taken);
+		expect("left of its", other->mem_used_bytes, cases[i].taken ? 4 : SOME);
+		expect("undecided of its", other->mem_pending_bytes, cases[i].taken ? 0 : SOME - 4);
+		expect("a second time", weir_take_over(), false);
+	}
+	begin(3, SOME); /* killed where it gave its bytes up */
+	other->owner_pid = dead;
+	weir.agent_gone = true;
+	expect("more undecided than counted", weir_take_over(), true);
+	expect("left of that", other->mem_used_bytes, 0);
+	other->mem_pending_bytes = other->mem_used_bytes = 3;
+	other[1] = (struct weir_slot){.owner_pid = dead, .mem_used_bytes = 4};
+	expect("beside one that was not deciding", weir_take_over(), true);
+	expect("left of that", other[1].mem_used_bytes, 4);
+}
+
+int main(void)
+{
+	weir.page = (struct weir_header *)page;
+	weir.page->mem_cap_bytes = SOME;
+	weir.slot = own = slots(weir.page);
+	other = own + 1;
+	moving();
+	deciding();
+	bounds();
+	rest();
+	pid_t child = fork();
+	if (!child)
+		_exit(0);
+	waitpid(child, NULL, 0);
+	abandoned((uint32_t)child);
+	return checked();
+}

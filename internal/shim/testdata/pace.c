@@ -1,0 +1,652 @@
+/*
+ * The pace of launches, and what is measured and learned, in virtual time.
+ */
+#include "virtual.h"
+
+/* ---- room.c: the pace of launches */
+
+/* paced launches n kernels of so long, and gives the time from the first to the end of the last. */
+static uint64_t paced(uint32_t n, uint64_t ns)
+{
+	uint64_t from = now_ns;
+	next_look = now_ns;
+	dry = most_flying = 0;
+	for (uint32_t i = 0; i < n; i++)
+		launch(A, 1, ns);
+	uint64_t took = now_ns + left(A) - from;
+	ends(A);
+	return took;
+}
+
+static void known(void)
+{
+	begins(2 * MS);
+	teach(1, 100 * US);
+	uint64_t took = paced(400, 100 * US);
+	within("in flight at most", most_flying, 1500 * US, 2 * MS + 100 * US);
+	within("time", took, 40 * MS, 40 * MS + 400 * US);
+	is("lost", dry, 0);
+	within("charged", slot->device_ns_total, 40 * MS - 400 * US, 40 * MS + 400 * US);
+	is("launches", slot->launches, 400);
+	nothing_left();
+}
+
+static void of_many(void)
+{
+	begins(2 * MS);
+	teach(1, 5 * US);
+	uint64_t took = paced(6000, 5 * US);
+	within("in flight at most", most_flying, 1500 * US, 2 * MS + 250 * US);
+	within("time", took, 30 * MS, 30 * MS + 600 * US);
+	nothing_left();
+}
+
+/* Kernels that are longer than the bound follow when the device is about to run dry. Of each that
+ * ends just after the next was let in a little less is predicted, up to an eighth. */
+static void of_long_ones(void)
+{
+	begins(300 * US);
+	teach(1, 5 * MS);
+	paced(2, 5 * MS);
+	within("in flight at most (us)", most_flying / US, 5030, 5038);
+	uint64_t took = paced(20, 5 * MS);
+	within("and later (us)", most_flying / US, 5030, 6700);
+	within("lost (us)", dry / US, 0, 1010); /* between the two runs */
+	within("time (us)", took / US, 100000, 100500);
+	nothing_left();
+}
+
+/* A prediction that is far too high costs the device little: marks are looked at from when they can
+ * have come. */
+static void of_shorter_ones(void)
+{
+	begins(300 * US);
+	teach(1, 5 * MS);
+	function(1)->least = 100 * US / WEIR_UNIT_NS;
+	launch(A, 1, 150 * US);
+	uint64_t from = now_ns;
+	launch(A, 1, 100 * US);
+	within("seen after (us)", (now_ns - from) / US, 150, 175);
+	ends(A);
+	teach(2, 50 * MS);
+	launch(B, 2, 30 * MS);
+	from = now_ns;
+	launch(B, 2, 100 * US);
+	within("rarely (us)", (now_ns - from) / US, 29700, 32100);
+}
+
+/* Of launches whose time could be anything, one is in flight, on whatever stream. */
+static void unknown(void)
+{
+	begins(300 * US);
+	next_look = now_ns;
+	for (uintptr_t f = 1; f <= 40; f++) {
+		CUstream s = f % 3 ? A : B;
+		launch(s, f, MS);
+		is("uncertain", weir.uncertain, 1);
+	}
+	is("in flight at most", most_flying, MS);
+	within("time", launch_at[40] - launch_at[1], 39 * MS, 40 * MS);
+	ends(A);
+	ends(B);
+	is("charged", slot->device_ns_total / (100 * US), 400);
+	within("the longest of the first launches (us)", weir.unknown_ns / US, 990, 1001);
+	for (uintptr_t f = 101; f <= 140; f++)
+		launch(A, f, 30 * US);
+	within("short ones follow soon (us)", (launch_at[80] - launch_at[41]) / US, 39 * 30, 39 * 33);
+	ends(A);
+	nothing_left();
+}
+
+/* None waits for longer than a second to be the only one of unknown time: the mark of another may
+ * be long in coming, as where there is no memory for its event. */
+static void alone_at_last(void)
+{
+	begins(2 * MS);
+	teach(1, 900 * MS);
+	next_look = now_ns;
+	record_gives = CUDA_ERROR_OUT_OF_MEMORY;
+	launch(B, 2, 10 * US);
+	is("uncertain, without a mark", weir.uncertain, 1);
+	record_gives = CUDA_SUCCESS;
+	next_look = NEVER; /* nobody marks it */
+	launch_behind(A, 1, 900 * MS, 1000);
+	uint64_t from = now_ns;
+	launch(C, 3, 10 * US);
+	within("alone no longer (ms)", (now_ns - from) / MS, 1000, 1020);
+}
+
+/* So are launches of a function that take sometimes hundreds of times as long. */
+static void now_and_then(void)
+{
+	begins(300 * US);
+	for (int i = 0; i < 256; i++)
+		weir_function_measured(function(1), i % 8 ? 50 * US : 10 * MS);
+	next_look = now_ns;
+	for (int i = 0; i < 4; i++)
+		launch(A, 1, 10 * MS);
+	is("in flight at most (us)", most_flying / US, 10000);
+	ends(A);
+	nothing_left();
+}
+
+/* Between such launches, if they are short, the device has nothing to do for as long as a look
+ * takes. */
+static void one_by_one(void)
+{
+	begins(2 * MS);
+	for (int i = 0; i < 256; i++)
+		weir_function_measured(function(1), i % 8 ? 50 * US : 200 * MS);
+	next_look = now_ns;
+	dry = 0;
+	for (int i = 0; i < 64; i++)
+		launch(A, 1, (200 + (uint64_t)i * 5) * US);
+	is("in flight at most (us)", most_flying / US, 515);
+	within("lost to each (ns)", dry / 63, 0, 4500);
+	ends(A);
+	nothing_left();
+}
+
+/* A stream has so many marks: a launch that would need one more waits, though all are of short
+ * ones. */
+static void of_marks(void)
+{
+	begins(800 * MS);
+	teach(1, 5 * US);
+	struct weir_stream *r = record_of(A);
+	launch_behind(A, 1, 5 * US, 100);
+	for (int i = 0; i < 61; i++) {
+		watcher_looks();
+		watcher_looks();
+		launch(A, 1, 5 * US);
+	}
+	watcher_looks();
+	watcher_looks();
+	is("marks", r->head - r->tail, WEIR_MARKS - 2);
+	uint64_t from = now_ns;
+	launch(A, 1, 5 * US);
+	within("the next launch waits (us)", (now_ns - from) / US, 4000, 5000);
+	is("until that stalls", r->aside, true);
+}
+
+/* ---- room.c: work that waits */
+
+/* behind has a stream wait until so many more launches are made, which wait for that, and gives the
+ * time that this takes. */
+static uint64_t behind(uint32_t n, uintptr_t f, uint64_t ns)
+{
+	uint64_t from = now_ns;
+	launch_behind(A, f, ns, launches + 1 + n);
+	for (uint32_t i = 0; i < n; i++)
+		launch(A, f, ns);
+	uint64_t took = now_ns - from;
+	ends(A);
+	return took;
+}
+
+/* What is known joins in as much predicted time as the stream has stalled, and is let through at
+ * once the next time. */
+static void waits(void)
+{
+	begins(300 * US);
+	teach(1, 50 * US);
+	next_look = now_ns;
+	uint64_t took = behind(400, 1, 50 * US);
+	/* 4 ms and half of 37 us until it stalls, and 50 us for each that joins */
+	within("the first time", took, 22 * MS, 26 * MS);
+	within("let in then", weir.needed, 394, 399);
+	/* the first six are in flight before it stalls */
+	within("the 100th joins (us)", (launch_at[107] - launch_at[1]) / US, 8900, 10200);
+	uint32_t needed = weir.needed;
+	within("the next time", behind(400, 1, 50 * US), 500 * US, 6 * MS);
+	within("let in then", weir.needed, needed, needed + 2);
+	is("stalls", slot->stalls, 2);
+	/* one more is needed than was known: it comes as if nothing were */
+	uint64_t more = behind(440, 1, 50 * US);
+	within("40 more", more, 19 * MS, 26 * MS);
+	within("let in then", weir.needed, needed + 38, needed + 42);
+	nothing_left();
+	within("predicted", (uint64_t)function(1)->guess * WEIR_UNIT_NS, 10 * US, 51 * US);
+}
+
+/* A kernel that is just long, and did not end because of what was let in, halves what is let in. */
+static void waits_for_nothing(void)
+{
+	begins(300 * US);
+	teach(1, 50 * US);
+	next_look = now_ns;
+	behind(100, 1, 50 * US);
+	uint32_t needed = weir.needed;
+	within("let in", needed, 90, 99);
+	launch(A, 1, 100 * MS);
+	for (int i = 0; i < 20; i++)
+		launch(A, 1, 50 * US);
+	ends(A);
+	is("then", weir.needed, needed / 2);
+	nothing_left();
+}
+
+/* What is unknown joins by one, two after 80 ms, four after 160 ms. */
+static void unknown_waits(void)
+{
+	static const uint64_t ms[] = {20, 100, 180, 180, 260, 260, 260, 260, 340};
+	begins(300 * US);
+	next_look = now_ns;
+	launch_behind(A, 1, 10 * US, 10);
+	uint64_t from = now_ns;
+	for (uint32_t i = 0; i < 9; i++) {
+		launch(A, 2 + i, 10 * US);
+		within("joins after (us)", (launch_at[2 + i] - from) / US, 1000 * ms[i] - 1200,
+			1000 * ms[i] + 3000);
+	}
+	within("stalled", slot->stalled, 1, 1);
+	is("uncertain, with one aside", weir.uncertain, 0);
+	ends(A);
+	is("let in", weir.needed, 10);
+	nothing_left();
+}
+
+/* What is needed is let in at once, and no more. */
+static void needed_unknown(void)
+{
+	begins(300 * US);
+	weir.needed = 3;
+	next_look = now_ns;
+	launch_behind(A, 1, 10 * US, 5);
+	uint64_t from = now_ns;
+	for (uint32_t i = 0; i < 4; i++)
+		launch(A, 2 + i, 10 * US);
+	within("three (us)", (launch_at[4] - from) / US, 16500, 18000);
+	within("the fourth (us)", (launch_at[5] - from) / US, 176500, 180000);
+}
+
+/* Who was let in before a stream was set aside did not release it; who was since did, if that was
+ * just before. */
+static void releases(void)
+{
+	begins(300 * US);
+	struct weir_stream s = {
+		.progress_ns = now_ns - 16 * MS, .aside_since = now_ns - MS, .joined = 8};
+	weir.needed = 4;
+	weir.unknown_ns = 100 * MS;
+	weir.let_ns = now_ns - 1500 * US;
+	is("before", weir_released(&s, now_ns), false);
+	is("needed", weir.needed, 2);
+	weir.let_ns = now_ns - 900 * US;
+	is("since", weir_released(&s, now_ns), true);
+	is("needed then", weir.needed, 9);
+	is("first launches are not as long then", weir.unknown_ns, 50 * MS);
+	s.aside_since -= 10 * MS;
+	weir.let_ns = now_ns - 2100 * US;
+	is("long before", weir_released(&s, now_ns), false);
+}
+
+/* stalls_after is how long after its launch a stream is set aside behind which another waits. */
+static uint64_t stalls_after(void)
+{
+	static uint32_t slow[] = {0};
+	(void)slow;
+	next_look = now_ns;
+	launch_behind(A, 1, 10 * US, NEVER >> 40);
+	uint64_t from = now_ns;
+	pthread_mutex_t *lock = &record_of(A)->lock;
+	while (!slot->stalls && now_ns - from < 2000 * MS) {
+		lasts(100 * US);
+		if (pthread_mutex_trylock(lock) == 0) {
+			weir_set_aside(record_of(A), now_ns);
+			pthread_mutex_unlock(lock);
+		}
+	}
+	return (now_ns - from) / US;
+}
+
+static void late_known(void)
+{
+	begins(2 * MS);
+	teach(1, MS);
+	within("1 ms (us)", stalls_after(), 5500, 6200);
+}
+
+static void late_as_before(void)
+{
+	begins(2 * MS);
+	teach(1, MS);
+	weir_function_measured(function(1), 30 * MS);
+	for (int i = 0; i < 30; i++)
+		weir_function_measured(function(1), MS);
+	within("30 ms once (us)", stalls_after(), 33500, 35500);
+}
+
+static void late_unknown(void)
+{
+	begins(2 * MS);
+	within("unknown (us)", stalls_after(), 20000, 20700);
+}
+
+static void late_as_others(void)
+{
+	begins(2 * MS);
+	weir.unknown_ns = 40 * MS;
+	within("others took 40 ms (us)", stalls_after(), 64000, 64700);
+}
+
+static void late_in_reason(void)
+{
+	begins(2 * MS);
+	weir.unknown_ns = 1000 * MS;
+	within("others took 1 s (us)", stalls_after(), 254000, 254700);
+}
+
+static void late_expected(void)
+{
+	begins(2 * MS);
+	teach(1, MS);
+	weir.needed = 1;
+	within("waits are known (us)", stalls_after(), 2000, 2700);
+}
+
+/* Others' progress explains for a while that a stream makes none. */
+static void starved(void)
+{
+	begins(2 * MS);
+	teach(1, MS);
+	teach(2, MS);
+	next_look = now_ns;
+	launch_behind(A, 1, 10 * US, NEVER >> 40);
+	uint64_t from = now_ns;
+	while (!slot->stalls && now_ns - from < 2000 * MS)
+		launch(B, 2, MS);
+	within("aside after (us)", (now_ns - from) / US, 110000, 113000);
+	is("the other one", record_of(B)->aside, false);
+}
+
+/* Only what is itself late is set aside when the device stands still. */
+static void late_itself(void)
+{
+	begins(2 * MS);
+	teach(1, 1900 * US);
+	teach(2, 300 * US);
+	launch_behind(A, 1, 10 * US, 1000);
+	lasts(6700 * US);
+	launch(B, 2, 50 * MS);
+	lasts(300 * US);
+	is("found", weir_set_aside(NULL, now_ns), true);
+	is("A", record_of(A)->aside, true);
+	is("B", record_of(B)->aside, false);
+}
+
+/* A stream gets on when the device comes to a mark of it. */
+static void gets_on(void)
+{
+	begins(20 * MS);
+	teach(1, 5 * MS);
+	next_look = now_ns;
+	launch(A, 1, 5 * MS);
+	launch(A, 1, 20 * MS);
+	lasts(14 * MS);
+	is("9 ms after a mark", weir_stalls(record_of(A), now_ns), false);
+	lasts(3 * MS);
+	is("12 ms after it", weir_stalls(record_of(A), now_ns), true);
+}
+
+/* What is aside holds up nobody, and counts again when it gets on. */
+static void aside(void)
+{
+	begins(300 * US);
+	teach(1, 50 * US);
+	teach(2, 50 * US);
+	next_look = now_ns;
+	for (int i = 0; i < 6; i++)
+		launch_behind(A, 1, 50 * US, 502);
+	launch(B, 2, 50 * US);
+	is("aside", record_of(A)->aside, true);
+	within("of which (us)", weir.aside_ns / US, 300, 301);
+	is("the slot says so", slot->stalled, 1);
+	uint64_t from = now_ns;
+	for (int i = 0; i < 490; i++)
+		launch(B, 2, 50 * US);
+	within("490 of 50 us beside it (us)", (now_ns - from) / US, 24200, 24600);
+	is("in flight", weir_in_flight(), weir.inflight_ns + weir.aside_ns);
+	for (int i = 0; i < 10; i++)
+		launch(B, 2, 50 * US);
+	ends(B);
+	ends(A);
+	nothing_left();
+}
+
+/* ---- inflight.c and predict.c: what is measured, and learned */
+
+/* The time of a batch is measured from the mark before it, or from an event of its own. */
+static void measured_times(void)
+{
+	begins(2 * MS);
+	teach(1, 300 * US);
+	next_look = now_ns;
+	launch(A, 1, 200 * US);
+	launch(A, 1, 500 * US);
+	launch(A, 1, 100 * US);
+	ends(A);
+	within("three at once", slot->device_ns_total, 799 * US, 801 * US);
+	lasts(50 * MS);
+	launch(A, 1, 400 * US);
+	ends(A);
+	within("one after a pause", slot->device_ns_total, 1199 * US, 1201 * US);
+	is("least of a batch", function(1)->least < 200 * US / WEIR_UNIT_NS, true);
+	/* most short batches on an idle stream have no event before them */
+	uint64_t before = slot->device_ns_total;
+	teach(2, 10 * US);
+	for (int i = 0; i < 12; i++) {
+		lasts(3 * MS);
+		launch(A, 2, 10 * US);
+	}
+	ends(A);
+	within("short ones", slot->device_ns_total - before, 110 * US, 130 * US);
+	struct weir_ticket t;
+	is("enters", weir_enter(&t, KEY(3), 1, A, 0), true);
+	weir_leave(&t, CUDA_ERROR_INVALID_VALUE);
+	ends(A);
+	is("of a launch that failed nothing is learned", function(3)->samples, 0);
+}
+
+CUresult weir_on_stream_synchronize(enum weir_call call, CUstream s);
+
+/* paused launches n kernels of function f, waits for them, and pauses. */
+static void paused(int n, uintptr_t f, uint64_t ns, uint64_t pause)
+{
+	for (int k = 0; k < n; k++)
+		launch(A, f, ns);
+	weir_on_stream_synchronize(WEIR_cuStreamSynchronize, A);
+	lasts(pause);
+}
+
+/* Pauses of the host are not taken for time of the device, in which the program waits for each
+ * kernel or for several, nor for what the kernels take. */
+static void pauses(void)
+{
+	begins(2 * MS);
+	teach(1, 100 * US);
+	next_look = now_ns;
+	uint64_t most = 0;
+	for (int i = 0; i < 600; i++) {
+		paused(1 + i % 6, 1, 100 * US, 200 * US);
+		most = function(1)->guess > most ? function(1)->guess : most;
+	}
+	ends(A);
+	within("charged (us a launch)", slot->device_ns_total / US / launches, 99, 104);
+	within("predicted (us)", most * WEIR_UNIT_NS / US, 99, 104);
+	for (int i = 0; i < 3000; i++)
+		paused(1, 1, 60 * US, 200 * US);
+	within("and when it takes less", function(1)->guess * WEIR_UNIT_NS / US, 58, 85);
+	uint64_t before = slot->device_ns_total;
+	teach(2, 300 * US);
+	for (int i = 0; i < 100; i++)
+		paused(1, 2, 300 * US, 50 * US);
+	ends(A);
+	within("of long ones", (slot->device_ns_total - before) / US / 100, 299, 304);
+	nothing_left();
+}
+
+/* Who waits for one stream while another stays busy has no pause there: what its kernels take is
+ * found out all the same, so that no more is in flight than may be. */
+static void waits_for_another(void)
+{
+	begins(2 * MS);
+	teach(1, 20 * US);
+	teach(2, 5 * US);
+	next_look = now_ns;
+	for (int i = 0; i < 1000; i++) {
+		launch(A, 1, 200 * US);
+		launch(B, 2, 5 * US);
+		weir_on_stream_synchronize(WEIR_cuStreamSynchronize, B);
+	}
+	within("predicted (us)", function(1)->guess * WEIR_UNIT_NS / US, 190, 210);
+	most_flying = 0;
+	for (int i = 0; i < 100; i++) {
+		launch(A, 1, 200 * US);
+		weir_on_stream_synchronize(WEIR_cuStreamSynchronize, B);
+	}
+	within("in flight at most (us)", most_flying / US, 0, 2500);
+	ends(A);
+	ends(B);
+	within("charged (us)", slot->device_ns_total / US, 200000, 235000);
+	/* an event does not say what it is on */
+	teach(3, 20 * US);
+	for (int i = 0; i < 3000; i++) {
+		launch(C, 3, 200 * US);
+		weir_waits(NULL);
+	}
+	within("predicted after waits for events (us)", function(3)->guess * WEIR_UNIT_NS / US, 190,
+		220);
+	ends(C);
+	nothing_left();
+}
+
+/* A batch is looked at from when all of it can have ended. */
+static void few_looks(void)
+{
+	begins(2 * MS);
+	teach(1, 20 * US);
+	for (int i = 0; i < 110; i++)
+		launch(A, 1, 20 * US);
+	uint32_t before = queries;
+	for (int i = 0; i < 100; i++)
+		launch(A, 1, 20 * US);
+	within("looks for 100 more", queries - before, 0, 150);
+}
+
+/* While no agent sees to it that others do not have the device, nothing is learned. */
+static void alone_for_sure(void)
+{
+	begins(2 * MS);
+	teach(1, 300 * US);
+	next_look = now_ns;
+	uint32_t guess = function(1)->guess;
+	weir.agent_gone = true;
+	launch(A, 1, 5 * MS);
+	ends(A);
+	is("with no agent", function(1)->guess, guess);
+	weir.agent_gone = false;
+	launch(A, 1, 5 * MS);
+	ends(A);
+	is("with an agent", function(1)->guess > guess, true);
+}
+
+/* Batches of several functions say only that the predictions as a whole are off: 64 that are, that
+ * all are to be measured again. */
+static void distrusted(void)
+{
+	begins(80 * MS);
+	teach(1, 10 * US);
+	teach(2, 10 * US);
+	teach(3, 10 * US);
+	launch(A, 1, 100 * US);
+	for (int i = 0; i < 64; i++) {
+		watcher_looks();
+		watcher_looks();
+		is("believed", function(1)->samples, WEIR_SAMPLES);
+		if (record_of(A)->head % 16 == 8) /* is marked by itself */
+			launch(A, 3, 10 * US);
+		launch(A, 1, 100 * US);
+		launch(A, 2, 100 * US);
+		lasts(190 * US);
+	}
+	watcher_looks();
+	ends(A);
+	watcher_looks();
+	is("not believed", function(1)->samples, WEIR_SAMPLES - 1);
+	is("the guess stays", (uint64_t)function(1)->guess * WEIR_UNIT_NS / US < 30, true);
+}
+
+/* A kernel that ends just after a launch that waited for its prediction to pass may have waited for
+ * that launch: what it took is not believed, and the prediction decays. */
+static void lock_in(void)
+{
+	begins(300 * US);
+	teach(1, 8 * MS);
+	teach(2, 10 * US);
+	next_look = now_ns;
+	for (int i = 0; i < 12; i++) {
+		launch_behind(A, 1, 10 * US, launches + 2); /* the receive, and its send */
+		launch(B, 2, 10 * US);
+		ends(A);
+		ends(B);
+	}
+	within("predicted (us)", (uint64_t)function(1)->guess * WEIR_UNIT_NS / US, 0, 2500);
+	/* one that took twice as long as predicted was not let end by that */
+	teach(3, 8 * MS);
+	launch(A, 3, 16 * MS);
+	lasts(15900 * US);
+	weir.let_ns = now_ns;
+	ends(A);
+	within("twice as long (us)", (uint64_t)function(3)->guess * WEIR_UNIT_NS / US, 9000, 10000);
+}
+
+static void means(void)
+{
+	struct weir_function *f = function(1);
+	begins(2 * MS);
+	teach(1, 1600 * US);
+	is("alike", f->guess, 100001);
+	weir_function_measured(f, 3200 * US);
+	within("it rises by an eighth of what was longer", f->fast, 112500, 112502);
+	within("slowly", f->slow, 101563, 101565);
+	within("they differ", f->spread, 1538, 1540);
+	is("predicted", f->guess, f->fast + f->spread);
+	is("at most", f->most, 200001);
+	weir_function_measured(f, 160 * US);
+	is("at least", f->least, 10001);
+	within("falls slowly", f->guess, 102900, 103200);
+	weir_function_measured(f, 1600 * US);
+	within("at least, later", f->least, 11407, 11408);
+	within("at most, later", f->most, 198440, 198450);
+	within("of all", f->peak, 199902, 199910);
+	struct weir_function was = *f;
+	weir_function_delayed(f, true);
+	is("delayed: guess", f->guess, was.guess - was.guess / 2);
+	is("slow", f->slow, was.slow - was.slow / 2);
+	is("fast", f->fast, was.fast - was.fast / 2);
+	is("spread", f->spread, was.spread - was.spread / 2);
+	is("most", f->most, was.most - was.most / 2);
+	is("peak", f->peak, was.peak - was.peak / 2);
+	weir_function_delayed(function(9), true);
+	is("a first one that was delayed", function(9)->samples, 1);
+	for (int i = 0; i < 3; i++)
+		weir_function_measured(function(8), i < 2 ? (2 - i) * 5 * MS : 20 * US);
+	is("loaded at the second, too", (uint64_t)function(8)->guess * WEIR_UNIT_NS / US, 20);
+	is("of another size", weir_function_of(KEY(1), 2) == f, false);
+	is("of the same magnitude", weir_function_of(KEY(1), 3) == weir_function_of(KEY(1), 2), true);
+}
+
+#define CASES(X) \
+	X(known) X(of_many) X(of_long_ones) X(of_shorter_ones) X(unknown) X(now_and_then) \
+	X(one_by_one) X(of_marks) X(alone_at_last) X(waits) X(waits_for_nothing) X(unknown_waits) \
+	X(needed_unknown) X(releases) \
+	X(late_known) X(late_as_before) X(late_unknown) X(late_as_others) X(late_in_reason) \
+	X(late_expected) X(starved) X(late_itself) X(gets_on) X(aside) X(measured_times) \
+	X(pauses) X(waits_for_another) X(few_looks) X(alone_for_sure) X(distrusted) X(lock_in) X(means)
+
+int main(int n, char **names)
+{
+	static const struct one cases[] = {CASES(CASE)};
+	return all(cases, sizeof cases / sizeof *cases, n > 1 ? names[1] : NULL);
+}

@@ -1,0 +1,364 @@
+/*
+ * A pool that grows by more than was counted, looked at by two threads at once: while the one
+ * counts what there is more, the other frees all and counts anew. Then a pool that is destroyed, or
+ * is not, and one that grows beyond the cap.
+ */
+#include "../src/weir.h"
+
+static int lock_or_tell(pthread_mutex_t *m);
+static bool reserve(uint64_t bytes);
+
+#define pthread_mutex_lock lock_or_tell
+#define weir_reserve reserve
+#include "../src/pool.c"
+#undef pthread_mutex_lock
+#undef weir_reserve
+
+#include "expect.h"
+#include "stays.h"
+
+#define PORTION (UINT64_C(1) << 20)
+#define AT (UINT64_C(0x200000000000))
+
+struct weir_process weir = {.state = WEIR_ATTACHED};
+void *weir_reals[WEIR_CALLS];
+
+static uint64_t counted, reserved; /* by the library, and by the driver's pool */
+static uint64_t counted_then, grows = 2 * PORTION; /* when and by what the pool does */
+static uint64_t kept; /* by a second pool */
+static CUresult allocates;
+static void (*meanwhile)(void); /* done by others in the next allocation */
+static uint64_t cap = UINT64_MAX;
+static bool keeps; /* what is freed */
+static CUresult fails; /* what destroying the pool gives */
+static unsigned frees;
+static bool raced;                 /* the other thread was or is under way */
+static pthread_t other;
+static pthread_mutex_t progress = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static bool through; /* the other thread is done, or waits for this one */
+
+static void tell(void)
+{
+	pthread_mutex_lock(&progress);
+	through = true;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&progress);
+}
+
+static int lock_or_tell(pthread_mutex_t *m)
+{
+	if (!pthread_mutex_trylock(m))
+		return 0;
+	tell();
+	return pthread_mutex_lock(m);
+}
+
+/* ---- the driver: one pool, which takes two portions for the first allocation at first */
+
+static CUmemoryPool const only = (CUmemoryPool)&reserved, second = (CUmemoryPool)&kept;
+
+static CUresult driver_alloc(CUdeviceptr *at, size_t bytes, CUmemoryPool pool, CUstream stream)
+{
+	void (*f)(void) = meanwhile;
+	(void)bytes, (void)stream;
+	counted_then = counted;
+	meanwhile = NULL;
+	if (f)
+		f();
+	if (allocates)
+		return allocates;
+	*(pool == only ? &reserved : &kept) += grows;
+	*at = AT;
+	return CUDA_SUCCESS;
+}
+
+static CUresult driver_free(CUdeviceptr at, CUstream stream)
+{
+	(void)at, (void)stream;
+	reserved = keeps ? reserved : 0;
+	frees++;
+	return CUDA_SUCCESS;
+}
+
+static CUresult driver_trim(CUmemoryPool pool, size_t keep)
+{
+	*(pool == only ? &reserved : &kept) = keep;
+	return CUDA_SUCCESS;
+}
+
+static void (*meanwhile_destroyed)(void); /* done by others in the next call */
+
+static CUresult driver_destroy(CUmemoryPool pool)
+{
+	void (*f)(void) = meanwhile_destroyed;
+	(void)pool;
+	meanwhile_destroyed = NULL;
+	if (f)
+		f();
+	return fails;
+}
+
+static CUresult driver_get(CUmemoryPool pool, CUmemPool_attribute what, void *value)
+{
+	if (what != (CUmemPool_attribute)CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)
+		return CUDA_ERROR_INVALID_VALUE;
+	*(uint64_t *)value = pool == only ? reserved : kept;
+	return CUDA_SUCCESS;
+}
+
+void *weir_resolve(enum weir_call call)
+{
+	switch (call) {
+	case WEIR_cuMemAllocFromPoolAsync:
+		return (void *)driver_alloc;
+	case WEIR_cuMemFreeAsync:
+		return (void *)driver_free;
+	case WEIR_cuMemPoolTrimTo:
+		return (void *)driver_trim;
+	case WEIR_cuMemPoolDestroy:
+		return (void *)driver_destroy;
+	case WEIR_cuMemPoolGetAttribute:
+		return (void *)driver_get;
+	default:
+		return NULL;
+	}
+}
+
+/* ---- the rest of the library */
+
+uint64_t weir_cap(void) { return cap; }
+void weir_release(uint64_t bytes) { weir_sub(&counted, bytes); }
+int weir_attach(void) { return WEIR_ATTACHED; }
+CUresult weir_missing(void) { return CUDA_ERROR_NOT_FOUND; }
+CUresult weir_deny(void) { return CUDA_ERROR_OUT_OF_MEMORY; }
+void weir_look_again(void) {}
+bool weir_shrunk_since(void) { return false; }
+bool weir_own_begin(void) { return true; }
+void weir_own_end(void) {}
+bool weir_capturing(CUstream s, int per_thread) { return s && per_thread; }
+void weir_graphs_captured_alloc(void) {}
+static unsigned refreshed; /* what counts for graphs */
+void weir_graphs_refresh(void) { refreshed++; }
+bool weir_device_is_ours(CUdevice dev) { return !dev; }
+bool weir_pointer_forget(CUdeviceptr at, struct weir_freed *f)
+{
+	*f = (struct weir_freed){.at = at};
+	return false;
+}
+void weir_pointer_restore(struct weir_freed *f) { (void)f; }
+
+/* ---- the program */
+
+static void *free_all(void *unused)
+{
+	weir_on_mem_free_async(WEIR_cuMemFreeAsync, AT, NULL);
+	weir_pools_refresh(false);
+	tell();
+	return unused;
+}
+
+/* reserve counts; when that is for what the pool has taken beyond what was counted before, another
+ * thread goes as far as it can meanwhile. */
+static bool reserve(uint64_t bytes)
+{
+	if (reserved && bytes && !raced) {
+		raced = true;
+		pthread_create(&other, NULL, free_all, NULL);
+		pthread_mutex_lock(&progress);
+		while (!through)
+			pthread_cond_wait(&changed, &progress);
+		pthread_mutex_unlock(&progress);
+	}
+	if (counted + bytes > cap)
+		return false;
+	weir_add(&counted, bytes);
+	return true;
+}
+
+static CUresult allocate_from(CUmemoryPool pool, uint64_t bytes)
+{
+	CUdeviceptr at;
+	return weir_on_mem_alloc_from_pool_async(
+		WEIR_cuMemAllocFromPoolAsync, &at, bytes, pool, NULL);
+}
+
+static CUresult allocate(uint64_t bytes)
+{
+	return allocate_from(only, bytes);
+}
+
+static void give_back(void)
+{
+	weir_on_mem_free_async(WEIR_cuMemFreeAsync, AT, NULL);
+}
+
+static CUresult destroy(void)
+{
+	return weir_on_mem_pool_destroy(WEIR_cuMemPoolDestroy, only);
+}
+
+static void anew(void)
+{
+	weir_pools_reset();
+	counted = reserved = kept = frees = 0;
+	grows = PORTION;
+	cap = 8 * PORTION;
+	keeps = true;
+	portion = PORTION;
+}
+
+/* What a pool keeps is counted until the driver is seen to have it back, also by a pool that is
+ * not destroyed; of one that is, until the last that is in use of it is freed. */
+static void destroyed(void)
+{
+	anew();
+	allocate(100);
+	expect("while a pool grows", counted_then, PORTION);
+	give_back();
+	expect("of a pool that keeps what is freed", counted, PORTION);
+	expect("is slack", weir_pools_slack(), true);
+	weir_pools_refresh(false);
+	expect("looked at", counted, PORTION);
+	fails = CUDA_ERROR_INVALID_VALUE;
+	expect("what cannot be destroyed", destroy(), CUDA_ERROR_INVALID_VALUE);
+	expect("of it", counted, PORTION);
+	grows = 0;
+	allocate(200);
+	expect("while it serves what it kept", counted_then, PORTION);
+	expect("after that", counted, PORTION);
+	fails = CUDA_SUCCESS;
+	destroy();
+	expect("of one that is destroyed, in use", counted, PORTION);
+	expect("of which so much may have gone back", weir_pools_loose(), PORTION - 200);
+	expect("is slack", weir_pools_slack(), false);
+	give_back();
+	expect("of it when all is freed", counted, 0);
+	expect("of which so much may have gone back", weir_pools_loose(), 0);
+	reserved = 0;
+	grows = PORTION;
+	allocate(100);
+	expect("of another with its handle", counted, PORTION);
+	give_back();
+	weir_pools_refresh(true);
+	expect("of one that is trimmed", counted, 0);
+	unsigned before = refreshed;
+	weir_on_mem_free_async(WEIR_cuMemFreeAsync, 2 * AT, NULL);
+	expect("looks at graphs after a free of what is no pool's", refreshed, before + 1);
+	expect("is slack", weir_pools_slack(), false);
+}
+
+static void portions(void)
+{
+	anew();
+	portion = 0;
+	cap = UINT64_MAX;
+	allocate(100);
+	expect("before a portion was seen", counted_then, FIRST_PORTION);
+	expect("after it", counted, PORTION);
+	allocate(PORTION);
+	expect("two portions", counted_then, 2 * PORTION);
+}
+
+/* The driver takes nine portions where eight fit. */
+static void beyond_the_cap(void)
+{
+	anew();
+	grows = 9 * PORTION;
+	expect("beyond the cap", allocate(100), CUDA_ERROR_OUT_OF_MEMORY);
+	expect("is freed", frees, 1);
+	expect("and trimmed", reserved, 0);
+	expect("counted then", counted, 0);
+	grows = PORTION;
+	allocate(100);
+	give_back();
+	expect("more than is left beside what is kept", allocate(8 * PORTION), CUDA_SUCCESS);
+	expect("as what is kept goes back first", counted_then, 8 * PORTION);
+	expect("more than the cap", allocate(8 * PORTION + 1), CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+static void make_another(void) { allocate_from(second, 100); }
+
+static void destroy_new(void)
+{
+	allocate(100);
+	give_back();
+	weir_pools_refresh(true);
+	destroy();
+}
+
+/* A second pool keeps three portions: they go back where the first has no room. */
+static void two_pools(void)
+{
+	anew();
+	grows = 3 * PORTION;
+	allocate_from(second, 3 * PORTION);
+	give_back();
+	grows = PORTION;
+	allocate(PORTION);
+	expect("of two pools", counted, 4 * PORTION);
+	expect("is slack in one", weir_pools_slack(), true);
+	grows = 6 * PORTION;
+	expect("more than is left beside what is kept", allocate(6 * PORTION), CUDA_SUCCESS);
+	expect("of that", counted, 7 * PORTION);
+	expect("kept", kept, 0);
+
+	anew();
+	allocate_from(second, PORTION);
+	allocate(100);
+	expect("is slack in the other", weir_pools_slack(), true);
+
+	anew();
+	allocate(200);
+	destroy();
+	allocate_from(second, 100); /* which is not to have the record of the first */
+	expect("of a second pool beside one that is destroyed", counted, 2 * PORTION);
+
+	anew();
+	meanwhile_destroyed = make_another;
+	destroy_new();
+	expect("of a pool that is made while another goes", counted, PORTION);
+	expect("which has its own record", known(second) && known(second)->used == 100, true);
+
+	anew();
+	allocates = CUDA_ERROR_OUT_OF_MEMORY;
+	allocate(100);
+	allocates = CUDA_SUCCESS;
+	expect("where the driver has no room", counted, 0);
+}
+
+static uint64_t counted_other;
+
+static void other_allocates(void)
+{
+	grows = 2 * PORTION;
+	allocate(2 * PORTION);
+	counted_other = counted;
+	grows = PORTION;
+}
+
+/* What is counted for one allocation stays while another one's ends. */
+static void two_allocations(void)
+{
+	anew();
+	meanwhile = other_allocates;
+	allocate(100);
+	expect("when another has ended", counted_other, 3 * PORTION);
+	expect("when both have", counted, 3 * PORTION);
+}
+
+int main(void)
+{
+	portion = PORTION;
+	allocate(100);
+	if (!raced)
+		return 1;
+	pthread_join(other, NULL);
+	expect("of an empty pool", counted, 0);
+	destroyed();
+	portions();
+	beyond_the_cap();
+	two_pools();
+	two_allocations();
+	return checked();
+}

@@ -1,0 +1,263 @@
+package core_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/core"
+)
+
+// elastic lets in a job that keeps so much of its cap, in MiB.
+func (d *drive) elastic(name string, limit, keep share.Bytes) (share.JobID, error) {
+	err := d.step(core.Event{Kind: core.Admit, Spec: &share.Job{Name: name,
+		Share: share.Share{Memory: limit * share.MiB, Elastic: true, Keep: keep * share.MiB}}})
+	if err != nil {
+		return 0, err
+	}
+	return d.said[0].Job, nil
+}
+
+func (d *drive) reserveWait(id share.JobID, n share.Bytes) error {
+	return d.step(core.Event{Kind: core.Reserve, Job: id, Bytes: n * share.MiB, Wait: true})
+}
+
+// told returns how much a job was told to hold at most, in MiB, by what was said last; -1 if it was
+// not.
+func (d *drive) told(id share.JobID) share.Bytes {
+	for _, n := range d.said {
+		if n.Kind == core.Evicted && n.Job == id {
+			return n.Bytes / share.MiB
+		}
+	}
+	return -1
+}
+
+// TestElasticAdmission: what is kept for all, and most of what any one holds beside, must fit.
+func TestElasticAdmission(t *testing.T) {
+	for lanes := range 2 {
+		d := withLanes(t, "fair", lanes)
+		for _, tc := range []struct {
+			name        string
+			limit, keep share.Bytes
+			fits        bool
+		}{
+			{"a", 500, 100, true},   // 100 + 400
+			{"b", 500, 200, true},   // 300 + 400
+			{"c", 325, 325, false},  // 625 + 400
+			{"d", 324, 324, true},   // 624 + 400 = 1024
+			{"e", 400, 0, true},     // nothing is kept
+			{"f", 401, 0, false},    // 624 + 401
+			{"g", 1, 1, false},      // 625 + 400
+			{"h", 2000, 100, false}, // more than there is
+		} {
+			_, err := d.elastic(tc.name, tc.limit, tc.keep)
+			if (err == nil) != tc.fits || err != nil && !errors.Is(err, core.ErrNoMemory) {
+				t.Errorf("%s: %v", tc.name, err)
+			}
+			if tc.name == "f" && lanes == 0 && (!strings.Contains(err.Error(), "401MiB") ||
+				!strings.Contains(err.Error(), "400MiB of 1GiB")) {
+				t.Errorf("says not what is wanted, and what is left: %v", err)
+			}
+		}
+	}
+}
+
+// TestHalvesWait: two jobs that each hold a part of what there is and wait for the rest are served
+// one after the other, and neither is asked back what it was served before it has used it.
+func TestHalvesWait(t *testing.T) {
+	d := under(t, "fair")
+	a, _ := d.elastic("a", 1000, 0)
+	b, _ := d.elastic("b", 1000, 24)
+	const weights = core.Persistent
+	for id, n := range map[share.JobID]share.Bytes{a: 600, b: 400} {
+		d.do(id, core.Arrive)
+		if err := d.reserveWait(id, n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.reserveWait(a, 400); err != nil || d.told(b) != 24 {
+		t.Fatalf("b is told to hold %v: %v", d.told(b), err)
+	}
+	if err := d.reserveWait(b, 600); err != nil || d.told(a) >= 0 {
+		t.Fatalf("who waits first is told to hold %v: %v", d.told(a), err)
+	}
+	if err := d.step(core.Event{Kind: core.Want, Job: a}); !errors.Is(err, core.ErrWaits) {
+		t.Errorf("wants the device while it waits for memory: %v", err)
+	}
+	free := func(id share.JobID, n share.Bytes) {
+		t.Helper()
+		if err := d.step(core.Event{Kind: core.Unreserve, Job: id, Memory: weights,
+			Bytes: n * share.MiB}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	free(b, 376)
+	if d.said[0].Kind != core.Reserved || d.said[0].Job != a || d.told(a) >= 0 {
+		t.Fatalf("what b gave back: %v", d.said)
+	}
+	d.do(a, core.Want)
+	d.do(a, core.Begin)
+	d.now += ms
+	if d.do(a, core.Finish); d.told(a) != 400 {
+		t.Errorf("after its iteration a is told to hold %v", d.told(a))
+	}
+	free(a, 600)
+	if d.said[0].Kind != core.Reserved || d.said[0].Job != b {
+		t.Errorf("what a gave back: %v", d.said)
+	}
+}
+
+// TestKeptAtOnce: what a job keeps is there for it without waiting, whatever others hold; for a job
+// let in or raised while they hold it, from when they have given it back on.
+func TestKeptAtOnce(t *testing.T) {
+	d := under(t, "fair")
+	reserve := func(id share.JobID, n share.Bytes) error {
+		return d.step(core.Event{Kind: core.Reserve, Job: id, Bytes: n * share.MiB})
+	}
+	a, _ := d.elastic("a", 450, 0)
+	b, _ := d.elastic("b", 450, 0)
+	c, _ := d.elastic("c", 124, 124)
+	for id, n := range map[share.JobID]share.Bytes{a: 450, b: 450} {
+		if err := reserve(id, n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := reserve(c, 100); err != nil {
+		t.Errorf("what c keeps: %v", err)
+	}
+	e, err := d.elastic("e", 300, 300)
+	if err != nil || d.told(a) != 150 {
+		t.Fatalf("a is told to hold %v: %v", d.told(a), err)
+	}
+	if err := reserve(e, 1); !errors.Is(err, core.ErrNoMemory) {
+		t.Errorf("e has what a holds: %v", err)
+	}
+	if err := reserve(c, 24); err != nil {
+		t.Errorf("what c keeps: %v", err)
+	}
+	if err := d.reserveWait(e, 250); err != nil {
+		t.Fatal(err)
+	}
+	free := core.Event{Kind: core.Unreserve, Job: a, Bytes: 300 * share.MiB}
+	if err := d.step(free); err != nil ||
+		len(d.said) != 1 || d.said[0].Kind != core.Reserved || d.said[0].Job != e {
+		t.Errorf("what a gave back: %v %v", d.said, err)
+	}
+	if err := reserve(e, 50); err != nil {
+		t.Errorf("what e keeps: %v", err)
+	}
+}
+
+// TestStay: who can give back no more is not waited for, another is asked.
+func TestStay(t *testing.T) {
+	d := under(t, "fair")
+	ids := map[string]share.JobID{}
+	for _, name := range []string{"a", "b", "c"} {
+		ids[name], _ = d.elastic(name, 600, 0)
+		d.now += ms
+	}
+	for _, name := range []string{"a", "b"} {
+		if err := d.reserveWait(ids[name], 500); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.do(ids["c"], core.Arrive)
+	if err := d.reserveWait(ids["c"], 324); err != nil || d.told(ids["a"]) != 200 {
+		t.Fatalf("a, used before b, is told to hold %v: %v", d.told(ids["a"]), err)
+	}
+	if d.do(ids["a"], core.Stay); d.told(ids["b"]) != 200 {
+		t.Errorf("b is told to hold %v", d.told(ids["b"]))
+	}
+}
+
+// TestPromisedBeyondMemory: antman lets in opportunistic jobs whose caps together are more than the
+// device has. None of them ever holds what another does, whatever is promised anew when other jobs
+// end and another policy decides, and none keeps others waiting by a cap that was raised.
+func TestPromisedBeyondMemory(t *testing.T) {
+	admit := func(d *drive, name string, c share.Class, limit share.Bytes) share.JobID {
+		e := core.Event{Kind: core.Admit, Spec: &share.Job{Name: name,
+			Share: share.Share{Class: c, Memory: limit * share.MiB}}}
+		if err := d.step(e); err != nil {
+			t.Fatal(err)
+		}
+		return d.said[0].Job
+	}
+	reserve := func(d *drive, id share.JobID, n share.Bytes) error {
+		return d.step(core.Event{Kind: core.Reserve, Job: id, Bytes: n * share.MiB})
+	}
+	d := under(t, "antman")
+	firm := admit(d, "firm", share.Standard, 600)
+	a := admit(d, "a", share.Opportunistic, 600)
+	b := admit(d, "b", share.Opportunistic, 600)
+	d.do(firm, core.End)
+	if err := reserve(d, b, 600); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.step(core.Event{Kind: core.Switch, Policy: "antman"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := reserve(d, a, 600); !errors.Is(err, core.ErrNoMemory) {
+		t.Errorf("a has what b holds of what a was promised since: %v", err)
+	}
+
+	d = under(t, "antman")
+	admit(d, "firm", share.Standard, 800)
+	a = admit(d, "a", share.Opportunistic, 10)
+	b = admit(d, "b", share.Opportunistic, 900)
+	raise := core.Event{Kind: core.Change, Job: a, Spec: &share.Job{
+		Share: share.Share{Class: share.Opportunistic, Memory: 900 * share.MiB}}}
+	if err := d.step(raise); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []share.JobID{a, b} {
+		if err := reserve(d, id, 100); err != nil {
+			t.Errorf("224 MiB are set apart for nobody: %v", err)
+		}
+	}
+	if err := reserve(d, a, 100); !errors.Is(err, core.ErrNoMemory) {
+		t.Errorf("a has what is kept for another job: %v", err)
+	}
+}
+
+// TestTurns: who comes later waits behind who waits already, even for what is free, and is served
+// after it. A turn ends without an iteration too, when there is no more work.
+func TestTurns(t *testing.T) {
+	d := under(t, "fair")
+	a, _ := d.elastic("a", 1000, 0)
+	b, _ := d.elastic("b", 1000, 0)
+	c, _ := d.elastic("c", 1000, 0)
+	wait := func(id share.JobID, n share.Bytes) {
+		t.Helper()
+		d.do(id, core.Arrive)
+		if err := d.reserveWait(id, n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wait(a, 900)
+	d.do(a, core.Want)
+	d.do(a, core.Begin)
+	wait(b, 500)
+	if wait(c, 50); d.job(c).Memory.Asked != 50*share.MiB {
+		t.Errorf("c, which came after b, does not wait: %+v", d.job(c).Memory)
+	}
+	d.now += ms
+	d.do(a, core.Finish)
+	for _, step := range []struct{ told, gives share.Bytes }{{524, 376}, {474, 50}} {
+		if d.told(a) != step.told {
+			t.Fatalf("a is told to hold %v, want %v", d.told(a), step.told)
+		}
+		if err := d.step(core.Event{Kind: core.Unreserve, Job: a,
+			Bytes: step.gives * share.MiB}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d.do(b, core.Complete); d.job(b).HasWork {
+		t.Fatal("b has work")
+	}
+	d.do(a, core.Complete)
+	if wait(c, 900); d.told(b) < 0 {
+		t.Error("b, which has no use for what it was served, is not told to give it back")
+	}
+}

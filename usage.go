@@ -1,0 +1,124 @@
+package weir
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/weirgpu/weir/share"
+)
+
+// Share is what a job is promised of one device: Memory, a hard cap; Compute, the guaranteed
+// fraction of the device; Limit, the fraction never exceeded; and Class.
+type Share = share.Share
+
+// Class says what a job is for. Policies that know classes serve [Latency] before [Standard] and
+// [Opportunistic] last.
+type Class = share.Class
+
+// The classes.
+const (
+	Standard      = share.Standard      // throughput; of a job that names none
+	Latency       = share.Latency       // somebody waits for it
+	Opportunistic = share.Opportunistic // takes what is left over
+)
+
+// Bytes is a size in memory. It prints as people write it, such as "512MiB".
+type Bytes = share.Bytes
+
+// Units of memory.
+const (
+	KiB = share.KiB
+	MiB = share.MiB
+	GiB = share.GiB
+)
+
+// Usage is what a job has and got up to now, or to its end.
+type Usage struct {
+	Name string
+	// Share is what the job is promised now, with the cap of memory filled in.
+	Share Share
+	// Used is the device time charged: half of the cores for two seconds are one second.
+	Used time.Duration
+	// Recent is the fraction of the device over the last second. Got is the mean fraction over the
+	// seconds in which the job had work, and Entitled what it was entitled to in them.
+	Recent, Got, Entitled float64
+	// Memory is what the job holds of the device's memory, and Peak the most that it held.
+	Memory, Peak Bytes
+	// Runs is the number of Runs that have computed, and Queue that of those under way or waiting.
+	Runs  int64
+	Queue int
+	// Grants is how often the job was granted the device, and Revocations how often it was asked
+	// back before its time.
+	Grants, Revocations int64
+}
+
+// HostStatus is the state of a host and its jobs at one moment.
+type HostStatus struct {
+	Device string
+	Policy string
+	// Memory is what may be promised, Promised the sum of the jobs' caps, and Held what they hold.
+	Memory, Promised, Held Bytes
+	Jobs                   []Usage // in order of admission
+	// Faults is how many of the policy's instructions could not be carried out, and Fault the first
+	// of them. A policy that panics is replaced by fair, which Policy then says.
+	Faults int64
+	Fault  error
+}
+
+// Status returns the state of the host now.
+func (h *Host) Status() HostStatus {
+	st := h.broker.Status()
+	s := HostStatus{Device: st.Device, Policy: st.Policy, Memory: st.Memory, Promised: st.Promised,
+		Held: st.Reserved}
+	s.Faults, s.Fault = h.broker.Faults()
+	for _, t := range h.tenants() {
+		s.Jobs = append(s.Jobs, t.Usage())
+	}
+	return s
+}
+
+// tenants returns the tenants in order of admission.
+func (h *Host) tenants() []*Tenant {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var all []*Tenant
+	for _, t := range h.models {
+		if t != nil {
+			all = append(all, t)
+		}
+	}
+	slices.SortFunc(all, func(a, b *Tenant) int { return cmp.Compare(a.job.ID(), b.job.ID()) })
+	return all
+}
+
+// SetPolicy makes another policy decide from here on, as [HostOptions].Policy names it. Runs under
+// way give the device back as at the end of a lease, and go on. The error is of kind [ErrOption]
+// where there is no such policy or the device cannot enforce it, of kind [ErrMemory] or
+// [ErrCompute] where it would not have admitted all jobs, and of kind [ErrClosed].
+func (h *Host) SetPolicy(name string) error {
+	return classify(h.broker.SetPolicy(name), ErrOption)
+}
+
+// SetShare gives the job another share while it runs; a Memory of 0 leaves the cap that it has. The
+// error is of kind [ErrOption] where the share is invalid, of kind [ErrMemory] or [ErrCompute]
+// where the device cannot promise it beside the others' or the job holds more than the new cap, and
+// of kind [ErrClosed] where the job has ended. On an error nothing changes.
+func (t *Tenant) SetShare(s Share) error {
+	if err := t.job.SetShare(s); err != nil {
+		return classify(err, ErrOption)
+	}
+	if t.hosted != nil {
+		t.hosted.SetCap(t.job.Spec().Memory)
+	}
+	return nil
+}
+
+// Usage returns what the job has and got up to now; once the model is closed, up to its end.
+func (t *Tenant) Usage() Usage {
+	st, a := t.job.Status(), t.job.Account()
+	return Usage{Name: t.job.Name(), Share: t.job.Spec().Share, Used: st.Used, Recent: a.Recent,
+		Got: a.Got, Entitled: a.Entitled, Memory: st.Memory.Resident(), Peak: st.Peak,
+		Runs: st.Iterations, Queue: st.Requests, Grants: st.Counts.Grants,
+		Revocations: st.Counts.Revocations}
+}
