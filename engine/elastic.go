@@ -20,9 +20,9 @@ func (s *Session) Away() int64 {
 
 // Evict gives up to most bytes of packed weights back to the device and to Options.Quota, and
 // returns how many, exactly. The last steps' go first: while those of the first steps run, the rest
-// can be brought back. It returns at once. It gives nothing back while an iteration of any session
-// that shares the weights runs, nor what a transfer under way writes, nor from a device whose
-// buffers are not [device.Elastic].
+// can be brought back. What a transfer under way writes goes when it has ended, for which Evict
+// waits; otherwise it returns at once. It gives nothing back while an iteration of any session that
+// shares the weights runs, nor from a device whose buffers are not [device.Elastic].
 //
 // The weights come back by [Session.Recall] or the next run: from Options.Weights, else packed
 // again of the model's constants. Both must stay what they are while the session lives.

@@ -32,6 +32,7 @@ type weights struct {
 	loaded   int64 // those before it have their contents; at most granted
 	loading  int64 // where the transfer under way ends, 0 when there is none
 	serving  bool  // serve runs
+	ended    int   // transfers
 	failures int   // of transfers
 	err      error // of the last one that failed
 	leaving  bool  // no transfer begins any more
@@ -57,25 +58,28 @@ func (s *Session) share(with *Session) *weights {
 	}
 	s.packed.mu.Lock()
 	defer s.packed.mu.Unlock()
+	if s.packed.leaving {
+		return nil
+	}
 	s.packed.sessions = append(s.packed.sessions, with)
 	return s.packed
 }
 
-// leave gives up a session's part in the weights. The last one waits for the transfer under way.
+// leave gives up a session's part in the weights. The last one waits for the transfer under way and
+// frees them, which it holds until then.
 func (w *weights) leave(s *Session) {
 	w.mu.Lock()
-	i := slices.Index(w.sessions, s)
-	w.sessions = slices.Delete(w.sessions, i, i+1)
-	last := len(w.sessions) == 0
-	w.leaving = last
+	w.leaving = len(w.sessions) == 1
+	last := w.leaving
 	for last && w.serving {
 		w.changed.Wait()
 	}
-	granted := w.granted
+	i := slices.Index(w.sessions, s)
+	w.sessions = slices.Delete(w.sessions, i, i+1)
 	w.mu.Unlock()
 	if last {
 		w.Free()
-		w.by.opts.Quota.Release(granted)
+		w.by.opts.Quota.Release(w.granted)
 	}
 }
 
@@ -84,7 +88,7 @@ func (w *weights) leave(s *Session) {
 func (w *weights) held(s *Session) int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.sessions[0] != s {
+	if len(w.sessions) == 0 || w.sessions[0] != s {
 		return 0
 	}
 	return w.granted
@@ -97,23 +101,46 @@ func (w *weights) away() int64 {
 	return w.Len() - w.granted
 }
 
-// evict gives up to most bytes back, the last ones first, and returns how many. While anybody reads
-// the weights, and of what a transfer under way writes, it gives none.
-func (w *weights) evict(most int64) int64 {
+// evict gives up to most bytes back, the last ones first, and returns how many. It waits for the
+// transfer under way where that writes any of them. While anybody reads the weights it gives none.
+func (w *weights) evict(most int64) (freed int64) {
+	for freed < most {
+		n, more := w.cut(most - freed)
+		w.by.opts.Quota.Release(n)
+		if freed += n; !more {
+			break
+		}
+		w.await()
+	}
+	return freed
+}
+
+// cut gives back what evict can now. More says that the transfer under way writes what is left.
+func (w *weights) cut(most int64) (n int64, more bool) {
 	w.mu.Lock()
-	from, to := max(w.loading, w.granted-max(0, most)), w.granted
-	if w.elastic == nil || w.readers > 0 || w.leaving || from >= to {
-		w.mu.Unlock()
-		return 0
+	defer w.mu.Unlock()
+	if w.elastic == nil || w.readers > 0 || w.leaving {
+		return 0, false
 	}
-	w.elastic.Decommit(from, to)
-	w.granted, w.loaded = from, min(w.loaded, from)
-	if o := &w.by.opts; o.Weights != nil && o.Discard != nil && hostVisible(w.Buffer) {
-		o.Discard(from, to)
+	want := max(0, w.granted-most)
+	from, to := max(w.loading, want), w.granted
+	if from < to {
+		w.elastic.Decommit(from, to)
+		w.granted, w.loaded = from, min(w.loaded, from)
+		if o := &w.by.opts; o.Weights != nil && o.Discard != nil && hostVisible(w.Buffer) {
+			o.Discard(from, to)
+		}
 	}
-	w.mu.Unlock()
-	w.by.opts.Quota.Release(to - from)
-	return to - from
+	return to - from, want < from
+}
+
+// await returns when the transfer that is under way has ended.
+func (w *weights) await() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for ended := w.ended; w.loading > 0 && w.ended == ended; {
+		w.changed.Wait()
+	}
 }
 
 // recall asks the quota for what is away, and the device to take it, and has it brought. It returns
@@ -223,6 +250,7 @@ func (w *weights) serve() {
 		err := w.transfer(from, to)
 		w.mu.Lock()
 		w.loading = 0
+		w.ended++
 		if err != nil {
 			w.failures++
 			w.err = fmt.Errorf("packed weights: %w", err)

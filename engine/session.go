@@ -91,6 +91,7 @@ type Session struct {
 	hosted  int64 // bytes of the host beside them
 	reading int   // calls under way that need packed, and have no instance
 	closed  bool
+	left    bool // gives up packed, or has
 }
 
 // Load reserves and allocates the plan's packed weights and packs them. The caller owns the session
@@ -245,17 +246,18 @@ func (s *Session) WithWeights(use func(weights []byte) error) error {
 func (s *Session) read() *weights {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.packed != nil {
-		s.reading++
+	if s.left {
+		return nil
 	}
+	s.reading++
 	return s.packed
 }
 
 func (s *Session) endRead() {
 	s.mu.Lock()
+	defer s.finish()
 	defer s.mu.Unlock()
 	s.reading--
-	s.finish()
 }
 
 func (s *Session) alloc(q device.Quota, n int64) (device.Buffer, error) {
@@ -296,7 +298,7 @@ func (s *Session) Held() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.packed == nil {
-		return 0
+		return s.arenas
 	}
 	return s.packed.held(s) + s.arenas
 }
@@ -319,10 +321,7 @@ func (s *Session) Take() (*Instance, error) {
 	}
 	// s.mu is free while the quota is asked, which may take its time
 	if i, err = s.newInstance(); err != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.made--
-		s.finish()
+		s.unmake()
 		return nil, fmt.Errorf("graph %q: arena: %w", s.plan.Graph.Name, err)
 	}
 	return i, nil
@@ -345,6 +344,14 @@ func (s *Session) claim() (*Instance, error) {
 	}
 	s.made++
 	return nil, nil
+}
+
+// unmake takes back what claim has counted.
+func (s *Session) unmake() {
+	s.mu.Lock()
+	defer s.finish()
+	defer s.mu.Unlock()
+	s.made--
 }
 
 func (s *Session) newInstance() (*Instance, error) {
@@ -442,16 +449,13 @@ func (s *Session) freeArena(arena device.Buffer, gone int64) {
 // put back, and the weights with the last of them. Closing twice is allowed.
 func (s *Session) Close() {
 	s.mu.Lock()
+	defer s.finish()
 	defer s.mu.Unlock()
-	if s.closed {
-		return
-	}
 	s.closed = true
 	for _, i := range s.free {
 		s.drop(i)
 	}
 	s.free = nil
-	s.finish()
 }
 
 // drop frees an instance's arena; s.mu is held.
@@ -461,13 +465,20 @@ func (s *Session) drop(i *Instance) {
 	s.made--
 }
 
-// finish gives up the weights of a closed session once no instance and no WithWeights reads them;
-// s.mu is held.
+// finish gives up the weights of a closed session once no instance and no call reads them. s.mu is
+// free, so that what asks the session something is answered while a transfer under way ends.
 func (s *Session) finish() {
-	if s.closed && s.made == 0 && s.reading == 0 && s.packed != nil {
-		s.packed.leave(s)
-		s.packed = nil
+	s.mu.Lock()
+	last := s.closed && s.made == 0 && s.reading == 0 && !s.left
+	s.left = s.left || last
+	s.mu.Unlock()
+	if !last {
+		return
 	}
+	s.packed.leave(s)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.packed = nil
 }
 
 // Instance is one arena of a session, with the plan bound to it.
@@ -579,11 +590,11 @@ func (i *Instance) Free() { i.leave(false) }
 func (i *Instance) leave(keep bool) {
 	s := i.session
 	s.mu.Lock()
+	defer s.finish()
 	defer s.mu.Unlock()
 	if keep && !s.closed {
 		s.free = append(s.free, i)
 		return
 	}
 	s.drop(i)
-	s.finish()
 }

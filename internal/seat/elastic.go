@@ -15,7 +15,7 @@ type Weighty interface {
 	// Away returns the bytes that are not on the device.
 	Away() int64
 	// Evict gives up to most bytes back to the quota, none within an iteration, and returns how
-	// many.
+	// many. It may wait for bytes on their way.
 	Evict(most int64) int64
 	// Recall asks the quota for what is away, and has it brought.
 	Recall(ctx context.Context) error
@@ -29,15 +29,15 @@ type Elastic struct {
 	weights credit
 	arenas  credit
 
-	mu      sync.Mutex // held while weights go or come
-	session Weighty    // nil before Attach
-	within  bool       // an iteration
+	moving  chan struct{} // held while weights go or come, and by who uses what follows
+	session Weighty       // nil before Attach
+	within  bool          // an iteration
 }
 
 // NewElastic returns what holds the memory of a job.
 func NewElastic(job *broker.Job) *Elastic {
 	e := &Elastic{job: job, weights: credit{granted: granted{job, core.Persistent}},
-		arenas: credit{granted: granted{job, core.Ephemeral}}}
+		arenas: credit{granted: granted{job, core.Ephemeral}}, moving: make(chan struct{}, 1)}
 	job.OnEvicted(e.give)
 	return e
 }
@@ -59,9 +59,9 @@ func (e *Elastic) Reserve(ctx context.Context, weights, arenas int64) error {
 // Attach says whose weights they are, once they are loaded. What was reserved and not used is given
 // back.
 func (e *Elastic) Attach(s Weighty) {
-	e.mu.Lock()
+	e.moving <- struct{}{}
 	e.session = s
-	e.mu.Unlock()
+	<-e.moving
 	e.weights.drain()
 	e.arenas.drain()
 	e.give()
@@ -71,51 +71,63 @@ func (e *Elastic) Attach(s Weighty) {
 // hold no lease and wait for none.
 func (e *Elastic) Resident(ctx context.Context) error {
 	for {
-		away := e.session.Away()
-		if away == 0 {
-			return nil
+		away, err := e.recall(ctx, 0)
+		if err != nil || away == 0 {
+			return err
 		}
 		if err := e.weights.fill(ctx, away); err != nil {
 			return err
 		}
-		if err := e.recall(ctx, away); err != nil {
+		if _, err := e.recall(ctx, away); err != nil {
 			return err
 		}
 	}
 }
 
-// recall takes what was reserved, unless more has left the device meanwhile.
-func (e *Elastic) recall(ctx context.Context, reserved int64) (err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.session.Away() == reserved {
+// recall takes what was reserved, unless more has left the device meanwhile, and returns how much
+// of the weights is not on the device then.
+func (e *Elastic) recall(ctx context.Context, reserved int64) (away int64, err error) {
+	select {
+	case e.moving <- struct{}{}:
+		defer func() { <-e.moving }()
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	defer e.weights.drain()
+	if err == nil && reserved > 0 && e.session.Away() == reserved {
 		err = e.session.Recall(ctx)
 	}
-	e.weights.drain()
-	return err
+	return e.session.Away(), err
 }
 
 // Begin keeps the weights where they are until End, and reports whether all are on the device or on
-// their way.
+// their way. It does not wait while they go, because its caller holds the device: it says no.
 func (e *Elastic) Begin() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	select {
+	case e.moving <- struct{}{}:
+	default:
+		return false
+	}
+	defer func() { <-e.moving }()
 	e.within = e.session.Away() == 0
 	return e.within
 }
 
 // End is the end of an iteration. What others wait for leaves the device.
 func (e *Elastic) End() {
-	e.mu.Lock()
+	e.moving <- struct{}{}
 	e.within = false
-	e.mu.Unlock()
+	<-e.moving
 	e.give()
 }
 
 // give does what the job was told, unless it is within an iteration.
 func (e *Elastic) give() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	if _, told := e.job.Told(); !told {
+		return
+	}
+	e.moving <- struct{}{}
+	defer func() { <-e.moving }()
 	most, told := e.job.Told()
 	if !told || e.within || e.session == nil {
 		return

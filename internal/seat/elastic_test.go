@@ -1,0 +1,177 @@
+package seat_test
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/compute"
+	"github.com/weirgpu/weir/device/far"
+	"github.com/weirgpu/weir/engine"
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/internal/seat"
+	"github.com/weirgpu/weir/plan"
+	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/broker"
+	"github.com/weirgpu/weir/share/core"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// tenant is a job whose weights leave the device, and its session.
+type tenant struct {
+	job     *broker.Job
+	memory  *seat.Elastic
+	session *engine.Session
+	request *engine.Instance
+	asked   chan struct{} // a transfer asks for memory of the host
+	on      chan struct{} // it may go on
+	waits   bool
+}
+
+// Reserve implements device.Quota: that of the host's memory, which a transfer asks within.
+func (n *tenant) Reserve(int64) error {
+	if n.waits {
+		n.asked <- struct{}{}
+		<-n.on
+	}
+	return nil
+}
+
+func (n *tenant) Release(int64) {}
+
+// products is a plan whose weights come in two transfers.
+func products(t *testing.T, target compute.Target) *plan.Plan {
+	t.Helper()
+	g, err := graph.ParseExternal(`graph "products" {
+		opset "" 17
+		input %x: float32[1,32]
+		const %w: float32[32,4096] = at 0
+		const %v: float32[4096,32] = at 1
+		%y: float32[1,4096] = MatMul@17 (%x, %w)
+		%z: float32[1,32] = MatMul@17 (%y, %v)
+		output %z
+	}`, func(d tensor.DType, shape []int, _ int64) (*tensor.Tensor, error) {
+		return tensor.New(d, shape...)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := plan.Compile(t.Context(), g, plan.Options{Target: target})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// inTurn are jobs on a device for the weights of one, which have been loaded one after the other.
+func inTurn(t *testing.T, names ...string) []*tenant {
+	t.Helper()
+	d, err := far.Open("far", far.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := products(t, d.Target())
+	c, err := core.Config{Device: "far:0", Units: 1,
+		Memory: share.Bytes(int64(len(names))*p.ArenaBytes + p.PackedBytes)}.ForPolicy("fair")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := broker.New(broker.Config{Config: c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	tenants := make([]*tenant, len(names))
+	for i, name := range names {
+		n := &tenant{asked: make(chan struct{}), on: make(chan struct{})}
+		spec := share.Job{Name: name, Share: share.Share{Elastic: true,
+			Memory: share.Bytes(p.PeakBytes(1)), Keep: share.Bytes(p.ArenaBytes)}}
+		if n.job, err = b.Admit(spec, share.Bytes(p.PeakBytes(1))); err != nil {
+			t.Fatal(err)
+		}
+		n.memory = seat.NewElastic(n.job)
+		if err := n.memory.Reserve(t.Context(), p.PackedBytes, p.ArenaBytes); err != nil {
+			t.Fatal(err)
+		}
+		n.session, err = engine.Load(p, engine.Options{Device: d, Quota: n.memory.Weights(),
+			ArenaQuota: n.memory.Arenas(), HostQuota: n})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			n.session.Close()
+			n.request.Put()
+		})
+		if n.request, err = n.session.Take(); err != nil {
+			t.Fatal(err)
+		}
+		n.memory.Attach(n.session)
+		tenants[i] = n
+	}
+	return tenants
+}
+
+// bring has the weights of a job come, and returns while they are on their way.
+func (n *tenant) bring(t *testing.T) {
+	t.Helper()
+	n.waits = true
+	n.job.Arrive()
+	if err := n.memory.Resident(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	<-n.asked
+	n.waits = false
+}
+
+// iterate is one iteration, whose request has arrived.
+func (n *tenant) iterate(t *testing.T) {
+	for {
+		if err := n.memory.Resident(t.Context()); err != nil {
+			t.Error(err)
+			return
+		}
+		if _, err := n.job.Acquire(t.Context()); err != nil {
+			t.Error(err)
+			return
+		}
+		if n.memory.Begin() {
+			break
+		}
+		n.job.Lease().Release()
+	}
+	n.job.BeginIteration()
+	if err := n.request.Run(t.Context(), device.Open); err != nil {
+		t.Error(err)
+	}
+	n.job.EndIteration()
+	n.memory.End()
+	n.job.Complete()
+	n.job.Lease().Release()
+}
+
+// TestEvictedOnTheWay: a job that is to give its weights back while they come gives all of them,
+// when the transfer under way has ended. If it kept what that writes, it would wait for the rest of
+// them, and another job for these.
+func TestEvictedOnTheWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		jobs := inTurn(t, "a", "b")
+		a, b := jobs[0], jobs[1]
+		b.session.Evict(b.session.Held())
+		a.bring(t)
+		b.job.Arrive()
+		var both sync.WaitGroup
+		both.Go(func() { b.iterate(t) })
+		synctest.Wait() // b waits for memory, a for its transfer
+		if away := a.session.Away(); away == 0 || away == a.session.Plan().PackedBytes {
+			t.Errorf("%d bytes are away within the first of two transfers", away)
+		}
+		if a.memory.Begin() {
+			t.Error("an iteration begins with weights that are about to go")
+		}
+		both.Go(func() { a.iterate(t) })
+		synctest.Wait()
+		close(a.on)
+		both.Wait()
+	})
+}
