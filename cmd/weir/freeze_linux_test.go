@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -55,6 +54,14 @@ func newFreezing(t *testing.T, agentFlags ...string) *freezing {
 	if err := f.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		jobs := s.jobs()
+		_ = f.cmd.Process.Kill()
+		_ = f.cmd.Wait()
+		if t.Failed() {
+			t.Logf("the program, of jobs %+v: %s", jobs, f.out)
+		}
+	})
 	s.eventually("the program launches", func() bool {
 		j := s.jobs()
 		return len(j) > 0 && j[0].Launches > 4
@@ -105,18 +112,9 @@ func (f *freezing) says(got string, want ...string) {
 	}
 }
 
-// knownToFail leaves a test to the long check: now and then a program that was thawed gets
-// CUDA_ERROR_OUT_OF_MEMORY within its cap, beside load in a fifth of the runs (issue 13).
-func knownToFail(t *testing.T) {
-	if os.Getenv("WEIR_LONG") == "" {
-		t.Skip("a program that was thawed is refused memory within its cap now and then")
-	}
-}
-
 // TestFreezeAndThaw moves a program's memory away by command, has another job use the room, and
 // brings it back when that has ended.
 func TestFreezeAndThaw(t *testing.T) {
-	knownToFail(t)
 	f := newFreezing(t)
 	r := f.freeze()
 	if len(r.Stays) != 1 || r.Stays[0].What != "contexts and modules" || r.Device != "cuda:0" {
@@ -184,7 +182,6 @@ func TestFreezeWithoutRoomOnTheHost(t *testing.T) {
 // TestFreezeSurvivesDeaths kills the agent, and then the program, of a frozen job: the memory comes
 // back with the agent's death, and is free with the program's.
 func TestFreezeSurvivesDeaths(t *testing.T) {
-	knownToFail(t)
 	f := newFreezing(t)
 	f.freeze()
 	launched := f.jobs()[0].Launches

@@ -24,13 +24,24 @@ func (w *warden) movable(host uint64) {
 	w.page.Header().MoveHostBytes.Store(host)
 }
 
-// order orders the memory of the programs to the host or back, and returns what each of so many
-// answers.
-func (w *warden) order(away bool, programs int) []wire.Moved {
-	w.t.Helper()
+// command orders the memory of the programs to the host or back.
+func (w *warden) command(away bool) {
 	h := w.page.Header()
 	h.Move.Store(wire.NextMove(h.Move.Load(), away))
 	w.page.WakeMove()
+}
+
+// order does so, and returns what each of so many answers.
+func (w *warden) order(away bool, programs int) []wire.Moved {
+	w.t.Helper()
+	w.command(away)
+	return w.answers(programs)
+}
+
+// answers returns what each of so many programs answers to the last order.
+func (w *warden) answers(programs int) []wire.Moved {
+	w.t.Helper()
+	h := w.page.Header()
 	answers := make([]wire.Moved, programs)
 	for i := range answers {
 		select {
@@ -196,6 +207,37 @@ func TestMovesLeaveTheDevice(t *testing.T) {
 		if s.Wrong != 0 || s.Compared == 0 {
 			t.Errorf("%+v", s)
 		}
+	}
+}
+
+// TestMovesAreCounted holds that the device never holds more of a program's memory than is counted
+// while that is moved: who compares the two would count the difference a second time.
+func TestMovesAreCounted(t *testing.T) {
+	w := newWarden(t, 1<<30, 2*time.Millisecond)
+	w.movable(1 << 30)
+	w.gate(true)
+	dir := t.TempDir()
+	r, in := moved(t, w, dir, "2", "150")
+	s := w.page.Slot(0)
+	w.await("the program launches nothing", func() bool { return s.Launches.Load() > 2 })
+	w.gate(false)
+	w.await("the program does not wait", func() bool { return s.Waiting.Load() == 2 })
+	counted := func() uint64 { return s.MemUsedBytes.Load() + s.MemContextBytes.Load() }
+	for i := range 6 {
+		for w.command(i%2 == 0); len(w.moved) == 0; {
+			before := counted()
+			held := fakeDevice(t, dir).Used
+			if after := counted(); held > max(before, after) {
+				t.Fatalf("move %d: %d held, %d counted, then %d", i, held, before, after)
+			}
+		}
+		if m := w.answers(1)[0]; m.Code != wire.MovedAll {
+			t.Fatalf("not moved: %+v", m)
+		}
+	}
+	w.gate(true)
+	if got := r.found(t, in); got.Wrong != 0 || got.Compared == 0 {
+		t.Errorf("%+v", got)
 	}
 }
 

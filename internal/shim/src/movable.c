@@ -49,6 +49,16 @@ uint64_t weir_movable_bytes(void)
 	return weir_get(&total);
 }
 
+/* weir_movable_absent is how much of it is not on the device, for the mover. */
+uint64_t weir_movable_absent(void)
+{
+	uint64_t sum = 0;
+	for (const struct weir_movable *m = all; m; m = m->next)
+		for (uint32_t i = 0; i < m->count; i++)
+			sum += m->pieces[i].here ? 0 : weir_piece_bytes(m, i);
+	return sum;
+}
+
 static CUmemAllocationProp properties(CUdevice device)
 {
 	return (CUmemAllocationProp){

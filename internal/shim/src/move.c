@@ -110,6 +110,13 @@ static bool each(struct move *m, bool (*step)(struct move *, struct weir_movable
 	return ok;
 }
 
+/* note_away says how much of the memory is not on the device. */
+static void note_away(uint64_t bytes)
+{
+	weir_set(&away_bytes, bytes);
+	weir_set(&weir_slot()->away_bytes, bytes);
+}
+
 /* ---- memory of the host ---- */
 
 static void count_host(uint64_t more)
@@ -244,32 +251,25 @@ static void out(struct move *m)
 	}
 	each(m, unmap);
 	away = true;
-	weir_release(m->bytes);
-	weir_set(&away_bytes, m->bytes);
-	weir_set(&weir_slot()->away_bytes, m->bytes);
+	note_away(weir_movable_absent());
+	weir_release(weir_get(&away_bytes));
 }
 
 /* ---- in ---- */
 
+/* map puts memory under a piece and its bytes into that: also under one that could not be unmapped,
+ * into which copies may have begun. */
 static bool map(struct move *m, struct weir_movable *x, uint32_t i)
 {
 	struct weir_piece *p = &x->pieces[i];
 	uint64_t n = weir_piece_bytes(x, i);
-	if (p->here)
-		return true;
-	if (!check(m, weir_piece_map(x, i)))
-		return false;
-	m->bytes += n;
+	if (!p->here) {
+		if (!check(m, weir_piece_map(x, i)))
+			return false;
+		m->bytes += n;
+	}
 	return !p->host ||
 		check(m, WEIR_DRIVER(cuMemcpyHtoDAsync_v2)(weir_piece_at(x, i), p->host, n, m->stream));
-}
-
-/* again takes the device's memory from a piece that could not be kept there. */
-static bool again(struct move *m, struct weir_movable *x, uint32_t i)
-{
-	if (x->pieces[i].here)
-		check(m, weir_piece_unmap(x, i));
-	return true;
 }
 
 /* lacking says how much the device would have to have, and has. */
@@ -286,21 +286,25 @@ static void lacking(struct move *m)
 }
 
 /* in brings all back. What it takes was counted under the cap before it went, and the agent has
- * kept room for it since. */
+ * kept room for it since. It is counted before the driver takes it: who compares what is held with
+ * what is counted (measure.c, and the agent) is never to find more held. */
 static void in(struct move *m)
 {
+	uint64_t absent = weir_get(&away_bytes);
+	weir_add(&weir_slot()->mem_used_bytes, absent);
 	if (!each(m, map)) {
+		struct move back = {0};
 		lacking(m);
 		close_context(m);
-		each(&(struct move){0}, again);
+		each(&back, unmap);
+		note_away(weir_movable_absent());
+		weir_release(weir_get(&away_bytes));
 		return;
 	}
 	each(m, drop);
 	for (struct weir_movable *x = weir_movables(); x; x = x->next)
 		x->seen = weir_touches();
-	weir_add(&weir_slot()->mem_used_bytes, weir_get(&away_bytes));
-	weir_set(&away_bytes, 0);
-	weir_set(&weir_slot()->away_bytes, 0);
+	note_away(0);
 	away = false;
 	weir_barrier_open();
 }

@@ -271,6 +271,7 @@ bool weir_movable_alloc(CUdeviceptr *at, uint64_t size, CUresult *result);
 bool weir_movable_free(CUdeviceptr at);
 struct weir_movable *weir_movables(void);
 uint64_t weir_movable_bytes(void);
+uint64_t weir_movable_absent(void);
 void weir_movables_late(void);
 void weir_movables_gone(const void *context);
 void weir_movables_reset(void);
