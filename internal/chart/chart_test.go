@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -181,35 +183,68 @@ func TestNamesApart(t *testing.T) {
 			Series{Points: true, X: []float64{0.5}, Y: []float64{0.5},
 				Names: []string{fmt.Sprint("point ", i)}})
 	}
-	type text struct {
-		X     float64 `xml:"x,attr"`
-		Y     float64 `xml:"y,attr"`
-		Class string  `xml:"class,attr"`
-		Text  string  `xml:",chardata"`
+	texts := namesApart(t, c.SVG("wide", 960))
+	if n := len(slices.DeleteFunc(texts, func(s text) bool { return !s.named() })); n != 18 {
+		t.Fatalf("%d names", n)
 	}
+}
+
+// TestNamesAboveTicks: names of lines that end at the bottom, and of points that lie there, do not
+// lie on the ticks, however long these are.
+func TestNamesAboveTicks(t *testing.T) {
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		end := math.Pow(10, float64(r.IntN(9))-6)
+		c := XY{Height: 150, X: Axis{Max: end * (0.5 + r.Float64())}, Y: Axis{Max: 1}}
+		for i := range 1 + r.IntN(6) {
+			x := []float64{0, c.X.Max * (0.9 + r.Float64()/10)}
+			c.Series = append(c.Series,
+				Series{Name: fmt.Sprint("line ", i), X: x, Y: []float64{0, r.Float64() / 50}},
+				Series{Points: true, X: x[1:], Y: []float64{r.Float64() / 50}, Names: []string{"at"}})
+		}
+		namesApart(t, c.SVG("wide", 400+600*r.Float64()))
+	}
+}
+
+// text is a text of a drawing.
+type text struct {
+	X     float64 `xml:"x,attr"`
+	Y     float64 `xml:"y,attr"`
+	Class string  `xml:"class,attr"`
+	Text  string  `xml:",chardata"`
+}
+
+func (s text) named() bool { return strings.HasPrefix(s.Class, "named") }
+
+// left is where it begins: style sheets centre and end texts at their places by their classes.
+func (s text) left() float64 {
+	switch w := textWidth(s.Text); {
+	case strings.Contains(s.Class, "mid"):
+		return s.X - w/2
+	case strings.Contains(s.Class, "end"):
+		return s.X - w
+	}
+	return s.X
+}
+
+// namesApart holds that no name lies on any other text of a drawing, and returns its texts.
+func namesApart(t *testing.T, svg string) []text {
+	t.Helper()
 	var drawn struct {
 		Texts []text `xml:"text"`
 	}
-	if err := xml.Unmarshal([]byte(c.SVG("wide", 960)), &drawn); err != nil {
+	if err := xml.Unmarshal([]byte(svg), &drawn); err != nil {
 		t.Fatal(err)
 	}
-	var named []text
-	for _, s := range drawn.Texts {
-		if strings.HasPrefix(s.Class, "named") {
-			named = append(named, s)
-		}
-	}
-	if len(named) != 18 {
-		t.Fatalf("%d names", len(named))
-	}
-	for i, a := range named {
-		for _, b := range named[i+1:] {
-			if math.Abs(a.Y-b.Y) < fontSize &&
-				a.X < b.X+textWidth(b.Text) && b.X < a.X+textWidth(a.Text) {
+	for i, a := range drawn.Texts {
+		for _, b := range drawn.Texts[i+1:] {
+			if (a.named() || b.named()) && math.Abs(a.Y-b.Y) < fontSize &&
+				a.left() < b.left()+textWidth(b.Text) && b.left() < a.left()+textWidth(a.Text) {
 				t.Errorf("%+v lies on %+v", a, b)
 			}
 		}
 	}
+	return drawn.Texts
 }
 
 // TestRows: bars lie where their times are, and say so to a script; what lies outside of the axis

@@ -74,8 +74,7 @@ func (c *XY) SVG(class string, width float64) string {
 			labels = append(labels, label{at: end, style: s.Style, name: s.Name, faint: s.Faint})
 		}
 	}
-	p.atEnds(labels)
-	p.beside(c.Series, taken)
+	p.beside(c.Series, append(taken, p.atEnds(labels)...))
 	return p.whole(class, c.Label)
 }
 
@@ -182,19 +181,21 @@ func (s *Series) radius(i int) float64 {
 }
 
 // atEnds writes the names of lines right of the plot, at the heights of their ends, moved apart
-// where they would touch.
-func (p *plot) atEnds(labels []label) {
+// where they would touch, and above the ticks, the last of which may reach below them.
+// It returns where they lie.
+func (p *plot) atEnds(labels []label) []box {
 	slices.SortStableFunc(labels, func(a, b label) int { return cmp.Compare(a.at.y, b.at.y) })
 	free := lineStep / 2
 	for i := range labels {
 		labels[i].y = max(labels[i].at.y, free)
 		free = labels[i].y + lineStep
 	}
-	free = p.bottom + lineStep
+	free = p.bottom - 3
 	for i := len(labels) - 1; i >= 0; i-- {
 		labels[i].y = min(labels[i].y, free)
 		free = labels[i].y - lineStep
 	}
+	var taken []box
 	for _, l := range labels {
 		class := fmt.Sprintf("c%d", l.style%colours)
 		fmt.Fprintf(p, `<path class="lead %s" d="M%s %sL%s %s"/>`, class, num(l.at.x),
@@ -203,7 +204,9 @@ func (p *plot) atEnds(labels []label) {
 			class += " small"
 		}
 		p.name("named "+class, p.right+11, l.y+4, p.width-p.right-11, l.name)
+		taken = append(taken, box{p.right + 11, l.y - lineStep/2, p.width, l.y + lineStep/2})
 	}
+	return taken
 }
 
 // atStart writes the name of a line right of its start, below it where it rises and below what is
@@ -220,7 +223,7 @@ func (p *plot) atStart(s *Series, taken []box) box {
 }
 
 // beside writes the names of points beside them: where it fits first of right, left, above and
-// below, else right of them, further down.
+// below, else right of them, further down or up.
 func (p *plot) beside(series []Series, taken []box) {
 	for i := range series {
 		for k := range series[i].Names {
@@ -273,13 +276,17 @@ func (p *plot) free(at point, r, w float64, taken []box) box {
 			return b
 		}
 	}
-	left := min(at.x+r+13, p.width-w)
-	b := box{left, at.y + lineStep, left + w, at.y + 2*lineStep}
-	for range 40 {
+	left := max(0, min(at.x+r+13, p.width-w))
+	below := box{left, at.y + lineStep, left + w, at.y + 2*lineStep}
+	for b := below; b.bottom <= p.bottom; b.top, b.bottom = b.top+4, b.bottom+4 {
 		if fits(b) {
 			return b
 		}
-		b.top, b.bottom = b.top+4, b.bottom+4
 	}
-	return b
+	for b := below; b.top >= lineStep; b.top, b.bottom = b.top-4, b.bottom-4 {
+		if fits(b) {
+			return b
+		}
+	}
+	return below
 }
