@@ -262,7 +262,7 @@ func (b box) touches(o box) bool {
 // free returns where a text of a width goes beside a marker.
 func (p *plot) free(at point, r, w float64, taken []box) box {
 	fits := func(b box) bool {
-		return b.left >= 0 && b.right <= p.width && b.top >= lineStep && b.bottom <= p.bottom &&
+		return b.left >= p.left && b.right <= p.width && b.top >= lineStep && b.bottom <= p.bottom &&
 			!slices.ContainsFunc(taken, b.touches)
 	}
 	const half = lineStep / 2
@@ -276,7 +276,7 @@ func (p *plot) free(at point, r, w float64, taken []box) box {
 			return b
 		}
 	}
-	left := max(0, min(at.x+r+13, p.width-w))
+	left := max(p.left, min(at.x+r+13, p.width-w))
 	below := box{left, at.y + lineStep, left + w, at.y + 2*lineStep}
 	for b := below; b.bottom <= p.bottom; b.top, b.bottom = b.top+4, b.bottom+4 {
 		if fits(b) {

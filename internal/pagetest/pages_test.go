@@ -165,7 +165,7 @@ func (b *tab) keep(t *testing.T, name string) {
 type document struct {
 	name   string
 	write  func(*testing.T, io.Writer)
-	texts  int // at least, whatever ticks the axes have for what was measured
+	texts  int // at least
 	charts int // that are shown on a screen, and in print
 	print  int
 	tables int
@@ -173,7 +173,7 @@ type document struct {
 }
 
 var pages = []document{
-	{"report", writeSmall, 150, 7, 7, 6, map[int64]float64{1280: 4600, 400: 6400}},
+	{"report", writeSmall, 190, 7, 7, 6, map[int64]float64{1280: 4600, 400: 6400}},
 	{"many", writeMany, 200, 5, 7, 12, map[int64]float64{1280: 5200, 400: 6000}},
 	{"roofline", writeRoofline, 60, 1, 1, 2, map[int64]float64{1280: 2200, 400: 4700}},
 	{"inspect", writeStages, 80, 0, 0, 0, map[int64]float64{1280: 1000, 400: 3000}},

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/scenario"
 	"github.com/weirgpu/weir/scenario/report"
 	"github.com/weirgpu/weir/share"
@@ -26,31 +25,47 @@ func head(title string) report.Head {
 		When:  time.Date(2026, 11, 23, 16, 0, 0, 0, time.UTC)}
 }
 
-// writeSmall writes the report of jobs that really run, one of which is refused.
+// writeSmall writes the report of jobs in virtual time, one of which is refused. Of times that
+// are measured the page would be another in each run.
 func writeSmall(t *testing.T, w io.Writer) {
 	t.Helper()
-	g, err := graph.Parse(`graph "tiny" {
-  opset "" 17
-  input %x: float32[64,64]
-  %y: float32[64,64] = MatMul@13 (%x, %x)
-  output %y
-}`)
+	s, err := scenario.Parse(strings.NewReader(`device: v100
+duration: 3s
+seed: 1
+jobs:
+  - {name: '` + evilName + `', class: latency, iteration: 3ms, arrival: {poisson: 40}}
+  - {name: ` + longName + `, iteration: 7ms}
+  - {name: nightly, class: opportunistic, iteration: 9ms, memory: 1TiB}
+`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	job := func(name string, class share.Class, memory share.Bytes) scenario.Job {
-		return scenario.Job{Job: share.Job{Name: name, Iterations: 300,
-			Share: share.Share{Memory: memory, Class: class}}, Model: name, Graph: g}
-	}
-	s := &scenario.Scenario{Jobs: []scenario.Job{job(evilName, share.Latency, 1<<20),
-		job(longName, share.Standard, 0), job("nightly", share.Opportunistic, 1)}}
-	r, err := scenario.Run(t.Context(), s, scenario.Options{Threads: 1, Solo: true,
-		Compare: []scenario.Mode{scenario.Threads}, Policies: []string{"fair", "priority"}})
+	r, err := scenario.Simulate(t.Context(), s, scenario.Options{Solo: true,
+		Policies: []string{"fair", "priority"}})
 	if err != nil {
 		t.Fatal(err)
 	}
+	beside(r)
 	if err := report.Write(w, head("Three jobs share one device"), r); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// beside adds to a result what only a run in real time has: memory as it was held, and a phase
+// without a broker.
+func beside(r *scenario.Result) {
+	threads := r.Results[0]
+	threads.Mode, threads.Policy, threads.Holds = scenario.Threads, "", nil
+	r.Phases = append(r.Phases, threads)
+	for i := range r.Results {
+		p := &r.Results[i]
+		for at := range 30 {
+			span := scenario.MemorySpan{At: time.Duration(at) * 100 * time.Millisecond}
+			for k := range p.Jobs {
+				span.Held = append(span.Held, share.Bytes(at*k%7)<<20)
+			}
+			p.Memory = append(p.Memory, span)
+		}
 	}
 }
 
