@@ -200,9 +200,10 @@ func TestNamesAboveTicks(t *testing.T) {
 			x := []float64{0, c.X.Max * (0.9 + r.Float64()/10)}
 			c.Series = append(c.Series,
 				Series{Name: fmt.Sprint("line ", i), X: x, Y: []float64{0, r.Float64() / 50}},
-				Series{Points: true, X: x[1:], Y: []float64{r.Float64() / 50}, Names: []string{"at"}},
-				Series{Points: true, X: []float64{x[1] * r.Float64() / 9}, Y: []float64{r.Float64()},
-					Names: []string{"a longer name"}})
+				Series{Points: true, X: x[1:], Y: []float64{r.Float64() / 50},
+					Names: []string{"at"}},
+				Series{Points: true, X: []float64{x[1] * r.Float64() / 9},
+					Y: []float64{r.Float64()}, Names: []string{"a longer name"}})
 		}
 		namesApart(t, c.SVG("wide", 400+600*r.Float64()))
 	}

@@ -262,8 +262,8 @@ func (b box) touches(o box) bool {
 // free returns where a text of a width goes beside a marker.
 func (p *plot) free(at point, r, w float64, taken []box) box {
 	fits := func(b box) bool {
-		return b.left >= p.left && b.right <= p.width && b.top >= lineStep && b.bottom <= p.bottom &&
-			!slices.ContainsFunc(taken, b.touches)
+		return b.left >= p.left && b.right <= p.width && b.top >= lineStep &&
+			b.bottom <= p.bottom && !slices.ContainsFunc(taken, b.touches)
 	}
 	const half = lineStep / 2
 	for _, b := range []box{
