@@ -139,7 +139,11 @@ func TestHostSameResults(t *testing.T) {
 			}
 		})
 	}
-	for _, p := range []string{"priority", "timeslice", "fifo", "fair:slice=1ms", "steal"} {
+	policies := []string{"priority", "timeslice", "fifo", "fair:slice=1ms"}
+	if runtime.NumCPU() > 1 { // it gives whole units of compute, and both have a guarantee
+		policies = append(policies, "steal")
+	}
+	for _, p := range policies {
 		if err := h.SetPolicy(p); err != nil {
 			t.Error(err)
 		}
@@ -149,7 +153,8 @@ func TestHostSameResults(t *testing.T) {
 	}
 	wg.Wait()
 	s := h.Status()
-	if len(s.Jobs) != 2 || s.Policy != "steal" || s.Faults != 0 || s.Jobs[0].Name != "a" {
+	if len(s.Jobs) != 2 || s.Policy != policies[len(policies)-1] || s.Faults != 0 ||
+		s.Jobs[0].Name != "a" {
 		t.Errorf("status %+v", s)
 	}
 	for _, u := range []Usage{ta.Usage(), tb.Usage()} {

@@ -76,8 +76,8 @@ func beProgram(dir string) error {
 	return err
 }
 
-// TestKill kills real processes, which hold the device, and measures how long another job waits for
-// it.
+// TestKill kills real processes, which hold the device: another job has it because their end is
+// seen. With WEIR_LONG the time that it waits is held, too.
 func TestKill(t *testing.T) {
 	s, dir := newPeople(), socketDir(t)
 	c := testConfig(dir, nil)
@@ -134,7 +134,7 @@ func TestKill(t *testing.T) {
 	}
 	slices.Sort(took)
 	t.Logf("slot and device free after %v, at most %v", took[len(took)/2], took[len(took)-1])
-	if took[len(took)/2] > 10*time.Millisecond*slack {
+	if long && took[len(took)/2] > 10*time.Millisecond*slack {
 		t.Errorf("it took %v", took)
 	}
 }

@@ -349,7 +349,33 @@ func (b built) command(w *warden, args ...string) *running {
 }
 
 // patience is how long tests wait for what is to come at last, on a host that does much else.
-const patience = time.Minute
+const patience = 2 * time.Minute
+
+// patient has the program's threads sleep for 10 s where they sleep for 0.1 s at most
+// (testdata/patient.c), and returns half of that: what takes longer has been slept over.
+func (r *running) patient(t testing.TB) time.Duration {
+	t.Helper()
+	longer, err := keptC("patient.so", []string{"-O2", "-shared", "-fPIC", "-Wall", "-Wextra",
+		"-Werror"}, "testdata/patient.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Env = append(r.Env, "LD_PRELOAD="+longer+":"+compiled(t).library)
+	return 5 * time.Second
+}
+
+// virtual gives the program a clock of its own (testdata/virtual.c), so that what else the machine
+// does is in none of its times.
+func (r *running) virtual(t testing.TB) *running {
+	t.Helper()
+	clock, err := keptC("virtual.so", []string{"-O2", "-shared", "-fPIC", "-Wall", "-Wextra",
+		"-Werror"}, "testdata/virtual.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Env = append(r.Env, "LD_PRELOAD="+clock+":"+compiled(t).library)
+	return r
+}
 
 // start starts the program, which ends with the test at the latest.
 func (r *running) start(t testing.TB) {

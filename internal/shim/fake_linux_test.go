@@ -135,19 +135,11 @@ func onProfiles(t *testing.T, name string, test func(t *testing.T, profile strin
 
 // TestRandomKernelsKeepTheDeviceBusy runs kernels of one function whose lengths differ by a factor
 // of thousands, alone: waiting for what was predicted, and not for what is, would leave the device
-// idle most of the time. The program has a clock of its own (testdata/virtual.c), so that what else
-// the machine does keeps it from nothing.
+// idle most of the time.
 func TestRandomKernelsKeepTheDeviceBusy(t *testing.T) {
-	b := compiled(t)
-	clock, err := keptC("virtual.so", []string{"-O2", "-shared", "-fPIC", "-Wall", "-Wextra",
-		"-Werror"}, "testdata/virtual.c")
-	if err != nil {
-		t.Fatal(err)
-	}
 	w := newWarden(t, 1<<30, 2*time.Millisecond)
 	w.gate(true)
-	r := onFake(t, w, t.TempDir(), "launch_storm", "4", "10", "20000", "eager")
-	r.Env = append(r.Env, "LD_PRELOAD="+clock+":"+b.library)
+	r := onFake(t, w, t.TempDir(), "launch_storm", "4", "10", "20000", "eager").virtual(t)
 	var got struct {
 		Device float64 `json:"device_us"`
 		Wall   float64 `json:"wall_us"`

@@ -20,12 +20,12 @@ func TestHungAgent(t *testing.T) {
 	w.expect(wire.KindWant)
 	w.freeze()
 	s := w.page.Slot(0)
-	from := time.Now()
-	for s.Launches.Load() == 0 && time.Since(from) < patience {
-		time.Sleep(10 * time.Millisecond)
-	}
-	if took := time.Since(from); took < wire.Hung-2*wire.Beat || took > patience {
-		t.Errorf("the program went on after %v, want %v or soon after", took, wire.Hung)
+	until(t, "the program goes on", func() bool { return s.Launches.Load() > 0 })
+	// The last beat may have come long before the end of beating, on a busy host.
+	last := time.Duration(w.page.Header().AgentBeatNS.Load())
+	if age := wire.Monotonic() - last; age < wire.Hung {
+		t.Errorf("the program went on %v after the last beat, want %v or soon after", age,
+			wire.Hung)
 	}
 	w.thaw()
 	for w.gate(true); ; time.Sleep(10 * time.Millisecond) {
@@ -118,7 +118,7 @@ func TestContextsCount(t *testing.T) {
 		all = append(all, r)
 		if len(all) <= fakeCap/context {
 			n := len(all)
-			for end := time.Now().Add(20 * time.Second); w.page.MemoryHeld() != uint64(n*context) &&
+			for end := time.Now().Add(patience); w.page.MemoryHeld() != uint64(n*context) &&
 				time.Now().Before(end); {
 				time.Sleep(time.Millisecond)
 			}

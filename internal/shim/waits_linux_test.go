@@ -15,13 +15,17 @@ type waited struct {
 }
 
 // waits runs that program with the gate open, and returns what it says and how often a stream was
-// found to stall.
-func waits(t *testing.T, args ...string) (waited, uint32) {
+// found to stall; set prepares it.
+func waits(t *testing.T, set func(*running), args ...string) (waited, uint32) {
 	t.Helper()
 	w := newWarden(t, 1<<30, 300*time.Microsecond)
 	w.gate(true)
 	var got waited
-	out := onFake(t, w, t.TempDir(), "waits", args...).run(t)
+	r := onFake(t, w, t.TempDir(), "waits", args...)
+	if set != nil {
+		set(r)
+	}
+	out := r.run(t)
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
 		t.Fatalf("%q: %v", out, err)
 	}
@@ -37,7 +41,7 @@ func TestWorkThatWaitsForItsThread(t *testing.T) {
 	for _, args := range [][]string{{"value", "100"}, {"receive", "20"}, {"threads", "20"},
 		{"callback", "100"}} {
 		t.Run(args[0], func(t *testing.T) {
-			got, stalls := waits(t, args...)
+			got, stalls := waits(t, nil, args...)
 			if args[0] == "value" && stalls == 0 || got.Worst == 0 {
 				t.Errorf("%+v, %d stalls", got, stalls)
 			}
@@ -49,7 +53,8 @@ func TestWorkThatWaitsForItsThread(t *testing.T) {
 // once from then on.
 func TestWaitsAreExpected(t *testing.T) {
 	compiled(t)
-	if got, _ := waits(t, "value", "40", "8"); got.First < 100 || got.Last > got.First/4 {
+	virtual := func(r *running) { r.virtual(t) }
+	if got, _ := waits(t, virtual, "value", "40", "8"); got.First < 100 || got.Last > got.First/4 {
 		t.Errorf("the first round took %.0f ms and the last one %.0f ms", got.First, got.Last)
 	}
 }
@@ -90,7 +95,8 @@ func until(t *testing.T, what string, done func() bool) {
 // of them would take as long again.
 func TestWaitsAreNotLearned(t *testing.T) {
 	compiled(t)
-	got, _ := waits(t, "receive", "30", "4", "200")
+	virtual := func(r *running) { r.virtual(t) }
+	got, _ := waits(t, virtual, "receive", "30", "4", "200")
 	if got.First < 200 || got.Last > 70 {
 		t.Errorf("the first round took %.0f ms and the last one %.0f ms", got.First, got.Last)
 	}

@@ -2,9 +2,9 @@
 // first of them has to wake, and a little with each look at it. What the machine does otherwise,
 // and how late it wakes a thread, is not seen. It begins at one second.
 //
-// It stands before clock_gettime, nanosleep, sched_yield and the futexes of syscall. A thread that
-// waits in the C library, for a lock or for another's end, counts as one that runs; and a process
-// that forks is not for it.
+// It stands before clock_gettime, nanosleep, clock_nanosleep, usleep, sched_yield and the futexes
+// of syscall. A thread that waits in the C library, for a lock or for another's end, counts as one
+// that runs; and a process that forks is not for it.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #define SECOND UINT64_C(1000000000)
 #define LOOK_NS 40   // what a look at the clock takes
@@ -110,6 +111,19 @@ int nanosleep(const struct timespec *t, struct timespec *left) {
 	(void)left;
 	pthread_mutex_lock(&lock);
 	rests(NULL, now + of(t));
+	pthread_mutex_unlock(&lock);
+	return 0;
+}
+
+int usleep(useconds_t us) {
+	return nanosleep(&(struct timespec){us / 1000000, us % 1000000 * 1000}, NULL);
+}
+
+int clock_nanosleep(
+	clockid_t id, int flags, const struct timespec *t, struct timespec *left) {
+	(void)id, (void)left;
+	pthread_mutex_lock(&lock);
+	rests(NULL, of(t) + (flags & TIMER_ABSTIME ? 0 : now));
 	pthread_mutex_unlock(&lock);
 	return 0;
 }
