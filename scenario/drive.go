@@ -22,18 +22,21 @@ type driver struct {
 	seat    seater
 	iterate iterate
 	memory  *seat.Elastic        // nil: all of it stays
+	weights *resided             // of memory; nil without
 	clock   func() time.Duration // since the phase began
 	rng     *rand.Rand
 
 	pending queue
 	waiting atomic.Int64 // length of pending, for the live view
 	due     queue        // arrivals to come, as far as they are known
+	misses  bool         // the iteration had to have weights brought
 
 	mu        sync.Mutex // guards what follows, which the live view reads
 	latencies []time.Duration
-	finished  time.Duration // when the last iteration was completed
-	busy      time.Duration // spent in iterations, completed or not
-	partial   time.Duration // of which in one that was not completed
+	missed    []time.Duration // those of latencies that found weights away
+	finished  time.Duration   // when the last iteration was completed
+	busy      time.Duration   // spent in iterations, completed or not
+	partial   time.Duration   // of which in one that was not completed
 }
 
 // queue holds the arrivals not yet served, oldest first.
@@ -124,6 +127,10 @@ func (d *driver) serve(ctx context.Context) error {
 // turn makes sure that the job holds the device: by asking for it, or, between two iterations, by
 // offering it.
 func (d *driver) turn(ctx context.Context, gate *device.Gate) (err error) {
+	if d.weights != nil {
+		before := d.weights.returns()
+		defer func() { d.misses = d.weights.returns() > before }()
+	}
 	for {
 		if *gate != nil {
 			err = (*gate).Renew(ctx)
@@ -174,6 +181,9 @@ func (d *driver) one(ctx context.Context, gate device.Gate) error {
 	d.seat.Complete()
 	d.mu.Lock()
 	d.latencies = append(d.latencies, now-arrived)
+	if d.misses {
+		d.missed = append(d.missed, now-arrived)
+	}
 	d.finished = now
 	d.mu.Unlock()
 	return nil

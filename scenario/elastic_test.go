@@ -44,6 +44,7 @@ func TestElasticJobs(t *testing.T) {
 		if least := int64(models - fit); evictions < least {
 			t.Errorf("%s: %d evictions, want %d at least", rule, evictions, least)
 		}
+		checkSwitches(t, &res.Phase)
 		for _, span := range res.Phase.Memory {
 			sum := share.Bytes(0)
 			for _, held := range span.Held {
@@ -64,6 +65,68 @@ func TestElasticJobs(t *testing.T) {
 		}
 		if refused < models-fit-1 {
 			t.Errorf("%d of %d refused that keep all of their memory", refused, models)
+		}
+	}
+}
+
+// TestMemoryExample: the twenty models of the example are all served in the memory of a few.
+func TestMemoryExample(t *testing.T) {
+	s, err := Load("../examples/memory.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const requests = 5
+	s.Duration = 0 // the requests are what is to be served, however long it takes
+	for i := range s.Jobs {
+		s.Jobs[i].Iterations, s.Jobs[i].Arrival = requests, Arrival{Closed: 1}
+	}
+	p := run1(t, s, Options{Threads: 2}).Phase
+	weights, evictions := int64(0), int64(0)
+	for _, j := range p.Jobs {
+		if j.Status != StatusDone || j.Iterations != requests {
+			t.Errorf("%s did %d iterations, %s: %s", j.Name, j.Iterations, j.Status, j.Error)
+		}
+		weights, evictions = weights+j.WeightBytes, evictions+j.Evictions
+	}
+	if room := int64(s.Memory) - kept(&p); len(p.Jobs) != 20 || weights < 4*room || evictions == 0 {
+		t.Errorf("%d models of %d bytes in the room of %d, %d evictions", len(p.Jobs), weights,
+			room, evictions)
+	}
+	checkSwitches(t, &p)
+}
+
+// kept is what of the device's memory is set apart.
+func kept(p *Phase) (sum int64) {
+	for _, j := range p.Jobs {
+		sum += j.MemoryKeptBytes
+	}
+	return sum
+}
+
+// checkSwitches holds what a phase says of its switches: of each job they add up to what is on the
+// device, and requests that found weights away were answered too.
+func checkSwitches(t *testing.T, p *Phase) {
+	t.Helper()
+	here, came, last := map[string]int64{}, map[string]int64{}, 0.0
+	for _, j := range p.Jobs {
+		here[j.Name] = j.WeightBytes
+	}
+	for _, s := range p.Switches {
+		here[s.Job] += s.Bytes
+		came[s.Job] += max(0, s.Bytes)
+		if here[s.Job] != s.Resident || s.AtS < last {
+			t.Fatalf("%+v after %v s, of %d bytes", s, last, here[s.Job])
+		}
+		last = s.AtS
+	}
+	for _, j := range p.Jobs {
+		if came[j.Name] != j.ReturnedBytes || (j.Missed > 0) != (j.ReturnedBytes > 0) ||
+			(j.Missed > 0) != (j.MissedLatency.Max > 0) {
+			t.Errorf("%s: %d bytes came back, %+v", j.Name, came[j.Name], j)
+		}
+		if !(j.Resident >= 0 && j.Resident <= 1) || len(j.Residency) == 0 || j.WeightBytes == 0 ||
+			j.MemoryKeptBytes <= 0 {
+			t.Errorf("%s: %+v", j.Name, j)
 		}
 	}
 }

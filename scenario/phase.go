@@ -25,9 +25,11 @@ type tenant struct {
 	seat   seater
 	admit  *broker.Job   // nil without a broker
 	memory *seat.Elastic // nil: none of its memory leaves the device
-	held   *seat.Counted //  its memory when there is no broker
-	free   func()        // gives its memory back; may be called again
-	err    error
+	// its weights, where they may leave the device; nil otherwise
+	weights *resided
+	held    *seat.Counted //  its memory when there is no broker
+	free    func()        // gives its memory back; may be called again
+	err     error
 }
 
 // fail ends a job: its memory goes back first, so that the broker never promises what is still
@@ -84,6 +86,7 @@ type stage struct {
 	phase   *Phase
 	mode    Mode
 	broker  *broker.Broker // nil without one
+	rule    string         // of eviction, with a broker
 	watch   *watcher
 	tenants []*tenant
 	pools   []*cpu.Pool // one a job in Threads
@@ -102,6 +105,7 @@ func (r *run) newStage(ph *Phase, m Mode, policyName string) (*stage, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.rule = c.Eviction.Name()
 	o := broker.Config{Config: c, Observer: s.watch}
 	if r.o.Record != nil {
 		o.Record = r.o.Record(policyName)
@@ -183,7 +187,12 @@ func (s *stage) load(ctx context.Context, t *tenant, index int) error {
 			return err
 		}
 	} else {
-		j, err := s.broker.Admit(t.p.terms(), share.Bytes(t.result.PlanBytes))
+		terms := t.p.terms()
+		if terms.Keep > t.p.spec.Keep {
+			s.run.o.Log.Info("keeps what is not weights", "job", terms.Name, "asked",
+				t.p.spec.Keep, "keeps", terms.Keep)
+		}
+		j, err := s.broker.Admit(terms, share.Bytes(t.result.PlanBytes))
 		if err != nil {
 			return err
 		}
@@ -221,8 +230,9 @@ func (s *stage) load(ctx context.Context, t *tenant, index int) error {
 	t.driver = newDriver(&spec, t.seat, it, s.now, s.run.s.Seed+uint64(index))
 	err = s.warm(ctx, t)
 	if t.memory != nil {
-		t.driver.memory = t.memory
-		t.memory.Attach(session)
+		t.weights = newResided(session, t.p.plan.PackedBytes, s.broker.Now)
+		t.driver.memory, t.driver.weights = t.memory, t.weights
+		t.memory.Attach(t.weights)
 	}
 	return err
 }
@@ -279,6 +289,7 @@ func (s *stage) report() {
 		s.reportJob(t)
 		ph.Jobs = append(ph.Jobs, t.result)
 	}
+	s.reportSwitches()
 	if s.broker == nil {
 		return
 	}
@@ -309,6 +320,7 @@ func (s *stage) reportJob(t *tenant) {
 	res.ForecastError = st.ForecastError
 	s.reportTime(res, st.Used)
 	res.DeviceShareMax = maxShare(s.phase.Holds, t.index, time.Second, s.phase.Wall)
+	s.reportMemory(t)
 }
 
 // reportPace tells how fast requests were served.

@@ -52,11 +52,16 @@ type Phase struct {
 	WallS  float64     `json:"wall_s"`
 	Jobs   []JobResult `json:"jobs"`
 	Comparison
+	// the rule by which weights left the device, "" where all of them stay
+	Eviction string `json:"eviction,omitempty"`
 	// of a simulation: what the core was told, how much of that a second of real time, and the time
 	// that passed in it
 	Events     int     `json:"events,omitempty"`
 	EventsPerS float64 `json:"events_per_s,omitempty"`
 	VirtualS   float64 `json:"virtual_s,omitempty"`
+	// weights that left the device and came back, in order of time, and how many more there were
+	Switches        []Switch `json:"switches,omitempty"`
+	SwitchesLeftOut int64    `json:"switches_left_out,omitempty"`
 	// who held the device when, in order of start; only Shared
 	Holds  []Hold        `json:"-"`
 	Memory []MemorySpan  `json:"-"`
@@ -128,12 +133,22 @@ type JobResult struct {
 	Late        int64   `json:"late,omitempty"`
 	Grants      int64   `json:"grants"`
 	Revocations int64   `json:"revocations"`
-	// Evictions is how often its weights were told to leave the device.
-	Evictions int64  `json:"evictions,omitempty"`
-	Status    string `json:"status"`
-	Error     string `json:"error"` // "" for a job that is done
+	// of a job whose weights others may have the room of: how often they were told to leave the
+	// device, how many bytes they are, the mean part of them on the device, how many bytes came
+	// back, and what of its memory was never given to others
+	Evictions       int64   `json:"evictions,omitempty"`
+	WeightBytes     int64   `json:"weight_bytes,omitempty"`
+	Resident        float64 `json:"resident,omitempty"`
+	ReturnedBytes   int64   `json:"returned_bytes,omitempty"`
+	MemoryKeptBytes int64   `json:"memory_kept_bytes,omitempty"`
+	// requests that found weights away, and how long these took
+	Missed        int64   `json:"missed,omitempty"`
+	MissedLatency Latency `json:"missed_latency_ms,omitzero"`
+	Status        string  `json:"status"`
+	Error         string  `json:"error"` // "" for a job that is done
 
 	Latencies []time.Duration `json:"-"` // in order of completion
+	Residency []Residency     `json:"-"` // in order of time; nil where all stays
 
 	elapsed time.Duration // in which the job could run
 	done    float64       // iterations, with the part done of the one that the end cut off

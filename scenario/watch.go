@@ -73,6 +73,13 @@ func (w *watcher) start(brokerNow time.Duration) {
 	w.zero = brokerNow
 }
 
+// began returns the broker's clock when the phase began.
+func (w *watcher) began() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.zero
+}
+
 func (w *watcher) index(id share.JobID) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()

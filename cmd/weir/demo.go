@@ -48,82 +48,117 @@ func demoNotes(res *scenario.Result) []string {
 
 func newDemo() *cobra.Command {
 	var f shareFlags
-	var models []string
-	var dir string
-	var duration time.Duration
+	var d demoFlags
 	c := &cobra.Command{
 		Use:   "demo",
 		Short: "Share this machine between three jobs and show what each gets",
 		Long: demoIntro + "\n\nWith --model, the models given take the places of the jobs: the " +
 			"first the latency job, the second the opportunistic one,\n" +
-			"the third the standard one.",
-		Args: cobra.NoArgs,
+			"the third the standard one.\n\nWith --memory, twenty models, or those given, " +
+			"have so much memory in turn instead, about a gigabyte of\nthem: the report shows " +
+			"which were on the device when.",
+		Example: "  weir demo\n  weir demo --memory 300MiB",
+		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if duration < time.Second || duration > time.Hour {
-				return fmt.Errorf("--duration %v: want from 1s to 1h", duration)
+			if d.duration < time.Second || d.duration > time.Hour {
+				return fmt.Errorf("--duration %v: want from 1s to 1h", d.duration)
 			}
-			return demo(c, &f, models, dir, duration)
+			memory, err := d.memory.value(c)
+			switch {
+			case err != nil:
+				return err
+			case memory == 0 && d.memory.eviction != "":
+				return errors.New("--eviction is for --memory: give that too")
+			}
+			return demo(c, &f, &d, memory)
 		},
 	}
 	f.add(c)
+	d.memory.add(c)
 	c.Flags().
-		StringArrayVar(&models, "model", nil,
-			"an ONNX model of your own in place of the built-in ones (up to three)")
+		StringArrayVar(&d.models, "model", nil,
+			"an ONNX model of your own in place of the built-in ones (up to three, more "+
+				"with --memory)")
 	c.Flags().
-		StringVar(&dir, "output", "weir-report", "folder for the report page and the timeline")
+		StringVar(&d.dir, "output", "weir-report", "folder for the report page and the timeline")
 	c.Flags().
-		DurationVar(&duration, "duration", 6*time.Second,
+		DurationVar(&d.duration, "duration", 6*time.Second,
 			"how long the jobs run together under each policy")
 	return c
 }
 
-func demo(
-	c *cobra.Command,
-	f *shareFlags,
-	models []string,
-	dir string,
-	duration time.Duration,
-) error {
-	talk := c.ErrOrStderr()
-	fmt.Fprintf(talk, "%s\n\n", terminal.Wrap(demoIntro, textWidth(talk)))
-	s, closeModels, err := demoScenario(models, duration)
+// demoFlags are those of demo alone.
+type demoFlags struct {
+	memory   memoryFlags
+	models   []string
+	dir      string
+	duration time.Duration
+}
+
+// shown is what a demo runs and says.
+type shown struct {
+	title, intro, command string
+
+	scenario *scenario.Scenario
+	close    func()
+	options  func(o *scenario.Options)
+	notes    func(res *scenario.Result) []string
+}
+
+// chosen returns the demo of three jobs, or, under a bound on memory, of many.
+func (d *demoFlags) chosen(memory share.Bytes) (*shown, error) {
+	if memory > 0 {
+		s, err := crowdScenario(d.models, memory, d.memory.eviction, d.duration)
+		return &shown{title: "Many models share the memory of a few", intro: crowdIntro,
+			command: "weir demo --memory " + memory.String(), scenario: s, close: func() {},
+			options: func(o *scenario.Options) { o.Solo = false }, notes: crowdNotes}, err
+	}
+	s, closeModels, err := demoScenario(d.models, d.duration)
+	return &shown{title: "Three jobs share one device", intro: demoIntro, command: "weir demo",
+		scenario: s, close: closeModels, notes: demoNotes,
+		options: func(o *scenario.Options) {
+			o.SoloDuration = d.duration / 2
+			o.Compare = []scenario.Mode{scenario.Threads, scenario.Processes}
+			o.Policies = []string{"fair", "priority"}
+		}}, err
+}
+
+func demo(c *cobra.Command, f *shareFlags, d *demoFlags, memory share.Bytes) error {
+	show, err := d.chosen(memory)
 	if err != nil {
 		return err
 	}
-	defer closeModels()
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	defer show.close()
+	talk := c.ErrOrStderr()
+	fmt.Fprintf(talk, "%s\n\n", terminal.Wrap(show.intro, textWidth(talk)))
+	if err := os.MkdirAll(d.dir, 0o777); err != nil {
 		return failed(err)
 	}
 	if f.trace == "" {
-		f.trace = filepath.Join(dir, "timeline.json")
+		f.trace = filepath.Join(d.dir, "timeline.json")
 	}
 	rec, writeTrace, err := openTrace(f.trace)
 	if err != nil {
 		return err
 	}
 	o := f.options(c, rec)
-	o.SoloDuration = duration / 2
-	o.Compare = []scenario.Mode{scenario.Threads, scenario.Processes}
-	o.Policies = []string{"fair", "priority"}
-	res, err := runScenario(c, s, o)
+	show.options(&o)
+	res, err := runScenario(c, show.scenario, o)
 	if err != nil {
 		return err
 	}
 	if !f.asJSON {
 		printResult(c.OutOrStdout(), res)
 	}
-	pagePath := filepath.Join(dir, "report.html")
-	if err := errors.Join(writeTrace(), writeReport(pagePath, res)); err != nil {
+	page := filepath.Join(d.dir, "report.html")
+	if err := errors.Join(writeTrace(), writePage(page, report.Head{Title: show.title,
+		Intro: show.intro, Command: show.command, Notes: show.notes(res), When: time.Now()},
+		res)); err != nil {
 		return failed(err)
 	}
-	fmt.Fprintf(talk, "\nreport    %s\ntimeline  %s  (open it at ui.perfetto.dev)\n", pagePath,
+	fmt.Fprintf(talk, "\nreport    %s\ntimeline  %s  (open it at ui.perfetto.dev)\n", page,
 		f.trace)
 	return finishShare(c, res, f.asJSON)
-}
-
-func writeReport(path string, res *scenario.Result) error {
-	return writePage(path, report.Head{Title: "Three jobs share one device", Intro: demoIntro,
-		Command: "weir demo", Notes: demoNotes(res), When: time.Now()}, res)
 }
 
 // demoRoles are the shares of the demo's jobs, in the order in which models given by the user take

@@ -18,6 +18,8 @@ import (
 	"github.com/weirgpu/weir/internal/wholefile"
 	"github.com/weirgpu/weir/scenario"
 	"github.com/weirgpu/weir/scenario/view"
+	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/evict"
 )
 
 // textWidth is how wide paragraphs on w may be.
@@ -82,6 +84,32 @@ func openTrace(path string) (rec *trace.Recorder, write func() error, err error)
 	return rec, func() error { return wholefile.Write(path, rec.WriteJSON) }, nil
 }
 
+// memoryFlags say what of the device's memory jobs share, and which job's weights leave it first.
+type memoryFlags struct{ memory, eviction string }
+
+func (f *memoryFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.memory, "memory", "",
+		"memory of the device that the jobs share, such as 300MiB")
+	c.Flags().StringVar(&f.eviction, "eviction", "", "whose weights leave the device first when "+
+		"others need the room: "+strings.Join(evict.Names(), ", "))
+	completeFlag(c, "eviction", evict.Names()...)
+}
+
+// value returns what --memory says, 0 where it is not given.
+func (f *memoryFlags) value(c *cobra.Command) (share.Bytes, error) {
+	if !c.Flags().Changed("memory") {
+		return 0, nil
+	}
+	n, err := share.ParseBytes(f.memory)
+	if err == nil && n <= 0 {
+		err = errors.New("must be above 0")
+	}
+	if err != nil {
+		return 0, fmt.Errorf("--memory %s: %w", f.memory, err)
+	}
+	return n, nil
+}
+
 // scenarioFlags replace what a scenario file says.
 type scenarioFlags struct {
 	device   string
@@ -89,12 +117,14 @@ type scenarioFlags struct {
 	duration time.Duration
 	seed     uint64
 	compare  []string
+	memory   memoryFlags
 
 	precision []string
 }
 
 func (f *scenarioFlags) add(c *cobra.Command) {
 	f.addCommon(c)
+	f.memory.add(c)
 	c.Flags().
 		StringSliceVar(&f.compare, "compare", nil, "also run without a broker: threads, processes")
 	completeFlag(c, "device", "cpu:0")
@@ -117,7 +147,8 @@ func (f *scenarioFlags) addCommon(c *cobra.Command) {
 
 func (f *scenarioFlags) apply(c *cobra.Command, s *scenario.Scenario) error {
 	given := c.Flags().Changed
-	for name, value := range map[string]string{"device": f.device, "policy": f.policy} {
+	for name, value := range map[string]string{"device": f.device, "policy": f.policy,
+		"eviction": f.memory.eviction} {
 		if given(name) && value == "" {
 			return fmt.Errorf("--%s is empty: name one, or leave it out for the scenario's", name)
 		}
@@ -133,6 +164,14 @@ func (f *scenarioFlags) apply(c *cobra.Command, s *scenario.Scenario) error {
 	}
 	if given("seed") {
 		s.Seed = f.seed
+	}
+	if given("eviction") {
+		s.Eviction = f.memory.eviction
+	}
+	if memory, err := f.memory.value(c); err != nil {
+		return err
+	} else if memory > 0 {
+		s.Memory = memory
 	}
 	return f.setPrecisions(s)
 }

@@ -27,6 +27,7 @@ func phaseName(p *scenario.Phase) string {
 // printResult prints the table of a result and what it shows.
 func printResult(w io.Writer, res *scenario.Result) {
 	printPhases(w, res.Phases)
+	printResidency(w, res.Phases)
 	printComparison(w, res)
 	if len(res.Results) > 3 {
 		return // sentences with more figures than that say less than the table

@@ -57,8 +57,9 @@ func Write(w io.Writer, h Head, r *scenario.Result) error {
 		Ranges      figure
 		Timelines   []figure
 		Memory      []figure
+		Residency   []residency
 	}{h, r.Machine, r.Threads, fold, askedTable(r), tables(r), comparison(r), r.LeftOut,
-		tradeOff(r), percentiles(r), ranges(r), lines, memory(r)}
+		tradeOff(r), percentiles(r), ranges(r), lines, memory(r), residencies(r)}
 	return p.Write(w)
 }
 

@@ -299,3 +299,30 @@ func TestNoAnswer(t *testing.T) {
 		t.Errorf("p50 and p99: %q", got)
 	}
 }
+
+// TestResidency: jobs whose weights leave the device have a row each, long histories no more bars
+// than can be seen, and long lists end.
+func TestResidency(t *testing.T) {
+	p := scenario.Phase{Mode: scenario.Shared, Policy: "fair", Eviction: "lru",
+		Wall: time.Second, Jobs: []scenario.JobResult{{Name: "stays"}, {Name: "bends"}}}
+	j := &p.Jobs[1]
+	for i := range 5000 {
+		at := time.Duration(i) * 200 * time.Microsecond
+		j.Residency = append(j.Residency, scenario.Residency{From: at, Fraction: float64(i % 2)})
+		p.Switches = append(p.Switches, scenario.Switch{AtS: at.Seconds(), Job: "bends", Bytes: 1})
+	}
+	r := &scenario.Result{Phase: p, Results: []scenario.Phase{p, {Jobs: p.Jobs[:1]}}}
+	got := residencies(r)
+	if len(got) != 1 || got[0].Told != "The first 500 of 5000 switches" ||
+		len(got[0].Switches.Rows) != maxSwitches {
+		t.Fatalf("%d phases, %s", len(got), got[0].Told)
+	}
+	if bars := residencyBars(&p, j); len(bars) == 0 || len(bars) > maxBars {
+		t.Errorf("%d bars", len(bars))
+	}
+	j.Residency = j.Residency[:3] // none, all from 0.2 ms, none from 0.4 ms
+	if bars := residencyBars(&p, j); len(bars) != 1 || bars[0].From != 0.2 || bars[0].To != 0.4 ||
+		bars[0].Height != 1 {
+		t.Errorf("bars %+v", bars)
+	}
+}

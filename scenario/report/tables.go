@@ -79,12 +79,13 @@ func comparison(r *scenario.Result) page.Table {
 // askedTable shows what each job asked for.
 func askedTable(r *scenario.Result) page.Table {
 	t := page.Table{Caption: "What each job asked for", Left: 2, Heads: []string{"job", "class",
-		"requests", "guarantee", "limit", "memory cap MiB"}}
+		"requests", "guarantee", "limit", "memory cap MiB", "kept MiB"}}
 	for i := range r.Phase.Jobs {
 		j := &r.Phase.Jobs[i]
 		t.Rows = append(t.Rows, page.Row{Name: j.Name, Cells: []string{j.Class.String(), j.Arrival,
 			number(j.Compute > 0, "%.0f %%", 100*j.Compute),
-			number(j.Limit > 0 && j.Limit < 1, "%.0f %%", 100*j.Limit), mib(j.MemoryCapBytes)}})
+			number(j.Limit > 0 && j.Limit < 1, "%.0f %%", 100*j.Limit), mib(j.MemoryCapBytes),
+			mib(j.MemoryKeptBytes)}})
 	}
 	return t
 }
@@ -93,7 +94,7 @@ func askedTable(r *scenario.Result) page.Table {
 func jobTable(p *scenario.Phase) page.Table {
 	t := page.Table{Caption: Name(*p) + ": by job", Quiet: true, Heads: []string{"job",
 		"device time", "share error, points", "per second", "of alone", "p50 ms", "p99 ms",
-		"memory MiB"}}
+		"memory MiB", "on device", "evicted", "found away", "away p50 ms"}}
 	together := p.Mode != scenario.Solo
 	for i := range p.Jobs {
 		j := &p.Jobs[i]
@@ -107,7 +108,11 @@ func jobTable(p *scenario.Phase) page.Table {
 			number(true, "%.1f", j.IterationsPerS),
 			number(together && j.SoloPerS > 0, "%.0f %%", 100*j.IterationsPerS/j.SoloPerS),
 			number(j.Latency.Max > 0, "%.2f", j.Latency.P50), // nothing without an answer
-			number(j.Latency.Max > 0, "%.2f", j.Latency.P99), mib(j.MemoryPeakBytes)}})
+			number(j.Latency.Max > 0, "%.2f", j.Latency.P99), mib(j.MemoryPeakBytes),
+			number(j.WeightBytes > 0, "%.0f %%", 100*j.Resident),
+			number(j.Evictions > 0, "%.0f", float64(j.Evictions)),
+			number(j.Missed > 0, "%.0f", float64(j.Missed)),
+			number(j.Missed > 0, "%.2f", j.MissedLatency.P50)}})
 	}
 	return t
 }
