@@ -19,9 +19,47 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// tower is a graph of products of random widths, each followed by a bound or an addition of a table
-// that a device out of sight reads as it is.
-func tower(t testing.TB, r *rand.Rand) *graph.Graph {
+// followers are what follows a product of a tower: a bound; the addition of a table that a device
+// out of sight reads as it is; a branch and a loop with products of their own; and values whose
+// shape depends on data. %d are the layer, its width, the next layer and a constant.
+var followers = []string{
+	` %%x%[3]d: float32[N,%[2]d] = Tanh@17 (%%p%[1]d)
+`, ` const %%k%[1]d: float32[31,%[2]d] = at %[4]d
+ %%s%[1]d: float32[1,%[2]d] = ReduceMax@17 (%%k%[1]d) {axes=[0], keepdims=1}
+ %%x%[3]d: float32[N,%[2]d] = Add@17 (%%p%[1]d, %%s%[1]d)
+`, ` const %%zero%[1]d: float32[] = {0}
+ %%sum%[1]d: float32[] = ReduceSum@17 (%%p%[1]d) {keepdims=0}
+ %%c%[1]d: bool[] = Greater@17 (%%sum%[1]d, %%zero%[1]d)
+ %%x%[3]d: float32[N,%[2]d] = If@17 (%%c%[1]d | %%p%[1]d) {then_branch=graph "then" captures 1 {
+  input %%h: float32[N,%[2]d]
+  const %%w: float32[%[2]d,%[2]d] = at %[4]d
+  %%y: float32[N,%[2]d] = MatMul@17 (%%h, %%w)
+  output %%y
+ }, else_branch=graph "else" captures 1 {
+  input %%h: float32[N,%[2]d]
+  %%y: float32[N,%[2]d] = Tanh@17 (%%h)
+  output %%y
+ }}
+`, ` const %%n%[1]d: int64[] = {2}
+ %%x%[3]d: float32[N,%[2]d] = Loop@17 (%%n%[1]d, _, %%p%[1]d) {body=graph "body" {
+  input %%i: int64[]
+  input %%c: bool[]
+  input %%h: float32[N,%[2]d]
+  const %%w: float32[%[2]d,%[2]d] = at %[4]d
+  %%m: float32[N,%[2]d] = MatMul@17 (%%h, %%w)
+  %%y: float32[N,%[2]d] = Tanh@17 (%%m)
+  output %%c
+  output %%y
+ }}
+`, ` %%f%[1]d: int64[2,?] = NonZero@17 (%%p%[1]d)
+ %%g%[1]d: float32[2,?] = Cast@17 (%%f%[1]d) {to=1}
+ %%m%[1]d: float32[] = ReduceMean@17 (%%g%[1]d) {keepdims=0}
+ %%x%[3]d: float32[N,%[2]d] = Add@17 (%%p%[1]d, %%m%[1]d)
+`}
+
+// tower is a graph of products of random widths, each followed by one of the first so many
+// followers.
+func tower(t testing.TB, r *rand.Rand, kinds int) *graph.Graph {
 	t.Helper()
 	var text strings.Builder
 	var consts []*tensor.Tensor
@@ -44,16 +82,14 @@ func tower(t testing.TB, r *rand.Rand) *graph.Graph {
 		fmt.Fprintf(&text, " const %%w%d: float32[%d,%d] = at %d\n", i, width, next,
 			constant(width, next))
 		fmt.Fprintf(&body, " %%p%d: float32[N,%d] = MatMul@17 (%%x%[1]d, %%w%[1]d)\n", i, next)
-		switch r.IntN(2) {
-		case 0:
-			fmt.Fprintf(&body, " %%x%d: float32[N,%d] = Tanh@17 (%%p%d)\n", i+1, next, i)
+		kind, at := r.IntN(kinds), 0
+		switch kind {
 		case 1:
-			fmt.Fprintf(&text, " const %%k%d: float32[31,%d] = at %d\n", i, next,
-				constant(31, next))
-			fmt.Fprintf(&body, " %%s%d: float32[1,%d] = ReduceMax@17 (%%k%[1]d) {axes=[0], "+
-				"keepdims=1}\n %%x%[3]d: float32[N,%[2]d] = Add@17 (%%p%[1]d, %%s%[1]d)\n", i, next,
-				i+1)
+			at = constant(31, next)
+		case 2, 3:
+			at = constant(next, next)
 		}
+		fmt.Fprintf(&body, followers[kind], i, next, i+1, at)
 		width = next
 	}
 	fmt.Fprintf(&body, " output %%x%d\n}\n", layers)
@@ -155,7 +191,7 @@ func (c *place) agree(t *testing.T, b *bench, sessions ...*Session) {
 func TestEvict(t *testing.T) {
 	b := newBench(t)
 	for _, c := range places(t) {
-		g := tower(t, rand.New(rand.NewPCG(13, 4)))
+		g := tower(t, rand.New(rand.NewPCG(13, 4)), 2)
 		p := c.compile(t, g, 2)
 		s, err := Load(p, c.options(t, b, p))
 		if err != nil {
@@ -203,7 +239,7 @@ func TestEvict(t *testing.T) {
 func TestShrink(t *testing.T) {
 	b := newBench(t)
 	for _, c := range places(t) {
-		g := tower(t, rand.New(rand.NewPCG(13, 5)))
+		g := tower(t, rand.New(rand.NewPCG(13, 5)), 2)
 		p := c.compile(t, g, 2)
 		s, err := Load(p, c.options(t, b, p))
 		if err != nil {
@@ -255,7 +291,7 @@ func TestShrink(t *testing.T) {
 func TestRecallRefused(t *testing.T) {
 	b := newBench(t)
 	for _, c := range places(t) {
-		g := tower(t, rand.New(rand.NewPCG(13, 6)))
+		g := tower(t, rand.New(rand.NewPCG(13, 6)), 2)
 		p := c.compile(t, g, 1)
 		s, err := Load(p, c.options(t, b, p))
 		if err != nil {
@@ -316,7 +352,7 @@ func TestEvictAtRandom(t *testing.T) {
 }
 
 func evictAtRandom(t *testing.T, b *bench, c place, seed uint64) {
-	g := tower(t, rand.New(rand.NewPCG(seed, 13)))
+	g := tower(t, rand.New(rand.NewPCG(seed, 13)), len(followers))
 	var sessions [2]*Session
 	var want [2][3][]byte
 	var o Options
@@ -392,7 +428,7 @@ func TestSwitchAllocatesNothing(t *testing.T) {
 		if !c.given { // packing makes lists
 			continue
 		}
-		p := c.compile(t, tower(t, rand.New(rand.NewPCG(13, 8))), 1)
+		p := c.compile(t, tower(t, rand.New(rand.NewPCG(13, 8)), 2), 1)
 		s, err := Load(p, c.options(t, b, p))
 		if err != nil {
 			t.Fatal(err)

@@ -270,11 +270,14 @@ func (w *weights) transfer(from, to int64) error {
 	pages, populates := w.Buffer.(device.Populator)
 	switch given := s.opts.Weights; {
 	case given == nil:
-		o := plan.PackOptions{From: from, To: to, Pool: s.opts.PackPool}
+		o := plan.PackOptions{From: from, To: to, Pool: s.opts.PackPool, Packed: s.opts.Packed}
 		if populates {
 			o.Populate = pages.Populate
 		}
-		return s.packInto(w.Buffer, o)
+		if err := s.packInto(w.Buffer, o); err != nil || s.opts.Unchanged == nil {
+			return err
+		}
+		return s.opts.Unchanged()
 	case hostVisible(w.Buffer):
 		if populates {
 			pages.Populate(from, to)

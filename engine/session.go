@@ -65,6 +65,10 @@ type Options struct {
 	// the host's memory until they are read again, the same as before: they are of a mapped file.
 	// Evict calls it where the device computes on Weights where they are.
 	Discard func(from, to int64)
+	// Unchanged, when set, fails when the model's constants are no longer what they were: they are
+	// of mapped files, which somebody can write in place. It is asked each time after weights that
+	// were away have been packed again, and its error is that of the transfer.
+	Unchanged func() error
 	// Like, when set, is a session whose packed weights this one shares under two conditions: both
 	// plans pack the same (plan.Plan.SamePacking), as plans of one model for different shapes often
 	// do, and both sessions have the same Device and the same Quota, which has granted the weights
@@ -590,11 +594,14 @@ func (i *Instance) Free() { i.leave(false) }
 func (i *Instance) leave(keep bool) {
 	s := i.session
 	s.mu.Lock()
-	defer s.finish()
-	defer s.mu.Unlock()
-	if keep && !s.closed {
+	keep = keep && !s.closed
+	if keep {
 		s.free = append(s.free, i)
-		return
+	} else {
+		s.drop(i)
 	}
-	s.drop(i)
+	s.mu.Unlock()
+	if !keep {
+		s.finish()
+	}
 }

@@ -37,7 +37,7 @@ func transferring(t *testing.T) (c place, b *bench, s *Session, h *held) {
 	c = place{"far, packed again", far, far.Target(), false}
 	b = &bench{pool: cpu.NewPool(cpu.PoolOptions{Threads: 1}), quota: &ledger{cap: 1 << 40}}
 	t.Cleanup(b.pool.Close)
-	p := c.compile(t, tower(t, rand.New(rand.NewPCG(13, 4))), 2)
+	p := c.compile(t, tower(t, rand.New(rand.NewPCG(13, 4)), 2), 2)
 	h = &held{asked: make(chan struct{}), on: make(chan struct{})}
 	o := c.options(t, b, p)
 	o.HostQuota = h
@@ -138,4 +138,49 @@ func TestCloseWithinTransfer(t *testing.T) {
 				b.quota.sum(), c.device.Held())
 		}
 	})
+}
+
+// TestPackedAgainOfAnother: weights that were away are not made of another model than those that
+// stayed. Whoever runs is told so, and again until the model is what it was.
+func TestPackedAgainOfAnother(t *testing.T) {
+	b := newBench(t)
+	for _, c := range places(t) {
+		if c.given {
+			continue
+		}
+		p := c.compile(t, tower(t, rand.New(rand.NewPCG(13, 4)), 2), 2)
+		o := c.options(t, b, p)
+		errChanged, changed := errors.New("changed"), false
+		o.Unchanged = func() error {
+			if changed {
+				return errChanged
+			}
+			return nil
+		}
+		s, err := Load(p, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := run(t.Context(), s, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed = true
+		if _, err := run(t.Context(), s, 1); err != nil {
+			t.Errorf("%s: nothing was away: error %v", c.name, err)
+		}
+		s.Evict(p.PackedBytes)
+		for range 2 {
+			if _, err := run(t.Context(), s, 1); !errors.Is(err, errChanged) {
+				t.Errorf("%s: another model: error %v", c.name, err)
+			}
+		}
+		changed = false
+		got, err := run(t.Context(), s, 1)
+		if err != nil || !bytes.Equal(got.Data, want.Data) {
+			t.Errorf("%s: the model is back: another result, or error %v", c.name, err)
+		}
+		c.agree(t, b, s)
+		s.Close()
+	}
 }

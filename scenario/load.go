@@ -450,7 +450,7 @@ func (p *prepared) terms() share.Job {
 func (p *prepared) resident(o engine.Options) (iterate, *engine.Session, func(), error) {
 	if p.model != nil {
 		o.Packed, o.Weights = p.model.Evict, p.cached.Weights
-		o.Discard = p.cached.Discard
+		o.Discard, o.Unchanged = p.cached.Discard, p.model.Unchanged
 		p.model.Evict(nil)
 	}
 	s, err := engine.Load(p.plan, o)
