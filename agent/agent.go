@@ -29,6 +29,10 @@ type Agent struct {
 	work       sync.WaitGroup // of the goroutines of peers, jobs and the beat
 	leases     broker.Gangs   // that are held together
 
+	// toHost has a value while a job's memory is being moved to the host: one at a time, so that
+	// what is left of that is known.
+	toHost chan struct{}
+
 	mu      sync.Mutex
 	jobs    map[wire.Token]*job
 	orphans map[wire.Token]struct{} // jobs of which it was told that nobody vouches for them
@@ -57,6 +61,7 @@ func Start(c Config) (*Agent, error) {
 		orphans:    map[wire.Token]struct{}{},
 		conns:      map[*conn]struct{}{},
 		gangs:      map[string]*gang{},
+		toHost:     make(chan struct{}, 1),
 		used:       time.Now(),
 	}
 	mps, can := c.findMPS()

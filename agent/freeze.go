@@ -156,6 +156,11 @@ func (j *job) endMove(frozen bool) {
 
 // freeze moves the job's memory to the host.
 func (j *job) freeze() (r FreezeReport, err error) {
+	turn, err := j.toHost() // before the job is kept from the device
+	if err != nil {
+		return r, err
+	}
+	defer turn()
 	if err := j.beginMove(false); err != nil {
 		return r, err
 	}
@@ -200,7 +205,7 @@ func (j *job) thaw() (r FreezeReport, err error) {
 			j.spec.Name, away, err)
 	}
 	if err := j.move(false); err != nil {
-		if back := j.move(true); back != nil {
+		if back := j.moveAgain(); back != nil {
 			j.a.log.Error("memory not taken away again", "job", j, "error", back)
 		}
 		j.promise(away)
@@ -360,6 +365,26 @@ func (j *job) unmoved(asked map[*member]bool) (*member, error) {
 		}
 	}
 	return nil, failed
+}
+
+// moveAgain takes away what a thaw has brought back in vain.
+func (j *job) moveAgain() error {
+	turn, err := j.toHost()
+	if err != nil {
+		return err
+	}
+	defer turn()
+	return j.move(true)
+}
+
+// toHost waits for the turn to move memory to the host, which ends with the function it returns.
+func (j *job) toHost() (func(), error) {
+	select {
+	case j.a.toHost <- struct{}{}:
+		return func() { <-j.a.toHost }, nil
+	case <-j.ctx.Done():
+		return nil, refusal(wire.RefusedUnknownJob, "job %s: has ended", j.spec.Name)
+	}
 }
 
 // hostLeft is what of the host's memory the job may have for what it moves there.

@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -171,6 +172,111 @@ func TestMemoryMoves(t *testing.T) {
 				m.MovableBytes.Load())
 		}
 	})
+}
+
+// TestMovesWaitForOtherContexts does the same where what works on the memory is of other contexts
+// than that is.
+func TestMovesWaitForOtherContexts(t *testing.T) {
+	onProfiles(t, "", func(t *testing.T, profile string) {
+		w := newWarden(t, 1<<30, 2*time.Millisecond)
+		w.movable(1 << 30)
+		w.gate(true)
+		r := onFake(t, w, t.TempDir(), "moved", "4", "3", "apart")
+		r.Env = append(r.Env, profile)
+		in := startMoved(t, w, r)
+		done := w.churn(12, 1)
+		if s := r.found(t, in); s.Wrong != 0 || s.Compared == 0 || done < 6 {
+			t.Errorf("%d of 12 moves, %+v", done, s)
+		}
+	})
+}
+
+// cap sets the programs' cap to what is left of it while so much is promised to others.
+func (w *warden) cap(promised uint64) {
+	t, err := w.page.Terms()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	t.MemCap = t.MemTotal - promised
+	w.page.SetTerms(t)
+}
+
+// TestWhatHasNoRoomWaits holds that what takes memory of a job whose memory is away, and whose cap
+// is lower by it, waits until it is back, also in a process that begins meanwhile.
+func TestWhatHasNoRoomWaits(t *testing.T) {
+	const memory, away = 256 << 20, 250 << 20
+	w := newWarden(t, memory, 2*time.Millisecond)
+	w.movable(1 << 30)
+	w.gate(true)
+	dir := t.TempDir()
+	g := startGrow(t, w, dir, "context", 1)
+	if r, _ := g.next(t); r != 0 {
+		t.Fatalf("a context: %d", r)
+	}
+	s := w.page.Slot(0)
+	for _, line := range []string{"20", "c20", "p20", "u2", "x1", "s1"} {
+		if m := w.order(true, 1)[0]; m.Code != wire.MovedAll {
+			t.Fatalf("not moved: %+v", m)
+		}
+		w.cap(away)
+		if _, err := fmt.Fprintln(g.in, line); err != nil {
+			t.Fatal(err)
+		}
+		w.await(line+" does not wait", func() bool { return s.Waiting.Load() == 1 })
+		w.cap(0)
+		w.order(false, 1)
+		if r, free := g.next(t); r != 0 || free > memory-fakeContext {
+			t.Errorf("%s: %d, %d are free", line, r, free)
+		}
+	}
+	w.order(true, 1)
+	w.cap(away)
+	late := startGrow(t, w, dir, "context", 1)
+	w.await("a process that begins does not wait", func() bool {
+		return w.page.Slot(1).Waiting.Load() == 1
+	})
+	w.answers(1) // it has heard of the order when it begins
+	w.cap(0)
+	w.order(false, 2)
+	if r, free := late.next(t); r != 0 || free == 0 {
+		t.Errorf("a process that begins: %d, %d are free", r, free)
+	}
+	// Without an agent the memory comes back by itself, and the cap with it.
+	w.order(true, 2)
+	w.cap(away)
+	w.stop()
+	if r, _ := g.alloc(t, 40); r != 0 {
+		t.Errorf("without an agent: %d", r)
+	}
+	w.start()
+}
+
+// TestContextsGoBesideFrees holds that all memory of a context that is destroyed is given back,
+// also where a thread is about to free some of it.
+func TestContextsGoBesideFrees(t *testing.T) {
+	w := newWarden(t, 1<<30, 2*time.Millisecond)
+	w.movable(1 << 30)
+	w.gate(true)
+	r := onFake(t, w, t.TempDir(), "gone")
+	in, err := r.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Stdout = nil
+	out, err := r.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.start(t)
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "{}\n" {
+		t.Fatalf("%q, %v: %s", line, err, r.err.String())
+	}
+	s := w.page.Slot(0)
+	if used, movable := s.MemUsedBytes.Load(), s.MovableBytes.Load(); used != 0 || movable != 0 {
+		t.Errorf("%d bytes are counted of a context that is gone, %d movable", used, movable)
+	}
+	_ = in.Close()
+	r.finish(t)
 }
 
 // TestMovesLeaveTheDevice holds that what is away is not on the device, in pieces or not, and comes

@@ -170,11 +170,17 @@ var (
 	asking   = []string{"alloc", "free", "graph", "ipc", "pointer", "pool", "texture"}
 )
 
-// held is what comes before and after a call that needs the program's memory on the device: two
-// pieces of C, empty for the others.
+// roomy are handlers of other classes that take memory of the device or tell how much is left:
+// while the program's is away others are promised its room. What loads code waits by itself.
+var roomy = []string{"ctx_create", "ctx_create_v3", "ctx_create_v4", "ctx_retain", "green_create",
+	"ctx_set_limit", "mem_create", "mem_get_info", "mem_get_info_v1", "module_get_global",
+	"library_get_global", "func_load"}
+
+// held is what comes before and after a call that needs the program's memory on the device, or
+// its room: two pieces of C, empty for the others.
 func (c *Call) held() (before, after string) {
 	touches := slices.Contains(touching, c.Class)
-	if !touches && !slices.Contains(asking, c.Class) {
+	if !touches && !slices.Contains(asking, c.Class) && !slices.Contains(roomy, c.Handler) {
 		return "", ""
 	}
 	return fmt.Sprintf("\tbool held = weir_hold(%t);\n", touches), "\tweir_unhold(held);\n"

@@ -299,6 +299,14 @@ static CUresult undo(CUcontext ctx, struct making *m)
 	return weir_deny();
 }
 
+/* note_alive notes a context in which something may be under way when memory is to be moved. */
+static void note_alive(CUcontext ctx)
+{
+	if (ctx && weir_get(&weir.movable) &&
+		!weir_sizes_get(WEIR_KIND_ALIVE, (uintptr_t)ctx, NULL, NULL))
+		weir_sizes_put(WEIR_KIND_ALIVE, (uintptr_t)ctx, 0, NULL);
+}
+
 static CUresult made(CUresult r, CUcontext ctx, struct making *m)
 {
 	if (weir_ready() && !after(r, ctx, m)) {
@@ -307,6 +315,8 @@ static CUresult made(CUresult r, CUcontext ctx, struct making *m)
 	}
 	if (r == CUDA_SUCCESS && m->how != PRIMARY)
 		__atomic_fetch_add(&there, 1, __ATOMIC_RELAXED);
+	if (r == CUDA_SUCCESS)
+		note_alive(ctx);
 	end(m);
 	return r;
 }
@@ -332,8 +342,11 @@ static bool any_left(void)
 /* gone says whether a context went that was going. */
 static void gone(CUcontext ctx, bool went)
 {
-	if (ctx && weir_ready())
-		weir_context_gone(ctx, went);
+	if (!ctx || !weir_ready())
+		return;
+	weir_context_gone(ctx, went);
+	if (went)
+		weir_sizes_take(WEIR_KIND_ALIVE, (uintptr_t)ctx, NULL, NULL);
 }
 
 /* swept counts no more what went with a context, which is known by weir_context_id. */
@@ -470,6 +483,8 @@ CUresult weir_on_green_destroy(enum weir_call call, CUgreenCtx green)
 		id = weir_context_id(ctx);
 	weir_moves_begin();
 	CUresult r = real(green);
+	if (r == CUDA_SUCCESS && ctx)
+		weir_sizes_take(WEIR_KIND_ALIVE, (uintptr_t)ctx, NULL, NULL);
 	swept(r, id);
 	weir_moves_end();
 	left(r, ctx, 1);

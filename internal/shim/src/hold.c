@@ -1,10 +1,11 @@
 /*
- * Calls that need the program's memory on the device, against moving it away (move.c).
+ * Calls that need the program's memory on the device, or its room there, against moving it away
+ * (move.c).
  *
- * In a job whose memory can be moved each such call (launches, copies, allocations, questions about
- * an address) is held: while one is, the memory stays where it is. Who moves it closes the barrier
- * first, waits until nobody is held and the device is done with what was launched, and then says
- * that the memory is away. Calls that come meanwhile wait.
+ * In a job whose memory can be moved each such call (launches, copies, allocations, contexts,
+ * questions about an address) is held: while one is, the memory stays where it is. Who moves it
+ * closes the barrier first, waits until nobody is held and the device is done with what was
+ * launched, and then says that the memory is away. Calls that come meanwhile wait.
  *
  * What the device is to finish may itself wait for what a thread launches that waits here. So until
  * the memory is away nobody waits for long: who has waited for PATIENCE_NS opens the barrier again,
@@ -143,6 +144,12 @@ bool weir_barrier_away(void)
 	uint32_t closing = CLOSING;
 	return __atomic_compare_exchange_n(
 		&barrier, &closing, AWAY, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+
+/* weir_barrier_shut says that it is to be taken for away before there is any. */
+void weir_barrier_shut(void)
+{
+	weir_set(&barrier, AWAY);
 }
 
 void weir_barrier_open(void)

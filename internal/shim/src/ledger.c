@@ -49,9 +49,20 @@ static uint64_t sum(
 	return total;
 }
 
+/* weir_granted is the cap that the job was given, of which others are promised a part while memory
+ * is away. */
+uint64_t weir_granted(void)
+{
+	struct weir_header *h = weir_page();
+	uint64_t cap = weir_get(&h->mem_cap_bytes), said = weir_get(&h->mem_total_reported);
+	return weir_get(&h->movable) && said > cap ? said : cap;
+}
+
+/* weir_cap is what the job may hold. Without an agent nothing stays away, and nobody is left who
+ * would raise the cap again. */
 uint64_t weir_cap(void)
 {
-	return weir_get(&weir_page()->mem_cap_bytes);
+	return weir_get(&weir.agent_gone) ? weir_granted() : weir_get(&weir_page()->mem_cap_bytes);
 }
 
 uint64_t weir_used(void)

@@ -3,6 +3,10 @@
  * What a load has taken is looked at afterwards (measure.c), and a load that took more than the job
  * may hold is undone. Code that is loaded only when a function is first launched, as is the default
  * from CUDA 12.2 on, the agent finds.
+ *
+ * A load waits while the program's memory is away, whose room is promised to others. It is not held
+ * itself (hold.c), as code that is compiled for the device takes long: what it took is counted once
+ * the memory is back, if that goes meanwhile.
  */
 #include "weir.h"
 
@@ -12,7 +16,11 @@ typedef CUresult (*unload_fn)(void *);
 static CUresult loaded(CUresult r, void *handle, enum weir_call unload)
 {
 	unload_fn undo = (unload_fn)weir_real(unload);
-	if (r != CUDA_SUCCESS || !weir_ready() || weir_grown())
+	if (r != CUDA_SUCCESS || !weir_ready())
+		return r;
+	bool held = weir_hold(false), fits = weir_grown();
+	weir_unhold(held);
+	if (fits)
 		return r;
 	if (!undo)
 		return r;
@@ -24,6 +32,7 @@ static CUresult loaded(CUresult r, void *handle, enum weir_call unload)
 	weir_fn_##symbol real = (weir_fn_##symbol)weir_real(call); \
 	if (!real) \
 		return weir_missing(); \
+	weir_unhold(weir_hold(false)); \
 	CUresult r = real(__VA_ARGS__); \
 	return loaded(r, r == CUDA_SUCCESS && handle ? *handle : NULL, unload)
 

@@ -8,8 +8,8 @@
  * for that would waste most of it, and is left to the driver.
  *
  * What differs for the program: the memory has no handle for other processes (cuIpcGetMemHandle:
- * CUDA_ERROR_NOT_SUPPORTED, as of all memory that is mapped so), and belongs to no context, so that
- * weir frees it with the one that it was allocated in.
+ * CUDA_ERROR_NOT_SUPPORTED, as of all memory that is mapped so). For the driver it belongs to no
+ * context, so weir frees it with the one that it was allocated in, and names that one.
  */
 #include "weir.h"
 
@@ -296,29 +296,32 @@ static bool take_late(struct weir_movable *m)
 	return was;
 }
 
+/* take_of takes an allocation of a context that nobody else is about to free. */
+static struct weir_movable *take_of(const void *context)
+{
+	pthread_mutex_lock(&lock);
+	struct weir_movable *m = all;
+	while (m && !(m->id == context &&
+					(weir_sizes_take(WEIR_KIND_MOVABLE, m->at, NULL, NULL) || take_late(m))))
+		m = m->next;
+	pthread_mutex_unlock(&lock);
+	return m;
+}
+
 /* weir_movables_gone frees what was allocated in a context that is gone, by what weir_context_id
  * gave for that. */
 void weir_movables_gone(const void *context)
 {
+	struct weir_movable *m;
 	if (!weir_peek(&weir.movable) || !weir_own_begin())
 		return;
-	for (bool found = true; found;) {
-		found = false;
-		pthread_mutex_lock(&lock);
-		struct weir_movable *m = all;
-		while (m && m->id != context)
-			m = m->next;
-		pthread_mutex_unlock(&lock);
-		if (m && (weir_sizes_take(WEIR_KIND_MOVABLE, m->at, NULL, NULL) || take_late(m))) {
-			finish(m);
-			found = true;
-		}
-	}
+	while ((m = take_of(context)))
+		finish(m);
 	weir_own_end();
 }
 
 /* within finds the allocation that an address lies in, and copies what is known of it. */
-static bool within(CUdeviceptr address, CUdeviceptr *at, uint64_t *size)
+static bool within(CUdeviceptr address, struct weir_movable *copy)
 {
 	bool found = false;
 	if (!weir_peek(&weir.movable))
@@ -326,8 +329,9 @@ static bool within(CUdeviceptr address, CUdeviceptr *at, uint64_t *size)
 	pthread_mutex_lock(&lock);
 	for (struct weir_movable *m = all; m && !found; m = m->next)
 		if (address - m->at < m->bytes) {
-			*at = m->at;
-			*size = m->size;
+			copy->at = m->at;
+			copy->size = m->size;
+			copy->context = m->context;
 			found = true;
 		}
 	pthread_mutex_unlock(&lock);
@@ -339,27 +343,79 @@ CUresult weir_on_address_range(
 	enum weir_call call, CUdeviceptr *base, size_t *size, CUdeviceptr dptr)
 {
 	weir_fn_cuMemGetAddressRange_v2 real = (weir_fn_cuMemGetAddressRange_v2)weir_real(call);
-	CUdeviceptr at;
-	uint64_t n;
+	struct weir_movable m;
 	if (!real)
 		return weir_missing();
-	if (!within(dptr, &at, &n))
+	if (!within(dptr, &m))
 		return real(base, size, dptr);
 	if (base)
-		*base = at;
+		*base = m.at;
 	if (size)
-		*size = n;
+		*size = m.size;
 	return CUDA_SUCCESS;
+}
+
+/* as_one puts right what the driver has said of a piece, where that is not what it says of memory
+ * of cuMemAlloc. */
+static void as_one(const struct weir_movable *m, CUpointer_attribute what, void *data)
+{
+	weir_fn_cuPointerGetAttribute ask = WEIR_DRIVER(cuPointerGetAttribute);
+	switch (what) {
+	case CU_POINTER_ATTRIBUTE_CONTEXT:
+		*(CUcontext *)data = m->context;
+		break;
+	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+		*(CUdeviceptr *)data = m->at;
+		break;
+	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+		*(size_t *)data = m->size;
+		break;
+	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+	case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+		if (ask) /* one number for all pieces: that of the first */
+			ask(data, what, m->at);
+		break;
+	default:
+		break;
+	}
+}
+
+CUresult weir_on_pointer_attribute(
+	enum weir_call call, void *data, CUpointer_attribute what, CUdeviceptr dptr)
+{
+	weir_fn_cuPointerGetAttribute real = (weir_fn_cuPointerGetAttribute)weir_real(call);
+	struct weir_movable m;
+	if (!real)
+		return weir_missing();
+	CUresult r = real(data, what, dptr);
+	if (r == CUDA_SUCCESS && within(dptr, &m))
+		as_one(&m, what, data);
+	return r;
+}
+
+CUresult weir_on_pointer_attributes(enum weir_call call, unsigned int count,
+	CUpointer_attribute *what, void **data, CUdeviceptr dptr)
+{
+	weir_fn_cuPointerGetAttributes real = (weir_fn_cuPointerGetAttributes)weir_real(call);
+	struct weir_movable m;
+	if (!real)
+		return weir_missing();
+	CUresult r = real(count, what, data, dptr);
+	if (r == CUDA_SUCCESS && within(dptr, &m))
+		for (unsigned int i = 0; i < count; i++)
+			as_one(&m, what[i], data[i]);
+	return r;
 }
 
 CUresult weir_on_ipc_get(enum weir_call call, CUipcMemHandle *handle, CUdeviceptr dptr)
 {
 	weir_fn_cuIpcGetMemHandle real = (weir_fn_cuIpcGetMemHandle)weir_real(call);
-	CUdeviceptr at;
-	uint64_t n;
+	struct weir_movable m;
 	if (!real)
 		return weir_missing();
-	if (!within(dptr, &at, &n))
+	if (!within(dptr, &m))
 		return real(handle, dptr);
 	if (!__atomic_exchange_n(&told, 1, __ATOMIC_RELAXED))
 		weir_say("memory of a program under --oversubscribe has no handle for other processes "

@@ -14,6 +14,7 @@
 #include "weir.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -190,25 +191,42 @@ static bool unmap(struct move *m, struct weir_movable *x, uint32_t i)
 	return true;
 }
 
-/* settle waits until the device is done with what was launched. */
+/* idle waits until the device is done with what was launched in a context. Where that fails for
+ * good nothing is under way, and who copies what is in it is told. */
+static bool idle(struct move *m, CUcontext context)
+{
+	CUcontext same;
+	if (!weir_own_begin())
+		return fail(m, WEIR_MOVED_BUSY, CUDA_SUCCESS);
+	CUresult r = WEIR_DRIVER(cuCtxPushCurrent_v2)(context);
+	if (r == CUDA_SUCCESS) {
+		r = WEIR_DRIVER(cuCtxSynchronize)();
+		WEIR_DRIVER(cuCtxPopCurrent_v2)(&same);
+	}
+	weir_own_end();
+	bool captured = r >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && r <= CUDA_ERROR_CAPTURED_EVENT;
+	return !captured || fail(m, WEIR_MOVED_BUSY, r);
+}
+
+/* settle waits until the device is done with what was launched in any context of the program: all
+ * of them reach all of its memory. */
 static bool settle(struct move *m)
 {
-	for (struct weir_movable *x = weir_movables(); x; x = x->next) {
-		if (x->context == m->context)
-			continue;
-		if (!weir_own_begin())
-			return fail(m, WEIR_MOVED_BUSY, CUDA_SUCCESS);
-		bool ok = enter(m, x->context);
-		CUresult r = ok ? WEIR_DRIVER(cuCtxSynchronize)() : CUDA_SUCCESS;
-		if (r >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && r <= CUDA_ERROR_CAPTURED_EVENT)
-			ok = fail(m, WEIR_MOVED_BUSY, r);
-		else
-			ok = ok && check(m, r);
-		weir_own_end();
-		if (!ok)
-			return false;
+	size_t n = 0;
+	uint64_t *contexts = weir_sizes_keys(WEIR_KIND_ALIVE, &n);
+	CUcontext last = NULL;
+	bool ok = true;
+	for (size_t i = 0; contexts && i < n && ok; i++)
+		ok = idle(m, (CUcontext)(uintptr_t)contexts[i]);
+	free(contexts);
+	for (struct weir_movable *x = weir_movables(); x && ok; x = x->next) {
+		/* one that was made on a way around the library */
+		if (x->context != last &&
+			!weir_sizes_get(WEIR_KIND_ALIVE, (uintptr_t)x->context, NULL, NULL))
+			ok = idle(m, x->context);
+		last = x->context;
 	}
-	return true;
+	return ok;
 }
 
 static bool captures_end(void)
@@ -239,7 +257,6 @@ static void out(struct move *m)
 	bool still = settle(m) && weir_barrier_away();
 	if (!still) {
 		fail(m, WEIR_MOVED_BUSY, CUDA_SUCCESS);
-		close_context(m);
 		weir_barrier_open();
 		return;
 	}
@@ -402,6 +419,10 @@ void weir_mover_start(void)
 	pthread_attr_init(&how);
 	pthread_attr_setdetachstate(&how, PTHREAD_CREATE_DETACHED);
 	pthread_sigmask(SIG_BLOCK, &all, &before);
+	/* a process that begins in a job whose memory is away has no room either */
+	away = weir_get(&weir_page()->move) & 1;
+	if (away)
+		weir_barrier_shut();
 	started = pthread_create(&thread, &how, mover, NULL) == 0;
 	if (!started)
 		weir_say("no thread to move memory with: the program keeps its memory on the device");

@@ -7,7 +7,7 @@
 
 static uint64_t total(uint64_t real)
 {
-	uint64_t said = weir_get(&weir_page()->mem_total_reported), cap = weir_cap();
+	uint64_t said = weir_get(&weir_page()->mem_total_reported), cap = weir_granted();
 	uint64_t n = said && said < cap ? said : cap;
 	return n < real ? n : real;
 }

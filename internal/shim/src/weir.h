@@ -198,6 +198,7 @@ enum weir_kind {
 	WEIR_KIND_ATTACHED, /* context; size: how often it was attached to (cuCtxAttach) */
 	WEIR_KIND_MADE,     /* context; size: what it took, where that is certain */
 	WEIR_KIND_MOVABLE,  /* device pointer to memory that can be moved; with: its record */
+	WEIR_KIND_ALIVE,    /* context of a program whose memory can be moved */
 	WEIR_KIND_OPENED,   /* device pointer to another process's memory, where own can be moved */
 };
 
@@ -210,6 +211,7 @@ bool weir_take_over(void);
 void weir_decided(uint64_t bytes);
 uint64_t weir_used(void);
 uint64_t weir_cap(void);
+uint64_t weir_granted(void);
 CUresult weir_deny(void);
 
 bool weir_sizes_put(enum weir_kind kind, uint64_t key, uint64_t size, void *with);
@@ -289,6 +291,7 @@ void weir_hold_reset(void);
 uint64_t weir_touches(void);
 bool weir_barrier_close(void);
 bool weir_barrier_away(void);
+void weir_barrier_shut(void);
 void weir_barrier_open(void);
 
 /* weir_hold comes before a call that needs the program's memory on the device, and weir_unhold

@@ -13,7 +13,8 @@
 //        grow pools COUNT      memory of so many pools at once, and of the one that is given
 // then, for each line of input, an allocation of so many MiB: with a number alone by cuMemAlloc,
 // after a c by cuMemCreate, after a p from the pool that is given, and after a u of a module's
-// variable, which is unloaded at once.
+// variable, which is unloaded at once; after an x another context is made, and after an s the limit
+// on stacks is set to so many KiB.
 // After each it prints JSON: the result, and what is free by cuMemGetInfo.
 #include "../example/load.h"
 
@@ -129,8 +130,9 @@ static CUresult more(const char *line) {
 	CUmemAllocationProp q = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
 		.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
 	CUmemGenericAllocationHandle memory;
+	CUcontext other;
 	CUdeviceptr at;
-	size_t bytes = (size_t)strtoul(line + strspn(line, "cpu"), NULL, 10) << 20;
+	size_t bytes = (size_t)strtoul(line + strspn(line, "cpuxs"), NULL, 10) << 20;
 	CUresult r;
 	switch (*line) {
 	case 'c':
@@ -140,6 +142,10 @@ static CUresult more(const char *line) {
 	case 'u':
 		r = module((unsigned)bytes);
 		return r ? r : CU(cuModuleUnload)(loaded);
+	case 'x':
+		return CU(cuCtxCreate_v2)(&other, 0, 0);
+	case 's':
+		return CU(cuCtxSetLimit)(CU_LIMIT_STACK_SIZE, bytes >> 10);
 	}
 	return CU(cuMemAlloc_v2)(&at, bytes);
 }

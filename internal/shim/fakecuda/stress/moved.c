@@ -2,8 +2,9 @@
 // (weir freeze and weir thaw, or orders on the page): plain and pitched allocations, through
 // kernels, graphs that were captured before, and copies of all sizes.
 //
-// usage: moved [THREADS [MIB]]
-// Each thread has a buffer of MIB, 3 if it is not given. The program says "ready" and goes on until
+// usage: moved [THREADS [MIB [apart]]]
+// Each thread has a buffer of MIB, 3 if it is not given; with apart what works on the memory is of
+// another context than that is. The program says "ready" and goes on until
 // its standard input ends. The last line is JSON: rounds, words compared, and how many were wrong.
 #include "../example/load.h"
 
@@ -13,7 +14,7 @@
 
 enum { MANY = 64, ROW = 1000, ROWS = 3000 };
 
-static CUcontext context;
+static CUcontext context, working; // of the memory, and of streams and kernels
 static CUfunction add;
 static uint32_t words;
 static int over; // atomic
@@ -35,6 +36,26 @@ static void compare(uint32_t got, uint32_t want) {
 		__atomic_add_fetch(&wrong, 1, __ATOMIC_RELAXED);
 }
 
+// known holds what the driver says of the far end of an allocation that may lie in pieces.
+static void known(CUdeviceptr at, size_t bytes) {
+	CUdeviceptr base = 0, start = 0;
+	size_t size = 0;
+	CUcontext c = NULL;
+	unsigned long long first = 0, last = 1;
+	CUpointer_attribute both[] = {
+		CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_BUFFER_ID};
+	void *data[] = {&start, &last};
+	CHECK(CU(cuMemGetAddressRange_v2)(&base, &size, at + bytes / 2));
+	compare(base == at && size == bytes, 1);
+	CHECK(CU(cuPointerGetAttribute)(&base, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, at + bytes - 1));
+	CHECK(CU(cuPointerGetAttribute)(&size, CU_POINTER_ATTRIBUTE_RANGE_SIZE, at + bytes - 1));
+	CHECK(CU(cuPointerGetAttribute)(&c, CU_POINTER_ATTRIBUTE_CONTEXT, at + bytes - 1));
+	CHECK(CU(cuPointerGetAttribute)(&first, CU_POINTER_ATTRIBUTE_BUFFER_ID, at));
+	CHECK(CU(cuPointerGetAttributes)(2, both, data, at + bytes - 1));
+	compare(base == at && size == bytes && c == context, 1);
+	compare(start == at && first == last, 1);
+}
+
 static void launch(worker *w) {
 	uint32_t one = 1;
 	void *params[] = {&w->p, &one, &words};
@@ -44,8 +65,9 @@ static void launch(worker *w) {
 static void begin(worker *w) {
 	CUgraph g;
 	CHECK(CU(cuCtxSetCurrent)(context));
-	CHECK(CU(cuStreamCreate)(&w->s, CU_STREAM_NON_BLOCKING));
 	CHECK(CU(cuMemAlloc_v2)(&w->p, 4ul * words));
+	CHECK(CU(cuCtxSetCurrent)(working));
+	CHECK(CU(cuStreamCreate)(&w->s, CU_STREAM_NON_BLOCKING));
 	w->host = malloc(4ul * words);
 	for (uint32_t i = 0; i < words; i++)
 		w->host[i] = first(w, i);
@@ -65,12 +87,12 @@ static void look_at_one(worker *w) {
 
 // A copy of all lies elsewhere for a while.
 static void look_at_all(worker *w) {
-	CUdeviceptr q, base;
-	size_t size;
+	CUdeviceptr q;
+	CHECK(CU(cuCtxSetCurrent)(context));
 	CHECK(CU(cuMemAlloc_v2)(&q, 4ul * words));
+	CHECK(CU(cuCtxSetCurrent)(working));
 	CHECK(CU(cuMemcpyDtoD_v2)(q, w->p, 4ul * words));
-	CHECK(CU(cuMemGetAddressRange_v2)(&base, &size, q + 4ul * words / 2));
-	compare(base == q && size == 4ul * words, 1);
+	known(q, 4ul * words);
 	CHECK(CU(cuMemcpyDtoH_v2)(w->host, q, 4ul * words));
 	CHECK(CU(cuMemFree_v2)(q));
 	for (uint32_t i = 0; i < words; i++)
@@ -81,7 +103,9 @@ static void look_at_rows(worker *w) {
 	CUdeviceptr p;
 	size_t pitch;
 	uint32_t got, y = w->done % ROWS;
+	CHECK(CU(cuCtxSetCurrent)(context));
 	CHECK(CU(cuMemAllocPitch_v2)(&p, &pitch, ROW, ROWS, 4));
+	CHECK(CU(cuCtxSetCurrent)(working));
 	CHECK(CU(cuMemsetD2D32Async)(p, pitch, w->done, ROW / 4, ROWS, w->s));
 	CHECK(CU(cuStreamSynchronize)(w->s));
 	CHECK(CU(cuMemcpyDtoH_v2)(&got, p + y * pitch + ROW - 4, 4));
@@ -126,6 +150,9 @@ int main(int argc, char **argv) {
 	words = (uint32_t)(mib * (1 << 18));
 	CHECK(CU(cuInit)(0));
 	CHECK(CU(cuCtxCreate_v2)(&context, 0, 0));
+	working = context;
+	if (argc > 3)
+		CHECK(CU(cuCtxCreate_v2)(&working, 0, 0));
 	CHECK(CU(cuModuleLoadData)(&m, "kernel add us=20 does=add\n"));
 	CHECK(CU(cuModuleGetFunction)(&add, m, "add"));
 	for (int i = 0; i < threads; i++) {
@@ -139,6 +166,8 @@ int main(int argc, char **argv) {
 	__atomic_store_n(&over, 1, __ATOMIC_RELAXED);
 	for (int i = 0; i < threads; i++)
 		pthread_join(ids[i], NULL);
+	if (working != context)
+		CHECK(CU(cuCtxDestroy_v2)(working));
 	CHECK(CU(cuCtxDestroy_v2)(context));
 	printf("{\"rounds\": %ld, \"compared\": %ld, \"wrong\": %ld}\n", rounds, compared, wrong);
 	return wrong != 0;

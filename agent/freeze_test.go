@@ -1,0 +1,96 @@
+package agent
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weirgpu/weir/internal/wire"
+	"github.com/weirgpu/weir/share"
+)
+
+// obey has a program carry out an order to move so many bytes, once it has come: to the host if
+// that has the room by what the page says.
+func (p *program) obey(bytes uint64) wire.Moved {
+	h := p.page.Header()
+	m := wire.Moved{Slot: p.slot, Move: h.Move.Load(), Code: wire.MovedAll, Bytes: bytes}
+	most := h.MoveHostBytes.Load()
+	switch {
+	case !wire.IsAway(m.Move):
+		p.s.AwayBytes.Store(0)
+		p.s.HostBytes.Store(0)
+	case bytes > most:
+		m.Code, m.Needs, m.Has, m.Bytes = wire.MovedHost, bytes, most, 0
+	default:
+		p.s.HostBytes.Store(bytes)
+		p.s.AwayBytes.Store(bytes)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_ = writePacket(p.uc, wire.NewMoved(m).Append(nil), nil)
+	return m
+}
+
+// ordered reports whether the program has an order that came after another.
+func (p *program) ordered(after uint32) bool { return p.page.Header().Move.Load() != after }
+
+// TestFreezesShareTheHost freezes two jobs at once, of which the host has room for one.
+func TestFreezesShareTheHost(t *testing.T) {
+	const each = 80 << 20
+	s, dir := newPeople(), socketDir(t)
+	c := testConfig(dir, s)
+	c.HostMemory = 100 * share.MiB
+	startAgent(t, c)
+	var programs []*program
+	for _, name := range []string{"first", "second"} {
+		client, err := Dial(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = client.Close() })
+		g, err := client.Create(JobRequest{Fake: true, Oversubscribe: true,
+			Job: share.Job{Name: name, Share: share.Share{Memory: share.GiB}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = g.Page.Close() })
+		p := begin(t, s, dir, g.Token)
+		p.s.MovableBytes.Store(each)
+		programs = append(programs, p)
+	}
+	var wg sync.WaitGroup
+	errs := make([]error, 2)
+	freeze := func(i int, job string) {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			client, err := Dial(dir)
+			if err == nil {
+				defer client.Close()
+				_, err = client.Freeze(t.Context(), job, nil)
+			}
+			errs[i] = err
+		}()
+	}
+	freeze(0, "first")
+	eventually(t, "the first has an order", func() bool { return programs[0].ordered(0) })
+	freeze(1, "second")
+	// Room for the second to be ordered too before the first has said what it took.
+	for end := time.Now().Add(100 * time.Millisecond); time.Now().Before(end) &&
+		!programs[1].ordered(0); {
+		time.Sleep(time.Millisecond)
+	}
+	programs[0].obey(each)
+	eventually(t, "the second has an order", func() bool { return programs[1].ordered(0) })
+	if m := programs[1].obey(each); m.Code != wire.MovedHost || m.Has != 20<<20 {
+		t.Errorf("the second, with 20 MiB left on the host: %+v", m)
+	}
+	eventually(t, "the second is ordered back", func() bool {
+		return !wire.IsAway(programs[1].page.Header().Move.Load())
+	})
+	programs[1].obey(each)
+	wg.Wait()
+	if errs[0] != nil || errs[1] == nil {
+		t.Errorf("the freezes give %v and %v, want the second refused", errs[0], errs[1])
+	}
+}
