@@ -9,11 +9,16 @@ import (
 // TestWhoAsksWhatHangs: once a call has taken too long, who asks is told so at once and leaves
 // nothing to be done when it ends.
 func TestWhoAsksWhatHangs(t *testing.T) {
-	hold := make(chan struct{})
-	g := gauge[int]{ask: func() (int, error) { <-hold; return 1, nil }}
+	hold, called := make(chan struct{}), make(chan struct{}, 1<<10)
+	g := gauge[int]{ask: func() (int, error) {
+		called <- struct{}{}
+		<-hold
+		return 1, nil
+	}}
 	if _, err := g.read(t.Context(), time.Millisecond); !errors.Is(err, errHangs) {
 		t.Errorf("a call that hangs: %v", err)
 	}
+	<-called
 	if _, err := g.read(t.Context(), time.Millisecond); !errors.Is(err, errHangs) {
 		t.Errorf("the next: %v", err)
 	}
