@@ -24,9 +24,9 @@ type scan struct {
 	inBack, outBack   []bool  // whether it is walked or filled from the last slice to the first
 }
 
-func scanOf(c *Call) (*scan, error) {
+// wireScan finds the body of a Scan whose states and scanned values are in inputs.
+func wireScan(c *Call, in int) (*scan, error) {
 	s := &scan{ins: int(c.Attrs.Int("num_scan_inputs", 0))}
-	in := c.NumIn - c.Captures
 	s.states = in - s.ins
 	s.outs = c.NumOut - s.states
 	if s.ins < 1 || s.states < 0 || s.outs < 0 {
@@ -34,7 +34,13 @@ func scanOf(c *Call) (*scan, error) {
 			in, c.NumOut)
 	}
 	var err error
-	if s.body, err = c.body("body", in, c.NumOut); err != nil {
+	s.body, err = c.body("body", in, c.NumOut)
+	return s, err
+}
+
+func scanOf(c *Call) (*scan, error) {
+	s, err := wireScan(c, c.NumIn-c.Captures)
+	if err != nil {
 		return nil, err
 	}
 	if s.inAxes, err = c.scanList("scan_input_axes", s.ins); err != nil {

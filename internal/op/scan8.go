@@ -14,16 +14,8 @@ import (
 
 // scan8Of is the body's view of the call: slices of one element of the batch.
 func scan8Of(c *Call) (*scan, error) {
-	in := c.NumIn - c.Captures - 1
-	s := &scan{ins: int(c.Attrs.Int("num_scan_inputs", 0))}
-	s.states = in - s.ins
-	s.outs = c.NumOut - s.states
-	if s.ins < 1 || s.states < 0 || s.outs < 0 {
-		return nil, c.Errorf(ErrAttr, "num_scan_inputs is %d of %d inputs, for %d outputs", s.ins,
-			in, c.NumOut)
-	}
-	var err error
-	if s.body, err = c.body("body", in, c.NumOut); err != nil {
+	s, err := wireScan(c, c.NumIn-c.Captures-1)
+	if err != nil {
 		return nil, err
 	}
 	s.inAxes, s.outAxes, s.outBack = make([]int64, s.ins), make([]int64, s.outs),
