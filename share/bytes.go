@@ -18,6 +18,7 @@ const (
 	GiB
 	TiB
 	PiB
+	EiB
 )
 
 // byteUnit is a unit of sizes. Sizes that are whole multiples of step are written in it, with two
@@ -30,17 +31,19 @@ type byteUnit struct {
 // byteUnits lists the suffixes that ParseBytes accepts, the longer before those that end like them.
 // Those with a step are the ones that String writes.
 var byteUnits = []byteUnit{
-	{"PiB", PiB, PiB / 4}, {"TiB", TiB, TiB / 4}, {"GiB", GiB, GiB / 4}, {"MiB", MiB, MiB / 4},
+	{"EiB", EiB, EiB / 4}, {"PiB", PiB, PiB / 4},
+	{"TiB", TiB, TiB / 4}, {"GiB", GiB, GiB / 4}, {"MiB", MiB, MiB / 4},
 	{"KiB", KiB, KiB / 4},
-	{"PB", 1e15, 1e13}, {"TB", 1e12, 1e10}, {"GB", 1e9, 1e7}, {"MB", 1e6, 1e4}, {"kB", 1e3, 10},
+	{"EB", 1e18, 1e16}, {"PB", 1e15, 1e13},
+	{"TB", 1e12, 1e10}, {"GB", 1e9, 1e7}, {"MB", 1e6, 1e4}, {"kB", 1e3, 10},
 	{"B", 1, 0},
-	{"P", PiB, 0}, {"T", TiB, 0}, {"G", GiB, 0}, {"M", MiB, 0}, {"K", KiB, 0},
+	{"E", EiB, 0}, {"P", PiB, 0}, {"T", TiB, 0}, {"G", GiB, 0}, {"M", MiB, 0}, {"K", KiB, 0},
 }
 
-// ParseBytes reads a size: a decimal number and one of B, kB, MB, GB, TB, PB (powers of 1000), KiB,
-// MiB, GiB, TiB, PiB or, short for these, K, M, G, T, P (powers of 1024), in upper or lower case,
-// with or without a space between. Only 0 needs no unit: whoever writes 8 hardly means 8 bytes.
-// Negative, fractional-byte, infinite and overflowing sizes are errors.
+// ParseBytes reads a size: a decimal number and one of B, kB, MB, GB, TB, PB, EB (powers of 1000),
+// KiB, MiB, GiB, TiB, PiB, EiB or, short for these, K, M, G, T, P, E (powers of 1024), in upper or
+// lower case, with or without a space between. Only 0 needs no unit: whoever writes 8 hardly means
+// 8 bytes. Negative, fractional-byte, infinite and overflowing sizes are errors.
 func ParseBytes(text string) (Bytes, error) {
 	s := strings.TrimSpace(text)
 	for _, u := range byteUnits {
@@ -67,8 +70,8 @@ func cutFold(s, suffix string) (before string, ok bool) {
 }
 
 func errBytes(text string) error {
-	return fmt.Errorf("size %q: want a number and a unit (B, KiB, MiB, GiB, TiB, PiB), such as "+
-		"512MiB", text)
+	return fmt.Errorf("size %q: want a number and a unit (B, KiB, MiB, GiB, TiB, PiB, EiB), "+
+		"such as 512MiB", text)
 }
 
 func parseScaled(text, digits string, unit Bytes) (Bytes, error) {
@@ -101,7 +104,7 @@ func parseScaled(text, digits string, unit Bytes) (Bytes, error) {
 // "1000001B". ParseBytes(b.String()) is b for every size from 0 up.
 func (b Bytes) String() string {
 	for _, u := range byteUnits {
-		if u.step == 0 || b%u.step != 0 || b < u.size && b > -u.size || u.size < PiB &&
+		if u.step == 0 || b%u.step != 0 || b < u.size && b > -u.size || u.size < EiB &&
 			(b/u.size >= 10000 || b/u.size <= -10000) {
 			continue
 		}
@@ -113,7 +116,7 @@ func (b Bytes) String() string {
 // About returns the size for people: "12.5MiB" where that is exact, else rounded to three digits
 // with the exact count after it, "11.8MiB (12345678B)", since a cap may be missed by one byte.
 func (b Bytes) About() string {
-	for _, u := range byteUnits[:5] {
+	for _, u := range byteUnits[:6] {
 		if b >= u.size && b%u.step != 0 {
 			return fmt.Sprintf("%.3g%s (%dB)", float64(b)/float64(u.size), u.suffix, int64(b))
 		} else if b >= u.size {

@@ -38,6 +38,8 @@ func TestParseBytes(t *testing.T) {
 		{"1234567KiB", 1234567 << 10, "1264196608B"},
 		{"1025B", 1025, "1025B"},
 		{"8191.75PiB", 8191*share.PiB + 3*share.PiB/4, "8191.75PiB"},
+		{"7EiB", 7 * share.EiB, "7EiB"}, {"1024PiB", share.EiB, "1EiB"},
+		{"2 e", 2 * share.EiB, "2EiB"},
 		{"9223372036854775807B", 1<<63 - 1, "9223372036854775807B"},
 	} {
 		got, err := share.ParseBytes(tc.text)
@@ -49,7 +51,8 @@ func TestParseBytes(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "GiB", "-1B", "-1GiB", "8", "1.5", "1.3B", "0.1KiB",
-		"NaN", "Inf", "1e9", "1.2.3MiB", "8192PiB", "9223372036854775808B", "1_000B", ".B", "+1B",
+		"NaN", "Inf", "1e9", "1.2.3MiB", "8192PiB", "8EiB",
+		"9223372036854775808B", "1_000B", ".B", "+1B",
 		"0x10B", "i", "KiB8"} {
 		if got, err := share.ParseBytes(text); err == nil {
 			t.Errorf("ParseBytes(%q) = %d, want an error", text, got)

@@ -4,6 +4,7 @@ package cpu
 
 import (
 	"os"
+	"runtime"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -83,11 +84,12 @@ func (m *mapping) discard(from, to, first, last int64) {
 	}
 }
 
-// present has pages mapped that are to be read, of memory of others.
+// present has pages mapped that are to be read, of memory of others. The first of them may begin
+// before that memory, where no pointer of Go's may point.
 func (m *mapping) present(from, to int) {
-	page := uintptr(os.Getpagesize())
-	base := unsafe.Pointer(unsafe.SliceData(m.bytes))
-	head := (uintptr(base) + uintptr(from)) & (page - 1)
-	begin := unsafe.Add(base, from-int(head))
-	_ = unix.Madvise(unsafe.Slice((*byte)(begin), to-from+int(head)), unix.MADV_POPULATE_READ)
+	begin := uintptr(unsafe.Pointer(unsafe.SliceData(m.bytes))) + uintptr(from)
+	head := begin % uintptr(os.Getpagesize())
+	_, _, _ = unix.Syscall(unix.SYS_MADVISE, begin-head, uintptr(to-from)+head,
+		unix.MADV_POPULATE_READ)
+	runtime.KeepAlive(m.bytes)
 }
