@@ -38,5 +38,11 @@ func (*Library) Processes(uint32) (map[uint32]uint64, error) { return nil, ErrNo
 // Used returns [ErrNotBuilt].
 func (*Library) Used(uint32) (uint64, error) { return 0, ErrNotBuilt }
 
+// MemoryLimit returns [ErrNotBuilt].
+func (*Library) MemoryLimit(uint32, string) (uint64, error) { return 0, ErrNotBuilt }
+
+// SetMemoryLimit returns [ErrNotBuilt].
+func (*Library) SetMemoryLimit(uint32, string, uint64) error { return ErrNotBuilt }
+
 // Discover returns none and [ErrNotBuilt].
 func Discover() ([]device.Info, error) { return nil, ErrNotBuilt }

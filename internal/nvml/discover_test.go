@@ -246,10 +246,55 @@ func TestNoDriver(t *testing.T) {
 // TestDiscover holds that the environment variable is heard, and that a driver that has limits of
 // its own is seen.
 func TestDiscover(t *testing.T) {
-	t.Setenv(PathVariable, standIn(t, "-DLIMITS"))
+	t.Setenv(PathVariable, standIn(t, "-DLIMITS=1"))
 	got, err := Discover()
 	if err != nil || len(got) != 4 || !got[0].Driver.MemoryLimit {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestMemoryLimit sets the driver's own limit of a group, reads and clears it, and holds that a
+// refusal says what it comes from.
+func TestMemoryLimit(t *testing.T) {
+	const group = "/sys/fs/cgroup/job"
+	open := func(flags ...string) *Library {
+		l, err := Open(Options{Path: standIn(t, flags...), Root: fakeRoot})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		return l
+	}
+	l := open("-DLIMITS=1")
+	for _, want := range []uint64{NoMemoryLimit, 5 << 30, 1 << 20, NoMemoryLimit} {
+		if err := l.SetMemoryLimit(1, group, want); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := l.MemoryLimit(1, group); err != nil || got != want {
+			t.Errorf("limit %d, %v, want %d", got, err, want)
+		}
+	}
+	for _, c := range []struct {
+		l     *Library
+		gpu   uint32
+		group string
+		want  Result
+		says  string
+	}{
+		{l, 3, group, NotSupported, "MIG"},
+		{l, 0, group + "/other", NotFound, "+dmem"},
+		{l, 7, group, InvalidArgument, "cuda:7"},
+		{open("-DLIMITS=4"), 0, group, NoPermission, "only root"},
+		{open("-DLIMITS=2"), 0, group, InvalidArgument, group},
+		{open(), 0, group, FunctionNotFound, "driver 570.86.15 has none"},
+	} {
+		err := c.l.SetMemoryLimit(c.gpu, c.group, 1<<30)
+		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("error %v, want %v and %q", err, c.want, c.says)
+		}
+	}
+	if err := l.SetMemoryLimit(0, group+"\x00", 1); err == nil {
+		t.Error("a name with a zero byte is another group's")
 	}
 }
 

@@ -143,6 +143,9 @@ type calls struct {
 	running     func(d deviceHandle, n *uint32, infos *processInfo) Result
 	clients     func(d deviceHandle, n *uint32, infos *processInfo) Result
 
+	memoryLimits    func(deviceHandle, *getMemoryLimits) Result
+	setMemoryLimits func(deviceHandle, *setMemoryLimits) Result
+
 	migMode         func(d deviceHandle, current, pending *uint32) Result
 	migMost         func(deviceHandle, *uint32) Result
 	migByIndex      func(d deviceHandle, index uint32, instance *deviceHandle) Result
@@ -182,6 +185,8 @@ func (c *calls) bind(handle uintptr) {
 			"nvmlDeviceGetComputeRunningProcesses_v2"}},
 		{&c.clients, []string{"nvmlDeviceGetMPSComputeRunningProcesses_v3",
 			"nvmlDeviceGetMPSComputeRunningProcesses_v2"}},
+		{&c.memoryLimits, []string{"nvmlDeviceGetMemoryLimits_v1"}},
+		{&c.setMemoryLimits, []string{"nvmlDeviceSetMemoryLimits_v1"}},
 		{&c.migMode, []string{"nvmlDeviceGetMigMode"}},
 		{&c.migMost, []string{"nvmlDeviceGetMaxMigDeviceCount"}},
 		{&c.migByIndex, []string{"nvmlDeviceGetMigDeviceHandleByIndex"}},

@@ -11,6 +11,9 @@ import (
 // itself (nvmlDeviceSetMemoryLimits_v1, on control groups).
 const ownLimitSince = 615
 
+// NoMemoryLimit is NVML_DEVICE_MEMORY_LIMIT_MAX, where a group has no limit of its memory.
+const NoMemoryLimit = 1<<64 - 1
+
 // text returns the characters before the first zero byte.
 func text(b []byte) string {
 	if end := bytes.IndexByte(b, 0); end >= 0 {

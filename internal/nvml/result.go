@@ -26,6 +26,7 @@ const (
 	Success          Result = 0
 	InvalidArgument  Result = 2
 	NotSupported     Result = 3
+	NoPermission     Result = 4
 	NotFound         Result = 6
 	InsufficientSize Result = 7
 	DriverNotLoaded  Result = 9
@@ -39,7 +40,7 @@ var resultText = map[Result]string{
 	1:                "not initialized",
 	InvalidArgument:  "invalid argument",
 	NotSupported:     "not supported",
-	4:                "no permission",
+	NoPermission:     "no permission",
 	NotFound:         "not found",
 	InsufficientSize: "insufficient size",
 	8:                "power cables not attached",

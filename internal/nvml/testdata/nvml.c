@@ -1,6 +1,7 @@
 /* A stand-in for NVIDIA's management library: four GPUs with known answers, for tests of the
  * reader. BARE leaves out everything that old drivers lack, REFUSE supports nothing but counting,
- * NODRIVER does not start, LOST has one GPU that fell off the bus, GREEDY tells absurd counts. */
+ * NODRIVER does not start, LOST has one GPU that fell off the bus, GREEDY tells absurd counts,
+ * LIMITS has limits of memory, and answers with its value where that is not 1. */
 #include <string.h>
 #include <stdio.h>
 
@@ -202,7 +203,23 @@ ret nvmlDeviceGetNvLinkRemoteDeviceType(dev d, unsigned link, unsigned *kind) {
 }
 #endif
 #ifdef LIMITS
-ret nvmlDeviceSetMemoryLimits_v1(dev d, void *limits) { return OK; }
+/* One group may be limited, by nobody but root where LIMITS is 4, and not on the last GPU, which is
+ * cut into instances. */
+typedef struct { const char *group; unsigned long long soft, hard, used; } limits;
+static limits limit = {NULL, 0, ~0ull, 0};
+ret nvmlDeviceSetMemoryLimits_v1(dev d, const limits *l) {
+    if (LIMITS != 1) return LIMITS;
+    if (d->gpu == 3) return UNSUPPORTED;
+    if (strcmp(l->group, "/sys/fs/cgroup/job") || l->soft) return NOT_FOUND;
+    limit.hard = l->hard;
+    return OK;
+}
+ret nvmlDeviceGetMemoryLimits_v1(dev d, limits *l) {
+    if (strcmp(l->group, "/sys/fs/cgroup/job")) return NOT_FOUND;
+    if (limit.hard == ~0ull) return UNSUPPORTED;
+    l->hard = limit.hard;
+    return OK;
+}
 #endif
 #endif /* BARE */
 #endif /* REFUSE */
