@@ -378,8 +378,9 @@ FK_API cuMemGetInfo_v2(size_t *free, size_t *total) {
 	fk_enter();
 	fk_lock(d);
 	fk_reap(d);
-	*total = d->file->terms.memory;
-	*free = *total - fk_used(d);
+	uint64_t hard, room = fk_room(d, &hard), left = d->file->terms.memory - fk_used(d);
+	*total = hard < d->file->terms.memory ? hard : d->file->terms.memory;
+	*free = room < left ? room : left;
 	fk_unlock(d);
 	return fk_leave(CUDA_SUCCESS);
 }

@@ -329,6 +329,8 @@ void fk_reap(fk_device *d) {
 }
 
 bool fk_attach(fk_device *d) {
+	char group[FK_GROUP];
+	fk_group(group);
 	fk_lock(d);
 	for (uint32_t i = 0; i < FK_PROCS && d->slot == FK_NONE; i++) {
 		fk_slot *s = &d->file->slots[i];
@@ -340,6 +342,7 @@ bool fk_attach(fk_device *d) {
 			atomic_store(&s->tail, 1);
 		s->lane = (fk_lane){.head = atomic_load(&s->tail)};
 		s->server = d->server;
+		memcpy(s->group, group, sizeof group);
 		atomic_store(&s->settled_ns, FK_NEVER);
 		struct flock held = byte(i, F_WRLCK);
 		if (FK_KNOB(d, forks))
@@ -360,14 +363,18 @@ uint64_t fk_used(fk_device *d) {
 	return sum + fk_adopted(d, FK_NONE);
 }
 
+// fits reports whether the device and the limits of the process's groups have room.
+static bool fits(fk_device *d, uint64_t bytes) {
+	uint64_t total = d->file->terms.memory, hard;
+	return bytes <= total && fk_used(d) <= total - bytes && bytes <= fk_room(d, &hard);
+}
+
 bool fk_take(fk_device *d, uint64_t bytes, bool context) {
-	uint64_t total = d->file->terms.memory, used = fk_used(d);
-	if (bytes > total || used > total - bytes) {
+	if (!fits(d, bytes))
 		fk_reap(d);
-		used = fk_used(d);
-	}
-	if (bytes > total || used > total - bytes)
+	if (!fits(d, bytes))
 		return false;
+	uint64_t used = fk_used(d);
 	if (used + bytes > d->file->peak) {
 		fk_reap(d); // what the dead held is not held any more
 		used = fk_used(d);

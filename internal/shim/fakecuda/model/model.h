@@ -27,7 +27,7 @@
 #include <stdint.h>
 
 enum {
-	FK_VERSION = 7,
+	FK_VERSION = 8,
 	FK_DEVICES = 8,      // at most, from $WEIR_FAKE_GPUS
 	FK_PROCS = 512,      // processes on one device
 	FK_RING = 1024,      // operations that one process may have queued, as a driver's channel
@@ -35,6 +35,8 @@ enum {
 	FK_EXPORTS = 1024,   // allocations and events open to other processes
 	FK_OPENS = 256,      // of these, those that one process has open and are noted
 	FK_SEGMENTS = 65536, // of the record of who ran when; the oldest are overwritten
+	FK_GROUP = 256,      // bytes of the name of a control group
+	FK_LIMITS = 64,      // groups that have a limit of memory
 	FK_SMS = 64,         // multiprocessors of a device
 	FK_CLIENTS = FK_PROCS, // whose turn it is when it is that of all clients of MPS
 	FK_NONE = UINT32_MAX,
@@ -117,6 +119,13 @@ typedef struct {
 	uint32_t pad;
 } fk_clock;
 
+// fk_limit is that of a control group, FK_NEVER for none. Written under the lock; group last.
+typedef struct {
+	char group[FK_GROUP]; // its folder; empty: free
+	uint64_t inode;       // of that
+	uint64_t soft, hard;
+} fk_limit;
+
 // fk_export is an allocation or event that other processes may open. Written by its owner under the
 // lock; serial last.
 typedef struct {
@@ -142,6 +151,7 @@ typedef struct {
 	_Atomic uint64_t tail;           // next sequence number; written by the owner
 	// what ended until then has had its effect on memory's contents; FK_NEVER: all has
 	_Atomic uint64_t settled_ns;
+	char group[FK_GROUP];      // its control group's folder; empty: not known
 	uint64_t opened[FK_OPENS]; // serials of exports that it has open; written under the lock
 	fk_lane lane;
 	fk_op ring[FK_RING];
@@ -179,6 +189,7 @@ typedef struct {
 			fk_lane lane;
 		} record[FK_PROCS];
 	} journal;
+	fk_limit limits[FK_LIMITS];
 	fk_export exports[FK_EXPORTS];
 	fk_segment segments[FK_SEGMENTS];
 	fk_slot slots[FK_PROCS];
@@ -242,8 +253,8 @@ void fk_reap(fk_device *d);
 // fk_bury does that for one slot.
 void fk_bury(fk_device *d, uint32_t slot);
 
-// fk_take adds bytes to the process's memory, or reports false and adds none if the device has
-// fewer left.
+// fk_take adds bytes to the process's memory, or reports false and adds none if the device, or a
+// limit of its control group, has fewer left.
 bool fk_take(fk_device *d, uint64_t bytes, bool context);
 void fk_give(fk_device *d, uint64_t bytes, bool context);
 
@@ -262,6 +273,22 @@ static inline bool fk_lives(const fk_slot *s) { return s->pid && !s->gone_ns; }
 
 // fk_used is the memory that all processes hold.
 uint64_t fk_used(fk_device *d);
+
+// fk_group is the folder of the calling process's control group: $WEIR_FAKE_CGROUP or, unless that
+// is set, what the kernel says; empty if that is not known.
+void fk_group(char path[FK_GROUP]);
+
+// fk_set_limit sets a group's limit, 0 and FK_NEVER for none. False: there is no such group, or too
+// many have one. fk_limit_of is the limit that was set of a group, NULL for none.
+bool fk_set_limit(fk_device *d, const char *group, uint64_t soft, uint64_t hard);
+fk_limit *fk_limit_of(fk_device *d, const char *group);
+
+// fk_group_used is what the processes of a group and of those below it hold.
+uint64_t fk_group_used(const fk_device *d, const char *group);
+
+// fk_room is what the limits of its groups leave to the process, and *hard the lowest of them; both
+// FK_NEVER for none.
+uint64_t fk_room(const fk_device *d, uint64_t *hard);
 
 // fk_advance computes the timeline up to the present.
 void fk_advance(fk_device *d);

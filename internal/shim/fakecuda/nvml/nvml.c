@@ -5,15 +5,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef enum {
 	NVML_SUCCESS = 0,
 	NVML_ERROR_UNINITIALIZED = 1,
 	NVML_ERROR_INVALID_ARGUMENT = 2,
 	NVML_ERROR_NOT_SUPPORTED = 3,
+	NVML_ERROR_NO_PERMISSION = 4,
 	NVML_ERROR_NOT_FOUND = 6,
 	NVML_ERROR_INSUFFICIENT_SIZE = 7,
 	NVML_ERROR_DRIVER_NOT_LOADED = 9,
+	NVML_ERROR_FUNCTION_NOT_FOUND = 13,
 	NVML_ERROR_UNKNOWN = 999,
 } nvmlReturn_t;
 
@@ -40,6 +43,15 @@ typedef struct {
 	unsigned long long timeStamp;
 	unsigned int smUtil, memUtil, encUtil, decUtil;
 } nvmlProcessUtilizationSample_t;
+
+typedef struct {
+	const char *nameSpace;
+	unsigned long long softLimit, hardLimit;
+} nvmlSetMemoryLimits_v1_t;
+typedef struct {
+	const char *nameSpace;
+	unsigned long long softLimit, hardLimit, currentUsed;
+} nvmlGetMemoryLimits_v1_t;
 
 enum { NVML_TOPOLOGY_INTERNAL = 0, NVML_TOPOLOGY_NODE = 40, LINKS = 4 };
 
@@ -103,6 +115,10 @@ __attribute__((visibility("default"))) const char *nvmlErrorString(nvmlReturn_t 
 		return "Invalid Argument";
 	case NVML_ERROR_NOT_SUPPORTED:
 		return "Not Supported";
+	case NVML_ERROR_NO_PERMISSION:
+		return "Insufficient Permissions";
+	case NVML_ERROR_FUNCTION_NOT_FOUND:
+		return "Function Not Found";
 	case NVML_ERROR_NOT_FOUND:
 		return "Not Found";
 	case NVML_ERROR_INSUFFICIENT_SIZE:
@@ -121,15 +137,19 @@ static nvmlReturn_t text(char *out, unsigned int size, const char *value) {
 														   : NVML_ERROR_INSUFFICIENT_SIZE;
 }
 
+static const char *version(void) {
+	const char *v = getenv("WEIR_FAKE_DRIVER_VERSION");
+	return v ? v : "615.00.00-weir-fake";
+}
+
 NVML_API nvmlSystemGetDriverVersion(char *out, unsigned int size) {
 	TRY(usable());
-	const char *v = getenv("WEIR_FAKE_DRIVER_VERSION");
-	return text(out, size, v ? v : "575.00.00-weir-fake");
+	return text(out, size, version());
 }
 
 NVML_API nvmlSystemGetNVMLVersion(char *out, unsigned int size) {
 	TRY(usable());
-	return text(out, size, "12.575.00.00-weir-fake");
+	return text(out, size, "12.615.00.00-weir-fake");
 }
 
 NVML_API nvmlSystemGetCudaDriverVersion_v2(int *version) {
@@ -308,6 +328,43 @@ NVML_API nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t d, nvmlMemory_v2_t *out) {
 	uint64_t total = d->file->terms.memory, n = used(d);
 	*out = (nvmlMemory_v2_t){.version = out->version, .total = total, .free = total - n, .used = n};
 	return NVML_SUCCESS;
+}
+
+// limitable is what both calls about limits begin with. Drivers before branch 615 have neither.
+static nvmlReturn_t limitable(nvmlDevice_t d, const void *limits, const char *group) {
+	TRY(valid(d, limits));
+	if (atoi(version()) < 615)
+		return NVML_ERROR_FUNCTION_NOT_FOUND;
+	return group ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT;
+}
+
+// $WEIR_FAKE_LIMITS is what the call answers instead, to whomever; 0: it is done, to whomever.
+NVML_API nvmlDeviceSetMemoryLimits_v1(nvmlDevice_t d, nvmlSetMemoryLimits_v1_t *l) {
+	TRY(limitable(d, l, l ? l->nameSpace : NULL));
+	const char *told = getenv("WEIR_FAKE_LIMITS");
+	if (told && atoi(told))
+		return (nvmlReturn_t)atoi(told);
+	if (!told && geteuid())
+		return NVML_ERROR_NO_PERMISSION;
+	if (l->softLimit > l->hardLimit)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	fk_lock(d);
+	bool set = fk_set_limit(d, l->nameSpace, l->softLimit, l->hardLimit);
+	fk_unlock(d);
+	return set ? NVML_SUCCESS : NVML_ERROR_NOT_FOUND;
+}
+
+// A group that never had a limit is said to support none, as the driver's own bookkeeping does.
+NVML_API nvmlDeviceGetMemoryLimits_v1(nvmlDevice_t d, nvmlGetMemoryLimits_v1_t *l) {
+	TRY(limitable(d, l, l ? l->nameSpace : NULL));
+	fk_lock(d);
+	const fk_limit *found = fk_limit_of(d, l->nameSpace);
+	if (found) {
+		l->softLimit = found->soft, l->hardLimit = found->hard;
+		l->currentUsed = fk_group_used(d, found->group);
+	}
+	fk_unlock(d);
+	return found ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
 }
 
 // busy is the device's time for a process (0: for all) in the last window, from the record of who
