@@ -28,6 +28,7 @@ type Agent struct {
 	stop       context.CancelFunc
 	work       sync.WaitGroup // of the goroutines of peers, jobs and the beat
 	leases     broker.Gangs   // that are held together
+	walls      *walls
 
 	// toHost has a value while a job's memory is being moved to the host: one at a time, so that
 	// what is left of that is known.
@@ -81,6 +82,7 @@ func Start(c Config) (*Agent, error) {
 	}
 	sweepRecords(c.Dir)
 	a.ctx, a.stop = context.WithCancel(context.Background())
+	a.walls = newWalls(a)
 	a.work.Add(2)
 	go a.accept()
 	go a.beat()
@@ -125,6 +127,7 @@ func (a *Agent) Close() error {
 		c.close()
 	}
 	a.work.Wait()
+	a.walls.close()
 	a.closeDevices()
 	a.log.Info("agent stopped")
 	return errors.Join(err, a.lock.Close())

@@ -132,6 +132,7 @@ func (j *job) newMember(slot uint32, who identity, p process) *member {
 	}
 	m.over = m.s.FoundBytes.Load()
 	j.members[slot] = m
+	j.a.walls.kick()
 	go func() {
 		select {
 		case <-p.done():

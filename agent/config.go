@@ -49,6 +49,9 @@ type Config struct {
 	// Used tells how much of the memory of a device is not free, in bytes, whoever holds it. Nil:
 	// a process's memory counts until it has ended, whenever the driver has it back.
 	Used func(ordinal uint32) (uint64, error)
+	// Limits is the driver's own limit of memory, which is set for jobs in control groups of their
+	// own. Nil: there is none, and programs alone keep to their caps.
+	Limits Limiter
 	// AllowUIDs are users whose processes may join jobs by their tokens, such as root in a
 	// container without a user namespace of its own. They may make no job and change none. Each
 	// maps its job's page and can write to it, and so harm that job.
@@ -81,6 +84,8 @@ type Config struct {
 	system       system        // nil: the operating system
 	measureEvery time.Duration // 0: measureEvery
 	hangs        time.Duration // 0: hangs
+	rejoins      time.Duration // 0: rejoinWait
+	root         string        // folder that holds proc and sys; empty: the machine's
 }
 
 // system is what the agent asks the operating system about peers.
@@ -152,6 +157,9 @@ func (c *Config) setDefaults() error {
 	}
 	if c.measureEvery == 0 {
 		c.measureEvery = measureEvery
+	}
+	if c.rejoins == 0 {
+		c.rejoins = rejoinWait
 	}
 	if c.hangs == 0 {
 		c.hangs = hangs

@@ -171,6 +171,7 @@ func (j *job) endIfAlone() {
 		_ = os.Remove(recordPath(j.a.cfg.Dir, j.terms.Token))
 	}
 	delete(j.a.jobs, j.terms.Token)
+	j.a.walls.kick()
 	if j.gang != nil {
 		j.gang.leave(j)
 	}

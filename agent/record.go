@@ -106,18 +106,7 @@ func writeRecord(dir string, token wire.Token, r record) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(dir, recordTemp) // mode 0600
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), recordPath(dir, token))
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
+	return replaceFile(dir, token.String()+recordSuffix, text)
 }
 
 // recall returns what an agent before this one has recorded of a job; false if there is nothing

@@ -43,6 +43,7 @@ func otherVersion(v uint32) error {
 
 // set gives the job of this name what the message says.
 func (a *Agent) set(m wire.Set, name string) (share.Job, error) {
+	defer a.allowMore(m, name)()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	j, err := a.named(name, m.Device)
@@ -80,6 +81,17 @@ func (a *Agent) set(m wire.Set, name string) (share.Job, error) {
 	a.log.Info("share set", "job", j, "memory", spec.Memory.String(), "compute", spec.Compute,
 		"limit", spec.Limit, "class", spec.Class.String())
 	return spec, nil
+}
+
+// allowMore has the driver let a job hold what it is about to be given; see walls.allow.
+func (a *Agent) allowMore(m wire.Set, name string) (done func()) {
+	a.mu.Lock()
+	j, err := a.named(name, m.Device)
+	a.mu.Unlock()
+	if err != nil || m.Fields&wire.FieldMemory == 0 || m.Memory>>62 != 0 {
+		return func() {}
+	}
+	return a.walls.allow(j.terms.Token, m.Memory)
 }
 
 // named returns the job of this name on the device, or on any. The agent's lock is held.

@@ -38,6 +38,11 @@ type JobSnapshot struct {
 	Limit           float64     `json:"limit"`
 	MemoryCapBytes  int64       `json:"memory_cap_bytes"`
 	MemoryUsedBytes uint64      `json:"memory_used_bytes"`
+	// DriverLimitBytes is what the driver itself lets the job hold, with other jobs of its control
+	// group. 0: it does not, and DriverLimitMissing says why, unless nobody could set it or no
+	// process has come.
+	DriverLimitBytes   uint64 `json:"driver_limit_bytes,omitempty"`
+	DriverLimitMissing string `json:"driver_limit_missing,omitempty"`
 	// MemoryAwayBytes is what a freeze has moved to the host: it is not in MemoryUsedBytes, nor
 	// promised on the device.
 	MemoryAwayBytes uint64 `json:"memory_away_bytes,omitempty"`
@@ -151,6 +156,7 @@ func (a *Agent) Snapshot() Snapshot {
 func (j *job) snapshot() JobSnapshot {
 	j.measure()
 	st, account := j.bj.Status(), j.bj.Account()
+	wall := j.a.walls.state(j.terms.Token)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	s := JobSnapshot{
@@ -168,6 +174,9 @@ func (j *job) snapshot() JobSnapshot {
 		ControllerPID:  j.terms.ControllerPID,
 		Gang:           j.gangSpec().Name,
 		Processes:      []ProcessSnapshot{},
+
+		DriverLimitBytes:   wall.bytes,
+		DriverLimitMissing: wall.why,
 	}
 	if st.Phase == share.Waiting {
 		s.WaitingMS = millis(j.dev.broker.Now() - st.Since)

@@ -54,6 +54,7 @@ it ends, programs keep running, and rejoin the next one.`,
 				MPS:        func() (agent.MPS, error) { return findMPS(c.Context(), fake) },
 				Holds:      m.holds,
 				Used:       m.used,
+				Limits:     m.limiter(),
 				AllowUIDs:  uids,
 				IdleExit:   idle,
 				Log: slog.New(

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -270,7 +271,40 @@ func gpuFindings(gpus []device.Info, err error) []finding {
 		list = append(list, finding{Check: "driver", Verdict: fine, What: fmt.Sprintf(
 			"%s, CUDA %s", gpus[0].Driver.Version, gpus[0].Driver.CUDA)})
 	}
-	return list
+	return append(list, limitFindings(gpus, os.Geteuid() == 0, groupsMounted())...)
+}
+
+// groupsMounted reports whether there are control groups where the driver looks for them.
+func groupsMounted() bool {
+	_, err := os.Stat("/sys/fs/cgroup/cgroup.controllers")
+	return err == nil
+}
+
+// limitFindings are about the driver's own limit of memory below programs.
+func limitFindings(gpus []device.Info, root, groups bool) []finding {
+	i := slices.IndexFunc(gpus, func(d device.Info) bool { return d.Driver != nil && !d.MIGEnabled })
+	if i < 0 {
+		return nil // of instances weir exec shares none
+	}
+	f := finding{Check: "driver limit", Verdict: noted}
+	const alone = ": programs are held to their caps by the library within them alone"
+	switch {
+	case !gpus[i].Driver.MemoryLimit:
+		f.What = "driver " + gpus[i].Driver.Version + " has no limit of memory of its own" + alone
+		f.Next = "those of branch 615 and later have one"
+	case !groups:
+		f.What = "no control groups of version 2 are mounted at /sys/fs/cgroup, which the " +
+			"driver's own limit of memory is for" + alone
+		f.Next = "boot with systemd.unified_cgroup_hierarchy=1"
+	case !root:
+		f.What = "only an agent of root may have the driver limit a job's memory" + alone
+		f.Next = "run weir agent as root for programs that are not trusted"
+	default:
+		f.Verdict = fine
+		f.What = "an agent of root has the driver limit the memory of jobs whose programs have a " +
+			"control group to themselves"
+	}
+	return []finding{f}
 }
 
 // agentFinding is about the agent of a runtime folder.

@@ -65,13 +65,19 @@ func TestDoctorOnOtherMachines(t *testing.T) {
 		Driver: &device.Driver{Version: "615.10", CUDA: "13.4"}}
 	mig := gpu
 	mig.MIGEnabled = true
+	limits := gpu
+	limits.Driver = &device.Driver{Version: "615.10", MemoryLimit: true}
 	small := device.Info{MemoryBytes: 512 << 20}
 	for _, c := range []struct {
 		got  []finding
 		want verdict
 		says string
 	}{
-		{gpuFindings([]device.Info{gpu}, nil), fine, "615.10, CUDA 13.4"},
+		{gpuFindings([]device.Info{gpu}, nil), noted, "615.10, CUDA 13.4"},
+		{limitFindings([]device.Info{gpu}, true, true), noted, "615.10 has no limit"},
+		{limitFindings([]device.Info{limits}, true, false), noted, "no control groups of version 2"},
+		{limitFindings([]device.Info{limits}, false, true), noted, "weir agent as root"},
+		{limitFindings([]device.Info{limits}, true, true), fine, "to themselves"},
 		{gpuFindings([]device.Info{mig}, nil), noted, "MIG"},
 		{gpuFindings(nil, nvml.ErrNotBuilt), noted, "nogpu"},
 		{gpuFindings(nil, nvml.ErrNoDriver), noted, "--fake-gpu"},

@@ -160,6 +160,45 @@ func (m *management) used(ordinal uint32) (uint64, error) {
 	return l.Used(ordinal)
 }
 
+// limiter is the driver's own limit of memory for an agent that may set it; nil for one that may
+// not. The fake driver asks for nobody's rights where WEIR_FAKE_LIMITS is set.
+func (m *management) limiter() agent.Limiter {
+	if os.Geteuid() != 0 && !(m.fake && os.Getenv("WEIR_FAKE_LIMITS") != "") {
+		return nil
+	}
+	return m
+}
+
+// MemoryLimit implements [agent.Limiter].
+func (m *management) MemoryLimit(ordinal uint32, group string) (uint64, error) {
+	l, err := m.open()
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", agent.ErrNoLimiter, err)
+	}
+	n, err := l.MemoryLimit(ordinal, group)
+	return n, limitError(err)
+}
+
+// SetMemoryLimit implements [agent.Limiter].
+func (m *management) SetMemoryLimit(ordinal uint32, group string, bytes uint64) error {
+	l, err := m.open()
+	if err != nil {
+		return fmt.Errorf("%w: %w", agent.ErrNoLimiter, err)
+	}
+	return limitError(l.SetMemoryLimit(ordinal, group, bytes))
+}
+
+// limitError tells what holds of a device from what is wrong with one group.
+func limitError(err error) error {
+	for _, whole := range []nvml.Result{nvml.FunctionNotFound, nvml.NoPermission,
+		nvml.NotSupported} {
+		if errors.Is(err, whole) {
+			return fmt.Errorf("%w: %w", agent.ErrNoLimiter, err)
+		}
+	}
+	return err
+}
+
 // firstPIDNamespace is that of the machine, with the inode PROC_PID_INIT_INO of the kernel's
 // proc_ns.h.
 const firstPIDNamespace = "pid:[4026531836]"
