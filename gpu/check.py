@@ -13,6 +13,7 @@ import probe
 import probes_memory  # noqa: F401 (their probes add themselves)
 import probes_process  # noqa: F401
 import probes_time  # noqa: F401
+import probes_limit  # noqa: F401
 import probes_libraries  # noqa: F401, I001 (these are the least valuable)
 from harness import Book, Failed, Host, Share
 

@@ -23,6 +23,22 @@ class Process(ctypes.Structure):
                 ("gpu_instance", ctypes.c_uint), ("compute_instance", ctypes.c_uint)]
 
 
+class SetLimits(ctypes.Structure):
+    """nvmlSetMemoryLimits_v1_t."""
+
+    _fields_ = [("group", ctypes.c_char_p), ("soft", ctypes.c_ulonglong),
+                ("hard", ctypes.c_ulonglong)]
+
+
+class GetLimits(ctypes.Structure):
+    """nvmlGetMemoryLimits_v1_t."""
+
+    _fields_ = [*SetLimits._fields_, ("used", ctypes.c_ulonglong)]
+
+
+NO_LIMIT = 2**64 - 1
+
+
 class Unavailable(Exception):
     """There is no management library, or it does not tell."""
 
@@ -83,6 +99,19 @@ class Outside:
         mode = ctypes.c_uint()
         self.call("nvmlDeviceGetComputeMode", self.handle, ctypes.byref(mode))
         return mode.value
+
+    def limit(self, group, hard):
+        """Have the driver limit what a control group holds; NO_LIMIT takes it back."""
+        limits = SetLimits(group.encode(), 0, hard)
+        self.call("nvmlDeviceSetMemoryLimits_v1", self.handle, ctypes.byref(limits))
+
+    def limited(self, group):
+        """A group's limit; NO_LIMIT, too, where the driver says that it supports none, as it may of
+        a group that never had one."""
+        got = GetLimits(group.encode(), 0, NO_LIMIT, 0)
+        with contextlib.suppress(Unavailable):
+            self.call("nvmlDeviceGetMemoryLimits_v1", self.handle, ctypes.byref(got))
+        return got.hard
 
     def driver(self):
         text = ctypes.create_string_buffer(96)

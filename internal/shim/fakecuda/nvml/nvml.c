@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 typedef enum {
@@ -101,6 +102,11 @@ NVML_API nvmlShutdown(void) {
 	TRY(usable());
 	pthread_mutex_lock(&lock);
 	users--;
+	while (!users && count) { // whoever begins anew may have other devices
+		count--;
+		munmap(devices[count].file, sizeof *devices[count].file);
+		close(devices[count].fd);
+	}
 	pthread_mutex_unlock(&lock);
 	return NVML_SUCCESS;
 }
