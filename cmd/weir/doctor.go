@@ -282,7 +282,9 @@ func groupsMounted() bool {
 
 // limitFindings are about the driver's own limit of memory below programs.
 func limitFindings(gpus []device.Info, root, groups bool) []finding {
-	i := slices.IndexFunc(gpus, func(d device.Info) bool { return d.Driver != nil && !d.MIGEnabled })
+	i := slices.IndexFunc(gpus, func(d device.Info) bool {
+		return d.Driver != nil && !d.MIGEnabled
+	})
 	if i < 0 {
 		return nil // of instances weir exec shares none
 	}

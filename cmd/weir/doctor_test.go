@@ -75,7 +75,7 @@ func TestDoctorOnOtherMachines(t *testing.T) {
 	}{
 		{gpuFindings([]device.Info{gpu}, nil), noted, "615.10, CUDA 13.4"},
 		{limitFindings([]device.Info{gpu}, true, true), noted, "615.10 has no limit"},
-		{limitFindings([]device.Info{limits}, true, false), noted, "no control groups of version 2"},
+		{limitFindings([]device.Info{limits}, true, false), noted, "groups of version 2"},
 		{limitFindings([]device.Info{limits}, false, true), noted, "weir agent as root"},
 		{limitFindings([]device.Info{limits}, true, true), fine, "to themselves"},
 		{gpuFindings([]device.Info{mig}, nil), noted, "MIG"},

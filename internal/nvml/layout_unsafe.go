@@ -44,18 +44,6 @@ type processInfo struct {
 	GPUInstance, ComputeInstance uint32
 }
 
-// setMemoryLimits is nvmlSetMemoryLimits_v1_t: a group's folder, and bytes.
-type setMemoryLimits struct {
-	Namespace  *byte
-	Soft, Hard uint64
-}
-
-// getMemoryLimits is nvmlGetMemoryLimits_v1_t.
-type getMemoryLimits struct {
-	Namespace        *byte
-	Soft, Hard, Used uint64
-}
-
 // An array of negative length does not compile: both of a pair do only when the size is the one
 // stated.
 type (
@@ -68,9 +56,5 @@ type (
 	_ [unsafe.Sizeof(attributes{}) - 40]byte
 	_ [unsafe.Sizeof(processInfo{}) - 24]byte
 	_ [24 - unsafe.Sizeof(processInfo{})]byte
-	_ [unsafe.Sizeof(setMemoryLimits{}) - 24]byte
-	_ [24 - unsafe.Sizeof(setMemoryLimits{})]byte
-	_ [unsafe.Sizeof(getMemoryLimits{}) - 32]byte
-	_ [32 - unsafe.Sizeof(getMemoryLimits{})]byte
 	_ [40 - unsafe.Sizeof(attributes{})]byte
 )

@@ -34,9 +34,10 @@
 // container that sees no others' numbers; set to "zero" it lists them as holding nothing.
 //
 // The management library limits what the processes of a control group hold, as drivers from branch
-// 615 on do (model/limits.c). A process is in the group whose folder WEIR_FAKE_CGROUP names, or else
-// in that which the kernel says. WEIR_FAKE_LIMITS is the error that setting a limit answers, 0 where
-// it is done for others than root too; WEIR_FAKE_DRIVER_VERSION=575 makes the driver an older one.
+// 615 on do (model/limits.c). A process is in the group whose folder WEIR_FAKE_CGROUP names, or
+// else in that which the kernel says. WEIR_FAKE_LIMITS is the error that setting a limit answers, 0
+// where it is done for others than root too; WEIR_FAKE_DRIVER_VERSION=575 makes the driver an older
+// one.
 //
 // A client of MPS is a process that finds the control daemon when it calls cuInit: the program
 // [Control] -d, in $CUDA_MPS_PIPE_DIRECTORY or, unless that is set, in the folder mps of
