@@ -16,6 +16,7 @@ type lane struct {
 	PID      uint32
 	DeviceNS int64 `json:"device_ns"`
 	WaitedNS int64 `json:"waited_ns"`
+	Finished int64
 }
 
 // lanes asks the fake device, by process.

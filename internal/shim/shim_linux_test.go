@@ -289,17 +289,20 @@ func TestShortKernelsPass(t *testing.T) {
 		t.Errorf("at the closed gate: %d launches, drained at %d of %d, %d ns in flight",
 			s.Launches.Load(), s.DrainedSeq.Load(), closed, s.InflightNS.Load())
 	}
-	if s.PassedNS.Load() == 0 || s.Waiting.Load() != 1 {
-		t.Errorf("%d ns have passed, %d waiting", s.PassedNS.Load(), s.Waiting.Load())
+	if s.PassedNS.Load() == 0 {
+		t.Error("what has passed is not counted")
 	}
+	until(t, "it waits between launches", func() bool { return s.Waiting.Load() == 1 })
 	free.Store(1)
-	before := s.Launches.Load() - 1
-	for n := 0; before != s.Launches.Load() && n < 250; n++ {
+	var before uint64
+	until(t, "launches end", func() bool {
 		before = s.Launches.Load()
 		time.Sleep(20 * time.Millisecond)
-	}
-	if s.Waiting.Load() != 1 || w.expect(wire.KindWant).Gate != closed ||
-		s.Launches.Load() != before {
+		return s.Waiting.Load() == 1 && s.Launches.Load() == before
+	})
+	time.Sleep(20 * time.Millisecond)
+	// a thread that was kept from running since it found the gate free may launch once more
+	if w.expect(wire.KindWant).Gate != closed || s.Launches.Load() > before+1 {
 		t.Errorf("kernels that are too long for it pass: %d waiting, %d launches then %d",
 			s.Waiting.Load(), before, s.Launches.Load())
 	}

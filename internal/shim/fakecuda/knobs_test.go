@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 )
 
 // costs is what the program knobs prints.
@@ -134,6 +133,6 @@ func TestMemoryOutlivesTheProcess(t *testing.T) {
 				l.Used, len(l.Processes))
 		}
 		_ = w.Close() // ends the child
-		within(t, 10*time.Second, "the memory is free", func() bool { return d.ledger().Used == 0 })
+		eventually(t, "the memory is free", func() bool { return d.ledger().Used == 0 })
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"math"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/weirgpu/weir/internal/shim/fakecuda"
 )
@@ -128,7 +127,7 @@ func (d device) beside(envs [][]string, see func(parts []float64, busy float64,
 		})
 		pids = append(pids, cmd.Process.Pid)
 	}
-	within(d.t, time.Minute, "all work", func() bool {
+	eventually(d.t, "all work", func() bool {
 		working := 0
 		for _, p := range d.ledger().Processes {
 			if p.Finished > 1 {
@@ -138,7 +137,7 @@ func (d device) beside(envs [][]string, see func(parts []float64, busy float64,
 		return working == len(pids)
 	})
 	before := d.ledger()
-	within(d.t, time.Minute, "the parts are as they should be", func() bool {
+	eventually(d.t, "the parts are as they should be", func() bool {
 		now := d.ledger()
 		window := float64(now.NowNS - before.NowNS)
 		if window < 200e6 {
