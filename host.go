@@ -106,6 +106,8 @@ type Tenant struct {
 	host   *Host
 	job    *broker.Job
 	hosted *seat.Hosted // nil where the device's memory is the host's
+
+	setting sync.Mutex // held by SetShare, so that both caps are of one call
 }
 
 // Admit makes a model that has not run yet run under a share: from here on its [Model.Run] waits
@@ -141,8 +143,7 @@ func (h *Host) Admit(ctx context.Context, m *Model, j Job) (*Tenant, error) {
 
 func (h *Host) admit(ctx context.Context, m *model, j *Job) (*Tenant, error) {
 	if j.Elastic || j.Keep != 0 {
-		return nil, fmt.Errorf("%w: job %s: elastic, keep: the jobs of a Host keep all of their "+
-			"memory: leave both out", ErrOption, j.Name)
+		return nil, errElastic(j.Name)
 	}
 	if m.ownPool || m.runs > 0 {
 		return nil, fmt.Errorf("%w: job %s: the model was opened with WithThreads or "+
@@ -165,6 +166,12 @@ func (h *Host) admit(ctx context.Context, m *model, j *Job) (*Tenant, error) {
 	}
 	m.vacate(1) // one Run computes at a time from here on
 	return t, nil
+}
+
+// errElastic refuses terms of elastic memory.
+func errElastic(job string) error {
+	return fmt.Errorf("%w: job %s: elastic, keep: the jobs of a Host keep all of their memory: "+
+		"leave both out", ErrOption, job)
 }
 
 // occupy keeps all Runs from a model that has not run yet, until [model.vacate].

@@ -686,7 +686,26 @@ func TestFarHost(t *testing.T) {
 			}
 		}
 	}
-	if err := tenant.SetShare(Share{Memory: 2 * tenant.Usage().Share.Memory}); err != nil {
+	usage := tenant.Usage()
+	if err := tenant.SetShare(Share{Memory: 2 * usage.Share.Memory}); err != nil {
 		t.Error(err)
+	}
+	// A cap that the device's memory keeps and the host's does not is refused whole.
+	host := tenant.hosted.Held()
+	if err := tenant.hosted.Reserve(int64(usage.Memory - host + 4096)); err != nil {
+		t.Fatal(err)
+	}
+	if err := tenant.SetShare(Share{Memory: usage.Memory}); !errors.Is(err, ErrMemory) {
+		t.Errorf("a cap below what is held of the host's memory: %v", err)
+	}
+	if now := tenant.Usage().Share.Memory; now != 2*usage.Share.Memory {
+		t.Errorf("a refused cap left %v of %v", now, 2*usage.Share.Memory)
+	}
+	tenant.hosted.Release(int64(usage.Memory - host + 4096))
+	if err := tenant.SetShare(Share{Memory: usage.Memory}); err != nil {
+		t.Error(err)
+	}
+	if err := tenant.SetShare(Share{Keep: 1}); !errors.Is(err, ErrOption) {
+		t.Errorf("keep: %v", err)
 	}
 }

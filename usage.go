@@ -2,6 +2,7 @@ package weir
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"time"
 
@@ -105,11 +106,26 @@ func (h *Host) SetPolicy(name string) error {
 // where the device cannot promise it beside the others' or the job holds more than the new cap, and
 // of kind [ErrClosed] where the job has ended. On an error nothing changes.
 func (t *Tenant) SetShare(s Share) error {
+	t.setting.Lock()
+	defer t.setting.Unlock()
+	if s.Elastic || s.Keep != 0 {
+		return errElastic(t.job.Name())
+	}
+	before := t.job.Spec().Memory
+	lower := t.hosted != nil && s.Memory > 0 && s.Memory < before
+	if lower {
+		if err := t.hosted.SetCap(s.Memory); err != nil {
+			return classify(err, ErrOption)
+		}
+	}
 	if err := t.job.SetShare(s); err != nil {
+		if lower {
+			err = errors.Join(err, t.hosted.SetCap(before))
+		}
 		return classify(err, ErrOption)
 	}
 	if t.hosted != nil {
-		t.hosted.SetCap(t.job.Spec().Memory)
+		return classify(t.hosted.SetCap(t.job.Spec().Memory), ErrOption) // never below what it was
 	}
 	return nil
 }

@@ -70,11 +70,17 @@ func (q *Counted) Release(n int64) {
 	q.held -= share.Bytes(n)
 }
 
-// SetCap changes the cap, 0 for none. What is held beyond it stays.
-func (q *Counted) SetCap(limit share.Bytes) {
+// SetCap changes the cap, 0 for none. A cap below what is held is an error of kind core.ErrOverCap
+// and changes nothing.
+func (q *Counted) SetCap(limit share.Bytes) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if limit > 0 && q.held > limit {
+		return fmt.Errorf("%s: cap %v, but it holds %v: %w: close results, or leave a "+
+			"higher cap", q.name, limit.About(), q.held.About(), core.ErrOverCap)
+	}
 	q.cap = limit
+	return nil
 }
 
 // Held returns what is held.
