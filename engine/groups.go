@@ -9,18 +9,19 @@ import (
 
 // What the cost model of groups assumes, by order of magnitude; wrong by half, the groups are a
 // little too large or too small. A core computes and moves as package seat assumes for its
-// forecasts. The plain evaluation of a device that the host cannot address is measured by
-// bench/switch.
+// forecasts. The other rates are what bench/switch measures (its group rates), rounded: how fast a
+// device that the host cannot address evaluates plainly, and below. What a transfer takes besides
+// its bytes is not measured.
 const (
 	coreFlops, coreBytes       = 40e9, 8e9
-	distantFlops, distantBytes = 0.4e9, 4e9
+	distantFlops, distantBytes = 6e9, 3e9
 )
 
 var (
 	// mapped is how fast pages of a file in the system's cache are mapped, and repacked how fast
 	// one core packs weights.
-	mapped   = device.Bus{BytesPerS: 8e9, PerTransfer: 5 * time.Microsecond}
-	repacked = device.Bus{BytesPerS: 1e9, PerTransfer: 20 * time.Microsecond}
+	mapped   = device.Bus{BytesPerS: 30e9, PerTransfer: 5 * time.Microsecond}
+	repacked = device.Bus{BytesPerS: 2e9, PerTransfer: 20 * time.Microsecond}
 )
 
 // groups returns the offsets in the packed weights at which a transfer ends when they are brought

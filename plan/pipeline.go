@@ -116,7 +116,14 @@ func last(ways []way) way {
 // Layers are the stretches of the packed weights between [Plan.Borders], each with the steps from
 // the first that needs it to before the next such, on a device that computes so many operations and
 // moves so many bytes a second (see [Plan.Estimate]). Steps before the first weights are left out.
-func (p *Plan) Layers(flopsPerS, bytesPerS float64) (layers []Layer) {
+func (p *Plan) Layers(flopsPerS, bytesPerS float64) []Layer {
+	return p.LayersOf(func(st *Step) time.Duration {
+		return time.Duration(st.seconds(flopsPerS, bytesPerS) * float64(time.Second))
+	})
+}
+
+// LayersOf is [Plan.Layers] where steps take what somebody has measured, or thinks.
+func (p *Plan) LayersOf(took func(st *Step) time.Duration) (layers []Layer) {
 	var last int64
 	for i := range p.Steps {
 		st := &p.Steps[i]
@@ -125,8 +132,7 @@ func (p *Plan) Layers(flopsPerS, bytesPerS float64) (layers []Layer) {
 			last = st.needs
 		}
 		if n := len(layers); n > 0 {
-			seconds := st.seconds(flopsPerS, bytesPerS)
-			layers[n-1].Compute += time.Duration(seconds * float64(time.Second))
+			layers[n-1].Compute += took(st)
 		}
 	}
 	return layers

@@ -83,3 +83,37 @@ func TestPipelineLong(t *testing.T) {
 		t.Errorf("no layers: %v, %v", ends, got)
 	}
 }
+
+// TestLayersOf: layers are what lies between the borders, and each step from the first that needs
+// weights on is of one of them.
+func TestLayersOf(t *testing.T) {
+	some := false
+	for seed := range uint64(20) {
+		g, _ := grown(seed)
+		p := compileAs(t, g, Options{Target: host, Threads: threads})
+		var before, taken, computed time.Duration
+		layers := p.LayersOf(func(*Step) time.Duration { taken++; return 1 })
+		for i := range p.Steps {
+			if p.Steps[i].needs > 0 {
+				break
+			}
+			before++
+		}
+		var at int64
+		var ends []int64
+		for _, l := range layers {
+			at += l.Bytes
+			ends = append(ends, at)
+			computed += l.Compute
+		}
+		if !slices.Equal(ends, p.Borders()) || taken != computed ||
+			taken > 0 && int(taken+before) != len(p.Steps) {
+			t.Errorf("seed %d: layers %v between borders %v, %d of %d steps, %d before them", seed,
+				layers, p.Borders(), taken, len(p.Steps), before)
+		}
+		some = some || len(layers) > 1 && before > 0
+	}
+	if !some {
+		t.Error("no graph has several layers and steps before them")
+	}
+}

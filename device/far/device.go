@@ -17,7 +17,9 @@ type Options struct {
 	MemoryBytes int64
 	// Bus, when its BytesPerS is above 0, is how fast copies reach the device: each takes its time
 	// at least, one after the other, while the device computes. Copies from the device take the
-	// time of copying alone.
+	// time of copying alone. The host's memory that stands in for what buffers give back then stays
+	// with the process, because the system takes longer to bring its pages again than such a bus
+	// does for their bytes.
 	Bus device.Bus
 }
 
@@ -202,7 +204,7 @@ func (b *buffer) Decommit(from, to int64) int64 {
 	}
 	from, to = max(0, from), min(to, b.size)
 	n, _, _ := b.away.Add(from, to)
-	if e, ok := b.mem.(device.Elastic); ok {
+	if e, ok := b.mem.(device.Elastic); ok && d.bus.of.BytesPerS <= 0 {
 		e.Decommit(from, to)
 	}
 	d.ledger.Release(n)

@@ -103,6 +103,7 @@ var Table = []Row{
 	{"bench/sharing", 10, Both, ""},
 	{"bench/exec", 10, Both, ""},
 	{"bench/start", 10, Both, ""},
+	{"bench/switch", 10, Both, ""},
 	{"bench/userland", 10, Both, ""},
 	{"bench/policies", 10, Both, ""},
 	{"gpu/buildshim", 10, Both, ""},
