@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"syscall"
 	"time"
 
 	"github.com/weirgpu/weir/internal/wire"
@@ -42,9 +43,11 @@ type FreezeReport struct {
 	// State is frozen or running.
 	State string `json:"state"`
 	// MovedBytes is what was moved. AwayBytes is what is on the host since.
-	MovedBytes uint64  `json:"moved_bytes"`
-	AwayBytes  uint64  `json:"away_bytes"`
-	Seconds    float64 `json:"seconds"`
+	MovedBytes uint64 `json:"moved_bytes"`
+	AwayBytes  uint64 `json:"away_bytes"`
+	// SpilledBytes is what of AwayBytes lies in the job's --spill folder and not in memory.
+	SpilledBytes uint64  `json:"spilled_bytes,omitempty"`
+	Seconds      float64 `json:"seconds"`
 	// Stays names what of a frozen job's memory is on the device still, as it cannot be moved.
 	Stays []StayingMemory `json:"stays"`
 }
@@ -294,6 +297,13 @@ func (e *moveError) Error() string {
 	case wire.MovedDevice:
 		return fmt.Sprintf("process %d needs %v of the device's memory, of which %v are free: end "+
 			"or freeze another, or wait with weir thaw --wait", e.pid, needs, has)
+	case wire.MovedSpill:
+		return fmt.Sprintf("process %d: its --spill folder, for %v of memory: %v: make room there",
+			e.pid, needs, syscall.Errno(m.Result))
+	case wire.MovedDamaged:
+		return fmt.Sprintf("process %d: what its --spill folder gives back is not what was "+
+			"written, in a piece of %v: the program cannot go on: end it, and look at the disk",
+			e.pid, needs)
 	}
 	return fmt.Sprintf("process %d: the driver gave error %d", e.pid, m.Result)
 }
@@ -301,7 +311,8 @@ func (e *moveError) Error() string {
 // notMoved says why the job is as it was.
 func (j *job) notMoved(err error) error {
 	code := wire.RefusedBusy
-	if e, ok := err.(*moveError); ok && e.moved.Code != wire.MovedBusy {
+	if e, ok := err.(*moveError); ok &&
+		(e.moved.Code == wire.MovedHost || e.moved.Code == wire.MovedDevice) {
 		code = wire.RefusedFull
 	}
 	return refusal(code, "job %s: its memory stays where it is: %w", j.spec.Name, err)
@@ -424,6 +435,7 @@ func (j *job) report(state string) FreezeReport {
 			continue
 		}
 		r.MovedBytes += min(m.moved.Bytes, j.terms.MemCap)
+		r.SpilledBytes += min(m.s.SpilledBytes.Load(), m.moved.Bytes)
 		opened += m.moved.Opened
 		sum.Contexts += m.stays.Contexts
 		sum.Managed += m.stays.Managed

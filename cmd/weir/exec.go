@@ -26,6 +26,7 @@ type execFlags struct {
 	gang          string
 	ranks         int
 	oversubscribe bool
+	spill         string
 	fake, verbose bool
 }
 
@@ -73,6 +74,8 @@ func newExec() *cobra.Command {
 		"start once so many jobs of the gang have come; none is started if one does not fit")
 	c.Flags().BoolVar(&f.oversubscribe, "oversubscribe", false,
 		"hold memory such that weir freeze can move it to the host and weir thaw back")
+	c.Flags().StringVar(&f.spill, "spill", "",
+		"folder for what the host's memory has no room for (needs --oversubscribe)")
 	c.Flags().
 		StringVar(&f.shim, "shim", "",
 			"compiled library to preload (default: the one in this weir)")
@@ -136,6 +139,9 @@ func (f *execFlags) prepare(ctx context.Context, args []string) (*program, error
 	if p.request, err = f.job(args); err != nil {
 		return nil, err
 	}
+	if err := f.spillTo(p); err != nil {
+		return nil, err
+	}
 	if len(args) > 0 {
 		if p.path, err = lookPath(args[0]); err != nil {
 			return nil, err
@@ -167,6 +173,27 @@ func (f *execFlags) prepare(ctx context.Context, args []string) (*program, error
 		p.agent = append(p.agent, "--fake-gpu")
 	}
 	return p, nil
+}
+
+// spillTo has the program find the folder that it may spill memory to.
+func (f *execFlags) spillTo(p *program) error {
+	if f.spill == "" {
+		return nil
+	}
+	if !f.oversubscribe {
+		return errors.New("--spill: without --oversubscribe no memory is moved: give both")
+	}
+	folder, err := filepath.Abs(f.spill)
+	if err != nil {
+		return fmt.Errorf("--spill %s: %w", f.spill, err)
+	}
+	// The programs make a file there when they must, which is too late to find that they cannot.
+	probe, err := os.CreateTemp(folder, "weir-spill-*")
+	if err != nil {
+		return fmt.Errorf("--spill %s: want a folder to write to: %w", f.spill, err)
+	}
+	p.env = append(p.env, "WEIR_SPILL="+folder)
+	return errors.Join(probe.Close(), os.Remove(probe.Name()))
 }
 
 // job is the job that the flags ask for.

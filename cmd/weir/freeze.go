@@ -32,7 +32,7 @@ brings everything back to the same addresses. The memory is promised to others m
 What cannot be moved stays on the device and is named with its size: contexts, managed memory,
 arrays, memory that the program maps itself, pools, allocations below 2MiB, and memory of other
 processes. If the host has no room, or work in flight does not end, nothing is moved and the job
-goes on.`,
+goes on. What the host has no room for goes to the folder that exec --spill names, if it does.`,
 		Example:           "  weir freeze train",
 		Args:              exactly(1),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -121,6 +121,9 @@ func (f *freezeFlags) print(w io.Writer, r *agent.FreezeReport) error {
 	}
 	_, err := fmt.Fprintf(w, "%s: %s, %v moved in %.3g s, %v away\n", r.Job, r.State,
 		share.Bytes(r.MovedBytes), r.Seconds, share.Bytes(r.AwayBytes))
+	if err == nil && r.SpilledBytes > 0 {
+		_, err = fmt.Fprintf(w, "  on disk: %v\n", share.Bytes(r.SpilledBytes))
+	}
 	for _, s := range r.Stays {
 		if err == nil {
 			_, err = fmt.Fprintf(w, "  stays: %v of %s\n", share.Bytes(s.Bytes), s.What)

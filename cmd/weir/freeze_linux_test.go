@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -25,6 +26,11 @@ type freezing struct {
 
 // newFreezing starts one of two threads of 40 MiB each, on a device of 256 MiB.
 func newFreezing(t *testing.T, agentFlags ...string) *freezing {
+	return newFreezingWith(t, agentFlags)
+}
+
+// newFreezingWith is newFreezing with further flags of exec.
+func newFreezingWith(t *testing.T, agentFlags []string, execFlags ...string) *freezing {
 	s := newStage(t)
 	t.Setenv("WEIR_FAKE_MEMORY", "256MiB")
 	t.Setenv("WEIR_FAKE_CONTEXT", "16MiB")
@@ -44,8 +50,9 @@ func newFreezing(t *testing.T, agentFlags ...string) *freezing {
 		t.Fatal(err)
 	}
 	f := &freezing{stage: s, driver: driver}
-	f.cmd, f.out = s.command("exec", "--fake-gpu", "--oversubscribe", "--name", "moved", "--memory",
-		"200MiB", "--", f.program("moved"), "2", "40")
+	args := append([]string{"exec", "--fake-gpu", "--oversubscribe", "--name", "moved", "--memory",
+		"200MiB"}, execFlags...)
+	f.cmd, f.out = s.command(append(args, "--", f.program("moved"), "2", "40")...)
 	in, err := f.cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -177,6 +184,36 @@ func TestFreezeWithoutRoomOnTheHost(t *testing.T) {
 		t.Errorf("a job that was not frozen is %+v", j)
 	}
 	f.ends()
+}
+
+// TestFreezeSpills freezes a program whose memory the host has no room for into a folder.
+func TestFreezeSpills(t *testing.T) {
+	folder := t.TempDir()
+	f := newFreezingWith(t, []string{"--host-memory", "70MiB"}, "--spill", folder)
+	if r := f.freeze(); r.SpilledBytes == 0 || r.SpilledBytes >= r.AwayBytes {
+		t.Errorf("freeze says %+v", r)
+	}
+	if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
+		t.Errorf("in the folder by name: %v, %v", left, err)
+	}
+	f.says(f.weir(0, "thaw", "moved"), "moved: running")
+	f.says(f.weir(0, "freeze", "moved"), "on disk: ")
+	f.says(f.weir(0, "thaw", "moved"), "moved: running")
+	f.ends()
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"--spill", folder}, "--oversubscribe"},
+		{[]string{"--oversubscribe", "--spill", filepath.Join(folder, "none")}, "no such file"},
+		{[]string{"--oversubscribe", "--spill", os.Args[0]}, "not a directory"},
+	} {
+		code, out := f.exec(append(c.args, "--", "true")...)
+		if code != 125 {
+			t.Errorf("%v: exit code %d", c.args, code)
+		}
+		f.says(out, c.says)
+	}
 }
 
 // TestFreezeSurvivesDeaths kills the agent, and then the program, of a frozen job: the memory comes

@@ -47,6 +47,8 @@ var environment = []topic{
 	{"WEIR_AGENT_UID", "another user whose agent a program in exec may join, as --allow-uid of " +
 		"agent allows from its side"},
 	{"WEIR_REAL_LIBCUDA", "NVIDIA's driver library for programs in exec, in place of the system's"},
+	{"WEIR_SPILL", "folder for memory of programs in exec that the host has no room for; exec " +
+		"--spill sets it"},
 	{"WEIR_VERBOSE", "programs in exec say which calls weir does not know; exec --verbose sets it"},
 	{"WEIR_JOB", "internal: the job of a program in exec, set by exec"},
 	{"WEIR_SOCKET", "internal: its agent's socket, set by exec"},

@@ -378,14 +378,14 @@ func TestMovesUnderSanitizers(t *testing.T) {
 				t.Fatal(err)
 			}
 			w := newWarden(t, 1<<30, 2*time.Millisecond)
-			w.movable(1 << 30)
+			w.movable(4 << 20) // the rest goes to the folder
 			w.gate(true)
 			r := b.command(w, "2")
 			r.Path = filepath.Join(libs, "bin", "moved")
 			r.Args[0] = r.Path
 			r.Env = append(os.Environ(), "WEIR_JOB="+w.token.String(), "WEIR_SOCKET="+w.path,
 				"LD_LIBRARY_PATH="+libs, "WEIR_FAKE_DIR="+t.TempDir(), "WEIR_FAKE_CONTEXT=1MiB",
-				"LD_PRELOAD="+library, "TSAN_OPTIONS=die_after_fork=0",
+				"WEIR_SPILL="+t.TempDir(), "LD_PRELOAD="+library, "TSAN_OPTIONS=die_after_fork=0",
 				"ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0")
 			in := startMoved(t, w, r)
 			done := w.churn(4, 1)

@@ -63,6 +63,8 @@
 #define WEIR_MOVED_HOST 2u /* the host has not so much memory for it */
 #define WEIR_MOVED_DEVICE 3u /* the device has not so much memory free */
 #define WEIR_MOVED_FAILED 4u /* the driver refused */
+#define WEIR_MOVED_SPILL 5u /* the folder for spilling failed it */
+#define WEIR_MOVED_DAMAGED 6u /* what the folder gives back is not what was written */
 #define WEIR_NO_DEVICE 4294967295u /* SET, FREEZE: whichever has the job */
 #define WEIR_FLAG_REJOIN 1u /* HELLO: had a slot from an agent that is gone; page sent along if at hand */
 #define WEIR_FLAG_FAKE 4u /* CREATE: a device of the fake driver is wanted */
@@ -197,7 +199,7 @@ struct weir_slot {
     uint64_t movable_bytes; /* of what the process has allocated, what can be moved, on the device or away */
     uint64_t away_bytes; /* of that, what is not on the device, and not in mem_used_bytes */
     uint64_t host_bytes; /* memory of the host taken for it, counted before it is taken */
-    uint64_t reserved[1];
+    uint64_t spilled_bytes; /* of what is away, what is in the folder that the program was given for it */
 };
 _Static_assert(sizeof(struct weir_slot) == 192, "size of weir_slot");
 _Static_assert(offsetof(struct weir_slot, owner_pid) == 0, "weir_slot.owner_pid");
@@ -229,7 +231,7 @@ _Static_assert(offsetof(struct weir_slot, passed_ns) == 152, "weir_slot.passed_n
 _Static_assert(offsetof(struct weir_slot, movable_bytes) == 160, "weir_slot.movable_bytes");
 _Static_assert(offsetof(struct weir_slot, away_bytes) == 168, "weir_slot.away_bytes");
 _Static_assert(offsetof(struct weir_slot, host_bytes) == 176, "weir_slot.host_bytes");
-_Static_assert(offsetof(struct weir_slot, reserved) == 184, "weir_slot.reserved");
+_Static_assert(offsetof(struct weir_slot, spilled_bytes) == 184, "weir_slot.spilled_bytes");
 
 /* WEIR_MSG_HELLO. 64 bytes. */
 struct weir_hello {
@@ -398,9 +400,9 @@ struct weir_moved {
     uint32_t slot;
     uint32_t move; /* the order's value */
     uint32_t code; /* WEIR_MOVED_* */
-    uint32_t result; /* MOVED_FAILED: the driver's CUresult */
+    uint32_t result; /* MOVED_FAILED: the driver's CUresult; MOVED_SPILL: errno */
     uint64_t bytes; /* moved now */
-    uint64_t needs; /* MOVED_HOST, MOVED_DEVICE: bytes that there must be */
+    uint64_t needs; /* MOVED_HOST, MOVED_DEVICE: bytes that there must be; MOVED_SPILL, MOVED_DAMAGED: of what */
     uint64_t has; /* and that there are */
     uint64_t opened; /* memory of other processes that it has open, which stays */
     uint64_t ns; /* how long it took */

@@ -79,6 +79,8 @@ var constants = []struct {
 	{"MOVED_HOST", MovedHost, "the host has not so much memory for it"},
 	{"MOVED_DEVICE", MovedDevice, "the device has not so much memory free"},
 	{"MOVED_FAILED", MovedFailed, "the driver refused"},
+	{"MOVED_SPILL", MovedSpill, "the folder for spilling failed it"},
+	{"MOVED_DAMAGED", MovedDamaged, "what the folder gives back is not what was written"},
 	{"NO_DEVICE", NoDevice, "SET, FREEZE: whichever has the job"},
 
 	{"FLAG_REJOIN", FlagRejoin,

@@ -127,19 +127,19 @@ type Slot struct {
 	DrainedSeq atomic.Uint32 `c:"drained_seq" doc:"the gate's value when nothing was in flight any more after a close"`
 	ErrorFlags atomic.Uint32 `c:"error_flags" doc:"WEIR_ERROR_*"`
 
-	ThreadPercent atomic.Uint32    `c:"thread_percent" doc:"the percentage that it began with as a client of MPS; 0: it is none"`
-	AskSeq        atomic.Uint32    `c:"ask_seq" doc:"bumped before each MEASURE"`
-	AnswerSeq     atomic.Uint32    `c:"answer_seq" doc:"agent: the ask_seq that measured_bytes answers"`
-	Stalled       atomic.Uint32    `c:"stalled" doc:"streams that take far longer than predicted while launches wait: what is on them is not bounded in time"`
-	MeasuredBytes atomic.Uint64    `c:"measured_bytes" doc:"agent: what the device says that the process holds; WEIR_NOT_MEASURED"`
-	FoundBytes    atomic.Uint64    `c:"found_bytes" doc:"agent: of that, what neither allocations nor contexts count"`
-	Stalls        atomic.Uint32    `c:"stalls" doc:"how often a stream was found to stall"`
-	Pad           atomic.Uint32    `c:"pad"`
-	PassedNS      atomic.Uint64    `c:"passed_ns" doc:"predicted device time of launches that have passed the closed gate"`
-	MovableBytes  atomic.Uint64    `c:"movable_bytes" doc:"of what the process has allocated, what can be moved, on the device or away"`
-	AwayBytes     atomic.Uint64    `c:"away_bytes" doc:"of that, what is not on the device, and not in mem_used_bytes"`
-	HostBytes     atomic.Uint64    `c:"host_bytes" doc:"memory of the host taken for it, counted before it is taken"`
-	Reserved      [1]atomic.Uint64 `c:"reserved"`
+	ThreadPercent atomic.Uint32 `c:"thread_percent" doc:"the percentage that it began with as a client of MPS; 0: it is none"`
+	AskSeq        atomic.Uint32 `c:"ask_seq" doc:"bumped before each MEASURE"`
+	AnswerSeq     atomic.Uint32 `c:"answer_seq" doc:"agent: the ask_seq that measured_bytes answers"`
+	Stalled       atomic.Uint32 `c:"stalled" doc:"streams that take far longer than predicted while launches wait: what is on them is not bounded in time"`
+	MeasuredBytes atomic.Uint64 `c:"measured_bytes" doc:"agent: what the device says that the process holds; WEIR_NOT_MEASURED"`
+	FoundBytes    atomic.Uint64 `c:"found_bytes" doc:"agent: of that, what neither allocations nor contexts count"`
+	Stalls        atomic.Uint32 `c:"stalls" doc:"how often a stream was found to stall"`
+	Pad           atomic.Uint32 `c:"pad"`
+	PassedNS      atomic.Uint64 `c:"passed_ns" doc:"predicted device time of launches that have passed the closed gate"`
+	MovableBytes  atomic.Uint64 `c:"movable_bytes" doc:"of what the process has allocated, what can be moved, on the device or away"`
+	AwayBytes     atomic.Uint64 `c:"away_bytes" doc:"of that, what is not on the device, and not in mem_used_bytes"`
+	HostBytes     atomic.Uint64 `c:"host_bytes" doc:"memory of the host taken for it, counted before it is taken"`
+	SpilledBytes  atomic.Uint64 `c:"spilled_bytes" doc:"of what is away, what is in the folder that the program was given for it"`
 }
 
 // layout is the whole page.

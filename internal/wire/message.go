@@ -81,11 +81,13 @@ const (
 
 // Codes of Moved.
 const (
-	MovedAll    = 0 // it is done
-	MovedBusy   = 1 // the device was not done with the memory, or a stream was being captured
-	MovedHost   = 2 // the host has not so much memory, or not for this
-	MovedDevice = 3 // the device has not so much memory free
-	MovedFailed = 4 // the driver refused
+	MovedAll     = 0 // it is done
+	MovedBusy    = 1 // the device was not done with the memory, or a stream was being captured
+	MovedHost    = 2 // the host has not so much memory, or not for this
+	MovedDevice  = 3 // the device has not so much memory free
+	MovedFailed  = 4 // the driver refused
+	MovedSpill   = 5 // the folder for spilling failed it
+	MovedDamaged = 6 // what the folder gives back is not what was written
 )
 
 // NoDevice in Set and Freeze stands for whichever device has the job.
@@ -263,9 +265,9 @@ type Moved struct {
 	Slot   uint32 `c:"slot"`
 	Move   uint32 `c:"move" doc:"the order's value"`
 	Code   uint32 `c:"code" doc:"WEIR_MOVED_*"`
-	Result uint32 `c:"result" doc:"MOVED_FAILED: the driver's CUresult"`
+	Result uint32 `c:"result" doc:"MOVED_FAILED: the driver's CUresult; MOVED_SPILL: errno"`
 	Bytes  uint64 `c:"bytes" doc:"moved now"`
-	Needs  uint64 `c:"needs" doc:"MOVED_HOST, MOVED_DEVICE: bytes that there must be"`
+	Needs  uint64 `c:"needs" doc:"MOVED_HOST, MOVED_DEVICE: bytes that there must be; MOVED_SPILL, MOVED_DAMAGED: of what"`
 	Has    uint64 `c:"has" doc:"and that there are"`
 	Opened uint64 `c:"opened" doc:"memory of other processes that it has open, which stays"`
 	NS     uint64 `c:"ns" doc:"how long it took"`

@@ -284,7 +284,7 @@ func (s *Slot) Clear() {
 	for _, w := range []*atomic.Uint64{&s.MemUsedBytes, &s.MemPendingBytes, &s.MemContextBytes,
 		&s.InflightNS, &s.DeviceNSTotal, &s.Launches, &s.GraphLaunches, &s.CopiesBytes,
 		&s.LastLaunchNS, &s.LastIdleNS, &s.MeasuredBytes, &s.FoundBytes, &s.PassedNS,
-		&s.MovableBytes, &s.AwayBytes, &s.HostBytes, &s.OwnerStart} {
+		&s.MovableBytes, &s.AwayBytes, &s.HostBytes, &s.SpilledBytes, &s.OwnerStart} {
 		w.Store(0)
 	}
 	s.OwnerPID.Store(0)

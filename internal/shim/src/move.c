@@ -13,6 +13,7 @@
  */
 #include "weir.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,7 @@ void weir_mover_reset(void)
 {
 	away = started = false;
 	away_bytes = host_bytes = 0;
+	weir_spill_reset();
 }
 
 /* weir_mover_adopt says in a slot what holds of the process. */
@@ -46,6 +48,7 @@ void weir_mover_adopt(struct weir_slot *slot)
 	weir_set(&slot->movable_bytes, weir_movable_bytes());
 	weir_set(&slot->away_bytes, weir_get(&away_bytes));
 	weir_set(&slot->host_bytes, weir_get(&host_bytes));
+	weir_spill_adopt(slot);
 }
 
 static bool fail(struct move *m, uint32_t code, CUresult r)
@@ -147,6 +150,7 @@ static bool reserve_host(struct move *m, uint64_t bytes)
 /* weir_piece_forget gives back what a piece has of the host. */
 void weir_piece_forget(struct weir_piece *p, uint64_t bytes)
 {
+	weir_spill_free(&p->spilled, bytes);
 	if (!p->host)
 		return;
 	WEIR_DRIVER(cuMemFreeHost)(p->host);
@@ -163,23 +167,49 @@ static bool drop(struct move *m, struct weir_movable *x, uint32_t i)
 
 /* ---- out ---- */
 
-static bool copy_out(struct move *m, struct weir_movable *x, uint32_t i)
+/* pin has a piece have memory of the host. */
+static bool pin(struct move *m, struct weir_piece *p, uint64_t n)
 {
 	enum { PORTABLE = 1 };
+	if (p->host)
+		return true;
+	if (!reserve_host(m, n))
+		return false;
+	CUresult r = WEIR_DRIVER(cuMemHostAlloc)(&p->host, n, PORTABLE);
+	if (r == CUDA_SUCCESS)
+		return true;
+	p->host = NULL;
+	count_host(-n);
+	m->needs = n;
+	return fail(m, r == CUDA_ERROR_OUT_OF_MEMORY ? WEIR_MOVED_HOST : WEIR_MOVED_FAILED, r);
+}
+
+/* spill copies a piece to the folder, or back. */
+static bool spill(struct move *m, struct weir_movable *x, uint32_t i, bool out)
+{
+	struct weir_piece *p = &x->pieces[i];
+	CUdeviceptr at = weir_piece_at(x, i);
+	uint64_t n = weir_piece_bytes(x, i);
+	CUresult driver;
+	int r = out ? weir_spill_out(&p->spilled, at, n, m->stream, &driver)
+				: weir_spill_in(&p->spilled, at, n, m->stream, &driver);
+	if (!r)
+		return check(m, driver);
+	m->needs = n;
+	return fail(m, r == EILSEQ ? WEIR_MOVED_DAMAGED : WEIR_MOVED_SPILL, (CUresult)r);
+}
+
+static bool copy_out(struct move *m, struct weir_movable *x, uint32_t i)
+{
+	struct move without = {0};
 	struct weir_piece *p = &x->pieces[i];
 	uint64_t n = weir_piece_bytes(x, i);
 	if (p->host && x->seen == weir_touches())
 		return true;
-	if (!p->host) {
-		if (!reserve_host(m, n))
-			return false;
-		CUresult r = WEIR_DRIVER(cuMemHostAlloc)(&p->host, n, PORTABLE);
-		if (r != CUDA_SUCCESS) {
-			p->host = NULL;
-			count_host(-n);
-			m->needs = n;
-			return fail(m, r == CUDA_ERROR_OUT_OF_MEMORY ? WEIR_MOVED_HOST : WEIR_MOVED_FAILED, r);
-		}
+	if (!pin(weir_spills() ? &without : m, p, n)) {
+		if (without.code == WEIR_MOVED_HOST)
+			return spill(m, x, i, true);
+		return fail(m, without.code, without.result); /* or m has failed */
 	}
 	return check(m, WEIR_DRIVER(cuMemcpyDtoHAsync_v2)(p->host, weir_piece_at(x, i), n, m->stream));
 }
@@ -263,6 +293,7 @@ static void out(struct move *m)
 	if (!each(m, copy_out)) {
 		close_context(m);
 		each(&(struct move){0}, drop);
+		weir_spill_trim();
 		weir_barrier_open();
 		return;
 	}
@@ -285,6 +316,8 @@ static bool map(struct move *m, struct weir_movable *x, uint32_t i)
 			return false;
 		m->bytes += n;
 	}
+	if (p->spilled.there)
+		return spill(m, x, i, false);
 	return !p->host ||
 		check(m, WEIR_DRIVER(cuMemcpyHtoDAsync_v2)(weir_piece_at(x, i), p->host, n, m->stream));
 }
@@ -302,6 +335,17 @@ static void lacking(struct move *m)
 	m->has = left + m->bytes;
 }
 
+/* say_lost says once what the agent, which may be dead, is told as well. */
+static void say_lost(const struct move *m)
+{
+	static bool said;
+	if (!said)
+		weir_say(m->code == WEIR_MOVED_DAMAGED
+				? "what was spilled is not what was written: the program cannot go on, end it"
+				: "what was spilled cannot be read back: the program waits until it can");
+	said = true;
+}
+
 /* in brings all back. What it takes was counted under the cap before it went, and the agent has
  * kept room for it since. It is counted before the driver takes it: who compares what is held with
  * what is counted (measure.c, and the agent) is never to find more held. */
@@ -311,7 +355,10 @@ static void in(struct move *m)
 	weir_add(&weir_slot()->mem_used_bytes, absent);
 	if (!each(m, map)) {
 		struct move back = {0};
-		lacking(m);
+		if (m->code == WEIR_MOVED_DAMAGED || m->code == WEIR_MOVED_SPILL)
+			say_lost(m);
+		else
+			lacking(m);
 		close_context(m);
 		each(&back, unmap);
 		note_away(weir_movable_absent());
@@ -319,6 +366,7 @@ static void in(struct move *m)
 		return;
 	}
 	each(m, drop);
+	weir_spill_trim();
 	for (struct weir_movable *x = weir_movables(); x; x = x->next)
 		x->seen = weir_touches();
 	note_away(0);
@@ -415,6 +463,7 @@ void weir_mover_start(void)
 	sigset_t all, before;
 	if (!weir_get(&weir_page()->movable) || started)
 		return;
+	weir_spill_begin();
 	sigfillset(&all);
 	pthread_attr_init(&how);
 	pthread_attr_setdetachstate(&how, PTHREAD_CREATE_DETACHED);

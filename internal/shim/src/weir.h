@@ -247,7 +247,25 @@ void weir_graphs_captured_alloc(void);
 void weir_graphs_refresh(void);
 void weir_graphs_reset(void);
 
-/* ---- memory that is moved to the host and back: movable.c, hold.c, move.c ---- */
+/* ---- memory that is moved to the host and back: movable.c, hold.c, move.c, spill.c ---- */
+
+/* what a file has of memory */
+struct weir_spilled {
+	bool there;
+	uint64_t at;      /* from where on */
+	uint64_t sums[4]; /* its checksum */
+};
+
+void weir_spill_begin(void);
+void weir_spill_reset(void);
+void weir_spill_adopt(struct weir_slot *slot);
+bool weir_spills(void);
+int weir_spill_out(
+	struct weir_spilled *p, CUdeviceptr at, uint64_t bytes, CUstream s, CUresult *driver);
+int weir_spill_in(
+	const struct weir_spilled *p, CUdeviceptr at, uint64_t bytes, CUstream s, CUresult *driver);
+void weir_spill_free(struct weir_spilled *p, uint64_t bytes);
+void weir_spill_trim(void);
 
 /* smaller allocations are left to the driver */
 #define WEIR_MOVABLE_LEAST (UINT64_C(1) << 20)
@@ -264,8 +282,9 @@ struct weir_movable {
 	struct weir_movable *next, **link;
 	uint32_t count;
 	struct weir_piece {
-		void *host; /* its bytes, pinned; NULL: none */
-		bool here;  /* memory of the device is mapped */
+		void *host;                  /* its bytes, pinned; NULL: none */
+		struct weir_spilled spilled; /* or in a file */
+		bool here;                   /* memory of the device is mapped */
 	} pieces[];
 };
 

@@ -1,0 +1,196 @@
+package shim
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weirgpu/weir/internal/wire"
+)
+
+// spilling is a program whose memory has so much room on the host, and a folder for the rest.
+func spilling(t *testing.T, host uint64, folder string, args ...string) (*warden, *running,
+	func() sum) {
+	t.Helper()
+	w := newWarden(t, 1<<30, 2*time.Millisecond)
+	w.movable(host)
+	w.gate(true)
+	r := onFake(t, w, t.TempDir(), "moved", args...)
+	r.Env = append(r.Env, "WEIR_SPILL="+folder)
+	in := startMoved(t, w, r)
+	s := w.page.Slot(0)
+	w.await("the program launches nothing", func() bool { return s.Launches.Load() > 2 })
+	return w, r, func() sum { return r.found(t, in) }
+}
+
+// away orders the memory away until it is: the program may be busy.
+func (w *warden) away() wire.Moved {
+	w.t.Helper()
+	for {
+		m := w.order(true, 1)[0]
+		if m.Code != wire.MovedBusy {
+			return m
+		}
+		w.order(false, 1)
+	}
+}
+
+// spillFile opens the file without a name that a process has its memory in.
+func spillFile(t *testing.T, pid int, folder string) *os.File {
+	t.Helper()
+	all, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range all {
+		to, err := os.Readlink(name)
+		if err == nil && strings.HasPrefix(to, folder+"/") {
+			f, err := os.OpenFile(name, os.O_RDWR, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = f.Close() })
+			return f
+		}
+	}
+	t.Fatal("the process has no file in the folder")
+	return nil
+}
+
+// empty holds that nothing is left in a folder.
+func empty(t *testing.T, folder string) {
+	t.Helper()
+	if all, err := os.ReadDir(folder); err != nil || len(all) > 0 {
+		t.Errorf("left in the folder: %v, %v", all, err)
+	}
+}
+
+// TestMemorySpills moves memory for a part of which the host has room, and for none of it: the rest
+// is in the folder meanwhile, no byte is wrong, and no room stays taken.
+func TestMemorySpills(t *testing.T) {
+	for _, host := range []uint64{0, 16 << 20, 70 << 20} {
+		folder := t.TempDir()
+		w, r, ends := spilling(t, host, folder, "4", "20.5")
+		s := w.page.Slot(0)
+		for range 6 {
+			m := w.away()
+			spilled, pinned := s.SpilledBytes.Load(), s.HostBytes.Load()
+			if m.Code != wire.MovedAll || spilled+pinned != s.AwayBytes.Load() ||
+				m.Bytes != spilled+pinned || pinned > host || spilled == 0 {
+				t.Fatalf("host of %d: %+v: %d of %d are spilled, %d pinned", host, m, spilled,
+					s.AwayBytes.Load(), pinned)
+			}
+			if info, err := spillFile(t, r.Process.Pid, folder).Stat(); err != nil ||
+				info.Size() < int64(spilled) {
+				t.Errorf("%d bytes are said to be in a file of %d: %v", spilled, info.Size(), err)
+			}
+			if m := w.order(false, 1)[0]; m.Code != wire.MovedAll || s.SpilledBytes.Load() != 0 {
+				t.Fatalf("not back: %+v", m)
+			}
+			if info, err := spillFile(t, r.Process.Pid, folder).Stat(); err != nil ||
+				info.Size() != 0 {
+				t.Errorf("the file has %d bytes with all of it back: %v", info.Size(), err)
+			}
+			launches := s.Launches.Load()
+			w.await("it does not go on", func() bool { return s.Launches.Load() > launches+4 })
+		}
+		empty(t, folder)
+		if sum := ends(); sum.Wrong != 0 || sum.Compared == 0 {
+			t.Errorf("host of %d: %+v", host, sum)
+		}
+		empty(t, folder)
+	}
+}
+
+// TestFullFolder holds that a folder without room moves nothing, says so by errno, and takes
+// nothing of the program.
+func TestFullFolder(t *testing.T) {
+	folder := t.TempDir()
+	w, r, ends := spilling(t, 0, folder, "2", "6")
+	// A limit of the size of files stands for a full disk, of which a test cannot have one.
+	limit := unix.Rlimit{Cur: 4 << 20, Max: 4 << 20}
+	if err := unix.Prlimit(r.Process.Pid, unix.RLIMIT_FSIZE, &limit, nil); err != nil {
+		t.Fatal(err)
+	}
+	s := w.page.Slot(0)
+	for range 3 {
+		m := w.away()
+		if m.Code != wire.MovedSpill || syscall.Errno(m.Result) != syscall.EFBIG || m.Needs == 0 {
+			t.Fatalf("into a full folder: %+v", m)
+		}
+		if s.AwayBytes.Load() != 0 || s.SpilledBytes.Load() != 0 || s.HostBytes.Load() != 0 {
+			t.Errorf("%d bytes are away, %d spilled", s.AwayBytes.Load(), s.SpilledBytes.Load())
+		}
+		w.order(false, 1)
+	}
+	if sum := ends(); sum.Wrong != 0 || sum.Compared == 0 {
+		t.Errorf("%+v", sum)
+	}
+	empty(t, folder)
+}
+
+// TestDamagedSpill changes what was spilled, cuts it off and puts it right: memory that is not what
+// it was does not come back, is told, and does when it is again.
+func TestDamagedSpill(t *testing.T) {
+	folder := t.TempDir()
+	w, r, ends := spilling(t, 0, folder, "2", "6")
+	s := w.page.Slot(0)
+	if m := w.away(); m.Code != wire.MovedAll {
+		t.Fatalf("%+v", m)
+	}
+	f := spillFile(t, r.Process.Pid, folder)
+	size, bytes := s.SpilledBytes.Load(), make([]byte, s.SpilledBytes.Load())
+	if _, err := f.ReadAt(bytes, 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []int{0, len(bytes)/2 + 1, len(bytes) - 1} {
+		if _, err := f.WriteAt([]byte{bytes[at] ^ 0x10}, int64(at)); err != nil {
+			t.Fatal(err)
+		}
+		if m := w.order(false, 1)[0]; m.Code != wire.MovedDamaged || s.AwayBytes.Load() != size {
+			t.Errorf("byte %d is another: %+v, %d of %d are away", at, m, s.AwayBytes.Load(), size)
+		}
+		w.order(true, 1)
+		if _, err := f.WriteAt(bytes[at:at+1], int64(at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Truncate(int64(size) - 1); err != nil {
+		t.Fatal(err)
+	}
+	if m := w.order(false, 1)[0]; m.Code != wire.MovedSpill ||
+		syscall.Errno(m.Result) != syscall.EIO || s.AwayBytes.Load() != size {
+		t.Errorf("cut off: %+v", m)
+	}
+	w.order(true, 1)
+	if _, err := f.WriteAt(bytes, 0); err != nil {
+		t.Fatal(err)
+	}
+	if m := w.order(false, 1)[0]; m.Code != wire.MovedAll {
+		t.Errorf("put right: %+v", m)
+	}
+	if sum := ends(); sum.Wrong != 0 || sum.Compared == 0 {
+		t.Errorf("%+v", sum)
+	}
+	if n := strings.Count(r.err.String(), "is not what was written"); n != 1 {
+		t.Errorf("said %d times: %s", n, r.err.String())
+	}
+}
+
+// TestKilledSpill kills a program whose memory is in the folder.
+func TestKilledSpill(t *testing.T) {
+	folder := t.TempDir()
+	w, r, _ := spilling(t, 0, folder, "2", "6")
+	if m := w.away(); m.Code != wire.MovedAll {
+		t.Fatalf("%+v", m)
+	}
+	_ = r.Process.Kill()
+	_ = r.Wait()
+	empty(t, folder)
+}
