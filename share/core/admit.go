@@ -181,6 +181,7 @@ func (c *Core) reshare(j *job, e *Event) error {
 	kept := s.Memory.Kept()
 	j.spec, s.Share, s.Memory = spec, spec.Share, next.Memory
 	c.bend(j)
+	j.whole = s.Memory.Persistent
 	if j.told = false; s.Memory.Kept() > kept {
 		c.unsettle(j)
 	}

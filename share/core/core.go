@@ -157,7 +157,7 @@ func (c *Core) Units() int { return c.snap.Units }
 func (c *Core) Policy() string { return c.policy.Name() }
 
 // Faults returns how many of the policy's instructions were unsound and not carried out, a panic
-// being one, and the first of them as an error.
+// being one as is one of the eviction rule, and the first of them as an error.
 func (c *Core) Faults() (int64, error) { return c.faults, c.fault }
 
 // Decisions returns how often the policy was asked.

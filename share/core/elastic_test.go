@@ -2,11 +2,13 @@ package core_test
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"testing"
 
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/core"
+	"github.com/weirgpu/weir/share/evict"
 )
 
 // elastic lets in a job that keeps so much of its cap, in MiB.
@@ -259,5 +261,99 @@ func TestTurns(t *testing.T) {
 	d.do(a, core.Complete)
 	if wait(c, 900); d.told(b) < 0 {
 		t.Error("b, which has no use for what it was served, is not told to give it back")
+	}
+}
+
+// broken is an eviction rule that keeps most what was used first, until it fails.
+type broken struct {
+	seen   []evict.Use
+	faults string // "used", "evicted", "rank" or "name" and "used"
+	fails  bool
+}
+
+func (b *broken) Name() string {
+	if b.faults == "name" {
+		panic("no name")
+	}
+	return "broken"
+}
+
+func (b *broken) Used(u evict.Use) float64 {
+	b.seen = append(b.seen, u)
+	switch {
+	case !b.fails:
+	case b.faults == "rank":
+		return math.NaN()
+	case b.faults != "evicted":
+		panic("no rank")
+	}
+	return -float64(u.At)
+}
+
+func (b *broken) Evicted(float64) {
+	if b.fails {
+		panic("not known")
+	}
+}
+
+// TestBrokenRule: an eviction rule that fails is counted and named, and lru goes on in its place by
+// when each job was used last.
+func TestBrokenRule(t *testing.T) {
+	for _, faults := range []string{"used", "evicted", "rank", "name"} {
+		rule := &broken{faults: faults}
+		c, err := core.Config{Eviction: rule}.ForPolicy("fair")
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := newDrive(t, c)
+		var ids []share.JobID
+		for _, name := range []string{"a", "b", "c"} {
+			id, err := d.elastic(name, 600, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, id)
+		}
+		for _, id := range ids[:2] {
+			d.now += ms
+			if err := d.reserveWait(id, 500); err != nil {
+				t.Fatal(err)
+			}
+			d.do(id, core.Arrive)
+			d.do(id, core.Want)
+			d.do(id, core.Begin)
+			d.now += ms
+			d.do(id, core.Finish)
+			d.do(id, core.Release)
+			d.do(id, core.Complete)
+		}
+		if n, err := d.c.Faults(); n != 0 {
+			t.Fatalf("%s: %d faults before any: %v", faults, n, err)
+		}
+		if u := rule.seen[len(rule.seen)-1]; u.Size != 500*share.MiB {
+			t.Errorf("%s: used with %v, holds 500MiB", faults, u.Size)
+		}
+		rule.fails = true
+		d.now += ms
+		d.do(ids[2], core.Arrive)
+		if faults != "evicted" {
+			d.do(ids[2], core.Begin) // is ranked anew
+			d.do(ids[2], core.Finish)
+		}
+		if err := d.reserveWait(ids[2], 500); err != nil {
+			t.Fatal(err)
+		}
+		want := ids[0] // the least recently used
+		if faults == "evicted" {
+			want = ids[1] // it was chosen by the rule, which fails when told so
+		}
+		if d.told(want) < 0 {
+			t.Errorf("%s: not told to give back: %+v", faults, d.said)
+		}
+		n, err := d.c.Faults()
+		if n != 1 || !errors.Is(err, core.ErrRule) || !strings.Contains(err.Error(), "broken") {
+			t.Errorf("%s: %d faults, %v", faults, n, err)
+		}
+		d.do(ids[2], core.Complete)
 	}
 }

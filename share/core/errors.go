@@ -32,7 +32,7 @@ var (
 	ErrEvent = errors.New("unknown event")
 )
 
-// Kinds of faults of a policy.
+// Kinds of faults of a policy, and of an eviction rule.
 var (
 	// ErrUnknownJob: terms for a job that is not there.
 	ErrUnknownJob = errors.New("no such job")
@@ -48,4 +48,6 @@ var (
 	ErrStalled = errors.New("jobs wait on an idle device for nothing")
 	// ErrPanic: the policy panicked; fair took over.
 	ErrPanic = errors.New("policy panicked")
+	// ErrRule: the eviction rule panicked, or ranked a job by what is no number; lru took over.
+	ErrRule = errors.New("eviction rule failed")
 )

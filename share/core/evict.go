@@ -2,6 +2,8 @@ package core
 
 import (
 	"fmt"
+	"math"
+	"time"
 
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/evict"
@@ -22,8 +24,10 @@ import (
 
 // bending is what a core knows of a job's memory beside share.Memory.
 type bending struct {
-	turn  int64   // its place among those that wait or were served; 0: none
-	rank  float64 // by the eviction rule, since it was last used
+	turn  int64         // its place among those that wait or were served; 0: none
+	rank  float64       // by the eviction rule, since it was last used
+	last  time.Duration // when that was
+	whole share.Bytes   // the most that it has held over iterations under its present share
 	most  share.Bytes
 	told  bool // it is to hold no more than most of its own, but for its lane
 	stays bool // it gave back all that it can
@@ -89,9 +93,50 @@ func (c *Core) waitsForDevice(j *job) bool {
 // used ranks a job that is being used.
 func (c *Core) used(j *job) {
 	s := c.state(j)
-	j.rank = c.rule.Used(evict.Use{At: c.now, Size: s.Memory.Cap - s.Memory.Shared,
-		Reload: s.Next.Reload, Before: s.Iterations})
-	j.stays = false
+	j.whole = max(j.whole, s.Memory.Persistent)
+	j.last, j.stays = c.now, false
+	u := evict.Use{At: c.now, Size: j.whole, Reload: s.Next.Reload, Before: s.Iterations}
+	if c.rules(func() { j.rank = c.rule.Used(u) }) && math.IsNaN(j.rank) {
+		c.replaceRule(fmt.Errorf("eviction %s: job %d: %w: the rank is no number",
+			ruleName(c.rule), j.id, ErrRule))
+	}
+}
+
+// rules calls the eviction rule. Should it panic, evict.LRU takes its place.
+func (c *Core) rules(call func()) (ok bool) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			if _, known := c.rule.(*evict.LRU); known {
+				panic(fault) // the program is wrong
+			}
+			c.replaceRule(fmt.Errorf("eviction %s: %w: %v", ruleName(c.rule), ErrRule, fault))
+		}
+	}()
+	call()
+	return true
+}
+
+// replaceRule counts a fault of the eviction rule, and puts evict.LRU in its place, which needs to
+// know no more of the jobs than when each was used last.
+func (c *Core) replaceRule(fault error) {
+	c.faults++
+	if c.fault == nil {
+		c.fault = fault
+	}
+	c.rule = &evict.LRU{}
+	for _, j := range c.jobs {
+		j.rank = c.rule.Used(evict.Use{At: j.last})
+	}
+}
+
+// ruleName is a rule's name, of one that may panic.
+func ruleName(r evict.Rule) (name string) {
+	defer func() {
+		if recover() != nil {
+			name = fmt.Sprintf("%T", r)
+		}
+	}()
+	return r.Name()
 }
 
 // pour serves what waits, in order of turns. Who waits for the room of its own cap or lane is in
@@ -237,7 +282,7 @@ func (c *Core) evict(v *job, n share.Bytes) share.Bytes {
 	m := &c.state(v).Memory
 	coming := c.coming(v)
 	n = min(n, m.Own()-m.Kept()-coming)
-	c.rule.Evicted(v.rank)
+	c.rules(func() { c.rule.Evicted(v.rank) })
 	c.tellMost(v, m.Own()-coming-n)
 	return n
 }
