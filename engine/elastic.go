@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/weirgpu/weir/device"
 )
@@ -48,6 +49,18 @@ func (s *Session) Recall(ctx context.Context) error {
 	}
 	defer s.endRead()
 	return w.recall(ctx)
+}
+
+// Reload returns how long it takes to bring all of the packed weights, had they been given back: by
+// the mean of what was brought so far, before that by an estimate of the way that they come. 0 when
+// there are none.
+func (s *Session) Reload() time.Duration {
+	w := s.read()
+	if w == nil {
+		return 0
+	}
+	defer s.endRead()
+	return w.reload()
 }
 
 // Shrink gives up to most bytes of the arenas of free instances back to the device and to

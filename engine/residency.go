@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/internal/fault"
@@ -27,15 +28,17 @@ type weights struct {
 	mu       sync.Mutex
 	changed  sync.Cond // of what follows
 	sessions []*Session
-	readers  int   // iterations and others that need all of them until they end
-	granted  int64 // the bytes before it are on the device
-	loaded   int64 // those before it have their contents; at most granted
-	loading  int64 // where the transfer under way ends, 0 when there is none
-	serving  bool  // serve runs
-	ended    int   // transfers
-	failures int   // of transfers
-	err      error // of the last one that failed
-	leaving  bool  // no transfer begins any more
+	readers  int           // iterations and others that need all of them until they end
+	granted  int64         // the bytes before it are on the device
+	loaded   int64         // those before it have their contents; at most granted
+	loading  int64         // where the transfer under way ends, 0 when there is none
+	serving  bool          // serve runs
+	ended    int           // transfers
+	brought  int64         // bytes, by transfers that did not fail
+	took     time.Duration // by these
+	failures int           // of transfers
+	err      error         // of the last one that failed
+	leaving  bool          // no transfer begins any more
 }
 
 func newWeights(b device.Buffer, by *Session) *weights {
@@ -228,6 +231,17 @@ func (w *weights) Await(n int64) (here int64, err error) {
 	return w.loaded, nil
 }
 
+// reload is how long it takes to bring all of the weights, by the transfers so far, before the first
+// one as the cost model of groups has it.
+func (w *weights) reload() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.brought == 0 {
+		return w.by.bus().Transfer(w.Len())
+	}
+	return time.Duration(float64(w.took) / float64(w.brought) * float64(w.Len()))
+}
+
 // start has the weights brought if all that is away is granted; w.mu is held.
 func (w *weights) start() {
 	if !w.serving && !w.leaving && w.granted == w.Len() && w.loaded < w.granted {
@@ -247,7 +261,9 @@ func (w *weights) serve() {
 		from, to := w.loaded, borders[i]
 		w.loading = to
 		w.mu.Unlock()
+		began := time.Now()
 		err := w.transfer(from, to)
+		took := time.Since(began)
 		w.mu.Lock()
 		w.loading = 0
 		w.ended++
@@ -257,6 +273,7 @@ func (w *weights) serve() {
 			break
 		}
 		w.loaded = to
+		w.brought, w.took = w.brought+to-from, w.took+took
 		w.changed.Broadcast()
 	}
 	w.serving = false

@@ -21,10 +21,12 @@ type driver struct {
 	spec    *Job
 	seat    seater
 	iterate iterate
-	memory  *seat.Elastic        // nil: all of it stays
-	weights *resided             // of memory; nil without
-	clock   func() time.Duration // since the phase began
-	rng     *rand.Rand
+	memory  *seat.Elastic // nil: all of it stays
+	weights *resided      // of memory; nil without
+	// called after an iteration that had weights brought; with memory
+	reloaded func()
+	clock    func() time.Duration // since the phase began
+	rng      *rand.Rand
 
 	pending queue
 	waiting atomic.Int64 // length of pending, for the live view
@@ -166,6 +168,9 @@ func (d *driver) one(ctx context.Context, gate device.Gate) error {
 	d.seat.End()
 	if d.memory != nil {
 		d.memory.End()
+	}
+	if d.misses {
+		d.reloaded()
 	}
 	arrived := d.pending.pop()
 	d.waiting.Add(-1)

@@ -95,6 +95,37 @@ func TestMemoryExample(t *testing.T) {
 	checkSwitches(t, &p)
 }
 
+// TestReloadIsForecast: the broker knows of every job whose weights may leave how long it takes to
+// bring them.
+func TestReloadIsForecast(t *testing.T) {
+	s, err := Load("../examples/memory.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Duration, s.Jobs = 0, s.Jobs[:6]
+	s.Memory = 8 * 128 * share.KiB
+	for i := range s.Jobs {
+		s.Jobs[i].Iterations, s.Jobs[i].Arrival = 3, Arrival{Closed: 1}
+	}
+	r, err := newRun(t.Context(), s.valid(t), Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.close()
+	stage, err := r.newStage(&Phase{}, Shared, "fair")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stage.perform(t.Context(), r.indices()); err != nil {
+		t.Fatal(err)
+	}
+	for _, tenant := range stage.tenants {
+		if next := tenant.admit.Status().Next; next.Reload <= 0 || next.Ephemeral <= 0 {
+			t.Errorf("%s: forecast %+v", tenant.p.spec.Name, next)
+		}
+	}
+}
+
 // kept is what of the device's memory is set apart.
 func kept(p *Phase) (sum int64) {
 	for _, j := range p.Jobs {

@@ -197,9 +197,7 @@ func (s *stage) load(ctx context.Context, t *tenant, index int) error {
 			return err
 		}
 		t.admit, t.seat = j, seat.New(j, s.run.Pool)
-		next := seat.Forecast(s.run.Machine, t.p.plan)
-		next.Target = t.p.spec.Target
-		j.Expect(next)
+		s.expect(t, 0)
 		t.result.MemoryCapBytes = int64(j.Spec().Memory)
 		o.Quota, o.ArenaQuota = seat.Weights(j), seat.Arenas(j)
 		if t.p.spec.Elastic {
@@ -232,9 +230,18 @@ func (s *stage) load(ctx context.Context, t *tenant, index int) error {
 	if t.memory != nil {
 		t.weights = newResided(session, t.p.plan.PackedBytes, s.broker.Now)
 		t.driver.memory, t.driver.weights = t.memory, t.weights
+		t.driver.reloaded = func() { s.expect(t, session.Reload()) }
+		t.driver.reloaded()
 		t.memory.Attach(t.weights)
 	}
 	return err
+}
+
+// expect tells the broker what a job's iterations take, and how long it takes to bring its weights.
+func (s *stage) expect(t *tenant, reload time.Duration) {
+	next := seat.Forecast(s.run.Machine, t.p.plan)
+	next.Target, next.Reload = t.p.spec.Target, reload
+	t.admit.Expect(next)
 }
 
 // warm runs once before the phase begins: the first run touches every page of the arena, which is

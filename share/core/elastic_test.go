@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/core"
@@ -261,6 +262,53 @@ func TestTurns(t *testing.T) {
 	d.do(a, core.Complete)
 	if wait(c, 900); d.told(b) < 0 {
 		t.Error("b, which has no use for what it was served, is not told to give it back")
+	}
+}
+
+// TestReloadCounts: who leaves first depends on what the jobs say of their reload, where the rule
+// heeds it.
+func TestReloadCounts(t *testing.T) {
+	for _, name := range evict.Names() {
+		rule, err := evict.New(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := core.Config{Eviction: rule}.ForPolicy("fair")
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := newDrive(t, c)
+		ids := map[string]share.JobID{}
+		for _, job := range []struct {
+			name   string
+			reload time.Duration
+		}{{"dear", time.Second}, {"cheap", 10 * ms}} {
+			id, err := d.elastic(job.name, 900, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ids[job.name] = id; d.step(core.Event{Kind: core.Expect, Job: id,
+				Next: &share.Forecast{Reload: job.reload}}) != nil {
+				t.Fatal(d.err)
+			}
+			if err := d.reserveWait(id, 400); err != nil {
+				t.Fatal(err)
+			}
+			d.now += ms
+			d.do(id, core.Arrive, core.Want, core.Begin, core.Finish, core.Release, core.Complete)
+		}
+		id, err := d.elastic("other", 300, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.do(id, core.Arrive)
+		if err := d.reserveWait(id, 300); err != nil {
+			t.Fatal(err)
+		}
+		leaves := map[string]string{"lru": "dear", "greedydual": "cheap"}[name]
+		if d.told(ids[leaves]) != 324 {
+			t.Errorf("%s: %s is not told to leave: %+v", name, leaves, d.said)
+		}
 	}
 }
 

@@ -1,0 +1,46 @@
+package engine
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/far"
+)
+
+// TestReload: how long it takes to bring all weights is what the device says of its bus until some
+// were brought, and never less than the bus takes.
+func TestReload(t *testing.T) {
+	bus := device.Bus{BytesPerS: 50e6, PerTransfer: 50 * time.Microsecond}
+	d, err := far.Open("far:0", far.Options{MemoryBytes: 8 << 20, Bus: bus})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	b := newBench(t)
+	c := place{"far, copied", d, d.Target(), true}
+	p := c.compile(t, tower(t, rand.New(rand.NewPCG(13, 6)), 2), 2)
+	s, err := Load(p, c.options(t, b, p))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if got, want := s.Reload(), bus.Transfer(p.PackedBytes); got != want {
+		t.Errorf("before any came again: %v, want the bus's %v", got, want)
+	}
+	if freed := s.Evict(p.PackedBytes / 2); freed != p.PackedBytes/2 {
+		t.Fatalf("%d bytes left", freed)
+	}
+	if _, err := run(t.Context(), s, 1); err != nil {
+		t.Fatal(err)
+	}
+	least := time.Duration(float64(p.PackedBytes) / bus.BytesPerS * float64(time.Second))
+	if got := s.Reload(); got < least {
+		t.Errorf("after half came again: %v, the bus takes %v at least", got, least)
+	}
+	s.Close()
+	if got := s.Reload(); got != 0 {
+		t.Errorf("of a closed session: %v", got)
+	}
+}
