@@ -231,8 +231,8 @@ func (w *weights) Await(n int64) (here int64, err error) {
 	return w.loaded, nil
 }
 
-// reload is how long it takes to bring all of the weights, by the transfers so far, before the first
-// one as the cost model of groups has it.
+// reload is how long it takes to bring all of the weights, by the transfers so far, before the
+// first one as the cost model of groups has it.
 func (w *weights) reload() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -60,7 +60,8 @@ type Job struct {
 	// Start is when the first requests may come, and Stop, if not 0, when the job ends, both after
 	// the phase's begin.
 	Start, Stop time.Duration
-	// Wait lets a job that does not fit at its start wait until others have ended, for [Simulate].
+	// Wait lets a job that does not fit at its start wait until others have ended, each in its
+	// turn. It is for jobs under a policy: the modes without a broker promise nothing.
 	Wait bool
 	// Shapes fixes input shapes by name, such as "1x3x224x224". Symbolic dimensions that it leaves
 	// open are 1.

@@ -28,6 +28,10 @@ type LiveJob struct {
 	Iterations int64
 	Latency    Latency // of the last 1,000 requests
 	Error      string
+	// Place is where it waits for room among those that wait, from 1; 0: it does not. Waits says
+	// for what.
+	Place int
+	Waits string
 }
 
 const liveEvery = 200 * time.Millisecond
@@ -85,10 +89,20 @@ func (s *stage) sample(now, since time.Duration, used []time.Duration) {
 		return
 	}
 	l := Live{Mode: s.mode, Policy: s.phase.Policy, Elapsed: now, Window: s.window}
-	for _, t := range s.tenants {
-		l.Jobs = append(l.Jobs, t.live(s.mode, since, &used[t.index]))
-	}
+	l.Jobs = s.describe(since, used)
 	s.run.o.Live(l)
+}
+
+// describe describes all tenants; those that wait are let in by other goroutines.
+func (s *stage) describe(since time.Duration, used []time.Duration) (jobs []LiveJob) {
+	s.door.mu.Lock()
+	defer s.door.mu.Unlock()
+	for _, t := range s.tenants {
+		j := t.live(s.mode, since, &used[t.index])
+		j.Place, j.Waits = s.door.place(t)
+		jobs = append(jobs, j)
+	}
+	return jobs
 }
 
 // live describes a tenant; used is its device time when it was last described, and since how long

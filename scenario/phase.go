@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -93,6 +94,8 @@ type stage struct {
 	began   time.Time
 	window  time.Duration // 0: until all jobs have reached their iteration counts
 	bounded int64         // iterations in place of a job's own count; 0: its own
+	playing bool          // the phase has begun
+	door    door
 }
 
 func (r *run) newStage(ph *Phase, m Mode, policyName string) (*stage, error) {
@@ -164,15 +167,27 @@ func (s *stage) add(ctx context.Context, p *prepared, index int) {
 		seat: unmanaged{},
 		held: seat.NewCounted("job "+p.spec.Name, p.spec.Memory)}
 	s.tenants = append(s.tenants, t)
-	if err := s.load(ctx, t, index); err != nil {
-		atDoor := t.driver == nil
-		t.driver = nil
-		t.fail(err)
-		s.note(t, err)
-		if atDoor && (errors.Is(err, core.ErrOverCap) || errors.Is(err, core.ErrNoMemory) ||
-			errors.Is(err, core.ErrNoCompute)) {
-			t.result.Status = StatusRefused
-		}
+	err := s.behind(t)
+	if err == nil {
+		err = s.load(ctx, t, index)
+	}
+	switch {
+	case err == nil:
+		s.door.busy++
+	case !s.waits(t, index, err):
+		s.turnAway(t, err)
+	}
+}
+
+// turnAway keeps why a job does not run, and takes from it what it holds.
+func (s *stage) turnAway(t *tenant, err error) {
+	atDoor := t.driver == nil
+	t.driver = nil
+	t.fail(err)
+	s.note(t, err)
+	if atDoor && (errors.Is(err, core.ErrOverCap) || errors.Is(err, core.ErrNoMemory) ||
+		errors.Is(err, core.ErrNoCompute)) {
+		t.result.Status = StatusRefused
 	}
 }
 
@@ -225,6 +240,9 @@ func (s *stage) load(ctx context.Context, t *tenant, index int) error {
 	if s.bounded > 0 {
 		spec.Iterations = s.bounded
 	}
+	if s.playing {
+		spec.Start = max(spec.Start, s.now()) // requests come from now on
+	}
 	t.driver = newDriver(&spec, t.seat, it, s.now, s.run.s.Seed+uint64(index))
 	err = s.warm(ctx, t)
 	if t.memory != nil {
@@ -245,10 +263,18 @@ func (s *stage) expect(t *tenant, reload time.Duration) {
 }
 
 // warm runs once before the phase begins: the first run touches every page of the arena, which is
-// not what a phase measures.
+// not what a phase measures. Of a job that is let in later it has its turn among the others.
 func (s *stage) warm(ctx context.Context, t *tenant) (err error) {
 	defer recovered(t.p.spec.Name, &err)
-	return s.run.first(ctx, t.p.spec.Name, t.driver.iterate)
+	if !s.playing {
+		return s.run.first(ctx, t.p.spec.Name, t.driver.iterate)
+	}
+	gate, err := t.seat.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer t.seat.Release()
+	return t.driver.iterate(ctx, gate)
 }
 
 func (s *stage) now() time.Duration { return time.Since(s.began) }
@@ -270,19 +296,29 @@ func (s *stage) play(outer context.Context) error {
 	}
 	stopLive := s.live()
 	var wg sync.WaitGroup
-	for _, t := range s.tenants {
-		if t.driver != nil {
-			wg.Go(func() {
-				if t.err = t.driver.run(ctx); t.err != nil {
-					t.fail(t.err)
-				}
-			})
-		}
+	s.playing = true
+	// before the first can let others in
+	in := slices.DeleteFunc(slices.Clone(s.tenants),
+		func(t *tenant) bool { return t.driver == nil })
+	for _, t := range in {
+		s.drive(ctx, t, &wg)
 	}
+	s.openDoor(ctx, &wg) // somebody who waits may not fit alone
 	wg.Wait()
 	s.phase.Wall = s.now()
 	stopLive()
+	s.closeDoor()
 	return stopped(outer)
+}
+
+// drive has a job serve its requests, and then those that wait take its place.
+func (s *stage) drive(ctx context.Context, t *tenant, wg *sync.WaitGroup) {
+	wg.Go(func() {
+		if t.err = t.driver.run(ctx); t.err != nil {
+			t.fail(t.err)
+		}
+		s.leave(ctx, t, wg)
+	})
 }
 
 // report turns what happened into the phase's results.

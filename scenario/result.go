@@ -128,9 +128,11 @@ type JobResult struct {
 	SoloDeviceShare float64 `json:"solo_device_share"`
 	CompletionS     float64 `json:"completion_s"`
 	// the target of a request, and how many requests were answered within it and how many were not
-	TargetMS    float64 `json:"qos_ms,omitempty"`
-	OnTime      int64   `json:"on_time,omitempty"`
-	Late        int64   `json:"late,omitempty"`
+	TargetMS float64 `json:"qos_ms,omitempty"`
+	OnTime   int64   `json:"on_time,omitempty"`
+	Late     int64   `json:"late,omitempty"`
+	// how long it waited to be let in
+	WaitedS     float64 `json:"waited_s,omitempty"`
 	Grants      int64   `json:"grants"`
 	Revocations int64   `json:"revocations"`
 	// of a job whose weights others may have the room of: how often they were told to leave the

@@ -102,8 +102,7 @@ func Run(ctx context.Context, s *Scenario, o Options) (*Result, error) {
 	return r.all(ctx)
 }
 
-// runnable reports jobs that have no model or are to wait for room, as an error of kind
-// [ErrScenario].
+// runnable reports jobs that have no model, as an error of kind [ErrScenario].
 func (s *Scenario) runnable() error {
 	var faults []error
 	for i := range s.Jobs {
@@ -111,10 +110,6 @@ func (s *Scenario) runnable() error {
 		if j.Work.Described() {
 			faults = append(faults, fmt.Errorf("job %s: described work cannot be run: give it a "+
 				"model, or run the scenario with weir simulate", j.Name))
-		}
-		if j.Wait {
-			faults = append(faults, fmt.Errorf("job %s: jobs wait for room only in weir simulate: "+
-				"drop wait, and start it when others have ended", j.Name))
 		}
 	}
 	if len(faults) == 0 {

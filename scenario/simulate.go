@@ -321,6 +321,7 @@ func virtualResult(r *sim.JobResult, j *sim.Job, spec *Job, wall time.Duration) 
 		return res
 	}
 	res.MemoryPeakBytes = int64(j.Need)
+	res.WaitedS = (r.Admitted - j.Start).Seconds()
 	res.DeviceSeconds = r.Used.Seconds()
 	res.DeviceShare = r.Used.Seconds() / wall.Seconds()
 	res.DeviceShareMax = r.PeakShare(min(time.Second, wall))

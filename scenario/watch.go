@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -17,12 +18,14 @@ type watcher struct {
 	zero   time.Duration // the broker's clock when the phase began
 	list   []Hold
 	spans  []MemorySpan
+	ids    map[share.JobID]int // places among the phase's tenants
 	tracks map[share.JobID]trace.Track
 	ahead  time.Duration // of the trace's clock before the broker's
 }
 
 func newWatcher(s *stage) *watcher {
-	return &watcher{stage: s, list: make([]Hold, 0, 1<<14), tracks: map[share.JobID]trace.Track{}}
+	return &watcher{stage: s, list: make([]Hold, 0, 1<<14),
+		ids: map[share.JobID]int{}, tracks: map[share.JobID]trace.Track{}}
 }
 
 // Observe implements broker.Observer: it only appends, since the broker's lock is held.
@@ -30,6 +33,10 @@ func (w *watcher) Observe(e core.Notice) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if e.Kind == core.Admitted {
+		// A job that is let in late is not known by its number yet.
+		w.ids[e.Job] = slices.IndexFunc(w.stage.tenants, func(t *tenant) bool {
+			return t.p.spec.Name == e.Name
+		})
 		if rec := w.stage.run.o.Trace; rec != nil {
 			w.tracks[e.Job] = rec.Track("policy "+w.stage.phase.Policy, e.Name)
 			w.ahead = rec.Now() - e.At
@@ -89,10 +96,8 @@ func (w *watcher) index(id share.JobID) int {
 // indexLocked maps a job of the broker to its place among the phase's tenants. Refused jobs were
 // never admitted and have none.
 func (w *watcher) indexLocked(id share.JobID) int {
-	for _, t := range w.stage.tenants {
-		if t.admit != nil && t.admit.ID() == id {
-			return t.index
-		}
+	if i, ok := w.ids[id]; ok {
+		return i
 	}
 	return -1
 }

@@ -51,7 +51,8 @@ var phaseColumns = []string{
 	"p50 ms",
 	"p99 ms",
 	"memory",
-	"forecast", // by how much it was wrong; what became of a job that is not done
+	// by how much it was wrong; what became of a job that is not done, or how long it waited
+	"forecast",
 }
 
 func printPhases(w io.Writer, phases []scenario.Phase) {
@@ -75,6 +76,8 @@ func jobRow(p *scenario.Phase, j *scenario.JobResult) []string {
 	switch {
 	case j.Status != scenario.StatusDone:
 		row[9] = j.Status
+	case j.WaitedS > 0:
+		row[9] = fmt.Sprintf("waited %s s", figure(j.WaitedS))
 	case j.ForecastError > 0:
 		row[9] = fmt.Sprintf("%.0f %% off", 100*j.ForecastError)
 	}

@@ -180,11 +180,19 @@ func (s *screen) table() []string {
 			line = terminal.Cut(line, s.width)
 		}
 		lines = append(lines, line)
+		if j.Place > 0 {
+			lines = append(lines, s.paint(faint, terminal.Cut(waits(j), s.width)))
+		}
 		if j.Error != "" {
 			lines = append(lines, s.paint(warning, terminal.Cut("  "+j.Error, s.width)))
 		}
 	}
 	return lines
+}
+
+// waits says at which place a job waits, and for what.
+func waits(j scenario.LiveJob) string {
+	return fmt.Sprintf("  waits at place %d: %s", j.Place, j.Waits)
 }
 
 // narrowest is the width below which not even the columns that are always there fit.

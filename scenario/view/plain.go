@@ -50,6 +50,10 @@ func (v *plain) Live(l scenario.Live) {
 	fmt.Fprintf(&b, "  %4.0f s", l.Elapsed.Seconds())
 	for _, j := range l.Jobs {
 		fmt.Fprintf(&b, "  %s", j.Name)
+		if j.Place > 0 {
+			fmt.Fprintf(&b, " waits at place %d", j.Place)
+			continue
+		}
 		if j.Recent >= 0 {
 			fmt.Fprintf(&b, " %.0f %%", 100*j.Recent)
 		}

@@ -125,3 +125,20 @@ func TestPlain(t *testing.T) {
 		t.Errorf("got %q", lines[1])
 	}
 }
+
+// TestPlace: both views say at which place a job waits, the one with room for it for what.
+func TestPlace(t *testing.T) {
+	now := scenario.Live{Elapsed: time.Minute, Jobs: []scenario.LiveJob{
+		{Name: "runs"}, {Name: "next", Place: 2, Waits: "job next: waits behind job big"}}}
+	s := screen{stages: []string{"together"}, now: now, width: 80}
+	if got := strings.Join(s.lines(), "\n"); strings.Count(got, "waits at place") != 1 ||
+		!strings.Contains(got, "\n  waits at place 2: job next: waits behind job big") {
+		t.Errorf("the screen is\n%s", got)
+	}
+	var b bytes.Buffer
+	v := New(&b)
+	v.Live(now)
+	if got := b.String(); !strings.Contains(got, "  next waits at place 2\n") {
+		t.Errorf("the line is %q", got)
+	}
+}
