@@ -111,7 +111,12 @@ type fileJob struct {
 
 // fileMemory is a cap of memory, alone or as in {cap: 2GiB, keep: 500MiB}.
 type fileMemory struct {
-	Cap  text[share.Bytes, *share.Bytes]
+	// Cap is what memory is where it is written alone: the hard cap, never exceeded; as much as the
+	// job's plan needs where it is left out.
+	Cap text[share.Bytes, *share.Bytes]
+	// Keep lets others have what the job holds above it: its weights leave the device while it is
+	// between requests and others wait for the room, and come back for its next one. At least what
+	// is not weights is kept, which the result tells. Without it all of the cap stays.
 	Keep *text[share.Bytes, *share.Bytes]
 }
 

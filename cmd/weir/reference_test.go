@@ -62,7 +62,8 @@ func reference(t *testing.T) string {
 	b.WriteString("Sizes have a unit (`512MiB`, `8G`), durations too (`20s`).\n\n")
 	docs := fieldDocs(t)
 	for _, s := range []struct{ of, typ, under string }{{"file", "Scenario", ""},
-		{"fileJob", "Job", "jobs."}, {"fileArrival", "Arrival", "jobs.arrival."},
+		{"fileJob", "Job", "jobs."}, {"fileMemory", "fileMemory", "jobs.memory."},
+		{"fileArrival", "Arrival", "jobs.arrival."},
 		{"fileKernel", "Kernel", "jobs.kernel."}} {
 		var terms []topic
 		for _, key := range docs["file "+s.of] {
@@ -161,7 +162,6 @@ func (d docsOf) add(typ string, s *ast.StructType) {
 			if strings.HasPrefix(typ, "file") {
 				file := "file " + typ
 				d[file] = append(d[file], topic{strings.ToLower(name.Name), name.Name})
-				continue
 			}
 			d[typ] = append(d[typ], topic{name.Name, text})
 		}
