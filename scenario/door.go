@@ -18,7 +18,7 @@ type door struct {
 
 	mu    sync.Mutex // guards what follows, and tenants that are let in
 	queue []waiter
-	busy  int // jobs that run or may
+	busy  int // jobs that may hold what others wait for
 }
 
 // waiter is a job at the door, and why it was not let in when it was asked for.
@@ -83,13 +83,16 @@ func (d *door) place(t *tenant) (int, string) {
 func (s *stage) leave(ctx context.Context, t *tenant, wg *sync.WaitGroup) {
 	d := &s.door
 	d.mu.Lock()
-	d.busy--
 	waited := len(d.queue) > 0
 	d.mu.Unlock()
-	if waited && ctx.Err() == nil {
-		t.fail(nil)
-		s.openDoor(ctx, wg)
+	if !waited || ctx.Err() != nil {
+		return
 	}
+	t.fail(nil)
+	d.mu.Lock()
+	d.busy-- // it holds nothing any more
+	d.mu.Unlock()
+	s.openDoor(ctx, wg)
 }
 
 // openDoor lets in those who wait, in their order, as far as they fit.

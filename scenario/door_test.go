@@ -122,3 +122,19 @@ func TestWaitBehindAFault(t *testing.T) {
 		}
 	}
 }
+
+// TestWaitForTwo: who needs the room of two that end at once is let in after both.
+func TestWaitForTwo(t *testing.T) {
+	s, need := doorScenario(t)
+	s.Jobs = s.Jobs[:3]
+	s.Memory = 2 * need
+	s.Jobs[0].Iterations, s.Jobs[1].Iterations = 1, 1
+	s.Jobs[2].Memory = 2 * need
+	for range 20 {
+		for _, j := range run1(t, s, Options{Threads: 1}).Jobs {
+			if j.Status != StatusDone || (j.WaitedS > 0) != (j.Name == "third") {
+				t.Fatalf("%s is %s after %v s: %s", j.Name, j.Status, j.WaitedS, j.Error)
+			}
+		}
+	}
+}
