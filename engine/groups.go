@@ -7,8 +7,8 @@ import (
 	"github.com/weirgpu/weir/plan"
 )
 
-// What the cost model of groups assumes, by order of magnitude; wrong by half, the groups are a
-// little too large or too small. A core computes and moves as package seat assumes for its
+// What the cost model of groups assumes of a model that has not run yet, by order of magnitude;
+// later it goes by how long that took. A core computes and moves as package seat assumes for its
 // forecasts. The other rates are what bench/switch measures (its group rates), rounded: how fast a
 // device that the host cannot address evaluates plainly, and below. What a transfer takes besides
 // its bytes is not measured.
@@ -25,20 +25,51 @@ var (
 )
 
 // groups returns the offsets in the packed weights at which a transfer ends when they are brought
-// (plan.Pipeline).
-func (s *Session) groups() []int64 {
-	ends := s.plan.Borders()
-	layers := s.plan.Layers(distantFlops, distantBytes)
+// (plan.Pipeline), where an iteration whose weights are there takes so long; 0: nobody knows. The
+// rates then say what part of it each step takes, and no more.
+func (s *Session) groups(took time.Duration) []int64 {
+	flops, bytes := float64(distantFlops), float64(distantBytes)
 	if !s.plan.Remote() {
 		cores := float64(s.plan.Threads)
-		layers = s.plan.Layers(cores*coreFlops, cores*coreBytes)
+		flops, bytes = cores*coreFlops, cores*coreBytes
 	}
+	if guess, _ := s.plan.Estimate(flops, bytes); took > 0 && guess > 0 {
+		off := float64(guess) / float64(took)
+		flops, bytes = flops*off, bytes*off
+	}
+	ends, layers := s.plan.Borders(), s.plan.Layers(flops, bytes)
 	cut, _ := plan.Pipeline(s.bus(), layers)
 	groups := make([]int64, len(cut))
 	for i, n := range cut {
 		groups[i] = ends[n-1]
 	}
 	return groups
+}
+
+// ran notes how long an iteration took whose weights were there.
+func (s *Session) ran(took time.Duration) {
+	for {
+		least := s.least.Load()
+		if least > 0 && int64(took) >= least || s.least.CompareAndSwap(least, int64(took)) {
+			return
+		}
+	}
+}
+
+// cuts are the groups of packed weights, by the shortest iteration yet. Another that is a little
+// shorter makes no others: the model is not as exact, and a switch is to allocate nothing.
+type cuts struct {
+	groups []int64
+	took   time.Duration
+}
+
+// of returns the groups of a session's weights.
+func (c *cuts) of(s *Session) []int64 {
+	least := time.Duration(s.least.Load())
+	if c.groups == nil || least > 0 && (c.took == 0 || least < c.took*3/4) {
+		c.groups, c.took = s.groups(least), least
+	}
+	return c.groups
 }
 
 // bus is how fast the weights come.

@@ -21,7 +21,7 @@ type weights struct {
 	device.Buffer
 	elastic device.Elastic // nil when the device keeps them whole
 	by      *Session       // that loaded them: its plan and options bring them again
-	borders func() []int64 // offsets at which a transfer ends, the last is Len
+	cuts    cuts           // of serve
 	asking  chan struct{}  // held by who asks the quota for what is away
 	bring   func()         // weights.serve
 
@@ -43,9 +43,8 @@ type weights struct {
 
 func newWeights(b device.Buffer, by *Session) *weights {
 	n := b.Len()
-	w := &weights{Buffer: b, by: by, borders: sync.OnceValue(by.groups),
-		asking:   make(chan struct{}, 1),
-		sessions: []*Session{by}, granted: n, loaded: n}
+	w := &weights{Buffer: b, by: by, asking: make(chan struct{}, 1), sessions: []*Session{by},
+		granted: n, loaded: n}
 	w.elastic, _ = b.(device.Elastic)
 	w.changed.L = &w.mu
 	w.bring = w.serve
@@ -253,7 +252,7 @@ func (w *weights) start() {
 // serve brings what is granted, group after group, until all is there, or a transfer fails, or what
 // was granted is given back.
 func (w *weights) serve() {
-	borders := w.borders()
+	borders := w.cuts.of(w.by)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for w.loaded < w.granted && w.granted == w.Len() && !w.leaving {

@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/compute"
@@ -87,6 +89,7 @@ type Session struct {
 	plan   *plan.Plan
 	opts   Options
 	packed *weights
+	least  atomic.Int64 // nanoseconds of the shortest iteration whose weights were there; 0: none
 
 	mu      sync.Mutex
 	free    []*Instance
@@ -512,21 +515,28 @@ func (i *Instance) Plan() *plan.Plan { return i.session.plan }
 // after an error the instance can run again. Weights that are away are recalled ([Session.Recall]),
 // and steps run as soon as theirs are there.
 func (i *Instance) Run(ctx context.Context, g device.Gate) (err error) {
-	if err := i.hold(ctx); err != nil {
+	here, err := i.hold(ctx)
+	if err != nil {
 		return err
 	}
 	defer i.session.packed.release()
+	begin := time.Now()
+	defer func() {
+		if here && err == nil {
+			i.session.ran(time.Since(begin))
+		}
+	}()
 	defer i.end(&err)
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // steps read mapped files
 	i.exec.Ctx, i.exec.Gate, i.exec.Dynamic = ctx, g, 0
 	return i.program.Run(&i.exec)
 }
 
-// hold has the weights stay, and come, for an iteration.
-func (i *Instance) hold(ctx context.Context) error {
+// hold has the weights stay, and come, for an iteration, and says whether all are there.
+func (i *Instance) hold(ctx context.Context) (here bool, err error) {
 	arrival, err := i.session.packed.hold(ctx)
 	i.program.Await(arrival)
-	return err
+	return arrival == nil, err
 }
 
 // end is deferred by what runs steps: it turns panics into errors and settles.
@@ -562,7 +572,7 @@ func (i *Instance) settle() {
 // cost; the steps of the branch that an If takes come before the If itself. Errors are those of
 // Run.
 func (i *Instance) Profile(ctx context.Context, visit func(s *plan.Step, c plan.Cost)) (err error) {
-	if err := i.hold(ctx); err != nil {
+	if _, err := i.hold(ctx); err != nil {
 		return err
 	}
 	defer i.session.packed.release()

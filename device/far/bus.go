@@ -8,14 +8,37 @@ import (
 	"github.com/weirgpu/weir/device"
 )
 
-// bus takes copies to the device one after the other, for as long as its description says.
+// bus takes copies to the device one after the other, in the order in which they come, for as long
+// as its description says. Those of a few bytes it takes between the packets of others.
 type bus struct {
 	of device.Bus
-	mu sync.Mutex // held by the copy under way
+
+	mu   sync.Mutex
+	free time.Time // when it is done with all copies that have come
 }
+
+// few is how many bytes do not wait for others: drivers write so many with the command that has
+// them copied, which the engine that copies is not asked for. The first kernel of a model whose
+// weights are on their way needs its inputs, which come later.
+const few = 64 << 10
 
 // Bus implements [device.Bused].
 func (d *Device) Bus() (device.Bus, bool) { return d.bus.of, d.bus.of.BytesPerS > 0 }
+
+// take has the next copy begin when it can, and returns when it ends.
+func (b *bus) take(now time.Time, bytes int) (end time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	takes := b.of.Transfer(int64(bytes))
+	if b.free.Before(now) {
+		b.free = now
+	}
+	b.free = b.free.Add(takes)
+	if bytes <= few {
+		return now.Add(takes)
+	}
+	return b.free
+}
 
 // copy moves bytes to memory of the device.
 func (b *bus) copy(mem, src []byte) {
@@ -23,12 +46,10 @@ func (b *bus) copy(mem, src []byte) {
 		copy(mem, src)
 		return
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	end := time.Now().Add(b.of.Transfer(int64(len(src))))
+	end := b.take(time.Now(), len(src))
 	copy(mem, src)
-	// The system's timers may be late by as much as a small copy takes.
-	const late = 200 * time.Microsecond
+	// Go's timers are late by a millisecond where nothing else runs, longer than many a copy takes.
+	const late = 1200 * time.Microsecond
 	time.Sleep(time.Until(end) - late)
 	for time.Now().Before(end) {
 		runtime.Gosched()

@@ -1,0 +1,91 @@
+package engine
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/far"
+)
+
+// TestGroupsByRuns: groups go by how long iterations took whose weights were there. Where computing
+// is nothing beside the bus, all but the last bytes come at once, and where the bus is nothing, the
+// first ones come alone; a model that has not run has groups too. Iterations that are a little
+// shorter, or longer, or wait for weights, make no others.
+func TestGroupsByRuns(t *testing.T) {
+	bus := device.Bus{BytesPerS: 1e9, PerTransfer: time.Microsecond}
+	d, err := far.Open("far", far.Options{Bus: bus})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := place{"far", d, d.Target(), true}
+	b := newBench(t)
+	p := c.compile(t, tower(t, rand.New(rand.NewPCG(13, 9)), len(followers)), 1)
+	s, err := Load(p, c.options(t, b, p))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	borders := p.Borders()
+	if len(borders) < 3 {
+		t.Fatalf("%d borders", len(borders))
+	}
+	transfer := bus.Transfer(p.PackedBytes)
+	short, long := s.groups(transfer/1000), s.groups(1000*transfer)
+	if n := len(short); n > 2 || short[n-1] != p.PackedBytes {
+		t.Errorf("computing takes a thousandth: groups to %v of %d", short, p.PackedBytes)
+	}
+	if n := len(long); n < 2 || long[0] != borders[0] || long[n-1] != p.PackedBytes {
+		t.Errorf("computing takes a thousand times as long: groups to %v, borders %v", long,
+			borders)
+	}
+	if all := s.groups(0); len(all) == 0 || all[len(all)-1] != p.PackedBytes {
+		t.Errorf("nothing has run: groups to %v", all)
+	}
+
+	var cuts cuts
+	same := func(what string, want []int64) {
+		t.Helper()
+		if got := cuts.of(s); !slices.Equal(got, want) {
+			t.Errorf("%s: groups to %v, want %v", what, got, want)
+		}
+	}
+	same("nothing has run", s.groups(0))
+	s.ran(1000 * transfer)
+	same("one long iteration", long)
+	s.ran(999 * transfer)
+	s.ran(2000 * transfer)
+	if cuts.of(s); cuts.took != 1000*transfer {
+		t.Errorf("groups for iterations of %v, wanted those of %v", cuts.took, 1000*transfer)
+	}
+	s.ran(transfer / 1000)
+	same("a short iteration", short)
+}
+
+// TestRunsNoted: only iterations whose weights are there say how long one takes.
+func TestRunsNoted(t *testing.T) {
+	b := newBench(t)
+	for _, c := range places(t) {
+		p := c.compile(t, tower(t, rand.New(rand.NewPCG(13, 10)), 2), 1)
+		s, err := Load(p, c.options(t, b, p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Evict(p.PackedBytes)
+		if _, err := run(t.Context(), s, 1); err != nil {
+			t.Fatal(err)
+		}
+		if took := s.least.Load(); took != 0 {
+			t.Errorf("%s: an iteration that waited for weights counts: %d ns", c.name, took)
+		}
+		if _, err := run(t.Context(), s, 1); err != nil {
+			t.Fatal(err)
+		}
+		if s.least.Load() <= 0 {
+			t.Errorf("%s: an iteration was not noted", c.name)
+		}
+		s.Close()
+	}
+}
