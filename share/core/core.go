@@ -68,6 +68,7 @@ type Core struct {
 	policy share.Policy
 	needs  share.Can
 	rule   evict.Rule
+	uses   evict.Uses
 
 	now     time.Duration
 	jobs    []*job         // in order of admission; jobs[i].state is &snap.Jobs[i]

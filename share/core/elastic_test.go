@@ -312,6 +312,65 @@ func TestReloadCounts(t *testing.T) {
 	}
 }
 
+// TestUsesCount: a rule is told how often each job was used among those whose memory may leave, and
+// ranks a job anew when it is first known how long its memory takes to come.
+func TestUsesCount(t *testing.T) {
+	rule := &broken{}
+	c, err := core.Config{Eviction: rule}.ForPolicy("fair")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDrive(t, c)
+	ids := map[string]share.JobID{}
+	for _, job := range []struct {
+		name string
+		keep share.Bytes
+	}{{"a", 0}, {"b", 0}, {"keeps", 100}} {
+		if ids[job.name], err = d.elastic(job.name, 100, job.keep); err != nil {
+			t.Fatal(err)
+		}
+	}
+	use := func(name string) float64 {
+		d.now += ms
+		d.do(ids[name], core.Arrive, core.Want, core.Begin, core.Finish, core.Release,
+			core.Complete)
+		return rule.seen[len(rule.seen)-1].Often
+	}
+	first := use("a")
+	for range 3 {
+		if use("keeps"); use("a") != first {
+			t.Errorf("a job that keeps all of its memory counts: %v after %v",
+				rule.seen[len(rule.seen)-1].Often, first)
+		}
+	}
+	for last := first; last < first+2; last = use("a") {
+		if got := use("b"); got < 1 {
+			t.Fatalf("used %v times", got)
+		}
+		if use("a") <= last {
+			t.Fatalf("used %v times, and before %v", rule.seen[len(rule.seen)-1].Often, last)
+		}
+	}
+	for _, known := range []bool{true, false} {
+		n, often := len(rule.seen), rule.seen[len(rule.seen)-1].Often
+		d.now += ms
+		d.step(core.Event{Kind: core.Expect, Job: ids["a"],
+			Next: &share.Forecast{Reload: time.Second}})
+		if !known {
+			if len(rule.seen) != n {
+				t.Error("ranked anew by a forecast that adds nothing")
+			}
+			continue
+		}
+		if len(rule.seen) != n+1 {
+			t.Fatalf("ranked %d times by the first forecast", len(rule.seen)-n)
+		}
+		if u := rule.seen[n]; u.Reload != time.Second || u.Often != often || u.At != d.now-ms {
+			t.Errorf("ranked by %+v, used %v times and at %v", u, often, d.now-ms)
+		}
+	}
+}
+
 // broken is an eviction rule that keeps most what was used first, until it fails.
 type broken struct {
 	seen   []evict.Use

@@ -27,6 +27,7 @@ type bending struct {
 	turn  int64         // its place among those that wait or were served; 0: none
 	rank  float64       // by the eviction rule, since it was last used
 	last  time.Duration // when that was
+	often evict.Count   // how often it was used
 	whole share.Bytes   // the most that it has held over iterations under its present share
 	most  share.Bytes
 	told  bool // it is to hold no more than most of its own, but for its lane
@@ -90,12 +91,21 @@ func (c *Core) waitsForDevice(j *job) bool {
 	return n > 0 && c.contends(j, j.waits, n)
 }
 
-// used ranks a job that is being used.
+// used ranks a job that is being used. Uses of jobs that keep all of their memory are not counted:
+// they would make those of the others look rare.
 func (c *Core) used(j *job) {
+	j.last, j.stays = c.now, false
+	if c.state(j).Memory.Bends > 0 {
+		c.uses.Add(&j.often, len(c.jobs))
+	}
+	c.assess(j)
+}
+
+// assess ranks a job by what is known of it now.
+func (c *Core) assess(j *job) {
 	s := c.state(j)
 	j.whole = max(j.whole, s.Memory.Persistent)
-	j.last, j.stays = c.now, false
-	u := evict.Use{At: c.now, Size: j.whole, Reload: s.Next.Reload, Before: s.Iterations}
+	u := evict.Use{At: j.last, Size: j.whole, Reload: s.Next.Reload, Often: j.often.Often()}
 	if c.rules(func() { j.rank = c.rule.Used(u) }) && math.IsNaN(j.rank) {
 		c.replaceRule(fmt.Errorf("eviction %s: job %d: %w: the rank is no number",
 			ruleName(c.rule), j.id, ErrRule))

@@ -51,8 +51,11 @@ func (c *Core) work(j *job, e *Event) (decides bool, err error) {
 		if err := sane(e.Next); err != nil {
 			return false, fmt.Errorf("job %s: %w", j.spec.Name, err)
 		}
+		unknown := s.Next.Reload == 0
 		j.forecast.said = *e.Next
-		j.forecast.apply(s)
+		if j.forecast.apply(s); unknown && s.Next.Reload > 0 {
+			c.assess(j) // it was ranked as if it cost what others do
+		}
 	}
 	c.demand(j)
 	return true, nil

@@ -23,8 +23,8 @@ type Use struct {
 	Size share.Bytes
 	// Reload is how long it takes to load all of that again; 0 where that is not known.
 	Reload time.Duration
-	// Before is how often the job has been used before.
-	Before int64
+	// Often is how often the job was used, with this use, as [Uses] counts: at least 1.
+	Often float64
 }
 
 // Rule orders jobs by ranks. The zero value of each is ready.

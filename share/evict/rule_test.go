@@ -10,15 +10,16 @@ import (
 )
 
 // TestVictims: whom each rule chooses of documents used one after the other, where two fit. The
-// costs and sizes are such that GreedyDual-Size keeps what is dear to load for its size, until it
+// costs and sizes are such that greedydual keeps what is dear to load for its size, until it
 // has aged.
 func TestVictims(t *testing.T) {
-	dear := evict.Use{Size: share.MiB, Reload: time.Second}
-	cheap := evict.Use{Size: share.MiB, Reload: 400 * time.Millisecond}
+	dear := evict.Use{Size: share.MiB, Reload: time.Second, Often: 1}
+	cheap := evict.Use{Size: share.MiB, Reload: 400 * time.Millisecond, Often: 1}
 	uses := []struct {
 		name string
 		use  evict.Use
-	}{{"a", dear}, {"b", cheap}, {"c", cheap}, {"d", cheap}, {"e", cheap}, {"f", evict.Use{}}}
+	}{{"a", dear}, {"b", cheap}, {"c", cheap}, {"d", cheap}, {"e", cheap},
+		{"f", evict.Use{Often: 1}}}
 	for _, tc := range []struct{ rule, want string }{
 		{"lru", "abcd"},
 		{"greedydual", "bcad"}, // a has its first rank, c and d age beyond it
