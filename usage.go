@@ -46,6 +46,9 @@ type Usage struct {
 	Recent, Got, Entitled float64
 	// Memory is what the job holds of the device's memory, and Peak the most that it held.
 	Memory, Peak Bytes
+	// Copied is what was moved between host and device: weights when they were loaded, and inputs
+	// and outputs where the host cannot address the device's memory.
+	Copied Bytes
 	// Runs is the number of Runs that have computed, and Queue that of those under way or waiting.
 	Runs  int64
 	Queue int
@@ -135,6 +138,7 @@ func (t *Tenant) Usage() Usage {
 	st, a := t.job.Status(), t.job.Account()
 	return Usage{Name: t.job.Name(), Share: t.job.Spec().Share, Used: st.Used, Recent: a.Recent,
 		Got: a.Got, Entitled: a.Entitled, Memory: st.Memory.Resident(), Peak: st.Peak,
-		Runs: st.Iterations, Queue: st.Requests, Grants: st.Counts.Grants,
+		Copied: a.Copied,
+		Runs:   st.Iterations, Queue: st.Requests, Grants: st.Counts.Grants,
 		Revocations: st.Counts.Revocations}
 }

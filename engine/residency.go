@@ -39,6 +39,7 @@ type weights struct {
 	failures int           // of transfers
 	err      error         // of the last one that failed
 	leaving  bool          // no transfer begins any more
+	unasked  func()        // ends the asking for a transfer that is not to be; nil: none is asked
 }
 
 func newWeights(b device.Buffer, by *Session) *weights {
@@ -73,6 +74,9 @@ func (w *weights) leave(s *Session) {
 	w.mu.Lock()
 	w.leaving = len(w.sessions) == 1
 	last := w.leaving
+	if last {
+		w.unask()
+	}
 	for last && w.serving {
 		w.changed.Wait()
 	}
@@ -129,6 +133,7 @@ func (w *weights) cut(most int64) (n int64, more bool) {
 	if from < to {
 		w.elastic.Decommit(from, to)
 		w.granted, w.loaded = from, min(w.loaded, from)
+		w.unask()
 		if o := &w.by.opts; o.Weights != nil && o.Discard != nil && hostVisible(w.Buffer) {
 			o.Discard(from, to)
 		}
@@ -258,10 +263,16 @@ func (w *weights) serve() {
 	for w.loaded < w.granted && w.granted == w.Len() && !w.leaving {
 		i, _ := slices.BinarySearch(borders, w.loaded+1)
 		from, to := w.loaded, borders[i]
+		may, err := w.ask(from, to)
+		if !may && err == nil {
+			continue
+		}
 		w.loading = to
 		w.mu.Unlock()
 		began := time.Now()
-		err := w.transfer(from, to)
+		if err == nil {
+			err = w.transfer(from, to)
+		}
 		took := time.Since(began)
 		w.mu.Lock()
 		w.loading = 0
@@ -277,6 +288,33 @@ func (w *weights) serve() {
 	}
 	w.serving = false
 	w.changed.Broadcast()
+}
+
+// ask waits for the meter, if there is one, to let a stretch be brought. May is false where it is
+// not to be brought any more. w.mu is held, but not while it waits.
+func (w *weights) ask(from, to int64) (may bool, err error) {
+	if w.by.meter == nil {
+		return true, nil
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	w.unasked = cancel
+	w.mu.Unlock()
+	err = w.by.moves(ctx, to-from)
+	w.mu.Lock()
+	if ctx.Err() != nil {
+		return false, nil
+	}
+	w.unasked = nil
+	return w.loaded == from && w.granted == w.Len() && !w.leaving, err
+}
+
+// unask ends an asking under way; w.mu is held.
+func (w *weights) unask() {
+	if w.unasked != nil {
+		w.unasked()
+		w.unasked = nil
+	}
 }
 
 // transfer writes the contents of a stretch, from where they come: given weights in place, a copy

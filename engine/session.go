@@ -41,7 +41,9 @@ type Options struct {
 	Pool   compute.Pool
 	// Quota grants the memory of the packed weights, which stay. ArenaQuota grants the memory of
 	// the arenas, one for each instance, and, while an iteration runs, of the values whose shape
-	// depends on data. A nil Quota stands for Unlimited, a nil ArenaQuota for Quota.
+	// depends on data. A nil Quota stands for Unlimited, a nil ArenaQuota for Quota. A Quota that
+	// is a [device.Meter], too, is asked before what the device holds of the weights is written,
+	// each time, and before an iteration of its inputs and outputs where those are copied.
 	Quota, ArenaQuota device.Quota
 	// HostQuota grants memory of the host when the session's device has memory that the host cannot
 	// address: the plan's HostBytes for each instance, the plan's StagingBytes while weights are
@@ -90,6 +92,8 @@ type Session struct {
 	opts   Options
 	packed *weights
 	least  atomic.Int64 // nanoseconds of the shortest iteration whose weights were there; 0: none
+	meter  device.Meter // nil: nobody counts what is moved
+	copies int64        // bytes of inputs and outputs that an iteration moves
 
 	mu      sync.Mutex
 	free    []*Instance
@@ -115,6 +119,10 @@ func Load(p *plan.Plan, o Options) (*Session, error) {
 	}
 	s := &Session{plan: p, opts: o}
 	s.opts.Like = nil
+	s.meter, _ = o.Quota.(device.Meter)
+	if p.Remote() {
+		s.copies = p.Copies()
+	}
 	if l := o.Like; l != nil && same(l.opts.Device, o.Device) && same(l.opts.Quota, o.Quota) &&
 		p.SamePacking(l.plan) {
 		if s.packed = l.share(s); s.packed != nil {
@@ -135,13 +143,13 @@ func same(a, b any) bool { return reflect.ValueOf(a).Comparable() && a == b }
 
 // weights returns the plan's packed weights: those given, or new ones.
 func (s *Session) weights() (device.Buffer, error) {
-	p, o := s.plan, &s.opts
+	o := &s.opts
 	if o.Weights != nil {
 		return s.given(o.Weights)
 	}
-	buffer, err := s.alloc(o.Quota, p.PackedBytes)
+	buffer, err := s.room()
 	if err != nil {
-		return nil, fmt.Errorf("graph %q: packed weights: %w", p.Graph.Name, err)
+		return nil, err
 	}
 	pack := plan.PackOptions{Context: o.Context, Pool: o.PackPool, Progress: o.Progress,
 		Packed: o.Packed}
@@ -180,6 +188,33 @@ func (s *Session) staged(bytes int64, use func(mem []byte) error) error {
 	return use(t.Data)
 }
 
+// moves asks the meter for so many bytes, if there is one.
+func (s *Session) moves(ctx context.Context, bytes int64) error {
+	if s.meter == nil || bytes == 0 {
+		return nil
+	}
+	return s.meter.Transfer(ctx, bytes)
+}
+
+// room returns memory of the device for all weights, which may then be written.
+func (s *Session) room() (device.Buffer, error) {
+	p, o := s.plan, &s.opts
+	buffer, err := s.alloc(o.Quota, p.PackedBytes)
+	if err == nil {
+		ctx := o.Context
+		if ctx == nil {
+			ctx = context.Background()
+		}
+		if err = s.moves(ctx, p.PackedBytes); err != nil {
+			release(o.Quota, buffer)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("graph %q: packed weights: %w", p.Graph.Name, err)
+	}
+	return buffer, nil
+}
+
 // hostVisible reports whether the host can address a buffer.
 func hostVisible(b device.Buffer) bool {
 	_, ok := b.(device.HostVisible)
@@ -197,9 +232,9 @@ func (s *Session) given(mem []byte) (device.Buffer, error) {
 	}
 	w, inPlace := o.Device.(device.Wrapper)
 	if !inPlace {
-		buffer, err := s.alloc(o.Quota, p.PackedBytes)
+		buffer, err := s.room()
 		if err != nil {
-			return nil, fmt.Errorf("graph %q: packed weights: %w", p.Graph.Name, err)
+			return nil, err
 		}
 		if err := s.copyGiven(buffer, 0, p.PackedBytes); err != nil {
 			release(o.Quota, buffer)
@@ -515,6 +550,9 @@ func (i *Instance) Plan() *plan.Plan { return i.session.plan }
 // after an error the instance can run again. Weights that are away are recalled ([Session.Recall]),
 // and steps run as soon as theirs are there.
 func (i *Instance) Run(ctx context.Context, g device.Gate) (err error) {
+	if err := i.session.moves(ctx, i.session.copies); err != nil {
+		return err
+	}
 	here, err := i.hold(ctx)
 	if err != nil {
 		return err

@@ -38,6 +38,17 @@ type mirror struct {
 // Remote reports whether the plan is for a device whose memory the host cannot address.
 func (p *Plan) Remote() bool { return p.remote }
 
+// Copies returns the bytes of inputs and outputs of an iteration, which are copied where the plan
+// is [Plan.Remote].
+func (p *Plan) Copies() (bytes int64) {
+	for _, slots := range [][]int{p.Inputs, p.Outputs} {
+		for _, i := range slots {
+			bytes += p.Slots[i].Bytes
+		}
+	}
+	return bytes
+}
+
 // remote reports whether the host cannot address the memory of the device that is compiled for.
 func (c *compiler) remote() bool {
 	return c.opts.Target != nil && c.opts.Target.Features().Remote

@@ -360,6 +360,7 @@ func (s *stage) reportJob(t *tenant) {
 	res.MemoryPeakBytes = int64(st.Peak)
 	res.Grants, res.Revocations = st.Counts.Grants, st.Counts.Revocations
 	res.Evictions = st.Counts.Evictions
+	res.CopiedBytes = int64(t.admit.Account().Copied)
 	res.ForecastError = st.ForecastError
 	s.reportTime(res, st.Used)
 	res.DeviceShareMax = maxShare(s.phase.Holds, t.index, time.Second, s.phase.Wall)

@@ -109,6 +109,9 @@ type JobResult struct {
 	ArrivalPerS     float64 `json:"arrival_per_s,omitempty"`
 	MemoryCapBytes  int64   `json:"memory_cap_bytes"`
 	MemoryPeakBytes int64   `json:"memory_peak_bytes"`
+	// what was moved between host and device: weights each time that they came, and inputs and
+	// outputs where the host cannot address the device's memory
+	CopiedBytes int64 `json:"copied_bytes"`
 	// the peak predicted before anything ran: the plan's and, in the same memory, the request's
 	PlanBytes      int64   `json:"plan_bytes"`
 	DeviceSeconds  float64 `json:"device_seconds"`

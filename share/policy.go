@@ -66,8 +66,6 @@ type Memory struct {
 	// Persistent memory outlives an iteration, ephemeral memory does not (Salus, Yu and Chowdhury,
 	// MLSys 2020).
 	Persistent, Ephemeral Bytes
-	// Spilled is what was moved from the device to the host.
-	Spilled Bytes
 	// Asked is what a reservation that waits wants; 0 if none does.
 	Asked Bytes
 	// Bends is the part of Cap that is not set apart for the job: what it holds of it may be asked
@@ -138,6 +136,8 @@ type JobState struct {
 	Measured, Passed time.Duration
 	Launches         int64
 	MeasuredAt       time.Duration
+	// Copied is what was moved between host and device for the job.
+	Copied Bytes
 	// Iterations counts the iterations completed; Remaining those to come, or -1 where that is not
 	// known.
 	Iterations, Remaining int64

@@ -31,10 +31,6 @@ func Forecast(m *machine.Machine, p *plan.Plan) share.Forecast {
 		f.Units = int(math.Round(p.Width(cores, CoreFlops, CoreBytes, handOut)))
 		return f
 	}
-	for _, slots := range [][]int{p.Inputs, p.Outputs} {
-		for _, i := range slots {
-			f.Copied += share.Bytes(p.Slots[i].Bytes)
-		}
-	}
+	f.Copied = share.Bytes(p.Copies())
 	return f
 }

@@ -1,6 +1,7 @@
 package seat
 
 import (
+	"context"
 	"fmt"
 	"sync"
 
@@ -31,6 +32,11 @@ func (q granted) Release(n int64) {
 	if err := q.job.Free(q.kind, share.Bytes(n)); err != nil {
 		panic(err)
 	}
+}
+
+// Transfer implements [device.Meter].
+func (q granted) Transfer(ctx context.Context, n int64) error {
+	return q.job.Transfer(ctx, share.Bytes(n))
 }
 
 // Counted grants everything up to a cap and counts it: the quota of a job without a broker. It

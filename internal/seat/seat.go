@@ -21,9 +21,10 @@ func Device(name string, m *machine.Machine) core.Config {
 // address runs whole kernels, beside each other, on units of its own choice.
 func Can(m *machine.Machine) share.Can {
 	if m.Host != nil {
-		return share.Can{Overlap: true}
+		return share.Can{Overlap: true, Copies: true}
 	}
-	return share.Can{Partition: m.Pool.Partitions(), Overlap: true, Resize: true, Preempt: true}
+	return share.Can{Partition: m.Pool.Partitions(), Overlap: true, Resize: true, Preempt: true,
+		Copies: true}
 }
 
 // Seat is a job at a broker, and the gate of its lease. The goroutine that acquires is tied to the

@@ -19,6 +19,7 @@ type Job struct {
 	room  chan struct{} // one token when a waiting reservation is counted, or the job ended
 
 	// All below is guarded by the broker's lock.
+	traffic traffic
 	gang    *Gang  // that the job is in; nil for none
 	give    func() // see OnEvicted
 	parked  bool   // a goroutine waits on wake
@@ -77,12 +78,15 @@ func (j *Job) heed(n *core.Notice) {
 		}
 	case core.Reserved:
 		j.admitRoom()
+	case core.Bounded:
+		j.traffic.bound(n.Terms.Copy)
 	case core.Evicted:
 		if j.give != nil {
 			go j.give()
 		}
 	case core.Ended:
 		j.ended, j.cause, j.account = true, n.Err, *n.Account
+		j.traffic.bound(0)
 		j.lease.until.Store(0)
 		j.unpark()
 		j.admitRoom()

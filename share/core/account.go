@@ -38,6 +38,8 @@ type Account struct {
 	// nobody; see [Measure]. What is missing of Used are gaps, in which the job held the device and
 	// left it idle, or was not measured.
 	Measured, Passed time.Duration
+	// Copied is what was moved between host and device for the job.
+	Copied share.Bytes
 	// Recent is the mean share of the device over the last window.
 	Recent float64
 	// Windows is the number of windows in which the job had work. Entitled is its mean entitlement
@@ -190,7 +192,7 @@ func (c *Core) accountOf(j *job) Account {
 		c.early(j, &a)
 	}
 	s := c.state(j)
-	r := Account{Job: j.id, Used: s.Used, Measured: s.Measured, Passed: s.Passed,
+	r := Account{Job: j.id, Used: s.Used, Measured: s.Measured, Passed: s.Passed, Copied: s.Copied,
 		Windows: a.windows, ErrorP95: a.errors.quantile(0.95), ErrorMax: a.errors.most}
 	if a.windows > 0 {
 		r.Entitled, r.Got = a.entitled/float64(a.windows), a.got/float64(a.windows)

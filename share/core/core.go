@@ -202,6 +202,8 @@ func (c *Core) apply(e *Event) (decides bool, err error) {
 	case Stay:
 		j.stays = true
 		return false, nil
+	case Copy:
+		return false, c.copied(j, e.Bytes)
 	case Change:
 		return true, c.reshare(j, e)
 	}

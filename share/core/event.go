@@ -70,11 +70,13 @@ const (
 	// Stay: a job that was told to hold less memory (Evicted) has given back all that it can until
 	// its next iteration. Others are asked instead.
 	Stay
+	// Copy: Bytes are moved between host and device for the job.
+	Copy
 )
 
 var eventNames = [...]string{"admit", "end", "arrive", "complete", "begin", "finish", "want",
 	"cancel", "return", "release", "rest", "pay", "reserve", "unreserve", "withdraw", "expect",
-	"change", "switch", "tick", "defer", "look", "measure", "stay"}
+	"change", "switch", "tick", "defer", "look", "measure", "stay", "copy"}
 
 // String returns the kind's name, such as "admit".
 func (k EventKind) String() string { return name(eventNames[:], k, "event") }

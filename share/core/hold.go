@@ -283,6 +283,17 @@ func (c *Core) pay(j *job, used time.Duration) {
 	j.account.hold(float64(paid))
 }
 
+// copied takes note of traffic.
+func (c *Core) copied(j *job, n share.Bytes) error {
+	s := c.state(j)
+	if n < 0 || s.Copied > math.MaxInt64-n {
+		return fmt.Errorf("job %s: copy: %w: %d bytes beside %d before: want nothing below 0, and "+
+			"no more than can be counted", j.spec.Name, ErrEvent, n, s.Copied)
+	}
+	s.Copied += n
+	return nil
+}
+
 // measure takes note of what the device was found to have done for a job. It changes nothing of
 // what the job is charged.
 func (c *Core) measure(j *job, e *Event) error {
