@@ -102,6 +102,7 @@ var Table = []Row{
 	{"bench/binary", 10, Both, ""},
 	{"bench/sharing", 10, Both, ""},
 	{"bench/exec", 10, Both, ""},
+	{"bench/freeze", 10, Both, ""},
 	{"bench/start", 10, Both, ""},
 	{"bench/switch", 10, Both, ""},
 	{"bench/userland", 10, Both, ""},
