@@ -20,8 +20,10 @@ import (
 )
 
 // followers are what follows a product of a tower: a bound; the addition of a table that a device
-// out of sight reads as it is; a branch and a loop with products of their own; and values whose
-// shape depends on data. %d are the layer, its width, the next layer and a constant.
+// out of sight reads as it is; a branch and a loop with products of their own; values whose shape
+// depends on data; a product of as many rows as data says; and a loop of as many rounds, with a
+// branch within, whose results are stacked. %d are the layer, its width, the next layer and a
+// constant.
 var followers = []string{
 	` %%x%[3]d: float32[N,%[2]d] = Tanh@17 (%%p%[1]d)
 `, ` const %%k%[1]d: float32[31,%[2]d] = at %[4]d
@@ -55,7 +57,43 @@ var followers = []string{
  %%g%[1]d: float32[2,?] = Cast@17 (%%f%[1]d) {to=1}
  %%m%[1]d: float32[] = ReduceMean@17 (%%g%[1]d) {keepdims=0}
  %%x%[3]d: float32[N,%[2]d] = Add@17 (%%p%[1]d, %%m%[1]d)
+`, positive + ` const %%rows%[1]d: int64[1] = {0}
+ const %%v%[1]d: float32[%[2]d,%[2]d] = at %[4]d
+ %%f%[1]d: float32[?,%[2]d] = Compress@17 (%%p%[1]d, %%c%[1]d) {axis=0}
+ %%g%[1]d: float32[?,%[2]d] = MatMul@17 (%%f%[1]d, %%v%[1]d)
+ %%m%[1]d: float32[1,%[2]d] = ReduceSum@17 (%%g%[1]d, %%rows%[1]d) {keepdims=1}
+ %%s%[1]d: float32[N,%[2]d] = Add@17 (%%p%[1]d, %%m%[1]d)
+ %%x%[3]d: float32[N,%[2]d] = Tanh@17 (%%s%[1]d)
+`, positive + ` %%l%[1]d: int64[N] = Cast@17 (%%c%[1]d) {to=7}
+ %%n%[1]d: int64[] = ReduceSum@17 (%%l%[1]d) {keepdims=0}
+ %%x%[3]d: float32[N,%[2]d], %%t%[1]d: float32[?,N,%[2]d] = Loop@17 (%%n%[1]d, _, %%p%[1]d) {body=graph "body" {
+  input %%i: int64[]
+  input %%c: bool[]
+  input %%h: float32[N,%[2]d]
+  const %%one: int64[] = {1}
+  %%first: bool[] = Less@17 (%%i, %%one)
+  %%y: float32[N,%[2]d] = If@17 (%%first | %%h) {then_branch=graph "then" captures 1 {
+   input %%g: float32[N,%[2]d]
+   const %%w: float32[%[2]d,%[2]d] = at %[4]d
+   %%m: float32[N,%[2]d] = MatMul@17 (%%g, %%w)
+   output %%m
+  }, else_branch=graph "else" captures 1 {
+   input %%g: float32[N,%[2]d]
+   %%m: float32[N,%[2]d] = Tanh@17 (%%g)
+   output %%m
+  }}
+  output %%c
+  output %%y
+  output %%y
+ }}
 `}
+
+// positive are which rows of a product have a sum above 0.
+const positive = ` const %%columns%[1]d: int64[1] = {1}
+ const %%zero%[1]d: float32[] = {0}
+ %%sums%[1]d: float32[N] = ReduceSum@17 (%%p%[1]d, %%columns%[1]d) {keepdims=0}
+ %%c%[1]d: bool[N] = Greater@17 (%%sums%[1]d, %%zero%[1]d)
+`
 
 // tower is a graph of products of random widths, each followed by one of the first so many
 // followers.
@@ -86,7 +124,7 @@ func tower(t testing.TB, r *rand.Rand, kinds int) *graph.Graph {
 		switch kind {
 		case 1:
 			at = constant(31, next)
-		case 2, 3:
+		case 2, 3, 5, 6:
 			at = constant(next, next)
 		}
 		fmt.Fprintf(&body, followers[kind], i, next, i+1, at)
