@@ -321,19 +321,24 @@ func TestPrintedCommands(t *testing.T) {
 	}
 }
 
-// shellLines are the lines of blocks of shell commands, those that go on put together, without
-// comments.
-func shellLines(text string) []string {
-	var out []string
+// shellLines are the lines of all blocks of shell commands.
+func shellLines(text string) []string { return slices.Concat(shellBlocks(text)...) }
+
+// shellBlocks are the blocks of shell commands, each with its lines, those that go on put together,
+// without comments.
+func shellBlocks(text string) [][]string {
+	var out [][]string
 	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```")
 	for _, block := range blocks.FindAllStringSubmatch(text, -1) {
+		var lines []string
 		joined := strings.ReplaceAll(block[1], "\\\n", " ")
 		for line := range strings.Lines(joined) {
 			line, _, _ = strings.Cut(strings.TrimSpace(line), " #")
 			if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
-				out = append(out, line)
+				lines = append(lines, line)
 			}
 		}
+		out = append(out, lines)
 	}
 	return out
 }
