@@ -1,12 +1,16 @@
 package weir_test
 
 import (
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weirgpu/weir/internal/floors"
 )
 
 // outside makes a module that is not weir's, with the examples in it, that uses weir from this
@@ -74,6 +78,85 @@ func TestExamplesOutside(t *testing.T) {
 		"/internal/seat.", ".NewHost"} {
 		if strings.Contains(symbols, "weirgpu/weir"+part) {
 			t.Errorf("a program without a Host has %s in it", part)
+		}
+	}
+}
+
+// fetched makes a module whose program imports a package, runs the go command there with nothing
+// in its cache, and returns the modules that it has downloaded: their sources, not go.mod alone.
+func fetched(t *testing.T, imported string, args ...string) []string {
+	t.Helper()
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	has, err := exec.Command("go", "env", "GOMODCACHE").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := filepath.Join(strings.TrimSpace(string(has)), "cache", "download")
+	if _, err := os.Stat(proxy); err != nil {
+		t.Skipf("what weir needs is not in the module cache: %v", err)
+	}
+	dir, cache := t.TempDir(), t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod": "module example.com/outside\n\ngo 1.26.0\n\nrequire github.com/weirgpu/weir " +
+			"v0.0.0\n\nreplace github.com/weirgpu/weir => " + here + "\n",
+		"main.go": "package main\n\nimport _ \"" + imported + "\"\n\nfunc main() {}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := exec.Command("go", args...)
+	c.Dir = dir
+	c.Env = append(os.Environ(), "GOMODCACHE="+cache, "GOPROXY=file://"+filepath.ToSlash(proxy),
+		"GOSUMDB=off", "GOFLAGS=-modcacherw", "GOWORK=off", "GOTOOLCHAIN=local")
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("go %v: %v\n%s", args, err, out)
+	}
+	from := filepath.Join(cache, "cache", "download")
+	var modules []string
+	err = filepath.WalkDir(from, func(path string, _ fs.DirEntry, err error) error {
+		if err == nil && filepath.Ext(path) == ".zip" {
+			path, _ = filepath.Rel(from, filepath.Dir(filepath.Dir(path)))
+			modules = append(modules, filepath.ToSlash(path))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return modules
+}
+
+// TestDownloads holds what a program that imports weir downloads to be built: not the browser's
+// driver, the command line's library, or anything else that tests, benchmarks and commands alone
+// import. go mod tidy looks at the tests of what is imported, too, and at no others.
+func TestDownloads(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs the go command with nothing in its cache")
+	}
+	const (
+		image    = "golang.org/x/image"
+		sys      = "golang.org/x/sys"
+		protobuf = "google.golang.org/protobuf"
+		yaml     = "go.yaml.in/yaml/v3"
+		xz       = "github.com/ulikunitz/xz"
+	)
+	for _, c := range []struct {
+		imported string
+		args     []string
+		want     []string
+	}{
+		{floors.Module, []string{"list", "-mod=mod", "-deps"}, []string{image, sys, protobuf}},
+		{floors.Module + "/scenario", []string{"list", "-mod=mod", "-deps"},
+			[]string{yaml, image, sys, protobuf}},
+		{floors.Module, []string{"mod", "tidy"}, []string{xz, yaml, image, sys, protobuf}},
+	} {
+		if got := fetched(t, c.imported, c.args...); !slices.Equal(got, c.want) {
+			t.Errorf("importing %s, go %s downloads %q, want %q", c.imported,
+				strings.Join(c.args, " "), got, c.want)
 		}
 	}
 }
