@@ -6,8 +6,11 @@ import (
 	"go/parser"
 	"go/token"
 	"go/types"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -70,4 +73,76 @@ func codeOf(doc *ast.CommentGroup) []string {
 		}
 	}
 	return blocks
+}
+
+// TestNamedTests holds that the tests which the documentation names are there, in the package that
+// is named with them: a promise without its test would be a claim.
+func TestNamedTests(t *testing.T) {
+	declared := map[string][]string{} // the folders of each
+	functions := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, m := range functions.FindAllStringSubmatch(string(text), -1) {
+			declared[m[1]] = append(declared[m[1]], filepath.ToSlash(filepath.Dir(path)))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := filepath.Glob("docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, page := range append(pages, "README.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile("`(Test[A-Z]\\w*)`").FindAllSubmatch(text, -1) {
+			if n++; declared[string(m[1])] == nil {
+				t.Errorf("%s names %s, which there is not", page, m[1])
+			}
+		}
+	}
+	if n < 60 {
+		t.Errorf("only %d names found", n)
+	}
+	stability, err := os.ReadFile("docs/stability.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(stability), "## What a program can rely on")
+	table, _, _ = strings.Cut(table, "\nA test without a package")
+	for row := range strings.Lines(table) {
+		for _, problem := range unheld(row, declared) {
+			t.Error(problem)
+		}
+	}
+}
+
+// unheld says which tests of a row of the table are not where it says. The groups of its second
+// cell, "`TestA` and `TestB` in folder; `TestC`", are of the root where they name no folder.
+func unheld(row string, declared map[string][]string) []string {
+	_, cell, found := strings.Cut(row, " | ")
+	if !found {
+		return nil
+	}
+	var problems []string
+	for group := range strings.SplitSeq(cell, ";") {
+		folder := "."
+		if m := regexp.MustCompile("` in ([\\w/]+)").FindStringSubmatch(group); m != nil {
+			folder = m[1]
+		}
+		for _, m := range regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(group, -1) {
+			if !slices.Contains(declared[m[1]], folder) {
+				problems = append(problems, m[1]+" is not in the package "+folder)
+			}
+		}
+	}
+	return problems
 }

@@ -99,6 +99,7 @@ var Table = []Row{
 	{"agent", 9, Both, "process jobs"},
 	{"cmd/weir", 10, Both, "flags and wiring"},
 	{"bench/precision", 10, Both, ""},
+	{"bench/beside", 10, Both, ""},
 	{"bench/binary", 10, Both, ""},
 	{"bench/sharing", 10, Both, ""},
 	{"bench/exec", 10, Both, ""},
