@@ -52,8 +52,8 @@ func (s *Session) Recall(ctx context.Context) error {
 }
 
 // Reload returns how long it takes to bring all of the packed weights, had they been given back: by
-// the mean of what was brought so far, before that by an estimate of the way that they come. 0 when
-// there are none.
+// what bringing each part of them took, the lesser of its last two times; before that by an
+// estimate of the way that they come. 0 when there are none.
 func (s *Session) Reload() time.Duration {
 	w := s.read()
 	if w == nil {

@@ -44,3 +44,39 @@ func TestReload(t *testing.T) {
 		t.Errorf("of a closed session: %v", got)
 	}
 }
+
+// TestPaces: of a group the lesser of its last two transfers counts, so that one that was held up
+// changes nothing and a slower way shows with the second.
+func TestPaces(t *testing.T) {
+	var p paces
+	p.cut([]int64{1000, 4000})
+	if d := p.whole(); d != 0 {
+		t.Errorf("before any came: %v", d)
+	}
+	for _, c := range []struct {
+		group int
+		bytes int64
+		took  time.Duration
+		want  time.Duration
+	}{
+		{1, 1500, 3000, 8000}, // the first group as the second, of which a half came
+		{0, 1000, 5000, 11_000},
+		{1, 3000, 900_000, 11_000},
+		{1, 3000, 6000, 11_000},
+		{1, 3000, 9000, 11_000},
+		{1, 3000, 9000, 14_000},
+		{1, 3000, 3000, 8000},
+	} {
+		p.cut([]int64{1000, 4000})
+		p.last[c.group].note(c.bytes, c.took)
+		if d := p.whole(); d != c.want {
+			t.Errorf("%+v: %v", c, d)
+		}
+	}
+	if p.cut([]int64{2000, 4000}); p.whole() != 8000 {
+		t.Errorf("cut otherwise: %v", p.whole())
+	}
+	if p.last[1].note(2000, 2000); p.whole() != 4000 {
+		t.Errorf("cut otherwise, of which one came: %v", p.whole())
+	}
+}

@@ -28,18 +28,17 @@ type weights struct {
 	mu       sync.Mutex
 	changed  sync.Cond // of what follows
 	sessions []*Session
-	readers  int           // iterations and others that need all of them until they end
-	granted  int64         // the bytes before it are on the device
-	loaded   int64         // those before it have their contents; at most granted
-	loading  int64         // where the transfer under way ends, 0 when there is none
-	serving  bool          // serve runs
-	ended    int           // transfers
-	brought  int64         // bytes, by transfers that did not fail
-	took     time.Duration // by these
-	failures int           // of transfers
-	err      error         // of the last one that failed
-	leaving  bool          // no transfer begins any more
-	unasked  func()        // ends the asking for a transfer that is not to be; nil: none is asked
+	readers  int    // iterations and others that need all of them until they end
+	granted  int64  // the bytes before it are on the device
+	loaded   int64  // those before it have their contents; at most granted
+	loading  int64  // where the transfer under way ends, 0 when there is none
+	serving  bool   // serve runs
+	ended    int    // transfers
+	paces    paces  // of transfers
+	failures int    // of transfers
+	err      error  // of the last one that failed
+	leaving  bool   // no transfer begins any more
+	unasked  func() // ends the asking for a transfer that is not to be; nil: none is asked
 }
 
 func newWeights(b device.Buffer, by *Session) *weights {
@@ -235,15 +234,15 @@ func (w *weights) Await(n int64) (here int64, err error) {
 	return w.loaded, nil
 }
 
-// reload is how long it takes to bring all of the weights, by the transfers so far, before the
-// first one as the cost model of groups has it.
+// reload is how long it takes to bring all of the weights, by the last transfers of each group,
+// before the first one as the cost model of groups has it.
 func (w *weights) reload() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.brought == 0 {
-		return w.by.bus().Transfer(w.Len())
+	if took := w.paces.whole(); took > 0 {
+		return took
 	}
-	return time.Duration(float64(w.took) / float64(w.brought) * float64(w.Len()))
+	return w.by.bus().Transfer(w.Len())
 }
 
 // start has the weights brought if all that is away is granted; w.mu is held.
@@ -260,6 +259,7 @@ func (w *weights) serve() {
 	borders := w.cuts.of(w.by)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.paces.cut(borders)
 	for w.loaded < w.granted && w.granted == w.Len() && !w.leaving {
 		i, _ := slices.BinarySearch(borders, w.loaded+1)
 		from, to := w.loaded, borders[i]
@@ -283,7 +283,7 @@ func (w *weights) serve() {
 			break
 		}
 		w.loaded = to
-		w.brought, w.took = w.brought+to-from, w.took+took
+		w.paces.last[i].note(to-from, took)
 		w.changed.Broadcast()
 	}
 	w.serving = false
