@@ -108,6 +108,7 @@ var Table = []Row{
 	{"bench/switch", 10, Both, ""},
 	{"bench/userland", 10, Both, ""},
 	{"bench/policies", 10, Both, ""},
+	{"bench/memory", 10, Both, ""},
 	{"gpu/buildshim", 10, Both, ""},
 	{"gpu/facts", 10, Both, ""},
 }
