@@ -67,7 +67,7 @@ func Start(c Config) (*Agent, error) {
 	}
 	mps, can := c.findMPS()
 	for _, d := range c.Devices {
-		dev, err := newDevice(d, c.Policy, mps, can)
+		dev, err := newDevice(d, &c, mps, can)
 		if err != nil {
 			a.closeDevices()
 			return nil, fmt.Errorf("agent: %w", err)

@@ -237,7 +237,7 @@ func (j *job) unknown(m *member, call string) {
 
 // wantsLocked reports whether a process of the job waits at the gate, or is taken to do so.
 func (j *job) wantsLocked() bool {
-	if j.moves.frozen {
+	if j.moves.frozen || j.turning.leaves {
 		return false
 	}
 	for _, m := range j.members {

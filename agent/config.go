@@ -72,6 +72,9 @@ type Config struct {
 	// HostMemory is how much of the host's memory what jobs move there may take together; 0: half
 	// of what the machine has.
 	HostMemory share.Bytes
+	// Moving is the part of the time that memory may take at most that comes and goes with its
+	// job's turns, above 0 and below 1: the longer are the turns. 0: a tenth.
+	Moving float64
 	// DrainTimeout is how long the agent waits for a process to finish what it has in flight before
 	// others are let in beside it; 0: 30 s. It is charged to the job, which gets no other lease
 	// until that is finished, and pays until then.
@@ -210,6 +213,10 @@ func (c *Config) setDefaults() error {
 	if c.HostMemory < 0 {
 		f.List = append(f.List, share.Fault{Field: "host memory",
 			Value: c.HostMemory.String(), Bound: "must be above 0"})
+	}
+	if !(c.Moving >= 0 && c.Moving < 1) {
+		f.List = append(f.List, share.Fault{Field: "moving", Value: fmt.Sprint(c.Moving),
+			Bound: "must be above 0 and below 1 (0: 0.1)"})
 	}
 	if c.LatencyDrain < 0 {
 		f.List = append(f.List, share.Fault{Field: "latency drain",

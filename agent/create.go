@@ -88,6 +88,12 @@ func (a *Agent) admitNew(want claim, c *conn) (*job, error) {
 		}
 		j, err := a.admitJob(want, c, nil)
 		a.mu.Unlock()
+		if err == nil {
+			if err = j.awaitRoom(); err != nil {
+				j.release(c)
+				return nil, err
+			}
+		}
 		if !errors.Is(err, errLate) {
 			return j, err
 		}
@@ -242,7 +248,15 @@ func (a *Agent) admitJob(want claim, c *conn, page *wire.Page) (_ *job, err erro
 	if waits && t.MemCap == 0 { // all that is not promised to others
 		return nil, errLate
 	}
-	bj, err := admitUnder(dev, &t)
+	turns := dev.turnsFor(want)
+	bj, err := admitUnder(dev, &t, turns)
+	if err == nil && turns {
+		if err = a.hostFor(dev, t.Name, bj.Spec().Memory); err != nil {
+			dev.freeName(t.Name)
+			bj.End(err)
+			return nil, err
+		}
+	}
 	if err != nil && waits {
 		return nil, errLate
 	}
@@ -362,15 +376,30 @@ func (j *job) writeBounds() {
 // namesTried bounds the search for a name that is free.
 const namesTried = maxJobs + 1
 
+// unpromised is what a job can be given that names no cap: what is kept for no other, and unless it
+// takes turns with them, used by none in turn.
+func (d *device) unpromised(turns bool) share.Bytes {
+	s := d.broker.Status()
+	left, most := s.Memory, share.Bytes(0)
+	for i := range s.Jobs {
+		m := &s.Jobs[i].Memory
+		left -= m.Kept()
+		most = max(most, m.Bends)
+	}
+	if !turns {
+		left -= most
+	}
+	return max(0, left)
+}
+
 // admitUnder lets a job in under its name, or under that with a number. A cap of zero becomes all
 // that is not promised to others. The agent's lock is held.
-func admitUnder(dev *device, t *wire.Terms) (*broker.Job, error) {
+func admitUnder(dev *device, t *wire.Terms, turns bool) (*broker.Job, error) {
 	if t.MemCap == 0 {
-		s := dev.broker.Status()
-		if t.MemCap = uint64(s.Memory - s.Promised); t.MemCap == 0 {
+		if t.MemCap = uint64(dev.unpromised(turns)); t.MemCap == 0 {
 			return nil, fmt.Errorf(
 				"job %s: device %s has none of its %v left: %w: end a job or give it less", t.Name,
-				dev.ID(), s.Memory, core.ErrNoMemory)
+				dev.ID(), dev.Memory, core.ErrNoMemory)
 		}
 	}
 	if t.MemCap>>62 != 0 {
@@ -379,10 +408,14 @@ func admitUnder(dev *device, t *wire.Terms) (*broker.Job, error) {
 	}
 	spec := share.Job{Name: t.Name, Share: share.Share{
 		Memory:  share.Bytes(t.MemCap),
+		Elastic: turns,
 		Compute: fraction(t.ComputePPM),
 		Limit:   fraction(t.LimitPPM),
 		Class:   share.Class(min(t.Class, 255)),
 	}}
+	if turns {
+		spec.Keep = min(dev.contexts(), spec.Memory)
+	}
 	n := dev.names[t.Name]
 	for range namesTried {
 		bj, err := dev.broker.Admit(spec, 0)

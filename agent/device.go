@@ -2,6 +2,7 @@ package agent
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -98,13 +99,13 @@ func forPrograms(spec string) (suited, error) {
 	return suited{s.String(), conserving, row.Needs.Overlap || row.Needs.Limit}, err
 }
 
-func newDevice(d Device, policyName string, mps MPS, can share.Can) (*device, error) {
-	p, err := forPrograms(policyName)
+func newDevice(d Device, cfg *Config, mps MPS, can share.Can) (*device, error) {
+	p, err := forPrograms(cfg.Policy)
 	if err != nil {
 		return nil, err
 	}
 	c, err := core.Config{Device: d.ID(), Units: units, Memory: d.Memory,
-		Can: can}.ForPolicy(p.spec)
+		Can: can, Moving: cfg.Moving}.ForPolicy(p.spec)
 	if err != nil {
 		return nil, err
 	}
@@ -164,6 +165,13 @@ func (k *kicks) free() (jobs []*job) {
 		}
 	}
 	return jobs
+}
+
+// all returns the jobs.
+func (k *kicks) all() []*job {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Collect(maps.Values(k.jobs))
 }
 
 func (k *kicks) set(id share.JobID, j *job) {

@@ -16,6 +16,10 @@
 // Jobs on several devices whose programs wait for each other are a gang (gang.go): one goroutine
 // drives their gates, which open and close together.
 //
+// Memory that the library can move (weir exec --oversubscribe) is moved to the host by a freeze
+// (freeze.go), and for others' turns where not all fits (turns.go). Who gives way and for how long
+// whose memory has come stays is the broker's to say too.
+//
 // Programs take turns on a device, whole, unless they are clients of NVIDIA's Multi-Process Service
 // (mps.go): then the policy may let them run at once, each process with a percentage of the device
 // that is fixed when it begins.

@@ -89,7 +89,14 @@ func (c *conn) serveFreeze(m wire.Freeze, name string) error {
 	return c.write(wire.NewDone(wire.Done{TextLen: uint32(len(text))}), string(text), nil)
 }
 
-// isFrozen reports whether no process of the job is to have the device.
+// mustRest reports whether no process of the job is to have the device for now.
+func (j *job) mustRest() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.moves.frozen || j.turning.leaves
+}
+
+// isFrozen reports whether the job is frozen, or about to be.
 func (j *job) isFrozen() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -171,7 +178,12 @@ func (j *job) freeze() (r FreezeReport, err error) {
 	if err := j.comeToRest(); err != nil {
 		return r, err
 	}
+	j.turning.carry.Lock()
+	defer j.turning.carry.Unlock()
 	for until := time.Now().Add(j.a.cfg.DrainTimeout); ; {
+		if j.isOut() { // since it was another's turn
+			break
+		}
 		err := j.move(true)
 		if err == nil {
 			break
@@ -188,6 +200,7 @@ func (j *job) freeze() (r FreezeReport, err error) {
 		}
 	}
 	r = j.report("frozen")
+	j.freezeTurns()
 	j.promise(share.Bytes(r.MovedBytes))
 	r.AwayBytes = r.MovedBytes
 	return r, nil
@@ -207,13 +220,23 @@ func (j *job) thaw() (r FreezeReport, err error) {
 		return r, refusal(wire.RefusedFull, "job %s: %v are away and it stays frozen: %w",
 			j.spec.Name, away, err)
 	}
+	j.turning.carry.Lock()
+	defer j.turning.carry.Unlock()
+	if j.waitsForTurn() {
+		return FreezeReport{State: "running", AwayBytes: uint64(away), Stays: []StayingMemory{}},
+			nil
+	}
 	if err := j.move(false); err != nil {
 		if back := j.moveAgain(); back != nil {
 			j.a.log.Error("memory not taken away again", "job", j, "error", back)
 		}
+		j.freezeTurns()
 		j.promise(away)
 		return r, j.notMoved(err)
 	}
+	j.mu.Lock()
+	j.turning.out = false
+	j.mu.Unlock()
 	r = j.report("running")
 	r.Stays = []StayingMemory{}
 	return r, nil
@@ -239,6 +262,7 @@ func (j *job) promiseLocked(away share.Bytes) error {
 	j.moves.away = min(away, share.Bytes(rest))
 	s := j.bj.Spec().Share
 	s.Memory = share.Bytes(j.terms.MemCap) - j.moves.away
+	s.Keep = min(s.Keep, s.Memory)
 	if err := j.bj.SetShare(s); err != nil {
 		j.moves.away = was
 		return err
@@ -404,7 +428,11 @@ func (a *Agent) hostLeft(j *job) share.Bytes {
 	defer a.mu.Unlock()
 	left := a.cfg.HostMemory
 	for _, other := range a.jobs {
-		if other != j {
+		switch {
+		case other == j:
+		case other.turning.turns && a.hostPromised(other.dev, 0) > 0:
+			left -= max(other.onHost(), other.bj.Spec().Memory)
+		default:
 			left -= other.onHost()
 		}
 	}

@@ -145,7 +145,7 @@ func (j *job) awaitLease() state {
 // comeBack gives the device to others and waits for it again.
 func (j *job) comeBack() state { return j.acquire(stateProbing, j.lease.Renew) }
 
-// acquire waits for the lease until no process wants it any more.
+// acquire waits for the lease, and for the job's memory, until no process wants it any more.
 func (j *job) acquire(granted state, get func(context.Context) error) state {
 	ctx, cancel := context.WithCancel(j.ctx)
 	defer cancel()
@@ -158,12 +158,20 @@ func (j *job) acquire(granted state, get func(context.Context) error) state {
 	if err == nil {
 		err = get(ctx)
 	}
+	unplaced := false
+	if err == nil {
+		err = j.place(ctx)
+		unplaced = err != nil
+	}
 	j.mu.Lock()
 	j.cancelWait = nil
 	j.mu.Unlock()
 	switch {
 	case err == nil:
 		return granted
+	case unplaced:
+		j.unplaced(err)
+		return stateIdle
 	case j.ctx.Err() != nil || errors.Is(err, core.ErrEnded):
 		return stateEnded
 	}
@@ -180,7 +188,7 @@ func (j *job) open() state {
 		switch {
 		case j.ctx.Err() != nil:
 			return stateEnded
-		case j.isFrozen():
+		case j.mustRest():
 			return stateYielding
 		case j.lease.Revoked():
 			if !j.mayStay() || !j.lease.TryRenew() {
@@ -218,7 +226,7 @@ func (j *job) rest() state {
 		switch {
 		case j.ctx.Err() != nil:
 			return stateEnded
-		case revoked || !j.quiet() || j.isFrozen():
+		case revoked || !j.quiet() || j.mustRest():
 			_, measured := j.activity()
 			j.lease.Charge(elapsed(used, measured))
 			if j.lease.Resume() {

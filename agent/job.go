@@ -61,6 +61,7 @@ type job struct {
 	passes     bool // the gate is closed, and one launch may pass it or has
 	state      state
 	moves      moves
+	turning    turning
 }
 
 // newJob makes a job that the broker has admitted, and starts its goroutine.
@@ -97,6 +98,10 @@ func (a *Agent) newJob(dev *device, bj *broker.Job, t wire.Terms, page *wire.Pag
 	}
 	h.Move.Store(j.moves.order)
 	dev.byID.set(bj.ID(), j)
+	j.beginTurns()
+	if j.turning.turns {
+		bj.OnEvicted(j.giveWay)
+	}
 	return j
 }
 
@@ -233,6 +238,7 @@ func (j *job) beat(now uint64) {
 	}
 	lonely := j.controller == nil && !j.anyPresent()
 	j.mu.Unlock()
+	j.keep(false)
 	if lonely {
 		j.endIfAlone()
 	}

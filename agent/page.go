@@ -122,6 +122,11 @@ func (j *job) noteQuiet() {
 func (j *job) undrained() *member {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	return j.undrainedLocked()
+}
+
+// undrainedLocked is undrained with the job's lock held.
+func (j *job) undrainedLocked() *member {
 	for _, m := range j.members {
 		if m != nil && !m.drained(j.gate) {
 			return m
@@ -155,13 +160,14 @@ func (j *job) openGateLocked(until uint64) uint64 {
 
 // granted opens the gate at once for a job that waits for its lease: the device has nothing to do
 // until then, and the way to the job's goroutine is saved, which follows. As revoked it is called
-// under the broker's lock. A wait that was ended leads to no lease.
+// under the broker's lock. A wait that was ended leads to no lease, and a job whose memory is away
+// waits for that first.
 func (j *job) granted(until time.Duration) {
 	if !j.mu.TryLock() {
 		return
 	}
 	defer j.mu.Unlock()
-	if j.cancelWait == nil || j.ended {
+	if j.cancelWait == nil || j.ended || j.turning.out {
 		return
 	}
 	j.cancelWait = nil

@@ -61,6 +61,10 @@ func (a *Agent) set(m wire.Set, name string) (share.Job, error) {
 				"job %s: wants a cap of %d bytes, device %s has %v: %w", name, m.Memory,
 				j.dev.ID(), j.dev.Memory, core.ErrNoMemory)
 		}
+		if s.Elastic && share.Bytes(m.Memory) != s.Memory {
+			return share.Job{}, refusal(wire.RefusedAdmission, "job %s: its memory of %v comes "+
+				"and goes with its turns: start it again with another", name, s.Memory.About())
+		}
 		s.Memory = share.Bytes(m.Memory)
 	}
 	if m.Fields&wire.FieldCompute != 0 {
@@ -160,6 +164,13 @@ func (a *Agent) setPolicy(spec string) error {
 	mps, can := a.cfg.findMPS()
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	for _, j := range a.jobs {
+		if j.turning.turns && p.clients {
+			return refusal(wire.RefusedAdmission, "policy %s: memory of job %s comes and goes "+
+				"with its turns, and programs would run at once: end it, or start it without "+
+				"--oversubscribe", spec, j.spec.Name)
+		}
+	}
 	for _, d := range a.devices {
 		if err := d.broker.Accepts(p.spec, can); err != nil {
 			return &errRefused{wire.RefusedAdmission, lacksMPS(err, can)}

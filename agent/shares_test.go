@@ -110,7 +110,7 @@ func newHost(t *testing.T, policyName string) *host {
 	if err := c.setDefaults(); err != nil {
 		t.Fatal(err)
 	}
-	dev, err := newDevice(c.Devices[0], c.Policy, MPS{}, share.Can{Launches: true})
+	dev, err := newDevice(c.Devices[0], &c, MPS{}, share.Can{Launches: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func (h *host) beside() *host {
 	h.t.Helper()
 	d := h.dev.Device
 	d.Ordinal = uint32(len(h.a.devices))
-	dev, err := newDevice(d, h.a.cfg.Policy, MPS{}, share.Can{Launches: true})
+	dev, err := newDevice(d, &h.a.cfg, MPS{}, share.Can{Launches: true})
 	if err != nil {
 		h.t.Fatal(err)
 	}

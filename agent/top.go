@@ -43,9 +43,13 @@ type JobSnapshot struct {
 	// process has come.
 	DriverLimitBytes   uint64 `json:"driver_limit_bytes,omitempty"`
 	DriverLimitMissing string `json:"driver_limit_missing,omitempty"`
-	// MemoryAwayBytes is what a freeze has moved to the host: it is not in MemoryUsedBytes, nor
-	// promised on the device.
+	// MemoryAwayBytes is what a freeze, or another's turn, has moved to the host: it is not in
+	// MemoryUsedBytes, nor, of a frozen job, promised on the device.
 	MemoryAwayBytes uint64 `json:"memory_away_bytes,omitempty"`
+	// Swaps is how often the job's memory has come back for its turn, and SwapSeconds the time that
+	// this took, in which that of others was moved away too: the job was charged for it.
+	Swaps       int64   `json:"swaps,omitempty"`
+	SwapSeconds float64 `json:"swap_seconds,omitempty"`
 	// MemoryFoundBytes is, of that, what the device says that the processes hold and they do not
 	// count themselves.
 	MemoryFoundBytes uint64 `json:"memory_found_bytes"`
@@ -183,6 +187,10 @@ func (j *job) snapshot() JobSnapshot {
 	}
 	if j.unmapped {
 		return s
+	}
+	s.Swaps, s.SwapSeconds = j.turning.swaps, j.turning.took.Seconds()
+	if j.turning.out {
+		s.MemoryAwayBytes = uint64(j.awayLocked())
 	}
 	if j.moves.frozen {
 		s.State, s.MemoryAwayBytes = "frozen", uint64(j.moves.away)

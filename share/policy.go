@@ -105,6 +105,9 @@ type JobState struct {
 	// of those first. It is to be owed as if it waited here, within bounds, so that its turn has
 	// come when it does.
 	Deferred bool
+	// Owed is set beside Deferred where what it waits for is memory of this device, which others
+	// have in their turns: then what it is owed has no bound.
+	Owed bool
 	// HasWork is set from the arrival of a request to its completion. An idle job with work is busy
 	// elsewhere, with input or communication.
 	HasWork bool

@@ -16,6 +16,7 @@ func newAgent() *cobra.Command {
 	var fake, verbose bool
 	var policy, host string
 	var idle time.Duration
+	var moving float64
 	var allow []uint
 	c := &cobra.Command{
 		Use:   "agent",
@@ -37,6 +38,10 @@ it ends, programs keep running, and rejoin the next one.`,
 			if host != "" && (err != nil || hostMemory <= 0) {
 				return fmt.Errorf("--host-memory %s: want a size above 0, such as 32GiB", host)
 			}
+			if !(moving > 0 && moving < 1) {
+				return fmt.Errorf("--moving %v: want a part above 0 and below 1, such as 0.1",
+					moving)
+			}
 			devices, err := gpus(fake)
 			if err != nil {
 				return failed(err)
@@ -51,6 +56,7 @@ it ends, programs keep running, and rejoin the next one.`,
 				Devices:    devices,
 				Policy:     policy,
 				HostMemory: hostMemory,
+				Moving:     moving,
 				MPS:        func() (agent.MPS, error) { return findMPS(c.Context(), fake) },
 				Holds:      m.holds,
 				Used:       m.used,
@@ -75,7 +81,9 @@ it ends, programs keep running, and rejoin the next one.`,
 	c.Flags().UintSliceVar(&allow, "allow-uid", nil,
 		"another user whose programs may join jobs, such as 0 for root in containers")
 	c.Flags().StringVar(&host, "host-memory", "",
-		"memory of the host for what freezes move there (default: half of the machine's)")
+		"memory of the host for what is moved there (default: half of the machine's)")
+	c.Flags().Float64Var(&moving, "moving", 0.1,
+		"part of the time that moving memory for programs' turns may take")
 	c.Flags().BoolVar(&fake, "fake-gpu", false, "share the simulated GPUs of the fake driver")
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "log every process that comes and goes")
 	completeFlag(c, "policy", policyNames()...)

@@ -73,7 +73,7 @@ func newExec() *cobra.Command {
 	c.Flags().IntVar(&f.ranks, "ranks", 0,
 		"start once so many jobs of the gang have come; none is started if one does not fit")
 	c.Flags().BoolVar(&f.oversubscribe, "oversubscribe", false,
-		"hold memory such that weir freeze can move it to the host and weir thaw back")
+		"hold memory that can be moved to the host: for turns of others, and by weir freeze")
 	c.Flags().StringVar(&f.spill, "spill", "",
 		"folder for what the host's memory has no room for (needs --oversubscribe)")
 	c.Flags().

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"time"
 
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/core"
@@ -44,6 +45,14 @@ func (j *Job) ReserveWait(ctx context.Context, kind core.MemoryKind, n share.Byt
 		return j.endedError()
 	}
 	return nil
+}
+
+// Moved says that the memory of the job, which holds its lease, has come to the device for its
+// turn, and how long that took: see [core.Moved].
+func (j *Job) Moved(took time.Duration) {
+	j.b.mu.Lock()
+	defer j.b.mu.Unlock()
+	_ = j.step(core.Event{Kind: core.Moved, Used: took}) // refused only after the end
 }
 
 // withdraw ends the wait of a reservation whose context is done.

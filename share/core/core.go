@@ -27,6 +27,9 @@ type Config struct {
 	// Eviction says who gives memory back first that jobs hold in turn (share.Share.Elastic), where
 	// the policy does not (share.Terms.Resident); nil: evict.Default. It must serve no other core.
 	Eviction evict.Rule
+	// Moving is the part of the time that memory may take at most which comes and goes with its
+	// job's turns (Moved), above 0 and below 1; 0: a tenth.
+	Moving float64
 	// Policy decides who runs. It must serve no other core.
 	Policy share.Policy
 	// Needs is what the policy needs; a device that cannot do it is refused. The zero value is
@@ -48,6 +51,10 @@ func (c Config) Validate() error {
 	if c.Lanes < 0 {
 		f.List = append(f.List,
 			share.Fault{Field: "lanes", Value: fmt.Sprint(c.Lanes), Bound: "must not be negative"})
+	}
+	if !(c.Moving >= 0 && c.Moving < 1) {
+		f.List = append(f.List, share.Fault{Field: "moving", Value: fmt.Sprint(c.Moving),
+			Bound: "must be above 0 and below 1 (0: 0.1)"})
 	}
 	if c.Policy == nil {
 		f.List = append(f.List, share.Fault{Field: "policy", Value: "nil", Bound: "must be set"})
@@ -79,6 +86,9 @@ type Core struct {
 	other   bool           // whether the policy was changed in this step
 	blocked bool           // whether a job waits for a lane and not for the policy
 	hidden  []*job         // those of them that the policy is not to see waiting
+	stay    float64        // for how much longer than moving took memory stays
+	dwells  time.Duration  // until when memory may stay on the device at most
+	unhides time.Duration  // when one of those may have to be seen; 0: never
 	wake    time.Duration
 	slots   slots
 
@@ -99,7 +109,11 @@ func New(c Config) (*Core, error) {
 		return nil, err
 	}
 	k := &Core{device: c.Device, memory: c.Memory, can: c.Can, policy: c.Policy, needs: c.Needs,
-		rule: c.Eviction, all: share.UnitRange(0, c.Units), slots: slots{end: Slot}}
+		rule: c.Eviction, stay: 1/c.Moving - 1, all: share.UnitRange(0, c.Units),
+		slots: slots{end: Slot}}
+	if c.Moving == 0 {
+		k.stay = 1/moving - 1
+	}
 	if k.rule == nil {
 		k.rule, _ = evict.New(evict.Default) // it is there
 	}
@@ -199,6 +213,9 @@ func (c *Core) apply(e *Event) (decides bool, err error) {
 		return true, c.measure(j, e)
 	case Reserve, Unreserve, Withdraw:
 		return c.reserve(j, e)
+	case Moved:
+		c.moved(j, e.Used)
+		return true, nil
 	case Stay:
 		j.stays = true
 		return false, nil

@@ -101,6 +101,9 @@ func (c *Core) grant(j *job, t *share.Terms) {
 	s.Units, s.Granted, s.Until, s.Revoking = t.Units, c.now, t.Until, false
 	j.yield, j.untold, j.queued = t.Yield, 0, 0
 	j.counts.Grants++
+	if j.took > 0 {
+		c.used(j)
+	}
 	c.took(j)
 	c.notify(j, Notice{Kind: Granted, Units: t.Units, Until: published(t), Yield: t.Yield})
 }
@@ -196,6 +199,9 @@ func (c *Core) plan(wake time.Duration) {
 	if wake == 0 && !c.blocked && c.stuck() && c.waiting() {
 		c.blame(0, ErrStalled)
 		wake = c.now + stallDelay
+	}
+	if c.unhides > 0 && (wake == 0 || c.unhides < wake) {
+		wake = c.unhides
 	}
 	c.wake = wake
 }

@@ -29,7 +29,8 @@
 // What an elastic job (share.Share.Elastic) holds above what it keeps is lent: reservations that do
 // not fit wait, and jobs between iterations are told to hold less (Evicted), whom the rule of
 // share/evict puts first. Whoever waits is served, in order: evict.go says why. What is held never
-// exceeds a cap or the device.
+// exceeds a cap or the device. Where memory comes to the device for its job's turn and has to go
+// for another's (Moved), turns grow with what that takes: turns.go.
 //
 // A Core must be used by one goroutine at a time. It refuses a policy that the device cannot
 // enforce, and devices of more than share.MaxUnits units.

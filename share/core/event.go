@@ -40,8 +40,8 @@ const (
 	Pay
 	// Reserve counts Bytes more of Memory as held, or waits until they fit if Wait is set. What is
 	// not set apart for the job, it can wait for only outside of an iteration and while it neither
-	// holds units nor waits for some; it should have a request, or an iteration to come may find
-	// what was reserved asked back.
+	// waits for units nor, if any job is within an iteration, holds some; it should hold some or
+	// have a request, or an iteration to come may find what was reserved asked back.
 	Reserve
 	// Unreserve counts Bytes of Memory as given back: what waits and fits is reserved.
 	Unreserve
@@ -67,6 +67,10 @@ const (
 	// job itself: no more is believed than it was charged, and beside that than there was time, and
 	// what it is charged stays the same. (decides)
 	Measure
+	// Moved: the memory of a job that holds units has come to the device for its turn, which took
+	// Used. Those for whom it would have to go again wait for the device until that is no more than
+	// Config.Moving of the time, or the job had no use for it for as long. (decides)
+	Moved
 	// Stay: a job that was told to hold less memory (Evicted) has given back all that it can until
 	// its next iteration. Others are asked instead.
 	Stay
@@ -76,7 +80,7 @@ const (
 
 var eventNames = [...]string{"admit", "end", "arrive", "complete", "begin", "finish", "want",
 	"cancel", "return", "release", "rest", "pay", "reserve", "unreserve", "withdraw", "expect",
-	"change", "switch", "tick", "defer", "look", "measure", "stay", "copy"}
+	"change", "switch", "tick", "defer", "look", "measure", "moved", "stay", "copy"}
 
 // String returns the kind's name, such as "admit".
 func (k EventKind) String() string { return name(eventNames[:], k, "event") }
@@ -139,7 +143,7 @@ type Event struct {
 	Bytes  share.Bytes     `json:"bytes,omitempty"`
 	Wait   bool            `json:"wait,omitempty"`
 	Next   *share.Forecast `json:"next,omitempty"`
-	Used   time.Duration   `json:"used,omitempty"`   // Pay, Measure: whole-device time
+	Used   time.Duration   `json:"used,omitempty"`   // Pay, Measure: whole-device time; Moved
 	Passed time.Duration   `json:"passed,omitempty"` // Measure
 	// Launches is for Measure.
 	Launches int64 `json:"launches,omitempty"`

@@ -21,6 +21,10 @@ import (
 //   - Admission leaves room for the largest Bends beside all that is kept (Snapshot.FitsMemory).
 //
 // So the first turn is served, comes to its end, and another is the first.
+//
+// A job that waits while it holds units, of memory that comes with its turns (turns.go), has no
+// turn of its own for that: who holds the units is the policy's to say, and those who are to give
+// way are not within iterations.
 
 // bending is what a core knows of a job's memory beside share.Memory.
 type bending struct {
@@ -34,6 +38,8 @@ type bending struct {
 	stays bool // it gave back all that it can
 	// unsettled is set until what was promised to the job is free of what others hold beside.
 	unsettled bool
+	// came is when its memory last came to the device for its turn, and took how long that was.
+	came, took time.Duration
 }
 
 // grows returns by how much more than is set apart for a job it would hold n more.
@@ -207,7 +213,9 @@ func (c *Core) served(j *job) {
 	c.unask(j)
 	c.count(j, j.waits, n)
 	c.notify(j, Notice{Kind: Reserved, Bytes: n})
-	c.endTurn(j)
+	if c.endTurn(j); !c.state(j).Units.Empty() {
+		j.turn = 0
+	}
 }
 
 // endTurn ends the turn of a job that has no use for what it was served.
@@ -280,7 +288,7 @@ func (c *Core) coming(j *job) share.Bytes {
 func (c *Core) victim(first *job) (v *job) {
 	for i, j := range c.jobs {
 		m := &c.snap.Jobs[i].Memory
-		if m.Own()-m.Kept() > c.coming(j) && c.mayEvict(j, first) && (v == nil || j.rank < v.rank) {
+		if m.Own()-m.Kept() > c.coming(j) && c.mayEvict(j, first) && (v == nil || c.goes(j, v)) {
 			v = j
 		}
 	}
@@ -330,7 +338,7 @@ func (c *Core) mayWait(j *job, e *Event) error {
 	if !c.contends(j, e.Memory, e.Bytes) {
 		return nil
 	}
-	if s.InIteration || !s.Units.Empty() || s.Phase == share.Waiting {
+	if s.InIteration || s.Phase == share.Waiting || !s.Units.Empty() && c.iterates() {
 		return fmt.Errorf("job %s: wants %v more memory within an iteration, beside what it "+
 			"keeps: %w: reserve it before, while it does not want the device", j.spec.Name,
 			e.Bytes.About(), ErrNoMemory)

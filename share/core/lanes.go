@@ -76,20 +76,25 @@ func (c *Core) queue(j, first *job, t *share.Terms) {
 	}
 }
 
-// hide lets the policy take jobs for idle whose lane is occupied by one that is idle itself, amid
-// an iteration: nothing that the policy could do for them would let them run, and others might.
+// hide lets the policy take jobs for idle for whom nothing that it could do would let them run, and
+// others might: whose lane is occupied by one that is idle itself, amid an iteration, or whose
+// memory others are in the way of that stay for now. The latter are owed as if they waited.
 func (c *Core) hide() {
-	c.blocked, c.hidden = false, c.hidden[:0]
-	if c.snap.Lanes == 0 {
-		return
-	}
+	c.blocked, c.unhides, c.hidden = false, 0, c.hidden[:0]
 	for i, j := range c.jobs {
-		if c.snap.Jobs[i].Phase != share.Waiting {
+		s := &c.snap.Jobs[i]
+		if s.Phase != share.Waiting {
 			continue
 		}
-		if o := c.occupant(j); o != nil && c.state(o).Phase == share.Idle && !c.Holds(o.id) {
-			c.hidden = append(c.hidden, j)
+		if until := c.awaits(j); until > 0 {
+			s.Deferred, s.Owed = true, true
+			if c.unhides == 0 || until < c.unhides {
+				c.unhides = until
+			}
+		} else if o := c.occupant(j); o == nil || c.state(o).Phase != share.Idle || c.Holds(o.id) {
+			continue
 		}
+		c.hidden = append(c.hidden, j)
 	}
 	for _, j := range c.hidden {
 		c.state(j).Phase, c.blocked = share.Idle, true
@@ -99,7 +104,8 @@ func (c *Core) hide() {
 // unhide is the end of hide.
 func (c *Core) unhide() {
 	for _, j := range c.hidden {
-		c.state(j).Phase = share.Waiting
+		s := c.state(j)
+		s.Phase, s.Deferred, s.Owed = share.Waiting, false, false
 	}
 }
 

@@ -113,8 +113,16 @@ func (c *Core) Phase(id share.JobID) (share.Phase, bool) {
 	return c.state(j).Phase, true
 }
 
-// Waiting reports whether a job waits for units.
-func (c *Core) Waiting() bool { return c.waiting() }
+// Waiting reports whether a job waits for units that could have them now: not one whose memory
+// others are in the way of that stay for now.
+func (c *Core) Waiting() bool {
+	for i, j := range c.jobs {
+		if c.snap.Jobs[i].Phase == share.Waiting && c.awaits(j) == 0 {
+			return true
+		}
+	}
+	return false
+}
 
 // WaitingOf reports whether a job of this class waits for units.
 func (c *Core) WaitingOf(class share.Class) bool {

@@ -111,7 +111,8 @@ func (l *ledger) charge(j entry, dt, total float64) {
 	// A limit may keep a job from what it is owed for ever, and so may other devices. No other
 	// credit of a job with work is bounded, and no debt: after a long kernel others have their
 	// turns until it is made up for.
-	if most := 4 * float64(l.params.Slice); a.lag > most && (binds(limit, a.part) || j.Deferred) {
+	bound := binds(limit, a.part) || j.Deferred && !j.Owed
+	if most := 4 * float64(l.params.Slice); a.lag > most && bound {
 		a.lag = most
 	}
 }

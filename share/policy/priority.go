@@ -145,7 +145,7 @@ func (p *Priority) advance(s *share.Snapshot) {
 		}
 		a.promise(j.Share.Guarantee()*dt, dt, saves)
 		a.due -= float64(j.Used - a.used)
-		if binds(j.Share.Cap(), j.Share.Guarantee()) || j.Deferred {
+		if binds(j.Share.Cap(), j.Share.Guarantee()) || j.Deferred && !j.Owed {
 			a.due = min(a.due, 2*patience)
 		}
 		if j.Wants() {
