@@ -79,6 +79,8 @@ func (a *Agent) newJob(dev *device, bj *broker.Job, t wire.Terms, page *wire.Pag
 		kicked: make(chan struct{}, 1),
 		wake:   page.WakeGate,
 		lonely: time.Now(),
+		// others look at this as soon as the device knows the job
+		turning: turning{turns: bj.Spec().Elastic},
 	}
 	if g != nil {
 		j.kicked = g.kicked

@@ -40,7 +40,7 @@ var errNoRoom = errors.New("has to wait for memory that could not be moved away"
 
 // turning is what a job knows of memory that comes and goes with its turns.
 type turning struct {
-	turns bool // its memory does; set once
+	turns bool // its memory does; never written again
 	// carry is held while its memory is moved, or is not to be. It is taken before the job's lock,
 	// and by the job's own goroutine only while that keeps it from no state that others wait for.
 	carry sync.Mutex
@@ -66,15 +66,19 @@ func (d *device) turnsFor(want claim) bool {
 }
 
 // beginTurns has the memory of a new job on the device if there is room, and away if not: a program
-// that was there under the agent before, too.
+// that was there under the agent before, too. Of one that was ever ordered to move, by the page, no
+// more is believed than that it has the room.
 func (j *job) beginTurns() {
 	most := share.Bytes(j.terms.MemCap)
-	if j.turning.turns = j.spec.Elastic; !j.turning.turns {
+	if !j.turning.turns {
 		return
 	}
 	h := j.page.Header()
 	if err := j.bj.Reserve(core.Persistent, most); err == nil {
 		j.turning.has = most
+		// Ordered back it may still find the device full, of one that the agent has yet to be
+		// told of: it has to say that it is there before its gate is opened.
+		j.turning.out = j.moves.order != 0
 		return
 	}
 	j.turning.out = true
