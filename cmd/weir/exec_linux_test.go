@@ -137,7 +137,8 @@ func (s *stage) eventually(what string, f func() bool) {
 	s.t.Helper()
 	for end := time.Now().Add(patience); !f(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			s.t.Fatalf("not in %v: %s", patience, what)
+			now, err := json.Marshal(s.snapshot())
+			s.t.Fatalf("not in %v: %s; now %s, %v", patience, what, now, err)
 		}
 	}
 }

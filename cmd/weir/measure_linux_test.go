@@ -38,6 +38,13 @@ func TestAgentFindsMemory(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("the program: %v: %s", cmd.ProcessState, out)
+		}
+	})
 	s.eventually("all that the device holds is counted", func() bool {
 		for _, j := range s.jobs() {
 			for _, p := range j.Processes {
