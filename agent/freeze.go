@@ -181,7 +181,7 @@ func (j *job) freeze() (r FreezeReport, err error) {
 	j.turning.carry.Lock()
 	defer j.turning.carry.Unlock()
 	for until := time.Now().Add(j.a.cfg.DrainTimeout); ; {
-		if j.isOut() { // since it was another's turn
+		if j.turning.turns && j.isOut() && j.turning.has == 0 { // since it was another's turn
 			break
 		}
 		err := j.move(true)
@@ -190,6 +190,9 @@ func (j *job) freeze() (r FreezeReport, err error) {
 		}
 		if back := j.move(false); back != nil {
 			j.a.log.Error("memory not brought back", "job", j, "error", back)
+			j.mu.Lock()
+			j.turning.out = true // until it is, for the next turn
+			j.mu.Unlock()
 		}
 		if e, again := err.(*moveError); !again || e.moved.Code != wire.MovedBusy ||
 			time.Now().After(until) {

@@ -94,3 +94,140 @@ func TestFreezesShareTheHost(t *testing.T) {
 		t.Errorf("the freezes give %v and %v, want the second refused", errs[0], errs[1])
 	}
 }
+
+// TestFreezeAfterARestart freezes a program whose memory came back before the agent was started
+// anew: it is ordered away again, and not taken to be away because it once was.
+func TestFreezeAfterARestart(t *testing.T) {
+	const each = 80 << 20
+	s, dir := newPeople(), socketDir(t)
+	c := testConfig(dir, s)
+	c.HostMemory = share.GiB
+	a := startAgent(t, c)
+	_, g := controllerOf(t, dir)
+	p := begin(t, s, dir, g.Token)
+	p.s.MovableBytes.Store(each)
+	ask := func(thaw bool) FreezeReport {
+		t.Helper()
+		client, err := Dial(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		var r FreezeReport
+		done, order := make(chan struct{}), p.page.Header().Move.Load()
+		go func() {
+			defer close(done)
+			r, err = client.askFreeze(t.Context(), "job", nil, thaw)
+		}()
+		for over := false; !over; {
+			select {
+			case <-done:
+				over = true
+			default:
+				if p.ordered(order) {
+					order = p.obey(each).Move
+				}
+				time.Sleep(time.Millisecond)
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	ask(false)
+	ask(true)
+	if p.s.AwayBytes.Load() != 0 {
+		t.Fatal("not back")
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	startAgent(t, c)
+	if err := p.hello(wire.FlagRejoin); err != nil {
+		t.Fatal(err)
+	}
+	if r := ask(false); r.State != "frozen" || r.AwayBytes != each || p.s.AwayBytes.Load() != each {
+		t.Errorf("a freeze under the next agent: %+v, %d bytes are away", r, p.s.AwayBytes.Load())
+	}
+}
+
+// TestFreezeThatCannotBeUndone has a freeze fail in one of two processes of a job, and the other
+// not get its memory back at first: the job gets no turn before it has.
+func TestFreezeThatCannotBeUndone(t *testing.T) {
+	const each = 80 << 20
+	s, dir := newPeople(), socketDir(t)
+	c := testConfig(dir, s)
+	c.HostMemory = share.GiB
+	startAgent(t, c)
+	_, g := controllerOf(t, dir)
+	p := begin(t, s, dir, g.Token)
+	p.s.MovableBytes.Store(each)
+	h := p.page.Header()
+	client, err := Dial(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	refused := make(chan error, 1)
+	go func() {
+		_, err := client.Freeze(t.Context(), "job", nil)
+		refused <- err
+	}()
+	answer := func(m wire.Moved) {
+		m.Slot, m.Move = p.slot, h.Move.Load()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if err := writePacket(p.uc, wire.NewMoved(m).Append(nil), nil); err != nil {
+			t.Error(err)
+		}
+	}
+	eventually(t, "it is ordered away", func() bool { return wire.IsAway(h.Move.Load()) })
+	p.s.AwayBytes.Store(each)
+	order := h.Move.Load()
+	answer(wire.Moved{Code: wire.MovedFailed, Result: 999})
+	eventually(t, "it is ordered back", func() bool { return p.ordered(order) })
+	order = h.Move.Load()
+	answer(wire.Moved{Code: wire.MovedDevice, Needs: each})
+	if err := <-refused; err == nil {
+		t.Error("frozen, though it could not be")
+	}
+	launched := make(chan struct{})
+	go func() {
+		defer close(launched)
+		p.launch(time.Millisecond)
+	}()
+	eventually(t, "it is asked whether its memory is back",
+		func() bool { return p.ordered(order) || wire.IsOpen(h.Gate.Load()) })
+	if wire.IsOpen(h.Gate.Load()) {
+		t.Fatal("its gate is open with its memory away")
+	}
+	for over := false; !over; {
+		select {
+		case <-launched:
+			over = true
+		default:
+			if p.ordered(order) {
+				order = p.obey(each).Move
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+}
+
+// controllerOf begins a job of that name whose memory can be moved.
+func controllerOf(t *testing.T, dir string) (*Client, *JobGrant) {
+	t.Helper()
+	client, err := Dial(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	g, err := client.Create(JobRequest{Fake: true, Oversubscribe: true,
+		Job: share.Job{Name: "job", Share: share.Share{Memory: share.GiB}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = g.Page.Close() })
+	return client, g
+}

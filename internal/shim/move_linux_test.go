@@ -457,6 +457,38 @@ func TestRefusedMoves(t *testing.T) {
 	}
 }
 
+// TestMovesAreTriedAgain holds that memory that could not come back when that was ordered does so
+// without another order as soon as it can, and that none comes under an order to be away.
+func TestMovesAreTriedAgain(t *testing.T) {
+	folder := t.TempDir()
+	w, r, ends := spilling(t, 0, folder, "2", "6")
+	s := w.page.Slot(0)
+	if m := w.away(); m.Code != wire.MovedAll {
+		t.Fatalf("%+v", m)
+	}
+	f := spillFile(t, r.Process.Pid, folder)
+	var first [1]byte
+	if _, err := f.ReadAt(first[:], 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt([]byte{^first[0]}, 0); err != nil {
+		t.Fatal(err)
+	}
+	if m := w.order(false, 1)[0]; m.Code != wire.MovedDamaged || s.AwayBytes.Load() == 0 {
+		t.Fatalf("%+v", m)
+	}
+	if _, err := f.WriteAt(first[:], 0); err != nil {
+		t.Fatal(err)
+	}
+	w.await("it is not tried again", func() bool { return s.AwayBytes.Load() == 0 })
+	if len(w.moved) > 0 {
+		t.Errorf("answered what was not ordered: %+v", <-w.moved)
+	}
+	if sum := ends(); sum.Wrong != 0 || sum.Compared == 0 {
+		t.Errorf("%+v", sum)
+	}
+}
+
 // TestMovesWithoutAnAgent holds that memory comes back when the agent that ordered it away is dead,
 // and goes away again if the same one goes on.
 func TestMovesWithoutAnAgent(t *testing.T) {

@@ -2,6 +2,7 @@ package shim
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -61,6 +62,71 @@ func spillFile(t *testing.T, pid int, folder string) *os.File {
 	}
 	t.Fatal("the process has no file in the folder")
 	return nil
+}
+
+// TestProgramTakesTheNumber has a program put a file of its own under the number that the file of
+// what was spilled has, as after closefrom(3): while that is empty, it is neither written nor cut
+// off, and moves go on; while memory is in it, the bytes are lost, which is said, and no others are
+// taken for them.
+func TestProgramTakesTheNumber(t *testing.T) {
+	folder, own := t.TempDir(), filepath.Join(t.TempDir(), "own")
+	const text = "bytes of the program's"
+	if err := os.WriteFile(own, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := newWarden(t, 1<<30, 2*time.Millisecond)
+	w.movable(0)
+	w.gate(true)
+	r := onFake(t, w, t.TempDir(), "moved", "2", "6")
+	r.Env = append(r.Env, "WEIR_SPILL="+folder)
+	in := startMoved(t, w, r)
+	s := w.page.Slot(0)
+	w.await("the program launches nothing", func() bool { return s.Launches.Load() > 2 })
+	take := func() {
+		name := spillFile(t, r.Process.Pid, folder).Name()
+		if _, err := fmt.Fprintln(in.(io.Writer), filepath.Base(name), own); err != nil {
+			t.Fatal(err)
+		}
+		w.await("the program takes no number", func() bool {
+			to, err := os.Readlink(name)
+			return err == nil && to == own
+		})
+	}
+	kept := func() {
+		t.Helper()
+		if got, err := os.ReadFile(own); err != nil || string(got) != text {
+			t.Fatalf("the program's own file has %d bytes: %v", len(got), err)
+		}
+	}
+	for range 2 {
+		if m := w.away(); m.Code != wire.MovedAll {
+			t.Fatalf("%+v", m)
+		}
+		kept()
+		if m := w.order(false, 1)[0]; m.Code != wire.MovedAll {
+			t.Fatalf("%+v", m)
+		}
+		kept()
+		take()
+	}
+	if m := w.away(); m.Code != wire.MovedAll {
+		t.Fatalf("%+v", m)
+	}
+	size := s.SpilledBytes.Load()
+	take()
+	for range 2 {
+		if m := w.order(false, 1)[0]; m.Code != wire.MovedSpill ||
+			syscall.Errno(m.Result) != syscall.EBADF || s.AwayBytes.Load() != size {
+			t.Errorf("from a file that the program closed: %+v", m)
+		}
+		kept()
+	}
+	_ = r.Process.Kill()
+	_ = r.Wait()
+	if strings.Contains(r.out.String(), `"wrong": `) {
+		t.Errorf("it went on: %s", r.out.String())
+	}
+	empty(t, folder)
 }
 
 // empty holds that nothing is left in a folder.

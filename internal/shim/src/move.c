@@ -9,7 +9,8 @@
  * The agent closes the gate and waits for a drain before it orders anything away. This thread may
  * wait for the device all the same: none of the program's is held up by it (hold.c).
  *
- * While the agent is dead nothing stays away: who would order it back?
+ * While the agent is dead nothing stays away: who would order it back? Nor does what could not be
+ * brought back when that was ordered: it is tried again, ever less often, until the order is another.
  */
 #include "weir.h"
 
@@ -20,6 +21,7 @@
 #include <time.h>
 
 #define TICK_NS 100000000u
+#define RARELY 32 /* ticks, at most, between two tries to bring back what could not be */
 #define CAPTURE_NS UINT64_C(100000000) /* how long the end of captures is waited for */
 
 static bool away; /* the program's memory is not on the device; of the mover's */
@@ -435,6 +437,22 @@ static void carry_out(uint32_t order, bool report)
 	tell(&answer);
 }
 
+/* again reports whether what is away is to be brought back although nobody orders it now. A try may
+ * read all that was spilled, so one that fails has the next come later. */
+static bool again(bool gone, uint32_t order)
+{
+	static uint32_t ticks, pause;
+	if (!away || (!gone && (order & 1))) {
+		ticks = pause = 0;
+		return false;
+	}
+	if (ticks++ < pause)
+		return false;
+	ticks = 0;
+	pause = pause ? pause * 2 < RARELY ? pause * 2 : RARELY : 1;
+	return true;
+}
+
 static void *mover(void *unused)
 {
 	uint32_t done = 0;
@@ -443,9 +461,13 @@ static void *mover(void *unused)
 		struct weir_header *h = weir_page();
 		uint32_t order = weir_get(&h->move);
 		bool gone = weir_get(&weir.agent_gone);
-		if (gone ? away : order != done) {
-			carry_out(order, !gone);
-			done = gone ? 0 : order; /* the same agent may go on, and means the same */
+		if (!gone && order != done) {
+			carry_out(order, true);
+			done = order;
+		} else if (again(gone, order)) {
+			carry_out(order, false);
+			if (gone)
+				done = 0; /* the same agent may go on, and means the same */
 		}
 		weir_mover_adopt(weir_slot());
 		if (!away)

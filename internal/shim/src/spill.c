@@ -25,6 +25,7 @@
 
 static char *folder; /* NULL: none was named */
 static int file = -1;
+static struct stat as; /* what the file was when it was opened */
 static uint64_t end;  /* of what is used of the file */
 static uint64_t used; /* by pieces */
 
@@ -36,10 +37,23 @@ void weir_spill_begin(void)
 		folder = strdup(name);
 }
 
+/* ours reports whether the descriptor is still the file's. A program may close what it did not open
+ * (closefrom(3)), and its own file has the number then, which is not to be written or cut off. */
+static bool ours(void)
+{
+	struct stat now;
+	if (file < 0)
+		return false;
+	if (fstat(file, &now) == 0 && now.st_dev == as.st_dev && now.st_ino == as.st_ino)
+		return true;
+	file = -1;
+	return false;
+}
+
 /* weir_spill_reset is for a forked process, whose parent goes on using the file. */
 void weir_spill_reset(void)
 {
-	if (file >= 0)
+	if (ours())
 		close(file);
 	file = -1;
 	end = used = 0;
@@ -50,22 +64,47 @@ bool weir_spills(void)
 	return folder != NULL;
 }
 
-/* open_file opens the file; 0 or what errno says. */
-static int open_file(void)
+/* anonymous opens a file that has no name, or none any more; -1, and errno. */
+static int anonymous(void)
 {
 	char name[4096];
-	if (file >= 0)
-		return 0;
-	file = open(folder, O_TMPFILE | O_RDWR | O_EXCL | O_CLOEXEC, 0600);
-	if (file >= 0)
-		return 0;
+	int fd = open(folder, O_TMPFILE | O_RDWR | O_EXCL | O_CLOEXEC, 0600);
 	/* file systems without files that have no name (open(2), O_TMPFILE) */
-	if (errno != EOPNOTSUPP && errno != EISDIR)
+	if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR))
+		return fd;
+	if ((size_t)snprintf(name, sizeof name, "%s/weir-spill-XXXXXX", folder) >= sizeof name) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	fd = mkostemp(name, O_CLOEXEC);
+	if (fd >= 0 && unlink(name) != 0) {
+		int why = errno;
+		close(fd);
+		errno = why;
+		return -1;
+	}
+	return fd;
+}
+
+/* open_file opens the file; 0 or what errno says. With pieces in one that the program has closed
+ * there is to be no other: who reads them back would take its bytes for theirs. */
+static int open_file(void)
+{
+	if (ours())
+		return 0;
+	if (weir_get(&used))
+		return EBADF;
+	end = 0;
+	int fd = anonymous();
+	if (fd < 0)
 		return errno;
-	if ((size_t)snprintf(name, sizeof name, "%s/weir-spill-XXXXXX", folder) >= sizeof name)
-		return ENAMETOOLONG;
-	file = mkostemp(name, O_CLOEXEC);
-	return file >= 0 && unlink(name) == 0 ? 0 : errno;
+	if (fstat(fd, &as) != 0) {
+		int why = errno;
+		close(fd);
+		return why;
+	}
+	file = fd;
+	return 0;
 }
 
 /* fletcher adds to a checksum: fletcher4 of ZFS (zfs_fletcher.c), in native byte order. */
@@ -149,6 +188,12 @@ static int through(bool out, const struct weir_spilled *p, uint64_t sums[4], CUd
 	char *buffer = malloc(bytes < BLOCK ? bytes : BLOCK);
 	int r = buffer ? 0 : ENOMEM;
 	for (uint64_t i = 0; i < bytes && !r && *driver == CUDA_SUCCESS; i += BLOCK) {
+		if (weir_get(&weir.stopping)) /* exit waits for calls of weir's own, but not for a disk */
+			r = ECANCELED;
+		else if (!ours())
+			r = EBADF;
+		if (r)
+			break;
 		uint64_t n = bytes - i < BLOCK ? bytes - i : BLOCK;
 		if (out)
 			*driver = block(true, at + i, buffer, n, s);
@@ -221,7 +266,7 @@ void weir_spill_free(struct weir_spilled *p, uint64_t bytes)
 /* weir_spill_trim gives the file's room back once no piece has any of it. */
 void weir_spill_trim(void)
 {
-	if (file < 0 || weir_get(&used))
+	if (weir_get(&used) || !ours())
 		return;
 	end = 0;
 	if (ftruncate(file, 0) != 0) {

@@ -4,10 +4,11 @@
 //
 // usage: moved [THREADS [MIB [apart]]]
 // Each thread has a buffer of MIB, 3 if it is not given; with apart what works on the memory is of
-// another context than that is. The program says "ready" and goes on until
-// its standard input ends. The last line is JSON: rounds, words compared, and how many were wrong.
+// another context than that is. The program says "ready" and goes on until its standard input ends.
+// A line there, NUMBER FILE, has it put a file of its own under the number of an open one. The last line is JSON: rounds, words compared, and how many were wrong.
 #include "../example/load.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
 #include <unistd.h>
@@ -144,7 +145,8 @@ int main(int argc, char **argv) {
 	worker workers[MANY] = {0};
 	pthread_t ids[MANY];
 	CUmodule m;
-	char c;
+	char line[512], name[512];
+	int number;
 	if (threads < 1 || threads > MANY || mib <= 0)
 		return 2;
 	words = (uint32_t)(mib * (1 << 18));
@@ -161,8 +163,9 @@ int main(int argc, char **argv) {
 	}
 	printf("ready\n");
 	fflush(stdout);
-	while (read(0, &c, 1) > 0)
-		;
+	while (fgets(line, sizeof line, stdin))
+		if (sscanf(line, "%d %511s", &number, name) == 2)
+			dup2(open(name, O_RDWR), number);
 	__atomic_store_n(&over, 1, __ATOMIC_RELAXED);
 	for (int i = 0; i < threads; i++)
 		pthread_join(ids[i], NULL);
