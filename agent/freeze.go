@@ -325,8 +325,15 @@ func (e *moveError) Error() string {
 		return fmt.Sprintf("process %d needs %v of the device's memory, of which %v are free: end "+
 			"or freeze another, or wait with weir thaw --wait", e.pid, needs, has)
 	case wire.MovedSpill:
-		return fmt.Sprintf("process %d: its --spill folder, for %v of memory: %v: make room there",
-			e.pid, needs, syscall.Errno(m.Result))
+		why, next := syscall.Errno(m.Result), "look at the disk"
+		switch why {
+		case syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG:
+			next = "make room there"
+		case syscall.EBADF:
+			next = "the program has closed the file that its memory is in: end it"
+		}
+		return fmt.Sprintf("process %d: its --spill folder, for %v of memory: %v: %s", e.pid, needs,
+			why, next)
 	case wire.MovedDamaged:
 		return fmt.Sprintf("process %d: what its --spill folder gives back is not what was "+
 			"written, in a piece of %v: the program cannot go on: end it, and look at the disk",
@@ -442,16 +449,20 @@ func (a *Agent) hostLeft(j *job) share.Bytes {
 	return max(0, left)
 }
 
-// onHost is what the job's processes have of the host's memory, by what they say.
+// onHost is what the job's processes have of the host's memory, by what they say: no more than the
+// job may have on the device, so that none that lies leaves others nothing.
 func (j *job) onHost() (sum share.Bytes) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, m := range j.members {
 		if m != nil && !j.unmapped {
-			sum += share.Bytes(min(m.s.HostBytes.Load(), uint64(j.dev.Memory)))
+			sum += share.Bytes(min(m.s.HostBytes.Load(), j.terms.MemCap))
 		}
 	}
-	return sum
+	if !j.terms.Movable {
+		return 0
+	}
+	return min(sum, share.Bytes(j.terms.MemCap))
 }
 
 // report sums what the processes have said.

@@ -95,6 +95,56 @@ func TestFreezesShareTheHost(t *testing.T) {
 	}
 }
 
+// TestHostOfOthersIsBelievedToTheCap has programs claim all of the host's memory: a job that can be
+// frozen is taken to have its cap there, another nothing, and others are frozen still.
+func TestHostOfOthersIsBelievedToTheCap(t *testing.T) {
+	const each = 80 << 20
+	s, dir := newPeople(), socketDir(t)
+	c := testConfig(dir, s)
+	c.HostMemory = 100 * share.MiB
+	startAgent(t, c)
+	for _, movable := range []bool{false, true} {
+		client, err := Dial(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		g, err := client.Create(JobRequest{Fake: true, Oversubscribe: movable,
+			Job: share.Job{Name: "claims", Share: share.Share{Memory: 10 * share.MiB}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Page.Close()
+		for range 3 {
+			begin(t, s, dir, g.Token).s.HostBytes.Store(1 << 50)
+		}
+	}
+	_, g := controllerOf(t, dir)
+	p := begin(t, s, dir, g.Token)
+	p.s.MovableBytes.Store(each)
+	client, err := Dial(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	frozen := make(chan error, 1)
+	go func() {
+		_, err := client.Freeze(t.Context(), "job", nil)
+		frozen <- err
+	}()
+	eventually(t, "it is ordered away", func() bool { return p.ordered(0) })
+	if left := p.page.Header().MoveHostBytes.Load(); left != 90<<20 {
+		t.Errorf("%d bytes of the host's memory are left, want 90 MiB", left)
+	}
+	if m := p.obey(each); m.Code != wire.MovedAll {
+		p.obey(each)
+		t.Errorf("%+v", m)
+	}
+	if err := <-frozen; err != nil {
+		t.Error(err)
+	}
+}
+
 // TestFreezeAfterARestart freezes a program whose memory came back before the agent was started
 // anew: it is ordered away again, and not taken to be away because it once was.
 func TestFreezeAfterARestart(t *testing.T) {

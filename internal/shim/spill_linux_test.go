@@ -1,10 +1,12 @@
 package shim
 
 import (
+	"encoding/binary"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -62,6 +64,61 @@ func spillFile(t *testing.T, pid int, folder string) *os.File {
 	}
 	t.Fatal("the process has no file in the folder")
 	return nil
+}
+
+// TestOtherDisks spills to file systems that can less than those of today, or have no room: all of
+// it is written before any memory goes, or none goes and the errno is told.
+func TestOtherDisks(t *testing.T) {
+	compiled(t)
+	disk, err := keptC("libdisk.so", []string{"-shared", "-fPIC"}, "testdata/disk.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		env  []string
+		want syscall.Errno
+	}{
+		{[]string{"DISK=full"}, syscall.ENOSPC},
+		{[]string{"DISK=old"}, 0},
+		{[]string{"DISK=old", fmt.Sprint("DISK_HOLDS=", 9<<20)}, syscall.ENOSPC},
+		{[]string{"DISK=old", "DISK_LOSES=yes"}, syscall.EIO},
+	} {
+		t.Run(strings.Join(c.env, ","), func(t *testing.T) {
+			folder := t.TempDir()
+			w := newWarden(t, 1<<30, 2*time.Millisecond)
+			w.movable(0)
+			w.gate(true)
+			r := onFake(t, w, t.TempDir(), "moved", "2", "6")
+			for i, v := range r.Env {
+				if strings.HasPrefix(v, "LD_PRELOAD=") {
+					r.Env[i] += ":" + disk
+				}
+			}
+			r.Env = append(append(r.Env, "WEIR_SPILL="+folder), c.env...)
+			in := startMoved(t, w, r)
+			s := w.page.Slot(0)
+			w.await("the program launches nothing", func() bool { return s.Launches.Load() > 2 })
+			for range 2 {
+				m := w.away()
+				got := syscall.Errno(m.Result)
+				if code := m.Code; got != c.want || (got == 0) != (code == wire.MovedAll) ||
+					got != 0 && code != wire.MovedSpill {
+					t.Errorf("%+v, want %v", m, c.want)
+				}
+				if away := s.AwayBytes.Load(); (away != 0) != (c.want == 0) ||
+					away != s.SpilledBytes.Load() {
+					t.Errorf("%d bytes are away, %d spilled", away, s.SpilledBytes.Load())
+				}
+				empty(t, folder)
+				if m := w.order(false, 1)[0]; m.Code != wire.MovedAll {
+					t.Errorf("not back: %+v", m)
+				}
+			}
+			if sum := r.found(t, in); sum.Wrong != 0 || sum.Compared == 0 {
+				t.Errorf("%+v", sum)
+			}
+		})
+	}
 }
 
 // TestProgramTakesTheNumber has a program put a file of its own under the number that the file of
@@ -153,8 +210,8 @@ func TestMemorySpills(t *testing.T) {
 					s.AwayBytes.Load(), pinned)
 			}
 			if info, err := spillFile(t, r.Process.Pid, folder).Stat(); err != nil ||
-				info.Size() < int64(spilled) {
-				t.Errorf("%d bytes are said to be in a file of %d: %v", spilled, info.Size(), err)
+				info.Size() != int64(spilled) {
+				t.Errorf("%d bytes are said to be in a file: %v, %v", spilled, info, err)
 			}
 			if m := w.order(false, 1)[0]; m.Code != wire.MovedAll || s.SpilledBytes.Load() != 0 {
 				t.Fatalf("not back: %+v", m)
@@ -201,6 +258,20 @@ func TestFullFolder(t *testing.T) {
 	empty(t, folder)
 }
 
+// plain finds so many words none of which wraps around if it is changed a little.
+func plain(bytes []byte, words int) int {
+	for at := 0; ; at += 4 {
+		ok := true
+		for i := range words {
+			n := binary.NativeEndian.Uint32(bytes[at+4*i:])
+			ok = ok && n > 9 && n < 1<<31
+		}
+		if ok {
+			return at
+		}
+	}
+}
+
 // TestDamagedSpill changes what was spilled, cuts it off and puts it right: memory that is not what
 // it was does not come back, is told, and does when it is again.
 func TestDamagedSpill(t *testing.T) {
@@ -224,6 +295,27 @@ func TestDamagedSpill(t *testing.T) {
 		}
 		w.order(true, 1)
 		if _, err := f.WriteAt(bytes[at:at+1], int64(at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Changes that a sum of the words, of such sums, and so on, does not show.
+	for _, by := range [][]uint32{
+		{1, ^uint32(0)}, {1, ^uint32(1), 1}, {1, ^uint32(2), 3, ^uint32(0)},
+	} {
+		at := plain(bytes, len(by))
+		changed := slices.Clone(bytes[at : at+4*len(by)])
+		for i, n := range by {
+			word := changed[4*i:]
+			binary.NativeEndian.PutUint32(word, binary.NativeEndian.Uint32(word)+n)
+		}
+		if _, err := f.WriteAt(changed, int64(at)); err != nil {
+			t.Fatal(err)
+		}
+		if m := w.order(false, 1)[0]; m.Code != wire.MovedDamaged {
+			t.Errorf("%d words are others: %+v", len(by), m)
+		}
+		w.order(true, 1)
+		if _, err := f.WriteAt(bytes, 0); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -10,7 +10,7 @@
  * wait for the device all the same: none of the program's is held up by it (hold.c).
  *
  * While the agent is dead nothing stays away: who would order it back? Nor does what could not be
- * brought back when that was ordered: it is tried again, ever less often, until the order is another.
+ * brought back when that was ordered: it is tried again, ever less often, until another order.
  */
 #include "weir.h"
 

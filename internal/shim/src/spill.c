@@ -158,18 +158,29 @@ static int read_all(char *into, uint64_t bytes, uint64_t at)
 	return 0;
 }
 
-/* take_room has the file hold so many bytes more. */
-static int take_room(uint64_t bytes)
+/* take_room has the file hold so many bytes more; *later: it cannot be had before they are written,
+ * and a file system over a network may tell no sooner than when they are to be there. */
+static int take_room(uint64_t bytes, bool *later)
 {
 	int r = open_file();
 	if (r)
 		return r;
 	while (fallocate(file, 0, (off_t)end, (off_t)bytes) != 0) {
-		if (errno == EOPNOTSUPP || errno == ENOSYS)
-			break; /* the write will tell */
+		if (errno == EOPNOTSUPP || errno == ENOSYS) {
+			*later = true;
+			break;
+		}
 		if (errno != EINTR)
 			return errno;
 	}
+	return 0;
+}
+
+static int sync_file(void)
+{
+	while (fdatasync(file) != 0)
+		if (errno != EINTR)
+			return errno;
 	return 0;
 }
 
@@ -227,12 +238,15 @@ static void count(uint64_t more)
 int weir_spill_out(
 	struct weir_spilled *p, CUdeviceptr at, uint64_t bytes, CUstream s, CUresult *driver)
 {
+	bool later = false;
 	*driver = CUDA_SUCCESS;
-	int r = take_room(bytes);
+	int r = take_room(bytes, &later);
 	if (r)
 		return r;
 	*p = (struct weir_spilled){.at = end};
 	r = through(true, p, p->sums, at, bytes, s, driver);
+	if (later && !r && *driver == CUDA_SUCCESS)
+		r = sync_file();
 	if (r || *driver != CUDA_SUCCESS)
 		return r;
 	p->there = true;

@@ -5,7 +5,8 @@
 // usage: moved [THREADS [MIB [apart]]]
 // Each thread has a buffer of MIB, 3 if it is not given; with apart what works on the memory is of
 // another context than that is. The program says "ready" and goes on until its standard input ends.
-// A line there, NUMBER FILE, has it put a file of its own under the number of an open one. The last line is JSON: rounds, words compared, and how many were wrong.
+// A line there, NUMBER FILE, has it put a file of its own under the number of an open one. The last
+// line that it prints is JSON: rounds, words compared, and how many were wrong.
 #include "../example/load.h"
 
 #include <fcntl.h>
