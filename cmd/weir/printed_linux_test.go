@@ -17,6 +17,9 @@ import (
 var givenBefore = map[string]string{
 	"weir set train --compute 0.5 --limit 0.8": "weir exec --memory 8GiB --compute 0.3 " +
 		"-- python train.py",
+	// a host with room for both, which not every one has that runs this
+	"weir exec --oversubscribe --memory 70GiB -- python train.py": "weir agent " +
+		"--host-memory 140GiB &",
 }
 
 // endedBefore is what a reader ends before a line that waits for it.
