@@ -154,6 +154,20 @@ static CUresult make(struct weir_movable **made, CUdevice device, uint64_t bytes
 	return r;
 }
 
+/* number notes the driver's numbers of an allocation that was just made. Memory that is mapped
+ * later has others, and what a program has registered by these is to stay so. */
+static void number(struct weir_movable *m)
+{
+	weir_fn_cuPointerGetAttribute ask = WEIR_DRIVER(cuPointerGetAttribute);
+	unsigned long long buffer = 0, block = 0;
+	if (!ask)
+		return;
+	ask(&buffer, CU_POINTER_ATTRIBUTE_BUFFER_ID, m->at);
+	ask(&block, CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID, m->at);
+	m->buffer = buffer;
+	m->block = block;
+}
+
 static void enter(struct weir_movable *m)
 {
 	pthread_mutex_lock(&lock);
@@ -206,6 +220,7 @@ bool weir_movable_alloc(CUdeviceptr *at, uint64_t size, CUresult *result)
 	if (m) {
 		m->size = size;
 		m->id = weir_context_id(NULL);
+		number(m);
 		enter(m);
 		*at = m->at;
 	}
@@ -332,6 +347,8 @@ static bool within(CUdeviceptr address, struct weir_movable *copy)
 			copy->at = m->at;
 			copy->size = m->size;
 			copy->context = m->context;
+			copy->buffer = m->buffer;
+			copy->block = m->block;
 			found = true;
 		}
 	pthread_mutex_unlock(&lock);
@@ -359,7 +376,6 @@ CUresult weir_on_address_range(
  * of cuMemAlloc. */
 static void as_one(const struct weir_movable *m, CUpointer_attribute what, void *data)
 {
-	weir_fn_cuPointerGetAttribute ask = WEIR_DRIVER(cuPointerGetAttribute);
 	switch (what) {
 	case CU_POINTER_ATTRIBUTE_CONTEXT:
 		*(CUcontext *)data = m->context;
@@ -373,9 +389,10 @@ static void as_one(const struct weir_movable *m, CUpointer_attribute what, void 
 		*(size_t *)data = m->size;
 		break;
 	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+		*(unsigned long long *)data = m->buffer;
+		break;
 	case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
-		if (ask) /* one number for all pieces: that of the first */
-			ask(data, what, m->at);
+		*(unsigned long long *)data = m->block;
 		break;
 	default:
 		break;

@@ -276,6 +276,7 @@ struct weir_movable {
 	uint64_t size, bytes; /* as asked for, and taken */
 	CUcontext context;
 	const void *id;
+	uint64_t buffer, block; /* the driver's numbers of its first memory, which are the program's */
 	CUdevice device;
 	bool late;     /* it is to be freed when that can be */
 	uint64_t seen; /* weir_touches when it came back last: what the host has is right until then */

@@ -2,9 +2,10 @@
 // (weir freeze and weir thaw, or orders on the page): plain and pitched allocations, through
 // kernels, graphs that were captured before, and copies of all sizes.
 //
-// usage: moved [THREADS [MIB [apart]]]
+// usage: moved [THREADS [MIB [apart|steady]]]
 // Each thread has a buffer of MIB, 3 if it is not given; with apart what works on the memory is of
-// another context than that is. The program says "ready" and goes on until its standard input ends.
+// another context than that is, and with steady nothing is allocated after the beginning.
+// The program says "ready" and goes on until its standard input ends.
 // A line there, NUMBER FILE, has it put a file of its own under the number of an open one. The last
 // line that it prints is JSON: rounds, words compared, and how many were wrong.
 #include "../example/load.h"
@@ -19,6 +20,7 @@ enum { MANY = 64, ROW = 1000, ROWS = 3000 };
 static CUcontext context, working; // of the memory, and of streams and kernels
 static CUfunction add;
 static uint32_t words;
+static int steady;
 static int over; // atomic
 static long rounds, compared, wrong;
 
@@ -27,6 +29,7 @@ typedef struct {
 	CUdeviceptr p;
 	CUstream s;
 	CUgraphExec graph;
+	unsigned long long buffer; // the driver's number of p
 	uint32_t *host;
 } worker;
 
@@ -68,6 +71,7 @@ static void begin(worker *w) {
 	CUgraph g;
 	CHECK(CU(cuCtxSetCurrent)(context));
 	CHECK(CU(cuMemAlloc_v2)(&w->p, 4ul * words));
+	CHECK(CU(cuPointerGetAttribute)(&w->buffer, CU_POINTER_ATTRIBUTE_BUFFER_ID, w->p));
 	CHECK(CU(cuCtxSetCurrent)(working));
 	CHECK(CU(cuStreamCreate)(&w->s, CU_STREAM_NON_BLOCKING));
 	w->host = malloc(4ul * words);
@@ -82,14 +86,27 @@ static void begin(worker *w) {
 }
 
 static void look_at_one(worker *w) {
+	unsigned long long buffer;
+	CHECK(CU(cuPointerGetAttribute)(&buffer, CU_POINTER_ATTRIBUTE_BUFFER_ID, w->p));
+	compare(buffer == w->buffer, 1);
 	uint32_t got, i = (w->done * 7919u + w->seed) % words;
 	CHECK(CU(cuMemcpyDtoH_v2)(&got, w->p + 4ul * i, 4));
 	compare(got, first(w, i) + w->done);
 }
 
+static void compare_all(const worker *w) {
+	for (uint32_t i = 0; i < words; i++)
+		compare(w->host[i], first(w, i) + w->done);
+}
+
 // A copy of all lies elsewhere for a while.
 static void look_at_all(worker *w) {
 	CUdeviceptr q;
+	if (steady) {
+		CHECK(CU(cuMemcpyDtoH_v2)(w->host, w->p, 4ul * words));
+		compare_all(w);
+		return;
+	}
 	CHECK(CU(cuCtxSetCurrent)(context));
 	CHECK(CU(cuMemAlloc_v2)(&q, 4ul * words));
 	CHECK(CU(cuCtxSetCurrent)(working));
@@ -97,8 +114,7 @@ static void look_at_all(worker *w) {
 	known(q, 4ul * words);
 	CHECK(CU(cuMemcpyDtoH_v2)(w->host, q, 4ul * words));
 	CHECK(CU(cuMemFree_v2)(q));
-	for (uint32_t i = 0; i < words; i++)
-		compare(w->host[i], first(w, i) + w->done);
+	compare_all(w);
 }
 
 static void look_at_rows(worker *w) {
@@ -128,7 +144,7 @@ static void *work(void *p) {
 		look_at_one(w);
 		if (w->done % 8 == 0)
 			look_at_all(w);
-		if (w->done % 8 == 4)
+		if (w->done % 8 == 4 && !steady)
 			look_at_rows(w);
 		__atomic_add_fetch(&rounds, 1, __ATOMIC_RELAXED);
 	}
@@ -154,7 +170,8 @@ int main(int argc, char **argv) {
 	CHECK(CU(cuInit)(0));
 	CHECK(CU(cuCtxCreate_v2)(&context, 0, 0));
 	working = context;
-	if (argc > 3)
+	steady = argc > 3 && !strcmp(argv[3], "steady");
+	if (argc > 3 && !steady)
 		CHECK(CU(cuCtxCreate_v2)(&working, 0, 0));
 	CHECK(CU(cuModuleLoadData)(&m, "kernel add us=20 does=add\n"));
 	CHECK(CU(cuModuleGetFunction)(&add, m, "add"));
