@@ -335,12 +335,20 @@ bool weir_dead(struct weir_stream *s)
 	return false;
 }
 
+static bool has_events(const struct weir_stream *s)
+{
+	bool any = s->passed;
+	for (uint32_t i = 0; i < WEIR_MARKS; i++)
+		any |= s->marks[i].begin || s->marks[i].end;
+	return any;
+}
+
 /* destroy_events gives the events back, of which the driver needs none to have been reached
- * (cuEventDestroy). */
+ * (cuEventDestroy). Where there is none the context may be gone, and is not made current. */
 static void destroy_events(const struct weir_stream *s)
 {
 	weir_fn_cuEventDestroy_v2 destroy = WEIR_DRIVER(cuEventDestroy_v2);
-	if (!destroy || !weir_own_begin())
+	if (!destroy || !has_events(s) || !weir_own_begin())
 		return;
 	void *pushed = push(weir_get(&s->home));
 	for (uint32_t i = 0; i < WEIR_MARKS; i++) {

@@ -339,16 +339,22 @@ void weir_context_going(CUcontext ctx)
 	for (struct weir_stream *s = weir_streams_first(); s; s = s->next) {
 		if (!is_of(s, ctx))
 			continue;
-		if (lock_within(s, CONTEXT_NS)) {
+		bool locked = lock_within(s, CONTEXT_NS);
+		if (locked && !is_of(s, ctx)) { /* the watcher has let it go */
+			pthread_mutex_unlock(&s->lock);
+			continue;
+		}
+		if (locked) {
 			if (__atomic_exchange_n(&s->later, false, __ATOMIC_SEQ_CST))
 				weir_destroy_late(s);
 			weir_forget_marks(s, true);
-			pthread_mutex_unlock(&s->lock);
 		} else {
 			weir_add(&s->unsure, 1);
 		}
 		weir_capture_over(s);
-		weir_set(&s->gone, true);
+		weir_set(&s->gone, true); /* before the watcher may take it, which marks no such one */
+		if (locked)
+			pthread_mutex_unlock(&s->lock);
 	}
 	weir_add(&weir.streams_generation, 1);
 }
