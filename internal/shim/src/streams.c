@@ -144,6 +144,7 @@ static void assign(struct weir_stream *s, CUstream stream, const struct whose *w
 	s->stale = false;
 	weir_set(&s->last, false);
 	weir_set(&s->dead, false);
+	weir_set(&s->unsure, 0); /* weir_context_gone passes over what is free */
 	weir_set(&s->ended, false);
 	weir_set(&s->gone, false);
 	weir_set(&s->free, false);
