@@ -1,13 +1,17 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math/rand/v2"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/plan"
 )
 
 // metered is a quota that counts what is moved, and holds it back where asked is set: it sends each
@@ -112,9 +116,8 @@ func TestHeldTransfers(t *testing.T) {
 		go func() {
 			i, err := s.Take()
 			if err == nil {
-				arrival, herr := s.packed.hold(t.Context())
-				if err = herr; err == nil {
-					_, err = arrival.Await(p.PackedBytes)
+				if _, err = i.hold(t.Context()); err == nil {
+					_, err = i.weights.Await(p.PackedBytes)
 					s.packed.release()
 				}
 				i.Put()
@@ -140,6 +143,79 @@ func TestHeldTransfers(t *testing.T) {
 			t.Errorf("%s: afterwards: %v", c.name, err)
 		}
 		s.Close()
+	}
+}
+
+// TestCancelHeldTransfers: who waits for weights that the meter holds back is let go when its
+// context is done, whatever it is that waits, and the weights come to who waits beside it.
+func TestCancelHeldTransfers(t *testing.T) {
+	profile := func(ctx context.Context, i *Instance) error {
+		return i.Profile(ctx, func(*plan.Step, plan.Cost) {})
+	}
+	run := func(ctx context.Context, i *Instance) error { return i.Run(ctx, device.Open) }
+	for _, iterate := range []func(context.Context, *Instance) error{run, profile} {
+		synctest.Test(t, func(t *testing.T) {
+			b := &bench{pool: cpu.NewPool(cpu.PoolOptions{Threads: 1}),
+				quota: &ledger{cap: 1 << 40}}
+			defer b.pool.Close()
+			for _, c := range places(t) {
+				p := c.compile(t, tower(t, rand.New(rand.NewPCG(13, 6)), 2), 2)
+				m := &metered{ledger: b.quota}
+				o := c.options(t, b, p)
+				o.Quota, o.ArenaQuota = m, b.quota
+				s, err := Load(p, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				cancelHeld(t, c.name, s, m, iterate)
+				c.agree(t, b, s)
+				s.Close()
+				c.agree(t, b, s)
+			}
+		})
+	}
+}
+
+// cancelHeld cancels one of two that wait for the weights of a session.
+func cancelHeld(t *testing.T, name string, s *Session, m *metered,
+	iterate func(context.Context, *Instance) error) {
+	one, two := take(t, s), take(t, s)
+	defer one.Put()
+	defer two.Put()
+	picture(two, 7)
+	if err := iterate(t.Context(), two); err != nil {
+		t.Fatal(err)
+	}
+	want := result(two)
+	s.Evict(s.Plan().PackedBytes)
+	m.asked, m.may = make(chan int64, 100), make(chan error)
+	s.copies = 0 // weights are all that is held back
+	ctx, cancel := context.WithCancel(t.Context())
+	picture(two, 7)
+	first, second := make(chan error, 1), make(chan error, 1)
+	go func() { first <- iterate(ctx, one) }()
+	go func() { second <- iterate(t.Context(), two) }()
+	synctest.Wait()
+	cancel()
+	synctest.Wait()
+	select {
+	case err := <-first:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: cancelled: error %v", name, err)
+		}
+	default:
+		t.Errorf("%s: waits for weights that the meter holds back, though cancelled", name)
+	}
+	if n := s.Evict(1); n != 0 {
+		t.Errorf("%s: %d bytes were taken from under who waits for them", name, n)
+	}
+	close(m.may)
+	if err := <-second; err != nil || !bytes.Equal(result(two).Data, want.Data) {
+		t.Errorf("%s: another was cancelled: another result, or error %v", name, err)
+	}
+	m.asked = nil
+	if err := iterate(t.Context(), one); err != nil {
+		t.Errorf("%s: after it was cancelled: %v", name, err)
 	}
 }
 

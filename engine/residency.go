@@ -27,6 +27,7 @@ type weights struct {
 
 	mu       sync.Mutex
 	changed  sync.Cond // of what follows
+	waiting  []*waiter // that are to be told of it, too
 	sessions []*Session
 	readers  int    // iterations and others that need all of them until they end
 	granted  int64  // the bytes before it are on the device
@@ -191,8 +192,8 @@ func (w *weights) commit(n int64) error {
 }
 
 // hold has the weights stay until release, all of them. It recalls what is away. Some may then
-// still be on their way, for which a program awaits; the arrival is nil when all are there.
-func (w *weights) hold(ctx context.Context) (plan.Arrival, error) {
+// still be on their way, for which a waiter waits; here says that all are there.
+func (w *weights) hold(ctx context.Context) (here bool, err error) {
 	for {
 		w.mu.Lock()
 		whole, here := w.granted == w.Len(), w.loaded == w.Len()
@@ -200,14 +201,11 @@ func (w *weights) hold(ctx context.Context) (plan.Arrival, error) {
 			w.readers++
 		}
 		w.mu.Unlock()
-		switch {
-		case here:
-			return nil, nil
-		case whole:
-			return w, nil
+		if whole {
+			return here, nil
 		}
 		if err := cmp.Or(ctx.Err(), w.recall(ctx)); err != nil {
-			return nil, err
+			return false, err
 		}
 	}
 }
@@ -218,9 +216,18 @@ func (w *weights) release() {
 	w.readers--
 }
 
-// Await implements [plan.Arrival] for who holds the weights. A transfer that fails while it waits
-// is the error; whoever waits later has it tried again.
-func (w *weights) Await(n int64) (here int64, err error) {
+// waiter waits for weights, which whoever has it holds, until a context is done. It is used by one
+// goroutine at a time, and again: a switch is to allocate nothing.
+type waiter struct {
+	*weights
+	ctx   context.Context
+	woken chan struct{} // one token when something has changed
+}
+
+// Await implements [plan.Arrival]. A transfer that fails while it waits is the error; whoever waits
+// later has it tried again.
+func (a *waiter) Await(n int64) (here int64, err error) {
+	w := a.weights
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	failures := w.failures
@@ -229,9 +236,41 @@ func (w *weights) Await(n int64) (here int64, err error) {
 			return 0, w.err
 		}
 		w.start()
-		w.changed.Wait()
+		if err := a.wait(); err != nil {
+			return 0, err
+		}
 	}
 	return w.loaded, nil
+}
+
+// wait returns when something has changed, or with the context's error: a transfer takes its time,
+// and a meter may hold it back for as long as it wants. w.mu is held, but not while it waits.
+func (a *waiter) wait() (err error) {
+	w := a.weights
+	w.waiting = append(w.waiting, a)
+	w.mu.Unlock()
+	select {
+	case <-a.woken:
+	case <-a.ctx.Done():
+		err = a.ctx.Err()
+	}
+	w.mu.Lock()
+	if i := slices.Index(w.waiting, a); i >= 0 {
+		w.waiting = slices.Delete(w.waiting, i, i+1)
+	} else if err != nil {
+		<-a.woken // told at the same moment
+	}
+	return err
+}
+
+// tell wakes whoever waits for a change; w.mu is held.
+func (w *weights) tell() {
+	w.changed.Broadcast()
+	for _, a := range w.waiting {
+		a.woken <- struct{}{}
+	}
+	clear(w.waiting)
+	w.waiting = w.waiting[:0]
 }
 
 // reload is how long it takes to bring all of the weights, by the last transfers of each group,
@@ -284,10 +323,10 @@ func (w *weights) serve() {
 		}
 		w.loaded = to
 		w.paces.last[i].note(to-from, took)
-		w.changed.Broadcast()
+		w.tell()
 	}
 	w.serving = false
-	w.changed.Broadcast()
+	w.tell()
 }
 
 // ask waits for the meter, if there is one, to let a stretch be brought. May is false where it is

@@ -263,13 +263,14 @@ func (s *Session) WithWeights(use func(weights []byte) error) error {
 		return fmt.Errorf("graph %q: packed weights: %w", s.plan.Graph.Name, ErrClosed)
 	}
 	defer s.endRead()
-	arrival, err := w.hold(context.Background())
+	here, err := w.hold(context.Background())
 	if err != nil {
 		return err
 	}
 	defer w.release()
-	if arrival != nil {
-		if _, err := arrival.Await(w.Len()); err != nil {
+	if !here {
+		a := waiter{w, context.Background(), make(chan struct{}, 1)}
+		if _, err := a.Await(w.Len()); err != nil {
 			return fmt.Errorf("graph %q: %w", s.plan.Graph.Name, err)
 		}
 	}
@@ -420,6 +421,7 @@ func (s *Session) newInstance() (*Instance, error) {
 		arena:   arena,
 		program: prog,
 		exec:    compute.Exec{Pool: s.opts.Pool, Queue: queue, Memory: s.heap()},
+		weights: waiter{woken: make(chan struct{}, 1)},
 	}, nil
 }
 
@@ -529,6 +531,7 @@ type Instance struct {
 	arena   device.Buffer
 	program *plan.Program
 	exec    compute.Exec
+	weights waiter // for those on their way
 	ran     bool
 	gone    int64 // last bytes of the arena that Shrink has given back
 }
@@ -548,7 +551,7 @@ func (i *Instance) Plan() *plan.Plan { return i.session.plan }
 // Run computes one iteration under the gate. The caller holds a lease when it calls, or the gate
 // gives one at the first check. The error is ctx's, the gate's, the model's, or of kind [ErrFault];
 // after an error the instance can run again. Weights that are away are recalled ([Session.Recall]),
-// and steps run as soon as theirs are there.
+// and steps run as soon as theirs are there; ctx ends the wait for them.
 func (i *Instance) Run(ctx context.Context, g device.Gate) (err error) {
 	if err := i.session.moves(ctx, i.session.copies); err != nil {
 		return err
@@ -572,9 +575,13 @@ func (i *Instance) Run(ctx context.Context, g device.Gate) (err error) {
 
 // hold has the weights stay, and come, for an iteration, and says whether all are there.
 func (i *Instance) hold(ctx context.Context) (here bool, err error) {
-	arrival, err := i.session.packed.hold(ctx)
-	i.program.Await(arrival)
-	return arrival == nil, err
+	if here, err = i.session.packed.hold(ctx); here || err != nil {
+		i.program.Await(nil)
+		return here, err
+	}
+	i.weights.weights, i.weights.ctx = i.session.packed, ctx
+	i.program.Await(&i.weights)
+	return false, nil
 }
 
 // end is deferred by what runs steps: it turns panics into errors and settles.
@@ -598,6 +605,7 @@ func (i *Instance) settle() {
 		i.exec.Memory.Release(i.exec.Dynamic)
 	}
 	i.exec.Ctx, i.exec.Gate, i.exec.Dynamic = nil, nil, 0
+	i.weights.weights, i.weights.ctx = nil, nil
 	if !i.ran {
 		i.ran = true
 		if pages, ok := i.arena.(device.Populator); ok { // the run has taken those that it needs
