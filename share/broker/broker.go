@@ -76,7 +76,7 @@ func (b *Broker) Admit(spec share.Job, needBytes share.Bytes) (*Job, error) {
 		return nil, fmt.Errorf("job %s: device %s: %w", spec.Name, b.device, ErrClosed)
 	}
 	// The job is made before it is known by number, so that no notice can miss it.
-	j := &Job{b: b, name: spec.Name, wake: make(chan struct{}, 1), room: make(chan struct{}, 1),
+	j := &Job{b: b, name: spec.Name, wake: make(chan struct{}, 1),
 		traffic: traffic{turn: make(chan struct{}, 1)}}
 	j.lease.job, j.lease.epoch = j, b.epoch
 	b.jobs[0] = j

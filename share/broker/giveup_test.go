@@ -34,6 +34,35 @@ func TestReserveWaitGivenUp(t *testing.T) {
 	})
 }
 
+// TestReserveWaitBesideOneGivenUp: what is counted for who has just given up is not taken for what
+// another waits for.
+func TestReserveWaitBesideOneGivenUp(t *testing.T) {
+	for range 100 {
+		synctest.Test(t, func(t *testing.T) {
+			_, x, _ := two(t)
+			if err := x.Reserve(core.Persistent, share.MiB); err != nil {
+				t.Fatal(err)
+			}
+			one, giveUp := context.WithCancel(t.Context())
+			gone := make(chan error, 1)
+			go func() { gone <- x.ReserveWait(one, core.Persistent, 1) }()
+			synctest.Wait()
+			giveUp()
+			if err := x.Free(core.Persistent, 1); err != nil {
+				t.Fatal(err)
+			}
+			other, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			err := x.ReserveWait(other, core.Persistent, share.MiB)
+			<-gone
+			if m := x.Status().Memory; !errors.Is(err, context.DeadlineExceeded) || m.Asked != 0 ||
+				m.Persistent != share.MiB-1 {
+				t.Errorf("of a full cap it was given what another gave up: error %v, %+v", err, m)
+			}
+		})
+	}
+}
+
 // TestTryRenewAtItsLimit: a job that its limit keeps from going on neither holds nor waits.
 func TestTryRenewAtItsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

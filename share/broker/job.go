@@ -16,14 +16,13 @@ type Job struct {
 	name  string
 	lease Lease
 	wake  chan struct{} // one token when a parked waiter is granted or ended
-	room  chan struct{} // one token when a waiting reservation is counted, or the job ended
 
 	// All below is guarded by the broker's lock.
 	traffic traffic
-	gang    *Gang  // that the job is in; nil for none
-	give    func() // see OnEvicted
-	parked  bool   // a goroutine waits on wake
-	wanting bool   // a goroutine waits on room
+	gang    *Gang         // that the job is in; nil for none
+	give    func()        // see OnEvicted
+	parked  bool          // a goroutine waits on wake
+	room    chan struct{} // closed when the reservation that waits is counted, or the job ended
 	ended   bool
 	cause   error
 	last    core.JobStatus // after the end
@@ -261,7 +260,7 @@ func (j *Job) Measure(used, passed time.Duration, launches int64) {
 
 // SetShare gives the job another share while it runs; a memory cap of zero leaves the one it has.
 // It refuses what is invalid, what the device cannot promise beside the others, and a cap below
-// what the job holds.
+// what the job holds, or waits for.
 func (j *Job) SetShare(s share.Share) error {
 	j.b.mu.Lock()
 	defer j.b.mu.Unlock()

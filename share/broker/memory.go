@@ -32,12 +32,13 @@ func (j *Job) ReserveWait(ctx context.Context, kind core.MemoryKind, n share.Byt
 		j.b.mu.Unlock()
 		return err
 	}
-	j.wanting = true
+	room := make(chan struct{})
+	j.room = room
 	j.b.mu.Unlock()
 	select {
-	case <-j.room:
+	case <-room:
 	case <-ctx.Done():
-		return j.withdraw(kind, n, ctx.Err())
+		return j.withdraw(room, kind, n, ctx.Err())
 	}
 	j.b.mu.Lock()
 	defer j.b.mu.Unlock()
@@ -56,27 +57,26 @@ func (j *Job) Moved(took time.Duration) {
 }
 
 // withdraw ends the wait of a reservation whose context is done.
-func (j *Job) withdraw(kind core.MemoryKind, n share.Bytes, err error) error {
+func (j *Job) withdraw(room chan struct{}, kind core.MemoryKind, n share.Bytes, err error) error {
 	j.b.mu.Lock()
 	defer j.b.mu.Unlock()
-	if !j.wanting {
-		// It was counted, or the job ended, at the same moment.
-		<-j.room
+	if j.room != room {
+		// It was counted, or the job ended, at the same moment; another may wait since.
 		if !j.ended {
 			_ = j.step(core.Event{Kind: core.Unreserve, Memory: kind, Bytes: n}) // it is held
 		}
 		return err
 	}
-	j.wanting = false
+	j.room = nil
 	_ = j.step(core.Event{Kind: core.Withdraw})
 	return err
 }
 
 // admitRoom wakes the goroutine whose reservation waits, if there is one.
 func (j *Job) admitRoom() {
-	if j.wanting {
-		j.wanting = false
-		j.room <- struct{}{}
+	if j.room != nil {
+		close(j.room)
+		j.room = nil
 	}
 }
 
