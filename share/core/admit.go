@@ -172,6 +172,10 @@ func (c *Core) reshare(j *job, e *Event) error {
 		return fmt.Errorf("job %s: holds %v, new cap %v: %w: wait until it holds less", spec.Name,
 			held.About(), spec.Memory.About(), ErrOverCap)
 	}
+	if asked := c.capFor(j); spec.Memory < asked {
+		return fmt.Errorf("job %s: waits for memory that takes a cap of %v, new cap %v: %w: wait "+
+			"until it has it", spec.Name, asked.About(), spec.Memory.About(), ErrOverCap)
+	}
 	next := *s
 	next.Share, next.Memory.Cap = spec.Share, spec.Memory
 	next.Memory.Bends = bends(&spec, &s.Memory)

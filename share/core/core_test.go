@@ -424,6 +424,20 @@ func TestReservations(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("a higher cap", 110, 0, true)
+	free(110)
+	_ = reserve(50, false)
+	_ = reserve(100, true)
+	if err := d.step(core.Event{Kind: core.Change, Job: a,
+		Spec: &share.Job{Share: share.Share{Memory: 99}}}); !errors.Is(err, core.ErrOverCap) {
+		t.Errorf("a cap below what it waits for: %v", err)
+	}
+	if err := d.step(core.Event{Kind: core.Change, Job: a,
+		Spec: &share.Job{Share: share.Share{Memory: 100}}}); err != nil {
+		t.Errorf("a cap of what it waits for: %v", err)
+	}
+	check("a lower cap", 50, 100, false)
+	free(50)
+	check("all given back", 100, 0, true)
 }
 
 // TestChange: a share can be changed while the job lives, if the promises can still be kept; one's

@@ -122,3 +122,16 @@ func (c *Core) room(j *job, kind MemoryKind) (now, most share.Bytes) {
 	}
 	return m.Shared - m.Ephemeral, m.Shared
 }
+
+// capFor returns the least cap under which what a job waits for could ever be reserved; 0 where it
+// waits for nothing that its cap bounds.
+func (c *Core) capFor(j *job) share.Bytes {
+	m := &c.state(j).Memory
+	switch {
+	case m.Asked == 0, m.Lane > 0 && j.waits != Persistent:
+		return 0
+	case m.Lane > 0:
+		return m.Shared + m.Asked
+	}
+	return m.Asked
+}
