@@ -268,6 +268,7 @@ func TestEvict(t *testing.T) {
 			t.Errorf("%s: recalled: %d bytes away, %d held, error %v", c.name, s.Away(), s.Held(),
 				err)
 		}
+		s.Evict(p.PackedBytes / 3)
 		s.Close()
 		b.nothingHeld(t)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/tensor"
 )
 
 // held is a quota of the host's memory that keeps who asks it waiting until told. Weights that are
@@ -30,8 +31,9 @@ func (h *held) Reserve(int64) error {
 func (h *held) Release(int64) {}
 
 // transferring returns a session all of whose weights are on their way, and stay so until told. It
-// is called within a bubble of synctest, where its goroutines live.
-func transferring(t *testing.T) (c place, b *bench, s *Session, h *held) {
+// is called within a bubble of synctest, where its goroutines live. Want is what the session
+// computed before, of noise of seed 1.
+func transferring(t *testing.T) (c place, b *bench, s *Session, h *held, want *tensor.Tensor) {
 	t.Helper()
 	far := openFar(t, 8<<20)
 	c = place{"far, packed again", far, far.Target(), false}
@@ -45,6 +47,9 @@ func transferring(t *testing.T) (c place, b *bench, s *Session, h *held) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if want, err = run(t.Context(), s, 1); err != nil {
+		t.Fatal(err)
+	}
 	if s.Evict(p.PackedBytes) != p.PackedBytes {
 		t.Fatal("weights stayed")
 	}
@@ -54,7 +59,7 @@ func transferring(t *testing.T) (c place, b *bench, s *Session, h *held) {
 	}
 	<-h.asked
 	h.waits = false
-	return c, b, s, h
+	return c, b, s, h, want
 }
 
 // TestEvictWithinTransfer: what a transfer writes is given back when that has ended, whatever there
@@ -62,22 +67,23 @@ func transferring(t *testing.T) (c place, b *bench, s *Session, h *held) {
 func TestEvictWithinTransfer(t *testing.T) {
 	for _, part := range []int64{1, 2} {
 		synctest.Test(t, func(t *testing.T) {
-			c, b, s, h := transferring(t)
+			c, b, s, h, want := transferring(t)
 			defer s.Close()
 			most := s.Plan().PackedBytes / part
 			freed := make(chan int64)
 			go func() { freed <- s.Evict(most) }()
 			synctest.Wait()
+			select {
+			case n := <-freed:
+				t.Fatalf("freed %d bytes that a transfer is writing", n)
+			default:
+			}
 			close(h.on)
 			if n := <-freed; n != most || s.Away() != most {
 				t.Errorf("freed %d bytes of %d within a transfer, %d are away", n, most, s.Away())
 			}
 			c.agree(t, b, s)
 			got, err := run(t.Context(), s, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
-			want, err := run(t.Context(), s, 1)
 			if err != nil || !bytes.Equal(got.Data, want.Data) {
 				t.Errorf("after weights came again: another result, or error %v", err)
 			}
@@ -89,7 +95,7 @@ func TestEvictWithinTransfer(t *testing.T) {
 // weights.
 func TestIterationBeforeEvict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, _, s, h := transferring(t)
+		_, _, s, h, _ := transferring(t)
 		defer s.Close()
 		i := take(t, s)
 		defer i.Put()
@@ -111,7 +117,7 @@ func TestIterationBeforeEvict(t *testing.T) {
 // answers meanwhile, and holds them.
 func TestCloseWithinTransfer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, b, s, h := transferring(t)
+		c, b, s, h, _ := transferring(t)
 		closed := make(chan struct{})
 		go func() { s.Close(); close(closed) }()
 		synctest.Wait()
