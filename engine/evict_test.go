@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/compute"
@@ -375,6 +377,63 @@ func TestRecallRefused(t *testing.T) {
 		}
 		b.nothingHeld(t)
 	}
+}
+
+// slowly is a quota that keeps who asks it waiting until told, where on is set.
+type slowly struct {
+	*ledger
+	on chan struct{}
+}
+
+func (q *slowly) Reserve(n int64) error {
+	if q.on != nil {
+		<-q.on
+	}
+	return q.ledger.Reserve(n)
+}
+
+// TestRecallAsksOnce: of many who want the same weights back one asks the quota for them, and who
+// waits for that one gives up with its context.
+func TestRecallAsksOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{pool: cpu.NewPool(cpu.PoolOptions{Threads: 1}), quota: &ledger{cap: 1 << 40}}
+		defer b.pool.Close()
+		for _, c := range places(t) {
+			p := c.compile(t, tower(t, rand.New(rand.NewPCG(13, 6)), 2), 2)
+			q := &slowly{ledger: b.quota}
+			o := c.options(t, b, p)
+			o.Quota = q
+			s, err := Load(p, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Evict(1000)
+			q.on, b.quota.asked = make(chan struct{}), nil
+			ctx, cancel := context.WithCancel(t.Context())
+			errs, gave := make(chan error, 3), make(chan error, 1)
+			for range cap(errs) {
+				go func() { errs <- s.Recall(t.Context()) }()
+			}
+			synctest.Wait()
+			go func() { gave <- s.Recall(ctx) }()
+			synctest.Wait()
+			cancel()
+			if err := <-gave; !errors.Is(err, context.Canceled) {
+				t.Errorf("%s: cancelled while another asks: %v", c.name, err)
+			}
+			close(q.on)
+			for range cap(errs) {
+				if err := <-errs; err != nil {
+					t.Errorf("%s: %v", c.name, err)
+				}
+			}
+			if !slices.Equal(b.quota.asked, []int64{1000}) || s.Away() != 0 {
+				t.Errorf("%s: asked for %v, %d away", c.name, b.quota.asked, s.Away())
+			}
+			c.agree(t, b, s)
+			s.Close()
+		}
+	})
 }
 
 // TestEvictAtRandom has sessions of one model for two shapes, which share weights, run, lose and

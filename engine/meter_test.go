@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/cpu"
@@ -217,6 +218,42 @@ func cancelHeld(t *testing.T, name string, s *Session, m *metered,
 	if err := iterate(t.Context(), one); err != nil {
 		t.Errorf("%s: after it was cancelled: %v", name, err)
 	}
+}
+
+// TestCloseHeldTransfers: a session whose weights the meter holds back closes at once, and one that
+// is loaded meanwhile gives up with its context. Nothing is left of either.
+func TestCloseHeldTransfers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{pool: cpu.NewPool(cpu.PoolOptions{Threads: 1}), quota: &ledger{cap: 1 << 40}}
+		defer b.pool.Close()
+		for _, c := range places(t) {
+			p := c.compile(t, tower(t, rand.New(rand.NewPCG(13, 6)), 2), 2)
+			m := &metered{ledger: b.quota}
+			o := c.options(t, b, p)
+			o.Quota = m
+			s, err := Load(p, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.asked, m.may = make(chan int64, 100), make(chan error)
+			s.Evict(p.PackedBytes)
+			if err := s.Recall(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait() // until it is held back
+			s.Close()
+			c.agree(t, b)
+			if p.Remote() || !c.given { // else they are where they are to be
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				o.Context = ctx
+				if _, err := Load(p, o); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("%s: loaded of what the meter holds back: error %v", c.name, err)
+				}
+				cancel()
+				c.agree(t, b)
+			}
+		}
+	})
 }
 
 var _ device.Meter = (*metered)(nil)

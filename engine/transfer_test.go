@@ -114,10 +114,10 @@ func TestIterationBeforeEvict(t *testing.T) {
 }
 
 // TestCloseWithinTransfer: a session that waits for a transfer to end before it frees its weights
-// answers meanwhile, and holds them.
+// answers meanwhile, and holds them. One that is loaded like it then has weights of its own.
 func TestCloseWithinTransfer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, b, s, h, _ := transferring(t)
+		c, b, s, h, want := transferring(t)
 		closed := make(chan struct{})
 		go func() { s.Close(); close(closed) }()
 		synctest.Wait()
@@ -135,6 +135,19 @@ func TestCloseWithinTransfer(t *testing.T) {
 				t.Errorf("weights of a closed session were recalled: error %v", err)
 			}
 			s.Close()
+			o := c.options(t, b, s.Plan())
+			o.HostQuota, o.Like = h, s
+			other, err := Load(s.Plan(), o)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer other.Close()
+			c.agree(t, b, s, other)
+			got, err := run(t.Context(), other, 1)
+			if err != nil || !bytes.Equal(got.Data, want.Data) {
+				t.Errorf("beside weights that go: another result, or error %v", err)
+			}
 		}()
 		<-answered
 		close(h.on)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weirgpu/weir/device"
@@ -18,7 +19,9 @@ import (
 	"github.com/weirgpu/weir/internal/seat"
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/broker"
 	"github.com/weirgpu/weir/share/core"
+	"github.com/weirgpu/weir/share/evict"
 	"github.com/weirgpu/weir/tensor"
 	"github.com/weirgpu/weir/tensor/npy"
 )
@@ -369,4 +372,51 @@ func TestFileWrittenDuringPhase(t *testing.T) {
 	if err := it(t.Context(), device.Open); !errors.Is(err, onnx.ErrChanged) {
 		t.Errorf("got %v", err)
 	}
+}
+
+// slow is a policy that lets a byte a second of each job pass.
+type slow struct{}
+
+func (slow) Name() string { return "slow" }
+
+func (slow) Decide(s *share.Snapshot) (d share.Decision) {
+	for i := range s.Jobs {
+		d.Set = append(d.Set, share.Terms{Job: s.Jobs[i].ID, Copy: 1})
+	}
+	return d
+}
+
+// TestLoadGivesUp: a job whose weights the policy holds back while it is loaded is not waited for
+// when the run is over, and holds nothing.
+func TestLoadGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Scenario{Policy: "fair", Jobs: []Job{closedJob("late", denseGraph(t), 1)}}
+		r, err := newRun(t.Context(), s.valid(t), Options{Threads: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.close()
+		stage, err := r.newStage(&Phase{}, Shared, "fair")
+		if err != nil {
+			t.Fatal(err)
+		}
+		stage.broker.Close()
+		c := seat.Device("cpu:0", r.Machine)
+		c.Policy, c.Eviction = slow{}, &evict.LRU{}
+		if stage.broker, err = broker.New(broker.Config{Config: c}); err != nil {
+			t.Fatal(err)
+		}
+		defer stage.close()
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		began := time.Now()
+		stage.add(ctx, r.jobs[0], 0)
+		if took := time.Since(began); took != 3*time.Second || stage.tenants[0].driver != nil {
+			t.Errorf("3 s before the end of the run it was waited for for %v: %+v", took,
+				stage.tenants[0].result)
+		}
+		if n := r.Device.Held(); n != 0 {
+			t.Errorf("%d bytes are held on the device", n)
+		}
+	})
 }

@@ -195,7 +195,7 @@ func (s *stage) load(ctx context.Context, t *tenant, index int) error {
 	if t.p.broken != nil {
 		return t.p.broken
 	}
-	o := s.run.options(t.p, t.held)
+	o := s.run.options(ctx, t.p, t.held)
 	o.MaxInstances = 1
 	if s.broker == nil {
 		if err := t.p.overCap(); err != nil {

@@ -193,8 +193,8 @@ func (r *run) first(ctx context.Context, name string, it iterate) error {
 
 // options say where a job's plan is loaded under a quota. Beside a device whose memory the host
 // cannot address, the job may hold as much of the host's as it may of the device.
-func (r *run) options(p *prepared, q device.Quota) engine.Options {
-	o := engine.Options{Device: r.Device, Pool: r.Pool, Quota: q}
+func (r *run) options(ctx context.Context, p *prepared, q device.Quota) engine.Options {
+	o := engine.Options{Device: r.Device, Pool: r.Pool, Quota: q, Context: ctx}
 	if r.Host != nil {
 		o.HostQuota = seat.NewHosted(p.spec.Name, p.spec.Memory, r.Host)
 	}
@@ -206,7 +206,7 @@ func (r *run) options(p *prepared, q device.Quota) engine.Options {
 func (r *run) measure(ctx context.Context, p *prepared) (err error) {
 	defer recovered(p.spec.Name, &err)
 	quota := seat.NewCounted("job "+p.spec.Name, 0)
-	o := r.options(p, quota)
+	o := r.options(ctx, p, quota)
 	it, free, err := p.instance(o)
 	if err != nil {
 		return fmt.Errorf("job %s: %w", p.spec.Name, err)
@@ -227,7 +227,7 @@ func (r *run) measure(ctx context.Context, p *prepared) (err error) {
 func (r *run) calibrate(ctx context.Context, p *prepared) (err error) {
 	defer recovered(p.spec.Name, &err)
 	quota := seat.NewCounted("job "+p.spec.Name, p.spec.Memory)
-	it, free, err := p.instance(r.options(p, quota))
+	it, free, err := p.instance(r.options(ctx, p, quota))
 	if err != nil {
 		return fmt.Errorf("job %s: %w", p.spec.Name, err)
 	}
