@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -233,7 +234,10 @@ func TestEvict(t *testing.T) {
 	for _, c := range places(t) {
 		g := tower(t, rand.New(rand.NewPCG(13, 4)), 2)
 		p := c.compile(t, g, 2)
-		s, err := Load(p, c.options(t, b, p))
+		var discarded [2]int64
+		o := c.options(t, b, p)
+		o.Discard = func(from, to int64) { discarded = [2]int64{from, to} }
+		s, err := Load(p, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -244,7 +248,15 @@ func TestEvict(t *testing.T) {
 		whole := s.Held()
 		for _, most := range []int64{0, -1, 1, 63, 64, 1000, p.PackedBytes / 2, p.PackedBytes,
 			2 * p.PackedBytes} {
+			discarded = [2]int64{}
 			freed := s.Evict(most)
+			stretch := [2]int64{}
+			if c.given && !p.Remote() && freed > 0 {
+				stretch = [2]int64{p.PackedBytes - freed, p.PackedBytes}
+			}
+			if discarded != stretch {
+				t.Errorf("%s: the host let go of %v, want %v", c.name, discarded, stretch)
+			}
 			if n := min(max(0, most), p.PackedBytes); freed != n || s.Away() != n ||
 				s.Held() != whole-n {
 				t.Errorf("%s: %d bytes at most: freed %d, %d away, %d held", c.name, most, freed,
@@ -314,6 +326,15 @@ func TestShrink(t *testing.T) {
 			t.Errorf("%s: a byte too few for an arena: error %v", c.name, err)
 		}
 		b.quota.cap = 1 << 40
+		other, err := c.device.Alloc(c.device.Info().MemoryBytes - c.device.Held() - 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Take(); !errors.Is(err, device.ErrOutOfMemory) {
+			t.Errorf("%s: a full device: error %v", c.name, err)
+		}
+		other.Free()
+		c.agree(t, b, s)
 		got, err := run(t.Context(), s, 1)
 		if err != nil || !bytes.Equal(got.Data, want.Data) {
 			t.Errorf("%s: another result, or error %v", c.name, err)
@@ -376,6 +397,33 @@ func TestRecallRefused(t *testing.T) {
 			t.Errorf("%s: closed: error %v", c.name, err)
 		}
 		b.nothingHeld(t)
+	}
+}
+
+// TestPackedAgainIsWhatWasAway: weights that stayed are not packed once more.
+func TestPackedAgainIsWhatWasAway(t *testing.T) {
+	b := newBench(t)
+	for _, c := range places(t) {
+		p := c.compile(t, tower(t, rand.New(rand.NewPCG(13, 6)), 2), 2)
+		if c.given || p.Remote() { // where constants are copied as they are
+			continue
+		}
+		var packed atomic.Int64
+		o := c.options(t, b, p)
+		o.Packed = func(*tensor.Tensor) { packed.Add(1) }
+		s, err := Load(p, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := packed.Swap(0)
+		s.Evict(1)
+		if _, err := run(t.Context(), s, 1); err != nil {
+			t.Fatal(err)
+		}
+		if n := packed.Load(); n == 0 || n >= all {
+			t.Errorf("%s: %d constants of %d were packed for a byte", c.name, n, all)
+		}
+		s.Close()
 	}
 }
 

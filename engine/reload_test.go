@@ -43,6 +43,14 @@ func TestReload(t *testing.T) {
 	if got := s.Reload(); got != 0 {
 		t.Errorf("of a closed session: %v", got)
 	}
+	none, err := Load(selective(t), b.options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer none.Close()
+	if got := none.Reload(); got != 0 {
+		t.Errorf("of no weights: %v", got)
+	}
 }
 
 // TestPaces: of a group the lesser of its last two transfers counts, so that one that was held up

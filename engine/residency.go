@@ -278,7 +278,7 @@ func (w *weights) tell() {
 func (w *weights) reload() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if took := w.paces.whole(); took > 0 {
+	if took := w.paces.whole(); took > 0 || w.Len() == 0 {
 		return took
 	}
 	return w.by.bus().Transfer(w.Len())
