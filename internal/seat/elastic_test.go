@@ -175,3 +175,46 @@ func TestEvictedOnTheWay(t *testing.T) {
 		both.Wait()
 	})
 }
+
+// TestBegunIsKept: from Begin to End a job keeps its weights, whoever waits for them: also before
+// the broker knows of the iteration, in which it could not have them back. Then they go.
+func TestBegunIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		jobs := inTurn(t, "a", "b")
+		a, b := jobs[0], jobs[1]
+		b.session.Evict(b.session.Held())
+		a.job.Arrive()
+		if err := a.memory.Resident(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.job.Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if !a.memory.Begin() {
+			t.Fatal("weights that nobody wants are away")
+		}
+		b.job.Arrive()
+		came := make(chan error, 1)
+		go func() { came <- b.memory.Resident(t.Context()) }()
+		synctest.Wait()
+		if n, told := a.job.Told(); !told {
+			t.Errorf("b waits, and a was not told: it may hold %v", n)
+		}
+		if n := a.session.Away(); n != 0 {
+			t.Errorf("%d bytes have gone from under an iteration", n)
+		}
+		a.job.BeginIteration()
+		if err := a.request.Run(t.Context(), device.Open); err != nil {
+			t.Error(err)
+		}
+		a.job.EndIteration()
+		a.memory.End()
+		a.job.Complete()
+		a.job.Lease().Release()
+		if err := <-came; err != nil || b.session.Away() != 0 || a.session.Away() == 0 {
+			t.Errorf("after a's iteration: %d bytes of b are away, %d of a: error %v",
+				b.session.Away(), a.session.Away(), err)
+		}
+		b.job.Complete()
+	})
+}
