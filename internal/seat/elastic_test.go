@@ -51,8 +51,14 @@ func products(t *testing.T, target compute.Target) *plan.Plan {
 		%y: float32[1,4096] = MatMul@17 (%x, %w)
 		%z: float32[1,32] = MatMul@17 (%y, %v)
 		output %z
-	}`, func(d tensor.DType, shape []int, _ int64) (*tensor.Tensor, error) {
-		return tensor.New(d, shape...)
+	}`, func(d tensor.DType, shape []int, at int64) (*tensor.Tensor, error) {
+		x, err := tensor.New(d, shape...)
+		if err == nil {
+			for i := range tensor.As[float32](x) {
+				tensor.As[float32](x)[i] = float32(i%7) - float32(at)
+			}
+		}
+		return x, err
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -77,6 +77,33 @@ func TestTransfer(t *testing.T) {
 	})
 }
 
+// TestTransfersShareABound: what is moved at once takes as long as one after another, and what
+// comes later waits behind it.
+func TestTransfersShareABound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, most := bounding()
+		b, _ := newBroker(t, p)
+		j := admit(t, b, "a", share.Share{})
+		bound(j, most, share.MiB)
+		began := time.Now()
+		took := make(chan time.Duration, 3)
+		for range cap(took) {
+			go func() {
+				if err := j.Transfer(t.Context(), share.MiB); err != nil {
+					t.Error(err)
+				}
+				took <- time.Since(began)
+			}()
+		}
+		for i := range cap(took) {
+			want := time.Duration(i+1) * time.Second
+			if got := <-took; (got - want).Abs() > time.Microsecond {
+				t.Errorf("transfer %d of a second each passes after %v", i+1, got)
+			}
+		}
+	})
+}
+
 // TestTransferGivenUp: a transfer that is not to pass any more is not counted, whether it waits for
 // the bound or behind another; with its job's end none passes.
 func TestTransferGivenUp(t *testing.T) {

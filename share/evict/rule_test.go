@@ -54,3 +54,17 @@ func TestVictims(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestAgeDoesNotFall: who was chosen since those of lower ranks could not be leaves the others as
+// old as they are.
+func TestAgeDoesNotFall(t *testing.T) {
+	var g evict.GreedyDual
+	u := evict.Use{Size: share.MiB, Reload: time.Second, Often: 1}
+	first := g.Used(u)
+	g.Evicted(3 * first)
+	aged := g.Used(u)
+	if g.Evicted(first); g.Used(u) != aged || aged < 3*first {
+		t.Errorf("ranks %v, after eviction at %v %v, then after one at %v %v", first, 3*first, aged,
+			first, g.Used(u))
+	}
+}
