@@ -1,0 +1,396 @@
+package oip
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/weirgpu/weir/tensor"
+)
+
+// Decode reads the body of an inference request over HTTP: header bytes of JSON, then the binary
+// data of those inputs that have some, in their order. Without binary data header is len(body).
+// Tensors share the memory of body where they can. The error is of kind [ErrRequest].
+func Decode(body []byte, header int) (*Request, error) {
+	if header < 0 || header > len(body) {
+		return nil, fmt.Errorf("%w: Inference-Header-Content-Length is %d, and the body has %d "+
+			"bytes",
+			ErrRequest, header, len(body))
+	}
+	d := decoder{cursor: cursor{b: body[:header]}, rest: body[header:]}
+	if err := d.request(); err != nil {
+		return nil, err
+	}
+	if err := d.end(); err != nil {
+		return nil, err
+	}
+	for i := range d.drafts {
+		in, err := d.input(&d.drafts[i])
+		if err != nil {
+			return nil, fmt.Errorf("input %.200q: %w", d.drafts[i].name, err)
+		}
+		d.r.Inputs = append(d.r.Inputs, in)
+	}
+	if len(d.rest) > 0 {
+		return nil, fmt.Errorf("%w: %d bytes of binary data are left over: each input with some "+
+			"says so by its parameter binary_data_size", ErrRequest, len(d.rest))
+	}
+	return &d.r, d.r.finish()
+}
+
+// decoder is a request that is being read.
+type decoder struct {
+	cursor
+	rest   []byte // binary data that no input has taken
+	r      Request
+	drafts []draft
+}
+
+// draft is an input as its fields come, in whatever order.
+type draft struct {
+	name, datatype string
+	shape          []int
+	hasShape       bool
+	parameters     Parameters
+	data           []byte // JSON; nil where there is none
+	at             int    // where data begins
+	tensor         *tensor.Tensor
+}
+
+func (d *decoder) request() error {
+	return d.object(func(key string) (err error) {
+		switch key {
+		case "id":
+			d.r.ID, err = d.text()
+		case "parameters":
+			d.r.Parameters, err = d.params()
+		case "inputs":
+			err = d.array(d.draft)
+		case "outputs":
+			d.r.Outputs = []Output{}
+			err = d.array(d.output)
+		default:
+			err = d.skip()
+		}
+		return err
+	})
+}
+
+func (d *decoder) params() (Parameters, error) {
+	p := Parameters{}
+	err := d.object(func(key string) (err error) {
+		p[key], err = d.param(key)
+		return err
+	})
+	return p, err
+}
+
+func (d *decoder) param(key string) (any, error) {
+	switch d.peek() {
+	case '"':
+		return d.text()
+	case 't', 'f':
+		return d.boolean()
+	case '{', '[', 'n':
+		return nil, d.wrong("parameter %.40q: give a string, a number, true or false", key)
+	}
+	n, err := d.number()
+	if err != nil {
+		return nil, err
+	}
+	v, ok := n.value()
+	if !ok {
+		return nil, d.wrong("parameter %.40q is too large a number", key)
+	}
+	return v, nil
+}
+
+func (d *decoder) output() error {
+	var o Output
+	err := d.object(func(key string) (err error) {
+		switch key {
+		case "name":
+			o.Name, err = d.text()
+		case "parameters":
+			o.Parameters, err = d.params()
+		default:
+			err = d.skip()
+		}
+		return err
+	})
+	d.r.Outputs = append(d.r.Outputs, o)
+	return err
+}
+
+// draft reads an input. Its data are read at once where type and shape stand before them, which
+// they do with every known client.
+func (d *decoder) draft() error {
+	var in draft
+	err := d.object(func(key string) (err error) {
+		switch key {
+		case "name":
+			in.name, err = d.text()
+		case "datatype":
+			in.datatype, err = d.text()
+		case "shape":
+			in.shape, err = d.shape()
+			in.hasShape = true
+		case "parameters":
+			in.parameters, err = d.params()
+		case "data":
+			err = d.data(&in)
+		default:
+			err = d.skip()
+		}
+		return err
+	})
+	d.drafts = append(d.drafts, in)
+	return err
+}
+
+func (d *decoder) shape() ([]int, error) {
+	shape := []int{}
+	err := d.array(func() error {
+		n, err := d.number()
+		if err != nil {
+			return err
+		}
+		v, ok := n.signed(strconv.IntSize)
+		if !ok || v < 0 {
+			return d.wrong("dimension %.20s: give a whole number that is not negative", n.text)
+		}
+		shape = append(shape, int(v))
+		return nil
+	})
+	return shape, err
+}
+
+func (d *decoder) data(in *draft) error {
+	if in.datatype == "" || !in.hasShape || in.data != nil {
+		d.peek()
+		begin := d.at
+		err := d.skip()
+		in.data, in.at = d.b[begin:d.at], begin
+		return err
+	}
+	t, err := d.elements(in.datatype, in.shape)
+	if err != nil {
+		return fmt.Errorf("input %.200q: %w", in.name, err)
+	}
+	in.tensor = t
+	return nil
+}
+
+// input is the input that a draft has become.
+func (d *decoder) input(in *draft) (Input, error) {
+	out := Input{Name: in.name, Parameters: in.parameters}
+	size, binary := in.parameters["binary_data_size"]
+	var err error
+	switch {
+	case in.name == "" || in.datatype == "" || !in.hasShape:
+		err = fmt.Errorf("%w: name, datatype and shape must be given", ErrRequest)
+	case binary && (in.data != nil || in.tensor != nil):
+		err = fmt.Errorf("%w: data and binary_data_size are both given", ErrRequest)
+	case binary:
+		out.Tensor, err = d.binary(size, in)
+	case in.tensor != nil && in.data == nil:
+		out.Tensor = in.tensor
+	case in.tensor == nil && in.data != nil:
+		late := decoder{cursor: cursor{b: d.b[:in.at+len(in.data)], at: in.at}}
+		out.Tensor, err = late.elements(in.datatype, in.shape)
+	default:
+		err = fmt.Errorf("%w: give data, or binary_data_size, once", ErrRequest)
+	}
+	return out, err
+}
+
+// binary takes an input's bytes from behind the JSON.
+func (d *decoder) binary(size any, in *draft) (*tensor.Tensor, error) {
+	n, ok := size.(int64)
+	if !ok || n < 0 || n > int64(len(d.rest)) {
+		return nil, fmt.Errorf("%w: binary_data_size is %v, and %d bytes of binary data are left",
+			ErrRequest, size, len(d.rest))
+	}
+	raw := d.rest[:n:n]
+	d.rest = d.rest[n:]
+	dt, err := ParseDatatype(in.datatype)
+	if err != nil {
+		return nil, err
+	}
+	return FromBytes(dt, in.shape, raw)
+}
+
+// FromBytes is the tensor whose elements stand in raw, little-endian and row-major, as the
+// protocol has binary data: numbers as they are, BOOL as a byte of 0 or 1, and before each element
+// of BYTES its length as 4 bytes. Numbers share the memory of raw. The error is of kind
+// [ErrRequest].
+func FromBytes(dt tensor.DType, shape []int, raw []byte) (*tensor.Tensor, error) {
+	if dt == tensor.String {
+		return stringsOf(shape, raw)
+	}
+	want, err := tensor.ByteCount(dt, shape)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRequest, err)
+	}
+	if want != len(raw) {
+		return nil, fmt.Errorf("%w: %s%v takes %d bytes, and %d are given", ErrRequest,
+			datatypes[dt], shape, want, len(raw))
+	}
+	if dt == tensor.Bool {
+		for i, b := range raw {
+			if b > 1 {
+				return nil, fmt.Errorf("%w: byte %d is %d: BOOL is 0 or 1", ErrRequest, i, b)
+			}
+		}
+	}
+	return &tensor.Tensor{DType: dt, Shape: shape, Data: raw}, nil
+}
+
+// stringsOf reads elements of BYTES.
+func stringsOf(shape []int, raw []byte) (*tensor.Tensor, error) {
+	n, err := tensor.Count(shape)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRequest, err)
+	}
+	const prefix = 4
+	if n > len(raw)/prefix {
+		return nil, fmt.Errorf("%w: BYTES%v has %d elements, for which %d bytes are too few",
+			ErrRequest, shape, n, len(raw))
+	}
+	all := make([]string, 0, n)
+	for len(all) < n {
+		if len(raw) < prefix {
+			return nil, fmt.Errorf("%w: the data end before element %d", ErrRequest, len(all))
+		}
+		size := int64(binary.LittleEndian.Uint32(raw))
+		if raw = raw[prefix:]; size > int64(len(raw)) {
+			return nil, fmt.Errorf("%w: element %d has %d bytes, and %d are left", ErrRequest,
+				len(all), size, len(raw))
+		}
+		all = append(all, string(raw[:size]))
+		raw = raw[size:]
+	}
+	if len(raw) > 0 {
+		return nil, fmt.Errorf("%w: %d bytes after the last of %d elements", ErrRequest, len(raw),
+			n)
+	}
+	return &tensor.Tensor{DType: tensor.String, Shape: shape, Strings: all}, nil
+}
+
+// elements reads data in JSON, flat or nested in any way, as tritonserver does: only the number of
+// elements must be that of the shape.
+func (d *decoder) elements(datatype string, shape []int) (*tensor.Tensor, error) {
+	dt, err := ParseDatatype(datatype)
+	if err != nil {
+		return nil, err
+	}
+	n, err := tensor.Count(shape)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRequest, err)
+	}
+	if left := len(d.b) - d.at; n > left {
+		return nil, fmt.Errorf("%w: %s%v has %d elements, and %d bytes of JSON are left",
+			ErrRequest,
+			datatype, shape, n, left)
+	}
+	t, one, err := d.filler(dt, n)
+	if err != nil {
+		return nil, err
+	}
+	t.Shape = shape
+	i := 0
+	var each func() error
+	each = func() error {
+		if d.peek() == '[' {
+			return d.array(each)
+		}
+		if i == n {
+			return d.wrong("more than the %d elements of %s%v", n, datatype, shape)
+		}
+		i++
+		return one(i - 1)
+	}
+	if err := each(); err != nil {
+		return nil, err
+	}
+	if i < n {
+		return nil, d.wrong("%d elements, and %s%v has %d", i, datatype, shape, n)
+	}
+	return t, nil
+}
+
+// filler makes room for n elements, and says how to read one of them.
+func (d *decoder) filler(dt tensor.DType, n int) (*tensor.Tensor, func(int) error, error) {
+	t := &tensor.Tensor{DType: dt}
+	switch dt {
+	case tensor.String:
+		t.Strings = make([]string, n)
+		return t, func(i int) (err error) {
+			t.Strings[i], err = d.text()
+			return err
+		}, nil
+	case tensor.Float16, tensor.BFloat16:
+		return nil, nil, fmt.Errorf("%w: %s is sent as binary data only", ErrRequest, datatypes[dt])
+	}
+	size := dt.Size()
+	t.Data = make([]byte, n*size)
+	if dt == tensor.Bool {
+		return t, func(i int) error {
+			b, err := d.boolean()
+			if b {
+				t.Data[i] = 1
+			}
+			return err
+		}, nil
+	}
+	return t, d.numbers(dt, size, t.Data), nil
+}
+
+// numbers says how to read one number of the type into its place in data.
+func (d *decoder) numbers(dt tensor.DType, size int, data []byte) func(int) error {
+	bits := bitsOf(dt, size)
+	return func(i int) error {
+		n, err := d.number()
+		if err != nil {
+			return err
+		}
+		v, ok := bits(n)
+		if !ok {
+			return d.wrong("element %d: %.40s is no %s", i, n.text, datatypes[dt])
+		}
+		switch to := data[i*size:]; size {
+		case 1:
+			to[0] = byte(v)
+		case 2:
+			binary.LittleEndian.PutUint16(to, uint16(v))
+		case 4:
+			binary.LittleEndian.PutUint32(to, uint32(v))
+		default:
+			binary.LittleEndian.PutUint64(to, v)
+		}
+		return nil
+	}
+}
+
+// bitsOf says which bits a number of the type has.
+func bitsOf(dt tensor.DType, size int) func(*number) (uint64, bool) {
+	switch {
+	case dt == tensor.Float32:
+		return func(n *number) (uint64, bool) {
+			f, ok := n.float32()
+			return uint64(math.Float32bits(f)), ok
+		}
+	case dt == tensor.Float64:
+		return func(n *number) (uint64, bool) {
+			f, ok := n.float64()
+			return math.Float64bits(f), ok
+		}
+	case dt.IsSigned():
+		return func(n *number) (uint64, bool) {
+			v, ok := n.signed(8 * size)
+			return uint64(v), ok
+		}
+	}
+	return func(n *number) (uint64, bool) { return n.unsigned(8 * size) }
+}

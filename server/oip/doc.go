@@ -1,0 +1,28 @@
+// Package oip speaks the Open Inference Protocol, version 2, with the extensions of NVIDIA's Triton
+// Inference Server: what a request and its answer are, and how they are written in JSON with binary
+// data behind it.
+//
+// The protocol is specified in kserve/open-inference-protocol, specification/protocol
+// (inference_rest.md, open_inference_rest.yaml); the extensions for binary data and classification
+// in triton-inference-server/server, docs/protocol (extension_binary_data.md,
+// extension_classification.md).
+//
+// Meet first: [Request] and [Decode], [Response] and its method Append, and [Datatype], which names
+// types of elements. [Metadata] describes a model.
+//
+// Concurrency: everything here is plain data and pure functions.
+//
+// What it refuses, with an error of kind [ErrRequest]: JSON that is not well-formed (RFC 8259) or
+// deeper than [MaxDepth]; shapes with negative dimensions or more elements than there is data;
+// elements that their type does not hold; FP16 and BF16 in JSON, which are binary only; names given
+// twice; binary data that is too short, or left over. It never allocates more than a small multiple
+// of the bytes that it was given.
+package oip
+
+import "errors"
+
+// ErrRequest is the kind of every error about what a client sent, or asked to be sent.
+var ErrRequest = errors.New("bad request")
+
+// MaxDepth is how deep arrays and objects may nest.
+const MaxDepth = 100

@@ -1,0 +1,99 @@
+package oip
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/weirgpu/weir/tensor"
+)
+
+// Parameters are what a client may say beside the protocol's own fields: values of type string,
+// bool, int64 and, for numbers that are none, float64. Whoever does not know one leaves it alone.
+type Parameters map[string]any
+
+// Request is one inference.
+type Request struct {
+	ID         string // given back with the answer; "" stands for none
+	Parameters Parameters
+	Inputs     []Input
+	Outputs    []Output // in the order asked for; nil: all of the model's
+}
+
+// Input is a value of a request.
+type Input struct {
+	Name       string
+	Parameters Parameters
+	// Tensor may share the bytes of the body that the request was decoded from.
+	Tensor *tensor.Tensor
+}
+
+// Output is an output that a request asks for.
+type Output struct {
+	Name       string
+	Parameters Parameters
+	Binary     bool // wanted behind the JSON
+	Classes    int  // the number of classes wanted in place of the values; 0: the values
+}
+
+// Wants returns what the request says of a model's output of that name, and whether it asks for it.
+func (r *Request) Wants(name string) (Output, bool) {
+	if r.Outputs == nil {
+		return Output{Name: name, Binary: r.binary()}, true
+	}
+	for _, o := range r.Outputs {
+		if o.Name == name {
+			return o, true
+		}
+	}
+	return Output{}, false
+}
+
+// binary is Triton's binary_data_output: whether outputs that say nothing of it are wanted so.
+func (r *Request) binary() bool {
+	b, _ := r.Parameters["binary_data_output"].(bool)
+	return b
+}
+
+// finish reads the parameters that mean something to this package, and refuses names given twice.
+func (r *Request) finish() error {
+	seen := map[string]bool{}
+	for _, in := range r.Inputs {
+		if seen[in.Name] {
+			return fmt.Errorf("%w: input %.200q is given twice", ErrRequest, in.Name)
+		}
+		seen[in.Name] = true
+	}
+	clear(seen)
+	for i := range r.Outputs {
+		o := &r.Outputs[i]
+		if seen[o.Name] {
+			return fmt.Errorf("%w: output %.200q is asked for twice", ErrRequest, o.Name)
+		}
+		seen[o.Name] = true
+		if err := o.finish(r.binary()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *Output) finish(binary bool) error {
+	o.Binary = binary
+	if v, given := o.Parameters["binary_data"]; given {
+		b, ok := v.(bool)
+		if !ok {
+			return fmt.Errorf("%w: output %.200q: binary_data is true or false", ErrRequest, o.Name)
+		}
+		o.Binary = b
+	}
+	if v, given := o.Parameters["classification"]; given {
+		k, ok := v.(int64)
+		if !ok || k < 0 || k > math.MaxInt32 {
+			return fmt.Errorf("%w: output %.200q: classification is a number of classes",
+				ErrRequest,
+				o.Name)
+		}
+		o.Classes = int(k)
+	}
+	return nil
+}
