@@ -43,6 +43,7 @@ var jsonOf = map[string][]reflect.Type{
 	"weir thaw":        {reflect.TypeFor[agent.FreezeReport]()},
 	"weir top":         {reflect.TypeFor[agent.Snapshot]()},
 	"weir tune":        {reflect.TypeFor[tuneResult]()},
+	"weir up":          {reflect.TypeFor[upInfo]()},
 	"weir verify":      {reflect.TypeFor[conformance.Report]()},
 	"weir version":     {reflect.TypeFor[versionInfo]()},
 }

@@ -152,7 +152,7 @@ func newRoot() *cobra.Command {
 	root.Flags().BoolVar(&version, "version", false, "say which weir this is")
 	root.SetHelpFunc(writeHelp)
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(newDemo(), newShare(), newSimulate(), newPolicies())
+	root.AddCommand(newUp(), newDemo(), newShare(), newSimulate(), newPolicies())
 	root.AddCommand(newRun(), newBench(), newInspect(), newOptimize(), newVerify(), newTune(),
 		newModel(), newDevice(), newCache(), newDebug())
 	root.AddCommand(newExec(), newTop(), newSet(), newFreeze(), newThaw(), newPolicy(), newAgent())

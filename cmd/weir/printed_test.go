@@ -16,6 +16,7 @@ var notRun = []struct{ line, why string }{
 	{"CGO_ENABLED=0 go build ", "go run ./bench/binary, a step of the check, builds it"},
 	{"systemctl ", "changes the user's services"},
 	{"loginctl ", "needs root"},
+	{"weir up ", "serves until it is ended: TestUp"},
 }
 
 // onGPU are the beginnings of printed lines that need a GPU, which TestPrintedSharesRun runs on the

@@ -50,6 +50,7 @@ func widthLines(t *testing.T) map[string][][]string {
 // noWidths are commands that print what is for programs, or nothing here, and why.
 var noWidths = map[string]string{
 	"weir agent":                 "serves",
+	"weir up":                    "serves",
 	"weir completion bash":       "a script",
 	"weir completion fish":       "a script",
 	"weir completion powershell": "a script",

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	lib "github.com/weirgpu/weir"
+	"github.com/weirgpu/weir/examples/digits"
+	"github.com/weirgpu/weir/internal/terminal"
+	"github.com/weirgpu/weir/plan/cache"
+	"github.com/weirgpu/weir/server"
+	"github.com/weirgpu/weir/server/repo"
+	"github.com/weirgpu/weir/share/policy"
+)
+
+// upFlags are those of up.
+type upFlags struct {
+	models  string
+	address string
+	policy  string
+	threads int
+	grace   time.Duration
+	asJSON  bool
+	noCache bool
+}
+
+func newUp() *cobra.Command {
+	var f upFlags
+	c := &cobra.Command{
+		Use:   "up",
+		Short: "Serve models over HTTP, under shares of one device",
+		Long: "Serve the models of a folder over the Open Inference Protocol, version 2, with " +
+			"Triton's binary data and classification. The folder holds NAME/VERSION/model.onnx; " +
+			"the newest version of each model is served. config.pbtxt is not read. Each model " +
+			"is a job under a policy: it is promised the memory that it needs or, where the " +
+			"shapes of its inputs are open, an equal part of what is left.\n\n" +
+			"Without --models and without a folder models, a classifier of handwritten digits is " +
+			"served. The server answers on loopback addresses only, since it knows no " +
+			"accounts.\n\nSIGTERM ends readiness, for --grace; then, as after Ctrl-C at once, " +
+			"no more requests are taken, and those under way are answered, for 30 s at most.",
+		Example: "  weir up\n  weir up --models ./models --policy priority",
+		Args:    exactly(0),
+		RunE:    func(c *cobra.Command, _ []string) error { return f.run(c) },
+	}
+	c.Flags().StringVar(&f.models, "models", "", "the `FOLDER` of models (default: models, if "+
+		"there is one)")
+	c.Flags().StringVar(&f.address, "http", "localhost:8000", "the `ADDRESS` to answer on; port 0 "+
+		"picks one")
+	c.Flags().StringVar(&f.policy, "policy", policy.Default, "the sharing policy (weir policies "+
+		"lists them)")
+	c.Flags().IntVar(&f.threads, "threads", 0, "cores to share (default: the cores this process "+
+		"may use)")
+	c.Flags().DurationVar(&f.grace, "grace", 5*time.Second, "how long requests are taken after "+
+		"SIGTERM has ended readiness")
+	c.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON object when ready")
+	addNoCache(c, &f.noCache)
+	return c
+}
+
+// drainLimit is how long requests under way may take once the server ends.
+const drainLimit = 30 * time.Second
+
+func (f *upFlags) run(c *cobra.Command) error {
+	began := time.Now()
+	sources, err := f.sources()
+	if err != nil {
+		return err
+	}
+	on, err := loopback(f.address)
+	if err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil))
+	s, err := server.New(server.Options{Version: thisVersion().Version, Log: log,
+		Host: lib.HostOptions{Policy: f.policy, Threads: f.threads}})
+	if err != nil {
+		return errors.Join(err, on.Close())
+	}
+	h := &http.Server{Handler: s, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, Protocols: new(http.Protocols),
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
+	h.Protocols.SetHTTP1(true)
+	ended := make(chan error, 1)
+	go func() { ended <- h.Serve(on) }()
+
+	ctx := c.Context()
+	if err := s.LoadAll(ctx, sources); err != nil && ctx.Err() == nil {
+		fmt.Fprintln(c.ErrOrStderr(), "weir: not ready:", message(err))
+	}
+	if err = f.print(c.OutOrStdout(), s, on.Addr().String(), time.Since(began)); err == nil {
+		select {
+		case err = <-ended:
+		case <-ctx.Done():
+		}
+	}
+	return errors.Join(err, f.stop(ctx, s, h))
+}
+
+// sources are the models to serve.
+func (f *upFlags) sources() ([]server.Source, error) {
+	const usual = "models"
+	folder := f.models
+	if folder == "" {
+		if _, err := os.Stat(usual); errors.Is(err, fs.ErrNotExist) {
+			return []server.Source{{Name: "digits", Version: 1, Open: func() (*lib.Model, error) {
+				return lib.Load(digits.Model)
+			}}}, nil
+		}
+		folder = usual
+	}
+	found, skipped, err := repo.Scan(folder)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range skipped {
+		slog.Warn("passed over", "path", s.Path, "why", s.Why)
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("%s has no models: expected %s", folder,
+			"NAME/VERSION/"+repo.File+", such as resnet/1/"+repo.File)
+	}
+	var o []lib.Option
+	if dir := os.Getenv(cache.EnvDir); !f.noCache && dir != "off" {
+		o = append(o, lib.WithCache(dir))
+	}
+	return server.Sources(found, o...), nil
+}
+
+// loopback listens where only this machine reaches.
+func loopback(address string) (net.Listener, error) {
+	a, err := net.ResolveTCPAddr("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("--http %s: %w", address, err)
+	}
+	if !a.IP.IsLoopback() {
+		return nil, fmt.Errorf("--http %s: weir knows no accounts and no TLS, so it answers on "+
+			"loopback addresses only, such as localhost:8000", address)
+	}
+	on, err := net.ListenTCP("tcp", a)
+	if err != nil {
+		return nil, failed(fmt.Errorf("--http %s: %w", address, err))
+	}
+	return on, nil
+}
+
+// upInfo is what weir up --json prints.
+type upInfo struct {
+	HTTP    string  `json:"http"`     // the address
+	Ready   bool    `json:"ready"`    // whether every model could be loaded
+	ReadyMS float64 `json:"ready_ms"` // from the begin of the command
+}
+
+// print says where the server answers.
+func (f *upFlags) print(w io.Writer, s *server.Server, address string, took time.Duration) error {
+	url := "http://" + address
+	if f.asJSON {
+		return printJSON(w, upInfo{url, s.Ready(), float64(took) / float64(time.Millisecond)})
+	}
+	list := s.Models()
+	models := "models"
+	if len(list) == 1 {
+		models = "model"
+	}
+	fmt.Fprintf(w, "%s serves %d %s after %v, under %s:\n", url, len(list), models,
+		took.Round(time.Millisecond), f.policy)
+	for _, m := range list {
+		var values []string
+		for _, v := range m.Inputs {
+			values = append(values, v.Name+" "+v.Datatype+strings.ReplaceAll(fmt.Sprint(v.Shape),
+				" ", ","))
+		}
+		line := fmt.Sprintf("  %s, version %s: %s", m.Name, m.Versions[0], strings.Join(values,
+			", "))
+		fmt.Fprintln(w, terminal.Wrap(line, textWidth(w)))
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "\n%s\n", try(url, list[0].Name))
+	return err
+}
+
+// try is a command that has an answer: which digit a picture shows, or what a model takes.
+func try(url, name string) string {
+	if name != "digits" {
+		return "curl " + url + "/v2/models/" + name
+	}
+	images, err := digits.Images()
+	if err != nil {
+		return ""
+	}
+	var pixels []string
+	for _, v := range digits.Input(images[0]) {
+		pixels = append(pixels, fmt.Sprintf("%.2g", v))
+	}
+	return "curl " + url + "/v2/models/digits/infer -d '{\"inputs\":[{\"name\":\"image\"," +
+		"\"datatype\":\"FP32\",\"shape\":[1,1,8,8],\"data\":[" + strings.Join(pixels, ",") +
+		"]}],\"outputs\":[{\"name\":\"probabilities\",\"parameters\":{\"classification\":3}}]}'"
+}
+
+// stop ends the server without a loss of requests that it has taken. It needs a context that has
+// not ended, since that of the command has.
+func (f *upFlags) stop(ctx context.Context, s *server.Server, h *http.Server) error {
+	s.Retire()
+	var by *stopped
+	if errors.As(context.Cause(ctx), &by) && by.signal == syscall.SIGTERM {
+		time.Sleep(f.grace)
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainLimit)
+	defer cancel()
+	err := s.Drain(last)
+	return failed(errors.Join(err, h.Shutdown(last), s.Close()))
+}

@@ -1,0 +1,222 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weirgpu/weir"
+	"github.com/weirgpu/weir/server/oip"
+)
+
+// The bounds of a server whose options say nothing of them.
+const (
+	DefaultBody  = 64 << 20
+	DefaultQueue = 256
+)
+
+// Options say how a server answers.
+type Options struct {
+	Host weir.HostOptions
+	// Version is what the server says of its own version.
+	Version string
+	// Body is the largest body in bytes, after decompression too; 0 stands for DefaultBody.
+	Body int64
+	// Queue is how many requests for one model may be under way or waiting; 0 stands for
+	// DefaultQueue.
+	Queue int
+	// Log is told what goes wrong by the server's fault; nil stands for slog.Default.
+	Log *slog.Logger
+}
+
+// Server serves models. It needs [Server.Close].
+type Server struct {
+	o       Options
+	host    *weir.Host
+	handler http.Handler
+	loaded  atomic.Bool // all models that the server was to load
+	retired atomic.Bool
+
+	mu       sync.Mutex
+	models   map[string]*model
+	broken   []oip.IndexEntry // models that could not be loaded
+	draining bool
+	active   int           // requests for models that were admitted and are not answered
+	idle     chan struct{} // closed once draining and active is 0
+}
+
+// New returns a server without models, which is alive and not ready. The error is that of
+// weir.NewHost.
+func New(o Options) (*Server, error) {
+	o.Body = cmp.Or(o.Body, DefaultBody)
+	o.Queue = cmp.Or(o.Queue, DefaultQueue)
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	host, err := weir.NewHost(o.Host)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{o: o, host: host, models: map[string]*model{}, idle: make(chan struct{})}
+	s.handler = s.routes()
+	return s, nil
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+// Ready reports whether every model that the server was to load is loaded, and it is not stopping.
+func (s *Server) Ready() bool { return s.loaded.Load() && !s.retired.Load() }
+
+// Models describes the models that are served, by name.
+func (s *Server) Models() []oip.Metadata {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []oip.Metadata
+	for _, m := range s.models {
+		list = append(list, m.metadata)
+	}
+	slices.SortFunc(list, func(a, b oip.Metadata) int { return cmp.Compare(a.Name, b.Name) })
+	return list
+}
+
+// Retire ends readiness, so that whoever spreads requests sends no more, and goes on answering.
+func (s *Server) Retire() { s.retired.Store(true) }
+
+// Drain ends readiness, refuses further requests for models, and waits until those that were
+// admitted are answered, or ctx is done, whose cause it then returns.
+func (s *Server) Drain(ctx context.Context) error {
+	s.Retire()
+	s.mu.Lock()
+	if !s.draining {
+		s.draining = true
+		if s.active == 0 {
+			close(s.idle)
+		}
+	}
+	s.mu.Unlock()
+	select {
+	case <-s.idle:
+		return nil
+	case <-ctx.Done():
+		s.mu.Lock()
+		left := s.active
+		s.mu.Unlock()
+		return fmt.Errorf("%d requests were not answered in time: %w", left, context.Cause(ctx))
+	}
+}
+
+// Close ends all models. Requests under way end with an error.
+func (s *Server) Close() error { return s.host.Close() }
+
+// enter counts a request for a model in, until leave.
+func (s *Server) enter(name, version string) (*model, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.models[name]
+	if m == nil || version != "" && version != m.version {
+		return nil, s.absent(name, version)
+	}
+	if s.draining {
+		return nil, problem(http.StatusServiceUnavailable, "the server is stopping")
+	}
+	if m.under >= s.o.Queue {
+		return nil, problem(http.StatusServiceUnavailable, "model %s: %d requests are waiting, "+
+			"which is as many as may: ask again later", name, m.under)
+	}
+	m.under++
+	s.active++
+	return m, nil
+}
+
+func (s *Server) leave(m *model) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m.under--
+	if s.active--; s.draining && s.active == 0 {
+		close(s.idle)
+	}
+}
+
+// look returns a model without a request for it.
+func (s *Server) look(name, version string) (*model, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.models[name]
+	if m == nil || version != "" && version != m.version {
+		return nil, s.absent(name, version)
+	}
+	return m, nil
+}
+
+// absent is the error about a model that is not there; s.mu is held.
+func (s *Server) absent(name, version string) error {
+	if m := s.models[name]; m != nil {
+		return problem(http.StatusNotFound, "model %s has no version %.40q: it has %s", name,
+			version,
+			m.version)
+	}
+	return problem(http.StatusNotFound, "there is no model %.200q: GET /v2/repository/index lists "+
+		"those that there are", name)
+}
+
+// index lists the models by name, those that could not be loaded too.
+func (s *Server) index() []oip.IndexEntry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := append([]oip.IndexEntry{}, s.broken...)
+	for _, m := range s.models {
+		list = append(list, oip.IndexEntry{Name: m.name, Version: m.version, State: "READY"})
+	}
+	slices.SortFunc(list, func(a, b oip.IndexEntry) int { return cmp.Compare(a.Name, b.Name) })
+	return list
+}
+
+// httpError is an error with the status that it means.
+type httpError struct {
+	status int
+	text   string
+}
+
+// Error implements error.
+func (e *httpError) Error() string { return e.text }
+
+func problem(status int, format string, args ...any) error {
+	return &httpError{status, fmt.Sprintf(format, args...)}
+}
+
+// statusGone is what nobody reads: the client is gone.
+const statusGone = 499
+
+// status is the HTTP status of an error.
+func status(err error) int {
+	var h *httpError
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &h):
+		return h.status
+	case errors.As(err, &large):
+		return http.StatusRequestEntityTooLarge
+	case errors.Is(err, oip.ErrRequest), errors.Is(err, weir.ErrInput):
+		return http.StatusBadRequest
+	case errors.Is(err, context.Canceled):
+		return statusGone
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, weir.ErrMemory),
+		errors.Is(err, weir.ErrClosed):
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusInternalServerError
+}
+
+// text is what a client is told of an error: one line, without a stack.
+func text(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}
