@@ -302,6 +302,9 @@ func (d *decoder) elements(datatype string, shape []int) (*tensor.Tensor, error)
 	i := 0
 	var each func() error
 	each = func() error {
+		if dt == tensor.Float32 {
+			i += d.floats(tensor.As[float32](t)[i:])
+		}
 		if d.peek() == '[' {
 			return d.array(each)
 		}
@@ -318,6 +321,23 @@ func (d *decoder) elements(datatype string, shape []int) (*tensor.Tensor, error)
 		return nil, d.wrong("%d elements, and %s%v has %d", i, datatype, shape, n)
 	}
 	return t, nil
+}
+
+// floats reads elements that are written as most are, with the comma behind each: never the last of
+// an array, which may be followed by what is none.
+func (d *decoder) floats(to []float32) int {
+	for i := range to {
+		begin := d.at
+		d.peek()
+		f, ok := d.float()
+		if !ok || d.peek() != ',' {
+			d.at = begin
+			return i
+		}
+		d.at++
+		to[i] = f
+	}
+	return len(to)
 }
 
 // filler makes room for n elements, and says how to read one of them.

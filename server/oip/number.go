@@ -127,19 +127,24 @@ func (n *number) float64() (f float64, ok bool) {
 }
 
 // float32 returns the nearest float32; ok is false where n is out of range.
-//
-// Rounding twice, to float64 and then to float32, is rounding once unless the first ends half-way
-// between two float32: rounding is monotone, and half-ways are float64 themselves.
 func (n *number) float32() (f float32, ok bool) {
-	const below = 1<<29 - 1 // bits of a float64's fraction that a float32 has not
-	if f, ok := n.quick(); ok {
-		a := math.Abs(f)
-		if a == 0 || a >= 0x1p-126 && a < 0x1p127 && math.Float64bits(f)&below != 1<<28 {
-			return float32(f), true
+	if wide, ok := n.quick(); ok {
+		if f, ok := narrow(wide); ok {
+			return f, true
 		}
 	}
 	wide, err := strconv.ParseFloat(string(n.text), 32)
 	return float32(wide), err == nil
+}
+
+// narrow returns the float32 nearest to a number from the float64 nearest to it; ok is false where
+// that does not tell. Rounding twice is rounding once unless the first ends half-way between two
+// float32: rounding is monotone, and half-ways are float64 themselves.
+func narrow(f float64) (nearest float32, ok bool) {
+	const below = 1<<29 - 1 // bits of a float64's fraction that a float32 has not
+	a := math.Abs(f)
+	ok = a == 0 || a >= 0x1p-126 && a < 0x1p127 && math.Float64bits(f)&below != 1<<28
+	return float32(f), ok
 }
 
 // signed returns n as an integer of so many bits; ok is false where it is none.

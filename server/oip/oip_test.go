@@ -28,6 +28,8 @@ func TestDecode(t *testing.T) {
 			tensor.From([]float64{1, 2, 3, 4}, 2, 2)},
 		{one(`"shape":[],"datatype":"INT64","data":-9223372036854775808`),
 			tensor.From([]int64{math.MinInt64})},
+		{one(`"shape":[2,3],"datatype":"FP32","data":[0.12345678,[-1.5 , 2],1e2,[[7]], 3]`),
+			tensor.From([]float32{.12345678, -1.5, 2, 100, 7, 3}, 2, 3)},
 		{one(` "shape" : [ 1 ] , "datatype":"UINT64","data":[18446744073709551615]`),
 			tensor.From([]uint64{math.MaxUint64}, 1)},
 		{one(`"shape":[2],"datatype":"INT8","data":[-128,127]`), tensor.From([]int8{-128, 127}, 2)},
@@ -99,6 +101,11 @@ func TestDecodeRefuses(t *testing.T) {
 		`{"a":{"b":1,}}`:                       "should follow",
 		`{"inputs":[{}]}`:                      "must be given",
 		one(x + `"data":[1,2]`):                "more than",
+		one(x + `"data":[1,]`):                 "more than",
+		one(x + `"data":[1,2`):                 "more than",
+		one(x + `"data":[01]`):                 "value",
+		one(x + `"data":[1.]`):                 "digit",
+		one(x + `"data":[-]`):                  "value",
 		one(x + `"data":[]`):                   "0 elements",
 		one(x + `"data":[1e39]`):               "no FP32",
 		one(x + `"data":[NaN]`):                "value",
@@ -206,6 +213,17 @@ func TestFloats(t *testing.T) {
 		n, err := c.number()
 		if err != nil || c.at != len(s) {
 			t.Fatalf("%s: read %d bytes: %v", s, c.at, err)
+		}
+		for _, behind := range []string{"", ",", "]12345678", "e5", "."} {
+			q := cursor{b: []byte(s + behind)}
+			f, ok := q.float()
+			slow := cursor{b: q.b}
+			if n, err := slow.number(); ok && err != nil {
+				t.Fatalf("%s was read: %v", q.b, err)
+			} else if v, _ := n.float32(); ok && (math.Float32bits(f) != math.Float32bits(v) ||
+				q.at != slow.at) || !ok && q.at != 0 {
+				t.Fatalf("%s: %v and %d bytes, want %v and %d", q.b, f, q.at, v, slow.at)
+			}
 		}
 		f, ok := n.float32()
 		want, werr := strconv.ParseFloat(s, 32)
