@@ -283,6 +283,25 @@ func TestFairBatches(t *testing.T) {
 	}
 }
 
+// TestLabels holds that an account gains no part of the device by calling half of its requests
+// urgent.
+func TestLabels(t *testing.T) {
+	m := simple("m", Batch{})
+	m.Queue, m.Levels = 40, 2
+	w := newWorld(t, m)
+	for now := time.Duration(0); now < 40*time.Second; now += ms / 2 {
+		_ = w.arrive(now, Request{Model: "m", Account: "a", Priority: 1 + int(now/ms)%2})
+		_ = w.arrive(now, Request{Model: "m", Account: "b", Priority: 1})
+	}
+	used := map[string]int{}
+	for _, r := range w.runs {
+		used[w.by[r.Requests[0]].Account]++
+	}
+	if ratio := float64(used["a"]) / float64(used["b"]); ratio < 0.95 || ratio > 1.05 {
+		t.Errorf("accounts of equal weight had %v", used)
+	}
+}
+
 // TestBuckets holds the choice of sizes against all others.
 func TestBuckets(t *testing.T) {
 	for seed := range uint64(200) {
@@ -330,17 +349,21 @@ func BenchmarkDecide(b *testing.B) {
 			m := simple("m", Batch{Max: most})
 			m.Queue, m.Time = 10000, linear(ms, ms)
 			_ = c.Set(0, m)
-			id, now := uint64(0), time.Duration(0)
+			id, now, admitted := uint64(0), time.Duration(0), 0
 			arrive := func() {
 				id++
 				account := [...]string{"a", "b", "c", "d", "e", "f", "g", "h"}[id*id%11%8]
-				_ = c.Arrive(now, Request{ID: id, Model: "m", Account: account,
+				err := c.Arrive(now, Request{ID: id, Model: "m", Account: account, Rows: 1,
 					Deadline: now + time.Hour})
+				if err == nil {
+					admitted++
+				}
 			}
 			for range 10000 {
 				arrive()
 			}
 			c.Decide(now)
+			admitted = 0
 			b.ResetTimer()
 			for i := range b.N {
 				arrive()
@@ -350,6 +373,8 @@ func BenchmarkDecide(b *testing.B) {
 				}
 				c.Decide(now)
 			}
+			b.ReportMetric(float64(admitted)/float64(b.N), "admitted/op")
+			b.ReportMetric(float64(len(c.requests)), "waiting")
 		})
 	}
 }
