@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"compress/gzip"
 	"compress/zlib"
 	"encoding/json"
@@ -10,10 +9,12 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/weirgpu/weir/server/oip"
 )
@@ -118,6 +119,7 @@ func write(w http.ResponseWriter, code int, body any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(b)))
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(patience))
 	w.WriteHeader(code)
 	_, _ = w.Write(b) // a client that is gone reads no error either
 }
@@ -176,38 +178,92 @@ var answers = sync.Pool{New: func() any { return new([]byte) }}
 const keep = 1 << 20
 
 func (s *Server) infer(w http.ResponseWriter, r *http.Request) error {
-	m, err := s.enter(r.PathValue("model"), r.PathValue("version"))
+	m, err := s.look(r.PathValue("model"), r.PathValue("version"))
 	if err != nil {
 		return err
 	}
-	defer s.leave(m)
-	request, err := s.read(w, r, m)
+	body := body{of: s, to: http.NewResponseController(w), began: time.Now()}
+	defer body.release()
+	// a client that sends slowly must not hold a place in the queue
+	request, err := body.request(w, r, m)
 	if err != nil {
 		return err
 	}
+	if err = s.enter(m); err != nil {
+		return err
+	}
+	defer s.answered()
 	buffer := answers.Get().(*[]byte)
 	defer func() {
 		if cap(*buffer) <= keep {
 			answers.Put(buffer)
 		}
 	}()
-	body, header, err := m.infer(r.Context(), request, (*buffer)[:0])
+	answer, header, err := func() ([]byte, int, error) {
+		defer s.leave(m) // nor must one that reads its answer slowly
+		return m.infer(r.Context(), request, (*buffer)[:0])
+	}()
 	if err != nil {
 		return err
 	}
-	*buffer = body
-	return send(w, r, body, header)
+	*buffer = answer
+	body.exchange(int64(cap(answer)))
+	return send(w, r, answer, header)
 }
 
-// read reads an inference request.
-func (s *Server) read(w http.ResponseWriter, r *http.Request, m *model) (*oip.Request, error) {
-	body, err := s.body(w, r)
+// A client that sends or reads must get on: by one step within patience, and on average, after as
+// much time again, by pace bytes a second.
+const (
+	patience = 10 * time.Second
+	pace     = 128 << 10
+	step     = 64 << 10
+)
+
+// due is when the next step must have come, of a transfer of which n bytes are done.
+func due(began time.Time, n int64) time.Time {
+	average := began.Add(patience + time.Duration(n)*(time.Second/pace))
+	if next := time.Now().Add(patience); next.Before(average) {
+		return next
+	}
+	return average
+}
+
+// body is the body of a request that is being read, and then the memory that it has.
+type body struct {
+	of    *Server
+	to    *http.ResponseController
+	began time.Time
+	from  io.Reader
+	n     int64 // bytes that came
+	held  int64 // of the server's bytes for bodies
+}
+
+// Read implements io.Reader: a piece of what is sent, if it comes in time.
+func (b *body) Read(p []byte) (int, error) {
+	if b.of.stopping() {
+		return 0, errStopping
+	}
+	_ = b.to.SetReadDeadline(due(b.began, b.n)) // who has no deadlines is no connection
+	n, err := b.from.Read(p[:min(len(p), step)])
+	b.n += int64(n)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = problem(http.StatusRequestTimeout, "the body came too slowly, of which %d bytes "+
+			"came: send a part each %v, and %d bytes a second", b.n, patience, pace)
+	}
+	return n, err
+}
+
+// request reads an inference request.
+func (b *body) request(w http.ResponseWriter, r *http.Request, m *model) (*oip.Request, error) {
+	all, err := b.read(w, r)
 	if err != nil {
+		// what is left of the body is not waited for
+		w.Header().Set("Connection", "close")
 		return nil, err
 	}
 	given := r.Header.Get(headerLength)
 	if given == "" {
-		return oip.Decode(body, len(body))
+		return oip.Decode(all, len(all))
 	}
 	header, err := strconv.Atoi(given)
 	if err != nil {
@@ -215,45 +271,88 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, m *model) (*oip.Re
 			headerLength, given)
 	}
 	if header == 0 {
-		return m.raw(body)
+		return m.raw(all)
 	}
-	return oip.Decode(body, header)
+	return oip.Decode(all, header)
 }
 
-// body reads the whole body of a request, and decompresses it.
-func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	limited := http.MaxBytesReader(w, r.Body, s.o.Body)
-	plain, err := decompress(limited, r.Header.Get("Content-Encoding"))
+// read reads the whole body of a request, and decompresses it.
+func (b *body) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	limit := b.of.o.Body
+	b.from = http.MaxBytesReader(w, r.Body, limit)
+	plain, err := decompress(b, r.Header.Get("Content-Encoding"))
 	if err != nil {
 		return nil, err
 	}
-	if plain == io.Reader(limited) {
-		return readAll(plain, r.ContentLength)
+	expected := min(r.ContentLength, limit)
+	if plain != io.Reader(b) {
+		expected = -1
 	}
-	b, err := readAll(io.LimitReader(plain, s.o.Body+1), 0)
-	if err == nil && int64(len(b)) > s.o.Body {
-		err = &http.MaxBytesError{Limit: s.o.Body}
+	all, err := b.readAll(io.LimitReader(plain, limit+1), expected)
+	if err == nil && int64(len(all)) > limit {
+		err = &http.MaxBytesError{Limit: limit}
 	}
-	return b, err
+	if err == nil {
+		// net/http reads on, to learn that a client is gone, for as long as the answer takes
+		_ = b.to.SetReadDeadline(time.Time{})
+	}
+	return all, err
 }
 
-// readAll reads to the end. What is announced saves copies, up to a size that costs nothing if it
-// never comes.
-func readAll(from io.Reader, announced int64) ([]byte, error) {
-	const trusted = 4 << 20
-	var b bytes.Buffer
-	b.Grow(int(min(max(announced, 0), trusted)) + bytes.MinRead)
-	_, err := b.ReadFrom(from)
-	var large *http.MaxBytesError
-	if err != nil && !errors.As(err, &large) {
-		err = fmt.Errorf("%w: the body: %w", oip.ErrRequest, err)
+// readAll reads to the end, which is expected after so many bytes unless that is negative. Memory
+// grows with what came, not with what was announced.
+func (b *body) readAll(from io.Reader, expected int64) ([]byte, error) {
+	all, room := []byte(nil), int64(step)
+	for {
+		if len(all) == cap(all) {
+			if expected >= int64(len(all)) {
+				room = min(room, expected+1) // one more finds the end
+			}
+			if err := b.grow(room); err != nil {
+				return nil, err
+			}
+			all = append(make([]byte, 0, room), all...)
+			b.exchange(room)
+			room *= 4
+		}
+		n, err := from.Read(all[len(all):cap(all)])
+		all = all[:len(all)+n]
+		var large *http.MaxBytesError
+		var known *httpError
+		switch {
+		case err == io.EOF:
+			return all, nil
+		case errors.As(err, &large), errors.As(err, &known):
+			return nil, err
+		case err != nil:
+			return nil, fmt.Errorf("%w: the body: %w", oip.ErrRequest, err)
+		}
 	}
-	return b.Bytes(), err
 }
+
+// grow takes so many bytes more of those that the server has for bodies.
+func (b *body) grow(more int64) error {
+	if all := b.of.bodies.Add(more); all > b.of.o.Bodies {
+		b.of.bodies.Add(-more)
+		return problem(http.StatusServiceUnavailable, "requests and answers that are sent and "+
+			"wait have %d bytes, of %d that they may have: ask again later", all-more,
+			b.of.o.Bodies)
+	}
+	b.held += more
+	return nil
+}
+
+// exchange gives back what is held for n bytes, which are there already.
+func (b *body) exchange(n int64) {
+	b.of.bodies.Add(n - b.held)
+	b.held = n
+}
+
+func (b *body) release() { b.exchange(0) }
 
 // decompress returns what a body says in plain; deflate is zlib's form (RFC 9110, section 8.4.1.2).
 func decompress(body io.Reader, encoding string) (plain io.Reader, err error) {
-	switch encoding {
+	switch strings.ToLower(encoding) {
 	case "", "identity":
 		return body, nil
 	case "gzip":
@@ -279,15 +378,16 @@ func send(w http.ResponseWriter, r *http.Request, body []byte, header int) error
 		h.Set(headerLength, strconv.Itoa(header))
 	}
 	first, _, _ := strings.Cut(r.Header.Get("Accept-Encoding"), ",")
+	answer := &steps{w: w, to: http.NewResponseController(w), began: time.Now()}
 	var to io.WriteCloser
 	switch strings.TrimSpace(first) {
 	case "gzip":
-		to, _ = gzip.NewWriterLevel(w, gzip.BestSpeed)
+		to, _ = gzip.NewWriterLevel(answer, gzip.BestSpeed)
 	case "deflate":
-		to, _ = zlib.NewWriterLevel(w, zlib.BestSpeed)
+		to, _ = zlib.NewWriterLevel(answer, zlib.BestSpeed)
 	default:
 		h.Set("Content-Length", strconv.Itoa(len(body)))
-		_, _ = w.Write(body) // a client that is gone reads no error either
+		_, _ = answer.Write(body) // a client that is gone reads no error either
 		return nil
 	}
 	h.Set("Content-Encoding", strings.TrimSpace(first))
@@ -297,4 +397,23 @@ func send(w http.ResponseWriter, r *http.Request, body []byte, header int) error
 	}
 	_ = to.Close()
 	return nil
+}
+
+// steps writes an answer to a client that must get on.
+type steps struct {
+	w     io.Writer
+	to    *http.ResponseController
+	began time.Time
+	n     int64
+}
+
+// Write implements io.Writer.
+func (s *steps) Write(p []byte) (n int, err error) {
+	for n < len(p) && err == nil {
+		_ = s.to.SetWriteDeadline(due(s.began, s.n))
+		var done int
+		done, err = s.w.Write(p[n:min(len(p), n+step)])
+		n, s.n = n+done, s.n+int64(done)
+	}
+	return n, err
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/weirgpu/weir"
 	"github.com/weirgpu/weir/server/oip"
@@ -18,8 +19,9 @@ import (
 
 // The bounds of a server whose options say nothing of them.
 const (
-	DefaultBody  = 64 << 20
-	DefaultQueue = 256
+	DefaultBody   = 64 << 20
+	DefaultBodies = 1 << 30
+	DefaultQueue  = 256
 )
 
 // Options say how a server answers.
@@ -29,6 +31,10 @@ type Options struct {
 	Version string
 	// Body is the largest body in bytes, after decompression too; 0 stands for DefaultBody.
 	Body int64
+	// Bodies bounds the bytes of all bodies that are being read or wait for their answers, with
+	// the answers that are being sent: no more bodies are read beyond it. 0 stands for
+	// DefaultBodies.
+	Bodies int64
 	// Queue is how many requests for one model may be under way or waiting; 0 stands for
 	// DefaultQueue.
 	Queue int
@@ -43,6 +49,7 @@ type Server struct {
 	handler http.Handler
 	loaded  atomic.Bool // all models that the server was to load
 	retired atomic.Bool
+	bodies  atomic.Int64 // bytes of Options.Bodies that are held
 
 	mu       sync.Mutex
 	models   map[string]*model
@@ -56,6 +63,7 @@ type Server struct {
 // weir.NewHost.
 func New(o Options) (*Server, error) {
 	o.Body = cmp.Or(o.Body, DefaultBody)
+	o.Bodies = cmp.Or(o.Bodies, DefaultBodies)
 	o.Queue = cmp.Or(o.Queue, DefaultQueue)
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -70,7 +78,11 @@ func New(o Options) (*Server, error) {
 }
 
 // ServeHTTP implements http.Handler.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	// net/http writes of its own accord (100 Continue), and leaves the deadline of the last answer
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(patience))
+	s.handler.ServeHTTP(w, r)
+}
 
 // Ready reports whether every model that the server was to load is loaded, and it is not stopping.
 func (s *Server) Ready() bool { return s.loaded.Load() && !s.retired.Load() }
@@ -116,30 +128,42 @@ func (s *Server) Drain(ctx context.Context) error {
 // Close ends all models. Requests under way end with an error.
 func (s *Server) Close() error { return s.host.Close() }
 
-// enter counts a request for a model in, until leave.
-func (s *Server) enter(name, version string) (*model, error) {
+// errStopping is what a request is told that comes too late.
+var errStopping = problem(http.StatusServiceUnavailable, "the server is stopping")
+
+// stopping reports whether Drain was called.
+func (s *Server) stopping() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m := s.models[name]
-	if m == nil || version != "" && version != m.version {
-		return nil, s.absent(name, version)
-	}
+	return s.draining
+}
+
+// enter counts a request for a model in: until leave in the model's queue, and until answered among
+// those that Drain waits for.
+func (s *Server) enter(m *model) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.draining {
-		return nil, problem(http.StatusServiceUnavailable, "the server is stopping")
+		return errStopping
 	}
 	if m.under >= s.o.Queue {
-		return nil, problem(http.StatusServiceUnavailable, "model %s: %d requests are waiting, "+
-			"which is as many as may: ask again later", name, m.under)
+		return problem(http.StatusServiceUnavailable, "model %s: %d requests are waiting, "+
+			"which is as many as may: ask again later", m.name, m.under)
 	}
 	m.under++
 	s.active++
-	return m, nil
+	return nil
 }
 
 func (s *Server) leave(m *model) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m.under--
+}
+
+func (s *Server) answered() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.active--; s.draining && s.active == 0 {
 		close(s.idle)
 	}

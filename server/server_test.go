@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"compress/zlib"
@@ -10,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,6 +20,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/weirgpu/weir"
 	"github.com/weirgpu/weir/examples/digits"
@@ -456,4 +460,152 @@ func TestLoadAll(t *testing.T) {
 		!strings.Contains(index, `"good","version":"2","state":"READY"`) {
 		t.Errorf("index %s", index)
 	}
+}
+
+// pipes is a listener whose connections are made in memory.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	c, ok := <-p
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return c, nil
+}
+func (p pipes) Close() error   { close(p); return nil }
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// dial begins a request over HTTP/1.1 of which so much is sent.
+func (p pipes) dial(t *testing.T, sent string) net.Conn {
+	t.Helper()
+	here, there := net.Pipe()
+	p <- there
+	if _, err := io.WriteString(here, sent); err != nil {
+		t.Error(err)
+	}
+	return here
+}
+
+// announced is a request for inference with a body that has so many bytes, as far as body goes.
+func announced(model string, length int, body string) string {
+	return fmt.Sprintf("POST /v2/models/%s/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d"+
+		"\r\n\r\n%s", model, length, body)
+}
+
+// answered reads an answer.
+func answered(t *testing.T, from net.Conn) (int, string) {
+	t.Helper()
+	r, err := http.ReadResponse(bufio.NewReader(from), nil)
+	if err != nil {
+		t.Errorf("no answer: %v", err)
+		return 0, ""
+	}
+	return r.StatusCode, string(all(t, r))
+}
+
+// TestSlowClients: clients that do not send, or do not read, hold no place in a queue, and go after
+// a time; a quick one is answered meanwhile. Time is virtual.
+func TestSlowClients(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		entered, leave := make(chan struct{}, 99), make(chan struct{}, 99)
+		s := begin(t, Options{Queue: 2}, held("hold", entered, leave, nil))
+		on := make(pipes)
+		h := &http.Server{Handler: s, ReadTimeout: time.Minute}
+		go func() { _ = h.Serve(on) }()
+		defer h.Close()
+		for range 99 {
+			leave <- struct{}{}
+		}
+		whole := announced("hold", len(holdBody), holdBody)
+		var senders, readers []net.Conn
+		for range 4 {
+			senders = append(senders, on.dial(t, announced("hold", len(holdBody), holdBody[:9])))
+			readers = append(readers, on.dial(t, whole))
+			synctest.Wait()
+		}
+		began := time.Now()
+		if code, text := answered(t, on.dial(t, whole)); code != http.StatusOK {
+			t.Errorf("a quick client among slow ones: %d %s", code, text)
+		}
+		if took := time.Since(began); took > 0 {
+			t.Errorf("a quick client waited %v", took)
+		}
+		for _, c := range senders {
+			if code, text := answered(t, c); code != http.StatusRequestTimeout {
+				t.Errorf("a slow sender: %d %s", code, text)
+			}
+		}
+		time.Sleep(patience)
+		synctest.Wait()
+		for _, c := range readers {
+			if b, err := io.ReadAll(c); len(b) > 0 {
+				t.Errorf("a client that did not read for %v reads %d bytes, %v",
+					time.Since(began), len(b), err)
+			}
+		}
+		if n := s.bodies.Load(); n != 0 {
+			t.Errorf("%d bytes of bodies are held without a request", n)
+		}
+	})
+}
+
+// TestLongRun: how long a run takes does not end it: the bound on reading is for what is sent.
+func TestLongRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		entered, leave := make(chan struct{}, 1), make(chan struct{}, 1)
+		s := begin(t, Options{}, held("hold", entered, leave, nil))
+		on := make(pipes)
+		h := &http.Server{Handler: s, ReadTimeout: time.Minute}
+		go func() { _ = h.Serve(on) }()
+		defer h.Close()
+		c := on.dial(t, announced("hold", len(holdBody), holdBody))
+		<-entered
+		time.Sleep(time.Hour)
+		leave <- struct{}{}
+		if code, text := answered(t, c); code != http.StatusOK {
+			t.Errorf("a run of an hour: %d %s", code, text)
+		}
+	})
+}
+
+// TestBodies: bodies have bounded memory, which grows with what came and not with what was
+// announced, and is given back.
+func TestBodies(t *testing.T) {
+	s := begin(t, Options{Bodies: 4 * step}, digitsSource())
+	pixels, _ := picture(t, 1)
+	large := bytes.Repeat([]byte(" "), 5*step)
+	for range 9 {
+		r := ask(s, "POST", inferPath, large)
+		if r.StatusCode != http.StatusServiceUnavailable || r.Header.Get("Retry-After") == "" {
+			t.Fatalf("a body above the bound: %s", r.Status)
+		}
+		if r := ask(s, "POST", inferPath, inJSON(pixels, "")); r.StatusCode != http.StatusOK {
+			t.Fatalf("a small one after it: %s", r.Status)
+		}
+	}
+	if n := s.bodies.Load(); n != 0 {
+		t.Errorf("%d bytes are held without a request", n)
+	}
+}
+
+// TestDrainCutsBodies: draining does not wait for bodies that still come: they are refused.
+func TestDrainCutsBodies(t *testing.T) {
+	s := begin(t, Options{}, digitsSource())
+	from, to := io.Pipe()
+	r := httptest.NewRequest("POST", "http://localhost"+inferPath, from)
+	w := httptest.NewRecorder()
+	done := make(chan struct{})
+	go func() { s.ServeHTTP(w, r); close(done) }()
+	if _, err := io.WriteString(to, "{"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = io.WriteString(to, " ") }() // which may find that nobody reads any more
+	<-done
+	if w.Code != http.StatusServiceUnavailable {
+		t.Errorf("a body that came while draining: %d %s", w.Code, w.Body)
+	}
+	_ = from.Close() // ends the write
 }
