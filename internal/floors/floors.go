@@ -98,6 +98,7 @@ var Table = []Row{
 	{"scenario/view", 9, Both, "live view"},
 	{"scenario/report", 9, Both, "report page"},
 	{"agent", 9, Both, "process jobs"},
+	{"server/store", 5, Both, "state that outlives the process"},
 	{"server/oip", 8, Both, "the inference protocol"},
 	{"server/repo", 8, Both, "folders of models"},
 	{"server", 9, Both, "models as a service"},

@@ -1,0 +1,179 @@
+//go:build unix
+
+package store
+
+import (
+	"bufio"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// crashDir names the folder to a process that is to be killed.
+const crashDir = "WEIR_TEST_CRASH_DIR"
+
+// TestMain makes the test's own program the one that is killed.
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(crashDir); dir != "" {
+		if err := writeForever(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// pairs is a room in which a transaction writes two rows, one of which names a blob.
+var pairs = Room{"pairs", []string{
+	"CREATE TABLE pairs_a (n INTEGER PRIMARY KEY, digest TEXT NOT NULL) STRICT;" +
+		"CREATE TABLE pairs_b (n INTEGER PRIMARY KEY, filler TEXT NOT NULL) STRICT",
+}}
+
+// content is the blob of a number.
+func content(n int) string { return strings.Repeat(fmt.Sprint(n, " "), n%1000) }
+
+// writeForever writes one pair after another, and prints the number of each once that is said to
+// be on the disk.
+func writeForever(dir string) error {
+	s, err := Open(context.Background(), dir, Options{}, pairs)
+	if err != nil {
+		return err
+	}
+	n, err := checkPairs(s)
+	for err == nil {
+		n++
+		var d Digest
+		if d, _, err = s.Blobs().Put(strings.NewReader(content(n))); err != nil {
+			break
+		}
+		err = s.Write(context.Background(), func(tx *sql.Tx) error {
+			_, err := tx.Exec("INSERT INTO pairs_a VALUES (?, ?)", n, d)
+			if err == nil {
+				_, err = tx.Exec("INSERT INTO pairs_b VALUES (?, ?)", n,
+					strings.Repeat("x", n%7000))
+			}
+			return err
+		})
+		if err == nil {
+			_, err = fmt.Println(n)
+		}
+	}
+	return err
+}
+
+// checkPairs returns how many pairs there are; that one is missing or torn, or that its blob is, is
+// an error.
+func checkPairs(s *Store) (n int, err error) {
+	err = s.Read(context.Background(), func(tx *sql.Tx) error {
+		rows, err := tx.Query("SELECT a.n, b.n, a.digest FROM pairs_a a FULL JOIN pairs_b b " +
+			"USING (n) ORDER BY 1")
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			n++
+			var a, b sql.NullInt64
+			var d Digest
+			if err := rows.Scan(&a, &b, &d); err != nil {
+				return err
+			}
+			if a.Int64 != int64(n) || b.Int64 != int64(n) {
+				return fmt.Errorf("row %d is %d and %d", n, a.Int64, b.Int64)
+			}
+			if d != DigestOf([]byte(content(n))) {
+				return fmt.Errorf("row %d has the digest %s", n, d)
+			}
+			if err := s.Blobs().Verify(d); err != nil {
+				return fmt.Errorf("row %d: %w", n, err)
+			}
+		}
+		return rows.Err()
+	})
+	return n, err
+}
+
+// TestCrash kills a process that writes, at any point of it: all that it said to be written is
+// there, and nothing that is there is torn. With WEIR_LONG 10,000 are killed.
+func TestCrash(t *testing.T) {
+	times := 25
+	if os.Getenv("WEIR_LONG") != "" {
+		times = 10_000
+	}
+	dir, before, lost := t.TempDir(), 0, 0
+	for i := range times {
+		if i%200 == 199 {
+			dir, before = t.TempDir(), 0 // each start checks all
+		}
+		said, err := kill(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := Open(t.Context(), dir, Options{}, pairs)
+		if err != nil {
+			t.Fatalf("kill %d: %v", i, err)
+		}
+		n, err := checkPairs(s)
+		if err = errors.Join(err, check(t.Context(), s.writer), s.Close()); err != nil {
+			t.Fatalf("kill %d: %v", i, err)
+		}
+		if n < max(said, before) || n > max(said, before)+1 {
+			t.Fatalf("kill %d: %d pairs were said to be there, and %d before; %d are", i, said,
+				before, n)
+		}
+		if n > said {
+			lost++
+		}
+		before = n
+	}
+	t.Logf("%d pairs at the end; %d of %d kills fell between a commit and the word of it", before,
+		lost, times)
+}
+
+// kill starts a process that writes, kills it at some time, and returns the last number that it
+// printed.
+func kill(dir string) (said int, err error) {
+	c := exec.Command(os.Args[0])
+	c.Env = append(os.Environ(), crashDir+"="+dir)
+	c.Stderr = os.Stderr
+	out, err := c.StdoutPipe()
+	if err != nil {
+		return 0, err
+	}
+	if err := c.Start(); err != nil {
+		return 0, err
+	}
+	first := rand.IntN(20) // kills fall into the start and its recovery, too
+	deadly := time.AfterFunc(time.Duration(rand.IntN(40_000))*time.Microsecond, func() {
+		if first == 0 {
+			_ = c.Process.Kill()
+		}
+	})
+	defer deadly.Stop()
+	lines := bufio.NewScanner(out)
+	for k := 1; lines.Scan(); k++ {
+		if said, err = strconv.Atoi(lines.Text()); err != nil {
+			return 0, fmt.Errorf("it printed %q", lines.Text())
+		}
+		if k == first {
+			time.AfterFunc(time.Duration(rand.IntN(1500))*time.Microsecond, func() {
+				_ = c.Process.Kill()
+			})
+		}
+	}
+	err = c.Wait()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL {
+		return said, nil
+	}
+	return 0, fmt.Errorf("it ended by itself: %v", err)
+}
