@@ -99,6 +99,7 @@ var Table = []Row{
 	{"scenario/report", 9, Both, "report page"},
 	{"agent", 9, Both, "process jobs"},
 	{"server/store", 5, Both, "state that outlives the process"},
+	{"server/audit", 6, Both, "who did what, in a chain"},
 	{"server/oip", 8, Both, "the inference protocol"},
 	{"server/repo", 8, Both, "folders of models"},
 	{"server", 9, Both, "models as a service"},

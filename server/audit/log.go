@@ -1,0 +1,219 @@
+package audit
+
+import (
+	"cmp"
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/weirgpu/weir/server/store"
+)
+
+// gather is for how long refusals are gathered, and kinds is how many that differ are told apart
+// meanwhile.
+const (
+	gather = time.Second
+	kinds  = 1024
+)
+
+// Options say where checkpoints go.
+type Options struct {
+	// Key signs the checkpoints; without one there are none.
+	Key ed25519.PrivateKey
+	// Checkpoints is the file to which checkpoints are added; "" for none.
+	Checkpoints string
+	// Every is how long records wait for a checkpoint at most; 0 stands for a minute.
+	Every time.Duration
+	// Now is the clock; nil stands for time.Now.
+	Now func() time.Time
+	// Log is told what cannot be recorded; nil stands for slog.Default.
+	Log *slog.Logger
+}
+
+// Log is the chain of a state that is open for writing. It needs [Log.Close].
+type Log struct {
+	o    Options
+	in   *store.Store
+	stop chan struct{}
+	done sync.WaitGroup
+
+	signing sync.Mutex
+	signed  int64 // the record of the last checkpoint
+
+	mu      sync.Mutex
+	refused map[Event]*refusal
+}
+
+// refusal is how often an event happened, and when first.
+type refusal struct {
+	first time.Time
+	count int64
+}
+
+// Open continues the chain of a state, which has the tables of [Room], or begins it.
+func Open(ctx context.Context, in *store.Store, o Options) (*Log, error) {
+	o.Every = cmp.Or(o.Every, time.Minute)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	o.Log = cmp.Or(o.Log, slog.Default())
+	l := &Log{o: o, in: in, stop: make(chan struct{}), refused: map[Event]*refusal{}}
+	if err := in.Write(ctx, func(tx *sql.Tx) error {
+		last, err := l.last(tx)
+		if err != nil || last.Seq > 0 {
+			return err
+		}
+		// no two chains begin alike, so one cannot pass for the other
+		return l.Append(tx, Event{What: "audit begins", About: rand.Text(), Result: OK})
+	}); err != nil {
+		return nil, fmt.Errorf("audit: %w", err)
+	}
+	l.done.Go(l.work)
+	return l, nil
+}
+
+// last is the newest record, a zero one where there is none.
+func (l *Log) last(tx *sql.Tx) (r Record, err error) {
+	err = r.scan(tx.QueryRow("SELECT " + columns + " FROM audit_records ORDER BY seq DESC LIMIT 1"))
+	if errors.Is(err, sql.ErrNoRows) {
+		return Record{}, nil
+	}
+	return r, err
+}
+
+// Append records an event in the transaction of the change that it is about: either both are there
+// or neither. tx is one of [store.Store.Write].
+func (l *Log) Append(tx *sql.Tx, e Event) error { return l.append(tx, e, l.o.Now(), 1) }
+
+func (l *Log) append(tx *sql.Tx, e Event, at time.Time, count int64) error {
+	last, err := l.last(tx)
+	if err != nil {
+		return err
+	}
+	r := Record{Seq: last.Seq + 1, Time: at.UTC(), Event: e.clean(), Count: count, Prev: last.Hash}
+	r.Hash = r.sum()
+	return r.insert(tx)
+}
+
+// Record records an event in a transaction of its own.
+func (l *Log) Record(ctx context.Context, e Event) error {
+	err := l.in.Write(ctx, func(tx *sql.Tx) error { return l.Append(tx, e) })
+	if err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	return nil
+}
+
+// Refused records, within about a second, that a right was refused.
+func (l *Log) Refused(e Event) {
+	e.Result = Refused
+	e = e.clean()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.refused[e] == nil && len(l.refused) >= kinds {
+		e = Event{What: "more than are told apart", Result: Refused}
+	}
+	r := l.refused[e]
+	if r == nil {
+		r = &refusal{first: l.o.Now()}
+		l.refused[e] = r
+	}
+	r.count++
+}
+
+// work writes refusals and checkpoints, until Close.
+func (l *Log) work() {
+	write, sign := time.NewTicker(gather), time.NewTicker(l.o.Every)
+	defer write.Stop()
+	defer sign.Stop()
+	ctx := context.Background()
+	for {
+		var err error
+		select {
+		case <-l.stop:
+			return
+		case <-write.C:
+			err = l.flush(ctx)
+		case <-sign.C:
+			err = l.Checkpoint(ctx)
+		}
+		if err != nil {
+			l.o.Log.Error("the audit is behind", "error", err)
+		}
+	}
+}
+
+// flush writes the refusals that were gathered. Those that cannot be written are kept.
+func (l *Log) flush(ctx context.Context) error {
+	l.mu.Lock()
+	some := l.refused
+	l.refused = map[Event]*refusal{}
+	l.mu.Unlock()
+	if len(some) == 0 {
+		return nil
+	}
+	inOrder := slices.SortedFunc(maps.Keys(some), func(a, b Event) int {
+		return some[a].first.Compare(some[b].first)
+	})
+	err := l.in.Write(ctx, func(tx *sql.Tx) error {
+		for _, e := range inOrder {
+			if err := l.append(tx, e, some[e].first, some[e].count); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for e, r := range some {
+		if newer := l.refused[e]; newer != nil {
+			r.count += newer.count
+		}
+		l.refused[e] = r
+	}
+	return fmt.Errorf("audit: %w", err)
+}
+
+// Close writes what was gathered, and a last checkpoint. The state must still be open.
+func (l *Log) Close() error {
+	close(l.stop)
+	l.done.Wait()
+	ctx := context.Background()
+	return errors.Join(l.flush(ctx), l.Checkpoint(ctx))
+}
+
+// Read returns up to limit records that follow the record after, in order.
+func Read(ctx context.Context, in *store.Store, after int64, limit int) ([]Record, error) {
+	list := []Record{}
+	err := in.Read(ctx, func(tx *sql.Tx) error {
+		rows, err := tx.Query("SELECT "+columns+" FROM audit_records WHERE seq > ? ORDER BY seq "+
+			"LIMIT ?", after, limit)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var r Record
+			if err := r.scan(rows); err != nil {
+				return err
+			}
+			list = append(list, r)
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("audit: %w", err)
+	}
+	return list, nil
+}
