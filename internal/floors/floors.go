@@ -100,6 +100,7 @@ var Table = []Row{
 	{"agent", 9, Both, "process jobs"},
 	{"server/store", 5, Both, "state that outlives the process"},
 	{"server/audit", 6, Both, "who did what, in a chain"},
+	{"server/auth", 7, Both, "who asks, and what they may"},
 	{"server/oip", 8, Both, "the inference protocol"},
 	{"server/repo", 8, Both, "folders of models"},
 	{"server", 9, Both, "models as a service"},

@@ -1,0 +1,94 @@
+package auth
+
+import "context"
+
+// Account is who asks. Who gets one does not change it.
+type Account struct {
+	Name string `json:"name"`
+	// Weight is the account's part of the devices' time against that of others; 1 is usual.
+	Weight float64 `json:"weight"`
+	// Queue is how many of its requests may wait at once; 0 leaves it to the server.
+	Queue  int     `json:"queue"`
+	Grants []Grant `json:"grants"`
+	// Certificates are the names in clients' certificates that are this account; see [CertNames].
+	Certificates []string `json:"certificates,omitempty"`
+	// Subjects are what the issuer of OpenID Connect calls this account (the claim sub).
+	Subjects []string `json:"subjects,omitempty"`
+
+	via, peer string // what showed it, and where the request came from; for the audit
+}
+
+// May reports whether the account has one right, or all of a set, on a model.
+func (a *Account) May(r Rights, model string) bool {
+	return a.some(r, func(g Grant) bool { return g.covers(model) })
+}
+
+// MayAny reports whether it has the right on some model.
+func (a *Account) MayAny(r Rights) bool { return a.some(r, func(Grant) bool { return true }) }
+
+// MayAll reports whether it has the right on every model.
+func (a *Account) MayAll(r Rights) bool {
+	return a.some(r, func(g Grant) bool { return g.Pattern == All })
+}
+
+// some reports whether each right of r is in a grant that counts.
+func (a *Account) some(r Rights, counts func(Grant) bool) bool {
+	if r == 0 {
+		return false
+	}
+	for one := Read; one <= Admin; one <<= 1 {
+		if r&one == 0 {
+			continue
+		}
+		found := false
+		for _, g := range a.Grants {
+			found = found || g.gives(one) && counts(g)
+		}
+		if !found {
+			return false
+		}
+	}
+	return true
+}
+
+type contextKey struct{}
+
+// request is what the context of a request has.
+type request struct {
+	account *Account
+	guard   *Guard // nil in a context of With
+}
+
+// With returns a context of what the account does outside of a request, such as on a command line.
+func With(ctx context.Context, a *Account) context.Context {
+	return context.WithValue(ctx, contextKey{}, &request{account: a})
+}
+
+var nobody Account
+
+// From returns the account of a request; one without a name and without rights, never nil, where
+// the server knows no accounts.
+func From(ctx context.Context) *Account {
+	if q, ok := ctx.Value(contextKey{}).(*request); ok {
+		return q.account
+	}
+	return &nobody
+}
+
+// May reports whether a request may do what needs the right on a model: for lists, which show what
+// the account may see. Where the server knows no accounts, every request may; where it does, no
+// request comes past its [Guard] without one.
+func May(ctx context.Context, r Rights, model string) bool {
+	q, ok := ctx.Value(contextKey{}).(*request)
+	return !ok || q.account.May(r, model)
+}
+
+// Check is [May] for what is to be done: it reports a *Refusal, and records it. what names what was
+// asked, as in the table of endpoints.
+func Check(ctx context.Context, what string, r Rights, model string) error {
+	if May(ctx, r, model) {
+		return nil
+	}
+	q := ctx.Value(contextKey{}).(*request)
+	return q.guard.refused(q.account, what, r, OfModel, model)
+}

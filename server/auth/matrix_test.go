@@ -1,0 +1,146 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// needed is what each endpoint needs, written once more: where the two tables differ, one is wrong.
+var needed = map[string]string{
+	"health": "nothing", "page": "nothing", "server metadata": "an account",
+	"own account": "an account", "model metadata": "read on it", "model ready": "read on it",
+	"model config": "read on it", "model statistics": "read on it", "statistics": "read on all",
+	"infer": "infer on it", "repository index": "read on some", "model load": "load on it",
+	"model unload": "load on it", "shared memory status": "infer on some",
+	"shared memory register": "infer on some", "shared memory unregister": "infer on some",
+	"trace setting": "read on all", "trace change": "admin on all", "log setting": "read on all",
+	"log change": "admin on all", "metrics": "read on all", "state": "read on some",
+	"model push": "push on it", "model rollback": "load on it", "policy change": "admin on all",
+	"job list": "job on some", "job change": "job on some", "account list": "admin on all",
+	"account change": "admin on all", "audit": "admin on all",
+}
+
+// may says whether a right on a pattern is enough for a need, where the model is m-1.
+func may(need, right, pattern string) bool {
+	want, on, _ := strings.Cut(need, " on ")
+	if need == "nothing" || need == "an account" {
+		return true
+	}
+	if right != want && right != "admin" {
+		return false
+	}
+	return pattern == "*" || on == "some" || on == "it" && pattern == "m-*"
+}
+
+// TestMatrix holds each right, on all models, on some and on others, against every endpoint in both
+// protocols.
+func TestMatrix(t *testing.T) {
+	p := begin(t, t.TempDir())
+	g := p.guard(t, OIDC{})
+	h := g.HTTP(who)
+	tokens := map[[2]string]string{}
+	for i, right := range append(slices.Clone(rightNames), "") {
+		for k, pattern := range []string{"*", "m-*", "n-*"} {
+			name := fmt.Sprint("a", i, "-", k)
+			var grants []string
+			if right != "" {
+				grants = []string{right + " on " + pattern}
+			}
+			tokens[[2]string{right, pattern}] = p.add(t, name, grants...)
+		}
+	}
+	concrete := strings.NewReplacer("{model}", "m-1", "{version}", "1", "{$}", "", "{job}", "7",
+		"{part...}", "log", "{region}", "r", "{account}", "x", "{token}", "y", "/assets/",
+		"/assets/x.js").Replace
+	asked := 0
+	for _, e := range Endpoints {
+		need := needed[e.Name]
+		if need == "" {
+			t.Errorf("%s is not in the test's table", e.Name)
+		}
+		for grant, token := range tokens {
+			want := may(need, grant[0], grant[1])
+			for _, pattern := range e.HTTP {
+				method, path, _ := strings.Cut(concrete(pattern), " ")
+				got := get(h, method, path, "Bearer "+token).StatusCode
+				if asked++; want != (got == http.StatusOK) || !want && got != http.StatusForbidden {
+					t.Errorf("%s with %s: status %d", pattern, grant, got)
+				}
+			}
+			for _, method := range e.RPC {
+				ctx, err := g.call(method, token)
+				if asked++; want != (err == nil) || !want && !errors.Is(err, ErrDenied) ||
+					err == nil && need != "nothing" && From(ctx).Name == "" {
+					t.Errorf("%s with %s: %v", method, grant, err)
+				}
+			}
+		}
+		for _, pattern := range e.HTTP {
+			method, path, _ := strings.Cut(concrete(pattern), " ")
+			got := get(h, method, path, "").StatusCode
+			if (got == http.StatusOK) != (need == "nothing") || got != 200 && got != 401 {
+				t.Errorf("%s without an account: status %d", pattern, got)
+			}
+		}
+		for _, method := range e.RPC {
+			if _, err := g.call(method, ""); (err == nil) != (need == "nothing") ||
+				err != nil && !errors.Is(err, ErrUnauthenticated) {
+				t.Errorf("%s without an account: %v", method, err)
+			}
+		}
+	}
+	t.Logf("%d requests", asked)
+}
+
+// call calls a method about model m-1, as a stream too where that is one.
+func (g *Guard) call(method, token string) (context.Context, error) {
+	c := Call{Method: method, Model: "m-1", Stream: strings.Contains(method, "Stream")}
+	if token != "" {
+		c.Authorization = []string{"Bearer " + token}
+	}
+	ctx, done, err := g.RPC(context.Background(), c)
+	if err != nil {
+		return nil, err
+	}
+	done(nil)
+	if c.Stream {
+		err = g.Message(ctx, method, "m-1")
+	}
+	return ctx, err
+}
+
+// TestUnknownMethods: an RPC without a row is for who may administer the server.
+func TestUnknownMethods(t *testing.T) {
+	p := begin(t, t.TempDir())
+	g := p.guard(t, OIDC{})
+	ann, root := p.add(t, "ann", "read,infer,load,push,job on *"), p.add(t, "root", "admin on *")
+	if _, err := g.call("/x.Y/Z", ann); !errors.Is(err, ErrDenied) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := g.call("/x.Y/Z", root); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestStreams: each message of a stream is held against the rights on the model that it names.
+func TestStreams(t *testing.T) {
+	p := begin(t, t.TempDir())
+	g := p.guard(t, OIDC{})
+	method := inference + "ModelStreamInfer"
+	ctx, _, err := g.RPC(t.Context(), Call{Method: method, Stream: true,
+		Authorization: []string{"Bearer " + p.add(t, "ann", "infer on m-*")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Message(ctx, method, "m-1"); err != nil {
+		t.Error(err)
+	}
+	if err := g.Message(ctx, method, "n-1"); !errors.Is(err, ErrDenied) {
+		t.Errorf("another model: %v", err)
+	}
+}

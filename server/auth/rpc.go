@@ -1,0 +1,74 @@
+package auth
+
+import (
+	"context"
+	"crypto/tls"
+
+	"github.com/weirgpu/weir/server/audit"
+)
+
+// Call is what a gRPC server knows of a call before it is answered.
+type Call struct {
+	Method        string               // its full name, with the service's
+	Authorization []string             // metadata of that name
+	TLS           *tls.ConnectionState // nil without TLS
+	Peer          string               // the client's address
+	// Model is the model that the message names. A call whose messages come later has Stream set
+	// instead, and asks [Guard.Message] about each.
+	Model  string
+	Stream bool
+}
+
+// RPC lets a call go on, or returns a *Refusal. The context has the account ([From]). done is told
+// how the call ended, nil for well.
+func (g *Guard) RPC(ctx context.Context, c Call) (_ context.Context, done func(error), err error) {
+	e := byRPC[c.Method]
+	if e == nil {
+		e = &Endpoint{Name: c.Method, Right: Admin, Scope: OfAll}
+	}
+	done = func(error) {}
+	if e.Scope == Anyone {
+		return ctx, done, nil
+	}
+	a, err := g.account(ctx, credentials{c.Authorization, c.TLS, c.Peer})
+	if err == nil && !c.Stream {
+		err = g.allow(a, e, c.Model)
+	}
+	if err == nil && c.Stream && e.Scope != OfModel {
+		err = g.allow(a, e, "")
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx = g.with(ctx, a)
+	if e.Changes {
+		done = func(err error) {
+			result := audit.OK
+			if err != nil {
+				result = audit.Failed + ": " + err.Error()
+			}
+			g.record(ctx, a.event(e.Name, c.Model, c.Method, result))
+		}
+	}
+	return ctx, done, nil
+}
+
+// Message lets a message of a stream go on that names a model, or returns a *Refusal.
+func (g *Guard) Message(ctx context.Context, method, model string) error {
+	e := byRPC[method]
+	if e == nil || e.Scope != OfModel {
+		return nil // which RPC has decided
+	}
+	return Check(ctx, e.Name, e.Right, model)
+}
+
+// byRPC is the table by method.
+var byRPC = func() map[string]*Endpoint {
+	m := map[string]*Endpoint{}
+	for i := range Endpoints {
+		for _, method := range Endpoints[i].RPC {
+			m[method] = &Endpoints[i]
+		}
+	}
+	return m
+}()
