@@ -24,7 +24,7 @@ const headerLength = "Inference-Header-Content-Length"
 
 // routes are the endpoints. Each is known by its path alone too, so that a wrong method has an
 // answer like other errors.
-func (s *Server) routes() http.Handler {
+func (s *Server) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	on := func(method, path string, h func(http.ResponseWriter, *http.Request) error) {
 		mux.HandleFunc(method+" "+path, s.answer(h))
@@ -47,11 +47,19 @@ func (s *Server) routes() http.Handler {
 		return problem(http.StatusNotFound, "there is no %.200s: GET /v2 says what there is",
 			r.URL.Path)
 	}))
+	return mux
+}
+
+// guarded refuses what a browser sends for pages from elsewhere.
+func (s *Server) guarded(next http.Handler) http.Handler {
 	guard := http.NewCrossOriginProtection()
 	guard.SetDenyHandler(s.answer(func(http.ResponseWriter, *http.Request) error {
 		return problem(http.StatusForbidden, "a page of another origin may not ask")
 	}))
-	return s.local(guard.Handler(mux))
+	if s.o.AnyName {
+		return guard.Handler(next)
+	}
+	return s.local(guard.Handler(next))
 }
 
 // local refuses requests that name a host which is not this one by its address: a page from

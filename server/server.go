@@ -38,6 +38,10 @@ type Options struct {
 	// Queue is how many requests for one model may be under way or waiting; 0 stands for
 	// DefaultQueue.
 	Queue int
+	// AnyName answers requests whatever name of a host they have. Without it only those that name
+	// this machine are answered: a server without accounts needs that, since a page from elsewhere
+	// whose name was made to lead here could ask it.
+	AnyName bool
 	// Log is told what goes wrong by the server's fault; nil stands for slog.Default.
 	Log *slog.Logger
 }
@@ -46,8 +50,10 @@ type Options struct {
 type Server struct {
 	o       Options
 	host    *weir.Host
-	handler http.Handler
-	loaded  atomic.Bool // all models that the server was to load
+	handler http.Handler   // what may ask at all, before inner
+	inner   http.Handler   // mux, and what was put before it
+	mux     *http.ServeMux // the endpoints
+	loaded  atomic.Bool    // all models that the server was to load
 	retired atomic.Bool
 	bodies  atomic.Int64 // bytes of Options.Bodies that are held
 
@@ -73,9 +79,21 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{o: o, host: host, models: map[string]*model{}, idle: make(chan struct{})}
-	s.handler = s.routes()
+	s.mux = s.routes()
+	s.inner = s.mux
+	s.handler = s.guarded(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.inner.ServeHTTP(w, r)
+	}))
 	return s, nil
 }
+
+// Handle adds an endpoint by a pattern of http.ServeMux, before the server serves. It must not
+// contradict those that are there.
+func (s *Server) Handle(pattern string, h http.Handler) { s.mux.Handle(pattern, h) }
+
+// Use puts a handler before all endpoints, and before those that Use put there earlier; before the
+// server serves. Requests that come from pages of other origins do not reach it.
+func (s *Server) Use(before func(next http.Handler) http.Handler) { s.inner = before(s.inner) }
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
