@@ -281,6 +281,10 @@ func TestCheckpointFile(t *testing.T) {
 		!again.Equal(p.key) {
 		t.Errorf("the key is another: %v", err)
 	}
+	if pub, err := PublicKey(filepath.Join(filepath.Dir(p.checkpoints), "key.pub")); err != nil ||
+		!pub.Equal(public(p.key)) {
+		t.Errorf("the public key is another: %v", err)
+	}
 }
 
 // TestRefusals: equal refusals become one record with their number, within a second, and more that

@@ -104,7 +104,7 @@ func ReadCheckpoints(path string) (list []Checkpoint, torn int, err error) {
 }
 
 // Key reads the key that signs checkpoints, in PKCS #8 and PEM, which only its owner may read; it
-// is made where there is none.
+// is made where there is none. The public key lies beside it, with .pub behind the name.
 func Key(path string) (ed25519.PrivateKey, error) {
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -137,10 +137,50 @@ func makeKey(path string) (ed25519.PrivateKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	public, err := x509.MarshalPKIXPublicKey(key.Public())
 	if err != nil {
 		return nil, err
 	}
-	err = pem.Encode(f, &pem.Block{Type: "PRIVATE KEY", Bytes: b})
-	return key, errors.Join(err, f.Sync(), f.Close())
+	if err := writePEM(path+publicSuffix, "PUBLIC KEY", public, 0o644); err != nil {
+		return nil, err
+	}
+	return key, writePEM(path, "PRIVATE KEY", b, 0o600)
+}
+
+const publicSuffix = ".pub"
+
+// writePEM makes a file, which must not be there unless all may read it.
+func writePEM(path, kind string, der []byte, mode os.FileMode) error {
+	flags := os.O_WRONLY | os.O_CREATE
+	if mode == 0o600 {
+		flags |= os.O_EXCL
+	}
+	f, err := os.OpenFile(path, flags, mode)
+	if err != nil {
+		return err
+	}
+	err = pem.Encode(f, &pem.Block{Type: kind, Bytes: der})
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// PublicKey reads a key that [Verify] takes: the public one in PKIX and PEM.
+func PublicKey(path string) (ed25519.PublicKey, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(b)
+	if block == nil {
+		return nil, fmt.Errorf("key %s: no PEM", path)
+	}
+	any, err := x509.ParsePKIXPublicKey(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("key %s: %w: give the file that ends with %s", path, err,
+			publicSuffix)
+	}
+	key, ok := any.(ed25519.PublicKey)
+	if !ok {
+		return nil, fmt.Errorf("key %s is %T: give one of Ed25519", path, any)
+	}
+	return key, nil
 }

@@ -1,0 +1,153 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// backedUp is a backup of two notes and a blob.
+func backedUp(t *testing.T) (file string, want []string, blob Digest) {
+	t.Helper()
+	dir := t.TempDir()
+	s := begin(t, dir, Options{}, notes)
+	want = []string{"one", "two"}
+	add(t, s, want...)
+	blob, _, err := s.Blobs().Put(strings.NewReader("content"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file = filepath.Join(t.TempDir(), "backup.tar")
+	if _, err := Backup(t.Context(), dir, file); !errors.Is(err, ErrRunning) {
+		t.Errorf("while it is used: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	sum, err := Backup(t.Context(), dir, file)
+	if err != nil || sum.Blobs != 1 || sum.Bytes < 4096 {
+		t.Fatalf("%+v, %v", sum, err)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, incomingName+"*")); len(left) > 0 {
+		t.Errorf("left: %q, %v", left, err)
+	}
+	return file, want, blob
+}
+
+// holds reports what is wrong with a folder that a backup was brought back to.
+func holds(t *testing.T, dir string, want []string, blob Digest) {
+	t.Helper()
+	s := begin(t, dir, Options{}, notes)
+	if got := texts(t, s); !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+	if err := errors.Join(s.Blobs().Verify(blob), s.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestBackup: what was backed up comes back, in an empty folder and in one with another state,
+// which is moved away and not lost.
+func TestBackup(t *testing.T) {
+	file, want, blob := backedUp(t)
+	empty := filepath.Join(t.TempDir(), "empty")
+	if _, replaced, err := Restore(file, empty, time.Now()); err != nil || replaced != "" {
+		t.Errorf("replaced %q, %v", replaced, err)
+	}
+	holds(t, empty, want, blob)
+
+	dir := t.TempDir()
+	s := begin(t, dir, Options{}, notes)
+	add(t, s, "other")
+	if _, _, err := Restore(file, dir, time.Now()); !errors.Is(err, ErrRunning) {
+		t.Errorf("while it is used: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, replaced, err := Restore(file, dir, time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+	if err != nil || !strings.HasPrefix(filepath.Base(replaced), "replaced-20260301-120000-") {
+		t.Fatalf("replaced %q, %v", replaced, err)
+	}
+	holds(t, dir, want, blob)
+	if got := texts(t, begin(t, replaced, Options{}, notes)); !slices.Equal(got,
+		[]string{"other"}) {
+		t.Errorf("what was replaced has %q", got)
+	}
+}
+
+// TestBackupOfNothing: where there is no state none is made for its backup.
+func TestBackupOfNothing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "none")
+	file := filepath.Join(t.TempDir(), "backup.tar")
+	if _, err := Backup(t.Context(), dir, file); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Error("a folder was made")
+	}
+}
+
+// TestRestoreRefuses: a backup that was cut off anywhere, changed, or is none moves nothing.
+func TestRestoreRefuses(t *testing.T) {
+	file, _, _ := backedUp(t)
+	good, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := bytes.Replace(good, []byte("content"), []byte("CONTENT"), 1)
+	other := bytes.Replace(good, []byte("two"), []byte("TWO"), 1)
+	stranger := bytes.Replace(good, []byte(summaryName), []byte("../../backup.json"), 1)
+	bad := map[string][]byte{"a changed blob": changed, "a changed row": other,
+		"another name": stranger, "empty": nil, "text": []byte(strings.Repeat("text", 1000))}
+	for n := 512; n < len(good)-2048; n += 1536 {
+		bad["cut "+string(rune('a'+n%26))] = good[:n]
+	}
+	for name, b := range bad {
+		dir := t.TempDir()
+		s := begin(t, dir, Options{}, notes)
+		add(t, s, "mine")
+		path := filepath.Join(t.TempDir(), "backup.tar")
+		if err := errors.Join(s.Close(), os.WriteFile(path, b, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		if _, replaced, err := Restore(path, dir, time.Now()); !errors.Is(err, ErrBackup) ||
+			!strings.Contains(err.Error(), path) || replaced != "" {
+			t.Errorf("%s: replaced %q, %v", name, replaced, err)
+		}
+		if got := texts(t, begin(t, dir, Options{}, notes)); !slices.Equal(got, []string{"mine"}) {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// TestRestoreInterrupted: a restore that was interrupted while it moved files is told of, and is
+// brought to its end by another.
+func TestRestoreInterrupted(t *testing.T) {
+	file, want, blob := backedUp(t)
+	dir := t.TempDir()
+	s := begin(t, dir, Options{}, notes)
+	add(t, s, "mine")
+	if err := errors.Join(s.Close(), os.WriteFile(filepath.Join(dir, restoreName), nil, 0o600),
+		os.Mkdir(filepath.Join(dir, incomingName), 0o700),
+		os.Remove(filepath.Join(dir, fileName))); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []Options{{}, {ReadOnly: true}} {
+		if _, err := Open(t.Context(), dir, o, notes); !errors.Is(err, ErrRestoring) {
+			t.Errorf("with %+v: %v", o, err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, fileName)); !errors.Is(err, os.ErrNotExist) {
+		t.Error("an empty state was made")
+	}
+	if _, _, err := Restore(file, dir, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, dir, want, blob)
+}
