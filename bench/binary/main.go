@@ -43,7 +43,7 @@ type part struct {
 }
 
 func main() {
-	limit := flag.Float64("limit", 25, "most `MB` (of 10^6 bytes) that the binary may have")
+	limit := flag.Float64("limit", 30, "most `MB` (of 10^6 bytes) that the binary may have")
 	asJSON := flag.Bool("json", false, "print one JSON object")
 	flag.Parse()
 	r, err := measure(int64(*limit * megabyte))

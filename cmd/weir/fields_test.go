@@ -20,32 +20,38 @@ import (
 	"github.com/weirgpu/weir/internal/conformance"
 	"github.com/weirgpu/weir/internal/floors"
 	"github.com/weirgpu/weir/scenario"
+	"github.com/weirgpu/weir/server/auth"
 )
 
 // jsonOf are the types of what commands print with --json.
 var jsonOf = map[string][]reflect.Type{
-	"weir bench":       {reflect.TypeFor[benchResult](), reflect.TypeFor[comparison]()},
-	"weir cache ls":    {reflect.TypeFor[cacheList]()},
-	"weir cache prune": {reflect.TypeFor[cacheList]()},
-	"weir demo":        {reflect.TypeFor[scenario.Result]()},
-	"weir device list": {reflect.TypeFor[deviceList]()},
-	"weir doctor":      {reflect.TypeFor[diagnosis]()},
-	"weir inspect":     {reflect.TypeFor[inspectResult]()},
-	"weir model new":   {reflect.TypeFor[modelResult]()},
-	"weir optimize":    {reflect.TypeFor[optimizeResult]()},
-	"weir freeze":      {reflect.TypeFor[agent.FreezeReport]()},
-	"weir policies":    {reflect.TypeFor[policyList]()},
-	"weir policy":      {reflect.TypeFor[policySet]()},
-	"weir run":         {reflect.TypeFor[runResult]()},
-	"weir set":         {reflect.TypeFor[shareInfo]()},
-	"weir share":       {reflect.TypeFor[scenario.Result]()},
-	"weir simulate":    {reflect.TypeFor[scenario.Result]()},
-	"weir thaw":        {reflect.TypeFor[agent.FreezeReport]()},
-	"weir top":         {reflect.TypeFor[agent.Snapshot]()},
-	"weir tune":        {reflect.TypeFor[tuneResult]()},
-	"weir up":          {reflect.TypeFor[upInfo]()},
-	"weir verify":      {reflect.TypeFor[conformance.Report]()},
-	"weir version":     {reflect.TypeFor[versionInfo]()},
+	"weir account ls":        {reflect.TypeFor[auth.Accounts]()},
+	"weir account token ls":  {reflect.TypeFor[auth.Tokens]()},
+	"weir account token new": {reflect.TypeFor[auth.MadeToken]()},
+	"weir audit show":        {reflect.TypeFor[auth.Records]()},
+	"weir audit verify":      {reflect.TypeFor[auditReport]()},
+	"weir bench":             {reflect.TypeFor[benchResult](), reflect.TypeFor[comparison]()},
+	"weir cache ls":          {reflect.TypeFor[cacheList]()},
+	"weir cache prune":       {reflect.TypeFor[cacheList]()},
+	"weir demo":              {reflect.TypeFor[scenario.Result]()},
+	"weir device list":       {reflect.TypeFor[deviceList]()},
+	"weir doctor":            {reflect.TypeFor[diagnosis]()},
+	"weir inspect":           {reflect.TypeFor[inspectResult]()},
+	"weir model new":         {reflect.TypeFor[modelResult]()},
+	"weir optimize":          {reflect.TypeFor[optimizeResult]()},
+	"weir freeze":            {reflect.TypeFor[agent.FreezeReport]()},
+	"weir policies":          {reflect.TypeFor[policyList]()},
+	"weir policy":            {reflect.TypeFor[policySet]()},
+	"weir run":               {reflect.TypeFor[runResult]()},
+	"weir set":               {reflect.TypeFor[shareInfo]()},
+	"weir share":             {reflect.TypeFor[scenario.Result]()},
+	"weir simulate":          {reflect.TypeFor[scenario.Result]()},
+	"weir thaw":              {reflect.TypeFor[agent.FreezeReport]()},
+	"weir top":               {reflect.TypeFor[agent.Snapshot]()},
+	"weir tune":              {reflect.TypeFor[tuneResult]()},
+	"weir up":                {reflect.TypeFor[upInfo]()},
+	"weir verify":            {reflect.TypeFor[conformance.Report]()},
+	"weir version":           {reflect.TypeFor[versionInfo]()},
 }
 
 // fieldsOf are what the fields of types say of themselves, by package and then type.field. Nil

@@ -153,6 +153,7 @@ func newRoot() *cobra.Command {
 	root.SetHelpFunc(writeHelp)
 	root.SetHelpCommand(newHelp())
 	root.AddCommand(newUp(), newDemo(), newShare(), newSimulate(), newPolicies())
+	root.AddCommand(newAccount(), newAudit(), newBackup(), newRestore())
 	root.AddCommand(newRun(), newBench(), newInspect(), newOptimize(), newVerify(), newTune(),
 		newModel(), newDevice(), newCache(), newDebug())
 	root.AddCommand(newExec(), newTop(), newSet(), newFreeze(), newThaw(), newPolicy(), newAgent())

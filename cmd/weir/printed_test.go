@@ -17,6 +17,11 @@ var notRun = []struct{ line, why string }{
 	{"systemctl ", "changes the user's services"},
 	{"loginctl ", "needs root"},
 	{"weir up ", "serves until it is ended: TestUp"},
+	{"export WEIR_SERVER=", "TestPrintedAccounts sets it"},
+	{"weir account ", "TestPrintedAccounts"},
+	{"weir audit ", "TestPrintedAccounts"},
+	{"weir backup ", "TestPrintedAccounts"},
+	{"weir restore ", "TestPrintedAccounts"},
 }
 
 // onGPU are the beginnings of printed lines that need a GPU, which TestPrintedSharesRun runs on the

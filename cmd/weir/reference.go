@@ -35,6 +35,8 @@ var environment = []topic{
 		"folder)"},
 	{"WEIR_ISA", "most instructions that kernels use: plain, avx2, avx512, avx512-vnni or " +
 		"avx512-bf16"},
+	{"WEIR_SERVER", "URL of the server that commands ask (default: http://localhost:8000)"},
+	{"WEIR_TOKEN", "token that they send to it"},
 	{"WEIR_NVML", "NVIDIA's management library, in place of the system's"},
 	{"WEIR_RUNTIME_DIR", "folder of the agent's socket (default: weir in XDG_RUNTIME_DIR, else " +
 		"weir-UID in the folder for temporary files)"},
@@ -66,6 +68,7 @@ var environment = []topic{
 	{"CC", "the C compiler of the library for exec (default: cc, gcc or clang)"},
 	{"TMPDIR", "folder for temporary files (default: /tmp)"},
 	{"XDG_RUNTIME_DIR", "see WEIR_RUNTIME_DIR"},
+	{"XDG_STATE_HOME", "the user's folder for state (default: ~/.local/state)"},
 	{"XDG_CACHE_HOME", "the user's cache folder (default: ~/.cache)"},
 	{"GOMAXPROCS", "bounds the cores of commands without --threads"},
 	{"GOGC", "Go's collector runs as it says (default: 200)"},

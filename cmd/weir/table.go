@@ -169,11 +169,11 @@ func (t table) printBlock(w io.Writer, widths []int, from, to, most int) {
 		}
 		cells := []string{terminal.Pad(terminal.Cut(row[0], widths[0]), widths[0])}
 		for i := from; i < to; i++ {
-			width := -widths[i]
+			width := -min(widths[i], most-widths[0]-len(gap))
+			cell := terminal.Cut(row[i], -width)
 			if i == 1 {
-				width = widths[i]
+				width = -width
 			}
-			cell := terminal.Cut(row[i], most-widths[0]-len(gap))
 			cells = append(cells, terminal.Pad(cell, width))
 		}
 		fmt.Fprintln(w, terminal.Text(strings.TrimRight(strings.Join(cells, gap), " ")))

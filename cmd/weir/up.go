@@ -34,6 +34,7 @@ type upFlags struct {
 	grace   time.Duration
 	asJSON  bool
 	noCache bool
+	people  peopleFlags
 }
 
 func newUp() *cobra.Command {
@@ -47,8 +48,11 @@ func newUp() *cobra.Command {
 			"is a job under a policy: it is promised the memory that it needs or, where the " +
 			"shapes of its inputs are open, an equal part of what is left.\n\n" +
 			"Without --models and without a folder models, a classifier of handwritten digits is " +
-			"served. The server answers on loopback addresses only, since it knows no " +
-			"accounts.\n\nSIGTERM ends readiness, for --grace; then, as after Ctrl-C at once, " +
+			"served.\n\nOn a loopback address anybody on this machine may ask. Any other " +
+			"demands TLS (--tls-cert, --tls-key) and accounts, each with rights; the first " +
+			"token, of the account admin, is made at the first start, in the file that is " +
+			"named. Nothing is written without accounts.\n\n" +
+			"SIGTERM ends readiness, for --grace; then, as after Ctrl-C at once, " +
 			"no more requests are taken, and those under way are answered, for 30 s at most.",
 		Example: "  weir up\n  weir up --models ./models --policy priority",
 		Args:    exactly(0),
@@ -66,6 +70,7 @@ func newUp() *cobra.Command {
 		"SIGTERM has ended readiness")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON object when ready")
 	addNoCache(c, &f.noCache)
+	f.people.add(c)
 	return c
 }
 
@@ -78,16 +83,25 @@ func (f *upFlags) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	on, err := loopback(f.address)
-	if err != nil {
+	if err := f.people.check(); err != nil {
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil))
-	s, err := server.New(server.Options{Version: thisVersion().Version, Log: log,
-		Host: lib.HostOptions{Policy: f.policy, Threads: f.threads}})
+	on, err := f.people.listen("--http", f.address, log)
+	if err != nil {
+		return err
+	}
+	people, err := f.people.open(c.Context(), on.Addr().(*net.TCPAddr).IP, log)
 	if err != nil {
 		return errors.Join(err, on.Close())
 	}
+	s, err := server.New(server.Options{Version: thisVersion().Version, Log: log,
+		AnyName: people.guard != nil,
+		Host:    lib.HostOptions{Policy: f.policy, Threads: f.threads}})
+	if err != nil {
+		return errors.Join(err, people.close(), on.Close())
+	}
+	people.serve(s)
 	h := &http.Server{Handler: s, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, Protocols: new(http.Protocols),
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
@@ -99,13 +113,18 @@ func (f *upFlags) run(c *cobra.Command) error {
 	if err := s.LoadAll(ctx, sources); err != nil && ctx.Err() == nil {
 		fmt.Fprintln(c.ErrOrStderr(), "weir: not ready:", message(err))
 	}
-	if err = f.print(c.OutOrStdout(), s, on.Addr().String(), time.Since(began)); err == nil {
+	if people.first != "" {
+		fmt.Fprintf(c.ErrOrStderr(), "weir: the first token, of account %s, is in %s: keep it "+
+			"elsewhere and remove that file\n", firstAccount, people.first)
+	}
+	if err = f.print(c.OutOrStdout(), s, on.Addr().String(), people.guard != nil,
+		time.Since(began)); err == nil {
 		select {
 		case err = <-ended:
 		case <-ctx.Done():
 		}
 	}
-	return errors.Join(err, f.stop(ctx, s, h))
+	return errors.Join(err, f.stop(ctx, s, h), failed(people.close()))
 }
 
 // sources are the models to serve.
@@ -138,23 +157,6 @@ func (f *upFlags) sources() ([]server.Source, error) {
 	return server.Sources(found, o...), nil
 }
 
-// loopback listens where only this machine reaches.
-func loopback(address string) (net.Listener, error) {
-	a, err := net.ResolveTCPAddr("tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("--http %s: %w", address, err)
-	}
-	if !a.IP.IsLoopback() {
-		return nil, fmt.Errorf("--http %s: weir knows no accounts and no TLS, so it answers on "+
-			"loopback addresses only, such as localhost:8000", address)
-	}
-	on, err := net.ListenTCP("tcp", a)
-	if err != nil {
-		return nil, failed(fmt.Errorf("--http %s: %w", address, err))
-	}
-	return on, nil
-}
-
 // upInfo is what weir up --json prints.
 type upInfo struct {
 	HTTP    string  `json:"http"`     // the address
@@ -163,8 +165,12 @@ type upInfo struct {
 }
 
 // print says where the server answers.
-func (f *upFlags) print(w io.Writer, s *server.Server, address string, took time.Duration) error {
+func (f *upFlags) print(w io.Writer, s *server.Server, address string, accounts bool,
+	took time.Duration) error {
 	url := "http://" + address
+	if f.people.certificate != "" {
+		url = "https://" + address
+	}
 	if f.asJSON {
 		return printJSON(w, upInfo{url, s.Ready(), float64(took) / float64(time.Millisecond)})
 	}
@@ -188,14 +194,18 @@ func (f *upFlags) print(w io.Writer, s *server.Server, address string, took time
 	if len(list) == 0 {
 		return nil
 	}
-	_, err := fmt.Fprintf(w, "\n%s\n", try(url, list[0].Name))
+	_, err := fmt.Fprintf(w, "\n%s\n", try(url, list[0].Name, accounts))
 	return err
 }
 
 // try is a command that has an answer: which digit a picture shows, or what a model takes.
-func try(url, name string) string {
+func try(url, name string, accounts bool) string {
+	header := ""
+	if accounts {
+		header = " -H \"Authorization: Bearer $" + tokenVariable + "\""
+	}
 	if name != "digits" {
-		return "curl " + url + "/v2/models/" + name
+		return "curl " + url + "/v2/models/" + name + header
 	}
 	images, err := digits.Images()
 	if err != nil {
@@ -205,7 +215,8 @@ func try(url, name string) string {
 	for _, v := range digits.Input(images[0]) {
 		pixels = append(pixels, fmt.Sprintf("%.2g", v))
 	}
-	return "curl " + url + "/v2/models/digits/infer -d '{\"inputs\":[{\"name\":\"image\"," +
+	return "curl " + url + "/v2/models/digits/infer" + header +
+		" -d '{\"inputs\":[{\"name\":\"image\"," +
 		"\"datatype\":\"FP32\",\"shape\":[1,1,8,8],\"data\":[" + strings.Join(pixels, ",") +
 		"]}],\"outputs\":[{\"name\":\"probabilities\",\"parameters\":{\"classification\":3}}]}'"
 }

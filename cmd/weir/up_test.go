@@ -118,7 +118,13 @@ func TestUpRefuses(t *testing.T) {
 		code int
 		says string
 	}{
-		{[]string{"--http", "0.0.0.0:0"}, 2, "loopback"},
+		{[]string{"--http", "0.0.0.0:0"}, 2, "give --tls-cert and --tls-key, or answer on a " +
+			"loopback address"},
+		{[]string{"--http", "localhost:0", "--tls-cert", "x"}, 2, "give both"},
+		{[]string{"--http", "localhost:0", "--tls-client-ca", "x"}, 2, "over TLS only"},
+		{[]string{"--http", "localhost:0", "--tls-cert", "no", "--tls-key", "no"}, 2, "no such"},
+		{[]string{"--http", "localhost:0", "--state", empty, "--oidc-issuer", "http://x.example"},
+			2, "give its https URL"},
 		{[]string{"--http", "nonsense"}, 2, "--http nonsense"},
 		{[]string{"--http", "localhost:0", "--models", empty}, 2, "NAME/VERSION/model.onnx"},
 		{[]string{"--http", "localhost:0", "--models", filepath.Join(empty, "no")}, 2, "no such"},
@@ -131,5 +137,8 @@ func TestUpRefuses(t *testing.T) {
 			t.Errorf("up %v: exit code %d, %s; want %d and %q", c.args, code, talk.String(),
 				c.code, c.says)
 		}
+	}
+	if left, err := os.ReadDir(empty); len(left) > 0 || err != nil {
+		t.Errorf("left: %v, %v", left, err)
 	}
 }

@@ -92,3 +92,6 @@ func Check(ctx context.Context, what string, r Rights, model string) error {
 	q := ctx.Value(contextKey{}).(*request)
 	return q.guard.refused(q.account, what, r, OfModel, model)
 }
+
+// Offline is who changes the accounts of a server that does not run: whoever may write its files.
+var Offline = &Account{Name: "(offline)", via: "files"}

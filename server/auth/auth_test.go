@@ -248,6 +248,8 @@ func TestBookRefuses(t *testing.T) {
 		{b.Add(ctx, Account{Name: "bob", Weight: 1, Queue: -1}), ErrInvalid},
 		{b.Add(ctx, Account{Name: "bob", Weight: 1, Grants: []Grant{{"[", Read}}}), ErrInvalid},
 		{b.Add(ctx, Account{Name: "bob", Weight: 1, Subjects: []string{""}}), ErrInvalid},
+		{b.Add(ctx, Account{Name: "bob", Weight: 1, Subjects: []string{"s", "s"}}),
+			store.ErrExists},
 		{b.Grant(ctx, "eve", Grant{"*", Read}), ErrUnknown},
 		{b.Grant(ctx, "ann", Grant{"*", 0}), ErrInvalid},
 		{b.Revoke(ctx, "ann", Grant{"m", Read}), ErrUnknown},

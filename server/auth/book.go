@@ -235,13 +235,25 @@ func (b *Book) Add(ctx context.Context, a Account) error {
 		for kind, list := range map[string][]string{kindCertificate: a.Certificates,
 			kindSubject: a.Subjects} {
 			for _, name := range list {
-				if err == nil {
-					_, err = tx.Exec("INSERT INTO auth_names VALUES (?, ?, ?)", kind, name, a.Name)
-				}
+				err = errors.Join(err, addName(tx, kind, name, a.Name))
 			}
 		}
 		return err
 	})
+}
+
+// addName has others know an account by a name, which is no other account's.
+func addName(tx *sql.Tx, kind, name, account string) error {
+	var of string
+	err := tx.QueryRow("SELECT account FROM auth_names WHERE kind = ? AND name = ?", kind, name).
+		Scan(&of)
+	if err == nil {
+		return fmt.Errorf("%s %s is account %s: %w", kind, name, of, store.ErrExists)
+	}
+	if errors.Is(err, sql.ErrNoRows) {
+		_, err = tx.Exec("INSERT INTO auth_names VALUES (?, ?, ?)", kind, name, account)
+	}
+	return err
 }
 
 // grant adds rights to those that an account has on a pattern.

@@ -1,10 +1,12 @@
 package auth
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"sync"
 	"time"
@@ -14,6 +16,7 @@ import (
 type TLS struct {
 	certificate, key, clientCA string
 	now                        func() time.Time
+	log                        *slog.Logger
 
 	mu     sync.Mutex
 	looked time.Time    // when the files were looked at
@@ -26,13 +29,16 @@ type TLS struct {
 const lookEvery = time.Second
 
 // NewTLS reads a certificate with its chain, its key and, unless that is "", the certificates of
-// the authorities whose clients' certificates are accepted; all in PEM. now is the clock, nil for
-// time.Now.
-func NewTLS(certificate, key, clientCA string, now func() time.Time) (*TLS, error) {
+// the authorities whose clients' certificates are accepted; all in PEM. log is told when files are
+// read that have changed, and why they are not; nil stands for slog.Default. now is the clock, nil
+// for time.Now.
+func NewTLS(certificate, key, clientCA string, log *slog.Logger, now func() time.Time) (*TLS,
+	error) {
 	if now == nil {
 		now = time.Now
 	}
-	t := &TLS{certificate: certificate, key: key, clientCA: clientCA, now: now}
+	t := &TLS{certificate: certificate, key: key, clientCA: clientCA, now: now,
+		log: cmp.Or(log, slog.Default())}
 	t.look()
 	if t.config == nil {
 		return nil, t.failed
@@ -72,6 +78,19 @@ func (t *TLS) look() {
 		return
 	}
 	t.looked = now
+	before, had := t.failed, t.config
+	t.failed = t.renew()
+	switch {
+	case had == nil:
+	case t.failed != nil && (before == nil || before.Error() != t.failed.Error()):
+		t.log.Warn("the certificate stays the one before", "error", t.failed)
+	case t.config != had:
+		t.log.Info("the certificate was read anew", "file", t.certificate)
+	}
+}
+
+// renew reads the files if they are not those that were seen.
+func (t *TLS) renew() error {
 	var seen [3]time.Time
 	for i, path := range []string{t.certificate, t.key, t.clientCA} {
 		if path == "" {
@@ -79,20 +98,19 @@ func (t *TLS) look() {
 		}
 		info, err := os.Stat(path)
 		if err != nil {
-			t.failed = fmt.Errorf("TLS: %w", err)
-			return
+			return fmt.Errorf("TLS: %w", err)
 		}
 		seen[i] = info.ModTime()
 	}
-	if t.config != nil && seen == t.seen && t.failed == nil {
-		return
+	if t.config != nil && seen == t.seen {
+		return nil
 	}
 	c, err := t.read()
 	if err != nil {
-		t.failed = err // and is tried again: the other file may be under way
-		return
+		return err // and is tried again: the other file may be under way
 	}
-	t.config, t.seen, t.failed = c, seen, nil
+	t.config, t.seen = c, seen
+	return nil
 }
 
 func (t *TLS) read() (*tls.Config, error) {

@@ -10,6 +10,8 @@ import (
 	"encoding/pem"
 	"errors"
 	"io"
+	"log"
+	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
@@ -93,7 +95,8 @@ func serve(t *testing.T, c *TLS, h http.Handler) (address string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}
+	s := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute,
+		ErrorLog: log.New(io.Discard, "", 0)}
 	go func() { _ = s.Serve(on) }()
 	t.Cleanup(func() { _ = s.Close() })
 	return on.Addr().String()
@@ -123,7 +126,7 @@ func TestCertificates(t *testing.T) {
 	certificate, key := ca.files(t, dir, "server")
 	authorities := filepath.Join(dir, "ca.pem")
 	writePEM(t, authorities, "CERTIFICATE", ca.certificate.Raw)
-	c, err := NewTLS(certificate, key, authorities, nil)
+	c, err := NewTLS(certificate, key, authorities, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +205,7 @@ func uris(t *testing.T, text string) []*url.URL {
 func TestCertificatesAreReloaded(t *testing.T) {
 	ca, dir, c := newAuthority(t), t.TempDir(), &clock{now: time.Now()}
 	certificate, key := ca.files(t, dir, "first")
-	loaded, err := NewTLS(certificate, key, "", c.Now)
+	loaded, err := NewTLS(certificate, key, "", slog.New(slog.DiscardHandler), c.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +259,7 @@ func TestCertificatesAreReloaded(t *testing.T) {
 	if got := name(); got != "fourth" || !errors.Is(loaded.Err(), os.ErrNotExist) {
 		t.Errorf("without a key: %s, %v", got, loaded.Err())
 	}
-	if _, err := NewTLS(certificate, key, "", nil); !errors.Is(err, os.ErrNotExist) {
+	if _, err := NewTLS(certificate, key, "", nil, nil); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("at the start: %v", err)
 	}
 }

@@ -24,7 +24,7 @@ type Guard struct {
 // that cannot be used is [ErrInvalid]; it is asked with the first token. now is the clock, nil for
 // time.Now.
 func NewGuard(b *Book, log *audit.Log, o OIDC, now func() time.Time) (*Guard, error) {
-	if err := o.check(); err != nil {
+	if err := o.Check(); err != nil {
 		return nil, err
 	}
 	if now == nil {

@@ -21,8 +21,9 @@ type OIDC struct {
 	Audience string // what its tokens for this server have in aud
 }
 
-// check reports an issuer whose answers anybody on the way could change.
-func (o OIDC) check() error {
+// Check reports, as [ErrInvalid], an issuer whose answers anybody on the way could change, and one
+// whose tokens for others would be accepted too.
+func (o OIDC) Check() error {
 	if o == (OIDC{}) {
 		return nil
 	}

@@ -58,7 +58,7 @@ func explain(err error) error {
 	}
 	switch s.Code() {
 	case codeNotUniqueKey, codeNotUnique:
-		kind = ErrExists
+		return ErrExists // the text names tables, which say nothing to people
 	}
 	if kind == nil || errors.Is(err, kind) {
 		return err

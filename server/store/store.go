@@ -61,6 +61,15 @@ func DefaultDir() (string, error) {
 	return filepath.Join(base, "weir", "server"), nil
 }
 
+// Exists reports whether a folder has a state.
+func Exists(dir string) (bool, error) {
+	_, err := os.Stat(filepath.Join(dir, fileName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, notRestoring(dir)
+	}
+	return err == nil, err
+}
+
 // Open opens the folder, which it makes where there is none, and brings the tables of the rooms to
 // their newest versions. Only one process has it open for writing. Errors name the folder.
 func Open(ctx context.Context, dir string, o Options, rooms ...Room) (*Store, error) {
