@@ -11,11 +11,13 @@ import (
 	"net/http"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/weirgpu/weir/server/auth"
 	"github.com/weirgpu/weir/server/oip"
 )
 
@@ -27,6 +29,7 @@ const headerLength = "Inference-Header-Content-Length"
 func (s *Server) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	on := func(method, path string, h func(http.ResponseWriter, *http.Request) error) {
+		s.patterns = append(s.patterns, method+" "+path)
 		mux.HandleFunc(method+" "+path, s.answer(h))
 		mux.HandleFunc(path, s.answer(func(w http.ResponseWriter, r *http.Request) error {
 			w.Header().Set("Allow", method)
@@ -155,8 +158,10 @@ func (s *Server) isReady(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-func (s *Server) repositoryIndex(w http.ResponseWriter, _ *http.Request) error {
-	write(w, http.StatusOK, s.index())
+func (s *Server) repositoryIndex(w http.ResponseWriter, r *http.Request) error {
+	write(w, http.StatusOK, slices.DeleteFunc(s.index(), func(e oip.IndexEntry) bool {
+		return !auth.May(r.Context(), auth.Read, e.Name)
+	}))
 	return nil
 }
 

@@ -53,9 +53,11 @@ type Server struct {
 	handler http.Handler   // what may ask at all, before inner
 	inner   http.Handler   // mux, and what was put before it
 	mux     *http.ServeMux // the endpoints
-	loaded  atomic.Bool    // all models that the server was to load
-	retired atomic.Bool
-	bodies  atomic.Int64 // bytes of Options.Bodies that are held
+	// patterns are those of the endpoints
+	patterns []string
+	loaded   atomic.Bool // all models that the server was to load
+	retired  atomic.Bool
+	bodies   atomic.Int64 // bytes of Options.Bodies that are held
 
 	mu       sync.Mutex
 	models   map[string]*model
@@ -89,7 +91,13 @@ func New(o Options) (*Server, error) {
 
 // Handle adds an endpoint by a pattern of http.ServeMux, before the server serves. It must not
 // contradict those that are there.
-func (s *Server) Handle(pattern string, h http.Handler) { s.mux.Handle(pattern, h) }
+func (s *Server) Handle(pattern string, h http.Handler) {
+	s.patterns = append(s.patterns, pattern)
+	s.mux.Handle(pattern, h)
+}
+
+// Patterns are those of all endpoints, as http.ServeMux has them, before the server serves.
+func (s *Server) Patterns() []string { return slices.Clone(s.patterns) }
 
 // Use puts a handler before all endpoints, and before those that Use put there earlier; before the
 // server serves. Requests that come from pages of other origins do not reach it.
