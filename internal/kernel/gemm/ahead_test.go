@@ -18,7 +18,7 @@ func TestFetchingAheadChangesNoBit(t *testing.T) {
 				k := 1 + r.IntN(20)
 				x := tile{a: random(r, k*rows), b: random(r, k*v.nr()), k: k, rows: rows,
 					cols: cols, lda: rows, ldb: v.nr(), ldc: cols, ldr: cols,
-					mask: uint32(1)<<cols - 1, flags: flagResidual | flagClamp, beta: 1, hi: 1,
+					mask: uint32(1)<<cols - 1, flags: flagResidual | flagLo | flagHi, beta: 1, hi: 1,
 					res: random(r, rows*cols), c: make([]float32, rows*cols)}
 				x.ahead = uintptr(unsafe.Pointer(unsafe.SliceData(x.b)))
 				runTile(v, &x)
@@ -61,7 +61,7 @@ func TestTilesOfAAreFetchedInTheirOrder(t *testing.T) {
 		for i := 0; i < rows; i += mr {
 			x := tile{rows: min(mr, rows-i)}
 			w := window{batch: b, i1: rows}
-			o.fetchA(&x, panels{step: k}, w, &args, i)
+			o.fetchA(&x, panels{step: k}, w, &args, i, 1)
 			tiles, starts = append(tiles, x), append(starts, (b*all+i)*k)
 		}
 	}
@@ -70,7 +70,7 @@ func TestTilesOfAAreFetchedInTheirOrder(t *testing.T) {
 		if i+1 < len(tiles) {
 			want = starts[i+1]
 		}
-		at := (int(x.ahead) - int(uintptr(unsafe.Pointer(&a[0])))) / 4
+		at := (int(x.aheadLast) - int(uintptr(unsafe.Pointer(&a[0])))) / 4
 		if at != want || x.aheadStep != 4*x.rows {
 			t.Errorf("tile %d fetches %d bytes a step from %d, want %d from %d", i, x.aheadStep, at,
 				4*x.rows, want)

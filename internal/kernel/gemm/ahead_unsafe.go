@@ -23,6 +23,7 @@ func aheadTiles(v level) int {
 func (o *Product) fetch(t *tile, w window, b []float32, j, k0, k int) {
 	p, nr, steps := &o.p, o.level.nr(), o.level.steps
 	t.ahead, t.aheadStep = uintptr(unsafe.Pointer(unsafe.SliceData(t.b))), 0
+	t.aheadLast, t.againAheadLast = 0, 0
 	if !p.PackedB || p.PackedA || w.i1-w.i0 < o.aheadRows {
 		return
 	}
@@ -36,22 +37,23 @@ func (o *Product) fetch(t *tile, w window, b []float32, j, k0, k int) {
 	}
 }
 
-// fetchA has the tile of rows from i in the first panel of columns prefetch the tile of a packed A
-// that is read next. That is the tile of the rows below. In a batch, the last tile of a window is
-// followed by the first tile of the same window in the next product, or, after the last product, by
-// the rows below in the first one. Tiles of further panels find theirs in a cache.
-func (o *Product) fetchA(t *tile, a panels, w window, args *Args, i int) {
+// fetchA has each of n tiles of rows from i, in the first panel of columns, prefetch the tile of a
+// packed A that is read next. That is the tile of the rows below. In a batch, the last tile of a
+// window is followed by the first tile of the same window in the next product, or, after the last
+// product, by the rows below in the first one. Tiles of further panels find theirs in a cache.
+func (o *Product) fetchA(t *tile, a panels, w window, args *Args, i, n int) {
 	p := &o.p
-	next := i + t.rows
-	at := offset(p.OffA, p.StrideA, w.batch) + next*a.step + a.skip*o.mr
+	next := i + n*t.rows
+	last := offset(p.OffA, p.StrideA, w.batch) + next*a.step + a.skip*o.mr
 	if next >= w.i1 && p.Batch > 1 {
-		at = offset(p.OffA, p.StrideA, 0) + next*a.step
+		last = offset(p.OffA, p.StrideA, 0) + next*a.step
 		if w.batch+1 < p.Batch {
-			at = offset(p.OffA, p.StrideA, w.batch+1) + w.i0*a.step
+			last = offset(p.OffA, p.StrideA, w.batch+1) + w.i0*a.step
 		}
 	}
-	t.aheadStep = 0
-	if at < len(args.A) {
-		t.ahead, t.aheadStep = uintptr(unsafe.Pointer(&args.A[at])), 4*t.rows
+	if len(args.A) == 0 || last >= len(args.A) && n == 1 {
+		return
 	}
+	t.aheadStep, t.againAheadLast = 4*t.rows, 4*p.StrideA
+	t.aheadLast = uintptr(unsafe.Pointer(&args.A[min(last, len(args.A)-1)]))
 }

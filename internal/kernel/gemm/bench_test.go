@@ -2,6 +2,7 @@ package gemm
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -81,5 +82,16 @@ func BenchmarkSmall(b *testing.B) {
 		{M: 16, N: 384, K: 384, PackedB: true},
 	} {
 		b.Run(fmt.Sprintf("%dx%dx%d", p.M, p.N, p.K), func(b *testing.B) { benchmarkOp(b, p) })
+	}
+}
+
+// BenchmarkPointwise measures products of few steps of K as 1x1 convolutions have them.
+func BenchmarkPointwise(b *testing.B) {
+	inf := float32(math.Inf(1))
+	for _, s := range [][3]int{{64, 3025, 16}, {96, 12544, 16}, {144, 3136, 24}, {192, 784, 32},
+		{384, 196, 64}, {576, 196, 96}, {24, 3136, 144}, {64, 3136, 64}} {
+		p := Params{M: s[0], N: s[1], K: s[2], PackedA: true}
+		p.Bias, p.Clamp, p.Hi = BiasPerRow, true, inf
+		b.Run(fmt.Sprintf("%dx%dx%d", s[0], s[1], s[2]), func(b *testing.B) { benchmarkOp(b, p) })
 	}
 }

@@ -10,6 +10,7 @@
 TEXT ·tileAVX512BF16_1x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -98,15 +99,42 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z1
 	VFMADD231PS Z1, Z2, Z0
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z1
-	VBROADCASTSS tile_hi(BX), Z2
 	VMAXPS Z0, Z1, Z0
-	VMINPS Z0, Z2, Z0
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z1
+	VMINPS Z0, Z1, Z0
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -114,6 +142,7 @@ no_flagClamp:
 TEXT ·tileAVX512BF16_1x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -196,15 +225,42 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z1
 	VFMADD231PS Z1, Z2, Z0
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z1
-	VBROADCASTSS tile_hi(BX), Z2
 	VMAXPS Z0, Z1, Z0
-	VMINPS Z0, Z2, Z0
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z1
+	VMINPS Z0, Z1, Z0
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -212,6 +268,7 @@ no_flagClamp:
 TEXT ·tileAVX512BF16_2x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -329,19 +386,46 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z2
 	VFMADD231PS Z2, Z3, Z1
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z2
-	VBROADCASTSS tile_hi(BX), Z3
 	VMAXPS Z0, Z2, Z0
-	VMINPS Z0, Z3, Z0
 	VMAXPS Z1, Z2, Z1
-	VMINPS Z1, Z3, Z1
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z2
+	VMINPS Z0, Z2, Z0
+	VMINPS Z1, Z2, Z1
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z1, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -349,6 +433,7 @@ no_flagClamp:
 TEXT ·tileAVX512BF16_2x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -454,19 +539,46 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z2
 	VFMADD231PS Z2, Z3, Z1
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z2
-	VBROADCASTSS tile_hi(BX), Z3
 	VMAXPS Z0, Z2, Z0
-	VMINPS Z0, Z3, Z0
 	VMAXPS Z1, Z2, Z1
-	VMINPS Z1, Z3, Z1
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z2
+	VMINPS Z0, Z2, Z0
+	VMINPS Z1, Z2, Z1
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z1, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -474,6 +586,7 @@ no_flagClamp:
 TEXT ·tileAVX512BF16_3x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -620,23 +733,50 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z3
 	VFMADD231PS Z3, Z4, Z2
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z3
-	VBROADCASTSS tile_hi(BX), Z4
 	VMAXPS Z0, Z3, Z0
-	VMINPS Z0, Z4, Z0
 	VMAXPS Z1, Z3, Z1
-	VMINPS Z1, Z4, Z1
 	VMAXPS Z2, Z3, Z2
-	VMINPS Z2, Z4, Z2
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z3
+	VMINPS Z0, Z3, Z0
+	VMINPS Z1, Z3, Z1
+	VMINPS Z2, Z3, Z2
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z1, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z2, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -644,6 +784,7 @@ no_flagClamp:
 TEXT ·tileAVX512BF16_3x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -772,23 +913,50 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z3
 	VFMADD231PS Z3, Z4, Z2
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z3
-	VBROADCASTSS tile_hi(BX), Z4
 	VMAXPS Z0, Z3, Z0
-	VMINPS Z0, Z4, Z0
 	VMAXPS Z1, Z3, Z1
-	VMINPS Z1, Z4, Z1
 	VMAXPS Z2, Z3, Z2
-	VMINPS Z2, Z4, Z2
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z3
+	VMINPS Z0, Z3, Z0
+	VMINPS Z1, Z3, Z1
+	VMINPS Z2, Z3, Z2
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z1, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z2, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -796,6 +964,7 @@ no_flagClamp:
 TEXT ·tileAVX512BF16_4x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -955,19 +1124,22 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z4
 	VFMADD231PS Z4, Z5, Z3
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z4
-	VBROADCASTSS tile_hi(BX), Z5
 	VMAXPS Z0, Z4, Z0
-	VMINPS Z0, Z5, Z0
 	VMAXPS Z1, Z4, Z1
-	VMINPS Z1, Z5, Z1
 	VMAXPS Z2, Z4, Z2
-	VMINPS Z2, Z5, Z2
 	VMAXPS Z3, Z4, Z3
-	VMINPS Z3, Z5, Z3
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z4
+	VMINPS Z0, Z4, Z0
+	VMINPS Z1, Z4, Z1
+	VMINPS Z2, Z4, Z2
+	VMINPS Z3, Z4, Z3
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
@@ -976,6 +1148,30 @@ no_flagClamp:
 	VMOVUPS Z2, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z3, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -983,6 +1179,7 @@ no_flagClamp:
 TEXT ·tileAVX512BF16_4x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -1134,19 +1331,22 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z4
 	VFMADD231PS Z4, Z5, Z3
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z4
-	VBROADCASTSS tile_hi(BX), Z5
 	VMAXPS Z0, Z4, Z0
-	VMINPS Z0, Z5, Z0
 	VMAXPS Z1, Z4, Z1
-	VMINPS Z1, Z5, Z1
 	VMAXPS Z2, Z4, Z2
-	VMINPS Z2, Z5, Z2
 	VMAXPS Z3, Z4, Z3
-	VMINPS Z3, Z5, Z3
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z4
+	VMINPS Z0, Z4, Z0
+	VMINPS Z1, Z4, Z1
+	VMINPS Z2, Z4, Z2
+	VMINPS Z3, Z4, Z3
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
@@ -1155,6 +1355,30 @@ no_flagClamp:
 	VMOVUPS Z2, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z3, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -1162,6 +1386,7 @@ no_flagClamp:
 TEXT ·tileAVX512BF16_5x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -1336,21 +1561,24 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z5
 	VFMADD231PS Z5, Z6, Z4
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z5
-	VBROADCASTSS tile_hi(BX), Z6
 	VMAXPS Z0, Z5, Z0
-	VMINPS Z0, Z6, Z0
 	VMAXPS Z1, Z5, Z1
-	VMINPS Z1, Z6, Z1
 	VMAXPS Z2, Z5, Z2
-	VMINPS Z2, Z6, Z2
 	VMAXPS Z3, Z5, Z3
-	VMINPS Z3, Z6, Z3
 	VMAXPS Z4, Z5, Z4
-	VMINPS Z4, Z6, Z4
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z5
+	VMINPS Z0, Z5, Z0
+	VMINPS Z1, Z5, Z1
+	VMINPS Z2, Z5, Z2
+	VMINPS Z3, Z5, Z3
+	VMINPS Z4, Z5, Z4
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
@@ -1361,6 +1589,30 @@ no_flagClamp:
 	VMOVUPS Z3, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z4, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -1368,6 +1620,7 @@ no_flagClamp:
 TEXT ·tileAVX512BF16_6x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -1565,23 +1818,26 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z6
 	VFMADD231PS Z6, Z7, Z5
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z6
-	VBROADCASTSS tile_hi(BX), Z7
 	VMAXPS Z0, Z6, Z0
-	VMINPS Z0, Z7, Z0
 	VMAXPS Z1, Z6, Z1
-	VMINPS Z1, Z7, Z1
 	VMAXPS Z2, Z6, Z2
-	VMINPS Z2, Z7, Z2
 	VMAXPS Z3, Z6, Z3
-	VMINPS Z3, Z7, Z3
 	VMAXPS Z4, Z6, Z4
-	VMINPS Z4, Z7, Z4
 	VMAXPS Z5, Z6, Z5
-	VMINPS Z5, Z7, Z5
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z6
+	VMINPS Z0, Z6, Z0
+	VMINPS Z1, Z6, Z1
+	VMINPS Z2, Z6, Z2
+	VMINPS Z3, Z6, Z3
+	VMINPS Z4, Z6, Z4
+	VMINPS Z5, Z6, Z5
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
@@ -1594,6 +1850,30 @@ no_flagClamp:
 	VMOVUPS Z4, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z5, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -1601,6 +1881,7 @@ no_flagClamp:
 TEXT ·tileAVX512BF16_7x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -1821,25 +2102,28 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z7
 	VFMADD231PS Z7, Z8, Z6
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z7
-	VBROADCASTSS tile_hi(BX), Z8
 	VMAXPS Z0, Z7, Z0
-	VMINPS Z0, Z8, Z0
 	VMAXPS Z1, Z7, Z1
-	VMINPS Z1, Z8, Z1
 	VMAXPS Z2, Z7, Z2
-	VMINPS Z2, Z8, Z2
 	VMAXPS Z3, Z7, Z3
-	VMINPS Z3, Z8, Z3
 	VMAXPS Z4, Z7, Z4
-	VMINPS Z4, Z8, Z4
 	VMAXPS Z5, Z7, Z5
-	VMINPS Z5, Z8, Z5
 	VMAXPS Z6, Z7, Z6
-	VMINPS Z6, Z8, Z6
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z7
+	VMINPS Z0, Z7, Z0
+	VMINPS Z1, Z7, Z1
+	VMINPS Z2, Z7, Z2
+	VMINPS Z3, Z7, Z3
+	VMINPS Z4, Z7, Z4
+	VMINPS Z5, Z7, Z5
+	VMINPS Z6, Z7, Z6
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
@@ -1854,6 +2138,30 @@ no_flagClamp:
 	VMOVUPS Z5, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z6, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -1861,6 +2169,7 @@ no_flagClamp:
 TEXT ·tileAVX512BF16_8x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -2104,27 +2413,30 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z8
 	VFMADD231PS Z8, Z9, Z7
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z8
-	VBROADCASTSS tile_hi(BX), Z9
 	VMAXPS Z0, Z8, Z0
-	VMINPS Z0, Z9, Z0
 	VMAXPS Z1, Z8, Z1
-	VMINPS Z1, Z9, Z1
 	VMAXPS Z2, Z8, Z2
-	VMINPS Z2, Z9, Z2
 	VMAXPS Z3, Z8, Z3
-	VMINPS Z3, Z9, Z3
 	VMAXPS Z4, Z8, Z4
-	VMINPS Z4, Z9, Z4
 	VMAXPS Z5, Z8, Z5
-	VMINPS Z5, Z9, Z5
 	VMAXPS Z6, Z8, Z6
-	VMINPS Z6, Z9, Z6
 	VMAXPS Z7, Z8, Z7
-	VMINPS Z7, Z9, Z7
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z8
+	VMINPS Z0, Z8, Z0
+	VMINPS Z1, Z8, Z1
+	VMINPS Z2, Z8, Z2
+	VMINPS Z3, Z8, Z3
+	VMINPS Z4, Z8, Z4
+	VMINPS Z5, Z8, Z5
+	VMINPS Z6, Z8, Z6
+	VMINPS Z7, Z8, Z7
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
@@ -2141,6 +2453,30 @@ no_flagClamp:
 	VMOVUPS Z6, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z7, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -2148,6 +2484,7 @@ no_flagClamp:
 TEXT ·tileAVX512BF16_9x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -2414,29 +2751,32 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z9
 	VFMADD231PS Z9, Z10, Z8
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z9
-	VBROADCASTSS tile_hi(BX), Z10
 	VMAXPS Z0, Z9, Z0
-	VMINPS Z0, Z10, Z0
 	VMAXPS Z1, Z9, Z1
-	VMINPS Z1, Z10, Z1
 	VMAXPS Z2, Z9, Z2
-	VMINPS Z2, Z10, Z2
 	VMAXPS Z3, Z9, Z3
-	VMINPS Z3, Z10, Z3
 	VMAXPS Z4, Z9, Z4
-	VMINPS Z4, Z10, Z4
 	VMAXPS Z5, Z9, Z5
-	VMINPS Z5, Z10, Z5
 	VMAXPS Z6, Z9, Z6
-	VMINPS Z6, Z10, Z6
 	VMAXPS Z7, Z9, Z7
-	VMINPS Z7, Z10, Z7
 	VMAXPS Z8, Z9, Z8
-	VMINPS Z8, Z10, Z8
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z9
+	VMINPS Z0, Z9, Z0
+	VMINPS Z1, Z9, Z1
+	VMINPS Z2, Z9, Z2
+	VMINPS Z3, Z9, Z3
+	VMINPS Z4, Z9, Z4
+	VMINPS Z5, Z9, Z5
+	VMINPS Z6, Z9, Z6
+	VMINPS Z7, Z9, Z7
+	VMINPS Z8, Z9, Z8
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
@@ -2455,6 +2795,30 @@ no_flagClamp:
 	VMOVUPS Z7, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z8, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -2462,6 +2826,7 @@ no_flagClamp:
 TEXT ·tileAVX512BF16_10x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -2751,31 +3116,34 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z10
 	VFMADD231PS Z10, Z11, Z9
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z10
-	VBROADCASTSS tile_hi(BX), Z11
 	VMAXPS Z0, Z10, Z0
-	VMINPS Z0, Z11, Z0
 	VMAXPS Z1, Z10, Z1
-	VMINPS Z1, Z11, Z1
 	VMAXPS Z2, Z10, Z2
-	VMINPS Z2, Z11, Z2
 	VMAXPS Z3, Z10, Z3
-	VMINPS Z3, Z11, Z3
 	VMAXPS Z4, Z10, Z4
-	VMINPS Z4, Z11, Z4
 	VMAXPS Z5, Z10, Z5
-	VMINPS Z5, Z11, Z5
 	VMAXPS Z6, Z10, Z6
-	VMINPS Z6, Z11, Z6
 	VMAXPS Z7, Z10, Z7
-	VMINPS Z7, Z11, Z7
 	VMAXPS Z8, Z10, Z8
-	VMINPS Z8, Z11, Z8
 	VMAXPS Z9, Z10, Z9
-	VMINPS Z9, Z11, Z9
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z10
+	VMINPS Z0, Z10, Z0
+	VMINPS Z1, Z10, Z1
+	VMINPS Z2, Z10, Z2
+	VMINPS Z3, Z10, Z3
+	VMINPS Z4, Z10, Z4
+	VMINPS Z5, Z10, Z5
+	VMINPS Z6, Z10, Z6
+	VMINPS Z7, Z10, Z7
+	VMINPS Z8, Z10, Z8
+	VMINPS Z9, Z10, Z9
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
@@ -2796,6 +3164,30 @@ no_flagClamp:
 	VMOVUPS Z8, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z9, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -2803,6 +3195,7 @@ no_flagClamp:
 TEXT ·tileAVX512BF16_11x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -3115,33 +3508,36 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z11
 	VFMADD231PS Z11, Z12, Z10
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z11
-	VBROADCASTSS tile_hi(BX), Z12
 	VMAXPS Z0, Z11, Z0
-	VMINPS Z0, Z12, Z0
 	VMAXPS Z1, Z11, Z1
-	VMINPS Z1, Z12, Z1
 	VMAXPS Z2, Z11, Z2
-	VMINPS Z2, Z12, Z2
 	VMAXPS Z3, Z11, Z3
-	VMINPS Z3, Z12, Z3
 	VMAXPS Z4, Z11, Z4
-	VMINPS Z4, Z12, Z4
 	VMAXPS Z5, Z11, Z5
-	VMINPS Z5, Z12, Z5
 	VMAXPS Z6, Z11, Z6
-	VMINPS Z6, Z12, Z6
 	VMAXPS Z7, Z11, Z7
-	VMINPS Z7, Z12, Z7
 	VMAXPS Z8, Z11, Z8
-	VMINPS Z8, Z12, Z8
 	VMAXPS Z9, Z11, Z9
-	VMINPS Z9, Z12, Z9
 	VMAXPS Z10, Z11, Z10
-	VMINPS Z10, Z12, Z10
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z11
+	VMINPS Z0, Z11, Z0
+	VMINPS Z1, Z11, Z1
+	VMINPS Z2, Z11, Z2
+	VMINPS Z3, Z11, Z3
+	VMINPS Z4, Z11, Z4
+	VMINPS Z5, Z11, Z5
+	VMINPS Z6, Z11, Z6
+	VMINPS Z7, Z11, Z7
+	VMINPS Z8, Z11, Z8
+	VMINPS Z9, Z11, Z9
+	VMINPS Z10, Z11, Z10
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
@@ -3164,6 +3560,30 @@ no_flagClamp:
 	VMOVUPS Z9, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z10, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -3171,6 +3591,7 @@ no_flagClamp:
 TEXT ·tileAVX512BF16_12x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -3506,35 +3927,38 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z12
 	VFMADD231PS Z12, Z13, Z11
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z12
-	VBROADCASTSS tile_hi(BX), Z13
 	VMAXPS Z0, Z12, Z0
-	VMINPS Z0, Z13, Z0
 	VMAXPS Z1, Z12, Z1
-	VMINPS Z1, Z13, Z1
 	VMAXPS Z2, Z12, Z2
-	VMINPS Z2, Z13, Z2
 	VMAXPS Z3, Z12, Z3
-	VMINPS Z3, Z13, Z3
 	VMAXPS Z4, Z12, Z4
-	VMINPS Z4, Z13, Z4
 	VMAXPS Z5, Z12, Z5
-	VMINPS Z5, Z13, Z5
 	VMAXPS Z6, Z12, Z6
-	VMINPS Z6, Z13, Z6
 	VMAXPS Z7, Z12, Z7
-	VMINPS Z7, Z13, Z7
 	VMAXPS Z8, Z12, Z8
-	VMINPS Z8, Z13, Z8
 	VMAXPS Z9, Z12, Z9
-	VMINPS Z9, Z13, Z9
 	VMAXPS Z10, Z12, Z10
-	VMINPS Z10, Z13, Z10
 	VMAXPS Z11, Z12, Z11
-	VMINPS Z11, Z13, Z11
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z12
+	VMINPS Z0, Z12, Z0
+	VMINPS Z1, Z12, Z1
+	VMINPS Z2, Z12, Z2
+	VMINPS Z3, Z12, Z3
+	VMINPS Z4, Z12, Z4
+	VMINPS Z5, Z12, Z5
+	VMINPS Z6, Z12, Z6
+	VMINPS Z7, Z12, Z7
+	VMINPS Z8, Z12, Z8
+	VMINPS Z9, Z12, Z9
+	VMINPS Z10, Z12, Z10
+	VMINPS Z11, Z12, Z11
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
@@ -3559,6 +3983,30 @@ no_flagClamp:
 	VMOVUPS Z10, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z11, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -3566,6 +4014,7 @@ no_flagClamp:
 TEXT ·tileAVX512BF16_13x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -3924,37 +4373,40 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z13
 	VFMADD231PS Z13, Z14, Z12
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z13
-	VBROADCASTSS tile_hi(BX), Z14
 	VMAXPS Z0, Z13, Z0
-	VMINPS Z0, Z14, Z0
 	VMAXPS Z1, Z13, Z1
-	VMINPS Z1, Z14, Z1
 	VMAXPS Z2, Z13, Z2
-	VMINPS Z2, Z14, Z2
 	VMAXPS Z3, Z13, Z3
-	VMINPS Z3, Z14, Z3
 	VMAXPS Z4, Z13, Z4
-	VMINPS Z4, Z14, Z4
 	VMAXPS Z5, Z13, Z5
-	VMINPS Z5, Z14, Z5
 	VMAXPS Z6, Z13, Z6
-	VMINPS Z6, Z14, Z6
 	VMAXPS Z7, Z13, Z7
-	VMINPS Z7, Z14, Z7
 	VMAXPS Z8, Z13, Z8
-	VMINPS Z8, Z14, Z8
 	VMAXPS Z9, Z13, Z9
-	VMINPS Z9, Z14, Z9
 	VMAXPS Z10, Z13, Z10
-	VMINPS Z10, Z14, Z10
 	VMAXPS Z11, Z13, Z11
-	VMINPS Z11, Z14, Z11
 	VMAXPS Z12, Z13, Z12
-	VMINPS Z12, Z14, Z12
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z13
+	VMINPS Z0, Z13, Z0
+	VMINPS Z1, Z13, Z1
+	VMINPS Z2, Z13, Z2
+	VMINPS Z3, Z13, Z3
+	VMINPS Z4, Z13, Z4
+	VMINPS Z5, Z13, Z5
+	VMINPS Z6, Z13, Z6
+	VMINPS Z7, Z13, Z7
+	VMINPS Z8, Z13, Z8
+	VMINPS Z9, Z13, Z9
+	VMINPS Z10, Z13, Z10
+	VMINPS Z11, Z13, Z11
+	VMINPS Z12, Z13, Z12
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
@@ -3981,6 +4433,30 @@ no_flagClamp:
 	VMOVUPS Z11, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z12, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -3988,6 +4464,7 @@ no_flagClamp:
 TEXT ·tileAVX512BF16_14x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -4369,39 +4846,42 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z14
 	VFMADD231PS Z14, Z15, Z13
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z14
-	VBROADCASTSS tile_hi(BX), Z15
 	VMAXPS Z0, Z14, Z0
-	VMINPS Z0, Z15, Z0
 	VMAXPS Z1, Z14, Z1
-	VMINPS Z1, Z15, Z1
 	VMAXPS Z2, Z14, Z2
-	VMINPS Z2, Z15, Z2
 	VMAXPS Z3, Z14, Z3
-	VMINPS Z3, Z15, Z3
 	VMAXPS Z4, Z14, Z4
-	VMINPS Z4, Z15, Z4
 	VMAXPS Z5, Z14, Z5
-	VMINPS Z5, Z15, Z5
 	VMAXPS Z6, Z14, Z6
-	VMINPS Z6, Z15, Z6
 	VMAXPS Z7, Z14, Z7
-	VMINPS Z7, Z15, Z7
 	VMAXPS Z8, Z14, Z8
-	VMINPS Z8, Z15, Z8
 	VMAXPS Z9, Z14, Z9
-	VMINPS Z9, Z15, Z9
 	VMAXPS Z10, Z14, Z10
-	VMINPS Z10, Z15, Z10
 	VMAXPS Z11, Z14, Z11
-	VMINPS Z11, Z15, Z11
 	VMAXPS Z12, Z14, Z12
-	VMINPS Z12, Z15, Z12
 	VMAXPS Z13, Z14, Z13
-	VMINPS Z13, Z15, Z13
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z14
+	VMINPS Z0, Z14, Z0
+	VMINPS Z1, Z14, Z1
+	VMINPS Z2, Z14, Z2
+	VMINPS Z3, Z14, Z3
+	VMINPS Z4, Z14, Z4
+	VMINPS Z5, Z14, Z5
+	VMINPS Z6, Z14, Z6
+	VMINPS Z7, Z14, Z7
+	VMINPS Z8, Z14, Z8
+	VMINPS Z9, Z14, Z9
+	VMINPS Z10, Z14, Z10
+	VMINPS Z11, Z14, Z11
+	VMINPS Z12, Z14, Z12
+	VMINPS Z13, Z14, Z13
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
@@ -4430,6 +4910,30 @@ no_flagClamp:
 	VMOVUPS Z12, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z13, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -4437,6 +4941,7 @@ no_flagClamp:
 TEXT ·tileAVX512BF16_1x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -4551,18 +5056,45 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z2
 	VFMADD231PS Z2, Z3, Z1
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z2
-	VBROADCASTSS tile_hi(BX), Z3
 	VMAXPS Z0, Z2, Z0
-	VMINPS Z0, Z3, Z0
 	VMAXPS Z1, Z2, Z1
-	VMINPS Z1, Z3, Z1
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z2
+	VMINPS Z0, Z2, Z0
+	VMINPS Z1, Z2, Z1
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -4570,6 +5102,7 @@ no_flagClamp:
 TEXT ·tileAVX512BF16_1x32rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -4672,18 +5205,45 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z2
 	VFMADD231PS Z2, Z3, Z1
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z2
-	VBROADCASTSS tile_hi(BX), Z3
 	VMAXPS Z0, Z2, Z0
-	VMINPS Z0, Z3, Z0
 	VMAXPS Z1, Z2, Z1
-	VMINPS Z1, Z3, Z1
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z2
+	VMINPS Z0, Z2, Z0
+	VMINPS Z1, Z2, Z1
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -4691,6 +5251,7 @@ no_flagClamp:
 TEXT ·tileAVX512BF16_2x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -4854,25 +5415,52 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z4
 	VFMADD231PS Z4, Z5, Z3
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z4
-	VBROADCASTSS tile_hi(BX), Z5
 	VMAXPS Z0, Z4, Z0
-	VMINPS Z0, Z5, Z0
 	VMAXPS Z1, Z4, Z1
-	VMINPS Z1, Z5, Z1
 	VMAXPS Z2, Z4, Z2
-	VMINPS Z2, Z5, Z2
 	VMAXPS Z3, Z4, Z3
-	VMINPS Z3, Z5, Z3
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z4
+	VMINPS Z0, Z4, Z0
+	VMINPS Z1, Z4, Z1
+	VMINPS Z2, Z4, Z2
+	VMINPS Z3, Z4, Z3
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
 	ADDQ R9, R12
 	VMOVUPS Z2, K1, 0(R12)
 	VMOVUPS Z3, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -4880,6 +5468,7 @@ no_flagClamp:
 TEXT ·tileAVX512BF16_2x32rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -5019,25 +5608,52 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z4
 	VFMADD231PS Z4, Z5, Z3
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z4
-	VBROADCASTSS tile_hi(BX), Z5
 	VMAXPS Z0, Z4, Z0
-	VMINPS Z0, Z5, Z0
 	VMAXPS Z1, Z4, Z1
-	VMINPS Z1, Z5, Z1
 	VMAXPS Z2, Z4, Z2
-	VMINPS Z2, Z5, Z2
 	VMAXPS Z3, Z4, Z3
-	VMINPS Z3, Z5, Z3
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z4
+	VMINPS Z0, Z4, Z0
+	VMINPS Z1, Z4, Z1
+	VMINPS Z2, Z4, Z2
+	VMINPS Z3, Z4, Z3
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
 	ADDQ R9, R12
 	VMOVUPS Z2, K1, 0(R12)
 	VMOVUPS Z3, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -5045,6 +5661,7 @@ no_flagClamp:
 TEXT ·tileAVX512BF16_3x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -5257,23 +5874,26 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z6
 	VFMADD231PS Z6, Z7, Z5
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z6
-	VBROADCASTSS tile_hi(BX), Z7
 	VMAXPS Z0, Z6, Z0
-	VMINPS Z0, Z7, Z0
 	VMAXPS Z1, Z6, Z1
-	VMINPS Z1, Z7, Z1
 	VMAXPS Z2, Z6, Z2
-	VMINPS Z2, Z7, Z2
 	VMAXPS Z3, Z6, Z3
-	VMINPS Z3, Z7, Z3
 	VMAXPS Z4, Z6, Z4
-	VMINPS Z4, Z7, Z4
 	VMAXPS Z5, Z6, Z5
-	VMINPS Z5, Z7, Z5
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z6
+	VMINPS Z0, Z6, Z0
+	VMINPS Z1, Z6, Z1
+	VMINPS Z2, Z6, Z2
+	VMINPS Z3, Z6, Z3
+	VMINPS Z4, Z6, Z4
+	VMINPS Z5, Z6, Z5
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
@@ -5283,6 +5903,30 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Z4, K1, 0(R12)
 	VMOVUPS Z5, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -5290,6 +5934,7 @@ no_flagClamp:
 TEXT ·tileAVX512BF16_3x32rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -5466,23 +6111,26 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z6
 	VFMADD231PS Z6, Z7, Z5
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z6
-	VBROADCASTSS tile_hi(BX), Z7
 	VMAXPS Z0, Z6, Z0
-	VMINPS Z0, Z7, Z0
 	VMAXPS Z1, Z6, Z1
-	VMINPS Z1, Z7, Z1
 	VMAXPS Z2, Z6, Z2
-	VMINPS Z2, Z7, Z2
 	VMAXPS Z3, Z6, Z3
-	VMINPS Z3, Z7, Z3
 	VMAXPS Z4, Z6, Z4
-	VMINPS Z4, Z7, Z4
 	VMAXPS Z5, Z6, Z5
-	VMINPS Z5, Z7, Z5
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z6
+	VMINPS Z0, Z6, Z0
+	VMINPS Z1, Z6, Z1
+	VMINPS Z2, Z6, Z2
+	VMINPS Z3, Z6, Z3
+	VMINPS Z4, Z6, Z4
+	VMINPS Z5, Z6, Z5
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
@@ -5492,6 +6140,30 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Z4, K1, 0(R12)
 	VMOVUPS Z5, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -5499,6 +6171,7 @@ no_flagClamp:
 TEXT ·tileAVX512BF16_4x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -5728,27 +6401,30 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z8
 	VFMADD231PS Z8, Z9, Z7
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z8
-	VBROADCASTSS tile_hi(BX), Z9
 	VMAXPS Z0, Z8, Z0
-	VMINPS Z0, Z9, Z0
 	VMAXPS Z1, Z8, Z1
-	VMINPS Z1, Z9, Z1
 	VMAXPS Z2, Z8, Z2
-	VMINPS Z2, Z9, Z2
 	VMAXPS Z3, Z8, Z3
-	VMINPS Z3, Z9, Z3
 	VMAXPS Z4, Z8, Z4
-	VMINPS Z4, Z9, Z4
 	VMAXPS Z5, Z8, Z5
-	VMINPS Z5, Z9, Z5
 	VMAXPS Z6, Z8, Z6
-	VMINPS Z6, Z9, Z6
 	VMAXPS Z7, Z8, Z7
-	VMINPS Z7, Z9, Z7
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z8
+	VMINPS Z0, Z8, Z0
+	VMINPS Z1, Z8, Z1
+	VMINPS Z2, Z8, Z2
+	VMINPS Z3, Z8, Z3
+	VMINPS Z4, Z8, Z4
+	VMINPS Z5, Z8, Z5
+	VMINPS Z6, Z8, Z6
+	VMINPS Z7, Z8, Z7
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
@@ -5761,6 +6437,30 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Z6, K1, 0(R12)
 	VMOVUPS Z7, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -5768,6 +6468,7 @@ no_flagClamp:
 TEXT ·tileAVX512BF16_4x32rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -5981,27 +6682,30 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z8
 	VFMADD231PS Z8, Z9, Z7
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z8
-	VBROADCASTSS tile_hi(BX), Z9
 	VMAXPS Z0, Z8, Z0
-	VMINPS Z0, Z9, Z0
 	VMAXPS Z1, Z8, Z1
-	VMINPS Z1, Z9, Z1
 	VMAXPS Z2, Z8, Z2
-	VMINPS Z2, Z9, Z2
 	VMAXPS Z3, Z8, Z3
-	VMINPS Z3, Z9, Z3
 	VMAXPS Z4, Z8, Z4
-	VMINPS Z4, Z9, Z4
 	VMAXPS Z5, Z8, Z5
-	VMINPS Z5, Z9, Z5
 	VMAXPS Z6, Z8, Z6
-	VMINPS Z6, Z9, Z6
 	VMAXPS Z7, Z8, Z7
-	VMINPS Z7, Z9, Z7
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z8
+	VMINPS Z0, Z8, Z0
+	VMINPS Z1, Z8, Z1
+	VMINPS Z2, Z8, Z2
+	VMINPS Z3, Z8, Z3
+	VMINPS Z4, Z8, Z4
+	VMINPS Z5, Z8, Z5
+	VMINPS Z6, Z8, Z6
+	VMINPS Z7, Z8, Z7
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
@@ -6014,6 +6718,30 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Z6, K1, 0(R12)
 	VMOVUPS Z7, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -6021,6 +6749,7 @@ no_flagClamp:
 TEXT ·tileAVX512BF16_5x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -6271,31 +7000,34 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z10
 	VFMADD231PS Z10, Z11, Z9
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z10
-	VBROADCASTSS tile_hi(BX), Z11
 	VMAXPS Z0, Z10, Z0
-	VMINPS Z0, Z11, Z0
 	VMAXPS Z1, Z10, Z1
-	VMINPS Z1, Z11, Z1
 	VMAXPS Z2, Z10, Z2
-	VMINPS Z2, Z11, Z2
 	VMAXPS Z3, Z10, Z3
-	VMINPS Z3, Z11, Z3
 	VMAXPS Z4, Z10, Z4
-	VMINPS Z4, Z11, Z4
 	VMAXPS Z5, Z10, Z5
-	VMINPS Z5, Z11, Z5
 	VMAXPS Z6, Z10, Z6
-	VMINPS Z6, Z11, Z6
 	VMAXPS Z7, Z10, Z7
-	VMINPS Z7, Z11, Z7
 	VMAXPS Z8, Z10, Z8
-	VMINPS Z8, Z11, Z8
 	VMAXPS Z9, Z10, Z9
-	VMINPS Z9, Z11, Z9
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z10
+	VMINPS Z0, Z10, Z0
+	VMINPS Z1, Z10, Z1
+	VMINPS Z2, Z10, Z2
+	VMINPS Z3, Z10, Z3
+	VMINPS Z4, Z10, Z4
+	VMINPS Z5, Z10, Z5
+	VMINPS Z6, Z10, Z6
+	VMINPS Z7, Z10, Z7
+	VMINPS Z8, Z10, Z8
+	VMINPS Z9, Z10, Z9
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
@@ -6311,6 +7043,30 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Z8, K1, 0(R12)
 	VMOVUPS Z9, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -6318,6 +7074,7 @@ no_flagClamp:
 TEXT ·tileAVX512BF16_6x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -6605,35 +7362,38 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z12
 	VFMADD231PS Z12, Z13, Z11
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z12
-	VBROADCASTSS tile_hi(BX), Z13
 	VMAXPS Z0, Z12, Z0
-	VMINPS Z0, Z13, Z0
 	VMAXPS Z1, Z12, Z1
-	VMINPS Z1, Z13, Z1
 	VMAXPS Z2, Z12, Z2
-	VMINPS Z2, Z13, Z2
 	VMAXPS Z3, Z12, Z3
-	VMINPS Z3, Z13, Z3
 	VMAXPS Z4, Z12, Z4
-	VMINPS Z4, Z13, Z4
 	VMAXPS Z5, Z12, Z5
-	VMINPS Z5, Z13, Z5
 	VMAXPS Z6, Z12, Z6
-	VMINPS Z6, Z13, Z6
 	VMAXPS Z7, Z12, Z7
-	VMINPS Z7, Z13, Z7
 	VMAXPS Z8, Z12, Z8
-	VMINPS Z8, Z13, Z8
 	VMAXPS Z9, Z12, Z9
-	VMINPS Z9, Z13, Z9
 	VMAXPS Z10, Z12, Z10
-	VMINPS Z10, Z13, Z10
 	VMAXPS Z11, Z12, Z11
-	VMINPS Z11, Z13, Z11
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z12
+	VMINPS Z0, Z12, Z0
+	VMINPS Z1, Z12, Z1
+	VMINPS Z2, Z12, Z2
+	VMINPS Z3, Z12, Z3
+	VMINPS Z4, Z12, Z4
+	VMINPS Z5, Z12, Z5
+	VMINPS Z6, Z12, Z6
+	VMINPS Z7, Z12, Z7
+	VMINPS Z8, Z12, Z8
+	VMINPS Z9, Z12, Z9
+	VMINPS Z10, Z12, Z10
+	VMINPS Z11, Z12, Z11
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
@@ -6652,6 +7412,30 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Z10, K1, 0(R12)
 	VMOVUPS Z11, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -6659,6 +7443,7 @@ no_flagClamp:
 TEXT ·tileAVX512BF16_7x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -6983,39 +7768,42 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z14
 	VFMADD231PS Z14, Z15, Z13
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z14
-	VBROADCASTSS tile_hi(BX), Z15
 	VMAXPS Z0, Z14, Z0
-	VMINPS Z0, Z15, Z0
 	VMAXPS Z1, Z14, Z1
-	VMINPS Z1, Z15, Z1
 	VMAXPS Z2, Z14, Z2
-	VMINPS Z2, Z15, Z2
 	VMAXPS Z3, Z14, Z3
-	VMINPS Z3, Z15, Z3
 	VMAXPS Z4, Z14, Z4
-	VMINPS Z4, Z15, Z4
 	VMAXPS Z5, Z14, Z5
-	VMINPS Z5, Z15, Z5
 	VMAXPS Z6, Z14, Z6
-	VMINPS Z6, Z15, Z6
 	VMAXPS Z7, Z14, Z7
-	VMINPS Z7, Z15, Z7
 	VMAXPS Z8, Z14, Z8
-	VMINPS Z8, Z15, Z8
 	VMAXPS Z9, Z14, Z9
-	VMINPS Z9, Z15, Z9
 	VMAXPS Z10, Z14, Z10
-	VMINPS Z10, Z15, Z10
 	VMAXPS Z11, Z14, Z11
-	VMINPS Z11, Z15, Z11
 	VMAXPS Z12, Z14, Z12
-	VMINPS Z12, Z15, Z12
 	VMAXPS Z13, Z14, Z13
-	VMINPS Z13, Z15, Z13
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z14
+	VMINPS Z0, Z14, Z0
+	VMINPS Z1, Z14, Z1
+	VMINPS Z2, Z14, Z2
+	VMINPS Z3, Z14, Z3
+	VMINPS Z4, Z14, Z4
+	VMINPS Z5, Z14, Z5
+	VMINPS Z6, Z14, Z6
+	VMINPS Z7, Z14, Z7
+	VMINPS Z8, Z14, Z8
+	VMINPS Z9, Z14, Z9
+	VMINPS Z10, Z14, Z10
+	VMINPS Z11, Z14, Z11
+	VMINPS Z12, Z14, Z12
+	VMINPS Z13, Z14, Z13
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
@@ -7037,6 +7825,30 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Z12, K1, 0(R12)
 	VMOVUPS Z13, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -7044,6 +7856,7 @@ no_flagClamp:
 TEXT ·tileAVX512BF16_8x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -7405,43 +8218,46 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z16
 	VFMADD231PS Z16, Z17, Z15
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z16
-	VBROADCASTSS tile_hi(BX), Z17
 	VMAXPS Z0, Z16, Z0
-	VMINPS Z0, Z17, Z0
 	VMAXPS Z1, Z16, Z1
-	VMINPS Z1, Z17, Z1
 	VMAXPS Z2, Z16, Z2
-	VMINPS Z2, Z17, Z2
 	VMAXPS Z3, Z16, Z3
-	VMINPS Z3, Z17, Z3
 	VMAXPS Z4, Z16, Z4
-	VMINPS Z4, Z17, Z4
 	VMAXPS Z5, Z16, Z5
-	VMINPS Z5, Z17, Z5
 	VMAXPS Z6, Z16, Z6
-	VMINPS Z6, Z17, Z6
 	VMAXPS Z7, Z16, Z7
-	VMINPS Z7, Z17, Z7
 	VMAXPS Z8, Z16, Z8
-	VMINPS Z8, Z17, Z8
 	VMAXPS Z9, Z16, Z9
-	VMINPS Z9, Z17, Z9
 	VMAXPS Z10, Z16, Z10
-	VMINPS Z10, Z17, Z10
 	VMAXPS Z11, Z16, Z11
-	VMINPS Z11, Z17, Z11
 	VMAXPS Z12, Z16, Z12
-	VMINPS Z12, Z17, Z12
 	VMAXPS Z13, Z16, Z13
-	VMINPS Z13, Z17, Z13
 	VMAXPS Z14, Z16, Z14
-	VMINPS Z14, Z17, Z14
 	VMAXPS Z15, Z16, Z15
-	VMINPS Z15, Z17, Z15
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z16
+	VMINPS Z0, Z16, Z0
+	VMINPS Z1, Z16, Z1
+	VMINPS Z2, Z16, Z2
+	VMINPS Z3, Z16, Z3
+	VMINPS Z4, Z16, Z4
+	VMINPS Z5, Z16, Z5
+	VMINPS Z6, Z16, Z6
+	VMINPS Z7, Z16, Z7
+	VMINPS Z8, Z16, Z8
+	VMINPS Z9, Z16, Z9
+	VMINPS Z10, Z16, Z10
+	VMINPS Z11, Z16, Z11
+	VMINPS Z12, Z16, Z12
+	VMINPS Z13, Z16, Z13
+	VMINPS Z14, Z16, Z14
+	VMINPS Z15, Z16, Z15
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
@@ -7466,6 +8282,30 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Z14, K1, 0(R12)
 	VMOVUPS Z15, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -7473,6 +8313,7 @@ no_flagClamp:
 TEXT ·tileAVX512BF16_9x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -7871,47 +8712,50 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z18
 	VFMADD231PS Z18, Z19, Z17
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z18
-	VBROADCASTSS tile_hi(BX), Z19
 	VMAXPS Z0, Z18, Z0
-	VMINPS Z0, Z19, Z0
 	VMAXPS Z1, Z18, Z1
-	VMINPS Z1, Z19, Z1
 	VMAXPS Z2, Z18, Z2
-	VMINPS Z2, Z19, Z2
 	VMAXPS Z3, Z18, Z3
-	VMINPS Z3, Z19, Z3
 	VMAXPS Z4, Z18, Z4
-	VMINPS Z4, Z19, Z4
 	VMAXPS Z5, Z18, Z5
-	VMINPS Z5, Z19, Z5
 	VMAXPS Z6, Z18, Z6
-	VMINPS Z6, Z19, Z6
 	VMAXPS Z7, Z18, Z7
-	VMINPS Z7, Z19, Z7
 	VMAXPS Z8, Z18, Z8
-	VMINPS Z8, Z19, Z8
 	VMAXPS Z9, Z18, Z9
-	VMINPS Z9, Z19, Z9
 	VMAXPS Z10, Z18, Z10
-	VMINPS Z10, Z19, Z10
 	VMAXPS Z11, Z18, Z11
-	VMINPS Z11, Z19, Z11
 	VMAXPS Z12, Z18, Z12
-	VMINPS Z12, Z19, Z12
 	VMAXPS Z13, Z18, Z13
-	VMINPS Z13, Z19, Z13
 	VMAXPS Z14, Z18, Z14
-	VMINPS Z14, Z19, Z14
 	VMAXPS Z15, Z18, Z15
-	VMINPS Z15, Z19, Z15
 	VMAXPS Z16, Z18, Z16
-	VMINPS Z16, Z19, Z16
 	VMAXPS Z17, Z18, Z17
-	VMINPS Z17, Z19, Z17
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z18
+	VMINPS Z0, Z18, Z0
+	VMINPS Z1, Z18, Z1
+	VMINPS Z2, Z18, Z2
+	VMINPS Z3, Z18, Z3
+	VMINPS Z4, Z18, Z4
+	VMINPS Z5, Z18, Z5
+	VMINPS Z6, Z18, Z6
+	VMINPS Z7, Z18, Z7
+	VMINPS Z8, Z18, Z8
+	VMINPS Z9, Z18, Z9
+	VMINPS Z10, Z18, Z10
+	VMINPS Z11, Z18, Z11
+	VMINPS Z12, Z18, Z12
+	VMINPS Z13, Z18, Z13
+	VMINPS Z14, Z18, Z14
+	VMINPS Z15, Z18, Z15
+	VMINPS Z16, Z18, Z16
+	VMINPS Z17, Z18, Z17
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
@@ -7939,6 +8783,30 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Z16, K1, 0(R12)
 	VMOVUPS Z17, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -7946,6 +8814,7 @@ no_flagClamp:
 TEXT ·tileAVX512BF16_10x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -8381,51 +9250,54 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z20
 	VFMADD231PS Z20, Z21, Z19
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z20
-	VBROADCASTSS tile_hi(BX), Z21
 	VMAXPS Z0, Z20, Z0
-	VMINPS Z0, Z21, Z0
 	VMAXPS Z1, Z20, Z1
-	VMINPS Z1, Z21, Z1
 	VMAXPS Z2, Z20, Z2
-	VMINPS Z2, Z21, Z2
 	VMAXPS Z3, Z20, Z3
-	VMINPS Z3, Z21, Z3
 	VMAXPS Z4, Z20, Z4
-	VMINPS Z4, Z21, Z4
 	VMAXPS Z5, Z20, Z5
-	VMINPS Z5, Z21, Z5
 	VMAXPS Z6, Z20, Z6
-	VMINPS Z6, Z21, Z6
 	VMAXPS Z7, Z20, Z7
-	VMINPS Z7, Z21, Z7
 	VMAXPS Z8, Z20, Z8
-	VMINPS Z8, Z21, Z8
 	VMAXPS Z9, Z20, Z9
-	VMINPS Z9, Z21, Z9
 	VMAXPS Z10, Z20, Z10
-	VMINPS Z10, Z21, Z10
 	VMAXPS Z11, Z20, Z11
-	VMINPS Z11, Z21, Z11
 	VMAXPS Z12, Z20, Z12
-	VMINPS Z12, Z21, Z12
 	VMAXPS Z13, Z20, Z13
-	VMINPS Z13, Z21, Z13
 	VMAXPS Z14, Z20, Z14
-	VMINPS Z14, Z21, Z14
 	VMAXPS Z15, Z20, Z15
-	VMINPS Z15, Z21, Z15
 	VMAXPS Z16, Z20, Z16
-	VMINPS Z16, Z21, Z16
 	VMAXPS Z17, Z20, Z17
-	VMINPS Z17, Z21, Z17
 	VMAXPS Z18, Z20, Z18
-	VMINPS Z18, Z21, Z18
 	VMAXPS Z19, Z20, Z19
-	VMINPS Z19, Z21, Z19
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z20
+	VMINPS Z0, Z20, Z0
+	VMINPS Z1, Z20, Z1
+	VMINPS Z2, Z20, Z2
+	VMINPS Z3, Z20, Z3
+	VMINPS Z4, Z20, Z4
+	VMINPS Z5, Z20, Z5
+	VMINPS Z6, Z20, Z6
+	VMINPS Z7, Z20, Z7
+	VMINPS Z8, Z20, Z8
+	VMINPS Z9, Z20, Z9
+	VMINPS Z10, Z20, Z10
+	VMINPS Z11, Z20, Z11
+	VMINPS Z12, Z20, Z12
+	VMINPS Z13, Z20, Z13
+	VMINPS Z14, Z20, Z14
+	VMINPS Z15, Z20, Z15
+	VMINPS Z16, Z20, Z16
+	VMINPS Z17, Z20, Z17
+	VMINPS Z18, Z20, Z18
+	VMINPS Z19, Z20, Z19
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
@@ -8456,6 +9328,30 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Z18, K1, 0(R12)
 	VMOVUPS Z19, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -8463,6 +9359,7 @@ no_flagClamp:
 TEXT ·tileAVX512BF16_11x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -8935,55 +9832,58 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z22
 	VFMADD231PS Z22, Z23, Z21
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z22
-	VBROADCASTSS tile_hi(BX), Z23
 	VMAXPS Z0, Z22, Z0
-	VMINPS Z0, Z23, Z0
 	VMAXPS Z1, Z22, Z1
-	VMINPS Z1, Z23, Z1
 	VMAXPS Z2, Z22, Z2
-	VMINPS Z2, Z23, Z2
 	VMAXPS Z3, Z22, Z3
-	VMINPS Z3, Z23, Z3
 	VMAXPS Z4, Z22, Z4
-	VMINPS Z4, Z23, Z4
 	VMAXPS Z5, Z22, Z5
-	VMINPS Z5, Z23, Z5
 	VMAXPS Z6, Z22, Z6
-	VMINPS Z6, Z23, Z6
 	VMAXPS Z7, Z22, Z7
-	VMINPS Z7, Z23, Z7
 	VMAXPS Z8, Z22, Z8
-	VMINPS Z8, Z23, Z8
 	VMAXPS Z9, Z22, Z9
-	VMINPS Z9, Z23, Z9
 	VMAXPS Z10, Z22, Z10
-	VMINPS Z10, Z23, Z10
 	VMAXPS Z11, Z22, Z11
-	VMINPS Z11, Z23, Z11
 	VMAXPS Z12, Z22, Z12
-	VMINPS Z12, Z23, Z12
 	VMAXPS Z13, Z22, Z13
-	VMINPS Z13, Z23, Z13
 	VMAXPS Z14, Z22, Z14
-	VMINPS Z14, Z23, Z14
 	VMAXPS Z15, Z22, Z15
-	VMINPS Z15, Z23, Z15
 	VMAXPS Z16, Z22, Z16
-	VMINPS Z16, Z23, Z16
 	VMAXPS Z17, Z22, Z17
-	VMINPS Z17, Z23, Z17
 	VMAXPS Z18, Z22, Z18
-	VMINPS Z18, Z23, Z18
 	VMAXPS Z19, Z22, Z19
-	VMINPS Z19, Z23, Z19
 	VMAXPS Z20, Z22, Z20
-	VMINPS Z20, Z23, Z20
 	VMAXPS Z21, Z22, Z21
-	VMINPS Z21, Z23, Z21
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z22
+	VMINPS Z0, Z22, Z0
+	VMINPS Z1, Z22, Z1
+	VMINPS Z2, Z22, Z2
+	VMINPS Z3, Z22, Z3
+	VMINPS Z4, Z22, Z4
+	VMINPS Z5, Z22, Z5
+	VMINPS Z6, Z22, Z6
+	VMINPS Z7, Z22, Z7
+	VMINPS Z8, Z22, Z8
+	VMINPS Z9, Z22, Z9
+	VMINPS Z10, Z22, Z10
+	VMINPS Z11, Z22, Z11
+	VMINPS Z12, Z22, Z12
+	VMINPS Z13, Z22, Z13
+	VMINPS Z14, Z22, Z14
+	VMINPS Z15, Z22, Z15
+	VMINPS Z16, Z22, Z16
+	VMINPS Z17, Z22, Z17
+	VMINPS Z18, Z22, Z18
+	VMINPS Z19, Z22, Z19
+	VMINPS Z20, Z22, Z20
+	VMINPS Z21, Z22, Z21
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
@@ -9017,6 +9917,30 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Z20, K1, 0(R12)
 	VMOVUPS Z21, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -9024,6 +9948,7 @@ no_flagClamp:
 TEXT ·tileAVX512BF16_12x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -9533,59 +10458,62 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z24
 	VFMADD231PS Z24, Z25, Z23
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z24
-	VBROADCASTSS tile_hi(BX), Z25
 	VMAXPS Z0, Z24, Z0
-	VMINPS Z0, Z25, Z0
 	VMAXPS Z1, Z24, Z1
-	VMINPS Z1, Z25, Z1
 	VMAXPS Z2, Z24, Z2
-	VMINPS Z2, Z25, Z2
 	VMAXPS Z3, Z24, Z3
-	VMINPS Z3, Z25, Z3
 	VMAXPS Z4, Z24, Z4
-	VMINPS Z4, Z25, Z4
 	VMAXPS Z5, Z24, Z5
-	VMINPS Z5, Z25, Z5
 	VMAXPS Z6, Z24, Z6
-	VMINPS Z6, Z25, Z6
 	VMAXPS Z7, Z24, Z7
-	VMINPS Z7, Z25, Z7
 	VMAXPS Z8, Z24, Z8
-	VMINPS Z8, Z25, Z8
 	VMAXPS Z9, Z24, Z9
-	VMINPS Z9, Z25, Z9
 	VMAXPS Z10, Z24, Z10
-	VMINPS Z10, Z25, Z10
 	VMAXPS Z11, Z24, Z11
-	VMINPS Z11, Z25, Z11
 	VMAXPS Z12, Z24, Z12
-	VMINPS Z12, Z25, Z12
 	VMAXPS Z13, Z24, Z13
-	VMINPS Z13, Z25, Z13
 	VMAXPS Z14, Z24, Z14
-	VMINPS Z14, Z25, Z14
 	VMAXPS Z15, Z24, Z15
-	VMINPS Z15, Z25, Z15
 	VMAXPS Z16, Z24, Z16
-	VMINPS Z16, Z25, Z16
 	VMAXPS Z17, Z24, Z17
-	VMINPS Z17, Z25, Z17
 	VMAXPS Z18, Z24, Z18
-	VMINPS Z18, Z25, Z18
 	VMAXPS Z19, Z24, Z19
-	VMINPS Z19, Z25, Z19
 	VMAXPS Z20, Z24, Z20
-	VMINPS Z20, Z25, Z20
 	VMAXPS Z21, Z24, Z21
-	VMINPS Z21, Z25, Z21
 	VMAXPS Z22, Z24, Z22
-	VMINPS Z22, Z25, Z22
 	VMAXPS Z23, Z24, Z23
-	VMINPS Z23, Z25, Z23
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z24
+	VMINPS Z0, Z24, Z0
+	VMINPS Z1, Z24, Z1
+	VMINPS Z2, Z24, Z2
+	VMINPS Z3, Z24, Z3
+	VMINPS Z4, Z24, Z4
+	VMINPS Z5, Z24, Z5
+	VMINPS Z6, Z24, Z6
+	VMINPS Z7, Z24, Z7
+	VMINPS Z8, Z24, Z8
+	VMINPS Z9, Z24, Z9
+	VMINPS Z10, Z24, Z10
+	VMINPS Z11, Z24, Z11
+	VMINPS Z12, Z24, Z12
+	VMINPS Z13, Z24, Z13
+	VMINPS Z14, Z24, Z14
+	VMINPS Z15, Z24, Z15
+	VMINPS Z16, Z24, Z16
+	VMINPS Z17, Z24, Z17
+	VMINPS Z18, Z24, Z18
+	VMINPS Z19, Z24, Z19
+	VMINPS Z20, Z24, Z20
+	VMINPS Z21, Z24, Z21
+	VMINPS Z22, Z24, Z22
+	VMINPS Z23, Z24, Z23
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
@@ -9622,6 +10550,30 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Z22, K1, 0(R12)
 	VMOVUPS Z23, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -9629,6 +10581,7 @@ no_flagClamp:
 TEXT ·tileAVX512BF16_13x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -10175,63 +11128,66 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z26
 	VFMADD231PS Z26, Z27, Z25
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z26
-	VBROADCASTSS tile_hi(BX), Z27
 	VMAXPS Z0, Z26, Z0
-	VMINPS Z0, Z27, Z0
 	VMAXPS Z1, Z26, Z1
-	VMINPS Z1, Z27, Z1
 	VMAXPS Z2, Z26, Z2
-	VMINPS Z2, Z27, Z2
 	VMAXPS Z3, Z26, Z3
-	VMINPS Z3, Z27, Z3
 	VMAXPS Z4, Z26, Z4
-	VMINPS Z4, Z27, Z4
 	VMAXPS Z5, Z26, Z5
-	VMINPS Z5, Z27, Z5
 	VMAXPS Z6, Z26, Z6
-	VMINPS Z6, Z27, Z6
 	VMAXPS Z7, Z26, Z7
-	VMINPS Z7, Z27, Z7
 	VMAXPS Z8, Z26, Z8
-	VMINPS Z8, Z27, Z8
 	VMAXPS Z9, Z26, Z9
-	VMINPS Z9, Z27, Z9
 	VMAXPS Z10, Z26, Z10
-	VMINPS Z10, Z27, Z10
 	VMAXPS Z11, Z26, Z11
-	VMINPS Z11, Z27, Z11
 	VMAXPS Z12, Z26, Z12
-	VMINPS Z12, Z27, Z12
 	VMAXPS Z13, Z26, Z13
-	VMINPS Z13, Z27, Z13
 	VMAXPS Z14, Z26, Z14
-	VMINPS Z14, Z27, Z14
 	VMAXPS Z15, Z26, Z15
-	VMINPS Z15, Z27, Z15
 	VMAXPS Z16, Z26, Z16
-	VMINPS Z16, Z27, Z16
 	VMAXPS Z17, Z26, Z17
-	VMINPS Z17, Z27, Z17
 	VMAXPS Z18, Z26, Z18
-	VMINPS Z18, Z27, Z18
 	VMAXPS Z19, Z26, Z19
-	VMINPS Z19, Z27, Z19
 	VMAXPS Z20, Z26, Z20
-	VMINPS Z20, Z27, Z20
 	VMAXPS Z21, Z26, Z21
-	VMINPS Z21, Z27, Z21
 	VMAXPS Z22, Z26, Z22
-	VMINPS Z22, Z27, Z22
 	VMAXPS Z23, Z26, Z23
-	VMINPS Z23, Z27, Z23
 	VMAXPS Z24, Z26, Z24
-	VMINPS Z24, Z27, Z24
 	VMAXPS Z25, Z26, Z25
-	VMINPS Z25, Z27, Z25
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z26
+	VMINPS Z0, Z26, Z0
+	VMINPS Z1, Z26, Z1
+	VMINPS Z2, Z26, Z2
+	VMINPS Z3, Z26, Z3
+	VMINPS Z4, Z26, Z4
+	VMINPS Z5, Z26, Z5
+	VMINPS Z6, Z26, Z6
+	VMINPS Z7, Z26, Z7
+	VMINPS Z8, Z26, Z8
+	VMINPS Z9, Z26, Z9
+	VMINPS Z10, Z26, Z10
+	VMINPS Z11, Z26, Z11
+	VMINPS Z12, Z26, Z12
+	VMINPS Z13, Z26, Z13
+	VMINPS Z14, Z26, Z14
+	VMINPS Z15, Z26, Z15
+	VMINPS Z16, Z26, Z16
+	VMINPS Z17, Z26, Z17
+	VMINPS Z18, Z26, Z18
+	VMINPS Z19, Z26, Z19
+	VMINPS Z20, Z26, Z20
+	VMINPS Z21, Z26, Z21
+	VMINPS Z22, Z26, Z22
+	VMINPS Z23, Z26, Z23
+	VMINPS Z24, Z26, Z24
+	VMINPS Z25, Z26, Z25
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
@@ -10271,6 +11227,30 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Z24, K1, 0(R12)
 	VMOVUPS Z25, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -10278,6 +11258,7 @@ no_flagClamp:
 TEXT ·tileAVX512BF16_14x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -10861,67 +11842,70 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z28
 	VFMADD231PS Z28, Z29, Z27
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z28
-	VBROADCASTSS tile_hi(BX), Z29
 	VMAXPS Z0, Z28, Z0
-	VMINPS Z0, Z29, Z0
 	VMAXPS Z1, Z28, Z1
-	VMINPS Z1, Z29, Z1
 	VMAXPS Z2, Z28, Z2
-	VMINPS Z2, Z29, Z2
 	VMAXPS Z3, Z28, Z3
-	VMINPS Z3, Z29, Z3
 	VMAXPS Z4, Z28, Z4
-	VMINPS Z4, Z29, Z4
 	VMAXPS Z5, Z28, Z5
-	VMINPS Z5, Z29, Z5
 	VMAXPS Z6, Z28, Z6
-	VMINPS Z6, Z29, Z6
 	VMAXPS Z7, Z28, Z7
-	VMINPS Z7, Z29, Z7
 	VMAXPS Z8, Z28, Z8
-	VMINPS Z8, Z29, Z8
 	VMAXPS Z9, Z28, Z9
-	VMINPS Z9, Z29, Z9
 	VMAXPS Z10, Z28, Z10
-	VMINPS Z10, Z29, Z10
 	VMAXPS Z11, Z28, Z11
-	VMINPS Z11, Z29, Z11
 	VMAXPS Z12, Z28, Z12
-	VMINPS Z12, Z29, Z12
 	VMAXPS Z13, Z28, Z13
-	VMINPS Z13, Z29, Z13
 	VMAXPS Z14, Z28, Z14
-	VMINPS Z14, Z29, Z14
 	VMAXPS Z15, Z28, Z15
-	VMINPS Z15, Z29, Z15
 	VMAXPS Z16, Z28, Z16
-	VMINPS Z16, Z29, Z16
 	VMAXPS Z17, Z28, Z17
-	VMINPS Z17, Z29, Z17
 	VMAXPS Z18, Z28, Z18
-	VMINPS Z18, Z29, Z18
 	VMAXPS Z19, Z28, Z19
-	VMINPS Z19, Z29, Z19
 	VMAXPS Z20, Z28, Z20
-	VMINPS Z20, Z29, Z20
 	VMAXPS Z21, Z28, Z21
-	VMINPS Z21, Z29, Z21
 	VMAXPS Z22, Z28, Z22
-	VMINPS Z22, Z29, Z22
 	VMAXPS Z23, Z28, Z23
-	VMINPS Z23, Z29, Z23
 	VMAXPS Z24, Z28, Z24
-	VMINPS Z24, Z29, Z24
 	VMAXPS Z25, Z28, Z25
-	VMINPS Z25, Z29, Z25
 	VMAXPS Z26, Z28, Z26
-	VMINPS Z26, Z29, Z26
 	VMAXPS Z27, Z28, Z27
-	VMINPS Z27, Z29, Z27
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z28
+	VMINPS Z0, Z28, Z0
+	VMINPS Z1, Z28, Z1
+	VMINPS Z2, Z28, Z2
+	VMINPS Z3, Z28, Z3
+	VMINPS Z4, Z28, Z4
+	VMINPS Z5, Z28, Z5
+	VMINPS Z6, Z28, Z6
+	VMINPS Z7, Z28, Z7
+	VMINPS Z8, Z28, Z8
+	VMINPS Z9, Z28, Z9
+	VMINPS Z10, Z28, Z10
+	VMINPS Z11, Z28, Z11
+	VMINPS Z12, Z28, Z12
+	VMINPS Z13, Z28, Z13
+	VMINPS Z14, Z28, Z14
+	VMINPS Z15, Z28, Z15
+	VMINPS Z16, Z28, Z16
+	VMINPS Z17, Z28, Z17
+	VMINPS Z18, Z28, Z18
+	VMINPS Z19, Z28, Z19
+	VMINPS Z20, Z28, Z20
+	VMINPS Z21, Z28, Z21
+	VMINPS Z22, Z28, Z22
+	VMINPS Z23, Z28, Z23
+	VMINPS Z24, Z28, Z24
+	VMINPS Z25, Z28, Z25
+	VMINPS Z26, Z28, Z26
+	VMINPS Z27, Z28, Z27
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
@@ -10964,6 +11948,30 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Z26, K1, 0(R12)
 	VMOVUPS Z27, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 

@@ -38,6 +38,7 @@ type blocking struct {
 	mBlocks, nBlocks int
 	// products of the batch per chunk, more than 1 only when a product is one block
 	perChunk   int
+	repeats    int // products of which one call computes a window
 	chunks     int
 	lenA, lenB int  // scratch for a block of A and of B
 	lenStage   int  // scratch for a panel before its elements are joined or widened
@@ -54,7 +55,7 @@ type blocking struct {
 func plan(p *Params, v level) blocking {
 	var b blocking
 	if p.M == 0 || p.N == 0 {
-		return blocking{mBlocks: 1, nBlocks: 1, perChunk: 1}
+		return blocking{mBlocks: 1, nBlocks: 1, perChunk: 1, repeats: 1}
 	}
 	k := max(p.K, 1)
 	b.kc = split(k, maxKC*k/max(v.steps(k), 1), 4)
@@ -96,8 +97,20 @@ func plan(p *Params, v level) blocking {
 	b.perChunk = min(max(int(work/one), 1), p.Batch)
 	b.count(p)
 	b.even(p, v)
+	b.repeats = p.repeats(v, &b)
 	b.scratch(p, v)
 	return b
+}
+
+// repeats is how many products of a batch one call may compute a window of. The products must be
+// alike but for where they lie, and so small that calling takes a part of their time.
+func (p *Params) repeats(v level, b *blocking) int {
+	if v.floats() == levelGo || b.perChunk == 1 || p.K > b.kc || p.N > v.nr() || !p.PackedA ||
+		!p.PackedB || p.TransC || p.ToStore || p.Bias != NoBias || p.Residual != NoResidual ||
+		p.Map != nil || p.OffA != nil || p.OffB != nil || p.OffC != nil {
+		return 1
+	}
+	return min(p.Batch, max(1, maxCallWork/max(1, p.M*v.nr()*v.steps(p.K))))
 }
 
 // evenRows is the least height of as many tiles as m rows need: the last then has the most rows,

@@ -10,6 +10,7 @@
 TEXT ·tileAVX512U8S8_1x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -77,6 +78,30 @@ done:
 no_flagAccumulate:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -84,6 +109,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512U8S8_2x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -175,6 +201,30 @@ no_flagAccumulate:
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z1, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -182,6 +232,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512U8S8_3x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -297,6 +348,30 @@ no_flagAccumulate:
 	VMOVUPS Z1, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z2, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -304,6 +379,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512U8S8_4x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -427,6 +503,30 @@ no_flagAccumulate:
 	VMOVUPS Z2, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z3, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -434,6 +534,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512U8S8_5x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -567,6 +668,30 @@ no_flagAccumulate:
 	VMOVUPS Z3, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z4, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -574,6 +699,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512U8S8_6x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -725,6 +851,30 @@ no_flagAccumulate:
 	VMOVUPS Z4, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z5, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -732,6 +882,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512U8S8_7x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -901,6 +1052,30 @@ no_flagAccumulate:
 	VMOVUPS Z5, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z6, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -908,6 +1083,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512U8S8_8x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -1095,6 +1271,30 @@ no_flagAccumulate:
 	VMOVUPS Z6, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z7, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -1102,6 +1302,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512U8S8_9x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -1307,6 +1508,30 @@ no_flagAccumulate:
 	VMOVUPS Z7, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z8, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -1314,6 +1539,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512U8S8_10x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -1537,6 +1763,30 @@ no_flagAccumulate:
 	VMOVUPS Z8, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z9, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -1544,6 +1794,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512U8S8_11x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -1785,6 +2036,30 @@ no_flagAccumulate:
 	VMOVUPS Z9, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z10, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -1792,6 +2067,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512U8S8_12x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -2051,6 +2327,30 @@ no_flagAccumulate:
 	VMOVUPS Z10, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z11, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -2058,6 +2358,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512U8S8_13x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -2335,6 +2636,30 @@ no_flagAccumulate:
 	VMOVUPS Z11, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z12, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -2342,6 +2667,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512U8S8_14x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -2637,6 +2963,30 @@ no_flagAccumulate:
 	VMOVUPS Z12, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z13, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -2644,6 +2994,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512U8S8_1x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -2732,6 +3083,30 @@ no_flagAccumulate:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -2739,6 +3114,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512U8S8_2x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -2867,6 +3243,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z2, K1, 0(R12)
 	VMOVUPS Z3, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -2874,6 +3274,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512U8S8_3x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -3042,6 +3443,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z4, K1, 0(R12)
 	VMOVUPS Z5, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -3049,6 +3474,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512U8S8_4x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -3225,6 +3651,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z6, K1, 0(R12)
 	VMOVUPS Z7, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -3232,6 +3682,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512U8S8_5x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -3420,6 +3871,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z8, K1, 0(R12)
 	VMOVUPS Z9, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -3427,6 +3902,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512U8S8_6x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -3643,6 +4119,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z10, K1, 0(R12)
 	VMOVUPS Z11, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -3650,6 +4150,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512U8S8_7x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -3894,6 +4395,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z12, K1, 0(R12)
 	VMOVUPS Z13, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -3901,6 +4426,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512U8S8_8x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -4173,6 +4699,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z14, K1, 0(R12)
 	VMOVUPS Z15, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -4180,6 +4730,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512U8S8_9x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -4480,6 +5031,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z16, K1, 0(R12)
 	VMOVUPS Z17, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -4487,6 +5062,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512U8S8_10x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -4815,6 +5391,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z18, K1, 0(R12)
 	VMOVUPS Z19, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -4822,6 +5422,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512U8S8_11x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -5178,6 +5779,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z20, K1, 0(R12)
 	VMOVUPS Z21, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -5185,6 +5810,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512U8S8_12x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -5569,6 +6195,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z22, K1, 0(R12)
 	VMOVUPS Z23, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -5576,6 +6226,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512U8S8_13x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -5988,6 +6639,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z24, K1, 0(R12)
 	VMOVUPS Z25, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -5995,6 +6670,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512U8S8_14x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -6435,6 +7111,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z26, K1, 0(R12)
 	VMOVUPS Z27, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -6442,6 +7142,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512S8U8_1x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -6509,6 +7210,30 @@ done:
 no_flagAccumulate:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -6516,6 +7241,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512S8U8_2x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -6607,6 +7333,30 @@ no_flagAccumulate:
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z1, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -6614,6 +7364,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512S8U8_3x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -6729,6 +7480,30 @@ no_flagAccumulate:
 	VMOVUPS Z1, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z2, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -6736,6 +7511,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512S8U8_4x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -6859,6 +7635,30 @@ no_flagAccumulate:
 	VMOVUPS Z2, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z3, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -6866,6 +7666,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512S8U8_5x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -6999,6 +7800,30 @@ no_flagAccumulate:
 	VMOVUPS Z3, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z4, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -7006,6 +7831,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512S8U8_6x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -7157,6 +7983,30 @@ no_flagAccumulate:
 	VMOVUPS Z4, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z5, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -7164,6 +8014,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512S8U8_7x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -7333,6 +8184,30 @@ no_flagAccumulate:
 	VMOVUPS Z5, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z6, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -7340,6 +8215,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512S8U8_8x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -7527,6 +8403,30 @@ no_flagAccumulate:
 	VMOVUPS Z6, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z7, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -7534,6 +8434,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512S8U8_9x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -7739,6 +8640,30 @@ no_flagAccumulate:
 	VMOVUPS Z7, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z8, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -7746,6 +8671,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512S8U8_10x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -7969,6 +8895,30 @@ no_flagAccumulate:
 	VMOVUPS Z8, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z9, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -7976,6 +8926,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512S8U8_11x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -8217,6 +9168,30 @@ no_flagAccumulate:
 	VMOVUPS Z9, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z10, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -8224,6 +9199,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512S8U8_12x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -8483,6 +9459,30 @@ no_flagAccumulate:
 	VMOVUPS Z10, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z11, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -8490,6 +9490,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512S8U8_13x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -8767,6 +9768,30 @@ no_flagAccumulate:
 	VMOVUPS Z11, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z12, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -8774,6 +9799,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512S8U8_14x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -9069,6 +10095,30 @@ no_flagAccumulate:
 	VMOVUPS Z12, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z13, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -9076,6 +10126,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512S8U8_1x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -9164,6 +10215,30 @@ no_flagAccumulate:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -9171,6 +10246,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512S8U8_2x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -9299,6 +10375,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z2, K1, 0(R12)
 	VMOVUPS Z3, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -9306,6 +10406,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512S8U8_3x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -9474,6 +10575,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z4, K1, 0(R12)
 	VMOVUPS Z5, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -9481,6 +10606,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512S8U8_4x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -9657,6 +10783,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z6, K1, 0(R12)
 	VMOVUPS Z7, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -9664,6 +10814,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512S8U8_5x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -9852,6 +11003,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z8, K1, 0(R12)
 	VMOVUPS Z9, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -9859,6 +11034,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512S8U8_6x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -10075,6 +11251,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z10, K1, 0(R12)
 	VMOVUPS Z11, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -10082,6 +11282,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512S8U8_7x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -10326,6 +11527,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z12, K1, 0(R12)
 	VMOVUPS Z13, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -10333,6 +11558,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512S8U8_8x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -10605,6 +11831,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z14, K1, 0(R12)
 	VMOVUPS Z15, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -10612,6 +11862,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512S8U8_9x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -10912,6 +12163,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z16, K1, 0(R12)
 	VMOVUPS Z17, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -10919,6 +12194,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512S8U8_10x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -11247,6 +12523,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z18, K1, 0(R12)
 	VMOVUPS Z19, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -11254,6 +12554,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512S8U8_11x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -11610,6 +12911,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z20, K1, 0(R12)
 	VMOVUPS Z21, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -11617,6 +12942,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512S8U8_12x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -12001,6 +13327,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z22, K1, 0(R12)
 	VMOVUPS Z23, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -12008,6 +13358,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512S8U8_13x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -12420,6 +13771,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z24, K1, 0(R12)
 	VMOVUPS Z25, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -12427,6 +13802,7 @@ no_flagAccumulate:
 TEXT ·tileAVX512S8U8_14x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -12867,5 +14243,29 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z26, K1, 0(R12)
 	VMOVUPS Z27, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET

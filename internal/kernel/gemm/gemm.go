@@ -124,6 +124,7 @@ type Product struct {
 	level level
 	blocking
 	need struct{ a, b, c, bias, res int } // shortest slices that Args may hold
+	last uint32                           // what the last block of K does to elements
 }
 
 // New plans a product. Errors are of kind ErrParams.
@@ -140,7 +141,7 @@ func New(p Params) (*Product, error) {
 		return nil, err
 	}
 	o := &Product{p: p, level: currentLevel(p.Format)}
-	o.blocking = plan(&o.p, o.level)
+	o.blocking, o.last = plan(&o.p, o.level), o.p.lastFlags()
 	o.need.a, o.need.b, o.need.c = p.extents()
 	o.need.bias = p.biasLen()
 	switch p.Residual {
@@ -321,10 +322,13 @@ func (o *Product) Run(c int, args *Args, scratch []float32) {
 	mi, c := c%o.mBlocks, c/o.mBlocks
 	ni, group := c%o.nBlocks, c/o.nBlocks
 	var w window
+	var out target
+	t := o.tile()
 	w.i0, w.i1 = part(o.p.M, o.mBlocks, o.mr, mi)
 	w.j0, w.j1 = part(o.p.N, o.nBlocks, o.level.nr(), ni)
-	for b := group * o.perChunk; b < min((group+1)*o.perChunk, o.p.Batch); b++ {
-		w.batch = b
-		o.window(w, args, scratch)
+	last := min((group+1)*o.perChunk, o.p.Batch)
+	for b := group * o.perChunk; b < last; b += o.repeats {
+		w.batch, w.count = b, min(o.repeats, last-b)
+		o.window(&t, &out, w, args, scratch)
 	}
 }

@@ -52,19 +52,24 @@ func (p Format) Multiply(x *BlockPanel) {
 	if t.k > 0 {
 		t.b = x.B[:(t.k-1)*t.ldb+v.nr()]
 	}
-	for i := 0; i < x.Rows && t.k > 0; i += v.mr() {
+	t.nextC = 4 * v.mr() * x.LdC
+	for i := 0; i < x.Rows && t.k > 0; {
 		t.rows = min(v.mr(), x.Rows-i)
-		t.lda, t.a = t.rows, nil
+		n := t.atOnce(v, (x.Rows-i)/t.rows)
+		rows := n * t.rows
+		words := v.wordsA(t.k)
+		t.lda, t.nextA = t.rows, 4*t.rows*words
 		if x.LdA > 0 {
-			t.lda = x.LdA
-			t.a = x.A[i:][:(t.k-1)*t.lda+t.rows]
+			t.lda, t.nextA = x.LdA, 4*t.rows
+			t.a = x.A[i:][:(t.k-1)*t.lda+rows]
 		} else {
-			t.a = x.A[i*v.wordsA(t.k):][:v.wordsA(t.k)*t.rows]
+			t.a = x.A[i*words:][:words*rows]
 		}
-		t.c = x.C[i*x.LdC:][:(t.rows-1)*x.LdC+x.Cols]
+		t.c = x.C[i*x.LdC:][:(rows-1)*x.LdC+x.Cols]
 		if x.Bias != nil {
-			t.bias = x.Bias[i:][:t.rows]
+			t.bias, t.nextBias = x.Bias[i:][:rows], 4*t.rows
 		}
-		runTile(v, &t)
+		runTiles(v, &t, n, 0)
+		i += rows
 	}
 }

@@ -111,7 +111,8 @@ const (
 	flagBiasRow                // add bias[i]
 	flagBiasCol                // add bias[j]
 	flagResidual               // add beta*res
-	flagClamp                  // limit to [lo, hi]
+	flagLo                     // raise to lo
+	flagHi                     // lower to hi
 )
 
 // tile is one call of a micro-kernel: rows x cols of C from rows x k of A, k-major with steps lda
@@ -136,6 +137,18 @@ type tile struct {
 	// data, too.
 	ahead     uintptr
 	aheadStep int
+	// aheadLast, where it is not 0, is what the last tile of a call fetches ahead, of a packed A;
+	// each before fetches the tile below.
+	aheadLast uintptr
+	// more tiles of as many rows follow below, which the same call computes: each has its operands
+	// so many bytes further. All of them, one and below, are then computed for again further
+	// products, from the last tile of one to the first of the next so many bytes further. The call
+	// leaves the slices where the last tile has them, and more and again below 0.
+	more, below                     int
+	nextA, nextC, nextBias, nextRes int
+	again                           int
+	againA, againB, againC          int
+	againAheadLast                  int
 	// whole says that the rows are all of the product. Few of them then have partial sums, which
 	// those of larger tiles, all of whose registers hold results, cannot have.
 	whole bool
@@ -143,4 +156,34 @@ type tile struct {
 	// every tile then has partial sums, as even the largest has too few results to keep the
 	// multipliers busy with one sum each.
 	narrow bool
+}
+
+// maxCallWork bounds the multiply-adds of a call that computes several tiles, so that it stays
+// under 100 microseconds: the runtime cannot stop a goroutine inside assembly.
+const maxCallWork = 2 << 20
+
+// atOnce is how many of n tiles of t's rows one call computes, 1 at least.
+func (t *tile) atOnce(v level, n int) int {
+	return min(n, max(1, maxCallWork/max(1, t.rows*v.nr()*t.k)))
+}
+
+// runTiles computes n tiles of t's rows below each other, whose operands the slices of t span; and,
+// where the level has assembly, as many of each of again further products.
+func runTiles(v level, t *tile, n, again int) {
+	t.below, t.again = n-1, again
+	t.more = t.below
+	runTile(v, t)
+	if v.floats() != levelGo {
+		return
+	}
+	for range n - 1 {
+		t.a, t.c = t.a[t.nextA/4:], t.c[t.nextC/4:]
+		if t.bias != nil {
+			t.bias = t.bias[t.nextBias/4:]
+		}
+		if t.res != nil {
+			t.res = t.res[t.nextRes/4:]
+		}
+		runTile(v, t)
+	}
 }

@@ -68,15 +68,21 @@ func RunPeak(level cpuinfo.Level, n int) (flop int64) {
 // window; those for 14 registers do. So such tiles are computed in two strips, each with one
 // register of columns. Strips gain nothing where results are only stored, since those instructions
 // fit as they are, nor where there are few rows; and with many steps, A would be waited for twice.
+// They lose where AVX-512 has its full rate: a step of a strip multiplies 14 times and loads 15
+// times, which then takes longer, and the window of AMD's Zen 5 takes the whole tile.
 const (
 	stripRows  = 8
 	stripSteps = 96
 )
 
+// shortWindow says that strips pay. Only tests change it.
+var shortWindow = cpuinfo.HalfRateAVX512()
+
 // inStrips says that the two registers of columns of a tile are computed one after the other, with
 // the same sums.
 func (t *tile) inStrips() bool {
-	return t.rows >= stripRows && t.k <= stripSteps && t.flags&(flagClamp|flagResidual) != 0
+	return t.rows >= stripRows && t.k <= stripSteps &&
+		t.flags&(flagLo|flagHi|flagResidual) != 0 && shortWindow
 }
 
 // joinPairs does what joinGo does, of at most 32 columns.

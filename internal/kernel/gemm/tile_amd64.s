@@ -44,6 +44,7 @@ GLOBL ·laneMask<>(SB), RODATA|NOPTR, $128
 TEXT ·tileAVX2_1x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -133,15 +134,42 @@ no_flagBiasCol:
 	VMOVUPS 0(R12), Y1
 	VFMADD231PS Y1, Y2, Y0
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Y1
-	VBROADCASTSS tile_hi(BX), Y2
 	VMAXPS Y0, Y1, Y0
-	VMINPS Y0, Y2, Y0
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Y1
+	VMINPS Y0, Y1, Y0
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Y0, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -183,15 +211,42 @@ no_flagBiasColt:
 	VMASKMOVPS 0(R12), Y3, Y1
 	VFMADD231PS Y1, Y2, Y0
 no_flagResidualt:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClampt
+	TESTL $const_flagLo, DX
+	JZ no_flagLot
 	VBROADCASTSS tile_lo(BX), Y1
-	VBROADCASTSS tile_hi(BX), Y2
 	VMAXPS Y0, Y1, Y0
-	VMINPS Y0, Y2, Y0
-no_flagClampt:
+no_flagLot:
+	TESTL $const_flagHi, DX
+	JZ no_flagHit
+	VBROADCASTSS tile_hi(BX), Y1
+	VMINPS Y0, Y1, Y0
+no_flagHit:
 	MOVQ R8, R12
 	VMASKMOVPS Y0, Y3, 0(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -199,6 +254,7 @@ no_flagClampt:
 TEXT ·tileAVX2_1x8rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -282,15 +338,42 @@ no_flagBiasCol:
 	VMOVUPS 0(R12), Y1
 	VFMADD231PS Y1, Y2, Y0
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Y1
-	VBROADCASTSS tile_hi(BX), Y2
 	VMAXPS Y0, Y1, Y0
-	VMINPS Y0, Y2, Y0
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Y1
+	VMINPS Y0, Y1, Y0
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Y0, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -332,15 +415,42 @@ no_flagBiasColt:
 	VMASKMOVPS 0(R12), Y3, Y1
 	VFMADD231PS Y1, Y2, Y0
 no_flagResidualt:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClampt
+	TESTL $const_flagLo, DX
+	JZ no_flagLot
 	VBROADCASTSS tile_lo(BX), Y1
-	VBROADCASTSS tile_hi(BX), Y2
 	VMAXPS Y0, Y1, Y0
-	VMINPS Y0, Y2, Y0
-no_flagClampt:
+no_flagLot:
+	TESTL $const_flagHi, DX
+	JZ no_flagHit
+	VBROADCASTSS tile_hi(BX), Y1
+	VMINPS Y0, Y1, Y0
+no_flagHit:
 	MOVQ R8, R12
 	VMASKMOVPS Y0, Y3, 0(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -348,6 +458,7 @@ no_flagClampt:
 TEXT ·tileAVX2_1x8narrow(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -433,15 +544,42 @@ no_flagBiasCol:
 	VMOVUPS 0(R12), Y1
 	VFMADD231PS Y1, Y2, Y0
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Y1
-	VBROADCASTSS tile_hi(BX), Y2
 	VMAXPS Y0, Y1, Y0
-	VMINPS Y0, Y2, Y0
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Y1
+	VMINPS Y0, Y1, Y0
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Y0, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -483,15 +621,42 @@ no_flagBiasColt:
 	VMASKMOVPS 0(R12), Y3, Y1
 	VFMADD231PS Y1, Y2, Y0
 no_flagResidualt:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClampt
+	TESTL $const_flagLo, DX
+	JZ no_flagLot
 	VBROADCASTSS tile_lo(BX), Y1
-	VBROADCASTSS tile_hi(BX), Y2
 	VMAXPS Y0, Y1, Y0
-	VMINPS Y0, Y2, Y0
-no_flagClampt:
+no_flagLot:
+	TESTL $const_flagHi, DX
+	JZ no_flagHit
+	VBROADCASTSS tile_hi(BX), Y1
+	VMINPS Y0, Y1, Y0
+no_flagHit:
 	MOVQ R8, R12
 	VMASKMOVPS Y0, Y3, 0(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -499,6 +664,7 @@ no_flagClampt:
 TEXT ·tileAVX2_2x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -609,19 +775,46 @@ no_flagBiasCol:
 	VMOVUPS 0(R12), Y2
 	VFMADD231PS Y2, Y3, Y1
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Y2
-	VBROADCASTSS tile_hi(BX), Y3
 	VMAXPS Y0, Y2, Y0
-	VMINPS Y0, Y3, Y0
 	VMAXPS Y1, Y2, Y1
-	VMINPS Y1, Y3, Y1
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Y2
+	VMINPS Y0, Y2, Y0
+	VMINPS Y1, Y2, Y1
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Y0, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Y1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -673,19 +866,46 @@ no_flagBiasColt:
 	VMASKMOVPS 0(R12), Y4, Y2
 	VFMADD231PS Y2, Y3, Y1
 no_flagResidualt:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClampt
+	TESTL $const_flagLo, DX
+	JZ no_flagLot
 	VBROADCASTSS tile_lo(BX), Y2
-	VBROADCASTSS tile_hi(BX), Y3
 	VMAXPS Y0, Y2, Y0
-	VMINPS Y0, Y3, Y0
 	VMAXPS Y1, Y2, Y1
-	VMINPS Y1, Y3, Y1
-no_flagClampt:
+no_flagLot:
+	TESTL $const_flagHi, DX
+	JZ no_flagHit
+	VBROADCASTSS tile_hi(BX), Y2
+	VMINPS Y0, Y2, Y0
+	VMINPS Y1, Y2, Y1
+no_flagHit:
 	MOVQ R8, R12
 	VMASKMOVPS Y0, Y4, 0(R12)
 	ADDQ R9, R12
 	VMASKMOVPS Y1, Y4, 0(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -693,6 +913,7 @@ no_flagClampt:
 TEXT ·tileAVX2_2x8rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -799,19 +1020,46 @@ no_flagBiasCol:
 	VMOVUPS 0(R12), Y2
 	VFMADD231PS Y2, Y3, Y1
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Y2
-	VBROADCASTSS tile_hi(BX), Y3
 	VMAXPS Y0, Y2, Y0
-	VMINPS Y0, Y3, Y0
 	VMAXPS Y1, Y2, Y1
-	VMINPS Y1, Y3, Y1
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Y2
+	VMINPS Y0, Y2, Y0
+	VMINPS Y1, Y2, Y1
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Y0, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Y1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -863,19 +1111,46 @@ no_flagBiasColt:
 	VMASKMOVPS 0(R12), Y4, Y2
 	VFMADD231PS Y2, Y3, Y1
 no_flagResidualt:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClampt
+	TESTL $const_flagLo, DX
+	JZ no_flagLot
 	VBROADCASTSS tile_lo(BX), Y2
-	VBROADCASTSS tile_hi(BX), Y3
 	VMAXPS Y0, Y2, Y0
-	VMINPS Y0, Y3, Y0
 	VMAXPS Y1, Y2, Y1
-	VMINPS Y1, Y3, Y1
-no_flagClampt:
+no_flagLot:
+	TESTL $const_flagHi, DX
+	JZ no_flagHit
+	VBROADCASTSS tile_hi(BX), Y2
+	VMINPS Y0, Y2, Y0
+	VMINPS Y1, Y2, Y1
+no_flagHit:
 	MOVQ R8, R12
 	VMASKMOVPS Y0, Y4, 0(R12)
 	ADDQ R9, R12
 	VMASKMOVPS Y1, Y4, 0(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -883,6 +1158,7 @@ no_flagClampt:
 TEXT ·tileAVX2_3x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -1018,23 +1294,50 @@ no_flagBiasCol:
 	VMOVUPS 0(R12), Y3
 	VFMADD231PS Y3, Y4, Y2
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Y3
-	VBROADCASTSS tile_hi(BX), Y4
 	VMAXPS Y0, Y3, Y0
-	VMINPS Y0, Y4, Y0
 	VMAXPS Y1, Y3, Y1
-	VMINPS Y1, Y4, Y1
 	VMAXPS Y2, Y3, Y2
-	VMINPS Y2, Y4, Y2
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Y3
+	VMINPS Y0, Y3, Y0
+	VMINPS Y1, Y3, Y1
+	VMINPS Y2, Y3, Y2
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Y0, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Y1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Y2, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -1096,23 +1399,50 @@ no_flagBiasColt:
 	VMASKMOVPS 0(R12), Y5, Y3
 	VFMADD231PS Y3, Y4, Y2
 no_flagResidualt:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClampt
+	TESTL $const_flagLo, DX
+	JZ no_flagLot
 	VBROADCASTSS tile_lo(BX), Y3
-	VBROADCASTSS tile_hi(BX), Y4
 	VMAXPS Y0, Y3, Y0
-	VMINPS Y0, Y4, Y0
 	VMAXPS Y1, Y3, Y1
-	VMINPS Y1, Y4, Y1
 	VMAXPS Y2, Y3, Y2
-	VMINPS Y2, Y4, Y2
-no_flagClampt:
+no_flagLot:
+	TESTL $const_flagHi, DX
+	JZ no_flagHit
+	VBROADCASTSS tile_hi(BX), Y3
+	VMINPS Y0, Y3, Y0
+	VMINPS Y1, Y3, Y1
+	VMINPS Y2, Y3, Y2
+no_flagHit:
 	MOVQ R8, R12
 	VMASKMOVPS Y0, Y5, 0(R12)
 	ADDQ R9, R12
 	VMASKMOVPS Y1, Y5, 0(R12)
 	ADDQ R9, R12
 	VMASKMOVPS Y2, Y5, 0(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -1120,6 +1450,7 @@ no_flagClampt:
 TEXT ·tileAVX2_3x8rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -1249,23 +1580,50 @@ no_flagBiasCol:
 	VMOVUPS 0(R12), Y3
 	VFMADD231PS Y3, Y4, Y2
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Y3
-	VBROADCASTSS tile_hi(BX), Y4
 	VMAXPS Y0, Y3, Y0
-	VMINPS Y0, Y4, Y0
 	VMAXPS Y1, Y3, Y1
-	VMINPS Y1, Y4, Y1
 	VMAXPS Y2, Y3, Y2
-	VMINPS Y2, Y4, Y2
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Y3
+	VMINPS Y0, Y3, Y0
+	VMINPS Y1, Y3, Y1
+	VMINPS Y2, Y3, Y2
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Y0, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Y1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Y2, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -1327,23 +1685,50 @@ no_flagBiasColt:
 	VMASKMOVPS 0(R12), Y5, Y3
 	VFMADD231PS Y3, Y4, Y2
 no_flagResidualt:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClampt
+	TESTL $const_flagLo, DX
+	JZ no_flagLot
 	VBROADCASTSS tile_lo(BX), Y3
-	VBROADCASTSS tile_hi(BX), Y4
 	VMAXPS Y0, Y3, Y0
-	VMINPS Y0, Y4, Y0
 	VMAXPS Y1, Y3, Y1
-	VMINPS Y1, Y4, Y1
 	VMAXPS Y2, Y3, Y2
-	VMINPS Y2, Y4, Y2
-no_flagClampt:
+no_flagLot:
+	TESTL $const_flagHi, DX
+	JZ no_flagHit
+	VBROADCASTSS tile_hi(BX), Y3
+	VMINPS Y0, Y3, Y0
+	VMINPS Y1, Y3, Y1
+	VMINPS Y2, Y3, Y2
+no_flagHit:
 	MOVQ R8, R12
 	VMASKMOVPS Y0, Y5, 0(R12)
 	ADDQ R9, R12
 	VMASKMOVPS Y1, Y5, 0(R12)
 	ADDQ R9, R12
 	VMASKMOVPS Y2, Y5, 0(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -1351,6 +1736,7 @@ no_flagClampt:
 TEXT ·tileAVX2_4x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -1503,19 +1889,22 @@ no_flagBiasCol:
 	VMOVUPS 0(R12), Y4
 	VFMADD231PS Y4, Y5, Y3
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Y4
-	VBROADCASTSS tile_hi(BX), Y5
 	VMAXPS Y0, Y4, Y0
-	VMINPS Y0, Y5, Y0
 	VMAXPS Y1, Y4, Y1
-	VMINPS Y1, Y5, Y1
 	VMAXPS Y2, Y4, Y2
-	VMINPS Y2, Y5, Y2
 	VMAXPS Y3, Y4, Y3
-	VMINPS Y3, Y5, Y3
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Y4
+	VMINPS Y0, Y4, Y0
+	VMINPS Y1, Y4, Y1
+	VMINPS Y2, Y4, Y2
+	VMINPS Y3, Y4, Y3
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Y0, 0(R12)
 	ADDQ R9, R12
@@ -1524,6 +1913,30 @@ no_flagClamp:
 	VMOVUPS Y2, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Y3, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -1595,19 +2008,22 @@ no_flagBiasColt:
 	VMASKMOVPS 0(R12), Y6, Y4
 	VFMADD231PS Y4, Y5, Y3
 no_flagResidualt:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClampt
+	TESTL $const_flagLo, DX
+	JZ no_flagLot
 	VBROADCASTSS tile_lo(BX), Y4
-	VBROADCASTSS tile_hi(BX), Y5
 	VMAXPS Y0, Y4, Y0
-	VMINPS Y0, Y5, Y0
 	VMAXPS Y1, Y4, Y1
-	VMINPS Y1, Y5, Y1
 	VMAXPS Y2, Y4, Y2
-	VMINPS Y2, Y5, Y2
 	VMAXPS Y3, Y4, Y3
-	VMINPS Y3, Y5, Y3
-no_flagClampt:
+no_flagLot:
+	TESTL $const_flagHi, DX
+	JZ no_flagHit
+	VBROADCASTSS tile_hi(BX), Y4
+	VMINPS Y0, Y4, Y0
+	VMINPS Y1, Y4, Y1
+	VMINPS Y2, Y4, Y2
+	VMINPS Y3, Y4, Y3
+no_flagHit:
 	MOVQ R8, R12
 	VMASKMOVPS Y0, Y6, 0(R12)
 	ADDQ R9, R12
@@ -1616,6 +2032,30 @@ no_flagClampt:
 	VMASKMOVPS Y2, Y6, 0(R12)
 	ADDQ R9, R12
 	VMASKMOVPS Y3, Y6, 0(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -1623,6 +2063,7 @@ no_flagClampt:
 TEXT ·tileAVX2_4x8narrow(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -1783,19 +2224,22 @@ no_flagBiasCol:
 	VMOVUPS 0(R12), Y4
 	VFMADD231PS Y4, Y5, Y3
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Y4
-	VBROADCASTSS tile_hi(BX), Y5
 	VMAXPS Y0, Y4, Y0
-	VMINPS Y0, Y5, Y0
 	VMAXPS Y1, Y4, Y1
-	VMINPS Y1, Y5, Y1
 	VMAXPS Y2, Y4, Y2
-	VMINPS Y2, Y5, Y2
 	VMAXPS Y3, Y4, Y3
-	VMINPS Y3, Y5, Y3
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Y4
+	VMINPS Y0, Y4, Y0
+	VMINPS Y1, Y4, Y1
+	VMINPS Y2, Y4, Y2
+	VMINPS Y3, Y4, Y3
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Y0, 0(R12)
 	ADDQ R9, R12
@@ -1804,6 +2248,30 @@ no_flagClamp:
 	VMOVUPS Y2, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Y3, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -1875,19 +2343,22 @@ no_flagBiasColt:
 	VMASKMOVPS 0(R12), Y6, Y4
 	VFMADD231PS Y4, Y5, Y3
 no_flagResidualt:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClampt
+	TESTL $const_flagLo, DX
+	JZ no_flagLot
 	VBROADCASTSS tile_lo(BX), Y4
-	VBROADCASTSS tile_hi(BX), Y5
 	VMAXPS Y0, Y4, Y0
-	VMINPS Y0, Y5, Y0
 	VMAXPS Y1, Y4, Y1
-	VMINPS Y1, Y5, Y1
 	VMAXPS Y2, Y4, Y2
-	VMINPS Y2, Y5, Y2
 	VMAXPS Y3, Y4, Y3
-	VMINPS Y3, Y5, Y3
-no_flagClampt:
+no_flagLot:
+	TESTL $const_flagHi, DX
+	JZ no_flagHit
+	VBROADCASTSS tile_hi(BX), Y4
+	VMINPS Y0, Y4, Y0
+	VMINPS Y1, Y4, Y1
+	VMINPS Y2, Y4, Y2
+	VMINPS Y3, Y4, Y3
+no_flagHit:
 	MOVQ R8, R12
 	VMASKMOVPS Y0, Y6, 0(R12)
 	ADDQ R9, R12
@@ -1896,6 +2367,30 @@ no_flagClampt:
 	VMASKMOVPS Y2, Y6, 0(R12)
 	ADDQ R9, R12
 	VMASKMOVPS Y3, Y6, 0(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -1903,6 +2398,7 @@ no_flagClampt:
 TEXT ·tileAVX2_5x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -2078,21 +2574,24 @@ no_flagBiasCol:
 	VMOVUPS 0(R12), Y5
 	VFMADD231PS Y5, Y6, Y4
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Y5
-	VBROADCASTSS tile_hi(BX), Y6
 	VMAXPS Y0, Y5, Y0
-	VMINPS Y0, Y6, Y0
 	VMAXPS Y1, Y5, Y1
-	VMINPS Y1, Y6, Y1
 	VMAXPS Y2, Y5, Y2
-	VMINPS Y2, Y6, Y2
 	VMAXPS Y3, Y5, Y3
-	VMINPS Y3, Y6, Y3
 	VMAXPS Y4, Y5, Y4
-	VMINPS Y4, Y6, Y4
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Y5
+	VMINPS Y0, Y5, Y0
+	VMINPS Y1, Y5, Y1
+	VMINPS Y2, Y5, Y2
+	VMINPS Y3, Y5, Y3
+	VMINPS Y4, Y5, Y4
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Y0, 0(R12)
 	ADDQ R9, R12
@@ -2103,6 +2602,30 @@ no_flagClamp:
 	VMOVUPS Y3, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Y4, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -2184,21 +2707,24 @@ no_flagBiasColt:
 	VMASKMOVPS 0(R12), Y7, Y5
 	VFMADD231PS Y5, Y6, Y4
 no_flagResidualt:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClampt
+	TESTL $const_flagLo, DX
+	JZ no_flagLot
 	VBROADCASTSS tile_lo(BX), Y5
-	VBROADCASTSS tile_hi(BX), Y6
 	VMAXPS Y0, Y5, Y0
-	VMINPS Y0, Y6, Y0
 	VMAXPS Y1, Y5, Y1
-	VMINPS Y1, Y6, Y1
 	VMAXPS Y2, Y5, Y2
-	VMINPS Y2, Y6, Y2
 	VMAXPS Y3, Y5, Y3
-	VMINPS Y3, Y6, Y3
 	VMAXPS Y4, Y5, Y4
-	VMINPS Y4, Y6, Y4
-no_flagClampt:
+no_flagLot:
+	TESTL $const_flagHi, DX
+	JZ no_flagHit
+	VBROADCASTSS tile_hi(BX), Y5
+	VMINPS Y0, Y5, Y0
+	VMINPS Y1, Y5, Y1
+	VMINPS Y2, Y5, Y2
+	VMINPS Y3, Y5, Y3
+	VMINPS Y4, Y5, Y4
+no_flagHit:
 	MOVQ R8, R12
 	VMASKMOVPS Y0, Y7, 0(R12)
 	ADDQ R9, R12
@@ -2209,6 +2735,30 @@ no_flagClampt:
 	VMASKMOVPS Y3, Y7, 0(R12)
 	ADDQ R9, R12
 	VMASKMOVPS Y4, Y7, 0(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -2216,6 +2766,7 @@ no_flagClampt:
 TEXT ·tileAVX2_5x8narrow(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -2401,21 +2952,24 @@ no_flagBiasCol:
 	VMOVUPS 0(R12), Y5
 	VFMADD231PS Y5, Y6, Y4
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Y5
-	VBROADCASTSS tile_hi(BX), Y6
 	VMAXPS Y0, Y5, Y0
-	VMINPS Y0, Y6, Y0
 	VMAXPS Y1, Y5, Y1
-	VMINPS Y1, Y6, Y1
 	VMAXPS Y2, Y5, Y2
-	VMINPS Y2, Y6, Y2
 	VMAXPS Y3, Y5, Y3
-	VMINPS Y3, Y6, Y3
 	VMAXPS Y4, Y5, Y4
-	VMINPS Y4, Y6, Y4
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Y5
+	VMINPS Y0, Y5, Y0
+	VMINPS Y1, Y5, Y1
+	VMINPS Y2, Y5, Y2
+	VMINPS Y3, Y5, Y3
+	VMINPS Y4, Y5, Y4
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Y0, 0(R12)
 	ADDQ R9, R12
@@ -2426,6 +2980,30 @@ no_flagClamp:
 	VMOVUPS Y3, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Y4, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -2507,21 +3085,24 @@ no_flagBiasColt:
 	VMASKMOVPS 0(R12), Y7, Y5
 	VFMADD231PS Y5, Y6, Y4
 no_flagResidualt:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClampt
+	TESTL $const_flagLo, DX
+	JZ no_flagLot
 	VBROADCASTSS tile_lo(BX), Y5
-	VBROADCASTSS tile_hi(BX), Y6
 	VMAXPS Y0, Y5, Y0
-	VMINPS Y0, Y6, Y0
 	VMAXPS Y1, Y5, Y1
-	VMINPS Y1, Y6, Y1
 	VMAXPS Y2, Y5, Y2
-	VMINPS Y2, Y6, Y2
 	VMAXPS Y3, Y5, Y3
-	VMINPS Y3, Y6, Y3
 	VMAXPS Y4, Y5, Y4
-	VMINPS Y4, Y6, Y4
-no_flagClampt:
+no_flagLot:
+	TESTL $const_flagHi, DX
+	JZ no_flagHit
+	VBROADCASTSS tile_hi(BX), Y5
+	VMINPS Y0, Y5, Y0
+	VMINPS Y1, Y5, Y1
+	VMINPS Y2, Y5, Y2
+	VMINPS Y3, Y5, Y3
+	VMINPS Y4, Y5, Y4
+no_flagHit:
 	MOVQ R8, R12
 	VMASKMOVPS Y0, Y7, 0(R12)
 	ADDQ R9, R12
@@ -2532,6 +3113,30 @@ no_flagClampt:
 	VMASKMOVPS Y3, Y7, 0(R12)
 	ADDQ R9, R12
 	VMASKMOVPS Y4, Y7, 0(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -2539,6 +3144,7 @@ no_flagClampt:
 TEXT ·tileAVX2_6x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -2737,23 +3343,26 @@ no_flagBiasCol:
 	VMOVUPS 0(R12), Y6
 	VFMADD231PS Y6, Y7, Y5
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Y6
-	VBROADCASTSS tile_hi(BX), Y7
 	VMAXPS Y0, Y6, Y0
-	VMINPS Y0, Y7, Y0
 	VMAXPS Y1, Y6, Y1
-	VMINPS Y1, Y7, Y1
 	VMAXPS Y2, Y6, Y2
-	VMINPS Y2, Y7, Y2
 	VMAXPS Y3, Y6, Y3
-	VMINPS Y3, Y7, Y3
 	VMAXPS Y4, Y6, Y4
-	VMINPS Y4, Y7, Y4
 	VMAXPS Y5, Y6, Y5
-	VMINPS Y5, Y7, Y5
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Y6
+	VMINPS Y0, Y6, Y0
+	VMINPS Y1, Y6, Y1
+	VMINPS Y2, Y6, Y2
+	VMINPS Y3, Y6, Y3
+	VMINPS Y4, Y6, Y4
+	VMINPS Y5, Y6, Y5
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Y0, 0(R12)
 	ADDQ R9, R12
@@ -2766,6 +3375,30 @@ no_flagClamp:
 	VMOVUPS Y4, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Y5, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -2857,23 +3490,26 @@ no_flagBiasColt:
 	VMASKMOVPS 0(R12), Y8, Y6
 	VFMADD231PS Y6, Y7, Y5
 no_flagResidualt:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClampt
+	TESTL $const_flagLo, DX
+	JZ no_flagLot
 	VBROADCASTSS tile_lo(BX), Y6
-	VBROADCASTSS tile_hi(BX), Y7
 	VMAXPS Y0, Y6, Y0
-	VMINPS Y0, Y7, Y0
 	VMAXPS Y1, Y6, Y1
-	VMINPS Y1, Y7, Y1
 	VMAXPS Y2, Y6, Y2
-	VMINPS Y2, Y7, Y2
 	VMAXPS Y3, Y6, Y3
-	VMINPS Y3, Y7, Y3
 	VMAXPS Y4, Y6, Y4
-	VMINPS Y4, Y7, Y4
 	VMAXPS Y5, Y6, Y5
-	VMINPS Y5, Y7, Y5
-no_flagClampt:
+no_flagLot:
+	TESTL $const_flagHi, DX
+	JZ no_flagHit
+	VBROADCASTSS tile_hi(BX), Y6
+	VMINPS Y0, Y6, Y0
+	VMINPS Y1, Y6, Y1
+	VMINPS Y2, Y6, Y2
+	VMINPS Y3, Y6, Y3
+	VMINPS Y4, Y6, Y4
+	VMINPS Y5, Y6, Y5
+no_flagHit:
 	MOVQ R8, R12
 	VMASKMOVPS Y0, Y8, 0(R12)
 	ADDQ R9, R12
@@ -2886,6 +3522,30 @@ no_flagClampt:
 	VMASKMOVPS Y4, Y8, 0(R12)
 	ADDQ R9, R12
 	VMASKMOVPS Y5, Y8, 0(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -2893,6 +3553,7 @@ no_flagClampt:
 TEXT ·tileAVX2_6x8narrow(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -3103,23 +3764,26 @@ no_flagBiasCol:
 	VMOVUPS 0(R12), Y6
 	VFMADD231PS Y6, Y7, Y5
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Y6
-	VBROADCASTSS tile_hi(BX), Y7
 	VMAXPS Y0, Y6, Y0
-	VMINPS Y0, Y7, Y0
 	VMAXPS Y1, Y6, Y1
-	VMINPS Y1, Y7, Y1
 	VMAXPS Y2, Y6, Y2
-	VMINPS Y2, Y7, Y2
 	VMAXPS Y3, Y6, Y3
-	VMINPS Y3, Y7, Y3
 	VMAXPS Y4, Y6, Y4
-	VMINPS Y4, Y7, Y4
 	VMAXPS Y5, Y6, Y5
-	VMINPS Y5, Y7, Y5
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Y6
+	VMINPS Y0, Y6, Y0
+	VMINPS Y1, Y6, Y1
+	VMINPS Y2, Y6, Y2
+	VMINPS Y3, Y6, Y3
+	VMINPS Y4, Y6, Y4
+	VMINPS Y5, Y6, Y5
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Y0, 0(R12)
 	ADDQ R9, R12
@@ -3132,6 +3796,30 @@ no_flagClamp:
 	VMOVUPS Y4, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Y5, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -3223,23 +3911,26 @@ no_flagBiasColt:
 	VMASKMOVPS 0(R12), Y8, Y6
 	VFMADD231PS Y6, Y7, Y5
 no_flagResidualt:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClampt
+	TESTL $const_flagLo, DX
+	JZ no_flagLot
 	VBROADCASTSS tile_lo(BX), Y6
-	VBROADCASTSS tile_hi(BX), Y7
 	VMAXPS Y0, Y6, Y0
-	VMINPS Y0, Y7, Y0
 	VMAXPS Y1, Y6, Y1
-	VMINPS Y1, Y7, Y1
 	VMAXPS Y2, Y6, Y2
-	VMINPS Y2, Y7, Y2
 	VMAXPS Y3, Y6, Y3
-	VMINPS Y3, Y7, Y3
 	VMAXPS Y4, Y6, Y4
-	VMINPS Y4, Y7, Y4
 	VMAXPS Y5, Y6, Y5
-	VMINPS Y5, Y7, Y5
-no_flagClampt:
+no_flagLot:
+	TESTL $const_flagHi, DX
+	JZ no_flagHit
+	VBROADCASTSS tile_hi(BX), Y6
+	VMINPS Y0, Y6, Y0
+	VMINPS Y1, Y6, Y1
+	VMINPS Y2, Y6, Y2
+	VMINPS Y3, Y6, Y3
+	VMINPS Y4, Y6, Y4
+	VMINPS Y5, Y6, Y5
+no_flagHit:
 	MOVQ R8, R12
 	VMASKMOVPS Y0, Y8, 0(R12)
 	ADDQ R9, R12
@@ -3252,6 +3943,30 @@ no_flagClampt:
 	VMASKMOVPS Y4, Y8, 0(R12)
 	ADDQ R9, R12
 	VMASKMOVPS Y5, Y8, 0(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -3259,6 +3974,7 @@ no_flagClampt:
 TEXT ·tileAVX2_1x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -3374,18 +4090,45 @@ no_flagBiasCol:
 	VMOVUPS 32(R12), Y2
 	VFMADD231PS Y2, Y3, Y1
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Y2
-	VBROADCASTSS tile_hi(BX), Y3
 	VMAXPS Y0, Y2, Y0
-	VMINPS Y0, Y3, Y0
 	VMAXPS Y1, Y2, Y1
-	VMINPS Y1, Y3, Y1
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Y2
+	VMINPS Y0, Y2, Y0
+	VMINPS Y1, Y2, Y1
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Y0, 0(R12)
 	VMOVUPS Y1, 32(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -3436,18 +4179,45 @@ no_flagBiasColt:
 	VMASKMOVPS 32(R12), Y5, Y2
 	VFMADD231PS Y2, Y3, Y1
 no_flagResidualt:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClampt
+	TESTL $const_flagLo, DX
+	JZ no_flagLot
 	VBROADCASTSS tile_lo(BX), Y2
-	VBROADCASTSS tile_hi(BX), Y3
 	VMAXPS Y0, Y2, Y0
-	VMINPS Y0, Y3, Y0
 	VMAXPS Y1, Y2, Y1
-	VMINPS Y1, Y3, Y1
-no_flagClampt:
+no_flagLot:
+	TESTL $const_flagHi, DX
+	JZ no_flagHit
+	VBROADCASTSS tile_hi(BX), Y2
+	VMINPS Y0, Y2, Y0
+	VMINPS Y1, Y2, Y1
+no_flagHit:
 	MOVQ R8, R12
 	VMASKMOVPS Y0, Y4, 0(R12)
 	VMASKMOVPS Y1, Y5, 32(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -3455,6 +4225,7 @@ no_flagClampt:
 TEXT ·tileAVX2_1x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -3558,18 +4329,45 @@ no_flagBiasCol:
 	VMOVUPS 32(R12), Y2
 	VFMADD231PS Y2, Y3, Y1
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Y2
-	VBROADCASTSS tile_hi(BX), Y3
 	VMAXPS Y0, Y2, Y0
-	VMINPS Y0, Y3, Y0
 	VMAXPS Y1, Y2, Y1
-	VMINPS Y1, Y3, Y1
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Y2
+	VMINPS Y0, Y2, Y0
+	VMINPS Y1, Y2, Y1
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Y0, 0(R12)
 	VMOVUPS Y1, 32(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -3620,18 +4418,45 @@ no_flagBiasColt:
 	VMASKMOVPS 32(R12), Y5, Y2
 	VFMADD231PS Y2, Y3, Y1
 no_flagResidualt:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClampt
+	TESTL $const_flagLo, DX
+	JZ no_flagLot
 	VBROADCASTSS tile_lo(BX), Y2
-	VBROADCASTSS tile_hi(BX), Y3
 	VMAXPS Y0, Y2, Y0
-	VMINPS Y0, Y3, Y0
 	VMAXPS Y1, Y2, Y1
-	VMINPS Y1, Y3, Y1
-no_flagClampt:
+no_flagLot:
+	TESTL $const_flagHi, DX
+	JZ no_flagHit
+	VBROADCASTSS tile_hi(BX), Y2
+	VMINPS Y0, Y2, Y0
+	VMINPS Y1, Y2, Y1
+no_flagHit:
 	MOVQ R8, R12
 	VMASKMOVPS Y0, Y4, 0(R12)
 	VMASKMOVPS Y1, Y5, 32(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -3639,6 +4464,7 @@ no_flagClampt:
 TEXT ·tileAVX2_2x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -3787,25 +4613,52 @@ no_flagBiasCol:
 	VMOVUPS 32(R12), Y4
 	VFMADD231PS Y4, Y5, Y3
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Y4
-	VBROADCASTSS tile_hi(BX), Y5
 	VMAXPS Y0, Y4, Y0
-	VMINPS Y0, Y5, Y0
 	VMAXPS Y1, Y4, Y1
-	VMINPS Y1, Y5, Y1
 	VMAXPS Y2, Y4, Y2
-	VMINPS Y2, Y5, Y2
 	VMAXPS Y3, Y4, Y3
-	VMINPS Y3, Y5, Y3
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Y4
+	VMINPS Y0, Y4, Y0
+	VMINPS Y1, Y4, Y1
+	VMINPS Y2, Y4, Y2
+	VMINPS Y3, Y4, Y3
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Y0, 0(R12)
 	VMOVUPS Y1, 32(R12)
 	ADDQ R9, R12
 	VMOVUPS Y2, 0(R12)
 	VMOVUPS Y3, 32(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -3873,25 +4726,52 @@ no_flagBiasColt:
 	VMASKMOVPS 32(R12), Y7, Y4
 	VFMADD231PS Y4, Y5, Y3
 no_flagResidualt:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClampt
+	TESTL $const_flagLo, DX
+	JZ no_flagLot
 	VBROADCASTSS tile_lo(BX), Y4
-	VBROADCASTSS tile_hi(BX), Y5
 	VMAXPS Y0, Y4, Y0
-	VMINPS Y0, Y5, Y0
 	VMAXPS Y1, Y4, Y1
-	VMINPS Y1, Y5, Y1
 	VMAXPS Y2, Y4, Y2
-	VMINPS Y2, Y5, Y2
 	VMAXPS Y3, Y4, Y3
-	VMINPS Y3, Y5, Y3
-no_flagClampt:
+no_flagLot:
+	TESTL $const_flagHi, DX
+	JZ no_flagHit
+	VBROADCASTSS tile_hi(BX), Y4
+	VMINPS Y0, Y4, Y0
+	VMINPS Y1, Y4, Y1
+	VMINPS Y2, Y4, Y2
+	VMINPS Y3, Y4, Y3
+no_flagHit:
 	MOVQ R8, R12
 	VMASKMOVPS Y0, Y6, 0(R12)
 	VMASKMOVPS Y1, Y7, 32(R12)
 	ADDQ R9, R12
 	VMASKMOVPS Y2, Y6, 0(R12)
 	VMASKMOVPS Y3, Y7, 32(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -3899,6 +4779,7 @@ no_flagClampt:
 TEXT ·tileAVX2_2x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -4039,25 +4920,52 @@ no_flagBiasCol:
 	VMOVUPS 32(R12), Y4
 	VFMADD231PS Y4, Y5, Y3
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Y4
-	VBROADCASTSS tile_hi(BX), Y5
 	VMAXPS Y0, Y4, Y0
-	VMINPS Y0, Y5, Y0
 	VMAXPS Y1, Y4, Y1
-	VMINPS Y1, Y5, Y1
 	VMAXPS Y2, Y4, Y2
-	VMINPS Y2, Y5, Y2
 	VMAXPS Y3, Y4, Y3
-	VMINPS Y3, Y5, Y3
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Y4
+	VMINPS Y0, Y4, Y0
+	VMINPS Y1, Y4, Y1
+	VMINPS Y2, Y4, Y2
+	VMINPS Y3, Y4, Y3
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Y0, 0(R12)
 	VMOVUPS Y1, 32(R12)
 	ADDQ R9, R12
 	VMOVUPS Y2, 0(R12)
 	VMOVUPS Y3, 32(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -4125,25 +5033,52 @@ no_flagBiasColt:
 	VMASKMOVPS 32(R12), Y7, Y4
 	VFMADD231PS Y4, Y5, Y3
 no_flagResidualt:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClampt
+	TESTL $const_flagLo, DX
+	JZ no_flagLot
 	VBROADCASTSS tile_lo(BX), Y4
-	VBROADCASTSS tile_hi(BX), Y5
 	VMAXPS Y0, Y4, Y0
-	VMINPS Y0, Y5, Y0
 	VMAXPS Y1, Y4, Y1
-	VMINPS Y1, Y5, Y1
 	VMAXPS Y2, Y4, Y2
-	VMINPS Y2, Y5, Y2
 	VMAXPS Y3, Y4, Y3
-	VMINPS Y3, Y5, Y3
-no_flagClampt:
+no_flagLot:
+	TESTL $const_flagHi, DX
+	JZ no_flagHit
+	VBROADCASTSS tile_hi(BX), Y4
+	VMINPS Y0, Y4, Y0
+	VMINPS Y1, Y4, Y1
+	VMINPS Y2, Y4, Y2
+	VMINPS Y3, Y4, Y3
+no_flagHit:
 	MOVQ R8, R12
 	VMASKMOVPS Y0, Y6, 0(R12)
 	VMASKMOVPS Y1, Y7, 32(R12)
 	ADDQ R9, R12
 	VMASKMOVPS Y2, Y6, 0(R12)
 	VMASKMOVPS Y3, Y7, 32(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -4151,6 +5086,7 @@ no_flagClampt:
 TEXT ·tileAVX2_3x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -4340,23 +5276,26 @@ no_flagBiasCol:
 	VMOVUPS 32(R12), Y6
 	VFMADD231PS Y6, Y7, Y5
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Y6
-	VBROADCASTSS tile_hi(BX), Y7
 	VMAXPS Y0, Y6, Y0
-	VMINPS Y0, Y7, Y0
 	VMAXPS Y1, Y6, Y1
-	VMINPS Y1, Y7, Y1
 	VMAXPS Y2, Y6, Y2
-	VMINPS Y2, Y7, Y2
 	VMAXPS Y3, Y6, Y3
-	VMINPS Y3, Y7, Y3
 	VMAXPS Y4, Y6, Y4
-	VMINPS Y4, Y7, Y4
 	VMAXPS Y5, Y6, Y5
-	VMINPS Y5, Y7, Y5
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Y6
+	VMINPS Y0, Y6, Y0
+	VMINPS Y1, Y6, Y1
+	VMINPS Y2, Y6, Y2
+	VMINPS Y3, Y6, Y3
+	VMINPS Y4, Y6, Y4
+	VMINPS Y5, Y6, Y5
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Y0, 0(R12)
 	VMOVUPS Y1, 32(R12)
@@ -4366,6 +5305,30 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Y4, 0(R12)
 	VMOVUPS Y5, 32(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -4450,23 +5413,26 @@ no_flagBiasColt:
 	VMASKMOVPS 32(R12), Y9, Y6
 	VFMADD231PS Y6, Y7, Y5
 no_flagResidualt:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClampt
+	TESTL $const_flagLo, DX
+	JZ no_flagLot
 	VBROADCASTSS tile_lo(BX), Y6
-	VBROADCASTSS tile_hi(BX), Y7
 	VMAXPS Y0, Y6, Y0
-	VMINPS Y0, Y7, Y0
 	VMAXPS Y1, Y6, Y1
-	VMINPS Y1, Y7, Y1
 	VMAXPS Y2, Y6, Y2
-	VMINPS Y2, Y7, Y2
 	VMAXPS Y3, Y6, Y3
-	VMINPS Y3, Y7, Y3
 	VMAXPS Y4, Y6, Y4
-	VMINPS Y4, Y7, Y4
 	VMAXPS Y5, Y6, Y5
-	VMINPS Y5, Y7, Y5
-no_flagClampt:
+no_flagLot:
+	TESTL $const_flagHi, DX
+	JZ no_flagHit
+	VBROADCASTSS tile_hi(BX), Y6
+	VMINPS Y0, Y6, Y0
+	VMINPS Y1, Y6, Y1
+	VMINPS Y2, Y6, Y2
+	VMINPS Y3, Y6, Y3
+	VMINPS Y4, Y6, Y4
+	VMINPS Y5, Y6, Y5
+no_flagHit:
 	MOVQ R8, R12
 	VMASKMOVPS Y0, Y8, 0(R12)
 	VMASKMOVPS Y1, Y9, 32(R12)
@@ -4476,6 +5442,30 @@ no_flagClampt:
 	ADDQ R9, R12
 	VMASKMOVPS Y4, Y8, 0(R12)
 	VMASKMOVPS Y5, Y9, 32(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -4483,6 +5473,7 @@ no_flagClampt:
 TEXT ·tileAVX2_3x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -4660,23 +5651,26 @@ no_flagBiasCol:
 	VMOVUPS 32(R12), Y6
 	VFMADD231PS Y6, Y7, Y5
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Y6
-	VBROADCASTSS tile_hi(BX), Y7
 	VMAXPS Y0, Y6, Y0
-	VMINPS Y0, Y7, Y0
 	VMAXPS Y1, Y6, Y1
-	VMINPS Y1, Y7, Y1
 	VMAXPS Y2, Y6, Y2
-	VMINPS Y2, Y7, Y2
 	VMAXPS Y3, Y6, Y3
-	VMINPS Y3, Y7, Y3
 	VMAXPS Y4, Y6, Y4
-	VMINPS Y4, Y7, Y4
 	VMAXPS Y5, Y6, Y5
-	VMINPS Y5, Y7, Y5
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Y6
+	VMINPS Y0, Y6, Y0
+	VMINPS Y1, Y6, Y1
+	VMINPS Y2, Y6, Y2
+	VMINPS Y3, Y6, Y3
+	VMINPS Y4, Y6, Y4
+	VMINPS Y5, Y6, Y5
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Y0, 0(R12)
 	VMOVUPS Y1, 32(R12)
@@ -4686,6 +5680,30 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Y4, 0(R12)
 	VMOVUPS Y5, 32(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -4770,23 +5788,26 @@ no_flagBiasColt:
 	VMASKMOVPS 32(R12), Y9, Y6
 	VFMADD231PS Y6, Y7, Y5
 no_flagResidualt:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClampt
+	TESTL $const_flagLo, DX
+	JZ no_flagLot
 	VBROADCASTSS tile_lo(BX), Y6
-	VBROADCASTSS tile_hi(BX), Y7
 	VMAXPS Y0, Y6, Y0
-	VMINPS Y0, Y7, Y0
 	VMAXPS Y1, Y6, Y1
-	VMINPS Y1, Y7, Y1
 	VMAXPS Y2, Y6, Y2
-	VMINPS Y2, Y7, Y2
 	VMAXPS Y3, Y6, Y3
-	VMINPS Y3, Y7, Y3
 	VMAXPS Y4, Y6, Y4
-	VMINPS Y4, Y7, Y4
 	VMAXPS Y5, Y6, Y5
-	VMINPS Y5, Y7, Y5
-no_flagClampt:
+no_flagLot:
+	TESTL $const_flagHi, DX
+	JZ no_flagHit
+	VBROADCASTSS tile_hi(BX), Y6
+	VMINPS Y0, Y6, Y0
+	VMINPS Y1, Y6, Y1
+	VMINPS Y2, Y6, Y2
+	VMINPS Y3, Y6, Y3
+	VMINPS Y4, Y6, Y4
+	VMINPS Y5, Y6, Y5
+no_flagHit:
 	MOVQ R8, R12
 	VMASKMOVPS Y0, Y8, 0(R12)
 	VMASKMOVPS Y1, Y9, 32(R12)
@@ -4796,6 +5817,30 @@ no_flagClampt:
 	ADDQ R9, R12
 	VMASKMOVPS Y4, Y8, 0(R12)
 	VMASKMOVPS Y5, Y9, 32(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -4803,6 +5848,7 @@ no_flagClampt:
 TEXT ·tileAVX2_4x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -4856,6 +5902,13 @@ fetched:
 	SHRQ $2, DX
 	JZ rest
 	MOVQ tile_ahead(BX), R12
+	MOVQ tile_aheadLast(BX), R15
+	MOVQ tile_nextA(BX), R14
+	ADDQ SI, R14
+	CMPQ tile_more(BX), $0
+	CMOVQLE R15, R14
+	TESTQ R15, R15
+	CMOVQNE R14, R12
 	MOVQ tile_aheadStep(BX), R14
 	PCALIGN $64
 loop:
@@ -5045,27 +6098,30 @@ no_flagBiasCol:
 	VMOVUPS 32(R12), Y8
 	VFMADD231PS Y8, Y9, Y7
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Y8
-	VBROADCASTSS tile_hi(BX), Y9
 	VMAXPS Y0, Y8, Y0
-	VMINPS Y0, Y9, Y0
 	VMAXPS Y1, Y8, Y1
-	VMINPS Y1, Y9, Y1
 	VMAXPS Y2, Y8, Y2
-	VMINPS Y2, Y9, Y2
 	VMAXPS Y3, Y8, Y3
-	VMINPS Y3, Y9, Y3
 	VMAXPS Y4, Y8, Y4
-	VMINPS Y4, Y9, Y4
 	VMAXPS Y5, Y8, Y5
-	VMINPS Y5, Y9, Y5
 	VMAXPS Y6, Y8, Y6
-	VMINPS Y6, Y9, Y6
 	VMAXPS Y7, Y8, Y7
-	VMINPS Y7, Y9, Y7
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Y8
+	VMINPS Y0, Y8, Y0
+	VMINPS Y1, Y8, Y1
+	VMINPS Y2, Y8, Y2
+	VMINPS Y3, Y8, Y3
+	VMINPS Y4, Y8, Y4
+	VMINPS Y5, Y8, Y5
+	VMINPS Y6, Y8, Y6
+	VMINPS Y7, Y8, Y7
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Y0, 0(R12)
 	VMOVUPS Y1, 32(R12)
@@ -5078,6 +6134,32 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Y6, 0(R12)
 	VMOVUPS Y7, 32(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_againAheadLast(BX), DX
+	ADDQ DX, tile_aheadLast(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -5179,27 +6261,30 @@ no_flagBiasColt:
 	VMASKMOVPS 32(R12), Y11, Y8
 	VFMADD231PS Y8, Y9, Y7
 no_flagResidualt:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClampt
+	TESTL $const_flagLo, DX
+	JZ no_flagLot
 	VBROADCASTSS tile_lo(BX), Y8
-	VBROADCASTSS tile_hi(BX), Y9
 	VMAXPS Y0, Y8, Y0
-	VMINPS Y0, Y9, Y0
 	VMAXPS Y1, Y8, Y1
-	VMINPS Y1, Y9, Y1
 	VMAXPS Y2, Y8, Y2
-	VMINPS Y2, Y9, Y2
 	VMAXPS Y3, Y8, Y3
-	VMINPS Y3, Y9, Y3
 	VMAXPS Y4, Y8, Y4
-	VMINPS Y4, Y9, Y4
 	VMAXPS Y5, Y8, Y5
-	VMINPS Y5, Y9, Y5
 	VMAXPS Y6, Y8, Y6
-	VMINPS Y6, Y9, Y6
 	VMAXPS Y7, Y8, Y7
-	VMINPS Y7, Y9, Y7
-no_flagClampt:
+no_flagLot:
+	TESTL $const_flagHi, DX
+	JZ no_flagHit
+	VBROADCASTSS tile_hi(BX), Y8
+	VMINPS Y0, Y8, Y0
+	VMINPS Y1, Y8, Y1
+	VMINPS Y2, Y8, Y2
+	VMINPS Y3, Y8, Y3
+	VMINPS Y4, Y8, Y4
+	VMINPS Y5, Y8, Y5
+	VMINPS Y6, Y8, Y6
+	VMINPS Y7, Y8, Y7
+no_flagHit:
 	MOVQ R8, R12
 	VMASKMOVPS Y0, Y10, 0(R12)
 	VMASKMOVPS Y1, Y11, 32(R12)
@@ -5212,6 +6297,32 @@ no_flagClampt:
 	ADDQ R9, R12
 	VMASKMOVPS Y6, Y10, 0(R12)
 	VMASKMOVPS Y7, Y11, 32(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_againAheadLast(BX), DX
+	ADDQ DX, tile_aheadLast(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -5219,6 +6330,7 @@ no_flagClampt:
 TEXT ·tileAVX2_5x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -5280,6 +6392,13 @@ fetched:
 	SHRQ $2, DX
 	JZ rest
 	MOVQ tile_ahead(BX), R12
+	MOVQ tile_aheadLast(BX), R15
+	MOVQ tile_nextA(BX), R14
+	ADDQ SI, R14
+	CMPQ tile_more(BX), $0
+	CMOVQLE R15, R14
+	TESTQ R15, R15
+	CMOVQNE R14, R12
 	MOVQ tile_aheadStep(BX), R14
 	PCALIGN $64
 loop:
@@ -5501,31 +6620,34 @@ no_flagBiasCol:
 	VMOVUPS 32(R12), Y10
 	VFMADD231PS Y10, Y11, Y9
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Y10
-	VBROADCASTSS tile_hi(BX), Y11
 	VMAXPS Y0, Y10, Y0
-	VMINPS Y0, Y11, Y0
 	VMAXPS Y1, Y10, Y1
-	VMINPS Y1, Y11, Y1
 	VMAXPS Y2, Y10, Y2
-	VMINPS Y2, Y11, Y2
 	VMAXPS Y3, Y10, Y3
-	VMINPS Y3, Y11, Y3
 	VMAXPS Y4, Y10, Y4
-	VMINPS Y4, Y11, Y4
 	VMAXPS Y5, Y10, Y5
-	VMINPS Y5, Y11, Y5
 	VMAXPS Y6, Y10, Y6
-	VMINPS Y6, Y11, Y6
 	VMAXPS Y7, Y10, Y7
-	VMINPS Y7, Y11, Y7
 	VMAXPS Y8, Y10, Y8
-	VMINPS Y8, Y11, Y8
 	VMAXPS Y9, Y10, Y9
-	VMINPS Y9, Y11, Y9
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Y10
+	VMINPS Y0, Y10, Y0
+	VMINPS Y1, Y10, Y1
+	VMINPS Y2, Y10, Y2
+	VMINPS Y3, Y10, Y3
+	VMINPS Y4, Y10, Y4
+	VMINPS Y5, Y10, Y5
+	VMINPS Y6, Y10, Y6
+	VMINPS Y7, Y10, Y7
+	VMINPS Y8, Y10, Y8
+	VMINPS Y9, Y10, Y9
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Y0, 0(R12)
 	VMOVUPS Y1, 32(R12)
@@ -5541,6 +6663,32 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Y8, 0(R12)
 	VMOVUPS Y9, 32(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_againAheadLast(BX), DX
+	ADDQ DX, tile_aheadLast(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -5659,31 +6807,34 @@ no_flagBiasColt:
 	VMASKMOVPS 32(R12), Y13, Y10
 	VFMADD231PS Y10, Y11, Y9
 no_flagResidualt:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClampt
+	TESTL $const_flagLo, DX
+	JZ no_flagLot
 	VBROADCASTSS tile_lo(BX), Y10
-	VBROADCASTSS tile_hi(BX), Y11
 	VMAXPS Y0, Y10, Y0
-	VMINPS Y0, Y11, Y0
 	VMAXPS Y1, Y10, Y1
-	VMINPS Y1, Y11, Y1
 	VMAXPS Y2, Y10, Y2
-	VMINPS Y2, Y11, Y2
 	VMAXPS Y3, Y10, Y3
-	VMINPS Y3, Y11, Y3
 	VMAXPS Y4, Y10, Y4
-	VMINPS Y4, Y11, Y4
 	VMAXPS Y5, Y10, Y5
-	VMINPS Y5, Y11, Y5
 	VMAXPS Y6, Y10, Y6
-	VMINPS Y6, Y11, Y6
 	VMAXPS Y7, Y10, Y7
-	VMINPS Y7, Y11, Y7
 	VMAXPS Y8, Y10, Y8
-	VMINPS Y8, Y11, Y8
 	VMAXPS Y9, Y10, Y9
-	VMINPS Y9, Y11, Y9
-no_flagClampt:
+no_flagLot:
+	TESTL $const_flagHi, DX
+	JZ no_flagHit
+	VBROADCASTSS tile_hi(BX), Y10
+	VMINPS Y0, Y10, Y0
+	VMINPS Y1, Y10, Y1
+	VMINPS Y2, Y10, Y2
+	VMINPS Y3, Y10, Y3
+	VMINPS Y4, Y10, Y4
+	VMINPS Y5, Y10, Y5
+	VMINPS Y6, Y10, Y6
+	VMINPS Y7, Y10, Y7
+	VMINPS Y8, Y10, Y8
+	VMINPS Y9, Y10, Y9
+no_flagHit:
 	MOVQ R8, R12
 	VMASKMOVPS Y0, Y12, 0(R12)
 	VMASKMOVPS Y1, Y13, 32(R12)
@@ -5699,6 +6850,32 @@ no_flagClampt:
 	ADDQ R9, R12
 	VMASKMOVPS Y8, Y12, 0(R12)
 	VMASKMOVPS Y9, Y13, 32(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_againAheadLast(BX), DX
+	ADDQ DX, tile_aheadLast(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -5706,6 +6883,7 @@ no_flagClampt:
 TEXT ·tileAVX2_6x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -5775,6 +6953,13 @@ fetched:
 	SHRQ $2, DX
 	JZ rest
 	MOVQ tile_ahead(BX), R12
+	MOVQ tile_aheadLast(BX), R15
+	MOVQ tile_nextA(BX), R14
+	ADDQ SI, R14
+	CMPQ tile_more(BX), $0
+	CMOVQLE R15, R14
+	TESTQ R15, R15
+	CMOVQNE R14, R12
 	MOVQ tile_aheadStep(BX), R14
 	PCALIGN $64
 loop:
@@ -6028,35 +7213,38 @@ no_flagBiasCol:
 	VMOVUPS 32(R12), Y12
 	VFMADD231PS Y12, Y13, Y11
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Y12
-	VBROADCASTSS tile_hi(BX), Y13
 	VMAXPS Y0, Y12, Y0
-	VMINPS Y0, Y13, Y0
 	VMAXPS Y1, Y12, Y1
-	VMINPS Y1, Y13, Y1
 	VMAXPS Y2, Y12, Y2
-	VMINPS Y2, Y13, Y2
 	VMAXPS Y3, Y12, Y3
-	VMINPS Y3, Y13, Y3
 	VMAXPS Y4, Y12, Y4
-	VMINPS Y4, Y13, Y4
 	VMAXPS Y5, Y12, Y5
-	VMINPS Y5, Y13, Y5
 	VMAXPS Y6, Y12, Y6
-	VMINPS Y6, Y13, Y6
 	VMAXPS Y7, Y12, Y7
-	VMINPS Y7, Y13, Y7
 	VMAXPS Y8, Y12, Y8
-	VMINPS Y8, Y13, Y8
 	VMAXPS Y9, Y12, Y9
-	VMINPS Y9, Y13, Y9
 	VMAXPS Y10, Y12, Y10
-	VMINPS Y10, Y13, Y10
 	VMAXPS Y11, Y12, Y11
-	VMINPS Y11, Y13, Y11
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Y12
+	VMINPS Y0, Y12, Y0
+	VMINPS Y1, Y12, Y1
+	VMINPS Y2, Y12, Y2
+	VMINPS Y3, Y12, Y3
+	VMINPS Y4, Y12, Y4
+	VMINPS Y5, Y12, Y5
+	VMINPS Y6, Y12, Y6
+	VMINPS Y7, Y12, Y7
+	VMINPS Y8, Y12, Y8
+	VMINPS Y9, Y12, Y9
+	VMINPS Y10, Y12, Y10
+	VMINPS Y11, Y12, Y11
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Y0, 0(R12)
 	VMOVUPS Y1, 32(R12)
@@ -6075,6 +7263,32 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Y10, 0(R12)
 	VMOVUPS Y11, 32(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_againAheadLast(BX), DX
+	ADDQ DX, tile_aheadLast(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -6210,35 +7424,38 @@ no_flagBiasColt:
 	VMASKMOVPS 32(R12), Y15, Y12
 	VFMADD231PS Y12, Y13, Y11
 no_flagResidualt:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClampt
+	TESTL $const_flagLo, DX
+	JZ no_flagLot
 	VBROADCASTSS tile_lo(BX), Y12
-	VBROADCASTSS tile_hi(BX), Y13
 	VMAXPS Y0, Y12, Y0
-	VMINPS Y0, Y13, Y0
 	VMAXPS Y1, Y12, Y1
-	VMINPS Y1, Y13, Y1
 	VMAXPS Y2, Y12, Y2
-	VMINPS Y2, Y13, Y2
 	VMAXPS Y3, Y12, Y3
-	VMINPS Y3, Y13, Y3
 	VMAXPS Y4, Y12, Y4
-	VMINPS Y4, Y13, Y4
 	VMAXPS Y5, Y12, Y5
-	VMINPS Y5, Y13, Y5
 	VMAXPS Y6, Y12, Y6
-	VMINPS Y6, Y13, Y6
 	VMAXPS Y7, Y12, Y7
-	VMINPS Y7, Y13, Y7
 	VMAXPS Y8, Y12, Y8
-	VMINPS Y8, Y13, Y8
 	VMAXPS Y9, Y12, Y9
-	VMINPS Y9, Y13, Y9
 	VMAXPS Y10, Y12, Y10
-	VMINPS Y10, Y13, Y10
 	VMAXPS Y11, Y12, Y11
-	VMINPS Y11, Y13, Y11
-no_flagClampt:
+no_flagLot:
+	TESTL $const_flagHi, DX
+	JZ no_flagHit
+	VBROADCASTSS tile_hi(BX), Y12
+	VMINPS Y0, Y12, Y0
+	VMINPS Y1, Y12, Y1
+	VMINPS Y2, Y12, Y2
+	VMINPS Y3, Y12, Y3
+	VMINPS Y4, Y12, Y4
+	VMINPS Y5, Y12, Y5
+	VMINPS Y6, Y12, Y6
+	VMINPS Y7, Y12, Y7
+	VMINPS Y8, Y12, Y8
+	VMINPS Y9, Y12, Y9
+	VMINPS Y10, Y12, Y10
+	VMINPS Y11, Y12, Y11
+no_flagHit:
 	MOVQ R8, R12
 	VMASKMOVPS Y0, Y14, 0(R12)
 	VMASKMOVPS Y1, Y15, 32(R12)
@@ -6257,6 +7474,32 @@ no_flagClampt:
 	ADDQ R9, R12
 	VMASKMOVPS Y10, Y14, 0(R12)
 	VMASKMOVPS Y11, Y15, 32(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_againAheadLast(BX), DX
+	ADDQ DX, tile_aheadLast(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -6264,6 +7507,7 @@ no_flagClampt:
 TEXT ·tileAVX512_1x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -6350,15 +7594,42 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z1
 	VFMADD231PS Z1, Z2, Z0
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z1
-	VBROADCASTSS tile_hi(BX), Z2
 	VMAXPS Z0, Z1, Z0
-	VMINPS Z0, Z2, Z0
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z1
+	VMINPS Z0, Z1, Z0
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -6366,6 +7637,7 @@ no_flagClamp:
 TEXT ·tileAVX512_1x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -6446,15 +7718,42 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z1
 	VFMADD231PS Z1, Z2, Z0
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z1
-	VBROADCASTSS tile_hi(BX), Z2
 	VMAXPS Z0, Z1, Z0
-	VMINPS Z0, Z2, Z0
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z1
+	VMINPS Z0, Z1, Z0
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -6462,6 +7761,7 @@ no_flagClamp:
 TEXT ·tileAVX512_2x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -6572,19 +7872,46 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z2
 	VFMADD231PS Z2, Z3, Z1
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z2
-	VBROADCASTSS tile_hi(BX), Z3
 	VMAXPS Z0, Z2, Z0
-	VMINPS Z0, Z3, Z0
 	VMAXPS Z1, Z2, Z1
-	VMINPS Z1, Z3, Z1
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z2
+	VMINPS Z0, Z2, Z0
+	VMINPS Z1, Z2, Z1
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z1, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -6592,6 +7919,7 @@ no_flagClamp:
 TEXT ·tileAVX512_2x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -6690,19 +8018,46 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z2
 	VFMADD231PS Z2, Z3, Z1
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z2
-	VBROADCASTSS tile_hi(BX), Z3
 	VMAXPS Z0, Z2, Z0
-	VMINPS Z0, Z3, Z0
 	VMAXPS Z1, Z2, Z1
-	VMINPS Z1, Z3, Z1
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z2
+	VMINPS Z0, Z2, Z0
+	VMINPS Z1, Z2, Z1
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z1, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -6710,6 +8065,7 @@ no_flagClamp:
 TEXT ·tileAVX512_3x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -6844,23 +8200,50 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z3
 	VFMADD231PS Z3, Z4, Z2
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z3
-	VBROADCASTSS tile_hi(BX), Z4
 	VMAXPS Z0, Z3, Z0
-	VMINPS Z0, Z4, Z0
 	VMAXPS Z1, Z3, Z1
-	VMINPS Z1, Z4, Z1
 	VMAXPS Z2, Z3, Z2
-	VMINPS Z2, Z4, Z2
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z3
+	VMINPS Z0, Z3, Z0
+	VMINPS Z1, Z3, Z1
+	VMINPS Z2, Z3, Z2
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z1, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z2, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -6868,6 +8251,7 @@ no_flagClamp:
 TEXT ·tileAVX512_3x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -6984,23 +8368,50 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z3
 	VFMADD231PS Z3, Z4, Z2
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z3
-	VBROADCASTSS tile_hi(BX), Z4
 	VMAXPS Z0, Z3, Z0
-	VMINPS Z0, Z4, Z0
 	VMAXPS Z1, Z3, Z1
-	VMINPS Z1, Z4, Z1
 	VMAXPS Z2, Z3, Z2
-	VMINPS Z2, Z4, Z2
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z3
+	VMINPS Z0, Z3, Z0
+	VMINPS Z1, Z3, Z1
+	VMINPS Z2, Z3, Z2
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z1, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z2, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -7008,6 +8419,7 @@ no_flagClamp:
 TEXT ·tileAVX512_4x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -7150,19 +8562,22 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z4
 	VFMADD231PS Z4, Z5, Z3
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z4
-	VBROADCASTSS tile_hi(BX), Z5
 	VMAXPS Z0, Z4, Z0
-	VMINPS Z0, Z5, Z0
 	VMAXPS Z1, Z4, Z1
-	VMINPS Z1, Z5, Z1
 	VMAXPS Z2, Z4, Z2
-	VMINPS Z2, Z5, Z2
 	VMAXPS Z3, Z4, Z3
-	VMINPS Z3, Z5, Z3
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z4
+	VMINPS Z0, Z4, Z0
+	VMINPS Z1, Z4, Z1
+	VMINPS Z2, Z4, Z2
+	VMINPS Z3, Z4, Z3
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
@@ -7171,6 +8586,30 @@ no_flagClamp:
 	VMOVUPS Z2, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z3, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -7178,6 +8617,7 @@ no_flagClamp:
 TEXT ·tileAVX512_4x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -7312,19 +8752,22 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z4
 	VFMADD231PS Z4, Z5, Z3
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z4
-	VBROADCASTSS tile_hi(BX), Z5
 	VMAXPS Z0, Z4, Z0
-	VMINPS Z0, Z5, Z0
 	VMAXPS Z1, Z4, Z1
-	VMINPS Z1, Z5, Z1
 	VMAXPS Z2, Z4, Z2
-	VMINPS Z2, Z5, Z2
 	VMAXPS Z3, Z4, Z3
-	VMINPS Z3, Z5, Z3
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z4
+	VMINPS Z0, Z4, Z0
+	VMINPS Z1, Z4, Z1
+	VMINPS Z2, Z4, Z2
+	VMINPS Z3, Z4, Z3
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
@@ -7333,15 +8776,40 @@ no_flagClamp:
 	VMOVUPS Z2, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z3, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
 // func tileAVX512_5x16(t *tile)
 TEXT ·tileAVX512_5x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), BX
+tile:
 	XORL R15, R15
 strip:
-	MOVQ t+0(FP), BX
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -7517,21 +8985,24 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z5
 	VFMADD231PS Z5, Z6, Z4
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z5
-	VBROADCASTSS tile_hi(BX), Z6
 	VMAXPS Z0, Z5, Z0
-	VMINPS Z0, Z6, Z0
 	VMAXPS Z1, Z5, Z1
-	VMINPS Z1, Z6, Z1
 	VMAXPS Z2, Z5, Z2
-	VMINPS Z2, Z6, Z2
 	VMAXPS Z3, Z5, Z3
-	VMINPS Z3, Z6, Z3
 	VMAXPS Z4, Z5, Z4
-	VMINPS Z4, Z6, Z4
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z5
+	VMINPS Z0, Z5, Z0
+	VMINPS Z1, Z5, Z1
+	VMINPS Z2, Z5, Z2
+	VMINPS Z3, Z5, Z3
+	VMINPS Z4, Z5, Z4
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
@@ -7547,15 +9018,40 @@ no_flagClamp:
 	SHLQ $2, DX
 	CMPQ R15, DX
 	JLT strip
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
 // func tileAVX512_6x16(t *tile)
 TEXT ·tileAVX512_6x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), BX
+tile:
 	XORL R15, R15
 strip:
-	MOVQ t+0(FP), BX
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -7751,23 +9247,26 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z6
 	VFMADD231PS Z6, Z7, Z5
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z6
-	VBROADCASTSS tile_hi(BX), Z7
 	VMAXPS Z0, Z6, Z0
-	VMINPS Z0, Z7, Z0
 	VMAXPS Z1, Z6, Z1
-	VMINPS Z1, Z7, Z1
 	VMAXPS Z2, Z6, Z2
-	VMINPS Z2, Z7, Z2
 	VMAXPS Z3, Z6, Z3
-	VMINPS Z3, Z7, Z3
 	VMAXPS Z4, Z6, Z4
-	VMINPS Z4, Z7, Z4
 	VMAXPS Z5, Z6, Z5
-	VMINPS Z5, Z7, Z5
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z6
+	VMINPS Z0, Z6, Z0
+	VMINPS Z1, Z6, Z1
+	VMINPS Z2, Z6, Z2
+	VMINPS Z3, Z6, Z3
+	VMINPS Z4, Z6, Z4
+	VMINPS Z5, Z6, Z5
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
@@ -7785,15 +9284,40 @@ no_flagClamp:
 	SHLQ $2, DX
 	CMPQ R15, DX
 	JLT strip
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
 // func tileAVX512_7x16(t *tile)
 TEXT ·tileAVX512_7x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), BX
+tile:
 	XORL R15, R15
 strip:
-	MOVQ t+0(FP), BX
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -8009,25 +9533,28 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z7
 	VFMADD231PS Z7, Z8, Z6
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z7
-	VBROADCASTSS tile_hi(BX), Z8
 	VMAXPS Z0, Z7, Z0
-	VMINPS Z0, Z8, Z0
 	VMAXPS Z1, Z7, Z1
-	VMINPS Z1, Z8, Z1
 	VMAXPS Z2, Z7, Z2
-	VMINPS Z2, Z8, Z2
 	VMAXPS Z3, Z7, Z3
-	VMINPS Z3, Z8, Z3
 	VMAXPS Z4, Z7, Z4
-	VMINPS Z4, Z8, Z4
 	VMAXPS Z5, Z7, Z5
-	VMINPS Z5, Z8, Z5
 	VMAXPS Z6, Z7, Z6
-	VMINPS Z6, Z8, Z6
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z7
+	VMINPS Z0, Z7, Z0
+	VMINPS Z1, Z7, Z1
+	VMINPS Z2, Z7, Z2
+	VMINPS Z3, Z7, Z3
+	VMINPS Z4, Z7, Z4
+	VMINPS Z5, Z7, Z5
+	VMINPS Z6, Z7, Z6
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
@@ -8047,15 +9574,40 @@ no_flagClamp:
 	SHLQ $2, DX
 	CMPQ R15, DX
 	JLT strip
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
 // func tileAVX512_8x16(t *tile)
 TEXT ·tileAVX512_8x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), BX
+tile:
 	XORL R15, R15
 strip:
-	MOVQ t+0(FP), BX
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -8291,27 +9843,30 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z8
 	VFMADD231PS Z8, Z9, Z7
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z8
-	VBROADCASTSS tile_hi(BX), Z9
 	VMAXPS Z0, Z8, Z0
-	VMINPS Z0, Z9, Z0
 	VMAXPS Z1, Z8, Z1
-	VMINPS Z1, Z9, Z1
 	VMAXPS Z2, Z8, Z2
-	VMINPS Z2, Z9, Z2
 	VMAXPS Z3, Z8, Z3
-	VMINPS Z3, Z9, Z3
 	VMAXPS Z4, Z8, Z4
-	VMINPS Z4, Z9, Z4
 	VMAXPS Z5, Z8, Z5
-	VMINPS Z5, Z9, Z5
 	VMAXPS Z6, Z8, Z6
-	VMINPS Z6, Z9, Z6
 	VMAXPS Z7, Z8, Z7
-	VMINPS Z7, Z9, Z7
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z8
+	VMINPS Z0, Z8, Z0
+	VMINPS Z1, Z8, Z1
+	VMINPS Z2, Z8, Z2
+	VMINPS Z3, Z8, Z3
+	VMINPS Z4, Z8, Z4
+	VMINPS Z5, Z8, Z5
+	VMINPS Z6, Z8, Z6
+	VMINPS Z7, Z8, Z7
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
@@ -8333,6 +9888,30 @@ no_flagClamp:
 	SHLQ $2, DX
 	CMPQ R15, DX
 	JLT strip
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -8340,6 +9919,7 @@ no_flagClamp:
 TEXT ·tileAVX512_8x16ahead(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -8401,6 +9981,13 @@ fetched:
 	SHRQ $2, DX
 	JZ rest
 	MOVQ tile_ahead(BX), R12
+	MOVQ tile_aheadLast(BX), R15
+	MOVQ tile_nextA(BX), R14
+	ADDQ SI, R14
+	CMPQ tile_more(BX), $0
+	CMOVQLE R15, R14
+	TESTQ R15, R15
+	CMOVQNE R14, R12
 	MOVQ tile_aheadStep(BX), R14
 	PCALIGN $64
 loop:
@@ -8578,27 +10165,30 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z8
 	VFMADD231PS Z8, Z9, Z7
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z8
-	VBROADCASTSS tile_hi(BX), Z9
 	VMAXPS Z0, Z8, Z0
-	VMINPS Z0, Z9, Z0
 	VMAXPS Z1, Z8, Z1
-	VMINPS Z1, Z9, Z1
 	VMAXPS Z2, Z8, Z2
-	VMINPS Z2, Z9, Z2
 	VMAXPS Z3, Z8, Z3
-	VMINPS Z3, Z9, Z3
 	VMAXPS Z4, Z8, Z4
-	VMINPS Z4, Z9, Z4
 	VMAXPS Z5, Z8, Z5
-	VMINPS Z5, Z9, Z5
 	VMAXPS Z6, Z8, Z6
-	VMINPS Z6, Z9, Z6
 	VMAXPS Z7, Z8, Z7
-	VMINPS Z7, Z9, Z7
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z8
+	VMINPS Z0, Z8, Z0
+	VMINPS Z1, Z8, Z1
+	VMINPS Z2, Z8, Z2
+	VMINPS Z3, Z8, Z3
+	VMINPS Z4, Z8, Z4
+	VMINPS Z5, Z8, Z5
+	VMINPS Z6, Z8, Z6
+	VMINPS Z7, Z8, Z7
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
@@ -8615,15 +10205,42 @@ no_flagClamp:
 	VMOVUPS Z6, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z7, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_againAheadLast(BX), DX
+	ADDQ DX, tile_aheadLast(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
 // func tileAVX512_9x16(t *tile)
 TEXT ·tileAVX512_9x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), BX
+tile:
 	XORL R15, R15
 strip:
-	MOVQ t+0(FP), BX
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -8879,29 +10496,32 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z9
 	VFMADD231PS Z9, Z10, Z8
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z9
-	VBROADCASTSS tile_hi(BX), Z10
 	VMAXPS Z0, Z9, Z0
-	VMINPS Z0, Z10, Z0
 	VMAXPS Z1, Z9, Z1
-	VMINPS Z1, Z10, Z1
 	VMAXPS Z2, Z9, Z2
-	VMINPS Z2, Z10, Z2
 	VMAXPS Z3, Z9, Z3
-	VMINPS Z3, Z10, Z3
 	VMAXPS Z4, Z9, Z4
-	VMINPS Z4, Z10, Z4
 	VMAXPS Z5, Z9, Z5
-	VMINPS Z5, Z10, Z5
 	VMAXPS Z6, Z9, Z6
-	VMINPS Z6, Z10, Z6
 	VMAXPS Z7, Z9, Z7
-	VMINPS Z7, Z10, Z7
 	VMAXPS Z8, Z9, Z8
-	VMINPS Z8, Z10, Z8
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z9
+	VMINPS Z0, Z9, Z0
+	VMINPS Z1, Z9, Z1
+	VMINPS Z2, Z9, Z2
+	VMINPS Z3, Z9, Z3
+	VMINPS Z4, Z9, Z4
+	VMINPS Z5, Z9, Z5
+	VMINPS Z6, Z9, Z6
+	VMINPS Z7, Z9, Z7
+	VMINPS Z8, Z9, Z8
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
@@ -8925,6 +10545,30 @@ no_flagClamp:
 	SHLQ $2, DX
 	CMPQ R15, DX
 	JLT strip
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -8932,6 +10576,7 @@ no_flagClamp:
 TEXT ·tileAVX512_9x16ahead(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -8998,6 +10643,13 @@ fetched:
 	SHRQ $2, DX
 	JZ rest
 	MOVQ tile_ahead(BX), R12
+	MOVQ tile_aheadLast(BX), R15
+	MOVQ tile_nextA(BX), R14
+	ADDQ SI, R14
+	CMPQ tile_more(BX), $0
+	CMOVQLE R15, R14
+	TESTQ R15, R15
+	CMOVQNE R14, R12
 	MOVQ tile_aheadStep(BX), R14
 	PCALIGN $64
 loop:
@@ -9190,29 +10842,32 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z9
 	VFMADD231PS Z9, Z10, Z8
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z9
-	VBROADCASTSS tile_hi(BX), Z10
 	VMAXPS Z0, Z9, Z0
-	VMINPS Z0, Z10, Z0
 	VMAXPS Z1, Z9, Z1
-	VMINPS Z1, Z10, Z1
 	VMAXPS Z2, Z9, Z2
-	VMINPS Z2, Z10, Z2
 	VMAXPS Z3, Z9, Z3
-	VMINPS Z3, Z10, Z3
 	VMAXPS Z4, Z9, Z4
-	VMINPS Z4, Z10, Z4
 	VMAXPS Z5, Z9, Z5
-	VMINPS Z5, Z10, Z5
 	VMAXPS Z6, Z9, Z6
-	VMINPS Z6, Z10, Z6
 	VMAXPS Z7, Z9, Z7
-	VMINPS Z7, Z10, Z7
 	VMAXPS Z8, Z9, Z8
-	VMINPS Z8, Z10, Z8
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z9
+	VMINPS Z0, Z9, Z0
+	VMINPS Z1, Z9, Z1
+	VMINPS Z2, Z9, Z2
+	VMINPS Z3, Z9, Z3
+	VMINPS Z4, Z9, Z4
+	VMINPS Z5, Z9, Z5
+	VMINPS Z6, Z9, Z6
+	VMINPS Z7, Z9, Z7
+	VMINPS Z8, Z9, Z8
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
@@ -9231,15 +10886,42 @@ no_flagClamp:
 	VMOVUPS Z7, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z8, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_againAheadLast(BX), DX
+	ADDQ DX, tile_aheadLast(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
 // func tileAVX512_10x16(t *tile)
 TEXT ·tileAVX512_10x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), BX
+tile:
 	XORL R15, R15
 strip:
-	MOVQ t+0(FP), BX
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -9515,31 +11197,34 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z10
 	VFMADD231PS Z10, Z11, Z9
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z10
-	VBROADCASTSS tile_hi(BX), Z11
 	VMAXPS Z0, Z10, Z0
-	VMINPS Z0, Z11, Z0
 	VMAXPS Z1, Z10, Z1
-	VMINPS Z1, Z11, Z1
 	VMAXPS Z2, Z10, Z2
-	VMINPS Z2, Z11, Z2
 	VMAXPS Z3, Z10, Z3
-	VMINPS Z3, Z11, Z3
 	VMAXPS Z4, Z10, Z4
-	VMINPS Z4, Z11, Z4
 	VMAXPS Z5, Z10, Z5
-	VMINPS Z5, Z11, Z5
 	VMAXPS Z6, Z10, Z6
-	VMINPS Z6, Z11, Z6
 	VMAXPS Z7, Z10, Z7
-	VMINPS Z7, Z11, Z7
 	VMAXPS Z8, Z10, Z8
-	VMINPS Z8, Z11, Z8
 	VMAXPS Z9, Z10, Z9
-	VMINPS Z9, Z11, Z9
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z10
+	VMINPS Z0, Z10, Z0
+	VMINPS Z1, Z10, Z1
+	VMINPS Z2, Z10, Z2
+	VMINPS Z3, Z10, Z3
+	VMINPS Z4, Z10, Z4
+	VMINPS Z5, Z10, Z5
+	VMINPS Z6, Z10, Z6
+	VMINPS Z7, Z10, Z7
+	VMINPS Z8, Z10, Z8
+	VMINPS Z9, Z10, Z9
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
@@ -9565,6 +11250,30 @@ no_flagClamp:
 	SHLQ $2, DX
 	CMPQ R15, DX
 	JLT strip
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -9572,6 +11281,7 @@ no_flagClamp:
 TEXT ·tileAVX512_10x16ahead(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -9643,6 +11353,13 @@ fetched:
 	SHRQ $2, DX
 	JZ rest
 	MOVQ tile_ahead(BX), R12
+	MOVQ tile_aheadLast(BX), R15
+	MOVQ tile_nextA(BX), R14
+	ADDQ SI, R14
+	CMPQ tile_more(BX), $0
+	CMOVQLE R15, R14
+	TESTQ R15, R15
+	CMOVQNE R14, R12
 	MOVQ tile_aheadStep(BX), R14
 	PCALIGN $64
 loop:
@@ -9850,31 +11567,34 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z10
 	VFMADD231PS Z10, Z11, Z9
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z10
-	VBROADCASTSS tile_hi(BX), Z11
 	VMAXPS Z0, Z10, Z0
-	VMINPS Z0, Z11, Z0
 	VMAXPS Z1, Z10, Z1
-	VMINPS Z1, Z11, Z1
 	VMAXPS Z2, Z10, Z2
-	VMINPS Z2, Z11, Z2
 	VMAXPS Z3, Z10, Z3
-	VMINPS Z3, Z11, Z3
 	VMAXPS Z4, Z10, Z4
-	VMINPS Z4, Z11, Z4
 	VMAXPS Z5, Z10, Z5
-	VMINPS Z5, Z11, Z5
 	VMAXPS Z6, Z10, Z6
-	VMINPS Z6, Z11, Z6
 	VMAXPS Z7, Z10, Z7
-	VMINPS Z7, Z11, Z7
 	VMAXPS Z8, Z10, Z8
-	VMINPS Z8, Z11, Z8
 	VMAXPS Z9, Z10, Z9
-	VMINPS Z9, Z11, Z9
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z10
+	VMINPS Z0, Z10, Z0
+	VMINPS Z1, Z10, Z1
+	VMINPS Z2, Z10, Z2
+	VMINPS Z3, Z10, Z3
+	VMINPS Z4, Z10, Z4
+	VMINPS Z5, Z10, Z5
+	VMINPS Z6, Z10, Z6
+	VMINPS Z7, Z10, Z7
+	VMINPS Z8, Z10, Z8
+	VMINPS Z9, Z10, Z9
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
@@ -9895,15 +11615,42 @@ no_flagClamp:
 	VMOVUPS Z8, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z9, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_againAheadLast(BX), DX
+	ADDQ DX, tile_aheadLast(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
 // func tileAVX512_11x16(t *tile)
 TEXT ·tileAVX512_11x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), BX
+tile:
 	XORL R15, R15
 strip:
-	MOVQ t+0(FP), BX
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -10199,33 +11946,36 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z11
 	VFMADD231PS Z11, Z12, Z10
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z11
-	VBROADCASTSS tile_hi(BX), Z12
 	VMAXPS Z0, Z11, Z0
-	VMINPS Z0, Z12, Z0
 	VMAXPS Z1, Z11, Z1
-	VMINPS Z1, Z12, Z1
 	VMAXPS Z2, Z11, Z2
-	VMINPS Z2, Z12, Z2
 	VMAXPS Z3, Z11, Z3
-	VMINPS Z3, Z12, Z3
 	VMAXPS Z4, Z11, Z4
-	VMINPS Z4, Z12, Z4
 	VMAXPS Z5, Z11, Z5
-	VMINPS Z5, Z12, Z5
 	VMAXPS Z6, Z11, Z6
-	VMINPS Z6, Z12, Z6
 	VMAXPS Z7, Z11, Z7
-	VMINPS Z7, Z12, Z7
 	VMAXPS Z8, Z11, Z8
-	VMINPS Z8, Z12, Z8
 	VMAXPS Z9, Z11, Z9
-	VMINPS Z9, Z12, Z9
 	VMAXPS Z10, Z11, Z10
-	VMINPS Z10, Z12, Z10
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z11
+	VMINPS Z0, Z11, Z0
+	VMINPS Z1, Z11, Z1
+	VMINPS Z2, Z11, Z2
+	VMINPS Z3, Z11, Z3
+	VMINPS Z4, Z11, Z4
+	VMINPS Z5, Z11, Z5
+	VMINPS Z6, Z11, Z6
+	VMINPS Z7, Z11, Z7
+	VMINPS Z8, Z11, Z8
+	VMINPS Z9, Z11, Z9
+	VMINPS Z10, Z11, Z10
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
@@ -10253,6 +12003,30 @@ no_flagClamp:
 	SHLQ $2, DX
 	CMPQ R15, DX
 	JLT strip
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -10260,6 +12034,7 @@ no_flagClamp:
 TEXT ·tileAVX512_11x16ahead(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -10336,6 +12111,13 @@ fetched:
 	SHRQ $2, DX
 	JZ rest
 	MOVQ tile_ahead(BX), R12
+	MOVQ tile_aheadLast(BX), R15
+	MOVQ tile_nextA(BX), R14
+	ADDQ SI, R14
+	CMPQ tile_more(BX), $0
+	CMOVQLE R15, R14
+	TESTQ R15, R15
+	CMOVQNE R14, R12
 	MOVQ tile_aheadStep(BX), R14
 	PCALIGN $64
 loop:
@@ -10558,33 +12340,36 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z11
 	VFMADD231PS Z11, Z12, Z10
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z11
-	VBROADCASTSS tile_hi(BX), Z12
 	VMAXPS Z0, Z11, Z0
-	VMINPS Z0, Z12, Z0
 	VMAXPS Z1, Z11, Z1
-	VMINPS Z1, Z12, Z1
 	VMAXPS Z2, Z11, Z2
-	VMINPS Z2, Z12, Z2
 	VMAXPS Z3, Z11, Z3
-	VMINPS Z3, Z12, Z3
 	VMAXPS Z4, Z11, Z4
-	VMINPS Z4, Z12, Z4
 	VMAXPS Z5, Z11, Z5
-	VMINPS Z5, Z12, Z5
 	VMAXPS Z6, Z11, Z6
-	VMINPS Z6, Z12, Z6
 	VMAXPS Z7, Z11, Z7
-	VMINPS Z7, Z12, Z7
 	VMAXPS Z8, Z11, Z8
-	VMINPS Z8, Z12, Z8
 	VMAXPS Z9, Z11, Z9
-	VMINPS Z9, Z12, Z9
 	VMAXPS Z10, Z11, Z10
-	VMINPS Z10, Z12, Z10
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z11
+	VMINPS Z0, Z11, Z0
+	VMINPS Z1, Z11, Z1
+	VMINPS Z2, Z11, Z2
+	VMINPS Z3, Z11, Z3
+	VMINPS Z4, Z11, Z4
+	VMINPS Z5, Z11, Z5
+	VMINPS Z6, Z11, Z6
+	VMINPS Z7, Z11, Z7
+	VMINPS Z8, Z11, Z8
+	VMINPS Z9, Z11, Z9
+	VMINPS Z10, Z11, Z10
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
@@ -10607,15 +12392,42 @@ no_flagClamp:
 	VMOVUPS Z9, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z10, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_againAheadLast(BX), DX
+	ADDQ DX, tile_aheadLast(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
 // func tileAVX512_12x16(t *tile)
 TEXT ·tileAVX512_12x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), BX
+tile:
 	XORL R15, R15
 strip:
-	MOVQ t+0(FP), BX
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -10931,35 +12743,38 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z12
 	VFMADD231PS Z12, Z13, Z11
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z12
-	VBROADCASTSS tile_hi(BX), Z13
 	VMAXPS Z0, Z12, Z0
-	VMINPS Z0, Z13, Z0
 	VMAXPS Z1, Z12, Z1
-	VMINPS Z1, Z13, Z1
 	VMAXPS Z2, Z12, Z2
-	VMINPS Z2, Z13, Z2
 	VMAXPS Z3, Z12, Z3
-	VMINPS Z3, Z13, Z3
 	VMAXPS Z4, Z12, Z4
-	VMINPS Z4, Z13, Z4
 	VMAXPS Z5, Z12, Z5
-	VMINPS Z5, Z13, Z5
 	VMAXPS Z6, Z12, Z6
-	VMINPS Z6, Z13, Z6
 	VMAXPS Z7, Z12, Z7
-	VMINPS Z7, Z13, Z7
 	VMAXPS Z8, Z12, Z8
-	VMINPS Z8, Z13, Z8
 	VMAXPS Z9, Z12, Z9
-	VMINPS Z9, Z13, Z9
 	VMAXPS Z10, Z12, Z10
-	VMINPS Z10, Z13, Z10
 	VMAXPS Z11, Z12, Z11
-	VMINPS Z11, Z13, Z11
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z12
+	VMINPS Z0, Z12, Z0
+	VMINPS Z1, Z12, Z1
+	VMINPS Z2, Z12, Z2
+	VMINPS Z3, Z12, Z3
+	VMINPS Z4, Z12, Z4
+	VMINPS Z5, Z12, Z5
+	VMINPS Z6, Z12, Z6
+	VMINPS Z7, Z12, Z7
+	VMINPS Z8, Z12, Z8
+	VMINPS Z9, Z12, Z9
+	VMINPS Z10, Z12, Z10
+	VMINPS Z11, Z12, Z11
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
@@ -10989,6 +12804,30 @@ no_flagClamp:
 	SHLQ $2, DX
 	CMPQ R15, DX
 	JLT strip
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -10996,6 +12835,7 @@ no_flagClamp:
 TEXT ·tileAVX512_12x16ahead(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -11077,6 +12917,13 @@ fetched:
 	SHRQ $2, DX
 	JZ rest
 	MOVQ tile_ahead(BX), R12
+	MOVQ tile_aheadLast(BX), R15
+	MOVQ tile_nextA(BX), R14
+	ADDQ SI, R14
+	CMPQ tile_more(BX), $0
+	CMOVQLE R15, R14
+	TESTQ R15, R15
+	CMOVQNE R14, R12
 	MOVQ tile_aheadStep(BX), R14
 	PCALIGN $64
 loop:
@@ -11314,35 +13161,38 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z12
 	VFMADD231PS Z12, Z13, Z11
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z12
-	VBROADCASTSS tile_hi(BX), Z13
 	VMAXPS Z0, Z12, Z0
-	VMINPS Z0, Z13, Z0
 	VMAXPS Z1, Z12, Z1
-	VMINPS Z1, Z13, Z1
 	VMAXPS Z2, Z12, Z2
-	VMINPS Z2, Z13, Z2
 	VMAXPS Z3, Z12, Z3
-	VMINPS Z3, Z13, Z3
 	VMAXPS Z4, Z12, Z4
-	VMINPS Z4, Z13, Z4
 	VMAXPS Z5, Z12, Z5
-	VMINPS Z5, Z13, Z5
 	VMAXPS Z6, Z12, Z6
-	VMINPS Z6, Z13, Z6
 	VMAXPS Z7, Z12, Z7
-	VMINPS Z7, Z13, Z7
 	VMAXPS Z8, Z12, Z8
-	VMINPS Z8, Z13, Z8
 	VMAXPS Z9, Z12, Z9
-	VMINPS Z9, Z13, Z9
 	VMAXPS Z10, Z12, Z10
-	VMINPS Z10, Z13, Z10
 	VMAXPS Z11, Z12, Z11
-	VMINPS Z11, Z13, Z11
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z12
+	VMINPS Z0, Z12, Z0
+	VMINPS Z1, Z12, Z1
+	VMINPS Z2, Z12, Z2
+	VMINPS Z3, Z12, Z3
+	VMINPS Z4, Z12, Z4
+	VMINPS Z5, Z12, Z5
+	VMINPS Z6, Z12, Z6
+	VMINPS Z7, Z12, Z7
+	VMINPS Z8, Z12, Z8
+	VMINPS Z9, Z12, Z9
+	VMINPS Z10, Z12, Z10
+	VMINPS Z11, Z12, Z11
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
@@ -11367,15 +13217,42 @@ no_flagClamp:
 	VMOVUPS Z10, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z11, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_againAheadLast(BX), DX
+	ADDQ DX, tile_aheadLast(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
 // func tileAVX512_13x16(t *tile)
 TEXT ·tileAVX512_13x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), BX
+tile:
 	XORL R15, R15
 strip:
-	MOVQ t+0(FP), BX
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -11711,37 +13588,40 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z13
 	VFMADD231PS Z13, Z14, Z12
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z13
-	VBROADCASTSS tile_hi(BX), Z14
 	VMAXPS Z0, Z13, Z0
-	VMINPS Z0, Z14, Z0
 	VMAXPS Z1, Z13, Z1
-	VMINPS Z1, Z14, Z1
 	VMAXPS Z2, Z13, Z2
-	VMINPS Z2, Z14, Z2
 	VMAXPS Z3, Z13, Z3
-	VMINPS Z3, Z14, Z3
 	VMAXPS Z4, Z13, Z4
-	VMINPS Z4, Z14, Z4
 	VMAXPS Z5, Z13, Z5
-	VMINPS Z5, Z14, Z5
 	VMAXPS Z6, Z13, Z6
-	VMINPS Z6, Z14, Z6
 	VMAXPS Z7, Z13, Z7
-	VMINPS Z7, Z14, Z7
 	VMAXPS Z8, Z13, Z8
-	VMINPS Z8, Z14, Z8
 	VMAXPS Z9, Z13, Z9
-	VMINPS Z9, Z14, Z9
 	VMAXPS Z10, Z13, Z10
-	VMINPS Z10, Z14, Z10
 	VMAXPS Z11, Z13, Z11
-	VMINPS Z11, Z14, Z11
 	VMAXPS Z12, Z13, Z12
-	VMINPS Z12, Z14, Z12
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z13
+	VMINPS Z0, Z13, Z0
+	VMINPS Z1, Z13, Z1
+	VMINPS Z2, Z13, Z2
+	VMINPS Z3, Z13, Z3
+	VMINPS Z4, Z13, Z4
+	VMINPS Z5, Z13, Z5
+	VMINPS Z6, Z13, Z6
+	VMINPS Z7, Z13, Z7
+	VMINPS Z8, Z13, Z8
+	VMINPS Z9, Z13, Z9
+	VMINPS Z10, Z13, Z10
+	VMINPS Z11, Z13, Z11
+	VMINPS Z12, Z13, Z12
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
@@ -11773,6 +13653,30 @@ no_flagClamp:
 	SHLQ $2, DX
 	CMPQ R15, DX
 	JLT strip
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -11780,6 +13684,7 @@ no_flagClamp:
 TEXT ·tileAVX512_13x16ahead(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -11866,6 +13771,13 @@ fetched:
 	SHRQ $2, DX
 	JZ rest
 	MOVQ tile_ahead(BX), R12
+	MOVQ tile_aheadLast(BX), R15
+	MOVQ tile_nextA(BX), R14
+	ADDQ SI, R14
+	CMPQ tile_more(BX), $0
+	CMOVQLE R15, R14
+	TESTQ R15, R15
+	CMOVQNE R14, R12
 	MOVQ tile_aheadStep(BX), R14
 	PCALIGN $64
 loop:
@@ -12118,37 +14030,40 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z13
 	VFMADD231PS Z13, Z14, Z12
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z13
-	VBROADCASTSS tile_hi(BX), Z14
 	VMAXPS Z0, Z13, Z0
-	VMINPS Z0, Z14, Z0
 	VMAXPS Z1, Z13, Z1
-	VMINPS Z1, Z14, Z1
 	VMAXPS Z2, Z13, Z2
-	VMINPS Z2, Z14, Z2
 	VMAXPS Z3, Z13, Z3
-	VMINPS Z3, Z14, Z3
 	VMAXPS Z4, Z13, Z4
-	VMINPS Z4, Z14, Z4
 	VMAXPS Z5, Z13, Z5
-	VMINPS Z5, Z14, Z5
 	VMAXPS Z6, Z13, Z6
-	VMINPS Z6, Z14, Z6
 	VMAXPS Z7, Z13, Z7
-	VMINPS Z7, Z14, Z7
 	VMAXPS Z8, Z13, Z8
-	VMINPS Z8, Z14, Z8
 	VMAXPS Z9, Z13, Z9
-	VMINPS Z9, Z14, Z9
 	VMAXPS Z10, Z13, Z10
-	VMINPS Z10, Z14, Z10
 	VMAXPS Z11, Z13, Z11
-	VMINPS Z11, Z14, Z11
 	VMAXPS Z12, Z13, Z12
-	VMINPS Z12, Z14, Z12
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z13
+	VMINPS Z0, Z13, Z0
+	VMINPS Z1, Z13, Z1
+	VMINPS Z2, Z13, Z2
+	VMINPS Z3, Z13, Z3
+	VMINPS Z4, Z13, Z4
+	VMINPS Z5, Z13, Z5
+	VMINPS Z6, Z13, Z6
+	VMINPS Z7, Z13, Z7
+	VMINPS Z8, Z13, Z8
+	VMINPS Z9, Z13, Z9
+	VMINPS Z10, Z13, Z10
+	VMINPS Z11, Z13, Z11
+	VMINPS Z12, Z13, Z12
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
@@ -12175,15 +14090,42 @@ no_flagClamp:
 	VMOVUPS Z11, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z12, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_againAheadLast(BX), DX
+	ADDQ DX, tile_aheadLast(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
 // func tileAVX512_14x16(t *tile)
 TEXT ·tileAVX512_14x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), BX
+tile:
 	XORL R15, R15
 strip:
-	MOVQ t+0(FP), BX
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -12539,39 +14481,42 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z14
 	VFMADD231PS Z14, Z15, Z13
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z14
-	VBROADCASTSS tile_hi(BX), Z15
 	VMAXPS Z0, Z14, Z0
-	VMINPS Z0, Z15, Z0
 	VMAXPS Z1, Z14, Z1
-	VMINPS Z1, Z15, Z1
 	VMAXPS Z2, Z14, Z2
-	VMINPS Z2, Z15, Z2
 	VMAXPS Z3, Z14, Z3
-	VMINPS Z3, Z15, Z3
 	VMAXPS Z4, Z14, Z4
-	VMINPS Z4, Z15, Z4
 	VMAXPS Z5, Z14, Z5
-	VMINPS Z5, Z15, Z5
 	VMAXPS Z6, Z14, Z6
-	VMINPS Z6, Z15, Z6
 	VMAXPS Z7, Z14, Z7
-	VMINPS Z7, Z15, Z7
 	VMAXPS Z8, Z14, Z8
-	VMINPS Z8, Z15, Z8
 	VMAXPS Z9, Z14, Z9
-	VMINPS Z9, Z15, Z9
 	VMAXPS Z10, Z14, Z10
-	VMINPS Z10, Z15, Z10
 	VMAXPS Z11, Z14, Z11
-	VMINPS Z11, Z15, Z11
 	VMAXPS Z12, Z14, Z12
-	VMINPS Z12, Z15, Z12
 	VMAXPS Z13, Z14, Z13
-	VMINPS Z13, Z15, Z13
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z14
+	VMINPS Z0, Z14, Z0
+	VMINPS Z1, Z14, Z1
+	VMINPS Z2, Z14, Z2
+	VMINPS Z3, Z14, Z3
+	VMINPS Z4, Z14, Z4
+	VMINPS Z5, Z14, Z5
+	VMINPS Z6, Z14, Z6
+	VMINPS Z7, Z14, Z7
+	VMINPS Z8, Z14, Z8
+	VMINPS Z9, Z14, Z9
+	VMINPS Z10, Z14, Z10
+	VMINPS Z11, Z14, Z11
+	VMINPS Z12, Z14, Z12
+	VMINPS Z13, Z14, Z13
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
@@ -12605,6 +14550,30 @@ no_flagClamp:
 	SHLQ $2, DX
 	CMPQ R15, DX
 	JLT strip
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -12612,6 +14581,7 @@ no_flagClamp:
 TEXT ·tileAVX512_14x16ahead(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -12703,6 +14673,13 @@ fetched:
 	SHRQ $2, DX
 	JZ rest
 	MOVQ tile_ahead(BX), R12
+	MOVQ tile_aheadLast(BX), R15
+	MOVQ tile_nextA(BX), R14
+	ADDQ SI, R14
+	CMPQ tile_more(BX), $0
+	CMOVQLE R15, R14
+	TESTQ R15, R15
+	CMOVQNE R14, R12
 	MOVQ tile_aheadStep(BX), R14
 	PCALIGN $64
 loop:
@@ -12970,39 +14947,42 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z14
 	VFMADD231PS Z14, Z15, Z13
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z14
-	VBROADCASTSS tile_hi(BX), Z15
 	VMAXPS Z0, Z14, Z0
-	VMINPS Z0, Z15, Z0
 	VMAXPS Z1, Z14, Z1
-	VMINPS Z1, Z15, Z1
 	VMAXPS Z2, Z14, Z2
-	VMINPS Z2, Z15, Z2
 	VMAXPS Z3, Z14, Z3
-	VMINPS Z3, Z15, Z3
 	VMAXPS Z4, Z14, Z4
-	VMINPS Z4, Z15, Z4
 	VMAXPS Z5, Z14, Z5
-	VMINPS Z5, Z15, Z5
 	VMAXPS Z6, Z14, Z6
-	VMINPS Z6, Z15, Z6
 	VMAXPS Z7, Z14, Z7
-	VMINPS Z7, Z15, Z7
 	VMAXPS Z8, Z14, Z8
-	VMINPS Z8, Z15, Z8
 	VMAXPS Z9, Z14, Z9
-	VMINPS Z9, Z15, Z9
 	VMAXPS Z10, Z14, Z10
-	VMINPS Z10, Z15, Z10
 	VMAXPS Z11, Z14, Z11
-	VMINPS Z11, Z15, Z11
 	VMAXPS Z12, Z14, Z12
-	VMINPS Z12, Z15, Z12
 	VMAXPS Z13, Z14, Z13
-	VMINPS Z13, Z15, Z13
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z14
+	VMINPS Z0, Z14, Z0
+	VMINPS Z1, Z14, Z1
+	VMINPS Z2, Z14, Z2
+	VMINPS Z3, Z14, Z3
+	VMINPS Z4, Z14, Z4
+	VMINPS Z5, Z14, Z5
+	VMINPS Z6, Z14, Z6
+	VMINPS Z7, Z14, Z7
+	VMINPS Z8, Z14, Z8
+	VMINPS Z9, Z14, Z9
+	VMINPS Z10, Z14, Z10
+	VMINPS Z11, Z14, Z11
+	VMINPS Z12, Z14, Z12
+	VMINPS Z13, Z14, Z13
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
@@ -13031,6 +15011,32 @@ no_flagClamp:
 	VMOVUPS Z12, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z13, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_againAheadLast(BX), DX
+	ADDQ DX, tile_aheadLast(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -13038,6 +15044,7 @@ no_flagClamp:
 TEXT ·tileAVX512_1x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -13155,18 +15162,45 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z2
 	VFMADD231PS Z2, Z3, Z1
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z2
-	VBROADCASTSS tile_hi(BX), Z3
 	VMAXPS Z0, Z2, Z0
-	VMINPS Z0, Z3, Z0
 	VMAXPS Z1, Z2, Z1
-	VMINPS Z1, Z3, Z1
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z2
+	VMINPS Z0, Z2, Z0
+	VMINPS Z1, Z2, Z1
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -13174,6 +15208,7 @@ no_flagClamp:
 TEXT ·tileAVX512_1x32rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -13279,18 +15314,45 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z2
 	VFMADD231PS Z2, Z3, Z1
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z2
-	VBROADCASTSS tile_hi(BX), Z3
 	VMAXPS Z0, Z2, Z0
-	VMINPS Z0, Z3, Z0
 	VMAXPS Z1, Z2, Z1
-	VMINPS Z1, Z3, Z1
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z2
+	VMINPS Z0, Z2, Z0
+	VMINPS Z1, Z2, Z1
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -13298,6 +15360,7 @@ no_flagClamp:
 TEXT ·tileAVX512_2x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -13464,25 +15527,52 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z4
 	VFMADD231PS Z4, Z5, Z3
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z4
-	VBROADCASTSS tile_hi(BX), Z5
 	VMAXPS Z0, Z4, Z0
-	VMINPS Z0, Z5, Z0
 	VMAXPS Z1, Z4, Z1
-	VMINPS Z1, Z5, Z1
 	VMAXPS Z2, Z4, Z2
-	VMINPS Z2, Z5, Z2
 	VMAXPS Z3, Z4, Z3
-	VMINPS Z3, Z5, Z3
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z4
+	VMINPS Z0, Z4, Z0
+	VMINPS Z1, Z4, Z1
+	VMINPS Z2, Z4, Z2
+	VMINPS Z3, Z4, Z3
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
 	ADDQ R9, R12
 	VMOVUPS Z2, K1, 0(R12)
 	VMOVUPS Z3, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -13490,6 +15580,7 @@ no_flagClamp:
 TEXT ·tileAVX512_2x32rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -13632,25 +15723,52 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z4
 	VFMADD231PS Z4, Z5, Z3
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z4
-	VBROADCASTSS tile_hi(BX), Z5
 	VMAXPS Z0, Z4, Z0
-	VMINPS Z0, Z5, Z0
 	VMAXPS Z1, Z4, Z1
-	VMINPS Z1, Z5, Z1
 	VMAXPS Z2, Z4, Z2
-	VMINPS Z2, Z5, Z2
 	VMAXPS Z3, Z4, Z3
-	VMINPS Z3, Z5, Z3
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z4
+	VMINPS Z0, Z4, Z0
+	VMINPS Z1, Z4, Z1
+	VMINPS Z2, Z4, Z2
+	VMINPS Z3, Z4, Z3
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
 	ADDQ R9, R12
 	VMOVUPS Z2, K1, 0(R12)
 	VMOVUPS Z3, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -13658,6 +15776,7 @@ no_flagClamp:
 TEXT ·tileAVX512_3x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -13873,23 +15992,26 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z6
 	VFMADD231PS Z6, Z7, Z5
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z6
-	VBROADCASTSS tile_hi(BX), Z7
 	VMAXPS Z0, Z6, Z0
-	VMINPS Z0, Z7, Z0
 	VMAXPS Z1, Z6, Z1
-	VMINPS Z1, Z7, Z1
 	VMAXPS Z2, Z6, Z2
-	VMINPS Z2, Z7, Z2
 	VMAXPS Z3, Z6, Z3
-	VMINPS Z3, Z7, Z3
 	VMAXPS Z4, Z6, Z4
-	VMINPS Z4, Z7, Z4
 	VMAXPS Z5, Z6, Z5
-	VMINPS Z5, Z7, Z5
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z6
+	VMINPS Z0, Z6, Z0
+	VMINPS Z1, Z6, Z1
+	VMINPS Z2, Z6, Z2
+	VMINPS Z3, Z6, Z3
+	VMINPS Z4, Z6, Z4
+	VMINPS Z5, Z6, Z5
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
@@ -13899,6 +16021,30 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Z4, K1, 0(R12)
 	VMOVUPS Z5, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -13906,6 +16052,7 @@ no_flagClamp:
 TEXT ·tileAVX512_3x32rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -14085,23 +16232,26 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z6
 	VFMADD231PS Z6, Z7, Z5
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z6
-	VBROADCASTSS tile_hi(BX), Z7
 	VMAXPS Z0, Z6, Z0
-	VMINPS Z0, Z7, Z0
 	VMAXPS Z1, Z6, Z1
-	VMINPS Z1, Z7, Z1
 	VMAXPS Z2, Z6, Z2
-	VMINPS Z2, Z7, Z2
 	VMAXPS Z3, Z6, Z3
-	VMINPS Z3, Z7, Z3
 	VMAXPS Z4, Z6, Z4
-	VMINPS Z4, Z7, Z4
 	VMAXPS Z5, Z6, Z5
-	VMINPS Z5, Z7, Z5
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z6
+	VMINPS Z0, Z6, Z0
+	VMINPS Z1, Z6, Z1
+	VMINPS Z2, Z6, Z2
+	VMINPS Z3, Z6, Z3
+	VMINPS Z4, Z6, Z4
+	VMINPS Z5, Z6, Z5
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
@@ -14111,6 +16261,30 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Z4, K1, 0(R12)
 	VMOVUPS Z5, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -14118,6 +16292,7 @@ no_flagClamp:
 TEXT ·tileAVX512_4x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -14350,27 +16525,30 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z8
 	VFMADD231PS Z8, Z9, Z7
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z8
-	VBROADCASTSS tile_hi(BX), Z9
 	VMAXPS Z0, Z8, Z0
-	VMINPS Z0, Z9, Z0
 	VMAXPS Z1, Z8, Z1
-	VMINPS Z1, Z9, Z1
 	VMAXPS Z2, Z8, Z2
-	VMINPS Z2, Z9, Z2
 	VMAXPS Z3, Z8, Z3
-	VMINPS Z3, Z9, Z3
 	VMAXPS Z4, Z8, Z4
-	VMINPS Z4, Z9, Z4
 	VMAXPS Z5, Z8, Z5
-	VMINPS Z5, Z9, Z5
 	VMAXPS Z6, Z8, Z6
-	VMINPS Z6, Z9, Z6
 	VMAXPS Z7, Z8, Z7
-	VMINPS Z7, Z9, Z7
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z8
+	VMINPS Z0, Z8, Z0
+	VMINPS Z1, Z8, Z1
+	VMINPS Z2, Z8, Z2
+	VMINPS Z3, Z8, Z3
+	VMINPS Z4, Z8, Z4
+	VMINPS Z5, Z8, Z5
+	VMINPS Z6, Z8, Z6
+	VMINPS Z7, Z8, Z7
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
@@ -14383,6 +16561,30 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Z6, K1, 0(R12)
 	VMOVUPS Z7, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -14390,6 +16592,7 @@ no_flagClamp:
 TEXT ·tileAVX512_4x32rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -14606,27 +16809,30 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z8
 	VFMADD231PS Z8, Z9, Z7
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z8
-	VBROADCASTSS tile_hi(BX), Z9
 	VMAXPS Z0, Z8, Z0
-	VMINPS Z0, Z9, Z0
 	VMAXPS Z1, Z8, Z1
-	VMINPS Z1, Z9, Z1
 	VMAXPS Z2, Z8, Z2
-	VMINPS Z2, Z9, Z2
 	VMAXPS Z3, Z8, Z3
-	VMINPS Z3, Z9, Z3
 	VMAXPS Z4, Z8, Z4
-	VMINPS Z4, Z9, Z4
 	VMAXPS Z5, Z8, Z5
-	VMINPS Z5, Z9, Z5
 	VMAXPS Z6, Z8, Z6
-	VMINPS Z6, Z9, Z6
 	VMAXPS Z7, Z8, Z7
-	VMINPS Z7, Z9, Z7
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z8
+	VMINPS Z0, Z8, Z0
+	VMINPS Z1, Z8, Z1
+	VMINPS Z2, Z8, Z2
+	VMINPS Z3, Z8, Z3
+	VMINPS Z4, Z8, Z4
+	VMINPS Z5, Z8, Z5
+	VMINPS Z6, Z8, Z6
+	VMINPS Z7, Z8, Z7
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
@@ -14639,6 +16845,30 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Z6, K1, 0(R12)
 	VMOVUPS Z7, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -14646,6 +16876,7 @@ no_flagClamp:
 TEXT ·tileAVX512_5x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -14899,31 +17130,34 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z10
 	VFMADD231PS Z10, Z11, Z9
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z10
-	VBROADCASTSS tile_hi(BX), Z11
 	VMAXPS Z0, Z10, Z0
-	VMINPS Z0, Z11, Z0
 	VMAXPS Z1, Z10, Z1
-	VMINPS Z1, Z11, Z1
 	VMAXPS Z2, Z10, Z2
-	VMINPS Z2, Z11, Z2
 	VMAXPS Z3, Z10, Z3
-	VMINPS Z3, Z11, Z3
 	VMAXPS Z4, Z10, Z4
-	VMINPS Z4, Z11, Z4
 	VMAXPS Z5, Z10, Z5
-	VMINPS Z5, Z11, Z5
 	VMAXPS Z6, Z10, Z6
-	VMINPS Z6, Z11, Z6
 	VMAXPS Z7, Z10, Z7
-	VMINPS Z7, Z11, Z7
 	VMAXPS Z8, Z10, Z8
-	VMINPS Z8, Z11, Z8
 	VMAXPS Z9, Z10, Z9
-	VMINPS Z9, Z11, Z9
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z10
+	VMINPS Z0, Z10, Z0
+	VMINPS Z1, Z10, Z1
+	VMINPS Z2, Z10, Z2
+	VMINPS Z3, Z10, Z3
+	VMINPS Z4, Z10, Z4
+	VMINPS Z5, Z10, Z5
+	VMINPS Z6, Z10, Z6
+	VMINPS Z7, Z10, Z7
+	VMINPS Z8, Z10, Z8
+	VMINPS Z9, Z10, Z9
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
@@ -14939,6 +17173,30 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Z8, K1, 0(R12)
 	VMOVUPS Z9, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -14946,6 +17204,7 @@ no_flagClamp:
 TEXT ·tileAVX512_6x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -15236,35 +17495,38 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z12
 	VFMADD231PS Z12, Z13, Z11
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z12
-	VBROADCASTSS tile_hi(BX), Z13
 	VMAXPS Z0, Z12, Z0
-	VMINPS Z0, Z13, Z0
 	VMAXPS Z1, Z12, Z1
-	VMINPS Z1, Z13, Z1
 	VMAXPS Z2, Z12, Z2
-	VMINPS Z2, Z13, Z2
 	VMAXPS Z3, Z12, Z3
-	VMINPS Z3, Z13, Z3
 	VMAXPS Z4, Z12, Z4
-	VMINPS Z4, Z13, Z4
 	VMAXPS Z5, Z12, Z5
-	VMINPS Z5, Z13, Z5
 	VMAXPS Z6, Z12, Z6
-	VMINPS Z6, Z13, Z6
 	VMAXPS Z7, Z12, Z7
-	VMINPS Z7, Z13, Z7
 	VMAXPS Z8, Z12, Z8
-	VMINPS Z8, Z13, Z8
 	VMAXPS Z9, Z12, Z9
-	VMINPS Z9, Z13, Z9
 	VMAXPS Z10, Z12, Z10
-	VMINPS Z10, Z13, Z10
 	VMAXPS Z11, Z12, Z11
-	VMINPS Z11, Z13, Z11
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z12
+	VMINPS Z0, Z12, Z0
+	VMINPS Z1, Z12, Z1
+	VMINPS Z2, Z12, Z2
+	VMINPS Z3, Z12, Z3
+	VMINPS Z4, Z12, Z4
+	VMINPS Z5, Z12, Z5
+	VMINPS Z6, Z12, Z6
+	VMINPS Z7, Z12, Z7
+	VMINPS Z8, Z12, Z8
+	VMINPS Z9, Z12, Z9
+	VMINPS Z10, Z12, Z10
+	VMINPS Z11, Z12, Z11
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
@@ -15283,6 +17545,30 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Z10, K1, 0(R12)
 	VMOVUPS Z11, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -15290,6 +17576,7 @@ no_flagClamp:
 TEXT ·tileAVX512_7x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -15617,39 +17904,42 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z14
 	VFMADD231PS Z14, Z15, Z13
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z14
-	VBROADCASTSS tile_hi(BX), Z15
 	VMAXPS Z0, Z14, Z0
-	VMINPS Z0, Z15, Z0
 	VMAXPS Z1, Z14, Z1
-	VMINPS Z1, Z15, Z1
 	VMAXPS Z2, Z14, Z2
-	VMINPS Z2, Z15, Z2
 	VMAXPS Z3, Z14, Z3
-	VMINPS Z3, Z15, Z3
 	VMAXPS Z4, Z14, Z4
-	VMINPS Z4, Z15, Z4
 	VMAXPS Z5, Z14, Z5
-	VMINPS Z5, Z15, Z5
 	VMAXPS Z6, Z14, Z6
-	VMINPS Z6, Z15, Z6
 	VMAXPS Z7, Z14, Z7
-	VMINPS Z7, Z15, Z7
 	VMAXPS Z8, Z14, Z8
-	VMINPS Z8, Z15, Z8
 	VMAXPS Z9, Z14, Z9
-	VMINPS Z9, Z15, Z9
 	VMAXPS Z10, Z14, Z10
-	VMINPS Z10, Z15, Z10
 	VMAXPS Z11, Z14, Z11
-	VMINPS Z11, Z15, Z11
 	VMAXPS Z12, Z14, Z12
-	VMINPS Z12, Z15, Z12
 	VMAXPS Z13, Z14, Z13
-	VMINPS Z13, Z15, Z13
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z14
+	VMINPS Z0, Z14, Z0
+	VMINPS Z1, Z14, Z1
+	VMINPS Z2, Z14, Z2
+	VMINPS Z3, Z14, Z3
+	VMINPS Z4, Z14, Z4
+	VMINPS Z5, Z14, Z5
+	VMINPS Z6, Z14, Z6
+	VMINPS Z7, Z14, Z7
+	VMINPS Z8, Z14, Z8
+	VMINPS Z9, Z14, Z9
+	VMINPS Z10, Z14, Z10
+	VMINPS Z11, Z14, Z11
+	VMINPS Z12, Z14, Z12
+	VMINPS Z13, Z14, Z13
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
@@ -15671,6 +17961,30 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Z12, K1, 0(R12)
 	VMOVUPS Z13, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -15678,6 +17992,7 @@ no_flagClamp:
 TEXT ·tileAVX512_8x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -15763,6 +18078,13 @@ fetched:
 	SHRQ $2, DX
 	JZ rest
 	MOVQ tile_ahead(BX), R12
+	MOVQ tile_aheadLast(BX), R15
+	MOVQ tile_nextA(BX), R14
+	ADDQ SI, R14
+	CMPQ tile_more(BX), $0
+	CMOVQLE R15, R14
+	TESTQ R15, R15
+	CMOVQNE R14, R12
 	MOVQ tile_aheadStep(BX), R14
 	PCALIGN $64
 loop:
@@ -16082,43 +18404,46 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z16
 	VFMADD231PS Z16, Z17, Z15
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z16
-	VBROADCASTSS tile_hi(BX), Z17
 	VMAXPS Z0, Z16, Z0
-	VMINPS Z0, Z17, Z0
 	VMAXPS Z1, Z16, Z1
-	VMINPS Z1, Z17, Z1
 	VMAXPS Z2, Z16, Z2
-	VMINPS Z2, Z17, Z2
 	VMAXPS Z3, Z16, Z3
-	VMINPS Z3, Z17, Z3
 	VMAXPS Z4, Z16, Z4
-	VMINPS Z4, Z17, Z4
 	VMAXPS Z5, Z16, Z5
-	VMINPS Z5, Z17, Z5
 	VMAXPS Z6, Z16, Z6
-	VMINPS Z6, Z17, Z6
 	VMAXPS Z7, Z16, Z7
-	VMINPS Z7, Z17, Z7
 	VMAXPS Z8, Z16, Z8
-	VMINPS Z8, Z17, Z8
 	VMAXPS Z9, Z16, Z9
-	VMINPS Z9, Z17, Z9
 	VMAXPS Z10, Z16, Z10
-	VMINPS Z10, Z17, Z10
 	VMAXPS Z11, Z16, Z11
-	VMINPS Z11, Z17, Z11
 	VMAXPS Z12, Z16, Z12
-	VMINPS Z12, Z17, Z12
 	VMAXPS Z13, Z16, Z13
-	VMINPS Z13, Z17, Z13
 	VMAXPS Z14, Z16, Z14
-	VMINPS Z14, Z17, Z14
 	VMAXPS Z15, Z16, Z15
-	VMINPS Z15, Z17, Z15
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z16
+	VMINPS Z0, Z16, Z0
+	VMINPS Z1, Z16, Z1
+	VMINPS Z2, Z16, Z2
+	VMINPS Z3, Z16, Z3
+	VMINPS Z4, Z16, Z4
+	VMINPS Z5, Z16, Z5
+	VMINPS Z6, Z16, Z6
+	VMINPS Z7, Z16, Z7
+	VMINPS Z8, Z16, Z8
+	VMINPS Z9, Z16, Z9
+	VMINPS Z10, Z16, Z10
+	VMINPS Z11, Z16, Z11
+	VMINPS Z12, Z16, Z12
+	VMINPS Z13, Z16, Z13
+	VMINPS Z14, Z16, Z14
+	VMINPS Z15, Z16, Z15
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
@@ -16143,6 +18468,32 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Z14, K1, 0(R12)
 	VMOVUPS Z15, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_againAheadLast(BX), DX
+	ADDQ DX, tile_aheadLast(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -16150,6 +18501,7 @@ no_flagClamp:
 TEXT ·tileAVX512_9x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -16243,6 +18595,13 @@ fetched:
 	SHRQ $2, DX
 	JZ rest
 	MOVQ tile_ahead(BX), R12
+	MOVQ tile_aheadLast(BX), R15
+	MOVQ tile_nextA(BX), R14
+	ADDQ SI, R14
+	CMPQ tile_more(BX), $0
+	CMOVQLE R15, R14
+	TESTQ R15, R15
+	CMOVQNE R14, R12
 	MOVQ tile_aheadStep(BX), R14
 	PCALIGN $64
 loop:
@@ -16594,47 +18953,50 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z18
 	VFMADD231PS Z18, Z19, Z17
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z18
-	VBROADCASTSS tile_hi(BX), Z19
 	VMAXPS Z0, Z18, Z0
-	VMINPS Z0, Z19, Z0
 	VMAXPS Z1, Z18, Z1
-	VMINPS Z1, Z19, Z1
 	VMAXPS Z2, Z18, Z2
-	VMINPS Z2, Z19, Z2
 	VMAXPS Z3, Z18, Z3
-	VMINPS Z3, Z19, Z3
 	VMAXPS Z4, Z18, Z4
-	VMINPS Z4, Z19, Z4
 	VMAXPS Z5, Z18, Z5
-	VMINPS Z5, Z19, Z5
 	VMAXPS Z6, Z18, Z6
-	VMINPS Z6, Z19, Z6
 	VMAXPS Z7, Z18, Z7
-	VMINPS Z7, Z19, Z7
 	VMAXPS Z8, Z18, Z8
-	VMINPS Z8, Z19, Z8
 	VMAXPS Z9, Z18, Z9
-	VMINPS Z9, Z19, Z9
 	VMAXPS Z10, Z18, Z10
-	VMINPS Z10, Z19, Z10
 	VMAXPS Z11, Z18, Z11
-	VMINPS Z11, Z19, Z11
 	VMAXPS Z12, Z18, Z12
-	VMINPS Z12, Z19, Z12
 	VMAXPS Z13, Z18, Z13
-	VMINPS Z13, Z19, Z13
 	VMAXPS Z14, Z18, Z14
-	VMINPS Z14, Z19, Z14
 	VMAXPS Z15, Z18, Z15
-	VMINPS Z15, Z19, Z15
 	VMAXPS Z16, Z18, Z16
-	VMINPS Z16, Z19, Z16
 	VMAXPS Z17, Z18, Z17
-	VMINPS Z17, Z19, Z17
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z18
+	VMINPS Z0, Z18, Z0
+	VMINPS Z1, Z18, Z1
+	VMINPS Z2, Z18, Z2
+	VMINPS Z3, Z18, Z3
+	VMINPS Z4, Z18, Z4
+	VMINPS Z5, Z18, Z5
+	VMINPS Z6, Z18, Z6
+	VMINPS Z7, Z18, Z7
+	VMINPS Z8, Z18, Z8
+	VMINPS Z9, Z18, Z9
+	VMINPS Z10, Z18, Z10
+	VMINPS Z11, Z18, Z11
+	VMINPS Z12, Z18, Z12
+	VMINPS Z13, Z18, Z13
+	VMINPS Z14, Z18, Z14
+	VMINPS Z15, Z18, Z15
+	VMINPS Z16, Z18, Z16
+	VMINPS Z17, Z18, Z17
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
@@ -16662,6 +19024,32 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Z16, K1, 0(R12)
 	VMOVUPS Z17, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_againAheadLast(BX), DX
+	ADDQ DX, tile_aheadLast(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -16669,6 +19057,7 @@ no_flagClamp:
 TEXT ·tileAVX512_10x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -16770,6 +19159,13 @@ fetched:
 	SHRQ $2, DX
 	JZ rest
 	MOVQ tile_ahead(BX), R12
+	MOVQ tile_aheadLast(BX), R15
+	MOVQ tile_nextA(BX), R14
+	ADDQ SI, R14
+	CMPQ tile_more(BX), $0
+	CMOVQLE R15, R14
+	TESTQ R15, R15
+	CMOVQNE R14, R12
 	MOVQ tile_aheadStep(BX), R14
 	PCALIGN $64
 loop:
@@ -17153,51 +19549,54 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z20
 	VFMADD231PS Z20, Z21, Z19
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z20
-	VBROADCASTSS tile_hi(BX), Z21
 	VMAXPS Z0, Z20, Z0
-	VMINPS Z0, Z21, Z0
 	VMAXPS Z1, Z20, Z1
-	VMINPS Z1, Z21, Z1
 	VMAXPS Z2, Z20, Z2
-	VMINPS Z2, Z21, Z2
 	VMAXPS Z3, Z20, Z3
-	VMINPS Z3, Z21, Z3
 	VMAXPS Z4, Z20, Z4
-	VMINPS Z4, Z21, Z4
 	VMAXPS Z5, Z20, Z5
-	VMINPS Z5, Z21, Z5
 	VMAXPS Z6, Z20, Z6
-	VMINPS Z6, Z21, Z6
 	VMAXPS Z7, Z20, Z7
-	VMINPS Z7, Z21, Z7
 	VMAXPS Z8, Z20, Z8
-	VMINPS Z8, Z21, Z8
 	VMAXPS Z9, Z20, Z9
-	VMINPS Z9, Z21, Z9
 	VMAXPS Z10, Z20, Z10
-	VMINPS Z10, Z21, Z10
 	VMAXPS Z11, Z20, Z11
-	VMINPS Z11, Z21, Z11
 	VMAXPS Z12, Z20, Z12
-	VMINPS Z12, Z21, Z12
 	VMAXPS Z13, Z20, Z13
-	VMINPS Z13, Z21, Z13
 	VMAXPS Z14, Z20, Z14
-	VMINPS Z14, Z21, Z14
 	VMAXPS Z15, Z20, Z15
-	VMINPS Z15, Z21, Z15
 	VMAXPS Z16, Z20, Z16
-	VMINPS Z16, Z21, Z16
 	VMAXPS Z17, Z20, Z17
-	VMINPS Z17, Z21, Z17
 	VMAXPS Z18, Z20, Z18
-	VMINPS Z18, Z21, Z18
 	VMAXPS Z19, Z20, Z19
-	VMINPS Z19, Z21, Z19
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z20
+	VMINPS Z0, Z20, Z0
+	VMINPS Z1, Z20, Z1
+	VMINPS Z2, Z20, Z2
+	VMINPS Z3, Z20, Z3
+	VMINPS Z4, Z20, Z4
+	VMINPS Z5, Z20, Z5
+	VMINPS Z6, Z20, Z6
+	VMINPS Z7, Z20, Z7
+	VMINPS Z8, Z20, Z8
+	VMINPS Z9, Z20, Z9
+	VMINPS Z10, Z20, Z10
+	VMINPS Z11, Z20, Z11
+	VMINPS Z12, Z20, Z12
+	VMINPS Z13, Z20, Z13
+	VMINPS Z14, Z20, Z14
+	VMINPS Z15, Z20, Z15
+	VMINPS Z16, Z20, Z16
+	VMINPS Z17, Z20, Z17
+	VMINPS Z18, Z20, Z18
+	VMINPS Z19, Z20, Z19
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
@@ -17228,6 +19627,32 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Z18, K1, 0(R12)
 	VMOVUPS Z19, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_againAheadLast(BX), DX
+	ADDQ DX, tile_aheadLast(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -17235,6 +19660,7 @@ no_flagClamp:
 TEXT ·tileAVX512_11x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -17344,6 +19770,13 @@ fetched:
 	SHRQ $2, DX
 	JZ rest
 	MOVQ tile_ahead(BX), R12
+	MOVQ tile_aheadLast(BX), R15
+	MOVQ tile_nextA(BX), R14
+	ADDQ SI, R14
+	CMPQ tile_more(BX), $0
+	CMOVQLE R15, R14
+	TESTQ R15, R15
+	CMOVQNE R14, R12
 	MOVQ tile_aheadStep(BX), R14
 	PCALIGN $64
 loop:
@@ -17759,55 +20192,58 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z22
 	VFMADD231PS Z22, Z23, Z21
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z22
-	VBROADCASTSS tile_hi(BX), Z23
 	VMAXPS Z0, Z22, Z0
-	VMINPS Z0, Z23, Z0
 	VMAXPS Z1, Z22, Z1
-	VMINPS Z1, Z23, Z1
 	VMAXPS Z2, Z22, Z2
-	VMINPS Z2, Z23, Z2
 	VMAXPS Z3, Z22, Z3
-	VMINPS Z3, Z23, Z3
 	VMAXPS Z4, Z22, Z4
-	VMINPS Z4, Z23, Z4
 	VMAXPS Z5, Z22, Z5
-	VMINPS Z5, Z23, Z5
 	VMAXPS Z6, Z22, Z6
-	VMINPS Z6, Z23, Z6
 	VMAXPS Z7, Z22, Z7
-	VMINPS Z7, Z23, Z7
 	VMAXPS Z8, Z22, Z8
-	VMINPS Z8, Z23, Z8
 	VMAXPS Z9, Z22, Z9
-	VMINPS Z9, Z23, Z9
 	VMAXPS Z10, Z22, Z10
-	VMINPS Z10, Z23, Z10
 	VMAXPS Z11, Z22, Z11
-	VMINPS Z11, Z23, Z11
 	VMAXPS Z12, Z22, Z12
-	VMINPS Z12, Z23, Z12
 	VMAXPS Z13, Z22, Z13
-	VMINPS Z13, Z23, Z13
 	VMAXPS Z14, Z22, Z14
-	VMINPS Z14, Z23, Z14
 	VMAXPS Z15, Z22, Z15
-	VMINPS Z15, Z23, Z15
 	VMAXPS Z16, Z22, Z16
-	VMINPS Z16, Z23, Z16
 	VMAXPS Z17, Z22, Z17
-	VMINPS Z17, Z23, Z17
 	VMAXPS Z18, Z22, Z18
-	VMINPS Z18, Z23, Z18
 	VMAXPS Z19, Z22, Z19
-	VMINPS Z19, Z23, Z19
 	VMAXPS Z20, Z22, Z20
-	VMINPS Z20, Z23, Z20
 	VMAXPS Z21, Z22, Z21
-	VMINPS Z21, Z23, Z21
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z22
+	VMINPS Z0, Z22, Z0
+	VMINPS Z1, Z22, Z1
+	VMINPS Z2, Z22, Z2
+	VMINPS Z3, Z22, Z3
+	VMINPS Z4, Z22, Z4
+	VMINPS Z5, Z22, Z5
+	VMINPS Z6, Z22, Z6
+	VMINPS Z7, Z22, Z7
+	VMINPS Z8, Z22, Z8
+	VMINPS Z9, Z22, Z9
+	VMINPS Z10, Z22, Z10
+	VMINPS Z11, Z22, Z11
+	VMINPS Z12, Z22, Z12
+	VMINPS Z13, Z22, Z13
+	VMINPS Z14, Z22, Z14
+	VMINPS Z15, Z22, Z15
+	VMINPS Z16, Z22, Z16
+	VMINPS Z17, Z22, Z17
+	VMINPS Z18, Z22, Z18
+	VMINPS Z19, Z22, Z19
+	VMINPS Z20, Z22, Z20
+	VMINPS Z21, Z22, Z21
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
@@ -17841,6 +20277,32 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Z20, K1, 0(R12)
 	VMOVUPS Z21, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_againAheadLast(BX), DX
+	ADDQ DX, tile_aheadLast(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -17848,6 +20310,7 @@ no_flagClamp:
 TEXT ·tileAVX512_12x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -17965,6 +20428,13 @@ fetched:
 	SHRQ $2, DX
 	JZ rest
 	MOVQ tile_ahead(BX), R12
+	MOVQ tile_aheadLast(BX), R15
+	MOVQ tile_nextA(BX), R14
+	ADDQ SI, R14
+	CMPQ tile_more(BX), $0
+	CMOVQLE R15, R14
+	TESTQ R15, R15
+	CMOVQNE R14, R12
 	MOVQ tile_aheadStep(BX), R14
 	PCALIGN $64
 loop:
@@ -18412,59 +20882,62 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z24
 	VFMADD231PS Z24, Z25, Z23
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z24
-	VBROADCASTSS tile_hi(BX), Z25
 	VMAXPS Z0, Z24, Z0
-	VMINPS Z0, Z25, Z0
 	VMAXPS Z1, Z24, Z1
-	VMINPS Z1, Z25, Z1
 	VMAXPS Z2, Z24, Z2
-	VMINPS Z2, Z25, Z2
 	VMAXPS Z3, Z24, Z3
-	VMINPS Z3, Z25, Z3
 	VMAXPS Z4, Z24, Z4
-	VMINPS Z4, Z25, Z4
 	VMAXPS Z5, Z24, Z5
-	VMINPS Z5, Z25, Z5
 	VMAXPS Z6, Z24, Z6
-	VMINPS Z6, Z25, Z6
 	VMAXPS Z7, Z24, Z7
-	VMINPS Z7, Z25, Z7
 	VMAXPS Z8, Z24, Z8
-	VMINPS Z8, Z25, Z8
 	VMAXPS Z9, Z24, Z9
-	VMINPS Z9, Z25, Z9
 	VMAXPS Z10, Z24, Z10
-	VMINPS Z10, Z25, Z10
 	VMAXPS Z11, Z24, Z11
-	VMINPS Z11, Z25, Z11
 	VMAXPS Z12, Z24, Z12
-	VMINPS Z12, Z25, Z12
 	VMAXPS Z13, Z24, Z13
-	VMINPS Z13, Z25, Z13
 	VMAXPS Z14, Z24, Z14
-	VMINPS Z14, Z25, Z14
 	VMAXPS Z15, Z24, Z15
-	VMINPS Z15, Z25, Z15
 	VMAXPS Z16, Z24, Z16
-	VMINPS Z16, Z25, Z16
 	VMAXPS Z17, Z24, Z17
-	VMINPS Z17, Z25, Z17
 	VMAXPS Z18, Z24, Z18
-	VMINPS Z18, Z25, Z18
 	VMAXPS Z19, Z24, Z19
-	VMINPS Z19, Z25, Z19
 	VMAXPS Z20, Z24, Z20
-	VMINPS Z20, Z25, Z20
 	VMAXPS Z21, Z24, Z21
-	VMINPS Z21, Z25, Z21
 	VMAXPS Z22, Z24, Z22
-	VMINPS Z22, Z25, Z22
 	VMAXPS Z23, Z24, Z23
-	VMINPS Z23, Z25, Z23
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z24
+	VMINPS Z0, Z24, Z0
+	VMINPS Z1, Z24, Z1
+	VMINPS Z2, Z24, Z2
+	VMINPS Z3, Z24, Z3
+	VMINPS Z4, Z24, Z4
+	VMINPS Z5, Z24, Z5
+	VMINPS Z6, Z24, Z6
+	VMINPS Z7, Z24, Z7
+	VMINPS Z8, Z24, Z8
+	VMINPS Z9, Z24, Z9
+	VMINPS Z10, Z24, Z10
+	VMINPS Z11, Z24, Z11
+	VMINPS Z12, Z24, Z12
+	VMINPS Z13, Z24, Z13
+	VMINPS Z14, Z24, Z14
+	VMINPS Z15, Z24, Z15
+	VMINPS Z16, Z24, Z16
+	VMINPS Z17, Z24, Z17
+	VMINPS Z18, Z24, Z18
+	VMINPS Z19, Z24, Z19
+	VMINPS Z20, Z24, Z20
+	VMINPS Z21, Z24, Z21
+	VMINPS Z22, Z24, Z22
+	VMINPS Z23, Z24, Z23
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
@@ -18501,6 +20974,32 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Z22, K1, 0(R12)
 	VMOVUPS Z23, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_againAheadLast(BX), DX
+	ADDQ DX, tile_aheadLast(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -18508,6 +21007,7 @@ no_flagClamp:
 TEXT ·tileAVX512_13x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -18633,6 +21133,13 @@ fetched:
 	SHRQ $2, DX
 	JZ rest
 	MOVQ tile_ahead(BX), R12
+	MOVQ tile_aheadLast(BX), R15
+	MOVQ tile_nextA(BX), R14
+	ADDQ SI, R14
+	CMPQ tile_more(BX), $0
+	CMOVQLE R15, R14
+	TESTQ R15, R15
+	CMOVQNE R14, R12
 	MOVQ tile_aheadStep(BX), R14
 	PCALIGN $64
 loop:
@@ -19112,63 +21619,66 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z26
 	VFMADD231PS Z26, Z27, Z25
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z26
-	VBROADCASTSS tile_hi(BX), Z27
 	VMAXPS Z0, Z26, Z0
-	VMINPS Z0, Z27, Z0
 	VMAXPS Z1, Z26, Z1
-	VMINPS Z1, Z27, Z1
 	VMAXPS Z2, Z26, Z2
-	VMINPS Z2, Z27, Z2
 	VMAXPS Z3, Z26, Z3
-	VMINPS Z3, Z27, Z3
 	VMAXPS Z4, Z26, Z4
-	VMINPS Z4, Z27, Z4
 	VMAXPS Z5, Z26, Z5
-	VMINPS Z5, Z27, Z5
 	VMAXPS Z6, Z26, Z6
-	VMINPS Z6, Z27, Z6
 	VMAXPS Z7, Z26, Z7
-	VMINPS Z7, Z27, Z7
 	VMAXPS Z8, Z26, Z8
-	VMINPS Z8, Z27, Z8
 	VMAXPS Z9, Z26, Z9
-	VMINPS Z9, Z27, Z9
 	VMAXPS Z10, Z26, Z10
-	VMINPS Z10, Z27, Z10
 	VMAXPS Z11, Z26, Z11
-	VMINPS Z11, Z27, Z11
 	VMAXPS Z12, Z26, Z12
-	VMINPS Z12, Z27, Z12
 	VMAXPS Z13, Z26, Z13
-	VMINPS Z13, Z27, Z13
 	VMAXPS Z14, Z26, Z14
-	VMINPS Z14, Z27, Z14
 	VMAXPS Z15, Z26, Z15
-	VMINPS Z15, Z27, Z15
 	VMAXPS Z16, Z26, Z16
-	VMINPS Z16, Z27, Z16
 	VMAXPS Z17, Z26, Z17
-	VMINPS Z17, Z27, Z17
 	VMAXPS Z18, Z26, Z18
-	VMINPS Z18, Z27, Z18
 	VMAXPS Z19, Z26, Z19
-	VMINPS Z19, Z27, Z19
 	VMAXPS Z20, Z26, Z20
-	VMINPS Z20, Z27, Z20
 	VMAXPS Z21, Z26, Z21
-	VMINPS Z21, Z27, Z21
 	VMAXPS Z22, Z26, Z22
-	VMINPS Z22, Z27, Z22
 	VMAXPS Z23, Z26, Z23
-	VMINPS Z23, Z27, Z23
 	VMAXPS Z24, Z26, Z24
-	VMINPS Z24, Z27, Z24
 	VMAXPS Z25, Z26, Z25
-	VMINPS Z25, Z27, Z25
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z26
+	VMINPS Z0, Z26, Z0
+	VMINPS Z1, Z26, Z1
+	VMINPS Z2, Z26, Z2
+	VMINPS Z3, Z26, Z3
+	VMINPS Z4, Z26, Z4
+	VMINPS Z5, Z26, Z5
+	VMINPS Z6, Z26, Z6
+	VMINPS Z7, Z26, Z7
+	VMINPS Z8, Z26, Z8
+	VMINPS Z9, Z26, Z9
+	VMINPS Z10, Z26, Z10
+	VMINPS Z11, Z26, Z11
+	VMINPS Z12, Z26, Z12
+	VMINPS Z13, Z26, Z13
+	VMINPS Z14, Z26, Z14
+	VMINPS Z15, Z26, Z15
+	VMINPS Z16, Z26, Z16
+	VMINPS Z17, Z26, Z17
+	VMINPS Z18, Z26, Z18
+	VMINPS Z19, Z26, Z19
+	VMINPS Z20, Z26, Z20
+	VMINPS Z21, Z26, Z21
+	VMINPS Z22, Z26, Z22
+	VMINPS Z23, Z26, Z23
+	VMINPS Z24, Z26, Z24
+	VMINPS Z25, Z26, Z25
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
@@ -19208,6 +21718,32 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Z24, K1, 0(R12)
 	VMOVUPS Z25, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_againAheadLast(BX), DX
+	ADDQ DX, tile_aheadLast(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -19215,6 +21751,7 @@ no_flagClamp:
 TEXT ·tileAVX512_14x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -19348,6 +21885,13 @@ fetched:
 	SHRQ $2, DX
 	JZ rest
 	MOVQ tile_ahead(BX), R12
+	MOVQ tile_aheadLast(BX), R15
+	MOVQ tile_nextA(BX), R14
+	ADDQ SI, R14
+	CMPQ tile_more(BX), $0
+	CMOVQLE R15, R14
+	TESTQ R15, R15
+	CMOVQNE R14, R12
 	MOVQ tile_aheadStep(BX), R14
 	PCALIGN $64
 loop:
@@ -19859,67 +22403,70 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z28
 	VFMADD231PS Z28, Z29, Z27
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z28
-	VBROADCASTSS tile_hi(BX), Z29
 	VMAXPS Z0, Z28, Z0
-	VMINPS Z0, Z29, Z0
 	VMAXPS Z1, Z28, Z1
-	VMINPS Z1, Z29, Z1
 	VMAXPS Z2, Z28, Z2
-	VMINPS Z2, Z29, Z2
 	VMAXPS Z3, Z28, Z3
-	VMINPS Z3, Z29, Z3
 	VMAXPS Z4, Z28, Z4
-	VMINPS Z4, Z29, Z4
 	VMAXPS Z5, Z28, Z5
-	VMINPS Z5, Z29, Z5
 	VMAXPS Z6, Z28, Z6
-	VMINPS Z6, Z29, Z6
 	VMAXPS Z7, Z28, Z7
-	VMINPS Z7, Z29, Z7
 	VMAXPS Z8, Z28, Z8
-	VMINPS Z8, Z29, Z8
 	VMAXPS Z9, Z28, Z9
-	VMINPS Z9, Z29, Z9
 	VMAXPS Z10, Z28, Z10
-	VMINPS Z10, Z29, Z10
 	VMAXPS Z11, Z28, Z11
-	VMINPS Z11, Z29, Z11
 	VMAXPS Z12, Z28, Z12
-	VMINPS Z12, Z29, Z12
 	VMAXPS Z13, Z28, Z13
-	VMINPS Z13, Z29, Z13
 	VMAXPS Z14, Z28, Z14
-	VMINPS Z14, Z29, Z14
 	VMAXPS Z15, Z28, Z15
-	VMINPS Z15, Z29, Z15
 	VMAXPS Z16, Z28, Z16
-	VMINPS Z16, Z29, Z16
 	VMAXPS Z17, Z28, Z17
-	VMINPS Z17, Z29, Z17
 	VMAXPS Z18, Z28, Z18
-	VMINPS Z18, Z29, Z18
 	VMAXPS Z19, Z28, Z19
-	VMINPS Z19, Z29, Z19
 	VMAXPS Z20, Z28, Z20
-	VMINPS Z20, Z29, Z20
 	VMAXPS Z21, Z28, Z21
-	VMINPS Z21, Z29, Z21
 	VMAXPS Z22, Z28, Z22
-	VMINPS Z22, Z29, Z22
 	VMAXPS Z23, Z28, Z23
-	VMINPS Z23, Z29, Z23
 	VMAXPS Z24, Z28, Z24
-	VMINPS Z24, Z29, Z24
 	VMAXPS Z25, Z28, Z25
-	VMINPS Z25, Z29, Z25
 	VMAXPS Z26, Z28, Z26
-	VMINPS Z26, Z29, Z26
 	VMAXPS Z27, Z28, Z27
-	VMINPS Z27, Z29, Z27
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z28
+	VMINPS Z0, Z28, Z0
+	VMINPS Z1, Z28, Z1
+	VMINPS Z2, Z28, Z2
+	VMINPS Z3, Z28, Z3
+	VMINPS Z4, Z28, Z4
+	VMINPS Z5, Z28, Z5
+	VMINPS Z6, Z28, Z6
+	VMINPS Z7, Z28, Z7
+	VMINPS Z8, Z28, Z8
+	VMINPS Z9, Z28, Z9
+	VMINPS Z10, Z28, Z10
+	VMINPS Z11, Z28, Z11
+	VMINPS Z12, Z28, Z12
+	VMINPS Z13, Z28, Z13
+	VMINPS Z14, Z28, Z14
+	VMINPS Z15, Z28, Z15
+	VMINPS Z16, Z28, Z16
+	VMINPS Z17, Z28, Z17
+	VMINPS Z18, Z28, Z18
+	VMINPS Z19, Z28, Z19
+	VMINPS Z20, Z28, Z20
+	VMINPS Z21, Z28, Z21
+	VMINPS Z22, Z28, Z22
+	VMINPS Z23, Z28, Z23
+	VMINPS Z24, Z28, Z24
+	VMINPS Z25, Z28, Z25
+	VMINPS Z26, Z28, Z26
+	VMINPS Z27, Z28, Z27
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
@@ -19962,6 +22509,32 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Z26, K1, 0(R12)
 	VMOVUPS Z27, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_againAheadLast(BX), DX
+	ADDQ DX, tile_aheadLast(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 

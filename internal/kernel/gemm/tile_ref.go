@@ -65,8 +65,11 @@ func (t *tile) finish(i, j int, x float32) {
 	if t.flags&flagResidual != 0 {
 		x += t.beta * t.res[i*t.ldr+j]
 	}
-	if t.flags&flagClamp != 0 {
-		x = clamp(x, t.lo, t.hi)
+	if t.flags&flagLo != 0 && x < t.lo {
+		x = t.lo
+	}
+	if t.flags&flagHi != 0 && x > t.hi {
+		x = t.hi
 	}
 	t.c[at] = x
 }

@@ -174,6 +174,7 @@ loop:
 TEXT ·tileAVX2BF16_1x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -271,15 +272,42 @@ no_flagBiasCol:
 	VMOVUPS 0(R12), Y1
 	VFMADD231PS Y1, Y2, Y0
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Y1
-	VBROADCASTSS tile_hi(BX), Y2
 	VMAXPS Y0, Y1, Y0
-	VMINPS Y0, Y2, Y0
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Y1
+	VMINPS Y0, Y1, Y0
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Y0, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -321,15 +349,42 @@ no_flagBiasColt:
 	VMASKMOVPS 0(R12), Y3, Y1
 	VFMADD231PS Y1, Y2, Y0
 no_flagResidualt:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClampt
+	TESTL $const_flagLo, DX
+	JZ no_flagLot
 	VBROADCASTSS tile_lo(BX), Y1
-	VBROADCASTSS tile_hi(BX), Y2
 	VMAXPS Y0, Y1, Y0
-	VMINPS Y0, Y2, Y0
-no_flagClampt:
+no_flagLot:
+	TESTL $const_flagHi, DX
+	JZ no_flagHit
+	VBROADCASTSS tile_hi(BX), Y1
+	VMINPS Y0, Y1, Y0
+no_flagHit:
 	MOVQ R8, R12
 	VMASKMOVPS Y0, Y3, 0(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -337,6 +392,7 @@ no_flagClampt:
 TEXT ·tileAVX2BF16_1x8rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -428,15 +484,42 @@ no_flagBiasCol:
 	VMOVUPS 0(R12), Y1
 	VFMADD231PS Y1, Y2, Y0
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Y1
-	VBROADCASTSS tile_hi(BX), Y2
 	VMAXPS Y0, Y1, Y0
-	VMINPS Y0, Y2, Y0
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Y1
+	VMINPS Y0, Y1, Y0
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Y0, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -478,15 +561,42 @@ no_flagBiasColt:
 	VMASKMOVPS 0(R12), Y3, Y1
 	VFMADD231PS Y1, Y2, Y0
 no_flagResidualt:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClampt
+	TESTL $const_flagLo, DX
+	JZ no_flagLot
 	VBROADCASTSS tile_lo(BX), Y1
-	VBROADCASTSS tile_hi(BX), Y2
 	VMAXPS Y0, Y1, Y0
-	VMINPS Y0, Y2, Y0
-no_flagClampt:
+no_flagLot:
+	TESTL $const_flagHi, DX
+	JZ no_flagHit
+	VBROADCASTSS tile_hi(BX), Y1
+	VMINPS Y0, Y1, Y0
+no_flagHit:
 	MOVQ R8, R12
 	VMASKMOVPS Y0, Y3, 0(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -494,6 +604,7 @@ no_flagClampt:
 TEXT ·tileAVX2BF16_2x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -614,19 +725,46 @@ no_flagBiasCol:
 	VMOVUPS 0(R12), Y2
 	VFMADD231PS Y2, Y3, Y1
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Y2
-	VBROADCASTSS tile_hi(BX), Y3
 	VMAXPS Y0, Y2, Y0
-	VMINPS Y0, Y3, Y0
 	VMAXPS Y1, Y2, Y1
-	VMINPS Y1, Y3, Y1
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Y2
+	VMINPS Y0, Y2, Y0
+	VMINPS Y1, Y2, Y1
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Y0, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Y1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -678,19 +816,46 @@ no_flagBiasColt:
 	VMASKMOVPS 0(R12), Y4, Y2
 	VFMADD231PS Y2, Y3, Y1
 no_flagResidualt:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClampt
+	TESTL $const_flagLo, DX
+	JZ no_flagLot
 	VBROADCASTSS tile_lo(BX), Y2
-	VBROADCASTSS tile_hi(BX), Y3
 	VMAXPS Y0, Y2, Y0
-	VMINPS Y0, Y3, Y0
 	VMAXPS Y1, Y2, Y1
-	VMINPS Y1, Y3, Y1
-no_flagClampt:
+no_flagLot:
+	TESTL $const_flagHi, DX
+	JZ no_flagHit
+	VBROADCASTSS tile_hi(BX), Y2
+	VMINPS Y0, Y2, Y0
+	VMINPS Y1, Y2, Y1
+no_flagHit:
 	MOVQ R8, R12
 	VMASKMOVPS Y0, Y4, 0(R12)
 	ADDQ R9, R12
 	VMASKMOVPS Y1, Y4, 0(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -698,6 +863,7 @@ no_flagClampt:
 TEXT ·tileAVX2BF16_2x8rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -814,19 +980,46 @@ no_flagBiasCol:
 	VMOVUPS 0(R12), Y2
 	VFMADD231PS Y2, Y3, Y1
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Y2
-	VBROADCASTSS tile_hi(BX), Y3
 	VMAXPS Y0, Y2, Y0
-	VMINPS Y0, Y3, Y0
 	VMAXPS Y1, Y2, Y1
-	VMINPS Y1, Y3, Y1
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Y2
+	VMINPS Y0, Y2, Y0
+	VMINPS Y1, Y2, Y1
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Y0, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Y1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -878,19 +1071,46 @@ no_flagBiasColt:
 	VMASKMOVPS 0(R12), Y4, Y2
 	VFMADD231PS Y2, Y3, Y1
 no_flagResidualt:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClampt
+	TESTL $const_flagLo, DX
+	JZ no_flagLot
 	VBROADCASTSS tile_lo(BX), Y2
-	VBROADCASTSS tile_hi(BX), Y3
 	VMAXPS Y0, Y2, Y0
-	VMINPS Y0, Y3, Y0
 	VMAXPS Y1, Y2, Y1
-	VMINPS Y1, Y3, Y1
-no_flagClampt:
+no_flagLot:
+	TESTL $const_flagHi, DX
+	JZ no_flagHit
+	VBROADCASTSS tile_hi(BX), Y2
+	VMINPS Y0, Y2, Y0
+	VMINPS Y1, Y2, Y1
+no_flagHit:
 	MOVQ R8, R12
 	VMASKMOVPS Y0, Y4, 0(R12)
 	ADDQ R9, R12
 	VMASKMOVPS Y1, Y4, 0(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -898,6 +1118,7 @@ no_flagClampt:
 TEXT ·tileAVX2BF16_3x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -1045,23 +1266,50 @@ no_flagBiasCol:
 	VMOVUPS 0(R12), Y3
 	VFMADD231PS Y3, Y4, Y2
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Y3
-	VBROADCASTSS tile_hi(BX), Y4
 	VMAXPS Y0, Y3, Y0
-	VMINPS Y0, Y4, Y0
 	VMAXPS Y1, Y3, Y1
-	VMINPS Y1, Y4, Y1
 	VMAXPS Y2, Y3, Y2
-	VMINPS Y2, Y4, Y2
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Y3
+	VMINPS Y0, Y3, Y0
+	VMINPS Y1, Y3, Y1
+	VMINPS Y2, Y3, Y2
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Y0, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Y1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Y2, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -1123,23 +1371,50 @@ no_flagBiasColt:
 	VMASKMOVPS 0(R12), Y5, Y3
 	VFMADD231PS Y3, Y4, Y2
 no_flagResidualt:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClampt
+	TESTL $const_flagLo, DX
+	JZ no_flagLot
 	VBROADCASTSS tile_lo(BX), Y3
-	VBROADCASTSS tile_hi(BX), Y4
 	VMAXPS Y0, Y3, Y0
-	VMINPS Y0, Y4, Y0
 	VMAXPS Y1, Y3, Y1
-	VMINPS Y1, Y4, Y1
 	VMAXPS Y2, Y3, Y2
-	VMINPS Y2, Y4, Y2
-no_flagClampt:
+no_flagLot:
+	TESTL $const_flagHi, DX
+	JZ no_flagHit
+	VBROADCASTSS tile_hi(BX), Y3
+	VMINPS Y0, Y3, Y0
+	VMINPS Y1, Y3, Y1
+	VMINPS Y2, Y3, Y2
+no_flagHit:
 	MOVQ R8, R12
 	VMASKMOVPS Y0, Y5, 0(R12)
 	ADDQ R9, R12
 	VMASKMOVPS Y1, Y5, 0(R12)
 	ADDQ R9, R12
 	VMASKMOVPS Y2, Y5, 0(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -1147,6 +1422,7 @@ no_flagClampt:
 TEXT ·tileAVX2BF16_3x8rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -1288,23 +1564,50 @@ no_flagBiasCol:
 	VMOVUPS 0(R12), Y3
 	VFMADD231PS Y3, Y4, Y2
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Y3
-	VBROADCASTSS tile_hi(BX), Y4
 	VMAXPS Y0, Y3, Y0
-	VMINPS Y0, Y4, Y0
 	VMAXPS Y1, Y3, Y1
-	VMINPS Y1, Y4, Y1
 	VMAXPS Y2, Y3, Y2
-	VMINPS Y2, Y4, Y2
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Y3
+	VMINPS Y0, Y3, Y0
+	VMINPS Y1, Y3, Y1
+	VMINPS Y2, Y3, Y2
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Y0, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Y1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Y2, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -1366,23 +1669,50 @@ no_flagBiasColt:
 	VMASKMOVPS 0(R12), Y5, Y3
 	VFMADD231PS Y3, Y4, Y2
 no_flagResidualt:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClampt
+	TESTL $const_flagLo, DX
+	JZ no_flagLot
 	VBROADCASTSS tile_lo(BX), Y3
-	VBROADCASTSS tile_hi(BX), Y4
 	VMAXPS Y0, Y3, Y0
-	VMINPS Y0, Y4, Y0
 	VMAXPS Y1, Y3, Y1
-	VMINPS Y1, Y4, Y1
 	VMAXPS Y2, Y3, Y2
-	VMINPS Y2, Y4, Y2
-no_flagClampt:
+no_flagLot:
+	TESTL $const_flagHi, DX
+	JZ no_flagHit
+	VBROADCASTSS tile_hi(BX), Y3
+	VMINPS Y0, Y3, Y0
+	VMINPS Y1, Y3, Y1
+	VMINPS Y2, Y3, Y2
+no_flagHit:
 	MOVQ R8, R12
 	VMASKMOVPS Y0, Y5, 0(R12)
 	ADDQ R9, R12
 	VMASKMOVPS Y1, Y5, 0(R12)
 	ADDQ R9, R12
 	VMASKMOVPS Y2, Y5, 0(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -1390,6 +1720,7 @@ no_flagClampt:
 TEXT ·tileAVX2BF16_4x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -1556,19 +1887,22 @@ no_flagBiasCol:
 	VMOVUPS 0(R12), Y4
 	VFMADD231PS Y4, Y5, Y3
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Y4
-	VBROADCASTSS tile_hi(BX), Y5
 	VMAXPS Y0, Y4, Y0
-	VMINPS Y0, Y5, Y0
 	VMAXPS Y1, Y4, Y1
-	VMINPS Y1, Y5, Y1
 	VMAXPS Y2, Y4, Y2
-	VMINPS Y2, Y5, Y2
 	VMAXPS Y3, Y4, Y3
-	VMINPS Y3, Y5, Y3
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Y4
+	VMINPS Y0, Y4, Y0
+	VMINPS Y1, Y4, Y1
+	VMINPS Y2, Y4, Y2
+	VMINPS Y3, Y4, Y3
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Y0, 0(R12)
 	ADDQ R9, R12
@@ -1577,6 +1911,30 @@ no_flagClamp:
 	VMOVUPS Y2, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Y3, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -1648,19 +2006,22 @@ no_flagBiasColt:
 	VMASKMOVPS 0(R12), Y6, Y4
 	VFMADD231PS Y4, Y5, Y3
 no_flagResidualt:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClampt
+	TESTL $const_flagLo, DX
+	JZ no_flagLot
 	VBROADCASTSS tile_lo(BX), Y4
-	VBROADCASTSS tile_hi(BX), Y5
 	VMAXPS Y0, Y4, Y0
-	VMINPS Y0, Y5, Y0
 	VMAXPS Y1, Y4, Y1
-	VMINPS Y1, Y5, Y1
 	VMAXPS Y2, Y4, Y2
-	VMINPS Y2, Y5, Y2
 	VMAXPS Y3, Y4, Y3
-	VMINPS Y3, Y5, Y3
-no_flagClampt:
+no_flagLot:
+	TESTL $const_flagHi, DX
+	JZ no_flagHit
+	VBROADCASTSS tile_hi(BX), Y4
+	VMINPS Y0, Y4, Y0
+	VMINPS Y1, Y4, Y1
+	VMINPS Y2, Y4, Y2
+	VMINPS Y3, Y4, Y3
+no_flagHit:
 	MOVQ R8, R12
 	VMASKMOVPS Y0, Y6, 0(R12)
 	ADDQ R9, R12
@@ -1669,6 +2030,30 @@ no_flagClampt:
 	VMASKMOVPS Y2, Y6, 0(R12)
 	ADDQ R9, R12
 	VMASKMOVPS Y3, Y6, 0(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -1676,6 +2061,7 @@ no_flagClampt:
 TEXT ·tileAVX2BF16_5x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -1867,21 +2253,24 @@ no_flagBiasCol:
 	VMOVUPS 0(R12), Y5
 	VFMADD231PS Y5, Y6, Y4
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Y5
-	VBROADCASTSS tile_hi(BX), Y6
 	VMAXPS Y0, Y5, Y0
-	VMINPS Y0, Y6, Y0
 	VMAXPS Y1, Y5, Y1
-	VMINPS Y1, Y6, Y1
 	VMAXPS Y2, Y5, Y2
-	VMINPS Y2, Y6, Y2
 	VMAXPS Y3, Y5, Y3
-	VMINPS Y3, Y6, Y3
 	VMAXPS Y4, Y5, Y4
-	VMINPS Y4, Y6, Y4
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Y5
+	VMINPS Y0, Y5, Y0
+	VMINPS Y1, Y5, Y1
+	VMINPS Y2, Y5, Y2
+	VMINPS Y3, Y5, Y3
+	VMINPS Y4, Y5, Y4
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Y0, 0(R12)
 	ADDQ R9, R12
@@ -1892,6 +2281,30 @@ no_flagClamp:
 	VMOVUPS Y3, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Y4, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -1973,21 +2386,24 @@ no_flagBiasColt:
 	VMASKMOVPS 0(R12), Y7, Y5
 	VFMADD231PS Y5, Y6, Y4
 no_flagResidualt:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClampt
+	TESTL $const_flagLo, DX
+	JZ no_flagLot
 	VBROADCASTSS tile_lo(BX), Y5
-	VBROADCASTSS tile_hi(BX), Y6
 	VMAXPS Y0, Y5, Y0
-	VMINPS Y0, Y6, Y0
 	VMAXPS Y1, Y5, Y1
-	VMINPS Y1, Y6, Y1
 	VMAXPS Y2, Y5, Y2
-	VMINPS Y2, Y6, Y2
 	VMAXPS Y3, Y5, Y3
-	VMINPS Y3, Y6, Y3
 	VMAXPS Y4, Y5, Y4
-	VMINPS Y4, Y6, Y4
-no_flagClampt:
+no_flagLot:
+	TESTL $const_flagHi, DX
+	JZ no_flagHit
+	VBROADCASTSS tile_hi(BX), Y5
+	VMINPS Y0, Y5, Y0
+	VMINPS Y1, Y5, Y1
+	VMINPS Y2, Y5, Y2
+	VMINPS Y3, Y5, Y3
+	VMINPS Y4, Y5, Y4
+no_flagHit:
 	MOVQ R8, R12
 	VMASKMOVPS Y0, Y7, 0(R12)
 	ADDQ R9, R12
@@ -1998,6 +2414,30 @@ no_flagClampt:
 	VMASKMOVPS Y3, Y7, 0(R12)
 	ADDQ R9, R12
 	VMASKMOVPS Y4, Y7, 0(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -2005,6 +2445,7 @@ no_flagClampt:
 TEXT ·tileAVX2BF16_6x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -2221,23 +2662,26 @@ no_flagBiasCol:
 	VMOVUPS 0(R12), Y6
 	VFMADD231PS Y6, Y7, Y5
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Y6
-	VBROADCASTSS tile_hi(BX), Y7
 	VMAXPS Y0, Y6, Y0
-	VMINPS Y0, Y7, Y0
 	VMAXPS Y1, Y6, Y1
-	VMINPS Y1, Y7, Y1
 	VMAXPS Y2, Y6, Y2
-	VMINPS Y2, Y7, Y2
 	VMAXPS Y3, Y6, Y3
-	VMINPS Y3, Y7, Y3
 	VMAXPS Y4, Y6, Y4
-	VMINPS Y4, Y7, Y4
 	VMAXPS Y5, Y6, Y5
-	VMINPS Y5, Y7, Y5
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Y6
+	VMINPS Y0, Y6, Y0
+	VMINPS Y1, Y6, Y1
+	VMINPS Y2, Y6, Y2
+	VMINPS Y3, Y6, Y3
+	VMINPS Y4, Y6, Y4
+	VMINPS Y5, Y6, Y5
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Y0, 0(R12)
 	ADDQ R9, R12
@@ -2250,6 +2694,30 @@ no_flagClamp:
 	VMOVUPS Y4, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Y5, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -2341,23 +2809,26 @@ no_flagBiasColt:
 	VMASKMOVPS 0(R12), Y8, Y6
 	VFMADD231PS Y6, Y7, Y5
 no_flagResidualt:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClampt
+	TESTL $const_flagLo, DX
+	JZ no_flagLot
 	VBROADCASTSS tile_lo(BX), Y6
-	VBROADCASTSS tile_hi(BX), Y7
 	VMAXPS Y0, Y6, Y0
-	VMINPS Y0, Y7, Y0
 	VMAXPS Y1, Y6, Y1
-	VMINPS Y1, Y7, Y1
 	VMAXPS Y2, Y6, Y2
-	VMINPS Y2, Y7, Y2
 	VMAXPS Y3, Y6, Y3
-	VMINPS Y3, Y7, Y3
 	VMAXPS Y4, Y6, Y4
-	VMINPS Y4, Y7, Y4
 	VMAXPS Y5, Y6, Y5
-	VMINPS Y5, Y7, Y5
-no_flagClampt:
+no_flagLot:
+	TESTL $const_flagHi, DX
+	JZ no_flagHit
+	VBROADCASTSS tile_hi(BX), Y6
+	VMINPS Y0, Y6, Y0
+	VMINPS Y1, Y6, Y1
+	VMINPS Y2, Y6, Y2
+	VMINPS Y3, Y6, Y3
+	VMINPS Y4, Y6, Y4
+	VMINPS Y5, Y6, Y5
+no_flagHit:
 	MOVQ R8, R12
 	VMASKMOVPS Y0, Y8, 0(R12)
 	ADDQ R9, R12
@@ -2370,6 +2841,30 @@ no_flagClampt:
 	VMASKMOVPS Y4, Y8, 0(R12)
 	ADDQ R9, R12
 	VMASKMOVPS Y5, Y8, 0(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -2377,6 +2872,7 @@ no_flagClampt:
 TEXT ·tileAVX2BF16_1x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -2508,18 +3004,45 @@ no_flagBiasCol:
 	VMOVUPS 32(R12), Y2
 	VFMADD231PS Y2, Y3, Y1
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Y2
-	VBROADCASTSS tile_hi(BX), Y3
 	VMAXPS Y0, Y2, Y0
-	VMINPS Y0, Y3, Y0
 	VMAXPS Y1, Y2, Y1
-	VMINPS Y1, Y3, Y1
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Y2
+	VMINPS Y0, Y2, Y0
+	VMINPS Y1, Y2, Y1
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Y0, 0(R12)
 	VMOVUPS Y1, 32(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -2570,18 +3093,45 @@ no_flagBiasColt:
 	VMASKMOVPS 32(R12), Y5, Y2
 	VFMADD231PS Y2, Y3, Y1
 no_flagResidualt:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClampt
+	TESTL $const_flagLo, DX
+	JZ no_flagLot
 	VBROADCASTSS tile_lo(BX), Y2
-	VBROADCASTSS tile_hi(BX), Y3
 	VMAXPS Y0, Y2, Y0
-	VMINPS Y0, Y3, Y0
 	VMAXPS Y1, Y2, Y1
-	VMINPS Y1, Y3, Y1
-no_flagClampt:
+no_flagLot:
+	TESTL $const_flagHi, DX
+	JZ no_flagHit
+	VBROADCASTSS tile_hi(BX), Y2
+	VMINPS Y0, Y2, Y0
+	VMINPS Y1, Y2, Y1
+no_flagHit:
 	MOVQ R8, R12
 	VMASKMOVPS Y0, Y4, 0(R12)
 	VMASKMOVPS Y1, Y5, 32(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -2589,6 +3139,7 @@ no_flagClampt:
 TEXT ·tileAVX2BF16_1x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -2708,18 +3259,45 @@ no_flagBiasCol:
 	VMOVUPS 32(R12), Y2
 	VFMADD231PS Y2, Y3, Y1
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Y2
-	VBROADCASTSS tile_hi(BX), Y3
 	VMAXPS Y0, Y2, Y0
-	VMINPS Y0, Y3, Y0
 	VMAXPS Y1, Y2, Y1
-	VMINPS Y1, Y3, Y1
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Y2
+	VMINPS Y0, Y2, Y0
+	VMINPS Y1, Y2, Y1
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Y0, 0(R12)
 	VMOVUPS Y1, 32(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -2770,18 +3348,45 @@ no_flagBiasColt:
 	VMASKMOVPS 32(R12), Y5, Y2
 	VFMADD231PS Y2, Y3, Y1
 no_flagResidualt:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClampt
+	TESTL $const_flagLo, DX
+	JZ no_flagLot
 	VBROADCASTSS tile_lo(BX), Y2
-	VBROADCASTSS tile_hi(BX), Y3
 	VMAXPS Y0, Y2, Y0
-	VMINPS Y0, Y3, Y0
 	VMAXPS Y1, Y2, Y1
-	VMINPS Y1, Y3, Y1
-no_flagClampt:
+no_flagLot:
+	TESTL $const_flagHi, DX
+	JZ no_flagHit
+	VBROADCASTSS tile_hi(BX), Y2
+	VMINPS Y0, Y2, Y0
+	VMINPS Y1, Y2, Y1
+no_flagHit:
 	MOVQ R8, R12
 	VMASKMOVPS Y0, Y4, 0(R12)
 	VMASKMOVPS Y1, Y5, 32(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -2789,6 +3394,7 @@ no_flagClampt:
 TEXT ·tileAVX2BF16_2x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -2956,25 +3562,52 @@ no_flagBiasCol:
 	VMOVUPS 32(R12), Y4
 	VFMADD231PS Y4, Y5, Y3
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Y4
-	VBROADCASTSS tile_hi(BX), Y5
 	VMAXPS Y0, Y4, Y0
-	VMINPS Y0, Y5, Y0
 	VMAXPS Y1, Y4, Y1
-	VMINPS Y1, Y5, Y1
 	VMAXPS Y2, Y4, Y2
-	VMINPS Y2, Y5, Y2
 	VMAXPS Y3, Y4, Y3
-	VMINPS Y3, Y5, Y3
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Y4
+	VMINPS Y0, Y4, Y0
+	VMINPS Y1, Y4, Y1
+	VMINPS Y2, Y4, Y2
+	VMINPS Y3, Y4, Y3
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Y0, 0(R12)
 	VMOVUPS Y1, 32(R12)
 	ADDQ R9, R12
 	VMOVUPS Y2, 0(R12)
 	VMOVUPS Y3, 32(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -3042,25 +3675,52 @@ no_flagBiasColt:
 	VMASKMOVPS 32(R12), Y7, Y4
 	VFMADD231PS Y4, Y5, Y3
 no_flagResidualt:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClampt
+	TESTL $const_flagLo, DX
+	JZ no_flagLot
 	VBROADCASTSS tile_lo(BX), Y4
-	VBROADCASTSS tile_hi(BX), Y5
 	VMAXPS Y0, Y4, Y0
-	VMINPS Y0, Y5, Y0
 	VMAXPS Y1, Y4, Y1
-	VMINPS Y1, Y5, Y1
 	VMAXPS Y2, Y4, Y2
-	VMINPS Y2, Y5, Y2
 	VMAXPS Y3, Y4, Y3
-	VMINPS Y3, Y5, Y3
-no_flagClampt:
+no_flagLot:
+	TESTL $const_flagHi, DX
+	JZ no_flagHit
+	VBROADCASTSS tile_hi(BX), Y4
+	VMINPS Y0, Y4, Y0
+	VMINPS Y1, Y4, Y1
+	VMINPS Y2, Y4, Y2
+	VMINPS Y3, Y4, Y3
+no_flagHit:
 	MOVQ R8, R12
 	VMASKMOVPS Y0, Y6, 0(R12)
 	VMASKMOVPS Y1, Y7, 32(R12)
 	ADDQ R9, R12
 	VMASKMOVPS Y2, Y6, 0(R12)
 	VMASKMOVPS Y3, Y7, 32(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -3068,6 +3728,7 @@ no_flagClampt:
 TEXT ·tileAVX2BF16_2x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -3227,25 +3888,52 @@ no_flagBiasCol:
 	VMOVUPS 32(R12), Y4
 	VFMADD231PS Y4, Y5, Y3
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Y4
-	VBROADCASTSS tile_hi(BX), Y5
 	VMAXPS Y0, Y4, Y0
-	VMINPS Y0, Y5, Y0
 	VMAXPS Y1, Y4, Y1
-	VMINPS Y1, Y5, Y1
 	VMAXPS Y2, Y4, Y2
-	VMINPS Y2, Y5, Y2
 	VMAXPS Y3, Y4, Y3
-	VMINPS Y3, Y5, Y3
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Y4
+	VMINPS Y0, Y4, Y0
+	VMINPS Y1, Y4, Y1
+	VMINPS Y2, Y4, Y2
+	VMINPS Y3, Y4, Y3
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Y0, 0(R12)
 	VMOVUPS Y1, 32(R12)
 	ADDQ R9, R12
 	VMOVUPS Y2, 0(R12)
 	VMOVUPS Y3, 32(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -3313,25 +4001,52 @@ no_flagBiasColt:
 	VMASKMOVPS 32(R12), Y7, Y4
 	VFMADD231PS Y4, Y5, Y3
 no_flagResidualt:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClampt
+	TESTL $const_flagLo, DX
+	JZ no_flagLot
 	VBROADCASTSS tile_lo(BX), Y4
-	VBROADCASTSS tile_hi(BX), Y5
 	VMAXPS Y0, Y4, Y0
-	VMINPS Y0, Y5, Y0
 	VMAXPS Y1, Y4, Y1
-	VMINPS Y1, Y5, Y1
 	VMAXPS Y2, Y4, Y2
-	VMINPS Y2, Y5, Y2
 	VMAXPS Y3, Y4, Y3
-	VMINPS Y3, Y5, Y3
-no_flagClampt:
+no_flagLot:
+	TESTL $const_flagHi, DX
+	JZ no_flagHit
+	VBROADCASTSS tile_hi(BX), Y4
+	VMINPS Y0, Y4, Y0
+	VMINPS Y1, Y4, Y1
+	VMINPS Y2, Y4, Y2
+	VMINPS Y3, Y4, Y3
+no_flagHit:
 	MOVQ R8, R12
 	VMASKMOVPS Y0, Y6, 0(R12)
 	VMASKMOVPS Y1, Y7, 32(R12)
 	ADDQ R9, R12
 	VMASKMOVPS Y2, Y6, 0(R12)
 	VMASKMOVPS Y3, Y7, 32(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -3339,6 +4054,7 @@ no_flagClampt:
 TEXT ·tileAVX2BF16_3x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -3550,23 +4266,26 @@ no_flagBiasCol:
 	VMOVUPS 32(R12), Y6
 	VFMADD231PS Y6, Y7, Y5
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Y6
-	VBROADCASTSS tile_hi(BX), Y7
 	VMAXPS Y0, Y6, Y0
-	VMINPS Y0, Y7, Y0
 	VMAXPS Y1, Y6, Y1
-	VMINPS Y1, Y7, Y1
 	VMAXPS Y2, Y6, Y2
-	VMINPS Y2, Y7, Y2
 	VMAXPS Y3, Y6, Y3
-	VMINPS Y3, Y7, Y3
 	VMAXPS Y4, Y6, Y4
-	VMINPS Y4, Y7, Y4
 	VMAXPS Y5, Y6, Y5
-	VMINPS Y5, Y7, Y5
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Y6
+	VMINPS Y0, Y6, Y0
+	VMINPS Y1, Y6, Y1
+	VMINPS Y2, Y6, Y2
+	VMINPS Y3, Y6, Y3
+	VMINPS Y4, Y6, Y4
+	VMINPS Y5, Y6, Y5
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Y0, 0(R12)
 	VMOVUPS Y1, 32(R12)
@@ -3576,6 +4295,30 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Y4, 0(R12)
 	VMOVUPS Y5, 32(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -3660,23 +4403,26 @@ no_flagBiasColt:
 	VMASKMOVPS 32(R12), Y9, Y6
 	VFMADD231PS Y6, Y7, Y5
 no_flagResidualt:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClampt
+	TESTL $const_flagLo, DX
+	JZ no_flagLot
 	VBROADCASTSS tile_lo(BX), Y6
-	VBROADCASTSS tile_hi(BX), Y7
 	VMAXPS Y0, Y6, Y0
-	VMINPS Y0, Y7, Y0
 	VMAXPS Y1, Y6, Y1
-	VMINPS Y1, Y7, Y1
 	VMAXPS Y2, Y6, Y2
-	VMINPS Y2, Y7, Y2
 	VMAXPS Y3, Y6, Y3
-	VMINPS Y3, Y7, Y3
 	VMAXPS Y4, Y6, Y4
-	VMINPS Y4, Y7, Y4
 	VMAXPS Y5, Y6, Y5
-	VMINPS Y5, Y7, Y5
-no_flagClampt:
+no_flagLot:
+	TESTL $const_flagHi, DX
+	JZ no_flagHit
+	VBROADCASTSS tile_hi(BX), Y6
+	VMINPS Y0, Y6, Y0
+	VMINPS Y1, Y6, Y1
+	VMINPS Y2, Y6, Y2
+	VMINPS Y3, Y6, Y3
+	VMINPS Y4, Y6, Y4
+	VMINPS Y5, Y6, Y5
+no_flagHit:
 	MOVQ R8, R12
 	VMASKMOVPS Y0, Y8, 0(R12)
 	VMASKMOVPS Y1, Y9, 32(R12)
@@ -3686,6 +4432,30 @@ no_flagClampt:
 	ADDQ R9, R12
 	VMASKMOVPS Y4, Y8, 0(R12)
 	VMASKMOVPS Y5, Y9, 32(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -3693,6 +4463,7 @@ no_flagClampt:
 TEXT ·tileAVX2BF16_3x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -3892,23 +4663,26 @@ no_flagBiasCol:
 	VMOVUPS 32(R12), Y6
 	VFMADD231PS Y6, Y7, Y5
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Y6
-	VBROADCASTSS tile_hi(BX), Y7
 	VMAXPS Y0, Y6, Y0
-	VMINPS Y0, Y7, Y0
 	VMAXPS Y1, Y6, Y1
-	VMINPS Y1, Y7, Y1
 	VMAXPS Y2, Y6, Y2
-	VMINPS Y2, Y7, Y2
 	VMAXPS Y3, Y6, Y3
-	VMINPS Y3, Y7, Y3
 	VMAXPS Y4, Y6, Y4
-	VMINPS Y4, Y7, Y4
 	VMAXPS Y5, Y6, Y5
-	VMINPS Y5, Y7, Y5
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Y6
+	VMINPS Y0, Y6, Y0
+	VMINPS Y1, Y6, Y1
+	VMINPS Y2, Y6, Y2
+	VMINPS Y3, Y6, Y3
+	VMINPS Y4, Y6, Y4
+	VMINPS Y5, Y6, Y5
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Y0, 0(R12)
 	VMOVUPS Y1, 32(R12)
@@ -3918,6 +4692,30 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Y4, 0(R12)
 	VMOVUPS Y5, 32(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -4002,23 +4800,26 @@ no_flagBiasColt:
 	VMASKMOVPS 32(R12), Y9, Y6
 	VFMADD231PS Y6, Y7, Y5
 no_flagResidualt:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClampt
+	TESTL $const_flagLo, DX
+	JZ no_flagLot
 	VBROADCASTSS tile_lo(BX), Y6
-	VBROADCASTSS tile_hi(BX), Y7
 	VMAXPS Y0, Y6, Y0
-	VMINPS Y0, Y7, Y0
 	VMAXPS Y1, Y6, Y1
-	VMINPS Y1, Y7, Y1
 	VMAXPS Y2, Y6, Y2
-	VMINPS Y2, Y7, Y2
 	VMAXPS Y3, Y6, Y3
-	VMINPS Y3, Y7, Y3
 	VMAXPS Y4, Y6, Y4
-	VMINPS Y4, Y7, Y4
 	VMAXPS Y5, Y6, Y5
-	VMINPS Y5, Y7, Y5
-no_flagClampt:
+no_flagLot:
+	TESTL $const_flagHi, DX
+	JZ no_flagHit
+	VBROADCASTSS tile_hi(BX), Y6
+	VMINPS Y0, Y6, Y0
+	VMINPS Y1, Y6, Y1
+	VMINPS Y2, Y6, Y2
+	VMINPS Y3, Y6, Y3
+	VMINPS Y4, Y6, Y4
+	VMINPS Y5, Y6, Y5
+no_flagHit:
 	MOVQ R8, R12
 	VMASKMOVPS Y0, Y8, 0(R12)
 	VMASKMOVPS Y1, Y9, 32(R12)
@@ -4028,6 +4829,30 @@ no_flagClampt:
 	ADDQ R9, R12
 	VMASKMOVPS Y4, Y8, 0(R12)
 	VMASKMOVPS Y5, Y9, 32(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -4035,6 +4860,7 @@ no_flagClampt:
 TEXT ·tileAVX2BF16_4x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -4274,27 +5100,30 @@ no_flagBiasCol:
 	VMOVUPS 32(R12), Y8
 	VFMADD231PS Y8, Y9, Y7
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Y8
-	VBROADCASTSS tile_hi(BX), Y9
 	VMAXPS Y0, Y8, Y0
-	VMINPS Y0, Y9, Y0
 	VMAXPS Y1, Y8, Y1
-	VMINPS Y1, Y9, Y1
 	VMAXPS Y2, Y8, Y2
-	VMINPS Y2, Y9, Y2
 	VMAXPS Y3, Y8, Y3
-	VMINPS Y3, Y9, Y3
 	VMAXPS Y4, Y8, Y4
-	VMINPS Y4, Y9, Y4
 	VMAXPS Y5, Y8, Y5
-	VMINPS Y5, Y9, Y5
 	VMAXPS Y6, Y8, Y6
-	VMINPS Y6, Y9, Y6
 	VMAXPS Y7, Y8, Y7
-	VMINPS Y7, Y9, Y7
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Y8
+	VMINPS Y0, Y8, Y0
+	VMINPS Y1, Y8, Y1
+	VMINPS Y2, Y8, Y2
+	VMINPS Y3, Y8, Y3
+	VMINPS Y4, Y8, Y4
+	VMINPS Y5, Y8, Y5
+	VMINPS Y6, Y8, Y6
+	VMINPS Y7, Y8, Y7
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Y0, 0(R12)
 	VMOVUPS Y1, 32(R12)
@@ -4307,6 +5136,30 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Y6, 0(R12)
 	VMOVUPS Y7, 32(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -4408,27 +5261,30 @@ no_flagBiasColt:
 	VMASKMOVPS 32(R12), Y11, Y8
 	VFMADD231PS Y8, Y9, Y7
 no_flagResidualt:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClampt
+	TESTL $const_flagLo, DX
+	JZ no_flagLot
 	VBROADCASTSS tile_lo(BX), Y8
-	VBROADCASTSS tile_hi(BX), Y9
 	VMAXPS Y0, Y8, Y0
-	VMINPS Y0, Y9, Y0
 	VMAXPS Y1, Y8, Y1
-	VMINPS Y1, Y9, Y1
 	VMAXPS Y2, Y8, Y2
-	VMINPS Y2, Y9, Y2
 	VMAXPS Y3, Y8, Y3
-	VMINPS Y3, Y9, Y3
 	VMAXPS Y4, Y8, Y4
-	VMINPS Y4, Y9, Y4
 	VMAXPS Y5, Y8, Y5
-	VMINPS Y5, Y9, Y5
 	VMAXPS Y6, Y8, Y6
-	VMINPS Y6, Y9, Y6
 	VMAXPS Y7, Y8, Y7
-	VMINPS Y7, Y9, Y7
-no_flagClampt:
+no_flagLot:
+	TESTL $const_flagHi, DX
+	JZ no_flagHit
+	VBROADCASTSS tile_hi(BX), Y8
+	VMINPS Y0, Y8, Y0
+	VMINPS Y1, Y8, Y1
+	VMINPS Y2, Y8, Y2
+	VMINPS Y3, Y8, Y3
+	VMINPS Y4, Y8, Y4
+	VMINPS Y5, Y8, Y5
+	VMINPS Y6, Y8, Y6
+	VMINPS Y7, Y8, Y7
+no_flagHit:
 	MOVQ R8, R12
 	VMASKMOVPS Y0, Y10, 0(R12)
 	VMASKMOVPS Y1, Y11, 32(R12)
@@ -4441,6 +5297,30 @@ no_flagClampt:
 	ADDQ R9, R12
 	VMASKMOVPS Y6, Y10, 0(R12)
 	VMASKMOVPS Y7, Y11, 32(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -4448,6 +5328,7 @@ no_flagClampt:
 TEXT ·tileAVX2BF16_5x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -4727,31 +5608,34 @@ no_flagBiasCol:
 	VMOVUPS 32(R12), Y10
 	VFMADD231PS Y10, Y11, Y9
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Y10
-	VBROADCASTSS tile_hi(BX), Y11
 	VMAXPS Y0, Y10, Y0
-	VMINPS Y0, Y11, Y0
 	VMAXPS Y1, Y10, Y1
-	VMINPS Y1, Y11, Y1
 	VMAXPS Y2, Y10, Y2
-	VMINPS Y2, Y11, Y2
 	VMAXPS Y3, Y10, Y3
-	VMINPS Y3, Y11, Y3
 	VMAXPS Y4, Y10, Y4
-	VMINPS Y4, Y11, Y4
 	VMAXPS Y5, Y10, Y5
-	VMINPS Y5, Y11, Y5
 	VMAXPS Y6, Y10, Y6
-	VMINPS Y6, Y11, Y6
 	VMAXPS Y7, Y10, Y7
-	VMINPS Y7, Y11, Y7
 	VMAXPS Y8, Y10, Y8
-	VMINPS Y8, Y11, Y8
 	VMAXPS Y9, Y10, Y9
-	VMINPS Y9, Y11, Y9
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Y10
+	VMINPS Y0, Y10, Y0
+	VMINPS Y1, Y10, Y1
+	VMINPS Y2, Y10, Y2
+	VMINPS Y3, Y10, Y3
+	VMINPS Y4, Y10, Y4
+	VMINPS Y5, Y10, Y5
+	VMINPS Y6, Y10, Y6
+	VMINPS Y7, Y10, Y7
+	VMINPS Y8, Y10, Y8
+	VMINPS Y9, Y10, Y9
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Y0, 0(R12)
 	VMOVUPS Y1, 32(R12)
@@ -4767,6 +5651,30 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Y8, 0(R12)
 	VMOVUPS Y9, 32(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -4885,31 +5793,34 @@ no_flagBiasColt:
 	VMASKMOVPS 32(R12), Y13, Y10
 	VFMADD231PS Y10, Y11, Y9
 no_flagResidualt:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClampt
+	TESTL $const_flagLo, DX
+	JZ no_flagLot
 	VBROADCASTSS tile_lo(BX), Y10
-	VBROADCASTSS tile_hi(BX), Y11
 	VMAXPS Y0, Y10, Y0
-	VMINPS Y0, Y11, Y0
 	VMAXPS Y1, Y10, Y1
-	VMINPS Y1, Y11, Y1
 	VMAXPS Y2, Y10, Y2
-	VMINPS Y2, Y11, Y2
 	VMAXPS Y3, Y10, Y3
-	VMINPS Y3, Y11, Y3
 	VMAXPS Y4, Y10, Y4
-	VMINPS Y4, Y11, Y4
 	VMAXPS Y5, Y10, Y5
-	VMINPS Y5, Y11, Y5
 	VMAXPS Y6, Y10, Y6
-	VMINPS Y6, Y11, Y6
 	VMAXPS Y7, Y10, Y7
-	VMINPS Y7, Y11, Y7
 	VMAXPS Y8, Y10, Y8
-	VMINPS Y8, Y11, Y8
 	VMAXPS Y9, Y10, Y9
-	VMINPS Y9, Y11, Y9
-no_flagClampt:
+no_flagLot:
+	TESTL $const_flagHi, DX
+	JZ no_flagHit
+	VBROADCASTSS tile_hi(BX), Y10
+	VMINPS Y0, Y10, Y0
+	VMINPS Y1, Y10, Y1
+	VMINPS Y2, Y10, Y2
+	VMINPS Y3, Y10, Y3
+	VMINPS Y4, Y10, Y4
+	VMINPS Y5, Y10, Y5
+	VMINPS Y6, Y10, Y6
+	VMINPS Y7, Y10, Y7
+	VMINPS Y8, Y10, Y8
+	VMINPS Y9, Y10, Y9
+no_flagHit:
 	MOVQ R8, R12
 	VMASKMOVPS Y0, Y12, 0(R12)
 	VMASKMOVPS Y1, Y13, 32(R12)
@@ -4925,6 +5836,30 @@ no_flagClampt:
 	ADDQ R9, R12
 	VMASKMOVPS Y8, Y12, 0(R12)
 	VMASKMOVPS Y9, Y13, 32(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -4932,6 +5867,7 @@ no_flagClampt:
 TEXT ·tileAVX2BF16_6x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -5251,35 +6187,38 @@ no_flagBiasCol:
 	VMOVUPS 32(R12), Y12
 	VFMADD231PS Y12, Y13, Y11
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Y12
-	VBROADCASTSS tile_hi(BX), Y13
 	VMAXPS Y0, Y12, Y0
-	VMINPS Y0, Y13, Y0
 	VMAXPS Y1, Y12, Y1
-	VMINPS Y1, Y13, Y1
 	VMAXPS Y2, Y12, Y2
-	VMINPS Y2, Y13, Y2
 	VMAXPS Y3, Y12, Y3
-	VMINPS Y3, Y13, Y3
 	VMAXPS Y4, Y12, Y4
-	VMINPS Y4, Y13, Y4
 	VMAXPS Y5, Y12, Y5
-	VMINPS Y5, Y13, Y5
 	VMAXPS Y6, Y12, Y6
-	VMINPS Y6, Y13, Y6
 	VMAXPS Y7, Y12, Y7
-	VMINPS Y7, Y13, Y7
 	VMAXPS Y8, Y12, Y8
-	VMINPS Y8, Y13, Y8
 	VMAXPS Y9, Y12, Y9
-	VMINPS Y9, Y13, Y9
 	VMAXPS Y10, Y12, Y10
-	VMINPS Y10, Y13, Y10
 	VMAXPS Y11, Y12, Y11
-	VMINPS Y11, Y13, Y11
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Y12
+	VMINPS Y0, Y12, Y0
+	VMINPS Y1, Y12, Y1
+	VMINPS Y2, Y12, Y2
+	VMINPS Y3, Y12, Y3
+	VMINPS Y4, Y12, Y4
+	VMINPS Y5, Y12, Y5
+	VMINPS Y6, Y12, Y6
+	VMINPS Y7, Y12, Y7
+	VMINPS Y8, Y12, Y8
+	VMINPS Y9, Y12, Y9
+	VMINPS Y10, Y12, Y10
+	VMINPS Y11, Y12, Y11
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Y0, 0(R12)
 	VMOVUPS Y1, 32(R12)
@@ -5298,6 +6237,30 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Y10, 0(R12)
 	VMOVUPS Y11, 32(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -5433,35 +6396,38 @@ no_flagBiasColt:
 	VMASKMOVPS 32(R12), Y15, Y12
 	VFMADD231PS Y12, Y13, Y11
 no_flagResidualt:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClampt
+	TESTL $const_flagLo, DX
+	JZ no_flagLot
 	VBROADCASTSS tile_lo(BX), Y12
-	VBROADCASTSS tile_hi(BX), Y13
 	VMAXPS Y0, Y12, Y0
-	VMINPS Y0, Y13, Y0
 	VMAXPS Y1, Y12, Y1
-	VMINPS Y1, Y13, Y1
 	VMAXPS Y2, Y12, Y2
-	VMINPS Y2, Y13, Y2
 	VMAXPS Y3, Y12, Y3
-	VMINPS Y3, Y13, Y3
 	VMAXPS Y4, Y12, Y4
-	VMINPS Y4, Y13, Y4
 	VMAXPS Y5, Y12, Y5
-	VMINPS Y5, Y13, Y5
 	VMAXPS Y6, Y12, Y6
-	VMINPS Y6, Y13, Y6
 	VMAXPS Y7, Y12, Y7
-	VMINPS Y7, Y13, Y7
 	VMAXPS Y8, Y12, Y8
-	VMINPS Y8, Y13, Y8
 	VMAXPS Y9, Y12, Y9
-	VMINPS Y9, Y13, Y9
 	VMAXPS Y10, Y12, Y10
-	VMINPS Y10, Y13, Y10
 	VMAXPS Y11, Y12, Y11
-	VMINPS Y11, Y13, Y11
-no_flagClampt:
+no_flagLot:
+	TESTL $const_flagHi, DX
+	JZ no_flagHit
+	VBROADCASTSS tile_hi(BX), Y12
+	VMINPS Y0, Y12, Y0
+	VMINPS Y1, Y12, Y1
+	VMINPS Y2, Y12, Y2
+	VMINPS Y3, Y12, Y3
+	VMINPS Y4, Y12, Y4
+	VMINPS Y5, Y12, Y5
+	VMINPS Y6, Y12, Y6
+	VMINPS Y7, Y12, Y7
+	VMINPS Y8, Y12, Y8
+	VMINPS Y9, Y12, Y9
+	VMINPS Y10, Y12, Y10
+	VMINPS Y11, Y12, Y11
+no_flagHit:
 	MOVQ R8, R12
 	VMASKMOVPS Y0, Y14, 0(R12)
 	VMASKMOVPS Y1, Y15, 32(R12)
@@ -5480,6 +6446,30 @@ no_flagClampt:
 	ADDQ R9, R12
 	VMASKMOVPS Y10, Y14, 0(R12)
 	VMASKMOVPS Y11, Y15, 32(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -5487,6 +6477,7 @@ no_flagClampt:
 TEXT ·tileWideBF16_1x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -5586,15 +6577,42 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z1
 	VFMADD231PS Z1, Z2, Z0
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z1
-	VBROADCASTSS tile_hi(BX), Z2
 	VMAXPS Z0, Z1, Z0
-	VMINPS Z0, Z2, Z0
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z1
+	VMINPS Z0, Z1, Z0
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -5602,6 +6620,7 @@ no_flagClamp:
 TEXT ·tileWideBF16_1x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -5695,15 +6714,42 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z1
 	VFMADD231PS Z1, Z2, Z0
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z1
-	VBROADCASTSS tile_hi(BX), Z2
 	VMAXPS Z0, Z1, Z0
-	VMINPS Z0, Z2, Z0
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z1
+	VMINPS Z0, Z1, Z0
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -5711,6 +6757,7 @@ no_flagClamp:
 TEXT ·tileWideBF16_2x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -5841,19 +6888,46 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z2
 	VFMADD231PS Z2, Z3, Z1
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z2
-	VBROADCASTSS tile_hi(BX), Z3
 	VMAXPS Z0, Z2, Z0
-	VMINPS Z0, Z3, Z0
 	VMAXPS Z1, Z2, Z1
-	VMINPS Z1, Z3, Z1
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z2
+	VMINPS Z0, Z2, Z0
+	VMINPS Z1, Z2, Z1
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z1, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -5861,6 +6935,7 @@ no_flagClamp:
 TEXT ·tileWideBF16_2x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -5979,19 +7054,46 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z2
 	VFMADD231PS Z2, Z3, Z1
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z2
-	VBROADCASTSS tile_hi(BX), Z3
 	VMAXPS Z0, Z2, Z0
-	VMINPS Z0, Z3, Z0
 	VMAXPS Z1, Z2, Z1
-	VMINPS Z1, Z3, Z1
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z2
+	VMINPS Z0, Z2, Z0
+	VMINPS Z1, Z2, Z1
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z1, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -5999,6 +7101,7 @@ no_flagClamp:
 TEXT ·tileWideBF16_3x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -6160,23 +7263,50 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z3
 	VFMADD231PS Z3, Z4, Z2
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z3
-	VBROADCASTSS tile_hi(BX), Z4
 	VMAXPS Z0, Z3, Z0
-	VMINPS Z0, Z4, Z0
 	VMAXPS Z1, Z3, Z1
-	VMINPS Z1, Z4, Z1
 	VMAXPS Z2, Z3, Z2
-	VMINPS Z2, Z4, Z2
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z3
+	VMINPS Z0, Z3, Z0
+	VMINPS Z1, Z3, Z1
+	VMINPS Z2, Z3, Z2
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z1, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z2, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -6184,6 +7314,7 @@ no_flagClamp:
 TEXT ·tileWideBF16_3x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -6327,23 +7458,50 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z3
 	VFMADD231PS Z3, Z4, Z2
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z3
-	VBROADCASTSS tile_hi(BX), Z4
 	VMAXPS Z0, Z3, Z0
-	VMINPS Z0, Z4, Z0
 	VMAXPS Z1, Z3, Z1
-	VMINPS Z1, Z4, Z1
 	VMAXPS Z2, Z3, Z2
-	VMINPS Z2, Z4, Z2
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z3
+	VMINPS Z0, Z3, Z0
+	VMINPS Z1, Z3, Z1
+	VMINPS Z2, Z3, Z2
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z1, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z2, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -6351,6 +7509,7 @@ no_flagClamp:
 TEXT ·tileWideBF16_4x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -6527,19 +7686,22 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z4
 	VFMADD231PS Z4, Z5, Z3
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z4
-	VBROADCASTSS tile_hi(BX), Z5
 	VMAXPS Z0, Z4, Z0
-	VMINPS Z0, Z5, Z0
 	VMAXPS Z1, Z4, Z1
-	VMINPS Z1, Z5, Z1
 	VMAXPS Z2, Z4, Z2
-	VMINPS Z2, Z5, Z2
 	VMAXPS Z3, Z4, Z3
-	VMINPS Z3, Z5, Z3
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z4
+	VMINPS Z0, Z4, Z0
+	VMINPS Z1, Z4, Z1
+	VMINPS Z2, Z4, Z2
+	VMINPS Z3, Z4, Z3
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
@@ -6548,6 +7710,30 @@ no_flagClamp:
 	VMOVUPS Z2, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z3, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -6555,6 +7741,7 @@ no_flagClamp:
 TEXT ·tileWideBF16_4x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -6723,19 +7910,22 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z4
 	VFMADD231PS Z4, Z5, Z3
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z4
-	VBROADCASTSS tile_hi(BX), Z5
 	VMAXPS Z0, Z4, Z0
-	VMINPS Z0, Z5, Z0
 	VMAXPS Z1, Z4, Z1
-	VMINPS Z1, Z5, Z1
 	VMAXPS Z2, Z4, Z2
-	VMINPS Z2, Z5, Z2
 	VMAXPS Z3, Z4, Z3
-	VMINPS Z3, Z5, Z3
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z4
+	VMINPS Z0, Z4, Z0
+	VMINPS Z1, Z4, Z1
+	VMINPS Z2, Z4, Z2
+	VMINPS Z3, Z4, Z3
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
@@ -6744,6 +7934,30 @@ no_flagClamp:
 	VMOVUPS Z2, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z3, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -6751,6 +7965,7 @@ no_flagClamp:
 TEXT ·tileWideBF16_5x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -6944,21 +8159,24 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z5
 	VFMADD231PS Z5, Z6, Z4
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z5
-	VBROADCASTSS tile_hi(BX), Z6
 	VMAXPS Z0, Z5, Z0
-	VMINPS Z0, Z6, Z0
 	VMAXPS Z1, Z5, Z1
-	VMINPS Z1, Z6, Z1
 	VMAXPS Z2, Z5, Z2
-	VMINPS Z2, Z6, Z2
 	VMAXPS Z3, Z5, Z3
-	VMINPS Z3, Z6, Z3
 	VMAXPS Z4, Z5, Z4
-	VMINPS Z4, Z6, Z4
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z5
+	VMINPS Z0, Z5, Z0
+	VMINPS Z1, Z5, Z1
+	VMINPS Z2, Z5, Z2
+	VMINPS Z3, Z5, Z3
+	VMINPS Z4, Z5, Z4
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
@@ -6969,6 +8187,30 @@ no_flagClamp:
 	VMOVUPS Z3, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z4, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -6976,6 +8218,7 @@ no_flagClamp:
 TEXT ·tileWideBF16_6x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -7194,23 +8437,26 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z6
 	VFMADD231PS Z6, Z7, Z5
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z6
-	VBROADCASTSS tile_hi(BX), Z7
 	VMAXPS Z0, Z6, Z0
-	VMINPS Z0, Z7, Z0
 	VMAXPS Z1, Z6, Z1
-	VMINPS Z1, Z7, Z1
 	VMAXPS Z2, Z6, Z2
-	VMINPS Z2, Z7, Z2
 	VMAXPS Z3, Z6, Z3
-	VMINPS Z3, Z7, Z3
 	VMAXPS Z4, Z6, Z4
-	VMINPS Z4, Z7, Z4
 	VMAXPS Z5, Z6, Z5
-	VMINPS Z5, Z7, Z5
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z6
+	VMINPS Z0, Z6, Z0
+	VMINPS Z1, Z6, Z1
+	VMINPS Z2, Z6, Z2
+	VMINPS Z3, Z6, Z3
+	VMINPS Z4, Z6, Z4
+	VMINPS Z5, Z6, Z5
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
@@ -7223,6 +8469,30 @@ no_flagClamp:
 	VMOVUPS Z4, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z5, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -7230,6 +8500,7 @@ no_flagClamp:
 TEXT ·tileWideBF16_7x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -7473,25 +8744,28 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z7
 	VFMADD231PS Z7, Z8, Z6
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z7
-	VBROADCASTSS tile_hi(BX), Z8
 	VMAXPS Z0, Z7, Z0
-	VMINPS Z0, Z8, Z0
 	VMAXPS Z1, Z7, Z1
-	VMINPS Z1, Z8, Z1
 	VMAXPS Z2, Z7, Z2
-	VMINPS Z2, Z8, Z2
 	VMAXPS Z3, Z7, Z3
-	VMINPS Z3, Z8, Z3
 	VMAXPS Z4, Z7, Z4
-	VMINPS Z4, Z8, Z4
 	VMAXPS Z5, Z7, Z5
-	VMINPS Z5, Z8, Z5
 	VMAXPS Z6, Z7, Z6
-	VMINPS Z6, Z8, Z6
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z7
+	VMINPS Z0, Z7, Z0
+	VMINPS Z1, Z7, Z1
+	VMINPS Z2, Z7, Z2
+	VMINPS Z3, Z7, Z3
+	VMINPS Z4, Z7, Z4
+	VMINPS Z5, Z7, Z5
+	VMINPS Z6, Z7, Z6
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
@@ -7506,6 +8780,30 @@ no_flagClamp:
 	VMOVUPS Z5, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z6, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -7513,6 +8811,7 @@ no_flagClamp:
 TEXT ·tileWideBF16_8x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -7781,27 +9080,30 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z8
 	VFMADD231PS Z8, Z9, Z7
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z8
-	VBROADCASTSS tile_hi(BX), Z9
 	VMAXPS Z0, Z8, Z0
-	VMINPS Z0, Z9, Z0
 	VMAXPS Z1, Z8, Z1
-	VMINPS Z1, Z9, Z1
 	VMAXPS Z2, Z8, Z2
-	VMINPS Z2, Z9, Z2
 	VMAXPS Z3, Z8, Z3
-	VMINPS Z3, Z9, Z3
 	VMAXPS Z4, Z8, Z4
-	VMINPS Z4, Z9, Z4
 	VMAXPS Z5, Z8, Z5
-	VMINPS Z5, Z9, Z5
 	VMAXPS Z6, Z8, Z6
-	VMINPS Z6, Z9, Z6
 	VMAXPS Z7, Z8, Z7
-	VMINPS Z7, Z9, Z7
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z8
+	VMINPS Z0, Z8, Z0
+	VMINPS Z1, Z8, Z1
+	VMINPS Z2, Z8, Z2
+	VMINPS Z3, Z8, Z3
+	VMINPS Z4, Z8, Z4
+	VMINPS Z5, Z8, Z5
+	VMINPS Z6, Z8, Z6
+	VMINPS Z7, Z8, Z7
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
@@ -7818,6 +9120,30 @@ no_flagClamp:
 	VMOVUPS Z6, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z7, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -7825,6 +9151,7 @@ no_flagClamp:
 TEXT ·tileWideBF16_9x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -8118,29 +9445,32 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z9
 	VFMADD231PS Z9, Z10, Z8
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z9
-	VBROADCASTSS tile_hi(BX), Z10
 	VMAXPS Z0, Z9, Z0
-	VMINPS Z0, Z10, Z0
 	VMAXPS Z1, Z9, Z1
-	VMINPS Z1, Z10, Z1
 	VMAXPS Z2, Z9, Z2
-	VMINPS Z2, Z10, Z2
 	VMAXPS Z3, Z9, Z3
-	VMINPS Z3, Z10, Z3
 	VMAXPS Z4, Z9, Z4
-	VMINPS Z4, Z10, Z4
 	VMAXPS Z5, Z9, Z5
-	VMINPS Z5, Z10, Z5
 	VMAXPS Z6, Z9, Z6
-	VMINPS Z6, Z10, Z6
 	VMAXPS Z7, Z9, Z7
-	VMINPS Z7, Z10, Z7
 	VMAXPS Z8, Z9, Z8
-	VMINPS Z8, Z10, Z8
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z9
+	VMINPS Z0, Z9, Z0
+	VMINPS Z1, Z9, Z1
+	VMINPS Z2, Z9, Z2
+	VMINPS Z3, Z9, Z3
+	VMINPS Z4, Z9, Z4
+	VMINPS Z5, Z9, Z5
+	VMINPS Z6, Z9, Z6
+	VMINPS Z7, Z9, Z7
+	VMINPS Z8, Z9, Z8
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
@@ -8159,6 +9489,30 @@ no_flagClamp:
 	VMOVUPS Z7, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z8, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -8166,6 +9520,7 @@ no_flagClamp:
 TEXT ·tileWideBF16_10x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -8484,31 +9839,34 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z10
 	VFMADD231PS Z10, Z11, Z9
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z10
-	VBROADCASTSS tile_hi(BX), Z11
 	VMAXPS Z0, Z10, Z0
-	VMINPS Z0, Z11, Z0
 	VMAXPS Z1, Z10, Z1
-	VMINPS Z1, Z11, Z1
 	VMAXPS Z2, Z10, Z2
-	VMINPS Z2, Z11, Z2
 	VMAXPS Z3, Z10, Z3
-	VMINPS Z3, Z11, Z3
 	VMAXPS Z4, Z10, Z4
-	VMINPS Z4, Z11, Z4
 	VMAXPS Z5, Z10, Z5
-	VMINPS Z5, Z11, Z5
 	VMAXPS Z6, Z10, Z6
-	VMINPS Z6, Z11, Z6
 	VMAXPS Z7, Z10, Z7
-	VMINPS Z7, Z11, Z7
 	VMAXPS Z8, Z10, Z8
-	VMINPS Z8, Z11, Z8
 	VMAXPS Z9, Z10, Z9
-	VMINPS Z9, Z11, Z9
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z10
+	VMINPS Z0, Z10, Z0
+	VMINPS Z1, Z10, Z1
+	VMINPS Z2, Z10, Z2
+	VMINPS Z3, Z10, Z3
+	VMINPS Z4, Z10, Z4
+	VMINPS Z5, Z10, Z5
+	VMINPS Z6, Z10, Z6
+	VMINPS Z7, Z10, Z7
+	VMINPS Z8, Z10, Z8
+	VMINPS Z9, Z10, Z9
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
@@ -8529,6 +9887,30 @@ no_flagClamp:
 	VMOVUPS Z8, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z9, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -8536,6 +9918,7 @@ no_flagClamp:
 TEXT ·tileWideBF16_11x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -8879,33 +10262,36 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z11
 	VFMADD231PS Z11, Z12, Z10
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z11
-	VBROADCASTSS tile_hi(BX), Z12
 	VMAXPS Z0, Z11, Z0
-	VMINPS Z0, Z12, Z0
 	VMAXPS Z1, Z11, Z1
-	VMINPS Z1, Z12, Z1
 	VMAXPS Z2, Z11, Z2
-	VMINPS Z2, Z12, Z2
 	VMAXPS Z3, Z11, Z3
-	VMINPS Z3, Z12, Z3
 	VMAXPS Z4, Z11, Z4
-	VMINPS Z4, Z12, Z4
 	VMAXPS Z5, Z11, Z5
-	VMINPS Z5, Z12, Z5
 	VMAXPS Z6, Z11, Z6
-	VMINPS Z6, Z12, Z6
 	VMAXPS Z7, Z11, Z7
-	VMINPS Z7, Z12, Z7
 	VMAXPS Z8, Z11, Z8
-	VMINPS Z8, Z12, Z8
 	VMAXPS Z9, Z11, Z9
-	VMINPS Z9, Z12, Z9
 	VMAXPS Z10, Z11, Z10
-	VMINPS Z10, Z12, Z10
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z11
+	VMINPS Z0, Z11, Z0
+	VMINPS Z1, Z11, Z1
+	VMINPS Z2, Z11, Z2
+	VMINPS Z3, Z11, Z3
+	VMINPS Z4, Z11, Z4
+	VMINPS Z5, Z11, Z5
+	VMINPS Z6, Z11, Z6
+	VMINPS Z7, Z11, Z7
+	VMINPS Z8, Z11, Z8
+	VMINPS Z9, Z11, Z9
+	VMINPS Z10, Z11, Z10
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
@@ -8928,6 +10314,30 @@ no_flagClamp:
 	VMOVUPS Z9, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z10, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -8935,6 +10345,7 @@ no_flagClamp:
 TEXT ·tileWideBF16_12x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -9303,35 +10714,38 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z12
 	VFMADD231PS Z12, Z13, Z11
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z12
-	VBROADCASTSS tile_hi(BX), Z13
 	VMAXPS Z0, Z12, Z0
-	VMINPS Z0, Z13, Z0
 	VMAXPS Z1, Z12, Z1
-	VMINPS Z1, Z13, Z1
 	VMAXPS Z2, Z12, Z2
-	VMINPS Z2, Z13, Z2
 	VMAXPS Z3, Z12, Z3
-	VMINPS Z3, Z13, Z3
 	VMAXPS Z4, Z12, Z4
-	VMINPS Z4, Z13, Z4
 	VMAXPS Z5, Z12, Z5
-	VMINPS Z5, Z13, Z5
 	VMAXPS Z6, Z12, Z6
-	VMINPS Z6, Z13, Z6
 	VMAXPS Z7, Z12, Z7
-	VMINPS Z7, Z13, Z7
 	VMAXPS Z8, Z12, Z8
-	VMINPS Z8, Z13, Z8
 	VMAXPS Z9, Z12, Z9
-	VMINPS Z9, Z13, Z9
 	VMAXPS Z10, Z12, Z10
-	VMINPS Z10, Z13, Z10
 	VMAXPS Z11, Z12, Z11
-	VMINPS Z11, Z13, Z11
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z12
+	VMINPS Z0, Z12, Z0
+	VMINPS Z1, Z12, Z1
+	VMINPS Z2, Z12, Z2
+	VMINPS Z3, Z12, Z3
+	VMINPS Z4, Z12, Z4
+	VMINPS Z5, Z12, Z5
+	VMINPS Z6, Z12, Z6
+	VMINPS Z7, Z12, Z7
+	VMINPS Z8, Z12, Z8
+	VMINPS Z9, Z12, Z9
+	VMINPS Z10, Z12, Z10
+	VMINPS Z11, Z12, Z11
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
@@ -9356,6 +10770,30 @@ no_flagClamp:
 	VMOVUPS Z10, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z11, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -9363,6 +10801,7 @@ no_flagClamp:
 TEXT ·tileWideBF16_13x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -9756,37 +11195,40 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z13
 	VFMADD231PS Z13, Z14, Z12
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z13
-	VBROADCASTSS tile_hi(BX), Z14
 	VMAXPS Z0, Z13, Z0
-	VMINPS Z0, Z14, Z0
 	VMAXPS Z1, Z13, Z1
-	VMINPS Z1, Z14, Z1
 	VMAXPS Z2, Z13, Z2
-	VMINPS Z2, Z14, Z2
 	VMAXPS Z3, Z13, Z3
-	VMINPS Z3, Z14, Z3
 	VMAXPS Z4, Z13, Z4
-	VMINPS Z4, Z14, Z4
 	VMAXPS Z5, Z13, Z5
-	VMINPS Z5, Z14, Z5
 	VMAXPS Z6, Z13, Z6
-	VMINPS Z6, Z14, Z6
 	VMAXPS Z7, Z13, Z7
-	VMINPS Z7, Z14, Z7
 	VMAXPS Z8, Z13, Z8
-	VMINPS Z8, Z14, Z8
 	VMAXPS Z9, Z13, Z9
-	VMINPS Z9, Z14, Z9
 	VMAXPS Z10, Z13, Z10
-	VMINPS Z10, Z14, Z10
 	VMAXPS Z11, Z13, Z11
-	VMINPS Z11, Z14, Z11
 	VMAXPS Z12, Z13, Z12
-	VMINPS Z12, Z14, Z12
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z13
+	VMINPS Z0, Z13, Z0
+	VMINPS Z1, Z13, Z1
+	VMINPS Z2, Z13, Z2
+	VMINPS Z3, Z13, Z3
+	VMINPS Z4, Z13, Z4
+	VMINPS Z5, Z13, Z5
+	VMINPS Z6, Z13, Z6
+	VMINPS Z7, Z13, Z7
+	VMINPS Z8, Z13, Z8
+	VMINPS Z9, Z13, Z9
+	VMINPS Z10, Z13, Z10
+	VMINPS Z11, Z13, Z11
+	VMINPS Z12, Z13, Z12
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
@@ -9813,6 +11255,30 @@ no_flagClamp:
 	VMOVUPS Z11, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z12, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -9820,6 +11286,7 @@ no_flagClamp:
 TEXT ·tileWideBF16_14x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -10238,39 +11705,42 @@ no_flagBiasCol:
 	VMOVUPS.Z 0(R12), K1, Z14
 	VFMADD231PS Z14, Z15, Z13
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z14
-	VBROADCASTSS tile_hi(BX), Z15
 	VMAXPS Z0, Z14, Z0
-	VMINPS Z0, Z15, Z0
 	VMAXPS Z1, Z14, Z1
-	VMINPS Z1, Z15, Z1
 	VMAXPS Z2, Z14, Z2
-	VMINPS Z2, Z15, Z2
 	VMAXPS Z3, Z14, Z3
-	VMINPS Z3, Z15, Z3
 	VMAXPS Z4, Z14, Z4
-	VMINPS Z4, Z15, Z4
 	VMAXPS Z5, Z14, Z5
-	VMINPS Z5, Z15, Z5
 	VMAXPS Z6, Z14, Z6
-	VMINPS Z6, Z15, Z6
 	VMAXPS Z7, Z14, Z7
-	VMINPS Z7, Z15, Z7
 	VMAXPS Z8, Z14, Z8
-	VMINPS Z8, Z15, Z8
 	VMAXPS Z9, Z14, Z9
-	VMINPS Z9, Z15, Z9
 	VMAXPS Z10, Z14, Z10
-	VMINPS Z10, Z15, Z10
 	VMAXPS Z11, Z14, Z11
-	VMINPS Z11, Z15, Z11
 	VMAXPS Z12, Z14, Z12
-	VMINPS Z12, Z15, Z12
 	VMAXPS Z13, Z14, Z13
-	VMINPS Z13, Z15, Z13
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z14
+	VMINPS Z0, Z14, Z0
+	VMINPS Z1, Z14, Z1
+	VMINPS Z2, Z14, Z2
+	VMINPS Z3, Z14, Z3
+	VMINPS Z4, Z14, Z4
+	VMINPS Z5, Z14, Z5
+	VMINPS Z6, Z14, Z6
+	VMINPS Z7, Z14, Z7
+	VMINPS Z8, Z14, Z8
+	VMINPS Z9, Z14, Z9
+	VMINPS Z10, Z14, Z10
+	VMINPS Z11, Z14, Z11
+	VMINPS Z12, Z14, Z12
+	VMINPS Z13, Z14, Z13
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
@@ -10299,6 +11769,30 @@ no_flagClamp:
 	VMOVUPS Z12, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z13, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -10306,6 +11800,7 @@ no_flagClamp:
 TEXT ·tileWideBF16_1x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -10439,18 +11934,45 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z2
 	VFMADD231PS Z2, Z3, Z1
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z2
-	VBROADCASTSS tile_hi(BX), Z3
 	VMAXPS Z0, Z2, Z0
-	VMINPS Z0, Z3, Z0
 	VMAXPS Z1, Z2, Z1
-	VMINPS Z1, Z3, Z1
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z2
+	VMINPS Z0, Z2, Z0
+	VMINPS Z1, Z2, Z1
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -10458,6 +11980,7 @@ no_flagClamp:
 TEXT ·tileWideBF16_1x32rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -10579,18 +12102,45 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z2
 	VFMADD231PS Z2, Z3, Z1
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z2
-	VBROADCASTSS tile_hi(BX), Z3
 	VMAXPS Z0, Z2, Z0
-	VMINPS Z0, Z3, Z0
 	VMAXPS Z1, Z2, Z1
-	VMINPS Z1, Z3, Z1
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z2
+	VMINPS Z0, Z2, Z0
+	VMINPS Z1, Z2, Z1
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -10598,6 +12148,7 @@ no_flagClamp:
 TEXT ·tileWideBF16_2x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -10783,25 +12334,52 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z4
 	VFMADD231PS Z4, Z5, Z3
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z4
-	VBROADCASTSS tile_hi(BX), Z5
 	VMAXPS Z0, Z4, Z0
-	VMINPS Z0, Z5, Z0
 	VMAXPS Z1, Z4, Z1
-	VMINPS Z1, Z5, Z1
 	VMAXPS Z2, Z4, Z2
-	VMINPS Z2, Z5, Z2
 	VMAXPS Z3, Z4, Z3
-	VMINPS Z3, Z5, Z3
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z4
+	VMINPS Z0, Z4, Z0
+	VMINPS Z1, Z4, Z1
+	VMINPS Z2, Z4, Z2
+	VMINPS Z3, Z4, Z3
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
 	ADDQ R9, R12
 	VMOVUPS Z2, K1, 0(R12)
 	VMOVUPS Z3, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -10809,6 +12387,7 @@ no_flagClamp:
 TEXT ·tileWideBF16_2x32rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -10970,25 +12549,52 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z4
 	VFMADD231PS Z4, Z5, Z3
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z4
-	VBROADCASTSS tile_hi(BX), Z5
 	VMAXPS Z0, Z4, Z0
-	VMINPS Z0, Z5, Z0
 	VMAXPS Z1, Z4, Z1
-	VMINPS Z1, Z5, Z1
 	VMAXPS Z2, Z4, Z2
-	VMINPS Z2, Z5, Z2
 	VMAXPS Z3, Z4, Z3
-	VMINPS Z3, Z5, Z3
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z4
+	VMINPS Z0, Z4, Z0
+	VMINPS Z1, Z4, Z1
+	VMINPS Z2, Z4, Z2
+	VMINPS Z3, Z4, Z3
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
 	ADDQ R9, R12
 	VMOVUPS Z2, K1, 0(R12)
 	VMOVUPS Z3, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -10996,6 +12602,7 @@ no_flagClamp:
 TEXT ·tileWideBF16_3x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -11233,23 +12840,26 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z6
 	VFMADD231PS Z6, Z7, Z5
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z6
-	VBROADCASTSS tile_hi(BX), Z7
 	VMAXPS Z0, Z6, Z0
-	VMINPS Z0, Z7, Z0
 	VMAXPS Z1, Z6, Z1
-	VMINPS Z1, Z7, Z1
 	VMAXPS Z2, Z6, Z2
-	VMINPS Z2, Z7, Z2
 	VMAXPS Z3, Z6, Z3
-	VMINPS Z3, Z7, Z3
 	VMAXPS Z4, Z6, Z4
-	VMINPS Z4, Z7, Z4
 	VMAXPS Z5, Z6, Z5
-	VMINPS Z5, Z7, Z5
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z6
+	VMINPS Z0, Z6, Z0
+	VMINPS Z1, Z6, Z1
+	VMINPS Z2, Z6, Z2
+	VMINPS Z3, Z6, Z3
+	VMINPS Z4, Z6, Z4
+	VMINPS Z5, Z6, Z5
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
@@ -11259,6 +12869,30 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Z4, K1, 0(R12)
 	VMOVUPS Z5, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -11266,6 +12900,7 @@ no_flagClamp:
 TEXT ·tileWideBF16_3x32rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -11467,23 +13102,26 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z6
 	VFMADD231PS Z6, Z7, Z5
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z6
-	VBROADCASTSS tile_hi(BX), Z7
 	VMAXPS Z0, Z6, Z0
-	VMINPS Z0, Z7, Z0
 	VMAXPS Z1, Z6, Z1
-	VMINPS Z1, Z7, Z1
 	VMAXPS Z2, Z6, Z2
-	VMINPS Z2, Z7, Z2
 	VMAXPS Z3, Z6, Z3
-	VMINPS Z3, Z7, Z3
 	VMAXPS Z4, Z6, Z4
-	VMINPS Z4, Z7, Z4
 	VMAXPS Z5, Z6, Z5
-	VMINPS Z5, Z7, Z5
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z6
+	VMINPS Z0, Z6, Z0
+	VMINPS Z1, Z6, Z1
+	VMINPS Z2, Z6, Z2
+	VMINPS Z3, Z6, Z3
+	VMINPS Z4, Z6, Z4
+	VMINPS Z5, Z6, Z5
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
@@ -11493,6 +13131,30 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Z4, K1, 0(R12)
 	VMOVUPS Z5, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -11500,6 +13162,7 @@ no_flagClamp:
 TEXT ·tileWideBF16_4x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -11757,27 +13420,30 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z8
 	VFMADD231PS Z8, Z9, Z7
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z8
-	VBROADCASTSS tile_hi(BX), Z9
 	VMAXPS Z0, Z8, Z0
-	VMINPS Z0, Z9, Z0
 	VMAXPS Z1, Z8, Z1
-	VMINPS Z1, Z9, Z1
 	VMAXPS Z2, Z8, Z2
-	VMINPS Z2, Z9, Z2
 	VMAXPS Z3, Z8, Z3
-	VMINPS Z3, Z9, Z3
 	VMAXPS Z4, Z8, Z4
-	VMINPS Z4, Z9, Z4
 	VMAXPS Z5, Z8, Z5
-	VMINPS Z5, Z9, Z5
 	VMAXPS Z6, Z8, Z6
-	VMINPS Z6, Z9, Z6
 	VMAXPS Z7, Z8, Z7
-	VMINPS Z7, Z9, Z7
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z8
+	VMINPS Z0, Z8, Z0
+	VMINPS Z1, Z8, Z1
+	VMINPS Z2, Z8, Z2
+	VMINPS Z3, Z8, Z3
+	VMINPS Z4, Z8, Z4
+	VMINPS Z5, Z8, Z5
+	VMINPS Z6, Z8, Z6
+	VMINPS Z7, Z8, Z7
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
@@ -11790,6 +13456,30 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Z6, K1, 0(R12)
 	VMOVUPS Z7, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -11797,6 +13487,7 @@ no_flagClamp:
 TEXT ·tileWideBF16_4x32rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -12038,27 +13729,30 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z8
 	VFMADD231PS Z8, Z9, Z7
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z8
-	VBROADCASTSS tile_hi(BX), Z9
 	VMAXPS Z0, Z8, Z0
-	VMINPS Z0, Z9, Z0
 	VMAXPS Z1, Z8, Z1
-	VMINPS Z1, Z9, Z1
 	VMAXPS Z2, Z8, Z2
-	VMINPS Z2, Z9, Z2
 	VMAXPS Z3, Z8, Z3
-	VMINPS Z3, Z9, Z3
 	VMAXPS Z4, Z8, Z4
-	VMINPS Z4, Z9, Z4
 	VMAXPS Z5, Z8, Z5
-	VMINPS Z5, Z9, Z5
 	VMAXPS Z6, Z8, Z6
-	VMINPS Z6, Z9, Z6
 	VMAXPS Z7, Z8, Z7
-	VMINPS Z7, Z9, Z7
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z8
+	VMINPS Z0, Z8, Z0
+	VMINPS Z1, Z8, Z1
+	VMINPS Z2, Z8, Z2
+	VMINPS Z3, Z8, Z3
+	VMINPS Z4, Z8, Z4
+	VMINPS Z5, Z8, Z5
+	VMINPS Z6, Z8, Z6
+	VMINPS Z7, Z8, Z7
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
@@ -12071,6 +13765,30 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Z6, K1, 0(R12)
 	VMOVUPS Z7, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -12078,6 +13796,7 @@ no_flagClamp:
 TEXT ·tileWideBF16_5x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -12359,31 +14078,34 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z10
 	VFMADD231PS Z10, Z11, Z9
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z10
-	VBROADCASTSS tile_hi(BX), Z11
 	VMAXPS Z0, Z10, Z0
-	VMINPS Z0, Z11, Z0
 	VMAXPS Z1, Z10, Z1
-	VMINPS Z1, Z11, Z1
 	VMAXPS Z2, Z10, Z2
-	VMINPS Z2, Z11, Z2
 	VMAXPS Z3, Z10, Z3
-	VMINPS Z3, Z11, Z3
 	VMAXPS Z4, Z10, Z4
-	VMINPS Z4, Z11, Z4
 	VMAXPS Z5, Z10, Z5
-	VMINPS Z5, Z11, Z5
 	VMAXPS Z6, Z10, Z6
-	VMINPS Z6, Z11, Z6
 	VMAXPS Z7, Z10, Z7
-	VMINPS Z7, Z11, Z7
 	VMAXPS Z8, Z10, Z8
-	VMINPS Z8, Z11, Z8
 	VMAXPS Z9, Z10, Z9
-	VMINPS Z9, Z11, Z9
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z10
+	VMINPS Z0, Z10, Z0
+	VMINPS Z1, Z10, Z1
+	VMINPS Z2, Z10, Z2
+	VMINPS Z3, Z10, Z3
+	VMINPS Z4, Z10, Z4
+	VMINPS Z5, Z10, Z5
+	VMINPS Z6, Z10, Z6
+	VMINPS Z7, Z10, Z7
+	VMINPS Z8, Z10, Z8
+	VMINPS Z9, Z10, Z9
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
@@ -12399,6 +14121,30 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Z8, K1, 0(R12)
 	VMOVUPS Z9, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -12406,6 +14152,7 @@ no_flagClamp:
 TEXT ·tileWideBF16_6x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -12727,35 +14474,38 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z12
 	VFMADD231PS Z12, Z13, Z11
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z12
-	VBROADCASTSS tile_hi(BX), Z13
 	VMAXPS Z0, Z12, Z0
-	VMINPS Z0, Z13, Z0
 	VMAXPS Z1, Z12, Z1
-	VMINPS Z1, Z13, Z1
 	VMAXPS Z2, Z12, Z2
-	VMINPS Z2, Z13, Z2
 	VMAXPS Z3, Z12, Z3
-	VMINPS Z3, Z13, Z3
 	VMAXPS Z4, Z12, Z4
-	VMINPS Z4, Z13, Z4
 	VMAXPS Z5, Z12, Z5
-	VMINPS Z5, Z13, Z5
 	VMAXPS Z6, Z12, Z6
-	VMINPS Z6, Z13, Z6
 	VMAXPS Z7, Z12, Z7
-	VMINPS Z7, Z13, Z7
 	VMAXPS Z8, Z12, Z8
-	VMINPS Z8, Z13, Z8
 	VMAXPS Z9, Z12, Z9
-	VMINPS Z9, Z13, Z9
 	VMAXPS Z10, Z12, Z10
-	VMINPS Z10, Z13, Z10
 	VMAXPS Z11, Z12, Z11
-	VMINPS Z11, Z13, Z11
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z12
+	VMINPS Z0, Z12, Z0
+	VMINPS Z1, Z12, Z1
+	VMINPS Z2, Z12, Z2
+	VMINPS Z3, Z12, Z3
+	VMINPS Z4, Z12, Z4
+	VMINPS Z5, Z12, Z5
+	VMINPS Z6, Z12, Z6
+	VMINPS Z7, Z12, Z7
+	VMINPS Z8, Z12, Z8
+	VMINPS Z9, Z12, Z9
+	VMINPS Z10, Z12, Z10
+	VMINPS Z11, Z12, Z11
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
@@ -12774,6 +14524,30 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Z10, K1, 0(R12)
 	VMOVUPS Z11, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -12781,6 +14555,7 @@ no_flagClamp:
 TEXT ·tileWideBF16_7x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -13142,39 +14917,42 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z14
 	VFMADD231PS Z14, Z15, Z13
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z14
-	VBROADCASTSS tile_hi(BX), Z15
 	VMAXPS Z0, Z14, Z0
-	VMINPS Z0, Z15, Z0
 	VMAXPS Z1, Z14, Z1
-	VMINPS Z1, Z15, Z1
 	VMAXPS Z2, Z14, Z2
-	VMINPS Z2, Z15, Z2
 	VMAXPS Z3, Z14, Z3
-	VMINPS Z3, Z15, Z3
 	VMAXPS Z4, Z14, Z4
-	VMINPS Z4, Z15, Z4
 	VMAXPS Z5, Z14, Z5
-	VMINPS Z5, Z15, Z5
 	VMAXPS Z6, Z14, Z6
-	VMINPS Z6, Z15, Z6
 	VMAXPS Z7, Z14, Z7
-	VMINPS Z7, Z15, Z7
 	VMAXPS Z8, Z14, Z8
-	VMINPS Z8, Z15, Z8
 	VMAXPS Z9, Z14, Z9
-	VMINPS Z9, Z15, Z9
 	VMAXPS Z10, Z14, Z10
-	VMINPS Z10, Z15, Z10
 	VMAXPS Z11, Z14, Z11
-	VMINPS Z11, Z15, Z11
 	VMAXPS Z12, Z14, Z12
-	VMINPS Z12, Z15, Z12
 	VMAXPS Z13, Z14, Z13
-	VMINPS Z13, Z15, Z13
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z14
+	VMINPS Z0, Z14, Z0
+	VMINPS Z1, Z14, Z1
+	VMINPS Z2, Z14, Z2
+	VMINPS Z3, Z14, Z3
+	VMINPS Z4, Z14, Z4
+	VMINPS Z5, Z14, Z5
+	VMINPS Z6, Z14, Z6
+	VMINPS Z7, Z14, Z7
+	VMINPS Z8, Z14, Z8
+	VMINPS Z9, Z14, Z9
+	VMINPS Z10, Z14, Z10
+	VMINPS Z11, Z14, Z11
+	VMINPS Z12, Z14, Z12
+	VMINPS Z13, Z14, Z13
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
@@ -13196,6 +14974,30 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Z12, K1, 0(R12)
 	VMOVUPS Z13, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -13203,6 +15005,7 @@ no_flagClamp:
 TEXT ·tileWideBF16_8x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -13604,43 +15407,46 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z16
 	VFMADD231PS Z16, Z17, Z15
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z16
-	VBROADCASTSS tile_hi(BX), Z17
 	VMAXPS Z0, Z16, Z0
-	VMINPS Z0, Z17, Z0
 	VMAXPS Z1, Z16, Z1
-	VMINPS Z1, Z17, Z1
 	VMAXPS Z2, Z16, Z2
-	VMINPS Z2, Z17, Z2
 	VMAXPS Z3, Z16, Z3
-	VMINPS Z3, Z17, Z3
 	VMAXPS Z4, Z16, Z4
-	VMINPS Z4, Z17, Z4
 	VMAXPS Z5, Z16, Z5
-	VMINPS Z5, Z17, Z5
 	VMAXPS Z6, Z16, Z6
-	VMINPS Z6, Z17, Z6
 	VMAXPS Z7, Z16, Z7
-	VMINPS Z7, Z17, Z7
 	VMAXPS Z8, Z16, Z8
-	VMINPS Z8, Z17, Z8
 	VMAXPS Z9, Z16, Z9
-	VMINPS Z9, Z17, Z9
 	VMAXPS Z10, Z16, Z10
-	VMINPS Z10, Z17, Z10
 	VMAXPS Z11, Z16, Z11
-	VMINPS Z11, Z17, Z11
 	VMAXPS Z12, Z16, Z12
-	VMINPS Z12, Z17, Z12
 	VMAXPS Z13, Z16, Z13
-	VMINPS Z13, Z17, Z13
 	VMAXPS Z14, Z16, Z14
-	VMINPS Z14, Z17, Z14
 	VMAXPS Z15, Z16, Z15
-	VMINPS Z15, Z17, Z15
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z16
+	VMINPS Z0, Z16, Z0
+	VMINPS Z1, Z16, Z1
+	VMINPS Z2, Z16, Z2
+	VMINPS Z3, Z16, Z3
+	VMINPS Z4, Z16, Z4
+	VMINPS Z5, Z16, Z5
+	VMINPS Z6, Z16, Z6
+	VMINPS Z7, Z16, Z7
+	VMINPS Z8, Z16, Z8
+	VMINPS Z9, Z16, Z9
+	VMINPS Z10, Z16, Z10
+	VMINPS Z11, Z16, Z11
+	VMINPS Z12, Z16, Z12
+	VMINPS Z13, Z16, Z13
+	VMINPS Z14, Z16, Z14
+	VMINPS Z15, Z16, Z15
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
@@ -13665,6 +15471,30 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Z14, K1, 0(R12)
 	VMOVUPS Z15, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -13672,6 +15502,7 @@ no_flagClamp:
 TEXT ·tileWideBF16_9x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -14113,47 +15944,50 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z18
 	VFMADD231PS Z18, Z19, Z17
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z18
-	VBROADCASTSS tile_hi(BX), Z19
 	VMAXPS Z0, Z18, Z0
-	VMINPS Z0, Z19, Z0
 	VMAXPS Z1, Z18, Z1
-	VMINPS Z1, Z19, Z1
 	VMAXPS Z2, Z18, Z2
-	VMINPS Z2, Z19, Z2
 	VMAXPS Z3, Z18, Z3
-	VMINPS Z3, Z19, Z3
 	VMAXPS Z4, Z18, Z4
-	VMINPS Z4, Z19, Z4
 	VMAXPS Z5, Z18, Z5
-	VMINPS Z5, Z19, Z5
 	VMAXPS Z6, Z18, Z6
-	VMINPS Z6, Z19, Z6
 	VMAXPS Z7, Z18, Z7
-	VMINPS Z7, Z19, Z7
 	VMAXPS Z8, Z18, Z8
-	VMINPS Z8, Z19, Z8
 	VMAXPS Z9, Z18, Z9
-	VMINPS Z9, Z19, Z9
 	VMAXPS Z10, Z18, Z10
-	VMINPS Z10, Z19, Z10
 	VMAXPS Z11, Z18, Z11
-	VMINPS Z11, Z19, Z11
 	VMAXPS Z12, Z18, Z12
-	VMINPS Z12, Z19, Z12
 	VMAXPS Z13, Z18, Z13
-	VMINPS Z13, Z19, Z13
 	VMAXPS Z14, Z18, Z14
-	VMINPS Z14, Z19, Z14
 	VMAXPS Z15, Z18, Z15
-	VMINPS Z15, Z19, Z15
 	VMAXPS Z16, Z18, Z16
-	VMINPS Z16, Z19, Z16
 	VMAXPS Z17, Z18, Z17
-	VMINPS Z17, Z19, Z17
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z18
+	VMINPS Z0, Z18, Z0
+	VMINPS Z1, Z18, Z1
+	VMINPS Z2, Z18, Z2
+	VMINPS Z3, Z18, Z3
+	VMINPS Z4, Z18, Z4
+	VMINPS Z5, Z18, Z5
+	VMINPS Z6, Z18, Z6
+	VMINPS Z7, Z18, Z7
+	VMINPS Z8, Z18, Z8
+	VMINPS Z9, Z18, Z9
+	VMINPS Z10, Z18, Z10
+	VMINPS Z11, Z18, Z11
+	VMINPS Z12, Z18, Z12
+	VMINPS Z13, Z18, Z13
+	VMINPS Z14, Z18, Z14
+	VMINPS Z15, Z18, Z15
+	VMINPS Z16, Z18, Z16
+	VMINPS Z17, Z18, Z17
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
@@ -14181,6 +16015,30 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Z16, K1, 0(R12)
 	VMOVUPS Z17, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -14188,6 +16046,7 @@ no_flagClamp:
 TEXT ·tileWideBF16_10x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -14669,51 +16528,54 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z20
 	VFMADD231PS Z20, Z21, Z19
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z20
-	VBROADCASTSS tile_hi(BX), Z21
 	VMAXPS Z0, Z20, Z0
-	VMINPS Z0, Z21, Z0
 	VMAXPS Z1, Z20, Z1
-	VMINPS Z1, Z21, Z1
 	VMAXPS Z2, Z20, Z2
-	VMINPS Z2, Z21, Z2
 	VMAXPS Z3, Z20, Z3
-	VMINPS Z3, Z21, Z3
 	VMAXPS Z4, Z20, Z4
-	VMINPS Z4, Z21, Z4
 	VMAXPS Z5, Z20, Z5
-	VMINPS Z5, Z21, Z5
 	VMAXPS Z6, Z20, Z6
-	VMINPS Z6, Z21, Z6
 	VMAXPS Z7, Z20, Z7
-	VMINPS Z7, Z21, Z7
 	VMAXPS Z8, Z20, Z8
-	VMINPS Z8, Z21, Z8
 	VMAXPS Z9, Z20, Z9
-	VMINPS Z9, Z21, Z9
 	VMAXPS Z10, Z20, Z10
-	VMINPS Z10, Z21, Z10
 	VMAXPS Z11, Z20, Z11
-	VMINPS Z11, Z21, Z11
 	VMAXPS Z12, Z20, Z12
-	VMINPS Z12, Z21, Z12
 	VMAXPS Z13, Z20, Z13
-	VMINPS Z13, Z21, Z13
 	VMAXPS Z14, Z20, Z14
-	VMINPS Z14, Z21, Z14
 	VMAXPS Z15, Z20, Z15
-	VMINPS Z15, Z21, Z15
 	VMAXPS Z16, Z20, Z16
-	VMINPS Z16, Z21, Z16
 	VMAXPS Z17, Z20, Z17
-	VMINPS Z17, Z21, Z17
 	VMAXPS Z18, Z20, Z18
-	VMINPS Z18, Z21, Z18
 	VMAXPS Z19, Z20, Z19
-	VMINPS Z19, Z21, Z19
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z20
+	VMINPS Z0, Z20, Z0
+	VMINPS Z1, Z20, Z1
+	VMINPS Z2, Z20, Z2
+	VMINPS Z3, Z20, Z3
+	VMINPS Z4, Z20, Z4
+	VMINPS Z5, Z20, Z5
+	VMINPS Z6, Z20, Z6
+	VMINPS Z7, Z20, Z7
+	VMINPS Z8, Z20, Z8
+	VMINPS Z9, Z20, Z9
+	VMINPS Z10, Z20, Z10
+	VMINPS Z11, Z20, Z11
+	VMINPS Z12, Z20, Z12
+	VMINPS Z13, Z20, Z13
+	VMINPS Z14, Z20, Z14
+	VMINPS Z15, Z20, Z15
+	VMINPS Z16, Z20, Z16
+	VMINPS Z17, Z20, Z17
+	VMINPS Z18, Z20, Z18
+	VMINPS Z19, Z20, Z19
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
@@ -14744,6 +16606,30 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Z18, K1, 0(R12)
 	VMOVUPS Z19, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -14751,6 +16637,7 @@ no_flagClamp:
 TEXT ·tileWideBF16_11x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -15272,55 +17159,58 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z22
 	VFMADD231PS Z22, Z23, Z21
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z22
-	VBROADCASTSS tile_hi(BX), Z23
 	VMAXPS Z0, Z22, Z0
-	VMINPS Z0, Z23, Z0
 	VMAXPS Z1, Z22, Z1
-	VMINPS Z1, Z23, Z1
 	VMAXPS Z2, Z22, Z2
-	VMINPS Z2, Z23, Z2
 	VMAXPS Z3, Z22, Z3
-	VMINPS Z3, Z23, Z3
 	VMAXPS Z4, Z22, Z4
-	VMINPS Z4, Z23, Z4
 	VMAXPS Z5, Z22, Z5
-	VMINPS Z5, Z23, Z5
 	VMAXPS Z6, Z22, Z6
-	VMINPS Z6, Z23, Z6
 	VMAXPS Z7, Z22, Z7
-	VMINPS Z7, Z23, Z7
 	VMAXPS Z8, Z22, Z8
-	VMINPS Z8, Z23, Z8
 	VMAXPS Z9, Z22, Z9
-	VMINPS Z9, Z23, Z9
 	VMAXPS Z10, Z22, Z10
-	VMINPS Z10, Z23, Z10
 	VMAXPS Z11, Z22, Z11
-	VMINPS Z11, Z23, Z11
 	VMAXPS Z12, Z22, Z12
-	VMINPS Z12, Z23, Z12
 	VMAXPS Z13, Z22, Z13
-	VMINPS Z13, Z23, Z13
 	VMAXPS Z14, Z22, Z14
-	VMINPS Z14, Z23, Z14
 	VMAXPS Z15, Z22, Z15
-	VMINPS Z15, Z23, Z15
 	VMAXPS Z16, Z22, Z16
-	VMINPS Z16, Z23, Z16
 	VMAXPS Z17, Z22, Z17
-	VMINPS Z17, Z23, Z17
 	VMAXPS Z18, Z22, Z18
-	VMINPS Z18, Z23, Z18
 	VMAXPS Z19, Z22, Z19
-	VMINPS Z19, Z23, Z19
 	VMAXPS Z20, Z22, Z20
-	VMINPS Z20, Z23, Z20
 	VMAXPS Z21, Z22, Z21
-	VMINPS Z21, Z23, Z21
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z22
+	VMINPS Z0, Z22, Z0
+	VMINPS Z1, Z22, Z1
+	VMINPS Z2, Z22, Z2
+	VMINPS Z3, Z22, Z3
+	VMINPS Z4, Z22, Z4
+	VMINPS Z5, Z22, Z5
+	VMINPS Z6, Z22, Z6
+	VMINPS Z7, Z22, Z7
+	VMINPS Z8, Z22, Z8
+	VMINPS Z9, Z22, Z9
+	VMINPS Z10, Z22, Z10
+	VMINPS Z11, Z22, Z11
+	VMINPS Z12, Z22, Z12
+	VMINPS Z13, Z22, Z13
+	VMINPS Z14, Z22, Z14
+	VMINPS Z15, Z22, Z15
+	VMINPS Z16, Z22, Z16
+	VMINPS Z17, Z22, Z17
+	VMINPS Z18, Z22, Z18
+	VMINPS Z19, Z22, Z19
+	VMINPS Z20, Z22, Z20
+	VMINPS Z21, Z22, Z21
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
@@ -15354,6 +17244,30 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Z20, K1, 0(R12)
 	VMOVUPS Z21, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -15361,6 +17275,7 @@ no_flagClamp:
 TEXT ·tileWideBF16_12x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -15922,59 +17837,62 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z24
 	VFMADD231PS Z24, Z25, Z23
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z24
-	VBROADCASTSS tile_hi(BX), Z25
 	VMAXPS Z0, Z24, Z0
-	VMINPS Z0, Z25, Z0
 	VMAXPS Z1, Z24, Z1
-	VMINPS Z1, Z25, Z1
 	VMAXPS Z2, Z24, Z2
-	VMINPS Z2, Z25, Z2
 	VMAXPS Z3, Z24, Z3
-	VMINPS Z3, Z25, Z3
 	VMAXPS Z4, Z24, Z4
-	VMINPS Z4, Z25, Z4
 	VMAXPS Z5, Z24, Z5
-	VMINPS Z5, Z25, Z5
 	VMAXPS Z6, Z24, Z6
-	VMINPS Z6, Z25, Z6
 	VMAXPS Z7, Z24, Z7
-	VMINPS Z7, Z25, Z7
 	VMAXPS Z8, Z24, Z8
-	VMINPS Z8, Z25, Z8
 	VMAXPS Z9, Z24, Z9
-	VMINPS Z9, Z25, Z9
 	VMAXPS Z10, Z24, Z10
-	VMINPS Z10, Z25, Z10
 	VMAXPS Z11, Z24, Z11
-	VMINPS Z11, Z25, Z11
 	VMAXPS Z12, Z24, Z12
-	VMINPS Z12, Z25, Z12
 	VMAXPS Z13, Z24, Z13
-	VMINPS Z13, Z25, Z13
 	VMAXPS Z14, Z24, Z14
-	VMINPS Z14, Z25, Z14
 	VMAXPS Z15, Z24, Z15
-	VMINPS Z15, Z25, Z15
 	VMAXPS Z16, Z24, Z16
-	VMINPS Z16, Z25, Z16
 	VMAXPS Z17, Z24, Z17
-	VMINPS Z17, Z25, Z17
 	VMAXPS Z18, Z24, Z18
-	VMINPS Z18, Z25, Z18
 	VMAXPS Z19, Z24, Z19
-	VMINPS Z19, Z25, Z19
 	VMAXPS Z20, Z24, Z20
-	VMINPS Z20, Z25, Z20
 	VMAXPS Z21, Z24, Z21
-	VMINPS Z21, Z25, Z21
 	VMAXPS Z22, Z24, Z22
-	VMINPS Z22, Z25, Z22
 	VMAXPS Z23, Z24, Z23
-	VMINPS Z23, Z25, Z23
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z24
+	VMINPS Z0, Z24, Z0
+	VMINPS Z1, Z24, Z1
+	VMINPS Z2, Z24, Z2
+	VMINPS Z3, Z24, Z3
+	VMINPS Z4, Z24, Z4
+	VMINPS Z5, Z24, Z5
+	VMINPS Z6, Z24, Z6
+	VMINPS Z7, Z24, Z7
+	VMINPS Z8, Z24, Z8
+	VMINPS Z9, Z24, Z9
+	VMINPS Z10, Z24, Z10
+	VMINPS Z11, Z24, Z11
+	VMINPS Z12, Z24, Z12
+	VMINPS Z13, Z24, Z13
+	VMINPS Z14, Z24, Z14
+	VMINPS Z15, Z24, Z15
+	VMINPS Z16, Z24, Z16
+	VMINPS Z17, Z24, Z17
+	VMINPS Z18, Z24, Z18
+	VMINPS Z19, Z24, Z19
+	VMINPS Z20, Z24, Z20
+	VMINPS Z21, Z24, Z21
+	VMINPS Z22, Z24, Z22
+	VMINPS Z23, Z24, Z23
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
@@ -16011,6 +17929,30 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Z22, K1, 0(R12)
 	VMOVUPS Z23, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -16018,6 +17960,7 @@ no_flagClamp:
 TEXT ·tileWideBF16_13x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -16619,63 +18562,66 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z26
 	VFMADD231PS Z26, Z27, Z25
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z26
-	VBROADCASTSS tile_hi(BX), Z27
 	VMAXPS Z0, Z26, Z0
-	VMINPS Z0, Z27, Z0
 	VMAXPS Z1, Z26, Z1
-	VMINPS Z1, Z27, Z1
 	VMAXPS Z2, Z26, Z2
-	VMINPS Z2, Z27, Z2
 	VMAXPS Z3, Z26, Z3
-	VMINPS Z3, Z27, Z3
 	VMAXPS Z4, Z26, Z4
-	VMINPS Z4, Z27, Z4
 	VMAXPS Z5, Z26, Z5
-	VMINPS Z5, Z27, Z5
 	VMAXPS Z6, Z26, Z6
-	VMINPS Z6, Z27, Z6
 	VMAXPS Z7, Z26, Z7
-	VMINPS Z7, Z27, Z7
 	VMAXPS Z8, Z26, Z8
-	VMINPS Z8, Z27, Z8
 	VMAXPS Z9, Z26, Z9
-	VMINPS Z9, Z27, Z9
 	VMAXPS Z10, Z26, Z10
-	VMINPS Z10, Z27, Z10
 	VMAXPS Z11, Z26, Z11
-	VMINPS Z11, Z27, Z11
 	VMAXPS Z12, Z26, Z12
-	VMINPS Z12, Z27, Z12
 	VMAXPS Z13, Z26, Z13
-	VMINPS Z13, Z27, Z13
 	VMAXPS Z14, Z26, Z14
-	VMINPS Z14, Z27, Z14
 	VMAXPS Z15, Z26, Z15
-	VMINPS Z15, Z27, Z15
 	VMAXPS Z16, Z26, Z16
-	VMINPS Z16, Z27, Z16
 	VMAXPS Z17, Z26, Z17
-	VMINPS Z17, Z27, Z17
 	VMAXPS Z18, Z26, Z18
-	VMINPS Z18, Z27, Z18
 	VMAXPS Z19, Z26, Z19
-	VMINPS Z19, Z27, Z19
 	VMAXPS Z20, Z26, Z20
-	VMINPS Z20, Z27, Z20
 	VMAXPS Z21, Z26, Z21
-	VMINPS Z21, Z27, Z21
 	VMAXPS Z22, Z26, Z22
-	VMINPS Z22, Z27, Z22
 	VMAXPS Z23, Z26, Z23
-	VMINPS Z23, Z27, Z23
 	VMAXPS Z24, Z26, Z24
-	VMINPS Z24, Z27, Z24
 	VMAXPS Z25, Z26, Z25
-	VMINPS Z25, Z27, Z25
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z26
+	VMINPS Z0, Z26, Z0
+	VMINPS Z1, Z26, Z1
+	VMINPS Z2, Z26, Z2
+	VMINPS Z3, Z26, Z3
+	VMINPS Z4, Z26, Z4
+	VMINPS Z5, Z26, Z5
+	VMINPS Z6, Z26, Z6
+	VMINPS Z7, Z26, Z7
+	VMINPS Z8, Z26, Z8
+	VMINPS Z9, Z26, Z9
+	VMINPS Z10, Z26, Z10
+	VMINPS Z11, Z26, Z11
+	VMINPS Z12, Z26, Z12
+	VMINPS Z13, Z26, Z13
+	VMINPS Z14, Z26, Z14
+	VMINPS Z15, Z26, Z15
+	VMINPS Z16, Z26, Z16
+	VMINPS Z17, Z26, Z17
+	VMINPS Z18, Z26, Z18
+	VMINPS Z19, Z26, Z19
+	VMINPS Z20, Z26, Z20
+	VMINPS Z21, Z26, Z21
+	VMINPS Z22, Z26, Z22
+	VMINPS Z23, Z26, Z23
+	VMINPS Z24, Z26, Z24
+	VMINPS Z25, Z26, Z25
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
@@ -16715,6 +18661,30 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Z24, K1, 0(R12)
 	VMOVUPS Z25, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -16722,6 +18692,7 @@ no_flagClamp:
 TEXT ·tileWideBF16_14x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -17363,67 +19334,70 @@ no_flagBiasCol:
 	VMOVUPS.Z 64(R12), K2, Z28
 	VFMADD231PS Z28, Z29, Z27
 no_flagResidual:
-	TESTL $const_flagClamp, DX
-	JZ no_flagClamp
+	TESTL $const_flagLo, DX
+	JZ no_flagLo
 	VBROADCASTSS tile_lo(BX), Z28
-	VBROADCASTSS tile_hi(BX), Z29
 	VMAXPS Z0, Z28, Z0
-	VMINPS Z0, Z29, Z0
 	VMAXPS Z1, Z28, Z1
-	VMINPS Z1, Z29, Z1
 	VMAXPS Z2, Z28, Z2
-	VMINPS Z2, Z29, Z2
 	VMAXPS Z3, Z28, Z3
-	VMINPS Z3, Z29, Z3
 	VMAXPS Z4, Z28, Z4
-	VMINPS Z4, Z29, Z4
 	VMAXPS Z5, Z28, Z5
-	VMINPS Z5, Z29, Z5
 	VMAXPS Z6, Z28, Z6
-	VMINPS Z6, Z29, Z6
 	VMAXPS Z7, Z28, Z7
-	VMINPS Z7, Z29, Z7
 	VMAXPS Z8, Z28, Z8
-	VMINPS Z8, Z29, Z8
 	VMAXPS Z9, Z28, Z9
-	VMINPS Z9, Z29, Z9
 	VMAXPS Z10, Z28, Z10
-	VMINPS Z10, Z29, Z10
 	VMAXPS Z11, Z28, Z11
-	VMINPS Z11, Z29, Z11
 	VMAXPS Z12, Z28, Z12
-	VMINPS Z12, Z29, Z12
 	VMAXPS Z13, Z28, Z13
-	VMINPS Z13, Z29, Z13
 	VMAXPS Z14, Z28, Z14
-	VMINPS Z14, Z29, Z14
 	VMAXPS Z15, Z28, Z15
-	VMINPS Z15, Z29, Z15
 	VMAXPS Z16, Z28, Z16
-	VMINPS Z16, Z29, Z16
 	VMAXPS Z17, Z28, Z17
-	VMINPS Z17, Z29, Z17
 	VMAXPS Z18, Z28, Z18
-	VMINPS Z18, Z29, Z18
 	VMAXPS Z19, Z28, Z19
-	VMINPS Z19, Z29, Z19
 	VMAXPS Z20, Z28, Z20
-	VMINPS Z20, Z29, Z20
 	VMAXPS Z21, Z28, Z21
-	VMINPS Z21, Z29, Z21
 	VMAXPS Z22, Z28, Z22
-	VMINPS Z22, Z29, Z22
 	VMAXPS Z23, Z28, Z23
-	VMINPS Z23, Z29, Z23
 	VMAXPS Z24, Z28, Z24
-	VMINPS Z24, Z29, Z24
 	VMAXPS Z25, Z28, Z25
-	VMINPS Z25, Z29, Z25
 	VMAXPS Z26, Z28, Z26
-	VMINPS Z26, Z29, Z26
 	VMAXPS Z27, Z28, Z27
-	VMINPS Z27, Z29, Z27
-no_flagClamp:
+no_flagLo:
+	TESTL $const_flagHi, DX
+	JZ no_flagHi
+	VBROADCASTSS tile_hi(BX), Z28
+	VMINPS Z0, Z28, Z0
+	VMINPS Z1, Z28, Z1
+	VMINPS Z2, Z28, Z2
+	VMINPS Z3, Z28, Z3
+	VMINPS Z4, Z28, Z4
+	VMINPS Z5, Z28, Z5
+	VMINPS Z6, Z28, Z6
+	VMINPS Z7, Z28, Z7
+	VMINPS Z8, Z28, Z8
+	VMINPS Z9, Z28, Z9
+	VMINPS Z10, Z28, Z10
+	VMINPS Z11, Z28, Z11
+	VMINPS Z12, Z28, Z12
+	VMINPS Z13, Z28, Z13
+	VMINPS Z14, Z28, Z14
+	VMINPS Z15, Z28, Z15
+	VMINPS Z16, Z28, Z16
+	VMINPS Z17, Z28, Z17
+	VMINPS Z18, Z28, Z18
+	VMINPS Z19, Z28, Z19
+	VMINPS Z20, Z28, Z20
+	VMINPS Z21, Z28, Z21
+	VMINPS Z22, Z28, Z22
+	VMINPS Z23, Z28, Z23
+	VMINPS Z24, Z28, Z24
+	VMINPS Z25, Z28, Z25
+	VMINPS Z26, Z28, Z26
+	VMINPS Z27, Z28, Z27
+no_flagHi:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
@@ -17466,6 +19440,30 @@ no_flagClamp:
 	ADDQ R9, R12
 	VMOVUPS Z26, K1, 0(R12)
 	VMOVUPS Z27, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -17473,6 +19471,7 @@ no_flagClamp:
 TEXT ·tileAVX2U8S8_1x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -17553,6 +19552,30 @@ done:
 no_flagAccumulate:
 	MOVQ R8, R12
 	VMOVUPS Y0, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -17570,6 +19593,30 @@ tail:
 no_flagAccumulatet:
 	MOVQ R8, R12
 	VMASKMOVPS Y0, Y3, 0(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -17577,6 +19624,7 @@ no_flagAccumulatet:
 TEXT ·tileAVX2U8S8_2x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -17681,6 +19729,30 @@ no_flagAccumulate:
 	VMOVUPS Y0, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Y1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -17703,6 +19775,30 @@ no_flagAccumulatet:
 	VMASKMOVPS Y0, Y4, 0(R12)
 	ADDQ R9, R12
 	VMASKMOVPS Y1, Y4, 0(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -17710,6 +19806,7 @@ no_flagAccumulatet:
 TEXT ·tileAVX2U8S8_3x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -17842,6 +19939,30 @@ no_flagAccumulate:
 	VMOVUPS Y1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Y2, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -17869,6 +19990,30 @@ no_flagAccumulatet:
 	VMASKMOVPS Y1, Y5, 0(R12)
 	ADDQ R9, R12
 	VMASKMOVPS Y2, Y5, 0(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -17876,6 +20021,7 @@ no_flagAccumulatet:
 TEXT ·tileAVX2U8S8_4x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -18028,6 +20174,30 @@ no_flagAccumulate:
 	VMOVUPS Y2, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Y3, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -18060,6 +20230,30 @@ no_flagAccumulatet:
 	VMASKMOVPS Y2, Y6, 0(R12)
 	ADDQ R9, R12
 	VMASKMOVPS Y3, Y6, 0(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -18067,6 +20261,7 @@ no_flagAccumulatet:
 TEXT ·tileAVX2U8S8_5x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -18245,6 +20440,30 @@ no_flagAccumulate:
 	VMOVUPS Y3, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Y4, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -18282,6 +20501,30 @@ no_flagAccumulatet:
 	VMASKMOVPS Y3, Y7, 0(R12)
 	ADDQ R9, R12
 	VMASKMOVPS Y4, Y7, 0(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -18289,6 +20532,7 @@ no_flagAccumulatet:
 TEXT ·tileAVX2U8S8_6x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -18493,6 +20737,30 @@ no_flagAccumulate:
 	VMOVUPS Y4, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Y5, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -18535,6 +20803,30 @@ no_flagAccumulatet:
 	VMASKMOVPS Y4, Y8, 0(R12)
 	ADDQ R9, R12
 	VMASKMOVPS Y5, Y8, 0(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -18542,6 +20834,7 @@ no_flagAccumulatet:
 TEXT ·tileAVX2U8S8_1x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -18660,6 +20953,30 @@ no_flagAccumulate:
 	MOVQ R8, R12
 	VMOVUPS Y0, 0(R12)
 	VMOVUPS Y1, 32(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -18681,6 +20998,30 @@ no_flagAccumulatet:
 	MOVQ R8, R12
 	VMASKMOVPS Y0, Y4, 0(R12)
 	VMASKMOVPS Y1, Y5, 32(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -18688,6 +21029,7 @@ no_flagAccumulatet:
 TEXT ·tileAVX2U8S8_2x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -18845,6 +21187,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Y2, 0(R12)
 	VMOVUPS Y3, 32(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -18874,6 +21240,30 @@ no_flagAccumulatet:
 	ADDQ R9, R12
 	VMASKMOVPS Y2, Y6, 0(R12)
 	VMASKMOVPS Y3, Y7, 32(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -18881,6 +21271,7 @@ no_flagAccumulatet:
 TEXT ·tileAVX2U8S8_3x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -19085,6 +21476,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Y4, 0(R12)
 	VMOVUPS Y5, 32(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -19122,6 +21537,30 @@ no_flagAccumulatet:
 	ADDQ R9, R12
 	VMASKMOVPS Y4, Y8, 0(R12)
 	VMASKMOVPS Y5, Y9, 32(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -19129,6 +21568,7 @@ no_flagAccumulatet:
 TEXT ·tileAVX2U8S8_4x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -19364,6 +21804,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Y6, 0(R12)
 	VMOVUPS Y7, 32(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -19409,6 +21873,30 @@ no_flagAccumulatet:
 	ADDQ R9, R12
 	VMASKMOVPS Y6, Y10, 0(R12)
 	VMASKMOVPS Y7, Y11, 32(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -19416,6 +21904,7 @@ no_flagAccumulatet:
 TEXT ·tileAVX2U8S8_5x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -19694,6 +22183,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Y8, 0(R12)
 	VMOVUPS Y9, 32(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -19747,6 +22260,30 @@ no_flagAccumulatet:
 	ADDQ R9, R12
 	VMASKMOVPS Y8, Y12, 0(R12)
 	VMASKMOVPS Y9, Y13, 32(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -19754,6 +22291,7 @@ no_flagAccumulatet:
 TEXT ·tileAVX2U8S8_6x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -20075,6 +22613,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Y10, 0(R12)
 	VMOVUPS Y11, 32(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -20136,6 +22698,30 @@ no_flagAccumulatet:
 	ADDQ R9, R12
 	VMASKMOVPS Y10, Y14, 0(R12)
 	VMASKMOVPS Y11, Y15, 32(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -20143,6 +22729,7 @@ no_flagAccumulatet:
 TEXT ·tileWideU8S8_1x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -20225,6 +22812,30 @@ done:
 no_flagAccumulate:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -20232,6 +22843,7 @@ no_flagAccumulate:
 TEXT ·tileWideU8S8_2x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -20346,6 +22958,30 @@ no_flagAccumulate:
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z1, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -20353,6 +22989,7 @@ no_flagAccumulate:
 TEXT ·tileWideU8S8_3x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -20499,6 +23136,30 @@ no_flagAccumulate:
 	VMOVUPS Z1, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z2, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -20506,6 +23167,7 @@ no_flagAccumulate:
 TEXT ·tileWideU8S8_4x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -20668,6 +23330,30 @@ no_flagAccumulate:
 	VMOVUPS Z2, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z3, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -20675,6 +23361,7 @@ no_flagAccumulate:
 TEXT ·tileWideU8S8_5x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -20855,6 +23542,30 @@ no_flagAccumulate:
 	VMOVUPS Z3, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z4, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -20862,6 +23573,7 @@ no_flagAccumulate:
 TEXT ·tileWideU8S8_6x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -21068,6 +23780,30 @@ no_flagAccumulate:
 	VMOVUPS Z4, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z5, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -21075,6 +23811,7 @@ no_flagAccumulate:
 TEXT ·tileWideU8S8_7x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -21307,6 +24044,30 @@ no_flagAccumulate:
 	VMOVUPS Z5, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z6, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -21314,6 +24075,7 @@ no_flagAccumulate:
 TEXT ·tileWideU8S8_8x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -21572,6 +24334,30 @@ no_flagAccumulate:
 	VMOVUPS Z6, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z7, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -21579,6 +24365,7 @@ no_flagAccumulate:
 TEXT ·tileWideU8S8_9x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -21863,6 +24650,30 @@ no_flagAccumulate:
 	VMOVUPS Z7, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z8, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -21870,6 +24681,7 @@ no_flagAccumulate:
 TEXT ·tileWideU8S8_10x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -22180,6 +24992,30 @@ no_flagAccumulate:
 	VMOVUPS Z8, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z9, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -22187,6 +25023,7 @@ no_flagAccumulate:
 TEXT ·tileWideU8S8_11x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -22523,6 +25360,30 @@ no_flagAccumulate:
 	VMOVUPS Z9, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z10, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -22530,6 +25391,7 @@ no_flagAccumulate:
 TEXT ·tileWideU8S8_12x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -22892,6 +25754,30 @@ no_flagAccumulate:
 	VMOVUPS Z10, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z11, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -22899,6 +25785,7 @@ no_flagAccumulate:
 TEXT ·tileWideU8S8_13x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -23287,6 +26174,30 @@ no_flagAccumulate:
 	VMOVUPS Z11, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z12, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -23294,6 +26205,7 @@ no_flagAccumulate:
 TEXT ·tileWideU8S8_14x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -23708,6 +26620,30 @@ no_flagAccumulate:
 	VMOVUPS Z12, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z13, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -23715,6 +26651,7 @@ no_flagAccumulate:
 TEXT ·tileWideU8S8_1x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -23835,6 +26772,30 @@ no_flagAccumulate:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -23842,6 +26803,7 @@ no_flagAccumulate:
 TEXT ·tileWideU8S8_2x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -24017,6 +26979,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z2, K1, 0(R12)
 	VMOVUPS Z3, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -24024,6 +27010,7 @@ no_flagAccumulate:
 TEXT ·tileWideU8S8_3x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -24254,6 +27241,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z4, K1, 0(R12)
 	VMOVUPS Z5, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -24261,6 +27272,7 @@ no_flagAccumulate:
 TEXT ·tileWideU8S8_4x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -24514,6 +27526,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z6, K1, 0(R12)
 	VMOVUPS Z7, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -24521,6 +27557,7 @@ no_flagAccumulate:
 TEXT ·tileWideU8S8_5x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -24801,6 +27838,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z8, K1, 0(R12)
 	VMOVUPS Z9, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -24808,6 +27869,7 @@ no_flagAccumulate:
 TEXT ·tileWideU8S8_6x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -25131,6 +28193,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z10, K1, 0(R12)
 	VMOVUPS Z11, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -25138,6 +28224,7 @@ no_flagAccumulate:
 TEXT ·tileWideU8S8_7x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -25504,6 +28591,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z12, K1, 0(R12)
 	VMOVUPS Z13, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -25511,6 +28622,7 @@ no_flagAccumulate:
 TEXT ·tileWideU8S8_8x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -25920,6 +29032,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z14, K1, 0(R12)
 	VMOVUPS Z15, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -25927,6 +29063,7 @@ no_flagAccumulate:
 TEXT ·tileWideU8S8_9x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -26379,6 +29516,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z16, K1, 0(R12)
 	VMOVUPS Z17, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -26386,6 +29547,7 @@ no_flagAccumulate:
 TEXT ·tileWideU8S8_10x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -26881,6 +30043,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z18, K1, 0(R12)
 	VMOVUPS Z19, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -26888,6 +30074,7 @@ no_flagAccumulate:
 TEXT ·tileWideU8S8_11x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -27426,6 +30613,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z20, K1, 0(R12)
 	VMOVUPS Z21, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -27433,6 +30644,7 @@ no_flagAccumulate:
 TEXT ·tileWideU8S8_12x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -28014,6 +31226,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z22, K1, 0(R12)
 	VMOVUPS Z23, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -28021,6 +31257,7 @@ no_flagAccumulate:
 TEXT ·tileWideU8S8_13x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -28645,6 +31882,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z24, K1, 0(R12)
 	VMOVUPS Z25, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -28652,6 +31913,7 @@ no_flagAccumulate:
 TEXT ·tileWideU8S8_14x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -29319,6 +32581,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z26, K1, 0(R12)
 	VMOVUPS Z27, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -29326,6 +32612,7 @@ no_flagAccumulate:
 TEXT ·tileAVX2S8U8_1x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -29406,6 +32693,30 @@ done:
 no_flagAccumulate:
 	MOVQ R8, R12
 	VMOVUPS Y0, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -29423,6 +32734,30 @@ tail:
 no_flagAccumulatet:
 	MOVQ R8, R12
 	VMASKMOVPS Y0, Y3, 0(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -29430,6 +32765,7 @@ no_flagAccumulatet:
 TEXT ·tileAVX2S8U8_2x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -29534,6 +32870,30 @@ no_flagAccumulate:
 	VMOVUPS Y0, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Y1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -29556,6 +32916,30 @@ no_flagAccumulatet:
 	VMASKMOVPS Y0, Y4, 0(R12)
 	ADDQ R9, R12
 	VMASKMOVPS Y1, Y4, 0(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -29563,6 +32947,7 @@ no_flagAccumulatet:
 TEXT ·tileAVX2S8U8_3x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -29695,6 +33080,30 @@ no_flagAccumulate:
 	VMOVUPS Y1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Y2, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -29722,6 +33131,30 @@ no_flagAccumulatet:
 	VMASKMOVPS Y1, Y5, 0(R12)
 	ADDQ R9, R12
 	VMASKMOVPS Y2, Y5, 0(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -29729,6 +33162,7 @@ no_flagAccumulatet:
 TEXT ·tileAVX2S8U8_4x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -29881,6 +33315,30 @@ no_flagAccumulate:
 	VMOVUPS Y2, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Y3, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -29913,6 +33371,30 @@ no_flagAccumulatet:
 	VMASKMOVPS Y2, Y6, 0(R12)
 	ADDQ R9, R12
 	VMASKMOVPS Y3, Y6, 0(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -29920,6 +33402,7 @@ no_flagAccumulatet:
 TEXT ·tileAVX2S8U8_5x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -30098,6 +33581,30 @@ no_flagAccumulate:
 	VMOVUPS Y3, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Y4, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -30135,6 +33642,30 @@ no_flagAccumulatet:
 	VMASKMOVPS Y3, Y7, 0(R12)
 	ADDQ R9, R12
 	VMASKMOVPS Y4, Y7, 0(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -30142,6 +33673,7 @@ no_flagAccumulatet:
 TEXT ·tileAVX2S8U8_6x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -30346,6 +33878,30 @@ no_flagAccumulate:
 	VMOVUPS Y4, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Y5, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -30388,6 +33944,30 @@ no_flagAccumulatet:
 	VMASKMOVPS Y4, Y8, 0(R12)
 	ADDQ R9, R12
 	VMASKMOVPS Y5, Y8, 0(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -30395,6 +33975,7 @@ no_flagAccumulatet:
 TEXT ·tileAVX2S8U8_1x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -30513,6 +34094,30 @@ no_flagAccumulate:
 	MOVQ R8, R12
 	VMOVUPS Y0, 0(R12)
 	VMOVUPS Y1, 32(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -30534,6 +34139,30 @@ no_flagAccumulatet:
 	MOVQ R8, R12
 	VMASKMOVPS Y0, Y4, 0(R12)
 	VMASKMOVPS Y1, Y5, 32(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -30541,6 +34170,7 @@ no_flagAccumulatet:
 TEXT ·tileAVX2S8U8_2x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -30698,6 +34328,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Y2, 0(R12)
 	VMOVUPS Y3, 32(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -30727,6 +34381,30 @@ no_flagAccumulatet:
 	ADDQ R9, R12
 	VMASKMOVPS Y2, Y6, 0(R12)
 	VMASKMOVPS Y3, Y7, 32(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -30734,6 +34412,7 @@ no_flagAccumulatet:
 TEXT ·tileAVX2S8U8_3x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -30938,6 +34617,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Y4, 0(R12)
 	VMOVUPS Y5, 32(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -30975,6 +34678,30 @@ no_flagAccumulatet:
 	ADDQ R9, R12
 	VMASKMOVPS Y4, Y8, 0(R12)
 	VMASKMOVPS Y5, Y9, 32(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -30982,6 +34709,7 @@ no_flagAccumulatet:
 TEXT ·tileAVX2S8U8_4x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -31217,6 +34945,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Y6, 0(R12)
 	VMOVUPS Y7, 32(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -31262,6 +35014,30 @@ no_flagAccumulatet:
 	ADDQ R9, R12
 	VMASKMOVPS Y6, Y10, 0(R12)
 	VMASKMOVPS Y7, Y11, 32(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -31269,6 +35045,7 @@ no_flagAccumulatet:
 TEXT ·tileAVX2S8U8_5x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -31547,6 +35324,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Y8, 0(R12)
 	VMOVUPS Y9, 32(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -31600,6 +35401,30 @@ no_flagAccumulatet:
 	ADDQ R9, R12
 	VMASKMOVPS Y8, Y12, 0(R12)
 	VMASKMOVPS Y9, Y13, 32(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -31607,6 +35432,7 @@ no_flagAccumulatet:
 TEXT ·tileAVX2S8U8_6x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -31928,6 +35754,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Y10, 0(R12)
 	VMOVUPS Y11, 32(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 tail:
@@ -31989,6 +35839,30 @@ no_flagAccumulatet:
 	ADDQ R9, R12
 	VMASKMOVPS Y10, Y14, 0(R12)
 	VMASKMOVPS Y11, Y15, 32(R12)
+	DECQ tile_more(BX)
+	JLT lastt
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+lastt:
+	DECQ tile_again(BX)
+	JLT outt
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+outt:
 	VZEROUPPER
 	RET
 
@@ -31996,6 +35870,7 @@ no_flagAccumulatet:
 TEXT ·tileWideS8U8_1x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -32078,6 +35953,30 @@ done:
 no_flagAccumulate:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -32085,6 +35984,7 @@ no_flagAccumulate:
 TEXT ·tileWideS8U8_2x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -32199,6 +36099,30 @@ no_flagAccumulate:
 	VMOVUPS Z0, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z1, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -32206,6 +36130,7 @@ no_flagAccumulate:
 TEXT ·tileWideS8U8_3x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -32352,6 +36277,30 @@ no_flagAccumulate:
 	VMOVUPS Z1, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z2, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -32359,6 +36308,7 @@ no_flagAccumulate:
 TEXT ·tileWideS8U8_4x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -32521,6 +36471,30 @@ no_flagAccumulate:
 	VMOVUPS Z2, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z3, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -32528,6 +36502,7 @@ no_flagAccumulate:
 TEXT ·tileWideS8U8_5x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -32708,6 +36683,30 @@ no_flagAccumulate:
 	VMOVUPS Z3, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z4, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -32715,6 +36714,7 @@ no_flagAccumulate:
 TEXT ·tileWideS8U8_6x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -32921,6 +36921,30 @@ no_flagAccumulate:
 	VMOVUPS Z4, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z5, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -32928,6 +36952,7 @@ no_flagAccumulate:
 TEXT ·tileWideS8U8_7x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -33160,6 +37185,30 @@ no_flagAccumulate:
 	VMOVUPS Z5, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z6, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -33167,6 +37216,7 @@ no_flagAccumulate:
 TEXT ·tileWideS8U8_8x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -33425,6 +37475,30 @@ no_flagAccumulate:
 	VMOVUPS Z6, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z7, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -33432,6 +37506,7 @@ no_flagAccumulate:
 TEXT ·tileWideS8U8_9x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -33716,6 +37791,30 @@ no_flagAccumulate:
 	VMOVUPS Z7, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z8, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -33723,6 +37822,7 @@ no_flagAccumulate:
 TEXT ·tileWideS8U8_10x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -34033,6 +38133,30 @@ no_flagAccumulate:
 	VMOVUPS Z8, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z9, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -34040,6 +38164,7 @@ no_flagAccumulate:
 TEXT ·tileWideS8U8_11x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -34376,6 +38501,30 @@ no_flagAccumulate:
 	VMOVUPS Z9, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z10, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -34383,6 +38532,7 @@ no_flagAccumulate:
 TEXT ·tileWideS8U8_12x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -34745,6 +38895,30 @@ no_flagAccumulate:
 	VMOVUPS Z10, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z11, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -34752,6 +38926,7 @@ no_flagAccumulate:
 TEXT ·tileWideS8U8_13x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -35140,6 +39315,30 @@ no_flagAccumulate:
 	VMOVUPS Z11, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z12, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -35147,6 +39346,7 @@ no_flagAccumulate:
 TEXT ·tileWideS8U8_14x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -35561,6 +39761,30 @@ no_flagAccumulate:
 	VMOVUPS Z12, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z13, K1, 0(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -35568,6 +39792,7 @@ no_flagAccumulate:
 TEXT ·tileWideS8U8_1x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -35688,6 +39913,30 @@ no_flagAccumulate:
 	MOVQ R8, R12
 	VMOVUPS Z0, K1, 0(R12)
 	VMOVUPS Z1, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -35695,6 +39944,7 @@ no_flagAccumulate:
 TEXT ·tileWideS8U8_2x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -35870,6 +40120,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z2, K1, 0(R12)
 	VMOVUPS Z3, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -35877,6 +40151,7 @@ no_flagAccumulate:
 TEXT ·tileWideS8U8_3x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -36107,6 +40382,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z4, K1, 0(R12)
 	VMOVUPS Z5, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -36114,6 +40413,7 @@ no_flagAccumulate:
 TEXT ·tileWideS8U8_4x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -36367,6 +40667,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z6, K1, 0(R12)
 	VMOVUPS Z7, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -36374,6 +40698,7 @@ no_flagAccumulate:
 TEXT ·tileWideS8U8_5x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -36654,6 +40979,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z8, K1, 0(R12)
 	VMOVUPS Z9, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -36661,6 +41010,7 @@ no_flagAccumulate:
 TEXT ·tileWideS8U8_6x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -36984,6 +41334,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z10, K1, 0(R12)
 	VMOVUPS Z11, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -36991,6 +41365,7 @@ no_flagAccumulate:
 TEXT ·tileWideS8U8_7x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -37357,6 +41732,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z12, K1, 0(R12)
 	VMOVUPS Z13, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -37364,6 +41763,7 @@ no_flagAccumulate:
 TEXT ·tileWideS8U8_8x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -37773,6 +42173,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z14, K1, 0(R12)
 	VMOVUPS Z15, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -37780,6 +42204,7 @@ no_flagAccumulate:
 TEXT ·tileWideS8U8_9x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -38232,6 +42657,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z16, K1, 0(R12)
 	VMOVUPS Z17, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -38239,6 +42688,7 @@ no_flagAccumulate:
 TEXT ·tileWideS8U8_10x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -38734,6 +43184,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z18, K1, 0(R12)
 	VMOVUPS Z19, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -38741,6 +43215,7 @@ no_flagAccumulate:
 TEXT ·tileWideS8U8_11x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -39279,6 +43754,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z20, K1, 0(R12)
 	VMOVUPS Z21, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -39286,6 +43785,7 @@ no_flagAccumulate:
 TEXT ·tileWideS8U8_12x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -39867,6 +44367,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z22, K1, 0(R12)
 	VMOVUPS Z23, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -39874,6 +44398,7 @@ no_flagAccumulate:
 TEXT ·tileWideS8U8_13x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -40498,6 +45023,30 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z24, K1, 0(R12)
 	VMOVUPS Z25, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET
 
@@ -40505,6 +45054,7 @@ no_flagAccumulate:
 TEXT ·tileWideS8U8_14x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+tile:
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
 	MOVQ tile_b(BX), DI
@@ -41172,5 +45722,29 @@ no_flagAccumulate:
 	ADDQ R9, R12
 	VMOVUPS Z26, K1, 0(R12)
 	VMOVUPS Z27, K2, 64(R12)
+	DECQ tile_more(BX)
+	JLT last
+	MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX)
+	JMP tile
+last:
+	DECQ tile_again(BX)
+	JLT out
+	MOVQ tile_below(BX), DX
+	MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX
+	ADDQ DX, tile_a(BX)
+	MOVQ tile_againB(BX), DX
+	ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX
+	ADDQ DX, tile_c(BX)
+	JMP tile
+out:
 	VZEROUPPER
 	RET

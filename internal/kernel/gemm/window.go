@@ -1,8 +1,11 @@
 package gemm
 
-// window is the part of one product that a chunk computes: rows i0 to i1, columns j0 to j1.
+import "math"
+
+// window is the part of one product that a chunk computes: rows i0 to i1, columns j0 to j1; and the
+// same part of those after it, count products in all.
 type window struct {
-	batch, i0, i1, j0, j1 int
+	batch, count, i0, i1, j0, j1 int
 }
 
 // panels says where the panels of an operand lie for one block of K: panel p, of rows or columns
@@ -23,22 +26,29 @@ type target struct {
 	last    uint32 // the parts of the epilogue that the last block of K applies
 }
 
-// window computes one window, a block of K at a time.
-func (o *Product) window(w window, args *Args, scratch []float32) {
+// tile is a tile of the product, as far as all of them are alike.
+func (o *Product) tile() tile {
+	p := &o.p
+	return tile{alpha: p.Alpha, beta: p.Beta, lo: p.Lo, hi: p.Hi,
+		whole:  !p.Part && p.M <= o.mr,
+		narrow: !p.Part && p.M > 1 && o.level == levelAVX2 && p.N <= o.level.nr()/2}
+}
+
+// window computes one window, a block of K at a time. Tile t and target out are the caller's, as
+// many windows follow each other and clearing both takes as long as a small tile.
+func (o *Product) window(t *tile, out *target, w window, args *Args, scratch []float32) {
 	p := &o.p
 	bufA, scratch := scratch[:o.lenA], scratch[o.lenA:]
 	bufB, scratch := scratch[:o.lenB], scratch[o.lenB:]
 	stage, bufC := scratch[:o.lenStage], scratch[o.lenStage:]
-	out := o.target(w, args, bufC)
-	t := tile{alpha: p.Alpha, beta: p.Beta, lo: p.Lo, hi: p.Hi, ldc: out.ld, ldr: out.ldr,
-		whole:  !p.Part && p.M <= o.mr,
-		narrow: !p.Part && p.M > 1 && o.level == levelAVX2 && p.N <= o.level.nr()/2}
+	o.target(out, w, args, bufC)
+	t.ldc, t.ldr, t.beta = out.ld, out.ldr, p.Beta
 	for k0 := 0; k0 == 0 || k0 < p.K; k0 += o.kc {
 		k := min(o.kc, p.K-k0)
 		t.k = o.level.steps(k)
-		o.blockFlags(&t, k0, k, out.last)
+		o.blockFlags(t, k0, k, out.last)
 		a := o.blockA(w, args, bufA, stage, k0, k)
-		o.blockB(&t, a, w, args, bufB, stage, k0, k, &out)
+		o.blockB(t, a, w, args, bufB, stage, k0, k, out)
 	}
 	switch {
 	case p.ToStore && p.TransC:
@@ -79,9 +89,9 @@ func (o *Product) blockFlags(t *tile, k0, k int, finish uint32) {
 
 // target chooses C itself or, when C is stored transposed, a buffer, with the residual turned
 // beside it.
-func (o *Product) target(w window, args *Args, buf []float32) target {
+func (o *Product) target(out *target, w window, args *Args, buf []float32) {
 	p := &o.p
-	out := target{last: o.lastFlags(), ld: p.LdC}
+	out.last, out.ld = o.last, p.LdC
 	rows, cols := w.i1-w.i0, w.j1-w.j0
 	at := o.at(w)
 	if p.Residual == ResidualOneRow {
@@ -93,13 +103,12 @@ func (o *Product) target(w window, args *Args, buf []float32) target {
 			out.res, out.ldr = buf[rows*cols:], cols
 			transposeBlock(o.level.floats(), out.res, cols, args.Residual[at:], p.LdC, cols, rows)
 		}
-		return out
+		return
 	}
 	out.c = args.C[at:]
 	if p.Residual == ResidualFull {
 		out.res, out.ldr = args.Residual[at:], p.LdC
 	}
-	return out
 }
 
 // at is the offset of the first element of a window in C.
@@ -111,23 +120,26 @@ func (o *Product) at(w window) int {
 	return offset(o.p.OffC, o.p.StrideC, w.batch) + i*o.p.LdC + j
 }
 
-// lastFlags are the parts of the epilogue in use.
-func (o *Product) lastFlags() uint32 {
+// lastFlags are the parts of the epilogue in use. A limit that is infinite changes nothing.
+func (p *Params) lastFlags() uint32 {
 	var f uint32
-	if o.p.Alpha != 1 {
+	if p.Alpha != 1 {
 		f |= flagScale
 	}
-	switch o.p.Bias {
+	switch p.Bias {
 	case BiasPerRow:
 		f |= flagBiasRow
 	case BiasPerCol:
 		f |= flagBiasCol
 	}
-	if o.p.Residual != NoResidual {
+	if p.Residual != NoResidual {
 		f |= flagResidual
 	}
-	if o.p.Clamp {
-		f |= flagClamp
+	if p.Clamp && !math.IsInf(float64(p.Lo), -1) {
+		f |= flagLo
+	}
+	if p.Clamp && !math.IsInf(float64(p.Hi), 1) {
+		f |= flagHi
 	}
 	return f
 }
@@ -220,35 +232,51 @@ func (o *Product) packWhole(w window, b, buf []float32, k0, k int) int {
 	return w.j0 + n*o.level.nr()
 }
 
-// column computes the tiles of one panel of columns.
+// column computes the tiles of one panel of columns: those of the most rows by as few calls as may
+// be, since calling takes a tenth of the time of a tile of few steps of K, and then the last.
 func (o *Product) column(t *tile, a panels, w window, args *Args, j int, out *target) {
 	p := &o.p
 	offBias := offset(p.OffBias, 0, w.batch)
-	for i := w.i0; i < w.i1; i += o.mr {
+	b := t.b
+	for i := w.i0; i < w.i1; {
 		t.rows = min(o.mr, w.i1-i)
-		t.lda = t.rows
-		if a.ld > 0 {
-			t.lda, t.a = a.ld, a.data[i:][:(t.k-1)*a.ld+t.rows]
-		} else {
-			t.a = a.data[a.base+i*a.step+a.skip*t.rows:][:o.level.wordsA(t.k)*t.rows]
-		}
+		n := t.atOnce(o.level, (w.i1-i)/t.rows)
+		rows := n * t.rows
+		o.tilesOfA(t, a, i, n)
 		if o.aheadA {
-			if t.aheadStep = 0; j == w.j0 {
-				o.fetchA(t, a, w, args, i)
+			t.aheadStep, t.aheadLast, t.againAheadLast = 0, 0, 0
+			if j == w.j0 {
+				o.fetchA(t, a, w, args, i, n)
 			}
 		}
-		t.c = out.c[(i-w.i0)*out.ld+j-w.j0:][:(t.rows-1)*out.ld+t.cols]
+		t.c = out.c[(i-w.i0)*out.ld+j-w.j0:][:(rows-1)*out.ld+t.cols]
+		t.nextC = 4 * t.rows * out.ld
 		switch p.Bias {
 		case BiasPerRow:
-			t.bias = args.Bias[offBias+i:][:t.rows]
+			t.bias, t.nextBias = args.Bias[offBias+i:][:rows], 4*t.rows
 		case BiasPerCol:
 			t.bias = args.Bias[offBias+j:][:t.cols]
 		}
 		if out.res != nil {
-			t.res = out.res[(i-w.i0)*out.ldr+j-w.j0:][:(t.rows-1)*out.ldr+t.cols]
+			t.res = out.res[(i-w.i0)*out.ldr+j-w.j0:][:(rows-1)*out.ldr+t.cols]
+			t.nextRes = 4 * t.rows * out.ldr
 		}
-		runTile(o.level, t)
+		t.againA, t.againC = 4*p.StrideA-(n-1)*t.nextA, 4*p.StrideC-(n-1)*t.nextC
+		t.b, t.againB = b, 4*p.StrideB
+		runTiles(o.level, t, n, w.count-1)
+		i += rows
 	}
+}
+
+// tilesOfA sets what n tiles of rows from i read of A.
+func (o *Product) tilesOfA(t *tile, a panels, i, n int) {
+	if a.ld > 0 {
+		t.lda, t.nextA = a.ld, 4*t.rows
+		t.a = a.data[i:][:(t.k-1)*a.ld+n*t.rows]
+		return
+	}
+	t.lda, t.nextA = t.rows, 4*t.rows*a.step
+	t.a = a.data[a.base+i*a.step+a.skip*t.rows:][:(n-1)*t.rows*a.step+o.level.wordsA(t.k)*t.rows]
 }
 
 // applyMap runs the map over the rows of a finished window as stored, as one run when they lie

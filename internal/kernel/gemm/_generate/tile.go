@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/weirgpu/weir/internal/asm"
 )
@@ -225,11 +226,13 @@ func (t *tileGen) emit() {
 		name += "narrow"
 	}
 	t.Func(name, "t *tile", 8, "")
+	t.Op("MOVQ t+0(FP), BX")
+	t.Label("tile")
 	if t.strips {
 		t.Op("XORL R15, R15") // the bytes of a row that earlier strips have dealt with
 		t.Label("strip")
 	}
-	t.Ops("MOVQ t+0(FP), BX", "MOVQ tile_k(BX), CX", "MOVQ tile_a(BX), SI", "MOVQ tile_b(BX), DI",
+	t.Ops("MOVQ tile_k(BX), CX", "MOVQ tile_a(BX), SI", "MOVQ tile_b(BX), DI",
 		"MOVQ tile_ldb(BX), R10", "SHLQ $2, R10", "LEAQ (R10)(R10*2), R11", "MOVQ tile_c(BX), R8",
 		"MOVQ tile_ldc(BX), R9", "SHLQ $2, R9")
 	if t.strided() {
@@ -300,7 +303,7 @@ func (t *tileGen) loop() {
 	t.Op("SHRQ $%d, DX", unroll/2)
 	t.Ops("JZ rest")
 	if t.aheads() {
-		t.Ops("MOVQ tile_ahead(BX), R12", "MOVQ tile_aheadStep(BX), R14")
+		t.fetches()
 	}
 	t.Op("PCALIGN $64")
 	t.Label("loop")
@@ -331,6 +334,15 @@ func (t *tileGen) loop() {
 	}
 	t.Ops("DECQ CX", "JNZ one")
 	t.Label("done")
+}
+
+// fetches sets what the tile fetches ahead, from R12 on, R14 bytes a step: where there is an
+// aheadLast, that or the tile below, and else where the tile before has stopped. It does not branch:
+// between branches of unknown length and PCALIGN the assembler finds no end.
+func (t *tileGen) fetches() {
+	t.Ops("MOVQ tile_ahead(BX), R12", "MOVQ tile_aheadLast(BX), R15", "MOVQ tile_nextA(BX), R14",
+		"ADDQ SI, R14", "CMPQ tile_more(BX), $0", "CMOVQLE R15, R14", "TESTQ R15, R15",
+		"CMOVQNE R14, R12", "MOVQ tile_aheadStep(BX), R14")
 }
 
 // aheads says that the kernel fetches memory that is needed after it.
@@ -490,6 +502,29 @@ func (t *tileGen) finish(suffix string, masked bool) {
 	if t.strips {
 		t.Ops("ADDQ $64, R15", "MOVQ tile_cols(BX), DX", "SHLQ $2, DX", "CMPQ R15, DX", "JLT strip")
 	}
+	t.onward(suffix)
+}
+
+// onward begins the next tile below, or the first of the next product, or returns after the last.
+func (t *tileGen) onward(suffix string) {
+	advance := func(by string, operands ...string) {
+		for _, x := range operands {
+			t.Op("MOVQ tile_%s%s(BX), DX", by, x)
+			t.Op("ADDQ DX, tile_%s(BX)", strings.ToLower(x))
+		}
+	}
+	t.Ops("DECQ tile_more(BX)", "JLT last"+suffix)
+	advance("next", "A", "C", "Bias", "Res")
+	t.Op("JMP tile")
+	t.Label("last" + suffix)
+	t.Ops("DECQ tile_again(BX)", "JLT out"+suffix, "MOVQ tile_below(BX), DX",
+		"MOVQ DX, tile_more(BX)")
+	advance("again", "A", "B", "C")
+	if t.aheads() {
+		t.Ops("MOVQ tile_againAheadLast(BX), DX", "ADDQ DX, tile_aheadLast(BX)")
+	}
+	t.Op("JMP tile")
+	t.Label("out" + suffix)
 	t.Ops("VZEROUPPER", "RET")
 }
 
@@ -510,13 +545,13 @@ func (t *tileGen) epilogue(suffix string, masked bool) {
 		t.Op("VFMADD231PS %s, %s, %s", x, y, acc)
 	})
 	t.Label(l)
-	l = t.optional("flagClamp", suffix)
+	l = t.optional("flagLo", suffix)
 	t.Op("VBROADCASTSS tile_lo(BX), %s", x)
-	t.Op("VBROADCASTSS tile_hi(BX), %s", y)
-	t.each("", func(acc, _ string, _ int) {
-		t.Op("VMAXPS %s, %s, %s", acc, x, acc)
-		t.Op("VMINPS %s, %s, %s", acc, y, acc)
-	})
+	t.each("", func(acc, _ string, _ int) { t.Op("VMAXPS %s, %s, %s", acc, x, acc) })
+	t.Label(l)
+	l = t.optional("flagHi", suffix)
+	t.Op("VBROADCASTSS tile_hi(BX), %s", x)
+	t.each("", func(acc, _ string, _ int) { t.Op("VMINPS %s, %s, %s", acc, x, acc) })
 	t.Label(l)
 }
 
