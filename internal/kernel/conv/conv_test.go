@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/weirgpu/weir/internal/cputest"
@@ -270,6 +271,37 @@ func TestWidths(t *testing.T) {
 			} {
 				p.Bias, p.Residual, p.Clamp, p.Lo, p.Hi = true, size%2 == 0, size%3 == 0, 0, 6
 				checkAgainstReference(t, r, p)
+			}
+		}
+	})
+}
+
+// TestRowsOfWindows holds that the kernels of the windows that have one of their own give the bits
+// of the kernel for any window, whatever the width and the number of rows.
+func TestRowsOfWindows(t *testing.T) {
+	atLevels(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(3, 7))
+		for range 150 {
+			p := square(2, 2, 1, 3+2*r.IntN(2), 1, r.IntN(3), 2)
+			p.In = [3]int{1, 5 + r.IntN(20), 5 + r.IntN(40)}
+			p.Stride = [3]int{1, 1 + r.IntN(2), 1 + r.IntN(2)}
+			p.Bias, p.Residual, p.Clamp, p.Lo, p.Hi = true, r.IntN(2) == 0, r.IntN(2) == 0, -1, 1
+			op, err := New(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			op.depthwise.small, op.depthwise.halved = nil, nil
+			if op.depthwise.step == 0 {
+				continue // planned for a kernel of whole planes
+			}
+			args := dataFor(t, r, p)
+			runPlanned(t, r, op, args)
+			got := args.Y
+			op.depthwise.window = anyWindow
+			args.Y = make([]float32, len(got))
+			runPlanned(t, r, op, args)
+			if !slices.Equal(got, args.Y) {
+				t.Fatalf("%s: other bits than by the kernel for any window", p.Problem())
 			}
 		}
 	})

@@ -26,7 +26,7 @@ type depthwise struct {
 	pitch   int          // floats of a padded row
 	offsets []int        // of each tap, in floats from the first element of the window
 	reach   int          // largest offset
-	threes  int          // as in rows
+	window  rowsWindow   // as in rows
 	small   []planeMask  // if set, planes are computed by smallPlanes, without scratch
 	halved  []halvedMask // if set, planes are computed by halvedPlanes, without scratch
 	// for strides of 1 and 2, the elements of 16*stride padded columns that lie in the image
@@ -95,9 +95,7 @@ func (d *depthwise) layout(p *Params, out [3]int) {
 		d.masks = append(d.masks,
 			uint32(bitRange(p.PadLo[2]-q, p.PadLo[2]+p.In[2]-q)&(1<<(16*sw)-1)))
 	}
-	if p.Kernel == [3]int{1, 3, 3} && p.Stride[1] == sw && p.Dilate[1] == 1 && p.Dilate[2] == 1 {
-		d.threes = sw
-	}
+	d.window = p.rowsWindow()
 }
 
 // bitRange returns a word with bits lo to hi set, as far as it has them.
@@ -133,7 +131,7 @@ func (o *Convolution) runDepthwise(c int, args *Args, scratch []float32) {
 		stride:    o.out[2],
 		srcStride: p.Stride[1] * d.pitch,
 		reach:     d.reach,
-		threes:    d.threes,
+		window:    d.window,
 		lo:        p.Lo,
 		hi:        p.Hi,
 	}

@@ -180,19 +180,40 @@ func runRows(v level, t *rows) {
 }
 
 func callRows(v level, t *rows) {
-	switch {
-	case v == levelAVX2 && t.threes == 1:
-		rows3x3s1AVX2(t)
-	case v == levelAVX2 && t.threes == 2:
-		rows3x3s2AVX2(t)
-	case v == levelAVX2:
-		rowsAVX2(t)
-	case t.threes == 1:
-		rows3x3s1AVX512(t)
-	case t.threes == 2:
-		rows3x3s2AVX512(t)
+	if v == levelAVX2 {
+		callRowsAVX2(t)
+		return
+	}
+	switch t.window {
+	case three1x1:
+		rows3x3s1x1AVX512(t)
+	case three2x2:
+		rows3x3s2x2AVX512(t)
+	case three2x1:
+		rows3x3s2x1AVX512(t)
+	case three1x2:
+		rows3x3s1x2AVX512(t)
+	case five1x1:
+		rows5x5s1x1AVX512(t)
+	case five2x1:
+		rows5x5s2x1AVX512(t)
 	default:
 		rowsAVX512(t)
+	}
+}
+
+func callRowsAVX2(t *rows) {
+	switch t.window {
+	case three1x1:
+		rows3x3s1x1AVX2(t)
+	case three2x2:
+		rows3x3s2x2AVX2(t)
+	case three2x1:
+		rows3x3s2x1AVX2(t)
+	case three1x2:
+		rows3x3s1x2AVX2(t)
+	default:
+		rowsAVX2(t)
 	}
 }
 

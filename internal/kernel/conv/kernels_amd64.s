@@ -125,71 +125,39 @@ DATA ·laneMask<>+116(SB)/4, $0x00000000
 DATA ·laneMask<>+120(SB)/4, $0x00000000
 DATA ·laneMask<>+124(SB)/4, $0x00000000
 GLOBL ·laneMask<>(SB), RODATA|NOPTR, $128
-DATA ·fourthLanes<>+0(SB)/4, $0
-DATA ·fourthLanes<>+4(SB)/4, $4
-DATA ·fourthLanes<>+8(SB)/4, $8
-DATA ·fourthLanes<>+12(SB)/4, $12
-DATA ·fourthLanes<>+16(SB)/4, $16
-DATA ·fourthLanes<>+20(SB)/4, $20
-DATA ·fourthLanes<>+24(SB)/4, $24
-DATA ·fourthLanes<>+28(SB)/4, $28
-DATA ·fourthLanes<>+32(SB)/4, $0
-DATA ·fourthLanes<>+36(SB)/4, $4
-DATA ·fourthLanes<>+40(SB)/4, $8
-DATA ·fourthLanes<>+44(SB)/4, $12
-DATA ·fourthLanes<>+48(SB)/4, $16
-DATA ·fourthLanes<>+52(SB)/4, $20
-DATA ·fourthLanes<>+56(SB)/4, $24
-DATA ·fourthLanes<>+60(SB)/4, $28
-DATA ·fourthLanes<>+64(SB)/4, $1
-DATA ·fourthLanes<>+68(SB)/4, $5
-DATA ·fourthLanes<>+72(SB)/4, $9
-DATA ·fourthLanes<>+76(SB)/4, $13
-DATA ·fourthLanes<>+80(SB)/4, $17
-DATA ·fourthLanes<>+84(SB)/4, $21
-DATA ·fourthLanes<>+88(SB)/4, $25
-DATA ·fourthLanes<>+92(SB)/4, $29
-DATA ·fourthLanes<>+96(SB)/4, $1
-DATA ·fourthLanes<>+100(SB)/4, $5
-DATA ·fourthLanes<>+104(SB)/4, $9
-DATA ·fourthLanes<>+108(SB)/4, $13
-DATA ·fourthLanes<>+112(SB)/4, $17
-DATA ·fourthLanes<>+116(SB)/4, $21
-DATA ·fourthLanes<>+120(SB)/4, $25
-DATA ·fourthLanes<>+124(SB)/4, $29
-DATA ·fourthLanes<>+128(SB)/4, $2
-DATA ·fourthLanes<>+132(SB)/4, $6
-DATA ·fourthLanes<>+136(SB)/4, $10
-DATA ·fourthLanes<>+140(SB)/4, $14
-DATA ·fourthLanes<>+144(SB)/4, $18
-DATA ·fourthLanes<>+148(SB)/4, $22
-DATA ·fourthLanes<>+152(SB)/4, $26
-DATA ·fourthLanes<>+156(SB)/4, $30
-DATA ·fourthLanes<>+160(SB)/4, $2
-DATA ·fourthLanes<>+164(SB)/4, $6
-DATA ·fourthLanes<>+168(SB)/4, $10
-DATA ·fourthLanes<>+172(SB)/4, $14
-DATA ·fourthLanes<>+176(SB)/4, $18
-DATA ·fourthLanes<>+180(SB)/4, $22
-DATA ·fourthLanes<>+184(SB)/4, $26
-DATA ·fourthLanes<>+188(SB)/4, $30
-DATA ·fourthLanes<>+192(SB)/4, $3
-DATA ·fourthLanes<>+196(SB)/4, $7
-DATA ·fourthLanes<>+200(SB)/4, $11
-DATA ·fourthLanes<>+204(SB)/4, $15
-DATA ·fourthLanes<>+208(SB)/4, $19
-DATA ·fourthLanes<>+212(SB)/4, $23
-DATA ·fourthLanes<>+216(SB)/4, $27
-DATA ·fourthLanes<>+220(SB)/4, $31
-DATA ·fourthLanes<>+224(SB)/4, $3
-DATA ·fourthLanes<>+228(SB)/4, $7
-DATA ·fourthLanes<>+232(SB)/4, $11
-DATA ·fourthLanes<>+236(SB)/4, $15
-DATA ·fourthLanes<>+240(SB)/4, $19
-DATA ·fourthLanes<>+244(SB)/4, $23
-DATA ·fourthLanes<>+248(SB)/4, $27
-DATA ·fourthLanes<>+252(SB)/4, $31
-GLOBL ·fourthLanes<>(SB), RODATA|NOPTR, $256
+DATA ·nextLanes<>+0(SB)/4, $1
+DATA ·nextLanes<>+4(SB)/4, $2
+DATA ·nextLanes<>+8(SB)/4, $3
+DATA ·nextLanes<>+12(SB)/4, $4
+DATA ·nextLanes<>+16(SB)/4, $5
+DATA ·nextLanes<>+20(SB)/4, $6
+DATA ·nextLanes<>+24(SB)/4, $7
+DATA ·nextLanes<>+28(SB)/4, $8
+DATA ·nextLanes<>+32(SB)/4, $9
+DATA ·nextLanes<>+36(SB)/4, $10
+DATA ·nextLanes<>+40(SB)/4, $11
+DATA ·nextLanes<>+44(SB)/4, $12
+DATA ·nextLanes<>+48(SB)/4, $13
+DATA ·nextLanes<>+52(SB)/4, $14
+DATA ·nextLanes<>+56(SB)/4, $15
+DATA ·nextLanes<>+60(SB)/4, $16
+DATA ·nextLanes<>+64(SB)/4, $1
+DATA ·nextLanes<>+68(SB)/4, $2
+DATA ·nextLanes<>+72(SB)/4, $3
+DATA ·nextLanes<>+76(SB)/4, $4
+DATA ·nextLanes<>+80(SB)/4, $5
+DATA ·nextLanes<>+84(SB)/4, $6
+DATA ·nextLanes<>+88(SB)/4, $7
+DATA ·nextLanes<>+92(SB)/4, $8
+DATA ·nextLanes<>+96(SB)/4, $9
+DATA ·nextLanes<>+100(SB)/4, $10
+DATA ·nextLanes<>+104(SB)/4, $11
+DATA ·nextLanes<>+108(SB)/4, $12
+DATA ·nextLanes<>+112(SB)/4, $13
+DATA ·nextLanes<>+116(SB)/4, $14
+DATA ·nextLanes<>+120(SB)/4, $15
+DATA ·nextLanes<>+124(SB)/4, $17
+GLOBL ·nextLanes<>(SB), RODATA|NOPTR, $128
 
 DATA ·winogradFactors<>+0(SB)/4, $2.0
 DATA ·winogradFactors<>+4(SB)/4, $4.0
@@ -1076,557 +1044,8 @@ done:
 	VZEROUPPER
 	RET
 
-// func maxRowAVX2(dst, src *float32, n int)
-TEXT ·maxRowAVX2(SB), 0, $256-24
-	NO_LOCAL_POINTERS
-	MOVQ dst+0(FP), DI
-	MOVQ src+8(FP), SI
-	MOVQ n+16(FP), CX
-loop:
-	VMOVUPS (DI), Y0
-	VMOVUPS (SI), Y1
-	VMAXPS Y1, Y0, Y2
-	VCMPPS $3, Y1, Y0, Y3
-	VADDPS Y1, Y0, Y4
-	VBLENDVPS Y3, Y4, Y2, Y2
-	VMOVUPS Y2, (DI)
-	ADDQ $32, SI
-	ADDQ $32, DI
-	DECQ CX
-	JNZ loop
-	VZEROUPPER
-	RET
-
-// func addRowAVX2(dst, src *float32, n int)
-TEXT ·addRowAVX2(SB), 0, $256-24
-	NO_LOCAL_POINTERS
-	MOVQ dst+0(FP), DI
-	MOVQ src+8(FP), SI
-	MOVQ n+16(FP), CX
-loop:
-	VMOVUPS (DI), Y0
-	VMOVUPS (SI), Y1
-	VADDPS Y1, Y0, Y2
-	VMOVUPS Y2, (DI)
-	ADDQ $32, SI
-	ADDQ $32, DI
-	DECQ CX
-	JNZ loop
-	VZEROUPPER
-	RET
-
-// func deinterleaveAVX2(even, odd, src *float32, n int)
-TEXT ·deinterleaveAVX2(SB), 0, $256-32
-	NO_LOCAL_POINTERS
-	MOVQ even+0(FP), DI
-	MOVQ odd+8(FP), R8
-	MOVQ src+16(FP), SI
-	MOVQ n+24(FP), CX
-loop:
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-	VSHUFPS $0xdd, Y1, Y0, Y2
-	VSHUFPS $0x88, Y1, Y0, Y0
-	VPERMPD $0xd8, Y0, Y0
-	VPERMPD $0xd8, Y2, Y2
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y2, (R8)
-	ADDQ $64, SI
-	ADDQ $32, DI
-	ADDQ $32, R8
-	DECQ CX
-	JNZ loop
-	VZEROUPPER
-	RET
-
-// func interleaveAVX2(dst, even, odd *float32, n int)
-TEXT ·interleaveAVX2(SB), 0, $256-32
-	NO_LOCAL_POINTERS
-	MOVQ dst+0(FP), DI
-	MOVQ even+8(FP), SI
-	MOVQ odd+16(FP), R8
-	MOVQ n+24(FP), CX
-loop:
-	VMOVUPS (SI), Y0
-	VMOVUPS (R8), Y1
-	VUNPCKLPS Y1, Y0, Y2
-	VUNPCKHPS Y1, Y0, Y3
-	VPERM2F128 $0x20, Y3, Y2, Y0
-	VPERM2F128 $0x31, Y3, Y2, Y2
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y2, 32(DI)
-	ADDQ $32, SI
-	ADDQ $32, R8
-	ADDQ $64, DI
-	DECQ CX
-	JNZ loop
-	VZEROUPPER
-	RET
-
-// func rowsAVX512(t *rows)
-TEXT ·rowsAVX512(SB), 0, $256-8
-	NO_LOCAL_POINTERS
-	MOVQ t+0(FP), BX
-	MOVQ rows_cols(BX), CX
-	ANDQ $15, CX
-	MOVL $1, SI
-	SHLL CX, SI
-	DECL SI
-	KMOVW SI, K1
-	VBROADCASTSS rows_bias(BX), Z5
-	VBROADCASTSS rows_lo(BX), Z6
-	VBROADCASTSS rows_hi(BX), Z7
-	MOVQ rows_w(BX), R12
-	MOVQ rows_offsets(BX), R13
-	MOVQ (rows_offsets+8)(BX), CX
-	MOVQ rows_n(BX), AX
-	MOVQ AX, left-8(SP)
-	MOVQ rows_src(BX), R8
-	MOVQ rows_dst(BX), AX
-	MOVQ rows_stride(BX), DI
-	SHLQ $2, DI
-group:
-	MOVQ R8, src-16(SP)
-	MOVQ AX, dst-24(SP)
-	MOVQ rows_cols(BX), DX
-	MOVQ left-8(SP), R15
-	CMPQ R15, $3
-	JEQ rows3
-	CMPQ R15, $2
-	JEQ rows2
-	CMPQ R15, $1
-	JEQ rows1
-rows4:
-	MOVQ rows_srcStride(BX), SI
-	SHLQ $2, SI
-	LEAQ (R8)(SI*1), R9
-	LEAQ (R9)(SI*1), R10
-	LEAQ (R10)(SI*1), R11
-columns4:
-	VMOVAPS Z5, Z0
-	VMOVAPS Z5, Z1
-	VMOVAPS Z5, Z2
-	VMOVAPS Z5, Z3
-	XORL SI, SI
-tap4:
-	MOVQ (R13)(SI*8), R15
-	VBROADCASTSS (R12)(SI*4), Z4
-	VFMADD231PS (R8)(R15*4), Z4, Z0
-	VFMADD231PS (R9)(R15*4), Z4, Z1
-	VFMADD231PS (R10)(R15*4), Z4, Z2
-	VFMADD231PS (R11)(R15*4), Z4, Z3
-	INCQ SI
-	CMPQ SI, CX
-	JLT tap4
-	CMPQ DX, $16
-	JLT part4
-	MOVL rows_flags(BX), SI
-	TESTL $const_flagResidual, SI
-	JZ plain_4_false
-	MOVQ AX, R15
-	SUBQ rows_dst(BX), R15
-	ADDQ rows_res(BX), R15
-	VMOVUPS (R15), Z4
-	VADDPS Z4, Z0, Z0
-	ADDQ DI, R15
-	VMOVUPS (R15), Z4
-	VADDPS Z4, Z1, Z1
-	ADDQ DI, R15
-	VMOVUPS (R15), Z4
-	VADDPS Z4, Z2, Z2
-	ADDQ DI, R15
-	VMOVUPS (R15), Z4
-	VADDPS Z4, Z3, Z3
-plain_4_false:
-	TESTL $const_flagClamp, SI
-	JZ store_4_false
-	VMAXPS Z0, Z6, Z0
-	VMINPS Z0, Z7, Z0
-	VMAXPS Z1, Z6, Z1
-	VMINPS Z1, Z7, Z1
-	VMAXPS Z2, Z6, Z2
-	VMINPS Z2, Z7, Z2
-	VMAXPS Z3, Z6, Z3
-	VMINPS Z3, Z7, Z3
-store_4_false:
-	MOVQ AX, R15
-	VMOVUPS Z0, (R15)
-	ADDQ DI, R15
-	VMOVUPS Z1, (R15)
-	ADDQ DI, R15
-	VMOVUPS Z2, (R15)
-	ADDQ DI, R15
-	VMOVUPS Z3, (R15)
-	SUBQ $16, DX
-	JZ next4
-	ADDQ $64, R8
-	ADDQ $64, R9
-	ADDQ $64, R10
-	ADDQ $64, R11
-	ADDQ $64, AX
-	JMP columns4
-part4:
-	MOVL rows_flags(BX), SI
-	TESTL $const_flagResidual, SI
-	JZ plain_4_true
-	MOVQ AX, R15
-	SUBQ rows_dst(BX), R15
-	ADDQ rows_res(BX), R15
-	VMOVUPS.Z (R15), K1, Z4
-	VADDPS Z4, Z0, Z0
-	ADDQ DI, R15
-	VMOVUPS.Z (R15), K1, Z4
-	VADDPS Z4, Z1, Z1
-	ADDQ DI, R15
-	VMOVUPS.Z (R15), K1, Z4
-	VADDPS Z4, Z2, Z2
-	ADDQ DI, R15
-	VMOVUPS.Z (R15), K1, Z4
-	VADDPS Z4, Z3, Z3
-plain_4_true:
-	TESTL $const_flagClamp, SI
-	JZ store_4_true
-	VMAXPS Z0, Z6, Z0
-	VMINPS Z0, Z7, Z0
-	VMAXPS Z1, Z6, Z1
-	VMINPS Z1, Z7, Z1
-	VMAXPS Z2, Z6, Z2
-	VMINPS Z2, Z7, Z2
-	VMAXPS Z3, Z6, Z3
-	VMINPS Z3, Z7, Z3
-store_4_true:
-	MOVQ AX, R15
-	VMOVUPS Z0, K1, (R15)
-	ADDQ DI, R15
-	VMOVUPS Z1, K1, (R15)
-	ADDQ DI, R15
-	VMOVUPS Z2, K1, (R15)
-	ADDQ DI, R15
-	VMOVUPS Z3, K1, (R15)
-next4:
-	SUBQ $4, left-8(SP)
-	JZ done
-	MOVQ rows_srcStride(BX), SI
-	SHLQ $4, SI
-	MOVQ src-16(SP), R8
-	ADDQ SI, R8
-	MOVQ dst-24(SP), AX
-	LEAQ (AX)(DI*4), AX
-	JMP group
-rows3:
-	MOVQ rows_srcStride(BX), SI
-	SHLQ $2, SI
-	LEAQ (R8)(SI*1), R9
-	LEAQ (R9)(SI*1), R10
-columns3:
-	VMOVAPS Z5, Z0
-	VMOVAPS Z5, Z1
-	VMOVAPS Z5, Z2
-	XORL SI, SI
-tap3:
-	MOVQ (R13)(SI*8), R15
-	VBROADCASTSS (R12)(SI*4), Z4
-	VFMADD231PS (R8)(R15*4), Z4, Z0
-	VFMADD231PS (R9)(R15*4), Z4, Z1
-	VFMADD231PS (R10)(R15*4), Z4, Z2
-	INCQ SI
-	CMPQ SI, CX
-	JLT tap3
-	CMPQ DX, $16
-	JLT part3
-	MOVL rows_flags(BX), SI
-	TESTL $const_flagResidual, SI
-	JZ plain_3_false
-	MOVQ AX, R15
-	SUBQ rows_dst(BX), R15
-	ADDQ rows_res(BX), R15
-	VMOVUPS (R15), Z4
-	VADDPS Z4, Z0, Z0
-	ADDQ DI, R15
-	VMOVUPS (R15), Z4
-	VADDPS Z4, Z1, Z1
-	ADDQ DI, R15
-	VMOVUPS (R15), Z4
-	VADDPS Z4, Z2, Z2
-plain_3_false:
-	TESTL $const_flagClamp, SI
-	JZ store_3_false
-	VMAXPS Z0, Z6, Z0
-	VMINPS Z0, Z7, Z0
-	VMAXPS Z1, Z6, Z1
-	VMINPS Z1, Z7, Z1
-	VMAXPS Z2, Z6, Z2
-	VMINPS Z2, Z7, Z2
-store_3_false:
-	MOVQ AX, R15
-	VMOVUPS Z0, (R15)
-	ADDQ DI, R15
-	VMOVUPS Z1, (R15)
-	ADDQ DI, R15
-	VMOVUPS Z2, (R15)
-	SUBQ $16, DX
-	JZ next3
-	ADDQ $64, R8
-	ADDQ $64, R9
-	ADDQ $64, R10
-	ADDQ $64, AX
-	JMP columns3
-part3:
-	MOVL rows_flags(BX), SI
-	TESTL $const_flagResidual, SI
-	JZ plain_3_true
-	MOVQ AX, R15
-	SUBQ rows_dst(BX), R15
-	ADDQ rows_res(BX), R15
-	VMOVUPS.Z (R15), K1, Z4
-	VADDPS Z4, Z0, Z0
-	ADDQ DI, R15
-	VMOVUPS.Z (R15), K1, Z4
-	VADDPS Z4, Z1, Z1
-	ADDQ DI, R15
-	VMOVUPS.Z (R15), K1, Z4
-	VADDPS Z4, Z2, Z2
-plain_3_true:
-	TESTL $const_flagClamp, SI
-	JZ store_3_true
-	VMAXPS Z0, Z6, Z0
-	VMINPS Z0, Z7, Z0
-	VMAXPS Z1, Z6, Z1
-	VMINPS Z1, Z7, Z1
-	VMAXPS Z2, Z6, Z2
-	VMINPS Z2, Z7, Z2
-store_3_true:
-	MOVQ AX, R15
-	VMOVUPS Z0, K1, (R15)
-	ADDQ DI, R15
-	VMOVUPS Z1, K1, (R15)
-	ADDQ DI, R15
-	VMOVUPS Z2, K1, (R15)
-next3:
-	JMP done
-rows2:
-	MOVQ rows_srcStride(BX), SI
-	SHLQ $2, SI
-	LEAQ (R8)(SI*1), R9
-columns2:
-	VMOVAPS Z5, Z0
-	VMOVAPS Z5, Z1
-	XORL SI, SI
-tap2:
-	MOVQ (R13)(SI*8), R15
-	VBROADCASTSS (R12)(SI*4), Z4
-	VFMADD231PS (R8)(R15*4), Z4, Z0
-	VFMADD231PS (R9)(R15*4), Z4, Z1
-	INCQ SI
-	CMPQ SI, CX
-	JLT tap2
-	CMPQ DX, $16
-	JLT part2
-	MOVL rows_flags(BX), SI
-	TESTL $const_flagResidual, SI
-	JZ plain_2_false
-	MOVQ AX, R15
-	SUBQ rows_dst(BX), R15
-	ADDQ rows_res(BX), R15
-	VMOVUPS (R15), Z4
-	VADDPS Z4, Z0, Z0
-	ADDQ DI, R15
-	VMOVUPS (R15), Z4
-	VADDPS Z4, Z1, Z1
-plain_2_false:
-	TESTL $const_flagClamp, SI
-	JZ store_2_false
-	VMAXPS Z0, Z6, Z0
-	VMINPS Z0, Z7, Z0
-	VMAXPS Z1, Z6, Z1
-	VMINPS Z1, Z7, Z1
-store_2_false:
-	MOVQ AX, R15
-	VMOVUPS Z0, (R15)
-	ADDQ DI, R15
-	VMOVUPS Z1, (R15)
-	SUBQ $16, DX
-	JZ next2
-	ADDQ $64, R8
-	ADDQ $64, R9
-	ADDQ $64, AX
-	JMP columns2
-part2:
-	MOVL rows_flags(BX), SI
-	TESTL $const_flagResidual, SI
-	JZ plain_2_true
-	MOVQ AX, R15
-	SUBQ rows_dst(BX), R15
-	ADDQ rows_res(BX), R15
-	VMOVUPS.Z (R15), K1, Z4
-	VADDPS Z4, Z0, Z0
-	ADDQ DI, R15
-	VMOVUPS.Z (R15), K1, Z4
-	VADDPS Z4, Z1, Z1
-plain_2_true:
-	TESTL $const_flagClamp, SI
-	JZ store_2_true
-	VMAXPS Z0, Z6, Z0
-	VMINPS Z0, Z7, Z0
-	VMAXPS Z1, Z6, Z1
-	VMINPS Z1, Z7, Z1
-store_2_true:
-	MOVQ AX, R15
-	VMOVUPS Z0, K1, (R15)
-	ADDQ DI, R15
-	VMOVUPS Z1, K1, (R15)
-next2:
-	JMP done
-rows1:
-	MOVQ rows_srcStride(BX), SI
-	SHLQ $2, SI
-columns1:
-	VMOVAPS Z5, Z0
-	XORL SI, SI
-tap1:
-	MOVQ (R13)(SI*8), R15
-	VBROADCASTSS (R12)(SI*4), Z4
-	VFMADD231PS (R8)(R15*4), Z4, Z0
-	INCQ SI
-	CMPQ SI, CX
-	JLT tap1
-	CMPQ DX, $16
-	JLT part1
-	MOVL rows_flags(BX), SI
-	TESTL $const_flagResidual, SI
-	JZ plain_1_false
-	MOVQ AX, R15
-	SUBQ rows_dst(BX), R15
-	ADDQ rows_res(BX), R15
-	VMOVUPS (R15), Z4
-	VADDPS Z4, Z0, Z0
-plain_1_false:
-	TESTL $const_flagClamp, SI
-	JZ store_1_false
-	VMAXPS Z0, Z6, Z0
-	VMINPS Z0, Z7, Z0
-store_1_false:
-	MOVQ AX, R15
-	VMOVUPS Z0, (R15)
-	SUBQ $16, DX
-	JZ next1
-	ADDQ $64, R8
-	ADDQ $64, AX
-	JMP columns1
-part1:
-	MOVL rows_flags(BX), SI
-	TESTL $const_flagResidual, SI
-	JZ plain_1_true
-	MOVQ AX, R15
-	SUBQ rows_dst(BX), R15
-	ADDQ rows_res(BX), R15
-	VMOVUPS.Z (R15), K1, Z4
-	VADDPS Z4, Z0, Z0
-plain_1_true:
-	TESTL $const_flagClamp, SI
-	JZ store_1_true
-	VMAXPS Z0, Z6, Z0
-	VMINPS Z0, Z7, Z0
-store_1_true:
-	MOVQ AX, R15
-	VMOVUPS Z0, K1, (R15)
-next1:
-	JMP done
-done:
-	VZEROUPPER
-	RET
-
-// func maxRowAVX512(dst, src *float32, n int)
-TEXT ·maxRowAVX512(SB), 0, $256-24
-	NO_LOCAL_POINTERS
-	MOVQ dst+0(FP), DI
-	MOVQ src+8(FP), SI
-	MOVQ n+16(FP), CX
-loop:
-	VMOVUPS (DI), Z0
-	VMOVUPS (SI), Z1
-	VMAXPS Z1, Z0, Z2
-	VCMPPS $3, Z1, Z0, K1
-	VADDPS Z1, Z0, K1, Z2
-	VMOVUPS Z2, (DI)
-	ADDQ $64, SI
-	ADDQ $64, DI
-	DECQ CX
-	JNZ loop
-	VZEROUPPER
-	RET
-
-// func addRowAVX512(dst, src *float32, n int)
-TEXT ·addRowAVX512(SB), 0, $256-24
-	NO_LOCAL_POINTERS
-	MOVQ dst+0(FP), DI
-	MOVQ src+8(FP), SI
-	MOVQ n+16(FP), CX
-loop:
-	VMOVUPS (DI), Z0
-	VMOVUPS (SI), Z1
-	VADDPS Z1, Z0, Z2
-	VMOVUPS Z2, (DI)
-	ADDQ $64, SI
-	ADDQ $64, DI
-	DECQ CX
-	JNZ loop
-	VZEROUPPER
-	RET
-
-// func deinterleaveAVX512(even, odd, src *float32, n int)
-TEXT ·deinterleaveAVX512(SB), 0, $256-32
-	NO_LOCAL_POINTERS
-	MOVQ even+0(FP), DI
-	MOVQ odd+8(FP), R8
-	MOVQ src+16(FP), SI
-	MOVQ n+24(FP), CX
-	VMOVUPS ·evenLanes<>(SB), Z4
-	VPTERNLOGD $0xff, Z5, Z5, Z5
-	VPSUBD Z5, Z4, Z5
-loop:
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVAPS Z0, Z2
-	VPERMT2PS Z1, Z4, Z0
-	VPERMT2PS Z1, Z5, Z2
-	VMOVUPS Z0, (DI)
-	VMOVUPS Z2, (R8)
-	ADDQ $128, SI
-	ADDQ $64, DI
-	ADDQ $64, R8
-	DECQ CX
-	JNZ loop
-	VZEROUPPER
-	RET
-
-// func interleaveAVX512(dst, even, odd *float32, n int)
-TEXT ·interleaveAVX512(SB), 0, $256-32
-	NO_LOCAL_POINTERS
-	MOVQ dst+0(FP), DI
-	MOVQ even+8(FP), SI
-	MOVQ odd+16(FP), R8
-	MOVQ n+24(FP), CX
-	VMOVUPS ·pairLanes<>(SB), Z4
-	VMOVUPS ·pairLanes<>+64(SB), Z5
-loop:
-	VMOVUPS (SI), Z0
-	VMOVUPS (R8), Z1
-	VMOVAPS Z0, Z2
-	VPERMT2PS Z1, Z4, Z0
-	VPERMT2PS Z1, Z5, Z2
-	VMOVUPS Z0, (DI)
-	VMOVUPS Z2, 64(DI)
-	ADDQ $64, SI
-	ADDQ $64, R8
-	ADDQ $128, DI
-	DECQ CX
-	JNZ loop
-	VZEROUPPER
-	RET
-
-// func rows3x3s1AVX2(t *rows)
-TEXT ·rows3x3s1AVX2(SB), 0, $256-8
+// func rows3x3s1x1AVX2(t *rows)
+TEXT ·rows3x3s1x1AVX2(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 	MOVQ rows_w(BX), R12
@@ -2164,868 +1583,8 @@ done:
 	VZEROUPPER
 	RET
 
-// func rows3x3s1AVX512(t *rows)
-TEXT ·rows3x3s1AVX512(SB), 0, $256-8
-	NO_LOCAL_POINTERS
-	MOVQ t+0(FP), BX
-	MOVQ rows_cols(BX), CX
-	ANDQ $15, CX
-	MOVL $1, SI
-	SHLL CX, SI
-	DECL SI
-	KMOVW SI, K1
-	VBROADCASTSS rows_bias(BX), Z5
-	VBROADCASTSS rows_lo(BX), Z6
-	VBROADCASTSS rows_hi(BX), Z7
-	MOVQ rows_w(BX), R12
-	VBROADCASTSS 0(R12), Z16
-	VBROADCASTSS 4(R12), Z17
-	VBROADCASTSS 8(R12), Z18
-	VBROADCASTSS 12(R12), Z19
-	VBROADCASTSS 16(R12), Z20
-	VBROADCASTSS 20(R12), Z21
-	VBROADCASTSS 24(R12), Z22
-	VBROADCASTSS 28(R12), Z23
-	VBROADCASTSS 32(R12), Z24
-	MOVQ rows_n(BX), AX
-	MOVQ AX, left-8(SP)
-	MOVQ rows_src(BX), R8
-	MOVQ rows_dst(BX), AX
-	MOVQ rows_stride(BX), DI
-	SHLQ $2, DI
-group:
-	MOVQ R8, src-16(SP)
-	MOVQ AX, dst-24(SP)
-	MOVQ rows_cols(BX), DX
-	MOVQ left-8(SP), R15
-	CMPQ R15, $3
-	JEQ rows3
-	CMPQ R15, $2
-	JEQ rows2
-	CMPQ R15, $1
-	JEQ rows1
-rows4:
-	MOVQ rows_offsets(BX), R15
-	MOVQ 24(R15), CX
-	SHLQ $2, CX
-	MOVQ 8(R15), R15
-	LEAQ (CX)(CX*2), SI
-	LEAQ (R8)(SI*1), R9
-columns4:
-	VMOVAPS Z5, Z0
-	VMOVAPS Z5, Z1
-	VMOVAPS Z5, Z2
-	VMOVAPS Z5, Z3
-	VMOVUPS 0(R8), Z25
-	VMOVUPS 4(R8), Z26
-	VMOVUPS 8(R8), Z27
-	VFMADD231PS Z25, Z16, Z0
-	VFMADD231PS Z26, Z17, Z0
-	VFMADD231PS Z27, Z18, Z0
-	VMOVUPS 0(R8)(CX*1), Z25
-	VMOVUPS 4(R8)(CX*1), Z26
-	VMOVUPS 8(R8)(CX*1), Z27
-	VFMADD231PS Z25, Z19, Z0
-	VFMADD231PS Z25, Z16, Z1
-	VFMADD231PS Z26, Z20, Z0
-	VFMADD231PS Z26, Z17, Z1
-	VFMADD231PS Z27, Z21, Z0
-	VFMADD231PS Z27, Z18, Z1
-	VMOVUPS 0(R8)(CX*2), Z25
-	VMOVUPS 4(R8)(CX*2), Z26
-	VMOVUPS 8(R8)(CX*2), Z27
-	VFMADD231PS Z25, Z22, Z0
-	VFMADD231PS Z25, Z19, Z1
-	VFMADD231PS Z25, Z16, Z2
-	VFMADD231PS Z26, Z23, Z0
-	VFMADD231PS Z26, Z20, Z1
-	VFMADD231PS Z26, Z17, Z2
-	VFMADD231PS Z27, Z24, Z0
-	VFMADD231PS Z27, Z21, Z1
-	VFMADD231PS Z27, Z18, Z2
-	VMOVUPS 0(R9), Z25
-	VMOVUPS 4(R9), Z26
-	VMOVUPS 8(R9), Z27
-	VFMADD231PS Z25, Z22, Z1
-	VFMADD231PS Z25, Z19, Z2
-	VFMADD231PS Z25, Z16, Z3
-	VFMADD231PS Z26, Z23, Z1
-	VFMADD231PS Z26, Z20, Z2
-	VFMADD231PS Z26, Z17, Z3
-	VFMADD231PS Z27, Z24, Z1
-	VFMADD231PS Z27, Z21, Z2
-	VFMADD231PS Z27, Z18, Z3
-	VMOVUPS 0(R9)(CX*1), Z25
-	VMOVUPS 4(R9)(CX*1), Z26
-	VMOVUPS 8(R9)(CX*1), Z27
-	VFMADD231PS Z25, Z22, Z2
-	VFMADD231PS Z25, Z19, Z3
-	VFMADD231PS Z26, Z23, Z2
-	VFMADD231PS Z26, Z20, Z3
-	VFMADD231PS Z27, Z24, Z2
-	VFMADD231PS Z27, Z21, Z3
-	VMOVUPS 0(R9)(CX*2), Z25
-	VMOVUPS 4(R9)(CX*2), Z26
-	VMOVUPS 8(R9)(CX*2), Z27
-	VFMADD231PS Z25, Z22, Z3
-	VFMADD231PS Z26, Z23, Z3
-	VFMADD231PS Z27, Z24, Z3
-	CMPQ DX, $16
-	JLT part4
-	MOVL rows_flags(BX), SI
-	TESTL $const_flagResidual, SI
-	JZ plain_4_false
-	MOVQ AX, R15
-	SUBQ rows_dst(BX), R15
-	ADDQ rows_res(BX), R15
-	VMOVUPS (R15), Z4
-	VADDPS Z4, Z0, Z0
-	ADDQ DI, R15
-	VMOVUPS (R15), Z4
-	VADDPS Z4, Z1, Z1
-	ADDQ DI, R15
-	VMOVUPS (R15), Z4
-	VADDPS Z4, Z2, Z2
-	ADDQ DI, R15
-	VMOVUPS (R15), Z4
-	VADDPS Z4, Z3, Z3
-plain_4_false:
-	TESTL $const_flagClamp, SI
-	JZ store_4_false
-	VMAXPS Z0, Z6, Z0
-	VMINPS Z0, Z7, Z0
-	VMAXPS Z1, Z6, Z1
-	VMINPS Z1, Z7, Z1
-	VMAXPS Z2, Z6, Z2
-	VMINPS Z2, Z7, Z2
-	VMAXPS Z3, Z6, Z3
-	VMINPS Z3, Z7, Z3
-store_4_false:
-	MOVQ AX, R15
-	VMOVUPS Z0, (R15)
-	ADDQ DI, R15
-	VMOVUPS Z1, (R15)
-	ADDQ DI, R15
-	VMOVUPS Z2, (R15)
-	ADDQ DI, R15
-	VMOVUPS Z3, (R15)
-	SUBQ $16, DX
-	JZ next4
-	ADDQ $64, R8
-	ADDQ $64, R9
-	ADDQ $64, AX
-	JMP columns4
-part4:
-	MOVL rows_flags(BX), SI
-	TESTL $const_flagResidual, SI
-	JZ plain_4_true
-	MOVQ AX, R15
-	SUBQ rows_dst(BX), R15
-	ADDQ rows_res(BX), R15
-	VMOVUPS.Z (R15), K1, Z4
-	VADDPS Z4, Z0, Z0
-	ADDQ DI, R15
-	VMOVUPS.Z (R15), K1, Z4
-	VADDPS Z4, Z1, Z1
-	ADDQ DI, R15
-	VMOVUPS.Z (R15), K1, Z4
-	VADDPS Z4, Z2, Z2
-	ADDQ DI, R15
-	VMOVUPS.Z (R15), K1, Z4
-	VADDPS Z4, Z3, Z3
-plain_4_true:
-	TESTL $const_flagClamp, SI
-	JZ store_4_true
-	VMAXPS Z0, Z6, Z0
-	VMINPS Z0, Z7, Z0
-	VMAXPS Z1, Z6, Z1
-	VMINPS Z1, Z7, Z1
-	VMAXPS Z2, Z6, Z2
-	VMINPS Z2, Z7, Z2
-	VMAXPS Z3, Z6, Z3
-	VMINPS Z3, Z7, Z3
-store_4_true:
-	MOVQ AX, R15
-	VMOVUPS Z0, K1, (R15)
-	ADDQ DI, R15
-	VMOVUPS Z1, K1, (R15)
-	ADDQ DI, R15
-	VMOVUPS Z2, K1, (R15)
-	ADDQ DI, R15
-	VMOVUPS Z3, K1, (R15)
-next4:
-	SUBQ $4, left-8(SP)
-	JZ done
-	MOVQ rows_srcStride(BX), SI
-	SHLQ $4, SI
-	MOVQ src-16(SP), R8
-	ADDQ SI, R8
-	MOVQ dst-24(SP), AX
-	LEAQ (AX)(DI*4), AX
-	JMP group
-rows3:
-	MOVQ rows_offsets(BX), R15
-	MOVQ 24(R15), CX
-	SHLQ $2, CX
-	MOVQ 8(R15), R15
-	LEAQ (CX)(CX*2), SI
-	LEAQ (R8)(SI*1), R9
-columns3:
-	VMOVAPS Z5, Z0
-	VMOVAPS Z5, Z1
-	VMOVAPS Z5, Z2
-	VMOVUPS 0(R8), Z25
-	VMOVUPS 4(R8), Z26
-	VMOVUPS 8(R8), Z27
-	VFMADD231PS Z25, Z16, Z0
-	VFMADD231PS Z26, Z17, Z0
-	VFMADD231PS Z27, Z18, Z0
-	VMOVUPS 0(R8)(CX*1), Z25
-	VMOVUPS 4(R8)(CX*1), Z26
-	VMOVUPS 8(R8)(CX*1), Z27
-	VFMADD231PS Z25, Z19, Z0
-	VFMADD231PS Z25, Z16, Z1
-	VFMADD231PS Z26, Z20, Z0
-	VFMADD231PS Z26, Z17, Z1
-	VFMADD231PS Z27, Z21, Z0
-	VFMADD231PS Z27, Z18, Z1
-	VMOVUPS 0(R8)(CX*2), Z25
-	VMOVUPS 4(R8)(CX*2), Z26
-	VMOVUPS 8(R8)(CX*2), Z27
-	VFMADD231PS Z25, Z22, Z0
-	VFMADD231PS Z25, Z19, Z1
-	VFMADD231PS Z25, Z16, Z2
-	VFMADD231PS Z26, Z23, Z0
-	VFMADD231PS Z26, Z20, Z1
-	VFMADD231PS Z26, Z17, Z2
-	VFMADD231PS Z27, Z24, Z0
-	VFMADD231PS Z27, Z21, Z1
-	VFMADD231PS Z27, Z18, Z2
-	VMOVUPS 0(R9), Z25
-	VMOVUPS 4(R9), Z26
-	VMOVUPS 8(R9), Z27
-	VFMADD231PS Z25, Z22, Z1
-	VFMADD231PS Z25, Z19, Z2
-	VFMADD231PS Z26, Z23, Z1
-	VFMADD231PS Z26, Z20, Z2
-	VFMADD231PS Z27, Z24, Z1
-	VFMADD231PS Z27, Z21, Z2
-	VMOVUPS 0(R9)(CX*1), Z25
-	VMOVUPS 4(R9)(CX*1), Z26
-	VMOVUPS 8(R9)(CX*1), Z27
-	VFMADD231PS Z25, Z22, Z2
-	VFMADD231PS Z26, Z23, Z2
-	VFMADD231PS Z27, Z24, Z2
-	CMPQ DX, $16
-	JLT part3
-	MOVL rows_flags(BX), SI
-	TESTL $const_flagResidual, SI
-	JZ plain_3_false
-	MOVQ AX, R15
-	SUBQ rows_dst(BX), R15
-	ADDQ rows_res(BX), R15
-	VMOVUPS (R15), Z4
-	VADDPS Z4, Z0, Z0
-	ADDQ DI, R15
-	VMOVUPS (R15), Z4
-	VADDPS Z4, Z1, Z1
-	ADDQ DI, R15
-	VMOVUPS (R15), Z4
-	VADDPS Z4, Z2, Z2
-plain_3_false:
-	TESTL $const_flagClamp, SI
-	JZ store_3_false
-	VMAXPS Z0, Z6, Z0
-	VMINPS Z0, Z7, Z0
-	VMAXPS Z1, Z6, Z1
-	VMINPS Z1, Z7, Z1
-	VMAXPS Z2, Z6, Z2
-	VMINPS Z2, Z7, Z2
-store_3_false:
-	MOVQ AX, R15
-	VMOVUPS Z0, (R15)
-	ADDQ DI, R15
-	VMOVUPS Z1, (R15)
-	ADDQ DI, R15
-	VMOVUPS Z2, (R15)
-	SUBQ $16, DX
-	JZ next3
-	ADDQ $64, R8
-	ADDQ $64, R9
-	ADDQ $64, AX
-	JMP columns3
-part3:
-	MOVL rows_flags(BX), SI
-	TESTL $const_flagResidual, SI
-	JZ plain_3_true
-	MOVQ AX, R15
-	SUBQ rows_dst(BX), R15
-	ADDQ rows_res(BX), R15
-	VMOVUPS.Z (R15), K1, Z4
-	VADDPS Z4, Z0, Z0
-	ADDQ DI, R15
-	VMOVUPS.Z (R15), K1, Z4
-	VADDPS Z4, Z1, Z1
-	ADDQ DI, R15
-	VMOVUPS.Z (R15), K1, Z4
-	VADDPS Z4, Z2, Z2
-plain_3_true:
-	TESTL $const_flagClamp, SI
-	JZ store_3_true
-	VMAXPS Z0, Z6, Z0
-	VMINPS Z0, Z7, Z0
-	VMAXPS Z1, Z6, Z1
-	VMINPS Z1, Z7, Z1
-	VMAXPS Z2, Z6, Z2
-	VMINPS Z2, Z7, Z2
-store_3_true:
-	MOVQ AX, R15
-	VMOVUPS Z0, K1, (R15)
-	ADDQ DI, R15
-	VMOVUPS Z1, K1, (R15)
-	ADDQ DI, R15
-	VMOVUPS Z2, K1, (R15)
-next3:
-	JMP done
-rows2:
-	MOVQ rows_offsets(BX), R15
-	MOVQ 24(R15), CX
-	SHLQ $2, CX
-	MOVQ 8(R15), R15
-	LEAQ (CX)(CX*2), SI
-	LEAQ (R8)(SI*1), R9
-columns2:
-	VMOVAPS Z5, Z0
-	VMOVAPS Z5, Z1
-	VMOVUPS 0(R8), Z25
-	VMOVUPS 4(R8), Z26
-	VMOVUPS 8(R8), Z27
-	VFMADD231PS Z25, Z16, Z0
-	VFMADD231PS Z26, Z17, Z0
-	VFMADD231PS Z27, Z18, Z0
-	VMOVUPS 0(R8)(CX*1), Z25
-	VMOVUPS 4(R8)(CX*1), Z26
-	VMOVUPS 8(R8)(CX*1), Z27
-	VFMADD231PS Z25, Z19, Z0
-	VFMADD231PS Z25, Z16, Z1
-	VFMADD231PS Z26, Z20, Z0
-	VFMADD231PS Z26, Z17, Z1
-	VFMADD231PS Z27, Z21, Z0
-	VFMADD231PS Z27, Z18, Z1
-	VMOVUPS 0(R8)(CX*2), Z25
-	VMOVUPS 4(R8)(CX*2), Z26
-	VMOVUPS 8(R8)(CX*2), Z27
-	VFMADD231PS Z25, Z22, Z0
-	VFMADD231PS Z25, Z19, Z1
-	VFMADD231PS Z26, Z23, Z0
-	VFMADD231PS Z26, Z20, Z1
-	VFMADD231PS Z27, Z24, Z0
-	VFMADD231PS Z27, Z21, Z1
-	VMOVUPS 0(R9), Z25
-	VMOVUPS 4(R9), Z26
-	VMOVUPS 8(R9), Z27
-	VFMADD231PS Z25, Z22, Z1
-	VFMADD231PS Z26, Z23, Z1
-	VFMADD231PS Z27, Z24, Z1
-	CMPQ DX, $16
-	JLT part2
-	MOVL rows_flags(BX), SI
-	TESTL $const_flagResidual, SI
-	JZ plain_2_false
-	MOVQ AX, R15
-	SUBQ rows_dst(BX), R15
-	ADDQ rows_res(BX), R15
-	VMOVUPS (R15), Z4
-	VADDPS Z4, Z0, Z0
-	ADDQ DI, R15
-	VMOVUPS (R15), Z4
-	VADDPS Z4, Z1, Z1
-plain_2_false:
-	TESTL $const_flagClamp, SI
-	JZ store_2_false
-	VMAXPS Z0, Z6, Z0
-	VMINPS Z0, Z7, Z0
-	VMAXPS Z1, Z6, Z1
-	VMINPS Z1, Z7, Z1
-store_2_false:
-	MOVQ AX, R15
-	VMOVUPS Z0, (R15)
-	ADDQ DI, R15
-	VMOVUPS Z1, (R15)
-	SUBQ $16, DX
-	JZ next2
-	ADDQ $64, R8
-	ADDQ $64, R9
-	ADDQ $64, AX
-	JMP columns2
-part2:
-	MOVL rows_flags(BX), SI
-	TESTL $const_flagResidual, SI
-	JZ plain_2_true
-	MOVQ AX, R15
-	SUBQ rows_dst(BX), R15
-	ADDQ rows_res(BX), R15
-	VMOVUPS.Z (R15), K1, Z4
-	VADDPS Z4, Z0, Z0
-	ADDQ DI, R15
-	VMOVUPS.Z (R15), K1, Z4
-	VADDPS Z4, Z1, Z1
-plain_2_true:
-	TESTL $const_flagClamp, SI
-	JZ store_2_true
-	VMAXPS Z0, Z6, Z0
-	VMINPS Z0, Z7, Z0
-	VMAXPS Z1, Z6, Z1
-	VMINPS Z1, Z7, Z1
-store_2_true:
-	MOVQ AX, R15
-	VMOVUPS Z0, K1, (R15)
-	ADDQ DI, R15
-	VMOVUPS Z1, K1, (R15)
-next2:
-	JMP done
-rows1:
-	MOVQ rows_offsets(BX), R15
-	MOVQ 24(R15), CX
-	SHLQ $2, CX
-	MOVQ 8(R15), R15
-	LEAQ (CX)(CX*2), SI
-columns1:
-	VMOVAPS Z5, Z0
-	VMOVUPS 0(R8), Z25
-	VMOVUPS 4(R8), Z26
-	VMOVUPS 8(R8), Z27
-	VFMADD231PS Z25, Z16, Z0
-	VFMADD231PS Z26, Z17, Z0
-	VFMADD231PS Z27, Z18, Z0
-	VMOVUPS 0(R8)(CX*1), Z25
-	VMOVUPS 4(R8)(CX*1), Z26
-	VMOVUPS 8(R8)(CX*1), Z27
-	VFMADD231PS Z25, Z19, Z0
-	VFMADD231PS Z26, Z20, Z0
-	VFMADD231PS Z27, Z21, Z0
-	VMOVUPS 0(R8)(CX*2), Z25
-	VMOVUPS 4(R8)(CX*2), Z26
-	VMOVUPS 8(R8)(CX*2), Z27
-	VFMADD231PS Z25, Z22, Z0
-	VFMADD231PS Z26, Z23, Z0
-	VFMADD231PS Z27, Z24, Z0
-	CMPQ DX, $16
-	JLT part1
-	MOVL rows_flags(BX), SI
-	TESTL $const_flagResidual, SI
-	JZ plain_1_false
-	MOVQ AX, R15
-	SUBQ rows_dst(BX), R15
-	ADDQ rows_res(BX), R15
-	VMOVUPS (R15), Z4
-	VADDPS Z4, Z0, Z0
-plain_1_false:
-	TESTL $const_flagClamp, SI
-	JZ store_1_false
-	VMAXPS Z0, Z6, Z0
-	VMINPS Z0, Z7, Z0
-store_1_false:
-	MOVQ AX, R15
-	VMOVUPS Z0, (R15)
-	SUBQ $16, DX
-	JZ next1
-	ADDQ $64, R8
-	ADDQ $64, AX
-	JMP columns1
-part1:
-	MOVL rows_flags(BX), SI
-	TESTL $const_flagResidual, SI
-	JZ plain_1_true
-	MOVQ AX, R15
-	SUBQ rows_dst(BX), R15
-	ADDQ rows_res(BX), R15
-	VMOVUPS.Z (R15), K1, Z4
-	VADDPS Z4, Z0, Z0
-plain_1_true:
-	TESTL $const_flagClamp, SI
-	JZ store_1_true
-	VMAXPS Z0, Z6, Z0
-	VMINPS Z0, Z7, Z0
-store_1_true:
-	MOVQ AX, R15
-	VMOVUPS Z0, K1, (R15)
-next1:
-	JMP done
-done:
-	VZEROUPPER
-	RET
-
-// func padRowsS1AVX512(dst, src *float32, at, cols, n, vectors int, masks *uint32)
-TEXT ·padRowsS1AVX512(SB), 0, $256-56
-	NO_LOCAL_POINTERS
-	MOVQ dst+0(FP), DI
-	MOVQ src+8(FP), SI
-	MOVQ at+16(FP), AX
-	LEAQ (SI)(AX*4), SI
-	MOVQ cols+24(FP), R9
-	MOVQ n+32(FP), CX
-	MOVQ vectors+40(FP), R10
-	MOVQ masks+48(FP), R11
-	SHLQ $2, R9
-row:
-	MOVQ SI, R8
-	XORL DX, DX
-vector:
-	MOVL (R11)(DX*4), AX
-	KMOVW AX, K1
-	VMOVUPS.Z (R8), K1, Z0
-	VMOVUPS Z0, (DI)
-	ADDQ $64, R8
-	ADDQ $64, DI
-	INCQ DX
-	CMPQ DX, R10
-	JLT vector
-	ADDQ R9, SI
-	DECQ CX
-	JNZ row
-	VZEROUPPER
-	RET
-
-// func padRowsS1AVX2(dst, src *float32, at, cols, n, vectors int, masks *uint32)
-TEXT ·padRowsS1AVX2(SB), 0, $256-56
-	NO_LOCAL_POINTERS
-	MOVQ dst+0(FP), DI
-	MOVQ src+8(FP), SI
-	MOVQ at+16(FP), AX
-	LEAQ (SI)(AX*4), SI
-	MOVQ cols+24(FP), R9
-	MOVQ n+32(FP), CX
-	MOVQ vectors+40(FP), R10
-	MOVQ masks+48(FP), R11
-	SHLQ $2, R9
-	VMOVUPS ·laneBits<>+0(SB), Y12
-	VMOVUPS ·laneBits<>+32(SB), Y13
-row:
-	MOVQ SI, R8
-	XORL DX, DX
-vector:
-	VPBROADCASTD (R11)(DX*4), Y4
-	VPAND Y12, Y4, Y5
-	VPCMPEQD Y12, Y5, Y5
-	VMASKMOVPS 0(R8), Y5, Y0
-	VPAND Y13, Y4, Y5
-	VPCMPEQD Y13, Y5, Y5
-	VMASKMOVPS 32(R8), Y5, Y1
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	ADDQ $64, R8
-	ADDQ $64, DI
-	INCQ DX
-	CMPQ DX, R10
-	JLT vector
-	ADDQ R9, SI
-	DECQ CX
-	JNZ row
-	VZEROUPPER
-	RET
-
-// func poolMaxS1AVX512(t *poolBand)
-TEXT ·poolMaxS1AVX512(SB), 0, $256-8
-	NO_LOCAL_POINTERS
-	MOVQ t+0(FP), BX
-	MOVQ poolBand_cols(BX), CX
-	ANDQ $15, CX
-	MOVL $1, SI
-	SHLL CX, SI
-	DECL SI
-	KMOVW SI, K5
-	VBROADCASTSS poolBand_neutral(BX), Z6
-	VPTERNLOGD $0xff, Z7, Z7, Z7
-	MOVQ poolBand_step(BX), R15
-	MOVQ poolBand_planes(BX), AX
-	MOVQ AX, left-8(SP)
-	MOVQ poolBand_src(BX), R8
-	MOVQ poolBand_dst(BX), DI
-plane:
-	MOVQ poolBand_rows(BX), R10
-	MOVQ (poolBand_rows+8)(BX), R11
-row:
-	MOVQ poolRow_at(R10), SI
-	ADDQ R8, SI
-	MOVQ poolBand_taps(BX), R12
-	MOVQ poolBand_cols(BX), DX
-vector:
-	VMOVAPS Z6, Z0
-	KXNORW K7, K7, K7
-	MOVQ SI, R13
-	MOVQ poolBand_width(BX), CX
-tap:
-	MOVQ poolRow_n(R10), AX
-	TESTQ AX, AX
-	JZ next
-	MOVQ R13, R9
-	KMOVW poolTap_load(R12), K1
-load:
-	VMOVUPS.Z (R9), K1, Z1
-	VMAXPS Z1, Z0, K1, Z0
-	VCMPPS $7, Z1, Z1, K7, K7
-	ADDQ R15, R9
-	DECQ AX
-	JNZ load
-next:
-	ADDQ $poolTap__size, R12
-	ADDQ $4, R13
-	DECQ CX
-	JNZ tap
-	KNOTW K7, K7
-	VMOVAPS Z7, K7, Z0
-store:
-	CMPQ DX, $16
-	JLT part
-	VMOVUPS Z0, (DI)
-	ADDQ $64, DI
-	ADDQ $64, SI
-	SUBQ $16, DX
-	JNZ vector
-	JMP done
-part:
-	VMOVUPS Z0, K5, (DI)
-	LEAQ (DI)(DX*4), DI
-done:
-	ADDQ $poolRow__size, R10
-	DECQ R11
-	JNZ row
-	ADDQ poolBand_plane(BX), R8
-	DECQ left-8(SP)
-	JNZ plane
-	VZEROUPPER
-	RET
-
-// func poolMeanS1AVX512(t *poolBand)
-TEXT ·poolMeanS1AVX512(SB), 0, $256-8
-	NO_LOCAL_POINTERS
-	MOVQ t+0(FP), BX
-	MOVQ poolBand_cols(BX), CX
-	ANDQ $15, CX
-	MOVL $1, SI
-	SHLL CX, SI
-	DECL SI
-	KMOVW SI, K5
-	VBROADCASTSS poolBand_neutral(BX), Z6
-	VPTERNLOGD $0xff, Z7, Z7, Z7
-	MOVQ poolBand_step(BX), R15
-	MOVQ poolBand_planes(BX), AX
-	MOVQ AX, left-8(SP)
-	MOVQ poolBand_src(BX), R8
-	MOVQ poolBand_dst(BX), DI
-plane:
-	MOVQ poolBand_rows(BX), R10
-	MOVQ (poolBand_rows+8)(BX), R11
-row:
-	MOVQ poolRow_at(R10), SI
-	ADDQ R8, SI
-	MOVQ poolBand_taps(BX), R12
-	MOVQ poolBand_cols(BX), DX
-vector:
-	VMOVAPS Z6, Z0
-	KXNORW K7, K7, K7
-	MOVQ SI, R13
-	MOVQ poolBand_width(BX), CX
-tap:
-	MOVQ poolRow_n(R10), AX
-	TESTQ AX, AX
-	JZ next
-	MOVQ R13, R9
-	KMOVW poolTap_load(R12), K1
-	VMOVAPS Z6, Z10
-load:
-	VADDPS (R9), Z10, K1, Z10
-	ADDQ R15, R9
-	DECQ AX
-	JNZ load
-	VADDPS Z10, Z0, Z0
-next:
-	ADDQ $poolTap__size, R12
-	ADDQ $4, R13
-	DECQ CX
-	JNZ tap
-	MOVQ poolBand_cols(BX), AX
-	SUBQ DX, AX
-	MOVQ poolBand_columns(BX), R9
-	VMOVUPS (R9)(AX*4), Z8
-	VBROADCASTSS poolRow_divisor(R10), Z9
-	VMULPS Z8, Z9, Z8
-	VDIVPS Z8, Z0, Z0
-store:
-	CMPQ DX, $16
-	JLT part
-	VMOVUPS Z0, (DI)
-	ADDQ $64, DI
-	ADDQ $64, SI
-	SUBQ $16, DX
-	JNZ vector
-	JMP done
-part:
-	VMOVUPS Z0, K5, (DI)
-	LEAQ (DI)(DX*4), DI
-done:
-	ADDQ $poolRow__size, R10
-	DECQ R11
-	JNZ row
-	ADDQ poolBand_plane(BX), R8
-	DECQ left-8(SP)
-	JNZ plane
-	VZEROUPPER
-	RET
-
-// func poolMaxAlongS1AVX2(t *separablePool)
-TEXT ·poolMaxAlongS1AVX2(SB), 0, $256-8
-	NO_LOCAL_POINTERS
-	MOVQ t+0(FP), BX
-	MOVQ separablePool_cols(BX), DX
-	ANDQ $7, DX
-	NEGQ DX
-	LEAQ ·laneMask<>(SB), SI
-	VMOVUPS 64(SI)(DX*4), Y8
-	VBROADCASTSS separablePool_neutral(BX), Y6
-	MOVQ separablePool_tap(BX), R15
-	MOVQ separablePool_planes(BX), AX
-	MOVQ AX, left-8(SP)
-	MOVQ separablePool_lines(BX), SI
-	MOVQ separablePool_dst(BX), DI
-	MOVQ (separablePool_dst+8)(BX), R8
-	LEAQ (DI)(R8*4), R8
-plane:
-	MOVQ separablePool_rows(BX), R10
-	MOVQ (separablePool_rows+8)(BX), R11
-row:
-	MOVQ SI, R13
-	MOVQ separablePool_cols(BX), DX
-vector:
-	CMPQ DX, $8
-	JGE whole
-	CMPQ separablePool_cols(BX), $8
-	JLT whole
-	SUBQ $8, DX
-	LEAQ (DI)(DX*4), DI
-	LEAQ (R13)(DX*4), R13
-	MOVQ $8, DX
-whole:
-	VMOVAPS Y6, Y0
-	MOVQ R13, R9
-	MOVQ separablePool_width(BX), CX
-	VXORPS Y2, Y2, Y2
-tap:
-	VMOVUPS (R9), Y1
-	VMAXPS Y1, Y0, Y0
-	VCMPPS $3, Y1, Y1, Y7
-	VORPS Y7, Y2, Y2
-	ADDQ R15, R9
-	DECQ CX
-	JNZ tap
-	VORPS Y2, Y0, Y0
-	CMPQ DX, $8
-	JLT short
-	VMOVUPS Y0, (DI)
-	ADDQ $32, DI
-	ADDQ $32, R13
-	SUBQ $8, DX
-	JNZ vector
-	JMP next
-short:
-	LEAQ 32(DI), AX
-	CMPQ AX, R8
-	JA end
-	VMOVUPS Y0, (DI)
-	LEAQ (DI)(DX*4), DI
-	JMP next
-end:
-	VMASKMOVPS Y0, Y8, (DI)
-	LEAQ (DI)(DX*4), DI
-next:
-	ADDQ separablePool_pitch(BX), SI
-	ADDQ $poolRow__size, R10
-	DECQ R11
-	JNZ row
-	DECQ left-8(SP)
-	JNZ plane
-	VZEROUPPER
-	RET
-
-// func poolMeanAlongS1AVX2(t *separablePool)
-TEXT ·poolMeanAlongS1AVX2(SB), 0, $256-8
-	NO_LOCAL_POINTERS
-	MOVQ t+0(FP), BX
-	MOVQ separablePool_cols(BX), DX
-	ANDQ $7, DX
-	NEGQ DX
-	LEAQ ·laneMask<>(SB), SI
-	VMOVUPS 64(SI)(DX*4), Y8
-	VBROADCASTSS separablePool_neutral(BX), Y6
-	MOVQ separablePool_tap(BX), R15
-	MOVQ separablePool_planes(BX), AX
-	MOVQ AX, left-8(SP)
-	MOVQ separablePool_lines(BX), SI
-	MOVQ separablePool_dst(BX), DI
-	MOVQ (separablePool_dst+8)(BX), R8
-	LEAQ (DI)(R8*4), R8
-plane:
-	MOVQ separablePool_rows(BX), R10
-	MOVQ (separablePool_rows+8)(BX), R11
-row:
-	MOVQ SI, R13
-	MOVQ separablePool_cols(BX), DX
-	MOVQ separablePool_columns(BX), R12
-	VBROADCASTSS poolRow_divisor(R10), Y9
-vector:
-	CMPQ DX, $8
-	JGE whole
-	CMPQ separablePool_cols(BX), $8
-	JLT whole
-	SUBQ $8, DX
-	LEAQ (DI)(DX*4), DI
-	LEAQ (R13)(DX*4), R13
-	LEAQ (R12)(DX*4), R12
-	MOVQ $8, DX
-whole:
-	VMOVAPS Y6, Y0
-	MOVQ R13, R9
-	MOVQ separablePool_width(BX), CX
-tap:
-	VMOVUPS (R9), Y1
-	VADDPS Y1, Y0, Y0
-	ADDQ R15, R9
-	DECQ CX
-	JNZ tap
-	VMULPS (R12), Y9, Y1
-	VDIVPS Y1, Y0, Y0
-	ADDQ $32, R12
-	CMPQ DX, $8
-	JLT short
-	VMOVUPS Y0, (DI)
-	ADDQ $32, DI
-	ADDQ $32, R13
-	SUBQ $8, DX
-	JNZ vector
-	JMP next
-short:
-	LEAQ 32(DI), AX
-	CMPQ AX, R8
-	JA end
-	VMOVUPS Y0, (DI)
-	LEAQ (DI)(DX*4), DI
-	JMP next
-end:
-	VMASKMOVPS Y0, Y8, (DI)
-	LEAQ (DI)(DX*4), DI
-next:
-	ADDQ separablePool_pitch(BX), SI
-	ADDQ $poolRow__size, R10
-	DECQ R11
-	JNZ row
-	DECQ left-8(SP)
-	JNZ plane
-	VZEROUPPER
-	RET
-
-// func rows3x3s2AVX2(t *rows)
-TEXT ·rows3x3s2AVX2(SB), 0, $256-8
+// func rows3x3s2x2AVX2(t *rows)
+TEXT ·rows3x3s2x2AVX2(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 	MOVQ rows_w(BX), R12
@@ -3603,8 +2162,2074 @@ done:
 	VZEROUPPER
 	RET
 
-// func rows3x3s2AVX512(t *rows)
-TEXT ·rows3x3s2AVX512(SB), 0, $256-8
+// func rows3x3s2x1AVX2(t *rows)
+TEXT ·rows3x3s2x1AVX2(SB), 0, $256-8
+	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), BX
+	MOVQ rows_w(BX), R12
+	VBROADCASTSS 0(R12), Y7
+	VBROADCASTSS 4(R12), Y8
+	VBROADCASTSS 8(R12), Y9
+	VBROADCASTSS 12(R12), Y10
+	VBROADCASTSS 16(R12), Y11
+	VBROADCASTSS 20(R12), Y12
+	VBROADCASTSS 24(R12), Y13
+	VBROADCASTSS 28(R12), Y14
+	VBROADCASTSS 32(R12), Y15
+	MOVQ rows_n(BX), AX
+	MOVQ AX, left-8(SP)
+	MOVQ rows_src(BX), R8
+	MOVQ rows_dst(BX), AX
+	MOVQ rows_stride(BX), DI
+	SHLQ $2, DI
+group:
+	MOVQ R8, src-16(SP)
+	MOVQ AX, dst-24(SP)
+	MOVQ rows_cols(BX), DX
+	MOVQ left-8(SP), R15
+	CMPQ R15, $3
+	JEQ rows3
+	CMPQ R15, $2
+	JEQ rows2
+	CMPQ R15, $1
+	JEQ rows1
+rows4:
+	MOVQ rows_offsets(BX), R15
+	MOVQ 24(R15), CX
+	SHLQ $2, CX
+	MOVQ 8(R15), R15
+	LEAQ (CX)(CX*2), SI
+	LEAQ (R8)(SI*1), R9
+	LEAQ (R9)(SI*1), R10
+columns4:
+	VBROADCASTSS rows_bias(BX), Y0
+	VBROADCASTSS rows_bias(BX), Y1
+	VBROADCASTSS rows_bias(BX), Y2
+	VBROADCASTSS rows_bias(BX), Y3
+	VMOVUPS 0(R8), Y4
+	VMOVUPS 4(R8), Y5
+	VMOVUPS 8(R8), Y6
+	VFMADD231PS Y4, Y7, Y0
+	VFMADD231PS Y5, Y8, Y0
+	VFMADD231PS Y6, Y9, Y0
+	VMOVUPS 0(R8)(CX*1), Y4
+	VMOVUPS 4(R8)(CX*1), Y5
+	VMOVUPS 8(R8)(CX*1), Y6
+	VFMADD231PS Y4, Y10, Y0
+	VFMADD231PS Y5, Y11, Y0
+	VFMADD231PS Y6, Y12, Y0
+	VMOVUPS 0(R8)(CX*2), Y4
+	VMOVUPS 4(R8)(CX*2), Y5
+	VMOVUPS 8(R8)(CX*2), Y6
+	VFMADD231PS Y4, Y13, Y0
+	VFMADD231PS Y4, Y7, Y1
+	VFMADD231PS Y5, Y14, Y0
+	VFMADD231PS Y5, Y8, Y1
+	VFMADD231PS Y6, Y15, Y0
+	VFMADD231PS Y6, Y9, Y1
+	VMOVUPS 0(R9), Y4
+	VMOVUPS 4(R9), Y5
+	VMOVUPS 8(R9), Y6
+	VFMADD231PS Y4, Y10, Y1
+	VFMADD231PS Y5, Y11, Y1
+	VFMADD231PS Y6, Y12, Y1
+	VMOVUPS 0(R9)(CX*1), Y4
+	VMOVUPS 4(R9)(CX*1), Y5
+	VMOVUPS 8(R9)(CX*1), Y6
+	VFMADD231PS Y4, Y13, Y1
+	VFMADD231PS Y4, Y7, Y2
+	VFMADD231PS Y5, Y14, Y1
+	VFMADD231PS Y5, Y8, Y2
+	VFMADD231PS Y6, Y15, Y1
+	VFMADD231PS Y6, Y9, Y2
+	VMOVUPS 0(R9)(CX*2), Y4
+	VMOVUPS 4(R9)(CX*2), Y5
+	VMOVUPS 8(R9)(CX*2), Y6
+	VFMADD231PS Y4, Y10, Y2
+	VFMADD231PS Y5, Y11, Y2
+	VFMADD231PS Y6, Y12, Y2
+	VMOVUPS 0(R10), Y4
+	VMOVUPS 4(R10), Y5
+	VMOVUPS 8(R10), Y6
+	VFMADD231PS Y4, Y13, Y2
+	VFMADD231PS Y4, Y7, Y3
+	VFMADD231PS Y5, Y14, Y2
+	VFMADD231PS Y5, Y8, Y3
+	VFMADD231PS Y6, Y15, Y2
+	VFMADD231PS Y6, Y9, Y3
+	VMOVUPS 0(R10)(CX*1), Y4
+	VMOVUPS 4(R10)(CX*1), Y5
+	VMOVUPS 8(R10)(CX*1), Y6
+	VFMADD231PS Y4, Y10, Y3
+	VFMADD231PS Y5, Y11, Y3
+	VFMADD231PS Y6, Y12, Y3
+	VMOVUPS 0(R10)(CX*2), Y4
+	VMOVUPS 4(R10)(CX*2), Y5
+	VMOVUPS 8(R10)(CX*2), Y6
+	VFMADD231PS Y4, Y13, Y3
+	VFMADD231PS Y5, Y14, Y3
+	VFMADD231PS Y6, Y15, Y3
+	CMPQ DX, $8
+	JLT part4
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_4_false
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS (R15), Y4
+	VADDPS Y4, Y0, Y0
+	ADDQ DI, R15
+	VMOVUPS (R15), Y4
+	VADDPS Y4, Y1, Y1
+	ADDQ DI, R15
+	VMOVUPS (R15), Y4
+	VADDPS Y4, Y2, Y2
+	ADDQ DI, R15
+	VMOVUPS (R15), Y4
+	VADDPS Y4, Y3, Y3
+plain_4_false:
+	TESTL $const_flagClamp, SI
+	JZ store_4_false
+	VBROADCASTSS rows_lo(BX), Y5
+	VBROADCASTSS rows_hi(BX), Y6
+	VMAXPS Y0, Y5, Y0
+	VMINPS Y0, Y6, Y0
+	VMAXPS Y1, Y5, Y1
+	VMINPS Y1, Y6, Y1
+	VMAXPS Y2, Y5, Y2
+	VMINPS Y2, Y6, Y2
+	VMAXPS Y3, Y5, Y3
+	VMINPS Y3, Y6, Y3
+store_4_false:
+	MOVQ AX, R15
+	VMOVUPS Y0, (R15)
+	ADDQ DI, R15
+	VMOVUPS Y1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Y2, (R15)
+	ADDQ DI, R15
+	VMOVUPS Y3, (R15)
+	SUBQ $8, DX
+	JZ next4
+	ADDQ $32, R8
+	ADDQ $32, R9
+	ADDQ $32, R10
+	ADDQ $32, AX
+	JMP columns4
+part4:
+	MOVQ rows_cols(BX), SI
+	ANDQ $7, SI
+	NEGQ SI
+	LEAQ ·laneMask<>(SB), R15
+	VMOVUPS 64(R15)(SI*4), Y5
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_4_true
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMASKMOVPS (R15), Y5, Y4
+	VADDPS Y4, Y0, Y0
+	ADDQ DI, R15
+	VMASKMOVPS (R15), Y5, Y4
+	VADDPS Y4, Y1, Y1
+	ADDQ DI, R15
+	VMASKMOVPS (R15), Y5, Y4
+	VADDPS Y4, Y2, Y2
+	ADDQ DI, R15
+	VMASKMOVPS (R15), Y5, Y4
+	VADDPS Y4, Y3, Y3
+plain_4_true:
+	TESTL $const_flagClamp, SI
+	JZ store_4_true
+	VBROADCASTSS rows_lo(BX), Y5
+	VBROADCASTSS rows_hi(BX), Y6
+	VMAXPS Y0, Y5, Y0
+	VMINPS Y0, Y6, Y0
+	VMAXPS Y1, Y5, Y1
+	VMINPS Y1, Y6, Y1
+	VMAXPS Y2, Y5, Y2
+	VMINPS Y2, Y6, Y2
+	VMAXPS Y3, Y5, Y3
+	VMINPS Y3, Y6, Y3
+store_4_true:
+	MOVQ rows_cols(BX), SI
+	ANDQ $7, SI
+	NEGQ SI
+	LEAQ ·laneMask<>(SB), R15
+	VMOVUPS 64(R15)(SI*4), Y5
+	MOVQ AX, R15
+	VMASKMOVPS Y0, Y5, (R15)
+	ADDQ DI, R15
+	VMASKMOVPS Y1, Y5, (R15)
+	ADDQ DI, R15
+	VMASKMOVPS Y2, Y5, (R15)
+	ADDQ DI, R15
+	VMASKMOVPS Y3, Y5, (R15)
+next4:
+	SUBQ $4, left-8(SP)
+	JZ done
+	MOVQ rows_srcStride(BX), SI
+	SHLQ $4, SI
+	MOVQ src-16(SP), R8
+	ADDQ SI, R8
+	MOVQ dst-24(SP), AX
+	LEAQ (AX)(DI*4), AX
+	JMP group
+rows3:
+	MOVQ rows_offsets(BX), R15
+	MOVQ 24(R15), CX
+	SHLQ $2, CX
+	MOVQ 8(R15), R15
+	LEAQ (CX)(CX*2), SI
+	LEAQ (R8)(SI*1), R9
+	LEAQ (R9)(SI*1), R10
+columns3:
+	VBROADCASTSS rows_bias(BX), Y0
+	VBROADCASTSS rows_bias(BX), Y1
+	VBROADCASTSS rows_bias(BX), Y2
+	VMOVUPS 0(R8), Y4
+	VMOVUPS 4(R8), Y5
+	VMOVUPS 8(R8), Y6
+	VFMADD231PS Y4, Y7, Y0
+	VFMADD231PS Y5, Y8, Y0
+	VFMADD231PS Y6, Y9, Y0
+	VMOVUPS 0(R8)(CX*1), Y4
+	VMOVUPS 4(R8)(CX*1), Y5
+	VMOVUPS 8(R8)(CX*1), Y6
+	VFMADD231PS Y4, Y10, Y0
+	VFMADD231PS Y5, Y11, Y0
+	VFMADD231PS Y6, Y12, Y0
+	VMOVUPS 0(R8)(CX*2), Y4
+	VMOVUPS 4(R8)(CX*2), Y5
+	VMOVUPS 8(R8)(CX*2), Y6
+	VFMADD231PS Y4, Y13, Y0
+	VFMADD231PS Y4, Y7, Y1
+	VFMADD231PS Y5, Y14, Y0
+	VFMADD231PS Y5, Y8, Y1
+	VFMADD231PS Y6, Y15, Y0
+	VFMADD231PS Y6, Y9, Y1
+	VMOVUPS 0(R9), Y4
+	VMOVUPS 4(R9), Y5
+	VMOVUPS 8(R9), Y6
+	VFMADD231PS Y4, Y10, Y1
+	VFMADD231PS Y5, Y11, Y1
+	VFMADD231PS Y6, Y12, Y1
+	VMOVUPS 0(R9)(CX*1), Y4
+	VMOVUPS 4(R9)(CX*1), Y5
+	VMOVUPS 8(R9)(CX*1), Y6
+	VFMADD231PS Y4, Y13, Y1
+	VFMADD231PS Y4, Y7, Y2
+	VFMADD231PS Y5, Y14, Y1
+	VFMADD231PS Y5, Y8, Y2
+	VFMADD231PS Y6, Y15, Y1
+	VFMADD231PS Y6, Y9, Y2
+	VMOVUPS 0(R9)(CX*2), Y4
+	VMOVUPS 4(R9)(CX*2), Y5
+	VMOVUPS 8(R9)(CX*2), Y6
+	VFMADD231PS Y4, Y10, Y2
+	VFMADD231PS Y5, Y11, Y2
+	VFMADD231PS Y6, Y12, Y2
+	VMOVUPS 0(R10), Y4
+	VMOVUPS 4(R10), Y5
+	VMOVUPS 8(R10), Y6
+	VFMADD231PS Y4, Y13, Y2
+	VFMADD231PS Y5, Y14, Y2
+	VFMADD231PS Y6, Y15, Y2
+	CMPQ DX, $8
+	JLT part3
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_3_false
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS (R15), Y4
+	VADDPS Y4, Y0, Y0
+	ADDQ DI, R15
+	VMOVUPS (R15), Y4
+	VADDPS Y4, Y1, Y1
+	ADDQ DI, R15
+	VMOVUPS (R15), Y4
+	VADDPS Y4, Y2, Y2
+plain_3_false:
+	TESTL $const_flagClamp, SI
+	JZ store_3_false
+	VBROADCASTSS rows_lo(BX), Y5
+	VBROADCASTSS rows_hi(BX), Y6
+	VMAXPS Y0, Y5, Y0
+	VMINPS Y0, Y6, Y0
+	VMAXPS Y1, Y5, Y1
+	VMINPS Y1, Y6, Y1
+	VMAXPS Y2, Y5, Y2
+	VMINPS Y2, Y6, Y2
+store_3_false:
+	MOVQ AX, R15
+	VMOVUPS Y0, (R15)
+	ADDQ DI, R15
+	VMOVUPS Y1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Y2, (R15)
+	SUBQ $8, DX
+	JZ next3
+	ADDQ $32, R8
+	ADDQ $32, R9
+	ADDQ $32, R10
+	ADDQ $32, AX
+	JMP columns3
+part3:
+	MOVQ rows_cols(BX), SI
+	ANDQ $7, SI
+	NEGQ SI
+	LEAQ ·laneMask<>(SB), R15
+	VMOVUPS 64(R15)(SI*4), Y5
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_3_true
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMASKMOVPS (R15), Y5, Y4
+	VADDPS Y4, Y0, Y0
+	ADDQ DI, R15
+	VMASKMOVPS (R15), Y5, Y4
+	VADDPS Y4, Y1, Y1
+	ADDQ DI, R15
+	VMASKMOVPS (R15), Y5, Y4
+	VADDPS Y4, Y2, Y2
+plain_3_true:
+	TESTL $const_flagClamp, SI
+	JZ store_3_true
+	VBROADCASTSS rows_lo(BX), Y5
+	VBROADCASTSS rows_hi(BX), Y6
+	VMAXPS Y0, Y5, Y0
+	VMINPS Y0, Y6, Y0
+	VMAXPS Y1, Y5, Y1
+	VMINPS Y1, Y6, Y1
+	VMAXPS Y2, Y5, Y2
+	VMINPS Y2, Y6, Y2
+store_3_true:
+	MOVQ rows_cols(BX), SI
+	ANDQ $7, SI
+	NEGQ SI
+	LEAQ ·laneMask<>(SB), R15
+	VMOVUPS 64(R15)(SI*4), Y5
+	MOVQ AX, R15
+	VMASKMOVPS Y0, Y5, (R15)
+	ADDQ DI, R15
+	VMASKMOVPS Y1, Y5, (R15)
+	ADDQ DI, R15
+	VMASKMOVPS Y2, Y5, (R15)
+next3:
+	JMP done
+rows2:
+	MOVQ rows_offsets(BX), R15
+	MOVQ 24(R15), CX
+	SHLQ $2, CX
+	MOVQ 8(R15), R15
+	LEAQ (CX)(CX*2), SI
+	LEAQ (R8)(SI*1), R9
+columns2:
+	VBROADCASTSS rows_bias(BX), Y0
+	VBROADCASTSS rows_bias(BX), Y1
+	VMOVUPS 0(R8), Y4
+	VMOVUPS 4(R8), Y5
+	VMOVUPS 8(R8), Y6
+	VFMADD231PS Y4, Y7, Y0
+	VFMADD231PS Y5, Y8, Y0
+	VFMADD231PS Y6, Y9, Y0
+	VMOVUPS 0(R8)(CX*1), Y4
+	VMOVUPS 4(R8)(CX*1), Y5
+	VMOVUPS 8(R8)(CX*1), Y6
+	VFMADD231PS Y4, Y10, Y0
+	VFMADD231PS Y5, Y11, Y0
+	VFMADD231PS Y6, Y12, Y0
+	VMOVUPS 0(R8)(CX*2), Y4
+	VMOVUPS 4(R8)(CX*2), Y5
+	VMOVUPS 8(R8)(CX*2), Y6
+	VFMADD231PS Y4, Y13, Y0
+	VFMADD231PS Y4, Y7, Y1
+	VFMADD231PS Y5, Y14, Y0
+	VFMADD231PS Y5, Y8, Y1
+	VFMADD231PS Y6, Y15, Y0
+	VFMADD231PS Y6, Y9, Y1
+	VMOVUPS 0(R9), Y4
+	VMOVUPS 4(R9), Y5
+	VMOVUPS 8(R9), Y6
+	VFMADD231PS Y4, Y10, Y1
+	VFMADD231PS Y5, Y11, Y1
+	VFMADD231PS Y6, Y12, Y1
+	VMOVUPS 0(R9)(CX*1), Y4
+	VMOVUPS 4(R9)(CX*1), Y5
+	VMOVUPS 8(R9)(CX*1), Y6
+	VFMADD231PS Y4, Y13, Y1
+	VFMADD231PS Y5, Y14, Y1
+	VFMADD231PS Y6, Y15, Y1
+	CMPQ DX, $8
+	JLT part2
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_2_false
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS (R15), Y4
+	VADDPS Y4, Y0, Y0
+	ADDQ DI, R15
+	VMOVUPS (R15), Y4
+	VADDPS Y4, Y1, Y1
+plain_2_false:
+	TESTL $const_flagClamp, SI
+	JZ store_2_false
+	VBROADCASTSS rows_lo(BX), Y5
+	VBROADCASTSS rows_hi(BX), Y6
+	VMAXPS Y0, Y5, Y0
+	VMINPS Y0, Y6, Y0
+	VMAXPS Y1, Y5, Y1
+	VMINPS Y1, Y6, Y1
+store_2_false:
+	MOVQ AX, R15
+	VMOVUPS Y0, (R15)
+	ADDQ DI, R15
+	VMOVUPS Y1, (R15)
+	SUBQ $8, DX
+	JZ next2
+	ADDQ $32, R8
+	ADDQ $32, R9
+	ADDQ $32, AX
+	JMP columns2
+part2:
+	MOVQ rows_cols(BX), SI
+	ANDQ $7, SI
+	NEGQ SI
+	LEAQ ·laneMask<>(SB), R15
+	VMOVUPS 64(R15)(SI*4), Y5
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_2_true
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMASKMOVPS (R15), Y5, Y4
+	VADDPS Y4, Y0, Y0
+	ADDQ DI, R15
+	VMASKMOVPS (R15), Y5, Y4
+	VADDPS Y4, Y1, Y1
+plain_2_true:
+	TESTL $const_flagClamp, SI
+	JZ store_2_true
+	VBROADCASTSS rows_lo(BX), Y5
+	VBROADCASTSS rows_hi(BX), Y6
+	VMAXPS Y0, Y5, Y0
+	VMINPS Y0, Y6, Y0
+	VMAXPS Y1, Y5, Y1
+	VMINPS Y1, Y6, Y1
+store_2_true:
+	MOVQ rows_cols(BX), SI
+	ANDQ $7, SI
+	NEGQ SI
+	LEAQ ·laneMask<>(SB), R15
+	VMOVUPS 64(R15)(SI*4), Y5
+	MOVQ AX, R15
+	VMASKMOVPS Y0, Y5, (R15)
+	ADDQ DI, R15
+	VMASKMOVPS Y1, Y5, (R15)
+next2:
+	JMP done
+rows1:
+	MOVQ rows_offsets(BX), R15
+	MOVQ 24(R15), CX
+	SHLQ $2, CX
+	MOVQ 8(R15), R15
+	LEAQ (CX)(CX*2), SI
+columns1:
+	VBROADCASTSS rows_bias(BX), Y0
+	VMOVUPS 0(R8), Y4
+	VMOVUPS 4(R8), Y5
+	VMOVUPS 8(R8), Y6
+	VFMADD231PS Y4, Y7, Y0
+	VFMADD231PS Y5, Y8, Y0
+	VFMADD231PS Y6, Y9, Y0
+	VMOVUPS 0(R8)(CX*1), Y4
+	VMOVUPS 4(R8)(CX*1), Y5
+	VMOVUPS 8(R8)(CX*1), Y6
+	VFMADD231PS Y4, Y10, Y0
+	VFMADD231PS Y5, Y11, Y0
+	VFMADD231PS Y6, Y12, Y0
+	VMOVUPS 0(R8)(CX*2), Y4
+	VMOVUPS 4(R8)(CX*2), Y5
+	VMOVUPS 8(R8)(CX*2), Y6
+	VFMADD231PS Y4, Y13, Y0
+	VFMADD231PS Y5, Y14, Y0
+	VFMADD231PS Y6, Y15, Y0
+	CMPQ DX, $8
+	JLT part1
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_1_false
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS (R15), Y4
+	VADDPS Y4, Y0, Y0
+plain_1_false:
+	TESTL $const_flagClamp, SI
+	JZ store_1_false
+	VBROADCASTSS rows_lo(BX), Y5
+	VBROADCASTSS rows_hi(BX), Y6
+	VMAXPS Y0, Y5, Y0
+	VMINPS Y0, Y6, Y0
+store_1_false:
+	MOVQ AX, R15
+	VMOVUPS Y0, (R15)
+	SUBQ $8, DX
+	JZ next1
+	ADDQ $32, R8
+	ADDQ $32, AX
+	JMP columns1
+part1:
+	MOVQ rows_cols(BX), SI
+	ANDQ $7, SI
+	NEGQ SI
+	LEAQ ·laneMask<>(SB), R15
+	VMOVUPS 64(R15)(SI*4), Y5
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_1_true
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMASKMOVPS (R15), Y5, Y4
+	VADDPS Y4, Y0, Y0
+plain_1_true:
+	TESTL $const_flagClamp, SI
+	JZ store_1_true
+	VBROADCASTSS rows_lo(BX), Y5
+	VBROADCASTSS rows_hi(BX), Y6
+	VMAXPS Y0, Y5, Y0
+	VMINPS Y0, Y6, Y0
+store_1_true:
+	MOVQ rows_cols(BX), SI
+	ANDQ $7, SI
+	NEGQ SI
+	LEAQ ·laneMask<>(SB), R15
+	VMOVUPS 64(R15)(SI*4), Y5
+	MOVQ AX, R15
+	VMASKMOVPS Y0, Y5, (R15)
+next1:
+	JMP done
+done:
+	VZEROUPPER
+	RET
+
+// func rows3x3s1x2AVX2(t *rows)
+TEXT ·rows3x3s1x2AVX2(SB), 0, $256-8
+	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), BX
+	MOVQ rows_w(BX), R12
+	VBROADCASTSS 0(R12), Y7
+	VBROADCASTSS 4(R12), Y8
+	VBROADCASTSS 8(R12), Y9
+	VBROADCASTSS 12(R12), Y10
+	VBROADCASTSS 16(R12), Y11
+	VBROADCASTSS 20(R12), Y12
+	VBROADCASTSS 24(R12), Y13
+	VBROADCASTSS 28(R12), Y14
+	VBROADCASTSS 32(R12), Y15
+	MOVQ rows_n(BX), AX
+	MOVQ AX, left-8(SP)
+	MOVQ rows_src(BX), R8
+	MOVQ rows_dst(BX), AX
+	MOVQ rows_stride(BX), DI
+	SHLQ $2, DI
+group:
+	MOVQ R8, src-16(SP)
+	MOVQ AX, dst-24(SP)
+	MOVQ rows_cols(BX), DX
+	MOVQ left-8(SP), R15
+	CMPQ R15, $3
+	JEQ rows3
+	CMPQ R15, $2
+	JEQ rows2
+	CMPQ R15, $1
+	JEQ rows1
+rows4:
+	MOVQ rows_offsets(BX), R15
+	MOVQ 24(R15), CX
+	SHLQ $2, CX
+	MOVQ 8(R15), R15
+	LEAQ (CX)(CX*2), SI
+	LEAQ (R8)(R15*4), R11
+	LEAQ (R8)(SI*1), R9
+	LEAQ (R9)(R15*4), R12
+columns4:
+	VBROADCASTSS rows_bias(BX), Y0
+	VBROADCASTSS rows_bias(BX), Y1
+	VBROADCASTSS rows_bias(BX), Y2
+	VBROADCASTSS rows_bias(BX), Y3
+	VMOVUPS 0(R8), Y4
+	VMOVUPS 0(R11), Y5
+	VMOVUPS 4(R8), Y6
+	VFMADD231PS Y4, Y7, Y0
+	VFMADD231PS Y5, Y8, Y0
+	VFMADD231PS Y6, Y9, Y0
+	VMOVUPS 0(R8)(CX*1), Y4
+	VMOVUPS 0(R11)(CX*1), Y5
+	VMOVUPS 4(R8)(CX*1), Y6
+	VFMADD231PS Y4, Y10, Y0
+	VFMADD231PS Y4, Y7, Y1
+	VFMADD231PS Y5, Y11, Y0
+	VFMADD231PS Y5, Y8, Y1
+	VFMADD231PS Y6, Y12, Y0
+	VFMADD231PS Y6, Y9, Y1
+	VMOVUPS 0(R8)(CX*2), Y4
+	VMOVUPS 0(R11)(CX*2), Y5
+	VMOVUPS 4(R8)(CX*2), Y6
+	VFMADD231PS Y4, Y13, Y0
+	VFMADD231PS Y4, Y10, Y1
+	VFMADD231PS Y4, Y7, Y2
+	VFMADD231PS Y5, Y14, Y0
+	VFMADD231PS Y5, Y11, Y1
+	VFMADD231PS Y5, Y8, Y2
+	VFMADD231PS Y6, Y15, Y0
+	VFMADD231PS Y6, Y12, Y1
+	VFMADD231PS Y6, Y9, Y2
+	VMOVUPS 0(R9), Y4
+	VMOVUPS 0(R12), Y5
+	VMOVUPS 4(R9), Y6
+	VFMADD231PS Y4, Y13, Y1
+	VFMADD231PS Y4, Y10, Y2
+	VFMADD231PS Y4, Y7, Y3
+	VFMADD231PS Y5, Y14, Y1
+	VFMADD231PS Y5, Y11, Y2
+	VFMADD231PS Y5, Y8, Y3
+	VFMADD231PS Y6, Y15, Y1
+	VFMADD231PS Y6, Y12, Y2
+	VFMADD231PS Y6, Y9, Y3
+	VMOVUPS 0(R9)(CX*1), Y4
+	VMOVUPS 0(R12)(CX*1), Y5
+	VMOVUPS 4(R9)(CX*1), Y6
+	VFMADD231PS Y4, Y13, Y2
+	VFMADD231PS Y4, Y10, Y3
+	VFMADD231PS Y5, Y14, Y2
+	VFMADD231PS Y5, Y11, Y3
+	VFMADD231PS Y6, Y15, Y2
+	VFMADD231PS Y6, Y12, Y3
+	VMOVUPS 0(R9)(CX*2), Y4
+	VMOVUPS 0(R12)(CX*2), Y5
+	VMOVUPS 4(R9)(CX*2), Y6
+	VFMADD231PS Y4, Y13, Y3
+	VFMADD231PS Y5, Y14, Y3
+	VFMADD231PS Y6, Y15, Y3
+	CMPQ DX, $8
+	JLT part4
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_4_false
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS (R15), Y4
+	VADDPS Y4, Y0, Y0
+	ADDQ DI, R15
+	VMOVUPS (R15), Y4
+	VADDPS Y4, Y1, Y1
+	ADDQ DI, R15
+	VMOVUPS (R15), Y4
+	VADDPS Y4, Y2, Y2
+	ADDQ DI, R15
+	VMOVUPS (R15), Y4
+	VADDPS Y4, Y3, Y3
+plain_4_false:
+	TESTL $const_flagClamp, SI
+	JZ store_4_false
+	VBROADCASTSS rows_lo(BX), Y5
+	VBROADCASTSS rows_hi(BX), Y6
+	VMAXPS Y0, Y5, Y0
+	VMINPS Y0, Y6, Y0
+	VMAXPS Y1, Y5, Y1
+	VMINPS Y1, Y6, Y1
+	VMAXPS Y2, Y5, Y2
+	VMINPS Y2, Y6, Y2
+	VMAXPS Y3, Y5, Y3
+	VMINPS Y3, Y6, Y3
+store_4_false:
+	MOVQ AX, R15
+	VMOVUPS Y0, (R15)
+	ADDQ DI, R15
+	VMOVUPS Y1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Y2, (R15)
+	ADDQ DI, R15
+	VMOVUPS Y3, (R15)
+	SUBQ $8, DX
+	JZ next4
+	ADDQ $32, R8
+	ADDQ $32, R11
+	ADDQ $32, R9
+	ADDQ $32, R12
+	ADDQ $32, AX
+	JMP columns4
+part4:
+	MOVQ rows_cols(BX), SI
+	ANDQ $7, SI
+	NEGQ SI
+	LEAQ ·laneMask<>(SB), R15
+	VMOVUPS 64(R15)(SI*4), Y5
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_4_true
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMASKMOVPS (R15), Y5, Y4
+	VADDPS Y4, Y0, Y0
+	ADDQ DI, R15
+	VMASKMOVPS (R15), Y5, Y4
+	VADDPS Y4, Y1, Y1
+	ADDQ DI, R15
+	VMASKMOVPS (R15), Y5, Y4
+	VADDPS Y4, Y2, Y2
+	ADDQ DI, R15
+	VMASKMOVPS (R15), Y5, Y4
+	VADDPS Y4, Y3, Y3
+plain_4_true:
+	TESTL $const_flagClamp, SI
+	JZ store_4_true
+	VBROADCASTSS rows_lo(BX), Y5
+	VBROADCASTSS rows_hi(BX), Y6
+	VMAXPS Y0, Y5, Y0
+	VMINPS Y0, Y6, Y0
+	VMAXPS Y1, Y5, Y1
+	VMINPS Y1, Y6, Y1
+	VMAXPS Y2, Y5, Y2
+	VMINPS Y2, Y6, Y2
+	VMAXPS Y3, Y5, Y3
+	VMINPS Y3, Y6, Y3
+store_4_true:
+	MOVQ rows_cols(BX), SI
+	ANDQ $7, SI
+	NEGQ SI
+	LEAQ ·laneMask<>(SB), R15
+	VMOVUPS 64(R15)(SI*4), Y5
+	MOVQ AX, R15
+	VMASKMOVPS Y0, Y5, (R15)
+	ADDQ DI, R15
+	VMASKMOVPS Y1, Y5, (R15)
+	ADDQ DI, R15
+	VMASKMOVPS Y2, Y5, (R15)
+	ADDQ DI, R15
+	VMASKMOVPS Y3, Y5, (R15)
+next4:
+	SUBQ $4, left-8(SP)
+	JZ done
+	MOVQ rows_srcStride(BX), SI
+	SHLQ $4, SI
+	MOVQ src-16(SP), R8
+	ADDQ SI, R8
+	MOVQ dst-24(SP), AX
+	LEAQ (AX)(DI*4), AX
+	JMP group
+rows3:
+	MOVQ rows_offsets(BX), R15
+	MOVQ 24(R15), CX
+	SHLQ $2, CX
+	MOVQ 8(R15), R15
+	LEAQ (CX)(CX*2), SI
+	LEAQ (R8)(R15*4), R11
+	LEAQ (R8)(SI*1), R9
+	LEAQ (R9)(R15*4), R12
+columns3:
+	VBROADCASTSS rows_bias(BX), Y0
+	VBROADCASTSS rows_bias(BX), Y1
+	VBROADCASTSS rows_bias(BX), Y2
+	VMOVUPS 0(R8), Y4
+	VMOVUPS 0(R11), Y5
+	VMOVUPS 4(R8), Y6
+	VFMADD231PS Y4, Y7, Y0
+	VFMADD231PS Y5, Y8, Y0
+	VFMADD231PS Y6, Y9, Y0
+	VMOVUPS 0(R8)(CX*1), Y4
+	VMOVUPS 0(R11)(CX*1), Y5
+	VMOVUPS 4(R8)(CX*1), Y6
+	VFMADD231PS Y4, Y10, Y0
+	VFMADD231PS Y4, Y7, Y1
+	VFMADD231PS Y5, Y11, Y0
+	VFMADD231PS Y5, Y8, Y1
+	VFMADD231PS Y6, Y12, Y0
+	VFMADD231PS Y6, Y9, Y1
+	VMOVUPS 0(R8)(CX*2), Y4
+	VMOVUPS 0(R11)(CX*2), Y5
+	VMOVUPS 4(R8)(CX*2), Y6
+	VFMADD231PS Y4, Y13, Y0
+	VFMADD231PS Y4, Y10, Y1
+	VFMADD231PS Y4, Y7, Y2
+	VFMADD231PS Y5, Y14, Y0
+	VFMADD231PS Y5, Y11, Y1
+	VFMADD231PS Y5, Y8, Y2
+	VFMADD231PS Y6, Y15, Y0
+	VFMADD231PS Y6, Y12, Y1
+	VFMADD231PS Y6, Y9, Y2
+	VMOVUPS 0(R9), Y4
+	VMOVUPS 0(R12), Y5
+	VMOVUPS 4(R9), Y6
+	VFMADD231PS Y4, Y13, Y1
+	VFMADD231PS Y4, Y10, Y2
+	VFMADD231PS Y5, Y14, Y1
+	VFMADD231PS Y5, Y11, Y2
+	VFMADD231PS Y6, Y15, Y1
+	VFMADD231PS Y6, Y12, Y2
+	VMOVUPS 0(R9)(CX*1), Y4
+	VMOVUPS 0(R12)(CX*1), Y5
+	VMOVUPS 4(R9)(CX*1), Y6
+	VFMADD231PS Y4, Y13, Y2
+	VFMADD231PS Y5, Y14, Y2
+	VFMADD231PS Y6, Y15, Y2
+	CMPQ DX, $8
+	JLT part3
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_3_false
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS (R15), Y4
+	VADDPS Y4, Y0, Y0
+	ADDQ DI, R15
+	VMOVUPS (R15), Y4
+	VADDPS Y4, Y1, Y1
+	ADDQ DI, R15
+	VMOVUPS (R15), Y4
+	VADDPS Y4, Y2, Y2
+plain_3_false:
+	TESTL $const_flagClamp, SI
+	JZ store_3_false
+	VBROADCASTSS rows_lo(BX), Y5
+	VBROADCASTSS rows_hi(BX), Y6
+	VMAXPS Y0, Y5, Y0
+	VMINPS Y0, Y6, Y0
+	VMAXPS Y1, Y5, Y1
+	VMINPS Y1, Y6, Y1
+	VMAXPS Y2, Y5, Y2
+	VMINPS Y2, Y6, Y2
+store_3_false:
+	MOVQ AX, R15
+	VMOVUPS Y0, (R15)
+	ADDQ DI, R15
+	VMOVUPS Y1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Y2, (R15)
+	SUBQ $8, DX
+	JZ next3
+	ADDQ $32, R8
+	ADDQ $32, R11
+	ADDQ $32, R9
+	ADDQ $32, R12
+	ADDQ $32, AX
+	JMP columns3
+part3:
+	MOVQ rows_cols(BX), SI
+	ANDQ $7, SI
+	NEGQ SI
+	LEAQ ·laneMask<>(SB), R15
+	VMOVUPS 64(R15)(SI*4), Y5
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_3_true
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMASKMOVPS (R15), Y5, Y4
+	VADDPS Y4, Y0, Y0
+	ADDQ DI, R15
+	VMASKMOVPS (R15), Y5, Y4
+	VADDPS Y4, Y1, Y1
+	ADDQ DI, R15
+	VMASKMOVPS (R15), Y5, Y4
+	VADDPS Y4, Y2, Y2
+plain_3_true:
+	TESTL $const_flagClamp, SI
+	JZ store_3_true
+	VBROADCASTSS rows_lo(BX), Y5
+	VBROADCASTSS rows_hi(BX), Y6
+	VMAXPS Y0, Y5, Y0
+	VMINPS Y0, Y6, Y0
+	VMAXPS Y1, Y5, Y1
+	VMINPS Y1, Y6, Y1
+	VMAXPS Y2, Y5, Y2
+	VMINPS Y2, Y6, Y2
+store_3_true:
+	MOVQ rows_cols(BX), SI
+	ANDQ $7, SI
+	NEGQ SI
+	LEAQ ·laneMask<>(SB), R15
+	VMOVUPS 64(R15)(SI*4), Y5
+	MOVQ AX, R15
+	VMASKMOVPS Y0, Y5, (R15)
+	ADDQ DI, R15
+	VMASKMOVPS Y1, Y5, (R15)
+	ADDQ DI, R15
+	VMASKMOVPS Y2, Y5, (R15)
+next3:
+	JMP done
+rows2:
+	MOVQ rows_offsets(BX), R15
+	MOVQ 24(R15), CX
+	SHLQ $2, CX
+	MOVQ 8(R15), R15
+	LEAQ (CX)(CX*2), SI
+	LEAQ (R8)(R15*4), R11
+	LEAQ (R8)(SI*1), R9
+	LEAQ (R9)(R15*4), R12
+columns2:
+	VBROADCASTSS rows_bias(BX), Y0
+	VBROADCASTSS rows_bias(BX), Y1
+	VMOVUPS 0(R8), Y4
+	VMOVUPS 0(R11), Y5
+	VMOVUPS 4(R8), Y6
+	VFMADD231PS Y4, Y7, Y0
+	VFMADD231PS Y5, Y8, Y0
+	VFMADD231PS Y6, Y9, Y0
+	VMOVUPS 0(R8)(CX*1), Y4
+	VMOVUPS 0(R11)(CX*1), Y5
+	VMOVUPS 4(R8)(CX*1), Y6
+	VFMADD231PS Y4, Y10, Y0
+	VFMADD231PS Y4, Y7, Y1
+	VFMADD231PS Y5, Y11, Y0
+	VFMADD231PS Y5, Y8, Y1
+	VFMADD231PS Y6, Y12, Y0
+	VFMADD231PS Y6, Y9, Y1
+	VMOVUPS 0(R8)(CX*2), Y4
+	VMOVUPS 0(R11)(CX*2), Y5
+	VMOVUPS 4(R8)(CX*2), Y6
+	VFMADD231PS Y4, Y13, Y0
+	VFMADD231PS Y4, Y10, Y1
+	VFMADD231PS Y5, Y14, Y0
+	VFMADD231PS Y5, Y11, Y1
+	VFMADD231PS Y6, Y15, Y0
+	VFMADD231PS Y6, Y12, Y1
+	VMOVUPS 0(R9), Y4
+	VMOVUPS 0(R12), Y5
+	VMOVUPS 4(R9), Y6
+	VFMADD231PS Y4, Y13, Y1
+	VFMADD231PS Y5, Y14, Y1
+	VFMADD231PS Y6, Y15, Y1
+	CMPQ DX, $8
+	JLT part2
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_2_false
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS (R15), Y4
+	VADDPS Y4, Y0, Y0
+	ADDQ DI, R15
+	VMOVUPS (R15), Y4
+	VADDPS Y4, Y1, Y1
+plain_2_false:
+	TESTL $const_flagClamp, SI
+	JZ store_2_false
+	VBROADCASTSS rows_lo(BX), Y5
+	VBROADCASTSS rows_hi(BX), Y6
+	VMAXPS Y0, Y5, Y0
+	VMINPS Y0, Y6, Y0
+	VMAXPS Y1, Y5, Y1
+	VMINPS Y1, Y6, Y1
+store_2_false:
+	MOVQ AX, R15
+	VMOVUPS Y0, (R15)
+	ADDQ DI, R15
+	VMOVUPS Y1, (R15)
+	SUBQ $8, DX
+	JZ next2
+	ADDQ $32, R8
+	ADDQ $32, R11
+	ADDQ $32, R9
+	ADDQ $32, R12
+	ADDQ $32, AX
+	JMP columns2
+part2:
+	MOVQ rows_cols(BX), SI
+	ANDQ $7, SI
+	NEGQ SI
+	LEAQ ·laneMask<>(SB), R15
+	VMOVUPS 64(R15)(SI*4), Y5
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_2_true
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMASKMOVPS (R15), Y5, Y4
+	VADDPS Y4, Y0, Y0
+	ADDQ DI, R15
+	VMASKMOVPS (R15), Y5, Y4
+	VADDPS Y4, Y1, Y1
+plain_2_true:
+	TESTL $const_flagClamp, SI
+	JZ store_2_true
+	VBROADCASTSS rows_lo(BX), Y5
+	VBROADCASTSS rows_hi(BX), Y6
+	VMAXPS Y0, Y5, Y0
+	VMINPS Y0, Y6, Y0
+	VMAXPS Y1, Y5, Y1
+	VMINPS Y1, Y6, Y1
+store_2_true:
+	MOVQ rows_cols(BX), SI
+	ANDQ $7, SI
+	NEGQ SI
+	LEAQ ·laneMask<>(SB), R15
+	VMOVUPS 64(R15)(SI*4), Y5
+	MOVQ AX, R15
+	VMASKMOVPS Y0, Y5, (R15)
+	ADDQ DI, R15
+	VMASKMOVPS Y1, Y5, (R15)
+next2:
+	JMP done
+rows1:
+	MOVQ rows_offsets(BX), R15
+	MOVQ 24(R15), CX
+	SHLQ $2, CX
+	MOVQ 8(R15), R15
+	LEAQ (CX)(CX*2), SI
+	LEAQ (R8)(R15*4), R11
+columns1:
+	VBROADCASTSS rows_bias(BX), Y0
+	VMOVUPS 0(R8), Y4
+	VMOVUPS 0(R11), Y5
+	VMOVUPS 4(R8), Y6
+	VFMADD231PS Y4, Y7, Y0
+	VFMADD231PS Y5, Y8, Y0
+	VFMADD231PS Y6, Y9, Y0
+	VMOVUPS 0(R8)(CX*1), Y4
+	VMOVUPS 0(R11)(CX*1), Y5
+	VMOVUPS 4(R8)(CX*1), Y6
+	VFMADD231PS Y4, Y10, Y0
+	VFMADD231PS Y5, Y11, Y0
+	VFMADD231PS Y6, Y12, Y0
+	VMOVUPS 0(R8)(CX*2), Y4
+	VMOVUPS 0(R11)(CX*2), Y5
+	VMOVUPS 4(R8)(CX*2), Y6
+	VFMADD231PS Y4, Y13, Y0
+	VFMADD231PS Y5, Y14, Y0
+	VFMADD231PS Y6, Y15, Y0
+	CMPQ DX, $8
+	JLT part1
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_1_false
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS (R15), Y4
+	VADDPS Y4, Y0, Y0
+plain_1_false:
+	TESTL $const_flagClamp, SI
+	JZ store_1_false
+	VBROADCASTSS rows_lo(BX), Y5
+	VBROADCASTSS rows_hi(BX), Y6
+	VMAXPS Y0, Y5, Y0
+	VMINPS Y0, Y6, Y0
+store_1_false:
+	MOVQ AX, R15
+	VMOVUPS Y0, (R15)
+	SUBQ $8, DX
+	JZ next1
+	ADDQ $32, R8
+	ADDQ $32, R11
+	ADDQ $32, AX
+	JMP columns1
+part1:
+	MOVQ rows_cols(BX), SI
+	ANDQ $7, SI
+	NEGQ SI
+	LEAQ ·laneMask<>(SB), R15
+	VMOVUPS 64(R15)(SI*4), Y5
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_1_true
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMASKMOVPS (R15), Y5, Y4
+	VADDPS Y4, Y0, Y0
+plain_1_true:
+	TESTL $const_flagClamp, SI
+	JZ store_1_true
+	VBROADCASTSS rows_lo(BX), Y5
+	VBROADCASTSS rows_hi(BX), Y6
+	VMAXPS Y0, Y5, Y0
+	VMINPS Y0, Y6, Y0
+store_1_true:
+	MOVQ rows_cols(BX), SI
+	ANDQ $7, SI
+	NEGQ SI
+	LEAQ ·laneMask<>(SB), R15
+	VMOVUPS 64(R15)(SI*4), Y5
+	MOVQ AX, R15
+	VMASKMOVPS Y0, Y5, (R15)
+next1:
+	JMP done
+done:
+	VZEROUPPER
+	RET
+
+// func maxRowAVX2(dst, src *float32, n int)
+TEXT ·maxRowAVX2(SB), 0, $256-24
+	NO_LOCAL_POINTERS
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+loop:
+	VMOVUPS (DI), Y0
+	VMOVUPS (SI), Y1
+	VMAXPS Y1, Y0, Y2
+	VCMPPS $3, Y1, Y0, Y3
+	VADDPS Y1, Y0, Y4
+	VBLENDVPS Y3, Y4, Y2, Y2
+	VMOVUPS Y2, (DI)
+	ADDQ $32, SI
+	ADDQ $32, DI
+	DECQ CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func addRowAVX2(dst, src *float32, n int)
+TEXT ·addRowAVX2(SB), 0, $256-24
+	NO_LOCAL_POINTERS
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+loop:
+	VMOVUPS (DI), Y0
+	VMOVUPS (SI), Y1
+	VADDPS Y1, Y0, Y2
+	VMOVUPS Y2, (DI)
+	ADDQ $32, SI
+	ADDQ $32, DI
+	DECQ CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func deinterleaveAVX2(even, odd, src *float32, n int)
+TEXT ·deinterleaveAVX2(SB), 0, $256-32
+	NO_LOCAL_POINTERS
+	MOVQ even+0(FP), DI
+	MOVQ odd+8(FP), R8
+	MOVQ src+16(FP), SI
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+	VSHUFPS $0xdd, Y1, Y0, Y2
+	VSHUFPS $0x88, Y1, Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VPERMPD $0xd8, Y2, Y2
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y2, (R8)
+	ADDQ $64, SI
+	ADDQ $32, DI
+	ADDQ $32, R8
+	DECQ CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func interleaveAVX2(dst, even, odd *float32, n int)
+TEXT ·interleaveAVX2(SB), 0, $256-32
+	NO_LOCAL_POINTERS
+	MOVQ dst+0(FP), DI
+	MOVQ even+8(FP), SI
+	MOVQ odd+16(FP), R8
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS (SI), Y0
+	VMOVUPS (R8), Y1
+	VUNPCKLPS Y1, Y0, Y2
+	VUNPCKHPS Y1, Y0, Y3
+	VPERM2F128 $0x20, Y3, Y2, Y0
+	VPERM2F128 $0x31, Y3, Y2, Y2
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y2, 32(DI)
+	ADDQ $32, SI
+	ADDQ $32, R8
+	ADDQ $64, DI
+	DECQ CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func rowsAVX512(t *rows)
+TEXT ·rowsAVX512(SB), 0, $256-8
+	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), BX
+	MOVQ rows_cols(BX), CX
+	ANDQ $15, CX
+	MOVL $1, SI
+	SHLL CX, SI
+	DECL SI
+	KMOVW SI, K1
+	VBROADCASTSS rows_bias(BX), Z5
+	VBROADCASTSS rows_lo(BX), Z6
+	VBROADCASTSS rows_hi(BX), Z7
+	MOVQ rows_w(BX), R12
+	MOVQ rows_offsets(BX), R13
+	MOVQ (rows_offsets+8)(BX), CX
+	MOVQ rows_n(BX), AX
+	MOVQ AX, left-8(SP)
+	MOVQ rows_src(BX), R8
+	MOVQ rows_dst(BX), AX
+	MOVQ rows_stride(BX), DI
+	SHLQ $2, DI
+group:
+	MOVQ R8, src-16(SP)
+	MOVQ AX, dst-24(SP)
+	MOVQ rows_cols(BX), DX
+	MOVQ left-8(SP), R15
+	CMPQ R15, $3
+	JEQ rows3
+	CMPQ R15, $2
+	JEQ rows2
+	CMPQ R15, $1
+	JEQ rows1
+rows4:
+	MOVQ rows_srcStride(BX), SI
+	SHLQ $2, SI
+	LEAQ (R8)(SI*1), R9
+	LEAQ (R9)(SI*1), R10
+	LEAQ (R10)(SI*1), R11
+columns4:
+	VMOVAPS Z5, Z0
+	VMOVAPS Z5, Z1
+	VMOVAPS Z5, Z2
+	VMOVAPS Z5, Z3
+	XORL SI, SI
+tap4:
+	MOVQ (R13)(SI*8), R15
+	VBROADCASTSS (R12)(SI*4), Z4
+	VFMADD231PS (R8)(R15*4), Z4, Z0
+	VFMADD231PS (R9)(R15*4), Z4, Z1
+	VFMADD231PS (R10)(R15*4), Z4, Z2
+	VFMADD231PS (R11)(R15*4), Z4, Z3
+	INCQ SI
+	CMPQ SI, CX
+	JLT tap4
+	CMPQ DX, $16
+	JLT part4
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_4_false
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z0, Z0
+	ADDQ DI, R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z1, Z1
+	ADDQ DI, R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z2, Z2
+	ADDQ DI, R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z3, Z3
+plain_4_false:
+	TESTL $const_flagClamp, SI
+	JZ store_4_false
+	VMAXPS Z0, Z6, Z0
+	VMINPS Z0, Z7, Z0
+	VMAXPS Z1, Z6, Z1
+	VMINPS Z1, Z7, Z1
+	VMAXPS Z2, Z6, Z2
+	VMINPS Z2, Z7, Z2
+	VMAXPS Z3, Z6, Z3
+	VMINPS Z3, Z7, Z3
+store_4_false:
+	MOVQ AX, R15
+	VMOVUPS Z0, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z2, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z3, (R15)
+	SUBQ $16, DX
+	JZ next4
+	ADDQ $64, R8
+	ADDQ $64, R9
+	ADDQ $64, R10
+	ADDQ $64, R11
+	ADDQ $64, AX
+	JMP columns4
+part4:
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_4_true
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z0, Z0
+	ADDQ DI, R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z1, Z1
+	ADDQ DI, R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z2, Z2
+	ADDQ DI, R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z3, Z3
+plain_4_true:
+	TESTL $const_flagClamp, SI
+	JZ store_4_true
+	VMAXPS Z0, Z6, Z0
+	VMINPS Z0, Z7, Z0
+	VMAXPS Z1, Z6, Z1
+	VMINPS Z1, Z7, Z1
+	VMAXPS Z2, Z6, Z2
+	VMINPS Z2, Z7, Z2
+	VMAXPS Z3, Z6, Z3
+	VMINPS Z3, Z7, Z3
+store_4_true:
+	MOVQ AX, R15
+	VMOVUPS Z0, K1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z1, K1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z2, K1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z3, K1, (R15)
+next4:
+	SUBQ $4, left-8(SP)
+	JZ done
+	MOVQ rows_srcStride(BX), SI
+	SHLQ $4, SI
+	MOVQ src-16(SP), R8
+	ADDQ SI, R8
+	MOVQ dst-24(SP), AX
+	LEAQ (AX)(DI*4), AX
+	JMP group
+rows3:
+	MOVQ rows_srcStride(BX), SI
+	SHLQ $2, SI
+	LEAQ (R8)(SI*1), R9
+	LEAQ (R9)(SI*1), R10
+columns3:
+	VMOVAPS Z5, Z0
+	VMOVAPS Z5, Z1
+	VMOVAPS Z5, Z2
+	XORL SI, SI
+tap3:
+	MOVQ (R13)(SI*8), R15
+	VBROADCASTSS (R12)(SI*4), Z4
+	VFMADD231PS (R8)(R15*4), Z4, Z0
+	VFMADD231PS (R9)(R15*4), Z4, Z1
+	VFMADD231PS (R10)(R15*4), Z4, Z2
+	INCQ SI
+	CMPQ SI, CX
+	JLT tap3
+	CMPQ DX, $16
+	JLT part3
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_3_false
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z0, Z0
+	ADDQ DI, R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z1, Z1
+	ADDQ DI, R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z2, Z2
+plain_3_false:
+	TESTL $const_flagClamp, SI
+	JZ store_3_false
+	VMAXPS Z0, Z6, Z0
+	VMINPS Z0, Z7, Z0
+	VMAXPS Z1, Z6, Z1
+	VMINPS Z1, Z7, Z1
+	VMAXPS Z2, Z6, Z2
+	VMINPS Z2, Z7, Z2
+store_3_false:
+	MOVQ AX, R15
+	VMOVUPS Z0, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z2, (R15)
+	SUBQ $16, DX
+	JZ next3
+	ADDQ $64, R8
+	ADDQ $64, R9
+	ADDQ $64, R10
+	ADDQ $64, AX
+	JMP columns3
+part3:
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_3_true
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z0, Z0
+	ADDQ DI, R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z1, Z1
+	ADDQ DI, R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z2, Z2
+plain_3_true:
+	TESTL $const_flagClamp, SI
+	JZ store_3_true
+	VMAXPS Z0, Z6, Z0
+	VMINPS Z0, Z7, Z0
+	VMAXPS Z1, Z6, Z1
+	VMINPS Z1, Z7, Z1
+	VMAXPS Z2, Z6, Z2
+	VMINPS Z2, Z7, Z2
+store_3_true:
+	MOVQ AX, R15
+	VMOVUPS Z0, K1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z1, K1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z2, K1, (R15)
+next3:
+	JMP done
+rows2:
+	MOVQ rows_srcStride(BX), SI
+	SHLQ $2, SI
+	LEAQ (R8)(SI*1), R9
+columns2:
+	VMOVAPS Z5, Z0
+	VMOVAPS Z5, Z1
+	XORL SI, SI
+tap2:
+	MOVQ (R13)(SI*8), R15
+	VBROADCASTSS (R12)(SI*4), Z4
+	VFMADD231PS (R8)(R15*4), Z4, Z0
+	VFMADD231PS (R9)(R15*4), Z4, Z1
+	INCQ SI
+	CMPQ SI, CX
+	JLT tap2
+	CMPQ DX, $16
+	JLT part2
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_2_false
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z0, Z0
+	ADDQ DI, R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z1, Z1
+plain_2_false:
+	TESTL $const_flagClamp, SI
+	JZ store_2_false
+	VMAXPS Z0, Z6, Z0
+	VMINPS Z0, Z7, Z0
+	VMAXPS Z1, Z6, Z1
+	VMINPS Z1, Z7, Z1
+store_2_false:
+	MOVQ AX, R15
+	VMOVUPS Z0, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z1, (R15)
+	SUBQ $16, DX
+	JZ next2
+	ADDQ $64, R8
+	ADDQ $64, R9
+	ADDQ $64, AX
+	JMP columns2
+part2:
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_2_true
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z0, Z0
+	ADDQ DI, R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z1, Z1
+plain_2_true:
+	TESTL $const_flagClamp, SI
+	JZ store_2_true
+	VMAXPS Z0, Z6, Z0
+	VMINPS Z0, Z7, Z0
+	VMAXPS Z1, Z6, Z1
+	VMINPS Z1, Z7, Z1
+store_2_true:
+	MOVQ AX, R15
+	VMOVUPS Z0, K1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z1, K1, (R15)
+next2:
+	JMP done
+rows1:
+	MOVQ rows_srcStride(BX), SI
+	SHLQ $2, SI
+columns1:
+	VMOVAPS Z5, Z0
+	XORL SI, SI
+tap1:
+	MOVQ (R13)(SI*8), R15
+	VBROADCASTSS (R12)(SI*4), Z4
+	VFMADD231PS (R8)(R15*4), Z4, Z0
+	INCQ SI
+	CMPQ SI, CX
+	JLT tap1
+	CMPQ DX, $16
+	JLT part1
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_1_false
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z0, Z0
+plain_1_false:
+	TESTL $const_flagClamp, SI
+	JZ store_1_false
+	VMAXPS Z0, Z6, Z0
+	VMINPS Z0, Z7, Z0
+store_1_false:
+	MOVQ AX, R15
+	VMOVUPS Z0, (R15)
+	SUBQ $16, DX
+	JZ next1
+	ADDQ $64, R8
+	ADDQ $64, AX
+	JMP columns1
+part1:
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_1_true
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z0, Z0
+plain_1_true:
+	TESTL $const_flagClamp, SI
+	JZ store_1_true
+	VMAXPS Z0, Z6, Z0
+	VMINPS Z0, Z7, Z0
+store_1_true:
+	MOVQ AX, R15
+	VMOVUPS Z0, K1, (R15)
+next1:
+	JMP done
+done:
+	VZEROUPPER
+	RET
+
+// func rows3x3s1x1AVX512(t *rows)
+TEXT ·rows3x3s1x1AVX512(SB), 0, $256-8
+	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), BX
+	MOVQ rows_cols(BX), CX
+	ANDQ $15, CX
+	MOVL $1, SI
+	SHLL CX, SI
+	DECL SI
+	KMOVW SI, K1
+	VBROADCASTSS rows_bias(BX), Z5
+	VBROADCASTSS rows_lo(BX), Z6
+	VBROADCASTSS rows_hi(BX), Z7
+	MOVQ rows_w(BX), R12
+	VBROADCASTSS 0(R12), Z16
+	VBROADCASTSS 4(R12), Z17
+	VBROADCASTSS 8(R12), Z18
+	VBROADCASTSS 12(R12), Z19
+	VBROADCASTSS 16(R12), Z20
+	VBROADCASTSS 20(R12), Z21
+	VBROADCASTSS 24(R12), Z22
+	VBROADCASTSS 28(R12), Z23
+	VBROADCASTSS 32(R12), Z24
+	MOVQ rows_n(BX), AX
+	MOVQ AX, left-8(SP)
+	MOVQ rows_src(BX), R8
+	MOVQ rows_dst(BX), AX
+	MOVQ rows_stride(BX), DI
+	SHLQ $2, DI
+group:
+	MOVQ R8, src-16(SP)
+	MOVQ AX, dst-24(SP)
+	MOVQ rows_cols(BX), DX
+	MOVQ left-8(SP), R15
+	CMPQ R15, $3
+	JEQ rows3
+	CMPQ R15, $2
+	JEQ rows2
+	CMPQ R15, $1
+	JEQ rows1
+rows4:
+	MOVQ rows_offsets(BX), R15
+	MOVQ 24(R15), CX
+	SHLQ $2, CX
+	MOVQ 8(R15), R15
+	LEAQ (CX)(CX*2), SI
+	LEAQ (R8)(SI*1), R9
+columns4:
+	VMOVAPS Z5, Z0
+	VMOVAPS Z5, Z1
+	VMOVAPS Z5, Z2
+	VMOVAPS Z5, Z3
+	VMOVUPS 0(R8), Z25
+	VMOVUPS 4(R8), Z26
+	VMOVUPS 8(R8), Z27
+	VFMADD231PS Z25, Z16, Z0
+	VFMADD231PS Z26, Z17, Z0
+	VFMADD231PS Z27, Z18, Z0
+	VMOVUPS 0(R8)(CX*1), Z25
+	VMOVUPS 4(R8)(CX*1), Z26
+	VMOVUPS 8(R8)(CX*1), Z27
+	VFMADD231PS Z25, Z19, Z0
+	VFMADD231PS Z25, Z16, Z1
+	VFMADD231PS Z26, Z20, Z0
+	VFMADD231PS Z26, Z17, Z1
+	VFMADD231PS Z27, Z21, Z0
+	VFMADD231PS Z27, Z18, Z1
+	VMOVUPS 0(R8)(CX*2), Z25
+	VMOVUPS 4(R8)(CX*2), Z26
+	VMOVUPS 8(R8)(CX*2), Z27
+	VFMADD231PS Z25, Z22, Z0
+	VFMADD231PS Z25, Z19, Z1
+	VFMADD231PS Z25, Z16, Z2
+	VFMADD231PS Z26, Z23, Z0
+	VFMADD231PS Z26, Z20, Z1
+	VFMADD231PS Z26, Z17, Z2
+	VFMADD231PS Z27, Z24, Z0
+	VFMADD231PS Z27, Z21, Z1
+	VFMADD231PS Z27, Z18, Z2
+	VMOVUPS 0(R9), Z25
+	VMOVUPS 4(R9), Z26
+	VMOVUPS 8(R9), Z27
+	VFMADD231PS Z25, Z22, Z1
+	VFMADD231PS Z25, Z19, Z2
+	VFMADD231PS Z25, Z16, Z3
+	VFMADD231PS Z26, Z23, Z1
+	VFMADD231PS Z26, Z20, Z2
+	VFMADD231PS Z26, Z17, Z3
+	VFMADD231PS Z27, Z24, Z1
+	VFMADD231PS Z27, Z21, Z2
+	VFMADD231PS Z27, Z18, Z3
+	VMOVUPS 0(R9)(CX*1), Z25
+	VMOVUPS 4(R9)(CX*1), Z26
+	VMOVUPS 8(R9)(CX*1), Z27
+	VFMADD231PS Z25, Z22, Z2
+	VFMADD231PS Z25, Z19, Z3
+	VFMADD231PS Z26, Z23, Z2
+	VFMADD231PS Z26, Z20, Z3
+	VFMADD231PS Z27, Z24, Z2
+	VFMADD231PS Z27, Z21, Z3
+	VMOVUPS 0(R9)(CX*2), Z25
+	VMOVUPS 4(R9)(CX*2), Z26
+	VMOVUPS 8(R9)(CX*2), Z27
+	VFMADD231PS Z25, Z22, Z3
+	VFMADD231PS Z26, Z23, Z3
+	VFMADD231PS Z27, Z24, Z3
+	CMPQ DX, $16
+	JLT part4
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_4_false
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z0, Z0
+	ADDQ DI, R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z1, Z1
+	ADDQ DI, R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z2, Z2
+	ADDQ DI, R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z3, Z3
+plain_4_false:
+	TESTL $const_flagClamp, SI
+	JZ store_4_false
+	VMAXPS Z0, Z6, Z0
+	VMINPS Z0, Z7, Z0
+	VMAXPS Z1, Z6, Z1
+	VMINPS Z1, Z7, Z1
+	VMAXPS Z2, Z6, Z2
+	VMINPS Z2, Z7, Z2
+	VMAXPS Z3, Z6, Z3
+	VMINPS Z3, Z7, Z3
+store_4_false:
+	MOVQ AX, R15
+	VMOVUPS Z0, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z2, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z3, (R15)
+	SUBQ $16, DX
+	JZ next4
+	ADDQ $64, R8
+	ADDQ $64, R9
+	ADDQ $64, AX
+	JMP columns4
+part4:
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_4_true
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z0, Z0
+	ADDQ DI, R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z1, Z1
+	ADDQ DI, R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z2, Z2
+	ADDQ DI, R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z3, Z3
+plain_4_true:
+	TESTL $const_flagClamp, SI
+	JZ store_4_true
+	VMAXPS Z0, Z6, Z0
+	VMINPS Z0, Z7, Z0
+	VMAXPS Z1, Z6, Z1
+	VMINPS Z1, Z7, Z1
+	VMAXPS Z2, Z6, Z2
+	VMINPS Z2, Z7, Z2
+	VMAXPS Z3, Z6, Z3
+	VMINPS Z3, Z7, Z3
+store_4_true:
+	MOVQ AX, R15
+	VMOVUPS Z0, K1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z1, K1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z2, K1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z3, K1, (R15)
+next4:
+	SUBQ $4, left-8(SP)
+	JZ done
+	MOVQ rows_srcStride(BX), SI
+	SHLQ $4, SI
+	MOVQ src-16(SP), R8
+	ADDQ SI, R8
+	MOVQ dst-24(SP), AX
+	LEAQ (AX)(DI*4), AX
+	JMP group
+rows3:
+	MOVQ rows_offsets(BX), R15
+	MOVQ 24(R15), CX
+	SHLQ $2, CX
+	MOVQ 8(R15), R15
+	LEAQ (CX)(CX*2), SI
+	LEAQ (R8)(SI*1), R9
+columns3:
+	VMOVAPS Z5, Z0
+	VMOVAPS Z5, Z1
+	VMOVAPS Z5, Z2
+	VMOVUPS 0(R8), Z25
+	VMOVUPS 4(R8), Z26
+	VMOVUPS 8(R8), Z27
+	VFMADD231PS Z25, Z16, Z0
+	VFMADD231PS Z26, Z17, Z0
+	VFMADD231PS Z27, Z18, Z0
+	VMOVUPS 0(R8)(CX*1), Z25
+	VMOVUPS 4(R8)(CX*1), Z26
+	VMOVUPS 8(R8)(CX*1), Z27
+	VFMADD231PS Z25, Z19, Z0
+	VFMADD231PS Z25, Z16, Z1
+	VFMADD231PS Z26, Z20, Z0
+	VFMADD231PS Z26, Z17, Z1
+	VFMADD231PS Z27, Z21, Z0
+	VFMADD231PS Z27, Z18, Z1
+	VMOVUPS 0(R8)(CX*2), Z25
+	VMOVUPS 4(R8)(CX*2), Z26
+	VMOVUPS 8(R8)(CX*2), Z27
+	VFMADD231PS Z25, Z22, Z0
+	VFMADD231PS Z25, Z19, Z1
+	VFMADD231PS Z25, Z16, Z2
+	VFMADD231PS Z26, Z23, Z0
+	VFMADD231PS Z26, Z20, Z1
+	VFMADD231PS Z26, Z17, Z2
+	VFMADD231PS Z27, Z24, Z0
+	VFMADD231PS Z27, Z21, Z1
+	VFMADD231PS Z27, Z18, Z2
+	VMOVUPS 0(R9), Z25
+	VMOVUPS 4(R9), Z26
+	VMOVUPS 8(R9), Z27
+	VFMADD231PS Z25, Z22, Z1
+	VFMADD231PS Z25, Z19, Z2
+	VFMADD231PS Z26, Z23, Z1
+	VFMADD231PS Z26, Z20, Z2
+	VFMADD231PS Z27, Z24, Z1
+	VFMADD231PS Z27, Z21, Z2
+	VMOVUPS 0(R9)(CX*1), Z25
+	VMOVUPS 4(R9)(CX*1), Z26
+	VMOVUPS 8(R9)(CX*1), Z27
+	VFMADD231PS Z25, Z22, Z2
+	VFMADD231PS Z26, Z23, Z2
+	VFMADD231PS Z27, Z24, Z2
+	CMPQ DX, $16
+	JLT part3
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_3_false
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z0, Z0
+	ADDQ DI, R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z1, Z1
+	ADDQ DI, R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z2, Z2
+plain_3_false:
+	TESTL $const_flagClamp, SI
+	JZ store_3_false
+	VMAXPS Z0, Z6, Z0
+	VMINPS Z0, Z7, Z0
+	VMAXPS Z1, Z6, Z1
+	VMINPS Z1, Z7, Z1
+	VMAXPS Z2, Z6, Z2
+	VMINPS Z2, Z7, Z2
+store_3_false:
+	MOVQ AX, R15
+	VMOVUPS Z0, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z2, (R15)
+	SUBQ $16, DX
+	JZ next3
+	ADDQ $64, R8
+	ADDQ $64, R9
+	ADDQ $64, AX
+	JMP columns3
+part3:
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_3_true
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z0, Z0
+	ADDQ DI, R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z1, Z1
+	ADDQ DI, R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z2, Z2
+plain_3_true:
+	TESTL $const_flagClamp, SI
+	JZ store_3_true
+	VMAXPS Z0, Z6, Z0
+	VMINPS Z0, Z7, Z0
+	VMAXPS Z1, Z6, Z1
+	VMINPS Z1, Z7, Z1
+	VMAXPS Z2, Z6, Z2
+	VMINPS Z2, Z7, Z2
+store_3_true:
+	MOVQ AX, R15
+	VMOVUPS Z0, K1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z1, K1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z2, K1, (R15)
+next3:
+	JMP done
+rows2:
+	MOVQ rows_offsets(BX), R15
+	MOVQ 24(R15), CX
+	SHLQ $2, CX
+	MOVQ 8(R15), R15
+	LEAQ (CX)(CX*2), SI
+	LEAQ (R8)(SI*1), R9
+columns2:
+	VMOVAPS Z5, Z0
+	VMOVAPS Z5, Z1
+	VMOVUPS 0(R8), Z25
+	VMOVUPS 4(R8), Z26
+	VMOVUPS 8(R8), Z27
+	VFMADD231PS Z25, Z16, Z0
+	VFMADD231PS Z26, Z17, Z0
+	VFMADD231PS Z27, Z18, Z0
+	VMOVUPS 0(R8)(CX*1), Z25
+	VMOVUPS 4(R8)(CX*1), Z26
+	VMOVUPS 8(R8)(CX*1), Z27
+	VFMADD231PS Z25, Z19, Z0
+	VFMADD231PS Z25, Z16, Z1
+	VFMADD231PS Z26, Z20, Z0
+	VFMADD231PS Z26, Z17, Z1
+	VFMADD231PS Z27, Z21, Z0
+	VFMADD231PS Z27, Z18, Z1
+	VMOVUPS 0(R8)(CX*2), Z25
+	VMOVUPS 4(R8)(CX*2), Z26
+	VMOVUPS 8(R8)(CX*2), Z27
+	VFMADD231PS Z25, Z22, Z0
+	VFMADD231PS Z25, Z19, Z1
+	VFMADD231PS Z26, Z23, Z0
+	VFMADD231PS Z26, Z20, Z1
+	VFMADD231PS Z27, Z24, Z0
+	VFMADD231PS Z27, Z21, Z1
+	VMOVUPS 0(R9), Z25
+	VMOVUPS 4(R9), Z26
+	VMOVUPS 8(R9), Z27
+	VFMADD231PS Z25, Z22, Z1
+	VFMADD231PS Z26, Z23, Z1
+	VFMADD231PS Z27, Z24, Z1
+	CMPQ DX, $16
+	JLT part2
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_2_false
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z0, Z0
+	ADDQ DI, R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z1, Z1
+plain_2_false:
+	TESTL $const_flagClamp, SI
+	JZ store_2_false
+	VMAXPS Z0, Z6, Z0
+	VMINPS Z0, Z7, Z0
+	VMAXPS Z1, Z6, Z1
+	VMINPS Z1, Z7, Z1
+store_2_false:
+	MOVQ AX, R15
+	VMOVUPS Z0, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z1, (R15)
+	SUBQ $16, DX
+	JZ next2
+	ADDQ $64, R8
+	ADDQ $64, R9
+	ADDQ $64, AX
+	JMP columns2
+part2:
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_2_true
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z0, Z0
+	ADDQ DI, R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z1, Z1
+plain_2_true:
+	TESTL $const_flagClamp, SI
+	JZ store_2_true
+	VMAXPS Z0, Z6, Z0
+	VMINPS Z0, Z7, Z0
+	VMAXPS Z1, Z6, Z1
+	VMINPS Z1, Z7, Z1
+store_2_true:
+	MOVQ AX, R15
+	VMOVUPS Z0, K1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z1, K1, (R15)
+next2:
+	JMP done
+rows1:
+	MOVQ rows_offsets(BX), R15
+	MOVQ 24(R15), CX
+	SHLQ $2, CX
+	MOVQ 8(R15), R15
+	LEAQ (CX)(CX*2), SI
+columns1:
+	VMOVAPS Z5, Z0
+	VMOVUPS 0(R8), Z25
+	VMOVUPS 4(R8), Z26
+	VMOVUPS 8(R8), Z27
+	VFMADD231PS Z25, Z16, Z0
+	VFMADD231PS Z26, Z17, Z0
+	VFMADD231PS Z27, Z18, Z0
+	VMOVUPS 0(R8)(CX*1), Z25
+	VMOVUPS 4(R8)(CX*1), Z26
+	VMOVUPS 8(R8)(CX*1), Z27
+	VFMADD231PS Z25, Z19, Z0
+	VFMADD231PS Z26, Z20, Z0
+	VFMADD231PS Z27, Z21, Z0
+	VMOVUPS 0(R8)(CX*2), Z25
+	VMOVUPS 4(R8)(CX*2), Z26
+	VMOVUPS 8(R8)(CX*2), Z27
+	VFMADD231PS Z25, Z22, Z0
+	VFMADD231PS Z26, Z23, Z0
+	VFMADD231PS Z27, Z24, Z0
+	CMPQ DX, $16
+	JLT part1
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_1_false
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z0, Z0
+plain_1_false:
+	TESTL $const_flagClamp, SI
+	JZ store_1_false
+	VMAXPS Z0, Z6, Z0
+	VMINPS Z0, Z7, Z0
+store_1_false:
+	MOVQ AX, R15
+	VMOVUPS Z0, (R15)
+	SUBQ $16, DX
+	JZ next1
+	ADDQ $64, R8
+	ADDQ $64, AX
+	JMP columns1
+part1:
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_1_true
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z0, Z0
+plain_1_true:
+	TESTL $const_flagClamp, SI
+	JZ store_1_true
+	VMAXPS Z0, Z6, Z0
+	VMINPS Z0, Z7, Z0
+store_1_true:
+	MOVQ AX, R15
+	VMOVUPS Z0, K1, (R15)
+next1:
+	JMP done
+done:
+	VZEROUPPER
+	RET
+
+// func rows3x3s2x2AVX512(t *rows)
+TEXT ·rows3x3s2x2AVX512(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 	MOVQ rows_cols(BX), CX
@@ -4132,6 +4757,3043 @@ store_1_true:
 next1:
 	JMP done
 done:
+	VZEROUPPER
+	RET
+
+// func rows3x3s2x1AVX512(t *rows)
+TEXT ·rows3x3s2x1AVX512(SB), 0, $256-8
+	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), BX
+	MOVQ rows_cols(BX), CX
+	ANDQ $15, CX
+	MOVL $1, SI
+	SHLL CX, SI
+	DECL SI
+	KMOVW SI, K1
+	VBROADCASTSS rows_bias(BX), Z5
+	VBROADCASTSS rows_lo(BX), Z6
+	VBROADCASTSS rows_hi(BX), Z7
+	MOVQ rows_w(BX), R12
+	VBROADCASTSS 0(R12), Z16
+	VBROADCASTSS 4(R12), Z17
+	VBROADCASTSS 8(R12), Z18
+	VBROADCASTSS 12(R12), Z19
+	VBROADCASTSS 16(R12), Z20
+	VBROADCASTSS 20(R12), Z21
+	VBROADCASTSS 24(R12), Z22
+	VBROADCASTSS 28(R12), Z23
+	VBROADCASTSS 32(R12), Z24
+	MOVQ rows_n(BX), AX
+	MOVQ AX, left-8(SP)
+	MOVQ rows_src(BX), R8
+	MOVQ rows_dst(BX), AX
+	MOVQ rows_stride(BX), DI
+	SHLQ $2, DI
+group:
+	MOVQ R8, src-16(SP)
+	MOVQ AX, dst-24(SP)
+	MOVQ rows_cols(BX), DX
+	MOVQ left-8(SP), R15
+	CMPQ R15, $3
+	JEQ rows3
+	CMPQ R15, $2
+	JEQ rows2
+	CMPQ R15, $1
+	JEQ rows1
+rows4:
+	MOVQ rows_offsets(BX), R15
+	MOVQ 24(R15), CX
+	SHLQ $2, CX
+	MOVQ 8(R15), R15
+	LEAQ (CX)(CX*2), SI
+	LEAQ (R8)(SI*1), R9
+	LEAQ (R9)(SI*1), R10
+columns4:
+	VMOVAPS Z5, Z0
+	VMOVAPS Z5, Z1
+	VMOVAPS Z5, Z2
+	VMOVAPS Z5, Z3
+	VMOVUPS 0(R8), Z25
+	VMOVUPS 4(R8), Z26
+	VMOVUPS 8(R8), Z27
+	VFMADD231PS Z25, Z16, Z0
+	VFMADD231PS Z26, Z17, Z0
+	VFMADD231PS Z27, Z18, Z0
+	VMOVUPS 0(R8)(CX*1), Z25
+	VMOVUPS 4(R8)(CX*1), Z26
+	VMOVUPS 8(R8)(CX*1), Z27
+	VFMADD231PS Z25, Z19, Z0
+	VFMADD231PS Z26, Z20, Z0
+	VFMADD231PS Z27, Z21, Z0
+	VMOVUPS 0(R8)(CX*2), Z25
+	VMOVUPS 4(R8)(CX*2), Z26
+	VMOVUPS 8(R8)(CX*2), Z27
+	VFMADD231PS Z25, Z22, Z0
+	VFMADD231PS Z25, Z16, Z1
+	VFMADD231PS Z26, Z23, Z0
+	VFMADD231PS Z26, Z17, Z1
+	VFMADD231PS Z27, Z24, Z0
+	VFMADD231PS Z27, Z18, Z1
+	VMOVUPS 0(R9), Z25
+	VMOVUPS 4(R9), Z26
+	VMOVUPS 8(R9), Z27
+	VFMADD231PS Z25, Z19, Z1
+	VFMADD231PS Z26, Z20, Z1
+	VFMADD231PS Z27, Z21, Z1
+	VMOVUPS 0(R9)(CX*1), Z25
+	VMOVUPS 4(R9)(CX*1), Z26
+	VMOVUPS 8(R9)(CX*1), Z27
+	VFMADD231PS Z25, Z22, Z1
+	VFMADD231PS Z25, Z16, Z2
+	VFMADD231PS Z26, Z23, Z1
+	VFMADD231PS Z26, Z17, Z2
+	VFMADD231PS Z27, Z24, Z1
+	VFMADD231PS Z27, Z18, Z2
+	VMOVUPS 0(R9)(CX*2), Z25
+	VMOVUPS 4(R9)(CX*2), Z26
+	VMOVUPS 8(R9)(CX*2), Z27
+	VFMADD231PS Z25, Z19, Z2
+	VFMADD231PS Z26, Z20, Z2
+	VFMADD231PS Z27, Z21, Z2
+	VMOVUPS 0(R10), Z25
+	VMOVUPS 4(R10), Z26
+	VMOVUPS 8(R10), Z27
+	VFMADD231PS Z25, Z22, Z2
+	VFMADD231PS Z25, Z16, Z3
+	VFMADD231PS Z26, Z23, Z2
+	VFMADD231PS Z26, Z17, Z3
+	VFMADD231PS Z27, Z24, Z2
+	VFMADD231PS Z27, Z18, Z3
+	VMOVUPS 0(R10)(CX*1), Z25
+	VMOVUPS 4(R10)(CX*1), Z26
+	VMOVUPS 8(R10)(CX*1), Z27
+	VFMADD231PS Z25, Z19, Z3
+	VFMADD231PS Z26, Z20, Z3
+	VFMADD231PS Z27, Z21, Z3
+	VMOVUPS 0(R10)(CX*2), Z25
+	VMOVUPS 4(R10)(CX*2), Z26
+	VMOVUPS 8(R10)(CX*2), Z27
+	VFMADD231PS Z25, Z22, Z3
+	VFMADD231PS Z26, Z23, Z3
+	VFMADD231PS Z27, Z24, Z3
+	CMPQ DX, $16
+	JLT part4
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_4_false
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z0, Z0
+	ADDQ DI, R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z1, Z1
+	ADDQ DI, R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z2, Z2
+	ADDQ DI, R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z3, Z3
+plain_4_false:
+	TESTL $const_flagClamp, SI
+	JZ store_4_false
+	VMAXPS Z0, Z6, Z0
+	VMINPS Z0, Z7, Z0
+	VMAXPS Z1, Z6, Z1
+	VMINPS Z1, Z7, Z1
+	VMAXPS Z2, Z6, Z2
+	VMINPS Z2, Z7, Z2
+	VMAXPS Z3, Z6, Z3
+	VMINPS Z3, Z7, Z3
+store_4_false:
+	MOVQ AX, R15
+	VMOVUPS Z0, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z2, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z3, (R15)
+	SUBQ $16, DX
+	JZ next4
+	ADDQ $64, R8
+	ADDQ $64, R9
+	ADDQ $64, R10
+	ADDQ $64, AX
+	JMP columns4
+part4:
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_4_true
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z0, Z0
+	ADDQ DI, R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z1, Z1
+	ADDQ DI, R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z2, Z2
+	ADDQ DI, R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z3, Z3
+plain_4_true:
+	TESTL $const_flagClamp, SI
+	JZ store_4_true
+	VMAXPS Z0, Z6, Z0
+	VMINPS Z0, Z7, Z0
+	VMAXPS Z1, Z6, Z1
+	VMINPS Z1, Z7, Z1
+	VMAXPS Z2, Z6, Z2
+	VMINPS Z2, Z7, Z2
+	VMAXPS Z3, Z6, Z3
+	VMINPS Z3, Z7, Z3
+store_4_true:
+	MOVQ AX, R15
+	VMOVUPS Z0, K1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z1, K1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z2, K1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z3, K1, (R15)
+next4:
+	SUBQ $4, left-8(SP)
+	JZ done
+	MOVQ rows_srcStride(BX), SI
+	SHLQ $4, SI
+	MOVQ src-16(SP), R8
+	ADDQ SI, R8
+	MOVQ dst-24(SP), AX
+	LEAQ (AX)(DI*4), AX
+	JMP group
+rows3:
+	MOVQ rows_offsets(BX), R15
+	MOVQ 24(R15), CX
+	SHLQ $2, CX
+	MOVQ 8(R15), R15
+	LEAQ (CX)(CX*2), SI
+	LEAQ (R8)(SI*1), R9
+	LEAQ (R9)(SI*1), R10
+columns3:
+	VMOVAPS Z5, Z0
+	VMOVAPS Z5, Z1
+	VMOVAPS Z5, Z2
+	VMOVUPS 0(R8), Z25
+	VMOVUPS 4(R8), Z26
+	VMOVUPS 8(R8), Z27
+	VFMADD231PS Z25, Z16, Z0
+	VFMADD231PS Z26, Z17, Z0
+	VFMADD231PS Z27, Z18, Z0
+	VMOVUPS 0(R8)(CX*1), Z25
+	VMOVUPS 4(R8)(CX*1), Z26
+	VMOVUPS 8(R8)(CX*1), Z27
+	VFMADD231PS Z25, Z19, Z0
+	VFMADD231PS Z26, Z20, Z0
+	VFMADD231PS Z27, Z21, Z0
+	VMOVUPS 0(R8)(CX*2), Z25
+	VMOVUPS 4(R8)(CX*2), Z26
+	VMOVUPS 8(R8)(CX*2), Z27
+	VFMADD231PS Z25, Z22, Z0
+	VFMADD231PS Z25, Z16, Z1
+	VFMADD231PS Z26, Z23, Z0
+	VFMADD231PS Z26, Z17, Z1
+	VFMADD231PS Z27, Z24, Z0
+	VFMADD231PS Z27, Z18, Z1
+	VMOVUPS 0(R9), Z25
+	VMOVUPS 4(R9), Z26
+	VMOVUPS 8(R9), Z27
+	VFMADD231PS Z25, Z19, Z1
+	VFMADD231PS Z26, Z20, Z1
+	VFMADD231PS Z27, Z21, Z1
+	VMOVUPS 0(R9)(CX*1), Z25
+	VMOVUPS 4(R9)(CX*1), Z26
+	VMOVUPS 8(R9)(CX*1), Z27
+	VFMADD231PS Z25, Z22, Z1
+	VFMADD231PS Z25, Z16, Z2
+	VFMADD231PS Z26, Z23, Z1
+	VFMADD231PS Z26, Z17, Z2
+	VFMADD231PS Z27, Z24, Z1
+	VFMADD231PS Z27, Z18, Z2
+	VMOVUPS 0(R9)(CX*2), Z25
+	VMOVUPS 4(R9)(CX*2), Z26
+	VMOVUPS 8(R9)(CX*2), Z27
+	VFMADD231PS Z25, Z19, Z2
+	VFMADD231PS Z26, Z20, Z2
+	VFMADD231PS Z27, Z21, Z2
+	VMOVUPS 0(R10), Z25
+	VMOVUPS 4(R10), Z26
+	VMOVUPS 8(R10), Z27
+	VFMADD231PS Z25, Z22, Z2
+	VFMADD231PS Z26, Z23, Z2
+	VFMADD231PS Z27, Z24, Z2
+	CMPQ DX, $16
+	JLT part3
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_3_false
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z0, Z0
+	ADDQ DI, R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z1, Z1
+	ADDQ DI, R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z2, Z2
+plain_3_false:
+	TESTL $const_flagClamp, SI
+	JZ store_3_false
+	VMAXPS Z0, Z6, Z0
+	VMINPS Z0, Z7, Z0
+	VMAXPS Z1, Z6, Z1
+	VMINPS Z1, Z7, Z1
+	VMAXPS Z2, Z6, Z2
+	VMINPS Z2, Z7, Z2
+store_3_false:
+	MOVQ AX, R15
+	VMOVUPS Z0, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z2, (R15)
+	SUBQ $16, DX
+	JZ next3
+	ADDQ $64, R8
+	ADDQ $64, R9
+	ADDQ $64, R10
+	ADDQ $64, AX
+	JMP columns3
+part3:
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_3_true
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z0, Z0
+	ADDQ DI, R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z1, Z1
+	ADDQ DI, R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z2, Z2
+plain_3_true:
+	TESTL $const_flagClamp, SI
+	JZ store_3_true
+	VMAXPS Z0, Z6, Z0
+	VMINPS Z0, Z7, Z0
+	VMAXPS Z1, Z6, Z1
+	VMINPS Z1, Z7, Z1
+	VMAXPS Z2, Z6, Z2
+	VMINPS Z2, Z7, Z2
+store_3_true:
+	MOVQ AX, R15
+	VMOVUPS Z0, K1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z1, K1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z2, K1, (R15)
+next3:
+	JMP done
+rows2:
+	MOVQ rows_offsets(BX), R15
+	MOVQ 24(R15), CX
+	SHLQ $2, CX
+	MOVQ 8(R15), R15
+	LEAQ (CX)(CX*2), SI
+	LEAQ (R8)(SI*1), R9
+columns2:
+	VMOVAPS Z5, Z0
+	VMOVAPS Z5, Z1
+	VMOVUPS 0(R8), Z25
+	VMOVUPS 4(R8), Z26
+	VMOVUPS 8(R8), Z27
+	VFMADD231PS Z25, Z16, Z0
+	VFMADD231PS Z26, Z17, Z0
+	VFMADD231PS Z27, Z18, Z0
+	VMOVUPS 0(R8)(CX*1), Z25
+	VMOVUPS 4(R8)(CX*1), Z26
+	VMOVUPS 8(R8)(CX*1), Z27
+	VFMADD231PS Z25, Z19, Z0
+	VFMADD231PS Z26, Z20, Z0
+	VFMADD231PS Z27, Z21, Z0
+	VMOVUPS 0(R8)(CX*2), Z25
+	VMOVUPS 4(R8)(CX*2), Z26
+	VMOVUPS 8(R8)(CX*2), Z27
+	VFMADD231PS Z25, Z22, Z0
+	VFMADD231PS Z25, Z16, Z1
+	VFMADD231PS Z26, Z23, Z0
+	VFMADD231PS Z26, Z17, Z1
+	VFMADD231PS Z27, Z24, Z0
+	VFMADD231PS Z27, Z18, Z1
+	VMOVUPS 0(R9), Z25
+	VMOVUPS 4(R9), Z26
+	VMOVUPS 8(R9), Z27
+	VFMADD231PS Z25, Z19, Z1
+	VFMADD231PS Z26, Z20, Z1
+	VFMADD231PS Z27, Z21, Z1
+	VMOVUPS 0(R9)(CX*1), Z25
+	VMOVUPS 4(R9)(CX*1), Z26
+	VMOVUPS 8(R9)(CX*1), Z27
+	VFMADD231PS Z25, Z22, Z1
+	VFMADD231PS Z26, Z23, Z1
+	VFMADD231PS Z27, Z24, Z1
+	CMPQ DX, $16
+	JLT part2
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_2_false
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z0, Z0
+	ADDQ DI, R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z1, Z1
+plain_2_false:
+	TESTL $const_flagClamp, SI
+	JZ store_2_false
+	VMAXPS Z0, Z6, Z0
+	VMINPS Z0, Z7, Z0
+	VMAXPS Z1, Z6, Z1
+	VMINPS Z1, Z7, Z1
+store_2_false:
+	MOVQ AX, R15
+	VMOVUPS Z0, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z1, (R15)
+	SUBQ $16, DX
+	JZ next2
+	ADDQ $64, R8
+	ADDQ $64, R9
+	ADDQ $64, AX
+	JMP columns2
+part2:
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_2_true
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z0, Z0
+	ADDQ DI, R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z1, Z1
+plain_2_true:
+	TESTL $const_flagClamp, SI
+	JZ store_2_true
+	VMAXPS Z0, Z6, Z0
+	VMINPS Z0, Z7, Z0
+	VMAXPS Z1, Z6, Z1
+	VMINPS Z1, Z7, Z1
+store_2_true:
+	MOVQ AX, R15
+	VMOVUPS Z0, K1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z1, K1, (R15)
+next2:
+	JMP done
+rows1:
+	MOVQ rows_offsets(BX), R15
+	MOVQ 24(R15), CX
+	SHLQ $2, CX
+	MOVQ 8(R15), R15
+	LEAQ (CX)(CX*2), SI
+columns1:
+	VMOVAPS Z5, Z0
+	VMOVUPS 0(R8), Z25
+	VMOVUPS 4(R8), Z26
+	VMOVUPS 8(R8), Z27
+	VFMADD231PS Z25, Z16, Z0
+	VFMADD231PS Z26, Z17, Z0
+	VFMADD231PS Z27, Z18, Z0
+	VMOVUPS 0(R8)(CX*1), Z25
+	VMOVUPS 4(R8)(CX*1), Z26
+	VMOVUPS 8(R8)(CX*1), Z27
+	VFMADD231PS Z25, Z19, Z0
+	VFMADD231PS Z26, Z20, Z0
+	VFMADD231PS Z27, Z21, Z0
+	VMOVUPS 0(R8)(CX*2), Z25
+	VMOVUPS 4(R8)(CX*2), Z26
+	VMOVUPS 8(R8)(CX*2), Z27
+	VFMADD231PS Z25, Z22, Z0
+	VFMADD231PS Z26, Z23, Z0
+	VFMADD231PS Z27, Z24, Z0
+	CMPQ DX, $16
+	JLT part1
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_1_false
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z0, Z0
+plain_1_false:
+	TESTL $const_flagClamp, SI
+	JZ store_1_false
+	VMAXPS Z0, Z6, Z0
+	VMINPS Z0, Z7, Z0
+store_1_false:
+	MOVQ AX, R15
+	VMOVUPS Z0, (R15)
+	SUBQ $16, DX
+	JZ next1
+	ADDQ $64, R8
+	ADDQ $64, AX
+	JMP columns1
+part1:
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_1_true
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z0, Z0
+plain_1_true:
+	TESTL $const_flagClamp, SI
+	JZ store_1_true
+	VMAXPS Z0, Z6, Z0
+	VMINPS Z0, Z7, Z0
+store_1_true:
+	MOVQ AX, R15
+	VMOVUPS Z0, K1, (R15)
+next1:
+	JMP done
+done:
+	VZEROUPPER
+	RET
+
+// func rows3x3s1x2AVX512(t *rows)
+TEXT ·rows3x3s1x2AVX512(SB), 0, $256-8
+	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), BX
+	MOVQ rows_cols(BX), CX
+	ANDQ $15, CX
+	MOVL $1, SI
+	SHLL CX, SI
+	DECL SI
+	KMOVW SI, K1
+	VBROADCASTSS rows_bias(BX), Z5
+	VBROADCASTSS rows_lo(BX), Z6
+	VBROADCASTSS rows_hi(BX), Z7
+	MOVQ rows_w(BX), R12
+	VBROADCASTSS 0(R12), Z16
+	VBROADCASTSS 4(R12), Z17
+	VBROADCASTSS 8(R12), Z18
+	VBROADCASTSS 12(R12), Z19
+	VBROADCASTSS 16(R12), Z20
+	VBROADCASTSS 20(R12), Z21
+	VBROADCASTSS 24(R12), Z22
+	VBROADCASTSS 28(R12), Z23
+	VBROADCASTSS 32(R12), Z24
+	MOVQ rows_n(BX), AX
+	MOVQ AX, left-8(SP)
+	MOVQ rows_src(BX), R8
+	MOVQ rows_dst(BX), AX
+	MOVQ rows_stride(BX), DI
+	SHLQ $2, DI
+group:
+	MOVQ R8, src-16(SP)
+	MOVQ AX, dst-24(SP)
+	MOVQ rows_cols(BX), DX
+	MOVQ left-8(SP), R15
+	CMPQ R15, $3
+	JEQ rows3
+	CMPQ R15, $2
+	JEQ rows2
+	CMPQ R15, $1
+	JEQ rows1
+rows4:
+	MOVQ rows_offsets(BX), R15
+	MOVQ 24(R15), CX
+	SHLQ $2, CX
+	MOVQ 8(R15), R15
+	LEAQ (CX)(CX*2), SI
+	LEAQ (R8)(R15*4), R11
+	LEAQ (R8)(SI*1), R9
+	LEAQ (R9)(R15*4), R12
+columns4:
+	VMOVAPS Z5, Z0
+	VMOVAPS Z5, Z1
+	VMOVAPS Z5, Z2
+	VMOVAPS Z5, Z3
+	VMOVUPS 0(R8), Z25
+	VMOVUPS 0(R11), Z26
+	VMOVUPS 4(R8), Z27
+	VFMADD231PS Z25, Z16, Z0
+	VFMADD231PS Z26, Z17, Z0
+	VFMADD231PS Z27, Z18, Z0
+	VMOVUPS 0(R8)(CX*1), Z25
+	VMOVUPS 0(R11)(CX*1), Z26
+	VMOVUPS 4(R8)(CX*1), Z27
+	VFMADD231PS Z25, Z19, Z0
+	VFMADD231PS Z25, Z16, Z1
+	VFMADD231PS Z26, Z20, Z0
+	VFMADD231PS Z26, Z17, Z1
+	VFMADD231PS Z27, Z21, Z0
+	VFMADD231PS Z27, Z18, Z1
+	VMOVUPS 0(R8)(CX*2), Z25
+	VMOVUPS 0(R11)(CX*2), Z26
+	VMOVUPS 4(R8)(CX*2), Z27
+	VFMADD231PS Z25, Z22, Z0
+	VFMADD231PS Z25, Z19, Z1
+	VFMADD231PS Z25, Z16, Z2
+	VFMADD231PS Z26, Z23, Z0
+	VFMADD231PS Z26, Z20, Z1
+	VFMADD231PS Z26, Z17, Z2
+	VFMADD231PS Z27, Z24, Z0
+	VFMADD231PS Z27, Z21, Z1
+	VFMADD231PS Z27, Z18, Z2
+	VMOVUPS 0(R9), Z25
+	VMOVUPS 0(R12), Z26
+	VMOVUPS 4(R9), Z27
+	VFMADD231PS Z25, Z22, Z1
+	VFMADD231PS Z25, Z19, Z2
+	VFMADD231PS Z25, Z16, Z3
+	VFMADD231PS Z26, Z23, Z1
+	VFMADD231PS Z26, Z20, Z2
+	VFMADD231PS Z26, Z17, Z3
+	VFMADD231PS Z27, Z24, Z1
+	VFMADD231PS Z27, Z21, Z2
+	VFMADD231PS Z27, Z18, Z3
+	VMOVUPS 0(R9)(CX*1), Z25
+	VMOVUPS 0(R12)(CX*1), Z26
+	VMOVUPS 4(R9)(CX*1), Z27
+	VFMADD231PS Z25, Z22, Z2
+	VFMADD231PS Z25, Z19, Z3
+	VFMADD231PS Z26, Z23, Z2
+	VFMADD231PS Z26, Z20, Z3
+	VFMADD231PS Z27, Z24, Z2
+	VFMADD231PS Z27, Z21, Z3
+	VMOVUPS 0(R9)(CX*2), Z25
+	VMOVUPS 0(R12)(CX*2), Z26
+	VMOVUPS 4(R9)(CX*2), Z27
+	VFMADD231PS Z25, Z22, Z3
+	VFMADD231PS Z26, Z23, Z3
+	VFMADD231PS Z27, Z24, Z3
+	CMPQ DX, $16
+	JLT part4
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_4_false
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z0, Z0
+	ADDQ DI, R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z1, Z1
+	ADDQ DI, R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z2, Z2
+	ADDQ DI, R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z3, Z3
+plain_4_false:
+	TESTL $const_flagClamp, SI
+	JZ store_4_false
+	VMAXPS Z0, Z6, Z0
+	VMINPS Z0, Z7, Z0
+	VMAXPS Z1, Z6, Z1
+	VMINPS Z1, Z7, Z1
+	VMAXPS Z2, Z6, Z2
+	VMINPS Z2, Z7, Z2
+	VMAXPS Z3, Z6, Z3
+	VMINPS Z3, Z7, Z3
+store_4_false:
+	MOVQ AX, R15
+	VMOVUPS Z0, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z2, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z3, (R15)
+	SUBQ $16, DX
+	JZ next4
+	ADDQ $64, R8
+	ADDQ $64, R11
+	ADDQ $64, R9
+	ADDQ $64, R12
+	ADDQ $64, AX
+	JMP columns4
+part4:
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_4_true
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z0, Z0
+	ADDQ DI, R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z1, Z1
+	ADDQ DI, R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z2, Z2
+	ADDQ DI, R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z3, Z3
+plain_4_true:
+	TESTL $const_flagClamp, SI
+	JZ store_4_true
+	VMAXPS Z0, Z6, Z0
+	VMINPS Z0, Z7, Z0
+	VMAXPS Z1, Z6, Z1
+	VMINPS Z1, Z7, Z1
+	VMAXPS Z2, Z6, Z2
+	VMINPS Z2, Z7, Z2
+	VMAXPS Z3, Z6, Z3
+	VMINPS Z3, Z7, Z3
+store_4_true:
+	MOVQ AX, R15
+	VMOVUPS Z0, K1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z1, K1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z2, K1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z3, K1, (R15)
+next4:
+	SUBQ $4, left-8(SP)
+	JZ done
+	MOVQ rows_srcStride(BX), SI
+	SHLQ $4, SI
+	MOVQ src-16(SP), R8
+	ADDQ SI, R8
+	MOVQ dst-24(SP), AX
+	LEAQ (AX)(DI*4), AX
+	JMP group
+rows3:
+	MOVQ rows_offsets(BX), R15
+	MOVQ 24(R15), CX
+	SHLQ $2, CX
+	MOVQ 8(R15), R15
+	LEAQ (CX)(CX*2), SI
+	LEAQ (R8)(R15*4), R11
+	LEAQ (R8)(SI*1), R9
+	LEAQ (R9)(R15*4), R12
+columns3:
+	VMOVAPS Z5, Z0
+	VMOVAPS Z5, Z1
+	VMOVAPS Z5, Z2
+	VMOVUPS 0(R8), Z25
+	VMOVUPS 0(R11), Z26
+	VMOVUPS 4(R8), Z27
+	VFMADD231PS Z25, Z16, Z0
+	VFMADD231PS Z26, Z17, Z0
+	VFMADD231PS Z27, Z18, Z0
+	VMOVUPS 0(R8)(CX*1), Z25
+	VMOVUPS 0(R11)(CX*1), Z26
+	VMOVUPS 4(R8)(CX*1), Z27
+	VFMADD231PS Z25, Z19, Z0
+	VFMADD231PS Z25, Z16, Z1
+	VFMADD231PS Z26, Z20, Z0
+	VFMADD231PS Z26, Z17, Z1
+	VFMADD231PS Z27, Z21, Z0
+	VFMADD231PS Z27, Z18, Z1
+	VMOVUPS 0(R8)(CX*2), Z25
+	VMOVUPS 0(R11)(CX*2), Z26
+	VMOVUPS 4(R8)(CX*2), Z27
+	VFMADD231PS Z25, Z22, Z0
+	VFMADD231PS Z25, Z19, Z1
+	VFMADD231PS Z25, Z16, Z2
+	VFMADD231PS Z26, Z23, Z0
+	VFMADD231PS Z26, Z20, Z1
+	VFMADD231PS Z26, Z17, Z2
+	VFMADD231PS Z27, Z24, Z0
+	VFMADD231PS Z27, Z21, Z1
+	VFMADD231PS Z27, Z18, Z2
+	VMOVUPS 0(R9), Z25
+	VMOVUPS 0(R12), Z26
+	VMOVUPS 4(R9), Z27
+	VFMADD231PS Z25, Z22, Z1
+	VFMADD231PS Z25, Z19, Z2
+	VFMADD231PS Z26, Z23, Z1
+	VFMADD231PS Z26, Z20, Z2
+	VFMADD231PS Z27, Z24, Z1
+	VFMADD231PS Z27, Z21, Z2
+	VMOVUPS 0(R9)(CX*1), Z25
+	VMOVUPS 0(R12)(CX*1), Z26
+	VMOVUPS 4(R9)(CX*1), Z27
+	VFMADD231PS Z25, Z22, Z2
+	VFMADD231PS Z26, Z23, Z2
+	VFMADD231PS Z27, Z24, Z2
+	CMPQ DX, $16
+	JLT part3
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_3_false
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z0, Z0
+	ADDQ DI, R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z1, Z1
+	ADDQ DI, R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z2, Z2
+plain_3_false:
+	TESTL $const_flagClamp, SI
+	JZ store_3_false
+	VMAXPS Z0, Z6, Z0
+	VMINPS Z0, Z7, Z0
+	VMAXPS Z1, Z6, Z1
+	VMINPS Z1, Z7, Z1
+	VMAXPS Z2, Z6, Z2
+	VMINPS Z2, Z7, Z2
+store_3_false:
+	MOVQ AX, R15
+	VMOVUPS Z0, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z2, (R15)
+	SUBQ $16, DX
+	JZ next3
+	ADDQ $64, R8
+	ADDQ $64, R11
+	ADDQ $64, R9
+	ADDQ $64, R12
+	ADDQ $64, AX
+	JMP columns3
+part3:
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_3_true
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z0, Z0
+	ADDQ DI, R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z1, Z1
+	ADDQ DI, R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z2, Z2
+plain_3_true:
+	TESTL $const_flagClamp, SI
+	JZ store_3_true
+	VMAXPS Z0, Z6, Z0
+	VMINPS Z0, Z7, Z0
+	VMAXPS Z1, Z6, Z1
+	VMINPS Z1, Z7, Z1
+	VMAXPS Z2, Z6, Z2
+	VMINPS Z2, Z7, Z2
+store_3_true:
+	MOVQ AX, R15
+	VMOVUPS Z0, K1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z1, K1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z2, K1, (R15)
+next3:
+	JMP done
+rows2:
+	MOVQ rows_offsets(BX), R15
+	MOVQ 24(R15), CX
+	SHLQ $2, CX
+	MOVQ 8(R15), R15
+	LEAQ (CX)(CX*2), SI
+	LEAQ (R8)(R15*4), R11
+	LEAQ (R8)(SI*1), R9
+	LEAQ (R9)(R15*4), R12
+columns2:
+	VMOVAPS Z5, Z0
+	VMOVAPS Z5, Z1
+	VMOVUPS 0(R8), Z25
+	VMOVUPS 0(R11), Z26
+	VMOVUPS 4(R8), Z27
+	VFMADD231PS Z25, Z16, Z0
+	VFMADD231PS Z26, Z17, Z0
+	VFMADD231PS Z27, Z18, Z0
+	VMOVUPS 0(R8)(CX*1), Z25
+	VMOVUPS 0(R11)(CX*1), Z26
+	VMOVUPS 4(R8)(CX*1), Z27
+	VFMADD231PS Z25, Z19, Z0
+	VFMADD231PS Z25, Z16, Z1
+	VFMADD231PS Z26, Z20, Z0
+	VFMADD231PS Z26, Z17, Z1
+	VFMADD231PS Z27, Z21, Z0
+	VFMADD231PS Z27, Z18, Z1
+	VMOVUPS 0(R8)(CX*2), Z25
+	VMOVUPS 0(R11)(CX*2), Z26
+	VMOVUPS 4(R8)(CX*2), Z27
+	VFMADD231PS Z25, Z22, Z0
+	VFMADD231PS Z25, Z19, Z1
+	VFMADD231PS Z26, Z23, Z0
+	VFMADD231PS Z26, Z20, Z1
+	VFMADD231PS Z27, Z24, Z0
+	VFMADD231PS Z27, Z21, Z1
+	VMOVUPS 0(R9), Z25
+	VMOVUPS 0(R12), Z26
+	VMOVUPS 4(R9), Z27
+	VFMADD231PS Z25, Z22, Z1
+	VFMADD231PS Z26, Z23, Z1
+	VFMADD231PS Z27, Z24, Z1
+	CMPQ DX, $16
+	JLT part2
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_2_false
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z0, Z0
+	ADDQ DI, R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z1, Z1
+plain_2_false:
+	TESTL $const_flagClamp, SI
+	JZ store_2_false
+	VMAXPS Z0, Z6, Z0
+	VMINPS Z0, Z7, Z0
+	VMAXPS Z1, Z6, Z1
+	VMINPS Z1, Z7, Z1
+store_2_false:
+	MOVQ AX, R15
+	VMOVUPS Z0, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z1, (R15)
+	SUBQ $16, DX
+	JZ next2
+	ADDQ $64, R8
+	ADDQ $64, R11
+	ADDQ $64, R9
+	ADDQ $64, R12
+	ADDQ $64, AX
+	JMP columns2
+part2:
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_2_true
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z0, Z0
+	ADDQ DI, R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z1, Z1
+plain_2_true:
+	TESTL $const_flagClamp, SI
+	JZ store_2_true
+	VMAXPS Z0, Z6, Z0
+	VMINPS Z0, Z7, Z0
+	VMAXPS Z1, Z6, Z1
+	VMINPS Z1, Z7, Z1
+store_2_true:
+	MOVQ AX, R15
+	VMOVUPS Z0, K1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z1, K1, (R15)
+next2:
+	JMP done
+rows1:
+	MOVQ rows_offsets(BX), R15
+	MOVQ 24(R15), CX
+	SHLQ $2, CX
+	MOVQ 8(R15), R15
+	LEAQ (CX)(CX*2), SI
+	LEAQ (R8)(R15*4), R11
+columns1:
+	VMOVAPS Z5, Z0
+	VMOVUPS 0(R8), Z25
+	VMOVUPS 0(R11), Z26
+	VMOVUPS 4(R8), Z27
+	VFMADD231PS Z25, Z16, Z0
+	VFMADD231PS Z26, Z17, Z0
+	VFMADD231PS Z27, Z18, Z0
+	VMOVUPS 0(R8)(CX*1), Z25
+	VMOVUPS 0(R11)(CX*1), Z26
+	VMOVUPS 4(R8)(CX*1), Z27
+	VFMADD231PS Z25, Z19, Z0
+	VFMADD231PS Z26, Z20, Z0
+	VFMADD231PS Z27, Z21, Z0
+	VMOVUPS 0(R8)(CX*2), Z25
+	VMOVUPS 0(R11)(CX*2), Z26
+	VMOVUPS 4(R8)(CX*2), Z27
+	VFMADD231PS Z25, Z22, Z0
+	VFMADD231PS Z26, Z23, Z0
+	VFMADD231PS Z27, Z24, Z0
+	CMPQ DX, $16
+	JLT part1
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_1_false
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z0, Z0
+plain_1_false:
+	TESTL $const_flagClamp, SI
+	JZ store_1_false
+	VMAXPS Z0, Z6, Z0
+	VMINPS Z0, Z7, Z0
+store_1_false:
+	MOVQ AX, R15
+	VMOVUPS Z0, (R15)
+	SUBQ $16, DX
+	JZ next1
+	ADDQ $64, R8
+	ADDQ $64, R11
+	ADDQ $64, AX
+	JMP columns1
+part1:
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_1_true
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z0, Z0
+plain_1_true:
+	TESTL $const_flagClamp, SI
+	JZ store_1_true
+	VMAXPS Z0, Z6, Z0
+	VMINPS Z0, Z7, Z0
+store_1_true:
+	MOVQ AX, R15
+	VMOVUPS Z0, K1, (R15)
+next1:
+	JMP done
+done:
+	VZEROUPPER
+	RET
+
+// func rows5x5s1x1AVX512(t *rows)
+TEXT ·rows5x5s1x1AVX512(SB), 0, $256-8
+	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), BX
+	MOVQ rows_cols(BX), CX
+	ANDQ $15, CX
+	MOVL $1, SI
+	SHLL CX, SI
+	DECL SI
+	KMOVW SI, K1
+	MOVQ rows_w(BX), R12
+	VBROADCASTSS 0(R12), Z7
+	VBROADCASTSS 4(R12), Z8
+	VBROADCASTSS 8(R12), Z9
+	VBROADCASTSS 12(R12), Z10
+	VBROADCASTSS 16(R12), Z11
+	VBROADCASTSS 20(R12), Z12
+	VBROADCASTSS 24(R12), Z13
+	VBROADCASTSS 28(R12), Z14
+	VBROADCASTSS 32(R12), Z15
+	VBROADCASTSS 36(R12), Z16
+	VBROADCASTSS 40(R12), Z17
+	VBROADCASTSS 44(R12), Z18
+	VBROADCASTSS 48(R12), Z19
+	VBROADCASTSS 52(R12), Z20
+	VBROADCASTSS 56(R12), Z21
+	VBROADCASTSS 60(R12), Z22
+	VBROADCASTSS 64(R12), Z23
+	VBROADCASTSS 68(R12), Z24
+	VBROADCASTSS 72(R12), Z25
+	VBROADCASTSS 76(R12), Z26
+	VBROADCASTSS 80(R12), Z27
+	VBROADCASTSS 84(R12), Z28
+	VBROADCASTSS 88(R12), Z29
+	VBROADCASTSS 92(R12), Z30
+	VBROADCASTSS 96(R12), Z31
+	MOVQ rows_n(BX), AX
+	MOVQ AX, left-8(SP)
+	MOVQ rows_src(BX), R8
+	MOVQ rows_dst(BX), AX
+	MOVQ rows_stride(BX), DI
+	SHLQ $2, DI
+group:
+	MOVQ R8, src-16(SP)
+	MOVQ AX, dst-24(SP)
+	MOVQ rows_cols(BX), DX
+	MOVQ left-8(SP), R15
+	CMPQ R15, $3
+	JEQ rows3
+	CMPQ R15, $2
+	JEQ rows2
+	CMPQ R15, $1
+	JEQ rows1
+rows4:
+	MOVQ rows_offsets(BX), R15
+	MOVQ 40(R15), CX
+	SHLQ $2, CX
+	MOVQ 8(R15), R15
+	LEAQ (CX)(CX*2), SI
+	LEAQ (R8)(SI*1), R9
+	LEAQ (R9)(SI*1), R10
+columns4:
+	VBROADCASTSS rows_bias(BX), Z0
+	VBROADCASTSS rows_bias(BX), Z1
+	VBROADCASTSS rows_bias(BX), Z2
+	VBROADCASTSS rows_bias(BX), Z3
+	VMOVUPS 0(R8), Z4
+	VMOVUPS 4(R8), Z5
+	VMOVUPS 8(R8), Z6
+	VFMADD231PS Z4, Z7, Z0
+	VFMADD231PS Z5, Z8, Z0
+	VFMADD231PS Z6, Z9, Z0
+	VMOVUPS 12(R8), Z4
+	VMOVUPS 16(R8), Z5
+	VFMADD231PS Z4, Z10, Z0
+	VFMADD231PS Z5, Z11, Z0
+	VMOVUPS 0(R8)(CX*1), Z4
+	VMOVUPS 4(R8)(CX*1), Z5
+	VMOVUPS 8(R8)(CX*1), Z6
+	VFMADD231PS Z4, Z12, Z0
+	VFMADD231PS Z4, Z7, Z1
+	VFMADD231PS Z5, Z13, Z0
+	VFMADD231PS Z5, Z8, Z1
+	VFMADD231PS Z6, Z14, Z0
+	VFMADD231PS Z6, Z9, Z1
+	VMOVUPS 12(R8)(CX*1), Z4
+	VMOVUPS 16(R8)(CX*1), Z5
+	VFMADD231PS Z4, Z15, Z0
+	VFMADD231PS Z4, Z10, Z1
+	VFMADD231PS Z5, Z16, Z0
+	VFMADD231PS Z5, Z11, Z1
+	VMOVUPS 0(R8)(CX*2), Z4
+	VMOVUPS 4(R8)(CX*2), Z5
+	VMOVUPS 8(R8)(CX*2), Z6
+	VFMADD231PS Z4, Z17, Z0
+	VFMADD231PS Z4, Z12, Z1
+	VFMADD231PS Z4, Z7, Z2
+	VFMADD231PS Z5, Z18, Z0
+	VFMADD231PS Z5, Z13, Z1
+	VFMADD231PS Z5, Z8, Z2
+	VFMADD231PS Z6, Z19, Z0
+	VFMADD231PS Z6, Z14, Z1
+	VFMADD231PS Z6, Z9, Z2
+	VMOVUPS 12(R8)(CX*2), Z4
+	VMOVUPS 16(R8)(CX*2), Z5
+	VFMADD231PS Z4, Z20, Z0
+	VFMADD231PS Z4, Z15, Z1
+	VFMADD231PS Z4, Z10, Z2
+	VFMADD231PS Z5, Z21, Z0
+	VFMADD231PS Z5, Z16, Z1
+	VFMADD231PS Z5, Z11, Z2
+	VMOVUPS 0(R9), Z4
+	VMOVUPS 4(R9), Z5
+	VMOVUPS 8(R9), Z6
+	VFMADD231PS Z4, Z22, Z0
+	VFMADD231PS Z4, Z17, Z1
+	VFMADD231PS Z4, Z12, Z2
+	VFMADD231PS Z4, Z7, Z3
+	VFMADD231PS Z5, Z23, Z0
+	VFMADD231PS Z5, Z18, Z1
+	VFMADD231PS Z5, Z13, Z2
+	VFMADD231PS Z5, Z8, Z3
+	VFMADD231PS Z6, Z24, Z0
+	VFMADD231PS Z6, Z19, Z1
+	VFMADD231PS Z6, Z14, Z2
+	VFMADD231PS Z6, Z9, Z3
+	VMOVUPS 12(R9), Z4
+	VMOVUPS 16(R9), Z5
+	VFMADD231PS Z4, Z25, Z0
+	VFMADD231PS Z4, Z20, Z1
+	VFMADD231PS Z4, Z15, Z2
+	VFMADD231PS Z4, Z10, Z3
+	VFMADD231PS Z5, Z26, Z0
+	VFMADD231PS Z5, Z21, Z1
+	VFMADD231PS Z5, Z16, Z2
+	VFMADD231PS Z5, Z11, Z3
+	VMOVUPS 0(R9)(CX*1), Z4
+	VMOVUPS 4(R9)(CX*1), Z5
+	VMOVUPS 8(R9)(CX*1), Z6
+	VFMADD231PS Z4, Z27, Z0
+	VFMADD231PS Z4, Z22, Z1
+	VFMADD231PS Z4, Z17, Z2
+	VFMADD231PS Z4, Z12, Z3
+	VFMADD231PS Z5, Z28, Z0
+	VFMADD231PS Z5, Z23, Z1
+	VFMADD231PS Z5, Z18, Z2
+	VFMADD231PS Z5, Z13, Z3
+	VFMADD231PS Z6, Z29, Z0
+	VFMADD231PS Z6, Z24, Z1
+	VFMADD231PS Z6, Z19, Z2
+	VFMADD231PS Z6, Z14, Z3
+	VMOVUPS 12(R9)(CX*1), Z4
+	VMOVUPS 16(R9)(CX*1), Z5
+	VFMADD231PS Z4, Z30, Z0
+	VFMADD231PS Z4, Z25, Z1
+	VFMADD231PS Z4, Z20, Z2
+	VFMADD231PS Z4, Z15, Z3
+	VFMADD231PS Z5, Z31, Z0
+	VFMADD231PS Z5, Z26, Z1
+	VFMADD231PS Z5, Z21, Z2
+	VFMADD231PS Z5, Z16, Z3
+	VMOVUPS 0(R9)(CX*2), Z4
+	VMOVUPS 4(R9)(CX*2), Z5
+	VMOVUPS 8(R9)(CX*2), Z6
+	VFMADD231PS Z4, Z27, Z1
+	VFMADD231PS Z4, Z22, Z2
+	VFMADD231PS Z4, Z17, Z3
+	VFMADD231PS Z5, Z28, Z1
+	VFMADD231PS Z5, Z23, Z2
+	VFMADD231PS Z5, Z18, Z3
+	VFMADD231PS Z6, Z29, Z1
+	VFMADD231PS Z6, Z24, Z2
+	VFMADD231PS Z6, Z19, Z3
+	VMOVUPS 12(R9)(CX*2), Z4
+	VMOVUPS 16(R9)(CX*2), Z5
+	VFMADD231PS Z4, Z30, Z1
+	VFMADD231PS Z4, Z25, Z2
+	VFMADD231PS Z4, Z20, Z3
+	VFMADD231PS Z5, Z31, Z1
+	VFMADD231PS Z5, Z26, Z2
+	VFMADD231PS Z5, Z21, Z3
+	VMOVUPS 0(R10), Z4
+	VMOVUPS 4(R10), Z5
+	VMOVUPS 8(R10), Z6
+	VFMADD231PS Z4, Z27, Z2
+	VFMADD231PS Z4, Z22, Z3
+	VFMADD231PS Z5, Z28, Z2
+	VFMADD231PS Z5, Z23, Z3
+	VFMADD231PS Z6, Z29, Z2
+	VFMADD231PS Z6, Z24, Z3
+	VMOVUPS 12(R10), Z4
+	VMOVUPS 16(R10), Z5
+	VFMADD231PS Z4, Z30, Z2
+	VFMADD231PS Z4, Z25, Z3
+	VFMADD231PS Z5, Z31, Z2
+	VFMADD231PS Z5, Z26, Z3
+	VMOVUPS 0(R10)(CX*1), Z4
+	VMOVUPS 4(R10)(CX*1), Z5
+	VMOVUPS 8(R10)(CX*1), Z6
+	VFMADD231PS Z4, Z27, Z3
+	VFMADD231PS Z5, Z28, Z3
+	VFMADD231PS Z6, Z29, Z3
+	VMOVUPS 12(R10)(CX*1), Z4
+	VMOVUPS 16(R10)(CX*1), Z5
+	VFMADD231PS Z4, Z30, Z3
+	VFMADD231PS Z5, Z31, Z3
+	CMPQ DX, $16
+	JLT part4
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_4_false
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z0, Z0
+	ADDQ DI, R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z1, Z1
+	ADDQ DI, R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z2, Z2
+	ADDQ DI, R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z3, Z3
+plain_4_false:
+	TESTL $const_flagClamp, SI
+	JZ store_4_false
+	VBROADCASTSS rows_lo(BX), Z5
+	VBROADCASTSS rows_hi(BX), Z6
+	VMAXPS Z0, Z5, Z0
+	VMINPS Z0, Z6, Z0
+	VMAXPS Z1, Z5, Z1
+	VMINPS Z1, Z6, Z1
+	VMAXPS Z2, Z5, Z2
+	VMINPS Z2, Z6, Z2
+	VMAXPS Z3, Z5, Z3
+	VMINPS Z3, Z6, Z3
+store_4_false:
+	MOVQ AX, R15
+	VMOVUPS Z0, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z2, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z3, (R15)
+	SUBQ $16, DX
+	JZ next4
+	ADDQ $64, R8
+	ADDQ $64, R9
+	ADDQ $64, R10
+	ADDQ $64, AX
+	JMP columns4
+part4:
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_4_true
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z0, Z0
+	ADDQ DI, R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z1, Z1
+	ADDQ DI, R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z2, Z2
+	ADDQ DI, R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z3, Z3
+plain_4_true:
+	TESTL $const_flagClamp, SI
+	JZ store_4_true
+	VBROADCASTSS rows_lo(BX), Z5
+	VBROADCASTSS rows_hi(BX), Z6
+	VMAXPS Z0, Z5, Z0
+	VMINPS Z0, Z6, Z0
+	VMAXPS Z1, Z5, Z1
+	VMINPS Z1, Z6, Z1
+	VMAXPS Z2, Z5, Z2
+	VMINPS Z2, Z6, Z2
+	VMAXPS Z3, Z5, Z3
+	VMINPS Z3, Z6, Z3
+store_4_true:
+	MOVQ AX, R15
+	VMOVUPS Z0, K1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z1, K1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z2, K1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z3, K1, (R15)
+next4:
+	SUBQ $4, left-8(SP)
+	JZ done
+	MOVQ rows_srcStride(BX), SI
+	SHLQ $4, SI
+	MOVQ src-16(SP), R8
+	ADDQ SI, R8
+	MOVQ dst-24(SP), AX
+	LEAQ (AX)(DI*4), AX
+	JMP group
+rows3:
+	MOVQ rows_offsets(BX), R15
+	MOVQ 40(R15), CX
+	SHLQ $2, CX
+	MOVQ 8(R15), R15
+	LEAQ (CX)(CX*2), SI
+	LEAQ (R8)(SI*1), R9
+	LEAQ (R9)(SI*1), R10
+columns3:
+	VBROADCASTSS rows_bias(BX), Z0
+	VBROADCASTSS rows_bias(BX), Z1
+	VBROADCASTSS rows_bias(BX), Z2
+	VMOVUPS 0(R8), Z4
+	VMOVUPS 4(R8), Z5
+	VMOVUPS 8(R8), Z6
+	VFMADD231PS Z4, Z7, Z0
+	VFMADD231PS Z5, Z8, Z0
+	VFMADD231PS Z6, Z9, Z0
+	VMOVUPS 12(R8), Z4
+	VMOVUPS 16(R8), Z5
+	VFMADD231PS Z4, Z10, Z0
+	VFMADD231PS Z5, Z11, Z0
+	VMOVUPS 0(R8)(CX*1), Z4
+	VMOVUPS 4(R8)(CX*1), Z5
+	VMOVUPS 8(R8)(CX*1), Z6
+	VFMADD231PS Z4, Z12, Z0
+	VFMADD231PS Z4, Z7, Z1
+	VFMADD231PS Z5, Z13, Z0
+	VFMADD231PS Z5, Z8, Z1
+	VFMADD231PS Z6, Z14, Z0
+	VFMADD231PS Z6, Z9, Z1
+	VMOVUPS 12(R8)(CX*1), Z4
+	VMOVUPS 16(R8)(CX*1), Z5
+	VFMADD231PS Z4, Z15, Z0
+	VFMADD231PS Z4, Z10, Z1
+	VFMADD231PS Z5, Z16, Z0
+	VFMADD231PS Z5, Z11, Z1
+	VMOVUPS 0(R8)(CX*2), Z4
+	VMOVUPS 4(R8)(CX*2), Z5
+	VMOVUPS 8(R8)(CX*2), Z6
+	VFMADD231PS Z4, Z17, Z0
+	VFMADD231PS Z4, Z12, Z1
+	VFMADD231PS Z4, Z7, Z2
+	VFMADD231PS Z5, Z18, Z0
+	VFMADD231PS Z5, Z13, Z1
+	VFMADD231PS Z5, Z8, Z2
+	VFMADD231PS Z6, Z19, Z0
+	VFMADD231PS Z6, Z14, Z1
+	VFMADD231PS Z6, Z9, Z2
+	VMOVUPS 12(R8)(CX*2), Z4
+	VMOVUPS 16(R8)(CX*2), Z5
+	VFMADD231PS Z4, Z20, Z0
+	VFMADD231PS Z4, Z15, Z1
+	VFMADD231PS Z4, Z10, Z2
+	VFMADD231PS Z5, Z21, Z0
+	VFMADD231PS Z5, Z16, Z1
+	VFMADD231PS Z5, Z11, Z2
+	VMOVUPS 0(R9), Z4
+	VMOVUPS 4(R9), Z5
+	VMOVUPS 8(R9), Z6
+	VFMADD231PS Z4, Z22, Z0
+	VFMADD231PS Z4, Z17, Z1
+	VFMADD231PS Z4, Z12, Z2
+	VFMADD231PS Z5, Z23, Z0
+	VFMADD231PS Z5, Z18, Z1
+	VFMADD231PS Z5, Z13, Z2
+	VFMADD231PS Z6, Z24, Z0
+	VFMADD231PS Z6, Z19, Z1
+	VFMADD231PS Z6, Z14, Z2
+	VMOVUPS 12(R9), Z4
+	VMOVUPS 16(R9), Z5
+	VFMADD231PS Z4, Z25, Z0
+	VFMADD231PS Z4, Z20, Z1
+	VFMADD231PS Z4, Z15, Z2
+	VFMADD231PS Z5, Z26, Z0
+	VFMADD231PS Z5, Z21, Z1
+	VFMADD231PS Z5, Z16, Z2
+	VMOVUPS 0(R9)(CX*1), Z4
+	VMOVUPS 4(R9)(CX*1), Z5
+	VMOVUPS 8(R9)(CX*1), Z6
+	VFMADD231PS Z4, Z27, Z0
+	VFMADD231PS Z4, Z22, Z1
+	VFMADD231PS Z4, Z17, Z2
+	VFMADD231PS Z5, Z28, Z0
+	VFMADD231PS Z5, Z23, Z1
+	VFMADD231PS Z5, Z18, Z2
+	VFMADD231PS Z6, Z29, Z0
+	VFMADD231PS Z6, Z24, Z1
+	VFMADD231PS Z6, Z19, Z2
+	VMOVUPS 12(R9)(CX*1), Z4
+	VMOVUPS 16(R9)(CX*1), Z5
+	VFMADD231PS Z4, Z30, Z0
+	VFMADD231PS Z4, Z25, Z1
+	VFMADD231PS Z4, Z20, Z2
+	VFMADD231PS Z5, Z31, Z0
+	VFMADD231PS Z5, Z26, Z1
+	VFMADD231PS Z5, Z21, Z2
+	VMOVUPS 0(R9)(CX*2), Z4
+	VMOVUPS 4(R9)(CX*2), Z5
+	VMOVUPS 8(R9)(CX*2), Z6
+	VFMADD231PS Z4, Z27, Z1
+	VFMADD231PS Z4, Z22, Z2
+	VFMADD231PS Z5, Z28, Z1
+	VFMADD231PS Z5, Z23, Z2
+	VFMADD231PS Z6, Z29, Z1
+	VFMADD231PS Z6, Z24, Z2
+	VMOVUPS 12(R9)(CX*2), Z4
+	VMOVUPS 16(R9)(CX*2), Z5
+	VFMADD231PS Z4, Z30, Z1
+	VFMADD231PS Z4, Z25, Z2
+	VFMADD231PS Z5, Z31, Z1
+	VFMADD231PS Z5, Z26, Z2
+	VMOVUPS 0(R10), Z4
+	VMOVUPS 4(R10), Z5
+	VMOVUPS 8(R10), Z6
+	VFMADD231PS Z4, Z27, Z2
+	VFMADD231PS Z5, Z28, Z2
+	VFMADD231PS Z6, Z29, Z2
+	VMOVUPS 12(R10), Z4
+	VMOVUPS 16(R10), Z5
+	VFMADD231PS Z4, Z30, Z2
+	VFMADD231PS Z5, Z31, Z2
+	CMPQ DX, $16
+	JLT part3
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_3_false
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z0, Z0
+	ADDQ DI, R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z1, Z1
+	ADDQ DI, R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z2, Z2
+plain_3_false:
+	TESTL $const_flagClamp, SI
+	JZ store_3_false
+	VBROADCASTSS rows_lo(BX), Z5
+	VBROADCASTSS rows_hi(BX), Z6
+	VMAXPS Z0, Z5, Z0
+	VMINPS Z0, Z6, Z0
+	VMAXPS Z1, Z5, Z1
+	VMINPS Z1, Z6, Z1
+	VMAXPS Z2, Z5, Z2
+	VMINPS Z2, Z6, Z2
+store_3_false:
+	MOVQ AX, R15
+	VMOVUPS Z0, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z2, (R15)
+	SUBQ $16, DX
+	JZ next3
+	ADDQ $64, R8
+	ADDQ $64, R9
+	ADDQ $64, R10
+	ADDQ $64, AX
+	JMP columns3
+part3:
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_3_true
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z0, Z0
+	ADDQ DI, R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z1, Z1
+	ADDQ DI, R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z2, Z2
+plain_3_true:
+	TESTL $const_flagClamp, SI
+	JZ store_3_true
+	VBROADCASTSS rows_lo(BX), Z5
+	VBROADCASTSS rows_hi(BX), Z6
+	VMAXPS Z0, Z5, Z0
+	VMINPS Z0, Z6, Z0
+	VMAXPS Z1, Z5, Z1
+	VMINPS Z1, Z6, Z1
+	VMAXPS Z2, Z5, Z2
+	VMINPS Z2, Z6, Z2
+store_3_true:
+	MOVQ AX, R15
+	VMOVUPS Z0, K1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z1, K1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z2, K1, (R15)
+next3:
+	JMP done
+rows2:
+	MOVQ rows_offsets(BX), R15
+	MOVQ 40(R15), CX
+	SHLQ $2, CX
+	MOVQ 8(R15), R15
+	LEAQ (CX)(CX*2), SI
+	LEAQ (R8)(SI*1), R9
+columns2:
+	VBROADCASTSS rows_bias(BX), Z0
+	VBROADCASTSS rows_bias(BX), Z1
+	VMOVUPS 0(R8), Z4
+	VMOVUPS 4(R8), Z5
+	VMOVUPS 8(R8), Z6
+	VFMADD231PS Z4, Z7, Z0
+	VFMADD231PS Z5, Z8, Z0
+	VFMADD231PS Z6, Z9, Z0
+	VMOVUPS 12(R8), Z4
+	VMOVUPS 16(R8), Z5
+	VFMADD231PS Z4, Z10, Z0
+	VFMADD231PS Z5, Z11, Z0
+	VMOVUPS 0(R8)(CX*1), Z4
+	VMOVUPS 4(R8)(CX*1), Z5
+	VMOVUPS 8(R8)(CX*1), Z6
+	VFMADD231PS Z4, Z12, Z0
+	VFMADD231PS Z4, Z7, Z1
+	VFMADD231PS Z5, Z13, Z0
+	VFMADD231PS Z5, Z8, Z1
+	VFMADD231PS Z6, Z14, Z0
+	VFMADD231PS Z6, Z9, Z1
+	VMOVUPS 12(R8)(CX*1), Z4
+	VMOVUPS 16(R8)(CX*1), Z5
+	VFMADD231PS Z4, Z15, Z0
+	VFMADD231PS Z4, Z10, Z1
+	VFMADD231PS Z5, Z16, Z0
+	VFMADD231PS Z5, Z11, Z1
+	VMOVUPS 0(R8)(CX*2), Z4
+	VMOVUPS 4(R8)(CX*2), Z5
+	VMOVUPS 8(R8)(CX*2), Z6
+	VFMADD231PS Z4, Z17, Z0
+	VFMADD231PS Z4, Z12, Z1
+	VFMADD231PS Z5, Z18, Z0
+	VFMADD231PS Z5, Z13, Z1
+	VFMADD231PS Z6, Z19, Z0
+	VFMADD231PS Z6, Z14, Z1
+	VMOVUPS 12(R8)(CX*2), Z4
+	VMOVUPS 16(R8)(CX*2), Z5
+	VFMADD231PS Z4, Z20, Z0
+	VFMADD231PS Z4, Z15, Z1
+	VFMADD231PS Z5, Z21, Z0
+	VFMADD231PS Z5, Z16, Z1
+	VMOVUPS 0(R9), Z4
+	VMOVUPS 4(R9), Z5
+	VMOVUPS 8(R9), Z6
+	VFMADD231PS Z4, Z22, Z0
+	VFMADD231PS Z4, Z17, Z1
+	VFMADD231PS Z5, Z23, Z0
+	VFMADD231PS Z5, Z18, Z1
+	VFMADD231PS Z6, Z24, Z0
+	VFMADD231PS Z6, Z19, Z1
+	VMOVUPS 12(R9), Z4
+	VMOVUPS 16(R9), Z5
+	VFMADD231PS Z4, Z25, Z0
+	VFMADD231PS Z4, Z20, Z1
+	VFMADD231PS Z5, Z26, Z0
+	VFMADD231PS Z5, Z21, Z1
+	VMOVUPS 0(R9)(CX*1), Z4
+	VMOVUPS 4(R9)(CX*1), Z5
+	VMOVUPS 8(R9)(CX*1), Z6
+	VFMADD231PS Z4, Z27, Z0
+	VFMADD231PS Z4, Z22, Z1
+	VFMADD231PS Z5, Z28, Z0
+	VFMADD231PS Z5, Z23, Z1
+	VFMADD231PS Z6, Z29, Z0
+	VFMADD231PS Z6, Z24, Z1
+	VMOVUPS 12(R9)(CX*1), Z4
+	VMOVUPS 16(R9)(CX*1), Z5
+	VFMADD231PS Z4, Z30, Z0
+	VFMADD231PS Z4, Z25, Z1
+	VFMADD231PS Z5, Z31, Z0
+	VFMADD231PS Z5, Z26, Z1
+	VMOVUPS 0(R9)(CX*2), Z4
+	VMOVUPS 4(R9)(CX*2), Z5
+	VMOVUPS 8(R9)(CX*2), Z6
+	VFMADD231PS Z4, Z27, Z1
+	VFMADD231PS Z5, Z28, Z1
+	VFMADD231PS Z6, Z29, Z1
+	VMOVUPS 12(R9)(CX*2), Z4
+	VMOVUPS 16(R9)(CX*2), Z5
+	VFMADD231PS Z4, Z30, Z1
+	VFMADD231PS Z5, Z31, Z1
+	CMPQ DX, $16
+	JLT part2
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_2_false
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z0, Z0
+	ADDQ DI, R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z1, Z1
+plain_2_false:
+	TESTL $const_flagClamp, SI
+	JZ store_2_false
+	VBROADCASTSS rows_lo(BX), Z5
+	VBROADCASTSS rows_hi(BX), Z6
+	VMAXPS Z0, Z5, Z0
+	VMINPS Z0, Z6, Z0
+	VMAXPS Z1, Z5, Z1
+	VMINPS Z1, Z6, Z1
+store_2_false:
+	MOVQ AX, R15
+	VMOVUPS Z0, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z1, (R15)
+	SUBQ $16, DX
+	JZ next2
+	ADDQ $64, R8
+	ADDQ $64, R9
+	ADDQ $64, AX
+	JMP columns2
+part2:
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_2_true
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z0, Z0
+	ADDQ DI, R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z1, Z1
+plain_2_true:
+	TESTL $const_flagClamp, SI
+	JZ store_2_true
+	VBROADCASTSS rows_lo(BX), Z5
+	VBROADCASTSS rows_hi(BX), Z6
+	VMAXPS Z0, Z5, Z0
+	VMINPS Z0, Z6, Z0
+	VMAXPS Z1, Z5, Z1
+	VMINPS Z1, Z6, Z1
+store_2_true:
+	MOVQ AX, R15
+	VMOVUPS Z0, K1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z1, K1, (R15)
+next2:
+	JMP done
+rows1:
+	MOVQ rows_offsets(BX), R15
+	MOVQ 40(R15), CX
+	SHLQ $2, CX
+	MOVQ 8(R15), R15
+	LEAQ (CX)(CX*2), SI
+	LEAQ (R8)(SI*1), R9
+columns1:
+	VBROADCASTSS rows_bias(BX), Z0
+	VMOVUPS 0(R8), Z4
+	VMOVUPS 4(R8), Z5
+	VMOVUPS 8(R8), Z6
+	VFMADD231PS Z4, Z7, Z0
+	VFMADD231PS Z5, Z8, Z0
+	VFMADD231PS Z6, Z9, Z0
+	VMOVUPS 12(R8), Z4
+	VMOVUPS 16(R8), Z5
+	VFMADD231PS Z4, Z10, Z0
+	VFMADD231PS Z5, Z11, Z0
+	VMOVUPS 0(R8)(CX*1), Z4
+	VMOVUPS 4(R8)(CX*1), Z5
+	VMOVUPS 8(R8)(CX*1), Z6
+	VFMADD231PS Z4, Z12, Z0
+	VFMADD231PS Z5, Z13, Z0
+	VFMADD231PS Z6, Z14, Z0
+	VMOVUPS 12(R8)(CX*1), Z4
+	VMOVUPS 16(R8)(CX*1), Z5
+	VFMADD231PS Z4, Z15, Z0
+	VFMADD231PS Z5, Z16, Z0
+	VMOVUPS 0(R8)(CX*2), Z4
+	VMOVUPS 4(R8)(CX*2), Z5
+	VMOVUPS 8(R8)(CX*2), Z6
+	VFMADD231PS Z4, Z17, Z0
+	VFMADD231PS Z5, Z18, Z0
+	VFMADD231PS Z6, Z19, Z0
+	VMOVUPS 12(R8)(CX*2), Z4
+	VMOVUPS 16(R8)(CX*2), Z5
+	VFMADD231PS Z4, Z20, Z0
+	VFMADD231PS Z5, Z21, Z0
+	VMOVUPS 0(R9), Z4
+	VMOVUPS 4(R9), Z5
+	VMOVUPS 8(R9), Z6
+	VFMADD231PS Z4, Z22, Z0
+	VFMADD231PS Z5, Z23, Z0
+	VFMADD231PS Z6, Z24, Z0
+	VMOVUPS 12(R9), Z4
+	VMOVUPS 16(R9), Z5
+	VFMADD231PS Z4, Z25, Z0
+	VFMADD231PS Z5, Z26, Z0
+	VMOVUPS 0(R9)(CX*1), Z4
+	VMOVUPS 4(R9)(CX*1), Z5
+	VMOVUPS 8(R9)(CX*1), Z6
+	VFMADD231PS Z4, Z27, Z0
+	VFMADD231PS Z5, Z28, Z0
+	VFMADD231PS Z6, Z29, Z0
+	VMOVUPS 12(R9)(CX*1), Z4
+	VMOVUPS 16(R9)(CX*1), Z5
+	VFMADD231PS Z4, Z30, Z0
+	VFMADD231PS Z5, Z31, Z0
+	CMPQ DX, $16
+	JLT part1
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_1_false
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z0, Z0
+plain_1_false:
+	TESTL $const_flagClamp, SI
+	JZ store_1_false
+	VBROADCASTSS rows_lo(BX), Z5
+	VBROADCASTSS rows_hi(BX), Z6
+	VMAXPS Z0, Z5, Z0
+	VMINPS Z0, Z6, Z0
+store_1_false:
+	MOVQ AX, R15
+	VMOVUPS Z0, (R15)
+	SUBQ $16, DX
+	JZ next1
+	ADDQ $64, R8
+	ADDQ $64, R9
+	ADDQ $64, AX
+	JMP columns1
+part1:
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_1_true
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z0, Z0
+plain_1_true:
+	TESTL $const_flagClamp, SI
+	JZ store_1_true
+	VBROADCASTSS rows_lo(BX), Z5
+	VBROADCASTSS rows_hi(BX), Z6
+	VMAXPS Z0, Z5, Z0
+	VMINPS Z0, Z6, Z0
+store_1_true:
+	MOVQ AX, R15
+	VMOVUPS Z0, K1, (R15)
+next1:
+	JMP done
+done:
+	VZEROUPPER
+	RET
+
+// func rows5x5s2x1AVX512(t *rows)
+TEXT ·rows5x5s2x1AVX512(SB), 0, $256-8
+	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), BX
+	MOVQ rows_cols(BX), CX
+	ANDQ $15, CX
+	MOVL $1, SI
+	SHLL CX, SI
+	DECL SI
+	KMOVW SI, K1
+	MOVQ rows_w(BX), R12
+	VBROADCASTSS 0(R12), Z7
+	VBROADCASTSS 4(R12), Z8
+	VBROADCASTSS 8(R12), Z9
+	VBROADCASTSS 12(R12), Z10
+	VBROADCASTSS 16(R12), Z11
+	VBROADCASTSS 20(R12), Z12
+	VBROADCASTSS 24(R12), Z13
+	VBROADCASTSS 28(R12), Z14
+	VBROADCASTSS 32(R12), Z15
+	VBROADCASTSS 36(R12), Z16
+	VBROADCASTSS 40(R12), Z17
+	VBROADCASTSS 44(R12), Z18
+	VBROADCASTSS 48(R12), Z19
+	VBROADCASTSS 52(R12), Z20
+	VBROADCASTSS 56(R12), Z21
+	VBROADCASTSS 60(R12), Z22
+	VBROADCASTSS 64(R12), Z23
+	VBROADCASTSS 68(R12), Z24
+	VBROADCASTSS 72(R12), Z25
+	VBROADCASTSS 76(R12), Z26
+	VBROADCASTSS 80(R12), Z27
+	VBROADCASTSS 84(R12), Z28
+	VBROADCASTSS 88(R12), Z29
+	VBROADCASTSS 92(R12), Z30
+	VBROADCASTSS 96(R12), Z31
+	MOVQ rows_n(BX), AX
+	MOVQ AX, left-8(SP)
+	MOVQ rows_src(BX), R8
+	MOVQ rows_dst(BX), AX
+	MOVQ rows_stride(BX), DI
+	SHLQ $2, DI
+group:
+	MOVQ R8, src-16(SP)
+	MOVQ AX, dst-24(SP)
+	MOVQ rows_cols(BX), DX
+	MOVQ left-8(SP), R15
+	CMPQ R15, $3
+	JEQ rows3
+	CMPQ R15, $2
+	JEQ rows2
+	CMPQ R15, $1
+	JEQ rows1
+rows4:
+	MOVQ rows_offsets(BX), R15
+	MOVQ 40(R15), CX
+	SHLQ $2, CX
+	MOVQ 8(R15), R15
+	LEAQ (CX)(CX*2), SI
+	LEAQ (R8)(SI*1), R9
+	LEAQ (R9)(SI*1), R10
+	LEAQ (R10)(SI*1), R11
+columns4:
+	VBROADCASTSS rows_bias(BX), Z0
+	VBROADCASTSS rows_bias(BX), Z1
+	VBROADCASTSS rows_bias(BX), Z2
+	VBROADCASTSS rows_bias(BX), Z3
+	VMOVUPS 0(R8), Z4
+	VMOVUPS 4(R8), Z5
+	VMOVUPS 8(R8), Z6
+	VFMADD231PS Z4, Z7, Z0
+	VFMADD231PS Z5, Z8, Z0
+	VFMADD231PS Z6, Z9, Z0
+	VMOVUPS 12(R8), Z4
+	VMOVUPS 16(R8), Z5
+	VFMADD231PS Z4, Z10, Z0
+	VFMADD231PS Z5, Z11, Z0
+	VMOVUPS 0(R8)(CX*1), Z4
+	VMOVUPS 4(R8)(CX*1), Z5
+	VMOVUPS 8(R8)(CX*1), Z6
+	VFMADD231PS Z4, Z12, Z0
+	VFMADD231PS Z5, Z13, Z0
+	VFMADD231PS Z6, Z14, Z0
+	VMOVUPS 12(R8)(CX*1), Z4
+	VMOVUPS 16(R8)(CX*1), Z5
+	VFMADD231PS Z4, Z15, Z0
+	VFMADD231PS Z5, Z16, Z0
+	VMOVUPS 0(R8)(CX*2), Z4
+	VMOVUPS 4(R8)(CX*2), Z5
+	VMOVUPS 8(R8)(CX*2), Z6
+	VFMADD231PS Z4, Z17, Z0
+	VFMADD231PS Z4, Z7, Z1
+	VFMADD231PS Z5, Z18, Z0
+	VFMADD231PS Z5, Z8, Z1
+	VFMADD231PS Z6, Z19, Z0
+	VFMADD231PS Z6, Z9, Z1
+	VMOVUPS 12(R8)(CX*2), Z4
+	VMOVUPS 16(R8)(CX*2), Z5
+	VFMADD231PS Z4, Z20, Z0
+	VFMADD231PS Z4, Z10, Z1
+	VFMADD231PS Z5, Z21, Z0
+	VFMADD231PS Z5, Z11, Z1
+	VMOVUPS 0(R9), Z4
+	VMOVUPS 4(R9), Z5
+	VMOVUPS 8(R9), Z6
+	VFMADD231PS Z4, Z22, Z0
+	VFMADD231PS Z4, Z12, Z1
+	VFMADD231PS Z5, Z23, Z0
+	VFMADD231PS Z5, Z13, Z1
+	VFMADD231PS Z6, Z24, Z0
+	VFMADD231PS Z6, Z14, Z1
+	VMOVUPS 12(R9), Z4
+	VMOVUPS 16(R9), Z5
+	VFMADD231PS Z4, Z25, Z0
+	VFMADD231PS Z4, Z15, Z1
+	VFMADD231PS Z5, Z26, Z0
+	VFMADD231PS Z5, Z16, Z1
+	VMOVUPS 0(R9)(CX*1), Z4
+	VMOVUPS 4(R9)(CX*1), Z5
+	VMOVUPS 8(R9)(CX*1), Z6
+	VFMADD231PS Z4, Z27, Z0
+	VFMADD231PS Z4, Z17, Z1
+	VFMADD231PS Z4, Z7, Z2
+	VFMADD231PS Z5, Z28, Z0
+	VFMADD231PS Z5, Z18, Z1
+	VFMADD231PS Z5, Z8, Z2
+	VFMADD231PS Z6, Z29, Z0
+	VFMADD231PS Z6, Z19, Z1
+	VFMADD231PS Z6, Z9, Z2
+	VMOVUPS 12(R9)(CX*1), Z4
+	VMOVUPS 16(R9)(CX*1), Z5
+	VFMADD231PS Z4, Z30, Z0
+	VFMADD231PS Z4, Z20, Z1
+	VFMADD231PS Z4, Z10, Z2
+	VFMADD231PS Z5, Z31, Z0
+	VFMADD231PS Z5, Z21, Z1
+	VFMADD231PS Z5, Z11, Z2
+	VMOVUPS 0(R9)(CX*2), Z4
+	VMOVUPS 4(R9)(CX*2), Z5
+	VMOVUPS 8(R9)(CX*2), Z6
+	VFMADD231PS Z4, Z22, Z1
+	VFMADD231PS Z4, Z12, Z2
+	VFMADD231PS Z5, Z23, Z1
+	VFMADD231PS Z5, Z13, Z2
+	VFMADD231PS Z6, Z24, Z1
+	VFMADD231PS Z6, Z14, Z2
+	VMOVUPS 12(R9)(CX*2), Z4
+	VMOVUPS 16(R9)(CX*2), Z5
+	VFMADD231PS Z4, Z25, Z1
+	VFMADD231PS Z4, Z15, Z2
+	VFMADD231PS Z5, Z26, Z1
+	VFMADD231PS Z5, Z16, Z2
+	VMOVUPS 0(R10), Z4
+	VMOVUPS 4(R10), Z5
+	VMOVUPS 8(R10), Z6
+	VFMADD231PS Z4, Z27, Z1
+	VFMADD231PS Z4, Z17, Z2
+	VFMADD231PS Z4, Z7, Z3
+	VFMADD231PS Z5, Z28, Z1
+	VFMADD231PS Z5, Z18, Z2
+	VFMADD231PS Z5, Z8, Z3
+	VFMADD231PS Z6, Z29, Z1
+	VFMADD231PS Z6, Z19, Z2
+	VFMADD231PS Z6, Z9, Z3
+	VMOVUPS 12(R10), Z4
+	VMOVUPS 16(R10), Z5
+	VFMADD231PS Z4, Z30, Z1
+	VFMADD231PS Z4, Z20, Z2
+	VFMADD231PS Z4, Z10, Z3
+	VFMADD231PS Z5, Z31, Z1
+	VFMADD231PS Z5, Z21, Z2
+	VFMADD231PS Z5, Z11, Z3
+	VMOVUPS 0(R10)(CX*1), Z4
+	VMOVUPS 4(R10)(CX*1), Z5
+	VMOVUPS 8(R10)(CX*1), Z6
+	VFMADD231PS Z4, Z22, Z2
+	VFMADD231PS Z4, Z12, Z3
+	VFMADD231PS Z5, Z23, Z2
+	VFMADD231PS Z5, Z13, Z3
+	VFMADD231PS Z6, Z24, Z2
+	VFMADD231PS Z6, Z14, Z3
+	VMOVUPS 12(R10)(CX*1), Z4
+	VMOVUPS 16(R10)(CX*1), Z5
+	VFMADD231PS Z4, Z25, Z2
+	VFMADD231PS Z4, Z15, Z3
+	VFMADD231PS Z5, Z26, Z2
+	VFMADD231PS Z5, Z16, Z3
+	VMOVUPS 0(R10)(CX*2), Z4
+	VMOVUPS 4(R10)(CX*2), Z5
+	VMOVUPS 8(R10)(CX*2), Z6
+	VFMADD231PS Z4, Z27, Z2
+	VFMADD231PS Z4, Z17, Z3
+	VFMADD231PS Z5, Z28, Z2
+	VFMADD231PS Z5, Z18, Z3
+	VFMADD231PS Z6, Z29, Z2
+	VFMADD231PS Z6, Z19, Z3
+	VMOVUPS 12(R10)(CX*2), Z4
+	VMOVUPS 16(R10)(CX*2), Z5
+	VFMADD231PS Z4, Z30, Z2
+	VFMADD231PS Z4, Z20, Z3
+	VFMADD231PS Z5, Z31, Z2
+	VFMADD231PS Z5, Z21, Z3
+	VMOVUPS 0(R11), Z4
+	VMOVUPS 4(R11), Z5
+	VMOVUPS 8(R11), Z6
+	VFMADD231PS Z4, Z22, Z3
+	VFMADD231PS Z5, Z23, Z3
+	VFMADD231PS Z6, Z24, Z3
+	VMOVUPS 12(R11), Z4
+	VMOVUPS 16(R11), Z5
+	VFMADD231PS Z4, Z25, Z3
+	VFMADD231PS Z5, Z26, Z3
+	VMOVUPS 0(R11)(CX*1), Z4
+	VMOVUPS 4(R11)(CX*1), Z5
+	VMOVUPS 8(R11)(CX*1), Z6
+	VFMADD231PS Z4, Z27, Z3
+	VFMADD231PS Z5, Z28, Z3
+	VFMADD231PS Z6, Z29, Z3
+	VMOVUPS 12(R11)(CX*1), Z4
+	VMOVUPS 16(R11)(CX*1), Z5
+	VFMADD231PS Z4, Z30, Z3
+	VFMADD231PS Z5, Z31, Z3
+	CMPQ DX, $16
+	JLT part4
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_4_false
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z0, Z0
+	ADDQ DI, R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z1, Z1
+	ADDQ DI, R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z2, Z2
+	ADDQ DI, R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z3, Z3
+plain_4_false:
+	TESTL $const_flagClamp, SI
+	JZ store_4_false
+	VBROADCASTSS rows_lo(BX), Z5
+	VBROADCASTSS rows_hi(BX), Z6
+	VMAXPS Z0, Z5, Z0
+	VMINPS Z0, Z6, Z0
+	VMAXPS Z1, Z5, Z1
+	VMINPS Z1, Z6, Z1
+	VMAXPS Z2, Z5, Z2
+	VMINPS Z2, Z6, Z2
+	VMAXPS Z3, Z5, Z3
+	VMINPS Z3, Z6, Z3
+store_4_false:
+	MOVQ AX, R15
+	VMOVUPS Z0, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z2, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z3, (R15)
+	SUBQ $16, DX
+	JZ next4
+	ADDQ $64, R8
+	ADDQ $64, R9
+	ADDQ $64, R10
+	ADDQ $64, R11
+	ADDQ $64, AX
+	JMP columns4
+part4:
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_4_true
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z0, Z0
+	ADDQ DI, R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z1, Z1
+	ADDQ DI, R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z2, Z2
+	ADDQ DI, R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z3, Z3
+plain_4_true:
+	TESTL $const_flagClamp, SI
+	JZ store_4_true
+	VBROADCASTSS rows_lo(BX), Z5
+	VBROADCASTSS rows_hi(BX), Z6
+	VMAXPS Z0, Z5, Z0
+	VMINPS Z0, Z6, Z0
+	VMAXPS Z1, Z5, Z1
+	VMINPS Z1, Z6, Z1
+	VMAXPS Z2, Z5, Z2
+	VMINPS Z2, Z6, Z2
+	VMAXPS Z3, Z5, Z3
+	VMINPS Z3, Z6, Z3
+store_4_true:
+	MOVQ AX, R15
+	VMOVUPS Z0, K1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z1, K1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z2, K1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z3, K1, (R15)
+next4:
+	SUBQ $4, left-8(SP)
+	JZ done
+	MOVQ rows_srcStride(BX), SI
+	SHLQ $4, SI
+	MOVQ src-16(SP), R8
+	ADDQ SI, R8
+	MOVQ dst-24(SP), AX
+	LEAQ (AX)(DI*4), AX
+	JMP group
+rows3:
+	MOVQ rows_offsets(BX), R15
+	MOVQ 40(R15), CX
+	SHLQ $2, CX
+	MOVQ 8(R15), R15
+	LEAQ (CX)(CX*2), SI
+	LEAQ (R8)(SI*1), R9
+	LEAQ (R9)(SI*1), R10
+columns3:
+	VBROADCASTSS rows_bias(BX), Z0
+	VBROADCASTSS rows_bias(BX), Z1
+	VBROADCASTSS rows_bias(BX), Z2
+	VMOVUPS 0(R8), Z4
+	VMOVUPS 4(R8), Z5
+	VMOVUPS 8(R8), Z6
+	VFMADD231PS Z4, Z7, Z0
+	VFMADD231PS Z5, Z8, Z0
+	VFMADD231PS Z6, Z9, Z0
+	VMOVUPS 12(R8), Z4
+	VMOVUPS 16(R8), Z5
+	VFMADD231PS Z4, Z10, Z0
+	VFMADD231PS Z5, Z11, Z0
+	VMOVUPS 0(R8)(CX*1), Z4
+	VMOVUPS 4(R8)(CX*1), Z5
+	VMOVUPS 8(R8)(CX*1), Z6
+	VFMADD231PS Z4, Z12, Z0
+	VFMADD231PS Z5, Z13, Z0
+	VFMADD231PS Z6, Z14, Z0
+	VMOVUPS 12(R8)(CX*1), Z4
+	VMOVUPS 16(R8)(CX*1), Z5
+	VFMADD231PS Z4, Z15, Z0
+	VFMADD231PS Z5, Z16, Z0
+	VMOVUPS 0(R8)(CX*2), Z4
+	VMOVUPS 4(R8)(CX*2), Z5
+	VMOVUPS 8(R8)(CX*2), Z6
+	VFMADD231PS Z4, Z17, Z0
+	VFMADD231PS Z4, Z7, Z1
+	VFMADD231PS Z5, Z18, Z0
+	VFMADD231PS Z5, Z8, Z1
+	VFMADD231PS Z6, Z19, Z0
+	VFMADD231PS Z6, Z9, Z1
+	VMOVUPS 12(R8)(CX*2), Z4
+	VMOVUPS 16(R8)(CX*2), Z5
+	VFMADD231PS Z4, Z20, Z0
+	VFMADD231PS Z4, Z10, Z1
+	VFMADD231PS Z5, Z21, Z0
+	VFMADD231PS Z5, Z11, Z1
+	VMOVUPS 0(R9), Z4
+	VMOVUPS 4(R9), Z5
+	VMOVUPS 8(R9), Z6
+	VFMADD231PS Z4, Z22, Z0
+	VFMADD231PS Z4, Z12, Z1
+	VFMADD231PS Z5, Z23, Z0
+	VFMADD231PS Z5, Z13, Z1
+	VFMADD231PS Z6, Z24, Z0
+	VFMADD231PS Z6, Z14, Z1
+	VMOVUPS 12(R9), Z4
+	VMOVUPS 16(R9), Z5
+	VFMADD231PS Z4, Z25, Z0
+	VFMADD231PS Z4, Z15, Z1
+	VFMADD231PS Z5, Z26, Z0
+	VFMADD231PS Z5, Z16, Z1
+	VMOVUPS 0(R9)(CX*1), Z4
+	VMOVUPS 4(R9)(CX*1), Z5
+	VMOVUPS 8(R9)(CX*1), Z6
+	VFMADD231PS Z4, Z27, Z0
+	VFMADD231PS Z4, Z17, Z1
+	VFMADD231PS Z4, Z7, Z2
+	VFMADD231PS Z5, Z28, Z0
+	VFMADD231PS Z5, Z18, Z1
+	VFMADD231PS Z5, Z8, Z2
+	VFMADD231PS Z6, Z29, Z0
+	VFMADD231PS Z6, Z19, Z1
+	VFMADD231PS Z6, Z9, Z2
+	VMOVUPS 12(R9)(CX*1), Z4
+	VMOVUPS 16(R9)(CX*1), Z5
+	VFMADD231PS Z4, Z30, Z0
+	VFMADD231PS Z4, Z20, Z1
+	VFMADD231PS Z4, Z10, Z2
+	VFMADD231PS Z5, Z31, Z0
+	VFMADD231PS Z5, Z21, Z1
+	VFMADD231PS Z5, Z11, Z2
+	VMOVUPS 0(R9)(CX*2), Z4
+	VMOVUPS 4(R9)(CX*2), Z5
+	VMOVUPS 8(R9)(CX*2), Z6
+	VFMADD231PS Z4, Z22, Z1
+	VFMADD231PS Z4, Z12, Z2
+	VFMADD231PS Z5, Z23, Z1
+	VFMADD231PS Z5, Z13, Z2
+	VFMADD231PS Z6, Z24, Z1
+	VFMADD231PS Z6, Z14, Z2
+	VMOVUPS 12(R9)(CX*2), Z4
+	VMOVUPS 16(R9)(CX*2), Z5
+	VFMADD231PS Z4, Z25, Z1
+	VFMADD231PS Z4, Z15, Z2
+	VFMADD231PS Z5, Z26, Z1
+	VFMADD231PS Z5, Z16, Z2
+	VMOVUPS 0(R10), Z4
+	VMOVUPS 4(R10), Z5
+	VMOVUPS 8(R10), Z6
+	VFMADD231PS Z4, Z27, Z1
+	VFMADD231PS Z4, Z17, Z2
+	VFMADD231PS Z5, Z28, Z1
+	VFMADD231PS Z5, Z18, Z2
+	VFMADD231PS Z6, Z29, Z1
+	VFMADD231PS Z6, Z19, Z2
+	VMOVUPS 12(R10), Z4
+	VMOVUPS 16(R10), Z5
+	VFMADD231PS Z4, Z30, Z1
+	VFMADD231PS Z4, Z20, Z2
+	VFMADD231PS Z5, Z31, Z1
+	VFMADD231PS Z5, Z21, Z2
+	VMOVUPS 0(R10)(CX*1), Z4
+	VMOVUPS 4(R10)(CX*1), Z5
+	VMOVUPS 8(R10)(CX*1), Z6
+	VFMADD231PS Z4, Z22, Z2
+	VFMADD231PS Z5, Z23, Z2
+	VFMADD231PS Z6, Z24, Z2
+	VMOVUPS 12(R10)(CX*1), Z4
+	VMOVUPS 16(R10)(CX*1), Z5
+	VFMADD231PS Z4, Z25, Z2
+	VFMADD231PS Z5, Z26, Z2
+	VMOVUPS 0(R10)(CX*2), Z4
+	VMOVUPS 4(R10)(CX*2), Z5
+	VMOVUPS 8(R10)(CX*2), Z6
+	VFMADD231PS Z4, Z27, Z2
+	VFMADD231PS Z5, Z28, Z2
+	VFMADD231PS Z6, Z29, Z2
+	VMOVUPS 12(R10)(CX*2), Z4
+	VMOVUPS 16(R10)(CX*2), Z5
+	VFMADD231PS Z4, Z30, Z2
+	VFMADD231PS Z5, Z31, Z2
+	CMPQ DX, $16
+	JLT part3
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_3_false
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z0, Z0
+	ADDQ DI, R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z1, Z1
+	ADDQ DI, R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z2, Z2
+plain_3_false:
+	TESTL $const_flagClamp, SI
+	JZ store_3_false
+	VBROADCASTSS rows_lo(BX), Z5
+	VBROADCASTSS rows_hi(BX), Z6
+	VMAXPS Z0, Z5, Z0
+	VMINPS Z0, Z6, Z0
+	VMAXPS Z1, Z5, Z1
+	VMINPS Z1, Z6, Z1
+	VMAXPS Z2, Z5, Z2
+	VMINPS Z2, Z6, Z2
+store_3_false:
+	MOVQ AX, R15
+	VMOVUPS Z0, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z2, (R15)
+	SUBQ $16, DX
+	JZ next3
+	ADDQ $64, R8
+	ADDQ $64, R9
+	ADDQ $64, R10
+	ADDQ $64, AX
+	JMP columns3
+part3:
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_3_true
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z0, Z0
+	ADDQ DI, R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z1, Z1
+	ADDQ DI, R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z2, Z2
+plain_3_true:
+	TESTL $const_flagClamp, SI
+	JZ store_3_true
+	VBROADCASTSS rows_lo(BX), Z5
+	VBROADCASTSS rows_hi(BX), Z6
+	VMAXPS Z0, Z5, Z0
+	VMINPS Z0, Z6, Z0
+	VMAXPS Z1, Z5, Z1
+	VMINPS Z1, Z6, Z1
+	VMAXPS Z2, Z5, Z2
+	VMINPS Z2, Z6, Z2
+store_3_true:
+	MOVQ AX, R15
+	VMOVUPS Z0, K1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z1, K1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z2, K1, (R15)
+next3:
+	JMP done
+rows2:
+	MOVQ rows_offsets(BX), R15
+	MOVQ 40(R15), CX
+	SHLQ $2, CX
+	MOVQ 8(R15), R15
+	LEAQ (CX)(CX*2), SI
+	LEAQ (R8)(SI*1), R9
+	LEAQ (R9)(SI*1), R10
+columns2:
+	VBROADCASTSS rows_bias(BX), Z0
+	VBROADCASTSS rows_bias(BX), Z1
+	VMOVUPS 0(R8), Z4
+	VMOVUPS 4(R8), Z5
+	VMOVUPS 8(R8), Z6
+	VFMADD231PS Z4, Z7, Z0
+	VFMADD231PS Z5, Z8, Z0
+	VFMADD231PS Z6, Z9, Z0
+	VMOVUPS 12(R8), Z4
+	VMOVUPS 16(R8), Z5
+	VFMADD231PS Z4, Z10, Z0
+	VFMADD231PS Z5, Z11, Z0
+	VMOVUPS 0(R8)(CX*1), Z4
+	VMOVUPS 4(R8)(CX*1), Z5
+	VMOVUPS 8(R8)(CX*1), Z6
+	VFMADD231PS Z4, Z12, Z0
+	VFMADD231PS Z5, Z13, Z0
+	VFMADD231PS Z6, Z14, Z0
+	VMOVUPS 12(R8)(CX*1), Z4
+	VMOVUPS 16(R8)(CX*1), Z5
+	VFMADD231PS Z4, Z15, Z0
+	VFMADD231PS Z5, Z16, Z0
+	VMOVUPS 0(R8)(CX*2), Z4
+	VMOVUPS 4(R8)(CX*2), Z5
+	VMOVUPS 8(R8)(CX*2), Z6
+	VFMADD231PS Z4, Z17, Z0
+	VFMADD231PS Z4, Z7, Z1
+	VFMADD231PS Z5, Z18, Z0
+	VFMADD231PS Z5, Z8, Z1
+	VFMADD231PS Z6, Z19, Z0
+	VFMADD231PS Z6, Z9, Z1
+	VMOVUPS 12(R8)(CX*2), Z4
+	VMOVUPS 16(R8)(CX*2), Z5
+	VFMADD231PS Z4, Z20, Z0
+	VFMADD231PS Z4, Z10, Z1
+	VFMADD231PS Z5, Z21, Z0
+	VFMADD231PS Z5, Z11, Z1
+	VMOVUPS 0(R9), Z4
+	VMOVUPS 4(R9), Z5
+	VMOVUPS 8(R9), Z6
+	VFMADD231PS Z4, Z22, Z0
+	VFMADD231PS Z4, Z12, Z1
+	VFMADD231PS Z5, Z23, Z0
+	VFMADD231PS Z5, Z13, Z1
+	VFMADD231PS Z6, Z24, Z0
+	VFMADD231PS Z6, Z14, Z1
+	VMOVUPS 12(R9), Z4
+	VMOVUPS 16(R9), Z5
+	VFMADD231PS Z4, Z25, Z0
+	VFMADD231PS Z4, Z15, Z1
+	VFMADD231PS Z5, Z26, Z0
+	VFMADD231PS Z5, Z16, Z1
+	VMOVUPS 0(R9)(CX*1), Z4
+	VMOVUPS 4(R9)(CX*1), Z5
+	VMOVUPS 8(R9)(CX*1), Z6
+	VFMADD231PS Z4, Z27, Z0
+	VFMADD231PS Z4, Z17, Z1
+	VFMADD231PS Z5, Z28, Z0
+	VFMADD231PS Z5, Z18, Z1
+	VFMADD231PS Z6, Z29, Z0
+	VFMADD231PS Z6, Z19, Z1
+	VMOVUPS 12(R9)(CX*1), Z4
+	VMOVUPS 16(R9)(CX*1), Z5
+	VFMADD231PS Z4, Z30, Z0
+	VFMADD231PS Z4, Z20, Z1
+	VFMADD231PS Z5, Z31, Z0
+	VFMADD231PS Z5, Z21, Z1
+	VMOVUPS 0(R9)(CX*2), Z4
+	VMOVUPS 4(R9)(CX*2), Z5
+	VMOVUPS 8(R9)(CX*2), Z6
+	VFMADD231PS Z4, Z22, Z1
+	VFMADD231PS Z5, Z23, Z1
+	VFMADD231PS Z6, Z24, Z1
+	VMOVUPS 12(R9)(CX*2), Z4
+	VMOVUPS 16(R9)(CX*2), Z5
+	VFMADD231PS Z4, Z25, Z1
+	VFMADD231PS Z5, Z26, Z1
+	VMOVUPS 0(R10), Z4
+	VMOVUPS 4(R10), Z5
+	VMOVUPS 8(R10), Z6
+	VFMADD231PS Z4, Z27, Z1
+	VFMADD231PS Z5, Z28, Z1
+	VFMADD231PS Z6, Z29, Z1
+	VMOVUPS 12(R10), Z4
+	VMOVUPS 16(R10), Z5
+	VFMADD231PS Z4, Z30, Z1
+	VFMADD231PS Z5, Z31, Z1
+	CMPQ DX, $16
+	JLT part2
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_2_false
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z0, Z0
+	ADDQ DI, R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z1, Z1
+plain_2_false:
+	TESTL $const_flagClamp, SI
+	JZ store_2_false
+	VBROADCASTSS rows_lo(BX), Z5
+	VBROADCASTSS rows_hi(BX), Z6
+	VMAXPS Z0, Z5, Z0
+	VMINPS Z0, Z6, Z0
+	VMAXPS Z1, Z5, Z1
+	VMINPS Z1, Z6, Z1
+store_2_false:
+	MOVQ AX, R15
+	VMOVUPS Z0, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z1, (R15)
+	SUBQ $16, DX
+	JZ next2
+	ADDQ $64, R8
+	ADDQ $64, R9
+	ADDQ $64, R10
+	ADDQ $64, AX
+	JMP columns2
+part2:
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_2_true
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z0, Z0
+	ADDQ DI, R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z1, Z1
+plain_2_true:
+	TESTL $const_flagClamp, SI
+	JZ store_2_true
+	VBROADCASTSS rows_lo(BX), Z5
+	VBROADCASTSS rows_hi(BX), Z6
+	VMAXPS Z0, Z5, Z0
+	VMINPS Z0, Z6, Z0
+	VMAXPS Z1, Z5, Z1
+	VMINPS Z1, Z6, Z1
+store_2_true:
+	MOVQ AX, R15
+	VMOVUPS Z0, K1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z1, K1, (R15)
+next2:
+	JMP done
+rows1:
+	MOVQ rows_offsets(BX), R15
+	MOVQ 40(R15), CX
+	SHLQ $2, CX
+	MOVQ 8(R15), R15
+	LEAQ (CX)(CX*2), SI
+	LEAQ (R8)(SI*1), R9
+columns1:
+	VBROADCASTSS rows_bias(BX), Z0
+	VMOVUPS 0(R8), Z4
+	VMOVUPS 4(R8), Z5
+	VMOVUPS 8(R8), Z6
+	VFMADD231PS Z4, Z7, Z0
+	VFMADD231PS Z5, Z8, Z0
+	VFMADD231PS Z6, Z9, Z0
+	VMOVUPS 12(R8), Z4
+	VMOVUPS 16(R8), Z5
+	VFMADD231PS Z4, Z10, Z0
+	VFMADD231PS Z5, Z11, Z0
+	VMOVUPS 0(R8)(CX*1), Z4
+	VMOVUPS 4(R8)(CX*1), Z5
+	VMOVUPS 8(R8)(CX*1), Z6
+	VFMADD231PS Z4, Z12, Z0
+	VFMADD231PS Z5, Z13, Z0
+	VFMADD231PS Z6, Z14, Z0
+	VMOVUPS 12(R8)(CX*1), Z4
+	VMOVUPS 16(R8)(CX*1), Z5
+	VFMADD231PS Z4, Z15, Z0
+	VFMADD231PS Z5, Z16, Z0
+	VMOVUPS 0(R8)(CX*2), Z4
+	VMOVUPS 4(R8)(CX*2), Z5
+	VMOVUPS 8(R8)(CX*2), Z6
+	VFMADD231PS Z4, Z17, Z0
+	VFMADD231PS Z5, Z18, Z0
+	VFMADD231PS Z6, Z19, Z0
+	VMOVUPS 12(R8)(CX*2), Z4
+	VMOVUPS 16(R8)(CX*2), Z5
+	VFMADD231PS Z4, Z20, Z0
+	VFMADD231PS Z5, Z21, Z0
+	VMOVUPS 0(R9), Z4
+	VMOVUPS 4(R9), Z5
+	VMOVUPS 8(R9), Z6
+	VFMADD231PS Z4, Z22, Z0
+	VFMADD231PS Z5, Z23, Z0
+	VFMADD231PS Z6, Z24, Z0
+	VMOVUPS 12(R9), Z4
+	VMOVUPS 16(R9), Z5
+	VFMADD231PS Z4, Z25, Z0
+	VFMADD231PS Z5, Z26, Z0
+	VMOVUPS 0(R9)(CX*1), Z4
+	VMOVUPS 4(R9)(CX*1), Z5
+	VMOVUPS 8(R9)(CX*1), Z6
+	VFMADD231PS Z4, Z27, Z0
+	VFMADD231PS Z5, Z28, Z0
+	VFMADD231PS Z6, Z29, Z0
+	VMOVUPS 12(R9)(CX*1), Z4
+	VMOVUPS 16(R9)(CX*1), Z5
+	VFMADD231PS Z4, Z30, Z0
+	VFMADD231PS Z5, Z31, Z0
+	CMPQ DX, $16
+	JLT part1
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_1_false
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z0, Z0
+plain_1_false:
+	TESTL $const_flagClamp, SI
+	JZ store_1_false
+	VBROADCASTSS rows_lo(BX), Z5
+	VBROADCASTSS rows_hi(BX), Z6
+	VMAXPS Z0, Z5, Z0
+	VMINPS Z0, Z6, Z0
+store_1_false:
+	MOVQ AX, R15
+	VMOVUPS Z0, (R15)
+	SUBQ $16, DX
+	JZ next1
+	ADDQ $64, R8
+	ADDQ $64, R9
+	ADDQ $64, AX
+	JMP columns1
+part1:
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_1_true
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z0, Z0
+plain_1_true:
+	TESTL $const_flagClamp, SI
+	JZ store_1_true
+	VBROADCASTSS rows_lo(BX), Z5
+	VBROADCASTSS rows_hi(BX), Z6
+	VMAXPS Z0, Z5, Z0
+	VMINPS Z0, Z6, Z0
+store_1_true:
+	MOVQ AX, R15
+	VMOVUPS Z0, K1, (R15)
+next1:
+	JMP done
+done:
+	VZEROUPPER
+	RET
+
+// func maxRowAVX512(dst, src *float32, n int)
+TEXT ·maxRowAVX512(SB), 0, $256-24
+	NO_LOCAL_POINTERS
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+loop:
+	VMOVUPS (DI), Z0
+	VMOVUPS (SI), Z1
+	VMAXPS Z1, Z0, Z2
+	VCMPPS $3, Z1, Z0, K1
+	VADDPS Z1, Z0, K1, Z2
+	VMOVUPS Z2, (DI)
+	ADDQ $64, SI
+	ADDQ $64, DI
+	DECQ CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func addRowAVX512(dst, src *float32, n int)
+TEXT ·addRowAVX512(SB), 0, $256-24
+	NO_LOCAL_POINTERS
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+loop:
+	VMOVUPS (DI), Z0
+	VMOVUPS (SI), Z1
+	VADDPS Z1, Z0, Z2
+	VMOVUPS Z2, (DI)
+	ADDQ $64, SI
+	ADDQ $64, DI
+	DECQ CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func deinterleaveAVX512(even, odd, src *float32, n int)
+TEXT ·deinterleaveAVX512(SB), 0, $256-32
+	NO_LOCAL_POINTERS
+	MOVQ even+0(FP), DI
+	MOVQ odd+8(FP), R8
+	MOVQ src+16(FP), SI
+	MOVQ n+24(FP), CX
+	VMOVUPS ·evenLanes<>(SB), Z4
+	VPTERNLOGD $0xff, Z5, Z5, Z5
+	VPSUBD Z5, Z4, Z5
+loop:
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVAPS Z0, Z2
+	VPERMT2PS Z1, Z4, Z0
+	VPERMT2PS Z1, Z5, Z2
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z2, (R8)
+	ADDQ $128, SI
+	ADDQ $64, DI
+	ADDQ $64, R8
+	DECQ CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func interleaveAVX512(dst, even, odd *float32, n int)
+TEXT ·interleaveAVX512(SB), 0, $256-32
+	NO_LOCAL_POINTERS
+	MOVQ dst+0(FP), DI
+	MOVQ even+8(FP), SI
+	MOVQ odd+16(FP), R8
+	MOVQ n+24(FP), CX
+	VMOVUPS ·pairLanes<>(SB), Z4
+	VMOVUPS ·pairLanes<>+64(SB), Z5
+loop:
+	VMOVUPS (SI), Z0
+	VMOVUPS (R8), Z1
+	VMOVAPS Z0, Z2
+	VPERMT2PS Z1, Z4, Z0
+	VPERMT2PS Z1, Z5, Z2
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z2, 64(DI)
+	ADDQ $64, SI
+	ADDQ $64, R8
+	ADDQ $128, DI
+	DECQ CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func padRowsS1AVX512(dst, src *float32, at, cols, n, vectors int, masks *uint32)
+TEXT ·padRowsS1AVX512(SB), 0, $256-56
+	NO_LOCAL_POINTERS
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ at+16(FP), AX
+	LEAQ (SI)(AX*4), SI
+	MOVQ cols+24(FP), R9
+	MOVQ n+32(FP), CX
+	MOVQ vectors+40(FP), R10
+	MOVQ masks+48(FP), R11
+	SHLQ $2, R9
+row:
+	MOVQ SI, R8
+	XORL DX, DX
+vector:
+	MOVL (R11)(DX*4), AX
+	KMOVW AX, K1
+	VMOVUPS.Z (R8), K1, Z0
+	VMOVUPS Z0, (DI)
+	ADDQ $64, R8
+	ADDQ $64, DI
+	INCQ DX
+	CMPQ DX, R10
+	JLT vector
+	ADDQ R9, SI
+	DECQ CX
+	JNZ row
+	VZEROUPPER
+	RET
+
+// func padRowsS1AVX2(dst, src *float32, at, cols, n, vectors int, masks *uint32)
+TEXT ·padRowsS1AVX2(SB), 0, $256-56
+	NO_LOCAL_POINTERS
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ at+16(FP), AX
+	LEAQ (SI)(AX*4), SI
+	MOVQ cols+24(FP), R9
+	MOVQ n+32(FP), CX
+	MOVQ vectors+40(FP), R10
+	MOVQ masks+48(FP), R11
+	SHLQ $2, R9
+	VMOVUPS ·laneBits<>+0(SB), Y12
+	VMOVUPS ·laneBits<>+32(SB), Y13
+row:
+	MOVQ SI, R8
+	XORL DX, DX
+vector:
+	VPBROADCASTD (R11)(DX*4), Y4
+	VPAND Y12, Y4, Y5
+	VPCMPEQD Y12, Y5, Y5
+	VMASKMOVPS 0(R8), Y5, Y0
+	VPAND Y13, Y4, Y5
+	VPCMPEQD Y13, Y5, Y5
+	VMASKMOVPS 32(R8), Y5, Y1
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	ADDQ $64, R8
+	ADDQ $64, DI
+	INCQ DX
+	CMPQ DX, R10
+	JLT vector
+	ADDQ R9, SI
+	DECQ CX
+	JNZ row
+	VZEROUPPER
+	RET
+
+// func poolMaxS1AVX512(t *poolBand)
+TEXT ·poolMaxS1AVX512(SB), 0, $256-8
+	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), BX
+	MOVQ poolBand_cols(BX), CX
+	ANDQ $15, CX
+	MOVL $1, SI
+	SHLL CX, SI
+	DECL SI
+	KMOVW SI, K5
+	VBROADCASTSS poolBand_neutral(BX), Z6
+	VPTERNLOGD $0xff, Z7, Z7, Z7
+	MOVQ poolBand_step(BX), R15
+	MOVQ poolBand_planes(BX), AX
+	MOVQ AX, left-8(SP)
+	MOVQ poolBand_src(BX), R8
+	MOVQ poolBand_dst(BX), DI
+plane:
+	MOVQ poolBand_rows(BX), R10
+	MOVQ (poolBand_rows+8)(BX), R11
+row:
+	MOVQ poolRow_at(R10), SI
+	ADDQ R8, SI
+	MOVQ poolBand_taps(BX), R12
+	MOVQ poolBand_cols(BX), DX
+vector:
+	VMOVAPS Z6, Z0
+	KXNORW K7, K7, K7
+	MOVQ SI, R13
+	MOVQ poolBand_width(BX), CX
+tap:
+	MOVQ poolRow_n(R10), AX
+	TESTQ AX, AX
+	JZ next
+	MOVQ R13, R9
+	KMOVW poolTap_load(R12), K1
+load:
+	VMOVUPS.Z (R9), K1, Z1
+	VMAXPS Z1, Z0, K1, Z0
+	VCMPPS $7, Z1, Z1, K7, K7
+	ADDQ R15, R9
+	DECQ AX
+	JNZ load
+next:
+	ADDQ $poolTap__size, R12
+	ADDQ $4, R13
+	DECQ CX
+	JNZ tap
+	KNOTW K7, K7
+	VMOVAPS Z7, K7, Z0
+store:
+	CMPQ DX, $16
+	JLT part
+	VMOVUPS Z0, (DI)
+	ADDQ $64, DI
+	ADDQ $64, SI
+	SUBQ $16, DX
+	JNZ vector
+	JMP done
+part:
+	VMOVUPS Z0, K5, (DI)
+	LEAQ (DI)(DX*4), DI
+done:
+	ADDQ $poolRow__size, R10
+	DECQ R11
+	JNZ row
+	ADDQ poolBand_plane(BX), R8
+	DECQ left-8(SP)
+	JNZ plane
+	VZEROUPPER
+	RET
+
+// func poolMeanS1AVX512(t *poolBand)
+TEXT ·poolMeanS1AVX512(SB), 0, $256-8
+	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), BX
+	MOVQ poolBand_cols(BX), CX
+	ANDQ $15, CX
+	MOVL $1, SI
+	SHLL CX, SI
+	DECL SI
+	KMOVW SI, K5
+	VBROADCASTSS poolBand_neutral(BX), Z6
+	VPTERNLOGD $0xff, Z7, Z7, Z7
+	MOVQ poolBand_step(BX), R15
+	MOVQ poolBand_planes(BX), AX
+	MOVQ AX, left-8(SP)
+	MOVQ poolBand_src(BX), R8
+	MOVQ poolBand_dst(BX), DI
+plane:
+	MOVQ poolBand_rows(BX), R10
+	MOVQ (poolBand_rows+8)(BX), R11
+row:
+	MOVQ poolRow_at(R10), SI
+	ADDQ R8, SI
+	MOVQ poolBand_taps(BX), R12
+	MOVQ poolBand_cols(BX), DX
+vector:
+	VMOVAPS Z6, Z0
+	KXNORW K7, K7, K7
+	MOVQ SI, R13
+	MOVQ poolBand_width(BX), CX
+tap:
+	MOVQ poolRow_n(R10), AX
+	TESTQ AX, AX
+	JZ next
+	MOVQ R13, R9
+	KMOVW poolTap_load(R12), K1
+	VMOVAPS Z6, Z10
+load:
+	VADDPS (R9), Z10, K1, Z10
+	ADDQ R15, R9
+	DECQ AX
+	JNZ load
+	VADDPS Z10, Z0, Z0
+next:
+	ADDQ $poolTap__size, R12
+	ADDQ $4, R13
+	DECQ CX
+	JNZ tap
+	MOVQ poolBand_cols(BX), AX
+	SUBQ DX, AX
+	MOVQ poolBand_columns(BX), R9
+	VMOVUPS (R9)(AX*4), Z8
+	VBROADCASTSS poolRow_divisor(R10), Z9
+	VMULPS Z8, Z9, Z8
+	VDIVPS Z8, Z0, Z0
+store:
+	CMPQ DX, $16
+	JLT part
+	VMOVUPS Z0, (DI)
+	ADDQ $64, DI
+	ADDQ $64, SI
+	SUBQ $16, DX
+	JNZ vector
+	JMP done
+part:
+	VMOVUPS Z0, K5, (DI)
+	LEAQ (DI)(DX*4), DI
+done:
+	ADDQ $poolRow__size, R10
+	DECQ R11
+	JNZ row
+	ADDQ poolBand_plane(BX), R8
+	DECQ left-8(SP)
+	JNZ plane
+	VZEROUPPER
+	RET
+
+// func poolMaxAlongS1AVX2(t *separablePool)
+TEXT ·poolMaxAlongS1AVX2(SB), 0, $256-8
+	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), BX
+	MOVQ separablePool_cols(BX), DX
+	ANDQ $7, DX
+	NEGQ DX
+	LEAQ ·laneMask<>(SB), SI
+	VMOVUPS 64(SI)(DX*4), Y8
+	VBROADCASTSS separablePool_neutral(BX), Y6
+	MOVQ separablePool_tap(BX), R15
+	MOVQ separablePool_planes(BX), AX
+	MOVQ AX, left-8(SP)
+	MOVQ separablePool_lines(BX), SI
+	MOVQ separablePool_dst(BX), DI
+	MOVQ (separablePool_dst+8)(BX), R8
+	LEAQ (DI)(R8*4), R8
+plane:
+	MOVQ separablePool_rows(BX), R10
+	MOVQ (separablePool_rows+8)(BX), R11
+row:
+	MOVQ SI, R13
+	MOVQ separablePool_cols(BX), DX
+vector:
+	CMPQ DX, $8
+	JGE whole
+	CMPQ separablePool_cols(BX), $8
+	JLT whole
+	SUBQ $8, DX
+	LEAQ (DI)(DX*4), DI
+	LEAQ (R13)(DX*4), R13
+	MOVQ $8, DX
+whole:
+	VMOVAPS Y6, Y0
+	MOVQ R13, R9
+	MOVQ separablePool_width(BX), CX
+	VXORPS Y2, Y2, Y2
+tap:
+	VMOVUPS (R9), Y1
+	VMAXPS Y1, Y0, Y0
+	VCMPPS $3, Y1, Y1, Y7
+	VORPS Y7, Y2, Y2
+	ADDQ R15, R9
+	DECQ CX
+	JNZ tap
+	VORPS Y2, Y0, Y0
+	CMPQ DX, $8
+	JLT short
+	VMOVUPS Y0, (DI)
+	ADDQ $32, DI
+	ADDQ $32, R13
+	SUBQ $8, DX
+	JNZ vector
+	JMP next
+short:
+	LEAQ 32(DI), AX
+	CMPQ AX, R8
+	JA end
+	VMOVUPS Y0, (DI)
+	LEAQ (DI)(DX*4), DI
+	JMP next
+end:
+	VMASKMOVPS Y0, Y8, (DI)
+	LEAQ (DI)(DX*4), DI
+next:
+	ADDQ separablePool_pitch(BX), SI
+	ADDQ $poolRow__size, R10
+	DECQ R11
+	JNZ row
+	DECQ left-8(SP)
+	JNZ plane
+	VZEROUPPER
+	RET
+
+// func poolMeanAlongS1AVX2(t *separablePool)
+TEXT ·poolMeanAlongS1AVX2(SB), 0, $256-8
+	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), BX
+	MOVQ separablePool_cols(BX), DX
+	ANDQ $7, DX
+	NEGQ DX
+	LEAQ ·laneMask<>(SB), SI
+	VMOVUPS 64(SI)(DX*4), Y8
+	VBROADCASTSS separablePool_neutral(BX), Y6
+	MOVQ separablePool_tap(BX), R15
+	MOVQ separablePool_planes(BX), AX
+	MOVQ AX, left-8(SP)
+	MOVQ separablePool_lines(BX), SI
+	MOVQ separablePool_dst(BX), DI
+	MOVQ (separablePool_dst+8)(BX), R8
+	LEAQ (DI)(R8*4), R8
+plane:
+	MOVQ separablePool_rows(BX), R10
+	MOVQ (separablePool_rows+8)(BX), R11
+row:
+	MOVQ SI, R13
+	MOVQ separablePool_cols(BX), DX
+	MOVQ separablePool_columns(BX), R12
+	VBROADCASTSS poolRow_divisor(R10), Y9
+vector:
+	CMPQ DX, $8
+	JGE whole
+	CMPQ separablePool_cols(BX), $8
+	JLT whole
+	SUBQ $8, DX
+	LEAQ (DI)(DX*4), DI
+	LEAQ (R13)(DX*4), R13
+	LEAQ (R12)(DX*4), R12
+	MOVQ $8, DX
+whole:
+	VMOVAPS Y6, Y0
+	MOVQ R13, R9
+	MOVQ separablePool_width(BX), CX
+tap:
+	VMOVUPS (R9), Y1
+	VADDPS Y1, Y0, Y0
+	ADDQ R15, R9
+	DECQ CX
+	JNZ tap
+	VMULPS (R12), Y9, Y1
+	VDIVPS Y1, Y0, Y0
+	ADDQ $32, R12
+	CMPQ DX, $8
+	JLT short
+	VMOVUPS Y0, (DI)
+	ADDQ $32, DI
+	ADDQ $32, R13
+	SUBQ $8, DX
+	JNZ vector
+	JMP next
+short:
+	LEAQ 32(DI), AX
+	CMPQ AX, R8
+	JA end
+	VMOVUPS Y0, (DI)
+	LEAQ (DI)(DX*4), DI
+	JMP next
+end:
+	VMASKMOVPS Y0, Y8, (DI)
+	LEAQ (DI)(DX*4), DI
+next:
+	ADDQ separablePool_pitch(BX), SI
+	ADDQ $poolRow__size, R10
+	DECQ R11
+	JNZ row
+	DECQ left-8(SP)
+	JNZ plane
 	VZEROUPPER
 	RET
 
@@ -6220,10 +9882,11 @@ TEXT ·winogradInAVX512(SB), 0, $256-56
 	MOVQ n+32(FP), CX
 	MOVQ tiles+40(FP), R10
 	MOVQ halves+48(FP), DX
-	VMOVUPS ·fourthLanes<>+0(SB), Z24
-	VMOVUPS ·fourthLanes<>+64(SB), Z25
-	VMOVUPS ·fourthLanes<>+128(SB), Z26
-	VMOVUPS ·fourthLanes<>+192(SB), Z27
+	VMOVUPS ·evenLanes<>(SB), Z24
+	VPTERNLOGD $0xff, Z25, Z25, Z25
+	VPSUBD Z25, Z24, Z25
+	VMOVUPS ·nextLanes<>(SB), Z26
+	VMOVUPS ·nextLanes<>+64(SB), Z27
 row:
 	MOVQ tileRow_at(R8), AX
 	LEAQ (SI)(AX*4), R9
@@ -6232,6 +9895,9 @@ row:
 	MOVQ tileRow_lanes(R8), AX
 	KMOVW AX, K7
 	MOVQ tileRow_near(R8), AX
+	MOVQ tileRow_far(R8), BX
+	SHRQ $60, BX
+	KMOVW BX, K5
 	KMOVW AX, K1
 	VMOVUPS.Z 0(R9), K1, Z0
 	SHRQ $16, AX
@@ -6243,54 +9909,29 @@ row:
 	SHRQ $16, AX
 	KMOVW AX, K4
 	VMOVUPS.Z 192(R9), K4, Z3
-	VMOVAPS Z0, Z8
-	VMOVAPS Z2, Z9
-	VPERMT2PS Z1, Z24, Z8
-	VPERMT2PS Z3, Z24, Z9
-	VINSERTF64X4 $1, Y9, Z8, Z8
+	VMOVUPS.Z 256(R9), K5, Z12
+	VMOVAPS Z0, Z4
+	VPERMT2PS Z1, Z24, Z4
+	VPERMT2PS Z1, Z25, Z0
+	VMOVAPS Z2, Z5
+	VPERMT2PS Z3, Z24, Z5
+	VPERMT2PS Z3, Z25, Z2
+	VMOVAPS Z4, Z8
+	VPERMT2PS Z5, Z24, Z8
+	VPERMT2PS Z5, Z25, Z4
+	VMOVAPS Z0, Z9
+	VPERMT2PS Z2, Z24, Z9
+	VPERMT2PS Z2, Z25, Z0
+	VMOVAPS Z8, Z10
+	VPERMT2PS Z12, Z26, Z10
+	VMOVAPS Z9, Z11
+	VPERMT2PS Z12, Z27, Z11
 	VMOVUPS Z8, K7, 0(R12)
-	VMOVAPS Z0, Z10
-	VMOVAPS Z2, Z11
-	VPERMT2PS Z1, Z25, Z10
-	VPERMT2PS Z3, Z25, Z11
-	VINSERTF64X4 $1, Y11, Z10, Z10
-	VMOVUPS Z10, K7, 128(R12)
-	VMOVAPS Z0, Z12
-	VMOVAPS Z2, Z13
-	VPERMT2PS Z1, Z26, Z12
-	VPERMT2PS Z3, Z26, Z13
-	VINSERTF64X4 $1, Y13, Z12, Z12
-	VMOVUPS Z12, K7, 256(R12)
-	VMOVAPS Z0, Z14
-	VMOVAPS Z2, Z15
-	VPERMT2PS Z1, Z27, Z14
-	VPERMT2PS Z3, Z27, Z15
-	VINSERTF64X4 $1, Y15, Z14, Z14
-	VMOVUPS Z14, K7, 384(R12)
-	MOVQ tileRow_far(R8), AX
-	KMOVW AX, K1
-	VMOVUPS.Z 16(R9), K1, Z0
-	SHRQ $16, AX
-	KMOVW AX, K2
-	VMOVUPS.Z 80(R9), K2, Z1
-	SHRQ $16, AX
-	KMOVW AX, K3
-	VMOVUPS.Z 144(R9), K3, Z2
-	SHRQ $16, AX
-	KMOVW AX, K4
-	VMOVUPS.Z 208(R9), K4, Z3
-	VMOVAPS Z0, Z8
-	VMOVAPS Z2, Z9
-	VPERMT2PS Z1, Z24, Z8
-	VPERMT2PS Z3, Z24, Z9
-	VINSERTF64X4 $1, Y9, Z8, Z8
-	VMOVUPS Z8, K7, 512(R12)
-	VMOVAPS Z0, Z10
-	VMOVAPS Z2, Z11
-	VPERMT2PS Z1, Z25, Z10
-	VPERMT2PS Z3, Z25, Z11
-	VINSERTF64X4 $1, Y11, Z10, Z10
-	VMOVUPS Z10, K7, 640(R12)
+	VMOVUPS Z9, K7, 128(R12)
+	VMOVUPS Z4, K7, 256(R12)
+	VMOVUPS Z0, K7, 384(R12)
+	VMOVUPS Z10, K7, 512(R12)
+	VMOVUPS Z11, K7, 640(R12)
 	ADDQ $tileRow__size, R8
 	DECQ CX
 	JNZ row

@@ -79,6 +79,26 @@ func copyMasked2x2AVX2(dst *float32, dstStride int, src *float32, at, srcStride,
 //go:noescape
 func rowsAVX2(t *rows)
 
+// rows3x3s1x1AVX2 computes t for 3x3 taps without dilation, 1 rows and 1 columns apart.
+//
+//go:noescape
+func rows3x3s1x1AVX2(t *rows)
+
+// rows3x3s2x2AVX2 computes t for 3x3 taps without dilation, 2 rows and 2 columns apart.
+//
+//go:noescape
+func rows3x3s2x2AVX2(t *rows)
+
+// rows3x3s2x1AVX2 computes t for 3x3 taps without dilation, 2 rows and 1 columns apart.
+//
+//go:noescape
+func rows3x3s2x1AVX2(t *rows)
+
+// rows3x3s1x2AVX2 computes t for 3x3 taps without dilation, 1 rows and 2 columns apart.
+//
+//go:noescape
+func rows3x3s1x2AVX2(t *rows)
+
 // maxRowAVX2 sets dst to the larger of dst and src, NaN if either is, 8*n floats, n >= 1.
 //
 //go:noescape
@@ -104,6 +124,36 @@ func interleaveAVX2(dst, even, odd *float32, n int)
 //go:noescape
 func rowsAVX512(t *rows)
 
+// rows3x3s1x1AVX512 computes t for 3x3 taps without dilation, 1 rows and 1 columns apart.
+//
+//go:noescape
+func rows3x3s1x1AVX512(t *rows)
+
+// rows3x3s2x2AVX512 computes t for 3x3 taps without dilation, 2 rows and 2 columns apart.
+//
+//go:noescape
+func rows3x3s2x2AVX512(t *rows)
+
+// rows3x3s2x1AVX512 computes t for 3x3 taps without dilation, 2 rows and 1 columns apart.
+//
+//go:noescape
+func rows3x3s2x1AVX512(t *rows)
+
+// rows3x3s1x2AVX512 computes t for 3x3 taps without dilation, 1 rows and 2 columns apart.
+//
+//go:noescape
+func rows3x3s1x2AVX512(t *rows)
+
+// rows5x5s1x1AVX512 computes t for 5x5 taps without dilation, 1 rows and 1 columns apart.
+//
+//go:noescape
+func rows5x5s1x1AVX512(t *rows)
+
+// rows5x5s2x1AVX512 computes t for 5x5 taps without dilation, 2 rows and 1 columns apart.
+//
+//go:noescape
+func rows5x5s2x1AVX512(t *rows)
+
 // maxRowAVX512 sets dst to the larger of dst and src, NaN if either is, 16*n floats, n >= 1.
 //
 //go:noescape
@@ -123,16 +173,6 @@ func deinterleaveAVX512(even, odd, src *float32, n int)
 //
 //go:noescape
 func interleaveAVX512(dst, even, odd *float32, n int)
-
-// rows3x3s1AVX2 computes t for 3x3 taps without dilation and a stride of 1 on both axes.
-//
-//go:noescape
-func rows3x3s1AVX2(t *rows)
-
-// rows3x3s1AVX512 computes t for 3x3 taps without dilation and a stride of 1 on both axes.
-//
-//go:noescape
-func rows3x3s1AVX512(t *rows)
 
 // padRowsS1AVX512 is padRows for a stride of 1: lane i of vector v of a padded row is element
 // at+16*v+i of the row of src when bit i of masks[v] is set, and zero when not.
@@ -164,16 +204,6 @@ func poolMaxAlongS1AVX2(t *separablePool)
 //
 //go:noescape
 func poolMeanAlongS1AVX2(t *separablePool)
-
-// rows3x3s2AVX2 computes t for 3x3 taps without dilation and a stride of 2 on both axes.
-//
-//go:noescape
-func rows3x3s2AVX2(t *rows)
-
-// rows3x3s2AVX512 computes t for 3x3 taps without dilation and a stride of 2 on both axes.
-//
-//go:noescape
-func rows3x3s2AVX512(t *rows)
 
 // padRowsS2AVX512 is padRows for a stride of 2: lane i of vector v of a padded row is element
 // at+32*v+i of the row of src when bit i of masks[v] is set, and zero when not.

@@ -25,14 +25,14 @@ func generate(folder string) error {
 	}
 	for _, v := range []asm.Vector{asm.AVX2, asm.AVX512} {
 		rows(s, anyTaps(v))
+		for _, q := range squares(v) {
+			rows(s, squareTaps(v, q))
+		}
 		reduceRows(s, v)
 		deinterleave(s, v)
 		interleave(s, v)
 	}
 	for stride := 1; stride <= 2; stride++ {
-		for _, v := range []asm.Vector{asm.AVX2, asm.AVX512} {
-			rows(s, threeByThree(v, stride))
-		}
 		padRows(s, stride)
 		padRowsNarrow(s, stride)
 		poolBand(s, true, stride)

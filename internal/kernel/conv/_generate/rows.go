@@ -124,54 +124,75 @@ func anyTaps(v asm.Vector) taps {
 	}
 }
 
-// threeByThree holds the nine weights in registers and loads every input once for all the rows that
-// see it. The bases R8, R9 and R10 are rows 0, 3 and 6 of the input; with a stride of 2, R11, R12
-// and R13 are their odd columns. CX is the distance of the rows.
-func threeByThree(v asm.Vector, stride int) taps {
-	groups := func(n int) int { return ((n-1)*stride + 5) / 3 }
+// square is a window of size x size taps without dilation, down rows and along columns by strides.
+type square struct{ size, down, along int }
+
+// squares are the windows that have a kernel of their own.
+func squares(v asm.Vector) []square {
+	list := []square{{3, 1, 1}, {3, 2, 2}, {3, 2, 1}, {3, 1, 2}}
+	if v.Wide() { // which has registers for 25 weights
+		list = append(list, square{5, 1, 1}, square{5, 2, 1})
+	}
+	return list
+}
+
+// inputs is the number of input rows that n output rows see.
+func (q square) inputs(n int) int { return (n-1)*q.down + q.size }
+
+// squareTaps holds the weights in registers and loads every input once for all the rows that see
+// it. The bases R8, R9, ... are rows 0, 3, ... of the input; with a stride of 2 along columns, R11,
+// R12 and R13 are the odd columns of the first three. CX is the distance of the rows.
+func squareTaps(v asm.Vector, q square) taps {
+	groups := func(n int) int { return (q.inputs(n) + 2) / 3 }
 	weights, inputs := 16, 25
-	if v.Regs == 16 {
+	tight := v.Regs == 16 || q.size == 5
+	if tight {
 		weights, inputs = 7, 4
 	}
 	return taps{
-		name:   fmt.Sprintf("rows3x3s%d%s", stride, v.Name),
+		name:   fmt.Sprintf("rows%dx%ds%dx%d%s", q.size, q.size, q.down, q.along, v.Name),
 		Vector: v,
-		tight:  v.Regs == 16,
-		doc: fmt.Sprintf(
-			"computes t for 3x3 taps without dilation and a stride of %d on both axes.", stride),
+		tight:  tight,
+		doc: fmt.Sprintf("computes t for %dx%d taps without dilation, %d rows and %d columns apart.",
+			q.size, q.size, q.down, q.along),
 		load: func(s *asm.File) {
 			s.Op("MOVQ rows_w(BX), R12")
-			for i := range 9 {
+			for i := range q.size * q.size {
 				s.Op("VBROADCASTSS %d(R12), %s%d", 4*i, v.Reg, weights+i)
 			}
 		},
 		bases: func(s *asm.File, n int) {
-			s.Ops("MOVQ rows_offsets(BX), R15", "MOVQ 24(R15), CX", "SHLQ $2, CX",
-				"MOVQ 8(R15), R15", "LEAQ (CX)(CX*2), SI")
+			s.Op("MOVQ rows_offsets(BX), R15")
+			s.Op("MOVQ %d(R15), CX", 8*q.size)
+			s.Ops("SHLQ $2, CX", "MOVQ 8(R15), R15", "LEAQ (CX)(CX*2), SI")
 			for g := range groups(n) {
 				if g > 0 {
 					s.Op("LEAQ (R%d)(SI*1), R%d", 7+g, 8+g)
 				}
-				if stride == 2 {
+				if q.along == 2 {
 					s.Op("LEAQ (R%d)(R15*4), R%d", 8+g, 11+g)
 				}
 			}
 		},
 		columns: func(s *asm.File, n int) {
-			for row := range (n-1)*stride + 3 {
-				for kx := range 3 {
-					base, off := 8+row/3, 4*kx
-					if stride == 2 {
-						base, off = base+3*(kx%2), 4*(kx/2)
+			for row := range q.inputs(n) {
+				// as many inputs at a time as there are registers for
+				for first := 0; first < q.size; first += 3 {
+					last := min(first+3, q.size)
+					for kx := first; kx < last; kx++ {
+						base, off := 8+row/3, 4*kx
+						if q.along == 2 {
+							base, off = base+3*(kx%2), 4*(kx/2)
+						}
+						s.Op("VMOVUPS %d(R%d)%s, %s%d", off, base,
+							[]string{"", "(CX*1)", "(CX*2)"}[row%3], v.Reg, inputs+kx-first)
 					}
-					s.Op("VMOVUPS %d(R%d)%s, %s%d", off, base,
-						[]string{"", "(CX*1)", "(CX*2)"}[row%3], v.Reg, inputs+kx)
-				}
-				for kx := range 3 {
-					for i := range n {
-						if ky := row - i*stride; ky >= 0 && ky < 3 {
-							s.Op("VFMADD231PS %[1]s%[2]d, %[1]s%[3]d, %[1]s%[4]d", v.Reg, inputs+kx,
-								weights+3*ky+kx, i)
+					for kx := first; kx < last; kx++ {
+						for i := range n {
+							if ky := row - i*q.down; ky >= 0 && ky < q.size {
+								s.Op("VFMADD231PS %[1]s%[2]d, %[1]s%[3]d, %[1]s%[4]d", v.Reg,
+									inputs+kx-first, weights+q.size*ky+kx, i)
+							}
 						}
 					}
 				}
@@ -180,7 +201,7 @@ func threeByThree(v asm.Vector, stride int) taps {
 		next: func(s *asm.File, n int) {
 			for g := range groups(n) {
 				s.Op("ADDQ $%d, R%d", 4*v.Lanes, 8+g)
-				if stride == 2 {
+				if q.along == 2 {
 					s.Op("ADDQ $%d, R%d", 4*v.Lanes, 11+g)
 				}
 			}
@@ -249,7 +270,7 @@ func maskedLoad(v asm.Vector, part bool, mask int) string {
 // rowsMask returns the number of the register that masks the last columns, which a tight kernel
 // fills now. R15 is lost.
 func rowsMask(s *asm.File, t taps, part bool) int {
-	if !t.tight {
+	if !t.tight || t.Wide() {
 		return 8
 	}
 	if part {

@@ -9,10 +9,10 @@ import (
 // winogradFactors are the numbers of the transforms.
 var winogradFactors = []string{"2.0", "4.0", "5.0", "8.0"}
 
-// winogradTables are the lanes p, p+4, p+8, ... of two vectors, for p of 0 to 3, and the numbers of
-// the transforms.
+// winogradTables are the lanes after the first of one vector, followed by the first of another, or
+// the second, and the numbers of the transforms.
 func winogradTables(s *asm.File) {
-	s.Words("fourthLanes", "%d", 64, func(i int) any { return i/16 + 4*(i%8) })
+	s.Words("nextLanes", "%d", 32, func(i int) any { return i%16 + 1 + i/31 })
 	s.Line("")
 	s.Words("winogradFactors", "%s", 4, func(i int) any { return winogradFactors[i] })
 }
@@ -37,29 +37,14 @@ func winogradIn(s *asm.File) {
 	s.Ops("MOVQ v+0(FP), DI", "MOVQ step+8(FP), R11", "SHLQ $2, R11", "MOVQ src+16(FP), SI",
 		"MOVQ rows+24(FP), R8", "MOVQ n+32(FP), CX", "MOVQ tiles+40(FP), R10",
 		"MOVQ halves+48(FP), DX")
-	for p := range 4 {
-		s.Op("VMOVUPS ·fourthLanes<>+%d(SB), Z%d", 64*p, 24+p)
-	}
+	s.Ops("VMOVUPS ·evenLanes<>(SB), Z24", "VPTERNLOGD $0xff, Z25, Z25, Z25",
+		"VPSUBD Z25, Z24, Z25", "VMOVUPS ·nextLanes<>(SB), Z26", "VMOVUPS ·nextLanes<>+64(SB), Z27")
 	s.Label("row")
 	s.Ops("MOVQ tileRow_at(R8), AX", "LEAQ (SI)(AX*4), R9", "MOVQ tileRow_to(R8), AX",
 		"LEAQ (R10)(AX*4), R12", "MOVQ tileRow_lanes(R8), AX", "KMOVW AX, K7")
-	for half, mask := range []string{"near", "far"} {
-		s.Op("MOVQ tileRow_%s(R8), AX", mask)
-		for i := range 4 {
-			s.Op("KMOVW AX, K%d", 1+i)
-			s.Op("VMOVUPS.Z %d(R9), K%d, Z%d", 16*half+64*i, 1+i, i)
-			if i < 3 {
-				s.Op("SHRQ $16, AX")
-			}
-		}
-		for p := range 4 - 2*half {
-			s.Op("VMOVAPS Z0, Z%d", 8+2*p)
-			s.Op("VMOVAPS Z2, Z%d", 9+2*p)
-			s.Op("VPERMT2PS Z1, Z%d, Z%d", 24+p, 8+2*p)
-			s.Op("VPERMT2PS Z3, Z%d, Z%d", 24+p, 9+2*p)
-			s.Op("VINSERTF64X4 $1, Y%d, Z%d, Z%d", 9+2*p, 8+2*p, 8+2*p)
-			s.Op("VMOVUPS Z%d, K7, %d(R12)", 8+2*p, 128*(4*half+p))
-		}
+	winogradCut(s)
+	for i, column := range []int{8, 9, 4, 0, 10, 11} {
+		s.Op("VMOVUPS Z%d, K7, %d(R12)", column, 128*i)
 	}
 	s.Ops("ADDQ $tileRow__size, R8", "DECQ CX", "JNZ row")
 	s.Op("VBROADCASTSS %s, Z28", factor4)
@@ -87,6 +72,34 @@ func winogradIn(s *asm.File) {
 		}
 	}
 	s.Ops("ADDQ $64, R10", "ADDQ $64, DI", "DECQ DX", "JNZ half", "VZEROUPPER", "RET")
+}
+
+// winogradCut writes the six columns of 16 tiles, of which each begins four columns after the one
+// before: Z8, Z9, Z4 and Z0, taken twice the even and the odd lanes of 64 columns from R9, and the
+// first two of the tile after, Z10 and Z11.
+func winogradCut(s *asm.File) {
+	s.Ops("MOVQ tileRow_near(R8), AX", "MOVQ tileRow_far(R8), BX", "SHRQ $60, BX", "KMOVW BX, K5")
+	for i := range 4 {
+		s.Op("KMOVW AX, K%d", 1+i)
+		s.Op("VMOVUPS.Z %d(R9), K%d, Z%d", 64*i, 1+i, i)
+		if i < 3 {
+			s.Op("SHRQ $16, AX")
+		}
+	}
+	s.Op("VMOVUPS.Z 256(R9), K5, Z12")
+	part := func(x, y, even int) { // the even lanes of x and y, and in x the odd ones
+		s.Op("VMOVAPS Z%d, Z%d", x, even)
+		s.Op("VPERMT2PS Z%d, Z24, Z%d", y, even)
+		s.Op("VPERMT2PS Z%d, Z25, Z%d", y, x)
+	}
+	part(0, 1, 4)
+	part(2, 3, 5)
+	part(4, 5, 8)
+	part(0, 2, 9)
+	for i := range 2 {
+		s.Op("VMOVAPS Z%d, Z%d", 8+i, 10+i)
+		s.Op("VPERMT2PS Z12, Z%d, Z%d", 26+i, 10+i)
+	}
 }
 
 // winogradInLine computes B'd of Z0 to Z5 in Z6 to Z11.
