@@ -23,8 +23,8 @@ type rows struct {
 	window        rowsWindow // which windows they are
 }
 
-// rowsWindow names the windows that have a kernel of their own: of so many rows and columns, without
-// dilation, the first number of rows and the second of columns apart.
+// rowsWindow names the windows that have a kernel of their own: of so many rows and columns,
+// without dilation, the first number of rows and the second of columns apart.
 type rowsWindow uint8
 
 const (

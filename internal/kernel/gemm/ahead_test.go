@@ -18,8 +18,8 @@ func TestFetchingAheadChangesNoBit(t *testing.T) {
 				k := 1 + r.IntN(20)
 				x := tile{a: random(r, k*rows), b: random(r, k*v.nr()), k: k, rows: rows,
 					cols: cols, lda: rows, ldb: v.nr(), ldc: cols, ldr: cols,
-					mask: uint32(1)<<cols - 1, flags: flagResidual | flagLo | flagHi, beta: 1, hi: 1,
-					res: random(r, rows*cols), c: make([]float32, rows*cols)}
+					mask: uint32(1)<<cols - 1, flags: flagResidual | flagLo | flagHi, beta: 1,
+					hi: 1, res: random(r, rows*cols), c: make([]float32, rows*cols)}
 				x.ahead = uintptr(unsafe.Pointer(unsafe.SliceData(x.b)))
 				runTile(v, &x)
 				want := slices.Clone(x.c)

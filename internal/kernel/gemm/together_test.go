@@ -97,8 +97,8 @@ func TestWhatFollowsIsFetched(t *testing.T) {
 	s.a, s.b = random(r, products*s.stepA), random(r, products*k*v.nr())
 	s.c = make([]float32, products*tiles*rows*v.nr())
 	x := tile{k: k, rows: rows, cols: v.nr(), lda: rows, ldb: v.nr(), ldc: v.nr(), mask: 1<<32 - 1,
-		a: s.a, b: s.b, c: s.c, nextA: 4 * rows * k, nextC: 4 * rows * v.nr(), againB: 4 * k * v.nr(),
-		aheadStep: 4 * rows}
+		a: s.a, b: s.b, c: s.c, nextA: 4 * rows * k, nextC: 4 * rows * v.nr(),
+		againB: 4 * k * v.nr(), aheadStep: 4 * rows}
 	x.againA, x.againC = 4*s.stepA-(tiles-1)*x.nextA, x.nextC
 	x.aheadLast, x.againAheadLast = uintptr(unsafe.Pointer(&s.a[s.stepA])), 4*s.stepA
 	for last := range products { // where the last tile of a call stops, which the struct says

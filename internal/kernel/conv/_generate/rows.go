@@ -153,8 +153,8 @@ func squareTaps(v asm.Vector, q square) taps {
 		name:   fmt.Sprintf("rows%dx%ds%dx%d%s", q.size, q.size, q.down, q.along, v.Name),
 		Vector: v,
 		tight:  tight,
-		doc: fmt.Sprintf("computes t for %dx%d taps without dilation, %d rows and %d columns apart.",
-			q.size, q.size, q.down, q.along),
+		doc: fmt.Sprintf("computes t for %dx%d taps without dilation, %d rows and %d columns "+
+			"apart.", q.size, q.size, q.down, q.along),
 		load: func(s *asm.File) {
 			s.Op("MOVQ rows_w(BX), R12")
 			for i := range q.size * q.size {

@@ -337,8 +337,8 @@ func (t *tileGen) loop() {
 }
 
 // fetches sets what the tile fetches ahead, from R12 on, R14 bytes a step: where there is an
-// aheadLast, that or the tile below, and else where the tile before has stopped. It does not branch:
-// between branches of unknown length and PCALIGN the assembler finds no end.
+// aheadLast, that or the tile below, and else where the tile before has stopped. It does not
+// branch: between branches of unknown length and PCALIGN the assembler finds no end.
 func (t *tileGen) fetches() {
 	t.Ops("MOVQ tile_ahead(BX), R12", "MOVQ tile_aheadLast(BX), R15", "MOVQ tile_nextA(BX), R14",
 		"ADDQ SI, R14", "CMPQ tile_more(BX), $0", "CMOVQLE R15, R14", "TESTQ R15, R15",
