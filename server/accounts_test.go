@@ -59,7 +59,9 @@ func TestEndpointsHaveRows(t *testing.T) {
 		rows = append(rows, e.HTTP...)
 	}
 	for _, pattern := range s.Patterns() {
-		if !slices.Contains(rows, pattern) {
+		if !slices.ContainsFunc(rows, func(row string) bool {
+			return row == pattern || strings.HasSuffix(row, "/") && strings.HasPrefix(pattern, row)
+		}) {
 			t.Errorf("%s has no row in auth.Endpoints", pattern)
 		}
 	}

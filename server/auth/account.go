@@ -16,6 +16,7 @@ type Account struct {
 	Subjects []string `json:"subjects,omitempty"`
 
 	via, peer string // what showed it, and where the request came from; for the audit
+	token     string // the ID of the token that showed it, "" for none
 }
 
 // May reports whether the account has one right, or all of a set, on a model.
@@ -75,12 +76,36 @@ func From(ctx context.Context) *Account {
 	return &nobody
 }
 
-// May reports whether a request may do what needs the right on a model: for lists, which show what
-// the account may see. Where the server knows no accounts, every request may; where it does, no
-// request comes past its [Guard] without one.
+// now is the account with the rights that it has now: a request may go on for hours. It has none
+// once the account was removed, or the token that showed it was revoked or has expired.
+func (q *request) now() *Account {
+	if q.guard == nil {
+		return q.account
+	}
+	s := q.guard.book.state.Load()
+	if id := q.account.token; id != "" {
+		if t := s.tokens[id]; t == nil || t.expired(q.guard.book.now()) {
+			return &nobody
+		}
+	}
+	if a := s.accounts[q.account.Name]; a != nil {
+		return a
+	}
+	return &nobody
+}
+
+// May reports whether a request may do, now, what needs the right on a model: for lists, which show
+// what the account may see. Where the server knows no accounts, every request may; where it does,
+// no request comes past its [Guard] without one.
 func May(ctx context.Context, r Rights, model string) bool {
 	q, ok := ctx.Value(contextKey{}).(*request)
-	return !ok || q.account.May(r, model)
+	return !ok || q.now().May(r, model)
+}
+
+// MayAll is [May] for the right on all models.
+func MayAll(ctx context.Context, r Rights) bool {
+	q, ok := ctx.Value(contextKey{}).(*request)
+	return !ok || q.now().MayAll(r)
 }
 
 // Check is [May] for what is to be done: it reports a *Refusal, and records it. what names what was

@@ -3,6 +3,7 @@ package auth
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -150,7 +151,7 @@ func TestRights(t *testing.T) {
 	}{{Infer, "team-a", true}, {Infer, "team", false}, {Infer, "a-team-b", false},
 		{Load, "x2", true}, {Load, "x3", false}, {Load, "team-a", false}, {Job, "any", true},
 		{Infer | Job, "team-a", true}, {Infer | Load, "team-a", false}, {0, "team-a", false},
-		{Infer, "team-a/b", false}, {Job, "a/b", true}} {
+		{Infer, "team-a/b", false}, {Job, "a/b", true}, {Load, "*", false}, {Job, "*", true}} {
 		if got := a.May(c.r, c.model); got != c.want {
 			t.Errorf("%v on %s: %v", c.r, c.model, got)
 		}
@@ -480,6 +481,46 @@ func TestRefusedRightsAreRecorded(t *testing.T) {
 	if p.log, err = audit.Open(context.Background(), p.state, audit.Options{}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestRightsOfLongRequests: what a request may is what its account may now: less once a right or
+// the token was revoked, nothing once the account is gone.
+func TestRightsOfLongRequests(t *testing.T) {
+	p := begin(t, t.TempDir())
+	var ctx context.Context
+	h := p.guard(t, OIDC{}).HTTP(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		ctx = r.Context()
+	}))
+	may := func() string {
+		return fmt.Sprint(May(ctx, Read, "a"), May(ctx, Infer, "a"), MayAll(ctx, Read))
+	}
+	check := func(when, want string, err error) {
+		t.Helper()
+		if got := may(); got != want || err != nil {
+			t.Errorf("%s: %s, want %s (%v)", when, got, want, err)
+		}
+	}
+	p.add(t, "root", "admin on *")
+	begun := func(expires time.Time) {
+		name := fmt.Sprint("t", len(p.book.Tokens("")))
+		token, _, err := p.book.NewToken(t.Context(), "ann", name, expires)
+		if err != nil {
+			t.Fatal(err)
+		}
+		get(h, "GET", "/v2", "Bearer "+token)
+	}
+	p.add(t, "ann", "read,infer on *")
+	begun(p.clock.Now().Add(time.Hour))
+	check("first", "true true true", nil)
+	check("less", "true false true", p.book.Revoke(t.Context(), "ann", Grant{All, Infer}))
+	p.clock.pass(time.Hour)
+	check("expired", "false false false", nil)
+	begun(time.Time{})
+	check("again", "true false true", nil)
+	check("token revoked", "false false false", p.book.RevokeToken(t.Context(), "ann",
+		p.book.Tokens("ann")[2].Name))
+	begun(time.Time{})
+	check("account removed", "false false false", p.book.Remove(t.Context(), "ann"))
 }
 
 // TestUnknownEndpoints: what has no row in the table is for who may administer the server; a row

@@ -46,7 +46,7 @@ func (g *Guard) account(ctx context.Context, c credentials) (*Account, error) {
 	if host, _, err := net.SplitHostPort(peer); err == nil {
 		peer = host
 	}
-	found, via, err := g.find(ctx, c)
+	a, err := g.find(ctx, c)
 	if err != nil {
 		if wait := g.slow.failed(peer); wait > 0 {
 			return nil, &Refusal{ErrTooOften, wait, "too many failed attempts from " + peer +
@@ -54,66 +54,74 @@ func (g *Guard) account(ctx context.Context, c credentials) (*Account, error) {
 		}
 		return nil, err
 	}
-	if found == nil {
+	if a == nil {
 		return nil, refuse(ErrUnauthenticated, "this server has accounts: send a token as "+
 			"\"Authorization: Bearer TOKEN\" (weir account token makes one)")
 	}
-	a := *found
-	a.via, a.peer = via, peer
-	return &a, nil
+	a.peer = peer
+	return a, nil
 }
 
-// find returns no account where none is claimed.
-func (g *Guard) find(ctx context.Context, c credentials) (a *Account, via string, err error) {
+// find returns a copy of the account, nil where none is claimed.
+func (g *Guard) find(ctx context.Context, c credentials) (*Account, error) {
 	if len(c.authorization) > 1 {
-		return nil, "", refuse(ErrUnauthenticated, "%d headers Authorization: send one",
+		return nil, refuse(ErrUnauthenticated, "%d headers Authorization: send one",
 			len(c.authorization))
 	}
 	if len(c.authorization) == 1 {
 		scheme, credential, _ := strings.Cut(c.authorization[0], " ")
 		if !strings.EqualFold(scheme, "Bearer") {
-			return nil, "", refuse(ErrUnauthenticated, "Authorization has the scheme %.20q: send "+
+			return nil, refuse(ErrUnauthenticated, "Authorization has the scheme %.20q: send "+
 				"Bearer and a token", scheme)
 		}
 		return g.bearer(ctx, strings.TrimSpace(credential))
 	}
 	if c.tls == nil || len(c.tls.VerifiedChains) == 0 {
-		return nil, "", nil
+		return nil, nil
 	}
 	return g.certificate(c.tls.VerifiedChains[0][0])
 }
 
-func (g *Guard) bearer(ctx context.Context, credential string) (*Account, string, error) {
+func (g *Guard) bearer(ctx context.Context, credential string) (*Account, error) {
 	if g.issuer == nil || !looksIssued(credential) {
 		a, t, err := g.book.byToken(credential)
 		if err != nil {
-			return nil, "", err
+			return nil, err
 		}
-		return a, "token " + t.Name, nil
+		a = a.shownBy("token " + t.Name)
+		a.token = t.ID
+		return a, nil
 	}
 	subject, err := g.issuer.subject(ctx, credential)
 	if err != nil {
-		return nil, "", refuse(ErrUnauthenticated, "the token of %s does not hold: %v",
+		return nil, refuse(ErrUnauthenticated, "the token of %s does not hold: %v",
 			g.issuer.o.Issuer, err)
 	}
 	a := g.book.named(kindSubject, subject)
 	if a == nil {
-		return nil, "", refuse(ErrUnauthenticated, "subject %.80q of %s has no account here",
+		return nil, refuse(ErrUnauthenticated, "subject %.80q of %s has no account here",
 			subject, g.issuer.o.Issuer)
 	}
-	return a, "oidc " + subject, nil
+	return a.shownBy("oidc " + subject), nil
+}
+
+// shownBy is a copy of the account for a request that something showed to be its.
+func (a *Account) shownBy(via string) *Account {
+	own := *a
+	own.via = via
+	return &own
 }
 
 // certificate finds the account that has one of the names in a client's certificate, which TLS has
 // verified.
-func (g *Guard) certificate(c *x509.Certificate) (*Account, string, error) {
+func (g *Guard) certificate(c *x509.Certificate) (*Account, error) {
 	names := CertNames(c)
 	for _, name := range names {
 		if a := g.book.named(kindCertificate, name); a != nil {
-			return a, "certificate " + name, nil
+			return a.shownBy("certificate " + name), nil
 		}
 	}
-	return nil, "", refuse(ErrUnauthenticated, "the certificate's names have no account here: "+
+	return nil, refuse(ErrUnauthenticated, "the certificate's names have no account here: "+
 		"%.300s", strings.Join(names, ", "))
 }
 

@@ -20,6 +20,7 @@ var needed = map[string]string{
 	"shared memory register": "infer on some", "shared memory unregister": "infer on some",
 	"trace setting": "read on all", "trace change": "admin on all", "log setting": "read on all",
 	"log change": "admin on all", "metrics": "read on all", "state": "read on some",
+	"model state": "read on it", "model share": "admin on it",
 	"model push": "push on it", "model rollback": "load on it", "policy change": "admin on all",
 	"job list": "job on some", "job change": "job on some", "account list": "admin on all",
 	"account change": "admin on all", "audit": "admin on all",

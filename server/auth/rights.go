@@ -91,8 +91,8 @@ func (g Grant) gives(r Rights) bool { return g.Rights&(r|Admin) != 0 }
 
 // covers reports whether the grant is about a model.
 func (g Grant) covers(model string) bool {
-	if g.Pattern == All {
-		return true // of names with a slash too, which no model of a folder has
+	if g.Pattern == All || model == All {
+		return g.Pattern == All // names with a slash too, which no model of a folder has
 	}
 	ok, _ := path.Match(g.Pattern, model)
 	return ok

@@ -60,9 +60,11 @@ var Endpoints = []Endpoint{
 
 	{"repository index", []string{"POST /v2/repository/index"}, []string{
 		inference + "RepositoryIndex"}, Read, Some, false},
-	{"model load", []string{"POST /v2/repository/models/{model}/load"}, []string{
+	{"model load", []string{"POST /v2/repository/models/{model}/load",
+		"POST /v1/models/{model}/load"}, []string{
 		inference + "RepositoryModelLoad"}, Load, OfModel, true},
-	{"model unload", []string{"POST /v2/repository/models/{model}/unload"}, []string{
+	{"model unload", []string{"POST /v2/repository/models/{model}/unload",
+		"POST /v1/models/{model}/unload"}, []string{
 		inference + "RepositoryModelUnload"}, Load, OfModel, true},
 
 	{"shared memory status", regions("GET", "/status"), []string{
@@ -85,13 +87,15 @@ var Endpoints = []Endpoint{
 		true},
 
 	{"metrics", []string{"GET /metrics"}, nil, Read, OfAll, false},
-	{"state", []string{"GET /v1/state", "GET /v1/events", "GET /v1/devices", "GET /v1/models",
-		"GET /v1/models/{model}"}, nil, Read, Some, false},
+	{"state", []string{"GET /v1/state", "GET /v1/events", "GET /v1/devices", "GET /v1/models"},
+		nil, Read, Some, false},
+	{"model state", []string{"GET /v1/models/{model}", "GET /v1/models/{model}/history",
+		"GET /v1/models/{model}/graph"}, nil, Read, OfModel, false},
 	{"model push", []string{"PUT /v1/models/{model}", "PUT /v1/models/{model}/{version}",
 		"DELETE /v1/models/{model}", "DELETE /v1/models/{model}/{version}"}, nil, Push, OfModel,
 		true},
-	{"model rollback", []string{"POST /v1/models/{model}/rollback",
-		"POST /v1/models/{model}/share"}, nil, Load, OfModel, true},
+	{"model rollback", []string{"POST /v1/models/{model}/rollback"}, nil, Load, OfModel, true},
+	{"model share", []string{"POST /v1/models/{model}/share"}, nil, Admin, OfModel, true},
 	{"policy change", []string{"POST /v1/policy", "PUT /v1/policy"}, nil, Admin, OfAll, true},
 
 	{"job list", []string{"GET /v1/jobs", "GET /v1/jobs/{job}", "GET /v1/jobs/{job}/{part...}"},

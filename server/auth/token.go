@@ -28,6 +28,10 @@ type token struct {
 	hash [sha256.Size]byte
 }
 
+func (t *token) expired(now time.Time) bool {
+	return !t.Expires.IsZero() && !now.Before(t.Expires)
+}
+
 // A token's text is prefix, ID, "_", and the secret in unpadded URL base64. The prefix lets
 // scanners for secrets find it.
 const (
@@ -127,7 +131,7 @@ func (b *Book) byToken(text string) (*Account, *token, error) {
 	case !ok || t == nil || subtle.ConstantTimeCompare(hash[:], t.hash[:]) != 1:
 		return nil, nil, refuse(ErrUnauthenticated, "the token is not known: it was mistyped or "+
 			"revoked")
-	case !t.Expires.IsZero() && !b.now().Before(t.Expires):
+	case t.expired(b.now()):
 		return nil, nil, refuse(ErrUnauthenticated, "token %s expired at %s: ask for another",
 			t.Name, t.Expires.Format(time.RFC3339))
 	}

@@ -111,7 +111,7 @@ func TestCrash(t *testing.T) {
 	}
 	dir, before, lost := t.TempDir(), 0, 0
 	for i := range times {
-		if i%200 == 199 {
+		if i%25 == 24 {
 			dir, before = t.TempDir(), 0 // each start checks all
 		}
 		said, err := kill(dir)
