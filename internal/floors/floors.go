@@ -103,6 +103,7 @@ var Table = []Row{
 	{"server/auth", 7, Both, "who asks, and what they may"},
 	{"server/oip", 8, Both, "the inference protocol"},
 	{"server/repo", 8, Both, "folders of models"},
+	{"server/web", 9, Both, "the page of a server"},
 	{"server", 9, Both, "models as a service"},
 	{"cmd/weir", 10, Both, "flags and wiring"},
 	{"bench/precision", 10, Both, ""},

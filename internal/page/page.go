@@ -29,6 +29,9 @@ import (
 //go:embed style.css
 var style string
 
+// Style returns the style sheet of all pages, for one that is served in parts.
+func Style() string { return style }
+
 //go:embed frame.html
 var frame string
 

@@ -1,0 +1,203 @@
+package web
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/weirgpu/weir"
+	"github.com/weirgpu/weir/share"
+)
+
+// mostBody is the most bytes that a change may have.
+const mostBody = 64 << 10
+
+// Share is a model's share. In a request, what is left out stays as it is.
+type Share struct {
+	Class   *string  `json:"class,omitempty"`
+	Compute *float64 `json:"compute,omitempty"`
+	Limit   *float64 `json:"limit,omitempty"` // 1 is none
+	Memory  *int64   `json:"memory_bytes,omitempty"`
+}
+
+// Changed is the answer to a change: what was before, to be asked for again where that is undone,
+// and what is now.
+type Changed[T any] struct {
+	Before T `json:"before"`
+	Now    T `json:"now"`
+}
+
+// Chosen is the policy of a device.
+type Chosen struct {
+	Policy string `json:"policy"`
+}
+
+// Stands is the state of a model.
+type Stands struct {
+	State string `json:"state"`
+}
+
+// postPolicy makes another policy decide.
+func (p *Page) postPolicy(w http.ResponseWriter, r *http.Request) error {
+	var want Chosen
+	if err := read(w, r, &want); err != nil {
+		return err
+	}
+	p.changing.Lock()
+	defer p.changing.Unlock()
+	before := p.source.Status().Policy
+	if err := p.source.SetPolicy(want.Policy); err != nil {
+		return err
+	}
+	reply(w, http.StatusOK, encode(Changed[Chosen]{Chosen{before},
+		Chosen{p.source.Status().Policy}}))
+	return nil
+}
+
+// postShare gives a model another share.
+func (p *Page) postShare(w http.ResponseWriter, r *http.Request) error {
+	var want Share
+	if err := read(w, r, &want); err != nil {
+		return err
+	}
+	name := r.PathValue("model")
+	p.changing.Lock()
+	defer p.changing.Unlock()
+	now, ok := p.share(name)
+	if !ok {
+		return problem(http.StatusNotFound, "model %.200q has no share: it is not served", name)
+	}
+	if err := want.onto(&now); err != nil {
+		return err
+	}
+	before, err := p.source.SetShare(name, now)
+	if err != nil {
+		return err
+	}
+	now, _ = p.share(name)
+	reply(w, http.StatusOK, encode(Changed[Share]{shareOf(before), shareOf(now)}))
+	return nil
+}
+
+// share returns the share of a model that is served.
+func (p *Page) share(model string) (s weir.Share, ok bool) {
+	for _, j := range p.source.Status().Jobs {
+		if j.Name == model {
+			return j.Share, true
+		}
+	}
+	return s, false
+}
+
+// onto changes s as is asked for.
+func (q *Share) onto(s *weir.Share) error {
+	if q.Class != nil {
+		c, err := share.ParseClass(*q.Class)
+		if err != nil {
+			return problem(http.StatusBadRequest, "class: %v", err)
+		}
+		s.Class = c
+	}
+	if q.Compute != nil {
+		s.Compute = *q.Compute
+	}
+	if q.Limit != nil {
+		s.Limit = *q.Limit
+	}
+	if q.Memory != nil {
+		if *q.Memory <= 0 {
+			return problem(http.StatusBadRequest, "memory_bytes is %d: give a number of bytes",
+				*q.Memory)
+		}
+		s.Memory = weir.Bytes(*q.Memory)
+	}
+	return nil
+}
+
+func shareOf(s weir.Share) Share {
+	class, limit, memory := s.Class.String(), s.Cap(), int64(s.Memory)
+	return Share{&class, &s.Compute, &limit, &memory}
+}
+
+func (p *Page) postLoad(w http.ResponseWriter, r *http.Request) error {
+	return p.turn(w, r, func(name string) error {
+		return p.source.LoadModel(r.Context(), name, nil)
+	})
+}
+
+func (p *Page) postUnload(w http.ResponseWriter, r *http.Request) error {
+	return p.turn(w, r, func(name string) error {
+		return p.source.UnloadModel(r.Context(), name, nil)
+	})
+}
+
+// turn loads or unloads a model.
+func (p *Page) turn(w http.ResponseWriter, r *http.Request, do func(name string) error) error {
+	name := r.PathValue("model")
+	before := p.state(name)
+	if err := do(name); err != nil {
+		return err
+	}
+	reply(w, http.StatusOK, encode(Changed[Stands]{Stands{before}, Stands{p.state(name)}}))
+	return nil
+}
+
+// state is that of a model in the index.
+func (p *Page) state(name string) string {
+	for _, m := range modelRows(&weir.HostStatus{}, p.source.Index(false)) {
+		if m.Name == name {
+			return m.State
+		}
+	}
+	return "UNAVAILABLE"
+}
+
+// read reads a body in JSON; keys that are not known are refused.
+func read(w http.ResponseWriter, r *http.Request, to any) error {
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, mostBody))
+	d.DisallowUnknownFields()
+	err := d.Decode(to)
+	var large *http.MaxBytesError
+	if errors.As(err, &large) {
+		return problem(http.StatusRequestEntityTooLarge, "the body has more than %d bytes",
+			large.Limit)
+	}
+	if err != nil {
+		return problem(http.StatusBadRequest, "body: %v", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return problem(http.StatusBadRequest, "body: more than one value")
+	}
+	return nil
+}
+
+// httpError is an error with the status that it means.
+type httpError struct {
+	status int
+	text   string
+}
+
+// Error implements error.
+func (e *httpError) Error() string { return e.text }
+
+func problem(status int, format string, args ...any) error {
+	return &httpError{status, fmt.Sprintf(format, args...)}
+}
+
+// status is the HTTP status of an error.
+func status(err error) int {
+	var h *httpError
+	switch {
+	case errors.As(err, &h):
+		return h.status
+	case errors.Is(err, weir.ErrOption):
+		return http.StatusBadRequest
+	case errors.Is(err, weir.ErrMemory), errors.Is(err, weir.ErrCompute):
+		return http.StatusConflict
+	case errors.Is(err, weir.ErrClosed):
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusInternalServerError
+}

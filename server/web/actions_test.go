@@ -1,0 +1,88 @@
+package web_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/weirgpu/weir"
+	"github.com/weirgpu/weir/server/web"
+)
+
+// TestActions: each change answers what was before, which asked for again undoes it.
+func TestActions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := served("a")
+		at := open(t, s, web.Options{}, nil)
+		for _, c := range []struct{ path, body, want string }{
+			{"/v1/policy", `{"policy":"priority"}`,
+				`{"before":{"policy":"fair"},"now":{"policy":"priority"}}`},
+			{"/v1/policy", `{"policy":"fair"}`,
+				`{"before":{"policy":"priority"},"now":{"policy":"fair"}}`},
+			{"/v1/models/a/share", `{"compute":0.25,"class":"latency"}`,
+				`{"before":{"class":"standard","compute":0,"limit":1,"memory_bytes":8388608},` +
+					`"now":{"class":"latency","compute":0.25,"limit":1,"memory_bytes":8388608}}`},
+			{"/v1/models/a/share", `{"limit":0.5,"memory_bytes":1048576}`,
+				`{"before":{"class":"latency","compute":0.25,"limit":1,"memory_bytes":8388608},` +
+					`"now":{"class":"latency","compute":0.25,"limit":0.5,"memory_bytes":1048576}}`},
+			{"/v1/models/a/share", `{"class":"standard","compute":0,"limit":1,` +
+				`"memory_bytes":8388608}`,
+				`{"before":{"class":"latency","compute":0.25,"limit":0.5,"memory_bytes":1048576},` +
+					`"now":{"class":"standard","compute":0,"limit":1,"memory_bytes":8388608}}`},
+			{"/v1/models/a/unload", "",
+				`{"before":{"state":"READY"},"now":{"state":"UNAVAILABLE"}}`},
+			{"/v1/models/a/load", "",
+				`{"before":{"state":"UNAVAILABLE"},"now":{"state":"READY"}}`},
+		} {
+			var got json.RawMessage
+			if code := at.ask("POST", c.path, c.body, &got); code != 200 || string(got) != c.want {
+				t.Errorf("%s %s: %d %s, want %s", c.path, c.body, code, got, c.want)
+			}
+		}
+		if got := s.Status().Jobs[0].Share; got.Cap() != 1 || got.Memory != 8*weir.MiB {
+			t.Errorf("in the end the share is %+v", got)
+		}
+	})
+}
+
+// TestActionsRefuse: what is wrong changes nothing, and is said.
+func TestActionsRefuse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := served("a")
+		at := open(t, s, web.Options{}, nil)
+		before := s.Status().Jobs[0].Share
+		for _, c := range []struct {
+			path, body string
+			code       int
+			says       string
+		}{
+			{"/v1/policy", `{"policy":"no"}`, 400, "no policy no"},
+			{"/v1/policy", `{"polcy":"fair"}`, 400, "polcy"},
+			{"/v1/policy", `{"policy":"fair"}{}`, 400, "more than one"},
+			{"/v1/policy", `{"policy":"` + strings.Repeat("x", 1<<17) + `"}`, 413, "65536"},
+			{"/v1/policy", ``, 400, "body"},
+			{"/v1/models/a/share", `{"class":"first"}`, 400, "latency, standard or opportunistic"},
+			{"/v1/models/a/share", `{"memory_bytes":0}`, 400, "memory_bytes is 0"},
+			{"/v1/models/a/share", `{"memory_bytes":1099511627776}`, 409, "1TiB"},
+			{"/v1/models/b/share", `{"compute":0.1}`, 404, `"b"`},
+			{"/v1/models/b/load", ``, 400, "no model b"},
+			{"/v1/models/b/unload", ``, 400, "no model b"},
+			{"/v1/models/a/graph", ``, 501, "graphs"},
+		} {
+			var got struct{ Error string }
+			method := "POST"
+			if strings.HasSuffix(c.path, "graph") {
+				method = "GET"
+			}
+			if code := at.ask(method, c.path, c.body, &got); code != c.code ||
+				!strings.Contains(got.Error, c.says) {
+				t.Errorf("%s %.60s: %d %s, want %d and %q", c.path, c.body, code, got.Error,
+					c.code, c.says)
+			}
+		}
+		if st := s.Status(); st.Policy != "fair" || st.Jobs[0].Share != before {
+			t.Errorf("in the end the policy is %s, the share %+v", st.Policy, st.Jobs[0].Share)
+		}
+	})
+}

@@ -1,0 +1,72 @@
+// The page: which view is shown, and what is around it.
+import { el, say, put, arrange, span } from "./dom.js";
+import { state, follow, run } from "./feed.js";
+import { onRefused, signIn, token } from "./api.js";
+import { overview } from "./overview.js";
+import { model } from "./model.js";
+import { jobs } from "./jobs.js";
+import { accounts, audit } from "./people.js";
+
+const main = document.getElementById("main"), nav = document.querySelector("nav"), live = document.getElementById("live");
+let stop = () => {};
+
+// The views by the first part of the address after #/.
+const views = {
+  "": { name: "Overview", show: overview },
+  models: { show: model },
+  jobs: { name: "Jobs", show: jobs, there: s => s.jobs },
+  accounts: { name: "Accounts", show: accounts, there: s => s.accounts },
+  audit: { name: "Audit", show: audit, there: s => s.accounts },
+};
+
+function show(first) {
+  const [key, ...rest] = location.hash.replace(/^#\/?/, "").split("/");
+  const view = views[key] || views[""];
+  let argument = rest.join("/");
+  try { argument = decodeURIComponent(argument); } catch { /* it is shown as it is */ }
+  stop();
+  stop = view.show(main, argument) || (() => {});
+  const h1 = main.querySelector("h1");
+  document.title = `${argument || h1.textContent} · weir`;
+  if (first !== true) {
+    scrollTo(0, 0);
+    h1.focus();
+  }
+  around();
+}
+
+// What is around the view.
+function around() {
+  const s = state.server;
+  const now = location.hash.replace(/^#\/?/, "").split("/")[0];
+  const links = Object.entries(views).filter(([, v]) => v.name && s && (!v.there || v.there(s)));
+  arrange(nav, links.length < 2 ? [] : links.map(([key, v]) => {
+    const a = [...nav.children].find(a => a.hash === "#/" + key) || el("a", { href: "#/" + key }, v.name);
+    return put(a, "aria-current", key === now ? "page" : null);
+  }));
+  const words = !state.live ? (s ? "the server does not answer" : "connecting") : s.ready ? "ready" : "not ready";
+  say(live.lastElementChild, words);
+  put(live, "data-state", !state.live ? "off" : s.ready ? "ready" : "loading");
+  put(live, "title", s ? `version ${s.version}, up for ${span((Date.now() - s.started_ms) / 1000)}` : null);
+}
+
+// Asks for a token.
+function ask() {
+  stop();
+  stop = () => {};
+  const input = el("input", { type: "password", autocomplete: "current-password", required: true, id: "token" });
+  main.replaceChildren(el("h1", { tabindex: -1 }, "Sign in"), el("form", { class: "signin", onsubmit: e => {
+    e.preventDefault();
+    signIn(input.value.trim());
+    show(true);
+  } }, token.get() ? el("p", { class: "bad" }, "That token is not one of this server, or may not see anything.") : null,
+    el("p", {}, "This server knows accounts. A token is made with ", el("code", {}, "weir account token"), ", and is kept until this tab is closed."),
+    el("label", { for: "token" }, "Token"), input, el("button", { class: "main" }, "Sign in")));
+  input.focus();
+}
+
+onRefused(ask);
+addEventListener("hashchange", show);
+follow(around);
+show(true);
+run();

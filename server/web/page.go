@@ -1,0 +1,286 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/weirgpu/weir"
+	"github.com/weirgpu/weir/server/auth"
+	"github.com/weirgpu/weir/share/policy"
+)
+
+// Period is the distance in time of two looks at the source, and so of two events.
+const Period = 500 * time.Millisecond
+
+// How many looks are remembered: for the lanes of devices, and for the charts of a model.
+const (
+	laneLooks  = 240
+	chartLooks = 600
+)
+
+// Options say what a page shows beside its source. All of them may be left out.
+type Options struct {
+	// Version is what the server says of its own version.
+	Version string
+	// Figures are where requests, errors and latencies come from. Without it requests are the runs
+	// of a model's job, and there are no latencies.
+	Figures Reader
+	// Graphs reads the graphs of models.
+	Graphs Graphs
+	// Programs are the devices and programs of an agent. It is called at each look, and must
+	// return soon.
+	Programs func() ([]Device, []Program)
+	// Accounts and Jobs report whether the server answers /v1/accounts and /v1/jobs.
+	Accounts, Jobs bool
+	// Log is told what goes wrong by the page's fault; nil stands for slog.Default.
+	Log *slog.Logger
+}
+
+// Page is the page of a server. It needs [Page.Close].
+type Page struct {
+	o      Options
+	source Source
+	began  time.Time
+	stop   context.CancelFunc
+	ended  chan struct{}
+
+	policies []Policy
+	changing sync.Mutex // held while a share or policy is read, changed and written
+
+	mu      sync.Mutex
+	n       uint64        // of looks
+	at      time.Time     // of the last look
+	floor   uint64        // the last change that is forgotten
+	news    chan struct{} // closed when a look has found a change
+	streams int
+
+	server, devices, models, programs rows
+	histories                         map[string]*history
+	lanes                             map[string]map[string]*lane[float32] // by device and name
+}
+
+// New returns a page that begins to look at its source, once at once.
+func New(s Source, o Options) *Page {
+	ctx, cancel := context.WithCancel(context.Background())
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	p := &Page{o: o, source: s, began: time.Now(), stop: cancel, ended: make(chan struct{}),
+		news: make(chan struct{}), histories: map[string]*history{},
+		lanes: map[string]map[string]*lane[float32]{}}
+	for _, name := range s.Policies() {
+		if r, err := policy.Find(name); err == nil {
+			p.policies = append(p.policies, Policy{name, r.Summary})
+		}
+	}
+	p.at = p.began.Add(-Period)
+	p.look()
+	go p.run(ctx)
+	return p
+}
+
+// Close ends the page: readers of its events are sent away.
+func (p *Page) Close() {
+	p.stop()
+	<-p.ended
+}
+
+func (p *Page) run(ctx context.Context) {
+	defer close(p.ended)
+	tick := time.NewTicker(Period)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			p.look()
+		}
+	}
+}
+
+// look asks the source, and takes what it says.
+func (p *Page) look() {
+	st, index := p.source.Status(), p.source.Index(false)
+	models := modelRows(&st, index)
+	devices := []Device{deviceRow(&st, p.policies)}
+	var programs []Program
+	if p.o.Programs != nil {
+		var more []Device
+		more, programs = p.o.Programs()
+		devices = append(devices, more...)
+	}
+	server := Server{Version: p.o.Version, Started: p.began.UnixMilli(), Ready: p.source.Ready(),
+		Accounts: p.o.Accounts, Jobs: p.o.Jobs, Graphs: p.o.Graphs != nil}
+
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	passed := max(now.Sub(p.at), time.Millisecond)
+	p.n, p.at = p.n+1, now
+	p.follow(models, st.Jobs, passed)
+	drawn := false
+	for i := range models {
+		drawn = p.draw(models[i].Device, models[i].Name, models[i].Used) || drawn
+	}
+	for i := range programs {
+		drawn = p.draw(programs[i].Device, programs[i].Name, programs[i].Used) || drawn
+	}
+	p.forget()
+	changed := []bool{
+		set(p, &p.server, []Server{server}, func(*Server) string { return "" }),
+		set(p, &p.devices, devices, func(d *Device) string { return d.Name }),
+		set(p, &p.models, models, func(m *Model) string { return m.Name }),
+		set(p, &p.programs, programs, func(g *Program) string { return g.Device + " " + g.Name }),
+	}
+	for _, c := range changed {
+		drawn = drawn || c
+	}
+	if drawn {
+		close(p.news)
+		p.news = make(chan struct{})
+	}
+}
+
+// set takes the rows of a list; p.mu is held.
+func set[T any](p *Page, r *rows, list []T, name func(*T) string) bool {
+	names, texts := make([]string, len(list)), make([]json.RawMessage, len(list))
+	for i := range list {
+		names[i], texts[i] = name(&list[i]), encode(&list[i])
+	}
+	changed, lost := r.set(p.n, names, texts)
+	p.floor = max(p.floor, lost)
+	return changed
+}
+
+// follow fills in what takes two looks to know, and keeps it for the charts; p.mu is held.
+func (p *Page) follow(models []Model, jobs []weir.Usage, passed time.Duration) {
+	used := map[string]time.Duration{}
+	for i := range jobs {
+		used[jobs[i].Name] = jobs[i].Used
+	}
+	for i := range models {
+		m := &models[i]
+		h := p.histories[m.Name]
+		if h == nil {
+			h = &history{}
+			p.histories[m.Name] = h
+		}
+		var f Figures
+		known := false
+		if p.o.Figures != nil {
+			f, known = p.o.Figures.Figures(m.Name)
+		}
+		if known {
+			m.Requests, m.Errors = f.Requests, f.Errors
+		}
+		h.see(p.n, m, used[m.Name], passed)
+		if known {
+			h.latency(p.n, m, p.o.Figures.Bounds(), f.Latency)
+		}
+	}
+}
+
+// draw puts what a name had of a device into its lane, and returns whether that was anything; p.mu
+// is held.
+func (p *Page) draw(device, name string, part float64) bool {
+	if part == 0 {
+		return false
+	}
+	if p.lanes[device] == nil {
+		p.lanes[device] = map[string]*lane[float32]{}
+	}
+	l := p.lanes[device][name]
+	if l == nil {
+		l = &lane[float32]{}
+		p.lanes[device][name] = l
+	}
+	l.put(p.n, laneLooks, float32(part))
+	return true
+}
+
+// forget lets go of what nothing is known of any more; p.mu is held.
+func (p *Page) forget() {
+	for device, lanes := range p.lanes {
+		for name, l := range lanes {
+			if p.n-l.last >= laneLooks {
+				delete(lanes, name)
+			}
+		}
+		if len(lanes) == 0 {
+			delete(p.lanes, device)
+		}
+	}
+	for name, h := range p.histories {
+		if p.n-h.points.last >= chartLooks {
+			delete(p.histories, name)
+		}
+	}
+}
+
+// id is the number of a look as clients know it: with the page's begin, since numbers begin anew.
+func (p *Page) id(n uint64) string {
+	return strconv.FormatInt(p.began.UnixNano(), 36) + "." + strconv.FormatUint(n, 10)
+}
+
+// message is the JSON of a [State], made of rows that are encoded already.
+type message struct {
+	ID       string                          `json:"id"`
+	Time     int64                           `json:"time_ms"`
+	Period   float64                         `json:"period_ms"`
+	Server   json.RawMessage                 `json:"server,omitempty"`
+	Devices  []json.RawMessage               `json:"devices,omitempty"`
+	Models   []json.RawMessage               `json:"models,omitempty"`
+	Programs []json.RawMessage               `json:"programs,omitempty"`
+	Gone     Gone                            `json:"gone,omitzero"`
+	Lanes    map[string]map[string][]float64 `json:"lanes,omitempty"`
+}
+
+// after returns what has changed after look n for whoever asks in ctx, and the number of the last
+// look. After 0 it is all.
+func (p *Page) after(ctx context.Context, n uint64) (json.RawMessage, uint64) {
+	all := auth.From(ctx).MayAll(auth.Read) || auth.May(ctx, auth.Read, auth.All)
+	any := func(string) bool { return true }
+	may := func(model string) bool { return all || auth.May(ctx, auth.Read, model) }
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m := message{ID: p.id(p.n), Time: p.at.UnixMilli(), Period: Period.Seconds() * 1000}
+	if s, _ := p.server.after(n, any); s != nil {
+		m.Server = s[0]
+	}
+	m.Devices, m.Gone.Devices = p.devices.after(n, any)
+	m.Models, m.Gone.Models = p.models.after(n, may)
+	if all {
+		m.Programs, m.Gone.Programs = p.programs.after(n, any)
+	}
+	if n == 0 {
+		m.Gone = Gone{}
+	}
+	m.Lanes = p.lanesAfter(n, may)
+	return encode(m), p.n
+}
+
+// lanesAfter returns the lanes from after look n on that are not empty; p.mu is held.
+func (p *Page) lanesAfter(n uint64, may func(string) bool) map[string]map[string][]float64 {
+	all := map[string]map[string][]float64{}
+	for device, lanes := range p.lanes {
+		for name, l := range lanes {
+			if l.last <= n || !may(name) {
+				continue
+			}
+			var values []float64
+			for _, v := range l.after(nil, n, p.n) {
+				values = append(values, round(float64(v), 3))
+			}
+			if all[device] == nil {
+				all[device] = map[string][]float64{}
+			}
+			all[device][name] = values
+		}
+	}
+	return all
+}

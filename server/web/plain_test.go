@@ -1,0 +1,157 @@
+package web_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/weirgpu/weir"
+	"github.com/weirgpu/weir/server/oip"
+	"github.com/weirgpu/weir/server/web"
+)
+
+// plain is a source whose state tests write down. A real server computes in real time, which these
+// tests do not have.
+type plain struct {
+	mu      sync.Mutex
+	ready   bool
+	status  weir.HostStatus
+	index   []oip.IndexEntry
+	figures map[string]web.Figures
+}
+
+var bounds = []float64{0.001, 0.002, 0.004, 0.008}
+
+// served returns a source with these models.
+func served(names ...string) *plain {
+	s := &plain{ready: true, figures: map[string]web.Figures{}, status: weir.HostStatus{
+		Device: "cpu:0", Policy: "fair", Memory: weir.GiB, Promised: 64 * weir.MiB}}
+	for _, n := range names {
+		s.index = append(s.index, oip.IndexEntry{Name: n, Version: "1", State: "READY"})
+		s.status.Jobs = append(s.status.Jobs, weir.Usage{Name: n, Share: weir.Share{
+			Memory: 8 * weir.MiB}, Memory: weir.MiB, Peak: 2 * weir.MiB})
+	}
+	return s
+}
+
+// change changes what the job of a model has.
+func (s *plain) change(name string, f func(*weir.Usage)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.status.Jobs {
+		if s.status.Jobs[i].Name == name {
+			f(&s.status.Jobs[i])
+		}
+	}
+}
+
+// remove takes a model away.
+func (s *plain) remove(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.index = slices.DeleteFunc(s.index, func(e oip.IndexEntry) bool { return e.Name == name })
+	s.status.Jobs = slices.DeleteFunc(s.status.Jobs, func(u weir.Usage) bool {
+		return u.Name == name
+	})
+}
+
+// add adds a model that has no job.
+func (s *plain) add(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.index = append(s.index, oip.IndexEntry{Name: name, Version: "1", State: "LOADING"})
+}
+
+// answer counts n requests that took so many seconds each.
+func (s *plain) answer(name string, n int64, seconds float64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.figures[name]
+	f.Requests += n
+	counts := make([]int64, len(bounds)+1)
+	copy(counts, f.Latency)
+	at, _ := slices.BinarySearch(bounds, seconds)
+	counts[at] += n
+	f.Latency = counts
+	s.figures[name] = f
+}
+
+func (s *plain) Ready() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ready
+}
+
+func (s *plain) Status() weir.HostStatus {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.status
+	st.Jobs = slices.Clone(st.Jobs)
+	return st
+}
+
+func (s *plain) Index(bool) []oip.IndexEntry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.index)
+}
+
+func (s *plain) Metadata(name, _ string) (oip.Metadata, error) {
+	return oip.Metadata{Name: name, Versions: []string{"1"}}, nil
+}
+
+func (s *plain) Policies() []string { return []string{"fair", "priority"} }
+
+func (s *plain) SetPolicy(name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !slices.Contains(s.Policies(), name) {
+		return fmt.Errorf("%w: there is no policy %s", weir.ErrOption, name)
+	}
+	s.status.Policy = name
+	return nil
+}
+
+func (s *plain) SetShare(name string, to weir.Share) (before weir.Share, err error) {
+	if to.Memory > weir.GiB {
+		return before, fmt.Errorf("%w: %v", weir.ErrMemory, to.Memory)
+	}
+	s.change(name, func(u *weir.Usage) { before, u.Share = u.Share, to })
+	return before, nil
+}
+
+func (s *plain) LoadModel(_ context.Context, name string, _ oip.Parameters) error {
+	return s.turn(name, "READY")
+}
+
+func (s *plain) UnloadModel(_ context.Context, name string, _ oip.Parameters) error {
+	return s.turn(name, "UNAVAILABLE")
+}
+
+func (s *plain) turn(name, state string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.index {
+		if s.index[i].Name == name {
+			s.index[i].State = state
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: there is no model %s", weir.ErrOption, name)
+}
+
+func (s *plain) Bounds() []float64 { return bounds }
+
+func (s *plain) Figures(name string) (web.Figures, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f, ok := s.figures[name]
+	return f, ok
+}
+
+// work has a model compute for the whole device for so long.
+func (s *plain) work(name string, d time.Duration) {
+	s.change(name, func(u *weir.Usage) { u.Used += d; u.Runs++ })
+}

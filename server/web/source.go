@@ -1,0 +1,54 @@
+package web
+
+import (
+	"context"
+
+	"github.com/weirgpu/weir"
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/server/oip"
+)
+
+// Source is a server, as its page sees and changes it. Its methods may be called by any number of
+// goroutines.
+type Source interface {
+	// Ready reports whether all models are loaded and the server is not stopping.
+	Ready() bool
+	// Status is the state of the device; its jobs have the names of the models.
+	Status() weir.HostStatus
+	// Index lists the versions of models, with those that are not served if not only ready ones
+	// are asked for.
+	Index(readyOnly bool) []oip.IndexEntry
+	// Metadata describes a model; an empty version stands for the one that is served.
+	Metadata(name, version string) (oip.Metadata, error)
+
+	// Policies are the names of the policies that the device can enforce.
+	Policies() []string
+	// SetPolicy makes another policy decide, as weir.Host.SetPolicy.
+	SetPolicy(name string) error
+	// SetShare gives a model another share, as weir.Tenant.SetShare, and returns the one before.
+	SetShare(model string, s weir.Share) (before weir.Share, err error)
+	// LoadModel loads a model and UnloadModel ends it, as the repository extension has them.
+	LoadModel(ctx context.Context, name string, p oip.Parameters) error
+	UnloadModel(ctx context.Context, name string, p oip.Parameters) error
+}
+
+// Figures are what a model's requests came to since the server began.
+type Figures struct {
+	Requests int64 // that were answered, with errors too
+	Errors   int64 // that were answered by an error
+	// Latency counts the requests by how long they took: a count for each bound of the reader's
+	// buckets, and one for those above the last.
+	Latency []int64
+}
+
+// Reader is asked for figures of models. Bounds are the upper bounds in seconds of the buckets of
+// Figures.Latency, in ascending order, always the same.
+type Reader interface {
+	Bounds() []float64
+	Figures(model string) (f Figures, ok bool)
+}
+
+// Graphs reads the graph of a version of a model. Release is to be called once it is no longer
+// used.
+type Graphs func(ctx context.Context, model, version string) (g *graph.Graph, release func() error,
+	err error)
