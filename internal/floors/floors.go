@@ -101,6 +101,7 @@ var Table = []Row{
 	{"server/store", 5, Both, "state that outlives the process"},
 	{"server/audit", 6, Both, "who did what, in a chain"},
 	{"server/auth", 7, Both, "who asks, and what they may"},
+	{"server/oip/inferencepb", 7, Both, ""},
 	{"server/oip", 8, Both, "the inference protocol"},
 	{"server/repo", 8, Both, "folders of models"},
 	{"server/web", 9, Both, "the page of a server"},

@@ -80,6 +80,9 @@ func (d *decoder) request() error {
 func (d *decoder) params() (Parameters, error) {
 	p := Parameters{}
 	err := d.object(func(key string) (err error) {
+		if len(p) == MaxValues {
+			return tooMany("parameters")
+		}
 		p[key], err = d.param(key)
 		return err
 	})
@@ -107,6 +110,9 @@ func (d *decoder) param(key string) (any, error) {
 }
 
 func (d *decoder) output() error {
+	if len(d.r.Outputs) == MaxValues {
+		return tooMany("outputs")
+	}
 	var o Output
 	err := d.object(func(key string) (err error) {
 		switch key {
@@ -126,6 +132,9 @@ func (d *decoder) output() error {
 // draft reads an input. Its data are read at once where type and shape stand before them, which
 // they do with every known client.
 func (d *decoder) draft() error {
+	if len(d.drafts) == MaxValues {
+		return tooMany("inputs")
+	}
 	var in draft
 	err := d.object(func(key string) (err error) {
 		switch key {
@@ -186,12 +195,21 @@ func (d *decoder) data(in *draft) error {
 func (d *decoder) input(in *draft) (Input, error) {
 	out := Input{Name: in.name, Parameters: in.parameters}
 	size, binary := in.parameters["binary_data_size"]
-	var err error
+	region, err := regionOf(in.parameters)
+	out.Region = region
 	switch {
+	case err != nil:
 	case in.name == "" || in.datatype == "" || !in.hasShape:
 		err = fmt.Errorf("%w: name, datatype and shape must be given", ErrRequest)
 	case binary && (in.data != nil || in.tensor != nil):
 		err = fmt.Errorf("%w: data and binary_data_size are both given", ErrRequest)
+	case region != nil && (binary || in.data != nil || in.tensor != nil):
+		err = fmt.Errorf("%w: elements are given beside shared_memory_region", ErrRequest)
+	case region != nil:
+		var dt tensor.DType
+		if dt, err = ParseDatatype(in.datatype); err == nil {
+			out.Tensor, err = away(dt, in.shape)
+		}
 	case binary:
 		out.Tensor, err = d.binary(size, in)
 	case in.tensor != nil && in.data == nil:

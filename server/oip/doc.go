@@ -1,14 +1,15 @@
 // Package oip speaks the Open Inference Protocol, version 2, with the extensions of NVIDIA's Triton
-// Inference Server: what a request and its answer are, and how they are written in JSON with binary
-// data behind it.
+// Inference Server: what a request and its answer are, how they are written in JSON with binary data
+// behind it, and how as messages of gRPC.
 //
 // The protocol is specified in kserve/open-inference-protocol, specification/protocol
 // (inference_rest.md, open_inference_rest.yaml); the extensions for binary data and classification
 // in triton-inference-server/server, docs/protocol (extension_binary_data.md,
 // extension_classification.md).
 //
-// Meet first: [Request] and [Decode], [Response] and its method Append, and [Datatype], which names
-// types of elements. [Metadata] describes a model.
+// Meet first: [Request] and [Decode], or [Message] and [DecodeMessage] for gRPC; [Response] and its
+// methods Append and AppendMessage; and [Datatype], which names types of elements. [Metadata]
+// describes a model.
 //
 // Concurrency: everything here is plain data and pure functions.
 //
@@ -26,3 +27,7 @@ var ErrRequest = errors.New("bad request")
 
 // MaxDepth is how deep arrays and objects may nest.
 const MaxDepth = 100
+
+// MaxValues is how many inputs, outputs, and parameters of one of them, a request may have: no model
+// has as many, and each takes more memory than its bytes.
+const MaxValues = 4096

@@ -14,6 +14,7 @@ import (
 // Response is the answer to a [Request].
 type Response struct {
 	Model, Version, ID string
+	Parameters         Parameters
 	Outputs            []Value
 }
 
@@ -22,6 +23,8 @@ type Value struct {
 	Name   string
 	Tensor *tensor.Tensor
 	Binary bool // behind the JSON
+	// Region is where the elements were put; nil: they go with the answer.
+	Region *Region
 }
 
 // Append writes the answer behind dst: JSON of header bytes, then the binary data. Where no output
@@ -37,6 +40,12 @@ func (r *Response) Append(dst []byte) (out []byte, header int, err error) {
 		dst = append(dst, `,"id":`...)
 		dst = appendText(dst, r.ID)
 	}
+	if len(r.Parameters) > 0 {
+		dst = append(dst, ',')
+		if dst, err = appendParams(dst, r.Parameters); err != nil {
+			return nil, 0, err
+		}
+	}
 	dst = append(dst, `,"outputs":[`...)
 	binary := false
 	for i := range r.Outputs {
@@ -46,7 +55,7 @@ func (r *Response) Append(dst []byte) (out []byte, header int, err error) {
 		if dst, err = r.Outputs[i].append(dst); err != nil {
 			return nil, 0, fmt.Errorf("output %.200q: %w", r.Outputs[i].Name, err)
 		}
-		binary = binary || r.Outputs[i].Binary
+		binary = binary || r.Outputs[i].behind()
 	}
 	dst = append(dst, `]}`...)
 	if !binary {
@@ -54,17 +63,30 @@ func (r *Response) Append(dst []byte) (out []byte, header int, err error) {
 	}
 	header = len(dst) - begin
 	for _, v := range r.Outputs {
-		if v.Binary {
+		if v.behind() {
 			dst = AppendBytes(dst, v.Tensor)
 		}
 	}
 	return dst, header, nil
 }
 
-func (v *Value) append(dst []byte) ([]byte, error) {
+// behind reports whether elements stand behind the JSON.
+func (v *Value) behind() bool { return v.Binary && v.Region == nil }
+
+// datatype names the type of the elements.
+func (v *Value) datatype() (string, error) {
 	name, ok := Datatype(v.Tensor.DType)
 	if !ok {
-		return nil, fmt.Errorf("%w: the protocol has no type for %v", ErrRequest, v.Tensor.DType)
+		return "", fmt.Errorf("%w: output %.200q: the protocol has no type for %v", ErrRequest,
+			v.Name, v.Tensor.DType)
+	}
+	return name, nil
+}
+
+func (v *Value) append(dst []byte) ([]byte, error) {
+	name, err := v.datatype()
+	if err != nil {
+		return nil, err
 	}
 	dst = append(dst, `{"name":`...)
 	dst = appendText(dst, v.Name)
@@ -78,13 +100,17 @@ func (v *Value) append(dst []byte) ([]byte, error) {
 		dst = strconv.AppendInt(dst, int64(d), 10)
 	}
 	dst = append(dst, ']')
+	if v.Region != nil {
+		dst, err = appendParams(append(dst, ','), v.Region.parameters())
+		return append(dst, '}'), err
+	}
 	if v.Binary {
 		dst = append(dst, `,"parameters":{"binary_data_size":`...)
 		dst = strconv.AppendInt(dst, int64(sizeOf(v.Tensor)), 10)
 		return append(dst, "}}"...), nil
 	}
 	dst = append(dst, `,"data":[`...)
-	dst, err := appendElements(dst, v.Tensor)
+	dst, err = appendElements(dst, v.Tensor)
 	return append(dst, "]}"...), err
 }
 
@@ -107,6 +133,20 @@ func AppendBytes(dst []byte, t *tensor.Tensor) []byte {
 		dst = append(dst, s...)
 	}
 	return dst
+}
+
+// appendParams writes parameters in JSON.
+func appendParams(dst []byte, p Parameters) ([]byte, error) {
+	dst = append(dst, `"parameters":{`...)
+	for i, key := range p.keys() {
+		dst = append(appendText(comma(dst, i), key), ':')
+		b, err := json.Marshal(p[key])
+		if err != nil {
+			return nil, fmt.Errorf("%w: parameter %.40q: %w", ErrRequest, key, err)
+		}
+		dst = append(dst, b...)
+	}
+	return append(dst, '}'), nil
 }
 
 // appendText writes a string in JSON.

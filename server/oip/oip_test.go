@@ -73,6 +73,15 @@ func TestDecodeFields(t *testing.T) {
 	if _, c := r.Wants("c"); c || !a.Binary || b.Binary || a.Classes != 0 || b.Classes != 3 {
 		t.Errorf("outputs %+v", r.Outputs)
 	}
+	body = one(`"datatype":"INT8","shape":[3],"parameters":{"shared_memory_region":"r",` +
+		`"shared_memory_byte_size":3,"shared_memory_offset":2}`)
+	if r, err = Decode([]byte(body), len(body)); err != nil {
+		t.Fatal(err)
+	}
+	if in := r.Inputs[0]; *in.Region != (Region{"r", 2, 3}) || in.Tensor.Len() != 3 ||
+		in.Tensor.Data != nil {
+		t.Errorf("input %+v", in)
+	}
 	if o, wanted := (&Request{}).Wants("any"); !wanted || o.Binary {
 		t.Errorf("a request without outputs wants %+v, %v", o, wanted)
 	}
@@ -128,8 +137,14 @@ func TestDecodeRefuses(t *testing.T) {
 		one(`"shape":[1],"datatype":"FP32","data":[1],"parameters":{"binary_data_size":0}`): "both",
 		one(`"shape":[1],"datatype":"FP32","parameters":{"binary_data_size":4}`): "0 " +
 			"bytes",
-		one(`"shape":[1],"datatype":"FP32","parameters":{"binary_data_size":-4}`):        "-4",
-		one(`"shape":[1],"datatype":"FP32","parameters":{"binary_data_size":"4"}`):       "4",
+		one(`"shape":[1],"datatype":"FP32","parameters":{"binary_data_size":-4}`):      "-4",
+		one(`"shape":[1],"datatype":"FP32","parameters":{"binary_data_size":"4"}`):     "4",
+		one(`"shape":[1],"datatype":"INT8","parameters":{"shared_memory_region":"r"}`): "byte_size",
+		one(`"shape":[1],"datatype":"INT8","data":[1],"parameters":{"shared_memory_region":"r",` +
+			`"shared_memory_byte_size":1}`): "beside",
+		`{"outputs":[{"name":"a","parameters":{"shared_memory_offset":1}}]}`:             "without",
+		`{"inputs":[` + strings.Repeat("{},", MaxValues) + `{}]}`:                        "4096 inputs",
+		`{"outputs":[` + strings.Repeat("{},", MaxValues) + `{}]}`:                       "4096 outputs",
 		`{"outputs":[{"name":"a"},{"name":"a"}]}`:                                        "twice",
 		`{"outputs":[{"name":"a","parameters":{"classification":-1}}]}`:                  "classification",
 		`{"outputs":[{"name":"a","parameters":{"binary_data":1}}]}`:                      "binary_data",
@@ -266,6 +281,14 @@ func TestAppend(t *testing.T) {
 	if got := string(out[header:]); got != "\x03\x00\x00\x00é\n\x00\x00\x00\x00\x01" {
 		t.Errorf("binary data %q", got)
 	}
+	r = Response{Parameters: Parameters{"f": 0.5, "b": true}, Outputs: []Value{{Name: "a",
+		Tensor: tensor.From([]int8{1}, 1), Binary: true, Region: &Region{"r", 0, 1}}}}
+	if out, header, err = r.Append(nil); err != nil || header != 0 || string(out) !=
+		`{"model_name":"","model_version":"","parameters":{"b":true,"f":0.5},"outputs":[{"name":`+
+			`"a","datatype":"INT8","shape":[1],"parameters":{"shared_memory_byte_size":1,`+
+			`"shared_memory_region":"r"}}]}` {
+		t.Errorf("an output in a region: %s, %d, %v", out, header, err)
+	}
 	for _, bad := range []*tensor.Tensor{tensor.From([]float32{float32(math.NaN())}, 1),
 		tensor.From([]float64{math.Inf(-1)}, 1), tensor.FromStrings([]string{"\xff"}, 1),
 		tensor.From([]tensor.Half{0}, 1), tensor.From([]complex64{0}, 1)} {
@@ -326,10 +349,14 @@ func FuzzDecode(f *testing.F) {
 		}
 		var answer Response
 		for i, in := range r.Inputs {
+			if in.Region != nil {
+				return
+			}
 			if err := in.Tensor.Check(); err != nil {
 				t.Fatalf("%q: %v", body, err)
 			}
-			answer.Outputs = append(answer.Outputs, Value{in.Name, in.Tensor, i%2 == 0})
+			answer.Outputs = append(answer.Outputs, Value{Name: in.Name,
+				Tensor: in.Tensor, Binary: i%2 == 0})
 		}
 		out, header, err := answer.Append(nil)
 		if err != nil {

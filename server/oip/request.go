@@ -2,7 +2,9 @@ package oip
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/weirgpu/weir/tensor"
 )
@@ -10,6 +12,9 @@ import (
 // Parameters are what a client may say beside the protocol's own fields: values of type string,
 // bool, int64 and, for numbers that are none, float64. Whoever does not know one leaves it alone.
 type Parameters map[string]any
+
+// keys are the names, sorted.
+func (p Parameters) keys() []string { return slices.Sorted(maps.Keys(p)) }
 
 // Request is one inference.
 type Request struct {
@@ -25,6 +30,9 @@ type Input struct {
 	Parameters Parameters
 	// Tensor may share the bytes of the body that the request was decoded from.
 	Tensor *tensor.Tensor
+	// Region is where the elements are, nil where they are in Tensor. With a region, Tensor has a
+	// type and a shape only.
+	Region *Region
 }
 
 // Output is an output that a request asks for.
@@ -33,6 +41,8 @@ type Output struct {
 	Parameters Parameters
 	Binary     bool // wanted behind the JSON
 	Classes    int  // the number of classes wanted in place of the values; 0: the values
+	// Region is where the elements are wanted; nil: in the answer.
+	Region *Region
 }
 
 // Wants returns what the request says of a model's output of that name, and whether it asks for it.
@@ -94,6 +104,10 @@ func (o *Output) finish(binary bool) error {
 				o.Name)
 		}
 		o.Classes = int(k)
+	}
+	var err error
+	if o.Region, err = regionOf(o.Parameters); err != nil {
+		return fmt.Errorf("output %.200q: %w", o.Name, err)
 	}
 	return nil
 }
