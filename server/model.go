@@ -86,6 +86,9 @@ func fields(v weir.ValueInfo) (f oip.TensorFields, ok bool) {
 
 // infer computes the answer to a request and writes it behind dst, as Response.Append does.
 func (m *model) infer(ctx context.Context, r *oip.Request, dst []byte) ([]byte, int, error) {
+	if err := here(r); err != nil {
+		return nil, 0, err
+	}
 	in := weir.Inputs{}
 	for _, v := range r.Inputs {
 		in[v.Name] = v.Tensor

@@ -244,6 +244,12 @@ func TestEndpoints(t *testing.T) {
 		{"POST", inferPath, wrong, nil, 400, "imago"},
 		{"POST", inferPath, inJSON(pixels, `,"outputs":[{"name":"no"}]`), nil, 400, "no output"},
 		{"POST", inferPath, inJSON(pixels, `,"parameters":{"timeout":"1"}`), nil, 400, "timeout"},
+		{"POST", inferPath, []byte(`{"inputs":[{"name":"image","datatype":"FP32","shape":[1,1,8,` +
+			`8],"parameters":{"shared_memory_region":"r","shared_memory_byte_size":256}}]}`), nil,
+			501, "shared memory"},
+		{"POST", inferPath, inJSON(pixels, `,"outputs":[{"name":"probabilities","parameters":{`+
+			`"shared_memory_region":"r","shared_memory_byte_size":40}}]`), nil, 501,
+			"shared memory"},
 		{"POST", inferPath, big, nil, 413, "too large"},
 		{"POST", inferPath, gzipped(big), []string{"Content-Encoding", "gzip"}, 413, "too large"},
 		{"POST", inferPath, nil, []string{"Content-Encoding", "br"}, 415, "gzip"},

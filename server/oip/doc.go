@@ -1,6 +1,6 @@
 // Package oip speaks the Open Inference Protocol, version 2, with the extensions of NVIDIA's Triton
-// Inference Server: what a request and its answer are, how they are written in JSON with binary data
-// behind it, and how as messages of gRPC.
+// Inference Server: what a request and its answer are, how they are written in JSON with binary
+// data behind it, and how as messages of gRPC.
 //
 // The protocol is specified in kserve/open-inference-protocol, specification/protocol
 // (inference_rest.md, open_inference_rest.yaml); the extensions for binary data and classification
@@ -28,6 +28,6 @@ var ErrRequest = errors.New("bad request")
 // MaxDepth is how deep arrays and objects may nest.
 const MaxDepth = 100
 
-// MaxValues is how many inputs, outputs, and parameters of one of them, a request may have: no model
-// has as many, and each takes more memory than its bytes.
+// MaxValues is how many inputs, outputs, and parameters of one of them, a request may have: no
+// model has as many, and each takes more memory than its bytes.
 const MaxValues = 4096

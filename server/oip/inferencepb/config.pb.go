@@ -109,107 +109,6 @@ func (DataType) EnumDescriptor() ([]byte, []int) {
 	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{0}
 }
 
-type ModelInput_Format int32
-
-const (
-	ModelInput_FORMAT_NONE ModelInput_Format = 0
-	ModelInput_FORMAT_NHWC ModelInput_Format = 1
-	ModelInput_FORMAT_NCHW ModelInput_Format = 2
-)
-
-// Enum value maps for ModelInput_Format.
-var (
-	ModelInput_Format_name = map[int32]string{
-		0: "FORMAT_NONE",
-		1: "FORMAT_NHWC",
-		2: "FORMAT_NCHW",
-	}
-	ModelInput_Format_value = map[string]int32{
-		"FORMAT_NONE": 0,
-		"FORMAT_NHWC": 1,
-		"FORMAT_NCHW": 2,
-	}
-)
-
-func (x ModelInput_Format) Enum() *ModelInput_Format {
-	p := new(ModelInput_Format)
-	*p = x
-	return p
-}
-
-func (x ModelInput_Format) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (ModelInput_Format) Descriptor() protoreflect.EnumDescriptor {
-	return file_server_oip_inferencepb_config_proto_enumTypes[1].Descriptor()
-}
-
-func (ModelInput_Format) Type() protoreflect.EnumType {
-	return &file_server_oip_inferencepb_config_proto_enumTypes[1]
-}
-
-func (x ModelInput_Format) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use ModelInput_Format.Descriptor instead.
-func (ModelInput_Format) EnumDescriptor() ([]byte, []int) {
-	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{1, 0}
-}
-
-type ModelInstanceGroup_Kind int32
-
-const (
-	ModelInstanceGroup_KIND_AUTO  ModelInstanceGroup_Kind = 0
-	ModelInstanceGroup_KIND_GPU   ModelInstanceGroup_Kind = 1
-	ModelInstanceGroup_KIND_CPU   ModelInstanceGroup_Kind = 2
-	ModelInstanceGroup_KIND_MODEL ModelInstanceGroup_Kind = 3
-)
-
-// Enum value maps for ModelInstanceGroup_Kind.
-var (
-	ModelInstanceGroup_Kind_name = map[int32]string{
-		0: "KIND_AUTO",
-		1: "KIND_GPU",
-		2: "KIND_CPU",
-		3: "KIND_MODEL",
-	}
-	ModelInstanceGroup_Kind_value = map[string]int32{
-		"KIND_AUTO":  0,
-		"KIND_GPU":   1,
-		"KIND_CPU":   2,
-		"KIND_MODEL": 3,
-	}
-)
-
-func (x ModelInstanceGroup_Kind) Enum() *ModelInstanceGroup_Kind {
-	p := new(ModelInstanceGroup_Kind)
-	*p = x
-	return p
-}
-
-func (x ModelInstanceGroup_Kind) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (ModelInstanceGroup_Kind) Descriptor() protoreflect.EnumDescriptor {
-	return file_server_oip_inferencepb_config_proto_enumTypes[2].Descriptor()
-}
-
-func (ModelInstanceGroup_Kind) Type() protoreflect.EnumType {
-	return &file_server_oip_inferencepb_config_proto_enumTypes[2]
-}
-
-func (x ModelInstanceGroup_Kind) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use ModelInstanceGroup_Kind.Descriptor instead.
-func (ModelInstanceGroup_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{4, 0}
-}
-
 type ModelQueuePolicy_TimeoutAction int32
 
 const (
@@ -240,11 +139,11 @@ func (x ModelQueuePolicy_TimeoutAction) String() string {
 }
 
 func (ModelQueuePolicy_TimeoutAction) Descriptor() protoreflect.EnumDescriptor {
-	return file_server_oip_inferencepb_config_proto_enumTypes[3].Descriptor()
+	return file_server_oip_inferencepb_config_proto_enumTypes[1].Descriptor()
 }
 
 func (ModelQueuePolicy_TimeoutAction) Type() protoreflect.EnumType {
-	return &file_server_oip_inferencepb_config_proto_enumTypes[3]
+	return &file_server_oip_inferencepb_config_proto_enumTypes[1]
 }
 
 func (x ModelQueuePolicy_TimeoutAction) Number() protoreflect.EnumNumber {
@@ -253,121 +152,21 @@ func (x ModelQueuePolicy_TimeoutAction) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ModelQueuePolicy_TimeoutAction.Descriptor instead.
 func (ModelQueuePolicy_TimeoutAction) EnumDescriptor() ([]byte, []int) {
-	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{5, 0}
+	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{3, 0}
 }
 
-type ModelSequenceBatching_Control_Kind int32
-
-const (
-	ModelSequenceBatching_Control_CONTROL_SEQUENCE_START  ModelSequenceBatching_Control_Kind = 0
-	ModelSequenceBatching_Control_CONTROL_SEQUENCE_READY  ModelSequenceBatching_Control_Kind = 1
-	ModelSequenceBatching_Control_CONTROL_SEQUENCE_END    ModelSequenceBatching_Control_Kind = 2
-	ModelSequenceBatching_Control_CONTROL_SEQUENCE_CORRID ModelSequenceBatching_Control_Kind = 3
-)
-
-// Enum value maps for ModelSequenceBatching_Control_Kind.
-var (
-	ModelSequenceBatching_Control_Kind_name = map[int32]string{
-		0: "CONTROL_SEQUENCE_START",
-		1: "CONTROL_SEQUENCE_READY",
-		2: "CONTROL_SEQUENCE_END",
-		3: "CONTROL_SEQUENCE_CORRID",
-	}
-	ModelSequenceBatching_Control_Kind_value = map[string]int32{
-		"CONTROL_SEQUENCE_START":  0,
-		"CONTROL_SEQUENCE_READY":  1,
-		"CONTROL_SEQUENCE_END":    2,
-		"CONTROL_SEQUENCE_CORRID": 3,
-	}
-)
-
-func (x ModelSequenceBatching_Control_Kind) Enum() *ModelSequenceBatching_Control_Kind {
-	p := new(ModelSequenceBatching_Control_Kind)
-	*p = x
-	return p
-}
-
-func (x ModelSequenceBatching_Control_Kind) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (ModelSequenceBatching_Control_Kind) Descriptor() protoreflect.EnumDescriptor {
-	return file_server_oip_inferencepb_config_proto_enumTypes[4].Descriptor()
-}
-
-func (ModelSequenceBatching_Control_Kind) Type() protoreflect.EnumType {
-	return &file_server_oip_inferencepb_config_proto_enumTypes[4]
-}
-
-func (x ModelSequenceBatching_Control_Kind) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use ModelSequenceBatching_Control_Kind.Descriptor instead.
-func (ModelSequenceBatching_Control_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{7, 0, 0}
-}
-
-type ModelTensorReshape struct {
+type ModelInput struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Shape         []int64                `protobuf:"varint,1,rep,packed,name=shape,proto3" json:"shape,omitempty"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	DataType      DataType               `protobuf:"varint,2,opt,name=data_type,json=dataType,proto3,enum=inference.DataType" json:"data_type,omitempty"`
+	Dims          []int64                `protobuf:"varint,4,rep,packed,name=dims,proto3" json:"dims,omitempty"` // without the batch, where max_batch_size is not 0
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *ModelTensorReshape) Reset() {
-	*x = ModelTensorReshape{}
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[0]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ModelTensorReshape) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ModelTensorReshape) ProtoMessage() {}
-
-func (x *ModelTensorReshape) ProtoReflect() protoreflect.Message {
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[0]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ModelTensorReshape.ProtoReflect.Descriptor instead.
-func (*ModelTensorReshape) Descriptor() ([]byte, []int) {
-	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{0}
-}
-
-func (x *ModelTensorReshape) GetShape() []int64 {
-	if x != nil {
-		return x.Shape
-	}
-	return nil
-}
-
-type ModelInput struct {
-	state            protoimpl.MessageState `protogen:"open.v1"`
-	Name             string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	DataType         DataType               `protobuf:"varint,2,opt,name=data_type,json=dataType,proto3,enum=inference.DataType" json:"data_type,omitempty"`
-	Format           ModelInput_Format      `protobuf:"varint,3,opt,name=format,proto3,enum=inference.ModelInput_Format" json:"format,omitempty"`
-	Dims             []int64                `protobuf:"varint,4,rep,packed,name=dims,proto3" json:"dims,omitempty"` // without the batch, where max_batch_size is not 0
-	Reshape          *ModelTensorReshape    `protobuf:"bytes,5,opt,name=reshape,proto3" json:"reshape,omitempty"`
-	AllowRaggedBatch bool                   `protobuf:"varint,7,opt,name=allow_ragged_batch,json=allowRaggedBatch,proto3" json:"allow_ragged_batch,omitempty"`
-	Optional         bool                   `protobuf:"varint,8,opt,name=optional,proto3" json:"optional,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
-}
-
 func (x *ModelInput) Reset() {
 	*x = ModelInput{}
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[1]
+	mi := &file_server_oip_inferencepb_config_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -379,7 +178,7 @@ func (x *ModelInput) String() string {
 func (*ModelInput) ProtoMessage() {}
 
 func (x *ModelInput) ProtoReflect() protoreflect.Message {
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[1]
+	mi := &file_server_oip_inferencepb_config_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -392,7 +191,7 @@ func (x *ModelInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelInput.ProtoReflect.Descriptor instead.
 func (*ModelInput) Descriptor() ([]byte, []int) {
-	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{1}
+	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{0}
 }
 
 func (x *ModelInput) GetName() string {
@@ -409,13 +208,6 @@ func (x *ModelInput) GetDataType() DataType {
 	return DataType_TYPE_INVALID
 }
 
-func (x *ModelInput) GetFormat() ModelInput_Format {
-	if x != nil {
-		return x.Format
-	}
-	return ModelInput_FORMAT_NONE
-}
-
 func (x *ModelInput) GetDims() []int64 {
 	if x != nil {
 		return x.Dims
@@ -423,33 +215,11 @@ func (x *ModelInput) GetDims() []int64 {
 	return nil
 }
 
-func (x *ModelInput) GetReshape() *ModelTensorReshape {
-	if x != nil {
-		return x.Reshape
-	}
-	return nil
-}
-
-func (x *ModelInput) GetAllowRaggedBatch() bool {
-	if x != nil {
-		return x.AllowRaggedBatch
-	}
-	return false
-}
-
-func (x *ModelInput) GetOptional() bool {
-	if x != nil {
-		return x.Optional
-	}
-	return false
-}
-
 type ModelOutput struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	DataType      DataType               `protobuf:"varint,2,opt,name=data_type,json=dataType,proto3,enum=inference.DataType" json:"data_type,omitempty"`
 	Dims          []int64                `protobuf:"varint,3,rep,packed,name=dims,proto3" json:"dims,omitempty"`
-	Reshape       *ModelTensorReshape    `protobuf:"bytes,5,opt,name=reshape,proto3" json:"reshape,omitempty"`
 	LabelFilename string                 `protobuf:"bytes,4,opt,name=label_filename,json=labelFilename,proto3" json:"label_filename,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -457,7 +227,7 @@ type ModelOutput struct {
 
 func (x *ModelOutput) Reset() {
 	*x = ModelOutput{}
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[2]
+	mi := &file_server_oip_inferencepb_config_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -469,7 +239,7 @@ func (x *ModelOutput) String() string {
 func (*ModelOutput) ProtoMessage() {}
 
 func (x *ModelOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[2]
+	mi := &file_server_oip_inferencepb_config_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -482,7 +252,7 @@ func (x *ModelOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelOutput.ProtoReflect.Descriptor instead.
 func (*ModelOutput) Descriptor() ([]byte, []int) {
-	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{2}
+	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *ModelOutput) GetName() string {
@@ -502,13 +272,6 @@ func (x *ModelOutput) GetDataType() DataType {
 func (x *ModelOutput) GetDims() []int64 {
 	if x != nil {
 		return x.Dims
-	}
-	return nil
-}
-
-func (x *ModelOutput) GetReshape() *ModelTensorReshape {
-	if x != nil {
-		return x.Reshape
 	}
 	return nil
 }
@@ -534,7 +297,7 @@ type ModelVersionPolicy struct {
 
 func (x *ModelVersionPolicy) Reset() {
 	*x = ModelVersionPolicy{}
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[3]
+	mi := &file_server_oip_inferencepb_config_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -546,7 +309,7 @@ func (x *ModelVersionPolicy) String() string {
 func (*ModelVersionPolicy) ProtoMessage() {}
 
 func (x *ModelVersionPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[3]
+	mi := &file_server_oip_inferencepb_config_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -559,7 +322,7 @@ func (x *ModelVersionPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelVersionPolicy.ProtoReflect.Descriptor instead.
 func (*ModelVersionPolicy) Descriptor() ([]byte, []int) {
-	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{3}
+	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *ModelVersionPolicy) GetPolicyChoice() isModelVersionPolicy_PolicyChoice {
@@ -618,74 +381,6 @@ func (*ModelVersionPolicy_All_) isModelVersionPolicy_PolicyChoice() {}
 
 func (*ModelVersionPolicy_Specific_) isModelVersionPolicy_PolicyChoice() {}
 
-type ModelInstanceGroup struct {
-	state         protoimpl.MessageState  `protogen:"open.v1"`
-	Name          string                  `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Kind          ModelInstanceGroup_Kind `protobuf:"varint,4,opt,name=kind,proto3,enum=inference.ModelInstanceGroup_Kind" json:"kind,omitempty"`
-	Count         int32                   `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
-	Gpus          []int32                 `protobuf:"varint,3,rep,packed,name=gpus,proto3" json:"gpus,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ModelInstanceGroup) Reset() {
-	*x = ModelInstanceGroup{}
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[4]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ModelInstanceGroup) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ModelInstanceGroup) ProtoMessage() {}
-
-func (x *ModelInstanceGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[4]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ModelInstanceGroup.ProtoReflect.Descriptor instead.
-func (*ModelInstanceGroup) Descriptor() ([]byte, []int) {
-	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{4}
-}
-
-func (x *ModelInstanceGroup) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *ModelInstanceGroup) GetKind() ModelInstanceGroup_Kind {
-	if x != nil {
-		return x.Kind
-	}
-	return ModelInstanceGroup_KIND_AUTO
-}
-
-func (x *ModelInstanceGroup) GetCount() int32 {
-	if x != nil {
-		return x.Count
-	}
-	return 0
-}
-
-func (x *ModelInstanceGroup) GetGpus() []int32 {
-	if x != nil {
-		return x.Gpus
-	}
-	return nil
-}
-
 type ModelQueuePolicy struct {
 	state                      protoimpl.MessageState         `protogen:"open.v1"`
 	TimeoutAction              ModelQueuePolicy_TimeoutAction `protobuf:"varint,1,opt,name=timeout_action,json=timeoutAction,proto3,enum=inference.ModelQueuePolicy_TimeoutAction" json:"timeout_action,omitempty"`
@@ -698,7 +393,7 @@ type ModelQueuePolicy struct {
 
 func (x *ModelQueuePolicy) Reset() {
 	*x = ModelQueuePolicy{}
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[5]
+	mi := &file_server_oip_inferencepb_config_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -710,7 +405,7 @@ func (x *ModelQueuePolicy) String() string {
 func (*ModelQueuePolicy) ProtoMessage() {}
 
 func (x *ModelQueuePolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[5]
+	mi := &file_server_oip_inferencepb_config_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -723,7 +418,7 @@ func (x *ModelQueuePolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelQueuePolicy.ProtoReflect.Descriptor instead.
 func (*ModelQueuePolicy) Descriptor() ([]byte, []int) {
-	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{5}
+	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ModelQueuePolicy) GetTimeoutAction() ModelQueuePolicy_TimeoutAction {
@@ -755,21 +450,19 @@ func (x *ModelQueuePolicy) GetMaxQueueSize() uint32 {
 }
 
 type ModelDynamicBatching struct {
-	state                     protoimpl.MessageState       `protogen:"open.v1"`
-	PreferredBatchSize        []int32                      `protobuf:"varint,1,rep,packed,name=preferred_batch_size,json=preferredBatchSize,proto3" json:"preferred_batch_size,omitempty"`
-	MaxQueueDelayMicroseconds uint64                       `protobuf:"varint,2,opt,name=max_queue_delay_microseconds,json=maxQueueDelayMicroseconds,proto3" json:"max_queue_delay_microseconds,omitempty"`
-	PreserveOrdering          bool                         `protobuf:"varint,3,opt,name=preserve_ordering,json=preserveOrdering,proto3" json:"preserve_ordering,omitempty"`
-	PriorityLevels            uint64                       `protobuf:"varint,4,opt,name=priority_levels,json=priorityLevels,proto3" json:"priority_levels,omitempty"`
-	DefaultPriorityLevel      uint64                       `protobuf:"varint,5,opt,name=default_priority_level,json=defaultPriorityLevel,proto3" json:"default_priority_level,omitempty"`
-	DefaultQueuePolicy        *ModelQueuePolicy            `protobuf:"bytes,6,opt,name=default_queue_policy,json=defaultQueuePolicy,proto3" json:"default_queue_policy,omitempty"`
-	PriorityQueuePolicy       map[uint64]*ModelQueuePolicy `protobuf:"bytes,7,rep,name=priority_queue_policy,json=priorityQueuePolicy,proto3" json:"priority_queue_policy,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	state                     protoimpl.MessageState `protogen:"open.v1"`
+	PreferredBatchSize        []int32                `protobuf:"varint,1,rep,packed,name=preferred_batch_size,json=preferredBatchSize,proto3" json:"preferred_batch_size,omitempty"`
+	MaxQueueDelayMicroseconds uint64                 `protobuf:"varint,2,opt,name=max_queue_delay_microseconds,json=maxQueueDelayMicroseconds,proto3" json:"max_queue_delay_microseconds,omitempty"`
+	PriorityLevels            uint64                 `protobuf:"varint,4,opt,name=priority_levels,json=priorityLevels,proto3" json:"priority_levels,omitempty"`
+	DefaultPriorityLevel      uint64                 `protobuf:"varint,5,opt,name=default_priority_level,json=defaultPriorityLevel,proto3" json:"default_priority_level,omitempty"`
+	DefaultQueuePolicy        *ModelQueuePolicy      `protobuf:"bytes,6,opt,name=default_queue_policy,json=defaultQueuePolicy,proto3" json:"default_queue_policy,omitempty"`
 	unknownFields             protoimpl.UnknownFields
 	sizeCache                 protoimpl.SizeCache
 }
 
 func (x *ModelDynamicBatching) Reset() {
 	*x = ModelDynamicBatching{}
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[6]
+	mi := &file_server_oip_inferencepb_config_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -781,7 +474,7 @@ func (x *ModelDynamicBatching) String() string {
 func (*ModelDynamicBatching) ProtoMessage() {}
 
 func (x *ModelDynamicBatching) ProtoReflect() protoreflect.Message {
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[6]
+	mi := &file_server_oip_inferencepb_config_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -794,7 +487,7 @@ func (x *ModelDynamicBatching) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelDynamicBatching.ProtoReflect.Descriptor instead.
 func (*ModelDynamicBatching) Descriptor() ([]byte, []int) {
-	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{6}
+	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ModelDynamicBatching) GetPreferredBatchSize() []int32 {
@@ -809,13 +502,6 @@ func (x *ModelDynamicBatching) GetMaxQueueDelayMicroseconds() uint64 {
 		return x.MaxQueueDelayMicroseconds
 	}
 	return 0
-}
-
-func (x *ModelDynamicBatching) GetPreserveOrdering() bool {
-	if x != nil {
-		return x.PreserveOrdering
-	}
-	return false
 }
 
 func (x *ModelDynamicBatching) GetPriorityLevels() uint64 {
@@ -839,179 +525,6 @@ func (x *ModelDynamicBatching) GetDefaultQueuePolicy() *ModelQueuePolicy {
 	return nil
 }
 
-func (x *ModelDynamicBatching) GetPriorityQueuePolicy() map[uint64]*ModelQueuePolicy {
-	if x != nil {
-		return x.PriorityQueuePolicy
-	}
-	return nil
-}
-
-type ModelSequenceBatching struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Types that are valid to be assigned to StrategyChoice:
-	//
-	//	*ModelSequenceBatching_Direct
-	//	*ModelSequenceBatching_Oldest
-	StrategyChoice              isModelSequenceBatching_StrategyChoice `protobuf_oneof:"strategy_choice"`
-	MaxSequenceIdleMicroseconds uint64                                 `protobuf:"varint,1,opt,name=max_sequence_idle_microseconds,json=maxSequenceIdleMicroseconds,proto3" json:"max_sequence_idle_microseconds,omitempty"`
-	ControlInput                []*ModelSequenceBatching_ControlInput  `protobuf:"bytes,2,rep,name=control_input,json=controlInput,proto3" json:"control_input,omitempty"`
-	State                       []*ModelSequenceBatching_State         `protobuf:"bytes,5,rep,name=state,proto3" json:"state,omitempty"`
-	IterativeSequence           bool                                   `protobuf:"varint,6,opt,name=iterative_sequence,json=iterativeSequence,proto3" json:"iterative_sequence,omitempty"`
-	unknownFields               protoimpl.UnknownFields
-	sizeCache                   protoimpl.SizeCache
-}
-
-func (x *ModelSequenceBatching) Reset() {
-	*x = ModelSequenceBatching{}
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[7]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ModelSequenceBatching) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ModelSequenceBatching) ProtoMessage() {}
-
-func (x *ModelSequenceBatching) ProtoReflect() protoreflect.Message {
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[7]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ModelSequenceBatching.ProtoReflect.Descriptor instead.
-func (*ModelSequenceBatching) Descriptor() ([]byte, []int) {
-	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{7}
-}
-
-func (x *ModelSequenceBatching) GetStrategyChoice() isModelSequenceBatching_StrategyChoice {
-	if x != nil {
-		return x.StrategyChoice
-	}
-	return nil
-}
-
-func (x *ModelSequenceBatching) GetDirect() *ModelSequenceBatching_StrategyDirect {
-	if x != nil {
-		if x, ok := x.StrategyChoice.(*ModelSequenceBatching_Direct); ok {
-			return x.Direct
-		}
-	}
-	return nil
-}
-
-func (x *ModelSequenceBatching) GetOldest() *ModelSequenceBatching_StrategyOldest {
-	if x != nil {
-		if x, ok := x.StrategyChoice.(*ModelSequenceBatching_Oldest); ok {
-			return x.Oldest
-		}
-	}
-	return nil
-}
-
-func (x *ModelSequenceBatching) GetMaxSequenceIdleMicroseconds() uint64 {
-	if x != nil {
-		return x.MaxSequenceIdleMicroseconds
-	}
-	return 0
-}
-
-func (x *ModelSequenceBatching) GetControlInput() []*ModelSequenceBatching_ControlInput {
-	if x != nil {
-		return x.ControlInput
-	}
-	return nil
-}
-
-func (x *ModelSequenceBatching) GetState() []*ModelSequenceBatching_State {
-	if x != nil {
-		return x.State
-	}
-	return nil
-}
-
-func (x *ModelSequenceBatching) GetIterativeSequence() bool {
-	if x != nil {
-		return x.IterativeSequence
-	}
-	return false
-}
-
-type isModelSequenceBatching_StrategyChoice interface {
-	isModelSequenceBatching_StrategyChoice()
-}
-
-type ModelSequenceBatching_Direct struct {
-	Direct *ModelSequenceBatching_StrategyDirect `protobuf:"bytes,3,opt,name=direct,proto3,oneof"`
-}
-
-type ModelSequenceBatching_Oldest struct {
-	Oldest *ModelSequenceBatching_StrategyOldest `protobuf:"bytes,4,opt,name=oldest,proto3,oneof"`
-}
-
-func (*ModelSequenceBatching_Direct) isModelSequenceBatching_StrategyChoice() {}
-
-func (*ModelSequenceBatching_Oldest) isModelSequenceBatching_StrategyChoice() {}
-
-type ModelEnsembling struct {
-	state               protoimpl.MessageState  `protogen:"open.v1"`
-	Step                []*ModelEnsembling_Step `protobuf:"bytes,1,rep,name=step,proto3" json:"step,omitempty"`
-	MaxInflightRequests uint32                  `protobuf:"varint,2,opt,name=max_inflight_requests,json=maxInflightRequests,proto3" json:"max_inflight_requests,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
-}
-
-func (x *ModelEnsembling) Reset() {
-	*x = ModelEnsembling{}
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[8]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ModelEnsembling) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ModelEnsembling) ProtoMessage() {}
-
-func (x *ModelEnsembling) ProtoReflect() protoreflect.Message {
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[8]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ModelEnsembling.ProtoReflect.Descriptor instead.
-func (*ModelEnsembling) Descriptor() ([]byte, []int) {
-	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{8}
-}
-
-func (x *ModelEnsembling) GetStep() []*ModelEnsembling_Step {
-	if x != nil {
-		return x.Step
-	}
-	return nil
-}
-
-func (x *ModelEnsembling) GetMaxInflightRequests() uint32 {
-	if x != nil {
-		return x.MaxInflightRequests
-	}
-	return 0
-}
-
 type ModelParameter struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	StringValue   string                 `protobuf:"bytes,1,opt,name=string_value,json=stringValue,proto3" json:"string_value,omitempty"`
@@ -1021,7 +534,7 @@ type ModelParameter struct {
 
 func (x *ModelParameter) Reset() {
 	*x = ModelParameter{}
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[9]
+	mi := &file_server_oip_inferencepb_config_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1033,7 +546,7 @@ func (x *ModelParameter) String() string {
 func (*ModelParameter) ProtoMessage() {}
 
 func (x *ModelParameter) ProtoReflect() protoreflect.Message {
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[9]
+	mi := &file_server_oip_inferencepb_config_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1046,7 +559,7 @@ func (x *ModelParameter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelParameter.ProtoReflect.Descriptor instead.
 func (*ModelParameter) Descriptor() ([]byte, []int) {
-	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{9}
+	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ModelParameter) GetStringValue() string {
@@ -1068,7 +581,7 @@ type ModelWarmup struct {
 
 func (x *ModelWarmup) Reset() {
 	*x = ModelWarmup{}
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[10]
+	mi := &file_server_oip_inferencepb_config_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1080,7 +593,7 @@ func (x *ModelWarmup) String() string {
 func (*ModelWarmup) ProtoMessage() {}
 
 func (x *ModelWarmup) ProtoReflect() protoreflect.Message {
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[10]
+	mi := &file_server_oip_inferencepb_config_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1093,7 +606,7 @@ func (x *ModelWarmup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelWarmup.ProtoReflect.Descriptor instead.
 func (*ModelWarmup) Descriptor() ([]byte, []int) {
-	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{10}
+	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ModelWarmup) GetName() string {
@@ -1133,7 +646,7 @@ type ModelTransactionPolicy struct {
 
 func (x *ModelTransactionPolicy) Reset() {
 	*x = ModelTransactionPolicy{}
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[11]
+	mi := &file_server_oip_inferencepb_config_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1145,7 +658,7 @@ func (x *ModelTransactionPolicy) String() string {
 func (*ModelTransactionPolicy) ProtoMessage() {}
 
 func (x *ModelTransactionPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[11]
+	mi := &file_server_oip_inferencepb_config_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1158,56 +671,12 @@ func (x *ModelTransactionPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelTransactionPolicy.ProtoReflect.Descriptor instead.
 func (*ModelTransactionPolicy) Descriptor() ([]byte, []int) {
-	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{11}
+	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ModelTransactionPolicy) GetDecoupled() bool {
 	if x != nil {
 		return x.Decoupled
-	}
-	return false
-}
-
-type ModelResponseCache struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Enable        bool                   `protobuf:"varint,1,opt,name=enable,proto3" json:"enable,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ModelResponseCache) Reset() {
-	*x = ModelResponseCache{}
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[12]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ModelResponseCache) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ModelResponseCache) ProtoMessage() {}
-
-func (x *ModelResponseCache) ProtoReflect() protoreflect.Message {
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[12]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ModelResponseCache.ProtoReflect.Descriptor instead.
-func (*ModelResponseCache) Descriptor() ([]byte, []int) {
-	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{12}
-}
-
-func (x *ModelResponseCache) GetEnable() bool {
-	if x != nil {
-		return x.Enable
 	}
 	return false
 }
@@ -1224,22 +693,18 @@ type ModelConfig struct {
 	// Types that are valid to be assigned to SchedulingChoice:
 	//
 	//	*ModelConfig_DynamicBatching
-	//	*ModelConfig_SequenceBatching
-	//	*ModelConfig_EnsembleScheduling
 	SchedulingChoice       isModelConfig_SchedulingChoice `protobuf_oneof:"scheduling_choice"`
-	InstanceGroup          []*ModelInstanceGroup          `protobuf:"bytes,7,rep,name=instance_group,json=instanceGroup,proto3" json:"instance_group,omitempty"`
 	DefaultModelFilename   string                         `protobuf:"bytes,8,opt,name=default_model_filename,json=defaultModelFilename,proto3" json:"default_model_filename,omitempty"`
 	Parameters             map[string]*ModelParameter     `protobuf:"bytes,14,rep,name=parameters,proto3" json:"parameters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	ModelWarmup            []*ModelWarmup                 `protobuf:"bytes,16,rep,name=model_warmup,json=modelWarmup,proto3" json:"model_warmup,omitempty"`
 	ModelTransactionPolicy *ModelTransactionPolicy        `protobuf:"bytes,19,opt,name=model_transaction_policy,json=modelTransactionPolicy,proto3" json:"model_transaction_policy,omitempty"`
-	ResponseCache          *ModelResponseCache            `protobuf:"bytes,24,opt,name=response_cache,json=responseCache,proto3" json:"response_cache,omitempty"`
 	unknownFields          protoimpl.UnknownFields
 	sizeCache              protoimpl.SizeCache
 }
 
 func (x *ModelConfig) Reset() {
 	*x = ModelConfig{}
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[13]
+	mi := &file_server_oip_inferencepb_config_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1251,7 +716,7 @@ func (x *ModelConfig) String() string {
 func (*ModelConfig) ProtoMessage() {}
 
 func (x *ModelConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[13]
+	mi := &file_server_oip_inferencepb_config_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1264,7 +729,7 @@ func (x *ModelConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelConfig.ProtoReflect.Descriptor instead.
 func (*ModelConfig) Descriptor() ([]byte, []int) {
-	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{13}
+	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ModelConfig) GetName() string {
@@ -1332,31 +797,6 @@ func (x *ModelConfig) GetDynamicBatching() *ModelDynamicBatching {
 	return nil
 }
 
-func (x *ModelConfig) GetSequenceBatching() *ModelSequenceBatching {
-	if x != nil {
-		if x, ok := x.SchedulingChoice.(*ModelConfig_SequenceBatching); ok {
-			return x.SequenceBatching
-		}
-	}
-	return nil
-}
-
-func (x *ModelConfig) GetEnsembleScheduling() *ModelEnsembling {
-	if x != nil {
-		if x, ok := x.SchedulingChoice.(*ModelConfig_EnsembleScheduling); ok {
-			return x.EnsembleScheduling
-		}
-	}
-	return nil
-}
-
-func (x *ModelConfig) GetInstanceGroup() []*ModelInstanceGroup {
-	if x != nil {
-		return x.InstanceGroup
-	}
-	return nil
-}
-
 func (x *ModelConfig) GetDefaultModelFilename() string {
 	if x != nil {
 		return x.DefaultModelFilename
@@ -1385,13 +825,6 @@ func (x *ModelConfig) GetModelTransactionPolicy() *ModelTransactionPolicy {
 	return nil
 }
 
-func (x *ModelConfig) GetResponseCache() *ModelResponseCache {
-	if x != nil {
-		return x.ResponseCache
-	}
-	return nil
-}
-
 type isModelConfig_SchedulingChoice interface {
 	isModelConfig_SchedulingChoice()
 }
@@ -1400,19 +833,7 @@ type ModelConfig_DynamicBatching struct {
 	DynamicBatching *ModelDynamicBatching `protobuf:"bytes,11,opt,name=dynamic_batching,json=dynamicBatching,proto3,oneof"`
 }
 
-type ModelConfig_SequenceBatching struct {
-	SequenceBatching *ModelSequenceBatching `protobuf:"bytes,13,opt,name=sequence_batching,json=sequenceBatching,proto3,oneof"`
-}
-
-type ModelConfig_EnsembleScheduling struct {
-	EnsembleScheduling *ModelEnsembling `protobuf:"bytes,15,opt,name=ensemble_scheduling,json=ensembleScheduling,proto3,oneof"`
-}
-
 func (*ModelConfig_DynamicBatching) isModelConfig_SchedulingChoice() {}
-
-func (*ModelConfig_SequenceBatching) isModelConfig_SchedulingChoice() {}
-
-func (*ModelConfig_EnsembleScheduling) isModelConfig_SchedulingChoice() {}
 
 type ModelVersionPolicy_Latest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1423,7 +844,7 @@ type ModelVersionPolicy_Latest struct {
 
 func (x *ModelVersionPolicy_Latest) Reset() {
 	*x = ModelVersionPolicy_Latest{}
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[14]
+	mi := &file_server_oip_inferencepb_config_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1435,7 +856,7 @@ func (x *ModelVersionPolicy_Latest) String() string {
 func (*ModelVersionPolicy_Latest) ProtoMessage() {}
 
 func (x *ModelVersionPolicy_Latest) ProtoReflect() protoreflect.Message {
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[14]
+	mi := &file_server_oip_inferencepb_config_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1448,7 +869,7 @@ func (x *ModelVersionPolicy_Latest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelVersionPolicy_Latest.ProtoReflect.Descriptor instead.
 func (*ModelVersionPolicy_Latest) Descriptor() ([]byte, []int) {
-	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{3, 0}
+	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{2, 0}
 }
 
 func (x *ModelVersionPolicy_Latest) GetNumVersions() uint32 {
@@ -1466,7 +887,7 @@ type ModelVersionPolicy_All struct {
 
 func (x *ModelVersionPolicy_All) Reset() {
 	*x = ModelVersionPolicy_All{}
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[15]
+	mi := &file_server_oip_inferencepb_config_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1478,7 +899,7 @@ func (x *ModelVersionPolicy_All) String() string {
 func (*ModelVersionPolicy_All) ProtoMessage() {}
 
 func (x *ModelVersionPolicy_All) ProtoReflect() protoreflect.Message {
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[15]
+	mi := &file_server_oip_inferencepb_config_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1491,7 +912,7 @@ func (x *ModelVersionPolicy_All) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelVersionPolicy_All.ProtoReflect.Descriptor instead.
 func (*ModelVersionPolicy_All) Descriptor() ([]byte, []int) {
-	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{3, 1}
+	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{2, 1}
 }
 
 type ModelVersionPolicy_Specific struct {
@@ -1503,7 +924,7 @@ type ModelVersionPolicy_Specific struct {
 
 func (x *ModelVersionPolicy_Specific) Reset() {
 	*x = ModelVersionPolicy_Specific{}
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[16]
+	mi := &file_server_oip_inferencepb_config_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1515,7 +936,7 @@ func (x *ModelVersionPolicy_Specific) String() string {
 func (*ModelVersionPolicy_Specific) ProtoMessage() {}
 
 func (x *ModelVersionPolicy_Specific) ProtoReflect() protoreflect.Message {
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[16]
+	mi := &file_server_oip_inferencepb_config_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1528,7 +949,7 @@ func (x *ModelVersionPolicy_Specific) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelVersionPolicy_Specific.ProtoReflect.Descriptor instead.
 func (*ModelVersionPolicy_Specific) Descriptor() ([]byte, []int) {
-	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{3, 2}
+	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{2, 2}
 }
 
 func (x *ModelVersionPolicy_Specific) GetVersions() []int64 {
@@ -1536,530 +957,6 @@ func (x *ModelVersionPolicy_Specific) GetVersions() []int64 {
 		return x.Versions
 	}
 	return nil
-}
-
-type ModelSequenceBatching_Control struct {
-	state          protoimpl.MessageState             `protogen:"open.v1"`
-	Kind           ModelSequenceBatching_Control_Kind `protobuf:"varint,1,opt,name=kind,proto3,enum=inference.ModelSequenceBatching_Control_Kind" json:"kind,omitempty"`
-	Int32FalseTrue []int32                            `protobuf:"varint,2,rep,packed,name=int32_false_true,json=int32FalseTrue,proto3" json:"int32_false_true,omitempty"`
-	Fp32FalseTrue  []float32                          `protobuf:"fixed32,3,rep,packed,name=fp32_false_true,json=fp32FalseTrue,proto3" json:"fp32_false_true,omitempty"`
-	BoolFalseTrue  []bool                             `protobuf:"varint,5,rep,packed,name=bool_false_true,json=boolFalseTrue,proto3" json:"bool_false_true,omitempty"`
-	DataType       DataType                           `protobuf:"varint,4,opt,name=data_type,json=dataType,proto3,enum=inference.DataType" json:"data_type,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
-}
-
-func (x *ModelSequenceBatching_Control) Reset() {
-	*x = ModelSequenceBatching_Control{}
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[18]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ModelSequenceBatching_Control) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ModelSequenceBatching_Control) ProtoMessage() {}
-
-func (x *ModelSequenceBatching_Control) ProtoReflect() protoreflect.Message {
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[18]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ModelSequenceBatching_Control.ProtoReflect.Descriptor instead.
-func (*ModelSequenceBatching_Control) Descriptor() ([]byte, []int) {
-	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{7, 0}
-}
-
-func (x *ModelSequenceBatching_Control) GetKind() ModelSequenceBatching_Control_Kind {
-	if x != nil {
-		return x.Kind
-	}
-	return ModelSequenceBatching_Control_CONTROL_SEQUENCE_START
-}
-
-func (x *ModelSequenceBatching_Control) GetInt32FalseTrue() []int32 {
-	if x != nil {
-		return x.Int32FalseTrue
-	}
-	return nil
-}
-
-func (x *ModelSequenceBatching_Control) GetFp32FalseTrue() []float32 {
-	if x != nil {
-		return x.Fp32FalseTrue
-	}
-	return nil
-}
-
-func (x *ModelSequenceBatching_Control) GetBoolFalseTrue() []bool {
-	if x != nil {
-		return x.BoolFalseTrue
-	}
-	return nil
-}
-
-func (x *ModelSequenceBatching_Control) GetDataType() DataType {
-	if x != nil {
-		return x.DataType
-	}
-	return DataType_TYPE_INVALID
-}
-
-type ModelSequenceBatching_ControlInput struct {
-	state         protoimpl.MessageState           `protogen:"open.v1"`
-	Name          string                           `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Control       []*ModelSequenceBatching_Control `protobuf:"bytes,2,rep,name=control,proto3" json:"control,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ModelSequenceBatching_ControlInput) Reset() {
-	*x = ModelSequenceBatching_ControlInput{}
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[19]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ModelSequenceBatching_ControlInput) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ModelSequenceBatching_ControlInput) ProtoMessage() {}
-
-func (x *ModelSequenceBatching_ControlInput) ProtoReflect() protoreflect.Message {
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[19]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ModelSequenceBatching_ControlInput.ProtoReflect.Descriptor instead.
-func (*ModelSequenceBatching_ControlInput) Descriptor() ([]byte, []int) {
-	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{7, 1}
-}
-
-func (x *ModelSequenceBatching_ControlInput) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *ModelSequenceBatching_ControlInput) GetControl() []*ModelSequenceBatching_Control {
-	if x != nil {
-		return x.Control
-	}
-	return nil
-}
-
-type ModelSequenceBatching_InitialState struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	DataType DataType               `protobuf:"varint,1,opt,name=data_type,json=dataType,proto3,enum=inference.DataType" json:"data_type,omitempty"`
-	Dims     []int64                `protobuf:"varint,2,rep,packed,name=dims,proto3" json:"dims,omitempty"`
-	// Types that are valid to be assigned to StateData:
-	//
-	//	*ModelSequenceBatching_InitialState_ZeroData
-	//	*ModelSequenceBatching_InitialState_DataFile
-	StateData     isModelSequenceBatching_InitialState_StateData `protobuf_oneof:"state_data"`
-	Name          string                                         `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ModelSequenceBatching_InitialState) Reset() {
-	*x = ModelSequenceBatching_InitialState{}
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[20]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ModelSequenceBatching_InitialState) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ModelSequenceBatching_InitialState) ProtoMessage() {}
-
-func (x *ModelSequenceBatching_InitialState) ProtoReflect() protoreflect.Message {
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[20]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ModelSequenceBatching_InitialState.ProtoReflect.Descriptor instead.
-func (*ModelSequenceBatching_InitialState) Descriptor() ([]byte, []int) {
-	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{7, 2}
-}
-
-func (x *ModelSequenceBatching_InitialState) GetDataType() DataType {
-	if x != nil {
-		return x.DataType
-	}
-	return DataType_TYPE_INVALID
-}
-
-func (x *ModelSequenceBatching_InitialState) GetDims() []int64 {
-	if x != nil {
-		return x.Dims
-	}
-	return nil
-}
-
-func (x *ModelSequenceBatching_InitialState) GetStateData() isModelSequenceBatching_InitialState_StateData {
-	if x != nil {
-		return x.StateData
-	}
-	return nil
-}
-
-func (x *ModelSequenceBatching_InitialState) GetZeroData() bool {
-	if x != nil {
-		if x, ok := x.StateData.(*ModelSequenceBatching_InitialState_ZeroData); ok {
-			return x.ZeroData
-		}
-	}
-	return false
-}
-
-func (x *ModelSequenceBatching_InitialState) GetDataFile() string {
-	if x != nil {
-		if x, ok := x.StateData.(*ModelSequenceBatching_InitialState_DataFile); ok {
-			return x.DataFile
-		}
-	}
-	return ""
-}
-
-func (x *ModelSequenceBatching_InitialState) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-type isModelSequenceBatching_InitialState_StateData interface {
-	isModelSequenceBatching_InitialState_StateData()
-}
-
-type ModelSequenceBatching_InitialState_ZeroData struct {
-	ZeroData bool `protobuf:"varint,3,opt,name=zero_data,json=zeroData,proto3,oneof"`
-}
-
-type ModelSequenceBatching_InitialState_DataFile struct {
-	DataFile string `protobuf:"bytes,4,opt,name=data_file,json=dataFile,proto3,oneof"`
-}
-
-func (*ModelSequenceBatching_InitialState_ZeroData) isModelSequenceBatching_InitialState_StateData() {
-}
-
-func (*ModelSequenceBatching_InitialState_DataFile) isModelSequenceBatching_InitialState_StateData() {
-}
-
-type ModelSequenceBatching_State struct {
-	state                       protoimpl.MessageState                `protogen:"open.v1"`
-	InputName                   string                                `protobuf:"bytes,1,opt,name=input_name,json=inputName,proto3" json:"input_name,omitempty"`
-	OutputName                  string                                `protobuf:"bytes,2,opt,name=output_name,json=outputName,proto3" json:"output_name,omitempty"`
-	DataType                    DataType                              `protobuf:"varint,3,opt,name=data_type,json=dataType,proto3,enum=inference.DataType" json:"data_type,omitempty"`
-	Dims                        []int64                               `protobuf:"varint,4,rep,packed,name=dims,proto3" json:"dims,omitempty"`
-	InitialState                []*ModelSequenceBatching_InitialState `protobuf:"bytes,5,rep,name=initial_state,json=initialState,proto3" json:"initial_state,omitempty"`
-	UseSameBufferForInputOutput bool                                  `protobuf:"varint,6,opt,name=use_same_buffer_for_input_output,json=useSameBufferForInputOutput,proto3" json:"use_same_buffer_for_input_output,omitempty"`
-	UseGrowableMemory           bool                                  `protobuf:"varint,7,opt,name=use_growable_memory,json=useGrowableMemory,proto3" json:"use_growable_memory,omitempty"`
-	unknownFields               protoimpl.UnknownFields
-	sizeCache                   protoimpl.SizeCache
-}
-
-func (x *ModelSequenceBatching_State) Reset() {
-	*x = ModelSequenceBatching_State{}
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[21]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ModelSequenceBatching_State) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ModelSequenceBatching_State) ProtoMessage() {}
-
-func (x *ModelSequenceBatching_State) ProtoReflect() protoreflect.Message {
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[21]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ModelSequenceBatching_State.ProtoReflect.Descriptor instead.
-func (*ModelSequenceBatching_State) Descriptor() ([]byte, []int) {
-	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{7, 3}
-}
-
-func (x *ModelSequenceBatching_State) GetInputName() string {
-	if x != nil {
-		return x.InputName
-	}
-	return ""
-}
-
-func (x *ModelSequenceBatching_State) GetOutputName() string {
-	if x != nil {
-		return x.OutputName
-	}
-	return ""
-}
-
-func (x *ModelSequenceBatching_State) GetDataType() DataType {
-	if x != nil {
-		return x.DataType
-	}
-	return DataType_TYPE_INVALID
-}
-
-func (x *ModelSequenceBatching_State) GetDims() []int64 {
-	if x != nil {
-		return x.Dims
-	}
-	return nil
-}
-
-func (x *ModelSequenceBatching_State) GetInitialState() []*ModelSequenceBatching_InitialState {
-	if x != nil {
-		return x.InitialState
-	}
-	return nil
-}
-
-func (x *ModelSequenceBatching_State) GetUseSameBufferForInputOutput() bool {
-	if x != nil {
-		return x.UseSameBufferForInputOutput
-	}
-	return false
-}
-
-func (x *ModelSequenceBatching_State) GetUseGrowableMemory() bool {
-	if x != nil {
-		return x.UseGrowableMemory
-	}
-	return false
-}
-
-type ModelSequenceBatching_StrategyDirect struct {
-	state                     protoimpl.MessageState `protogen:"open.v1"`
-	MaxQueueDelayMicroseconds uint64                 `protobuf:"varint,1,opt,name=max_queue_delay_microseconds,json=maxQueueDelayMicroseconds,proto3" json:"max_queue_delay_microseconds,omitempty"`
-	MinimumSlotUtilization    float32                `protobuf:"fixed32,2,opt,name=minimum_slot_utilization,json=minimumSlotUtilization,proto3" json:"minimum_slot_utilization,omitempty"`
-	unknownFields             protoimpl.UnknownFields
-	sizeCache                 protoimpl.SizeCache
-}
-
-func (x *ModelSequenceBatching_StrategyDirect) Reset() {
-	*x = ModelSequenceBatching_StrategyDirect{}
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[22]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ModelSequenceBatching_StrategyDirect) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ModelSequenceBatching_StrategyDirect) ProtoMessage() {}
-
-func (x *ModelSequenceBatching_StrategyDirect) ProtoReflect() protoreflect.Message {
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[22]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ModelSequenceBatching_StrategyDirect.ProtoReflect.Descriptor instead.
-func (*ModelSequenceBatching_StrategyDirect) Descriptor() ([]byte, []int) {
-	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{7, 4}
-}
-
-func (x *ModelSequenceBatching_StrategyDirect) GetMaxQueueDelayMicroseconds() uint64 {
-	if x != nil {
-		return x.MaxQueueDelayMicroseconds
-	}
-	return 0
-}
-
-func (x *ModelSequenceBatching_StrategyDirect) GetMinimumSlotUtilization() float32 {
-	if x != nil {
-		return x.MinimumSlotUtilization
-	}
-	return 0
-}
-
-type ModelSequenceBatching_StrategyOldest struct {
-	state                     protoimpl.MessageState `protogen:"open.v1"`
-	MaxCandidateSequences     int32                  `protobuf:"varint,1,opt,name=max_candidate_sequences,json=maxCandidateSequences,proto3" json:"max_candidate_sequences,omitempty"`
-	PreferredBatchSize        []int32                `protobuf:"varint,2,rep,packed,name=preferred_batch_size,json=preferredBatchSize,proto3" json:"preferred_batch_size,omitempty"`
-	MaxQueueDelayMicroseconds uint64                 `protobuf:"varint,3,opt,name=max_queue_delay_microseconds,json=maxQueueDelayMicroseconds,proto3" json:"max_queue_delay_microseconds,omitempty"`
-	PreserveOrdering          bool                   `protobuf:"varint,4,opt,name=preserve_ordering,json=preserveOrdering,proto3" json:"preserve_ordering,omitempty"`
-	unknownFields             protoimpl.UnknownFields
-	sizeCache                 protoimpl.SizeCache
-}
-
-func (x *ModelSequenceBatching_StrategyOldest) Reset() {
-	*x = ModelSequenceBatching_StrategyOldest{}
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[23]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ModelSequenceBatching_StrategyOldest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ModelSequenceBatching_StrategyOldest) ProtoMessage() {}
-
-func (x *ModelSequenceBatching_StrategyOldest) ProtoReflect() protoreflect.Message {
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[23]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ModelSequenceBatching_StrategyOldest.ProtoReflect.Descriptor instead.
-func (*ModelSequenceBatching_StrategyOldest) Descriptor() ([]byte, []int) {
-	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{7, 5}
-}
-
-func (x *ModelSequenceBatching_StrategyOldest) GetMaxCandidateSequences() int32 {
-	if x != nil {
-		return x.MaxCandidateSequences
-	}
-	return 0
-}
-
-func (x *ModelSequenceBatching_StrategyOldest) GetPreferredBatchSize() []int32 {
-	if x != nil {
-		return x.PreferredBatchSize
-	}
-	return nil
-}
-
-func (x *ModelSequenceBatching_StrategyOldest) GetMaxQueueDelayMicroseconds() uint64 {
-	if x != nil {
-		return x.MaxQueueDelayMicroseconds
-	}
-	return 0
-}
-
-func (x *ModelSequenceBatching_StrategyOldest) GetPreserveOrdering() bool {
-	if x != nil {
-		return x.PreserveOrdering
-	}
-	return false
-}
-
-type ModelEnsembling_Step struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	ModelName      string                 `protobuf:"bytes,1,opt,name=model_name,json=modelName,proto3" json:"model_name,omitempty"`
-	ModelVersion   int64                  `protobuf:"varint,2,opt,name=model_version,json=modelVersion,proto3" json:"model_version,omitempty"`
-	InputMap       map[string]string      `protobuf:"bytes,3,rep,name=input_map,json=inputMap,proto3" json:"input_map,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	OutputMap      map[string]string      `protobuf:"bytes,4,rep,name=output_map,json=outputMap,proto3" json:"output_map,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	ModelNamespace string                 `protobuf:"bytes,5,opt,name=model_namespace,json=modelNamespace,proto3" json:"model_namespace,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
-}
-
-func (x *ModelEnsembling_Step) Reset() {
-	*x = ModelEnsembling_Step{}
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[24]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ModelEnsembling_Step) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ModelEnsembling_Step) ProtoMessage() {}
-
-func (x *ModelEnsembling_Step) ProtoReflect() protoreflect.Message {
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[24]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ModelEnsembling_Step.ProtoReflect.Descriptor instead.
-func (*ModelEnsembling_Step) Descriptor() ([]byte, []int) {
-	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{8, 0}
-}
-
-func (x *ModelEnsembling_Step) GetModelName() string {
-	if x != nil {
-		return x.ModelName
-	}
-	return ""
-}
-
-func (x *ModelEnsembling_Step) GetModelVersion() int64 {
-	if x != nil {
-		return x.ModelVersion
-	}
-	return 0
-}
-
-func (x *ModelEnsembling_Step) GetInputMap() map[string]string {
-	if x != nil {
-		return x.InputMap
-	}
-	return nil
-}
-
-func (x *ModelEnsembling_Step) GetOutputMap() map[string]string {
-	if x != nil {
-		return x.OutputMap
-	}
-	return nil
-}
-
-func (x *ModelEnsembling_Step) GetModelNamespace() string {
-	if x != nil {
-		return x.ModelNamespace
-	}
-	return ""
 }
 
 type ModelWarmup_Input struct {
@@ -2070,7 +967,6 @@ type ModelWarmup_Input struct {
 	//
 	//	*ModelWarmup_Input_ZeroData
 	//	*ModelWarmup_Input_RandomData
-	//	*ModelWarmup_Input_InputDataFile
 	InputDataType isModelWarmup_Input_InputDataType `protobuf_oneof:"input_data_type"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2078,7 +974,7 @@ type ModelWarmup_Input struct {
 
 func (x *ModelWarmup_Input) Reset() {
 	*x = ModelWarmup_Input{}
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[27]
+	mi := &file_server_oip_inferencepb_config_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2090,7 +986,7 @@ func (x *ModelWarmup_Input) String() string {
 func (*ModelWarmup_Input) ProtoMessage() {}
 
 func (x *ModelWarmup_Input) ProtoReflect() protoreflect.Message {
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[27]
+	mi := &file_server_oip_inferencepb_config_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2103,7 +999,7 @@ func (x *ModelWarmup_Input) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelWarmup_Input.ProtoReflect.Descriptor instead.
 func (*ModelWarmup_Input) Descriptor() ([]byte, []int) {
-	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{10, 0}
+	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{6, 0}
 }
 
 func (x *ModelWarmup_Input) GetDataType() DataType {
@@ -2145,15 +1041,6 @@ func (x *ModelWarmup_Input) GetRandomData() bool {
 	return false
 }
 
-func (x *ModelWarmup_Input) GetInputDataFile() string {
-	if x != nil {
-		if x, ok := x.InputDataType.(*ModelWarmup_Input_InputDataFile); ok {
-			return x.InputDataFile
-		}
-	}
-	return ""
-}
-
 type isModelWarmup_Input_InputDataType interface {
 	isModelWarmup_Input_InputDataType()
 }
@@ -2166,41 +1053,24 @@ type ModelWarmup_Input_RandomData struct {
 	RandomData bool `protobuf:"varint,4,opt,name=random_data,json=randomData,proto3,oneof"`
 }
 
-type ModelWarmup_Input_InputDataFile struct {
-	InputDataFile string `protobuf:"bytes,5,opt,name=input_data_file,json=inputDataFile,proto3,oneof"`
-}
-
 func (*ModelWarmup_Input_ZeroData) isModelWarmup_Input_InputDataType() {}
 
 func (*ModelWarmup_Input_RandomData) isModelWarmup_Input_InputDataType() {}
-
-func (*ModelWarmup_Input_InputDataFile) isModelWarmup_Input_InputDataType() {}
 
 var File_server_oip_inferencepb_config_proto protoreflect.FileDescriptor
 
 const file_server_oip_inferencepb_config_proto_rawDesc = "" +
 	"\n" +
-	"#server/oip/inferencepb/config.proto\x12\tinference\"*\n" +
-	"\x12ModelTensorReshape\x12\x14\n" +
-	"\x05shape\x18\x01 \x03(\x03R\x05shape\"\xdc\x02\n" +
+	"#server/oip/inferencepb/config.proto\x12\tinference\"f\n" +
 	"\n" +
 	"ModelInput\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x120\n" +
-	"\tdata_type\x18\x02 \x01(\x0e2\x13.inference.DataTypeR\bdataType\x124\n" +
-	"\x06format\x18\x03 \x01(\x0e2\x1c.inference.ModelInput.FormatR\x06format\x12\x12\n" +
-	"\x04dims\x18\x04 \x03(\x03R\x04dims\x127\n" +
-	"\areshape\x18\x05 \x01(\v2\x1d.inference.ModelTensorReshapeR\areshape\x12,\n" +
-	"\x12allow_ragged_batch\x18\a \x01(\bR\x10allowRaggedBatch\x12\x1a\n" +
-	"\boptional\x18\b \x01(\bR\boptional\";\n" +
-	"\x06Format\x12\x0f\n" +
-	"\vFORMAT_NONE\x10\x00\x12\x0f\n" +
-	"\vFORMAT_NHWC\x10\x01\x12\x0f\n" +
-	"\vFORMAT_NCHW\x10\x02\"\xc7\x01\n" +
+	"\tdata_type\x18\x02 \x01(\x0e2\x13.inference.DataTypeR\bdataType\x12\x12\n" +
+	"\x04dims\x18\x04 \x03(\x03R\x04dims\"\x8e\x01\n" +
 	"\vModelOutput\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x120\n" +
 	"\tdata_type\x18\x02 \x01(\x0e2\x13.inference.DataTypeR\bdataType\x12\x12\n" +
-	"\x04dims\x18\x03 \x03(\x03R\x04dims\x127\n" +
-	"\areshape\x18\x05 \x01(\v2\x1d.inference.ModelTensorReshapeR\areshape\x12%\n" +
+	"\x04dims\x18\x03 \x03(\x03R\x04dims\x12%\n" +
 	"\x0elabel_filename\x18\x04 \x01(\tR\rlabelFilename\"\xbe\x02\n" +
 	"\x12ModelVersionPolicy\x12>\n" +
 	"\x06latest\x18\x01 \x01(\v2$.inference.ModelVersionPolicy.LatestH\x00R\x06latest\x125\n" +
@@ -2211,18 +1081,7 @@ const file_server_oip_inferencepb_config_proto_rawDesc = "" +
 	"\x03All\x1a&\n" +
 	"\bSpecific\x12\x1a\n" +
 	"\bversions\x18\x01 \x03(\x03R\bversionsB\x0f\n" +
-	"\rpolicy_choice\"\xcd\x01\n" +
-	"\x12ModelInstanceGroup\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x126\n" +
-	"\x04kind\x18\x04 \x01(\x0e2\".inference.ModelInstanceGroup.KindR\x04kind\x12\x14\n" +
-	"\x05count\x18\x02 \x01(\x05R\x05count\x12\x12\n" +
-	"\x04gpus\x18\x03 \x03(\x05R\x04gpus\"A\n" +
-	"\x04Kind\x12\r\n" +
-	"\tKIND_AUTO\x10\x00\x12\f\n" +
-	"\bKIND_GPU\x10\x01\x12\f\n" +
-	"\bKIND_CPU\x10\x02\x12\x0e\n" +
-	"\n" +
-	"KIND_MODEL\x10\x03\"\xaa\x02\n" +
+	"\rpolicy_choice\"\xaa\x02\n" +
 	"\x10ModelQueuePolicy\x12P\n" +
 	"\x0etimeout_action\x18\x01 \x01(\x0e2).inference.ModelQueuePolicy.TimeoutActionR\rtimeoutAction\x12@\n" +
 	"\x1cdefault_timeout_microseconds\x18\x02 \x01(\x04R\x1adefaultTimeoutMicroseconds\x124\n" +
@@ -2231,106 +1090,33 @@ const file_server_oip_inferencepb_config_proto_rawDesc = "" +
 	"\rTimeoutAction\x12\n" +
 	"\n" +
 	"\x06REJECT\x10\x00\x12\t\n" +
-	"\x05DELAY\x10\x01\"\xb7\x04\n" +
+	"\x05DELAY\x10\x01\"\xb7\x02\n" +
 	"\x14ModelDynamicBatching\x120\n" +
 	"\x14preferred_batch_size\x18\x01 \x03(\x05R\x12preferredBatchSize\x12?\n" +
-	"\x1cmax_queue_delay_microseconds\x18\x02 \x01(\x04R\x19maxQueueDelayMicroseconds\x12+\n" +
-	"\x11preserve_ordering\x18\x03 \x01(\bR\x10preserveOrdering\x12'\n" +
+	"\x1cmax_queue_delay_microseconds\x18\x02 \x01(\x04R\x19maxQueueDelayMicroseconds\x12'\n" +
 	"\x0fpriority_levels\x18\x04 \x01(\x04R\x0epriorityLevels\x124\n" +
 	"\x16default_priority_level\x18\x05 \x01(\x04R\x14defaultPriorityLevel\x12M\n" +
-	"\x14default_queue_policy\x18\x06 \x01(\v2\x1b.inference.ModelQueuePolicyR\x12defaultQueuePolicy\x12l\n" +
-	"\x15priority_queue_policy\x18\a \x03(\v28.inference.ModelDynamicBatching.PriorityQueuePolicyEntryR\x13priorityQueuePolicy\x1ac\n" +
-	"\x18PriorityQueuePolicyEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\x04R\x03key\x121\n" +
-	"\x05value\x18\x02 \x01(\v2\x1b.inference.ModelQueuePolicyR\x05value:\x028\x01\"\xab\x0e\n" +
-	"\x15ModelSequenceBatching\x12I\n" +
-	"\x06direct\x18\x03 \x01(\v2/.inference.ModelSequenceBatching.StrategyDirectH\x00R\x06direct\x12I\n" +
-	"\x06oldest\x18\x04 \x01(\v2/.inference.ModelSequenceBatching.StrategyOldestH\x00R\x06oldest\x12C\n" +
-	"\x1emax_sequence_idle_microseconds\x18\x01 \x01(\x04R\x1bmaxSequenceIdleMicroseconds\x12R\n" +
-	"\rcontrol_input\x18\x02 \x03(\v2-.inference.ModelSequenceBatching.ControlInputR\fcontrolInput\x12<\n" +
-	"\x05state\x18\x05 \x03(\v2&.inference.ModelSequenceBatching.StateR\x05state\x12-\n" +
-	"\x12iterative_sequence\x18\x06 \x01(\bR\x11iterativeSequence\x1a\xef\x02\n" +
-	"\aControl\x12A\n" +
-	"\x04kind\x18\x01 \x01(\x0e2-.inference.ModelSequenceBatching.Control.KindR\x04kind\x12(\n" +
-	"\x10int32_false_true\x18\x02 \x03(\x05R\x0eint32FalseTrue\x12&\n" +
-	"\x0ffp32_false_true\x18\x03 \x03(\x02R\rfp32FalseTrue\x12&\n" +
-	"\x0fbool_false_true\x18\x05 \x03(\bR\rboolFalseTrue\x120\n" +
-	"\tdata_type\x18\x04 \x01(\x0e2\x13.inference.DataTypeR\bdataType\"u\n" +
-	"\x04Kind\x12\x1a\n" +
-	"\x16CONTROL_SEQUENCE_START\x10\x00\x12\x1a\n" +
-	"\x16CONTROL_SEQUENCE_READY\x10\x01\x12\x18\n" +
-	"\x14CONTROL_SEQUENCE_END\x10\x02\x12\x1b\n" +
-	"\x17CONTROL_SEQUENCE_CORRID\x10\x03\x1af\n" +
-	"\fControlInput\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12B\n" +
-	"\acontrol\x18\x02 \x03(\v2(.inference.ModelSequenceBatching.ControlR\acontrol\x1a\xb4\x01\n" +
-	"\fInitialState\x120\n" +
-	"\tdata_type\x18\x01 \x01(\x0e2\x13.inference.DataTypeR\bdataType\x12\x12\n" +
-	"\x04dims\x18\x02 \x03(\x03R\x04dims\x12\x1d\n" +
-	"\tzero_data\x18\x03 \x01(\bH\x00R\bzeroData\x12\x1d\n" +
-	"\tdata_file\x18\x04 \x01(\tH\x00R\bdataFile\x12\x12\n" +
-	"\x04name\x18\x05 \x01(\tR\x04nameB\f\n" +
-	"\n" +
-	"state_data\x1a\xd8\x02\n" +
-	"\x05State\x12\x1d\n" +
-	"\n" +
-	"input_name\x18\x01 \x01(\tR\tinputName\x12\x1f\n" +
-	"\voutput_name\x18\x02 \x01(\tR\n" +
-	"outputName\x120\n" +
-	"\tdata_type\x18\x03 \x01(\x0e2\x13.inference.DataTypeR\bdataType\x12\x12\n" +
-	"\x04dims\x18\x04 \x03(\x03R\x04dims\x12R\n" +
-	"\rinitial_state\x18\x05 \x03(\v2-.inference.ModelSequenceBatching.InitialStateR\finitialState\x12E\n" +
-	" use_same_buffer_for_input_output\x18\x06 \x01(\bR\x1buseSameBufferForInputOutput\x12.\n" +
-	"\x13use_growable_memory\x18\a \x01(\bR\x11useGrowableMemory\x1a\x8b\x01\n" +
-	"\x0eStrategyDirect\x12?\n" +
-	"\x1cmax_queue_delay_microseconds\x18\x01 \x01(\x04R\x19maxQueueDelayMicroseconds\x128\n" +
-	"\x18minimum_slot_utilization\x18\x02 \x01(\x02R\x16minimumSlotUtilization\x1a\xe8\x01\n" +
-	"\x0eStrategyOldest\x126\n" +
-	"\x17max_candidate_sequences\x18\x01 \x01(\x05R\x15maxCandidateSequences\x120\n" +
-	"\x14preferred_batch_size\x18\x02 \x03(\x05R\x12preferredBatchSize\x12?\n" +
-	"\x1cmax_queue_delay_microseconds\x18\x03 \x01(\x04R\x19maxQueueDelayMicroseconds\x12+\n" +
-	"\x11preserve_ordering\x18\x04 \x01(\bR\x10preserveOrderingB\x11\n" +
-	"\x0fstrategy_choice\"\x86\x04\n" +
-	"\x0fModelEnsembling\x123\n" +
-	"\x04step\x18\x01 \x03(\v2\x1f.inference.ModelEnsembling.StepR\x04step\x122\n" +
-	"\x15max_inflight_requests\x18\x02 \x01(\rR\x13maxInflightRequests\x1a\x89\x03\n" +
-	"\x04Step\x12\x1d\n" +
-	"\n" +
-	"model_name\x18\x01 \x01(\tR\tmodelName\x12#\n" +
-	"\rmodel_version\x18\x02 \x01(\x03R\fmodelVersion\x12J\n" +
-	"\tinput_map\x18\x03 \x03(\v2-.inference.ModelEnsembling.Step.InputMapEntryR\binputMap\x12M\n" +
-	"\n" +
-	"output_map\x18\x04 \x03(\v2..inference.ModelEnsembling.Step.OutputMapEntryR\toutputMap\x12'\n" +
-	"\x0fmodel_namespace\x18\x05 \x01(\tR\x0emodelNamespace\x1a;\n" +
-	"\rInputMapEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a<\n" +
-	"\x0eOutputMapEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"3\n" +
+	"\x14default_queue_policy\x18\x06 \x01(\v2\x1b.inference.ModelQueuePolicyR\x12defaultQueuePolicy\"3\n" +
 	"\x0eModelParameter\x12!\n" +
-	"\fstring_value\x18\x01 \x01(\tR\vstringValue\"\xba\x03\n" +
+	"\fstring_value\x18\x01 \x01(\tR\vstringValue\"\x90\x03\n" +
 	"\vModelWarmup\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
 	"\n" +
 	"batch_size\x18\x02 \x01(\rR\tbatchSize\x12:\n" +
 	"\x06inputs\x18\x03 \x03(\v2\".inference.ModelWarmup.InputsEntryR\x06inputs\x12\x14\n" +
-	"\x05count\x18\x04 \x01(\rR\x05count\x1a\xcc\x01\n" +
+	"\x05count\x18\x04 \x01(\rR\x05count\x1a\xa2\x01\n" +
 	"\x05Input\x120\n" +
 	"\tdata_type\x18\x01 \x01(\x0e2\x13.inference.DataTypeR\bdataType\x12\x12\n" +
 	"\x04dims\x18\x02 \x03(\x03R\x04dims\x12\x1d\n" +
 	"\tzero_data\x18\x03 \x01(\bH\x00R\bzeroData\x12!\n" +
 	"\vrandom_data\x18\x04 \x01(\bH\x00R\n" +
-	"randomData\x12(\n" +
-	"\x0finput_data_file\x18\x05 \x01(\tH\x00R\rinputDataFileB\x11\n" +
+	"randomDataB\x11\n" +
 	"\x0finput_data_type\x1aW\n" +
 	"\vInputsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x122\n" +
 	"\x05value\x18\x02 \x01(\v2\x1c.inference.ModelWarmup.InputR\x05value:\x028\x01\"6\n" +
 	"\x16ModelTransactionPolicy\x12\x1c\n" +
-	"\tdecoupled\x18\x01 \x01(\bR\tdecoupled\",\n" +
-	"\x12ModelResponseCache\x12\x16\n" +
-	"\x06enable\x18\x01 \x01(\bR\x06enable\"\x9f\b\n" +
+	"\tdecoupled\x18\x01 \x01(\bR\tdecoupled\"\xf3\x05\n" +
 	"\vModelConfig\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\bplatform\x18\x02 \x01(\tR\bplatform\x12\x18\n" +
@@ -2339,17 +1125,13 @@ const file_server_oip_inferencepb_config_proto_rawDesc = "" +
 	"\x0emax_batch_size\x18\x04 \x01(\x05R\fmaxBatchSize\x12+\n" +
 	"\x05input\x18\x05 \x03(\v2\x15.inference.ModelInputR\x05input\x12.\n" +
 	"\x06output\x18\x06 \x03(\v2\x16.inference.ModelOutputR\x06output\x12L\n" +
-	"\x10dynamic_batching\x18\v \x01(\v2\x1f.inference.ModelDynamicBatchingH\x00R\x0fdynamicBatching\x12O\n" +
-	"\x11sequence_batching\x18\r \x01(\v2 .inference.ModelSequenceBatchingH\x00R\x10sequenceBatching\x12M\n" +
-	"\x13ensemble_scheduling\x18\x0f \x01(\v2\x1a.inference.ModelEnsemblingH\x00R\x12ensembleScheduling\x12D\n" +
-	"\x0einstance_group\x18\a \x03(\v2\x1d.inference.ModelInstanceGroupR\rinstanceGroup\x124\n" +
+	"\x10dynamic_batching\x18\v \x01(\v2\x1f.inference.ModelDynamicBatchingH\x00R\x0fdynamicBatching\x124\n" +
 	"\x16default_model_filename\x18\b \x01(\tR\x14defaultModelFilename\x12F\n" +
 	"\n" +
 	"parameters\x18\x0e \x03(\v2&.inference.ModelConfig.ParametersEntryR\n" +
 	"parameters\x129\n" +
 	"\fmodel_warmup\x18\x10 \x03(\v2\x16.inference.ModelWarmupR\vmodelWarmup\x12[\n" +
-	"\x18model_transaction_policy\x18\x13 \x01(\v2!.inference.ModelTransactionPolicyR\x16modelTransactionPolicy\x12D\n" +
-	"\x0eresponse_cache\x18\x18 \x01(\v2\x1d.inference.ModelResponseCacheR\rresponseCache\x1aX\n" +
+	"\x18model_transaction_policy\x18\x13 \x01(\v2!.inference.ModelTransactionPolicyR\x16modelTransactionPolicy\x1aX\n" +
 	"\x0fParametersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12/\n" +
 	"\x05value\x18\x02 \x01(\v2\x19.inference.ModelParameterR\x05value:\x028\x01B\x13\n" +
@@ -2388,92 +1170,51 @@ func file_server_oip_inferencepb_config_proto_rawDescGZIP() []byte {
 	return file_server_oip_inferencepb_config_proto_rawDescData
 }
 
-var file_server_oip_inferencepb_config_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_server_oip_inferencepb_config_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_server_oip_inferencepb_config_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_server_oip_inferencepb_config_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_server_oip_inferencepb_config_proto_goTypes = []any{
-	(DataType)(0),                                // 0: inference.DataType
-	(ModelInput_Format)(0),                       // 1: inference.ModelInput.Format
-	(ModelInstanceGroup_Kind)(0),                 // 2: inference.ModelInstanceGroup.Kind
-	(ModelQueuePolicy_TimeoutAction)(0),          // 3: inference.ModelQueuePolicy.TimeoutAction
-	(ModelSequenceBatching_Control_Kind)(0),      // 4: inference.ModelSequenceBatching.Control.Kind
-	(*ModelTensorReshape)(nil),                   // 5: inference.ModelTensorReshape
-	(*ModelInput)(nil),                           // 6: inference.ModelInput
-	(*ModelOutput)(nil),                          // 7: inference.ModelOutput
-	(*ModelVersionPolicy)(nil),                   // 8: inference.ModelVersionPolicy
-	(*ModelInstanceGroup)(nil),                   // 9: inference.ModelInstanceGroup
-	(*ModelQueuePolicy)(nil),                     // 10: inference.ModelQueuePolicy
-	(*ModelDynamicBatching)(nil),                 // 11: inference.ModelDynamicBatching
-	(*ModelSequenceBatching)(nil),                // 12: inference.ModelSequenceBatching
-	(*ModelEnsembling)(nil),                      // 13: inference.ModelEnsembling
-	(*ModelParameter)(nil),                       // 14: inference.ModelParameter
-	(*ModelWarmup)(nil),                          // 15: inference.ModelWarmup
-	(*ModelTransactionPolicy)(nil),               // 16: inference.ModelTransactionPolicy
-	(*ModelResponseCache)(nil),                   // 17: inference.ModelResponseCache
-	(*ModelConfig)(nil),                          // 18: inference.ModelConfig
-	(*ModelVersionPolicy_Latest)(nil),            // 19: inference.ModelVersionPolicy.Latest
-	(*ModelVersionPolicy_All)(nil),               // 20: inference.ModelVersionPolicy.All
-	(*ModelVersionPolicy_Specific)(nil),          // 21: inference.ModelVersionPolicy.Specific
-	nil,                                          // 22: inference.ModelDynamicBatching.PriorityQueuePolicyEntry
-	(*ModelSequenceBatching_Control)(nil),        // 23: inference.ModelSequenceBatching.Control
-	(*ModelSequenceBatching_ControlInput)(nil),   // 24: inference.ModelSequenceBatching.ControlInput
-	(*ModelSequenceBatching_InitialState)(nil),   // 25: inference.ModelSequenceBatching.InitialState
-	(*ModelSequenceBatching_State)(nil),          // 26: inference.ModelSequenceBatching.State
-	(*ModelSequenceBatching_StrategyDirect)(nil), // 27: inference.ModelSequenceBatching.StrategyDirect
-	(*ModelSequenceBatching_StrategyOldest)(nil), // 28: inference.ModelSequenceBatching.StrategyOldest
-	(*ModelEnsembling_Step)(nil),                 // 29: inference.ModelEnsembling.Step
-	nil,                                          // 30: inference.ModelEnsembling.Step.InputMapEntry
-	nil,                                          // 31: inference.ModelEnsembling.Step.OutputMapEntry
-	(*ModelWarmup_Input)(nil),                    // 32: inference.ModelWarmup.Input
-	nil,                                          // 33: inference.ModelWarmup.InputsEntry
-	nil,                                          // 34: inference.ModelConfig.ParametersEntry
+	(DataType)(0),                       // 0: inference.DataType
+	(ModelQueuePolicy_TimeoutAction)(0), // 1: inference.ModelQueuePolicy.TimeoutAction
+	(*ModelInput)(nil),                  // 2: inference.ModelInput
+	(*ModelOutput)(nil),                 // 3: inference.ModelOutput
+	(*ModelVersionPolicy)(nil),          // 4: inference.ModelVersionPolicy
+	(*ModelQueuePolicy)(nil),            // 5: inference.ModelQueuePolicy
+	(*ModelDynamicBatching)(nil),        // 6: inference.ModelDynamicBatching
+	(*ModelParameter)(nil),              // 7: inference.ModelParameter
+	(*ModelWarmup)(nil),                 // 8: inference.ModelWarmup
+	(*ModelTransactionPolicy)(nil),      // 9: inference.ModelTransactionPolicy
+	(*ModelConfig)(nil),                 // 10: inference.ModelConfig
+	(*ModelVersionPolicy_Latest)(nil),   // 11: inference.ModelVersionPolicy.Latest
+	(*ModelVersionPolicy_All)(nil),      // 12: inference.ModelVersionPolicy.All
+	(*ModelVersionPolicy_Specific)(nil), // 13: inference.ModelVersionPolicy.Specific
+	(*ModelWarmup_Input)(nil),           // 14: inference.ModelWarmup.Input
+	nil,                                 // 15: inference.ModelWarmup.InputsEntry
+	nil,                                 // 16: inference.ModelConfig.ParametersEntry
 }
 var file_server_oip_inferencepb_config_proto_depIdxs = []int32{
 	0,  // 0: inference.ModelInput.data_type:type_name -> inference.DataType
-	1,  // 1: inference.ModelInput.format:type_name -> inference.ModelInput.Format
-	5,  // 2: inference.ModelInput.reshape:type_name -> inference.ModelTensorReshape
-	0,  // 3: inference.ModelOutput.data_type:type_name -> inference.DataType
-	5,  // 4: inference.ModelOutput.reshape:type_name -> inference.ModelTensorReshape
-	19, // 5: inference.ModelVersionPolicy.latest:type_name -> inference.ModelVersionPolicy.Latest
-	20, // 6: inference.ModelVersionPolicy.all:type_name -> inference.ModelVersionPolicy.All
-	21, // 7: inference.ModelVersionPolicy.specific:type_name -> inference.ModelVersionPolicy.Specific
-	2,  // 8: inference.ModelInstanceGroup.kind:type_name -> inference.ModelInstanceGroup.Kind
-	3,  // 9: inference.ModelQueuePolicy.timeout_action:type_name -> inference.ModelQueuePolicy.TimeoutAction
-	10, // 10: inference.ModelDynamicBatching.default_queue_policy:type_name -> inference.ModelQueuePolicy
-	22, // 11: inference.ModelDynamicBatching.priority_queue_policy:type_name -> inference.ModelDynamicBatching.PriorityQueuePolicyEntry
-	27, // 12: inference.ModelSequenceBatching.direct:type_name -> inference.ModelSequenceBatching.StrategyDirect
-	28, // 13: inference.ModelSequenceBatching.oldest:type_name -> inference.ModelSequenceBatching.StrategyOldest
-	24, // 14: inference.ModelSequenceBatching.control_input:type_name -> inference.ModelSequenceBatching.ControlInput
-	26, // 15: inference.ModelSequenceBatching.state:type_name -> inference.ModelSequenceBatching.State
-	29, // 16: inference.ModelEnsembling.step:type_name -> inference.ModelEnsembling.Step
-	33, // 17: inference.ModelWarmup.inputs:type_name -> inference.ModelWarmup.InputsEntry
-	8,  // 18: inference.ModelConfig.version_policy:type_name -> inference.ModelVersionPolicy
-	6,  // 19: inference.ModelConfig.input:type_name -> inference.ModelInput
-	7,  // 20: inference.ModelConfig.output:type_name -> inference.ModelOutput
-	11, // 21: inference.ModelConfig.dynamic_batching:type_name -> inference.ModelDynamicBatching
-	12, // 22: inference.ModelConfig.sequence_batching:type_name -> inference.ModelSequenceBatching
-	13, // 23: inference.ModelConfig.ensemble_scheduling:type_name -> inference.ModelEnsembling
-	9,  // 24: inference.ModelConfig.instance_group:type_name -> inference.ModelInstanceGroup
-	34, // 25: inference.ModelConfig.parameters:type_name -> inference.ModelConfig.ParametersEntry
-	15, // 26: inference.ModelConfig.model_warmup:type_name -> inference.ModelWarmup
-	16, // 27: inference.ModelConfig.model_transaction_policy:type_name -> inference.ModelTransactionPolicy
-	17, // 28: inference.ModelConfig.response_cache:type_name -> inference.ModelResponseCache
-	10, // 29: inference.ModelDynamicBatching.PriorityQueuePolicyEntry.value:type_name -> inference.ModelQueuePolicy
-	4,  // 30: inference.ModelSequenceBatching.Control.kind:type_name -> inference.ModelSequenceBatching.Control.Kind
-	0,  // 31: inference.ModelSequenceBatching.Control.data_type:type_name -> inference.DataType
-	23, // 32: inference.ModelSequenceBatching.ControlInput.control:type_name -> inference.ModelSequenceBatching.Control
-	0,  // 33: inference.ModelSequenceBatching.InitialState.data_type:type_name -> inference.DataType
-	0,  // 34: inference.ModelSequenceBatching.State.data_type:type_name -> inference.DataType
-	25, // 35: inference.ModelSequenceBatching.State.initial_state:type_name -> inference.ModelSequenceBatching.InitialState
-	30, // 36: inference.ModelEnsembling.Step.input_map:type_name -> inference.ModelEnsembling.Step.InputMapEntry
-	31, // 37: inference.ModelEnsembling.Step.output_map:type_name -> inference.ModelEnsembling.Step.OutputMapEntry
-	0,  // 38: inference.ModelWarmup.Input.data_type:type_name -> inference.DataType
-	32, // 39: inference.ModelWarmup.InputsEntry.value:type_name -> inference.ModelWarmup.Input
-	14, // 40: inference.ModelConfig.ParametersEntry.value:type_name -> inference.ModelParameter
-	41, // [41:41] is the sub-list for method output_type
-	41, // [41:41] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	0,  // 1: inference.ModelOutput.data_type:type_name -> inference.DataType
+	11, // 2: inference.ModelVersionPolicy.latest:type_name -> inference.ModelVersionPolicy.Latest
+	12, // 3: inference.ModelVersionPolicy.all:type_name -> inference.ModelVersionPolicy.All
+	13, // 4: inference.ModelVersionPolicy.specific:type_name -> inference.ModelVersionPolicy.Specific
+	1,  // 5: inference.ModelQueuePolicy.timeout_action:type_name -> inference.ModelQueuePolicy.TimeoutAction
+	5,  // 6: inference.ModelDynamicBatching.default_queue_policy:type_name -> inference.ModelQueuePolicy
+	15, // 7: inference.ModelWarmup.inputs:type_name -> inference.ModelWarmup.InputsEntry
+	4,  // 8: inference.ModelConfig.version_policy:type_name -> inference.ModelVersionPolicy
+	2,  // 9: inference.ModelConfig.input:type_name -> inference.ModelInput
+	3,  // 10: inference.ModelConfig.output:type_name -> inference.ModelOutput
+	6,  // 11: inference.ModelConfig.dynamic_batching:type_name -> inference.ModelDynamicBatching
+	16, // 12: inference.ModelConfig.parameters:type_name -> inference.ModelConfig.ParametersEntry
+	8,  // 13: inference.ModelConfig.model_warmup:type_name -> inference.ModelWarmup
+	9,  // 14: inference.ModelConfig.model_transaction_policy:type_name -> inference.ModelTransactionPolicy
+	0,  // 15: inference.ModelWarmup.Input.data_type:type_name -> inference.DataType
+	14, // 16: inference.ModelWarmup.InputsEntry.value:type_name -> inference.ModelWarmup.Input
+	7,  // 17: inference.ModelConfig.ParametersEntry.value:type_name -> inference.ModelParameter
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_server_oip_inferencepb_config_proto_init() }
@@ -2481,36 +1222,25 @@ func file_server_oip_inferencepb_config_proto_init() {
 	if File_server_oip_inferencepb_config_proto != nil {
 		return
 	}
-	file_server_oip_inferencepb_config_proto_msgTypes[3].OneofWrappers = []any{
+	file_server_oip_inferencepb_config_proto_msgTypes[2].OneofWrappers = []any{
 		(*ModelVersionPolicy_Latest_)(nil),
 		(*ModelVersionPolicy_All_)(nil),
 		(*ModelVersionPolicy_Specific_)(nil),
 	}
-	file_server_oip_inferencepb_config_proto_msgTypes[7].OneofWrappers = []any{
-		(*ModelSequenceBatching_Direct)(nil),
-		(*ModelSequenceBatching_Oldest)(nil),
-	}
-	file_server_oip_inferencepb_config_proto_msgTypes[13].OneofWrappers = []any{
+	file_server_oip_inferencepb_config_proto_msgTypes[8].OneofWrappers = []any{
 		(*ModelConfig_DynamicBatching)(nil),
-		(*ModelConfig_SequenceBatching)(nil),
-		(*ModelConfig_EnsembleScheduling)(nil),
 	}
-	file_server_oip_inferencepb_config_proto_msgTypes[20].OneofWrappers = []any{
-		(*ModelSequenceBatching_InitialState_ZeroData)(nil),
-		(*ModelSequenceBatching_InitialState_DataFile)(nil),
-	}
-	file_server_oip_inferencepb_config_proto_msgTypes[27].OneofWrappers = []any{
+	file_server_oip_inferencepb_config_proto_msgTypes[12].OneofWrappers = []any{
 		(*ModelWarmup_Input_ZeroData)(nil),
 		(*ModelWarmup_Input_RandomData)(nil),
-		(*ModelWarmup_Input_InputDataFile)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_server_oip_inferencepb_config_proto_rawDesc), len(file_server_oip_inferencepb_config_proto_rawDesc)),
-			NumEnums:      5,
-			NumMessages:   30,
+			NumEnums:      2,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
