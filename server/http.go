@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -33,8 +34,8 @@ func (s *Server) routes() *http.ServeMux {
 		mux.HandleFunc(method+" "+path, s.answer(h))
 		mux.HandleFunc(path, s.answer(func(w http.ResponseWriter, r *http.Request) error {
 			w.Header().Set("Allow", method)
-			return problem(http.StatusMethodNotAllowed, "%.20s %.200s: use %s", r.Method,
-				r.URL.Path, method)
+			return &httpError{http.StatusMethodNotAllowed, fmt.Sprintf("%.20s %.200s: use %s",
+				r.Method, r.URL.Path, method)}
 		}))
 	}
 	on("GET", "/v2", s.serverMetadata)
@@ -44,10 +45,11 @@ func (s *Server) routes() *http.ServeMux {
 	for _, model := range []string{"/v2/models/{model}", "/v2/models/{model}/versions/{version}"} {
 		on("GET", model, s.modelMetadata)
 		on("GET", model+"/ready", s.modelReady)
+		on("GET", model+"/config", s.modelConfig)
 		on("POST", model+"/infer", s.infer)
 	}
 	mux.HandleFunc("/", s.answer(func(_ http.ResponseWriter, r *http.Request) error {
-		return problem(http.StatusNotFound, "there is no %.200s: GET /v2 says what there is",
+		return oip.Faultf(oip.NotFound, "there is no %.200s: GET /v2 says what there is",
 			r.URL.Path)
 	}))
 	return mux
@@ -57,7 +59,7 @@ func (s *Server) routes() *http.ServeMux {
 func (s *Server) guarded(next http.Handler) http.Handler {
 	guard := http.NewCrossOriginProtection()
 	guard.SetDenyHandler(s.answer(func(http.ResponseWriter, *http.Request) error {
-		return problem(http.StatusForbidden, "a page of another origin may not ask")
+		return oip.Faultf(oip.Denied, "a page of another origin may not ask")
 	}))
 	if s.o.AnyName {
 		return guard.Handler(next)
@@ -69,7 +71,7 @@ func (s *Server) guarded(next http.Handler) http.Handler {
 // elsewhere whose name was made to lead here (DNS rebinding) sends its own name.
 func (s *Server) local(next http.Handler) http.Handler {
 	refuse := s.answer(func(_ http.ResponseWriter, r *http.Request) error {
-		return problem(http.StatusForbidden, "host %.200q: this server answers as localhost only",
+		return oip.Faultf(oip.Denied, "host %.200q: this server answers as localhost only",
 			r.Host)
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -107,8 +109,8 @@ func (s *Server) answer(h func(http.ResponseWriter, *http.Request) error) http.H
 			return
 		}
 		code := status(err)
-		if code == http.StatusServiceUnavailable {
-			w.Header().Set("Retry-After", "1")
+		if after := oip.RetryAfter(err); after > 0 {
+			w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(after.Seconds()))))
 		}
 		if code == http.StatusInternalServerError {
 			s.o.Log.Error("request failed", "path", r.URL.Path, "error", err)
@@ -136,9 +138,7 @@ func write(w http.ResponseWriter, code int, body any) {
 }
 
 func (s *Server) serverMetadata(w http.ResponseWriter, _ *http.Request) error {
-	write(w, http.StatusOK, oip.ServerMetadata{Name: "weir", Version: s.o.Version,
-		Extensions: []string{"binary_tensor_data", "classification", "model_repository",
-			"schedule_policy"}})
+	write(w, http.StatusOK, s.About())
 	return nil
 }
 
@@ -159,28 +159,41 @@ func (s *Server) isReady(w http.ResponseWriter, _ *http.Request) error {
 }
 
 func (s *Server) repositoryIndex(w http.ResponseWriter, r *http.Request) error {
-	write(w, http.StatusOK, slices.DeleteFunc(s.index(), func(e oip.IndexEntry) bool {
+	write(w, http.StatusOK, slices.DeleteFunc(s.Index(false), func(e oip.IndexEntry) bool {
 		return !auth.May(r.Context(), auth.Read, e.Name)
 	}))
 	return nil
 }
 
 func (s *Server) modelMetadata(w http.ResponseWriter, r *http.Request) error {
-	m, err := s.look(r.PathValue("model"), r.PathValue("version"))
+	m, err := s.Metadata(r.PathValue("model"), r.PathValue("version"))
 	if err != nil {
 		return err
 	}
-	write(w, http.StatusOK, m.metadata)
+	write(w, http.StatusOK, m)
 	return nil
 }
 
 func (s *Server) modelReady(w http.ResponseWriter, r *http.Request) error {
-	m, err := s.look(r.PathValue("model"), r.PathValue("version"))
+	name := r.PathValue("model")
+	ready, err := s.ModelReady(name, r.PathValue("version"))
 	if err != nil {
 		return err
 	}
-	yes := true
-	write(w, http.StatusOK, oip.Health{Name: m.name, Ready: &yes})
+	code := http.StatusOK
+	if !ready {
+		code = http.StatusServiceUnavailable
+	}
+	write(w, code, oip.Health{Name: name, Ready: &ready})
+	return nil
+}
+
+func (s *Server) modelConfig(w http.ResponseWriter, r *http.Request) error {
+	c, err := s.Config(r.PathValue("model"), r.PathValue("version"))
+	if err != nil {
+		return err
+	}
+	write(w, http.StatusOK, c)
 	return nil
 }
 
@@ -202,26 +215,25 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err = s.enter(m); err != nil {
+	answer, err := s.Infer(r.Context(), m.name, r.PathValue("version"), request)
+	if err != nil {
 		return err
 	}
-	defer s.answered()
+	defer answer.Close()
 	buffer := answers.Get().(*[]byte)
 	defer func() {
 		if cap(*buffer) <= keep {
 			answers.Put(buffer)
 		}
 	}()
-	answer, header, err := func() ([]byte, int, error) {
-		defer s.leave(m) // nor must one that reads its answer slowly
-		return m.infer(r.Context(), request, (*buffer)[:0])
-	}()
+	all, header, err := answer.Append((*buffer)[:0])
+	answer.free() // a client that reads slowly must not hold the model's memory
 	if err != nil {
 		return err
 	}
-	*buffer = answer
-	body.exchange(int64(cap(answer)))
-	return send(w, r, answer, header)
+	*buffer = all
+	body.exchange(int64(cap(all)))
+	return send(w, r, all, header)
 }
 
 // A client that sends or reads must get on: by one step within patience, and on average, after as
@@ -260,8 +272,8 @@ func (b *body) Read(p []byte) (int, error) {
 	n, err := b.from.Read(p[:min(len(p), step)])
 	b.n += int64(n)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = problem(http.StatusRequestTimeout, "the body came too slowly, of which %d bytes "+
-			"came: send a part each %v, and %d bytes a second", b.n, patience, pace)
+		err = oip.Faultf(oip.TooSlow, "the body came too slowly, of which %d bytes came: send a "+
+			"part each %v, and %d bytes a second", b.n, patience, pace)
 	}
 	return n, err
 }
@@ -302,8 +314,10 @@ func (b *body) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		expected = -1
 	}
 	all, err := b.readAll(io.LimitReader(plain, limit+1), expected)
-	if err == nil && int64(len(all)) > limit {
-		err = &http.MaxBytesError{Limit: limit}
+	var large *http.MaxBytesError
+	if err == nil && int64(len(all)) > limit || errors.As(err, &large) {
+		err = oip.Faultf(oip.TooLarge, "the body is too large: at most %d bytes are taken, also "+
+			"after decompression", limit)
 	}
 	if err == nil {
 		// net/http reads on, to learn that a client is gone, for as long as the answer takes
@@ -331,7 +345,7 @@ func (b *body) readAll(from io.Reader, expected int64) ([]byte, error) {
 		n, err := from.Read(all[len(all):cap(all)])
 		all = all[:len(all)+n]
 		var large *http.MaxBytesError
-		var known *httpError
+		var known *oip.Fault
 		switch {
 		case err == io.EOF:
 			return all, nil
@@ -347,9 +361,8 @@ func (b *body) readAll(from io.Reader, expected int64) ([]byte, error) {
 func (b *body) grow(more int64) error {
 	if all := b.of.bodies.Add(more); all > b.of.o.Bodies {
 		b.of.bodies.Add(-more)
-		return problem(http.StatusServiceUnavailable, "requests and answers that are sent and "+
-			"wait have %d bytes, of %d that they may have: ask again later", all-more,
-			b.of.o.Bodies)
+		return busy("requests and answers that are sent and wait have %d bytes, of %d that they "+
+			"may have: ask again later", all-more, b.of.o.Bodies)
 	}
 	b.held += more
 	return nil
@@ -373,8 +386,8 @@ func decompress(body io.Reader, encoding string) (plain io.Reader, err error) {
 	case "deflate":
 		plain, err = zlib.NewReader(body)
 	default:
-		return nil, problem(http.StatusUnsupportedMediaType, "Content-Encoding %.40q: send gzip, "+
-			"deflate or neither", encoding)
+		return nil, &httpError{http.StatusUnsupportedMediaType, fmt.Sprintf("Content-Encoding "+
+			"%.40q: send gzip, deflate or neither", encoding)}
 	}
 	if err != nil {
 		err = fmt.Errorf("%w: the body is no %s: %w", oip.ErrRequest, encoding, err)

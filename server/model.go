@@ -84,55 +84,6 @@ func fields(v weir.ValueInfo) (f oip.TensorFields, ok bool) {
 	return f, ok
 }
 
-// infer computes the answer to a request and writes it behind dst, as Response.Append does.
-func (m *model) infer(ctx context.Context, r *oip.Request, dst []byte) ([]byte, int, error) {
-	if err := here(r); err != nil {
-		return nil, 0, err
-	}
-	in := weir.Inputs{}
-	for _, v := range r.Inputs {
-		in[v.Name] = v.Tensor
-	}
-	for _, o := range r.Outputs {
-		if !m.has(o.Name) {
-			return nil, 0, fmt.Errorf("%w: model %s has no output %.200q that can be asked for",
-				oip.ErrRequest, m.name, o.Name)
-		}
-	}
-	ctx, cancel, err := deadline(ctx, r.Parameters)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer cancel()
-	out, err := m.on.Run(ctx, in)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer out.Close()
-	answer := oip.Response{Model: m.name, Version: m.version, ID: r.ID}
-	add := func(name string) error {
-		o, wanted := r.Wants(name)
-		if !wanted {
-			return nil
-		}
-		t := out.Output(name)
-		if o.Classes > 0 {
-			var err error
-			if t, err = oip.Classify(t, o.Classes, nil); err != nil {
-				return fmt.Errorf("output %s: %w", name, err)
-			}
-		}
-		answer.Outputs = append(answer.Outputs, oip.Value{Name: name, Tensor: t, Binary: o.Binary})
-		return nil
-	}
-	for _, name := range m.wanted(r) {
-		if err := add(name); err != nil {
-			return nil, 0, err
-		}
-	}
-	return answer.Append(dst)
-}
-
 // deadline ends ctx after a request's parameter timeout, in microseconds (Triton,
 // extension_schedule_policy.md); 0 stands for none.
 func deadline(ctx context.Context, p oip.Parameters) (context.Context, context.CancelFunc, error) {

@@ -3,12 +3,10 @@ package server
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -155,7 +153,7 @@ func (s *Server) Drain(ctx context.Context) error {
 func (s *Server) Close() error { return s.host.Close() }
 
 // errStopping is what a request is told that comes too late.
-var errStopping = problem(http.StatusServiceUnavailable, "the server is stopping")
+var errStopping = busy("the server is stopping")
 
 // stopping reports whether Drain was called.
 func (s *Server) stopping() bool {
@@ -166,19 +164,22 @@ func (s *Server) stopping() bool {
 
 // enter counts a request for a model in: until leave in the model's queue, and until answered among
 // those that Drain waits for.
-func (s *Server) enter(m *model) error {
+func (s *Server) enter(name, version string) (*model, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.draining {
-		return errStopping
-	}
-	if m.under >= s.o.Queue {
-		return problem(http.StatusServiceUnavailable, "model %s: %d requests are waiting, "+
-			"which is as many as may: ask again later", m.name, m.under)
+	m := s.models[name]
+	switch {
+	case m == nil || version != "" && version != m.version:
+		return nil, s.absent(name, version)
+	case s.draining:
+		return nil, errStopping
+	case m.under >= s.o.Queue:
+		return nil, busy("model %s: %d requests are waiting, which is as many as may: ask again "+
+			"later", m.name, m.under)
 	}
 	m.under++
 	s.active++
-	return nil
+	return m, nil
 }
 
 func (s *Server) leave(m *model) {
@@ -209,64 +210,9 @@ func (s *Server) look(name, version string) (*model, error) {
 // absent is the error about a model that is not there; s.mu is held.
 func (s *Server) absent(name, version string) error {
 	if m := s.models[name]; m != nil {
-		return problem(http.StatusNotFound, "model %s has no version %.40q: it has %s", name,
-			version,
+		return oip.Faultf(oip.NotFound, "model %s has no version %.40q: it has %s", name, version,
 			m.version)
 	}
-	return problem(http.StatusNotFound, "there is no model %.200q: GET /v2/repository/index lists "+
+	return oip.Faultf(oip.NotFound, "there is no model %.200q: GET /v2/repository/index lists "+
 		"those that there are", name)
-}
-
-// index lists the models by name, those that could not be loaded too.
-func (s *Server) index() []oip.IndexEntry {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	list := append([]oip.IndexEntry{}, s.broken...)
-	for _, m := range s.models {
-		list = append(list, oip.IndexEntry{Name: m.name, Version: m.version, State: "READY"})
-	}
-	slices.SortFunc(list, func(a, b oip.IndexEntry) int { return cmp.Compare(a.Name, b.Name) })
-	return list
-}
-
-// httpError is an error with the status that it means.
-type httpError struct {
-	status int
-	text   string
-}
-
-// Error implements error.
-func (e *httpError) Error() string { return e.text }
-
-func problem(status int, format string, args ...any) error {
-	return &httpError{status, fmt.Sprintf(format, args...)}
-}
-
-// statusGone is what nobody reads: the client is gone.
-const statusGone = 499
-
-// status is the HTTP status of an error.
-func status(err error) int {
-	var h *httpError
-	var large *http.MaxBytesError
-	switch {
-	case errors.As(err, &h):
-		return h.status
-	case errors.As(err, &large):
-		return http.StatusRequestEntityTooLarge
-	case errors.Is(err, oip.ErrRequest), errors.Is(err, weir.ErrInput):
-		return http.StatusBadRequest
-	case errors.Is(err, context.Canceled):
-		return statusGone
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, weir.ErrMemory),
-		errors.Is(err, weir.ErrClosed):
-		return http.StatusServiceUnavailable
-	}
-	return http.StatusInternalServerError
-}
-
-// text is what a client is told of an error: one line, without a stack.
-func text(err error) string {
-	line, _, _ := strings.Cut(err.Error(), "\n")
-	return line
 }

@@ -231,6 +231,11 @@ func TestEndpoints(t *testing.T) {
 			`"shape":[-1,1,8,8]}],"outputs":[{"name":"probabilities","datatype":"FP32",` +
 			`"shape":[-1,10]}]}`},
 		{"GET", "/v2/models/digits/versions/3", nil, nil, 200, `"versions":["3"]`},
+		{"GET", "/v2/models/digits/versions/3/config", nil, nil, 200, `{"name":"digits","platform":` +
+			`"onnx_onnxv1","backend":"weir","version_policy":{"latest":{"num_versions":1}},` +
+			`"max_batch_size":0,"input":[{"name":"image","data_type":"TYPE_FP32",` +
+			`"dims":[-1,1,8,8]}],"output":[{"name":"probabilities","data_type":"TYPE_FP32",` +
+			`"dims":[-1,10]}],"default_model_filename":"model.onnx"`},
 		{"GET", "/v2/models/digits/ready", nil, nil, 200, `{"name":"digits","ready":true}`},
 		{"GET", "/v2/models/digits/versions/2/ready", nil, nil, 404, `it has 3`},
 		{"GET", "/v2/models/a%2F..", nil, nil, 404, "there is no model"},
@@ -614,4 +619,66 @@ func TestDrainCutsBodies(t *testing.T) {
 		t.Errorf("a body that came while draining: %d %s", w.Code, w.Body)
 	}
 	_ = from.Close() // ends the write
+}
+
+// TestFace: what a protocol asks of the server has answers whose tensors hold until they are
+// closed, and errors that are faults.
+func TestFace(t *testing.T) {
+	s := begin(t, Options{}, digitsSource())
+	pixels, _ := picture(t, 2)
+	request := func(more oip.Parameters, outputs ...oip.Output) *oip.Request {
+		return &oip.Request{ID: "a", Parameters: more, Outputs: outputs, Inputs: []oip.Input{
+			{Name: "image", Tensor: tensor.From(pixels, 2, 1, 8, 8)}}}
+	}
+	a, err := s.Infer(t.Context(), "digits", "", request(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := a.Outputs[0]; a.Model != "digits" || a.Version != "3" || a.ID != "a" ||
+		!tensor.Equal(got.Tensor, tensor.From(expected(t, pixels), 2, 10)) {
+		t.Errorf("answer %+v", a.Response)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	past, over := context.WithDeadline(t.Context(), time.Unix(0, 0))
+	defer over()
+	for _, c := range []struct {
+		ctx           context.Context
+		name, version string
+		r             *oip.Request
+		kind          oip.Kind
+	}{
+		{t.Context(), "no", "", request(nil), oip.NotFound},
+		{t.Context(), "digits", "4", request(nil), oip.NotFound},
+		{t.Context(), "digits", "", request(nil, oip.Output{Name: "no"}), oip.Invalid},
+		{t.Context(), "digits", "", request(oip.Parameters{"timeout": "1"}), oip.Invalid},
+		{t.Context(), "digits", "3", &oip.Request{}, oip.Invalid},
+		{gone, "digits", "", request(nil), oip.Cancelled},
+		{past, "digits", "", request(nil), oip.Late},
+	} {
+		var f *oip.Fault
+		if _, err := s.Infer(c.ctx, c.name, c.version, c.r); !errors.As(err, &f) ||
+			f.Kind != c.kind || strings.Contains(f.Text, "\n") {
+			t.Errorf("%s %s: %v, want %v", c.name, c.version, err, c.kind)
+		}
+	}
+	drained := make(chan error, 1)
+	go func() { drained <- s.Drain(t.Context()) }()
+	for !s.stopping() {
+		runtime.Gosched()
+	}
+	select {
+	case err := <-drained:
+		t.Errorf("drained with an answer open: %v", err)
+	default:
+	}
+	a.Close()
+	a.Close()
+	if err := <-drained; err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Infer(t.Context(), "digits", "", request(nil)); oip.KindOf(err) !=
+		oip.Unavailable || oip.RetryAfter(err) == 0 {
+		t.Errorf("while stopping: %v", err)
+	}
 }

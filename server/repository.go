@@ -1,0 +1,98 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/weirgpu/weir/server/oip"
+)
+
+// About describes the server.
+func (s *Server) About() oip.ServerMetadata {
+	return oip.ServerMetadata{Name: "weir", Version: s.o.Version,
+		Extensions: []string{"binary_tensor_data", "classification", "model_configuration",
+			"model_repository", "schedule_policy"}}
+}
+
+// Metadata describes a version of a model; an empty version stands for the one that is served. The
+// error is an *oip.Fault.
+func (s *Server) Metadata(name, version string) (oip.Metadata, error) {
+	m, err := s.look(name, version)
+	if err != nil {
+		return oip.Metadata{}, err
+	}
+	return m.metadata, nil
+}
+
+// ModelReady reports whether requests for a version of a model are answered; an empty version
+// stands for the one that is served. The error is an *oip.Fault of kind NotFound.
+func (s *Server) ModelReady(name, version string) (bool, error) {
+	_, err := s.look(name, version)
+	return err == nil, err
+}
+
+// Config returns the configuration of a version of a model; an empty version stands for the one
+// that is served. The error is an *oip.Fault.
+func (s *Server) Config(name, version string) (*oip.Config, error) {
+	m, err := s.look(name, version)
+	if err != nil {
+		return nil, err
+	}
+	return m.config(), nil
+}
+
+// config is what the model itself says.
+func (m *model) config() *oip.Config {
+	c := &oip.Config{Name: m.name, Platform: m.metadata.Platform, Backend: "weir",
+		VersionPolicy: oip.VersionPolicy{Latest: &oip.LatestVersions{NumVersions: 1}},
+		Input:         []oip.ConfigItem{}, Output: []oip.ConfigItem{},
+		DefaultModelFilename: "model.onnx", Parameters: map[string]oip.ConfigText{},
+		ModelWarmup: []oip.Warmup{}}
+	item := func(f oip.TensorFields) oip.ConfigItem {
+		name := f.Datatype
+		if name == "BYTES" {
+			name = "STRING" // model_config.proto has no TYPE_BYTES
+		}
+		return oip.ConfigItem{Name: f.Name, DataType: "TYPE_" + name, Dims: f.Shape}
+	}
+	for _, f := range m.metadata.Inputs {
+		c.Input = append(c.Input, item(f))
+	}
+	for _, f := range m.metadata.Outputs {
+		c.Output = append(c.Output, item(f))
+	}
+	return c
+}
+
+// Index lists the versions of models by name, with the reason where one is not served; with
+// readyOnly those that are served alone.
+func (s *Server) Index(readyOnly bool) []oip.IndexEntry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := []oip.IndexEntry{}
+	if !readyOnly {
+		list = append(list, s.broken...)
+	}
+	for _, m := range s.models {
+		list = append(list, oip.IndexEntry{Name: m.name, Version: m.version, State: "READY"})
+	}
+	slices.SortFunc(list, func(a, b oip.IndexEntry) int { return cmp.Compare(a.Name, b.Name) })
+	return list
+}
+
+// LoadModel loads a model of the folder, or loads it again. The error is an *oip.Fault: a server
+// loads its models when it begins, and no others later.
+func (s *Server) LoadModel(_ context.Context, name string, _ oip.Parameters) error {
+	return fixed(name)
+}
+
+// UnloadModel ends a model. The error is an *oip.Fault, as that of LoadModel.
+func (s *Server) UnloadModel(_ context.Context, name string, _ oip.Parameters) error {
+	return fixed(name)
+}
+
+// fixed is of the kind that tritonserver answers so.
+func fixed(name string) error {
+	return oip.Faultf(oip.Unavailable, "model %.200q: this server loads no models on request", name)
+}
