@@ -1,0 +1,137 @@
+package telemetry
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// Request follows one request from its head to the end of its answer. Methods are called in that
+// order by whoever has the request; [Request.Mark] also by what runs it. A nil *Request is allowed
+// everywhere and records nothing.
+type Request struct {
+	of      *Recorder
+	model   *Model
+	account *account
+	name    string // the account's, which counts for itself or among others
+	marks   marks
+	queued  atomic.Bool
+	rows    int
+	in, out int64
+}
+
+// Begin follows a request from its receipt, which is now.
+func (r *Recorder) Begin() *Request {
+	if r == nil {
+		return nil
+	}
+	q := &Request{of: r}
+	q.Mark(Received)
+	return q
+}
+
+// Mark says that the request has come into a phase, now.
+func (q *Request) Mark(p Phase) {
+	if q == nil {
+		return
+	}
+	q.markAt(p, q.of.now())
+}
+
+func (q *Request) markAt(p Phase, at time.Duration) {
+	q.marks[p].Store(int64(at))
+	switch p {
+	case Admitted:
+		q.queued.Store(true)
+		q.model.waiting.Add(1)
+	case Formed:
+		q.leave()
+	}
+}
+
+// leave counts the request out of its model's queue, once.
+func (q *Request) leave() {
+	if q.queued.CompareAndSwap(true, false) {
+		q.model.waiting.Add(-1)
+	}
+}
+
+// For says which model the request is for and which account asks, "" where there are none. Without
+// it the request counts as one for no model.
+func (q *Request) For(m *Model, account string) {
+	if q == nil || m == nil {
+		return
+	}
+	q.model, q.name = m, account
+}
+
+// Ask says that the request is understood, and for how many rows it asks: it is about to be
+// admitted or refused. For comes first.
+func (q *Request) Ask(rows int) {
+	if q == nil {
+		return
+	}
+	q.rows = rows
+	q.model.offered.Add(uint64(rows))
+	q.Mark(Decoded)
+}
+
+// Bytes says how many bytes the request's body and its answer have, as they were sent.
+func (q *Request) Bytes(in, out int64) {
+	if q == nil {
+		return
+	}
+	q.in, q.out = in, out
+}
+
+// End counts the request, which has been answered: well where err is nil. It is called once.
+func (q *Request) End(err error) {
+	if q == nil {
+		return
+	}
+	if q.model == nil {
+		q.model = q.of.none
+	}
+	q.leave()
+	q.Mark(Sent)
+	at := q.marks.moments()
+	a := q.model.account(q.name)
+	k := kindOf(err)
+	a.outcomes[k].Add(1)
+	a.in.Add(uint64(q.in))
+	a.out.Add(uint64(q.out))
+	q.model.last.Store(int64(at[Received]))
+	if k != ok {
+		q.model.failed.add(at[Sent] - at[Admitted])
+		return
+	}
+	a.rows.Add(uint64(q.rows))
+	a.time.Observe(uint64(at[Sent] - at[Received]))
+	q.model.ended(&at)
+}
+
+// ended counts a request that was answered.
+func (m *Model) ended(at *moments) {
+	m.succeeded.add(at[Answered] - at[Admitted])
+	m.queue.Observe(uint64(at.queued()))
+	m.compute.Observe(uint64(at[Computed] - at[Granted]))
+	m.input.Add(uint64(at[Placed] - at[Formed]))
+	m.output.Add(uint64(at[Answered] - at[Computed]))
+}
+
+// contextKey is that of a request in a context.
+type contextKey struct{}
+
+// With returns a context that carries the request.
+func With(ctx context.Context, q *Request) context.Context {
+	if q == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, contextKey{}, q)
+}
+
+// From returns the request that a context carries, nil without one.
+func From(ctx context.Context) *Request {
+	q, _ := ctx.Value(contextKey{}).(*Request)
+	return q
+}
