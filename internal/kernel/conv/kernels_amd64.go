@@ -156,6 +156,19 @@ func winogradOut(w *winograd, s *stage, m []float32, p *Params, bias float32) {
 	}
 }
 
+// storeRuns copies runs of outputs from the stage to the plane.
+func storeRuns(v level, plane, stage []float32, runs []stagedRun) {
+	last := runs[len(runs)-1]
+	_, _ = plane[last.plane+last.n-1], stage[stagedLen-1]
+	if v == levelAVX512 {
+		storeRunsAVX512(&plane[0], &stage[0], &runs[0], len(runs))
+		return
+	}
+	for _, r := range runs {
+		copy(plane[r.plane:][:r.n], stage[r.stage:])
+	}
+}
+
 // runRows computes t, in blocks of columns that are short enough for one call.
 func runRows(v level, t *rows) {
 	if v == levelGo {

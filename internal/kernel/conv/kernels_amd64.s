@@ -10706,6 +10706,42 @@ next:
 	VZEROUPPER
 	RET
 
+// func storeRunsAVX512(plane, stage *float32, runs *stagedRun, n int)
+TEXT ·storeRunsAVX512(SB), 0, $256-32
+	NO_LOCAL_POINTERS
+	MOVQ plane+0(FP), DI
+	MOVQ stage+8(FP), SI
+	MOVQ runs+16(FP), R8
+	MOVQ n+24(FP), DX
+run:
+	MOVQ stagedRun_stage(R8), AX
+	LEAQ (SI)(AX*4), R9
+	MOVQ stagedRun_plane(R8), AX
+	LEAQ (DI)(AX*4), R10
+	MOVQ stagedRun_n(R8), CX
+	SUBQ $16, CX
+	JLT part
+whole:
+	VMOVUPS (R9), Z0
+	VMOVUPS Z0, (R10)
+	ADDQ $64, R9
+	ADDQ $64, R10
+	SUBQ $16, CX
+	JGE whole
+part:
+	ADDQ $16, CX
+	MOVL $1, AX
+	SHLL CX, AX
+	DECL AX
+	KMOVW AX, K1
+	VMOVUPS.Z (R9), K1, Z0
+	VMOVUPS Z0, K1, (R10)
+	ADDQ $stagedRun__size, R8
+	DECQ DX
+	JNZ run
+	VZEROUPPER
+	RET
+
 // func winogradInAVX2(v *float32, step int, src *float32, rows *tileRow, n int, tiles *float32, halves, half int)
 TEXT ·winogradInAVX2(SB), 0, $256-64
 	NO_LOCAL_POINTERS

@@ -283,6 +283,11 @@ func winogradOutAVX512(
 	dst, m *float32, step int, res *float32, halves, clamp int, bias, lo, hi float32,
 )
 
+// storeRunsAVX512 copies n >= 1 runs of 1 float at least.
+//
+//go:noescape
+func storeRunsAVX512(plane, stage *float32, runs *stagedRun, n int)
+
 // winogradInAVX2 cuts the n rows into tiles, 36 rows of 48 lanes, and writes the transform of their
 // first 16*halves lanes to v, where a frequency is step floats from the next and 16 lanes half
 // floats from the next.

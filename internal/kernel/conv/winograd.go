@@ -253,6 +253,8 @@ func (o *Convolution) runWinograd(c int, args *Args, scratch []float32) {
 	if p.Residual {
 		s.res = scratch[tilesLen+stagedLen:][:stagedLen]
 	}
+	var runs [mostRuns]stagedRun
+	s.listRuns(w, o.out, runs[:0])
 	limit := min((block+1)*w.block, p.M)
 	for ch := block * w.block; ch < limit; ch += w.part {
 		end := min(ch+w.part, limit)
@@ -312,7 +314,7 @@ func (o *Convolution) transformOut(s *stage, m []float32, args *Args, ch int) {
 	plane := volume(o.out)
 	at := (s.image*p.M + ch) * plane
 	if p.Residual {
-		s.load(w, args.Residual[at:][:plane], o.out)
+		s.load(args.Residual[at:][:plane])
 	}
 	bias := float32(0)
 	if p.Bias {
@@ -325,7 +327,7 @@ func (o *Convolution) transformOut(s *stage, m []float32, args *Args, ch int) {
 			p.Map(row, row)
 		}
 	}
-	s.store(w, args.Y[at:][:plane], o.out)
+	storeRuns(w.level, args.Y[at:][:plane], s.out, s.runs)
 }
 
 // stage is where the outputs of one panel and one channel are put together: 4 rows of 128, 4
@@ -333,40 +335,38 @@ func (o *Convolution) transformOut(s *stage, m []float32, args *Args, ch int) {
 type stage struct {
 	image, first, last int
 	out, res           []float32
-	tiles              []float32 // scratch
+	tiles              []float32   // scratch
+	runs               []stagedRun // the same for every channel
+}
+
+// stagedRun is outputs that are neighbours on the stage and in a plane of the image. The assembly
+// reads this struct.
+type stagedRun struct{ stage, plane, n int }
+
+// mostRuns is the number of runs of a panel at most: four of a tile.
+const mostRuns = tileOut * lanes
+
+// listRuns appends the runs of the panel: four for neighbouring tiles of one row, fewer at the end
+// of the image.
+func (s *stage) listRuns(w *winograd, out [3]int, runs []stagedRun) {
+	for t := s.first; t < s.last; {
+		ty, tx := t/w.cols, t%w.cols
+		y, x := ty*tileOut, tx*tileOut
+		n := min(w.cols-tx, s.last-t)
+		for i := range min(tileOut, out[1]-y) {
+			runs = append(runs, stagedRun{i*stagedRow + (t-s.first)*tileOut, (y+i)*out[2] + x,
+				min(n*tileOut, out[2]-x)})
+		}
+		t += n
+	}
+	s.runs = runs
 }
 
 // load copies the residuals of the panel from a plane of the image.
-func (s *stage) load(w *winograd, plane []float32, out [3]int) {
-	for t := s.first; t < s.last; {
-		r := w.stretch(t, s.last, out)
-		for i := range r.rows {
-			copy(s.res[i*stagedRow+(t-s.first)*tileOut:][:r.cols], plane[r.at+i*out[2]:])
-		}
-		t += r.tiles
+func (s *stage) load(plane []float32) {
+	for _, r := range s.runs {
+		copy(s.res[r.stage:][:r.n], plane[r.plane:])
 	}
-}
-
-// store copies the outputs of the panel to a plane of the image.
-func (s *stage) store(w *winograd, plane []float32, out [3]int) {
-	for t := s.first; t < s.last; {
-		r := w.stretch(t, s.last, out)
-		for i := range r.rows {
-			copy(plane[r.at+i*out[2]:][:r.cols], s.out[i*stagedRow+(t-s.first)*tileOut:])
-		}
-		t += r.tiles
-	}
-}
-
-// stretch is a rectangle of the output that neighbouring tiles of one row cover.
-type stretch struct{ tiles, at, rows, cols int }
-
-// stretch returns that of the tiles from t on, up to last.
-func (w *winograd) stretch(t, last int, out [3]int) stretch {
-	ty, tx := t/w.cols, t%w.cols
-	y, x := ty*tileOut, tx*tileOut
-	n := min(w.cols-tx, last-t)
-	return stretch{n, y*out[2] + x, min(tileOut, out[1]-y), min(n*tileOut, out[2]-x)}
 }
 
 // packWinograd packs the transformed kernels GgG' of each frequency, of the panel of output

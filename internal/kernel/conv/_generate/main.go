@@ -48,6 +48,7 @@ func generate(folder string) error {
 	halvedPlanesNarrow(s)
 	winogradIn(s)
 	winogradOut(s)
+	storeRuns(s)
 	winogradInNarrow(s)
 	winogradOutNarrow(s)
 	if err := s.Save(folder, "kernels_amd64"); err != nil {

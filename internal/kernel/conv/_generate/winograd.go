@@ -189,3 +189,21 @@ func winogradOutRow(s *asm.File, i int) {
 		s.Op("VMOVUPS Z%d, %d(DI)", 28+k, 512*i+64*k)
 	}
 }
+
+// storeRuns writes the copy of runs of outputs from the stage to a plane.
+func storeRuns(s *asm.File) {
+	s.Func("storeRunsAVX512", "plane, stage *float32, runs *stagedRun, n int", 32,
+		"copies n >= 1 runs of 1 float at least.")
+	s.Ops("MOVQ plane+0(FP), DI", "MOVQ stage+8(FP), SI", "MOVQ runs+16(FP), R8",
+		"MOVQ n+24(FP), DX")
+	s.Label("run")
+	s.Ops("MOVQ stagedRun_stage(R8), AX", "LEAQ (SI)(AX*4), R9", "MOVQ stagedRun_plane(R8), AX",
+		"LEAQ (DI)(AX*4), R10", "MOVQ stagedRun_n(R8), CX", "SUBQ $16, CX", "JLT part")
+	s.Label("whole")
+	s.Ops("VMOVUPS (R9), Z0", "VMOVUPS Z0, (R10)", "ADDQ $64, R9", "ADDQ $64, R10",
+		"SUBQ $16, CX", "JGE whole")
+	s.Label("part")
+	s.Ops("ADDQ $16, CX", "MOVL $1, AX", "SHLL CX, AX", "DECL AX", "KMOVW AX, K1",
+		"VMOVUPS.Z (R9), K1, Z0", "VMOVUPS Z0, K1, (R10)", "ADDQ $stagedRun__size, R8", "DECQ DX",
+		"JNZ run", "VZEROUPPER", "RET")
+}
