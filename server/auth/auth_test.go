@@ -46,7 +46,7 @@ type place struct {
 }
 
 // begin opens accounts in a folder, until the test ends.
-func begin(t *testing.T, dir string) *place {
+func begin(t testing.TB, dir string) *place {
 	t.Helper()
 	p := &place{dir: dir, clock: &clock{now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}}
 	var err error
@@ -71,7 +71,7 @@ func (p *place) end() {
 }
 
 // guard is one for the accounts.
-func (p *place) guard(t *testing.T, o OIDC) *Guard {
+func (p *place) guard(t testing.TB, o OIDC) *Guard {
 	t.Helper()
 	g, err := NewGuard(p.book, p.log, o, p.clock.Now)
 	if err != nil {
@@ -81,7 +81,7 @@ func (p *place) guard(t *testing.T, o OIDC) *Guard {
 }
 
 // add adds an account with rights such as "read,infer on m-*" and returns a token of it.
-func (p *place) add(t *testing.T, name string, grants ...string) string {
+func (p *place) add(t testing.TB, name string, grants ...string) string {
 	t.Helper()
 	a := Account{Name: name, Weight: 1}
 	for _, text := range grants {
