@@ -99,6 +99,7 @@ var Table = []Row{
 	{"scenario/report", 9, Both, "report page"},
 	{"agent", 9, Both, "process jobs"},
 	{"server/store", 5, Both, "state that outlives the process"},
+	{"server/sealed", 5, Both, "models encrypted at rest"},
 	{"server/audit", 6, Both, "who did what, in a chain"},
 	{"server/auth", 7, Both, "who asks, and what they may"},
 	{"server/oip/inferencepb", 7, Both, ""},
