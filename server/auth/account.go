@@ -108,8 +108,8 @@ func MayAll(ctx context.Context, r Rights) bool {
 	return !ok || q.now().MayAll(r)
 }
 
-// Check is [May] for what is to be done: it reports a *Refusal, and records it. what names what was
-// asked, as in the table of endpoints.
+// Check is [May] for what is to be done: it reports an *oip.Fault, and records the refusal. what
+// names what was asked, as in the table of endpoints.
 func Check(ctx context.Context, what string, r Rights, model string) error {
 	if May(ctx, r, model) {
 		return nil

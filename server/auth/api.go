@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir/server/audit"
+	"github.com/weirgpu/weir/server/oip"
 	"github.com/weirgpu/weir/server/store"
 )
 
@@ -190,13 +191,10 @@ func write(w http.ResponseWriter, code int, body any) {
 
 // status is the HTTP status of an error.
 func status(err error) int {
+	var f *oip.Fault
 	switch {
-	case errors.Is(err, ErrUnauthenticated):
-		return http.StatusUnauthorized
-	case errors.Is(err, ErrDenied):
-		return http.StatusForbidden
-	case errors.Is(err, ErrTooOften):
-		return http.StatusTooManyRequests
+	case errors.As(err, &f):
+		return f.Kind.Status()
 	case errors.Is(err, ErrInvalid):
 		return http.StatusBadRequest
 	case errors.Is(err, ErrUnknown):

@@ -2,11 +2,11 @@ package auth
 
 import (
 	"errors"
-	"fmt"
-	"time"
+
+	"github.com/weirgpu/weir/server/oip"
 )
 
-// Kinds of errors.
+// Kinds of errors. The first three come in an *oip.Fault, which says what they mean to a client.
 var (
 	// ErrUnauthenticated is a request whose account is not known.
 	ErrUnauthenticated = errors.New("not authenticated")
@@ -23,19 +23,13 @@ var (
 		"admin on * to another one first")
 )
 
-// Refusal is why a request goes no further.
-type Refusal struct {
-	Kind       error         // ErrUnauthenticated, ErrDenied or ErrTooOften
-	RetryAfter time.Duration // when it may be tried again, 0 where that does not help
-	Text       string
-}
-
-// Error implements error.
-func (r *Refusal) Error() string { return r.Text }
-
-// Unwrap gives the kind to errors.Is.
-func (r *Refusal) Unwrap() error { return r.Kind }
-
-func refuse(kind error, format string, args ...any) *Refusal {
-	return &Refusal{Kind: kind, Text: fmt.Sprintf(format, args...)}
+// refuse makes the fault of a request that goes no further; kind is ErrUnauthenticated or
+// ErrDenied.
+func refuse(kind error, format string, args ...any) *oip.Fault {
+	f := oip.Faultf(oip.Unauthenticated, format, args...)
+	if kind == ErrDenied {
+		f.Kind = oip.Denied
+	}
+	f.Err = kind
+	return f
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir/server/audit"
+	"github.com/weirgpu/weir/server/oip"
 )
 
 // Guard finds the accounts of requests, and refuses what they may not.
@@ -40,7 +41,7 @@ type credentials struct {
 	peer          string               // the client's address, with or without its port
 }
 
-// account finds who asks. The error is a *Refusal.
+// account finds who asks. The error is an *oip.Fault.
 func (g *Guard) account(ctx context.Context, c credentials) (*Account, error) {
 	peer := c.peer
 	if host, _, err := net.SplitHostPort(peer); err == nil {
@@ -49,8 +50,9 @@ func (g *Guard) account(ctx context.Context, c credentials) (*Account, error) {
 	a, err := g.find(ctx, c)
 	if err != nil {
 		if wait := g.slow.failed(peer); wait > 0 {
-			return nil, &Refusal{ErrTooOften, wait, "too many failed attempts from " + peer +
-				": wait, and send a token that holds"}
+			return nil, &oip.Fault{Kind: oip.Exhausted, RetryAfter: wait, Err: ErrTooOften,
+				Text: "too many failed attempts from " + peer +
+					": wait, and send a token that holds"}
 		}
 		return nil, err
 	}
@@ -151,7 +153,7 @@ func CertNames(c *x509.Certificate) []string {
 	return list
 }
 
-// allow holds a request of an account against what an endpoint needs. The error is a *Refusal.
+// allow holds a request of an account against what an endpoint needs. The error is an *oip.Fault.
 func (g *Guard) allow(a *Account, e *Endpoint, model string) error {
 	may := false
 	switch e.Scope {

@@ -1,7 +1,6 @@
 package auth
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -9,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/weirgpu/weir/server/audit"
+	"github.com/weirgpu/weir/server/oip"
 )
 
 // HTTP is middleware that lets next answer what the table of endpoints allows; the context has the
@@ -66,8 +66,7 @@ func (g *Guard) serveOther(w http.ResponseWriter, r *http.Request, next http.Han
 	case a.MayAll(Admin):
 		next.ServeHTTP(w, r.WithContext(g.with(r.Context(), a)))
 	default:
-		write(w, http.StatusNotFound, map[string]string{"error": fmt.Sprintf(
-			"there is no %.20s %.200s", r.Method, r.URL.Path)})
+		Fail(w, oip.Faultf(oip.NotFound, "there is no %.20s %.200s", r.Method, r.URL.Path))
 	}
 }
 
@@ -94,9 +93,8 @@ func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // Fail answers with a refusal or another error of this package.
 func Fail(w http.ResponseWriter, err error) {
-	var r *Refusal
-	if errors.As(err, &r) && r.RetryAfter > 0 {
-		seconds := math.Ceil(r.RetryAfter.Seconds())
+	if wait := oip.RetryAfter(err); wait > 0 {
+		seconds := math.Ceil(wait.Seconds())
 		w.Header().Set("Retry-After", strconv.Itoa(int(seconds)))
 	}
 	code := status(err)
@@ -104,5 +102,5 @@ func Fail(w http.ResponseWriter, err error) {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
 	text, _, _ := strings.Cut(err.Error(), "\n")
-	write(w, code, map[string]string{"error": text})
+	write(w, code, oip.Failure{Error: text})
 }

@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/weirgpu/weir/server/oip"
 )
 
 // needed is what each endpoint needs, written once more: where the two tables differ, one is wrong.
@@ -125,6 +128,27 @@ func TestUnknownMethods(t *testing.T) {
 	}
 	if _, err := g.call("/x.Y/Z", root); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestFaults: refusals are faults of the kinds that both protocols know.
+func TestFaults(t *testing.T) {
+	p := begin(t, t.TempDir())
+	g := p.guard(t, OIDC{})
+	token := p.add(t, "ann", "read on *")
+	method := inference + "ModelInfer"
+	_, err := g.call(method, token)
+	if oip.KindOf(err) != oip.Denied {
+		t.Errorf("denied: %v", err)
+	}
+	for i := range failBurst + 1 {
+		want, wait := oip.Unauthenticated, time.Duration(0)
+		if i == failBurst {
+			want, wait = oip.Exhausted, failEvery
+		}
+		if _, err = g.call(method, "x"); oip.KindOf(err) != want || oip.RetryAfter(err) != wait {
+			t.Errorf("attempt %d: %v after %v", i+1, err, oip.RetryAfter(err))
+		}
 	}
 }
 

@@ -19,8 +19,8 @@ type Call struct {
 	Stream bool
 }
 
-// RPC lets a call go on, or returns a *Refusal. The context has the account ([From]). done is told
-// how the call ended, nil for well.
+// RPC lets a call go on, or returns an *oip.Fault. The context has the account ([From]). done is
+// told how the call ended, nil for well.
 func (g *Guard) RPC(ctx context.Context, c Call) (_ context.Context, done func(error), err error) {
 	e := byRPC[c.Method]
 	if e == nil {
@@ -53,7 +53,8 @@ func (g *Guard) RPC(ctx context.Context, c Call) (_ context.Context, done func(e
 	return ctx, done, nil
 }
 
-// Message lets a message of a stream go on that names a model, or returns a *Refusal.
+// Message lets a message of a stream go on that names a model, or returns an
+// *oip.Fault.
 func (g *Guard) Message(ctx context.Context, method, model string) error {
 	e := byRPC[method]
 	if e == nil || e.Scope != OfModel {
