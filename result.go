@@ -36,7 +36,9 @@ type slot struct {
 }
 
 // run computes one iteration under a gate.
-func (s *slot) run(ctx context.Context, g device.Gate) error {
+func (s *slot) run(ctx context.Context, g device.Gate, o RunObserver) error {
+	steps, _ := o.(StepObserver)
+	s.instance.Watch(steps)
 	err := s.instance.Run(ctx, g)
 	if !s.variant.reads {
 		return err

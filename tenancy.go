@@ -44,10 +44,11 @@ type lender interface {
 
 // compute runs one iteration on a slot, under a lease where the model has a share. The model's turn
 // is held.
-func (m *model) compute(ctx context.Context, s *slot) error {
+func (m *model) compute(ctx context.Context, s *slot, o RunObserver) error {
 	t := m.tenancy.Load()
 	if t == nil {
-		return s.run(ctx, device.Open)
+		reached(o, RunGranted)
+		return s.run(ctx, device.Open, o)
 	}
 	t.kept.Store(false)
 	gate, err := t.seat.Acquire(ctx)
@@ -69,7 +70,8 @@ func (m *model) compute(ctx context.Context, s *slot) error {
 		t.seat.Release()
 	}()
 	t.seat.Begin()
-	err = s.run(ctx, gate)
+	reached(o, RunGranted)
+	err = s.run(ctx, gate, o)
 	return err
 }
 

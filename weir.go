@@ -224,11 +224,13 @@ func (m *model) run(ctx context.Context, in Inputs) (Result, error) {
 		t.seat.Arrive()
 		defer t.seat.Complete()
 	}
+	o, _ := ctx.Value(observerKey{}).(RunObserver)
 	s, err := m.begin(ctx, in)
 	if err != nil {
 		return Result{}, err
 	}
 	defer m.leave()
+	reached(o, RunBegun)
 	r, whole := Result{slot: s, use: s.uses}, false
 	defer func() { // also where an operator of the program's ends the goroutine
 		if !whole {
@@ -240,9 +242,11 @@ func (m *model) run(ctx context.Context, in Inputs) (Result, error) {
 			return Result{}, fmt.Errorf("%w: input %q: %w", ErrInput, m.graph.Inputs[i].Name, err)
 		}
 	}
-	if err := m.compute(ctx, s); err != nil {
+	reached(o, RunPlaced)
+	if err := m.compute(ctx, s, o); err != nil {
 		return Result{}, m.ofData(ctx, in, err) // which reads the model's file
 	}
+	reached(o, RunComputed)
 	s.variant.save()
 	whole = true
 	return r, nil

@@ -573,6 +573,9 @@ func (i *Instance) Run(ctx context.Context, g device.Gate) (err error) {
 	return i.program.Run(&i.exec)
 }
 
+// Watch has the next Run tell w of its steps, one after another; nobody where w is nil.
+func (i *Instance) Watch(w compute.Watcher) { i.exec.Watcher = w }
+
 // hold has the weights stay, and come, for an iteration, and says whether all are there.
 func (i *Instance) hold(ctx context.Context) (here bool, err error) {
 	if here, err = i.session.packed.hold(ctx); here || err != nil {
@@ -604,7 +607,7 @@ func (i *Instance) settle() {
 	if i.exec.Dynamic > 0 {
 		i.exec.Memory.Release(i.exec.Dynamic)
 	}
-	i.exec.Ctx, i.exec.Gate, i.exec.Dynamic = nil, nil, 0
+	i.exec.Ctx, i.exec.Gate, i.exec.Dynamic, i.exec.Watcher = nil, nil, 0, nil
 	i.weights.weights, i.weights.ctx = nil, nil
 	if !i.ran {
 		i.ran = true

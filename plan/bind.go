@@ -152,8 +152,23 @@ func (r *Program) Run(x *compute.Exec) error {
 		if err := r.runStep(x, i); err != nil {
 			return r.failed(i, err)
 		}
+		if x.Watcher != nil {
+			if err := r.watched(x, i); err != nil {
+				return r.failed(i, err)
+			}
+		}
 	}
 	return r.end(x)
+}
+
+// watched waits for a step and tells of it.
+func (r *Program) watched(x *compute.Exec, i int) error {
+	if err := x.Stream().Wait(); err != nil {
+		return err
+	}
+	s := &r.plan.Steps[i]
+	x.Watcher.Stepped(s.Node.Name, s.Node.Type, s.Kernel.Name())
+	return nil
 }
 
 // begin admits the inputs and brings them to the device.

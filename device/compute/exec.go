@@ -18,8 +18,16 @@ type Exec struct {
 	// counts those of this run, which the owner of the Exec releases when the run is over.
 	Memory  device.Quota
 	Dynamic int64
+	// Watcher, unless it is nil, is told of steps.
+	Watcher Watcher
 
 	direct Direct
+}
+
+// Watcher is told of each step of a plan once it has run, also of those in bodies of other steps,
+// which come before those that they are in.
+type Watcher interface {
+	Stepped(node, operator, kernel string)
 }
 
 // For runs chunks 0 to n-1 of r on the pool, under the gate.
