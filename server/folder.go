@@ -10,6 +10,7 @@ import (
 	"github.com/weirgpu/weir"
 	"github.com/weirgpu/weir/server/oip"
 	"github.com/weirgpu/weir/server/repo"
+	"github.com/weirgpu/weir/server/sealed"
 )
 
 // Source is a model to be served. Open is called once.
@@ -19,12 +20,20 @@ type Source struct {
 	Open    func() (*weir.Model, error)
 }
 
-// Sources opens each version with the options.
-func Sources(found []repo.Version, o ...weir.Option) []Source {
+// Sources opens each version with the options. Those that are encrypted at rest are opened with
+// keys, which is nil where there are none, into memory: nothing of them is written anywhere.
+func Sources(found []repo.Version, keys sealed.Keys, o ...weir.Option) []Source {
 	var list []Source
 	for _, v := range found {
 		list = append(list, Source{v.Name, v.Number, func() (*weir.Model, error) {
-			return weir.Open(v.Path, o...)
+			if !v.Sealed {
+				return weir.Open(v.Path, o...)
+			}
+			plain, err := sealed.Open(context.Background(), v.Path, keys)
+			if err != nil {
+				return nil, err
+			}
+			return weir.Load(plain, o...)
 		}})
 	}
 	return list

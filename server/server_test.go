@@ -456,7 +456,7 @@ func TestLoadAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := begin(t, Options{})
-	if err := s.LoadAll(t.Context(), Sources(found)); !errors.Is(err, weir.ErrModel) {
+	if err := s.LoadAll(t.Context(), Sources(found, nil)); !errors.Is(err, weir.ErrModel) {
 		t.Errorf("LoadAll: %v", err)
 	}
 	if s.Ready() {

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"io"
 	"math/big"
 	"net"
 	"net/http"
@@ -47,10 +48,21 @@ func firstToken(t *testing.T, dir string) {
 	t.Setenv(tokenVariable, string(b))
 }
 
+// post is the status of a request with the token that commands send.
+func post(t *testing.T, url string, body io.Reader) int {
+	t.Helper()
+	return statusOf(t, "POST", url, strings.TrimSpace(os.Getenv(tokenVariable)), body)
+}
+
 // asked is the status of a request with a token.
 func asked(t *testing.T, method, url, token string) int {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+	return statusOf(t, method, url, token, nil)
+}
+
+func statusOf(t *testing.T, method, url, token string, body io.Reader) int {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, body)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/weirgpu/weir/plan/cache"
 	"github.com/weirgpu/weir/server"
 	"github.com/weirgpu/weir/server/repo"
+	"github.com/weirgpu/weir/server/sealed"
 	"github.com/weirgpu/weir/share/policy"
 )
 
@@ -35,6 +36,34 @@ type upFlags struct {
 	asJSON  bool
 	noCache bool
 	people  peopleFlags
+	sealed  sealedFlags
+}
+
+// sealedFlags say where the keys of models come from that are encrypted at rest.
+type sealedFlags struct {
+	file    string
+	command string
+}
+
+func (f *sealedFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.file, "model-keys", "", "the `FILE` of keys, as age-keygen makes it, "+
+		"of models that are stored as "+repo.File+sealed.Extension)
+	c.Flags().StringVar(&f.command, "model-keys-command", "", "a `COMMAND` that prints such keys "+
+		"in place of that file, run for each model")
+}
+
+// keys are nil where none are named.
+func (f *sealedFlags) keys() (sealed.Keys, error) {
+	words := strings.Fields(f.command)
+	switch {
+	case f.file != "" && len(words) > 0:
+		return nil, errors.New("--model-keys and --model-keys-command: give one")
+	case f.file != "":
+		return sealed.KeyFile(f.file), nil
+	case len(words) > 0:
+		return sealed.KeyCommand(words[0], words[1:]...), nil
+	}
+	return nil, nil
 }
 
 func newUp() *cobra.Command {
@@ -71,6 +100,7 @@ func newUp() *cobra.Command {
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON object when ready")
 	addNoCache(c, &f.noCache)
 	f.people.add(c)
+	f.sealed.add(c)
 	return c
 }
 
@@ -154,7 +184,8 @@ func (f *upFlags) sources() ([]server.Source, error) {
 	if dir := os.Getenv(cache.EnvDir); !f.noCache && dir != "off" {
 		o = append(o, lib.WithCache(dir))
 	}
-	return server.Sources(found, o...), nil
+	keys, err := f.sealed.keys()
+	return server.Sources(found, keys, o...), err
 }
 
 // upInfo is what weir up --json prints.

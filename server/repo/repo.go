@@ -19,9 +19,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+
+	"github.com/weirgpu/weir/server/sealed"
 )
 
-// File is the name of the file that holds a version of a model.
+// File is the name of the file that holds a version of a model. One that is encrypted at rest has
+// [sealed.Extension] behind it.
 const File = "model.onnx"
 
 // Version is a version of a model.
@@ -29,6 +32,7 @@ type Version struct {
 	Name   string
 	Number int64  // from 1 on
 	Path   string // of its file
+	Sealed bool   // it is encrypted at rest
 }
 
 // String returns the version as people write it, "NAME/3".
@@ -81,11 +85,22 @@ func newest(folder string) (v Version, why string) {
 		return v, "has no version: expected a folder such as 1 with " + File + " in it"
 	}
 	v.Number = slices.MaxFunc(numbers, cmp.Compare[int64])
-	v.Path = filepath.Join(folder, strconv.FormatInt(v.Number, 10), File)
-	if _, err := os.Stat(v.Path); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return v, fmt.Sprintf("version %d has no %s", v.Number, File)
-		}
+	plain := filepath.Join(folder, strconv.FormatInt(v.Number, 10), File)
+	closed := plain + sealed.Extension
+	_, err = os.Stat(plain)
+	_, errClosed := os.Stat(closed)
+	switch {
+	case err == nil && errClosed == nil:
+		// the plain one would lie beside the other by mistake
+		return v, fmt.Sprintf("version %d has both %s and %s: remove one", v.Number, File,
+			filepath.Base(closed))
+	case err == nil:
+		v.Path = plain
+	case errClosed == nil:
+		v.Path, v.Sealed = closed, true
+	case errors.Is(err, fs.ErrNotExist):
+		return v, fmt.Sprintf("version %d has no %s", v.Number, File)
+	default:
 		return v, err.Error()
 	}
 	return v, ""

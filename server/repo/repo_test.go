@@ -15,7 +15,8 @@ func TestScan(t *testing.T) {
 	for _, f := range []string{"a/1/model.onnx", "a/10/model.onnx", "a/9/model.onnx",
 		"a/011/model.onnx",
 		"b/1/other.onnx", "c/none/model.onnx", ".git/1/model.onnx", "file", "d/3/model.onnx",
-		"d/config.pbtxt", "e/-1/model.onnx"} {
+		"d/config.pbtxt", "e/-1/model.onnx", "s/1/model.onnx.age", "t/1/model.onnx.age",
+		"t/1/model.onnx"} {
 		path := filepath.Join(folder, f)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)
@@ -28,8 +29,9 @@ func TestScan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Version{{"a", 10, filepath.Join(folder, "a", "10", File)},
-		{"d", 3, filepath.Join(folder, "d", "3", File)}}
+	want := []Version{{"a", 10, filepath.Join(folder, "a", "10", File), false},
+		{"d", 3, filepath.Join(folder, "d", "3", File), false},
+		{"s", 1, filepath.Join(folder, "s", "1", File+".age"), true}}
 	if !slices.Equal(found, want) {
 		t.Errorf("found %v, want %v", found, want)
 	}
@@ -40,7 +42,7 @@ func TestScan(t *testing.T) {
 		}
 		names = append(names, filepath.Base(s.Path))
 	}
-	if want := []string{"b", "c", "e", "file"}; !slices.Equal(names, want) {
+	if want := []string{"b", "c", "e", "file", "t"}; !slices.Equal(names, want) {
 		t.Errorf("passed over %v, want %v", names, want)
 	}
 	if _, _, err := Scan(filepath.Join(folder, "absent")); !errors.Is(err, fs.ErrNotExist) {
