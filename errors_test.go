@@ -118,6 +118,9 @@ func TestOptionsRefused(t *testing.T) {
 	if _, err := weir.Load(nil, weir.WithCopy()); !errors.Is(err, weir.ErrOption) {
 		t.Errorf("WithCopy of what is in memory: %v", err)
 	}
+	if _, err := weir.OpenFS(nil, "model.onnx"); !errors.Is(err, weir.ErrOption) {
+		t.Errorf("OpenFS without a file system: %v", err)
+	}
 	m := load(t, scaled, weir.WithThreads(0), weir.WithMaxShapes(0), weir.WithMaxConcurrency(0))
 	if len(m.Inputs()) != 2 {
 		t.Error("0 is not the default")

@@ -33,7 +33,8 @@ type HostOptions struct {
 	Policy string
 	// Memory is what may be promised to jobs in all; 0 stands for all that the device has.
 	Memory Bytes
-	// Threads is the number of cores to share; 0 stands for every core that this process may use.
+	// Threads is the number of cores to share, at most [share.MaxUnits]; 0 stands for every core
+	// that this process may use.
 	Threads int
 }
 
@@ -60,6 +61,10 @@ func NewHost(o HostOptions) (*Host, error) {
 	if o.Threads < 0 || o.Memory < 0 {
 		return nil, fmt.Errorf("%w: HostOptions: %d threads, %d bytes of memory: give positive "+
 			"numbers, or 0 for the default", ErrOption, o.Threads, o.Memory)
+	}
+	if o.Threads > share.MaxUnits {
+		return nil, fmt.Errorf("%w: HostOptions: %d threads: give at most %d", ErrOption, o.Threads,
+			share.MaxUnits)
 	}
 	cpu.ReserveProcs(2)
 	on, err := machine.Open(cmp.Or(o.Device, "cpu:0"),

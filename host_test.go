@@ -316,6 +316,10 @@ func TestNewHostRefuses(t *testing.T) {
 			t.Errorf("%+v: host %v, error %v, want kind %v", o, other, err, ErrOption)
 		}
 	}
+	_, err := NewHost(HostOptions{Device: "far:0", Threads: share.MaxUnits + 1})
+	if !errors.Is(err, ErrOption) || !strings.Contains(err.Error(), "513 threads") {
+		t.Errorf("more threads than a device may have units: %v", err)
+	}
 	for _, p := range []string{"nonesuch", "fair:x=1", "fair:slice=x"} {
 		if err := h.SetPolicy(p); !errors.Is(err, ErrOption) {
 			t.Errorf("policy %s: %v", p, err)

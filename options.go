@@ -54,42 +54,30 @@ func (c *config) count(to *int, option string, n int) {
 	*to = n
 }
 
-// Precision names the arithmetic of matrix products and convolutions; the empty name stands for
-// [FP32].
-type Precision string
+// Precision names the arithmetic of matrix products and convolutions, here and for the jobs of
+// package scenario. The empty name stands for [FP32]. Validate, and UnmarshalText, which reads one
+// from flags and files of settings, fail where a name is none of the constants.
+type Precision = pass.Precision
 
 // The precisions of WithPrecision.
 const (
-	FP32 Precision = "fp32" // single precision; the default
+	FP32 = pass.FP32 // single precision; the default
 	// BF16 rounds the operands of products to bfloat16 where that makes them faster; sums stay in
 	// single precision. Results agree with those of FP32 to two or three digits.
-	BF16 Precision = "bf16"
+	BF16 = pass.BF16
 	// Auto is BF16 without the last products before an output.
-	Auto Precision = "auto"
+	Auto = pass.Auto
 )
-
-// String returns the name, that of [FP32] for the empty one.
-func (p Precision) String() string { return pass.Precision(p).String() }
-
-// UnmarshalText implements encoding.TextUnmarshaler, as flags and files of settings use it. A name
-// that is neither empty nor one of the constants is an error of kind [ErrOption].
-func (p *Precision) UnmarshalText(text []byte) error {
-	*p = Precision(text)
-	if err := pass.Precision(text).Validate(); err != nil {
-		return fmt.Errorf("%w: %w", ErrOption, err)
-	}
-	return nil
-}
 
 // WithPrecision sets the arithmetic of products. On a processor that does not multiply bfloat16 in
 // hardware it is FP32. p is empty or one of the constants.
 func WithPrecision(p Precision) Option {
 	return func(c *config) {
-		if err := p.UnmarshalText([]byte(p)); err != nil {
-			c.err = err
+		if err := p.Validate(); err != nil {
+			c.err = fmt.Errorf("%w: %w", ErrOption, err)
 			return
 		}
-		c.passes.Precision = pass.Precision(p)
+		c.passes.Precision = p
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/weirgpu/weir/examples/digits"
 	"github.com/weirgpu/weir/internal/cpuinfo"
 	"github.com/weirgpu/weir/internal/cputest"
+	"github.com/weirgpu/weir/scenario"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -46,4 +47,17 @@ func TestPrecisionNeedsDotProducts(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestOnePrecision holds that a program hands the jobs of a scenario the precision that it opens
+// models with.
+func TestOnePrecision(t *testing.T) {
+	job := scenario.Job{Precision: weir.BF16}
+	var p weir.Precision
+	if err := p.UnmarshalText([]byte("bf16")); err != nil || p != job.Precision {
+		t.Errorf("%q, %v", p, err)
+	}
+	if err := p.UnmarshalText([]byte("fp8")); err == nil {
+		t.Error("fp8 is read as a precision")
+	}
 }

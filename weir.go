@@ -118,6 +118,9 @@ func Load(data []byte, opts ...Option) (*Model, error) {
 // model's folder or below it, not behind links. Nothing of the model is written anywhere. The
 // errors are those of [Open] and of fsys.
 func OpenFS(fsys fs.FS, name string, opts ...Option) (*Model, error) {
+	if fsys == nil {
+		return nil, fmt.Errorf("%w: OpenFS: the file system is nil", ErrOption)
+	}
 	return inMemory(opts, func(o onnx.Options) (*onnx.Model, error) {
 		return onnx.OpenFS(fsys, name, o)
 	})

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -227,8 +228,12 @@ func mapFile(f *os.File, copied bool) (*mapping, error) {
 			return m, nil
 		}
 	}
+	if !info.Mode().IsRegular() {
+		data, err := ReadAll(f)
+		return &mapping{data: data}, err
+	}
 	var all bytes.Buffer
-	if info.Mode().IsRegular() && info.Size() < math.MaxInt-bytes.MinRead {
+	if info.Size() < math.MaxInt-bytes.MinRead {
 		all.Grow(int(info.Size()) + bytes.MinRead)
 	}
 	if _, err := all.ReadFrom(f); err != nil {
@@ -239,4 +244,16 @@ func mapFile(f *os.File, copied bool) (*mapping, error) {
 		err = fmt.Errorf("%w: open it again", ErrChanged)
 	}
 	return &mapping{data: all.Bytes()}, err
+}
+
+// ReadAll reads a model from a pipe or another stream, for [Decode]. It reads no more than a
+// protobuf message may have, and fails with [ErrFormat] where there is more.
+func ReadAll(r io.Reader) ([]byte, error) { return readAtMost(r, maxMessage) }
+
+func readAtMost(r io.Reader, most int64) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, most+1))
+	if err == nil && int64(len(data)) > most {
+		err = formatErr("more than %d bytes, the most that a protobuf message may have", most)
+	}
+	return data, err
 }

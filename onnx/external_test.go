@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
@@ -142,5 +143,20 @@ func TestOpenOddFiles(t *testing.T) {
 	m, err := mapFile(r, false)
 	if err != nil || len(m.data) == 0 {
 		t.Errorf("pipe: %v", err)
+	}
+}
+
+// TestEndlessModels holds that of a stream no more is read than a model may have.
+func TestEndlessModels(t *testing.T) {
+	for _, c := range []struct {
+		bytes int
+		err   error
+	}{{0, nil}, {99, nil}, {100, nil}, {101, ErrFormat}, {1 << 20, ErrFormat}} {
+		from := bytes.NewReader(make([]byte, c.bytes))
+		data, err := readAtMost(from, 100)
+		if !errors.Is(err, c.err) || len(data) != min(c.bytes, 101) ||
+			from.Len() != c.bytes-len(data) {
+			t.Errorf("%d bytes: read %d, %v", c.bytes, len(data), err)
+		}
 	}
 }

@@ -57,7 +57,7 @@ func TestContainerInputs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := ReadInputs(g, files)
+	got, err := ReadInputs(g, files, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestContainerInputs(t *testing.T) {
 		}
 	}
 	files["s"] = files["m"] // maps where tensors are wanted
-	if _, err := ReadInputs(g, files); err == nil || !strings.Contains(err.Error(), files["m"]) {
+	if _, err := ReadInputs(g, files, 0); err == nil || !strings.Contains(err.Error(), files["m"]) {
 		t.Errorf("a file of another type: %v", err)
 	}
 }

@@ -5,11 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -20,13 +18,11 @@ import (
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/internal/op"
 	"github.com/weirgpu/weir/internal/pass"
-	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/plan/cache"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/core"
 	"github.com/weirgpu/weir/tensor"
-	"github.com/weirgpu/weir/tensor/npy"
 )
 
 // prepared is a job whose model is read and compiled.
@@ -76,7 +72,8 @@ func (p *prepared) load(ctx context.Context, plans *cache.Cache, t compute.Targe
 	}
 	p.graph = g
 	var err error
-	if p.given, err = ReadInputs(g, p.spec.Inputs); err != nil {
+	most := cmp.Or(int64(p.spec.Memory), t.Info().MemoryBytes)
+	if p.given, err = ReadInputs(g, p.spec.Inputs, most); err != nil {
 		return err
 	}
 	maps.Copy(p.given, p.spec.Given)
@@ -86,7 +83,7 @@ func (p *prepared) load(ctx context.Context, plans *cache.Cache, t compute.Targe
 	if p.request, err = InputBytes(g, p.shapes, p.given); err != nil {
 		return err
 	}
-	precision, err := p.spec.Precision.On(t)
+	precision, err := pass.PrecisionOn(t, p.spec.Precision)
 	if err != nil {
 		return err
 	}
@@ -135,47 +132,6 @@ func inputNames(g *graph.Graph) string {
 		names = append(names, v.Name)
 	}
 	return strings.Join(names, ", ")
-}
-
-// ReadInputs reads files by input name: .npy files, or .pb files in the form of ONNX's test data,
-// which hold values of any type. It fails with an error of kind [ErrInput] when g has no such
-// input.
-func ReadInputs(g *graph.Graph, files map[string]string) (map[string]*tensor.Tensor, error) {
-	given := map[string]*tensor.Tensor{}
-	for name, file := range files {
-		v := g.Input(name)
-		if v == nil {
-			return nil, fmt.Errorf("%w: the model has no input %q; it takes %s", ErrInput, name,
-				inputNames(g))
-		}
-		t, err := readInput(file, v.Type)
-		if err != nil {
-			return nil, err
-		}
-		given[name] = t
-	}
-	return given, nil
-}
-
-// readInput reads a value of a type from a file whose name tells its form.
-func readInput(file string, typ op.Type) (*tensor.Tensor, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	var t *tensor.Tensor
-	if strings.HasSuffix(file, ".pb") {
-		var b []byte
-		if b, err = io.ReadAll(f); err == nil {
-			t, err = onnx.DecodeValue(b, typ)
-		}
-	} else {
-		t, err = npy.ReadAs(f, typ.DType)
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	return t, nil
 }
 
 // InputShapes chooses a concrete shape for every ranked input of g: the given tensor's, else the

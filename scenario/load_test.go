@@ -196,25 +196,30 @@ func TestReadInputs(t *testing.T) {
 	if err := npy.Write(&b, tensor.From([]float32{1, 2, 3, 4, 5, 6, 7, 8}, 1, 8)); err != nil {
 		t.Fatal(err)
 	}
+	size := int64(b.Len())
 	for file, data := range map[string][]byte{good: b.Bytes(), bad: []byte("hello")} {
 		if err := os.WriteFile(file, data, 0o666); err != nil {
 			t.Fatal(err)
 		}
 	}
 	g := denseGraph(t)
-	got, err := ReadInputs(g, map[string]string{"x": good})
+	got, err := ReadInputs(g, map[string]string{"x": good}, size)
 	if err != nil || !slices.Equal(got["x"].Shape, []int{1, 8}) {
 		t.Fatal(got, err)
 	}
-	if _, err := ReadInputs(g, map[string]string{"nope": good}); !errors.Is(err, ErrInput) ||
+	if _, err := ReadInputs(g, map[string]string{"nope": good}, 0); !errors.Is(err, ErrInput) ||
 		!strings.Contains(err.Error(), "it takes x") {
 		t.Errorf("unknown input: %v", err)
 	}
-	if _, err := ReadInputs(g, map[string]string{"x": bad}); !errors.Is(err, npy.ErrFormat) ||
+	if _, err := ReadInputs(g, map[string]string{"x": bad}, 0); !errors.Is(err, npy.ErrFormat) ||
 		!strings.Contains(err.Error(), bad) {
 		t.Errorf("broken file: %v", err)
 	}
-	if _, err := ReadInputs(g, map[string]string{"x": good + "x"}); !errors.Is(err,
+	if _, err := ReadInputs(g, map[string]string{"x": good}, size-1); !errors.Is(err,
+		device.ErrOutOfMemory) || !strings.Contains(err.Error(), good) {
+		t.Errorf("a file of more bytes than there is room for: %v", err)
+	}
+	if _, err := ReadInputs(g, map[string]string{"x": good + "x"}, 0); !errors.Is(err,
 		os.ErrNotExist) {
 		t.Errorf("missing file: %v", err)
 	}

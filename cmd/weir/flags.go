@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -79,7 +80,7 @@ func threads(asked int) int {
 
 // passes returns the optimiser's options for the precision asked for.
 func (f *deviceFlags) passes(on *machine.Machine) (pass.Options, error) {
-	p, err := pass.Precision(f.precision).On(on.Target)
+	p, err := pass.PrecisionOn(on.Target, pass.Precision(f.precision))
 	if err != nil {
 		return pass.Options{}, fmt.Errorf("--%w", err)
 	}
@@ -152,8 +153,10 @@ type request struct {
 	shapes map[string][]int
 }
 
-// resolve reads the given inputs and chooses the shapes of all.
-func (f *modelFlags) resolve(c *cobra.Command, g *graph.Graph) (*request, error) {
+// resolve reads the given inputs of the model that comes from path, of most bytes together unless
+// that is 0, and chooses the shapes of all.
+func (f *modelFlags) resolve(c *cobra.Command, path string, g *graph.Graph, most int64) (*request,
+	error) {
 	texts, err := pairs("--shape", f.shapes)
 	if err != nil {
 		return nil, err
@@ -166,8 +169,11 @@ func (f *modelFlags) resolve(c *cobra.Command, g *graph.Graph) (*request, error)
 		}
 	}
 	inputs := inputReader{graph: g, stdin: c.InOrStdin(), images: f.images, shapes: asked,
-		cast: f.cast}
-	if r.given, err = inputs.read(f.inputs); err != nil {
+		cast: f.cast, model: path, room: scenario.Room{Most: most}}
+	r.given, err = await(c.Context(), func() (map[string]*tensor.Tensor, error) {
+		return inputs.read(f.inputs)
+	})
+	if err != nil {
 		return nil, err
 	}
 	r.shapes, err = scenario.InputShapes(g, asked, r.given)
@@ -225,7 +231,7 @@ func compileModel(c *cobra.Command, path string, f *modelFlags, dev *deviceFlags
 		say(c.ErrOrStderr(), "warning: %s: %s", path, text)
 	}
 	out := &compiled{model: m}
-	if err := out.compile(c, f, on, passes); err != nil {
+	if err := out.compile(c, path, f, on, passes); err != nil {
 		_ = m.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -235,7 +241,7 @@ func compileModel(c *cobra.Command, path string, f *modelFlags, dev *deviceFlags
 // openModel opens a model file, or reads the model on standard input for "-".
 func openModel(c *cobra.Command, path string, plans *cache.Cache) (*cache.Model, error) {
 	if path != "-" {
-		return plans.Model(path)
+		return await(c.Context(), func() (*cache.Model, error) { return plans.Model(path) })
 	}
 	m, err := readInput(c)
 	if err != nil {
@@ -247,14 +253,16 @@ func openModel(c *cobra.Command, path string, plans *cache.Cache) (*cache.Model,
 // readModel opens a model file to be read as it is, or reads the model on standard input for "-".
 func readModel(c *cobra.Command, path string) (*onnx.Model, error) {
 	if path != "-" {
-		return onnx.Open(path, onnx.Options{})
+		return await(c.Context(), func() (*onnx.Model, error) {
+			return onnx.Open(path, onnx.Options{})
+		})
 	}
 	return readInput(c)
 }
 
 // readInput reads the model on standard input.
 func readInput(c *cobra.Command) (*onnx.Model, error) {
-	data, err := io.ReadAll(c.InOrStdin())
+	data, err := onnx.ReadAll(c.InOrStdin())
 	if err != nil {
 		return nil, fmt.Errorf("standard input: %w", err)
 	}
@@ -270,10 +278,10 @@ func decodeInput(data []byte, o onnx.Options) (*onnx.Model, error) {
 	return m, nil
 }
 
-func (m *compiled) compile(c *cobra.Command, f *modelFlags, on *machine.Machine,
+func (m *compiled) compile(c *cobra.Command, path string, f *modelFlags, on *machine.Machine,
 	passes pass.Options) error {
 	g := m.model.Graph
-	r, err := f.resolve(c, g)
+	r, err := f.resolve(c, path, g, cmp.Or(int64(f.memory), on.Device.Info().MemoryBytes))
 	if err != nil {
 		return err
 	}

@@ -31,6 +31,8 @@ type inputReader struct {
 	images imageOptions
 	shapes map[string]scenario.Shape // that are asked for
 	cast   bool
+	model  string // where it comes from
+	room   scenario.Room
 }
 
 // read reads what each --input says: NAME=FILE, NAME=[1,2,3], or FILE.npz for all inputs that it
@@ -53,8 +55,9 @@ func (r *inputReader) read(list []string) (map[string]*tensor.Tensor, error) {
 				name, strings.Join(inputNames(r.graph), ", "))
 		}
 		if text == "-" {
-			if stdin++; stdin > 1 {
-				return nil, errors.New("--input: standard input (-) holds one input, not several")
+			if stdin++; stdin > 1 || r.model == "-" {
+				return nil, errors.New("--input: standard input (-) holds the model or one " +
+					"input, not several of them")
 			}
 		}
 		t, err := r.value(v, text)
@@ -110,24 +113,17 @@ func (r *inputReader) value(v *graph.Value, text string) (*tensor.Tensor, error)
 	}
 	suffix := strings.ToLower(filepath.Ext(text))
 	if text != "-" && suffix != ".npz" && !slices.Contains(imageSuffixes, suffix) {
-		given, err := scenario.ReadInputs(r.graph, map[string]string{v.Name: text})
-		return given[v.Name], err
+		return r.room.ReadFile(text, v.Type)
 	}
-	var data []byte
-	var err error
-	if text == "-" {
-		data, err = io.ReadAll(r.stdin)
-	} else {
-		data, err = os.ReadFile(text)
-	}
+	data, err := r.content(text)
 	if err != nil {
 		return nil, err
 	}
 	switch {
 	case bytes.HasPrefix(data, []byte("\x93NUMPY")):
-		return npy.ReadAs(bytes.NewReader(data), v.Type.DType)
+		return npy.ReadAs(r.room.Reader(bytes.NewReader(data)), v.Type.DType)
 	case bytes.HasPrefix(data, []byte("PK\x03\x04")):
-		return readNPZ(data, v)
+		return r.readNPZ(data, v)
 	}
 	if _, _, err := raster.Config(data); err == nil || suffix != "" {
 		return r.images.read(data, v.Type, r.shapes[v.Name])
@@ -139,9 +135,23 @@ func (r *inputReader) value(v *graph.Value, text string) (*tensor.Tensor, error)
 	return t, nil
 }
 
+// content reads all of a file, or of standard input. What is made of it takes room besides.
+func (r *inputReader) content(name string) ([]byte, error) {
+	beside := scenario.Room{Most: r.room.Most}
+	if name == "-" {
+		return io.ReadAll(beside.Reader(r.stdin))
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(beside.Reader(f))
+	return data, errors.Join(err, f.Close())
+}
+
 // readNPZ reads the array of an input's name from an archive, or the only one there is (NumPy,
 // numpy.savez).
-func readNPZ(data []byte, v *graph.Value) (*tensor.Tensor, error) {
+func (r *inputReader) readNPZ(data []byte, v *graph.Value) (*tensor.Tensor, error) {
 	z, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
 		return nil, err
@@ -164,7 +174,7 @@ func readNPZ(data []byte, v *graph.Value) (*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := npy.ReadAs(f, v.Type.DType)
+	t, err := npy.ReadAs(r.room.Reader(f), v.Type.DType)
 	return t, errors.Join(err, f.Close())
 }
 

@@ -6,6 +6,7 @@ import (
 	"image"
 	"image/color"
 	"image/png"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -260,9 +261,61 @@ func TestRunStreams(t *testing.T) {
 		&talk); code != 0 || !strings.Contains(out.String(), "Identity") {
 		t.Errorf("exit code %d, %s", code, talk.String())
 	}
+	if c := piped(t, string(data), "run", "-", "--input", "x=-"); c.code != 2 ||
+		!strings.Contains(c.talk, "the model or one input") {
+		t.Errorf("two things from standard input: exit code %d, %s", c.code, c.talk)
+	}
 	if c := weir(t, "run", "-", "--json", "--output", "-"); c.code != 2 {
 		t.Errorf("two things on standard output: exit code %d", c.code)
 	}
+}
+
+// endless is a stream of an array that does not end.
+func endless() io.Reader {
+	head := "{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000,), }\n"
+	return io.MultiReader(strings.NewReader("\x93NUMPY\x01\x00"+string([]byte{byte(len(head)), 0})+
+		head), zeros{})
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
+// TestInputsHaveRoom holds that no more of inputs is read than there is memory for, whatever form
+// they come in: a file larger than the machine's memory is refused and ends nothing.
+func TestInputsHaveRoom(t *testing.T) {
+	model := identityModel(t, "float32[N]")
+	var large bytes.Buffer
+	if err := npy.Write(&large, tensor.From(make([]float32, 1<<19), 1<<19)); err != nil {
+		t.Fatal(err)
+	}
+	var archive bytes.Buffer
+	z := zip.NewWriter(&archive)
+	f, err := z.Create("x.npy")
+	if err == nil {
+		_, err = f.Write(large.Bytes())
+	}
+	if err != nil || z.Close() != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, data := range map[string][]byte{"a.npy": large.Bytes(), "a.npz": archive.Bytes()} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, from := range []string{filepath.Join(dir, "a.npy"), filepath.Join(dir, "a.npz"), "-"} {
+		var out, talk bytes.Buffer
+		code := execute(t.Context(), []string{"run", model, "--memory", "1MiB", "--input",
+			"x=" + from}, endless(), &out, &talk)
+		if code != 2 || !strings.Contains(talk.String(), "inputs of more than 1MiB") {
+			t.Errorf("%s: exit code %d, %q", from, code, talk.String())
+		}
+	}
+	done(t, "run", model, "--memory", "8MiB", "--input", "x="+filepath.Join(dir, "a.npz"))
 }
 
 // TestCompleteInputs holds that --input is completed with the model's inputs, and then with files.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -106,13 +107,9 @@ func (f *inspectFlags) run(c *cobra.Command, path string) error {
 // readToShow is readModel that also reads a model with operators that weir does not have, without
 // the types of what nodes compute.
 func readToShow(c *cobra.Command, path string) (*onnx.Model, *graph.UnknownError, error) {
-	read := func(o onnx.Options) (*onnx.Model, error) { return onnx.Open(path, o) }
-	if path == "-" {
-		data, err := io.ReadAll(c.InOrStdin())
-		if err != nil {
-			return nil, nil, fmt.Errorf("standard input: %w", err)
-		}
-		read = func(o onnx.Options) (*onnx.Model, error) { return decodeInput(data, o) }
+	read, err := modelReader(c, path)
+	if err != nil {
+		return nil, nil, err
 	}
 	m, err := read(onnx.Options{})
 	var unknown *graph.UnknownError
@@ -120,6 +117,39 @@ func readToShow(c *cobra.Command, path string) (*onnx.Model, *graph.UnknownError
 		m, err = read(onnx.Options{SkipCheck: true})
 	}
 	return m, unknown, err
+}
+
+// modelReader returns what reads the same model each time: that in the file at path, or the one on
+// standard input or in a pipe, which can be read but once.
+func modelReader(c *cobra.Command, path string) (func(onnx.Options) (*onnx.Model, error), error) {
+	if path != "-" && isRegular(path) {
+		return func(o onnx.Options) (*onnx.Model, error) { return onnx.Open(path, o) }, nil
+	}
+	name, dir := path, filepath.Dir(path)
+	if path == "-" {
+		name, dir = "standard input", ""
+	}
+	data, err := await(c.Context(), func() ([]byte, error) {
+		if path == "-" {
+			return onnx.ReadAll(c.InOrStdin())
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		return onnx.ReadAll(f)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return func(o onnx.Options) (*onnx.Model, error) {
+		m, err := onnx.Decode(data, dir, o)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		return m, nil
+	}, nil
 }
 
 // unknownLine is an operator that weir does not have.
@@ -175,7 +205,7 @@ func (r *inspectResult) plan(c *cobra.Command, g *graph.Graph, dev *deviceFlags,
 		return err
 	}
 	defer on.Close()
-	asked, err := model.resolve(c, g)
+	asked, err := model.resolve(c, "", g, 0) // inspect takes no inputs
 	if err != nil {
 		return err
 	}
@@ -194,7 +224,7 @@ func (r *inspectResult) plan(c *cobra.Command, g *graph.Graph, dev *deviceFlags,
 		return nil
 	}
 	r.addPlan(p)
-	if passes.Precision.Mixed() {
+	if passes.Precision != pass.FP32 {
 		r.Amp = pass.Amp(p.Graph, passes.Precision, on.Target.Features())
 	}
 	return nil
@@ -305,7 +335,7 @@ func dumpGraph(c *cobra.Command, path string, g *graph.Graph, dev *deviceFlags, 
 // runStages runs the passes and keeps the graph after each.
 func runStages(c *cobra.Command, g *graph.Graph, dev *deviceFlags,
 	model *modelFlags) ([]stages.Stage, error) {
-	r, err := model.resolve(c, g)
+	r, err := model.resolve(c, "", g, 0)
 	if err != nil {
 		return nil, err
 	}

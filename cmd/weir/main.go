@@ -60,7 +60,11 @@ func execute(ctx context.Context, args []string, in io.Reader, out, talk io.Writ
 		fmt.Fprintln(talk, "weir: stopped")
 		return stopCode(ctx)
 	}
-	fmt.Fprintln(talk, "weir:", message(err))
+	if text := "weir: " + message(err); strings.Contains(text, "\n") {
+		fmt.Fprintln(talk, text) // a bug report
+	} else {
+		say(talk, "%s", text)
+	}
 	var f *failure
 	if errors.As(err, &f) {
 		return f.code

@@ -67,25 +67,18 @@ func (f *outputFlags) add(c *cobra.Command) {
 }
 
 // check reads the labels.
-func (f *outputFlags) check() error {
+func (f *outputFlags) check(c *cobra.Command) error {
 	if f.values < 0 || f.top < 0 {
 		return fmt.Errorf("--values %d --top %d: want 0 or more", f.values, f.top)
 	}
 	if f.labels == "" {
 		return nil
 	}
-	file, err := os.Open(f.labels)
+	names, err := await(c.Context(), func() ([]string, error) { return readLines(f.labels) })
 	if err != nil {
 		return fmt.Errorf("--labels: %w", err)
 	}
-	defer file.Close()
-	lines := bufio.NewScanner(file)
-	for lines.Scan() {
-		f.names = append(f.names, strings.TrimSpace(lines.Text()))
-	}
-	if err := lines.Err(); err != nil {
-		return fmt.Errorf("--labels %s: %w", f.labels, err)
-	}
+	f.names = names
 	if len(f.names) == 0 {
 		return fmt.Errorf("--labels %s: it is empty", f.labels)
 	}
@@ -93,6 +86,24 @@ func (f *outputFlags) check() error {
 		f.top = 5
 	}
 	return nil
+}
+
+// readLines returns the lines of a file, without the space around them.
+func readLines(path string) ([]string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	var all []string
+	lines := bufio.NewScanner(file)
+	for lines.Scan() {
+		all = append(all, strings.TrimSpace(lines.Text()))
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return all, nil
 }
 
 // describe adds to results what the flags ask for. It fails where labels are for no output.

@@ -60,7 +60,7 @@ are from 0 to 1, less --mean, divided by --std; a model that takes bytes gets th
 		Args:              exactly(1),
 		ValidArgsFunction: files("onnx"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := f.check(); err != nil {
+			if err := f.check(c); err != nil {
 				return err
 			}
 			return f.run(c, args[0])
@@ -79,11 +79,11 @@ are from 0 to 1, less --mean, divided by --std; a model that takes bytes gets th
 }
 
 // check refuses flags that exclude each other.
-func (f *runFlags) check() error {
+func (f *runFlags) check(c *cobra.Command) error {
 	if f.asJSON && f.output == "-" {
 		return errors.New("--json and --output - both want standard output: choose one")
 	}
-	return errors.Join(f.model.images.check(), f.show.check())
+	return errors.Join(f.model.images.check(), f.show.check(c))
 }
 
 // print shows a result: on standard error where an output has the other.

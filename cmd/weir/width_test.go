@@ -112,6 +112,19 @@ func TestCommandWidths(t *testing.T) {
 	}
 }
 
+// TestErrorWidths holds that errors, too, are broken between words.
+func TestErrorWidths(t *testing.T) {
+	t.Setenv("COLUMNS", "40")
+	for _, args := range [][]string{{"bnech"}, {"run", "--memory", "8", "model.onnx"},
+		{"run", digitsFile(t), "--top", "-1"}} {
+		c := weir(t, args...)
+		if c.code != 2 || !strings.HasPrefix(c.talk, "weir: ") {
+			t.Errorf("%v: exit code %d, %q", args, c.code, c.talk)
+		}
+		fits(t, strings.Join(args, " "), c.talk, 40, nil)
+	}
+}
+
 // examples are the lines of a command's help that are to be copied as they stand.
 func examples(c *cobra.Command) map[string]bool {
 	list := map[string]bool{}

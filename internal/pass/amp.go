@@ -23,7 +23,7 @@ import (
 
 func startAmp(s *scope) rule {
 	return func(n *graph.Node) *Patch {
-		if !s.precision.Mixed() || !s.features.BF16 || s.portable || n.Attrs.Has("precision") {
+		if !s.precision.mixed() || !s.features.BF16 || s.portable || n.Attrs.Has("precision") {
 			return nil
 		}
 		if chosen, _ := amp(n, s.precision, &s.features.Costs); !chosen ||
@@ -37,7 +37,7 @@ func startAmp(s *scope) rule {
 
 // amp decides about one node by its list and by its own cost.
 func amp(n *graph.Node, p Precision, on *compute.Costs) (chosen bool, why string) {
-	if !p.Mixed() {
+	if !p.mixed() {
 		return false, "precision fp32"
 	}
 	if list, why := ampList(n); list != AmpAllow {

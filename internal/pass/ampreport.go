@@ -62,7 +62,7 @@ func choiceOf(n *graph.Node, f *ampFlow, p Precision, on *compute.Costs) AmpChoi
 	case AmpAllow:
 		cost := ampCostOf(n, on)
 		c.Cost = &cost
-		if _, c.Why = amp(n, p, on); p.Mixed() && cost.pays() && !c.Chosen {
+		if _, c.Why = amp(n, p, on); p.mixed() && cost.pays() && !c.Chosen {
 			c.Why = "the last product before an output, whose rounding errors nothing averages out"
 		}
 		if c.Chosen {

@@ -7,7 +7,7 @@ import (
 )
 
 // Precision names the arithmetic of matrix products and convolutions. The empty name stands for
-// [FP32].
+// [FP32]. Package weir has it under the same name, with methods and constants.
 type Precision string
 
 // The precisions.
@@ -37,20 +37,22 @@ func (p Precision) Validate() error {
 	return fmt.Errorf("precision %q: want %s, %s or %s", string(p), FP32, BF16, Auto)
 }
 
-// UnmarshalText implements encoding.TextUnmarshaler; it fails as [Precision.Validate] does.
+// UnmarshalText implements encoding.TextUnmarshaler, as flags and files of settings use it. It
+// fails for a name that is neither empty nor one of the constants.
 func (p *Precision) UnmarshalText(text []byte) error {
 	*p = Precision(text)
 	return p.Validate()
 }
 
-// On returns the precision in which a target can multiply: Auto becomes FP32 where it has no
-// bfloat16. It fails for a name that is none of the constants, and for BF16 on such a target.
-func (p Precision) On(t compute.Target) (Precision, error) {
+// PrecisionOn returns the precision in which a target can multiply where p is asked for: Auto
+// becomes FP32 where it has no bfloat16. It fails for a name that is none of the constants, and for
+// BF16 on such a target.
+func PrecisionOn(t compute.Target, p Precision) (Precision, error) {
 	if err := p.Validate(); err != nil {
 		return "", err
 	}
 	switch {
-	case !p.Mixed():
+	case !p.mixed():
 		return FP32, nil
 	case t.Features().BF16:
 		return p, nil
@@ -61,5 +63,5 @@ func (p Precision) On(t compute.Target) (Precision, error) {
 	return FP32, nil
 }
 
-// Mixed reports whether some products may multiply in bfloat16.
-func (p Precision) Mixed() bool { return p == BF16 || p == Auto }
+// mixed reports whether some products may multiply in bfloat16.
+func (p Precision) mixed() bool { return p == BF16 || p == Auto }

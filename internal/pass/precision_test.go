@@ -30,13 +30,10 @@ func TestPrecision(t *testing.T) {
 			if half {
 				want = tc.half
 			}
-			got, err := pass.Precision(tc.name).On(target)
+			got, err := pass.PrecisionOn(target, pass.Precision(tc.name))
 			if got != want || (err != nil) != (want == "") {
 				t.Errorf("%q: got %q and error %v, want %q", tc.name, string(got), err,
 					string(want))
-			}
-			if err == nil && got.Mixed() != (got != pass.FP32) {
-				t.Errorf("%q: mixed is %v", tc.name, got.Mixed())
 			}
 		}
 	})

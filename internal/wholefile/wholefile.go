@@ -82,8 +82,16 @@ func overwrite(path string, write func(io.Writer) error) error {
 	if err != nil {
 		return err
 	}
+	return errors.Join(writeTo(f, write), f.Close())
+}
+
+// writeTo writes through a buffer, and says once what a full disk says of every write.
+func writeTo(f *os.File, write func(io.Writer) error) error {
 	b := bufio.NewWriterSize(f, 1<<20)
-	return errors.Join(write(b), b.Flush(), f.Close())
+	if err := write(b); err != nil {
+		return err
+	}
+	return b.Flush()
 }
 
 // swap replaces path. Its permissions become mode, unless that is 0.
@@ -97,8 +105,7 @@ func swap(path string, mode os.FileMode, write func(io.Writer) error) (err error
 			os.Remove(f.Name())
 		}
 	}()
-	b := bufio.NewWriterSize(f, 1<<20)
-	err = errors.Join(write(b), b.Flush())
+	err = writeTo(f, write)
 	if mode != 0 {
 		err = errors.Join(err, f.Chmod(mode))
 	}

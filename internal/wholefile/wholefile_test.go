@@ -55,6 +55,13 @@ func TestFullDevice(t *testing.T) {
 		info.Mode().IsRegular() {
 		t.Errorf("%v, %v", err, statErr)
 	}
+	err = Write("/dev/full", func(w io.Writer) error {
+		_, err := w.Write(make([]byte, 2<<20))
+		return err
+	})
+	if err == nil || strings.Count(err.Error(), "no space left") != 1 {
+		t.Errorf("not said once: %v", err)
+	}
 }
 
 // TestCheck holds that what can be written is known beforehand, and nothing is left of the look.

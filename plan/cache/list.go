@@ -134,6 +134,8 @@ func (c *Compiled) unused(found error) string {
 	switch {
 	case errors.Is(found, errDamaged):
 		return "its file was damaged, or measured choices have changed since"
+	case errors.Is(found, errSettling):
+		return errSettling.Error()
 	case errors.Is(found, errUntrusted):
 		return "another user could have written its file"
 	}

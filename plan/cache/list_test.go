@@ -95,6 +95,11 @@ func TestReason(t *testing.T) {
 	if got := reason(c, o); !strings.Contains(got, "has changed") {
 		t.Errorf("of a model that was replaced: %q", got)
 	}
+	now := *c
+	now.now = time.Now
+	if got := reason(&now, o); got != "the model's file has only just been written" {
+		t.Errorf("of a model that was replaced a moment ago: %q", got)
+	}
 }
 
 // TestEntriesSayWhyNot holds that a list says of each plan that no start uses why.

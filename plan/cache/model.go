@@ -259,6 +259,10 @@ func (m *Model) hash() (key, error) {
 	return key(h.Sum(nil)), nil
 }
 
+// errSettling is the kind of error about a model whose files were changed so shortly before they
+// were opened that their times cannot tell of every change.
+var errSettling = errors.New("the model's file has only just been written")
+
 // settled fails when what is in the model's files cannot be told for sure, because they were
 // changed shortly before they were opened.
 func (m *Model) settled() error {
@@ -266,7 +270,7 @@ func (m *Model) settled() error {
 	defer m.mu.Unlock()
 	for i := range m.files {
 		if !m.hashed && !m.files[i].settledAt(m.opened) {
-			return errors.New("it has only just been written")
+			return errSettling
 		}
 	}
 	return nil

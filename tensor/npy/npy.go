@@ -169,8 +169,12 @@ func readArray(r io.Reader, d tensor.DType, width textWidth, shape []int) (*tens
 // allocating.
 func read(r io.Reader, n int) ([]byte, error) {
 	var data bytes.Buffer
-	if got, err := io.CopyN(&data, r, int64(n)); err != nil {
+	got, err := io.CopyN(&data, r, int64(n))
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return nil, fmt.Errorf("%w: needs %d bytes, the file has %d: %w", ErrFormat, n, got, err)
+	case err != nil:
+		return nil, err
 	}
 	return data.Bytes(), nil
 }

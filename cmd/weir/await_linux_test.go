@@ -1,0 +1,87 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/weirgpu/weir/onnx"
+)
+
+// neverWritten makes a pipe that nobody writes while the test runs.
+func neverWritten(t *testing.T, name string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { // lets go who still opens it
+		f, err := os.OpenFile(path, os.O_RDWR|syscall.O_NONBLOCK, 0)
+		if err == nil {
+			err = f.Close()
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	return path
+}
+
+// TestStoppedAtPipes holds that a signal ends a command that waits for whoever writes a pipe: no
+// signal ends the system call, and it took a second one.
+func TestStoppedAtPipes(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(&stopped{os.Interrupt})
+	model, pipe := digitsFile(t), neverWritten(t, "pipe")
+	for _, args := range [][]string{
+		{"run", pipe}, {"bench", pipe}, {"inspect", pipe}, {"optimize", pipe, "-"},
+		{"run", model, "--input", "image=" + neverWritten(t, "x.npy")},
+		{"run", model, "--input", "image=" + neverWritten(t, "x.pb")},
+		{"run", model, "--input", "image=" + neverWritten(t, "x.png")},
+		{"run", model, "--input", neverWritten(t, "x.npz")},
+		{"run", model, "--labels", pipe}, {"share", pipe}, {"simulate", pipe},
+	} {
+		var out, talk bytes.Buffer
+		ended := make(chan int, 1)
+		go func() { ended <- execute(ctx, args, nil, &out, &talk) }()
+		select {
+		case code := <-ended:
+			if code != 130 || talk.String() != "weir: stopped\n" {
+				t.Errorf("%v: exit code %d, %q", args, code, talk.String())
+			}
+		case <-time.After(time.Minute):
+			t.Fatalf("%v waits for the pipe", args)
+		}
+	}
+}
+
+// TestInspectOfPipe holds that a model with an operator that weir does not have is shown from a
+// pipe, which is read once, as from a file.
+func TestInspectOfPipe(t *testing.T) {
+	data, err := os.ReadFile(modelFile(t, unknownOperator, onnx.WriteOptions{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	go func() {
+		_, err := w.Write(data)
+		if err = errors.Join(err, w.Close()); err != nil {
+			t.Error(err)
+		}
+	}()
+	c := weir(t, "inspect", fmt.Sprint("/dev/fd/", r.Fd()))
+	if !strings.Contains(c.out, "unknown Frobnicate") {
+		t.Errorf("exit code %d, %s%s", c.code, c.out, c.talk)
+	}
+}
