@@ -6,7 +6,9 @@ import (
 	"sync"
 
 	"github.com/weirgpu/weir"
+	"github.com/weirgpu/weir/server/auth"
 	"github.com/weirgpu/weir/server/oip"
+	"github.com/weirgpu/weir/server/telemetry"
 )
 
 // Answer is the answer to a request. Its tensors are valid until [Answer.Close].
@@ -32,11 +34,22 @@ func (a *Answer) free() { a.out.Close() }
 // one that is served. Inputs are the caller's and copied before Infer returns. The request's
 // parameter timeout, in microseconds, bounds it, as ctx does. An error is an *oip.Fault.
 func (s *Server) Infer(ctx context.Context, name, version string,
-	r *oip.Request) (*Answer, error) {
+	r *oip.Request) (_ *Answer, err error) {
+	q := telemetry.From(ctx)
+	if q == nil { // of somebody who follows no requests
+		q = s.rec.Begin()
+		ctx = telemetry.With(ctx, q)
+		defer func() { q.End(err) }()
+	}
 	m, err := s.enter(name, version)
+	if m != nil {
+		q.For(m.counts, auth.From(ctx).Name)
+		q.Ask(m.rows(r))
+	}
 	if err != nil {
 		return nil, fault(err)
 	}
+	q.Mark(telemetry.Admitted)
 	defer s.leave(m)
 	a := &Answer{server: s}
 	if err := m.infer(ctx, r, a); err != nil {
@@ -47,7 +60,7 @@ func (s *Server) Infer(ctx context.Context, name, version string,
 }
 
 // infer computes the answer to a request.
-func (m *model) infer(ctx context.Context, r *oip.Request, a *Answer) error {
+func (m *model) infer(ctx context.Context, r *oip.Request, a *Answer) (err error) {
 	if err := here(r); err != nil {
 		return err
 	}
@@ -66,7 +79,9 @@ func (m *model) infer(ctx context.Context, r *oip.Request, a *Answer) error {
 		return err
 	}
 	defer cancel()
-	if a.out, err = m.on.Run(ctx, in); err != nil {
+	run := m.counts.Execute(m.rows(r), telemetry.From(ctx))
+	defer func() { run.End(err) }()
+	if a.out, err = m.on.Run(weir.WithRunObserver(ctx, run), in); err != nil {
 		return err
 	}
 	a.Model, a.Version, a.ID = m.name, m.version, r.ID

@@ -20,6 +20,7 @@ import (
 
 	"github.com/weirgpu/weir/server/auth"
 	"github.com/weirgpu/weir/server/oip"
+	"github.com/weirgpu/weir/server/telemetry"
 )
 
 // headerLength says how many bytes of a body are JSON (Triton, extension_binary_data.md).
@@ -27,8 +28,9 @@ const headerLength = "Inference-Header-Content-Length"
 
 // routes are the endpoints. Each is known by its path alone too, so that a wrong method has an
 // answer like other errors.
-func (s *Server) routes() *http.ServeMux {
+func (s *Server) routes() {
 	mux := http.NewServeMux()
+	s.mux = mux
 	on := func(method, path string, h func(http.ResponseWriter, *http.Request) error) {
 		s.patterns = append(s.patterns, method+" "+path)
 		mux.HandleFunc(method+" "+path, s.answer(h))
@@ -46,13 +48,16 @@ func (s *Server) routes() *http.ServeMux {
 		on("GET", model, s.modelMetadata)
 		on("GET", model+"/ready", s.modelReady)
 		on("GET", model+"/config", s.modelConfig)
+		on("GET", model+"/stats", s.statistics)
 		on("POST", model+"/infer", s.infer)
 	}
+	on("GET", "/metrics", s.metrics)
+	// other methods are those of a model of that name
+	s.Handle("GET /v2/models/stats", s.answer(s.statistics))
 	mux.HandleFunc("/", s.answer(func(_ http.ResponseWriter, r *http.Request) error {
 		return oip.Faultf(oip.NotFound, "there is no %.200s: GET /v2 says what there is",
 			r.URL.Path)
 	}))
-	return mux
 }
 
 // guarded refuses what a browser sends for pages from elsewhere.
@@ -204,18 +209,29 @@ var answers = sync.Pool{New: func() any { return new([]byte) }}
 const keep = 1 << 20
 
 func (s *Server) infer(w http.ResponseWriter, r *http.Request) error {
+	q := s.rec.Begin()
+	err := errPanic
+	defer func() { q.End(counted(err)) }()
+	err = s.followed(w, r, q)
+	return err
+}
+
+// followed is infer, of which q is told.
+func (s *Server) followed(w http.ResponseWriter, r *http.Request, q *telemetry.Request) error {
 	m, err := s.look(r.PathValue("model"), r.PathValue("version"))
 	if err != nil {
 		return err
 	}
+	q.For(m.counts, auth.From(r.Context()).Name)
 	body := body{of: s, to: http.NewResponseController(w), began: time.Now()}
 	defer body.release()
 	// a client that sends slowly must not hold a place in the queue
 	request, err := body.request(w, r, m)
+	q.Bytes(body.n, 0)
 	if err != nil {
 		return err
 	}
-	answer, err := s.Infer(r.Context(), m.name, r.PathValue("version"), request)
+	answer, err := s.Infer(telemetry.With(r.Context(), q), m.name, r.PathValue("version"), request)
 	if err != nil {
 		return err
 	}
@@ -232,8 +248,15 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	*buffer = all
+	q.Mark(telemetry.Encoded)
 	body.exchange(int64(cap(all)))
-	return send(w, r, all, header)
+	w.Header().Set("Content-Type", "application/json")
+	if header > 0 {
+		w.Header().Set("Content-Type", "application/octet-stream")
+		w.Header().Set(headerLength, strconv.Itoa(header))
+	}
+	q.Bytes(body.n, send(w, r, all))
+	return nil
 }
 
 // A client that sends or reads must get on: by one step within patience, and on average, after as
@@ -395,14 +418,10 @@ func decompress(body io.Reader, encoding string) (plain io.Reader, err error) {
 	return plain, err
 }
 
-// send writes an inference's answer, compressed if the client asks for that first of all.
-func send(w http.ResponseWriter, r *http.Request, body []byte, header int) error {
+// send writes an answer that may be long, compressed if the client asks for that first of all. It
+// returns how many bytes were written; a client that is gone reads no error either.
+func send(w http.ResponseWriter, r *http.Request, body []byte) int64 {
 	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	if header > 0 {
-		h.Set("Content-Type", "application/octet-stream")
-		h.Set(headerLength, strconv.Itoa(header))
-	}
 	first, _, _ := strings.Cut(r.Header.Get("Accept-Encoding"), ",")
 	answer := &steps{w: w, to: http.NewResponseController(w), began: time.Now()}
 	var to io.WriteCloser
@@ -413,16 +432,16 @@ func send(w http.ResponseWriter, r *http.Request, body []byte, header int) error
 		to, _ = zlib.NewWriterLevel(answer, zlib.BestSpeed)
 	default:
 		h.Set("Content-Length", strconv.Itoa(len(body)))
-		_, _ = answer.Write(body) // a client that is gone reads no error either
-		return nil
+		_, _ = answer.Write(body)
+		return answer.n
 	}
 	h.Set("Content-Encoding", strings.TrimSpace(first))
 	h.Set("Vary", "Accept-Encoding")
 	if _, err := to.Write(body); err != nil {
-		return nil // likewise
+		return answer.n
 	}
 	_ = to.Close()
-	return nil
+	return answer.n
 }
 
 // steps writes an answer to a client that must get on.

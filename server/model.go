@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirgpu/weir"
 	"github.com/weirgpu/weir/server/oip"
+	"github.com/weirgpu/weir/server/telemetry"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -19,6 +20,7 @@ type model struct {
 	on            *weir.Model
 	metadata      oip.Metadata
 	inputs        map[string]weir.ValueInfo
+	counts        *telemetry.Model
 
 	under int // requests that were admitted and are not answered; under the server's mu
 }
@@ -39,6 +41,7 @@ func (s *Server) Load(ctx context.Context, m *weir.Model, version int64, j weir.
 	if err != nil {
 		return errors.Join(fmt.Errorf("model %s: %w", j.Name, err), m.Close())
 	}
+	d.counts = s.rec.Model(d.name, d.version, j.Name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.models[j.Name] = d

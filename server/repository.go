@@ -12,7 +12,7 @@ import (
 func (s *Server) About() oip.ServerMetadata {
 	return oip.ServerMetadata{Name: "weir", Version: s.o.Version,
 		Extensions: []string{"binary_tensor_data", "classification", "model_configuration",
-			"model_repository", "schedule_policy"}}
+			"model_repository", "schedule_policy", "statistics"}}
 }
 
 // Metadata describes a version of a model; an empty version stands for the one that is served. The

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirgpu/weir"
 	"github.com/weirgpu/weir/server/oip"
+	"github.com/weirgpu/weir/server/telemetry"
 )
 
 // The bounds of a server whose options say nothing of them.
@@ -40,6 +41,9 @@ type Options struct {
 	// this machine are answered: a server without accounts needs that, since a page from elsewhere
 	// whose name was made to lead here could ask it.
 	AnyName bool
+	// Recorder counts what the server is asked; nil stands for one of the server's own. The server
+	// closes it.
+	Recorder *telemetry.Recorder
 	// Log is told what goes wrong by the server's fault; nil stands for slog.Default.
 	Log *slog.Logger
 }
@@ -48,6 +52,7 @@ type Options struct {
 type Server struct {
 	o       Options
 	host    *weir.Host
+	rec     *telemetry.Recorder
 	handler http.Handler   // what may ask at all, before inner
 	inner   http.Handler   // mux, and what was put before it
 	mux     *http.ServeMux // the endpoints
@@ -78,8 +83,13 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{o: o, host: host, models: map[string]*model{}, idle: make(chan struct{})}
-	s.mux = s.routes()
+	s := &Server{o: o, host: host, rec: o.Recorder, models: map[string]*model{},
+		idle: make(chan struct{})}
+	if s.rec == nil {
+		s.rec = telemetry.New(telemetry.Options{Version: o.Version})
+	}
+	s.rec.Watch(s)
+	s.routes()
 	s.inner = s.mux
 	s.handler = s.guarded(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.inner.ServeHTTP(w, r)
@@ -150,7 +160,10 @@ func (s *Server) Drain(ctx context.Context) error {
 }
 
 // Close ends all models. Requests under way end with an error.
-func (s *Server) Close() error { return s.host.Close() }
+func (s *Server) Close() error {
+	s.rec.Close()
+	return s.host.Close()
+}
 
 // errStopping is what a request is told that comes too late.
 var errStopping = busy("the server is stopping")
@@ -163,7 +176,7 @@ func (s *Server) stopping() bool {
 }
 
 // enter counts a request for a model in: until leave in the model's queue, and until answered among
-// those that Drain waits for.
+// those that Drain waits for. Beside an error it returns the model if there is one.
 func (s *Server) enter(name, version string) (*model, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,9 +185,9 @@ func (s *Server) enter(name, version string) (*model, error) {
 	case m == nil || version != "" && version != m.version:
 		return nil, s.absent(name, version)
 	case s.draining:
-		return nil, errStopping
+		return m, errStopping
 	case m.under >= s.o.Queue:
-		return nil, busy("model %s: %d requests are waiting, which is as many as may: ask again "+
+		return m, busy("model %s: %d requests are waiting, which is as many as may: ask again "+
 			"later", m.name, m.under)
 	}
 	m.under++

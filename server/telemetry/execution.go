@@ -1,23 +1,19 @@
 package telemetry
 
-import (
-	"sync"
-	"time"
-)
+import "github.com/weirgpu/weir"
 
-// Execution follows one execution of a model, for one request or several. A nil *Execution is
-// allowed everywhere and records nothing.
+// Execution follows one execution of a model, for one request or several. It is a
+// [weir.RunObserver], for the Run that executes. A nil *Execution is allowed everywhere and records
+// nothing.
 type Execution struct {
 	model    *Model
 	rows     int
 	requests []*Request
 	alone    [1]*Request
-	at       [phases]time.Duration
-	once     sync.Once
+	at       moments
 }
 
-// Execute follows an execution of so many rows in all, which begins now: the requests have left the
-// queue. The slice is not kept.
+// Execute follows an execution of so many rows in all. The slice is not kept.
 func (m *Model) Execute(rows int, requests ...*Request) *Execution {
 	if m == nil {
 		return nil
@@ -25,7 +21,6 @@ func (m *Model) Execute(rows int, requests ...*Request) *Execution {
 	e := &Execution{model: m, rows: rows}
 	e.requests = append(e.alone[:0], requests...)
 	m.begun.Add(uint64(rows))
-	e.mark(Formed)
 	return e
 }
 
@@ -39,22 +34,22 @@ func (e *Execution) mark(p Phase) {
 	}
 }
 
-// Mark says that the execution has come into a phase from Placed to Computed, now.
-func (e *Execution) Mark(p Phase) {
+// Reached implements weir.RunObserver: the execution has come into a phase from Formed to Computed.
+func (e *Execution) Reached(m weir.RunMoment) {
 	if e != nil {
-		e.mark(p)
+		e.mark(Formed + Phase(m-weir.RunBegun))
 	}
 }
 
 // End ends the execution: the answers of all its requests are cut out where err is nil.
 func (e *Execution) End(err error) {
-	if e == nil {
-		return
-	}
-	if err != nil {
+	if e == nil || err != nil {
 		return
 	}
 	e.mark(Answered)
+	if e.at[Formed] == 0 { // by a Run that told nobody
+		e.at[Formed] = e.at[Answered]
+	}
 	for p := Placed; p <= Answered; p++ {
 		e.at[p] = max(e.at[p], e.at[p-1])
 	}

@@ -1,32 +1,31 @@
 package telemetry
 
 import (
-	"context"
-	"errors"
+	"strings"
+
+	"github.com/weirgpu/weir/server/oip"
 )
 
-// outcome is how a request ended.
+// outcome is how a request ended: 0 is well, and else 1 more than its error's kind.
 type outcome int
 
 const (
-	ok outcome = iota
-	cancelled
-	late
-	internal
-	outcomes
+	ok       outcome = 0
+	outcomes         = outcome(oip.Cancelled) + 2
 )
 
-// names are what outcomes are called in metrics and logs.
-var names = [outcomes]string{"ok", "cancelled", "late", "internal"}
-
-func kindOf(err error) outcome {
-	switch {
-	case err == nil:
+func outcomeOf(err error) outcome {
+	if err == nil {
 		return ok
-	case errors.Is(err, context.Canceled):
-		return cancelled
-	case errors.Is(err, context.DeadlineExceeded):
-		return late
 	}
-	return internal
+	return outcome(oip.KindOf(err)) + 1
 }
+
+// names are what outcomes are called in metrics and logs.
+var names = func() (list [outcomes]string) {
+	list[ok] = "ok"
+	for o := ok + 1; o < outcomes; o++ {
+		list[o] = strings.ReplaceAll(oip.Kind(o-1).String(), " ", "_")
+	}
+	return list
+}()

@@ -54,9 +54,10 @@ func life(m *Model, account string, rows int, err error) {
 	q.Mark(Admitted)
 	time.Sleep(3 * time.Millisecond)
 	e := m.Execute(rows, q)
-	for p := Placed; p <= Computed; p++ {
-		time.Sleep(time.Duration(p) * time.Millisecond)
-		e.Mark(p)
+	e.Reached(weir.RunBegun)
+	for at := weir.RunPlaced; at <= weir.RunComputed; at++ {
+		time.Sleep(time.Duration(Formed+Phase(at)) * time.Millisecond)
+		e.Reached(at)
 	}
 	time.Sleep(time.Duration(Answered) * time.Millisecond)
 	e.End(err)
@@ -119,11 +120,15 @@ func TestTogether(t *testing.T) {
 			t.Errorf("%d wait, of 2", n)
 		}
 		e := m.Execute(4, all[:2]...)
+		if n := m.waiting.Load(); n != 2 {
+			t.Errorf("%d wait for others of their model to end, of 2", n)
+		}
+		e.Reached(weir.RunBegun)
 		if n := m.waiting.Load(); n != 0 {
 			t.Errorf("%d wait, of none", n)
 		}
 		time.Sleep(5 * time.Millisecond)
-		e.Mark(Computed)
+		e.Reached(weir.RunComputed)
 		e.End(nil)
 		all[0].End(nil)
 		all[1].End(nil)
@@ -147,7 +152,7 @@ func TestNothing(t *testing.T) {
 	q.Ask(1)
 	q.Mark(Admitted)
 	e := m.Execute(1, q)
-	e.Mark(Computed)
+	e.Reached(weir.RunComputed)
 	e.End(nil)
 	q.Bytes(1, 2)
 	q.End(nil)
@@ -271,7 +276,7 @@ func TestRace(t *testing.T) {
 				var run sync.WaitGroup
 				run.Go(func() {
 					e := m.Execute(1, q)
-					e.Mark(Computed)
+					e.Reached(weir.RunComputed)
 					e.End(nil)
 				})
 				q.End(context.Canceled)
@@ -301,9 +306,10 @@ func BenchmarkRequest(b *testing.B) {
 			q.Ask(1)
 			q.Mark(Admitted)
 			e := m.Execute(1, q)
-			e.Mark(Placed)
-			e.Mark(Granted)
-			e.Mark(Computed)
+			e.Reached(weir.RunBegun)
+			e.Reached(weir.RunPlaced)
+			e.Reached(weir.RunGranted)
+			e.Reached(weir.RunComputed)
 			e.End(nil)
 			q.Mark(Encoded)
 			q.Bytes(300, 200)

@@ -96,7 +96,7 @@ func (q *Request) End(err error) {
 	q.Mark(Sent)
 	at := q.marks.moments()
 	a := q.model.account(q.name)
-	k := kindOf(err)
+	k := outcomeOf(err)
 	a.outcomes[k].Add(1)
 	a.in.Add(uint64(q.in))
 	a.out.Add(uint64(q.out))
