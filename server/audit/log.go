@@ -50,10 +50,12 @@ type Log struct {
 
 	mu      sync.Mutex
 	refused map[Event]*refusal
+	kinds   int64 // of refusals, ever
 }
 
 // refusal is how often an event happened, and when first.
 type refusal struct {
+	order int64 // among the others
 	first time.Time
 	count int64
 }
@@ -123,7 +125,8 @@ func (l *Log) Refused(e Event) {
 	}
 	r := l.refused[e]
 	if r == nil {
-		r = &refusal{first: l.o.Now()}
+		l.kinds++
+		r = &refusal{order: l.kinds, first: l.o.Now()}
 		l.refused[e] = r
 	}
 	r.count++
@@ -161,7 +164,7 @@ func (l *Log) flush(ctx context.Context) error {
 		return nil
 	}
 	inOrder := slices.SortedFunc(maps.Keys(some), func(a, b Event) int {
-		return some[a].first.Compare(some[b].first)
+		return cmp.Compare(some[a].order, some[b].order)
 	})
 	err := l.in.Write(ctx, func(tx *sql.Tx) error {
 		for _, e := range inOrder {

@@ -123,7 +123,8 @@ func (b *Book) Tokens(account string) []Token {
 
 // byToken finds the account of a token's text.
 func (b *Book) byToken(text string) (*Account, *token, error) {
-	id, secret, ok := strings.Cut(strings.TrimPrefix(text, tokenPrefix), "_")
+	rest, ok := strings.CutPrefix(text, tokenPrefix)
+	id, secret, _ := strings.Cut(rest, "_")
 	s := b.state.Load()
 	t := s.tokens[id]
 	hash := sha256.Sum256([]byte(secret))
