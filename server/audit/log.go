@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -198,10 +199,25 @@ func (l *Log) Close() error {
 
 // Read returns up to limit records that follow the record after, in order.
 func Read(ctx context.Context, in *store.Store, after int64, limit int) ([]Record, error) {
+	return query(ctx, in, "seq > ? ORDER BY seq", after, limit)
+}
+
+// Newest returns up to limit records that precede the record before, or the end where that is 0,
+// the newest first.
+func Newest(ctx context.Context, in *store.Store, before int64, limit int) ([]Record, error) {
+	if before <= 0 {
+		before = math.MaxInt64
+	}
+	return query(ctx, in, "seq < ? ORDER BY seq DESC", before, limit)
+}
+
+// query returns up to limit records of those that the condition on n picks.
+func query(ctx context.Context, in *store.Store, which string, n int64, limit int) ([]Record,
+	error) {
 	list := []Record{}
 	err := in.Read(ctx, func(tx *sql.Tx) error {
-		rows, err := tx.Query("SELECT "+columns+" FROM audit_records WHERE seq > ? ORDER BY seq "+
-			"LIMIT ?", after, limit)
+		rows, err := tx.Query("SELECT "+columns+" FROM audit_records WHERE "+which+" LIMIT ?", n,
+			limit)
 		if err != nil {
 			return err
 		}

@@ -147,10 +147,11 @@ func (b *Book) deleteToken(_ http.ResponseWriter, r *http.Request) (any, error) 
 	return done{}, b.RevokeToken(r.Context(), of, r.PathValue("token"))
 }
 
-// records are those after the record that the query names.
+// records are those after the record that the query names as after, in order, or those before the
+// one that it names as before, the newest first; before the end where that is 0.
 func records(in *store.Store, r *http.Request) (any, error) {
-	after, limit := int64(0), int64(MostRecords)
-	for name, to := range map[string]*int64{"after": &after, "limit": &limit} {
+	after, before, limit := int64(0), int64(0), int64(MostRecords)
+	for name, to := range map[string]*int64{"after": &after, "before": &before, "limit": &limit} {
 		text := r.FormValue(name)
 		if text == "" {
 			continue
@@ -160,6 +161,10 @@ func records(in *store.Store, r *http.Request) (any, error) {
 			return nil, fmt.Errorf("%w: %s=%.40q: give a number from 0 on", ErrInvalid, name, text)
 		}
 		*to = n
+	}
+	if r.FormValue("before") != "" {
+		list, err := audit.Newest(r.Context(), in, before, int(min(limit, MostRecords)))
+		return Records{list}, err
 	}
 	list, err := audit.Read(r.Context(), in, after, int(min(limit, MostRecords)))
 	return Records{list}, err

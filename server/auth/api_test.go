@@ -2,6 +2,7 @@ package auth
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -76,6 +77,17 @@ func TestAPI(t *testing.T) {
 		&r); err != nil || len(r.Records) != 2 || r.Records[0].Seq != 4 ||
 		r.Records[0].Who != "root" || time.Since(r.Records[0].Time) > time.Hour {
 		t.Errorf("audit: %+v, %v", r, err)
+	}
+	var newest, older Records
+	if err := json.Unmarshal([]byte(do(root, "GET /v1/audit?before=0&limit=2", "", 200)),
+		&newest); err != nil || len(newest.Records) != 2 ||
+		newest.Records[0].Seq != newest.Records[1].Seq+1 {
+		t.Errorf("the newest records are %+v (%v)", newest, err)
+	}
+	last := newest.Records[1].Seq
+	if err := json.Unmarshal([]byte(do(root, fmt.Sprint("GET /v1/audit?limit=1&before=", last), "",
+		200)), &older); err != nil || len(older.Records) != 1 || older.Records[0].Seq != last-1 {
+		t.Errorf("before %d: %+v (%v)", last, older, err)
 	}
 	do(root, "GET /v1/audit?after=-1", "", 400)
 	do(root, "GET /v1/audit?limit=x", "", 400)

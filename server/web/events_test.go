@@ -264,6 +264,7 @@ func TestLanes(t *testing.T) {
 		at := open(t, s, web.Options{}, nil)
 		events, _ := at.watch("")
 		<-events
+		time.Sleep(100 * time.Millisecond) // apart from the page's looks
 		s.work("a", 250*time.Millisecond)
 		time.Sleep(time.Second)
 		s.work("a", 100*time.Millisecond)
@@ -305,7 +306,7 @@ func TestEventsResume(t *testing.T) {
 		end()
 		s.work("a", 100*time.Millisecond)
 		s.remove("b")
-		time.Sleep(time.Second)
+		time.Sleep(1100 * time.Millisecond) // apart from the page's looks
 		events, end = at.watch(first.id)
 		e := <-events
 		end()
