@@ -6,7 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weirgpu/weir/internal/seat"
 	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/policy"
 )
 
 // Share is what a job is promised of one device: Memory, a hard cap; Compute, the guaranteed
@@ -41,6 +43,8 @@ type Usage struct {
 	Share Share
 	// Used is the device time charged: half of the cores for two seconds are one second.
 	Used time.Duration
+	// Holds reports whether the job holds some of the device now.
+	Holds bool
 	// Recent is the fraction of the device over the last second. Got is the mean fraction over the
 	// seconds in which the job had work, and Entitled what it was entitled to in them.
 	Recent, Got, Entitled float64
@@ -96,6 +100,19 @@ func (h *Host) tenants() []*Tenant {
 	return all
 }
 
+// Policies returns the names of the policies that the device can enforce with their default
+// parameters, sorted. Whether one fits the jobs that are there is for [Host.SetPolicy] to say.
+func (h *Host) Policies() []string {
+	var names []string
+	for _, r := range policy.All() {
+		if r.Needs.Without(seat.Can(h.machine)) == (share.Can{}) {
+			names = append(names, r.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // SetPolicy makes another policy decide from here on, as [HostOptions].Policy names it. Runs under
 // way give the device back as at the end of a lease, and go on. The error is of kind [ErrOption]
 // where there is no such policy or the device cannot enforce it, of kind [ErrMemory] or
@@ -136,7 +153,8 @@ func (t *Tenant) SetShare(s Share) error {
 // Usage returns what the job has and got up to now; once the model is closed, up to its end.
 func (t *Tenant) Usage() Usage {
 	st, a := t.job.Status(), t.job.Account()
-	return Usage{Name: t.job.Name(), Share: t.job.Spec().Share, Used: st.Used, Recent: a.Recent,
+	return Usage{Name: t.job.Name(), Share: t.job.Spec().Share, Used: st.Used,
+		Holds: !st.Units.Empty(), Recent: a.Recent,
 		Got: a.Got, Entitled: a.Entitled, Memory: st.Memory.Resident(), Peak: st.Peak,
 		Copied: a.Copied,
 		Runs:   st.Iterations, Queue: st.Requests, Grants: st.Counts.Grants,

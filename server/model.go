@@ -21,6 +21,7 @@ type model struct {
 	metadata      oip.Metadata
 	inputs        map[string]weir.ValueInfo
 	counts        *telemetry.Model
+	job           *weir.Tenant
 
 	under int // requests that were admitted and are not answered; under the server's mu
 }
@@ -32,10 +33,10 @@ type model struct {
 func (s *Server) Load(ctx context.Context, m *weir.Model, version int64, j weir.Job) error {
 	d, err := describe(m, j.Name, strconv.FormatInt(version, 10))
 	if err == nil {
-		_, err = s.host.Admit(ctx, m, j)
+		d.job, err = s.host.Admit(ctx, m, j)
 		if j.Shapes != nil && (errors.Is(err, weir.ErrInput) || errors.Is(err, weir.ErrModel)) {
 			j.Shapes = nil
-			_, err = s.host.Admit(ctx, m, j)
+			d.job, err = s.host.Admit(ctx, m, j)
 		}
 	}
 	if err != nil {

@@ -3,11 +3,11 @@ package web
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 
 	"github.com/weirgpu/weir"
+	"github.com/weirgpu/weir/server/oip"
 	"github.com/weirgpu/weir/share"
 )
 
@@ -67,7 +67,7 @@ func (p *Page) postShare(w http.ResponseWriter, r *http.Request) error {
 	defer p.changing.Unlock()
 	now, ok := p.share(name)
 	if !ok {
-		return problem(http.StatusNotFound, "model %.200q has no share: it is not served", name)
+		return oip.Faultf(oip.NotFound, "model %.200q has no share: it is not served", name)
 	}
 	if err := want.onto(&now); err != nil {
 		return err
@@ -96,7 +96,7 @@ func (q *Share) onto(s *weir.Share) error {
 	if q.Class != nil {
 		c, err := share.ParseClass(*q.Class)
 		if err != nil {
-			return problem(http.StatusBadRequest, "class: %v", err)
+			return oip.Faultf(oip.Invalid, "class: %v", err)
 		}
 		s.Class = c
 	}
@@ -108,7 +108,7 @@ func (q *Share) onto(s *weir.Share) error {
 	}
 	if q.Memory != nil {
 		if *q.Memory <= 0 {
-			return problem(http.StatusBadRequest, "memory_bytes is %d: give a number of bytes",
+			return oip.Faultf(oip.Invalid, "memory_bytes is %d: give a number of bytes",
 				*q.Memory)
 		}
 		s.Memory = weir.Bytes(*q.Memory)
@@ -161,43 +161,27 @@ func read(w http.ResponseWriter, r *http.Request, to any) error {
 	err := d.Decode(to)
 	var large *http.MaxBytesError
 	if errors.As(err, &large) {
-		return problem(http.StatusRequestEntityTooLarge, "the body has more than %d bytes",
+		return oip.Faultf(oip.TooLarge, "the body has more than %d bytes",
 			large.Limit)
 	}
 	if err != nil {
-		return problem(http.StatusBadRequest, "body: %v", err)
+		return oip.Faultf(oip.Invalid, "body: %v", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return problem(http.StatusBadRequest, "body: more than one value")
+		return oip.Faultf(oip.Invalid, "body: more than one value")
 	}
 	return nil
 }
 
-// httpError is an error with the status that it means.
-type httpError struct {
-	status int
-	text   string
-}
-
-// Error implements error.
-func (e *httpError) Error() string { return e.text }
-
-func problem(status int, format string, args ...any) error {
-	return &httpError{status, fmt.Sprintf(format, args...)}
-}
-
 // status is the HTTP status of an error.
 func status(err error) int {
-	var h *httpError
 	switch {
-	case errors.As(err, &h):
-		return h.status
 	case errors.Is(err, weir.ErrOption):
 		return http.StatusBadRequest
 	case errors.Is(err, weir.ErrMemory), errors.Is(err, weir.ErrCompute):
-		return http.StatusConflict
+		return http.StatusConflict // with what others are promised
 	case errors.Is(err, weir.ErrClosed):
 		return http.StatusServiceUnavailable
 	}
-	return http.StatusInternalServerError
+	return oip.KindOf(err).Status()
 }

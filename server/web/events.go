@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/weirgpu/weir/server/oip"
 )
 
 // MostStreams is how many readers of events there may be at once.
@@ -29,9 +31,10 @@ func (p *Page) getState(w http.ResponseWriter, r *http.Request) error {
 // getEvents streams the state and its changes.
 func (p *Page) getEvents(w http.ResponseWriter, r *http.Request) error {
 	if !p.enter() {
-		w.Header().Set("Retry-After", "5")
-		return problem(http.StatusServiceUnavailable, "there are %d readers of events, which is "+
-			"as many as may: ask again later", MostStreams)
+		f := oip.Faultf(oip.Unavailable, "there are %d readers of events, which is as many as "+
+			"may: ask again later", MostStreams)
+		f.RetryAfter = 5 * time.Second
+		return f
 	}
 	defer p.leave()
 	h := w.Header()

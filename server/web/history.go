@@ -1,14 +1,16 @@
 package web
 
 import (
-	"slices"
 	"time"
+
+	"github.com/weirgpu/weir/server/telemetry"
 )
 
-// The times over which figures are taken, in looks.
+// The times over which figures are taken, in looks. Counts of latencies are kept at each so many.
 const (
 	rateLooks    = 10
 	latencyLooks = 20
+	latencyStep  = 4
 )
 
 // history is what is remembered of a model for its figures and charts.
@@ -16,7 +18,9 @@ type history struct {
 	used             time.Duration // of the job at the last look
 	requests, errors int64         // likewise
 	points           lane[point]
-	counts           [latencyLooks + 1][]int64 // of latencies at the last looks, in a ring
+
+	now    telemetry.Counts                               // of latencies at the last look
+	before [latencyLooks/latencyStep + 1]telemetry.Counts // and earlier, the oldest first
 }
 
 // point is a model at one look.
@@ -37,8 +41,8 @@ func since(now, before int64) int64 {
 }
 
 // see takes a model's counts at look n, passed after the look before, and fills in its rate and
-// what it had of the device.
-func (h *history) see(n uint64, m *Model, used, passed time.Duration) {
+// what it had of the device. It returns whether requests were answered.
+func (h *history) see(n uint64, m *Model, used, passed time.Duration) (asked bool) {
 	var p point
 	if h.points.values != nil {
 		part := float64(since(int64(used), int64(h.used))) / float64(passed)
@@ -47,9 +51,7 @@ func (h *history) see(n uint64, m *Model, used, passed time.Duration) {
 		p.errors = uint32(since(m.Errors, h.errors))
 	}
 	p.queue, p.used, p.held = uint32(m.Queue), float32(m.Used), m.Held
-	if h.points.last+1 != n { // it was away
-		h.counts = [latencyLooks + 1][]int64{}
-	}
+	asked = m.Requests != h.requests
 	h.used, h.requests, h.errors = used, m.Requests, m.Errors
 	h.points.put(n, chartLooks, p)
 	var sum int64
@@ -57,53 +59,23 @@ func (h *history) see(n uint64, m *Model, used, passed time.Duration) {
 		sum += int64(q.requests)
 	}
 	m.Rate = round(float64(sum)/(rateLooks*Period.Seconds()), 1)
+	return asked
 }
 
-// latency takes the counts of a model's latencies at look n, and fills in the percentiles of late.
-func (h *history) latency(n uint64, m *Model, bounds []float64, counts []int64) {
-	before := h.counts[(n+1)%uint64(len(h.counts))]
-	h.counts[n%uint64(len(h.counts))] = counts
-	late := slices.Clone(counts)
-	for i, c := range before {
-		late[i] = since(late[i], c)
+// latency fills in the percentiles of late.
+func (h *history) latency(n uint64, m *Model) {
+	if n%latencyStep == 0 {
+		copy(h.before[:], h.before[1:])
+		h.before[len(h.before)-1] = h.now
 	}
-	p50, ok := quantile(bounds, late, 0.5)
-	if !ok {
+	late := h.now.Since(h.before[0])
+	if late.Count == 0 {
 		return
 	}
-	p99, _ := quantile(bounds, late, 0.99)
-	p50, p99 = round(1000*p50, 3), round(1000*p99, 3)
+	p50, p99 := round(late.Quantile(0.5)/1e6, 3), round(late.Quantile(0.99)/1e6, 3)
 	m.P50, m.P99 = &p50, &p99
 	p := &h.points.values[n%uint64(len(h.points.values))]
 	p.p50, p.p99 = float32(p50), float32(p99)
-}
-
-// quantile returns the value below which a part q of what is counted lies, by the bounds of the
-// buckets and linear between two of them; false where nothing is counted.
-func quantile(bounds []float64, counts []int64, q float64) (v float64, ok bool) {
-	var all int64
-	for _, c := range counts {
-		all += c
-	}
-	if all == 0 {
-		return 0, false
-	}
-	want, below := q*float64(all), int64(0)
-	for i, c := range counts {
-		if c == 0 || float64(below+c) < want {
-			below += c
-			continue
-		}
-		if i == len(bounds) {
-			break
-		}
-		low := 0.0
-		if i > 0 {
-			low = bounds[i-1]
-		}
-		return low + (bounds[i]-low)*(want-float64(below))/float64(c), true
-	}
-	return bounds[len(bounds)-1], true
 }
 
 // History is what the charts of a model are drawn of: the answer to GET

@@ -170,17 +170,16 @@ func (p *Page) follow(models []Model, jobs []weir.Usage, passed time.Duration) {
 			h = &history{}
 			p.histories[m.Name] = h
 		}
-		var f Figures
-		known := false
 		if p.o.Figures != nil {
-			f, known = p.o.Figures.Figures(m.Name)
+			all, failed := p.o.Figures.Answered(m.Name)
+			m.Requests, m.Errors = int64(all), int64(failed)
 		}
-		if known {
-			m.Requests, m.Errors = f.Requests, f.Errors
-		}
-		h.see(p.n, m, used[m.Name], passed)
-		if known {
-			h.latency(p.n, m, p.o.Figures.Bounds(), f.Latency)
+		asked := h.see(p.n, m, used[m.Name], passed)
+		if p.o.Figures != nil {
+			if asked {
+				h.now = p.o.Figures.Latency(m.Name)
+			}
+			h.latency(p.n, m)
 		}
 	}
 }

@@ -9,25 +9,21 @@ import (
 
 	"github.com/weirgpu/weir"
 	"github.com/weirgpu/weir/server/oip"
-	"github.com/weirgpu/weir/server/web"
 )
 
 // plain is a source whose state tests write down. A real server computes in real time, which these
 // tests do not have.
 type plain struct {
-	mu      sync.Mutex
-	ready   bool
-	status  weir.HostStatus
-	index   []oip.IndexEntry
-	figures map[string]web.Figures
+	mu     sync.Mutex
+	ready  bool
+	status weir.HostStatus
+	index  []oip.IndexEntry
 }
-
-var bounds = []float64{0.001, 0.002, 0.004, 0.008}
 
 // served returns a source with these models.
 func served(names ...string) *plain {
-	s := &plain{ready: true, figures: map[string]web.Figures{}, status: weir.HostStatus{
-		Device: "cpu:0", Policy: "fair", Memory: weir.GiB, Promised: 64 * weir.MiB}}
+	s := &plain{ready: true, status: weir.HostStatus{Device: "cpu:0", Policy: "fair",
+		Memory: weir.GiB, Promised: 64 * weir.MiB}}
 	for _, n := range names {
 		s.index = append(s.index, oip.IndexEntry{Name: n, Version: "1", State: "READY"})
 		s.status.Jobs = append(s.status.Jobs, weir.Usage{Name: n, Share: weir.Share{
@@ -62,20 +58,6 @@ func (s *plain) add(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.index = append(s.index, oip.IndexEntry{Name: name, Version: "1", State: "LOADING"})
-}
-
-// answer counts n requests that took so many seconds each.
-func (s *plain) answer(name string, n int64, seconds float64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f := s.figures[name]
-	f.Requests += n
-	counts := make([]int64, len(bounds)+1)
-	copy(counts, f.Latency)
-	at, _ := slices.BinarySearch(bounds, seconds)
-	counts[at] += n
-	f.Latency = counts
-	s.figures[name] = f
 }
 
 func (s *plain) Ready() bool {
@@ -140,15 +122,6 @@ func (s *plain) turn(name, state string) error {
 		}
 	}
 	return fmt.Errorf("%w: there is no model %s", weir.ErrOption, name)
-}
-
-func (s *plain) Bounds() []float64 { return bounds }
-
-func (s *plain) Figures(name string) (web.Figures, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f, ok := s.figures[name]
-	return f, ok
 }
 
 // work has a model compute for the whole device for so long.

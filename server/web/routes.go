@@ -7,8 +7,10 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io/fs"
+	"math"
 	"net/http"
 	"path"
+	"strconv"
 	"strings"
 	"time"
 
@@ -52,6 +54,9 @@ func (p *Page) answer(h func(http.ResponseWriter, *http.Request) error) http.Han
 			return
 		}
 		code := status(err)
+		if d := oip.RetryAfter(err); d > 0 {
+			w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(d.Seconds()))))
+		}
 		if code == http.StatusInternalServerError {
 			p.o.Log.Error("request failed", "path", r.URL.Path, "error", err)
 		}
@@ -124,7 +129,7 @@ func (p *Page) getHistory(w http.ResponseWriter, r *http.Request) error {
 	name := r.PathValue("model")
 	h, ok := p.history(name)
 	if !ok {
-		return problem(http.StatusNotFound, "there is no model %.200q", name)
+		return oip.Faultf(oip.NotFound, "there is no model %.200q", name)
 	}
 	reply(w, http.StatusOK, encode(h))
 	return nil
@@ -137,7 +142,7 @@ const mostNodes = 20000
 func (p *Page) getGraph(w http.ResponseWriter, r *http.Request) error {
 	name := r.PathValue("model")
 	if p.o.Graphs == nil {
-		return problem(http.StatusNotImplemented, "this server shows no graphs")
+		return oip.Faultf(oip.Unsupported, "this server shows no graphs")
 	}
 	m, err := p.source.Metadata(name, r.FormValue("version"))
 	if err != nil {
@@ -149,7 +154,7 @@ func (p *Page) getGraph(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer release()
 	if len(g.Nodes) > mostNodes {
-		return problem(http.StatusRequestEntityTooLarge, "the graph of model %s has %d nodes, and "+
+		return oip.Faultf(oip.TooLarge, "the graph of model %s has %d nodes, and "+
 			"is shown up to %d: weir inspect --dump text has it", name, len(g.Nodes), mostNodes)
 	}
 	var b bytes.Buffer

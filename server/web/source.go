@@ -6,6 +6,7 @@ import (
 	"github.com/weirgpu/weir"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/server/oip"
+	"github.com/weirgpu/weir/server/telemetry"
 )
 
 // Source is a server, as its page sees and changes it. Its methods may be called by any number of
@@ -32,20 +33,10 @@ type Source interface {
 	UnloadModel(ctx context.Context, name string, p oip.Parameters) error
 }
 
-// Figures are what a model's requests came to since the server began.
-type Figures struct {
-	Requests int64 // that were answered, with errors too
-	Errors   int64 // that were answered by an error
-	// Latency counts the requests by how long they took: a count for each bound of the reader's
-	// buckets, and one for those above the last.
-	Latency []int64
-}
-
-// Reader is asked for figures of models. Bounds are the upper bounds in seconds of the buckets of
-// Figures.Latency, in ascending order, always the same.
+// Reader tells what requests for models came to; *telemetry.Recorder does.
 type Reader interface {
-	Bounds() []float64
-	Figures(model string) (f Figures, ok bool)
+	Answered(model string) (all, failed uint64)
+	Latency(model string) telemetry.Counts
 }
 
 // Graphs reads the graph of a version of a model. Release is to be called once it is no longer

@@ -180,7 +180,7 @@ func rank(state string) int {
 func (m *Model) have(u *weir.Usage) {
 	m.Class, m.Compute, m.Limit = u.Share.Class.String(), u.Share.Compute, u.Share.Cap()
 	m.Cap, m.Held, m.Peak = int64(u.Share.Memory), int64(u.Memory), int64(u.Peak)
-	m.Queue, m.Requests = u.Queue, u.Runs
+	m.Queue, m.Requests, m.Holds = u.Queue, u.Runs, u.Holds
 	m.Where = resident
 	if u.Memory == 0 {
 		m.Where = away

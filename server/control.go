@@ -1,0 +1,34 @@
+package server
+
+import (
+	"errors"
+
+	"github.com/weirgpu/weir"
+	"github.com/weirgpu/weir/server/oip"
+)
+
+// Status returns the state of the device and of the models' jobs now. A job has the name of its
+// model.
+func (s *Server) Status() weir.HostStatus { return s.host.Status() }
+
+// Policies are the names of the policies that the device can enforce.
+func (s *Server) Policies() []string { return s.host.Policies() }
+
+// SetPolicy makes another policy decide which model computes, while all answer. The error is that
+// of weir.Host.SetPolicy.
+func (s *Server) SetPolicy(name string) error { return s.host.SetPolicy(name) }
+
+// SetShare gives a model another share while it answers, and returns the one that it had. A Memory
+// of 0 leaves the cap that it has. The error is that of weir.Tenant.SetShare, or an *oip.Fault of
+// kind NotFound.
+func (s *Server) SetShare(name string, to weir.Share) (before weir.Share, err error) {
+	m, err := s.look(name, "")
+	if err != nil {
+		return before, err
+	}
+	before = m.job.Usage().Share
+	if err = m.job.SetShare(to); errors.Is(err, weir.ErrClosed) {
+		err = oip.Faultf(oip.NotFound, "model %s is no longer served", name)
+	}
+	return before, err
+}
