@@ -132,10 +132,13 @@ func (f *upFlags) run(c *cobra.Command) error {
 		return errors.Join(err, people.close(), on.Close())
 	}
 	people.serve(s)
+	page := f.page(s, people, log)
+	defer page.Close()
 	h := &http.Server{Handler: s, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, Protocols: new(http.Protocols),
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 	h.Protocols.SetHTTP1(true)
+	h.RegisterOnShutdown(page.Close) // which its readers would hold up
 	ended := make(chan error, 1)
 	go func() { ended <- h.Serve(on) }()
 
@@ -157,17 +160,25 @@ func (f *upFlags) run(c *cobra.Command) error {
 	return errors.Join(err, f.stop(ctx, s, h), failed(people.close()))
 }
 
+// folder is that of the models to serve, "" for none.
+func (f *upFlags) folder() string {
+	const usual = "models"
+	if f.models != "" {
+		return f.models
+	}
+	if _, err := os.Stat(usual); errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	return usual
+}
+
 // sources are the models to serve.
 func (f *upFlags) sources() ([]server.Source, error) {
-	const usual = "models"
-	folder := f.models
+	folder := f.folder()
 	if folder == "" {
-		if _, err := os.Stat(usual); errors.Is(err, fs.ErrNotExist) {
-			return []server.Source{{Name: "digits", Version: 1, Open: func() (*lib.Model, error) {
-				return lib.Load(digits.Model)
-			}}}, nil
-		}
-		folder = usual
+		return []server.Source{{Name: "digits", Version: 1, Open: func() (*lib.Model, error) {
+			return lib.Load(digits.Model)
+		}}}, nil
 	}
 	found, skipped, err := repo.Scan(folder)
 	if err != nil {
@@ -191,6 +202,7 @@ func (f *upFlags) sources() ([]server.Source, error) {
 // upInfo is what weir up --json prints.
 type upInfo struct {
 	HTTP    string  `json:"http"`     // the address
+	Page    string  `json:"page"`     // that of the page for browsers
 	Ready   bool    `json:"ready"`    // whether every model could be loaded
 	ReadyMS float64 `json:"ready_ms"` // from the begin of the command
 }
@@ -203,8 +215,9 @@ func (f *upFlags) print(w io.Writer, s *server.Server, address string, accounts 
 		url = "https://" + address
 	}
 	if f.asJSON {
-		return printJSON(w, upInfo{url, s.Ready(), float64(took) / float64(time.Millisecond)})
+		return printJSON(w, upInfo{url, url + "/", s.Ready(), float64(took) / float64(time.Millisecond)})
 	}
+	fmt.Fprintf(w, "%s/ is the page\n", url)
 	list := s.Models()
 	models := "models"
 	if len(list) == 1 {

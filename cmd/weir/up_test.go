@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // up begins weir up in an empty folder, and returns what it prints, and a function that ends it and
@@ -42,7 +43,17 @@ func up(t *testing.T, args ...string) (printed *bufio.Reader, end func() int) {
 func TestUp(t *testing.T) {
 	printed, end := up(t)
 	line, err := printed.ReadString('\n')
-	if !strings.Contains(line, "serves 1 model after") {
+	address, told := strings.CutSuffix(line, " is the page\n")
+	if !told {
+		t.Fatalf("printed %q (%v)", line, err)
+	}
+	if got := read(t, address); !strings.Contains(got, "<title>weir</title>") {
+		t.Errorf("the page is %s", got)
+	}
+	if got := read(t, address+"v1/models/digits/graph"); !strings.Contains(got, "probabilities") {
+		t.Errorf("the graph is %s", got)
+	}
+	if line, err = printed.ReadString('\n'); !strings.Contains(line, "serves 1 model after") {
 		t.Fatalf("printed %q (%v)", line, err)
 	}
 	var command string
@@ -74,6 +85,40 @@ func TestUp(t *testing.T) {
 	}
 }
 
+// read returns what a server answers at an address.
+func read(t *testing.T, address string) string {
+	t.Helper()
+	r, err := http.Get(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err != nil || r.StatusCode != http.StatusOK {
+		t.Errorf("%s: %s (%v)", address, r.Status, err)
+	}
+	return string(b)
+}
+
+// TestUpStreams: readers of the page's events do not hold up the end.
+func TestUpStreams(t *testing.T) {
+	printed, end := up(t)
+	line, _ := printed.ReadString('\n')
+	r, err := http.Get(strings.TrimSuffix(line, " is the page\n") + "v1/events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	first, err := bufio.NewReader(r.Body).ReadString('\n')
+	if err != nil || first != "event: state\n" {
+		t.Errorf("the first event is %q (%v)", first, err)
+	}
+	began := time.Now()
+	if code := end(); code != 0 || time.Since(began) > 5*time.Second {
+		t.Errorf("exit code %d after %v", code, time.Since(began))
+	}
+}
+
 // TestUpJSON: a folder's models are served, and what is printed is one JSON object.
 func TestUpJSON(t *testing.T) {
 	model, err := os.ReadFile(filepath.Join(root, "examples", "digits", "digits.onnx"))
@@ -91,10 +136,12 @@ func TestUpJSON(t *testing.T) {
 	printed, end := up(t, "--json", "--no-cache", "--models", folder)
 	var got struct {
 		HTTP  string
+		Page  string
 		Ready bool
 		Ms    float64 `json:"ready_ms"`
 	}
-	if err := json.NewDecoder(printed).Decode(&got); err != nil || !got.Ready || got.Ms <= 0 {
+	if err := json.NewDecoder(printed).Decode(&got); err != nil || !got.Ready || got.Ms <= 0 ||
+		got.Page != got.HTTP+"/" {
 		t.Fatalf("printed %+v (%v)", got, err)
 	}
 	r, err := http.Get(got.HTTP + "/v2/models/mine/ready")

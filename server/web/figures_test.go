@@ -73,8 +73,9 @@ func TestFigures(t *testing.T) {
 		for _, n := range h.Requests {
 			sum += n
 		}
-		if n := len(h.Requests); sum != 1105 || n < 40 || len(h.P99) != n || !about(&h.P50[n-1], 8) ||
-			len(h.Held) != n || h.Held[n-1] != 1<<20 || h.Requests[n-1]+h.Requests[n-2] != 1000 {
+		if n := len(h.Requests); sum != 1105 || n < 40 || len(h.P99) != n ||
+			!about(&h.P50[n-1], 8) || len(h.Held) != n || h.Held[n-1] != 1<<20 ||
+			h.Requests[n-1]+h.Requests[n-2] != 1000 {
 			t.Errorf("%d requests in %d points: %+v", sum, n, h)
 		}
 		if code := at.ask("GET", "/v1/models/c/history", "", &h); code != 404 {
