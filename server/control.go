@@ -7,10 +7,6 @@ import (
 	"github.com/weirgpu/weir/server/oip"
 )
 
-// Status returns the state of the device and of the models' jobs now. A job has the name of its
-// model.
-func (s *Server) Status() weir.HostStatus { return s.host.Status() }
-
 // Policies are the names of the policies that the device can enforce.
 func (s *Server) Policies() []string { return s.host.Policies() }
 

@@ -15,8 +15,8 @@ import (
 
 // page puts the page for browsers beside a server's endpoints.
 func (f *upFlags) page(s *server.Server, people *people, log *slog.Logger) *web.Page {
-	p := web.New(s, web.Options{Version: thisVersion().Version, Graphs: graphs(f.folder()),
-		Accounts: people.guard != nil, Log: log})
+	p := web.New(s, web.Options{Version: thisVersion().Version, Figures: s.Recorder(),
+		Graphs: graphs(f.folder()), Accounts: people.guard != nil, Log: log})
 	for pattern, h := range p.Routes() {
 		s.Handle(pattern, h)
 	}
