@@ -215,7 +215,8 @@ func (f *upFlags) print(w io.Writer, s *server.Server, address string, accounts 
 		url = "https://" + address
 	}
 	if f.asJSON {
-		return printJSON(w, upInfo{url, url + "/", s.Ready(), float64(took) / float64(time.Millisecond)})
+		return printJSON(w, upInfo{HTTP: url, Page: url + "/", Ready: s.Ready(),
+			ReadyMS: float64(took) / float64(time.Millisecond)})
 	}
 	fmt.Fprintf(w, "%s/ is the page\n", url)
 	list := s.Models()
