@@ -1,5 +1,5 @@
 // Package stages draws the stages of a graph's optimisation as one page. It is apart from package
-// graph, whose importers need no HTML templates in their programs.
+// graph, whose importers need no pages in their programs.
 //
 // Meet first: [HTML], which draws a list of [Stage].
 //
@@ -23,9 +23,6 @@ type Stage struct {
 	Name  string
 	Graph *graph.Graph
 }
-
-//go:embed page.html
-var body string
 
 //go:embed page.js
 var script string
@@ -55,9 +52,61 @@ func HTML(w io.Writer, title string, stages []Stage) error {
 				New: before != nil && !before[text], Gone: after != nil && !after[text]})
 		}
 	}
-	p := page.Page{Title: title, Wide: true, Body: body, Script: script,
-		Data: map[string]any{"Title": title, "Stages": columns}}
+	p := page.Page{Title: title, Wide: true, Script: script, Body: func(b *page.Body) {
+		body(b, title, columns)
+	}}
 	return p.Write(w)
+}
+
+// body writes what is in the page.
+func body(b *page.Body, title string, stages []column) {
+	b.Add("<h1>%s</h1>\n", title)
+	if len(stages) > 1 {
+		b.Add(`<p class="faint"><span class="sign">+</span> the stage before lacks the line; ` +
+			`<span class="sign">−</span> the next stage lacks it.</p>` + "\n")
+	}
+	b.Add(`<main class="stages scrolls" tabindex="0" aria-label="stages">`)
+	for _, s := range stages {
+		s.body(b)
+	}
+	b.Add("\n</main>")
+}
+
+func (c *column) body(b *page.Body) {
+	open, nodes, same := page.HTML(" open"), "nodes", ""
+	if c.Nodes == 1 {
+		nodes = "node"
+	}
+	if c.Same {
+		open, same = "", ", as before"
+	}
+	b.Add("\n"+`<details class="stage"%s>`+"\n<summary><h2>%s</h2> <small>%d %s%s</small>"+
+		"</summary>\n<div>", open, c.Name, c.Nodes, nodes, same)
+	for _, l := range c.Lines {
+		b.Add("\n<p%s>", l.class())
+		for _, p := range l.Parts {
+			if p.Value {
+				b.Add("<b>%s</b>", p.Text)
+			} else {
+				b.Add("%s", p.Text)
+			}
+		}
+		b.Add("</p>")
+	}
+	b.Add("\n</div>\n</details>")
+}
+
+// class says how a line is marked.
+func (l *line) class() page.HTML {
+	switch {
+	case l.New && l.Gone:
+		return ` class="new gone"`
+	case l.New:
+		return ` class="new"`
+	case l.Gone:
+		return ` class="gone"`
+	}
+	return ""
 }
 
 type column struct {

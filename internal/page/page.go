@@ -3,10 +3,13 @@
 //
 // Meet first: [Page], which a writer fills and [Page.Write] puts around a body.
 //
-// A body writes a [Table] by the template "table": with a caption, a scope on each heading, and
-// where the page is narrow each row as a card. A name that may be long is written by the template
-// "name", which shortens it in its middle and shows the whole on hover, in print and in cards. A
-// chart stands in a figure, drawn for a wide and for a narrow page ([Draw]).
+// A body is written by a function, with [Body.Add], which makes texts safe. [Body.Table] writes a
+// table with a caption, a scope on each heading, and where the page is narrow each row as a card.
+// [Body.Name] writes a name that may be long: shortened in its middle, and whole on hover, in print
+// and in cards. A chart stands in a figure, drawn for a wide and for a narrow page ([Draw]).
+//
+// There are no templates of html/template: these look methods up by names that they learn late, for
+// which the linker keeps every method of every type in the program, some 3 MB of it.
 //
 // Concurrency: a Page is not changed by Write.
 //
@@ -17,13 +20,11 @@ package page
 import (
 	"bufio"
 	"crypto/sha256"
-	_ "embed" // for the style sheet and the frame
+	_ "embed" // for the style sheet
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
-	"html/template"
 	"io"
-
-	"github.com/weirgpu/weir/internal/chart"
 )
 
 //go:embed style.css
@@ -32,43 +33,52 @@ var style string
 // Style returns the style sheet of all pages, for one that is served in parts.
 func Style() string { return style }
 
-//go:embed frame.html
-var frame string
-
-// NameLength is how many characters of a name the template "name" shows at least.
+// NameLength is how many characters of a name [Body.Name] shows at least.
 const NameLength = 28
 
 // Page is what a page is made of.
 type Page struct {
 	Title  string
-	Wide   bool             // uses the whole width of the window
-	Body   string           // a template, which may use "name", "table" and the functions of Funcs
-	Funcs  template.FuncMap // nil for none
-	Data   any              // of the body
-	Script string           // run after the body is read; "" for none
-	JSON   any              // what the script finds as JSON in the element #data; nil for nothing
+	Wide   bool          // uses the whole width of the window
+	Body   func(b *Body) // writes the body
+	Script string        // run after the body is read; "" for none
+	JSON   any           // what the script finds as JSON in the element #data; nil for nothing
 }
 
-// Write writes the page. Errors are those of the template Body and of the writer.
+// Write writes the page. Errors are those of what JSON cannot hold, and of the writer.
 func (p *Page) Write(w io.Writer) error {
-	t := template.New("frame").Funcs(template.FuncMap{"short": shorten}).Funcs(p.Funcs)
-	if _, err := t.Parse(frame); err != nil {
-		return fmt.Errorf("frame of the page: %w", err)
+	b := &Body{}
+	b.Add(`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="%s">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>%s</title>
+<style>%s</style>
+</head>
+<body`, policy(p.Script), p.Title, HTML(style))
+	if p.Wide {
+		b.Add(` class="whole"`)
 	}
-	if _, err := t.New("body").Parse(p.Body); err != nil {
-		return fmt.Errorf("template of the page %q: %w", p.Title, err)
+	b.Add(">\n")
+	p.Body(b)
+	b.Add("\n")
+	if p.JSON != nil {
+		data, err := json.Marshal(p.JSON) // which escapes what could end the element
+		if err != nil {
+			return fmt.Errorf("data of the page %q: %w", p.Title, err)
+		}
+		b.Add(`<script type="application/json" id="data">%s</script>`+"\n", HTML(data))
 	}
-	b := bufio.NewWriter(w)
-	err := t.Execute(b, struct {
-		*Page
-		Style  template.CSS
-		Script template.JS
-		Policy string
-	}{p, template.CSS(style), template.JS(p.Script), policy(p.Script)})
-	if err != nil {
-		return err
+	if p.Script != "" {
+		b.Add("<script>%s</script>\n", HTML(p.Script))
 	}
-	return b.Flush()
+	b.Add("</body>\n</html>\n")
+	out := bufio.NewWriter(w)
+	_, _ = out.WriteString(b.text.String()) // Flush has the error
+	return out.Flush()
 }
 
 // Chart is what can be drawn at a width: [chart.XY] and [chart.Rows].
@@ -84,8 +94,8 @@ const (
 
 // Draw returns the drawings of a chart for a wide and for a narrow page, of which the style sheet
 // shows one.
-func Draw(c Chart) template.HTML {
-	return template.HTML(c.SVG("wide", wideChart) + c.SVG("narrow", narrowChart))
+func Draw(c Chart) HTML {
+	return HTML(c.SVG("wide", wideChart) + c.SVG("narrow", narrowChart))
 }
 
 // policy allows the style sheet and the script, by their hashes, and nothing else.
@@ -100,12 +110,4 @@ func policy(script string) string {
 func hash(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
-}
-
-// shorten returns the short form of a name, "" where the name is short.
-func shorten(name string) string {
-	if s := chart.Short(name, NameLength); s != name {
-		return s
-	}
-	return ""
 }

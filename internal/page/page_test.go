@@ -22,8 +22,10 @@ func written(t *testing.T, p Page) string {
 
 // TestWrite: titles, names and data cannot become markup, and the policy names what is in the page.
 func TestWrite(t *testing.T) {
-	p := Page{Title: evil, Body: `<p>{{template "name" .}}</p>`, Data: evil,
-		Script: "const a = 1 < 2 && 'x' // <b>", JSON: []string{evil}}
+	p := Page{Title: evil, Body: func(b *Body) {
+		b.Name(evil)
+		b.Add(`<p title="%s">%s</p>`, evil+`" onclick="x`, Page{Title: evil})
+	}, Script: "const a = 1 < 2 && 'x' // <b>", JSON: []string{evil}}
 	text := written(t, p)
 	if strings.Count(text, "<script") != 2 || strings.Contains(text, "alert(1)</script>") {
 		t.Errorf("a name has become markup: %s", text)
@@ -37,16 +39,20 @@ func TestWrite(t *testing.T) {
 			t.Errorf("%q is missing", want)
 		}
 	}
-	text = written(t, Page{Title: "bare", Body: "<p>text</p>"})
+	if strings.Contains(text, `" onclick`) {
+		t.Errorf("a text has left its attribute: %s", text)
+	}
+	text = written(t, Page{Title: "bare", Body: func(b *Body) { b.Add("<p>text</p>") }})
 	if strings.Contains(text, "script") || strings.Contains(text, `id="data"`) {
 		t.Error("a page without a script allows one")
 	}
-	err := (&Page{Title: "broken", Body: "{{.None}}", Data: 1}).Write(&strings.Builder{})
-	if err == nil {
-		t.Error("a template that fails is no error")
+	nothing := func(*Body) {}
+	if err := (&Page{Title: "broken", Body: nothing, JSON: math.NaN()}).Write(
+		&strings.Builder{}); err == nil {
+		t.Error("data that JSON cannot hold is no error")
 	}
 	full := errors.New("disk full")
-	if err := (&Page{Body: "x"}).Write(failing{full}); !errors.Is(err, full) {
+	if err := (&Page{Body: nothing}).Write(failing{full}); !errors.Is(err, full) {
 		t.Errorf("the writer's error is %v", err)
 	}
 }
@@ -57,10 +63,10 @@ func (f failing) Write([]byte) (int, error) { return 0, f.err }
 
 // TestTable: columns that say nothing are left out with their heads, rows that have none say why.
 func TestTable(t *testing.T) {
-	text := written(t, Page{Body: `{{template "table" .}}`, Data: Table{Caption: "what",
-		Heads: []string{"name", "word", "none", "figure"}, Left: 2,
+	table := Table{Caption: "what", Heads: []string{"name", "word", "none", "figure"}, Left: 2,
 		Rows: []Row{{Name: "a", Cells: []string{"x", "", "1"}}, {Name: "b", Bad: "refused"},
-			{Name: strings.Repeat("long", 20), Cells: []string{"", "", "2"}}}}})
+			{Name: strings.Repeat("long", 20), Cells: []string{"", "", "2"}}}}
+	text := written(t, Page{Body: func(b *Body) { b.Table(table) }})
 	for _, want := range []string{"<caption>what</caption>",
 		`<th scope="col" class="left">name</th><th scope="col" class="left">word</th>` +
 			`<th scope="col">figure</th>`,

@@ -16,9 +16,8 @@ type Row struct {
 	Bad   string   // in place of the cells: why there are none
 }
 
-// Shown returns the table without the columns in which no row says anything. The template "table"
-// calls it.
-func (t Table) Shown() Table {
+// shown returns the table without the columns in which no row says anything.
+func (t Table) shown() Table {
 	said := make([]bool, len(t.Heads))
 	said[0] = true
 	for _, r := range t.Rows {
@@ -45,9 +44,3 @@ func (t Table) Shown() Table {
 	}
 	return out
 }
-
-// Columns returns how many cells a row has.
-func (t Table) Columns() int { return max(1, len(t.Heads)-1) }
-
-// Label returns the head of cell i.
-func (t Table) Label(i int) string { return t.Heads[i+1] }

@@ -2,9 +2,7 @@ package roofline
 
 import (
 	"cmp"
-	_ "embed"
 	"fmt"
-	"html/template"
 	"io"
 	"maps"
 	"math"
@@ -15,25 +13,41 @@ import (
 	"github.com/weirgpu/weir/internal/page"
 )
 
-//go:embed page.html
-var body string
-
 // openSteps is how many steps a page shows unfolded.
 const openSteps = 60
 
 // HTML writes the table as a page with the roofline drawn, which needs nothing but a browser. The
 // error is the writer's.
 func (t *Table) HTML(w io.Writer, title string, when time.Time) error {
-	p := page.Page{Title: title, Body: body, Data: struct {
-		Title, Machine   string
-		When             time.Time
-		Table            *Table
-		Roof             template.HTML
-		Open             bool
-		Operators, Steps page.Table
-	}{title, cmp.Or(t.Machine.Processor.Name, t.Machine.Device), when, t, page.Draw(t.chart()),
-		len(t.Steps) <= openSteps, t.byOperator(), t.byStep()}}
+	p := page.Page{Title: title, Body: func(b *page.Body) {
+		b.Add("<h1>%s</h1>\n", title)
+		t.body(b, when)
+	}}
 	return p.Write(w)
+}
+
+// body writes what is below the title.
+func (t *Table) body(b *page.Body, when time.Time) {
+	m := &t.Machine
+	limits, lines := "its limits are not known", ""
+	if m.Known() {
+		limits = fmt.Sprintf("limits measured in %.0f ms", m.TookMS)
+		lines = " Level lines are the most that products reach in each precision, sloped ones " +
+			"what reading allows, from the caches next to a core to memory. A mark far below its " +
+			"line has time to win; one above it does less than its definition asks for, such as " +
+			"a convolution in transformed tiles."
+	}
+	b.Add(`<p class="faint">%s, %d threads; %s, steps as medians of %d runs; %s.</p>`+"\n",
+		cmp.Or(m.Processor.Name, m.Device), m.Threads, limits, t.Runs,
+		when.Format("2 January 2006 15:04"))
+	b.Add("<figure><figcaption>One mark a step, the larger the more of the time it takes.%s"+
+		"</figcaption>\n%s</figure>\n<h2>By operator</h2>\n", lines, page.Draw(t.chart()))
+	b.Table(t.byOperator())
+	b.Add("\n<h2>By step, as they run</h2>\n")
+	steps := t.byStep()
+	b.Fold(len(t.Steps) <= openSteps, fmt.Sprintf("%d steps", len(steps.Rows)), "", func() {
+		b.Table(steps)
+	})
 }
 
 // cells returns what a table says of work.

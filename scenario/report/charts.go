@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"html/template"
 	"math"
 	"slices"
 
@@ -14,7 +13,7 @@ import (
 
 // tradeOff draws where each policy lies between those who wait and those who work, "" where there
 // are not several to compare.
-func tradeOff(r *scenario.Result) template.HTML {
+func tradeOff(r *scenario.Result) page.HTML {
 	c := chart.XY{Label: "Policies by the p99 of waiting jobs and the speed of the others",
 		X:      chart.Axis{Label: "p99 over alone", Log: true, Min: math.Inf(1)},
 		Y:      chart.Axis{Label: "others' speed over alone", Min: math.Inf(1)},

@@ -2,16 +2,12 @@ package report
 
 import (
 	_ "embed"
-	"html/template"
 	"io"
 	"time"
 
 	"github.com/weirgpu/weir/internal/page"
 	"github.com/weirgpu/weir/scenario"
 )
-
-//go:embed page.html
-var body string
 
 //go:embed timeline.js
 var script string
@@ -38,28 +34,15 @@ type Head struct {
 // Write writes the page. The error is the writer's.
 func Write(w io.Writer, h Head, r *scenario.Result) error {
 	lines, data := timelines(r)
-	fold := 0
-	if n := len(r.Phase.Jobs); n > MaxJobs {
-		fold = n
-	}
-	p := page.Page{Title: h.Title, Body: body, Script: script, JSON: data}
-	p.Data = struct {
-		Head
-		Machine     string
-		Threads     int
-		Fold        int // jobs, where there are too many to show them open
-		Asked       page.Table
-		Phases      []phaseTables
-		Comparison  page.Table
-		LeftOut     []scenario.LeftOut
-		TradeOff    template.HTML
-		Percentiles figure
-		Ranges      figure
-		Timelines   []figure
-		Memory      []figure
-		Residency   []residency
-	}{h, r.Machine, r.Threads, fold, askedTable(r), tables(r), comparison(r), r.LeftOut,
-		tradeOff(r), percentiles(r), ranges(r), lines, memory(r), residencies(r)}
+	p := page.Page{Title: h.Title, Script: script, JSON: data, Body: func(b *page.Body) {
+		h.body(b, r)
+		compare(b, r)
+		latencies(b, r)
+		got(b, r)
+		held(b, lines)
+		inMemory(b, memory(r))
+		weights(b, residencies(r))
+	}}
 	return p.Write(w)
 }
 
@@ -69,7 +52,7 @@ type figure struct {
 	Note  string
 	Open  bool
 	Index int // of its data, for the script
-	Chart template.HTML
+	Chart page.HTML
 }
 
 // compared returns the phases to show side by side, none where there is only one.
