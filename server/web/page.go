@@ -34,8 +34,8 @@ type Options struct {
 	// Programs are the devices and programs of an agent. It is called at each look, and must
 	// return soon.
 	Programs func() ([]Device, []Program)
-	// Accounts and Jobs report whether the server answers /v1/accounts and /v1/jobs.
-	Accounts, Jobs bool
+	// Accounts reports whether the server answers /v1/accounts.
+	Accounts bool
 	// Log is told what goes wrong by the page's fault; nil stands for slog.Default.
 	Log *slog.Logger
 }
@@ -115,7 +115,7 @@ func (p *Page) look() {
 		devices = append(devices, more...)
 	}
 	server := Server{Version: p.o.Version, Started: p.began.UnixMilli(), Ready: p.source.Ready(),
-		Accounts: p.o.Accounts, Jobs: p.o.Jobs, Graphs: p.o.Graphs != nil}
+		Accounts: p.o.Accounts, Graphs: p.o.Graphs != nil}
 
 	p.mu.Lock()
 	defer p.mu.Unlock()

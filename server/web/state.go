@@ -44,9 +44,8 @@ type Server struct {
 	Version string `json:"version"`
 	Started int64  `json:"started_ms"` // in milliseconds of Unix's time
 	Ready   bool   `json:"ready"`
-	// Accounts, Jobs and Graphs report whether the server has them.
+	// Accounts and Graphs report whether the server has them.
 	Accounts bool `json:"accounts"`
-	Jobs     bool `json:"jobs"`
 	Graphs   bool `json:"graphs"`
 }
 

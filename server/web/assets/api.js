@@ -22,6 +22,7 @@ export function refused() {
 
 export function signIn(text) {
   token.set(text);
+  grants = null;
   if (given) given.resolve();
   given = null;
 }
@@ -41,6 +42,26 @@ export async function request(method, path, body, raw) {
   let text = `${answer.status} ${answer.statusText}`;
   try { text = (await answer.json()).error || text; } catch { /* it has no words */ }
   throw Object.assign(new Error(text), { status: answer.status });
+}
+
+// What the account may, null where there are none or nothing is known of it yet.
+let grants = null;
+
+// Asks what the account may.
+export async function know() {
+  grants = (await get("v1/account")).grants || [];
+}
+
+// Reports whether a right on a model can be had; the server decides.
+export const may = (right, model) => !grants || grants.some(g =>
+  (g.rights.includes(right) || g.rights.includes("admin")) && covers(g.models, model));
+
+// Matches a name as Go's path.Match does.
+function covers(pattern, name) {
+  if (pattern === "*") return true;
+  const parts = { "*": "[^/]*", "?": "[^/]" };
+  const text = pattern.replace(/\\(.)|\[\^?[^\]]*\]|[^]/g, (c, plain) => parts[c] || (c.length > 1 && !plain ? c : "\\u{" + (plain || c).codePointAt(0).toString(16) + "}"));
+  try { return new RegExp("^" + text + "$", "u").test(name); } catch { return false; }
 }
 
 export const get = path => request("GET", path);

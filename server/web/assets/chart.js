@@ -4,7 +4,8 @@ import { el, svg, say, put, ticks } from "./dom.js";
 const height = 168, left = 58, right = 46, top = 10, bottom = 24;
 
 // Makes a chart of series, each { name, colour }, whose values text() writes.
-export function chart(title, series, text) {
+// The axis ends at least at least.
+export function chart(title, series, text, least) {
   const drawing = svg("svg", { class: "chart", tabindex: 0, role: "img" });
   const reading = el("output", { class: "reading faint" });
   const root = el("figure", { class: "line-chart" }, el("figcaption", {}, title), drawing, reading);
@@ -15,7 +16,7 @@ export function chart(title, series, text) {
   function draw() {
     const n = values[0].length;
     const hi = Math.max(...values.flat().filter(v => v !== null), 0);
-    const marks = ticks(hi || 1, 4), most = marks.at(-1);
+    const marks = ticks(Math.max(hi, least), 4), most = marks.at(-1);
     const y = v => top + (height - top - bottom) * (1 - v / most);
     const parts = [];
     for (const m of marks) {

@@ -59,20 +59,39 @@ function live(yes) {
   }
 }
 
-// Reads one stream of events to its end, and returns the id of the last.
-async function read(last) {
+// A page that is not seen holds no connection, of which browsers have six for a server. What it
+// missed comes when it is seen again.
+let stream = new AbortController(), seen = Promise.withResolvers();
+function look() {
+  if (document.visibilityState === "visible") seen.resolve();
+  else hide();
+}
+function hide() {
+  stream.abort();
+  seen = Promise.withResolvers();
+}
+document.addEventListener("visibilitychange", look);
+addEventListener("pagehide", hide);
+addEventListener("pageshow", look);
+
+// The id of the last event.
+let last = "";
+
+// Reads one stream of events to its end.
+async function read() {
   const headers = { Accept: "text/event-stream", ...token.header() };
   if (last) headers["Last-Event-ID"] = last;
-  const answer = await fetch("v1/events", { headers, cache: "no-store" });
+  stream = new AbortController();
+  const answer = await fetch("v1/events", { headers, cache: "no-store", signal: stream.signal });
   if (answer.status === 401 || answer.status === 403) {
-    await refused();
-    return "";
+    last = "";
+    return refused();
   }
   if (!answer.ok) throw new Error(answer.statusText);
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   for (let text = ""; ;) {
     const { done, value } = await reader.read();
-    if (done) return last;
+    if (done) return;
     text += value;
     for (let end; (end = text.indexOf("\n\n")) >= 0; text = text.slice(end + 2)) {
       const event = {};
@@ -91,11 +110,14 @@ async function read(last) {
 
 // Follows the server for as long as the page is open.
 export async function run() {
-  for (let last = "", wait = 250; ;) {
+  look();
+  for (let wait = 250; ;) {
+    await seen.promise;
     try {
-      last = await read(last);
+      await read();
       wait = 250;
-    } catch { // the server is gone, or will not: it is asked again
+    } catch { // the server is gone, or will not: it is asked again; or nobody looks
+      if (stream.signal.aborted) continue;
       live(false);
       wait = Math.min(10000, 2 * wait);
     }

@@ -12,7 +12,8 @@ export function graph(name) {
     asked = true;
     place.setAttribute("aria-busy", "true");
     try {
-      const page = new DOMParser().parseFromString(await request("GET", address, undefined, true), "text/html");
+      const text = await request("GET", address, undefined, true); // its style is base.css, which is here
+      const page = new DOMParser().parseFromString(text.replace(/<style>[^]*?<\/style>/g, ""), "text/html");
       const stages = document.importNode(page.querySelector(".stages"), true);
       const box = el("div", { class: stages.className, tabindex: 0, role: "region", "aria-label": "Graph of " + name });
       box.append(...stages.childNodes);

@@ -1,22 +1,22 @@
 // The page: which view is shown, and what is around it.
 import { el, say, put, arrange, span } from "./dom.js";
 import { state, follow, run } from "./feed.js";
-import { onRefused, signIn, token } from "./api.js";
+import { onRefused, signIn, token, know, may } from "./api.js";
 import { overview } from "./overview.js";
 import { model } from "./model.js";
-import { jobs } from "./jobs.js";
 import { accounts, audit } from "./people.js";
 
 const main = document.getElementById("main"), nav = document.querySelector("nav"), live = document.getElementById("live");
 let stop = () => {};
 
+const admin = s => s.accounts && may("admin", "*");
+
 // The views by the first part of the address after #/.
 const views = {
   "": { name: "Overview", show: overview },
   models: { show: model },
-  jobs: { name: "Jobs", show: jobs, there: s => s.jobs },
-  accounts: { name: "Accounts", show: accounts, there: s => s.accounts },
-  audit: { name: "Audit", show: audit, there: s => s.accounts },
+  accounts: { name: "Accounts", show: accounts, there: admin },
+  audit: { name: "Audit", show: audit, there: admin },
 };
 
 function show(first) {
@@ -57,6 +57,7 @@ function ask() {
   const input = el("input", { type: "password", autocomplete: "current-password", required: true, id: "token" });
   main.replaceChildren(el("h1", { tabindex: -1 }, "Sign in"), el("form", { class: "signin", onsubmit: e => {
     e.preventDefault();
+    known = false;
     signIn(input.value.trim());
     show(true);
   } }, token.get() ? el("p", { class: "bad" }, "That token is not one of this server, or may not see anything.") : null,
@@ -64,6 +65,14 @@ function ask() {
     el("label", { for: "token" }, "Token"), input, el("button", { class: "main" }, "Sign in")));
   input.focus();
 }
+
+// What an account may is asked once it is known that there are accounts.
+let known = false;
+follow(() => {
+  if (known || !state.server || !state.server.accounts) return;
+  known = true;
+  know().then(() => show(true), () => { known = false; });
+});
 
 onRefused(ask);
 addEventListener("hashchange", show);

@@ -1,7 +1,7 @@
 // A model's own view.
 import { el, say, put, arrange, bytes, count, ms, percent, rate } from "./dom.js";
 import { state, follow } from "./feed.js";
-import { get, request, model as path, act, alarm } from "./api.js";
+import { get, request, model as path, act, alarm, may } from "./api.js";
 import { chart } from "./chart.js";
 import { memoryBar, tile } from "./parts.js";
 import { stateOf } from "./models.js";
@@ -43,7 +43,7 @@ function share(name) {
     if (done) touched = false;
   });
   function update(m) {
-    root.hidden = !m || !m.class;
+    root.hidden = !m || !m.class || !may("admin", name);
     if (root.hidden || touched) return;
     const v = values(m), now = JSON.stringify(v);
     if (now === shown) return;
@@ -72,10 +72,10 @@ export function model(main, name) {
   const figures = { rate: tile("Requests a second"), p50: tile("p50"), p99: tile("p99"), queue: tile("Waiting"),
     errors: tile("Errors"), used: tile("Of the device") };
   const charts = {
-    rate: chart("Requests a second", [{ name: "requests", colour: 0 }], rate),
-    latency: chart("Latency", [{ name: "p50", colour: 2 }, { name: "p99", colour: 3 }], ms),
-    used: chart("Part of the device", [{ name: "used", colour: 0 }], percent),
-    queue: chart("Requests that wait", [{ name: "waiting", colour: 1 }], count),
+    rate: chart("Requests a second", [{ name: "requests", colour: 0 }], rate, 4),
+    latency: chart("Latency", [{ name: "p50", colour: 2 }, { name: "p99", colour: 3 }], ms, .004),
+    used: chart("Part of the device", [{ name: "used", colour: 0 }], percent, .04),
+    queue: chart("Requests that wait", [{ name: "waiting", colour: 1 }], count, 4),
   };
   const versions = el("tbody"), terms = share(name), trial = el("div"), about = el("div"), drawn = el("div");
   const live = el("div", {},
@@ -98,7 +98,7 @@ export function model(main, name) {
     try {
       const data = await get("v2/models/" + encodeURIComponent(name));
       about.replaceChildren(el("div", { class: "pair" }, tensors("Inputs", data.inputs), tensors("Outputs", data.outputs)));
-      trial.replaceChildren(attempt(name, data));
+      trial.replaceChildren(...may("infer", name) ? [attempt(name, data)] : []);
       drawn.replaceChildren(...state.server.graphs ? [graph(name)] : []);
     } catch (e) {
       alarm(e.message);
@@ -115,6 +115,7 @@ export function model(main, name) {
     const [text, look] = stateOf(m), served = m.state === "READY";
     put(say(badge, text), "data-state", look);
     say(version, m.version ? `version ${m.version} on ${m.device}` : "");
+    button.hidden = !may("load", name);
     button.value = served ? "unload" : "load";
     say(button, served ? "Unload" : "Load");
     say(reason, m.reason || "");

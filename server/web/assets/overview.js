@@ -1,7 +1,7 @@
 // The first view: figures, devices, models, programs.
 import { el, say, put, arrange, bytes, percent, rate, count, ms, plural } from "./dom.js";
 import { state, follow } from "./feed.js";
-import { request, act } from "./api.js";
+import { request, act, may } from "./api.js";
 import { lanes } from "./lanes.js";
 import { memoryBar, tile } from "./parts.js";
 import { table } from "./models.js";
@@ -24,11 +24,11 @@ function device(name) {
 
   function choices(d) {
     const names = (d.policies || []).map(p => p.name);
-    if (names.join() === listed && policy.firstChild) return;
+    if (names.join() === listed && select) return;
     listed = names.join();
-    if (!names.length) {
+    if (!names.length || !may("admin", "*")) {
       select = null;
-      policy.replaceChildren(el("span", {}, d.policy));
+      policy.replaceChildren(el("span", {}, "Policy " + d.policy));
       return;
     }
     select = el("select", { onchange: () => choose(select, select.value).then(done => { if (!done) select.value = state.devices.get(name).policy; }) },
