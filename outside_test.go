@@ -1,7 +1,11 @@
 package weir_test
 
 import (
+	"bufio"
+	"errors"
+	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirgpu/weir/examples/digits"
 	"github.com/weirgpu/weir/internal/floors"
 )
 
@@ -54,8 +59,9 @@ func outside(t *testing.T) string {
 }
 
 // TestExamplesOutside compiles the examples, with their tests, in a module that is not weir's and
-// sees what any program sees, without the network. One that runs a model and shares no device has
-// nothing of what decides who runs in it but the kinds of its errors.
+// sees what any program sees, without the network, and runs them in the order in which the README
+// lists them. One that runs a model and shares no device has nothing of what decides who runs in it
+// but the kinds of its errors.
 func TestExamplesOutside(t *testing.T) {
 	dir := outside(t)
 	run := func(args ...string) string {
@@ -69,8 +75,11 @@ func TestExamplesOutside(t *testing.T) {
 		return string(out)
 	}
 	run("vet", "./...")
-	run("build", "-o", "program", "./classify")
-	symbols := run("tool", "nm", "program")
+	if err := os.Mkdir(filepath.Join(dir, "bin"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	run("build", "-o", "bin/", "./...")
+	symbols := run("tool", "nm", "bin/classify")
 	if !strings.Contains(symbols, "weir.(*Model).Run") {
 		t.Fatal("the program's symbols do not say what is in it")
 	}
@@ -79,6 +88,72 @@ func TestExamplesOutside(t *testing.T) {
 		if strings.Contains(symbols, "weirgpu/weir"+part) {
 			t.Errorf("a program without a Host has %s in it", part)
 		}
+	}
+	if testing.Short() {
+		return
+	}
+	for _, name := range listedExamples(t) {
+		program := exec.Command(filepath.Join(dir, "bin", name))
+		if name == "serve" {
+			askOutside(t, program)
+			continue
+		}
+		if out, err := program.CombinedOutput(); err != nil || len(out) == 0 {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+	}
+}
+
+// listedExamples are the programs that the README lists, in order.
+func listedExamples(t *testing.T) []string {
+	t.Helper()
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, m := range regexp.MustCompile(`(?m)^\| \[examples/(\w+)\]`).FindAllSubmatch(readme, -1) {
+		names = append(names, string(m[1]))
+	}
+	programs, err := filepath.Glob("examples/*/main.go")
+	if err != nil || len(names) != len(programs) {
+		t.Fatalf("the README lists %q of %q, %v", names, programs, err)
+	}
+	return names
+}
+
+// askOutside asks the server of the examples which digit an empty picture shows, and ends it.
+func askOutside(t *testing.T, server *exec.Cmd) {
+	t.Helper()
+	server.Args = append(server.Args, "localhost:0")
+	log, err := server.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(log).ReadString('\n')
+	_, address, found := strings.Cut(strings.TrimSpace(line), "address=")
+	if err != nil || !found {
+		t.Fatalf("it says %q, %v", line, err)
+	}
+	pixels := `{"pixels": [0` + strings.Repeat(", 0", digits.Side*digits.Side-1) + "]}"
+	answer, err := http.Post("http://"+address+"/classify", "application/json",
+		strings.NewReader(pixels))
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(answer.Body)
+	if err = errors.Join(err, answer.Body.Close()); err != nil || answer.StatusCode != 200 ||
+		!strings.Contains(string(body), "probabilities") {
+		t.Errorf("status %d, %q, %v", answer.StatusCode, body, err)
+	}
+	if err := server.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Wait(); err != nil {
+		t.Errorf("ended by an interrupt: %v", err)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -49,16 +50,20 @@ func serve(ctx context.Context, address string) error {
 	}
 	defer m.Close()
 	h := &handler{model: m, deadline: 100 * time.Millisecond}
-	// compiling for new shapes ends with a request's deadline, so it is done before the first
+	// the first request is not to wait until the model is compiled
 	if _, err := h.classify(ctx, make([]float32, digits.Side*digits.Side)); err != nil {
 		return err
 	}
 	mux := http.NewServeMux()
 	mux.Handle("POST /classify", h)
-	s := &http.Server{Addr: address, Handler: mux, ReadHeaderTimeout: time.Second}
-	slog.Info("serving", "address", address)
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	s := &http.Server{Handler: mux, ReadHeaderTimeout: time.Second}
+	slog.Info("serving", "address", l.Addr())
 	ended := make(chan error, 1)
-	go func() { ended <- s.ListenAndServe() }()
+	go func() { ended <- s.Serve(l) }()
 	select {
 	case err := <-ended:
 		return err
