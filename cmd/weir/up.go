@@ -35,6 +35,7 @@ type upFlags struct {
 	grace   time.Duration
 	asJSON  bool
 	noCache bool
+	metrics metricsFlags
 	people  peopleFlags
 	sealed  sealedFlags
 }
@@ -99,6 +100,7 @@ func newUp() *cobra.Command {
 		"SIGTERM has ended readiness")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON object when ready")
 	addNoCache(c, &f.noCache)
+	f.metrics.add(c)
 	f.people.add(c)
 	f.sealed.add(c)
 	return c
@@ -121,26 +123,35 @@ func (f *upFlags) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	people, err := f.people.open(c.Context(), on.Addr().(*net.TCPAddr).IP, log)
+	metrics, err := f.metrics.listen(&f.people, on, log)
 	if err != nil {
 		return errors.Join(err, on.Close())
+	}
+	people, err := f.people.open(c.Context(), widest(on, metrics), log)
+	if err != nil {
+		return errors.Join(err, closeAll(on, metrics))
 	}
 	s, err := server.New(server.Options{Version: thisVersion().Version, Log: log,
 		AnyName: people.guard != nil,
 		Host:    lib.HostOptions{Policy: f.policy, Threads: f.threads}})
 	if err != nil {
-		return errors.Join(err, people.close(), on.Close())
+		return errors.Join(err, people.close(), closeAll(on, metrics))
 	}
 	people.serve(s)
 	page := f.page(s, people, log)
 	defer page.Close()
-	h := &http.Server{Handler: s, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute,
-		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, Protocols: new(http.Protocols),
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
-	h.Protocols.SetHTTP1(true)
+	h := httpServer(s, log)
 	h.RegisterOnShutdown(page.Close) // which its readers would hold up
 	ended := make(chan error, 1)
 	go func() { ended <- h.Serve(on) }()
+	where := endpoints{http: on.Addr().String(), metrics: on.Addr().String(),
+		accounts: people.guard != nil}
+	if metrics != nil {
+		beside := httpServer(metricsOnly(s), log)
+		defer beside.Close() // metrics are there until all is answered
+		go func() { ended <- beside.Serve(metrics) }()
+		where.metrics = metrics.Addr().String()
+	}
 
 	ctx := c.Context()
 	if err := s.LoadAll(ctx, sources); err != nil && ctx.Err() == nil {
@@ -150,8 +161,7 @@ func (f *upFlags) run(c *cobra.Command) error {
 		fmt.Fprintf(c.ErrOrStderr(), "weir: the first token, of account %s, is in %s: keep it "+
 			"elsewhere and remove that file\n", firstAccount, people.first)
 	}
-	if err = f.print(c.OutOrStdout(), s, on.Addr().String(), people.guard != nil,
-		time.Since(began)); err == nil {
+	if err = f.print(c.OutOrStdout(), s, where, time.Since(began)); err == nil {
 		select {
 		case err = <-ended:
 		case <-ctx.Done():
@@ -170,6 +180,26 @@ func (f *upFlags) folder() string {
 		return ""
 	}
 	return usual
+}
+
+// httpServer is a server of HTTP that begins nothing for clients that do not get on.
+func httpServer(h http.Handler, log *slog.Logger) *http.Server {
+	s := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, Protocols: new(http.Protocols),
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
+	s.Protocols.SetHTTP1(true)
+	return s
+}
+
+// closeAll closes what was listened on.
+func closeAll(list ...net.Listener) error {
+	var errs []error
+	for _, l := range list {
+		if l != nil {
+			errs = append(errs, l.Close())
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // sources are the models to serve.
@@ -203,19 +233,27 @@ func (f *upFlags) sources() ([]server.Source, error) {
 type upInfo struct {
 	HTTP    string  `json:"http"`     // the address
 	Page    string  `json:"page"`     // that of the page for browsers
+	Metrics string  `json:"metrics"`  // that of /metrics; may be the same
 	Ready   bool    `json:"ready"`    // whether every model could be loaded
 	ReadyMS float64 `json:"ready_ms"` // from the begin of the command
 }
 
+// endpoints are the addresses of a server, and whether it has accounts.
+type endpoints struct {
+	http, metrics string
+	accounts      bool
+}
+
 // print says where the server answers.
-func (f *upFlags) print(w io.Writer, s *server.Server, address string, accounts bool,
-	took time.Duration) error {
-	url := "http://" + address
+func (f *upFlags) print(w io.Writer, s *server.Server, where endpoints, took time.Duration) error {
+	scheme := "http://"
 	if f.people.certificate != "" {
-		url = "https://" + address
+		scheme = "https://"
 	}
+	url := scheme + where.http
 	if f.asJSON {
-		return printJSON(w, upInfo{HTTP: url, Page: url + "/", Ready: s.Ready(),
+		return printJSON(w, upInfo{HTTP: url, Page: url + "/", Metrics: scheme + where.metrics,
+			Ready:   s.Ready(),
 			ReadyMS: float64(took) / float64(time.Millisecond)})
 	}
 	fmt.Fprintf(w, "%s/ is the page\n", url)
@@ -239,7 +277,7 @@ func (f *upFlags) print(w io.Writer, s *server.Server, address string, accounts 
 	if len(list) == 0 {
 		return nil
 	}
-	_, err := fmt.Fprintf(w, "\n%s\n", try(url, list[0].Name, accounts))
+	_, err := fmt.Fprintf(w, "\n%s\n", try(url, list[0].Name, where.accounts))
 	return err
 }
 

@@ -25,7 +25,7 @@ func up(t *testing.T, args ...string) (printed *bufio.Reader, end func() int) {
 	from, to := io.Pipe()
 	code := make(chan int, 1)
 	go func() {
-		args = append([]string{"up", "--http", "localhost:0"}, args...)
+		args = append([]string{"up", "--http", "localhost:0", "--metrics", ""}, args...)
 		code <- execute(ctx, args, nil, to, t.Output())
 		_ = to.Close()
 	}()
@@ -173,6 +173,8 @@ func TestUpRefuses(t *testing.T) {
 		{[]string{"--http", "localhost:0", "--state", empty, "--oidc-issuer", "http://x.example"},
 			2, "give its https URL"},
 		{[]string{"--http", "nonsense"}, 2, "--http nonsense"},
+		{[]string{"--http", "localhost:0", "--metrics", "nonsense"}, 2, "--metrics nonsense"},
+		{[]string{"--http", "localhost:0", "--metrics", "0.0.0.0:0"}, 2, "give --tls-cert"},
 		{[]string{"--http", "localhost:0", "--models", empty}, 2, "NAME/VERSION/model.onnx"},
 		{[]string{"--http", "localhost:0", "--models", filepath.Join(empty, "no")}, 2, "no such"},
 		{[]string{"--http", "localhost:0", "--policy", "no"}, 2, "no"},

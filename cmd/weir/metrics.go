@@ -1,0 +1,62 @@
+package main
+
+import (
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// metricsFlags say where metrics are beside the server's own address.
+type metricsFlags struct {
+	address string
+	given   func() bool // whether the user did
+}
+
+// usualMetrics is where Triton has its metrics.
+const usualMetrics = "localhost:8002"
+
+func (f *metricsFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.address, "metrics", usualMetrics, "the `ADDRESS` of a port for metrics "+
+		"alone; port 0 picks one, the address of --http or \"\" leaves them on that")
+	f.given = func() bool { return c.Flags().Changed("metrics") }
+}
+
+// listen listens where metrics are asked for, which is nowhere if that is where the server answers.
+// A usual address that is taken is no failure.
+func (f *metricsFlags) listen(p *peopleFlags, beside net.Listener,
+	log *slog.Logger) (net.Listener, error) {
+	if f.address == "" {
+		return nil, nil
+	}
+	if a, err := net.ResolveTCPAddr("tcp", f.address); err == nil &&
+		a.String() == beside.Addr().String() {
+		return nil, nil
+	}
+	on, err := p.listen("--metrics", f.address, log)
+	if errors.Is(err, syscall.EADDRINUSE) && !f.given() {
+		log.Warn("metrics are at the address of --http alone: the usual one is taken",
+			"address", f.address)
+		return nil, nil
+	}
+	return on, err
+}
+
+// widest is the address that more can reach, of two that are listened on.
+func widest(on, metrics net.Listener) net.IP {
+	ip := on.Addr().(*net.TCPAddr).IP
+	if metrics == nil || !ip.IsLoopback() {
+		return ip
+	}
+	return metrics.Addr().(*net.TCPAddr).IP
+}
+
+// metricsOnly lets h answer what is asked of metrics, and nothing else.
+func metricsOnly(h http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", h)
+	return mux
+}
