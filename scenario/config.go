@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
+	"github.com/weirgpu/weir/feed"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/internal/pass"
 	"github.com/weirgpu/weir/share"
@@ -19,9 +18,6 @@ import (
 
 // ErrScenario is the kind of error about a scenario that cannot be run as it is written.
 var ErrScenario = errors.New("invalid scenario")
-
-// ErrInput is the kind of error about inputs that a model does not take.
-var ErrInput = errors.New("wrong input")
 
 // Scenario is several jobs on one device.
 type Scenario struct {
@@ -65,7 +61,7 @@ type Job struct {
 	Wait bool
 	// Shapes fixes input shapes by name, such as "1x3x224x224". Symbolic dimensions that it leaves
 	// open are 1.
-	Shapes map[string]Shape
+	Shapes map[string]feed.Shape
 	// Inputs are .npy files, or .pb files in the form of ONNX's test data, by input name, relative
 	// to the scenario's folder; inputs not named are made up from the seed.
 	Inputs map[string]string
@@ -147,31 +143,6 @@ func (a Arrival) String() string {
 		return fmt.Sprintf("closed %d, think %v", a.Clients(), a.Think)
 	}
 	return fmt.Sprintf("closed %d", a.Clients())
-}
-
-// Shape is a list of sizes, written "1x3x224x224"; "scalar" has none.
-type Shape []int
-
-// ParseShape reads the form that [Shape] is written in.
-func ParseShape(text string) (Shape, error) {
-	if text == "scalar" || text == "" {
-		return Shape{}, nil
-	}
-	var s Shape
-	for _, part := range strings.Split(text, "x") {
-		n, err := strconv.Atoi(part)
-		if err != nil || n < 0 {
-			return nil, fmt.Errorf("shape %q: want sizes joined by x, such as 1x3x224x224", text)
-		}
-		s = append(s, n)
-	}
-	return s, nil
-}
-
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (s *Shape) UnmarshalText(text []byte) (err error) {
-	*s, err = ParseShape(string(text))
-	return err
 }
 
 // longest is the longest time that a scenario may name: sums of a few do not overflow.
@@ -303,16 +274,4 @@ func (a Arrival) check(fault func(format string, args ...any)) {
 	if a.Think > 0 && a.Clients() == 0 {
 		fault("arrival: think is for clients of closed: leave it out")
 	}
-}
-
-// String writes the form that [ParseShape] reads.
-func (s Shape) String() string {
-	if len(s) == 0 {
-		return "scalar"
-	}
-	parts := make([]string, len(s))
-	for i, n := range s {
-		parts[i] = strconv.Itoa(n)
-	}
-	return strings.Join(parts, "x")
 }

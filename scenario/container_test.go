@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirgpu/weir/feed"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/tensor"
 )
@@ -29,11 +30,11 @@ func listed(t *testing.T) *graph.Graph {
 // them, also to another process.
 func TestContainerInputs(t *testing.T) {
 	g := listed(t)
-	shapes, err := InputShapes(g, map[string]Shape{"x": {3, 2}}, nil)
+	shapes, err := feed.Shapes(g.Inputs, map[string]feed.Shape{"x": {3, 2}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	in, err := MakeInputs(g, shapes, nil, 1)
+	in, err := feed.Make(g.Inputs, shapes, nil, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +58,7 @@ func TestContainerInputs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := ReadInputs(g, files, 0)
+	got, err := reader(g, 0).Files(files)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,21 +68,22 @@ func TestContainerInputs(t *testing.T) {
 		}
 	}
 	for say, c := range map[string]struct {
-		asked map[string]Shape
+		asked map[string]feed.Shape
 		given map[string]*tensor.Tensor
 	}{
-		"only tensors have a shape": {map[string]Shape{"s": {3, 2}}, nil},
+		"only tensors have a shape": {map[string]feed.Shape{"s": {3, 2}}, nil},
 		"given float32":             {nil, map[string]*tensor.Tensor{"s": in[3]}},
 		"int64": {nil,
 			map[string]*tensor.Tensor{"s": tensor.NewSequence(tensor.Scalar(int64(1)))}},
 	} {
-		if _, err := InputShapes(g, c.asked, c.given); !errors.Is(err, ErrInput) ||
+		if _, err := feed.Shapes(g.Inputs, c.asked, c.given); !errors.Is(err, feed.ErrInput) ||
 			!strings.Contains(err.Error(), say) {
 			t.Errorf("%v, want %q", err, say)
 		}
 	}
 	files["s"] = files["m"] // maps where tensors are wanted
-	if _, err := ReadInputs(g, files, 0); err == nil || !strings.Contains(err.Error(), files["m"]) {
+	if _, err := reader(g, 0).Files(files); err == nil ||
+		!strings.Contains(err.Error(), files["m"]) {
 		t.Errorf("a file of another type: %v", err)
 	}
 }

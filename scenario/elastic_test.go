@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirgpu/weir/feed"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/zoo"
 )
@@ -21,7 +22,7 @@ func TestElasticJobs(t *testing.T) {
 		s := &Scenario{Policy: "fair", Eviction: rule}
 		for i := range models {
 			j := closedJob(fmt.Sprint("m", i), g, requests)
-			j.Shapes = map[string]Shape{"input_ids": {1, 4}}
+			j.Shapes = map[string]feed.Shape{"input_ids": {1, 4}}
 			j.Elastic = true
 			s.Jobs = append(s.Jobs, j)
 		}

@@ -1,21 +1,18 @@
 package scenario
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/weirgpu/weir/device"
-	"github.com/weirgpu/weir/device/cpu"
-	"github.com/weirgpu/weir/device/cpu/kernels"
 	"github.com/weirgpu/weir/engine"
+	"github.com/weirgpu/weir/feed"
 	"github.com/weirgpu/weir/internal/seat"
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/share"
@@ -23,98 +20,7 @@ import (
 	"github.com/weirgpu/weir/share/core"
 	"github.com/weirgpu/weir/share/evict"
 	"github.com/weirgpu/weir/tensor"
-	"github.com/weirgpu/weir/tensor/npy"
 )
-
-func TestInputShapes(t *testing.T) {
-	g := parseGraph(t, `graph "two" {
-  opset "" 17
-  input %a: float32[N,S]
-  input %b: float32[N,4]
-  input %c: float32[3]
-  %y: float32[N,4] = Identity@16 "id" (%b)
-  output %y
-}`)
-	given := func(shape ...int) map[string]*tensor.Tensor {
-		x, err := tensor.New(tensor.Float32, shape...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return map[string]*tensor.Tensor{"a": x}
-	}
-	for _, c := range []struct {
-		name    string
-		asked   map[string]Shape
-		given   map[string]*tensor.Tensor
-		a, b, c []int
-		wrong   string
-	}{
-		{name: "nothing said", a: []int{1, 1}, b: []int{1, 4}, c: []int{3}},
-		{name: "asked binds the others' symbols", asked: map[string]Shape{"a": {5, 7}},
-			a: []int{5, 7}, b: []int{5, 4}, c: []int{3}},
-		{name: "given binds the others' symbols", given: given(2, 9), a: []int{2, 9},
-			b: []int{2, 4}, c: []int{3}},
-		{name: "later binds earlier", asked: map[string]Shape{"b": {6, 4}}, a: []int{6, 1},
-			b: []int{6, 4}, c: []int{3}},
-		{name: "given against asked", asked: map[string]Shape{"a": {5, 7}}, given: given(2, 9),
-			wrong: "[2 9], but shape [5 7] is asked"},
-		{name: "wrong type", given: map[string]*tensor.Tensor{"a": tensor.From([]int64{1}, 1, 1)},
-			wrong: "given int64, the model takes float32[N,S]"},
-		{name: "broken tensor",
-			given: map[string]*tensor.Tensor{"a": {DType: tensor.Float32, Shape: []int{8}}},
-			wrong: "needs 32 bytes"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			shapes, err := InputShapes(g, c.asked, c.given)
-			if c.wrong != "" {
-				if !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), c.wrong) {
-					t.Errorf("got %v, want %q", err, c.wrong)
-				}
-				return
-			}
-			if err != nil || !slices.Equal(shapes["a"], c.a) || !slices.Equal(shapes["b"], c.b) ||
-				!slices.Equal(shapes["c"], c.c) {
-				t.Errorf("got %v, %v", shapes, err)
-			}
-		})
-	}
-}
-
-// TestInputShapesOfNames holds that a name with two sizes gives no shape, and that one element is a
-// scalar where the model takes one.
-func TestInputShapesOfNames(t *testing.T) {
-	g := parseGraph(t, `graph "names" {
-  opset "" 17
-  input %a: float32[d,d]
-  input %b: float32[d]
-  input %sr: int64[]
-  %y: float32[d,d] = Identity@16 "id" (%a)
-  output %y
-}`)
-	rate := map[string]*tensor.Tensor{"sr": tensor.From([]int64{16000}, 1)}
-	for name, c := range map[string]struct {
-		asked map[string]Shape
-		b     []int
-		wrong string
-	}{
-		"one size":       {asked: map[string]Shape{"a": {3, 3}, "sr": {1, 1}}, b: []int{3}},
-		"both are given": {asked: map[string]Shape{"a": {2, 3}, "b": {7}}, b: []int{7}},
-		"two sizes": {asked: map[string]Shape{"a": {2, 3}},
-			wrong: `input "b" (float32[d]) has no shape: d is 2 in input "a" and 3 in input "a"`},
-	} {
-		shapes, err := InputShapes(g, c.asked, rate)
-		if c.wrong != "" {
-			if !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), c.wrong) {
-				t.Errorf("%s: got %v, want %q", name, err, c.wrong)
-			}
-			continue
-		}
-		if err != nil || !slices.Equal(shapes["b"], c.b) || shapes["sr"] == nil ||
-			len(shapes["sr"]) != 0 {
-			t.Errorf("%s: got %v, %v", name, shapes, err)
-		}
-	}
-}
 
 // TestScalarRequest runs a job with one element for a scalar.
 func TestScalarRequest(t *testing.T) {
@@ -129,99 +35,6 @@ func TestScalarRequest(t *testing.T) {
 	res := run1(t, &Scenario{Jobs: []Job{job}}, Options{})
 	if r := res.Phases[0].Jobs[0]; r.Error != "" || r.Iterations != 2 {
 		t.Errorf("got %+v", r)
-	}
-}
-
-func TestMakeInputs(t *testing.T) {
-	g := parseGraph(t, `graph "many" {
-  opset "" 17
-  input %f: float32[100]
-  input %d: float64[100]
-  input %h: float16[100]
-  input %i: int64[3]
-  input %u: uint8[3]
-  input %b: bool[3]
-  input %given: float32[2]
-  %y: float32[2] = Identity@16 "id" (%given)
-  output %y
-}`)
-	given := map[string]*tensor.Tensor{"given": tensor.From([]float32{4, 5}, 2)}
-	shapes, err := InputShapes(g, nil, given)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := MakeInputs(g, shapes, given, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	same, _ := MakeInputs(g, shapes, given, 3)
-	other, _ := MakeInputs(g, shapes, given, 4)
-	for i := range 3 {
-		if !bytes.Equal(a[i].Data, same[i].Data) || bytes.Equal(a[i].Data, other[i].Data) {
-			t.Errorf("input %d does not follow the seed", i)
-		}
-		var low, high bool
-		for k := range a[i].Len() {
-			var v float64
-			switch x := a[i].At(k).(type) {
-			case float32:
-				v = float64(x)
-			case float64:
-				v = x
-			case tensor.Half:
-				v = float64(x.Float32())
-			}
-			if v < 0 || v > 1 {
-				t.Fatalf("input %d holds %v", i, v)
-			}
-			low, high = low || v < 0.5, high || v >= 0.5
-		}
-		if !low || !high {
-			t.Errorf("input %d is not uniform", i)
-		}
-	}
-	if !slices.Equal(tensor.As[int64](a[3]), []int64{1, 1, 1}) ||
-		!bytes.Equal(a[4].Data, []byte{1, 1, 1}) || !bytes.Equal(a[5].Data, []byte{1, 1, 1}) {
-		t.Errorf("integers and booleans are %v %v %v", a[3].Data, a[4].Data, a[5].Data)
-	}
-	if a[6] != given["given"] {
-		t.Error("a given input was replaced")
-	}
-}
-
-func TestReadInputs(t *testing.T) {
-	dir := t.TempDir()
-	good, bad := filepath.Join(dir, "good.npy"), filepath.Join(dir, "bad.npy")
-	var b bytes.Buffer
-	if err := npy.Write(&b, tensor.From([]float32{1, 2, 3, 4, 5, 6, 7, 8}, 1, 8)); err != nil {
-		t.Fatal(err)
-	}
-	size := int64(b.Len())
-	for file, data := range map[string][]byte{good: b.Bytes(), bad: []byte("hello")} {
-		if err := os.WriteFile(file, data, 0o666); err != nil {
-			t.Fatal(err)
-		}
-	}
-	g := denseGraph(t)
-	got, err := ReadInputs(g, map[string]string{"x": good}, size)
-	if err != nil || !slices.Equal(got["x"].Shape, []int{1, 8}) {
-		t.Fatal(got, err)
-	}
-	if _, err := ReadInputs(g, map[string]string{"nope": good}, 0); !errors.Is(err, ErrInput) ||
-		!strings.Contains(err.Error(), "it takes x") {
-		t.Errorf("unknown input: %v", err)
-	}
-	if _, err := ReadInputs(g, map[string]string{"x": bad}, 0); !errors.Is(err, npy.ErrFormat) ||
-		!strings.Contains(err.Error(), bad) {
-		t.Errorf("broken file: %v", err)
-	}
-	if _, err := ReadInputs(g, map[string]string{"x": good}, size-1); !errors.Is(err,
-		device.ErrOutOfMemory) || !strings.Contains(err.Error(), good) {
-		t.Errorf("a file of more bytes than there is room for: %v", err)
-	}
-	if _, err := ReadInputs(g, map[string]string{"x": good + "x"}, 0); !errors.Is(err,
-		os.ErrNotExist) {
-		t.Errorf("missing file: %v", err)
 	}
 }
 
@@ -243,12 +56,12 @@ func TestPrepareNamesTheJob(t *testing.T) {
 	}{
 		"missing":       {Job{Model: filepath.Join(dir, "none.onnx")}, []string{"none.onnx"}},
 		"garbage":       {Job{Model: garbage}, []string{garbage}},
-		"unknown input": {Job{Model: good, Shapes: map[string]Shape{"y": {1, 8}}}, []string{`"y"`}},
-		"wrong rank": {Job{Model: good, Shapes: map[string]Shape{"x": {8}}},
+		"unknown input": {Job{Model: good, Shapes: map[string]feed.Shape{"y": {1, 8}}}, []string{`"y"`}},
+		"wrong rank": {Job{Model: good, Shapes: map[string]feed.Shape{"x": {8}}},
 			[]string{`"x"`, "[8]"}},
-		"wrong size": {Job{Model: good, Shapes: map[string]Shape{"x": {1, 9}}},
+		"wrong size": {Job{Model: good, Shapes: map[string]feed.Shape{"x": {1, 9}}},
 			[]string{`"x"`, "9"}},
-		"huge": {Job{Model: good, Shapes: map[string]Shape{"x": {1 << 60, 8}}},
+		"huge": {Job{Model: good, Shapes: map[string]feed.Shape{"x": {1 << 60, 8}}},
 			[]string{`"x"`}},
 		"missing npy": {Job{Model: good,
 			Inputs: map[string]string{"x": filepath.Join(dir, "none.npy")}}, []string{"none.npy"}},
@@ -266,41 +79,6 @@ func TestPrepareNamesTheJob(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestFillInputsChecks(t *testing.T) {
-	dev, err := cpu.Open("cpu:0", cpu.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := cpu.NewPool(cpu.PoolOptions{Threads: 1})
-	defer pool.Close()
-	p, err := prepare(t.Context(), closedJob("a", denseGraph(t), 1), nil,
-		kernels.Target(device.Info{}), 1, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := engine.Load(p.plan, engine.Options{Device: dev, Pool: pool})
-	if err != nil {
-		t.Fatal(err)
-	}
-	i, err := s.Take()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, request := range [][]*tensor.Tensor{
-		{tensor.From(make([]float32, 16), 2, 8)}, {tensor.From(make([]float64, 8), 1, 8)},
-		{tensor.From(make([]float32, 8), 8, 1)},
-	} {
-		if err := FillInputs(i, request); !errors.Is(err, ErrInput) {
-			t.Errorf("%v%v: got %v", request[0].DType, request[0].Shape, err)
-		}
-	}
-	i.Put()
-	s.Close()
-	if err := dev.Close(); err != nil {
-		t.Error(err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/weirgpu/weir/feed"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/internal/seat"
 	"github.com/weirgpu/weir/share"
@@ -57,12 +58,13 @@ func randomRun(t *testing.T, seed uint64) *run {
 		arch  string
 		o     zoo.Options
 		input string
-		shape Shape
+		shape feed.Shape
 	}{
 		{"resnet50", zoo.Options{Layers: 1, Width: 0.125, Resolution: 32, Classes: 10}, "", nil},
 		{"mobilenetv2", zoo.Options{Layers: 1, Width: 0.25, Resolution: 32, Classes: 10}, "", nil},
-		{"minilm-l6", zoo.Options{Layers: 1, Hidden: 64, Vocabulary: 50}, "input_ids", Shape{2, 7}},
-		{"gpt2", zoo.Options{Layers: 1, Hidden: 64, Vocabulary: 50}, "input_ids", Shape{1, 5}},
+		{"minilm-l6", zoo.Options{Layers: 1, Hidden: 64, Vocabulary: 50}, "input_ids",
+			feed.Shape{2, 7}},
+		{"gpt2", zoo.Options{Layers: 1, Hidden: 64, Vocabulary: 50}, "input_ids", feed.Shape{1, 5}},
 	} {
 		g, err := zoo.New(c.arch, c.o)
 		if err != nil {
@@ -70,14 +72,14 @@ func randomRun(t *testing.T, seed uint64) *run {
 		}
 		j := closedJob(c.arch, g, 1)
 		if c.input != "" {
-			j.Shapes = map[string]Shape{c.input: c.shape}
+			j.Shapes = map[string]feed.Shape{c.input: c.shape}
 		}
 		s.Jobs = append(s.Jobs, j)
 	}
 	rng := rand.New(rand.NewPCG(seed, 7))
 	for range 12 {
 		j := closedJob("stack", stackGraph(t, rng), 1)
-		j.Shapes = map[string]Shape{"x": {1 + rng.IntN(64), 16}}
+		j.Shapes = map[string]feed.Shape{"x": {1 + rng.IntN(64), 16}}
 		s.Jobs = append(s.Jobs, j)
 	}
 	r, err := newRun(t.Context(), s, Options{Threads: 2})

@@ -15,6 +15,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/weirgpu/weir/feed"
 	"github.com/weirgpu/weir/internal/pass"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/policy"
@@ -105,7 +106,7 @@ type fileJob struct {
 	Start      time.Duration
 	Stop       time.Duration
 	Wait       bool
-	Shapes     map[string]text[Shape, *Shape]
+	Shapes     map[string]text[feed.Shape, *feed.Shape]
 	Inputs     map[string]string
 }
 
@@ -283,7 +284,7 @@ func (j *fileJob) job() (Job, error) {
 		}
 	}
 	if j.Shapes != nil {
-		job.Shapes = map[string]Shape{}
+		job.Shapes = map[string]feed.Shape{}
 	}
 	for name, shape := range j.Shapes {
 		job.Shapes[name] = shape.value

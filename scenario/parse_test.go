@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirgpu/weir/feed"
 	"github.com/weirgpu/weir/internal/pass"
 	"github.com/weirgpu/weir/share"
 )
@@ -56,7 +57,7 @@ func TestParseComplete(t *testing.T) {
 				Share: share.Share{Class: share.Latency, Compute: 0.5, Limit: 0.75,
 					Memory: 512 << 20}},
 				Model: "det.onnx", Precision: pass.Auto, Arrival: Arrival{Poisson: 10},
-				Shapes: map[string]Shape{"image": {1, 3, 64, 64}, "scale": {}},
+				Shapes: map[string]feed.Shape{"image": {1, 3, 64, 64}, "scale": {}},
 				Inputs: map[string]string{"mask": "in/mask.npy"}},
 			{Job: share.Job{Name: "batch", Share: share.Share{Class: share.Opportunistic}},
 				Model: "/models/batch.onnx", Arrival: Arrival{Closed: 2, Think: 5 * ms},
@@ -243,21 +244,6 @@ func TestLoadNamesTheFile(t *testing.T) {
 	}
 	if _, err := Load(path + ".missing"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v", err)
-	}
-}
-
-func TestShapeRoundTrip(t *testing.T) {
-	for _, text := range []string{"scalar", "1", "0x3", "1x3x224x224"} {
-		s, err := ParseShape(text)
-		if err != nil || s.String() != text {
-			t.Errorf("%q became %v, %v", text, s, err)
-		}
-	}
-	for _, text := range []string{"x", "1x", "-1", "1x-3", "a", "1X3", "1x 3",
-		"99999999999999999999", "1.5"} {
-		if s, err := ParseShape(text); err == nil {
-			t.Errorf("%q became %v", text, s)
-		}
 	}
 }
 

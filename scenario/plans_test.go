@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/device/cpu/kernels"
+	"github.com/weirgpu/weir/feed"
 	"github.com/weirgpu/weir/plan/cache"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/core"
@@ -68,7 +69,7 @@ func TestCachedPlans(t *testing.T) {
 	}
 	var log strings.Builder
 	other := job("half", 0)
-	other.Shapes = map[string]Shape{"image": {5, 1, 8, 8}}
+	other.Shapes = map[string]feed.Shape{"image": {5, 1, 8, 8}}
 	r, err := newRun(t.Context(), &Scenario{Device: "cpu:0", Policy: "fair",
 		Duration: 10 * time.Second, Jobs: []Job{other}},
 		Options{Threads: 1, Plans: plans, Log: slog.New(slog.NewTextHandler(&log, nil))})

@@ -27,11 +27,11 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir"
+	"github.com/weirgpu/weir/feed"
 	"github.com/weirgpu/weir/internal/claims"
 	"github.com/weirgpu/weir/internal/cpuinfo"
 	"github.com/weirgpu/weir/internal/roofline"
 	"github.com/weirgpu/weir/onnx"
-	"github.com/weirgpu/weir/scenario"
 	"github.com/weirgpu/weir/zoo"
 )
 
@@ -154,11 +154,11 @@ func open(path string) (*weir.Model, weir.Inputs, error) {
 	if err := onnx.WriteFile(path, g, onnx.WriteOptions{}); err != nil {
 		return nil, nil, err
 	}
-	shapes, err := scenario.InputShapes(g, nil, nil)
+	shapes, err := feed.Shapes(g.Inputs, nil, nil)
 	if err != nil {
 		return nil, nil, err
 	}
-	made, err := scenario.MakeInputs(g, shapes, nil, 1)
+	made, err := feed.Make(g.Inputs, shapes, nil, 1)
 	if err != nil {
 		return nil, nil, err
 	}

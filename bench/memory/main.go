@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/feed"
 	"github.com/weirgpu/weir/internal/claims"
 	"github.com/weirgpu/weir/internal/cpuinfo"
 	"github.com/weirgpu/weir/internal/roofline"
@@ -83,11 +84,11 @@ func main() {
 type network struct {
 	arch    string
 	options zoo.Options
-	shapes  map[string]scenario.Shape
+	shapes  map[string]feed.Shape
 }
 
 var (
-	tokens   = map[string]scenario.Shape{"input_ids": {1, 16}}
+	tokens   = map[string]feed.Shape{"input_ids": {1, 16}}
 	networks = []network{
 		{"mobilenetv2", zoo.Options{Resolution: 96}, nil},               // 12 MiB
 		{"resnet50", zoo.Options{Resolution: 96, Width: 0.75}, nil},     // 57 MiB

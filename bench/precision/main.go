@@ -23,13 +23,13 @@ import (
 	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/device/cpu/kernels"
 	"github.com/weirgpu/weir/engine"
+	"github.com/weirgpu/weir/feed"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/internal/claims"
 	"github.com/weirgpu/weir/internal/cpuinfo"
 	"github.com/weirgpu/weir/internal/pass"
 	"github.com/weirgpu/weir/internal/roofline"
 	"github.com/weirgpu/weir/plan"
-	"github.com/weirgpu/weir/scenario"
 	"github.com/weirgpu/weir/tensor"
 	"github.com/weirgpu/weir/zoo"
 )
@@ -102,13 +102,13 @@ type form struct {
 }
 
 func load(g *graph.Graph, p pass.Precision) (*form, error) {
-	asked := map[string]scenario.Shape{}
+	asked := map[string]feed.Shape{}
 	for _, name := range []string{"input_ids", "attention_mask", "token_type_ids"} {
 		if g.Input(name) != nil {
-			asked[name] = scenario.Shape{1, 128}
+			asked[name] = feed.Shape{1, 128}
 		}
 	}
-	shapes, err := scenario.InputShapes(g, asked, nil)
+	shapes, err := feed.Shapes(g.Inputs, asked, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func load(g *graph.Graph, p pass.Precision) (*form, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.inputs, err = scenario.MakeInputs(g, shapes, nil, 1)
+	f.inputs, err = feed.Make(g.Inputs, shapes, nil, 1)
 	return f, err
 }
 
@@ -143,7 +143,7 @@ func instantiate(compiled *plan.Plan) (*form, error) {
 
 // run runs one iteration and returns how long it took.
 func (f *form) run() (time.Duration, error) {
-	if err := scenario.FillInputs(f.instance, f.inputs); err != nil {
+	if err := feed.Fill(f.instance.Inputs(), f.inputs); err != nil {
 		return 0, err
 	}
 	start := time.Now()

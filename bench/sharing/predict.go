@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/cpu/kernels"
+	"github.com/weirgpu/weir/feed"
 	"github.com/weirgpu/weir/internal/claims"
 	"github.com/weirgpu/weir/internal/seat"
 	"github.com/weirgpu/weir/plan"
@@ -94,7 +95,7 @@ func profile(j scenario.Job, units int) (policy.Profile, error) {
 		}
 		gains, speeds = append(gains, speed[1]/speed[0]), append(speeds, speed[1])
 	}
-	shapes, err := scenario.InputShapes(j.Graph, j.Shapes, nil)
+	shapes, err := feed.Shapes(j.Graph.Inputs, j.Shapes, nil)
 	if err != nil {
 		return policy.Profile{}, err
 	}

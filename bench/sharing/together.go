@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/weirgpu/weir/feed"
 	"github.com/weirgpu/weir/scenario"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/zoo"
@@ -27,7 +28,7 @@ func together(r *results, _ time.Duration) error {
 		j := scenario.Job{Job: share.Job{Name: m.arch}, Model: m.arch, Graph: g,
 			Arrival: scenario.Arrival{Closed: 1}}
 		if m.arch == "minilm-l6" {
-			j.Shapes = map[string]scenario.Shape{"input_ids": {1, 16}}
+			j.Shapes = map[string]feed.Shape{"input_ids": {1, 16}}
 		}
 		s.Jobs = append(s.Jobs, j)
 	}

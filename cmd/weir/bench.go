@@ -13,6 +13,7 @@ import (
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/machine"
 	"github.com/weirgpu/weir/engine"
+	"github.com/weirgpu/weir/feed"
 	"github.com/weirgpu/weir/internal/process"
 	"github.com/weirgpu/weir/internal/roofline"
 	"github.com/weirgpu/weir/internal/terminal"
@@ -207,7 +208,7 @@ func timeRuns(c *cobra.Command, i *engine.Instance, m *compiled, res *benchResul
 		if k == warmup {
 			runtime.ReadMemStats(&before)
 		}
-		if err := scenario.FillInputs(i, m.inputs); err != nil {
+		if err := feed.Fill(i.Inputs(), m.inputs); err != nil {
 			return nil, err
 		}
 		t := time.Now()

@@ -23,6 +23,7 @@ import (
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/machine"
 	"github.com/weirgpu/weir/engine"
+	"github.com/weirgpu/weir/feed"
 	"github.com/weirgpu/weir/internal/pass"
 	"github.com/weirgpu/weir/scenario"
 )
@@ -98,7 +99,7 @@ func openInstance(c *cobra.Command, path string, dev *deviceFlags, f *benchFlags
 func (n *instance) turn(ctx context.Context, runs int) (median, least float64, err error) {
 	var times []float64
 	for k := range n.warmup + runs {
-		if err := scenario.FillInputs(n.i, n.m.inputs); err != nil {
+		if err := feed.Fill(n.i.Inputs(), n.m.inputs); err != nil {
 			return 0, 0, err
 		}
 		t := time.Now()

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirgpu/weir/feed"
 	"github.com/weirgpu/weir/scenario"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/zoo"
@@ -23,7 +24,7 @@ const crowdIntro = "Many models on a device that holds a few of them. Some are a
 var crowdKinds = []struct {
 	arch    string
 	options zoo.Options
-	shapes  map[string]scenario.Shape
+	shapes  map[string]feed.Shape
 }{
 	{"resnet50", zoo.Options{Resolution: 96, Width: 0.75}, nil},
 	{"mobilenetv2", zoo.Options{Resolution: 96, Width: 2}, nil},
@@ -32,7 +33,7 @@ var crowdKinds = []struct {
 	{"gpt2", zoo.Options{Layers: 2, Vocabulary: 2000}, crowdTokens},
 }
 
-var crowdTokens = map[string]scenario.Shape{"input_ids": {1, 16}}
+var crowdTokens = map[string]feed.Shape{"input_ids": {1, 16}}
 
 const (
 	crowdModels = 20

@@ -19,6 +19,7 @@ import (
 	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/device/machine"
 	"github.com/weirgpu/weir/engine"
+	"github.com/weirgpu/weir/feed"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/internal/op"
 	"github.com/weirgpu/weir/internal/pass"
@@ -26,7 +27,6 @@ import (
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/plan/cache"
-	"github.com/weirgpu/weir/scenario"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/tensor"
 )
@@ -93,7 +93,7 @@ type modelFlags struct {
 	shapes []string
 	seed   uint64
 	memory share.Bytes
-	images imageOptions
+	images feed.Images
 	cast   bool
 
 	noCache bool
@@ -113,13 +113,13 @@ func (f *modelFlags) addRun(c *cobra.Command) {
 			"image file, or a .pb as ONNX's test data has them; NAME=- from standard input, "+
 			"NAME=[1,2,3] as it stands; FILE.npz gives all inputs that it names (repeat for more)")
 	c.Flags().
-		Float64SliceVar(&f.images.mean, "mean", nil, "what is subtracted from an image's samples, "+
+		Float64SliceVar(&f.images.Mean, "mean", nil, "what is subtracted from an image's samples, "+
 			"0 to 1, as in 0.485,0.456,0.406 for red, green and blue")
 	c.Flags().
-		Float64SliceVar(&f.images.std, "std", nil, "what they are divided by after that, as in "+
+		Float64SliceVar(&f.images.Std, "std", nil, "what they are divided by after that, as in "+
 			"0.229,0.224,0.225")
 	c.Flags().
-		StringVar(&f.images.layout, "layout", "", "axes of an image input, nchw or nhwc (default: "+
+		StringVar(&f.images.Layout, "layout", "", "axes of an image input, nchw or nhwc (default: "+
 			"where the model has 1 or 3 channels)")
 	c.Flags().
 		BoolVar(&f.cast, "cast", false, "convert given inputs to the element types that the model "+
@@ -157,26 +157,26 @@ type request struct {
 // that is 0, and chooses the shapes of all.
 func (f *modelFlags) resolve(c *cobra.Command, path string, g *graph.Graph, most int64) (*request,
 	error) {
-	texts, err := pairs("--shape", f.shapes)
+	texts, err := feed.Pairs("--shape", f.shapes)
 	if err != nil {
 		return nil, err
 	}
 	r := &request{}
-	asked := map[string]scenario.Shape{}
+	asked := map[string]feed.Shape{}
 	for name, text := range texts {
-		if asked[name], err = scenario.ParseShape(text); err != nil {
+		if asked[name], err = feed.ParseShape(text); err != nil {
 			return nil, fmt.Errorf("--shape %s: %w", name, err)
 		}
 	}
-	inputs := inputReader{graph: g, stdin: c.InOrStdin(), images: f.images, shapes: asked,
-		cast: f.cast, model: path, room: scenario.Room{Most: most}}
+	inputs := feed.Reader{Inputs: g.Inputs, Stdin: c.InOrStdin(), Used: path == "-",
+		Images: f.images, Shapes: asked, Cast: f.cast, Most: most}
 	r.given, err = await(c.Context(), func() (map[string]*tensor.Tensor, error) {
-		return inputs.read(f.inputs)
+		return inputs.Read(f.inputs)
 	})
 	if err != nil {
 		return nil, err
 	}
-	r.shapes, err = scenario.InputShapes(g, asked, r.given)
+	r.shapes, err = feed.Shapes(g.Inputs, asked, r.given)
 	return r, err
 }
 
@@ -189,21 +189,6 @@ func (r *request) made(g *graph.Graph) []string {
 		}
 	}
 	return made
-}
-
-func pairs(flag string, list []string) (map[string]string, error) {
-	m := map[string]string{}
-	for _, s := range list {
-		name, value, ok := strings.Cut(s, "=")
-		if !ok || name == "" || value == "" {
-			return nil, fmt.Errorf("%s %s: want NAME=VALUE", flag, s)
-		}
-		if _, ok := m[name]; ok {
-			return nil, fmt.Errorf("%s %s: %q is given twice", flag, s, name)
-		}
-		m[name] = value
-	}
-	return m, nil
 }
 
 // compiled is a model read, planned, found to fit its memory, and ready to be loaded.
@@ -287,10 +272,10 @@ func (m *compiled) compile(c *cobra.Command, path string, f *modelFlags, on *mac
 	}
 	makeInputs := sync.OnceValues(
 		func() ([]*tensor.Tensor, error) {
-			return scenario.MakeInputs(g, r.shapes, r.given, f.seed)
+			return feed.Make(g.Inputs, r.shapes, r.given, f.seed)
 		},
 	)
-	given, err := scenario.InputBytes(g, r.shapes, r.given)
+	given, err := feed.Bytes(g.Inputs, r.shapes, r.given)
 	if err != nil {
 		return err
 	}

@@ -170,43 +170,6 @@ func TestRunInputForms(t *testing.T) {
 	}
 }
 
-// TestCast holds what each type takes of another, and what it refuses.
-func TestCast(t *testing.T) {
-	all := []tensor.DType{tensor.Int8, tensor.Int16, tensor.Int32, tensor.Int64, tensor.Uint8,
-		tensor.Uint16, tensor.Uint32, tensor.Uint64, tensor.Float16, tensor.BFloat16,
-		tensor.Float32, tensor.Float64}
-	for _, to := range all {
-		for _, from := range all {
-			x, err := castTensor(tensor.From([]float64{0, 1, 100}, 3), from)
-			if err != nil {
-				t.Fatal(err)
-			}
-			y, err := castTensor(x, to)
-			if err != nil {
-				t.Errorf("%v to %v: %v", from, to, err)
-				continue
-			}
-			if v, _ := y.Floats(); !slices.Equal(v, []float64{0, 1, 100}) {
-				t.Errorf("%v to %v: %v", from, to, v)
-			}
-		}
-	}
-	for _, c := range []struct {
-		v  float64
-		to tensor.DType
-	}{{-1, tensor.Uint8}, {256, tensor.Uint8}, {128, tensor.Int8}, {-129, tensor.Int8},
-		{2, tensor.Bool}, {0.5, tensor.Int64}, {1e300, tensor.Int64}, {-1, tensor.Uint64},
-		{1, tensor.String}} {
-		if got, err := castTensor(tensor.From([]float64{c.v}), c.to); err == nil {
-			t.Errorf("%v to %v: %v", c.v, c.to, got)
-		}
-	}
-	if x, err := castTensor(tensor.From([]int64{-128, 127}, 2), tensor.Int8); err != nil ||
-		x.At(0) != int64(-128) {
-		t.Errorf("%v, %v", x, err)
-	}
-}
-
 // TestRunOutputs holds what is told of small and of large outputs, of rows and their labels.
 func TestRunOutputs(t *testing.T) {
 	model := identityModel(t, "float32[N,3]")

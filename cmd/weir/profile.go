@@ -11,10 +11,10 @@ import (
 
 	"github.com/weirgpu/weir/device/machine"
 	"github.com/weirgpu/weir/engine"
+	"github.com/weirgpu/weir/feed"
 	"github.com/weirgpu/weir/internal/roofline"
 	"github.com/weirgpu/weir/internal/terminal"
 	"github.com/weirgpu/weir/internal/wholefile"
-	"github.com/weirgpu/weir/scenario"
 )
 
 // profileFlags ask for the time of each step beside what the machine allows.
@@ -58,7 +58,7 @@ func profileSteps(c *cobra.Command, i *engine.Instance, on *machine.Machine, m *
 	if err != nil {
 		return err
 	}
-	fill := func() error { return scenario.FillInputs(i, m.inputs) }
+	fill := func() error { return feed.Fill(i.Inputs(), m.inputs) }
 	res.Profile, err = roofline.Profile(c.Context(), limits, i, fill, res.Runs)
 	return err
 }

@@ -15,11 +15,11 @@ import (
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/machine"
 	"github.com/weirgpu/weir/engine"
+	"github.com/weirgpu/weir/feed"
 	"github.com/weirgpu/weir/internal/op"
 	"github.com/weirgpu/weir/internal/seat"
 	"github.com/weirgpu/weir/internal/wholefile"
 	"github.com/weirgpu/weir/onnx"
-	"github.com/weirgpu/weir/scenario"
 	"github.com/weirgpu/weir/tensor"
 	"github.com/weirgpu/weir/tensor/npy"
 )
@@ -83,7 +83,7 @@ func (f *runFlags) check(c *cobra.Command) error {
 	if f.asJSON && f.output == "-" {
 		return errors.New("--json and --output - both want standard output: choose one")
 	}
-	return errors.Join(f.model.images.check(), f.show.check(c))
+	return errors.Join(f.model.images.Check(), f.show.check(c))
 }
 
 // print shows a result: on standard error where an output has the other.
@@ -192,7 +192,7 @@ func (m *compiled) load(on *machine.Machine, f *modelFlags) (i *engine.Instance,
 	}
 	m.session = s
 	unload = func() { i.Put(); s.Close() }
-	if err := scenario.FillInputs(i, m.inputs); err != nil {
+	if err := feed.Fill(i.Inputs(), m.inputs); err != nil {
 		unload()
 		return nil, nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/device/machine"
 	"github.com/weirgpu/weir/engine"
+	"github.com/weirgpu/weir/feed"
 	"github.com/weirgpu/weir/internal/seat"
 	"github.com/weirgpu/weir/internal/terminal"
 	"github.com/weirgpu/weir/internal/tune"
@@ -132,7 +133,7 @@ func (m *compiled) tune(c *cobra.Command, on *machine.Machine, f *modelFlags,
 			Quota:     seat.NewCounted("--memory", f.memory),
 			HostQuota: on.Host,
 		},
-		Fill:     func(i *engine.Instance) error { return scenario.FillInputs(i, m.inputs) },
+		Fill:     func(i *engine.Instance) error { return feed.Fill(i.Inputs(), m.inputs) },
 		Time:     measure,
 		Progress: progress,
 	})

@@ -75,6 +75,7 @@ var Table = []Row{
 	{"internal/conformance/table", 9, Engine, ""},
 	{"plan/cache", 7, Engine, "compiled plans on disk"},
 	{"engine", 7, Engine, "sessions, iterations"},
+	{"feed", 7, Both, "inputs of models"},
 	{"internal/roofline", 8, Engine, ""},
 	{"internal/tune", 8, Engine, ""},
 	{"", 8, Both, "weir: the library face"},

@@ -1,4 +1,4 @@
-package main
+package feed
 
 import (
 	"errors"
@@ -9,28 +9,30 @@ import (
 	"github.com/weirgpu/weir/internal/op"
 	"github.com/weirgpu/weir/internal/raster"
 	"github.com/weirgpu/weir/internal/strided"
-	"github.com/weirgpu/weir/scenario"
 	"github.com/weirgpu/weir/tensor"
 )
 
-// imageOptions say how pixels become a model's input.
-type imageOptions struct {
-	mean, std []float64
-	layout    string
+// Images say how pixels become a model's input.
+type Images struct {
+	// Mean is what is subtracted from samples, which are from 0 to 1, and Std what they are divided
+	// by after that: none, one for all, or three for red, green and blue.
+	Mean, Std []float64
+	// Layout is the order of the axes, nchw or nhwc; "" finds the axis of 1 or 3 channels.
+	Layout string
 }
 
-// check refuses options that mean nothing.
-func (o *imageOptions) check() error {
-	if o.layout != "" && o.layout != "nchw" && o.layout != "nhwc" {
-		return fmt.Errorf("--layout %s: want nchw or nhwc", o.layout)
+// Check refuses options that mean nothing.
+func (o *Images) Check() error {
+	if o.Layout != "" && o.Layout != "nchw" && o.Layout != "nhwc" {
+		return fmt.Errorf("--layout %s: want nchw or nhwc", o.Layout)
 	}
-	for _, n := range []int{len(o.mean), len(o.std)} {
+	for _, n := range []int{len(o.Mean), len(o.Std)} {
 		if n != 0 && n != 1 && n != 3 {
 			return fmt.Errorf("--mean and --std: want one number, or three for red, green and " +
 				"blue")
 		}
 	}
-	if slices.Contains(o.std, 0) {
+	if slices.Contains(o.Std, 0) {
 		return errors.New("--std: samples are divided by it, so that it cannot be 0")
 	}
 	return nil
@@ -45,9 +47,9 @@ type frame struct {
 // read makes an input of an image: samples from 0 to 1, less the mean, divided by the standard
 // deviation, or from 0 to 255 where the model takes bytes. The picture is scaled to the size that
 // the shape asked for or the model has, and keeps its own where that is open.
-func (o *imageOptions) read(data []byte, typ op.Type, asked scenario.Shape) (*tensor.Tensor,
+func (o *Images) read(data []byte, typ op.Type, asked Shape) (*tensor.Tensor,
 	error) {
-	if err := o.check(); err != nil {
+	if err := o.Check(); err != nil {
 		return nil, err
 	}
 	f, err := o.frame(typ, asked)
@@ -71,18 +73,18 @@ func (o *imageOptions) read(data []byte, typ op.Type, asked scenario.Shape) (*te
 	if typ.DType != tensor.Uint8 {
 		return o.floats(samples, f, typ.DType)
 	}
-	if len(o.mean) > 0 || len(o.std) > 0 {
+	if len(o.Mean) > 0 || len(o.Std) > 0 {
 		return nil, errors.New("the model takes bytes: leave --mean and --std out")
 	}
 	t := f.place(samples)
 	for i, v := range tensor.As[float64](t) {
 		tensor.As[float64](t)[i] = math.Round(min(max(v, 0), 255))
 	}
-	return castTensor(t, typ.DType)
+	return Cast(t, typ.DType)
 }
 
 // floats normalises samples.
-func (o *imageOptions) floats(samples []float64, f *frame, d tensor.DType) (*tensor.Tensor,
+func (o *Images) floats(samples []float64, f *frame, d tensor.DType) (*tensor.Tensor,
 	error) {
 	if !d.IsFloat() {
 		return nil, fmt.Errorf("an image is no %v: the model wants something else", d)
@@ -98,13 +100,13 @@ func (o *imageOptions) floats(samples []float64, f *frame, d tensor.DType) (*ten
 	}
 	for i := range samples {
 		channel := i % 3
-		samples[i] = (samples[i]/255 - at(o.mean, channel, 0)) / at(o.std, channel, 1)
+		samples[i] = (samples[i]/255 - at(o.Mean, channel, 0)) / at(o.Std, channel, 1)
 	}
-	return castTensor(f.place(samples), d)
+	return Cast(f.place(samples), d)
 }
 
 // frame finds the axes of an input for images.
-func (o *imageOptions) frame(typ op.Type, asked scenario.Shape) (*frame, error) {
+func (o *Images) frame(typ op.Type, asked Shape) (*frame, error) {
 	rank := len(typ.Shape)
 	if !typ.Ranked || rank != 3 && rank != 4 {
 		return nil, fmt.Errorf("an image needs an input of 3 or 4 axes, the model takes %v", typ)
@@ -118,7 +120,7 @@ func (o *imageOptions) frame(typ op.Type, asked scenario.Shape) (*frame, error) 
 	}
 	f := &frame{rank: rank, c: rank - 3, h: rank - 2, w: rank - 1}
 	first, end := sizes[rank-3], sizes[rank-1]
-	last := o.layout == "nhwc" || o.layout == "" && isChannels(end) &&
+	last := o.Layout == "nhwc" || o.Layout == "" && isChannels(end) &&
 		(!isChannels(first) || first < end)
 	if last {
 		f.h, f.w, f.c = rank-3, rank-2, rank-1

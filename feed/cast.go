@@ -1,4 +1,4 @@
-package main
+package feed
 
 import (
 	"fmt"
@@ -13,9 +13,9 @@ func castable(d tensor.DType) bool {
 		d == tensor.Float64 || d == tensor.Float16 || d == tensor.BFloat16
 }
 
-// castTensor converts the elements of t to a type. Floats are rounded; an integer type refuses what
+// Cast converts the elements of t to a type. Floats are rounded; an integer type refuses what
 // it does not hold.
-func castTensor(t *tensor.Tensor, d tensor.DType) (*tensor.Tensor, error) {
+func Cast(t *tensor.Tensor, d tensor.DType) (*tensor.Tensor, error) {
 	if t.DType == d {
 		return t, nil
 	}
