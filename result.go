@@ -146,7 +146,7 @@ func (v *variant) save() {
 		defer v.model.background.Done()
 		defer v.model.end()
 		defer s.Close()
-		_ = s.WithWeights(c.Save)
+		_ = s.WithWeights(context.Background(), c.Save)
 	}()
 }
 

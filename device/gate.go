@@ -20,6 +20,16 @@ type Gate interface {
 	Renew(ctx context.Context) error
 }
 
+// Leaver is implemented by gates whose lease can be given back while work waits for something else.
+type Leaver interface {
+	Gate
+
+	// Leave gives the lease back and asks for no other: the next Renew does, before which nothing
+	// runs under the gate. Only the goroutine that runs the iteration calls it, and only when none
+	// of its work is on the device. It does not block.
+	Leave()
+}
+
 // Confined is implemented by gates whose leases can be narrower than the device. Only the goroutine
 // that runs the iteration calls its methods, at the begin of each parallel loop and after each
 // Renew; neither blocks.

@@ -37,11 +37,12 @@ func (s *Session) Evict(most int64) (freed int64) {
 }
 
 // Recall asks Options.Quota for the packed weights that are away, which takes as long as the quota
-// does, and has them brought in the order of the steps, on another goroutine. It returns when they
-// are granted. [Instance.Run] does the same, and need not wait for all of them. The error is the
-// quota's, the device's, ctx's while another call asks the quota, or of kind [ErrClosed]. What
-// fails while weights are brought is the error of the iterations that wait for them; the next one
-// has it tried again.
+// does, and has them brought in the order of the steps, on another goroutine. Those that the
+// device's own units pack again are left to the next run, which has a lease for that. Recall
+// returns when all are granted. [Instance.Run] does the same, and need not wait for all of them.
+// The error is the quota's, the device's, ctx's while another call asks the quota, or of kind
+// [ErrClosed]. What fails while weights are brought is the error of the iterations that wait for
+// them; the next one has it tried again.
 func (s *Session) Recall(ctx context.Context) error {
 	w := s.read()
 	if w == nil {

@@ -365,7 +365,7 @@ func TestRecallRefused(t *testing.T) {
 		}
 		b.quota.cap = s.Held() + 999
 		for _, err := range []error{s.Recall(t.Context()), i.Run(t.Context(), device.Open),
-			s.WithWeights(func([]byte) error { return nil })} {
+			s.WithWeights(t.Context(), func([]byte) error { return nil })} {
 			if !errors.Is(err, errQuota) || s.Away() != 1000 {
 				t.Errorf("%s: %d bytes away, error %v", c.name, s.Away(), err)
 			}

@@ -134,11 +134,12 @@ func TestFarStaging(t *testing.T) {
 	if host.most != staging || host.sum() != 0 {
 		t.Errorf("%d bytes were granted, want %d; %d are held", host.most, staging, host.sum())
 	}
-	if err := s.WithWeights(func([]byte) error { return nil }); !errors.Is(err, errQuota) {
+	err = s.WithWeights(t.Context(), func([]byte) error { return nil })
+	if !errors.Is(err, errQuota) {
 		t.Errorf("a copy of %d bytes, of %d: error %v", p.PackedBytes, host.cap, err)
 	}
 	host.cap = p.PackedBytes
-	err = s.WithWeights(func(w []byte) error {
+	err = s.WithWeights(t.Context(), func(w []byte) error {
 		if !bytes.Equal(w, want) || host.sum() != p.PackedBytes || s.Held() != p.PackedBytes {
 			t.Errorf("other weights than Pack writes, or %d bytes granted", host.sum())
 		}

@@ -167,7 +167,7 @@ func (h *faults) load() {
 			h.want[k][seed] = got.Data
 		}
 	}
-	if err := h.sessions[0].WithWeights(func(w []byte) error {
+	if err := h.sessions[0].WithWeights(h.t.Context(), func(w []byte) error {
 		h.weights = bytes.Clone(w)
 		return nil
 	}); err != nil {
@@ -199,7 +199,7 @@ func (h *faults) act(s *Session, k, what int, r *rand.Rand) {
 		}
 		h.expected(s.Recall(ctx))
 	case 4:
-		h.expected(s.WithWeights(func(w []byte) error {
+		h.expected(s.WithWeights(h.t.Context(), func(w []byte) error {
 			if !bytes.Equal(w, h.weights) {
 				h.t.Errorf("%s, seed %d: other weights", h.c.name, h.seed)
 			}

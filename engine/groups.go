@@ -28,6 +28,9 @@ var (
 // (plan.Pipeline), where an iteration whose weights are there takes so long; 0: nobody knows. The
 // rates then say what part of it each step takes, and no more.
 func (s *Session) groups(took time.Duration) []int64 {
+	if s.owns() {
+		return ownGroups(s.plan.Borders())
+	}
 	flops, bytes := float64(distantFlops), float64(distantBytes)
 	if !s.plan.Remote() {
 		cores := float64(s.plan.Threads)
@@ -79,8 +82,16 @@ func (s *Session) bus() device.Bus {
 			return b
 		}
 	}
-	if s.opts.Weights == nil {
-		return repacked
+	switch b := repacked; {
+	case s.opts.Weights != nil:
+		return mapped
+	case s.owns():
+		b.BytesPerS *= float64(s.plan.Threads)
+		return b
+	default:
+		return b
 	}
-	return mapped
 }
+
+// owns reports whether the device's own units write the weights when they come again.
+func (s *Session) owns() bool { return s.opts.Weights == nil && !s.plan.Remote() }

@@ -16,12 +16,17 @@ import (
 // weights are packed weights and the sessions that read them, in the order in which they came; the
 // last frees them. They lie in the order of the steps that read them first, and what of them is on
 // the device is always the bytes before some offset: they are given back from the end on, and
-// brought from there on while steps whose weights are there run.
+// brought from there on.
+//
+// Where the device's own units write them, whoever needs them does so, under its lease (own.go):
+// beside it they would be taken from whoever has the device. Otherwise serve has them brought,
+// while steps whose weights are there run.
 type weights struct {
 	device.Buffer
 	elastic device.Elastic // nil when the device keeps them whole
 	by      *Session       // that loaded them: its plan and options bring them again
-	cuts    cuts           // of serve
+	cuts    cuts           // of serve, or of who writes them
+	own     *ownPool       // set where the device's own units write them
 	asking  chan struct{}  // held by who asks the quota for what is away
 	bring   func()         // weights.serve
 
@@ -47,6 +52,9 @@ func newWeights(b device.Buffer, by *Session) *weights {
 	w := &weights{Buffer: b, by: by, asking: make(chan struct{}, 1), sessions: []*Session{by},
 		granted: n, loaded: n}
 	w.elastic, _ = b.(device.Elastic)
+	if by.owns() {
+		w.own = &ownPool{}
+	}
 	w.changed.L = &w.mu
 	w.bring = w.serve
 	return w
@@ -150,8 +158,8 @@ func (w *weights) await() {
 	}
 }
 
-// recall asks the quota for what is away, and the device to take it, and has it brought. It returns
-// once all is granted.
+// recall asks the quota for what is away, and the device to take it, and has it brought where that
+// is not for its readers to do. It returns once all is granted.
 func (w *weights) recall(ctx context.Context) error {
 	if w.away() == 0 {
 		return nil
@@ -216,61 +224,17 @@ func (w *weights) release() {
 	w.readers--
 }
 
-// waiter waits for weights, which whoever has it holds, until a context is done. It is used by one
-// goroutine at a time, and again: a switch is to allocate nothing.
-type waiter struct {
-	*weights
-	ctx   context.Context
-	woken chan struct{} // one token when something has changed
-}
-
-// Await implements [plan.Arrival]. A transfer that fails while it waits is the error; whoever waits
-// later has it tried again.
-func (a *waiter) Await(n int64) (here int64, err error) {
-	w := a.weights
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	failures := w.failures
-	for w.loaded < n {
-		if w.failures != failures {
-			return 0, w.err
-		}
-		w.start()
-		if err := a.wait(); err != nil {
-			return 0, err
-		}
-	}
-	return w.loaded, nil
-}
-
-// wait returns when something has changed, or with the context's error: a transfer takes its time,
-// and a meter may hold it back for as long as it wants. w.mu is held, but not while it waits.
-func (a *waiter) wait() (err error) {
-	w := a.weights
-	w.waiting = append(w.waiting, a)
-	w.mu.Unlock()
-	select {
-	case <-a.woken:
-	case <-a.ctx.Done():
-		err = a.ctx.Err()
-	}
-	w.mu.Lock()
-	if i := slices.Index(w.waiting, a); i >= 0 {
-		w.waiting = slices.Delete(w.waiting, i, i+1)
-	} else if err != nil {
-		<-a.woken // told at the same moment
-	}
-	return err
-}
-
 // tell wakes whoever waits for a change; w.mu is held.
 func (w *weights) tell() {
 	w.changed.Broadcast()
-	for _, a := range w.waiting {
+	brought := w.serving || w.loading > 0
+	w.waiting = slices.DeleteFunc(w.waiting, func(a *waiter) bool {
+		if brought && w.loaded < a.needs {
+			return false
+		}
 		a.woken <- struct{}{}
-	}
-	clear(w.waiting)
-	w.waiting = w.waiting[:0]
+		return true
+	})
 }
 
 // reload is how long it takes to bring all of the weights, by the last transfers of each group,
@@ -286,7 +250,7 @@ func (w *weights) reload() time.Duration {
 
 // start has the weights brought if all that is away is granted; w.mu is held.
 func (w *weights) start() {
-	if !w.serving && !w.leaving && w.granted == w.Len() && w.loaded < w.granted {
+	if w.own == nil && !w.serving && !w.leaving && w.granted == w.Len() && w.loaded < w.granted {
 		w.serving = true
 		go w.bring()
 	}
@@ -357,20 +321,13 @@ func (w *weights) unask() {
 }
 
 // transfer writes the contents of a stretch, from where they come: given weights in place, a copy
-// of them, or the constants of the model, which are packed again.
+// of them, or the constants of the model, which are packed again, on the host.
 func (w *weights) transfer(from, to int64) error {
 	s := w.by
 	pages, populates := w.Buffer.(device.Populator)
 	switch given := s.opts.Weights; {
 	case given == nil:
-		o := plan.PackOptions{From: from, To: to, Pool: s.opts.PackPool, Packed: s.opts.Packed}
-		if populates {
-			o.Populate = pages.Populate
-		}
-		if err := s.packInto(w.Buffer, o); err != nil || s.opts.Unchanged == nil {
-			return err
-		}
-		return s.opts.Unchanged()
+		return w.again(plan.PackOptions{From: from, To: to, Pool: s.opts.PackPool})
 	case hostVisible(w.Buffer):
 		if populates {
 			pages.Populate(from, to)
@@ -379,6 +336,19 @@ func (w *weights) transfer(from, to int64) error {
 	default:
 		return s.copyGiven(w.Buffer, from, to)
 	}
+}
+
+// again packs a stretch of the model's constants again.
+func (w *weights) again(o plan.PackOptions) error {
+	s := w.by
+	o.Packed = s.opts.Packed
+	if pages, ok := w.Buffer.(device.Populator); ok {
+		o.Populate = pages.Populate
+	}
+	if err := s.packInto(w.Buffer, o); err != nil || s.opts.Unchanged == nil {
+		return err
+	}
+	return s.opts.Unchanged()
 }
 
 // copyGiven copies a stretch of given weights, which may be mapped from a file that somebody has

@@ -256,21 +256,23 @@ func (s *Session) given(mem []byte) (device.Buffer, error) {
 // WithWeights calls use with the packed weights and returns its error. use must not write the
 // weights nor keep them. The error is of kind [ErrClosed] once the weights have been freed. Where
 // the host cannot address them, use gets a copy, whose memory HostQuota grants. Weights that are
-// away are recalled, as by an iteration.
-func (s *Session) WithWeights(use func(weights []byte) error) error {
+// away are recalled, as by an iteration; ctx ends the wait for them.
+func (s *Session) WithWeights(ctx context.Context, use func(weights []byte) error) error {
 	w := s.read()
 	if w == nil {
 		return fmt.Errorf("graph %q: packed weights: %w", s.plan.Graph.Name, ErrClosed)
 	}
 	defer s.endRead()
-	here, err := w.hold(context.Background())
+	here, err := w.hold(ctx)
 	if err != nil {
 		return err
 	}
 	defer w.release()
 	if !here {
-		a := waiter{w, context.Background(), make(chan struct{}, 1)}
-		if _, err := a.Await(w.Len()); err != nil {
+		a := newWaiter()
+		a.weights = w
+		x := compute.Exec{Ctx: ctx, Gate: device.Open, Pool: s.opts.PackPool}
+		if _, err := a.Await(&x, w.Len()); err != nil {
 			return fmt.Errorf("graph %q: %w", s.plan.Graph.Name, err)
 		}
 	}
@@ -421,7 +423,7 @@ func (s *Session) newInstance() (*Instance, error) {
 		arena:   arena,
 		program: prog,
 		exec:    compute.Exec{Pool: s.opts.Pool, Queue: queue, Memory: s.heap()},
-		weights: waiter{woken: make(chan struct{}, 1)},
+		weights: newWaiter(),
 	}, nil
 }
 
@@ -550,10 +552,13 @@ func (i *Instance) Plan() *plan.Plan { return i.session.plan }
 
 // Run computes one iteration under the gate. The caller holds a lease when it calls, or the gate
 // gives one at the first check. The error is ctx's, the gate's, the model's, or of kind [ErrFault];
-// after an error the instance can run again. Weights that are away are recalled ([Session.Recall]),
-// and steps run as soon as theirs are there; ctx ends the wait for them.
+// after an error the instance can run again, and a gate that is a [device.Leaver] may hold no
+// lease. Weights that are away are recalled ([Session.Recall]), and steps run as soon as theirs are
+// there; ctx ends the wait for them. While it waits, for longer than it takes to let others have
+// the device, such a gate's lease is given back.
 func (i *Instance) Run(ctx context.Context, g device.Gate) (err error) {
-	if err := i.session.moves(ctx, i.session.copies); err != nil {
+	i.exec.Ctx, i.exec.Gate, i.exec.Dynamic = ctx, g, 0
+	if err := i.session.metered(&i.exec, i.session.copies); err != nil {
 		return err
 	}
 	here, err := i.hold(ctx)
@@ -569,7 +574,6 @@ func (i *Instance) Run(ctx context.Context, g device.Gate) (err error) {
 	}()
 	defer i.end(&err)
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // steps read mapped files
-	i.exec.Ctx, i.exec.Gate, i.exec.Dynamic = ctx, g, 0
 	return i.program.Run(&i.exec)
 }
 
@@ -582,7 +586,7 @@ func (i *Instance) hold(ctx context.Context) (here bool, err error) {
 		i.program.Await(nil)
 		return here, err
 	}
-	i.weights.weights, i.weights.ctx = i.session.packed, ctx
+	i.weights.weights = i.session.packed
 	i.program.Await(&i.weights)
 	return false, nil
 }
@@ -608,7 +612,7 @@ func (i *Instance) settle() {
 		i.exec.Memory.Release(i.exec.Dynamic)
 	}
 	i.exec.Ctx, i.exec.Gate, i.exec.Dynamic, i.exec.Watcher = nil, nil, 0, nil
-	i.weights.weights, i.weights.ctx = nil, nil
+	i.weights.weights = nil
 	if !i.ran {
 		i.ran = true
 		if pages, ok := i.arena.(device.Populator); ok { // the run has taken those that it needs

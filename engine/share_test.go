@@ -103,7 +103,7 @@ func TestWeightsGiven(t *testing.T) {
 	p := network(t)
 	packing := b.load(t, p)
 	var weights []byte
-	if err := packing.WithWeights(func(w []byte) error {
+	if err := packing.WithWeights(t.Context(), func(w []byte) error {
 		weights = bytes.Clone(w)
 		return nil
 	}); err != nil {
@@ -152,7 +152,7 @@ func TestWeightsGiven(t *testing.T) {
 		}
 		j.Put()
 		s.Close()
-		freed := s.WithWeights(func([]byte) error { return nil })
+		freed := s.WithWeights(t.Context(), func([]byte) error { return nil })
 		if !errors.Is(freed, ErrClosed) || b.device.Held() != held || b.quota.sum() != granted {
 			t.Errorf(
 				"%s: after Close: %d bytes more on the device, %d granted",
@@ -254,13 +254,13 @@ func TestHeldCountsSharedWeightsOnce(t *testing.T) {
 		check("loaded")
 	}
 	for range 2 { // the first, which has had them for longest, goes on counting them
-		err := all[0].WithWeights(func([]byte) error { check("read"); return nil })
+		err := all[0].WithWeights(t.Context(), func([]byte) error { check("read"); return nil })
 		if err != nil || all[0].Held() != p.PackedBytes+p.ArenaBytes {
 			t.Errorf("read: error %v, the first session holds %d bytes", err, all[0].Held())
 		}
 	}
 	for _, i := range []int{1, 0, 2} {
-		err := all[i].WithWeights(func([]byte) error {
+		err := all[i].WithWeights(t.Context(), func([]byte) error {
 			all[i].Close()
 			check("closed while read")
 			return nil
@@ -289,7 +289,7 @@ func TestHeldWhileWeightsAreRead(t *testing.T) {
 				b.device.Held(), want)
 		}
 	}
-	err = first.WithWeights(func([]byte) error {
+	err = first.WithWeights(t.Context(), func([]byte) error {
 		o := b.options()
 		o.Like = first
 		if second, err = Load(p, o); err != nil {
@@ -306,7 +306,7 @@ func TestHeldWhileWeightsAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("all read", 0)
-	if err := first.WithWeights(nil); !errors.Is(err, ErrClosed) {
+	if err := first.WithWeights(t.Context(), nil); !errors.Is(err, ErrClosed) {
 		t.Errorf("reading freed weights: error %v", err)
 	}
 }
@@ -329,7 +329,7 @@ func TestHeldAtOnce(t *testing.T) {
 		}
 		for _, s := range all {
 			wg.Go(func() {
-				err := s.WithWeights(func(mem []byte) error {
+				err := s.WithWeights(t.Context(), func(mem []byte) error {
 					if len(mem) != int(p.PackedBytes) {
 						t.Errorf("%d bytes of weights", len(mem))
 					}

@@ -1,6 +1,10 @@
 package plan
 
-import "math"
+import (
+	"math"
+
+	"github.com/weirgpu/weir/device/compute"
+)
 
 // Packed weights lie in the order of the steps that read them first. So they can be brought to a
 // device from the first byte on while steps whose weights are there already run (Bai, Zhang, Zhu
@@ -10,8 +14,10 @@ import "math"
 // Arrival tells the runs of a program how much of its packed weights is there.
 type Arrival interface {
 	// Await returns when at least the first n bytes of the packed weights are there, with how many
-	// are, or fails with what keeps them away. They stay until the run ends.
-	Await(n int64) (here int64, err error)
+	// are, or fails with what keeps them away. They stay until the run ends, whose x it is: Await
+	// may bring them by it, and may give the lease of its gate back while it waits
+	// ([compute.Exec.Aside]).
+	Await(x *compute.Exec, n int64) (here int64, err error)
 }
 
 // Await has runs of the program, until it is called again, wait for the packed weights of each step
@@ -27,11 +33,11 @@ func (r *Program) arrived() int64 {
 }
 
 // await waits for the packed weights of step i, of which so many bytes are known to be there.
-func (r *Program) await(i int, here *int64) (err error) {
+func (r *Program) await(x *compute.Exec, i int, here *int64) (err error) {
 	if *here == math.MaxInt64 || r.plan.Steps[i].needs <= *here {
 		return nil
 	}
-	*here, err = r.arrival.Await(r.plan.Steps[i].needs)
+	*here, err = r.arrival.Await(x, r.plan.Steps[i].needs)
 	return err
 }
 

@@ -143,7 +143,7 @@ func (r *Program) Run(x *compute.Exec) error {
 	}
 	here := r.arrived()
 	for i := range r.tasks {
-		if err := r.await(i, &here); err != nil {
+		if err := r.await(x, i, &here); err != nil {
 			return r.failed(i, err)
 		}
 		if err := x.Pass(); err != nil {
@@ -206,7 +206,7 @@ func (r *Program) Profile(x *compute.Exec, visit func(s *Step, c Cost)) error {
 	}
 	here := r.arrived()
 	for i, t := range r.tasks {
-		if err := r.await(i, &here); err != nil {
+		if err := r.await(x, i, &here); err != nil {
 			return r.failed(i, err)
 		}
 		run := func(x *compute.Exec) error { return r.RunStep(x, i) }

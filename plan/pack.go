@@ -18,8 +18,11 @@ import (
 type PackOptions struct {
 	// Context, when set, ends the packing when it is done, and its error is that of the packing.
 	Context context.Context
-	// Pool, when set, shares the work among its workers, which no gate holds back.
+	// Pool, when set, shares the work among its workers.
 	Pool compute.Pool
+	// Gate, when set beside Pool, is asked for the device before each part, and its error is that
+	// of the packing. Without it nothing holds the workers back.
+	Gate device.Gate
 	// Progress, when set, is called with the number of steps done, one call after the other.
 	Progress func(done, total int)
 	// Packed, when set, is called by any worker with each constant whose repacked copy is written,
@@ -202,7 +205,11 @@ func (r *packRegion) run() error {
 			return nil
 		})
 	} else {
-		err = r.opts.Pool.Run(ctx, device.Open, len(r.parts), r)
+		gate := r.opts.Gate
+		if gate == nil {
+			gate = device.Open
+		}
+		err = r.opts.Pool.Run(ctx, gate, len(r.parts), r)
 	}
 	if err != nil {
 		return fmt.Errorf("graph %q: packing weights: %w", r.plan.Graph.Name, err)

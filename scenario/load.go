@@ -132,7 +132,7 @@ func reader(g *graph.Graph, most int64) *feed.Reader {
 func (p *prepared) keep(s *engine.Session) {
 	if p.cached != nil && !p.saved {
 		if p.cached.Fresh() {
-			_ = s.WithWeights(p.cached.Save)
+			_ = s.WithWeights(context.Background(), p.cached.Save)
 		}
 		p.saved = true
 	}

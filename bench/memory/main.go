@@ -53,6 +53,7 @@ func main() {
 	duration := flag.Duration("duration", 30*time.Second, "how long each run of them takes")
 	only := flag.String("only", "", "one of zipf, lanes, neighbour")
 	flag.Parse()
+	cpu.ReserveProcs(2) // as weir does
 	r := &results{
 		Date:      time.Now().UTC().Format("2006-01-02"),
 		Machine:   cpuinfo.ModelName(),

@@ -81,7 +81,7 @@ func (b *bench) model(ctx context.Context, name string) (*model, error) {
 			b.loaded[name] = m
 			return m, m.evict()
 		}
-		err := m.session.WithWeights(m.compiled.Save)
+		err := m.session.WithWeights(ctx, m.compiled.Save)
 		m.close()
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
@@ -192,7 +192,7 @@ func (m *model) arrive(ctx context.Context) error {
 	if err := m.session.Recall(ctx); err != nil {
 		return err
 	}
-	if err := m.session.WithWeights(func([]byte) error { return nil }); err != nil {
+	if err := m.session.WithWeights(ctx, func([]byte) error { return nil }); err != nil {
 		return err
 	}
 	m.transfer = append(m.transfer, ms(begin))

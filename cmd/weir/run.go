@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -203,7 +204,7 @@ func (m *compiled) load(on *machine.Machine, f *modelFlags) (i *engine.Instance,
 // from that is nobody's trouble.
 func (m *compiled) keep() {
 	if m.cached.Fresh() {
-		_ = m.session.WithWeights(m.cached.Save)
+		_ = m.session.WithWeights(context.Background(), m.cached.Save)
 	}
 }
 

@@ -59,6 +59,25 @@ func (x *Exec) Pass() error {
 	return nil
 }
 
+// Aside calls wait, which waits for something other than the device, and returns its error. Others
+// may have the device meanwhile, where the gate is a [device.Leaver]: the lease is given back once
+// no work of the queue is on the device, and asked for again after wait has returned without an
+// error. It also fails as [Exec.Pass] does.
+func (x *Exec) Aside(wait func() error) error {
+	l, leaves := x.Gate.(device.Leaver)
+	if !leaves {
+		return wait()
+	}
+	if err := x.Stream().Wait(); err != nil {
+		return err
+	}
+	l.Leave()
+	if err := wait(); err != nil {
+		return err
+	}
+	return l.Renew(x.Ctx)
+}
+
 // Reserve asks for the bytes of a value whose shape, or the length of whose strings, depends on
 // data.
 func (x *Exec) Reserve(bytes int64) error {

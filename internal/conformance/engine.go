@@ -73,7 +73,7 @@ func (e *Engine) runRestored(ctx context.Context, p *plan.Plan, o plan.Options, 
 		return nil, err
 	}
 	var out []*tensor.Tensor
-	err = s.WithWeights(func(weights []byte) error {
+	err = s.WithWeights(ctx, func(weights []byte) error {
 		s, err := engine.Load(p,
 			engine.Options{Device: e.Device, Pool: e.Pool, HostQuota: e.HostQuota,
 				Weights: weights})

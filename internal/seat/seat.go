@@ -28,15 +28,19 @@ func Can(m *machine.Machine) share.Can {
 }
 
 // Seat is a job at a broker, and the gate of its lease. The goroutine that acquires is tied to the
-// processors of the units that it holds. It implements device.Confined.
+// processors of the units that it holds. It implements device.Confined and device.Leaver.
 type Seat struct {
 	job    *broker.Job
 	caller *cpu.Caller
 	lease  *broker.Lease // nil before the first Acquire
 	kept   bool          // the lease is held between two goroutines
+	left   bool          // Leave gave the lease back
 }
 
-var _ device.Confined = (*Seat)(nil)
+var _ interface {
+	device.Confined
+	device.Leaver
+} = (*Seat)(nil)
 
 // New returns the seat of a job whose iterations the pool computes.
 func New(job *broker.Job, pool *cpu.Pool) *Seat {
@@ -65,7 +69,7 @@ func (s *Seat) Acquire(ctx context.Context) (device.Gate, error) {
 
 // Release gives the device back. Without a hold it does nothing.
 func (s *Seat) Release() {
-	s.kept = false
+	s.kept, s.left = false, false
 	if s.lease != nil {
 		s.caller.Release()
 		s.lease.Release()
@@ -83,13 +87,25 @@ func (s *Seat) Keep() {
 func (s *Seat) Revoked() bool { return s.lease.Revoked() }
 
 // Renew implements device.Gate.
-func (s *Seat) Renew(ctx context.Context) error {
+func (s *Seat) Renew(ctx context.Context) (err error) {
 	s.caller.Pause()
-	err := s.lease.Renew(ctx)
+	if s.left {
+		s.left = false
+		_, err = s.job.Acquire(ctx)
+	} else {
+		err = s.lease.Renew(ctx)
+	}
 	if err == nil {
 		s.Units()
 	}
 	return err
+}
+
+// Leave implements device.Leaver.
+func (s *Seat) Leave() {
+	s.caller.Pause()
+	s.lease.Release()
+	s.left = true
 }
 
 // Units implements device.Confined.

@@ -60,7 +60,7 @@ func TestEvictLeavesMemory(t *testing.T) {
 	if s.Evict(found.Plan.PackedBytes); present(t, found.Weights) != 0 {
 		t.Errorf("%d pages are left", present(t, found.Weights))
 	}
-	err = s.WithWeights(func(got []byte) error {
+	err = s.WithWeights(t.Context(), func(got []byte) error {
 		if present(t, got) == 0 || !bytes.Equal(got, want) {
 			t.Errorf("%d pages came again, same bytes: %v", present(t, got), bytes.Equal(got, want))
 		}

@@ -128,7 +128,7 @@ func TestEntryCutShort(t *testing.T) {
 			defer s.Close()
 			s.Evict(found.Plan.PackedBytes)
 			cutShort(t, name, m.mappings...)
-			return s.WithWeights(func([]byte) error { return nil })
+			return s.WithWeights(t.Context(), func([]byte) error { return nil })
 		},
 		"recalled": func(m *Model, found *Compiled) error {
 			s, err := engine.Load(found.Plan, engine.Options{Device: theDevice(),

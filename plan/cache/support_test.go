@@ -134,7 +134,7 @@ func start(t testing.TB, c *Cache, path string, o plan.Options) (out []byte, cac
 		t.Errorf("%d bytes of weights are held, want %d", held, compiled.Plan.PackedBytes)
 	}
 	out = firstOutputs(t, s)
-	if err := s.WithWeights(compiled.Save); err != nil {
+	if err := s.WithWeights(t.Context(), compiled.Save); err != nil {
 		t.Logf("not kept: %v", err)
 	}
 	return out, compiled.Cached()

@@ -2,9 +2,9 @@ package kernels
 
 import "github.com/weirgpu/weir/device/compute"
 
-// partBytes is about the size of a part: large against what claiming it costs, small against
-// weights that workers should share.
-const partBytes = 1 << 20
+// partBytes is about the size of a part, which takes a core some 100 us: large against what
+// claiming it costs, and as long as a lease that is asked back should wait for at most.
+const partBytes = 128 << 10
 
 // partsOf is the number of parts of a copy that consists of so many panels.
 func partsOf(bytes, panels int) int { return max(1, min(bytes/partBytes, panels)) }
