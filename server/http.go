@@ -382,10 +382,8 @@ func (b *body) readAll(from io.Reader, expected int64) ([]byte, error) {
 
 // grow takes so many bytes more of those that the server has for bodies.
 func (b *body) grow(more int64) error {
-	if all := b.of.bodies.Add(more); all > b.of.o.Bodies {
-		b.of.bodies.Add(-more)
-		return busy("requests and answers that are sent and wait have %d bytes, of %d that they "+
-			"may have: ask again later", all-more, b.of.o.Bodies)
+	if err := b.of.Hold(more); err != nil {
+		return err
 	}
 	b.held += more
 	return nil

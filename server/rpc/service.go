@@ -1,0 +1,133 @@
+package rpc
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/weirgpu/weir/server/auth"
+	"github.com/weirgpu/weir/server/oip"
+	pb "github.com/weirgpu/weir/server/oip/inferencepb"
+)
+
+const service = "inference.GRPCInferenceService"
+
+// register gives gRPC all services.
+func (s *Server) register() {
+	s.add(service, map[string]*method{
+		"ServerLive":     {serve: unary(nil, serverLive)},
+		"ServerReady":    {serve: unary(nil, serverReady)},
+		"ServerMetadata": {serve: unary(nil, serverMetadata)},
+		"ModelReady":     {serve: unary((*pb.ModelReadyRequest).GetName, modelReady)},
+		"ModelMetadata":  {serve: unary((*pb.ModelMetadataRequest).GetName, modelMetadata)},
+		"ModelConfig":    {serve: unary((*pb.ModelConfigRequest).GetName, modelConfig)},
+		"ModelStatistics": {serve: unary((*pb.ModelStatisticsRequest).GetName,
+			modelStatistics)},
+
+		"ModelInfer":       {serve: modelInfer, large: true},
+		"ModelStreamInfer": {serve: modelStreamInfer, large: true, stream: true},
+
+		"RepositoryIndex": {serve: unary(nil, repositoryIndex)},
+		"RepositoryModelLoad": {serve: unary((*pb.RepositoryModelLoadRequest).GetModelName,
+			repositoryModelLoad), large: true},
+		"RepositoryModelUnload": {serve: unary((*pb.RepositoryModelUnloadRequest).GetModelName,
+			repositoryModelUnload)},
+
+		"SystemSharedMemoryStatus": {serve: unary(nil,
+			off[pb.SystemSharedMemoryStatusRequest]("system shared memory"))},
+		"SystemSharedMemoryRegister": {serve: unary(nil,
+			off[pb.SystemSharedMemoryRegisterRequest]("system shared memory"))},
+		"SystemSharedMemoryUnregister": {serve: unary(nil,
+			off[pb.SystemSharedMemoryUnregisterRequest]("system shared memory"))},
+		"CudaSharedMemoryStatus": {serve: unary(nil,
+			off[pb.CudaSharedMemoryStatusRequest]("CUDA shared memory"))},
+		"CudaSharedMemoryRegister": {serve: unary(nil,
+			off[pb.CudaSharedMemoryRegisterRequest]("CUDA shared memory"))},
+		"CudaSharedMemoryUnregister": {serve: unary(nil,
+			off[pb.CudaSharedMemoryUnregisterRequest]("CUDA shared memory"))},
+
+		"TraceSetting": {serve: unary(nil, off[pb.TraceSettingRequest]("trace settings"))},
+		"LogSettings":  {serve: unary(nil, off[pb.LogSettingsRequest]("log settings"))},
+	})
+	s.add("grpc.health.v1.Health", map[string]*method{
+		"Check": {serve: unary(nil, healthCheck)},
+		"List":  {serve: unary(nil, healthList)},
+		"Watch": {serve: healthWatch},
+	})
+	v1 := reflection.NewServerV1(reflection.ServerOptions{Services: s.grpc})
+	s.add(grpc_reflection_v1.ServerReflection_ServiceDesc.ServiceName, map[string]*method{
+		"ServerReflectionInfo": {stream: true, serve: guarded(
+			func(stream grpc.ServerStream) error {
+				return v1.ServerReflectionInfo(&grpc.GenericServerStream[
+					grpc_reflection_v1.ServerReflectionRequest,
+					grpc_reflection_v1.ServerReflectionResponse]{ServerStream: stream})
+			})}})
+	alpha := reflection.NewServer(reflection.ServerOptions{Services: s.grpc})
+	s.add(grpc_reflection_v1alpha.ServerReflection_ServiceDesc.ServiceName, map[string]*method{
+		"ServerReflectionInfo": {stream: true, serve: guarded(
+			func(stream grpc.ServerStream) error {
+				return alpha.ServerReflectionInfo(&grpc.GenericServerStream[
+					grpc_reflection_v1alpha.ServerReflectionRequest,
+					grpc_reflection_v1alpha.ServerReflectionResponse]{ServerStream: stream})
+			})}})
+}
+
+// add gives gRPC a service.
+func (s *Server) add(name string, methods map[string]*method) {
+	desc := grpc.ServiceDesc{ServiceName: name}
+	for short, m := range methods {
+		m.name = "/" + name + "/" + short
+		desc.Streams = append(desc.Streams, s.desc(short, m))
+	}
+	s.grpc.RegisterService(&desc, nil)
+}
+
+// guarded answers a stream of somebody else's making.
+func guarded(f func(grpc.ServerStream) error) func(*Server, context.Context, grpc.ServerStream,
+	*call) error {
+	return func(s *Server, ctx context.Context, stream grpc.ServerStream, k *call) error {
+		_, done, err := s.allow(ctx, k, auth.Call{Stream: true})
+		if err == nil {
+			err = f(stream)
+			done(err)
+		}
+		return err
+	}
+}
+
+// off answers what this server does not do.
+func off[M any, P interface {
+	*M
+	proto.Message
+}](what string) func(*Server, context.Context, P) (proto.Message, error) {
+	return func(*Server, context.Context, P) (proto.Message, error) {
+		return nil, oip.Faultf(oip.Unsupported, "%s: this server does not have it", what)
+	}
+}
+
+func healthCheck(s *Server, _ context.Context, m *healthpb.HealthCheckRequest) (proto.Message,
+	error) {
+	if m.Service != "" && m.Service != service {
+		return nil, oip.Faultf(oip.NotFound, "there is no service %.200q: ask about %s, or \"\" "+
+			"for the server", m.Service, service)
+	}
+	return s.health(), nil
+}
+
+func (s *Server) health() *healthpb.HealthCheckResponse {
+	if s.o.Server.Ready() {
+		return &healthpb.HealthCheckResponse{Status: healthpb.HealthCheckResponse_SERVING}
+	}
+	return &healthpb.HealthCheckResponse{Status: healthpb.HealthCheckResponse_NOT_SERVING}
+}
+
+func healthList(s *Server, _ context.Context, _ *healthpb.HealthListRequest) (proto.Message,
+	error) {
+	return &healthpb.HealthListResponse{Statuses: map[string]*healthpb.HealthCheckResponse{
+		"": s.health(), service: s.health()}}, nil
+}
