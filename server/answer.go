@@ -3,18 +3,21 @@ package server
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
+	"time"
 
 	"github.com/weirgpu/weir"
 	"github.com/weirgpu/weir/server/auth"
 	"github.com/weirgpu/weir/server/oip"
+	"github.com/weirgpu/weir/server/queue"
 	"github.com/weirgpu/weir/server/telemetry"
 )
 
 // Answer is the answer to a request. Its tensors are valid until [Answer.Close].
 type Answer struct {
 	oip.Response
-	out    weir.Result
+	task   *task
 	server *Server
 	closed sync.Once
 }
@@ -28,12 +31,13 @@ func (a *Answer) Close() {
 }
 
 // free gives back the memory of the tensors, which are no longer needed.
-func (a *Answer) free() { a.out.Close() }
+func (a *Answer) free() { a.task.free() }
 
 // Infer computes the answer to a request for a version of a model; an empty version stands for the
-// one that is served. Inputs are the caller's and copied before Infer returns. The request's
-// parameter timeout, in microseconds, bounds it, as ctx does. An error is an *oip.Fault.
-func (s *Server) Infer(ctx context.Context, name, version string,
+// one that is served. Inputs are the caller's and not read once Infer has returned. The account is
+// that of the context (auth.From). The request's parameter timeout, in microseconds, bounds it, as
+// ctx does: who cannot be answered in time is refused at once. An error is an *oip.Fault.
+func (s *Server) Infer(ctx context.Context, name, number string,
 	r *oip.Request) (_ *Answer, err error) {
 	q := telemetry.From(ctx)
 	if q == nil { // of somebody who follows no requests
@@ -41,18 +45,16 @@ func (s *Server) Infer(ctx context.Context, name, version string,
 		ctx = telemetry.With(ctx, q)
 		defer func() { q.End(err) }()
 	}
-	m, err := s.enter(name, version)
-	if m != nil {
-		q.For(m.counts, auth.From(ctx).Name)
-		q.Ask(m.rows(r))
+	v, err := s.enter(name, number)
+	if v != nil {
+		q.For(v.counts, auth.From(ctx).Name)
 	}
 	if err != nil {
 		return nil, fault(err)
 	}
-	q.Mark(telemetry.Admitted)
-	defer s.leave(m)
-	a := &Answer{server: s}
-	if err := m.infer(ctx, r, a); err != nil {
+	defer s.leave(v)
+	a := &Answer{server: s, task: &task{follow: q}}
+	if err := v.infer(ctx, r, a); err != nil {
 		a.Close()
 		return nil, fault(err)
 	}
@@ -60,46 +62,78 @@ func (s *Server) Infer(ctx context.Context, name, version string,
 }
 
 // infer computes the answer to a request.
-func (m *model) infer(ctx context.Context, r *oip.Request, a *Answer) (err error) {
-	if err := here(r); err != nil {
+func (v *version) infer(ctx context.Context, r *oip.Request, a *Answer) error {
+	if err := v.understand(r, a.task); err != nil {
 		return err
-	}
-	in := weir.Inputs{}
-	for _, v := range r.Inputs {
-		in[v.Name] = v.Tensor
-	}
-	for _, o := range r.Outputs {
-		if !m.has(o.Name) {
-			return fmt.Errorf("%w: model %s has no output %.200q that can be asked for",
-				oip.ErrRequest, m.name, o.Name)
-		}
 	}
 	ctx, cancel, err := deadline(ctx, r.Parameters)
 	if err != nil {
 		return err
 	}
 	defer cancel()
-	run := m.counts.Execute(m.rows(r), telemetry.From(ctx))
-	defer func() { run.End(err) }()
-	if a.out, err = m.on.Run(weir.WithRunObserver(ctx, run), in); err != nil {
+	if err := v.answer(ctx, r, a.task); err != nil {
 		return err
 	}
-	a.Model, a.Version, a.ID = m.name, m.version, r.ID
-	for _, name := range m.wanted(r) {
-		if err := a.add(r, name); err != nil {
+	a.Model, a.Version, a.ID = v.name, v.number, r.ID
+	for _, name := range v.wanted(r) {
+		if err := a.add(v, r, name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// understand holds that a request is for what the version has, and takes its inputs.
+func (v *version) understand(r *oip.Request, t *task) error {
+	if err := here(r); err != nil {
+		return err
+	}
+	t.in = make(weir.Inputs, len(r.Inputs))
+	for _, in := range r.Inputs {
+		t.in[in.Name] = in.Tensor
+	}
+	for _, o := range r.Outputs {
+		if _, ok := v.outputs[o.Name]; !ok {
+			return fmt.Errorf("%w: model %s has no output %.200q that can be asked for",
+				oip.ErrRequest, v.name, o.Name)
+		}
+	}
+	return nil
+}
+
+// answer waits for the request's turn and computes what it asks for.
+func (v *version) answer(ctx context.Context, r *oip.Request, t *task) error {
+	account := auth.From(ctx)
+	if !v.fits(t.in) {
+		return v.alone(ctx, t) // which refuses it at once, with the reason
+	}
+	var q queue.Request
+	v.place(t, &q)
+	t.follow.Ask(t.rows)
+	q.Account, q.Weight = account.Name, account.Weight
+	if p, ok := r.Parameters["priority"].(int64); ok && p > 0 && p < background {
+		q.Priority = int(p)
+	}
+	for _, in := range t.in {
+		q.Bytes += in.Size()
+	}
+	if err := v.server.waiters.wait(account, t); err != nil {
+		return err
+	}
+	defer t.begin()
+	if err := v.queue.Do(ctx, q, t); err != nil {
+		return err
+	}
+	return t.err
+}
+
 // add adds an output of the model, if the request wants it.
-func (a *Answer) add(r *oip.Request, name string) (err error) {
+func (a *Answer) add(v *version, r *oip.Request, name string) (err error) {
 	o, wanted := r.Wants(name)
 	if !wanted {
 		return nil
 	}
-	t := a.out.Output(name)
+	t := a.task.out[v.outputs[name]]
 	if o.Classes > 0 {
 		if t, err = oip.Classify(t, o.Classes, nil); err != nil {
 			return fmt.Errorf("output %s: %w", name, err)
@@ -107,4 +141,36 @@ func (a *Answer) add(r *oip.Request, name string) (err error) {
 	}
 	a.Outputs = append(a.Outputs, oip.Value{Name: name, Tensor: t, Binary: o.Binary})
 	return nil
+}
+
+// deadline ends ctx after a request's parameter timeout, in microseconds (Triton,
+// extension_schedule_policy.md); 0 stands for none.
+func deadline(ctx context.Context, p oip.Parameters) (context.Context, context.CancelFunc, error) {
+	v, given := p["timeout"]
+	us, ok := v.(int64)
+	if given && (!ok || us < 0) {
+		return nil, nil, fmt.Errorf("%w: timeout is %v: give whole microseconds, or 0 for none",
+			oip.ErrRequest, v)
+	}
+	if us == 0 {
+		return ctx, func() {}, nil
+	}
+	d := time.Duration(min(us, math.MaxInt64/1000)) * time.Microsecond
+	ctx, cancel := context.WithTimeout(ctx, d)
+	return ctx, cancel, nil
+}
+
+// wanted lists the outputs of an answer in order: that of the request, else that of the model.
+func (v *version) wanted(r *oip.Request) []string {
+	var names []string
+	if r.Outputs != nil {
+		for _, o := range r.Outputs {
+			names = append(names, o.Name)
+		}
+		return names
+	}
+	for _, f := range v.metadata.Outputs {
+		names = append(names, f.Name)
+	}
+	return names
 }

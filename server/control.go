@@ -18,12 +18,15 @@ func (s *Server) SetPolicy(name string) error { return s.host.SetPolicy(name) }
 // of 0 leaves the cap that it has. The error is that of weir.Tenant.SetShare, or an *oip.Fault of
 // kind NotFound.
 func (s *Server) SetShare(name string, to weir.Share) (before weir.Share, err error) {
-	m, err := s.look(name, "")
+	v, err := s.look(name, "")
 	if err != nil {
 		return before, err
 	}
-	before = m.job.Usage().Share
-	if err = m.job.SetShare(to); errors.Is(err, weir.ErrClosed) {
+	err = v.promise(s.life, func(now *weir.Share) error {
+		before = *now
+		return v.job.SetShare(to)
+	})
+	if errors.Is(err, weir.ErrClosed) {
 		err = oip.Faultf(oip.NotFound, "model %s is no longer served", name)
 	}
 	return before, err

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir"
+	"github.com/weirgpu/weir/server/admit"
 	"github.com/weirgpu/weir/server/oip"
 )
 
@@ -30,9 +31,12 @@ func status(err error) int {
 // busy is a fault of a server that cannot do now what it may do soon.
 func busy(format string, args ...any) *oip.Fault {
 	f := oip.Faultf(oip.Unavailable, format, args...)
-	f.RetryAfter = time.Second
+	f.RetryAfter = retry
 	return f
 }
+
+// retry is after how long to ask again where nothing is known of it.
+const retry = time.Second
 
 // fault is the fault of an error about a request.
 func fault(err error) *oip.Fault {
@@ -41,6 +45,11 @@ func fault(err error) *oip.Fault {
 		return f
 	}
 	f = &oip.Fault{Kind: oip.KindOf(err), Text: text(err), Err: err}
+	var r *admit.Refusal
+	if errors.As(err, &r) {
+		f.Kind, f.RetryAfter = refused(r), r.RetryAfter
+		return f
+	}
 	switch {
 	case errors.Is(err, weir.ErrInput):
 		f.Kind = oip.Invalid
@@ -48,9 +57,22 @@ func fault(err error) *oip.Fault {
 		f.Kind = oip.Unavailable
 	}
 	if f.Kind == oip.Unavailable || f.Kind == oip.Late {
-		f.RetryAfter = time.Second
+		f.RetryAfter = retry
 	}
 	return f
+}
+
+// refused is the kind of a refusal. Who is late with nothing before it is late whenever it asks.
+func refused(r *admit.Refusal) oip.Kind {
+	switch {
+	case errors.Is(r, admit.ErrInvalid):
+		return oip.Invalid
+	case r.Yours():
+		return oip.Exhausted
+	case errors.Is(r, admit.ErrLate) && r.RetryAfter == 0:
+		return oip.Late
+	}
+	return oip.Unavailable
 }
 
 // text is what a client is told of an error: one line, without a stack.

@@ -44,8 +44,8 @@ func Sources(found []repo.Version, keys sealed.Keys, o ...weir.Option) []Source 
 // error joins the reasons.
 //
 // A model whose inputs all have known shapes is promised what it needs. The others are promised
-// equal parts of the memory that is left, and compiled for ones in the place of open dimensions,
-// where they take that.
+// what they need for ones in the place of open dimensions, or a little where they do not take that;
+// and later, as long as memory is left, what their requests need.
 func (s *Server) LoadAll(ctx context.Context, sources []Source) error {
 	var open []opened
 	var errs []error
@@ -61,11 +61,8 @@ func (s *Server) LoadAll(ctx context.Context, sources []Source) error {
 	slices.SortStableFunc(open, func(a, b opened) int {
 		return cmp.Compare(min(len(a.shapes), 1), min(len(b.shapes), 1))
 	})
-	for i, o := range open {
+	for _, o := range open {
 		j := weir.Job{Name: o.Name, Shapes: o.shapes}
-		if len(o.shapes) > 0 {
-			j.Memory = s.Free() / weir.Bytes(len(open)-i)
-		}
 		if err := s.Load(ctx, o.model, o.Version, j); err != nil {
 			errs = append(errs, s.failed(o.Source, err))
 		}

@@ -218,20 +218,20 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request) error {
 
 // followed is infer, of which q is told.
 func (s *Server) followed(w http.ResponseWriter, r *http.Request, q *telemetry.Request) error {
-	m, err := s.look(r.PathValue("model"), r.PathValue("version"))
+	v, err := s.look(r.PathValue("model"), r.PathValue("version"))
 	if err != nil {
 		return err
 	}
-	q.For(m.counts, auth.From(r.Context()).Name)
+	q.For(v.counts, auth.From(r.Context()).Name)
 	body := body{of: s, to: http.NewResponseController(w), began: time.Now()}
 	defer body.release()
 	// a client that sends slowly must not hold a place in the queue
-	request, err := body.request(w, r, m)
+	request, err := body.request(w, r, v)
 	q.Bytes(body.n, 0)
 	if err != nil {
 		return err
 	}
-	answer, err := s.Infer(telemetry.With(r.Context(), q), m.name, r.PathValue("version"), request)
+	answer, err := s.Infer(telemetry.With(r.Context(), q), v.name, r.PathValue("version"), request)
 	if err != nil {
 		return err
 	}
@@ -302,7 +302,7 @@ func (b *body) Read(p []byte) (int, error) {
 }
 
 // request reads an inference request.
-func (b *body) request(w http.ResponseWriter, r *http.Request, m *model) (*oip.Request, error) {
+func (b *body) request(w http.ResponseWriter, r *http.Request, v *version) (*oip.Request, error) {
 	all, err := b.read(w, r)
 	if err != nil {
 		// what is left of the body is not waited for
@@ -319,7 +319,7 @@ func (b *body) request(w http.ResponseWriter, r *http.Request, m *model) (*oip.R
 			headerLength, given)
 	}
 	if header == 0 {
-		return m.raw(all)
+		return v.raw(all)
 	}
 	return oip.Decode(all, header)
 }

@@ -18,11 +18,11 @@ func (s *Server) About() oip.ServerMetadata {
 // Metadata describes a version of a model; an empty version stands for the one that is served. The
 // error is an *oip.Fault.
 func (s *Server) Metadata(name, version string) (oip.Metadata, error) {
-	m, err := s.look(name, version)
+	v, err := s.look(name, version)
 	if err != nil {
 		return oip.Metadata{}, err
 	}
-	return m.metadata, nil
+	return v.metadata, nil
 }
 
 // ModelReady reports whether requests for a version of a model are answered; an empty version
@@ -35,16 +35,16 @@ func (s *Server) ModelReady(name, version string) (bool, error) {
 // Config returns the configuration of a version of a model; an empty version stands for the one
 // that is served. The error is an *oip.Fault.
 func (s *Server) Config(name, version string) (*oip.Config, error) {
-	m, err := s.look(name, version)
+	v, err := s.look(name, version)
 	if err != nil {
 		return nil, err
 	}
-	return m.config(), nil
+	return v.config(), nil
 }
 
 // config is what the model itself says.
-func (m *model) config() *oip.Config {
-	c := &oip.Config{Name: m.name, Platform: m.metadata.Platform, Backend: "weir",
+func (v *version) config() *oip.Config {
+	c := &oip.Config{Name: v.name, Platform: v.metadata.Platform, Backend: "weir",
 		VersionPolicy: oip.VersionPolicy{Latest: &oip.LatestVersions{NumVersions: 1}},
 		Input:         []oip.ConfigItem{}, Output: []oip.ConfigItem{},
 		DefaultModelFilename: "model.onnx", Parameters: map[string]oip.ConfigText{},
@@ -56,10 +56,10 @@ func (m *model) config() *oip.Config {
 		}
 		return oip.ConfigItem{Name: f.Name, DataType: "TYPE_" + name, Dims: f.Shape}
 	}
-	for _, f := range m.metadata.Inputs {
+	for _, f := range v.metadata.Inputs {
 		c.Input = append(c.Input, item(f))
 	}
-	for _, f := range m.metadata.Outputs {
+	for _, f := range v.metadata.Outputs {
 		c.Output = append(c.Output, item(f))
 	}
 	return c
@@ -74,8 +74,8 @@ func (s *Server) Index(readyOnly bool) []oip.IndexEntry {
 	if !readyOnly {
 		list = append(list, s.broken...)
 	}
-	for _, m := range s.models {
-		list = append(list, oip.IndexEntry{Name: m.name, Version: m.version, State: "READY"})
+	for _, v := range s.models {
+		list = append(list, oip.IndexEntry{Name: v.name, Version: v.number, State: "READY"})
 	}
 	slices.SortFunc(list, func(a, b oip.IndexEntry) int { return cmp.Compare(a.Name, b.Name) })
 	return list

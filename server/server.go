@@ -21,6 +21,7 @@ const (
 	DefaultBody   = 64 << 20
 	DefaultBodies = 1 << 30
 	DefaultQueue  = 256
+	DefaultBatch  = 32
 )
 
 // Options say how a server answers.
@@ -34,9 +35,12 @@ type Options struct {
 	// the answers that are being sent: no more bodies are read beyond it. 0 stands for
 	// DefaultBodies.
 	Bodies int64
-	// Queue is how many requests for one model may be under way or waiting; 0 stands for
-	// DefaultQueue.
+	// Queue is how many requests for one model may wait; 0 stands for DefaultQueue.
 	Queue int
+	// Batch is the most rows of requests that are computed together, for models whose configuration
+	// says nothing of it: those are put together as far as that is quicker. 0 stands for
+	// DefaultBatch; 1: requests are computed one by one.
+	Batch int
 	// AnyName answers requests whatever name of a host they have. Without it only those that name
 	// this machine are answered: a server without accounts needs that, since a page from elsewhere
 	// whose name was made to lead here could ask it.
@@ -61,9 +65,15 @@ type Server struct {
 	loaded   atomic.Bool // all models that the server was to load
 	retired  atomic.Bool
 	bodies   atomic.Int64 // bytes of Options.Bodies that are held
+	waiters  waiters
+
+	life       context.Context // done once Close was called
+	end        context.CancelFunc
+	background sync.WaitGroup // what goes on beside requests
+	promising  chan struct{}  // one while what models are promised changes
 
 	mu       sync.Mutex
-	models   map[string]*model
+	models   map[string]*version
 	broken   []oip.IndexEntry // models that could not be loaded
 	draining bool
 	active   int           // requests for models that were admitted and are not answered
@@ -76,6 +86,7 @@ func New(o Options) (*Server, error) {
 	o.Body = cmp.Or(o.Body, DefaultBody)
 	o.Bodies = cmp.Or(o.Bodies, DefaultBodies)
 	o.Queue = cmp.Or(o.Queue, DefaultQueue)
+	o.Batch = cmp.Or(o.Batch, DefaultBatch)
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
@@ -83,8 +94,9 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{o: o, host: host, rec: o.Recorder, models: map[string]*model{},
-		idle: make(chan struct{})}
+	s := &Server{o: o, host: host, rec: o.Recorder, models: map[string]*version{},
+		idle: make(chan struct{}), promising: make(chan struct{}, 1)}
+	s.life, s.end = context.WithCancel(context.Background())
 	if s.rec == nil {
 		s.rec = telemetry.New(telemetry.Options{Version: o.Version})
 	}
@@ -161,8 +173,11 @@ func (s *Server) Drain(ctx context.Context) error {
 
 // Close ends all models. Requests under way end with an error.
 func (s *Server) Close() error {
+	s.end()
 	s.rec.Close()
-	return s.host.Close()
+	err := s.host.Close()
+	s.background.Wait()
+	return err
 }
 
 // errStopping is what a request is told that comes too late.
@@ -175,30 +190,27 @@ func (s *Server) stopping() bool {
 	return s.draining
 }
 
-// enter counts a request for a model in: until leave in the model's queue, and until answered among
-// those that Drain waits for. Beside an error it returns the model if there is one.
-func (s *Server) enter(name, version string) (*model, error) {
+// enter counts a request for a model in: until leave among those of its version, and until answered
+// among those that Drain waits for. Beside an error it returns the version if there is one.
+func (s *Server) enter(name, number string) (*version, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m := s.models[name]
+	v := s.models[name]
 	switch {
-	case m == nil || version != "" && version != m.version:
-		return nil, s.absent(name, version)
+	case v == nil || number != "" && number != v.number:
+		return nil, s.absent(name, number)
 	case s.draining:
-		return m, errStopping
-	case m.under >= s.o.Queue:
-		return m, busy("model %s: %d requests are waiting, which is as many as may: ask again "+
-			"later", m.name, m.under)
+		return v, errStopping
 	}
-	m.under++
+	v.under++
 	s.active++
-	return m, nil
+	return v, nil
 }
 
-func (s *Server) leave(m *model) {
+func (s *Server) leave(v *version) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m.under--
+	v.under--
 }
 
 func (s *Server) answered() {
@@ -209,22 +221,22 @@ func (s *Server) answered() {
 	}
 }
 
-// look returns a model without a request for it.
-func (s *Server) look(name, version string) (*model, error) {
+// look returns a version of a model without a request for it.
+func (s *Server) look(name, number string) (*version, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m := s.models[name]
-	if m == nil || version != "" && version != m.version {
-		return nil, s.absent(name, version)
+	v := s.models[name]
+	if v == nil || number != "" && number != v.number {
+		return nil, s.absent(name, number)
 	}
-	return m, nil
+	return v, nil
 }
 
 // absent is the error about a model that is not there; s.mu is held.
-func (s *Server) absent(name, version string) error {
-	if m := s.models[name]; m != nil {
-		return oip.Faultf(oip.NotFound, "model %s has no version %.40q: it has %s", name, version,
-			m.version)
+func (s *Server) absent(name, number string) error {
+	if v := s.models[name]; v != nil {
+		return oip.Faultf(oip.NotFound, "model %s has no version %.40q: it has %s", name, number,
+			v.number)
 	}
 	return oip.Faultf(oip.NotFound, "there is no model %.200q: GET /v2/repository/index lists "+
 		"those that there are", name)

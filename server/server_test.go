@@ -44,6 +44,9 @@ func begin(t *testing.T, o Options, sources ...Source) *Server {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Batch == 0 {
+		o.Batch = 1 // what is measured decides nothing
+	}
 	s, err := New(o)
 	if err != nil {
 		t.Fatal(err)
@@ -351,7 +354,7 @@ const holdBody = `{"inputs":[{"name":"x","datatype":"FP32","shape":[1],"data":[4
 // new and waits for what was taken, all of which is answered.
 func TestQueueAndDrain(t *testing.T) {
 	entered, leave := make(chan struct{}, 9), make(chan struct{})
-	s := begin(t, Options{Queue: 2}, held("hold", entered, leave, nil))
+	s := begin(t, Options{Queue: 1}, held("hold", entered, leave, nil))
 	send := func() <-chan *http.Response {
 		c := make(chan *http.Response, 1)
 		go func() { c <- ask(s, "POST", "/v2/models/hold/infer", []byte(holdBody)) }()
@@ -402,7 +405,7 @@ func TestQueueAndDrain(t *testing.T) {
 func (s *Server) full(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.models[name].under >= s.o.Queue
+	return s.models[name].queue.Waiting() >= s.o.Queue
 }
 
 // TestFaults: an error of a model is the server's, a timeout ends a request that waits, and a

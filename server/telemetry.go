@@ -3,7 +3,6 @@ package server
 import (
 	"errors"
 	"net/http"
-	"slices"
 
 	"github.com/weirgpu/weir"
 	"github.com/weirgpu/weir/server/oip"
@@ -64,18 +63,4 @@ func counted(err error) error {
 		return oip.Faultf(oip.Invalid, "%s", h.text)
 	}
 	return fault(err)
-}
-
-// rows is how many rows a request has: the first dimension of its inputs, where the model leaves
-// that open; else, and where they are empty, it is 1.
-func (m *model) rows(r *oip.Request) int {
-	if len(r.Inputs) == 0 {
-		return 1
-	}
-	declared, shape := m.inputs[r.Inputs[0].Name].Type.Shape, r.Inputs[0].Tensor.Shape
-	if len(declared) == 0 || declared[0].Size >= 0 || len(shape) != len(declared) ||
-		slices.Contains(shape, 0) {
-		return 1
-	}
-	return shape[0]
 }

@@ -85,13 +85,10 @@ func TestMetrics(t *testing.T) {
 	ask(s, "POST", inferPath, []byte("{}"))
 	ask(s, "POST", inferPath, []byte("{}"), "Content-Encoding", "br")
 	ask(s, "POST", "/v2/models/none/infer", []byte("{}"))
-	// the queue is full
-	m := s.models["digits"]
-	m.under = 1
+	s.models["digits"].queue.Leave(true)
 	if r := ask(s, "POST", inferPath, pixels, headerLength, "0"); r.StatusCode != 503 {
 		t.Fatalf("status %d", r.StatusCode)
 	}
-	m.under = 0
 	r := ask(s, "GET", "/metrics", nil)
 	text := string(all(t, r))
 	if kind := r.Header.Get("Content-Type"); r.StatusCode != 200 ||

@@ -76,7 +76,7 @@ func newUp() *cobra.Command {
 			"Triton's binary data and classification. The folder holds NAME/VERSION/model.onnx; " +
 			"the newest version of each model is served. config.pbtxt is not read. Each model " +
 			"is a job under a policy: it is promised the memory that it needs or, where the " +
-			"shapes of its inputs are open, an equal part of what is left.\n\n" +
+			"shapes of its inputs are open, what its requests turn out to need.\n\n" +
 			"Without --models and without a folder models, a classifier of handwritten digits is " +
 			"served.\n\nOn a loopback address anybody on this machine may ask. Any other " +
 			"demands TLS (--tls-cert, --tls-key) and accounts, each with rights; the first " +

@@ -89,6 +89,7 @@ var Table = []Row{
 	{"share/evict", 2, Sharing, "who gives memory back"},
 	{"share/catalogue", 2, Sharing, "devices by data sheet"},
 	{"server/admit", 2, Sharing, "which requests run, and when"},
+	{"server/queue", 3, Sharing, "requests that wait for a model"},
 	{"share/core", 3, Sharing, "events in, decisions out"},
 	{"share/core/coretest", 4, Sharing, ""},
 	{"share/broker", 4, Sharing, "real time, leases"},

@@ -1,0 +1,110 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/weirgpu/weir"
+)
+
+// This file is the memory of models whose inputs have open dimensions. What they need is known of
+// the shapes that were compiled only, so that is what they are promised, and more once a request
+// needs more, as long as some is left: else the request is refused, with the numbers.
+
+// unknownNeed is what a model is promised first of which no shapes can be compiled.
+const unknownNeed = 64 * weir.MiB
+
+// room is what is known of the memory of a version. It is used by the one batch that runs.
+type room struct {
+	open bool // whether its need depends on requests
+	seen [][]int
+}
+
+// spare is how much more than a version holds it should be promised, so that plans for some shapes
+// need not make room for those of others.
+const spare = 2
+
+// compute is weir.Model.Run, with more memory promised if that is what it takes.
+func (v *version) compute(ctx context.Context, in weir.Inputs) (weir.Result, error) {
+	r, err := v.on.Run(ctx, in)
+	switch {
+	case !v.room.open || err != nil && !errors.Is(err, weir.ErrMemory):
+		return r, err
+	case err != nil:
+		return v.larger(ctx, in, err)
+	case v.room.fresh(v, in):
+		v.ease()
+	}
+	return r, nil
+}
+
+// fresh reports whether inputs have shapes that were not run of late.
+func (r *room) fresh(v *version, in weir.Inputs) bool {
+	var shape []int
+	for _, f := range v.metadata.Inputs {
+		shape = append(append(shape, in[f.Name].Shape...), -1)
+	}
+	if slices.ContainsFunc(r.seen, func(s []int) bool { return slices.Equal(s, shape) }) {
+		return false
+	}
+	if len(r.seen) >= shapes {
+		r.seen = r.seen[1:]
+	}
+	r.seen = append(r.seen, shape)
+	return true
+}
+
+// shapes is for how many shapes a version keeps plans: weir.WithMaxShapes.
+const shapes = 16
+
+// promise changes what a version is promised, which nobody else changes meanwhile.
+func (v *version) promise(ctx context.Context, change func(now *weir.Share) error) error {
+	select {
+	case v.server.promising <- struct{}{}:
+		defer func() { <-v.server.promising }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	share := v.job.Usage().Share
+	return change(&share)
+}
+
+// ease promises a version more than it holds, if there is some left.
+func (v *version) ease() {
+	_ = v.promise(v.server.life, func(share *weir.Share) error {
+		u := v.job.Usage()
+		want := min(spare*u.Memory, share.Memory+v.server.Free())
+		if want <= share.Memory {
+			return nil
+		}
+		share.Memory = want
+		return v.job.SetShare(*share)
+	}) // without it plans make room for each other, which takes time and nothing else
+}
+
+// larger runs a request that needs more memory than the version is promised: with all that is left,
+// of which what it does not need is given back. why is the error without it.
+func (v *version) larger(ctx context.Context, in weir.Inputs, why error) (weir.Result, error) {
+	var r weir.Result
+	err := v.promise(ctx, func(share *weir.Share) error {
+		free := v.server.Free()
+		if free <= 0 {
+			return why
+		}
+		before := share.Memory
+		share.Memory += free
+		if err := v.job.SetShare(*share); err != nil {
+			return errors.Join(why, err)
+		}
+		var err error
+		r, err = v.on.Run(ctx, in)
+		share.Memory = max(before, min(share.Memory, spare*v.job.Usage().Memory))
+		if late := v.job.SetShare(*share); late != nil {
+			v.server.o.Log.Warn("memory that a model does not need stays promised to it", "model",
+				v.name, "error", late)
+		}
+		return err
+	})
+	return r, err
+}

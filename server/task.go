@@ -1,0 +1,210 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirgpu/weir"
+	"github.com/weirgpu/weir/server/queue"
+	"github.com/weirgpu/weir/server/telemetry"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// task is a request on its way through a version's queue.
+type task struct {
+	in   weir.Inputs
+	rows int
+	own  bool // of the server, which counts for nobody
+	took time.Duration
+	// out are the outputs in the model's order, valid until free.
+	out    []*tensor.Tensor
+	held   *shared
+	err    error // of this request alone
+	follow *telemetry.Request
+	waits  *waiters // where it counts as one that waits; nil where it does not
+	by     string   // its account
+}
+
+// shared is a result that several requests have a part of.
+type shared struct {
+	weir.Result
+	left atomic.Int32
+}
+
+// free gives the outputs back. A second call does nothing.
+func (t *task) free() {
+	if h := t.held; h != nil {
+		t.held, t.out = nil, nil
+		if h.left.Add(-1) == 0 {
+			h.Close()
+		}
+	}
+}
+
+// fits reports whether inputs are what the model declares, as weir.Model.Run holds it.
+func (v *version) fits(in weir.Inputs) bool {
+	if len(in) != len(v.inputs) {
+		return false
+	}
+	for name, t := range in {
+		x, ok := v.inputs[name]
+		if !ok || x.Type.DType != t.DType || !shaped(x.Type.Shape, t.Shape) {
+			return false
+		}
+	}
+	return true
+}
+
+// shaped reports whether a shape has the rank and the known sizes that are declared.
+func shaped(declared []weir.Dim, shape []int) bool {
+	if declared == nil {
+		return true
+	}
+	if len(declared) == 0 { // a scalar is one element of any rank
+		n, err := tensor.Count(shape)
+		return err == nil && n == 1
+	}
+	if len(declared) != len(shape) {
+		return false
+	}
+	for i, d := range declared {
+		if d.Size >= 0 && d.Size != shape[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// place says with which requests a task may share a batch, and how much of one it takes.
+func (v *version) place(t *task, q *queue.Request) {
+	b := v.batches.Load()
+	t.rows = v.rows(t.in)
+	from := 1
+	if b.most == 1 || t.rows < 1 || t.rows > b.most {
+		from = 0 // it runs alone
+		q.Rows = b.most
+	} else {
+		q.Rows = t.rows
+	}
+	var text [64]byte
+	to := text[:0]
+	for _, f := range v.metadata.Inputs {
+		shape := t.in[f.Name].Shape
+		for _, d := range shape[min(from, len(shape)):] {
+			to = append(strconv.AppendInt(to, int64(d), 10), ',')
+		}
+		to = append(to, ';')
+	}
+	q.Signature = string(to)
+	t.rows = max(t.rows, 1)
+}
+
+// rows is how many rows inputs have: their first dimension, where all have one and the same; else
+// 0.
+func (v *version) rows(in weir.Inputs) int {
+	rows := -1
+	for _, t := range in {
+		if len(t.Shape) == 0 || rows >= 0 && t.Shape[0] != rows {
+			return 0
+		}
+		rows = t.Shape[0]
+	}
+	return max(rows, 0)
+}
+
+// run computes what requests ask for, together where there are several.
+func (v *version) run(ctx context.Context, batch []*task, copied func()) error {
+	if batch[0].own {
+		began := time.Now()
+		err := v.alone(ctx, batch[0])
+		batch[0].took = time.Since(began)
+		return err
+	}
+	follow, rows := make([]*telemetry.Request, 0, 1), 0
+	for _, t := range batch {
+		t.begin()
+		rows += t.rows
+		follow = append(follow, t.follow)
+	}
+	e := v.counts.Execute(rows, follow...)
+	ctx = weir.WithRunObserver(ctx, e)
+	if len(batch) == 1 {
+		err := v.alone(ctx, batch[0])
+		e.End(err)
+		return err
+	}
+	err := v.together(ctx, batch, rows, copied)
+	if err != nil && ctx.Err() == nil {
+		// one may be why: the others have their answers
+		v.server.o.Log.Debug("a batch is computed one by one", "model", v.name, "error", err)
+		for _, t := range batch {
+			t.err = v.alone(ctx, t)
+		}
+		err = nil
+	}
+	e.End(err)
+	return err
+}
+
+// alone computes what one request asks for.
+func (v *version) alone(ctx context.Context, t *task) error {
+	r, err := v.compute(ctx, t.in)
+	if err != nil {
+		return err
+	}
+	t.held, t.out = &shared{Result: r}, r.Outputs()
+	t.held.left.Store(1)
+	return nil
+}
+
+// errRows is an output of which requests have no rows.
+var errRows = errors.New("the outputs have not the rows of the inputs")
+
+// together computes what several requests ask for as one, and gives each its rows.
+func (v *version) together(ctx context.Context, batch []*task, rows int, copied func()) error {
+	b := v.batches.Load()
+	in, size := v.desk.gather(v.metadata.Inputs, batch, b.size(rows))
+	copied()
+	if rows > b.most {
+		return fmt.Errorf("%d rows, and batches are of %d", rows, b.most)
+	}
+	r, err := v.compute(ctx, in)
+	if err != nil {
+		return err
+	}
+	all := r.Outputs()
+	for _, o := range all {
+		if len(o.Shape) == 0 || o.Shape[0] != size {
+			r.Close()
+			return errRows
+		}
+	}
+	h := &shared{Result: r}
+	h.left.Store(int32(len(batch)))
+	from := 0
+	for _, t := range batch {
+		t.held, t.out = h, make([]*tensor.Tensor, len(all))
+		for i, o := range all {
+			t.out[i] = part(o, from, t.rows)
+		}
+		from += t.rows
+	}
+	return nil
+}
+
+// part is n rows of a tensor, which share its memory.
+func part(t *tensor.Tensor, from, n int) *tensor.Tensor {
+	p := &tensor.Tensor{DType: t.DType, Shape: append([]int{n}, t.Shape[1:]...)}
+	if t.DType == tensor.String {
+		row := len(t.Strings) / t.Shape[0]
+		p.Strings = t.Strings[from*row : (from+n)*row]
+		return p
+	}
+	row := len(t.Data) / t.Shape[0]
+	p.Data = t.Data[from*row : (from+n)*row]
+	return p
+}
