@@ -42,7 +42,6 @@ func (p *Page) getEvents(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // of nginx, which would hold events back
 	s := &stream{page: p, w: w, to: http.NewResponseController(w)}
-	_ = s.to.SetReadDeadline(time.Time{}) // net/http ends the request at the server's own
 	s.run(r.Context(), p.known(r.Header.Get("Last-Event-ID")))
 	return nil
 }
