@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir/device"
-	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/device/machine"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/internal/cpuinfo"
 	"github.com/weirgpu/weir/internal/seat"
 	"github.com/weirgpu/weir/internal/trace"
 	"github.com/weirgpu/weir/plan/cache"
+	"github.com/weirgpu/weir/share"
 )
 
 // Options say how a scenario is carried out.
@@ -70,9 +70,9 @@ func (o *Options) check() error {
 			faults = append(faults, fmt.Errorf("compare %q: want %s or %s", m, Threads, Processes))
 		}
 	}
-	if o.Threads < 0 || o.Threads > cpu.MaxThreads {
+	if o.Threads < 0 || o.Threads > share.MaxUnits {
 		faults = append(faults,
-			fmt.Errorf("%d threads: want a number from 0 to %d", o.Threads, cpu.MaxThreads))
+			fmt.Errorf("%d threads: want a number from 0 to %d", o.Threads, share.MaxUnits))
 	}
 	if o.SoloDuration < 0 {
 		faults = append(faults, fmt.Errorf("solo duration %v is negative", o.SoloDuration))

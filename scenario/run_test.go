@@ -382,6 +382,7 @@ func TestRunRefusesOptions(t *testing.T) {
 		"fifth": {Policies: []string{"fair", "fifth"}}, "solo": {Compare: []Mode{Solo}},
 		"boats":      {Compare: []Mode{"boats"}},
 		"-1 threads": {Threads: -1}, "-1s": {SoloDuration: -time.Second},
+		"513 threads": {Threads: 513},
 	} {
 		if _, err := Run(t.Context(), s, o); !errors.Is(err, ErrScenario) ||
 			!strings.Contains(err.Error(), name) {
