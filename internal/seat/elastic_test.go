@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/compute"
+	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/device/far"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/graph"
@@ -20,6 +21,7 @@ import (
 
 // tenant is a job whose weights leave the device, and its session.
 type tenant struct {
+	broker  *broker.Broker
 	job     *broker.Job
 	memory  *seat.Elastic
 	session *engine.Session
@@ -90,7 +92,7 @@ func inTurn(t *testing.T, names ...string) []*tenant {
 	t.Cleanup(b.Close)
 	tenants := make([]*tenant, len(names))
 	for i, name := range names {
-		n := &tenant{asked: make(chan struct{}), on: make(chan struct{})}
+		n := &tenant{broker: b, asked: make(chan struct{}), on: make(chan struct{})}
 		spec := share.Job{Name: name, Share: share.Share{Elastic: true,
 			Memory: share.Bytes(p.PeakBytes(1)), Keep: share.Bytes(p.ArenaBytes)}}
 		if n.job, err = b.Admit(spec, share.Bytes(p.PeakBytes(1))); err != nil {
@@ -222,5 +224,49 @@ func TestBegunIsKept(t *testing.T) {
 				b.session.Away(), a.session.Away(), err)
 		}
 		b.job.Complete()
+	})
+}
+
+// TestWaitLetsOthers: while a job waits within an iteration for weights, which take their time,
+// another has the device.
+func TestWaitLetsOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := inTurn(t, "a")[0]
+		pool := cpu.NewPool(cpu.PoolOptions{Threads: 1})
+		defer pool.Close()
+		other, err := a.broker.Admit(share.Job{Name: "b"}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.session.Evict(a.session.Held())
+		a.bring(t)
+		own := seat.New(a.job, pool)
+		gate, err := own.Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		own.Begin()
+		ran := make(chan error)
+		go func() { ran <- a.request.Run(t.Context(), gate) }()
+		other.Arrive()
+		if _, err := other.Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if a.session.Away() != 0 {
+			t.Error("the weights went from under an iteration")
+		}
+		close(a.on)
+		synctest.Wait()
+		select {
+		case err := <-ran:
+			t.Errorf("an iteration ended without the device: %v", err)
+		default:
+		}
+		other.Lease().Release()
+		if err := <-ran; err != nil {
+			t.Error(err)
+		}
+		own.End()
+		own.Release()
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/device/far"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/internal/seat"
@@ -52,6 +53,7 @@ type crowd struct {
 	device *far.Device
 	plan   *plan.Plan
 	broker *broker.Broker
+	pool   *cpu.Pool
 	want   []byte
 	served atomic.Int64
 	gaveUp atomic.Int64
@@ -75,6 +77,7 @@ func TestJobsInTurnAtRandom(t *testing.T) {
 				all.Go(func() { c.live(rand.New(rand.NewPCG(seed, uint64(20+k))), k) })
 			}
 			all.Wait()
+			c.pool.Close()
 			c.broker.Close()
 			if held := c.device.Held(); held != 0 {
 				t.Errorf("%d bytes are held on the device by nobody", held)
@@ -95,7 +98,8 @@ func gather(t *testing.T, seed uint64) *crowd {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &crowd{t: t, plan: products(t, d.Target())}
+	c := &crowd{t: t, plan: products(t, d.Target()),
+		pool: cpu.NewPool(cpu.PoolOptions{Threads: 1})}
 	memory := 4*c.plan.ArenaBytes + c.plan.PackedBytes*3/2
 	if c.device, err = far.Open("far", far.Options{MemoryBytes: memory}); err != nil {
 		t.Fatal(err)
@@ -174,10 +178,11 @@ func (c *crowd) job(r *rand.Rand, job *broker.Job) {
 	}
 	defer i.Put()
 	memory.Attach(s)
+	own := seat.New(job, c.pool)
 	for range 1 + r.IntN(6) {
 		time.Sleep(time.Duration(r.IntN(int(20 * time.Millisecond))))
 		began, patience := time.Now(), draw(r)
-		err := c.iterate(patience, job, memory, i)
+		err := c.iterate(patience, own, memory, i)
 		if took := time.Since(began); took > patience {
 			c.t.Errorf("job %s: a client waits for %v, and answered after %v: %v", job.Name(),
 				patience, took, err)
@@ -205,28 +210,29 @@ func (c *crowd) over(err error) {
 }
 
 // iterate is one request.
-func (c *crowd) iterate(patience time.Duration, job *broker.Job, memory *seat.Elastic,
-	i *engine.Instance) error {
+func (c *crowd) iterate(patience time.Duration, own *seat.Seat, memory *seat.Elastic,
+	i *engine.Instance) (err error) {
 	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
 	defer cancel()
-	job.Arrive()
-	defer job.Complete()
+	own.Arrive()
+	defer own.Complete()
+	var gate device.Gate
 	for {
 		if err := memory.Resident(ctx); err != nil {
 			return err
 		}
-		if _, err := job.Acquire(ctx); err != nil {
+		if gate, err = own.Acquire(ctx); err != nil {
 			return err
 		}
 		if memory.Begin() {
 			break
 		}
-		job.Lease().Release()
+		own.Release()
 	}
-	defer job.Lease().Release()
+	defer own.Release()
 	defer memory.End()
-	job.BeginIteration()
-	defer job.EndIteration()
+	own.Begin()
+	defer own.End()
 	fill(i)
-	return i.Run(ctx, device.Open)
+	return i.Run(ctx, gate)
 }

@@ -2,6 +2,8 @@ package seat_test
 
 import (
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/cpu"
@@ -67,4 +69,62 @@ func TestLeaseAsGate(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestSeatLeaves: a lease that is left within an iteration is somebody else's at once, and is not
+// paid for; renewed, it is waited for like any other, and it may be released while it is left.
+func TestSeatLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool := cpu.NewPool(cpu.PoolOptions{Threads: 1})
+		defer pool.Close()
+		c, err := core.Config{Device: "cpu:0", Units: 1, Memory: share.GiB}.ForPolicy("fair")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := broker.New(broker.Config{Config: c})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		var jobs [2]*broker.Job
+		var seats [2]*seat.Seat
+		for i := range jobs {
+			if jobs[i], err = b.Admit(share.Job{Name: string(rune('a' + i))}, 1); err != nil {
+				t.Fatal(err)
+			}
+			seats[i] = seat.New(jobs[i], pool)
+			seats[i].Arrive()
+		}
+		if _, err := seats[0].Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		seats[0].Begin()
+		seats[0].Leave()
+		if _, err := seats[1].Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Millisecond)
+		renewed := make(chan error, 1)
+		go func() { renewed <- seats[0].Renew(t.Context()) }()
+		synctest.Wait()
+		if len(renewed) > 0 {
+			t.Error("two jobs have the device at once")
+		}
+		seats[1].Release()
+		if err := <-renewed; err != nil || seats[0].Revoked() {
+			t.Errorf("renewed: error %v, revoked %v", err, seats[0].Revoked())
+		}
+		if used := jobs[0].Status().Used; used != 0 {
+			t.Errorf("the job that had left paid for %v", used)
+		}
+		seats[0].Leave()
+		seats[0].Release()
+		if _, err := seats[0].Acquire(t.Context()); err != nil {
+			t.Errorf("after a release: %v", err)
+		}
+		if err := seats[0].Renew(t.Context()); err != nil {
+			t.Errorf("a lease that is held is renewed: %v", err)
+		}
+		seats[0].Release()
+	})
 }
