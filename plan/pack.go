@@ -25,8 +25,8 @@ type PackOptions struct {
 	Gate device.Gate
 	// Progress, when set, is called with the number of steps done, one call after the other.
 	Progress func(done, total int)
-	// Packed, when set, is called by any worker with each constant whose repacked copy is written,
-	// which may be needed again: to pack again, or by another step.
+	// Packed, when set, is called by any worker with each constant whose copy is written, repacked
+	// or as it is, which may be needed again: to pack again, or by another step.
 	Packed func(c *tensor.Tensor)
 	// Populate, when set, is called by any worker with a stretch of dst that is about to be
 	// written. Stretches may meet, and together they are all of it.
@@ -58,7 +58,7 @@ func (p *Plan) Pack(dst []byte, o PackOptions) error {
 	if p.bare {
 		return fmt.Errorf("graph %q: %w", p.Graph.Name, ErrBare)
 	}
-	err := p.copyConsts(o.wantsConst, func(off int64, src []byte) error {
+	err := p.packConsts(&o, func(off int64, src []byte) error {
 		copy(dst[off:], src)
 		return nil
 	})
@@ -92,7 +92,7 @@ func (p *Plan) PackTo(copyIn func(off int64, src []byte) error, staging []byte,
 	if p.bare {
 		return fmt.Errorf("graph %q: %w", p.Graph.Name, ErrBare)
 	}
-	if err := p.copyConsts(o.wantsConst, copyIn); err != nil {
+	if err := p.packConsts(&o, copyIn); err != nil {
 		return err
 	}
 	r := &packRegion{plan: p, opts: o, dst: staging}
@@ -114,6 +114,20 @@ func (p *Plan) PackTo(copyIn func(off int64, src []byte) error, staging []byte,
 		}
 	}
 	return nil
+}
+
+// packConsts gives the constants that are wanted as they are to copyIn.
+func (p *Plan) packConsts(o *PackOptions, copyIn func(off int64, src []byte) error) error {
+	return p.copyConsts(o.wantsConst, func(c *tensor.Tensor, off int64) error {
+		if o.Context != nil && o.Context.Err() != nil {
+			return o.Context.Err()
+		}
+		if err := copyIn(off, c.Data); err != nil || o.Packed == nil {
+			return err
+		}
+		o.Packed(c)
+		return nil
+	})
 }
 
 // packRegion is the work of one Pack. Its chunks are the parts.

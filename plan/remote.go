@@ -220,18 +220,19 @@ func (p *Plan) mirrorOf(s int) mirror {
 // constants that the kernels of a device read whose memory the host cannot address. It fails with
 // the errors of copyIn, and with fault.ErrFile when a mapped file cannot be read.
 func (p *Plan) Preset(copyIn func(off int64, src []byte) error) error {
-	return p.copyConsts(func(k constant) bool { return k.arena }, copyIn)
+	return p.copyConsts(func(k constant) bool { return k.arena },
+		func(c *tensor.Tensor, off int64) error { return copyIn(off, c.Data) })
 }
 
-// copyConsts gives the constants that are wanted to copyIn.
+// copyConsts calls write with the constants that are wanted, and where they are to lie.
 func (p *Plan) copyConsts(wanted func(k constant) bool,
-	copyIn func(off int64, src []byte) error) error {
+	write func(c *tensor.Tensor, off int64) error) error {
 	for _, k := range p.consts {
 		if !wanted(k) {
 			continue
 		}
 		v := p.Slots[k.slot].Value
-		err := fault.Do(func() error { return copyIn(k.at.off, v.Const().Data) })
+		err := fault.Do(func() error { return write(v.Const(), k.at.off) })
 		if err != nil {
 			return fmt.Errorf("graph %q: constant %q: %w", p.Graph.Name, v.Name, err)
 		}

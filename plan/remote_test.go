@@ -2,12 +2,15 @@ package plan
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/weirgpu/weir/device/compute"
+	"github.com/weirgpu/weir/tensor"
 	"github.com/weirgpu/weir/zoo"
 )
 
@@ -119,6 +122,39 @@ func TestRemoteConstants(t *testing.T) {
 	if want := p.Slots[own.slot].Value.Const().Data; err != nil ||
 		!bytes.Equal(own.at.of(arena), want) {
 		t.Errorf("the small constant is %v in an arena, error %v", own.at.of(arena), err)
+	}
+}
+
+// TestRemoteConstantsGivenUp holds that constants which a device gets as they are end with the
+// packing's context, and that whoever has their bytes is told that they are there.
+func TestRemoteConstantsGivenUp(t *testing.T) {
+	g := parse(t, `
+		input %x: float32[64,64]
+		const %k: float32[64,64] = {3`+strings.Repeat(", 4", 64*64-1)+`}
+		const %l: float32[64,64] = {5`+strings.Repeat(", 6", 64*64-1)+`}
+		%p: float32[64,64] = Mul@17 (%x, %k)
+		%q: float32[64,64] = Add@17 (%p, %l)
+		output %q`)
+	p := compileAs(t, g, Options{Target: distant})
+	copied, told := 0, map[*tensor.Tensor]int{}
+	ctx, cancel := context.WithCancel(t.Context())
+	count := func(int64, []byte) error {
+		if copied++; copied == 3 {
+			cancel()
+		}
+		return nil
+	}
+	o := PackOptions{Context: ctx, Packed: func(c *tensor.Tensor) { told[c]++ }}
+	staging := memory(t, p.StagingBytes())
+	if err := p.PackTo(count, staging, o); err != nil || copied != 2 || len(told) != 2 {
+		t.Errorf("%d constants copied, %d told of, want 2: error %v", copied, len(told), err)
+	}
+	if err := p.PackTo(count, staging, o); !errors.Is(err, context.Canceled) || copied != 3 {
+		t.Errorf("given up after the third copy: %d were made, error %v", copied, err)
+	}
+	dst := memory(t, p.PackedBytes)
+	if err := p.Pack(dst, o); !errors.Is(err, context.Canceled) {
+		t.Errorf("given up before: error %v", err)
 	}
 }
 
