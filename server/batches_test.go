@@ -141,6 +141,10 @@ func TestLearn(t *testing.T) {
 		if !strings.Contains(b.why, why) || name != "digits" && b.most != 1 {
 			t.Errorf("%s: %d rows: %s", name, b.most, b.why)
 		}
+		c, err := s.Config(name, "")
+		if err != nil || c.Parameters["batching"].StringValue != b.why {
+			t.Errorf("%s: the configuration does not say %q: %+v, %v", name, b.why, c, err)
+		}
 	}
 }
 

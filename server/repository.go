@@ -49,6 +49,9 @@ func (v *version) config() *oip.Config {
 		Input:         []oip.ConfigItem{}, Output: []oip.ConfigItem{},
 		DefaultModelFilename: "model.onnx", Parameters: map[string]oip.ConfigText{},
 		ModelWarmup: []oip.Warmup{}}
+	if b := v.batches.Load(); b.why != "" {
+		c.Parameters["batching"] = oip.ConfigText{StringValue: b.why}
+	}
 	item := func(f oip.TensorFields) oip.ConfigItem {
 		name := f.Datatype
 		if name == "BYTES" {
