@@ -36,6 +36,7 @@ var jsonOf = map[string][]reflect.Type{
 	"weir demo":              {reflect.TypeFor[scenario.Result]()},
 	"weir device list":       {reflect.TypeFor[deviceList]()},
 	"weir doctor":            {reflect.TypeFor[diagnosis]()},
+	"weir infer":             {reflect.TypeFor[inferResult]()},
 	"weir inspect":           {reflect.TypeFor[inspectResult]()},
 	"weir model new":         {reflect.TypeFor[modelResult]()},
 	"weir optimize":          {reflect.TypeFor[optimizeResult]()},

@@ -87,27 +87,31 @@ func (f *deviceFlags) passes(on *machine.Machine) (pass.Options, error) {
 	return pass.Options{Precision: p}, nil
 }
 
-// modelFlags choose the inputs of a model and the memory that it may hold.
-type modelFlags struct {
+// inputFlags choose the inputs of a model.
+type inputFlags struct {
 	inputs []string
 	shapes []string
 	seed   uint64
-	memory share.Bytes
 	images feed.Images
 	cast   bool
+}
 
+// modelFlags choose the inputs of a model and the memory that it may hold.
+type modelFlags struct {
+	inputFlags
+	memory  share.Bytes
 	noCache bool
 }
 
-func (f *modelFlags) add(c *cobra.Command) {
+func (f *inputFlags) add(c *cobra.Command) {
 	c.Flags().
 		StringArrayVar(&f.shapes, "shape", nil,
 			"shape of an input, NAME=1x3x224x224 (repeat for more)")
 	c.Flags().Uint64Var(&f.seed, "seed", 1, "seed of made-up inputs")
 }
 
-// addRun adds the flags of commands that run the model.
-func (f *modelFlags) addRun(c *cobra.Command) {
+// addGiven adds the flags by which inputs are given.
+func (f *inputFlags) addGiven(c *cobra.Command) {
 	c.Flags().
 		StringArrayVar(&f.inputs, "input", nil, "an input, `NAME=FILE`, from a .npy, .npz or "+
 			"image file, or a .pb as ONNX's test data has them; NAME=- from standard input, "+
@@ -125,6 +129,11 @@ func (f *modelFlags) addRun(c *cobra.Command) {
 		BoolVar(&f.cast, "cast", false, "convert given inputs to the element types that the model "+
 			"takes")
 	completeFlag(c, "layout", "nchw", "nhwc")
+}
+
+// addRun adds the flags of commands that run the model.
+func (f *modelFlags) addRun(c *cobra.Command) {
+	f.addGiven(c)
 	completeInputs(c)
 	c.Flags().
 		TextVar(&f.memory, "memory", share.Bytes(0), "most memory that the run may hold, a `SIZE` "+
@@ -155,8 +164,8 @@ type request struct {
 
 // resolve reads the given inputs of the model that comes from path, of most bytes together unless
 // that is 0, and chooses the shapes of all.
-func (f *modelFlags) resolve(c *cobra.Command, path string, g *graph.Graph, most int64) (*request,
-	error) {
+func (f *inputFlags) resolve(c *cobra.Command, path string, takes []*graph.Value,
+	most int64) (*request, error) {
 	texts, err := feed.Pairs("--shape", f.shapes)
 	if err != nil {
 		return nil, err
@@ -168,7 +177,7 @@ func (f *modelFlags) resolve(c *cobra.Command, path string, g *graph.Graph, most
 			return nil, fmt.Errorf("--shape %s: %w", name, err)
 		}
 	}
-	inputs := feed.Reader{Inputs: g.Inputs, Stdin: c.InOrStdin(), Used: path == "-",
+	inputs := feed.Reader{Inputs: takes, Stdin: c.InOrStdin(), Used: path == "-",
 		Images: f.images, Shapes: asked, Cast: f.cast, Most: most}
 	r.given, err = await(c.Context(), func() (map[string]*tensor.Tensor, error) {
 		return inputs.Read(f.inputs)
@@ -176,14 +185,14 @@ func (f *modelFlags) resolve(c *cobra.Command, path string, g *graph.Graph, most
 	if err != nil {
 		return nil, err
 	}
-	r.shapes, err = feed.Shapes(g.Inputs, asked, r.given)
+	r.shapes, err = feed.Shapes(takes, asked, r.given)
 	return r, err
 }
 
 // made lists the inputs that are made up.
-func (r *request) made(g *graph.Graph) []string {
+func (r *request) made(takes []*graph.Value) []string {
 	var made []string
-	for _, v := range g.Inputs {
+	for _, v := range takes {
 		if r.given[v.Name] == nil {
 			made = append(made, v.Name)
 		}
@@ -266,7 +275,7 @@ func decodeInput(data []byte, o onnx.Options) (*onnx.Model, error) {
 func (m *compiled) compile(c *cobra.Command, path string, f *modelFlags, on *machine.Machine,
 	passes pass.Options) error {
 	g := m.model.Graph
-	r, err := f.resolve(c, path, g, cmp.Or(int64(f.memory), on.Device.Info().MemoryBytes))
+	r, err := f.resolve(c, path, g.Inputs, cmp.Or(int64(f.memory), on.Device.Info().MemoryBytes))
 	if err != nil {
 		return err
 	}
@@ -293,7 +302,7 @@ func (m *compiled) compile(c *cobra.Command, path string, f *modelFlags, on *mac
 	if err := f.fits(m.plan, given, on.Device.Info()); err != nil {
 		return err
 	}
-	m.made = r.made(g)
+	m.made = r.made(g.Inputs)
 	m.inputs, err = makeInputs()
 	return err
 }

@@ -205,7 +205,7 @@ func (r *inspectResult) plan(c *cobra.Command, g *graph.Graph, dev *deviceFlags,
 		return err
 	}
 	defer on.Close()
-	asked, err := model.resolve(c, "", g, 0) // inspect takes no inputs
+	asked, err := model.resolve(c, "", g.Inputs, 0) // inspect takes no inputs
 	if err != nil {
 		return err
 	}
@@ -335,7 +335,7 @@ func dumpGraph(c *cobra.Command, path string, g *graph.Graph, dev *deviceFlags, 
 // runStages runs the passes and keeps the graph after each.
 func runStages(c *cobra.Command, g *graph.Graph, dev *deviceFlags,
 	model *modelFlags) ([]stages.Stage, error) {
-	r, err := model.resolve(c, "", g, 0)
+	r, err := model.resolve(c, "", g.Inputs, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -158,8 +158,8 @@ func newRoot() *cobra.Command {
 	root.SetHelpCommand(newHelp())
 	root.AddCommand(newUp(), newDemo(), newShare(), newSimulate(), newPolicies())
 	root.AddCommand(newAccount(), newAudit(), newBackup(), newRestore())
-	root.AddCommand(newRun(), newBench(), newInspect(), newOptimize(), newVerify(), newTune(),
-		newModel(), newDevice(), newCache(), newDebug())
+	root.AddCommand(newRun(), newInfer(), newBench(), newInspect(), newOptimize(), newVerify(),
+		newTune(), newModel(), newDevice(), newCache(), newDebug())
 	root.AddCommand(newExec(), newTop(), newSet(), newFreeze(), newThaw(), newPolicy(), newAgent())
 	root.AddCommand(newDoctor(), newMan(), newVersion())
 	return root

@@ -5,9 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -19,10 +16,7 @@ import (
 	"github.com/weirgpu/weir/feed"
 	"github.com/weirgpu/weir/internal/op"
 	"github.com/weirgpu/weir/internal/seat"
-	"github.com/weirgpu/weir/internal/wholefile"
-	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/tensor"
-	"github.com/weirgpu/weir/tensor/npy"
 )
 
 type runResult struct {
@@ -36,11 +30,9 @@ type runResult struct {
 
 // runFlags are the flags of run.
 type runFlags struct {
-	dev    deviceFlags
-	model  modelFlags
-	output string
-	show   outputFlags
-	asJSON bool
+	dev   deviceFlags
+	model modelFlags
+	resultFlags
 }
 
 func newRun() *cobra.Command {
@@ -70,21 +62,13 @@ are from 0 to 1, less --mean, divided by --std; a model that takes bytes gets th
 	f.dev.add(c)
 	f.model.add(c)
 	f.model.addRun(c)
-	f.show.add(c)
-	c.Flags().
-		StringVar(&f.output, "output", "", "folder to write the outputs to as .npy files, "+
-			"sequences, optionals and maps as .pb; it is made if it is missing; - writes the "+
-			"only output to standard output as .npy")
-	c.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON object")
+	f.resultFlags.add(c)
 	return c
 }
 
 // check refuses flags that exclude each other.
 func (f *runFlags) check(c *cobra.Command) error {
-	if f.asJSON && f.output == "-" {
-		return errors.New("--json and --output - both want standard output: choose one")
-	}
-	return errors.Join(f.model.images.Check(), f.show.check(c))
+	return errors.Join(f.resultFlags.check(c), f.model.images.Check())
 }
 
 // print shows a result: on standard error where an output has the other.
@@ -92,9 +76,7 @@ func (f *runFlags) print(c *cobra.Command, res *runResult, outs []*tensor.Tensor
 	if f.asJSON {
 		return printJSON(c.OutOrStdout(), res)
 	}
-	if f.output != "-" {
-		f.show.print(c.OutOrStdout(), res.Outputs, outs)
-	}
+	f.printOutputs(c, res.Outputs, outs)
 	from := ""
 	switch {
 	case res.Cached:
@@ -139,11 +121,12 @@ func (f *runFlags) run(c *cobra.Command, path string) error {
 		Cached:   m.cached.Cached(),
 		Uncached: m.cached.Reason,
 	}
-	outs, err := f.writeOutputs(c, res, i, m)
-	if err != nil {
-		return err
+	var names []string
+	for _, v := range m.plan.Graph.Outputs {
+		names = append(names, v.Name)
 	}
-	if err := f.show.describe(res.Outputs, outs); err != nil {
+	outs := i.Outputs() // valid until the model is unloaded
+	if res.Outputs, err = f.take(c, names, outs); err != nil {
 		return err
 	}
 	if err := f.print(c, res, outs); err != nil {
@@ -206,85 +189,6 @@ func (m *compiled) keep() {
 	if m.cached.Fresh() {
 		_ = m.session.WithWeights(context.Background(), m.cached.Save)
 	}
-}
-
-// writeOutputs takes the outputs of a run, which are valid until it is unloaded, and writes them
-// where they are to go.
-func (f *runFlags) writeOutputs(c *cobra.Command, res *runResult, i *engine.Instance,
-	m *compiled) ([]*tensor.Tensor, error) {
-	if f.output == "-" {
-		if n := len(m.plan.Graph.Outputs); n != 1 {
-			return nil, fmt.Errorf("--output -: the model has %d outputs: name a folder", n)
-		}
-	} else if f.output != "" {
-		if err := os.MkdirAll(f.output, 0o777); err != nil {
-			return nil, failed(err)
-		}
-	}
-	var outs []*tensor.Tensor
-	res.Outputs = []outputResult{}
-	for k, t := range i.Outputs() {
-		o := outputResult{
-			Name:  m.plan.Graph.Outputs[k].Name,
-			DType: t.DType.String(),
-			Shape: append([]int{}, t.Shape...),
-		}
-		var err error
-		switch {
-		case f.output == "-":
-			err = npy.Write(c.OutOrStdout(), t)
-		case f.output != "":
-			err = o.write(f.output, k, t)
-		}
-		if err != nil {
-			return nil, failed(fmt.Errorf("output %s: %w", o.Name, err))
-		}
-		res.Outputs = append(res.Outputs, o)
-		outs = append(outs, t)
-	}
-	return outs, nil
-}
-
-// write writes output k to a file in a folder: sequences, optionals and maps, for which NumPy has
-// no file, as ONNX's test data has them.
-func (o *outputResult) write(dir string, k int, t *tensor.Tensor) error {
-	o.File = filepath.Join(dir, fileName(o.Name, k)+".npy")
-	if !t.DType.IsContainer() {
-		return writeNPY(o.File, t)
-	}
-	o.File = filepath.Join(dir, fileName(o.Name, k)+".pb")
-	return writeValue(o.File, t)
-}
-
-// fileName makes an output's name safe as a file name; names that were changed get their number, so
-// that two never collide.
-func fileName(name string, k int) string {
-	safe := strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
-			strings.ContainsRune("._-", r) {
-			return r
-		}
-		return '_'
-	}, name)
-	if safe != name || strings.HasPrefix(safe, ".") {
-		safe = fmt.Sprintf("%s_%d", strings.TrimLeft(safe, "."), k)
-	}
-	return safe
-}
-
-func writeNPY(path string, t *tensor.Tensor) error {
-	return wholefile.Write(path, func(w io.Writer) error { return npy.Write(w, t) })
-}
-
-func writeValue(path string, t *tensor.Tensor) error {
-	data, err := onnx.EncodeValue("", t)
-	if err != nil {
-		return err
-	}
-	return wholefile.Write(path, func(w io.Writer) error {
-		_, err := w.Write(data)
-		return err
-	})
 }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

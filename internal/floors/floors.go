@@ -107,6 +107,7 @@ var Table = []Row{
 	{"server/oip/inferencepb", 5, Both, ""},
 	{"server/oip", 6, Both, "the inference protocol"},
 	{"server/repo", 8, Both, "folders of models"},
+	{"server/client", 9, Both, "asks a server"},
 	{"server/telemetry", 9, Both, "metrics, statistics, load"},
 	{"server/web", 10, Both, "the page of a server"},
 	{"server", 10, Both, "models as a service"},
