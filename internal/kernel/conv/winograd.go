@@ -253,8 +253,8 @@ func (o *Convolution) runWinograd(c int, args *Args, scratch []float32) {
 	if p.Residual {
 		s.res = scratch[tilesLen+stagedLen:][:stagedLen]
 	}
-	var runs [mostRuns]stagedRun
-	s.listRuns(w, o.out, runs[:0])
+	var buf [mostRuns]stagedRun // no part of s, which p.Map makes escape
+	runs := s.listRuns(w, o.out, buf[:0])
 	limit := min((block+1)*w.block, p.M)
 	for ch := block * w.block; ch < limit; ch += w.part {
 		end := min(ch+w.part, limit)
@@ -267,7 +267,7 @@ func (o *Convolution) runWinograd(c int, args *Args, scratch []float32) {
 			product.Run(i, &a, nil)
 		}
 		for i := ch; i < end; i++ {
-			o.transformOut(&s, m[(i-ch)*lanes:], args, i)
+			o.transformOut(&s, runs, m[(i-ch)*lanes:], args, i)
 		}
 	}
 }
@@ -309,12 +309,12 @@ func (w *winograd) tileRows(rows []tileRow, win *Window, first, last int) []tile
 }
 
 // transformOut finishes one output channel of a panel and moves it where it belongs.
-func (o *Convolution) transformOut(s *stage, m []float32, args *Args, ch int) {
+func (o *Convolution) transformOut(s *stage, runs []stagedRun, m []float32, args *Args, ch int) {
 	p, w := &o.p, o.winograd
 	plane := volume(o.out)
 	at := (s.image*p.M + ch) * plane
 	if p.Residual {
-		s.load(args.Residual[at:][:plane])
+		s.load(args.Residual[at:][:plane], runs)
 	}
 	bias := float32(0)
 	if p.Bias {
@@ -327,7 +327,7 @@ func (o *Convolution) transformOut(s *stage, m []float32, args *Args, ch int) {
 			p.Map(row, row)
 		}
 	}
-	storeRuns(w.level, args.Y[at:][:plane], s.out, s.runs)
+	storeRuns(w.level, args.Y[at:][:plane], s.out, runs)
 }
 
 // stage is where the outputs of one panel and one channel are put together: 4 rows of 128, 4
@@ -335,8 +335,7 @@ func (o *Convolution) transformOut(s *stage, m []float32, args *Args, ch int) {
 type stage struct {
 	image, first, last int
 	out, res           []float32
-	tiles              []float32   // scratch
-	runs               []stagedRun // the same for every channel
+	tiles              []float32 // scratch
 }
 
 // stagedRun is outputs that are neighbours on the stage and in a plane of the image. The assembly
@@ -348,7 +347,7 @@ const mostRuns = tileOut * lanes
 
 // listRuns appends the runs of the panel: four for neighbouring tiles of one row, fewer at the end
 // of the image.
-func (s *stage) listRuns(w *winograd, out [3]int, runs []stagedRun) {
+func (s *stage) listRuns(w *winograd, out [3]int, runs []stagedRun) []stagedRun {
 	for t := s.first; t < s.last; {
 		ty, tx := t/w.cols, t%w.cols
 		y, x := ty*tileOut, tx*tileOut
@@ -359,12 +358,12 @@ func (s *stage) listRuns(w *winograd, out [3]int, runs []stagedRun) {
 		}
 		t += n
 	}
-	s.runs = runs
+	return runs
 }
 
 // load copies the residuals of the panel from a plane of the image.
-func (s *stage) load(plane []float32) {
-	for _, r := range s.runs {
+func (s *stage) load(plane []float32, runs []stagedRun) {
+	for _, r := range runs {
 		copy(s.res[r.stage:][:r.n], plane[r.plane:])
 	}
 }
