@@ -36,7 +36,7 @@ func (f *metricsFlags) listen(p *peopleFlags, beside net.Listener,
 		a.String() == beside.Addr().String() {
 		return nil, nil
 	}
-	on, err := p.listen("--metrics", f.address, log)
+	on, err := p.listen("--metrics", f.address, log, "http/1.1")
 	if errors.Is(err, syscall.EADDRINUSE) && !f.given() {
 		log.Warn("metrics are at the address of --http alone: the usual one is taken",
 			"address", f.address)
@@ -45,13 +45,14 @@ func (f *metricsFlags) listen(p *peopleFlags, beside net.Listener,
 	return on, err
 }
 
-// widest is the address that more can reach, of two that are listened on.
-func widest(on, metrics net.Listener) net.IP {
-	ip := on.Addr().(*net.TCPAddr).IP
-	if metrics == nil || !ip.IsLoopback() {
-		return ip
+// widest is the address that most can reach, of those that are listened on; nil is none.
+func widest(all ...net.Listener) (ip net.IP) {
+	for _, l := range all {
+		if l != nil && (ip == nil || ip.IsLoopback()) {
+			ip = l.Addr().(*net.TCPAddr).IP
+		}
 	}
-	return metrics.Addr().(*net.TCPAddr).IP
+	return ip
 }
 
 // metricsOnly lets h answer what is asked of metrics, and nothing else.

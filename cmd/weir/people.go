@@ -66,9 +66,10 @@ func (f *peopleFlags) asked(ip net.IP) bool {
 		!ip.IsLoopback()
 }
 
-// listen listens on an address, over TLS where there is a certificate. One that other machines
-// reach needs that.
-func (f *peopleFlags) listen(flag, address string, log *slog.Logger) (net.Listener, error) {
+// listen listens on an address, over TLS where there is a certificate, with protocols that may be
+// chosen. One that other machines reach needs that.
+func (f *peopleFlags) listen(flag, address string, log *slog.Logger,
+	protocols ...string) (net.Listener, error) {
 	a, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", flag, address, err)
@@ -91,7 +92,7 @@ func (f *peopleFlags) listen(flag, address string, log *slog.Logger) (net.Listen
 	if files == nil {
 		return on, nil
 	}
-	return tls.NewListener(on, files.Config("http/1.1")), nil
+	return tls.NewListener(on, files.Config(protocols...)), nil
 }
 
 // people is who may ask a server.

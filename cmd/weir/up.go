@@ -22,6 +22,7 @@ import (
 	"github.com/weirgpu/weir/plan/cache"
 	"github.com/weirgpu/weir/server"
 	"github.com/weirgpu/weir/server/repo"
+	"github.com/weirgpu/weir/server/rpc"
 	"github.com/weirgpu/weir/server/sealed"
 	"github.com/weirgpu/weir/share/policy"
 )
@@ -36,6 +37,7 @@ type upFlags struct {
 	asJSON  bool
 	noCache bool
 	metrics metricsFlags
+	grpc    grpcFlags
 	people  peopleFlags
 	sealed  sealedFlags
 }
@@ -71,7 +73,7 @@ func newUp() *cobra.Command {
 	var f upFlags
 	c := &cobra.Command{
 		Use:   "up",
-		Short: "Serve models over HTTP, under shares of one device",
+		Short: "Serve models over HTTP and gRPC, under shares of one device",
 		Long: "Serve the models of a folder over the Open Inference Protocol, version 2, with " +
 			"Triton's binary data and classification. The folder holds NAME/VERSION/model.onnx; " +
 			"the newest version of each model is served. config.pbtxt is not read. Each model " +
@@ -100,6 +102,7 @@ func newUp() *cobra.Command {
 		"SIGTERM has ended readiness")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON object when ready")
 	addNoCache(c, &f.noCache)
+	f.grpc.add(c)
 	f.metrics.add(c)
 	f.people.add(c)
 	f.sealed.add(c)
@@ -119,23 +122,23 @@ func (f *upFlags) run(c *cobra.Command) error {
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil))
-	on, err := f.people.listen("--http", f.address, log)
+	on, calls, err := f.listen(log)
 	if err != nil {
 		return err
 	}
 	metrics, err := f.metrics.listen(&f.people, on, log)
 	if err != nil {
-		return errors.Join(err, on.Close())
+		return errors.Join(err, closeAll(on, calls))
 	}
-	people, err := f.people.open(c.Context(), widest(on, metrics), log)
+	people, err := f.people.open(c.Context(), widest(on, metrics, calls), log)
 	if err != nil {
-		return errors.Join(err, closeAll(on, metrics))
+		return errors.Join(err, closeAll(on, calls, metrics))
 	}
 	s, err := server.New(server.Options{Version: thisVersion().Version, Log: log,
 		AnyName: people.guard != nil,
 		Host:    lib.HostOptions{Policy: f.policy, Threads: f.threads}})
 	if err != nil {
-		return errors.Join(err, people.close(), closeAll(on, metrics))
+		return errors.Join(err, people.close(), closeAll(on, calls, metrics))
 	}
 	people.serve(s)
 	page := f.page(s, people, log)
@@ -146,6 +149,12 @@ func (f *upFlags) run(c *cobra.Command) error {
 	go func() { ended <- h.Serve(on) }()
 	where := endpoints{http: on.Addr().String(), metrics: on.Addr().String(),
 		accounts: people.guard != nil}
+	g := rpc.New(rpc.Options{Server: s, Guard: people.guard, Log: log})
+	defer g.Close()
+	if calls != nil {
+		go func() { ended <- g.Serve(calls) }()
+		where.grpc = calls.Addr().String()
+	}
 	if metrics != nil {
 		beside := httpServer(metricsOnly(s), log)
 		defer beside.Close() // metrics are there until all is answered
@@ -167,7 +176,7 @@ func (f *upFlags) run(c *cobra.Command) error {
 		case <-ctx.Done():
 		}
 	}
-	return errors.Join(err, f.stop(ctx, s, h), failed(people.close()))
+	return errors.Join(err, f.stop(ctx, s, h, g), failed(people.close()))
 }
 
 // folder is that of the models to serve, "" for none.
@@ -234,6 +243,7 @@ type upInfo struct {
 	HTTP    string  `json:"http"`     // the address
 	Page    string  `json:"page"`     // that of the page for browsers
 	Metrics string  `json:"metrics"`  // that of /metrics; may be the same
+	GRPC    string  `json:"grpc"`     // host and port, "" without gRPC; may be those of HTTP
 	Ready   bool    `json:"ready"`    // whether every model could be loaded
 	ReadyMS float64 `json:"ready_ms"` // from the begin of the command
 }
@@ -241,6 +251,7 @@ type upInfo struct {
 // endpoints are the addresses of a server, and whether it has accounts.
 type endpoints struct {
 	http, metrics string
+	grpc          string // "" for none
 	accounts      bool
 }
 
@@ -253,7 +264,7 @@ func (f *upFlags) print(w io.Writer, s *server.Server, where endpoints, took tim
 	url := scheme + where.http
 	if f.asJSON {
 		return printJSON(w, upInfo{HTTP: url, Page: url + "/", Metrics: scheme + where.metrics,
-			Ready:   s.Ready(),
+			GRPC: where.grpc, Ready: s.Ready(),
 			ReadyMS: float64(took) / float64(time.Millisecond)})
 	}
 	fmt.Fprintf(w, "%s/ is the page\n", url)
@@ -273,6 +284,9 @@ func (f *upFlags) print(w io.Writer, s *server.Server, where endpoints, took tim
 		line := fmt.Sprintf("  %s, version %s: %s", m.Name, m.Versions[0], strings.Join(values,
 			", "))
 		fmt.Fprintln(w, terminal.Wrap(line, textWidth(w)))
+	}
+	if where.grpc != "" {
+		fmt.Fprintf(w, "%s answers gRPC\n", where.grpc)
 	}
 	if len(list) == 0 {
 		return nil
@@ -306,7 +320,8 @@ func try(url, name string, accounts bool) string {
 
 // stop ends the server without a loss of requests that it has taken. It needs a context that has
 // not ended, since that of the command has.
-func (f *upFlags) stop(ctx context.Context, s *server.Server, h *http.Server) error {
+func (f *upFlags) stop(ctx context.Context, s *server.Server, h *http.Server,
+	g *rpc.Server) error {
 	s.Retire()
 	var by *stopped
 	if errors.As(context.Cause(ctx), &by) && by.signal == syscall.SIGTERM {
@@ -314,6 +329,8 @@ func (f *upFlags) stop(ctx context.Context, s *server.Server, h *http.Server) er
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainLimit)
 	defer cancel()
+	calls := make(chan error, 1)
+	go func() { calls <- g.Drain(last) }()
 	err := s.Drain(last)
-	return failed(errors.Join(err, h.Shutdown(last), s.Close()))
+	return failed(errors.Join(err, h.Shutdown(last), <-calls, s.Close()))
 }

@@ -25,7 +25,8 @@ func up(t *testing.T, args ...string) (printed *bufio.Reader, end func() int) {
 	from, to := io.Pipe()
 	code := make(chan int, 1)
 	go func() {
-		args = append([]string{"up", "--http", "localhost:0", "--metrics", ""}, args...)
+		args = append([]string{"up", "--http", "localhost:0", "--metrics", "", "--grpc", ""},
+			args...)
 		code <- execute(ctx, args, nil, to, t.Output())
 		_ = to.Close()
 	}()

@@ -33,6 +33,8 @@ func (codec) Marshal(v any) (mem.BufferSlice, error) {
 	switch v := v.(type) {
 	case *answer:
 		return v.steps(), nil
+	case encoded:
+		return mem.BufferSlice{mem.SliceBuffer(v)}, nil
 	case proto.Message:
 		b, err := proto.Marshal(v)
 		return mem.BufferSlice{mem.SliceBuffer(b)}, err

@@ -5,12 +5,8 @@ import (
 
 	"google.golang.org/grpc"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/reflection"
-	"google.golang.org/grpc/reflection/grpc_reflection_v1"
-	"google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/weirgpu/weir/server/auth"
 	"github.com/weirgpu/weir/server/oip"
 	pb "github.com/weirgpu/weir/server/oip/inferencepb"
 )
@@ -59,22 +55,9 @@ func (s *Server) register() {
 		"List":  {serve: unary(nil, healthList)},
 		"Watch": {serve: healthWatch},
 	})
-	v1 := reflection.NewServerV1(reflection.ServerOptions{Services: s.grpc})
-	s.add(grpc_reflection_v1.ServerReflection_ServiceDesc.ServiceName, map[string]*method{
-		"ServerReflectionInfo": {stream: true, serve: guarded(
-			func(stream grpc.ServerStream) error {
-				return v1.ServerReflectionInfo(&grpc.GenericServerStream[
-					grpc_reflection_v1.ServerReflectionRequest,
-					grpc_reflection_v1.ServerReflectionResponse]{ServerStream: stream})
-			})}})
-	alpha := reflection.NewServer(reflection.ServerOptions{Services: s.grpc})
-	s.add(grpc_reflection_v1alpha.ServerReflection_ServiceDesc.ServiceName, map[string]*method{
-		"ServerReflectionInfo": {stream: true, serve: guarded(
-			func(stream grpc.ServerStream) error {
-				return alpha.ServerReflectionInfo(&grpc.GenericServerStream[
-					grpc_reflection_v1alpha.ServerReflectionRequest,
-					grpc_reflection_v1alpha.ServerReflectionResponse]{ServerStream: stream})
-			})}})
+	for _, name := range reflections {
+		s.add(name, map[string]*method{"ServerReflectionInfo": {stream: true, serve: reflect}})
+	}
 }
 
 // add gives gRPC a service.
@@ -85,19 +68,6 @@ func (s *Server) add(name string, methods map[string]*method) {
 		desc.Streams = append(desc.Streams, s.desc(short, m))
 	}
 	s.grpc.RegisterService(&desc, nil)
-}
-
-// guarded answers a stream of somebody else's making.
-func guarded(f func(grpc.ServerStream) error) func(*Server, context.Context, grpc.ServerStream,
-	*call) error {
-	return func(s *Server, ctx context.Context, stream grpc.ServerStream, k *call) error {
-		_, done, err := s.allow(ctx, k, auth.Call{Stream: true})
-		if err == nil {
-			err = f(stream)
-			done(err)
-		}
-		return err
-	}
 }
 
 // off answers what this server does not do.
