@@ -81,3 +81,17 @@ func TestInfer(t *testing.T) {
 func tensorsEqual(a, b []any) bool {
 	return slices.EqualFunc(a, b, func(x, y any) bool { return x == y })
 }
+
+// TestInferWidths holds that what is printed of an answer fits lines of 40 and of 80 columns.
+func TestInferWidths(t *testing.T) {
+	t.Setenv("LC_ALL", "C")
+	printed, _ := up(t, "--json", "--no-cache")
+	t.Setenv(serverVariable, answering(t, printed))
+	for i, width := range []string{"40", "80"} {
+		t.Setenv("COLUMNS", width)
+		for _, args := range [][]string{{"infer", "digits"}, {"infer", "digits", "--top", "3"}} {
+			got := done(t, args...)
+			fits(t, strings.Join(args, " "), got.out+got.talk, 40*(i+1), nil)
+		}
+	}
+}

@@ -71,6 +71,7 @@ var noWidths = map[string]string{
 	"weir backup":                "one line of a state",
 	"weir restore":               "lines of a state",
 	"weir freeze":                "one word of an agent",
+	"weir infer":                 "TestInferWidths",
 	"weir policy":                "one word of an agent",
 	"weir set":                   "one line of an agent",
 	"weir thaw":                  "one word of an agent",
