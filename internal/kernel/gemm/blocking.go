@@ -110,7 +110,7 @@ func (p *Params) repeats(v level, b *blocking) int {
 		p.Map != nil || p.OffA != nil || p.OffB != nil || p.OffC != nil {
 		return 1
 	}
-	return min(p.Batch, max(1, maxCallWork/max(1, p.M*v.nr()*v.steps(p.K))))
+	return min(p.Batch, max(1, maxCallWork/(p.M*v.nr()*(v.stepsA(p.K)+storeSteps))))
 }
 
 // evenRows is the least height of as many tiles as m rows need: the last then has the most rows,

@@ -158,13 +158,17 @@ type tile struct {
 	narrow bool
 }
 
-// maxCallWork bounds the multiply-adds of a call that computes several tiles, so that it stays
-// under 100 microseconds: the runtime cannot stop a goroutine inside assembly.
-const maxCallWork = 2 << 20
+// maxCallWork bounds the multiply-adds of a call that computes several tiles, where storing a tile
+// counts as storeSteps steps of K: the runtime cannot stop a goroutine inside assembly, and such a
+// call takes some tens of microseconds.
+const (
+	maxCallWork = 2 << 20
+	storeSteps  = 48
+)
 
 // atOnce is how many of n tiles of t's rows one call computes, 1 at least.
 func (t *tile) atOnce(v level, n int) int {
-	return min(n, max(1, maxCallWork/max(1, t.rows*v.nr()*t.k)))
+	return min(n, max(1, maxCallWork/(t.rows*v.nr()*(v.wordsA(t.k)+storeSteps))))
 }
 
 // runTiles computes n tiles of t's rows below each other, whose operands the slices of t span; and,

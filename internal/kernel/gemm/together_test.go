@@ -93,7 +93,7 @@ func TestWhatFollowsIsFetched(t *testing.T) {
 	}
 	const k, tiles, products = 8, 3, 4
 	rows := v.mr()
-	s := &several{tiles: tiles, products: products, stepA: tiles * rows * k}
+	s := &several{tiles: tiles, products: products, stepA: tiles*rows*k + 24}
 	s.a, s.b = random(r, products*s.stepA), random(r, products*k*v.nr())
 	s.c = make([]float32, products*tiles*rows*v.nr())
 	x := tile{k: k, rows: rows, cols: v.nr(), lda: rows, ldb: v.nr(), ldc: v.nr(), mask: 1<<32 - 1,
