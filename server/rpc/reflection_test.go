@@ -27,7 +27,8 @@ func TestReflection(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ask := func(m *reflectionpb.ServerReflectionRequest) *reflectionpb.ServerReflectionResponse {
+		ask := func(
+			m *reflectionpb.ServerReflectionRequest) *reflectionpb.ServerReflectionResponse {
 			t.Helper()
 			m.Host = "h"
 			a := &reflectionpb.ServerReflectionResponse{}

@@ -40,9 +40,9 @@ func (o *Product) fetch(t *tile, w window, b []float32, j, k0, k int) {
 // fetchA has each of n tiles of rows from i, in the first panel of columns, prefetch the tile of a
 // packed A that is read next. That is the tile of the rows below. In a batch, the last tile of a
 // window is followed by the first tile of the same window in the next product, or, after the last
-// product, by the rows below in the first one. Tiles of further panels find theirs in a cache. Where
-// one call computes several products of more rows than its tiles, the last of each fetches the rows
-// below of its own product, which are read later.
+// product, by the rows below in the first one. Tiles of further panels find theirs in a cache.
+// Where one call computes several products of more rows than its tiles have, the last of each
+// fetches the rows below of its own product, which are read later.
 func (o *Product) fetchA(t *tile, a panels, w window, args *Args, i, n int) {
 	p := &o.p
 	next := i + n*t.rows

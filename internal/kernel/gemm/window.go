@@ -120,8 +120,8 @@ func (o *Product) at(w window) int {
 	return offset(o.p.OffC, o.p.StrideC, w.batch) + i*o.p.LdC + j
 }
 
-// lastFlags are the parts of the epilogue in use. A lower limit of -Inf changes nothing, nor does an
-// upper one of +Inf.
+// lastFlags are the parts of the epilogue in use. A lower limit of -Inf changes nothing, nor does
+// an upper one of +Inf.
 func (p *Params) lastFlags() uint32 {
 	var f uint32
 	if p.Alpha != 1 {
