@@ -19,7 +19,6 @@ import (
 type item struct {
 	name string
 	rows int
-	read bool // by Run, after copied
 }
 
 // line is a queue whose batches take a millisecond and another for each row, unless they are cut

@@ -12,7 +12,6 @@ import (
 type Request struct {
 	of      *Recorder
 	model   *Model
-	account *account
 	name    string // the account's, which counts for itself or among others
 	marks   marks
 	queued  atomic.Bool
