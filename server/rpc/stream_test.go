@@ -106,7 +106,7 @@ func TestStrictStream(t *testing.T) {
 func TestDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		entered, leave := make(chan struct{}, 9), make(chan struct{}, 9)
-		w := begin(t, server.Options{}, held(entered, leave))
+		w := begin(t, server.Options{Batch: 1}, held(entered, leave))
 		idle, busy := w.open(t, t.Context()), w.open(t, t.Context())
 		if err := busy.SendMsg(request[float32]("hold", 1)); err != nil {
 			t.Fatal(err)
@@ -153,7 +153,7 @@ func TestDrain(t *testing.T) {
 func TestDrainEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		entered, leave := make(chan struct{}, 9), make(chan struct{}, 9)
-		w := begin(t, server.Options{}, held(entered, leave))
+		w := begin(t, server.Options{Batch: 1}, held(entered, leave))
 		one := make(chan error, 1)
 		go func() {
 			_, err := ask[pb.ModelInferResponse](t.Context(), w, "ModelInfer",
