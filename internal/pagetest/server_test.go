@@ -362,7 +362,10 @@ func (b *tab) walk(t *testing.T, least int) {
 	t.Helper()
 	const all = `[...document.querySelectorAll("a[href], button, input, select, textarea, summary, " +
 		"[tabindex='0']")].filter(e => e.checkVisibility() && e.tabIndex >= 0 && !e.disabled)`
-	b.do(t, `document.activeElement.blur(); window.reached = new Set(); window.unseen = []`)
+	// rows are made anew as the server tells of them, so that a control goes by what it says
+	b.do(t, `document.activeElement.blur(); window.reached = new Set(); window.unseen = [];
+		window.keyOf = e => e.tagName + (e.getAttribute("href") || e.name || e.id || "") +
+			(e.getAttribute("aria-label") || e.textContent)`)
 	n, err := chromedp.Run(b.ctx, chromedp.Evaluate[int](all+".length"))
 	if err != nil || n < least {
 		t.Fatalf("%d controls, %v", n, err)
@@ -372,12 +375,12 @@ func (b *tab) walk(t *testing.T, least int) {
 			t.Fatal(err)
 		}
 		b.do(t, `const e = document.activeElement, s = getComputedStyle(e);
-			reached.add(e);
+			reached.add(keyOf(e));
 			if (e !== document.body && (s.outlineStyle !== "solid" || parseFloat(s.outlineWidth) < 2))
 				unseen.push(e.outerHTML.slice(0, 80))`)
 	}
 	missed, err := chromedp.Run(b.ctx, chromedp.Evaluate[[]string](all+
-		`.filter(e => !reached.has(e)).map(e => e.outerHTML.slice(0, 80)).concat(unseen)`))
+		`.filter(e => !reached.has(keyOf(e))).map(e => e.outerHTML.slice(0, 80)).concat(unseen)`))
 	if err != nil || len(missed) > 0 {
 		t.Errorf("not reached, or without an outline: %q, %v", missed, err)
 	}
