@@ -217,8 +217,10 @@ func (q *Queue[T]) abandon(t *ticket[T]) (in *batch[T], over bool) {
 		delete(q.waiting, t.id)
 		q.decide()
 		return nil, true
+	case q.waiting[t.id] != nil: // put out by admission, which has not said so yet
+		q.decide()
 	}
-	return nil, false // its batch is done
+	return nil, false // what became of it is known
 }
 
 // leave gives up a request that runs, and with the last its batch. q.mu is held.
