@@ -241,7 +241,11 @@ func (q *Queue[T]) decide() {
 	for _, r := range d.Refused {
 		t := q.waiting[r.ID]
 		delete(q.waiting, r.ID)
-		t.err = r.Why
+		why := *r.Why
+		if errors.Is(&why, admit.ErrLate) {
+			why.RetryAfter = 0 // it came in time, and its time is over
+		}
+		t.err = &why
 		t.told <- struct{}{}
 	}
 	if d.Run != nil {
