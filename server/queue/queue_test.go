@@ -330,12 +330,38 @@ func TestPanic(t *testing.T) {
 	})
 }
 
+// TestPutOutUnsaid: a request whose context ends in the moment in which admission finds it late, and
+// before anybody was told, is late, and not answered.
+func TestPutOutUnsaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLine(t, admit.Model{})
+		first := l.do(t.Context(), "a", 1) // for 2 ms
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		second := l.do(ctx, "b", 1)
+		synctest.Wait()
+		l.Queue.mu.Lock()
+		if l.wake == nil || len(l.waiting) != 1 {
+			t.Fatal("nobody waits until a time")
+		}
+		l.wake.Stop() // as if it came later than the context's end
+		l.Queue.mu.Unlock()
+		if err := <-second; !errors.Is(err, admit.ErrLate) {
+			t.Errorf("who was put out: %v", err)
+		}
+		if err := <-first; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestRandom: whatever comes and goes, every request has one outcome, runs at most once, in a batch
 // that is not too large, and nothing is left.
 func TestRandom(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
-			rng := rand.New(rand.NewPCG(seed, 1))
+			rng, times := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 2))
 			const most = 8
 			ran := map[int]int{}
 			var mu sync.Mutex
@@ -349,7 +375,7 @@ func TestRandom(t *testing.T) {
 						ran[i[0]]++
 						rows += i[1]
 					}
-					took := time.Duration(rng.IntN(2000)) * time.Microsecond
+					took := time.Duration(times.IntN(2000)) * time.Microsecond
 					mu.Unlock()
 					if rows > most {
 						t.Errorf("a batch of %d rows", rows)
@@ -386,6 +412,11 @@ func TestRandom(t *testing.T) {
 					}
 					if q.Do(ctx, r, [2]int{n, rows}) == nil {
 						answered.Add(1)
+						mu.Lock()
+						defer mu.Unlock()
+						if ran[n] == 0 {
+							t.Errorf("request %d has an answer and did not run", n)
+						}
 					} else {
 						failed.Add(1)
 					}
