@@ -330,8 +330,8 @@ func TestPanic(t *testing.T) {
 	})
 }
 
-// TestPutOutUnsaid: a request whose context ends in the moment in which admission finds it late, and
-// before anybody was told, is late, and not answered.
+// TestPutOutUnsaid: a request whose context ends in the moment in which admission finds it late,
+// and before anybody was told, is late, and not answered.
 func TestPutOutUnsaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLine(t, admit.Model{})
