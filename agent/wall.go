@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -349,7 +348,7 @@ func (w *walls) settle(list []tenant, why map[wire.Token]error) {
 		caps[t.token] = t.bytes
 	}
 	wait := time.Now().Before(w.until)
-	for _, k := range slices.SortedFunc(maps.Keys(w.standing), compareWalls) {
+	for _, k := range w.inOrder() {
 		b := w.standing[k]
 		b.inherited = b.inherited && wait
 		want := b.wants(caps)

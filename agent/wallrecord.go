@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weirgpu/weir/internal/sorting"
 	"github.com/weirgpu/weir/internal/wire"
 )
 
@@ -42,10 +43,17 @@ func compareWalls(x, y wallKey) int {
 	return strings.Compare(x.Group, y.Group)
 }
 
+// inOrder lists the limits that stand by device and group.
+func (w *walls) inOrder() []wallKey {
+	keys := slices.Collect(maps.Keys(w.standing))
+	sorting.By(keys, compareWalls)
+	return keys
+}
+
 // keep writes the limits that stand, for the next agent.
 func (w *walls) keep() {
 	var list []wallRecord
-	for _, k := range slices.SortedFunc(maps.Keys(w.standing), compareWalls) {
+	for _, k := range w.inOrder() {
 		b := w.standing[k]
 		r := wallRecord{Device: k.Device, Fake: w.a.device(k.Device).Fake, Group: k.Group, ID: b.id,
 			Bytes: b.bytes, Before: b.before}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/internal/sorting"
 )
 
 // Layer is weights that are of use only as a whole, and what is computed with them.
@@ -90,7 +91,7 @@ func sums(b device.Bus, layers []Layer) (bring, compute []time.Duration) {
 
 // undominated leaves out the ways beside which another is done no later and has no more groups.
 func undominated(ways []way) []way {
-	slices.SortStableFunc(ways, func(a, b way) int {
+	sorting.By(ways, func(a, b way) int {
 		return cmp.Or(cmp.Compare(a.groups, b.groups), cmp.Compare(a.done, b.done))
 	})
 	kept := ways[:0]

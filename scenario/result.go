@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir/internal/pass"
+	"github.com/weirgpu/weir/internal/sorting"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/sim"
 )
@@ -197,7 +198,7 @@ func ownHolds(holds []Hold, job int) []Hold {
 			own = append(own, h)
 		}
 	}
-	slices.SortFunc(own, func(a, b Hold) int { return cmp.Compare(a.From, b.From) })
+	sorting.By(own, func(a, b Hold) int { return cmp.Compare(a.From, b.From) })
 	return own
 }
 

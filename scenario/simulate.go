@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/weirgpu/weir/device/machine"
 	"github.com/weirgpu/weir/internal/seat"
+	"github.com/weirgpu/weir/internal/sorting"
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/catalogue"
@@ -283,7 +283,7 @@ func (v *virtual) phase(ctx context.Context, m Mode, name string, w sim.Scenario
 			ph.Holds = append(ph.Holds, Hold{Job: i, From: h.From, To: h.To, Fraction: h.Fraction})
 		}
 	}
-	slices.SortStableFunc(ph.Holds, func(a, b Hold) int { return cmp.Compare(a.From, b.From) })
+	sorting.By(ph.Holds, func(a, b Hold) int { return cmp.Compare(a.From, b.From) })
 	return ph, nil
 }
 

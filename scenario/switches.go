@@ -3,11 +3,11 @@ package scenario
 import (
 	"cmp"
 	"context"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/weirgpu/weir/internal/seat"
+	"github.com/weirgpu/weir/internal/sorting"
 )
 
 // Switch is weights that left the device because others needed the room, or that came back for an
@@ -155,7 +155,7 @@ func (s *stage) reportMemory(t *tenant) {
 // reportSwitches puts the switches of all jobs in order of time.
 func (s *stage) reportSwitches() {
 	p := s.phase
-	slices.SortStableFunc(p.Switches, func(a, b Switch) int { return cmp.Compare(a.AtS, b.AtS) })
+	sorting.By(p.Switches, func(a, b Switch) int { return cmp.Compare(a.AtS, b.AtS) })
 	if over := len(p.Switches) - maxSwitches; over > 0 {
 		p.Switches, p.SwitchesLeftOut = p.Switches[:maxSwitches], p.SwitchesLeftOut+int64(over)
 	}

@@ -5,9 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/weirgpu/weir"
+	"github.com/weirgpu/weir/internal/sorting"
 	"github.com/weirgpu/weir/server/oip"
 	"github.com/weirgpu/weir/server/repo"
 	"github.com/weirgpu/weir/server/sealed"
@@ -58,7 +58,7 @@ func (s *Server) LoadAll(ctx context.Context, sources []Source) error {
 		open = append(open, opened{src, m, ones(m)})
 	}
 	// those that take what they need come first, so that what is left is known
-	slices.SortStableFunc(open, func(a, b opened) int {
+	sorting.By(open, func(a, b opened) int {
 		return cmp.Compare(min(len(a.shapes), 1), min(len(b.shapes), 1))
 	})
 	for _, o := range open {

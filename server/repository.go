@@ -3,8 +3,8 @@ package server
 import (
 	"cmp"
 	"context"
-	"slices"
 
+	"github.com/weirgpu/weir/internal/sorting"
 	"github.com/weirgpu/weir/server/oip"
 )
 
@@ -80,7 +80,7 @@ func (s *Server) Index(readyOnly bool) []oip.IndexEntry {
 	for _, v := range s.models {
 		list = append(list, oip.IndexEntry{Name: v.name, Version: v.number, State: "READY"})
 	}
-	slices.SortFunc(list, func(a, b oip.IndexEntry) int { return cmp.Compare(a.Name, b.Name) })
+	sorting.By(list, func(a, b oip.IndexEntry) int { return cmp.Compare(a.Name, b.Name) })
 	return list
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir"
+	"github.com/weirgpu/weir/internal/sorting"
 	"github.com/weirgpu/weir/server/oip"
 	"github.com/weirgpu/weir/server/telemetry"
 )
@@ -141,7 +142,7 @@ func (s *Server) Models() []oip.Metadata {
 	for _, m := range s.models {
 		list = append(list, m.metadata)
 	}
-	slices.SortFunc(list, func(a, b oip.Metadata) int { return cmp.Compare(a.Name, b.Name) })
+	sorting.By(list, func(a, b oip.Metadata) int { return cmp.Compare(a.Name, b.Name) })
 	return list
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/internal/sorting"
 )
 
 // maxCPU bounds processor numbers read from files; Linux supports 8192.
@@ -41,7 +42,7 @@ func (h host) numaNodes() (nodes []device.NUMANode) {
 			nodes = append(nodes, n)
 		}
 	}
-	slices.SortFunc(nodes, func(a, b device.NUMANode) int { return cmp.Compare(a.ID, b.ID) })
+	sorting.By(nodes, func(a, b device.NUMANode) int { return cmp.Compare(a.ID, b.ID) })
 	return nodes
 }
 

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/weirgpu/weir/internal/sorting"
 )
 
 // XY is a chart of lines and points over two axes.
@@ -184,7 +186,7 @@ func (s *Series) radius(i int) float64 {
 // where they would touch, and above the ticks, the last of which may reach below them.
 // It returns where they lie.
 func (p *plot) atEnds(labels []label) []box {
-	slices.SortStableFunc(labels, func(a, b label) int { return cmp.Compare(a.at.y, b.at.y) })
+	sorting.By(labels, func(a, b label) int { return cmp.Compare(a.at.y, b.at.y) })
 	free := lineStep / 2
 	for i := range labels {
 		labels[i].y = max(labels[i].at.y, free)

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/weirgpu/weir/internal/sorting"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -282,7 +283,7 @@ func uniqueGroups(order []int, compare func(i, j int) int) [][]int {
 
 func (c *Eval) putUnique(flat *tensor.Tensor, axis int, groups [][]int) error {
 	if c.Attrs.Int("sorted", 1) == 0 {
-		slices.SortFunc(groups, func(a, b []int) int { return cmp.Compare(a[0], b[0]) })
+		sorting.By(groups, func(a, b []int) int { return cmp.Compare(a[0], b[0]) })
 	}
 	if err := c.putFirst(flat, axis, groups); err != nil {
 		return err

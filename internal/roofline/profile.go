@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/engine"
+	"github.com/weirgpu/weir/internal/sorting"
 	"github.com/weirgpu/weir/plan"
 )
 
@@ -208,7 +209,7 @@ func (t *Table) groups(name func(*Step) string) []Group {
 	for i := range list {
 		list[i].rates(t.Total.MS)
 	}
-	slices.SortStableFunc(list, func(a, b Group) int { return cmp.Compare(b.MS, a.MS) })
+	sorting.By(list, func(a, b Group) int { return cmp.Compare(b.MS, a.MS) })
 	return list
 }
 
@@ -227,9 +228,9 @@ func (t *Table) Sorted(o Order) []Step {
 	list := slices.Clone(t.Steps)
 	switch o {
 	case ByTime:
-		slices.SortStableFunc(list, func(a, b Step) int { return cmp.Compare(b.MS, a.MS) })
+		sorting.By(list, func(a, b Step) int { return cmp.Compare(b.MS, a.MS) })
 	case ByLoss:
-		slices.SortStableFunc(list,
+		sorting.By(list,
 			func(a, b Step) int { return cmp.Compare(b.MS-b.LeastMS, a.MS-a.LeastMS) })
 	}
 	return list

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"context"
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/internal/clock"
+	"github.com/weirgpu/weir/internal/sorting"
 	"github.com/weirgpu/weir/plan"
 )
 
@@ -138,7 +138,7 @@ func (b *bench) tune(ctx context.Context) (*Result, error) {
 	for _, p := range r.Problems {
 		r.Choices[p.Problem] = p.Chosen
 	}
-	slices.SortStableFunc(r.Problems, func(p, q Problem) int {
+	sorting.By(r.Problems, func(p, q Problem) int {
 		return cmp.Compare(q.Candidates[0].MS, p.Candidates[0].MS)
 	})
 	return r, nil

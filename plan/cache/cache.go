@@ -18,6 +18,7 @@ import (
 
 	"github.com/weirgpu/weir/internal/cpuinfo"
 	"github.com/weirgpu/weir/internal/fault"
+	"github.com/weirgpu/weir/internal/sorting"
 )
 
 // Options say where a cache is and how large it gets. The zero Options suit most.
@@ -222,7 +223,7 @@ func (c *Cache) trim() {
 	for _, f := range files {
 		total += f.size
 	}
-	slices.SortFunc(files, func(a, b stored) int {
+	sorting.By(files, func(a, b stored) int {
 		return cmp.Or(a.used.Compare(b.used), cmp.Compare(a.name, b.name))
 	})
 	for _, f := range files {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir/device/compute"
+	"github.com/weirgpu/weir/internal/sorting"
 )
 
 // Entry is what a cache holds: a plan with its packed weights, or a smaller file beside them.
@@ -62,7 +63,7 @@ func (c *Cache) Entries(on compute.Target) ([]Entry, error) {
 		}
 		list = append(list, e)
 	}
-	slices.SortFunc(list, func(a, b Entry) int {
+	sorting.By(list, func(a, b Entry) int {
 		return cmp.Or(b.Used.Compare(a.Used), cmp.Compare(a.File, b.File))
 	})
 	return list, nil

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/internal/sorting"
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/tensor"
@@ -137,7 +138,7 @@ func (m *Model) read() (*onnx.Model, error) {
 	if was := m.files[0]; err == nil && (id.Size != was.Size || id.Modified != was.Modified) {
 		err = ErrChanged
 	}
-	slices.SortFunc(external, func(a, b fileID) int { return strings.Compare(a.Name, b.Name) })
+	sorting.By(external, func(a, b fileID) int { return strings.Compare(a.Name, b.Name) })
 	if !m.hashed {
 		m.files = append(m.files, external...)
 	} else if err == nil && !slices.Equal(m.files[1:], external) {

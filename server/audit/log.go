@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weirgpu/weir/internal/sorting"
 	"github.com/weirgpu/weir/server/store"
 )
 
@@ -164,7 +165,8 @@ func (l *Log) flush(ctx context.Context) error {
 	if len(some) == 0 {
 		return nil
 	}
-	inOrder := slices.SortedFunc(maps.Keys(some), func(a, b Event) int {
+	inOrder := slices.Collect(maps.Keys(some))
+	sorting.By(inOrder, func(a, b Event) int {
 		return cmp.Compare(some[a].order, some[b].order)
 	})
 	err := l.in.Write(ctx, func(tx *sql.Tx) error {

@@ -9,9 +9,10 @@ import (
 	"database/sql"
 	"encoding/base64"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
+
+	"github.com/weirgpu/weir/internal/sorting"
 )
 
 // Token is what is known of a token once it was shown.
@@ -115,7 +116,7 @@ func (b *Book) Tokens(account string) []Token {
 			list = append(list, t.Token)
 		}
 	}
-	slices.SortFunc(list, func(a, b Token) int {
+	sorting.By(list, func(a, b Token) int {
 		return cmp.Or(strings.Compare(a.Account, b.Account), strings.Compare(a.Name, b.Name))
 	})
 	return list

@@ -2,8 +2,8 @@ package telemetry
 
 import (
 	"cmp"
-	"slices"
 
+	"github.com/weirgpu/weir/internal/sorting"
 	"github.com/weirgpu/weir/server/oip"
 )
 
@@ -38,7 +38,7 @@ func (m *Model) sizes() []oip.BatchStatistics {
 			Infer:  oip.Duration{Count: s.count, NS: s.infer},
 			Output: oip.Duration{Count: s.count, NS: s.output}})
 	}
-	slices.SortFunc(list, func(a, b oip.BatchStatistics) int { return cmp.Compare(a.Size, b.Size) })
+	sorting.By(list, func(a, b oip.BatchStatistics) int { return cmp.Compare(a.Size, b.Size) })
 	return list
 }
 

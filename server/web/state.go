@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/weirgpu/weir"
+	"github.com/weirgpu/weir/internal/sorting"
 	"github.com/weirgpu/weir/server/oip"
 )
 
@@ -143,7 +144,7 @@ func modelRows(st *weir.HostStatus, index []oip.IndexEntry) []Model {
 	}
 	for i := range rows {
 		m := &rows[i]
-		slices.SortFunc(m.Versions, func(a, b Version) int {
+		sorting.By(m.Versions, func(a, b Version) int {
 			return cmp.Or(cmp.Compare(len(a.Version), len(b.Version)),
 				cmp.Compare(a.Version, b.Version))
 		})
