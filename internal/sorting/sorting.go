@@ -1,7 +1,7 @@
 // Package sorting sorts slices of structs outside of hot paths.
 //
-// Package slices compiles its sorts anew for each type of struct, which is 12 to 28 KB of the binary
-// each time (Go 1.26, amd64), and the static binary has a bound. Here one sort serves all types.
+// Package slices compiles its sorts anew for each type of struct, which is 12 to 28 KB of the
+// binary each time (Go 1.26, amd64), and the static binary has a bound. Here one sort serves all.
 //
 // Meet first: [By].
 //
