@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -18,16 +17,13 @@ import (
 	"strings"
 )
 
-// sources is the library's C source: wire.h, and src with the rest, of which generated.zip holds
-// what gen derives from calls.tab.
-//
-//go:embed wire.h src/*.c src/*.h src/generated.zip
-var sources embed.FS
-
 const generated = "src/generated.zip"
 
 // Library is the file name of the compiled library.
 const Library = "libweir-cuda.so"
+
+// ErrNotBuilt means that this program carries no source of the library (build tag nogpu).
+var ErrNotBuilt = errors.New("this weir was built with the tag nogpu")
 
 // ErrNoCompiler means that the host has no C compiler to build the library with.
 var ErrNoCompiler = errors.New("no C compiler")
@@ -68,7 +64,7 @@ func sourceNames() []string {
 // it compiles first if it is not there, or takes out of the binary where that carries it (build tag
 // weirshim). Cache is the user's cache folder, made if need be. CC is the compiler; "" takes $CC,
 // or the first of cc, gcc and clang that there is. The error is [ErrNoCompiler] if there is none,
-// and holds the compiler's output if it fails.
+// holds the compiler's output if it fails, and is [ErrNotBuilt] where there is nothing to compile.
 func Build(ctx context.Context, cache, cc string) (string, error) {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" && runtime.GOARCH != "arm64" {
 		return "", fmt.Errorf("shim: programs can be metered on Linux on amd64 and arm64 only, "+
@@ -76,6 +72,10 @@ func Build(ctx context.Context, cache, cc string) (string, error) {
 	}
 	if len(carried) > 0 {
 		return unpack(cache, carried)
+	}
+	if !Built {
+		return "", fmt.Errorf("shim: programs cannot be metered: %w: build it without, or give a "+
+			"compiled library with --shim", ErrNotBuilt)
 	}
 	dir := filepath.Join(cache, "weir", "shim", Digest())
 	path := filepath.Join(dir, Library)

@@ -3,7 +3,6 @@ package fakecuda
 import (
 	"context"
 	"crypto/sha256"
-	"embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -25,11 +24,11 @@ const Name = "weir fake GPU"
 // NVIDIA's Multi-Process Service and speaks to it.
 const Control = "nvidia-cuda-mps-control"
 
+// ErrNotBuilt means that this program carries no source of the driver (build tag nogpu).
+var ErrNotBuilt = errors.New("this weir was built with the tag nogpu")
+
 // ErrNoCompiler is the kind of error when the host has no C compiler.
 var ErrNoCompiler = errors.New("no C compiler")
-
-//go:embed fakecuda.h model driver nvml example stress smi mps
-var sources embed.FS
 
 var (
 	common  = []string{"-std=gnu11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-pthread"}
@@ -46,11 +45,14 @@ var (
 // it appears whole or not at all, and one that is there is not built again.
 //
 // cc is the compiler; "" stands for $CC, then cc, gcc or clang on the path. Flags are added to each
-// call of it, after Build's own. The error is [ErrNoCompiler] when there is none, and carries the
-// compiler's output when it fails.
+// call of it, after Build's own. The error is [ErrNoCompiler] when there is none, carries the
+// compiler's output when it fails, and is [ErrNotBuilt] where there is nothing to compile.
 func Build(ctx context.Context, cacheDir, cc string, flags ...string) (string, error) {
 	if runtime.GOOS != "linux" {
 		return "", fmt.Errorf("fake CUDA driver: needs Linux, not %s", runtime.GOOS)
+	}
+	if !built {
+		return "", fmt.Errorf("fake CUDA driver: %w: build it without", ErrNotBuilt)
 	}
 	cc, err := compiler(cc)
 	if err != nil {
