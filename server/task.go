@@ -131,7 +131,7 @@ func (v *version) run(ctx context.Context, batch []*task, copied func()) error {
 		follow = append(follow, t.follow)
 	}
 	e := v.counts.Execute(rows, follow...)
-	ctx = weir.WithRunObserver(ctx, e)
+	ctx = weir.WithRunObserver(ctx, e.Observer())
 	if len(batch) == 1 {
 		err := v.alone(ctx, batch[0])
 		e.End(err)

@@ -33,6 +33,7 @@ func (r *Recorder) AppendText(dst []byte, s Source) []byte {
 	r.byAccount(t, append([]*Model{r.none}, models...))
 	byModel(t, models)
 	byTriton(t, models)
+	r.tracing.text(t)
 	return t.buf
 }
 

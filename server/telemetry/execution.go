@@ -2,8 +2,8 @@ package telemetry
 
 import "github.com/weirgpu/weir"
 
-// Execution follows one execution of a model, for one request or several. It is a
-// [weir.RunObserver], for the Run that executes. A nil *Execution is allowed everywhere and records
+// Execution follows one execution of a model, for one request or several; the Run that executes
+// tells it through [Execution.Observer]. A nil *Execution is allowed everywhere and records
 // nothing.
 type Execution struct {
 	model    *Model
@@ -11,6 +11,7 @@ type Execution struct {
 	requests []*Request
 	alone    [1]*Request
 	at       moments
+	stepping *stepping // nil where no request is traced
 }
 
 // Execute follows an execution of so many rows in all. The slice is not kept.
@@ -43,7 +44,13 @@ func (e *Execution) Reached(m weir.RunMoment) {
 
 // End ends the execution: the answers of all its requests are cut out where err is nil.
 func (e *Execution) End(err error) {
-	if e == nil || err != nil {
+	if e == nil {
+		return
+	}
+	if e.stepping != nil {
+		e.stepping.hand()
+	}
+	if err != nil {
 		return
 	}
 	e.mark(Answered)

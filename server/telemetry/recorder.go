@@ -2,13 +2,17 @@ package telemetry
 
 import (
 	"cmp"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/weirgpu/weir"
+	"github.com/weirgpu/weir/server/telemetry/otlp"
 )
 
 // Other is what stands in the place of names beyond those that are counted for themselves.
@@ -28,6 +32,17 @@ type Options struct {
 	// pairs of such a version and an account; 0 stands for DefaultModels and DefaultAccounts. What
 	// is beyond them counts under Other.
 	Models, Accounts int
+	// Traces takes the spans of requests that are traced; nil: none is. The caller closes it, after
+	// the server.
+	Traces *otlp.Exporter
+	// TraceRate has one request in so many traced, of those that come without a trace of their
+	// client's, which says itself whether it is; 0 none of them.
+	TraceRate uint32
+	// Log is told of each request: of one that failed by the server's fault as an error, of others
+	// that failed as a warning, and else for debugging. Of those that fail it is told of 10 a
+	// second, and how many it was not told of. Nothing of a request's data is in it. nil: nobody is
+	// told.
+	Log *slog.Logger
 }
 
 // Source is a server, as its metrics see it. Its methods may be called by any number of goroutines.
@@ -48,6 +63,11 @@ type Recorder struct {
 	models   map[key]*Model
 	accounts int // pairs of a version and an account that are counted for themselves
 
+	tracing tracing
+
+	failures *rate.Limiter // of lines in the log
+	unsaid   atomic.Int64  // failures that have no line
+
 	load atomic.Uint64 // bits of a float64
 	stop chan struct{} // closed by Close; nil while nothing is watched
 	done sync.WaitGroup
@@ -61,8 +81,10 @@ func New(o Options) *Recorder {
 	o.Models = cmp.Or(o.Models, DefaultModels)
 	o.Accounts = cmp.Or(o.Accounts, DefaultAccounts)
 	// a moment of 0 stands for none
-	r := &Recorder{o: o, origin: time.Now().Add(-1), models: map[key]*Model{}}
+	r := &Recorder{o: o, origin: time.Now().Add(-1), models: map[key]*Model{},
+		failures: rate.NewLimiter(failuresASecond, failuresAtOnce)}
 	r.none = newModel(r, "", "", "")
+	r.tracing.init(o.Traces, o.TraceRate)
 	return r
 }
 

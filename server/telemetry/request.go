@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
+
+	"github.com/weirgpu/weir/server/telemetry/otlp"
 )
 
 // Request follows one request from its head to the end of its answer. Methods are called in that
@@ -15,6 +17,8 @@ type Request struct {
 	name    string // the account's, which counts for itself or among others
 	marks   marks
 	queued  atomic.Bool
+	parent  *otlp.Parent // where it stands in a trace of its client's; nil for none
+	traced  *traced      // nil where it is not traced
 	rows    int
 	in, out int64
 }
@@ -55,13 +59,32 @@ func (q *Request) leave() {
 	}
 }
 
+// Traced says where the request stands in a trace of its client's, by the headers or metadata
+// traceparent and tracestate. It comes before For.
+func (q *Request) Traced(traceparent, tracestate string) {
+	if q == nil || traceparent == "" || q.of.tracing.to == nil {
+		return
+	}
+	if p, ok := otlp.ParseParent(traceparent, tracestate); ok {
+		q.parent = &p
+	}
+}
+
 // For says which model the request is for and which account asks, "" where there are none. Without
 // it the request counts as one for no model.
 func (q *Request) For(m *Model, account string) {
 	if q == nil || m == nil {
 		return
 	}
+	first := q.model == nil
 	q.model, q.name = m, account
+	if !first || !m.of.tracing.samples(m.name, q.parent) {
+		return
+	}
+	q.traced = &traced{parent: otlp.Parent{Trace: otlp.NewTraceID()}}
+	if q.parent != nil {
+		q.traced.parent = *q.parent
+	}
 }
 
 // Ask says that the request is understood, and for how many rows it asks: it is about to be
@@ -100,6 +123,10 @@ func (q *Request) End(err error) {
 	a.in.Add(uint64(q.in))
 	a.out.Add(uint64(q.out))
 	q.model.last.Store(int64(at[Received]))
+	if q.traced != nil {
+		q.export(&at, k)
+	}
+	q.log(&at, k)
 	if k != ok {
 		q.model.failed.add(at[Sent] - at[Admitted])
 		return
