@@ -31,13 +31,15 @@ const headerLength = "Inference-Header-Content-Length"
 func (s *Server) routes() {
 	mux := http.NewServeMux()
 	s.mux = mux
-	on := func(method, path string, h func(http.ResponseWriter, *http.Request) error) {
-		s.patterns = append(s.patterns, method+" "+path)
-		mux.HandleFunc(method+" "+path, s.answer(h))
+	on := func(methods, path string, h func(http.ResponseWriter, *http.Request) error) {
+		for method := range strings.SplitSeq(methods, ", ") {
+			s.patterns = append(s.patterns, method+" "+path)
+			mux.HandleFunc(method+" "+path, s.answer(h))
+		}
 		mux.HandleFunc(path, s.answer(func(w http.ResponseWriter, r *http.Request) error {
-			w.Header().Set("Allow", method)
+			w.Header().Set("Allow", methods)
 			return &httpError{http.StatusMethodNotAllowed, fmt.Sprintf("%.20s %.200s: use %s",
-				r.Method, r.URL.Path, method)}
+				r.Method, r.URL.Path, methods)}
 		}))
 	}
 	on("GET", "/v2", s.serverMetadata)
@@ -52,6 +54,9 @@ func (s *Server) routes() {
 		on("POST", model+"/infer", s.infer)
 	}
 	on("GET", "/metrics", s.metrics)
+	on("GET, POST", "/v2/trace/setting", s.traceSettings)
+	on("GET, POST", "/v2/models/{model}/trace/setting", s.traceSettings)
+	on("GET, POST", "/v2/logging", s.logSettings)
 	// other methods are those of a model of that name
 	s.Handle("GET /v2/models/stats", s.answer(s.statistics))
 	mux.HandleFunc("/", s.answer(func(_ http.ResponseWriter, r *http.Request) error {
@@ -210,6 +215,7 @@ const keep = 1 << 20
 
 func (s *Server) infer(w http.ResponseWriter, r *http.Request) error {
 	q := s.rec.Begin()
+	q.Traced(r.Header.Get("traceparent"), strings.Join(r.Header["Tracestate"], ","))
 	err := errPanic
 	defer func() { q.End(counted(err)) }()
 	err = s.followed(w, r, q)

@@ -10,9 +10,13 @@ import (
 
 // About describes the server.
 func (s *Server) About() oip.ServerMetadata {
-	return oip.ServerMetadata{Name: "weir", Version: s.o.Version,
+	about := oip.ServerMetadata{Name: "weir", Version: s.o.Version,
 		Extensions: []string{"binary_tensor_data", "classification", "model_configuration",
-			"model_repository", "schedule_policy", "statistics"}}
+			"model_repository", "schedule_policy", "statistics", "trace"}}
+	if s.o.Logs != nil {
+		about.Extensions = append(about.Extensions, "logging")
+	}
+	return about
 }
 
 // Metadata describes a version of a model; an empty version stands for the one that is served. The

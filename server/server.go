@@ -49,6 +49,8 @@ type Options struct {
 	// Recorder counts what the server is asked; nil stands for one of the server's own. The server
 	// closes it.
 	Recorder *telemetry.Recorder
+	// Logs are what clients may switch levels of; nil: none.
+	Logs *telemetry.Logs
 	// Log is told what goes wrong by the server's fault; nil stands for slog.Default.
 	Log *slog.Logger
 }
@@ -99,7 +101,7 @@ func New(o Options) (*Server, error) {
 		idle: make(chan struct{}), promising: make(chan struct{}, 1)}
 	s.life, s.end = context.WithCancel(context.Background())
 	if s.rec == nil {
-		s.rec = telemetry.New(telemetry.Options{Version: o.Version})
+		s.rec = telemetry.New(telemetry.Options{Version: o.Version, Log: o.Log})
 	}
 	s.rec.Watch(s)
 	s.routes()

@@ -24,6 +24,7 @@ import (
 	"github.com/weirgpu/weir/server/repo"
 	"github.com/weirgpu/weir/server/rpc"
 	"github.com/weirgpu/weir/server/sealed"
+	"github.com/weirgpu/weir/server/telemetry"
 	"github.com/weirgpu/weir/share/policy"
 )
 
@@ -38,6 +39,7 @@ type upFlags struct {
 	noCache bool
 	metrics metricsFlags
 	grpc    grpcFlags
+	traces  traceFlags
 	people  peopleFlags
 	sealed  sealedFlags
 }
@@ -104,6 +106,7 @@ func newUp() *cobra.Command {
 	addNoCache(c, &f.noCache)
 	f.grpc.add(c)
 	f.metrics.add(c)
+	f.traces.add(c)
 	f.people.add(c)
 	f.sealed.add(c)
 	return c
@@ -121,7 +124,14 @@ func (f *upFlags) run(c *cobra.Command) error {
 	if err := f.people.check(); err != nil {
 		return err
 	}
-	log := slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil))
+	logs := telemetry.NewLogs(slog.NewTextHandler(c.ErrOrStderr(),
+		&slog.HandlerOptions{Level: slog.LevelDebug}))
+	log := slog.New(logs)
+	rec, endTraces, err := f.traces.recorder(log)
+	if err != nil {
+		return err
+	}
+	defer endTraces()
 	on, calls, err := f.listen(log)
 	if err != nil {
 		return err
@@ -134,9 +144,9 @@ func (f *upFlags) run(c *cobra.Command) error {
 	if err != nil {
 		return errors.Join(err, closeAll(on, calls, metrics))
 	}
-	s, err := server.New(server.Options{Version: thisVersion().Version, Log: log,
-		AnyName: people.guard != nil,
-		Host:    lib.HostOptions{Policy: f.policy, Threads: f.threads}})
+	s, err := server.New(server.Options{Version: thisVersion().Version, Log: log, Logs: logs,
+		Recorder: rec, AnyName: people.guard != nil,
+		Host: lib.HostOptions{Policy: f.policy, Threads: f.threads}})
 	if err != nil {
 		return errors.Join(err, people.close(), closeAll(on, calls, metrics))
 	}

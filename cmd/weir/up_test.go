@@ -175,6 +175,7 @@ func TestUpRefuses(t *testing.T) {
 			2, "give its https URL"},
 		{[]string{"--http", "nonsense"}, 2, "--http nonsense"},
 		{[]string{"--http", "localhost:0", "--metrics", "nonsense"}, 2, "--metrics nonsense"},
+		{[]string{"--http", "localhost:0", "--otlp", "nonsense"}, 2, "--otlp: collector"},
 		{[]string{"--http", "localhost:0", "--metrics", "0.0.0.0:0"}, 2, "give --tls-cert"},
 		{[]string{"--http", "localhost:0", "--models", empty}, 2, "NAME/VERSION/model.onnx"},
 		{[]string{"--http", "localhost:0", "--models", filepath.Join(empty, "no")}, 2, "no such"},

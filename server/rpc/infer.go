@@ -3,10 +3,12 @@ package rpc
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/weirgpu/weir/server/auth"
@@ -48,6 +50,11 @@ var errPanic = errors.New("panic")
 // followed calls f, which answers a request, and has the request counted.
 func (s *Server) followed(ctx context.Context, f func(ctx context.Context) error) error {
 	q, err := s.o.Server.Recorder().Begin(), errPanic
+	if sent, ok := metadata.FromIncomingContext(ctx); ok {
+		if parent := sent.Get("traceparent"); len(parent) == 1 {
+			q.Traced(parent[0], strings.Join(sent.Get("tracestate"), ","))
+		}
+	}
 	defer func() {
 		switch status.Code(err) { // of gRPC's own errors
 		case codes.Canceled:

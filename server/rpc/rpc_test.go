@@ -331,9 +331,6 @@ func TestMethods(t *testing.T) {
 			&pb.CudaSharedMemoryRegisterResponse{}, "Unimplemented: CUDA"},
 		{"CudaSharedMemoryUnregister", &pb.CudaSharedMemoryUnregisterRequest{},
 			&pb.CudaSharedMemoryUnregisterResponse{}, "Unimplemented: CUDA"},
-		{"TraceSetting", &pb.TraceSettingRequest{}, &pb.TraceSettingResponse{},
-			"Unimplemented: trace"},
-		{"LogSettings", &pb.LogSettingsRequest{}, &pb.LogSettingsResponse{}, "Unimplemented: log"},
 		{"Nothing", &pb.LogSettingsRequest{}, &pb.LogSettingsResponse{}, "Unimplemented: unknown"},
 	} {
 		err := w.client.Invoke(t.Context(), prefix+c.method, c.m, c.a)

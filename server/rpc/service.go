@@ -47,8 +47,8 @@ func (s *Server) register() {
 		"CudaSharedMemoryUnregister": {serve: unary(nil,
 			off[pb.CudaSharedMemoryUnregisterRequest]("CUDA shared memory"))},
 
-		"TraceSetting": {serve: unary(nil, off[pb.TraceSettingRequest]("trace settings"))},
-		"LogSettings":  {serve: unary(nil, off[pb.LogSettingsRequest]("log settings"))},
+		"TraceSetting": {serve: unary(nil, traceSetting)},
+		"LogSettings":  {serve: unary(nil, logSettings)},
 	})
 	s.add("grpc.health.v1.Health", map[string]*method{
 		"Check": {serve: unary(nil, healthCheck)},
