@@ -123,8 +123,8 @@ func (h *Host) SetPolicy(name string) error {
 
 // SetShare gives the job another share while it runs; a Memory of 0 leaves the cap that it has. The
 // error is of kind [ErrOption] where the share is invalid, of kind [ErrMemory] or [ErrCompute]
-// where the device cannot promise it beside the others' or the job holds more than the new cap, and
-// of kind [ErrClosed] where the job has ended. On an error nothing changes.
+// where the device cannot promise it beside the others' or the job holds or needs more than the new
+// cap, and of kind [ErrClosed] where the job has ended. On an error nothing changes.
 func (t *Tenant) SetShare(s Share) error {
 	t.setting.Lock()
 	defer t.setting.Unlock()

@@ -260,7 +260,7 @@ func (j *Job) Measure(used, passed time.Duration, launches int64) {
 
 // SetShare gives the job another share while it runs; a memory cap of zero leaves the one it has.
 // It refuses what is invalid, what the device cannot promise beside the others, and a cap below
-// what the job holds, or waits for.
+// what the job holds, waits for, or needs by its plan.
 func (j *Job) SetShare(s share.Share) error {
 	j.b.mu.Lock()
 	defer j.b.mu.Unlock()

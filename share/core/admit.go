@@ -176,6 +176,10 @@ func (c *Core) reshare(j *job, e *Event) error {
 		return fmt.Errorf("job %s: waits for memory that takes a cap of %v, new cap %v: %w: wait "+
 			"until it has it", spec.Name, asked.About(), spec.Memory.About(), ErrOverCap)
 	}
+	if need := s.Memory.Need; spec.Memory < need {
+		return fmt.Errorf("job %s: needs %v, new cap %v: %w: raise memory, or end it", spec.Name,
+			need.About(), spec.Memory.About(), ErrOverCap)
+	}
 	next := *s
 	next.Share, next.Memory.Cap = spec.Share, spec.Memory
 	next.Memory.Bends = bends(&spec, &s.Memory)

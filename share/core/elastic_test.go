@@ -224,6 +224,29 @@ func TestPromisedBeyondMemory(t *testing.T) {
 	}
 }
 
+// TestChangeKeepsTheNeed: a job that holds nothing now cannot be given less than its plan needs,
+// which it would only learn at its next request.
+func TestChangeKeepsTheNeed(t *testing.T) {
+	d := under(t, "fair")
+	terms := share.Share{Memory: 500 * share.MiB, Elastic: true}
+	if err := d.step(core.Event{Kind: core.Admit, Need: 300 * share.MiB,
+		Spec: &share.Job{Name: "a", Share: terms}}); err != nil {
+		t.Fatal(err)
+	}
+	a := d.said[0].Job
+	change := func(memory share.Bytes) error {
+		terms.Memory = memory
+		return d.step(core.Event{Kind: core.Change, Job: a, Spec: &share.Job{Share: terms}})
+	}
+	if err := change(300 * share.MiB); err != nil {
+		t.Errorf("as much as it needs: %v", err)
+	}
+	err := change(300*share.MiB - 1)
+	if !errors.Is(err, core.ErrOverCap) || !strings.Contains(err.Error(), "needs 300") {
+		t.Errorf("a byte less: %v", err)
+	}
+}
+
 // TestTurns: who comes later waits behind who waits already, even for what is free, and is served
 // after it. A turn ends without an iteration too, when there is no more work.
 func TestTurns(t *testing.T) {
