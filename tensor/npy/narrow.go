@@ -49,8 +49,16 @@ func widened(t *tensor.Tensor) (*tensor.Tensor, error) {
 // hold are of kind [ErrFormat]. A file of any other type is returned as it is.
 func ReadAs(r io.Reader, d tensor.DType) (*tensor.Tensor, error) {
 	t, err := Read(r)
-	if err != nil || t.DType == d || t.DType != wider(d) {
-		return t, err
+	if err != nil {
+		return nil, err
+	}
+	return narrowed(t, d)
+}
+
+// narrowed is t as type d, if it is of the type that stands for d.
+func narrowed(t *tensor.Tensor, d tensor.DType) (*tensor.Tensor, error) {
+	if t.DType == d || t.DType != wider(d) {
+		return t, nil
 	}
 	out, err := tensor.New(d, t.Shape...)
 	if err != nil {

@@ -60,8 +60,17 @@ func Write(w io.Writer, t *tensor.Tensor) error {
 	if d == "" {
 		return fmt.Errorf("%w: %v has no .npy type", ErrFormat, t.DType)
 	}
+	if err := writeHeader(w, d, t.Shape); err != nil {
+		return err
+	}
+	_, err = w.Write(data)
+	return err
+}
+
+// writeHeader writes what precedes the data of an array of NumPy's type d.
+func writeHeader(w io.Writer, d string, shape []int) error {
 	head := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", d,
-		tuple(t.Shape))
+		tuple(shape))
 	pad := 64 - (len(magic)+4+len(head)+1)%64
 	head += strings.Repeat(" ", pad%64) + "\n"
 	var b bytes.Buffer
@@ -70,10 +79,7 @@ func Write(w io.Writer, t *tensor.Tensor) error {
 		return err
 	}
 	b.WriteString(head)
-	if _, err := w.Write(b.Bytes()); err != nil {
-		return err
-	}
-	_, err = w.Write(data)
+	_, err := w.Write(b.Bytes())
 	return err
 }
 
