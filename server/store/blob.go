@@ -66,41 +66,77 @@ func (b *Blobs) path(d Digest) string {
 
 // Put keeps all that from has until its end, and returns its digest and size in bytes. Once it
 // returns nil, the blob is on the disk; otherwise nothing is left of it. A caller bounds what from
-// gives.
+// gives. What a row is to name is better kept by [Store.Keep].
 func (b *Blobs) Put(from io.Reader) (d Digest, size int64, err error) {
-	if b.readOnly {
-		return "", 0, fmt.Errorf("blobs in %s: %w", b.dir, ErrReadOnly)
-	}
-	f, err := os.CreateTemp(b.dir, partName+"*")
+	p, err := b.Stage(from)
 	if err != nil {
 		return "", 0, err
 	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name())
-			err = fmt.Errorf("blob: %w", err)
-		}
-	}()
-	h := sha256.New()
-	size, err = io.Copy(io.MultiWriter(f, h), from)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return "", 0, err
+	if err := b.place(p); err != nil {
+		p.Discard()
+		return "", 0, fmt.Errorf("blob: %w", err)
 	}
-	d = digestPrefix + Digest(hex.EncodeToString(h.Sum(nil)))
-	folder := filepath.Dir(b.path(d))
-	switch err = os.Mkdir(folder, 0o700); {
+	return p.Digest, p.Size, nil
+}
+
+// Part is a blob that is not there yet: it is on the disk, beside the others, and lost with the
+// process unless [Store.Keep] keeps it.
+type Part struct {
+	Digest Digest
+	Size   int64 // in bytes
+	path   string
+}
+
+// Stage writes all that from has until its end to the disk, for [Store.Keep] or [Part.Discard].
+// Beside an error nothing is left of it.
+func (b *Blobs) Stage(from io.Reader) (*Part, error) {
+	if b.readOnly {
+		return nil, fmt.Errorf("blobs in %s: %w", b.dir, ErrReadOnly)
+	}
+	f, err := os.CreateTemp(b.dir, partName+"*")
+	if err != nil {
+		return nil, explainFile(err)
+	}
+	p := &Part{path: f.Name()}
+	h := sha256.New()
+	p.Size, err = io.Copy(io.MultiWriter(f, h), from)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		p.Discard()
+		return nil, fmt.Errorf("blob: %w", explainFile(err))
+	}
+	p.Digest = digestPrefix + Digest(hex.EncodeToString(h.Sum(nil)))
+	return p, nil
+}
+
+// Open opens the part for reading, which the caller closes.
+func (p *Part) Open() (*os.File, error) { return os.Open(p.path) }
+
+// Discard removes the part, unless it was kept.
+func (p *Part) Discard() {
+	if p.path != "" {
+		_ = os.Remove(p.path) // what is left of it goes with the next start
+		p.path = ""
+	}
+}
+
+// place gives a part its name.
+func (b *Blobs) place(p *Part) error {
+	folder := filepath.Dir(b.path(p.Digest))
+	err := os.Mkdir(folder, 0o700)
+	switch {
 	case err == nil:
 		err = syncFolder(b.dir)
 	case errors.Is(err, fs.ErrExist):
 		err = nil
 	}
 	if err == nil {
-		err = os.Rename(f.Name(), b.path(d)) // of a blob that is there too: it has the same bytes
+		err = os.Rename(p.path, b.path(p.Digest)) // of a blob that is there: it has the same bytes
 	}
-	if err == nil {
-		err = syncFolder(folder)
+	if err != nil {
+		return explainFile(err)
 	}
-	return d, size, err
+	p.path = ""
+	return syncFolder(folder)
 }
 
 // Open opens a blob for reading, which the caller closes. Without one the error is [ErrNoBlob].

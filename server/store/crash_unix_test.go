@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 }
 
 // pairs is a room in which a transaction writes two rows, one of which names a blob.
-var pairs = Room{"pairs", []string{
+var pairs = Room{Name: "pairs", Migrations: []string{
 	"CREATE TABLE pairs_a (n INTEGER PRIMARY KEY, digest TEXT NOT NULL) STRICT;" +
 		"CREATE TABLE pairs_b (n INTEGER PRIMARY KEY, filler TEXT NOT NULL) STRICT",
 }}

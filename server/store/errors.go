@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"syscall"
 
 	"modernc.org/sqlite"
 )
@@ -64,4 +65,12 @@ func explain(err error) error {
 		return err
 	}
 	return fmt.Errorf("%w (%w)", kind, err)
+}
+
+// explainFile adds the kind to an error of a file.
+func explainFile(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return fmt.Errorf("%w (%w)", ErrFull, err)
+	}
+	return err
 }

@@ -16,6 +16,9 @@ type Room struct {
 	// them and what is in them from the version before it to its own, which is its place counted
 	// from 1. One that was released never changes.
 	Migrations []string
+	// Blobs are queries for the digests that the room's rows name, each of one column. A blob that
+	// no room names is removed when the folder is opened.
+	Blobs []string
 }
 
 // rooms is the table with the version of each room.

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	_ "modernc.org/sqlite" // the driver
@@ -44,6 +45,8 @@ type Store struct {
 	writer *sql.DB  // nil when read-only
 	reader *sql.DB
 	blobs  *Blobs
+	rooms  []Room
+	naming sync.Mutex // is held while a blob gets its name, and while those without one are removed
 }
 
 // DefaultDir is the folder of a server that names none: weir/server in the user's folder for
@@ -73,7 +76,7 @@ func Exists(dir string) (bool, error) {
 // Open opens the folder, which it makes where there is none, and brings the tables of the rooms to
 // their newest versions. Only one process has it open for writing. Errors name the folder.
 func Open(ctx context.Context, dir string, o Options, rooms ...Room) (*Store, error) {
-	s := &Store{dir: dir}
+	s := &Store{dir: dir, rooms: rooms}
 	err := s.open(ctx, o, rooms)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("state in %s: %w", dir, explain(err)), s.Close())
@@ -123,6 +126,9 @@ func (s *Store) open(ctx context.Context, o Options, rooms []Room) (err error) {
 		}
 	}
 	s.blobs, err = openBlobs(filepath.Join(s.dir, blobsName), o.ReadOnly)
+	if err == nil && !o.ReadOnly {
+		err = s.sweep(ctx)
+	}
 	return err
 }
 

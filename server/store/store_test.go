@@ -14,7 +14,7 @@ import (
 )
 
 // notes is a room for tests.
-var notes = Room{"notes", []string{
+var notes = Room{Name: "notes", Migrations: []string{
 	"CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL) STRICT;" +
 		"CREATE TABLE notes_about (note INTEGER NOT NULL REFERENCES notes(id)) STRICT",
 }}
@@ -208,7 +208,7 @@ func TestMigrate(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	broken := Room{"notes", append(slices.Clip(notes.Migrations),
+	broken := Room{Name: "notes", Migrations: append(slices.Clip(notes.Migrations),
 		"ALTER TABLE notes ADD COLUMN more TEXT; UPDATE notes SET more = text || '!'", "nonsense")}
 	if err := open(Options{}, broken); err == nil || !strings.Contains(err.Error(),
 		"tables of notes, version 3") {
@@ -217,7 +217,7 @@ func TestMigrate(t *testing.T) {
 	if err := open(Options{}, notes); err != nil {
 		t.Errorf("half of it is there: %v", err)
 	}
-	second := Room{"notes", broken.Migrations[:2]}
+	second := Room{Name: "notes", Migrations: broken.Migrations[:2]}
 	if err := open(Options{ReadOnly: true}, second); !errors.Is(err, ErrOlder) {
 		t.Errorf("reading older tables: %v", err)
 	}
