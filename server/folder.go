@@ -13,7 +13,8 @@ import (
 	"github.com/weirgpu/weir/server/sealed"
 )
 
-// Source is a model to be served. Open is called once.
+// Source is a model to be served. Open is called when it is loaded, and again for each batch job
+// with it.
 type Source struct {
 	Name    string
 	Version int64 // from 1 on
@@ -65,10 +66,19 @@ func (s *Server) LoadAll(ctx context.Context, sources []Source) error {
 		j := weir.Job{Name: o.Name, Shapes: o.shapes}
 		if err := s.Load(ctx, o.model, o.Version, j); err != nil {
 			errs = append(errs, s.failed(o.Source, err))
+			continue
 		}
+		s.reopens(o.Source)
 	}
 	s.loaded.Store(len(errs) == 0)
 	return errors.Join(errs...)
+}
+
+// reopens remembers how a version that is served is opened once more.
+func (s *Server) reopens(src Source) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.models[src.Name].again = src.Open
 }
 
 // opened is a source that was opened.

@@ -23,6 +23,8 @@ type version struct {
 	inputs       map[string]weir.ValueInfo
 	outputs      map[string]int // the place of each output in the model's order
 
+	again func() (*weir.Model, error) // opens it once more; nil where that cannot be
+
 	server  *Server
 	queue   *queue.Queue[*task]
 	batches atomic.Pointer[batching]

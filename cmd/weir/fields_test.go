@@ -21,6 +21,7 @@ import (
 	"github.com/weirgpu/weir/internal/floors"
 	"github.com/weirgpu/weir/scenario"
 	"github.com/weirgpu/weir/server/auth"
+	"github.com/weirgpu/weir/server/jobs"
 )
 
 // jsonOf are the types of what commands print with --json.
@@ -38,6 +39,11 @@ var jsonOf = map[string][]reflect.Type{
 	"weir doctor":            {reflect.TypeFor[diagnosis]()},
 	"weir infer":             {reflect.TypeFor[inferResult]()},
 	"weir inspect":           {reflect.TypeFor[inspectResult]()},
+	"weir job logs":          {reflect.TypeFor[jobs.Lines]()},
+	"weir job ls":            {reflect.TypeFor[jobs.List]()},
+	"weir job run":           {reflect.TypeFor[jobs.Job]()},
+	"weir job show":          {reflect.TypeFor[jobs.Job]()},
+	"weir job wait":          {reflect.TypeFor[jobs.Job]()},
 	"weir model new":         {reflect.TypeFor[modelResult]()},
 	"weir optimize":          {reflect.TypeFor[optimizeResult]()},
 	"weir freeze":            {reflect.TypeFor[agent.FreezeReport]()},

@@ -157,7 +157,7 @@ func newRoot() *cobra.Command {
 	root.SetHelpFunc(writeHelp)
 	root.SetHelpCommand(newHelp())
 	root.AddCommand(newUp(), newDemo(), newShare(), newSimulate(), newPolicies())
-	root.AddCommand(newAccount(), newAudit(), newBackup(), newRestore())
+	root.AddCommand(newJob(), newAccount(), newAudit(), newBackup(), newRestore())
 	root.AddCommand(newRun(), newInfer(), newBench(), newInspect(), newOptimize(), newVerify(),
 		newTune(), newModel(), newDevice(), newCache(), newDebug())
 	root.AddCommand(newExec(), newTop(), newSet(), newFreeze(), newThaw(), newPolicy(), newAgent())

@@ -16,7 +16,6 @@ import (
 	"github.com/weirgpu/weir/server"
 	"github.com/weirgpu/weir/server/audit"
 	"github.com/weirgpu/weir/server/auth"
-	"github.com/weirgpu/weir/server/store"
 )
 
 // peopleFlags say who may ask a server, and how they are known.
@@ -102,14 +101,13 @@ type people struct {
 	first string      // the file with the first token, if it was made now
 }
 
-// open opens the accounts, where requests need some. Nothing is written otherwise.
+// open opens the state, where requests need accounts or --state names one. Nothing is written
+// otherwise.
 func (f *peopleFlags) open(ctx context.Context, ip net.IP, log *slog.Logger) (*people, error) {
 	p := &people{}
 	asked := f.asked(ip)
-	if !asked {
-		if has, err := f.hasState(); err != nil || !has {
-			return p, err
-		}
+	if !asked && f.state == "" {
+		return p, nil
 	}
 	var err error
 	if p.state, err = openStateWith(ctx, f.state, audit.Options{Checkpoints: f.checkpoints,
@@ -127,15 +125,6 @@ func (f *peopleFlags) open(ctx context.Context, ip net.IP, log *slog.Logger) (*p
 		return nil, errors.Join(err, p.close())
 	}
 	return p, nil
-}
-
-// hasState reports whether --state names a folder with a state.
-func (f *peopleFlags) hasState() (bool, error) {
-	if f.state == "" {
-		return false, nil
-	}
-	has, err := store.Exists(f.state)
-	return has, failed(err)
 }
 
 // begin makes the first token where nobody could administer the server, and records the start.

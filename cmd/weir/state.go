@@ -11,11 +11,12 @@ import (
 	"github.com/weirgpu/weir/internal/terminal"
 	"github.com/weirgpu/weir/server/audit"
 	"github.com/weirgpu/weir/server/auth"
+	"github.com/weirgpu/weir/server/jobs"
 	"github.com/weirgpu/weir/server/store"
 )
 
 // rooms are all parts of a server's state.
-var rooms = []store.Room{audit.Room, auth.Room}
+var rooms = []store.Room{audit.Room, auth.Room, jobs.Room}
 
 // auditKey is the file in the state's folder that signs the audit's checkpoints.
 const auditKey = "audit.key"

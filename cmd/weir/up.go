@@ -85,7 +85,8 @@ func newUp() *cobra.Command {
 			"served.\n\nOn a loopback address anybody on this machine may ask. Any other " +
 			"demands TLS (--tls-cert, --tls-key) and accounts, each with rights; the first " +
 			"token, of the account admin, is made at the first start, in the file that is " +
-			"named. Nothing is written without accounts.\n\n" +
+			"named. Batch jobs (weir job) need a folder for the state, which --state names. " +
+			"Nothing is written without accounts and without that.\n\n" +
 			"SIGTERM ends readiness, for --grace; then, as after Ctrl-C at once, " +
 			"no more requests are taken, and those under way are answered, for 30 s at most.",
 		Example: "  weir up\n  weir up --models ./models --policy priority",
@@ -151,6 +152,10 @@ func (f *upFlags) run(c *cobra.Command) error {
 		return errors.Join(err, people.close(), closeAll(on, calls, metrics))
 	}
 	people.serve(s)
+	batch, err := people.jobs(c.Context(), s, log)
+	if err != nil {
+		return errors.Join(failed(err), people.close(), s.Close(), closeAll(on, calls, metrics))
+	}
 	page := f.page(s, people, log)
 	defer page.Close()
 	h := httpServer(s, log)
@@ -186,6 +191,8 @@ func (f *upFlags) run(c *cobra.Command) error {
 		case <-ctx.Done():
 		}
 	}
+	s.Retire()
+	batch.stop(ctx)
 	return errors.Join(err, f.stop(ctx, s, h, g), failed(people.close()))
 }
 

@@ -1,6 +1,10 @@
 package auth
 
-import "context"
+import (
+	"context"
+
+	"github.com/weirgpu/weir/server/audit"
+)
 
 // Account is who asks. Who gets one does not change it.
 type Account struct {
@@ -50,6 +54,11 @@ func (a *Account) some(r Rights, counts func(Grant) bool) bool {
 		}
 	}
 	return true
+}
+
+// Event is what the audit is told of a change by the account, made by another package.
+func (a *Account) Event(what, model, about, result string) audit.Event {
+	return a.event(what, model, about, result)
 }
 
 type contextKey struct{}

@@ -23,7 +23,7 @@ type Endpoint struct {
 	Right Rights
 	Scope Scope
 	// Changes is set of what changes the server's state: each use of it is recorded. What changes
-	// accounts is recorded by the Book.
+	// accounts is recorded by the Book, and what changes jobs by package jobs, with the change.
 	Changes bool
 }
 
@@ -98,10 +98,10 @@ var Endpoints = []Endpoint{
 	{"model share", []string{"POST /v1/models/{model}/share"}, nil, Admin, OfModel, true},
 	{"policy change", []string{"POST /v1/policy", "PUT /v1/policy"}, nil, Admin, OfAll, true},
 
-	{"job list", []string{"GET /v1/jobs", "GET /v1/jobs/{job}", "GET /v1/jobs/{job}/{part...}"},
-		nil, Job, Some, false},
+	{"job list", []string{"GET /v1/jobs", "GET /v1/jobs/{job}", "GET /v1/jobs/{job}/log",
+		"GET /v1/jobs/{job}/result"}, nil, Job, Some, false},
 	{"job change", []string{"POST /v1/jobs", "DELETE /v1/jobs/{job}",
-		"POST /v1/jobs/{job}/{part...}"}, nil, Job, Some, true},
+		"POST /v1/jobs/{job}/cancel", "POST /v1/jobs/{job}/retry"}, nil, Job, Some, false},
 
 	{"account list", []string{"GET /v1/accounts"}, nil, Admin, OfAll, false},
 	{"account change", []string{"POST /v1/accounts", "DELETE /v1/accounts/{account}",

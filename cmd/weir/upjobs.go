@@ -1,0 +1,54 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/weirgpu/weir/server"
+	"github.com/weirgpu/weir/server/auth"
+	"github.com/weirgpu/weir/server/jobs"
+)
+
+// batchJobs are the jobs of a server, of which a server without a state has none.
+type batchJobs struct{ *jobs.Jobs }
+
+// jobs goes on with the jobs of a server's state, and puts their endpoints beside the others.
+func (p *people) jobs(ctx context.Context, s *server.Server, log *slog.Logger) (batchJobs, error) {
+	var b batchJobs
+	if p.state != nil {
+		o := jobs.Options{Store: p.state.store, Server: s, Log: log}
+		if p.guard != nil {
+			o.Audit, o.May = p.state.log, p.mayJob
+		}
+		var err error
+		if b.Jobs, err = jobs.Open(ctx, o); err != nil {
+			return b, err
+		}
+	}
+	for pattern, h := range b.Routes() {
+		s.Handle(pattern, h)
+	}
+	return b, nil
+}
+
+// mayJob reports whether an account still may have jobs with a model. Jobs from a time without
+// accounts go on.
+func (p *people) mayJob(account, model string) bool {
+	a, err := p.state.book.Account(account)
+	return account == "" || err == nil && a.May(auth.Job, model)
+}
+
+// jobLimit is how long the rows may take that are under way when the server ends.
+const jobLimit = 5 * time.Second
+
+// stop has the job that runs stop. It needs a context that has not ended, since that of the command
+// has.
+func (b batchJobs) stop(ctx context.Context) {
+	if b.Jobs == nil {
+		return
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), jobLimit)
+	defer cancel()
+	b.Close(last)
+}
