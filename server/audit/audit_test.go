@@ -310,16 +310,17 @@ func TestRefusals(t *testing.T) {
 			list[0].Result != Refused || list[1].Count != 1 {
 			t.Errorf("got %+v, %v", list, err)
 		}
-		for i := range kinds + 7 {
-			l.Refused(Event{Model: fmt.Sprint(i)})
+		for i := range kindsEach + 7 {
+			l.Refused(Event{Who: "eve", Model: fmt.Sprint(i)})
 		}
+		l.Refused(Event{Who: "bob", Model: "x"}) // whom no flood hides
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
 		list, err = Read(t.Context(), state, 3, 10_000)
-		if err != nil || len(list) != kinds+1 || !slices.ContainsFunc(list, func(r Record) bool {
-			return r.Model == "" && r.Count == 7
-		}) {
+		if err != nil || len(list) != kindsEach+2 || list[kindsEach+1].Model != "x" ||
+			list[kindsEach].Who != "eve" || list[kindsEach].Model != "" ||
+			list[kindsEach].Count != 7 {
 			t.Errorf("%d records, %v", len(list), err)
 		}
 	})
@@ -342,5 +343,38 @@ func TestRefusalsAreKept(t *testing.T) {
 	}
 	if list, _ := p.chain(t); len(list) != 2 || list[1].Count != 2 {
 		t.Errorf("got %+v", list)
+	}
+}
+
+// TestRefusalsAreBounded: while nothing can be written, such as on a full disk, refusals take no
+// more memory than a bound, whoever they are of, and none goes uncounted.
+func TestRefusalsAreBounded(t *testing.T) {
+	p := newPlace(t)
+	l := p.open(t)
+	defer l.Close()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	const rounds, each = 4, 2 * kinds
+	for round := range rounds {
+		for i := range each {
+			l.Refused(Event{Who: fmt.Sprint("a", i%(2*kinds)), Model: fmt.Sprint(round, i)})
+		}
+		if err := l.flush(ended); err == nil {
+			t.Fatal("it was written")
+		}
+	}
+	if n := len(l.refused); n > 2*kinds+2 {
+		t.Errorf("%d are kept", n)
+	}
+	if err := l.flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	list, _ := p.chain(t)
+	all := int64(0)
+	for _, r := range list[1:] {
+		all += r.Count
+	}
+	if all != rounds*each {
+		t.Errorf("%d are recorded, of %d", all, rounds*each)
 	}
 }

@@ -16,8 +16,10 @@
 //
 // # Refusals
 //
-// A client can ask for what it may not have as often as it likes. Refusals are gathered for a
-// second and equal ones become one record with their number, so a flood does not fill the disk.
+// A client can ask for what it may not have, or what fails, as often as it likes. Such events are
+// gathered for a second and equal ones become one record with their number ([Log.Often]). Those of
+// one account that differ are told apart up to a bound, so that a flood takes a bounded part of the
+// disk in a time, and does not hide what others did.
 //
 // Concurrency: every method of Log may be called by any number of goroutines.
 //

@@ -19,11 +19,13 @@ import (
 	"github.com/weirgpu/weir/server/store"
 )
 
-// gather is for how long refusals are gathered, and kinds is how many that differ are told apart
-// meanwhile.
+// gather is for how long events are gathered that clients may repeat. Meanwhile kinds is how many
+// that differ are told apart, and kindsEach how many of one account. Beyond that they are counted by
+// account, and by none for so many accounts more.
 const (
-	gather = time.Second
-	kinds  = 1024
+	gather    = time.Second
+	kinds     = 1024
+	kindsEach = 32
 )
 
 // Options say where checkpoints go.
@@ -52,10 +54,11 @@ type Log struct {
 
 	mu      sync.Mutex
 	refused map[Event]*refusal
-	kinds   int64 // of refusals, ever
+	each    map[string]int // kinds of an account that are told apart
+	kinds   int64          // ever
 }
 
-// refusal is how often an event happened, and when first.
+// refusal is how often an event happened that is gathered, and when first.
 type refusal struct {
 	order int64 // among the others
 	first time.Time
@@ -69,7 +72,8 @@ func Open(ctx context.Context, in *store.Store, o Options) (*Log, error) {
 		o.Now = time.Now
 	}
 	o.Log = cmp.Or(o.Log, slog.Default())
-	l := &Log{o: o, in: in, stop: make(chan struct{}), refused: map[Event]*refusal{}}
+	l := &Log{o: o, in: in, stop: make(chan struct{})}
+	l.empty()
 	if err := in.Write(ctx, func(tx *sql.Tx) error {
 		last, err := l.last(tx)
 		if err != nil || last.Seq > 0 {
@@ -119,22 +123,42 @@ func (l *Log) Record(ctx context.Context, e Event) error {
 // Refused records, within about a second, that a right was refused.
 func (l *Log) Refused(e Event) {
 	e.Result = Refused
-	e = e.clean()
+	l.Often(e)
+}
+
+// Often records, within about a second, an event that clients may repeat as often as they like:
+// equal ones become one record.
+func (l *Log) Often(e Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.refused[e] == nil && len(l.refused) >= kinds {
-		e = Event{What: "more than are told apart", Result: Refused}
+	l.count(e.clean(), refusal{first: l.o.Now(), count: 1})
+}
+
+// count adds what is known of an event to what was gathered. l.mu is held.
+func (l *Log) count(e Event, more refusal) {
+	apart := l.refused[e] == nil && len(l.refused) < kinds && l.each[e.Who] < kindsEach
+	if l.refused[e] == nil && !apart {
+		e = Event{Who: e.Who, What: "more than are told apart", Result: e.result()}
+		if l.refused[e] == nil && len(l.refused) >= 2*kinds {
+			e.Who = ""
+		}
 	}
 	r := l.refused[e]
 	if r == nil {
 		l.kinds++
-		r = &refusal{order: l.kinds, first: l.o.Now()}
+		r = &refusal{order: l.kinds, first: more.first}
 		l.refused[e] = r
 	}
-	r.count++
+	if apart {
+		l.each[e.Who]++
+	}
+	r.count += more.count
 }
 
-// work writes refusals and checkpoints, until Close.
+// empty begins to gather anew. l.mu is held.
+func (l *Log) empty() { l.refused, l.each = map[Event]*refusal{}, map[string]int{} }
+
+// work writes what was gathered, and checkpoints, until Close.
 func (l *Log) work() {
 	write, sign := time.NewTicker(gather), time.NewTicker(l.o.Every)
 	defer write.Stop()
@@ -156,21 +180,18 @@ func (l *Log) work() {
 	}
 }
 
-// flush writes the refusals that were gathered. Those that cannot be written are kept.
+// flush writes what was gathered. What cannot be written is kept, and what comes later counts with
+// it, so that a full disk does not fill the memory.
 func (l *Log) flush(ctx context.Context) error {
 	l.mu.Lock()
 	some := l.refused
-	l.refused = map[Event]*refusal{}
+	l.empty()
 	l.mu.Unlock()
 	if len(some) == 0 {
 		return nil
 	}
-	inOrder := slices.Collect(maps.Keys(some))
-	sorting.By(inOrder, func(a, b Event) int {
-		return cmp.Compare(some[a].order, some[b].order)
-	})
 	err := l.in.Write(ctx, func(tx *sql.Tx) error {
-		for _, e := range inOrder {
+		for _, e := range inOrder(some) {
 			if err := l.append(tx, e, some[e].first, some[e].count); err != nil {
 				return err
 			}
@@ -182,13 +203,21 @@ func (l *Log) flush(ctx context.Context) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for e, r := range some {
-		if newer := l.refused[e]; newer != nil {
-			r.count += newer.count
+	later := l.refused
+	l.empty()
+	for _, list := range []map[Event]*refusal{some, later} {
+		for _, e := range inOrder(list) {
+			l.count(e, *list[e])
 		}
-		l.refused[e] = r
 	}
 	return fmt.Errorf("audit: %w", err)
+}
+
+// inOrder are events in the order in which they first happened.
+func inOrder(some map[Event]*refusal) []Event {
+	list := slices.Collect(maps.Keys(some))
+	sorting.By(list, func(a, b Event) int { return cmp.Compare(some[a].order, some[b].order) })
+	return list
 }
 
 // Close writes what was gathered, and a last checkpoint. The state must still be open.

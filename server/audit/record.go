@@ -77,6 +77,14 @@ func (e *Event) texts() []*string {
 	return []*string{&e.Who, &e.Via, &e.Peer, &e.What, &e.Model, &e.About, &e.Result}
 }
 
+// result is the event's result without its reason.
+func (e *Event) result() string {
+	if strings.HasPrefix(e.Result, Failed) {
+		return Failed
+	}
+	return e.Result
+}
+
 // clean cuts texts, which may come from clients, and makes them what JSON can hold: a record must
 // have the same hash when it comes back from there.
 func (e Event) clean() Event {
