@@ -2,12 +2,14 @@ package server
 
 import (
 	"encoding/json"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/weirgpu/weir/server/admit"
 	"github.com/weirgpu/weir/server/audit"
 	"github.com/weirgpu/weir/server/auth"
 	"github.com/weirgpu/weir/server/oip"
@@ -88,6 +90,21 @@ func TestIndexOfAccount(t *testing.T) {
 		if got := ask(s, "POST", path, inJSON(pixels, ""), "Authorization",
 			token); got.StatusCode != want {
 			t.Errorf("%s: status %d", path, got.StatusCode)
+		}
+	}
+}
+
+// TestWeightsAreAdmitted: an account has no weight for which its requests would be refused.
+func TestWeightsAreAdmitted(t *testing.T) {
+	c, err := admit.New(admit.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for weight, good := range map[float64]bool{auth.LeastWeight: true, auth.MostWeight: true,
+		math.Nextafter(auth.LeastWeight, 0):              false,
+		math.Nextafter(auth.MostWeight, math.MaxFloat64): false} {
+		if err := c.Account("ann", admit.Account{Weight: weight}); (err == nil) != good {
+			t.Errorf("weight %v: %v", weight, err)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"time"
 
 	"github.com/weirgpu/weir/server/audit"
 )
@@ -19,8 +20,9 @@ type Account struct {
 	// Subjects are what the issuer of OpenID Connect calls this account (the claim sub).
 	Subjects []string `json:"subjects,omitempty"`
 
-	via, peer string // what showed it, and where the request came from; for the audit
-	token     string // the ID of the token that showed it, "" for none
+	via, peer string    // what showed it, and where the request came from; for the audit
+	token     string    // the ID of the token that showed it, "" for none
+	until     time.Time // when what showed it expires, zero where token says so
 }
 
 // May reports whether the account has one right, or all of a set, on a model.
@@ -86,7 +88,7 @@ func From(ctx context.Context) *Account {
 }
 
 // now is the account with the rights that it has now: a request may go on for hours. It has none
-// once the account was removed, or the token that showed it was revoked or has expired.
+// once the account was removed, or what showed it was revoked or has expired.
 func (q *request) now() *Account {
 	if q.guard == nil {
 		return q.account
@@ -96,6 +98,9 @@ func (q *request) now() *Account {
 		if t := s.tokens[id]; t == nil || t.expired(q.guard.book.now()) {
 			return &nobody
 		}
+	}
+	if end := q.account.until; !end.IsZero() && !q.guard.book.now().Before(end) {
+		return &nobody
 	}
 	if a := s.accounts[q.account.Name]; a != nil {
 		return a
@@ -115,6 +120,12 @@ func May(ctx context.Context, r Rights, model string) bool {
 func MayAll(ctx context.Context, r Rights) bool {
 	q, ok := ctx.Value(contextKey{}).(*request)
 	return !ok || q.now().MayAll(r)
+}
+
+// MayAny is [May] for the right on some model.
+func MayAny(ctx context.Context, r Rights) bool {
+	q, ok := ctx.Value(contextKey{}).(*request)
+	return !ok || q.now().MayAny(r)
 }
 
 // Check is [May] for what is to be done: it reports an *oip.Fault, and records the refusal. what

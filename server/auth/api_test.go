@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -91,6 +92,24 @@ func TestAPI(t *testing.T) {
 	}
 	do(root, "GET /v1/audit?after=-1", "", 400)
 	do(root, "GET /v1/audit?limit=x", "", 400)
+}
+
+// TestAPIAnswersLate: an answer that took longer than a client may take to read one is sent.
+func TestAPIAnswersLate(t *testing.T) {
+	p := begin(t, t.TempDir())
+	h := p.served(t)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Unix(1, 0))
+		h.ServeHTTP(w, r)
+	}))
+	defer s.Close()
+	got, err := http.Get(s.URL + "/v1/account")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body := text(got); got.StatusCode != 401 || !strings.Contains(body, "send a token") {
+		t.Errorf("status %d, %s", got.StatusCode, body)
+	}
 }
 
 // TestAPIHasRows: each endpoint of the API is in the table by itself, and not for admins only

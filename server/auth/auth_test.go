@@ -246,6 +246,9 @@ func TestBookRefuses(t *testing.T) {
 		{b.Add(ctx, Account{Name: "a/b", Weight: 1}), ErrInvalid},
 		{b.Add(ctx, Account{Name: strings.Repeat("x", 65), Weight: 1}), ErrInvalid},
 		{b.Add(ctx, Account{Name: "bob"}), ErrInvalid},
+		{b.Add(ctx, Account{Name: "bob", Weight: MostWeight + 1}), ErrInvalid},
+		{b.Add(ctx, Account{Name: "bob", Weight: LeastWeight / 2}), ErrInvalid},
+		{b.Add(ctx, Account{Name: "..", Weight: 1}), ErrInvalid}, // which no path can name
 		{b.Add(ctx, Account{Name: "bob", Weight: 1, Queue: -1}), ErrInvalid},
 		{b.Add(ctx, Account{Name: "bob", Weight: 1, Grants: []Grant{{"[", Read}}}), ErrInvalid},
 		{b.Add(ctx, Account{Name: "bob", Weight: 1, Subjects: []string{""}}), ErrInvalid},
@@ -260,6 +263,8 @@ func TestBookRefuses(t *testing.T) {
 		{token("eve", "x", time.Time{}), ErrUnknown},
 		{token("ann", "first", time.Time{}), store.ErrExists},
 		{token("ann", "x", p.clock.Now()), ErrInvalid},
+		{token("ann", "x", time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)), ErrInvalid},
+		{token("ann", ".", time.Time{}), ErrInvalid},
 		{b.RevokeToken(ctx, "ann", "x"), ErrUnknown},
 	} {
 		if !errors.Is(c.got, c.want) {
@@ -476,6 +481,58 @@ func TestRefusedRightsAreRecorded(t *testing.T) {
 		"ann|token first|model load|b|refused", "ann|token first|model unload|a|failed: status 404"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s", strings.Join(got, "\n"))
+	}
+	if p.log, err = audit.Open(context.Background(), p.state, audit.Options{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestOthersTokensAreRecorded: who asks for the tokens of another account, or would end one, is in
+// the audit like all whose right was refused.
+func TestOthersTokensAreRecorded(t *testing.T) {
+	p := begin(t, t.TempDir())
+	h := p.served(t)
+	p.add(t, "root", "admin on *")
+	eve := "Bearer " + p.add(t, "eve", "read on m")
+	from := len(p.events(t))
+	for request, path := range map[string]string{"GET": "/v1/tokens?account=root",
+		"DELETE": "/v1/tokens/root/first"} {
+		if got := get(h, request, path, eve); got.StatusCode != 403 {
+			t.Errorf("%s: status %d", request, got.StatusCode)
+		}
+	}
+	if err := p.log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got := p.events(t)[from:]
+	if want := []string{"eve|tokens of another account|admin|refused"}; !slices.Equal(got, want) {
+		t.Errorf("got\n%s", strings.Join(got, "\n"))
+	}
+	var err error
+	if p.log, err = audit.Open(context.Background(), p.state, audit.Options{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFailedChangesAreGathered: a change that fails can be asked for as often as a client likes.
+// Equal ones become one record.
+func TestFailedChangesAreGathered(t *testing.T) {
+	p := begin(t, t.TempDir())
+	h := p.guard(t, OIDC{}).HTTP(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(503)
+	}))
+	ann := "Bearer " + p.add(t, "ann", "load on *")
+	from := len(p.events(t))
+	for range 100 {
+		get(h, "POST", "/v2/repository/models/a/load", ann)
+	}
+	if err := p.log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	all, err := audit.Read(t.Context(), p.state, int64(from)+1, 1000)
+	if err != nil || len(all) != 1 || all[0].Count != 100 ||
+		all[0].Result != "failed: status 503" {
+		t.Errorf("%d records, %v", len(all), err)
 	}
 	if p.log, err = audit.Open(context.Background(), p.state, audit.Options{}); err != nil {
 		t.Fatal(err)

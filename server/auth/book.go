@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -185,28 +184,34 @@ func (b *Book) Account(name string) (*Account, error) {
 // MaxName is the most bytes in the name of an account or a token.
 const MaxName = 64
 
-// checkName reports a name that could be mistaken where it is printed.
+// checkName reports a name that could be mistaken where it is printed, or that no path can have.
 func checkName(what, name string) error {
 	good := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
 			strings.ContainsRune("-_.@", r)
 	}
-	if name == "" || len(name) > MaxName || strings.TrimFunc(name, good) != "" ||
+	if len(name) > MaxName || strings.Trim(name, ".") == "" ||
 		strings.ContainsFunc(name, func(r rune) bool { return !good(r) }) {
-		return fmt.Errorf("%w: %s %.80q: a name has 1 to %d letters, digits and -_.@", ErrInvalid,
-			what, name, MaxName)
+		return fmt.Errorf("%w: %s %.80q: a name has 1 to %d letters, digits and -_.@, not all of "+
+			"them dots", ErrInvalid, what, name, MaxName)
 	}
 	return nil
 }
+
+// The weights that an account may have: those of server/admit.
+const (
+	LeastWeight = 0.01
+	MostWeight  = 100
+)
 
 // check reports an account that cannot be.
 func (a *Account) check() error {
 	if err := checkName("account", a.Name); err != nil {
 		return err
 	}
-	if !(a.Weight > 0) || math.IsInf(a.Weight, 0) || a.Queue < 0 {
-		return fmt.Errorf("%w: account %s has weight %v and queue %d: weights are above 0, queues "+
-			"0 or more", ErrInvalid, a.Name, a.Weight, a.Queue)
+	if !(a.Weight >= LeastWeight && a.Weight <= MostWeight) || a.Queue < 0 {
+		return fmt.Errorf("%w: account %s has weight %v and queue %d: weights are from %v to %v, "+
+			"queues 0 or more", ErrInvalid, a.Name, a.Weight, a.Queue, LeastWeight, MostWeight)
 	}
 	for _, g := range a.Grants {
 		if err := g.check(); err != nil {

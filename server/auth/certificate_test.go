@@ -179,6 +179,11 @@ func TestCertificates(t *testing.T) {
 			t.Errorf("%s: status %d, %s", name, status, body)
 		}
 	}
+	p.clock.pass(time.Since(p.clock.Now()) + 2*time.Hour) // a connection may last for longer
+	if status, body := ask(ca, &x509.Certificate{Subject: ann}, ""); status != 401 ||
+		!strings.Contains(body, "expired") {
+		t.Errorf("expired meanwhile: status %d, %s", status, body)
+	}
 }
 
 // TestCertNames: the names of a certificate, the most precise first.

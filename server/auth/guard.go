@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"log/slog"
 	"net"
 	"strings"
@@ -49,6 +50,9 @@ func (g *Guard) account(ctx context.Context, c credentials) (*Account, error) {
 	}
 	a, err := g.find(ctx, c)
 	if err != nil {
+		if !errors.Is(err, ErrUnauthenticated) {
+			return nil, err // of which the client is not why
+		}
 		if wait := g.slow.failed(peer); wait > 0 {
 			return nil, &oip.Fault{Kind: oip.Exhausted, RetryAfter: wait, Err: ErrTooOften,
 				Text: "too many failed attempts from " + peer +
@@ -94,17 +98,18 @@ func (g *Guard) bearer(ctx context.Context, credential string) (*Account, error)
 		a.token = t.ID
 		return a, nil
 	}
-	subject, err := g.issuer.subject(ctx, credential)
+	t, err := g.issuer.verify(ctx, credential)
 	if err != nil {
-		return nil, refuse(ErrUnauthenticated, "the token of %s does not hold: %v",
-			g.issuer.o.Issuer, err)
+		return nil, err
 	}
-	a := g.book.named(kindSubject, subject)
+	a := g.book.named(kindSubject, t.Subject)
 	if a == nil {
 		return nil, refuse(ErrUnauthenticated, "subject %.80q of %s has no account here",
-			subject, g.issuer.o.Issuer)
+			t.Subject, g.issuer.o.Issuer)
 	}
-	return a.shownBy("oidc " + subject), nil
+	a = a.shownBy("oidc " + t.Subject)
+	a.until = t.Expiry
+	return a, nil
 }
 
 // shownBy is a copy of the account for a request that something showed to be its.
@@ -117,10 +122,15 @@ func (a *Account) shownBy(via string) *Account {
 // certificate finds the account that has one of the names in a client's certificate, which TLS has
 // verified.
 func (g *Guard) certificate(c *x509.Certificate) (*Account, error) {
+	if !g.book.now().Before(c.NotAfter) { // TLS has held it when the connection began
+		return nil, refuse(ErrUnauthenticated, "the certificate has expired: connect with another")
+	}
 	names := CertNames(c)
 	for _, name := range names {
 		if a := g.book.named(kindCertificate, name); a != nil {
-			return a.shownBy("certificate " + name), nil
+			a = a.shownBy("certificate " + name)
+			a.until = c.NotAfter
+			return a, nil
 		}
 	}
 	return nil, refuse(ErrUnauthenticated, "the certificate's names have no account here: "+
@@ -191,9 +201,17 @@ func (g *Guard) with(ctx context.Context, a *Account) context.Context {
 	return context.WithValue(ctx, contextKey{}, &request{a, g})
 }
 
-// record records a change that was made or failed. It must not be lost because the client is gone.
+// record records a change, which must not be lost because the client is gone. One that was answered
+// with an error changed nothing, and can be asked for without end.
 func (g *Guard) record(ctx context.Context, e audit.Event) {
+	if e.Result != audit.OK && e.Result != cutOff {
+		g.log.Often(e)
+		return
+	}
 	if err := g.log.Record(context.WithoutCancel(ctx), e); err != nil {
 		slog.ErrorContext(ctx, "a change is not in the audit", "event", e, "error", err)
 	}
 }
+
+// cutOff is the result of a change of which nobody knows whether it was made.
+const cutOff = audit.Failed + ": it was cut off"

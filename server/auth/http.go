@@ -48,7 +48,7 @@ func (g *Guard) serve(w http.ResponseWriter, r *http.Request, e *Endpoint, next 
 		return
 	}
 	status := &statusWriter{ResponseWriter: w}
-	result := "failed: it was cut off"
+	result := cutOff
 	defer func() { g.record(r.Context(), a.event(e.Name, model, r.URL.Path, result)) }()
 	next.ServeHTTP(status, r)
 	result = audit.OK

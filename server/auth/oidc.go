@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/time/rate"
+
+	"github.com/weirgpu/weir/server/oip"
 )
 
 // OIDC says whose tokens are accepted beside the server's own. The zero value is nobody's.
@@ -31,9 +34,7 @@ func (o OIDC) Check() error {
 	if err != nil {
 		return fmt.Errorf("%w: OIDC issuer: %w", ErrInvalid, err)
 	}
-	ip, _ := netip.ParseAddr(u.Hostname())
-	local := u.Hostname() == "localhost" || ip.IsLoopback()
-	if u.Scheme != "https" && !(u.Scheme == "http" && local) {
+	if !private(u) {
 		return fmt.Errorf("%w: OIDC issuer %q: give its https URL", ErrInvalid, o.Issuer)
 	}
 	if o.Audience == "" {
@@ -59,6 +60,13 @@ type issuer struct {
 
 	mu       sync.Mutex
 	verifier *oidc.IDTokenVerifier // nil until the issuer has answered
+	asking   *asking               // nil where it is not asked now
+}
+
+// asking is what all wait for whose tokens came before the issuer has answered.
+type asking struct {
+	done chan struct{} // closed once err is known
+	err  error
 }
 
 func newIssuer(o OIDC, now func() time.Time) *issuer {
@@ -69,48 +77,88 @@ func newIssuer(o OIDC, now func() time.Time) *issuer {
 	return &issuer{o: o, now: now, client: &http.Client{Transport: limited, Timeout: askLimit}}
 }
 
-// limitedTransport asks no more often than a limit.
+// limitedTransport asks no more often than a limit, and nobody whose answer others could change.
 type limitedTransport struct {
 	limit *rate.Limiter
 	now   func() time.Time
 }
 
-var errAsked = errors.New("it was asked too often")
+var (
+	errAsked = errors.New("it was asked too often")
+	errPlain = errors.New("others could change what comes from there: it must be https")
+)
 
 // RoundTrip implements http.RoundTripper.
 func (t *limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !private(r.URL) {
+		return nil, errPlain
+	}
 	if !t.limit.AllowN(t.now(), 1) {
 		return nil, errAsked
 	}
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// subject verifies a token: its signature, issuer, audience and times.
-func (i *issuer) subject(ctx context.Context, raw string) (string, error) {
-	ctx = oidc.ClientContext(ctx, i.client)
-	v, err := i.prepared(ctx)
-	if err != nil {
-		return "", err
-	}
-	t, err := v.Verify(ctx, raw)
-	if err != nil {
-		return "", err
-	}
-	return t.Subject, nil
+// private reports whether nobody on the way can change what comes from a URL.
+func private(u *url.URL) bool {
+	ip, _ := netip.ParseAddr(u.Hostname())
+	local := u.Hostname() == "localhost" || ip.IsLoopback()
+	return u.Scheme == "https" || u.Scheme == "http" && local
 }
 
+// verify holds a token's signature, issuer, audience and times. The error is an *oip.Fault.
+func (i *issuer) verify(ctx context.Context, raw string) (*oidc.IDToken, error) {
+	v, err := i.prepared(ctx)
+	if err != nil {
+		return nil, &oip.Fault{Kind: oip.Unavailable, RetryAfter: askEvery, Err: err,
+			Text: i.o.Issuer + " cannot be asked for what its tokens are verified by: ask again later"}
+	}
+	t, err := v.Verify(oidc.ClientContext(ctx, i.client), raw)
+	if err != nil {
+		return nil, refuse(ErrUnauthenticated, "the token of %s does not hold: %v", i.o.Issuer, err)
+	}
+	return t, nil
+}
+
+// prepared asks the issuer, unless it has answered. All who come meanwhile wait for the one answer,
+// each as long as ctx lasts.
 func (i *issuer) prepared(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 	i.mu.Lock()
+	if v := i.verifier; v != nil {
+		i.mu.Unlock()
+		return v, nil
+	}
+	a := i.asking
+	if a == nil {
+		a = &asking{done: make(chan struct{})}
+		i.asking = a
+		go i.ask(a)
+	}
+	i.mu.Unlock()
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-a.done:
+	}
+	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.verifier == nil {
-		// the keys are asked for later too, when this request is over
-		p, err := oidc.NewProvider(context.WithoutCancel(ctx), i.o.Issuer)
-		if err != nil {
-			return nil, fmt.Errorf("the issuer cannot be asked: %w", err)
-		}
+	return i.verifier, a.err
+}
+
+// ask asks the issuer for what its tokens are verified by. Its keys are asked for later too, when
+// no request waits any more.
+func (i *issuer) ask(a *asking) {
+	p, err := oidc.NewProvider(oidc.ClientContext(context.Background(), i.client), i.o.Issuer)
+	if err != nil && !errors.Is(err, errAsked) {
+		slog.Error("tokens of the issuer cannot be verified", "issuer", i.o.Issuer, "error", err)
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if a.err = err; err == nil {
 		i.verifier = p.Verifier(&oidc.Config{ClientID: i.o.Audience, Now: i.now})
 	}
-	return i.verifier, nil
+	i.asking = nil
+	close(a.done)
 }
 
 // looksIssued reports whether a credential has the form of a JSON web token, which none of the

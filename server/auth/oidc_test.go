@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -128,7 +129,7 @@ func TestOIDC(t *testing.T) {
 		}
 	}
 	i.down.Store(true)
-	check("the issuer is down", good, 401)
+	check("the issuer is down", good, 503)
 	i.down.Store(false)
 	p.clock.pass(askEvery)
 	if got := get(h, "GET", "/v2", "Bearer "+good); text(got) != "ann" {
@@ -166,6 +167,84 @@ func TestOIDC(t *testing.T) {
 	check("signed by the issuer's new key", renewed, 200)
 	p.clock.pass(time.Hour)
 	check("expired by now", good, 401)
+}
+
+// TestOIDCExpiresMeanwhile: a request that goes on when its token has expired has no rights any more.
+func TestOIDCExpiresMeanwhile(t *testing.T) {
+	key := rsaKey(t, "1")
+	i := newIssuing(t, key)
+	p := begin(t, t.TempDir())
+	if err := p.book.Add(t.Context(), Account{Name: "ann", Weight: 1, Subjects: []string{"s"},
+		Grants: []Grant{{All, Read}}}); err != nil {
+		t.Fatal(err)
+	}
+	var ctx context.Context
+	h := p.guard(t, OIDC{i.URL, "weir"}).HTTP(http.HandlerFunc(func(_ http.ResponseWriter,
+		r *http.Request) {
+		ctx = r.Context()
+	}))
+	token := sign(t, key, map[string]any{"iss": i.URL, "aud": "weir", "sub": "s",
+		"exp": p.clock.Now().Unix() + 300})
+	if got := get(h, "GET", "/v2", "Bearer "+token); got.StatusCode != 200 {
+		t.Fatalf("status %d", got.StatusCode)
+	}
+	p.clock.pass(299 * time.Second)
+	if !May(ctx, Read, "m") {
+		t.Error("nothing while it is valid")
+	}
+	p.clock.pass(time.Second)
+	if May(ctx, Read, "m") {
+		t.Error("it may read with a token that has expired")
+	}
+}
+
+// TestOIDCHangs: an issuer that does not answer keeps nobody beyond the time of their request. It is
+// not the client's fault, who is told to come again.
+func TestOIDCHangs(t *testing.T) {
+	asked, answer := make(chan struct{}, askBurst), make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked <- struct{}{}
+		<-answer
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	defer s.Close()
+	p := begin(t, t.TempDir())
+	h := p.guard(t, OIDC{s.URL, "weir"}).HTTP(who)
+	ask := func(ctx context.Context) int {
+		r := httptest.NewRequestWithContext(ctx, "GET", "https://weir.example/v2", nil)
+		r.Header.Set("Authorization", "Bearer a.b.c")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w.Code
+	}
+	ended := make(chan int, 1)
+	go func() { ended <- ask(t.Context()) }()
+	<-asked
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	ask(gone)
+	if len(ended) > 0 {
+		t.Error("one whose client is gone waited until others were answered")
+	}
+	close(answer)
+	if code := <-ended; code != http.StatusServiceUnavailable {
+		t.Errorf("status %d", code)
+	}
+}
+
+// TestOIDCKeysInPlain: keys that would come over a connection which anybody on the way could change
+// are not asked for, whatever the issuer says of where they are.
+func TestOIDCKeysInPlain(t *testing.T) {
+	tr := newIssuer(OIDC{"https://id.example", "weir"}, time.Now).client.Transport
+	for _, url := range []string{"http://id.example/keys", "ftp://localhost/keys"} {
+		r, err := tr.RoundTrip(httptest.NewRequest("GET", url, nil))
+		if err == nil {
+			r.Body.Close()
+		}
+		if !errors.Is(err, errPlain) {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
 }
 
 // TestOIDCIsNotAskedForAll: tokens with keys that are not known do not make the server ask the

@@ -67,6 +67,9 @@ func (b *Book) NewToken(ctx context.Context, account, name string, expires time.
 	case !t.Expires.After(made):
 		return "", Token{}, fmt.Errorf("%w: token %s expires at %v, which is over", ErrInvalid,
 			name, t.Expires)
+	case t.Expires.Year() > 9999: // which JSON does not have
+		return "", Token{}, fmt.Errorf("%w: token %s expires after the year 9999: leave the time "+
+			"out for one that does not", ErrInvalid, name)
 	default:
 		seconds = t.Expires.Unix()
 	}

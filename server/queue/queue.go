@@ -198,8 +198,11 @@ func (q *Queue[T]) weigh(r *Request) error {
 	if r.Weight == before {
 		return nil
 	}
+	if err := q.control.Account(r.Account, admit.Account{Weight: r.Weight}); err != nil {
+		return err
+	}
 	q.weights[r.Account] = r.Weight
-	return q.control.Account(r.Account, admit.Account{Weight: r.Weight})
+	return nil
 }
 
 // abandon gives a request up whose context is done. Without over it was told meanwhile how it goes

@@ -330,6 +330,24 @@ func TestPanic(t *testing.T) {
 	})
 }
 
+// TestWeights: a weight that cannot be is refused, and not only the first time that it comes.
+func TestWeights(t *testing.T) {
+	l := newLine(t, admit.Model{})
+	for _, weight := range []float64{1000, 1000, 0.001, -1} {
+		err := l.Do(t.Context(), Request{Account: "ann", Weight: weight, Rows: 1},
+			&item{"a", 1})
+		if !errors.Is(err, admit.ErrInvalid) {
+			t.Errorf("weight %v: %v", weight, err)
+		}
+	}
+	for _, weight := range []float64{100, 0.01, 0, 1} {
+		if err := l.Do(t.Context(), Request{Account: "ann", Weight: weight, Rows: 1},
+			&item{"a", 1}); err != nil {
+			t.Errorf("weight %v: %v", weight, err)
+		}
+	}
+}
+
 // TestPutOutUnsaid: a request whose context ends in the moment in which admission finds it late,
 // and before anybody was told, is late, and not answered.
 func TestPutOutUnsaid(t *testing.T) {
