@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/weirgpu/weir"
 	"github.com/weirgpu/weir/server/web"
@@ -42,6 +43,20 @@ func TestActions(t *testing.T) {
 		}
 		if got := s.Status().Jobs[0].Share; got.Cap() != 1 || got.Memory != 8*weir.MiB {
 			t.Errorf("in the end the share is %+v", got)
+		}
+	})
+}
+
+// TestActionsThatTakeLong: the answer to a change that took longer than a client may take to read one
+// is sent.
+func TestActionsThatTakeLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := served("a")
+		s.slow = 30 * time.Second
+		var got json.RawMessage
+		if code := open(t, s, web.Options{}, nil).ask("POST", "/v1/models/a/load", "",
+			&got); code != 200 {
+			t.Errorf("%d, %s", code, got)
 		}
 	})
 }

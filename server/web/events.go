@@ -9,11 +9,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirgpu/weir/server/auth"
 	"github.com/weirgpu/weir/server/oip"
 )
 
-// MostStreams is how many readers of events there may be at once.
-const MostStreams = 64
+// MostStreams is how many readers of events there may be at once, and MostStreamsEach how many of
+// one account.
+const (
+	MostStreams     = 64
+	MostStreamsEach = 16
+)
 
 // The times of a stream.
 const (
@@ -30,13 +35,12 @@ func (p *Page) getState(w http.ResponseWriter, r *http.Request) error {
 
 // getEvents streams the state and its changes.
 func (p *Page) getEvents(w http.ResponseWriter, r *http.Request) error {
-	if !p.enter() {
-		f := oip.Faultf(oip.Unavailable, "there are %d readers of events, which is as many as "+
-			"may: ask again later", MostStreams)
+	who := auth.From(r.Context()).Name
+	if f := p.enter(who); f != nil {
 		f.RetryAfter = 5 * time.Second
 		return f
 	}
-	defer p.leave()
+	defer p.leave(who)
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
@@ -46,21 +50,30 @@ func (p *Page) getEvents(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// enter counts a reader in, if there is room for it.
-func (p *Page) enter() bool {
+// enter counts a reader of an account in, "" where there are none, or returns why there is no room.
+func (p *Page) enter(who string) *oip.Fault {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.streams >= MostStreams {
-		return false
+		return oip.Faultf(oip.Unavailable, "there are %d readers of events, which is as many as "+
+			"may: ask again later", MostStreams)
+	}
+	if who != "" && p.streamsOf[who] >= MostStreamsEach {
+		return oip.Faultf(oip.Exhausted, "account %s has %d readers of events, which is as many as "+
+			"it may: close a page", who, MostStreamsEach)
 	}
 	p.streams++
-	return true
+	p.streamsOf[who]++
+	return nil
 }
 
-func (p *Page) leave() {
+func (p *Page) leave(who string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.streams--
+	if p.streamsOf[who]--; p.streamsOf[who] == 0 {
+		delete(p.streamsOf, who)
+	}
 }
 
 // known returns the look that an id means, 0 where what has changed after it is not known.
@@ -89,8 +102,8 @@ type stream struct {
 	to   *http.ResponseController
 }
 
-// run sends what has changed after look n, and what changes from then on, until the reader is gone
-// or its time is over.
+// run sends what has changed after look n, and what changes from then on, until the reader is gone,
+// may no longer read, or its time is over.
 func (s *stream) run(ctx context.Context, n uint64) {
 	ctx, cancel := context.WithTimeout(ctx, life)
 	defer cancel()
@@ -100,7 +113,7 @@ func (s *stream) run(ctx context.Context, n uint64) {
 	}
 	alive := time.NewTicker(heartbeat)
 	defer alive.Stop()
-	for {
+	for auth.MayAny(ctx, auth.Read) {
 		news := s.page.waiting()
 		text, now := s.page.after(ctx, n)
 		if s.send("event: %s\nid: %s\ndata: %s\n\n", kind, s.page.id(now), text) != nil {
@@ -139,6 +152,13 @@ func reply(w http.ResponseWriter, code int, text json.RawMessage) {
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(text)))
 	h.Set("Cache-Control", "no-store")
+	begin(w)
 	w.WriteHeader(code)
 	_, _ = w.Write(text) // a client that is gone reads no error either
+}
+
+// begin has the time begin in which a client must take an answer: to load a model may have taken
+// longer.
+func begin(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(patience))
 }

@@ -18,7 +18,9 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir"
+	"github.com/weirgpu/weir/server/audit"
 	"github.com/weirgpu/weir/server/auth"
+	"github.com/weirgpu/weir/server/store"
 	"github.com/weirgpu/weir/server/web"
 )
 
@@ -57,10 +59,25 @@ type site struct {
 	page   *web.Page
 	pipes  *pipes
 	client *http.Client
+	token  string // that readers of events send, "" for none
 }
 
 // open serves a page as weir up does, to an account unless that is nil.
 func open(t *testing.T, s web.Source, o web.Options, who *auth.Account) *site {
+	t.Helper()
+	return openBehind(t, s, o, func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if who != nil {
+				r = r.WithContext(auth.With(r.Context(), who))
+			}
+			next.ServeHTTP(w, r)
+		})
+	})
+}
+
+// openBehind serves a page behind a handler.
+func openBehind(t *testing.T, s web.Source, o web.Options,
+	before func(http.Handler) http.Handler) *site {
 	t.Helper()
 	p := web.New(s, o)
 	mux := http.NewServeMux()
@@ -68,12 +85,11 @@ func open(t *testing.T, s web.Source, o web.Options, who *auth.Account) *site {
 		mux.Handle(pattern, h)
 	}
 	on := &pipes{conns: make(chan net.Conn), gone: make(chan struct{})}
+	inner := before(mux)
 	h := &http.Server{ReadTimeout: time.Minute, Handler: http.HandlerFunc(func(
 		w http.ResponseWriter, r *http.Request) {
-		if who != nil {
-			r = r.WithContext(auth.With(r.Context(), who))
-		}
-		mux.ServeHTTP(w, r)
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(10 * time.Second))
+		inner.ServeHTTP(w, r)
 	})}
 	h.RegisterOnShutdown(p.Close)
 	ended := make(chan error, 1)
@@ -89,7 +105,7 @@ func open(t *testing.T, s web.Source, o web.Options, who *auth.Account) *site {
 			t.Error(err)
 		}
 	})
-	return &site{t, p, on, &http.Client{Transport: transport}}
+	return &site{t: t, page: p, pipes: on, client: &http.Client{Transport: transport}}
 }
 
 // ask sends a request, and reads the answer.
@@ -128,6 +144,9 @@ func (s *site) watch(last string) (events chan event, end func()) {
 	}
 	if last != "" {
 		q.Header.Set("Last-Event-ID", last)
+	}
+	if s.token != "" {
+		q.Header.Set("Authorization", "Bearer "+s.token)
 	}
 	r, err := s.client.Do(q)
 	if err != nil {
@@ -425,5 +444,82 @@ func TestRights(t *testing.T) {
 		if len(got.Programs) != 1 || len(got.Devices) != 2 || len(got.Models) != 2 {
 			t.Errorf("who may read all sees %+v", got)
 		}
+	})
+}
+
+// TestRevoked: a reader of events whose token was revoked hears nothing more.
+func TestRevoked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		state, err := store.Open(t.Context(), t.TempDir(), store.Options{}, audit.Room, auth.Room)
+		if err != nil {
+			t.Fatal(err)
+		}
+		log, err := audit.Open(t.Context(), state, audit.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _, _ = log.Close(), state.Close() })
+		book, err := auth.Open(t.Context(), state, log, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		guard, err := auth.NewGuard(book, log, auth.OIDC{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := book.Add(t.Context(), auth.Account{Name: "ann", Weight: 1,
+			Grants: []auth.Grant{{Pattern: auth.All, Rights: auth.Read}}}); err != nil {
+			t.Fatal(err)
+		}
+		s := served("a")
+		at := openBehind(t, s, web.Options{}, guard.HTTP)
+		if at.token, _, err = book.NewToken(t.Context(), "ann", "t", time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		events, _ := at.watch("")
+		<-events
+		s.work("a", time.Millisecond)
+		if e := <-events; len(e.state.Models) != 1 {
+			t.Errorf("before: %+v", e.state)
+		}
+		if err := book.RevokeToken(t.Context(), "ann", "t"); err != nil {
+			t.Fatal(err)
+		}
+		s.work("a", time.Millisecond)
+		time.Sleep(2 * time.Second)
+		if e, open := <-events; open {
+			t.Errorf("after its token was revoked it hears %+v", e.state)
+		}
+	})
+}
+
+// TestEventsOfOneAccount: one account does not take the places of all readers.
+func TestEventsOfOneAccount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		grants := []auth.Grant{{Pattern: auth.All, Rights: auth.Read}}
+		who := &auth.Account{Name: "eve", Grants: grants}
+		at := openBehind(t, served("a"), web.Options{}, func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				next.ServeHTTP(w, r.WithContext(auth.With(r.Context(), who)))
+			})
+		})
+		var end func()
+		for range web.MostStreamsEach {
+			var events chan event
+			events, end = at.watch("")
+			<-events
+		}
+		var refused struct{ Error string }
+		if code := at.ask("GET", "/v1/events", "", &refused); code != 429 ||
+			!strings.Contains(refused.Error, "account eve") {
+			t.Errorf("one too many: %d, %+v", code, refused)
+		}
+		end()
+		synctest.Wait()
+		events, _ := at.watch("")
+		<-events
+		who = &auth.Account{Name: "ann", Grants: grants}
+		events, _ = at.watch("")
+		<-events
 	})
 }

@@ -49,7 +49,8 @@ type Page struct {
 	ended  chan struct{}
 
 	policies []Policy
-	changing sync.Mutex // held while a share or policy is read, changed and written
+	changing sync.Mutex    // held while a share or policy is read, changed and written
+	graphs   chan struct{} // has one value for each graph that is drawn
 
 	mu      sync.Mutex
 	n       uint64        // of looks
@@ -57,6 +58,8 @@ type Page struct {
 	floor   uint64        // the last change that is forgotten
 	news    chan struct{} // closed when a look has found a change
 	streams int
+
+	streamsOf map[string]int // by account
 
 	server, devices, models, programs rows
 	histories                         map[string]*history
@@ -71,7 +74,8 @@ func New(s Source, o Options) *Page {
 	}
 	p := &Page{o: o, source: s, began: time.Now(), stop: cancel, ended: make(chan struct{}),
 		news: make(chan struct{}), histories: map[string]*history{},
-		lanes: map[string]map[string]*lane[float32]{}}
+		lanes:     map[string]map[string]*lane[float32]{},
+		streamsOf: map[string]int{}, graphs: make(chan struct{}, mostGraphs)}
 	for _, name := range s.Policies() {
 		if r, err := policy.Find(name); err == nil {
 			p.policies = append(p.policies, Policy{name, r.Summary})
@@ -242,7 +246,7 @@ type message struct {
 // after returns what has changed after look n for whoever asks in ctx, and the number of the last
 // look. After 0 it is all.
 func (p *Page) after(ctx context.Context, n uint64) (json.RawMessage, uint64) {
-	all := auth.From(ctx).MayAll(auth.Read) || auth.May(ctx, auth.Read, auth.All)
+	all := auth.MayAll(ctx, auth.Read)
 	any := func(string) bool { return true }
 	may := func(model string) bool { return all || auth.May(ctx, auth.Read, model) }
 	p.mu.Lock()

@@ -15,6 +15,7 @@ import (
 // tests do not have.
 type plain struct {
 	mu     sync.Mutex
+	slow   time.Duration // that it takes to load a model
 	ready  bool
 	status weir.HostStatus
 	index  []oip.IndexEntry
@@ -105,6 +106,7 @@ func (s *plain) SetShare(name string, to weir.Share) (before weir.Share, err err
 }
 
 func (s *plain) LoadModel(_ context.Context, name string, _ oip.Parameters) error {
+	time.Sleep(s.slow)
 	return s.turn(name, "READY")
 }
 

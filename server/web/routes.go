@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io/fs"
 	"math"
@@ -135,8 +136,12 @@ func (p *Page) getHistory(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// mostNodes is how many nodes a graph may have that is shown: a browser must be able to.
-const mostNodes = 20000
+// mostNodes is how many nodes a graph may have that is shown: a browser must be able to. A model is
+// read for it, with all of its memory; so mostGraphs are drawn at once, and others wait.
+const (
+	mostNodes  = 20000
+	mostGraphs = 2
+)
 
 // getGraph answers with the page that weir inspect --dump html writes.
 func (p *Page) getGraph(w http.ResponseWriter, r *http.Request) error {
@@ -148,7 +153,17 @@ func (p *Page) getGraph(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	select {
+	case p.graphs <- struct{}{}:
+		defer func() { <-p.graphs }()
+	case <-r.Context().Done():
+		return r.Context().Err()
+	}
 	g, release, err := p.o.Graphs(r.Context(), name, m.Versions[len(m.Versions)-1])
+	if errors.Is(err, fs.ErrNotExist) {
+		return oip.Faultf(oip.NotFound, "model %s has no file in plain any more whose graph could "+
+			"be shown", name)
+	}
 	if err != nil {
 		return fmt.Errorf("model %s: %w", name, err)
 	}
@@ -165,6 +180,7 @@ func (p *Page) getGraph(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Content-Type", types[".html"])
 	h.Set("Cache-Control", "no-store")
 	guard(h, "frame-ancestors 'none'") // the document itself says what it may run
-	_, _ = w.Write(b.Bytes())          // a client that is gone reads no error either
+	begin(w)
+	_, _ = w.Write(b.Bytes()) // a client that is gone reads no error either
 	return nil
 }

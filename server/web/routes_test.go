@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"context"
 	"io"
 	"io/fs"
 	"net/http"
@@ -9,8 +10,13 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/server/auth"
 	"github.com/weirgpu/weir/server/web"
 )
@@ -116,4 +122,35 @@ func TestFilesAlone(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestGraphs: few graphs are drawn at once, since a model is read for each, and who has asked for
+// another waits; of a model without a file in plain it is said that there is none, and not where.
+func TestGraphs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var now, most atomic.Int64
+		at := open(t, served("a"), web.Options{Graphs: func(context.Context, string, string) (
+			*graph.Graph, func() error, error) {
+			most.Store(max(most.Load(), now.Add(1)))
+			time.Sleep(time.Second)
+			now.Add(-1)
+			return nil, nil, &fs.PathError{Op: "open", Path: "/secret", Err: fs.ErrNotExist}
+		}}, nil)
+		began := time.Now()
+		var all sync.WaitGroup
+		for range 6 {
+			all.Go(func() {
+				var got struct{ Error string }
+				if code := at.ask("GET", "/v1/models/a/graph", "", &got); code != 404 ||
+					!strings.Contains(got.Error, "model a has no file in plain") ||
+					strings.Contains(got.Error, "/secret") {
+					t.Errorf("%d, %s", code, got.Error)
+				}
+			})
+		}
+		all.Wait()
+		if n, took := most.Load(), time.Since(began); n != 2 || took != 3*time.Second {
+			t.Errorf("%d at once, in %v", n, took)
+		}
+	})
 }
