@@ -20,8 +20,8 @@ import (
 )
 
 // gather is for how long events are gathered that clients may repeat. Meanwhile kinds is how many
-// that differ are told apart, and kindsEach how many of one account. Beyond that they are counted by
-// account, and by none for so many accounts more.
+// that differ are told apart, and kindsEach how many of one account. Beyond that they are counted
+// by account, and by none for so many accounts more.
 const (
 	gather    = time.Second
 	kinds     = 1024

@@ -111,7 +111,8 @@ func (i *issuer) verify(ctx context.Context, raw string) (*oidc.IDToken, error) 
 	v, err := i.prepared(ctx)
 	if err != nil {
 		return nil, &oip.Fault{Kind: oip.Unavailable, RetryAfter: askEvery, Err: err,
-			Text: i.o.Issuer + " cannot be asked for what its tokens are verified by: ask again later"}
+			Text: i.o.Issuer + " cannot be asked for what its tokens are verified by: ask again " +
+				"later"}
 	}
 	t, err := v.Verify(oidc.ClientContext(ctx, i.client), raw)
 	if err != nil {

@@ -169,7 +169,8 @@ func TestOIDC(t *testing.T) {
 	check("expired by now", good, 401)
 }
 
-// TestOIDCExpiresMeanwhile: a request that goes on when its token has expired has no rights any more.
+// TestOIDCExpiresMeanwhile: a request that goes on when its token has expired has no rights any
+// more.
 func TestOIDCExpiresMeanwhile(t *testing.T) {
 	key := rsaKey(t, "1")
 	i := newIssuing(t, key)
@@ -198,8 +199,8 @@ func TestOIDCExpiresMeanwhile(t *testing.T) {
 	}
 }
 
-// TestOIDCHangs: an issuer that does not answer keeps nobody beyond the time of their request. It is
-// not the client's fault, who is told to come again.
+// TestOIDCHangs: an issuer that does not answer keeps nobody beyond the time of their request. It
+// is not the client's fault, who is told to come again.
 func TestOIDCHangs(t *testing.T) {
 	asked, answer := make(chan struct{}, askBurst), make(chan struct{})
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

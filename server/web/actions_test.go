@@ -47,8 +47,8 @@ func TestActions(t *testing.T) {
 	})
 }
 
-// TestActionsThatTakeLong: the answer to a change that took longer than a client may take to read one
-// is sent.
+// TestActionsThatTakeLong: the answer to a change that took longer than a client may take to read
+// one is sent.
 func TestActionsThatTakeLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := served("a")

@@ -21,6 +21,6 @@
 //
 // What it refuses: more than [MostStreams] readers of events at once (503), and more than
 // [MostStreamsEach] of one account (429); a reader that takes nothing for ten seconds is cut off.
-// Rows of models that an account may not read are left out, and a stream ends whose account may read
-// nothing any more.
+// Rows of models that an account may not read are left out, and a stream ends whose account may
+// read nothing any more.
 package web

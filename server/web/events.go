@@ -59,8 +59,8 @@ func (p *Page) enter(who string) *oip.Fault {
 			"may: ask again later", MostStreams)
 	}
 	if who != "" && p.streamsOf[who] >= MostStreamsEach {
-		return oip.Faultf(oip.Exhausted, "account %s has %d readers of events, which is as many as "+
-			"it may: close a page", who, MostStreamsEach)
+		return oip.Faultf(oip.Exhausted, "account %s has %d readers of events, which is as many "+
+			"as it may: close a page", who, MostStreamsEach)
 	}
 	p.streams++
 	p.streamsOf[who]++
