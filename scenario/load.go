@@ -13,6 +13,7 @@ import (
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/feed"
 	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/internal/fault"
 	"github.com/weirgpu/weir/internal/pass"
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/plan/cache"
@@ -61,7 +62,10 @@ func (p *prepared) load(ctx context.Context, plans *cache.Cache, t compute.Targe
 	g := p.spec.Graph
 	if g == nil {
 		var err error
-		if p.model, err = plans.Model(p.spec.Model); err != nil {
+		p.model, err = fault.Await(ctx, func() (*cache.Model, error) {
+			return plans.Model(p.spec.Model)
+		})
+		if err != nil {
 			return err
 		}
 		g = p.model.Graph
@@ -69,7 +73,10 @@ func (p *prepared) load(ctx context.Context, plans *cache.Cache, t compute.Targe
 	p.graph = g
 	var err error
 	most := cmp.Or(int64(p.spec.Memory), t.Info().MemoryBytes)
-	if p.given, err = reader(g, most).Files(p.spec.Inputs); err != nil {
+	p.given, err = fault.Await(ctx, func() (map[string]*tensor.Tensor, error) {
+		return reader(g, most).Files(p.spec.Inputs)
+	})
+	if err != nil {
 		return err
 	}
 	maps.Copy(p.given, p.spec.Given)

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/weirgpu/weir/onnx"
 )
 
@@ -54,6 +56,63 @@ func TestStoppedAtPipes(t *testing.T) {
 		select {
 		case code := <-ended:
 			if code != 130 || talk.String() != "weir: stopped\n" {
+				t.Errorf("%v: exit code %d, %q", args, code, talk.String())
+			}
+		case <-time.After(time.Minute):
+			t.Fatalf("%v waits for the pipe", args)
+		}
+	}
+}
+
+// TestStoppedAtOutputs holds the same of a command that writes a pipe which nobody reads on.
+func TestStoppedAtOutputs(t *testing.T) {
+	model, scenario := digitsFile(t), filepath.Join(t.TempDir(), "s.yaml")
+	text := "jobs: [{name: a, model: " + model + ", iterations: 300}]"
+	if err := os.WriteFile(scenario, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		file string
+		args func(path string) []string
+	}{
+		{"m.onnx", func(path string) []string { return []string{"model", "new", "mobilenetv2", path} }},
+		{"m.onnx", func(path string) []string { return []string{"optimize", model, path} }},
+		{"probabilities.npy", func(path string) []string {
+			return []string{"run", model, "--shape", "image=4096x1x8x8", "--output",
+				filepath.Dir(path)}
+		}},
+		{"t.json", func(path string) []string {
+			return []string{"share", scenario, "--trace", path}
+		}},
+		{"p.html", func(path string) []string {
+			return []string{"share", scenario, "--html", path}
+		}},
+		{"p.html", func(path string) []string {
+			return []string{"bench", model, "--runs", "3", "--profile", "--html", path}
+		}},
+	} {
+		path := neverWritten(t, c.file)
+		r, err := os.OpenFile(path, os.O_RDWR, 0) // waits for data, not for a writer
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		if _, err := unix.FcntlInt(r.Fd(), unix.F_SETPIPE_SZ, 4096); err != nil {
+			t.Skip(err)
+		}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
+		args := c.args(path)
+		var out, talk bytes.Buffer
+		ended := make(chan int, 1)
+		go func() { ended <- execute(ctx, args, nil, &out, &talk) }()
+		if _, err := r.Read(make([]byte, 1)); err != nil {
+			t.Fatalf("%v: %v", args, err)
+		}
+		cancel(&stopped{os.Interrupt})
+		select {
+		case code := <-ended:
+			if code != 130 || !strings.HasSuffix(talk.String(), "weir: stopped\n") {
 				t.Errorf("%v: exit code %d, %q", args, code, talk.String())
 			}
 		case <-time.After(time.Minute):

@@ -119,7 +119,7 @@ func (f *benchFlags) run(c *cobra.Command, path string) error {
 		return err
 	}
 	if res.Profile != nil {
-		if err := f.profile.write(res.Profile, path); err != nil {
+		if err := f.profile.write(c.Context(), res.Profile, path); err != nil {
 			return failed(err)
 		}
 	}

@@ -137,7 +137,7 @@ func demo(c *cobra.Command, f *shareFlags, d *demoFlags, memory share.Bytes) err
 	if f.trace == "" {
 		f.trace = filepath.Join(d.dir, "timeline.json")
 	}
-	rec, writeTrace, err := openTrace(f.trace)
+	rec, writeTrace, err := openTrace(c.Context(), f.trace)
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func demo(c *cobra.Command, f *shareFlags, d *demoFlags, memory share.Bytes) err
 		printResult(c.OutOrStdout(), res)
 	}
 	page := filepath.Join(d.dir, "report.html")
-	if err := errors.Join(writeTrace(), writePage(page, report.Head{Title: show.title,
+	if err := errors.Join(writeTrace(), writePage(c.Context(), page, report.Head{Title: show.title,
 		Intro: show.intro, Command: show.command, Notes: show.notes(res), When: time.Now()},
 		res)); err != nil {
 		return failed(err)

@@ -21,6 +21,7 @@ import (
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/feed"
 	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/internal/fault"
 	"github.com/weirgpu/weir/internal/op"
 	"github.com/weirgpu/weir/internal/pass"
 	"github.com/weirgpu/weir/internal/terminal"
@@ -179,7 +180,7 @@ func (f *inputFlags) resolve(c *cobra.Command, path string, takes []*graph.Value
 	}
 	inputs := feed.Reader{Inputs: takes, Stdin: c.InOrStdin(), Used: path == "-",
 		Images: f.images, Shapes: asked, Cast: f.cast, Most: most}
-	r.given, err = await(c.Context(), func() (map[string]*tensor.Tensor, error) {
+	r.given, err = fault.Await(c.Context(), func() (map[string]*tensor.Tensor, error) {
 		return inputs.Read(f.inputs)
 	})
 	if err != nil {
@@ -235,7 +236,7 @@ func compileModel(c *cobra.Command, path string, f *modelFlags, dev *deviceFlags
 // openModel opens a model file, or reads the model on standard input for "-".
 func openModel(c *cobra.Command, path string, plans *cache.Cache) (*cache.Model, error) {
 	if path != "-" {
-		return await(c.Context(), func() (*cache.Model, error) { return plans.Model(path) })
+		return fault.Await(c.Context(), func() (*cache.Model, error) { return plans.Model(path) })
 	}
 	m, err := readInput(c)
 	if err != nil {
@@ -247,7 +248,7 @@ func openModel(c *cobra.Command, path string, plans *cache.Cache) (*cache.Model,
 // readModel opens a model file to be read as it is, or reads the model on standard input for "-".
 func readModel(c *cobra.Command, path string) (*onnx.Model, error) {
 	if path != "-" {
-		return await(c.Context(), func() (*onnx.Model, error) {
+		return fault.Await(c.Context(), func() (*onnx.Model, error) {
 			return onnx.Open(path, onnx.Options{})
 		})
 	}

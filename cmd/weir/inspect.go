@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/graph/stages"
+	"github.com/weirgpu/weir/internal/fault"
 	"github.com/weirgpu/weir/internal/op"
 	"github.com/weirgpu/weir/internal/pass"
 	"github.com/weirgpu/weir/internal/terminal"
@@ -129,7 +130,7 @@ func modelReader(c *cobra.Command, path string) (func(onnx.Options) (*onnx.Model
 	if path == "-" {
 		name, dir = "standard input", ""
 	}
-	data, err := await(c.Context(), func() ([]byte, error) {
+	data, err := fault.Await(c.Context(), func() ([]byte, error) {
 		if path == "-" {
 			return onnx.ReadAll(c.InOrStdin())
 		}

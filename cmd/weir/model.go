@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -28,7 +29,7 @@ func newModel() *cobra.Command {
 
 		ValidArgsFunction: firstOf(names),
 		RunE: func(c *cobra.Command, args []string) error {
-			res, err := writeModel(args[0], args[1], seed)
+			res, err := writeModel(c.Context(), args[0], args[1], seed)
 			if err != nil {
 				return err
 			}
@@ -45,13 +46,15 @@ func newModel() *cobra.Command {
 	return group("model", "Model files", create)
 }
 
-func writeModel(arch, path string, seed uint64) (*modelResult, error) {
+func writeModel(ctx context.Context, arch, path string, seed uint64) (*modelResult, error) {
 	g, err := zoo.New(arch, zoo.Options{Seed: seed})
 	if err != nil {
 		return nil, err
 	}
 	return &modelResult{
-		File:       path,
-		Parameters: int64(zoo.Parameters(g)),
-	}, failed(onnx.WriteFile(path, g, onnx.WriteOptions{}))
+			File:       path,
+			Parameters: int64(zoo.Parameters(g)),
+		}, failed(writeOut(ctx, path, func() error {
+			return onnx.WriteFile(path, g, onnx.WriteOptions{})
+		}))
 }

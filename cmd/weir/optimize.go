@@ -90,7 +90,9 @@ func optimize(c *cobra.Command, in, out string, o pass.Options) (*optimizeResult
 	if out == "-" {
 		err = onnx.Write(c.OutOrStdout(), g, onnx.WriteOptions{})
 	} else {
-		err = onnx.WriteFile(out, g, onnx.WriteOptions{})
+		err = writeOut(c.Context(), out, func() error {
+			return onnx.WriteFile(out, g, onnx.WriteOptions{})
+		})
 	}
 	if err != nil {
 		return res, failed(err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weirgpu/weir/internal/fault"
 	"github.com/weirgpu/weir/internal/terminal"
 	"github.com/weirgpu/weir/tensor"
 )
@@ -74,7 +75,7 @@ func (f *outputFlags) check(c *cobra.Command) error {
 	if f.labels == "" {
 		return nil
 	}
-	names, err := await(c.Context(), func() ([]string, error) { return readLines(f.labels) })
+	names, err := fault.Await(c.Context(), func() ([]string, error) { return readLines(f.labels) })
 	if err != nil {
 		return fmt.Errorf("--labels: %w", err)
 	}

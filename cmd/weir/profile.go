@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -64,12 +65,14 @@ func profileSteps(c *cobra.Command, i *engine.Instance, on *machine.Machine, m *
 }
 
 // write writes the page, if one is asked for.
-func (f *profileFlags) write(t *roofline.Table, model string) error {
+func (f *profileFlags) write(ctx context.Context, t *roofline.Table, model string) error {
 	if f.html == "" {
 		return nil
 	}
-	return wholefile.Write(f.html, func(w io.Writer) error {
-		return t.HTML(w, "Roofline of "+filepath.Base(model), time.Now())
+	return writeOut(ctx, f.html, func() error {
+		return wholefile.Write(f.html, func(w io.Writer) error {
+			return t.HTML(w, "Roofline of "+filepath.Base(model), time.Now())
+		})
 	})
 }
 

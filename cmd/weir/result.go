@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -69,7 +70,7 @@ func (f *resultFlags) take(c *cobra.Command, names []string,
 		case f.output == "-":
 			err = npy.Write(c.OutOrStdout(), t)
 		case f.output != "":
-			err = o.write(f.output, k, t)
+			err = o.write(c.Context(), f.output, k, t)
 		}
 		if err != nil {
 			return nil, failed(fmt.Errorf("output %s: %w", o.Name, err))
@@ -81,13 +82,14 @@ func (f *resultFlags) take(c *cobra.Command, names []string,
 
 // write writes output k to a file in a folder: sequences, optionals and maps, for which NumPy has
 // no file, as ONNX's test data has them.
-func (o *outputResult) write(dir string, k int, t *tensor.Tensor) error {
-	o.File = filepath.Join(dir, fileName(o.Name, k)+".npy")
-	if !t.DType.IsContainer() {
-		return writeNPY(o.File, t)
+func (o *outputResult) write(ctx context.Context, dir string, k int, t *tensor.Tensor) error {
+	ending, write := ".npy", writeNPY
+	if t.DType.IsContainer() {
+		ending, write = ".pb", writeValue
 	}
-	o.File = filepath.Join(dir, fileName(o.Name, k)+".pb")
-	return writeValue(o.File, t)
+	path := filepath.Join(dir, fileName(o.Name, k)+ending)
+	o.File = path
+	return writeOut(ctx, path, func() error { return write(path, t) })
 }
 
 // fileName makes an output's name safe as a file name; names that were changed get their number, so

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirgpu/weir/internal/clock"
+	"github.com/weirgpu/weir/internal/fault"
 	"github.com/weirgpu/weir/internal/pass"
 	"github.com/weirgpu/weir/internal/terminal"
 	"github.com/weirgpu/weir/internal/trace"
@@ -73,7 +75,8 @@ const traceEvents = 1 << 20
 
 // openTrace checks that the file can be written before anything runs, so that a path where it
 // cannot costs no run. Without a path, there is no recorder, and write does nothing.
-func openTrace(path string) (rec *trace.Recorder, write func() error, err error) {
+func openTrace(ctx context.Context, path string) (rec *trace.Recorder, write func() error,
+	err error) {
 	if path == "" {
 		return nil, func() error { return nil }, nil
 	}
@@ -81,7 +84,9 @@ func openTrace(path string) (rec *trace.Recorder, write func() error, err error)
 		return nil, nil, err
 	}
 	rec = trace.New(clock.NewReal(), traceEvents)
-	return rec, func() error { return wholefile.Write(path, rec.WriteJSON) }, nil
+	return rec, func() error {
+		return writeOut(ctx, path, func() error { return wholefile.Write(path, rec.WriteJSON) })
+	}, nil
 }
 
 // memoryFlags say what of the device's memory jobs share, and which job's weights leave it first.
@@ -220,7 +225,7 @@ the scenario from standard input; files that it names are then relative to the w
 			if err := override.apply(c, s); err != nil {
 				return err
 			}
-			rec, writeTrace, err := openTrace(f.trace)
+			rec, writeTrace, err := openTrace(c.Context(), f.trace)
 			if err != nil {
 				return err
 			}
@@ -252,7 +257,7 @@ the scenario from standard input; files that it names are then relative to the w
 // loadScenario reads a scenario file, or the scenario on standard input for "-".
 func loadScenario(c *cobra.Command, path string) (*scenario.Scenario, error) {
 	if path != "-" {
-		return await(c.Context(), func() (*scenario.Scenario, error) { return scenario.Load(path) })
+		return fault.Await(c.Context(), func() (*scenario.Scenario, error) { return scenario.Load(path) })
 	}
 	s, err := scenario.Parse(c.InOrStdin())
 	if err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -102,13 +103,15 @@ func comparePage(c *cobra.Command, path, file string, res *scenario.Result) erro
 	if len(res.Results) == 1 {
 		under = "alone and together"
 	}
-	return writePage(path, report.Head{Title: name + " " + where,
+	return writePage(c.Context(), path, report.Head{Title: name + " " + where,
 		Intro:   "The same jobs with the same arrivals, " + where + ", " + under + ".",
 		Command: c.CommandPath() + " --html", When: time.Now()}, res)
 }
 
-func writePage(path string, h report.Head, res *scenario.Result) error {
-	return wholefile.Write(path, func(w io.Writer) error { return report.Write(w, h, res) })
+func writePage(ctx context.Context, path string, h report.Head, res *scenario.Result) error {
+	return writeOut(ctx, path, func() error {
+		return wholefile.Write(path, func(w io.Writer) error { return report.Write(w, h, res) })
+	})
 }
 
 // printComparison prints policies side by side, and those that were left out.

@@ -2,8 +2,9 @@
 // the signal for a page of a mapped file that is there no more, since somebody has cut the file
 // short or its disk fails.
 //
-// Meet first: [Do] runs a function so; [Watch] tells which file a piece of memory is of, so that
-// the error names it; [Explain] is for who recovers panics by itself.
+// Meet first: [Do] runs a function so, [Await] in a goroutine that the caller need not wait for;
+// [Watch] tells which file a piece of memory is of, so that the error names it; [Explain] is for
+// who recovers panics by itself.
 //
 // Concurrency: everything may be used by many goroutines. [Do] covers its own goroutine alone.
 //
@@ -13,6 +14,7 @@ package fault
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -57,6 +59,28 @@ func Value[T any](f func() (T, error)) (v T, err error) {
 		return zero, err
 	}
 	return v, nil
+}
+
+// Await is [Value] for a function that reads or writes what a user has named. Opening a pipe waits
+// for whoever is at its other end, in a system call that no signal ends (fifo(7)): once ctx is done
+// Await returns its cause, and f is left to itself. It must then touch nothing that others change.
+func Await[T any](ctx context.Context, f func() (T, error)) (T, error) {
+	type outcome struct {
+		value T
+		err   error
+	}
+	ended := make(chan outcome, 1)
+	go func() {
+		v, err := Value(f)
+		ended <- outcome{v, err}
+	}()
+	select {
+	case o := <-ended:
+		return o.value, o.err
+	case <-ctx.Done():
+		var none T
+		return none, context.Cause(ctx)
+	}
 }
 
 // Error makes an error of what recover returned, as [Do] does. It is called by the function that
