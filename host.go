@@ -34,7 +34,7 @@ type HostOptions struct {
 	// Memory is what may be promised to jobs in all; 0 stands for all that the device has.
 	Memory Bytes
 	// Threads is the number of cores to share, at most [share.MaxUnits]; 0 stands for every core
-	// that this process may use.
+	// that this process may use, or as many as that.
 	Threads int
 }
 

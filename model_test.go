@@ -171,6 +171,10 @@ func TestDataRefuses(t *testing.T) {
 	if _, err := weir.Data[float32](nil); !errors.Is(err, weir.ErrOutput) {
 		t.Errorf("nil: %v", err)
 	}
+	short := &weir.Tensor{DType: tensor.Float32, Shape: []int{2}, Data: make([]byte, 4)}
+	if d, err := weir.Data[float32](short); !errors.Is(err, weir.ErrOutput) {
+		t.Errorf("one element of two: %v, %v", d, err)
+	}
 	if _, err := weir.Data[int64](tensor.From([]float32{1}, 1)); !errors.Is(err, weir.ErrOutput) {
 		t.Errorf("another type: %v", err)
 	}

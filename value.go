@@ -32,7 +32,7 @@ func NewTensor[T Elem](data []T, shape ...int) (*Tensor, error) {
 }
 
 // Data returns the elements of t without a copy: valid as long as t is. It fails with an error of
-// kind [ErrOutput] when t is nil or holds another type.
+// kind [ErrOutput] when t is nil, holds another type, or has not the elements that its shape says.
 func Data[T Elem](t *Tensor) ([]T, error) {
 	if t == nil {
 		return nil, fmt.Errorf("%w: no such tensor", ErrOutput)

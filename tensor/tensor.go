@@ -192,10 +192,14 @@ func Wrap[T Element](data []T, shape ...int) (*Tensor, error) {
 }
 
 // Elements is [As] for a tensor whose type the caller does not answer for, and for strings: it
-// fails with [ErrDType] when T does not mirror t.DType.
+// fails with [ErrDType] when T does not mirror t.DType, and as [Tensor.Check] when t has not the
+// elements that its shape says.
 func Elements[T Element](t *Tensor) ([]T, error) {
 	if d := DTypeOf[T](); d != t.DType {
 		return nil, fmt.Errorf("%w: the tensor holds %v, not %v", ErrDType, t.DType, d)
+	}
+	if err := t.Check(); err != nil {
+		return nil, err
 	}
 	if t.DType == String {
 		return any(t.Strings).([]T), nil

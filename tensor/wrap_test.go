@@ -39,4 +39,17 @@ func TestWrap(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	for _, x := range []*Tensor{
+		{DType: Float32, Shape: []int{3}, Data: x.Data[:8]},
+		{DType: Float32, Shape: []int{1}, Data: x.Data[:8]},
+		{DType: Float32, Shape: []int{-1}, Data: x.Data[:8]},
+	} {
+		if got, err := Elements[float32](x); !errors.Is(err, ErrShape) {
+			t.Errorf("8 bytes of shape %v: %v, %v", x.Shape, got, err)
+		}
+	}
+	if got, err := Elements[string](&Tensor{DType: String, Shape: []int{3},
+		Strings: texts}); !errors.Is(err, ErrShape) {
+		t.Errorf("2 strings of shape [3]: %v, %v", got, err)
+	}
 }

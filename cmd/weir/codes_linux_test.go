@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -86,6 +87,38 @@ func TestCodesOfBinary(t *testing.T) {
 		}
 		if got := cmd.ProcessState.ExitCode(); got != c.code {
 			t.Errorf("%v, signal %v: exit code %d, want %d: %s", c.args, c.signal, got, c.code, out)
+		}
+	}
+}
+
+// TestServicesEndInOrder holds that a server and an agent that a signal ends are done: it is how they
+// are to end.
+func TestServicesEndInOrder(t *testing.T) {
+	s := newStage(t)
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		for _, args := range [][]string{
+			{"up", "--http", "localhost:0", "--metrics", "", "--grpc", "", "--grace", "0s"},
+			{"agent", "--fake-gpu"},
+		} {
+			cmd, _ := s.command(args...)
+			cmd.Dir, cmd.Stdout = t.TempDir(), nil
+			out, err := cmd.StdoutPipe()
+			if err == nil {
+				err = cmd.Start()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if args[0] == "up" {
+				_, err = out.Read(make([]byte, 1))
+			} else {
+				s.eventually("the agent answers", func() bool { return s.snapshot() != nil })
+			}
+			err = errors.Join(err, cmd.Process.Signal(signal))
+			_, _ = io.Copy(io.Discard, out)
+			if err := errors.Join(err, cmd.Wait()); err != nil {
+				t.Errorf("%s after %v: %v: %s", args[0], signal, err, cmd.Stderr)
+			}
 		}
 	}
 }

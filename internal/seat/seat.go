@@ -11,9 +11,10 @@ import (
 	"github.com/weirgpu/weir/share/core"
 )
 
-// Device is a machine as a broker shares it, under a policy that is yet to be named.
+// Device is a machine as a broker shares it, under a policy that is yet to be named. Of a processor
+// with more cores than a lease can name the first ones are shared.
 func Device(name string, m *machine.Machine) core.Config {
-	return core.Config{Device: name, Units: m.Pool.Threads(),
+	return core.Config{Device: name, Units: min(m.Pool.Threads(), share.MaxUnits),
 		Memory: share.Bytes(m.Device.Info().MemoryBytes), Can: Can(m)}
 }
 

@@ -1,12 +1,14 @@
 package seat_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device/machine"
 	"github.com/weirgpu/weir/internal/seat"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/broker"
@@ -68,6 +70,49 @@ func TestLeaseAsGate(t *testing.T) {
 				t.Errorf("yield at a %v: Splits is %v", yield, c.Splits())
 			}
 		}
+	}
+}
+
+// counter counts chunks.
+type counter struct{ atomic.Int64 }
+
+func (c *counter) Chunk(_, _ int) { c.Add(1) }
+
+// TestMoreCoresThanUnits: of a machine with more cores than a lease can name, those are shared that
+// it can.
+func TestMoreCoresThanUnits(t *testing.T) {
+	m, err := machine.Open("cpu:0", machine.Options{Threads: share.MaxUnits + 88})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	c, err := seat.Device("cpu:0", m).ForPolicy("fifo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := broker.New(broker.Config{Config: c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	j, err := b.Admit(share.Job{Name: "a"}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := seat.New(j, m.Pool)
+	g, err := s.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Release()
+	units := g.(device.Confined).Units()
+	if !units.Covers(share.MaxUnits) {
+		t.Errorf("the only job holds %x", units)
+	}
+	const chunks = 1000
+	var n counter
+	if err := m.Pool.Run(t.Context(), g, chunks, &n); err != nil || n.Load() != chunks {
+		t.Errorf("%d of %d chunks ran, %v", n.Load(), chunks, err)
 	}
 }
 
