@@ -75,7 +75,9 @@ func TestStoppedAtOutputs(t *testing.T) {
 		file string
 		args func(path string) []string
 	}{
-		{"m.onnx", func(path string) []string { return []string{"model", "new", "mobilenetv2", path} }},
+		{"m.onnx", func(path string) []string {
+			return []string{"model", "new", "mobilenetv2", path}
+		}},
 		{"m.onnx", func(path string) []string { return []string{"optimize", model, path} }},
 		{"probabilities.npy", func(path string) []string {
 			return []string{"run", model, "--shape", "image=4096x1x8x8", "--output",
@@ -92,7 +94,7 @@ func TestStoppedAtOutputs(t *testing.T) {
 		}},
 	} {
 		path := neverWritten(t, c.file)
-		r, err := os.OpenFile(path, os.O_RDWR, 0) // waits for data, not for a writer
+		r, err := os.OpenFile(path, os.O_RDWR, 0) // to wait for data alone
 		if err != nil {
 			t.Fatal(err)
 		}

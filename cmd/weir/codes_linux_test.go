@@ -91,8 +91,8 @@ func TestCodesOfBinary(t *testing.T) {
 	}
 }
 
-// TestServicesEndInOrder holds that a server and an agent that a signal ends are done: it is how they
-// are to end.
+// TestServicesEndInOrder holds that a server and an agent that a signal ends are done: it is how
+// they are to end.
 func TestServicesEndInOrder(t *testing.T) {
 	s := newStage(t)
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {

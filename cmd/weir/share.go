@@ -257,7 +257,9 @@ the scenario from standard input; files that it names are then relative to the w
 // loadScenario reads a scenario file, or the scenario on standard input for "-".
 func loadScenario(c *cobra.Command, path string) (*scenario.Scenario, error) {
 	if path != "-" {
-		return fault.Await(c.Context(), func() (*scenario.Scenario, error) { return scenario.Load(path) })
+		return fault.Await(c.Context(), func() (*scenario.Scenario, error) {
+			return scenario.Load(path)
+		})
 	}
 	s, err := scenario.Parse(c.InOrStdin())
 	if err != nil {

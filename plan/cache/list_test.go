@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/internal/pass"
 	"github.com/weirgpu/weir/plan"
+	"github.com/weirgpu/weir/zoo"
 )
 
 // TestEntries lists what is kept with what it is for, and prunes what was not used for long.
@@ -99,6 +101,159 @@ func TestReason(t *testing.T) {
 	now.now = time.Now
 	if got := reason(&now, o); got != "the model's file has only just been written" {
 		t.Errorf("of a model that was replaced a moment ago: %q", got)
+	}
+}
+
+// reasonOf is why no kept plan of a model is used.
+func reasonOf(t *testing.T, c *Cache, path string, o plan.Options) string {
+	t.Helper()
+	m, err := c.Model(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	return m.Find(t.Context(), o).Reason
+}
+
+// TestReasonIsTheNearest holds that of several plans that are kept of a model that one is told of
+// which differs least, and all in which it differs; and of plans of other models nothing.
+func TestReasonIsTheNearest(t *testing.T) {
+	c := newCache(t)
+	path := filepath.Join(t.TempDir(), "model.onnx")
+	smallModel(t, path, 1)
+	one := plan.Options{Target: host, Shapes: oneImage}
+	two := plan.Options{Target: host, Shapes: map[string][]int{"input": {2, 3, 32, 32}},
+		Passes: pass.Options{Precision: "bf16"}}
+	start(t, c, path, one)
+	start(t, c, path, two)
+	for _, o := range []plan.Options{one, two} {
+		o.Passes.Portable = true
+		if got := reasonOf(t, c, path, o); got != "it is of other passes" {
+			t.Errorf("beside the plan for %v: %q", o.Shapes, got)
+		}
+	}
+	other := filepath.Join(t.TempDir(), "model.onnx")
+	smallModel(t, other, 2)
+	if got := reasonOf(t, c, other, one); got != "" {
+		t.Errorf("of another model: %q", got)
+	}
+	larger(t, path)
+	one.Shapes = map[string][]int{"input": {3, 3, 32, 32}}
+	if got := reasonOf(t, c, path, one); got != "it is for shapes input=1x3x32x32, "+changedSince {
+		t.Errorf("of a larger model, for other shapes: %q", got)
+	}
+}
+
+// larger writes a model with more weights than [smallModel] has.
+func larger(t *testing.T, path string) {
+	t.Helper()
+	zooModel(t, path, "resnet50",
+		zoo.Options{Seed: 1, Layers: 1, Width: 0.125, Resolution: 32, Classes: 11})
+}
+
+// TestReasonOfFiles holds that an entry that is damaged, and one that others can write, are told
+// of.
+func TestReasonOfFiles(t *testing.T) {
+	c := newCache(t)
+	path := filepath.Join(t.TempDir(), "model.onnx")
+	smallModel(t, path, 1)
+	o := plan.Options{Target: host, Shapes: oneImage}
+	start(t, c, path, o)
+	name := c.only(t, planSuffix)
+	chmod(t, name, 0o602)
+	if got := reasonOf(t, c, path, o); got != "another user could have written its file" {
+		t.Errorf("of a file that others can write: %q", got)
+	}
+	start(t, c, path, o)
+	whole := read(t, name)
+	write(t, name, whole[:len(whole)-1])
+	if got := reasonOf(t, c, path, o); !strings.HasPrefix(got, "its file was damaged") {
+		t.Errorf("of a file that was cut short: %q", got)
+	}
+}
+
+// TestEntriesKnowOldModels holds what a list says of plans of a model that was replaced since, by
+// one of another size and by the one that it was before.
+func TestEntriesKnowOldModels(t *testing.T) {
+	c := newCache(t)
+	path := filepath.Join(t.TempDir(), "model.onnx")
+	smallModel(t, path, 1)
+	o := plan.Options{Target: host, Shapes: oneImage}
+	start(t, c, path, o)
+	entry := filepath.Base(c.only(t, planSuffix))
+	reason := func() string {
+		t.Helper()
+		list, err := c.Entries(host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(list, func(e Entry) bool { return e.File == entry })
+		if i < 0 {
+			t.Fatalf("got %+v", list)
+		}
+		return list[i].Reason
+	}
+	larger(t, path)
+	if got := reason(); got != changedSince {
+		t.Errorf("of a larger model that was not started yet: %q", got)
+	}
+	smallModel(t, path, 2)
+	start(t, c, path, o)
+	if got := reason(); got != changedSince {
+		t.Errorf("of another model, which was started: %q", got)
+	}
+	smallModel(t, path, 1)
+	if got := reason(); got != "" {
+		t.Errorf("of the model as it was: %q", got)
+	}
+}
+
+// TestEntriesByUse holds that what was used last is listed first, and that measured choices stay
+// when all else is removed.
+func TestEntriesByUse(t *testing.T) {
+	c := newCache(t)
+	now := time.Now().Truncate(time.Hour)
+	path := filepath.Join(t.TempDir(), "model.onnx")
+	smallModel(t, path, 1)
+	if err := c.KeepChoices(host, someChoices); err != nil {
+		t.Fatal(err)
+	}
+	start(t, c, path, plan.Options{Target: host, Shapes: oneImage})
+	choices := c.only(t, choicesSuffix)
+	c.now = func() time.Time { return now }
+	last := []string{c.only(t, recordSuffix), c.only(t, planSuffix), choices}
+	for range last {
+		for i, name := range last {
+			used := now.Add(-time.Duration(i) * time.Hour)
+			err := os.Chtimes(name, used, used)
+			if strings.HasSuffix(name, planSuffix) {
+				receipt := filepath.Join(c.Dir(), receiptOf(filepath.Base(name)))
+				err = errors.Join(err, os.Chtimes(receipt, used, used))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		list, err := c.Entries(host)
+		if err != nil || len(list) != len(last) {
+			t.Fatalf("%+v, %v", list, err)
+		}
+		for i, e := range list {
+			if e.File != filepath.Base(last[i]) {
+				t.Errorf("%d hours ago %s was used, listed is %s", i, last[i], e.File)
+			}
+		}
+		last = append(last[1:], last[0])
+	}
+	removed, err := c.Prune(2 * time.Hour)
+	if err != nil || len(removed) != 1 {
+		t.Errorf("of what was not used for two hours are removed %+v, %v", removed, err)
+	}
+	if removed, err = c.Prune(0); err != nil || len(removed) != 1 {
+		t.Errorf("of the rest are removed %+v, %v", removed, err)
+	}
+	if got := c.only(t, choicesSuffix); got != choices {
+		t.Errorf("left is %s", got)
 	}
 }
 
