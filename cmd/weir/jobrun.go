@@ -137,6 +137,7 @@ func (f *jobRunFlags) handIn(c *cobra.Command, r *remote, file *os.File) (*jobs.
 		}
 	}
 	headers := http.Header{"Idempotency-Key": {f.key}, "Content-Type": {"application/zip"},
+		"Expect":         {"100-continue"}, // who refuses it need not be sent it
 		"Content-Digest": {"sha-256=:" + base64.StdEncoding.EncodeToString(sum.Sum(nil)) + ":"}}
 	for attempt := 1; ; attempt++ {
 		if _, err := file.Seek(0, io.SeekStart); err != nil {

@@ -156,7 +156,7 @@ func (f *upFlags) run(c *cobra.Command) error {
 	if err != nil {
 		return errors.Join(failed(err), people.close(), s.Close(), closeAll(on, calls, metrics))
 	}
-	page := f.page(s, people, log)
+	page := f.page(s, people, batch, log)
 	defer page.Close()
 	h := httpServer(s, log)
 	h.RegisterOnShutdown(page.Close) // which its readers would hold up

@@ -8,6 +8,7 @@ import (
 	"github.com/weirgpu/weir/server"
 	"github.com/weirgpu/weir/server/auth"
 	"github.com/weirgpu/weir/server/jobs"
+	"github.com/weirgpu/weir/server/web"
 )
 
 // batchJobs are the jobs of a server, of which a server without a state has none.
@@ -30,6 +31,42 @@ func (p *people) jobs(ctx context.Context, s *server.Server, log *slog.Logger) (
 		s.Handle(pattern, h)
 	}
 	return b, nil
+}
+
+// shownJobs is how many jobs the page has, the newest.
+const shownJobs = 100
+
+// rows are the jobs as the page shows them, nil where there are none.
+func (b batchJobs) rows(log *slog.Logger) func() []web.Job {
+	if b.Jobs == nil {
+		return nil
+	}
+	var known []web.Job
+	before := ^uint64(0)
+	return func() []web.Job { // by one goroutine
+		now := b.Changes()
+		if now == before {
+			return known
+		}
+		list, err := b.List(context.Background(), shownJobs)
+		if err != nil {
+			log.Error("jobs cannot be read", "error", err)
+		}
+		var rows []web.Job
+		for _, j := range list {
+			row := web.Job{ID: j.ID, Account: j.Account, Name: j.Name, Model: j.Model,
+				State: string(j.State), Reason: j.Reason, Rows: j.Rows, Done: j.Done,
+				Bytes: j.Bytes, Made: j.Made.UnixMilli()}
+			if !j.Ended.IsZero() {
+				row.Ended = j.Ended.UnixMilli()
+			}
+			rows = append(rows, row)
+		}
+		if err == nil {
+			known, before = rows, now
+		}
+		return known
+	}
 }
 
 // mayJob reports whether an account still may have jobs with a model. Jobs from a time without

@@ -28,6 +28,8 @@ type attempt struct {
 	file  *os.File
 	in    *input
 	began time.Time
+	// single: rows are computed one by one, since there was no memory for several.
+	single bool
 
 	// What was computed and is not part of the state yet.
 	rows  int64
@@ -36,7 +38,7 @@ type attempt struct {
 }
 
 // tenant is what people and errors call the job that runs, of which there is one at a time.
-const tenant = "(batch)"
+const tenant = "(batch jobs)"
 
 // attempt runs a job from where it was. Without an error it is done.
 func (j *Jobs) attempt(ctx context.Context, job *Job) (err error) {
@@ -94,8 +96,18 @@ func (a *attempt) open(ctx context.Context) (err error) {
 		return fmt.Errorf("%w: for the model as it is now it has %d rows, and had %d", ErrInput,
 			a.in.rows, job.Rows)
 	}
+	if err := a.in.skip(job.Done); err != nil {
+		return err
+	}
 	a.since = time.Now()
-	return a.in.skip(job.Done)
+	return a.j.write(ctx, func(tx *sql.Tx) error {
+		if _, err := tx.Exec("UPDATE jobs_jobs SET reason = '' WHERE id = ? AND state = ?", job.ID,
+			Running); err != nil {
+			return err
+		}
+		return note(tx, job.ID, "running after %d of %d rows, attempt %d", job.Done, job.Rows,
+			job.Attempts)
+	})
 }
 
 // served reports a model that is not served as the job wants it: it waits for one that is away, and
@@ -120,19 +132,14 @@ func (a *attempt) step(ctx context.Context) error {
 		return a.served()
 	}
 	n := 1
-	if a.in.open {
+	if a.in.open && !a.single {
 		n = int(min(int64(a.model.Rows()), a.job.Rows-a.job.Done-a.rows))
 	}
 	in, err := a.in.next(n)
 	if err != nil {
 		return err
 	}
-	out, err := a.model.Run(ctx, in)
-	if err != nil {
-		return err
-	}
-	defer out.Close()
-	if err := a.add(out.Outputs(), n); err != nil {
+	if err := a.compute(ctx, in, n); err != nil {
 		return err
 	}
 	var size int
@@ -146,6 +153,44 @@ func (a *attempt) step(ctx context.Context) error {
 		return err
 	}
 	return a.turn(ctx)
+}
+
+// compute computes n rows. Those for which there is no memory together are computed one by one,
+// as all further ones are.
+func (a *attempt) compute(ctx context.Context, in weir.Inputs, n int) error {
+	out, err := a.model.Run(ctx, in)
+	if errors.Is(err, weir.ErrMemory) && n > 1 {
+		a.single = true
+		for i := range n {
+			if err := a.compute(ctx, rowOf(in, i, n), 1); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if errors.Is(err, weir.ErrMemory) {
+		return fmt.Errorf("%w for memory: %w", errWaits, err)
+	}
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	return a.add(out.Outputs(), n)
+}
+
+// rowOf is one of n rows of inputs that have an axis for them.
+func rowOf(in weir.Inputs, i, n int) weir.Inputs {
+	row := weir.Inputs{}
+	for name, t := range in {
+		x := &tensor.Tensor{DType: t.DType, Shape: append([]int{1}, t.Shape[1:]...)}
+		if t.DType == tensor.String {
+			x.Strings = t.Strings[i*len(t.Strings)/n : (i+1)*len(t.Strings)/n]
+		} else {
+			x.Data = t.Data[i*len(t.Data)/n : (i+1)*len(t.Data)/n]
+		}
+		row[name] = x
+	}
+	return row
 }
 
 // add takes the outputs of n rows.
@@ -211,6 +256,7 @@ func (a *attempt) keep(ctx context.Context) error {
 	}
 	a.job.Done += a.rows
 	a.rows, a.since = 0, time.Now()
+	a.j.changes.Add(1)
 	for i := range a.kept {
 		a.kept[i].Reset()
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirgpu/weir/server"
@@ -65,6 +66,7 @@ type Jobs struct {
 	end     context.CancelFunc
 	wake    chan struct{} // has a value when there may be work
 	working sync.WaitGroup
+	changes atomic.Uint64
 
 	mu     sync.Mutex
 	making map[[2]string]bool      // requests under way, by account and key
@@ -115,6 +117,15 @@ func (j *Jobs) Close(ctx context.Context) {
 	defer late()
 	j.working.Wait()
 }
+
+// write changes jobs, as store.Store.Write does.
+func (j *Jobs) write(ctx context.Context, f func(tx *sql.Tx) error) error {
+	defer j.changes.Add(1)
+	return j.o.Store.Write(ctx, f)
+}
+
+// Changes is a number that is another once a job may have changed.
+func (j *Jobs) Changes() uint64 { return j.changes.Load() }
 
 // rouse has the worker look for work.
 func (j *Jobs) rouse() {
@@ -210,7 +221,7 @@ func (j *Jobs) change(ctx context.Context, what string, id int64,
 	if j.stop.Err() != nil {
 		return errStopping
 	}
-	return j.o.Store.Write(ctx, func(tx *sql.Tx) error {
+	return j.write(ctx, func(tx *sql.Tx) error {
 		job, err := seen(ctx, tx, id)
 		if err == nil {
 			err = f(tx, job)

@@ -92,6 +92,7 @@ func (j *Jobs) Make(ctx context.Context, a Asked, file io.Reader) (job *Job, mad
 	if err != nil {
 		return nil, false, err
 	}
+	j.changes.Add(1)
 	j.rouse()
 	return job, true, nil
 }

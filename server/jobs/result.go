@@ -73,6 +73,7 @@ func (a *attempt) finish(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
+	a.j.changes.Add(1)
 	a.j.o.Store.Release(context.WithoutCancel(ctx), left...)
 	return nil
 }

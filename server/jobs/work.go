@@ -58,7 +58,7 @@ func (j *Jobs) work() {
 // Without one it returns how long there will be none.
 func (j *Jobs) claim() (job *Job, rest time.Duration, err error) {
 	rest = idle
-	err = j.o.Store.Write(context.Background(), func(tx *sql.Tx) error {
+	err = j.write(context.Background(), func(tx *sql.Tx) error {
 		now := time.Now().UnixMilli()
 		var id int64
 		err := tx.QueryRow("SELECT id FROM jobs_jobs AS a WHERE state = ? AND rests <= ? ORDER BY "+
@@ -89,13 +89,8 @@ func (j *Jobs) claim() (job *Job, rest time.Duration, err error) {
 			return set(tx, id, Failed, fmt.Sprintf("%d attempts ended without a row: %s",
 				j.o.Attempts, job.Reason), 0)
 		}
-		job.State = Running
-		if _, err = tx.Exec("UPDATE jobs_jobs SET state = ?, reason = '' WHERE id = ?", Running,
-			id); err != nil {
-			return err
-		}
-		return note(tx, id, "running after %d of %d rows, attempt %d", job.Done, job.Rows,
-			job.Attempts)
+		_, err = tx.Exec("UPDATE jobs_jobs SET state = ? WHERE id = ?", Running, id)
+		return err
 	})
 	if err != nil || job != nil && job.State == Failed {
 		return nil, rest, err
@@ -136,7 +131,7 @@ func (j *Jobs) carry(job *Job) {
 
 // settle writes what an attempt led to that did not end the job.
 func (j *Jobs) settle(job *Job, why error) error {
-	return j.o.Store.Write(context.Background(), func(tx *sql.Tx) error {
+	return j.write(context.Background(), func(tx *sql.Tx) error {
 		now, err := get(tx, job.ID)
 		if errors.Is(err, ErrNoJob) || err == nil && now.State != Running {
 			return nil // it was cancelled
