@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -34,6 +36,9 @@ type Options struct {
 	// Programs are the devices and programs of an agent. It is called at each look, and must
 	// return soon.
 	Programs func() ([]Device, []Program)
+	// Jobs are the newest batch jobs; nil where there are none. It is called at each look, and must
+	// return soon.
+	Jobs func() []Job
 	// Accounts reports whether the server answers /v1/accounts.
 	Accounts bool
 	// Log is told what goes wrong by the page's fault; nil stands for slog.Default.
@@ -61,9 +66,11 @@ type Page struct {
 
 	streamsOf map[string]int // by account
 
-	server, devices, models, programs rows
-	histories                         map[string]*history
-	lanes                             map[string]map[string]*lane[float32] // by device and name
+	server, devices, models, programs, jobs rows
+
+	histories map[string]*history
+	others    map[string]time.Duration             // used by jobs of the host that are no models
+	lanes     map[string]map[string]*lane[float32] // by device and name
 }
 
 // New returns a page that begins to look at its source, once at once.
@@ -118,8 +125,12 @@ func (p *Page) look() {
 		more, programs = p.o.Programs()
 		devices = append(devices, more...)
 	}
+	var jobs []Job
+	if p.o.Jobs != nil {
+		jobs = p.o.Jobs()
+	}
 	server := Server{Version: p.o.Version, Started: p.began.UnixMilli(), Ready: p.source.Ready(),
-		Accounts: p.o.Accounts, Graphs: p.o.Graphs != nil}
+		Accounts: p.o.Accounts, Graphs: p.o.Graphs != nil, Jobs: p.o.Jobs != nil}
 
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -127,7 +138,7 @@ func (p *Page) look() {
 	passed := max(now.Sub(p.at), time.Millisecond)
 	p.n, p.at = p.n+1, now
 	p.follow(models, st.Jobs, passed)
-	drawn := false
+	drawn := p.drawOthers(&st, models, passed)
 	for i := range models {
 		drawn = p.draw(models[i].Device, models[i].Name, models[i].Used) || drawn
 	}
@@ -140,6 +151,7 @@ func (p *Page) look() {
 		set(p, &p.devices, devices, func(d *Device) string { return d.Name }),
 		set(p, &p.models, models, func(m *Model) string { return m.Name }),
 		set(p, &p.programs, programs, func(g *Program) string { return g.Device + " " + g.Name }),
+		set(p, &p.jobs, jobs, (*Job).key),
 	}
 	for _, c := range changed {
 		drawn = drawn || c
@@ -186,6 +198,23 @@ func (p *Page) follow(models []Model, jobs []weir.Usage, passed time.Duration) {
 			h.latency(p.n, m)
 		}
 	}
+}
+
+// drawOthers draws what the jobs of the host had that are no models; p.mu is held.
+func (p *Page) drawOthers(st *weir.HostStatus, models []Model, passed time.Duration) bool {
+	used, drawn := map[string]time.Duration{}, false
+	for i := range st.Jobs {
+		name := st.Jobs[i].Name
+		if slices.ContainsFunc(models, func(m Model) bool { return m.Name == name }) {
+			continue
+		}
+		used[name] = st.Jobs[i].Used
+		had := since(int64(used[name]), int64(p.others[name]))
+		part := round(min(float64(had)/float64(passed), 1), 3)
+		drawn = p.draw(st.Device, name, part) || drawn
+	}
+	p.others = used
+	return drawn
 }
 
 // draw puts what a name had of a device into its lane, and returns whether that was anything; p.mu
@@ -239,6 +268,7 @@ type message struct {
 	Devices  []json.RawMessage               `json:"devices,omitempty"`
 	Models   []json.RawMessage               `json:"models,omitempty"`
 	Programs []json.RawMessage               `json:"programs,omitempty"`
+	Jobs     []json.RawMessage               `json:"jobs,omitempty"`
 	Gone     Gone                            `json:"gone,omitzero"`
 	Lanes    map[string]map[string][]float64 `json:"lanes,omitempty"`
 }
@@ -260,6 +290,11 @@ func (p *Page) after(ctx context.Context, n uint64) (json.RawMessage, uint64) {
 	if all {
 		m.Programs, m.Gone.Programs = p.programs.after(n, any)
 	}
+	everyone := auth.MayAll(ctx, auth.Admin)
+	m.Jobs, m.Gone.Jobs = p.jobs.after(n, func(key string) bool {
+		_, account, _ := strings.Cut(key, " ")
+		return everyone || account == auth.From(ctx).Name
+	})
 	if n == 0 {
 		m.Gone = Gone{}
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math"
 	"slices"
+	"strconv"
 
 	"github.com/weirgpu/weir"
 	"github.com/weirgpu/weir/internal/sorting"
@@ -26,6 +27,7 @@ type State struct {
 	Devices  []Device  `json:"devices,omitempty"`
 	Models   []Model   `json:"models,omitempty"`
 	Programs []Program `json:"programs,omitempty"`
+	Jobs     []Job     `json:"jobs,omitempty"`
 	Gone     Gone      `json:"gone,omitzero"`
 
 	// Lanes are the parts of a device that a model or program had: by device, then by name, one
@@ -38,6 +40,7 @@ type Gone struct {
 	Devices  []string `json:"devices,omitempty"`
 	Models   []string `json:"models,omitempty"`
 	Programs []string `json:"programs,omitempty"`
+	Jobs     []string `json:"jobs,omitempty"` // as "ID ACCOUNT"
 }
 
 // Server is the server itself.
@@ -45,9 +48,10 @@ type Server struct {
 	Version string `json:"version"`
 	Started int64  `json:"started_ms"` // in milliseconds of Unix's time
 	Ready   bool   `json:"ready"`
-	// Accounts and Graphs report whether the server has them.
+	// Accounts, Graphs and Jobs report whether the server has them.
 	Accounts bool `json:"accounts"`
 	Graphs   bool `json:"graphs"`
+	Jobs     bool `json:"jobs"`
 }
 
 // Device is a device that is shared.
@@ -118,6 +122,24 @@ type Program struct {
 	Held    int64   `json:"memory_held_bytes"`
 	Used    float64 `json:"device_share"`
 }
+
+// Job is a batch job.
+type Job struct {
+	ID      int64  `json:"id"`
+	Account string `json:"account"`
+	Name    string `json:"name"`
+	Model   string `json:"model"`
+	State   string `json:"state"` // queued, running, done, failed or cancelled
+	Reason  string `json:"reason,omitempty"`
+	Rows    int64  `json:"rows"`
+	Done    int64  `json:"done_rows"`
+	Bytes   int64  `json:"result_bytes"`
+	Made    int64  `json:"made_ms"` // in milliseconds of Unix's time
+	Ended   int64  `json:"ended_ms,omitempty"`
+}
+
+// key names the row.
+func (j *Job) key() string { return strconv.FormatInt(j.ID, 10) + " " + j.Account }
 
 // Where a model's weights are.
 const (

@@ -2,6 +2,7 @@
 import { token, refused } from "./api.js";
 
 export const state = { server: null, devices: new Map(), models: new Map(), programs: new Map(),
+  jobs: new Map(),
   time: 0, period: 500, live: false };
 const lanes = new Map(); // device, then name, to a list of [time, part of the device]
 const kept = 120000;     // milliseconds of a lane
@@ -27,8 +28,9 @@ function take(message, whole) {
   state.time = message.time_ms;
   state.period = message.period_ms;
   if (message.server) state.server = message.server;
-  for (const list of ["devices", "models", "programs"]) {
-    const key = row => list === "programs" ? row.device + " " + row.name : row.name;
+  const keys = { programs: row => row.device + " " + row.name, jobs: row => row.id + " " + row.account };
+  for (const list of ["devices", "models", "programs", "jobs"]) {
+    const key = keys[list] || (row => row.name);
     if (whole) state[list].clear();
     for (const name of (message.gone || {})[list] || []) state[list].delete(name);
     for (const row of message[list] || []) state[list].set(key(row), row);

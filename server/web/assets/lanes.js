@@ -4,6 +4,7 @@ import { state, lanesOf, now } from "./feed.js";
 
 const shown = 60000; // milliseconds
 const most = 10;     // lanes
+const batch = "(batch jobs)"; // what the server calls the job that runs
 
 // Colours by name, in the order in which names were first seen.
 const colours = new Map();
@@ -27,7 +28,8 @@ export function lanes(device) {
       const drawing = svg("svg", { class: "chart lane", viewBox: "0 0 600 28", preserveAspectRatio: "none", role: "img" },
         svg("path", { class: "grid", d: "M0 27.5H600" }), bars);
       const label = name.startsWith("and ") ? el("span", { class: "who" }, name) :
-        el("a", { class: "who", href: "#/models/" + encodeURIComponent(name) }, name);
+        name === batch ? el("a", { class: "who", href: "#/jobs" }, "batch jobs") :
+          el("a", { class: "who", href: "#/models/" + encodeURIComponent(name) }, name);
       const part = el("span", { class: "part" });
       rows.set(name, { item: el("li", {}, label, drawing, part), bars, drawing, part, label });
     }

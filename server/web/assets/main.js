@@ -5,6 +5,7 @@ import { onRefused, signIn, token, know, may } from "./api.js";
 import { overview } from "./overview.js";
 import { model } from "./model.js";
 import { accounts, audit } from "./people.js";
+import { jobs } from "./jobs.js";
 
 const main = document.getElementById("main"), nav = document.querySelector("nav"), live = document.getElementById("live");
 let stop = () => {};
@@ -15,6 +16,7 @@ const admin = s => s.accounts && may("admin", "*");
 const views = {
   "": { name: "Overview", show: overview },
   models: { show: model },
+  jobs: { name: "Jobs", show: jobs, there: s => s.jobs },
   accounts: { name: "Accounts", show: accounts, there: admin },
   audit: { name: "Audit", show: audit, there: admin },
 };

@@ -15,7 +15,7 @@ function rows(caption, heads, list) {
 }
 
 // Asks a person whether something is to be done that cannot be undone.
-function sure(question, verb) {
+export function sure(question, verb) {
   return new Promise(done => {
     const box = el("dialog", { "aria-labelledby": "question", onclose: () => { box.remove(); done(box.returnValue === "yes"); } },
       el("form", { method: "dialog" }, el("p", { id: "question" }, question),
