@@ -86,7 +86,8 @@ func TestAccounts(t *testing.T) {
 		who, method, path string
 		status            int
 	}{
-		{"ann", "POST", "/v1/jobs?model=digits", 403}, {"cat", "POST", "/v1/jobs?model=double", 403},
+		{"ann", "POST", "/v1/jobs?model=digits", 403},
+		{"cat", "POST", "/v1/jobs?model=double", 403},
 		{"cat", "GET", "/v1/jobs", 403}, {"cat", "GET", jobPath(j, ""), 403},
 		{"bob", "GET", jobPath(j, ""), 404}, {"bob", "GET", jobPath(j, "/log"), 404},
 		{"bob", "GET", jobPath(j, "/result"), 404}, {"bob", "POST", jobPath(j, "/cancel"), 404},
@@ -201,7 +202,6 @@ func TestBounds(t *testing.T) {
 	if got := p.ended(t, j.ID, Failed); !strings.Contains(got.Reason, "remove some") {
 		t.Errorf("it is %+v", got)
 	}
-	big := packed(t, map[string]*tensor.Tensor{"x": numbers(1000)})
-	small = big
+	small = packed(t, map[string]*tensor.Tensor{"x": numbers(20_000)})
 	refused("KiB more")
 }
