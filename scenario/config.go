@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/weirgpu/weir/feed"
@@ -274,4 +275,14 @@ func (a Arrival) check(fault func(format string, args ...any)) {
 	if a.Think > 0 && a.Clients() == 0 {
 		fault("arrival: think is for clients of closed: leave it out")
 	}
+}
+
+// oneLine joins faults so that they make one line of an error message.
+func oneLine(faults []error) error {
+	format := strings.TrimSuffix(strings.Repeat("%w; ", len(faults)), "; ")
+	args := make([]any, len(faults))
+	for i, f := range faults {
+		args[i] = f
+	}
+	return fmt.Errorf(format, args...)
 }

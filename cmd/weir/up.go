@@ -42,6 +42,7 @@ type upFlags struct {
 	traces  traceFlags
 	people  peopleFlags
 	sealed  sealedFlags
+	file    upFile
 }
 
 // sealedFlags say where the keys of models come from that are encrypted at rest.
@@ -93,6 +94,12 @@ func newUp() *cobra.Command {
 		Args:    exactly(0),
 		RunE:    func(c *cobra.Command, _ []string) error { return f.run(c) },
 	}
+	f.define(c)
+	return c
+}
+
+// define adds the flags.
+func (f *upFlags) define(c *cobra.Command) {
 	c.Flags().StringVar(&f.models, "models", "", "the `FOLDER` of models (default: models, if "+
 		"there is one)")
 	c.Flags().StringVar(&f.address, "http", "localhost:8000", "the `ADDRESS` to answer on; port 0 "+
@@ -110,7 +117,7 @@ func newUp() *cobra.Command {
 	f.traces.add(c)
 	f.people.add(c)
 	f.sealed.add(c)
-	return c
+	f.file.add(c)
 }
 
 // drainLimit is how long requests under way may take once the server ends.
@@ -118,6 +125,9 @@ const drainLimit = 30 * time.Second
 
 func (f *upFlags) run(c *cobra.Command) error {
 	began := time.Now()
+	if err := f.file.set(c); err != nil {
+		return err
+	}
 	sources, err := f.sources()
 	if err != nil {
 		return err
@@ -181,6 +191,10 @@ func (f *upFlags) run(c *cobra.Command) error {
 	if err := s.LoadAll(ctx, sources); err != nil && ctx.Err() == nil {
 		fmt.Fprintln(c.ErrOrStderr(), "weir: not ready:", message(err))
 	}
+	if err := f.file.shares(s); err != nil {
+		return errors.Join(err, f.stop(ctx, s, h, g), failed(people.close()))
+	}
+	defer f.file.watch(s, log)()
 	if people.first != "" {
 		fmt.Fprintf(c.ErrOrStderr(), "weir: the first token, of account %s, is in %s: keep it "+
 			"elsewhere and remove that file\n", firstAccount, people.first)

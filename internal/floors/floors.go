@@ -107,6 +107,7 @@ var Table = []Row{
 	{"server/oip/inferencepb", 5, Both, ""},
 	{"server/oip", 6, Both, "the inference protocol"},
 	{"server/repo", 8, Both, "folders of models"},
+	{"server/config", 5, Both, "the file of a server"},
 	{"server/telemetry/otlp", 7, Both, ""},
 	{"server/client", 9, Both, "asks a server"},
 	{"server/telemetry", 9, Both, "metrics, traces, load"},
