@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -27,6 +28,7 @@ type peopleFlags struct {
 	clientCA    string
 	oidc        auth.OIDC
 	checkpoints string
+	handed      handed // sockets that are listened on already
 }
 
 func (f *peopleFlags) add(c *cobra.Command) {
@@ -69,6 +71,10 @@ func (f *peopleFlags) asked(ip net.IP) bool {
 // chosen. One that other machines reach needs that.
 func (f *peopleFlags) listen(flag, address string, log *slog.Logger,
 	protocols ...string) (net.Listener, error) {
+	on := f.handed[strings.TrimPrefix(flag, "--")]
+	if on != nil {
+		address = on.Addr().String()
+	}
 	a, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", flag, address, err)
@@ -84,9 +90,10 @@ func (f *peopleFlags) listen(flag, address string, log *slog.Logger,
 			return nil, err
 		}
 	}
-	on, err := net.ListenTCP("tcp", a)
-	if err != nil {
-		return nil, failed(fmt.Errorf("%s %s: %w", flag, address, err))
+	if on == nil {
+		if on, err = net.ListenTCP("tcp", a); err != nil {
+			return nil, failed(fmt.Errorf("%s %s: %w", flag, address, err))
+		}
 	}
 	if files == nil {
 		return on, nil

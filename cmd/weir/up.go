@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,9 +10,9 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"syscall"
 	"time"
 
+	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
 
 	lib "github.com/weirgpu/weir"
@@ -22,9 +21,7 @@ import (
 	"github.com/weirgpu/weir/plan/cache"
 	"github.com/weirgpu/weir/server"
 	"github.com/weirgpu/weir/server/repo"
-	"github.com/weirgpu/weir/server/rpc"
 	"github.com/weirgpu/weir/server/sealed"
-	"github.com/weirgpu/weir/server/telemetry"
 	"github.com/weirgpu/weir/share/policy"
 )
 
@@ -120,9 +117,6 @@ func (f *upFlags) define(c *cobra.Command) {
 	f.file.add(c)
 }
 
-// drainLimit is how long requests under way may take once the server ends.
-const drainLimit = 30 * time.Second
-
 func (f *upFlags) run(c *cobra.Command) error {
 	began := time.Now()
 	if err := f.file.set(c); err != nil {
@@ -135,79 +129,31 @@ func (f *upFlags) run(c *cobra.Command) error {
 	if err := f.people.check(); err != nil {
 		return err
 	}
-	logs := telemetry.NewLogs(slog.NewTextHandler(c.ErrOrStderr(),
-		&slog.HandlerOptions{Level: slog.LevelDebug}))
-	log := slog.New(logs)
-	rec, endTraces, err := f.traces.recorder(log)
-	if err != nil {
-		return err
+	s := &service{flags: f, ended: make(chan error, 1)}
+	if err := s.open(c); err != nil {
+		return errors.Join(err, s.abandon())
 	}
-	defer endTraces()
-	on, calls, err := f.listen(log)
-	if err != nil {
-		return err
-	}
-	metrics, err := f.metrics.listen(&f.people, on, log)
-	if err != nil {
-		return errors.Join(err, closeAll(on, calls))
-	}
-	people, err := f.people.open(c.Context(), widest(on, metrics, calls), log)
-	if err != nil {
-		return errors.Join(err, closeAll(on, calls, metrics))
-	}
-	s, err := server.New(server.Options{Version: thisVersion().Version, Log: log, Logs: logs,
-		Recorder: rec, AnyName: people.guard != nil,
-		Host: lib.HostOptions{Policy: f.policy, Threads: f.threads}})
-	if err != nil {
-		return errors.Join(err, people.close(), closeAll(on, calls, metrics))
-	}
-	people.serve(s)
-	batch, err := people.jobs(c.Context(), s, log)
-	if err != nil {
-		return errors.Join(failed(err), people.close(), s.Close(), closeAll(on, calls, metrics))
-	}
-	page := f.page(s, people, batch, log)
-	defer page.Close()
-	h := httpServer(s, log)
-	h.RegisterOnShutdown(page.Close) // which its readers would hold up
-	ended := make(chan error, 1)
-	go func() { ended <- h.Serve(on) }()
-	where := endpoints{http: on.Addr().String(), metrics: on.Addr().String(),
-		accounts: people.guard != nil}
-	g := rpc.New(rpc.Options{Server: s, Guard: people.guard, Log: log})
-	defer g.Close()
-	if calls != nil {
-		go func() { ended <- g.Serve(calls) }()
-		where.grpc = calls.Addr().String()
-	}
-	if metrics != nil {
-		beside := httpServer(metricsOnly(s), log)
-		defer beside.Close() // metrics are there until all is answered
-		go func() { ended <- beside.Serve(metrics) }()
-		where.metrics = metrics.Addr().String()
-	}
-
+	s.serve()
 	ctx := c.Context()
-	if err := s.LoadAll(ctx, sources); err != nil && ctx.Err() == nil {
+	if err := s.server.LoadAll(ctx, sources); err != nil && ctx.Err() == nil {
 		fmt.Fprintln(c.ErrOrStderr(), "weir: not ready:", message(err))
 	}
-	if err := f.file.shares(s); err != nil {
-		return errors.Join(err, f.stop(ctx, s, h, g), failed(people.close()))
+	if err := f.file.shares(s.server); err != nil {
+		return errors.Join(err, s.stop(ctx))
 	}
-	defer f.file.watch(s, log)()
-	if people.first != "" {
+	defer f.file.watch(s.server, s.log)()
+	if first := s.people.first; first != "" {
 		fmt.Fprintf(c.ErrOrStderr(), "weir: the first token, of account %s, is in %s: keep it "+
-			"elsewhere and remove that file\n", firstAccount, people.first)
+			"elsewhere and remove that file\n", firstAccount, first)
 	}
-	if err = f.print(c.OutOrStdout(), s, where, time.Since(began)); err == nil {
+	if err = f.print(c.OutOrStdout(), s.server, s.where(), time.Since(began)); err == nil {
+		tellManager(s.log, daemon.SdNotifyReady)
 		select {
-		case err = <-ended:
+		case err = <-s.ended:
 		case <-ctx.Done():
 		}
 	}
-	s.Retire()
-	batch.stop(ctx)
-	return errors.Join(err, f.stop(ctx, s, h, g), failed(people.close()))
+	return errors.Join(err, s.stop(ctx))
 }
 
 // folder is that of the models to serve, "" for none.
@@ -347,21 +293,4 @@ func try(url, name string, accounts bool) string {
 		" -d '{\"inputs\":[{\"name\":\"image\"," +
 		"\"datatype\":\"FP32\",\"shape\":[1,1,8,8],\"data\":[" + strings.Join(pixels, ",") +
 		"]}],\"outputs\":[{\"name\":\"probabilities\",\"parameters\":{\"classification\":3}}]}'"
-}
-
-// stop ends the server without a loss of requests that it has taken. It needs a context that has
-// not ended, since that of the command has.
-func (f *upFlags) stop(ctx context.Context, s *server.Server, h *http.Server,
-	g *rpc.Server) error {
-	s.Retire()
-	var by *stopped
-	if errors.As(context.Cause(ctx), &by) && by.signal == syscall.SIGTERM {
-		time.Sleep(f.grace)
-	}
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainLimit)
-	defer cancel()
-	calls := make(chan error, 1)
-	go func() { calls <- g.Drain(last) }()
-	err := s.Drain(last)
-	return failed(errors.Join(err, h.Shutdown(last), <-calls, s.Close()))
 }

@@ -130,7 +130,7 @@ func (f *upFile) watch(s *server.Server, log *slog.Logger) func() {
 	if f.path == "" {
 		return func() {}
 	}
-	return onHangup(func() { f.reload(s, log) })
+	return onHangup(func() { tellReload(log, func() { f.reload(s, log) }) })
 }
 
 // reload reads the file again, and has the server follow it whole or not at all: where something is

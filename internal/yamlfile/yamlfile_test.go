@@ -32,7 +32,7 @@ func TestDecode(t *testing.T) {
 		"rate: x\ncount: y":    "line 1: x: want a number; line 2: y: want a whole number",
 		"names: [1]":           "line 1: a list: want names with numbers",
 		"count: 1\ncount: 2":   "already defined",
-		"count: 1\n\tnames: {": "found character that cannot start any token",
+		"count: 1\n\tnames: {": "tab character",
 	} {
 		f = file{}
 		err := words.Decode([]byte(text), &f)

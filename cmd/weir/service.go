@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/spf13/cobra"
+
+	lib "github.com/weirgpu/weir"
+	"github.com/weirgpu/weir/server"
+	"github.com/weirgpu/weir/server/rpc"
+	"github.com/weirgpu/weir/server/telemetry"
+	"github.com/weirgpu/weir/server/web"
+)
+
+// service is what weir up runs.
+type service struct {
+	flags *upFlags
+	log   *slog.Logger
+
+	on, calls, metrics net.Listener // for HTTP; calls and metrics are nil where there are none
+	people             *people
+	server             *server.Server
+	jobs               batchJobs
+	page               *web.Page
+	http, beside       *http.Server // beside answers on metrics
+	grpc               *rpc.Server
+
+	ended chan error // why one of them no longer serves
+	last  []func()   // what ends once all is answered
+}
+
+// open makes all that is served, and answers nothing yet. After an error abandon closes what there
+// is.
+func (s *service) open(c *cobra.Command) error {
+	f := s.flags
+	logs := telemetry.NewLogs(slog.NewTextHandler(c.ErrOrStderr(),
+		&slog.HandlerOptions{Level: slog.LevelDebug}))
+	s.log = slog.New(logs)
+	rec, endTraces, err := f.traces.recorder(s.log)
+	if err != nil {
+		return err
+	}
+	s.last = append(s.last, endTraces)
+	if f.people.handed, err = takeHanded(); err != nil {
+		return err
+	}
+	if s.on, s.calls, err = f.listen(s.log); err != nil {
+		return err
+	}
+	if s.metrics, err = f.metrics.listen(&f.people, s.on, s.log); err != nil {
+		return err
+	}
+	if s.people, err = f.people.open(c.Context(), widest(s.on, s.metrics, s.calls),
+		s.log); err != nil {
+		return err
+	}
+	if s.server, err = server.New(server.Options{Version: thisVersion().Version, Log: s.log,
+		Logs: logs, Recorder: rec, AnyName: s.people.guard != nil,
+		Host: lib.HostOptions{Policy: f.policy, Threads: f.threads}}); err != nil {
+		return err
+	}
+	s.people.serve(s.server)
+	if s.jobs, err = s.people.jobs(c.Context(), s.server, s.log); err != nil {
+		return failed(err)
+	}
+	s.page = f.page(s.server, s.people, s.jobs, s.log)
+	s.http = httpServer(s.server, s.log)
+	s.http.RegisterOnShutdown(s.page.Close) // which its readers would hold up
+	s.grpc = rpc.New(rpc.Options{Server: s.server, Guard: s.people.guard, Log: s.log})
+	return nil
+}
+
+// serve begins to answer.
+func (s *service) serve() {
+	begin := func(h *http.Server, on net.Listener) {
+		go func() { s.ended <- h.Serve(on) }()
+	}
+	begin(s.http, s.on)
+	if s.calls != nil {
+		go func() { s.ended <- s.grpc.Serve(s.calls) }()
+	}
+	if s.metrics != nil {
+		s.beside = httpServer(metricsOnly(s.server), s.log)
+		begin(s.beside, s.metrics)
+	}
+}
+
+// where are the addresses that answer.
+func (s *service) where() endpoints {
+	e := endpoints{http: s.on.Addr().String(), metrics: s.on.Addr().String(),
+		accounts: s.people.guard != nil}
+	if s.calls != nil {
+		e.grpc = s.calls.Addr().String()
+	}
+	if s.metrics != nil {
+		e.metrics = s.metrics.Addr().String()
+	}
+	return e
+}
+
+// abandon closes what open opened before it failed.
+func (s *service) abandon() error {
+	var errs []error
+	if s.server != nil {
+		errs = append(errs, s.server.Close())
+	}
+	if s.people != nil {
+		errs = append(errs, failed(s.people.close()))
+	}
+	errs = append(errs, closeAll(s.on, s.calls, s.metrics))
+	for _, end := range s.last {
+		end()
+	}
+	return errors.Join(errs...)
+}
+
+// drainLimit is how long requests under way may take once the server ends.
+const drainLimit = 30 * time.Second
+
+// stop ends all without a loss of requests that were taken. It needs a context that has not ended,
+// since that of the command has. Metrics are there until all is answered.
+func (s *service) stop(ctx context.Context) error {
+	tellManager(s.log, daemon.SdNotifyStopping)
+	s.server.Retire()
+	s.jobs.stop(ctx)
+	var by *stopped
+	if errors.As(context.Cause(ctx), &by) && by.signal == syscall.SIGTERM {
+		time.Sleep(s.flags.grace)
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainLimit)
+	defer cancel()
+	calls := make(chan error, 1)
+	go func() { calls <- s.grpc.Drain(last) }()
+	err := s.server.Drain(last)
+	err = failed(errors.Join(err, s.http.Shutdown(last), <-calls, s.server.Close()))
+	s.grpc.Close()
+	s.page.Close()
+	if s.beside != nil {
+		_ = s.beside.Close()
+	}
+	err = errors.Join(err, failed(s.people.close()))
+	for _, end := range s.last {
+		end()
+	}
+	return err
+}
