@@ -79,6 +79,9 @@ func reference(t *testing.T) string {
 		}
 		list(terms)
 	}
+	heading("Keys of the file of weir up")
+	b.WriteString("Each sets the flag that is named, below. `models` is a list of keys for models.\n\n")
+	list(fileTopics())
 	tree, fields := documented(), fieldsOf{}
 	heading("Commands")
 	if err := eachCommand(tree, func(c *cobra.Command) error {
@@ -105,6 +108,21 @@ func reference(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return strings.TrimRight(b.String(), "\n") + "\n"
+}
+
+// fileTopics are the keys of weir up's file.
+func fileTopics() (list []topic) {
+	for _, k := range fileKeys {
+		list = append(list, topic{k.key, "--" + k.flag})
+	}
+	return append(list, modelTopics...)
+}
+
+// modelTopics are the keys that say what a model is to have.
+var modelTopics = []topic{
+	{"models.name", "the model's"},
+	{"models.share", "its share of the device: memory, a hard cap; compute and limit, of the " +
+		"device from 0 to 1; class, latency, standard or opportunistic"},
 }
 
 // documented is the tree of commands as it runs.

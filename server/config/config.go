@@ -17,7 +17,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -46,14 +45,6 @@ type Setting struct {
 type Model struct {
 	Name  string
 	Share share.Share // its Memory is 0 where the model is to be promised what it needs
-	Queue int         // how many requests may wait
-	Batch Batch
-}
-
-// Batch says how requests are put together.
-type Batch struct {
-	Max   int           // rows at most; 1: none are put together
-	Delay time.Duration // how long a request may wait for others
 }
 
 // Parse reads a file. Keys are all that may be set, with points between their parts. The error is
@@ -74,7 +65,7 @@ func Parse(r io.Reader, keys []string) (*File, error) {
 }
 
 // modelKeys are those of a model.
-const modelKeys = "name, share, queue, batch"
+const modelKeys = "name, share"
 
 var words = yamlfile.Words{
 	Empty: "want keys such as listen, repository or models",
@@ -82,14 +73,12 @@ var words = yamlfile.Words{
 	Keys: map[string]string{
 		"config.fileModel": modelKeys,
 		"config.fileShare": "memory, compute, limit, class",
-		"config.fileBatch": "max, delay",
 	},
 	Forms: map[string]string{
 		"config.parser":      "keys with values",
 		"[]config.fileModel": "a list of models, each with a name",
 		"config.fileModel":   "keys with values: " + modelKeys,
 		"config.fileShare":   "{memory: 2GiB, compute: 0.3, limit: 0.5, class: latency}",
-		"config.fileBatch":   "{max: 8, delay: 2ms}",
 	},
 }
 
@@ -192,8 +181,6 @@ func (p *parser) setting(path string, n *yaml.Node) error {
 type fileModel struct {
 	Name  string
 	Share fileShare
-	Queue yamlfile.Text[yamlfile.Whole, *yamlfile.Whole]
-	Batch fileBatch
 }
 
 type fileShare struct {
@@ -201,11 +188,6 @@ type fileShare struct {
 	Compute float64
 	Limit   float64
 	Class   yamlfile.Text[share.Class, *share.Class]
-}
-
-type fileBatch struct {
-	Max   yamlfile.Text[yamlfile.Whole, *yamlfile.Whole]
-	Delay time.Duration
 }
 
 // known holds the keys of a node against those of a type; yaml.Node.Decode does not.
@@ -242,8 +224,7 @@ func (p *parser) models(n *yaml.Node) error {
 		if err := item.Decode(&f); err != nil {
 			return err
 		}
-		m := Model{Name: f.Name, Queue: int(f.Queue.Value), Batch: Batch{int(f.Batch.Max.Value),
-			f.Batch.Delay}, Share: share.Share{Memory: f.Share.Memory.Value,
+		m := Model{Name: f.Name, Share: share.Share{Memory: f.Share.Memory.Value,
 			Compute: f.Share.Compute, Limit: f.Share.Limit, Class: f.Share.Class.Value}}
 		if err := m.check(p.names); err != nil {
 			return yamlfile.Fault(item.Line, "%v", err)
@@ -262,8 +243,6 @@ func (m *Model) check(before []string) error {
 		return errors.New("a model without a name: give the name of its folder")
 	case slices.Contains(before, m.Name):
 		return fmt.Errorf("model %s is there twice", m.Name)
-	case m.Queue < 0 || m.Batch.Max < 0 || m.Batch.Delay < 0:
-		return fmt.Errorf("model %s: queue and batch are 0 or more", m.Name)
 	}
 	if err := m.Share.Validate(); err != nil {
 		return fmt.Errorf("model %s: %w", m.Name, err)

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/weirgpu/weir/share"
 )
@@ -22,21 +21,21 @@ listen:
 policy: fair,slice=10ms
 repository: {load: [a, b]}
 models:
-  - {name: b, share: {memory: 2GiB, compute: 0.3, class: latency}, batch: {max: 8, delay: 2ms}}
+  - {name: b, share: {memory: 2GiB, compute: 0.3, class: latency}}
   - name: a
-    queue: 7
+    share: {limit: 0.5}
 `), keys)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := &File{Settings: []Setting{{"listen.http", "localhost:0", 3}, {"listen.grpc", "", 4},
 		{"policy", "fair,slice=10ms", 5}, {"repository.load", "a,b", 6}},
-		Models: []Model{{Name: "a", Queue: 7}, {Name: "b", Batch: Batch{8, 2 * time.Millisecond},
+		Models: []Model{{Name: "a", Share: share.Share{Limit: 0.5}}, {Name: "b",
 			Share: share.Share{Memory: 2 * share.GiB, Compute: 0.3, Class: share.Latency}}}}
 	if !reflect.DeepEqual(f, want) {
 		t.Errorf("%+v, want %+v", f, want)
 	}
-	if m := f.Model("a"); m.Queue != 7 {
+	if m := f.Model("a"); m.Share.Limit != 0.5 {
 		t.Errorf("a is %+v", m)
 	}
 	if m := f.Model("c"); !reflect.DeepEqual(m, Model{Name: "c"}) {
@@ -59,15 +58,13 @@ var wrong = []struct{ text, says string }{
 	{"a: 1\nb: 2", `unknown key "a": want listen, models, policy, repository, tls; line 2`},
 	{"models: {}", "line 1: models: want a list of models"},
 	{"models: [a]", "line 1: a model: want keys"},
-	{"models:\n  - {nam: a}", `line 2: unknown key "nam": want name, share, queue, batch`},
+	{"models:\n  - {nam: a}", `line 2: unknown key "nam": want name, share`},
 	{"models: [{name: a, share: {mem: 1}}]", `unknown key "mem": want memory, compute, limit`},
 	{"models: [{name: a, share: 3}]", "line 1: share: want keys with values: memory"},
-	{"models: [{name: a, batch: {max: 1.5}}]", "line 1: 1.5: want a whole number"},
-	{"models: [{name: a, batch: {delay: 3}}]", ""},
-	{"models: [{name: a, queue: -1}]", "line 1: model a: queue and batch are 0 or more"},
+	{"models: [{name: a, share: {class: high}}]", "line 1: "},
 	{"models: [{name: a, share: {compute: 3}}]", "line 1: model a: "},
 	{"models: [{name: a, share: {memory: 3}}]", "line 1: "},
-	{"models:\n  - {name: a}\n  - {queue: 3}", "line 3: a model without a name"},
+	{"models:\n  - {name: a}\n  - {share: {}}", "line 3: a model without a name"},
 	{"models:\n  - {name: a}\n  - {name: a}", "line 3: model a is there twice"},
 	{"policy: [", "did not find expected"},
 	{"# " + strings.Repeat("x", 1<<20), "too long"},
