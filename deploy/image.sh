@@ -45,7 +45,8 @@ layerSize=$(size "$work/layer.gz")
 layer=$(blob "$work/layer.gz")
 printf '{"architecture":"%s","os":"linux","config":{"User":"65532:65532","WorkingDir":"/",%s},%s}' \
   "$arch" \
-  '"Env":["WEIR_CACHE=/state/plans"],"Entrypoint":["/usr/bin/weir"],"Cmd":["up","--models","/models"]' \
+  '"Env":["WEIR_CACHE=/state/plans"],"Entrypoint":["/usr/bin/weir"],'\
+'"Cmd":["up","--models","/models"]' \
   "\"rootfs\":{\"type\":\"layers\",\"diff_ids\":[\"sha256:$plain\"]}" >"$work/config"
 configSize=$(size "$work/config")
 config=$(blob "$work/config")

@@ -80,7 +80,8 @@ func reference(t *testing.T) string {
 		list(terms)
 	}
 	heading("Keys of the file of weir up")
-	b.WriteString("Each sets the flag that is named, below. `models` is a list of keys for models.\n\n")
+	b.WriteString("Each sets the flag that is named, below. `models` is a list of keys for " +
+		"models.\n\n")
 	list(fileTopics())
 	tree, fields := documented(), fieldsOf{}
 	heading("Commands")

@@ -121,8 +121,8 @@ func (f *upFile) shares(s *server.Server) error {
 }
 
 // errRestart is about settings that a server has for its life.
-var errRestart = errors.New("only the policy and the shares of models change while it runs: restart " +
-	"it for the rest")
+var errRestart = errors.New("only the policy and the shares of models change while it runs: " +
+	"restart it for the rest")
 
 // watch has each SIGHUP read the file again, until the function returned is called. Without a file
 // the signal ends the process, as it does by itself.

@@ -1,5 +1,5 @@
-// Package yamlfile reads files in YAML that people write: strictly, and with faults that speak of the
-// file and its lines, not of Go's types.
+// Package yamlfile reads files in YAML that people write: strictly, and with faults that speak of
+// the file and its lines, not of Go's types.
 //
 // Meet first: [Words], whose Decode reads a file into a struct, and [Text], a value with a written
 // form of its own.

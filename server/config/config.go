@@ -1,5 +1,5 @@
-// Package config reads the file that configures a server: settings by keys, each of which stands for
-// a flag of weir up, and what models are to have.
+// Package config reads the file that configures a server: settings by keys, each of which stands
+// for a flag of weir up, and what models are to have.
 //
 // Meet first: [Parse], which returns a [File]; [File.Changes], what differs in a later one.
 //
