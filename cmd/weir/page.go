@@ -14,11 +14,11 @@ import (
 )
 
 // page puts the page for browsers beside a server's endpoints.
-func (f *upFlags) page(s *server.Server, people *people, batch batchJobs,
+func (f *upFlags) page(s *server.Server, people *people, batch batchJobs, beside *programs,
 	log *slog.Logger) *web.Page {
 	p := web.New(s, web.Options{Version: thisVersion().Version, Figures: s.Recorder(),
 		Graphs: graphs(f.folder()), Accounts: people.guard != nil, Jobs: batch.rows(log),
-		Log: log})
+		Programs: beside.rows, Log: log})
 	for pattern, h := range p.Routes() {
 		s.Handle(pattern, h)
 	}

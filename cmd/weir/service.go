@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	lib "github.com/weirgpu/weir"
+	"github.com/weirgpu/weir/agent"
 	"github.com/weirgpu/weir/server"
 	"github.com/weirgpu/weir/server/rpc"
 	"github.com/weirgpu/weir/server/telemetry"
@@ -70,7 +71,9 @@ func (s *service) open(c *cobra.Command) error {
 	if s.jobs, err = s.people.jobs(c.Context(), s.server, s.log); err != nil {
 		return failed(err)
 	}
-	s.page = f.page(s.server, s.people, s.jobs, s.log)
+	beside := watchPrograms(func() (*agent.Client, error) { return dialTop(false) })
+	s.last = append(s.last, beside.close)
+	s.page = f.page(s.server, s.people, s.jobs, beside, s.log)
 	s.http = httpServer(s.server, s.log)
 	s.http.RegisterOnShutdown(s.page.Close) // which its readers would hold up
 	s.grpc = rpc.New(rpc.Options{Server: s.server, Guard: s.people.guard, Log: s.log})
