@@ -64,6 +64,19 @@ func (v *version) learn(ctx context.Context) {
 	}
 }
 
+// study begins to learn, behind requests, unless that was begun before.
+func (v *version) study() {
+	if v.studied {
+		return
+	}
+	v.studied = true
+	v.tries.Add(1)
+	v.server.run(func() {
+		defer v.tries.Done()
+		v.learn(v.life)
+	})
+}
+
 // cannot says why the types of a model keep its requests from being put together, "" if nothing
 // does.
 func (v *version) cannot() string {

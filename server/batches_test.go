@@ -20,7 +20,7 @@ import (
 
 // written is a model from a graph's text.
 func written(name, text string) Source {
-	return Source{name, 1, func() (*weir.Model, error) {
+	return Source{Name: name, Version: 1, Open: func() (*weir.Model, error) {
 		g, err := graph.Parse(text)
 		if err != nil {
 			return nil, err
@@ -37,7 +37,7 @@ func written(name, text string) Source {
 func batches(t *testing.T, s *Server, name string, most int, sizes ...int) *version {
 	t.Helper()
 	s.background.Wait() // what is learned is known
-	v := s.models[name]
+	v := s.models[name].newest()
 	v.batches.Store(&batching{most: most, sizes: sizes})
 	if err := v.queue.Set(v.admission()); err != nil {
 		t.Fatal(err)
@@ -137,7 +137,7 @@ func TestLearn(t *testing.T) {
 	s.background.Wait()
 	for name, why := range map[string]string{"mean": "rows depend", "fixed": "is not open",
 		"digits": "up to"} {
-		b := s.models[name].batches.Load()
+		b := s.models[name].newest().batches.Load()
 		if !strings.Contains(b.why, why) || name != "digits" && b.most != 1 {
 			t.Errorf("%s: %d rows: %s", name, b.most, b.why)
 		}
@@ -170,7 +170,7 @@ func TestRefusals(t *testing.T) {
 	first := ask(ann, "one")
 	<-entered
 	second := ask(ann, "one")
-	for s.models["one"].queue.Waiting() < 1 {
+	for s.models["one"].newest().queue.Waiting() < 1 {
 		time.Sleep(time.Millisecond)
 	}
 	err := <-ask(ann, "two")
@@ -178,7 +178,7 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("the account's second that waits: %v", err)
 	}
 	third := ask(t.Context(), "one")
-	for s.models["one"].queue.Waiting() < 2 {
+	for s.models["one"].newest().queue.Waiting() < 2 {
 		time.Sleep(time.Millisecond)
 	}
 	if err := <-ask(t.Context(), "one"); oip.KindOf(err) != oip.Unavailable ||

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/weirgpu/weir"
-	"github.com/weirgpu/weir/server/oip"
 	"github.com/weirgpu/weir/share"
 )
 
@@ -36,13 +35,7 @@ func (s *Server) Beside(ctx context.Context, name, number, job string) (*Beside,
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	again := served.again
-	s.mu.Unlock()
-	if again == nil {
-		return nil, oip.Faultf(oip.Unsupported, "model %s cannot be opened a second time", name)
-	}
-	m, err := again()
+	m, err := served.source.Open()
 	if err != nil {
 		return nil, fmt.Errorf("model %s: %w", name, err)
 	}

@@ -46,6 +46,8 @@ func (s *Server) routes() {
 	on("GET", "/v2/health/live", s.live)
 	on("GET", "/v2/health/ready", s.isReady)
 	on("POST", "/v2/repository/index", s.repositoryIndex)
+	on("POST", "/v2/repository/models/{model}/load", s.loadModel)
+	on("POST", "/v2/repository/models/{model}/unload", s.unloadModel)
 	for _, model := range []string{"/v2/models/{model}", "/v2/models/{model}/versions/{version}"} {
 		on("GET", model, s.modelMetadata)
 		on("GET", model+"/ready", s.modelReady)

@@ -2,9 +2,8 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strconv"
+	"sync"
 	"sync/atomic"
 
 	"github.com/weirgpu/weir"
@@ -14,65 +13,44 @@ import (
 	"github.com/weirgpu/weir/server/telemetry"
 )
 
-// version is a version of a model that is served.
+// version is a version of a model that is loaded.
 type version struct {
 	name, number string
+	n            int64 // its number
+	source       Source
 	on           *weir.Model
 	job          *weir.Tenant
 	metadata     oip.Metadata
 	inputs       map[string]weir.ValueInfo
 	outputs      map[string]int // the place of each output in the model's order
 
-	again func() (*weir.Model, error) // opens it once more; nil where that cannot be
-
 	server  *Server
+	model   *model
+	life    context.Context // done once it is to end
+	end     context.CancelFunc
+	tries   sync.WaitGroup // learn, while it goes on
+	studied bool           // it has begun; of whoever has the model's turn
 	queue   *queue.Queue[*task]
 	batches atomic.Pointer[batching]
 	desk    desk
 	room    room
 	counts  *telemetry.Model
 
-	under int // requests that are not answered; under the server's mu
+	// under are the requests that are not answered, and idle is closed once it is 0 of a version
+	// that takes no more, which leaving says; all under the server's mu.
+	under   int
+	leaving bool
+	idle    chan struct{}
+	gone    chan struct{} // closed once it holds nothing that no open answer holds
 }
 
-// Load admits m under the job's share, and answers requests for it from then on under j.Name and
-// the version. It takes m over and closes it with the server. Where m cannot be compiled for
-// j.Shapes, the first request decides for which. The error is that of Host.Admit, and of kind
-// weir.ErrUnsupported where the protocol has no type for an input; m is then closed at once.
-func (s *Server) Load(ctx context.Context, m *weir.Model, number int64, j weir.Job) error {
-	v, err := s.admit(ctx, m, number, j)
-	if err != nil {
-		return errors.Join(fmt.Errorf("model %s: %w", j.Name, err), m.Close())
+// rest tells who waits for it that a version which takes no more requests has none; the server's mu
+// is held.
+func (v *version) rest() {
+	if v.leaving && v.under == 0 {
+		v.leaving = false
+		close(v.idle)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.models[j.Name] = v
-	s.background.Go(func() { v.learn(s.life) })
-	return nil
-}
-
-// admit makes a version of a model that is not served yet.
-func (s *Server) admit(ctx context.Context, m *weir.Model, number int64,
-	j weir.Job) (*version, error) {
-	v, err := describe(m, j.Name, strconv.FormatInt(number, 10))
-	if err != nil {
-		return nil, err
-	}
-	v.server = s
-	v.job, err = s.host.Admit(ctx, m, j)
-	if len(j.Shapes) > 0 && j.Memory == 0 && !errors.Is(err, weir.ErrMemory) && err != nil {
-		j.Shapes, j.Memory = nil, min(s.Free(), unknownNeed)
-		v.job, err = s.host.Admit(ctx, m, j)
-	}
-	if err != nil {
-		return nil, err
-	}
-	v.room.open = len(j.Shapes) > 0 || j.Memory > 0
-	v.counts = s.rec.Model(v.name, v.number, j.Name)
-	v.batches.Store(&batching{most: 1})
-	v.queue, err = queue.New(v.admission(), queue.Options[*task]{Run: v.run, Drop: (*task).free,
-		Admitted: func(t *task) { t.follow.Mark(telemetry.Admitted) }})
-	return v, err
 }
 
 // background is the priority of requests of the server's own: behind all others.

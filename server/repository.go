@@ -1,10 +1,6 @@
 package server
 
 import (
-	"cmp"
-	"context"
-
-	"github.com/weirgpu/weir/internal/sorting"
 	"github.com/weirgpu/weir/server/oip"
 )
 
@@ -19,24 +15,31 @@ func (s *Server) About() oip.ServerMetadata {
 	return about
 }
 
-// Metadata describes a version of a model; an empty version stands for the one that is served. The
-// error is an *oip.Fault.
+// Metadata describes a version of a model, and names all that are served; an empty version stands
+// for the newest of them. The error is an *oip.Fault.
 func (s *Server) Metadata(name, version string) (oip.Metadata, error) {
-	v, err := s.look(name, version)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v, err := s.find(name, version)
 	if err != nil {
 		return oip.Metadata{}, err
 	}
-	return v.metadata, nil
+	m := v.metadata
+	m.Versions = v.model.numbers()
+	return m, nil
 }
 
 // ModelReady reports whether requests for a version of a model are answered; an empty version
-// stands for the one that is served. The error is an *oip.Fault of kind NotFound.
+// stands for the newest that is served. The error is an *oip.Fault of kind NotFound.
 func (s *Server) ModelReady(name, version string) (bool, error) {
 	_, err := s.look(name, version)
+	if oip.KindOf(err) == oip.Unavailable {
+		return false, nil
+	}
 	return err == nil, err
 }
 
-// Config returns the configuration of a version of a model; an empty version stands for the one
+// Config returns the configuration of a version of a model; an empty version stands for the newest
 // that is served. The error is an *oip.Fault.
 func (s *Server) Config(name, version string) (*oip.Config, error) {
 	v, err := s.look(name, version)
@@ -70,36 +73,4 @@ func (v *version) config() *oip.Config {
 		c.Output = append(c.Output, item(f))
 	}
 	return c
-}
-
-// Index lists the versions of models by name, with the reason where one is not served; with
-// readyOnly those that are served alone.
-func (s *Server) Index(readyOnly bool) []oip.IndexEntry {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	list := []oip.IndexEntry{}
-	if !readyOnly {
-		list = append(list, s.broken...)
-	}
-	for _, v := range s.models {
-		list = append(list, oip.IndexEntry{Name: v.name, Version: v.number, State: "READY"})
-	}
-	sorting.By(list, func(a, b oip.IndexEntry) int { return cmp.Compare(a.Name, b.Name) })
-	return list
-}
-
-// LoadModel loads a model of the folder, or loads it again. The error is an *oip.Fault: a server
-// loads its models when it begins, and no others later.
-func (s *Server) LoadModel(_ context.Context, name string, _ oip.Parameters) error {
-	return fixed(name)
-}
-
-// UnloadModel ends a model. The error is an *oip.Fault, as that of LoadModel.
-func (s *Server) UnloadModel(_ context.Context, name string, _ oip.Parameters) error {
-	return fixed(name)
-}
-
-// fixed is of the kind that tritonserver answers so.
-func fixed(name string) error {
-	return oip.Faultf(oip.Unavailable, "model %.200q: this server loads no models on request", name)
 }

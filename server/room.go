@@ -17,8 +17,9 @@ const unknownNeed = 64 * weir.MiB
 
 // room is what is known of the memory of a version. It is used by the one batch that runs.
 type room struct {
-	open bool // whether its need depends on requests
-	seen [][]int
+	open  bool       // whether its need depends on requests
+	least weir.Bytes // that it is promised in any case
+	seen  [][]int
 }
 
 // spare is how much more than a version holds it should be promised, so that plans for some shapes
@@ -107,4 +108,16 @@ func (v *version) larger(ctx context.Context, in weir.Inputs, why error) (weir.R
 		return err
 	})
 	return r, err
+}
+
+// tighten takes back what versions are promised beyond what they hold and were promised first.
+// promising is held.
+func (s *Server) tighten() {
+	for _, v := range s.all() {
+		u := v.job.Usage()
+		share := u.Share
+		if share.Memory = max(v.room.least, u.Memory); share.Memory < u.Share.Memory {
+			_ = v.job.SetShare(share) // it has come to hold more meanwhile
+		}
+	}
 }

@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir"
-	"github.com/weirgpu/weir/internal/sorting"
-	"github.com/weirgpu/weir/server/oip"
 	"github.com/weirgpu/weir/server/telemetry"
 )
 
@@ -46,6 +44,10 @@ type Options struct {
 	// this machine are answered: a server without accounts needs that, since a page from elsewhere
 	// whose name was made to lead here could ask it.
 	AnyName bool
+	// Catalogue is where models are loaded from on request; nil stands for the sources of LoadAll.
+	Catalogue Catalogue
+	// Fixed refuses requests to load and unload models.
+	Fixed bool
 	// Recorder counts what the server is asked; nil stands for one of the server's own. The server
 	// closes it.
 	Recorder *telemetry.Recorder
@@ -65,7 +67,7 @@ type Server struct {
 	mux     *http.ServeMux // the endpoints
 	// patterns are those of the endpoints
 	patterns []string
-	loaded   atomic.Bool // all models that the server was to load
+	loaded   atomic.Bool // LoadAll is through
 	retired  atomic.Bool
 	bodies   atomic.Int64 // bytes of Options.Bodies that are held
 	waiters  waiters
@@ -74,10 +76,12 @@ type Server struct {
 	end        context.CancelFunc
 	background sync.WaitGroup // what goes on beside requests
 	promising  chan struct{}  // one while what models are promised changes
+	loading    chan struct{}  // one while versions are loaded, one after another
 
 	mu       sync.Mutex
-	models   map[string]*version
-	broken   []oip.IndexEntry // models that could not be loaded
+	models   map[string]*model
+	given    Catalogue // what LoadAll had, where the options have none
+	closed   bool
 	draining bool
 	active   int           // requests for models that were admitted and are not answered
 	idle     chan struct{} // closed once draining and active is 0
@@ -97,8 +101,9 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{o: o, host: host, rec: o.Recorder, models: map[string]*version{},
-		idle: make(chan struct{}), promising: make(chan struct{}, 1)}
+	s := &Server{o: o, host: host, rec: o.Recorder, models: map[string]*model{},
+		idle: make(chan struct{}), promising: make(chan struct{}, 1),
+		loading: make(chan struct{}, 1)}
 	s.life, s.end = context.WithCancel(context.Background())
 	if s.rec == nil {
 		s.rec = telemetry.New(telemetry.Options{Version: o.Version, Log: o.Log})
@@ -133,19 +138,20 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.handler.ServeHTTP(w, r)
 }
 
-// Ready reports whether every model that the server was to load is loaded, and it is not stopping.
-func (s *Server) Ready() bool { return s.loaded.Load() && !s.retired.Load() }
-
-// Models describes the models that are served, by name.
-func (s *Server) Models() []oip.Metadata {
+// Ready reports whether every model that the server was to load when it began is loaded, and it is
+// not stopping. What is loaded later, or cannot be, changes nothing of it.
+func (s *Server) Ready() bool {
+	if !s.loaded.Load() || s.retired.Load() {
+		return false
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var list []oip.Metadata
 	for _, m := range s.models {
-		list = append(list, m.metadata)
+		if m.missing {
+			return false
+		}
 	}
-	sorting.By(list, func(a, b oip.Metadata) int { return cmp.Compare(a.Name, b.Name) })
-	return list
+	return true
 }
 
 // Retire ends readiness, so that whoever spreads requests sends no more, and goes on answering.
@@ -176,11 +182,26 @@ func (s *Server) Drain(ctx context.Context) error {
 
 // Close ends all models. Requests under way end with an error.
 func (s *Server) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
 	s.end()
 	s.rec.Close()
 	err := s.host.Close()
 	s.background.Wait()
 	return err
+}
+
+// run does something beside requests, which Close waits for. Of a server that is closed nothing is
+// left to be done: f then ends soon.
+func (s *Server) run(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		go f()
+		return
+	}
+	s.background.Go(f)
 }
 
 // errStopping is what a request is told that comes too late.
@@ -193,54 +214,10 @@ func (s *Server) stopping() bool {
 	return s.draining
 }
 
-// enter counts a request for a model in: until leave among those of its version, and until answered
-// among those that Drain waits for. Beside an error it returns the version if there is one.
-func (s *Server) enter(name, number string) (*version, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	v := s.models[name]
-	switch {
-	case v == nil || number != "" && number != v.number:
-		return nil, s.absent(name, number)
-	case s.draining:
-		return v, errStopping
-	}
-	v.under++
-	s.active++
-	return v, nil
-}
-
-func (s *Server) leave(v *version) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	v.under--
-}
-
 func (s *Server) answered() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.active--; s.draining && s.active == 0 {
 		close(s.idle)
 	}
-}
-
-// look returns a version of a model without a request for it.
-func (s *Server) look(name, number string) (*version, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	v := s.models[name]
-	if v == nil || number != "" && number != v.number {
-		return nil, s.absent(name, number)
-	}
-	return v, nil
-}
-
-// absent is the error about a model that is not there; s.mu is held.
-func (s *Server) absent(name, number string) error {
-	if v := s.models[name]; v != nil {
-		return oip.Faultf(oip.NotFound, "model %s has no version %.40q: it has %s", name, number,
-			v.number)
-	}
-	return oip.Faultf(oip.NotFound, "there is no model %.200q: GET /v2/repository/index lists "+
-		"those that there are", name)
 }

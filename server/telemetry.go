@@ -21,15 +21,16 @@ func (s *Server) Status() weir.HostStatus { return s.host.Status() }
 func (s *Server) Statistics(name, version string) ([]oip.Statistics, error) {
 	list := []oip.Statistics{}
 	if name != "" {
-		m, err := s.look(name, version)
-		if err != nil {
+		if _, err := s.look(name, version); err != nil {
 			return nil, err
 		}
-		return append(list, m.counts.Statistics()), nil
 	}
 	for _, e := range s.Index(true) {
-		if m, err := s.look(e.Name, e.Version); err == nil {
-			list = append(list, m.counts.Statistics())
+		if name != "" && name != e.Name || version != "" && version != e.Version {
+			continue
+		}
+		if v, err := s.look(e.Name, e.Version); err == nil {
+			list = append(list, v.counts.Statistics())
 		}
 	}
 	return list, nil

@@ -85,7 +85,7 @@ func TestMetrics(t *testing.T) {
 	ask(s, "POST", inferPath, []byte("{}"))
 	ask(s, "POST", inferPath, []byte("{}"), "Content-Encoding", "br")
 	ask(s, "POST", "/v2/models/none/infer", []byte("{}"))
-	s.models["digits"].queue.Leave(true)
+	s.models["digits"].newest().queue.Leave(true)
 	if r := ask(s, "POST", inferPath, pixels, headerLength, "0"); r.StatusCode != 503 {
 		t.Fatalf("status %d", r.StatusCode)
 	}
@@ -106,7 +106,7 @@ func TestMetrics(t *testing.T) {
 		`weir_requests_total{model="",version="",account="",outcome="not_found"} 1` + "\n",
 		"weir_request_rows_total" + of + "} 2\n",
 		"weir_request_bytes_total" + of + "} 1026\n",
-		`weir_job_device_seconds_total{device="cpu:0",job="digits"} `,
+		`weir_job_device_seconds_total{device="cpu:0",job="digits/3"} `,
 		`weir_queue_length{model="digits",version="3"} 0` + "\n",
 		`nv_inference_request_failure{model="digits",version="3"} 3` + "\n",
 	} {
@@ -130,8 +130,8 @@ func TestMetrics(t *testing.T) {
 // TestPanicCounts: a request whose handler panics is not one that was answered well.
 func TestPanicCounts(t *testing.T) {
 	s := begin(t, Options{}, digitsSource())
-	s.models["digits"].metadata.Inputs = nil
-	s.models["digits"].on = nil
+	s.models["digits"].newest().metadata.Inputs = nil
+	s.models["digits"].newest().on = nil
 	_, pixels := picture(t, 1)
 	body := `{"inputs":[{"name":"image","datatype":"FP32","shape":[1,1,8,8],"parameters":` +
 		`{"binary_data_size":256}}]}`
@@ -139,7 +139,7 @@ func TestPanicCounts(t *testing.T) {
 	if r.StatusCode != http.StatusInternalServerError {
 		t.Fatalf("status %d: %s", r.StatusCode, all(t, r))
 	}
-	if q := s.models["digits"].counts.Statistics().Requests; q.Success.Count != 0 ||
+	if q := s.models["digits"].newest().counts.Statistics().Requests; q.Success.Count != 0 ||
 		q.Fail.Count != 1 {
 		t.Errorf("%+v", q)
 	}

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -172,13 +173,17 @@ var identity = parsed("identity", `graph "identity" {
   output %y
 }`)
 
-// held is a model that says when it runs, and waits for leave; with a negative input it fails.
+// held is a model that says when it runs, and waits for leave, but for the first run, which the
+// server warms it up with; with a negative input it fails.
 func held(entered chan<- struct{}, leave <-chan struct{}) server.Source {
+	var warm atomic.Bool
 	o := weir.Operator{Domain: "test", Name: "Hold", Inputs: 1, Random: true,
 		Eval: func(c *op.Eval) error {
-			entered <- struct{}{}
-			<-leave
 			x := tensor.As[float32](c.In[0])
+			if warm.Swap(true) {
+				entered <- struct{}{}
+				<-leave
+			}
 			if len(x) > 0 && x[0] < 0 {
 				return errors.New("broken by itself")
 			}
@@ -322,9 +327,9 @@ func TestMethods(t *testing.T) {
 			Parameters: map[string]*pb.ModelRepositoryParameter{"file:1/model.onnx": {
 				ParameterChoice: &pb.ModelRepositoryParameter_BytesParam{
 					BytesParam: make([]byte, 2<<20)}}}},
-			&pb.RepositoryModelLoadResponse{}, "Unavailable: model \"x\""},
+			&pb.RepositoryModelLoadResponse{}, "Unimplemented: model \"x\""},
 		{"RepositoryModelUnload", &pb.RepositoryModelUnloadRequest{ModelName: "x"},
-			&pb.RepositoryModelUnloadResponse{}, "Unavailable: model \"x\""},
+			&pb.RepositoryModelUnloadResponse{}, "NotFound: there is no model"},
 		{"CudaSharedMemoryStatus", &pb.CudaSharedMemoryStatusRequest{},
 			&pb.CudaSharedMemoryStatusResponse{}, "Unimplemented: CUDA"},
 		{"CudaSharedMemoryRegister", &pb.CudaSharedMemoryRegisterRequest{},

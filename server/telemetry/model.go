@@ -18,10 +18,11 @@ const (
 // Model counts what a version of a model is asked and answers. Get it from [Recorder.Model] once,
 // when the version is loaded: a request then costs no look-up. A nil *Model counts nothing.
 type Model struct {
-	name, version, job string
-	of                 *Recorder
-	labels             labels
-	gone               bool // was forgotten; under the recorder's mu
+	name, version string
+	of            *Recorder
+	labels        labels
+	job           string // under the recorder's mu, as gone
+	gone          bool   // was forgotten
 
 	waiting atomic.Int64  // requests in the queue
 	offered atomic.Uint64 // rows of requests that were to be computed, refused ones too
@@ -62,8 +63,8 @@ type account struct {
 	time     *Histogram
 }
 
-func newModel(r *Recorder, name, version, job string) *Model {
-	m := &Model{name: name, version: version, job: job, of: r,
+func newModel(r *Recorder, name, version string) *Model {
+	m := &Model{name: name, version: version, of: r,
 		labels: label("model", name).and(label("version", version)),
 		queue:  newHistogram(longest), compute: newHistogram(longest),
 		batches: newHistogram(widest), bySize: map[int]*size{}}

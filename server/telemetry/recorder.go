@@ -83,7 +83,7 @@ func New(o Options) *Recorder {
 	// a moment of 0 stands for none
 	r := &Recorder{o: o, origin: time.Now().Add(-1), models: map[key]*Model{},
 		failures: rate.NewLimiter(failuresASecond, failuresAtOnce)}
-	r.none = newModel(r, "", "", "")
+	r.none = newModel(r, "", "")
 	r.tracing.init(o.Traces, o.TraceRate)
 	return r
 }
@@ -94,8 +94,8 @@ func (r *Recorder) now() time.Duration { return time.Since(r.origin) }
 // date is a moment of the recorder's clock.
 func (r *Recorder) date(now int64) time.Time { return r.origin.Add(time.Duration(now)) }
 
-// Model returns what counts a version of a model, which runs as the job of that name. A version
-// that was counted before goes on where it was, until [Recorder.Forget].
+// Model returns what counts a version of a model, which runs as the job of that name from then on.
+// A version that was counted before goes on where it was, until [Recorder.Forget].
 func (r *Recorder) Model(name, version, job string) *Model {
 	if r == nil {
 		return nil
@@ -111,8 +111,9 @@ func (r *Recorder) Model(name, version, job string) *Model {
 		k, job = others, ""
 	}
 	if r.models[k] == nil {
-		r.models[k] = newModel(r, k.name, k.version, job)
+		r.models[k] = newModel(r, k.name, k.version)
 	}
+	r.models[k].job = job
 	return r.models[k]
 }
 

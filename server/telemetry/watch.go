@@ -43,7 +43,10 @@ func (r *Recorder) usage(s Source) []usage {
 		charged[j.Name] = j.Used
 	}
 	var all []usage
-	for _, m := range r.list() {
+	list := r.list()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, m := range list {
 		all = append(all, usage{m, m.offered.Load(), m.begun.Load(), charged[m.job]})
 	}
 	return all

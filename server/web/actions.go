@@ -81,14 +81,17 @@ func (p *Page) postShare(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// share returns the share of a model that is served.
+// share returns the share of a model's newest version that is served.
 func (p *Page) share(model string) (s weir.Share, ok bool) {
-	for _, j := range p.source.Status().Jobs {
-		if j.Name == model {
-			return j.Share, true
+	st := p.source.Status()
+	for _, m := range modelRows(&st, p.source.Index(true)) {
+		for i := range st.Jobs {
+			if u := &st.Jobs[i]; m.Name == model && modelOf(u.Name) == model && m.of(u) {
+				s, ok = u.Share, true
+			}
 		}
 	}
-	return s, false
+	return s, ok
 }
 
 // onto changes s as is asked for.

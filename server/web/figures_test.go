@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir"
+	"github.com/weirgpu/weir/server/oip"
 	"github.com/weirgpu/weir/server/telemetry"
 	"github.com/weirgpu/weir/server/web"
 )
@@ -97,6 +98,35 @@ func TestFiguresAnew(t *testing.T) {
 		at.ask("GET", "/v1/state", "", &got)
 		if m := got.Models[0]; m.Rate != 1 || m.Used != 0.2 {
 			t.Errorf("rate %v, part %v", m.Rate, m.Used)
+		}
+	})
+}
+
+// TestVersions: a model's row has what the jobs of all its versions have, the share of the newest
+// that answers, and the device time of a version that ends is no part of what comes after it.
+func TestVersions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := served("a")
+		s.index = append(s.index, oip.IndexEntry{Name: "a", Version: "2", State: "READY"},
+			oip.IndexEntry{Name: "a", Version: "10", State: "UNAVAILABLE", Reason: "broken"})
+		s.status.Jobs = append(s.status.Jobs, weir.Usage{Name: "a/2~2", Memory: weir.MiB,
+			Used: time.Hour, Share: weir.Share{Memory: weir.MiB, Class: weir.Latency}})
+		at := open(t, s, web.Options{}, nil)
+		var got web.State
+		at.ask("GET", "/v1/state", "", &got)
+		if m := got.Models[0]; len(got.Models) != 1 || m.Version != "2" || m.Class != "latency" ||
+			m.Held != 2<<20 || m.Cap != 9<<20 || len(m.Versions) != 3 || m.State != "READY" ||
+			m.Versions[2].Version != "10" || m.Versions[2].Reason != "broken" {
+			t.Errorf("%+v", got.Models)
+		}
+		s.change("a", func(u *weir.Usage) { u.Used += 100 * time.Millisecond })
+		s.mu.Lock()
+		s.status.Jobs = s.status.Jobs[:1]
+		s.mu.Unlock()
+		time.Sleep(700 * time.Millisecond)
+		at.ask("GET", "/v1/state", "", &got)
+		if m := got.Models[0]; m.Used != 0.2 {
+			t.Errorf("part %v", m.Used)
 		}
 	})
 }

@@ -15,8 +15,7 @@ const (
 
 // history is what is remembered of a model for its figures and charts.
 type history struct {
-	used             time.Duration // of the job at the last look
-	requests, errors int64         // likewise
+	requests, errors int64 // at the last look
 	points           lane[point]
 
 	now    telemetry.Counts                               // of latencies at the last look
@@ -40,19 +39,19 @@ func since(now, before int64) int64 {
 	return now - before
 }
 
-// see takes a model's counts at look n, passed after the look before, and fills in its rate and
-// what it had of the device. It returns whether requests were answered.
+// see takes a model's counts at look n, passed after the look before, and the device time that it
+// used since, and fills in its rate and what it had of the device. It returns whether requests were
+// answered.
 func (h *history) see(n uint64, m *Model, used, passed time.Duration) (asked bool) {
 	var p point
 	if h.points.values != nil {
-		part := float64(since(int64(used), int64(h.used))) / float64(passed)
-		m.Used = round(min(part, 1), 3)
+		m.Used = round(min(float64(used)/float64(passed), 1), 3)
 		p.requests = uint32(since(m.Requests, h.requests))
 		p.errors = uint32(since(m.Errors, h.errors))
 	}
 	p.queue, p.used, p.held = uint32(m.Queue), float32(m.Used), m.Held
 	asked = m.Requests != h.requests
-	h.used, h.requests, h.errors = used, m.Requests, m.Errors
+	h.requests, h.errors = m.Requests, m.Errors
 	h.points.put(n, chartLooks, p)
 	var sum int64
 	for _, q := range h.points.after(nil, n-min(n, rateLooks), n) {

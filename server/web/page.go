@@ -71,6 +71,8 @@ type Page struct {
 	histories map[string]*history
 	others    map[string]time.Duration             // used by jobs of the host that are no models
 	lanes     map[string]map[string]*lane[float32] // by device and name
+
+	charged map[string]time.Duration // to jobs, at the last look
 }
 
 // New returns a page that begins to look at its source, once at once.
@@ -175,10 +177,13 @@ func set[T any](p *Page, r *rows, list []T, name func(*T) string) bool {
 
 // follow fills in what takes two looks to know, and keeps it for the charts; p.mu is held.
 func (p *Page) follow(models []Model, jobs []weir.Usage, passed time.Duration) {
-	used := map[string]time.Duration{}
+	used, charged := map[string]time.Duration{}, map[string]time.Duration{}
 	for i := range jobs {
-		used[jobs[i].Name] = jobs[i].Used
+		job := jobs[i].Name
+		charged[job] = jobs[i].Used
+		used[modelOf(job)] += time.Duration(since(int64(charged[job]), int64(p.charged[job])))
 	}
+	p.charged = charged
 	for i := range models {
 		m := &models[i]
 		h := p.histories[m.Name]
@@ -205,7 +210,7 @@ func (p *Page) drawOthers(st *weir.HostStatus, models []Model, passed time.Durat
 	used, drawn := map[string]time.Duration{}, false
 	for i := range st.Jobs {
 		name := st.Jobs[i].Name
-		if slices.ContainsFunc(models, func(m Model) bool { return m.Name == name }) {
+		if slices.ContainsFunc(models, func(m Model) bool { return m.Name == modelOf(name) }) {
 			continue
 		}
 		used[name] = st.Jobs[i].Used

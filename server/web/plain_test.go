@@ -27,18 +27,18 @@ func served(names ...string) *plain {
 		Memory: weir.GiB, Promised: 64 * weir.MiB}}
 	for _, n := range names {
 		s.index = append(s.index, oip.IndexEntry{Name: n, Version: "1", State: "READY"})
-		s.status.Jobs = append(s.status.Jobs, weir.Usage{Name: n, Share: weir.Share{
+		s.status.Jobs = append(s.status.Jobs, weir.Usage{Name: n + "/1", Share: weir.Share{
 			Memory: 8 * weir.MiB}, Memory: weir.MiB, Peak: 2 * weir.MiB})
 	}
 	return s
 }
 
-// change changes what the job of a model has.
+// change changes what the job of a model, or another job, has.
 func (s *plain) change(name string, f func(*weir.Usage)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.status.Jobs {
-		if s.status.Jobs[i].Name == name {
+		if job := s.status.Jobs[i].Name; job == name+"/1" || job == name {
 			f(&s.status.Jobs[i])
 		}
 	}
@@ -50,7 +50,7 @@ func (s *plain) remove(name string) {
 	defer s.mu.Unlock()
 	s.index = slices.DeleteFunc(s.index, func(e oip.IndexEntry) bool { return e.Name == name })
 	s.status.Jobs = slices.DeleteFunc(s.status.Jobs, func(u weir.Usage) bool {
-		return u.Name == name
+		return u.Name == name+"/1"
 	})
 }
 

@@ -14,7 +14,8 @@ import (
 type Source interface {
 	// Ready reports whether all models are loaded and the server is not stopping.
 	Ready() bool
-	// Status is the state of the device; its jobs have the names of the models.
+	// Status is the state of the device. Its jobs are versions of models and called MODEL/VERSION,
+	// with something behind that where several are the same.
 	Status() weir.HostStatus
 	// Index lists the versions of models, with those that are not served if not only ready ones
 	// are asked for.

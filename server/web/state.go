@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/weirgpu/weir"
 	"github.com/weirgpu/weir/internal/sorting"
@@ -149,9 +150,10 @@ const (
 
 // models makes a row of each model of the index, and of what its job has.
 func modelRows(st *weir.HostStatus, index []oip.IndexEntry) []Model {
-	jobs := map[string]*weir.Usage{}
+	jobs := map[string][]*weir.Usage{}
 	for i := range st.Jobs {
-		jobs[st.Jobs[i].Name] = &st.Jobs[i]
+		model := modelOf(st.Jobs[i].Name)
+		jobs[model] = append(jobs[model], &st.Jobs[i])
 	}
 	var rows []Model
 	at := map[string]int{}
@@ -170,19 +172,26 @@ func modelRows(st *weir.HostStatus, index []oip.IndexEntry) []Model {
 			return cmp.Or(cmp.Compare(len(a.Version), len(b.Version)),
 				cmp.Compare(a.Version, b.Version))
 		})
-		if u := jobs[m.Name]; u != nil {
-			m.have(u)
-		}
+		m.have(jobs[m.Name])
 	}
 	return rows
 }
 
-// add adds a version. The state of a model is that of the version that is furthest.
+// modelOf is the model of which a job is a version; of other jobs, their name.
+func modelOf(job string) string {
+	if i := strings.LastIndexByte(job, '/'); i >= 0 {
+		return job[:i]
+	}
+	return job
+}
+
+// add adds a version. The state of a model is that of the version that is furthest, and of several
+// the newest: an index has them in this order.
 func (m *Model) add(e oip.IndexEntry) {
 	if e.Version != "" {
 		m.Versions = append(m.Versions, Version{e.Version, e.State, e.Reason})
 	}
-	if m.State == "" || rank(e.State) > rank(m.State) {
+	if m.State == "" || rank(e.State) >= rank(m.State) {
 		m.State, m.Reason, m.Version = e.State, e.Reason, ""
 		if e.State == ready {
 			m.Version = e.Version
@@ -198,15 +207,28 @@ func rank(state string) int {
 	return slices.Index([]string{"UNAVAILABLE", "UNLOADING", "LOADING", ready}, state)
 }
 
-// have fills in what the model's job has.
-func (m *Model) have(u *weir.Usage) {
-	m.Class, m.Compute, m.Limit = u.Share.Class.String(), u.Share.Compute, u.Share.Cap()
-	m.Cap, m.Held, m.Peak = int64(u.Share.Memory), int64(u.Memory), int64(u.Peak)
-	m.Queue, m.Requests, m.Holds = u.Queue, u.Runs, u.Holds
-	m.Where = resident
-	if u.Memory == 0 {
+// have fills in what the jobs of the model's versions have, and the share of the newest.
+func (m *Model) have(jobs []*weir.Usage) {
+	for _, u := range jobs {
+		if m.of(u) {
+			m.Class, m.Compute = u.Share.Class.String(), u.Share.Compute
+			m.Limit = u.Share.Cap()
+		}
+		m.Cap, m.Held, m.Peak = m.Cap+int64(u.Share.Memory), m.Held+int64(u.Memory),
+			m.Peak+int64(u.Peak)
+		m.Queue, m.Requests, m.Holds = m.Queue+u.Queue, m.Requests+u.Runs, m.Holds || u.Holds
+		m.Where = resident
+	}
+	if m.Held == 0 && m.Where != "" {
 		m.Where = away
 	}
+}
+
+// of reports whether a job is that of the version which answers requests that name none.
+func (m *Model) of(u *weir.Usage) bool {
+	_, number, _ := strings.Cut(u.Name[len(modelOf(u.Name)):], "/")
+	number, _, _ = strings.Cut(number, "~")
+	return number == m.Version
 }
 
 // deviceRow makes the row of the host's device.

@@ -1,0 +1,208 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/weirgpu/weir/server/oip"
+)
+
+// This file is how the versions of a model are changed while the server answers: by requests to
+// load, to unload, and to roll back.
+
+// LoadModel makes a model serve what the catalogue has of it now: versions that are new or have
+// changed are loaded behind the requests for those that are served, and take over once they are
+// ready. Those that fail leave the others as they are. It returns once that is done, or ctx is,
+// and goes on in the latter case. The error is an *oip.Fault.
+func (s *Server) LoadModel(ctx context.Context, name string, p oip.Parameters) error {
+	for key := range p {
+		if key == "config" || strings.HasPrefix(key, "file:") {
+			return oip.Faultf(oip.Unsupported, "model %.200q: %.40s: models are loaded from the "+
+				"folder only: put it there", name, key)
+		}
+	}
+	o, err := s.offer(name)
+	if err != nil {
+		return err
+	}
+	return s.changing(ctx, name, func(ctx context.Context, m *model) error {
+		return s.serve(ctx, m, o)
+	})
+}
+
+// UnloadModel ends all versions of a model. Requests that were taken are answered; it waits a
+// moment for them and for the memory to be given back, and the index tells when that is done. The
+// error is an *oip.Fault.
+func (s *Server) UnloadModel(ctx context.Context, name string, _ oip.Parameters) error {
+	if s.o.Fixed {
+		return fixed(name)
+	}
+	s.mu.Lock()
+	m := s.models[name]
+	s.mu.Unlock()
+	if m == nil {
+		return unknown(name)
+	}
+	return s.changing(ctx, name, func(ctx context.Context, m *model) error {
+		return s.unserve(ctx, m)
+	})
+}
+
+// Rollback makes a model serve again what it served until another version became the newest. Once
+// more, it goes forth again. What is then served stays until the model is loaded the next time. The
+// error is an *oip.Fault.
+func (s *Server) Rollback(ctx context.Context, name string) error {
+	if s.o.Fixed {
+		return fixed(name)
+	}
+	s.mu.Lock()
+	m := s.models[name]
+	s.mu.Unlock()
+	if m == nil {
+		return unknown(name)
+	}
+	return s.changing(ctx, name, func(ctx context.Context, m *model) error {
+		s.mu.Lock()
+		before := m.before
+		s.mu.Unlock()
+		if before == nil {
+			return oip.Faultf(oip.Invalid, "model %s: no other version was served before this one",
+				name)
+		}
+		for _, src := range before {
+			if src.Stale != nil && src.Stale() {
+				return oip.Faultf(oip.Invalid, "model %s: version %d is no longer in the folder "+
+					"as it was served: load what is there", name, src.Version)
+			}
+		}
+		return s.serve(ctx, m, Offer{Name: name, Sources: before})
+	})
+}
+
+// fixed is of the kind that tritonserver answers so.
+func fixed(name string) error {
+	return oip.Faultf(oip.Unavailable, "model %.200q: this server loads no models on request", name)
+}
+
+func unknown(name string) error {
+	return oip.Faultf(oip.NotFound, "there is no model %.200q: GET /v2/repository/index lists "+
+		"those that there are", name)
+}
+
+// offer asks the catalogue for a model that somebody asks to be loaded.
+func (s *Server) offer(name string) (o Offer, err error) {
+	if s.o.Fixed {
+		return o, fixed(name)
+	}
+	o, err = s.catalogue().Model(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return o, unknown(name)
+	case err == nil:
+		err = o.Err
+	}
+	if err != nil {
+		return o, &oip.Fault{Kind: oip.Invalid, Text: text(err), Err: err}
+	}
+	return o, nil
+}
+
+// catalogue is that of the options, or what LoadAll had.
+func (s *Server) catalogue() Catalogue {
+	if s.o.Catalogue != nil {
+		return s.o.Catalogue
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.given
+}
+
+// changing lets f change the versions of a model, one at a time, and returns once it has, or ctx is
+// done.
+func (s *Server) changing(ctx context.Context, name string,
+	f func(context.Context, *model) error) error {
+	s.mu.Lock()
+	m := s.model(name)
+	stopping := s.draining
+	s.mu.Unlock()
+	if stopping {
+		return errStopping
+	}
+	if err := m.take(ctx); err != nil {
+		return fault(err)
+	}
+	done := make(chan error, 1)
+	s.run(func() {
+		defer func() { <-m.turn }()
+		done <- f(s.life, m)
+	})
+	select {
+	case err := <-done:
+		if err != nil {
+			return fault(err)
+		}
+		return nil
+	case <-ctx.Done():
+		return fault(ctx.Err())
+	}
+}
+
+// serve makes a model serve the sources of an offer and no others. The model's turn is held.
+func (s *Server) serve(ctx context.Context, m *model, o Offer) error {
+	s.mu.Lock()
+	served := m.served
+	s.mu.Unlock()
+	var list []*fresh
+	var before []Source
+	ends := served
+	for _, src := range o.Sources {
+		was := numbered(served, src.Version)
+		ends = without(ends, was)
+		if was == nil || src.Mark == "" || was.source.Mark != src.Mark {
+			list = append(list, &fresh{Source: src, model: m})
+		}
+	}
+	for _, v := range served {
+		before = append(before, v.source)
+	}
+	s.prepare(ctx, list, len(served) > 0)
+	err := s.settle(m, list, ends)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := m.newest(); len(served) > 0 && now != nil && now != served[len(served)-1] {
+		m.before = before
+	}
+	if err == nil {
+		m.missing = false
+	}
+	return err
+}
+
+// linger is how long an unload waits for requests under way.
+const linger = time.Second
+
+// unserve ends all versions of a model. Its turn is held.
+func (s *Server) unserve(ctx context.Context, m *model) error {
+	s.mu.Lock()
+	served := m.served
+	m.missing = false
+	s.mu.Unlock()
+	if err := s.settle(m, nil, served); err != nil {
+		return err
+	}
+	late := time.NewTimer(linger)
+	defer late.Stop()
+	for _, v := range served {
+		select {
+		case <-v.gone:
+		case <-late.C:
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	return nil
+}
