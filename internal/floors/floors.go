@@ -110,6 +110,7 @@ var Table = []Row{
 	{"server/config", 5, Both, "the file of a server"},
 	{"server/telemetry/otlp", 7, Both, ""},
 	{"server/client", 9, Both, "asks a server"},
+	{"server/traffic", 0, Both, "requests at their times"},
 	{"server/telemetry", 9, Both, "metrics, traces, load"},
 	{"server/web", 10, Both, "the page of a server"},
 	{"server", 10, Both, "models as a service"},
