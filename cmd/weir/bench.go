@@ -52,24 +52,37 @@ type benchFlags struct {
 	asJSON       bool
 	profile      profileFlags
 	compare      compareFlags
+	load         loadFlags
 }
 
 func newBench() *cobra.Command {
 	var f benchFlags
 	c := &cobra.Command{
-		Use:   "bench MODEL",
-		Short: "Measure the latency of one model, alone or beside another runtime",
+		Use:   "bench MODEL|URL",
+		Short: "Measure the latency of a model, alone or beside another runtime, or of a server",
 		Long: `Measure the latency of one model. Ctrl-C ends it early: what was measured is shown.
 
 With --compare, this weir and another precision, another weir or another runtime have turns on the
 same inputs with the same threads, and the verdict says whether they differ. onnxruntime and
-openvino are packages of the python3 in $PATH.`,
+openvino are packages of the python3 in $PATH.
+
+A URL (http, https, grpc, grpcs) is that of a server of the Open Inference Protocol, such as weir
+up. Requests are sent at times that do not depend on its answers, and latencies count from those:
+what a slow server makes wait is not left out. The token in $WEIR_TOKEN is sent, if there is one.`,
 		Example: "  weir bench resnet50.onnx --profile\n" +
-			"  weir bench resnet50.onnx --compare onnxruntime",
+			"  weir bench resnet50.onnx --compare onnxruntime\n" +
+			"  weir bench http://localhost:8000 --rate 500 --deadline 20ms",
 		Args: exactly(1),
 
 		ValidArgsFunction: files("onnx"),
 		RunE: func(c *cobra.Command, args []string) error {
+			server := isServer(args[0])
+			if err := f.load.check(c, server); err != nil {
+				return err
+			}
+			if server {
+				return f.load.run(c, args[0], &f.model.inputFlags, f.asJSON)
+			}
 			if err := f.check(c, args[0]); err != nil {
 				return err
 			}
@@ -87,6 +100,7 @@ openvino are packages of the python3 in $PATH.`,
 		IntVar(&f.warmup, "warmup", 5, "runs before measuring, with --compare before each turn")
 	f.profile.add(c)
 	f.compare.add(c)
+	f.load.add(c)
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON object")
 	return c
 }

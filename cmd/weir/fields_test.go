@@ -24,6 +24,10 @@ import (
 	"github.com/weirgpu/weir/server/jobs"
 )
 
+// ofBench are the types that weir bench prints: of a model, of a comparison and of a server.
+var ofBench = []reflect.Type{reflect.TypeFor[benchResult](), reflect.TypeFor[comparison](),
+	reflect.TypeFor[loadResult]()}
+
 // jsonOf are the types of what commands print with --json.
 var jsonOf = map[string][]reflect.Type{
 	"weir account ls":        {reflect.TypeFor[auth.Accounts]()},
@@ -31,7 +35,7 @@ var jsonOf = map[string][]reflect.Type{
 	"weir account token new": {reflect.TypeFor[auth.MadeToken]()},
 	"weir audit show":        {reflect.TypeFor[auth.Records]()},
 	"weir audit verify":      {reflect.TypeFor[auditReport]()},
-	"weir bench":             {reflect.TypeFor[benchResult](), reflect.TypeFor[comparison]()},
+	"weir bench":             ofBench,
 	"weir cache ls":          {reflect.TypeFor[cacheList]()},
 	"weir cache prune":       {reflect.TypeFor[cacheList]()},
 	"weir demo":              {reflect.TypeFor[scenario.Result]()},

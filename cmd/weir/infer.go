@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
 
 	"github.com/weirgpu/weir/feed"
 	"github.com/weirgpu/weir/graph"
@@ -109,10 +110,13 @@ func (r *remote) asks() *client.Client {
 // failure is the error of a request that was not answered.
 func (r *remote) failure(err error) error {
 	var said *client.Error
+	var call *client.CallError
+	overHTTP, overGRPC := errors.As(err, &said), errors.As(err, &call)
 	switch {
-	case !errors.As(err, &said):
+	case !overHTTP && !overGRPC:
 		err = fmt.Errorf("server %s does not answer: %w", r.url, err)
-	case said.Status == http.StatusUnauthorized:
+	case overHTTP && said.Status == http.StatusUnauthorized,
+		overGRPC && call.Code == codes.Unauthenticated:
 		err = fmt.Errorf("server %s: %w: $%s is what this command sends", r.url, err,
 			tokenVariable)
 	default:
@@ -128,17 +132,26 @@ func (f *inputFlags) request(ctx context.Context, c *cobra.Command, r *remote, m
 	if err != nil {
 		return nil, r.failure(err)
 	}
+	q, err := f.fill(c, r.url, m)
+	if err != nil {
+		return nil, err
+	}
+	return client.Prepare(model, version, q)
+}
+
+// fill makes a request for a model of a server, of which it has said what it takes.
+func (f *inputFlags) fill(c *cobra.Command, server string, m oip.Metadata) (*oip.Request, error) {
 	takes, err := declared(m.Inputs)
 	if err != nil {
-		return nil, failed(fmt.Errorf("server %s: model %s: %w", r.url, model, err))
+		return nil, failed(fmt.Errorf("server %s: model %s: %w", server, m.Name, err))
 	}
-	given, err := f.resolve(c, model, takes, mostRequest)
+	given, err := f.resolve(c, m.Name, takes, mostRequest)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", model, err)
+		return nil, fmt.Errorf("%s: %w", m.Name, err)
 	}
 	values, err := feed.Make(takes, given.shapes, given.given, f.seed)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", model, err)
+		return nil, fmt.Errorf("%s: %w", m.Name, err)
 	}
 	if made := given.made(takes); len(made) > 0 {
 		say(c.ErrOrStderr(), "made up: %s (floats 0 to 1 from seed %d, integers 1)",
@@ -148,7 +161,7 @@ func (f *inputFlags) request(ctx context.Context, c *cobra.Command, r *remote, m
 	for i, v := range takes {
 		q.Inputs = append(q.Inputs, oip.Input{Name: v.Name, Tensor: values[i]})
 	}
-	return client.Prepare(model, version, q)
+	return q, nil
 }
 
 // declared are inputs as a server's metadata have them.

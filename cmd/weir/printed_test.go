@@ -24,6 +24,8 @@ var notRun = []struct{ line, why string }{
 	{"weir audit ", "TestPrintedAccounts"},
 	{"weir backup ", "TestPrintedAccounts"},
 	{"weir restore ", "TestPrintedAccounts"},
+	{"weir bench http://", "TestBenchServer"},
+	{"weir bench grpc://", "TestBenchServer"},
 }
 
 // onGPU are the beginnings of printed lines that need a GPU, which TestPrintedSharesRun runs on the

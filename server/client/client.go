@@ -1,13 +1,13 @@
-// Package client asks a server for inferences: the Open Inference Protocol, version 2, over HTTP,
-// with all values as binary data.
+// Package client asks a server for inferences: the Open Inference Protocol, version 2, over HTTP
+// and gRPC, with all values as binary data.
 //
 // Meet first: [Client] and [Client.Infer]; [Prepare] and [Client.Send] for a request that is sent
-// many times.
+// many times. [Dial], [PrepareCall] and [Calls.Send] are the same over gRPC.
 //
 // Concurrency: every method may be called by any number of goroutines.
 //
 // What it refuses: answers of more than [MostAnswer] bytes, and what is no answer of the protocol
-// (oip.ErrAnswer). What the server refuses is an [Error].
+// (oip.ErrAnswer). What the server refuses is an [Error], and over gRPC a [CallError].
 package client
 
 import (
@@ -21,8 +21,11 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
+
+	"google.golang.org/grpc/codes"
 
 	"github.com/weirgpu/weir/server/oip"
 )
@@ -141,6 +144,25 @@ func (c *Client) Metadata(ctx context.Context, model, version string) (m oip.Met
 	return m, nil
 }
 
+// Index lists the models of the server that are ready.
+func (c *Client) Index(ctx context.Context) (list []oip.IndexEntry, err error) {
+	q, err := http.NewRequestWithContext(ctx, "POST", c.URL+"/v2/repository/index",
+		strings.NewReader(`{"ready":true}`))
+	if err != nil {
+		return nil, err
+	}
+	answer, err := c.do(q)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	err = json.NewDecoder(io.LimitReader(answer.Body, MostAnswer)).Decode(&list)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", oip.ErrAnswer, err)
+	}
+	return list, nil
+}
+
 // do sends a request; an answer that is an error is an [Error].
 func (c *Client) do(q *http.Request) (*http.Response, error) {
 	if c.Token != "" {
@@ -171,14 +193,32 @@ func (c *Client) do(q *http.Request) (*http.Response, error) {
 	return nil, said
 }
 
-// Kind names in a word or two what kept a request from its answer: the status of an [Error], or
-// what happened to the connection.
+// Refused reports whether a server answered that it has too much to do, or too much of the account
+// that asks.
+func Refused(err error) bool {
+	var said *Error
+	var call *CallError
+	switch {
+	case errors.As(err, &said):
+		return said.Status == http.StatusTooManyRequests ||
+			said.Status == http.StatusServiceUnavailable
+	case errors.As(err, &call):
+		return call.Code == codes.Unavailable || call.Code == codes.ResourceExhausted
+	}
+	return false
+}
+
+// Kind names in a word or two what kept a request from its answer: the status of an [Error] or
+// [CallError], or what happened to the connection.
 func Kind(err error) string {
 	var said *Error
+	var call *CallError
 	var network net.Error
 	switch {
 	case errors.As(err, &said):
 		return strconv.Itoa(said.Status) + " " + http.StatusText(said.Status)
+	case errors.As(err, &call):
+		return call.Code.String()
 	case errors.Is(err, context.DeadlineExceeded),
 		errors.As(err, &network) && network.Timeout():
 		return "timeout"

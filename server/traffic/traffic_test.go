@@ -140,7 +140,8 @@ func TestClosed(t *testing.T) {
 // TestStops: once the context is done, nothing more is sent, and what was measured is the result.
 func TestStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, p := range []Plan{constant(), {Clients: 3, Duration: time.Hour, Timeout: time.Hour}} {
+		for _, p := range []Plan{constant(),
+			{Clients: 3, Duration: time.Hour, Timeout: time.Hour}} {
 			ctx, cancel := context.WithTimeout(t.Context(), 2005*time.Millisecond)
 			began := time.Now()
 			r, err := Run(ctx, p, func(ctx context.Context) error {
