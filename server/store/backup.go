@@ -136,6 +136,11 @@ func Restore(file, dir string, now time.Time) (sum Summary, replaced string, err
 		return sum, "", fmt.Errorf("state in %s: %w", dir, err)
 	}
 	defer func() { err = errors.Join(err, held.Close()) }()
+	unread, err := alone(dir)
+	if err != nil {
+		return sum, "", fmt.Errorf("state in %s: %w", dir, err)
+	}
+	defer func() { err = errors.Join(err, unread.Close()) }()
 	aside := filepath.Join(dir, incomingName)
 	if err := os.RemoveAll(aside); err != nil {
 		return sum, "", err

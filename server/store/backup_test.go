@@ -81,6 +81,49 @@ func TestBackup(t *testing.T) {
 	}
 }
 
+// TestBackupInterrupted: what a backup that was interrupted had copied goes with the next start.
+func TestBackupInterrupted(t *testing.T) {
+	dir := t.TempDir()
+	if err := begin(t, dir, Options{}).Close(); err != nil {
+		t.Fatal(err)
+	}
+	aside, err := os.MkdirTemp(dir, incomingName+"-*")
+	if err == nil {
+		err = os.WriteFile(filepath.Join(aside, fileName), []byte("a copy"), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin(t, dir, Options{})
+	if left, err := filepath.Glob(filepath.Join(dir, incomingName+"*")); len(left) > 0 {
+		t.Errorf("left: %q, %v", left, err)
+	}
+}
+
+// TestRestoreWhileRead: nothing is moved below a process that reads, which would remove the log of
+// the new state as its own when it ends.
+func TestRestoreWhileRead(t *testing.T) {
+	file, want, blob := backedUp(t)
+	dir := t.TempDir()
+	if err := begin(t, dir, Options{}, notes).Close(); err != nil {
+		t.Fatal(err)
+	}
+	r, second := begin(t, dir, Options{ReadOnly: true}, notes), begin(t, dir,
+		Options{ReadOnly: true}, notes)
+	if _, replaced, err := Restore(file, dir, time.Now()); !errors.Is(err, ErrReading) ||
+		replaced != "" {
+		t.Errorf("while it is read: replaced %q, %v", replaced, err)
+	}
+	if err := errors.Join(begin(t, dir, Options{}, notes).Close(), r.Close(),
+		second.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Restore(file, dir, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, dir, want, blob)
+}
+
 // TestBackupOfNothing: where there is no state none is made for its backup.
 func TestBackupOfNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "none")

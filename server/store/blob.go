@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 )
 
 // Digest names a blob by its content: "sha256:" and 64 digits in lower case, as OCI has it.
@@ -38,13 +39,14 @@ func DigestOf(b []byte) Digest {
 type Blobs struct {
 	dir      string
 	readOnly bool
+	making   sync.Mutex // is held from when a folder is made until it is on the disk
 }
 
 const partName = "part-" // begins the names of blobs that are not there yet
 
 // openBlobs makes the folder, and removes what processes that died had begun.
 func openBlobs(dir string, readOnly bool) (*Blobs, error) {
-	b := &Blobs{dir, readOnly}
+	b := &Blobs{dir: dir, readOnly: readOnly}
 	if readOnly {
 		return b, nil
 	}
@@ -55,7 +57,8 @@ func openBlobs(dir string, readOnly bool) (*Blobs, error) {
 	for _, path := range left {
 		err = errors.Join(err, os.Remove(path))
 	}
-	return b, errors.Join(err, syncFolder(filepath.Dir(dir)))
+	// and what they had made before they synced it
+	return b, errors.Join(err, syncFolder(dir), syncFolder(filepath.Dir(dir)))
 }
 
 // path is where a blob lies: in one of 256 folders, since many systems list a large one slowly.
@@ -122,13 +125,7 @@ func (p *Part) Discard() {
 // place gives a part its name.
 func (b *Blobs) place(p *Part) error {
 	folder := filepath.Dir(b.path(p.Digest))
-	err := os.Mkdir(folder, 0o700)
-	switch {
-	case err == nil:
-		err = syncFolder(b.dir)
-	case errors.Is(err, fs.ErrExist):
-		err = nil
-	}
+	err := b.make(folder)
 	if err == nil {
 		err = os.Rename(p.path, b.path(p.Digest)) // of a blob that is there: it has the same bytes
 	}
@@ -137,6 +134,20 @@ func (b *Blobs) place(p *Part) error {
 	}
 	p.path = ""
 	return syncFolder(folder)
+}
+
+// make makes a folder, which is on the disk once it returns nil, also where another made it.
+func (b *Blobs) make(folder string) error {
+	b.making.Lock()
+	defer b.making.Unlock()
+	err := os.Mkdir(folder, 0o700)
+	switch {
+	case err == nil:
+		err = syncFolder(b.dir)
+	case errors.Is(err, fs.ErrExist):
+		err = nil
+	}
+	return err
 }
 
 // Open opens a blob for reading, which the caller closes. Without one the error is [ErrNoBlob].

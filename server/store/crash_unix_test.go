@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 var pairs = Room{Name: "pairs", Migrations: []string{
 	"CREATE TABLE pairs_a (n INTEGER PRIMARY KEY, digest TEXT NOT NULL) STRICT;" +
 		"CREATE TABLE pairs_b (n INTEGER PRIMARY KEY, filler TEXT NOT NULL) STRICT",
-}}
+}, Blobs: []string{"SELECT digest FROM pairs_a"}}
 
 // content is the blob of a number.
 func content(n int) string { return strings.Repeat(fmt.Sprint(n, " "), n%1000) }
@@ -51,12 +51,12 @@ func writeForever(dir string) error {
 	n, err := checkPairs(s)
 	for err == nil {
 		n++
-		var d Digest
-		if d, _, err = s.Blobs().Put(strings.NewReader(content(n))); err != nil {
+		var p *Part
+		if p, err = s.Blobs().Stage(strings.NewReader(content(n))); err != nil {
 			break
 		}
-		err = s.Write(context.Background(), func(tx *sql.Tx) error {
-			_, err := tx.Exec("INSERT INTO pairs_a VALUES (?, ?)", n, d)
+		err = s.Keep(context.Background(), p, func(tx *sql.Tx) error {
+			_, err := tx.Exec("INSERT INTO pairs_a VALUES (?, ?)", n, p.Digest)
 			if err == nil {
 				_, err = tx.Exec("INSERT INTO pairs_b VALUES (?, ?)", n,
 					strings.Repeat("x", n%7000))
@@ -71,8 +71,17 @@ func writeForever(dir string) error {
 }
 
 // checkPairs returns how many pairs there are; that one is missing or torn, or that its blob is, is
-// an error.
+// an error, and so is a blob that no pair names.
 func checkPairs(s *Store) (n int, err error) {
+	blobs, digests := 0, map[Digest]bool{}
+	if err := s.Blobs().Each(func(Digest, int64) error { blobs++; return nil }); err != nil {
+		return 0, err
+	}
+	defer func() {
+		if err == nil && len(digests) != blobs {
+			err = fmt.Errorf("%d blobs for %d digests", blobs, len(digests))
+		}
+	}()
 	err = s.Read(context.Background(), func(tx *sql.Tx) error {
 		rows, err := tx.Query("SELECT a.n, b.n, a.digest FROM pairs_a a FULL JOIN pairs_b b " +
 			"USING (n) ORDER BY 1")
@@ -90,6 +99,7 @@ func checkPairs(s *Store) (n int, err error) {
 			if a.Int64 != int64(n) || b.Int64 != int64(n) {
 				return fmt.Errorf("row %d is %d and %d", n, a.Int64, b.Int64)
 			}
+			digests[d] = true
 			if d != DigestOf([]byte(content(n))) {
 				return fmt.Errorf("row %d has the digest %s", n, d)
 			}

@@ -20,6 +20,8 @@ var (
 	ErrOlder = errors.New("an older weir has written it: start weir up on it once")
 	// ErrRunning is a folder that another process writes.
 	ErrRunning = errors.New("another weir uses it: stop that one first")
+	// ErrReading is a folder that another process reads, and from which nothing may be moved.
+	ErrReading = errors.New("another weir reads it: wait until that one has ended")
 	// ErrRestoring is a folder in which a restore was interrupted.
 	ErrRestoring = errors.New("a restore was interrupted: run weir restore again; what it " +
 		"replaced is in the folders replaced-*")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -71,14 +72,19 @@ func (s *Store) named(before, after string) string {
 		") SELECT digest FROM named" + after
 }
 
-// sweep removes the blobs that no row names, if there is a room that names any.
+// sweep removes the blobs that no row names, if there is a room that names any, and all rooms are
+// known: those of a newer weir may name others.
 func (s *Store) sweep(ctx context.Context) error {
 	q := s.named("", "")
 	if q == "" {
 		return nil
 	}
 	names := map[Digest]bool{}
-	if err := s.Read(ctx, func(tx *sql.Tx) error {
+	known := false
+	if err := s.Read(ctx, func(tx *sql.Tx) (err error) {
+		if known, err = s.knows(ctx, tx); err != nil || !known {
+			return err
+		}
 		rows, err := tx.Query(q)
 		if err != nil {
 			return err
@@ -92,7 +98,7 @@ func (s *Store) sweep(ctx context.Context) error {
 			names[d] = true
 		}
 		return rows.Err()
-	}); err != nil {
+	}); err != nil || !known {
 		return err
 	}
 	return s.blobs.Each(func(d Digest, _ int64) error {
@@ -101,4 +107,23 @@ func (s *Store) sweep(ctx context.Context) error {
 		}
 		return s.blobs.Remove(d)
 	})
+}
+
+// knows reports whether all rooms that are in the state are known.
+func (s *Store) knows(ctx context.Context, tx *sql.Tx) (bool, error) {
+	rows, err := tx.QueryContext(ctx, "SELECT name FROM rooms")
+	if err != nil {
+		return false, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return false, err
+		}
+		if !slices.ContainsFunc(s.rooms, func(r Room) bool { return r.Name == name }) {
+			return false, nil
+		}
+	}
+	return true, rows.Err()
 }

@@ -13,5 +13,8 @@ func lock(string) (*os.File, error) {
 	return nil, fmt.Errorf("a server's state cannot be kept on %s", runtime.GOOS)
 }
 
+func alone(dir string) (*os.File, error)   { return lock(dir) }
+func reading(dir string) (*os.File, error) { return nil, nil }
+
 // syncFolder does nothing: folders are not synced here.
-func syncFolder(string) error { return nil }
+var syncFolder = func(string) error { return nil }

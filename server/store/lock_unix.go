@@ -4,6 +4,7 @@ package store
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -16,21 +17,40 @@ func lock(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
+	return hold(filepath.Join(dir, lockName), unix.LOCK_EX, ErrRunning)
+}
+
+// alone takes the folder from those that read it, of whom there may be none.
+func alone(dir string) (*os.File, error) {
+	return hold(filepath.Join(dir, readName), unix.LOCK_EX, ErrReading)
+}
+
+// reading takes the folder with others that read it. Who may read it and not write has no lock.
+func reading(dir string) (*os.File, error) {
+	f, err := hold(filepath.Join(dir, readName), unix.LOCK_SH, ErrRestoring)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, nil
+	}
+	return f, err
+}
+
+// hold locks a file, or reports that it is taken.
+func hold(path string, how int, taken error) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB); err != nil {
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			err = ErrRunning
+			err = taken
 		}
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
 }
 
-// syncFolder has the names in a folder reach the disk.
-func syncFolder(dir string) error {
+// syncFolder has the names in a folder reach the disk. Tests see what it is asked for.
+var syncFolder = func(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {
 		return err

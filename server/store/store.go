@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -20,6 +21,7 @@ const (
 	fileName     = "state.db"
 	blobsName    = "blobs"
 	lockName     = "lock"
+	readName     = "reading"   // is locked by those that read only
 	restoreName  = "restoring" // is there while a restore is under way
 	replacedName = "replaced"  // begins the names of folders with what restores replaced
 )
@@ -41,8 +43,8 @@ type Options struct {
 // Store is an open folder. It needs [Store.Close].
 type Store struct {
 	dir    string
-	lock   *os.File // nil when read-only
-	writer *sql.DB  // nil when read-only
+	lock   *os.File
+	writer *sql.DB // nil when read-only
 	reader *sql.DB
 	blobs  *Blobs
 	rooms  []Room
@@ -86,19 +88,16 @@ func Open(ctx context.Context, dir string, o Options, rooms ...Room) (*Store, er
 
 func (s *Store) open(ctx context.Context, o Options, rooms []Room) (err error) {
 	path := filepath.Join(s.dir, fileName)
-	if !o.ReadOnly {
-		if s.lock, err = lock(s.dir); err != nil {
-			return err
-		}
+	if s.lock, err = take(s.dir, o); err != nil {
+		return err
 	}
 	if err = notRestoring(s.dir); err != nil {
 		return err
 	}
-	if o.ReadOnly {
-		if _, err = os.Stat(path); err != nil {
+	if !o.ReadOnly {
+		if err = tidy(s.dir); err != nil {
 			return err
 		}
-	} else {
 		if err = create(path); err != nil {
 			return err
 		}
@@ -128,6 +127,26 @@ func (s *Store) open(ctx context.Context, o Options, rooms []Room) (err error) {
 	s.blobs, err = openBlobs(filepath.Join(s.dir, blobsName), o.ReadOnly)
 	if err == nil && !o.ReadOnly {
 		err = s.sweep(ctx)
+	}
+	return err
+}
+
+// take locks the folder. One that is only read must have a state.
+func take(dir string, o Options) (*os.File, error) {
+	if !o.ReadOnly {
+		return lock(dir)
+	}
+	if has, err := Exists(dir); err != nil || !has {
+		return nil, cmp.Or(err, fs.ErrNotExist)
+	}
+	return reading(dir)
+}
+
+// tidy removes what backups and restores that were interrupted had copied.
+func tidy(dir string) error {
+	left, err := filepath.Glob(filepath.Join(dir, incomingName+"*"))
+	for _, path := range left {
+		err = errors.Join(err, os.RemoveAll(path))
 	}
 	return err
 }

@@ -390,6 +390,80 @@ func TestBlobDigests(t *testing.T) {
 	}
 }
 
+// named is a room whose rows name blobs.
+func named(room string) Room {
+	return Room{Name: room, Migrations: []string{"CREATE TABLE " + room +
+		"_rows (digest TEXT NOT NULL) STRICT"}, Blobs: []string{"SELECT digest FROM " + room +
+		"_rows"}}
+}
+
+// keep makes a blob that a row of a room names.
+func keep(t *testing.T, s *Store, room, content string) Digest {
+	t.Helper()
+	p, err := s.Blobs().Stage(strings.NewReader(content))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Keep(t.Context(), p, func(tx *sql.Tx) error {
+		_, err := tx.Exec("INSERT INTO "+room+"_rows VALUES (?)", p.Digest)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return p.Digest
+}
+
+// TestBlobsOfOtherRooms: blobs that rows of a room name stay, also where the folder is opened by a
+// weir that does not know the room: one from before it.
+func TestBlobsOfOtherRooms(t *testing.T) {
+	dir := t.TempDir()
+	s := begin(t, dir, Options{}, named("old"), named("new"))
+	old, later := keep(t, s, "old", "one"), keep(t, s, "new", "two")
+	stray, _, err := s.Blobs().Put(strings.NewReader("three"))
+	if err := errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, rooms := range [][]Room{{named("old")}, {}, {notes}, {named("old"), named("new")}} {
+		s := begin(t, dir, Options{}, rooms...)
+		if err := errors.Join(s.Blobs().Verify(old), s.Blobs().Verify(later)); err != nil {
+			t.Errorf("with %d rooms: %v", len(rooms), err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s = begin(t, dir, Options{}, notes, named("old"), named("new"))
+	if err := s.Blobs().Verify(stray); !errors.Is(err, ErrNoBlob) {
+		t.Errorf("a blob that no row names: %v", err)
+	}
+}
+
+// TestFoldersOfBlobsAreSynced: the folder of a blob is on the disk with it, also where a process that
+// died, or another blob a moment before, made it.
+func TestFoldersOfBlobsAreSynced(t *testing.T) {
+	dir := t.TempDir()
+	blobs := filepath.Join(dir, blobsName)
+	if err := os.MkdirAll(filepath.Join(blobs, "ba"), 0o700); err != nil { // as of "abc" (FIPS 180-4)
+		t.Fatal(err)
+	}
+	was := syncFolder
+	defer func() { syncFolder = was }()
+	synced := map[string]bool{}
+	syncFolder = func(dir string) error {
+		synced[dir] = true
+		return was(dir)
+	}
+	s := begin(t, dir, Options{})
+	if _, _, err := s.Blobs().Put(strings.NewReader("abc")); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{dir, blobs, filepath.Join(blobs, "ba")} {
+		if !synced[path] {
+			t.Errorf("%s may be lost with the power", path)
+		}
+	}
+}
+
 // TestBlobUnderWay: nothing stays of a blob whose source fails, nor of one whose process died.
 func TestBlobUnderWay(t *testing.T) {
 	dir := t.TempDir()
