@@ -14,10 +14,27 @@ import (
 // lock makes the folder, which only its owner may read, and takes it for this process; the kernel
 // gives it back when the process dies, however it does.
 func lock(dir string) (*os.File, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := makeFolder(dir); err != nil {
 		return nil, err
 	}
 	return hold(filepath.Join(dir, lockName), unix.LOCK_EX, ErrRunning)
+}
+
+// makeFolder makes a folder with those above it, which are on the disk once it returns nil.
+func makeFolder(dir string) error {
+	err := os.Mkdir(dir, 0o700)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = makeFolder(filepath.Dir(dir)); err == nil {
+			err = os.Mkdir(dir, 0o700)
+		}
+	}
+	switch {
+	case err == nil:
+		return syncFolder(filepath.Dir(dir))
+	case errors.Is(err, fs.ErrExist):
+		return nil
+	}
+	return err
 }
 
 // alone takes the folder from those that read it, of whom there may be none.

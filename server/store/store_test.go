@@ -438,12 +438,13 @@ func TestBlobsOfOtherRooms(t *testing.T) {
 	}
 }
 
-// TestFoldersOfBlobsAreSynced: the folder of a blob is on the disk with it, also where a process that
-// died, or another blob a moment before, made it.
-func TestFoldersOfBlobsAreSynced(t *testing.T) {
+// TestFoldersAreSynced: a folder is on the disk with what is in it: that of the state with those
+// above it, and that of a blob also where a process that died had made it.
+func TestFoldersAreSynced(t *testing.T) {
 	dir := t.TempDir()
 	blobs := filepath.Join(dir, blobsName)
-	if err := os.MkdirAll(filepath.Join(blobs, "ba"), 0o700); err != nil { // as of "abc" (FIPS 180-4)
+	// where "abc" belongs (FIPS 180-4, appendix B.1)
+	if err := os.MkdirAll(filepath.Join(blobs, "ba"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	was := syncFolder
@@ -457,7 +458,9 @@ func TestFoldersOfBlobsAreSynced(t *testing.T) {
 	if _, _, err := s.Blobs().Put(strings.NewReader("abc")); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{dir, blobs, filepath.Join(blobs, "ba")} {
+	begin(t, filepath.Join(dir, "of", "another"), Options{})
+	for _, path := range []string{dir, blobs, filepath.Join(blobs, "ba"),
+		filepath.Join(dir, "of")} {
 		if !synced[path] {
 			t.Errorf("%s may be lost with the power", path)
 		}
