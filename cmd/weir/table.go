@@ -131,6 +131,8 @@ func (t table) write(w io.Writer, most int) {
 	widths := make([]int, len(t[0]))
 	for _, row := range t {
 		for i, cell := range row {
+			cell = terminal.Plain(cell) // names may come from anybody
+			row[i] = cell
 			if len(row) > 1 {
 				widths[i] = max(widths[i], terminal.Columns(cell))
 			}

@@ -3,9 +3,11 @@ package main
 import (
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/weirgpu/weir/agent"
 	"github.com/weirgpu/weir/internal/terminal"
+	"github.com/weirgpu/weir/server/audit"
 )
 
 // TestTableWidths holds that a table on a narrow terminal loses no figure and breaks none.
@@ -35,6 +37,20 @@ func TestTableWidths(t *testing.T) {
 		if want := map[string]int{"40": 2, "80": 1, "130": 1, "": 1}[columns]; blocks != want {
 			t.Errorf("%s columns: %d blocks, want %d\n%s", columns, blocks, want, b.String())
 		}
+	}
+}
+
+// TestAuditIsPlain: what a client asked for, which it names as it likes, writes nothing on the
+// terminal of who reads the audit but its own cell.
+func TestAuditIsPlain(t *testing.T) {
+	var b strings.Builder
+	printRecords(&b, []audit.Record{{Seq: 7, Event: audit.Event{Who: "eve", What: "infer",
+		Model: "m\x1b[2J\x1b]0;x\a", About: "a\n8  now  ann  policy change", Result: audit.Refused},
+		Count: 1}})
+	got := b.String()
+	if strings.ContainsFunc(strings.ReplaceAll(got, "\n", ""), unicode.IsControl) ||
+		strings.Count(got, "\n") != 2 || !strings.Contains(got, `m\x1b[2J`) {
+		t.Errorf("got %q", got)
 	}
 }
 

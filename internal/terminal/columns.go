@@ -43,6 +43,26 @@ func Columns(text string) int {
 	return n
 }
 
+// Plain is text with escapes as in Go in the place of characters that are not shown: what others
+// have named moves no cursor, ends no line and turns no direction of writing.
+func Plain(text string) string {
+	shown := func(r rune) bool { return r != utf8.RuneError && strconv.IsPrint(r) }
+	if strings.IndexFunc(text, func(r rune) bool { return !shown(r) }) < 0 {
+		return text
+	}
+	var b strings.Builder
+	for i, r := range text {
+		if shown(r) {
+			b.WriteRune(r)
+			continue
+		}
+		_, n := utf8.DecodeRuneInString(text[i:])
+		quoted := strconv.Quote(text[i : i+n])
+		b.WriteString(quoted[1 : len(quoted)-1])
+	}
+	return b.String()
+}
+
 // Cut shortens text to at most width columns: the end gives way to an ellipsis.
 func Cut(text string, width int) string {
 	if Columns(text) <= width {

@@ -94,6 +94,17 @@ func TestColumns(t *testing.T) {
 	}
 }
 
+// TestPlain holds that what is not shown is written as Go has it, and that the rest stays.
+func TestPlain(t *testing.T) {
+	for text, want := range map[string]string{"": "", "a é 模 e\u0301 \\n…": "a é 模 e\u0301 \\n…",
+		"\x1b[2Jm": `\x1b[2Jm`, "a\nrecord\r\tx": `a\nrecord\r\tx`, "a\u202eb": `a\u202eb`,
+		"\xff\x00é": `\xff\x00é`, "\uFFFD\u0085": `�\u0085`} {
+		if got := Plain(text); got != want || Plain(got) != got {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
 // TestFit holds that lines are broken only where they are too long, with numbers whole.
 func TestFit(t *testing.T) {
 	const line = "  plan: 12 steps, 3.5 MiB"
