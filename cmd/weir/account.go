@@ -340,8 +340,8 @@ func (s *state) admin(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text, _, err := s.book.NewToken(ctx, name, "init-"+time.Now().UTC().Format("20060102-150405"),
-		time.Time{})
+	now := time.Now().UTC().Format("20060102-150405.000000")
+	text, _, err := s.book.NewToken(ctx, name, "init-"+now, time.Time{})
 	return text, err
 }
 

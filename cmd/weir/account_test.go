@@ -272,6 +272,23 @@ func TestUpKeepsAccounts(t *testing.T) {
 	}
 }
 
+// TestUpInterrupted: a start that was interrupted before the first token was in its file, when the
+// account was there already, is made up for by the next one.
+func TestUpInterrupted(t *testing.T) {
+	dir := t.TempDir()
+	done(t, "account", "init", "--state", dir) // as if what it prints were lost
+	if err := os.WriteFile(filepath.Join(dir, "admin-token"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	printed, _ := up(t, "--json", "--state", dir)
+	url := answering(t, printed)
+	firstToken(t, dir)
+	if got := asked(t, "GET", url+"/v1/accounts", strings.TrimSpace(
+		os.Getenv(tokenVariable))); got != 200 {
+		t.Errorf("status %d", got)
+	}
+}
+
 // TestUpTLS: on an address that others reach the server speaks TLS, and asks for accounts by
 // itself; commands talk to it with the authority of its certificate.
 func TestUpTLS(t *testing.T) {

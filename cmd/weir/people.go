@@ -136,21 +136,32 @@ func (f *peopleFlags) open(ctx context.Context, ip net.IP, log *slog.Logger) (*p
 
 // begin makes the first token where nobody could administer the server, and records the start.
 func (p *people) begin(ctx context.Context) error {
-	if !p.state.book.HasAdmin() {
-		text, err := p.state.admin(ctx, firstAccount)
-		if err != nil {
+	path := filepath.Join(p.state.store.Dir(), "admin-token")
+	info, err := os.Stat(path)
+	if interrupted := err == nil && info.Size() == 0; !p.state.book.HasAdmin() || interrupted {
+		if err := p.make(ctx, path); err != nil {
 			return failed(err)
 		}
-		p.first = filepath.Join(p.state.store.Dir(), "admin-token")
-		// logs are kept and read by many: the token is not for them
-		if err := os.Remove(p.first); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return failed(err)
-		}
-		if err := os.WriteFile(p.first, []byte(text+"\n"), 0o600); err != nil {
-			return failed(err)
-		}
+		p.first = path
 	}
 	return failed(p.state.log.Record(ctx, audit.Event{What: "server start", Result: audit.OK}))
+}
+
+// make makes the first token, in a file: logs are kept and read by many. The file is empty until
+// the token is in it, so that a start that was interrupted meanwhile is made up for by the next.
+func (p *people) make(ctx context.Context, path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	text, err := p.state.admin(ctx, firstAccount)
+	if err == nil {
+		_, err = f.WriteString(text + "\n")
+	}
+	return errors.Join(err, f.Sync(), f.Close())
 }
 
 // serve puts the accounts before a server's endpoints, and their own beside them.

@@ -287,6 +287,25 @@ func TestCheckpointFile(t *testing.T) {
 	}
 }
 
+// TestKeyInterrupted: a process that died as it made the key keeps no other from making one.
+func TestKeyInterrupted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	k, err := Key(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pub, err := PublicKey(path + publicSuffix)
+	if err != nil || !pub.Equal(k.Public()) {
+		t.Errorf("the public key is another: %v", err)
+	}
+	if again, err := Key(path); err != nil || !again.Equal(k) {
+		t.Errorf("the key is another: %v", err)
+	}
+}
+
 // TestRefusals: equal refusals become one record with their number, within a second, and more that
 // differ than are told apart are counted together.
 func TestRefusals(t *testing.T) {

@@ -104,9 +104,16 @@ func ReadCheckpoints(path string) (list []Checkpoint, torn int, err error) {
 }
 
 // Key reads the key that signs checkpoints, in PKCS #8 and PEM, which only its owner may read; it
-// is made where there is none. The public key lies beside it, with .pub behind the name.
+// is made where there is none, or an empty file of a process that died as it made one. The public
+// key lies beside it, with .pub behind the name.
 func Key(path string) (ed25519.PrivateKey, error) {
 	b, err := os.ReadFile(path)
+	if err == nil && len(b) == 0 {
+		if err := os.Remove(path); err != nil {
+			return nil, err
+		}
+		return makeKey(path)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return makeKey(path)
 	}
