@@ -129,12 +129,15 @@ func MayAny(ctx context.Context, r Rights) bool {
 }
 
 // Check is [May] for what is to be done: it reports an *oip.Fault, and records the refusal. what
-// names what was asked, as in the table of endpoints.
+// names what was asked, as in the table of endpoints. In a context of [With] nothing is recorded.
 func Check(ctx context.Context, what string, r Rights, model string) error {
 	if May(ctx, r, model) {
 		return nil
 	}
 	q := ctx.Value(contextKey{}).(*request)
+	if q.guard == nil {
+		return denied(q.account, what, r, OfModel, model)
+	}
 	return q.guard.refused(q.account, what, r, OfModel, model)
 }
 

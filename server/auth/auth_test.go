@@ -189,7 +189,8 @@ func TestFromNobody(t *testing.T) {
 		t.Errorf("got %+v", a)
 	}
 	ctx = With(ctx, &Account{Name: "ann", Grants: []Grant{{"m", Read}}})
-	if From(ctx).Name != "ann" || !May(ctx, Read, "m") || May(ctx, Load, "m") {
+	if From(ctx).Name != "ann" || !May(ctx, Read, "m") || May(ctx, Load, "m") ||
+		!errors.Is(Check(ctx, "x", Load, "m"), ErrDenied) || Check(ctx, "x", Read, "m") != nil {
 		t.Error("an account's context")
 	}
 }

@@ -185,6 +185,11 @@ func (g *Guard) allow(a *Account, e *Endpoint, model string) error {
 // refused records that a right was refused.
 func (g *Guard) refused(a *Account, what string, r Rights, s Scope, model string) error {
 	g.log.Refused(a.event(what, model, r.String(), audit.Refused))
+	return denied(a, what, r, s, model)
+}
+
+// denied is the fault of a right that an account has not.
+func denied(a *Account, what string, r Rights, s Scope, model string) *oip.Fault {
 	on := "on some model"
 	switch s {
 	case OfModel:

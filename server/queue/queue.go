@@ -93,10 +93,13 @@ func New[T any](m admit.Model, o Options[T]) (*Queue[T], error) {
 }
 
 // Set gives the model another configuration. The error is that of admit.Model.Validate; nothing
-// changes then.
+// changes then. After Leave it does nothing: requests stay refused.
 func (q *Queue[T]) Set(m admit.Model) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.left {
+		return nil
+	}
 	m.Time = q.times.time
 	if err := q.control.Set(q.now(), m); err != nil {
 		return err

@@ -273,6 +273,9 @@ func TestLeave(t *testing.T) {
 			if err := <-first; err != nil {
 				t.Errorf("one that runs: %v", err)
 			}
+			if err := l.Set(l.model); err != nil {
+				t.Error(err)
+			}
 			if err := <-l.do(t.Context(), "d", 1); !errors.Is(err, admit.ErrModel) {
 				t.Errorf("one that comes when all is done: %v", err)
 			}
