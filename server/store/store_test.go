@@ -390,15 +390,15 @@ func TestBlobDigests(t *testing.T) {
 	}
 }
 
-// named is a room whose rows name blobs.
-func named(room string) Room {
+// roomOf is a room whose rows name blobs.
+func roomOf(room string) Room {
 	return Room{Name: room, Migrations: []string{"CREATE TABLE " + room +
 		"_rows (digest TEXT NOT NULL) STRICT"}, Blobs: []string{"SELECT digest FROM " + room +
 		"_rows"}}
 }
 
-// keep makes a blob that a row of a room names.
-func keep(t *testing.T, s *Store, room, content string) Digest {
+// keepIn makes a blob that a row of a room names.
+func keepIn(t *testing.T, s *Store, room, content string) Digest {
 	t.Helper()
 	p, err := s.Blobs().Stage(strings.NewReader(content))
 	if err != nil {
@@ -417,13 +417,13 @@ func keep(t *testing.T, s *Store, room, content string) Digest {
 // weir that does not know the room: one from before it.
 func TestBlobsOfOtherRooms(t *testing.T) {
 	dir := t.TempDir()
-	s := begin(t, dir, Options{}, named("old"), named("new"))
-	old, later := keep(t, s, "old", "one"), keep(t, s, "new", "two")
+	s := begin(t, dir, Options{}, roomOf("old"), roomOf("new"))
+	old, later := keepIn(t, s, "old", "one"), keepIn(t, s, "new", "two")
 	stray, _, err := s.Blobs().Put(strings.NewReader("three"))
 	if err := errors.Join(err, s.Close()); err != nil {
 		t.Fatal(err)
 	}
-	for _, rooms := range [][]Room{{named("old")}, {}, {notes}, {named("old"), named("new")}} {
+	for _, rooms := range [][]Room{{roomOf("old")}, {}, {notes}, {roomOf("old"), roomOf("new")}} {
 		s := begin(t, dir, Options{}, rooms...)
 		if err := errors.Join(s.Blobs().Verify(old), s.Blobs().Verify(later)); err != nil {
 			t.Errorf("with %d rooms: %v", len(rooms), err)
@@ -432,7 +432,7 @@ func TestBlobsOfOtherRooms(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s = begin(t, dir, Options{}, notes, named("old"), named("new"))
+	s = begin(t, dir, Options{}, notes, roomOf("old"), roomOf("new"))
 	if err := s.Blobs().Verify(stray); !errors.Is(err, ErrNoBlob) {
 		t.Errorf("a blob that no row names: %v", err)
 	}
