@@ -16,7 +16,8 @@ func (s *Server) SetPolicy(name string) error { return s.host.SetPolicy(name) }
 
 // SetShare gives a model another share while it answers, and returns the one that it had. Of
 // several versions it is that of the newest, and of those that follow it; the others share its
-// class and limit. A Memory of 0 leaves the cap that it has. The error is that of
+// class and limit. A Memory of 0 leaves the cap that it has; another than the model is promised now is
+// a cap that its requests do not raise, for versions that are loaded later too. The error is that of
 // weir.Tenant.SetShare, or an *oip.Fault of kind NotFound or Unavailable.
 func (s *Server) SetShare(name string, to weir.Share) (before weir.Share, err error) {
 	v, err := s.look(name, "")
@@ -25,7 +26,11 @@ func (s *Server) SetShare(name string, to weir.Share) (before weir.Share, err er
 	}
 	err = v.promise(s.life, func(now *weir.Share) error {
 		before = *now
-		return v.job.SetShare(to)
+		err := v.job.SetShare(to)
+		if err == nil && to.Memory > 0 && to.Memory != now.Memory {
+			v.most.Store(int64(to.Memory))
+		}
+		return err
 	})
 	if errors.Is(err, weir.ErrClosed) {
 		err = oip.Faultf(oip.NotFound, "model %s is no longer served", name)
@@ -34,7 +39,7 @@ func (s *Server) SetShare(name string, to weir.Share) (before weir.Share, err er
 		return before, err
 	}
 	s.mu.Lock()
-	to.Memory = 0
+	to.Memory = weir.Bytes(v.most.Load())
 	v.model.terms = to
 	served := v.model.served
 	s.mu.Unlock()

@@ -157,8 +157,12 @@ func (s *Server) admit(ctx context.Context, f *fresh) (*version, error) {
 	}
 	v.n, v.source, v.server, v.model = f.Version, f.Source, s, f.model
 	v.idle, v.gone = make(chan struct{}), make(chan struct{})
+	s.mu.Lock()
+	most := f.model.terms.Memory
+	s.mu.Unlock()
+	v.most.Store(int64(most))
 	j := weir.Job{Name: s.jobName(v), Shapes: f.shapes,
-		Share: weir.Share{Class: weir.Opportunistic}}
+		Share: weir.Share{Class: weir.Opportunistic, Memory: most}}
 	if v.job, err = s.fit(ctx, v, &j); err != nil {
 		return nil, err
 	}
@@ -215,8 +219,8 @@ func (s *Server) fit(ctx context.Context, v *version, j *weir.Job) (*weir.Tenant
 // request decides for which.
 func (s *Server) admitted(ctx context.Context, v *version, j *weir.Job) (*weir.Tenant, error) {
 	t, err := s.host.Admit(ctx, v.on, *j)
-	if len(j.Shapes) > 0 && j.Memory == 0 && !errors.Is(err, weir.ErrMemory) && err != nil {
-		j.Shapes, j.Memory = nil, min(s.Free(), unknownNeed)
+	if len(j.Shapes) > 0 && !errors.Is(err, weir.ErrMemory) && err != nil {
+		j.Shapes, j.Memory = nil, cmp.Or(j.Memory, min(s.Free(), unknownNeed))
 		t, err = s.host.Admit(ctx, v.on, *j)
 	}
 	return t, err

@@ -34,6 +34,7 @@ type version struct {
 	batches atomic.Pointer[batching]
 	desk    desk
 	room    room
+	most    atomic.Int64 // bytes that somebody has capped its memory at; 0: nobody has
 	counts  *telemetry.Model
 
 	// under are the requests that are not answered, and idle is closed once it is 0 of a version

@@ -19,8 +19,8 @@ type model struct {
 	// others are versions that do not answer, or whose load anew has failed, by number; 0 stands
 	// for the model as a whole.
 	others map[int64]standing
-	// terms are the class, guarantee and limit of the newest version; the others share the class
-	// and limit.
+	// terms are the class, guarantee and limit of the newest version, and the cap of memory that
+	// somebody has set for each, 0 for none; the others share the class and limit.
 	terms   weir.Share
 	missing bool           // it was to be served when the server began, and is not
 	counted map[string]int // versions that have a telemetry.Model, by number
@@ -47,6 +47,9 @@ func (s *Server) model(name string) *model {
 	if m == nil {
 		m = &model{name: name, turn: make(chan struct{}, 1), others: map[int64]standing{},
 			counted: map[string]int{}}
+		if s.o.Terms != nil {
+			m.terms = s.o.Terms(name)
+		}
 		s.models[name] = m
 	}
 	return m

@@ -71,11 +71,21 @@ func (v *version) promise(ctx context.Context, change func(now *weir.Share) erro
 	return change(&share)
 }
 
+// left is what a version may be promised beyond its share: what is left of the device, up to the
+// cap that somebody has set.
+func (v *version) left(now *weir.Share) weir.Bytes {
+	free := v.server.Free()
+	if most := weir.Bytes(v.most.Load()); most > 0 {
+		free = min(free, most-now.Memory)
+	}
+	return free
+}
+
 // ease promises a version more than it holds, if there is some left.
 func (v *version) ease() {
 	_ = v.promise(v.server.life, func(share *weir.Share) error {
 		u := v.job.Usage()
-		want := min(spare*u.Memory, share.Memory+v.server.Free())
+		want := min(spare*u.Memory, share.Memory+v.left(share))
 		if want <= share.Memory {
 			return nil
 		}
@@ -89,7 +99,7 @@ func (v *version) ease() {
 func (v *version) larger(ctx context.Context, in weir.Inputs, why error) (weir.Result, error) {
 	var r weir.Result
 	err := v.promise(ctx, func(share *weir.Share) error {
-		free := v.server.Free()
+		free := v.left(share)
 		if free <= 0 {
 			return why
 		}

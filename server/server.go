@@ -40,6 +40,10 @@ type Options struct {
 	// says nothing of it: those are put together as far as that is quicker. 0 stands for
 	// DefaultBatch; 1: requests are computed one by one.
 	Batch int
+	// Terms say what share a model is to have, when it is loaded for the first time: with a Memory,
+	// which is a cap, in place of what it turns out to need. nil: the zero share for all. It is
+	// called with locks held and must return at once.
+	Terms func(model string) weir.Share
 	// AnyName answers requests whatever name of a host they have. Without it only those that name
 	// this machine are answered: a server without accounts needs that, since a page from elsewhere
 	// whose name was made to lead here could ask it.
