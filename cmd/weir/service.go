@@ -63,7 +63,7 @@ func (s *service) open(c *cobra.Command) error {
 		return err
 	}
 	if s.server, err = server.New(server.Options{Version: thisVersion().Version, Log: s.log,
-		Logs: logs, Recorder: rec, AnyName: s.people.guard != nil,
+		Logs: logs, Recorder: rec, AnyName: s.people.guard != nil, Terms: f.file.share,
 		Host: lib.HostOptions{Policy: f.policy, Threads: f.threads}}); err != nil {
 		return err
 	}

@@ -138,9 +138,6 @@ func (f *upFlags) run(c *cobra.Command) error {
 	if err := s.server.LoadAll(ctx, sources); err != nil && ctx.Err() == nil {
 		fmt.Fprintln(c.ErrOrStderr(), "weir: not ready:", message(err))
 	}
-	if err := f.file.shares(s.server); err != nil {
-		return errors.Join(err, s.stop(ctx))
-	}
 	defer f.file.watch(s.server, s.log)()
 	if first := s.people.first; first != "" {
 		fmt.Fprintf(c.ErrOrStderr(), "weir: the first token, of account %s, is in %s: keep it "+

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -54,7 +55,8 @@ var fileKeys = []fileKey{
 type upFile struct {
 	path  string
 	given map[string]bool // flags of the command line, which the file does not change
-	file  *config.File    // of its last reading that was taken over
+	mu    sync.Mutex
+	file  *config.File // of its last reading that was taken over
 }
 
 func (f *upFile) add(c *cobra.Command) {
@@ -108,16 +110,11 @@ func (f *upFile) set(c *cobra.Command) error {
 	return nil
 }
 
-// shares gives the models that are served the shares that the file has for them.
-func (f *upFile) shares(s *server.Server) error {
-	if f.path == "" {
-		return nil
-	}
-	empty := &upFile{file: &config.File{}}
-	if err := empty.changes(&config.File{Models: f.file.Models}).apply(s); err != nil {
-		return fmt.Errorf("--config %s: %w", f.path, err)
-	}
-	return nil
+// share is what the file says of a model's share; it may be called while the file is read again.
+func (f *upFile) share(model string) lib.Share {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.file.Model(model).Share
 }
 
 // errRestart is about settings that a server has for its life.
@@ -157,6 +154,8 @@ func (f *upFile) follow(s *server.Server) error {
 	if err := f.changes(next).apply(s); err != nil {
 		return fmt.Errorf("--config %s: %w", f.path, err)
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.file = next
 	return nil
 }
@@ -217,7 +216,7 @@ func policyOf(f *config.File) string {
 func shareChange(model string, to lib.Share) change {
 	return func(s *server.Server) (func() error, error) {
 		before, err := s.SetShare(model, to)
-		if oip.KindOf(err) == oip.NotFound {
+		if kind := oip.KindOf(err); kind == oip.NotFound || kind == oip.Unavailable {
 			return func() error { return nil }, nil
 		}
 		return func() error { _, err := s.SetShare(model, before); return err }, err

@@ -86,7 +86,10 @@ func TestFileSets(t *testing.T) {
 // TestFollow: a changed file is followed whole, or all stays as it was.
 func TestFollow(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "weir.yaml")
-	s, err := server.New(server.Options{Log: slog.New(slog.DiscardHandler),
+	f := &upFile{path: path, file: &config.File{Models: []config.Model{
+		{Name: "a", Share: share.Share{Compute: 0.8}}, {Name: "absent",
+			Share: share.Share{Compute: 0.9}}}}}
+	s, err := server.New(server.Options{Log: slog.New(slog.DiscardHandler), Terms: f.share,
 		Host: lib.HostOptions{Policy: "fair", Memory: 256 * share.MiB}})
 	if err != nil {
 		t.Fatal(err)
@@ -111,11 +114,8 @@ func TestFollow(t *testing.T) {
 		}
 		return s.Status().Policy, a, b
 	}
-	f := &upFile{path: path, file: &config.File{Models: []config.Model{
-		{Name: "a", Share: share.Share{Compute: 0.8}}, {Name: "absent",
-			Share: share.Share{Compute: 0.9}}}}}
-	if err := f.shares(s); err != nil {
-		t.Fatal(err)
+	if policy, a, b := now(); policy != "fair" || a != 0.8 || b != 0 {
+		t.Errorf("begun with %s, %v and %v", policy, a, b)
 	}
 	for _, step := range []struct {
 		text   string
