@@ -16,9 +16,9 @@ func (s *Server) SetPolicy(name string) error { return s.host.SetPolicy(name) }
 
 // SetShare gives a model another share while it answers, and returns the one that it had. Of
 // several versions it is that of the newest, and of those that follow it; the others share its
-// class and limit. A Memory of 0 leaves the cap that it has; another than the model is promised now is
-// a cap that its requests do not raise, for versions that are loaded later too. The error is that of
-// weir.Tenant.SetShare, or an *oip.Fault of kind NotFound or Unavailable.
+// class and limit. A Memory of 0 leaves the cap that it has; another than the model is promised
+// now is a cap that its requests do not raise, for versions that are loaded later too. The error
+// is that of weir.Tenant.SetShare, or an *oip.Fault of kind NotFound or Unavailable.
 func (s *Server) SetShare(name string, to weir.Share) (before weir.Share, err error) {
 	v, err := s.look(name, "")
 	if err != nil {
