@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/weirgpu/weir/agent"
+	"github.com/weirgpu/weir/server/web"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/policy"
 )
@@ -19,24 +21,30 @@ type setFlags struct {
 	memory, class, device string
 	compute, limit        float64
 	fake, asJSON          bool
+	remoteFlags
 }
 
 func newSet() *cobra.Command {
 	var f setFlags
 	c := &cobra.Command{
 		Use:   "set JOB [flags]",
-		Short: "Give a program under weir exec another share while it runs",
-		Long: `Give a job of weir exec another share while its programs run. What no flag names stays as
-it is. What does not fit beside the other jobs is refused with the numbers, and so is a memory cap
-below what the programs hold. Programs were told of the memory when they began and may not ask
-again.`,
-		Example:           "  weir set train --compute 0.5 --limit 0.8",
+		Short: "Give a program under weir exec, or a model of weir up, another share while it runs",
+		Long: `Give a job of weir exec another share while its programs run, or, with --server, a model of
+weir up while it answers. What no flag names stays as it is. What does not fit beside the other jobs
+is refused with the numbers, and so is a memory cap below what the job holds. Programs were told of
+the memory when they began and may not ask again; a model's requests do not raise a cap that was
+set.`,
+		Example: "  weir set train --compute 0.5 --limit 0.8\n" +
+			"  weir set resnet50 --server http://localhost:8000 --class latency",
 		Args:              exactly(1),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, args []string) error {
 			r, err := f.change(c, args[0])
 			if err != nil {
 				return err
+			}
+			if c.Flags().Changed("server") {
+				return f.changeModel(c, r)
 			}
 			client, err := dialAgent(f.fake)
 			if err != nil {
@@ -50,13 +58,7 @@ again.`,
 			if err != nil {
 				return failed(err)
 			}
-			if f.asJSON {
-				err = printJSON(c.OutOrStdout(), shareOf(&got))
-			} else {
-				_, err = fmt.Fprintf(c.OutOrStdout(),
-					"%s: memory %v, compute %g, limit %g, class %v\n", got.Name, got.Memory,
-					got.Compute, got.Cap(), got.Class)
-			}
+			err = f.print(c.OutOrStdout(), shareOf(&got))
 			return errors.Join(err, failed(sayKept(c.ErrOrStderr(), f.fake, got.Name)))
 		},
 	}
@@ -67,10 +69,53 @@ again.`,
 	c.Flags().StringVar(&f.class, "class", "", "latency, standard or opportunistic")
 	c.Flags().StringVar(&f.device, "device", "",
 		"GPU of the job, such as cuda:1 (needed if two have a job of this name)")
+	f.remoteFlags.add(c)
 	addFakeAgent(c, &f.fake)
 	completeFlag(c, "class", share.Latency.String(), share.Standard.String(),
 		share.Opportunistic.String())
 	return c
+}
+
+// print prints the share that a job has now.
+func (f *setFlags) print(w io.Writer, s shareInfo) error {
+	if f.asJSON {
+		return printJSON(w, s)
+	}
+	_, err := fmt.Fprintf(w, "%s: memory %v, compute %g, limit %g, class %v\n", s.Name,
+		share.Bytes(s.MemoryCapBytes), s.Compute, s.Limit, s.Class)
+	return err
+}
+
+// changeModel gives a model of a server another share.
+func (f *setFlags) changeModel(c *cobra.Command, to agent.ShareChange) error {
+	if f.device != "" || f.fake {
+		return errors.New("--server: the device of a model is its server's: leave --device and " +
+			"--fake-gpu out")
+	}
+	r, err := f.open()
+	if err != nil {
+		return err
+	}
+	ask := web.Share{Compute: to.Compute, Limit: to.Limit}
+	if to.Class != nil {
+		class := to.Class.String()
+		ask.Class = &class
+	}
+	if to.Memory != nil {
+		n := int64(*to.Memory)
+		ask.Memory = &n
+	}
+	var got web.Changed[web.Share]
+	if err := r.do(c.Context(), "POST", "/v1/models/"+url.PathEscape(to.Job)+"/share", ask,
+		&got); err != nil {
+		return err
+	}
+	now := shareInfo{Name: to.Job, Compute: *got.Now.Compute, Limit: *got.Now.Limit,
+		MemoryCapBytes: *got.Now.Memory}
+	if now.Class, err = share.ParseClass(*got.Now.Class); err != nil {
+		return failed(err)
+	}
+	return f.print(c.OutOrStdout(), now)
 }
 
 // policySet is what weir policy prints.
@@ -141,11 +186,13 @@ func deviceFlag(c *cobra.Command, device string) (*uint32, error) {
 
 func newPolicy() *cobra.Command {
 	var fake, asJSON bool
+	var on remoteFlags
 	c := &cobra.Command{
 		Use:   "policy NAME[:PARAMETER=VALUE,...]",
-		Short: "Change how the running agent shares the GPUs",
-		Long: `Make another sharing policy decide for the programs under weir exec, while they run. It holds
-until the agent ends; weir agent --policy says which it begins with. Programs give the GPU back and
+		Short: "Change how the running agent shares the GPUs, or a server its device",
+		Long: `Make another sharing policy decide for the programs under weir exec, while they run, or, with
+--server, for the models of weir up. It holds until the agent or server ends; weir agent --policy
+and weir up --policy say which they begin with. Programs give the GPU back and
 are granted it again by the new policy. weir policies lists the policies with what they need: one
 that programs on a GPU cannot be held to is refused.`,
 		Example:           "  weir policy fair:slice=5ms",
@@ -156,6 +203,9 @@ that programs on a GPU cannot be held to is refused.`,
 			if _, err := policy.New(spec); err != nil {
 				return err
 			}
+			if c.Flags().Changed("server") {
+				return setServerPolicy(c, &on, spec, asJSON)
+			}
 			client, err := dialAgent(fake)
 			if err != nil {
 				return failed(err)
@@ -164,17 +214,36 @@ that programs on a GPU cannot be held to is refused.`,
 			if err := client.SetPolicy(spec); err != nil {
 				return failed(err)
 			}
-			if asJSON {
-				err = printJSON(c.OutOrStdout(), policySet{spec})
-			} else {
-				_, err = fmt.Fprintln(c.OutOrStdout(), "policy", spec)
-			}
-			return errors.Join(err, failed(sayKept(c.ErrOrStderr(), fake, "")))
+			return errors.Join(sayPolicy(c.OutOrStdout(), spec, asJSON),
+				failed(sayKept(c.ErrOrStderr(), fake, "")))
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	on.add(c)
 	addFakeAgent(c, &fake)
 	return c
+}
+
+func sayPolicy(w io.Writer, spec string, asJSON bool) error {
+	if asJSON {
+		return printJSON(w, policySet{spec})
+	}
+	_, err := fmt.Fprintln(w, "policy", spec)
+	return err
+}
+
+// setServerPolicy has another policy decide for the models of a server.
+func setServerPolicy(c *cobra.Command, on *remoteFlags, spec string, asJSON bool) error {
+	r, err := on.open()
+	if err != nil {
+		return err
+	}
+	var got web.Changed[web.Chosen]
+	if err := r.do(c.Context(), "POST", "/v1/policy", web.Chosen{Policy: spec},
+		&got); err != nil {
+		return err
+	}
+	return sayPolicy(c.OutOrStdout(), got.Now.Policy, asJSON)
 }
 
 // sayKept names the processes of the job, or of all, that a change does not reach.

@@ -69,6 +69,7 @@ func (p *Page) postShare(w http.ResponseWriter, r *http.Request) error {
 	if !ok {
 		return oip.Faultf(oip.NotFound, "model %.200q has no share: it is not served", name)
 	}
+	now.Memory = 0 // which leaves what requests may be raising now
 	if err := want.onto(&now); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -101,7 +102,11 @@ func (s *plain) SetShare(name string, to weir.Share) (before weir.Share, err err
 	if to.Memory > weir.GiB {
 		return before, fmt.Errorf("%w: %v", weir.ErrMemory, to.Memory)
 	}
-	s.change(name, func(u *weir.Usage) { before, u.Share = u.Share, to })
+	s.change(name, func(u *weir.Usage) {
+		before = u.Share
+		to.Memory = cmp.Or(to.Memory, before.Memory)
+		u.Share = to
+	})
 	return before, nil
 }
 
