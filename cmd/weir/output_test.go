@@ -113,6 +113,11 @@ func TestPrintedOutputs(t *testing.T) {
 		!strings.HasSuffix(got, "and 2 more rows: --json has all\n") {
 		t.Errorf("of ten rows:\n%s", got)
 	}
+	t.Setenv("COLUMNS", "80") // as a terminal has them
+	if got := of("--input", three); got != "y  float32  [1 3]  1 3 2 \n" {
+		t.Errorf("for people: %q", got)
+	}
+	t.Setenv("COLUMNS", "")
 	wide := identityModel(t, "float32[1,9]")
 	nine := labels(strings.Repeat("a\n", 9))
 	if got := done(t, "run", wide, "--labels", nine).out; strings.Count(got, "  a\n") != 5 {
