@@ -201,7 +201,7 @@ func TestParts(t *testing.T) {
 		{"sizes", 11, []string{"sizes"}},
 		{"rest", 80, []string{"ledger", "sizes"}},
 		{"reuse", 82, []string{"alloc", "ledger", "sizes"}},
-		{"pools", 40, []string{"sizes"}},
+		{"pools", 41, []string{"sizes"}},
 		{"graphs", 39, []string{"graph", "ledger", "sizes"}},
 		{"limits", 29, []string{"limit", "ledger"}},
 		{"mappings", 20, []string{"ledger", "sizes"}},
