@@ -88,8 +88,9 @@ func fixed(name string) error {
 }
 
 func unknown(name string) error {
-	return oip.Faultf(oip.NotFound, "there is no model %.200q: GET /v2/repository/index lists "+
-		"those that there are", name)
+	// the first words are those that tritonclient's users look for
+	return oip.Faultf(oip.NotFound, "Request for unknown model %.200q: GET /v2/repository/index "+
+		"lists those that there are", name)
 }
 
 // offer asks the catalogue for a model that somebody asks to be loaded.
@@ -100,7 +101,8 @@ func (s *Server) offer(name string) (o Offer, err error) {
 	o, err = s.catalogue().Model(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return o, unknown(name)
+		return o, oip.Faultf(oip.NotFound, "failed to load model %.200q: there is none of "+
+			"that name", name)
 	case err == nil:
 		err = o.Err
 	}

@@ -359,8 +359,8 @@ func TestRepository(t *testing.T) {
 		{"m/load", ``, 200, ""},
 		{"m/load", `{"parameters":{}}`, 200, ""},
 		{"m/load", `{"parameters":3}`, 400, "no JSON object with parameters"},
-		{"no/load", ``, 404, "there is no model"},
-		{"no/unload", ``, 404, "there is no model"},
+		{"no/load", ``, 404, "failed to load"},
+		{"no/unload", ``, 404, "unknown model"},
 	} {
 		r := ask(s, "POST", "/v2/repository/models/"+c.path, []byte(c.body))
 		if b := string(all(t, r)); r.StatusCode != c.status || !strings.Contains(b, c.says) ||

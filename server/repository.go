@@ -6,7 +6,7 @@ import (
 
 // About describes the server.
 func (s *Server) About() oip.ServerMetadata {
-	about := oip.ServerMetadata{Name: "weir", Version: s.o.Version,
+	about := oip.ServerMetadata{Name: cmp.Or(s.o.Name, "weir"), Version: s.o.Version,
 		Extensions: []string{"binary_tensor_data", "classification", "model_configuration",
 			"model_repository", "schedule_policy", "statistics", "trace"}}
 	if s.o.Logs != nil {

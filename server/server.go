@@ -26,6 +26,8 @@ const (
 // Options say how a server answers.
 type Options struct {
 	Host weir.HostOptions
+	// Name is what the server says that it is called; "" stands for weir.
+	Name string
 	// Version is what the server says of its own version.
 	Version string
 	// Body is the largest body in bytes, after decompression too; 0 stands for DefaultBody.

@@ -65,7 +65,7 @@ func TestInfer(t *testing.T) {
 		t.Error(err)
 	}
 	for want, args := range map[string][]string{
-		"no model":             {"infer", "others"},
+		"unknown model":        {"infer", "others"},
 		"version":              {"infer", "digits", "--version", "9"},
 		"no input \"x\"":       {"infer", "digits", "--input", "x=[1]"},
 		"does not answer":      {"infer", "digits", "--server", "http://localhost:1"},

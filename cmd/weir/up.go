@@ -37,6 +37,7 @@ type upFlags struct {
 	metrics metricsFlags
 	grpc    grpcFlags
 	traces  traceFlags
+	clients clientFlags
 	people  peopleFlags
 	sealed  sealedFlags
 	file    upFile
@@ -112,6 +113,7 @@ func (f *upFlags) define(c *cobra.Command) {
 	f.grpc.add(c)
 	f.metrics.add(c)
 	f.traces.add(c)
+	f.clients.add(c)
 	f.people.add(c)
 	f.sealed.add(c)
 	f.file.add(c)

@@ -116,6 +116,7 @@ var Table = []Row{
 	{"server", 10, Both, "models as a service"},
 	{"server/rpc", 11, Both, "and over gRPC"},
 	{"server/jobs", 11, Both, "batch jobs that outlive it"},
+	{"server/peer/models", 10, Both, ""},
 	{"cmd/weir", 12, Both, "flags and wiring"},
 	{"bench/precision", 10, Both, ""},
 	{"bench/beside", 10, Both, ""},

@@ -25,9 +25,14 @@ func serverMetadata(s *Server, _ context.Context, _ *pb.ServerMetadataRequest) (
 		Extensions: about.Extensions}, nil
 }
 
+// modelReady answers that a model is not ready of which there is none: tritonclient asks so whether
+// an unloaded one is gone.
 func modelReady(s *Server, _ context.Context, m *pb.ModelReadyRequest) (proto.Message, error) {
 	ready, err := s.o.Server.ModelReady(m.Name, m.Version)
-	return &pb.ModelReadyResponse{Ready: ready}, err
+	if err != nil && oip.KindOf(err) != oip.NotFound {
+		return nil, err
+	}
+	return &pb.ModelReadyResponse{Ready: ready}, nil
 }
 
 func modelMetadata(s *Server, _ context.Context, m *pb.ModelMetadataRequest) (proto.Message,

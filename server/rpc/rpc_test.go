@@ -258,7 +258,8 @@ func TestInfer(t *testing.T) {
 		named.Outputs = []*pb.ModelInferRequest_InferRequestedOutputTensor{{Name: "probabilities"}}
 		for way, m := range map[string]*pb.ModelInferRequest{"raw": raw, "contents": typed,
 			"named": named} {
-			for _, o := range [][]grpc.CallOption{nil, {grpc.UseCompressor("gzip")}} {
+			for _, o := range [][]grpc.CallOption{nil, {grpc.UseCompressor("gzip")},
+				{grpc.UseCompressor("deflate")}} {
 				a, err := ask[pb.ModelInferResponse](t.Context(), w, "ModelInfer", m, o...)
 				if err != nil {
 					t.Errorf("%s, %d pictures: %v", way, n, err)
@@ -307,10 +308,6 @@ func TestMethods(t *testing.T) {
 		{"ServerReady", &pb.ServerReadyRequest{}, &pb.ServerReadyResponse{}, "ready:true"},
 		{"ModelReady", &pb.ModelReadyRequest{Name: "digits", Version: "3"},
 			&pb.ModelReadyResponse{}, "ready:true"},
-		{"ModelReady", &pb.ModelReadyRequest{Name: "digits", Version: "2"},
-			&pb.ModelReadyResponse{}, "NotFound: model digits has no version"},
-		{"ModelReady", &pb.ModelReadyRequest{Name: "a/.."}, &pb.ModelReadyResponse{},
-			"NotFound: there is no model"},
 		{"ServerMetadata", &pb.ServerMetadataRequest{}, &pb.ServerMetadataResponse{},
 			`name:"weir" version:"1.2" extensions:"binary_tensor_data"`},
 		{"ModelMetadata", &pb.ModelMetadataRequest{Name: "digits"}, &pb.ModelMetadataResponse{},
@@ -329,7 +326,7 @@ func TestMethods(t *testing.T) {
 					BytesParam: make([]byte, 2<<20)}}}},
 			&pb.RepositoryModelLoadResponse{}, "Unimplemented: model \"x\""},
 		{"RepositoryModelUnload", &pb.RepositoryModelUnloadRequest{ModelName: "x"},
-			&pb.RepositoryModelUnloadResponse{}, "NotFound: there is no model"},
+			&pb.RepositoryModelUnloadResponse{}, "NotFound: Request for unknown model"},
 		{"CudaSharedMemoryStatus", &pb.CudaSharedMemoryStatusRequest{},
 			&pb.CudaSharedMemoryStatusResponse{}, "Unimplemented: CUDA"},
 		{"CudaSharedMemoryRegister", &pb.CudaSharedMemoryRegisterRequest{},
@@ -346,6 +343,19 @@ func TestMethods(t *testing.T) {
 		}
 		if !strings.HasPrefix(got, c.says) {
 			t.Errorf("%s: %s, want %s", c.method, got, c.says)
+		}
+	}
+	w.idle(t)
+}
+
+// TestNotReady: of a model or version that is not there it is said that it is not ready, which is
+// how clients ask whether it is gone.
+func TestNotReady(t *testing.T) {
+	w := begin(t, server.Options{}, digitsSource())
+	for _, m := range []*pb.ModelReadyRequest{{Name: "digits", Version: "2"}, {Name: "a/.."}} {
+		a, err := ask[pb.ModelReadyResponse](t.Context(), w, "ModelReady", m)
+		if err != nil || a.Ready {
+			t.Errorf("%v: %v, %v", m, a, err)
 		}
 	}
 	w.idle(t)
@@ -369,7 +379,7 @@ func TestErrors(t *testing.T) {
 		code codes.Code
 		says string
 	}{
-		{request[uint8]("none", 1), codes.NotFound, "there is no model"},
+		{request[uint8]("none", 1), codes.NotFound, "Request for unknown model"},
 		{wrong, codes.InvalidArgument, `"z"`},
 		{request[float32]("identity", 1), codes.InvalidArgument, "float32"},
 		{region, codes.Unimplemented, "shared memory"},

@@ -64,7 +64,7 @@ def enter_or_exit(requirements=REQUIREMENTS):
     try:
         enter(requirements)
     except NotInstallable as error:
-        print(f"skipped: ONNX Runtime cannot be installed: {error}", file=sys.stderr)
+        print(f"skipped: the peer cannot be installed: {error}", file=sys.stderr)
         sys.exit(EXIT_UNREACHABLE)
 
 

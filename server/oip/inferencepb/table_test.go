@@ -37,7 +37,7 @@ func TestCompiled(t *testing.T) {
 var update = flag.Bool("update", false, "write testdata/fields.txt")
 
 // TestNumbers: names, numbers and types, on which clients rely, are those of the file: what changes
-// it breaks them. It was not yet compared with the descriptors in tritonclient's wheel.
+// it breaks them. server/peer/descriptors.py holds them against those in tritonclient's wheel.
 func TestNumbers(t *testing.T) {
 	const path = "testdata/fields.txt"
 	got := table(File_server_oip_inferencepb_config_proto,

@@ -1,0 +1,13 @@
+package main
+
+import "github.com/spf13/cobra"
+
+// clientFlags are what clients of other servers of the protocol expect of this one.
+type clientFlags struct {
+	name string
+}
+
+func (f *clientFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.name, "id", "weir", "the `NAME` that the server says it has; clients "+
+		"that were written for Triton may look for triton")
+}
