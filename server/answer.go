@@ -63,7 +63,12 @@ func (s *Server) Infer(ctx context.Context, name, number string,
 
 // infer computes the answer to a request.
 func (v *version) infer(ctx context.Context, r *oip.Request, a *Answer) error {
-	if err := v.understand(r, a.task); err != nil {
+	lent, err := v.server.lend(auth.From(ctx).Name, r)
+	if err != nil {
+		return err
+	}
+	defer lent.close()
+	if err := v.understand(r, a.task, lent); err != nil {
 		return err
 	}
 	ctx, cancel, err := deadline(ctx, r.Parameters)
@@ -76,7 +81,7 @@ func (v *version) infer(ctx context.Context, r *oip.Request, a *Answer) error {
 	}
 	a.Model, a.Version, a.ID = v.name, v.number, r.ID
 	for _, name := range v.wanted(r) {
-		if err := a.add(v, r, name); err != nil {
+		if err := a.add(v, r, name, lent); err != nil {
 			return err
 		}
 	}
@@ -84,13 +89,10 @@ func (v *version) infer(ctx context.Context, r *oip.Request, a *Answer) error {
 }
 
 // understand holds that a request is for what the version has, and takes its inputs.
-func (v *version) understand(r *oip.Request, t *task) error {
-	if err := here(r); err != nil {
-		return err
-	}
+func (v *version) understand(r *oip.Request, t *task, l *lent) error {
 	t.in = make(weir.Inputs, len(r.Inputs))
-	for _, in := range r.Inputs {
-		t.in[in.Name] = in.Tensor
+	for i := range r.Inputs {
+		t.in[r.Inputs[i].Name] = l.input(&r.Inputs[i])
 	}
 	for _, o := range r.Outputs {
 		if _, ok := v.outputs[o.Name]; !ok {
@@ -127,8 +129,8 @@ func (v *version) answer(ctx context.Context, r *oip.Request, t *task) error {
 	return t.err
 }
 
-// add adds an output of the model, if the request wants it.
-func (a *Answer) add(v *version, r *oip.Request, name string) (err error) {
+// add adds an output of the model, if the request wants it, or puts it where it is wanted.
+func (a *Answer) add(v *version, r *oip.Request, name string, l *lent) (err error) {
 	o, wanted := r.Wants(name)
 	if !wanted {
 		return nil
@@ -139,7 +141,13 @@ func (a *Answer) add(v *version, r *oip.Request, name string) (err error) {
 			return fmt.Errorf("output %s: %w", name, err)
 		}
 	}
-	a.Outputs = append(a.Outputs, oip.Value{Name: name, Tensor: t, Binary: o.Binary})
+	value := oip.Value{Name: name, Tensor: t, Binary: o.Binary}
+	if o.Region != nil {
+		if value.Region, err = l.write(&o, t); err != nil {
+			return err
+		}
+	}
+	a.Outputs = append(a.Outputs, value)
 	return nil
 }
 

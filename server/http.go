@@ -26,12 +26,15 @@ import (
 // headerLength says how many bytes of a body are JSON (Triton, extension_binary_data.md).
 const headerLength = "Inference-Header-Content-Length"
 
+// endpoint answers a request, or returns the error that the client is told of.
+type endpoint = func(http.ResponseWriter, *http.Request) error
+
 // routes are the endpoints. Each is known by its path alone too, so that a wrong method has an
 // answer like other errors.
 func (s *Server) routes() {
 	mux := http.NewServeMux()
 	s.mux = mux
-	on := func(methods, path string, h func(http.ResponseWriter, *http.Request) error) {
+	on := func(methods, path string, h endpoint) {
 		for method := range strings.SplitSeq(methods, ", ") {
 			s.patterns = append(s.patterns, method+" "+path)
 			mux.HandleFunc(method+" "+path, s.answer(h))
@@ -59,6 +62,7 @@ func (s *Server) routes() {
 	on("GET, POST", "/v2/trace/setting", s.traceSettings)
 	on("GET, POST", "/v2/models/{model}/trace/setting", s.traceSettings)
 	on("GET, POST", "/v2/logging", s.logSettings)
+	s.memoryRoutes(on)
 	// other methods are those of a model of that name
 	s.Handle("GET /v2/models/stats", s.answer(s.statistics))
 	mux.HandleFunc("/", s.answer(func(_ http.ResponseWriter, r *http.Request) error {

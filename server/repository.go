@@ -9,6 +9,9 @@ func (s *Server) About() oip.ServerMetadata {
 	about := oip.ServerMetadata{Name: cmp.Or(s.o.Name, "weir"), Version: s.o.Version,
 		Extensions: []string{"binary_tensor_data", "classification", "model_configuration",
 			"model_repository", "schedule_policy", "statistics", "trace"}}
+	if s.regions != nil {
+		about.Extensions = append(about.Extensions, "system_shared_memory")
+	}
 	if s.o.Logs != nil {
 		about.Extensions = append(about.Extensions, "logging")
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir"
+	"github.com/weirgpu/weir/server/shm"
 	"github.com/weirgpu/weir/server/telemetry"
 )
 
@@ -54,6 +55,9 @@ type Options struct {
 	Catalogue Catalogue
 	// Fixed refuses requests to load and unload models.
 	Fixed bool
+	// Memory is what the names of shared memory begin with that clients may register, "/" for all;
+	// "" takes none.
+	Memory string
 	// Recorder counts what the server is asked; nil stands for one of the server's own. The server
 	// closes it.
 	Recorder *telemetry.Recorder
@@ -77,6 +81,7 @@ type Server struct {
 	retired  atomic.Bool
 	bodies   atomic.Int64 // bytes of Options.Bodies that are held
 	waiters  waiters
+	regions  *shm.Regions // nil where none are taken
 
 	life       context.Context // done once Close was called
 	end        context.CancelFunc
@@ -94,7 +99,7 @@ type Server struct {
 }
 
 // New returns a server without models, which is alive and not ready. The error is that of
-// weir.NewHost.
+// weir.NewHost, or that of shm.New about Memory.
 func New(o Options) (*Server, error) {
 	o.Body = cmp.Or(o.Body, DefaultBody)
 	o.Bodies = cmp.Or(o.Bodies, DefaultBodies)
@@ -103,11 +108,19 @@ func New(o Options) (*Server, error) {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
+	var regions *shm.Regions
+	if o.Memory != "" {
+		var err error
+		if regions, err = shm.New(o.Memory); err != nil {
+			return nil, err
+		}
+	}
 	host, err := weir.NewHost(o.Host)
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{o: o, host: host, rec: o.Recorder, models: map[string]*model{},
+	s := &Server{o: o, host: host, rec: o.Recorder, regions: regions,
+		models: map[string]*model{},
 		idle: make(chan struct{}), promising: make(chan struct{}, 1),
 		loading: make(chan struct{}, 1)}
 	s.life, s.end = context.WithCancel(context.Background())
@@ -195,6 +208,9 @@ func (s *Server) Close() error {
 	s.rec.Close()
 	err := s.host.Close()
 	s.background.Wait()
+	if s.regions != nil {
+		s.regions.Close()
+	}
 	return err
 }
 

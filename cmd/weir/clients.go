@@ -4,10 +4,13 @@ import "github.com/spf13/cobra"
 
 // clientFlags are what clients of other servers of the protocol expect of this one.
 type clientFlags struct {
-	name string
+	name   string
+	memory string
 }
 
 func (f *clientFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.name, "id", "weir", "the `NAME` that the server says it has; clients "+
 		"that were written for Triton may look for triton")
+	c.Flags().StringVar(&f.memory, "shared-memory", "", "let clients on this machine register "+
+		"shared memory whose name begins with `PREFIX`, such as / for all (default: none)")
 }

@@ -62,7 +62,7 @@ func (s *service) open(c *cobra.Command) error {
 		s.log); err != nil {
 		return err
 	}
-	if s.server, err = server.New(server.Options{Name: f.clients.name,
+	if s.server, err = server.New(server.Options{Name: f.clients.name, Memory: f.clients.memory,
 		Version: thisVersion().Version, Log: s.log,
 		Logs: logs, Recorder: rec, AnyName: s.people.guard != nil, Terms: f.file.share,
 		Host: lib.HostOptions{Policy: f.policy, Threads: f.threads}}); err != nil {

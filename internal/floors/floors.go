@@ -106,6 +106,7 @@ var Table = []Row{
 	{"server/auth", 7, Both, "who asks, and what they may"},
 	{"server/oip/inferencepb", 5, Both, ""},
 	{"server/oip", 6, Both, "the inference protocol"},
+	{"server/shm", 1, Both, "memory shared with clients"},
 	{"server/repo", 8, Both, "folders of models"},
 	{"server/config", 5, Both, "the file of a server"},
 	{"server/telemetry/otlp", 7, Both, ""},

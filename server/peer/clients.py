@@ -23,7 +23,7 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1] / "internal" / "conformance" / "p
 import environment  # noqa: E402
 import place  # noqa: E402
 
-FLAGS = ["--id", "triton"]
+FLAGS = ["--id", "triton", "--shared-memory", "/"]
 PARTS = ("descriptors", "calls", "examples")
 
 

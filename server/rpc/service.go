@@ -34,18 +34,12 @@ func (s *Server) register() {
 		"RepositoryModelUnload": {serve: unary((*pb.RepositoryModelUnloadRequest).GetModelName,
 			repositoryModelUnload)},
 
-		"SystemSharedMemoryStatus": {serve: unary(nil,
-			off[pb.SystemSharedMemoryStatusRequest]("system shared memory"))},
-		"SystemSharedMemoryRegister": {serve: unary(nil,
-			off[pb.SystemSharedMemoryRegisterRequest]("system shared memory"))},
-		"SystemSharedMemoryUnregister": {serve: unary(nil,
-			off[pb.SystemSharedMemoryUnregisterRequest]("system shared memory"))},
-		"CudaSharedMemoryStatus": {serve: unary(nil,
-			off[pb.CudaSharedMemoryStatusRequest]("CUDA shared memory"))},
-		"CudaSharedMemoryRegister": {serve: unary(nil,
-			off[pb.CudaSharedMemoryRegisterRequest]("CUDA shared memory"))},
-		"CudaSharedMemoryUnregister": {serve: unary(nil,
-			off[pb.CudaSharedMemoryUnregisterRequest]("CUDA shared memory"))},
+		"SystemSharedMemoryStatus":     {serve: unary(nil, memoryStatus)},
+		"SystemSharedMemoryRegister":   {serve: unary(nil, memoryRegister)},
+		"SystemSharedMemoryUnregister": {serve: unary(nil, memoryUnregister)},
+		"CudaSharedMemoryStatus":       {serve: unary(nil, cudaStatus)},
+		"CudaSharedMemoryRegister":     {serve: unary(nil, cudaRegister)},
+		"CudaSharedMemoryUnregister":   {serve: unary(nil, cudaUnregister)},
 
 		"TraceSetting": {serve: unary(nil, traceSetting)},
 		"LogSettings":  {serve: unary(nil, logSettings)},
@@ -68,16 +62,6 @@ func (s *Server) add(name string, methods map[string]*method) {
 		desc.Streams = append(desc.Streams, s.desc(short, m))
 	}
 	s.grpc.RegisterService(&desc, nil)
-}
-
-// off answers what this server does not do.
-func off[M any, P interface {
-	*M
-	proto.Message
-}](what string) func(*Server, context.Context, P) (proto.Message, error) {
-	return func(*Server, context.Context, P) (proto.Message, error) {
-		return nil, oip.Faultf(oip.Unsupported, "%s: this server does not have it", what)
-	}
 }
 
 func healthCheck(s *Server, _ context.Context, m *healthpb.HealthCheckRequest) (proto.Message,

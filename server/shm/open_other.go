@@ -1,0 +1,13 @@
+//go:build !linux
+
+package shm
+
+import (
+	"fmt"
+	"os"
+)
+
+// open says that this system's shared memory cannot be opened as a file.
+func open(_ string, _ Info) (*os.File, fileID, error) {
+	return nil, fileID{}, fmt.Errorf("%w on this system", ErrUnsupported)
+}
