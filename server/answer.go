@@ -76,7 +76,15 @@ func (v *version) infer(ctx context.Context, r *oip.Request, a *Answer) error {
 		return err
 	}
 	defer cancel()
+	seq, err := v.sequenced(ctx, r, a.task.in)
+	if err != nil {
+		return err
+	}
+	defer seq.leave()
 	if err := v.answer(ctx, r, a.task); err != nil {
+		return err
+	}
+	if err := seq.keep(a.task); err != nil {
 		return err
 	}
 	a.Model, a.Version, a.ID = v.name, v.number, r.ID
@@ -177,7 +185,7 @@ func (v *version) wanted(r *oip.Request) []string {
 		}
 		return names
 	}
-	for _, f := range v.metadata.Outputs {
+	for _, f := range v.shown().Outputs {
 		names = append(names, f.Name)
 	}
 	return names

@@ -409,6 +409,7 @@ func (s *Server) discard(v *version) error {
 	v.end()
 	v.tries.Wait()
 	v.queue.Leave(true)
+	v.sequences.end(s)
 	err := v.on.Close()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -36,6 +37,8 @@ type version struct {
 	room    room
 	most    atomic.Int64 // bytes that somebody has capped its memory at; 0: nobody has
 	counts  *telemetry.Model
+	// sequences are those that are under way, nil of a model that knows none
+	sequences *sequences
 
 	// under are the requests that are not answered, and idle is closed once it is 0 of a version
 	// that takes no more, which leaving says; all under the server's mu.
@@ -92,7 +95,7 @@ func describe(m *weir.Model, name, number string) (*version, error) {
 			v.outputs[out.Name] = i
 		}
 	}
-	return v, nil
+	return v, v.declare(m.Metadata().Properties)
 }
 
 // fields describes an input or output; ok is false where the protocol has no type for it.
@@ -104,4 +107,26 @@ func fields(v weir.ValueInfo) (f oip.TensorFields, ok bool) {
 		f.Shape = append(f.Shape, int64(d.Size))
 	}
 	return f, ok
+}
+
+// declare reads what the properties of a model say of how it is to be asked.
+func (v *version) declare(properties map[string]string) error {
+	q, err := sequencingOf(properties, v)
+	if err != nil || q == nil {
+		return err
+	}
+	v.sequences = newSequences(q)
+	return nil
+}
+
+// shown is what clients see of the metadata: without what the server gives and keeps itself.
+func (v *version) shown() oip.Metadata {
+	if v.sequences == nil {
+		return v.metadata
+	}
+	own := func(f oip.TensorFields) bool { return v.sequences.own(f.Name) }
+	m := v.metadata
+	m.Inputs = slices.DeleteFunc(slices.Clone(m.Inputs), own)
+	m.Outputs = slices.DeleteFunc(slices.Clone(m.Outputs), own)
+	return m
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"github.com/weirgpu/weir/server/oip"
 )
 
@@ -8,7 +9,7 @@ import (
 func (s *Server) About() oip.ServerMetadata {
 	about := oip.ServerMetadata{Name: cmp.Or(s.o.Name, "weir"), Version: s.o.Version,
 		Extensions: []string{"binary_tensor_data", "classification", "model_configuration",
-			"model_repository", "schedule_policy", "statistics", "trace"}}
+			"model_repository", "schedule_policy", "sequence", "statistics", "trace"}}
 	if s.regions != nil {
 		about.Extensions = append(about.Extensions, "system_shared_memory")
 	}
@@ -27,7 +28,7 @@ func (s *Server) Metadata(name, version string) (oip.Metadata, error) {
 	if err != nil {
 		return oip.Metadata{}, err
 	}
-	m := v.metadata
+	m := v.shown()
 	m.Versions = v.model.numbers()
 	return m, nil
 }
@@ -69,10 +70,11 @@ func (v *version) config() *oip.Config {
 		}
 		return oip.ConfigItem{Name: f.Name, DataType: "TYPE_" + name, Dims: f.Shape}
 	}
-	for _, f := range v.metadata.Inputs {
+	shown := v.shown()
+	for _, f := range shown.Inputs {
 		c.Input = append(c.Input, item(f))
 	}
-	for _, f := range v.metadata.Outputs {
+	for _, f := range shown.Outputs {
 		c.Output = append(c.Output, item(f))
 	}
 	return c

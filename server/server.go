@@ -121,7 +121,7 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{o: o, host: host, rec: o.Recorder, regions: regions,
 		models: map[string]*model{},
-		idle: make(chan struct{}), promising: make(chan struct{}, 1),
+		idle:   make(chan struct{}), promising: make(chan struct{}, 1),
 		loading: make(chan struct{}, 1)}
 	s.life, s.end = context.WithCancel(context.Background())
 	if s.rec == nil {
