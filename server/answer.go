@@ -17,9 +17,12 @@ import (
 // Answer is the answer to a request. Its tensors are valid until [Answer.Close].
 type Answer struct {
 	oip.Response
-	task   *task
-	server *Server
-	closed sync.Once
+	decoupled bool // each row of the outputs is an answer
+	several   int  // rows, then
+	empty     bool // an answer without outputs is wanted as the last, then
+	task      *task
+	server    *Server
+	closed    sync.Once
 }
 
 // Close gives the answer's memory back. Until then [Server.Drain] waits. Closing twice is allowed.
@@ -37,8 +40,16 @@ func (a *Answer) free() { a.task.free() }
 // one that is served. Inputs are the caller's and not read once Infer has returned. The account is
 // that of the context (auth.From). The request's parameter timeout, in microseconds, bounds it, as
 // ctx does: who cannot be answered in time is refused at once. An error is an *oip.Fault.
-func (s *Server) Infer(ctx context.Context, name, number string,
-	r *oip.Request) (_ *Answer, err error) {
+//
+// A model that answers a request several times is asked by [Server.InferAll]; here the error is of
+// kind oip.Unsupported.
+func (s *Server) Infer(ctx context.Context, name, number string, r *oip.Request) (*Answer, error) {
+	return s.inferred(ctx, name, number, r, false)
+}
+
+// inferred is InferAll, or else Infer.
+func (s *Server) inferred(ctx context.Context, name, number string, r *oip.Request,
+	all bool) (_ *Answer, err error) {
 	q := telemetry.From(ctx)
 	if q == nil { // of somebody who follows no requests
 		q = s.rec.Begin()
@@ -53,6 +64,10 @@ func (s *Server) Infer(ctx context.Context, name, number string,
 		return nil, fault(err)
 	}
 	defer s.leave(v)
+	if v.decoupled && !all {
+		s.answered()
+		return nil, v.one()
+	}
 	a := &Answer{server: s, task: &task{follow: q}}
 	if err := v.infer(ctx, r, a); err != nil {
 		a.Close()
@@ -93,7 +108,11 @@ func (v *version) infer(ctx context.Context, r *oip.Request, a *Answer) error {
 			return err
 		}
 	}
-	return nil
+	if a.decoupled = v.decoupled; v.decoupled {
+		a.empty, _ = r.Parameters["triton_enable_empty_final_response"].(bool)
+		a.several, err = a.rowsOfAll()
+	}
+	return err
 }
 
 // understand holds that a request is for what the version has, and takes its inputs.

@@ -57,6 +57,8 @@ func (s *Server) routes() {
 		on("GET", model+"/config", s.modelConfig)
 		on("GET", model+"/stats", s.statistics)
 		on("POST", model+"/infer", s.infer)
+		on("POST", model+"/generate", s.generate)
+		on("POST", model+"/generate_stream", s.generate)
 	}
 	on("GET", "/metrics", s.metrics)
 	on("GET, POST", "/v2/trace/setting", s.traceSettings)

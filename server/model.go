@@ -39,6 +39,7 @@ type version struct {
 	counts  *telemetry.Model
 	// sequences are those that are under way, nil of a model that knows none
 	sequences *sequences
+	decoupled bool // its rows are answers of their own
 
 	// under are the requests that are not answered, and idle is closed once it is 0 of a version
 	// that takes no more, which leaving says; all under the server's mu.
@@ -111,6 +112,10 @@ func fields(v weir.ValueInfo) (f oip.TensorFields, ok bool) {
 
 // declare reads what the properties of a model say of how it is to be asked.
 func (v *version) declare(properties map[string]string) error {
+	var err error
+	if v.decoupled, err = decoupledOf(properties); err != nil {
+		return err
+	}
 	q, err := sequencingOf(properties, v)
 	if err != nil || q == nil {
 		return err

@@ -30,16 +30,6 @@ func sharedFile(t *testing.T, size int) (path, key string) {
 	return f.Name(), strings.TrimPrefix(f.Name(), "/dev/shm")
 }
 
-var pairSource = written("pair", `graph "pair" {
-  opset "" 17
-  input %x: int32[N]
-  input %s: string[M]
-  %y: int32[N] = Neg@13 (%x)
-  %t: string[M] = Identity@16 (%s)
-  output %y
-  output %t
-}`)
-
 // TestSharedMemory: inputs are read from where a client has put them, and outputs are written to
 // where it wants them; the endpoints say what is registered.
 func TestSharedMemory(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 // About describes the server.
 func (s *Server) About() oip.ServerMetadata {
 	about := oip.ServerMetadata{Name: cmp.Or(s.o.Name, "weir"), Version: s.o.Version,
-		Extensions: []string{"binary_tensor_data", "classification", "model_configuration",
+		Extensions: []string{"binary_tensor_data", "classification", "generate", "model_configuration",
 			"model_repository", "schedule_policy", "sequence", "statistics", "trace"}}
 	if s.regions != nil {
 		about.Extensions = append(about.Extensions, "system_shared_memory")
@@ -62,6 +62,9 @@ func (v *version) config() *oip.Config {
 		ModelWarmup: []oip.Warmup{}}
 	if b := v.batches.Load(); b.why != "" {
 		c.Parameters["batching"] = oip.ConfigText{StringValue: b.why}
+	}
+	if v.decoupled {
+		c.TransactionPolicy = &oip.TransactionPolicy{Decoupled: true}
 	}
 	item := func(f oip.TensorFields) oip.ConfigItem {
 		name := f.Datatype

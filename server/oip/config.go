@@ -14,7 +14,9 @@ type Config struct {
 	Input        []ConfigItem `json:"input"`
 	Output       []ConfigItem `json:"output"`
 	// DynamicBatching is nil where requests are not put together.
-	DynamicBatching      *DynamicBatching      `json:"dynamic_batching,omitempty"`
+	DynamicBatching *DynamicBatching `json:"dynamic_batching,omitempty"`
+	// TransactionPolicy is nil where a request has one answer.
+	TransactionPolicy    *TransactionPolicy    `json:"model_transaction_policy,omitempty"`
 	DefaultModelFilename string                `json:"default_model_filename"`
 	Parameters           map[string]ConfigText `json:"parameters"`
 	ModelWarmup          []Warmup              `json:"model_warmup"`
@@ -60,6 +62,11 @@ type QueuePolicy struct {
 	DefaultTimeoutMicroseconds int64  `json:"default_timeout_microseconds"`
 	AllowTimeoutOverride       bool   `json:"allow_timeout_override"`
 	MaxQueueSize               int64  `json:"max_queue_size"`
+}
+
+// TransactionPolicy says whether requests have any number of answers.
+type TransactionPolicy struct {
+	Decoupled bool `json:"decoupled"`
 }
 
 // ConfigText is a parameter's value.

@@ -33,7 +33,7 @@ func modelInfer(s *Server, ctx context.Context, stream grpc.ServerStream, k *cal
 		if err != nil {
 			return err
 		}
-		a, err := s.compute(ctx, k, r, m, false)
+		a, err := s.compute(ctx, k, r, m)
 		if err != nil {
 			return err
 		}
@@ -68,32 +68,79 @@ func (s *Server) followed(ctx context.Context, f func(ctx context.Context) error
 	return err
 }
 
-// compute computes the answer to a request; streamed, as one of a stream.
-func (s *Server) compute(ctx context.Context, k *call, r *received, m *oip.Message,
-	streamed bool) (*answer, error) {
-	if s.o.Guard != nil {
-		if err := s.o.Guard.Message(ctx, k.method.name, m.Model); err != nil {
-			return nil, err
-		}
+// compute computes the answer to a request.
+func (s *Server) compute(ctx context.Context, k *call, r *received, m *oip.Message) (*answer,
+	error) {
+	if err := s.named(ctx, k, m); err != nil {
+		return nil, err
 	}
 	out, err := s.o.Server.Infer(ctx, m.Model, m.Version, &m.Request)
 	if err != nil {
 		return nil, err
 	}
 	defer out.Close() // so that a client who reads slowly does not hold the model's memory
-	a := newAnswer(k.conn, out.MessageSize())
-	if streamed {
-		out.Parameters = oip.Parameters{"triton_final_response": true}
-		*a.whole, err = out.AppendStreamed(*a.whole)
-	} else {
-		*a.whole, err = out.AppendMessage(*a.whole)
-	}
+	a, err := encode(k, &out.Response, (*oip.Response).AppendMessage)
 	if err != nil {
-		a.drop()
 		return nil, err
 	}
 	q := telemetry.From(ctx)
 	q.Mark(telemetry.Encoded)
 	q.Bytes(int64(r.data.Len()), int64(len(*a.whole)))
 	return a, nil
+}
+
+// named asks the guard about the model that a message names.
+func (s *Server) named(ctx context.Context, k *call, m *oip.Message) error {
+	if s.o.Guard == nil {
+		return nil
+	}
+	return s.o.Guard.Message(ctx, k.method.name, m.Model)
+}
+
+// encode writes an answer.
+func encode(k *call, r *oip.Response, to func(*oip.Response, []byte) ([]byte, error)) (*answer,
+	error) {
+	a := newAnswer(k.conn, r.MessageSize())
+	var err error
+	if *a.whole, err = to(r, *a.whole); err != nil {
+		a.drop()
+		return nil, err
+	}
+	return a, nil
+}
+
+// computeAll computes the answers to a request of a stream.
+func (s *Server) computeAll(ctx context.Context, k *call, r *received, m *oip.Message) (
+	all []*answer, err error) {
+	if err := s.named(ctx, k, m); err != nil {
+		return nil, err
+	}
+	out, err := s.o.Server.InferAll(ctx, m.Model, m.Version, &m.Request)
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close()
+	bytes := 0
+	if err = out.Each(func(one *oip.Response) error {
+		a, err := encode(k, one, (*oip.Response).AppendStreamed)
+		if err != nil {
+			return err
+		}
+		all, bytes = append(all, a), bytes+len(*a.whole)
+		return nil
+	}); err != nil {
+		drop(all)
+		return nil, err
+	}
+	q := telemetry.From(ctx)
+	q.Mark(telemetry.Encoded)
+	q.Bytes(int64(r.data.Len()), int64(bytes))
+	return all, nil
+}
+
+// drop gives back answers that will not be sent.
+func drop(all []*answer) {
+	for _, a := range all {
+		a.drop()
+	}
 }

@@ -127,6 +127,9 @@ func config(c *oip.Config) *pb.ModelConfig {
 	if b := c.DynamicBatching; b != nil {
 		a.SchedulingChoice = &pb.ModelConfig_DynamicBatching{DynamicBatching: batching(b)}
 	}
+	if p := c.TransactionPolicy; p != nil {
+		a.ModelTransactionPolicy = &pb.ModelTransactionPolicy{Decoupled: p.Decoupled}
+	}
 	for _, w := range c.ModelWarmup {
 		a.ModelWarmup = append(a.ModelWarmup, warmup(w))
 	}

@@ -22,7 +22,7 @@ var errEnding = &oip.Fault{Kind: oip.Unavailable, RetryAfter: time.Second,
 const ahead = 32
 
 // inferStream is a call whose requests come one after another, and whose answers go in the same
-// order.
+// order, all to one request after another.
 type inferStream struct {
 	s      *Server
 	ctx    context.Context
@@ -36,9 +36,9 @@ type inferStream struct {
 
 // reply is what one request came to.
 type reply struct {
-	id     string
-	answer *answer
-	err    error
+	id      string
+	answers []*answer
+	err     error
 }
 
 // modelStreamInfer answers a stream of inferences. With metadata "triton_grpc_error: true" the
@@ -121,7 +121,7 @@ func (t *inferStream) answer(r *received, m *oip.Message, to chan<- reply) {
 	a := reply{id: m.ID}
 	a.err = t.s.recovered(t.call.method.name, func() (err error) {
 		return t.s.followed(t.ctx, func(ctx context.Context) error {
-			a.answer, err = t.s.compute(ctx, t.call, r, m, true)
+			a.answers, err = t.s.computeAll(ctx, t.call, r, m)
 			return err
 		})
 	})
@@ -141,7 +141,7 @@ func (t *inferStream) send() error {
 			}
 			a := <-to
 			if failed != nil {
-				a.drop()
+				drop(a.answers)
 				continue
 			}
 			if failed = t.pass(a); failed != nil {
@@ -156,23 +156,21 @@ func (t *inferStream) send() error {
 	}
 }
 
-// pass sends one answer.
+// pass sends the answers to one request.
 func (t *inferStream) pass(a reply) error {
-	if a.err == nil {
-		return t.stream.SendMsg(a.answer)
+	for i, one := range a.answers {
+		if err := t.stream.SendMsg(one); err != nil {
+			drop(a.answers[i+1:])
+			return err
+		}
 	}
-	a.drop()
+	if a.err == nil {
+		return nil
+	}
 	err := t.s.answered(t.call.method.name, a.err)
 	if t.strict || t.ctx.Err() != nil {
 		return err
 	}
 	return t.stream.SendMsg(&pb.ModelStreamInferResponse{ErrorMessage: text(a.err),
 		InferResponse: &pb.ModelInferResponse{Id: a.id}})
-}
-
-// drop gives back what a reply holds.
-func (a *reply) drop() {
-	if a.answer != nil {
-		a.answer.drop()
-	}
 }

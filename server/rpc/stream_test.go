@@ -173,3 +173,47 @@ func TestDrainEnds(t *testing.T) {
 		w.idle(t)
 	})
 }
+
+// TestSeveralInStream: a request to a model whose rows are answers has them one after another,
+// before those to the next request; who asks for one answer is refused.
+func TestSeveralInStream(t *testing.T) {
+	w := begin(t, server.Options{}, parsed("rows", `graph "rows" {
+	  opset "" 17
+	  meta "decoupled" "true"
+	  input %x: uint8[N]
+	  %y: uint8[N] = Identity@13 (%x)
+	  output %y
+	}`))
+	s := w.open(t, t.Context())
+	empty := map[string]*pb.InferParameter{"triton_enable_empty_final_response": {
+		ParameterChoice: &pb.InferParameter_BoolParam{BoolParam: true}}}
+	for _, p := range []map[string]*pb.InferParameter{nil, empty} {
+		m := request("rows", uint8(4), 5)
+		m.Parameters = p
+		if err := s.SendMsg(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = s.CloseSend()
+	got := ""
+	for {
+		m, err := next(s)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil || m.ErrorMessage != "" {
+			t.Fatal(m, err)
+		}
+		a := m.InferResponse
+		got += fmt.Sprint(a.RawOutputContents, a.Parameters["triton_final_response"].GetBoolParam(),
+			" ")
+	}
+	if want := "[[4]] false [[5]] true [[4]] false [[5]] false [] true "; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if _, err := ask[pb.ModelInferResponse](t.Context(), w, "ModelInfer", request("rows", uint8(4),
+		5)); status.Code(err) != codes.Unimplemented {
+		t.Error(err)
+	}
+	w.idle(t)
+}
