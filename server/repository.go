@@ -8,8 +8,9 @@ import (
 // About describes the server.
 func (s *Server) About() oip.ServerMetadata {
 	about := oip.ServerMetadata{Name: cmp.Or(s.o.Name, "weir"), Version: s.o.Version,
-		Extensions: []string{"binary_tensor_data", "classification", "generate", "model_configuration",
-			"model_repository", "schedule_policy", "sequence", "statistics", "trace"}}
+		Extensions: []string{"binary_tensor_data", "classification", "generate",
+			"model_configuration", "model_repository", "schedule_policy", "sequence", "statistics",
+			"trace"}}
 	if s.regions != nil {
 		about.Extensions = append(about.Extensions, "system_shared_memory")
 	}

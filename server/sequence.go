@@ -12,9 +12,9 @@ import (
 )
 
 // This file is what a model says of sequences: requests that belong together and come one after
-// another (Triton, docs/user_guide/batcher.md, "Sequence Batcher"). The server tells the model where
-// a request stands in its sequence, by inputs that clients do not send, and keeps what the model
-// returns as state for the next request.
+// another (Triton, docs/user_guide/batcher.md, "Sequence Batcher"). The server tells the model
+// where a request stands in its sequence, by inputs that clients do not send, and keeps what the
+// model returns as state for the next request.
 
 // The properties of a model (ONNX, metadata_props) that make it one of sequences. Each but the last
 // two names an input; state has pairs INPUT=OUTPUT, by commas; idle is a duration of package time.

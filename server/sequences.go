@@ -54,7 +54,8 @@ type inSequence struct {
 
 // sequenced waits until all earlier requests of the sequence are answered, and gives the model the
 // inputs that are not the client's. A request that gives them itself is one without a sequence.
-func (v *version) sequenced(ctx context.Context, r *oip.Request, in weir.Inputs) (*inSequence, error) {
+func (v *version) sequenced(ctx context.Context, r *oip.Request, in weir.Inputs) (*inSequence,
+	error) {
 	q := v.sequences
 	if q == nil {
 		return nil, nil

@@ -84,11 +84,12 @@ func (s *Server) memoryRoutes(on func(methods, path string, h endpoint)) {
 
 func (s *Server) memoryRegister(w http.ResponseWriter, r *http.Request) error {
 	var in region
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, mostSettings)).Decode(&in); err != nil {
+	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, mostSettings)).Decode(&in)
+	if err != nil {
 		return oip.Faultf(oip.Invalid, "the body is no object of JSON with key, offset and "+
 			"byte_size: %v", err)
 	}
-	if err := s.RegisterMemory(r.Context(), shm.Info{Name: r.PathValue("region"), Key: in.Key,
+	if err = s.RegisterMemory(r.Context(), shm.Info{Name: r.PathValue("region"), Key: in.Key,
 		Offset: in.Offset, Size: in.Size}); err != nil {
 		return err
 	}

@@ -58,8 +58,8 @@ func TestAppendGenerated(t *testing.T) {
 		{Name: "c\"", Tensor: tensor.FromStrings([]string{"x"}, 1)},
 		{Name: "d", Tensor: tensor.From([]int64{}, 0)}}}
 	got, err := r.AppendGenerated(nil)
-	if want := `{"id":"7","model_name":"m","model_version":"1","a":4,"b":[1,2],"c\"":"x","d":[]}`; err !=
-		nil || string(got) != want {
+	want := `{"id":"7","model_name":"m","model_version":"1","a":4,"b":[1,2],"c\"":"x","d":[]}`
+	if err != nil || string(got) != want {
 		t.Errorf("%s, %v", got, err)
 	}
 	r.Outputs = []Value{{Name: "a", Tensor: tensor.FromStrings([]string{"\xff"}, 1)}}

@@ -56,8 +56,8 @@ type Region struct {
 // fileID tells files apart.
 type fileID struct{ device, inode uint64 }
 
-// New returns no regions. Keys must begin with the prefix, which begins with a slash: "/" is that of
-// all.
+// New returns no regions. Keys must begin with the prefix, which begins with a slash: "/" is that
+// of all.
 func New(prefix string) (*Regions, error) {
 	if !strings.HasPrefix(prefix, "/") || strings.Count(prefix, "/") > 1 {
 		return nil, fmt.Errorf("%w: prefix %.40q: give one that begins with a slash and has no "+

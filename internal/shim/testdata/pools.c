@@ -243,7 +243,8 @@ static void destroyed(void)
 	unsigned before = refreshed;
 	weir_pools_refresh(true);
 	expect("of one that is trimmed", counted, 0);
-	expect("looks at graphs with the pools, which the driver may have shrunk", refreshed, before + 1);
+	expect("looks at graphs with the pools, which the driver may have shrunk", refreshed,
+		before + 1);
 	before = refreshed;
 	weir_on_mem_free_async(WEIR_cuMemFreeAsync, 2 * AT, NULL);
 	expect("looks at graphs after a free of what is no pool's", refreshed, before + 1);
