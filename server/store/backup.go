@@ -40,7 +40,7 @@ type Summary struct {
 }
 
 // Backup writes all that is in a folder, which no server may use meanwhile, into a file: whole or
-// not at all.
+// not at all. A new file may be read by its owner only, as the folder.
 func Backup(ctx context.Context, dir, file string) (sum Summary, err error) {
 	if _, err := os.Stat(filepath.Join(dir, fileName)); err != nil {
 		return sum, fmt.Errorf("state in %s: %w", dir, err)
@@ -59,14 +59,34 @@ func Backup(ctx context.Context, dir, file string) (sum Summary, err error) {
 	if _, err := s.writer.ExecContext(ctx, "VACUUM INTO ?", copied); err != nil {
 		return sum, fmt.Errorf("state in %s: %w", dir, explain(err))
 	}
+	made, err := private(file)
+	if err != nil {
+		return sum, err
+	}
 	err = wholefile.Write(file, func(w io.Writer) error {
 		sum, err = s.pack(ctx, tar.NewWriter(w), copied)
 		return err
 	})
 	if err != nil {
+		if made {
+			err = errors.Join(err, os.Remove(file))
+		}
 		return sum, err
 	}
 	return sum, syncFolder(filepath.Dir(file))
+}
+
+// private makes an empty file that only its owner may read, which what replaces it then is too;
+// whoever made one that is there has decided who may read it.
+func private(file string) (made bool, err error) {
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, f.Close()
 }
 
 // pack writes a backup.

@@ -1,7 +1,9 @@
 package store
 
 import (
+	"archive/tar"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -35,6 +37,9 @@ func backedUp(t *testing.T) (file string, want []string, blob Digest) {
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, incomingName+"*")); len(left) > 0 {
 		t.Errorf("left: %q, %v", left, err)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("who may read it: %v, %v", info.Mode(), err)
 	}
 	return file, want, blob
 }
@@ -124,6 +129,31 @@ func TestRestoreWhileRead(t *testing.T) {
 	holds(t, dir, want, blob)
 }
 
+// TestBackupIsWhole: a backup that is ended leaves no file, and the one that was there as it was.
+func TestBackupIsWhole(t *testing.T) {
+	dir, out := t.TempDir(), t.TempDir()
+	s := begin(t, dir, Options{})
+	if _, _, err := s.Blobs().Put(strings.NewReader("abc")); err != nil {
+		t.Fatal(err)
+	}
+	blob := s.Blobs().path(DigestOf([]byte("abc")))
+	if err := errors.Join(s.Close(), os.WriteFile(blob, []byte("other"), 0o600), os.WriteFile(
+		filepath.Join(out, "old"), []byte("before"), 0o640)); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"new", "old"} {
+		if _, err := Backup(t.Context(), dir, filepath.Join(out, name)); !errors.Is(err,
+			ErrDamaged) {
+			t.Errorf("of a damaged blob: %v", err)
+		}
+	}
+	left, err := os.ReadDir(out)
+	b, _ := os.ReadFile(filepath.Join(out, "old"))
+	if len(left) != 1 || string(b) != "before" || err != nil {
+		t.Errorf("left: %v, %q, %v", left, b, err)
+	}
+}
+
 // TestBackupOfNothing: where there is no state none is made for its backup.
 func TestBackupOfNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "none")
@@ -166,6 +196,39 @@ func TestRestoreRefuses(t *testing.T) {
 		if got := texts(t, begin(t, dir, Options{}, notes)); !slices.Equal(got, []string{"mine"}) {
 			t.Errorf("%s: %q", name, got)
 		}
+	}
+}
+
+// TestRestoreOfDamage: a backup that is whole, and whose state is none, moves nothing.
+func TestRestoreOfDamage(t *testing.T) {
+	const state = "no database, for as long as it may be"
+	sum, err := json.Marshal(Summary{formatNow, DigestOf([]byte(state)), 0, int64(len(state))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, m := range [][2]string{{fileName, state}, {summaryName, string(sum)}} {
+		if err := w.WriteHeader(&tar.Header{Name: m[0], Mode: 0o600,
+			Size: int64(len(m[1]))}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write([]byte(m[1])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir, path := t.TempDir(), filepath.Join(t.TempDir(), "backup.tar")
+	s := begin(t, dir, Options{}, notes)
+	add(t, s, "mine")
+	if err := errors.Join(w.Close(), s.Close(), os.WriteFile(path, b.Bytes(), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if _, replaced, err := Restore(path, dir, time.Now()); !errors.Is(err, ErrDamaged) ||
+		replaced != "" {
+		t.Errorf("replaced %q, %v", replaced, err)
+	}
+	if got := texts(t, begin(t, dir, Options{}, notes)); !slices.Equal(got, []string{"mine"}) {
+		t.Errorf("there is %q", got)
 	}
 }
 
