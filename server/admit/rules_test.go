@@ -378,3 +378,63 @@ func BenchmarkDecide(b *testing.B) {
 		})
 	}
 }
+
+// TestOwnOrder: what goes back to an account because its requests took less than was forecast does
+// not put those that it asks for later before those that wait.
+func TestOwnOrder(t *testing.T) {
+	w := newWorld(t, simple("m", Batch{}))
+	c := w.c
+	arrive := func(id uint64) {
+		t.Helper()
+		if err := c.Arrive(0, Request{ID: id, Model: "m", Rows: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var order []uint64
+	next := func() {
+		t.Helper()
+		if d := c.Decide(0); d.Run != nil {
+			order = append(order, d.Run.Requests...)
+		}
+	}
+	for id := range uint64(4) {
+		arrive(id + 1)
+	}
+	next()
+	for i := range 4 {
+		if err := c.Done(0, 1); err != nil { // at once
+			t.Fatal(err)
+		}
+		next()
+		if i == 1 {
+			arrive(5) // while the third runs and the fourth waits
+		}
+	}
+	if !slices.IsSorted(order) || len(order) != 5 {
+		t.Errorf("they ran in the order %v", order)
+	}
+}
+
+// TestIdleForgets: once nothing waits and nothing runs, an account that has had much goes before
+// another that comes after it.
+func TestIdleForgets(t *testing.T) {
+	c := newWorld(t, simple("m", Batch{})).c
+	arrive := func(id uint64, account string) {
+		t.Helper()
+		if err := c.Arrive(0, Request{ID: id, Model: "m", Rows: 1, Account: account}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for id := range uint64(9) {
+		arrive(id+1, "a")
+		c.Decide(0)
+		if err := c.Done(0, time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	arrive(10, "a")
+	arrive(11, "b")
+	if d := c.Decide(0); d.Run == nil || !slices.Equal(d.Run.Requests, []uint64{10}) {
+		t.Errorf("it runs %+v", d.Run)
+	}
+}

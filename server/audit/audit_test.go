@@ -189,7 +189,15 @@ func TestTampering(t *testing.T) {
 // tamper changes a chain, and returns where that begins.
 func tamper(random *rand.Rand, list []Record) (first int, changed []Record) {
 	i := random.IntN(len(list))
-	switch random.IntN(5) {
+	switch random.IntN(6) {
+	case 5:
+		r := &list[i] // the same letters, in other fields
+		if r.What == "" {
+			r.What += "x"
+			return i, list
+		}
+		r.Model, r.What = r.What[len(r.What)-1:]+r.Model, r.What[:len(r.What)-1]
+		return i, list
 	case 0:
 		r := &list[i]
 		texts := r.texts()
@@ -249,6 +257,34 @@ func TestCheckpoints(t *testing.T) {
 	}
 	if _, err := Verify(each(list), marks, nil); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestCheckpointsOfClose: what was gathered is under the last checkpoint too, and where nothing
+// happens none is added.
+func TestCheckpointsOfClose(t *testing.T) {
+	p := newPlace(t)
+	l := p.open(t)
+	l.Refused(Event{Who: "eve", What: "load"})
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	list, marks := p.chain(t)
+	rep, err := Verify(each(list), marks, public(p.key))
+	if err != nil || rep.Records != 2 || rep.Protected != 2 {
+		t.Errorf("got %+v, %v", rep, err)
+	}
+	l = p.open(t)
+	for range 5 {
+		if err := l.Checkpoint(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, now := p.chain(t); len(now) > len(marks)+1 {
+		t.Errorf("%d checkpoints were added of one record", len(now)-len(marks))
 	}
 }
 

@@ -186,6 +186,65 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
+// TestHeadersBesideCertificate: two headers are refused beside a certificate too, which holds until
+// it expires, also in a request that goes on.
+func TestHeadersBesideCertificate(t *testing.T) {
+	p := begin(t, t.TempDir())
+	g := p.guard(t, OIDC{})
+	if err := p.book.Add(t.Context(), Account{Name: "ann", Weight: 1, Certificates: []string{
+		"CN=ann"}, Grants: []Grant{{All, Read}}}); err != nil {
+		t.Fatal(err)
+	}
+	c, _ := newAuthority(t).make(t, &x509.Certificate{Subject: pkix.Name{CommonName: "ann"}})
+	shows := credentials{tls: &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{c}}}}
+	a, err := g.account(t.Context(), shows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := g.with(t.Context(), a)
+	if !May(ctx, Read, "m") {
+		t.Error("it may not read")
+	}
+	shows.authorization = []string{"Bearer x", "Bearer y"}
+	if a, err := g.account(t.Context(), shows); !errors.Is(err, ErrUnauthenticated) {
+		t.Errorf("got %+v, %v", a, err)
+	}
+	p.clock.pass(c.NotAfter.Sub(p.clock.Now())) // while the request goes on
+	if May(ctx, Read, "m") {
+		t.Error("it may read by a certificate that has expired")
+	}
+}
+
+// TestSessions: a client with a certificate shows it each time, and not by a session of one that
+// may have been accepted by an authority that is no more.
+func TestSessions(t *testing.T) {
+	p := begin(t, t.TempDir())
+	ca, dir := newAuthority(t), t.TempDir()
+	certificate, key := ca.files(t, dir, "server")
+	authorities := filepath.Join(dir, "ca.pem")
+	writePEM(t, authorities, "CERTIFICATE", ca.certificate.Raw)
+	for with, resumes := range map[string]bool{authorities: false, "": true} {
+		c, err := NewTLS(certificate, key, with, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		url := "https://" + serve(t, c, p.guard(t, OIDC{}).HTTP(who)) + "/v2"
+		by := client(ca, nil)
+		by.Transport.(*http.Transport).TLSClientConfig.ClientSessionCache =
+			tls.NewLRUClientSessionCache(8)
+		for i := range 2 {
+			got, err := by.Get(url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = text(got)
+			if i == 1 && got.TLS.DidResume != resumes {
+				t.Errorf("authority %q: resumed %v", with, got.TLS.DidResume)
+			}
+		}
+	}
+}
+
 // TestCertNames: the names of a certificate, the most precise first.
 func TestCertNames(t *testing.T) {
 	got := CertNames(&x509.Certificate{Subject: pkix.Name{CommonName: "a"}, DNSNames: []string{"d"},

@@ -129,6 +129,11 @@ func TestUnknownMethods(t *testing.T) {
 	if _, err := g.call("/x.Y/Z", root); err != nil {
 		t.Error(err)
 	}
+	for token, want := range map[string]error{ann: ErrDenied, root: nil} {
+		if _, err := g.call("/x.Y/Stream", token); !errors.Is(err, want) {
+			t.Errorf("as a stream: %v, want %v", err, want)
+		}
+	}
 }
 
 // TestFaults: refusals are faults of the kinds that both protocols know.

@@ -29,6 +29,7 @@ type line struct {
 	batches []string
 	dropped []string
 	fails   error
+	reads   time.Duration // that a run reads its requests before it says so
 }
 
 func newLine(t *testing.T, m admit.Model) *line {
@@ -58,6 +59,7 @@ func (l *line) run(ctx context.Context, batch []*item, copied func()) error {
 	l.mu.Lock()
 	l.batches = append(l.batches, names)
 	l.mu.Unlock()
+	time.Sleep(l.reads)
 	copied()
 	select {
 	case <-time.After(time.Duration(1+rows) * time.Millisecond):
@@ -255,6 +257,48 @@ func TestGone(t *testing.T) {
 			t.Errorf("batches %v, want %v", l.batches, want)
 		}
 	})
+}
+
+// TestGoneIsRead: one that gives up while its batch still reads it is kept for that long, since its
+// inputs are its client's own afterwards.
+func TestGoneIsRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLine(t, admit.Model{Batch: admit.Batch{Max: 8}})
+		first := l.do(t.Context(), "a", 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		second, third := l.do(t.Context(), "b", 1), l.do(ctx, "c", 1)
+		l.reads = 10 * time.Millisecond
+		<-first
+		synctest.Wait() // b and c run
+		began := time.Now()
+		cancel()
+		if err := <-third; !errors.Is(err, context.Canceled) || time.Since(began) != l.reads {
+			t.Errorf("%v after %v, and it was read for %v", err, time.Since(began), l.reads)
+		}
+		if err := <-second; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestForecastsAreBounded: clients choose signatures, and take no more memory by many of them; and
+// one batch that took very long is not what others are refused by.
+func TestForecastsAreBounded(t *testing.T) {
+	f := newForecasts()
+	for i := range 3 * most {
+		f.observe(fmt.Sprint(i), 1, time.Millisecond)
+	}
+	if n := len(f.curves); n != most {
+		t.Errorf("%d signatures are remembered", n)
+	}
+	for range 20 {
+		f.observe("s", 1, time.Millisecond)
+	}
+	f.observe("s", 1, time.Minute)
+	f.publish(0)
+	if d := f.time("s", 1); d > 10*time.Millisecond {
+		t.Errorf("after 20 of 1 ms and one of a minute, the forecast is %v", d)
+	}
 }
 
 // TestLeave: a queue that ends serves who waits, or puts them out, and takes nobody else.
