@@ -264,10 +264,10 @@ func TestGone(t *testing.T) {
 func TestGoneIsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLine(t, admit.Model{Batch: admit.Batch{Max: 8}})
+		l.reads = 10 * time.Millisecond
 		first := l.do(t.Context(), "a", 1)
 		ctx, cancel := context.WithCancel(t.Context())
 		second, third := l.do(t.Context(), "b", 1), l.do(ctx, "c", 1)
-		l.reads = 10 * time.Millisecond
 		<-first
 		synctest.Wait() // b and c run
 		began := time.Now()
