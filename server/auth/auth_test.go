@@ -517,24 +517,27 @@ func TestOthersTokensAreRecorded(t *testing.T) {
 	}
 }
 
-// TestFailedChangesAreGathered: a change that fails can be asked for as often as a client likes.
-// Equal ones become one record.
-func TestFailedChangesAreGathered(t *testing.T) {
+// TestChangesAreGathered: a change that fails can be asked for as often as a client likes, and what
+// belongs to inferences too. Equal ones become one record.
+func TestChangesAreGathered(t *testing.T) {
 	p := begin(t, t.TempDir())
-	h := p.guard(t, OIDC{}).HTTP(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(503)
+	h := p.guard(t, OIDC{}).HTTP(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/load") {
+			w.WriteHeader(503)
+		}
 	}))
-	ann := "Bearer " + p.add(t, "ann", "load on *")
+	ann := "Bearer " + p.add(t, "ann", "load,infer on *")
 	from := len(p.events(t))
 	for range 100 {
 		get(h, "POST", "/v2/repository/models/a/load", ann)
+		get(h, "POST", "/v2/systemsharedmemory/region/a/register", ann)
 	}
 	if err := p.log.Close(); err != nil {
 		t.Fatal(err)
 	}
 	all, err := audit.Read(t.Context(), p.state, int64(from)+1, 1000)
-	if err != nil || len(all) != 1 || all[0].Count != 100 ||
-		all[0].Result != "failed: status 503" {
+	if err != nil || len(all) != 2 || all[0].Count != 100 || all[1].Count != 100 ||
+		all[0].Result != "failed: status 503" || all[1].Result != audit.OK {
 		t.Errorf("%d records, %v", len(all), err)
 	}
 	if p.log, err = audit.Open(context.Background(), p.state, audit.Options{}); err != nil {

@@ -206,10 +206,11 @@ func (g *Guard) with(ctx context.Context, a *Account) context.Context {
 	return context.WithValue(ctx, contextKey{}, &request{a, g})
 }
 
-// record records a change, which must not be lost because the client is gone. One that was answered
-// with an error changed nothing, and can be asked for without end.
-func (g *Guard) record(ctx context.Context, e audit.Event) {
-	if e.Result != audit.OK && e.Result != cutOff {
+// record records what an endpoint changed, which must not be lost because the client is gone. What
+// was answered with an error changed nothing, and can be asked for without end; so can what is a
+// part of inferences, such as memory that is shared for them.
+func (g *Guard) record(ctx context.Context, of *Endpoint, e audit.Event) {
+	if of.Right == Infer || e.Result != audit.OK && e.Result != cutOff {
 		g.log.Often(e)
 		return
 	}

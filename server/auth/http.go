@@ -49,7 +49,7 @@ func (g *Guard) serve(w http.ResponseWriter, r *http.Request, e *Endpoint, next 
 	}
 	status := &statusWriter{ResponseWriter: w}
 	result := cutOff
-	defer func() { g.record(r.Context(), a.event(e.Name, model, r.URL.Path, result)) }()
+	defer func() { g.record(r.Context(), e, a.event(e.Name, model, r.URL.Path, result)) }()
 	next.ServeHTTP(status, r)
 	result = audit.OK
 	if status.code >= 400 {

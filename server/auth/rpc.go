@@ -47,7 +47,7 @@ func (g *Guard) RPC(ctx context.Context, c Call) (_ context.Context, done func(e
 			if err != nil {
 				result = audit.Failed + ": " + err.Error()
 			}
-			g.record(ctx, a.event(e.Name, c.Model, c.Method, result))
+			g.record(ctx, e, a.event(e.Name, c.Model, c.Method, result))
 		}
 	}
 	return ctx, done, nil
