@@ -300,7 +300,6 @@ func (m *model) ahead(ctx context.Context, j *Job) (*variant, *cache.Compiled, e
 	if err != nil {
 		return nil, nil, classify(err, ErrInput)
 	}
-	w.bytes = 0 // there are no inputs yet
 	v, c, err := m.prepare(ctx, w)
 	if err != nil {
 		return nil, nil, m.ofShapes(ctx, in, err)
