@@ -140,6 +140,7 @@ func (f *upFlags) run(c *cobra.Command) error {
 	if err := s.server.LoadAll(ctx, sources); err != nil && ctx.Err() == nil {
 		fmt.Fprintln(c.ErrOrStderr(), "weir: not ready:", message(err))
 	}
+	s.jobs.begin()
 	defer f.file.watch(s.server, s.log)()
 	if first := s.people.first; first != "" {
 		fmt.Fprintf(c.ErrOrStderr(), "weir: the first token, of account %s, is in %s: keep it "+

@@ -12,13 +12,17 @@ import (
 )
 
 // batchJobs are the jobs of a server, of which a server without a state has none.
-type batchJobs struct{ *jobs.Jobs }
+type batchJobs struct {
+	*jobs.Jobs
+	begin func() // is called once the models are loaded
+}
 
 // jobs goes on with the jobs of a server's state, and puts their endpoints beside the others.
 func (p *people) jobs(ctx context.Context, s *server.Server, log *slog.Logger) (batchJobs, error) {
-	var b batchJobs
+	loaded := make(chan struct{})
+	b := batchJobs{begin: func() { close(loaded) }}
 	if p.state != nil {
-		o := jobs.Options{Store: p.state.store, Server: s, Log: log}
+		o := jobs.Options{Store: p.state.store, Server: s, Log: log, Begin: loaded}
 		if p.guard != nil {
 			o.Audit, o.May = p.state.log, p.mayJob
 		}

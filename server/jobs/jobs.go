@@ -37,6 +37,8 @@ type Options struct {
 	// Store is the state, with the tables of [Room].
 	Store  *store.Store
 	Server *server.Server
+	// Begin is closed once jobs may begin, such as when the models are loaded; nil: at once.
+	Begin <-chan struct{}
 	// Audit is told of what accounts do with jobs, in the same transaction; nil for nobody.
 	Audit *audit.Log
 	// May reports whether an account may have jobs with a model, which is asked when one begins;

@@ -34,6 +34,12 @@ var (
 
 // work runs jobs until the end.
 func (j *Jobs) work() {
+	if j.o.Begin != nil {
+		select {
+		case <-j.stop.Done():
+		case <-j.o.Begin:
+		}
+	}
 	for j.stop.Err() == nil {
 		job, rest, err := j.claim()
 		if err != nil {
