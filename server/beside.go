@@ -19,11 +19,15 @@ import (
 const besideWeight = share.DefaultWeight / 100
 
 // Beside is a version of a model that computes what nobody waits for, as a job of its own on the
-// server's host, in the opportunistic class. It needs [Beside.Close]. Its methods are for one
-// goroutine.
+// server's host, in the opportunistic class. Its memory is lent: once a model needs it, Run ends with
+// [ErrRecalled], and Close gives it back, for which that model waits. It needs [Beside.Close]. Its
+// methods are for one goroutine.
 type Beside struct {
 	v      *version // of its own, without a queue
 	server *Server
+	life   context.Context // done once it was recalled
+	end    context.CancelCauseFunc
+	closed chan struct{}
 }
 
 // Beside opens a version of a model that is served once more; an empty version stands for the one
@@ -39,13 +43,16 @@ func (s *Server) Beside(ctx context.Context, name, number, job string) (*Beside,
 	if err != nil {
 		return nil, fmt.Errorf("model %s: %w", name, err)
 	}
-	b := &Beside{server: s}
+	b := &Beside{server: s, closed: make(chan struct{})}
+	b.life, b.end = context.WithCancelCause(s.life)
 	if b.v, err = describe(m, name, served.number); err == nil {
 		err = b.admit(ctx, m, job)
 	}
 	if err != nil {
+		b.end(nil)
 		return nil, errors.Join(fmt.Errorf("model %s: %w", name, err), m.Close())
 	}
+	s.keep(b)
 	return b, nil
 }
 
@@ -79,9 +86,20 @@ func (b *Beside) Rows() int {
 	return max(1, served.batches.Load().most)
 }
 
-// Run computes inputs once the device is granted. The error is that of weir.Model.Run.
+// Run computes inputs once the device is granted. The error is [ErrRecalled], or that of
+// weir.Model.Run.
 func (b *Beside) Run(ctx context.Context, in weir.Inputs) (weir.Result, error) {
-	return b.v.compute(ctx, in)
+	if errors.Is(context.Cause(b.life), ErrRecalled) {
+		return weir.Result{}, ErrRecalled
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(b.life, func() { cancel(context.Cause(b.life)) })()
+	r, err := b.v.compute(ctx, in)
+	if errors.Is(context.Cause(b.life), ErrRecalled) && err != nil {
+		err = ErrRecalled
+	}
+	return r, err
 }
 
 // Outputs are the names of the model's outputs, in the order of results.
@@ -94,4 +112,10 @@ func (b *Beside) Outputs() []string {
 }
 
 // Close ends the job and gives its memory back.
-func (b *Beside) Close() error { return b.v.on.Close() }
+func (b *Beside) Close() error {
+	err := b.v.on.Close()
+	b.server.forget(b)
+	b.end(nil)
+	close(b.closed)
+	return err
+}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/weirgpu/weir"
+	"github.com/weirgpu/weir/examples/digits"
 	"github.com/weirgpu/weir/server/oip"
 	"github.com/weirgpu/weir/tensor"
 )
@@ -66,5 +67,49 @@ func TestBesideMemory(t *testing.T) {
 	}
 	if n := len(s.Status().Jobs); n != 1 {
 		t.Errorf("%d jobs are left", n)
+	}
+}
+
+// TestRecall: memory that is lent to what runs beside comes back when a model needs it.
+func TestRecall(t *testing.T) {
+	entered, leave := make(chan struct{}, 9), make(chan struct{}, 9)
+	s := begin(t, Options{}, digitsSource(), held("hold", entered, leave, nil))
+	b, err := s.Beside(t.Context(), "hold", "", "(batch)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	st := s.Status()
+	lent := st.Jobs[len(st.Jobs)-1]
+	rest := st.Jobs[0].Share
+	rest.Memory += st.Memory - st.Promised // all that is not promised
+	if _, err := s.SetShare(st.Jobs[0].Name, rest); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		var errs []error
+		for range 2 {
+			_, err := b.Run(t.Context(), weir.Inputs{"x": tensor.From([]float32{1}, 1)})
+			errs = append(errs, err)
+		}
+		done <- errors.Join(append(errs, b.Close())...)
+	}()
+	<-entered
+	loaded := make(chan error, 1)
+	go func() {
+		m, err := weir.Load(digits.Model)
+		if err == nil {
+			err = s.Load(t.Context(), m, 1, weir.Job{Name: "late",
+				Share: weir.Share{Memory: lent.Share.Memory}})
+		}
+		loaded <- err
+	}()
+	<-b.life.Done()
+	leave <- struct{}{}
+	if err := <-done; !errors.Is(err, ErrRecalled) {
+		t.Errorf("beside: %v", err)
+	}
+	if err := <-loaded; err != nil {
+		t.Errorf("the model: %v", err)
 	}
 }

@@ -163,7 +163,10 @@ func (s *Server) admit(ctx context.Context, f *fresh) (*version, error) {
 	v.most.Store(int64(most))
 	j := weir.Job{Name: s.jobName(v), Shapes: f.shapes,
 		Share: weir.Share{Class: weir.Opportunistic, Memory: most}}
-	if v.job, err = s.fit(ctx, v, &j); err != nil {
+	if v.job, err = s.fit(ctx, v, &j); errors.Is(err, weir.ErrMemory) && s.recall(ctx) {
+		v.job, err = s.fit(ctx, v, &j)
+	}
+	if err != nil {
 		return nil, err
 	}
 	v.life, v.end = context.WithCancel(s.life)

@@ -33,7 +33,7 @@ func (v *version) compute(ctx context.Context, in weir.Inputs) (weir.Result, err
 	case !v.room.open || err != nil && !errors.Is(err, weir.ErrMemory):
 		return r, err
 	case err != nil:
-		return v.larger(ctx, in, err)
+		return v.grow(ctx, in, err)
 	case v.room.fresh(v, in):
 		v.ease()
 	}
@@ -92,6 +92,15 @@ func (v *version) ease() {
 		share.Memory = want
 		return v.job.SetShare(*share)
 	}) // without it plans make room for each other, which takes time and nothing else
+}
+
+// grow is larger, with the memory that is lent if that is what it takes.
+func (v *version) grow(ctx context.Context, in weir.Inputs, why error) (weir.Result, error) {
+	r, err := v.larger(ctx, in, why)
+	if errors.Is(err, weir.ErrMemory) && v.queue != nil && v.server.recall(ctx) {
+		return v.larger(ctx, in, why)
+	}
+	return r, err
 }
 
 // larger runs a request that needs more memory than the version is promised: with all that is left,

@@ -91,7 +91,8 @@ type Server struct {
 
 	mu       sync.Mutex
 	models   map[string]*model
-	given    Catalogue // what LoadAll had, where the options have none
+	besides  map[*Beside]bool // that are not closed
+	given    Catalogue        // what LoadAll had, where the options have none
 	closed   bool
 	draining bool
 	active   int           // requests for models that were admitted and are not answered

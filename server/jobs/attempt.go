@@ -168,7 +168,7 @@ func (a *attempt) compute(ctx context.Context, in weir.Inputs, n int) error {
 		}
 		return nil
 	}
-	if errors.Is(err, weir.ErrMemory) {
+	if errors.Is(err, weir.ErrMemory) || errors.Is(err, server.ErrRecalled) {
 		return fmt.Errorf("%w for memory: %w", errWaits, err)
 	}
 	if err != nil {

@@ -33,8 +33,8 @@
 // knows classes, and under the others it weighs next to nothing. Through the queue of the model
 // that is served, a job would need no memory of its own, and a request would wait for whole
 // executions, under the class of that model, which other models' requests would wait for too. So a
-// job whose memory is promised to others waits until some is left. One job runs at a time; accounts
-// take turns.
+// job whose memory is promised to others waits until some is left, and gives it back, with the rows
+// that are done, when a model or its requests need it. One job runs at a time; accounts take turns.
 //
 // Concurrency: every method may be called by any number of goroutines.
 //
