@@ -1,11 +1,11 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"testing"
 
 	"github.com/weirgpu/weir"
-	"github.com/weirgpu/weir/examples/digits"
 	"github.com/weirgpu/weir/server/oip"
 	"github.com/weirgpu/weir/tensor"
 )
@@ -72,44 +72,42 @@ func TestBesideMemory(t *testing.T) {
 
 // TestRecall: memory that is lent to what runs beside comes back when a model needs it.
 func TestRecall(t *testing.T) {
-	entered, leave := make(chan struct{}, 9), make(chan struct{}, 9)
-	s := begin(t, Options{}, digitsSource(), held("hold", entered, leave, nil))
-	b, err := s.Beside(t.Context(), "hold", "", "(batch)")
+	first := begin(t, Options{}, digitsSource())
+	b, err := first.Beside(t.Context(), "digits", "", "(batch)")
 	if err != nil {
 		t.Fatal(err)
 	}
-	st := s.Status()
-	lent := st.Jobs[len(st.Jobs)-1]
-	rest := st.Jobs[0].Share
-	rest.Memory += st.Memory - st.Promised // all that is not promised
-	if _, err := s.SetShare(st.Jobs[0].Name, rest); err != nil {
+	need := b.v.job.Usage().Share.Memory
+	if err := errors.Join(b.Close(), first.Close()); err != nil {
+		t.Fatal(err)
+	}
+	other := digitsSource()
+	other.Name = "other"
+	s := begin(t, Options{Host: weir.HostOptions{Memory: 2*need + need/2}}, digitsSource(), other)
+	if err := s.UnloadModel(t.Context(), "other", nil); err != nil {
+		t.Fatal(err)
+	}
+	if b, err = s.Beside(t.Context(), "digits", "", "(batch)"); err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan error, 1)
 	go func() {
-		var errs []error
-		for range 2 {
-			_, err := b.Run(t.Context(), weir.Inputs{"x": tensor.From([]float32{1}, 1)})
-			errs = append(errs, err)
+		_, raw := picture(t, 1)
+		in := weir.Inputs{"image": &tensor.Tensor{DType: tensor.Float32,
+			Shape: []int{1, 1, 8, 8}, Data: raw}}
+		for {
+			out, err := b.Run(context.Background(), in)
+			if err != nil {
+				done <- errors.Join(err, b.Close())
+				return
+			}
+			out.Close()
 		}
-		done <- errors.Join(append(errs, b.Close())...)
 	}()
-	<-entered
-	loaded := make(chan error, 1)
-	go func() {
-		m, err := weir.Load(digits.Model)
-		if err == nil {
-			err = s.Load(t.Context(), m, 1, weir.Job{Name: "late",
-				Share: weir.Share{Memory: lent.Share.Memory}})
-		}
-		loaded <- err
-	}()
-	<-b.life.Done()
-	leave <- struct{}{}
+	if err := s.LoadModel(t.Context(), "other", nil); err != nil {
+		t.Errorf("the model that needs the memory: %v", err)
+	}
 	if err := <-done; !errors.Is(err, ErrRecalled) {
 		t.Errorf("beside: %v", err)
-	}
-	if err := <-loaded; err != nil {
-		t.Errorf("the model: %v", err)
 	}
 }

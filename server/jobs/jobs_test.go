@@ -51,6 +51,13 @@ func models(names ...string) (list []server.Source) {
 // begin makes a server with jobs on a folder, which ends with the test unless end was called.
 func begin(t testing.TB, dir string, o Options, sources ...server.Source) *place {
 	t.Helper()
+	return beginIn(t, dir, o, server.Options{}, sources...)
+}
+
+// beginIn is begin with a server of some options.
+func beginIn(t testing.TB, dir string, o Options, of server.Options,
+	sources ...server.Source) *place {
+	t.Helper()
 	p := &place{dir: dir}
 	var err error
 	if p.state, err = store.Open(t.Context(), dir, store.Options{}, audit.Room, auth.Room,
@@ -58,7 +65,8 @@ func begin(t testing.TB, dir string, o Options, sources ...server.Source) *place
 		t.Fatal(err)
 	}
 	quiet := slog.New(slog.DiscardHandler)
-	if p.server, err = server.New(server.Options{Log: quiet, Batch: 1}); err != nil {
+	of.Log, of.Batch = quiet, 1
+	if p.server, err = server.New(of); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.server.LoadAll(t.Context(), sources); err != nil {

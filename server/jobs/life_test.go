@@ -108,12 +108,13 @@ func (p *place) doubled(t testing.TB, id int64, n int) {
 	}
 }
 
-// once holds that each of the numbers from 1 to n was computed once.
+// once holds that each of the numbers from 2 to n was computed once. Ones are what a model is
+// warmed up with.
 func (d *doubler) once(t testing.TB, n int) {
 	t.Helper()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for i := range n {
+	for i := 1; i < n; i++ {
 		if c := d.count[float32(i+1)]; c != 1 {
 			t.Errorf("row %d was computed %d times", i, c)
 		}
@@ -129,6 +130,20 @@ func newDoubler(at float32) (d *doubler, entered, leave chan struct{}) {
 			<-leave
 		}
 	}}, entered, leave
+}
+
+// device makes what a process makes once of the device, outside of any bubble.
+var device = sync.OnceFunc(func() {
+	if s, err := server.New(server.Options{}); err == nil {
+		_ = s.LoadAll(context.Background(), models("digits"))
+		_ = s.Close()
+	}
+})
+
+// bubble is synctest.Test for servers.
+func bubble(t *testing.T, f func(t *testing.T)) {
+	device()
+	synctest.Test(t, f)
 }
 
 // TestDrain: a server that ends keeps the rows that are computed, and goes on with the next one.
@@ -243,7 +258,7 @@ func (p *place) rested(t testing.TB) {
 // TestAttempts: after a failure a job rests, twice as long each time, and after some without a row
 // it has failed; tried again, it goes on after the rows that are done. Time is virtual.
 func TestAttempts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		broken := true
 		var at []time.Time
 		d := &doubler{count: map[float32]int{}, before: func(v float32) {
@@ -307,7 +322,7 @@ func TestDeadly(t *testing.T) {
 
 // TestMemory: a job whose memory is promised to others waits until some is left. Time is virtual.
 func TestMemory(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		d := &doubler{count: map[float32]int{}}
 		p := begin(t, t.TempDir(), Options{}, d.source("double", 1))
 		st := p.server.Status()
@@ -380,4 +395,92 @@ func TestForms(t *testing.T) {
 		}
 		p.end(t)
 	}
+}
+
+// TestUnloaded: a job that runs stops once its model is unloaded, keeps the rows that are computed,
+// and goes on when the model is back.
+func TestUnloaded(t *testing.T) {
+	d, entered, leave := newDoubler(40)
+	p := begin(t, t.TempDir(), Options{}, d.source("double", 1))
+	j := p.double(t, t.Context(), "a", 100)
+	<-entered
+	if err := p.server.UnloadModel(t.Context(), "double", nil); err != nil {
+		t.Fatal(err)
+	}
+	leave <- struct{}{}
+	got := p.until(t, j.ID, func(j *Job) bool { return strings.Contains(j.Reason, "waits") })
+	if got.State != Queued || got.Done != 40 || got.Attempts != 0 {
+		t.Errorf("without its model it is %+v", got)
+	}
+	if err := p.server.LoadModel(t.Context(), "double", nil); err != nil {
+		t.Fatal(err)
+	}
+	p.rested(t)
+	p.ended(t, j.ID, Done)
+	p.doubled(t, j.ID, 100)
+	d.once(t, 100)
+}
+
+// TestRecalled: a job gives its memory back when a model needs it, keeps the rows that are
+// computed, and goes on once there is memory. Time is virtual.
+func TestRecalled(t *testing.T) {
+	d := &doubler{count: map[float32]int{}}
+	p := begin(t, t.TempDir(), Options{}, d.source("double", 1))
+	need := p.server.Status().Jobs[0].Share.Memory
+	p.end(t)
+	bubble(t, func(t *testing.T) {
+		d, entered, leave := newDoubler(40)
+		p := beginIn(t, t.TempDir(), Options{}, server.Options{Host: weir.HostOptions{
+			Memory: 2*need + need/2}}, d.source("double", 1), d.source("other", 1))
+		if err := p.server.UnloadModel(t.Context(), "other", nil); err != nil {
+			t.Fatal(err)
+		}
+		j := p.double(t, t.Context(), "a", 100)
+		<-entered
+		loaded := make(chan error, 1)
+		go func() { loaded <- p.server.LoadModel(context.Background(), "other", nil) }()
+		synctest.Wait() // until the model waits for the job's memory
+		leave <- struct{}{}
+		leave <- struct{}{} // of the row that may not have been kept
+		if err := <-loaded; err != nil {
+			t.Error(err)
+		}
+		got := p.until(t, j.ID, func(j *Job) bool { return j.State == Queued })
+		if !strings.Contains(got.Reason, "waits for memory") || got.Done < 39 || got.Done > 40 {
+			t.Errorf("without its memory it is %+v", got)
+		}
+		if err := p.server.UnloadModel(t.Context(), "other", nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		p.doubled(t, j.ID, 100)
+		p.end(t)
+	})
+}
+
+// TestBegin: no job begins before it may. Time is virtual.
+func TestBegin(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		begun := make(chan struct{})
+		d := &doubler{count: map[float32]int{}}
+		p := begin(t, t.TempDir(), Options{Begin: begun}, d.source("double", 1))
+		j := p.double(t, t.Context(), "a", 9)
+		time.Sleep(time.Hour)
+		if got, err := p.jobs.Get(t.Context(), j.ID); err != nil || got.State != Queued {
+			t.Errorf("before it is %+v, %v", got, err)
+		}
+		close(begun)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		p.doubled(t, j.ID, 9)
+		p.end(t)
+	})
+}
+
+// TestNoBegin: jobs that never may begin do not hold up the end.
+func TestNoBegin(t *testing.T) {
+	p := begin(t, t.TempDir(), Options{Begin: make(chan struct{})}, models("digits")...)
+	p.ask(t, "POST", digitsPath, pictures(t, 3), "Idempotency-Key", "a").job(t, 201)
+	p.end(t)
 }

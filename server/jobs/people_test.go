@@ -147,7 +147,7 @@ func TestLostRight(t *testing.T) {
 // TestTurns: jobs of accounts take turns, however many one of them has; one that runs for long
 // makes room for another account's.
 func TestTurns(t *testing.T) {
-	d, entered, leave := newDoubler(1)
+	d, entered, leave := newDoubler(2)
 	p := begin(t, t.TempDir(), Options{Part: time.Nanosecond, Slice: time.Nanosecond},
 		d.source("double", 1))
 	all := []auth.Grant{{Pattern: "*", Rights: auth.Job}}

@@ -69,7 +69,6 @@ type Page struct {
 	server, devices, models, programs, jobs rows
 
 	histories map[string]*history
-	others    map[string]time.Duration             // used by jobs of the host that are no models
 	lanes     map[string]map[string]*lane[float32] // by device and name
 
 	charged map[string]time.Duration // to jobs, at the last look
@@ -139,8 +138,8 @@ func (p *Page) look() {
 	now := time.Now()
 	passed := max(now.Sub(p.at), time.Millisecond)
 	p.n, p.at = p.n+1, now
-	p.follow(models, st.Jobs, passed)
-	drawn := p.drawOthers(&st, models, passed)
+	used := p.follow(models, st.Jobs, passed)
+	drawn := p.drawOthers(st.Device, models, used, passed)
 	for i := range models {
 		drawn = p.draw(models[i].Device, models[i].Name, models[i].Used) || drawn
 	}
@@ -175,9 +174,12 @@ func set[T any](p *Page, r *rows, list []T, name func(*T) string) bool {
 	return changed
 }
 
-// follow fills in what takes two looks to know, and keeps it for the charts; p.mu is held.
-func (p *Page) follow(models []Model, jobs []weir.Usage, passed time.Duration) {
-	used, charged := map[string]time.Duration{}, map[string]time.Duration{}
+// follow fills in what takes two looks to know, and keeps it for the charts. It returns what was
+// used since the last look, by model, or by the name of a job that is of none; p.mu is held.
+func (p *Page) follow(models []Model, jobs []weir.Usage,
+	passed time.Duration) (used map[string]time.Duration) {
+	used = map[string]time.Duration{}
+	charged := map[string]time.Duration{}
 	for i := range jobs {
 		job := jobs[i].Name
 		charged[job] = jobs[i].Used
@@ -203,22 +205,18 @@ func (p *Page) follow(models []Model, jobs []weir.Usage, passed time.Duration) {
 			h.latency(p.n, m)
 		}
 	}
+	return used
 }
 
-// drawOthers draws what the jobs of the host had that are no models; p.mu is held.
-func (p *Page) drawOthers(st *weir.HostStatus, models []Model, passed time.Duration) bool {
-	used, drawn := map[string]time.Duration{}, false
-	for i := range st.Jobs {
-		name := st.Jobs[i].Name
-		if slices.ContainsFunc(models, func(m Model) bool { return m.Name == modelOf(name) }) {
-			continue
+// drawOthers draws what those had of a device that are no models; p.mu is held.
+func (p *Page) drawOthers(device string, models []Model, used map[string]time.Duration,
+	passed time.Duration) (drawn bool) {
+	for name, had := range used {
+		if !slices.ContainsFunc(models, func(m Model) bool { return m.Name == name }) {
+			part := round(min(float64(had)/float64(passed), 1), 3)
+			drawn = p.draw(device, name, part) || drawn
 		}
-		used[name] = st.Jobs[i].Used
-		had := since(int64(used[name]), int64(p.others[name]))
-		part := round(min(float64(had)/float64(passed), 1), 3)
-		drawn = p.draw(st.Device, name, part) || drawn
 	}
-	p.others = used
 	return drawn
 }
 
