@@ -19,9 +19,9 @@ import (
 const besideWeight = share.DefaultWeight / 100
 
 // Beside is a version of a model that computes what nobody waits for, as a job of its own on the
-// server's host, in the opportunistic class. Its memory is lent: once a model needs it, Run ends with
-// [ErrRecalled], and Close gives it back, for which that model waits. It needs [Beside.Close]. Its
-// methods are for one goroutine.
+// server's host, in the opportunistic class. Its memory is lent: once a model needs it, Run ends
+// with [ErrRecalled], and Close gives it back, for which that model waits. It needs [Beside.Close].
+// Its methods are for one goroutine.
 type Beside struct {
 	v      *version // of its own, without a queue
 	server *Server

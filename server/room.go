@@ -94,10 +94,12 @@ func (v *version) ease() {
 	}) // without it plans make room for each other, which takes time and nothing else
 }
 
-// grow is larger, with the memory that is lent if that is what it takes.
+// grow is larger, with the memory that is lent if that is what it takes: not where the version has
+// a cap of its own, which more would not lift.
 func (v *version) grow(ctx context.Context, in weir.Inputs, why error) (weir.Result, error) {
 	r, err := v.larger(ctx, in, why)
-	if errors.Is(err, weir.ErrMemory) && v.queue != nil && v.server.recall(ctx) {
+	own := v.queue == nil || v.most.Load() > 0
+	if errors.Is(err, weir.ErrMemory) && !own && v.server.recall(ctx) {
 		return v.larger(ctx, in, why)
 	}
 	return r, err
