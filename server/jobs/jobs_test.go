@@ -376,7 +376,7 @@ func TestUploads(t *testing.T) {
 		says    string
 	}{
 		"no model":      {"/v1/jobs", good, nil, 400, "?model=NAME"},
-		"unknown model": {"/v1/jobs?model=no", good, nil, 404, "no model"},
+		"unknown model": {"/v1/jobs?model=no", good, nil, 404, "unknown model"},
 		"version":       {digitsPath + "&version=9", good, nil, 404, "no version"},
 		"query":         {digitsPath + "&x=1", good, nil, 400, "not known"},
 		"output":        {digitsPath + "&output=x", good, nil, 400, "no output"},
