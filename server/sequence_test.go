@@ -103,6 +103,18 @@ func TestSequence(t *testing.T) {
 	}
 }
 
+// TestSequenceOfNothing: a request of a few bytes has the server make no rows that it did not send.
+func TestSequenceOfNothing(t *testing.T) {
+	s := begin(t, Options{}, counter)
+	_, err := s.Infer(t.Context(), "counter", "", &oip.Request{
+		Parameters: oip.Parameters{"sequence_id": int64(7), "sequence_start": true},
+		Inputs: []oip.Input{{Name: "x", Tensor: &tensor.Tensor{DType: tensor.Int32,
+			Shape: []int{1 << 20, 0}}}}})
+	if oip.KindOf(err) != oip.Invalid || !strings.Contains(err.Error(), "rows without elements") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // TestSequencesInOrder: requests of one sequence run one after another, however many come at once,
 // and those of others beside them.
 func TestSequencesInOrder(t *testing.T) {

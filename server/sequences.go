@@ -65,8 +65,14 @@ func (v *version) sequenced(ctx context.Context, r *oip.Request, in weir.Inputs)
 		return nil, err
 	}
 	given := false
-	for name := range in {
+	for name, t := range in {
 		given = given || q.own(name)
+		// the server makes as many rows of its own inputs, and of none a client sends any number
+		if n, err := tensor.Count(t.Shape); err != nil || len(t.Shape) > 0 &&
+			t.Shape[0] > max(n, 1) {
+			return nil, fmt.Errorf("%w: input %.200q: shape %v has rows without elements",
+				oip.ErrRequest, name, t.Shape)
+		}
 	}
 	switch {
 	case given && at.id == "":
