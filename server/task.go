@@ -103,13 +103,16 @@ func (v *version) place(t *task, q *queue.Request) {
 	t.rows = max(t.rows, 1)
 }
 
-// rows is how many rows inputs have: their first dimension, where all have one and the same; else
-// 0.
+// rows is how many rows inputs have: their first dimension, where all have one and the same and
+// there are elements; else 0.
 func (v *version) rows(in weir.Inputs) int {
 	rows := -1
 	for _, t := range in {
 		if len(t.Shape) == 0 || rows >= 0 && t.Shape[0] != rows {
 			return 0
+		}
+		if n, err := tensor.Count(t.Shape); err != nil || n == 0 {
+			return 0 // any number costs a client nothing
 		}
 		rows = t.Shape[0]
 	}

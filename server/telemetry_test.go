@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/weirgpu/weir/server/oip"
+	"github.com/weirgpu/weir/tensor"
 )
 
 // stats is what the server says of models.
@@ -142,5 +143,23 @@ func TestPanicCounts(t *testing.T) {
 	if q := s.models["digits"].newest().counts.Statistics().Requests; q.Success.Count != 0 ||
 		q.Fail.Count != 1 {
 		t.Errorf("%+v", q)
+	}
+}
+
+// TestRowsOfNothing: a request without elements counts as one row, however many it says there are.
+func TestRowsOfNothing(t *testing.T) {
+	s := begin(t, Options{}, written("open", `graph "open" {
+	  opset "" 17
+	  input %x: float32[N,M]
+	  %y: float32[N,M] = Identity@16 (%x)
+	  output %y
+	}`))
+	a, err := s.Infer(t.Context(), "open", "", &oip.Request{Inputs: []oip.Input{{Name: "x",
+		Tensor: &tensor.Tensor{DType: tensor.Float32, Shape: []int{1 << 40, 0}}}}})
+	if err == nil {
+		a.Close()
+	}
+	if got := stats(t, s, "/v2/models/open/stats")[0].Inferences; got > 1 {
+		t.Errorf("%d rows of nothing (%v)", got, err)
 	}
 }
