@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/net/netutil"
 
 	"github.com/weirgpu/weir/server"
 	"github.com/weirgpu/weir/server/audit"
@@ -67,6 +68,10 @@ func (f *peopleFlags) asked(ip net.IP) bool {
 		!ip.IsLoopback()
 }
 
+// mostConnections is how many clients are connected to an address at a time; further ones wait.
+// Each takes some 20 KB, and a descriptor.
+const mostConnections = 4096
+
 // listen listens on an address, over TLS where there is a certificate, with protocols that may be
 // chosen. One that other machines reach needs that.
 func (f *peopleFlags) listen(flag, address string, log *slog.Logger,
@@ -95,10 +100,11 @@ func (f *peopleFlags) listen(flag, address string, log *slog.Logger,
 			return nil, failed(fmt.Errorf("%s %s: %w", flag, address, err))
 		}
 	}
+	bounded := netutil.LimitListener(on, mostConnections)
 	if files == nil {
-		return on, nil
+		return bounded, nil
 	}
-	return tls.NewListener(on, files.Config(protocols...)), nil
+	return tls.NewListener(bounded, files.Config(protocols...)), nil
 }
 
 // people is who may ask a server.
