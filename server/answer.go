@@ -86,7 +86,7 @@ func (v *version) infer(ctx context.Context, r *oip.Request, a *Answer) error {
 	if err := v.understand(r, a.task, lent); err != nil {
 		return err
 	}
-	ctx, cancel, err := deadline(ctx, r.Parameters)
+	ctx, cancel, err := v.deadline(ctx, r.Parameters)
 	if err != nil {
 		return err
 	}
@@ -119,7 +119,11 @@ func (v *version) infer(ctx context.Context, r *oip.Request, a *Answer) error {
 func (v *version) understand(r *oip.Request, t *task, l *lent) error {
 	t.in = make(weir.Inputs, len(r.Inputs))
 	for i := range r.Inputs {
-		t.in[r.Inputs[i].Name] = l.input(&r.Inputs[i])
+		x, err := v.given(r.Inputs[i].Name, l.input(&r.Inputs[i]))
+		if err != nil {
+			return err
+		}
+		t.in[r.Inputs[i].Name] = x
 	}
 	for _, o := range r.Outputs {
 		if _, ok := v.outputs[o.Name]; !ok {
@@ -140,7 +144,7 @@ func (v *version) answer(ctx context.Context, r *oip.Request, t *task) error {
 	v.place(t, &q)
 	t.follow.Ask(t.rows)
 	q.Account, q.Weight = account.Name, account.Weight
-	if p, ok := r.Parameters["priority"].(int64); ok && p > 0 && p < background {
+	if p, ok := r.Parameters["priority"].(int64); ok && p > 0 && p < int64(v.own()) {
 		q.Priority = int(p)
 	}
 	for _, in := range t.in {
@@ -162,9 +166,9 @@ func (a *Answer) add(v *version, r *oip.Request, name string, l *lent) (err erro
 	if !wanted {
 		return nil
 	}
-	t := a.task.out[v.outputs[name]]
+	t := v.taken(name, a.task.out[v.outputs[name]])
 	if o.Classes > 0 {
-		if t, err = oip.Classify(t, o.Classes, nil); err != nil {
+		if t, err = oip.Classify(t, o.Classes, v.source.Labels[name]); err != nil {
 			return fmt.Errorf("output %s: %w", name, err)
 		}
 	}
@@ -179,13 +183,21 @@ func (a *Answer) add(v *version, r *oip.Request, name string, l *lent) (err erro
 }
 
 // deadline ends ctx after a request's parameter timeout, in microseconds (Triton,
-// extension_schedule_policy.md); 0 stands for none.
-func deadline(ctx context.Context, p oip.Parameters) (context.Context, context.CancelFunc, error) {
-	v, given := p["timeout"]
-	us, ok := v.(int64)
+// extension_schedule_policy.md); 0 stands for none. Where the configuration has a time of its own,
+// a request can shorten it at most, and that where it may.
+func (v *version) deadline(ctx context.Context, p oip.Parameters) (context.Context,
+	context.CancelFunc, error) {
+	value, given := p["timeout"]
+	us, ok := value.(int64)
 	if given && (!ok || us < 0) {
 		return nil, nil, fmt.Errorf("%w: timeout is %v: give whole microseconds, or 0 for none",
-			oip.ErrRequest, v)
+			oip.ErrRequest, value)
+	}
+	if d := v.dynamic(); d != nil && d.DefaultQueuePolicy.DefaultTimeoutMicroseconds > 0 {
+		own := d.DefaultQueuePolicy.DefaultTimeoutMicroseconds
+		if us == 0 || us > own || !d.DefaultQueuePolicy.AllowTimeoutOverride {
+			us = own
+		}
 	}
 	if us == 0 {
 		return ctx, func() {}, nil

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir"
+	"github.com/weirgpu/weir/server/oip"
 	"github.com/weirgpu/weir/server/queue"
 	"github.com/weirgpu/weir/tensor"
 )
@@ -80,18 +82,21 @@ func (v *version) study() {
 // cannot says why the types of a model keep its requests from being put together, "" if nothing
 // does.
 func (v *version) cannot() string {
-	if v.server.o.Batch < 2 {
+	if c := v.source.Config; c != nil && c.MaxBatchSize == 0 && len(c.Input) > 0 {
+		return "off: max_batch_size is 0"
+	}
+	if v.server.o.Batch < 2 || v.rowsAtMost() < 2 {
 		return "off"
 	}
-	if len(v.metadata.Outputs) < len(v.on.Outputs()) {
+	if len(v.results) < len(v.on.Outputs()) {
 		return "off: an output is no tensor"
 	}
-	for _, f := range slices.Concat(v.metadata.Inputs, v.metadata.Outputs) {
+	for _, f := range slices.Concat(v.types, v.results) {
 		if len(f.Shape) == 0 || f.Shape[0] >= 0 {
 			return fmt.Sprintf("off: the first dimension of %s is not open", f.Name)
 		}
 	}
-	if len(v.metadata.Inputs) == 0 {
+	if len(v.types) == 0 {
 		return "off: there are no inputs"
 	}
 	return ""
@@ -112,8 +117,11 @@ func (v *version) try(ctx context.Context) *batching {
 		b.why = "off: no values were found that the model takes: " + text(err)
 		return b
 	}
+	if d := v.dynamic(); d != nil {
+		return v.asked(ctx, t, d)
+	}
 	best, idle := one, 0
-	for size := 2; size <= v.server.o.Batch && idle < 2; size *= 2 {
+	for size := 2; size <= v.rowsAtMost() && idle < 2; size *= 2 {
 		took, err := t.batch(ctx, size)
 		if err != nil {
 			if errors.Is(err, errDiffer) {
@@ -131,6 +139,32 @@ func (v *version) try(ctx context.Context) *batching {
 	}
 	b.sizes = slices.DeleteFunc(b.sizes, func(n int) bool { return n > b.most })
 	b.why = fmt.Sprintf("up to %d rows, since more are not quicker", b.most)
+	return b
+}
+
+// asked computes batches up to the size that the configuration asks for.
+func (v *version) asked(ctx context.Context, t *trial, d *oip.DynamicBatching) *batching {
+	b := &batching{most: 1}
+	for size := 2; b.most < v.rowsAtMost(); size *= 2 {
+		size = min(size, v.rowsAtMost())
+		if _, err := t.batch(ctx, size); err != nil {
+			if errors.Is(err, errDiffer) {
+				return &batching{most: 1, why: "off: " + text(err)}
+			}
+			b.why = fmt.Sprintf("up to %d rows: with more, %s", b.most, text(err))
+			break
+		}
+		b.most, b.sizes = size, append(b.sizes, size)
+	}
+	b.delay = time.Duration(d.MaxQueueDelayMicroseconds) * time.Microsecond
+	for _, n := range d.PreferredBatchSize {
+		if n <= int64(b.most) {
+			b.preferred = append(b.preferred, int(n))
+		}
+	}
+	slices.Sort(b.preferred)
+	b.preferred = slices.Compact(b.preferred)
+	b.why = cmp.Or(b.why, fmt.Sprintf("up to %d rows, as configured", b.most))
 	return b
 }
 
@@ -164,7 +198,7 @@ func (v *version) begin(ctx context.Context) (t *trial, took time.Duration, err 
 // something.
 func (v *version) sample(rng *rand.Rand, length int) weir.Inputs {
 	in := weir.Inputs{}
-	for _, f := range v.metadata.Inputs {
+	for _, f := range v.types {
 		shape := []int{1}
 		for _, d := range f.Shape[1:] {
 			if d < 0 {
@@ -220,7 +254,7 @@ func (v *version) behind(ctx context.Context, in weir.Inputs) ([]*tensor.Tensor,
 	error) {
 	t := &task{in: in, rows: 1, own: true}
 	defer t.free()
-	if err := v.queue.Do(ctx, queue.Request{Rows: 1, Signature: "own", Priority: background},
+	if err := v.queue.Do(ctx, queue.Request{Rows: 1, Signature: "own", Priority: v.own()},
 		t); err != nil {
 		return nil, 0, err
 	}
@@ -252,7 +286,7 @@ func (t *trial) batch(ctx context.Context, size int) (took time.Duration, err er
 		tasks = append(tasks, &task{in: clone(t.rows[t.at(i)]), rows: 1})
 	}
 	var d desk
-	in, _ := d.gather(t.v.metadata.Inputs, tasks, size)
+	in, _ := d.gather(t.v.types, tasks, size)
 	took = time.Hour
 	for range repeats {
 		out, d, err := t.v.behind(ctx, in)

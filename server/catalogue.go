@@ -19,7 +19,6 @@ type Catalogue interface {
 type Offer struct {
 	Name    string
 	Sources []Source // the versions that are to be served, ascending
-	Err     error    // why none of them can be; nil: they can
 }
 
 // given is the catalogue of a server that has no other.

@@ -2,9 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
-	"io/fs"
-	"strings"
 	"time"
 
 	"github.com/weirgpu/weir/server/oip"
@@ -13,18 +10,17 @@ import (
 // This file is how the versions of a model are changed while the server answers: by requests to
 // load, to unload, and to roll back.
 
-// LoadModel makes a model serve what the catalogue has of it now: versions that are new or have
+// LoadModel makes a model serve what the catalogue has of it now, or what the parameters config and
+// file: bring along: versions that are new or have
 // changed are loaded behind the requests for those that are served, and take over once they are
 // ready. Those that fail leave the others as they are. It returns once that is done, or ctx is,
 // and goes on in the latter case. The error is an *oip.Fault.
 func (s *Server) LoadModel(ctx context.Context, name string, p oip.Parameters) error {
-	for key := range p {
-		if key == "config" || strings.HasPrefix(key, "file:") {
-			return oip.Faultf(oip.Unsupported, "model %.200q: %.40s: models are loaded from the "+
-				"folder only: put it there", name, key)
-		}
+	over, err := overridden(p)
+	if err != nil {
+		return err
 	}
-	o, err := s.offer(name)
+	o, err := s.offer(name, over)
 	if err != nil {
 		return err
 	}
@@ -94,22 +90,38 @@ func unknown(name string) error {
 }
 
 // offer asks the catalogue for a model that somebody asks to be loaded.
-func (s *Server) offer(name string) (o Offer, err error) {
+func (s *Server) offer(name string, over *overrides) (o Offer, err error) {
 	if s.o.Fixed {
 		return o, fixed(name)
 	}
-	o, err = s.catalogue().Model(name)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return o, oip.Faultf(oip.NotFound, "failed to load model %.200q: there is none of "+
-			"that name", name)
-	case err == nil:
-		err = o.Err
+	if over != nil {
+		from, ok := s.catalogue().(*Folder)
+		if !ok {
+			return o, oip.Faultf(oip.Unsupported, "model %.200q: config, file: this server has "+
+				"no folder of models: begin it with --models", name)
+		}
+		o, err = from.overridden(name, over)
+	} else {
+		o, err = s.catalogue().Model(name)
 	}
-	if err != nil {
-		return o, &oip.Fault{Kind: oip.Invalid, Text: text(err), Err: err}
+	switch {
+	case missing(err):
+		return o, oip.Faultf(oip.NotFound, "failed to load model %.200q: there is none of that "+
+			"name", name)
+	case err != nil:
+		return o, loadFault(err)
 	}
 	return o, nil
+}
+
+// loadFault is what a client is told of a model that cannot be loaded: that is the model's fault,
+// or for want of memory.
+func loadFault(err error) *oip.Fault {
+	f := *fault(err)
+	if f.Kind == oip.Internal {
+		f.Kind = oip.Invalid
+	}
+	return &f
 }
 
 // catalogue is that of the options, or what LoadAll had.
@@ -144,7 +156,7 @@ func (s *Server) changing(ctx context.Context, name string,
 	select {
 	case err := <-done:
 		if err != nil {
-			return fault(err)
+			return loadFault(err)
 		}
 		return nil
 	case <-ctx.Done():

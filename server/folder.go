@@ -2,8 +2,11 @@ package server
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 
 	"github.com/weirgpu/weir"
+	"github.com/weirgpu/weir/server/oip"
 	"github.com/weirgpu/weir/server/repo"
 	"github.com/weirgpu/weir/server/sealed"
 )
@@ -12,8 +15,15 @@ import (
 // each batch job with it.
 type Source struct {
 	Name    string
-	Version int64 // from 1 on
+	Version int64 // from 1 on; 0: no version is known, and Open says why
 	Open    func() (*weir.Model, error)
+	// Config is the model's configuration; nil where it has none.
+	Config *oip.Config
+	// Labels are those of outputs, by name and in the order of their elements.
+	Labels map[string][]string
+	// Read reads a file beside the model by its path, of so many bytes at most; nil where there are
+	// none.
+	Read func(path string, most int64) ([]byte, error)
 	// Mark is equal for equal content: a version whose mark is as it was is not loaded anew. ""
 	// is unlike all others.
 	Mark string
@@ -21,25 +31,64 @@ type Source struct {
 	Stale func() bool
 }
 
-// Sources opens each version with the options. Those that are encrypted at rest are opened with
-// keys, which is nil where there are none, into memory: nothing of them is written anywhere.
-func Sources(found []repo.Version, keys sealed.Keys, o ...weir.Option) []Source {
-	var list []Source
-	for _, v := range found {
-		list = append(list, Source{Name: v.Name, Version: v.Number, Open: func() (*weir.Model,
-			error) {
-			if !v.Sealed {
-				return weir.Open(v.Path, o...)
-			}
-			plain, err := sealed.Open(context.Background(), v.Path, keys)
-			if err != nil {
-				return nil, err
-			}
-			return weir.Load(plain, o...)
-		}})
-	}
-	return list
+// Folder is a folder of models as a [Catalogue]. Versions that are encrypted at rest are opened
+// with Keys, which is nil where there are none, into memory: nothing of them is written anywhere.
+type Folder struct {
+	Path    string
+	Keys    sealed.Keys
+	Options []weir.Option // of all models
 }
+
+// Models implements [Catalogue].
+func (f *Folder) Models() ([]Offer, error) {
+	found, _, err := repo.Scan(f.Path)
+	var list []Offer
+	for i := range found {
+		list = append(list, f.Offer(&found[i]))
+	}
+	return list, err
+}
+
+// Model implements [Catalogue].
+func (f *Folder) Model(name string) (Offer, error) {
+	m, err := repo.Find(f.Path, name, nil)
+	if err != nil {
+		return Offer{}, err
+	}
+	return f.Offer(&m), nil
+}
+
+// Offer is what the folder has of a model.
+func (f *Folder) Offer(m *repo.Model) Offer {
+	o := Offer{Name: m.Name}
+	if m.Err != nil {
+		o.Sources = []Source{{Name: m.Name, Mark: m.Err.Error(), Open: func() (*weir.Model,
+			error) {
+			return nil, m.Err
+		}}}
+		return o
+	}
+	for _, v := range m.Versions {
+		o.Sources = append(o.Sources, Source{Name: m.Name, Version: v.Number, Config: m.Config,
+			Labels: m.Labels, Mark: v.Mark, Stale: v.Stale, Read: m.Read,
+			Open: func() (*weir.Model, error) { return f.open(&v) }})
+	}
+	return o
+}
+
+func (f *Folder) open(v *repo.Version) (*weir.Model, error) {
+	if !v.Sealed {
+		return weir.Open(v.Path, f.Options...)
+	}
+	plain, err := sealed.Open(context.Background(), v.Path, f.Keys)
+	if err != nil {
+		return nil, err
+	}
+	return weir.Load(plain, f.Options...)
+}
+
+// missing reports whether an error is about a model that a catalogue does not have.
+func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
 // ones returns a shape for each input that has open dimensions, with 1 in their places.
 func ones(m *weir.Model) map[string][]int {

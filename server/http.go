@@ -61,6 +61,7 @@ func (s *Server) routes() {
 		on("POST", model+"/generate_stream", s.generate)
 	}
 	on("GET", "/metrics", s.metrics)
+	s.modelRoutes()
 	on("GET, POST", "/v2/trace/setting", s.traceSettings)
 	on("GET, POST", "/v2/models/{model}/trace/setting", s.traceSettings)
 	on("GET, POST", "/v2/logging", s.logSettings)

@@ -156,6 +156,9 @@ func (s *Server) admit(ctx context.Context, f *fresh) (*version, error) {
 		return nil, err
 	}
 	v.n, v.source, v.server, v.model = f.Version, f.Source, s, f.model
+	if err := v.configure(); err != nil {
+		return nil, err
+	}
 	v.idle, v.gone = make(chan struct{}), make(chan struct{})
 	s.mu.Lock()
 	most := f.model.terms.Memory
@@ -266,6 +269,9 @@ func (s *Server) settle(m *model, list []*fresh, ends []*version) error {
 // failed says in the index why a version is not served.
 func (s *Server) failed(f *fresh) error {
 	err := fmt.Errorf("model %s, version %d: %w", f.Name, f.Version, f.err)
+	if f.Version == 0 {
+		err = fmt.Errorf("model %s: %w", f.Name, f.err)
+	}
 	s.stand(f, stateUnavailable, text(err))
 	return err
 }

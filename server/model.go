@@ -24,6 +24,10 @@ type version struct {
 	metadata     oip.Metadata
 	inputs       map[string]weir.ValueInfo
 	outputs      map[string]int // the place of each output in the model's order
+	// types and results are the inputs and outputs as the model has them, and views those that its
+	// configuration names; metadata has them as clients see them.
+	types, results []oip.TensorFields
+	views          map[string]*view
 
 	server  *Server
 	model   *model
@@ -58,15 +62,27 @@ func (v *version) rest() {
 	}
 }
 
-// background is the priority of requests of the server's own: behind all others.
-const background = 2
+// own is the priority of requests of the server's own: behind all others.
+func (v *version) own() int {
+	if d := v.dynamic(); d != nil {
+		return int(max(d.PriorityLevels, 1)) + 1
+	}
+	return 2
+}
 
 // admission says how requests for the version wait and are put together.
 func (v *version) admission() admit.Model {
 	b := v.batches.Load()
-	return admit.Model{Name: v.name, Class: v.job.Usage().Share.Class, Queue: v.server.o.Queue,
-		Bytes: v.server.o.Bodies, Levels: background, Default: 1,
+	m := admit.Model{Name: v.name, Class: v.job.Usage().Share.Class, Queue: v.server.o.Queue,
+		Bytes: v.server.o.Bodies, Levels: v.own(), Default: 1,
 		Batch: admit.Batch{Max: b.most, Preferred: b.preferred, Delay: b.delay}}
+	if d := v.dynamic(); d != nil {
+		m.Default = int(max(d.DefaultPriorityLevel, 1))
+		if n := d.DefaultQueuePolicy.MaxQueueSize; n > 0 {
+			m.Queue = int(n)
+		}
+	}
+	return m
 }
 
 // Free returns what of the device's memory is not promised to models.
@@ -96,6 +112,7 @@ func describe(m *weir.Model, name, number string) (*version, error) {
 			v.outputs[out.Name] = i
 		}
 	}
+	v.types, v.results = v.metadata.Inputs, v.metadata.Outputs
 	return v, v.declare(m.Metadata().Properties)
 }
 

@@ -2,7 +2,10 @@ package server
 
 import (
 	"cmp"
+	"maps"
+
 	"github.com/weirgpu/weir/server/oip"
+	"github.com/weirgpu/weir/server/repo"
 )
 
 // About describes the server.
@@ -54,32 +57,66 @@ func (s *Server) Config(name, version string) (*oip.Config, error) {
 	return v.config(), nil
 }
 
-// config is what the model itself says.
+// config is what the model's configuration says, and in its place or beside it what the model
+// itself does.
 func (v *version) config() *oip.Config {
-	c := &oip.Config{Name: v.name, Platform: v.metadata.Platform, Backend: "weir",
-		VersionPolicy: oip.VersionPolicy{Latest: &oip.LatestVersions{NumVersions: 1}},
-		Input:         []oip.ConfigItem{}, Output: []oip.ConfigItem{},
-		DefaultModelFilename: "model.onnx", Parameters: map[string]oip.ConfigText{},
-		ModelWarmup: []oip.Warmup{}}
-	if b := v.batches.Load(); b.why != "" {
-		c.Parameters["batching"] = oip.ConfigText{StringValue: b.why}
+	c := &oip.Config{Platform: v.metadata.Platform, Backend: "weir"}
+	if v.source.Config != nil {
+		*c = *v.source.Config
+		c.Platform = cmp.Or(c.Platform, v.metadata.Platform)
+		c.Backend = cmp.Or(c.Backend, "weir")
+	}
+	c.Name = v.name
+	if c.VersionPolicy == (oip.VersionPolicy{}) {
+		c.VersionPolicy.Latest = &oip.LatestVersions{NumVersions: 1}
+	}
+	c.DefaultModelFilename = cmp.Or(c.DefaultModelFilename, repo.File)
+	if c.ModelWarmup == nil {
+		c.ModelWarmup = []oip.Warmup{}
 	}
 	if v.decoupled {
 		c.TransactionPolicy = &oip.TransactionPolicy{Decoupled: true}
 	}
-	item := func(f oip.TensorFields) oip.ConfigItem {
-		name := f.Datatype
-		if name == "BYTES" {
-			name = "STRING" // model_config.proto has no TYPE_BYTES
-		}
-		return oip.ConfigItem{Name: f.Name, DataType: "TYPE_" + name, Dims: f.Shape}
-	}
 	shown := v.shown()
-	for _, f := range shown.Inputs {
-		c.Input = append(c.Input, item(f))
-	}
-	for _, f := range shown.Outputs {
-		c.Output = append(c.Output, item(f))
-	}
+	c.Input = configItems(c.Input, shown.Inputs, c.MaxBatchSize > 0)
+	c.Output = configItems(c.Output, shown.Outputs, c.MaxBatchSize > 0)
+	given := c.Parameters
+	c.Parameters = map[string]oip.ConfigText{}
+	maps.Copy(c.Parameters, given)
+	v.notes(c)
 	return c
+}
+
+// notes says beside a configuration what came of it.
+func (v *version) notes(c *oip.Config) {
+	note := func(key, text string) { c.Parameters[key] = oip.ConfigText{StringValue: text} }
+	if b := v.batches.Load(); b.why != "" {
+		note("batching", b.why)
+	}
+	if len(c.InstanceGroup) > 0 {
+		note("instances", "executions of a version run one after another, with all the cores "+
+			"that it is given: instance_group changes nothing")
+	}
+	if c.Optimization != nil {
+		note("optimization", "weir's own planner decides: the key changes nothing")
+	}
+	c.Optimization, c.Runtime, c.CCModelFilenames, c.MetricTags, c.ModelMetrics = nil, nil, nil,
+		nil, nil
+}
+
+// configItems are inputs or outputs of a configuration: those of the model where it names none.
+func configItems(items []oip.ConfigItem, has []oip.TensorFields, batch bool) []oip.ConfigItem {
+	if len(items) > 0 {
+		return items
+	}
+	list := []oip.ConfigItem{}
+	for _, f := range has {
+		dims := f.Shape
+		if batch {
+			dims = dims[1:]
+		}
+		list = append(list, oip.ConfigItem{Name: f.Name, DataType: configType(f.Datatype),
+			Dims: dims})
+	}
+	return list
 }

@@ -43,7 +43,7 @@ func (v *version) compute(ctx context.Context, in weir.Inputs) (weir.Result, err
 // fresh reports whether inputs have shapes that were not run of late.
 func (r *room) fresh(v *version, in weir.Inputs) bool {
 	var shape []int
-	for _, f := range v.metadata.Inputs {
+	for _, f := range v.types {
 		shape = append(append(shape, in[f.Name].Shape...), -1)
 	}
 	if slices.ContainsFunc(r.seen, func(s []int) bool { return slices.Equal(s, shape) }) {

@@ -92,7 +92,7 @@ type Server struct {
 	mu       sync.Mutex
 	models   map[string]*model
 	besides  map[*Beside]bool // that are not closed
-	given    Catalogue        // what LoadAll had, where the options have none
+	given    given            // what LoadAll had, where the options have none
 	closed   bool
 	draining bool
 	active   int           // requests for models that were admitted and are not answered

@@ -466,7 +466,12 @@ func TestLoadAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := begin(t, Options{})
-	if err := s.LoadAll(t.Context(), Sources(found, nil)); !errors.Is(err, weir.ErrModel) {
+	var sources []Source
+	from := &Folder{Path: folder}
+	for i := range found {
+		sources = append(sources, from.Offer(&found[i]).Sources...)
+	}
+	if err := s.LoadAll(t.Context(), sources); !errors.Is(err, weir.ErrModel) {
 		t.Errorf("LoadAll: %v", err)
 	}
 	if s.Ready() {

@@ -92,7 +92,7 @@ func (v *version) place(t *task, q *queue.Request) {
 	}
 	var text [64]byte
 	to := text[:0]
-	for _, f := range v.metadata.Inputs {
+	for _, f := range v.types {
 		shape := t.in[f.Name].Shape
 		for _, d := range shape[min(from, len(shape)):] {
 			to = append(strconv.AppendInt(to, int64(d), 10), ',')
@@ -170,7 +170,7 @@ var errRows = errors.New("the outputs have not the rows of the inputs")
 // together computes what several requests ask for as one, and gives each its rows.
 func (v *version) together(ctx context.Context, batch []*task, rows int, copied func()) error {
 	b := v.batches.Load()
-	in, size := v.desk.gather(v.metadata.Inputs, batch, b.size(rows))
+	in, size := v.desk.gather(v.types, batch, b.size(rows))
 	copied()
 	if rows > b.most {
 		return fmt.Errorf("%d rows, and batches are of %d", rows, b.most)

@@ -131,7 +131,7 @@ func TestMetrics(t *testing.T) {
 // TestPanicCounts: a request whose handler panics is not one that was answered well.
 func TestPanicCounts(t *testing.T) {
 	s := begin(t, Options{}, digitsSource())
-	s.models["digits"].newest().metadata.Inputs = nil
+	s.models["digits"].newest().types = nil
 	s.models["digits"].newest().on = nil
 	_, pixels := picture(t, 1)
 	body := `{"inputs":[{"name":"image","datatype":"FP32","shape":[1,1,8,8],"parameters":` +

@@ -59,5 +59,5 @@ func turnParameters(body []byte) (oip.Parameters, error) {
 			asked.Parameters[key] = int64(n)
 		}
 	}
-	return asked.Parameters, nil
+	return asked.Parameters, unwrap(asked.Parameters)
 }

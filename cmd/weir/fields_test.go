@@ -20,6 +20,7 @@ import (
 	"github.com/weirgpu/weir/internal/conformance"
 	"github.com/weirgpu/weir/internal/floors"
 	"github.com/weirgpu/weir/scenario"
+	"github.com/weirgpu/weir/server"
 	"github.com/weirgpu/weir/server/auth"
 	"github.com/weirgpu/weir/server/jobs"
 )
@@ -42,6 +43,8 @@ var jsonOf = map[string][]reflect.Type{
 	"weir device list":       {reflect.TypeFor[deviceList]()},
 	"weir doctor":            {reflect.TypeFor[diagnosis]()},
 	"weir infer":             {reflect.TypeFor[inferResult]()},
+	"weir model ls":          {reflect.TypeFor[modelList]()},
+	"weir model push":        {reflect.TypeFor[server.Pushed]()},
 	"weir inspect":           {reflect.TypeFor[inspectResult]()},
 	"weir job logs":          {reflect.TypeFor[jobs.Lines]()},
 	"weir job ls":            {reflect.TypeFor[jobs.List]()},

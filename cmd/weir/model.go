@@ -43,7 +43,8 @@ func newModel() *cobra.Command {
 	}
 	create.Flags().Uint64Var(&seed, "seed", 1, "seed of the weights")
 	create.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	return group("model", "Model files", create)
+	return group("model", "Model files, and the models of a server", create, newModelList(),
+		newModelLoad(), newModelUnload(), newModelPush(), newModelRollback())
 }
 
 func writeModel(ctx context.Context, arch, path string, seed uint64) (*modelResult, error) {

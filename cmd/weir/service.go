@@ -27,6 +27,7 @@ type service struct {
 
 	on, calls, metrics net.Listener // for HTTP; calls and metrics are nil where there are none
 	people             *people
+	from               server.Catalogue // nil where there is no folder
 	server             *server.Server
 	jobs               batchJobs
 	page               *web.Page
@@ -65,6 +66,7 @@ func (s *service) open(c *cobra.Command) error {
 	if s.server, err = server.New(server.Options{Name: f.clients.name, Memory: f.clients.memory,
 		Version: thisVersion().Version, Log: s.log,
 		Logs: logs, Recorder: rec, AnyName: s.people.guard != nil, Terms: f.file.share,
+		Catalogue: s.from, Fixed: f.control.fixed(),
 		Host: lib.HostOptions{Policy: f.policy, Threads: f.threads}}); err != nil {
 		return err
 	}

@@ -15,10 +15,8 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
 
-	lib "github.com/weirgpu/weir"
 	"github.com/weirgpu/weir/examples/digits"
 	"github.com/weirgpu/weir/internal/terminal"
-	"github.com/weirgpu/weir/plan/cache"
 	"github.com/weirgpu/weir/server"
 	"github.com/weirgpu/weir/server/repo"
 	"github.com/weirgpu/weir/server/sealed"
@@ -40,6 +38,7 @@ type upFlags struct {
 	clients clientFlags
 	people  peopleFlags
 	sealed  sealedFlags
+	control controlFlags
 	file    upFile
 }
 
@@ -76,10 +75,13 @@ func newUp() *cobra.Command {
 		Use:   "up",
 		Short: "Serve models over HTTP and gRPC, under shares of one device",
 		Long: "Serve the models of a folder over the Open Inference Protocol, version 2, with " +
-			"Triton's binary data and classification. The folder holds NAME/VERSION/model.onnx; " +
-			"the newest version of each model is served. config.pbtxt is not read. Each model " +
-			"is a job under a policy: it is promised the memory that it needs or, where the " +
-			"shapes of its inputs are open, what its requests turn out to need.\n\n" +
+			"Triton's binary data and classification. The folder holds " +
+			"NAME/VERSION/model.onnx and, where a model has a configuration, " +
+			"NAME/config.pbtxt; without one, the newest version of each model is served. " +
+			"Models are loaded and unloaded on request (weir model), unless --control says " +
+			"otherwise. Each version is a job under a policy: it is promised the memory that it " +
+			"needs or, where the shapes of its inputs are open, what its requests turn out to " +
+			"need.\n\n" +
 			"Without --models and without a folder models, a classifier of handwritten digits is " +
 			"served.\n\nOn a loopback address anybody on this machine may ask. Any other " +
 			"demands TLS (--tls-cert, --tls-key) and accounts, each with rights; the first " +
@@ -116,6 +118,7 @@ func (f *upFlags) define(c *cobra.Command) {
 	f.clients.add(c)
 	f.people.add(c)
 	f.sealed.add(c)
+	f.control.add(c)
 	f.file.add(c)
 }
 
@@ -124,14 +127,17 @@ func (f *upFlags) run(c *cobra.Command) error {
 	if err := f.file.set(c); err != nil {
 		return err
 	}
-	sources, err := f.sources()
+	if err := f.control.check(); err != nil {
+		return err
+	}
+	sources, from, err := f.sources()
 	if err != nil {
 		return err
 	}
 	if err := f.people.check(); err != nil {
 		return err
 	}
-	s := &service{flags: f, ended: make(chan error, 1)}
+	s := &service{flags: f, from: from, ended: make(chan error, 1)}
 	if err := s.open(c); err != nil {
 		return errors.Join(err, s.abandon())
 	}
@@ -142,6 +148,7 @@ func (f *upFlags) run(c *cobra.Command) error {
 	}
 	s.jobs.begin()
 	defer f.file.watch(s.server, s.log)()
+	f.control.watch(ctx, s.server)
 	if first := s.people.first; first != "" {
 		fmt.Fprintf(c.ErrOrStderr(), "weir: the first token, of account %s, is in %s: keep it "+
 			"elsewhere and remove that file\n", firstAccount, first)
@@ -186,33 +193,6 @@ func closeAll(list ...net.Listener) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// sources are the models to serve.
-func (f *upFlags) sources() ([]server.Source, error) {
-	folder := f.folder()
-	if folder == "" {
-		return []server.Source{{Name: "digits", Version: 1, Open: func() (*lib.Model, error) {
-			return lib.Load(digits.Model)
-		}}}, nil
-	}
-	found, skipped, err := repo.Scan(folder)
-	if err != nil {
-		return nil, err
-	}
-	for _, s := range skipped {
-		slog.Warn("passed over", "path", s.Path, "why", s.Why)
-	}
-	if len(found) == 0 {
-		return nil, fmt.Errorf("%s has no models: expected %s", folder,
-			"NAME/VERSION/"+repo.File+", such as resnet/1/"+repo.File)
-	}
-	var o []lib.Option
-	if dir := os.Getenv(cache.EnvDir); !f.noCache && dir != "off" {
-		o = append(o, lib.WithCache(dir))
-	}
-	keys, err := f.sealed.keys()
-	return server.Sources(found, keys, o...), err
 }
 
 // upInfo is what weir up --json prints.

@@ -1,31 +1,50 @@
 // Package repo finds the models of a folder that is laid out as NVIDIA's Triton Inference Server
-// has it: NAME/VERSION/model.onnx, where versions are whole numbers from 1 on
-// (triton-inference-server/server, docs/user_guide/model_repository.md).
+// has it: NAME/VERSION/model.onnx, where versions are whole numbers from 1 on, and, where a model
+// has a configuration, NAME/config.pbtxt (triton-inference-server/server,
+// docs/user_guide/model_repository.md). [Push] puts a version there.
 //
-// Meet first: [Scan], and [Version], of which it returns a list.
+// Meet first: [Scan], and [Model], of which it returns a list.
 //
-// Concurrency: Scan may be called at any time by any number of goroutines.
+// Concurrency: every function may be called at any time by any number of goroutines.
 //
 // What it refuses: a folder that cannot be read. What lies in the folder and is no model of this
-// layout is passed over, with a reason ([Skipped]): the models beside it must be served.
+// layout is passed over, with a reason ([Skipped]): the models beside it must be served. A model
+// whose configuration cannot be read has the reason.
 package repo
 
 import (
 	"cmp"
-	"errors"
+	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
+	"github.com/weirgpu/weir/internal/sorting"
+	"github.com/weirgpu/weir/server/oip"
 	"github.com/weirgpu/weir/server/sealed"
 )
 
-// File is the name of the file that holds a version of a model. One that is encrypted at rest has
-// [sealed.Extension] behind it.
+// File is the name of the file that holds a version of a model, where the configuration names no
+// other. One that is encrypted at rest has [sealed.Extension] behind it.
 const File = "model.onnx"
+
+// Model is a model of the folder.
+type Model struct {
+	Name   string
+	Folder string      // its own
+	Config *oip.Config // nil where there is none
+	// Labels are those of outputs, by name, from the files that the configuration names.
+	Labels map[string][]string
+	// Versions are those that the configuration's policy serves, ascending; without one, the
+	// newest.
+	Versions []Version
+	Err      error // why none can be served; nil: they can
+}
 
 // Version is a version of a model.
 type Version struct {
@@ -33,6 +52,8 @@ type Version struct {
 	Number int64  // from 1 on
 	Path   string // of its file
 	Sealed bool   // it is encrypted at rest
+	// Mark changes with the file, the configuration and the labels.
+	Mark string
 }
 
 // String returns the version as people write it, "NAME/3".
@@ -44,66 +65,156 @@ type Skipped struct {
 	Why  string
 }
 
-// Scan returns the newest version of each model in the folder, by name. Names are those of folders;
-// names that begin with a point are passed over without a word.
-func Scan(folder string) ([]Version, []Skipped, error) {
+// Scan returns the models in the folder, by name. Names are those of folders; names that begin with
+// a point are passed over without a word.
+func Scan(folder string) ([]Model, []Skipped, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
 		return nil, nil, fmt.Errorf("models: %w", err)
 	}
-	var found []Version
+	var found []Model
 	var skipped []Skipped
 	for _, e := range entries {
 		if e.Name()[0] == '.' {
 			continue
 		}
-		path := filepath.Join(folder, e.Name())
-		v, why := newest(path)
-		if why != "" {
-			skipped = append(skipped, Skipped{path, why})
-			continue
+		m, passed := look(folder, e.Name(), nil)
+		skipped = append(skipped, passed...)
+		if len(m.Versions) > 0 || m.Err != nil {
+			found = append(found, m)
 		}
-		v.Name = e.Name()
-		found = append(found, v)
 	}
 	return found, skipped, nil
 }
 
-// newest returns the newest version in the folder of a model, or why there is none.
-func newest(folder string) (v Version, why string) {
-	entries, err := os.ReadDir(folder)
+// Find returns a model of the folder as it is now. With a configuration, that is heeded in the
+// place of the model's own. The error is of kind fs.ErrNotExist where there is no such model, or it
+// has no version.
+func Find(folder, name string, config *oip.Config) (Model, error) {
+	if err := CheckName(name); err != nil {
+		return Model{}, err
+	}
+	if _, err := os.Stat(filepath.Join(folder, name)); err != nil {
+		return Model{}, fmt.Errorf("model %s: %w", name, err)
+	}
+	m, passed := look(folder, name, config)
+	if len(m.Versions) == 0 && m.Err == nil {
+		return m, fmt.Errorf("model %s %s: %w", name, passed[0].Why, fs.ErrNotExist)
+	}
+	return m, nil
+}
+
+// CheckName reports a name that no model of a folder has. The error is of kind fs.ErrNotExist.
+func CheckName(name string) error {
+	if name == "" || name[0] == '.' || len(name) > 255 || strings.ContainsAny(name, "/\\\x00") ||
+		!filepath.IsLocal(name) {
+		return fmt.Errorf("model %.300q: it is no name of a folder: %w", name, fs.ErrNotExist)
+	}
+	return nil
+}
+
+// look looks at a model's folder.
+func look(folder, name string, config *oip.Config) (m Model, skipped []Skipped) {
+	m = Model{Name: name, Folder: filepath.Join(folder, name), Config: config}
+	entries, err := os.ReadDir(m.Folder)
 	if err != nil {
-		return v, "is no folder of a model: expected NAME/VERSION/" + File
+		return m, []Skipped{{m.Folder, "is no folder of a model: expected NAME/VERSION/" + File}}
 	}
-	var numbers []int64
+	text, err := json.Marshal(config)
+	mark := string(text)
+	if err != nil {
+		panic(err) // it was read from JSON, or from text without NaN
+	}
+	if config == nil {
+		m.Config, mark, m.Err = readConfig(m.Folder)
+	}
+	if m.Err == nil && m.Config != nil {
+		var texts string
+		m.Labels, texts, m.Err = m.labels()
+		mark += texts
+	}
+	if m.Err != nil {
+		return m, nil
+	}
+	mark = fmt.Sprintf("%x", sha256.Sum256([]byte(mark)))
 	for _, e := range entries {
-		if n, ok := number(e.Name()); ok {
-			numbers = append(numbers, n)
+		n, ok := number(e.Name())
+		if !ok {
+			continue
 		}
+		v, why := m.version(n, mark)
+		if why != "" {
+			skipped = append(skipped, Skipped{filepath.Join(m.Folder, e.Name()), why})
+			continue
+		}
+		m.Versions = append(m.Versions, v)
 	}
-	if len(numbers) == 0 {
-		return v, "has no version: expected a folder such as 1 with " + File + " in it"
+	switch {
+	case len(m.Versions) > 0:
+		m.Versions, m.Err = chosen(m.Versions, m.Config)
+		return m, skipped
+	case len(skipped) > 0:
+		return m, []Skipped{{m.Folder, skipped[len(skipped)-1].Why}}
 	}
-	v.Number = slices.MaxFunc(numbers, cmp.Compare[int64])
-	plain := filepath.Join(folder, strconv.FormatInt(v.Number, 10), File)
+	return m, []Skipped{{m.Folder, "has no version: expected a folder such as 1 with " + File +
+		" in it"}}
+}
+
+// version is one of a model, or why it is none.
+func (m *Model) version(n int64, mark string) (v Version, why string) {
+	file := File
+	if m.Config != nil && m.Config.DefaultModelFilename != "" {
+		file = m.Config.DefaultModelFilename
+	}
+	plain := filepath.Join(m.Folder, strconv.FormatInt(n, 10), file)
 	closed := plain + sealed.Extension
-	_, err = os.Stat(plain)
-	_, errClosed := os.Stat(closed)
+	info, err := os.Stat(plain)
+	infoClosed, errClosed := os.Stat(closed)
+	v = Version{Name: m.Name, Number: n, Path: plain}
 	switch {
 	case err == nil && errClosed == nil:
 		// the plain one would lie beside the other by mistake
-		return v, fmt.Sprintf("version %d has both %s and %s: remove one", v.Number, File,
+		return v, fmt.Sprintf("version %d has both %s and %s: remove one", n, file,
 			filepath.Base(closed))
-	case err == nil:
-		v.Path = plain
 	case errClosed == nil:
-		v.Path, v.Sealed = closed, true
-	case errors.Is(err, fs.ErrNotExist):
-		return v, fmt.Sprintf("version %d has no %s", v.Number, File)
-	default:
+		v.Path, v.Sealed, info = closed, true, infoClosed
+	case err != nil && os.IsNotExist(err):
+		return v, fmt.Sprintf("version %d has no %s", n, file)
+	case err != nil:
 		return v, err.Error()
 	}
+	v.Mark = fmt.Sprintf("%s %d %d", mark, info.Size(), info.ModTime().UnixNano())
 	return v, ""
+}
+
+// Stale reports whether the file of a version has changed since it was found.
+func (v *Version) Stale() bool {
+	info, err := os.Stat(v.Path)
+	return err != nil || !strings.HasSuffix(v.Mark, fmt.Sprintf(" %d %d", info.Size(),
+		info.ModTime().UnixNano()))
+}
+
+// chosen are the versions that a configuration's policy serves, ascending.
+func chosen(all []Version, c *oip.Config) ([]Version, error) {
+	sorting.By(all, func(a, b Version) int { return cmp.Compare(a.Number, b.Number) })
+	latest := int64(1)
+	switch {
+	case c == nil:
+	case c.VersionPolicy.All != nil:
+		return all, nil
+	case c.VersionPolicy.Specific != nil:
+		want := c.VersionPolicy.Specific.Versions
+		some := slices.DeleteFunc(all, func(v Version) bool {
+			return !slices.Contains(want, v.Number)
+		})
+		if len(some) == 0 {
+			return nil, fmt.Errorf("version_policy: none of the versions %v is in the folder", want)
+		}
+		return some, nil
+	case c.VersionPolicy.Latest != nil:
+		latest = max(c.VersionPolicy.Latest.NumVersions, 1)
+	}
+	return all[max(0, int64(len(all))-latest):], nil
 }
 
 // number reads a version's name: a whole number from 1 on, written as it is printed.

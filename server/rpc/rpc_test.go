@@ -324,7 +324,7 @@ func TestMethods(t *testing.T) {
 			Parameters: map[string]*pb.ModelRepositoryParameter{"file:1/model.onnx": {
 				ParameterChoice: &pb.ModelRepositoryParameter_BytesParam{
 					BytesParam: make([]byte, 2<<20)}}}},
-			&pb.RepositoryModelLoadResponse{}, "Unimplemented: model \"x\""},
+			&pb.RepositoryModelLoadResponse{}, "InvalidArgument: parameter file"},
 		{"RepositoryModelUnload", &pb.RepositoryModelUnloadRequest{ModelName: "x"},
 			&pb.RepositoryModelUnloadResponse{}, "NotFound: Request for unknown model"},
 		{"SystemSharedMemoryStatus", &pb.SystemSharedMemoryStatusRequest{},

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	lib "github.com/weirgpu/weir"
+	"github.com/weirgpu/weir/examples/digits"
+	"github.com/weirgpu/weir/plan/cache"
+	"github.com/weirgpu/weir/server"
+	"github.com/weirgpu/weir/server/repo"
+)
+
+// The ways in which the models that are served change.
+var controls = []string{"request", "none", "poll", "explicit"}
+
+// controlFlags say which models are loaded, and when.
+type controlFlags struct {
+	control string
+	load    []string
+	every   time.Duration
+}
+
+func (f *controlFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.control, "control", controls[0], "how models change: request (all are "+
+		"loaded, and loaded and unloaded on request), explicit (as request, and those of --load "+
+		"alone at the begin), poll (as the folder does) or none")
+	c.Flags().StringSliceVar(&f.load, "load", nil, "the `NAMES` of models to load at the begin, "+
+		"with --control explicit; may be repeated")
+	c.Flags().DurationVar(&f.every, "poll", 15*time.Second, "how often the folder is looked at, "+
+		"with --control poll")
+	_ = c.RegisterFlagCompletionFunc("control", cobra.FixedCompletions(controls,
+		cobra.ShellCompDirectiveNoFileComp))
+}
+
+func (f *controlFlags) check() error {
+	switch {
+	case !slices.Contains(controls, f.control):
+		return fmt.Errorf("--control %.40s: there are %s", f.control, strings.Join(controls, ", "))
+	case len(f.load) > 0 && f.control != "explicit":
+		return fmt.Errorf("--load is for --control explicit: with %s all models are loaded",
+			f.control)
+	case f.every < 10*time.Millisecond:
+		return fmt.Errorf("--poll %v: give 10ms or more", f.every)
+	}
+	return nil
+}
+
+// fixed reports whether requests to load and unload are refused.
+func (f *controlFlags) fixed() bool { return f.control == "none" || f.control == "poll" }
+
+// watch follows the folder, if it is to be, until the server ends.
+func (f *controlFlags) watch(ctx context.Context, s *server.Server) {
+	if f.control == "poll" {
+		go s.Watch(ctx, f.every)
+	}
+}
+
+// sources are the models to serve at the begin, and where more come from; nil where there is no
+// folder.
+func (f *upFlags) sources() ([]server.Source, server.Catalogue, error) {
+	folder := f.folder()
+	if folder == "" {
+		return []server.Source{{Name: "digits", Version: 1, Open: func() (*lib.Model, error) {
+			return lib.Load(digits.Model)
+		}}}, nil, nil
+	}
+	found, skipped, err := repo.Scan(folder)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, s := range skipped {
+		slog.Warn("passed over", "path", s.Path, "why", s.Why)
+	}
+	from := &server.Folder{Path: folder}
+	if dir := os.Getenv(cache.EnvDir); !f.noCache && dir != "off" {
+		from.Options = append(from.Options, lib.WithCache(dir))
+	}
+	if from.Keys, err = f.sealed.keys(); err != nil {
+		return nil, nil, err
+	}
+	list, err := f.control.chosen(from, found, folder)
+	return list, from, err
+}
+
+// chosen are the models that are loaded at the begin.
+func (f *controlFlags) chosen(from *server.Folder, found []repo.Model, folder string) (
+	list []server.Source, err error) {
+	names := map[string]bool{}
+	for i := range found {
+		name := found[i].Name
+		names[name] = true
+		if f.control != "explicit" || slices.Contains(f.load, name) {
+			list = append(list, from.Offer(&found[i]).Sources...)
+		}
+	}
+	for _, name := range f.load {
+		if !names[name] {
+			return nil, fmt.Errorf("--load %.200s: %s has no such model", name, folder)
+		}
+	}
+	if len(found) == 0 && f.control != "explicit" && f.control != "poll" {
+		return nil, errors.New(folder + " has no models: expected NAME/VERSION/" + repo.File +
+			", such as resnet/1/" + repo.File)
+	}
+	return list, nil
+}
