@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -172,5 +173,106 @@ func TestOverCapAtOnce(t *testing.T) {
 	defer cancel()
 	if _, err := probabilities(ctx, m, drawn(5000, 1)); !errors.Is(err, ErrMemory) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// keptHold makes the job of a model hold the device for a Run that is to come, as a Run does that
+// ends while another waits. The caller has the model's turn.
+func keptHold(t *testing.T, m *Model) {
+	t.Helper()
+	y := m.tenancy.Load()
+	if _, err := y.seat.Acquire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	y.seat.Keep()
+	y.kept.Store(true)
+}
+
+// TestKeptHoldGoesBack holds that a hold which is kept for a Run that gives up meanwhile is given
+// back, under a policy that asks for none.
+func TestKeptHoldGoesBack(t *testing.T) {
+	h := hosting(t, HostOptions{Policy: "fifo"})
+	a, _ := guest(t, h, "a", Share{})
+	b, _ := guest(t, h, "b", Share{})
+	a.turns <- struct{}{}
+	keptHold(t, a)
+	ctx, cancel := context.WithCancel(t.Context())
+	gaveUp := make(chan error)
+	go func() {
+		_, err := probabilities(ctx, a, drawn(1, 1))
+		gaveUp <- err
+	}()
+	for a.tenancy.Load().waiting.Load() == 0 {
+		runtime.Gosched()
+	}
+	cancel()
+	if err := <-gaveUp; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	<-a.turns // as by a Run that ends and has seen the other wait
+	a.abandoned(a.tenancy.Load())
+	late, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, err := probabilities(late, b, drawn(1, 1)); err != nil {
+		t.Errorf("another job: %v", err)
+	}
+}
+
+// TestNobodyWaitsForResults holds that a job which waits until a result is closed keeps nobody from
+// the device, also when more of its Runs wait behind that.
+func TestNobodyWaitsForResults(t *testing.T) {
+	h := hosting(t, HostOptions{Policy: "fifo"})
+	probe, usage := guest(t, h, "probe", Share{})
+	need := usage.Usage().Memory // of one Run
+	probe.Close()
+	a, _ := guest(t, h, "a", Share{Memory: need})
+	b, _ := guest(t, h, "b", Share{})
+	open, err := a.Run(t.Context(), drawn(1, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.turns <- struct{}{}
+	keptHold(t, a)
+	var runs sync.WaitGroup
+	for range 2 {
+		runs.Go(func() {
+			if _, err := probabilities(t.Context(), a, drawn(1, 1)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for a.tenancy.Load().waiting.Load() < 2 {
+		runtime.Gosched()
+	}
+	<-a.turns
+	late, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, err := probabilities(late, b, drawn(1, 1)); err != nil {
+		t.Errorf("another job: %v", err)
+	}
+	open.Close()
+	runs.Wait()
+}
+
+// TestAdmittedAfterNoRoom holds that a model for which the device has no room when it is loaded can
+// be admitted once there is, under the same name.
+func TestAdmittedAfterNoRoom(t *testing.T) {
+	h := hosting(t, HostOptions{Memory: 8 * MiB})
+	all, err := h.machine.Device.Alloc(int64(8 * MiB))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := Load(digits.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	job := Job{Name: "a", Shapes: map[string][]int{"image": {1, 1, digits.Side, digits.Side}}}
+	if _, err := h.Admit(t.Context(), m, job); !errors.Is(err, ErrMemory) {
+		t.Fatalf("on a device that is full: %v", err)
+	}
+	all.Free()
+	if _, err := h.Admit(t.Context(), m, job); err != nil {
+		t.Errorf("once there is room: %v", err)
 	}
 }

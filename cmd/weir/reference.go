@@ -18,7 +18,7 @@ type topic struct{ word, means string }
 
 // exitCodes are all that a command ends with.
 var exitCodes = []topic{
-	{"0", "done; up and agent also when a signal has ended them in order"},
+	{"0", "done; up, agent and top also when a signal has ended them in order"},
 	{"1", "the work failed, or a check did not hold"},
 	{"2", "the command line or a file is wrong"},
 	{"125", "exec: the program was not started, for which a wrong flag is a reason too"},
