@@ -118,6 +118,7 @@ var Table = []Row{
 	{"server/rpc", 11, Both, "and over gRPC"},
 	{"server/jobs", 11, Both, "batch jobs that outlive it"},
 	{"server/peer/models", 10, Both, ""},
+	{"server/peer/fuzz", 12, Both, ""},
 	{"cmd/weir", 12, Both, "flags and wiring"},
 	{"bench/precision", 10, Both, ""},
 	{"bench/beside", 10, Both, ""},
