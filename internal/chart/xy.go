@@ -66,12 +66,13 @@ func (c *XY) SVG(class string, width float64) string {
 	p.axes(yTicks)
 	var labels []label
 	var taken []box
+	marks := p.marks(c.Series)
 	for i := range c.Series {
 		s := &c.Series[i]
 		if s.Points {
 			p.markers(s)
 		} else if end, ok := p.curve(s); ok && s.Starts {
-			taken = append(taken, p.atStart(s, taken))
+			taken = append(taken, p.atStart(s, taken, marks))
 		} else if ok {
 			labels = append(labels, label{at: end, style: s.Style, name: s.Name, faint: s.Faint})
 		}
@@ -174,6 +175,20 @@ func (p *plot) markers(s *Series) {
 	}
 }
 
+// marks returns where the markers of all series lie.
+func (p *plot) marks(series []Series) (all []box) {
+	for i := range series {
+		s := &series[i]
+		for k := 0; s.Points && k < len(s.X); k++ {
+			if at, ok := p.at(s.X[k], s.Y[k]); ok {
+				r := s.radius(k)
+				all = append(all, box{at.x - r, at.y - r, at.x + r, at.y + r})
+			}
+		}
+	}
+	return all
+}
+
 // radius returns how large marker i is.
 func (s *Series) radius(i int) float64 {
 	if s.Sizes == nil {
@@ -212,13 +227,21 @@ func (p *plot) atEnds(labels []label) []box {
 }
 
 // atStart writes the name of a line right of its start, below it where it rises and below what is
-// taken, and returns where.
-func (p *plot) atStart(s *Series, taken []box) box {
+// taken, and returns where. It keeps clear of markers, too, where the plot has room for that.
+func (p *plot) atStart(s *Series, taken, marks []box) box {
 	at, _ := p.at(s.X[0], s.Y[0])
 	name := fit(s.Name, (p.right-p.left)*0.6)
 	b := box{at.x + 16, at.y - 10, at.x + 16 + textWidth(name), at.y + 5}
-	for slices.ContainsFunc(taken, b.touches) {
-		b.top, b.bottom = b.top+4, b.bottom+4
+	below := func(b box, what []box) box {
+		for slices.ContainsFunc(what, b.touches) {
+			b.top, b.bottom = b.top+4, b.bottom+4
+		}
+		return b
+	}
+	if clear := below(b, slices.Concat(taken, marks)); clear.bottom <= p.bottom {
+		b = clear
+	} else {
+		b = below(b, taken)
 	}
 	p.text(fmt.Sprintf("named small c%d", s.Style%colours), b.left, b.bottom-4, name)
 	return b

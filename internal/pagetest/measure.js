@@ -54,6 +54,13 @@
     if (!shown(drawing)) continue;
     const frame = drawing.getBoundingClientRect();
     const labels = [...drawing.querySelectorAll("text")].map(e => [e, e.getBoundingClientRect()]);
+    const marks = [...drawing.querySelectorAll(".mark")].map(e => [e, e.getBoundingClientRect()]);
+    for (const [e, a] of labels) for (const [m, b] of marks) {
+      const later = e.compareDocumentPosition(m) & Node.DOCUMENT_POSITION_FOLLOWING;
+      if (later && Math.min(a.right, b.right) - Math.max(a.left, b.left) > 2 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 2) {
+        problems.add(`a mark hides a part of ${where(e)}`);
+      }
+    }
     labels.forEach(([e, a], i) => {
       if (a.left < frame.left - 1 || a.right > frame.right + 1 || a.top < frame.top - 1 || a.bottom > frame.bottom + 1) {
         problems.add(`outside of its chart: ${where(e)}`);
