@@ -122,6 +122,7 @@ var Table = []Row{
 	{"cmd/weir", 12, Both, "flags and wiring"},
 	{"bench/precision", 10, Both, ""},
 	{"bench/beside", 10, Both, ""},
+	{"bench/life", 11, Both, ""},
 	{"bench/binary", 10, Both, ""},
 	{"bench/sharing", 10, Both, ""},
 	{"bench/exec", 10, Both, ""},
