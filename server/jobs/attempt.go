@@ -126,6 +126,8 @@ func (a *attempt) served() error {
 // step computes the next rows, and keeps what was computed when it is time.
 func (a *attempt) step(ctx context.Context) error {
 	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
 	case a.j.stop.Err() != nil:
 		return errStopped
 	case !a.model.Served():

@@ -125,6 +125,24 @@ func packed(t testing.TB, arrays map[string]*tensor.Tensor) []byte {
 	return b.Bytes()
 }
 
+// stored is a file with one array of one picture, not compressed, with some bytes behind it.
+func stored(t testing.TB, more string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	w, err := z.CreateHeader(&zip.FileHeader{Name: "image" + suffix, Method: zip.Store})
+	if err == nil {
+		err = npy.Write(w, rows(1))
+	}
+	if err == nil {
+		_, err = io.WriteString(w, more)
+	}
+	if err = errors.Join(err, z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
 // pictures is a file with n rows for the classifier.
 func pictures(t testing.TB, n int) []byte {
 	return packed(t, map[string]*tensor.Tensor{"image": rows(n)})
@@ -366,6 +384,8 @@ func digestOf(b []byte) string {
 func TestUploads(t *testing.T) {
 	p := begin(t, t.TempDir(), Options{Input: 1 << 20}, models("digits")...)
 	good := pictures(t, 5)
+	flipped := stored(t, "")
+	flipped[bytes.Index(flipped, []byte("NUMPY"))+200] ^= 1 // among the data
 	torn := slices.Clone(good)
 	torn[len(torn)/2] ^= 1
 	for name, c := range map[string]struct {
@@ -375,15 +395,17 @@ func TestUploads(t *testing.T) {
 		status  int
 		says    string
 	}{
-		"no model":      {"/v1/jobs", good, nil, 400, "?model=NAME"},
-		"unknown model": {"/v1/jobs?model=no", good, nil, 404, "unknown model"},
-		"version":       {digitsPath + "&version=9", good, nil, 404, "no version"},
-		"query":         {digitsPath + "&x=1", good, nil, 400, "not known"},
-		"output":        {digitsPath + "&output=x", good, nil, 400, "no output"},
-		"not a zip":     {digitsPath, []byte("hello"), nil, 400, "no .npz"},
-		"empty":         {digitsPath, nil, nil, 400, "no .npz"},
-		"cut off":       {digitsPath, good[:len(good)-20], nil, 400, "no .npz"},
-		"a flipped bit": {digitsPath, torn, nil, 400, "input image"},
+		"no model":       {"/v1/jobs", good, nil, 400, "?model=NAME"},
+		"unknown model":  {"/v1/jobs?model=no", good, nil, 404, "unknown model"},
+		"version":        {digitsPath + "&version=9", good, nil, 404, "no version"},
+		"query":          {digitsPath + "&x=1", good, nil, 400, "not known"},
+		"output":         {digitsPath + "&output=x", good, nil, 400, "no output"},
+		"not a zip":      {digitsPath, []byte("hello"), nil, 400, "no .npz"},
+		"empty":          {digitsPath, nil, nil, 400, "no .npz"},
+		"cut off":        {digitsPath, good[:len(good)-20], nil, 400, "no .npz"},
+		"a flipped bit":  {digitsPath, torn, nil, 400, "input image"},
+		"not compressed": {digitsPath, flipped, nil, 400, "checksum"},
+		"longer":         {digitsPath, stored(t, "more"), nil, 400, "goes on after its 1 rows"},
 		"digest": {digitsPath, torn, []string{"Content-Digest", digestOf(good)}, 400,
 			"changed on its way"},
 		"bad digest": {digitsPath, good, []string{"Content-Digest", "sha-256=:x:"}, 400,

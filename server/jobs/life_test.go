@@ -175,7 +175,7 @@ func TestDrain(t *testing.T) {
 // TestCancel: a job that was cancelled computes nothing more, and leaves nothing on the disk.
 func TestCancel(t *testing.T) {
 	d, entered, leave := newDoubler(40)
-	p := begin(t, t.TempDir(), Options{Part: time.Nanosecond}, d.source("double", 1))
+	p := begin(t, t.TempDir(), Options{Part: time.Hour}, d.source("double", 1))
 	j := p.double(t, t.Context(), "a", 100)
 	waiting := p.double(t, t.Context(), "b", 100)
 	<-entered
