@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -94,18 +94,25 @@ func (s *Server) local(next http.Handler) http.Handler {
 			r.Host)
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host := r.Host
-		if h, _, err := net.SplitHostPort(host); err == nil {
-			host = h
-		}
-		ip := net.ParseIP(strings.Trim(host, "[]"))
-		if host == "localhost" || strings.HasSuffix(host, ".localhost") ||
-			ip != nil && ip.IsLoopback() {
+		if loopback(r.Host) {
 			next.ServeHTTP(w, r)
 			return
 		}
 		refuse(w, r)
 	})
+}
+
+// loopback reports whether a host, with its port or without, is this machine.
+func loopback(host string) bool {
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && (strings.HasSuffix(host[:i], "]") ||
+		strings.IndexByte(host, ':') == i) {
+		host = host[:i]
+	}
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil && ip.Unmap().IsLoopback()
 }
 
 // answer makes an error of an endpoint its answer, and a panic an error.

@@ -285,7 +285,8 @@ func TestEndpoints(t *testing.T) {
 		}
 	}
 	for host, want := range map[string]int{"localhost": 200, "127.0.0.2:8000": 200, "[::1]:80": 200,
-		"::1": 200, "a.localhost:1": 200, "example.com": 403, "10.0.0.1": 403, "": 403} {
+		"::1": 200, "a.localhost:1": 200, "example.com": 403, "10.0.0.1": 403, "": 403,
+		":80": 403, "localhost.example.com": 403, "[::ffff:127.0.0.1]": 200, "127.0.0.1:1:2": 403} {
 		r := httptest.NewRequest("GET", "/v2", nil)
 		r.Host = host
 		w := httptest.NewRecorder()
