@@ -72,7 +72,7 @@ func beside(b *testing.B, policy string) {
 	}
 	defer j.Close(context.Background())
 	in := packed(b, map[string]*tensor.Tensor{g.Inputs[0].Name: tensor.From(
-		make([]float32, 200*3*224*224), 200, 3, 224, 224)})
+		make([]float32, 500*3*224*224), 500, 3, 224, 224)})
 	var alone, beside []float64
 	n := 0
 	for b.Loop() {
