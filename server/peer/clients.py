@@ -1,7 +1,8 @@
-"""Real clients of Triton's talk to weir up, unchanged: tritonclient and the examples beside it.
+"""Real clients talk to weir up, unchanged: tritonclient, the examples beside it, KServe's SDK.
 
     python3 server/peer/clients.py                      all of it
     python3 server/peer/clients.py --only calls         every call of tritonclient's four clients
+    python3 server/peer/clients.py --only kserve        every call of the clients of KServe's SDK
     python3 server/peer/clients.py --only examples --examples FOLDER
                                                         the self-checking examples
 
@@ -24,7 +25,7 @@ import environment  # noqa: E402
 import place  # noqa: E402
 
 FLAGS = ["--id", "triton", "--shared-memory", "/"]
-PARTS = ("descriptors", "calls", "examples")
+PARTS = ("descriptors", "calls", "kserve", "examples")
 
 
 def arguments():
@@ -52,6 +53,8 @@ def main():
                 report.descriptors(table, server)
             if "calls" in parts:
                 report.calls(table, server)
+            if "kserve" in parts:
+                report.kserve(table, server, HERE)
             if "examples" in parts:
                 report.examples(table, server, weir, models, asked.examples, folder)
             table.row("server", "alive at the end", lambda: alive(server))

@@ -1,17 +1,20 @@
 """What was asked, and what came of it, as a table."""
 
 import asyncio
+import subprocess
 import sys
 import traceback
 
 import calls as checks
 import descriptors as wire
 import examples as scripts
+import environment
 from environment import EXIT_UNREACHABLE
 from faces import Face
 
 FACES = ("http", "http.aio", "grpc", "grpc.aio")
 WIDTH = 62
+SDK_TIMEOUT_S = 120
 
 
 class Table:
@@ -21,7 +24,7 @@ class Table:
         self.skipped = []
 
     def line(self, of, what, outcome, words):
-        print(f"{outcome:<7}{of:<10}{what:<46} {words[:WIDTH]}", flush=True)
+        print(f"{outcome:<7}{of:<12}{what:<46} {words[:WIDTH]}", flush=True)
 
     def row(self, of, what, check):
         """One check: what it returns is what came, and what it raises is a failure."""
@@ -102,6 +105,31 @@ async def outcome(check, face):
 
 async def one(table, face, words, check):
     table.row(face.name, words, await outcome(check, face))
+
+
+def kserve(table, server, here):
+    """What sdk.py says, in an environment of its own."""
+    try:
+        python = environment.install(here / "requirements-kserve.txt")
+    except environment.NotInstallable as error:
+        table.skipped.append(f"KServe's SDK cannot be installed: {error}")
+        return
+    command = [python, here / "sdk.py", server.http, server.grpc]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SDK_TIMEOUT_S)
+    lines = [line.split("\t") for line in done.stdout.splitlines()]
+    for client, call, outcome, words in lines:
+
+        def check():
+            assert outcome == "ok", words
+            return words
+
+        table.row(f"kserve {client}", call, check)
+
+    def ended():
+        assert done.returncode == 0 and lines, done.stderr[-200:]
+        return f"{len(lines)} rows"
+
+    table.row("kserve", "all of it", ended)
 
 
 def examples(table, server, weir, models, folder, scratch):
