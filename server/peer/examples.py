@@ -51,7 +51,7 @@ SCRIPTS = {
 }
 # These expect a server of their own that has loaded nothing, with so many models in its folder.
 CONTROL = {"simple_http_model_control.py": 7, "simple_grpc_model_control.py": 8}
-CONTROL_FLAGS = ["--id", "triton"]
+CONTROL_FLAGS = ["--id", "triton", "--control", "explicit"]
 CONTROL_FIRST = "simple"  # which they load
 NO_SCRIPTS = {
     "ensemble_image_client.py": "needs a model of pictures",
