@@ -24,25 +24,30 @@ const mostDepth = 32
 
 // textReader is a text that is being read.
 type textReader struct {
-	text  string
-	at    int
-	line  int
-	token string // the one at hand, "" at the end
-	of    int    // its line
-	depth int
+	text   string
+	at     int
+	line   int
+	token  string // the one at hand, "" at the end
+	of     int    // its line
+	depth  int
+	passed bool // something was passed over, of which the brackets alone are held
 }
 
 // readText reads a text into a struct. The error says the line.
 func readText(text string, to any) error {
 	r := &textReader{text: text, line: 1}
-	err := errors.New("is no UTF-8")
-	if utf8.ValidString(text) {
-		err = r.next()
+	return r.read(to)
+}
+
+// read reads the whole text.
+func (r *textReader) read(to any) error {
+	if !utf8.ValidString(r.text) {
+		return errors.New("is no UTF-8")
 	}
-	if err == nil {
-		err = r.message(reflect.ValueOf(to).Elem(), "")
+	if err := r.next(); err != nil {
+		return err
 	}
-	return err
+	return r.message(reflect.ValueOf(to).Elem(), "")
 }
 
 // fail is an error at the token at hand.
@@ -71,7 +76,7 @@ func (r *textReader) next() error {
 			if r.text[r.at] == '\\' {
 				r.at++
 			}
-			if r.at < len(r.text) && r.text[r.at] == '\n' {
+			if r.at < len(r.text) && (r.text[r.at] == '\n' || r.text[r.at] == 0) {
 				return r.fail("the string has no end in its line")
 			}
 		}
@@ -92,7 +97,7 @@ func (r *textReader) space() {
 		switch c := r.text[r.at]; c {
 		case '\n':
 			r.line++
-		case ' ', '\t', '\r', '\v', '\f':
+		case ' ', '\t', '\r':
 		case '#':
 			if end := strings.IndexByte(r.text[r.at:], '\n'); end >= 0 {
 				r.at += end
@@ -399,6 +404,7 @@ var skipped = reflect.TypeFor[*oip.Unread]()
 
 // skip passes over a value, whatever it is.
 func (r *textReader) skip(name string) error {
+	r.passed = true
 	ends := []string{}
 	for {
 		if _, err := r.take("-"); err != nil {
