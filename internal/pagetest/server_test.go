@@ -321,7 +321,7 @@ func TestServerActions(t *testing.T) {
 // shareOf is the share of a model.
 func shareOf(s *site, model string) weir.Share {
 	for _, j := range s.Status().Jobs {
-		if j.Name == model {
+		if strings.HasPrefix(j.Name, model+"/") { // with its version
 			return j.Share
 		}
 	}
