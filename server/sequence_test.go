@@ -204,6 +204,8 @@ func TestIdleSequence(t *testing.T) {
 			t.Errorf("one more: %v", err)
 		}
 		time.Sleep(time.Minute)
+		q.mu.Lock()
+		defer q.mu.Unlock()
 		if len(q.all) != 0 {
 			t.Errorf("%d are left", len(q.all))
 		}

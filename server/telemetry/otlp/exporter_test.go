@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -52,6 +53,13 @@ func (c *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if c.answer != nil {
 		c.answer(n, w)
 	}
+}
+
+// times are when requests came.
+func (c *receiver) times() []time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.at)
 }
 
 // spans are those of all requests.
@@ -197,8 +205,8 @@ func TestTriesAgain(t *testing.T) {
 		e, end := begin(t, c, Options{})
 		e.Export(named("a"))
 		time.Sleep(time.Minute)
-		if len(c.at) != 2 || c.at[1].Sub(c.at[0]) != 7*time.Second || e.Sent() != 1 {
-			t.Errorf("sent at %v, %d taken", c.at, e.Sent())
+		if at := c.times(); len(at) != 2 || at[1].Sub(at[0]) != 7*time.Second || e.Sent() != 1 {
+			t.Errorf("sent at %v, %d taken", at, e.Sent())
 		}
 		end()
 
@@ -211,8 +219,8 @@ func TestTriesAgain(t *testing.T) {
 			e.Export(named("a"))
 			time.Sleep(time.Minute)
 		}
-		if e.Sent() != 0 || e.Dropped() != 3 || len(down.at) < 9 {
-			t.Errorf("%d sent, %d dropped, after %d tries", e.Sent(), e.Dropped(), len(down.at))
+		if e.Sent() != 0 || e.Dropped() != 3 || len(down.times()) < 9 {
+			t.Errorf("%d sent, %d dropped, after %d tries", e.Sent(), e.Dropped(), len(down.times()))
 		}
 		if n := strings.Count(said.String(), "spans are lost"); n != 1 {
 			t.Errorf("said %d times:\n%s", n, &said)
@@ -244,8 +252,8 @@ func TestRefused(t *testing.T) {
 		e.Export(named("a", "b", "c"))
 		time.Sleep(time.Minute)
 		end()
-		if e.Sent() != 1 || e.Dropped() != 4 || len(c.requests) != 2 {
-			t.Errorf("%d sent, %d dropped, %d requests", e.Sent(), e.Dropped(), len(c.requests))
+		if e.Sent() != 1 || e.Dropped() != 4 || len(c.times()) != 2 {
+			t.Errorf("%d sent, %d dropped, %d requests", e.Sent(), e.Dropped(), len(c.times()))
 		}
 	})
 }
@@ -261,8 +269,8 @@ func TestCloseSends(t *testing.T) {
 		}
 		before := time.Now()
 		end()
-		if n := len(c.spans()); n != 3*most/2 || len(c.requests) != 2 || time.Since(before) > 0 {
-			t.Errorf("%d spans in %d requests after %v", n, len(c.requests), time.Since(before))
+		if n := len(c.spans()); n != 3*most/2 || len(c.times()) != 2 || time.Since(before) > 0 {
+			t.Errorf("%d spans in %d requests after %v", n, len(c.times()), time.Since(before))
 		}
 
 		hold := make(chan struct{})
