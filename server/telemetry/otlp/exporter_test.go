@@ -220,7 +220,8 @@ func TestTriesAgain(t *testing.T) {
 			time.Sleep(time.Minute)
 		}
 		if e.Sent() != 0 || e.Dropped() != 3 || len(down.times()) < 9 {
-			t.Errorf("%d sent, %d dropped, after %d tries", e.Sent(), e.Dropped(), len(down.times()))
+			t.Errorf("%d sent, %d dropped, after %d tries", e.Sent(), e.Dropped(),
+				len(down.times()))
 		}
 		if n := strings.Count(said.String(), "spans are lost"); n != 1 {
 			t.Errorf("said %d times:\n%s", n, &said)
