@@ -61,11 +61,7 @@ func (b *Beside) admit(ctx context.Context, m *weir.Model, job string) (err erro
 	j := weir.Job{Name: job, Shapes: ones(m), Share: weir.Share{Class: weir.Opportunistic,
 		Compute: besideWeight}}
 	b.v.server = b.server
-	b.v.job, err = b.server.host.Admit(ctx, m, j)
-	if err != nil && len(j.Shapes) > 0 && !errors.Is(err, weir.ErrMemory) {
-		j.Shapes, j.Memory = nil, min(b.server.Free(), unknownNeed)
-		b.v.job, err = b.server.host.Admit(ctx, m, j)
-	}
+	b.v.job, err = b.server.admitted(ctx, b.v, &j)
 	b.v.room.open = len(j.Shapes) > 0 || j.Memory > 0
 	return err
 }

@@ -56,9 +56,9 @@ func (s *Server) routes() {
 		on("GET", model+"/ready", s.modelReady)
 		on("GET", model+"/config", s.modelConfig)
 		on("GET", model+"/stats", s.statistics)
-		on("POST", model+"/infer", s.infer)
-		on("POST", model+"/generate", s.generate)
-		on("POST", model+"/generate_stream", s.generate)
+		on("POST", model+"/infer", s.followed(s.infer))
+		on("POST", model+"/generate", s.followed(s.generate))
+		on("POST", model+"/generate_stream", s.followed(s.generate))
 	}
 	on("GET", "/metrics", s.metrics)
 	s.modelRoutes()
@@ -229,17 +229,23 @@ var answers = sync.Pool{New: func() any { return new([]byte) }}
 // keep is the largest buffer that is kept for the next answer.
 const keep = 1 << 20
 
-func (s *Server) infer(w http.ResponseWriter, r *http.Request) error {
-	q := s.rec.Begin()
-	q.Traced(r.Header.Get("traceparent"), strings.Join(r.Header["Tracestate"], ","))
-	err := errPanic
-	defer func() { q.End(counted(err)) }()
-	err = s.followed(w, r, q)
-	return err
+// asking is an endpoint that asks a model, and tells what follows the request.
+type asking func(w http.ResponseWriter, r *http.Request, q *telemetry.Request) error
+
+// followed counts and traces the requests of an endpoint.
+func (s *Server) followed(h asking) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		q := s.rec.Begin()
+		q.Traced(r.Header.Get("traceparent"), strings.Join(r.Header["Tracestate"], ","))
+		err := errPanic
+		defer func() { q.End(counted(err)) }()
+		err = h(w, r, q)
+		return err
+	}
 }
 
-// followed is infer, of which q is told.
-func (s *Server) followed(w http.ResponseWriter, r *http.Request, q *telemetry.Request) error {
+// infer answers an inference, of which q is told.
+func (s *Server) infer(w http.ResponseWriter, r *http.Request, q *telemetry.Request) error {
 	v, err := s.look(r.PathValue("model"), r.PathValue("version"))
 	if err != nil {
 		return err

@@ -96,19 +96,9 @@ func (a *Answer) Each(yield func(r *oip.Response) error) error {
 	return yield(&oip.Response{Model: a.Model, Version: a.Version, ID: a.ID, Parameters: last})
 }
 
-// generate answers a request whose body is inputs by name: with one answer, or as server-sent
-// events with all of them.
-func (s *Server) generate(w http.ResponseWriter, r *http.Request) error {
-	q := s.rec.Begin()
-	q.Traced(r.Header.Get("traceparent"), strings.Join(r.Header["Tracestate"], ","))
-	err := errPanic
-	defer func() { q.End(counted(err)) }()
-	err = s.generated(w, r, q)
-	return err
-}
-
-// generated is generate, of which q is told.
-func (s *Server) generated(w http.ResponseWriter, r *http.Request, q *telemetry.Request) error {
+// generate answers a request whose body is inputs by name, of which q is told: with one answer, or
+// as server-sent events with all of them.
+func (s *Server) generate(w http.ResponseWriter, r *http.Request, q *telemetry.Request) error {
 	v, err := s.look(r.PathValue("model"), r.PathValue("version"))
 	if err != nil {
 		return err

@@ -109,31 +109,47 @@ func pattern(expr string) func() *regexp.Regexp {
 
 // Read reads one tensor, whose bytes are its own. Errors are of kind [ErrFormat] or the reader's.
 func Read(r io.Reader) (*tensor.Tensor, error) {
-	head, err := header(r)
+	a, err := described(r)
 	if err != nil {
 		return nil, err
 	}
-	d, width, err := dtype(head)
-	if err != nil {
-		return nil, err
+	if !a.fortran {
+		return readArray(r, a.dtype, a.width, a.shape)
 	}
-	shape, err := shape(head)
-	if err != nil {
-		return nil, err
-	}
-	m := reFortran().FindStringSubmatch(head)
-	if m == nil {
-		return nil, fmt.Errorf("%w: no order of elements in its header", ErrFormat)
-	}
-	if m[1] == "False" || len(shape) < 2 {
-		return readArray(r, d, width, shape)
-	}
-	slices.Reverse(shape) // the first axis varies fastest
-	t, err := readArray(r, d, width, shape)
+	slices.Reverse(a.shape) // the first axis varies fastest
+	t, err := readArray(r, a.dtype, a.width, a.shape)
 	if err != nil {
 		return nil, err
 	}
 	return transposed(t)
+}
+
+// array is what a header says.
+type array struct {
+	dtype   tensor.DType
+	width   textWidth
+	shape   []int
+	fortran bool // the first of several axes varies fastest
+}
+
+// described reads the header of an array.
+func described(r io.Reader) (a array, err error) {
+	head, err := header(r)
+	if err != nil {
+		return a, err
+	}
+	if a.dtype, a.width, err = dtype(head); err != nil {
+		return a, err
+	}
+	if a.shape, err = shape(head); err != nil {
+		return a, err
+	}
+	m := reFortran().FindStringSubmatch(head)
+	if m == nil {
+		return a, fmt.Errorf("%w: no order of elements in its header", ErrFormat)
+	}
+	a.fortran = m[1] == "True" && len(a.shape) > 1
+	return a, nil
 }
 
 // transposed returns t with its axes in the reverse order.

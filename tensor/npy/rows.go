@@ -22,32 +22,20 @@ type Rows struct {
 // NewRows reads the header of an array. Errors are those of [Read]; an array without axes, and one
 // in Fortran order, whose rows lie apart, are of kind [ErrFormat].
 func NewRows(r io.Reader) (*Rows, error) {
-	head, err := header(r)
-	if err != nil {
-		return nil, err
-	}
-	d, width, err := dtype(head)
-	if err != nil {
-		return nil, err
-	}
-	dims, err := shape(head)
-	if err != nil {
-		return nil, err
-	}
-	order := reFortran().FindStringSubmatch(head)
+	a, err := described(r)
 	switch {
-	case order == nil:
-		return nil, fmt.Errorf("%w: no order of elements in its header", ErrFormat)
-	case len(dims) == 0:
+	case err != nil:
+		return nil, err
+	case len(a.shape) == 0:
 		return nil, fmt.Errorf("%w: it has no axes, so it has no rows", ErrFormat)
-	case order[1] == "True" && len(dims) > 1:
+	case a.fortran:
 		return nil, fmt.Errorf("%w: it is in Fortran order, in which rows lie apart: save "+
 			"numpy.ascontiguousarray of it", ErrFormat)
 	}
-	rows := &Rows{DType: d, Shape: dims, from: r, width: width}
-	n, err := tensor.Count(dims)
+	rows := &Rows{DType: a.dtype, Shape: a.shape, from: r, width: a.width}
+	n, err := tensor.Count(a.shape)
 	if err != nil || int64(n) > math.MaxInt64/rows.elementBytes() {
-		return nil, fmt.Errorf("%w: the shape %v is too large", ErrFormat, dims)
+		return nil, fmt.Errorf("%w: the shape %v is too large", ErrFormat, a.shape)
 	}
 	return rows, nil
 }
