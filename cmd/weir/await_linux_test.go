@@ -146,3 +146,29 @@ func TestInspectOfPipe(t *testing.T) {
 		t.Errorf("exit code %d, %s%s", c.code, c.out, c.talk)
 	}
 }
+
+// TestStoppedAtStandardOutput: a model that goes to standard output ends with the context of the
+// command, though nobody reads on.
+func TestStoppedAtStandardOutput(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	if _, err := unix.FcntlInt(r.Fd(), unix.F_SETPIPE_SZ, 4096); err != nil {
+		t.Skip(err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	model := digitsFile(t)
+	ended := make(chan int, 1)
+	go func() { ended <- execute(ctx, []string{"optimize", model, "-"}, nil, w, t.Output()) }()
+	if _, err := r.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	cancel(&stopped{unix.SIGTERM})
+	if code := <-ended; code != 143 {
+		t.Errorf("exit code %d", code)
+	}
+}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weirgpu/weir/internal/fault"
 	"github.com/weirgpu/weir/internal/pass"
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/plan"
@@ -88,7 +89,9 @@ func optimize(c *cobra.Command, in, out string, o pass.Options) (*optimizeResult
 	}
 	res.NodesAfter = countNodes(g)
 	if out == "-" {
-		err = onnx.Write(c.OutOrStdout(), g, onnx.WriteOptions{})
+		_, err = fault.Await(c.Context(), func() (struct{}, error) { // for whoever reads a pipe
+			return struct{}{}, onnx.Write(c.OutOrStdout(), g, onnx.WriteOptions{})
+		})
 	} else {
 		err = writeOut(c.Context(), out, func() error {
 			return onnx.WriteFile(out, g, onnx.WriteOptions{})
