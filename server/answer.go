@@ -125,6 +125,7 @@ func (v *version) understand(r *oip.Request, t *task, l *lent) error {
 		}
 		t.in[r.Inputs[i].Name] = x
 	}
+	v.mask(t.in)
 	for _, o := range r.Outputs {
 		if _, ok := v.outputs[o.Name]; !ok {
 			return fmt.Errorf("%w: model %s has no output %.200q that can be asked for",

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir"
-	"github.com/weirgpu/weir/server/oip"
 	"github.com/weirgpu/weir/server/queue"
 	"github.com/weirgpu/weir/tensor"
 )
@@ -28,8 +27,9 @@ type batching struct {
 	most      int // rows of a batch; 1: requests are computed one by one
 	preferred []int
 	delay     time.Duration
-	sizes     []int  // for which there are plans, ascending: batches are filled up to them
-	why       string // in words, for people
+	sizes     []int    // for which there are plans, ascending: batches are filled up to them
+	why       string   // in words, for people
+	pads      *padding // nil: only inputs of the same lengths are put together
 }
 
 // size is the least number of rows for which there is a plan and that is no less than rows.
@@ -54,7 +54,15 @@ var lengths = []int{4, 16, 1}
 // meanwhile.
 func (v *version) learn(ctx context.Context) {
 	b := &batching{most: 1}
-	if b.why = v.cannot(); b.why == "" {
+	if b.why = v.cannot(); b.why == "" && v.padding != nil {
+		padded, err := v.tryPadded(ctx)
+		if err == nil {
+			b = padded
+		} else if b = v.try(ctx); ctx.Err() == nil {
+			b.why += "; nothing is padded: " + text(err)
+			v.server.o.Log.Warn("inputs are not padded", "model", v.name, "error", err)
+		}
+	} else if b.why == "" {
 		b = v.try(ctx)
 	}
 	if ctx.Err() != nil {
@@ -117,8 +125,8 @@ func (v *version) try(ctx context.Context) *batching {
 		b.why = "off: no values were found that the model takes: " + text(err)
 		return b
 	}
-	if d := v.dynamic(); d != nil {
-		return v.asked(ctx, t, d)
+	if v.dynamic() != nil {
+		return v.asked(ctx, t)
 	}
 	best, idle := one, 0
 	for size := 2; size <= v.rowsAtMost() && idle < 2; size *= 2 {
@@ -143,7 +151,7 @@ func (v *version) try(ctx context.Context) *batching {
 }
 
 // asked computes batches up to the size that the configuration asks for.
-func (v *version) asked(ctx context.Context, t *trial, d *oip.DynamicBatching) *batching {
+func (v *version) asked(ctx context.Context, t *trial) *batching {
 	b := &batching{most: 1}
 	for size := 2; b.most < v.rowsAtMost(); size *= 2 {
 		size = min(size, v.rowsAtMost())
@@ -156,6 +164,17 @@ func (v *version) asked(ctx context.Context, t *trial, d *oip.DynamicBatching) *
 		}
 		b.most, b.sizes = size, append(b.sizes, size)
 	}
+	v.queueing(b)
+	b.why = cmp.Or(b.why, fmt.Sprintf("up to %d rows, as configured", b.most))
+	return b
+}
+
+// queueing takes over from the configuration how requests wait for each other.
+func (v *version) queueing(b *batching) {
+	d := v.dynamic()
+	if d == nil {
+		return
+	}
 	b.delay = time.Duration(d.MaxQueueDelayMicroseconds) * time.Microsecond
 	for _, n := range d.PreferredBatchSize {
 		if n <= int64(b.most) {
@@ -164,8 +183,11 @@ func (v *version) asked(ctx context.Context, t *trial, d *oip.DynamicBatching) *
 	}
 	slices.Sort(b.preferred)
 	b.preferred = slices.Compact(b.preferred)
-	b.why = cmp.Or(b.why, fmt.Sprintf("up to %d rows, as configured", b.most))
-	return b
+}
+
+// short reports whether there is too little memory to try more.
+func (v *version) short() bool {
+	return v.room.open && v.server.Free() < spare*v.job.Usage().Share.Memory
 }
 
 // begin finds values that a model takes, and computes them row by row. It returns how long a row
@@ -278,15 +300,14 @@ const repeats = 3
 // batch computes so many rows, holds them against those that were computed alone, and returns how
 // long it took.
 func (t *trial) batch(ctx context.Context, size int) (took time.Duration, err error) {
-	if t.v.room.open && t.v.server.Free() < spare*t.v.job.Usage().Share.Memory {
+	if t.v.short() {
 		return 0, fmt.Errorf("%w for them", weir.ErrMemory)
 	}
 	var tasks []*task
 	for i := range size {
 		tasks = append(tasks, &task{in: clone(t.rows[t.at(i)]), rows: 1})
 	}
-	var d desk
-	in, _ := d.gather(t.v.types, tasks, size)
+	in := desk{}.gather(t.v.types, tasks, size)
 	took = time.Hour
 	for range repeats {
 		out, d, err := t.v.behind(ctx, in)

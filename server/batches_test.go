@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/weirgpu/weir"
 	"github.com/weirgpu/weir/graph"
@@ -115,6 +117,33 @@ func TestOneIsWrong(t *testing.T) {
 		}
 		x.free()
 	}
+}
+
+// TestDeskLeaves: what a batch was put together in does not stay for ever.
+func TestDeskLeaves(t *testing.T) {
+	s := begin(t, Options{}, digitsSource())
+	v := batches(t, s, "digits", 8, 8)
+	pixels, _ := picture(t, 8)
+	var batch []*task
+	for range 2 {
+		batch = append(batch, &task{rows: 4, in: weir.Inputs{"image": tensor.From(pixels[:256], 4,
+			1, 8, 8)}})
+	}
+	if err := v.run(t.Context(), batch, func() {}); err != nil {
+		t.Fatal(err)
+	}
+	left := weak.Make(&batch[0].in["image"].Data[0])
+	for _, x := range batch {
+		x.free()
+	}
+	batch = nil
+	for range 3 { // a pool keeps what is in it over one collection
+		runtime.GC()
+	}
+	if left.Value() != nil {
+		t.Error("the memory of a batch is kept")
+	}
+	runtime.KeepAlive(v)
 }
 
 // TestLearn: rows are put together where they are independent, and where not the reason is known.

@@ -76,15 +76,20 @@ func (f *Folder) Offer(m *repo.Model) Offer {
 	return o
 }
 
+// options are those of all models.
+func (f *Folder) options() []weir.Option {
+	return append([]weir.Option{weir.WithMaxShapes(shapes)}, f.Options...)
+}
+
 func (f *Folder) open(v *repo.Version) (*weir.Model, error) {
 	if !v.Sealed {
-		return weir.Open(v.Path, f.Options...)
+		return weir.Open(v.Path, f.options()...)
 	}
 	plain, err := sealed.Open(context.Background(), v.Path, f.Keys)
 	if err != nil {
 		return nil, err
 	}
-	return weir.Load(plain, f.Options...)
+	return weir.Load(plain, f.options()...)
 }
 
 // missing reports whether an error is about a model that a catalogue does not have.

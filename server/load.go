@@ -159,6 +159,9 @@ func (s *Server) admit(ctx context.Context, f *fresh) (*version, error) {
 	if err := v.configure(); err != nil {
 		return nil, err
 	}
+	if err := v.padded(f.on.Metadata().Properties); err != nil {
+		return nil, err
+	}
 	v.idle, v.gone = make(chan struct{}), make(chan struct{})
 	s.mu.Lock()
 	most := f.model.terms.Memory

@@ -37,7 +37,8 @@ type version struct {
 	studied bool           // it has begun; of whoever has the model's turn
 	queue   *queue.Queue[*task]
 	batches atomic.Pointer[batching]
-	desk    desk
+	desks   sync.Pool // of desk
+	padding *padding  // that is asked for; nil for none
 	room    room
 	most    atomic.Int64 // bytes that somebody has capped its memory at; 0: nobody has
 	counts  *telemetry.Model

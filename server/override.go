@@ -64,7 +64,7 @@ func overridden(p oip.Parameters) (*overrides, error) {
 // overridden is the model that a request brings along.
 func (f *Folder) overridden(name string, o *overrides) (Offer, error) {
 	if len(o.files) > 0 {
-		return o.offer(name, f.Options)
+		return o.offer(name, f.options())
 	}
 	m, err := repo.Find(f.Path, name, o.config)
 	if err != nil {

@@ -57,7 +57,7 @@ func (r *room) fresh(v *version, in weir.Inputs) bool {
 }
 
 // shapes is for how many shapes a version keeps plans: weir.WithMaxShapes.
-const shapes = 16
+const shapes = 32
 
 // promise changes what a version is promised, which nobody else changes meanwhile.
 func (v *version) promise(ctx context.Context, change func(now *weir.Share) error) error {

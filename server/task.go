@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +27,9 @@ type task struct {
 	follow *telemetry.Request
 	waits  *waiters // where it counts as one that waits; nil where it does not
 	by     string   // its account
+	// pads says how its inputs are padded, from a length to a size; they are not where size is 0
+	pads         *padding
+	length, size int
 }
 
 // shared is a result that several requests have a part of.
@@ -90,14 +93,14 @@ func (v *version) place(t *task, q *queue.Request) {
 	} else {
 		q.Rows = t.rows
 	}
+	if b.pads != nil && from == 1 {
+		t.pads = b.pads
+		t.length, t.size = b.pads.of(t.in)
+	}
 	var text [64]byte
 	to := text[:0]
-	for _, f := range v.types {
-		shape := t.in[f.Name].Shape
-		for _, d := range shape[min(from, len(shape)):] {
-			to = append(strconv.AppendInt(to, int64(d), 10), ',')
-		}
-		to = append(to, ';')
+	for i := range v.types {
+		to = t.signature(to, &v.types[i], from)
 	}
 	q.Signature = string(to)
 	t.rows = max(t.rows, 1)
@@ -135,12 +138,17 @@ func (v *version) run(ctx context.Context, batch []*task, copied func()) error {
 	}
 	e := v.counts.Execute(rows, follow...)
 	ctx = weir.WithRunObserver(ctx, e.Observer())
-	if len(batch) == 1 {
+	if len(batch) == 1 && batch[0].size == batch[0].length {
 		err := v.alone(ctx, batch[0])
 		e.End(err)
 		return err
 	}
-	err := v.together(ctx, batch, rows, copied)
+	d, ok := v.desks.Get().(desk)
+	if !ok {
+		d = desk{}
+	}
+	defer v.desks.Put(d)
+	err := v.together(ctx, d, batch, rows, copied)
 	if err != nil && ctx.Err() == nil {
 		// one may be why: the others have their answers
 		v.server.o.Log.Debug("a batch is computed one by one", "model", v.name, "error", err)
@@ -161,6 +169,10 @@ func (v *version) alone(ctx context.Context, t *task) error {
 	}
 	t.held, t.out = &shared{Result: r}, r.Outputs()
 	t.held.left.Store(1)
+	if !t.own && t.size > t.length { // it has been padded
+		t.out = slices.Clone(t.out)
+		t.cutBack()
+	}
 	return nil
 }
 
@@ -168,9 +180,11 @@ func (v *version) alone(ctx context.Context, t *task) error {
 var errRows = errors.New("the outputs have not the rows of the inputs")
 
 // together computes what several requests ask for as one, and gives each its rows.
-func (v *version) together(ctx context.Context, batch []*task, rows int, copied func()) error {
+func (v *version) together(ctx context.Context, d desk, batch []*task, rows int,
+	copied func()) error {
 	b := v.batches.Load()
-	in, size := v.desk.gather(v.types, batch, b.size(rows))
+	size := b.size(rows)
+	in := d.gather(v.types, batch, size)
 	copied()
 	if rows > b.most {
 		return fmt.Errorf("%d rows, and batches are of %d", rows, b.most)
@@ -194,6 +208,7 @@ func (v *version) together(ctx context.Context, batch []*task, rows int, copied 
 		for i, o := range all {
 			t.out[i] = part(o, from, t.rows)
 		}
+		t.cutBack()
 		from += t.rows
 	}
 	return nil
