@@ -16,7 +16,7 @@ import (
 // ready. Those that fail leave the others as they are. It returns once that is done, or ctx is,
 // and goes on in the latter case. The error is an *oip.Fault.
 func (s *Server) LoadModel(ctx context.Context, name string, p oip.Parameters) error {
-	over, err := overridden(p)
+	over, err := overridden(name, p)
 	if err != nil {
 		return err
 	}

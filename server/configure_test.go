@@ -282,8 +282,11 @@ func TestFolder(t *testing.T) {
 	}
 	is("m/7 READY")
 	for _, c := range []struct{ config, file, says string }{
-		{`{"nam":1}`, "", "nam"}, {"", "7/model.onnx", "needs the parameter config"},
-		{"{}", "model.onnx", "give VERSION/model.onnx"}, {"{}", "1/x", "give VERSION/model.onnx"},
+		{`{"nam":1}`, "", `failed to load "m": parameter config: there is no key "nam"`},
+		{`"a": {{`, "", "failed to load"}, {"", "7/model.onnx", "needs the parameter config"},
+		{"{}", "model.onnx", "failed to poll from model repository"},
+		{"{}", "1/x", "give VERSION/model.onnx"},
+		{"{}", strings.Repeat("A", 256), "failed to poll from model repository"},
 		{`{"default_model_filename":"a/b"}`, "", "name of a file"},
 	} {
 		p := oip.Parameters{}
@@ -294,9 +297,46 @@ func TestFolder(t *testing.T) {
 			p["file:"+c.file] = "x"
 		}
 		err := s.LoadModel(t.Context(), "m", p)
-		if oip.KindOf(err) != oip.Invalid || !strings.Contains(err.Error(), c.says) {
+		kind := oip.Invalid
+		if c.file != "" && c.config != "" {
+			kind = oip.Misplaced
+		}
+		if oip.KindOf(err) != kind || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%+v: %v", c, err)
 		}
+	}
+}
+
+// TestRepositoryLists: what the folder has and nobody loaded is listed, unlike what is no model.
+func TestRepositoryLists(t *testing.T) {
+	folder := laid(t, "", 1)
+	for _, name := range []string{"a/1", "z/1", ".git/1", "none/x"} {
+		if err := os.MkdirAll(filepath.Join(folder, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := begin(t, Options{Catalogue: &Folder{Path: folder}}, times("b", 1))
+	want := []oip.IndexEntry{{Name: "a", State: stateUnavailable}, {Name: "b", Version: "1",
+		State: stateReady}, {Name: "m", State: stateUnavailable}, {Name: "z",
+		State: stateUnavailable}}
+	if got := s.Repository(false); !slices.Equal(got, want) {
+		t.Errorf("listed %+v, want %+v", got, want)
+	}
+	if got := s.Repository(true); !slices.Equal(got, want[1:2]) {
+		t.Errorf("ready are %+v, want %+v", got, want[1:2])
+	}
+	if err := s.LoadModel(t.Context(), "m", oip.Parameters{"config": `{"maxBatchSize":"2"}`}); err !=
+		nil {
+		t.Fatal(err)
+	}
+	if c, err := s.Config("m", ""); err != nil || c.MaxBatchSize != 2 {
+		t.Errorf("configured %+v, %v", c, err)
+	}
+	if err := os.RemoveAll(folder); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Repository(false); len(got) != 2 {
+		t.Errorf("without its folder it lists %+v", got)
 	}
 }
 

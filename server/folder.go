@@ -49,6 +49,10 @@ func (f *Folder) Models() ([]Offer, error) {
 	return list, err
 }
 
+// Names returns those of the models that there are, without a look into each: a server's index
+// lists them beside those that it has.
+func (f *Folder) Names() ([]string, error) { return repo.Names(f.Path) }
+
 // Model implements [Catalogue].
 func (f *Folder) Model(name string) (Offer, error) {
 	m, err := repo.Find(f.Path, name, nil)

@@ -185,7 +185,7 @@ func (s *Server) isReady(w http.ResponseWriter, _ *http.Request) error {
 }
 
 func (s *Server) repositoryIndex(w http.ResponseWriter, r *http.Request) error {
-	write(w, http.StatusOK, slices.DeleteFunc(s.Index(false), func(e oip.IndexEntry) bool {
+	write(w, http.StatusOK, slices.DeleteFunc(s.Repository(false), func(e oip.IndexEntry) bool {
 		return !auth.May(r.Context(), auth.Read, e.Name)
 	}))
 	return nil

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/weirgpu/weir"
+	"github.com/weirgpu/weir/internal/sorting"
 	"github.com/weirgpu/weir/server/oip"
 )
 
@@ -194,6 +195,34 @@ func (s *Server) Index(readyOnly bool) []oip.IndexEntry {
 		}
 		s.mu.Unlock()
 	}
+	return list
+}
+
+// Repository lists what Index does, and without readyOnly what else the folder of models has: those
+// that were never loaded have no version, and are UNAVAILABLE without a reason.
+func (s *Server) Repository(readyOnly bool) []oip.IndexEntry {
+	list := s.Index(readyOnly)
+	from, lists := s.catalogue().(interface{ Names() ([]string, error) })
+	if readyOnly || !lists {
+		return list
+	}
+	names, err := from.Names()
+	if err != nil {
+		s.o.Log.Warn("the folder of models cannot be listed", "error", err)
+	}
+	known := map[string]bool{}
+	for _, e := range list {
+		known[e.Name] = true
+	}
+	for _, name := range names {
+		if !known[name] {
+			list = append(list, oip.IndexEntry{Name: name, State: stateUnavailable})
+		}
+	}
+	// each name's lines are in order already
+	sorting.By(list, func(a, b oip.IndexEntry) int {
+		return strings.Compare(a.Name, b.Name)
+	})
 	return list
 }
 

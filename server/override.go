@@ -3,7 +3,6 @@ package server
 import (
 	"bytes"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -25,7 +24,7 @@ type overrides struct {
 }
 
 // overridden reads the parameters of a request to load; nil where it brings nothing along.
-func overridden(p oip.Parameters) (*overrides, error) {
+func overridden(name string, p oip.Parameters) (*overrides, error) {
 	o := &overrides{files: map[string][]byte{}}
 	for key, value := range p {
 		path, file := strings.CutPrefix(key, "file:")
@@ -48,15 +47,10 @@ func overridden(p oip.Parameters) (*overrides, error) {
 	case o.text == "":
 		return nil, oip.Faultf(oip.Invalid, "parameter file: needs the parameter config too")
 	}
-	d := json.NewDecoder(strings.NewReader(o.text))
-	d.DisallowUnknownFields()
-	o.config = &oip.Config{}
-	err := d.Decode(o.config)
-	if err == nil {
-		err = repo.CheckConfig(o.config)
-	}
-	if err != nil {
-		return nil, oip.Faultf(oip.Invalid, "parameter config: %v", err)
+	var err error
+	if o.config, err = repo.ParseJSON(o.text); err != nil {
+		return nil, oip.Faultf(oip.Invalid, "failed to load %.200q: parameter config: %v", name,
+			err)
 	}
 	return o, nil
 }
@@ -85,8 +79,8 @@ func (o *overrides) offer(name string, options []weir.Option) (Offer, error) {
 		folder, base, _ := strings.Cut(path, "/")
 		n, err := strconv.ParseInt(folder, 10, 64)
 		if err != nil || n < 1 || base != file {
-			return Offer{}, oip.Faultf(oip.Invalid, "parameter file:%.200s: give VERSION/%s", path,
-				file)
+			return Offer{}, oip.Faultf(oip.Misplaced, "failed to poll from model repository: "+
+				"parameter file:%.200s: give VERSION/%s", path, file)
 		}
 		content[n] = b
 		numbers = append(numbers, n)

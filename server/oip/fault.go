@@ -25,11 +25,12 @@ const (
 	TooSlow                     // the client sends too slowly
 	Unsupported                 // the server does not do that
 	Cancelled                   // the client wants no answer any more
+	Misplaced                   // files that come with a request are no folder of a model
 )
 
 // kinds is what each kind is in HTTP (RFC 9110; 429: RFC 6585; 499 is read by nobody, since the
-// client is gone) and in gRPC (its doc/statuscodes.md). 400 for what exists and 503 for what is
-// late are tritonserver's.
+// client is gone) and in gRPC (its doc/statuscodes.md). 400 for what exists, 503 for what is late
+// and 13 for what is misplaced are tritonserver's.
 var kinds = [...]struct {
 	name         string
 	status, code int
@@ -47,6 +48,7 @@ var kinds = [...]struct {
 	TooSlow:         {"too slow", 408, 4},
 	Unsupported:     {"unsupported", 501, 12},
 	Cancelled:       {"cancelled", 499, 1},
+	Misplaced:       {"misplaced", 400, 13},
 }
 
 // String returns the kind in words.

@@ -87,6 +87,29 @@ func Scan(folder string) ([]Model, []Skipped, error) {
 	return found, skipped, nil
 }
 
+// Names returns the names of the folders in the folder that have a version's folder, sorted,
+// without a look at what is in that.
+func Names(folder string) ([]string, error) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, fmt.Errorf("models: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		if e.Name()[0] == '.' {
+			continue
+		}
+		versions, _ := os.ReadDir(filepath.Join(folder, e.Name())) // which may be no folder
+		if slices.ContainsFunc(versions, func(v fs.DirEntry) bool {
+			_, ok := number(v.Name())
+			return ok
+		}) {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
+
 // Find returns a model of the folder as it is now. With a configuration, that is heeded in the
 // place of the model's own. The error is of kind fs.ErrNotExist where there is no such model, or it
 // has no version.

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	spb "google.golang.org/genproto/googleapis/rpc/status"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/types/known/anypb"
@@ -50,7 +49,7 @@ func (s *Server) answered(method string, err error) error {
 	}
 	st, known := status.FromError(err)
 	if !known {
-		if st = statusOf(err); st.Code() == codes.Internal {
+		if st = statusOf(err); oip.KindOf(err) == oip.Internal {
 			s.o.Log.Error("call failed", "method", method, "error", err)
 		}
 	}

@@ -57,7 +57,7 @@ func tensors(all []oip.TensorFields) []*pb.ModelMetadataResponse_TensorMetadata 
 func repositoryIndex(s *Server, ctx context.Context, m *pb.RepositoryIndexRequest) (proto.Message,
 	error) {
 	a := &pb.RepositoryIndexResponse{}
-	for _, e := range s.o.Server.Index(m.Ready) {
+	for _, e := range s.o.Server.Repository(m.Ready) {
 		if auth.May(ctx, auth.Read, e.Name) {
 			a.Models = append(a.Models, &pb.RepositoryIndexResponse_ModelIndex{Name: e.Name,
 				Version: e.Version, State: e.State, Reason: e.Reason})
