@@ -2,10 +2,12 @@ package digits
 
 import (
 	"bytes"
+	"compress/gzip"
 	_ "embed"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 )
 
 const (
@@ -30,7 +32,7 @@ var ErrFormat = errors.New("digits: unexpected .npy file")
 var Model []byte
 
 var (
-	//go:embed images.npy
+	//go:embed images.npy.gz
 	imagesFile []byte
 	//go:embed labels.npy
 	labelsFile []byte
@@ -44,12 +46,20 @@ type Image [Side * Side]uint8
 // Images returns all 1,797 images. The error is ErrFormat if the program was built with other files
 // than this package's.
 func Images() ([]Image, error) {
-	data, shape, err := readNPY(imagesFile, "|u1", 1)
+	packed, err := gzip.NewReader(bytes.NewReader(imagesFile))
 	if err != nil {
-		return nil, fmt.Errorf("images.npy: %w", err)
+		return nil, fmt.Errorf("images.npy.gz: %w: %w", ErrFormat, err)
+	}
+	file, err := io.ReadAll(packed)
+	if err != nil {
+		return nil, fmt.Errorf("images.npy.gz: %w: %w", ErrFormat, err)
+	}
+	data, shape, err := readNPY(file, "|u1", 1)
+	if err != nil {
+		return nil, fmt.Errorf("images.npy.gz: %w", err)
 	}
 	if len(shape) != 3 || shape[1] != Side || shape[2] != Side {
-		return nil, fmt.Errorf("images.npy: shape %v, want [N %d %d]: %w", shape, Side, Side,
+		return nil, fmt.Errorf("images.npy.gz: shape %v, want [N %d %d]: %w", shape, Side, Side,
 			ErrFormat)
 	}
 	images := make([]Image, shape[0])

@@ -6,6 +6,7 @@ all saturate or vanish would hide mistakes.
 """
 
 import dataclasses
+import gzip
 import pathlib
 
 import numpy as np
@@ -49,9 +50,15 @@ def paper(rng, height, width):
     return 0.95 - slope + rng.normal(0, 0.02, (height, width))
 
 
+def images():
+    """The handwritten digits, uint8 [1797, 8, 8]."""
+    with gzip.open(DIGITS / "images.npy.gz") as packed:
+        return np.load(packed)
+
+
 def page(rng, height, width):
     """A grey picture [h, w] in 0..1 of a sheet with about a dozen digits of several sizes."""
-    glyphs = np.load(DIGITS / "images.npy")
+    glyphs = images()
     canvas = paper(rng, height, width)
     for _ in range(12):
         scale = int(rng.integers(2, 7))
@@ -63,7 +70,7 @@ def page(rng, height, width):
 
 def text_line(rng, height, width):
     """A grey picture [h, w] in 0..1 of one line of digits that fills the height."""
-    glyphs = np.load(DIGITS / "images.npy")
+    glyphs = images()
     canvas = paper(rng, height, width)
     scale = max(1, (height - 8) // 8)
     for left in range(4, width - 8 * scale, 9 * scale):
@@ -194,8 +201,8 @@ def fetched_case(rng, recipe, spec):
 def digits_case():
     """A batch of 16 held-out digits."""
     rows = np.load(DIGITS / "heldout.npy")[:16]
-    images = np.load(DIGITS / "images.npy")[rows]
-    return Case([{"image": (images[:, None] / np.float32(16)).astype(np.float32)}])
+    glyphs = images()[rows]
+    return Case([{"image": (glyphs[:, None] / np.float32(16)).astype(np.float32)}])
 
 
 def standard_case(rng, architecture, declared, texts=(2, 32)):
