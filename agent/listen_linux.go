@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/weirgpu/weir/internal/filelock"
 )
 
 func owner(fi fs.FileInfo) (uint32, bool) {
@@ -26,15 +28,11 @@ func listen(dir string) (*net.UnixListener, *os.File, error) {
 	if err := MakeRuntimeDir(dir); err != nil {
 		return nil, nil, err
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, nil, fmt.Errorf("agent: %w", err)
-	}
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		_ = lock.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, nil, fmt.Errorf("agent: runtime folder %s: %w", dir, ErrRunning)
-		}
+	lock, err := filelock.Take(filepath.Join(dir, lockName), false)
+	switch {
+	case errors.Is(err, filelock.ErrTaken):
+		return nil, nil, fmt.Errorf("agent: runtime folder %s: %w", dir, ErrRunning)
+	case err != nil:
 		return nil, nil, fmt.Errorf("agent: lock: %w", err)
 	}
 	path := SocketPath(dir)

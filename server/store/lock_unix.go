@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
+	"github.com/weirgpu/weir/internal/filelock"
 )
 
 // lock makes the folder, which only its owner may read, and takes it for this process; the kernel
@@ -17,7 +17,7 @@ func lock(dir string) (*os.File, error) {
 	if err := makeFolder(dir); err != nil {
 		return nil, err
 	}
-	return hold(filepath.Join(dir, lockName), unix.LOCK_EX, ErrRunning)
+	return hold(filepath.Join(dir, lockName), false, ErrRunning)
 }
 
 // makeFolder makes a folder with those above it, which are on the disk once it returns nil.
@@ -39,31 +39,25 @@ func makeFolder(dir string) error {
 
 // alone takes the folder from those that read it, of whom there may be none.
 func alone(dir string) (*os.File, error) {
-	return hold(filepath.Join(dir, readName), unix.LOCK_EX, ErrReading)
+	return hold(filepath.Join(dir, readName), false, ErrReading)
 }
 
 // reading takes the folder with others that read it. Who may read it and not write has no lock.
 func reading(dir string) (*os.File, error) {
-	f, err := hold(filepath.Join(dir, readName), unix.LOCK_SH, ErrRestoring)
+	f, err := hold(filepath.Join(dir, readName), true, ErrRestoring)
 	if errors.Is(err, fs.ErrPermission) {
 		return nil, nil
 	}
 	return f, err
 }
 
-// hold locks a file, or reports that it is taken.
-func hold(path string, how int, taken error) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
+// hold takes a file, or reports that it is taken.
+func hold(path string, shared bool, taken error) (*os.File, error) {
+	f, err := filelock.Take(path, shared)
+	if errors.Is(err, filelock.ErrTaken) {
+		err = taken
 	}
-	if err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB); err != nil {
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			err = taken
-		}
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
+	return f, err
 }
 
 // syncFolder has the names in a folder reach the disk. Tests see what it is asked for.
