@@ -37,10 +37,24 @@ type Folder struct {
 	Path    string
 	Keys    sealed.Keys
 	Options []weir.Option // of all models
+	// Bring, where it is not nil, makes the folder what the places are that its models come from,
+	// before it is looked at: for one model, or for all with "". Nothing is pushed into such a
+	// folder, which would not keep it.
+	Bring func(model string) error
+}
+
+func (f *Folder) bring(model string) error {
+	if f.Bring == nil {
+		return nil
+	}
+	return f.Bring(model)
 }
 
 // Models implements [Catalogue].
 func (f *Folder) Models() ([]Offer, error) {
+	if err := f.bring(""); err != nil {
+		return nil, err
+	}
 	found, _, err := repo.Scan(f.Path)
 	var list []Offer
 	for i := range found {
@@ -55,6 +69,9 @@ func (f *Folder) Names() ([]string, error) { return repo.Names(f.Path) }
 
 // Model implements [Catalogue].
 func (f *Folder) Model(name string) (Offer, error) {
+	if err := f.bring(name); err != nil {
+		return Offer{}, err
+	}
 	m, err := repo.Find(f.Path, name, nil)
 	if err != nil {
 		return Offer{}, err

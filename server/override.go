@@ -60,6 +60,9 @@ func (f *Folder) overridden(name string, o *overrides) (Offer, error) {
 	if len(o.files) > 0 {
 		return o.offer(name, f.options())
 	}
+	if err := f.bring(name); err != nil {
+		return Offer{}, err
+	}
 	m, err := repo.Find(f.Path, name, o.config)
 	if err != nil {
 		return Offer{}, err

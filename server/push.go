@@ -37,6 +37,10 @@ type Pushed struct {
 // Push implements [Pusher].
 func (f *Folder) Push(name string, number int64, from io.Reader, digest []byte) (*repo.Pushed,
 	error) {
+	if f.Bring != nil {
+		return nil, oip.Faultf(oip.Unsupported, "the models of this server are brought from "+
+			"elsewhere: put them there, and have them loaded")
+	}
 	return repo.Push(f.Path, name, number, from, MostModel, digest)
 }
 

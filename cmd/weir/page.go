@@ -17,7 +17,7 @@ import (
 func (f *upFlags) page(s *server.Server, people *people, batch batchJobs, beside *programs,
 	log *slog.Logger) *web.Page {
 	p := web.New(s, web.Options{Version: thisVersion().Version, Figures: s.Recorder(),
-		Graphs: graphs(f.folder()), Accounts: people.guard != nil, Jobs: batch.rows(log),
+		Graphs: graphs(f.kept), Accounts: people.guard != nil, Jobs: batch.rows(log),
 		Programs: beside.rows, Log: log})
 	for pattern, h := range p.Routes() {
 		s.Handle(pattern, h)

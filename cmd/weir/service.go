@@ -27,7 +27,7 @@ type service struct {
 
 	on, calls, metrics net.Listener // for HTTP; calls and metrics are nil where there are none
 	people             *people
-	from               server.Catalogue // nil where there is no folder
+	from               *server.Folder // nil where there is none
 	server             *server.Server
 	jobs               batchJobs
 	page               *web.Page
@@ -63,10 +63,13 @@ func (s *service) open(c *cobra.Command) error {
 		s.log); err != nil {
 		return err
 	}
+	if s.from, err = f.catalogue(c.Context(), c.ErrOrStderr(), s.log); err != nil {
+		return err
+	}
 	if s.server, err = server.New(server.Options{Name: f.clients.name, Memory: f.clients.memory,
 		Version: thisVersion().Version, Log: s.log,
 		Logs: logs, Recorder: rec, AnyName: s.people.guard != nil, Terms: f.file.share,
-		Catalogue: s.from, Fixed: f.control.fixed(),
+		Catalogue: s.catalogue(), Fixed: f.control.fixed(),
 		Host: lib.HostOptions{Policy: f.policy, Threads: f.threads}}); err != nil {
 		return err
 	}
@@ -81,6 +84,14 @@ func (s *service) open(c *cobra.Command) error {
 	s.http.RegisterOnShutdown(s.page.Close) // which its readers would hold up
 	s.grpc = rpc.New(rpc.Options{Server: s.server, Guard: s.people.guard, Log: s.log})
 	return nil
+}
+
+// catalogue is where models are loaded from on request; nil where there is no folder.
+func (s *service) catalogue() server.Catalogue {
+	if s.from == nil {
+		return nil
+	}
+	return s.from
 }
 
 // serve begins to answer.
@@ -117,6 +128,7 @@ func (s *service) abandon() error {
 	if s.server != nil {
 		errs = append(errs, s.server.Close())
 	}
+	errs = append(errs, s.flags.models.close())
 	if s.people != nil {
 		errs = append(errs, failed(s.people.close()))
 	}
@@ -151,7 +163,7 @@ func (s *service) stop(ctx context.Context) error {
 	if s.beside != nil {
 		_ = s.beside.Close()
 	}
-	err = errors.Join(err, failed(s.people.close()))
+	err = errors.Join(err, failed(s.people.close()), s.flags.models.close())
 	for _, end := range s.last {
 		end()
 	}

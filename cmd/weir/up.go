@@ -4,11 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"time"
 
@@ -25,7 +23,8 @@ import (
 
 // upFlags are those of up.
 type upFlags struct {
-	models  string
+	models  placeFlags
+	kept    string // the folder of models; "" for none
 	address string
 	policy  string
 	threads int
@@ -90,9 +89,10 @@ func newUp() *cobra.Command {
 			"Nothing is written without accounts and without that.\n\n" +
 			"SIGTERM ends readiness, for --grace; then, as after Ctrl-C at once, " +
 			"no more requests are taken, and those under way are answered, for 30 s at most.",
-		Example: "  weir up\n  weir up --models ./models --policy priority",
-		Args:    exactly(0),
-		RunE:    func(c *cobra.Command, _ []string) error { return f.run(c) },
+		Example: "  weir up\n  weir up --models ./models --policy priority\n" +
+			"  weir up --models s3://bucket/models",
+		Args: exactly(0),
+		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
 	}
 	f.define(c)
 	return c
@@ -100,8 +100,7 @@ func newUp() *cobra.Command {
 
 // define adds the flags.
 func (f *upFlags) define(c *cobra.Command) {
-	c.Flags().StringVar(&f.models, "models", "", "the `FOLDER` of models (default: models, if "+
-		"there is one)")
+	f.models.add(c)
 	c.Flags().StringVar(&f.address, "http", "localhost:8000", "the `ADDRESS` to answer on; port 0 "+
 		"picks one")
 	c.Flags().StringVar(&f.policy, "policy", policy.Default, "the sharing policy (weir policies "+
@@ -130,19 +129,19 @@ func (f *upFlags) run(c *cobra.Command) error {
 	if err := f.control.check(); err != nil {
 		return err
 	}
-	sources, from, err := f.sources()
-	if err != nil {
-		return err
-	}
 	if err := f.people.check(); err != nil {
 		return err
 	}
-	s := &service{flags: f, from: from, ended: make(chan error, 1)}
+	s := &service{flags: f, ended: make(chan error, 1)}
 	if err := s.open(c); err != nil {
 		return errors.Join(err, s.abandon())
 	}
 	s.serve()
 	ctx := c.Context()
+	sources, err := f.first(s.from)
+	if err != nil {
+		return errors.Join(err, s.stop(ctx))
+	}
 	if err := s.server.LoadAll(ctx, sources); err != nil && ctx.Err() == nil {
 		fmt.Fprintln(c.ErrOrStderr(), "weir: not ready:", message(err))
 	}
@@ -161,18 +160,6 @@ func (f *upFlags) run(c *cobra.Command) error {
 		}
 	}
 	return errors.Join(err, s.stop(ctx))
-}
-
-// folder is that of the models to serve, "" for none.
-func (f *upFlags) folder() string {
-	const usual = "models"
-	if f.models != "" {
-		return f.models
-	}
-	if _, err := os.Stat(usual); errors.Is(err, fs.ErrNotExist) {
-		return ""
-	}
-	return usual
 }
 
 // httpServer is a server of HTTP that begins nothing for clients that do not get on.

@@ -18,6 +18,7 @@ import (
 	"github.com/weirgpu/weir/server"
 	"github.com/weirgpu/weir/server/config"
 	"github.com/weirgpu/weir/server/oip"
+	"github.com/weirgpu/weir/server/source"
 	"github.com/weirgpu/weir/share/policy"
 )
 
@@ -42,7 +43,7 @@ var fileKeys = []fileKey{
 	{key: "auth.checkpoints", flag: "audit-checkpoints", path: true},
 	{key: "auth.oidc.issuer", flag: "oidc-issuer"},
 	{key: "auth.oidc.audience", flag: "oidc-audience"},
-	{key: "repository.folder", flag: "models", path: true},
+	{key: "repository.folder", flag: "models", path: true}, // or addresses
 	{key: "repository.control", flag: "control"},
 	{key: "repository.load", flag: "load"},
 	{key: "repository.poll", flag: "poll"},
@@ -104,7 +105,7 @@ func (f *upFile) set(c *cobra.Command) error {
 			continue
 		}
 		value := s.Value
-		if k.path && value != "" && !filepath.IsAbs(value) {
+		if k.path && value != "" && !filepath.IsAbs(value) && !source.Remotes(value) {
 			value = filepath.Join(filepath.Dir(f.path), value)
 		}
 		if err := c.Flags().Set(k.flag, value); err != nil {

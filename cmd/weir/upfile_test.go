@@ -68,7 +68,7 @@ func TestFileSets(t *testing.T) {
 		t.Fatal(err)
 	}
 	if f.address != "localhost:1" || f.grpc.address != "" || f.policy != "fair" ||
-		f.models != filepath.Join(filepath.Dir(path), "m") || f.people.state != "/s" ||
+		f.models.given[0] != filepath.Join(filepath.Dir(path), "m") || f.people.state != "/s" ||
 		f.grace.Seconds() != 3 {
 		t.Errorf("%+v", f)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"slices"
@@ -64,31 +65,58 @@ func (f *controlFlags) watch(ctx context.Context, s *server.Server) {
 	}
 }
 
-// sources are the models to serve at the begin, and where more come from; nil where there is no
-// folder.
-func (f *upFlags) sources() ([]server.Source, server.Catalogue, error) {
-	folder := f.folder()
-	if folder == "" {
-		return []server.Source{{Name: "digits", Version: 1, Open: func() (*lib.Model, error) {
-			return lib.Load(digits.Model)
-		}}}, nil, nil
+// catalogue is where the models come from; nil where there is no folder.
+func (f *upFlags) catalogue(ctx context.Context, w io.Writer, log *slog.Logger) (*server.Folder,
+	error) {
+	var err error
+	if f.kept, err = f.models.folder(f.people.state); err != nil || f.kept == "" {
+		return nil, err
 	}
-	found, skipped, err := repo.Scan(folder)
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, s := range skipped {
-		slog.Warn("passed over", "path", s.Path, "why", s.Why)
-	}
-	from := &server.Folder{Path: folder}
+	from := &server.Folder{Path: f.kept}
 	if dir := os.Getenv(cache.EnvDir); !f.noCache && dir != "off" {
 		from.Options = append(from.Options, lib.WithCache(dir))
 	}
 	if from.Keys, err = f.sealed.keys(); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	list, err := f.control.chosen(from, found, folder)
-	return list, from, err
+	from.Bring, err = f.models.open(ctx, f.kept, w, log)
+	return from, err
+}
+
+// first are the models to serve at the begin.
+func (f *upFlags) first(from *server.Folder) ([]server.Source, error) {
+	if from == nil {
+		return []server.Source{{Name: "digits", Version: 1, Open: func() (*lib.Model, error) {
+			return lib.Load(digits.Model)
+		}}}, nil
+	}
+	if err := f.control.bring(from); err != nil {
+		return nil, err
+	}
+	found, skipped, err := repo.Scan(f.kept)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range skipped {
+		slog.Warn("passed over", "path", s.Path, "why", s.Why)
+	}
+	return f.control.chosen(from, found, f.kept)
+}
+
+// bring has the models brought that are loaded at the begin, where they are elsewhere.
+func (f *controlFlags) bring(from *server.Folder) error {
+	switch {
+	case from.Bring == nil:
+		return nil
+	case f.control != "explicit":
+		return failed(from.Bring(""))
+	}
+	for _, name := range f.load {
+		if err := from.Bring(name); err != nil {
+			return failed(fmt.Errorf("--load %.200s: %w", name, err))
+		}
+	}
+	return nil
 }
 
 // chosen are the models that are loaded at the begin.

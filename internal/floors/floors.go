@@ -108,6 +108,7 @@ var Table = []Row{
 	{"server/oip", 6, Both, "the inference protocol"},
 	{"server/shm", 1, Both, "memory shared with clients"},
 	{"server/repo", 8, Both, "folders of models"},
+	{"server/source", 9, Both, "registries, buckets"},
 	{"server/config", 5, Both, "the file of a server"},
 	{"server/telemetry/otlp", 7, Both, ""},
 	{"server/client", 9, Both, "asks a server"},

@@ -1,0 +1,236 @@
+package source
+
+import (
+	"errors"
+	"io/fs"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// lies returns the files of a folder of models, without what is the mirror's own.
+func lies(t *testing.T, folder string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || d.Name() == recordName || d.Name() == lockName {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		at, _ := filepath.Rel(folder, path)
+		found[filepath.ToSlash(at)] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// mirror opens one of a bucket.
+func mirror(t *testing.T, folder string, from ...Remote) *Mirror {
+	t.Helper()
+	m, err := Open(folder, from, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.Close() })
+	return m
+}
+
+// TestMirror: a folder becomes what a place has, model by model or all at once; what has not
+// changed is not brought again, and a file that is being served is never written.
+func TestMirror(t *testing.T) {
+	b := &bucket{files: files()}
+	folder := t.TempDir()
+	m := mirror(t, folder, shelf(t, b))
+	if err := m.Bring(t.Context(), "b+c"); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"b+c/1/model.onnx": "three"}
+	if got := lies(t, folder); !maps.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	if err := m.Bring(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+	maps.Copy(want, map[string]string{"a/1/model.onnx": "one", "a/2/model.onnx": "two",
+		"a/config.pbtxt": "max_batch_size: 4"})
+	if got := lies(t, folder); !maps.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	served, err := os.Open(filepath.Join(folder, "a/2/model.onnx"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer served.Close()
+	before, err := os.Stat(filepath.Join(folder, "a/1/model.onnx"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := map[string]int{}
+	b.before = func(_ http.ResponseWriter, key string) bool { asked[key]++; return false }
+	b.files["our models/a/2/model.onnx"] = "TWO"
+	delete(b.files, "our models/b+c/1/model.onnx")
+	if err := m.Bring(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+	want["a/2/model.onnx"] = "TWO"
+	delete(want, "b+c/1/model.onnx")
+	if got := lies(t, folder); !maps.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	if len(asked) != 1 || asked["our models/a/2/model.onnx"] != 1 {
+		t.Errorf("asked for %v", asked)
+	}
+	after, err := os.Stat(filepath.Join(folder, "a/1/model.onnx"))
+	if err != nil || !after.ModTime().Equal(before.ModTime()) || !os.SameFile(before, after) {
+		t.Errorf("a file that has not changed is another: %v", err)
+	}
+	var text [4]byte
+	if n, _ := served.ReadAt(text[:], 0); string(text[:n]) != "two" {
+		t.Errorf("the file that is served became %q", text[:n])
+	}
+	if err := m.Bring(t.Context(), "none"); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	if err := m.Bring(t.Context(), "../a"); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+// TestBroughtWholeOrNot: where a file of a model fails, the model stays as it was.
+func TestBroughtWholeOrNot(t *testing.T) {
+	b := &bucket{files: files()}
+	folder := t.TempDir()
+	m := mirror(t, folder, shelf(t, b))
+	if err := m.Bring(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+	was := lies(t, folder)
+	b.files["our models/a/1/model.onnx"] = "new one"
+	b.files["our models/a/config.pbtxt"] = "new config"
+	b.before = func(w http.ResponseWriter, key string) bool {
+		if strings.HasSuffix(key, "config.pbtxt") {
+			http.Error(w, "", http.StatusTeapot)
+			return true
+		}
+		return false
+	}
+	if err := m.Bring(t.Context(), "a"); err == nil {
+		t.Error("no word of a file that did not come")
+	}
+	if err := m.Bring(t.Context(), ""); err != nil {
+		t.Errorf("models that are there are not served: %v", err)
+	}
+	if got := lies(t, folder); !maps.Equal(got, was) {
+		t.Errorf("%q", got)
+	}
+	b.files["our models/new/config.pbtxt"] = "x"
+	if err := m.Bring(t.Context(), ""); err == nil {
+		t.Error("no word of a model that never came")
+	}
+}
+
+// TestPlaceThatDoesNotAnswer: models that were brought before are served without their place, and
+// none are dropped; without any, the reason is told.
+func TestPlaceThatDoesNotAnswer(t *testing.T) {
+	b := &bucket{files: files()}
+	folder := t.TempDir()
+	r := shelf(t, b)
+	m := mirror(t, folder, r)
+	if err := m.Bring(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+	was := lies(t, folder)
+	r.(*s3).base.Path = "/gone/"
+	if err := m.Bring(t.Context(), ""); err != nil {
+		t.Error(err)
+	}
+	if got := lies(t, folder); !maps.Equal(got, was) {
+		t.Errorf("%q", got)
+	}
+	if err := m.Bring(t.Context(), "a"); err == nil {
+		t.Error("a model was said to be brought")
+	}
+	if err := mirror(t, t.TempDir(), r).Bring(t.Context(), ""); err == nil {
+		t.Error("no word of a place that does not answer")
+	}
+}
+
+// TestTwoPlaces: models of one name in two places are an error, and so is a folder that another
+// has.
+func TestTwoPlaces(t *testing.T) {
+	folder := t.TempDir()
+	g := newShelves()
+	g.push("latest", map[string]string{"model.onnx": "one"}, nil)
+	b := &bucket{files: map[string]string{"our models/other/1/model.onnx": "two"}}
+	m := mirror(t, folder, shelf(t, b), board(t, g, ""))
+	if err := m.Bring(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+	if got := lies(t, folder); !maps.Equal(got, map[string]string{"net/1/model.onnx": "one",
+		"other/1/model.onnx": "two"}) {
+		t.Errorf("%q", got)
+	}
+	b.files["our models/net/1/model.onnx"] = "three"
+	for _, name := range []string{"", "net"} {
+		if err := m.Bring(t.Context(), name); !errors.Is(err, ErrLayout) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	if _, err := Open(folder, nil, Options{}); !errors.Is(err, ErrTaken) {
+		t.Error(err)
+	}
+}
+
+// TestEndedMeanwhile: what a process left that ended while it brought a model is mended: the model
+// is the old one or the new one, and brought again.
+func TestEndedMeanwhile(t *testing.T) {
+	b := &bucket{files: map[string]string{"our models/a/1/model.onnx": "one"}}
+	for name, left := range map[string][]string{
+		"before":        {"a/1/model.onnx=old", ".new-a/1/model.onnx=on"},
+		"between":       {".old-a/1/model.onnx=old", ".new-a/1/model.onnx=one"},
+		"after":         {".old-a/1/model.onnx=old", "a/1/model.onnx=old"},
+		"of a name":     {".old-a/1/model.onnx=old", ".old-c/1/model.onnx=x", ".new-b/x=y"},
+		"record alone":  {"a/" + recordName + `={"from":"s3://shelf/our models","files":{"1/model.onnx":"x"}}`},
+		"record broken": {"a/" + recordName + "={", "a/1/model.onnx=old"},
+	} {
+		folder := t.TempDir()
+		for _, file := range left {
+			path, text, _ := strings.Cut(file, "=")
+			path = filepath.Join(folder, path)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700),
+				os.WriteFile(path, []byte(text), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m := mirror(t, folder, shelf(t, b))
+		mended := lies(t, folder)
+		if want := "old"; !strings.HasPrefix(name, "record") && mended["a/1/model.onnx"] != want {
+			t.Errorf("%s: %q", name, mended)
+		}
+		if err := m.Bring(t.Context(), ""); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got := lies(t, folder); !maps.Equal(got, map[string]string{"a/1/model.onnx": "one"}) {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// TestLocal: paths that would lie elsewhere, or be the mirror's own, are none of a model.
+func TestLocal(t *testing.T) {
+	for path, want := range map[string]bool{"1/model.onnx": true, "a b/ü.txt": true, "": false,
+		"/etc": false, "..": false, "a/../b": false, "a//b": false, "./a": false,
+		".origin.json": false,
+		"a/.b":         false, "a\\b": false, "c:d": false, "a\x00b": false, "a/": false,
+		strings.Repeat("a", 2000): false} {
+		if local(path) != want {
+			t.Errorf("%q: %v", path, !want)
+		}
+	}
+}
