@@ -35,6 +35,7 @@ type Model struct {
 // model is what a Model is to those who must not keep it from being lost.
 type model struct {
 	source   *cache.Model // nil once it is closed
+	parts    []Part       // that it is joined of, closed with it
 	warnings []string
 	metadata Metadata
 	graph    *graph.Graph // inputs and outputs
@@ -522,7 +523,7 @@ func (m *model) finish() error {
 	}
 	src := m.source
 	m.source = nil
-	return src.Close()
+	return errors.Join(src.Close(), closeParts(m.parts))
 }
 
 // Close releases the model's memory and unmaps its file, once the last open [Result] is closed.

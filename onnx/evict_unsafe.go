@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"os"
+	"slices"
 	"unsafe"
 
 	"github.com/weirgpu/weir/tensor"
@@ -16,6 +17,9 @@ func (m *Model) Evict(t *tensor.Tensor) {
 	for _, f := range m.files.maps {
 		f.evict(t)
 	}
+	for _, o := range m.of {
+		o.Evict(t)
+	}
 }
 
 // Maps reports whether the bytes of a constant lie in a mapped file of the model, where others can
@@ -29,7 +33,7 @@ func (m *Model) Maps(t *tensor.Tensor) bool {
 			return true
 		}
 	}
-	return false
+	return slices.ContainsFunc(m.of, func(o *Model) bool { return o.Maps(t) })
 }
 
 func (m *mapping) evict(t *tensor.Tensor) {

@@ -61,6 +61,7 @@ type Model struct {
 
 	file  *mapping
 	files *externalFiles
+	of    []*Model // whose constants are in Graph, too
 }
 
 // OpenFS reads a model of a file system, such as one that is part of the program (embed.FS), into
@@ -124,6 +125,11 @@ func (m *Model) Unchanged() error {
 	}
 	for _, f := range m.files.maps {
 		if err := f.unchanged(); err != nil {
+			return err
+		}
+	}
+	for _, o := range m.of {
+		if err := o.Unchanged(); err != nil {
 			return err
 		}
 	}

@@ -86,20 +86,7 @@ func (v *version) infer(ctx context.Context, r *oip.Request, a *Answer) error {
 	if err := v.understand(r, a.task, lent); err != nil {
 		return err
 	}
-	ctx, cancel, err := v.deadline(ctx, r.Parameters)
-	if err != nil {
-		return err
-	}
-	defer cancel()
-	seq, err := v.sequenced(ctx, r, a.task.in)
-	if err != nil {
-		return err
-	}
-	defer seq.leave()
-	if err := v.answer(ctx, r, a.task); err != nil {
-		return err
-	}
-	if err := seq.keep(a.task); err != nil {
+	if err := v.computed(ctx, r, a.task); err != nil {
 		return err
 	}
 	a.Model, a.Version, a.ID = v.name, v.number, r.ID
@@ -113,6 +100,27 @@ func (v *version) infer(ctx context.Context, r *oip.Request, a *Answer) error {
 		a.several, err = a.rowsOfAll()
 	}
 	return err
+}
+
+// computed computes what a request asks for whose inputs the task has.
+func (v *version) computed(ctx context.Context, r *oip.Request, t *task) error {
+	ctx, cancel, err := v.deadline(ctx, r.Parameters)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	if v.on == nil {
+		return v.piped(ctx, r, t)
+	}
+	seq, err := v.sequenced(ctx, r, t.in)
+	if err != nil {
+		return err
+	}
+	defer seq.leave()
+	if err := v.answer(ctx, r, t); err != nil {
+		return err
+	}
+	return seq.keep(t)
 }
 
 // understand holds that a request is for what the version has, and takes its inputs.

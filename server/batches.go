@@ -76,7 +76,7 @@ func (v *version) learn(ctx context.Context) {
 
 // study begins to learn, behind requests, unless that was begun before.
 func (v *version) study() {
-	if v.studied {
+	if v.studied || v.on == nil {
 		return
 	}
 	v.studied = true

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/weirgpu/weir/server/oip"
@@ -24,15 +25,19 @@ func (s *Server) LoadModel(ctx context.Context, name string, p oip.Parameters) e
 	if err != nil {
 		return err
 	}
+	if err := s.loadMembers(ctx, &o); err != nil {
+		return err
+	}
 	return s.changing(ctx, name, func(ctx context.Context, m *model) error {
 		return s.serve(ctx, m, o)
 	})
 }
 
-// UnloadModel ends all versions of a model. Requests that were taken are answered; it waits a
-// moment for them and for the memory to be given back, and the index tells when that is done. The
-// error is an *oip.Fault.
-func (s *Server) UnloadModel(ctx context.Context, name string, _ oip.Parameters) error {
+// UnloadModel ends all versions of a model, and with the parameter unload_dependents those of the
+// models that it is made of, unless another ensemble that is served is too. Requests that were
+// taken are answered; it waits a moment for them and for the memory to be given back, and the index
+// tells when that is done. The error is an *oip.Fault.
+func (s *Server) UnloadModel(ctx context.Context, name string, p oip.Parameters) error {
 	if s.o.Fixed {
 		return fixed(name)
 	}
@@ -42,9 +47,13 @@ func (s *Server) UnloadModel(ctx context.Context, name string, _ oip.Parameters)
 	if m == nil {
 		return unknown(name)
 	}
-	return s.changing(ctx, name, func(ctx context.Context, m *model) error {
+	err := s.changing(ctx, name, func(ctx context.Context, m *model) error {
 		return s.unserve(ctx, m)
 	})
+	if all, _ := p["unload_dependents"].(bool); err == nil && all {
+		err = s.unloadMembers(ctx, m)
+	}
+	return err
 }
 
 // Rollback makes a model serve again what it served until another version became the newest. Once
@@ -150,8 +159,12 @@ func (s *Server) changing(ctx context.Context, name string,
 	}
 	done := make(chan error, 1)
 	s.run(func() {
-		defer func() { <-m.turn }()
-		done <- f(s.life, m)
+		err := func() error {
+			defer func() { <-m.turn }()
+			return f(s.life, m)
+		}()
+		s.spread(s.life, name)
+		done <- err
 	})
 	select {
 	case err := <-done:
@@ -168,11 +181,13 @@ func (s *Server) changing(ctx context.Context, name string,
 func (s *Server) serve(ctx context.Context, m *model, o Offer) error {
 	s.mu.Lock()
 	served := m.served
+	m.offer, m.why, m.lost = o, "", false
 	s.mu.Unlock()
 	var list []*fresh
 	var before []Source
 	ends := served
 	for _, src := range o.Sources {
+		src.Mark = s.marked(&src)
 		was := numbered(served, src.Version)
 		ends = without(ends, was)
 		if was == nil || src.Mark == "" || was.source.Mark != src.Mark {
@@ -192,6 +207,7 @@ func (s *Server) serve(ctx context.Context, m *model, o Offer) error {
 	if err == nil {
 		m.missing = false
 	}
+	m.lost = errors.Is(err, errMember) && len(m.served) == 0
 	return err
 }
 
@@ -202,7 +218,7 @@ const linger = time.Second
 func (s *Server) unserve(ctx context.Context, m *model) error {
 	s.mu.Lock()
 	served := m.served
-	m.missing = false
+	m.missing, m.lost = false, false
 	s.mu.Unlock()
 	if err := s.settle(m, nil, served); err != nil {
 		return err

@@ -79,7 +79,7 @@ func (v *version) configure() error {
 
 // The platforms and backends that stand for ONNX models; "" does too.
 var (
-	platforms = []string{"", "onnx_onnxv1", "onnxruntime_onnx"}
+	platforms = []string{"", "onnx_onnxv1", "onnxruntime_onnx", ensemblePlatform}
 	backends  = []string{"", "weir", "onnxruntime"}
 )
 
@@ -96,7 +96,8 @@ func heeded(c *oip.Config, name string) error {
 		{!slices.Contains(backends, c.Backend), fmt.Sprintf("backend is %.100q: weir computes "+
 			"ONNX models: give onnxruntime, or leave it out", c.Backend)},
 		{c.MaxBatchSize < 0, fmt.Sprintf("max_batch_size is %d: give 0 or more", c.MaxBatchSize)},
-		{c.EnsembleScheduling != nil, "ensemble_scheduling: ensembles are not supported"},
+		{(c.EnsembleScheduling != nil) != (c.Platform == ensemblePlatform), "ensemble_scheduling " +
+			"and platform: \"ensemble\" need each other"},
 		{c.ResponseCache != nil && c.ResponseCache.Enable, "response_cache: answers are not kept"},
 		{c.BatchInput != nil || c.BatchOutput != nil, "batch_input, batch_output: inputs that " +
 			"tell of the batch are not made"},

@@ -142,7 +142,7 @@ func TestConfigurationRefused(t *testing.T) {
 		{`max_batch_size: -1`, "give 0 or more"},
 		{`sequence_batching { control_input { name: "no" control { kind: CONTROL_SEQUENCE_START } } }`,
 			"sequence_batching"},
-		{`ensemble_scheduling { }`, "ensembles are not supported"},
+		{`ensemble_scheduling { }`, "need each other"},
 		{`response_cache { enable: true}`, "answers are not kept"},
 		{`dynamic_batching { }`, "needs a max_batch_size"},
 		{queue(`preserve_ordering: true`), "preserve_ordering"},

@@ -24,6 +24,10 @@ func (s *Server) SetShare(name string, to weir.Share) (before weir.Share, err er
 	if err != nil {
 		return before, err
 	}
+	if v.job == nil {
+		return before, oip.Faultf(oip.Invalid, "model %s is a pipeline of %s: give those shares",
+			name, v.ensemble.names())
+	}
 	err = v.promise(s.life, func(now *weir.Share) error {
 		before = *now
 		err := v.job.SetShare(to)

@@ -12,7 +12,7 @@ import (
 )
 
 // Source is a version of a model to be served. Open is called each time that it is loaded, and for
-// each batch job with it.
+// each batch job with it; of one whose configuration makes it of other models it is not called.
 type Source struct {
 	Name    string
 	Version int64 // from 1 on; 0: no version is known, and Open says why

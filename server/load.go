@@ -24,6 +24,9 @@ type fresh struct {
 	shapes map[string][]int // of inputs with open dimensions
 	v      *version
 	err    error
+	// ensemble is how it is made of other models; nil: it is a model of its own. Without on it is a
+	// pipeline.
+	ensemble *ensemble
 }
 
 // LoadAll loads every source, where the server begins, and makes the server ready if it could load
@@ -48,15 +51,25 @@ func (s *Server) LoadAll(ctx context.Context, sources []Source) error {
 			return err
 		}
 	}
-	s.prepare(ctx, list, false)
 	var errs []error
-	for _, m := range models {
-		err := s.settle(m, of(list, m), nil)
-		s.mu.Lock()
-		m.missing = err != nil
-		s.mu.Unlock()
-		<-m.turn
-		errs = append(errs, err)
+	for _, models := range s.waves(models) {
+		var some []*fresh
+		for _, m := range models {
+			some = append(some, of(list, m)...)
+		}
+		for _, f := range some {
+			f.Mark = s.marked(&f.Source)
+		}
+		s.prepare(ctx, some, false)
+		for _, m := range models {
+			err := s.settle(m, of(some, m), nil)
+			s.mu.Lock()
+			m.missing = err != nil
+			m.lost = errors.Is(err, errMember)
+			s.mu.Unlock()
+			<-m.turn
+			errs = append(errs, err)
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -72,7 +85,9 @@ func (s *Server) sorted(sources []Source) (list []*fresh, models []*model) {
 		if !seen[m] {
 			seen[m] = true
 			models = append(models, m)
+			m.offer = Offer{Name: m.name}
 		}
+		m.offer.Sources = append(m.offer.Sources, src)
 	}
 	return list, models
 }
@@ -111,7 +126,7 @@ func (s *Server) prepare(ctx context.Context, list []*fresh, learn bool) {
 	}
 	for _, f := range list {
 		s.stand(f, stateLoading, "")
-		if f.on, f.err = f.Open(); f.err == nil {
+		if f.on, f.err = s.open(f); f.err == nil && f.on != nil {
 			f.shapes = ones(f.on)
 		}
 	}
@@ -135,13 +150,20 @@ func (s *Server) stand(f *fresh, state, reason string) {
 // ready makes one version ready.
 func (s *Server) ready(ctx context.Context, f *fresh, learn bool) error {
 	v, err := s.admit(ctx, f)
+	if err != nil && f.on != nil {
+		err = errors.Join(err, f.on.Close())
+		if f.ensemble != nil && errors.Is(err, weir.ErrMemory) {
+			f.on, f.ensemble.why = nil, "there is no memory for a graph of its own"
+			v, err = s.admit(ctx, f)
+		}
+	}
 	if err != nil {
-		return errors.Join(err, f.on.Close())
+		return err
 	}
 	if err := v.warm(ctx); err != nil {
 		return errors.Join(err, s.discard(v))
 	}
-	if learn {
+	if learn && v.on != nil {
 		v.studied = true
 		v.learn(v.life)
 	}
@@ -151,18 +173,23 @@ func (s *Server) ready(ctx context.Context, f *fresh, learn bool) error {
 
 // admit makes a version whose job has what is left over until it takes over.
 func (s *Server) admit(ctx context.Context, f *fresh) (*version, error) {
-	v, err := describe(f.on, f.Name, strconv.FormatInt(f.Version, 10))
+	v, err := f.described()
 	if err != nil {
 		return nil, err
 	}
-	v.n, v.source, v.server, v.model = f.Version, f.Source, s, f.model
+	v.n, v.source, v.server, v.model, v.load = f.Version, f.Source, s, f.model, s.loads.Add(1)
+	v.ensemble = f.ensemble
 	if err := v.configure(); err != nil {
 		return nil, err
+	}
+	v.idle, v.gone = make(chan struct{}), make(chan struct{})
+	if v.on == nil {
+		v.pipe()
+		return v, nil
 	}
 	if err := v.padded(f.on.Metadata().Properties); err != nil {
 		return nil, err
 	}
-	v.idle, v.gone = make(chan struct{}), make(chan struct{})
 	s.mu.Lock()
 	most := f.model.terms.Memory
 	s.mu.Unlock()
@@ -185,6 +212,15 @@ func (s *Server) admit(ctx context.Context, f *fresh) (*version, error) {
 	v.queue, err = queue.New(v.admission(), queue.Options[*task]{Run: v.run, Drop: (*task).free,
 		Admitted: func(t *task) { t.follow.Mark(telemetry.Admitted) }})
 	return v, err
+}
+
+// described is what the version's metadata say.
+func (f *fresh) described() (*version, error) {
+	number := strconv.FormatInt(f.Version, 10)
+	if f.on == nil {
+		return f.ensemble.described(f.Name, number), nil
+	}
+	return describe(f.on, f.Name, number)
 }
 
 // jobName is what a version's job is called: the model's name and the number, with one more number
@@ -381,6 +417,9 @@ func handOver(from, to *version, terms weir.Share) error {
 
 // setTerms changes the class, guarantee and limit of a version, and leaves its memory.
 func (v *version) setTerms(terms weir.Share) error {
+	if v.job == nil {
+		return nil // its models have theirs
+	}
 	err := v.promise(v.server.life, func(now *weir.Share) error {
 		now.Class, now.Compute, now.Limit = terms.Class, terms.Compute, terms.Limit
 		return v.job.SetShare(*now)
@@ -412,17 +451,20 @@ func (s *Server) retire(v *version) {
 	}
 	delete(m.others, v.n)
 	if len(m.served) == 0 {
-		m.others[v.n] = standing{stateUnavailable, unloaded}
+		m.others[v.n] = standing{stateUnavailable, cmp.Or(m.why, unloaded)}
 	}
 }
 
 // discard ends a version that has no requests.
 func (s *Server) discard(v *version) error {
 	v.end()
-	v.tries.Wait()
-	v.queue.Leave(true)
-	v.sequences.end(s)
-	err := v.on.Close()
+	var err error
+	if v.on != nil {
+		v.tries.Wait()
+		v.queue.Leave(true)
+		v.sequences.end(s)
+		err = v.on.Close()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if v.model.counted[v.number]--; v.model.counted[v.number] == 0 {

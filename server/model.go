@@ -17,9 +17,10 @@ import (
 // version is a version of a model that is loaded.
 type version struct {
 	name, number string
-	n            int64 // its number
+	n            int64  // its number
+	load         uint64 // tells it from all others of the server
 	source       Source
-	on           *weir.Model
+	on           *weir.Model // with job and queue nil of a pipeline, whose models have theirs
 	job          *weir.Tenant
 	metadata     oip.Metadata
 	inputs       map[string]weir.ValueInfo
@@ -44,7 +45,8 @@ type version struct {
 	counts  *telemetry.Model
 	// sequences are those that are under way, nil of a model that knows none
 	sequences *sequences
-	decoupled bool // its rows are answers of their own
+	decoupled bool      // its rows are answers of their own
+	ensemble  *ensemble // how it is made of other models; nil: it is a model of its own
 
 	// under are the requests that are not answered, and idle is closed once it is 0 of a version
 	// that takes no more, which leaving says; all under the server's mu.

@@ -26,6 +26,10 @@ type model struct {
 	missing bool           // it was to be served when the server began, and is not
 	counted map[string]int // versions that have a telemetry.Model, by number
 	before  []Source       // what was served until another version became the newest
+
+	offer Offer  // what it was to serve last
+	lost  bool   // it is an ensemble that is to be served, and lacks a model
+	why   string // it is not served, "" where somebody has unloaded it
 }
 
 // standing is where a version is that does not answer, and why.
@@ -242,6 +246,9 @@ func (m *model) index(list []oip.IndexEntry, readyOnly bool) []oip.IndexEntry {
 		e := oip.IndexEntry{Name: m.name, State: stateReady, Reason: m.others[n].reason}
 		if n > 0 {
 			e.Version = strconv.FormatInt(n, 10)
+		}
+		if v := numbered(m.served, n); v != nil && v.ensemble != nil {
+			e.Ensemble = v.ensemble.kind()
 		}
 		if m.version(e.Version) == nil || n == 0 {
 			e.State = m.others[n].state

@@ -12,8 +12,8 @@ import (
 func (s *Server) About() oip.ServerMetadata {
 	about := oip.ServerMetadata{Name: cmp.Or(s.o.Name, "weir"), Version: s.o.Version,
 		Extensions: []string{"binary_tensor_data", "classification", "generate",
-			"model_configuration", "model_repository", "schedule_policy", "sequence", "statistics",
-			"trace"}}
+			"model_configuration", "model_repository", "model_repository(unload_dependents)",
+			"schedule_policy", "sequence", "statistics", "trace"}}
 	if s.regions != nil {
 		about.Extensions = append(about.Extensions, "system_shared_memory")
 	}
@@ -66,11 +66,16 @@ func (v *version) config() *oip.Config {
 		c.Platform = cmp.Or(c.Platform, v.metadata.Platform)
 		c.Backend = cmp.Or(c.Backend, "weir")
 	}
+	if v.ensemble != nil {
+		c.Backend = "" // as tritonserver has it
+	}
 	c.Name = v.name
 	if c.VersionPolicy == (oip.VersionPolicy{}) {
 		c.VersionPolicy.Latest = &oip.LatestVersions{NumVersions: 1}
 	}
-	c.DefaultModelFilename = cmp.Or(c.DefaultModelFilename, repo.File)
+	if v.ensemble == nil {
+		c.DefaultModelFilename = cmp.Or(c.DefaultModelFilename, repo.File)
+	}
 	if c.ModelWarmup == nil {
 		c.ModelWarmup = []oip.Warmup{}
 	}
@@ -92,6 +97,9 @@ func (v *version) notes(c *oip.Config) {
 	note := func(key, text string) { c.Parameters[key] = oip.ConfigText{StringValue: text} }
 	if b := v.batches.Load(); b.why != "" {
 		note("batching", b.why)
+	}
+	if v.ensemble != nil {
+		note("ensemble", v.ensemble.kind())
 	}
 	if len(c.InstanceGroup) > 0 {
 		note("instances", "executions of a version run one after another, with all the cores "+

@@ -135,6 +135,9 @@ func (v *version) larger(ctx context.Context, in weir.Inputs, why error) (weir.R
 // promising is held.
 func (s *Server) tighten() {
 	for _, v := range s.all() {
+		if v.job == nil {
+			continue
+		}
 		u := v.job.Usage()
 		share := u.Share
 		if share.Memory = max(v.room.least, u.Memory); share.Memory < u.Share.Memory {

@@ -79,7 +79,8 @@ type Server struct {
 	patterns []string
 	loaded   atomic.Bool // LoadAll is through
 	retired  atomic.Bool
-	bodies   atomic.Int64 // bytes of Options.Bodies that are held
+	loads    atomic.Uint64 // versions that were loaded
+	bodies   atomic.Int64  // bytes of Options.Bodies that are held
 	waiters  waiters
 	regions  *shm.Regions // nil where none are taken
 

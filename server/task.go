@@ -23,7 +23,8 @@ type task struct {
 	// out are the outputs in the model's order, valid until free.
 	out    []*tensor.Tensor
 	held   *shared
-	err    error // of this request alone
+	parts  []*task // whose outputs are among out
+	err    error   // of this request alone
 	follow *telemetry.Request
 	waits  *waiters // where it counts as one that waits; nil where it does not
 	by     string   // its account
@@ -40,6 +41,10 @@ type shared struct {
 
 // free gives the outputs back. A second call does nothing.
 func (t *task) free() {
+	for _, part := range t.parts {
+		part.free()
+	}
+	t.parts = nil
 	if h := t.held; h != nil {
 		t.held, t.out = nil, nil
 		if h.left.Add(-1) == 0 {

@@ -14,6 +14,9 @@ import (
 // warm computes what a version's first requests would else wait for: what its configuration says,
 // which must succeed, or a run of ones.
 func (v *version) warm(ctx context.Context) error {
+	if v.on == nil {
+		return nil // its models are warm
+	}
 	if c := v.source.Config; c != nil && len(c.ModelWarmup) > 0 {
 		for i := range c.ModelWarmup {
 			w := &c.ModelWarmup[i]

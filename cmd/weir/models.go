@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -32,7 +33,7 @@ func newModelList() *cobra.Command {
 		Use:   "ls",
 		Short: "List the models of a server",
 		Long: "List the versions of the models of a server that may be read, with the reason " +
-			"where one is not served.",
+			"where one is not served, and of an ensemble how it is made of others.",
 		Args: exactly(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			r, err := f.open()
@@ -49,7 +50,7 @@ func newModelList() *cobra.Command {
 			}
 			t := table{{"model", "version", "state", "reason"}}
 			for _, e := range l.Models {
-				t = append(t, []string{e.Name, e.Version, e.State, e.Reason})
+				t = append(t, []string{e.Name, e.Version, e.State, cmp.Or(e.Reason, e.Ensemble)})
 			}
 			t.print(c.OutOrStdout())
 			return nil

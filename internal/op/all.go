@@ -18,7 +18,7 @@ var families = [][]Op{
 	foldOps, trainingOps, batchNorm, dropoutOps, imageOps, gridOps, constantOps, shapeOps, castOps,
 	transposeOps, concatOps, sliceOps, repeatOps, padOps, gatherOps, scatterOps, selectOps,
 	layoutOps, oneHotOps, sequenceOps, sequenceMapOps, optionalOps, controlOps, scanOps, detectOps,
-	quantizeOps, randomOps, sampleOps, textOps, tfidfOps,
+	quantizeOps, randomOps, sampleOps, textOps, tfidfOps, boundaryOps,
 }
 
 // Extension is what a package adds to the table: the operators of a domain that is not ONNX's own.

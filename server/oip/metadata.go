@@ -42,4 +42,6 @@ type IndexEntry struct {
 	Version string `json:"version"`
 	State   string `json:"state"` // LOADING, READY or UNAVAILABLE
 	Reason  string `json:"reason"`
+	// Ensemble says of a version that is made of others how it is, "" of others; weir's own.
+	Ensemble string `json:"ensemble,omitempty"`
 }

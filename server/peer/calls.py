@@ -321,6 +321,20 @@ async def classified(face):
     return f"{got[0].decode()}"
 
 
+@case("infer: an ensemble")
+async def ensemble(face):
+    a, b = numbers()
+    inputs = [face.input("A", a, "INT32"), face.input("B", b, "INT32")]
+    result = await face.call("infer", "simple_ensemble", inputs)
+    assert np.array_equal(result.as_numpy("TWICE_A"), 2 * a), result.as_numpy("TWICE_A")
+    assert np.array_equal(result.as_numpy("TWICE_B"), 2 * b), result.as_numpy("TWICE_B")
+    config = await face.call("get_model_config", "simple_ensemble")
+    config = config.get("config", config)
+    steps = config["ensemble_scheduling"]["step"]
+    assert config["platform"] == "ensemble" and len(steps) == 2, config
+    return config["parameters"]["ensemble"]["string_value"]
+
+
 @case("infer: JSON both ways", only=("http", "http.aio"))
 async def plain(face):
     a, b = numbers()

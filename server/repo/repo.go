@@ -50,7 +50,7 @@ type Model struct {
 type Version struct {
 	Name   string
 	Number int64  // from 1 on
-	Path   string // of its file
+	Path   string // of its file, of an ensemble its folder
 	Sealed bool   // it is encrypted at rest
 	// Mark changes with the file, the configuration and the labels.
 	Mark string
@@ -183,8 +183,11 @@ func look(folder, name string, config *oip.Config) (m Model, skipped []Skipped) 
 		" in it"}}
 }
 
-// version is one of a model, or why it is none.
+// version is one of a model, or why it is none. That of an ensemble has no file.
 func (m *Model) version(n int64, mark string) (v Version, why string) {
+	if m.Config != nil && m.Config.EnsembleScheduling != nil {
+		return m.ensemble(n, mark)
+	}
 	file := File
 	if m.Config != nil && m.Config.DefaultModelFilename != "" {
 		file = m.Config.DefaultModelFilename
@@ -205,6 +208,17 @@ func (m *Model) version(n int64, mark string) (v Version, why string) {
 		return v, fmt.Sprintf("version %d has no %s", n, file)
 	case err != nil:
 		return v, err.Error()
+	}
+	v.Mark = fmt.Sprintf("%s %d %d", mark, info.Size(), info.ModTime().UnixNano())
+	return v, ""
+}
+
+// ensemble is a version of a model that is made of others: its folder, which may be empty.
+func (m *Model) ensemble(n int64, mark string) (v Version, why string) {
+	v = Version{Name: m.Name, Number: n, Path: filepath.Join(m.Folder, strconv.FormatInt(n, 10))}
+	info, err := os.Stat(v.Path)
+	if err != nil || !info.IsDir() {
+		return v, fmt.Sprintf("version %d of an ensemble is no folder", n)
 	}
 	v.Mark = fmt.Sprintf("%s %d %d", mark, info.Size(), info.ModTime().UnixNano())
 	return v, ""

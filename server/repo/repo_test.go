@@ -140,3 +140,31 @@ func TestLabels(t *testing.T) {
 		}
 	}
 }
+
+// TestEnsembleFolder: a version of an ensemble is a folder that may be empty, and one that has none
+// says so.
+func TestEnsembleFolder(t *testing.T) {
+	folder := t.TempDir()
+	for path, text := range map[string]string{"e/" + ConfigFile: `platform: "ensemble" ` +
+		`ensemble_scheduling { step { model_name: "m" } }`, "f/" + ConfigFile: `platform: ` +
+		`"ensemble" ensemble_scheduling { }`, "f/1": ""} {
+		path = filepath.Join(folder, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(folder, "e", "2"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	found, skipped, err := Scan(folder)
+	if err != nil || len(found) != 1 || len(found[0].Versions) != 1 ||
+		found[0].Versions[0].String() != "e/2" || found[0].Versions[0].Stale() {
+		t.Errorf("found %+v (%v)", found, err)
+	}
+	if len(skipped) != 1 || skipped[0].Why != "version 1 of an ensemble is no folder" {
+		t.Errorf("passed over %+v", skipped)
+	}
+}

@@ -127,6 +127,12 @@ func config(c *oip.Config) *pb.ModelConfig {
 	if b := c.DynamicBatching; b != nil {
 		a.SchedulingChoice = &pb.ModelConfig_DynamicBatching{DynamicBatching: batching(b)}
 	}
+	if e := c.EnsembleScheduling; e != nil {
+		a.SchedulingChoice = &pb.ModelConfig_EnsembleScheduling{EnsembleScheduling: ensemble(e)}
+	}
+	if r := c.ResponseCache; r != nil {
+		a.ResponseCache = &pb.ModelResponseCache{Enable: r.Enable}
+	}
 	if p := c.TransactionPolicy; p != nil {
 		a.ModelTransactionPolicy = &pb.ModelTransactionPolicy{Decoupled: p.Decoupled}
 	}
@@ -167,6 +173,15 @@ func batching(b *oip.DynamicBatching) *pb.ModelDynamicBatching {
 			MaxQueueSize:               uint32(q.MaxQueueSize)}}
 	for _, n := range b.PreferredBatchSize {
 		a.PreferredBatchSize = append(a.PreferredBatchSize, int32(n))
+	}
+	return a
+}
+
+func ensemble(e *oip.EnsembleScheduling) *pb.ModelEnsembling {
+	a := &pb.ModelEnsembling{}
+	for _, st := range e.Step {
+		a.Step = append(a.Step, &pb.ModelEnsembling_Step{ModelName: st.ModelName,
+			ModelVersion: st.ModelVersion, InputMap: st.InputMap, OutputMap: st.OutputMap})
 	}
 	return a
 }

@@ -681,6 +681,94 @@ func (x *ModelTransactionPolicy) GetDecoupled() bool {
 	return false
 }
 
+type ModelEnsembling struct {
+	state         protoimpl.MessageState  `protogen:"open.v1"`
+	Step          []*ModelEnsembling_Step `protobuf:"bytes,1,rep,name=step,proto3" json:"step,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelEnsembling) Reset() {
+	*x = ModelEnsembling{}
+	mi := &file_server_oip_inferencepb_config_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelEnsembling) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelEnsembling) ProtoMessage() {}
+
+func (x *ModelEnsembling) ProtoReflect() protoreflect.Message {
+	mi := &file_server_oip_inferencepb_config_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelEnsembling.ProtoReflect.Descriptor instead.
+func (*ModelEnsembling) Descriptor() ([]byte, []int) {
+	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ModelEnsembling) GetStep() []*ModelEnsembling_Step {
+	if x != nil {
+		return x.Step
+	}
+	return nil
+}
+
+type ModelResponseCache struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Enable        bool                   `protobuf:"varint,1,opt,name=enable,proto3" json:"enable,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelResponseCache) Reset() {
+	*x = ModelResponseCache{}
+	mi := &file_server_oip_inferencepb_config_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelResponseCache) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelResponseCache) ProtoMessage() {}
+
+func (x *ModelResponseCache) ProtoReflect() protoreflect.Message {
+	mi := &file_server_oip_inferencepb_config_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelResponseCache.ProtoReflect.Descriptor instead.
+func (*ModelResponseCache) Descriptor() ([]byte, []int) {
+	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ModelResponseCache) GetEnable() bool {
+	if x != nil {
+		return x.Enable
+	}
+	return false
+}
+
 type ModelConfig struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -693,18 +781,20 @@ type ModelConfig struct {
 	// Types that are valid to be assigned to SchedulingChoice:
 	//
 	//	*ModelConfig_DynamicBatching
+	//	*ModelConfig_EnsembleScheduling
 	SchedulingChoice       isModelConfig_SchedulingChoice `protobuf_oneof:"scheduling_choice"`
 	DefaultModelFilename   string                         `protobuf:"bytes,8,opt,name=default_model_filename,json=defaultModelFilename,proto3" json:"default_model_filename,omitempty"`
 	Parameters             map[string]*ModelParameter     `protobuf:"bytes,14,rep,name=parameters,proto3" json:"parameters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	ModelWarmup            []*ModelWarmup                 `protobuf:"bytes,16,rep,name=model_warmup,json=modelWarmup,proto3" json:"model_warmup,omitempty"`
 	ModelTransactionPolicy *ModelTransactionPolicy        `protobuf:"bytes,19,opt,name=model_transaction_policy,json=modelTransactionPolicy,proto3" json:"model_transaction_policy,omitempty"`
+	ResponseCache          *ModelResponseCache            `protobuf:"bytes,24,opt,name=response_cache,json=responseCache,proto3" json:"response_cache,omitempty"`
 	unknownFields          protoimpl.UnknownFields
 	sizeCache              protoimpl.SizeCache
 }
 
 func (x *ModelConfig) Reset() {
 	*x = ModelConfig{}
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[8]
+	mi := &file_server_oip_inferencepb_config_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -716,7 +806,7 @@ func (x *ModelConfig) String() string {
 func (*ModelConfig) ProtoMessage() {}
 
 func (x *ModelConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[8]
+	mi := &file_server_oip_inferencepb_config_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -729,7 +819,7 @@ func (x *ModelConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelConfig.ProtoReflect.Descriptor instead.
 func (*ModelConfig) Descriptor() ([]byte, []int) {
-	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{8}
+	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ModelConfig) GetName() string {
@@ -797,6 +887,15 @@ func (x *ModelConfig) GetDynamicBatching() *ModelDynamicBatching {
 	return nil
 }
 
+func (x *ModelConfig) GetEnsembleScheduling() *ModelEnsembling {
+	if x != nil {
+		if x, ok := x.SchedulingChoice.(*ModelConfig_EnsembleScheduling); ok {
+			return x.EnsembleScheduling
+		}
+	}
+	return nil
+}
+
 func (x *ModelConfig) GetDefaultModelFilename() string {
 	if x != nil {
 		return x.DefaultModelFilename
@@ -825,6 +924,13 @@ func (x *ModelConfig) GetModelTransactionPolicy() *ModelTransactionPolicy {
 	return nil
 }
 
+func (x *ModelConfig) GetResponseCache() *ModelResponseCache {
+	if x != nil {
+		return x.ResponseCache
+	}
+	return nil
+}
+
 type isModelConfig_SchedulingChoice interface {
 	isModelConfig_SchedulingChoice()
 }
@@ -833,7 +939,13 @@ type ModelConfig_DynamicBatching struct {
 	DynamicBatching *ModelDynamicBatching `protobuf:"bytes,11,opt,name=dynamic_batching,json=dynamicBatching,proto3,oneof"`
 }
 
+type ModelConfig_EnsembleScheduling struct {
+	EnsembleScheduling *ModelEnsembling `protobuf:"bytes,15,opt,name=ensemble_scheduling,json=ensembleScheduling,proto3,oneof"`
+}
+
 func (*ModelConfig_DynamicBatching) isModelConfig_SchedulingChoice() {}
+
+func (*ModelConfig_EnsembleScheduling) isModelConfig_SchedulingChoice() {}
 
 type ModelVersionPolicy_Latest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -844,7 +956,7 @@ type ModelVersionPolicy_Latest struct {
 
 func (x *ModelVersionPolicy_Latest) Reset() {
 	*x = ModelVersionPolicy_Latest{}
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[9]
+	mi := &file_server_oip_inferencepb_config_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -856,7 +968,7 @@ func (x *ModelVersionPolicy_Latest) String() string {
 func (*ModelVersionPolicy_Latest) ProtoMessage() {}
 
 func (x *ModelVersionPolicy_Latest) ProtoReflect() protoreflect.Message {
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[9]
+	mi := &file_server_oip_inferencepb_config_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -887,7 +999,7 @@ type ModelVersionPolicy_All struct {
 
 func (x *ModelVersionPolicy_All) Reset() {
 	*x = ModelVersionPolicy_All{}
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[10]
+	mi := &file_server_oip_inferencepb_config_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -899,7 +1011,7 @@ func (x *ModelVersionPolicy_All) String() string {
 func (*ModelVersionPolicy_All) ProtoMessage() {}
 
 func (x *ModelVersionPolicy_All) ProtoReflect() protoreflect.Message {
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[10]
+	mi := &file_server_oip_inferencepb_config_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -924,7 +1036,7 @@ type ModelVersionPolicy_Specific struct {
 
 func (x *ModelVersionPolicy_Specific) Reset() {
 	*x = ModelVersionPolicy_Specific{}
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[11]
+	mi := &file_server_oip_inferencepb_config_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -936,7 +1048,7 @@ func (x *ModelVersionPolicy_Specific) String() string {
 func (*ModelVersionPolicy_Specific) ProtoMessage() {}
 
 func (x *ModelVersionPolicy_Specific) ProtoReflect() protoreflect.Message {
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[11]
+	mi := &file_server_oip_inferencepb_config_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -974,7 +1086,7 @@ type ModelWarmup_Input struct {
 
 func (x *ModelWarmup_Input) Reset() {
 	*x = ModelWarmup_Input{}
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[12]
+	mi := &file_server_oip_inferencepb_config_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -986,7 +1098,7 @@ func (x *ModelWarmup_Input) String() string {
 func (*ModelWarmup_Input) ProtoMessage() {}
 
 func (x *ModelWarmup_Input) ProtoReflect() protoreflect.Message {
-	mi := &file_server_oip_inferencepb_config_proto_msgTypes[12]
+	mi := &file_server_oip_inferencepb_config_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1057,6 +1169,74 @@ func (*ModelWarmup_Input_ZeroData) isModelWarmup_Input_InputDataType() {}
 
 func (*ModelWarmup_Input_RandomData) isModelWarmup_Input_InputDataType() {}
 
+type ModelEnsembling_Step struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ModelName     string                 `protobuf:"bytes,1,opt,name=model_name,json=modelName,proto3" json:"model_name,omitempty"`
+	ModelVersion  int64                  `protobuf:"varint,2,opt,name=model_version,json=modelVersion,proto3" json:"model_version,omitempty"`
+	InputMap      map[string]string      `protobuf:"bytes,3,rep,name=input_map,json=inputMap,proto3" json:"input_map,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	OutputMap     map[string]string      `protobuf:"bytes,4,rep,name=output_map,json=outputMap,proto3" json:"output_map,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelEnsembling_Step) Reset() {
+	*x = ModelEnsembling_Step{}
+	mi := &file_server_oip_inferencepb_config_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelEnsembling_Step) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelEnsembling_Step) ProtoMessage() {}
+
+func (x *ModelEnsembling_Step) ProtoReflect() protoreflect.Message {
+	mi := &file_server_oip_inferencepb_config_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelEnsembling_Step.ProtoReflect.Descriptor instead.
+func (*ModelEnsembling_Step) Descriptor() ([]byte, []int) {
+	return file_server_oip_inferencepb_config_proto_rawDescGZIP(), []int{8, 0}
+}
+
+func (x *ModelEnsembling_Step) GetModelName() string {
+	if x != nil {
+		return x.ModelName
+	}
+	return ""
+}
+
+func (x *ModelEnsembling_Step) GetModelVersion() int64 {
+	if x != nil {
+		return x.ModelVersion
+	}
+	return 0
+}
+
+func (x *ModelEnsembling_Step) GetInputMap() map[string]string {
+	if x != nil {
+		return x.InputMap
+	}
+	return nil
+}
+
+func (x *ModelEnsembling_Step) GetOutputMap() map[string]string {
+	if x != nil {
+		return x.OutputMap
+	}
+	return nil
+}
+
 var File_server_oip_inferencepb_config_proto protoreflect.FileDescriptor
 
 const file_server_oip_inferencepb_config_proto_rawDesc = "" +
@@ -1116,7 +1296,24 @@ const file_server_oip_inferencepb_config_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x122\n" +
 	"\x05value\x18\x02 \x01(\v2\x1c.inference.ModelWarmup.InputR\x05value:\x028\x01\"6\n" +
 	"\x16ModelTransactionPolicy\x12\x1c\n" +
-	"\tdecoupled\x18\x01 \x01(\bR\tdecoupled\"\xf3\x05\n" +
+	"\tdecoupled\x18\x01 \x01(\bR\tdecoupled\"\xa9\x03\n" +
+	"\x0fModelEnsembling\x123\n" +
+	"\x04step\x18\x01 \x03(\v2\x1f.inference.ModelEnsembling.StepR\x04step\x1a\xe0\x02\n" +
+	"\x04Step\x12\x1d\n" +
+	"\n" +
+	"model_name\x18\x01 \x01(\tR\tmodelName\x12#\n" +
+	"\rmodel_version\x18\x02 \x01(\x03R\fmodelVersion\x12J\n" +
+	"\tinput_map\x18\x03 \x03(\v2-.inference.ModelEnsembling.Step.InputMapEntryR\binputMap\x12M\n" +
+	"\n" +
+	"output_map\x18\x04 \x03(\v2..inference.ModelEnsembling.Step.OutputMapEntryR\toutputMap\x1a;\n" +
+	"\rInputMapEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a<\n" +
+	"\x0eOutputMapEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\",\n" +
+	"\x12ModelResponseCache\x12\x16\n" +
+	"\x06enable\x18\x01 \x01(\bR\x06enable\"\x88\a\n" +
 	"\vModelConfig\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\bplatform\x18\x02 \x01(\tR\bplatform\x12\x18\n" +
@@ -1125,13 +1322,15 @@ const file_server_oip_inferencepb_config_proto_rawDesc = "" +
 	"\x0emax_batch_size\x18\x04 \x01(\x05R\fmaxBatchSize\x12+\n" +
 	"\x05input\x18\x05 \x03(\v2\x15.inference.ModelInputR\x05input\x12.\n" +
 	"\x06output\x18\x06 \x03(\v2\x16.inference.ModelOutputR\x06output\x12L\n" +
-	"\x10dynamic_batching\x18\v \x01(\v2\x1f.inference.ModelDynamicBatchingH\x00R\x0fdynamicBatching\x124\n" +
+	"\x10dynamic_batching\x18\v \x01(\v2\x1f.inference.ModelDynamicBatchingH\x00R\x0fdynamicBatching\x12M\n" +
+	"\x13ensemble_scheduling\x18\x0f \x01(\v2\x1a.inference.ModelEnsemblingH\x00R\x12ensembleScheduling\x124\n" +
 	"\x16default_model_filename\x18\b \x01(\tR\x14defaultModelFilename\x12F\n" +
 	"\n" +
 	"parameters\x18\x0e \x03(\v2&.inference.ModelConfig.ParametersEntryR\n" +
 	"parameters\x129\n" +
 	"\fmodel_warmup\x18\x10 \x03(\v2\x16.inference.ModelWarmupR\vmodelWarmup\x12[\n" +
-	"\x18model_transaction_policy\x18\x13 \x01(\v2!.inference.ModelTransactionPolicyR\x16modelTransactionPolicy\x1aX\n" +
+	"\x18model_transaction_policy\x18\x13 \x01(\v2!.inference.ModelTransactionPolicyR\x16modelTransactionPolicy\x12D\n" +
+	"\x0eresponse_cache\x18\x18 \x01(\v2\x1d.inference.ModelResponseCacheR\rresponseCache\x1aX\n" +
 	"\x0fParametersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12/\n" +
 	"\x05value\x18\x02 \x01(\v2\x19.inference.ModelParameterR\x05value:\x028\x01B\x13\n" +
@@ -1171,7 +1370,7 @@ func file_server_oip_inferencepb_config_proto_rawDescGZIP() []byte {
 }
 
 var file_server_oip_inferencepb_config_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_server_oip_inferencepb_config_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_server_oip_inferencepb_config_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_server_oip_inferencepb_config_proto_goTypes = []any{
 	(DataType)(0),                       // 0: inference.DataType
 	(ModelQueuePolicy_TimeoutAction)(0), // 1: inference.ModelQueuePolicy.TimeoutAction
@@ -1183,38 +1382,48 @@ var file_server_oip_inferencepb_config_proto_goTypes = []any{
 	(*ModelParameter)(nil),              // 7: inference.ModelParameter
 	(*ModelWarmup)(nil),                 // 8: inference.ModelWarmup
 	(*ModelTransactionPolicy)(nil),      // 9: inference.ModelTransactionPolicy
-	(*ModelConfig)(nil),                 // 10: inference.ModelConfig
-	(*ModelVersionPolicy_Latest)(nil),   // 11: inference.ModelVersionPolicy.Latest
-	(*ModelVersionPolicy_All)(nil),      // 12: inference.ModelVersionPolicy.All
-	(*ModelVersionPolicy_Specific)(nil), // 13: inference.ModelVersionPolicy.Specific
-	(*ModelWarmup_Input)(nil),           // 14: inference.ModelWarmup.Input
-	nil,                                 // 15: inference.ModelWarmup.InputsEntry
-	nil,                                 // 16: inference.ModelConfig.ParametersEntry
+	(*ModelEnsembling)(nil),             // 10: inference.ModelEnsembling
+	(*ModelResponseCache)(nil),          // 11: inference.ModelResponseCache
+	(*ModelConfig)(nil),                 // 12: inference.ModelConfig
+	(*ModelVersionPolicy_Latest)(nil),   // 13: inference.ModelVersionPolicy.Latest
+	(*ModelVersionPolicy_All)(nil),      // 14: inference.ModelVersionPolicy.All
+	(*ModelVersionPolicy_Specific)(nil), // 15: inference.ModelVersionPolicy.Specific
+	(*ModelWarmup_Input)(nil),           // 16: inference.ModelWarmup.Input
+	nil,                                 // 17: inference.ModelWarmup.InputsEntry
+	(*ModelEnsembling_Step)(nil),        // 18: inference.ModelEnsembling.Step
+	nil,                                 // 19: inference.ModelEnsembling.Step.InputMapEntry
+	nil,                                 // 20: inference.ModelEnsembling.Step.OutputMapEntry
+	nil,                                 // 21: inference.ModelConfig.ParametersEntry
 }
 var file_server_oip_inferencepb_config_proto_depIdxs = []int32{
 	0,  // 0: inference.ModelInput.data_type:type_name -> inference.DataType
 	0,  // 1: inference.ModelOutput.data_type:type_name -> inference.DataType
-	11, // 2: inference.ModelVersionPolicy.latest:type_name -> inference.ModelVersionPolicy.Latest
-	12, // 3: inference.ModelVersionPolicy.all:type_name -> inference.ModelVersionPolicy.All
-	13, // 4: inference.ModelVersionPolicy.specific:type_name -> inference.ModelVersionPolicy.Specific
+	13, // 2: inference.ModelVersionPolicy.latest:type_name -> inference.ModelVersionPolicy.Latest
+	14, // 3: inference.ModelVersionPolicy.all:type_name -> inference.ModelVersionPolicy.All
+	15, // 4: inference.ModelVersionPolicy.specific:type_name -> inference.ModelVersionPolicy.Specific
 	1,  // 5: inference.ModelQueuePolicy.timeout_action:type_name -> inference.ModelQueuePolicy.TimeoutAction
 	5,  // 6: inference.ModelDynamicBatching.default_queue_policy:type_name -> inference.ModelQueuePolicy
-	15, // 7: inference.ModelWarmup.inputs:type_name -> inference.ModelWarmup.InputsEntry
-	4,  // 8: inference.ModelConfig.version_policy:type_name -> inference.ModelVersionPolicy
-	2,  // 9: inference.ModelConfig.input:type_name -> inference.ModelInput
-	3,  // 10: inference.ModelConfig.output:type_name -> inference.ModelOutput
-	6,  // 11: inference.ModelConfig.dynamic_batching:type_name -> inference.ModelDynamicBatching
-	16, // 12: inference.ModelConfig.parameters:type_name -> inference.ModelConfig.ParametersEntry
-	8,  // 13: inference.ModelConfig.model_warmup:type_name -> inference.ModelWarmup
-	9,  // 14: inference.ModelConfig.model_transaction_policy:type_name -> inference.ModelTransactionPolicy
-	0,  // 15: inference.ModelWarmup.Input.data_type:type_name -> inference.DataType
-	14, // 16: inference.ModelWarmup.InputsEntry.value:type_name -> inference.ModelWarmup.Input
-	7,  // 17: inference.ModelConfig.ParametersEntry.value:type_name -> inference.ModelParameter
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	17, // 7: inference.ModelWarmup.inputs:type_name -> inference.ModelWarmup.InputsEntry
+	18, // 8: inference.ModelEnsembling.step:type_name -> inference.ModelEnsembling.Step
+	4,  // 9: inference.ModelConfig.version_policy:type_name -> inference.ModelVersionPolicy
+	2,  // 10: inference.ModelConfig.input:type_name -> inference.ModelInput
+	3,  // 11: inference.ModelConfig.output:type_name -> inference.ModelOutput
+	6,  // 12: inference.ModelConfig.dynamic_batching:type_name -> inference.ModelDynamicBatching
+	10, // 13: inference.ModelConfig.ensemble_scheduling:type_name -> inference.ModelEnsembling
+	21, // 14: inference.ModelConfig.parameters:type_name -> inference.ModelConfig.ParametersEntry
+	8,  // 15: inference.ModelConfig.model_warmup:type_name -> inference.ModelWarmup
+	9,  // 16: inference.ModelConfig.model_transaction_policy:type_name -> inference.ModelTransactionPolicy
+	11, // 17: inference.ModelConfig.response_cache:type_name -> inference.ModelResponseCache
+	0,  // 18: inference.ModelWarmup.Input.data_type:type_name -> inference.DataType
+	16, // 19: inference.ModelWarmup.InputsEntry.value:type_name -> inference.ModelWarmup.Input
+	19, // 20: inference.ModelEnsembling.Step.input_map:type_name -> inference.ModelEnsembling.Step.InputMapEntry
+	20, // 21: inference.ModelEnsembling.Step.output_map:type_name -> inference.ModelEnsembling.Step.OutputMapEntry
+	7,  // 22: inference.ModelConfig.ParametersEntry.value:type_name -> inference.ModelParameter
+	23, // [23:23] is the sub-list for method output_type
+	23, // [23:23] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_server_oip_inferencepb_config_proto_init() }
@@ -1227,10 +1436,11 @@ func file_server_oip_inferencepb_config_proto_init() {
 		(*ModelVersionPolicy_All_)(nil),
 		(*ModelVersionPolicy_Specific_)(nil),
 	}
-	file_server_oip_inferencepb_config_proto_msgTypes[8].OneofWrappers = []any{
+	file_server_oip_inferencepb_config_proto_msgTypes[10].OneofWrappers = []any{
 		(*ModelConfig_DynamicBatching)(nil),
+		(*ModelConfig_EnsembleScheduling)(nil),
 	}
-	file_server_oip_inferencepb_config_proto_msgTypes[12].OneofWrappers = []any{
+	file_server_oip_inferencepb_config_proto_msgTypes[14].OneofWrappers = []any{
 		(*ModelWarmup_Input_ZeroData)(nil),
 		(*ModelWarmup_Input_RandomData)(nil),
 	}
@@ -1240,7 +1450,7 @@ func file_server_oip_inferencepb_config_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_server_oip_inferencepb_config_proto_rawDesc), len(file_server_oip_inferencepb_config_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   15,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,6 +1,6 @@
 // Command models writes a folder of small models under the names that the examples of NVIDIA's
 // Triton Inference Server ask for: sums and differences of numbers and of strings, sequences, and
-// stand-ins for larger ones with their inputs and outputs.
+// stand-ins for larger ones with their inputs and outputs; and an ensemble.
 //
 //	go run ./server/peer/models FOLDER
 //
@@ -15,6 +15,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -43,7 +44,7 @@ func run(args []string) error {
 		return err
 	}
 	for _, e := range all {
-		if name, ok := strings.CutSuffix(e.Name(), ".txt"); ok {
+		if name, ok := strings.CutSuffix(e.Name(), ".pbtxt"); ok {
 			if err := write(args[0], name); err != nil {
 				return fmt.Errorf("model %s: %w", name, err)
 			}
@@ -52,22 +53,17 @@ func run(args []string) error {
 	return nil
 }
 
-// write writes one model and its configuration.
+// write writes one model and its configuration. An ensemble has no graph.
 func write(folder, name string) error {
-	text, err := texts.ReadFile(path.Join("text", name+".txt"))
-	if err != nil {
-		return err
-	}
-	g, err := graph.Parse(string(text))
-	if err != nil {
-		return err
-	}
 	version := filepath.Join(folder, name, "1")
 	if err := os.MkdirAll(version, 0o755); err != nil {
 		return err
 	}
-	if err := onnx.WriteFile(filepath.Join(version, "model.onnx"), g,
-		onnx.WriteOptions{}); err != nil {
+	text, err := texts.ReadFile(path.Join("text", name+".txt"))
+	if err == nil {
+		err = writeGraph(filepath.Join(version, "model.onnx"), string(text))
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	config, err := texts.ReadFile(path.Join("text", name+".pbtxt"))
@@ -77,4 +73,13 @@ func write(folder, name string) error {
 	head := fmt.Sprintf("name: %q\n", name)
 	return os.WriteFile(filepath.Join(folder, name, "config.pbtxt"),
 		append([]byte(head), config...), 0o644)
+}
+
+// writeGraph writes a graph as a model's file.
+func writeGraph(path, text string) error {
+	g, err := graph.Parse(text)
+	if err != nil {
+		return err
+	}
+	return onnx.WriteFile(path, g, onnx.WriteOptions{})
 }

@@ -19,6 +19,9 @@ func TestModels(t *testing.T) {
 		t.Fatalf("%d models: %v", len(all), err)
 	}
 	for _, e := range all {
+		if e.Name() == "simple_ensemble" {
+			continue // its models are among the others
+		}
 		m, err := weir.Open(filepath.Join(folder, e.Name(), "1", "model.onnx"))
 		if err != nil {
 			t.Errorf("%s: %v", e.Name(), err)

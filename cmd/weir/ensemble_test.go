@@ -1,0 +1,157 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/onnx"
+	pb "github.com/weirgpu/weir/server/oip/inferencepb"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// invertGraph turns light into dark.
+const invertGraph = `graph "invert" {
+  opset "" 17
+  input %picture: float32[n,1,8,8]
+  const %white: float32[1] = {1}
+  %inverse: float32[n,1,8,8] = Sub@14 (%white, %picture)
+  output %inverse
+}`
+
+// darkConfig is an ensemble of it and of the digits.
+const darkConfig = `platform: "ensemble"
+input { name: "picture" data_type: TYPE_FP32 dims: [ -1, 1, 8, 8 ] }
+output { name: "digit" data_type: TYPE_FP32 dims: [ -1, 10 ] }
+ensemble_scheduling {
+  step { model_name: "mine" model_version: -1
+    input_map { key: "image" value: "inverse" }
+    output_map { key: "probabilities" value: "digit" } }
+  step { model_name: "invert" model_version: -1
+    input_map { key: "picture" value: "picture" }
+    output_map { key: "inverse" value: "inverse" } }
+}`
+
+// writeModelText writes a graph as version 1 of a model, and returns the model's folder.
+func writeModelText(t *testing.T, folder, name, text string) string {
+	t.Helper()
+	g, err := graph.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := filepath.Join(folder, name)
+	if err := os.MkdirAll(filepath.Join(of, "1"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := onnx.WriteFile(filepath.Join(of, "1", "model.onnx"), g,
+		onnx.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return of
+}
+
+// inferHTTP asks a model for its one output, with one input of floats.
+func inferHTTP(t *testing.T, url, model, input string, shape []int, data []float32) []float32 {
+	t.Helper()
+	body, err := json.Marshal(map[string]any{"inputs": []any{map[string]any{"name": input,
+		"datatype": "FP32", "shape": shape, "data": data}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.Post(url+"/v2/models/"+model+"/infer", "application/json", bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err != nil || r.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s %s (%v)", model, r.Status, b, err)
+	}
+	var got struct{ Outputs []struct{ Data []float32 } }
+	if err := json.Unmarshal(b, &got); err != nil || len(got.Outputs) != 1 {
+		t.Fatalf("%s: %s (%v)", model, b, err)
+	}
+	return got.Outputs[0].Data
+}
+
+// inferGRPC is inferHTTP over gRPC.
+func inferGRPC(t *testing.T, c *grpc.ClientConn, model, input string, shape []int64,
+	data []float32) []float32 {
+	t.Helper()
+	var r pb.ModelInferResponse
+	if err := c.Invoke(t.Context(), rpcPrefix+"ModelInfer", &pb.ModelInferRequest{ModelName: model,
+		Inputs: []*pb.ModelInferRequest_InferInputTensor{{Name: input, Datatype: "FP32",
+			Shape: shape}}, RawInputContents: [][]byte{tensor.Bytes(data)}}, &r); err != nil {
+		t.Fatal(err)
+	}
+	all := &tensor.Tensor{DType: tensor.Float32, Shape: []int{len(r.RawOutputContents[0]) / 4},
+		Data: r.RawOutputContents[0]}
+	return tensor.As[float32](all)
+}
+
+// rpcPrefix is what the names of calls over gRPC begin with.
+const rpcPrefix = "/inference.GRPCInferenceService/"
+
+// TestUpEnsemble: a folder's ensemble answers over HTTP and gRPC what its models answer one after
+// another, bit by bit, and says how it is made.
+func TestUpEnsemble(t *testing.T) {
+	folder, _ := folderOf(t)
+	writeModelText(t, folder, "invert", invertGraph)
+	if err := os.MkdirAll(filepath.Join(folder, "dark", "1"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "dark", "config.pbtxt"), []byte(darkConfig),
+		0o600); err != nil {
+		t.Fatal(err)
+	}
+	printed, _ := up(t, "--json", "--no-cache", "--grpc", "localhost:0", "--models", folder)
+	var at struct {
+		HTTP, GRPC string
+		Ready      bool
+	}
+	if err := json.NewDecoder(printed).Decode(&at); err != nil || !at.Ready {
+		t.Fatalf("%+v (%v)", at, err)
+	}
+	picture := make([]float32, 2*64)
+	for i := range picture {
+		picture[i] = float32(i%17) / 16
+	}
+	shape := []int{2, 1, 8, 8}
+	inverse := inferHTTP(t, at.HTTP, "invert", "picture", shape, picture)
+	want := inferHTTP(t, at.HTTP, "mine", "image", shape, inverse)
+	if got := inferHTTP(t, at.HTTP, "dark", "picture", shape, picture); !slices.Equal(got, want) {
+		t.Errorf("over HTTP %v, want %v", got, want)
+	}
+	conn, err := grpc.NewClient(at.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if got := inferGRPC(t, conn, "dark", "picture", []int64{2, 1, 8, 8},
+		picture); !slices.Equal(got, want) {
+		t.Errorf("over gRPC %v, want %v", got, want)
+	}
+	var m pb.ModelConfigResponse
+	err = conn.Invoke(t.Context(), rpcPrefix+"ModelConfig",
+		&pb.ModelConfigRequest{Name: "dark"}, &m)
+	if err != nil || m.Config.Platform != "ensemble" ||
+		m.Config.GetEnsembleScheduling().GetStep()[1].GetModelName() != "invert" ||
+		m.Config.Parameters["ensemble"].GetStringValue() != "one graph of invert, mine" {
+		t.Errorf("configuration %v (%v)", m.Config, err)
+	}
+	var out bytes.Buffer
+	execute(t.Context(), []string{"model", "ls", "--server", at.HTTP}, nil, &out, &out)
+	if !strings.Contains(out.String(), "READY  one graph of invert, mine") {
+		t.Errorf("weir model ls: %s", out.String())
+	}
+}
