@@ -104,14 +104,23 @@ func TestVersions(t *testing.T) {
 	if oip.KindOf(err) != oip.NotFound || !strings.Contains(err.Error(), "it has 2, 9, 10") {
 		t.Errorf("a version that is not there: %v", err)
 	}
+	s.mu.Lock()
+	s.model("away").others[0] = standing{stateUnavailable, unloaded}
+	s.mu.Unlock()
+	for version, want := range map[string]oip.Kind{"": oip.Unavailable, "0": oip.NotFound,
+		"x": oip.NotFound, "00": oip.NotFound, "1": oip.NotFound} {
+		if _, err := s.Metadata("away", version); oip.KindOf(err) != want {
+			t.Errorf("version %q of a model that is not served: %v", version, err)
+		}
+	}
 	for _, version := range []string{"", "9"} {
 		m, err := s.Metadata("m", version)
 		if want := []string{"2", "9", "10"}; !slices.Equal(m.Versions, want) || err != nil {
 			t.Errorf("versions %v (%v)", m.Versions, err)
 		}
 	}
-	if got, want := lines(s), []string{"m/2 READY", "m/9 READY", "m/10 READY",
-		"other/1 READY"}; !slices.Equal(got, want) {
+	if got, want := lines(s), []string{"away/ UNAVAILABLE: unloaded", "m/2 READY", "m/9 READY",
+		"m/10 READY", "other/1 READY"}; !slices.Equal(got, want) {
 		t.Errorf("index %v", got)
 	}
 	if m := s.Models(); len(m) != 2 || m[0].Name != "m" || m[1].Name != "other" {

@@ -115,8 +115,10 @@ func (s *Server) find(name, number string) (*version, error) {
 
 // absent is the error about a version that does not answer; the server's mu is held.
 func (m *model) absent(number string) error {
-	n, _ := strconv.ParseInt(number, 10, 64)
+	n, err := strconv.ParseInt(number, 10, 64)
 	st, known := m.others[n]
+	// 0 stands for the model as a whole, which nobody names by a number
+	known = known && (number == "" || err == nil && n > 0 && strconv.FormatInt(n, 10) == number)
 	if number == "" && !known {
 		for _, o := range m.others {
 			if st, known = o, true; o.state == stateLoading {

@@ -52,6 +52,10 @@ var messages = [][]byte{
 			Shape: []int64{1, 1}}}, RawInputContents: [][]byte{make([]byte, 4)}}),
 	encoded(&pb.SystemSharedMemoryRegisterRequest{Name: "r", Key: "/fuzz-none", ByteSize: 8}),
 	encoded(&pb.ModelConfigRequest{Name: "simple"}),
+	encoded(&pb.RepositoryModelUnloadRequest{ModelName: "rows"}),
+	encoded(&pb.RepositoryModelLoadRequest{ModelName: "simple", Parameters: map[string]*pb.
+		ModelRepositoryParameter{"config": {ParameterChoice: &pb.
+		ModelRepositoryParameter_StringParam{StringParam: "{}"}}}}),
 	encoded(&pb.TraceSettingRequest{ModelName: "simple"}),
 	{},
 }
@@ -68,6 +72,7 @@ func encoded(m proto.Message) []byte {
 var methods = []string{"ModelInfer", "ModelInfer", "ModelInfer", "ModelStreamInfer",
 	"ModelStreamInfer", "ServerLive", "ServerMetadata", "ModelReady", "ModelMetadata",
 	"ModelConfig", "ModelStatistics", "RepositoryIndex", "RepositoryModelLoad",
+	"RepositoryModelUnload",
 	"SystemSharedMemoryStatus", "SystemSharedMemoryRegister", "SystemSharedMemoryUnregister",
 	"CudaSharedMemoryStatus", "CudaSharedMemoryRegister", "CudaSharedMemoryUnregister",
 	"TraceSetting", "LogSettings", "Nothing"}

@@ -47,12 +47,8 @@ type httpClient struct {
 }
 
 func newHTTP(t *target) *httpClient {
-	c := &httpClient{of: t, client: &http.Client{Timeout: patience}}
-	for _, p := range t.server.Patterns() {
-		if !strings.Contains(p, "/unload") { // else nobody answers soon
-			c.patterns = append(c.patterns, p)
-		}
-	}
+	c := &httpClient{of: t, client: &http.Client{Timeout: patience},
+		patterns: t.server.Patterns()}
 	return c
 }
 

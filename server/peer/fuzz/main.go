@@ -2,9 +2,12 @@
 // gRPC and bytes of connections that were right until something in them was changed.
 //
 //	go run ./server/peer/fuzz [-n 100000] [-seed 1]
+//	go run ./server/peer/fuzz -patterns
 //
 // It fails if an answer is that the server is at fault (500, INTERNAL), if the server logs an
-// error, which it does of each panic, or if memory stays that no request has any more.
+// error, which it does of each panic, if memory stays that no request has any more, or if there
+// was ever more of it than a bound. Models that it unloads are loaded again meanwhile. With
+// -patterns it prints the server's endpoints, for schema.py beside it.
 //
 // Meet first: http.go and grpc.go, which have the cases, and mutate.go.
 //
@@ -42,8 +45,13 @@ import (
 func main() {
 	n := flag.Int("n", 100_000, "how many cases")
 	seed := flag.Uint64("seed", 1, "of the random numbers")
+	patterns := flag.Bool("patterns", false, "print the endpoints, and do nothing else")
 	flag.Parse()
-	if err := run(*n, *seed); err != nil {
+	do := func() error { return run(*n, *seed) }
+	if *patterns {
+		do = show
+	}
+	if err := do(); err != nil {
 		fmt.Fprintln(os.Stderr, "fuzz:", err)
 		os.Exit(1)
 	}
@@ -51,6 +59,27 @@ func main() {
 
 // kept is the most memory that may stay once all is answered, beyond what there was before.
 const kept = 64 << 20
+
+// highest is the most memory that there may ever be, with that of the clients.
+const highest = 768 << 20
+
+// The times between looks at the memory, and between loads of a model.
+const (
+	lookEvery = 20 * time.Millisecond
+	loadEvery = 5 * time.Millisecond
+)
+
+// show prints the endpoints.
+func show() error {
+	s, err := server.New(server.Options{Log: slog.New(slog.DiscardHandler), Memory: "/fuzz-"})
+	if err != nil {
+		return err
+	}
+	for _, p := range s.Patterns() {
+		fmt.Println(p)
+	}
+	return s.Close()
+}
 
 // texts are the models that are asked.
 var texts = map[string]string{
@@ -91,6 +120,7 @@ type target struct {
 	http, grpc string // addresses
 	logged     atomic.Int64
 	done       atomic.Int64
+	most       uint64 // bytes of memory
 
 	mu      sync.Mutex
 	answers map[string]int // by status
@@ -105,17 +135,22 @@ func run(n int, seed uint64) error {
 	}
 	defer stop()
 	before := memory()
-	var wait sync.WaitGroup
+	ctx, end := context.WithCancel(context.Background())
+	var wait, beside sync.WaitGroup
+	beside.Go(func() { t.look(ctx) })
+	beside.Go(func() { t.load(ctx) })
 	began := time.Now()
 	for i := range runtime.GOMAXPROCS(0) {
 		wait.Go(func() { t.ask(rand.New(rand.NewPCG(seed, uint64(i))), int64(n)) })
 	}
 	wait.Wait()
 	took := time.Since(began)
+	end()
+	beside.Wait()
 	time.Sleep(time.Second) // connections that were cut off are noticed
 	after := memory()
-	fmt.Printf("%d cases in %v; memory %d MiB before, %d MiB after\n", n, took.Round(time.Second),
-		before>>20, after>>20)
+	fmt.Printf("%d cases in %v; memory %d MiB before, %d MiB at most, %d MiB after\n", n,
+		took.Round(time.Second), before>>20, t.most>>20, after>>20)
 	for _, status := range slices.Sorted(maps.Keys(t.answers)) {
 		fmt.Printf("%8d  %s\n", t.answers[status], status)
 	}
@@ -131,6 +166,43 @@ func memory() uint64 {
 	return m.HeapInuse
 }
 
+// look remembers the most memory that there is, until ctx is done.
+func (t *target) look(ctx context.Context) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		t.most = max(t.most, m.HeapInuse+m.StackInuse)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// load loads models that are not served, until ctx is done.
+func (t *target) load(ctx context.Context) {
+	tick := time.NewTicker(loadEvery)
+	defer tick.Stop()
+	for {
+		for name := range texts {
+			if ready, _ := t.server.ModelReady(name, ""); ready {
+				continue
+			}
+			if err := t.server.LoadModel(ctx, name, nil); err != nil && ctx.Err() == nil {
+				t.answered("load", true, err.Error())
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
 // verdict says what went wrong.
 func (t *target) verdict(before, after uint64) error {
 	var errs []error
@@ -142,6 +214,9 @@ func (t *target) verdict(before, after uint64) error {
 	}
 	if after > before+kept {
 		errs = append(errs, fmt.Errorf("%d bytes stay, of %d that may", after-before, kept))
+	}
+	if t.most > highest {
+		errs = append(errs, fmt.Errorf("there were %d bytes, of %d that may be", t.most, highest))
 	}
 	if a, err := http.Get("http://" + t.http + "/v2/health/ready"); err != nil {
 		errs = append(errs, err)
