@@ -66,6 +66,7 @@ func (g *Guard) serveOther(w http.ResponseWriter, r *http.Request, next http.Han
 	case a.MayAll(Admin):
 		next.ServeHTTP(w, r.WithContext(g.with(r.Context(), a)))
 	default:
+		g.log.Refused(a.event("what there is not", "", r.Method+" "+r.URL.Path, audit.Refused))
 		Fail(w, oip.Faultf(oip.NotFound, "there is no %.20s %.200s", r.Method, r.URL.Path))
 	}
 }

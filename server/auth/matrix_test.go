@@ -77,7 +77,7 @@ func TestMatrix(t *testing.T) {
 				}
 			}
 			for _, method := range e.RPC {
-				ctx, err := g.call(method, token)
+				ctx, err := g.call(method, token, !e.Changes)
 				if asked++; want != (err == nil) || !want && !errors.Is(err, ErrDenied) ||
 					err == nil && need != "nothing" && From(ctx).Name == "" {
 					t.Errorf("%s with %s: %v", method, grant, err)
@@ -92,7 +92,7 @@ func TestMatrix(t *testing.T) {
 			}
 		}
 		for _, method := range e.RPC {
-			if _, err := g.call(method, ""); (err == nil) != (need == "nothing") ||
+			if _, err := g.call(method, "", !e.Changes); (err == nil) != (need == "nothing") ||
 				err != nil && !errors.Is(err, ErrUnauthenticated) {
 				t.Errorf("%s without an account: %v", method, err)
 			}
@@ -102,8 +102,8 @@ func TestMatrix(t *testing.T) {
 }
 
 // call calls a method about model m-1, as a stream too where that is one.
-func (g *Guard) call(method, token string) (context.Context, error) {
-	c := Call{Method: method, Model: "m-1", Stream: strings.Contains(method, "Stream")}
+func (g *Guard) call(method, token string, asks bool) (context.Context, error) {
+	c := Call{Method: method, Asks: asks, Model: "m-1", Stream: strings.Contains(method, "Stream")}
 	if token != "" {
 		c.Authorization = []string{"Bearer " + token}
 	}
@@ -123,14 +123,14 @@ func TestUnknownMethods(t *testing.T) {
 	p := begin(t, t.TempDir())
 	g := p.guard(t, OIDC{})
 	ann, root := p.add(t, "ann", "read,infer,load,push,job on *"), p.add(t, "root", "admin on *")
-	if _, err := g.call("/x.Y/Z", ann); !errors.Is(err, ErrDenied) {
+	if _, err := g.call("/x.Y/Z", ann, true); !errors.Is(err, ErrDenied) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := g.call("/x.Y/Z", root); err != nil {
+	if _, err := g.call("/x.Y/Z", root, true); err != nil {
 		t.Error(err)
 	}
 	for token, want := range map[string]error{ann: ErrDenied, root: nil} {
-		if _, err := g.call("/x.Y/Stream", token); !errors.Is(err, want) {
+		if _, err := g.call("/x.Y/Stream", token, true); !errors.Is(err, want) {
 			t.Errorf("as a stream: %v, want %v", err, want)
 		}
 	}
@@ -142,7 +142,7 @@ func TestFaults(t *testing.T) {
 	g := p.guard(t, OIDC{})
 	token := p.add(t, "ann", "read on *")
 	method := inference + "ModelInfer"
-	_, err := g.call(method, token)
+	_, err := g.call(method, token, true)
 	if oip.KindOf(err) != oip.Denied {
 		t.Errorf("denied: %v", err)
 	}
@@ -151,7 +151,7 @@ func TestFaults(t *testing.T) {
 		if i == failBurst {
 			want, wait = oip.Exhausted, failEvery
 		}
-		if _, err = g.call(method, "x"); oip.KindOf(err) != want || oip.RetryAfter(err) != wait {
+		if _, err = g.call(method, "x", true); oip.KindOf(err) != want || oip.RetryAfter(err) != wait {
 			t.Errorf("attempt %d: %v after %v", i+1, err, oip.RetryAfter(err))
 		}
 	}

@@ -17,12 +17,17 @@ type Call struct {
 	// instead, and asks [Guard.Message] about each.
 	Model  string
 	Stream bool
+	// Asks says of a method that may change something that this message changes nothing.
+	Asks bool
 }
 
 // RPC lets a call go on, or returns an *oip.Fault. The context has the account ([From]). done is
 // told how the call ended, nil for well.
 func (g *Guard) RPC(ctx context.Context, c Call) (_ context.Context, done func(error), err error) {
 	e := byRPC[c.Method]
+	if asks := askedBy[c.Method]; c.Asks && asks != nil {
+		e = asks
+	}
 	if e == nil {
 		e = &Endpoint{Name: c.Method, Right: Admin, Scope: OfAll}
 	}
@@ -63,13 +68,23 @@ func (g *Guard) Message(ctx context.Context, method, model string) error {
 	return Check(ctx, e.Name, e.Right, model)
 }
 
-// byRPC is the table by method.
-var byRPC = func() map[string]*Endpoint {
-	m := map[string]*Endpoint{}
+// byRPC is the table by method, and askedBy the rows of those methods that both ask and change
+// whose messages change nothing.
+var byRPC, askedBy = func() (all, asks map[string]*Endpoint) {
+	all, asks = map[string]*Endpoint{}, map[string]*Endpoint{}
 	for i := range Endpoints {
-		for _, method := range Endpoints[i].RPC {
-			m[method] = &Endpoints[i]
+		e := &Endpoints[i]
+		for _, method := range e.RPC {
+			other := all[method]
+			if other == nil || e.Changes {
+				all[method] = e
+			}
+			if other != nil && e.Changes {
+				asks[method] = other
+			} else if other != nil {
+				asks[method] = e
+			}
 		}
 	}
-	return m
+	return all, asks
 }()

@@ -18,7 +18,7 @@ type Endpoint struct {
 	Name string
 	// HTTP are patterns of net/http.ServeMux, with the model as {model}.
 	HTTP []string
-	// RPC are full names of gRPC methods.
+	// RPC are full names of gRPC methods. A method is in two rows where it both asks and changes.
 	RPC   []string
 	Right Rights
 	Scope Scope
@@ -79,10 +79,11 @@ var Endpoints = []Endpoint{
 		Infer, Some, true},
 
 	{"trace setting", append([]string{"GET /v2/trace/setting"}, ofModel("GET",
-		"/trace/setting")...), nil, Read, OfAll, false},
+		"/trace/setting")...), []string{inference + "TraceSetting"}, Read, OfAll, false},
 	{"trace change", append([]string{"POST /v2/trace/setting"}, ofModel("POST",
 		"/trace/setting")...), []string{inference + "TraceSetting"}, Admin, OfAll, true},
-	{"log setting", []string{"GET /v2/logging"}, nil, Read, OfAll, false},
+	{"log setting", []string{"GET /v2/logging"}, []string{inference + "LogSettings"}, Read, OfAll,
+		false},
 	{"log change", []string{"POST /v2/logging"}, []string{inference + "LogSettings"}, Admin, OfAll,
 		true},
 

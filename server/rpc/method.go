@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/weirgpu/weir/server/auth"
+	pb "github.com/weirgpu/weir/server/oip/inferencepb"
 )
 
 // method is a method of a service.
@@ -74,7 +75,7 @@ func unary[M any, P interface {
 		if err := r.into(m); err != nil {
 			return err
 		}
-		c := auth.Call{}
+		c := auth.Call{Asks: asks(m)}
 		if model != nil {
 			c.Model = model(m)
 		}
@@ -89,6 +90,17 @@ func unary[M any, P interface {
 		}
 		return stream.SendMsg(a)
 	}
+}
+
+// asks reports whether a message that may change settings has none.
+func asks(m proto.Message) bool {
+	switch m := m.(type) {
+	case *pb.TraceSettingRequest:
+		return len(m.Settings) == 0
+	case *pb.LogSettingsRequest:
+		return len(m.Settings) == 0
+	}
+	return false
 }
 
 // allow asks the guard, where there is one.
