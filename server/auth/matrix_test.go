@@ -151,7 +151,8 @@ func TestFaults(t *testing.T) {
 		if i == failBurst {
 			want, wait = oip.Exhausted, failEvery
 		}
-		if _, err = g.call(method, "x", true); oip.KindOf(err) != want || oip.RetryAfter(err) != wait {
+		_, err = g.call(method, "x", true)
+		if oip.KindOf(err) != want || oip.RetryAfter(err) != wait {
 			t.Errorf("attempt %d: %v after %v", i+1, err, oip.RetryAfter(err))
 		}
 	}

@@ -5,11 +5,11 @@
     python3 server/peer/schema.py --protocol FILE       holds openapi.py against the protocol's file
 
 A virtual environment with schemathesis is made in the user's cache, weir is built, and asked on a
-free port of this machine; models that it unloads are loaded again meanwhile. An answer is wrong if it is a fault of the server (any 5xx but 501 and
-503, which mean that something is not served), has a status, type or form that openapi.py does not
-name, or names methods that are not there. The server must be alive at the end, and must never have
-had more than --memory MiB. The exit code is 1 if anything went wrong, and 3 where a registry does
-not answer.
+free port of this machine; models that it unloads are loaded again meanwhile. An answer is wrong if
+it is a fault of the server (any 5xx but 501 and 503, which mean that something is not served), has
+a status, type or form that openapi.py does not name, or names methods that are not there. The
+server must be alive at the end, and must never have had more than --memory MiB. The exit code is 1
+if anything went wrong, and 3 where a registry does not answer.
 """
 
 import argparse
