@@ -124,6 +124,7 @@ var Table = []Row{
 	{"bench/precision", 10, Both, ""},
 	{"bench/beside", 10, Both, ""},
 	{"bench/life", 11, Both, ""},
+	{"bench/peers", 11, Both, ""},
 	{"bench/serve", 12, Both, ""},
 	{"bench/binary", 10, Both, ""},
 	{"bench/sharing", 10, Both, ""},
