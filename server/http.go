@@ -185,7 +185,16 @@ func (s *Server) isReady(w http.ResponseWriter, _ *http.Request) error {
 }
 
 func (s *Server) repositoryIndex(w http.ResponseWriter, r *http.Request) error {
-	write(w, http.StatusOK, slices.DeleteFunc(s.Repository(false), func(e oip.IndexEntry) bool {
+	given, err := settings(w, r)
+	if err != nil {
+		return err
+	}
+	ready, ok := given["ready"].(bool)
+	if !ok && given["ready"] != nil {
+		return oip.Faultf(oip.Invalid, "ready is true or false, whether only models that are "+
+			"ready are listed")
+	}
+	write(w, http.StatusOK, slices.DeleteFunc(s.Repository(ready), func(e oip.IndexEntry) bool {
 		return !auth.May(r.Context(), auth.Read, e.Name)
 	}))
 	return nil

@@ -487,6 +487,15 @@ func TestLoadAll(t *testing.T) {
 		!strings.Contains(index, `"good","version":"2","state":"READY"`) {
 		t.Errorf("index %s", index)
 	}
+	for body, want := range map[string]int{`{"ready":false}`: 2, `{"ready":true}`: 1, `{}`: 2,
+		"none": 0, `{"ready":"yes"}`: 0, "[]": 0} {
+		answer := ask(s, "POST", "/v2/repository/index", []byte(body))
+		var list []oip.IndexEntry
+		_ = json.Unmarshal(all(t, answer), &list)
+		if len(list) != want || (answer.StatusCode == 200) != (want > 0) {
+			t.Errorf("index of %s: %s, %v", body, answer.Status, list)
+		}
+	}
 }
 
 // pipes is a listener whose connections are made in memory.

@@ -108,7 +108,7 @@ func settings(w http.ResponseWriter, r *http.Request) (map[string]any, error) {
 	given := map[string]any{}
 	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, mostSettings)).Decode(&given)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, oip.Faultf(oip.Invalid, "the body is no object of JSON with settings: %v", err)
+		return nil, oip.Faultf(oip.Invalid, "the body is no object of JSON: %v", err)
 	}
 	if given == nil { // null
 		given = map[string]any{}

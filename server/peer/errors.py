@@ -5,10 +5,10 @@
 
 NVIDIA's Triton Inference Server, of the pytriton wheel, and weir up serve the same model, and are
 sent the same wrong requests over HTTP, with their bytes as they stand below, and over gRPC.
-Compared are the status, and whether the body is {"error": text}; over gRPC the code. Where weir means
-to answer otherwise, the reason stands beside the request; any other difference is a failure, and so
-is a reason that is no longer needed. The exit code is 1 then, and 3 where the wheel cannot be
-fetched.
+Compared are the status, and whether the body is {"error": text}; over gRPC the code. Where weir
+means to answer otherwise, the reason stands beside the request; any other difference is a failure,
+and so is a reason that is no longer needed. The exit code is 1 then, and 3 where the wheel cannot
+be fetched.
 """
 
 import argparse
@@ -108,6 +108,8 @@ OVER_HTTP = [
     ("load", "POST", "/v2/repository/models/identity/load", b"", {}, None),
     ("unload", "POST", "/v2/repository/models/identity/unload", b"", {}, None),
     ("index with a wrong body", "POST", "/v2/repository/index", b"none", {}, READ),
+    ("index of what is ready", "POST", "/v2/repository/index", b'{"ready":true}', {}, None),
+    ("index with words", "POST", "/v2/repository/index", b'{"ready":"yes"}', {}, READ),
     ("shared memory without a key", "POST", "/v2/systemsharedmemory/region/a/register", b"{}", {},
      None),
     ("shared memory that is not there", "POST", "/v2/systemsharedmemory/region/a/register",
