@@ -109,6 +109,23 @@ func (v *version) computed(ctx context.Context, r *oip.Request, t *task) error {
 		return err
 	}
 	defer cancel()
+	if !v.cached() {
+		return v.anew(ctx, r, t)
+	}
+	k, began := v.named(ctx, t.in)
+	if v.found(k, began, t) {
+		return nil
+	}
+	before := time.Since(began)
+	if err := v.anew(ctx, r, t); err != nil {
+		return err
+	}
+	v.keep(k, before, t)
+	return nil
+}
+
+// anew asks the model, or those that it is made of.
+func (v *version) anew(ctx context.Context, r *oip.Request, t *task) error {
 	if v.on == nil {
 		return v.piped(ctx, r, t)
 	}

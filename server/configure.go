@@ -34,6 +34,9 @@ func (v *version) configure() error {
 		return err
 	}
 	v.decoupled = v.decoupled || c.TransactionPolicy != nil && c.TransactionPolicy.Decoupled
+	if err := v.cacheable(); err != nil {
+		return err
+	}
 	v.views = map[string]*view{}
 	inputs, err := v.items(c.Input, v.metadata.Inputs, "input")
 	if err != nil {
@@ -98,7 +101,6 @@ func heeded(c *oip.Config, name string) error {
 		{c.MaxBatchSize < 0, fmt.Sprintf("max_batch_size is %d: give 0 or more", c.MaxBatchSize)},
 		{(c.EnsembleScheduling != nil) != (c.Platform == ensemblePlatform), "ensemble_scheduling " +
 			"and platform: \"ensemble\" need each other"},
-		{c.ResponseCache != nil && c.ResponseCache.Enable, "response_cache: answers are not kept"},
 		{c.BatchInput != nil || c.BatchOutput != nil, "batch_input, batch_output: inputs that " +
 			"tell of the batch are not made"},
 		{c.ModelOperations != nil, "model_operations: weir loads no libraries of operators"},

@@ -220,6 +220,13 @@ func (e *ensemble) results(read map[string]bool) (list []string) {
 	return list
 }
 
+// stateful reports whether a model keeps the state of sequences.
+func (e *ensemble) stateful() bool {
+	return e != nil && slices.ContainsFunc(e.steps, func(st *stage) bool {
+		return st.member.sequences != nil || st.member.ensemble.stateful()
+	})
+}
+
 // labels are those that are given, and for other outputs those of the models that compute them.
 func (e *ensemble) labels(given map[string][]string) map[string][]string {
 	all := maps.Clone(given)

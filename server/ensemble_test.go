@@ -417,6 +417,12 @@ func TestEnsembleSequence(t *testing.T) {
 		}
 		a.Close()
 	}
+	kept := made(t, "kept", stepText("e", "x", "x", "y", "y"))
+	kept.Config.ResponseCache = &oip.ResponseCache{Enable: true}
+	if err := s.LoadAll(t.Context(), []Source{kept}); err == nil ||
+		!strings.Contains(err.Error(), "are not kept") {
+		t.Errorf("answers of a pipeline with state: %v", err)
+	}
 	if _, err := s.SetShare("e", weir.Share{}); oip.KindOf(err) != oip.Invalid {
 		t.Errorf("a share of a pipeline: %v", err)
 	}

@@ -465,6 +465,7 @@ func (s *Server) discard(v *version) error {
 		v.sequences.end(s)
 		err = v.on.Close()
 	}
+	s.kept.Forget(v.load)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if v.model.counted[v.number]--; v.model.counted[v.number] == 0 {

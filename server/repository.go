@@ -98,6 +98,9 @@ func (v *version) notes(c *oip.Config) {
 	if b := v.batches.Load(); b.why != "" {
 		note("batching", b.why)
 	}
+	if r := c.ResponseCache; r != nil && r.Enable && !v.cached() {
+		note("response_cache", "off: the server keeps no answers: begin it with --response-cache")
+	}
 	if v.ensemble != nil {
 		note("ensemble", v.ensemble.kind())
 	}

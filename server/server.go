@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir"
+	"github.com/weirgpu/weir/server/kept"
 	"github.com/weirgpu/weir/server/shm"
 	"github.com/weirgpu/weir/server/telemetry"
 )
@@ -55,6 +56,9 @@ type Options struct {
 	Catalogue Catalogue
 	// Fixed refuses requests to load and unload models.
 	Fixed bool
+	// Cache is the most bytes of answers that are kept for requests which are equal to those before
+	// them, of models whose configuration says so (response_cache); 0: none are kept.
+	Cache int64
 	// Memory is what the names of shared memory begin with that clients may register, "/" for all;
 	// "" takes none.
 	Memory string
@@ -83,6 +87,7 @@ type Server struct {
 	bodies   atomic.Int64  // bytes of Options.Bodies that are held
 	waiters  waiters
 	regions  *shm.Regions // nil where none are taken
+	kept     *kept.Cache  // nil where no answers are kept
 
 	life       context.Context // done once Close was called
 	end        context.CancelFunc
@@ -121,7 +126,7 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{o: o, host: host, rec: o.Recorder, regions: regions,
+	s := &Server{o: o, host: host, rec: o.Recorder, regions: regions, kept: kept.New(o.Cache),
 		models: map[string]*model{},
 		idle:   make(chan struct{}), promising: make(chan struct{}, 1),
 		loading: make(chan struct{}, 1)}

@@ -155,3 +155,46 @@ func TestUpEnsemble(t *testing.T) {
 		t.Errorf("weir model ls: %s", out.String())
 	}
 }
+
+// TestUpResponseCache: what is asked again has the answer that is kept, over HTTP and gRPC, with
+// the bound from the file.
+func TestUpResponseCache(t *testing.T) {
+	folder, _ := folderOf(t)
+	for path, text := range map[string]string{
+		"mine/config.pbtxt": "response_cache { enable: true }",
+		"weir.yaml":         "limits: {response_cache: 1MiB}\nrepository: {folder: .}\n"} {
+		if err := os.WriteFile(filepath.Join(folder, path), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	printed, _ := up(t, "--json", "--no-cache", "--grpc", "localhost:0", "--config",
+		filepath.Join(folder, "weir.yaml"))
+	var at struct{ HTTP, GRPC string }
+	if err := json.NewDecoder(printed).Decode(&at); err != nil {
+		t.Fatal(err)
+	}
+	picture := make([]float32, 64)
+	want := inferHTTP(t, at.HTTP, "mine", "image", []int{1, 1, 8, 8}, picture)
+	conn, err := grpc.NewClient(at.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if got := inferGRPC(t, conn, "mine", "image", []int64{1, 1, 8, 8},
+		picture); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	var m pb.ModelStatisticsResponse
+	if err := conn.Invoke(t.Context(), rpcPrefix+"ModelStatistics",
+		&pb.ModelStatisticsRequest{Name: "mine"}, &m); err != nil {
+		t.Fatal(err)
+	}
+	if s := m.ModelStats[0]; s.InferenceStats.CacheHit.Count != 1 ||
+		s.InferenceStats.CacheMiss.Count != 1 || s.ExecutionCount != 1 {
+		t.Errorf("statistics %v", s)
+	}
+	if got := read(t, at.HTTP+"/metrics"); !strings.Contains(got,
+		`nv_cache_num_hits_per_model{model="mine",version="1"} 1`) {
+		t.Errorf("metrics %s", got)
+	}
+}

@@ -67,6 +67,7 @@ func (s *service) open(c *cobra.Command) error {
 		return err
 	}
 	if s.server, err = server.New(server.Options{Name: f.clients.name, Memory: f.clients.memory,
+		Cache:   int64(f.clients.cache),
 		Version: thisVersion().Version, Log: s.log,
 		Logs: logs, Recorder: rec, AnyName: s.people.guard != nil, Terms: f.file.share,
 		Catalogue: s.catalogue(), Fixed: f.control.fixed(),

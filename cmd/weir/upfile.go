@@ -53,6 +53,7 @@ var fileKeys = []fileKey{
 	{key: "device.no_cache", flag: "no-cache"},
 	{key: "policy", flag: "policy"},
 	{key: "limits.grace", flag: "grace"},
+	{key: "limits.response_cache", flag: "response-cache"},
 	{key: "traces.collector", flag: "otlp"},
 	{key: "traces.rate", flag: "trace-rate"},
 }

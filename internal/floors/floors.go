@@ -107,6 +107,7 @@ var Table = []Row{
 	{"server/oip/inferencepb", 5, Both, ""},
 	{"server/oip", 6, Both, "the inference protocol"},
 	{"server/shm", 1, Both, "memory shared with clients"},
+	{"server/kept", 1, Both, "answers that are kept"},
 	{"server/repo", 8, Both, "folders of models"},
 	{"server/source", 9, Both, "registries, buckets"},
 	{"server/config", 5, Both, "the file of a server"},

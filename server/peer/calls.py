@@ -335,6 +335,22 @@ async def ensemble(face):
     return config["parameters"]["ensemble"]["string_value"]
 
 
+@case("infer: an answer that is kept")
+async def kept(face):
+
+    async def counted():
+        got = await face.call("get_inference_statistics", "simple_cached")
+        stats = got["model_stats"][0]["inference_stats"]
+        return [int(stats[what].get("count", 0)) for what in ("cache_hit", "cache_miss")]
+
+    before = await counted()
+    right(await face.call("infer", "simple_cached", simple_inputs(face)))
+    right(await face.call("infer", "simple_cached", simple_inputs(face)))
+    hits, misses = await counted()
+    assert hits + misses == sum(before) + 2 and misses <= 1 and hits > before[0], (before, hits)
+    return f"{hits} hits, {misses} miss"
+
+
 @case("infer: JSON both ways", only=("http", "http.aio"))
 async def plain(face):
     a, b = numbers()

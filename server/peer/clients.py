@@ -24,7 +24,7 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1] / "internal" / "conformance" / "p
 import environment  # noqa: E402
 import place  # noqa: E402
 
-FLAGS = ["--id", "triton", "--shared-memory", "/"]
+FLAGS = ["--id", "triton", "--shared-memory", "/", "--response-cache", "1MiB"]
 PARTS = ("descriptors", "calls", "kserve", "examples")
 
 

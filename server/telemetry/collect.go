@@ -28,6 +28,11 @@ func steps(from, to int) (list []uint64) {
 func (r *Recorder) AppendText(dst []byte, s Source) []byte {
 	t := &text{buf: dst}
 	r.server(t, s.Ready())
+	answers, bytes := s.Kept()
+	t.family("weir_kept_answers", gauge, "Answers that are kept for equal requests.")
+	t.whole("", uint64(answers))
+	t.family("weir_kept_bytes", gauge, "Bytes of those answers.")
+	t.whole("", uint64(bytes))
 	device(t, s.Status())
 	models := r.list()
 	r.byAccount(t, append([]*Model{r.none}, models...))

@@ -30,6 +30,7 @@ type Model struct {
 
 	last              atomic.Int64 // when the last request came, on the recorder's clock
 	succeeded, failed duration     // of requests, from admission to the answer
+	hits, misses      duration     // of the cache of answers
 	input, output     atomic.Uint64
 	rows, executions  atomic.Uint64
 	queue, compute    *Histogram // of requests

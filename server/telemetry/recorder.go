@@ -51,6 +51,8 @@ type Source interface {
 	Ready() bool
 	// Status is the state of the device; its jobs have the names that [Recorder.Model] was given.
 	Status() weir.HostStatus
+	// Kept is how many answers are kept for equal requests, and their bytes.
+	Kept() (answers int, bytes int64)
 }
 
 // Recorder counts what a server is asked and answers. It needs [Recorder.Close] once it watches.

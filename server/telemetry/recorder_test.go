@@ -32,6 +32,8 @@ func (d *box) use(job string, t time.Duration) {
 
 func (d *box) Ready() bool { return d.ready }
 
+func (d *box) Kept() (answers int, bytes int64) { return 2, 300 }
+
 func (d *box) Status() weir.HostStatus {
 	st := weir.HostStatus{Device: "cpu:0", Policy: "fair", Memory: weir.GiB, Promised: 3 * weir.MiB,
 		Held: 2 * weir.MiB}

@@ -21,6 +21,9 @@ type Request struct {
 	traced  *traced      // nil where it is not traced
 	rows    int
 	in, out int64
+	hit     bool          // it has an answer that was kept
+	miss    bool          // none was kept, and its own is
+	cache   time.Duration // looking for that, and keeping it
 }
 
 // Begin follows a request from its receipt, which is now.
@@ -98,6 +101,25 @@ func (q *Request) Ask(rows int) {
 	q.Mark(Decoded)
 }
 
+// Hit says that the request, of so many rows, is answered by an answer that was kept, which took so
+// long to find. It comes in the place of Ask and of all that an execution tells. For comes first.
+func (q *Request) Hit(rows int, took time.Duration) {
+	if q == nil {
+		return
+	}
+	q.rows, q.hit, q.cache = rows, true, took
+	q.Mark(Decoded)
+	q.Mark(Answered)
+}
+
+// Miss says that no answer was kept for the request, and its own now is, which took so long.
+func (q *Request) Miss(took time.Duration) {
+	if q == nil {
+		return
+	}
+	q.miss, q.cache = true, took
+}
+
 // Bytes says how many bytes the request's body and its answer have, as they were sent.
 func (q *Request) Bytes(in, out int64) {
 	if q == nil {
@@ -133,6 +155,15 @@ func (q *Request) End(err error) {
 	}
 	a.rows.Add(uint64(q.rows))
 	a.time.Observe(uint64(at[Sent] - at[Received]))
+	switch {
+	case q.hit:
+		q.model.hits.add(q.cache)
+		q.model.succeeded.add(at[Answered] - at[Admitted])
+		q.model.queue.Observe(0)
+		return
+	case q.miss:
+		q.model.misses.add(q.cache)
+	}
 	q.model.ended(&at)
 }
 

@@ -10,16 +10,19 @@ import (
 // Statistics returns what a model came to, as Triton counts it.
 func (m *Model) Statistics() oip.Statistics {
 	queue, compute := m.queue.Counts(), m.compute.Counts()
-	n := m.succeeded.count.Load()
+	n, hits := m.succeeded.count.Load(), m.hits.count.Load()
 	s := oip.Statistics{Name: m.name, Version: m.version, Inferences: m.rows.Load(),
 		Executions: m.executions.Load(), Batches: m.sizes(),
 		Requests: oip.RequestStatistics{
 			Success: oip.Duration{Count: n, NS: m.succeeded.ns.Load()},
 			Fail:    oip.Duration{Count: m.failed.count.Load(), NS: m.failed.ns.Load()},
 			Queue:   oip.Duration{Count: queue.Count, NS: queue.Sum},
-			Input:   oip.Duration{Count: n, NS: m.input.Load()},
+			Input:   oip.Duration{Count: n - hits, NS: m.input.Load()},
 			Infer:   oip.Duration{Count: compute.Count, NS: compute.Sum},
-			Output:  oip.Duration{Count: n, NS: m.output.Load()},
+			Output:  oip.Duration{Count: n - hits, NS: m.output.Load()},
+
+			CacheHit:  oip.Duration{Count: hits, NS: m.hits.ns.Load()},
+			CacheMiss: oip.Duration{Count: m.misses.count.Load(), NS: m.misses.ns.Load()},
 		}}
 	if last := m.last.Load(); last != 0 {
 		s.LastInference = uint64(m.of.date(last).UnixMilli())
@@ -65,4 +68,13 @@ var tritonMetrics = []struct {
 		func(s *oip.Statistics) uint64 { return s.Requests.Infer.NS / 1000 }},
 	{"nv_inference_compute_output_duration_us", counter, "How long answers took out.",
 		func(s *oip.Statistics) uint64 { return s.Requests.Output.NS / 1000 }},
+	{"nv_cache_num_hits_per_model", counter, "Requests that had an answer which was kept.",
+		func(s *oip.Statistics) uint64 { return s.Requests.CacheHit.Count }},
+	{"nv_cache_num_misses_per_model", counter, "Requests whose own answer was kept.",
+		func(s *oip.Statistics) uint64 { return s.Requests.CacheMiss.Count }},
+	{"nv_cache_hit_duration_per_model", counter, "How long answers took to find, in microseconds.",
+		func(s *oip.Statistics) uint64 { return s.Requests.CacheHit.NS / 1000 }},
+	{"nv_cache_miss_duration_per_model", counter, "How long looking for answers and keeping them " +
+		"took, in microseconds.",
+		func(s *oip.Statistics) uint64 { return s.Requests.CacheMiss.NS / 1000 }},
 }
