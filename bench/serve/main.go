@@ -39,6 +39,7 @@ type results struct {
 	Rounds    []round            `json:"rounds"`
 	JSON      []decoding         `json:"json"`
 	Overload  []overload         `json:"overload"`
+	Lending   []lending          `json:"lending"`
 	Claims    claims.Book        `json:"claims"`
 }
 
@@ -114,7 +115,7 @@ func (r *results) measure(rounds int, length time.Duration) error {
 		r.Overload = append(r.Overload, o)
 		r.judge(&o)
 	}
-	return nil
+	return r.lend(rounds, length)
 }
 
 // added measures one request after another, and many at a time, by each way.

@@ -112,10 +112,28 @@ func PrepareCall(model, version string, r *oip.Request) (*PreparedCall, error) {
 			t.Shape = append(t.Shape, int64(n))
 		}
 		m.Inputs = append(m.Inputs, t)
+		if g := in.Region; g != nil {
+			t.Parameters = regionOf(g)
+			continue
+		}
 		m.RawInputContents = append(m.RawInputContents, oip.AppendBytes(nil, in.Tensor))
 	}
 	b, err := framed(m)
 	return &PreparedCall{b}, err
+}
+
+// regionOf are the parameters of an input that is in shared memory (Triton,
+// extension_shared_memory.md).
+func regionOf(g *oip.Region) map[string]*pb.InferParameter {
+	number := func(n int64) *pb.InferParameter {
+		return &pb.InferParameter{ParameterChoice: &pb.InferParameter_Int64Param{Int64Param: n}}
+	}
+	return map[string]*pb.InferParameter{
+		"shared_memory_region": {ParameterChoice: &pb.InferParameter_StringParam{
+			StringParam: g.Name}},
+		"shared_memory_byte_size": number(g.Size),
+		"shared_memory_offset":    number(g.Offset),
+	}
 }
 
 // framed is a message with gRPC's prefix: not compressed, and its length.

@@ -280,3 +280,25 @@ func FuzzCalls(f *testing.F) {
 		c.Close()
 	})
 }
+
+// TestLentInput: an input in shared memory is named, and none of its bytes are sent.
+func TestLentInput(t *testing.T) {
+	in := oip.Input{Name: "x", Tensor: &tensor.Tensor{DType: tensor.Float32, Shape: []int{2}},
+		Region: &oip.Region{Name: "r", Offset: 16, Size: 8}}
+	sent := oip.Input{Name: "z", Tensor: tensor.From([]float32{1}, 1)}
+	p, err := PrepareCall("m", "", &oip.Request{Inputs: []oip.Input{in, sent}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m pb.ModelInferRequest
+	if err := proto.Unmarshal(p.message[5:], &m); err != nil {
+		t.Fatal(err)
+	}
+	got := m.Inputs[0].Parameters
+	if got["shared_memory_region"].GetStringParam() != "r" ||
+		got["shared_memory_offset"].GetInt64Param() != 16 ||
+		got["shared_memory_byte_size"].GetInt64Param() != 8 || len(m.RawInputContents) != 1 ||
+		len(m.RawInputContents[0]) != 4 {
+		t.Errorf("got %v", &m)
+	}
+}
