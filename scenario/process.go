@@ -15,8 +15,6 @@ import (
 	"sync"
 	"time"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/weirgpu/weir/internal/pass"
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/share"
@@ -59,6 +57,26 @@ func (r *run) processes(ctx context.Context) (*Phase, error) {
 		}
 	}
 	return r.finish(children), stopped(ctx)
+}
+
+// childArrival is an [Arrival], with times as YAML has them.
+type childArrival struct {
+	Poisson float64  `json:"poisson,omitempty"`
+	Load    float64  `json:"load,omitempty"`
+	Closed  int      `json:"closed,omitempty"`
+	Think   string   `json:"think,omitempty"`
+	Trace   []string `json:"trace,omitempty"`
+}
+
+func arrivalOf(a Arrival) childArrival {
+	c := childArrival{Poisson: a.Poisson, Load: a.Load, Closed: a.Closed}
+	if a.Think > 0 {
+		c.Think = a.Think.String()
+	}
+	for _, at := range a.Trace {
+		c.Trace = append(c.Trace, at.String())
+	}
+	return c
 }
 
 // finish lets all children run at once.
@@ -166,19 +184,20 @@ func (r *run) order(dir string, i int) (childOrder, error) {
 	if err != nil {
 		return childOrder{}, err
 	}
-	one := childScenario{Device: r.s.Device, Duration: r.s.Duration, Seed: r.s.Seed,
+	one := childScenario{Device: r.s.Device, Duration: r.s.Duration.String(),
+		Seed: r.s.Seed,
 		Jobs: []childJob{{
 			Name: job.Name, Iterations: job.Iterations, Memory: job.Memory.String(),
 			Model:     job.Model,
 			Precision: job.Precision,
-			Arrival:   job.Arrival, Inputs: inputs, Shapes: map[string]string{}}}}
+			Arrival:   arrivalOf(job.Arrival), Inputs: inputs, Shapes: map[string]string{}}}}
 	if one.Jobs[0].Model, err = filepath.Abs(job.Model); err != nil {
 		return childOrder{}, err
 	}
 	for name, s := range job.Shapes {
 		one.Jobs[0].Shapes[name] = s.String()
 	}
-	text, err := yaml.Marshal(one)
+	text, err := json.Marshal(one)
 	if err != nil {
 		return childOrder{}, err
 	}
@@ -228,23 +247,23 @@ func saveInput(path string, t *tensor.Tensor) (err error) {
 	return npy.Write(f, t)
 }
 
-// childScenario is the part of a Scenario that a child needs, in its YAML form.
+// childScenario is the part of a Scenario that a child needs, as JSON, which is YAML too.
 type childScenario struct {
-	Device   string
-	Duration time.Duration
-	Seed     uint64
-	Jobs     []childJob
+	Device   string     `json:"device"`
+	Duration string     `json:"duration"`
+	Seed     uint64     `json:"seed"`
+	Jobs     []childJob `json:"jobs"`
 }
 
 type childJob struct {
-	Name       string
-	Iterations int64
-	Memory     string
-	Model      string
-	Precision  pass.Precision
-	Arrival    Arrival
-	Inputs     map[string]string
-	Shapes     map[string]string
+	Name       string            `json:"name"`
+	Iterations int64             `json:"iterations"`
+	Memory     string            `json:"memory"`
+	Model      string            `json:"model"`
+	Precision  pass.Precision    `json:"precision"`
+	Arrival    childArrival      `json:"arrival"`
+	Inputs     map[string]string `json:"inputs"`
+	Shapes     map[string]string `json:"shapes"`
 }
 
 // finish lets the child run and returns its result.
