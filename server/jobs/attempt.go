@@ -135,7 +135,9 @@ func (a *attempt) step(ctx context.Context) error {
 	}
 	n := 1
 	if a.in.open && !a.single {
-		n = int(min(int64(a.model.Rows()), a.job.Rows-a.job.Done-a.rows))
+		most, _ := a.j.o.Server.Limits() // of a request's rows, too
+		n = int(min(int64(a.model.Rows()), a.job.Rows-a.job.Done-a.rows,
+			max(1, most/a.in.rowBytes())))
 	}
 	in, err := a.in.next(n)
 	if err != nil {

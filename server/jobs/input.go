@@ -190,6 +190,15 @@ func (in *input) bytes() int64 {
 	return n
 }
 
+// rowBytes is how many bytes a row of the job has, of all arrays together. It is called once bytes
+// says that those are not too many.
+func (in *input) rowBytes() (n int64) {
+	for _, c := range in.columns {
+		n += c.rows.RowBytes() * int64(c.each)
+	}
+	return n
+}
+
 // next reads the next n rows; n is 1 unless the input is open.
 func (in *input) next(n int) (weir.Inputs, error) {
 	all := weir.Inputs{}

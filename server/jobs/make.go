@@ -153,7 +153,7 @@ func (j *Jobs) known(ctx context.Context, account, key string, asked store.Diges
 
 // stage takes the file to the disk.
 func (j *Jobs) stage(a *Asked, file io.Reader) (*store.Part, error) {
-	p, err := j.o.Store.Blobs().Stage(io.LimitReader(file, j.o.Input+1))
+	p, err := j.o.Store.Blobs().Stage(io.LimitReader(&leaving{j: j, from: file}, j.o.Input+1))
 	if err != nil {
 		return nil, err
 	}
@@ -172,6 +172,30 @@ func (j *Jobs) stage(a *Asked, file io.Reader) (*store.Part, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+// lookEvery is after how many bytes of a file the disk is looked at.
+const lookEvery = 1 << 20
+
+// leaving reads a file as long as the disk has more free than is to be left: of how long it is
+// clients may say nothing, and several may send some.
+type leaving struct {
+	j    *Jobs
+	from io.Reader
+	look int64 // after so many bytes more
+}
+
+// Read implements io.Reader.
+func (l *leaving) Read(p []byte) (int, error) {
+	if l.look <= 0 {
+		if err := l.j.free(lookEvery); err != nil {
+			return 0, err
+		}
+		l.look = lookEvery
+	}
+	n, err := l.from.Read(p)
+	l.look -= int64(n)
+	return n, err
 }
 
 // take holds a file against the model that it is for, and returns the job that they make.
@@ -204,6 +228,11 @@ func (j *Jobs) take(ctx context.Context, a *Asked, p *store.Part) (*Job, error) 
 	if n := in.bytes(); n > j.o.Input {
 		return nil, oip.Faultf(oip.TooLarge, "the file's arrays have %d bytes: at most %d are "+
 			"taken", n, j.o.Input)
+	}
+	most, _ := j.o.Server.Limits()
+	if n := in.rowBytes(); n == 0 || n > most {
+		return nil, oip.Faultf(oip.TooLarge, "a row of the file has %d bytes: give 1 to %d, as a "+
+			"request's body may have", n, most)
 	}
 	job.Rows = in.rows
 	if err := in.check(); err != nil {
