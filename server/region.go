@@ -38,7 +38,12 @@ func (s *Server) lend(account string, r *oip.Request) (l *lent, err error) {
 		if l, err = s.region(account, l, in.Region); err != nil {
 			return l, fmt.Errorf("input %.200q: %w", in.Name, err)
 		}
-		size += in.Region.Size // each is within a region, whose sizes are bounded
+		// memory that is shared may be of any size without being there
+		if in.Region.Size > s.o.Bodies-size {
+			return l, oip.Faultf(oip.TooLarge, "input %.200q: more than %d bytes of shared memory "+
+				"are asked for: give less", in.Name, s.o.Bodies)
+		}
+		size += in.Region.Size
 	}
 	for i := range r.Outputs {
 		o := &r.Outputs[i]

@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -156,5 +157,34 @@ func TestSharedMemoryOff(t *testing.T) {
 		Tensor: &tensor.Tensor{DType: tensor.Int32, Shape: []int{2}}}}}
 	if _, err := s.Infer(t.Context(), "pair", "", r); oip.KindOf(err) != oip.Unsupported {
 		t.Error(err)
+	}
+}
+
+// TestSharedMemoryOverflow: parts that are larger than numbers together are refused: memory that is
+// shared may be of any size without being there.
+func TestSharedMemoryOverflow(t *testing.T) {
+	s := begin(t, Options{Memory: "/"}, pairSource)
+	path, key := sharedFile(t, 8)
+	if err := os.Truncate(path, math.MaxInt64); err != nil {
+		t.Skip("no such file here:", err)
+	}
+	if err := s.RegisterMemory(t.Context(), shm.Info{Name: "r", Key: key,
+		Size: math.MaxInt64}); err != nil {
+		t.Fatal(err)
+	}
+	for _, sizes := range [][]int64{{1 << 62, 1 << 62}, {1 << 62, 1 << 62, 1 << 62, 1 << 62},
+		{math.MaxInt64, 8}} {
+		r := &oip.Request{}
+		for i, size := range sizes {
+			r.Inputs = append(r.Inputs, oip.Input{Name: []string{"s", "x", "t", "u"}[i],
+				Region: &oip.Region{Name: "r", Size: size},
+				Tensor: &tensor.Tensor{DType: tensor.String, Shape: []int{1}}})
+		}
+		if _, err := s.Infer(t.Context(), "pair", "", r); oip.KindOf(err) != oip.TooLarge {
+			t.Errorf("%v: %v", sizes, err)
+		}
+	}
+	if n := s.bodies.Load(); n != 0 {
+		t.Errorf("%d bytes are held", n)
 	}
 }

@@ -2,6 +2,7 @@ package shm
 
 import (
 	"fmt"
+	"math"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -12,6 +13,15 @@ const folder = "/dev/shm/"
 
 // all is the permission of everybody to read and write.
 const all = 0o006
+
+// files is how many files the process may open.
+func files() int {
+	var l unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil || l.Cur > math.MaxInt32 {
+		return math.MaxInt32
+	}
+	return int(l.Cur)
+}
 
 // open opens shared memory that holds what is to be registered.
 func open(name string, in Info) (*os.File, fileID, error) {

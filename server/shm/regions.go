@@ -18,7 +18,8 @@ var (
 	ErrUnsupported = errors.New("no shared memory")
 )
 
-// Max is how many regions an account may have.
+// Max is how many regions an account may have. All accounts together may have as many as a fourth
+// of the files that the process may open, since each is one, and connections are too.
 const Max = 1024
 
 // maxName is the longest name: NAME_MAX of Linux.
@@ -35,6 +36,7 @@ type Info struct {
 // Regions are those that clients have registered.
 type Regions struct {
 	prefix string
+	most   int // of all accounts
 
 	mu  sync.Mutex
 	all map[id]*Region
@@ -63,7 +65,7 @@ func New(prefix string) (*Regions, error) {
 		return nil, fmt.Errorf("%w: prefix %.40q: give one that begins with a slash and has no "+
 			"other, as names of shared memory do", ErrInvalid, prefix)
 	}
-	return &Regions{prefix: prefix, all: map[id]*Region{}}, nil
+	return &Regions{prefix: prefix, most: files() / 4, all: map[id]*Region{}}, nil
 }
 
 // Register makes size bytes of the shared memory of a key, from offset on, known to an account's
@@ -123,6 +125,10 @@ func (r *Regions) add(account string, region *Region) error {
 			return fmt.Errorf("%w: key %.40q is registered by another account", ErrExists,
 				region.Key)
 		}
+	}
+	if len(r.all) >= r.most {
+		return fmt.Errorf("%w: all accounts together have %d regions, which is as many as there "+
+			"may be: unregister some", ErrInvalid, len(r.all))
 	}
 	if count >= Max {
 		return fmt.Errorf("%w: %d regions are registered, which is as many as there may be",

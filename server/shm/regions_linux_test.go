@@ -197,6 +197,38 @@ func TestMany(t *testing.T) {
 	}
 }
 
+// TestManyOfAll: accounts together leave most files to others, whatever each of them may have.
+func TestManyOfAll(t *testing.T) {
+	var limit, few unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	few = limit
+	few.Cur = 64
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &few); err != nil {
+		t.Fatal(err)
+	}
+	r, key := regions(t, "/test-"), shared(t, make([]byte, 16))
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 17 {
+		key := key
+		if i%2 > 0 {
+			key = shared(t, make([]byte, 16))
+		}
+		err := r.Register([]string{"ann", "bob"}[i%2], shm.Info{Name: fmt.Sprint(i), Key: key,
+			Size: 1})
+		if (err != nil) != (i == 16) || err != nil && !errors.Is(err, shm.ErrInvalid) {
+			t.Errorf("region %d: %v", i, err)
+		}
+	}
+	r.Unregister("ann", "0")
+	if err := r.Register("ann", shm.Info{Name: "a", Key: key, Size: 1}); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestUnregisteredInUse: a region that is unregistered while requests use it stays for them.
 func TestUnregisteredInUse(t *testing.T) {
 	r, key := regions(t, "/"), shared(t, bytes.Repeat([]byte{7}, 64))
