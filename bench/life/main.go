@@ -18,7 +18,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"runtime/debug"
+	"os/exec"
+	"strings"
 	"time"
 
 	"github.com/weirgpu/weir/internal/cpuinfo"
@@ -86,15 +87,10 @@ func or(n, other int) int {
 	return n
 }
 
-// commit is what the program was built from, as far as it knows.
+// commit is that of the folder in which the program runs, "" where there is none.
 func commit() string {
-	info, _ := debug.ReadBuildInfo()
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			return s.Value[:8]
-		}
-	}
-	return ""
+	out, _ := exec.Command("git", "rev-parse", "--short=8", "HEAD").Output()
+	return strings.TrimSpace(string(out))
 }
 
 func fatal(err error) {

@@ -82,7 +82,8 @@ type overloadResult struct {
 }
 
 func (r *overloadResult) ok() bool {
-	return r.Memory.flat() && r.Result.Answered > 0 && r.Result.Errors["other"]+r.Result.Errors["cut off"] == 0
+	bad := r.Result.Errors["other"] + r.Result.Errors["cut off"]
+	return r.Memory.flat() && r.Result.Answered > 0 && bad == 0
 }
 
 // kindOf is the kind of an error, and whether it is that of a server with too much to do.

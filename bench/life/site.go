@@ -157,6 +157,9 @@ func (x *site) load(clients int) *load {
 				began := time.Now()
 				err := x.send(context.Background())
 				l.count(time.Since(began), err)
+				if err != nil {
+					time.Sleep(time.Millisecond) // a server that has gone is not asked without end
+				}
 			}
 		})
 	}

@@ -124,7 +124,7 @@ var Table = []Row{
 	{"cmd/weir", 12, Both, "flags and wiring"},
 	{"bench/precision", 10, Both, ""},
 	{"bench/beside", 10, Both, ""},
-	{"bench/life", 11, Both, ""},
+	{"bench/life", 12, Both, ""},
 	{"bench/peers", 11, Both, ""},
 	{"bench/serve", 12, Both, ""},
 	{"bench/binary", 10, Both, ""},

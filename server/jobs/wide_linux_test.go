@@ -70,8 +70,8 @@ func TestWideRows(t *testing.T) {
 	}
 }
 
-// TestReserveWhileSent: a file of which nobody said how long it is leaves what is to be left free of
-// the disk.
+// TestReserveWhileSent: a file of which nobody said how long it is leaves as much of the disk free
+// as is to be left.
 func TestReserveWhileSent(t *testing.T) {
 	dir := t.TempDir()
 	err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=32m")

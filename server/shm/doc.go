@@ -18,5 +18,6 @@
 //
 // What it refuses: names that do not begin as the server's administrator said, that contain a
 // second slash, or lead elsewhere; parts that are not within the memory; more than [Max] regions an
-// account, or than a fourth of the files that the process may open; and, on other systems than Linux, all ([ErrUnsupported]).
+// account, or than a fourth of the files that the process may open; and, on other systems than
+// Linux, all ([ErrUnsupported]).
 package shm
