@@ -162,6 +162,13 @@ func (m *model) compile(ctx context.Context, w wanted, made *outcome) error {
 		}
 		made.turn = true
 		t.drop(true)
+		if t.lent != nil {
+			end, err := m.loading(cmp.Or(w.patience, ctx), t, c.Plan)
+			if err != nil {
+				return err
+			}
+			defer end()
+		}
 	}
 	if err := m.load(ctx, v, c, w); err != nil {
 		return err
@@ -185,11 +192,13 @@ func (m *model) prepare(ctx context.Context, w wanted) (*variant, *cache.Compile
 // call.
 func (m *model) load(ctx context.Context, v *variant, c *cache.Compiled, w wanted) error {
 	like := m.like(c.Plan)
-	if err := m.fitsCap(cmp.Or(w.patience, ctx), c.Plan, like); err != nil {
-		return err
-	}
-	if err := m.fits(c.Plan, like, w.bytes); err != nil {
-		return err
+	if t := m.tenancy.Load(); t == nil || t.lent == nil {
+		if err := m.fitsCap(cmp.Or(w.patience, ctx), c.Plan, like); err != nil {
+			return err
+		}
+		if err := m.fits(c.Plan, like, w.bytes); err != nil {
+			return err
+		}
 	}
 	m.source.Evict(nil)
 	o := m.options()

@@ -95,7 +95,8 @@ type Job struct {
 	Name string
 	// Share is what the job is promised. Its Memory is a hard cap on the weights and arenas that
 	// the model holds; 0 stands for what the model needs for one Run that computes while the result
-	// of another is open.
+	// of another is open. The memory of a job that is Elastic is lent: above Keep others may have
+	// it between the job's Runs, and a Run waits until it is back.
 	Share
 	// Shapes are the shapes of inputs, by name, that the model is compiled and loaded for when it
 	// is admitted. Inputs whose declared shape is known need none.
@@ -147,9 +148,6 @@ func (h *Host) Admit(ctx context.Context, m *Model, j Job) (*Tenant, error) {
 }
 
 func (h *Host) admit(ctx context.Context, m *model, j *Job) (*Tenant, error) {
-	if j.Elastic || j.Keep != 0 {
-		return nil, errElastic(j.Name)
-	}
 	if m.ownPool || m.runs > 0 {
 		return nil, fmt.Errorf("%w: job %s: the model was opened with WithThreads or "+
 			"WithMaxConcurrency: leave them out, the host decides", ErrOption, j.Name)
@@ -171,12 +169,6 @@ func (h *Host) admit(ctx context.Context, m *model, j *Job) (*Tenant, error) {
 	}
 	m.vacate(1) // one Run computes at a time from here on
 	return t, nil
-}
-
-// errElastic refuses terms of elastic memory.
-func errElastic(job string) error {
-	return fmt.Errorf("%w: job %s: elastic, keep: the jobs of a Host keep all of their memory: "+
-		"leave both out", ErrOption, job)
 }
 
 // occupy keeps all Runs from a model that has not run yet, until [model.vacate].
@@ -232,7 +224,7 @@ func (h *Host) take(ctx context.Context, m *model, j *Job) (*Tenant, error) {
 	var need share.Bytes
 	if c != nil {
 		need = share.Bytes(c.Plan.PeakBytes(1))
-		spec.Memory = cmp.Or(spec.Memory, h.room(c.Plan))
+		spec.Memory = cmp.Or(spec.Memory, h.room(c.Plan, j))
 	}
 	job, err := h.broker.Admit(spec, need)
 	if err != nil {
@@ -252,9 +244,14 @@ func (h *Host) take(ctx context.Context, m *model, j *Job) (*Tenant, error) {
 	return t, nil
 }
 
-// room is the cap of a job that names none.
-func (h *Host) room(p *plan.Plan) share.Bytes {
+// room is the cap of a job that names none. Where its memory is lent one open result may have to be
+// closed before the next Run.
+func (h *Host) room(p *plan.Plan, j *Job) share.Bytes {
 	n := p.PeakBytes(2)
+	if j.Elastic {
+		st := h.Status()
+		n = max(p.PeakBytes(1), min(n, int64(st.Memory-st.Promised)))
+	}
 	if p.Remote() {
 		n = max(n, 2*p.HostBytes, p.StagingBytes())
 	}
@@ -266,6 +263,10 @@ func (h *Host) tenant(m *model, job *broker.Job, j *Job) *Tenant {
 	t := &Tenant{host: h, job: job}
 	y := &tenancy{seat: seat.New(job, h.machine.Pool), weights: seat.Weights(job),
 		arenas: seat.Arenas(job)}
+	if j.Elastic {
+		l := seat.NewLent(job, m.giveBack)
+		y.lent, y.weights, y.arenas = l, l.Quota(), l.Quota()
+	}
 	if h.machine.Host != nil {
 		t.hosted = seat.NewHosted(job.Name(), job.Spec().Memory, h.machine.Host)
 		y.host = t.hosted
@@ -351,6 +352,13 @@ func sizes(t op.Type) []int {
 
 // loaded loads the plan of a model that no Run uses, so that its first Run finds an arena.
 func (m *model) loaded(ctx context.Context, v *variant, c *cache.Compiled) error {
+	if t := m.tenancy.Load(); t.lent != nil {
+		end, err := m.loading(ctx, t, c.Plan)
+		if err != nil {
+			return classify(err, ErrModel)
+		}
+		defer end()
+	}
 	if err := m.load(ctx, v, c, wanted{}); err != nil {
 		return classify(err, ErrModel)
 	}

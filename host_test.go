@@ -224,9 +224,8 @@ func TestAdmitRefuses(t *testing.T) {
 			[]string{"5MiB", "4MiB of 8MiB"}},
 		{Job{Name: "x", Shapes: shapes, Share: Share{Compute: 0.5}}, ErrCompute, []string{"0.4"}},
 		{Job{Name: "x", Shapes: shapes, Share: Share{Compute: 2}}, ErrOption, []string{"compute"}},
-		{Job{Name: "x", Shapes: shapes, Share: Share{Elastic: true}}, ErrOption,
-			[]string{"elastic", "keep all of their memory"}},
-		{Job{Name: "x", Shapes: shapes, Share: Share{Keep: 1}}, ErrOption, []string{"keep"}},
+		{Job{Name: "x", Shapes: shapes, Share: Share{Elastic: true, Keep: -1}}, ErrOption,
+			[]string{"keep"}},
 		{Job{Name: "first", Shapes: shapes}, ErrOption, []string{"name is taken"}},
 		{Job{Shapes: shapes}, ErrOption, []string{"name"}},
 		{Job{Name: "x"}, ErrOption, []string{"image", "memory"}},
@@ -711,8 +710,5 @@ func TestFarHost(t *testing.T) {
 	tenant.hosted.Release(int64(usage.Memory - host + 4096))
 	if err := tenant.SetShare(Share{Memory: usage.Memory}); err != nil {
 		t.Error(err)
-	}
-	if err := tenant.SetShare(Share{Keep: 1}); !errors.Is(err, ErrOption) {
-		t.Errorf("keep: %v", err)
 	}
 }

@@ -91,7 +91,7 @@ func (v *variant) put(s *slot, use uint64) bool {
 		return false
 	}
 	s.uses++
-	if v.retired {
+	if t := v.model.tenancy.Load(); v.retired || t != nil && t.short.Load() {
 		v.drop(s)
 		return true
 	}
@@ -144,6 +144,7 @@ func (v *variant) save() {
 	}
 	go func() {
 		defer v.model.background.Done()
+		defer v.model.give()
 		defer v.model.end()
 		defer s.Close()
 		_ = s.WithWeights(context.Background(), c.Save)
@@ -211,5 +212,6 @@ func (r Result) Outputs() []*Tensor {
 func (r Result) Close() {
 	if r.slot != nil && r.slot.variant.put(r.slot, r.use) {
 		r.slot.variant.model.end()
+		r.slot.variant.model.give()
 	}
 }

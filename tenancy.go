@@ -23,6 +23,8 @@ type tenancy struct {
 	kept    atomic.Bool
 	waiting atomic.Int64
 	room    room
+	lent    lent        // nil where all memory is the job's for its life
+	short   atomic.Bool // a Run or a plan waits for memory: what comes free is given back
 
 	weights, arenas, host device.Quota // host is nil where the device's memory is the host's
 
@@ -50,15 +52,27 @@ func (m *model) compute(ctx context.Context, s *slot, o RunObserver) error {
 		reached(o, RunGranted)
 		return s.run(ctx, device.Open, o)
 	}
-	t.kept.Store(false)
-	gate, err := t.seat.Acquire(ctx)
-	if err != nil && ctx.Err() != nil {
-		return fmt.Errorf("waiting for the device: %w", err)
-	}
+	gate, err := m.granted(ctx, t)
 	if err != nil {
 		return err
 	}
-	err = errExited // of an operator that ends the goroutine
+	return m.iterate(ctx, t, gate, s, o)
+}
+
+// granted waits for the device. The model's turn is held.
+func (m *model) granted(ctx context.Context, t *tenancy) (device.Gate, error) {
+	t.kept.Store(false)
+	gate, err := t.seat.Acquire(ctx)
+	if err != nil && ctx.Err() != nil {
+		return nil, fmt.Errorf("waiting for the device: %w", err)
+	}
+	return gate, err
+}
+
+// iterate runs one iteration under a lease, which it gives back or keeps for the next Run.
+func (m *model) iterate(ctx context.Context, t *tenancy, gate device.Gate, s *slot,
+	o RunObserver) error {
+	err := errExited // of an operator that ends the goroutine
 	defer func() {
 		t.seat.End()
 		if err == nil && t.waiting.Load() > 0 {

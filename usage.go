@@ -3,6 +3,7 @@ package weir
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -65,7 +66,8 @@ type Usage struct {
 type HostStatus struct {
 	Device string
 	Policy string
-	// Memory is what may be promised, Promised the sum of the jobs' caps, and Held what they hold.
+	// Memory is what may be promised, and Held what jobs hold. Promised is what is set apart for
+	// them: the sum of their caps or, of jobs whose memory is lent, of what they keep.
 	Memory, Promised, Held Bytes
 	Jobs                   []Usage // in order of admission
 	// Faults is how many of the policy's instructions could not be carried out, and Fault the first
@@ -77,8 +79,10 @@ type HostStatus struct {
 // Status returns the state of the host now.
 func (h *Host) Status() HostStatus {
 	st := h.broker.Status()
-	s := HostStatus{Device: st.Device, Policy: st.Policy, Memory: st.Memory, Promised: st.Promised,
-		Held: st.Reserved}
+	s := HostStatus{Device: st.Device, Policy: st.Policy, Memory: st.Memory, Held: st.Reserved}
+	for i := range st.Jobs {
+		s.Promised += st.Jobs[i].Memory.Kept()
+	}
 	s.Faults, s.Fault = h.broker.Faults()
 	for _, t := range h.tenants() {
 		s.Jobs = append(s.Jobs, t.Usage())
@@ -128,8 +132,9 @@ func (h *Host) SetPolicy(name string) error {
 func (t *Tenant) SetShare(s Share) error {
 	t.setting.Lock()
 	defer t.setting.Unlock()
-	if s.Elastic || s.Keep != 0 {
-		return errElastic(t.job.Name())
+	if now := t.job.Spec().Elastic; s.Elastic != now {
+		return fmt.Errorf("%w: job %s: elastic is %t, and stays so for the job's life", ErrOption,
+			t.job.Name(), now)
 	}
 	before := t.job.Spec().Memory
 	lower := t.hosted != nil && s.Memory > 0 && s.Memory < before

@@ -224,29 +224,28 @@ func (m *model) run(ctx context.Context, in Inputs) (Result, error) {
 	if err := m.check(in); err != nil {
 		return Result{}, err
 	}
+	o, _ := ctx.Value(observerKey{}).(RunObserver)
 	if t := m.tenancy.Load(); t != nil {
 		t.seat.Arrive()
 		defer t.seat.Complete()
+		if t.lent != nil {
+			return m.runLent(ctx, t, in, o)
+		}
 	}
-	o, _ := ctx.Value(observerKey{}).(RunObserver)
 	s, err := m.begin(ctx, in)
 	if err != nil {
 		return Result{}, err
 	}
 	defer m.leave()
-	reached(o, RunBegun)
 	r, whole := Result{slot: s, use: s.uses}, false
 	defer func() { // also where an operator of the program's ends the goroutine
 		if !whole {
 			r.Close()
 		}
 	}()
-	for i, t := range s.instance.Inputs() {
-		if err := t.Set(in[m.graph.Inputs[i].Name]); err != nil {
-			return Result{}, fmt.Errorf("%w: input %q: %w", ErrInput, m.graph.Inputs[i].Name, err)
-		}
+	if err := m.placed(s, in, o); err != nil {
+		return Result{}, err
 	}
-	reached(o, RunPlaced)
 	if err := m.compute(ctx, s, o); err != nil {
 		return Result{}, m.ofData(ctx, in, err) // which reads the model's file
 	}
@@ -254,6 +253,18 @@ func (m *model) run(ctx context.Context, in Inputs) (Result, error) {
 	s.variant.save()
 	whole = true
 	return r, nil
+}
+
+// placed copies the inputs of a Run to its slot.
+func (m *model) placed(s *slot, in Inputs, o RunObserver) error {
+	reached(o, RunBegun)
+	for i, t := range s.instance.Inputs() {
+		if err := t.Set(in[m.graph.Inputs[i].Name]); err != nil {
+			return fmt.Errorf("%w: input %q: %w", ErrInput, m.graph.Inputs[i].Name, err)
+		}
+	}
+	reached(o, RunPlaced)
+	return nil
 }
 
 // check compares names, types, ranks and known sizes with what the model declares.

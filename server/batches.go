@@ -83,7 +83,12 @@ func (v *version) study() {
 	v.tries.Add(1)
 	v.server.run(func() {
 		defer v.tries.Done()
-		v.learn(v.life)
+		select {
+		case v.server.learning <- struct{}{}:
+			defer func() { <-v.server.learning }()
+			v.learn(v.life)
+		case <-v.life.Done():
+		}
 	})
 }
 
@@ -187,7 +192,7 @@ func (v *version) queueing(b *batching) {
 
 // short reports whether there is too little memory to try more.
 func (v *version) short() bool {
-	return v.room.open && v.server.Free() < spare*v.job.Usage().Share.Memory
+	return v.room.open && !v.server.o.Lend && v.server.Free() < spare*v.job.Usage().Share.Memory
 }
 
 // begin finds values that a model takes, and computes them row by row. It returns how long a row

@@ -59,7 +59,7 @@ func (s *Server) Beside(ctx context.Context, name, number, job string) (*Beside,
 // admit makes the model a job of the host.
 func (b *Beside) admit(ctx context.Context, m *weir.Model, job string) (err error) {
 	j := weir.Job{Name: job, Shapes: ones(m), Share: weir.Share{Class: weir.Opportunistic,
-		Compute: besideWeight}}
+		Compute: besideWeight, Elastic: b.server.o.Lend}}
 	b.v.server = b.server
 	b.v.job, err = b.server.admitted(ctx, b.v, &j)
 	b.v.room.open = len(j.Shapes) > 0 || j.Memory > 0

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/weirgpu/weir"
@@ -30,7 +31,13 @@ func (s *Server) SetShare(name string, to weir.Share) (before weir.Share, err er
 	}
 	err = v.promise(s.life, func(now *weir.Share) error {
 		before = *now
+		to.Elastic = now.Elastic
+		to.Memory = cmp.Or(to.Memory, now.Memory) // with 0 nothing of memory would change
 		err := v.job.SetShare(to)
+		if s.o.Lend && errors.Is(err, weir.ErrMemory) {
+			s.tighten() // caps are raised as requests need it
+			err = v.job.SetShare(to)
+		}
 		if err == nil && to.Memory > 0 && to.Memory != now.Memory {
 			v.most.Store(int64(to.Memory))
 		}

@@ -191,11 +191,12 @@ func (s *Server) admit(ctx context.Context, f *fresh) (*version, error) {
 		return nil, err
 	}
 	s.mu.Lock()
-	most := f.model.terms.Memory
+	most, kept := f.model.terms.Memory, f.model.terms.Keep
 	s.mu.Unlock()
 	v.most.Store(int64(most))
 	j := weir.Job{Name: s.jobName(v), Shapes: f.shapes,
-		Share: weir.Share{Class: weir.Opportunistic, Memory: most}}
+		Share: weir.Share{Class: weir.Opportunistic, Memory: most, Elastic: s.o.Lend,
+			Keep: kept}}
 	if v.job, err = s.fit(ctx, v, &j); errors.Is(err, weir.ErrMemory) && s.recall(ctx) {
 		v.job, err = s.fit(ctx, v, &j)
 	}
@@ -422,6 +423,9 @@ func (v *version) setTerms(terms weir.Share) error {
 	}
 	err := v.promise(v.server.life, func(now *weir.Share) error {
 		now.Class, now.Compute, now.Limit = terms.Class, terms.Compute, terms.Limit
+		if now.Keep = terms.Keep; now.Memory < terms.Keep {
+			now.Keep = now.Memory
+		}
 		return v.job.SetShare(*now)
 	})
 	if err != nil {

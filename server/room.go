@@ -32,8 +32,11 @@ func (v *version) compute(ctx context.Context, in weir.Inputs) (weir.Result, err
 	switch {
 	case !v.room.open || err != nil && !errors.Is(err, weir.ErrMemory):
 		return r, err
+	case err != nil && v.server.o.Lend:
+		return v.raised(ctx, in, err)
 	case err != nil:
 		return v.grow(ctx, in, err)
+	case v.server.o.Lend:
 	case v.room.fresh(v, in):
 		v.ease()
 	}
@@ -75,6 +78,9 @@ func (v *version) promise(ctx context.Context, change func(now *weir.Share) erro
 // cap that somebody has set.
 func (v *version) left(now *weir.Share) weir.Bytes {
 	free := v.server.Free()
+	if now.Elastic {
+		free += now.Keep - now.Memory // what it does not keep is promised to nobody
+	}
 	if most := weir.Bytes(v.most.Load()); most > 0 {
 		free = min(free, most-now.Memory)
 	}
@@ -103,6 +109,24 @@ func (v *version) grow(ctx context.Context, in weir.Inputs, why error) (weir.Res
 		return v.larger(ctx, in, why)
 	}
 	return r, err
+}
+
+// raised runs a request that needs more memory than the version may hold, where memory is lent: the
+// cap is raised to all that is not kept for others, of which nobody is the poorer. It is not held
+// meanwhile what versions are promised: the Run may wait for others to close their results.
+func (v *version) raised(ctx context.Context, in weir.Inputs, why error) (weir.Result, error) {
+	err := v.promise(ctx, func(share *weir.Share) error {
+		free := v.left(share)
+		if free <= 0 {
+			return why
+		}
+		share.Memory += free
+		return v.job.SetShare(*share)
+	})
+	if err != nil {
+		return weir.Result{}, err
+	}
+	return v.on.Run(ctx, in)
 }
 
 // larger runs a request that needs more memory than the version is promised: with all that is left,

@@ -44,6 +44,10 @@ type Options struct {
 	// says nothing of it: those are put together as far as that is quicker. 0 stands for
 	// DefaultBatch; 1: requests are computed one by one.
 	Batch int
+	// Lend lets models have the device's memory in turn: those that are idle give theirs up, above
+	// what their Terms keep, where others need it, and it comes back before the next request is
+	// computed. Without it every model keeps what it is promised.
+	Lend bool
 	// Terms say what share a model is to have, when it is loaded for the first time: with a Memory,
 	// which is a cap, in place of what it turns out to need. nil: the zero share for all. It is
 	// called with locks held and must return at once.
@@ -94,6 +98,7 @@ type Server struct {
 	background sync.WaitGroup // what goes on beside requests
 	promising  chan struct{}  // one while what models are promised changes
 	loading    chan struct{}  // one while versions are loaded, one after another
+	learning   chan struct{}  // one while a version is tried, one after another
 
 	mu       sync.Mutex
 	models   map[string]*model
@@ -129,7 +134,7 @@ func New(o Options) (*Server, error) {
 	s := &Server{o: o, host: host, rec: o.Recorder, regions: regions, kept: kept.New(o.Cache),
 		models: map[string]*model{},
 		idle:   make(chan struct{}), promising: make(chan struct{}, 1),
-		loading: make(chan struct{}, 1)}
+		loading: make(chan struct{}, 1), learning: make(chan struct{}, 1)}
 	s.life, s.end = context.WithCancel(context.Background())
 	if s.rec == nil {
 		s.rec = telemetry.New(telemetry.Options{Version: o.Version, Log: o.Log})

@@ -18,6 +18,7 @@ import (
 	"github.com/weirgpu/weir/server"
 	"github.com/weirgpu/weir/server/repo"
 	"github.com/weirgpu/weir/server/sealed"
+	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/policy"
 )
 
@@ -28,6 +29,7 @@ type upFlags struct {
 	address string
 	policy  string
 	threads int
+	memory  share.Bytes // that models have in turn; 0: all of the device's, and each keeps its own
 	grace   time.Duration
 	asJSON  bool
 	noCache bool
@@ -107,6 +109,9 @@ func (f *upFlags) define(c *cobra.Command) {
 		"lists them)")
 	c.Flags().IntVar(&f.threads, "threads", 0, "cores to share (default: the cores this process "+
 		"may use)")
+	c.Flags().Var((*byteSize)(&f.memory), "memory", "the `BYTES`, such as 2GiB, that models hold "+
+		"together: those that are idle give theirs up where others need it (default: all of the "+
+		"device's, of which each model keeps its part)")
 	c.Flags().DurationVar(&f.grace, "grace", 5*time.Second, "how long requests are taken after "+
 		"SIGTERM has ended readiness")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON object when ready")
@@ -126,7 +131,7 @@ func (f *upFlags) run(c *cobra.Command) error {
 	if err := f.file.set(c); err != nil {
 		return err
 	}
-	if err := f.control.check(); err != nil {
+	if err := errors.Join(f.control.check(), f.file.keeps(f.memory)); err != nil {
 		return err
 	}
 	if err := f.people.check(); err != nil {

@@ -50,6 +50,7 @@ var fileKeys = []fileKey{
 	{key: "repository.keys", flag: "model-keys", path: true},
 	{key: "repository.keys_command", flag: "model-keys-command"},
 	{key: "device.threads", flag: "threads"},
+	{key: "device.memory", flag: "memory"},
 	{key: "device.no_cache", flag: "no-cache"},
 	{key: "policy", flag: "policy"},
 	{key: "limits.grace", flag: "grace"},
@@ -112,6 +113,17 @@ func (f *upFile) set(c *cobra.Command) error {
 		if err := c.Flags().Set(k.flag, value); err != nil {
 			return fmt.Errorf("--config %s: %w: line %d: %s: %w", f.path, config.ErrConfig, s.Line,
 				s.Key, err)
+		}
+	}
+	return nil
+}
+
+// keeps refuses models that are to keep memory where none is given up.
+func (f *upFile) keeps(memory lib.Bytes) error {
+	for _, m := range f.file.Models {
+		if m.Share.Keep > 0 && memory == 0 {
+			return fmt.Errorf("--config %s: model %s: keep: without device.memory every model "+
+				"keeps all of its memory: leave it out, or give device.memory", f.path, m.Name)
 		}
 	}
 	return nil

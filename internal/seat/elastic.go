@@ -159,13 +159,21 @@ func (q *credit) fill(ctx context.Context, n int64) error {
 	return nil
 }
 
-// drain gives back what was reserved and not asked for.
-func (q *credit) drain() {
+// drain gives back what was reserved and not asked for, and returns how much.
+func (q *credit) drain() int64 {
 	q.mu.Lock()
 	n := q.left
 	q.left = 0
 	q.mu.Unlock()
 	q.Release(n)
+	return n
+}
+
+// has returns what was reserved and not asked for.
+func (q *credit) has() int64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.left
 }
 
 // Reserve implements [device.Quota].

@@ -72,7 +72,7 @@ var words = yamlfile.Words{
 	Holds: "one configuration",
 	Keys: map[string]string{
 		"config.fileModel": modelKeys,
-		"config.fileShare": "memory, compute, limit, class",
+		"config.fileShare": "memory, keep, compute, limit, class",
 	},
 	Forms: map[string]string{
 		"config.parser":      "keys with values",
@@ -185,6 +185,7 @@ type fileModel struct {
 
 type fileShare struct {
 	Memory  yamlfile.Text[share.Bytes, *share.Bytes]
+	Keep    yamlfile.Text[share.Bytes, *share.Bytes]
 	Compute float64
 	Limit   float64
 	Class   yamlfile.Text[share.Class, *share.Class]
@@ -225,7 +226,8 @@ func (p *parser) models(n *yaml.Node) error {
 			return err
 		}
 		m := Model{Name: f.Name, Share: share.Share{Memory: f.Share.Memory.Value,
-			Compute: f.Share.Compute, Limit: f.Share.Limit, Class: f.Share.Class.Value}}
+			Keep: f.Share.Keep.Value, Compute: f.Share.Compute, Limit: f.Share.Limit,
+			Class: f.Share.Class.Value}}
 		if err := m.check(p.names); err != nil {
 			return yamlfile.Fault(item.Line, "%v", err)
 		}

@@ -21,7 +21,7 @@ listen:
 policy: fair,slice=10ms
 repository: {load: [a, b]}
 models:
-  - {name: b, share: {memory: 2GiB, compute: 0.3, class: latency}}
+  - {name: b, share: {memory: 2GiB, keep: 9MiB, compute: 0.3, class: latency}}
   - name: a
     share: {limit: 0.5}
 `), keys)
@@ -31,7 +31,8 @@ models:
 	want := &File{Settings: []Setting{{"listen.http", "localhost:0", 3}, {"listen.grpc", "", 4},
 		{"policy", "fair,slice=10ms", 5}, {"repository.load", "a,b", 6}},
 		Models: []Model{{Name: "a", Share: share.Share{Limit: 0.5}}, {Name: "b",
-			Share: share.Share{Memory: 2 * share.GiB, Compute: 0.3, Class: share.Latency}}}}
+			Share: share.Share{Memory: 2 * share.GiB, Keep: 9 * share.MiB,
+				Compute: 0.3, Class: share.Latency}}}}
 	if !reflect.DeepEqual(f, want) {
 		t.Errorf("%+v, want %+v", f, want)
 	}
@@ -59,7 +60,7 @@ var wrong = []struct{ text, says string }{
 	{"models: {}", "line 1: models: want a list of models"},
 	{"models: [a]", "line 1: a model: want keys"},
 	{"models:\n  - {nam: a}", `line 2: unknown key "nam": want name, share`},
-	{"models: [{name: a, share: {mem: 1}}]", `unknown key "mem": want memory, compute, limit`},
+	{"models: [{name: a, share: {mem: 1}}]", `unknown key "mem": want memory, keep, compute, limit`},
 	{"models: [{name: a, share: 3}]", "line 1: share: want keys with values: memory"},
 	{"models: [{name: a, share: {class: high}}]", "line 1: "},
 	{"models: [{name: a, share: {compute: 3}}]", "line 1: model a: "},

@@ -190,7 +190,7 @@ func (c *Core) reshare(j *job, e *Event) error {
 	j.spec, s.Share, s.Memory = spec, spec.Share, next.Memory
 	c.bend(j)
 	j.whole = s.Memory.Persistent
-	if j.told = false; s.Memory.Kept() > kept {
+	if j.told, j.stays = false, false; s.Memory.Kept() > kept {
 		c.unsettle(j)
 	}
 	c.notify(j, Notice{Kind: Changed})

@@ -217,7 +217,7 @@ func (c *Core) apply(e *Event) (decides bool, err error) {
 		c.moved(j, e.Used)
 		return true, nil
 	case Stay:
-		j.stays = true
+		j.stays = j.told // what it reserved since may be asked back
 		return false, nil
 	case Copy:
 		return false, c.copied(j, e.Bytes)

@@ -153,7 +153,8 @@ func TestKeptAtOnce(t *testing.T) {
 	}
 }
 
-// TestStay: who can give back no more is not waited for, another is asked.
+// TestStay: who can give back no more is not waited for, another is asked; until it was told
+// nothing any more, by what it reserved since or by another share.
 func TestStay(t *testing.T) {
 	d := under(t, "fair")
 	ids := map[string]share.JobID{}
@@ -166,12 +167,20 @@ func TestStay(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	d.do(ids["a"], core.Stay) // of what it was told before it reserved this
 	d.do(ids["c"], core.Arrive)
 	if err := d.reserveWait(ids["c"], 324); err != nil || d.told(ids["a"]) != 200 {
 		t.Fatalf("a, used before b, is told to hold %v: %v", d.told(ids["a"]), err)
 	}
 	if d.do(ids["a"], core.Stay); d.told(ids["b"]) != 200 {
 		t.Errorf("b is told to hold %v", d.told(ids["b"]))
+	}
+	if err := d.step(core.Event{Kind: core.Change, Job: ids["a"], Spec: &share.Job{
+		Share: share.Share{Memory: 600 * share.MiB, Elastic: true}}}); err != nil {
+		t.Fatal(err)
+	}
+	if d.do(ids["b"], core.Stay); d.told(ids["a"]) != 200 {
+		t.Errorf("with another share a is told to hold %v", d.told(ids["a"]))
 	}
 }
 
