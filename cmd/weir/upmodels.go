@@ -93,6 +93,7 @@ func (f *upFlags) first(from *server.Folder) ([]server.Source, error) {
 	if err := f.control.bring(from); err != nil {
 		return nil, err
 	}
+	from.Bring = others(from.Bring)
 	found, skipped, err := repo.Scan(f.kept)
 	if err != nil {
 		return nil, err
@@ -112,9 +113,14 @@ func (f *controlFlags) bring(from *server.Folder) error {
 		return failed(from.Bring(""))
 	}
 	for _, name := range f.load {
-		if err := from.Bring(name); err != nil {
+		err := from.Bring(name)
+		if err == nil {
+			continue
+		}
+		if _, none := repo.Find(from.Path, name, nil); none != nil {
 			return failed(fmt.Errorf("--load %.200s: %w", name, err))
 		}
+		slog.Warn("a model is served as it was brought before", "model", name, "why", err)
 	}
 	return nil
 }

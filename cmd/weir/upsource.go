@@ -81,6 +81,21 @@ func (f *placeFlags) open(ctx context.Context, folder string, w io.Writer,
 	return func(model string) error { return f.mirror.Bring(ctx, model) }, nil
 }
 
+// others is bring for a server that runs: models that do not come keep no others from being served.
+func others(bring func(model string) error) func(model string) error {
+	if bring == nil {
+		return nil
+	}
+	return func(model string) error {
+		err := bring(model)
+		if model == "" && errors.Is(err, source.ErrSome) {
+			slog.Warn("models are missing", "why", err)
+			return nil
+		}
+		return err
+	}
+}
+
 // close gives the folder back.
 func (f *placeFlags) close() error {
 	if f.mirror == nil {

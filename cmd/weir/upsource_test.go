@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/weirgpu/weir/server/source"
 )
 
 // TestUpFromElsewhere: models of a bucket are served; a version that is put there is served once
@@ -81,10 +84,32 @@ func TestUpFromElsewhere(t *testing.T) {
 	}
 	// without its store, with what was brought
 	store.Close()
-	printed, _ = up(t, "--json", "--no-cache", "--models", "s3://shelf/m")
-	at.Ready = false
-	if err := json.NewDecoder(printed).Decode(&at); err != nil || !at.Ready {
-		t.Errorf("%+v (%v)", at, err)
+	for _, how := range [][]string{nil, {"--control", "explicit", "--load", "mine"}} {
+		printed, end = up(t, append([]string{"--json", "--no-cache", "--models", "s3://shelf/m"},
+			how...)...)
+		at.Ready = false
+		if err := json.NewDecoder(printed).Decode(&at); err != nil || !at.Ready {
+			t.Errorf("%q: %+v (%v)", how, at, err)
+		}
+		if code := end(); code != 0 {
+			t.Errorf("%q: exit code %d", how, code)
+		}
+	}
+}
+
+// TestOthersAreServed: a model that does not come is told at the begin, and is an error of its own
+// load later; the others of its place are served as they are there.
+func TestOthersAreServed(t *testing.T) {
+	lost := fmt.Errorf("%w: model b: no", source.ErrSome)
+	down := errors.New("down")
+	bring := others(func(model string) error {
+		return map[string]error{"": lost, "b": lost, "c": down}[model]
+	})
+	if bring("") != nil || bring("b") != lost || bring("c") != down {
+		t.Error("errors of all models and of one are alike")
+	}
+	if others(nil) != nil {
+		t.Error("models of a folder are brought")
 	}
 }
 

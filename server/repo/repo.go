@@ -52,7 +52,8 @@ type Version struct {
 	Number int64  // from 1 on
 	Path   string // of its file, of an ensemble its folder
 	Sealed bool   // it is encrypted at rest
-	// Mark changes with the file, the configuration and the labels.
+	folder string // of its files
+	// Mark changes with the files in its folder, the configuration and the labels.
 	Mark string
 }
 
@@ -194,8 +195,8 @@ func (m *Model) version(n int64, mark string) (v Version, why string) {
 	}
 	plain := filepath.Join(m.Folder, strconv.FormatInt(n, 10), file)
 	closed := plain + sealed.Extension
-	info, err := os.Stat(plain)
-	infoClosed, errClosed := os.Stat(closed)
+	_, err := os.Stat(plain)
+	_, errClosed := os.Stat(closed)
 	v = Version{Name: m.Name, Number: n, Path: plain}
 	switch {
 	case err == nil && errClosed == nil:
@@ -203,13 +204,14 @@ func (m *Model) version(n int64, mark string) (v Version, why string) {
 		return v, fmt.Sprintf("version %d has both %s and %s: remove one", n, file,
 			filepath.Base(closed))
 	case errClosed == nil:
-		v.Path, v.Sealed, info = closed, true, infoClosed
+		v.Path, v.Sealed = closed, true
 	case err != nil && os.IsNotExist(err):
 		return v, fmt.Sprintf("version %d has no %s", n, file)
 	case err != nil:
 		return v, err.Error()
 	}
-	v.Mark = fmt.Sprintf("%s %d %d", mark, info.Size(), info.ModTime().UnixNano())
+	v.folder = filepath.Dir(plain)
+	v.Mark = mark + v.stamp()
 	return v, ""
 }
 
@@ -220,16 +222,30 @@ func (m *Model) ensemble(n int64, mark string) (v Version, why string) {
 	if err != nil || !info.IsDir() {
 		return v, fmt.Sprintf("version %d of an ensemble is no folder", n)
 	}
-	v.Mark = fmt.Sprintf("%s %d %d", mark, info.Size(), info.ModTime().UnixNano())
+	v.folder = v.Path
+	v.Mark = mark + v.stamp()
 	return v, ""
 }
 
-// Stale reports whether the file of a version has changed since it was found.
-func (v *Version) Stale() bool {
-	info, err := os.Stat(v.Path)
-	return err != nil || !strings.HasSuffix(v.Mark, fmt.Sprintf(" %d %d", info.Size(),
-		info.ModTime().UnixNano()))
+// stamp changes with the files of a version: that of the model, and those beside it that have its
+// weights.
+func (v *Version) stamp() string {
+	sum := sha256.New()
+	err := filepath.WalkDir(v.folder, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := os.Stat(path) // of what a link leads to
+		if err == nil {
+			fmt.Fprintf(sum, "%q %d %d\n", path, info.Size(), info.ModTime().UnixNano())
+		}
+		return err
+	})
+	return fmt.Sprintf(" %x %v", sum.Sum(nil), err)
 }
+
+// Stale reports whether the files of a version have changed since it was found.
+func (v *Version) Stale() bool { return !strings.HasSuffix(v.Mark, v.stamp()) }
 
 // chosen are the versions that a configuration's policy serves, ascending.
 func chosen(all []Version, c *oip.Config) ([]Version, error) {

@@ -109,6 +109,16 @@ func TestFind(t *testing.T) {
 	if err != nil || now.Versions[0].Mark == was.Mark || !was.Stale() || now.Versions[0].Stale() {
 		t.Errorf("after a change: mark %s, before %s (%v)", now.Versions[0].Mark, was.Mark, err)
 	}
+	was = now.Versions[0]
+	weights := filepath.Join(filepath.Dir(was.Path), "weights.bin")
+	if err := os.WriteFile(weights, []byte("w"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	now, err = Find(folder, "m", nil)
+	if err != nil || now.Versions[0].Mark == was.Mark || !was.Stale() || now.Versions[0].Stale() {
+		t.Errorf("after a change beside it: mark %s, before %s (%v)", now.Versions[0].Mark,
+			was.Mark, err)
+	}
 	for _, name := range []string{"", ".", "..", "../m", "m/1", "a/../m", "empty", "absent", ".m",
 		strings.Repeat("x", 256), "a\\b", "a\x00"} {
 		if _, err := Find(folder, name, nil); !errors.Is(err, fs.ErrNotExist) {

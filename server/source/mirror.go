@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/weirgpu/weir/internal/filelock"
 	"github.com/weirgpu/weir/server/repo"
@@ -101,7 +102,8 @@ func (m *Mirror) mend() error {
 // Bring makes a model what its place has now; "" stands for all models, of which the folder then
 // has no others. The error is of kind fs.ErrNotExist where no place has the model. Whatever fails,
 // a model that was brought before stays as it was; and where all are asked for and a place does not
-// answer, its models do, with a word in the log, if there are any.
+// answer, its models do, with a word in the log, if there are any. The error is of kind [ErrSome]
+// where some do not come that never did, of which the others notice nothing.
 func (m *Mirror) Bring(ctx context.Context, model string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -110,8 +112,9 @@ func (m *Mirror) Bring(ctx context.Context, model string) error {
 	}
 	owner := map[string]Remote{}
 	whole := true
+	var some []error
 	for _, r := range m.from {
-		names, err := r.Names(ctx)
+		names, err := m.names(ctx, r)
 		if err != nil {
 			whole = false
 			if err := m.instead(r, owner, err); err != nil {
@@ -124,17 +127,41 @@ func (m *Mirror) Bring(ctx context.Context, model string) error {
 				return err
 			}
 			if err := m.bring(ctx, r, name); err != nil {
-				if ctx.Err() != nil || !m.has(name) {
+				switch {
+				case ctx.Err() != nil:
 					return fmt.Errorf("model %s: %w", name, err)
+				case !m.has(name):
+					some = append(some, fmt.Errorf("model %s: %w", name, err))
+					continue
 				}
 				m.o.Log.Warn("a model stays as it was brought before", "model", name, "why", err)
 			}
 		}
 	}
-	if !whole {
-		return nil // models whose place did not answer are not known
+	if whole { // else models whose place did not answer are not known
+		if err := m.drop(owner); err != nil {
+			return err
+		}
 	}
-	return m.drop(owner)
+	if len(some) > 0 {
+		return fmt.Errorf("%w: %w", ErrSome, errors.Join(some...))
+	}
+	return nil
+}
+
+// patience is for all that a place says of the models that it has, or of one.
+const patience = 10 * time.Minute
+
+func (m *Mirror) names(ctx context.Context, r Remote) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return r.Names(ctx)
+}
+
+func (m *Mirror) files(ctx context.Context, r Remote, model string) ([]File, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return r.Files(ctx, model)
 }
 
 // own notes that a place has a model, which no other may have too.
@@ -177,7 +204,7 @@ func (m *Mirror) one(ctx context.Context, model string) error {
 	owner := map[string]Remote{}
 	var unknown error // of places that do not say what they have
 	for _, r := range m.from {
-		names, err := r.Names(ctx)
+		names, err := m.names(ctx, r)
 		if err != nil {
 			unknown = errors.Join(unknown, err)
 		} else if slices.Contains(names, model) {
@@ -197,7 +224,7 @@ func (m *Mirror) one(ctx context.Context, model string) error {
 
 // bring brings a model's files, whole or not at all.
 func (m *Mirror) bring(ctx context.Context, r Remote, model string) error {
-	files, err := r.Files(ctx, model)
+	files, err := m.files(ctx, r, model)
 	if err != nil {
 		return err
 	}
@@ -300,10 +327,14 @@ func (t *told) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// swap puts a model that was brought in the place of the one that is there. Between its two steps
-// there is none for a moment, and [Mirror.mend] has the old one back if the process ends then.
+// swap puts a model that was brought in the place of the one that is there, in one step: whoever
+// looks, or opens it again, finds one or the other. Where the file system does not exchange, there
+// is none for a moment, and [Mirror.mend] has the old one back if the process ends then.
 func (m *Mirror) swap(model string) error {
 	at := func(prefix string) string { return filepath.Join(m.folder, prefix+model) }
+	if exchange(at(newPrefix), at("")) == nil {
+		return os.RemoveAll(at(newPrefix))
+	}
 	if err := os.RemoveAll(at(oldPrefix)); err != nil {
 		return err
 	}

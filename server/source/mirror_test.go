@@ -234,3 +234,66 @@ func TestLocal(t *testing.T) {
 		}
 	}
 }
+
+// TestOneIsAlwaysThere: while a model is replaced, whoever looks finds the old one or the new one.
+func TestOneIsAlwaysThere(t *testing.T) {
+	m := mirror(t, t.TempDir())
+	at := filepath.Join(m.folder, "a")
+	if err := os.Mkdir(at, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := exchange(at, at); errors.Is(err, errors.ErrUnsupported) {
+		t.Skip(err)
+	}
+	end := make(chan struct{})
+	missed := make(chan int)
+	go func() {
+		n := 0
+		for {
+			if _, err := os.Lstat(at); err != nil {
+				n++
+			}
+			select {
+			case <-end:
+				missed <- n
+				return
+			default:
+			}
+		}
+	}()
+	for range 2000 {
+		if err := errors.Join(os.Mkdir(filepath.Join(m.folder, newPrefix+"a"), 0o700),
+			m.swap("a")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(end)
+	if n := <-missed; n > 0 {
+		t.Errorf("it was not there %d times", n)
+	}
+}
+
+// TestOthersCome: models that do not come keep no others from coming, nor from being dropped.
+func TestOthersCome(t *testing.T) {
+	b := &bucket{files: files()}
+	folder := t.TempDir()
+	m := mirror(t, folder, shelf(t, b))
+	if err := m.Bring(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+	b.files["our models/aa/.hidden"] = "x"
+	b.files["our models/ab/1"] = "x"
+	b.files["our models/ab/1/model.onnx"] = "x"
+	b.files["our models/z/1/model.onnx"] = "new"
+	delete(b.files, "our models/a/1/model.onnx")
+	delete(b.files, "our models/b+c/1/model.onnx")
+	err := m.Bring(t.Context(), "")
+	if !errors.Is(err, ErrSome) || !strings.Contains(err.Error(), "model aa") ||
+		!strings.Contains(err.Error(), "model ab") {
+		t.Error(err)
+	}
+	if got := lies(t, folder); !maps.Equal(got, map[string]string{"a/2/model.onnx": "two",
+		"a/config.pbtxt": "max_batch_size: 4", "z/1/model.onnx": "new"}) {
+		t.Errorf("%q", got)
+	}
+}

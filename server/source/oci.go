@@ -13,8 +13,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
+	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/content"
 	"oras.land/oras-go/v2/errdef"
@@ -33,9 +33,6 @@ type oci struct {
 	repo    *remote.Repository
 	name    string // of the model
 	ref     string // a tag or digest; "" for all versions
-
-	mu     sync.Mutex
-	layers map[string]ocispec.Descriptor // by key of a file
 }
 
 // The annotations that hold the path of a layer's file.
@@ -61,6 +58,7 @@ func parseOCI(address, rest string) (Remote, error) {
 		host = repo.Reference.Host()
 	}
 	repo.PlainHTTP = host == "localhost" || net.ParseIP(strings.Trim(host, "[]")).IsLoopback()
+	repo.TagListMaxPages = mostPages
 	asks := &auth.Client{Client: client(strings.Trim(host, "[]")), Cache: auth.NewCache()}
 	if store, err := credentials.NewStoreFromDocker(credentials.StoreOptions{}); err == nil {
 		asks.Credential = credentials.Credential(store)
@@ -70,7 +68,7 @@ func parseOCI(address, rest string) (Remote, error) {
 	}
 	repo.Client = asks
 	return &oci{address: address, repo: repo, name: path.Base(repo.Reference.Repository),
-		ref: repo.Reference.Reference, layers: map[string]ocispec.Descriptor{}}, nil
+		ref: repo.Reference.Reference}, nil
 }
 
 func (o *oci) String() string { return o.address }
@@ -188,7 +186,7 @@ func (o *oci) artifact(ctx context.Context, ref string) ([]File, error) {
 	}
 	var list []File
 	for _, l := range m.Layers {
-		f, err := o.file(l)
+		f, err := o.file(&l)
 		if err != nil {
 			return nil, err
 		}
@@ -198,7 +196,7 @@ func (o *oci) artifact(ctx context.Context, ref string) ([]File, error) {
 }
 
 // file is that of a layer.
-func (o *oci) file(l ocispec.Descriptor) (f File, err error) {
+func (o *oci) file(l *ocispec.Descriptor) (f File, err error) {
 	f = File{Path: l.Annotations[ocispec.AnnotationTitle], Size: l.Size, Mark: string(l.Digest),
 		key: string(l.Digest)}
 	if f.Path == "" {
@@ -213,9 +211,6 @@ func (o *oci) file(l ocispec.Descriptor) (f File, err error) {
 	case l.Digest.Validate() != nil || l.Size < 0:
 		return f, fmt.Errorf("%w: layer %.100q has no digest or size", ErrLayout, f.Path)
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.layers[f.key] = l
 	return f, nil
 }
 
@@ -244,19 +239,12 @@ func place(all map[string]File, files []File, version int64) error {
 
 // Open implements [Remote].
 func (o *oci) Open(ctx context.Context, f *File) (io.ReadCloser, error) {
-	o.mu.Lock()
-	l, ok := o.layers[f.key]
-	o.mu.Unlock()
-	if !ok {
-		return nil, fmt.Errorf("%s: %s: %w", o.address, f.Path, fs.ErrNotExist)
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
+	l := ocispec.Descriptor{Digest: digest.Digest(f.key), Size: f.Size}
 	body, err := o.repo.Blobs().Fetch(ctx, l)
 	if err != nil {
-		cancel(nil)
 		return nil, o.failed(err)
 	}
-	s := newSteady(body, o.address+": "+f.Path, f.Size, cancel)
+	s := &sized{body, o.address + ": " + f.Path, f.Size}
 	return &verified{s, content.NewVerifyReader(s, l)}, nil
 }
 
@@ -281,5 +269,5 @@ func (o *oci) failed(err error) error {
 	if errors.Is(err, errdef.ErrNotFound) {
 		err = fmt.Errorf("%w (%w)", fs.ErrNotExist, err)
 	}
-	return fmt.Errorf("%s: %w", o.address, err)
+	return fmt.Errorf("%s: %w", o.address, unsaid{err})
 }

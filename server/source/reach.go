@@ -64,6 +64,7 @@ func inner(a netip.Addr) netip.Addr {
 func (r *Reach) Transport() *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.ResponseHeaderTimeout = 30 * time.Second
+	t.DisableCompression = true // what is kept compressed is brought as it is, with its length
 	t.Proxy = r.through
 	t.DialContext = r.dial
 	return t

@@ -149,7 +149,7 @@ func (s *s3) Files(ctx context.Context, model string) ([]File, error) {
 // plus is written with encoding-type=url, and what XML cannot hold is no name of a file of a model.
 func (s *s3) list(ctx context.Context, q url.Values, each func(*page) error) error {
 	q.Set("list-type", "2")
-	for {
+	for range mostPages {
 		body, _, err := s.get(ctx, "", q, nil)
 		if err != nil {
 			return err
@@ -167,24 +167,23 @@ func (s *s3) list(ctx context.Context, q url.Values, each func(*page) error) err
 		}
 		q.Set("continuation-token", p.next)
 	}
+	return fmt.Errorf("%s: %w: a list of more than %d pages", s.address, ErrLayout, mostPages)
 }
 
 // Open implements [Remote]. The object must be the one of the list, and where the store knows its
 // SHA-256 the content is held against that.
 func (s *s3) Open(ctx context.Context, f *File) (io.ReadCloser, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
 	body, h, err := s.get(ctx, f.key, nil, http.Header{"If-Match": {f.Mark},
 		"X-Amz-Checksum-Mode": {"ENABLED"}})
 	if err != nil {
-		cancel(nil)
 		return nil, err
 	}
-	steady := newSteady(body, s.address+": "+f.Path, f.Size, cancel)
+	whole := &sized{body, s.address + ": " + f.Path, f.Size}
 	want, err := base64.StdEncoding.DecodeString(h.Get("X-Amz-Checksum-Sha256"))
 	if err != nil || len(want) != sha256.Size || h.Get("X-Amz-Checksum-Type") == "COMPOSITE" {
-		return steady, nil // there is none, or it is one of digests of parts
+		return whole, nil // there is none, or it is one of digests of parts
 	}
-	return &summed{steady, sha256.New(), string(want)}, nil
+	return &summed{whole, sha256.New(), string(want)}, nil
 }
 
 // summed is a body that is held against a digest at its end.
@@ -212,7 +211,7 @@ func (s *s3) get(ctx context.Context, key string, q url.Values, h http.Header) (
 	}
 	answer, err := s.http.Do(r)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", s.address, err)
+		return nil, nil, fmt.Errorf("%s: %w", s.address, unsaid{err})
 	}
 	if answer.StatusCode != http.StatusOK {
 		defer answer.Body.Close()

@@ -19,12 +19,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"path/filepath"
 	"strings"
-	"time"
-
-	"oras.land/oras-go/v2/registry/remote/retry"
 )
 
 // The errors of this package.
@@ -32,6 +28,7 @@ var (
 	ErrAddress = errors.New("no address of models")
 	ErrContent = errors.New("what came is not what was announced")
 	ErrLayout  = errors.New("it is not laid out as a model")
+	ErrSome    = errors.New("some models do not come")
 	ErrReach   = errors.New("it is nearer to this machine than what was asked")
 	ErrTaken   = errors.New("another weir keeps its models there")
 )
@@ -80,6 +77,7 @@ func Parse(address string, env func(string) string) (Remote, error) {
 const (
 	mostFiles  = 10_000
 	mostModels = 10_000
+	mostPages  = 1_000 // of one list
 )
 
 // local reports whether a path may be that of a file in a model's folder. Names that begin with a
@@ -97,42 +95,19 @@ func local(path string) bool {
 	return true
 }
 
-// client asks a host, again where that is of use.
-func client(host string) *http.Client {
-	r := &Reach{Host: host}
-	return &http.Client{Transport: retry.NewTransport(r.Transport()), CheckRedirect: r.redirect}
-}
-
-// stall is how long a body may bring nothing before it is given up.
-const stall = time.Minute
-
-// steady is a body that is given up where nothing comes, and whose length is known.
-type steady struct {
+// sized is a body whose length is known.
+type sized struct {
 	io.ReadCloser
-	what   string
-	left   int64
-	cancel context.CancelCauseFunc
-	timer  *time.Timer
-}
-
-var errStalled = fmt.Errorf("nothing came for %v", stall)
-
-// newSteady reads a body of a request with a context that cancel ends.
-func newSteady(body io.ReadCloser, what string, size int64,
-	cancel context.CancelCauseFunc) *steady {
-	return &steady{ReadCloser: body, what: what, left: size, cancel: cancel,
-		timer: time.AfterFunc(stall, func() { cancel(errStalled) })}
+	what string
+	left int64
 }
 
 // Read implements io.Reader.
-func (s *steady) Read(p []byte) (int, error) {
+func (s *sized) Read(p []byte) (int, error) {
 	if int64(len(p)) > s.left+1 {
 		p = p[:s.left+1] // one more shows that there is more
 	}
 	n, err := s.ReadCloser.Read(p)
-	if n > 0 {
-		s.timer.Reset(stall)
-	}
 	s.left -= int64(n)
 	switch {
 	case s.left < 0:
@@ -141,12 +116,4 @@ func (s *steady) Read(p []byte) (int, error) {
 		return n, fmt.Errorf("%s: %w: %d bytes are missing", s.what, ErrContent, s.left)
 	}
 	return n, err
-}
-
-// Close implements io.Closer.
-func (s *steady) Close() error {
-	s.timer.Stop()
-	err := s.ReadCloser.Close()
-	s.cancel(nil)
-	return err
 }
