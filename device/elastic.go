@@ -11,8 +11,9 @@ type Elastic interface {
 	// Decommit gives the bytes from one offset to before another back, and returns how many of them
 	// were held: [Device] Held is less by so many. Nobody may use them until Commit. Their contents
 	// are lost, but those of memory of the caller's ([Wrapper]), which is left alone. Memory goes
-	// back to the system in whole pages, a page when all of its bytes are given back. A stretch
-	// that leaves the buffer is cut to it.
+	// back to the system in whole pages, a page when all of its bytes are given back; a device may
+	// keep it for part of a second for who commits next, as long as it never has more than it held
+	// at some time. A stretch that leaves the buffer is cut to it.
 	Decommit(from, to int64) int64
 
 	// Commit takes those of the bytes again that were given back, all of them or none, and returns

@@ -6,7 +6,8 @@
 // Of the group zipf, twenty models have the room of five under requests by Zipf's law; what is
 // counted is how many requests found all weights of their model on the device, under each rule of
 // eviction. Of lanes, how many of twelve models a device admits with lanes and without. Of
-// neighbour, the p99 of a latency job while such models switch beside it, over that alone, in turn.
+// neighbour, the p99 of a latency job while such models switch beside it, over that alone, in turn;
+// beside the figure stands how far alone is from alone for the second time.
 // The exit code is 1 when a bound is missed.
 package main
 
@@ -42,6 +43,7 @@ type results struct {
 	Zipf      []zipfRound `json:"zipf,omitempty"`
 	Lanes     []lanesRow  `json:"lanes,omitempty"`
 	Neighbour []p99Round  `json:"neighbour,omitempty"`
+	Pooled    *p99Pooled  `json:"neighbour_pooled,omitempty"`
 }
 
 // command is how messages begin.

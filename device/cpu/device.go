@@ -22,6 +22,7 @@ type Options struct {
 type Device struct {
 	info   device.Info
 	ledger *device.Ledger
+	spares spares
 	dear   atomic.Pointer[time.Time] // when a huge page was last found dear, nil for never
 }
 
@@ -42,7 +43,8 @@ func Open(id string, opts Options) (*Device, error) {
 	if opts.MemoryBytes > 0 && (info.MemoryBytes == 0 || opts.MemoryBytes < info.MemoryBytes) {
 		info.MemoryBytes = opts.MemoryBytes
 	}
-	return &Device{info: info, ledger: device.NewLedger("cpu:0", info.MemoryBytes)}, nil
+	ledger := device.NewLedger("cpu:0", info.MemoryBytes)
+	return &Device{info: info, ledger: ledger, spares: spares{ledger: ledger}}, nil
 }
 
 // Info describes the device. MemoryBytes is the smallest of the machine's memory, the control
@@ -76,6 +78,7 @@ func (d *Device) Alloc(bytes int64) (device.Buffer, error) {
 		m.leaveHuge()
 	}
 	b.mem.Store(m)
+	d.spares.grown()
 	return b, nil
 }
 
@@ -179,7 +182,7 @@ func (b *buffer) Decommit(from, to int64) int64 {
 		if last == b.size {
 			last = math.MaxInt64
 		}
-		m.discard(from, to, first, last)
+		b.device.spares.give(m, from, to, first, last)
 		b.device.ledger.Release(n)
 	}
 	return n
@@ -190,13 +193,23 @@ func (b *buffer) Commit(from, to int64) (int64, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	from, to = max(0, from), min(to, b.size)
-	if b.mem.Load() == nil {
+	m := b.mem.Load()
+	if m == nil {
 		return 0, fmt.Errorf("device %s: bytes %d to %d of a buffer that has been freed: %w",
 			b.device.info.ID, from, to, device.ErrBounds)
 	}
 	n := max(0, to-from) - b.away.Missing(from, to)
 	if err := b.device.ledger.Reserve(n); err != nil {
 		return 0, err
+	}
+	if n > 0 {
+		end := to
+		if to == b.size {
+			end = math.MaxInt64
+		}
+		b.device.spares.take(m, from, end, func(from, to int64) bool {
+			return b.away.Missing(from, min(to, b.size)) == 0
+		})
 	}
 	b.away.Remove(from, to)
 	return n, nil
@@ -207,6 +220,7 @@ func (b *buffer) Free() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if m := b.mem.Swap(nil); m != nil {
+		b.device.spares.forget(m)
 		m.unmap()
 		b.device.ledger.Release(b.size - b.away.Len())
 	}

@@ -31,6 +31,10 @@ func (m *mapping) enlarge(bool)                  {}
 // discard leaves the memory where it is: the collector takes no part of a slice.
 func (m *mapping) discard(from, to, first, last int64) {}
 
+// blocks and move leave all memory to the buffer that has it.
+func (m *mapping) blocks(from, to int64) (begin, end int64)        { return 0, 0 }
+func (m *mapping) move(at int64, from *mapping, fromAt int64) bool { return false }
+
 // dearFor is how long a huge page that was dear speaks for others.
 const dearFor = 0
 

@@ -13,7 +13,7 @@ import (
 // hugePage is the size of a transparent huge page on amd64 and on arm64 with 4 KiB pages. Memory
 // that starts on such a boundary is backed by them from its first byte on, which saves most misses
 // of the address translation.
-const hugePage = 2 << 20
+const hugePage = block
 
 // mapping is memory of its own, outside the Go heap. The zero value is empty.
 type mapping struct {
@@ -82,6 +82,36 @@ func (m *mapping) discard(from, to, first, last int64) {
 	if begin < end {
 		_ = unix.Madvise(m.pages()[begin:end], unix.MADV_DONTNEED)
 	}
+}
+
+// blocks are the offsets from which on and before which whole blocks lie of bytes from one to
+// before another, none in memory that starts on no huge page or is of others.
+func (m *mapping) blocks(from, to int64) (begin, end int64) {
+	if !m.huge.wanted {
+		return 0, 0
+	}
+	return (from + block - 1) / block * block, min(to, int64(m.size)) / block * block
+}
+
+// move brings the pages of another mapping's block to a block of this one, in place of what is
+// there, and leaves that block without pages, as new memory is. It reports whether the system can
+// (Linux 5.7).
+func (m *mapping) move(at int64, from *mapping, fromAt int64) bool {
+	to := unsafe.Add(m.base, at)
+	_, err := unix.MremapPtr(unsafe.Add(from.base, fromAt), block, to, block,
+		unix.MREMAP_MAYMOVE|unix.MREMAP_FIXED|unix.MREMAP_DONTUNMAP)
+	if err != nil {
+		return false
+	}
+	if from.huge.small.Load() {
+		m.huge.small.Store(true)
+	}
+	advice := unix.MADV_HUGEPAGE // the pages bring their own
+	if m.huge.off.Load() {
+		advice = unix.MADV_NOHUGEPAGE
+	}
+	_ = unix.Madvise(unsafe.Slice((*byte)(to), block), advice)
+	return true
 }
 
 // present has pages mapped that are to be read, of memory of others. The first of them may begin
