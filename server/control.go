@@ -61,3 +61,17 @@ func (s *Server) SetShare(name string, to weir.Share) (before weir.Share, err er
 	}
 	return before, nil
 }
+
+// Expect gives a model another share that is known and not served, such as one that is being loaded
+// or was unloaded: its next version begins with it. It returns the one that was expected. known is
+// false of a model of which [Options.Terms] is still to be asked.
+func (s *Server) Expect(name string, to weir.Share) (before weir.Share, known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.models[name]
+	if m == nil {
+		return before, false
+	}
+	before, m.terms = m.terms, to
+	return before, true
+}

@@ -170,13 +170,22 @@ func (f *upFile) follow(s *server.Server) error {
 		return fmt.Errorf("--config %s: %s changed: %w", f.path, strings.Join(fixed, ", "),
 			errRestart)
 	}
-	if err := f.changes(next).apply(s); err != nil {
+	list := f.changes(next)
+	// models that come to be known meanwhile find their shares in it
+	before := f.replace(next)
+	if err := list.apply(s); err != nil {
+		f.replace(before)
 		return fmt.Errorf("--config %s: %w", f.path, err)
 	}
+	return nil
+}
+
+// replace makes another file the one that is followed, and returns the one before.
+func (f *upFile) replace(next *config.File) (before *config.File) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.file = next
-	return nil
+	before, f.file = f.file, next
+	return before
 }
 
 // change is one step towards a file: it is made, and returns how it is undone.
@@ -231,12 +240,18 @@ func policyOf(f *config.File) string {
 	return policy.Default
 }
 
-// shareChange gives a model its share, if it is served: one that is loaded later finds it.
+// shareChange gives a model its share: of one that is not served, its next version has it.
 func shareChange(model string, to lib.Share) change {
 	return func(s *server.Server) (func() error, error) {
 		before, err := s.SetShare(model, to)
 		if kind := oip.KindOf(err); kind == oip.NotFound || kind == oip.Unavailable {
-			return func() error { return nil }, nil
+			before, known := s.Expect(model, to)
+			return func() error {
+				if known {
+					s.Expect(model, before)
+				}
+				return nil
+			}, nil
 		}
 		return func() error { _, err := s.SetShare(model, before); return err }, err
 	}

@@ -144,6 +144,24 @@ func TestFollow(t *testing.T) {
 			t.Errorf("%q: policy %s, shares %v and %v, want %+v", step.text, policy, a, b, step)
 		}
 	}
+	// what is not served then has its share once it is loaded again, unless nothing was followed
+	for _, step := range []struct {
+		text string
+		a    float64
+	}{{"models: [{name: a, share: {compute: 0.3}}]", 0.3},
+		{"models: [{name: a, share: {compute: 0.6}}, {name: b, share: {memory: 9TiB}}]", 0.3}} {
+		if err := s.UnloadModel(t.Context(), "a", nil); err != nil {
+			t.Fatal(err)
+		}
+		write(t, path, step.text)
+		_ = f.follow(s) // the second is too much for b
+		if err := s.LoadModel(t.Context(), "a", nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, a, _ := now(); a != step.a {
+			t.Errorf("%q: loaded again, a has %v, want %v", step.text, a, step.a)
+		}
+	}
 }
 
 // TestFileOnce: where a step fails, those before it are undone, the last one first.
