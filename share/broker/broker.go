@@ -105,21 +105,24 @@ func (b *Broker) step(e core.Event) error {
 	return err
 }
 
-// heed does what a notice says, and passes it on.
+// heed does what a notice says, and passes it on. A goroutine that waits for it is woken last: an
+// observer may do at once what that would, and waking one takes the system a while.
 func (b *Broker) heed(n *core.Notice) {
 	if n.Kind == core.Admitted {
 		j := b.jobs[0]
 		j.id = n.Job
 		b.jobs[n.Job] = j
 	}
-	if j := b.jobs[n.Job]; j != nil {
-		j.heed(n)
-	}
+	j := b.jobs[n.Job]
+	over := j != nil && j.heed(n)
 	if n.Kind == core.Ended {
 		delete(b.jobs, n.Job)
 	}
 	if b.observer != nil {
 		b.observer.Observe(*n)
+	}
+	if over {
+		j.unpark()
 	}
 }
 

@@ -61,15 +61,16 @@ func (j *Job) UnitLimit() int {
 	return j.b.core.Units()
 }
 
-// heed does what a notice about the job says, with the lock held.
-func (j *Job) heed(n *core.Notice) {
+// heed does what a notice about the job says, with the lock held, and reports whether the wait for
+// its lease is over.
+func (j *Job) heed(n *core.Notice) (over bool) {
 	switch n.Kind {
 	case core.Granted, core.Resized:
 		if j.b.closed {
-			return // what jobs that are closed first give back; this one's own end follows
+			return false // what jobs that are closed first give back; this one's own end follows
 		}
 		j.lease.set(n)
-		j.unpark()
+		return true
 	case core.Revoked, core.Released:
 		j.lease.until.Store(0)
 		if g := j.gang; g != nil && n.Kind == core.Revoked {
@@ -87,9 +88,10 @@ func (j *Job) heed(n *core.Notice) {
 		j.ended, j.cause, j.account = true, n.Err, *n.Account
 		j.traffic.bound(0)
 		j.lease.until.Store(0)
-		j.unpark()
 		j.admitRoom()
+		return true
 	}
+	return false
 }
 
 // step tells the core of an event of the job, with the lock held.
