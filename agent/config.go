@@ -119,6 +119,9 @@ type process interface {
 	done() <-chan struct{}
 	// stopped reports whether a signal or a debugger keeps it from running.
 	stopped() bool
+	// awaitDrain returns when the slot's DrainedSeq is no longer as given, or after the time. It
+	// reports whether it can: if not it returns at once.
+	awaitDrain(s *wire.Slot, seq uint32, most time.Duration) bool
 	// forget ends the watch.
 	forget()
 }

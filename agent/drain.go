@@ -85,10 +85,14 @@ func (a *Agent) drained(ctx context.Context, kicked <-chan struct{},
 			}
 			return false
 		}
-		t.Reset(drainLook)
+		wait := drainLook
 		if s.help(jobs, now, a.longest(jobs)); s.helped > 0 {
-			t.Reset(helpLook)
+			wait = helpLook
 		}
+		if missed == nil && ctx.Err() == nil && j.awaitDrain(m, wait) {
+			continue
+		}
+		t.Reset(wait)
 		select {
 		case <-kicked:
 		case <-t.C:
@@ -96,6 +100,21 @@ func (a *Agent) drained(ctx context.Context, kicked <-chan struct{},
 			return false
 		}
 	}
+}
+
+// awaitDrain waits until a process may have drained, or for so long, and reports whether it could.
+// The device has nothing to do from the drain on: so the job's goroutine sleeps in the kernel, on
+// the word that the process writes, and is not woken through the socket, the runtime's poller and
+// the connection's goroutine.
+func (j *job) awaitDrain(m *member, most time.Duration) bool {
+	j.mu.Lock()
+	if j.unmapped {
+		j.mu.Unlock()
+		return false
+	}
+	s, seq, drained := m.s, m.s.DrainedSeq.Load(), m.drained(j.gate)
+	j.mu.Unlock()
+	return drained || m.process.awaitDrain(s, seq, most)
 }
 
 // predicted is what a process says that it has in flight, as far as it can be believed.

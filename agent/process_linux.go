@@ -189,6 +189,10 @@ func (p *linuxProcess) stopped() bool {
 	return err == nil && st.start == p.began && st.stopped
 }
 
+func (p *linuxProcess) awaitDrain(s *wire.Slot, seq uint32, most time.Duration) bool {
+	return s.WaitDrained(seq, most) == nil
+}
+
 // stat is a part of proc_pid_stat(5).
 type stat struct {
 	start            uint64

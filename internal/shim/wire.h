@@ -185,7 +185,7 @@ struct weir_slot {
     uint64_t copies_bytes;
     uint64_t last_launch_ns; /* CLOCK_MONOTONIC */
     uint64_t last_idle_ns; /* CLOCK_MONOTONIC */
-    uint32_t drained_seq; /* the gate's value when nothing was in flight any more after a close */
+    uint32_t drained_seq; /* futex: the gate's value when nothing was in flight any more after a close */
     uint32_t error_flags; /* WEIR_ERROR_* */
     uint32_t thread_percent; /* the percentage that it began with as a client of MPS; 0: it is none */
     uint32_t ask_seq; /* bumped before each MEASURE */

@@ -4,6 +4,7 @@ package wire
 
 import (
 	"math"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -32,9 +33,20 @@ func (p *Page) WakeMove() {
 // WaitGate waits until the gate is no longer as given or the time is over; it may return earlier.
 // It occupies a thread.
 func (p *Page) WaitGate(gate uint32, most time.Duration) error {
+	return wait(&p.l.Header.Gate, gate, most)
+}
+
+// WaitDrained waits until the slot's DrainedSeq is no longer as given or the time is over; it may
+// return earlier. It occupies a thread. An error says that it cannot, also where the page has gone.
+func (s *Slot) WaitDrained(seq uint32, most time.Duration) error {
+	return wait(&s.DrainedSeq, seq, most)
+}
+
+// wait waits until the word is no longer as given.
+func wait(word *atomic.Uint32, value uint32, most time.Duration) error {
 	ts := unix.NsecToTimespec(int64(max(0, most)))
-	_, _, errno := unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&p.l.Header.Gate)),
-		futexWait, uintptr(gate), uintptr(unsafe.Pointer(&ts)), 0, 0)
+	_, _, errno := unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWait,
+		uintptr(value), uintptr(unsafe.Pointer(&ts)), 0, 0)
 	switch errno {
 	case 0, unix.EAGAIN, unix.ETIMEDOUT, unix.EINTR:
 		return nil

@@ -124,7 +124,7 @@ type Slot struct {
 	LastLaunchNS  atomic.Uint64 `c:"last_launch_ns" doc:"CLOCK_MONOTONIC"`
 	LastIdleNS    atomic.Uint64 `c:"last_idle_ns" doc:"CLOCK_MONOTONIC"`
 
-	DrainedSeq atomic.Uint32 `c:"drained_seq" doc:"the gate's value when nothing was in flight any more after a close"`
+	DrainedSeq atomic.Uint32 `c:"drained_seq" doc:"futex: the gate's value when nothing was in flight any more after a close"`
 	ErrorFlags atomic.Uint32 `c:"error_flags" doc:"WEIR_ERROR_*"`
 
 	ThreadPercent atomic.Uint32 `c:"thread_percent" doc:"the percentage that it began with as a client of MPS; 0: it is none"`

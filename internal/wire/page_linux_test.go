@@ -164,3 +164,27 @@ func TestGateWakes(t *testing.T) {
 		t.Errorf("a wait that runs out: %v", err)
 	}
 }
+
+// TestDrainWakes: who waits for a process to say that it has drained hears of it in time, also of
+// what was said before, and is told where there is no page any more.
+func TestDrainWakes(t *testing.T) {
+	p, err := NewPage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := p.Slot(3)
+	if err := s.WaitDrained(0, time.Millisecond); err != nil {
+		t.Errorf("a wait that runs out: %v", err)
+	}
+	s.DrainedSeq.Store(2)
+	began := time.Now()
+	if err := s.WaitDrained(0, time.Minute); err != nil || time.Since(began) > 30*time.Second {
+		t.Errorf("after it was said: %v, %v", time.Since(began), err)
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s.WaitDrained(2, time.Millisecond) == nil {
+		t.Error("waits at a page that is gone")
+	}
+}

@@ -36,6 +36,11 @@ func (p *Page) WakeGate() {}
 // WakeMove does nothing here.
 func (p *Page) WakeMove() {}
 
+// WaitDrained fails with [ErrUnsupported].
+func (s *Slot) WaitDrained(uint32, time.Duration) error {
+	return fmt.Errorf("page: %w", ErrUnsupported)
+}
+
 // WaitGate fails with [ErrUnsupported].
 func (p *Page) WaitGate(uint32, time.Duration) error {
 	return fmt.Errorf("page: %w", ErrUnsupported)

@@ -21,9 +21,10 @@ void weir_futex_wait(uint32_t *word, uint32_t value, uint64_t ns)
 	syscall(SYS_futex, word, FUTEX_WAIT, value, &t, NULL, 0);
 }
 
-void weir_futex_wake(uint32_t *word)
+/* weir_futex_wake wakes all who wait, and tells whether there was one. */
+bool weir_futex_wake(uint32_t *word)
 {
-	syscall(SYS_futex, word, FUTEX_WAKE, 0x7fffffff, NULL, NULL, 0);
+	return syscall(SYS_futex, word, FUTEX_WAKE, 0x7fffffff, NULL, NULL, 0) > 0;
 }
 
 /* bound is the predicted time that may be in flight. */
@@ -157,9 +158,18 @@ static bool has_room(
 	return false;
 }
 
+/* follows tells whether the launch, which waited for room, comes as the device has just come to the
+ * last mark of the stream: its time is then measured from that. An event of its own would keep the
+ * device, which has nothing to do, waiting for longer. */
+static bool follows(const struct weir_stream *s, bool waited)
+{
+	enum { JUST_NS = 20000 };
+	return waited && s->head == s->tail && weir_now() - s->progress_ns < JUST_NS;
+}
+
 /* join puts the launch on the stream's open batch, or begins one. False: the gate is closed. */
 static bool join(struct weir_ticket *t, struct weir_function *f, struct weir_header *h,
-	uint64_t quantum)
+	uint64_t quantum, bool waited)
 {
 	struct weir_stream *s = t->stream;
 	uint64_t guess = weir_peek(&f->guess), w = weir_get(&s->word);
@@ -172,7 +182,11 @@ static bool join(struct weir_ticket *t, struct weir_function *f, struct weir_hea
 		bool idle = s->head == s->tail;
 		bool now_and_then = s->head % 16 == 8 && !s->aside;
 		single = single || now_and_then;
-		weir_begin_batch(s, sample || now_and_then || (idle && (single || s->head % 16 == 0)));
+		if (follows(s, waited))
+			s->from = WEIR_FROM_MARK;
+		else
+			weir_begin_batch(
+				s, sample || now_and_then || (idle && (single || s->head % 16 == 0)));
 	}
 	w = __atomic_fetch_add(&s->word,
 		WEIR_LAUNCHING + (weir_word_count(w) < UINT16_MAX / 2 ? WEIR_COUNT + guess : 0),
@@ -185,8 +199,10 @@ static bool join(struct weir_ticket *t, struct weir_function *f, struct weir_hea
 	}
 	bool first = weir_word_count(w) == 0;
 	__atomic_store_n(&s->only, first ? f : NULL, __ATOMIC_RELAXED);
-	if (first)
+	if (first) {
+		s->age = weir_peek(&f->age);
 		opened(guess * WEIR_UNIT_NS);
+	}
 	t->sample = single && first;
 	if ((first || s->aside) && !s->uncertain && uncertain(f, quantum)) {
 		s->uncertain = true;
@@ -210,7 +226,7 @@ static bool try_slow(
 		marked = weir_close_batch(s, false);
 	if ((marked || s->aside) && !has_room(s, f, quantum, since))
 		return false;
-	return join(t, f, h, quantum);
+	return join(t, f, h, quantum, *since);
 }
 
 /* wait_for_turn returns false for a launch that fails. */

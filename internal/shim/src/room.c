@@ -202,7 +202,8 @@ static void doze(uint64_t ns)
 }
 
 #define SPIN_NS 512000u /* a batch that runs for less may be waited for without sleep, */
-#define LOOK_NS 20000u  /* in place of sleeps so short: waking takes as long again */
+#define LOOK_NS 20000u  /* in place of sleeps so short: */
+#define WAKE_NS 10000u  /* waking takes as long again */
 
 /*
  * nap is how long to sleep when the batch that runs has done so for since, and part of it, excess,
@@ -213,8 +214,8 @@ static void doze(uint64_t ns)
  */
 static uint64_t nap(uint64_t least, uint64_t since, uint64_t excess, bool last)
 {
-	/* what waking takes; the longest time between two looks */
-	enum { WAKE_NS = 10000, LONG_NS = 2000000, PART = 8, FINE = 256 };
+	/* the longest time between two looks */
+	enum { LONG_NS = 2000000, PART = 8, FINE = 256 };
 	uint64_t part = last || excess == UINT64_MAX ? FINE : PART;
 	uint64_t ns = least > since ? least - since : since / part;
 	if (ns < LOOK_NS)
@@ -232,16 +233,17 @@ static uint64_t nap(uint64_t least, uint64_t since, uint64_t excess, bool last)
  */
 void weir_glance(uint64_t since)
 {
-	enum { LEAST_NS = 10000, PART = 128 };
+	enum { LEAST_NS = 2000, PART = 256 };
 	if (since < SPIN_NS)
 		sched_yield();
 	else
-		doze(since / PART > LEAST_NS ? since / PART : LEAST_NS);
+		doze(since / PART > WAKE_NS + LEAST_NS ? since / PART - WAKE_NS : LEAST_NS);
 }
 
 /* glance is weir_glance without the stream's lock. */
-static void glance(struct weir_stream *s, uint64_t since)
+static void glance(struct weir_stream *s, uint64_t since, uint64_t now)
 {
+	weir_set(&s->looked_ns, now);
 	pthread_mutex_unlock(&s->lock);
 	weir_glance(since);
 	pthread_mutex_lock(&s->lock);
@@ -291,7 +293,7 @@ bool weir_make_room(struct weir_stream *s, uint64_t ns, bool unknown, bool alone
 	bool whole = full || flying - limit >= m.ns - passed;
 	uint64_t pause = nap(m.least_ns, since, whole ? UINT64_MAX : flying - limit, total <= m.ns);
 	if ((alone && !full) || (pause <= LOOK_NS && since < SPIN_NS))
-		glance(s, since);
+		glance(s, since, now);
 	else
 		pause_for(s, pause);
 	return true;

@@ -73,9 +73,19 @@ static void check_lease(struct weir_header *h, uint32_t gate, uint64_t now)
 	}
 }
 
-/* look at one stream; true: it has work that is not known complete. */
-static bool look(struct weir_stream *s, bool closed)
+/* watched tells whether a thread that waits for room looks at the stream all the time: with the gate
+ * open that is enough, and it would wait for the lock, asleep, for longer than a look takes. */
+static bool watched(struct weir_stream *s, bool closed, uint64_t now)
 {
+	enum { JUST_NS = 50000 };
+	return !closed && weir_get(&s->looked_ns) + JUST_NS > now;
+}
+
+/* look at one stream; true: it has work that is not known complete. */
+static bool look(struct weir_stream *s, bool closed, uint64_t now)
+{
+	if (watched(s, closed, now))
+		return true;
 	if (weir_get(&s->free) || pthread_mutex_trylock(&s->lock) != 0)
 		return !weir_get(&s->free);
 	weir_reap(s);
@@ -123,7 +133,7 @@ static bool look_all(bool closed, uint64_t now)
 {
 	bool busy = false;
 	for (struct weir_stream *s = weir_streams_first(); s; s = s->next)
-		busy |= look(s, closed);
+		busy |= look(s, closed, now);
 	if (busy && closed && now - weir_get(&weir.progress_ns) > WEIR_STALL_NS &&
 		somebody_waits(weir_page()))
 		weir_set_aside(NULL, now);
@@ -167,9 +177,10 @@ static void report(struct watch *k, struct weir_header *h, uint32_t gate, bool b
 	bool closed = !(gate & 1) || gate == weir_get(&weir.expired);
 	if (closed && weir_get(&h->gate) == gate && (k->drained != gate || !k->drained_said)) {
 		weir_set(&slot->drained_seq, gate);
+		bool heard = weir_futex_wake(&slot->drained_seq); /* by an agent that waits for just this */
 		/* with a thread at the gate the agent may have changed it from one closed value to another,
 		 * and waits to hear that it has drained at that one too */
-		if (launches != k->launches || !k->drained_said || weir_get(&slot->waiting))
+		if (!heard && (launches != k->launches || !k->drained_said || weir_get(&slot->waiting)))
 			weir_send(WEIR_MSG_DRAINED, gate);
 		k->launches = launches;
 		k->drained = gate;

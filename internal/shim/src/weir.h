@@ -387,6 +387,7 @@ struct weir_function {
 	uint32_t least, most; /* what one has always, and what one has at most, taken lately */
 	uint32_t peak;        /* and at most for long */
 	uint32_t samples; /* how often it was measured, up to WEIR_SAMPLES */
+	uint32_t age;     /* how often what it was about has gone (weir_function_gone) */
 };
 
 #define WEIR_UNIT_NS 16u
@@ -412,7 +413,8 @@ struct weir_mark {
 	CUevent begin, end;
 	uint64_t ns, least_ns; /* predicted, and what such a batch has always taken */
 	uint64_t late_ns;      /* what it may take before it is said to stall */
-	struct weir_function *function; /* the only one of the batch, else NULL */
+	struct weir_function *function; /* the only one of the batch, else NULL, */
+	uint32_t age;                   /* and which of those that had its record */
 	uint32_t count;
 	unsigned char from; /* enum weir_from */
 	bool uncertain;     /* its time could have been anything */
@@ -423,7 +425,8 @@ enum weir_from { WEIR_FROM_NOWHERE, WEIR_FROM_BEGIN, WEIR_FROM_MARK };
 
 struct weir_stream {
 	uint64_t word;
-	struct weir_function *only; /* of the open batch */
+	struct weir_function *only; /* of the open batch, */
+	uint32_t age;               /* and which of those that had its record */
 	CUstream handle;
 	CUcontext ctx;    /* of a default stream, the one that it is named in */
 	CUcontext home;   /* whose events it takes: of a green context, the primary one, if known */
@@ -444,6 +447,7 @@ struct weir_stream {
 	bool stale;          /* the open batch was open when the watcher last looked */
 	bool uncertain;      /* the open batch is one launch whose time could be anything */
 	uint64_t progress_ns; /* when the device came to its last mark, or the oldest was made */
+	uint64_t looked_ns;   /* atomic: when a thread looked last that waits for room */
 	bool aside;           /* it stalls: it is not counted among what is in flight */
 	uint64_t aside_since;
 	uint32_t joined, joined_unknown; /* launches let through since, all and of unknown time, */
@@ -514,6 +518,7 @@ struct weir_function *weir_function_of(uintptr_t key, uint64_t size);
 void weir_function_measured(struct weir_function *f, uint64_t ns);
 void weir_function_delayed(struct weir_function *f, bool stalled);
 void weir_functions_distrust(void);
+void weir_function_gone(uintptr_t key);
 
 bool weir_close_batch(struct weir_stream *s, bool by_watcher);
 void weir_reap(struct weir_stream *s);
@@ -545,7 +550,7 @@ uint64_t weir_bytes_sum(const size_t *sizes, size_t n);
 
 uint64_t weir_bound(struct weir_header *h);
 void weir_futex_wait(uint32_t *word, uint32_t value, uint64_t ns);
-void weir_futex_wake(uint32_t *word);
+bool weir_futex_wake(uint32_t *word);
 void weir_watcher_start(void);
 void weir_watcher_wake(void);
 void weir_streams_reset(void);
