@@ -45,11 +45,12 @@ type absent struct {
 	until time.Time
 }
 
-func (p absent) start() uint64                                     { return 0 }
-func (p absent) id() uint64                                        { return p.ident }
-func (p absent) alive() bool                                       { return time.Now().Before(p.until) }
-func (p absent) watched() bool                                     { return false }
-func (p absent) done() <-chan struct{}                             { return nil }
-func (p absent) stopped() bool                                     { return false }
+func (p absent) start() uint64         { return 0 }
+func (p absent) id() uint64            { return p.ident }
+func (p absent) alive() bool           { return time.Now().Before(p.until) }
+func (p absent) watched() bool         { return false }
+func (p absent) done() <-chan struct{} { return nil }
+func (p absent) stopped() bool         { return false }
+func (p absent) forget()               {}
+
 func (p absent) awaitDrain(*wire.Slot, uint32, time.Duration) bool { return false }
-func (p absent) forget()                                           {}

@@ -35,14 +35,16 @@ type person struct {
 	halted   atomic.Bool // by a signal
 }
 
-func (p *person) start() uint64                                     { return uint64(p.pid) * 10 }
-func (p *person) id() uint64                                        { return p.ident }
-func (p *person) done() <-chan struct{}                             { return p.ended }
-func (p *person) watched() bool                                     { return true }
-func (p *person) stopped() bool                                     { return p.halted.Load() }
+func (p *person) start() uint64         { return uint64(p.pid) * 10 }
+func (p *person) id() uint64            { return p.ident }
+func (p *person) done() <-chan struct{} { return p.ended }
+func (p *person) watched() bool         { return true }
+func (p *person) stopped() bool         { return p.halted.Load() }
+func (p *person) forget()               {}
+func (p *person) die()                  { p.once.Do(func() { close(p.ended) }) }
+
 func (p *person) awaitDrain(*wire.Slot, uint32, time.Duration) bool { return false }
-func (p *person) forget()                                           {}
-func (p *person) die()                                              { p.once.Do(func() { close(p.ended) }) }
+
 func (p *person) alive() bool {
 	select {
 	case <-p.ended:

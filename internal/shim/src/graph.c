@@ -275,6 +275,7 @@ CUresult weir_on_graph_exec_destroy(enum weir_call call, CUgraphExec exec)
 	if (!weir_ready())
 		return real(exec);
 	bool had = weir_sizes_take(WEIR_KIND_GRAPH, (uintptr_t)exec, &n, &at);
+	weir_function_gone((uintptr_t)exec);
 	CUresult r = real(exec);
 	if (had && at)
 		settle(n);

@@ -134,16 +134,18 @@ void weir_begin_batch(struct weir_stream *s, bool measure)
 		s->from = WEIR_FROM_BEGIN;
 }
 
-/* late is what a batch may take: half as much again as predicted, or what one of its launches has
- * taken before, if that was in reason; where that is not known, what others took at first. */
+/* late is what a batch may take: half as much again as predicted, or an eighth more than one of its
+ * launches has taken before, if that was in reason, since what differs has no last word; where that
+ * is not known, half as much again as others took at first. */
 static uint64_t late(const struct weir_mark *m)
 {
 	enum { REASON_NS = 250000000, SOON_NS = 500000 };
-	uint64_t ns = m->ns + m->ns / 2, most = 0, first = weir_get(&weir.unknown_ns);
+	uint64_t ns = m->ns + m->ns / 2, most = 0, firsts = weir_get(&weir.unknown_ns),
+			 peak = m->function ? (uint64_t)weir_peek(&m->function->peak) * WEIR_UNIT_NS : 0;
 	if (m->function && weir_peek(&m->function->samples) > 0)
-		most = (uint64_t)weir_peek(&m->function->peak) * WEIR_UNIT_NS;
+		most = peak + peak / 8;
 	else if (m->uncertain)
-		most = first + first / 2 > WEIR_UNKNOWN_NS ? first + first / 2 : WEIR_UNKNOWN_NS;
+		most = firsts + firsts / 2 > WEIR_UNKNOWN_NS ? firsts + firsts / 2 : WEIR_UNKNOWN_NS;
 	if (most > REASON_NS)
 		most = REASON_NS;
 	return (ns > most ? ns : most) + (weir_get(&weir.needed) ? SOON_NS : WEIR_STALL_NS);
@@ -181,6 +183,7 @@ bool weir_close_batch(struct weir_stream *s, bool by_watcher)
 	w = __atomic_fetch_and(&s->word, ~(WEIR_LAUNCHING - 1), __ATOMIC_SEQ_CST);
 	m->ns = weir_word_time(w) * WEIR_UNIT_NS;
 	m->count = weir_word_count(w);
+	m->age = s->age;
 	m->function = __atomic_exchange_n(&s->only, NULL, __ATOMIC_SEQ_CST);
 	m->least_ns =
 		m->function ? (uint64_t)weir_peek(&m->function->least) * WEIR_UNIT_NS * m->count : 0;
@@ -252,14 +255,25 @@ static bool delayed(const struct weir_mark *m, uint64_t ns, bool released)
 		weir_peek(&f->spread) <= weir_peek(&f->slow) / 4;
 }
 
-static void learn(struct weir_function *f, uint64_t ns)
+/* first takes the time of a launch that was never measured before. */
+static void first(uint64_t ns)
 {
 	uint64_t most = weir_get(&weir.unknown_ns), faded = most - most / 4096;
-	if (weir_peek(&f->samples) == 0) {
-		weir_set(&weir.unknown_ns, ns > faded ? ns : faded);
-		weir_add(&weir.firsts, 1);
-	}
-	weir_function_measured(f, ns);
+	weir_set(&weir.unknown_ns, ns > faded ? ns : faded);
+	weir_add(&weir.firsts, 1);
+}
+
+/* learn takes the true time of one launch of the mark's function, which may have gone meanwhile. */
+static void learn(const struct weir_mark *m, uint64_t ns, bool released)
+{
+	struct weir_function *f = m->function;
+	bool gone = m->age != weir_peek(&f->age), waited = delayed(m, ns, released);
+	if (!waited && (gone ? m->uncertain : weir_peek(&f->samples) == 0))
+		first(ns / m->count);
+	if (!gone && waited)
+		weir_function_delayed(f, released);
+	else if (!gone)
+		weir_function_measured(f, ns / m->count);
 }
 
 /* measured takes the true time of a complete mark. A batch of several functions tells nothing of
@@ -277,10 +291,8 @@ static void measured(struct weir_stream *s, struct weir_mark *m, bool released)
 	if (!known || (weir_get(&weir.agent_gone) && m->function &&
 					  weir_peek(&m->function->samples) == WEIR_SAMPLES))
 		return;
-	if (m->function && delayed(m, ns, released))
-		weir_function_delayed(m->function, released);
-	else if (m->function)
-		learn(m->function, ns / m->count);
+	if (m->function)
+		learn(m, ns, released);
 	else if (!released && (ns > m->ns + m->ns / 2 || ns < m->ns / 2) &&
 		__atomic_add_fetch(&off, 1, __ATOMIC_RELAXED) % 64 == 0)
 		weir_functions_distrust();

@@ -10,8 +10,9 @@ static struct weir_function table[ROOM];
 static struct weir_function others = {
 	.guess = WEIR_FIRST_GUESS_NS / WEIR_UNIT_NS, .samples = WEIR_SAMPLES};
 
-/* weir_function_of finds the record for what key launches at this size, within a factor of two. */
-struct weir_function *weir_function_of(uintptr_t key, uint64_t size)
+/* find gives the record for what key launches at this size, within a factor of two. One that is not
+ * there is made, or is NULL. */
+static inline struct weir_function *find(uintptr_t key, uint64_t size, bool make)
 {
 	uint64_t magnitude = size ? 64u - (unsigned)__builtin_clzll(size) : 0;
 	uint64_t full = ((uint64_t)key ^ magnitude << 57) | 1;
@@ -22,6 +23,8 @@ struct weir_function *weir_function_of(uintptr_t key, uint64_t size)
 		uint64_t have = weir_peek(&f->key);
 		if (weir_likely(have == full))
 			return f;
+		if (have == 0 && !make)
+			return NULL;
 		if (have == 0 &&
 			__atomic_compare_exchange_n(
 				&f->key, &have, full, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
@@ -31,7 +34,26 @@ struct weir_function *weir_function_of(uintptr_t key, uint64_t size)
 		if (have == full)
 			return f;
 	}
-	return &others;
+	return make ? &others : NULL;
+}
+
+/* weir_function_of is find, and never NULL. */
+struct weir_function *weir_function_of(uintptr_t key, uint64_t size)
+{
+	return find(key, size, true);
+}
+
+/* weir_function_gone forgets what key launched at no size: a graph that is destroyed. The driver
+ * may give its address to another, which may take a thousand times as long, or as little; and what
+ * it has in flight is not measured for that one. */
+void weir_function_gone(uintptr_t key)
+{
+	struct weir_function *f = find(key, 0, false);
+	if (!f)
+		return;
+	weir_add(&f->age, 1);
+	__atomic_store_n(&f->guess, WEIR_FIRST_GUESS_NS / WEIR_UNIT_NS, __ATOMIC_RELAXED);
+	__atomic_store_n(&f->samples, 0, __ATOMIC_RELAXED);
 }
 
 static uint32_t capped(uint32_t units)
@@ -80,10 +102,11 @@ void weir_function_measured(struct weir_function *f, uint64_t ns)
 	uint32_t mean = fast > slow ? fast : slow;
 	__atomic_store_n(&f->spread, spread, __ATOMIC_RELAXED);
 	__atomic_store_n(&f->guess, capped(mean + spread), __ATOMIC_RELAXED);
-	__atomic_store_n(
-		&f->least, samples && now > least ? least + (now - least) / 64 : now, __ATOMIC_RELAXED);
+	/* by a part of itself: one long launch is no reason to sleep through many short ones */
+	uint32_t more = least + least / 64 + 1;
+	__atomic_store_n(&f->least, samples && now > more ? more : now, __ATOMIC_RELAXED);
 	fade(&f->most, now, 256, anew);
-	fade(&f->peak, now, 4096, anew);
+	fade(&f->peak, now, 16384, anew);
 	if (samples < WEIR_SAMPLES)
 		__atomic_store_n(&f->samples, samples + 1, __ATOMIC_RELAXED);
 }

@@ -73,8 +73,9 @@ static void check_lease(struct weir_header *h, uint32_t gate, uint64_t now)
 	}
 }
 
-/* watched tells whether a thread that waits for room looks at the stream all the time: with the gate
- * open that is enough, and it would wait for the lock, asleep, for longer than a look takes. */
+/* watched tells whether a thread that waits for room looks at the stream all the time: with the
+ * gate open that is enough, and it would wait for the lock, asleep, for longer than a look takes.
+ */
 static bool watched(struct weir_stream *s, bool closed, uint64_t now)
 {
 	enum { JUST_NS = 50000 };

@@ -148,6 +148,7 @@ void *weir_resolve(enum weir_call call)
 /* ---- the rest of the library */
 
 static bool fits = true;                    /* what instantiating took */
+static uintptr_t forgotten; /* the graph */
 static uint64_t counted_grown, shrunk, moved; /* when that is looked at, and looks for less */
 
 uint64_t weir_now(void) { return 0; }
@@ -159,6 +160,7 @@ bool weir_own_begin(void) { return true; }
 void weir_own_end(void) {}
 void weir_unmeasured(void) {}
 void weir_shrunk(void) { shrunk++; }
+void weir_function_gone(uintptr_t key) { forgotten = key; }
 void weir_moves_begin(void) { moved++; }
 void weir_moves_end(void) { moved--; }
 
@@ -317,6 +319,7 @@ static void ends(void)
 	uint64_t before = shrunk;
 	destroy(70);
 	expect("looks for less after a graph is destroyed", shrunk, before + 1);
+	expect("forgets how long it took", forgotten, 70);
 	expect("counted, as the driver keeps it", counted(), 220);
 	tells = false;
 	destroy(50);

@@ -147,6 +147,97 @@ static void one_by_one(void)
 	nothing_left();
 }
 
+/* A launch that waited until the one before was over is measured from its end: the device, which
+ * has nothing to do, waits for no event of its own. */
+static void from_the_mark(void)
+{
+	begins(2 * MS);
+	for (int i = 0; i < 256; i++)
+		weir_function_measured(function(1), i % 8 ? 50 * US : 200 * MS);
+	launch(A, 1, 200 * US);
+	uint32_t put = recorded;
+	for (int i = 0; i < 20; i++)
+		launch(A, 1, 200 * US);
+	is("events", recorded - put, 20);
+	ends(A);
+	watcher_looks();
+	within("charged (us)", slot->device_ns_total / US, 21 * 200, 21 * 206);
+	put = recorded;
+	launch(A, 1, 200 * US);
+	is("after a pause", recorded - put, 2);
+	ends(A);
+	watcher_looks();
+	nothing_left();
+}
+
+/* While a thread that waits for room looks at a stream the watcher does not. */
+static void looked_at(void)
+{
+	begins(2 * MS);
+	for (int i = 0; i < 256; i++)
+		weir_function_measured(function(1), i % 8 ? 50 * US : 200 * MS);
+	launch(A, 1, 300 * US);
+	record_of(A)->looked_ns = now_ns;
+	uint32_t before = queries;
+	watcher_looks();
+	is("looks", queries - before, 0);
+	lasts(60 * US);
+	watcher_looks();
+	is("when nobody else does", queries - before, 1);
+	record_of(A)->looked_ns = now_ns;
+	header->gate++;
+	watcher_looks();
+	is("with the gate closed", queries - before, 2);
+	header->gate++;
+	ends(A);
+	watcher_looks();
+	nothing_left();
+}
+
+/* A graph that is destroyed is forgotten, with what it has in flight: another may have its place.
+ */
+static void graphs_anew(void)
+{
+	begins(2 * MS);
+	struct weir_function *f = weir_function_of(KEY(1), 0);
+	for (int i = 0; i < 4; i++)
+		weir_function_measured(f, 40 * MS);
+	struct weir_ticket t;
+	is("enters", weir_enter(&t, KEY(1), 0, A, 0), true);
+	device_takes(A, 40 * MS, 0);
+	weir_leave(&t, CUDA_SUCCESS);
+	weir_function_gone(KEY(1));
+	is("samples", f->samples, 0);
+	is("a first guess", f->guess, WEIR_FIRST_GUESS_NS / WEIR_UNIT_NS);
+	lasts(41 * MS);
+	watcher_looks();
+	is("what was in flight is over", open_ns(), 0);
+	is("and was not learned", f->samples, 0);
+	within("charged (ms)", slot->device_ns_total / MS, 40, 41);
+	uint32_t firsts = weir.firsts;
+	is("enters", weir_enter(&t, KEY(1), 0, A, 0), true);
+	device_takes(A, 3 * MS, 0);
+	weir_leave(&t, CUDA_SUCCESS);
+	weir_function_gone(KEY(1));
+	lasts(4 * MS);
+	watcher_looks();
+	is("a first one counts as such", weir.firsts, firsts + 1);
+	within("and what it took (us)", weir.unknown_ns / US, 2990, 3010);
+	weir_function_gone(KEY(7));
+	is("what was never launched", weir_function_of(KEY(7), 0)->age, 0);
+	nothing_left();
+}
+
+/* One long launch does not have the thread sleep through the short ones that follow. */
+static void after_a_long_one(void)
+{
+	begins(2 * MS);
+	for (int i = 0; i < 256; i++)
+		weir_function_measured(function(1), 30 * US);
+	weir_function_measured(function(1), 50 * MS);
+	within("at least (us)", (uint64_t)function(1)->least * WEIR_UNIT_NS / US, 30, 31);
+}
+
 /* A stream has so many marks: a launch that would need one more waits, though all are of short
  * ones. */
 static void of_marks(void)
@@ -314,7 +405,7 @@ static void late_as_before(void)
 	weir_function_measured(function(1), 30 * MS);
 	for (int i = 0; i < 30; i++)
 		weir_function_measured(function(1), MS);
-	within("30 ms once (us)", stalls_after(), 33500, 35500);
+	within("30 ms once (us)", stalls_after(), 37500, 38500);
 }
 
 static void late_unknown(void)
@@ -617,9 +708,9 @@ static void means(void)
 	is("at least", f->least, 10001);
 	within("falls slowly", f->guess, 102900, 103200);
 	weir_function_measured(f, 1600 * US);
-	within("at least, later", f->least, 11407, 11408);
+	is("at least, later", f->least, 10158);
 	within("at most, later", f->most, 198440, 198450);
-	within("of all", f->peak, 199902, 199910);
+	within("of all", f->peak, 199970, 199980);
 	struct weir_function was = *f;
 	weir_function_delayed(f, true);
 	is("delayed: guess", f->guess, was.guess - was.guess / 2);
@@ -639,7 +730,8 @@ static void means(void)
 
 #define CASES(X) \
 	X(known) X(of_many) X(of_long_ones) X(of_shorter_ones) X(unknown) X(now_and_then) \
-	X(one_by_one) X(of_marks) X(alone_at_last) X(waits) X(waits_for_nothing) X(unknown_waits) \
+	X(one_by_one) X(from_the_mark) X(looked_at) X(graphs_anew) X(after_a_long_one) \
+	X(of_marks) X(alone_at_last) X(waits) X(waits_for_nothing) X(unknown_waits) \
 	X(needed_unknown) X(releases) \
 	X(late_known) X(late_as_before) X(late_unknown) X(late_as_others) X(late_in_reason) \
 	X(late_expected) X(starved) X(late_itself) X(gets_on) X(aside) X(measured_times) \
