@@ -233,9 +233,20 @@ func (v *version) sample(rng *rand.Rand, length int) weir.Inputs {
 			}
 			shape = append(shape, int(d))
 		}
-		in[f.Name] = random(rng, v.inputs[f.Name].Type.DType, shape)
+		in[f.Name] = v.sampled(rng, f.Name, random(rng, v.inputs[f.Name].Type.DType, shape))
 	}
 	return in
+}
+
+// sampled is a tensor with texts that its input takes, where any would not do.
+func (v *version) sampled(rng *rand.Rand, name string, t *tensor.Tensor) *tensor.Tensor {
+	if v.source.Sample == nil {
+		return t
+	}
+	for i := range t.Strings {
+		t.Strings[i] = cmp.Or(v.source.Sample(name, rng), t.Strings[i])
+	}
+	return t
 }
 
 // random is a tensor of random values.

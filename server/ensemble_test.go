@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -429,5 +431,54 @@ func TestEnsembleSequence(t *testing.T) {
 	if _, err := s.Beside(t.Context(), "e", "", "job"); err == nil ||
 		!strings.Contains(err.Error(), "ensemble e is a pipeline") {
 		t.Errorf("a batch job: %v", err)
+	}
+}
+
+// TestStepsBeside: a folder's steps are made anew when the file or one beside it changes, and what
+// is wrong with them keeps the model from being served, with the line.
+func TestStepsBeside(t *testing.T) {
+	folder := laid(t, "", 1)
+	put := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(folder, "m", name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const text = "post:\n  - {from: probabilities, steps: [labels: {file: names, to: name}]}\n"
+	put("steps.yaml", text)
+	put("names", strings.Repeat("first\n", 10))
+	from := &Folder{Path: folder}
+	offers, err := from.Models()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := begin(t, Options{Catalogue: from}, offers[0].Sources...)
+	name := func() string {
+		t.Helper()
+		a, err := s.Infer(t.Context(), "m", "", &oip.Request{Inputs: []oip.Input{{Name: "image",
+			Tensor: tensor.From(make([]float32, 64), 1, 1, 8, 8)}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Close()
+		return a.Outputs[0].Tensor.Strings[0]
+	}
+	if got := name(); got != "first" {
+		t.Errorf("the label is %s", got)
+	}
+	put("names", strings.Repeat("second\n", 10))
+	if err := s.LoadModel(t.Context(), "m", nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := name(); got != "second" {
+		t.Errorf("then it is %s", got)
+	}
+	put("steps.yaml", text+"post_: 1\n")
+	if err := s.LoadModel(t.Context(), "m", nil); err == nil || !strings.Contains(err.Error(),
+		`steps.yaml: line 3: unknown key "post_"`) {
+		t.Errorf("a wrong key: %v", err)
+	}
+	if got := name(); got != "second" {
+		t.Errorf("then it is %s", got)
 	}
 }

@@ -3,12 +3,15 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
+	"math/rand/v2"
 
 	"github.com/weirgpu/weir"
 	"github.com/weirgpu/weir/server/oip"
 	"github.com/weirgpu/weir/server/repo"
 	"github.com/weirgpu/weir/server/sealed"
+	declared "github.com/weirgpu/weir/server/steps"
 )
 
 // Source is a version of a model to be served. Open is called each time that it is loaded, and for
@@ -21,6 +24,8 @@ type Source struct {
 	Config *oip.Config
 	// Labels are those of outputs, by name and in the order of their elements.
 	Labels map[string][]string
+	// Sample is a random value for an input of text, "" for any; nil stands for that.
+	Sample func(input string, rng *rand.Rand) string
 	// Read reads a file beside the model by its path, of so many bytes at most; nil where there are
 	// none.
 	Read func(path string, most int64) ([]byte, error)
@@ -90,11 +95,37 @@ func (f *Folder) Offer(m *repo.Model) Offer {
 		return o
 	}
 	for _, v := range m.Versions {
-		o.Sources = append(o.Sources, Source{Name: m.Name, Version: v.Number, Config: m.Config,
+		src := Source{Name: m.Name, Version: v.Number, Config: m.Config,
 			Labels: m.Labels, Mark: v.Mark, Stale: v.Stale, Read: m.Read,
-			Open: func() (*weir.Model, error) { return f.open(&v) }})
+			Open: func() (*weir.Model, error) { return f.open(&v) }}
+		if m.Steps != nil {
+			src.stepped(m.Steps)
+		}
+		o.Sources = append(o.Sources, src)
 	}
 	return o
+}
+
+// stepped puts the steps of a file in front of the model and behind it.
+func (src *Source) stepped(text []byte) {
+	open, name, read := src.Open, src.Name, src.Read
+	file, err := declared.Parse(text)
+	if err == nil && isEnsemble(src) {
+		err = fmt.Errorf("%w: an ensemble has none: give them to its models", declared.ErrSteps)
+	}
+	if err != nil {
+		src.Config = nil // which may be an ensemble's, that is not opened
+		src.Open = func() (*weir.Model, error) { return nil, err }
+		return
+	}
+	src.Sample = file.Sample
+	src.Open = func() (*weir.Model, error) {
+		m, err := open()
+		if err != nil {
+			return nil, err
+		}
+		return file.Join(name, m, read)
+	}
 }
 
 // options are those of all models.

@@ -32,7 +32,8 @@ func (v *version) warm(ctx context.Context) error {
 		for _, d := range f.Shape {
 			shape = append(shape, max(int(d), 1))
 		}
-		in[f.Name] = filled(v.inputs[f.Name].Type.DType, shape, 1)
+		in[f.Name] = v.sampled(rand.New(rand.NewPCG(1, 2)), f.Name,
+			filled(v.inputs[f.Name].Type.DType, shape, 1))
 	}
 	if _, _, err := v.behind(ctx, in); err != nil && ctx.Err() == nil {
 		v.server.o.Log.Debug("a model takes no ones to be warmed up", "model", v.name, "error", err)

@@ -12,7 +12,9 @@ import (
 	"testing"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/onnx"
@@ -196,5 +198,91 @@ func TestUpResponseCache(t *testing.T) {
 	if got := read(t, at.HTTP+"/metrics"); !strings.Contains(got,
 		`nv_cache_num_hits_per_model{model="mine",version="1"} 1`) {
 		t.Errorf("metrics %s", got)
+	}
+}
+
+// pictureSteps are those that docs/serve.md shows.
+const pictureSteps = `pre:
+  - from: picture
+    to: image
+    steps:
+      - decode: {colour: grey}
+      - resize: {width: 8, height: 8}
+      - normalise: {scale: 255}
+      - layout: nchw
+post:
+  - from: probabilities
+    to: score
+    steps:
+      - top: {count: 3}
+      - labels: {file: labels.txt, to: digit}
+`
+
+// TestUpSteps: a picture of a digit that is uploaded has its name as the answer, as the example in
+// the documentation has it, over HTTP and gRPC; what is no picture is refused.
+func TestUpSteps(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root, "docs", "serve.md"))
+	if err != nil || !strings.Contains(string(page), "```yaml\n"+pictureSteps+"```") {
+		t.Errorf("docs/serve.md has other steps (%v)", err)
+	}
+	folder, _ := folderOf(t)
+	for name, text := range map[string]string{"steps.yaml": pictureSteps,
+		"labels.txt": "zero\none\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nnine\n"} {
+		if err := os.WriteFile(filepath.Join(folder, "mine", name), []byte(text),
+			0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seven, err := os.ReadFile(filepath.Join(root, "examples", "digits", "seven.png"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	printed, _ := up(t, "--json", "--no-cache", "--grpc", "localhost:0", "--models", folder)
+	var at struct {
+		HTTP, GRPC string
+		Ready      bool
+	}
+	if err := json.NewDecoder(printed).Decode(&at); err != nil || !at.Ready {
+		t.Fatalf("%+v (%v)", at, err)
+	}
+	for _, c := range []struct {
+		body   []byte
+		status int
+		says   string
+	}{{seven, 200, "seven"}, {[]byte("no picture"), 400, "no known format"}} {
+		q, err := http.NewRequestWithContext(t.Context(), "POST", at.HTTP+"/v2/models/mine/infer",
+			bytes.NewReader(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Header.Set("Inference-Header-Content-Length", "0")
+		r, err := http.DefaultClient.Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(r.Body)
+		if _ = r.Body.Close(); err != nil || r.StatusCode != c.status ||
+			!strings.Contains(string(b), c.says) {
+			t.Errorf("%.10q: %s %q (%v)", c.body, r.Status, b, err)
+		}
+	}
+	conn, err := grpc.NewClient(at.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	ask := func(file []byte) (*pb.ModelInferResponse, error) {
+		r := &pb.ModelInferResponse{}
+		return r, conn.Invoke(t.Context(), rpcPrefix+"ModelInfer", &pb.ModelInferRequest{
+			ModelName: "mine", Inputs: []*pb.ModelInferRequest_InferInputTensor{{Name: "picture",
+				Datatype: "BYTES", Shape: []int64{1},
+				Contents: &pb.InferTensorContents{BytesContents: [][]byte{file}}}}}, r)
+	}
+	if r, err := ask(seven); err != nil || len(r.Outputs) != 2 || r.Outputs[0].Name != "digit" ||
+		!bytes.HasPrefix(r.RawOutputContents[0], []byte("\x05\x00\x00\x00seven")) {
+		t.Errorf("over gRPC: %v (%v)", r, err)
+	}
+	if _, err := ask([]byte("x")); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("no picture over gRPC: %v", err)
 	}
 }

@@ -115,6 +115,7 @@ var Table = []Row{
 	{"server/client", 9, Both, "asks a server"},
 	{"server/traffic", 0, Both, "requests at their times"},
 	{"server/telemetry", 9, Both, "metrics, traces, load"},
+	{"server/steps", 9, Both, "pictures and texts in front of models"},
 	{"server/web", 10, Both, "the page of a server"},
 	{"server", 10, Both, "models as a service"},
 	{"server/rpc", 11, Both, "and over gRPC"},

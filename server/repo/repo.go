@@ -40,6 +40,8 @@ type Model struct {
 	Config *oip.Config // nil where there is none
 	// Labels are those of outputs, by name, from the files that the configuration names.
 	Labels map[string][]string
+	// Steps is what the model's file of steps has, nil where there is none (package steps).
+	Steps []byte
 	// Versions are those that the configuration's policy serves, ascending; without one, the
 	// newest.
 	Versions []Version
@@ -157,6 +159,9 @@ func look(folder, name string, config *oip.Config) (m Model, skipped []Skipped) 
 		m.Labels, texts, m.Err = m.labels()
 		mark += texts
 	}
+	if m.Err == nil {
+		mark += m.readSteps(entries)
+	}
 	if m.Err != nil {
 		return m, nil
 	}
@@ -182,6 +187,27 @@ func look(folder, name string, config *oip.Config) (m Model, skipped []Skipped) 
 	}
 	return m, []Skipped{{m.Folder, "has no version: expected a folder such as 1 with " + File +
 		" in it"}}
+}
+
+// stepsFile is the name of the file of steps beside a model, which package steps reads.
+const stepsFile = "steps.yaml"
+
+// readSteps reads the model's file of steps, and returns what changes with it and with the files
+// beside it, which it may name.
+func (m *Model) readSteps(entries []fs.DirEntry) (mark string) {
+	if !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == stepsFile }) {
+		return ""
+	}
+	if m.Steps, m.Err = readFile(filepath.Join(m.Folder, stepsFile), mostConfig); m.Err != nil {
+		return ""
+	}
+	mark = string(m.Steps)
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
+			mark += fmt.Sprint(e.Name(), info.Size(), info.ModTime().UnixNano())
+		}
+	}
+	return mark
 }
 
 // version is one of a model, or why it is none. That of an ensemble has no file.
