@@ -105,6 +105,7 @@ func (c *Calls) data(stream uint32, b []byte) {
 	}
 	if k.read += int64(len(b)); k.read > MostAnswer {
 		c.finish(k, fmt.Errorf("%w: it has more than %d bytes", oip.ErrAnswer, MostAnswer))
+		return
 	}
 	if k.keep {
 		k.answer = append(k.answer, b...)

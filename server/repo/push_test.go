@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -34,6 +35,8 @@ func TestPush(t *testing.T) {
 		{"m", 0, make([]byte, 32), "", ErrDigest},
 		{"../m", 0, nil, "", ErrName},
 		{"m", -1, nil, "", ErrName},
+		{"last", math.MaxInt64, nil, "last/9223372036854775807/model.onnx", nil},
+		{"last", 0, nil, "", fs.ErrExist},
 		{".m", 1, nil, "", ErrName},
 	} {
 		p, err := Push(folder, c.name, c.number, strings.NewReader("content"), 7, c.digest)
