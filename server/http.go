@@ -453,23 +453,43 @@ func decompress(body io.Reader, encoding string) (plain io.Reader, err error) {
 	return plain, err
 }
 
+// compressor compresses an answer.
+type compressor interface {
+	io.WriteCloser
+	Reset(io.Writer)
+}
+
+// compressors are kept by their encodings: one has a megabyte, which would take a millisecond to
+// make for each answer, and many clients ask for it whether they have told anybody or not.
+var compressors = map[string]*sync.Pool{
+	"gzip": {New: func() any {
+		w, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed)
+		return w
+	}},
+	"deflate": {New: func() any {
+		w, _ := zlib.NewWriterLevel(nil, zlib.BestSpeed)
+		return w
+	}},
+}
+
 // send writes an answer that may be long, compressed if the client asks for that first of all. It
 // returns how many bytes were written; a client that is gone reads no error either.
 func send(w http.ResponseWriter, r *http.Request, body []byte) int64 {
 	h := w.Header()
 	first, _, _ := strings.Cut(r.Header.Get("Accept-Encoding"), ",")
 	answer := &steps{w: w, to: http.NewResponseController(w), began: time.Now()}
-	var to io.WriteCloser
-	switch strings.TrimSpace(first) {
-	case "gzip":
-		to, _ = gzip.NewWriterLevel(answer, gzip.BestSpeed)
-	case "deflate":
-		to, _ = zlib.NewWriterLevel(answer, zlib.BestSpeed)
-	default:
+	pool := compressors[strings.TrimSpace(first)]
+	if pool == nil {
 		h.Set("Content-Length", strconv.Itoa(len(body)))
 		_, _ = answer.Write(body)
 		return answer.n
 	}
+	to := pool.Get().(compressor)
+	defer func() {
+		to.Reset(nil)
+		pool.Put(to)
+	}()
+	to.Reset(answer)
 	h.Set("Content-Encoding", strings.TrimSpace(first))
 	h.Set("Vary", "Accept-Encoding")
 	if _, err := to.Write(body); err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirgpu/weir"
 	"github.com/weirgpu/weir/server"
+	"github.com/weirgpu/weir/server/oip"
 	"github.com/weirgpu/weir/server/store"
 )
 
@@ -67,6 +68,16 @@ func TestWideRows(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", c.shape, err)
 		}
+	}
+}
+
+// TestLongFile: a file of which nobody said how long it is ends where files do.
+func TestLongFile(t *testing.T) {
+	p := begin(t, t.TempDir(), Options{Input: 1000}, models("digits")...)
+	_, _, err := p.jobs.Make(t.Context(), Asked{Key: "a", Model: "digits", Size: -1},
+		bytes.NewReader(make([]byte, 1001)))
+	if oip.KindOf(err) != oip.TooLarge {
+		t.Error(err)
 	}
 }
 

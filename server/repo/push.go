@@ -110,8 +110,8 @@ func (p *Pushed) place(tmp, own, name string, number int64) error {
 			n = next(own)
 		}
 		if n < 1 { // after the largest number that there is
-			return fmt.Errorf("model %s: %w: its versions are numbered up to the last number: give "+
-				"one that is free", name, fs.ErrExist)
+			return fmt.Errorf("model %s: %w: its versions are numbered up to the last: give one "+
+				"that is free", name, fs.ErrExist)
 		}
 		to := filepath.Join(own, strconv.FormatInt(n, 10))
 		err := os.Rename(tmp, to) // which replaces no folder that has something in it
