@@ -143,7 +143,7 @@ func (p *padding) masked(v *version, name string) error {
 		return errors.New("give an input of numbers that is padded")
 	}
 	for i, d := range in.Type.Shape {
-		if i > 0 && i != p.axes[name] && d.Size < 0 {
+		if i > 0 && i != p.axes[name] && d.Size != 1 {
 			return fmt.Errorf("the input is %v: give one of rows and lengths", in.Type)
 		}
 	}
@@ -178,27 +178,35 @@ func element(d tensor.DType, text string) (*tensor.Tensor, error) {
 	return &tensor.Tensor{DType: d, Shape: []int{}, Data: whole[:d.Size()]}, err
 }
 
-// mask gives a request its mask, where it has none of its own: 1 for all that it has.
+// mask gives a request its mask, where it has none of its own, and its inputs have one length: 1
+// for all that it has.
 func (v *version) mask(in weir.Inputs) {
 	p := v.padding
 	if p == nil || p.mask == "" || in[p.mask] != nil {
 		return
 	}
+	of := v.inputs[p.mask].Type
+	shape := make([]int, len(of.Shape))
+	for i, d := range of.Shape {
+		shape[i] = d.Size
+	}
+	at := p.axes[p.mask]
+	shape[at] = -1
 	for name, axis := range p.axes {
 		t := in[name]
 		if t == nil || axis >= len(t.Shape) {
 			continue
 		}
-		of := v.inputs[p.mask].Type
-		shape := make([]int, len(of.Shape))
-		for i, d := range of.Shape {
-			shape[i] = d.Size
+		if shape[at] >= 0 && (shape[at] != t.Shape[axis] || shape[0] != t.Shape[0]) {
+			return
 		}
-		shape[0], shape[p.axes[p.mask]] = t.Shape[0], t.Shape[axis]
-		if n, err := tensor.ByteCount(of.DType, shape); err == nil && n <= int(v.server.o.Body) {
-			in[p.mask] = filled(of.DType, shape, 1)
-		}
+		shape[0], shape[at] = t.Shape[0], t.Shape[axis]
+	}
+	if shape[at] < 0 {
 		return
+	}
+	if n, err := tensor.ByteCount(of.DType, shape); err == nil && n <= int(v.server.o.Body) {
+		in[p.mask] = filled(of.DType, shape, 1)
 	}
 }
 
@@ -257,8 +265,8 @@ func shorter(t *tensor.Tensor, axes []int, length int) *tensor.Tensor {
 
 // cutTo is the first of each group of elements: length of so many.
 func cutTo[T byte | string](elements []T, outer, of, length int) []T {
-	if elements == nil {
-		return nil
+	if len(elements) == 0 {
+		return elements
 	}
 	part := len(elements) / outer
 	to := make([]T, 0, len(elements)/of*length)
@@ -268,14 +276,41 @@ func cutTo[T byte | string](elements []T, outer, of, length int) []T {
 	return to
 }
 
+// errLengths is an output of padded inputs that is not as long as they are.
+var errLengths = errors.New("the outputs are not as long as the inputs")
+
 // cutBack cuts outputs of a task that was padded.
-func (t *task) cutBack() {
+func (t *task) cutBack() error {
 	if t.pads == nil || t.size == t.length {
-		return
+		return nil
 	}
 	for i, o := range t.out {
+		if !t.pads.long(i, o, t.size) {
+			return errLengths
+		}
 		t.out[i] = shorter(o, t.pads.cut[i], t.length)
 	}
+	return nil
+}
+
+// long reports whether the dimensions of an output that are cut back have a size.
+func (p *padding) long(i int, o *tensor.Tensor, size int) bool {
+	return !slices.ContainsFunc(p.cut[i], func(axis int) bool {
+		return axis >= len(o.Shape) || o.Shape[axis] != size
+	})
+}
+
+// unpad gives a task its inputs back as they came.
+func (t *task) unpad() {
+	if t.pads == nil || t.size <= t.length {
+		return
+	}
+	for name, axis := range t.pads.axes {
+		if x := t.in[name]; x.Shape[axis] == t.size {
+			t.in[name] = shorter(x, []int{axis}, t.length)
+		}
+	}
+	t.size = t.length
 }
 
 // padTrial is what is known of a version while it is tried whether its inputs may be padded.
@@ -401,8 +436,9 @@ func (t *padTrial) hold(out []*tensor.Tensor, tasks []*task, at func(row int) in
 				len(tasks), o.Shape)
 		}
 		for row, x := range tasks {
-			got, want := shorter(part(o, row, 1), t.p.cut[i], x.length), t.alone[at(row)][i]
-			if !alike(got, want) {
+			got, want := part(o, row, 1), t.alone[at(row)][i]
+			long := t.p.long(i, got, x.size)
+			if !long || !alike(shorter(got, t.p.cut[i], x.length), want) {
 				return fmt.Errorf("%w: output %s of a row of length %d alone is not that when it "+
 					"is padded to %d among %d", errDiffer, t.v.on.Outputs()[i].Name, x.length,
 					x.size, len(tasks))

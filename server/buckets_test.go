@@ -243,3 +243,62 @@ func FuzzPadded(f *testing.F) {
 		}
 	})
 }
+
+// TestPaddedEmpty: an output without elements is cut back like others.
+func TestPaddedEmpty(t *testing.T) {
+	s := begin(t, Options{Batch: 8}, configured(t, written("pooled", strings.Replace(
+		pooled, `  output %each`, `  const %zero: int64[1] = {0}
+  const %axis: int64[1] = {1}
+  %none: float32[N,0,seq] = Slice@13 (%t, %zero, %zero, %axis)
+  output %none
+  output %each`, 1)), bucketed))
+	sentences(t, s, "pooled", 20, true)
+}
+
+// TestMaskOfUnlikeLengths: no mask is made where it is not known whose it would be.
+func TestMaskOfUnlikeLengths(t *testing.T) {
+	s := begin(t, Options{Batch: 8}, configured(t, written("two", `graph "two" {
+	  opset "" 17
+	  input %a: int64[N,p]
+	  input %b: int64[N,q]
+	  input %mask: int64[N,r]
+	  const %one: int64[1] = {1}
+	  %sum: int64[N] = ReduceSum@13 (%mask, %one) {keepdims = 0}
+	  output %sum
+	}`), strings.Replace(bucketed, "ids=2", "a=2", 1)))
+	s.background.Wait()
+	ints := func(name string, n int) oip.Input {
+		return oip.Input{Name: name, Tensor: tensor.From(make([]int64, n), 1, n)}
+	}
+	for range 20 {
+		a, err := s.Infer(t.Context(), "two", "", &oip.Request{Inputs: []oip.Input{ints("a", 3),
+			ints("b", 5)}})
+		if !errors.Is(err, oip.ErrRequest) && oip.KindOf(err) != oip.Invalid {
+			t.Fatalf("it answers %v, %v", a, err)
+		}
+	}
+	a, err := s.Infer(t.Context(), "two", "", &oip.Request{Inputs: []oip.Input{ints("a", 3),
+		ints("b", 3)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	if got := tensor.As[int64](a.Outputs[0].Tensor); got[0] != 3 {
+		t.Errorf("the mask that is made has %d", got)
+	}
+}
+
+// TestPaddedToFewer: outputs that are as long as a mask is full are no parts of longer ones: those
+// requests are computed as they came.
+func TestPaddedToFewer(t *testing.T) {
+	full := strings.NewReplacer("\n  output %each", `
+  %counts: float32[N] = ReduceSum@13 (%m, %one) {keepdims = 0}
+  const %zero: int64[1] = {0}
+  %most: float32[1] = ReduceMax@13 (%counts) {keepdims = 1}
+  %n: int64[1] = Cast@13 (%most) {to = 7}
+  %first: float32[N,k,3] = Slice@13 (%each, %zero, %n, %one)
+  output %first
+  output %each`).Replace(pooled)
+	s := begin(t, Options{Batch: 8}, configured(t, written("pooled", full), bucketed))
+	sentences(t, s, "pooled", 20, true)
+}

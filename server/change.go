@@ -25,6 +25,11 @@ func (s *Server) LoadModel(ctx context.Context, name string, p oip.Parameters) e
 	if err != nil {
 		return err
 	}
+	if over != nil {
+		if err := mayAsk(ctx, &o); err != nil {
+			return err
+		}
+	}
 	if err := s.loadMembers(ctx, &o); err != nil {
 		return err
 	}
@@ -34,9 +39,9 @@ func (s *Server) LoadModel(ctx context.Context, name string, p oip.Parameters) e
 }
 
 // UnloadModel ends all versions of a model, and with the parameter unload_dependents those of the
-// models that it is made of, unless another ensemble that is served is too. Requests that were
-// taken are answered; it waits a moment for them and for the memory to be given back, and the index
-// tells when that is done. The error is an *oip.Fault.
+// models that it is made of, unless another ensemble that is served is too, or who asks may not
+// unload them. Requests that were taken are answered; it waits a moment for them and for the memory
+// to be given back, and the index tells when that is done. The error is an *oip.Fault.
 func (s *Server) UnloadModel(ctx context.Context, name string, p oip.Parameters) error {
 	if s.o.Fixed {
 		return fixed(name)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weirgpu/weir/server/auth"
 	"github.com/weirgpu/weir/server/oip"
 )
 
@@ -169,6 +170,10 @@ func (s *Server) loadMembers(ctx context.Context, o *Offer) error {
 		if _, err := s.look(name, ""); err == nil {
 			continue
 		}
+		if err := auth.Check(ctx, "model load", auth.Load, name); err != nil {
+			return fmt.Errorf("ensemble '%s' depends on '%s', which is not loaded: %w", o.Name,
+				name, err)
+		}
 		if err := s.LoadModel(ctx, name, nil); err != nil {
 			f := *fault(err)
 			f.Kind = oip.Invalid
@@ -180,7 +185,18 @@ func (s *Server) loadMembers(ctx context.Context, o *Offer) error {
 	return nil
 }
 
-// unloadMembers unloads the models of an ensemble that no other needs.
+// mayAsk holds that who brings along how a model is made of others may ask those.
+func mayAsk(ctx context.Context, o *Offer) error {
+	for _, name := range o.uses() {
+		if err := auth.Check(ctx, "infer", auth.Infer, name); err != nil {
+			return fmt.Errorf("model %s: parameter config: ensemble of %s: %w", o.Name, name, err)
+		}
+	}
+	return nil
+}
+
+// unloadMembers unloads the models of an ensemble that no other needs, and that who asks may
+// unload.
 func (s *Server) unloadMembers(ctx context.Context, e *model) error {
 	s.mu.Lock()
 	uses := e.offer.uses()
@@ -195,7 +211,7 @@ func (s *Server) unloadMembers(ctx context.Context, e *model) error {
 	s.mu.Unlock()
 	var errs []error
 	for _, name := range uses {
-		if !needed[name] {
+		if !needed[name] && auth.May(ctx, auth.Load, name) {
 			errs = append(errs, s.UnloadModel(ctx, name, oip.Parameters{"unload_dependents": true}))
 		}
 	}

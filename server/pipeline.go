@@ -90,6 +90,10 @@ func (v *version) stage(ctx context.Context, st *stage, r *oip.Request,
 		return err
 	}
 	defer v.server.leave(m)
+	if !st.fits(m) {
+		return oip.Faultf(oip.Unavailable, "model %s was loaded with other outputs, which do not "+
+			"fit the ensemble: load what fits, or the ensemble anew", st.ModelName)
+	}
 	q := v.server.rec.Begin()
 	q.For(m.counts, auth.From(ctx).Name)
 	defer func() { q.End(counted(err)) }()
@@ -108,6 +112,18 @@ func (v *version) stage(ctx context.Context, st *stage, r *oip.Request,
 		values[to] = m.taken(own, part.out[m.outputs[own]])
 	}
 	return nil
+}
+
+// fits reports, of a version that was loaded since the ensemble, whether it gives what the step
+// takes from it. What it reads it checks itself.
+func (st *stage) fits(m *version) bool {
+	for own := range st.OutputMap {
+		now, was := named(m.results, own), named(st.member.results, own)
+		if now == nil || was == nil || now.Datatype != was.Datatype {
+			return false
+		}
+	}
+	return !m.decoupled
 }
 
 // borrow returns the version for a step until leave. Those that Drain waits for are counted with

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -158,6 +157,7 @@ func (v *version) run(ctx context.Context, batch []*task, copied func()) error {
 		// one may be why: the others have their answers
 		v.server.o.Log.Debug("a batch is computed one by one", "model", v.name, "error", err)
 		for _, t := range batch {
+			t.unpad()
 			t.err = v.alone(ctx, t)
 		}
 		err = nil
@@ -174,10 +174,6 @@ func (v *version) alone(ctx context.Context, t *task) error {
 	}
 	t.held, t.out = &shared{Result: r}, r.Outputs()
 	t.held.left.Store(1)
-	if !t.own && t.size > t.length { // it has been padded
-		t.out = slices.Clone(t.out)
-		t.cutBack()
-	}
 	return nil
 }
 
@@ -205,16 +201,22 @@ func (v *version) together(ctx context.Context, d desk, batch []*task, rows int,
 			return errRows
 		}
 	}
-	h := &shared{Result: r}
-	h.left.Store(int32(len(batch)))
 	from := 0
 	for _, t := range batch {
-		t.held, t.out = h, make([]*tensor.Tensor, len(all))
+		t.out = make([]*tensor.Tensor, len(all))
 		for i, o := range all {
 			t.out[i] = part(o, from, t.rows)
 		}
-		t.cutBack()
+		if err := t.cutBack(); err != nil {
+			r.Close()
+			return err
+		}
 		from += t.rows
+	}
+	h := &shared{Result: r}
+	h.left.Store(int32(len(batch)))
+	for _, t := range batch {
+		t.held = h
 	}
 	return nil
 }
