@@ -17,7 +17,9 @@
 //	        by how much a run is longer whose weights come than the one before it, whose are
 //	        there, over what it would be at least by the model of PipeSwitch (OSDI 2020), section
 //	        4.2, from the times of the steps as measured, and the bus as fast as it was: real
-//	        bytes are copied, and the host may be slower than the bus that it plays
+//	        bytes are copied, and the host may be slower than the bus that it plays. An engine for
+//	        copies takes no processor; package engine's TestExposed holds the bound with such a
+//	        one, in virtual time
 //	shrink  an opportunistic job that runs without pause, half of whose weights another asks for:
 //	        from that to when the other one has the bytes, less one iteration
 //	rates   what the cost model of engine/groups.go assumes: reported, and nothing is held
