@@ -29,6 +29,7 @@ var notRun = []struct{ line, why string }{
 	{"weir model rollback ", "TestModelLife"},
 	{"weir model unload ", "TestModelLife"},
 	{"curl localhost:8000/v2/models/NAME/generate ", "TestGenerate, of package server"},
+	{"curl localhost:8000/v2/models/NAME/infer -H", "TestUpSteps"},
 	{"weir bench http://", "TestBenchServer"},
 	{"weir bench grpc://", "TestBenchServer"},
 }
