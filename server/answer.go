@@ -176,7 +176,12 @@ func (v *version) answer(ctx context.Context, r *oip.Request, t *task) error {
 	for _, in := range t.in {
 		q.Bytes += in.Size()
 	}
-	if err := v.server.waiters.wait(account, t); err != nil {
+	if most := v.batches.Load().most; v.suspects.has(account.Name) {
+		q.Rows = most // it shares no batch
+	}
+	t.account, t.weight, t.signed = q.Account, q.Weight, q.Signature
+	free := v.server.o.Bodies - v.server.bodies.Load()
+	if err := v.server.waiters.wait(account, t, q.Bytes, free); err != nil {
 		return err
 	}
 	defer t.begin()

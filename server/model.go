@@ -41,8 +41,10 @@ type version struct {
 	desks   sync.Pool // of desk
 	padding *padding  // that is asked for; nil for none
 	room    room
-	most    atomic.Int64 // bytes that somebody has capped its memory at; 0: nobody has
-	counts  *telemetry.Model
+	// suspects have requests that failed a batch of late
+	suspects suspects
+	most     atomic.Int64 // bytes that somebody has capped its memory at; 0: nobody has
+	counts   *telemetry.Model
 	// sequences are those that are under way, nil of a model that knows none
 	sequences *sequences
 	decoupled bool      // its rows are answers of their own

@@ -173,7 +173,7 @@ func TestIdleSequence(t *testing.T) {
 		q := newSequences(&sequencing{idle: time.Second})
 		enter := func(id string, start bool) (*inSequence, error) {
 			st := &inSequence{of: q, v: v, at: place{start: start}, name: sequenceID{id: id}}
-			return st, st.enter(t.Context())
+			return st, st.enter(t.Context(), &auth.Account{})
 		}
 		st, err := enter("a", true)
 		if err != nil {

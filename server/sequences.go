@@ -20,6 +20,7 @@ type sequences struct {
 	*sequencing
 	mu  sync.Mutex
 	all map[sequenceID]*sequence
+	of  map[string]int // how many of all are an account's
 }
 
 // sequenceID names a sequence of an account; a number and a string are two.
@@ -40,7 +41,15 @@ type sequence struct {
 }
 
 func newSequences(q *sequencing) *sequences {
-	return &sequences{sequencing: q, all: map[sequenceID]*sequence{}}
+	return &sequences{sequencing: q, all: map[sequenceID]*sequence{}, of: map[string]int{}}
+}
+
+// drop forgets a sequence; q.mu is held.
+func (q *sequences) drop(name sequenceID) {
+	delete(q.all, name)
+	if q.of[name.account]--; q.of[name.account] == 0 {
+		delete(q.of, name.account)
+	}
 }
 
 // inSequence is a request of a sequence that has its turn. Nil stands for one without a sequence.
@@ -86,7 +95,7 @@ func (v *version) sequenced(ctx context.Context, r *oip.Request, in weir.Inputs)
 	}
 	st := &inSequence{of: q, v: v, at: at,
 		name: sequenceID{auth.From(ctx).Name, at.id, at.text}}
-	if err := st.enter(ctx); err != nil {
+	if err := st.enter(ctx, auth.From(ctx)); err != nil {
 		return nil, err
 	}
 	if err := st.inputs(in); err != nil {
@@ -97,7 +106,7 @@ func (v *version) sequenced(ctx context.Context, r *oip.Request, in weir.Inputs)
 }
 
 // enter finds the sequence, or begins it, and waits for its turn.
-func (st *inSequence) enter(ctx context.Context) error {
+func (st *inSequence) enter(ctx context.Context, a *auth.Account) error {
 	q := st.of
 	q.mu.Lock()
 	seq := q.all[st.name]
@@ -109,9 +118,17 @@ func (st *inSequence) enter(ctx context.Context) error {
 		q.mu.Unlock()
 		return busy("model %s: %d sequences are under way, which is as many as there may be: end "+
 			"one, or ask again later", st.v.name, mostSequences)
+	case seq == nil && !within(a, int64(q.of[a.Name]), 1, int64(mostSequences-len(q.all))):
+		n := q.of[a.Name]
+		q.mu.Unlock()
+		f := oip.Faultf(oip.Exhausted, "model %s: account %s has %d sequences, which is its part "+
+			"of those that there may be: end one, or ask again later", st.v.name, a.Name, n)
+		f.RetryAfter = retry
+		return f
 	case seq == nil:
 		seq = &sequence{turn: make(chan struct{}, 1)}
 		q.all[st.name] = seq
+		q.of[a.Name]++
 	}
 	seq.users++
 	if seq.timer != nil {
@@ -228,7 +245,7 @@ func (st *inSequence) drop() {
 		return
 	}
 	st.seq.over = true
-	delete(st.of.all, st.name)
+	st.of.drop(st.name)
 	st.v.server.Release(st.seq.held)
 	st.seq.held = 0
 }
@@ -246,6 +263,6 @@ func (q *sequences) end(s *Server) {
 			seq.timer.Stop()
 		}
 		s.Release(seq.held)
-		delete(q.all, name)
+		q.drop(name)
 	}
 }

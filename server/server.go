@@ -90,6 +90,7 @@ type Server struct {
 	loads    atomic.Uint64 // versions that were loaded
 	bodies   atomic.Int64  // bytes of Options.Bodies that are held
 	waiters  waiters
+	across   *across
 	regions  *shm.Regions // nil where none are taken
 	kept     *kept.Cache  // nil where no answers are kept
 
@@ -131,9 +132,9 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{o: o, host: host, rec: o.Recorder, regions: regions, kept: kept.New(o.Cache),
-		models: map[string]*model{},
-		idle:   make(chan struct{}), promising: make(chan struct{}, 1),
+	s := &Server{o: o, across: newAcross(), host: host, rec: o.Recorder, regions: regions,
+		kept: kept.New(o.Cache), models: map[string]*model{},
+		idle: make(chan struct{}), promising: make(chan struct{}, 1),
 		loading: make(chan struct{}, 1), learning: make(chan struct{}, 1)}
 	s.life, s.end = context.WithCancel(context.Background())
 	if s.rec == nil {

@@ -26,7 +26,12 @@ type task struct {
 	err    error   // of this request alone
 	follow *telemetry.Request
 	waits  *waiters // where it counts as one that waits; nil where it does not
-	by     string   // its account
+	by     string   // its account, there
+	bytes  int64    // and what it counts for
+	// account, weight and signed are those of its request in the queue
+	account string
+	weight  float64
+	signed  string
 	// pads says how its inputs are padded, from a length to a size; they are not where size is 0
 	pads         *padding
 	length, size int
@@ -136,8 +141,15 @@ func (v *version) run(ctx context.Context, batch []*task, copied func()) error {
 	}
 	follow, rows := make([]*telemetry.Request, 0, 1), 0
 	for _, t := range batch {
-		t.begin()
 		rows += t.rows
+	}
+	leave, err := v.enter(ctx, batch, rows)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	for _, t := range batch {
+		t.begin()
 		follow = append(follow, t.follow)
 	}
 	e := v.counts.Execute(rows, follow...)
@@ -152,13 +164,15 @@ func (v *version) run(ctx context.Context, batch []*task, copied func()) error {
 		d = desk{}
 	}
 	defer v.desks.Put(d)
-	err := v.together(ctx, d, batch, rows, copied)
+	err = v.together(ctx, d, batch, rows, copied)
 	if err != nil && ctx.Err() == nil {
 		// one may be why: the others have their answers
 		v.server.o.Log.Debug("a batch is computed one by one", "model", v.name, "error", err)
 		for _, t := range batch {
 			t.unpad()
-			t.err = v.alone(ctx, t)
+			if t.err = v.alone(ctx, t); t.err != nil {
+				v.suspects.add(t.account)
+			}
 		}
 		err = nil
 	}
