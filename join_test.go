@@ -186,3 +186,60 @@ func TestJoinRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestJoinBodies: parts with branches that read what is around them, outputs that are inputs, one
+// value given twice and scalars come together as they run one after another; a model twice, too.
+func TestJoinBodies(t *testing.T) {
+	const text = `graph "branch" {
+  opset "" 17
+  input %c: bool[]
+  input %a: float32[N,2]
+  const %two: float32[] = {2}
+  %y: float32[N,2] = If@16 (%c | %a, %two) {then_branch=graph "then" captures 2 {
+    input %a: float32[N,2]
+    input %two: float32[]
+    %r: float32[N,2] = Mul@14 (%a, %two)
+    output %r
+  }, else_branch=graph "else" captures 2 {
+    input %a: float32[N,2]
+    input %two: float32[]
+    %r: float32[N,2] = Sub@14 (%a, %two)
+    output %r
+  }}
+  %not: bool[] = Not@1 (%c)
+  output %y
+  output %not
+  output %a
+}`
+	part := func(name, c, a, y, not, same string) weir.Part {
+		return weir.Part{Name: name, Model: once(t, text),
+			Inputs:  map[string]string{"c": c, "a": a},
+			Outputs: map[string]string{"y": y, "not": not, "a": same}}
+	}
+	whole, err := weir.Join("whole", []weir.Part{part("second", "n1", "y1", "y2", "n2", "a2"),
+		part("first", "c", "x", "y1", "n1", "a1")}, []string{"y2", "n2", "a2", "a1", "y1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer whole.Close()
+	for c, want := range map[bool][]float32{true: {0, 2}, false: {-2, 0}} {
+		r, err := whole.Run(t.Context(), weir.Inputs{"c": tensor.From([]bool{c}),
+			"x": tensor.From([]float32{1, 2}, 1, 2)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		y1 := []float32{2, 4}
+		if !c {
+			y1 = []float32{-1, 0}
+		}
+		for name, w := range map[string]*weir.Tensor{"y2": tensor.From(want, 1, 2),
+			"n2": tensor.From([]bool{c}), "a2": tensor.From(y1, 1, 2),
+			"y1": tensor.From(y1, 1, 2),
+			"a1": tensor.From([]float32{1, 2}, 1, 2)} {
+			if got := r.Output(name); !tensor.Equal(got, w) {
+				t.Errorf("%v: %s is %v, want %v", c, name, got, w)
+			}
+		}
+		r.Close()
+	}
+}

@@ -96,7 +96,7 @@ type page struct {
 	next     string // "" of the last
 }
 
-type object struct{ key, size, tag string }
+type object struct{ key, size, tag, time string }
 
 // Names implements [Remote].
 func (s *s3) Names(ctx context.Context) ([]string, error) {
@@ -132,7 +132,11 @@ func (s *s3) Files(ctx context.Context, model string) ([]File, error) {
 				return fmt.Errorf("%s: %w: %.200q (%.20s bytes) is no file of a model",
 					s.address, ErrLayout, o.key, o.size)
 			}
-			list = append(list, File{Path: at, Size: size, Mark: o.tag, key: o.key})
+			f := File{Path: at, Size: size, Mark: cmp.Or(o.tag, o.time), key: o.key}
+			if !strings.HasPrefix(o.tag, "W/") { // which If-Match never finds (RFC 9110, 13.1.1)
+				f.tag = o.tag
+			}
+			list = append(list, f)
 		}
 		if len(list) > mostFiles {
 			return fmt.Errorf("%s: %w: more than %d files", s.address, ErrLayout, mostFiles)
@@ -173,8 +177,11 @@ func (s *s3) list(ctx context.Context, q url.Values, each func(*page) error) err
 // Open implements [Remote]. The object must be the one of the list, and where the store knows its
 // SHA-256 the content is held against that.
 func (s *s3) Open(ctx context.Context, f *File) (io.ReadCloser, error) {
-	body, h, err := s.get(ctx, f.key, nil, http.Header{"If-Match": {f.Mark},
-		"X-Amz-Checksum-Mode": {"ENABLED"}})
+	asks := http.Header{"X-Amz-Checksum-Mode": {"ENABLED"}}
+	if f.tag != "" {
+		asks.Set("If-Match", f.tag)
+	}
+	body, h, err := s.get(ctx, f.key, nil, asks)
 	if err != nil {
 		return nil, err
 	}
@@ -278,6 +285,8 @@ func readPage(r io.Reader) (*page, error) {
 			o.size = text
 		case "ListBucketResult/Contents/ETag":
 			o.tag = text
+		case "ListBucketResult/Contents/LastModified":
+			o.time = text
 		case "ListBucketResult/Contents":
 			p.keys = append(p.keys, o)
 			o = object{}

@@ -186,6 +186,45 @@ func TestContent(t *testing.T) {
 	}
 }
 
+// TestNoTags: files of a store without tags, or with weak ones, come, and not again while they are
+// as they were.
+func TestNoTags(t *testing.T) {
+	for tag, match := range map[string]string{"": "", `W/"a"`: "", `"a"`: `"a"`} {
+		asked := 0
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, ".onnx") {
+				asked++
+				if got := strings.Join(r.Header["If-Match"], ","); got != match {
+					t.Errorf("%s: If-Match is %q", tag, got)
+				}
+				_, _ = io.WriteString(w, "one")
+				return
+			}
+			fmt.Fprintf(w, "<ListBucketResult>"+
+				"<CommonPrefixes><Prefix>m/</Prefix></CommonPrefixes><Contents>"+
+				"<Key>m/1/model.onnx</Key><Size>3</Size><ETag>%s</ETag>"+
+				"<LastModified>2026-11-28T00:00:00Z</LastModified></Contents>"+
+				"</ListBucketResult>", escapedXML(tag))
+		}))
+		r, err := Parse("s3://shelf", func(name string) string {
+			return map[string]string{"AWS_ENDPOINT_URL": s.URL}[name]
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := mirror(t, t.TempDir(), r)
+		for range 2 {
+			if err := m.Bring(t.Context(), ""); err != nil {
+				t.Errorf("%s: %v", tag, err)
+			}
+		}
+		if asked != 1 {
+			t.Errorf("%s: the file was asked for %d times", tag, asked)
+		}
+		s.Close()
+	}
+}
+
 // TestAnswers: what a store refuses is said with its words and with what helps.
 func TestAnswers(t *testing.T) {
 	for name, c := range map[string]struct {

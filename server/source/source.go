@@ -40,6 +40,7 @@ type File struct {
 	// Mark is equal for equal content: a digest, or what the store has in its place.
 	Mark string
 	key  string // what the remote finds it by
+	tag  string // of the very content, "" where there is none that a request may name
 }
 
 // Remote is a place that has models.
