@@ -346,9 +346,13 @@ func (d *decoder) elements(datatype string, shape []int) (*tensor.Tensor, error)
 func (d *decoder) floats(to []float32) int {
 	for i := range to {
 		begin := d.at
-		d.peek()
-		f, ok := d.float()
-		if !ok || d.peek() != ',' {
+		f, n := float(d.b[d.at:])
+		if n == 0 {
+			d.peek()
+			f, n = float(d.b[d.at:])
+		}
+		d.at += n
+		if n == 0 || d.b[d.at] != ',' && d.peek() != ',' {
 			d.at = begin
 			return i
 		}

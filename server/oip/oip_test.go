@@ -220,6 +220,7 @@ func TestFloats(t *testing.T) {
 			texts = append(texts, fmt.Sprintf("%de%d", rnd.Uint64()>>rnd.IntN(64), rnd.IntN(60)-30))
 		}
 	}
+	read := 0
 	for _, s := range texts {
 		if strings.ContainsAny(s, "NI") {
 			continue
@@ -229,15 +230,18 @@ func TestFloats(t *testing.T) {
 		if err != nil || c.at != len(s) {
 			t.Fatalf("%s: read %d bytes: %v", s, c.at, err)
 		}
-		for _, behind := range []string{"", ",", "]12345678", "e5", "."} {
-			q := cursor{b: []byte(s + behind)}
-			f, ok := q.float()
-			slow := cursor{b: q.b}
-			if n, err := slow.number(); ok && err != nil {
-				t.Fatalf("%s was read: %v", q.b, err)
-			} else if v, _ := n.float32(); ok && (math.Float32bits(f) != math.Float32bits(v) ||
-				q.at != slow.at) || !ok && q.at != 0 {
-				t.Fatalf("%s: %v and %d bytes, want %v and %d", q.b, f, q.at, v, slow.at)
+		for _, behind := range []string{",", "]12345678", "e5", ".", "\xff1", " 2"} {
+			slow := cursor{b: []byte(s + behind + strings.Repeat(" ", within))}
+			f, length := float(slow.b)
+			if length == 0 {
+				continue
+			}
+			read++
+			if n, err := slow.number(); err != nil {
+				t.Fatalf("%s was read: %v", slow.b, err)
+			} else if v, _ := n.float32(); math.Float32bits(f) != math.Float32bits(v) ||
+				length != slow.at {
+				t.Fatalf("%s: %v and %d bytes, want %v and %d", slow.b, f, length, v, slow.at)
 			}
 		}
 		f, ok := n.float32()
@@ -250,6 +254,9 @@ func TestFloats(t *testing.T) {
 		if ok != (werr == nil) || ok && math.Float64bits(d) != math.Float64bits(want) {
 			t.Fatalf("%s as FP64: %v, %v; strconv says %v, %v", s, d, ok, want, werr)
 		}
+	}
+	if read < len(texts)/2 {
+		t.Errorf("the quick way read %d of %d", read, len(texts))
 	}
 }
 
