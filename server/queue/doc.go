@@ -6,7 +6,8 @@
 //
 // There is no goroutine of the queue's own: whoever arrives, leaves or is done asks admit what is
 // next, and hands a batch to the goroutine of its first request. A request that finds nobody
-// before it runs at once, without another goroutine.
+// before it runs at once, without another goroutine. A batch that takes less than waking a
+// goroutine may is run by whoever comes first, of its requests and those that wait.
 //
 // How long batches take is forecast from those that ran (forecast.go).
 //

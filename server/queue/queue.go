@@ -44,8 +44,9 @@ type Queue[T any] struct {
 
 	mu      sync.Mutex
 	model   admit.Model
-	left    bool // requests are refused
-	busy    bool // a batch runs
+	left    bool      // requests are refused
+	busy    bool      // a batch runs, or is next
+	next    *batch[T] // that nobody runs yet
 	control *admit.Control
 	waiting map[uint64]*ticket[T]
 	last    uint64
@@ -59,15 +60,14 @@ type ticket[T any] struct {
 	item T
 	ctx  context.Context
 	id   uint64
-	told chan struct{} // has one value once lead or err says how it goes on
-	// lead is the batch that this request's goroutine is to run, nil for none.
-	lead *batch[T]
+	told chan struct{} // has a value where its goroutine is to look again
+	over bool          // err says how it went
 	err  error
-	in   *batch[T] // that it runs in, nil before and after
+	in   *batch[T] // that is next or runs with it
 	gone bool      // was given up while it ran
 }
 
-// batch is requests that run together; the first one's goroutine runs it.
+// batch is requests that run together.
 type batch[T any] struct {
 	tickets []*ticket[T]
 	items   []T
@@ -76,7 +76,8 @@ type batch[T any] struct {
 	began   time.Time
 	left    int // requests that were not given up
 	cancel  context.CancelFunc
-	copied  chan struct{} // closed once the items are read no more; nil where there is one
+	by      *ticket[T]    // whose goroutine runs it, nil before
+	copied  chan struct{} // closed once the items are read no more; nil where only by is in it
 	once    sync.Once
 }
 
@@ -139,31 +140,66 @@ func (q *Queue[T]) Forecast(signature string, rows int) time.Duration {
 // while it waits, or else that of Run. Nobody reads item once Do has returned.
 func (q *Queue[T]) Do(ctx context.Context, r Request, item T) error {
 	t := &ticket[T]{item: item, ctx: ctx, told: make(chan struct{}, 1)}
-	if err := q.arrive(&r, t); err != nil {
+	b, err := q.arrive(&r, t)
+	if err != nil {
 		return err
 	}
-	select {
-	case <-t.told:
-	case <-ctx.Done():
-		if in, over := q.abandon(t); over {
-			if in != nil {
-				<-in.copied
-			}
-			return fmt.Errorf("model %s: waiting for its turn: %w", q.name, ctx.Err())
+	for over := false; !over; {
+		if b != nil {
+			b, over = q.carry(b, t)
+			continue
 		}
-	}
-	if t.lead != nil {
-		q.carry(t)
+		select {
+		case <-t.told:
+		case <-ctx.Done():
+			if in, over := q.abandon(t); over {
+				if in != nil {
+					<-in.copied
+				}
+				return fmt.Errorf("model %s: waiting for its turn: %w", q.name, ctx.Err())
+			}
+		}
+		b, over = q.look(t)
 	}
 	return t.err
 }
 
-// arrive lets a request wait, or refuses it.
-func (q *Queue[T]) arrive(r *Request, t *ticket[T]) error {
+// look returns the batch that the goroutine of a request is to run now, or whether the request is
+// over; neither where it has to wait.
+func (q *Queue[T]) look(t *ticket[T]) (b *batch[T], over bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.take(t), t.over
+}
+
+// swift is the longest forecast of a batch that is run by whoever comes first, one of its requests
+// or one that waits. To wake the goroutine of another takes longer than batches of small models,
+// and so much longer a request may wait that is given up meanwhile.
+const swift = 200 * time.Microsecond
+
+// take is the next batch, if the goroutine of t is to run it. q.mu is held.
+func (q *Queue[T]) take(t *ticket[T]) *batch[T] {
+	b := q.next
+	if b == nil || t.over {
+		return nil
+	}
+	if long := q.times.time(b.of, b.rows); t.in != b && (long > swift || long == unknown) {
+		return nil
+	}
+	q.next, b.by = nil, t
+	if b.tickets[0] != t || len(b.tickets) > 1 {
+		b.copied = make(chan struct{})
+	}
+	return b
+}
+
+// arrive lets a request wait, or refuses it. It returns the batch that its goroutine is to run now,
+// if any.
+func (q *Queue[T]) arrive(r *Request, t *ticket[T]) (*batch[T], error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if err := q.weigh(r); err != nil {
-		return err
+		return nil, err
 	}
 	q.last++
 	t.id = q.last
@@ -179,14 +215,13 @@ func (q *Queue[T]) arrive(r *Request, t *ticket[T]) error {
 			q.publish()
 		}
 		q.decide() // some may have been put out
-		return err
+		return nil, err
 	}
 	q.waiting[t.id] = t
 	if q.o.Admitted != nil {
 		q.o.Admitted(t.item)
 	}
-	q.decide()
-	return nil
+	return q.decideFor(t), nil
 }
 
 // weigh tells what an account weighs, where that is new.
@@ -214,7 +249,7 @@ func (q *Queue[T]) abandon(t *ticket[T]) (in *batch[T], over bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
-	case t.lead != nil || t.err != nil:
+	case t.over || t.in != nil && t.in == q.next:
 		return nil, false
 	case t.in != nil:
 		q.leave(t)
@@ -242,7 +277,34 @@ func (q *Queue[T]) leave(t *ticket[T]) {
 }
 
 // decide does what is to be done now. q.mu is held.
-func (q *Queue[T]) decide() {
+func (q *Queue[T]) decide() { q.decideFor(nil) }
+
+// decideFor does what is to be done now, and returns the batch that the goroutine of t is to run:
+// without one that of another request is told. q.mu is held.
+func (q *Queue[T]) decideFor(t *ticket[T]) *batch[T] {
+	before := q.next
+	q.choose()
+	if t != nil {
+		if b := q.take(t); b != nil {
+			return b
+		}
+	}
+	if q.next != before {
+		q.next.tickets[0].tell()
+	}
+	return nil
+}
+
+// tell has the goroutine of a request look again.
+func (t *ticket[T]) tell() {
+	select {
+	case t.told <- struct{}{}:
+	default: // it has not looked since it was told last
+	}
+}
+
+// choose refuses what is to be refused, and finds what is next. q.mu is held.
+func (q *Queue[T]) choose() {
 	d := q.control.Decide(q.now())
 	for _, r := range d.Refused {
 		t := q.waiting[r.ID]
@@ -251,8 +313,8 @@ func (q *Queue[T]) decide() {
 		if errors.Is(&why, admit.ErrLate) {
 			why.RetryAfter = 0 // it came in time, and its time is over
 		}
-		t.err = &why
-		t.told <- struct{}{}
+		t.err, t.over = &why, true
+		t.tell()
 	}
 	if d.Run != nil {
 		q.start(d.Run)
@@ -260,13 +322,10 @@ func (q *Queue[T]) decide() {
 	q.rouse(d.Wake)
 }
 
-// start hands a batch to the goroutine of its first request. q.mu is held.
+// start makes a batch the next. q.mu is held.
 func (q *Queue[T]) start(r *admit.Run) {
 	q.busy = true
 	b := &batch[T]{of: r.Signature, rows: r.Rows, left: len(r.Requests)}
-	if len(r.Requests) > 1 {
-		b.copied = make(chan struct{})
-	}
 	for _, id := range r.Requests {
 		t := q.waiting[id]
 		delete(q.waiting, id)
@@ -274,9 +333,7 @@ func (q *Queue[T]) start(r *admit.Run) {
 		b.tickets = append(b.tickets, t)
 		b.items = append(b.items, t.item)
 	}
-	first := b.tickets[0]
-	first.lead = b
-	first.told <- struct{}{}
+	q.next = b
 }
 
 // rouse asks again at a time; 0: only once something happens. q.mu is held.
@@ -300,10 +357,11 @@ func (q *Queue[T]) rouse(at time.Duration) {
 // errLost is that of requests whose batch ended by a panic or runtime.Goexit.
 var errLost = errors.New("the batch ended without an outcome")
 
-// carry runs the batch that a request leads.
-func (q *Queue[T]) carry(t *ticket[T]) {
-	b, ctx := t.lead, t.ctx
-	if len(b.tickets) > 1 {
+// carry runs a batch on the goroutine of a request, which may be in another. It returns as look
+// does.
+func (q *Queue[T]) carry(b *batch[T], t *ticket[T]) (next *batch[T], over bool) {
+	ctx := b.tickets[0].ctx
+	if b.copied != nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithCancel(context.WithoutCancel(ctx))
 		defer cancel()
@@ -321,9 +379,11 @@ func (q *Queue[T]) carry(t *ticket[T]) {
 		defer stop()
 	}
 	b.began = time.Now()
-	err := errLost
-	defer func() { q.finish(b, err) }()
+	err, returned := errLost, false
+	defer func() { next, over = q.finish(b, err, returned) }()
 	err = q.o.Run(ctx, b.items, b.release)
+	returned = true
+	return nil, false // what finish returns
 }
 
 // release lets those go that were given up.
@@ -333,11 +393,25 @@ func (b *batch[T]) release() {
 	}
 }
 
-// finish tells the requests of a batch how it went, and begins what is next.
-func (q *Queue[T]) finish(b *batch[T], err error) {
+// finish ends a batch and finds what is next. It returns as look does, for the request whose
+// goroutine has run the batch; that goroutine ends if it has not returned from it.
+func (q *Queue[T]) finish(b *batch[T], err error, returned bool) (next *batch[T], over bool) {
 	b.release()
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.end(b, err)
+	if returned {
+		return q.decideFor(b.by), b.by.over
+	}
+	if !b.by.over && q.control.Cancel(q.now(), b.by.id) {
+		delete(q.waiting, b.by.id)
+	}
+	q.decide()
+	return nil, true
+}
+
+// end tells the requests of a batch how it went. q.mu is held.
+func (q *Queue[T]) end(b *batch[T], err error) {
 	q.busy = false
 	took := time.Since(b.began)
 	if e := q.control.Done(q.now(), took); e != nil {
@@ -348,20 +422,18 @@ func (q *Queue[T]) finish(b *batch[T], err error) {
 		errors.Is(err, context.DeadlineExceeded) && q.times.atLeast(b.of, b.rows, took):
 		q.publish()
 	}
-	for i, t := range b.tickets {
-		t.in = nil
-		t.err = err
+	for _, t := range b.tickets {
+		t.in, t.over, t.err = nil, true, err
 		if t.gone {
 			if err == nil {
 				q.o.Drop(t.item)
 			}
 			t.err = fmt.Errorf("model %s: while it ran: %w", q.name, t.ctx.Err())
 		}
-		if i > 0 && !t.gone {
-			t.told <- struct{}{}
+		if t != b.by && !t.gone {
+			t.tell()
 		}
 	}
-	q.decide()
 }
 
 // rest is the least time between two changes of forecasts while requests wait, whose places then
