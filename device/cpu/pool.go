@@ -50,6 +50,9 @@ const (
 	spinTurns     = 1 << 10
 	yieldTurns    = 1 << 9
 	goschedTurns  = 4
+	// A worker without work offers its scheduler processor so often from the beginning: on a
+	// machine of few cores other goroutines wait for it, such as those that answer requests.
+	offerTurns = 16
 )
 
 // Pool runs parallel loops on a fixed set of worker threads. The goroutine that calls [Pool.Run]
@@ -288,6 +291,9 @@ func (p *Pool) next(from, w int) int {
 			p.park(from, w)
 			start, turn = time.Now(), 0
 			continue
+		}
+		if turn%offerTurns == offerTurns-1 {
+			runtime.Gosched()
 		}
 		backOff(turn)
 	}

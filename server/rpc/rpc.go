@@ -25,6 +25,10 @@ const (
 	MaxConnections = 1024
 )
 
+// workers is how many goroutines stay to handle calls, one after another; more calls at a time have
+// one each. One that is new has a stack that must grow first, by copies.
+const workers = 16
+
 // A client that sends or takes must get on: within patience, and on average, after as much time
 // again, by pace bytes a second; as over HTTP.
 const (
@@ -75,6 +79,7 @@ func New(o Options) *Server {
 		grpc.MaxRecvMsgSize(int(s.body)),
 		grpc.MaxSendMsgSize(1<<31-1), // a client has a bound of its own
 		grpc.MaxConcurrentStreams(MaxCalls),
+		grpc.NumStreamWorkers(workers),
 		grpc.MaxHeaderListSize(64<<10),
 		// what a call has that nobody reads yet, and all of a connection's that were not accepted;
 		// a message that is being read may come as a whole
