@@ -124,8 +124,8 @@ func TestSwiftPanic(t *testing.T) {
 	})
 }
 
-// TestSwiftGivenUp: a request whose batch another runs is let go once nobody reads it, and its batch
-// is cut off.
+// TestSwiftGivenUp: a request whose batch another runs is let go once nobody reads it, and its
+// batch is cut off.
 func TestSwiftGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var cut error
@@ -163,7 +163,8 @@ func TestSwiftGivenUp(t *testing.T) {
 		for over := false; b != nil && !over; {
 			b, over = q.carry(b, third)
 		}
-		if err := <-outcome; !errors.Is(err, context.Canceled) || !errors.Is(cut, context.Canceled) {
+		err := <-outcome
+		if !errors.Is(err, context.Canceled) || !errors.Is(cut, context.Canceled) {
 			t.Errorf("given up with %v, its batch with %v", err, cut)
 		}
 		if third.err != nil || !third.over {
