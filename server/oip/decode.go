@@ -1,6 +1,7 @@
 package oip
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -176,10 +177,13 @@ func (d *decoder) shape() ([]int, error) {
 }
 
 func (d *decoder) data(in *draft) error {
-	if in.datatype == "" || !in.hasShape || in.data != nil {
+	if in.data != nil {
+		return fmt.Errorf("%w: input %.200q: give data once", ErrRequest, in.name)
+	}
+	if in.datatype == "" || !in.hasShape {
 		d.peek()
 		begin := d.at
-		err := d.skip()
+		err := d.pass()
 		in.data, in.at = d.b[begin:d.at], begin
 		return err
 	}
@@ -188,6 +192,25 @@ func (d *decoder) data(in *draft) error {
 		return fmt.Errorf("input %.200q: %w", in.name, err)
 	}
 	in.tensor = t
+	return nil
+}
+
+// pass skips data that are read later: where they are an array of numbers, without looking at them.
+func (d *decoder) pass() error {
+	if d.peek() != '[' {
+		return d.skip()
+	}
+	all := d.b[d.at+1:]
+	end := bytes.IndexByte(all, ']')
+	if end < 0 {
+		return d.skip()
+	}
+	for _, other := range []byte(`[{"`) {
+		if bytes.IndexByte(all[:end], other) >= 0 {
+			return d.skip()
+		}
+	}
+	d.at += end + 2
 	return nil
 }
 

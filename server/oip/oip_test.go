@@ -396,7 +396,7 @@ func BenchmarkFloats(b *testing.B) {
 		values[i] = rnd.Float32()
 	}
 	data, _ := json.Marshal(values)
-	body := []byte(one(`"datatype":"FP32","shape":[3,224,224],"data":` + string(data)))
+	body := []byte(one(`"data":` + string(data) + `,"datatype":"FP32","shape":[3,224,224]`))
 	b.Run("weir", func(b *testing.B) {
 		b.SetBytes(int64(len(body)))
 		for b.Loop() {
