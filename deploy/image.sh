@@ -15,9 +15,7 @@ mkdir -p "$work/root/usr/bin" "$work/root/etc/ssl/certs" "$work/root/models" "$w
   "$work/image/blobs/sha256"
 if [ -z "$weir" ]; then
   weir=$work/weir
-  (cd "$here" && CGO_ENABLED=0 GOOS=linux GOARCH=$arch go build \
-    -tags nogpu,grpcnotrace,nethttpomithttp2 -trimpath -ldflags='-s -w -funcalign=8' \
-    -o "$weir" ./cmd/weir)
+  GOARCH=$arch "$here/deploy/static.sh" "$weir"
 fi
 cp "$weir" "$work/root/usr/bin/weir"
 chmod 755 "$work/root/usr/bin/weir"

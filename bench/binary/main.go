@@ -86,9 +86,7 @@ func measure(limit int64) (*report, error) {
 }
 
 func build(out, ldflags string) error {
-	c := exec.Command("go", "build", "-tags", "nogpu,grpcnotrace,nethttpomithttp2", "-trimpath",
-		"-ldflags", ldflags+" -funcalign=8", "-o", out, "./cmd/weir")
-	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
+	c := exec.Command("deploy/static.sh", out, ldflags)
 	if said, err := c.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", c, err, said)
 	}

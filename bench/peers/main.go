@@ -200,11 +200,9 @@ func weir(dir string) (*peer, error) {
 		return nil, err
 	}
 	binary := filepath.Join(dir, "weir")
-	build := exec.Command("go", "build", "-tags", "nogpu,grpcnotrace,nethttpomithttp2", "-trimpath",
-		"-ldflags", "-s -w -funcalign=8", "-o", binary, "./cmd/weir")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	build := exec.Command("deploy/static.sh", binary)
 	if out, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("go build ./cmd/weir: %w: run this from the module's root: %s", err,
+		return nil, fmt.Errorf("%s: %w: run this from the module's root: %s", build, err,
 			out)
 	}
 	p := &peer{Name: "weir"}
