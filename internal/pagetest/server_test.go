@@ -203,6 +203,7 @@ func TestServer(t *testing.T) {
 	s := serve(t, 100)
 	b := newTab(t, ctx)
 	left := b.origins(t, s.url)
+	s.ask(t, longName) // its lane has all of its name
 	for i := range 40 {
 		s.ask(t, fmt.Sprintf("digits-%02d", 10+i%8))
 	}
