@@ -176,8 +176,8 @@ func (v *version) answer(ctx context.Context, r *oip.Request, t *task) error {
 	for _, in := range t.in {
 		q.Bytes += in.Size()
 	}
-	if most := v.batches.Load().most; v.suspects.has(account.Name) {
-		q.Rows = most // it shares no batch
+	if v.suspects.has(account.Name) {
+		q.Rows = math.MaxInt // it shares no batch
 	}
 	t.account, t.weight, t.signed = q.Account, q.Weight, q.Signature
 	free := v.server.o.Bodies - v.server.bodies.Load()

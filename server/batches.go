@@ -68,10 +68,12 @@ func (v *version) learn(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	v.batches.Store(b)
-	if err := v.queue.Set(v.admission()); err != nil {
+	// the queue first: a request that does not know of it yet takes a whole batch
+	if err := v.queue.Set(v.admitting(b)); err != nil {
 		v.server.o.Log.Error("requests are not put together", "model", v.name, "error", err)
+		return
 	}
+	v.batches.Store(b)
 }
 
 // study begins to learn, behind requests, unless that was begun before.

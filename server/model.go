@@ -76,8 +76,10 @@ func (v *version) own() int {
 }
 
 // admission says how requests for the version wait and are put together.
-func (v *version) admission() admit.Model {
-	b := v.batches.Load()
+func (v *version) admission() admit.Model { return v.admitting(v.batches.Load()) }
+
+// admitting is what admission says where requests are put together so.
+func (v *version) admitting(b *batching) admit.Model {
 	m := admit.Model{Name: v.name, Class: v.job.Usage().Share.Class, Queue: v.server.o.Queue,
 		Bytes: v.server.o.Bodies, Levels: v.own(), Default: 1,
 		Batch: admit.Batch{Max: b.most, Preferred: b.preferred, Delay: b.delay}}

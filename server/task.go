@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -98,10 +99,11 @@ func (v *version) place(t *task, q *queue.Request) {
 	from := 1
 	if b.most == 1 || t.rows < 1 || t.rows > b.most {
 		from = 0 // it runs alone
-		q.Rows = b.most
+		q.Rows = math.MaxInt
 	} else {
 		q.Rows = t.rows
 	}
+	q.Fit = true
 	if b.pads != nil && from == 1 {
 		t.pads = b.pads
 		t.length, t.size = b.pads.of(t.in)

@@ -28,8 +28,11 @@ type Options[T any] struct {
 type Request struct {
 	Account string
 	// Weight is the account's part against others; 0 stands for 1.
-	Weight    float64
-	Rows      int
+	Weight float64
+	Rows   int
+	// Fit has a request of more rows than a batch take a whole one, in the place of being refused:
+	// how many that is changes while requests come.
+	Fit       bool
 	Bytes     int64
 	Signature string
 	Priority  int
@@ -203,7 +206,11 @@ func (q *Queue[T]) arrive(r *Request, t *ticket[T]) (*batch[T], error) {
 	}
 	q.last++
 	t.id = q.last
-	a := admit.Request{ID: t.id, Model: q.name, Account: r.Account, Rows: r.Rows,
+	rows := r.Rows
+	if r.Fit {
+		rows = min(rows, q.model.Batch.Max)
+	}
+	a := admit.Request{ID: t.id, Model: q.name, Account: r.Account, Rows: rows,
 		Bytes: r.Bytes, Signature: r.Signature, Priority: r.Priority}
 	now := q.now()
 	if at, ok := t.ctx.Deadline(); ok {

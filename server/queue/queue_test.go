@@ -517,3 +517,26 @@ func BenchmarkDo(b *testing.B) {
 		}
 	}
 }
+
+// TestFit: a request of more rows than a batch has is refused, or takes a whole one where it says
+// so, of whatever a batch has by then.
+func TestFit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLine(t, admit.Model{Batch: admit.Batch{Max: 1}})
+		for max := 1; max < 4; max += 2 {
+			m := l.model
+			m.Batch.Max = max
+			if err := l.Set(m); err != nil {
+				t.Fatal(err)
+			}
+			err := l.Do(t.Context(), Request{Rows: 5, Bytes: 1}, &item{name: "a", rows: 5})
+			if !errors.Is(err, admit.ErrInvalid) {
+				t.Errorf("of %d: %v", max, err)
+			}
+			err = l.Do(t.Context(), Request{Rows: 5, Bytes: 1, Fit: true}, &item{name: "a", rows: 5})
+			if err != nil {
+				t.Errorf("of %d: %v", max, err)
+			}
+		}
+	})
+}
