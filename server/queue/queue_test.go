@@ -533,8 +533,8 @@ func TestFit(t *testing.T) {
 			if !errors.Is(err, admit.ErrInvalid) {
 				t.Errorf("of %d: %v", max, err)
 			}
-			err = l.Do(t.Context(), Request{Rows: 5, Bytes: 1, Fit: true}, &item{name: "a", rows: 5})
-			if err != nil {
+			fits := Request{Rows: 5, Bytes: 1, Fit: true}
+			if err := l.Do(t.Context(), fits, &item{name: "a", rows: 5}); err != nil {
 				t.Errorf("of %d: %v", max, err)
 			}
 		}
