@@ -301,8 +301,13 @@ func TestMovesLeaveTheDevice(t *testing.T) {
 			w.order(false, 2)
 		}
 	}
-	// of the two there are contexts of 16 MiB each
-	if d := fakeDevice(t, dir); d.Used != 32<<20 {
+	// of the two there are contexts of 16 MiB each, on the profile hardware somewhat more; the lesser
+	// program has 11 MiB of its own
+	least, most := uint64(32<<20), uint64(32<<20)
+	if os.Getenv("WEIR_FAKE_PROFILE") == "hardware" {
+		most += 8 << 20
+	}
+	if d := fakeDevice(t, dir); d.Used < least || d.Used > most {
 		t.Errorf("the device holds %d bytes with the memory away", d.Used)
 	}
 	if used := slot(0).MemUsedBytes.Load() + slot(1).MemUsedBytes.Load(); used != 0 {
