@@ -301,8 +301,8 @@ func TestMovesLeaveTheDevice(t *testing.T) {
 			w.order(false, 2)
 		}
 	}
-	// of the two there are contexts of 16 MiB each, on the profile hardware somewhat more; the lesser
-	// program has 11 MiB of its own
+	// of the two there are contexts of 16 MiB each, on the profile hardware somewhat more; the
+	// lesser program has 11 MiB of its own
 	least, most := uint64(32<<20), uint64(32<<20)
 	if os.Getenv("WEIR_FAKE_PROFILE") == "hardware" {
 		most += 8 << 20
