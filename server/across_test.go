@@ -145,13 +145,7 @@ func TestAccountsPart(t *testing.T) {
 // TestSuspects: an account whose request failed a batch has its requests computed alone for a
 // while, and others, and nobody, share batches.
 func TestSuspects(t *testing.T) {
-	s := begin(t, Options{}, written("pick", `graph "pick" {
-	  opset "" 17
-	  input %i: int64[N]
-	  const %table: float32[3] = {1, 2, 3}
-	  %y: float32[N] = Gather@13 (%table, %i)
-	  output %y
-	}`))
+	s := begin(t, Options{}, picking())
 	v := batches(t, s, "pick", 4, 4)
 	var batch []*task
 	for i, account := range []string{"ann", "bob"} {

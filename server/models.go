@@ -8,6 +8,7 @@ import (
 	"github.com/weirgpu/weir"
 	"github.com/weirgpu/weir/internal/sorting"
 	"github.com/weirgpu/weir/server/oip"
+	"github.com/weirgpu/weir/server/repo"
 )
 
 // model is a name and the versions that are served under it. What is not said of a field is under
@@ -115,10 +116,9 @@ func (s *Server) find(name, number string) (*version, error) {
 
 // absent is the error about a version that does not answer; the server's mu is held.
 func (m *model) absent(number string) error {
-	n, err := strconv.ParseInt(number, 10, 64)
+	n, ok := repo.Number(number)
 	st, known := m.others[n]
-	// 0 stands for the model as a whole, which nobody names by a number
-	known = known && (number == "" || err == nil && n > 0 && strconv.FormatInt(n, 10) == number)
+	known = known && (number == "" || ok) // 0 stands for the model as a whole
 	if number == "" && !known {
 		for _, o := range m.others {
 			if st, known = o, true; o.state == stateLoading {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/weirgpu/weir"
@@ -80,8 +79,8 @@ func (o *overrides) offer(name string, options []weir.Option) (Offer, error) {
 	var numbers []int64
 	for path, b := range o.files {
 		folder, base, _ := strings.Cut(path, "/")
-		n, err := strconv.ParseInt(folder, 10, 64)
-		if err != nil || n < 1 || base != file {
+		n, ok := repo.Number(folder)
+		if !ok || base != file {
 			return Offer{}, oip.Faultf(oip.Misplaced, "failed to poll from model repository: "+
 				"parameter file:%.200s: give VERSION/%s", path, file)
 		}

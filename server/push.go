@@ -73,11 +73,10 @@ func (s *Server) push(w http.ResponseWriter, r *http.Request) error {
 	}
 	var number int64
 	if text := r.PathValue("version"); text != "" {
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || n < 1 || strconv.FormatInt(n, 10) != text {
+		var ok bool
+		if number, ok = repo.Number(text); !ok {
 			return oip.Faultf(oip.Invalid, "version %.40q: give a whole number from 1 on", text)
 		}
-		number = n
 	}
 	digest, err := contentDigest(r.Header.Values("Content-Digest"))
 	if err != nil {

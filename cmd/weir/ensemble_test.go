@@ -134,17 +134,13 @@ func TestUpEnsemble(t *testing.T) {
 	if got := inferHTTP(t, at.HTTP, "dark", "picture", shape, picture); !slices.Equal(got, want) {
 		t.Errorf("over HTTP %v, want %v", got, want)
 	}
-	conn, err := grpc.NewClient(at.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	conn := dialed(t, at.GRPC)
 	if got := inferGRPC(t, conn, "dark", "picture", []int64{2, 1, 8, 8},
 		picture); !slices.Equal(got, want) {
 		t.Errorf("over gRPC %v, want %v", got, want)
 	}
 	var m pb.ModelConfigResponse
-	err = conn.Invoke(t.Context(), rpcPrefix+"ModelConfig",
+	err := conn.Invoke(t.Context(), rpcPrefix+"ModelConfig",
 		&pb.ModelConfigRequest{Name: "dark"}, &m)
 	if err != nil || m.Config.Platform != "ensemble" ||
 		m.Config.GetEnsembleScheduling().GetStep()[1].GetModelName() != "invert" ||
@@ -156,6 +152,17 @@ func TestUpEnsemble(t *testing.T) {
 	if !strings.Contains(out.String(), "READY  one graph of invert, mine") {
 		t.Errorf("weir model ls: %s", out.String())
 	}
+}
+
+// dialed is a connection to a server's gRPC until the test ends.
+func dialed(t *testing.T, address string) *grpc.ClientConn {
+	t.Helper()
+	c, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
 }
 
 // TestUpResponseCache: what is asked again has the answer that is kept, over HTTP and gRPC, with
@@ -177,11 +184,7 @@ func TestUpResponseCache(t *testing.T) {
 	}
 	picture := make([]float32, 64)
 	want := inferHTTP(t, at.HTTP, "mine", "image", []int{1, 1, 8, 8}, picture)
-	conn, err := grpc.NewClient(at.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	conn := dialed(t, at.GRPC)
 	if got := inferGRPC(t, conn, "mine", "image", []int64{1, 1, 8, 8},
 		picture); !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
@@ -266,11 +269,7 @@ func TestUpSteps(t *testing.T) {
 			t.Errorf("%.10q: %s %q (%v)", c.body, r.Status, b, err)
 		}
 	}
-	conn, err := grpc.NewClient(at.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	conn := dialed(t, at.GRPC)
 	ask := func(file []byte) (*pb.ModelInferResponse, error) {
 		r := &pb.ModelInferResponse{}
 		return r, conn.Invoke(t.Context(), rpcPrefix+"ModelInfer", &pb.ModelInferRequest{

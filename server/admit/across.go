@@ -41,7 +41,7 @@ func NewAcross(depth int) *Across {
 }
 
 // Arrive is a batch of an account of a weight, which is forecast to take cost. It goes at once
-// where Goes says so, and else once Done or Cancel returns it.
+// where Goes says so, and else once Done returns it.
 func (a *Across) Arrive(account string, weight float64, cost time.Duration) *Turn {
 	if weight == 0 {
 		weight = 1

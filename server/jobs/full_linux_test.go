@@ -13,21 +13,28 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// TestFullDisk: a disk without room is an error of the job that needs some, or of the request, and
-// of nothing else; with room again the job goes on after the rows that are done.
-func TestFullDisk(t *testing.T) {
+// smallDisk is a folder with so much room, as mount(8) writes it, for a test that runs as root.
+func smallDisk(t *testing.T, size string) string {
+	t.Helper()
 	dir := t.TempDir()
-	err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=4m")
+	err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size)
 	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES) {
 		t.Skip("a small disk needs root:", err)
 	} else if err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
+	t.Cleanup(func() {
 		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
 			t.Error(err)
 		}
-	}()
+	})
+	return dir
+}
+
+// TestFullDisk: a disk without room is an error of the job that needs some, or of the request, and
+// of nothing else; with room again the job goes on after the rows that are done.
+func TestFullDisk(t *testing.T) {
+	dir := smallDisk(t, "4m")
 	d, entered, leave := newDoubler(20)
 	p := begin(t, dir, Options{Attempts: 1, Reserve: 1 << 20, Part: time.Nanosecond},
 		d.source("double", 1))

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/weirgpu/weir"
@@ -84,18 +83,7 @@ func TestLongFile(t *testing.T) {
 // TestReserveWhileSent: a file of which nobody said how long it is leaves as much of the disk free
 // as is to be left.
 func TestReserveWhileSent(t *testing.T) {
-	dir := t.TempDir()
-	err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=32m")
-	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES) {
-		t.Skip("a small disk needs root:", err)
-	} else if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	}()
+	dir := smallDisk(t, "32m")
 	p := begin(t, dir, Options{Reserve: 16 << 20}, models("digits")...)
 	defer p.end(t)
 	least := int64(1 << 62)
@@ -107,7 +95,7 @@ func TestReserveWhileSent(t *testing.T) {
 		}
 		return len(b), err
 	})
-	_, _, err = p.jobs.Make(t.Context(), Asked{Key: "a", Model: "digits", Size: -1}, file)
+	_, _, err := p.jobs.Make(t.Context(), Asked{Key: "a", Model: "digits", Size: -1}, file)
 	if !errors.Is(err, store.ErrFull) || least < 12<<20 {
 		t.Errorf("%d bytes were left: %v", least, err)
 	}

@@ -139,7 +139,7 @@ func next(folder string) int64 {
 	largest := int64(0)
 	entries, _ := os.ReadDir(folder)
 	for _, e := range entries {
-		if n, ok := number(e.Name()); ok {
+		if n, ok := Number(e.Name()); ok {
 			largest = max(largest, n)
 		}
 	}

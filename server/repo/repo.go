@@ -104,7 +104,7 @@ func Names(folder string) ([]string, error) {
 		}
 		versions, _ := os.ReadDir(filepath.Join(folder, e.Name())) // which may be no folder
 		if slices.ContainsFunc(versions, func(v fs.DirEntry) bool {
-			_, ok := number(v.Name())
+			_, ok := Number(v.Name())
 			return ok
 		}) {
 			names = append(names, e.Name())
@@ -167,7 +167,7 @@ func look(folder, name string, config *oip.Config) (m Model, skipped []Skipped) 
 	}
 	mark = fmt.Sprintf("%x", sha256.Sum256([]byte(mark)))
 	for _, e := range entries {
-		n, ok := number(e.Name())
+		n, ok := Number(e.Name())
 		if !ok {
 			continue
 		}
@@ -296,8 +296,8 @@ func chosen(all []Version, c *oip.Config) ([]Version, error) {
 	return all[max(0, int64(len(all))-latest):], nil
 }
 
-// number reads a version's name: a whole number from 1 on, written as it is printed.
-func number(name string) (int64, bool) {
+// Number reads a version's name: a whole number from 1 on, written as it is printed.
+func Number(name string) (int64, bool) {
 	n, err := strconv.ParseInt(name, 10, 64)
 	return n, err == nil && n > 0 && strconv.FormatInt(n, 10) == name
 }

@@ -21,6 +21,8 @@ import (
 	"oras.land/oras-go/v2/registry/remote"
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/credentials"
+
+	"github.com/weirgpu/weir/server/repo"
 )
 
 // oci is a model in a registry (OCI Distribution 1.1): an artifact whose layers are its files, each
@@ -92,7 +94,7 @@ func (o *oci) refs(ctx context.Context) (map[int64]string, error) {
 	err := o.repo.Tags(ctx, "", func(tags []string) error {
 		for _, tag := range tags {
 			latest = latest || tag == "latest"
-			n, ok := number(tag)
+			n, ok := repo.Number(tag)
 			if ok {
 				versions[n] = tag
 			}
@@ -112,12 +114,6 @@ func (o *oci) refs(ctx context.Context) (map[int64]string, error) {
 	}
 	return nil, fmt.Errorf("%s: no tag is a whole number, and none is latest: name one: %w",
 		o.address, fs.ErrNotExist)
-}
-
-// number reads a version.
-func number(text string) (int64, bool) {
-	n, err := strconv.ParseInt(text, 10, 64)
-	return n, err == nil && n > 0 && strconv.FormatInt(n, 10) == text
 }
 
 // Files implements [Remote].
@@ -157,7 +153,7 @@ func versionOf(n int64, ref string) int64 {
 	if n > 0 {
 		return n
 	}
-	if n, ok := number(ref); ok {
+	if n, ok := repo.Number(ref); ok {
 		return n
 	}
 	return 1
@@ -219,7 +215,7 @@ func (o *oci) file(l *ocispec.Descriptor) (f File, err error) {
 func place(all map[string]File, files []File, version int64) error {
 	laid := slices.ContainsFunc(files, func(f File) bool {
 		folder, _, _ := strings.Cut(f.Path, "/")
-		_, ok := number(folder)
+		_, ok := repo.Number(folder)
 		return ok
 	})
 	for _, f := range files {
