@@ -153,10 +153,9 @@ static bool reserve_host(struct move *m, uint64_t bytes)
 void weir_piece_forget(struct weir_piece *p, uint64_t bytes)
 {
 	weir_spill_free(&p->spilled, bytes);
-	if (!p->host)
+	if (!p->host.at)
 		return;
-	WEIR_DRIVER(cuMemFreeHost)(p->host);
-	p->host = NULL;
+	weir_pinned_give(&p->host, bytes);
 	count_host(-bytes);
 }
 
@@ -172,15 +171,13 @@ static bool drop(struct move *m, struct weir_movable *x, uint32_t i)
 /* pin has a piece have memory of the host. */
 static bool pin(struct move *m, struct weir_piece *p, uint64_t n)
 {
-	enum { PORTABLE = 1 };
-	if (p->host)
+	if (p->host.at)
 		return true;
 	if (!reserve_host(m, n))
 		return false;
-	CUresult r = WEIR_DRIVER(cuMemHostAlloc)(&p->host, n, PORTABLE);
+	CUresult r = weir_pinned_take(&p->host, n);
 	if (r == CUDA_SUCCESS)
 		return true;
-	p->host = NULL;
 	count_host(-n);
 	m->needs = n;
 	return fail(m, r == CUDA_ERROR_OUT_OF_MEMORY ? WEIR_MOVED_HOST : WEIR_MOVED_FAILED, r);
@@ -206,14 +203,15 @@ static bool copy_out(struct move *m, struct weir_movable *x, uint32_t i)
 	struct move without = {0};
 	struct weir_piece *p = &x->pieces[i];
 	uint64_t n = weir_piece_bytes(x, i);
-	if (p->host && x->seen == weir_touches())
+	if (p->host.at && x->seen == weir_touches())
 		return true;
 	if (!pin(weir_spills() ? &without : m, p, n)) {
 		if (without.code == WEIR_MOVED_HOST)
 			return spill(m, x, i, true);
 		return fail(m, without.code, without.result); /* or m has failed */
 	}
-	return check(m, WEIR_DRIVER(cuMemcpyDtoHAsync_v2)(p->host, weir_piece_at(x, i), n, m->stream));
+	return check(
+		m, WEIR_DRIVER(cuMemcpyDtoHAsync_v2)(p->host.at, weir_piece_at(x, i), n, m->stream));
 }
 
 static bool unmap(struct move *m, struct weir_movable *x, uint32_t i)
@@ -320,8 +318,9 @@ static bool map(struct move *m, struct weir_movable *x, uint32_t i)
 	}
 	if (p->spilled.there)
 		return spill(m, x, i, false);
-	return !p->host ||
-		check(m, WEIR_DRIVER(cuMemcpyHtoDAsync_v2)(weir_piece_at(x, i), p->host, n, m->stream));
+	return !p->host.at ||
+		check(m,
+			WEIR_DRIVER(cuMemcpyHtoDAsync_v2)(weir_piece_at(x, i), p->host.at, n, m->stream));
 }
 
 /* lacking says how much the device would have to have, and has. */

@@ -267,6 +267,15 @@ int weir_spill_in(
 void weir_spill_free(struct weir_spilled *p, uint64_t bytes);
 void weir_spill_trim(void);
 
+/* pinned memory of the host: pinned.c */
+struct weir_pinned {
+	void *at;
+	bool mapped; /* by weir, and not by the driver */
+};
+
+CUresult weir_pinned_take(struct weir_pinned *p, uint64_t bytes);
+void weir_pinned_give(struct weir_pinned *p, uint64_t bytes);
+
 /* smaller allocations are left to the driver */
 #define WEIR_MOVABLE_LEAST (UINT64_C(1) << 20)
 
@@ -283,7 +292,7 @@ struct weir_movable {
 	struct weir_movable *next, **link;
 	uint32_t count;
 	struct weir_piece {
-		void *host;                  /* its bytes, pinned; NULL: none */
+		struct weir_pinned host;     /* its bytes; at NULL: none */
 		struct weir_spilled spilled; /* or in a file */
 		bool here;                   /* memory of the device is mapped */
 	} pieces[];

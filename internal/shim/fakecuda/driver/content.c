@@ -11,10 +11,12 @@
 
 struct fk_store {
 	uint32_t refs;
-	int fd; // -1: memory of the host
+	int fd; // -1: memory of the host, or alone
 	uint64_t offset, bytes;
 	unsigned char *at; // mapped when first touched
 	bool own;          // in the process's arena
+	bool alone;        // memory that no other process can open
+	bool stale;        // mapped, with what another store had in it
 	bool unmap;        // memory of the host that goes with the store
 	bool touched;      // not all of it is zero
 };
@@ -47,6 +49,39 @@ fk_store *fk_store_new(uint64_t bytes) {
 	return s;
 }
 
+// The memory of a device is there whoever has it. So that who gets what another gave up need not
+// wait for the host to make memory of it anew, some of what stores alone had stays mapped.
+static struct {
+	unsigned char *at;
+	uint64_t bytes;
+} spare[32];
+static uint64_t spare_bytes;
+
+enum { SPARES = sizeof spare / sizeof *spare };
+#define SPARE_BYTES (UINT64_C(1) << 30)
+
+fk_store *fk_store_alone(uint64_t bytes) {
+	fk_store *s = make((fk_store){.fd = -1, .bytes = bytes, .alone = true});
+	for (int i = 0; s && !s->at && i < SPARES; i++)
+		if (spare[i].at && spare[i].bytes == bytes) {
+			s->at = spare[i].at, s->stale = true;
+			spare[i].at = NULL;
+			spare_bytes -= bytes;
+		}
+	return s;
+}
+
+// save keeps the memory of a store alone for another; false: it is to be unmapped.
+static bool save(const fk_store *s) {
+	for (int i = 0; i < SPARES && spare_bytes + s->bytes <= SPARE_BYTES; i++)
+		if (!spare[i].at) {
+			spare[i].at = s->at, spare[i].bytes = s->bytes;
+			spare_bytes += s->bytes;
+			return true;
+		}
+	return false;
+}
+
 fk_store *fk_store_host(void *p, uint64_t bytes, bool unmap) {
 	return make((fk_store){.fd = -1, .bytes = bytes, .at = p, .unmap = unmap, .touched = true});
 }
@@ -71,7 +106,7 @@ fk_store *fk_keep(fk_store *s) {
 void fk_unkeep(fk_store *s) {
 	if (!s || --s->refs)
 		return;
-	if (s->unmap || (s->fd >= 0 && s->at))
+	if (s->unmap || (s->at && (s->fd >= 0 || (s->alone && !save(s)))))
 		munmap(s->at, pages(s->bytes));
 	if (s->own && s->touched)
 		fallocate(arena, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)s->offset,
@@ -90,12 +125,17 @@ int fk_store_share(fk_store *s, uint64_t *offset) {
 // bytes_of maps a store. Where the host has no memory for the device's, nothing that a call could
 // return would be true.
 static unsigned char *bytes_of(fk_store *s) {
+	if (s->stale)
+		madvise(s->at, pages(s->bytes), MADV_DONTNEED);
+	s->stale = false;
 	if (s->at)
 		return s->at;
-	s->at = mmap(NULL, pages(s->bytes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, s->fd,
-		(off_t)s->offset);
+	int how = MAP_NORESERVE | (s->alone ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED);
+	s->at = mmap(NULL, pages(s->bytes), PROT_READ | PROT_WRITE, how, s->fd, (off_t)s->offset);
 	if (s->at == MAP_FAILED)
 		abort();
+	if (s->alone) // a device has no faults, of which small pages have many
+		madvise(s->at, pages(s->bytes), MADV_HUGEPAGE);
 	return s->at;
 }
 
@@ -222,7 +262,7 @@ void fk_effect_free(fk_effect *e) {
 bool fk_effect_seen(const fk_effect *e) {
 	for (; e; e = e->next) {
 		for (uint32_t i = 0; i < e->to.count; i++)
-			if (e->to.spans[i].store->fd < 0)
+			if (e->to.spans[i].store->fd < 0 && !e->to.spans[i].store->alone)
 				return true;
 	}
 	return false;
@@ -243,9 +283,12 @@ static void zero(fk_store *s, uint64_t offset, uint64_t n) {
 	enum { MANY = 256 * PAGE };
 	if (!s->touched)
 		return;
-	if (s->own && n >= MANY && offset % PAGE == 0) {
-		fallocate(arena, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(s->offset + offset),
-			(off_t)(n / PAGE * PAGE));
+	if ((s->own || s->alone) && n >= MANY && offset % PAGE == 0) {
+		if (s->alone)
+			madvise(bytes_of(s) + offset, n / PAGE * PAGE, MADV_DONTNEED);
+		else
+			fallocate(arena, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+				(off_t)(s->offset + offset), (off_t)(n / PAGE * PAGE));
 		offset += n / PAGE * PAGE, n %= PAGE;
 	}
 	memset(bytes_of(s) + offset, 0, n);
@@ -261,6 +304,8 @@ static void put(const range *to, uint64_t offset, const unsigned char *from, uin
 			zero(s->store, at, left);
 			continue;
 		}
+		if (left == s->store->bytes)
+			s->store->stale = false; // nothing of it stays
 		transfer(bytes_of(s->store) + at, from, left);
 		s->store->touched = true;
 	}

@@ -20,10 +20,11 @@ struct fk_store;
 // of the host before that. Those who use it count: fk_keep adds one, fk_unkeep takes one away.
 typedef struct fk_store fk_store;
 
-// fk_store_new makes a store of the process's own, NULL without memory. fk_store_host makes one of
-// the program's memory, which it unmaps in the end if asked to. fk_store_file makes one of a part
-// of a file, whose descriptor it takes.
+// fk_store_new makes a store of the process's own, NULL without memory, and fk_store_alone one that
+// cannot be shared. fk_store_host makes one of the program's memory, which it unmaps in the end if
+// asked to. fk_store_file makes one of a part of a file, whose descriptor it takes.
 fk_store *fk_store_new(uint64_t bytes);
+fk_store *fk_store_alone(uint64_t bytes);
 fk_store *fk_store_host(void *p, uint64_t bytes, bool unmap);
 fk_store *fk_store_file(int fd, uint64_t offset, uint64_t bytes);
 fk_store *fk_keep(fk_store *s);

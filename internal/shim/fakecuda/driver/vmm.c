@@ -128,7 +128,7 @@ static CUresult make(
 		r = fk_charge(d, bytes);
 	if (!r && !foreign && p->requestedHandleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		fd = export_file(bytes, last_handle + 1, p);
-	fk_store *store = fd < 0 ? fk_store_new(bytes)
+	fk_store *store = fd < 0 ? fk_store_alone(bytes)
 							 : fk_store_file(fcntl(fd, F_DUPFD_CLOEXEC, 0), 0, bytes);
 	struct fk_backing *b = r || !store ? NULL : calloc(1, sizeof *b);
 	if (!b) {
