@@ -34,6 +34,26 @@ type hugePages struct {
 	small  atomic.Bool // some small pages may have been taken, which were not made huge
 }
 
+// blockSet says of which blocks of a mapping all pages are known to be present. Weights are packed
+// in parts much smaller than a block, each of which asks for the block that it lies in; where that
+// is on small pages the system looks at all of them each time, which takes longer than the part.
+// The zero value knows of none and notes none.
+type blockSet []atomic.Uint64
+
+func newBlockSet(size uintptr) blockSet { return make(blockSet, (size/block+64)/64) }
+
+func (s blockSet) has(i int) bool { return s != nil && s[i/64].Load()&(1<<(i%64)) != 0 }
+
+func (s blockSet) set(i int, here bool) {
+	switch {
+	case s == nil:
+	case here:
+		s[i/64].Or(1 << (i % 64))
+	default:
+		s[i/64].And(^uint64(1 << (i % 64)))
+	}
+}
+
 // advise gives advice on all pages of a mapping that has huge ones. A kernel without refuses it,
 // and the memory is there all the same.
 func (m *mapping) advise(advice int) {
@@ -58,23 +78,25 @@ func (m *mapping) populate(from, to int) (dear bool) {
 		m.present(from, to)
 		return false
 	}
-	page := hugePage
-	pages := m.pages()
-	for at := from / page * page; at < to; at += page {
-		if !m.huge.wanted || m.huge.off.Load() {
-			at = max(at, from) / unix.Getpagesize() * unix.Getpagesize()
-			_ = unix.Madvise(pages[at:min(roundUp(to, unix.Getpagesize()), len(pages))],
-				unix.MADV_POPULATE_WRITE)
-			return dear
+	pages, small := m.pages(), unix.Getpagesize()
+	for at := from / hugePage * hugePage; at < to; at += hugePage {
+		end := at + hugePage
+		if m.here.has(at / hugePage) {
+			continue
 		}
-		if threadTime(
-			func() {
-				_ = unix.Madvise(pages[at:min(at+page, len(pages))], unix.MADV_POPULATE_WRITE)
-			},
-		) > dearHugePage {
+		if !m.huge.wanted || m.huge.off.Load() {
+			begin := max(at, from) / small * small
+			end = min(roundUp(min(end, to), small), len(pages))
+			_ = unix.Madvise(pages[begin:end], unix.MADV_POPULATE_WRITE)
+			continue
+		}
+		end = min(end, len(pages))
+		if threadTime(func() { _ = unix.Madvise(pages[at:end], unix.MADV_POPULATE_WRITE) }) >
+			dearHugePage {
 			m.leaveHuge()
 			dear = true
 		}
+		m.here.set(at/hugePage, true)
 	}
 	return dear
 }

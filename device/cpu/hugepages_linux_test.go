@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -62,6 +63,61 @@ func TestPopulate(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestPopulateOnce asks for a block part by part, as weights do that are packed: the system is not
+// asked again for pages that are known to be present, wherever they went meanwhile, and is for
+// those that were given back.
+func TestPopulateOnce(t *testing.T) {
+	if !populates() {
+		t.Skip("this kernel populates nothing")
+	}
+	var maps [2]*mapping
+	for i := range maps {
+		m, err := mapMemory(2 * block)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.unmap()
+		maps[i] = m
+	}
+	// known takes a block's pages behind the back of the mapping and asks for a part of it.
+	known := func(m *mapping, at int) bool {
+		t.Helper()
+		if err := unix.Madvise(m.pages()[at:at+block], unix.MADV_DONTNEED); err != nil {
+			t.Fatal(err)
+		}
+		m.populate(at+block/2, at+block/2+1000)
+		here := make([]byte, block/unix.Getpagesize())
+		_, _, errno := unix.Syscall(unix.SYS_MINCORE,
+			uintptr(unsafe.Pointer(&m.pages()[at])), block, uintptr(unsafe.Pointer(&here[0])))
+		if errno != 0 {
+			t.Fatal(errno)
+		}
+		return here[len(here)/2]&1 == 0
+	}
+	want := func(what string, m *mapping, at int, want bool) {
+		t.Helper()
+		if got := known(m, at); got != want {
+			t.Errorf("%s: taken to be present: %v, want %v", what, got, want)
+		}
+	}
+	a, b := maps[0], maps[1]
+	want("a block that nobody asked for", a, block, false)
+	want("a block that was asked for", a, block, true)
+	want("the block before it", a, 0, false)
+	a.discard(block, 2*block-4096, 0, 2*block)
+	want("a block, most of which was given back", a, block, false)
+	if !a.move(block, b, 0) {
+		t.Skip("this kernel moves no pages")
+	}
+	want("a block in place of which another came that nobody asked for", a, block, false)
+	b.populate(block, 2*block)
+	if !a.move(0, b, block) {
+		t.Fatal("this kernel moved pages a moment ago")
+	}
+	want("a block that was asked for where it came from", a, 0, true)
+	want("a block that went elsewhere", b, block, false)
 }
 
 // populates reports whether this kernel can.

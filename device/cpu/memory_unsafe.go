@@ -21,6 +21,7 @@ type mapping struct {
 	base  unsafe.Pointer // start of the pages mapped
 	size  uintptr        // bytes mapped
 	huge  hugePages
+	here  blockSet // nil where no huge pages are wanted
 }
 
 // mapMemory maps n > 0 zeroed bytes.
@@ -53,7 +54,9 @@ func mapMemory(n int) (*mapping, error) {
 		_ = unix.MunmapPtr(unsafe.Add(start, size), tail)
 	}
 	m := &mapping{bytes: unsafe.Slice((*byte)(start), n), base: start, size: size}
-	m.huge.wanted = align == hugePage
+	if m.huge.wanted = align == hugePage; m.huge.wanted {
+		m.here = newBlockSet(size)
+	}
 	m.advise(unix.MADV_HUGEPAGE)
 	return m, nil
 }
@@ -79,9 +82,13 @@ func (m *mapping) discard(from, to, first, last int64) {
 	page := int64(os.Getpagesize())
 	begin := max(from/page*page, (first+page-1)/page*page)
 	end := min((to+page-1)/page*page, min(last, int64(m.size))/page*page)
-	if begin < end {
-		_ = unix.Madvise(m.pages()[begin:end], unix.MADV_DONTNEED)
+	if begin >= end {
+		return
 	}
+	for at := begin / block * block; at < end; at += block {
+		m.here.set(int(at/block), false)
+	}
+	_ = unix.Madvise(m.pages()[begin:end], unix.MADV_DONTNEED)
 }
 
 // blocks are the offsets from which on and before which whole blocks lie of bytes from one to
@@ -103,6 +110,8 @@ func (m *mapping) move(at int64, from *mapping, fromAt int64) bool {
 	if err != nil {
 		return false
 	}
+	m.here.set(int(at/block), from.here.has(int(fromAt/block)))
+	from.here.set(int(fromAt/block), false)
 	if from.huge.small.Load() {
 		m.huge.small.Store(true)
 	}
