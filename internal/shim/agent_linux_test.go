@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,7 +33,8 @@ type warden struct {
 	stays  chan wire.Stays
 	// Both are set before it serves. holds answers processes that ask what they hold; nil: it does
 	// not answer.
-	holds func() uint64
+	holds  func() uint64
+	silent atomic.Bool // it does not answer for now, though it may
 	// left is told of each slot whose process has gone, before the slot is cleared; nil: slots of
 	// the gone are cleared by release alone.
 	left func(pid uint32, s *wire.Slot)
@@ -190,7 +192,7 @@ func (w *warden) serve(c *net.UnixConn) {
 				w.moved <- s
 			}
 			if s, ok := m.(wire.Signal); ok {
-				if s.Kind == wire.KindMeasure {
+				if s.Kind == wire.KindMeasure && !w.silent.Load() {
 					w.page.Slot(slot).MeasuredBytes.Store(w.holds())
 					w.page.Slot(slot).AnswerSeq.Store(s.Gate)
 				}

@@ -186,23 +186,28 @@ func TestContextsOfSeveralSizes(t *testing.T) {
 }
 
 // TestContextsInAContainer has a process ask the agent what it holds, because its own management
-// library does not see it.
+// library does not see it, also where a busy host keeps the agent from a processor for a while.
 func TestContextsInAContainer(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name    string
 		blind   string
 		answers bool
+		takes   time.Duration
 		count   uint64
 	}{
-		{"agent that measures", "1", true, 2}, {"agent that does not", "1", false, 0},
-		{"NVML that says nothing, and an agent that measures", "zero", true, 2},
-		{"NVML that says nothing", "zero", false, 0},
+		{"agent that measures", "1", true, 0, 2}, {"agent that does not", "1", false, 0, 0},
+		{"NVML that says nothing, and an agent that measures", "zero", true, 0, 2},
+		{"NVML that says nothing", "zero", false, 0, 0},
+		{"agent that is slow", "1", true, 300 * time.Millisecond, 2},
 	} {
 		dir := t.TempDir()
 		w := newWarden(t, fakeCap, 2*time.Millisecond, func(w *warden) {
 			if c.answers {
-				w.holds = func() uint64 { return fakeDevice(t, dir).Used }
+				w.holds = func() uint64 {
+					time.Sleep(c.takes)
+					return fakeDevice(t, dir).Used
+				}
 			}
 		})
 		g := startGrow(t, w, dir, "context", 2, "WEIR_FAKE_NVML_BLIND="+c.blind)
@@ -212,6 +217,39 @@ func TestContextsInAContainer(t *testing.T) {
 		if !c.answers && w.page.Header().ContextBytes.Load() != wire.ContextUnmeasured {
 			t.Errorf("%s: contexts are said to have been measured", c.name)
 		}
+	}
+}
+
+// TestAnswersThatComeTooLate has an agent that leaves questions without an answer: the program goes
+// on, with a context that counts for nothing. Once the agent answers again, an allocation counts
+// it, and a module that was loaded meanwhile.
+func TestAnswersThatComeTooLate(t *testing.T) {
+	t.Parallel()
+	const total uint64 = 8 << 30 // room until a question is due again, a second after the last
+	for how, c := range map[string]struct {
+		n      int
+		counts uint64
+	}{"context": {1, fakeContext}, "module": {40 << 20, fakeContext + 40<<20}} {
+		dir := t.TempDir()
+		w := newWarden(t, total, 2*time.Millisecond, func(w *warden) {
+			w.holds = func() uint64 { return fakeDevice(t, dir).Used }
+			w.silent.Store(true)
+		})
+		g := startGrow(t, w, dir, how, c.n, "WEIR_FAKE_NVML_BLIND=1",
+			"WEIR_FAKE_MEMORY=16GiB")
+		if r, free := g.next(t); r != 0 || free != total {
+			t.Errorf("%s: while the agent is silent: result %d, %d free", how, r, free)
+		}
+		w.silent.Store(false)
+		counts := c.counts
+		until(t, how+" counts", func() bool {
+			r, free := g.alloc(t, 2)
+			if r != 0 {
+				t.Fatalf("%s: result %d, %d free, and it does not count", how, r, free)
+			}
+			counts += 2 << 20
+			return total-free >= counts
+		})
 	}
 }
 

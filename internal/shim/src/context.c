@@ -259,10 +259,12 @@ static bool after(CUresult r, CUcontext ctx, struct making *m)
 		give_back(m);
 		return true;
 	}
-	struct weir_look l = weir_look(m->reserved);
+	struct weir_look l = weir_look_patiently(m->reserved);
 	if (l.is == WEIR_REST_UNKNOWN) {
 		if (m->all)
 			learn_granule(ctx, m->reserved);
+		if (l.late)
+			weir_unmeasured(); /* it is counted before the next allocation */
 		weir_release(m->reserved);
 		learned(WEIR_CONTEXT_UNMEASURED);
 	} else {

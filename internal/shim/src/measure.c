@@ -24,7 +24,10 @@
 #define LARGEST_GRANULE (64 * MIB)
 #define PROBE (4 * MIB + 1)      /* its size rounded up tells all powers of two below 4 MiB */
 #define PROBES 3
-#define ANSWER_NS UINT64_C(100000000) /* the agent is given so long */
+/* The agent is given so long, which a busy host may keep from a processor: while a program loads
+ * code it is asked again later, but a context that was just made should count from then on. */
+#define ANSWER_NS UINT64_C(100000000)
+#define PATIENT_NS UINT64_C(2000000000)
 #define PAUSE_NS 50000
 #define STILL_NS UINT64_C(1000000) /* for so long a moment is waited for in which nothing moves */
 #define LOOKS 3
@@ -36,7 +39,7 @@ static uint32_t unmeasured;  /* something may have grown that has not been looke
 static uint32_t unloaded;    /* something has shrunk that has not been looked at */
 static uint64_t loaded;      /* of what contexts are counted with, what may go before they do */
 static uint32_t tables;      /* of undocumented calls, which may make contexts, were asked for */
-static uint32_t unsure;      /* the last look was at memory that moved */
+static uint32_t unsure;      /* the last look was at memory that moved, or had no answer in time */
 static uint64_t look_after;  /* measuring is not to take more than a tenth of the time */
 
 /* Calls that take or give memory: in multiples of MOVE how many have begun, and how many are under
@@ -85,22 +88,31 @@ static bool still(uint64_t *seen)
 	}
 }
 
+/* what came of a question */
+enum said {
+	UNTOLD, /* nobody can tell */
+	LATE,   /* the agent may, but has not in time */
+	TOLD,
+};
+
 /* agent_says asks the agent, which answers in the slot. */
-static bool agent_says(uint64_t *bytes)
+static enum said agent_says(uint64_t *bytes, uint64_t patience)
 {
 	struct weir_slot *s = weir_slot();
 	if (!weir_get(&weir.measures) || weir_get(&weir.agent_gone))
-		return false;
+		return UNTOLD;
 	uint32_t ask = weir_add(&s->ask_seq, 1);
 	uint64_t began = weir_now();
 	weir_send(WEIR_MSG_MEASURE, ask);
 	while ((int32_t)(weir_get(&s->answer_seq) - ask) < 0) {
-		if (weir_now() - began > ANSWER_NS)
-			return false;
+		if (weir_get(&weir.agent_gone))
+			return UNTOLD;
+		if (weir_now() - began > patience)
+			return LATE;
 		nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
 	}
 	*bytes = weir_get(&s->measured_bytes);
-	return *bytes != WEIR_NOT_MEASURED;
+	return *bytes != WEIR_NOT_MEASURED ? TOLD : UNTOLD;
 }
 
 /* apart tells whether this process is in a pid namespace of its own, where NVML may list another
@@ -112,10 +124,13 @@ static bool apart(void)
 	return stat("/proc/self/ns/pid", &s) != 0 || s.st_ino != 0xeffffffc;
 }
 
-static bool holds(uint64_t *bytes)
+static enum said holds(uint64_t *bytes, uint64_t patience)
 {
-	return apart() ? agent_says(bytes) || weir_nvml_holds(bytes)
-				   : weir_nvml_holds(bytes) || agent_says(bytes);
+	bool first = !apart();
+	if (first && weir_nvml_holds(bytes))
+		return TOLD;
+	enum said is = agent_says(bytes, patience);
+	return is != TOLD && !first && weir_nvml_holds(bytes) ? TOLD : is;
 }
 
 /* refreshed is what is counted as allocated, with what pools hold as of now. */
@@ -125,17 +140,18 @@ static uint64_t refreshed(void)
 	return weir_get(&weir_slot()->mem_used_bytes);
 }
 
-/* weir_look is at what this process holds beyond its allocations, for which reserved are not, and
- * beyond what the agent has found. */
-struct weir_look weir_look(uint64_t reserved)
+/* look is at what this process holds beyond its allocations, for which reserved are not, and beyond
+ * what the agent has found. */
+static struct weir_look look(uint64_t reserved, uint64_t patience)
 {
 	struct weir_look l = {.is = WEIR_REST_LEAST};
 	for (int i = 0; i < LOOKS && l.is == WEIR_REST_LEAST; i++) {
 		uint64_t have = 0;
 		bool known = still(&l.moves);
 		uint64_t before = refreshed();
-		if (!holds(&have))
-			return (struct weir_look){.is = WEIR_REST_UNKNOWN};
+		enum said is = holds(&have, patience);
+		if (is != TOLD)
+			return (struct weir_look){.is = WEIR_REST_UNKNOWN, .late = is == LATE};
 		uint64_t used = refreshed();
 		l.loose = __atomic_load_n(&guessed, __ATOMIC_RELAXED) ? used - reserved : weir_loose();
 		if (known && used == before && weir_get(&moves) == l.moves)
@@ -146,6 +162,17 @@ struct weir_look weir_look(uint64_t reserved)
 		l.least = (int64_t)(have - used);
 	}
 	return l;
+}
+
+struct weir_look weir_look(uint64_t reserved)
+{
+	return look(reserved, ANSWER_NS);
+}
+
+/* weir_look_patiently waits longer for the agent's answer. */
+struct weir_look weir_look_patiently(uint64_t reserved)
+{
+	return look(reserved, PATIENT_NS);
 }
 
 uint64_t weir_at_least(const struct weir_look *l)
@@ -183,10 +210,10 @@ static uint64_t grown_by(void)
 	for (int i = 0; i < 2 && least; i++) {
 		struct weir_look l = weir_look(0);
 		uint64_t rest = weir_at_least(&l);
+		if (l.is == WEIR_REST_LEAST || l.late)
+			__atomic_store_n(&unsure, 1, __ATOMIC_RELAXED);
 		if (l.is == WEIR_REST_UNKNOWN)
 			return 0;
-		if (l.is == WEIR_REST_LEAST)
-			__atomic_store_n(&unsure, 1, __ATOMIC_RELAXED);
 		uint64_t more = rest > counted ? rest - counted : 0;
 		least = more < least ? more : least;
 	}
@@ -276,7 +303,7 @@ static bool shrunk(void)
 	less = less < weir_get(&loaded) ? less : weir_get(&loaded);
 	weir_sub(counted, less);
 	weir_sub(&loaded, less);
-	if (l.is == WEIR_REST_LEAST)
+	if (l.is == WEIR_REST_LEAST || l.late)
 		__atomic_store_n(&unloaded, 1, __ATOMIC_RELAXED);
 	spent(began);
 	weir_turn_end();
@@ -342,7 +369,7 @@ static bool device_used(uint64_t *bytes)
 {
 	weir_fn_cuMemGetInfo_v2 info = WEIR_DRIVER(cuMemGetInfo_v2);
 	size_t left, all;
-	if (holds(bytes))
+	if (holds(bytes, ANSWER_NS) == TOLD)
 		return true;
 	if (!info || info(&left, &all) != CUDA_SUCCESS)
 		return false;
