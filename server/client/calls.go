@@ -204,6 +204,11 @@ func (c *Calls) Close() { c.fail(net.ErrClosed) }
 func (c *Calls) fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.hangUp(err)
+}
+
+// hangUp is fail with c.mu held.
+func (c *Calls) hangUp(err error) {
 	if c.err != nil {
 		return
 	}
@@ -221,6 +226,15 @@ func (c *Calls) finish(k *call, err error) {
 		delete(c.calls, k.id)
 		k.err = err
 		close(k.done)
+	}
+	c.leave()
+}
+
+// leave ends the connection of a server that takes no more calls, once none is under way: the
+// server waits for that. c.mu is held.
+func (c *Calls) leave() {
+	if c.leaving != nil && len(c.calls) == 0 {
+		c.hangUp(c.leaving)
 	}
 }
 

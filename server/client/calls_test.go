@@ -208,13 +208,21 @@ func TestLeaving(t *testing.T) {
 		under := make(chan error)
 		go func() { under <- c.Send(t.Context(), bytesOf(t, 1)) }()
 		synctest.Wait()
-		go s.GracefulStop()
+		stopped := make(chan time.Time, 1)
+		go func() {
+			s.GracefulStop()
+			stopped <- time.Now()
+		}()
 		synctest.Wait()
 		if err := c.Send(t.Context(), bytesOf(t, 1)); !Refused(err) {
 			t.Errorf("a new call: %v", err)
 		}
 		if err := <-under; err != nil {
 			t.Error(err)
+		}
+		answered := time.Now()
+		if late := (<-stopped).Sub(answered); late > 0 {
+			t.Errorf("the server waits for the client for %v after its last answer", late)
 		}
 	})
 }

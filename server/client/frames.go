@@ -73,7 +73,8 @@ func (c *Calls) frameOf(f http2.Frame, came *int64) error {
 		c.mu.Lock()
 		c.leaving = &CallError{codes.Unavailable, "the server ends the connection: " +
 			f.ErrCode.String()}
-		c.mu.Unlock() // calls under way may be answered yet
+		c.leave() // calls under way may be answered yet
+		c.mu.Unlock()
 	}
 	return nil
 }
