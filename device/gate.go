@@ -45,6 +45,17 @@ type Confined interface {
 	Splits() bool
 }
 
+// Deferent is implemented by gates of jobs for which nobody waits.
+type Deferent interface {
+	Gate
+
+	// Defers reports whether other threads of the machine go before the job's on the cores that it
+	// computes on: between two parts of a kernel a core is offered to those that wait for it, such
+	// as one that answers a client, which else wait until the system takes the core away. Any
+	// goroutine may call it; it costs as little as Revoked.
+	Defers() bool
+}
+
 // MaxUnits is the most compute units that a [Units] can name.
 const MaxUnits = 512
 

@@ -44,6 +44,7 @@ type slot struct {
 	gate   device.Gate
 	cancel <-chan struct{}
 	entire bool  // the lease is not given back before the region ends
+	defers bool  // other threads of the machine go before it
 	left   []int // left[w] is 1 + the chunk that worker w claimed and did not run, or 0
 
 	// The workers that may help in a narrow region, bit by worker, and narrow itself are written as
@@ -86,9 +87,15 @@ func (s *slot) open() bool {
 // stop forbids claims until the next publication.
 func (s *slot) stop() (n, next int) { return unpack(s.word.Or(stopBit)) }
 
+// offerCore lets threads that wait for this core go first; tests count it.
+var offerCore = yieldThread
+
 // halted reports whether no further chunk may begin: the lease is gone, the context is done or a
 // chunk has failed.
 func (s *slot) halted() bool {
+	if s.defers {
+		offerCore()
+	}
 	if !s.entire && s.gate.Revoked() || s.failed.Load() {
 		return true
 	}

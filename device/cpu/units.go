@@ -120,6 +120,8 @@ func (c *Caller) untie() {
 func (s *slot) confine() {
 	narrow := false
 	s.entire = false
+	d, ok := s.gate.(device.Deferent)
+	s.defers = ok && d.Defers()
 	if c, ok := s.gate.(device.Confined); ok {
 		s.entire = !c.Splits()
 		if s.pool != nil {

@@ -29,7 +29,8 @@ func Can(m *machine.Machine) share.Can {
 }
 
 // Seat is a job at a broker, and the gate of its lease. The goroutine that acquires is tied to the
-// processors of the units that it holds. It implements device.Confined and device.Leaver.
+// processors of the units that it holds. It implements device.Confined, device.Deferent and
+// device.Leaver.
 type Seat struct {
 	job    *broker.Job
 	caller *cpu.Caller
@@ -40,6 +41,7 @@ type Seat struct {
 
 var _ interface {
 	device.Confined
+	device.Deferent
 	device.Leaver
 } = (*Seat)(nil)
 
@@ -86,6 +88,9 @@ func (s *Seat) Keep() {
 
 // Revoked implements device.Gate.
 func (s *Seat) Revoked() bool { return s.lease.Revoked() }
+
+// Defers implements device.Deferent.
+func (s *Seat) Defers() bool { return s.job.Opportunistic() }
 
 // Renew implements device.Gate.
 func (s *Seat) Renew(ctx context.Context) (err error) {

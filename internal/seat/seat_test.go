@@ -73,6 +73,36 @@ func TestLeaseAsGate(t *testing.T) {
 	}
 }
 
+// TestDefers: jobs of class opportunistic have other threads go first, from the share on that makes
+// them so.
+func TestDefers(t *testing.T) {
+	pool := cpu.NewPool(cpu.PoolOptions{Threads: 4})
+	defer pool.Close()
+	b, err := broker.New(broker.Config{Config: core.Config{Device: "cpu:0", Units: 4,
+		Memory: share.GiB, Policy: halves{share.Chunk}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	for _, class := range []share.Class{share.Latency, share.Opportunistic} {
+		j, err := b.Admit(share.Job{Name: class.String(), Share: share.Share{Class: class}}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := seat.New(j, pool)
+		if got := s.Defers(); got != (class == share.Opportunistic) {
+			t.Errorf("a job of class %v defers: %v", class, got)
+		}
+		other := share.Latency + share.Opportunistic - class
+		if err := j.SetShare(share.Share{Class: other}); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Defers(); got != (other == share.Opportunistic) {
+			t.Errorf("a job that became one of class %v defers: %v", other, got)
+		}
+	}
+}
+
 // counter counts chunks.
 type counter struct{ atomic.Int64 }
 

@@ -79,6 +79,7 @@ func (b *Broker) Admit(spec share.Job, needBytes share.Bytes) (*Job, error) {
 	j := &Job{b: b, name: spec.Name, wake: make(chan struct{}, 1),
 		traffic: traffic{turn: make(chan struct{}, 1)}}
 	j.lease.job, j.lease.epoch = j, b.epoch
+	j.opportunistic.Store(spec.Class == share.Opportunistic)
 	b.jobs[0] = j
 	err := b.step(core.Event{Kind: core.Admit, Spec: &spec, Need: needBytes})
 	delete(b.jobs, 0)

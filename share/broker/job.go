@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirgpu/weir/share"
@@ -16,6 +17,8 @@ type Job struct {
 	name  string
 	lease Lease
 	wake  chan struct{} // one token when a parked waiter is granted or ended
+	// opportunistic is that of its class, for who may not wait for the broker's lock.
+	opportunistic atomic.Bool
 
 	// All below is guarded by the broker's lock.
 	traffic traffic
@@ -266,8 +269,16 @@ func (j *Job) Measure(used, passed time.Duration, launches int64) {
 func (j *Job) SetShare(s share.Share) error {
 	j.b.mu.Lock()
 	defer j.b.mu.Unlock()
-	return j.step(core.Event{Kind: core.Change, Spec: &share.Job{Name: j.name, Share: s}})
+	err := j.step(core.Event{Kind: core.Change, Spec: &share.Job{Name: j.name, Share: s}})
+	if err == nil {
+		j.opportunistic.Store(s.Class == share.Opportunistic)
+	}
+	return err
 }
+
+// Opportunistic reports whether the job is of that class. It takes no lock and may be called from
+// any goroutine.
+func (j *Job) Opportunistic() bool { return j.opportunistic.Load() }
 
 // Status returns the state of the job now; after its end, its last one.
 func (j *Job) Status() core.JobStatus {
