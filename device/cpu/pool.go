@@ -53,6 +53,10 @@ const (
 	// A worker without work offers its scheduler processor so often from the beginning: on a
 	// machine of few cores other goroutines wait for it, such as those that answer requests.
 	offerTurns = 16
+	// After so many turns it offers its core as often, too: where there are more scheduler
+	// processors than cores, a thread that is to answer a request waits for a core. Serial stretches
+	// of a forward pass are mostly shorter.
+	politeTurns = 1 << 7
 )
 
 // Pool runs parallel loops on a fixed set of worker threads. The goroutine that calls [Pool.Run]
@@ -294,6 +298,9 @@ func (p *Pool) next(from, w int) int {
 		}
 		if turn%offerTurns == offerTurns-1 {
 			runtime.Gosched()
+			if turn >= politeTurns {
+				yieldThread()
+			}
 		}
 		backOff(turn)
 	}
