@@ -68,7 +68,12 @@ func (s *Server) inferred(ctx context.Context, name, number string, r *oip.Reque
 		s.answered()
 		return nil, v.one()
 	}
-	a := &Answer{server: s, task: &task{follow: q}}
+	both := &struct {
+		Answer
+		task
+	}{Answer{server: s}, task{follow: q}}
+	a := &both.Answer
+	a.task = &both.task
 	if err := v.infer(ctx, r, a); err != nil {
 		a.Close()
 		return nil, fault(err)
@@ -90,10 +95,8 @@ func (v *version) infer(ctx context.Context, r *oip.Request, a *Answer) error {
 		return err
 	}
 	a.Model, a.Version, a.ID = v.name, v.number, r.ID
-	for _, name := range v.wanted(r) {
-		if err := a.add(v, r, name, lent); err != nil {
-			return err
-		}
+	if err := a.addAll(v, r, lent); err != nil {
+		return err
 	}
 	if a.decoupled = v.decoupled; v.decoupled {
 		a.empty, _ = r.Parameters["triton_enable_empty_final_response"].(bool)
@@ -191,6 +194,26 @@ func (v *version) answer(ctx context.Context, r *oip.Request, t *task) error {
 	return t.err
 }
 
+// addAll adds the outputs in order: that of the request, else that of the model.
+func (a *Answer) addAll(v *version, r *oip.Request, l *lent) error {
+	if r.Outputs != nil {
+		for i := range r.Outputs {
+			if err := a.add(v, r, r.Outputs[i].Name, l); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	shown := v.shown().Outputs
+	a.Outputs = make([]oip.Value, 0, len(shown))
+	for i := range shown {
+		if err := a.add(v, r, shown[i].Name, l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // add adds an output of the model, if the request wants it, or puts it where it is wanted.
 func (a *Answer) add(v *version, r *oip.Request, name string, l *lent) (err error) {
 	o, wanted := r.Wants(name)
@@ -236,19 +259,4 @@ func (v *version) deadline(ctx context.Context, p oip.Parameters) (context.Conte
 	d := time.Duration(min(us, math.MaxInt64/1000)) * time.Microsecond
 	ctx, cancel := context.WithTimeout(ctx, d)
 	return ctx, cancel, nil
-}
-
-// wanted lists the outputs of an answer in order: that of the request, else that of the model.
-func (v *version) wanted(r *oip.Request) []string {
-	var names []string
-	if r.Outputs != nil {
-		for _, o := range r.Outputs {
-			names = append(names, o.Name)
-		}
-		return names
-	}
-	for _, f := range v.shown().Outputs {
-		names = append(names, f.Name)
-	}
-	return names
 }

@@ -158,7 +158,7 @@ func write(w http.ResponseWriter, code int, body any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(b)))
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(patience))
+	_ = timed(w).SetWriteDeadline(time.Now().Add(patience))
 	w.WriteHeader(code)
 	_, _ = w.Write(b) // a client that is gone reads no error either
 }
@@ -245,7 +245,9 @@ type asking func(w http.ResponseWriter, r *http.Request, q *telemetry.Request) e
 func (s *Server) followed(h asking) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		q := s.rec.Begin()
-		q.Traced(r.Header.Get("traceparent"), strings.Join(r.Header["Tracestate"], ","))
+		if parent := r.Header.Get("Traceparent"); parent != "" {
+			q.Traced(parent, strings.Join(r.Header["Tracestate"], ","))
+		}
 		err := errPanic
 		defer func() { q.End(counted(err)) }()
 		err = h(w, r, q)
@@ -260,7 +262,7 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, q *telemetry.Requ
 		return err
 	}
 	q.For(v.counts, auth.From(r.Context()).Name)
-	body := body{of: s, to: http.NewResponseController(w), began: time.Now()}
+	body := body{of: s, to: timed(w), began: time.Now()}
 	defer body.release()
 	// a client that sends slowly must not hold a place in the queue
 	request, err := body.request(w, r, v)
@@ -287,13 +289,34 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, q *telemetry.Requ
 	*buffer = all
 	q.Mark(telemetry.Encoded)
 	body.exchange(int64(cap(all)))
-	w.Header().Set("Content-Type", "application/json")
-	if header > 0 {
-		w.Header().Set("Content-Type", "application/octet-stream")
-		w.Header().Set(headerLength, strconv.Itoa(header))
+	h := w.Header()
+	if h["Content-Type"] = typeJSON; header > 0 {
+		h["Content-Type"] = typeBytes
+		h[headerLength] = []string{strconv.Itoa(header)}
 	}
 	q.Bytes(body.n, send(w, r, all))
 	return nil
+}
+
+// The types of answers, as headers have them: nobody changes them.
+var (
+	typeJSON  = []string{"application/json"}
+	typeBytes = []string{"application/octet-stream"}
+)
+
+// deadlines are those of a connection.
+type deadlines interface {
+	SetReadDeadline(time.Time) error
+	SetWriteDeadline(time.Time) error
+}
+
+// timed is how the deadlines of a request's connection are set: by the writer itself, as net/http's
+// has them, or by way of what it wraps.
+func timed(w http.ResponseWriter) deadlines {
+	if d, ok := w.(deadlines); ok {
+		return d
+	}
+	return http.NewResponseController(w)
 }
 
 // A client that sends or reads must get on: by one step within patience, and on average, after as
@@ -316,7 +339,7 @@ func due(began time.Time, n int64) time.Time {
 // body is the body of a request that is being read, and then the memory that it has.
 type body struct {
 	of    *Server
-	to    *http.ResponseController
+	to    deadlines
 	began time.Time
 	from  io.Reader
 	n     int64 // bytes that came
@@ -364,18 +387,19 @@ func (b *body) request(w http.ResponseWriter, r *http.Request, v *version) (*oip
 // read reads the whole body of a request, and decompresses it.
 func (b *body) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	limit := b.of.o.Body
-	b.from = http.MaxBytesReader(w, r.Body, limit)
+	if b.from = r.Body; r.ContentLength < 0 || r.ContentLength > limit {
+		b.from = http.MaxBytesReader(w, r.Body, limit)
+	}
 	plain, err := decompress(b, r.Header.Get("Content-Encoding"))
 	if err != nil {
 		return nil, err
 	}
 	expected := min(r.ContentLength, limit)
 	if plain != io.Reader(b) {
-		expected = -1
+		plain, expected = io.LimitReader(plain, limit+1), -1
 	}
-	all, err := b.readAll(io.LimitReader(plain, limit+1), expected)
-	var large *http.MaxBytesError
-	if err == nil && int64(len(all)) > limit || errors.As(err, &large) {
+	all, err := b.readAll(plain, expected)
+	if err == nil && int64(len(all)) > limit || tooLarge(err) {
 		err = oip.Faultf(oip.TooLarge, "the body is too large: at most %d bytes are taken, also "+
 			"after decompression", limit)
 	}
@@ -384,6 +408,12 @@ func (b *body) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		_ = b.to.SetReadDeadline(time.Time{})
 	}
 	return all, err
+}
+
+// tooLarge reports whether an error is that of a body beyond the limit.
+func tooLarge(err error) bool {
+	var large *http.MaxBytesError
+	return err != nil && errors.As(err, &large)
 }
 
 // readAll reads to the end, which is expected after so many bytes unless that is negative. Memory
@@ -404,17 +434,22 @@ func (b *body) readAll(from io.Reader, expected int64) ([]byte, error) {
 		}
 		n, err := from.Read(all[len(all):cap(all)])
 		all = all[:len(all)+n]
-		var large *http.MaxBytesError
-		var known *oip.Fault
-		switch {
-		case err == io.EOF:
+		if err == io.EOF {
 			return all, nil
-		case errors.As(err, &large), errors.As(err, &known):
-			return nil, err
-		case err != nil:
-			return nil, fmt.Errorf("%w: the body: %w", oip.ErrRequest, err)
+		}
+		if err != nil {
+			return nil, unread(err)
 		}
 	}
+}
+
+// unread is the error of a body that could not be read.
+func unread(err error) error {
+	var known *oip.Fault
+	if tooLarge(err) || errors.As(err, &known) {
+		return err
+	}
+	return fmt.Errorf("%w: the body: %w", oip.ErrRequest, err)
 }
 
 // grow takes so many bytes more of those that the server has for bodies.
@@ -477,10 +512,11 @@ var compressors = map[string]*sync.Pool{
 func send(w http.ResponseWriter, r *http.Request, body []byte) int64 {
 	h := w.Header()
 	first, _, _ := strings.Cut(r.Header.Get("Accept-Encoding"), ",")
-	answer := &steps{w: w, to: http.NewResponseController(w), began: time.Now()}
-	pool := compressors[strings.TrimSpace(first)]
+	first = strings.TrimSpace(first)
+	answer := &steps{w: w, to: timed(w), began: time.Now()}
+	pool := compressors[first]
 	if pool == nil {
-		h.Set("Content-Length", strconv.Itoa(len(body)))
+		h["Content-Length"] = []string{strconv.Itoa(len(body))}
 		_, _ = answer.Write(body)
 		return answer.n
 	}
@@ -490,7 +526,7 @@ func send(w http.ResponseWriter, r *http.Request, body []byte) int64 {
 		pool.Put(to)
 	}()
 	to.Reset(answer)
-	h.Set("Content-Encoding", strings.TrimSpace(first))
+	h.Set("Content-Encoding", first)
 	h.Set("Vary", "Accept-Encoding")
 	if _, err := to.Write(body); err != nil {
 		return answer.n
@@ -502,7 +538,7 @@ func send(w http.ResponseWriter, r *http.Request, body []byte) int64 {
 // steps writes an answer to a client that must get on.
 type steps struct {
 	w     io.Writer
-	to    *http.ResponseController
+	to    deadlines
 	began time.Time
 	n     int64
 }

@@ -45,17 +45,20 @@ func (v *version) compute(ctx context.Context, in weir.Inputs) (weir.Result, err
 
 // fresh reports whether inputs have shapes that were not run of late.
 func (r *room) fresh(v *version, in weir.Inputs) bool {
-	var shape []int
+	var some [16]int // most inputs have few dimensions
+	shape := some[:0]
 	for _, f := range v.types {
 		shape = append(append(shape, in[f.Name].Shape...), -1)
 	}
-	if slices.ContainsFunc(r.seen, func(s []int) bool { return slices.Equal(s, shape) }) {
-		return false
+	for _, s := range r.seen {
+		if slices.Equal(s, shape) {
+			return false
+		}
 	}
 	if len(r.seen) >= shapes {
 		r.seen = r.seen[1:]
 	}
-	r.seen = append(r.seen, shape)
+	r.seen = append(r.seen, slices.Clone(shape))
 	return true
 }
 

@@ -166,7 +166,7 @@ func (s *Server) Use(before func(next http.Handler) http.Handler) { s.inner = be
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// net/http writes of its own accord (100 Continue), and leaves the deadline of the last answer
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(patience))
+	_ = timed(w).SetWriteDeadline(time.Now().Add(patience))
 	s.handler.ServeHTTP(w, r)
 }
 

@@ -23,6 +23,7 @@ type task struct {
 	// out are the outputs in the model's order, valid until free.
 	out    []*tensor.Tensor
 	held   *shared
+	whole  shared  // that is held where no other request has a part
 	parts  []*task // whose outputs are among out
 	err    error   // of this request alone
 	follow *telemetry.Request
@@ -188,7 +189,8 @@ func (v *version) alone(ctx context.Context, t *task) error {
 	if err != nil {
 		return err
 	}
-	t.held, t.out = &shared{Result: r}, r.Outputs()
+	t.whole.Result = r
+	t.held, t.out = &t.whole, r.Outputs()
 	t.held.left.Store(1)
 	return nil
 }

@@ -23,7 +23,7 @@ func (s *Server) unloadModel(w http.ResponseWriter, r *http.Request) error {
 // nothing where it succeeds.
 func (s *Server) turn(w http.ResponseWriter, r *http.Request,
 	do func(context.Context, string, oip.Parameters) error) error {
-	body := body{of: s, to: http.NewResponseController(w), began: time.Now()}
+	body := body{of: s, to: timed(w), began: time.Now()}
 	defer body.release()
 	all, err := body.read(w, r)
 	if err != nil {

@@ -82,7 +82,7 @@ func decodeResponse(body []byte, header int) (*Response, error) {
 		if err != nil {
 			return nil, fmt.Errorf("output %.200q: %w", d.drafts[i].name, err)
 		}
-		_, binary := v.Parameters["binary_data_size"]
+		binary := d.drafts[i].size != nil
 		r.Outputs = append(r.Outputs, Value{v.Name, v.Tensor, binary, v.Region})
 	}
 	if len(d.rest) > 0 {
@@ -102,7 +102,7 @@ func (d *decoder) response(r *Response) error {
 		case "id":
 			r.ID, err = d.text()
 		case "parameters":
-			r.Parameters, err = d.params()
+			r.Parameters, err = d.params("", nil)
 		case "outputs":
 			err = d.array(d.draft)
 		default:

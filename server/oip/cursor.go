@@ -97,6 +97,28 @@ func (c *cursor) list(open, shut byte, one func() error) error {
 	}
 }
 
+// words are what requests say most often, which takes no memory then.
+var words = func() map[string]string {
+	m := map[string]string{}
+	for _, w := range []string{"id", "inputs", "outputs", "name", "shape", "datatype", "data",
+		"parameters", "binary_data", "binary_data_output", "binary_data_size", "classification",
+		"timeout", "priority"} {
+		m[w] = w
+	}
+	for _, w := range datatypes {
+		m[w] = w
+	}
+	return m
+}()
+
+// known is a string of its own that says the same as b.
+func known(b []byte) string {
+	if w, ok := words[string(b)]; ok {
+		return w
+	}
+	return string(b)
+}
+
 // text reads a string.
 func (c *cursor) text() (string, error) {
 	if err := c.take('"'); err != nil {
@@ -126,7 +148,7 @@ func (c *cursor) unquote(whole []byte, plain bool) (string, error) {
 		return "", c.wrong("a string that is not UTF-8: send it as binary data")
 	}
 	if plain {
-		return string(whole[1 : len(whole)-1]), nil
+		return known(whole[1 : len(whole)-1]), nil
 	}
 	var s string
 	if err := json.Unmarshal(whole, &s); err != nil {

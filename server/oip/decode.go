@@ -20,6 +20,7 @@ func Decode(body []byte, header int) (*Request, error) {
 			ErrRequest, header, len(body))
 	}
 	d := decoder{cursor: cursor{b: body[:header]}, rest: body[header:]}
+	d.drafts, d.r.Inputs = d.first.draft[:0], d.first.input[:0]
 	if err := d.request(); err != nil {
 		return nil, err
 	}
@@ -46,6 +47,10 @@ type decoder struct {
 	rest   []byte // binary data that no input has taken
 	r      Request
 	drafts []draft
+	first  struct { // room for the one input that most have
+		draft [1]draft
+		input [1]Input
+	}
 }
 
 // draft is an input as its fields come, in whatever order.
@@ -54,6 +59,7 @@ type draft struct {
 	shape          []int
 	hasShape       bool
 	parameters     Parameters
+	size           any    // binary_data_size, which is none of parameters; nil: not given
 	data           []byte // JSON; nil where there is none
 	at             int    // where data begins
 	tensor         *tensor.Tensor
@@ -65,7 +71,7 @@ func (d *decoder) request() error {
 		case "id":
 			d.r.ID, err = d.text()
 		case "parameters":
-			d.r.Parameters, err = d.params()
+			d.r.Parameters, err = d.params(binaryOutput, &d.r.behind)
 		case "inputs":
 			err = d.array(d.draft)
 		case "outputs":
@@ -78,14 +84,25 @@ func (d *decoder) request() error {
 	})
 }
 
-func (d *decoder) params() (Parameters, error) {
-	p := Parameters{}
-	err := d.object(func(key string) (err error) {
-		if len(p) == MaxValues {
+// params reads parameters. The value of the one named own goes elsewhere: most requests have no
+// other.
+func (d *decoder) params(own string, to *any) (Parameters, error) {
+	var p Parameters
+	err := d.object(func(key string) error {
+		v, err := d.param(key)
+		switch {
+		case err != nil:
+			return err
+		case key == own:
+			*to = v
+			return nil
+		case p == nil:
+			p = Parameters{}
+		case len(p) == MaxValues:
 			return tooMany("parameters")
 		}
-		p[key], err = d.param(key)
-		return err
+		p[key] = v
+		return nil
 	})
 	return p, err
 }
@@ -120,7 +137,7 @@ func (d *decoder) output() error {
 		case "name":
 			o.Name, err = d.text()
 		case "parameters":
-			o.Parameters, err = d.params()
+			o.Parameters, err = d.params("", nil)
 		default:
 			err = d.skip()
 		}
@@ -147,7 +164,7 @@ func (d *decoder) draft() error {
 			in.shape, err = d.shape()
 			in.hasShape = true
 		case "parameters":
-			in.parameters, err = d.params()
+			in.parameters, err = d.params(binarySize, &in.size)
 		case "data":
 			err = d.data(&in)
 		default:
@@ -160,7 +177,7 @@ func (d *decoder) draft() error {
 }
 
 func (d *decoder) shape() ([]int, error) {
-	shape := []int{}
+	shape := make([]int, 0, 4)
 	err := d.array(func() error {
 		n, err := d.number()
 		if err != nil {
@@ -217,7 +234,7 @@ func (d *decoder) pass() error {
 // input is the input that a draft has become.
 func (d *decoder) input(in *draft) (Input, error) {
 	out := Input{Name: in.name, Parameters: in.parameters}
-	size, binary := in.parameters["binary_data_size"]
+	binary := in.size != nil
 	region, err := regionOf(in.parameters)
 	out.Region = region
 	switch {
@@ -234,7 +251,7 @@ func (d *decoder) input(in *draft) (Input, error) {
 			out.Tensor, err = away(dt, in.shape)
 		}
 	case binary:
-		out.Tensor, err = d.binary(size, in)
+		out.Tensor, err = d.binary(in)
 	case in.tensor != nil && in.data == nil:
 		out.Tensor = in.tensor
 	case in.tensor == nil && in.data != nil:
@@ -247,11 +264,11 @@ func (d *decoder) input(in *draft) (Input, error) {
 }
 
 // binary takes an input's bytes from behind the JSON.
-func (d *decoder) binary(size any, in *draft) (*tensor.Tensor, error) {
-	n, ok := size.(int64)
+func (d *decoder) binary(in *draft) (*tensor.Tensor, error) {
+	n, ok := in.size.(int64)
 	if !ok || n < 0 || n > int64(len(d.rest)) {
 		return nil, fmt.Errorf("%w: binary_data_size is %v, and %d bytes of binary data are left",
-			ErrRequest, size, len(d.rest))
+			ErrRequest, in.size, len(d.rest))
 	}
 	raw := d.rest[:n:n]
 	d.rest = d.rest[n:]

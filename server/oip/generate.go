@@ -26,7 +26,7 @@ func DecodeGenerate(body []byte, inputs []TensorFields) (*Request, error) {
 			d.r.ID, err = d.text()
 		case key == "parameters":
 			var p Parameters
-			p, err = d.params()
+			p, err = d.params("", nil)
 			for name, v := range p {
 				d.r.Parameters[name] = v
 			}

@@ -16,12 +16,19 @@ type Parameters map[string]any
 // keys are the names, sorted.
 func (p Parameters) keys() []string { return slices.Sorted(maps.Keys(p)) }
 
+// The parameters that say where binary data are (Triton, extension_binary_data.md).
+const (
+	binarySize   = "binary_data_size"
+	binaryOutput = "binary_data_output"
+)
+
 // Request is one inference.
 type Request struct {
 	ID         string // given back with the answer; "" stands for none
 	Parameters Parameters
 	Inputs     []Input
 	Outputs    []Output // in the order asked for; nil: all of the model's
+	behind     any      // binary_data_output, of a request that was decoded
 }
 
 // Input is a value of a request.
@@ -60,18 +67,26 @@ func (r *Request) Wants(name string) (Output, bool) {
 
 // binary is Triton's binary_data_output: whether outputs that say nothing of it are wanted so.
 func (r *Request) binary() bool {
-	b, _ := r.Parameters["binary_data_output"].(bool)
+	v := r.behind
+	if v == nil {
+		v = r.Parameters[binaryOutput]
+	}
+	b, _ := v.(bool)
 	return b
 }
 
 // finish reads the parameters that mean something to this package, and refuses names given twice.
 func (r *Request) finish() error {
 	seen := map[string]bool{}
-	for _, in := range r.Inputs {
-		if seen[in.Name] {
-			return fmt.Errorf("%w: input %.200q is given twice", ErrRequest, in.Name)
+	for i := range r.Inputs {
+		name := r.Inputs[i].Name
+		if len(r.Inputs) == 1 {
+			break
 		}
-		seen[in.Name] = true
+		if seen[name] {
+			return fmt.Errorf("%w: input %.200q is given twice", ErrRequest, name)
+		}
+		seen[name] = true
 	}
 	clear(seen)
 	for i := range r.Outputs {

@@ -63,7 +63,7 @@ type ticket[T any] struct {
 	item T
 	ctx  context.Context
 	id   uint64
-	told chan struct{} // has a value where its goroutine is to look again
+	told chan struct{} // has a value where its goroutine is to look again; nil before it waits
 	over bool          // err says how it went
 	err  error
 	in   *batch[T] // that is next or runs with it
@@ -74,14 +74,18 @@ type ticket[T any] struct {
 type batch[T any] struct {
 	tickets []*ticket[T]
 	items   []T
-	of      string // signature
-	rows    int
-	began   time.Time
-	left    int // requests that were not given up
-	cancel  context.CancelFunc
-	by      *ticket[T]    // whose goroutine runs it, nil before
-	copied  chan struct{} // closed once the items are read no more; nil where only by is in it
-	once    sync.Once
+	one     struct { // room for the one that most have
+		ticket [1]*ticket[T]
+		item   [1]T
+	}
+	of     string // signature
+	rows   int
+	began  time.Time
+	left   int // requests that were not given up
+	cancel context.CancelFunc
+	by     *ticket[T]    // whose goroutine runs it, nil before
+	copied chan struct{} // closed once the items are read no more; nil where only by is in it
+	once   sync.Once
 }
 
 // New returns the queue of a model. Its Time is not heeded. The error is that of
@@ -142,7 +146,7 @@ func (q *Queue[T]) Forecast(signature string, rows int) time.Duration {
 // Do runs a request once its turn has come. The error is an *admit.Refusal, that of the context
 // while it waits, or else that of Run. Nobody reads item once Do has returned.
 func (q *Queue[T]) Do(ctx context.Context, r Request, item T) error {
-	t := &ticket[T]{item: item, ctx: ctx, told: make(chan struct{}, 1)}
+	t := &ticket[T]{item: item, ctx: ctx}
 	b, err := q.arrive(&r, t)
 	if err != nil {
 		return err
@@ -295,6 +299,7 @@ func (q *Queue[T]) decideFor(t *ticket[T]) *batch[T] {
 		if b := q.take(t); b != nil {
 			return b
 		}
+		t.listen()
 	}
 	if q.next != before {
 		q.next.tickets[0].tell()
@@ -302,11 +307,19 @@ func (q *Queue[T]) decideFor(t *ticket[T]) *batch[T] {
 	return nil
 }
 
+// listen makes it possible to tell the request's goroutine, which then looks first. q.mu is held.
+func (t *ticket[T]) listen() {
+	if t.told == nil {
+		t.told = make(chan struct{}, 1)
+		t.tell()
+	}
+}
+
 // tell has the goroutine of a request look again.
 func (t *ticket[T]) tell() {
 	select {
 	case t.told <- struct{}{}:
-	default: // it has not looked since it was told last
+	default: // it has not looked since it was told last, or is to look before it waits
 	}
 }
 
@@ -333,6 +346,7 @@ func (q *Queue[T]) choose() {
 func (q *Queue[T]) start(r *admit.Run) {
 	q.busy = true
 	b := &batch[T]{of: r.Signature, rows: r.Rows, left: len(r.Requests)}
+	b.tickets, b.items = b.one.ticket[:0], b.one.item[:0]
 	for _, id := range r.Requests {
 		t := q.waiting[id]
 		delete(q.waiting, id)
@@ -388,10 +402,17 @@ func (q *Queue[T]) carry(b *batch[T], t *ticket[T]) (next *batch[T], over bool) 
 	b.began = time.Now()
 	err, returned := errLost, false
 	defer func() { next, over = q.finish(b, err, returned) }()
-	err = q.o.Run(ctx, b.items, b.release)
+	copied := nothing
+	if b.copied != nil {
+		copied = b.release
+	}
+	err = q.o.Run(ctx, b.items, copied)
 	returned = true
 	return nil, false // what finish returns
 }
+
+// nothing is what is done once the requests of a batch are copied that has but its own.
+func nothing() {}
 
 // release lets those go that were given up.
 func (b *batch[T]) release() {
