@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
+	"strconv"
 	"testing"
 )
 
@@ -28,5 +30,57 @@ func BenchmarkInfer(b *testing.B) {
 			body, _ := io.ReadAll(w.Body)
 			b.Fatalf("%d %s", w.Code, body)
 		}
+	}
+}
+
+// TestCollectorRests: a server has the collector run no sooner than once as much as its ballast was
+// allocated.
+func TestCollectorRests(t *testing.T) {
+	next := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.NextGC
+	}
+	before := next()
+	s, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	// the smallest heap that is collected has some megabytes without it
+	if after := next(); after < max(before, 2*ballast) {
+		t.Errorf("the next run is at %d bytes, and at %d without a server", after, before)
+	}
+}
+
+// TestRequestsAllocateLittle: a request takes few pieces of memory, which are the collector's work.
+func TestRequestsAllocateLittle(t *testing.T) {
+	if !pools {
+		t.Skip("the race detector allocates, too")
+	}
+	s := begin(t, Options{}, digitsSource())
+	raw := make([]byte, 4*64)
+	header := `{"inputs":[{"name":"image","shape":[1,1,8,8],"datatype":"FP32","parameters":` +
+		`{"binary_data_size":256}}],"parameters":{"binary_data_output":true}}`
+	body := append([]byte(header), raw...)
+	asked := func(h http.Handler) float64 {
+		return testing.AllocsPerRun(200, func() {
+			r := httptest.NewRequest("POST", "http://localhost"+inferPath, bytes.NewReader(body))
+			r.Header.Set(headerLength, strconv.Itoa(len(header)))
+			w := httptest.NewRecorder()
+			if h.ServeHTTP(w, r); w.Code != http.StatusOK {
+				t.Fatalf("%d %s", w.Code, w.Body)
+			}
+		})
+	}
+	nothing := asked(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		_, _ = w.Write(raw)
+	}))
+	const most = 48
+	if n := asked(s) - nothing; n > most {
+		t.Errorf("%.0f allocations a request beyond those of a server that does nothing: %d at most",
+			n, most)
 	}
 }

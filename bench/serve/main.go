@@ -16,6 +16,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"time"
 
 	"github.com/weirgpu/weir/internal/claims"
@@ -77,6 +78,9 @@ func main() {
 	rounds := flag.Int("rounds", 5, "rounds")
 	length := flag.Duration("duration", time.Second, "of each part of a round")
 	flag.Parse()
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(200) // as weir does
+	}
 	r := results{
 		Date:      time.Now().UTC().Format("2006-01-02"),
 		Machine:   cpuinfo.ModelName(),
