@@ -80,7 +80,7 @@ func TestRequestsAllocateLittle(t *testing.T) {
 	}))
 	const most = 48
 	if n := asked(s) - nothing; n > most {
-		t.Errorf("%.0f allocations a request beyond those of a server that does nothing: %d at most",
-			n, most)
+		t.Errorf("%.0f allocations a request beyond those of a server that does nothing, and at "+
+			"most %d are allowed", n, most)
 	}
 }

@@ -54,8 +54,8 @@ const (
 	// machine of few cores other goroutines wait for it, such as those that answer requests.
 	offerTurns = 16
 	// After so many turns it offers its core as often, too: where there are more scheduler
-	// processors than cores, a thread that is to answer a request waits for a core. Serial stretches
-	// of a forward pass are mostly shorter.
+	// processors than cores, a thread that is to answer a request waits for a core. Serial
+	// stretches of a forward pass are mostly shorter.
 	politeTurns = 1 << 7
 )
 
