@@ -74,12 +74,16 @@ type Options struct {
 	// were away have been packed again, and its error is that of the transfer.
 	Unchanged func() error
 	// Like, when set, is a session whose packed weights this one shares under two conditions: both
-	// plans pack the same (plan.Plan.SamePacking), as plans of one model for different shapes often
-	// do, and both sessions have the same Device and the same Quota, which has granted the weights
-	// and is not asked again. Otherwise this session has weights of its own, so that a job holds
+	// sessions have the same Device and the same Quota, which has granted the weights and is not
+	// asked again, and both plans pack the same (plan.Plan.SamePacking), as plans of one model for
+	// different shapes often do. Otherwise this session has weights of its own, so that a job holds
 	// what its own quota granted, whichever job ends first. Like may be closed while this session
 	// is loaded, or later.
 	Like *Session
+	// OneModel says that the plan and that of Like were made of one model. Then the second of these
+	// conditions is that both lay the weights out alike (plan.Plan.Fingerprint): the constants
+	// themselves, which were read twice, are not compared.
+	OneModel bool
 	// Packed, when set, is called with each constant as soon as its packed copy is written, by
 	// workers at the same time: whoever holds its bytes may let go of what can be had again, such
 	// as pages of a mapped file (onnx.Model.Evict).
@@ -124,7 +128,7 @@ func Load(p *plan.Plan, o Options) (*Session, error) {
 		s.copies = p.Copies()
 	}
 	if l := o.Like; l != nil && same(l.opts.Device, o.Device) && same(l.opts.Quota, o.Quota) &&
-		p.SamePacking(l.plan) {
+		(p.SamePacking(l.plan) || o.OneModel && p.Fingerprint() == l.plan.Fingerprint()) {
 		if s.packed = l.share(s); s.packed != nil {
 			return s, nil
 		}

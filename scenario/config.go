@@ -32,6 +32,10 @@ type Scenario struct {
 	// Eviction says which job's weights leave the device first when others need the room, as
 	// evict.New reads it; "lru" where it is empty.
 	Eviction string
+	// OwnWeights gives each job weights of its own, also where those of others are the same; else
+	// jobs with one plan of one model have them together, under policies that have no rule for how
+	// many jobs there are.
+	OwnWeights bool
 	// Duration is how long the jobs run together. It may be zero when every job has an iteration
 	// count.
 	Duration time.Duration

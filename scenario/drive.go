@@ -13,7 +13,6 @@ import (
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/internal/fault"
-	"github.com/weirgpu/weir/internal/seat"
 )
 
 // driver sends one job's requests and runs its iterations, one after another, on one goroutine.
@@ -21,8 +20,8 @@ type driver struct {
 	spec    *Job
 	seat    seater
 	iterate iterate
-	memory  *seat.Elastic // nil: all of it stays
-	weights *resided      // of memory; nil without
+	memory  bending  // nil: all of it stays
+	weights *resided // of memory; nil without
 	// called after an iteration that had weights brought; with memory
 	reloaded func()
 	clock    func() time.Duration // since the phase began
@@ -39,6 +38,16 @@ type driver struct {
 	finished  time.Duration   // when the last iteration was completed
 	busy      time.Duration   // spent in iterations, completed or not
 	partial   time.Duration   // of which in one that was not completed
+}
+
+// bending is memory that leaves the device between iterations: of a job's own (seat.Elastic), or
+// that it shares (seat.Use).
+type bending interface {
+	// Resident waits until all of it is on the device, or on its way.
+	Resident(ctx context.Context) error
+	// Begin keeps it there until End, and reports whether all of it is there.
+	Begin() bool
+	End()
 }
 
 // queue holds the arrivals not yet served, oldest first.
@@ -83,6 +92,9 @@ func (d *driver) run(ctx context.Context) error {
 	}
 	err := d.guarded(ctx)
 	d.seat.Release()
+	if d.memory != nil {
+		d.memory.End() // of an iteration that was not to be
+	}
 	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil
 	}

@@ -29,6 +29,7 @@ type prepared struct {
 	graph  *graph.Graph // its inputs and outputs at least
 	plan   *plan.Plan
 	cached *cache.Compiled // nil when the graph was given
+	common string          // names weights that other jobs have, too; "" where none does
 	shapes map[string][]int
 	given  map[string]*tensor.Tensor
 	seed   uint64
@@ -165,8 +166,8 @@ func (p *prepared) terms() share.Job {
 	return job
 }
 
-// resident is instance, and returns the session too.
-func (p *prepared) resident(o engine.Options) (iterate, *engine.Session, func(), error) {
+// session loads the job's plan.
+func (p *prepared) session(o engine.Options) (*engine.Session, error) {
 	if p.model != nil {
 		o.Packed, o.Weights = p.model.Evict, p.cached.Weights
 		o.Discard, o.Unchanged = p.cached.Discard, p.model.Unchanged
@@ -174,15 +175,24 @@ func (p *prepared) resident(o engine.Options) (iterate, *engine.Session, func(),
 	}
 	s, err := engine.Load(p.plan, o)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
 	if p.model != nil {
 		if err := p.model.Unchanged(); err != nil {
 			s.Close()
-			return nil, nil, nil, err
+			return nil, err
 		}
 	}
 	p.keep(s)
+	return s, nil
+}
+
+// resident is instance, and returns the session too.
+func (p *prepared) resident(o engine.Options) (iterate, *engine.Session, func(), error) {
+	s, err := p.session(o)
+	if err != nil {
+		return nil, nil, nil, err
+	}
 	i, err := s.Take()
 	if err != nil {
 		s.Close()

@@ -74,13 +74,14 @@ func Parse(r io.Reader) (*Scenario, error) {
 
 // file is a Scenario as it is written in YAML.
 type file struct {
-	Device   string
-	Policy   filePolicy
-	Memory   yamlfile.Text[share.Bytes, *share.Bytes]
-	Eviction string
-	Duration time.Duration
-	Seed     yamlfile.Text[yamlfile.Whole, *yamlfile.Whole]
-	Jobs     []fileJob
+	Device     string
+	Policy     filePolicy
+	Memory     yamlfile.Text[share.Bytes, *share.Bytes]
+	Eviction   string
+	OwnWeights bool `yaml:"own_weights"`
+	Duration   time.Duration
+	Seed       yamlfile.Text[yamlfile.Whole, *yamlfile.Whole]
+	Jobs       []fileJob
 }
 
 type fileJob struct {
@@ -216,7 +217,8 @@ func (f *fileArrival) arrival() (a Arrival, err error) {
 
 func (f *file) scenario() (*Scenario, error) {
 	s := &Scenario{Device: f.Device, Policy: f.Policy.spec, Memory: f.Memory.Value,
-		Eviction: f.Eviction, Duration: f.Duration, Seed: uint64(f.Seed.Value)}
+		Eviction: f.Eviction, OwnWeights: f.OwnWeights, Duration: f.Duration,
+		Seed: uint64(f.Seed.Value)}
 	for i := range f.Jobs {
 		job, err := f.Jobs[i].job()
 		if err != nil {
@@ -266,7 +268,7 @@ var words = yamlfile.Words{
 	Empty: "want device, policy, duration and jobs",
 	Holds: "one scenario",
 	Keys: map[string]string{
-		"scenario.file": "device, policy, memory, eviction, duration, seed, jobs",
+		"scenario.file": "device, policy, memory, eviction, own_weights, duration, seed, jobs",
 		"scenario.fileJob": "name, model, class, compute, limit, memory, iterations, " +
 			"precision, iteration, jitter, kernel, arrival, qos, start, stop, wait, shapes, " +
 			"inputs",

@@ -25,7 +25,8 @@ type tenant struct {
 	driver *driver
 	seat   seater
 	admit  *broker.Job   // nil without a broker
-	memory *seat.Elastic // nil: none of its memory leaves the device
+	memory *seat.Elastic // nil: none of its own memory leaves the device
+	use    *seat.Use     // of weights that it shares; nil: it has its own
 	// its weights, where they may leave the device; nil otherwise
 	weights *resided
 	held    *seat.Counted //  its memory when there is no broker
@@ -87,6 +88,7 @@ type stage struct {
 	phase   *Phase
 	mode    Mode
 	broker  *broker.Broker // nil without one
+	commons *seat.Commons  // weights that jobs share; nil: none do
 	rule    string         // of eviction, with a broker
 	watch   *watcher
 	tenants []*tenant
@@ -116,6 +118,10 @@ func (r *run) newStage(ph *Phase, m Mode, policyName string) (*stage, error) {
 	s.broker, err = broker.New(o)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrScenario, err)
+	}
+	_, admits := c.Policy.(share.Admitter)
+	if _, limits := c.Policy.(share.Limiter); !admits && !limits && !r.s.OwnWeights {
+		s.commons = seat.NewCommons(s.broker)
 	}
 	return s, nil
 }
@@ -202,20 +208,27 @@ func (s *stage) load(ctx context.Context, t *tenant, index int) error {
 			return err
 		}
 	} else {
-		terms := t.p.terms()
+		terms := s.terms(t.p)
 		if terms.Keep > t.p.spec.Keep {
 			s.run.o.Log.Info("keeps what is not weights", "job", terms.Name, "asked",
 				t.p.spec.Keep, "keeps", terms.Keep)
 		}
-		j, err := s.broker.Admit(terms, share.Bytes(t.result.PlanBytes))
+		if err := t.p.overCap(); err != nil {
+			return err
+		}
+		j, err := s.broker.Admit(terms, share.Bytes(t.p.need()-s.shared(t.p)))
 		if err != nil {
 			return err
 		}
 		t.admit, t.seat = j, seat.New(j, s.run.Pool)
 		s.expect(t, 0)
-		t.result.MemoryCapBytes = int64(j.Spec().Memory)
+		t.result.MemoryCapBytes = int64(j.Spec().Memory) + s.shared(t.p)
 		o.Quota, o.ArenaQuota = seat.Weights(j), seat.Arenas(j)
-		if t.p.spec.Elastic {
+		if s.shares(t.p) {
+			if err := s.join(ctx, t, &o); err != nil {
+				return err
+			}
+		} else if t.p.spec.Elastic {
 			t.memory = seat.NewElastic(j)
 			o.Quota, o.ArenaQuota = t.memory.Weights(), t.memory.Arenas()
 			err := t.memory.Reserve(ctx, t.p.plan.PackedBytes, t.p.need()-t.p.plan.PackedBytes)
@@ -233,6 +246,9 @@ func (s *stage) load(ctx context.Context, t *tenant, index int) error {
 		return err
 	}
 	t.free = free
+	if t.use != nil {
+		t.free = func() { free(); t.use.Leave() }
+	}
 	spec := t.p.spec
 	if s.mode == Solo {
 		spec.Start, spec.Stop = 0, 0
@@ -252,6 +268,10 @@ func (s *stage) load(ctx context.Context, t *tenant, index int) error {
 		t.driver.reloaded()
 		t.memory.Attach(t.weights)
 	}
+	if t.use != nil && spec.Elastic {
+		t.weights = t.use.Weights().(commonWeights).resided
+		t.driver.memory, t.driver.weights, t.driver.reloaded = t.use, t.weights, t.use.Expect
+	}
 	return err
 }
 
@@ -266,6 +286,12 @@ func (s *stage) expect(t *tenant, reload time.Duration) {
 // not what a phase measures. Of a job that is let in later it has its turn among the others.
 func (s *stage) warm(ctx context.Context, t *tenant) (err error) {
 	defer recovered(t.p.spec.Name, &err)
+	if t.use != nil {
+		if err := t.use.Resident(ctx); err != nil {
+			return err
+		}
+		defer t.use.End()
+	}
 	if !s.playing {
 		return s.run.first(ctx, t.p.spec.Name, t.driver.iterate)
 	}
@@ -357,7 +383,7 @@ func (s *stage) reportJob(t *tenant) {
 		return
 	}
 	st := t.admit.Status()
-	res.MemoryPeakBytes = int64(st.Peak)
+	res.MemoryPeakBytes = int64(st.Peak) + res.SharedBytes
 	res.Grants, res.Revocations = st.Counts.Grants, st.Counts.Revocations
 	res.Evictions = st.Counts.Evictions
 	res.CopiedBytes = int64(t.admit.Account().Copied)

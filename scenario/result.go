@@ -142,8 +142,10 @@ type JobResult struct {
 	// of a job whose weights others may have the room of: how often they were told to leave the
 	// device, how many bytes they are, the mean part of them on the device, how many bytes came
 	// back, and what of its memory was never given to others
-	Evictions       int64   `json:"evictions,omitempty"`
-	WeightBytes     int64   `json:"weight_bytes,omitempty"`
+	Evictions   int64 `json:"evictions,omitempty"`
+	WeightBytes int64 `json:"weight_bytes,omitempty"`
+	// what of its weights the job has together with others: they are on the device once
+	SharedBytes     int64   `json:"shared_bytes,omitempty"`
 	Resident        float64 `json:"resident,omitempty"`
 	ReturnedBytes   int64   `json:"returned_bytes,omitempty"`
 	MemoryKeptBytes int64   `json:"memory_kept_bytes,omitempty"`

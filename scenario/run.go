@@ -164,6 +164,7 @@ func newRun(ctx context.Context, s *Scenario, o Options) (*run, error) {
 			return nil, err
 		}
 	}
+	r.pair()
 	return r, nil
 }
 

@@ -43,6 +43,7 @@ type resided struct {
 	lost  int64 // moves beyond those kept
 	came  int64 // times that weights came back
 	bytes int64 // that came back
+	told  bool  // of the moves, by one of the jobs that have the weights
 }
 
 // move is weights that left or came.
@@ -145,7 +146,12 @@ func (s *stage) reportMemory(t *tenant) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	res.WeightBytes, res.ReturnedBytes = r.total, r.bytes
-	s.phase.Eviction, s.phase.SwitchesLeftOut = s.rule, s.phase.SwitchesLeftOut+r.lost
+	s.phase.Eviction = s.rule
+	if r.told {
+		return // of weights that another job has, too
+	}
+	s.phase.SwitchesLeftOut += r.lost
+	r.told = true
 	for _, m := range r.moves {
 		s.phase.Switches = append(s.phase.Switches, Switch{AtS: max(0, m.at-zero).Seconds(),
 			Job: t.p.spec.Name, Bytes: m.bytes, Resident: m.resident})

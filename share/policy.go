@@ -46,6 +46,9 @@ type Forecast struct {
 	// Reload is how long it takes to load all that the job keeps on the device between iterations,
 	// had it been given back; 0 where that is not known.
 	Reload time.Duration `json:"reload,omitempty"`
+	// Users is how many jobs use what it keeps on the device; 0: itself. What more of them use is
+	// given back later.
+	Users int `json:"users,omitempty"`
 	// Bandwidth is the part of the device's memory bandwidth that it uses while it runs alone, 0 to
 	// 1; 0 where that is not known.
 	Bandwidth float64 `json:"bandwidth,omitempty"`

@@ -3,7 +3,8 @@
 //
 // Meet first: [Seat], which turns a job's lease into the gate of an iteration; [Weights] and
 // [Arenas], the memory that the broker grants the job; [Device], a machine as a broker shares it;
-// and [Forecast], what a plan's iterations are expected to take.
+// [Forecast], what a plan's iterations are expected to take; and [Commons], weights that several
+// jobs have together.
 //
 // Concurrency: one goroutine at a time uses a Seat, since a job has one lease; which one may change
 // between two uses, once Release or Keep has returned. Quotas are safe for concurrent use.

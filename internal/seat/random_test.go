@@ -209,8 +209,15 @@ func (c *crowd) over(err error) {
 	}
 }
 
+// bending is memory of a job's own, or that it shares.
+type bending interface {
+	Resident(ctx context.Context) error
+	Begin() bool
+	End()
+}
+
 // iterate is one request.
-func (c *crowd) iterate(patience time.Duration, own *seat.Seat, memory *seat.Elastic,
+func (c *crowd) iterate(patience time.Duration, own *seat.Seat, memory bending,
 	i *engine.Instance) (err error) {
 	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
 	defer cancel()

@@ -173,6 +173,20 @@ func (c *Compiled) Cached() bool { return c.Weights != nil }
 // Fresh reports whether the plan was made now and is one that Save keeps.
 func (c *Compiled) Fresh() bool { return c.cacheable && !c.Cached() }
 
+// Identity tells the plan from all others, by the content of the model and the options: two of one
+// identity pack the same weights. "" where plans of the model are not kept, or its content cannot
+// be read. Of a model whose plans were not kept yet it is read whole.
+func (c *Compiled) Identity() string {
+	if !c.cacheable {
+		return ""
+	}
+	content, err := c.model.identity()
+	if err != nil {
+		return ""
+	}
+	return c.keyFor(content).String()
+}
+
 // Save keeps a plan that Compile made anew, with the packed weights that were made of it
 // (engine.Session.WithWeights). It does nothing for a plan that was found in the cache. An error
 // means that the plan was not kept. Callers other than tests may ignore it: it is in the log.

@@ -3,6 +3,7 @@ package core
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/weirgpu/weir/share"
@@ -292,7 +293,21 @@ func (c *Core) victim(first *job) (v *job) {
 			v = j
 		}
 	}
+	if v != nil && c.sooner(v, first) {
+		return nil
+	}
 	return v
+}
+
+// sooner reports whether, of a victim that several jobs use, another is to give back before, which
+// does so when its iteration has ended, or that for which it was served.
+func (c *Core) sooner(v, first *job) bool {
+	users := c.state(v).Next.Users
+	return users > 0 && slices.ContainsFunc(c.jobs, func(j *job) bool {
+		s := c.state(j)
+		return j != first && !j.stays && s.Next.Users < users &&
+			s.Memory.Own()-s.Memory.Kept() > c.coming(j)
+	})
 }
 
 // evict tells a job to give back up to n bytes more than it was told before, and returns how many.

@@ -110,7 +110,7 @@ func (c *Core) finish(j *job, s *share.JobState) {
 // sane returns an [ErrEvent] for a forecast of what cannot be.
 func sane(f *share.Forecast) error {
 	if f.Time < 0 || f.Copied < 0 || f.Ephemeral < 0 || f.Units < 0 || f.Target < 0 ||
-		f.Reload < 0 || f.Time > latest || f.Target > latest ||
+		f.Reload < 0 || f.Users < 0 || f.Time > latest || f.Target > latest ||
 		!(f.Bandwidth >= 0 && f.Bandwidth <= 1) {
 		return fmt.Errorf("%w: forecast of %+v: want nothing below 0, times up to %v, and a "+
 			"bandwidth of at most 1", ErrEvent, *f, time.Duration(latest))
