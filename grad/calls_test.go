@@ -40,7 +40,8 @@ func attrs(as ...op.Attr) op.Attrs { return as }
 func calls() []call {
 	o := operands{rand.New(rand.NewPCG(1, 2))}
 	return slices.Concat(o.unary(), o.binary(), o.activations(), o.movement(), o.indexing(),
-		o.reductions(), o.products(), o.windows(), o.norms(), o.losses(), o.compositions())
+		o.reductions(), o.products(), o.windows(), o.norms(), o.losses(), o.compositions(),
+		o.sums(), o.resizes(), o.samples(), o.recurrent(), o.attention())
 }
 
 func (o operands) unary() []call {
@@ -225,8 +226,8 @@ func (o operands) indexing() []call {
 
 func (o operands) reductions() []call {
 	var cs []call
-	for _, name := range []string{"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceL1",
-		"ReduceL2", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp"} {
+	for _, name := range []string{"ReduceSum", "ReduceMean", "ReduceProd", "ReduceMax", "ReduceMin",
+		"ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp"} {
 		x := func() *tensor.Tensor { return o.in(0.5, 2, 2, 3, 2) }
 		add := func(kind string, version int, in []*tensor.Tensor, as ...op.Attr) {
 			cs = append(cs, call{op: name, name: kind, version: version, in: in, attrs: as})
@@ -361,6 +362,11 @@ func (o operands) norms() []call {
 			attrs: attrs(op.IntAttr("stash_type", int64(tensor.Float64)))},
 		{op: "LayerNormalization", name: "axis", in: list(o.f(2, 3, 4), o.f(3, 4)),
 			attrs: attrs(axis(1), epsilon)},
+		{op: "LRN", in: list(o.f(2, 5, 3)), static: true, attrs: attrs(op.IntAttr("size", 3),
+			op.FloatAttr("alpha", 0.9))},
+		{op: "LRN", name: "even", in: list(o.f(1, 3, 2)), static: true,
+			attrs: attrs(op.IntAttr("size", 4), op.FloatAttr("beta", 1.5),
+				op.FloatAttr("bias", 2))},
 		{op: "RMSNormalization", in: list(o.f(2, 3, 4), o.f(4)), attrs: attrs(epsilon)},
 		{op: "RMSNormalization", name: "axis", in: list(o.f(2, 3, 4), o.f(3, 4)),
 			attrs: attrs(axis(-2))},

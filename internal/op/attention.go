@@ -14,10 +14,10 @@ import (
 var attention = []Op{
 	{Name: "Attention", Since: []int{23, 24, 25}, MinIn: 3, MaxIn: 7, MinOut: 1, MaxOut: 4,
 		Infer: inferAttention,
-		Eval:  InFloat32(evalAttention), Flops: attentionFlops},
+		Eval:  InFloat32(evalAttention), Flops: attentionFlops, parts: partsOfAttention},
 	{Name: "RotaryEmbedding", Since: []int{23}, MinIn: 3, MaxIn: 4, Infer: inferRotary,
 		Eval:  InFloat32(evalRotary),
-		Flops: FlopsPerElement(3)},
+		Flops: FlopsPerElement(3), parts: partsOfRotary},
 }
 
 // Inputs of Attention (ONNX 23, 24, 25), in order.

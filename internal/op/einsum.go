@@ -10,9 +10,9 @@ import (
 
 // einsum holds Einstein summation, in numpy's notation.
 var einsum = []Op{
-	{Name: "Einsum", Since: []int{12, 28}, MinIn: 1, MaxIn: -1, Infer: inferEinsum,
+	Op{Name: "Einsum", Since: []int{12, 28}, MinIn: 1, MaxIn: -1, Infer: inferEinsum,
 		Eval:  InFloat32(evalEinsum),
-		Flops: einsumFlops},
+		Flops: einsumFlops}.derived(gradEinsum),
 }
 
 // equation is a parsed Einsum: the index labels of each operand and of the result. An ellipsis

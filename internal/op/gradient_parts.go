@@ -114,6 +114,30 @@ func partsOfLpNorm(x *Expander) {
 	x.Give(0, x.Cast(y, x.DType(x.Input(0))))
 }
 
+// partsOfLRN: the squares of the channels around each are added up one after the other, with zeros
+// beside the first and the last.
+func partsOfLRN(x *Expander) {
+	v := x.wide(x.Input(0))
+	size := x.Attrs.Int("size", 0)
+	channels, ok := x.Known(v, 1)
+	if !ok {
+		x.Later()
+		return
+	}
+	below, above := (size-1)/2, min(size/2, int64(channels))
+	below = min(below, int64(channels))
+	pads := make([]int64, 2*x.Rank(v))
+	pads[1], pads[x.Rank(v)+1] = below, above
+	padded := x.Op("Pad", nil, x.square(v), x.Ints(pads...))
+	sum := Absent
+	for k := range below + above + 1 {
+		sum = x.Add(sum, x.cut(padded, 1, k, k+int64(channels), 1))
+	}
+	scaled := x.plus(x.Scale(sum, x.attr("alpha", 1e-4)/float64(size)), x.attr("bias", 1))
+	power := x.Op("Pow", nil, scaled, x.Scalar(v, x.attr("beta", 0.75)))
+	x.Give(0, x.Cast(x.div(v, power), x.DType(x.Input(0))))
+}
+
 // partsOfBatchNorm normalises by the moments given or, in training, by those of the batch.
 func partsOfBatchNorm(x *Expander) {
 	training, err := x.batchTraining()

@@ -38,6 +38,15 @@ func (x *gradient) again(r reducedBy, v Var) Var {
 	return x.Op("ReduceSum", attrs, v, r.axes)
 }
 
+// product multiplies v as the call reduces, and keeps the axes.
+func (x *gradient) product(r reducedBy, v Var) Var {
+	attrs := Attrs{}
+	if r.noop {
+		attrs = append(attrs, IntAttr("noop_with_empty_axes", 1))
+	}
+	return x.Ops("", "ReduceProd", max(x.Opset, 18), 1, attrs, v, r.axes)[0]
+}
+
 // reductionRule is the rule of a reduction whose axes are an operand since version axesInput: f
 // makes the gradient of operand v of that of the result, g, and of the result, y, which broadcast
 // to v.
@@ -74,6 +83,18 @@ var (
 	})
 	gradReduceLogSumExp = reductionRule(18, func(x *gradient, _ reducedBy, g, v, y Var) Var {
 		return x.mul(g, x.Op("Exp", nil, x.sub(v, y)))
+	})
+	// gradReduceProd: the product of all others, which is the product over the element but where
+	// elements are zero: beside one zero only that one has a gradient, beside two none.
+	gradReduceProd = reductionRule(18, func(x *gradient, r reducedBy, g, v, _ Var) Var {
+		zero := x.Op("Equal", nil, v, x.Scalar(v, 0))
+		full := x.where(zero, x.Scalar(v, 1), v)
+		zeros := x.again(r, x.Cast(zero, x.DType(v)))
+		product := x.product(r, full)
+		none, one := x.below(zeros, 0.5), x.Op("Equal", nil, zeros, x.Scalar(zeros, 1))
+		others := x.where(none, x.div(product, full),
+			x.masked(x.Op("And", nil, one, zero), product))
+		return x.mul(g, others)
 	})
 	// gradReduceExtreme is the rule of ReduceMax and ReduceMin: equal elements share the gradient.
 	gradReduceExtreme = reductionRule(18, func(x *gradient, r reducedBy, g, v, y Var) Var {

@@ -186,3 +186,22 @@ func (x *gradient) operands() []Var {
 	}
 	return in
 }
+
+// cut is every step-th element of v along an axis, from one place up to, not with, another.
+func (x *Expander) cut(v Var, axis, from, to, step int64) Var {
+	return x.Op("Slice", nil, v, x.Ints(from), x.Ints(to), x.Ints(axis), x.Ints(step))
+}
+
+// pick is element i of v along an axis, which goes.
+func (x *Expander) pick(v Var, axis, i int64) Var {
+	return x.Op("Gather", axisAttr(axis), v, x.Constant(tensor.Scalar(i)))
+}
+
+// stacked joins values along a new axis.
+func (x *Expander) stacked(axis int64, of []Var) Var {
+	in := make([]Var, len(of))
+	for i, v := range of {
+		in[i] = x.Unsqueeze(v, axis)
+	}
+	return x.Op("Concat", axisAttr(axis), in...)
+}

@@ -8,7 +8,7 @@ import (
 // sampleOps read images at computed places: GridSample.
 var sampleOps = []Op{
 	{Name: "GridSample", Since: []int{16, 20, 22}, MinIn: 2, MaxIn: 2, Infer: inferGridSample,
-		Eval: evalGridSample},
+		Eval: evalGridSample, parts: partsOfGridSample},
 }
 
 func inferGridSample(c *Infer) error {

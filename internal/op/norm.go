@@ -34,7 +34,7 @@ var norm = []Op{
 		Infer: SameAsInput(floatTypes),
 		Eval:  InFloat32(evalLpNorm), Flops: FlopsPerElement(3), parts: partsOfLpNorm},
 	{Name: "LRN", Since: []int{1, 13}, MinIn: 1, MaxIn: 1, Infer: SameAsInput(floatTypes),
-		Eval: InFloat32(evalLRN),
+		Eval: InFloat32(evalLRN), parts: partsOfLRN,
 		Flops: func(c *Call, in, _ []Type) int64 {
 			return 2 * max(1, c.Attrs.Int("size", 1)) * in[0].Elements()
 		}},

@@ -18,7 +18,7 @@ var reduce = []Op{
 		i: func(acc, x int64) int64 { return acc * x },
 		u: func(acc, x uint64) uint64 { return acc * x },
 		f: func(acc, x float64) float64 { return acc * x },
-	}}, 18, 1, 11, 13, 18),
+	}}, 18, 1, 11, 13, 18).derived(gradReduceProd),
 	reduction("ReduceMax", reducer{start: lowest, dims: maxDims,
 		add: binaryFuncs{i: maxInt[int64], u: maxInt[uint64], f: maxOf}}, 18, 1, 11, 12, 13, 18,
 		20).derived(gradReduceExtreme),

@@ -9,10 +9,10 @@ import (
 
 // resize holds the operators that resample along any axes.
 var resize = []Op{
-	{Name: "Resize", Since: []int{10, 11, 13, 18, 19}, MinIn: 1, MaxIn: 4, Infer: inferResize,
-		Eval: InFloat32(evalResize)},
-	{Name: "Upsample", Since: []int{7, 9}, MinIn: 1, MaxIn: 2, Infer: inferResize,
-		Eval: InFloat32(evalResize)},
+	Op{Name: "Resize", Since: []int{10, 11, 13, 18, 19}, MinIn: 1, MaxIn: 4, Infer: inferResize,
+		Eval: InFloat32(evalResize)}.derived(gradResize),
+	Op{Name: "Upsample", Since: []int{7, 9}, MinIn: 1, MaxIn: 2, Infer: inferResize,
+		Eval: InFloat32(evalResize)}.derived(gradResize),
 }
 
 // resizing is what the attributes of a call say.

@@ -9,11 +9,12 @@ import (
 
 // rnn holds the recurrent layers. They compute in float64 and round once.
 var rnn = []Op{
-	recurrentOp("RNN", cell{gates: 1, functions: []string{"Tanh"}, step: (*layer).stepRNN}, 6, 2),
+	recurrentOp("RNN", cell{gates: 1, functions: []string{"Tanh"}, step: (*layer).stepRNN,
+		written: (*unrolled).stepRNN}, 6, 2),
 	recurrentOp("GRU", cell{gates: 3, functions: []string{"Sigmoid", "Tanh"},
-		step: (*layer).stepGRU}, 6, 2),
+		step: (*layer).stepGRU, written: (*unrolled).stepGRU}, 6, 2),
 	recurrentOp("LSTM", cell{gates: 4, functions: []string{"Sigmoid", "Tanh", "Tanh"},
-		step: (*layer).stepLSTM}, 8, 3),
+		step: (*layer).stepLSTM, written: (*unrolled).stepLSTM}, 8, 3),
 }
 
 // Inputs of RNN, GRU and LSTM (ONNX 14), in order. The last two are LSTM's.
@@ -34,6 +35,8 @@ type cell struct {
 	functions []string // default activations of one direction
 	// step advances the state h (and c) of one batch entry by one input, in direction d.
 	step func(l *layer, d int, x, h, c []float64)
+	// written is step as calls of other operators, for a whole batch.
+	written func(u *unrolled, pre, h, c Var) (newH, newC Var)
 	// roundState, when set, is applied to a copy of the state before its product with R.
 	roundState func(h []float64)
 }
@@ -50,6 +53,7 @@ func recurrentOp(name string, k cell, maxIn, maxOut int) Op {
 	return Op{Name: name, Since: []int{7, 14, 22}, MinIn: 3, MaxIn: maxIn, MaxOut: maxOut,
 		Infer: func(c *Infer) error { return k.infer(c) },
 		Eval:  InFloat32(func(c *Eval) error { return k.eval(c) }),
+		parts: func(x *Expander) { k.parts(x) },
 		Flops: func(c *Call, in, _ []Type) int64 {
 			if len(in) < 3 || len(in[RNNX].Shape) != 3 {
 				return 0
@@ -318,7 +322,10 @@ func (l *layer) read() (err error) {
 	}
 	l.gate, l.rec = make([]float64, rows), make([]float64, rows)
 	l.clip = l.attr("clip", 0)
-	l.act, err = l.activations(len(l.reverse) * len(l.functions))
+	act, err := l.activations(l.Call, len(l.reverse))
+	for _, f := range act {
+		l.act = append(l.act, f.of(f.alpha, f.beta))
+	}
 	return err
 }
 
@@ -487,68 +494,79 @@ func (l *layer) stepLSTM(d int, x, h, c []float64) {
 	}
 }
 
-// activations returns the n functions that attribute activations names, or the defaults.
-// activation_alpha and activation_beta are consumed in the order of the functions that take them.
-func (l *layer) activations(n int) ([]func(float64) float64, error) {
-	names := l.Attrs.Strings("activations")
+// activations returns the functions of the given number of directions that attribute activations
+// names, or the defaults, with their parameters. activation_alpha and activation_beta are consumed
+// in the order of the functions that take them.
+func (k *cell) activations(c *Call, directions int) ([]recurrentFunction, error) {
+	names := c.Attrs.Strings("activations")
 	if names == nil {
-		names = slices.Repeat(l.functions, len(l.reverse))
+		names = slices.Repeat(k.functions, directions)
 	}
-	if len(names) != n {
-		return nil, l.Errorf(ErrAttr, "activations has %d functions, must have %d", len(names), n)
+	if n := directions * len(k.functions); len(names) != n {
+		return nil, c.Errorf(ErrAttr, "activations has %d functions, must have %d", len(names), n)
 	}
-	alphas, betas := l.Attrs.Floats("activation_alpha"), l.Attrs.Floats("activation_beta")
-	out := make([]func(float64) float64, n)
+	alphas, betas := c.Attrs.Floats("activation_alpha"), c.Attrs.Floats("activation_beta")
+	out := make([]recurrentFunction, len(names))
 	for i, name := range names {
-		a, ok := recurrentFunctions[name]
+		f, ok := recurrentFunctions[name]
 		if !ok {
-			return nil, l.Errorf(ErrAttr, "activations names %q, which the operator does not have",
+			return nil, c.Errorf(ErrAttr, "activations names %q, which the operator does not have",
 				name)
 		}
-		out[i] = a.with(&alphas, &betas)
+		if f.takes > 0 {
+			f.alpha = takeFirst(&alphas, f.alpha)
+		}
+		if f.takes > 1 {
+			f.beta = takeFirst(&betas, f.beta)
+		}
+		out[i] = f
 	}
 	return out, nil
 }
 
-// with is the function with the first of the parameters, which it consumes, or its defaults.
-func (f recurrentFunction) with(alphas, betas *[]float32) func(float64) float64 {
-	if f.takes > 0 {
-		f.alpha = takeFirst(alphas, f.alpha)
-	}
-	if f.takes > 1 {
-		f.beta = takeFirst(betas, f.beta)
-	}
-	return f.of(f.alpha, f.beta)
-}
-
 // recurrentFunction is an activation of the recurrent operators with how many parameters it takes
-// and their defaults.
+// and their defaults; written is a call of it.
 type recurrentFunction struct {
 	takes       int
 	alpha, beta float64
 	of          func(alpha, beta float64) func(float64) float64
+	written     func(x *Expander, v Var, alpha, beta float64) Var
 }
 
 var recurrentFunctions = map[string]recurrentFunction{
-	"Relu":     {of: plain(relu)},
-	"Tanh":     {of: plain(math.Tanh)},
-	"Sigmoid":  {of: plain(sigmoid)},
-	"Softsign": {of: plain(softsign)},
-	"Softplus": {of: plain(softplus)},
+	"Relu":     {of: plain(relu), written: writtenAs("Relu")},
+	"Tanh":     {of: plain(math.Tanh), written: writtenAs("Tanh")},
+	"Sigmoid":  {of: plain(sigmoid), written: writtenAs("Sigmoid")},
+	"Softsign": {of: plain(softsign), written: writtenAs("Softsign")},
+	"Softplus": {of: plain(softplus), written: writtenAs("Softplus")},
 	"Affine": {2, 1, 0, func(a, b float64) func(float64) float64 {
 		return func(x float64) float64 { return a*x + b }
-	}},
+	}, func(x *Expander, v Var, a, b float64) Var { return x.plus(x.Scale(v, a), b) }},
 	"ScaledTanh": {2, 1, 1, func(a, b float64) func(float64) float64 {
 		return func(x float64) float64 { return a * math.Tanh(b*x) }
+	}, func(x *Expander, v Var, a, b float64) Var {
+		return x.Scale(x.Op("Tanh", nil, x.Scale(v, b)), a)
 	}},
-	"HardSigmoid": {2, 0.2, 0.5, hardSigmoid},
+	"HardSigmoid": {2, 0.2, 0.5, hardSigmoid, writtenAs("HardSigmoid", "alpha", "beta")},
 	"LeakyRelu": {1, 0.01, 0, func(a, _ float64) func(float64) float64 {
 		return leakyRelu(a)
-	}},
+	}, writtenAs("LeakyRelu", "alpha")},
 	"ThresholdedRelu": {1, 1, 0, func(a, _ float64) func(float64) float64 {
 		return thresholdedRelu(a)
-	}},
-	"Elu": {1, 1, 0, func(a, _ float64) func(float64) float64 { return elu(a) }},
+	}, writtenAs("ThresholdedRelu", "alpha")},
+	"Elu": {1, 1, 0, func(a, _ float64) func(float64) float64 { return elu(a) },
+		writtenAs("Elu", "alpha")},
+}
+
+// writtenAs is a call of an operator with the parameters as attributes of the given names.
+func writtenAs(typ string, names ...string) func(*Expander, Var, float64, float64) Var {
+	return func(x *Expander, v Var, alpha, beta float64) Var {
+		var attrs Attrs
+		for i, name := range names {
+			attrs = append(attrs, FloatAttr(name, float32([]float64{alpha, beta}[i])))
+		}
+		return x.Op(typ, attrs, v)
+	}
 }
 
 func plain(f func(float64) float64) func(_, _ float64) func(float64) float64 {

@@ -11,7 +11,7 @@ import (
 // (Girshick 2015).
 var roiOps = []Op{
 	{Name: "RoiAlign", Since: []int{10, 16, 22}, MinIn: 3, MaxIn: 3, Infer: inferRoiAlign,
-		Eval: InFloat32(evalRoiAlign)},
+		Eval: InFloat32(evalRoiAlign), parts: partsOfRoiAlign},
 	{Name: "MaxRoiPool", Since: []int{1, 22}, MinIn: 2, MaxIn: 2, Infer: inferMaxRoiPool,
 		Eval: InFloat32(evalMaxRoiPool)},
 }
