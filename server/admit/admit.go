@@ -32,6 +32,10 @@ type Request struct {
 	Priority int
 	// Deadline is when the answer must be there; 0: never too late.
 	Deadline time.Duration
+	// Spare is how much before its deadline a request must be expected to be answered that comes
+	// behind others, or it is refused: what is forecast of those may be short of what they take,
+	// and who was let in would be put out again.
+	Spare time.Duration
 }
 
 // Decision is what is to be done. It is good until the next call of Decide.
@@ -71,7 +75,8 @@ type Control struct {
 	accounts map[string]*account
 	requests map[uint64]*request // that wait or run
 	plan     plan
-	run      *run
+	run      *run // nil, or under
+	under    run
 	arrived  uint64
 	longest  time.Duration // of the full batches seen
 
@@ -161,7 +166,7 @@ func (c *Control) Arrive(now time.Duration, q Request) error {
 		return f
 	}
 	r.group = m.hold(q.Signature)
-	if late, ok := c.place(r, true); !ok {
+	if late, ok := c.settled(r); !ok {
 		r.group.release()
 		if r.due < c.now+m.time(q.Signature, q.Rows) {
 			late = 0 // not even alone
@@ -290,7 +295,8 @@ func (c *Control) start(b *batch) *Run {
 	g.held++ // its members are to wait no more
 	c.fill(b)
 	c.trim(b)
-	told := &Run{Model: g.model.Name, Signature: g.signature, Rows: b.rows, Expect: b.time}
+	told := &Run{Model: g.model.Name, Signature: g.signature, Rows: b.rows, Expect: b.time,
+		Requests: make([]uint64, 0, len(b.members))}
 	for _, r := range b.members {
 		told.Requests = append(told.Requests, r.ID)
 		r.batch = nil
@@ -300,7 +306,8 @@ func (c *Control) start(b *batch) *Run {
 	c.virtual = max(c.virtual, b.members[0].tag)
 	g.release()
 	g.model.running = true
-	c.run = &run{g.model, b.members, b.rows, c.now + b.time}
+	c.under = run{g.model, b.members, b.rows, c.now + b.time}
+	c.run = &c.under
 	return told
 }
 

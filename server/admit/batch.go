@@ -26,7 +26,8 @@ type group struct {
 // batch is requests that are to run together.
 type batch struct {
 	group   *group
-	members []*request // by claim
+	members []*request  // by claim
+	one     [1]*request // room for the one that most have
 	key     time.Duration
 	rows    int
 	time    time.Duration // forecast
@@ -41,7 +42,8 @@ func (b *batch) byKey(o *batch) int {
 	return cmp.Or(cmp.Compare(b.key, o.key), cmp.Compare(b.number, o.number))
 }
 
-// hold returns the group of a request, which stays until release was called as often.
+// hold returns the group of a request, which stays until release was called as often, and until
+// another is released: most models have one.
 func (m *model) hold(signature string) *group {
 	g := m.groups[signature]
 	if g == nil {
@@ -53,9 +55,14 @@ func (m *model) hold(signature string) *group {
 }
 
 func (g *group) release() {
-	if g.held--; g.held == 0 {
-		delete(g.model.groups, g.signature)
+	if g.held--; g.held > 0 {
+		return
 	}
+	m := g.model
+	if old := m.idle; old != nil && old != g && old.held == 0 {
+		delete(m.groups, old.signature)
+	}
+	m.idle = g
 }
 
 // alone reports whether the group's requests never share a batch; its batches are then not listed.
@@ -70,7 +77,8 @@ func (g *group) at(b *batch) int {
 // create puts a new batch of these requests into the plan.
 func (c *Control) create(g *group, members ...*request) *batch {
 	c.plan.last++
-	b := &batch{group: g, members: members, key: members[0].key, node: node{number: c.plan.last}}
+	b := &batch{group: g, key: members[0].key, node: node{number: c.plan.last}}
+	b.members = append(b.one[:0], members...)
 	c.enter(b)
 	return b
 }
@@ -217,7 +225,7 @@ func (c *Control) trim(b *batch) {
 	if n == len(b.members) {
 		return
 	}
-	rest := c.create(b.group, slices.Clone(b.members[n:])...)
+	rest := c.create(b.group, b.members[n:]...)
 	shorter := *b
 	shorter.members = b.members[:n]
 	shorter.sum(true)

@@ -13,6 +13,20 @@ import (
 // tries is how often a request is put behind others that have about the same claim.
 const tries = 8
 
+// settled is place for a request that has just come: behind others it must have its Spare.
+func (c *Control) settled(r *request) (late time.Duration, ok bool) {
+	if r.Spare <= 0 || r.due == never || c.run == nil && c.plan.root == nil {
+		return c.place(r, true)
+	}
+	r.due -= r.Spare
+	late, ok = c.place(r, true)
+	r.due += r.Spare
+	if ok {
+		c.refresh(r.batch)
+	}
+	return late, ok
+}
+
 // place gives a request a place in the plan, or reports by how much it is late. It puts others out
 // if the request outranks them, but only where it then has a place.
 func (c *Control) place(r *request, swap bool) (late time.Duration, ok bool) {

@@ -78,6 +78,7 @@ func (m Model) Validate() error {
 type model struct {
 	Model
 	groups  map[string]*group
+	idle    *group // that was released last
 	waiting byClaim
 	bytes   int64
 	running bool

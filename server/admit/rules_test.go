@@ -438,3 +438,29 @@ func TestIdleForgets(t *testing.T) {
 		t.Errorf("it runs %+v", d.Run)
 	}
 }
+
+// TestSpare holds that a request behind others is let in only with what it must have to spare, that
+// it is then not put out for what those take more, and that an idle device asks for none.
+func TestSpare(t *testing.T) {
+	w := newWorld(t, simple("m", Batch{}))
+	w.took = func(r Run) time.Duration {
+		if r.Requests[0] == 1 {
+			return ms + ms/5
+		}
+		return ms
+	}
+	if err := w.arrive(0, Request{Model: "m", Deadline: ms + ms/5, Spare: ms}); err != nil {
+		t.Fatal(err)
+	}
+	err := w.arrive(0, Request{Model: "m", Deadline: 2*ms + ms/5, Spare: ms / 4})
+	if kind(err) != ErrLate {
+		t.Errorf("with less to spare: %v, want %v", err, ErrLate)
+	}
+	if err := w.arrive(0, Request{Model: "m", Deadline: 2*ms + ms/4, Spare: ms / 4}); err != nil {
+		t.Fatal(err)
+	}
+	w.finish()
+	if r := w.by[3]; r.out != nil || r.done != 2*ms+ms/5 {
+		t.Errorf("it was done at %v, put out: %v", r.done, r.out)
+	}
+}

@@ -219,6 +219,7 @@ func (q *Queue[T]) arrive(r *Request, t *ticket[T]) (*batch[T], error) {
 	now := q.now()
 	if at, ok := t.ctx.Deadline(); ok {
 		a.Deadline = max(1, at.Sub(q.origin))
+		a.Spare = q.times.time(r.Signature, rows) / misjudged
 	}
 	if err := q.control.Arrive(now, a); err != nil {
 		if errors.Is(err, admit.ErrLate) && !q.busy && len(q.waiting) == 0 {
@@ -234,6 +235,10 @@ func (q *Queue[T]) arrive(r *Request, t *ticket[T]) (*batch[T], error) {
 	}
 	return q.decideFor(t), nil
 }
+
+// misjudged is the part of a batch by which what is forecast of those before it may be short:
+// forecasts hold until they are off by so much (forecasts.observe).
+const misjudged = 4
 
 // weigh tells what an account weighs, where that is new.
 func (q *Queue[T]) weigh(r *Request) error {

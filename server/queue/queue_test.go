@@ -156,6 +156,11 @@ func TestDeadlines(t *testing.T) {
 			!errors.Is(err, admit.ErrLate) || r.RetryAfter <= 0 || time.Since(began) > 0 {
 			t.Errorf("behind two others: %v after %v", err, time.Since(began))
 		}
+		// three batches, each as long as is forecast, and no time to spare beside
+		if err := <-l.do(within(3*l.Forecast("s", 1)+time.Microsecond), "d", 1); !errors.Is(err,
+			admit.ErrLate) {
+			t.Errorf("behind two others, with nothing to spare: %v", err)
+		}
 		if err := <-l.do(within(time.Millisecond), "d", 1); !errors.As(err, &r) ||
 			r.RetryAfter != 0 {
 			t.Errorf("without time: %v", err)
