@@ -65,6 +65,8 @@ type run struct {
 	kind  Kind
 	began time.Time
 	under sync.WaitGroup
+	// virtual says that time passes by timers only; of the goroutine that sends in an open loop
+	virtual bool
 
 	mu                     sync.Mutex
 	latency, refusal, late histogram
@@ -99,19 +101,37 @@ func (r *run) open(ctx context.Context) {
 	defer timer.Stop()
 	t := r.plan.times()
 	for due, ok := t.next(); ok; due, ok = t.next() {
-		if wait := due - r.now(); wait > 0 {
-			timer.Reset(wait)
-			select {
-			case <-timer.C:
-			case <-ctx.Done():
-				return
-			}
-		}
-		if ctx.Err() != nil {
+		if !r.await(ctx, due, timer) {
 			return
 		}
 		r.under.Go(func() { r.due(ctx, slots, due) })
 	}
+}
+
+// coarse is by how much Go's timers may be late: the system's poll that they wait in counts whole
+// milliseconds.
+const coarse = 5 * time.Millisecond / 4
+
+// await returns once a request is due; false where ctx is done before.
+func (r *run) await(ctx context.Context, due time.Duration, timer *time.Timer) bool {
+	for wait := due - r.now(); wait > 0; wait = due - r.now() {
+		if wait <= coarse && !r.virtual {
+			before := r.now()
+			nap(wait)
+			r.virtual = r.now() == before // as within testing/synctest
+			continue
+		}
+		if !r.virtual {
+			wait -= coarse
+		}
+		timer.Reset(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return ctx.Err() == nil
 }
 
 // due sends a request that is due.
