@@ -159,12 +159,15 @@ static bool has_room(
 }
 
 /* follows tells whether the launch, which waited for room, comes as the device has just come to the
- * last mark of the stream: its time is then measured from that. An event of its own would keep the
- * device, which has nothing to do, waiting for longer. */
+ * last mark of the stream, as it had not when that was looked at just before: its time is then
+ * measured from that. An event of its own would keep the device, which has nothing to do, waiting
+ * for longer. */
 static bool follows(const struct weir_stream *s, bool waited)
 {
 	enum { JUST_NS = 20000 };
-	return waited && s->head == s->tail && weir_now() - s->progress_ns < JUST_NS;
+	uint64_t looked = weir_get(&s->looked_ns), seen = s->progress_ns;
+	return waited && s->head == s->tail && weir_now() - seen < JUST_NS && looked <= seen &&
+		seen - looked < JUST_NS;
 }
 
 /* join puts the launch on the stream's open batch, or begins one. False: the gate is closed. */

@@ -170,6 +170,23 @@ static void from_the_mark(void)
 	nothing_left();
 }
 
+/* If it looks late, as others have had the processor, the device has done nothing for some time,
+ * which is no part of the launch's. */
+static void looked_late(void)
+{
+	begins(2 * MS);
+	for (int i = 0; i < 256; i++)
+		weir_function_measured(function(1), i % 8 ? 50 * US : 200 * MS);
+	launch(A, 1, 200 * US);
+	yield_ns = 3 * MS;
+	for (int i = 0; i < 20; i++)
+		launch(A, 1, 200 * US);
+	ends(A);
+	watcher_looks();
+	within("charged (us)", slot->device_ns_total / US, 21 * 200, 21 * 206);
+	nothing_left();
+}
+
 /* While a thread that waits for room looks at a stream the watcher does not. */
 static void looked_at(void)
 {
@@ -730,7 +747,8 @@ static void means(void)
 
 #define CASES(X) \
 	X(known) X(of_many) X(of_long_ones) X(of_shorter_ones) X(unknown) X(now_and_then) \
-	X(one_by_one) X(from_the_mark) X(looked_at) X(graphs_anew) X(after_a_long_one) \
+	X(one_by_one) X(from_the_mark) X(looked_late) X(looked_at) X(graphs_anew) \
+	X(after_a_long_one) \
 	X(of_marks) X(alone_at_last) X(waits) X(waits_for_nothing) X(unknown_waits) \
 	X(needed_unknown) X(releases) \
 	X(late_known) X(late_as_before) X(late_unknown) X(late_as_others) X(late_in_reason) \
