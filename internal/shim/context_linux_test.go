@@ -205,7 +205,7 @@ func TestParts(t *testing.T) {
 		{"graphs", 40, []string{"graph", "ledger", "sizes"}},
 		{"limits", 29, []string{"limit", "ledger"}},
 		{"mappings", 20, []string{"ledger", "sizes"}},
-		{"contexts", 71, []string{"context", "measure", "ledger", "sizes"}},
+		{"contexts", 72, []string{"context", "measure", "ledger", "sizes"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

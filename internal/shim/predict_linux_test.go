@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"encoding/json"
 	"fmt"
 	"os/exec"
 	"runtime"
@@ -96,6 +97,29 @@ func TestGraphsMadeAnew(t *testing.T) {
 			}
 			if most < c.least || most > c.most {
 				t.Errorf("%d ns in flight at most, want %d to %d", most, c.least, c.most)
+			}
+		})
+	}
+}
+
+// TestKernelsMadeAnew has a long kernel come by the handle of a short one that is gone: one at a time
+// is on the device, as of all whose time is unknown, beside the one that follows it soon.
+func TestKernelsMadeAnew(t *testing.T) {
+	t.Parallel()
+	compiled(t)
+	for _, how := range []string{"module", "library"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			w := newWarden(t, fakeCap, 2*time.Millisecond)
+			w.gate(true)
+			var got struct {
+				Same   bool
+				Flying int
+			}
+			out := onFake(t, w, t.TempDir(), "reload", how).run(t)
+			if err := json.Unmarshal([]byte(out), &got); err != nil || !got.Same ||
+				got.Flying > 2 {
+				t.Errorf("%q: %v, want a handle that comes again and at most 2 at once", out, err)
 			}
 		})
 	}

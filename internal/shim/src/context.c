@@ -347,8 +347,10 @@ static void gone(CUcontext ctx, bool went)
 	if (!ctx || !weir_ready())
 		return;
 	weir_context_gone(ctx, went);
-	if (went)
-		weir_sizes_take(WEIR_KIND_ALIVE, (uintptr_t)ctx, NULL, NULL);
+	if (!went)
+		return;
+	weir_sizes_take(WEIR_KIND_ALIVE, (uintptr_t)ctx, NULL, NULL);
+	weir_functions_gone(); /* with its modules, of which others may get the handles */
 }
 
 /* swept counts no more what went with a context, which is known by weir_context_id. */

@@ -10,6 +10,8 @@
  */
 #include "weir.h"
 
+#include <stdlib.h>
+
 typedef CUresult (*unload_fn)(void *);
 
 /* loaded ends a load. */
@@ -68,6 +70,27 @@ CUresult weir_on_library_load_file(enum weir_call call, CUlibrary *library, cons
 		options, values, n);
 }
 
+/* The handle of a kernel that is gone the driver may give to another: what is known of its times
+ * goes before the driver unloads it. Before CUDA 12.4 nothing tells which kernels those are. */
+typedef CUresult (*count_fn)(unsigned int *, void *);
+typedef CUresult (*list_fn)(void **, unsigned int, void *);
+
+static void kernels_go(void *handle, count_fn count, list_fn list)
+{
+	unsigned int n = 0;
+	void **kernels = NULL;
+	if (!weir_own_begin())
+		return;
+	bool told = count && list && count(&n, handle) == CUDA_SUCCESS &&
+		(kernels = calloc(n + 1u, sizeof *kernels)) && list(kernels, n, handle) == CUDA_SUCCESS;
+	weir_own_end();
+	for (unsigned int i = 0; told && i < n; i++)
+		weir_kernel_gone((uintptr_t)kernels[i]);
+	free(kernels);
+	if (!told)
+		weir_functions_gone();
+}
+
 static CUresult unloaded(CUresult r)
 {
 	if (r == CUDA_SUCCESS && weir_ready())
@@ -78,13 +101,23 @@ static CUresult unloaded(CUresult r)
 CUresult weir_on_module_unload(enum weir_call call, CUmodule module)
 {
 	weir_fn_cuModuleUnload real = (weir_fn_cuModuleUnload)weir_real(call);
-	return real ? unloaded(real(module)) : weir_missing();
+	if (!real)
+		return weir_missing();
+	if (weir_ready())
+		kernels_go(module, (count_fn)WEIR_DRIVER(cuModuleGetFunctionCount),
+			(list_fn)WEIR_DRIVER(cuModuleEnumerateFunctions));
+	return unloaded(real(module));
 }
 
 CUresult weir_on_library_unload(enum weir_call call, CUlibrary library)
 {
 	weir_fn_cuLibraryUnload real = (weir_fn_cuLibraryUnload)weir_real(call);
-	return real ? unloaded(real(library)) : weir_missing();
+	if (!real)
+		return weir_missing();
+	if (weir_ready())
+		kernels_go(library, (count_fn)WEIR_DRIVER(cuLibraryGetKernelCount),
+			(list_fn)WEIR_DRIVER(cuLibraryEnumerateKernels));
+	return unloaded(real(library));
 }
 
 /* What was not looked at when it was loaded, or was put off, is when its address is asked for. */

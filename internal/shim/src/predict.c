@@ -1,14 +1,27 @@
 /*
- * How long a launch will take. Predictions are kept without locks in a table that only grows; if it
- * is full, all further functions share one record.
+ * How long a launch will take. Predictions are kept without locks in a table of records, of which
+ * those are used again whose function or graph has gone; if it is full, all further functions share
+ * one record.
  */
 #include "weir.h"
 
 #define ROOM 16384u /* a power of two */
+#define GONE 2u     /* the key of a record that is to be used again; keys of functions are odd */
 
 static struct weir_function table[ROOM];
 static struct weir_function others = {
 	.guess = WEIR_FIRST_GUESS_NS / WEIR_UNIT_NS, .samples = WEIR_SAMPLES};
+
+/* claim makes a record that is as it was found here the one of a key; NULL: another has it. */
+static struct weir_function *claim(struct weir_function *f, uint64_t as, uint64_t full)
+{
+	if (__atomic_compare_exchange_n(
+			&f->key, &as, full, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+		__atomic_store_n(&f->guess, WEIR_FIRST_GUESS_NS / WEIR_UNIT_NS, __ATOMIC_RELAXED);
+		return f;
+	}
+	return as == full ? f : NULL;
+}
 
 /* find gives the record for what key launches at this size, within a factor of two. One that is not
  * there is made, or is NULL. */
@@ -17,24 +30,28 @@ static inline struct weir_function *find(uintptr_t key, uint64_t size, bool make
 	uint64_t magnitude = size ? 64u - (unsigned)__builtin_clzll(size) : 0;
 	uint64_t full = ((uint64_t)key ^ magnitude << 57) | 1;
 	uint64_t h = full * UINT64_C(0x9e3779b97f4a7c15); /* Knuth's multiplicative hash */
+	struct weir_function *gone = NULL, *made;
 	for (uint32_t i = (uint32_t)(h >> 50), tries = 0; tries < 64;
 		i = (i + 1) & (ROOM - 1), tries++) {
 		struct weir_function *f = &table[i];
 		uint64_t have = weir_peek(&f->key);
 		if (weir_likely(have == full))
 			return f;
-		if (have == 0 && !make)
+		if (have == GONE && !gone)
+			gone = f;
+		if (have != 0)
+			continue;
+		if (!make)
 			return NULL;
-		if (have == 0 &&
-			__atomic_compare_exchange_n(
-				&f->key, &have, full, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-			__atomic_store_n(&f->guess, WEIR_FIRST_GUESS_NS / WEIR_UNIT_NS, __ATOMIC_RELAXED);
-			return f;
-		}
-		if (have == full)
-			return f;
+		made = gone ? claim(gone, GONE, full) : NULL;
+		if (made || (made = claim(f, 0, full)))
+			return made;
+		gone = NULL;
 	}
-	return make ? &others : NULL;
+	if (!make)
+		return NULL;
+	made = gone ? claim(gone, GONE, full) : NULL;
+	return made ? made : &others;
 }
 
 /* weir_function_of is find, and never NULL. */
@@ -43,17 +60,43 @@ struct weir_function *weir_function_of(uintptr_t key, uint64_t size)
 	return find(key, size, true);
 }
 
-/* weir_function_gone forgets what key launched at no size: a graph that is destroyed. The driver
- * may give its address to another, which may take a thousand times as long, or as little; and what
- * it has in flight is not measured for that one. */
-void weir_function_gone(uintptr_t key)
+/* forget has nothing believed of a record's function, nor what that has in flight be measured for
+ * another. */
+static void forget(struct weir_function *f)
 {
-	struct weir_function *f = find(key, 0, false);
-	if (!f)
-		return;
 	weir_add(&f->age, 1);
 	__atomic_store_n(&f->guess, WEIR_FIRST_GUESS_NS / WEIR_UNIT_NS, __ATOMIC_RELAXED);
 	__atomic_store_n(&f->samples, 0, __ATOMIC_RELAXED);
+}
+
+static void gone(struct weir_function *f)
+{
+	if (!f)
+		return;
+	forget(f);
+	__atomic_store_n(&f->key, GONE, __ATOMIC_RELEASE);
+}
+
+/* weir_function_gone forgets what key launched at no size: a graph that is destroyed. The driver
+ * may give its address to another, which may take a thousand times as long, or as little. */
+void weir_function_gone(uintptr_t key)
+{
+	gone(find(key, 0, false));
+}
+
+/* weir_kernel_gone forgets what key launched at any size: a kernel whose module is unloaded. */
+void weir_kernel_gone(uintptr_t key)
+{
+	for (int magnitude = 0; magnitude < 64; magnitude++)
+		gone(find(key, UINT64_C(1) << magnitude, false));
+}
+
+/* weir_functions_gone forgets all: some have gone, and it is not known which. */
+void weir_functions_gone(void)
+{
+	for (uint32_t i = 0; i < ROOM; i++)
+		if (weir_peek(&table[i].key))
+			forget(&table[i]);
 }
 
 static uint32_t capped(uint32_t units)

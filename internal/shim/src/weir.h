@@ -530,6 +530,8 @@ void weir_function_measured(struct weir_function *f, uint64_t ns);
 void weir_function_delayed(struct weir_function *f, bool stalled);
 void weir_functions_distrust(void);
 void weir_function_gone(uintptr_t key);
+void weir_kernel_gone(uintptr_t key);
+void weir_functions_gone(void);
 
 bool weir_close_batch(struct weir_stream *s, bool by_watcher);
 void weir_reap(struct weir_stream *s);

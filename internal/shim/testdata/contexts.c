@@ -154,7 +154,7 @@ void *weir_resolve(enum weir_call call)
 
 /* ---- the rest of the library */
 
-static uint64_t swept_arrays, swept_limits, let_go, gone_for_good, now;
+static uint64_t swept_arrays, swept_limits, let_go, gone_for_good, forgotten, now;
 
 uint64_t weir_now(void) { return now += 10000000; }
 int weir_attach(void) { return WEIR_ATTACHED; }
@@ -179,6 +179,7 @@ void weir_pools_refresh(bool trim)
 
 void weir_context_going(CUcontext ctx) { let_go += ctx != NULL; }
 void weir_context_gone(CUcontext ctx, bool went) { gone_for_good += ctx && went; }
+void weir_functions_gone(void) { forgotten++; }
 void weir_green_gone(CUgreenCtx green) { (void)green; }
 void weir_pointers_gone(void) {}
 void weir_handles_gone(const void *id) { swept_arrays = (uintptr_t)id; }
@@ -223,7 +224,7 @@ static void begin(void)
 	weir_measure_reset();
 	weir_sizes_reset();
 	held = allocated = ids = let_go = swept_arrays = swept_limits = destroyed = 0;
-	gone_for_good = 0;
+	gone_for_good = forgotten = 0;
 	live = primary = attached = 0;
 	listed = true;
 	counts_wrong = false;
@@ -308,13 +309,14 @@ static void primary_one(void)
 	weir_on_ctx_release(WEIR_cuDevicePrimaryCtxRelease_v2, 0);
 	expect("released as often less one", counted(), TAKES);
 	expect("of which nothing is swept", swept_arrays + swept_limits, 0);
-	expect("which is said to stay", gone_for_good, 0);
+	expect("which is said to stay", gone_for_good + forgotten, 0);
 	weir_on_ctx_release(WEIR_cuDevicePrimaryCtxRelease_v2, 0);
 	expect("released as often", counted(), 0);
 	expect("of which arrays are swept", swept_arrays, 7);
 	expect("and limits", swept_limits, 7);
 	expect("events let go", let_go, 2);
 	expect("which is said to have gone", gone_for_good, 1);
+	expect("with its kernels", forgotten, 1);
 }
 
 static void attaching(void)

@@ -245,6 +245,49 @@ static void graphs_anew(void)
 	nothing_left();
 }
 
+/* So is a kernel whose module is unloaded, whatever it was launched at, and all of a context. */
+static void kernels_anew(void)
+{
+	begins(2 * MS);
+	struct weir_function *small = weir_function_of(KEY(1), 1),
+						 *large = weir_function_of(KEY(1), UINT64_C(1) << 63), *other = function(2);
+	for (int i = 0; i < 4; i++) {
+		weir_function_measured(small, 10 * US);
+		weir_function_measured(large, 40 * MS);
+		weir_function_measured(other, 30 * US);
+	}
+	launch(A, 1, 10 * US);
+	weir_kernel_gone(KEY(1));
+	ends(A);
+	watcher_looks();
+	is("small", weir_function_of(KEY(1), 1)->samples, 0);
+	is("large", weir_function_of(KEY(1), UINT64_C(1) << 63)->samples, 0);
+	is("another's stays", other->samples, WEIR_SAMPLES);
+	weir_functions_gone();
+	is("all", other->samples, 0);
+	is("a first guess", other->guess, WEIR_FIRST_GUESS_NS / WEIR_UNIT_NS);
+	nothing_left();
+}
+
+/* However many come and go, there is a record for the next one, and those that stay are found. */
+static void many_anew(void)
+{
+	enum { STAY = 1 << 20, MANY = 1000000 };
+	begins(2 * MS);
+	for (uintptr_t i = 0; i < 4096; i++)
+		weir_function_of(KEY(STAY + i), 1)->least = (uint32_t)i;
+	for (uintptr_t i = 1; i <= MANY; i++) {
+		weir_function_of(KEY(3 * i % STAY), 0);
+		weir_function_gone(KEY(3 * i % STAY));
+	}
+	is("one of its own", weir_function_of(KEY(1), 0) == weir_function_of(KEY(2), 0), false);
+	is("that is found again", weir_function_of(KEY(1), 0) == weir_function_of(KEY(1), 0), true);
+	uint32_t found = 0;
+	for (uintptr_t i = 0; i < 4096; i++)
+		found += weir_function_of(KEY(STAY + i), 1)->least == i;
+	is("found", found, 4096);
+}
+
 /* One long launch does not have the thread sleep through the short ones that follow. */
 static void after_a_long_one(void)
 {
@@ -748,7 +791,7 @@ static void means(void)
 #define CASES(X) \
 	X(known) X(of_many) X(of_long_ones) X(of_shorter_ones) X(unknown) X(now_and_then) \
 	X(one_by_one) X(from_the_mark) X(looked_late) X(looked_at) X(graphs_anew) \
-	X(after_a_long_one) \
+	X(kernels_anew) X(many_anew) X(after_a_long_one) \
 	X(of_marks) X(alone_at_last) X(waits) X(waits_for_nothing) X(unknown_waits) \
 	X(needed_unknown) X(releases) \
 	X(late_known) X(late_as_before) X(late_unknown) X(late_as_others) X(late_in_reason) \
