@@ -51,6 +51,7 @@ func (a *Agent) drained(ctx context.Context, kicked <-chan struct{},
 		}
 	}
 	var s stall
+	var vain *member // woke the agent though it had not drained
 	t := time.NewTimer(drainLook)
 	defer t.Stop()
 	for {
@@ -89,9 +90,14 @@ func (a *Agent) drained(ctx context.Context, kicked <-chan struct{},
 		if s.help(jobs, now, a.longest(jobs)); s.helped > 0 {
 			wait = helpLook
 		}
-		if missed == nil && ctx.Err() == nil && j.awaitDrain(m, wait) {
+		if missed == nil && ctx.Err() == nil && m != vain && j.awaitDrain(m, wait) {
+			vain = nil
+			if time.Since(now) < wait {
+				vain = m
+			}
 			continue
 		}
+		vain = nil
 		t.Reset(wait)
 		select {
 		case <-kicked:
@@ -105,7 +111,7 @@ func (a *Agent) drained(ctx context.Context, kicked <-chan struct{},
 // awaitDrain waits until a process may have drained, or for so long, and reports whether it could.
 // The device has nothing to do from the drain on: so the job's goroutine sleeps in the kernel, on
 // the word that the process writes, and is not woken through the socket, the runtime's poller and
-// the connection's goroutine.
+// the connection's goroutine. Who writes there and has not drained wakes it once a look at most.
 func (j *job) awaitDrain(m *member, most time.Duration) bool {
 	j.mu.Lock()
 	if j.unmapped {

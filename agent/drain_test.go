@@ -84,6 +84,25 @@ func TestLatencyDoesNotWaitForADrain(t *testing.T) {
 	}
 }
 
+// TestRestlessWord has a program write its word of what has drained all the time, and never drain:
+// that wakes the agent no more often than it looks by itself.
+func TestRestlessWord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t, DefaultPolicy)
+		defer h.close()
+		x, y := h.program(0, share.Share{}), h.program(1, share.Share{})
+		x.m.process.(*person).restless = true
+		x.launch(time.Millisecond)
+		x.m.s.InflightNS.Store(1 << 60)
+		from := time.Now()
+		y.launch(time.Millisecond)
+		looks := int64(time.Since(from)/drainLook) + 100
+		if woke := x.m.process.(*person).woke.Load(); woke == 0 || woke > looks {
+			t.Errorf("woken %d times in %v", woke, time.Since(from))
+		}
+	})
+}
+
 // TestDrainHelpsWhatItWaitsFor has the gate close between the two halves of what waits for each
 // other: the half that is missing is let through, and hardly anything else.
 func TestDrainHelpsWhatItWaitsFor(t *testing.T) {

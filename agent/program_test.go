@@ -33,6 +33,8 @@ type person struct {
 	ended    chan struct{}
 	once     sync.Once
 	halted   atomic.Bool // by a signal
+	restless bool        // its word changes all the time
+	woke     atomic.Int64
 }
 
 func (p *person) start() uint64         { return uint64(p.pid) * 10 }
@@ -43,7 +45,13 @@ func (p *person) stopped() bool         { return p.halted.Load() }
 func (p *person) forget()               {}
 func (p *person) die()                  { p.once.Do(func() { close(p.ended) }) }
 
-func (p *person) awaitDrain(*wire.Slot, uint32, time.Duration) bool { return false }
+// awaitDrain is that of a system that cannot, or of one where the word has changed by then.
+func (p *person) awaitDrain(*wire.Slot, uint32, time.Duration) bool {
+	if p.restless && p.woke.Add(1) > 1e6 {
+		panic("woken a million times")
+	}
+	return p.restless
+}
 
 func (p *person) alive() bool {
 	select {
