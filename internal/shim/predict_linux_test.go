@@ -48,6 +48,10 @@ func TestFirstLaunchesAreSetApart(t *testing.T) {
 			t.Errorf("%s: %v us are predicted of kernels of 20 us", name, all)
 		}
 	}
+	// It is nothing of the next one's.
+	if all := predictions(t, "20000", "12000", "12000"); all[1] > 12_100 {
+		t.Errorf("%v us are predicted of kernels of 12 ms", all)
+	}
 	// The first says something too, if all take as long.
 	if all := predictions(t, "20000", "19000", "21000"); slices.Min(all) < 15000 {
 		t.Errorf("%v us are predicted of kernels of 20 ms", all)
@@ -58,6 +62,18 @@ func TestPredictionsHaveACap(t *testing.T) {
 	all := predictions(t, "60000000", "60000000", "60000000", "60000000", "60000000")
 	if got := slices.Max(all); got > 1_001_000 {
 		t.Errorf("%d us are predicted", got)
+	}
+	// Also not of what differs, and what was far above it is forgotten as soon.
+	if got := slices.Max(predictions(t, slices.Repeat([]string{"1000000", "200000"}, 99)...)); got >
+		1_001_000 {
+		t.Errorf("%d us are predicted of what differs", got)
+	}
+	after := func(us string) []uint64 {
+		launches := append(slices.Repeat([]string{us}, 8), slices.Repeat([]string{"20"}, 40)...)
+		return predictions(t, launches...)
+	}
+	if long, capped := after("60000000"), after("1000000"); !slices.Equal(long, capped) {
+		t.Errorf("%v us are predicted after a minute, %v after a second", long, capped)
 	}
 }
 

@@ -69,6 +69,26 @@ func kindOf(from, count int) randomBatch {
 		fmt.Sprintf("WEIR_FAKE_CONCURRENT=%d", 1+n%4)}}
 }
 
+// TestKindsOfDevices: among the programs that are run every time are those of each profile, of
+// mixes that differ, and each of them beside others and alone.
+func TestKindsOfDevices(t *testing.T) {
+	kinds := map[string]int{}
+	for from := 0; from < 240; from += 40 {
+		b := kindOf(from, 40)
+		profile := strings.TrimPrefix(b.device[0], "WEIR_FAKE_PROFILE=")
+		kinds[profile]++
+		kind, _, _ := strings.Cut(profile, ":")
+		kinds[fmt.Sprintf("%s beside %d", kind, b.abreast-1)]++
+	}
+	for _, want := range []string{"plain", "hardware", "mix:80", "mix:200", "plain beside 0",
+		"plain beside 1", "hardware beside 0", "hardware beside 1", "mix beside 0",
+		"mix beside 1"} {
+		if kinds[want] == 0 {
+			t.Errorf("no program on %s: %v", want, kinds)
+		}
+	}
+}
+
 // seeds is what the program random printed.
 type seeds struct {
 	mu      sync.Mutex
