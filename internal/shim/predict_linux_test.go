@@ -118,8 +118,8 @@ func TestGraphsMadeAnew(t *testing.T) {
 	}
 }
 
-// TestKernelsMadeAnew has a long kernel come by the handle of a short one that is gone: one at a time
-// is on the device, as of all whose time is unknown, beside the one that follows it soon.
+// TestKernelsMadeAnew has a long kernel come by the handle of a short one that is gone: one at a
+// time is on the device, as of all whose time is unknown, beside the one that follows it soon.
 func TestKernelsMadeAnew(t *testing.T) {
 	t.Parallel()
 	compiled(t)
