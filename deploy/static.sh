@@ -12,6 +12,10 @@ cd "$(dirname "$0")/.."
 ldflags=${2:--s -w}
 cold="crypto/tls crypto/x509 debug/elf encoding/xml go.yaml.in/... github.com/spf13/...
   github.com/coreos/... github.com/go-jose/... oras.land/..."
+weir=github.com/weirgpu/weir
+cold="$cold $weir/cmd/weir $weir/grad $weir/scenario/... $weir/internal/page $weir/internal/chart
+  $weir/internal/terminal/... $weir/server/web $weir/server/config $weir/server/repo
+  $weir/server/source"
 set --
 for p in $cold; do set -- "$@" "-gcflags=$p=-l"; done
 CGO_ENABLED=0 GOOS=linux exec go build -tags nogpu,grpcnotrace,nethttpomithttp2 -trimpath \
