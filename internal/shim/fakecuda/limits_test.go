@@ -17,7 +17,9 @@ import (
 // goes with the group.
 func TestLimitsOfGroups(t *testing.T) {
 	const mib = 1 << 20
-	d := newDevice(t, driver(t), "WEIR_FAKE_CONTEXT=16MiB", "WEIR_FAKE_MEMORY=1GiB")
+	// Whoever comes first says how the device is, which is this process here.
+	d := newDevice(t, driver(t), "WEIR_FAKE_PROFILE=plain", "WEIR_FAKE_CONTEXT=16MiB",
+		"WEIR_FAKE_MEMORY=1GiB")
 	for _, v := range d.env {
 		if name, value, _ := strings.Cut(v, "="); strings.HasPrefix(name, "WEIR_FAKE_") {
 			t.Setenv(name, value)
