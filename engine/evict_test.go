@@ -288,6 +288,59 @@ func TestEvict(t *testing.T) {
 	}
 }
 
+// unwritable is memory of a device that cannot be written now.
+type unwritable struct{ device.Elastic }
+
+var errUnwritable = errors.New("cannot be written")
+
+func (unwritable) CopyIn(int64, []byte) error { return errUnwritable }
+
+// TestShrunkAndUnwritable: an arena that comes again, and into which what it holds from the
+// beginning cannot be written, goes again, to the byte.
+func TestShrunkAndUnwritable(t *testing.T) {
+	b := newBench(t)
+	d := openFar(t, 8<<20)
+	g, err := graph.ParseExternal(`graph "sum" {
+		opset "" 17
+		input %x: float32[1,32]
+		const %b: float32[1,32] = at 0
+		%y: float32[1,32] = Add@14 (%x, %b)
+		output %y
+	}`, func(d tensor.DType, shape []int, _ int64) (*tensor.Tensor, error) {
+		return tensor.New(d, shape...)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := plan.Compile(t.Context(), g, plan.Options{Target: d.Target()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Load(p, Options{Device: d, Pool: b.pool, Quota: b.quota,
+		HostQuota: &ledger{cap: 1 << 40}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	i := take(t, s)
+	arena := i.arena
+	i.arena = unwritable{arena.(device.Elastic)}
+	i.Put()
+	s.Shrink(1 << 40)
+	for range 2 {
+		if _, err := s.Take(); !errors.Is(err, errUnwritable) || d.Held() != p.PackedBytes ||
+			b.quota.sum() != p.PackedBytes || s.Held() != p.PackedBytes {
+			t.Errorf("%d bytes on the device, %d granted, %d held, want %d: error %v", d.Held(),
+				b.quota.sum(), s.Held(), p.PackedBytes, err)
+		}
+	}
+	i.arena = arena
+	if i, err = s.Take(); err != nil || d.Held() != p.PackedBytes+p.ArenaBytes {
+		t.Fatalf("%d bytes on the device: error %v", d.Held(), err)
+	}
+	i.Put()
+}
+
 // TestShrink follows the bytes of arenas of free instances.
 func TestShrink(t *testing.T) {
 	b := newBench(t)

@@ -1,9 +1,11 @@
 package seat_test
 
 import (
+	"context"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/compute"
@@ -268,5 +270,65 @@ func TestWaitLetsOthers(t *testing.T) {
 		}
 		own.End()
 		own.Release()
+	})
+}
+
+// stuck is weights that do not leave.
+type stuck struct{}
+
+func (stuck) Away() int64                  { return 0 }
+func (stuck) Evict(int64) int64            { return 0 }
+func (stuck) Recall(context.Context) error { return nil }
+
+// leaving is weights that leave.
+type leaving struct {
+	stuck
+	quota device.Quota
+}
+
+func (l leaving) Evict(most int64) int64 {
+	l.quota.Release(most)
+	return most
+}
+
+// TestStuckIsSaid: a job that is told to give back what cannot leave says so, and another is asked.
+func TestStuckIsSaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, err := core.Config{Device: "cpu:0", Units: 1, Memory: 200}.ForPolicy("fair")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := broker.New(broker.Config{Config: c})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		var all []*seat.Elastic
+		for _, name := range []string{"stuck", "leaves", "comes"} {
+			job, err := b.Admit(share.Job{Name: name,
+				Share: share.Share{Elastic: true, Memory: 100}}, 100)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, seat.NewElastic(job))
+			if name == "comes" {
+				job.Arrive()
+			}
+		}
+		for _, e := range all[:2] {
+			if err := e.Reserve(t.Context(), 100, 0); err != nil {
+				t.Fatal(err)
+			}
+			if err := e.Weights().Reserve(100); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all[0].Attach(stuck{})
+		all[1].Attach(leaving{quota: all[1].Weights()})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := all[2].Reserve(ctx, 100, 0); err != nil {
+			t.Errorf("one cannot give back, and the other was not asked: %v", err)
+		}
 	})
 }

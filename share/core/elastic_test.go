@@ -184,6 +184,43 @@ func TestStay(t *testing.T) {
 	}
 }
 
+// TestSizeIsOfTheShare: a rule is told the most that a job has held under its present share, also
+// while it holds less.
+func TestSizeIsOfTheShare(t *testing.T) {
+	rule := &broken{}
+	c, err := core.Config{Eviction: rule}.ForPolicy("fair")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDrive(t, c)
+	id, err := d.elastic("a", 900, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(when string, want share.Bytes) {
+		t.Helper()
+		d.now += ms
+		d.do(id, core.Arrive, core.Want, core.Begin, core.Finish, core.Release, core.Complete)
+		if got := rule.seen[len(rule.seen)-1].Size / share.MiB; got != want {
+			t.Errorf("%s: a size of %d MiB, want %d", when, got, want)
+		}
+	}
+	if err := d.reserveWait(id, 800); err != nil {
+		t.Fatal(err)
+	}
+	check("all is held", 800)
+	if err := d.step(core.Event{Kind: core.Unreserve, Job: id,
+		Bytes: 600 * share.MiB}); err != nil {
+		t.Fatal(err)
+	}
+	check("some is away", 800)
+	if err := d.step(core.Event{Kind: core.Change, Job: id, Spec: &share.Job{
+		Share: share.Share{Memory: 500 * share.MiB, Elastic: true}}}); err != nil {
+		t.Fatal(err)
+	}
+	check("with another share", 200)
+}
+
 // TestPromisedBeyondMemory: antman lets in opportunistic jobs whose caps together are more than the
 // device has. None of them ever holds what another does, whatever is promised anew when other jobs
 // end and another policy decides, and none keeps others waiting by a cap that was raised.
