@@ -37,7 +37,7 @@ func (v *version) cacheable() error {
 func (v *version) named(ctx context.Context, in weir.Inputs) (kept.Key, time.Time) {
 	began := time.Now()
 	n := kept.NewNamer()
-	n.Text(auth.From(ctx).Name)
+	n.Text(auth.From(ctx).Owner())
 	n.Number(v.load)
 	for _, name := range slices.Sorted(maps.Keys(in)) {
 		n.Text(name)

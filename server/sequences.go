@@ -94,7 +94,7 @@ func (v *version) sequenced(ctx context.Context, r *oip.Request, in weir.Inputs)
 			"non-empty correlation ID: give sequence_id", oip.ErrRequest, v.name)
 	}
 	st := &inSequence{of: q, v: v, at: at,
-		name: sequenceID{auth.From(ctx).Name, at.id, at.text}}
+		name: sequenceID{auth.From(ctx).Owner(), at.id, at.text}}
 	if err := st.enter(ctx, auth.From(ctx)); err != nil {
 		return nil, err
 	}
@@ -118,8 +118,8 @@ func (st *inSequence) enter(ctx context.Context, a *auth.Account) error {
 		q.mu.Unlock()
 		return busy("model %s: %d sequences are under way, which is as many as there may be: end "+
 			"one, or ask again later", st.v.name, mostSequences)
-	case seq == nil && !within(a, int64(q.of[a.Name]), 1, int64(mostSequences-len(q.all))):
-		n := q.of[a.Name]
+	case seq == nil && !within(a, int64(q.of[a.Owner()]), 1, int64(mostSequences-len(q.all))):
+		n := q.of[a.Owner()]
 		q.mu.Unlock()
 		f := oip.Faultf(oip.Exhausted, "model %s: account %s has %d sequences, which is its part "+
 			"of those that there may be: end one, or ask again later", st.v.name, a.Name, n)
@@ -128,7 +128,7 @@ func (st *inSequence) enter(ctx context.Context, a *auth.Account) error {
 	case seq == nil:
 		seq = &sequence{turn: make(chan struct{}, 1)}
 		q.all[st.name] = seq
-		q.of[a.Name]++
+		q.of[a.Owner()]++
 	}
 	seq.users++
 	if seq.timer != nil {

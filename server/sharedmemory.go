@@ -17,13 +17,13 @@ func (s *Server) RegisterMemory(ctx context.Context, in shm.Info) error {
 	if s.regions == nil {
 		return errNoMemory
 	}
-	return memoryFault(s.regions.Register(auth.From(ctx).Name, in))
+	return memoryFault(s.regions.Register(auth.From(ctx).Owner(), in))
 }
 
 // UnregisterMemory forgets a region of the context's account, or with "" all of them. The error is
 // an *oip.Fault.
 func (s *Server) UnregisterMemory(ctx context.Context, name string) error {
-	switch account := auth.From(ctx).Name; {
+	switch account := auth.From(ctx).Owner(); {
 	case s.regions == nil:
 		return errNoMemory
 	case name == "":
@@ -40,7 +40,7 @@ func (s *Server) Memory(ctx context.Context, name string) ([]shm.Info, error) {
 	if s.regions == nil {
 		return nil, errNoMemory
 	}
-	list := s.regions.List(auth.From(ctx).Name)
+	list := s.regions.List(auth.From(ctx).Owner())
 	if name == "" {
 		return list, nil
 	}

@@ -58,7 +58,8 @@ func (b batchJobs) rows(log *slog.Logger) func() []web.Job {
 		}
 		var rows []web.Job
 		for _, j := range list {
-			row := web.Job{ID: j.ID, Account: j.Account, Name: j.Name, Model: j.Model,
+			row := web.Job{ID: j.ID, Account: j.Account, Owner: j.Owner(),
+				Name: j.Name, Model: j.Model,
 				State: string(j.State), Reason: j.Reason, Rows: j.Rows, Done: j.Done,
 				Bytes: j.Bytes, Made: j.Made.UnixMilli()}
 			if !j.Ended.IsZero() {
@@ -75,9 +76,9 @@ func (b batchJobs) rows(log *slog.Logger) func() []web.Job {
 
 // mayJob reports whether an account still may have jobs with a model. Jobs from a time without
 // accounts go on.
-func (p *people) mayJob(account, model string) bool {
-	a, err := p.state.book.Account(account)
-	return account == "" || err == nil && a.May(auth.Job, model)
+func (p *people) mayJob(owner, model string) bool {
+	a, err := p.state.book.Owning(owner)
+	return owner == "" || err == nil && a.May(auth.Job, model)
 }
 
 // jobLimit is how long the rows may take that are under way when the server ends.

@@ -10,6 +10,8 @@ import (
 	"github.com/weirgpu/weir"
 	"github.com/weirgpu/weir/examples/digits"
 	"github.com/weirgpu/weir/server"
+	"github.com/weirgpu/weir/server/audit"
+	"github.com/weirgpu/weir/server/auth"
 	"github.com/weirgpu/weir/server/jobs"
 	"github.com/weirgpu/weir/server/store"
 	"github.com/weirgpu/weir/server/web"
@@ -36,7 +38,8 @@ func pictures(t *testing.T, n int) *bytes.Reader {
 // job and removes one.
 func TestServerJobs(t *testing.T) {
 	ctx := browser(t)
-	state, err := store.Open(t.Context(), t.TempDir(), store.Options{}, jobs.Room)
+	state, err := store.Open(t.Context(), t.TempDir(), store.Options{}, audit.Room, auth.Room,
+		jobs.Room)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,9 @@
 package auth
 
 import (
+	"cmp"
 	"context"
+	"strings"
 	"time"
 
 	"github.com/weirgpu/weir/server/audit"
@@ -20,9 +22,24 @@ type Account struct {
 	// Subjects are what the issuer of OpenID Connect calls this account (the claim sub).
 	Subjects []string `json:"subjects,omitempty"`
 
+	owner     string    // see Owner, "" where no book has the account
 	via, peer string    // what showed it, and where the request came from; for the audit
 	token     string    // the ID of the token that showed it, "" for none
 	until     time.Time // when what showed it expires, zero where token says so
+}
+
+// Owner names the account where things are kept that are its alone, such as jobs and shared memory:
+// other than Name, which one that is added after it was removed may have too, nobody else's is ever
+// the same. [OwnerName] has its name.
+func (a *Account) Owner() string { return cmp.Or(a.owner, a.Name) }
+
+// ownerMark is between the name and the number of an account in what Owner returns; no name has it.
+const ownerMark = "#"
+
+// OwnerName is the name of the account of which [Account.Owner] returned this.
+func OwnerName(owner string) string {
+	name, _, _ := strings.Cut(owner, ownerMark)
+	return name
 }
 
 // May reports whether the account has one right, or all of a set, on a model.
@@ -102,7 +119,7 @@ func (q *request) now() *Account {
 	if end := q.account.until; !end.IsZero() && !q.guard.book.now().Before(end) {
 		return &nobody
 	}
-	if a := s.accounts[q.account.Name]; a != nil {
+	if a := s.accounts[q.account.Name]; a != nil && a.owner == q.account.owner {
 		return a
 	}
 	return &nobody

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -50,9 +51,12 @@ func Open(ctx context.Context, in *store.Store, log *audit.Log, now func() time.
 // load reads all accounts.
 func (b *Book) load(tx *sql.Tx) error {
 	s := &snapshot{map[string]*Account{}, map[string]*token{}, map[[2]string]string{}}
-	if err := query(tx, "SELECT name, weight, queue FROM auth_accounts", func(row scan) error {
+	if err := query(tx, "SELECT name, weight, queue, id FROM auth_accounts JOIN auth_ids ON "+
+		"account = name", func(row scan) error {
 		a := &Account{Grants: []Grant{}}
-		err := row(&a.Name, &a.Weight, &a.Queue)
+		var id int64
+		err := row(&a.Name, &a.Weight, &a.Queue, &id)
+		a.owner = a.Name + ownerMark + strconv.FormatInt(id, 10)
 		s.accounts[a.Name] = a
 		return err
 	}); err != nil {
@@ -181,6 +185,15 @@ func (b *Book) Account(name string) (*Account, error) {
 	return nil, fmt.Errorf("account %.80q: %w", name, ErrUnknown)
 }
 
+// Owning returns the account whose [Account.Owner] is owner, or [ErrUnknown] if that was removed.
+func (b *Book) Owning(owner string) (*Account, error) {
+	a, err := b.Account(OwnerName(owner))
+	if err == nil && a.owner != owner {
+		err = fmt.Errorf("account %.80q was made anew since: %w", a.Name, ErrUnknown)
+	}
+	return a, err
+}
+
 // MaxName is the most bytes in the name of an account or a token.
 const MaxName = 64
 
@@ -234,6 +247,9 @@ func (b *Book) Add(ctx context.Context, a Account) error {
 	}
 	return b.change(ctx, "account add", a.Name, func(tx *sql.Tx) error {
 		_, err := tx.Exec("INSERT INTO auth_accounts VALUES (?, ?, ?)", a.Name, a.Weight, a.Queue)
+		if err == nil {
+			_, err = tx.Exec("INSERT INTO auth_ids (account) VALUES (?)", a.Name)
+		}
 		for _, g := range a.Grants {
 			err = errors.Join(err, grant(tx, a.Name, g))
 		}

@@ -30,6 +30,12 @@ CREATE TABLE auth_tokens (
 	expires INTEGER NOT NULL, -- likewise, 0 for never
 	UNIQUE (account, name)
 ) STRICT;
+`, `
+CREATE TABLE auth_ids (
+	id INTEGER PRIMARY KEY AUTOINCREMENT, -- which SQLite never gives to another row
+	account TEXT NOT NULL UNIQUE REFERENCES auth_accounts ON DELETE CASCADE
+) STRICT;
+INSERT INTO auth_ids (account) SELECT name FROM auth_accounts;
 `}}
 
 // The kinds of names by which others know an account.

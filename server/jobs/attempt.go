@@ -42,7 +42,7 @@ const tenant = "(batch jobs)"
 
 // attempt runs a job from where it was. Without an error it is done.
 func (j *Jobs) attempt(ctx context.Context, job *Job) (err error) {
-	if j.o.May != nil && !j.o.May(job.Account, job.Model) {
+	if j.o.May != nil && !j.o.May(job.owner, job.Model) {
 		return oip.Faultf(oip.Denied, "account %s has no right to job on model %s any more",
 			job.Account, job.Model)
 	}
@@ -274,7 +274,7 @@ func (j *Jobs) head(job *Job) []byte {
 
 // progress names a part that follows the rows that are done, if the job still runs.
 func (a *attempt) progress(tx *sql.Tx, p *store.Part) error {
-	_, bytes, err := held(tx, a.job.Account)
+	_, bytes, err := held(tx, a.job.owner)
 	if err != nil {
 		return err
 	}
@@ -308,7 +308,7 @@ func (a *attempt) turn(ctx context.Context) error {
 	var others int
 	err := a.j.o.Store.Read(ctx, func(tx *sql.Tx) error {
 		return tx.QueryRow("SELECT count(*) FROM jobs_jobs WHERE state = ? AND rests <= ? AND "+
-			"account <> ?", Queued, time.Now().UnixMilli(), a.job.Account).Scan(&others)
+			"account <> ?", Queued, time.Now().UnixMilli(), a.job.owner).Scan(&others)
 	})
 	if err == nil && others > 0 {
 		err = errTurn

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/weirgpu/weir/server/auth"
 	"github.com/weirgpu/weir/server/store"
 )
 
@@ -50,9 +51,13 @@ type Job struct {
 	Result store.Digest `json:"result,omitempty"`
 	Bytes  int64        `json:"result_bytes"`
 
+	owner string // auth.Account.Owner
 	input store.Digest
 	form  form
 }
+
+// Owner is the auth.Account.Owner of the job's account.
+func (j *Job) Owner() string { return j.owner }
 
 // kind is that of all jobs.
 const kind = "batch"
@@ -67,13 +72,13 @@ const columns = "id, account, name, model, version, outputs, state, reason, inpu
 func (j *Job) scan(row interface{ Scan(to ...any) error }) error {
 	var outputs, formed string
 	var made, began, ended int64
-	err := row.Scan(&j.ID, &j.Account, &j.Name, &j.Model, &j.Version, &outputs, &j.State,
+	err := row.Scan(&j.ID, &j.owner, &j.Name, &j.Model, &j.Version, &outputs, &j.State,
 		&j.Reason, &j.input, &j.Input, &j.Rows, &j.Done, &formed, &j.Attempts, &j.Result, &j.Bytes,
 		&made, &began, &ended)
 	if err != nil {
 		return err
 	}
-	j.Kind = kind
+	j.Kind, j.Account = kind, auth.OwnerName(j.owner)
 	j.Made, j.Began, j.Ended = moment(made), moment(began), moment(ended)
 	if err := json.Unmarshal([]byte(outputs), &j.Outputs); err != nil || formed == "" {
 		return err

@@ -41,9 +41,9 @@ type Options struct {
 	Begin <-chan struct{}
 	// Audit is told of what accounts do with jobs, in the same transaction; nil for nobody.
 	Audit *audit.Log
-	// May reports whether an account may have jobs with a model, which is asked when one begins;
-	// nil: all may.
-	May func(account, model string) bool
+	// May reports whether the account of an owner (auth.Account.Owner) may have jobs with a model,
+	// which is asked when one begins; nil: all may.
+	May func(owner, model string) bool
 	// Input is the most bytes of a file, and of what is in it, and Bytes of all files and results
 	// of an account.
 	Input, Bytes int64
@@ -157,7 +157,7 @@ func set(tx *sql.Tx, id int64, to State, reason string, rests int64) error {
 // sees reports whether a request may know of a job: its account's, and whoever administers the
 // server.
 func sees(ctx context.Context, job *Job) bool {
-	return auth.MayAll(ctx, auth.Admin) || job.Account == auth.From(ctx).Name
+	return auth.MayAll(ctx, auth.Admin) || job.owner == auth.From(ctx).Owner()
 }
 
 // Get returns a job that the request's account may see, else [ErrNoJob].
@@ -181,7 +181,7 @@ func seen(ctx context.Context, tx *sql.Tx, id int64) (*Job, error) {
 func (j *Jobs) List(ctx context.Context, most int) (list []*Job, err error) {
 	which, args := "ORDER BY id DESC LIMIT ?", []any{most}
 	if !auth.MayAll(ctx, auth.Admin) {
-		which, args = "WHERE account = ? "+which, []any{auth.From(ctx).Name, most}
+		which, args = "WHERE account = ? "+which, []any{auth.From(ctx).Owner(), most}
 	}
 	err = j.o.Store.Read(ctx, func(tx *sql.Tx) error {
 		list, err = query(tx, which, args...)

@@ -48,7 +48,7 @@ func (r *refusal) Error() string { return r.text }
 // and queues it. made is not set where there was a job of that key, asked for in the same way,
 // which is returned. The account is the context's.
 func (j *Jobs) Make(ctx context.Context, a Asked, file io.Reader) (job *Job, made bool, err error) {
-	account := auth.From(ctx).Name
+	account := auth.From(ctx).Owner()
 	if err := j.valid(ctx, &a); err != nil {
 		return nil, false, err
 	}
@@ -82,7 +82,7 @@ func (j *Jobs) Make(ctx context.Context, a Asked, file io.Reader) (job *Job, mad
 	if err != nil {
 		return nil, false, err
 	}
-	job.Account = account
+	job.owner, job.Account = account, auth.From(ctx).Name
 	err = j.o.Store.Keep(ctx, p, func(tx *sql.Tx) error {
 		if err := j.bounded(tx, account, job.Input); err != nil {
 			return err
@@ -275,7 +275,7 @@ func (j *Jobs) insert(ctx context.Context, tx *sql.Tx, job *Job, key string,
 	}
 	res, err := tx.Exec("INSERT INTO jobs_jobs (account, key, asked, name, model, version, "+
 		"outputs, state, input, input_bytes, rows, made) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "+
-		"?, ?)", job.Account, key, asked, job.Name, job.Model, job.Version, string(outputs),
+		"?, ?)", job.owner, key, asked, job.Name, job.Model, job.Version, string(outputs),
 		job.State, job.input, job.Input, job.Rows, job.Made.UnixMilli())
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"bytes"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/weirgpu/weir/server/audit"
 	"github.com/weirgpu/weir/server/auth"
 	"github.com/weirgpu/weir/server/oip"
+	"github.com/weirgpu/weir/server/store"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -43,8 +45,8 @@ func (p *place) guarded(t *testing.T) (book *auth.Book, tokens map[string][]stri
 		}
 	}
 	p.server.Use(guard.HTTP)
-	p.jobs.o.May = func(account, model string) bool {
-		a, err := book.Account(account)
+	p.jobs.o.May = func(owner, model string) bool {
+		a, err := book.Owning(owner)
 		return err == nil && a.May(auth.Job, model)
 	}
 	return book, tokens
@@ -204,4 +206,101 @@ func TestBounds(t *testing.T) {
 	}
 	small = packed(t, map[string]*tensor.Tensor{"x": numbers(20_000)})
 	refused("KiB more")
+}
+
+// TestAccountMadeAnew: an account that is made under the name of one that was removed neither sees
+// that one's jobs nor has its keys and its right to go on.
+func TestAccountMadeAnew(t *testing.T) {
+	d := &doubler{count: map[float32]int{}}
+	p := begin(t, t.TempDir(), Options{}, append(models("digits"), d.source("double", 1))...)
+	p.audited(t)
+	book, tokens := p.guarded(t)
+	file := packed(t, map[string]*tensor.Tensor{"x": numbers(5)})
+	made := func() *Job {
+		return p.ask(t, "POST", "/v1/jobs?model=double", file,
+			append(tokens["ann"], "Idempotency-Key", "k")...).job(t, 201)
+	}
+	old := made()
+	p.ended(t, old.ID, Done)
+	before, err := book.Account("ann")
+	if err == nil {
+		err = book.Remove(t.Context(), "ann")
+	}
+	if err == nil {
+		err = book.Add(t.Context(), auth.Account{Name: "ann", Weight: 1,
+			Grants: []auth.Grant{{Pattern: "*", Rights: auth.Job}}})
+	}
+	var text string
+	if err == nil {
+		text, _, err = book.NewToken(t.Context(), "ann", "t", time.Time{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokens["ann"] = []string{"Authorization", "Bearer " + text}
+	if got := p.ask(t, "GET", jobPath(old, ""), nil, tokens["ann"]...); got.StatusCode != 404 {
+		t.Errorf("the old account's job: %d %s", got.StatusCode, got.body)
+	}
+	if p.jobs.o.May(before.Owner(), "double") {
+		t.Error("jobs of the old account go on by the rights of the new one")
+	}
+	if j := made(); j.ID == old.ID || j.Account != "ann" { // the same key is another
+		t.Errorf("the job of its own is %+v", j)
+	}
+}
+
+// TestOwnersOfBefore: jobs of a state from before accounts had numbers stay those of the accounts
+// that are there.
+func TestOwnersOfBefore(t *testing.T) {
+	dir := t.TempDir()
+	was := func(r store.Room) store.Room {
+		r.Migrations = r.Migrations[:1]
+		return r
+	}
+	s, err := store.Open(t.Context(), dir, store.Options{}, audit.Room, was(auth.Room), was(Room))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.Write(t.Context(), func(tx *sql.Tx) error {
+		_, err := tx.Exec("INSERT INTO auth_accounts VALUES ('ann', 1, 0)")
+		for _, name := range []string{"ann", "removed", ""} {
+			_, more := tx.Exec("INSERT INTO jobs_jobs (account, key, asked, name, model, version, "+
+				"outputs, state, input, input_bytes, rows, made) VALUES (?, 'k', '', ?, 'm', '1', "+
+				"'[]', 'failed', '', 0, 1, 1)", name, name)
+			err = errors.Join(err, more)
+		}
+		return err
+	})
+	if err := errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = store.Open(t.Context(), dir, store.Options{}, audit.Room, auth.Room,
+		Room); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	book, err := auth.Open(t.Context(), s, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ann, err := book.Account("ann")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"ann": ann.Owner(), "removed": "removed", "": ""}
+	if ann.Owner() == "ann" {
+		t.Error("an account has no number")
+	}
+	err = s.Read(t.Context(), func(tx *sql.Tx) error {
+		list, err := query(tx, "")
+		for _, j := range list {
+			if j.Owner() != want[j.Name] || j.Account != j.Name {
+				t.Errorf("the job of %q is of %q, account %q", j.Name, j.Owner(), j.Account)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
 }

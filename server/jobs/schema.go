@@ -2,7 +2,8 @@ package jobs
 
 import "github.com/weirgpu/weir/server/store"
 
-// Room is the jobs' part of the state. Times are milliseconds since 1970, 0 for never.
+// Room is the jobs' part of the state, which needs those of packages audit and auth before it. An
+// account is what auth.Account.Owner returns. Times are milliseconds since 1970, 0 for never.
 var Room = store.Room{Name: "jobs", Migrations: []string{`
 CREATE TABLE jobs_jobs (
 	id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -46,5 +47,9 @@ CREATE TABLE jobs_log (
 	text TEXT NOT NULL,
 	PRIMARY KEY (job, n)
 ) STRICT;
+`, `
+UPDATE jobs_jobs SET account = account || '#' || (SELECT id FROM auth_ids AS a WHERE a.account =
+	jobs_jobs.account) WHERE EXISTS (SELECT 1 FROM auth_ids AS a WHERE a.account =
+	jobs_jobs.account);
 `}, Blobs: []string{"SELECT input FROM jobs_jobs WHERE input <> ''",
 	"SELECT result FROM jobs_jobs WHERE result <> ''", "SELECT digest FROM jobs_parts"}}

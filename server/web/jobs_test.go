@@ -16,8 +16,8 @@ import (
 func TestJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
-		list := []web.Job{{ID: 2, Account: "ann", State: "running", Rows: 9},
-			{ID: 1, Account: "bob", State: "done", Rows: 9, Done: 9}}
+		list := []web.Job{{ID: 2, Account: "ann", Owner: "ann", State: "running", Rows: 9},
+			{ID: 1, Account: "bob", Owner: "bob", State: "done", Rows: 9, Done: 9}}
 		o := web.Options{Jobs: func() []web.Job {
 			mu.Lock()
 			defer mu.Unlock()
@@ -63,7 +63,7 @@ func TestJobs(t *testing.T) {
 			t.Errorf("the lanes are %v", got.Lanes)
 		}
 		mu.Lock()
-		list = []web.Job{{ID: 4, Account: "ann"}, {ID: 3, Account: ""}}
+		list = []web.Job{{ID: 4, Account: "ann", Owner: "ann"}, {ID: 3, Account: ""}}
 		mu.Unlock()
 		var got web.State
 		open(t, s, o, &auth.Account{Name: "root", Grants: []auth.Grant{{Pattern: auth.All,

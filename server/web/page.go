@@ -295,8 +295,8 @@ func (p *Page) after(ctx context.Context, n uint64) (json.RawMessage, uint64) {
 	}
 	everyone := auth.MayAll(ctx, auth.Admin)
 	m.Jobs, m.Gone.Jobs = p.jobs.after(n, func(key string) bool {
-		_, account, _ := strings.Cut(key, " ")
-		return everyone || account == auth.From(ctx).Name
+		_, owner, _ := strings.Cut(key, " ")
+		return everyone || owner == auth.From(ctx).Owner()
 	})
 	if n == 0 {
 		m.Gone = Gone{}

@@ -128,6 +128,7 @@ type Program struct {
 type Job struct {
 	ID      int64  `json:"id"`
 	Account string `json:"account"`
+	Owner   string `json:"owner,omitempty"` // auth.Account.Owner, who sees it
 	Name    string `json:"name"`
 	Model   string `json:"model"`
 	State   string `json:"state"` // queued, running, done, failed or cancelled
@@ -140,7 +141,7 @@ type Job struct {
 }
 
 // key names the row.
-func (j *Job) key() string { return strconv.FormatInt(j.ID, 10) + " " + j.Account }
+func (j *Job) key() string { return strconv.FormatInt(j.ID, 10) + " " + j.Owner }
 
 // Where a model's weights are.
 const (

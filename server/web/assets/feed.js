@@ -28,7 +28,7 @@ function take(message, whole) {
   state.time = message.time_ms;
   state.period = message.period_ms;
   if (message.server) state.server = message.server;
-  const keys = { programs: row => row.device + " " + row.name, jobs: row => row.id + " " + row.account };
+  const keys = { programs: row => row.device + " " + row.name, jobs: row => row.id + " " + (row.owner || "") };
   for (const list of ["devices", "models", "programs", "jobs"]) {
     const key = keys[list] || (row => row.name);
     if (whole) state[list].clear();
