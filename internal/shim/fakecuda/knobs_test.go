@@ -18,6 +18,15 @@ type costs struct {
 	Record   float64 `json:"record_us"`
 	Teardown float64 `json:"teardown_us"`
 	Waited   bool
+	calls
+}
+
+// calls is what calls take of the calling thread, in microseconds.
+type calls struct {
+	Put     float64 `json:"put_us"`
+	Query   float64 `json:"query_us"`
+	Elapsed float64 `json:"elapsed_us"`
+	Blocked float64 `json:"blocked_us"`
 }
 
 // The profile "plain" costs nothing beyond what is asked for; each knob of "hardware" costs what
@@ -59,10 +68,49 @@ func TestKnobs(t *testing.T) {
 		if want.Record == 0 {
 			want.Record = got.Record
 		}
+		got.calls = calls{}
 		if got != want {
 			t.Errorf("%s: got %+v, want %+v", setting, got, want)
 		}
 	}
+}
+
+// What calls cost the thread that makes them is at least what the knob says, of each alone.
+func TestKnobsOfCalls(t *testing.T) {
+	dir := driver(t)
+	for setting, least := range map[string][5]float64{
+		"WEIR_FAKE_EVENT_NS=1000000":  {0, 1000, 1000, 1000, 0},
+		"WEIR_FAKE_LAUNCH_NS=1000000": {1000, 0, 0, 0, 0},
+		"WEIR_FAKE_WAKE_US=50000":     {0, 0, 0, 0, 50_000},
+		"WEIR_FAKE_PROFILE=hardware":  {2, 1, 1, 1, 25},
+	} {
+		var c costs
+		newDevice(t, dir, "WEIR_FAKE_CONTEXT=16MiB", setting).result(&c, "knobs")
+		for i, got := range []float64{c.Second, c.Put, c.Query, c.Elapsed, c.Blocked} {
+			if got < least[i] {
+				t.Errorf("%s: call %d took %.1f us, want %.0f at least", setting, i, got, least[i])
+			}
+		}
+	}
+}
+
+// Contexts of several processes are of several sizes, of which none is too large or too small.
+func TestContextsDiffer(t *testing.T) {
+	dir := driver(t)
+	sizes := map[uint64]bool{}
+	for range 40 {
+		var c costs
+		newDevice(t, dir, "WEIR_FAKE_CONTEXT=16MiB", "WEIR_FAKE_CONTEXT_SPREAD=25").result(&c,
+			"knobs")
+		sizes[c.Context] = true
+		if c.Context < 16<<20 || c.Context > 20<<20 {
+			t.Errorf("a context of %d bytes", c.Context)
+		}
+		if len(sizes) > 2 {
+			return
+		}
+	}
+	t.Errorf("all of 40 contexts are of the sizes %v", sizes)
 }
 
 // What sets up devices in the tests' own environment is not for the devices of the tests.

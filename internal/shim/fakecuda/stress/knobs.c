@@ -6,7 +6,9 @@
 // second_us, the time of a function's first and second launch; code, bytes that the first takes;
 // stack, those of stacks of 2 KiB a thread; fifo, those of a buffer of 3 MiB for printf; waited,
 // whether a kernel had ended when an allocation was freed; record_us, device time of a record;
-// teardown_us; left, bytes that are held at the end.
+// put_us, query_us and elapsed_us, the calling thread's time of a record, a query and a difference
+// of events; blocked_us, of a wait for a kernel of 1 us by a blocking event; teardown_us; left,
+// bytes that are held at the end.
 #include "../example/load.h"
 
 #include <time.h>
@@ -41,6 +43,41 @@ static CUdeviceptr allocate(size_t bytes) {
 	CUdeviceptr p;
 	CHECK(CU(cuMemAlloc_v2)(&p, bytes));
 	return p;
+}
+
+// calls tells what calls of events take, the least of a few of each.
+static void calls(CUfunction f) {
+	enum { TIMES = 5 };
+	double least[4] = {1e9, 1e9, 1e9, 1e9};
+	CUevent a, b;
+	float ms;
+	CHECK(CU(cuEventCreate)(&a, 0));
+	CHECK(CU(cuEventCreate)(&b, CU_EVENT_BLOCKING_SYNC));
+	for (int i = 0; i < TIMES; i++) {
+		CHECK(CU(cuEventRecord)(b, NULL));
+		CHECK(CU(cuCtxSynchronize)());
+		double at[5] = {now_us()};
+		CHECK(CU(cuEventRecord)(a, NULL));
+		at[1] = now_us();
+		CHECK(CU(cuCtxSynchronize)());
+		double from = now_us();
+		CHECK(CU(cuEventQuery)(a));
+		at[2] = at[1] + now_us() - from;
+		from = now_us();
+		CHECK(CU(cuEventElapsedTime)(&ms, b, a));
+		at[3] = at[2] + now_us() - from;
+		launch(f, 1);
+		CHECK(CU(cuEventRecord)(b, NULL));
+		from = now_us();
+		CHECK(CU(cuEventSynchronize)(b));
+		at[4] = at[3] + now_us() - from;
+		for (int n = 0; n < 4; n++)
+			least[n] = at[n + 1] - at[n] < least[n] ? at[n + 1] - at[n] : least[n];
+	}
+	CHECK(CU(cuEventDestroy_v2)(a));
+	CHECK(CU(cuEventDestroy_v2)(b));
+	printf(",\"put_us\":%.1f,\"query_us\":%.1f,\"elapsed_us\":%.1f,\"blocked_us\":%.1f", least[0],
+		least[1], least[2], least[3]);
 }
 
 static double record_us(void) {
@@ -88,6 +125,7 @@ int main(void) {
 	CHECK(CU(cuMemFree_v2)(large));
 	CHECK(CU(cuCtxSynchronize)());
 	printf(",\"record_us\":%.3f", record_us());
+	calls(f);
 	double start = now_us();
 	CHECK(CU(cuCtxDestroy_v2)(c));
 	printf(",\"teardown_us\":%.1f", now_us() - start);
