@@ -202,7 +202,7 @@ func TestParts(t *testing.T) {
 		{"rest", 80, []string{"ledger", "sizes"}},
 		{"reuse", 82, []string{"alloc", "ledger", "sizes"}},
 		{"pools", 41, []string{"sizes"}},
-		{"graphs", 40, []string{"graph", "ledger", "sizes"}},
+		{"graphs", 41, []string{"graph", "ledger", "sizes"}},
 		{"limits", 29, []string{"limit", "ledger"}},
 		{"mappings", 20, []string{"ledger", "sizes"}},
 		{"contexts", 72, []string{"context", "measure", "ledger", "sizes"}},

@@ -150,6 +150,7 @@ void *weir_resolve(enum weir_call call)
 static bool fits = true;                    /* what instantiating took */
 static uintptr_t forgotten; /* the graph */
 static uint64_t counted_grown, shrunk, moved; /* when that is looked at, and looks for less */
+static uint64_t unmeasured; /* how often something may have grown */
 
 uint64_t weir_now(void) { return 0; }
 int weir_attach(void) { return WEIR_ATTACHED; }
@@ -158,7 +159,7 @@ uint64_t weir_taken(uint64_t bytes) { return bytes; }
 bool weir_take(uint64_t bytes) { return weir_reserve(bytes); }
 bool weir_own_begin(void) { return true; }
 void weir_own_end(void) {}
-void weir_unmeasured(void) {}
+void weir_unmeasured(void) { unmeasured++; }
 void weir_shrunk(void) { shrunk++; }
 void weir_function_gone(uintptr_t key) { forgotten = key; }
 void weir_moves_begin(void) { moved++; }
@@ -309,9 +310,11 @@ static void uploads(void)
 	expect("during its first launch", counted_then, 150);
 	instantiate(70, false);
 	gives = 70;
+	uint64_t before = unmeasured;
 	weir_on_graph_upload(WEIR_cuGraphUpload, (CUgraphExec)(uintptr_t)70, NULL);
 	expect("while another is uploaded", counted_then, 150 + 106);
 	expect("after it", counted(), 220);
+	expect("is looked at before the next allocation", unmeasured, before + 1);
 }
 
 static void ends(void)
