@@ -180,8 +180,8 @@ func newCalls(conn net.Conn, at *url.URL, token string) (*Calls, error) {
 	c.framer.SetMaxReadFrameSize(1 << 20)
 	c.framer.SetReuseFrames()
 	c.headers = hpack.NewEncoder(&c.block)
-	go c.reply()
 	go c.read()
+	// Replies to what the server says follow the preface, which must come first (RFC 9113, 3.4).
 	err := c.write(func() error {
 		_, _ = c.out.WriteString(http2.ClientPreface)
 		return errors.Join(c.framer.WriteSettings(
@@ -194,6 +194,7 @@ func newCalls(conn net.Conn, at *url.URL, token string) (*Calls, error) {
 		c.Close()
 		return nil, err
 	}
+	go c.reply()
 	return c, nil
 }
 
