@@ -3,8 +3,6 @@ package scenario
 import (
 	"errors"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +10,6 @@ import (
 	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/device/cpu/kernels"
 	"github.com/weirgpu/weir/feed"
-	"github.com/weirgpu/weir/plan/cache"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/core"
 )
@@ -20,19 +17,10 @@ import (
 // TestCachedPlans runs jobs on a model file first without a kept plan and then from one: their
 // memory is the same to the byte, and a cap of a byte less refuses them.
 func TestCachedPlans(t *testing.T) {
-	model := filepath.Join("..", "examples", "digits", "digits.onnx")
-	if info, err := os.Stat(model); err != nil {
-		t.Fatal(err)
-	} else if time.Since(info.ModTime()) < 10*time.Second {
-		t.Skip("the model was checked out a moment ago, and plans of such are not kept")
-	}
-	plans, err := cache.Open(cache.Options{Dir: filepath.Join(t.TempDir(), "plans")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	plans := keptPlans(t)
 	job := func(name string, memory share.Bytes) Job {
 		j := closedJob(name, nil, 3)
-		j.Model, j.Memory = model, memory
+		j.Model, j.Memory = digits, memory
 		return j
 	}
 	o := Options{Threads: 1, Plans: plans}

@@ -44,7 +44,7 @@ func (x *gradient) einsumBack(e *equation, i int) Var {
 	var alone []int64 // axes whose label is nowhere else
 	for k, label := range e.in[i] {
 		first := slices.Index(e.in[i], label)
-		l := letter[label]
+		l := letter.of[label]
 		switch {
 		case first < k:
 			again := letter.next()
@@ -56,7 +56,7 @@ func (x *gradient) einsumBack(e *equation, i int) Var {
 			to += l
 		}
 	}
-	if len(letter) > len(alphabet) {
+	if letter.n > len(alphabet) {
 		x.Fail(ErrNoGradient, "the equation has more labels than there are letters")
 		return Absent
 	}
@@ -76,37 +76,34 @@ func (x *gradient) diagonal(v Var, axis int64) Var {
 
 const alphabet = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-// lettering gives each label a letter: those of an ellipsis have none of their own.
-type lettering map[string]string
+// lettering gives each label a letter, which those of an ellipsis have not of their own.
+type lettering struct {
+	of map[string]string
+	n  int // letters that were asked for
+}
 
-func letters(labels []string) lettering {
-	l := lettering{}
+func letters(labels []string) *lettering {
+	l := &lettering{of: map[string]string{}}
 	for _, label := range labels {
-		l[label] = l.letter()
+		l.of[label] = l.next()
 	}
 	return l
 }
 
-// letter is the first that is free, "" when none is.
-func (l lettering) letter() string {
-	if len(l) >= len(alphabet) {
+// next is a letter that no label has, "" when there is none.
+func (l *lettering) next() string {
+	l.n++
+	if l.n > len(alphabet) {
 		return ""
 	}
-	return alphabet[len(l) : len(l)+1]
-}
-
-// next is a letter for a label of its own.
-func (l lettering) next() string {
-	free := l.letter()
-	l["again "+alphabet[:min(len(l), len(alphabet))]] = free
-	return free
+	return alphabet[l.n-1 : l.n]
 }
 
 // term writes labels as letters.
-func (l lettering) term(labels []string) string {
+func (l *lettering) term(labels []string) string {
 	var b strings.Builder
 	for _, label := range labels {
-		b.WriteString(l[label])
+		b.WriteString(l.of[label])
 	}
 	return b.String()
 }
