@@ -10,10 +10,10 @@ import (
 	"github.com/weirgpu/weir/share/core"
 )
 
-// TestCreditOutlastsARefusal asks for more than was reserved and the cap allows: the refusal takes
-// nothing of what was reserved, which is granted afterwards without being counted again.
-func TestCreditOutlastsARefusal(t *testing.T) {
-	c, err := core.Config{Device: "test:0", Units: 1, Memory: 100}.ForPolicy("fair")
+// brokerOf is a broker of a device under a policy, for the caller to close.
+func brokerOf(t *testing.T, device core.Config, policy string) *broker.Broker {
+	t.Helper()
+	c, err := device.ForPolicy(policy)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,6 +21,13 @@ func TestCreditOutlastsARefusal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return b
+}
+
+// TestCreditOutlastsARefusal asks for more than was reserved and the cap allows: the refusal takes
+// nothing of what was reserved, which is granted afterwards without being counted again.
+func TestCreditOutlastsARefusal(t *testing.T) {
+	b := brokerOf(t, core.Config{Device: "test:0", Units: 1, Memory: 100}, "fair")
 	defer b.Close()
 	job, err := b.Admit(share.Job{Name: "job", Share: share.Share{Elastic: true, Memory: 100}}, 10)
 	if err != nil {

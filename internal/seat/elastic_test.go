@@ -294,14 +294,7 @@ func (l leaving) Evict(most int64) int64 {
 // TestStuckIsSaid: a job that is told to give back what cannot leave says so, and another is asked.
 func TestStuckIsSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, err := core.Config{Device: "cpu:0", Units: 1, Memory: 200}.ForPolicy("fair")
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := broker.New(broker.Config{Config: c})
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := brokerOf(t, core.Config{Device: "cpu:0", Units: 1, Memory: 200}, "fair")
 		defer b.Close()
 		var all []*seat.Elastic
 		for _, name := range []string{"stuck", "leaves", "comes"} {

@@ -116,14 +116,7 @@ func TestMoreCoresThanUnits(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	c, err := seat.Device("cpu:0", m).ForPolicy("fifo")
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := broker.New(broker.Config{Config: c})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := brokerOf(t, seat.Device("cpu:0", m), "fifo")
 	defer b.Close()
 	j, err := b.Admit(share.Job{Name: "a"}, 1)
 	if err != nil {
