@@ -84,6 +84,9 @@ type Options struct {
 	// conditions is that both lay the weights out alike (plan.Plan.Fingerprint): the constants
 	// themselves, which were read twice, are not compared.
 	OneModel bool
+	// State is what the plan was compiled with (plan.Options.State), in memory; nil where it was
+	// compiled with none.
+	State *State
 	// Packed, when set, is called with each constant as soon as its packed copy is written, by
 	// workers at the same time: whoever holds its bytes may let go of what can be had again, such
 	// as pages of a mapped file (onnx.Model.Evict).
@@ -467,6 +470,13 @@ func (s *Session) heap() device.Quota {
 
 // bind ties the plan to the memory of the device.
 func (s *Session) bind(arena device.Buffer) (*plan.Program, error) {
+	if state := s.opts.State; state != nil {
+		if state.plan != s.plan.State {
+			return nil, fmt.Errorf("%w: the session has the state of another plan", plan.ErrState)
+		}
+		return s.plan.BindState(device.HostView(arena), device.HostView(s.packed.Buffer),
+			device.HostView(state.buffer))
+	}
 	if !s.plan.Remote() {
 		return s.plan.Bind(device.HostView(arena), device.HostView(s.packed.Buffer))
 	}

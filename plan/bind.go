@@ -62,11 +62,20 @@ type Program struct {
 // Bind ties the plan to an arena of ArenaBytes and to its packed weights; both must be aligned to
 // [Align] and outlive the program. Nothing is computed.
 func (p *Plan) Bind(arena, packed []byte) (*Program, error) {
-	return fault.Value(func() (*Program, error) { return p.bind(arena, packed, nil) })
+	if p.State.Bytes() > 0 {
+		return nil, fmt.Errorf("graph %q: compiled with a state: bind it with BindState",
+			p.Graph.Name)
+	}
+	return p.bindAll(arena, packed, nil, nil)
 }
 
-// bind is Bind for a body, whose captured values are tensors of the enclosing program.
-func (p *Plan) bind(arena, packed []byte, captures []*tensor.Tensor) (*Program, error) {
+func (p *Plan) bindAll(arena, packed, state []byte, captures []*tensor.Tensor) (*Program, error) {
+	return fault.Value(func() (*Program, error) { return p.bind(arena, packed, state, captures) })
+}
+
+// bind is Bind with a state, and for a body, whose captured values are tensors of the enclosing
+// program.
+func (p *Plan) bind(arena, packed, state []byte, captures []*tensor.Tensor) (*Program, error) {
 	if p.remote {
 		return nil, fmt.Errorf("graph %q: compiled for a device whose memory the host cannot "+
 			"address: bind it with BindRemote", p.Graph.Name)
@@ -81,7 +90,7 @@ func (p *Plan) bind(arena, packed []byte, captures []*tensor.Tensor) (*Program, 
 	}
 	for i := range p.Slots {
 		if r.tensors[i] == nil {
-			r.tensors[i] = r.view(i, arena)
+			r.tensors[i] = r.view(i, arena, state)
 		}
 	}
 	for i := range p.Steps {
@@ -94,7 +103,7 @@ func (p *Plan) bind(arena, packed []byte, captures []*tensor.Tensor) (*Program, 
 	return r, nil
 }
 
-func (r *Program) view(i int, arena []byte) *tensor.Tensor {
+func (r *Program) view(i int, arena, state []byte) *tensor.Tensor {
 	s := &r.plan.Slots[i]
 	t := &tensor.Tensor{DType: s.Type.DType, Shape: []int{}}
 	if shape, ok := s.Type.Ints(); ok {
@@ -108,10 +117,12 @@ func (r *Program) view(i int, arena []byte) *tensor.Tensor {
 		if t.Data == nil { // an arena of no bytes: the value is planned all the same
 			t.Data = []byte{}
 		}
+	case InState:
+		t.Data = span{s.Offset, s.Bytes}.of(state)
 	case Alias:
 		of := r.tensors[s.Of]
 		if of == nil { // a whole comes after its parts
-			of = r.view(s.Of, arena)
+			of = r.view(s.Of, arena, state)
 			r.tensors[s.Of] = of
 		}
 		if t.Data = of.Data; s.Bytes != r.plan.Slots[s.Of].Bytes {
@@ -187,6 +198,7 @@ func (r *Program) end(x *compute.Exec) error {
 		}
 	}
 	r.copyConstants()
+	r.copyUpdates()
 	return nil
 }
 

@@ -30,6 +30,11 @@ type Options struct {
 	// Choices, when not nil, are measured choices of kernels. They change results by rounding, and
 	// how weights are packed.
 	Choices compute.Choices
+	// State, when not nil, is the memory that the plan is bound to beside its arena
+	// ([Plan.BindState]): inputs of the names of its variables are read there, and Updates say
+	// which variables an iteration replaces.
+	State   *State
+	Updates []Update
 	// Placement, when not 0, seeds a random placement of the values in the arena, which takes more
 	// memory than the usual one. It is for tests: results must not depend on it, and where they do,
 	// a step reads memory that is not yet, or no longer, its own.
@@ -85,13 +90,19 @@ func static(g *graph.Graph) error {
 // compile plans a graph, or a body, whose input types are static.
 func compile(ctx context.Context, g *graph.Graph, o Options, body bool) (*Plan, error) {
 	c := compiler{ctx: ctx, opts: o, inner: body, slot: map[*graph.Value]int{},
-		plan: &Plan{Graph: g, Threads: max(1, o.Threads)}}
+		variable: map[string]int{}, plan: &Plan{Graph: g, Threads: max(1, o.Threads)}}
 	c.plan.remote = c.remote()
+	if !body {
+		c.plan.State = o.State
+	}
 	for i, v := range g.Inputs {
 		s := c.newSlot(v, -1)
 		c.plan.Inputs = append(c.plan.Inputs, s)
 		if i >= g.NumFormals() && c.plan.Slots[s].Place == InArena {
 			c.plan.Slots[s].Place = Outer
+		}
+		if err := c.stateInput(s); err != nil {
+			return nil, fmt.Errorf("graph %q: %w", g.Name, err)
 		}
 	}
 	for _, n := range g.Nodes {
@@ -109,10 +120,11 @@ func compile(ctx context.Context, g *graph.Graph, o Options, body bool) (*Plan, 
 		s := c.use(v, len(c.plan.Steps))
 		c.plan.Outputs = append(c.plan.Outputs, c.outputSlot(s))
 	}
-	if err := cmp.Or(c.uncountable, c.countable()); err != nil {
+	if err := cmp.Or(c.uncountable, c.countable(), c.stateOutputs()); err != nil {
 		return nil, fmt.Errorf("graph %q: %w", g.Name, err)
 	}
 	c.join()
+	c.moveUpdates()
 	return c.plan, nil
 }
 
@@ -155,6 +167,9 @@ type compiler struct {
 	inner bool // a body of a node, whose kernel copies the outputs
 	plan  *Plan
 	slot  map[*graph.Value]int
+
+	variable map[string]int // slots of the variables of the state
+	updates  []copied       // values and the slots of the variables that they become
 
 	uncountable error // about the first value whose bytes cannot be counted
 }

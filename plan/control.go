@@ -83,7 +83,7 @@ func packBodies(plans []*Plan, dst []byte) {
 
 // bindBody binds the plan of a body to memory whose sizes came from it.
 func bindBody(p *Plan, arena, packed []byte, captures []*tensor.Tensor) *Program {
-	r, err := p.bind(arena, packed, captures)
+	r, err := p.bind(arena, packed, nil, captures)
 	if err != nil {
 		panic(err)
 	}

@@ -13,6 +13,11 @@
 // A value that dies in the step that reads it gives its place to the step's result where the kernel
 // allows it (compute.InPlace), so inputs are filled anew before each run.
 //
+// What one iteration leaves for the next, such as weights that are trained, lies in a [State]
+// beside the arena, which several plans may be bound to. An output that replaces a variable is
+// computed where the variable lies, if that dies in the step; else it is copied there after the
+// last step.
+//
 // Split along the outermost axis longer than one makes views of the whole, and what Concat joins
 // along that axis is computed where it will lie in the result. Neither is then a step. This is done
 // as far as it takes no more memory than copying.

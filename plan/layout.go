@@ -93,6 +93,9 @@ func (c *compiler) overwrite(i int, of []*block) {
 		return
 	}
 	out := st.Out[0]
+	if c.replace(i, k.InPlace(), of) {
+		return
+	}
 	for _, n := range k.InPlace() {
 		in := p.root(st.In[n])
 		s := &p.Slots[in]

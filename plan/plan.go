@@ -34,12 +34,17 @@ type Plan struct {
 	Flops     int64 // floating-point operations of one iteration
 	Passes    pass.Report
 
+	// State is what the plan is bound to beside an arena and packed weights, nil for nothing; its
+	// bytes are in none of the others.
+	State *State
+
 	remote  bool       // for a device whose memory the host cannot address
 	consts  []constant // those that its steps read, in the order in which they do
 	mirrors []mirror   // what HostBytes are
 
-	copies []copied // that each run makes after its steps
-	bare   bool     // made of a graph that lacks the contents of absorbed constants
+	copies  []copied // that each run makes after its steps
+	updates []copied // that each run makes after those: values, and variables that they become
+	bare    bool     // made of a graph that lacks the contents of absorbed constants
 }
 
 // copied says which slot of the arena has a copy of a constant, or of a view of one.
@@ -96,6 +101,7 @@ const (
 	Outer                 // where the enclosing plan has it: a captured value of a body
 	Dynamic               // on the heap, per iteration
 	OnHost                // in HostBytes: of a remote device no step uses it
+	InState               // at Slot.Offset of the state
 )
 
 // Slot is one value's place.

@@ -265,6 +265,7 @@ func TestOptionsApart(t *testing.T) {
 		"shape":     {Target: host, Shapes: map[string][]int{"input": {2, 3, 32, 32}}},
 		"reference": {Shapes: oneImage},
 		"placement": {Target: host, Shapes: oneImage, Placement: 3},
+		"state":     {Target: host, Shapes: oneImage, State: &plan.State{}},
 		"off": {Target: host, Shapes: oneImage,
 			Passes: pass.Options{Off: []string{"batchnorm"}}},
 		"precision": {Target: host, Shapes: oneImage, Passes: pass.Options{Precision: pass.BF16}},
@@ -542,7 +543,7 @@ func TestEveryOption(t *testing.T) {
 		known   []string
 	}{
 		{plan.Options{}, []string{"Target", "Shapes", "Threads", "Passes", "Placement",
-			"Choices"}},
+			"Choices", "State", "Updates"}},
 		{pass.Options{}, []string{"Off", "StopAfter", "Dump", "Check", "Portable", "Precision",
 			"Features", "Log"}},
 	} {
