@@ -11,11 +11,11 @@ import (
 // Away returns the bytes of packed weights that [Session.Evict] has given back and that were not
 // granted again. Sessions that share weights say the same.
 func (s *Session) Away() int64 {
-	w := s.read()
+	w := s.read(&s.calls)
 	if w == nil {
 		return 0
 	}
-	defer s.endRead()
+	defer s.endRead(&s.calls)
 	return w.away()
 }
 
@@ -28,11 +28,11 @@ func (s *Session) Away() int64 {
 // The weights come back by [Session.Recall] or the next run: from Options.Weights, else packed
 // again of the model's constants. Both must stay what they are while the session lives.
 func (s *Session) Evict(most int64) (freed int64) {
-	w := s.read()
+	w := s.read(&s.calls)
 	if w == nil {
 		return 0
 	}
-	defer s.endRead()
+	defer s.endRead(&s.calls)
 	return w.evict(most)
 }
 
@@ -44,11 +44,11 @@ func (s *Session) Evict(most int64) (freed int64) {
 // [ErrClosed]. What fails while weights are brought is the error of the iterations that wait for
 // them; the next one has it tried again.
 func (s *Session) Recall(ctx context.Context) error {
-	w := s.read()
+	w := s.read(&s.calls)
 	if w == nil {
 		return fmt.Errorf("graph %q: packed weights: %w", s.plan.Graph.Name, ErrClosed)
 	}
-	defer s.endRead()
+	defer s.endRead(&s.calls)
 	return w.recall(ctx)
 }
 
@@ -56,11 +56,11 @@ func (s *Session) Recall(ctx context.Context) error {
 // what bringing each part of them took, the lesser of its last two times; before that by an
 // estimate of the way that they come. 0 when there are none.
 func (s *Session) Reload() time.Duration {
-	w := s.read()
+	w := s.read(&s.calls)
 	if w == nil {
 		return 0
 	}
-	defer s.endRead()
+	defer s.endRead(&s.calls)
 	return w.reload()
 }
 
@@ -119,4 +119,25 @@ func (i *Instance) commit(from, to int64) error {
 		arena.Decommit(from, to)
 	}
 	return err
+}
+
+// read returns the packed weights, which stay until endRead, nil when they have been freed. n is
+// s.calls or s.lent.
+func (s *Session) read(n *int) *weights {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.left {
+		return nil
+	}
+	*n++
+	return s.packed
+}
+
+func (s *Session) endRead(n *int) {
+	s.mu.Lock()
+	defer s.finish()
+	defer s.mu.Unlock()
+	if *n--; *n == 0 {
+		s.ended.Broadcast()
+	}
 }

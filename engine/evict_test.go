@@ -493,6 +493,48 @@ func (q *slowly) Reserve(n int64) error {
 	return q.ledger.Reserve(n)
 }
 
+func (q *slowly) Release(n int64) {
+	if q.on != nil {
+		<-q.on
+	}
+	q.ledger.Release(n)
+}
+
+// TestCloseWaitsForEvict: once Close has returned nothing is held, though the session was giving
+// weights back when it was called. A job that ends then leaves nothing that others were promised.
+func TestCloseWaitsForEvict(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{pool: cpu.NewPool(cpu.PoolOptions{Threads: 1}), quota: &ledger{cap: 1 << 40}}
+		defer b.pool.Close()
+		for _, c := range places(t) {
+			p := c.compile(t, tower(t, rand.New(rand.NewPCG(13, 6)), 2), 2)
+			q := &slowly{ledger: b.quota}
+			o := c.options(t, b, p)
+			o.Quota = q
+			s, err := Load(p, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			q.on = make(chan struct{})
+			closed := make(chan int64)
+			go s.Evict(1000)
+			synctest.Wait()
+			go func() { s.Close(); closed <- b.quota.sum() }()
+			synctest.Wait()
+			select {
+			case held := <-closed:
+				t.Errorf("%s: closed while it gives weights back: %d bytes are held", c.name, held)
+				close(q.on)
+			default:
+				close(q.on)
+				if held := <-closed; held != 0 {
+					t.Errorf("%s: closed: %d bytes are held", c.name, held)
+				}
+			}
+		}
+	})
+}
+
 // TestRecallAsksOnce: of many who want the same weights back one asks the quota for them, and who
 // waits for that one gives up with its context.
 func TestRecallAsksOnce(t *testing.T) {

@@ -102,14 +102,16 @@ type Session struct {
 	meter  device.Meter // nil: nobody counts what is moved
 	copies int64        // bytes of inputs and outputs that an iteration moves
 
-	mu      sync.Mutex
-	free    []*Instance
-	made    int   // instances, those being made included
-	arenas  int64 // bytes of arenas on the device
-	hosted  int64 // bytes of the host beside them
-	reading int   // calls under way that need packed, and have no instance
-	closed  bool
-	left    bool // gives up packed, or has
+	mu     sync.Mutex
+	ended  sync.Cond // calls became 0, or packed was given up
+	free   []*Instance
+	made   int   // instances, those being made included
+	arenas int64 // bytes of arenas on the device
+	hosted int64 // bytes of the host beside them
+	calls  int   // under way that need packed, and have no instance; Close waits for them
+	lent   int   // others, of WithWeights, within which a session may be closed
+	closed bool
+	left   bool // gives up packed, or has
 }
 
 // Load reserves and allocates the plan's packed weights and packs them. The caller owns the session
@@ -125,6 +127,7 @@ func Load(p *plan.Plan, o Options) (*Session, error) {
 		o.HostQuota = o.Quota
 	}
 	s := &Session{plan: p, opts: o}
+	s.ended.L = &s.mu
 	s.opts.Like = nil
 	s.meter, _ = o.Quota.(device.Meter)
 	if p.Remote() {
@@ -265,11 +268,11 @@ func (s *Session) given(mem []byte) (device.Buffer, error) {
 // the host cannot address them, use gets a copy, whose memory HostQuota grants. Weights that are
 // away are recalled, as by an iteration; ctx ends the wait for them.
 func (s *Session) WithWeights(ctx context.Context, use func(weights []byte) error) error {
-	w := s.read()
+	w := s.read(&s.lent)
 	if w == nil {
 		return fmt.Errorf("graph %q: packed weights: %w", s.plan.Graph.Name, ErrClosed)
 	}
-	defer s.endRead()
+	defer s.endRead(&s.lent)
 	here, err := w.hold(ctx)
 	if err != nil {
 		return err
@@ -292,24 +295,6 @@ func (s *Session) WithWeights(ctx context.Context, use func(weights []byte) erro
 		}
 		return use(mem)
 	})
-}
-
-// read returns the packed weights, which stay until endRead, nil when they have been freed.
-func (s *Session) read() *weights {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.left {
-		return nil
-	}
-	s.reading++
-	return s.packed
-}
-
-func (s *Session) endRead() {
-	s.mu.Lock()
-	defer s.finish()
-	defer s.mu.Unlock()
-	s.reading--
 }
 
 func (s *Session) alloc(q device.Quota, n int64) (device.Buffer, error) {
@@ -506,16 +491,38 @@ func (s *Session) freeArena(arena device.Buffer, gone int64) {
 }
 
 // Close frees the packed weights and every free instance; instances in use are freed when they are
-// put back, and the weights with the last of them. Closing twice is allowed.
+// put back, and the weights with the last of them. Calls under way that read the weights, as Evict
+// does, are waited for: a job that ends after Close holds nothing then that others were promised.
+// Closing twice is allowed, and does not wait.
 func (s *Session) Close() {
+	if !s.shut() {
+		return
+	}
+	s.finish()
 	s.mu.Lock()
-	defer s.finish()
 	defer s.mu.Unlock()
+	for s.left && s.packed != nil { // the last call gives them up
+		s.ended.Wait()
+	}
+}
+
+// shut frees the free instances, and returns once no call is under way for which Close waits. It
+// reports whether it is the first to do so.
+func (s *Session) shut() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
 	s.closed = true
 	for _, i := range s.free {
 		s.drop(i)
 	}
 	s.free = nil
+	for s.calls > 0 {
+		s.ended.Wait()
+	}
+	return true
 }
 
 // drop frees an instance's arena; s.mu is held.
@@ -529,7 +536,7 @@ func (s *Session) drop(i *Instance) {
 // free, so that what asks the session something is answered while a transfer under way ends.
 func (s *Session) finish() {
 	s.mu.Lock()
-	last := s.closed && s.made == 0 && s.reading == 0 && !s.left
+	last := s.closed && s.made == 0 && s.calls == 0 && s.lent == 0 && !s.left
 	s.left = s.left || last
 	s.mu.Unlock()
 	if !last {
@@ -539,6 +546,7 @@ func (s *Session) finish() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.packed = nil
+	s.ended.Broadcast()
 }
 
 // Instance is one arena of a session, with the plan bound to it.
