@@ -3,19 +3,25 @@
 # NVIDIA's library is left out, and so is what gRPC and net/http would do of traces and HTTP/2
 # beside weir itself. LDFLAGS are -s -w where none are given: without symbols.
 #
-# Half a megabyte is what functions take that are inlined where no time is spent, and what aligns
-# them: the packages below compute nothing for a request, and are compiled without.
+# A megabyte is what functions take that are inlined where no time is spent, and what aligns them:
+# the packages below compute nothing for a request, and are compiled without. Left as they are: what
+# evaluates operators (internal/op), and what the engine, the kernels and the server call.
 set -eu
 out=${1:?usage: static.sh OUT [LDFLAGS]}
 case $out in /*) ;; *) out=$PWD/$out ;; esac
 cd "$(dirname "$0")/.."
 ldflags=${2:--s -w}
-cold="crypto/tls crypto/x509 debug/elf encoding/xml go.yaml.in/... github.com/spf13/...
-  github.com/coreos/... github.com/go-jose/... oras.land/..."
+cold="archive/zip crypto/elliptic crypto/internal/fips140/rsa crypto/rsa crypto/tls crypto/x509
+  debug/elf encoding/xml internal/zstd text/template go.yaml.in/... github.com/spf13/...
+  github.com/coreos/... github.com/go-jose/... google.golang.org/protobuf/encoding/protojson
+  google.golang.org/protobuf/encoding/prototext google.golang.org/protobuf/internal/descfmt
+  oras.land/..."
 weir=github.com/weirgpu/weir
-cold="$cold $weir/cmd/weir $weir/grad $weir/scenario/... $weir/internal/page $weir/internal/chart
-  $weir/internal/terminal/... $weir/server/web $weir/server/config $weir/server/repo
-  $weir/server/source"
+cold="$cold $weir/cmd/weir $weir/grad $weir/graph $weir/onnx $weir/plan/cache $weir/scenario/...
+  $weir/zoo $weir/tensor/npy $weir/internal/chart $weir/internal/conformance/...
+  $weir/internal/op/microsoft $weir/internal/page $weir/internal/pass $weir/internal/roofline
+  $weir/internal/terminal/... $weir/internal/tune $weir/server/config $weir/server/jobs
+  $weir/server/repo $weir/server/source $weir/server/store $weir/server/web"
 set --
 for p in $cold; do set -- "$@" "-gcflags=$p=-l"; done
 CGO_ENABLED=0 GOOS=linux exec go build -tags nogpu,grpcnotrace,nethttpomithttp2 -trimpath \
