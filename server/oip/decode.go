@@ -222,7 +222,7 @@ func (d *decoder) pass() error {
 	if end < 0 {
 		return d.skip()
 	}
-	for _, other := range []byte(`[{"`) {
+	for _, other := range []byte(`["`) { // an object is none of the elements, wherever it ends
 		if bytes.IndexByte(all[:end], other) >= 0 {
 			return d.skip()
 		}
@@ -386,10 +386,10 @@ func (d *decoder) elements(datatype string, shape []int) (*tensor.Tensor, error)
 func (d *decoder) floats(to []float32) int {
 	for i := range to {
 		begin := d.at
-		f, n := float(d.b[d.at:])
+		f, n := d.float()
 		if n == 0 {
 			d.peek()
-			f, n = float(d.b[d.at:])
+			f, n = d.float()
 		}
 		d.at += n
 		if n == 0 || d.b[d.at] != ',' && d.peek() != ',' {
@@ -400,6 +400,16 @@ func (d *decoder) floats(to []float32) int {
 		to[i] = f
 	}
 	return len(to)
+}
+
+// float is what [float] reads here, if the JSON goes on for as long as it looks.
+func (d *decoder) float() (f float32, length int) {
+	b := d.b[d.at:]
+	if len(b) < within {
+		return 0, 0
+	}
+	f, n := float((*[within]byte)(b))
+	return f, int(n)
 }
 
 // filler makes room for n elements, and says how to read one of them.

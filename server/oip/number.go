@@ -96,7 +96,7 @@ func (c *cursor) power(n *number) error {
 }
 
 // powers are the powers of ten that a float64 holds exactly.
-var powers = [...]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13,
+var powers = [32]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13,
 	1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22}
 
 // quick returns the float64 nearest to n where one division or product of numbers that are exact
@@ -137,11 +137,13 @@ func (n *number) float32() (f float32, ok bool) {
 	return float32(wide), err == nil
 }
 
+// below are the bits of a float64's fraction that a float32 has not.
+const below = 1<<29 - 1
+
 // narrow returns the float32 nearest to a number from the float64 nearest to it; ok is false where
 // that does not tell. Rounding twice is rounding once unless the first ends half-way between two
 // float32: rounding is monotone, and half-ways are float64 themselves.
 func narrow(f float64) (nearest float32, ok bool) {
-	const below = 1<<29 - 1 // bits of a float64's fraction that a float32 has not
 	a := math.Abs(f)
 	ok = a == 0 || a >= 0x1p-126 && a < 0x1p127 && math.Float64bits(f)&below != 1<<28
 	return float32(f), ok
