@@ -21,7 +21,7 @@ var (
 	// mapped is how fast pages of a file in the system's cache are mapped, the middle of three runs
 	// that were far apart, and repacked how fast one core packs weights.
 	mapped   = device.Bus{BytesPerS: 30e9, PerTransfer: 5 * time.Microsecond}
-	repacked = device.Bus{BytesPerS: 1.5e9, PerTransfer: 20 * time.Microsecond}
+	repacked = device.Bus{BytesPerS: 10e9, PerTransfer: 20 * time.Microsecond}
 )
 
 // groups returns the offsets in the packed weights at which a transfer ends when they are brought

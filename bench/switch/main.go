@@ -16,10 +16,12 @@
 //	far     on the device whose memory the host cannot address, behind a bus of 1, 5 and 20 GB/s:
 //	        by how much a run is longer whose weights come than the one before it, whose are
 //	        there, over what it would be at least by the model of PipeSwitch (OSDI 2020), section
-//	        4.2, from the times of the steps as measured, and the bus as fast as it was: real
-//	        bytes are copied, and the host may be slower than the bus that it plays. An engine for
-//	        copies takes no processor; package engine's TestExposed holds the bound with such a
-//	        one, in virtual time
+//	        4.2, from the times of the steps as measured, and the bus as fast as it was. Real
+//	        bytes are copied, by a core, which is slower beside one that computes and makes that
+//	        one slower. An engine for copies does neither; package engine's TestExposed holds the
+//	        bound with such a one, in virtual time. So it is also held over what it would be at
+//	        least as the host plays the bus: as fast as it copies beside a run, which then takes
+//	        as much longer as one does whose weights are there
 //	shrink  an opportunistic job that runs without pause, half of whose weights another asks for:
 //	        from that to when the other one has the bytes, less one iteration
 //	rates   what the cost model of engine/groups.go assumes: reported, and nothing is held

@@ -1,7 +1,6 @@
 package far
 
 import (
-	"runtime"
 	"sync"
 	"time"
 
@@ -48,13 +47,10 @@ func (b *bus) copy(mem, src []byte) {
 	}
 	end := b.take(time.Now(), len(src))
 	copy(mem, src)
-	// Go's timers are late by a millisecond where nothing else runs, longer than many a copy takes.
-	const late = 1200 * time.Microsecond
-	time.Sleep(time.Until(end) - late)
 	for now := time.Now(); now.Before(end); {
-		runtime.Gosched()
+		rest(end.Sub(now))
 		then := time.Now()
-		if then.Equal(now) { // virtual time does not pass while a goroutine spins
+		if then.Equal(now) { // virtual time does not pass while a thread sleeps
 			time.Sleep(end.Sub(now))
 		}
 		now = then
