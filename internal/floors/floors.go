@@ -79,6 +79,11 @@ var Table = []Row{
 	{"internal/roofline", 8, Engine, ""},
 	{"internal/tune", 8, Engine, ""},
 	{"", 8, Both, "weir: the library face"},
+	{"train/recipe", 8, Both, ""},
+	{"train/step", 7, Engine, ""},
+	{"train/data", 3, Engine, ""},
+	{"train/checkpoint", 3, Engine, ""},
+	{"train", 9, Both, "recipes to trained models"},
 	{"examples/digits", 0, Engine, ""},
 	{"examples/...", 10, Both, ""},
 

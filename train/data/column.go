@@ -1,0 +1,120 @@
+package data
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/weirgpu/weir/tensor"
+)
+
+// Column is one input of a model, or the labels, of all samples.
+type Column struct {
+	samples int
+	per     int // elements of a sample
+	bytes   *tensor.Tensor
+	floats  []float32
+	ints    []int64
+	divide  float32
+}
+
+// NewColumn makes a column of samples for an input of that type, which takes per elements of each.
+// Real numbers are divided by divide.
+func NewColumn(t *tensor.Tensor, d tensor.DType, per int, divide float64) (*Column, error) {
+	c := &Column{samples: t.Shape[0], per: per, divide: float32(divide)}
+	if n := t.Len(); n != c.samples*per {
+		return nil, fmt.Errorf("%w: %v of %v: a sample has %d elements, the model takes %d",
+			ErrData, t.DType, t.Shape, n/max(c.samples, 1), per)
+	}
+	switch {
+	case d == tensor.Float32 && t.DType == tensor.Uint8:
+		c.bytes = t
+		return c, nil
+	case d == tensor.Float32:
+		v, err := t.Floats()
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrData, err)
+		}
+		return c, c.real(v, divide)
+	case d == tensor.Int64 || d == tensor.Int32:
+		return c, c.whole(t)
+	}
+	return nil, fmt.Errorf("%w: the model takes %v; data fills float32, int32 and int64", ErrData,
+		d)
+}
+
+// real keeps real numbers, of which training could not recover from any that are not finite.
+func (c *Column) real(v []float64, divide float64) error {
+	c.floats = make([]float32, len(v))
+	for i, x := range v {
+		if c.floats[i] = float32(x / divide); math.IsNaN(x) || math.IsInf(x, 0) {
+			return fmt.Errorf("%w: sample %d holds %v", ErrData, i/c.per, x)
+		}
+	}
+	return nil
+}
+
+// whole keeps whole numbers, whatever type they were written in.
+func (c *Column) whole(t *tensor.Tensor) error {
+	if v, err := t.Ints(); err == nil {
+		c.ints = v
+		return nil
+	}
+	v, err := t.Floats()
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrData, err)
+	}
+	c.ints = make([]int64, len(v))
+	for i, x := range v {
+		if c.ints[i] = int64(x); float64(c.ints[i]) != x {
+			return fmt.Errorf("%w: sample %d holds %v, want a whole number", ErrData, i/c.per, x)
+		}
+	}
+	return nil
+}
+
+// Samples is how many there are.
+func (c *Column) Samples() int { return c.samples }
+
+// Within refuses whole numbers that are not from 0 to before n.
+func (c *Column) Within(n int) error {
+	for i, v := range c.ints {
+		if v < 0 || v >= int64(n) {
+			return fmt.Errorf("%w: sample %d is of class %d: the model has %d, from 0 on", ErrData,
+				i/c.per, v, n)
+		}
+	}
+	return nil
+}
+
+// Fill writes the samples of those numbers, one after another, into a tensor for as many.
+func (c *Column) Fill(into *tensor.Tensor, rows []int) {
+	switch {
+	case c.bytes != nil:
+		to := tensor.As[float32](into)
+		for i, r := range rows {
+			for k, b := range c.bytes.Data[r*c.per : (r+1)*c.per] {
+				to[i*c.per+k] = float32(b) / c.divide
+			}
+		}
+	case c.floats != nil:
+		to := tensor.As[float32](into)
+		for i, r := range rows {
+			copy(to[i*c.per:(i+1)*c.per], c.floats[r*c.per:])
+		}
+	case into.DType == tensor.Int32:
+		to := tensor.As[int32](into)
+		for i, r := range rows {
+			for k, v := range c.ints[r*c.per : (r+1)*c.per] {
+				to[i*c.per+k] = int32(v)
+			}
+		}
+	default:
+		to := tensor.As[int64](into)
+		for i, r := range rows {
+			copy(to[i*c.per:(i+1)*c.per], c.ints[r*c.per:])
+		}
+	}
+}
+
+// Label returns the whole number, or else the nearest one, of a sample with one.
+func (c *Column) Label(row int) int64 { return c.ints[row*c.per] }

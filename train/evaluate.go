@@ -1,0 +1,91 @@
+package train
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/weirgpu/weir/tensor"
+	"github.com/weirgpu/weir/train/step"
+)
+
+// Evaluation is how good a model is on samples that it was not trained on.
+type Evaluation struct {
+	Loss    float64 `json:"loss"` // mean over the samples
+	Metric  float64 `json:"metric"`
+	Name    string  `json:"metric_name,omitempty"` // "accuracy"; "" for losses that have none
+	Samples int     `json:"samples"`
+}
+
+// Evaluate tries the model as it is.
+func (r *Run) Evaluate(ctx context.Context) (*Evaluation, error) {
+	rows := r.data.eval.rows
+	e := &Evaluation{Samples: len(rows)}
+	right, judged := 0, 0
+	batch := make([]int, r.data.batch)
+	for at := 0; at < len(rows); at += len(batch) {
+		n := copy(batch, rows[at:])
+		for i := n; i < len(batch); i++ { // the rest of the last batch counts for nothing
+			batch[i] = rows[at]
+		}
+		r.data.fill(r.eval, &r.data.eval, batch, -1)
+		if err := r.eval.instance.Run(ctx, r.opts.Gate); err != nil {
+			return nil, fmt.Errorf("evaluation: %w", err)
+		}
+		out := r.eval.instance.Outputs()
+		for _, v := range tensor.As[float32](out[0])[:n] {
+			e.Loss += float64(v)
+		}
+		hits, of := r.hits(out[1], n)
+		right, judged = right+hits, judged+of
+	}
+	e.Loss /= float64(len(rows))
+	if judged > 0 {
+		e.Name, e.Metric = "accuracy", float64(right)/float64(judged)
+	}
+	if math.IsNaN(e.Loss) || math.IsInf(e.Loss, 0) {
+		return nil, fmt.Errorf("%w: the loss of the evaluation after update %d is %v", ErrDiverged,
+			r.done, e.Loss)
+	}
+	return e, nil
+}
+
+// hits counts the labels of the first n samples that scores name, and all of them.
+func (r *Run) hits(scores *tensor.Tensor, n int) (hits, of int) {
+	v := tensor.As[float32](scores)
+	labels := r.eval.input(r.data.label.Name)
+	switch r.recipe.Loss.Kind {
+	case step.CrossEntropy:
+		classes, inner := scores.Shape[1], 1
+		for _, d := range scores.Shape[2:] {
+			inner *= d
+		}
+		want := tensor.As[int64](labels)[:n*inner]
+		for i, w := range want {
+			at, best := (i/inner)*classes*inner+i%inner, 0
+			for c := range classes {
+				if v[at+c*inner] > v[at+best*inner] {
+					best = c
+				}
+			}
+			if int64(best) == w {
+				hits++
+			}
+		}
+		return hits, len(want)
+	case step.BinaryCrossEntropy:
+		border := float32(0)
+		if r.step.Labels.Probabilities {
+			border = 0.5
+		}
+		want := tensor.As[float32](labels)
+		want = want[:len(want)/scores.Shape[0]*n]
+		for i, w := range want {
+			if (v[i] > border) == (w > 0.5) {
+				hits++
+			}
+		}
+		return hits, len(want)
+	}
+	return 0, 0
+}

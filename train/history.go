@@ -1,0 +1,159 @@
+package train
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/weirgpu/weir/train/checkpoint"
+)
+
+// History is how a run went. It is part of checkpoints, but for the times.
+type History struct {
+	Points  []Point `json:"points,omitempty"` // one an epoch
+	Sum     float64 `json:"sum,omitempty"`    // of the losses of the epoch under way
+	Count   int64   `json:"count,omitempty"`
+	Best    float64 `json:"best,omitempty"`  // loss of an evaluation
+	Since   int     `json:"since,omitempty"` // epochs since then
+	Stopped bool    `json:"stopped,omitempty"`
+
+	steps  []time.Duration
+	waited time.Duration
+}
+
+// Point is what an epoch came to.
+type Point struct {
+	Epoch  int         `json:"epoch"`
+	Update int64       `json:"update"`
+	Loss   float64     `json:"loss"` // mean of its updates
+	Eval   *Evaluation `json:"eval,omitempty"`
+}
+
+// maxTimes bounds the times that are kept for their median.
+const maxTimes = 1 << 16
+
+func (h *History) add(loss float64) {
+	h.Sum += loss
+	h.Count++
+}
+
+func (h *History) took(e Event) {
+	h.waited += e.Waited
+	if len(h.steps) < maxTimes {
+		h.steps = append(h.steps, e.Took)
+	}
+}
+
+// mean is the mean loss of the epoch under way.
+func (h *History) mean() float64 { return h.Sum / float64(max(h.Count, 1)) }
+
+// end ends an epoch; without a better evaluation for patience epochs it ends the run.
+func (h *History) end(p Point, patience int) {
+	h.Points = append(h.Points, p)
+	h.Sum, h.Count = 0, 0
+	if p.Eval == nil {
+		return
+	}
+	if first := len(h.Points) == 1; first || p.Eval.Loss < h.Best {
+		h.Best, h.Since = p.Eval.Loss, 0
+		return
+	}
+	h.Since++
+	h.Stopped = patience > 0 && h.Since >= patience
+}
+
+// Keys of the metadata of checkpoints.
+const (
+	keyUpdate  = "weir.update"
+	keyHistory = "weir.history"
+	keySeed    = "weir.seed"
+)
+
+// meta is what a checkpoint holds beside the variables.
+func (r *Run) meta() (map[string]string, error) {
+	text, err := json.Marshal(&r.history)
+	return map[string]string{keyUpdate: strconv.FormatInt(r.done, 10),
+		keySeed: strconv.FormatUint(r.recipe.Seed, 10), keyHistory: string(text)}, err
+}
+
+// restore takes over what a checkpoint holds beside the variables.
+func (r *Run) restore(meta map[string]string) error {
+	done, err := strconv.ParseInt(meta[keyUpdate], 10, 64)
+	var h History
+	if err == nil {
+		err = json.Unmarshal([]byte(meta[keyHistory]), &h)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", checkpoint.ErrCheckpoint, err)
+	}
+	if seed := strconv.FormatUint(r.recipe.Seed, 10); meta[keySeed] != seed {
+		return fmt.Errorf("%w: it is of seed %s, the recipe has %s: begin anew, or take that seed",
+			checkpoint.ErrCheckpoint, meta[keySeed], seed)
+	}
+	r.done, r.history = done, h
+	r.opts.Log.Info("goes on from a checkpoint", "update", done)
+	return nil
+}
+
+// Result is what a run came to. Its JSON fields are those of weir train.
+type Result struct {
+	Steps         int64   `json:"steps"` // updates in all
+	Loss          float64 `json:"loss"`  // mean over the last epoch
+	Metric        float64 `json:"metric"`
+	MetricName    string  `json:"metric_name,omitempty"`
+	EvalLoss      float64 `json:"eval_loss"`
+	StepMS        float64 `json:"step_ms"` // median of an update, with its data
+	SamplesPerS   float64 `json:"samples_per_s"`
+	DataWaitShare float64 `json:"data_wait_share"` // of the time of updates
+	ArenaBytes    int64   `json:"arena_bytes"`
+	StateBytes    int64   `json:"state_bytes"`
+	SkippedSteps  int64   `json:"skipped_steps"`
+	Scale         float64 `json:"scale"`  // of the loss
+	Digest        string  `json:"digest"` // of the state: equal runs have equal digests
+	Model         string  `json:"model,omitempty"`
+	Threads       int     `json:"threads"`
+	Seconds       float64 `json:"seconds"`
+	Points        []Point `json:"epochs"`
+}
+
+// result sums a run up.
+func (r *Run) result(took time.Duration, updates int64) *Result {
+	h := &r.history
+	res := &Result{Steps: r.done, Loss: h.mean(), StateBytes: r.step.State.Bytes(), Scale: 1,
+		Threads: r.opts.Machine.Pool.Threads(), Seconds: took.Seconds(), Points: h.Points}
+	res.ArenaBytes = r.arenas()
+	if meta, err := r.meta(); err == nil {
+		res.Digest = checkpoint.Digest(meta, r.values())
+	}
+	if n := len(h.Points); n > 0 && h.Count == 0 {
+		res.Loss = h.Points[n-1].Loss
+		if e := h.Points[n-1].Eval; e != nil {
+			res.Metric, res.MetricName, res.EvalLoss = e.Metric, e.Name, e.Loss
+		}
+	}
+	if len(h.steps) == 0 {
+		return res
+	}
+	var sum time.Duration
+	sorted := slices.Clone(h.steps)
+	slices.Sort(sorted)
+	for _, d := range sorted {
+		sum += d
+	}
+	res.StepMS = float64(sorted[len(sorted)/2]) / float64(time.Millisecond)
+	res.SamplesPerS = float64(updates) * float64(r.data.update) / max(sum.Seconds(), 1e-9)
+	res.DataWaitShare = h.waited.Seconds() / max(sum.Seconds(), 1e-9)
+	return res
+}
+
+// arenas are the bytes of all arenas and packed weights of a run.
+func (r *Run) arenas() (n int64) {
+	for _, p := range []*program{r.train, r.add, r.eval} {
+		if p != nil {
+			n += p.plan.PeakBytes(1)
+		}
+	}
+	return n
+}

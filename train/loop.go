@@ -1,0 +1,237 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"path/filepath"
+	"time"
+
+	"github.com/weirgpu/weir/tensor"
+	"github.com/weirgpu/weir/train/checkpoint"
+)
+
+// Event is what a run has come to.
+type Event struct {
+	Update, Updates int64
+	Epoch, Epochs   int // Epoch counts from 1
+	Loss            float64
+	Rate            float64
+	Took            time.Duration // the update, with its data
+	Waited          time.Duration // part of it: for data, with the device idle
+	Eval            *Evaluation   // nil but after an evaluation
+}
+
+// Updates is how many updates the whole run makes.
+func (r *Run) Updates() int64 {
+	n := int64(r.recipe.Epochs) * r.perEpoch()
+	if s := int64(r.recipe.Steps); s > 0 && (n == 0 || s < n) {
+		n = s
+	}
+	return n
+}
+
+// perEpoch is how many updates an epoch has; samples that make no whole update are left out of it.
+func (r *Run) perEpoch() int64 { return int64(len(r.data.train.rows) / r.data.update) }
+
+// Train trains from where the run is to its end, and writes what the recipe asks for. When ctx is
+// done, it ends after the update that is under way, and keeps a checkpoint, if the recipe has any:
+// the error is then ctx's.
+func (r *Run) Train(ctx context.Context) (*Result, error) {
+	begin, from := time.Now(), r.done
+	err := r.updates(ctx)
+	res := r.result(time.Since(begin), r.done-from)
+	if err != nil {
+		return res, err
+	}
+	if path := r.recipe.Output; path != "" && r.ended() {
+		if err := r.Write(path); err != nil {
+			return res, err
+		}
+		res.Model = path
+	}
+	return res, nil
+}
+
+// ended reports whether there is nothing left to do.
+func (r *Run) ended() bool { return r.done >= r.Updates() || r.history.Stopped }
+
+// updates makes updates until the run ends or is ended.
+func (r *Run) updates(ctx context.Context) error {
+	var order []int
+	epoch := int64(-1)
+	kept := time.Now()
+	for !r.ended() && (r.opts.Steps == 0 || r.done < r.opts.Steps) {
+		if err := ctx.Err(); err != nil {
+			return errors.Join(err, r.keep())
+		}
+		if e := r.done / r.perEpoch(); e != epoch {
+			order, epoch = r.order(), e
+		}
+		if err := r.update(ctx, order); err != nil {
+			return err
+		}
+		whole := r.done%r.perEpoch() == 0
+		if whole || r.ended() {
+			if err := r.endEpoch(ctx, int(epoch)); err != nil {
+				return err
+			}
+		}
+		if r.due(whole, kept) {
+			if err := r.keep(); err != nil {
+				return err
+			}
+			kept = time.Now()
+		}
+	}
+	return r.keep()
+}
+
+// event is the update that comes next.
+func (r *Run) event() Event {
+	e := Event{Update: r.done + 1, Updates: r.Updates(), Epoch: int(r.done/r.perEpoch()) + 1,
+		Epochs: r.recipe.Epochs}
+	e.Rate = r.recipe.Rate * r.recipe.Schedule.At(e.Update, e.Updates)
+	return e
+}
+
+// update makes one update.
+func (r *Run) update(ctx context.Context, order []int) error {
+	begin := time.Now()
+	e := r.event()
+	if err := r.compute(ctx, order, &e); err != nil {
+		return err
+	}
+	if math.IsNaN(e.Loss) || math.IsInf(e.Loss, 0) {
+		return r.diverged(ctx, e)
+	}
+	r.done++
+	r.history.add(e.Loss)
+	e.Took = time.Since(begin)
+	r.history.took(e)
+	if r.opts.Progress != nil {
+		r.opts.Progress(e)
+	}
+	return nil
+}
+
+// part is the program of batch i of an update: the last replaces the weights.
+func (r *Run) part(i int) *program {
+	if i == r.recipe.Accumulate-1 {
+		return r.train
+	}
+	return r.add
+}
+
+// fill writes the inputs of batch i of an update.
+func (r *Run) fill(p *program, order []int, i int, e *Event) {
+	at := int(r.done%r.perEpoch())*r.data.update + i*r.data.batch
+	r.data.fill(p, &r.data.train, order[at:at+r.data.batch], e.Epoch)
+	for name, v := range r.recipe.Optimizer.Scalars(e.Rate, e.Update) {
+		if to := p.input(name); to != nil {
+			tensor.As[float32](to)[0] = v
+		}
+	}
+}
+
+// compute makes an update from its batches. It says nothing of what the loss comes to.
+func (r *Run) compute(ctx context.Context, order []int, e *Event) error {
+	r.clearSums()
+	for i := range r.recipe.Accumulate {
+		p := r.part(i)
+		filling := time.Now()
+		r.fill(p, order, i, e)
+		e.Waited += time.Since(filling)
+		// an update that is cut short would leave some weights changed and others not
+		if err := p.instance.Run(context.WithoutCancel(ctx), r.opts.Gate); err != nil {
+			return fmt.Errorf("update %d: %w", e.Update, err)
+		}
+		loss := tensor.As[float32](p.instance.Outputs()[0])[0]
+		e.Loss += float64(loss) / float64(r.recipe.Accumulate)
+	}
+	return nil
+}
+
+// clearSums begins an update.
+func (r *Run) clearSums() {
+	if len(r.step.Sums) == 0 {
+		return
+	}
+	for _, v := range r.values() {
+		for _, name := range r.step.Sums {
+			if v.Name == name {
+				clear(v.Data)
+			}
+		}
+	}
+}
+
+// endEpoch tries the model and decides whether to go on.
+func (r *Run) endEpoch(ctx context.Context, epoch int) error {
+	p := Point{Epoch: epoch + 1, Update: r.done, Loss: r.history.mean()}
+	if len(r.data.eval.rows) > 0 {
+		e, err := r.Evaluate(ctx)
+		if err != nil {
+			return err
+		}
+		p.Eval = e
+	}
+	r.history.end(p, r.recipe.Patience)
+	if r.opts.Progress != nil && p.Eval != nil {
+		r.opts.Progress(Event{Update: r.done, Updates: r.Updates(), Epoch: epoch + 1,
+			Epochs: r.recipe.Epochs, Loss: p.Loss, Eval: p.Eval})
+	}
+	return nil
+}
+
+// due reports whether a checkpoint is to be kept now.
+func (r *Run) due(epochEnded bool, kept time.Time) bool {
+	c := &r.recipe.Checkpoint
+	switch {
+	case c.Steps > 0:
+		return r.done%int64(c.Steps) == 0
+	case c.Every > 0:
+		return time.Since(kept) >= c.Every
+	}
+	return epochEnded
+}
+
+// folder is where the run keeps checkpoints.
+func (r *Run) folder() checkpoint.Folder {
+	return checkpoint.Folder{Path: r.recipe.Checkpoint.To, Keep: r.recipe.Checkpoint.Keep}
+}
+
+// keep writes a checkpoint, if the recipe has any.
+func (r *Run) keep() error {
+	if r.recipe.Checkpoint.To == "" {
+		return nil
+	}
+	meta, err := r.meta()
+	if err != nil {
+		return err
+	}
+	return r.folder().Write(r.done, meta, r.values())
+}
+
+// Resume goes on from the newest checkpoint that is whole. Without any the run begins anew, and the
+// error is nil.
+func (r *Run) Resume() error {
+	if r.recipe.Checkpoint.To == "" {
+		return fmt.Errorf("the recipe keeps no checkpoints: give it checkpoint: {to: FOLDER}")
+	}
+	meta, damaged, err := r.folder().Newest(r.values())
+	for _, d := range damaged {
+		r.opts.Log.Warn("passed over a damaged checkpoint", "error", d)
+	}
+	if len(damaged) == 0 && errors.Is(err, fs.ErrNotExist) {
+		r.opts.Log.Info("no checkpoint: the run begins anew",
+			"folder", filepath.Clean(r.recipe.Checkpoint.To))
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return r.restore(meta)
+}

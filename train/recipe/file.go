@@ -1,0 +1,302 @@
+package recipe
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/weirgpu/weir/internal/yamlfile"
+	"github.com/weirgpu/weir/train/step"
+)
+
+type whole = yamlfile.Text[yamlfile.Whole, *yamlfile.Whole]
+
+// file is a Recipe as it is written in YAML.
+type file struct {
+	Model      string
+	Start      string
+	Data       fileData
+	Loss       fileLoss
+	Train      []string
+	Freeze     []string
+	Optimizer  fileOptimizer
+	Schedule   fileSchedule
+	Clip       number
+	Accumulate whole
+	Average    float64
+	Precision  string
+	Epochs     whole
+	Steps      whole
+	Patience   whole
+	Seed       whole
+	Checkpoint fileCheckpoint
+	Output     string
+	Report     string
+}
+
+type fileData struct {
+	Inputs  map[string]string
+	Labels  string
+	Divide  number
+	Batch   whole
+	Augment []string
+	Eval    fileEval
+}
+
+type fileEval struct {
+	Inputs map[string]string
+	Labels string
+	Rows   string
+	Part   float64
+}
+
+type fileCheckpoint struct {
+	To    string
+	Every time.Duration
+	Steps whole
+	Keep  whole
+}
+
+// number is a number that may be left out, or be none.
+type number struct {
+	given bool
+	value float64
+}
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (v *number) UnmarshalYAML(n *yaml.Node) error {
+	if n.Value == "none" {
+		return nil
+	}
+	v.given = true
+	return n.Decode(&v.value)
+}
+
+// or is the number, or what stands for one that is left out.
+func (v number) or(def float64) float64 {
+	if v.given {
+		return v.value
+	}
+	return def
+}
+
+// fileLoss is a loss by name, or one key with its values.
+type fileLoss struct{ step.Loss }
+
+type fileLossOf struct {
+	Scores string
+	Labels string
+	Delta  number
+}
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (l *fileLoss) UnmarshalYAML(n *yaml.Node) error {
+	var of fileLossOf
+	name, err := named(n, "loss", &of)
+	if err != nil {
+		return err
+	}
+	for _, kind := range step.Losses() {
+		if string(kind) == name {
+			l.Loss = step.Loss{Kind: kind, Scores: of.Scores, Labels: of.Labels,
+				Delta: of.Delta.or(0)}
+			if kind != step.Huber && of.Delta.given {
+				return yamlfile.Fault(n.Line, "loss: delta is for huber alone")
+			}
+			return nil
+		}
+	}
+	return yamlfile.Fault(n.Line, "loss: unknown %q: want one of %v", name, step.Losses())
+}
+
+// named reads a name, or one key whose value is read into a struct.
+func named(n *yaml.Node, what string, into any) (string, error) {
+	if n.Kind == yaml.ScalarNode {
+		return n.Value, nil
+	}
+	if n.Kind != yaml.MappingNode || len(n.Content) != 2 ||
+		n.Content[0].Kind != yaml.ScalarNode {
+		return "", yamlfile.Fault(n.Line, "%s: want a name, or one with its values, as in "+
+			"{name: {key: value}}", what)
+	}
+	name, of := n.Content[0].Value, n.Content[1]
+	if of.Kind != yaml.MappingNode && of.Tag != "!!null" {
+		return "", yamlfile.Fault(of.Line, "%s: %s: want keys with values", what, name)
+	}
+	return name, known(of, what+": "+name, into)
+}
+
+// known decodes a mapping whose keys are all fields of a struct.
+func known(n *yaml.Node, what string, into any) error {
+	var keys string
+	switch into.(type) {
+	case *fileLossOf:
+		keys = lossKeys
+	case *fileRule:
+		keys = ruleKeys
+	case *fileScheduleOf:
+		keys = scheduleKeys
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if key := n.Content[i]; !listed(keys, key.Value) {
+			return yamlfile.Fault(key.Line, "%s: unknown key %q: want %s", what, key.Value, keys)
+		}
+	}
+	return n.Decode(into)
+}
+
+// fileOptimizer is one rule by its key, beside what all have in common.
+type fileOptimizer struct {
+	kind step.OptimizerKind
+	fileRule
+}
+
+type fileRule struct {
+	Rate     number
+	Momentum number
+	Nesterov bool
+	Beta1    number
+	Beta2    number
+	Epsilon  number
+	Decay    number
+}
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (o *fileOptimizer) UnmarshalYAML(n *yaml.Node) error {
+	name, err := named(n, "optimizer", &o.fileRule)
+	if err != nil {
+		return err
+	}
+	for _, kind := range step.Optimizers() {
+		if string(kind) == name {
+			o.kind = kind
+			return o.meant(n)
+		}
+	}
+	return yamlfile.Fault(n.Line, "optimizer: unknown %q: want one of %v", name, step.Optimizers())
+}
+
+// meant refuses numbers that a rule does not have.
+func (o *fileOptimizer) meant(n *yaml.Node) error {
+	moments := o.kind == step.Adam || o.kind == step.AdamW || o.kind == step.LAMB
+	for _, c := range []struct {
+		name  string
+		given bool
+		has   bool
+	}{
+		{"momentum", o.Momentum.given, o.kind == step.Momentum},
+		{"nesterov", o.Nesterov, o.kind == step.Momentum},
+		{"beta1", o.Beta1.given, moments}, {"beta2", o.Beta2.given, moments},
+		{"epsilon", o.Epsilon.given, moments || o.kind == step.Adagrad},
+	} {
+		if c.given && !c.has {
+			return yamlfile.Fault(n.Line, "optimizer: %s has no %s", o.kind, c.name)
+		}
+	}
+	return nil
+}
+
+func (o *fileOptimizer) optimizer() step.Optimizer {
+	out := o.kind.Defaults()
+	out.Nesterov = o.Nesterov
+	out.Momentum = o.Momentum.or(out.Momentum)
+	out.Beta1, out.Beta2 = o.Beta1.or(out.Beta1), o.Beta2.or(out.Beta2)
+	out.Epsilon, out.Decay = o.Epsilon.or(out.Epsilon), o.Decay.or(out.Decay)
+	return out
+}
+
+// fileSchedule is a schedule by name, or one key with its values.
+type fileSchedule struct{ Schedule }
+
+type fileScheduleOf struct {
+	Warmup whole
+	Floor  float64
+	Every  whole
+	Factor number
+}
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (s *fileSchedule) UnmarshalYAML(n *yaml.Node) error {
+	var of fileScheduleOf
+	name, err := named(n, "schedule", &of)
+	if err != nil {
+		return err
+	}
+	all := []ScheduleKind{Constant, Cosine, Linear, Steps}
+	for _, kind := range all {
+		if string(kind) == name {
+			s.Schedule = Schedule{Kind: kind, Warmup: int(of.Warmup.Value), Floor: of.Floor,
+				Every: int(of.Every.Value), Factor: of.Factor.or(0.1)}
+			return nil
+		}
+	}
+	return yamlfile.Fault(n.Line, "schedule: unknown %q: want one of %v", name, all)
+}
+
+// recipe is what the file says, with what it leaves out.
+func (f *file) recipe() (*Recipe, error) {
+	r := &Recipe{Model: f.Model, Start: Start(f.Start), Loss: f.Loss.Loss, Train: f.Train,
+		Freeze: f.Freeze, Rate: f.Optimizer.Rate.or(0.001), Schedule: f.Schedule.Schedule,
+		Clip: f.Clip.or(0), Accumulate: int(f.Accumulate.Value), Average: f.Average,
+		Precision: Precision(f.Precision), Epochs: int(f.Epochs.Value), Steps: int(f.Steps.Value),
+		Patience: int(f.Patience.Value), Seed: uint64(f.Seed.Value), Output: f.Output,
+		Report: f.Report}
+	r.Data = Data{Inputs: f.Data.Inputs, Labels: f.Data.Labels, Divide: f.Data.Divide.or(1),
+		Batch: int(f.Data.Batch.Value), Augment: f.Data.Augment, Eval: Eval(f.Data.Eval)}
+	c := f.Checkpoint
+	r.Checkpoint = Checkpoint{To: c.To, Every: c.Every, Steps: int(c.Steps.Value),
+		Keep: int(c.Keep.Value)}
+	if f.Optimizer.kind != "" {
+		r.Optimizer = f.Optimizer.optimizer()
+	}
+	if f.Accumulate.Value == 0 {
+		r.Accumulate = 1
+	}
+	if c.Keep.Value == 0 {
+		r.Checkpoint.Keep = 3
+	}
+	if r.Start == "" {
+		r.Start = FromModel
+	}
+	if r.Precision == "" {
+		r.Precision = FP32
+	}
+	var err error
+	if c.Every < 0 || c.Steps.Value < 0 {
+		err = errors.New("checkpoint: every and steps: want none below 0")
+	}
+	for _, text := range r.Data.Augment {
+		if _, e := ParseChange(text); e != nil {
+			err = errors.Join(err, fmt.Errorf("data: augment: %w", e))
+		}
+	}
+	return r, err
+}
+
+const (
+	lossKeys     = "scores, labels, delta"
+	ruleKeys     = "rate, momentum, nesterov, beta1, beta2, epsilon, decay"
+	scheduleKeys = "warmup, floor, every, factor"
+)
+
+// words are told to whoever writes a recipe wrongly.
+var words = yamlfile.Words{
+	Empty: "want model, data, loss and optimizer",
+	Holds: "one recipe",
+	Keys: map[string]string{
+		"recipe.file": "model, start, data, loss, train, freeze, optimizer, schedule, clip, " +
+			"accumulate, average, precision, epochs, steps, patience, seed, checkpoint, output, " +
+			"report",
+		"recipe.fileData":       "inputs, labels, divide, batch, augment, eval",
+		"recipe.fileEval":       "inputs, labels, rows, part",
+		"recipe.fileCheckpoint": "to, every, steps, keep",
+	},
+	Forms: map[string]string{
+		"map[string]string":     "names with files, as in {image: images.npy}",
+		"recipe.fileData":       "keys with values",
+		"recipe.fileEval":       "keys with values",
+		"recipe.fileCheckpoint": "keys with values",
+	},
+}

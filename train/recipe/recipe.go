@@ -1,0 +1,229 @@
+package recipe
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/weirgpu/weir/internal/yamlfile"
+	"github.com/weirgpu/weir/train/step"
+)
+
+// ErrRecipe is the kind of error about a recipe that cannot be followed as it is written.
+var ErrRecipe = errors.New("invalid recipe")
+
+// Start says what weights are before the first step.
+type Start string
+
+// The starts.
+const (
+	FromModel  Start = "model"  // as the model has them
+	FromRandom Start = "random" // drawn from the seed, by what each weight does
+)
+
+// Precision is the arithmetic of a step.
+type Precision string
+
+// Precisions lists those that a step can be computed in.
+func Precisions() []Precision { return []Precision{FP32} }
+
+// FP32 computes everything in float32.
+const FP32 Precision = "fp32"
+
+// Recipe is a training run.
+type Recipe struct {
+	Model     string // a file
+	Start     Start
+	Data      Data
+	Loss      step.Loss
+	Train     []string // names of weights, with * for any text; none for all
+	Freeze    []string
+	Optimizer step.Optimizer
+	Rate      float64
+	Schedule  Schedule
+	Clip      float64 // norm of all gradients; 0 for none
+	// Accumulate is the number of batches of one update, at least 1.
+	Accumulate int
+	Average    float64 // of weights; what it keeps at each update, 0 for none
+	Precision  Precision
+	Epochs     int
+	Steps      int // updates after which training ends; 0: not before Epochs
+	Patience   int // epochs without a better evaluation after which training ends; 0: none
+	Seed       uint64
+	Checkpoint Checkpoint
+	Output     string // the file of the trained model
+	Report     string // a page; "" for none
+}
+
+// Data says what a model is trained and tried on.
+type Data struct {
+	Inputs map[string]string // files by the model's inputs
+	Labels string
+	Divide float64 // inputs of real numbers are divided by it; 0 for 1
+	Batch  int
+	// Augment lists changes of images: "flip", "crop 4".
+	Augment []string
+	Eval    Eval
+}
+
+// Eval says which samples a model is tried on, which training does not see.
+type Eval struct {
+	Inputs map[string]string // files of their own
+	Labels string
+	Rows   string  // or a file of the numbers of samples of Data
+	Part   float64 // or so much of them, drawn from the seed
+}
+
+// Given reports whether there is anything to try a model on.
+func (e *Eval) Given() bool { return len(e.Inputs) > 0 || e.Rows != "" || e.Part > 0 }
+
+// Checkpoint says when the state of a run is kept.
+type Checkpoint struct {
+	To    string        // a folder; "" keeps none
+	Every time.Duration // at least so long after the last; 0: after each epoch
+	Steps int           // or after so many updates
+	Keep  int           // how many of the newest
+}
+
+// Load reads and checks a recipe file. Paths in it are made relative to its folder. The error names
+// the file and is of kind [ErrRecipe], unless the file cannot be read.
+func Load(path string) (*Recipe, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	r, err := Parse(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	r.under(filepath.Dir(path))
+	return r, nil
+}
+
+// under makes the paths of a recipe relative to a folder.
+func (r *Recipe) under(dir string) {
+	for _, p := range []*string{&r.Model, &r.Data.Labels, &r.Data.Eval.Labels, &r.Data.Eval.Rows,
+		&r.Checkpoint.To, &r.Output, &r.Report} {
+		*p = under(dir, *p)
+	}
+	for _, files := range []map[string]string{r.Data.Inputs, r.Data.Eval.Inputs} {
+		for name, file := range files {
+			files[name] = under(dir, file)
+		}
+	}
+}
+
+func under(dir, path string) string {
+	if filepath.IsAbs(path) || path == "" {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
+// Parse reads a recipe and checks it.
+func Parse(from io.Reader) (*Recipe, error) {
+	text, err := yamlfile.Read(from)
+	if errors.Is(err, yamlfile.ErrLong) {
+		return nil, fmt.Errorf("%w: %w", ErrRecipe, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var f file
+	if err := words.Decode(text, &f); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRecipe, err)
+	}
+	r, err := f.recipe()
+	if err = errors.Join(err, r.check()); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRecipe, oneLine(err))
+	}
+	return r, nil
+}
+
+// check refuses what means nothing, all faults together.
+func (r *Recipe) check() error {
+	var faults []error
+	want := func(ok bool, format string, args ...any) {
+		if !ok {
+			faults = append(faults, fmt.Errorf(format, args...))
+		}
+	}
+	want(r.Model != "", "model: want an ONNX file")
+	want(len(r.Data.Inputs) > 0, "data: want inputs, a file for each input of the model")
+	want(r.Data.Labels != "", "data: want labels, a file")
+	want(r.Data.Batch > 0, "data: batch %d: want at least 1", r.Data.Batch)
+	want(r.Data.Divide > 0, "data: divide %g: want a number above 0", r.Data.Divide)
+	want(r.Loss.Kind != "", "loss: want one of %v", step.Losses())
+	want(r.Optimizer.Kind != "", "optimizer: want one of %v", step.Optimizers())
+	want(r.Rate > 0, "optimizer: rate %g: want a number above 0", r.Rate)
+	want(r.Epochs > 0 || r.Steps > 0, "want epochs or steps, how long to train")
+	want(r.Epochs >= 0 && r.Steps >= 0 && r.Patience >= 0,
+		"epochs %d, steps %d, patience %d: want none below 0", r.Epochs, r.Steps, r.Patience)
+	want(r.Clip >= 0, "clip %g: want a norm above 0, or none", r.Clip)
+	want(r.Accumulate > 0, "accumulate %d: want at least 1", r.Accumulate)
+	want(r.Average >= 0 && r.Average < 1, "average %g: want a number from 0 to before 1", r.Average)
+	want(r.Start == FromModel || r.Start == FromRandom, "start %q: want model or random", r.Start)
+	want(slices.Contains(Precisions(), r.Precision), "precision %q: want one of %v", r.Precision,
+		Precisions())
+	want(r.Patience == 0 || r.Data.Eval.Given(), "patience: want data to evaluate on (data: eval)")
+	want(r.Checkpoint.Keep > 0, "checkpoint: keep %d: want at least 1", r.Checkpoint.Keep)
+	faults = append(faults, r.checkEval(), r.checkOptimizer(), r.Schedule.check())
+	return errors.Join(faults...)
+}
+
+// checkEval refuses several answers to one question.
+func (r *Recipe) checkEval() error {
+	e, n := &r.Data.Eval, 0
+	for _, given := range []bool{len(e.Inputs) > 0, e.Rows != "", e.Part != 0} {
+		if given {
+			n++
+		}
+	}
+	switch {
+	case n > 1:
+		return errors.New("data: eval: want one of inputs, rows and part")
+	case (len(e.Inputs) > 0) != (e.Labels != ""):
+		return errors.New("data: eval: want inputs and labels together")
+	case e.Part < 0 || e.Part >= 1:
+		return fmt.Errorf("data: eval: part %g: want a number from 0 to before 1", e.Part)
+	}
+	return nil
+}
+
+// checkOptimizer refuses numbers with which weights grow without bound.
+func (r *Recipe) checkOptimizer() error {
+	o := &r.Optimizer
+	for _, v := range []struct {
+		name string
+		is   float64
+	}{{"momentum", o.Momentum}, {"beta1", o.Beta1}, {"beta2", o.Beta2}} {
+		if !(v.is >= 0 && v.is < 1) {
+			return fmt.Errorf("optimizer: %s %g: want a number from 0 to before 1", v.name, v.is)
+		}
+	}
+	if !(o.Epsilon >= 0 && o.Decay >= 0) {
+		return fmt.Errorf("optimizer: epsilon %g, decay %g: want none below 0", o.Epsilon, o.Decay)
+	}
+	return nil
+}
+
+// oneLine puts joined errors beside each other.
+func oneLine(err error) error {
+	all, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return err
+	}
+	text := ""
+	for _, e := range all.Unwrap() {
+		if text != "" {
+			text += "; "
+		}
+		text += oneLine(e).Error()
+	}
+	return errors.New(text)
+}

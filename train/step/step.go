@@ -1,0 +1,163 @@
+package step
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/weirgpu/weir/grad"
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/internal/op"
+	"github.com/weirgpu/weir/plan"
+)
+
+// ErrNothing is the kind of error about a model in which nothing can be trained.
+var ErrNothing = errors.New("nothing to train")
+
+// Options say what one step does.
+type Options struct {
+	// Shapes are those of the model's inputs for one batch; the first axis of each is that of the
+	// samples.
+	Shapes map[string][]int
+	Loss   Loss
+	// Train and Freeze choose weights by name, with * for any text: a weight is trained if one of
+	// Train matches and none of Freeze does. Without Train all that look like weights are.
+	Train, Freeze []string
+	Optimizer     Optimizer
+	// Clip is the norm of all gradients together above which they are scaled down to it; 0 for
+	// none.
+	Clip float64
+	// Accumulate is the number of batches whose gradients are added up for one update; 0 and 1 for
+	// one.
+	Accumulate int
+	// Average, when above 0, keeps a running average of the weights, which keeps so much of itself
+	// at each update. Evaluation uses it.
+	Average float64
+}
+
+// Graph is one graph of a step, and what its iterations replace of the state.
+type Graph struct {
+	*graph.Graph
+	Updates []plan.Update
+}
+
+// Step is one step of training as graphs on one state. Their inputs are those of the model under
+// their names, the labels, the optimizer's scalars, and variables.
+type Step struct {
+	// Train computes the mean loss of a batch, output 0, and replaces variables.
+	Train Graph
+	// Add only adds the gradients of a batch to those of the batches before it; its graph is nil
+	// where none are accumulated. The variables of Sums begin an update as zeros.
+	Add  Graph
+	Sums []string
+	// Eval computes, of a batch, the loss of each sample, output 0, and the scores, output 1.
+	Eval Graph
+
+	State  *plan.State
+	Params []Param // in the order of the variables, which they begin
+	Labels Label
+}
+
+// Label is the input for what a model should have given.
+type Label struct {
+	Name    string
+	Type    op.Type // for one batch
+	Classes int     // labels are whole numbers from 0 to before it; 0 where they are any numbers
+	// Probabilities is set where the scores of the model are those of the loss after a sigmoid or
+	// softmax.
+	Probabilities bool
+}
+
+// Build makes the step of a model, which is not changed.
+func Build(model *graph.Graph, o Options) (*Step, error) {
+	b, err := newBuilder(model, o)
+	if err != nil {
+		return nil, err
+	}
+	s := &Step{Params: b.params}
+	loss, ds, err := b.backward(o)
+	if err != nil {
+		return nil, err
+	}
+	s.Labels = loss.label
+	if o.Accumulate > 1 {
+		if err := s.accumulate(model, o); err != nil {
+			return nil, err
+		}
+		ds = b.summed(ds, o.Accumulate)
+		s.Sums = b.sums
+	}
+	b.optimize(o, ds)
+	if s.State, err = plan.NewState(b.vars); err != nil {
+		return nil, err
+	}
+	if s.Train, err = b.finish(loss.mean); err != nil {
+		return nil, err
+	}
+	return s, s.evaluation(model, o)
+}
+
+// backward adds the loss of the graph, and its gradients by the weights.
+func (b *builder) backward(o Options) (*loss, []*graph.Value, error) {
+	b.train()
+	b.become(b.normalise()...)
+	l, err := b.loss(o.Loss)
+	if err != nil {
+		return nil, nil, err
+	}
+	by := grad.Objective{Of: []*graph.Value{l.mean}, By: b.weights}
+	ds, err := grad.Backward(b.g, by)
+	return l, ds, err
+}
+
+// accumulate makes the graph that adds gradients up.
+func (s *Step) accumulate(model *graph.Graph, o Options) error {
+	b, err := newBuilder(model, o)
+	if err != nil {
+		return err
+	}
+	loss, ds, err := b.backward(o)
+	if err != nil {
+		return err
+	}
+	for i, w := range b.weights {
+		sum := b.variable(w.Name+"/sum", w.Type)
+		b.become(replaced{sum.Name, b.op("Add", nil, sum, ds[i])})
+	}
+	s.Add, err = b.finish(loss.mean)
+	return err
+}
+
+// summed are the means of the gradients of several batches.
+func (b *builder) summed(ds []*graph.Value, n int) (means []*graph.Value) {
+	for i, w := range b.weights {
+		sum := b.variable(w.Name+"/sum", w.Type)
+		b.sums = append(b.sums, sum.Name)
+		all := b.op("Add", nil, sum, ds[i])
+		means = append(means, b.op("Mul", nil, all, b.number(1/float64(n))))
+	}
+	return means
+}
+
+// evaluation makes the graph that tries the model.
+func (s *Step) evaluation(model *graph.Graph, o Options) error {
+	b, err := newBuilder(model, o)
+	if err != nil {
+		return err
+	}
+	b.train()
+	if o.Average > 0 {
+		for _, w := range b.weights {
+			w.Name += averageSuffix
+		}
+	}
+	l, err := b.loss(o.Loss)
+	if err != nil {
+		return err
+	}
+	b.updates = nil
+	s.Eval, err = b.finish(l.each, l.scores)
+	if err != nil {
+		return fmt.Errorf("evaluation: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,105 @@
+package train_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/weirgpu/weir/device/machine"
+	"github.com/weirgpu/weir/train"
+	"github.com/weirgpu/weir/train/recipe"
+)
+
+// digits is the recipe of the example, with nothing kept.
+func digits(t *testing.T) *recipe.Recipe {
+	t.Helper()
+	r, err := recipe.Load("../examples/digits/recipe.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Checkpoint.To, r.Output = "", filepath.Join(t.TempDir(), "trained.onnx")
+	return r
+}
+
+// open opens a run on so many threads, which the test closes.
+func open(t *testing.T, r *recipe.Recipe, threads int, o train.Options) *train.Run {
+	t.Helper()
+	on, err := machine.Open("cpu:0", machine.Options{Threads: threads})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Machine = on
+	run, err := train.Open(t.Context(), r, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := run.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := on.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return run
+}
+
+// TestDigits trains the digits classifier from random weights to 97 % of the images that it has not
+// seen.
+func TestDigits(t *testing.T) {
+	run := open(t, digits(t), 2, train.Options{Progress: func(e train.Event) {
+		if e.Eval != nil {
+			t.Logf("epoch %d: loss %.4f, evaluation %.4f, %s %.4f", e.Epoch, e.Loss, e.Eval.Loss,
+				e.Eval.Name, e.Eval.Metric)
+		}
+	}})
+	res, err := run.Train(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%+v", res)
+	if res.Metric < 0.97 {
+		t.Errorf("accuracy %v, want 0.97", res.Metric)
+	}
+}
+
+// short is the recipe of the example, in few updates of small batches.
+func short(t *testing.T) *recipe.Recipe {
+	r := digits(t)
+	r.Data.Batch, r.Epochs, r.Steps = 16, 1, 12
+	return r
+}
+
+// TestSameBits: a run ends with the same bits on one thread and on several, and when it was
+// interrupted and went on from a checkpoint.
+func TestSameBits(t *testing.T) {
+	ctx := t.Context()
+	want := ""
+	for _, threads := range []int{1, 2, 3} {
+		res, err := open(t, short(t), threads, train.Options{}).Train(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want == "" {
+			want = res.Digest
+		}
+		if res.Digest != want {
+			t.Errorf("on %d threads the digest is %s, on one %s", threads, res.Digest, want)
+		}
+	}
+	r := short(t)
+	r.Checkpoint.To = t.TempDir()
+	for _, until := range []int64{3, 7, 0} {
+		run := open(t, r, 2, train.Options{Steps: until})
+		if err := run.Resume(); err != nil {
+			t.Fatal(err)
+		}
+		res, err := run.Train(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if same := res.Digest == want; same != (until == 0) {
+			t.Errorf("until update %d: digest %s after %d updates, that of the whole run is %s",
+				until, res.Digest, res.Steps, want)
+		}
+	}
+}

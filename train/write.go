@@ -1,0 +1,30 @@
+package train
+
+import (
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/onnx"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// Write writes the model with the weights that it has now: their running averages, where the recipe
+// asks for those.
+func (r *Run) Write(path string) error {
+	values := map[string]*tensor.Tensor{}
+	for _, v := range r.values() {
+		values[v.Name] = v.Tensor
+	}
+	weights := map[string]*tensor.Tensor{}
+	for _, p := range r.step.Params {
+		weights[p.Name] = values[p.Name]
+		if p.Average != "" {
+			weights[p.Name] = values[p.Average]
+		}
+	}
+	g := r.model.Graph.Clone()
+	for _, v := range g.Constants() {
+		if t := weights[v.Name]; t != nil {
+			v.Type = graph.NewConst(v.Name, t.Clone()).Type
+		}
+	}
+	return onnx.WriteFile(path, g, onnx.WriteOptions{})
+}
