@@ -51,6 +51,8 @@ func (o operands) unary() []call {
 		{op: "Acosh", in: list(o.in(1.5, 3, 3))},
 		{op: "Identity", name: "scalar", in: list(o.f())},
 		{domain: op.FusedDomain, op: op.Boundary, version: 1, in: list(o.f(2, 3))},
+		{domain: op.FusedDomain, op: op.Unscale, version: 1, in: list(o.f(2, 3), o.in(2, 3)),
+			held: []int{1}},
 		{op: "Cast", attrs: attrs(op.IntAttr("to", int64(tensor.Float32))), in: list(o.f(3)),
 			static: true, first: true, single: true},
 		{op: "CastLike", in: list(o.f(3), ints(1).Clone()), held: []int{0}},

@@ -67,6 +67,7 @@ var Table = []Row{
 	{"internal/nvml", 3, Engine, "GPUs and their links"},
 	{"internal/pass", 5, Engine, "one rewrite a file"},
 	{"grad", 5, Engine, "gradients of graphs"},
+	{"train/scale", 5, Engine, "scales of losses"},
 	{"onnx", 6, Engine, "files in and out"},
 	{"plan", 6, Engine, "steps and memory offsets"},
 	{"zoo", 6, Engine, "standard architectures"},

@@ -81,6 +81,16 @@ func genPRelu(r source, key opKey) *sample {
 	return s
 }
 
+func genUnscale(r source, key opKey) *sample {
+	s := r.call(key, nil, r.wild(r.shape(r.IntN(5))...), tensor.Scalar(r.Float32()*1000+1))
+	if r.one(3) {
+		s.in[0] = r.floats(8192*r.IntN(3) + 100)
+	}
+	s.call.NumOut = 1 + r.IntN(2)
+	s.exact = true
+	return s
+}
+
 func genWhere(r source, key opKey) *sample {
 	shape, d := r.shape(r.IntN(5)), r.dtype()
 	part := func() []int {

@@ -70,6 +70,7 @@ var generators = map[opKey]func(source, opKey) *sample{
 	{"", "Cast"}:                              genCast,
 	{"", "Not"}:                               genCast,
 	{"", "Pad"}:                               genPad,
+	{op.FusedDomain, op.Unscale}:              genUnscale,
 }
 
 // generator finds the generator of a builder: its own or its family's.

@@ -18,7 +18,7 @@ var builders = sync.OnceValue(func() map[opKey]builder {
 		convTransposeKernels, poolKernels, movementKernels, padKernels, gatherKernels,
 		resizeKernels, lstmKernels, byteLSTMKernels, forestKernels, quantizeKernels,
 		byteProductKernels, byteConvKernels, rescaleKernels, pixelKernels, attentionKernels,
-		nBitsKernels, gruKernels,
+		nBitsKernels, gruKernels, unscaleKernels,
 	} {
 		for k, b := range family {
 			m[k] = b
