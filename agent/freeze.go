@@ -355,6 +355,9 @@ func (j *job) notMoved(err error) error {
 // move orders the job's processes to move their memory, and waits until all have. Those that end
 // meanwhile have none.
 func (j *job) move(away bool) error {
+	if away {
+		j.a.recallHost(j)
+	}
 	left := j.a.hostLeft(j)
 	j.mu.Lock()
 	if j.ended || j.unmapped {
@@ -447,6 +450,69 @@ func (a *Agent) hostLeft(j *job) share.Bytes {
 		}
 	}
 	return max(0, left)
+}
+
+// lendWait is how long is waited for memory of the host that jobs keep for their next move.
+const lendWait = time.Second
+
+// recallHost has the other jobs give back what they keep of the host's memory for their next move,
+// where a job whose memory is to be moved there may not have room beside it. It is called by who
+// has the turn to move memory to the host.
+func (a *Agent) recallHost(j *job) {
+	until := time.Now().Add(lendWait)
+	for asked := false; a.hostLeft(j) < j.movable(); asked = true {
+		kept := share.Bytes(0)
+		for _, other := range a.others(j) {
+			kept += other.keepsHost(!asked)
+		}
+		if kept == 0 || time.Now().After(until) || j.pause() != nil {
+			return
+		}
+	}
+}
+
+// others are all jobs but one.
+func (a *Agent) others(j *job) (others []*job) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, other := range a.jobs {
+		if other != j {
+			others = append(others, other)
+		}
+	}
+	return others
+}
+
+// movable is what of the job's memory can be moved, by what its processes say.
+func (j *job) movable() (sum share.Bytes) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, m := range j.members {
+		if m != nil && !j.unmapped {
+			sum += share.Bytes(min(m.s.MovableBytes.Load(), j.terms.MemCap))
+		}
+	}
+	return min(sum, share.Bytes(j.terms.MemCap))
+}
+
+// keepsHost is what the job's processes keep of the host's memory while theirs is on the device. It
+// asks them to give it back.
+func (j *job) keepsHost(ask bool) (sum share.Bytes) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.ended || j.unmapped || !j.terms.Movable {
+		return 0
+	}
+	for _, m := range j.members {
+		if m != nil && m.conn != nil && m.s.AwayBytes.Load() == 0 {
+			sum += share.Bytes(min(m.s.HostBytes.Load(), j.terms.MemCap))
+		}
+	}
+	if sum > 0 && ask {
+		j.page.Header().MoveHostBytes.Store(0)
+		j.page.WakeMove()
+	}
+	return sum
 }
 
 // onHost is what the job's processes have of the host's memory, by what they say: no more than the

@@ -95,6 +95,56 @@ func TestFreezesShareTheHost(t *testing.T) {
 	}
 }
 
+// TestKeptHostIsAskedBack freezes a job for which the host has room only without what another keeps
+// for its next move: that one is asked for it.
+func TestKeptHostIsAskedBack(t *testing.T) {
+	const each = 80 << 20
+	s, dir := newPeople(), socketDir(t)
+	c := testConfig(dir, s)
+	c.HostMemory = 100 * share.MiB
+	startAgent(t, c)
+	var programs []*program
+	for _, name := range []string{"keeps", "freezes"} {
+		client, err := Dial(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = client.Close() })
+		g, err := client.Create(JobRequest{Fake: true, Oversubscribe: true,
+			Job: share.Job{Name: name, Share: share.Share{Memory: share.GiB}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = g.Page.Close() })
+		p := begin(t, s, dir, g.Token)
+		p.s.MovableBytes.Store(each)
+		p.page.Header().MoveHostBytes.Store(each)
+		programs = append(programs, p)
+	}
+	keeps, freezes := programs[0], programs[1]
+	keeps.s.HostBytes.Store(each)
+	frozen := make(chan error, 1)
+	go func() {
+		client, err := Dial(dir)
+		if err == nil {
+			defer client.Close()
+			_, err = client.Freeze(t.Context(), "freezes", nil)
+		}
+		frozen <- err
+	}()
+	eventually(t, "the one that keeps memory is asked", func() bool {
+		return keeps.page.Header().MoveHostBytes.Load() == 0
+	})
+	keeps.s.HostBytes.Store(0)
+	eventually(t, "the other has an order", func() bool { return freezes.ordered(0) })
+	if m := freezes.obey(each); m.Code != wire.MovedAll {
+		t.Errorf("with the host's memory given back: %+v", m)
+	}
+	if err := <-frozen; err != nil {
+		t.Error(err)
+	}
+}
+
 // TestHostOfOthersIsBelievedToTheCap has programs claim all of the host's memory: a job that can be
 // frozen is taken to have its cap there, another nothing, and others are frozen still.
 func TestHostOfOthersIsBelievedToTheCap(t *testing.T) {

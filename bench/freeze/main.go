@@ -7,9 +7,10 @@
 // A freeze and the thaw after it move the bytes to memory of the host and back, and so do the
 // copies that the program makes, in turn with them: by the driver to pinned memory that it has
 // already and back ("copy"), and by memcpy within the host, twice, into memory that nobody has used
-// yet ("fresh"), as a freeze too has to get memory of the host and a thaw memory of the device. The
-// bound is over the driver's copies; the other figure is a note. Every byte is compared after each
-// thaw.
+// yet ("fresh"), as the first freeze too has to get memory of the host, which is kept for the next
+// one, and a thaw memory of the device. The bound is over the driver's copies; the other figure is a
+// note. Medians are quoted, so the first round, which is many times slower, does not count. Every
+// byte is compared after each thaw.
 //
 // The device is simulated: copies take its time by a bandwidth, and then the host's to be made. The
 // figures say nothing about a GPU. The exit code is 1 when a bound is missed or a byte is wrong.

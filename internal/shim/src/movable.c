@@ -59,6 +59,26 @@ uint64_t weir_movable_absent(void)
 	return sum;
 }
 
+/* weir_movables_kept takes memory of the host from a piece that is on the device, for the mover;
+ * false: none has any. */
+bool weir_movables_kept(struct weir_pinned *p, uint64_t *bytes, CUcontext *context)
+{
+	bool found = false;
+	pthread_mutex_lock(&lock);
+	for (struct weir_movable *m = all; m && !found; m = m->next)
+		for (uint32_t i = 0; i < m->count && !found; i++) {
+			found = m->pieces[i].here && m->pieces[i].host.at;
+			if (!found)
+				continue;
+			*p = m->pieces[i].host;
+			*bytes = weir_piece_bytes(m, i);
+			*context = m->context;
+			m->pieces[i].host = (struct weir_pinned){0};
+		}
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
 static CUmemAllocationProp properties(CUdevice device)
 {
 	return (CUmemAllocationProp){

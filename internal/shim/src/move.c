@@ -4,7 +4,9 @@
  *
  * Nothing of the device's memory is given away before all of it has been copied, and nothing of the
  * host's before all is back, so that a move that fails at any point leaves everything where it was.
- * What has not been touched since it came back with its copy kept is not copied again.
+ * Memory of the host is kept for the next move, as to get and to pin it takes longer than the copy
+ * does; what has not been touched since it came back is not copied again. It is given back when
+ * there is no move for a while, or the agent wants it for others.
  *
  * The agent closes the gate and waits for a drain before it orders anything away. This thread may
  * wait for the device all the same: none of the program's is held up by it (hold.c).
@@ -22,11 +24,13 @@
 
 #define TICK_NS 100000000u
 #define RARELY 32 /* ticks, at most, between two tries to bring back what could not be */
+#define KEEP_NS UINT64_C(60000000000) /* how long memory of the host is kept for the next move */
 #define CAPTURE_NS UINT64_C(100000000) /* how long the end of captures is waited for */
 
 static bool away; /* the program's memory is not on the device; of the mover's */
 static uint64_t away_bytes, host_bytes;
 static bool started;
+static uint64_t back_since; /* when the memory came back last */
 
 /* a move under way */
 struct move {
@@ -159,6 +163,42 @@ void weir_piece_forget(struct weir_piece *p, uint64_t bytes)
 	count_host(-bytes);
 }
 
+/* lean gives back what of the host's is kept for the next move. The program may allocate and free
+ * meanwhile. */
+static void lean(void)
+{
+	struct weir_pinned p;
+	CUcontext context, same;
+	uint64_t bytes;
+	for (bool more = true; more && weir_own_begin(); weir_own_end()) {
+		more = weir_movables_kept(&p, &bytes, &context);
+		if (!more)
+			continue;
+		bool in = WEIR_DRIVER(cuCtxPushCurrent_v2)(context) == CUDA_SUCCESS;
+		weir_pinned_give(&p, bytes);
+		if (in)
+			WEIR_DRIVER(cuCtxPopCurrent_v2)(&same);
+		count_host(-bytes);
+	}
+}
+
+/* lend gives that back where others are to have it, or nothing has moved for a while. */
+static void lend(void)
+{
+	uint64_t has = weir_get(&host_bytes);
+	bool over = has > weir_get(&weir_page()->move_host_bytes);
+	if (!away && has && (over || weir_now() - back_since > KEEP_NS))
+		lean();
+}
+
+/* keep has a piece that is back keep its memory of the host. */
+static bool keep(struct move *m, struct weir_movable *x, uint32_t i)
+{
+	(void)m;
+	weir_spill_free(&x->pieces[i].spilled, weir_piece_bytes(x, i));
+	return true;
+}
+
 static bool drop(struct move *m, struct weir_movable *x, uint32_t i)
 {
 	(void)m;
@@ -203,7 +243,7 @@ static bool copy_out(struct move *m, struct weir_movable *x, uint32_t i)
 	struct move without = {0};
 	struct weir_piece *p = &x->pieces[i];
 	uint64_t n = weir_piece_bytes(x, i);
-	if (p->host.at && x->seen == weir_touches())
+	if (p->host.at && x->seen == weir_touches() && !weir_unknowns())
 		return true;
 	if (!pin(weir_spills() ? &without : m, p, n)) {
 		if (without.code == WEIR_MOVED_HOST)
@@ -366,7 +406,8 @@ static void in(struct move *m)
 		weir_release(weir_get(&away_bytes));
 		return;
 	}
-	each(m, drop);
+	each(m, keep);
+	back_since = weir_now();
 	weir_spill_trim();
 	for (struct weir_movable *x = weir_movables(); x; x = x->next)
 		x->seen = weir_touches();
@@ -413,6 +454,8 @@ static void carry_out(uint32_t order, bool report)
 	uint64_t began = weir_now();
 	struct move m = {.code = WEIR_MOVED_ALL};
 	bool to = (order & 1) && report;
+	if (to)
+		lend();
 	if (to && !away)
 		out(&m);
 	else if (!to && away)
@@ -469,8 +512,10 @@ static void *mover(void *unused)
 				done = 0; /* the same agent may go on, and means the same */
 		}
 		weir_mover_adopt(weir_slot());
-		if (!away)
+		if (!away) {
+			lend();
 			weir_movables_late();
+		}
 		weir_futex_wait(&h->move, order, TICK_NS);
 	}
 	return unused;

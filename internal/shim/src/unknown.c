@@ -50,6 +50,12 @@ static bool fresh(const char *call)
 	return false;
 }
 
+/* weir_unknowns reports whether the program has asked for any. */
+bool weir_unknowns(void)
+{
+	return weir_get(&count) > 0;
+}
+
 /* weir_unknown notes a call that the driver has and the table does not. */
 void weir_unknown(const char *call)
 {
