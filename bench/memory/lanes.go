@@ -22,6 +22,8 @@ type lanesRow struct {
 	Without int     `json:"without"`
 	With    int     `json:"with"`
 	Ratio   float64 `json:"ratio"`
+	// Most is what any sharing of the memory within iterations could gain.
+	Most float64 `json:"ratio_at_most"`
 	// Kept and Within are what the twelve hold over iterations, and within them beside, together.
 	Kept   int64 `json:"kept_bytes"`
 	Within int64 `json:"within_bytes"`
@@ -51,6 +53,7 @@ func (r *results) lanes(int, time.Duration) error {
 		for _, n := range needs {
 			row.Kept, row.Within = row.Kept+int64(n.persistent), row.Within+int64(n.ephemeral)
 		}
+		row.Most = float64(row.Kept+row.Within) / float64(row.Kept)
 		for _, memory := range []share.Bytes{16 * share.GiB, 24 * share.GiB, 80 * share.GiB} {
 			row.Memory = int64(memory)
 			if row.Without, err = admitted(needs, memory, 0); err != nil {
