@@ -110,6 +110,7 @@ type Job struct {
 // after the model was closed.
 type Tenant struct {
 	host   *Host
+	model  *model
 	job    *broker.Job
 	hosted *seat.Hosted // nil where the device's memory is the host's
 
@@ -260,7 +261,7 @@ func (h *Host) room(p *plan.Plan, j *Job) share.Bytes {
 
 // tenant puts a model under the share of its job.
 func (h *Host) tenant(m *model, job *broker.Job, j *Job) *Tenant {
-	t := &Tenant{host: h, job: job}
+	t := &Tenant{host: h, model: m, job: job}
 	y := &tenancy{seat: seat.New(job, h.machine.Pool), weights: seat.Weights(job),
 		arenas: seat.Arenas(job)}
 	if j.Elastic {

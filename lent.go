@@ -25,6 +25,7 @@ type lent interface {
 	Hold(ctx context.Context, missing func() int64) error
 	End()
 	Give()
+	Cut(most int64)
 }
 
 // runLent is the rest of Model.Run for such a model. What values take whose size depends on data is

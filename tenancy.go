@@ -202,6 +202,42 @@ func (m *model) spareBeside(like *engine.Session) bool {
 	return false
 }
 
+// shrink gives back what nobody uses of the memory of a model's job, until that holds no more than
+// most, and reports whether that is so: arenas, and plans that were unused for longest first.
+func (m *model) shrink(most int64) bool {
+	t := m.tenancy.Load()
+	if t == nil {
+		return false
+	}
+	over := func() int64 {
+		held, _ := t.memory()
+		return held - most
+	}
+	if t.lent != nil {
+		t.lent.Cut(over())
+		return over() <= 0
+	}
+	m.spareUnused()
+	for latest := m.latest(); over() > 0 && m.spareBeside(latest); {
+	}
+	if over() > 0 {
+		m.spare()
+	}
+	for over() > 0 && m.spareBeside(nil) {
+	}
+	return over() <= 0
+}
+
+// latest is the session of the plan that was used last, nil where there is none.
+func (m *model) latest() *engine.Session {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.variants) == 0 {
+		return nil
+	}
+	return m.variants[0].session
+}
+
 // fitsCap refuses a plan that needs more than the cap of the model's job. For one that needs more
 // than is left of it, it gives back what nobody uses, and then waits for open results. The session
 // like is the one that the plan shares weights with, nil for none. The caller counts in m.running.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirgpu/weir/internal/seat"
 	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/core"
 	"github.com/weirgpu/weir/share/policy"
 )
 
@@ -125,10 +126,12 @@ func (h *Host) SetPolicy(name string) error {
 	return classify(h.broker.SetPolicy(name), ErrOption)
 }
 
-// SetShare gives the job another share while it runs; a Memory of 0 leaves the cap that it has. The
-// error is of kind [ErrOption] where the share is invalid, of kind [ErrMemory] or [ErrCompute]
-// where the device cannot promise it beside the others' or the job holds or needs more than the new
-// cap, and of kind [ErrClosed] where the job has ended. On an error nothing changes.
+// SetShare gives the job another share while it runs; a Memory of 0 leaves the cap that it has. For
+// a cap below what the job holds it gives back what no Run uses and no [Result] has open: arenas,
+// and plans, of which those that a later Run needs are made again. The error is of kind [ErrOption]
+// where the share is invalid, of kind [ErrMemory] or [ErrCompute] where the device cannot promise
+// it beside the others' or the job uses or needs more than the new cap, and of kind [ErrClosed]
+// where the job has ended. On an error the share stays as it is.
 func (t *Tenant) SetShare(s Share) error {
 	t.setting.Lock()
 	defer t.setting.Unlock()
@@ -143,7 +146,12 @@ func (t *Tenant) SetShare(s Share) error {
 			return classify(err, ErrOption)
 		}
 	}
-	if err := t.job.SetShare(s); err != nil {
+	err := t.job.SetShare(s)
+	if need := t.job.Status().Memory.Need; errors.Is(err, core.ErrOverCap) && s.Memory >= need &&
+		t.model.shrink(int64(s.Memory)) {
+		err = t.job.SetShare(s)
+	}
+	if err != nil {
 		if lower {
 			err = errors.Join(err, t.hosted.SetCap(before))
 		}

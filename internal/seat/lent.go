@@ -84,6 +84,21 @@ func (l *Lent) End() {
 	l.Give()
 }
 
+// Cut gives up to so many bytes back, reserved or held, unless they are in use.
+func (l *Lent) Cut(most int64) {
+	if most <= 0 {
+		return
+	}
+	l.moving <- struct{}{}
+	defer func() { <-l.moving }()
+	if l.within {
+		return
+	}
+	if most -= l.quota.drain(); most > 0 {
+		l.give(most)
+	}
+}
+
 // Give gives back what the job was told to, unless it is in use. It is called where some of it may
 // have come out of use.
 func (l *Lent) Give() {
