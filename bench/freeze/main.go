@@ -8,8 +8,8 @@
 // copies that the program makes, in turn with them: by the driver to pinned memory that it has
 // already and back ("copy"), and by memcpy within the host, twice, into memory that nobody has used
 // yet ("fresh"), as the first freeze too has to get memory of the host, which is kept for the next
-// one, and a thaw memory of the device. The bound is over the driver's copies; the other figure is a
-// note. Medians are quoted, so the first round, which is many times slower, does not count. Every
+// one, and a thaw memory of the device. The bound is over the driver's copies; the other figure is
+// a note. Medians are quoted, so the first round, which is many times slower, does not count. Every
 // byte is compared after each thaw.
 //
 // The device is simulated: copies take its time by a bandwidth, and then the host's to be made. The
