@@ -28,7 +28,7 @@ type batching struct {
 	preferred []int
 	delay     time.Duration
 	sizes     []int    // for which there are plans, ascending: batches are filled up to them
-	why       string   // in words, for people
+	why       string   // in words, for people; "" before it is known
 	pads      *padding // nil: only inputs of the same lengths are put together
 }
 
@@ -135,9 +135,12 @@ func (v *version) try(ctx context.Context) *batching {
 	if v.dynamic() != nil {
 		return v.asked(ctx, t)
 	}
+	if was := v.source.learned; was != nil && was.pads == nil {
+		return v.again(ctx, t, was)
+	}
 	best, idle := one, 0
 	for size := 2; size <= v.rowsAtMost() && idle < 2; size *= 2 {
-		took, err := t.batch(ctx, size)
+		took, err := t.batch(ctx, size, repeats)
 		if err != nil {
 			if errors.Is(err, errDiffer) {
 				return &batching{most: 1, why: "off: " + text(err)}
@@ -162,7 +165,7 @@ func (v *version) asked(ctx context.Context, t *trial) *batching {
 	b := &batching{most: 1}
 	for size := 2; b.most < v.rowsAtMost(); size *= 2 {
 		size = min(size, v.rowsAtMost())
-		if _, err := t.batch(ctx, size); err != nil {
+		if _, err := t.batch(ctx, size, 1); err != nil {
 			if errors.Is(err, errDiffer) {
 				return &batching{most: 1, why: "off: " + text(err)}
 			}
@@ -174,6 +177,34 @@ func (v *version) asked(ctx context.Context, t *trial) *batching {
 	v.queueing(b)
 	b.why = cmp.Or(b.why, fmt.Sprintf("up to %d rows, as configured", b.most))
 	return b
+}
+
+// learned is what was found out about batches; nil where that is not known yet.
+func (v *version) learned() *batching {
+	if b := v.batches.Load(); b != nil && b.why != "" {
+		return b
+	}
+	return nil
+}
+
+// again computes the batches that were as quick as is worth while when the same was served before:
+// how long they take is known, that their rows are independent is held once more.
+func (v *version) again(ctx context.Context, t *trial, was *batching) *batching {
+	b := *was
+	for i, size := range b.sizes {
+		if _, err := t.batch(ctx, size, 1); errors.Is(err, errDiffer) {
+			return &batching{most: 1, why: "off: " + text(err)}
+		} else if err != nil {
+			b.sizes = b.sizes[:i]
+			b.most = 1
+			if i > 0 {
+				b.most = b.sizes[i-1]
+			}
+			b.why = fmt.Sprintf("up to %d rows: with more, %s", b.most, text(err))
+			break
+		}
+	}
+	return &b
 }
 
 // queueing takes over from the configuration how requests wait for each other.
@@ -315,9 +346,9 @@ var errDiffer = errors.New("rows depend on those beside them")
 // others have the device too.
 const repeats = 3
 
-// batch computes so many rows, holds them against those that were computed alone, and returns how
-// long it took.
-func (t *trial) batch(ctx context.Context, size int) (took time.Duration, err error) {
+// batch computes so many rows as often as is said, holds them against those that were computed
+// alone, and returns how long it took.
+func (t *trial) batch(ctx context.Context, size, times int) (took time.Duration, err error) {
 	if t.v.short() {
 		return 0, fmt.Errorf("%w for them", weir.ErrMemory)
 	}
@@ -327,7 +358,7 @@ func (t *trial) batch(ctx context.Context, size int) (took time.Duration, err er
 	}
 	in := desk{}.gather(t.v.types, tasks, size)
 	took = time.Hour
-	for range repeats {
+	for range times {
 		out, d, err := t.v.behind(ctx, in)
 		if err != nil {
 			return 0, err

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 	"weak"
@@ -15,6 +17,7 @@ import (
 	"github.com/weirgpu/weir"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/onnx"
+	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/server/auth"
 	"github.com/weirgpu/weir/server/oip"
 	"github.com/weirgpu/weir/tensor"
@@ -228,5 +231,71 @@ func TestRefusals(t *testing.T) {
 	leave <- struct{}{}
 	if err := <-ask(ann, "two"); err != nil {
 		t.Errorf("once nothing waits: %v", err)
+	}
+}
+
+// TestLearnedOnce: a version that is served again is put together as it was before, after as many
+// runs as show that its rows are still independent of each other; where they are not, it is not.
+func TestLearnedOnce(t *testing.T) {
+	var runs, mixed atomic.Int64
+	version := func(n int64) Source {
+		return Source{Name: "m", Version: n, Open: func() (*weir.Model, error) {
+			g, err := graph.Parse(`graph "m" {
+			  opset "" 17
+			  opset "test" 1
+			  input %x: float32[N]
+			  %y: float32[N] = test:Count@1 (%x)
+			  output %y
+			}`)
+			if err != nil {
+				return nil, err
+			}
+			var file bytes.Buffer
+			if err := onnx.Write(&file, g, onnx.WriteOptions{}); err != nil {
+				return nil, err
+			}
+			return weir.Load(file.Bytes(), weir.WithOperators(weir.Operator{Domain: "test",
+				Name: "Count", Inputs: 1, Random: true, Eval: func(c *op.Eval) error {
+					runs.Add(1)
+					y, err := c.Output(0, tensor.Float32, c.In[0].Shape)
+					if err != nil {
+						return err
+					}
+					copy(y.Data, c.In[0].Data)
+					if values := tensor.As[float32](y); mixed.Load() > 0 {
+						values[0] = values[len(values)-1]
+					}
+					return nil
+				}}))
+		}}
+	}
+	from := &shelf{}
+	s := begin(t, Options{Catalogue: from, Batch: 8}, version(1))
+	s.background.Wait()
+	want := batching{most: 4, sizes: []int{2, 4}, why: "up to 4 rows"}
+	s.models["m"].newest().batches.Store(&want)
+	from.put("m", version(2))
+	if err := s.LoadModel(t.Context(), "m", nil); err != nil {
+		t.Fatal(err)
+	}
+	rolled := func() *batching {
+		if err := s.Rollback(t.Context(), "m"); err != nil {
+			t.Fatal(err)
+		}
+		return s.models["m"].newest().batches.Load()
+	}
+	before := runs.Load()
+	if got := rolled(); got.most != want.most || got.why != want.why ||
+		!slices.Equal(got.sizes, want.sizes) {
+		t.Errorf("%+v is served again as %+v", want, *got)
+	}
+	// one run to be warm, those of single rows, and one of each size
+	if n := runs.Load() - before; n != int64(1+samples+len(want.sizes)) {
+		t.Errorf("%d runs for batches of %v rows", n, want.sizes)
+	}
+	mixed.Store(1)
+	rolled()
+	if got := rolled(); got.most != 1 || !strings.HasPrefix(got.why, "off") {
+		t.Errorf("rows that depend on each other: %+v", *got)
 	}
 }

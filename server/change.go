@@ -200,7 +200,9 @@ func (s *Server) serve(ctx context.Context, m *model, o Offer) error {
 		}
 	}
 	for _, v := range served {
-		before = append(before, v.source)
+		src := v.source
+		src.learned = v.learned()
+		before = append(before, src)
 	}
 	s.prepare(ctx, list, len(served) > 0)
 	err := s.settle(m, list, ends)

@@ -34,6 +34,8 @@ type Source struct {
 	Mark string
 	// Stale reports whether what Open reads has changed since; nil stands for never.
 	Stale func() bool
+	// learned is how requests were put together when it was served before; nil: it was not.
+	learned *batching
 }
 
 // Folder is a folder of models as a [Catalogue]. Versions that are encrypted at rest are opened

@@ -70,14 +70,14 @@ func (r *raw) read() {
 	}
 }
 
-// call opens a call.
-func (r *raw) call(t *testing.T, stream uint32, method string) {
+// call opens a call, with more headers than all have.
+func (r *raw) call(t *testing.T, stream uint32, method string, more ...hpack.HeaderField) {
 	t.Helper()
 	r.head.Reset()
-	for _, h := range []hpack.HeaderField{{Name: ":method", Value: "POST"},
+	for _, h := range append([]hpack.HeaderField{{Name: ":method", Value: "POST"},
 		{Name: ":scheme", Value: "http"}, {Name: ":path", Value: prefix + method},
 		{Name: ":authority", Value: "localhost"}, {Name: "te", Value: "trailers"},
-		{Name: "content-type", Value: "application/grpc"}} {
+		{Name: "content-type", Value: "application/grpc"}}, more...) {
 		if err := r.codec.WriteField(h); err != nil {
 			t.Fatal(err)
 		}
