@@ -57,7 +57,15 @@ func (v *version) enter(ctx context.Context, batch []*task, rows int) (leave fun
 			}
 		}
 	}
-	return func() { a.done(turn, v.job.Usage().Used-before.Used) }, nil
+	return func() { a.done(turn, batch, v.job.Usage().Used-before.Used) }, nil
+}
+
+// used is the device time that the version has had, where accounts pay for it.
+func (v *version) used(batch []*task) time.Duration {
+	if batch[0].account == "" {
+		return 0
+	}
+	return v.job.Usage().Used
 }
 
 // cancel takes a batch out that waits, and reports whether it did.
@@ -68,10 +76,26 @@ func (a *across) cancel(t *admit.Turn) bool {
 	return a.turns.Cancel(t)
 }
 
-func (a *across) done(t *admit.Turn, used time.Duration) {
+// done ends a batch that has used so much: each account pays what it owes, and of the rest its part
+// by rows.
+func (a *across) done(t *admit.Turn, batch []*task, used time.Duration) {
+	rows := 0
+	for _, one := range batch {
+		rows += one.rows
+		used -= one.owes
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if next := a.turns.Done(t, used); next != nil {
+	own := time.Duration(0)
+	for _, one := range batch {
+		part := one.owes + used*time.Duration(one.rows)/time.Duration(rows)
+		if one.account == batch[0].account {
+			own += part
+		} else {
+			a.turns.Pay(one.account, one.weight, part)
+		}
+	}
+	if next := a.turns.Done(t, own); next != nil {
 		close(a.goes[next])
 		delete(a.goes, next)
 	}

@@ -142,6 +142,31 @@ func TestAccountsPart(t *testing.T) {
 	}
 }
 
+// TestAccountsPay: each account pays for its rows of a batch, whoever's turn that goes by, and for
+// what it owes beside.
+func TestAccountsPay(t *testing.T) {
+	a := newAcross()
+	one, two := a.turns.Arrive("ann", 1, 1), a.turns.Arrive("eve", 1, 1)
+	a.done(one, []*task{{account: "ann", rows: 1}, {account: "bob", rows: 3}, {account: "cat",
+		rows: 1, owes: time.Minute}}, time.Minute+5*time.Second)
+	if three := a.turns.Arrive("ann", 1, 1); !three.Goes() { // from 1 s on
+		t.Fatal("two go at a time")
+	}
+	cat, bob := a.turns.Arrive("cat", 1, 1), a.turns.Arrive("bob", 1, 1) // from 61 s and 3 s on
+	if next := a.turns.Done(two, 1); next != bob || cat.Goes() {
+		t.Errorf("%+v goes, which has %+v before it", next, bob)
+	}
+	// what ann has paid is less than bob's part
+	b := newAcross()
+	one, two = b.turns.Arrive("ann", 1, 1), b.turns.Arrive("eve", 1, 1)
+	b.done(one, []*task{{account: "ann", rows: 1}, {account: "bob", rows: 3}}, 4*time.Second)
+	_ = b.turns.Arrive("eve", 1, 1)
+	bob, ann := b.turns.Arrive("bob", 1, 1), b.turns.Arrive("ann", 1, 1)
+	if next := b.turns.Done(two, 1); next != ann || bob.Goes() {
+		t.Errorf("%+v goes, which has %+v before it", next, ann)
+	}
+}
+
 // TestSuspects: an account whose request failed a batch has its requests computed alone for a
 // while, and others, and nobody, share batches.
 func TestSuspects(t *testing.T) {
@@ -157,6 +182,11 @@ func TestSuspects(t *testing.T) {
 		t.Fatalf("%v: %v, %v", err, batch[0].err, batch[1].err)
 	}
 	batch[0].free()
+	v.oneByOne(t.Context(), batch, v.used(batch)-time.Hour)
+	batch[0].free()
+	if ann, bob := batch[0].owes, batch[1].owes; ann <= 0 || ann >= time.Hour || bob < time.Hour {
+		t.Errorf("of an hour in vain ann pays %v, bob %v", ann, bob)
+	}
 	if v.suspects.has("ann") || !v.suspects.has("bob") {
 		t.Error("bob is why")
 	}

@@ -34,6 +34,8 @@ type task struct {
 	account string
 	weight  float64
 	signed  string
+	// owes is what it has used of the device beyond its part of a batch
+	owes time.Duration
 	// pads says how its inputs are padded, from a length to a size; they are not where size is 0
 	pads         *padding
 	length, size int
@@ -167,20 +169,37 @@ func (v *version) run(ctx context.Context, batch []*task, copied func()) error {
 		d = desk{}
 	}
 	defer v.desks.Put(d)
+	before := v.used(batch)
 	err = v.together(ctx, d, batch, rows, copied)
 	if err != nil && ctx.Err() == nil {
-		// one may be why: the others have their answers
 		v.server.o.Log.Debug("a batch is computed one by one", "model", v.name, "error", err)
-		for _, t := range batch {
-			t.unpad()
-			if t.err = v.alone(ctx, t); t.err != nil {
-				v.suspects.add(t.account)
-			}
-		}
+		v.oneByOne(ctx, batch, before)
 		err = nil
 	}
 	e.End(err)
 	return err
+}
+
+// oneByOne computes a batch again that has failed: one of its requests may be why, and the others
+// have their answers. Who fails pays for what was computed in vain, since the version had used
+// before of the device; each pays for its own.
+func (v *version) oneByOne(ctx context.Context, batch []*task, before time.Duration) {
+	used, failed := v.used(batch), 0
+	vain := used - before
+	for _, t := range batch {
+		t.unpad()
+		if t.err = v.alone(ctx, t); t.err != nil {
+			v.suspects.add(t.account)
+			failed++
+		}
+		now := v.used(batch)
+		t.owes, used = now-used, now
+	}
+	for _, t := range batch {
+		if t.err != nil {
+			t.owes += vain / time.Duration(failed)
+		}
+	}
 }
 
 // alone computes what one request asks for.

@@ -12,7 +12,8 @@ import (
 // device is never left idle for it.
 //
 // Departures. What a batch costs is known when it is done: until then it is charged what its
-// forecast says, and the difference goes to the account's next batches.
+// forecast says, and the difference goes to the account's next batches. A batch may be of several
+// accounts: it goes when the first one's turn is, and each pays its part.
 
 // Across decides which batches of several models go to the device together. Its methods are for one
 // goroutine at a time, and read no clock.
@@ -68,6 +69,16 @@ func (a *Across) Done(t *Turn, used time.Duration) *Turn {
 	a.under--
 	a.correct(t, used-t.cost)
 	return a.next()
+}
+
+// Pay charges an account of a weight for its part of a batch that goes by another's turn, before
+// Done ends that.
+func (a *Across) Pay(account string, weight float64, used time.Duration) {
+	if weight == 0 {
+		weight = 1
+	}
+	t := &Turn{account: account, weight: weight}
+	a.last[account] = max(a.virtual, a.last[account]) + t.virtual(used)
 }
 
 // Cancel takes a batch out that waits, and reports whether it did.

@@ -94,6 +94,23 @@ func TestAcross(t *testing.T) {
 	}
 }
 
+// TestAcrossPays: who has a part in a batch that goes by another's turn pays for it by its weight.
+func TestAcrossPays(t *testing.T) {
+	a := admit.NewAcross(1)
+	one, two := a.Arrive("ann", 1, 1), a.Arrive("eve", 1, 1)
+	a.Pay("bob", 0, 3*time.Second)
+	a.Pay("cat", 2, 4*time.Second)
+	if next := a.Done(one, time.Second); next != two {
+		t.Fatalf("%+v goes", next)
+	}
+	bob, cat, ann := a.Arrive("bob", 1, 1), a.Arrive("cat", 2, 1), a.Arrive("ann", 1, 1)
+	for i, want := range []*admit.Turn{ann, cat, bob} {
+		if two = a.Done(two, 1); two != want {
+			t.Errorf("%+v goes at place %d, want %+v", two, i, want)
+		}
+	}
+}
+
 // TestAcrossIdle: nothing waits while there is room; who comes after long has no more than a
 // newcomer; and a batch that is cancelled costs nothing.
 func TestAcrossIdle(t *testing.T) {

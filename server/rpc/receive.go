@@ -47,8 +47,8 @@ func receive(stream grpc.ServerStream, k *call) (*received, error) {
 	r.held = k.took(plain)
 	if plain > k.limit { // of what was sent the call knows
 		defer r.free()
-		return nil, oip.Faultf(oip.TooLarge, "the message has %d bytes once it is decompressed, and "+
-			"at most %d are taken", plain, k.limit)
+		return nil, oip.Faultf(oip.TooLarge, "the message has %d bytes in plain, and at most %d "+
+			"are taken", plain, k.limit)
 	}
 	return r, nil
 }
