@@ -175,6 +175,63 @@ func TestFreezeAndThaw(t *testing.T) {
 	f.ends()
 }
 
+// TestFreezeBesidePeers freezes a program that has opened memory of another process: that stays on
+// the device and is named. The other one is killed while the program is frozen, and all bytes are
+// right after the thaw, of the memory of the process that is gone too.
+func TestFreezeBesidePeers(t *testing.T) {
+	s := newStage(t)
+	t.Setenv("WEIR_FAKE_CONTEXT", "16MiB")
+	driver, _, err := fakeDriver(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &freezing{stage: s, driver: driver}
+	f.cmd, f.out = s.command("exec", "--fake-gpu", "--oversubscribe", "--name", "moved",
+		"--memory", "200MiB", "--", f.program("inherit"))
+	in, err := f.cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.in = in
+	if err := f.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	processes := func(n int, least uint64) func() bool {
+		return func() bool {
+			j := s.jobs()
+			return len(j) == 1 && len(j[0].Processes) == n && j[0].MemoryUsedBytes >= least
+		}
+	}
+	// two contexts, and what both have allocated
+	s.eventually("both processes have their memory", processes(2, 41<<20))
+	var r agent.FreezeReport
+	s.eventually("the memory is opened and the rest is moved", func() bool {
+		out := f.weir(0, "freeze", "moved", "--json")
+		if err := json.Unmarshal([]byte(out), &r); err != nil {
+			t.Fatal(err)
+		}
+		for _, stays := range r.Stays {
+			if stays.What == "memory of other processes" {
+				return true
+			}
+		}
+		f.weir(0, "thaw", "moved")
+		return false
+	})
+	if r.AwayBytes != 8<<20 {
+		t.Errorf("freeze says %+v", r)
+	}
+	for _, stays := range r.Stays {
+		if stays.What == "memory of other processes" && stays.Bytes != 1<<20 {
+			t.Errorf("freeze says %+v", r)
+		}
+	}
+	fmt.Fprintln(in, "alone")
+	s.eventually("the other process is gone", processes(1, 1))
+	f.says(f.weir(0, "thaw", "moved"), "moved: running")
+	f.ends()
+}
+
 // TestFreezeWithoutRoomOnTheHost holds that a freeze that does not fit moves nothing.
 func TestFreezeWithoutRoomOnTheHost(t *testing.T) {
 	f := newFreezing(t, "--host-memory", "30MiB")
