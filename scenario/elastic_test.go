@@ -70,6 +70,35 @@ func TestElasticJobs(t *testing.T) {
 	}
 }
 
+// TestPromisedMemoryIsWaitedFor: a job that keeps all of its memory has what it was promised where
+// the weights of others are, which leave for it.
+func TestPromisedMemoryIsWaitedFor(t *testing.T) {
+	g, err := zoo.New("minilm-l6", zoo.Options{Layers: 1, Hidden: 64, Vocabulary: 500})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Scenario{Policy: "fair"}
+	for _, name := range []string{"a", "b", "firm"} {
+		j := closedJob(name, g, 4)
+		j.Shapes = map[string]feed.Shape{"input_ids": {1, 4}}
+		j.Elastic = name != "firm"
+		s.Jobs = append(s.Jobs, j)
+	}
+	p, err := newRun(t.Context(), s.valid(t), Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	need, packed := p.jobs[0].need(), p.jobs[0].plan.PackedBytes
+	p.close()
+	s.Memory = share.Bytes(3*need - packed)
+	for _, j := range run1(t, s, Options{Threads: 1}).Phase.Jobs {
+		if j.Status != StatusDone || j.Iterations != 4 || j.Name == "firm" && j.Evictions > 0 {
+			t.Errorf("%s did %d iterations, %d evictions, %s: %s", j.Name, j.Iterations,
+				j.Evictions, j.Status, j.Error)
+		}
+	}
+}
+
 // TestMemoryExample: the twenty models of the example are all served in the memory of a few.
 func TestMemoryExample(t *testing.T) {
 	s, err := Load("../examples/memory.yaml")

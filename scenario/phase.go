@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/internal/seat"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/broker"
@@ -223,18 +224,8 @@ func (s *stage) load(ctx context.Context, t *tenant, index int) error {
 		t.admit, t.seat = j, seat.New(j, s.run.Pool)
 		s.expect(t, 0)
 		t.result.MemoryCapBytes = int64(j.Spec().Memory) + s.shared(t.p)
-		o.Quota, o.ArenaQuota = seat.Weights(j), seat.Arenas(j)
-		if s.shares(t.p) {
-			if err := s.join(ctx, t, &o); err != nil {
-				return err
-			}
-		} else if t.p.spec.Elastic {
-			t.memory = seat.NewElastic(j)
-			o.Quota, o.ArenaQuota = t.memory.Weights(), t.memory.Arenas()
-			err := t.memory.Reserve(ctx, t.p.plan.PackedBytes, t.p.need()-t.p.plan.PackedBytes)
-			if err != nil {
-				return err
-			}
+		if err := s.reserve(ctx, t, &o); err != nil {
+			return err
 		}
 	}
 	if s.mode == Threads {
@@ -273,6 +264,20 @@ func (s *stage) load(ctx context.Context, t *tenant, index int) error {
 		t.driver.memory, t.driver.weights, t.driver.reloaded = t.use, t.weights, t.use.Expect
 	}
 	return err
+}
+
+// reserve waits for the memory that an admitted job is loaded into, and says in the options what
+// grants it. What others hold of what the job keeps is waited for, too.
+func (s *stage) reserve(ctx context.Context, t *tenant, o *engine.Options) error {
+	if s.shares(t.p) {
+		return s.join(ctx, t, o)
+	}
+	m := seat.NewElastic(t.admit)
+	o.Quota, o.ArenaQuota = m.Weights(), m.Arenas()
+	if t.p.spec.Elastic {
+		t.memory = m
+	}
+	return m.Reserve(ctx, t.p.plan.PackedBytes, t.p.need()-t.p.plan.PackedBytes)
 }
 
 // expect tells the broker what a job's iterations take, and how long it takes to bring its weights.
