@@ -45,7 +45,8 @@ type Agent struct {
 }
 
 // Start takes the runtime folder and begins to serve. It fails with [ErrRunning] if another agent
-// has the folder. The agent needs [Agent.Close].
+// has the folder. The agent needs [Agent.Close]. From then on all threads of the process ask the
+// kernel for short slices, so that programs wait for none of them on a busy machine.
 func Start(c Config) (*Agent, error) {
 	if err := c.setDefaults(); err != nil {
 		return nil, err
@@ -80,6 +81,7 @@ func Start(c Config) (*Agent, error) {
 		a.closeDevices()
 		return nil, err
 	}
+	prompt()
 	sweepRecords(c.Dir)
 	a.ctx, a.stop = context.WithCancel(context.Background())
 	a.walls = newWalls(a)

@@ -33,6 +33,8 @@ func dup(*os.File) (*os.File, error) { return nil, wire.ErrUnsupported }
 
 func hostMemory() share.Bytes { return 0 }
 
+func prompt() {}
+
 func newSystem() system { return unsupported{} }
 
 type unsupported struct{}

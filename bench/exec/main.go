@@ -9,7 +9,8 @@
 // know nothing of weir. The device is simulated, and its own record of who ran when and who held
 // what decides: the figures are about weir and this machine's processors, and say nothing about a
 // GPU. The exit code is 1 when a bound is missed. Other load on the machine moves the figures: the
-// result says how much processor time others took meanwhile.
+// result says how much processor time others took meanwhile. -slow and -load make the machine slow
+// on purpose.
 package main
 
 import (
@@ -72,6 +73,8 @@ func main() {
 	rounds := flag.Int("rounds", 3, "how often each claim is measured; medians are quoted")
 	quick := flag.Bool("quick", false,
 		"a hundredth of the memory operations and kills, and shorter phases")
+	loaded := flag.Int("load", 0, "threads that compute beside it all the time, as a build does")
+	half := flag.Bool("slow", false, "leave programs half of each processor's time (takes root)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -84,6 +87,14 @@ func main() {
 		Go:        runtime.Version(),
 		Notes:     map[string][]float64{},
 		quick:     *quick,
+	}
+	if load(*loaded); *half {
+		speed, err := slow()
+		command.Check(err)
+		r.note("what a thread computes, of what it does otherwise", speed)
+	}
+	if *loaded > 0 {
+		r.note("threads that compute beside it", float64(*loaded))
 	}
 	others := claims.Start()
 	for _, g := range groups {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirgpu/weir/internal/claims"
 	"github.com/weirgpu/weir/share"
 )
 
@@ -154,13 +155,13 @@ func shares(r *results, h *host, round int) error {
 	}
 	for _, n := range counts {
 		all := make([]tenant, n)
-		claims, want := make([]share.Claim, n), make([]float64, n)
+		asked, want := make([]share.Claim, n), make([]float64, n)
 		for i := range all {
 			all[i].share.Compute = math.Round((0.3+0.7*rng.Float64())/float64(n)*1000) / 1000
 			all[i].kind = []string{"eager", "graph", "both"}[rng.IntN(3)]
-			claims[i] = share.ClaimOf(all[i].share, 1)
+			asked[i] = share.ClaimOf(all[i].share, 1)
 		}
-		share.Entitle(claims, want)
+		share.Entitle(asked, want)
 		record, from, to, err := h.flood(all, longest, pick(r, 6.0, 3.0))
 		if err != nil {
 			return err
@@ -212,9 +213,41 @@ func limit(r *results, h *host, _ int) error {
 			worst = max(worst, got(record, all[0].pid, at, at+1e9))
 		}
 		name := fmt.Sprintf("limit 0.3 among %d programs", len(all))
+		r.noteTurns(name, record, all[0].pid, from, to)
 		r.Claims.Check(name+": most over any 1 s beyond one longest kernel", worst-most.Seconds(),
 			0.305, true)
 		r.Claims.Check(name+": device time", got(record, all[0].pid, from, to), 0.285, false)
 	}
 	return nil
+}
+
+// noteTurns keeps what the turns of a program were: how many a second, for how long from their
+// first kernel to their last in the middle, and what of the window that was, and the device idle in
+// it.
+func (r *results) noteTurns(name string, all []segment, pid uint32, from, to int64) {
+	const apart = 500e3 // between two turns
+	var turns []float64
+	var begin, end, busy, idle float64
+	for _, s := range all {
+		if s.pid != pid || s.start < from || s.end > to {
+			continue
+		}
+		if end == 0 || float64(s.start)-end > apart {
+			if end > 0 {
+				turns = append(turns, end-begin)
+				idle += end - begin - busy
+			}
+			begin, busy = float64(s.start), 0
+		}
+		end, busy = float64(s.end), busy+float64(s.busy)
+	}
+	sum := 0.0
+	for _, t := range turns {
+		sum += t
+	}
+	window := float64(to - from)
+	r.note(name+": turns a second", float64(len(turns))/(window/1e9))
+	r.note(name+": length of a turn, p50, ms", claims.Median(turns)/1e6)
+	r.note(name+": within its turns", sum/window)
+	r.note(name+": idle within its turns", idle/window)
 }

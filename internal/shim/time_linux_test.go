@@ -2,8 +2,15 @@ package shim
 
 import (
 	"fmt"
+	"os"
+	"runtime"
+	"strconv"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weirgpu/weir/internal/wire"
 )
 
 // TestTimeSide runs the library's time side (predictions, batches, room, gate, streams, captures
@@ -49,5 +56,55 @@ func TestFullQueue(t *testing.T) {
 		if out := onFake(t, w, t.TempDir(), "full", threads).run(t); out != "done\n" {
 			t.Errorf("%s: %q", when, out)
 		}
+	}
+}
+
+// TestWatcherIsPrompt has the library's own thread, and none of the program's, ask the kernel for
+// the shortest slices.
+func TestWatcherIsPrompt(t *testing.T) {
+	t.Parallel()
+	const shortest = 100_000
+	slice := func(thread int) uint64 {
+		how, err := unix.SchedGetAttr(thread, 0)
+		if err != nil {
+			return 0
+		}
+		return how.Runtime
+	}
+	runtime.LockOSThread() // and never unlocked, so that the thread goes
+	if unix.SchedSetAttr(0, &unix.SchedAttr{Runtime: shortest}, 0) != nil || slice(0) != shortest {
+		t.Skip("the kernel goes by no slices of threads: Linux from 6.12 on does")
+	}
+	w := newWarden(t, testCap, 2*time.Millisecond)
+	r := compiled(t).command(w, "launches", "1", "1000")
+	plain := &unix.SchedAttr{Runtime: 3_000_000} // what the program begins with, and its threads
+	if err := unix.SchedSetAttr(0, plain, 0); err != nil {
+		t.Fatal(err)
+	}
+	r.start(t)
+	w.expect(wire.KindWant) // it waits at the gate, with the watcher beside it
+	tasks := fmt.Sprintf("/proc/%d/task", r.Process.Pid)
+	count := func() (prompt, others int) {
+		threads, err := os.ReadDir(tasks)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range threads {
+			id, _ := strconv.Atoi(e.Name())
+			if slice(id) == shortest {
+				prompt++
+			} else {
+				others++
+			}
+		}
+		return prompt, others
+	}
+	prompt, others := count()
+	for end := time.Now().Add(patience); prompt == 0 && time.Now().Before(end); {
+		runtime.Gosched() // it may have yet to begin
+		prompt, others = count()
+	}
+	if prompt != 1 || others == 0 || slice(r.Process.Pid) == shortest {
+		t.Errorf("%d threads with short slices, %d others", prompt, others)
 	}
 }
