@@ -30,7 +30,6 @@
  */
 #include "weir.h"
 
-#include <sched.h>
 #include <sys/prctl.h>
 #include <time.h>
 
@@ -201,9 +200,9 @@ static void doze(uint64_t ns)
 		prctl(PR_SET_TIMERSLACK, (unsigned long)slack, 0, 0, 0);
 }
 
-#define SPIN_NS 512000u /* a batch that runs for less may be waited for without sleep, */
-#define LOOK_NS 20000u  /* in place of sleeps so short: */
-#define WAKE_NS 10000u  /* waking takes as long again */
+#define SHORT_NS 512000u /* a batch that runs for less is looked at as often as can be, */
+#define LOOK_NS 20000u   /* in place of sleeps so short: */
+#define WAKE_NS 10000u   /* waking takes as long again */
 
 /*
  * nap is how long to sleep when the batch that runs has done so for since, and part of it, excess,
@@ -229,15 +228,14 @@ static uint64_t nap(uint64_t least, uint64_t since, uint64_t excess, bool last)
 
 /*
  * weir_glance lets some time pass until what has run since then is looked at again, behind which
- * the device may have nothing to do: so that is a small part of its time.
+ * the device may have nothing to do: so that is a small part of its time. It sleeps however short
+ * that is. A thread that yields leaves what it had left of its slice to others, for which a busy
+ * machine makes it wait, though it holds what the gate's closing waits for.
  */
 void weir_glance(uint64_t since)
 {
 	enum { LEAST_NS = 2000, PART = 256 };
-	if (since < SPIN_NS)
-		sched_yield();
-	else
-		doze(since / PART > WAKE_NS + LEAST_NS ? since / PART - WAKE_NS : LEAST_NS);
+	doze(since / PART > WAKE_NS + LEAST_NS ? since / PART - WAKE_NS : LEAST_NS);
 }
 
 /* glance is weir_glance without the stream's lock. */
@@ -292,7 +290,7 @@ bool weir_make_room(struct weir_stream *s, uint64_t ns, bool unknown, bool alone
 		return true;
 	bool whole = full || flying - limit >= m.ns - passed;
 	uint64_t pause = nap(m.least_ns, since, whole ? UINT64_MAX : flying - limit, total <= m.ns);
-	if ((alone && !full) || (pause <= LOOK_NS && since < SPIN_NS))
+	if ((alone && !full) || (pause <= LOOK_NS && since < SHORT_NS))
 		glance(s, since, now);
 	else
 		pause_for(s, pause);

@@ -16,7 +16,8 @@
 
 #define TICK_NS 100000000u
 #define BUSY_NS 200000u  /* how often it looks while work is in flight */
-#define SPIN_NS 2000000u /* and at once again, in the time in which a turn usually drains, */
+#define SOON_NS 2000u    /* the same in the time in which a turn usually drains, */
+#define USUAL_NS 2000000u
 #define DRAIN_NS 20000u  /* and while the gate is closed for longer */
 #define PASS_NS 500000u  /* and while launches pass it */
 #define LATE_NS 1000000u /* after the end of a lease that the agent left open */
@@ -206,15 +207,16 @@ static bool leaving(struct watch *k, uint64_t now)
 	return now < k->left;
 }
 
-/* sleep_while_busy sleeps hardly at all while others wait for what is in flight. */
+/* sleep_while_busy sleeps hardly at all while others wait for what is in flight. It does not yield
+ * in place of a sleep so short: on a busy machine the kernel has who yields wait for its slice's
+ * length. */
 static void sleep_while_busy(const struct watch *k, struct weir_header *h, uint32_t gate)
 {
 	if ((gate & 1) || weir_get(&weir.aside))
 		weir_futex_wait(&h->gate, gate, BUSY_NS);
-	else if (weir_now() - k->gate_ns < SPIN_NS)
-		sched_yield();
 	else
-		weir_futex_wait(&h->gate, gate, DRAIN_NS);
+		weir_futex_wait(
+			&h->gate, gate, weir_now() - k->gate_ns < USUAL_NS ? SOON_NS : DRAIN_NS);
 }
 
 static void sleep_until_needed(struct watch *k, struct weir_header *h, uint32_t gate, bool busy)

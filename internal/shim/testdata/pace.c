@@ -178,7 +178,7 @@ static void looked_late(void)
 	for (int i = 0; i < 256; i++)
 		weir_function_measured(function(1), i % 8 ? 50 * US : 200 * MS);
 	launch(A, 1, 200 * US);
-	yield_ns = 3 * MS;
+	others_ns = 3 * MS;
 	for (int i = 0; i < 20; i++)
 		launch(A, 1, 200 * US);
 	ends(A);

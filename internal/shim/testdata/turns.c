@@ -343,12 +343,12 @@ static void looks_often(void)
 	is("while the gate is open (us)", slept(), BUSY_NS / US);
 	close_gate();
 	watcher_looks();
-	is("as it is closed (us)", slept(), 1);
-	lasts(SPIN_NS);
+	is("as it is closed (us)", slept(), SOON_NS / US);
+	lasts(USUAL_NS);
 	is("later (us)", slept(), DRAIN_NS / US);
 	header->gate += 2; /* a pass */
 	watcher_looks();
-	is("at another value (us)", slept(), 1);
+	is("at another value (us)", slept(), SOON_NS / US);
 }
 
 /* At the closed gate what stalls is set aside if somebody waits there, in whatever process. */

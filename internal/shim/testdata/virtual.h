@@ -62,14 +62,16 @@ static void lasts(uint64_t ns)
 /* A look at the clock takes time too, so that who looks at nothing else gets on. */
 uint64_t weir_now(void) { return now_ns += 25; }
 
+static uint64_t others_ns; /* for so long others have the processor when a sleep is over */
+
 int nanosleep(const struct timespec *t, struct timespec *left)
 {
 	(void)left;
-	lasts((uint64_t)t->tv_sec * 1000 * MS + (uint64_t)t->tv_nsec);
+	lasts((uint64_t)t->tv_sec * 1000 * MS + (uint64_t)t->tv_nsec + others_ns);
 	return 0;
 }
 
-static uint64_t yield_ns = US; /* for so long others have the processor */
+static uint64_t yield_ns = 3 * MS; /* for so long others have the processor, of a busy machine */
 
 int sched_yield(void)
 {

@@ -394,6 +394,7 @@ static void capture_begins(void)
 	is("gone", weir.captures, 0);
 	begin_gives = CUDA_SUCCESS;
 	is("a mark is about to be put", weir_default_begin(), true);
+	yield_ns = US;
 	from = now_ns;
 	weir_on_begin_capture_v2(WEIR_cuStreamBeginCapture_v2, C, 0);
 	within("is waited for (ms)", (now_ns - from) / MS, 10, 10);
