@@ -130,6 +130,7 @@ var Table = []Row{
 	{"server/peer/fuzz", 12, Both, ""},
 	{"cmd/weir", 12, Both, "flags and wiring"},
 	{"bench/precision", 10, Both, ""},
+	{"bench/amp", 10, Both, ""},
 	{"bench/beside", 10, Both, ""},
 	{"bench/life", 12, Both, ""},
 	{"bench/peers", 11, Both, ""},

@@ -20,14 +20,22 @@ import (
 // value of the graph changes its type: a constant is rounded once when it is packed, kernels round
 // other operands as they pack them, and results need no cast because sums are float32 anyway
 // (ampcast.go). Amp explains the outcome (ampreport.go).
+//
+// A step of training has more to it: it ends at a mark (ampmark.go), products may be rounded to
+// float16 (ampround.go), what the backward half reads again waits in 16 bits (ampsave.go), and the
+// casts of those cancel each other (ampcancel.go). Each is a pass that can be left out.
 
 func startAmp(s *scope) rule {
+	if !s.precision.mixed() || s.precision == FP16 || !s.features.BF16 || s.portable {
+		return func(*graph.Node) *Patch { return nil }
+	}
+	behind := unscaled(s.g)
 	return func(n *graph.Node) *Patch {
-		if !s.precision.mixed() || !s.features.BF16 || s.portable || n.Attrs.Has("precision") {
+		if n.Attrs.Has("precision") || behind[n] {
 			return nil
 		}
 		if chosen, _ := amp(n, s.precision, &s.features.Costs); !chosen ||
-			s.precision == Auto && s.last(n) {
+			s.precision == Auto && behind == nil && s.last(n) {
 			return nil
 		}
 		attrs := append(append(op.Attrs{}, n.Attrs...), op.StringAttr("precision", "bf16"))

@@ -13,14 +13,15 @@ type AmpCast struct {
 // AmpCastFate is what becomes of a cast.
 type AmpCastFate string
 
-// The fates. No fate stands for a cast that stays a node, since none does: only products multiply
-// in bfloat16, and their kernels take and return float32.
+// The fates. Casts to bfloat16 never stay nodes: only products multiply in it, and their kernels
+// take and return float32.
 const (
 	// into a constant, which is rounded once when it is packed
 	AmpFolded AmpCastFate = "folded"
 	// into the kernel, which rounds the operand as it packs it
 	AmpFused      AmpCastFate = "fused"
 	AmpEliminated AmpCastFate = "eliminated" // nothing to convert
+	AmpNode       AmpCastFate = "node"       // a node of its own, where no kernel rounds
 )
 
 // AmpCasts counts casts by fate.
@@ -46,6 +47,22 @@ func (c *AmpCasts) add(list []AmpCast) {
 			c.Eliminated++
 		}
 	}
+}
+
+// roundedCasts lists the casts around a product whose operands and result are float16.
+func roundedCasts(n *graph.Node) []AmpCast {
+	var list []AmpCast
+	for _, v := range n.In[:2] {
+		c := AmpCast{v.Name, "float16", AmpNode, "no kernel multiplies float16: rounded before it"}
+		switch {
+		case v.IsConst():
+			c.Fate, c.Why = AmpFolded, "constant: rounded once"
+		case !isCast(v.Producer):
+			c.Fate, c.Why = AmpEliminated, "rounded already"
+		}
+		list = append(list, c)
+	}
+	return append(list, AmpCast{n.Out[0].Name, "float16", AmpNode, "stored in 16 bits"})
 }
 
 // castsOf lists the casts around a product that multiplies in bfloat16: one for each multiplied

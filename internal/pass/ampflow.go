@@ -39,11 +39,16 @@ type ampFlow struct {
 	// Each of its readers multiplies it in bfloat16, or is itself a node of AmpInfer with a narrow
 	// result.
 	narrow map[*graph.Value]bool
+	// down holds the values that come down from a product in 16 bits: its results, and what nodes
+	// compute of them that add up few elements. None is behind the unscale mark.
+	down map[*graph.Value]bool
 }
 
 // newAmpFlow follows the products of g that multiply in bfloat16.
 func newAmpFlow(g *graph.Graph) *ampFlow {
-	f := &ampFlow{readers: map[*graph.Value][]*graph.Node{}, narrow: map[*graph.Value]bool{}}
+	f := &ampFlow{readers: map[*graph.Value][]*graph.Node{}, narrow: map[*graph.Value]bool{},
+		down: map[*graph.Value]bool{}}
+	f.propagate(g)
 	for _, n := range g.Nodes {
 		for _, v := range n.In {
 			if v != nil {
@@ -63,6 +68,22 @@ func newAmpFlow(g *graph.Graph) *ampFlow {
 	}
 	f.settle()
 	return f
+}
+
+// propagate goes down from the products.
+func (f *ampFlow) propagate(g *graph.Graph) {
+	behind := unscaled(g)
+	for _, n := range g.Nodes {
+		if behind[n] || !inBF16(n) && !inFP16(n) && (addsUp(n) || len(n.Bodies()) > 0 ||
+			!slices.ContainsFunc(n.In, func(v *graph.Value) bool { return f.down[v] })) {
+			continue
+		}
+		for _, v := range n.Out {
+			if v != nil && v.Type.DType.IsFloat() {
+				f.down[v] = true
+			}
+		}
+	}
 }
 
 // carries reports whether the results of n are candidates for narrow, given those among the nodes

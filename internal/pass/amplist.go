@@ -74,11 +74,14 @@ func denyWhy(n *graph.Node) string {
 		return "its bodies are rewritten by themselves"
 	case len(n.In) > 0 && n.In[0] != nil && n.In[0].Type.DType != tensor.Float32:
 		return fmt.Sprintf("its operands are %v", n.In[0].Type.DType)
-	case n.Domain == "" && ampSums[n.Type]:
+	case addsUp(n):
 		return "adds up many elements"
 	}
 	return "arithmetic by element: bfloat16 takes digits and saves no multiplication"
 }
+
+// addsUp reports whether a node is on the list of sums.
+func addsUp(n *graph.Node) bool { return n.Domain == "" && ampSums[n.Type] }
 
 // isProduct is the list of operators whose kernels multiply in bfloat16.
 func isProduct(n *graph.Node) bool {

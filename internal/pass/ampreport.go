@@ -16,6 +16,17 @@ type AmpReport struct {
 	// they are stored as bfloat16, and their bytes in float32.
 	NarrowValues int   `json:"narrow_values"`
 	NarrowBytes  int64 `json:"narrow_bytes"`
+	// Saved are the values of a step of training that wait for the backward half.
+	Saved []AmpSaved `json:"saved,omitempty"`
+}
+
+// AmpSaved is a value that waits for readers far behind the node that computes it.
+type AmpSaved struct {
+	Value  string `json:"value"`
+	Kept   bool   `json:"kept"`   // in 16 bits
+	Bytes  int64  `json:"bytes"`  // that 16 bits save, or would
+	Reader string `json:"reader"` // the value for which it is read first after it has waited
+	Why    string `json:"why"`
 }
 
 // AmpChoice is what mixed precision makes of one node and why.
@@ -36,9 +47,15 @@ type AmpChoice struct {
 func Amp(g *graph.Graph, p Precision, on compute.Features) *AmpReport {
 	r := &AmpReport{Precision: p}
 	g.Walk(func(b *graph.Graph) {
-		f := newAmpFlow(b)
+		f, behind := newAmpFlow(b), unscaled(b)
+		if p.mixed() {
+			r.Saved = append(r.Saved, savedOf(b, p)...)
+		}
 		for _, n := range b.Nodes {
 			c := choiceOf(n, f, p, &on.Costs)
+			if behind[n] {
+				c.Why = unscaledWhy
+			}
 			r.Nodes = append(r.Nodes, c)
 			r.Casts.add(c.Casts)
 		}
@@ -53,7 +70,7 @@ func Amp(g *graph.Graph, p Precision, on compute.Features) *AmpReport {
 }
 
 func choiceOf(n *graph.Node, f *ampFlow, p Precision, on *compute.Costs) AmpChoice {
-	c := AmpChoice{Node: n.Name, Operator: n.Call().Name(), Chosen: inBF16(n)}
+	c := AmpChoice{Node: n.Name, Operator: n.Call().Name(), Chosen: inBF16(n) || inFP16(n)}
 	c.List, c.Why = ampList(n)
 	c.Narrow = len(n.Out) > 0 && !slices.ContainsFunc(n.Out, func(v *graph.Value) bool {
 		return v != nil && !f.narrow[v]
@@ -65,7 +82,10 @@ func choiceOf(n *graph.Node, f *ampFlow, p Precision, on *compute.Costs) AmpChoi
 		if _, c.Why = amp(n, p, on); p.mixed() && cost.pays() && !c.Chosen {
 			c.Why = "the last product before an output, whose rounding errors nothing averages out"
 		}
-		if c.Chosen {
+		switch {
+		case inFP16(n):
+			c.Why, c.Casts = "rounded to float16, as was asked for", roundedCasts(n)
+		case c.Chosen:
 			c.Casts = castsOf(n)
 		}
 	case AmpInfer:
@@ -74,6 +94,38 @@ func choiceOf(n *graph.Node, f *ampFlow, p Precision, on *compute.Costs) AmpChoi
 		}
 	}
 	return c
+}
+
+// savedOf lists the values of a graph that wait: those that are kept in 16 bits, and others with
+// what keeps them in float32.
+func savedOf(g *graph.Graph, p Precision) []AmpSaved {
+	var list []AmpSaved
+	index := map[*graph.Value]bool{}
+	for _, n := range g.Nodes {
+		if !n.Attrs.Has(savedAttr) || index[n.In[0]] {
+			continue
+		}
+		index[n.In[0]] = true
+		from := n.In[0].Producer
+		if from == nil || !isCast(from) {
+			continue
+		}
+		k, _ := n.Out[0].Type.Count().Int()
+		list = append(list, AmpSaved{from.In[0].Name, true, int64(2 * k), n.Out[0].Name,
+			"waits in 16 bits from here on"})
+	}
+	f := newSaving(g, p)
+	if f.behind == nil {
+		return list
+	}
+	for _, s := range f.waiting() {
+		if s.wide == "" {
+			s.wide = "less is alive while it waits than at the most"
+		}
+		list = append(list, AmpSaved{s.value.Name, false, s.bytes, f.g.Nodes[s.to].Out[0].Name,
+			s.wide})
+	}
+	return list
 }
 
 // inferWhy says what keeps a node of AmpInfer in float32: what is before it, or what is after it.

@@ -17,8 +17,16 @@ type Patch struct {
 	// inserted node, a constant, or a value computed before the anchor. A node whose outputs nobody
 	// reads afterwards goes, and so on up its inputs.
 	Replace []Replacement
+	// Operands gives single nodes other operands; other readers of the old ones keep them.
+	Operands []Operand
 	// Remove names nodes whose outputs nobody reads.
 	Remove []*graph.Node
+}
+
+// Operand is one value that takes another's place for one reader.
+type Operand struct {
+	Node     *graph.Node
+	Old, New *graph.Value
 }
 
 // Replacement is one value that takes another's place.
@@ -61,6 +69,9 @@ func (s *scope) apply(p *Patch) ([]*graph.Node, error) {
 	for _, n := range inserted {
 		s.register(n)
 	}
+	for _, o := range p.Operands {
+		s.swap(o)
+	}
 	for _, r := range p.Replace {
 		s.drop(r.Old.Producer)
 	}
@@ -92,6 +103,11 @@ func (s *scope) typeInserted(p *Patch) error {
 	for _, r := range p.Replace {
 		if err := sameValue(r.Old.Type, r.New.Type); err != nil {
 			return fmt.Errorf("value %q: %w", r.Old.Name, err)
+		}
+	}
+	for _, o := range p.Operands {
+		if err := sameValue(o.Old.Type, o.New.Type); err != nil {
+			return fmt.Errorf("value %q: %w", o.Old.Name, err)
 		}
 	}
 	return nil
@@ -136,6 +152,19 @@ func (s *scope) replace(r Replacement) (identity *graph.Node) {
 	}
 	s.redirect(r.Old, to)
 	return identity
+}
+
+// swap gives a node another operand.
+func (s *scope) swap(o Operand) {
+	for i, v := range o.Node.In {
+		if v == o.Old {
+			o.Node.In[i] = o.New
+			s.count[o.New]++
+			s.count[o.Old]--
+		}
+	}
+	s.users[o.New] = append(s.users[o.New], o.Node)
+	s.dirty[o.Node] = s.dirty[o.Node] || !o.Old.Type.Identical(o.New.Type)
 }
 
 // identity makes the node that gives to in place of old.

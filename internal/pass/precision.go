@@ -16,8 +16,12 @@ const (
 	// BF16 rounds the operands of products to bfloat16 where that makes them faster; sums stay in
 	// single precision. Results agree with those of FP32 to two or three digits.
 	BF16 Precision = "bf16"
-	// Auto is BF16 without the last products before an output.
+	// Auto is BF16 without the last products before an output, unless the graph is a step of
+	// training.
 	Auto Precision = "auto"
+	// FP16 rounds operands and results of products to float16, for training as on hardware that
+	// has it: here it is slower, and shows what such hardware would compute.
+	FP16 Precision = "fp16"
 )
 
 // String returns the name, that of [FP32] for the empty one.
@@ -31,7 +35,7 @@ func (p Precision) String() string {
 // Validate returns an error for a name that is neither empty nor one of the constants.
 func (p Precision) Validate() error {
 	switch p {
-	case "", FP32, BF16, Auto:
+	case "", FP32, BF16, Auto, FP16:
 		return nil
 	}
 	return fmt.Errorf("precision %q: want %s, %s or %s", string(p), FP32, BF16, Auto)
@@ -54,6 +58,9 @@ func PrecisionOn(t compute.Target, p Precision) (Precision, error) {
 	switch {
 	case !p.mixed():
 		return FP32, nil
+	case p == FP16:
+		return "", fmt.Errorf("precision %s: it is emulated, for training: use %s or %s", FP16,
+			FP32, Auto)
 	case t.Features().BF16:
 		return p, nil
 	case p == BF16:
@@ -63,5 +70,5 @@ func PrecisionOn(t compute.Target, p Precision) (Precision, error) {
 	return FP32, nil
 }
 
-// mixed reports whether some products may multiply in bfloat16.
-func (p Precision) mixed() bool { return p == BF16 || p == Auto }
+// mixed reports whether some products may multiply in 16 bits.
+func (p Precision) mixed() bool { return p == BF16 || p == Auto || p == FP16 }

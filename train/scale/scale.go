@@ -125,13 +125,24 @@ func (s *Scaler) growAndBackOff() {
 	good := s.variable(VarGood, tensor.Scalar(int64(0)))
 	good = s.op("Add", nil, good, s.count(1))
 	due := s.op("Equal", nil, good, s.count(int64(s.o.Interval)))
-	grown := s.op("Mul", nil, s.scale, s.number(s.o.Growth))
+	grown := s.times(s.scale, s.o.Growth)
 	fits := s.op("LessOrEqual", nil, grown, s.number(math.MaxFloat32))
 	up := s.where(s.op("And", nil, due, fits), grown, s.scale)
-	down := s.op("Mul", nil, s.scale, s.number(s.o.Backoff))
-	s.become(VarScale, s.where(s.finite, up, down))
+	s.become(VarScale, s.where(s.finite, up, s.times(s.scale, s.o.Backoff)))
 	again := s.op("And", nil, s.finite, s.op("Not", nil, due))
 	s.become(VarGood, s.where(again, good, s.count(0)))
+}
+
+// times is a product by a factor of float64 that is rounded once, as PyTorch's is.
+func (s *Scaler) times(v *graph.Value, by float64) *graph.Value {
+	if float64(float32(by)) == by {
+		return s.op("Mul", nil, v, s.number(by))
+	}
+	cast := func(v *graph.Value, d tensor.DType) *graph.Value {
+		return s.op("Cast", op.Attrs{op.IntAttr("to", int64(d))}, v)
+	}
+	wide := graph.NewConst(s.name("factor"), tensor.Scalar(by))
+	return cast(s.op("Mul", nil, cast(v, tensor.Float64), wide), tensor.Float32)
 }
 
 // follow doubles or halves the scale towards the largest that leaves the margin.

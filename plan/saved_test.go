@@ -1,0 +1,274 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/weirgpu/weir/grad"
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/internal/op"
+	"github.com/weirgpu/weir/internal/pass"
+	"github.com/weirgpu/weir/tensor"
+	"github.com/weirgpu/weir/train/scale"
+)
+
+// deep is a net of so many layers, in which an activation follows each product, and the squares of
+// whose results are the loss.
+func deep(layers, width int, activation string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "input %%x: float32[%d,%d]\n", 8*width, width)
+	for i := range layers {
+		fmt.Fprintf(&b, "input %%p%d: float32[%d,%d]\n", i, width, width)
+	}
+	last := "x"
+	for i := range layers {
+		fmt.Fprintf(&b, "%%h%d = MatMul@13 (%%%s, %%p%d)\n%%a%d = %s (%%h%d)\n", i, last, i, i,
+			activation, i)
+		last = fmt.Sprint("a", i)
+	}
+	fmt.Fprintf(&b, "%%s = Mul@14 (%%%s, %%%s)\n%%loss = ReduceMean@13 (%%s) {keepdims=0}\n"+
+		"output %%loss", last, last)
+	return b.String()
+}
+
+// training makes a step of descent of a model whose weights are the inputs that begin with p. Its
+// outputs are the weights after the step, the gradients and what the scale becomes.
+func training(t *testing.T, model string, o scale.Options) (g *graph.Graph, weights int) {
+	t.Helper()
+	g = parse(t, model)
+	made := 0
+	name := func(base string) string {
+		made++
+		return fmt.Sprint("step.", base, ".", made)
+	}
+	s, err := scale.New(g, o, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var by []*graph.Value
+	for _, v := range g.Inputs {
+		if v.Name[0] == 'p' {
+			by = append(by, v)
+		}
+	}
+	loss := s.Loss(g.Outputs[0])
+	ds, err := grad.Backward(g, grad.Objective{Of: []*graph.Value{loss}, By: by})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ds = s.Gradients(ds)
+	node := func(typ string, in ...*graph.Value) *graph.Value {
+		n := graph.NewNode(name(typ), typ, 18, nil, in, name(typ))
+		g.Nodes = append(g.Nodes, n)
+		if err := n.InferTypes(); err != nil {
+			t.Fatal(err)
+		}
+		return n.Out[0]
+	}
+	rate := graph.NewConst("rate", tensor.Scalar(float32(0.01)))
+	g.Outputs = nil
+	for i, d := range ds {
+		g.Outputs = append(g.Outputs, s.Keep(node("Sub", by[i], node("Mul", d, rate)), by[i]))
+	}
+	g.Outputs = append(g.Outputs, ds...)
+	for _, v := range s.Variables() {
+		g.Outputs = append(g.Outputs, v.Next)
+	}
+	if err := g.Sort(); err != nil {
+		t.Fatal(err)
+	}
+	return g, len(by)
+}
+
+// trained runs a step by its plan once and returns its outputs.
+func trained(t *testing.T, g *graph.Graph, p pass.Precision, in []*tensor.Tensor,
+	off ...string) (*Plan, []*tensor.Tensor) {
+	t.Helper()
+	pl := compileAs(t, g, Options{Target: host, Threads: threads,
+		Passes: pass.Options{Precision: p, Off: off, Check: true}})
+	return pl, runPlan(t, newPool(t), pl, in)
+}
+
+// operands are inputs of a step: weights of which each product keeps the size of what it is given,
+// and the variables of the scale.
+func operands(t *testing.T, g *graph.Graph, o scale.Options, size float64) []*tensor.Tensor {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(7, 8))
+	s, err := scale.New(&graph.Graph{}, o, func(base string) string { return base })
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Gradients([]*graph.Value{{Name: "d", Type: op.Concrete(tensor.Float32)}})
+	start := map[string]*tensor.Tensor{}
+	for _, v := range s.Variables() {
+		start[v.Name] = v.Start
+	}
+	var in []*tensor.Tensor
+	for _, v := range g.Inputs {
+		if start[v.Name] != nil {
+			in = append(in, start[v.Name])
+			continue
+		}
+		shape, _ := v.Type.Ints()
+		x, err := tensor.New(v.Type.DType, shape...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		by := size
+		if v.Name[0] == 'p' {
+			by = math.Sqrt(2 / float64(shape[0]))
+		}
+		for i := range tensor.As[float32](x) {
+			tensor.As[float32](x)[i] = float32(by * rng.NormFloat64())
+		}
+		in = append(in, x)
+	}
+	return in
+}
+
+var one = scale.Options{Kind: scale.Constant, Init: 1}
+
+// TestSavedBytes: kept in 16 bits, what the backward half reads again takes less memory, to the
+// byte of the plan, and gradients lose nothing that products have not lost already; where another
+// activation reads more, it is within the rounding of bfloat16.
+func TestSavedBytes(t *testing.T) {
+	for activation, bound := range map[string]float64{"Relu@14": 0, "Tanh@13": 0.01,
+		"Gelu@20": 0.01} {
+		g, weights := training(t, deep(12, 64, activation), one)
+		in := operands(t, g, one, 1)
+		wide, want := trained(t, g, pass.BF16, in, "ampsave")
+		narrow, got := trained(t, g, pass.BF16, in)
+		if r := float64(narrow.ArenaBytes) / float64(wide.ArenaBytes); r > 0.75 {
+			t.Errorf("%s: %d bytes, %d with saved values in 16 bits: %.2f, want at most 0.75",
+				activation, wide.ArenaBytes, narrow.ArenaBytes, r)
+		}
+		t.Logf("%s: %d bytes, %d with saved values in 16 bits", activation, wide.ArenaBytes,
+			narrow.ArenaBytes)
+		for i := range 2 * weights {
+			if d, err := tensor.RelL2(got[i], want[i]); err != nil || d > bound {
+				t.Errorf("%s: output %d: relative distance %g, %v", activation, i, d, err)
+			}
+		}
+	}
+}
+
+// TestScaledHalves trains a net whose gradients float16 takes for zeros: without a scale none of
+// its first weights moves, and with one all move, each as in float32.
+func TestScaledHalves(t *testing.T) {
+	model := deep(6, 16, "Tanh@13")
+	const size = 2e-5 // of inputs; the loss is a mean of squares of what is that small
+	full, weights := training(t, model, scale.Options{})
+	_, want := trained(t, full, pass.FP32, operands(t, full, scale.Options{}, size))
+	for _, tc := range []struct {
+		o     scale.Options
+		moves bool
+	}{{scale.Options{}, false}, {one, false},
+		{scale.Options{Kind: scale.Constant, Init: 0x1p24}, true},
+		{scale.Options{Kind: scale.Torch, Init: 0x1p24}, true}} {
+		g, _ := training(t, model, tc.o)
+		_, got := trained(t, g, pass.FP16, operands(t, g, tc.o, size))
+		for i := range weights {
+			d, err := tensor.RelL2(got[weights+i], want[weights+i])
+			if err != nil {
+				t.Fatal(err)
+			}
+			zeros := 0
+			for _, v := range tensor.As[float32](got[weights+i]) {
+				if v == 0 {
+					zeros++
+				}
+			}
+			switch {
+			case tc.moves && (d > 0.02 || zeros > 0):
+				t.Errorf("%+v: gradient %d of %d: relative distance %g, %d zeros", tc.o, i, weights,
+					d, zeros)
+			case !tc.moves && i == 0 && zeros < 16*16:
+				t.Errorf("%+v: gradient %d has %d zeros of %d", tc.o, i, zeros, 16*16)
+			}
+		}
+	}
+}
+
+// TestOverflow: a scale that is too large overflows float16, which leaves all weights as they were
+// and halves the scale for the next step; automatic ones find a scale that does not.
+func TestOverflow(t *testing.T) {
+	for _, o := range []scale.Options{{Kind: scale.Torch, Init: 0x1p40},
+		{Kind: scale.Auto, Init: 0x1p22}} {
+		g, weights := training(t, deep(3, 16, "Tanh@13"), o)
+		in := operands(t, g, o, 1)
+		p := compileAs(t, g, Options{Target: host, Threads: threads,
+			Passes: pass.Options{Precision: pass.FP16}})
+		pool, skips := newPool(t), 0
+		index := map[string]int{}
+		for i, v := range g.Inputs {
+			index[v.Name] = i
+		}
+		last := 0
+		for step := range 60 {
+			out := runPlan(t, pool, p, in)
+			state := out[2*weights:]
+			was := tensor.As[float32](in[index[scale.VarScale]])[0]
+			now := tensor.As[float32](state[0])[0]
+			if skipped := tensor.As[int64](state[1])[0]; int(skipped) > skips {
+				skips, last = int(skipped), step
+				if now != was/2 {
+					t.Errorf("%s, step %d: scale %g after an overflow at %g", o.Kind, step, now,
+						was)
+				}
+				for i := range weights {
+					if !tensor.Equal(out[i], in[1+i]) {
+						t.Errorf("%s, step %d: weight %d moved in a step that overflowed", o.Kind,
+							step, i)
+					}
+				}
+			}
+			in[index[scale.VarScale]], in[index[scale.VarSkipped]] = state[0], state[1]
+			for k, name := range map[scale.Kind][]string{scale.Torch: {scale.VarGood},
+				scale.Auto: {scale.VarPeak, scale.VarMargin}}[o.Kind] {
+				in[index[name]] = state[2+k]
+			}
+		}
+		if skips == 0 || last > 40 {
+			t.Errorf("%s: %d steps skipped, the last of 60 at %d", o.Kind, skips, last)
+		}
+	}
+}
+
+// TestOptimizersStayWide: no cast and no product in 16 bits follows the unscale mark, and a product
+// there multiplies in float32.
+func TestOptimizersStayWide(t *testing.T) {
+	for _, p := range []pass.Precision{pass.BF16, pass.Auto, pass.FP16} {
+		g, weights := training(t, deep(4, 64, "Relu@14"), one)
+		// an optimizer that multiplies matrices, as those of second order do
+		d := g.Outputs[weights]
+		n := graph.NewNode("second", "MatMul", 13, nil, []*graph.Value{d, d}, "second")
+		if g.Nodes = append(g.Nodes, n); n.InferTypes() != nil {
+			t.Fatal("no types")
+		}
+		g.Outputs = append(g.Outputs, n.Out[0])
+		pl := compileAs(t, g, Options{Target: host, Threads: threads,
+			Passes: pass.Options{Precision: p}})
+		behind, wide, half := map[*graph.Node]bool{}, 0, 0
+		for _, n := range pl.Graph.Nodes {
+			behind[n] = n.Type == op.Unscale
+			for _, v := range n.In {
+				behind[n] = behind[n] || v != nil && behind[v.Producer]
+			}
+			is16 := n.Attrs.Has("precision") || n.Attrs.Has("_precision") || n.Type == "Cast"
+			switch {
+			case behind[n] && is16:
+				t.Errorf("%s: %v is behind the mark", p, n)
+			case behind[n]:
+				wide++
+			case is16:
+				half++
+			}
+		}
+		if wide < 4*4 || half < 4*3 {
+			t.Errorf("%s: %d nodes behind the mark, %d in 16 bits before", p, wide, half)
+		}
+	}
+}
