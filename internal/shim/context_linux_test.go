@@ -204,6 +204,8 @@ func TestParts(t *testing.T) {
 		{"pools", 41, []string{"sizes"}},
 		{"graphs", 41, []string{"graph", "ledger", "sizes"}},
 		{"limits", 29, []string{"limit", "ledger"}},
+		{"modules", 20, nil},
+		{"begin", 5, nil},
 		{"mappings", 20, []string{"ledger", "sizes"}},
 		{"contexts", 72, []string{"context", "measure", "ledger", "sizes"}},
 	} {

@@ -172,7 +172,8 @@ func TestExit(t *testing.T) {
 			failed := 0
 			for i := range times {
 				r := onFake(t, w, dir, "exits", how, fmt.Sprint(20+100*(i%4)))
-				r.Env = append(r.Env, "WEIR_FAKE_EXIT_US=2000")
+				r.Env = append(r.Env, "WEIR_FAKE_EXIT_US=2000",
+					fmt.Sprint("WEIR_FAKE_EXIT_LATE=", i%2))
 				exits(t, r, &failed)
 				w.release(r.Process.Pid)
 			}

@@ -109,12 +109,37 @@ CUresult weir_on_module_unload(enum weir_call call, CUmodule module)
 	return unloaded(real(module));
 }
 
+/* A library's kernels have a function in each context, and the library a module, with handles of
+ * their own. Once the program has asked for such it is not known which kernels go with a library. */
+static uint32_t given;
+
+static CUresult gives(CUresult r)
+{
+	if (r == CUDA_SUCCESS)
+		weir_set(&given, 1);
+	return r;
+}
+
+CUresult weir_on_kernel_get_function(enum weir_call call, CUfunction *f, CUkernel kernel)
+{
+	weir_fn_cuKernelGetFunction real = (weir_fn_cuKernelGetFunction)weir_real(call);
+	return real ? gives(real(f, kernel)) : weir_missing();
+}
+
+CUresult weir_on_library_get_module(enum weir_call call, CUmodule *module, CUlibrary library)
+{
+	weir_fn_cuLibraryGetModule real = (weir_fn_cuLibraryGetModule)weir_real(call);
+	return real ? gives(real(module, library)) : weir_missing();
+}
+
 CUresult weir_on_library_unload(enum weir_call call, CUlibrary library)
 {
 	weir_fn_cuLibraryUnload real = (weir_fn_cuLibraryUnload)weir_real(call);
 	if (!real)
 		return weir_missing();
-	if (weir_ready())
+	if (weir_ready() && weir_get(&given))
+		weir_functions_gone();
+	else if (weir_ready())
 		kernels_go(library, (count_fn)WEIR_DRIVER(cuLibraryGetKernelCount),
 			(list_fn)WEIR_DRIVER(cuLibraryEnumerateKernels));
 	return unloaded(real(library));

@@ -95,6 +95,7 @@ static CUresult make(
 	if (!c)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	hold();
+	fk_exit_with(true);
 	c->device = device;
 	CUresult r = fk_context_take(c, size(&fk.queues[device].device));
 	if (r) {

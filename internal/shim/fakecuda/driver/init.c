@@ -21,6 +21,15 @@ static void take_down(void) {
 	fk_sleep_until(NULL, 0, fk_now() + 1000 * FK_KNOB(&fk.queues[0].device, exit_us));
 }
 
+void fk_exit_with(bool context) {
+	static bool registered;
+	const fk_device *d = &fk.queues[0].device;
+	if (registered || !FK_KNOB(d, exit_us) || context != (FK_KNOB(d, exit_late) != 0))
+		return;
+	registered = true;
+	atexit(take_down);
+}
+
 static void watch_forks(void) { pthread_atfork(NULL, NULL, in_child); }
 
 FK_API cuInit(unsigned int flags) {
@@ -42,8 +51,7 @@ FK_API cuInit(unsigned int flags) {
 	fk.count = count;
 	fk_mps_join();
 	fk.random = fk_now() | 1;
-	if (FK_KNOB(&fk.queues[0].device, exit_us))
-		atexit(take_down);
+	fk_exit_with(false);
 	atomic_store_explicit(&fk.ready, 1, memory_order_release);
 	return fk_leave(CUDA_SUCCESS);
 }

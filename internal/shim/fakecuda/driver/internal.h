@@ -188,6 +188,9 @@ static inline CUresult fk_leave(CUresult r) {
 // fk_usable is what every call after cuInit begins with.
 CUresult fk_usable(void);
 
+// fk_exit_with registers the handler of exit, if it comes with contexts or, as context says, not.
+void fk_exit_with(bool context);
+
 // fk_current is the calling thread's context, which is in no error. fk_device_ok checks an ordinal.
 CUresult fk_current(CUcontext *c);
 

@@ -68,6 +68,9 @@
 // so long; a call from another thread from then on crashes (rapidsai/rmm issue 2366), and one from
 // the exiting thread gives CUDA_ERROR_DEINITIALIZED. 0: there is no such handler. The time is
 // assumed.
+//
+// exit_late: that handler is registered with the process's first context. Assumed: no document says
+// when it is.
 #define FK_KNOBS(X) \
 	X(granule, "WEIR_FAKE_GRANULE", 0, UINT64_C(2) << 20, UINT64_C(1) << 30) \
 	X(context_spread, "WEIR_FAKE_CONTEXT_SPREAD", 0, 25, 1000) \
@@ -86,7 +89,8 @@
 	X(event_ns, "WEIR_FAKE_EVENT_NS", 0, 1000, 1000000) \
 	X(record_ns, "WEIR_FAKE_RECORD_NS", 0, 500, 1000000) \
 	X(wake_us, "WEIR_FAKE_WAKE_US", 0, 25, 1000000) \
-	X(fifo, "WEIR_FAKE_FIFO", 0, 1, 1)
+	X(fifo, "WEIR_FAKE_FIFO", 0, 1, 1) \
+	X(exit_late, "WEIR_FAKE_EXIT_LATE", 0, 0, 1)
 
 typedef struct {
 #define FK_FIELD(field, variable, plain, hardware, most) uint64_t field;
