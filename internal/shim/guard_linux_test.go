@@ -163,7 +163,8 @@ func TestExit(t *testing.T) {
 	if long {
 		times = 1000
 	}
-	dir := t.TempDir()
+	// the driver's own handler comes with cuInit, or with the first context
+	devices := [2]string{t.TempDir(), t.TempDir()}
 	for _, how := range ways {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
@@ -171,9 +172,10 @@ func TestExit(t *testing.T) {
 			w.gate(true)
 			failed := 0
 			for i := range times {
-				r := onFake(t, w, dir, "exits", how, fmt.Sprint(20+100*(i%4)))
+				late := i / 4 % 2
+				r := onFake(t, w, devices[late], "exits", how, fmt.Sprint(20+100*(i%4)))
 				r.Env = append(r.Env, "WEIR_FAKE_EXIT_US=2000",
-					fmt.Sprint("WEIR_FAKE_EXIT_LATE=", i%2))
+					fmt.Sprint("WEIR_FAKE_EXIT_LATE=", late))
 				exits(t, r, &failed)
 				w.release(r.Process.Pid)
 			}
