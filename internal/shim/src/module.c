@@ -110,7 +110,8 @@ CUresult weir_on_module_unload(enum weir_call call, CUmodule module)
 }
 
 /* A library's kernels have a function in each context, and the library a module, with handles of
- * their own. Once the program has asked for such it is not known which kernels go with a library. */
+ * their own. Once the program has asked for such it is not known which kernels go with a library.
+ */
 static uint32_t given;
 
 static CUresult gives(CUresult r)
