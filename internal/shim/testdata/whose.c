@@ -273,6 +273,31 @@ static void stalled_end(void)
 	is("events put", recorded, put);
 }
 
+/* The watcher puts no event on a default stream of a green context, which it cannot name: what the
+ * program's own thread could not mark gets no mark. */
+static void of_a_green_one(void)
+{
+	begins(2 * MS);
+	teach(1, 10 * US);
+	struct weir_stream *s = record_of(NULL);
+	s->green = (CUgreenCtx)contexts;
+	record_gives = CUDA_ERROR_OUT_OF_MEMORY;
+	launch(NULL, 1, 10 * US);
+	record_gives = CUDA_SUCCESS;
+	uint32_t put = recorded;
+	is("open", weir_word_count(s->word), 1);
+	watcher_looks();
+	is("perhaps the program marks it", weir_word_count(s->word), 1);
+	watcher_looks();
+	is("nobody does", weir_word_count(s->word), 0);
+	is("events of the watcher's", recorded - put, 0);
+	launch(NULL, 1, 10 * US);
+	is("the program's, before and behind", recorded - put, 2);
+	lasts(MS);
+	watcher_looks();
+	nothing_left();
+}
+
 /* Records of a stream, a context and a green context end with it, and are used again. */
 static void endings(void)
 {
@@ -435,7 +460,7 @@ static void modes(void)
 
 #define CASES(X) \
 	X(ended_threads) X(after_the_end) X(locks) X(held_up) X(late_ends) X(lost) X(stays) \
-	X(stalled_end) X(endings) \
+	X(stalled_end) X(of_a_green_one) X(endings) \
 	X(capture_between) X(capture_begins) X(modes)
 
 int main(int n, char **names)
