@@ -7,7 +7,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/weirgpu/weir/tensor"
 	"github.com/weirgpu/weir/train/checkpoint"
+	"github.com/weirgpu/weir/train/scale"
 )
 
 // History is how a run went. It is part of checkpoints, but for the times.
@@ -124,6 +126,14 @@ func (r *Run) result(took time.Duration, updates int64) *Result {
 	res := &Result{Steps: r.done, Loss: h.mean(), StateBytes: r.step.State.Bytes(), Scale: 1,
 		Threads: r.opts.Machine.Pool.Threads(), Seconds: took.Seconds(), Points: h.Points}
 	res.ArenaBytes = r.arenas()
+	for _, v := range r.values() {
+		switch v.Name {
+		case scale.VarScale:
+			res.Scale = float64(tensor.As[float32](v.Tensor)[0])
+		case scale.VarSkipped:
+			res.SkippedSteps = tensor.As[int64](v.Tensor)[0]
+		}
+	}
 	if meta, err := r.meta(); err == nil {
 		res.Digest = checkpoint.Digest(meta, r.values())
 	}

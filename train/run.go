@@ -11,6 +11,7 @@ import (
 	"github.com/weirgpu/weir/device/machine"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/internal/pass"
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/tensor"
@@ -111,7 +112,8 @@ func (r *Run) open(ctx context.Context) (err error) {
 func (r *Run) stepOptions(shapes map[string][]int) step.Options {
 	f := r.recipe
 	return step.Options{Shapes: shapes, Loss: f.Loss, Train: f.Train, Freeze: f.Freeze,
-		Optimizer: f.Optimizer, Clip: f.Clip, Accumulate: f.Accumulate, Average: f.Average}
+		Optimizer: f.Optimizer, Clip: f.Clip, Accumulate: f.Accumulate, Average: f.Average,
+		Scale: f.Scale}
 }
 
 // shapes are those of the model's inputs for a batch.
@@ -152,8 +154,13 @@ func (r *Run) shapes() (map[string][]int, error) {
 // load plans a graph and takes its memory.
 func (r *Run) load(ctx context.Context, g step.Graph) (*program, error) {
 	on := r.opts.Machine
+	precision, err := r.recipe.Precision.On(on.Target)
+	if err != nil {
+		return nil, err
+	}
 	p, err := plan.Compile(ctx, g.Graph, plan.Options{Target: on.Target,
-		Threads: on.Pool.Threads(), State: r.step.State, Updates: g.Updates})
+		Threads: on.Pool.Threads(), State: r.step.State, Updates: g.Updates,
+		Passes: pass.Options{Precision: precision}})
 	if err != nil {
 		return nil, err
 	}

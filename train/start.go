@@ -31,6 +31,11 @@ func (r *Run) start() error {
 			}
 		}
 	}
+	for _, v := range r.step.Scale {
+		if err := values[v.Name].Set(v.Start); err != nil {
+			return err
+		}
+	}
 	r.done, r.history = 0, History{}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/weirgpu/weir/internal/yamlfile"
+	"github.com/weirgpu/weir/train/scale"
 	"github.com/weirgpu/weir/train/step"
 )
 
@@ -27,6 +28,7 @@ type file struct {
 	Accumulate whole
 	Average    float64
 	Precision  string
+	Scale      string
 	Epochs     whole
 	Steps      whole
 	Patience   whole
@@ -263,9 +265,9 @@ func (f *file) recipe() (*Recipe, error) {
 	if r.Precision == "" {
 		r.Precision = FP32
 	}
-	var err error
+	err := r.rescale(f.Scale)
 	if c.Every < 0 || c.Steps.Value < 0 {
-		err = errors.New("checkpoint: every and steps: want none below 0")
+		err = errors.Join(err, errors.New("checkpoint: every and steps: want none below 0"))
 	}
 	for _, text := range r.Data.Augment {
 		if _, e := ParseChange(text); e != nil {
@@ -273,6 +275,21 @@ func (f *file) recipe() (*Recipe, error) {
 		}
 	}
 	return r, err
+}
+
+// rescale reads the scale of the loss. Without one, steps in float16 find theirs by themselves, and
+// others need none: one of 1 says where mixed precision ends.
+func (r *Recipe) rescale(text string) (err error) {
+	if r.Scale, err = scale.Parse(text); err != nil {
+		return fmt.Errorf("scale: %w", err)
+	}
+	switch mixed := r.Precision != FP32; {
+	case text == "" && r.Precision == FP16:
+		r.Scale = scale.Options{Kind: scale.Auto}
+	case mixed && (r.Scale.Kind == scale.None || r.Scale.Kind == ""):
+		r.Scale = scale.Options{Kind: scale.Constant, Init: 1}
+	}
+	return nil
 }
 
 const (
@@ -287,8 +304,8 @@ var words = yamlfile.Words{
 	Holds: "one recipe",
 	Keys: map[string]string{
 		"recipe.file": "model, start, data, loss, train, freeze, optimizer, schedule, clip, " +
-			"accumulate, average, precision, epochs, steps, patience, seed, checkpoint, output, " +
-			"report",
+			"accumulate, average, precision, scale, epochs, steps, patience, seed, checkpoint, " +
+			"output, report",
 		"recipe.fileData":       "inputs, labels, divide, batch, augment, eval",
 		"recipe.fileEval":       "inputs, labels, rows, part",
 		"recipe.fileCheckpoint": "to, every, steps, keep",

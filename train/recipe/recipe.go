@@ -9,7 +9,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weirgpu/weir/device/compute"
+	"github.com/weirgpu/weir/internal/pass"
 	"github.com/weirgpu/weir/internal/yamlfile"
+	"github.com/weirgpu/weir/train/scale"
 	"github.com/weirgpu/weir/train/step"
 )
 
@@ -28,11 +31,29 @@ const (
 // Precision is the arithmetic of a step.
 type Precision string
 
-// Precisions lists those that a step can be computed in.
-func Precisions() []Precision { return []Precision{FP32} }
+// The precisions. Weights, moments and what optimizers compute are float32 in each.
+const (
+	FP32 Precision = "fp32" // everything in float32
+	// BF16 multiplies in bfloat16 where that is faster, and keeps what the backward half reads
+	// again in 16 bits where that takes less memory. It needs a processor that does so.
+	BF16 Precision = "bf16"
+	Auto Precision = "auto" // BF16 where the processor has it, else FP32
+	// FP16 rounds products to float16, as on devices that have it: slower here, to see what they
+	// would train.
+	FP16 Precision = "fp16"
+)
 
-// FP32 computes everything in float32.
-const FP32 Precision = "fp32"
+// Precisions lists those that a step can be computed in.
+func Precisions() []Precision { return []Precision{FP32, BF16, Auto, FP16} }
+
+// On is the precision of a step's passes on a target. It fails for BF16 where products of bfloat16
+// are not faster.
+func (p Precision) On(t compute.Target) (pass.Precision, error) {
+	if p == FP16 {
+		return pass.FP16, nil
+	}
+	return pass.PrecisionOn(t, pass.Precision(p))
+}
 
 // Recipe is a training run.
 type Recipe struct {
@@ -50,6 +71,7 @@ type Recipe struct {
 	Accumulate int
 	Average    float64 // of weights; what it keeps at each update, 0 for none
 	Precision  Precision
+	Scale      scale.Options // of the loss
 	Epochs     int
 	Steps      int // updates after which training ends; 0: not before Epochs
 	Patience   int // epochs without a better evaluation after which training ends; 0: none

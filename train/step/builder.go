@@ -8,6 +8,7 @@ import (
 	"github.com/weirgpu/weir/internal/op"
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/tensor"
+	"github.com/weirgpu/weir/train/scale"
 )
 
 // opset is the version of ONNX's operators of which a step adds calls. The graph of a step is
@@ -26,6 +27,7 @@ type builder struct {
 	vars    []plan.Variable
 	sums    []string
 	updates []replaced
+	scale   *scale.Scaler
 	names   map[string]bool
 	made    int
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/internal/op"
 	"github.com/weirgpu/weir/plan"
+	"github.com/weirgpu/weir/train/scale"
 )
 
 // ErrNothing is the kind of error about a model in which nothing can be trained.
@@ -32,6 +33,10 @@ type Options struct {
 	// Average, when above 0, keeps a running average of the weights, which keeps so much of itself
 	// at each update. Evaluation uses it.
 	Average float64
+	// Scale is the rule of what the loss is multiplied by before it is differentiated. Mixed
+	// precision wants one that is not none, if only a constant of 1: where gradients are unscaled
+	// it ends.
+	Scale scale.Options
 }
 
 // Graph is one graph of a step, and what its iterations replace of the state.
@@ -55,6 +60,8 @@ type Step struct {
 	State  *plan.State
 	Params []Param // in the order of the variables, which they begin
 	Labels Label
+	// Scale are the variables of the scale of the loss, none where it has none.
+	Scale []scale.Variable
 }
 
 // Label is the input for what a model should have given.
@@ -86,7 +93,8 @@ func Build(model *graph.Graph, o Options) (*Step, error) {
 		ds = b.summed(ds, o.Accumulate)
 		s.Sums = b.sums
 	}
-	b.optimize(o, ds)
+	b.scaled(o, ds)
+	s.Scale = b.scale.Variables()
 	if s.State, err = plan.NewState(b.vars); err != nil {
 		return nil, err
 	}
@@ -104,9 +112,28 @@ func (b *builder) backward(o Options) (*loss, []*graph.Value, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	by := grad.Objective{Of: []*graph.Value{l.mean}, By: b.weights}
+	if b.scale, err = scale.New(b.g, o.Scale, b.fresh); err != nil {
+		return nil, nil, err
+	}
+	by := grad.Objective{Of: []*graph.Value{b.scale.Loss(l.mean)}, By: b.weights}
 	ds, err := grad.Backward(b.g, by)
 	return l, ds, err
+}
+
+// scaled adds what weights become, given the gradients of the scaled loss: where these overflow,
+// all that the optimizer replaces stays as it was.
+func (b *builder) scaled(o Options, ds []*graph.Value) {
+	ds = b.scale.Gradients(ds)
+	first := len(b.updates)
+	b.optimize(o, ds)
+	for i := range b.updates[first:] {
+		r := &b.updates[first+i]
+		r.by = b.scale.Keep(r.by, b.g.Input(r.variable))
+	}
+	for _, v := range b.scale.Variables() {
+		b.vars = append(b.vars, plan.Variable{Name: v.Name, DType: v.Start.DType})
+		b.become(replaced{v.Name, v.Next})
+	}
 }
 
 // accumulate makes the graph that adds gradients up.

@@ -1,0 +1,84 @@
+package train_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/weirgpu/weir/train"
+	"github.com/weirgpu/weir/train/recipe"
+	"github.com/weirgpu/weir/train/scale"
+)
+
+// TestPrecisions trains in each precision and with each scale: in float32 a scale that is a power
+// of two changes no bit of the loss, and others stay near it.
+func TestPrecisions(t *testing.T) {
+	accumulate := 1
+	run := func(p recipe.Precision, o scale.Options) *train.Result {
+		t.Helper()
+		r := short(t)
+		r.Precision, r.Scale, r.Accumulate = p, o, accumulate
+		r.Steps = 40 / accumulate
+		res, err := open(t, r, 2, train.Options{}).Train(t.Context())
+		if err != nil {
+			t.Fatalf("%s, %+v: %v", p, o, err)
+		}
+		t.Logf("%s, scale %s: loss %v, scale %g, %d skipped, arena of %d bytes", p, o.Kind,
+			res.Loss, res.Scale, res.SkippedSteps, res.ArenaBytes)
+		return res
+	}
+	full := run(recipe.FP32, scale.Options{})
+	for _, o := range []scale.Options{{Kind: scale.Constant, Init: 1024}, {Kind: scale.Torch},
+		{Kind: scale.Auto}} {
+		if res := run(recipe.FP32, o); res.Loss != full.Loss || res.SkippedSteps > 0 {
+			t.Errorf("%+v: loss %v with %d steps skipped, want %v", o, res.Loss, res.SkippedSteps,
+				full.Loss)
+		}
+	}
+	accumulate = 4
+	if a, b := run(recipe.FP32, scale.Options{}), run(recipe.FP32, scale.Options{
+		Kind: scale.Constant, Init: 64}); a.Loss != b.Loss {
+		t.Errorf("sums of gradients: loss %v, scaled %v", a.Loss, b.Loss)
+	}
+	accumulate = 1
+	one := scale.Options{Kind: scale.Constant, Init: 1}
+	for _, tc := range []struct {
+		p recipe.Precision
+		o scale.Options
+	}{{recipe.Auto, one}, {recipe.FP16, scale.Options{Kind: scale.Constant, Init: 1024}},
+		{recipe.FP16, scale.Options{Kind: scale.Torch}},
+		{recipe.FP16, scale.Options{Kind: scale.Auto}}} {
+		res := run(tc.p, tc.o)
+		if math.Abs(res.Loss-full.Loss) > 0.03*full.Loss || res.SkippedSteps > 8 {
+			t.Errorf("%s, %+v: loss %v with %d steps skipped, in float32 %v", tc.p, tc.o, res.Loss,
+				res.SkippedSteps, full.Loss)
+		}
+	}
+}
+
+// TestPrecisionOfRecipes holds what the keys precision and scale are read as.
+func TestPrecisionOfRecipes(t *testing.T) {
+	const rest = "model: m.onnx\ndata: {inputs: {x: x.npy}, labels: y.npy, batch: 4}\n" +
+		"loss: softmax-cross-entropy\noptimizer: {adam: {rate: 1e-3}}\nepochs: 1\n"
+	one := scale.Options{Kind: scale.Constant, Init: 1}
+	for text, want := range map[string]scale.Options{
+		"":                                 {},
+		"scale: 512":                       {Kind: scale.Constant, Init: 512},
+		"precision: bf16":                  one,
+		"precision: auto\nscale: none":     one,
+		"precision: fp16":                  {Kind: scale.Auto},
+		"precision: fp16\nscale: torch":    {Kind: scale.Torch},
+		"precision: fp16\nscale: 65536":    {Kind: scale.Constant, Init: 65536},
+		"precision: fp16\nscale: none":     one,
+		"precision: fp32\nscale: \"auto\"": {Kind: scale.Auto},
+	} {
+		if r, err := recipe.Parse(strings.NewReader(rest + text)); err != nil || r.Scale != want {
+			t.Errorf("%q: %+v, %v", text, r, err)
+		}
+	}
+	for _, text := range []string{"precision: fp8", "scale: -1", "scale: dynamic"} {
+		if _, err := recipe.Parse(strings.NewReader(rest + text)); err == nil {
+			t.Errorf("%q is taken", text)
+		}
+	}
+}
