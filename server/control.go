@@ -40,6 +40,9 @@ func (s *Server) SetShare(name string, to weir.Share) (before weir.Share, err er
 		}
 		if err == nil && to.Memory > 0 && to.Memory != now.Memory {
 			v.most.Store(int64(to.Memory))
+			if to.Memory > now.Memory {
+				v.widen()
+			}
 		}
 		return err
 	})

@@ -38,8 +38,9 @@ type version struct {
 	studied bool           // it has begun; of whoever has the model's turn
 	queue   *queue.Queue[*task]
 	batches atomic.Pointer[batching]
-	desks   sync.Pool // of desk
-	padding *padding  // that is asked for; nil for none
+	whole   atomic.Pointer[batching] // before narrow; nil: batches are as they were learned
+	desks   sync.Pool                // of desk
+	padding *padding                 // that is asked for; nil for none
 	room    room
 	// suspects have requests that failed a batch of late
 	suspects suspects

@@ -61,6 +61,17 @@ func (t *task) free() {
 	}
 }
 
+// copy gives the outputs back and keeps copies: the next request of a batch that is computed one by
+// one may wait for the memory, and the answers to all are sent after the last.
+func (t *task) copy() {
+	out := make([]*tensor.Tensor, len(t.out))
+	for i, o := range t.out {
+		out[i] = o.Clone()
+	}
+	t.free()
+	t.out = out
+}
+
 // fits reports whether inputs are what the model declares, as weir.Model.Run holds it.
 func (v *version) fits(in weir.Inputs) bool {
 	if len(in) != len(v.inputs) {
@@ -170,7 +181,11 @@ func (v *version) run(ctx context.Context, batch []*task, copied func()) error {
 	}
 	defer v.desks.Put(d)
 	before := v.used(batch)
-	err = v.together(ctx, d, batch, rows, copied)
+	b := v.batches.Load()
+	err = v.together(ctx, d, b, batch, rows, copied)
+	if v.most.Load() > 0 && rows > 1 && errors.Is(err, weir.ErrMemory) {
+		v.narrow(b, rows)
+	}
 	if err != nil && ctx.Err() == nil {
 		v.server.o.Log.Debug("a batch is computed one by one", "model", v.name, "error", err)
 		v.oneByOne(ctx, batch, before)
@@ -191,6 +206,8 @@ func (v *version) oneByOne(ctx context.Context, batch []*task, before time.Durat
 		if t.err = v.alone(ctx, t); t.err != nil {
 			v.suspects.add(t.account)
 			failed++
+		} else {
+			t.copy()
 		}
 		now := v.used(batch)
 		t.owes, used = now-used, now
@@ -217,10 +234,10 @@ func (v *version) alone(ctx context.Context, t *task) error {
 // errRows is an output of which requests have no rows.
 var errRows = errors.New("the outputs have not the rows of the inputs")
 
-// together computes what several requests ask for as one, and gives each its rows.
-func (v *version) together(ctx context.Context, d desk, batch []*task, rows int,
+// together computes what several requests ask for as one, and gives each its rows. b is how they
+// are put together.
+func (v *version) together(ctx context.Context, d desk, b *batching, batch []*task, rows int,
 	copied func()) error {
-	b := v.batches.Load()
 	size := b.size(rows)
 	in := d.gather(v.types, batch, size)
 	copied()
