@@ -471,12 +471,13 @@ func (a *Agent) recallHost(j *job) {
 	}
 }
 
-// others are all jobs but one.
+// others are the jobs but one whose memory of the host is not promised to them, as it is where they
+// do not fit on the device and take turns. These move to the host by freezes alone, one at a time.
 func (a *Agent) others(j *job) (others []*job) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, other := range a.jobs {
-		if other != j {
+		if other != j && !(other.turning.turns && a.hostPromised(other.dev, 0) > 0) {
 			others = append(others, other)
 		}
 	}

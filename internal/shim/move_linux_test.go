@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -426,6 +428,9 @@ func TestHostIsKept(t *testing.T) {
 		if m := w.order(false, 1)[0]; m.Code != wire.MovedAll || kept() != away.Bytes {
 			t.Fatalf("%+v: %d kept of %d", m, kept(), away.Bytes)
 		}
+		if own := unforked(t, r.Process.Pid); own < kept() {
+			t.Errorf("%d of %d bytes are mapped by the library and not by the driver", own, kept())
+		}
 	}
 	w.page.Header().MoveHostBytes.Store(0)
 	w.page.WakeMove()
@@ -433,6 +438,30 @@ func TestHostIsKept(t *testing.T) {
 	if sum := r.found(t, in); sum.Wrong != 0 || sum.Compared == 0 {
 		t.Errorf("%+v", sum)
 	}
+}
+
+// unforked is how many bytes of a process are mapped such that a child does not get them, as the
+// library maps what it pins.
+func unforked(t *testing.T, pid int) (sum uint64) {
+	t.Helper()
+	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kib uint64
+	for line := range strings.Lines(string(maps)) {
+		switch name, rest, _ := strings.Cut(line, ":"); name {
+		case "Size":
+			if _, err := fmt.Sscan(rest, &kib); err != nil {
+				t.Fatal(err)
+			}
+		case "VmFlags":
+			if slices.Contains(strings.Fields(rest), "dc") {
+				sum += kib << 10
+			}
+		}
+	}
+	return sum
 }
 
 // TestRefusedMoves holds that memory stays where it is, and right, when the host has no room for it
