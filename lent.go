@@ -156,10 +156,8 @@ func (m *model) gather(ctx context.Context, t *tenancy, v *variant, extra int64)
 	for {
 		if !t.lent.Has(missing) {
 			t.drop(true)
-			if err := m.makeRoom(t, v.session.Plan(), missing(), extra); err != nil {
-				return nil, err
-			}
-			if err := m.roomFor(ctx, t, missing); err != nil {
+			want := func() error { return m.makeRoom(t, v.session.Plan(), missing(), extra) }
+			if err := m.roomFor(ctx, t, want, missing); err != nil {
 				return nil, err
 			}
 			_ = v.session.Recall(ctx) // so that weights come while it waits; else they do later
@@ -175,16 +173,33 @@ func (m *model) gather(ctx context.Context, t *tenancy, v *variant, extra int64)
 	}
 }
 
-// roomFor waits until what is missing is there for the model. Results that are closed meanwhile
-// give their arenas back, which may be what it waits for.
-func (m *model) roomFor(ctx context.Context, t *tenancy, missing func() int64) error {
-	t.short.Store(true)
-	defer t.short.Store(false)
+// roomFor waits until what is missing is there for the model, of whose own memory want gives back
+// what is in the way. Results that are closed meanwhile give their arenas back, which may be what it
+// waits for.
+func (m *model) roomFor(ctx context.Context, t *tenancy, want func() error,
+	missing func() int64) error {
+	defer t.waits(want)()
+	if err := want(); err != nil {
+		return err
+	}
 	m.spareUnused()
 	if err := t.lent.Room(ctx, missing); err != nil {
 		return fmt.Errorf("waiting for memory that others hold: %w", err)
 	}
 	return nil
+}
+
+// waits has memory that comes out of use given back until the function that it returns is called:
+// arenas at once, and what want gives back, which makes room for what waits. Weights that were being
+// read, for the cache of plans, could not be given back when it was asked first.
+func (t *tenancy) waits(want func() error) (end func()) {
+	again := func() { _ = want() } // the first call says what is wrong
+	t.again.Store(&again)
+	t.short.Store(true)
+	return func() {
+		t.short.Store(false)
+		t.again.Store(nil)
+	}
 }
 
 // spareUnused gives back arenas beyond the one for the next Run of each set of shapes.
@@ -273,11 +288,17 @@ func (v *variant) shed(most int64) (freed int64) {
 	return freed
 }
 
-// give gives back what others wait for, where some of it may have come out of use.
+// give gives back what others wait for, or the model itself under its cap, where some of it may have
+// come out of use.
 func (m *model) give() {
-	if t := m.tenancy.Load(); t != nil && t.lent != nil {
-		t.lent.Give()
+	t := m.tenancy.Load()
+	if t == nil || t.lent == nil {
+		return
 	}
+	if again := t.again.Load(); again != nil {
+		(*again)()
+	}
+	t.lent.Give()
 }
 
 // loading waits until there is room for a plan to be loaded, and for one Run of it; the function
@@ -287,11 +308,11 @@ func (m *model) loading(ctx context.Context, t *tenancy, p *plan.Plan) (end func
 	if m.like(p) != nil {
 		need -= p.PackedBytes
 	}
-	if err := m.makeRoom(t, p, need, 0); err != nil {
+	want := func() error { return m.makeRoom(t, p, need, 0) }
+	defer t.waits(want)()
+	if err := want(); err != nil {
 		return nil, err
 	}
-	t.short.Store(true)
-	defer t.short.Store(false)
 	if err := t.lent.Hold(ctx, func() int64 { return need }); err != nil {
 		return nil, fmt.Errorf("waiting for memory that others hold: %w", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/tensor"
+	"github.com/weirgpu/weir/zoo"
 )
 
 // wide is a model with 1 MiB of weights, unlike those of other seeds.
@@ -183,5 +184,64 @@ func TestLentWaits(t *testing.T) {
 	big.Close()
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestLentOwnWeights: a plan that needs the room of other weights of the model, which are being
+// read for the cache of plans, is loaded once those were read: nobody else can give it room below
+// the cap.
+func TestLentOwnWeights(t *testing.T) {
+	g, err := zoo.New("resnet50", zoo.Options{Layers: 1, Width: 0.25, Resolution: 32, Classes: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := onnx.Write(&b, g, onnx.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	m, err := Load(b.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	name := m.Inputs()[0].Name
+	pictures := func(n int) Inputs {
+		return Inputs{name: tensor.From(make([]float32, n*3*32*32), n, 3, 32, 32)}
+	}
+	h := hosting(t, HostOptions{Memory: 3 * MiB})
+	job, err := h.Admit(t.Context(), m, Job{Name: "m", Share: Share{Elastic: true, Memory: 3 * MiB},
+		Shapes: map[string][]int{name: {1, 3, 32, 32}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(n int) error {
+		r, err := m.Run(t.Context(), pictures(n))
+		if err == nil {
+			r.Close()
+		}
+		return err
+	}
+	if err := run(1); err != nil {
+		t.Fatal(err)
+	}
+	first, err := m.variant(pictures(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	err = first.session.WithWeights(t.Context(), func([]byte) error {
+		go func() { done <- run(2) }()
+		for job.job.Status().Memory.Asked == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		return nil
+	})
+	m.give() // as who reads them for the cache does
+	if err := errors.Join(err, <-done); err != nil {
+		t.Error(err)
+	}
+	second, err := m.variant(pictures(2))
+	if err != nil || first.session.Plan().SamePacking(second.session.Plan()) {
+		t.Errorf("both sets of shapes have the same weights, or %v", err)
 	}
 }

@@ -25,6 +25,9 @@ type tenancy struct {
 	room    room
 	lent    lent        // nil where all memory is the job's for its life
 	short   atomic.Bool // a Run or a plan waits for memory: what comes free is given back
+	// again makes room for what waits, once more: weights of the model's own may have come out of
+	// use since. nil where nothing waits.
+	again atomic.Pointer[func()]
 
 	weights, arenas, host device.Quota // host is nil where the device's memory is the host's
 
