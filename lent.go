@@ -174,8 +174,8 @@ func (m *model) gather(ctx context.Context, t *tenancy, v *variant, extra int64)
 }
 
 // roomFor waits until what is missing is there for the model, of whose own memory want gives back
-// what is in the way. Results that are closed meanwhile give their arenas back, which may be what it
-// waits for.
+// what is in the way. Results that are closed meanwhile give their arenas back, which may be what
+// it waits for.
 func (m *model) roomFor(ctx context.Context, t *tenancy, want func() error,
 	missing func() int64) error {
 	defer t.waits(want)()
@@ -190,8 +190,8 @@ func (m *model) roomFor(ctx context.Context, t *tenancy, want func() error,
 }
 
 // waits has memory that comes out of use given back until the function that it returns is called:
-// arenas at once, and what want gives back, which makes room for what waits. Weights that were being
-// read, for the cache of plans, could not be given back when it was asked first.
+// arenas at once, and what want gives back, which makes room for what waits. Weights that were
+// being read, for the cache of plans, could not be given back when it was asked first.
 func (t *tenancy) waits(want func() error) (end func()) {
 	again := func() { _ = want() } // the first call says what is wrong
 	t.again.Store(&again)
@@ -288,8 +288,8 @@ func (v *variant) shed(most int64) (freed int64) {
 	return freed
 }
 
-// give gives back what others wait for, or the model itself under its cap, where some of it may have
-// come out of use.
+// give gives back what others wait for, or the model itself under its cap, where some of it may
+// have come out of use.
 func (m *model) give() {
 	t := m.tenancy.Load()
 	if t == nil || t.lent == nil {
