@@ -18,6 +18,7 @@ type costs struct {
 	Record   float64 `json:"record_us"`
 	Teardown float64 `json:"teardown_us"`
 	Waited   bool
+	Late     bool `json:"loaded_late"`
 	calls
 }
 
@@ -41,6 +42,7 @@ func TestKnobs(t *testing.T) {
 			c.One, c.Two, c.Large = 2*mib, 0, 4*mib
 		},
 		"WEIR_FAKE_LAZY_BYTES=64KiB": func(c *costs) { c.Code = 64 << 10 },
+		"WEIR_FAKE_LAZY_SYNC=1":      func(c *costs) { c.Late = true },
 		"WEIR_FAKE_STACK=1":          func(c *costs) { c.Stack = 1024 * 2048 * 64 },
 		"WEIR_FAKE_FIFO=1":           func(c *costs) { c.Fifo = 2 * mib },
 		"WEIR_FAKE_FREE_SYNC=1":      func(c *costs) { c.Waited = true },

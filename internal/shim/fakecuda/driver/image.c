@@ -172,7 +172,7 @@ void fk_module_free(struct CUmod_st *m) {
 
 bool fk_lazy(CUdevice d) {
 	const fk_device *device = &fk.queues[d].device;
-	return FK_KNOB(device, lazy_us) || FK_KNOB(device, lazy_bytes);
+	return FK_KNOB(device, lazy_us) || FK_KNOB(device, lazy_bytes) || FK_KNOB(device, lazy_sync);
 }
 
 CUresult fk_load_function(CUfunction f) {

@@ -5,12 +5,14 @@
 // byte takes, two, that the second takes; large, what 3 MiB and a byte take; first_us and
 // second_us, the time of a function's first and second launch; code, bytes that the first takes;
 // stack, those of stacks of 2 KiB a thread; fifo, those of a buffer of 3 MiB for printf; waited,
-// whether a kernel had ended when an allocation was freed; record_us, device time of a record;
+// whether a kernel had ended when an allocation was freed; loaded_late, whether one had when another
+// function was launched first; record_us, device time of a record;
 // put_us, query_us and elapsed_us, the calling thread's time of a record, a query and a difference
 // of events; blocked_us, of a wait for a kernel of 1 us by a blocking event; teardown_us; left,
 // bytes that are held at the end.
 #include "../example/load.h"
 
+#include <stdbool.h>
 #include <time.h>
 
 static double now_us(void) {
@@ -45,10 +47,11 @@ static CUdeviceptr allocate(size_t bytes) {
 	return p;
 }
 
-// calls tells what calls of events take, the least of a few of each.
+// calls tells what calls of events take, the least of a few of each, and of waits the most: for a
+// kernel that has ended before nobody waits.
 static void calls(CUfunction f) {
 	enum { TIMES = 5 };
-	double least[4] = {1e9, 1e9, 1e9, 1e9};
+	double least[3] = {1e9, 1e9, 1e9}, blocked = 0;
 	CUevent a, b;
 	float ms;
 	CHECK(CU(cuEventCreate)(&a, 0));
@@ -71,13 +74,14 @@ static void calls(CUfunction f) {
 		from = now_us();
 		CHECK(CU(cuEventSynchronize)(b));
 		at[4] = at[3] + now_us() - from;
-		for (int n = 0; n < 4; n++)
+		for (int n = 0; n < 3; n++)
 			least[n] = at[n + 1] - at[n] < least[n] ? at[n + 1] - at[n] : least[n];
+		blocked = at[4] - at[3] > blocked ? at[4] - at[3] : blocked;
 	}
 	CHECK(CU(cuEventDestroy_v2)(a));
 	CHECK(CU(cuEventDestroy_v2)(b));
 	printf(",\"put_us\":%.1f,\"query_us\":%.1f,\"elapsed_us\":%.1f,\"blocked_us\":%.1f", least[0],
-		least[1], least[2], least[3]);
+		least[1], least[2], blocked);
 }
 
 static double record_us(void) {
@@ -94,10 +98,22 @@ static double record_us(void) {
 	return (double)ms * 1000;
 }
 
+static bool loaded_late(CUfunction f, CUfunction first) {
+	CUevent e;
+	CHECK(CU(cuEventCreate)(&e, 0));
+	launch(f, 20000);
+	CHECK(CU(cuEventRecord)(e, NULL));
+	launch(first, 1);
+	bool over = CU(cuEventQuery)(e) == CUDA_SUCCESS;
+	CHECK(CU(cuCtxSynchronize)());
+	CHECK(CU(cuEventDestroy_v2)(e));
+	return over;
+}
+
 int main(void) {
 	CUcontext c;
 	CUmodule m;
-	CUfunction f;
+	CUfunction f, other;
 	CHECK(CU(cuInit)(0));
 	CHECK(CU(cuCtxCreate_v2)(&c, 0, 0));
 	printf("{\"context\":%zu", more());
@@ -107,8 +123,9 @@ int main(void) {
 	printf(",\"two\":%zu", more());
 	CUdeviceptr large = allocate((3u << 20) + 1);
 	printf(",\"large\":%zu", more());
-	CHECK(CU(cuModuleLoadData)(&m, "kernel busy us=arg0\n"));
+	CHECK(CU(cuModuleLoadData)(&m, "kernel busy us=arg0\nkernel other us=arg0\n"));
 	CHECK(CU(cuModuleGetFunction)(&f, m, "busy"));
+	CHECK(CU(cuModuleGetFunction)(&other, m, "other"));
 	printf(",\"first_us\":%.1f", launch(f, 1));
 	printf(",\"second_us\":%.1f", launch(f, 1));
 	printf(",\"code\":%zu", more());
@@ -124,6 +141,7 @@ int main(void) {
 	CHECK(CU(cuMemFree_v2)(two));
 	CHECK(CU(cuMemFree_v2)(large));
 	CHECK(CU(cuCtxSynchronize)());
+	printf(",\"loaded_late\":%s", loaded_late(f, other) ? "true" : "false");
 	printf(",\"record_us\":%.3f", record_us());
 	calls(f);
 	double start = now_us();
