@@ -167,6 +167,28 @@ static void words(void) {
 	CHECK(CU(cuStreamDestroy_v2)(u));
 }
 
+// A wait for bits is over with one of them, or with one that neither has.
+static void bits(void) {
+	enum { AND = 2, NOR = 3 };
+	CUstream s = stream(), t = stream();
+	uint32_t *p;
+	CHECK(CU(cuMemHostAlloc)((void **)&p, 4096, 0));
+	__atomic_store_n(p, 1, __ATOMIC_RELEASE);
+	CHECK(CU(cuStreamWaitValue32_v2)(s, (CUdeviceptr)(uintptr_t)p, 6, AND));
+	CHECK(CU(cuStreamWaitValue32_v2)(t, (CUdeviceptr)(uintptr_t)p, ~UINT32_C(1), NOR));
+	usleep(2000);
+	HOLD(CU(cuStreamQuery)(s) == CUDA_ERROR_NOT_READY);
+	HOLD(CU(cuStreamQuery)(t) == CUDA_ERROR_NOT_READY);
+	__atomic_store_n(p, 5, __ATOMIC_RELEASE);
+	CHECK(CU(cuStreamSynchronize)(s));
+	HOLD(CU(cuStreamQuery)(t) == CUDA_ERROR_NOT_READY);
+	__atomic_store_n(p, 4, __ATOMIC_RELEASE);
+	CHECK(CU(cuStreamSynchronize)(t));
+	CHECK(CU(cuMemFreeHost)(p));
+	CHECK(CU(cuStreamDestroy_v2)(s));
+	CHECK(CU(cuStreamDestroy_v2)(t));
+}
+
 // Rows and planes go where their pitches say, from and to arrays too.
 static void shapes(void) {
 	enum { W = 24, H = 5, D = 3 };
@@ -329,6 +351,7 @@ int main(void) {
 	pinned();
 	joined();
 	words();
+	bits();
 	shapes();
 	mappings();
 	graphs();
