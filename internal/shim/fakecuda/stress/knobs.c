@@ -5,11 +5,11 @@
 // byte takes, two, that the second takes; large, what 3 MiB and a byte take; first_us and
 // second_us, the time of a function's first and second launch; code, bytes that the first takes;
 // stack, those of stacks of 2 KiB a thread; fifo, those of a buffer of 3 MiB for printf; waited,
-// whether a kernel had ended when an allocation was freed; loaded_late, whether one had when another
-// function was launched first; record_us, device time of a record;
-// put_us, query_us and elapsed_us, the calling thread's time of a record, a query and a difference
-// of events; blocked_us, of a wait for a kernel of 1 us by a blocking event; teardown_us; left,
-// bytes that are held at the end.
+// whether a kernel had ended when an allocation was freed; loaded_late, whether one had when
+// another function was launched first; record_us, device time of a record; put_us, query_us and
+// elapsed_us, the calling thread's time of a record, a query and a difference of events;
+// blocked_us, of a wait for a kernel of 1 us by a blocking event; teardown_us; left, bytes that are
+// held at the end.
 #include "../example/load.h"
 
 #include <stdbool.h>
