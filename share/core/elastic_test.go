@@ -270,6 +270,54 @@ func TestPromisedBeyondMemory(t *testing.T) {
 	}
 }
 
+// TestStaysUntilChanged: a job that has given back all that it can is asked for more once it has
+// freed something itself, or was used.
+func TestStaysUntilChanged(t *testing.T) {
+	changes := map[string]struct {
+		then func(d *drive, a share.JobID)
+		told share.Bytes
+	}{
+		"nothing": {func(*drive, share.JobID) {}, -1},
+		"frees": {func(d *drive, a share.JobID) {
+			if err := d.step(core.Event{Kind: core.Unreserve, Job: a,
+				Bytes: 50 * share.MiB}); err != nil {
+				t.Fatal(err)
+			}
+		}, 24},
+		"is used": {func(d *drive, a share.JobID) {
+			for _, k := range []core.EventKind{core.Arrive, core.Want, core.Begin} {
+				d.do(a, k)
+			}
+			d.now += ms
+			d.do(a, core.Finish)
+		}, 24},
+	}
+	for name, c := range changes {
+		d := under(t, "fair")
+		a, _ := d.elastic("a", 1000, 0)
+		b, _ := d.elastic("b", 1000, 0)
+		wants := func(id share.JobID, n share.Bytes) {
+			t.Helper()
+			if err := d.reserveWait(id, n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		wants(a, 500)
+		d.do(b, core.Arrive)
+		if wants(b, 900); d.told(a) != 124 {
+			t.Fatalf("%s: a is told to hold %v", name, d.told(a))
+		}
+		d.do(a, core.Stay)
+		d.do(b, core.Withdraw)
+		if wants(b, 1000); d.told(a) >= 0 {
+			t.Fatalf("%s: a, which has given all that it can, is told to hold %v", name, d.told(a))
+		}
+		if c.then(d, a); d.told(a) != c.told {
+			t.Errorf("%s: then a is told to hold %v, want %v", name, d.told(a), c.told)
+		}
+	}
+}
+
 // TestChangeKeepsTheNeed: a job that holds nothing now cannot be given less than its plan needs,
 // which it would only learn at its next request.
 func TestChangeKeepsTheNeed(t *testing.T) {
