@@ -414,7 +414,7 @@ func TestHostIsKept(t *testing.T) {
 	w := newWarden(t, 1<<30, 2*time.Millisecond)
 	w.movable(1 << 30)
 	w.gate(true)
-	r, in := moved(t, w, t.TempDir(), "2", "20")
+	r, in := moved(t, w, t.TempDir(), "2", "20", "steady")
 	s := w.page.Slot(0)
 	w.await("the program allocates nothing", func() bool {
 		return s.MovableBytes.Load() >= 40<<20
