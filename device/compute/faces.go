@@ -10,7 +10,7 @@ package compute
 //	[Absorbing]  the constants that the packed copy holds  products, convolutions, recurrences
 //	[Packing]    a second packed copy for other shapes     the same
 //	[Parted]     time: weights packed by several workers   float32 products and convolutions
-//	[Choosing]   time: ways that were measured (weir tune)  float32 and bfloat16 convolutions
+//	[Choosing]   time: ways that were measured (weir tune)  convolutions, bfloat16 products
 
 // Packing is implemented by kernels whose packed copy may serve other kernels as well.
 type Packing interface {

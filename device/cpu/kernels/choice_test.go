@@ -60,3 +60,43 @@ func TestChoices(t *testing.T) {
 		}
 	}
 }
+
+// TestProductChoices holds that a product which is to multiply in bfloat16 does not where float32
+// was measured to be faster, and that others have no choice.
+func TestProductChoices(t *testing.T) {
+	prepare := func(precision string, c compute.Choices) compute.Kernel {
+		attrs := op.Attrs{}
+		if precision != "" {
+			attrs = op.Attrs{op.StringAttr("precision", precision)}
+		}
+		k, err := kernels.Target(device.Info{}).Prepare(&compute.Request{Choices: c,
+			Call: &op.Call{Domain: op.FusedDomain, Type: "MatMul", Version: 1, NumIn: 2, NumOut: 1,
+				Attrs: attrs},
+			In:  []op.Type{op.Concrete(tensor.Float32, 6, 8), op.Concrete(tensor.Float32, 8, 40)},
+			Out: []op.Type{op.Concrete(tensor.Float32, 6, 40)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k
+	}
+	if _, ok := prepare("", nil).(compute.Choosing); ok {
+		t.Error("a product in float32 has a choice")
+	}
+	by := prepare("bf16", nil).(compute.Choosing)
+	if by.Measured() || by.Algorithm() != "bf16" || by.(compute.Kernel).Name() != "gemm.bf16" {
+		t.Errorf("%s, measured %v", by.Algorithm(), by.Measured())
+	}
+	for way, name := range map[string]string{"bf16": "gemm.bf16", "f32": "gemm"} {
+		k := prepare("bf16", compute.Choices{by.Problem(): way})
+		if c := k.(compute.Choosing); c.Algorithm() != way || !c.Measured() ||
+			c.Problem() != by.Problem() || k.Name() != name {
+			t.Errorf("asked for %s: %s is called %s, measured %v", way, c.Algorithm(), k.Name(),
+				c.Measured())
+		}
+	}
+	for _, c := range []compute.Choices{{by.Problem(): "none"}, {by.Problem() + " ": "f32"}} {
+		if k := prepare("bf16", c).(compute.Choosing); k.Algorithm() != "bf16" || k.Measured() {
+			t.Errorf("%v: %s, measured %v", c, k.Algorithm(), k.Measured())
+		}
+	}
+}

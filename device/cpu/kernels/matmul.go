@@ -125,6 +125,9 @@ func (k *gemmKernel) finish(r *request) (compute.Kernel, error) {
 	if k.params.K == 0 {
 		return nil, nil
 	}
+	if k.params.Format == gemm.BF16 {
+		return k.mixed(r.Choices)
+	}
 	var err error
 	k.op, err = gemm.New(k.params)
 	return k, err
