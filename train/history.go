@@ -21,6 +21,7 @@ type History struct {
 	Since   int     `json:"since,omitempty"` // epochs since then
 	Stopped bool    `json:"stopped,omitempty"`
 
+	curve  Curve
 	steps  []time.Duration
 	waited time.Duration
 }
@@ -37,6 +38,7 @@ type Point struct {
 const maxTimes = 1 << 16
 
 func (h *History) add(loss float64) {
+	h.curve.add(loss)
 	h.Sum += loss
 	h.Count++
 }
@@ -71,13 +73,15 @@ const (
 	keyUpdate  = "weir.update"
 	keyHistory = "weir.history"
 	keySeed    = "weir.seed"
+	keyEnded   = "weir.ended" // whether the run had nothing left to do
 )
 
 // meta is what a checkpoint holds beside the variables.
 func (r *Run) meta() (map[string]string, error) {
 	text, err := json.Marshal(&r.history)
 	return map[string]string{keyUpdate: strconv.FormatInt(r.done, 10),
-		keySeed: strconv.FormatUint(r.recipe.Seed, 10), keyHistory: string(text)}, err
+		keySeed: strconv.FormatUint(r.recipe.Seed, 10), keyHistory: string(text),
+		keyEnded: strconv.FormatBool(r.ended())}, err
 }
 
 // restore takes over what a checkpoint holds beside the variables.
@@ -118,13 +122,15 @@ type Result struct {
 	Threads       int     `json:"threads"`
 	Seconds       float64 `json:"seconds"`
 	Points        []Point `json:"epochs"`
+	Curve         Curve   `json:"curve"` // of the updates since the run was opened
 }
 
 // result sums a run up.
 func (r *Run) result(took time.Duration, updates int64) *Result {
 	h := &r.history
 	res := &Result{Steps: r.done, Loss: h.mean(), StateBytes: r.step.State.Bytes(), Scale: 1,
-		Threads: r.opts.Machine.Pool.Threads(), Seconds: took.Seconds(), Points: h.Points}
+		Threads: r.opts.Machine.Pool.Threads(), Seconds: took.Seconds(), Points: h.Points,
+		Curve: h.curve}
 	res.ArenaBytes = r.arenas()
 	for _, v := range r.values() {
 		switch v.Name {

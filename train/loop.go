@@ -40,6 +40,9 @@ func (r *Run) perEpoch() int64 { return int64(len(r.data.train.rows) / r.data.up
 // done, it ends after the update that is under way, and keeps a checkpoint, if the recipe has any:
 // the error is then ctx's.
 func (r *Run) Train(ctx context.Context) (*Result, error) {
+	if err := r.mayBegin(); err != nil {
+		return nil, err
+	}
 	begin, from := time.Now(), r.done
 	err := r.updates(ctx)
 	res := r.result(time.Since(begin), r.done-from)
@@ -53,6 +56,23 @@ func (r *Run) Train(ctx context.Context) (*Result, error) {
 		res.Model = path
 	}
 	return res, nil
+}
+
+// mayBegin refuses to write over the checkpoints of a run that was interrupted. Those of one that
+// ended go.
+func (r *Run) mayBegin() error {
+	if r.recipe.Checkpoint.To == "" || r.resumed {
+		return nil
+	}
+	last, err := r.folder().Last()
+	if err != nil {
+		return err
+	}
+	if last != nil && last[keyEnded] != "true" && !r.opts.Anew {
+		return fmt.Errorf("%s: %w after update %s: go on from it with --resume, or begin again "+
+			"with --anew", r.recipe.Checkpoint.To, ErrInterrupted, last[keyUpdate])
+	}
+	return r.folder().Clear()
 }
 
 // ended reports whether there is nothing left to do.
@@ -221,6 +241,7 @@ func (r *Run) Resume() error {
 	if r.recipe.Checkpoint.To == "" {
 		return fmt.Errorf("the recipe keeps no checkpoints: give it checkpoint: {to: FOLDER}")
 	}
+	r.resumed = true
 	meta, damaged, err := r.folder().Newest(r.values())
 	for _, d := range damaged {
 		r.opts.Log.Warn("passed over a damaged checkpoint", "error", d)

@@ -23,6 +23,10 @@ import (
 // ErrDiverged is the kind of error about a loss that is not a finite number.
 var ErrDiverged = errors.New("training diverged")
 
+// ErrInterrupted is the kind of error about a run that would write over what an interrupted one has
+// kept.
+var ErrInterrupted = errors.New("a run was interrupted")
+
 // Options say where a recipe is followed.
 type Options struct {
 	Machine *machine.Machine
@@ -32,6 +36,8 @@ type Options struct {
 	Gate device.Gate
 	// Steps, when above 0, ends the run after so many updates, as if it were interrupted there.
 	Steps int64
+	// Anew has a run begin that writes over what an interrupted one has kept.
+	Anew bool
 	// Progress, when set, is called after each update and each evaluation.
 	Progress func(Event)
 	// Log is told of what a person may want to know; nil is silent.
@@ -51,6 +57,7 @@ type Run struct {
 
 	done    int64 // updates
 	history History
+	resumed bool
 }
 
 // program is a graph of a step, ready to run.

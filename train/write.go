@@ -1,6 +1,9 @@
 package train
 
 import (
+	"os"
+	"path/filepath"
+
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/tensor"
@@ -25,6 +28,9 @@ func (r *Run) Write(path string) error {
 		if t := weights[v.Name]; t != nil {
 			v.Type = graph.NewConst(v.Name, t.Clone()).Type
 		}
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		return err
 	}
 	return onnx.WriteFile(path, g, onnx.WriteOptions{})
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/weirgpu/weir/server"
 	"github.com/weirgpu/weir/server/auth"
 	"github.com/weirgpu/weir/server/jobs"
+	"github.com/weirgpu/weir/train"
 )
 
 // ofBench are the types that weir bench prints: of a model, of a comparison and of a server.
@@ -62,6 +63,8 @@ var jsonOf = map[string][]reflect.Type{
 	"weir simulate":          {reflect.TypeFor[scenario.Result]()},
 	"weir thaw":              {reflect.TypeFor[agent.FreezeReport]()},
 	"weir top":               {reflect.TypeFor[agent.Snapshot]()},
+	"weir train":             {reflect.TypeFor[train.Result]()},
+	"weir train plan":        {reflect.TypeFor[train.Forecast]()},
 	"weir tune":              {reflect.TypeFor[tuneResult]()},
 	"weir up":                {reflect.TypeFor[upInfo]()},
 	"weir verify":            {reflect.TypeFor[conformance.Report]()},

@@ -159,7 +159,7 @@ func newRoot() *cobra.Command {
 	root.AddCommand(newUp(), newDemo(), newShare(), newSimulate(), newPolicies())
 	root.AddCommand(newJob(), newAccount(), newAudit(), newBackup(), newRestore())
 	root.AddCommand(newRun(), newInfer(), newBench(), newInspect(), newOptimize(), newVerify(),
-		newTune(), newModel(), newDevice(), newCache(), newDebug())
+		newTune(), newTrain(), newModel(), newDevice(), newCache(), newDebug())
 	root.AddCommand(newExec(), newTop(), newSet(), newFreeze(), newThaw(), newPolicy(), newAgent())
 	root.AddCommand(newDoctor(), newMan(), newVersion())
 	return root

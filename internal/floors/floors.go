@@ -85,6 +85,7 @@ var Table = []Row{
 	{"train/data", 3, Engine, ""},
 	{"train/checkpoint", 3, Engine, ""},
 	{"train", 9, Both, "recipes to trained models"},
+	{"train/report", 10, Both, ""},
 	{"examples/digits", 0, Engine, ""},
 	{"examples/...", 10, Both, ""},
 

@@ -57,6 +57,39 @@ func (f Folder) list() (names []string, err error) {
 	return names, err
 }
 
+// Last returns the metadata of the newest checkpoint that can be read, nil where there is none.
+func (f Folder) Last() (map[string]string, error) {
+	names, err := f.list()
+	for _, name := range slices.Backward(names) {
+		if meta := metaOf(filepath.Join(f.Path, name)); meta != nil {
+			return meta, nil
+		}
+	}
+	return nil, err
+}
+
+func metaOf(path string) map[string]string {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	meta, _, _, err := readHeader(f)
+	if err != nil {
+		return nil
+	}
+	return meta
+}
+
+// Clear removes all checkpoints.
+func (f Folder) Clear() error {
+	names, err := f.list()
+	for _, name := range names {
+		err = errors.Join(err, os.Remove(filepath.Join(f.Path, name)))
+	}
+	return err
+}
+
 // Newest reads the newest checkpoint that is whole into values. damaged tells of newer ones that
 // are not. Without any the error is of kind fs.ErrNotExist.
 func (f Folder) Newest(into []Value) (meta map[string]string, damaged []error, err error) {
