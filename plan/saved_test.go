@@ -272,3 +272,82 @@ func TestOptimizersStayWide(t *testing.T) {
 		}
 	}
 }
+
+// twisted is a random net: products, activations, and sums with what came before.
+func twisted(rng *rand.Rand) string {
+	const width = 32
+	var b strings.Builder
+	fmt.Fprintf(&b, "input %%x: float32[%d,%d]\n", 8*width, width)
+	layers := 3 + rng.IntN(8)
+	for i := range layers {
+		fmt.Fprintf(&b, "input %%p%d: float32[%d,%d]\n", i, width, width)
+	}
+	names := []string{"x"}
+	for i := range layers {
+		from := names[max(0, len(names)-1-rng.IntN(3))]
+		fmt.Fprintf(&b, "%%h%d = MatMul@13 (%%%s, %%p%d)\n", i, from, i)
+		last := fmt.Sprint("h", i)
+		for k := range 1 + rng.IntN(3) {
+			v := fmt.Sprintf("v%d_%d", i, k)
+			fmt.Fprintf(&b, "%%%s = ", v)
+			switch rng.IntN(5) {
+			case 0:
+				fmt.Fprintf(&b, "Add@14 (%%%s, %%%s)\n", last, names[rng.IntN(len(names))])
+			case 1:
+				fmt.Fprintf(&b, "Neg@13 (%%%s)\n", last)
+			case 2:
+				fmt.Fprintf(&b, "Softsign@1 (%%%s)\n", last)
+			default:
+				fmt.Fprintf(&b, "%s (%%%s)\n",
+					[]string{"Tanh@13", "Gelu@20", "Relu@14", "Sigmoid@13"}[rng.IntN(4)], last)
+			}
+			last = v
+		}
+		names = append(names, last)
+	}
+	last := names[len(names)-1]
+	fmt.Fprintf(&b, "%%s = Mul@14 (%%%s, %%%s)\n%%loss = ReduceMean@13 (%%s) {keepdims=0}\n"+
+		"output %%loss", last, last)
+	return b.String()
+}
+
+// TestRandomSteps: random steps are in 16 bits near what they are in float32, values that are kept
+// in it add no more than products do, and they take less memory, never much more.
+func TestRandomSteps(t *testing.T) {
+	fewer := 0
+	for seed := range uint64(12) {
+		model := twisted(rand.New(rand.NewPCG(seed, 9)))
+		for p, tc := range map[pass.Precision]struct {
+			o     scale.Options
+			bound float64
+		}{pass.BF16: {one, 0.01},
+			pass.FP16: {scale.Options{Kind: scale.Constant, Init: 0x1p12}, 0.001}} {
+			g, weights := training(t, model, tc.o)
+			in := operands(t, g, tc.o, 1)
+			_, want := trained(t, g, pass.FP32, in)
+			wide, products := trained(t, g, p, in, "ampsave")
+			narrow, got := trained(t, g, p, in)
+			for i := range 2 * weights {
+				d, err := tensor.RelL2(got[i], want[i])
+				most, err2 := tensor.RelL2(products[i], want[i])
+				if err != nil || err2 != nil || d > 2*most+tc.bound {
+					t.Errorf("seed %d, %s: output %d: relative distance %g, %g of products alone, "+
+						"%v\n%s", seed, p, i, d, most, err, model)
+				}
+				if most > 0.3 {
+					t.Errorf("seed %d, %s: output %d: relative distance %g", seed, p, i, most)
+				}
+			}
+			if narrow.ArenaBytes < wide.ArenaBytes {
+				fewer++
+			}
+			if narrow.ArenaBytes > wide.ArenaBytes+wide.ArenaBytes/20 {
+				t.Errorf("seed %d, %s: %d bytes, %d with values kept in 16 bits", seed, p,
+					wide.ArenaBytes, narrow.ArenaBytes)
+			}
+		}
+	}
+	if fewer < 12 {
+		t.Errorf("%d of 24 steps take fewer bytes", fewer)
+	}
+}
