@@ -12,7 +12,6 @@ import (
 	"io"
 	"maps"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -147,7 +146,7 @@ func exported(t *testing.T) types.Importer {
 	for _, path := range slices.AppendSeq(slices.Clone(promised), maps.Keys(parts)) {
 		args = append(args, "./"+path)
 	}
-	list := exec.Command("go", args...)
+	list := goCommand(args...)
 	list.Stderr = os.Stderr
 	out, err := list.Output()
 	if err != nil {

@@ -31,6 +31,8 @@ func TestCheckSaysWhatItLeftOut(t *testing.T) {
 		{"cases of the environment", "exit 1", "exit 0", true, true, 0, "all checks passed"},
 		{"another package", "exit 1", "exit 0", true, false, 1, ""},
 		{"a check fails", "exit 3", "exit 1", true, false, 1, ""},
+		{"tests beside other steps fail", "exit 3", `case "$*" in *TestParity*) exit 7; esac`, true,
+			false, 7, ""},
 	} {
 		t.Run(e.name, func(t *testing.T) {
 			dir := t.TempDir()

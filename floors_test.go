@@ -135,7 +135,7 @@ func TestPackageDocs(t *testing.T) {
 
 // TestFloorsPicture holds that the picture in the README is the one that the table gives.
 func TestFloorsPicture(t *testing.T) {
-	want, err := exec.Command("go", "run", "./internal/floors/draw").Output()
+	want, err := goCommand("run", "./internal/floors/draw").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

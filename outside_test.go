@@ -18,6 +18,14 @@ import (
 	"github.com/weirgpu/weir/internal/floors"
 )
 
+// goCommand is the go command without cgo, whatever this test was built with: weir needs none, and
+// what other tests and steps of the check have compiled serves.
+func goCommand(args ...string) *exec.Cmd {
+	c := exec.Command("go", args...)
+	c.Env = append(os.Environ(), "CGO_ENABLED=0")
+	return c
+}
+
 // outside makes a module that is not weir's, with the examples in it, that uses weir from this
 // folder. It returns its folder.
 func outside(t *testing.T) string {
@@ -65,9 +73,10 @@ func outside(t *testing.T) string {
 func TestExamplesOutside(t *testing.T) {
 	dir := outside(t)
 	run := func(args ...string) string {
-		c := exec.Command("go", args...)
+		c := goCommand(args...)
 		c.Dir = dir
-		c.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOWORK=off")
+		c.Env = append(c.Env, "GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=mod", "GOPROXY=off",
+			"GOWORK=off")
 		out, err := c.CombinedOutput()
 		if err != nil {
 			t.Fatalf("go %v: %v\n%s", args, err, out)

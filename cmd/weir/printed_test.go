@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -39,12 +40,18 @@ var notRun = []struct{ line, why string }{
 var onGPU = []string{"weir exec ", "weir agent ", "weir set ", "weir policy ", "weir freeze ",
 	"weir thaw ", "weir top", "mpirun ", "nvidia-cuda-mps-control "}
 
-func needsGPU(line string) bool {
-	return slices.ContainsFunc(onGPU, func(s string) bool { return strings.HasPrefix(line, s) })
+func needsGPU(line string) bool { return begins(line, onGPU) }
+
+func begins(line string, with []string) bool {
+	return slices.ContainsFunc(with, func(s string) bool { return strings.HasPrefix(line, s) })
 }
 
 // slowLines take minutes: they run where WEIR_LONG is set.
 var slowLines = []string{"weir demo"}
+
+// longLines are the beginnings of printed lines that last as long as the scenario says, most of it
+// without work, and that no later line needs: those run in the meantime.
+var longLines = []string{"weir share "}
 
 // TestPrintedCommandsRun runs the blocks of shell commands of README, docs and examples as they are
 // printed, one page after the other, in a folder that has the examples, with the program that the
@@ -69,6 +76,8 @@ func TestPrintedCommandsRun(t *testing.T) {
 	env := append(os.Environ(), "GOBIN="+bin, "PATH="+bin+":"+os.Getenv("PATH"), "TERM=dumb",
 		"WEIR_CACHE="+filepath.Join(dir, "plans"))
 	ran := 0
+	var long sync.WaitGroup
+	defer long.Wait()
 	for _, page := range printedPages(t) {
 		text, err := os.ReadFile(page)
 		if err != nil {
@@ -83,12 +92,20 @@ func TestPrintedCommandsRun(t *testing.T) {
 			if strings.HasPrefix(line, "go ") { // which is for the module
 				c.Dir = top
 			}
-			if out, err := c.CombinedOutput(); err != nil {
-				t.Errorf("%s: %s: %v\n%s", filepath.Base(page), line, err, out)
+			run := func() {
+				if out, err := c.CombinedOutput(); err != nil {
+					t.Errorf("%s: %s: %v\n%s", filepath.Base(page), line, err, out)
+				}
+			}
+			if begins(line, longLines) {
+				long.Go(run)
+			} else {
+				run()
 			}
 			ran++
 		}
 	}
+	long.Wait()
 	if ran < 10 {
 		t.Errorf("only %d lines were run", ran)
 	}
@@ -107,12 +124,7 @@ func skipped(line string) bool {
 			return true
 		}
 	}
-	for _, slow := range slowLines {
-		if strings.HasPrefix(line, slow) {
-			return os.Getenv("WEIR_LONG") == ""
-		}
-	}
-	return false
+	return begins(line, slowLines) && os.Getenv("WEIR_LONG") == ""
 }
 
 // TestPrintedScenario holds that the scenario which README shows is the file that it runs.
