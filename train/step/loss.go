@@ -122,15 +122,28 @@ func (b *builder) scores(l Loss) (*graph.Value, error) {
 // on scores must not make some again.
 func (b *builder) before(kind LossKind, v *graph.Value) *graph.Value {
 	n := v.Producer
-	if n == nil || n.Domain != "" || len(v.Type.Shape) != 2 {
+	if n == nil || n.Domain != "" {
 		return v
 	}
-	axis := n.Attrs.Int("axis", -1)
-	if kind == CrossEntropy && (n.Type == "Softmax" || n.Type == "LogSoftmax") &&
-		(axis == 1 || axis == -1) || kind == BinaryCrossEntropy && n.Type == "Sigmoid" {
+	if kind == CrossEntropy && (n.Type == "Softmax" || n.Type == "LogSoftmax") && overClasses(n) ||
+		kind == BinaryCrossEntropy && n.Type == "Sigmoid" {
 		return n.In[0]
 	}
 	return v
+}
+
+// overClasses reports whether a softmax is over axis 1 alone. Before version 13 it is over that
+// axis and those behind it together.
+func overClasses(n *graph.Node) bool {
+	rank, last := int64(len(n.Out[0].Type.Shape)), int64(-1)
+	if n.Version < 13 {
+		last = 1
+		if rank != 2 {
+			return false
+		}
+	}
+	axis := n.Attrs.Int("axis", last)
+	return axis == 1 || axis == 1-rank
 }
 
 // each is the loss of each label.

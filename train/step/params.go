@@ -76,6 +76,13 @@ func (b *builder) find(o Options) error {
 	for _, n := range b.g.Nodes {
 		f.node(n)
 	}
+	for _, pattern := range slices.Concat(o.Train, o.Freeze) {
+		if !slices.ContainsFunc(f.found, func(v *graph.Value) bool {
+			return Matches(pattern, v.Name)
+		}) {
+			return fmt.Errorf("graph %q: %w: %q: it has %s", b.g.Name, ErrName, pattern, f.some())
+		}
+	}
 	for _, v := range f.found {
 		if p := f.of[v]; chosen(v.Name, o) {
 			if o.Average > 0 {
@@ -230,6 +237,11 @@ func (f *finder) why(o Options) string {
 	if len(f.found) == 0 {
 		return "no operator has a constant float32 weight"
 	}
+	return fmt.Sprintf("train %q and freeze %q leave none of %s", o.Train, o.Freeze, f.some())
+}
+
+// some names some of the weights.
+func (f *finder) some() string {
 	var names []string
 	for _, v := range f.found {
 		if names = append(names, v.Name); len(names) == 5 {
@@ -237,8 +249,7 @@ func (f *finder) why(o Options) string {
 			break
 		}
 	}
-	return fmt.Sprintf("train %q and freeze %q leave none of its %d weights: %s", o.Train, o.Freeze,
-		len(f.found), strings.Join(names, ", "))
+	return fmt.Sprintf("%d weights: %s", len(f.found), strings.Join(names, ", "))
 }
 
 // statistics lists the running means and variances of the batch normalisations whose scales are

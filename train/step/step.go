@@ -14,6 +14,9 @@ import (
 // ErrNothing is the kind of error about a model in which nothing can be trained.
 var ErrNothing = errors.New("nothing to train")
 
+// ErrName is the kind of error about a name to train or to freeze that no weight has.
+var ErrName = errors.New("no weight of that name")
+
 // Options say what one step does.
 type Options struct {
 	// Shapes are those of the model's inputs for one batch; the first axis of each is that of the
