@@ -35,8 +35,13 @@ func NewColumn(t *tensor.Tensor, d tensor.DType, per int, divide float64) (*Colu
 			return nil, fmt.Errorf("%w: %w", ErrData, err)
 		}
 		return c, c.real(v, divide)
-	case d == tensor.Int64 || d == tensor.Int32:
+	case d == tensor.Int64:
 		return c, c.whole(t)
+	case d == tensor.Int32:
+		if err := c.whole(t); err != nil {
+			return nil, err
+		}
+		return c, c.between(math.MinInt32, math.MaxInt32)
 	}
 	return nil, fmt.Errorf("%w: the model takes %v; data fills float32, int32 and int64", ErrData,
 		d)
@@ -46,8 +51,9 @@ func NewColumn(t *tensor.Tensor, d tensor.DType, per int, divide float64) (*Colu
 func (c *Column) real(v []float64, divide float64) error {
 	c.floats = make([]float32, len(v))
 	for i, x := range v {
-		if c.floats[i] = float32(x / divide); math.IsNaN(x) || math.IsInf(x, 0) {
-			return fmt.Errorf("%w: sample %d holds %v", ErrData, i/c.per, x)
+		c.floats[i] = float32(x / divide)
+		if !(math.Abs(float64(c.floats[i])) <= math.MaxFloat32) {
+			return fmt.Errorf("%w: sample %d holds %v, no number of float32", ErrData, i/c.per, x)
 		}
 	}
 	return nil
@@ -81,6 +87,40 @@ func (c *Column) Within(n int) error {
 		if v < 0 || v >= int64(n) {
 			return fmt.Errorf("%w: sample %d is of class %d: the model has %d, from 0 on", ErrData,
 				i/c.per, v, n)
+		}
+	}
+	return nil
+}
+
+// between refuses whole numbers that are less than one or above another.
+func (c *Column) between(least, most int64) error {
+	for i, v := range c.ints {
+		if v < least || v > most {
+			return fmt.Errorf("%w: sample %d holds %d: the model takes int32", ErrData, i/c.per, v)
+		}
+	}
+	return nil
+}
+
+// Parts refuses numbers that are not from 0 to 1.
+func (c *Column) Parts() error {
+	refuse := func(i int, v float32) error {
+		if v >= 0 && v <= 1 {
+			return nil
+		}
+		return fmt.Errorf("%w: sample %d has a label of %v: want from 0 to 1", ErrData, i/c.per, v)
+	}
+	for i, v := range c.floats {
+		if err := refuse(i, v); err != nil {
+			return err
+		}
+	}
+	if c.bytes == nil {
+		return nil
+	}
+	for i, b := range c.bytes.Data {
+		if err := refuse(i, float32(b)/c.divide); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -36,6 +36,9 @@ func Read(path string) (*tensor.Tensor, error) {
 		}
 	}
 	t, err := decode(from, name)
+	if err == nil {
+		err = ends(from)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w: %w", path, ErrData, err)
 	}
@@ -43,6 +46,15 @@ func Read(path string) (*tensor.Tensor, error) {
 		return nil, fmt.Errorf("%s: %w: one number, not samples along a first axis", path, ErrData)
 	}
 	return t, nil
+}
+
+// ends reads the end of a file, with the checksum of a packed one, and refuses what is behind it.
+func ends(from io.Reader) error {
+	n, err := io.Copy(io.Discard, io.LimitReader(from, 1))
+	if err == nil && n > 0 {
+		err = errors.New("the file goes on behind its samples")
+	}
+	return err
 }
 
 // decode reads what a name says.

@@ -13,6 +13,9 @@ type Change struct {
 	By   int    // of crop: the pixels by which it is moved at most, zeros moving in
 }
 
+// maxCrop is more pixels than images have.
+const maxCrop = 1 << 20
+
 // ParseChange reads a change: "flip" or "crop 4".
 func ParseChange(text string) (Change, error) {
 	words := strings.Fields(text)
@@ -20,7 +23,7 @@ func ParseChange(text string) (Change, error) {
 	case len(words) == 1 && words[0] == "flip":
 		return Change{Kind: "flip"}, nil
 	case len(words) == 2 && words[0] == "crop":
-		if by, err := strconv.Atoi(words[1]); err == nil && by > 0 {
+		if by, err := strconv.Atoi(words[1]); err == nil && by > 0 && by <= maxCrop {
 			return Change{Kind: "crop", By: by}, nil
 		}
 	}

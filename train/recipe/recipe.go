@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -167,6 +168,12 @@ func Parse(from io.Reader) (*Recipe, error) {
 	return r, nil
 }
 
+// mostSamples bounds the samples of an update: more than any memory holds, and whole on each
+// platform.
+const mostSamples = math.MaxInt32
+
+func positive(v float64) bool { return v > 0 && !math.IsInf(v, 0) }
+
 // check refuses what means nothing, all faults together.
 func (r *Recipe) check() error {
 	var faults []error
@@ -179,15 +186,20 @@ func (r *Recipe) check() error {
 	want(len(r.Data.Inputs) > 0, "data: want inputs, a file for each input of the model")
 	want(r.Data.Labels != "", "data: want labels, a file")
 	want(r.Data.Batch > 0, "data: batch %d: want at least 1", r.Data.Batch)
-	want(r.Data.Divide > 0, "data: divide %g: want a number above 0", r.Data.Divide)
+	want(positive(r.Data.Divide), "data: divide %g: want a number above 0", r.Data.Divide)
 	want(r.Loss.Kind != "", "loss: want one of %v", step.Losses())
 	want(r.Optimizer.Kind != "", "optimizer: want one of %v", step.Optimizers())
-	want(r.Rate > 0, "optimizer: rate %g: want a number above 0", r.Rate)
+	want(positive(r.Rate), "optimizer: rate %g: want a number above 0", r.Rate)
+	want(r.Loss.Delta == 0 || positive(r.Loss.Delta), "loss: delta %g: want a number above 0",
+		r.Loss.Delta)
 	want(r.Epochs > 0 || r.Steps > 0, "want epochs or steps, how long to train")
 	want(r.Epochs >= 0 && r.Steps >= 0 && r.Patience >= 0,
 		"epochs %d, steps %d, patience %d: want none below 0", r.Epochs, r.Steps, r.Patience)
 	want(r.Clip >= 0, "clip %g: want a norm above 0, or none", r.Clip)
 	want(r.Accumulate > 0, "accumulate %d: want at least 1", r.Accumulate)
+	want(r.Accumulate <= mostSamples/max(r.Data.Batch, 1),
+		"%d batches of %d samples: want at most %d samples an update", r.Accumulate, r.Data.Batch,
+		mostSamples)
 	want(r.Average >= 0 && r.Average < 1, "average %g: want a number from 0 to before 1", r.Average)
 	want(r.Start == FromModel || r.Start == FromRandom, "start %q: want model or random", r.Start)
 	want(slices.Contains(Precisions(), r.Precision), "precision %q: want one of %v", r.Precision,
@@ -211,7 +223,7 @@ func (r *Recipe) checkEval() error {
 		return errors.New("data: eval: want one of inputs, rows and part")
 	case (len(e.Inputs) > 0) != (e.Labels != ""):
 		return errors.New("data: eval: want inputs and labels together")
-	case e.Part < 0 || e.Part >= 1:
+	case !(e.Part >= 0 && e.Part < 1):
 		return fmt.Errorf("data: eval: part %g: want a number from 0 to before 1", e.Part)
 	}
 	return nil
