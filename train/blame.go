@@ -32,6 +32,9 @@ func (r *Run) blame(ctx context.Context, e Event) (string, error) {
 		return "", err
 	}
 	for r.done < e.Update-1 {
+		if err := ctx.Err(); err != nil {
+			return "", err
+		}
 		again := r.event()
 		if err := r.compute(ctx, r.order(), &again); err != nil {
 			return "", err

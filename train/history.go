@@ -73,7 +73,8 @@ const (
 	keyUpdate  = "weir.update"
 	keyHistory = "weir.history"
 	keySeed    = "weir.seed"
-	keyEnded   = "weir.ended" // whether the run had nothing left to do
+	keySamples = "weir.samples" // of a batch, an update and an epoch
+	keyEnded   = "weir.ended"   // whether the run had nothing left to do
 )
 
 // meta is what a checkpoint holds beside the variables.
@@ -81,7 +82,12 @@ func (r *Run) meta() (map[string]string, error) {
 	text, err := json.Marshal(&r.history)
 	return map[string]string{keyUpdate: strconv.FormatInt(r.done, 10),
 		keySeed: strconv.FormatUint(r.recipe.Seed, 10), keyHistory: string(text),
-		keyEnded: strconv.FormatBool(r.ended())}, err
+		keySamples: r.samples(), keyEnded: strconv.FormatBool(r.ended())}, err
+}
+
+// samples is what says which samples an update has.
+func (r *Run) samples() string {
+	return fmt.Sprintf("%d of %d of %d", r.data.batch, r.data.update, len(r.data.train.rows))
 }
 
 // restore takes over what a checkpoint holds beside the variables.
@@ -91,12 +97,19 @@ func (r *Run) restore(meta map[string]string) error {
 	if err == nil {
 		err = json.Unmarshal([]byte(meta[keyHistory]), &h)
 	}
+	if err == nil && done < 0 {
+		err = fmt.Errorf("it is of update %d", done)
+	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", checkpoint.ErrCheckpoint, err)
 	}
 	if seed := strconv.FormatUint(r.recipe.Seed, 10); meta[keySeed] != seed {
 		return fmt.Errorf("%w: it is of seed %s, the recipe has %s: begin anew, or take that seed",
 			checkpoint.ErrCheckpoint, meta[keySeed], seed)
+	}
+	if now := r.samples(); meta[keySamples] != now {
+		return fmt.Errorf("%w: batches, updates and epochs are of %s samples, those of the recipe "+
+			"of %s: begin anew, or take those", checkpoint.ErrCheckpoint, meta[keySamples], now)
 	}
 	r.done, r.history = done, h
 	r.opts.Log.Info("goes on from a checkpoint", "update", done)
@@ -131,13 +144,10 @@ func (r *Run) result(took time.Duration, updates int64) *Result {
 	res := &Result{Steps: r.done, Loss: h.mean(), StateBytes: r.step.State.Bytes(), Scale: 1,
 		Threads: r.opts.Machine.Pool.Threads(), Seconds: took.Seconds(), Points: h.Points,
 		Curve: h.curve}
-	res.ArenaBytes = r.arenas()
+	res.ArenaBytes, res.SkippedSteps = r.arenas(), r.skipped()
 	for _, v := range r.values() {
-		switch v.Name {
-		case scale.VarScale:
+		if v.Name == scale.VarScale {
 			res.Scale = float64(tensor.As[float32](v.Tensor)[0])
-		case scale.VarSkipped:
-			res.SkippedSteps = tensor.As[int64](v.Tensor)[0]
 		}
 	}
 	if meta, err := r.meta(); err == nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirgpu/weir/tensor"
 	"github.com/weirgpu/weir/train/checkpoint"
+	"github.com/weirgpu/weir/train/scale"
 )
 
 // Event is what a run has come to.
@@ -50,6 +51,9 @@ func (r *Run) Train(ctx context.Context) (*Result, error) {
 		return res, err
 	}
 	if path := r.recipe.Output; path != "" && r.ended() {
+		if err := r.sound(); err != nil {
+			return res, err
+		}
 		if err := r.Write(path); err != nil {
 			return res, err
 		}
@@ -149,11 +153,25 @@ func (r *Run) part(i int) *program {
 func (r *Run) fill(p *program, order []int, i int, e *Event) {
 	at := int(r.done%r.perEpoch())*r.data.update + i*r.data.batch
 	r.data.fill(p, &r.data.train, order[at:at+r.data.batch], e.Epoch)
-	for name, v := range r.recipe.Optimizer.Scalars(e.Rate, e.Update) {
+	// moments of updates that were skipped as they overflowed were not added up
+	for name, v := range r.recipe.Optimizer.Scalars(e.Rate, e.Update-r.skipped()) {
 		if to := p.input(name); to != nil {
 			tensor.As[float32](to)[0] = v
 		}
 	}
+}
+
+// skipped is how many updates have overflowed.
+func (r *Run) skipped() int64 {
+	if len(r.step.Scale) == 0 {
+		return 0
+	}
+	for _, v := range r.values() {
+		if v.Name == scale.VarSkipped {
+			return tensor.As[int64](v.Tensor)[0]
+		}
+	}
+	return 0
 }
 
 // compute makes an update from its batches. It says nothing of what the loss comes to.
@@ -192,7 +210,8 @@ func (r *Run) clearSums() {
 func (r *Run) endEpoch(ctx context.Context, epoch int) error {
 	p := Point{Epoch: epoch + 1, Update: r.done, Loss: r.history.mean()}
 	if len(r.data.eval.rows) > 0 {
-		e, err := r.Evaluate(ctx)
+		// without what it comes to, the update under way could not be kept
+		e, err := r.Evaluate(context.WithoutCancel(ctx))
 		if err != nil {
 			return err
 		}
@@ -228,11 +247,27 @@ func (r *Run) keep() error {
 	if r.recipe.Checkpoint.To == "" {
 		return nil
 	}
+	if err := r.sound(); err != nil {
+		return err
+	}
 	meta, err := r.meta()
 	if err != nil {
 		return err
 	}
 	return r.folder().Write(r.done, meta, r.values())
+}
+
+// sound refuses weights and statistics that are not finite, from which no run recovers: the loss of
+// an update, of the weights before it, does not show what it has made of them.
+func (r *Run) sound() error {
+	values := r.values()
+	for i := range r.step.Params {
+		if v := values[i]; !finite(v.Tensor) {
+			return fmt.Errorf("%w: weight %q is not finite after update %d; nothing is kept of it"+
+				": lower the rate, or clip the gradients", ErrDiverged, v.Name, r.done)
+		}
+	}
+	return nil
 }
 
 // Resume goes on from the newest checkpoint that is whole. Without any the run begins anew, and the

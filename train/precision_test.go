@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirgpu/weir/onnx"
+	"github.com/weirgpu/weir/tensor"
 	"github.com/weirgpu/weir/train"
 	"github.com/weirgpu/weir/train/recipe"
 	"github.com/weirgpu/weir/train/scale"
@@ -53,6 +55,43 @@ func TestPrecisions(t *testing.T) {
 			t.Errorf("%s, %+v: loss %v with %d steps skipped, in float32 %v", tc.p, tc.o, res.Loss,
 				res.SkippedSteps, full.Loss)
 		}
+	}
+}
+
+// TestSkipped: moments are corrected by the updates that were added to them, not by those that
+// overflowed, so the first that counts moves weights by the rate, as the first of all does.
+func TestSkipped(t *testing.T) {
+	const rate = 1e-3
+	trained := func(steps int) []float32 {
+		t.Helper()
+		r := short(t)
+		r.Steps, r.Rate, r.Schedule.Kind = steps, rate, recipe.Constant
+		r.Precision = recipe.FP16
+		r.Scale = scale.Options{Kind: scale.Torch, Init: 0x1p40, Backoff: 0x1p-30}
+		res, err := open(t, r, 2, train.Options{}).Train(t.Context())
+		if err != nil || res.SkippedSteps != 1 {
+			t.Fatalf("%+v, %v: want one update to overflow", res, err)
+		}
+		m, err := onnx.Open(r.Output, onnx.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = m.Close() })
+		for _, v := range m.Graph.Constants() {
+			if v.Name == "conv1.weight" {
+				return tensor.As[float32](v.Const())
+			}
+		}
+		t.Fatal("no conv1.weight")
+		return nil
+	}
+	was, is := trained(1), trained(2)
+	most := 0.0
+	for i := range was {
+		most = max(most, math.Abs(float64(is[i]-was[i])))
+	}
+	if math.Abs(most/rate-1) > 1e-3 {
+		t.Errorf("the first update that counts moves weights by %g, the rate is %g", most, rate)
 	}
 }
 

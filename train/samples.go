@@ -39,6 +39,10 @@ func readSamples(r *recipe.Recipe, model *graph.Graph, label step.Label) (*sampl
 	if err = s.split(r, model); err != nil {
 		return nil, err
 	}
+	if r.Data.Eval.Given() && len(s.eval.rows) == 0 {
+		return nil, fmt.Errorf("%w: data: eval leaves no sample of %d to try the model on",
+			data.ErrData, len(s.train.rows))
+	}
 	if n := len(s.train.rows); n < s.update {
 		return nil, fmt.Errorf("%w: %d samples to train on, an update takes %d: lower batch or "+
 			"accumulate", data.ErrData, n, s.update)
@@ -133,6 +137,11 @@ func readSet(r *recipe.Recipe, model *graph.Graph, label step.Label, inputs map[
 	}
 	if label.Classes > 0 {
 		if err := s.labels.Within(label.Classes); err != nil {
+			return s, fmt.Errorf("%s: %w", labels, err)
+		}
+	}
+	if r.Loss.Kind == step.BinaryCrossEntropy {
+		if err := s.labels.Parts(); err != nil {
 			return s, fmt.Errorf("%s: %w", labels, err)
 		}
 	}

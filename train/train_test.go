@@ -1,11 +1,16 @@
 package train_test
 
 import (
+	"context"
+	"errors"
+	"math"
+	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/weirgpu/weir/device/machine"
 	"github.com/weirgpu/weir/train"
+	"github.com/weirgpu/weir/train/checkpoint"
 	"github.com/weirgpu/weir/train/recipe"
 )
 
@@ -101,5 +106,65 @@ func TestSameBits(t *testing.T) {
 			t.Errorf("until update %d: digest %s after %d updates, that of the whole run is %s",
 				until, res.Digest, res.Steps, want)
 		}
+	}
+}
+
+// TestUnsound: weights that are no numbers are not kept, though the loss of the update that made
+// them was one: the newest checkpoint stays good, and no model is written.
+func TestUnsound(t *testing.T) {
+	for _, to := range []string{t.TempDir(), ""} {
+		r := short(t)
+		r.Checkpoint = recipe.Checkpoint{To: to, Steps: 1, Keep: 1}
+		r.Steps, r.Data.Eval = 1, recipe.Eval{}
+		r.Rate = math.MaxFloat64
+		_, err := open(t, r, 2, train.Options{}).Train(t.Context())
+		if !errors.Is(err, train.ErrDiverged) {
+			t.Errorf("weights that are not finite: %v", err)
+		}
+		if _, err := os.Stat(r.Output); err == nil {
+			t.Error("a model of them is written")
+		}
+		if left, err := os.ReadDir(to); to != "" && (len(left) > 0 || err != nil) {
+			t.Errorf("checkpoints of them: %v, %v", left, err)
+		}
+	}
+}
+
+// TestOtherSamples: a run does not go on with updates of other samples.
+func TestOtherSamples(t *testing.T) {
+	r := short(t)
+	r.Checkpoint.To = t.TempDir()
+	if _, err := open(t, r, 2, train.Options{Steps: 3}).Train(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.Data.Batch *= 2
+	if err := open(t, r, 2, train.Options{}).Resume(); !errors.Is(err, checkpoint.ErrCheckpoint) {
+		t.Errorf("batches of another size: %v", err)
+	}
+	r.Data.Batch /= 2
+	r.Steps *= 2
+	if err := open(t, r, 2, train.Options{}).Resume(); err != nil {
+		t.Errorf("more updates: %v", err)
+	}
+}
+
+// TestEnded: a run that is ended while it tries the model keeps what that comes to.
+func TestEnded(t *testing.T) {
+	want, err := open(t, short(t), 2, train.Options{}).Train(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := short(t)
+	r.Checkpoint.To = t.TempDir()
+	ctx, end := context.WithCancel(t.Context())
+	run := open(t, r, 2, train.Options{Progress: func(e train.Event) {
+		if e.Update == e.Updates && e.Eval == nil {
+			end()
+		}
+	}})
+	res, err := run.Train(ctx)
+	if err != nil || res.Digest != want.Digest {
+		t.Errorf("ended in the last evaluation: %v; digest %s, want %s", err, res.Digest,
+			want.Digest)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -21,10 +22,15 @@ const suffix = ".safetensors"
 // file is the name of the checkpoint after so many updates; names are in the order of updates.
 func file(step int64) string { return fmt.Sprintf("step-%012d%s", step, suffix) }
 
-// Write keeps the state after so many updates, and removes the oldest beyond Keep. What was there
-// before stays when it fails.
+// Write keeps the state after so many updates, and removes the oldest beyond Keep. Checkpoints of
+// later updates go first: a run that comes by again went on from before them, as they were damaged.
+// What was there before stays when it fails, but for what processes that were killed have left half
+// written.
 func (f Folder) Write(step int64, meta map[string]string, values []Value) error {
 	if err := os.MkdirAll(f.Path, 0o777); err != nil {
+		return err
+	}
+	if err := f.sweep(); err != nil {
 		return err
 	}
 	if err := Write(filepath.Join(f.Path, file(step)), meta, values); err != nil {
@@ -34,7 +40,8 @@ func (f Folder) Write(step int64, meta map[string]string, values []Value) error 
 	if err != nil {
 		return err
 	}
-	for _, name := range names[:max(0, len(names)-f.Keep)] {
+	until := slices.Index(names, file(step)) + 1
+	for _, name := range slices.Concat(names[until:], names[:max(0, until-f.Keep)]) {
 		if err := os.Remove(filepath.Join(f.Path, name)); err != nil {
 			return err
 		}
@@ -42,19 +49,40 @@ func (f Folder) Write(step int64, meta map[string]string, values []Value) error 
 	return nil
 }
 
-// list is the names of checkpoints, the oldest first.
+// ours reports whether a file is called as file calls it.
+func ours(name string) bool {
+	var step int64
+	_, err := fmt.Sscanf(name, "step-%d", &step)
+	return err == nil && name == file(step)
+}
+
+// list is the names of checkpoints, the oldest first. Files of other programs are none.
 func (f Folder) list() (names []string, err error) {
 	files, err := os.ReadDir(f.Path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	for _, e := range files {
-		if strings.HasPrefix(e.Name(), "step-") && strings.HasSuffix(e.Name(), suffix) {
+		if ours(e.Name()) {
 			names = append(names, e.Name())
 		}
 	}
 	slices.Sort(names)
 	return names, err
+}
+
+// sweep removes half written files, which have the name of a checkpoint between a dot and a number.
+func (f Folder) sweep() error {
+	files, err := os.ReadDir(f.Path)
+	for _, e := range files {
+		name, hidden := strings.CutPrefix(e.Name(), ".")
+		name, number, half := strings.Cut(name, suffix+"-")
+		if _, bad := strconv.ParseUint(number, 10, 64); bad == nil && hidden && half &&
+			ours(name+suffix) {
+			err = errors.Join(err, os.Remove(filepath.Join(f.Path, e.Name())))
+		}
+	}
+	return err
 }
 
 // Last returns the metadata of the newest checkpoint that can be read, nil where there is none.
