@@ -90,6 +90,9 @@ func (f *trainFlags) add(c *cobra.Command) {
 // open reads the recipe and opens the device, which the caller closes.
 func (f *trainFlags) open(c *cobra.Command, path string) (*recipe.Recipe, train.Options, error) {
 	var o train.Options
+	if f.steps < 0 {
+		return nil, o, fmt.Errorf("--steps %d: want none below 0", f.steps)
+	}
 	r, err := recipe.Load(path)
 	if err != nil {
 		return nil, o, err
