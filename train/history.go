@@ -65,8 +65,11 @@ func (h *History) end(p Point, patience int) {
 		return
 	}
 	h.Since++
-	h.Stopped = patience > 0 && h.Since >= patience
+	h.Stopped = h.late(patience)
 }
+
+// late reports whether the last better evaluation is too many epochs ago.
+func (h *History) late(patience int) bool { return patience > 0 && h.Since >= patience }
 
 // Keys of the metadata of checkpoints.
 const (
@@ -111,6 +114,7 @@ func (r *Run) restore(meta map[string]string) error {
 		return fmt.Errorf("%w: batches, updates and epochs are of %s samples, those of the recipe "+
 			"of %s: begin anew, or take those", checkpoint.ErrCheckpoint, meta[keySamples], now)
 	}
+	h.Stopped = h.late(r.recipe.Patience)
 	r.done, r.history = done, h
 	r.opts.Log.Info("goes on from a checkpoint", "update", done)
 	return nil

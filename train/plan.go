@@ -73,6 +73,7 @@ func lacking(r *recipe.Recipe, o Options) ([]step.Missing, error) {
 	if err != nil {
 		return nil, err
 	}
+	m.Graph = step.Apart(m.Graph)
 	run := &Run{recipe: r, opts: o, model: m}
 	shapes, err := run.shapes()
 	if err != nil {

@@ -87,6 +87,7 @@ func (r *Run) open(ctx context.Context) (err error) {
 	if r.model, err = onnx.Open(r.recipe.Model, onnx.Options{}); err != nil {
 		return err
 	}
+	r.model.Graph = step.Apart(r.model.Graph)
 	shapes, err := r.shapes()
 	if err != nil {
 		return err

@@ -142,6 +142,11 @@ func TestOtherSamples(t *testing.T) {
 		t.Errorf("batches of another size: %v", err)
 	}
 	r.Data.Batch /= 2
+	r.Seed++
+	if err := open(t, r, 2, train.Options{}).Resume(); !errors.Is(err, checkpoint.ErrCheckpoint) {
+		t.Errorf("another seed: %v", err)
+	}
+	r.Seed--
 	r.Steps *= 2
 	if err := open(t, r, 2, train.Options{}).Resume(); err != nil {
 		t.Errorf("more updates: %v", err)
@@ -166,5 +171,24 @@ func TestEnded(t *testing.T) {
 	if err != nil || res.Digest != want.Digest {
 		t.Errorf("ended in the last evaluation: %v; digest %s, want %s", err, res.Digest,
 			want.Digest)
+	}
+}
+
+// TestPatience: a run ends when evaluations no longer get better, and goes on with more patience.
+func TestPatience(t *testing.T) {
+	r := short(t)
+	r.Checkpoint.To = t.TempDir()
+	r.Epochs, r.Steps, r.Patience, r.Data.Batch, r.Rate = 4, 0, 1, 512, 1e-30
+	r.Freeze = []string{"bn*"} // whose statistics would move
+	for _, want := range []int{2, 4} {
+		run := open(t, r, 2, train.Options{})
+		if err := run.Resume(); err != nil {
+			t.Fatal(err)
+		}
+		res, err := run.Train(t.Context())
+		if err != nil || len(res.Points) != want {
+			t.Errorf("patience %d: %d epochs, want %d: %v", r.Patience, len(res.Points), want, err)
+		}
+		r.Patience = 10
 	}
 }

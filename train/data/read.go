@@ -121,11 +121,14 @@ func swap(b []byte, size int) {
 	}
 }
 
+// maxLine bounds a sample of a table.
+const maxLine = 16 << 20
+
 // table reads numbers with commas between, a sample a line; a first line that is no numbers names
 // the columns. One column is a vector.
 func table(from io.Reader) (*tensor.Tensor, error) {
 	s := bufio.NewScanner(from)
-	s.Buffer(nil, 16<<20)
+	s.Buffer(nil, maxLine)
 	var values []float32
 	columns, rows := 0, 0
 	for line := 1; s.Scan(); line++ {
@@ -147,7 +150,9 @@ func table(from io.Reader) (*tensor.Tensor, error) {
 		values = append(values, row...)
 		rows++
 	}
-	if err := s.Err(); err != nil {
+	if err := s.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return nil, fmt.Errorf("the line after %d samples has more than %d bytes", rows, maxLine)
+	} else if err != nil {
 		return nil, err
 	}
 	if rows == 0 {

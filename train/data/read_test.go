@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/weirgpu/weir/tensor"
@@ -77,5 +78,32 @@ func TestColumn(t *testing.T) {
 		if err != nil || c.Parts() != nil {
 			t.Errorf("%v: %v", v, err)
 		}
+	}
+}
+
+// TestOrder: each epoch goes through all samples, in an order of its own that follows from the seed.
+func TestOrder(t *testing.T) {
+	rows := []int{3, 5, 8, 13, 21, 34, 55, 89, 144}
+	first := Order(rows, 1, 0)
+	for _, o := range [][]int{Order(rows, 1, 1), Order(rows, 2, 0)} {
+		if slices.Equal(o, first) {
+			t.Errorf("another epoch or seed has the order %v, too", o)
+		}
+		slices.Sort(o)
+		if !slices.Equal(o, rows) {
+			t.Errorf("an epoch goes through %v, want %v", o, rows)
+		}
+	}
+	if again := Order(rows, 1, 0); !slices.Equal(again, first) {
+		t.Errorf("orders of one epoch: %v, %v", first, again)
+	}
+}
+
+// TestIDX reads numbers of several bytes, the highest first.
+func TestIDX(t *testing.T) {
+	v, err := idx(bytes.NewReader([]byte{0, 0, 0xc, 2, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 1, 2, 255, 255,
+		255, 254}))
+	if err != nil || !slices.Equal(tensor.As[int32](v), []int32{258, -2}) {
+		t.Errorf("%v, %v", v, err)
 	}
 }

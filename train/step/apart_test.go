@@ -1,0 +1,44 @@
+package step_test
+
+import (
+	"testing"
+
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/train/step"
+)
+
+// TestApart: layers that share the constants of an untrained model are trained each on its own, and
+// weights that are tied stay so.
+func TestApart(t *testing.T) {
+	g, err := graph.Parse(`graph "g" {
+ opset "" 18
+ input %x: float32[4,2,3,3]
+ const %w: float32[2,2,1,1] = {0.5, -0.5, 1, 2}
+ const %one: float32[2] = {1, 1}
+ const %zero: float32[2] = {0, 0}
+ %a = Conv@18 (%x, %w, %zero)
+ %b = BatchNormalization@15 (%a, %one, %zero, %zero, %one)
+ %c = Conv@18 (%b, %w)
+ %y = BatchNormalization@15 (%c, %one, %zero, %zero, %one)
+ output %y
+}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := step.Options{Loss: step.Loss{Kind: step.SquaredError}, Optimizer: step.SGD.Defaults()}
+	s, err := step.Build(step.Apart(g), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roles := map[step.Role]int{}
+	for _, p := range s.Params {
+		roles[p.Role]++
+	}
+	if len(s.Params) != 10 || roles[step.Product] != 1 || roles[step.Variance] != 2 ||
+		len(s.Train.Updates) != len(s.Params) {
+		t.Errorf("weights %+v", s.Params)
+	}
+	if _, err := step.Build(g, o); err == nil {
+		t.Error("a statistic that is a weight, too, is taken")
+	}
+}
