@@ -81,7 +81,8 @@ func TestColumn(t *testing.T) {
 	}
 }
 
-// TestOrder: each epoch goes through all samples, in an order of its own that follows from the seed.
+// TestOrder: each epoch goes through all samples, in an order of its own that follows from the
+// seed.
 func TestOrder(t *testing.T) {
 	rows := []int{3, 5, 8, 13, 21, 34, 55, 89, 144}
 	first := Order(rows, 1, 0)
