@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"os"
 	"path/filepath"
 	"time"
 
+	"github.com/weirgpu/weir/internal/wholefile"
 	"github.com/weirgpu/weir/tensor"
 	"github.com/weirgpu/weir/train/checkpoint"
 	"github.com/weirgpu/weir/train/scale"
@@ -62,9 +64,17 @@ func (r *Run) Train(ctx context.Context) (*Result, error) {
 	return res, nil
 }
 
-// mayBegin refuses to write over the checkpoints of a run that was interrupted. Those of one that
-// ended go.
+// mayBegin refuses to train a model that could not be written, and to write over the checkpoints of
+// a run that was interrupted. Those of one that ended go.
 func (r *Run) mayBegin() error {
+	if path := r.recipe.Output; path != "" {
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			return err
+		}
+		if err := wholefile.Check(path); err != nil {
+			return err
+		}
+	}
 	if r.recipe.Checkpoint.To == "" || r.resumed {
 		return nil
 	}

@@ -74,13 +74,20 @@ func short(t *testing.T) *recipe.Recipe {
 	return r
 }
 
+// epochs is the recipe of the example, in few updates of several batches in several epochs.
+func epochs(t *testing.T) *recipe.Recipe {
+	r := short(t)
+	r.Data.Batch, r.Accumulate, r.Epochs, r.Average, r.Clip = 128, 2, 3, 0.9, 1
+	return r
+}
+
 // TestSameBits: a run ends with the same bits on one thread and on several, and when it was
 // interrupted and went on from a checkpoint.
 func TestSameBits(t *testing.T) {
 	ctx := t.Context()
 	want := ""
 	for _, threads := range []int{1, 2, 3} {
-		res, err := open(t, short(t), threads, train.Options{}).Train(ctx)
+		res, err := open(t, epochs(t), threads, train.Options{}).Train(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +98,7 @@ func TestSameBits(t *testing.T) {
 			t.Errorf("on %d threads the digest is %s, on one %s", threads, res.Digest, want)
 		}
 	}
-	r := short(t)
+	r := epochs(t)
 	r.Checkpoint.To = t.TempDir()
 	for _, until := range []int64{3, 7, 0} {
 		run := open(t, r, 2, train.Options{Steps: until})
@@ -190,5 +197,21 @@ func TestPatience(t *testing.T) {
 			t.Errorf("patience %d: %d epochs, want %d: %v", r.Patience, len(res.Points), want, err)
 		}
 		r.Patience = 10
+	}
+}
+
+// TestUnwritable: a model that could not be written is not trained.
+func TestUnwritable(t *testing.T) {
+	for _, under := range []string{"", "more"} {
+		r := short(t)
+		r.Output = filepath.Join(r.Model, under)
+		if under == "" {
+			r.Output = t.TempDir()
+		}
+		made := 0
+		run := open(t, r, 2, train.Options{Progress: func(train.Event) { made++ }})
+		if _, err := run.Train(t.Context()); err == nil || made > 0 {
+			t.Errorf("%s: %d updates, %v", r.Output, made, err)
+		}
 	}
 }
