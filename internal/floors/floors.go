@@ -132,6 +132,7 @@ var Table = []Row{
 	{"cmd/weir", 12, Both, "flags and wiring"},
 	{"bench/precision", 10, Both, ""},
 	{"bench/amp", 10, Both, ""},
+	{"bench/train", 10, Both, ""},
 	{"bench/beside", 10, Both, ""},
 	{"bench/life", 12, Both, ""},
 	{"bench/peers", 11, Both, ""},

@@ -1,0 +1,236 @@
+// Command train holds updates of weir train against PyTorch's: the losses of 20 updates and the
+// gradients of the first, of three models from the same weights on the same batches, under four
+// optimizers; and what an update takes, over PyTorch eager on as many threads, in turn:
+//
+//	python3 -m venv /tmp/torch && /tmp/torch/bin/pip install torch numpy
+//	go run ./bench/train -python /tmp/torch/bin/python
+//	go run ./bench/train -python /tmp/torch/bin/python -json > bench/results/DATE-train.json
+//
+// The exit code is 1 when a bound is missed.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/weirgpu/weir/device/machine"
+	"github.com/weirgpu/weir/internal/claims"
+	"github.com/weirgpu/weir/internal/cpuinfo"
+	"github.com/weirgpu/weir/internal/roofline"
+	"github.com/weirgpu/weir/tensor"
+	"github.com/weirgpu/weir/train/data"
+	"github.com/weirgpu/weir/train/step"
+)
+
+// The bounds of issue 15: differences in parts of PyTorch's numbers, and time over PyTorch's.
+const (
+	mostDifference = 1e-4
+	mostTime       = 1.0
+)
+
+// updates are those whose losses are compared.
+const updates = 20
+
+// optimizer is one with its rate.
+type optimizer struct {
+	step.Optimizer
+	Rate float64
+}
+
+// optimizers are those that are compared. The last is the one that is timed.
+var optimizers = []optimizer{
+	{step.SGD.Defaults(), 0.05}, {step.Momentum.Defaults(), 0.02}, {step.AdamW.Defaults(), 1e-3},
+	{step.Adam.Defaults(), 1e-3},
+}
+
+// compared is a model under an optimizer.
+type compared struct {
+	Model     string    `json:"model"`
+	Optimizer string    `json:"optimizer"`
+	Weir      []float64 `json:"weir"` // losses
+	Torch     []float64 `json:"torch"`
+	Loss      float64   `json:"loss_difference"`
+	Gradient  float64   `json:"gradient_difference,omitempty"` // of the worst weight
+}
+
+type results struct {
+	Date      string             `json:"date"`
+	Machine   string             `json:"machine"`
+	Processor roofline.Processor `json:"processor"`
+	Cores     int                `json:"cores"`
+	Threads   int                `json:"threads"`
+	Go        string             `json:"go"`
+	Torch     string             `json:"torch"`
+	Foreign   float64            `json:"foreign_cores"`
+	Compared  []compared         `json:"compared"`
+	Figures   map[string]float64 `json:"figures"` // milliseconds of an update
+	Claims    claims.Book        `json:"claims"`
+}
+
+// bench is what the parts use.
+type bench struct {
+	results
+	rounds int
+	on     *machine.Machine
+	peer   *peer
+}
+
+// batches are those of the updates.
+type batches struct {
+	x [][]float32
+	y [][]int64
+}
+
+func main() {
+	asJSON := flag.Bool("json", false, "print one JSON object")
+	python := flag.String("python", "python3", "a Python that has torch")
+	rounds := flag.Int("rounds", 7, "rounds of updates that are timed; 0 times none")
+	threads := flag.Int("threads", 2, "threads of each")
+	flag.Parse()
+	const command claims.Command = "train"
+	b := &bench{rounds: *rounds, results: results{Date: time.Now().UTC().Format("2006-01-02"),
+		Machine: cpuinfo.ModelName(), Processor: roofline.Identify(), Cores: runtime.NumCPU(),
+		Threads: *threads, Go: runtime.Version(), Figures: map[string]float64{}}}
+	noise := claims.Start()
+	err := b.measure(context.Background(), *python)
+	command.Check(err)
+	b.Foreign = noise.Foreign()
+	command.Finish(&b.results, *asJSON, b.print(os.Stderr))
+}
+
+func (b *bench) measure(ctx context.Context, python string) (err error) {
+	b.on, err = machine.Open("cpu:0", machine.Options{Threads: b.Threads})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.on.Close()) }()
+	if b.peer, err = start(ctx, python); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.peer.stop()) }()
+	of, err := read()
+	if err != nil {
+		return err
+	}
+	for i := range subjects {
+		for _, o := range optimizers {
+			if err := b.compare(ctx, &subjects[i], o, of); err != nil {
+				return fmt.Errorf("%s, %s: %w", subjects[i].name, o.Kind, err)
+			}
+		}
+	}
+	return nil
+}
+
+// read reads the batches from the digits.
+func read() (*batches, error) {
+	of := func(path string, d tensor.DType, per int, divide float64) (*data.Column, error) {
+		t, err := data.Read(folder + path)
+		if err != nil {
+			return nil, fmt.Errorf("%w: run this from the module's root", err)
+		}
+		return data.NewColumn(t, d, per, divide)
+	}
+	images, err := of("images.npy.gz", tensor.Float32, 64, 16)
+	if err != nil {
+		return nil, err
+	}
+	labels, err := of("labels.npy", tensor.Int64, 1, 1)
+	if err != nil {
+		return nil, err
+	}
+	b := &batches{}
+	for i := range updates {
+		rows := make([]int, batch)
+		for k := range rows {
+			rows[k] = i*batch + k
+		}
+		x, y := make([]float32, batch*64), make([]int64, batch)
+		images.Fill(tensor.From(x, batch, 64), rows)
+		labels.Fill(tensor.From(y, batch), rows)
+		b.x, b.y = append(b.x, x), append(b.y, y)
+	}
+	return b, nil
+}
+
+// compare trains a model by both, and then times both.
+func (b *bench) compare(ctx context.Context, s *subject, o optimizer, of *batches) (err error) {
+	t, err := open(ctx, b.on, s, o, of)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.close()) }()
+	a, err := b.peer.ask(&request{Model: s.name, Threads: b.Threads, Weights: t.weights(),
+		Shape: s.shape, X: of.x, Y: of.y, Optimizer: map[string]any{"kind": o.Kind, "rate": o.Rate,
+			"momentum": o.Momentum, "beta1": o.Beta1, "beta2": o.Beta2, "epsilon": o.Epsilon,
+			"decay": o.Decay}})
+	if err != nil {
+		return err
+	}
+	losses, ds, err := t.begin(ctx)
+	if err != nil {
+		return err
+	}
+	c := compared{Model: s.name, Optimizer: string(o.Kind), Weir: losses, Torch: a.Losses,
+		Loss: worst(losses, a.Losses)}
+	name := s.name + ", " + string(o.Kind)
+	b.Claims.Check(name+", losses over 1e-4", c.Loss/mostDifference, 1, true)
+	for name, d := range ds {
+		c.Gradient = max(c.Gradient, distance(d, a.Gradients[name]))
+	}
+	if len(ds) > 0 {
+		b.Claims.Check(name+", gradients over 1e-4", c.Gradient/mostDifference, 1, true)
+	}
+	b.Torch, b.Compared = a.Torch, append(b.Compared, c)
+	if o.Kind != optimizers[len(optimizers)-1].Kind {
+		return nil
+	}
+	return b.race(ctx, s.name, t)
+}
+
+// race times updates in turn.
+func (b *bench) race(ctx context.Context, name string, t *training) error {
+	const each = 40
+	var ours, theirs []float64
+	for range b.rounds {
+		took, err := t.time(ctx, each)
+		if err != nil {
+			return err
+		}
+		a, err := b.peer.ask(map[string]int{"time": each})
+		if err != nil {
+			return err
+		}
+		w, p := claims.Median(took), claims.Median(a.MS)
+		ours, theirs = append(ours, w), append(theirs, p)
+		b.Claims.Check(name+", update over PyTorch eager's", w/p, mostTime, true)
+	}
+	if b.rounds > 0 {
+		b.Figures[name+", weir, ms"] = claims.Median(ours)
+		b.Figures[name+", PyTorch, ms"] = claims.Median(theirs)
+	}
+	return nil
+}
+
+// print shows what was compared and reports whether all bounds are held.
+func (b *bench) print(w io.Writer) bool {
+	for _, c := range b.Compared {
+		last := len(c.Weir) - 1
+		fmt.Fprintf(w, "        %s, %s: loss %.7f to %.7f, PyTorch %.7f to %.7f; worst %.2g, "+
+			"gradients %.2g\n", c.Model, c.Optimizer, c.Weir[0], c.Weir[last], c.Torch[0],
+			c.Torch[last], c.Loss, c.Gradient)
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.Figures)) {
+		fmt.Fprintf(w, "        %s: %.3f\n", name, b.Figures[name])
+	}
+	fmt.Fprintf(w, "torch %s, %.2f cores taken by others\n", b.Torch, b.Foreign)
+	return b.Claims.Judge(w)
+}
