@@ -71,10 +71,11 @@ func Write(path string, meta map[string]string, values []Value) error {
 // headerOf is the header of a file, padded so that the data is aligned.
 func headerOf(meta map[string]string, values []Value) ([]byte, error) {
 	all := map[string]any{}
-	with := map[string]string{digestKey: Digest(meta, values)}
+	with := map[string]string{}
 	for k, v := range meta {
 		with[k] = v
 	}
+	with[digestKey] = Digest(meta, values) // not that of a file that meta may be of
 	all[metadata] = with
 	var at int64
 	for _, v := range values {
