@@ -74,10 +74,10 @@ func short(t *testing.T) *recipe.Recipe {
 	return r
 }
 
-// epochs is the recipe of the example, in few updates of several batches in several epochs.
+// epochs is the recipe of the example, in few updates, the last of which is of another epoch.
 func epochs(t *testing.T) *recipe.Recipe {
 	r := short(t)
-	r.Data.Batch, r.Accumulate, r.Epochs, r.Average, r.Clip = 128, 2, 3, 0.9, 1
+	r.Data.Batch, r.Accumulate, r.Epochs, r.Average, r.Clip = 64, 2, 2, 0.9, 1
 	return r
 }
 
@@ -100,7 +100,7 @@ func TestSameBits(t *testing.T) {
 	}
 	r := epochs(t)
 	r.Checkpoint.To = t.TempDir()
-	for _, until := range []int64{3, 7, 0} {
+	for _, until := range []int64{3, 11, 0} {
 		run := open(t, r, 2, train.Options{Steps: until})
 		if err := run.Resume(); err != nil {
 			t.Fatal(err)
