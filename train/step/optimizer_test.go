@@ -141,7 +141,8 @@ func TestOptimizers(t *testing.T) {
 			o.Optimizer.Decay, o.Clip, o.Average, o.Accumulate = 0.1, 0.5, 0.75, 3
 		}))
 	}
-	all = append(all, with(step.Momentum, func(o *step.Options) { o.Optimizer.Nesterov = true }))
+	all = append(all, with(step.Momentum, func(o *step.Options) { o.Optimizer.Nesterov = true }),
+		with(step.SGD, func(o *step.Options) { o.Accumulate = 3 }))
 	for _, o := range all {
 		t.Run(fmt.Sprintf("%+v", o.Optimizer), func(t *testing.T) { follows(t, o) })
 	}
@@ -247,7 +248,7 @@ func iterate(t *testing.T, g step.Graph, in, state map[string]*tensor.Tensor) *t
 func near(t *testing.T, what string, got *tensor.Tensor, want []float64) {
 	t.Helper()
 	for i, v := range tensor.As[float32](got) {
-		if math.Abs(float64(v)-want[i]) > 2e-5*max(1, math.Abs(want[i])) {
+		if !(math.Abs(float64(v)-want[i]) <= 2e-5*max(1, math.Abs(want[i]))) {
 			t.Errorf("%s: element %d is %v, by definition %v", what, i, v, want[i])
 		}
 	}
