@@ -215,3 +215,21 @@ func TestUnwritable(t *testing.T) {
 		}
 	}
 }
+
+// TestAccumulate: an update of several batches is that of one as large, in a layer behind which no
+// moments of a batch are taken.
+func TestAccumulate(t *testing.T) {
+	var losses []float64
+	for _, k := range []int{1, 4} {
+		r := short(t)
+		r.Data.Batch, r.Accumulate, r.Freeze = 32/k, k, []string{"bn*", "conv*"}
+		res, err := open(t, r, 2, train.Options{}).Train(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		losses = append(losses, res.EvalLoss)
+	}
+	if math.Abs(losses[0]-losses[1]) > 1e-5*losses[0] {
+		t.Errorf("in one batch the evaluation is %v, in four %v", losses[0], losses[1])
+	}
+}
