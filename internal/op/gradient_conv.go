@@ -1,5 +1,7 @@
 package op
 
+import "math"
+
 // Rules of convolutions and of pooling, which slide a window.
 
 // spatial are the sizes of v after batch and channels, as a vector.
@@ -80,6 +82,9 @@ func (x *gradient) spread(g, weights, like Var, w Window, group int) Var {
 	if x.Err != nil {
 		return Absent
 	}
+	if group == 1 && w.turns() {
+		return x.turned(g, weights, w)
+	}
 	extra := make([]int64, len(w.Kernel))
 	for i := range extra {
 		// elements after the last place's window that no place covers; at most stride - 1
@@ -93,6 +98,34 @@ func (x *gradient) spread(g, weights, like Var, w Window, group int) Var {
 	}
 	attrs := append(w.attrs(group), IntsAttr("output_padding", extra...))
 	return x.cropped(x.Op("ConvTranspose", attrs, g, weights), like)
+}
+
+// turns reports whether a window's gradient is a convolution with its weights turned around: it
+// moves by one, and pads by less than its extent.
+func (w *Window) turns() bool {
+	for i, stride := range w.Stride {
+		if stride != 1 || max(w.Begin[i], w.End[i]) >= w.extent(i) {
+			return false
+		}
+	}
+	return true
+}
+
+// turned is spread for a window that turns. Devices have faster kernels for convolutions by weights
+// that are computed than for transposed ones.
+func (x *gradient) turned(g, weights Var, w Window) Var {
+	rank := x.Rank(g)
+	axes := axesBetween(2, rank)
+	last, before := make([]int64, len(axes)), make([]int64, len(axes))
+	begin, end := make([]int, len(axes)), make([]int, len(axes))
+	for i := range axes {
+		last[i], before[i] = -1, math.MinInt64
+		begin[i], end[i] = w.extent(i)-1-w.Begin[i], w.extent(i)-1-w.End[i]
+	}
+	w.Begin, w.End = begin, end
+	around := x.Op("Slice", nil, weights, x.Ints(last...), x.Ints(before...), x.Ints(axes...),
+		x.Ints(last...))
+	return x.Op("Conv", w.attrs(1), g, x.Transpose(around, append([]int64{1, 0}, axes...)...))
 }
 
 // correlated returns the gradient of the weights of a window that slides over large, from small,
