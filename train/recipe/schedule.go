@@ -8,12 +8,13 @@ import (
 // ScheduleKind is a way in which the rate changes.
 type ScheduleKind string
 
-// The schedules.
+// The schedules. Those that fall to Floor would reach it at the update after the last, as PyTorch's
+// do where they are given all updates.
 const (
 	Constant ScheduleKind = "constant"
-	Cosine   ScheduleKind = "cosine" // to Floor at the last step (Loshchilov and Hutter 2017)
-	Linear   ScheduleKind = "linear" // to Floor at the last step
-	Steps    ScheduleKind = "steps"  // times Factor after every Every updates
+	Cosine   ScheduleKind = "cosine" // Loshchilov and Hutter 2017, equation 5, without restarts
+	Linear   ScheduleKind = "linear"
+	Steps    ScheduleKind = "steps" // times Factor after every Every updates
 )
 
 // Schedule says what the rate of each update is.
