@@ -2,6 +2,7 @@ package engine
 
 import (
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -64,7 +65,8 @@ func TestGroupsByRuns(t *testing.T) {
 	same("a short iteration", short)
 }
 
-// TestRunsNoted: only iterations whose weights are there say how long one takes.
+// TestRunsNoted: only iterations whose weights are there say how long one takes. Weights that are
+// brought come once the iteration waits for them: otherwise all could be there when it begins.
 func TestRunsNoted(t *testing.T) {
 	b := newBench(t)
 	for _, c := range places(t) {
@@ -72,6 +74,15 @@ func TestRunsNoted(t *testing.T) {
 		s, err := Load(p, c.options(t, b, p))
 		if err != nil {
 			t.Fatal(err)
+		}
+		w := s.packed
+		w.bring = func() {
+			for waited := false; !waited; runtime.Gosched() {
+				w.mu.Lock()
+				waited = len(w.waiting) > 0
+				w.mu.Unlock()
+			}
+			w.serve()
 		}
 		s.Evict(p.PackedBytes)
 		if _, err := run(t.Context(), s, 1); err != nil {
