@@ -195,11 +195,7 @@ func (m *model) roomFor(ctx context.Context, t *tenancy, want func() error,
 func (t *tenancy) waits(want func() error) (end func()) {
 	again := func() { _ = want() } // the first call says what is wrong
 	t.again.Store(&again)
-	t.short.Store(true)
-	return func() {
-		t.short.Store(false)
-		t.again.Store(nil)
-	}
+	return func() { t.again.Store(nil) }
 }
 
 // spareUnused gives back arenas beyond the one for the next Run of each set of shapes.

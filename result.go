@@ -91,7 +91,7 @@ func (v *variant) put(s *slot, use uint64) bool {
 		return false
 	}
 	s.uses++
-	if t := v.model.tenancy.Load(); v.retired || t != nil && t.short.Load() {
+	if t := v.model.tenancy.Load(); v.retired || t != nil && t.again.Load() != nil {
 		v.drop(s)
 		return true
 	}

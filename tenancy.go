@@ -23,10 +23,10 @@ type tenancy struct {
 	kept    atomic.Bool
 	waiting atomic.Int64
 	room    room
-	lent    lent        // nil where all memory is the job's for its life
-	short   atomic.Bool // a Run or a plan waits for memory: what comes free is given back
-	// again makes room for what waits, once more: weights of the model's own may have come out of
-	// use since. nil where nothing waits.
+	lent    lent // nil where all memory is the job's for its life
+	// again is set while a Run or a plan waits for memory: what comes free is given back, and the
+	// call makes room for what waits once more, since weights of the model's own may have come out
+	// of use.
 	again atomic.Pointer[func()]
 
 	weights, arenas, host device.Quota // host is nil where the device's memory is the host's

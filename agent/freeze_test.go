@@ -34,15 +34,17 @@ func (p *program) obey(bytes uint64) wire.Moved {
 // ordered reports whether the program has an order that came after another.
 func (p *program) ordered(after uint32) bool { return p.page.Header().Move.Load() != after }
 
-// TestFreezesShareTheHost freezes two jobs at once, of which the host has room for one.
-func TestFreezesShareTheHost(t *testing.T) {
-	const each = 80 << 20
-	s, dir := newPeople(), socketDir(t)
+// movable has a program of each job begin that has so many bytes to move, at an agent that keeps so
+// many on the host.
+func movable(t *testing.T, host share.Bytes, each uint64, jobs ...string) (dir string,
+	programs []*program) {
+	t.Helper()
+	s := newPeople()
+	dir = socketDir(t)
 	c := testConfig(dir, s)
-	c.HostMemory = 100 * share.MiB
+	c.HostMemory = host
 	startAgent(t, c)
-	var programs []*program
-	for _, name := range []string{"first", "second"} {
+	for _, name := range jobs {
 		client, err := Dial(dir)
 		if err != nil {
 			t.Fatal(err)
@@ -58,6 +60,13 @@ func TestFreezesShareTheHost(t *testing.T) {
 		p.s.MovableBytes.Store(each)
 		programs = append(programs, p)
 	}
+	return dir, programs
+}
+
+// TestFreezesShareTheHost freezes two jobs at once, of which the host has room for one.
+func TestFreezesShareTheHost(t *testing.T) {
+	const each = 80 << 20
+	dir, programs := movable(t, 100*share.MiB, each, "first", "second")
 	var wg sync.WaitGroup
 	errs := make([]error, 2)
 	freeze := func(i int, job string) {
@@ -99,27 +108,9 @@ func TestFreezesShareTheHost(t *testing.T) {
 // for its next move: that one is asked for it.
 func TestKeptHostIsAskedBack(t *testing.T) {
 	const each = 80 << 20
-	s, dir := newPeople(), socketDir(t)
-	c := testConfig(dir, s)
-	c.HostMemory = 100 * share.MiB
-	startAgent(t, c)
-	var programs []*program
-	for _, name := range []string{"keeps", "freezes"} {
-		client, err := Dial(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = client.Close() })
-		g, err := client.Create(JobRequest{Fake: true, Oversubscribe: true,
-			Job: share.Job{Name: name, Share: share.Share{Memory: share.GiB}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = g.Page.Close() })
-		p := begin(t, s, dir, g.Token)
-		p.s.MovableBytes.Store(each)
+	dir, programs := movable(t, 100*share.MiB, each, "keeps", "freezes")
+	for _, p := range programs {
 		p.page.Header().MoveHostBytes.Store(each)
-		programs = append(programs, p)
 	}
 	keeps, freezes := programs[0], programs[1]
 	keeps.s.HostBytes.Store(each)

@@ -500,9 +500,10 @@ func (q *slowly) Release(n int64) {
 	q.ledger.Release(n)
 }
 
-// TestCloseWaitsForEvict: once Close has returned nothing is held, though the session was giving
-// weights back when it was called. A job that ends then leaves nothing that others were promised.
-func TestCloseWaitsForEvict(t *testing.T) {
+// slowlyAsked calls use with a session at each place, whose quota keeps who asks it waiting.
+func slowlyAsked(t *testing.T,
+	use func(t *testing.T, c *place, b *bench, q *slowly, s *Session)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b := &bench{pool: cpu.NewPool(cpu.PoolOptions{Threads: 1}), quota: &ledger{cap: 1 << 40}}
 		defer b.pool.Close()
@@ -515,21 +516,29 @@ func TestCloseWaitsForEvict(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			q.on = make(chan struct{})
-			closed := make(chan int64)
-			go s.Evict(1000)
-			synctest.Wait()
-			go func() { s.Close(); closed <- b.quota.sum() }()
-			synctest.Wait()
-			select {
-			case held := <-closed:
-				t.Errorf("%s: closed while it gives weights back: %d bytes are held", c.name, held)
-				close(q.on)
-			default:
-				close(q.on)
-				if held := <-closed; held != 0 {
-					t.Errorf("%s: closed: %d bytes are held", c.name, held)
-				}
+			use(t, &c, b, q, s)
+		}
+	})
+}
+
+// TestCloseWaitsForEvict: once Close has returned nothing is held, though the session was giving
+// weights back when it was called. A job that ends then leaves nothing that others were promised.
+func TestCloseWaitsForEvict(t *testing.T) {
+	slowlyAsked(t, func(t *testing.T, c *place, b *bench, q *slowly, s *Session) {
+		q.on = make(chan struct{})
+		closed := make(chan int64)
+		go s.Evict(1000)
+		synctest.Wait()
+		go func() { s.Close(); closed <- b.quota.sum() }()
+		synctest.Wait()
+		select {
+		case held := <-closed:
+			t.Errorf("%s: closed while it gives weights back: %d bytes are held", c.name, held)
+			close(q.on)
+		default:
+			close(q.on)
+			if held := <-closed; held != 0 {
+				t.Errorf("%s: closed: %d bytes are held", c.name, held)
 			}
 		}
 	})
@@ -538,44 +547,32 @@ func TestCloseWaitsForEvict(t *testing.T) {
 // TestRecallAsksOnce: of many who want the same weights back one asks the quota for them, and who
 // waits for that one gives up with its context.
 func TestRecallAsksOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := &bench{pool: cpu.NewPool(cpu.PoolOptions{Threads: 1}), quota: &ledger{cap: 1 << 40}}
-		defer b.pool.Close()
-		for _, c := range places(t) {
-			p := c.compile(t, tower(t, rand.New(rand.NewPCG(13, 6)), 2), 2)
-			q := &slowly{ledger: b.quota}
-			o := c.options(t, b, p)
-			o.Quota = q
-			s, err := Load(p, o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			s.Evict(1000)
-			q.on, b.quota.asked = make(chan struct{}), nil
-			ctx, cancel := context.WithCancel(t.Context())
-			errs, gave := make(chan error, 3), make(chan error, 1)
-			for range cap(errs) {
-				go func() { errs <- s.Recall(t.Context()) }()
-			}
-			synctest.Wait()
-			go func() { gave <- s.Recall(ctx) }()
-			synctest.Wait()
-			cancel()
-			if err := <-gave; !errors.Is(err, context.Canceled) {
-				t.Errorf("%s: cancelled while another asks: %v", c.name, err)
-			}
-			close(q.on)
-			for range cap(errs) {
-				if err := <-errs; err != nil {
-					t.Errorf("%s: %v", c.name, err)
-				}
-			}
-			if !slices.Equal(b.quota.asked, []int64{1000}) || s.Away() != 0 {
-				t.Errorf("%s: asked for %v, %d away", c.name, b.quota.asked, s.Away())
-			}
-			c.agree(t, b, s)
-			s.Close()
+	slowlyAsked(t, func(t *testing.T, c *place, b *bench, q *slowly, s *Session) {
+		s.Evict(1000)
+		q.on, b.quota.asked = make(chan struct{}), nil
+		ctx, cancel := context.WithCancel(t.Context())
+		errs, gave := make(chan error, 3), make(chan error, 1)
+		for range cap(errs) {
+			go func() { errs <- s.Recall(t.Context()) }()
 		}
+		synctest.Wait()
+		go func() { gave <- s.Recall(ctx) }()
+		synctest.Wait()
+		cancel()
+		if err := <-gave; !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: cancelled while another asks: %v", c.name, err)
+		}
+		close(q.on)
+		for range cap(errs) {
+			if err := <-errs; err != nil {
+				t.Errorf("%s: %v", c.name, err)
+			}
+		}
+		if !slices.Equal(b.quota.asked, []int64{1000}) || s.Away() != 0 {
+			t.Errorf("%s: asked for %v, %d away", c.name, b.quota.asked, s.Away())
+		}
+		c.agree(t, b, s)
+		s.Close()
 	})
 }
 

@@ -238,43 +238,25 @@ func TestRefusals(t *testing.T) {
 // runs as show that its rows are still independent of each other; where they are not, it is not.
 func TestLearnedOnce(t *testing.T) {
 	var runs, mixed atomic.Int64
-	version := func(n int64) Source {
-		return Source{Name: "m", Version: n, Open: func() (*weir.Model, error) {
-			g, err := graph.Parse(`graph "m" {
-			  opset "" 17
-			  opset "test" 1
-			  input %x: float32[N]
-			  %y: float32[N] = test:Count@1 (%x)
-			  output %y
-			}`)
+	count := weir.Operator{Domain: "test", Name: "Count", Inputs: 1, Random: true,
+		Eval: func(c *op.Eval) error {
+			runs.Add(1)
+			y, err := c.Output(0, tensor.Float32, c.In[0].Shape)
 			if err != nil {
-				return nil, err
+				return err
 			}
-			var file bytes.Buffer
-			if err := onnx.Write(&file, g, onnx.WriteOptions{}); err != nil {
-				return nil, err
+			copy(y.Data, c.In[0].Data)
+			if values := tensor.As[float32](y); mixed.Load() > 0 {
+				values[0] = values[len(values)-1]
 			}
-			return weir.Load(file.Bytes(), weir.WithOperators(weir.Operator{Domain: "test",
-				Name: "Count", Inputs: 1, Random: true, Eval: func(c *op.Eval) error {
-					runs.Add(1)
-					y, err := c.Output(0, tensor.Float32, c.In[0].Shape)
-					if err != nil {
-						return err
-					}
-					copy(y.Data, c.In[0].Data)
-					if values := tensor.As[float32](y); mixed.Load() > 0 {
-						values[0] = values[len(values)-1]
-					}
-					return nil
-				}}))
+			return nil
 		}}
-	}
 	from := &shelf{}
-	s := begin(t, Options{Catalogue: from, Batch: 8}, version(1))
+	s := begin(t, Options{Catalogue: from, Batch: 8}, computed("m", 1, count))
 	s.background.Wait()
 	want := batching{most: 4, sizes: []int{2, 4}, why: "up to 4 rows"}
 	s.models["m"].newest().batches.Store(&want)
-	from.put("m", version(2))
+	from.put("m", computed("m", 2, count))
 	if err := s.LoadModel(t.Context(), "m", nil); err != nil {
 		t.Fatal(err)
 	}

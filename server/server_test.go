@@ -337,12 +337,17 @@ func held(name string, entered chan<- struct{}, leave <-chan struct{}, eval erro
 			}
 			return err
 		}}
-	return Source{Name: name, Version: 1, Open: func() (*weir.Model, error) {
-		g, err := graph.Parse(`graph "hold" {
+	return computed(name, 1, o)
+}
+
+// computed is a version of a model of one operator of domain test, of one input and one result.
+func computed(name string, version int64, o weir.Operator) Source {
+	return Source{Name: name, Version: version, Open: func() (*weir.Model, error) {
+		g, err := graph.Parse(`graph "computed" {
 		  opset "" 17
 		  opset "test" 1
 		  input %x: float32[N]
-		  %y: float32[N] = test:Hold@1 (%x)
+		  %y: float32[N] = test:` + o.Name + `@1 (%x)
 		  output %y
 		}`)
 		if err != nil {

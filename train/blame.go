@@ -65,7 +65,7 @@ func (r *Run) goBack() error {
 	if r.recipe.Checkpoint.To == "" {
 		return r.start()
 	}
-	meta, _, err := r.folder().Newest(r.values())
+	meta, _, err := r.folder().Newest(r.vars)
 	if err != nil {
 		return r.start()
 	}

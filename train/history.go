@@ -149,13 +149,11 @@ func (r *Run) result(took time.Duration, updates int64) *Result {
 		Threads: r.opts.Machine.Pool.Threads(), Seconds: took.Seconds(), Points: h.Points,
 		Curve: h.curve}
 	res.ArenaBytes, res.SkippedSteps = r.arenas(), r.skipped()
-	for _, v := range r.values() {
-		if v.Name == scale.VarScale {
-			res.Scale = float64(tensor.As[float32](v.Tensor)[0])
-		}
+	if t := r.variable(scale.VarScale); t != nil {
+		res.Scale = float64(tensor.As[float32](t)[0])
 	}
 	if meta, err := r.meta(); err == nil {
-		res.Digest = checkpoint.Digest(meta, r.values())
+		res.Digest = checkpoint.Digest(meta, r.vars)
 	}
 	if n := len(h.Points); n > 0 && h.Count == 0 {
 		res.Loss = h.Points[n-1].Loss

@@ -173,13 +173,8 @@ func (r *Run) fill(p *program, order []int, i int, e *Event) {
 
 // skipped is how many updates have overflowed.
 func (r *Run) skipped() int64 {
-	if len(r.step.Scale) == 0 {
-		return 0
-	}
-	for _, v := range r.values() {
-		if v.Name == scale.VarSkipped {
-			return tensor.As[int64](v.Tensor)[0]
-		}
+	if t := r.variable(scale.VarSkipped); t != nil {
+		return tensor.As[int64](t)[0]
 	}
 	return 0
 }
@@ -204,15 +199,8 @@ func (r *Run) compute(ctx context.Context, order []int, e *Event) error {
 
 // clearSums begins an update.
 func (r *Run) clearSums() {
-	if len(r.step.Sums) == 0 {
-		return
-	}
-	for _, v := range r.values() {
-		for _, name := range r.step.Sums {
-			if v.Name == name {
-				clear(v.Data)
-			}
-		}
+	for _, name := range r.step.Sums {
+		clear(r.variable(name).Data)
 	}
 }
 
@@ -264,15 +252,14 @@ func (r *Run) keep() error {
 	if err != nil {
 		return err
 	}
-	return r.folder().Write(r.done, meta, r.values())
+	return r.folder().Write(r.done, meta, r.vars)
 }
 
 // sound refuses weights and statistics that are not finite, from which no run recovers: the loss of
 // an update, of the weights before it, does not show what it has made of them.
 func (r *Run) sound() error {
-	values := r.values()
 	for i := range r.step.Params {
-		if v := values[i]; !finite(v.Tensor) {
+		if v := r.vars[i]; !finite(v.Tensor) {
 			return fmt.Errorf("%w: weight %q is not finite after update %d; nothing is kept of it"+
 				": lower the rate, or clip the gradients", ErrDiverged, v.Name, r.done)
 		}
@@ -287,7 +274,7 @@ func (r *Run) Resume() error {
 		return fmt.Errorf("the recipe keeps no checkpoints: give it checkpoint: {to: FOLDER}")
 	}
 	r.resumed = true
-	meta, damaged, err := r.folder().Newest(r.values())
+	meta, damaged, err := r.folder().Newest(r.vars)
 	for _, d := range damaged {
 		r.opts.Log.Warn("passed over a damaged checkpoint", "error", d)
 	}

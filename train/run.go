@@ -52,6 +52,7 @@ type Run struct {
 	data   *samples
 	step   *step.Step
 	state  *engine.State
+	vars   []checkpoint.Value // the variables in memory, in their order
 
 	train, add, eval *program
 
@@ -101,6 +102,9 @@ func (r *Run) open(ctx context.Context) (err error) {
 	r.state, err = engine.NewState(r.opts.Machine.Device, r.opts.Quota, r.step.State)
 	if err != nil {
 		return err
+	}
+	for i, t := range r.state.Values() {
+		r.vars = append(r.vars, checkpoint.Value{Name: r.step.State.Variables()[i].Name, Tensor: t})
 	}
 	for _, p := range []struct {
 		to   **program
@@ -202,14 +206,14 @@ func (r *Run) Close() error {
 	return nil
 }
 
-// values are the variables of the run by their names.
-func (r *Run) values() []checkpoint.Value {
-	tensors := r.state.Values()
-	out := make([]checkpoint.Value, len(tensors))
-	for i, v := range r.step.State.Variables() {
-		out[i] = checkpoint.Value{Name: v.Name, Tensor: tensors[i]}
+// variable returns a variable by its name, nil where the run has none.
+func (r *Run) variable(name string) *tensor.Tensor {
+	for _, v := range r.vars {
+		if v.Name == name {
+			return v.Tensor
+		}
 	}
-	return out
+	return nil
 }
 
 // input returns an input of a program by its name, nil where the graph does not read it.

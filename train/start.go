@@ -12,13 +12,9 @@ import (
 
 // start sets the state to what the recipe starts with.
 func (r *Run) start() error {
-	values := map[string]*tensor.Tensor{}
-	for _, v := range r.values() {
-		values[v.Name] = v.Tensor
-		clear(v.Data)
-	}
+	clear(r.state.Bytes())
 	for _, p := range r.step.Params {
-		v := values[p.Name]
+		v := r.variable(p.Name)
 		if err := v.Set(p.Start); err != nil {
 			return err
 		}
@@ -26,13 +22,13 @@ func (r *Run) start() error {
 			draw(tensor.As[float32](v), p, r.recipe.Seed)
 		}
 		if p.Average != "" {
-			if err := values[p.Average].Set(v); err != nil {
+			if err := r.variable(p.Average).Set(v); err != nil {
 				return err
 			}
 		}
 	}
 	for _, v := range r.step.Scale {
-		if err := values[v.Name].Set(v.Start); err != nil {
+		if err := r.variable(v.Name).Set(v.Start); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 
@@ -12,16 +13,9 @@ import (
 // Write writes the model with the weights that it has now: their running averages, where the recipe
 // asks for those.
 func (r *Run) Write(path string) error {
-	values := map[string]*tensor.Tensor{}
-	for _, v := range r.values() {
-		values[v.Name] = v.Tensor
-	}
 	weights := map[string]*tensor.Tensor{}
 	for _, p := range r.step.Params {
-		weights[p.Name] = values[p.Name]
-		if p.Average != "" {
-			weights[p.Name] = values[p.Average]
-		}
+		weights[p.Name] = r.variable(cmp.Or(p.Average, p.Name))
 	}
 	g := r.model.Graph.Clone()
 	for _, v := range g.Constants() {

@@ -29,6 +29,7 @@ import (
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/grad"
 	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/internal/claims"
 	"github.com/weirgpu/weir/internal/op"
 	"github.com/weirgpu/weir/internal/pass"
 	"github.com/weirgpu/weir/plan"
@@ -276,8 +277,8 @@ func (n *net) compare(ctx context.Context, a *answer) error {
 	}
 	var missed error
 	for i := range full {
-		same, ours, theirs := distance(full[i], a.FP32[i]), distance(half[i], full[i]),
-			distance(a.BF16[i], a.FP32[i])
+		same, ours := claims.Distance(full[i], a.FP32[i]), claims.Distance(half[i], full[i])
+		theirs := claims.Distance(a.BF16[i], a.FP32[i])
 		fmt.Printf("gradient %d: float32 %.2g from PyTorch's; bfloat16 from float32: weir %.2g, "+
 			"PyTorch %.2g\n", i, same, ours, theirs)
 		if same > 1e-5 || ours > theirs {
@@ -288,14 +289,4 @@ func (n *net) compare(ctx context.Context, a *answer) error {
 	fmt.Printf("arena: %d bytes in float32, %d in bfloat16: %.2f\n", wide, narrow,
 		float64(narrow)/float64(wide))
 	return missed
-}
-
-// distance is that of two vectors in parts of the norm of the second.
-func distance(got, want []float32) float64 {
-	var d, n float64
-	for i, v := range want {
-		d += (float64(got[i]) - float64(v)) * (float64(got[i]) - float64(v))
-		n += float64(v) * float64(v)
-	}
-	return math.Sqrt(d / n)
 }

@@ -184,7 +184,7 @@ func (b *bench) compare(ctx context.Context, s *subject, o optimizer, of *batche
 	name := s.name + ", " + string(o.Kind)
 	b.Claims.Check(name+", losses over 1e-4", c.Loss/mostDifference, 1, true)
 	for name, d := range ds {
-		c.Gradient = max(c.Gradient, distance(d, a.Gradients[name]))
+		c.Gradient = max(c.Gradient, claims.Distance(d, a.Gradients[name]))
 	}
 	if len(ds) > 0 {
 		b.Claims.Check(name+", gradients over 1e-4", c.Gradient/mostDifference, 1, true)

@@ -111,13 +111,3 @@ func worst(got, want []float64) float64 {
 	}
 	return most
 }
-
-// distance is that of two vectors in parts of the norm of the second.
-func distance(got, want []float32) float64 {
-	var d, n float64
-	for i, v := range want {
-		d += (float64(got[i]) - float64(v)) * (float64(got[i]) - float64(v))
-		n += float64(v) * float64(v)
-	}
-	return math.Sqrt(d / n)
-}

@@ -40,14 +40,20 @@ type deviceFlags struct {
 }
 
 func (f *deviceFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.device, "device", "cpu:0", "device to run on")
-	c.Flags().
-		IntVar(&f.threads, "threads", 0, "cores to use (default: the cores this process may use)")
+	f.addPlace(c)
 	c.Flags().
 		StringVar(&f.precision, "precision", "fp32", "arithmetic of products: fp32, bf16 where it "+
 			"is faster, or auto, bf16 where it also costs little accuracy")
-	completeFlag(c, "device", "cpu:0")
 	completeFlag(c, "precision", "fp32", "bf16", "auto")
+}
+
+// addPlace adds the flags that say where, for commands whose input says in which precision.
+func (f *deviceFlags) addPlace(c *cobra.Command) {
+	f.precision = "fp32"
+	c.Flags().StringVar(&f.device, "device", "cpu:0", "device to run on")
+	c.Flags().
+		IntVar(&f.threads, "threads", 0, "cores to use (default: the cores this process may use)")
+	completeFlag(c, "device", "cpu:0")
 }
 
 // open checks the flags and opens the device, which the caller closes.

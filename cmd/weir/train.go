@@ -22,14 +22,13 @@ import (
 
 // trainFlags are the flags of train and of train plan.
 type trainFlags struct {
-	device  string
-	threads int
-	memory  share.Bytes
-	resume  bool
-	anew    bool
-	steps   int64
-	report  string
-	asJSON  bool
+	dev    deviceFlags
+	memory share.Bytes
+	resume bool
+	anew   bool
+	steps  int64
+	report string
+	asJSON bool
 }
 
 func newTrain() *cobra.Command {
@@ -78,13 +77,10 @@ an update, measured; and the operators of the model that have no gradient.`,
 }
 
 func (f *trainFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.device, "device", "cpu:0", "device to train on")
-	c.Flags().
-		IntVar(&f.threads, "threads", 0, "cores to use (default: the cores this process may use)")
+	f.dev.addPlace(c)
 	c.Flags().TextVar(&f.memory, "memory", share.Bytes(0), "most memory that the run may hold, a "+
 		"`SIZE` such as 4GiB (0B: what the device has)")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON object")
-	completeFlag(c, "device", "cpu:0")
 }
 
 // open reads the recipe and opens the device, which the caller closes.
@@ -97,8 +93,7 @@ func (f *trainFlags) open(c *cobra.Command, path string) (*recipe.Recipe, train.
 	if err != nil {
 		return nil, o, err
 	}
-	dev := deviceFlags{device: f.device, threads: f.threads, precision: "fp32"}
-	on, err := dev.open()
+	on, err := f.dev.open()
 	if err != nil {
 		return nil, o, err
 	}

@@ -3,6 +3,7 @@ package claims
 import (
 	"fmt"
 	"io"
+	"math"
 	"slices"
 )
 
@@ -29,6 +30,17 @@ func (b *Book) Check(name string, value, bound float64, most bool) {
 		i = len(*b) - 1
 	}
 	(*b)[i].Rounds = append((*b)[i].Rounds, value)
+}
+
+// Distance returns the norm of the difference of two vectors of a length in parts of that of the
+// second, which must not be 0.
+func Distance(got, want []float32) float64 {
+	var d, n float64
+	for i, v := range want {
+		d += (float64(got[i]) - float64(v)) * (float64(got[i]) - float64(v))
+		n += float64(v) * float64(v)
+	}
+	return math.Sqrt(d / n)
 }
 
 // Median returns the median, of an even number the upper one; 0 of none.
