@@ -59,14 +59,20 @@ func evalAffineGrid(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	out, err := c.Output(0, c.In[0].DType, slices.Concat(size[:1], size[2:], []int{rank}))
-	if err != nil || out.Len() == 0 {
+	out, y, err := c.outputFloats(c.In[0].DType, slices.Concat(size[:1], size[2:], []int{rank}))
+	if err != nil || len(y) == 0 {
 		return err
 	}
-	corners, place := c.Attrs.Bool("align_corners", false), make([]int, rank)
-	point := append(make([]float64, rank), 1)
+	mapPoints(y, theta, size, c.Attrs.Bool("align_corners", false))
+	return c.round(out, y)
+}
+
+// mapPoints writes, for each image of the given sizes, where its affine map theta takes each point
+// of the image.
+func mapPoints(y, theta []float64, size []int, corners bool) {
+	rank := len(size) - 2
+	place, point := make([]int, rank), append(make([]float64, rank), 1)
 	points := count(size[2:])
-	y := make([]float64, out.Len())
 	for p := range points {
 		unravel(place, size[2:], p)
 		for i, n := range size[2:] {
@@ -78,7 +84,6 @@ func evalAffineGrid(c *Eval) error {
 			}
 		}
 	}
-	return c.round(out, y)
 }
 
 // spaced is place i of n over [-1, 1].

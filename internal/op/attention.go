@@ -517,11 +517,7 @@ func rotatePairs(out *tensor.Tensor, x []float64, h heads[int], rotated int, int
 // rotaryAngles returns a function that gives cosine and sine of pair k at place b·length + t.
 func (c *Eval) rotaryAngles(h heads[int], pairs int) (func(place, k int) (cos, sin float64),
 	error) {
-	cos, err := c.Floats(1)
-	if err != nil {
-		return nil, err
-	}
-	sin, err := c.Floats(2)
+	cos, sin, err := c.FloatsPair(1, 2)
 	if err != nil {
 		return nil, err
 	}

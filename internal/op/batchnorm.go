@@ -80,13 +80,14 @@ func evalBatchNorm(c *Eval) error {
 		return err
 	}
 	stats := statistics(c.Call, out.Shape, 1)
-	var in [5][]float64
-	for i := 1; i < 5; i++ {
-		if in[i], err = c.FloatsOf(i, stats...); err != nil {
-			return err
-		}
+	scale, b, err := c.FloatsPairOf(1, 2, stats...)
+	if err != nil {
+		return err
 	}
-	scale, b, mu, variance := in[1], in[2], in[3], in[4]
+	mu, variance, err := c.FloatsPairOf(3, 4, stats...)
+	if err != nil {
+		return err
+	}
 	epsilon, inner := c.attr("epsilon", 1e-5), count(out.Shape[min(1+len(stats), out.Rank()):])
 	if training {
 		given, givenVariance := mu, variance

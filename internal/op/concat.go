@@ -44,8 +44,7 @@ func (c *Infer) concatDims(first int) ([]Dim, error) {
 	}
 	sum := Known(0)
 	for i, t := range c.In {
-		if t.DType != c.In[0].DType && t.DType != tensor.Undefined &&
-			c.In[0].DType != tensor.Undefined {
+		if !mayBeSame(t.DType, c.In[0].DType) {
 			return nil, c.Errorf(ErrInput, "inputs %v and %v differ in type", c.In[0], t)
 		}
 		if !t.Ranked {

@@ -78,11 +78,9 @@ func evalDeformConv(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	bias := make([]float64, d.outs)
-	if c.Has(deformBias) {
-		if bias, err = c.FloatsOf(deformBias, d.outs); err != nil {
-			return err
-		}
+	bias, err := c.floatsOrZeros(deformBias, d.outs)
+	if err != nil {
+		return err
 	}
 	column := make([]float64, d.channels*d.taps)
 	per, outPer := d.channels/d.group*d.taps, d.outs/d.group

@@ -256,7 +256,12 @@ func (d Dim) Quotient(e Dim) Dim {
 	if d.unknown || e.unknown || e.c != 0 || len(e.terms) != 1 || d.c != 0 {
 		return Unknown()
 	}
-	div, out := e.terms[0], Dim{}
+	return d.quotient(e.terms[0])
+}
+
+// quotient divides each term of d, which has no constant, by div; Unknown when one is no multiple.
+func (d Dim) quotient(div term) Dim {
+	var out Dim
 	for _, t := range d.terms {
 		atoms, ok := divAtoms(t.atoms, div.atoms)
 		if !ok || t.coef%div.coef != 0 {

@@ -119,11 +119,10 @@ func evalFlexAttention(c *Eval) error {
 		return err
 	}
 	keys, size, group := k.Shape[2], v.Shape[3], q.Shape[1]/k.Shape[1]
-	out, err := c.Output(0, d, []int{q.Shape[0], q.Shape[1], q.Shape[2], size})
+	out, y, err := c.outputFloats(d, []int{q.Shape[0], q.Shape[1], q.Shape[2], size})
 	if err != nil {
 		return err
 	}
-	y := make([]float64, out.Len())
 	for p := range count(q.Shape[:3]) {
 		head := p / q.Shape[2] / group
 		refmath.AddProduct(y[p*size:], weights[p*keys:], 1, values[head*keys*size:], keys, size)
@@ -141,11 +140,7 @@ func (c *Eval) checkFlex(q, k, v []int) error {
 
 // flexWeights computes the weights, query after query.
 func (c *Eval) flexWeights(precision tensor.DType, q, k []int) ([]float64, error) {
-	queries, err := c.Floats(AttentionQ)
-	if err != nil {
-		return nil, err
-	}
-	keys, err := c.Floats(AttentionK)
+	queries, keys, err := c.FloatsPair(AttentionQ, AttentionK)
 	if err != nil {
 		return nil, err
 	}

@@ -36,11 +36,7 @@ func inferCol2Im(c *Infer) error {
 	if ranked {
 		out[0] = x.Shape[0]
 		if block != nil {
-			size := Known(1)
-			for _, d := range block {
-				size = size.Mul(d)
-			}
-			out[1] = x.Shape[1].Quotient(size)
+			out[1] = x.Shape[1].Quotient(Ranked(x.DType, block...).Count())
 		}
 	}
 	c.Out[0] = Ranked(x.DType, out...)
@@ -64,24 +60,30 @@ func evalCol2Im(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	taps := count(block)
-	channels := x.Shape[1] / taps
+	channels := x.Shape[1] / count(block)
 	out, err := c.ZeroOutput(0, x.DType, slices.Concat([]int{x.Shape[0], channels}, image))
 	if err != nil || x.Len() == 0 {
 		return err
 	}
+	w.addBlocks(out, x, blocks)
+	return nil
+}
+
+// addBlocks adds up, in each image of out, the blocks that are the columns of x. blocks tells how
+// many there are along each axis.
+func (w *Window) addBlocks(out, x *tensor.Tensor, blocks []int) {
+	image, taps := out.Shape[2:], count(w.Kernel)
 	plane, places, place := count(image), count(blocks), make([]int, len(blocks))
 	loopsOf[x.DType].addUp(out, x, func(add func(to, from int)) {
 		for at := range places {
 			w.inside(place, image, func(tap, offset int) {
-				for p := range x.Shape[0] * channels {
+				for p := range count(out.Shape[:2]) {
 					add(p*plane+offset, (p*taps+tap)*places+at)
 				}
 			})
 			increment(place, blocks)
 		}
 	})
-	return nil
 }
 
 // addUp sets each element of out to the sum of those of in that each adds to it. The sums are wide

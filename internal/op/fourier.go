@@ -153,12 +153,8 @@ func evalDFT(c *Eval) error {
 	}
 	shape := slices.Clone(x.Shape)
 	shape[axis], shape[r-1] = t.size(n), t.parts()
-	out, err := c.Output(0, x.DType, shape)
-	if err != nil || out.Len() == 0 {
-		return err
-	}
-	y, err := zeros(shape...)
-	if err != nil {
+	out, y, err := c.outputFloats(x.DType, shape)
+	if err != nil || len(y) == 0 {
 		return err
 	}
 	t.lines(y, v, x.Shape, axis, n)
@@ -399,11 +395,7 @@ func evalSTFT(c *Eval) error {
 	}
 	batch, length, n := x.Shape[0], x.Shape[1], len(window)
 	shape := []int{batch, (length-n)/step + 1, t.size(n), 2}
-	out, err := c.Output(0, x.DType, shape)
-	if err != nil {
-		return err
-	}
-	y, err := zeros(shape...)
+	out, y, err := c.outputFloats(x.DType, shape)
 	if err != nil {
 		return err
 	}

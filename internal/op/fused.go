@@ -94,7 +94,7 @@ func (f fusion) infer(c *Infer) error {
 		return err
 	}
 	y, added := c.Out[0], c.In[f.inputs]
-	if y.DType != tensor.Undefined && added.DType != tensor.Undefined && y.DType != added.DType {
+	if !mayBeSame(y.DType, added.DType) {
 		return c.Errorf(ErrInput, "input %d is %v, the product %v", f.inputs, added.DType, y.DType)
 	}
 	if !y.Ranked || !added.Ranked {
@@ -115,7 +115,7 @@ func (f fusion) inferScale(c *Infer) error {
 		return nil
 	}
 	s, w := c.In[weightScale], c.In[1]
-	if s.DType != tensor.Undefined && w.DType != tensor.Undefined && s.DType != w.DType {
+	if !mayBeSame(s.DType, w.DType) {
 		return c.Errorf(ErrInput, "input %d is %v, the weights are %v", weightScale, s.DType,
 			w.DType)
 	}

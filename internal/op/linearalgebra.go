@@ -1,6 +1,6 @@
 package op
 
-import "math"
+import "github.com/weirgpu/weir/internal/refmath"
 
 // linearAlgebra holds the operators on square matrices: Det.
 var linearAlgebra = []Op{
@@ -50,20 +50,13 @@ func evalDet(c *Eval) error {
 func determinant(a []float64, n int) float64 {
 	det := 1.0
 	for k := range n {
-		pivot := k
-		for i := k + 1; i < n; i++ {
-			if math.Abs(a[i*n+k]) > math.Abs(a[pivot*n+k]) {
-				pivot = i
-			}
-		}
+		pivot := refmath.Pivot(a, n, k)
 		if a[pivot*n+k] == 0 {
 			return 0
 		}
 		if pivot != k {
 			det = -det
-			for j := range n {
-				a[k*n+j], a[pivot*n+j] = a[pivot*n+j], a[k*n+j]
-			}
+			refmath.ExchangeRows(a, n, k, pivot)
 		}
 		det *= a[k*n+k]
 		for i := k + 1; i < n; i++ {

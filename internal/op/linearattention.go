@@ -124,22 +124,18 @@ func evalLinearAttention(c *Eval) error {
 	if err := r.read(); err != nil {
 		return err
 	}
-	out, err := c.Output(0, c.In[linearQ].DType, []int{r.batch, r.length, r.hq * r.dv})
+	d := c.In[linearQ].DType
+	out, err := c.Output(0, d, []int{r.batch, r.length, r.hq * r.dv})
 	if err != nil {
 		return err
 	}
 	r.out = make([]float64, out.Len())
-	for b := range r.batch {
-		for h := range r.hk {
-			for t := range r.length {
-				r.step(b, h, t)
-			}
-		}
+	for i := range r.batch * r.hk * r.length {
+		r.step(i/r.length/r.hk, i/r.length%r.hk, i%r.length)
 	}
 	if err := c.round(out, r.out); err != nil || !c.Want(1) {
 		return err
 	}
-	d := c.In[linearQ].DType
 	if c.Has(linearPast) {
 		d = c.In[linearPast].DType
 	}
@@ -196,11 +192,7 @@ func (r *recurrence) read() (err error) {
 	if r.beta, r.betaWidth, err = r.perToken(linearBeta, r.hk, 1); err != nil {
 		return err
 	}
-	if r.Has(linearPast) {
-		r.state, err = r.FloatsOf(linearPast, r.batch, r.hk, r.dk, r.dv)
-		return err
-	}
-	r.state, err = zeros(r.batch, r.hk, r.dk, r.dv)
+	r.state, err = r.floatsOrZeros(linearPast, r.batch, r.hk, r.dk, r.dv)
 	return err
 }
 
@@ -233,12 +225,7 @@ func (r *recurrence) step(b, h, t int) {
 		}
 	}
 	if r.rule.delta {
-		beta := r.beta[token*r.betaWidth+h%r.betaWidth]
-		recalled := make([]float64, r.dv)
-		refmath.AddProduct(recalled, k, 1, state, r.dk, r.dv)
-		for j := range v {
-			v[j] = beta * (v[j] - recalled[j])
-		}
+		r.correct(v, k, state, r.beta[token*r.betaWidth+h%r.betaWidth])
 	}
 	for i := range state {
 		state[i] += k[i/r.dv] * v[i%r.dv]
@@ -250,6 +237,15 @@ func (r *recurrence) step(b, h, t int) {
 		for j := range o {
 			o[j] *= r.scale
 		}
+	}
+}
+
+// correct applies the delta rule to the value v of a token: β·(v - Sᵀk).
+func (r *recurrence) correct(v, k, state []float64, beta float64) {
+	recalled := make([]float64, r.dv)
+	refmath.AddProduct(recalled, k, 1, state, r.dk, r.dv)
+	for j := range v {
+		v[j] = beta * (v[j] - recalled[j])
 	}
 }
 
@@ -309,16 +305,14 @@ func evalCausalConv(c *Eval) error {
 		return c.Errorf(ErrInput, "input %v and weight %v must be batch × channels × length and "+
 			"channels × 1 × kernel", x.Shape, w.Shape)
 	}
-	rows, channels, k := x.Shape[0]*x.Shape[1], x.Shape[1], w.Shape[2]
+	channels, k := x.Shape[1], w.Shape[2]
 	weights, err := c.FloatsOf(1, channels, 1, k)
 	if err != nil {
 		return err
 	}
-	bias := make([]float64, channels)
-	if c.Has(2) {
-		if bias, err = c.FloatsOf(2, channels); err != nil {
-			return err
-		}
+	bias, err := c.floatsOrZeros(2, channels)
+	if err != nil {
+		return err
 	}
 	padded, err := c.extended(x, k-1)
 	if err != nil {
@@ -328,12 +322,10 @@ func evalCausalConv(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	for r := range rows {
-		line := padded[r*(k-1+x.Shape[2]):]
-		for t := range x.Shape[2] {
-			sum := bias[r%channels] + refmath.Dot(weights[r%channels*k:][:k], line[t:])
-			setFloat(out, r*x.Shape[2]+t, f(sum))
-		}
+	for i := range out.Len() {
+		r, t := i/x.Shape[2], i%x.Shape[2]
+		line := padded[r*(k-1+x.Shape[2])+t:]
+		setFloat(out, i, f(bias[r%channels]+refmath.Dot(weights[r%channels*k:][:k], line)))
 	}
 	if !c.Want(1) {
 		return nil
@@ -352,16 +344,12 @@ func (c *Eval) extended(x *tensor.Tensor, n int) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	var past []float64
-	if c.Has(3) {
-		if past, err = c.FloatsOf(3, x.Shape[0], x.Shape[1], n); err != nil {
-			return nil, err
-		}
+	past, err := c.floatsOrZeros(3, x.Shape[0], x.Shape[1], n)
+	if err != nil {
+		return nil, err
 	}
 	for r := range x.Shape[0] * x.Shape[1] {
-		if past != nil {
-			copy(out[r*(n+length):], past[r*n:][:n])
-		}
+		copy(out[r*(n+length):], past[r*n:][:n])
 		copy(out[r*(n+length)+n:], v[r*length:][:length])
 	}
 	return out, nil

@@ -76,12 +76,28 @@ func (c *Eval) FloatsOf(i int, shape ...int) ([]float64, error) {
 	return c.Floats(i)
 }
 
-// scaleShift returns inputs 1 and 2, vectors of n elements.
-func (c *Eval) scaleShift(n int) (scale, shift []float64, err error) {
-	if scale, err = c.FloatsOf(1, n); err == nil {
-		shift, err = c.FloatsOf(2, n)
+// FloatsPair is [Eval.Floats] of two inputs.
+func (c *Eval) FloatsPair(i, j int) (a, b []float64, err error) {
+	if a, err = c.Floats(i); err == nil {
+		b, err = c.Floats(j)
 	}
-	return scale, shift, err
+	return a, b, err
+}
+
+// FloatsPairOf is [Eval.FloatsOf] of two inputs of one shape.
+func (c *Eval) FloatsPairOf(i, j int, shape ...int) (a, b []float64, err error) {
+	if a, err = c.FloatsOf(i, shape...); err == nil {
+		b, err = c.FloatsOf(j, shape...)
+	}
+	return a, b, err
+}
+
+// floatsOrZeros is [Eval.FloatsOf] of an optional input, zeros when it is absent.
+func (c *Eval) floatsOrZeros(i int, shape ...int) ([]float64, error) {
+	if c.Has(i) {
+		return c.FloatsOf(i, shape...)
+	}
+	return zeros(shape...)
 }
 
 // normInput checks that input 0 is float and has at least low dimensions, and makes output 0 like
@@ -109,7 +125,7 @@ func evalInstanceNorm(c *Eval) error {
 		return err
 	}
 	channels, plane := out.Shape[1], count(out.Shape[2:])
-	scale, b, err := c.scaleShift(channels)
+	scale, b, err := c.FloatsPairOf(1, 2, channels)
 	if err != nil {
 		return err
 	}
@@ -150,7 +166,7 @@ func evalGroupNorm(c *Eval) error {
 	if c.Version < 21 {
 		per = groups
 	}
-	scale, b, err := c.scaleShift(per)
+	scale, b, err := c.FloatsPairOf(1, 2, per)
 	if err != nil {
 		return err
 	}

@@ -114,6 +114,11 @@ func (c *Call) SameDType(set TypeSet, ds ...tensor.DType) (tensor.DType, error) 
 	return d, nil
 }
 
+// mayBeSame reports whether two element types are the same as far as they are known.
+func mayBeSame(a, b tensor.DType) bool {
+	return a == b || a == tensor.Undefined || b == tensor.Undefined
+}
+
 // DTypes returns the element types of all inputs, Undefined for absent ones.
 func (c *Infer) DTypes() []tensor.DType {
 	ds := make([]tensor.DType, len(c.In))
@@ -191,6 +196,15 @@ func (c *Eval) round(out *tensor.Tensor, v []float64) error {
 		return c.Errorf(ErrUnsupported, "results of %v", out.DType)
 	}
 	return nil
+}
+
+// outputFloats makes output 0 and zeros for its values, which [Eval.round] stores.
+func (c *Eval) outputFloats(d tensor.DType, shape []int) (out *tensor.Tensor, v []float64,
+	err error) {
+	if out, err = c.Output(0, d, shape); err == nil {
+		v, err = zeros(shape...)
+	}
+	return out, v, err
 }
 
 func isHalf(t *tensor.Tensor) bool {

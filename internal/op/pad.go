@@ -32,7 +32,7 @@ func inferPad(c *Infer) error {
 	if c.Has(2) {
 		v := c.In[2]
 		if n, known := v.Count().Int(); known && v.Ranked && n != 1 ||
-			v.DType != in.DType && v.DType != tensor.Undefined && in.DType != tensor.Undefined {
+			!mayBeSame(v.DType, in.DType) {
 			return c.Errorf(ErrInput, "constant_value is %v, wants one %v", v, in.DType)
 		}
 	}

@@ -24,7 +24,7 @@ var scatterOps = []Op{
 func inferScatter(c *Infer) error {
 	in := c.In[0]
 	c.Out[0] = Type{DType: in.DType, Ranked: in.Ranked, Shape: in.Shape}
-	if u := c.In[2].DType; u != in.DType && u != tensor.Undefined && in.DType != tensor.Undefined {
+	if u := c.In[2].DType; !mayBeSame(u, in.DType) {
 		return c.Errorf(ErrInput, "data %v and updates %v differ in type", in, c.In[2])
 	}
 	return nil
@@ -141,7 +141,7 @@ func (c *Call) circular() (bool, error) {
 func inferTensorScatter(c *Infer) error {
 	in, u := c.In[0], c.In[1]
 	c.Out[0] = Type{DType: in.DType, Ranked: in.Ranked, Shape: in.Shape}
-	if u.DType != in.DType && u.DType != tensor.Undefined && in.DType != tensor.Undefined {
+	if !mayBeSame(u.DType, in.DType) {
 		return c.Errorf(ErrInput, "past_cache %v and update %v differ in type", in, u)
 	}
 	if _, err := c.circular(); err != nil || !in.Ranked {

@@ -97,3 +97,22 @@ func BroadcastOffset(shape []int, index ...int) int {
 	}
 	return at
 }
+
+// Pivot returns the row of an n×n matrix, from row k on, whose element in column k has the largest
+// magnitude: the first of several. A NaN in row k stays the pivot, one below it never becomes it.
+func Pivot(a []float64, n, k int) int {
+	pivot := k
+	for i := k + 1; i < n; i++ {
+		if math.Abs(a[i*n+k]) > math.Abs(a[pivot*n+k]) {
+			pivot = i
+		}
+	}
+	return pivot
+}
+
+// ExchangeRows exchanges rows i and j, which may be the same, of a matrix of n columns.
+func ExchangeRows(a []float64, n, i, j int) {
+	for k := range n {
+		a[i*n+k], a[j*n+k] = a[j*n+k], a[i*n+k]
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/weirgpu/weir/internal/op"
+	"github.com/weirgpu/weir/internal/refmath"
 )
 
 // inverseOps hold Inverse, of each square matrix in a stack.
@@ -63,18 +64,13 @@ func inverted(a []float64, n int) ([]float64, bool) {
 		inv[i*n+i] = 1
 	}
 	for col := range n {
-		top := col
-		for r := col + 1; r < n; r++ {
-			if math.Abs(a[r*n+col]) > math.Abs(a[top*n+col]) {
-				top = r
-			}
-		}
+		top := refmath.Pivot(a, n, col)
 		pivot := a[top*n+col]
 		if pivot == 0 || math.IsNaN(pivot) {
 			return nil, false
 		}
 		for _, m := range [][]float64{a, inv} {
-			exchangeRows(m, n, col, top)
+			refmath.ExchangeRows(m, n, col, top)
 			for k := range n {
 				m[col*n+k] /= pivot
 			}
@@ -87,15 +83,6 @@ func inverted(a []float64, n int) ([]float64, bool) {
 		}
 	}
 	return inv, true
-}
-
-func exchangeRows(m []float64, n, i, j int) {
-	if i == j {
-		return
-	}
-	for k := range n {
-		m[i*n+k], m[j*n+k] = m[j*n+k], m[i*n+k]
-	}
 }
 
 func addRowTimes(to, from []float64, f float64) {
