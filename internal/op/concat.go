@@ -44,14 +44,13 @@ func (c *Infer) concatDims(first int) ([]Dim, error) {
 	}
 	sum := Known(0)
 	for i, t := range c.In {
-		if !mayBeSame(t.DType, c.In[0].DType) {
+		switch {
+		case !mayBeSame(t.DType, c.In[0].DType):
 			return nil, c.Errorf(ErrInput, "inputs %v and %v differ in type", c.In[0], t)
-		}
-		if !t.Ranked {
+		case !t.Ranked:
 			sum = Unknown()
 			continue
-		}
-		if len(t.Shape) != len(shape) {
+		case len(t.Shape) != len(shape):
 			return nil, c.Errorf(ErrInput, "input %d is %v, input %d is %v: ranks differ", first,
 				c.In[first], i, t)
 		}

@@ -390,35 +390,44 @@ func evalLoop(c *Eval) error {
 		return c.Errorf(ErrInput, "a carried or captured value is left out")
 	}
 	state = slices.Clone(state)
-	optional := optionals(state)
-	held := carried{c: c}
-	scans := make([]stack, l.scans)
-	if (trips <= 0 || !cond) && slices.Contains(optional, true) {
+	if (trips <= 0 || !cond) && slices.Contains(optionals(state), true) {
 		if err := l.unwrapInitial(c, state); err != nil {
 			return err
 		}
 	}
+	scans, err := l.run(c, state, captures, trips, conditional, cond)
+	if err != nil {
+		return err
+	}
+	copy(c.Out, state)
+	return c.putScans(l, scans)
+}
+
+// run iterates the body until there were trips, or the condition ends it where the loop is
+// conditional. It leaves the last values in state and returns what the iterations gave to collect.
+func (l *loop) run(c *Eval, state, captures []*tensor.Tensor, trips int64,
+	conditional, cond bool) ([]stack, error) {
+	optional, held, scans := optionals(state), carried{c: c}, make([]stack, l.scans)
 	for i := int64(0); i < trips && cond; i++ {
 		head := []*tensor.Tensor{tensor.Scalar(i), tensor.Scalar(cond)}
 		out, err := c.iterate(l.body, i, slices.Concat(head, wrapped(state, optional), captures))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if conditional {
 			if cond, err = c.truth(out[0]); err != nil {
-				return err
+				return nil, err
 			}
 		}
 		copy(state, out[1:])
 		if err := held.become(state); err != nil {
-			return err
+			return nil, err
 		}
 		if err := pushAll(c, scans, out[1+l.carried:]); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	copy(c.Out, state)
-	return c.putScans(l, scans)
+	return scans, nil
 }
 
 // optionals tells which initial values of a loop are optionals. Its body may give a plain value for

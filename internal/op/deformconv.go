@@ -114,21 +114,14 @@ func newDeformation(c *Eval) (d deformation, err error) {
 	}
 	d.images, d.channels, d.outs = x.Shape[0], x.Shape[1], w.Shape[0]
 	d.positions, d.taps = count(d.out), count(d.Kernel)
+	if err := d.groups(c); err != nil {
+		return d, err
+	}
 	return d, d.operands(c)
 }
 
 // operands checks the groups and reads the operands.
 func (d *deformation) operands(c *Eval) (err error) {
-	if d.group, err = c.Group(); err != nil {
-		return err
-	}
-	d.offsets = int(c.Attrs.Int("offset_group", 1))
-	if d.offsets < 1 || d.channels == 0 || d.channels%d.offsets != 0 || d.channels%d.group != 0 ||
-		d.outs%d.group != 0 {
-		return c.Errorf(ErrAttr,
-			"group %d and offset_group %d do not divide %d channels in and %d out", d.group,
-			d.offsets, d.channels, d.outs)
-	}
 	if d.x, err = c.Floats(deformX); err != nil {
 		return err
 	}
@@ -146,6 +139,21 @@ func (d *deformation) operands(c *Eval) (err error) {
 			slices.Concat([]int{d.images, d.offsets * d.taps}, d.out)...)
 	}
 	return err
+}
+
+// groups reads how the channels are grouped for the weights and for the offsets.
+func (d *deformation) groups(c *Eval) (err error) {
+	if d.group, err = c.Group(); err != nil {
+		return err
+	}
+	d.offsets = int(c.Attrs.Int("offset_group", 1))
+	if d.offsets < 1 || d.channels == 0 || d.channels%d.offsets != 0 || d.channels%d.group != 0 ||
+		d.outs%d.group != 0 {
+		return c.Errorf(ErrAttr,
+			"group %d and offset_group %d do not divide %d channels in and %d out", d.group,
+			d.offsets, d.channels, d.outs)
+	}
+	return nil
 }
 
 // gather sets column to what the moved taps of every channel read at one position of an image.

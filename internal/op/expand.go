@@ -355,16 +355,14 @@ func (x *Expander) Ops(domain, typ string, version, outputs int, attrs Attrs, in
 	}
 	s := Step{Call: &Call{Domain: domain, Type: typ, Version: max(version, o.Since[0]),
 		Attrs: attrs, NumIn: len(in), NumOut: outputs}}
-	types, present := make([]Type, len(in)), make([]bool, len(in))
-	for i, v := range in {
-		if s.In = append(s.In, int(v)); v >= 0 {
-			types[i], present[i] = x.types[v], true
-		}
-	}
+	types, present := x.typesOf(in)
 	results, err := InferTypes(o, s.Call, types, present)
 	if err != nil {
 		x.Err = fmt.Errorf("%s: %w", x.Name(), err)
 		return out
+	}
+	for _, v := range in {
+		s.In = append(s.In, int(v))
 	}
 	for i := range out {
 		out[i] = Var(len(x.types))
@@ -373,6 +371,17 @@ func (x *Expander) Ops(domain, typ string, version, outputs int, attrs Attrs, in
 	}
 	x.e.Steps = append(x.e.Steps, s)
 	return out
+}
+
+// typesOf returns the types of values, and which of them are given.
+func (x *Expander) typesOf(vars []Var) (types []Type, present []bool) {
+	types, present = make([]Type, len(vars)), make([]bool, len(vars))
+	for i, v := range vars {
+		if v >= 0 {
+			types[i], present[i] = x.types[v], true
+		}
+	}
+	return types, present
 }
 
 // Add is the sum of two values, of which an [Absent] one counts as zero.

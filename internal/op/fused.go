@@ -78,13 +78,13 @@ func (f fusion) infer(c *Infer) error {
 		return err
 	}
 	n := min(len(c.In), f.inputs)
-	first := c.In[:n]
+	first := slices.Clone(c.In[:n])
 	if f.transposes(c.Call) && c.In[1].Ranked {
-		if len(c.In[1].Shape) != 2 {
+		s := c.In[1].Shape
+		if len(s) != 2 {
 			return c.Errorf(ErrInput, "input 1 is %v, must be a matrix to be transposed", c.In[1])
 		}
-		first = slices.Clone(first)
-		first[1] = Ranked(c.In[1].DType, c.In[1].Shape[1], c.In[1].Shape[0])
+		first[1] = Ranked(c.In[1].DType, s[1], s[0])
 	}
 	if err := f.first(&Infer{Call: f.plain(c.Call), In: first, Present: c.Present[:n],
 		Out: c.Out}); err != nil {
@@ -93,7 +93,12 @@ func (f fusion) infer(c *Infer) error {
 	if err := f.inferScale(c); err != nil || !c.Has(f.inputs) {
 		return err
 	}
-	y, added := c.Out[0], c.In[f.inputs]
+	return f.checkAdded(c, c.Out[0])
+}
+
+// checkAdded checks that the input after those of the first part can be added to its result y.
+func (f fusion) checkAdded(c *Infer, y Type) error {
+	added := c.In[f.inputs]
 	if !mayBeSame(y.DType, added.DType) {
 		return c.Errorf(ErrInput, "input %d is %v, the product %v", f.inputs, added.DType, y.DType)
 	}
@@ -198,23 +203,9 @@ func (f fusion) eval(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	in := slices.Clone(c.In[:min(len(c.In), f.inputs)])
-	if c.Has(weightScale) {
-		if in[1], err = scaledWeights(c); err != nil {
-			return err
-		}
-	}
-	if yes, err := c.multiplyInBF16(c.In[0].DType); err != nil {
+	in, err := f.operands(c)
+	if err != nil {
 		return err
-	} else if yes {
-		in[0], in[1] = roundedToBF16(in[0]), roundedToBF16(in[1])
-	}
-	if f.transposes(c.Call) {
-		t, err := transposedMatrix(c.Call, in[1])
-		if err != nil {
-			return err
-		}
-		in[1] = t
 	}
 	part := &Eval{Call: f.plain(c.Call), Ctx: c.Ctx, In: in, Out: c.Out, Alloc: c.Alloc}
 	if err := f.compute(part); err != nil {
@@ -234,6 +225,26 @@ func (f fusion) eval(c *Eval) error {
 		unaryFuncs{f: act}.apply(y, y)
 	}
 	return nil
+}
+
+// operands are the inputs of the first part: with scaled weights, rounded and transposed as the
+// call says.
+func (f fusion) operands(c *Eval) (in []*tensor.Tensor, err error) {
+	in = slices.Clone(c.In[:min(len(c.In), f.inputs)])
+	if c.Has(weightScale) {
+		if in[1], err = scaledWeights(c); err != nil {
+			return nil, err
+		}
+	}
+	if yes, err := c.multiplyInBF16(c.In[0].DType); err != nil {
+		return nil, err
+	} else if yes {
+		in[0], in[1] = roundedToBF16(in[0]), roundedToBF16(in[1])
+	}
+	if f.transposes(c.Call) {
+		in[1], err = transposedMatrix(c.Call, in[1])
+	}
+	return in, err
 }
 
 // multiplyInBF16 reports whether attribute precision asks for operands of type d in bfloat16.

@@ -177,19 +177,8 @@ func (a *stacks) read() (err error) {
 		return err
 	}
 	for i := range a.h {
-		t := a.In[i]
-		if t.Rank() != a.rank {
-			return a.Errorf(ErrInput, "Q is %v, input %d %v: ranks differ", a.In[0].Shape, i,
-				t.Shape)
-		}
-		if a.h[i], err = stackOf(a.Call, t.Shape, 1, a.first[i]); err != nil {
+		if err := a.readStack(i, rounded && i < 2); err != nil {
 			return err
-		}
-		if rounded && i < 2 {
-			t = roundedToBF16(t)
-		}
-		if a.in[i], err = t.Floats(); err != nil {
-			return a.Errorf(ErrInput, "input %d: %v", i, err)
 		}
 	}
 	q, k, v := a.h[0], a.h[1], a.h[2]
@@ -198,6 +187,24 @@ func (a *stacks) read() (err error) {
 		q.size != k.size || k.heads == 0 || q.heads%k.heads != 0 || a.first[3] && a.rank < 4 {
 		return a.Errorf(ErrInput, "Q %v, K %v and V %v do not fit", a.In[0].Shape, a.In[1].Shape,
 			a.In[2].Shape)
+	}
+	return nil
+}
+
+// readStack reads operand i, Q, K or V, whose elements are rounded to bfloat16 first.
+func (a *stacks) readStack(i int, rounded bool) (err error) {
+	t := a.In[i]
+	if t.Rank() != a.rank {
+		return a.Errorf(ErrInput, "Q is %v, input %d %v: ranks differ", a.In[0].Shape, i, t.Shape)
+	}
+	if a.h[i], err = stackOf(a.Call, t.Shape, 1, a.first[i]); err != nil {
+		return err
+	}
+	if rounded {
+		t = roundedToBF16(t)
+	}
+	if a.in[i], err = t.Floats(); err != nil {
+		return a.Errorf(ErrInput, "input %d: %v", i, err)
 	}
 	return nil
 }
@@ -261,16 +268,7 @@ func (a *stacks) attend(row []float64, b, h, i int) {
 	q := a.in[0][a.place(0, b, h, i):][:a.h[0].size]
 	peak := math.Inf(-1)
 	for t := range row {
-		row[t] = a.scale * refmath.Dot(q, a.in[1][a.place(1, b, kv, t):])
-		if a.hides(b, h, i, t) {
-			if !a.added {
-				row[t] = 0
-			}
-			row[t] = a.add(row[t], a.hidden)
-		}
-		if a.bias != nil { // as float32 adds: two masks together may be beyond its range
-			row[t] = a.add(row[t], a.bias[refmath.BroadcastOffset(a.biasDim, b, h, i, t)])
-		}
+		row[t] = a.masked(a.scale*refmath.Dot(q, a.in[1][a.place(1, b, kv, t):]), b, h, i, t)
 		peak = max(peak, row[t])
 	}
 	acc, sum := make([]float64, a.h[2].size), 0.0
@@ -285,6 +283,20 @@ func (a *stacks) attend(row []float64, b, h, i int) {
 	for d, v := range acc {
 		setFloat(a.y, to+d, v/sum)
 	}
+}
+
+// masked is a score under the masks for query i and key t.
+func (a *stacks) masked(score float64, b, h, i, t int) float64 {
+	if a.hides(b, h, i, t) {
+		if !a.added {
+			score = 0
+		}
+		score = a.add(score, a.hidden)
+	}
+	if a.bias != nil { // as float32 adds: two masks together may be beyond its range
+		score = a.add(score, a.bias[refmath.BroadcastOffset(a.biasDim, b, h, i, t)])
+	}
+	return score
 }
 
 // add adds in the type of the operands.

@@ -92,12 +92,9 @@ func (c *Eval) rescaled(x *tensor.Tensor, i int) error {
 	if err != nil {
 		return err
 	}
-	zero, d := c.In[i+2], c.In[i+2].DType
-	if _, err := c.SameDType(byteTypes, d); err != nil {
+	zero, err := c.zeroPoint(i + 2)
+	if err != nil {
 		return err
-	}
-	if zero.Len() != 1 {
-		return c.Errorf(ErrInput, "input %d has shape %v, must have one element", i+2, zero.Shape)
 	}
 	v, err := x.Floats()
 	if err != nil {
@@ -107,15 +104,11 @@ func (c *Eval) rescaled(x *tensor.Tensor, i int) error {
 	if len(scale) > 1 {
 		plane = count(x.Shape[2:])
 	}
-	z, err := zero.Floats()
-	if err != nil {
-		return err
-	}
 	for k, q := range v {
 		ch := k / plane % len(scale)
-		v[k] = math.RoundToEven(float64(float32(q*scale[ch]+bias[ch]))) + z[0]
+		v[k] = math.RoundToEven(float64(float32(q*scale[ch]+bias[ch]))) + zero
 	}
-	out, err := c.Output(0, d, x.Shape)
+	out, err := c.Output(0, c.In[i+2].DType, x.Shape)
 	if err != nil {
 		return err
 	}
@@ -123,12 +116,25 @@ func (c *Eval) rescaled(x *tensor.Tensor, i int) error {
 	return nil
 }
 
+// zeroPoint returns input i, one byte.
+func (c *Eval) zeroPoint(i int) (float64, error) {
+	zero := c.In[i]
+	if _, err := c.SameDType(byteTypes, zero.DType); err != nil {
+		return 0, err
+	}
+	if zero.Len() != 1 {
+		return 0, c.Errorf(ErrInput, "input %d has shape %v, must have one element", i, zero.Shape)
+	}
+	v, err := zero.Floats()
+	if err != nil {
+		return 0, err
+	}
+	return v[0], nil
+}
+
 // rescaling returns inputs i and i+1, which are one number or one an index of axis 1 of x.
 func (c *Eval) rescaling(x *tensor.Tensor, i int) (scale, bias []float64, err error) {
-	if scale, err = c.Floats(i); err != nil {
-		return nil, nil, err
-	}
-	if bias, err = c.Floats(i + 1); err != nil {
+	if scale, bias, err = c.FloatsPair(i, i+1); err != nil {
 		return nil, nil, err
 	}
 	n := len(scale)

@@ -3,6 +3,7 @@ package op
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/weirgpu/weir/tensor"
 )
@@ -84,20 +85,9 @@ func (o *Op) Gradient(b *Backward) (e *Expansion, err error) {
 		return nil, b.Call.Errorf(ErrNoGradient, "%s", o.noRule())
 	}
 	defer recoverInto(b.Call, &err)
-	types := append(append([]Type{}, b.In...), b.Out...)
-	for _, t := range b.Out {
-		types = append(types, t.withoutContents())
-	}
-	x := &gradient{Expander: newExpander(b.Call, types, b.Present, b.Opset), b: b,
-		done: make([]bool, len(b.In))}
-	for range b.In {
-		x.e.Out = append(x.e.Out, int(Absent))
-	}
-	for i, t := range b.In {
-		if x.needs(i) && t.DType != tensor.Undefined && !differentiable(t.DType) {
-			return nil, x.Errorf(ErrNoGradient, "by input %d, of type %v; derivatives are of "+
-				"float16, bfloat16, float32 and float64: cast it", i, t.DType)
-		}
+	x := newGradient(b)
+	if err := x.checkTypes(); err != nil {
+		return nil, err
 	}
 	o.grad(x)
 	for i := range b.In {
@@ -106,6 +96,31 @@ func (o *Op) Gradient(b *Backward) (e *Expansion, err error) {
 		}
 	}
 	return x.e, known(b.Call, x.Err)
+}
+
+// newGradient prepares a rule's run for a call.
+func newGradient(b *Backward) *gradient {
+	types := slices.Concat(b.In, b.Out)
+	for _, t := range b.Out {
+		types = append(types, t.withoutContents())
+	}
+	x := &gradient{Expander: newExpander(b.Call, types, b.Present, b.Opset), b: b,
+		done: make([]bool, len(b.In))}
+	for range b.In {
+		x.e.Out = append(x.e.Out, int(Absent))
+	}
+	return x
+}
+
+// checkTypes checks that derivatives are wanted only by what has them.
+func (x *gradient) checkTypes() error {
+	for i, t := range x.b.In {
+		if x.needs(i) && t.DType != tensor.Undefined && !differentiable(t.DType) {
+			return x.Errorf(ErrNoGradient, "by input %d, of type %v; derivatives are of "+
+				"float16, bfloat16, float32 and float64: cast it", i, t.DType)
+		}
+	}
+	return nil
 }
 
 // noRule says why an operator has no gradient.

@@ -177,15 +177,11 @@ func (a *attended) hidden() Var {
 		}
 		all = v
 	}
-	last := query // the key that lies where the query does
-	switch past := a.Input(AttentionPastK); {
-	case lens != Absent:
+	if lens != Absent {
 		lens = a.Unsqueeze(lens, 1, 2, 3)
 		hide(a.Op("GreaterOrEqual", nil, at, lens))
-		last = a.Add(query, a.sub(lens, length))
-	case past != Absent:
-		last = a.Add(query, a.Dim(past, 2))
 	}
+	last := a.keyOf(query, length, lens)
 	offset := func(n int) Var { return a.Add(last, a.Constant(tensor.Scalar(int64(n)))) }
 	if causal {
 		hide(a.Op("Greater", nil, at, last))
@@ -197,6 +193,18 @@ func (a *attended) hidden() Var {
 		hide(a.Op("Greater", nil, at, offset(right)))
 	}
 	return all
+}
+
+// keyOf is the key that lies where the query does: behind the cache, or so that the last of length
+// queries lies at the last of lens keys, where those are given.
+func (a *attended) keyOf(query, length, lens Var) Var {
+	switch past := a.Input(AttentionPastK); {
+	case lens != Absent:
+		return a.Add(query, a.sub(lens, length))
+	case past != Absent:
+		return a.Add(query, a.Dim(past, 2))
+	}
+	return query
 }
 
 // partsOfRotary is [evalRotary].
@@ -218,6 +226,19 @@ func partsOfRotary(x *Expander) {
 	}
 	cos, sin := angles(1), angles(2)
 	n := int64(rotated)
+	y := x.rotated(v, n, cos, sin)
+	if rotated < size {
+		y = x.Op("Concat", axisAttr(3), y, x.cut(v, 3, n, int64(size), 1))
+	}
+	if x.Rank(x.Input(0)) == 3 {
+		y = x.unheaded(y)
+	}
+	x.Give(0, x.Cast(y, x.DType(x.Input(0))))
+}
+
+// rotated turns the first n elements of the last axis of v, of rank 4, in pairs by the angles: each
+// element with the next one where attribute interleaved is set, else with the one half of n behind.
+func (x *Expander) rotated(v Var, n int64, cos, sin Var) Var {
 	first, second := [3]int64{0, n / 2, 1}, [3]int64{n / 2, n, 1}
 	interleaved := x.Attrs.Bool("interleaved", false)
 	if interleaved {
@@ -226,17 +247,8 @@ func partsOfRotary(x *Expander) {
 	a := x.cut(v, 3, first[0], first[1], first[2])
 	b := x.cut(v, 3, second[0], second[1], second[2])
 	turned := []Var{x.sub(x.mul(cos, a), x.mul(sin, b)), x.Add(x.mul(sin, a), x.mul(cos, b))}
-	y := Absent
 	if interleaved {
-		y = x.Reshape(x.stacked(4, turned), 0, 0, 0, -1)
-	} else {
-		y = x.Op("Concat", axisAttr(3), turned...)
+		return x.Reshape(x.stacked(4, turned), 0, 0, 0, -1)
 	}
-	if rotated < size {
-		y = x.Op("Concat", axisAttr(3), y, x.cut(v, 3, n, int64(size), 1))
-	}
-	if x.Rank(x.Input(0)) == 3 {
-		y = x.unheaded(y)
-	}
-	x.Give(0, x.Cast(y, x.DType(x.Input(0))))
+	return x.Op("Concat", axisAttr(3), turned...)
 }

@@ -1,6 +1,10 @@
 package op
 
-import "github.com/weirgpu/weir/tensor"
+import (
+	"slices"
+
+	"github.com/weirgpu/weir/tensor"
+)
 
 // gradResize: along each axis a result is a weighted sum of elements, the same for all other axes:
 // a product with a matrix. The gradient is the product with its transpose. What the operator makes
@@ -33,21 +37,7 @@ func (x *gradient) resizeTarget() (r resizing, t target, in []int) {
 		return r, t, nil
 	}
 	scales, sizes := x.resizeGiven()
-	in = make([]int, len(shape))
-	for a, d := range shape {
-		n, ok := d.Int()
-		if !ok && d.Equal(out[a]) {
-			n, ok = 1, true
-			for i := range sizes {
-				if axes[i] == a {
-					sizes[i] = 1
-				}
-			}
-		}
-		if in[a] = n; !ok {
-			x.Later()
-		}
-	}
+	in = x.inputSizes(shape, out, axes, sizes)
 	for _, n := range sizes {
 		if n < 0 {
 			x.Later()
@@ -62,6 +52,25 @@ func (x *gradient) resizeTarget() (r resizing, t target, in []int) {
 		t.roi, x.Err = x.resizeROI(r, axes, len(in))
 	}
 	return r, t, in
+}
+
+// inputSizes are the sizes of the input. One that is not known and stays as it is counts as 1, as
+// it then does in sizes, which are those of axes.
+func (x *gradient) inputSizes(shape, out []Dim, axes []int, sizes []int64) []int {
+	in := make([]int, len(shape))
+	for a, d := range shape {
+		n, ok := d.Int()
+		if !ok && d.Equal(out[a]) {
+			n, ok = 1, true
+			if i := slices.Index(axes, a); i >= 0 && i < len(sizes) {
+				sizes[i] = 1
+			}
+		}
+		if in[a] = n; !ok {
+			x.Later()
+		}
+	}
+	return in
 }
 
 // resizeGiven are the scales or the sizes of the call, -1 for a size that is not known.
@@ -85,14 +94,19 @@ func (x *gradient) resizeGiven() (scales []float32, sizes []int64) {
 		return nil, nil
 	}
 	infer := &Infer{Call: x.Call, In: x.b.In, Present: x.b.Present}
-	for _, d := range infer.Dims(sizesAt) {
-		n, ok := d.Int()
-		if !ok {
-			n = -1
+	return nil, knownOrNegative(infer.Dims(sizesAt))
+}
+
+// knownOrNegative gives dimensions as integers, -1 for one that is not known.
+func knownOrNegative(dims []Dim) []int64 {
+	out := make([]int64, len(dims))
+	for i, d := range dims {
+		out[i] = -1
+		if n, ok := d.Int(); ok {
+			out[i] = int64(n)
 		}
-		sizes = append(sizes, int64(n))
 	}
-	return nil, sizes
+	return out
 }
 
 // contents is the constant that a value is; the rule has to wait when it is none.

@@ -81,20 +81,9 @@ func (u *unrolled) run(v Var, d int64, steps int, back, batchFirst bool) (y []Va
 	if u.Input(RNNPeepholes) != Absent {
 		u.peep = of(RNNPeepholes)
 	}
-	state := func(i int) Var {
-		if u.Input(i) == Absent {
-			size := u.Op("Concat", axisAttr(0), u.Dim(v, 1), u.Ints(u.hidden))
-			return u.filled(size, v, 0)
-		}
-		axis := int64(0)
-		if batchFirst {
-			axis = 1
-		}
-		return u.pick(u.wide(u.Input(i)), axis, d)
-	}
-	h, c = state(RNNInitialH), Absent
+	h, c = u.initial(RNNInitialH, v, d, batchFirst), Absent
 	if len(u.functions) == 3 {
-		c = state(RNNInitialC)
+		c = u.initial(RNNInitialC, v, d, batchFirst)
 	}
 	for i := range steps {
 		t := i
@@ -109,6 +98,19 @@ func (u *unrolled) run(v Var, d int64, steps int, back, batchFirst bool) (y []Va
 		slices.Reverse(y)
 	}
 	return y, h, c
+}
+
+// initial is direction d of initial state i for the sequence v; zeros when it is absent.
+func (u *unrolled) initial(i int, v Var, d int64, batchFirst bool) Var {
+	if u.Input(i) == Absent {
+		size := u.Op("Concat", axisAttr(0), u.Dim(v, 1), u.Ints(u.hidden))
+		return u.filled(size, v, 0)
+	}
+	axis := int64(0)
+	if batchFirst {
+		axis = 1
+	}
+	return u.pick(u.wide(u.Input(i)), axis, d)
 }
 
 // advance is step t: what it adds to Y, and the states after it, which stay as they were where the
