@@ -289,11 +289,20 @@ func evalSplit(c *Eval) error {
 // splitInto makes one output a part of an axis of input 0.
 func (c *Eval) splitInto(parts []int, axis int) error {
 	in := c.In[0]
+	return cutAxis(in, axis, parts, func(i int, shape []int) (*tensor.Tensor, error) {
+		return c.Output(i, in.DType, shape)
+	})
+}
+
+// cutAxis cuts a tensor along an axis into parts of the given sizes, each copied to the tensor that
+// make returns for its shape.
+func cutAxis(in *tensor.Tensor, axis int, parts []int,
+	make func(i int, shape []int) (*tensor.Tensor, error)) error {
 	from := strided.RowMajor(in.Shape)
 	for i, n := range parts {
 		shape := slices.Clone(in.Shape)
 		shape[axis] = n
-		out, err := c.Output(i, in.DType, shape)
+		out, err := make(i, shape)
 		if err != nil {
 			return err
 		}

@@ -320,15 +320,8 @@ func InferTypes(o *Op, call *Call, in []Type, present []bool) (out []Type, err e
 	if present == nil {
 		present = slices.Repeat([]bool{true}, len(in))
 	}
-	for i, there := range present {
-		if !there && o.needs(call, i) {
-			return nil, call.Errorf(ErrInput, "input %d is required", i)
-		}
-	}
-	for i, t := range in[:len(in)-call.Captures] {
-		if err := o.checkContainer(call, i, t.DType); err != nil {
-			return nil, err
-		}
+	if err := o.checkInputs(call, in, present); err != nil {
+		return nil, err
 	}
 	c := &Infer{Call: call, In: in, Present: present, Out: make([]Type, call.NumOut)}
 	defer recoverInto(call, &err)
@@ -341,6 +334,21 @@ func InferTypes(o *Op, call *Call, in []Type, present []bool) (out []Type, err e
 		c.Out[i].wrapElems()
 	}
 	return c.Out, checkSizes(call, c.Out)
+}
+
+// checkInputs checks that what the operator needs is given, and no container where it takes tensors.
+func (o *Op) checkInputs(call *Call, in []Type, present []bool) error {
+	for i, there := range present {
+		if !there && o.needs(call, i) {
+			return call.Errorf(ErrInput, "input %d is required", i)
+		}
+	}
+	for i, t := range in[:len(in)-call.Captures] {
+		if err := o.checkContainer(call, i, t.DType); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // checkContainer refuses a value that is no tensor where the operator takes only those.

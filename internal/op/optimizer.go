@@ -96,19 +96,9 @@ func evalOptimizer(c *Eval, histories int, of func(*Call, float64, int64) (updat
 // optimize updates tensor i of n.
 func (c *Eval) optimize(i, n, histories int, step update) error {
 	x := c.In[2+i]
-	var v optimized
-	for k := range 2 + histories {
-		t := c.In[2+i+k*n]
-		if t == nil {
-			return c.Errorf(ErrInput, "input %d is missing", 2+i+k*n)
-		}
-		if _, err := c.SameDType(wideFloats, t.DType); err != nil {
-			return err
-		}
-		var err error
-		if v[k], err = c.FloatsOf(2+i+k*n, x.Shape...); err != nil {
-			return err
-		}
+	v, err := c.readOptimized(i, n, histories)
+	if err != nil {
+		return err
 	}
 	v.step(histories, step)
 	for k := range 1 + histories {
@@ -126,6 +116,23 @@ func (c *Eval) optimize(i, n, histories int, step update) error {
 		SetFloats(out, v[source])
 	}
 	return nil
+}
+
+// readOptimized reads what belongs to tensor i of n: the tensor, its gradient and its histories.
+func (c *Eval) readOptimized(i, n, histories int) (v optimized, err error) {
+	for k := range 2 + histories {
+		at := 2 + i + k*n
+		if c.In[at] == nil {
+			return v, c.Errorf(ErrInput, "input %d is missing", at)
+		}
+		if _, err := c.SameDType(wideFloats, c.In[at].DType); err != nil {
+			return v, err
+		}
+		if v[k], err = c.FloatsOf(at, c.In[2+i].Shape...); err != nil {
+			return v, err
+		}
+	}
+	return v, nil
 }
 
 // optimized are x, its gradient and its histories.

@@ -29,12 +29,8 @@ func inferPad(c *Infer) error {
 	if c.Version >= 11 && !c.Has(1) {
 		return c.Errorf(ErrInput, "input 1, the pads, is required")
 	}
-	if c.Has(2) {
-		v := c.In[2]
-		if n, known := v.Count().Int(); known && v.Ranked && n != 1 ||
-			!mayBeSame(v.DType, in.DType) {
-			return c.Errorf(ErrInput, "constant_value is %v, wants one %v", v, in.DType)
-		}
+	if err := c.checkPadValue(); err != nil {
+		return err
 	}
 	if !in.Ranked {
 		return nil
@@ -60,6 +56,20 @@ func inferPad(c *Infer) error {
 		c.Out[0].Shape[k] = in.Shape[k].Add(pads[i]).Add(pads[i+len(axes)])
 	}
 	return c.checkDims(c.Out[0].Shape)
+}
+
+// checkPadValue checks that the constant to pad with, if there is one, is one element of the
+// input's type.
+func (c *Infer) checkPadValue() error {
+	if !c.Has(2) {
+		return nil
+	}
+	v, d := c.In[2], c.In[0].DType
+	n, known := v.Count().Int()
+	if known && v.Ranked && n != 1 || !mayBeSame(v.DType, d) {
+		return c.Errorf(ErrInput, "constant_value is %v, wants one %v", v, d)
+	}
+	return nil
 }
 
 // border is what one axis gains before and after; negative amounts cut.
@@ -155,16 +165,16 @@ func evalPad(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	shape := make([]int, in.Rank())
-	for k, b := range borders {
-		shape[k] = in.Shape[k] + b.before + b.after
-	}
 	mode, err := c.padMode()
 	if err != nil {
 		return err
 	}
 	if c.Has(2) && (c.In[2].DType != in.DType || c.In[2].Len() != 1) {
 		return c.Errorf(ErrInput, "constant_value is %v, wants one %v", c.In[2], in.DType)
+	}
+	shape := make([]int, in.Rank())
+	for k, b := range borders {
+		shape[k] = in.Shape[k] + b.before + b.after
 	}
 	out, err := c.Output(0, in.DType, shape)
 	if err != nil || out.Len() == 0 {
@@ -173,6 +183,11 @@ func evalPad(c *Eval) error {
 	if mode != "constant" {
 		return c.padFrom(out, in, borders, mode)
 	}
+	return c.padConstant(out, in, borders)
+}
+
+// padConstant fills out with the constant and copies what the borders leave of in into it.
+func (c *Eval) padConstant(out, in *tensor.Tensor, borders []border) error {
 	v, err := c.padValue()
 	if err != nil {
 		return err

@@ -36,11 +36,20 @@ func inferExpand(c *Infer) error {
 		return c.Errorf(ErrInput, "cannot expand %v to %v", in, want)
 	}
 	c.Out[0] = Ranked(in.DType, shape...)
-	if n, ok := c.Out[0].Count().Int(); ok && n <= MaxElems && len(shape) <= 1 &&
-		len(in.Elems) == 1 {
-		c.Out[0].Elems = slices.Repeat(in.Elems, n)
-	} else if len(shape) == 1 && in.Ranked && len(in.Shape) == 1 && shape[0].Equal(in.Shape[0]) {
-		c.Out[0].Elems = in.Elems
+	c.Out[0].Elems = expandedElems(in, c.Out[0])
+	return nil
+}
+
+// expandedElems are the elements of in expanded to out, nil where they are not known.
+func expandedElems(in, out Type) []Dim {
+	n, ok := out.Count().Int()
+	switch {
+	case len(out.Shape) > 1:
+		return nil
+	case ok && n <= MaxElems && len(in.Elems) == 1:
+		return slices.Repeat(in.Elems, n)
+	case len(in.Shape) == 1 && out.Shape[0].Equal(in.Shape[0]):
+		return in.Elems
 	}
 	return nil
 }

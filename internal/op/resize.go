@@ -102,11 +102,8 @@ func (t *target) as(a, n int, r *resizing) bool {
 func (c *Call) resizeTo(r resizing, in []int, axes []int, scales []float32,
 	sizes []int64) (t target, err error) {
 	t = target{size: slices.Clone(in), scale: slices.Repeat([]float64{1}, len(in))}
-	if len(scales) > 0 == (len(sizes) > 0) && len(axes) > 0 {
-		return t, c.Errorf(ErrInput, "exactly one of scales and sizes must be given")
-	}
-	if n := len(scales) + len(sizes); n != len(axes) {
-		return t, c.Errorf(ErrInput, "%d scales or sizes for %d axes", n, len(axes))
+	if err := c.checkResize(len(axes), len(scales), len(sizes)); err != nil {
+		return t, err
 	}
 	for i, s := range scales {
 		a := axes[i]
@@ -128,6 +125,17 @@ func (c *Call) resizeTo(r resizing, in []int, axes []int, scales []float32,
 		t.keepAspect(in, axes, r.policy == "not_larger")
 	}
 	return t, nil
+}
+
+// checkResize checks that one of scales and sizes is given, with one element for each axis.
+func (c *Call) checkResize(axes, scales, sizes int) error {
+	if scales > 0 == (sizes > 0) && axes > 0 {
+		return c.Errorf(ErrInput, "exactly one of scales and sizes must be given")
+	}
+	if n := scales + sizes; n != axes {
+		return c.Errorf(ErrInput, "%d scales or sizes for %d axes", n, axes)
+	}
+	return nil
 }
 
 // keepAspect gives all resized axes one scale of those that were asked for, as attribute
@@ -341,13 +349,18 @@ func (r *resizing) source(i, in, out int, scale float64, roi [2]float64) float64
 	case "tf_half_pixel_for_nn":
 		return (x + 0.5) / scale
 	case "tf_crop_and_resize":
-		last := float64(in - 1)
-		if out == 1 {
-			return 0.5 * (roi[0] + roi[1]) * last
-		}
-		return roi[0]*last + x*(roi[1]-roi[0])*last/(width-1)
+		return cropped(x, in, out, width, roi)
 	}
 	return (x+0.5)/scale - 0.5
+}
+
+// cropped maps a coordinate into the region of interest: its middle where there is one output.
+func cropped(x float64, in, out int, width float64, roi [2]float64) float64 {
+	last := float64(in - 1)
+	if out == 1 {
+		return 0.5 * (roi[0] + roi[1]) * last
+	}
+	return roi[0]*last + x*(roi[1]-roi[0])*last/(width-1)
 }
 
 // outside reports whether the extrapolation value is used at an input coordinate.
@@ -388,14 +401,7 @@ func (r *resizing) takeNearest(out, in *tensor.Tensor, t target) {
 	}
 	index, blank := make([]int, len(t.size)), newBlank(out.DType)
 	for at := range out.Len() {
-		from := 0
-		for a, i := range index {
-			if nearest[a][i] < 0 {
-				from = -1
-				break
-			}
-			from += nearest[a][i] * stride[a]
-		}
+		from := nearestTo(index, nearest, stride)
 		switch {
 		case from >= 0:
 			copyElems(out, at, in, from, 1)
@@ -406,6 +412,18 @@ func (r *resizing) takeNearest(out, in *tensor.Tensor, t target) {
 		}
 		increment(index, t.size)
 	}
+}
+
+// nearestTo is the offset of the input element next to an output index; -1 is outside.
+func nearestTo(index []int, nearest [][]int, stride []int) int {
+	from := 0
+	for a, i := range index {
+		if nearest[a][i] < 0 {
+			return -1
+		}
+		from += nearest[a][i] * stride[a]
+	}
+	return from
 }
 
 // nearestOn returns the input index nearest to each output index of axis a, which has n elements in

@@ -269,6 +269,14 @@ func (l *layer) check() (err error) {
 	if l.reverse, err = l.directions(); err != nil {
 		return err
 	}
+	if err := l.sizes(); err != nil {
+		return err
+	}
+	return l.checkShapes()
+}
+
+// sizes reads the sizes that the layer computes with from the shapes of X and R.
+func (l *layer) sizes() error {
 	x, r := l.In[RNNX], l.In[RNNR]
 	if x.Rank() != 3 || r.Rank() != 3 {
 		return l.Errorf(ErrInput, "X %v and R %v must have rank 3", x.Shape, r.Shape)
@@ -283,7 +291,7 @@ func (l *layer) check() (err error) {
 	if h := l.Attrs.Int("hidden_size", int64(l.hidden)); h != int64(l.hidden) {
 		return l.Errorf(ErrAttr, "hidden_size is %d, R has shape %v", h, r.Shape)
 	}
-	return l.checkShapes()
+	return nil
 }
 
 // checkShapes holds every operand to the sizes.

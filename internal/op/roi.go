@@ -26,11 +26,7 @@ func (c *Infer) roiShape(height, width int64, columns int) error {
 	if _, err := c.SameDType(floatTypes, x.DType, c.In[1].DType); err != nil {
 		return err
 	}
-	h, err := c.roiSize(height)
-	if err != nil {
-		return err
-	}
-	w, err := c.roiSize(width)
+	h, w, err := c.roiSizes(height, width)
 	if err != nil {
 		return err
 	}
@@ -57,6 +53,14 @@ func (c *Call) roiSize(v int64) (int, error) {
 		return 0, c.Errorf(ErrAttr, "output of %d, must be positive", v)
 	}
 	return int(v), nil
+}
+
+// roiSizes checks the two sizes of the output.
+func (c *Call) roiSizes(height, width int64) (h, w int, err error) {
+	if h, err = c.roiSize(height); err == nil {
+		w, err = c.roiSize(width)
+	}
+	return h, w, err
 }
 
 func inferRoiAlign(c *Infer) error {
@@ -98,19 +102,12 @@ func newRegions(c *Eval, height, width int64, columns int) (r regions, err error
 		return r, c.Errorf(ErrInput, "X %v must be N × C × H × W, rois %v regions × %d", x.Shape,
 			rois.Shape, columns)
 	}
-	h, err := c.roiSize(height)
-	if err != nil {
-		return r, err
-	}
-	w, err := c.roiSize(width)
+	h, w, err := c.roiSizes(height, width)
 	if err != nil {
 		return r, err
 	}
 	r.channels, r.height, r.width = x.Shape[1], x.Shape[2], x.Shape[3]
-	if r.x, err = c.Floats(0); err != nil {
-		return r, err
-	}
-	if r.rois, err = c.Floats(1); err != nil {
+	if r.x, r.rois, err = c.FloatsPair(0, 1); err != nil {
 		return r, err
 	}
 	r.out, err = c.Output(0, x.DType, []int{rois.Shape[0], r.channels, h, w})
@@ -142,17 +139,8 @@ type aligning struct {
 
 func aligningOf(c *Call) (a aligning, err error) {
 	a = aligning{scale: c.attr("spatial_scale", 1), sampling: c.Attrs.Int("sampling_ratio", 0)}
-	how := "half_pixel"
-	if c.Version < 16 {
-		how = "output_half_pixel"
-	}
-	switch how = c.Attrs.String("coordinate_transformation_mode", how); how {
-	case "half_pixel":
-		a.halved = true
-	case "output_half_pixel":
-	default:
-		return a, c.Errorf(ErrAttr,
-			"coordinate_transformation_mode %q, must be half_pixel or output_half_pixel", how)
+	if a.halved, err = halfPixel(c); err != nil {
+		return a, err
 	}
 	switch mode := c.Attrs.String("mode", "avg"); mode {
 	case "max":
@@ -166,6 +154,20 @@ func aligningOf(c *Call) (a aligning, err error) {
 			maxSampling)
 	}
 	return a, nil
+}
+
+// halfPixel reports whether coordinates are those of the middle of a pixel.
+func halfPixel(c *Call) (bool, error) {
+	how := "half_pixel"
+	if c.Version < 16 {
+		how = "output_half_pixel"
+	}
+	how = c.Attrs.String("coordinate_transformation_mode", how)
+	if how != "half_pixel" && how != "output_half_pixel" {
+		return false, c.Errorf(ErrAttr,
+			"coordinate_transformation_mode %q, must be half_pixel or output_half_pixel", how)
+	}
+	return how == "half_pixel", nil
 }
 
 // maxSampling bounds the samples along one axis of one element: regions are data, and larger ones
@@ -185,15 +187,9 @@ func (a *aligning) taps(c *Call, from, to float64, bins, n int) (taps [][2]tap, 
 		size = max(size, 1)
 	}
 	step := size / float64(bins)
-	samples := float64(a.sampling)
-	if samples == 0 {
-		samples = math.Ceil(step)
+	if per, err = a.samples(c, from, to, step); err != nil {
+		return nil, 0, err
 	}
-	if !(samples <= maxSampling) { // also when it is NaN
-		return nil, 0, c.Errorf(ErrInput, "region from %v to %v takes %v samples a bin, at most "+
-			"%d are allowed: set sampling_ratio", from, to, samples, maxSampling)
-	}
-	per = max(int(samples), 0)
 	for b := range bins {
 		for s := range per {
 			v := from + float64(b)*step + (float64(s)+0.5)*step/float64(per)
@@ -201,6 +197,19 @@ func (a *aligning) taps(c *Call, from, to float64, bins, n int) (taps [][2]tap, 
 		}
 	}
 	return taps, per, nil
+}
+
+// samples is how many samples a bin of the given size takes along an axis.
+func (a *aligning) samples(c *Call, from, to, bin float64) (int, error) {
+	n := float64(a.sampling)
+	if n == 0 {
+		n = math.Ceil(bin)
+	}
+	if !(n <= maxSampling) { // also when it is NaN
+		return 0, c.Errorf(ErrInput, "region from %v to %v takes %v samples a bin, at most "+
+			"%d are allowed: set sampling_ratio", from, to, n, maxSampling)
+	}
+	return max(int(n), 0), nil
 }
 
 // alignTaps are the pixels below and above v on an axis of n. Up to one pixel outside counts as the
@@ -233,8 +242,8 @@ func evalRoiAlign(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	if len(images) != r.out.Shape[0] {
-		return c.Errorf(ErrInput, "%d batch_indices for %d regions", len(images), r.out.Shape[0])
+	if n := r.out.Shape[0]; len(images) != n {
+		return c.Errorf(ErrInput, "%d batch_indices for %d regions", len(images), n)
 	}
 	for i, at := range images {
 		image, err := c.image(float64(at))

@@ -32,29 +32,9 @@ func inferScan8(c *Infer) error {
 	if err != nil {
 		return err
 	}
-	batch, length := Unknown(), Unknown()
-	var formals []Type
-	for i, t := range batched(c.Call, c.In) {
-		lead := 1
-		if i >= s.states {
-			lead = 2
-		}
-		if !t.Ranked {
-			formals = append(formals, Unranked(t.DType))
-			continue
-		}
-		if len(t.Shape) < lead {
-			return c.Errorf(ErrInput, "input %d is %v, wants %d leading axes", 1+i, t, lead)
-		}
-		if batch, err = c.sameDim(batch, t.Shape[0], 1+i, 0); err != nil {
-			return err
-		}
-		if lead == 2 {
-			if length, err = c.sameDim(length, t.Shape[1], 1+i, 1); err != nil {
-				return err
-			}
-		}
-		formals = append(formals, Ranked(t.DType, slices.Clone(t.Shape[lead:])...))
+	formals, batch, length, err := s.formals8(c)
+	if err != nil {
+		return err
 	}
 	out, err := s.body.Infer(slices.Concat(formals, c.In[len(c.In)-c.Captures:]))
 	if err != nil {
@@ -74,6 +54,42 @@ func inferScan8(c *Infer) error {
 		}
 	}
 	return nil
+}
+
+// formals8 are the types that the body gets, for one element of the batch, and the sizes of the
+// batch and of what is scanned.
+func (s *scan) formals8(c *Infer) (formals []Type, batch, length Dim, err error) {
+	batch, length = Unknown(), Unknown()
+	for i, t := range batched(c.Call, c.In) {
+		lead := s.lead8(i)
+		if !t.Ranked {
+			formals = append(formals, Unranked(t.DType))
+			continue
+		}
+		if len(t.Shape) < lead {
+			return nil, batch, length, c.Errorf(ErrInput, "input %d is %v, wants %d leading axes",
+				1+i, t, lead)
+		}
+		if batch, err = c.sameDim(batch, t.Shape[0], 1+i, 0); err != nil {
+			return nil, batch, length, err
+		}
+		if lead == 2 {
+			if length, err = c.sameDim(length, t.Shape[1], 1+i, 1); err != nil {
+				return nil, batch, length, err
+			}
+		}
+		formals = append(formals, Ranked(t.DType, slices.Clone(t.Shape[lead:])...))
+	}
+	return formals, batch, length, nil
+}
+
+// lead8 is how many axes of operand i are not the body's: the batch, and of what is scanned the
+// sequence.
+func (s *scan) lead8(i int) int {
+	if i < s.states {
+		return 1
+	}
+	return 2
 }
 
 // element takes entry b of the batch from the inputs, and n positions of what is scanned.
@@ -270,11 +286,7 @@ func (s *scan) putNone(c *Eval, in []*tensor.Tensor, longest int) error {
 func (s *scan) slice8Types(c *Eval) ([]Type, error) {
 	var in []Type
 	for i, t := range batched(c.Call, c.In) {
-		lead := 1
-		if i >= s.states {
-			lead = 2
-		}
-		in = append(in, Concrete(t.DType, t.Shape[lead:]...))
+		in = append(in, Concrete(t.DType, t.Shape[s.lead8(i):]...))
 	}
 	for _, t := range c.CaptureTensors() {
 		in = append(in, ValueType(t))

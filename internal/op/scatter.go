@@ -173,9 +173,8 @@ func evalTensorScatter(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	if u.DType != in.DType || u.Rank() != in.Rank() ||
-		!slices.Equal(u.Shape[:axis], in.Shape[:axis]) ||
-		!slices.Equal(u.Shape[axis+1:], in.Shape[axis+1:]) || u.Shape[axis] > in.Shape[axis] {
+	if u.DType != in.DType || !equalBut(axis, u.Shape, in.Shape) ||
+		u.Shape[axis] > in.Shape[axis] {
 		return c.Errorf(ErrInput, "update %v%v does not fit past_cache %v%v", u.DType, u.Shape,
 			in.DType, in.Shape)
 	}
@@ -186,16 +185,28 @@ func evalTensorScatter(c *Eval) error {
 	if err := c.view(in.Shape); err != nil || u.Len() == 0 {
 		return err
 	}
-	most, length, block := in.Shape[axis], u.Shape[axis], count(in.Shape[axis+1:])
-	rows := count(in.Shape[:axis])
+	writeFrom(c.Out[0], u, axis, from)
+	return nil
+}
+
+// equalBut reports whether two shapes are the same but for one axis.
+func equalBut(axis int, a, b []int) bool {
+	return len(a) == len(b) && slices.Equal(a[:axis], b[:axis]) &&
+		slices.Equal(a[axis+1:], b[axis+1:])
+}
+
+// writeFrom writes an update into a cache along an axis, each batch entry's from its place in from
+// on, and beyond the end from the beginning.
+func writeFrom(cache, u *tensor.Tensor, axis int, from []int64) {
+	most, length, block := cache.Shape[axis], u.Shape[axis], count(cache.Shape[axis+1:])
+	rows := count(cache.Shape[:axis])
 	for row := range rows {
-		at := int(from[row/(rows/in.Shape[0])])
+		at := int(from[row/(rows/cache.Shape[0])])
 		for t := range length {
 			to := ((at+t)%most + most) % most
-			copyElems(c.Out[0], (row*most+to)*block, u, (row*length+t)*block, block)
+			copyElems(cache, (row*most+to)*block, u, (row*length+t)*block, block)
 		}
 	}
-	return nil
 }
 
 // writeIndices returns where each batch entry is written, at most last places from the start unless

@@ -3,7 +3,6 @@ package op
 import (
 	"slices"
 
-	"github.com/weirgpu/weir/internal/strided"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -274,24 +273,17 @@ func evalSplitToSequence(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	drop := !c.Has(1) && !c.Attrs.Bool("keepdims", true)
 	items := make([]*tensor.Tensor, len(parts))
-	from := strided.RowMajor(in.Shape)
-	for i, n := range parts {
-		shape := slices.Clone(in.Shape)
-		shape[axis] = n
-		part, err := c.New(in.DType, shape)
-		if err != nil {
-			return err
+	if err := cutAxis(in, axis, parts, func(i int, shape []int) (*tensor.Tensor, error) {
+		items[i], err = c.New(in.DType, shape)
+		return items[i], err
+	}); err != nil {
+		return err
+	}
+	if !c.Has(1) && !c.Attrs.Bool("keepdims", true) {
+		for _, part := range items {
+			part.Shape = slices.Delete(part.Shape, axis, axis+1)
 		}
-		if err := strided.Copy(part, strided.RowMajor(shape), in, from, shape); err != nil {
-			return err
-		}
-		from.Offset += n * from.Strides[axis]
-		if drop {
-			part.Shape = slices.Delete(shape, axis, axis+1)
-		}
-		items[i] = part
 	}
 	return c.putSequence(0, items)
 }
@@ -320,11 +312,16 @@ func (c *Eval) sequenceParts(size int) ([]int, error) {
 		return nil, c.Errorf(tensor.ErrShape, "size %d in parts of %d gives %d values, limit %d",
 			size, length, n, maxSequence)
 	}
+	return partsOf(size, length), nil
+}
+
+// partsOf cuts size in parts of a length; the last one is the rest.
+func partsOf(size, length int) []int {
 	var parts []int
 	for rest := size; rest > 0; rest -= length {
 		parts = append(parts, min(length, rest))
 	}
-	return parts, nil
+	return parts
 }
 
 // maxSequence bounds the values of a sequence that one operator makes: parts without elements take

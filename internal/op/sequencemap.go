@@ -82,14 +82,8 @@ func evalSequenceMap(c *Eval) error {
 		return err
 	}
 	given, captures := mapInputs(c.Call, c.In)
-	for i, t := range given {
-		if t == nil {
-			return c.Errorf(ErrInput, "input %d is left out", i)
-		}
-		if t.DType == tensor.Sequence && len(t.Items) != len(first) {
-			return c.Errorf(ErrInput, "input 0 has %d values, input %d has %d", len(first), i,
-				len(t.Items))
-		}
+	if err := c.checkMapped(given, len(first)); err != nil {
+		return err
 	}
 	if len(first) == 0 {
 		if err := checkUnused(body, given, captures); err != nil {
@@ -103,6 +97,19 @@ func evalSequenceMap(c *Eval) error {
 	for k, items := range outs {
 		if err := c.putMapped(k, items); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// checkMapped checks that all inputs are there and all sequences have n values.
+func (c *Call) checkMapped(given []*tensor.Tensor, n int) error {
+	for i, t := range given {
+		if t == nil {
+			return c.Errorf(ErrInput, "input %d is left out", i)
+		}
+		if t.DType == tensor.Sequence && len(t.Items) != n {
+			return c.Errorf(ErrInput, "input 0 has %d values, input %d has %d", n, i, len(t.Items))
 		}
 	}
 	return nil

@@ -155,7 +155,6 @@ func (c *Infer) checkCount() error {
 // -1 when none does: the one written as -1 or, when there is none, a single one whose value is not
 // known beside others that are more than 0, since the count is kept.
 func reshapeDims(c *Infer, want []Dim) (shape []Dim, rest int, err error) {
-	in := c.In[0]
 	shape, rest = slices.Clone(want), -1
 	unknown := -1
 	for i, d := range want {
@@ -172,12 +171,8 @@ func reshapeDims(c *Infer, want []Dim) (shape []Dim, rest int, err error) {
 		case known && n < 0:
 			return nil, 0, c.Errorf(ErrInput, "shape %v has a negative size", want)
 		case known && n == 0 && !allowZero(c.Call):
-			if in.Ranked && i >= len(in.Shape) {
-				return nil, 0, c.Errorf(ErrInput, "shape %v copies dimension %d of %v", want, i, in)
-			}
-			shape[i] = Unknown()
-			if in.Ranked {
-				shape[i] = in.Shape[i]
+			if shape[i], err = c.copiedDim(want, i); err != nil {
+				return nil, 0, err
 			}
 		case !known:
 			shape[i] = c.symbolicSize(want, i)
@@ -187,6 +182,18 @@ func reshapeDims(c *Infer, want []Dim) (shape []Dim, rest int, err error) {
 		rest = unknown
 	}
 	return shape, rest, nil
+}
+
+// copiedDim is dimension i of the input, which a zero in Reshape's shape stands for.
+func (c *Infer) copiedDim(want []Dim, i int) (Dim, error) {
+	in := c.In[0]
+	switch {
+	case !in.Ranked:
+		return Unknown(), nil
+	case i >= len(in.Shape):
+		return Dim{}, c.Errorf(ErrInput, "shape %v copies dimension %d of %v", want, i, in)
+	}
+	return in.Shape[i], nil
 }
 
 // symbolicSize is the dimension that Reshape makes of an expression, which may turn out to be 0 and

@@ -223,18 +223,22 @@ func sliceDim(d, start, end Dim, step int64) Dim {
 		}
 		return Unknown()
 	}
-	var n Dim
+	return sliceLength(d, start, end).CeilDiv(int(step))
+}
+
+// sliceLength is how many places a slice with steps forward spans.
+func sliceLength(d, start, end Dim) Dim {
+	s, sk := start.Int()
+	e, ek := end.Int()
 	switch far := ek && e >= farEnd; {
 	case far && sk && s < 0:
-		n = d.least(Known(int(negate(int64(s)))))
+		return d.least(Known(int(negate(int64(s)))))
 	case far && sk && s < farEnd:
-		n = d.AddInt(-s).orZero()
+		return d.AddInt(-s).orZero()
 	case ek && e < 0 && sk && s >= 0 && s < farEnd:
-		n = d.AddInt(e).AddInt(-s).orZero()
-	default:
-		n = sliceBound(d, end).Sub(sliceBound(d, start)).orZero()
+		return d.AddInt(e).AddInt(-s).orZero()
 	}
-	return n.CeilDiv(int(step))
+	return sliceBound(d, end).Sub(sliceBound(d, start)).orZero()
 }
 
 // sliceBound is where a bound of a cut lies on an axis of size d: within [0, d], counted from the

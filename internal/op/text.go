@@ -2,6 +2,7 @@ package op
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -82,13 +83,9 @@ func evalNormalizer(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	stop, bytes := stopped(c.Call), 0
-	var kept []string
-	for _, s := range x.Strings {
-		if !stop(s) {
-			kept = append(kept, s)
-			bytes += len(s)
-		}
+	kept, bytes := slices.DeleteFunc(slices.Clone(x.Strings), stopped(c.Call)), 0
+	for _, s := range kept {
+		bytes += len(s)
 	}
 	if err := c.text(bytes * caseGrowth); err != nil {
 		return err
@@ -149,20 +146,7 @@ func evalStringSplit(c *Eval) error {
 	if x.DType != tensor.String {
 		return c.Errorf(ErrInput, "wants strings, has %v", x.DType)
 	}
-	delimiter, most := c.Attrs.String("delimiter", ""), -1
-	if n := c.Attrs.Int("maxsplit", -1); n >= 0 {
-		most = int(min(n, maxParts)) + 1
-	}
-	parts := make([][]string, len(x.Strings))
-	longest := 0
-	for i, s := range x.Strings {
-		if delimiter == "" {
-			parts[i] = splitSpace(s, most)
-		} else {
-			parts[i] = strings.SplitN(s, delimiter, most)
-		}
-		longest = max(longest, len(parts[i]))
-	}
+	parts, longest := splitStrings(c.Call, x.Strings)
 	out, err := c.Output(0, tensor.String, append(x.Shape[:len(x.Shape):len(x.Shape)], longest))
 	if err != nil {
 		return err
@@ -182,6 +166,24 @@ func evalStringSplit(c *Eval) error {
 		tensor.As[int64](counts)[i] = int64(len(p))
 	}
 	return nil
+}
+
+// splitStrings splits each string as the attributes say; longest is how many parts any has.
+func splitStrings(c *Call, strs []string) (parts [][]string, longest int) {
+	delimiter, most := c.Attrs.String("delimiter", ""), -1
+	if n := c.Attrs.Int("maxsplit", -1); n >= 0 {
+		most = int(min(n, maxParts)) + 1
+	}
+	parts = make([][]string, len(strs))
+	for i, s := range strs {
+		if delimiter == "" {
+			parts[i] = splitSpace(s, most)
+		} else {
+			parts[i] = strings.SplitN(s, delimiter, most)
+		}
+		longest = max(longest, len(parts[i]))
+	}
+	return parts, longest
 }
 
 // maxParts keeps maxsplit + 1 from wrapping; no string has as many parts.

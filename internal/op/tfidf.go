@@ -40,18 +40,8 @@ func tfidfOf(c *Call) (*tfidf, error) {
 	lo, hi, skips := c.Attrs.Int("min_gram_length", 0), c.Attrs.Int("max_gram_length", 0),
 		c.Attrs.Int("max_skip_count", 0)
 	t.shortest, t.longest, t.skips = int(lo), int(hi), int(min(skips, maxSkips))
-	switch {
-	case !slices.Contains([]string{"TF", "IDF", "TFIDF"}, t.mode):
-		return nil, c.Errorf(ErrAttr, "mode is %q, want TF, IDF or TFIDF", t.mode)
-	case lo < 1 || hi < lo || skips < 0:
-		return nil, c.Errorf(ErrAttr, "n-grams of %d to %d items, %d skipped", lo, hi, skips)
-	case (t.poolInts == nil) == (t.poolStrings == nil):
-		return nil, c.Errorf(ErrAttr, "wants one of pool_int64s and pool_strings")
-	case t.weights != nil && len(t.weights) != len(t.columns):
-		return nil, c.Errorf(ErrAttr, "%d weights for %d n-grams", len(t.weights), len(t.columns))
-	case hi > int64(len(t.counts)):
-		return nil, c.Errorf(ErrAttr,
-			"ngram_counts tells of n-grams of %d items, max_gram_length is %d", len(t.counts), hi)
+	if err := t.check(c, lo, hi, skips); err != nil {
+		return nil, err
 	}
 	for _, k := range t.columns {
 		if k < 0 || k >= tensor.MaxHeapBytes {
@@ -60,6 +50,24 @@ func tfidfOf(c *Call) (*tfidf, error) {
 		t.size = max(t.size, int(k)+1)
 	}
 	return t, nil
+}
+
+// check holds the attributes against each other.
+func (t *tfidf) check(c *Call, lo, hi, skips int64) error {
+	switch {
+	case !slices.Contains([]string{"TF", "IDF", "TFIDF"}, t.mode):
+		return c.Errorf(ErrAttr, "mode is %q, want TF, IDF or TFIDF", t.mode)
+	case lo < 1 || hi < lo || skips < 0:
+		return c.Errorf(ErrAttr, "n-grams of %d to %d items, %d skipped", lo, hi, skips)
+	case (t.poolInts == nil) == (t.poolStrings == nil):
+		return c.Errorf(ErrAttr, "wants one of pool_int64s and pool_strings")
+	case t.weights != nil && len(t.weights) != len(t.columns):
+		return c.Errorf(ErrAttr, "%d weights for %d n-grams", len(t.weights), len(t.columns))
+	case hi > int64(len(t.counts)):
+		return c.Errorf(ErrAttr,
+			"ngram_counts tells of n-grams of %d items, max_gram_length is %d", len(t.counts), hi)
+	}
+	return nil
 }
 
 // maxSkips bounds max_skip_count: no row is as long.

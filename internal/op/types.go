@@ -353,13 +353,18 @@ func joined(a, b Type) (Type, bool) {
 	if !a.Ranked || !b.Ranked || len(a.Shape) != len(b.Shape) {
 		return Unranked(a.DType), true
 	}
-	shape := make([]Dim, len(a.Shape))
+	return Ranked(a.DType, joinedDims(a.Shape, b.Shape)...), true
+}
+
+// joinedDims are the dimensions that two shapes of one rank agree on, Unknown where they differ.
+func joinedDims(a, b []Dim) []Dim {
+	shape := make([]Dim, len(a))
 	for k := range shape {
-		if shape[k] = Unknown(); a.Shape[k].Equal(b.Shape[k]) {
-			shape[k] = a.Shape[k]
+		if shape[k] = Unknown(); a[k].Equal(b[k]) {
+			shape[k] = a[k]
 		}
 	}
-	return Ranked(a.DType, shape...), true
+	return shape
 }
 
 func joinedContainers(a, b Type) (Type, bool) {

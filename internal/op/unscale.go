@@ -33,16 +33,10 @@ func inferUnscale(c *Infer) error {
 }
 
 func evalUnscale(c *Eval) error {
-	g, s := c.In[0], c.In[1]
-	if _, err := c.SameDType(floatTypes, g.DType, s.DType); err != nil {
-		return err
-	}
-	if s.Rank() != 0 {
-		return c.Errorf(ErrInput, "the scale is %v%v, must be a number", s.DType, s.Shape)
-	}
-	scale, err := s.Floats()
+	g := c.In[0]
+	scale, err := c.unscaling()
 	if err != nil {
-		return c.Errorf(ErrInput, "scale: %v", err)
+		return err
 	}
 	y, err := c.Output(0, g.DType, g.Shape)
 	if err != nil {
@@ -51,7 +45,7 @@ func evalUnscale(c *Eval) error {
 	var most float64
 	unaryFuncs{f: func(v float64) float64 {
 		most = max(most, math.Abs(v))
-		return v / scale[0]
+		return v / scale
 	}}.apply(y, g)
 	if !c.Want(1) {
 		return nil
@@ -64,6 +58,22 @@ func evalUnscale(c *Eval) error {
 		setFloat(largest, 0, most)
 	}
 	return err
+}
+
+// unscaling is the scale, a number of the type of the gradient.
+func (c *Eval) unscaling() (float64, error) {
+	s := c.In[1]
+	if _, err := c.SameDType(floatTypes, c.In[0].DType, s.DType); err != nil {
+		return 0, err
+	}
+	if s.Rank() != 0 {
+		return 0, c.Errorf(ErrInput, "the scale is %v%v, must be a number", s.DType, s.Shape)
+	}
+	v, err := c.Floats(1)
+	if err != nil {
+		return 0, err
+	}
+	return v[0], nil
 }
 
 // gradUnscale: the scale and the greatest magnitude count as constants.
