@@ -93,10 +93,7 @@ func inferGrouped(c *op.Infer) error {
 	if len(q.Shape) != 3 {
 		return c.Errorf(op.ErrInput, "query is %v, must have rank 3", q)
 	}
-	all := heads
-	if !c.Has(GroupedK) {
-		all += 2 * shared
-	}
+	all := packedHeads(heads, shared, c.Has)
 	size, ok := q.Shape[2].DivInt(all)
 	if !ok {
 		return c.Errorf(op.ErrInput, "query is %v: %v is no multiple of %d heads", q, q.Shape[2],
@@ -221,10 +218,7 @@ func (g *grouped) read() (err error) {
 		return g.Errorf(op.ErrUnsupported, "output 3")
 	}
 	s := g.In[GroupedQ].Shape
-	all := g.heads
-	if !g.Has(GroupedK) {
-		all += 2 * g.shared
-	}
+	all := packedHeads(g.heads, g.shared, g.Has)
 	if _, err := g.SameDType(floatTypes, g.In[GroupedQ].DType); err != nil {
 		return err
 	}
@@ -240,13 +234,20 @@ func (g *grouped) read() (err error) {
 	}
 	kv := g.shared * g.size
 	if g.Has(GroupedK) {
-		if g.k, err = g.FloatsOf(GroupedK, g.batch, g.length, kv); err == nil {
-			g.v, err = g.FloatsOf(GroupedV, g.batch, g.length, kv)
-		}
+		g.k, g.v, err = g.FloatsPairOf(GroupedK, GroupedV, g.batch, g.length, kv)
 		return err
 	}
 	g.unpack(kv)
 	return nil
+}
+
+// packedHeads is how many heads the query operand has: keys and values lie in it, too, where they
+// have no operands of their own.
+func packedHeads(heads, shared int, has func(int) bool) int {
+	if has(GroupedK) {
+		return heads
+	}
+	return heads + 2*shared
 }
 
 // unpack separates the queries, keys and values that lie beside each other in each row; kv is the
@@ -342,11 +343,7 @@ func (g *grouped) rotate() error {
 	if !g.Attrs.Bool("do_rotary", false) {
 		return nil
 	}
-	cos, err := g.Floats(GroupedCos)
-	if err != nil {
-		return err
-	}
-	sin, err := g.Floats(GroupedSin)
+	cos, sin, err := g.FloatsPair(GroupedCos, GroupedSin)
 	if err != nil {
 		return err
 	}
@@ -363,11 +360,10 @@ func (g *grouped) rotate() error {
 		return cos[places[place]*s[1]+k], sin[places[place]*s[1]+k]
 	}
 	interleaved := g.Attrs.Bool("rotary_interleaved", false)
-	for i, v := range [][]float64{g.q, g.k} {
-		n := []int{g.heads, g.shared}[i]
-		x := tensor.From(v, g.batch, g.length, n*g.size)
-		op.Rotate(x, n, 2*s[1], interleaved, angles)
-	}
+	q := tensor.From(g.q, g.batch, g.length, g.heads*g.size)
+	k := tensor.From(g.k, g.batch, g.length, g.shared*g.size)
+	op.Rotate(q, g.heads, 2*s[1], interleaved, angles)
+	op.Rotate(k, g.shared, 2*s[1], interleaved, angles)
 	return nil
 }
 
@@ -419,17 +415,22 @@ func (g *grouped) fill() error {
 		if old != nil {
 			rows = g.In[GroupedPastK].Shape[2]
 		}
-		for p := range g.batch * g.shared {
-			b, h := p/g.shared, p%g.shared
-			cache := (*to)[p*g.buffer*g.size:][:g.buffer*g.size]
-			copy(cache, old[p*rows*g.size:][:min(rows, g.past(b))*g.size])
-			for t := range g.length {
-				copy(cache[(g.past(b)+t)*g.size:],
-					fresh[((b*g.length+t)*g.shared+h)*g.size:][:g.size])
-			}
-		}
+		g.fillCache(*to, old, fresh, rows)
 	}
 	return nil
+}
+
+// fillCache writes what lies in the given cache, of so many rows, and the fresh rows behind it.
+func (g *grouped) fillCache(to, old, fresh []float64, rows int) {
+	for p := range g.batch * g.shared {
+		b, h := p/g.shared, p%g.shared
+		cache := to[p*g.buffer*g.size:][:g.buffer*g.size]
+		copy(cache, old[p*rows*g.size:][:min(rows, g.past(b))*g.size])
+		for t := range g.length {
+			copy(cache[(g.past(b)+t)*g.size:],
+				fresh[((b*g.length+t)*g.shared+h)*g.size:][:g.size])
+		}
+	}
 }
 
 // readBias reads what is added to the scores, and the sinks, which take weight from all keys of a

@@ -81,17 +81,9 @@ func evalDynamicLSTM(c *op.Eval) error {
 	if in[op.RNNR], err = lstmWeights(c, op.RNNR, LSTMRScale); err != nil {
 		return err
 	}
-	x, err := c.Floats(op.RNNX)
-	if err != nil {
+	if in[op.RNNX], err = roundedX(c); err != nil {
 		return err
 	}
-	roundToBytes(x)
-	t, err := tensor.New(tensor.Float32, c.In[op.RNNX].Shape...)
-	if err != nil {
-		return err
-	}
-	op.SetFloats(t, x)
-	in[op.RNNX] = t
 	e := &op.Eval{Call: lstmCall(c.Call), Ctx: c.Ctx, In: in, Out: make([]*tensor.Tensor, c.NumOut),
 		Alloc: c.Alloc}
 	if err := quantizedEval(e); err != nil {
@@ -99,6 +91,21 @@ func evalDynamicLSTM(c *op.Eval) error {
 	}
 	c.Out = e.Out
 	return nil
+}
+
+// roundedX is X with the values that its bytes stand for.
+func roundedX(c *op.Eval) (*tensor.Tensor, error) {
+	x, err := c.Floats(op.RNNX)
+	if err != nil {
+		return nil, err
+	}
+	roundToBytes(x)
+	t, err := tensor.New(tensor.Float32, c.In[op.RNNX].Shape...)
+	if err != nil {
+		return nil, err
+	}
+	op.SetFloats(t, x)
+	return t, nil
 }
 
 // lstmWeights is operand i, directions × inputs × gates, as directions × gates × inputs of float32;

@@ -109,26 +109,25 @@ func defineMatMulNBits(x *expander) {
 	a := x.Input(NBitsA)
 	y := x.Op("MatMul", nil, a, x.Cast(x.Constant(w), x.DType(a)))
 	if b := x.Input(NBitsBias); b != op.Absent {
-		if s := x.Ranked(b, "bias", 1); x.Err == nil && !s[0].MayEqual(op.Known(layout.n)) {
-			x.Fail(op.ErrInput, "bias is %v, must have %d elements", x.TypeOf(b), layout.n)
-		}
-		y = x.Add(y, b)
+		y = x.nbitsBiased(y, b, layout.n)
 	}
 	x.Give(0, y)
+}
+
+// nbitsBiased adds a bias of n elements.
+func (x *expander) nbitsBiased(y, b op.Var, n int) op.Var {
+	if s := x.Ranked(b, "bias", 1); x.Err == nil && !s[0].MayEqual(op.Known(n)) {
+		x.Fail(op.ErrInput, "bias is %v, must have %d elements", x.TypeOf(b), n)
+	}
+	return x.Add(y, b)
 }
 
 // weights returns the weights as float32, K × N: element k of row n is (q - zero) · scale of its
 // block, or of block g_idx[k].
 func (w nBits) weights(c *op.Call, in [6]*tensor.Tensor) (*tensor.Tensor, error) {
-	if b := in[NBitsB]; b.DType != tensor.Uint8 || b.Len() != w.n*w.blocks*w.block*w.bits/8 {
-		return nil, c.Errorf(op.ErrInput,
-			"B is %v%v, must be uint8 with %d × %d blocks of %d bytes", b.DType, b.Shape, w.n,
-			w.blocks, w.block*w.bits/8)
-	}
-	scales, err := in[NBitsScales].Floats()
-	if err != nil || len(scales) != w.n*w.blocks {
-		return nil, c.Errorf(op.ErrInput, "scales are %v%v, must be %d × %d", in[NBitsScales].DType,
-			in[NBitsScales].Shape, w.n, w.blocks)
+	scales, err := w.scales(c, in)
+	if err != nil {
+		return nil, err
 	}
 	zeros, err := w.zeros(c, in[NBitsZeros])
 	if err != nil {
@@ -150,6 +149,21 @@ func (w nBits) weights(c *op.Call, in [6]*tensor.Tensor) (*tensor.Tensor, error)
 		}
 	}
 	return out, nil
+}
+
+// scales checks the shapes of weights and scales and returns the scales.
+func (w nBits) scales(c *op.Call, in [6]*tensor.Tensor) ([]float64, error) {
+	if b := in[NBitsB]; b.DType != tensor.Uint8 || b.Len() != w.n*w.blocks*w.block*w.bits/8 {
+		return nil, c.Errorf(op.ErrInput,
+			"B is %v%v, must be uint8 with %d × %d blocks of %d bytes", b.DType, b.Shape, w.n,
+			w.blocks, w.block*w.bits/8)
+	}
+	scales, err := in[NBitsScales].Floats()
+	if err != nil || len(scales) != w.n*w.blocks {
+		return nil, c.Errorf(op.ErrInput, "scales are %v%v, must be %d × %d", in[NBitsScales].DType,
+			in[NBitsScales].Shape, w.n, w.blocks)
+	}
+	return scales, nil
 }
 
 // field is number i of those packed in bytes, the first in the lowest bits.

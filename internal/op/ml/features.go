@@ -277,6 +277,17 @@ func features64(c *op.Call, t *tensor.Tensor) ([]float64, error) {
 // normalize divides a row by its norm: the highest element (not the highest magnitude; NaN is not
 // counted), the sum of the magnitudes, or the Euclidean length. A norm of zero divides by nothing.
 func normalize(out []float32, x []float64, norm int) {
+	d := normOf(x, norm)
+	if d == 0 {
+		d = 1
+	}
+	for i, v := range x {
+		out[i] = float32(v / d)
+	}
+}
+
+// normOf is the norm of x; the largest element itself, not its magnitude, for normMax.
+func normOf(x []float64, norm int) float64 {
 	d := 0.0
 	if norm == normMax {
 		d = math.Inf(-1)
@@ -294,14 +305,9 @@ func normalize(out []float32, x []float64, norm int) {
 		}
 	}
 	if norm == normL2 {
-		d = math.Sqrt(d)
+		return math.Sqrt(d)
 	}
-	if d == 0 {
-		d = 1
-	}
-	for i, v := range x {
-		out[i] = float32(v / d)
-	}
+	return d
 }
 
 // vectorizer returns the width of each input's part of a row, known where inputdimensions says it,
@@ -447,15 +453,10 @@ func evalExtractor(c *op.Eval) error {
 	if x.Rank() == 0 {
 		return c.Errorf(op.ErrInput, "input of rank 0, want an axis to select from")
 	}
-	at, err := c.Ints(1)
+	last := lastSize(x.Shape)
+	at, err := extracted(c, last)
 	if err != nil {
 		return err
-	}
-	last := lastSize(x.Shape)
-	for _, v := range at {
-		if v < 0 || v >= int64(last) {
-			return c.Errorf(op.ErrInput, "index %d is outside an axis of %d", v, last)
-		}
 	}
 	shape := append(slices.Clone(x.Shape[:x.Rank()-1]), len(at))
 	if x.Rank() == 1 {
@@ -471,4 +472,18 @@ func evalExtractor(c *op.Eval) error {
 		}
 	}
 	return nil
+}
+
+// extracted are the places to select, of n.
+func extracted(c *op.Eval, n int) ([]int64, error) {
+	at, err := c.Ints(1)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range at {
+		if v < 0 || v >= int64(n) {
+			return nil, c.Errorf(op.ErrInput, "index %d is outside an axis of %d", v, n)
+		}
+	}
+	return at, nil
 }

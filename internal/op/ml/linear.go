@@ -218,14 +218,7 @@ func evalLinearClassifier(c *op.Eval) error {
 	if err != nil {
 		return err
 	}
-	rows, features, err := matrix(c.Call, c.In[0].Shape)
-	if err != nil {
-		return err
-	}
-	if err := m.fit(c.Call, features); err != nil {
-		return err
-	}
-	x, err := features32(c.Call, c.In[0])
+	x, rows, features, err := m.input(c)
 	if err != nil {
 		return err
 	}
@@ -241,16 +234,33 @@ func evalLinearClassifier(c *op.Eval) error {
 	for r := range rows {
 		m.scores(s, x[r*features:(r+1)*features])
 		labels.put(y, r, m.choose(s))
-		if m.classes() > m.targets {
-			s[0], s[1] = m.post.expand(s[0], secondComplement)
-		} else {
-			applyPost(m.post, s[:m.targets])
-		}
+		m.finish(s)
 		if z != nil {
 			copy(z[r*m.classes():(r+1)*m.classes()], s)
 		}
 	}
 	return nil
+}
+
+// input reads the rows of features that the classifier takes.
+func (m *linearClassifier) input(c *op.Eval) (x []float32, rows, features int, err error) {
+	if rows, features, err = matrix(c.Call, c.In[0].Shape); err != nil {
+		return nil, 0, 0, err
+	}
+	if err := m.fit(c.Call, features); err != nil {
+		return nil, 0, 0, err
+	}
+	x, err = features32(c.Call, c.In[0])
+	return x, rows, features, err
+}
+
+// finish makes results of scores: one for each class.
+func (m *linearClassifier) finish(s []float32) {
+	if m.classes() > m.targets {
+		s[0], s[1] = m.post.expand(s[0], secondComplement)
+		return
+	}
+	applyPost(m.post, s[:m.targets])
 }
 
 // choose returns the class that raw scores speak for.

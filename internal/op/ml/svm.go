@@ -189,13 +189,7 @@ func evalSVMRegressor(c *op.Eval) error {
 	}
 	out, k := tensor.As[float32](y), make([]float32, m.count)
 	for r := range rows {
-		row := x[r*m.features : (r+1)*m.features]
-		if m.count == 0 {
-			out[r] = m.kernel.of(row, m.coefficients) + m.rho[0]
-		} else {
-			m.kernels(k, row)
-			out[r] = float32(innerProduct(k, m.coefficients) + float64(m.rho[0]))
-		}
+		out[r] = m.regress(k, x[r*m.features:(r+1)*m.features])
 		if !oneClass {
 			continue
 		}
@@ -206,6 +200,15 @@ func evalSVMRegressor(c *op.Eval) error {
 		}
 	}
 	return nil
+}
+
+// regress is the value for one row; k is room for the kernels of the support vectors.
+func (m *svm) regress(k, row []float32) float32 {
+	if m.count == 0 {
+		return m.kernel.of(row, m.coefficients) + m.rho[0]
+	}
+	m.kernels(k, row)
+	return float32(innerProduct(k, m.coefficients) + float64(m.rho[0]))
 }
 
 // innerProduct is the inner product of a and the first elements of b.

@@ -17,57 +17,73 @@ func (b *forestBuilder) readNodes() error {
 	if err := b.readHead(); err != nil {
 		return err
 	}
-	as := b.Attrs
-	values, err := b.numbers("nodes_values", "nodes_values_as_tensor")
+	l, err := b.nodeLists()
 	if err != nil {
 		return err
 	}
-	trees, ids, modes, features := as.Ints("nodes_treeids"), as.Ints("nodes_nodeids"),
-		as.Strings("nodes_modes"), as.Ints("nodes_featureids")
-	trues, falses := as.Ints("nodes_truenodeids"), as.Ints("nodes_falsenodeids")
-	n, err := sameLengths(b.Call, map[string]int{"nodes_values": len(values),
-		"nodes_treeids": len(trees),
-		"nodes_nodeids": len(ids),
-		"nodes_modes":   len(modes), "nodes_featureids": len(features),
-		"nodes_truenodeids": len(trues), "nodes_falsenodeids": len(falses)})
+	index, err := b.index(l.trees, l.ids)
 	if err != nil {
 		return err
 	}
-	tracks, err := b.tracks(n)
-	switch {
-	case err != nil:
-		return err
-	case n == 0 || n > math.MaxInt32:
-		return b.Errorf(op.ErrAttr, "there are %d nodes, want at least one and fewer than 2³¹", n)
-	}
-	index, err := b.index(trees, ids)
-	if err != nil {
-		return err
-	}
-	b.f.Nodes = make([]TreeNode, n)
-	for i := range n {
-		node := &b.f.Nodes[i]
-		mode, ok := treeModes[modes[i]]
-		if !ok {
-			return b.Errorf(op.ErrAttr,
-				"nodes_modes has %q, want BRANCH_LEQ, BRANCH_LT, BRANCH_GTE, BRANCH_GT, "+
-					"BRANCH_EQ, BRANCH_NEQ or LEAF", modes[i])
-		}
-		*node = TreeNode{Mode: mode, Value: values[i], MissingTrue: tracks != nil && tracks[i] == 1}
-		if mode == TreeLeaf {
-			continue
-		}
-		if node.Feature, err = b.feature(features[i]); err != nil {
-			return err
-		}
-		if node.True, err = b.child(index, trees[i], ids[i], trues[i]); err != nil {
-			return err
-		}
-		if node.False, err = b.child(index, trees[i], ids[i], falses[i]); err != nil {
+	b.f.Nodes = make([]TreeNode, len(l.values))
+	for i := range b.f.Nodes {
+		if b.f.Nodes[i], err = b.node(&l, i, index); err != nil {
 			return err
 		}
 	}
 	return b.readWeights(index)
+}
+
+// nodeLists are the attributes about nodes, with an element for each.
+type nodeLists struct {
+	values                              []float64
+	trees, ids, features, trues, falses []int64
+	modes                               []string
+	tracks                              []int64 // nil when no node has one
+}
+
+func (b *forestBuilder) nodeLists() (l nodeLists, err error) {
+	as := b.Attrs
+	if l.values, err = b.numbers("nodes_values", "nodes_values_as_tensor"); err != nil {
+		return l, err
+	}
+	l.trees, l.ids, l.modes = as.Ints("nodes_treeids"), as.Ints("nodes_nodeids"),
+		as.Strings("nodes_modes")
+	l.features, l.trues, l.falses = as.Ints("nodes_featureids"), as.Ints("nodes_truenodeids"),
+		as.Ints("nodes_falsenodeids")
+	n, err := sameLengths(b.Call, map[string]int{"nodes_values": len(l.values),
+		"nodes_treeids": len(l.trees), "nodes_nodeids": len(l.ids), "nodes_modes": len(l.modes),
+		"nodes_featureids": len(l.features), "nodes_truenodeids": len(l.trues),
+		"nodes_falsenodeids": len(l.falses)})
+	if err != nil {
+		return l, err
+	}
+	if l.tracks, err = b.tracks(n); err == nil && (n == 0 || n > math.MaxInt32) {
+		err = b.Errorf(op.ErrAttr, "there are %d nodes, want at least one and fewer than 2³¹", n)
+	}
+	return l, err
+}
+
+// node reads node i.
+func (b *forestBuilder) node(l *nodeLists, i int, index *nodeIndex) (node TreeNode, err error) {
+	mode, ok := treeModes[l.modes[i]]
+	if !ok {
+		return node, b.Errorf(op.ErrAttr,
+			"nodes_modes has %q, want BRANCH_LEQ, BRANCH_LT, BRANCH_GTE, BRANCH_GT, "+
+				"BRANCH_EQ, BRANCH_NEQ or LEAF", l.modes[i])
+	}
+	node = TreeNode{Mode: mode, Value: l.values[i], MissingTrue: l.tracks != nil && l.tracks[i] == 1}
+	if mode == TreeLeaf {
+		return node, nil
+	}
+	if node.Feature, err = b.feature(l.features[i]); err != nil {
+		return node, err
+	}
+	if node.True, err = b.child(index, l.trees[i], l.ids[i], l.trues[i]); err != nil {
+		return node, err
+	}
+	node.False, err = b.child(index, l.trees[i], l.ids[i], l.falses[i])
+	return node, err
 }
 
 // nodeIndex finds nodes by their names. The lists of most models have the nodes of a tree one after
@@ -218,54 +234,19 @@ func (b *forestBuilder) placeWeights(leaf []int32, targets []int64, values []flo
 
 // readSplits reads TreeEnsemble (version 5): interior nodes first, then the leaves, both by index.
 func (b *forestBuilder) readSplits() error {
-	as := b.Attrs
 	if err := b.readSplitHead(); err != nil {
 		return err
 	}
-	splits, err := b.numbers("", "nodes_splits")
+	l, err := b.splitLists()
 	if err != nil {
 		return err
 	}
-	modes := as.Tensor("nodes_modes")
-	if modes == nil || modes.DType != tensor.Uint8 {
-		return b.Errorf(op.ErrAttr, "nodes_modes is not a tensor of uint8")
-	}
-	features, trues, falses := as.Ints("nodes_featureids"), as.Ints("nodes_truenodeids"),
-		as.Ints("nodes_falsenodeids")
-	trueLeafs, falseLeafs := as.Ints("nodes_trueleafs"), as.Ints("nodes_falseleafs")
-	n, err := sameLengths(b.Call, map[string]int{"nodes_splits": len(splits),
-		"nodes_modes":       modes.Len(),
-		"nodes_featureids":  len(features),
-		"nodes_truenodeids": len(trues), "nodes_falsenodeids": len(falses),
-		"nodes_trueleafs": len(trueLeafs), "nodes_falseleafs": len(falseLeafs)})
-	if err != nil {
-		return err
-	}
-	leaves := len(b.f.Weights)
-	tracks, err := b.tracks(n)
-	switch {
-	case err != nil:
-		return err
-	case n == 0 || n > math.MaxInt32-leaves:
-		return b.Errorf(op.ErrAttr, "there are %d nodes, want at least one and fewer than 2³¹", n)
-	}
+	n, leaves := len(l.splits), len(b.f.Weights)
 	b.f.Nodes = make([]TreeNode, n+leaves)
 	for i := range n {
-		node := TreeNode{Mode: TreeMode(modes.Data[i]), Value: splits[i],
-			MissingTrue: tracks != nil && tracks[i] == 1}
-		if node.Mode > BranchMember {
-			return b.Errorf(op.ErrAttr, "nodes_modes has %d, want 0 to 6", node.Mode)
-		}
-		if node.Feature, err = b.feature(features[i]); err != nil {
+		if b.f.Nodes[i], err = b.split(&l, i); err != nil {
 			return err
 		}
-		if node.True, err = b.branch(trues[i], trueLeafs[i] != 0, n); err != nil {
-			return err
-		}
-		if node.False, err = b.branch(falses[i], falseLeafs[i] != 0, n); err != nil {
-			return err
-		}
-		b.f.Nodes[i] = node
 	}
 	for i := range leaves {
 		b.f.Nodes[n+i] = TreeNode{Mode: TreeLeaf, True: int32(i), False: int32(i + 1)}
@@ -274,6 +255,57 @@ func (b *forestBuilder) readSplits() error {
 		return err
 	}
 	return b.readSets(n)
+}
+
+// splitLists are the attributes about interior nodes, with an element for each.
+type splitLists struct {
+	splits                                         []float64
+	modes                                          *tensor.Tensor
+	features, trues, falses, trueLeafs, falseLeafs []int64
+	tracks                                         []int64 // nil when no node has one
+}
+
+func (b *forestBuilder) splitLists() (l splitLists, err error) {
+	as := b.Attrs
+	if l.splits, err = b.numbers("", "nodes_splits"); err != nil {
+		return l, err
+	}
+	l.modes = as.Tensor("nodes_modes")
+	if l.modes == nil || l.modes.DType != tensor.Uint8 {
+		return l, b.Errorf(op.ErrAttr, "nodes_modes is not a tensor of uint8")
+	}
+	l.features, l.trues, l.falses = as.Ints("nodes_featureids"), as.Ints("nodes_truenodeids"),
+		as.Ints("nodes_falsenodeids")
+	l.trueLeafs, l.falseLeafs = as.Ints("nodes_trueleafs"), as.Ints("nodes_falseleafs")
+	n, err := sameLengths(b.Call, map[string]int{"nodes_splits": len(l.splits),
+		"nodes_modes": l.modes.Len(), "nodes_featureids": len(l.features),
+		"nodes_truenodeids": len(l.trues), "nodes_falsenodeids": len(l.falses),
+		"nodes_trueleafs": len(l.trueLeafs), "nodes_falseleafs": len(l.falseLeafs)})
+	if err != nil {
+		return l, err
+	}
+	if l.tracks, err = b.tracks(n); err == nil && (n == 0 || n > math.MaxInt32-len(b.f.Weights)) {
+		err = b.Errorf(op.ErrAttr, "there are %d nodes, want at least one and fewer than 2³¹", n)
+	}
+	return l, err
+}
+
+// split reads interior node i.
+func (b *forestBuilder) split(l *splitLists, i int) (node TreeNode, err error) {
+	node = TreeNode{Mode: TreeMode(l.modes.Data[i]), Value: l.splits[i],
+		MissingTrue: l.tracks != nil && l.tracks[i] == 1}
+	if node.Mode > BranchMember {
+		return node, b.Errorf(op.ErrAttr, "nodes_modes has %d, want 0 to 6", node.Mode)
+	}
+	if node.Feature, err = b.feature(l.features[i]); err != nil {
+		return node, err
+	}
+	n := len(l.splits)
+	if node.True, err = b.branch(l.trues[i], l.trueLeafs[i] != 0, n); err != nil {
+		return node, err
+	}
+	node.False, err = b.branch(l.falses[i], l.falseLeafs[i] != 0, n)
+	return node, err
 }
 
 // readSplitHead reads what is not about interior nodes: leaves have one weight each.
@@ -289,6 +321,11 @@ func (b *forestBuilder) readSplitHead() error {
 			"post_transform is %d and aggregate_function %d, want 0 to 4 and 0 to 3", post, how)
 	}
 	b.f.post, b.f.Aggregate = postTransform(post), Aggregation(how)
+	return b.readLeaves()
+}
+
+// readLeaves reads the weights of the leaves.
+func (b *forestBuilder) readLeaves() error {
 	values, err := b.numbers("", "leaf_weights")
 	if err != nil {
 		return err

@@ -98,12 +98,7 @@ func Row(t testing.TB, call *op.Call) *op.Op {
 // panic fails the test, and checks that no input was written and that all outputs are whole.
 func Eval(t testing.TB, call *op.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	t.Helper()
-	before := make([]*tensor.Tensor, len(in))
-	for i, v := range in {
-		if v != nil {
-			before[i] = v.Clone()
-		}
-	}
+	before := clones(in)
 	c := &op.Eval{Call: call, Ctx: context.Background(), In: in,
 		Out: make([]*tensor.Tensor, call.NumOut), Alloc: Dirty}
 	err := Row(t, call).Eval(c)
@@ -124,6 +119,17 @@ func Eval(t testing.TB, call *op.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 		}
 	}
 	return c.Out, nil
+}
+
+// clones are copies of the tensors that are there.
+func clones(in []*tensor.Tensor) []*tensor.Tensor {
+	out := make([]*tensor.Tensor, len(in))
+	for i, v := range in {
+		if v != nil {
+			out[i] = v.Clone()
+		}
+	}
+	return out
 }
 
 // Dirty provides outputs whose contents an evaluation must overwrite.
@@ -216,6 +222,11 @@ func Holds(ty op.Type, v *tensor.Tensor, env map[string]int) error {
 			return fmt.Errorf("rule says %v, have %v for %v", ty, v.Shape, env)
 		}
 	}
+	return holdsElems(ty, v, env)
+}
+
+// holdsElems is [Holds] of the elements that the type knows.
+func holdsElems(ty op.Type, v *tensor.Tensor, env map[string]int) error {
 	if ty.Elems == nil {
 		return nil
 	}
