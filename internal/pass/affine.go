@@ -156,15 +156,9 @@ func (s *scope) intoConv(n *graph.Node, y *graph.Value, f affine) *Patch {
 		!m.In[1].IsConst() || m.In[1].Const().DType != tensor.Float32 {
 		return nil
 	}
-	bias := make([]float64, len(f.scale))
-	if len(m.In) > 2 && m.In[2] != nil {
-		if bias = constants(m.In[2]); len(bias) != len(f.scale) {
-			return nil
-		}
-	}
-	b := make([]float32, len(bias))
-	for i := range b {
-		b[i] = float32(bias[i]*f.scale[i] + f.shift[i])
+	b := f.biasOf(m)
+	if b == nil {
+		return nil
 	}
 	name := n.Out[0].Name + "_bias"
 	if isScaled(m) || !s.portable && large(m) {
@@ -177,6 +171,21 @@ func (s *scope) intoConv(n *graph.Node, y *graph.Value, f affine) *Patch {
 	weights := holding(m.In[1], w)
 	return instead(n, operator(n, "", m.Type, m.Version, m.Attrs, m.In[0], weights,
 		graph.NewConst(name, tensor.From(b, len(b)))))
+}
+
+// biasOf is what a convolution's bias becomes: zero where it has none, nil where it does not fit.
+func (f affine) biasOf(m *graph.Node) []float32 {
+	bias := make([]float64, len(f.scale))
+	if len(m.In) > 2 && m.In[2] != nil {
+		if bias = constants(m.In[2]); len(bias) != len(f.scale) {
+			return nil
+		}
+	}
+	b := make([]float32, len(bias))
+	for i := range b {
+		b[i] = float32(bias[i]*f.scale[i] + f.shift[i])
+	}
+	return b
 }
 
 // leastScaled is the size in bytes of weights that are worth not being copied.

@@ -94,6 +94,11 @@ func productOf(n *graph.Node) (p productSize, ok bool) {
 	if len(x) < 2 || len(w) < 2 || len(out) < 1 {
 		return p, false
 	}
+	return p, p.matrices(n, x, w, out)
+}
+
+// matrices sets the sizes of a product of matrices; false when one is empty.
+func (p *productSize) matrices(n *graph.Node, x, w, out []int) bool {
 	p.k = float64(x[len(x)-1])
 	if n.Type == "Gemm" && n.Attrs.Bool("transA", false) {
 		p.k = float64(x[0])
@@ -104,10 +109,10 @@ func productOf(n *graph.Node) (p productSize, ok bool) {
 		p.batch = float64(volume(w[:len(w)-2]))
 	}
 	if p.k == 0 || p.n == 0 {
-		return p, false
+		return false
 	}
 	p.m = float64(volume(out)) / p.n / p.batch
-	return p, true
+	return true
 }
 
 // convSize is the product of a convolution: weights by patches, a group at a time.

@@ -99,6 +99,23 @@ func choiceOf(n *graph.Node, f *ampFlow, p Precision, on *compute.Costs) AmpChoi
 // savedOf lists the values of a graph that wait: those that are kept in 16 bits, and others with
 // what keeps them in float32.
 func savedOf(g *graph.Graph, p Precision) []AmpSaved {
+	list := keptInHalf(g)
+	f := newSaving(g, p)
+	if f.behind == nil {
+		return list
+	}
+	for _, s := range f.waiting() {
+		if s.wide == "" {
+			s.wide = "less is alive while it waits than at the most"
+		}
+		list = append(list, AmpSaved{s.value.Name, false, s.bytes, f.g.Nodes[s.to].Out[0].Name,
+			s.wide})
+	}
+	return list
+}
+
+// keptInHalf tells of the values that a pass has halved while they wait.
+func keptInHalf(g *graph.Graph) []AmpSaved {
 	var list []AmpSaved
 	index := map[*graph.Value]bool{}
 	for _, n := range g.Nodes {
@@ -113,17 +130,6 @@ func savedOf(g *graph.Graph, p Precision) []AmpSaved {
 		k, _ := n.Out[0].Type.Count().Int()
 		list = append(list, AmpSaved{from.In[0].Name, true, int64(2 * k), n.Out[0].Name,
 			"waits in 16 bits from here on"})
-	}
-	f := newSaving(g, p)
-	if f.behind == nil {
-		return list
-	}
-	for _, s := range f.waiting() {
-		if s.wide == "" {
-			s.wide = "less is alive while it waits than at the most"
-		}
-		list = append(list, AmpSaved{s.value.Name, false, s.bytes, f.g.Nodes[s.to].Out[0].Name,
-			s.wide})
 	}
 	return list
 }

@@ -145,12 +145,7 @@ func (f *saving) plan() map[*graph.Node][]*saved {
 	}
 	waiting := slices.DeleteFunc(f.waiting(), func(v *saved) bool { return v.wide != "" })
 	for len(waiting) > 0 {
-		peak := 0
-		for i, n := range f.live {
-			if n > f.live[peak] {
-				peak = i
-			}
-		}
+		peak := f.peak()
 		left := waiting[:0]
 		halved := false
 		for _, v := range waiting {
@@ -159,21 +154,37 @@ func (f *saving) plan() map[*graph.Node][]*saved {
 				continue
 			}
 			halved = true
-			for i := v.from + 1; i < v.to; i++ {
-				f.live[i] -= v.bytes
-			}
-			for _, n := range v.readers {
-				todo[n] = append(todo[n], v)
-			}
-			if v.downAt != nil && !slices.Contains(v.readers, v.downAt) {
-				todo[v.downAt] = append(todo[v.downAt], v)
-			}
+			f.halve(v, todo)
 		}
 		if waiting = left; !halved {
 			break
 		}
 	}
 	return todo
+}
+
+// peak is the node at which most is alive: the first of several.
+func (f *saving) peak() int {
+	peak := 0
+	for i, n := range f.live {
+		if n > f.live[peak] {
+			peak = i
+		}
+	}
+	return peak
+}
+
+// halve counts v as halved while it waits, and notes it at the nodes that then change.
+func (f *saving) halve(v *saved, todo map[*graph.Node][]*saved) {
+	for i := v.from + 1; i < v.to; i++ {
+		f.live[i] -= v.bytes
+	}
+	for _, n := range v.readers {
+		todo[n] = append(todo[n], v)
+	}
+	if v.downAt != nil && !slices.Contains(v.readers, v.downAt) {
+		todo[v.downAt] = append(todo[v.downAt], v)
+	}
 }
 
 // waiting lists the values that may be kept in 16 bits, and counts what is alive where.
@@ -188,10 +199,7 @@ func (f *saving) waiting() (list []*saved) {
 			if v == nil || f.rootOf(v) != v {
 				continue
 			}
-			last := i
-			for _, r := range f.reads[v] {
-				last = max(last, r.at)
-			}
+			last := f.lastRead(v, i)
 			if outputs[v] {
 				last = len(f.live) - 1
 			}
@@ -205,6 +213,14 @@ func (f *saving) waiting() (list []*saved) {
 		}
 	}
 	return list
+}
+
+// lastRead is the last node that reads v, which node i gives; i when none does.
+func (f *saving) lastRead(v *graph.Value, i int) int {
+	for _, r := range f.reads[v] {
+		i = max(i, r.at)
+	}
+	return i
 }
 
 // gap is the longest time for which value v, which node i computes, waits for its readers; nil

@@ -71,6 +71,17 @@ func (s *scope) attention(n *graph.Node) *Patch {
 		return nil
 	}
 	bias, adds := a.bias(n)
+	in := []*graph.Value{a.q, a.k, a.v, a.keep, bias}
+	for in[len(in)-1] == nil {
+		in = in[:len(in)-1]
+	}
+	p := instead(n, operator(n, op.FusedDomain, "Attention", 1, a.attrs(), in...))
+	p.Insert = append(adds, p.Insert...)
+	return p
+}
+
+// attrs are the attributes of the fused operator.
+func (a *attended) attrs() op.Attrs {
 	attrs := op.Attrs{op.FloatAttr("scale", float32(a.scale))}
 	if a.keep != nil {
 		attrs = append(attrs, op.FloatAttr("hidden", a.hidden))
@@ -81,13 +92,7 @@ func (s *scope) attention(n *graph.Node) *Patch {
 	if a.rowsFirst != [4]int64{} {
 		attrs = append(attrs, op.IntsAttr("rows_first", a.rowsFirst[:]...))
 	}
-	in := []*graph.Value{a.q, a.k, a.v, a.keep, bias}
-	for in[len(in)-1] == nil {
-		in = in[:len(in)-1]
-	}
-	p := instead(n, operator(n, op.FusedDomain, "Attention", 1, attrs, in...))
-	p.Insert = append(adds, p.Insert...)
-	return p
+	return attrs
 }
 
 // overLast reports whether a softmax runs over the last axis alone.

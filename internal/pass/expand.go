@@ -72,11 +72,8 @@ func expanded(n *graph.Node, e *op.Expansion) *Patch {
 		values[i] = v
 	}
 	name := n.Name
-	for _, v := range n.Out {
-		if v != nil {
-			name = v.Name
-			break
-		}
+	if i := slices.IndexFunc(n.Out, given); i >= 0 {
+		name = n.Out[i].Name
 	}
 	for i, t := range e.Consts {
 		values[i] = graph.NewConst(name+"_const", t)
@@ -85,7 +82,7 @@ func expanded(n *graph.Node, e *op.Expansion) *Patch {
 	p := &Patch{}
 	for _, s := range e.Steps {
 		m := stepNode(n.Name, name, &s, values, read)
-		if slices.ContainsFunc(m.Out, func(v *graph.Value) bool { return v != nil }) {
+		if slices.ContainsFunc(m.Out, given) {
 			p.Insert = append(p.Insert, m)
 		}
 	}
@@ -96,6 +93,9 @@ func expanded(n *graph.Node, e *op.Expansion) *Patch {
 	}
 	return p
 }
+
+// given reports whether there is a value: optional ones that are left out are nil.
+func given(v *graph.Value) bool { return v != nil }
 
 // stepNode makes the node of one step of an expansion. It reads values, by number, and adds those
 // that it computes and that are read, named after name.

@@ -72,10 +72,21 @@ func nhwcConv(n *graph.Node) bool {
 	if !midway(zero) {
 		return false
 	}
+	if !constantBut(n, w.Shape[0]) {
+		return false
+	}
+	window, group, ok := convWindow(n, w.Shape)
+	return ok && (group == 1 && onesOnly(window.Dilation) ||
+		group > 1 && group == w.Shape[0] && w.Shape[1] == 1)
+}
+
+// constantBut reports whether all operands of a QLinearConv but image and weights are constants: one
+// number, or one for each of the outputs where the operator takes that.
+func constantBut(n *graph.Node, outputs int) bool {
 	for i, v := range n.In {
 		most := 1
 		if i == 4 || i == 5 || i >= 8 && i != 11 {
-			most = w.Shape[0]
+			most = outputs
 		}
 		if i == 0 || i == 3 || v == nil {
 			continue
@@ -84,9 +95,7 @@ func nhwcConv(n *graph.Node) bool {
 			return false
 		}
 	}
-	window, group, ok := convWindow(n, w.Shape)
-	return ok && (group == 1 && onesOnly(window.Dilation) ||
-		group > 1 && group == w.Shape[0] && w.Shape[1] == 1)
+	return true
 }
 
 // sumsPatches reports whether a convolution of one group needs, in ONNX's layout, the sums of its

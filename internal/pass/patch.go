@@ -101,14 +101,22 @@ func (s *scope) typeInserted(p *Patch) error {
 		}
 	}
 	for _, r := range p.Replace {
-		if err := sameValue(r.Old.Type, r.New.Type); err != nil {
-			return fmt.Errorf("value %q: %w", r.Old.Name, err)
+		if err := sameTypes(r.Old, r.New); err != nil {
+			return err
 		}
 	}
 	for _, o := range p.Operands {
-		if err := sameValue(o.Old.Type, o.New.Type); err != nil {
-			return fmt.Errorf("value %q: %w", o.Old.Name, err)
+		if err := sameTypes(o.Old, o.New); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// sameTypes checks that one value can stand for another.
+func sameTypes(old, by *graph.Value) error {
+	if err := sameValue(old.Type, by.Type); err != nil {
+		return fmt.Errorf("value %q: %w", old.Name, err)
 	}
 	return nil
 }

@@ -53,45 +53,62 @@ func startQDQ(s *scope) rule {
 		if p := dropClip(s, n, out); p != nil {
 			return p
 		}
-		m := producer(n.In[0])
-		if m == nil || !s.only(n.In[0]) {
-			return nil
-		}
-		if p := addBytes(n, m, out); p != nil {
-			return p
-		}
-		if p := s.elementwise(n, m, out); p != nil {
-			return p
-		}
-		if p := s.gemmOfBytes(n, m, out); p != nil {
-			return p
-		}
-		if !is(m, "Conv") && !is(m, "MatMul") {
-			return nil
-		}
-		x, w := from(m.In[0], "DequantizeLinear"), from(m.In[1], "DequantizeLinear")
-		if x == nil || w == nil || !w.In[0].IsConst() {
-			return nil
-		}
-		a, okA := gridOf(x)
-		b, okB := gridOf(w)
-		if !okA || !okB || a.scale.Const().Len() != 1 || !perOutput(m, w, b) {
-			return nil
-		}
-		in := []*graph.Value{x.In[0], a.scale, a.zero, w.In[0], b.scale, b.zero, out.scale,
-			out.zero}
-		if m.Type == "MatMul" {
-			return instead(n, operator(n, "", "QLinearMatMul", min(s.opset, 20), nil, in...))
-		}
-		if len(m.In) > 2 && m.In[2] != nil {
-			bias, ok := intBias(m.In[2], a, b)
-			if !ok {
-				return nil
-			}
-			in = append(in, bias)
-		}
-		return instead(n, operator(n, "", "QLinearConv", min(s.opset, 20), m.Attrs, in...))
+		return s.ofBytes(n, out)
 	}
+}
+
+// ofBytes computes on integers what n quantises, where the operands come from bytes.
+func (s *scope) ofBytes(n *graph.Node, out qGrid) *Patch {
+	m := producer(n.In[0])
+	if m == nil || !s.only(n.In[0]) {
+		return nil
+	}
+	if p := addBytes(n, m, out); p != nil {
+		return p
+	}
+	if p := s.elementwise(n, m, out); p != nil {
+		return p
+	}
+	if p := s.gemmOfBytes(n, m, out); p != nil {
+		return p
+	}
+	return s.productOfBytes(n, m, out)
+}
+
+// productOfBytes makes a product or convolution m of bytes, which n quantises again, one of
+// integers.
+func (s *scope) productOfBytes(n, m *graph.Node, out qGrid) *Patch {
+	if !is(m, "Conv") && !is(m, "MatMul") {
+		return nil
+	}
+	x, w := from(m.In[0], "DequantizeLinear"), from(m.In[1], "DequantizeLinear")
+	if x == nil || w == nil || !w.In[0].IsConst() {
+		return nil
+	}
+	a, okA := gridOf(x)
+	b, okB := gridOf(w)
+	if !okA || !okB || a.scale.Const().Len() != 1 || !perOutput(m, w, b) {
+		return nil
+	}
+	in := []*graph.Value{x.In[0], a.scale, a.zero, w.In[0], b.scale, b.zero, out.scale,
+		out.zero}
+	if m.Type == "MatMul" {
+		return instead(n, operator(n, "", "QLinearMatMul", min(s.opset, 20), nil, in...))
+	}
+	in, ok := withIntBias(in, m, a, b)
+	if !ok {
+		return nil
+	}
+	return instead(n, operator(n, "", "QLinearConv", min(s.opset, 20), m.Attrs, in...))
+}
+
+// withIntBias adds the bias of m, if it has one, in integers on the grids of its operands a and b.
+func withIntBias(in []*graph.Value, m *graph.Node, a, b qGrid) (with []*graph.Value, ok bool) {
+	if len(m.In) <= 2 || m.In[2] == nil {
+		return in, true
+	}
+	bias, ok := intBias(m.In[2], a, b)
+	return append(in, bias), ok
 }
 
 // qGrid is the constant scale and zero point of a quantising node, of type uint8 or int8.

@@ -26,17 +26,19 @@ func (s *scope) gemmOfBytes(n, m *graph.Node, out qGrid) *Patch {
 	}
 	kernel := *w.In[0].Const()
 	kernel.Shape = append([]int{rows, kernel.Shape[1]}, 1, 1)
-	in := []*graph.Value{nil, a.scale, a.zero, graph.NewConst(w.In[0].Name, &kernel), b.scale,
-		b.zero, out.scale, out.zero}
-	if len(m.In) > 2 && m.In[2] != nil {
-		bias, ok := intBias(m.In[2], a, b)
-		if !ok || bias.Const().Len() != rows {
-			return nil
-		}
-		in = append(in, bias)
+	in, ok := withIntBias([]*graph.Value{x, a.scale, a.zero, graph.NewConst(w.In[0].Name, &kernel),
+		b.scale, b.zero, out.scale, out.zero}, m, a, b)
+	if !ok || len(in) > 8 && in[8].Const().Len() != rows {
+		return nil
 	}
+	return s.onePixelConv(n, in)
+}
+
+// onePixelConv computes a product as the convolution, by these operands, of an image of one pixel.
+func (s *scope) onePixelConv(n *graph.Node, in []*graph.Value) *Patch {
 	shape := graph.NewConst(n.Name+"_pixel", tensor.From([]int64{0, 0, 1, 1}, 4))
-	pixel := graph.NewNode(n.Name, "Reshape", s.opset, nil, []*graph.Value{x, shape}, n.Out[0].Name)
+	pixel := graph.NewNode(n.Name, "Reshape", s.opset, nil, []*graph.Value{in[0], shape},
+		n.Out[0].Name)
 	in[0] = pixel.Out[0]
 	conv := operator(n, "", "QLinearConv", min(s.opset, 20),
 		op.Attrs{op.IntsAttr("kernel_shape", 1, 1)}, in...)

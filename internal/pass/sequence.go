@@ -187,12 +187,8 @@ func (s *scope) splitItems(n *graph.Node) *Patch {
 	if s.output[v] {
 		return nil
 	}
-	for _, r := range s.readers(v) {
-		_, known := position(r, 1, maxItems, 0)
-		if !is(r, "SequenceAt") && !is(r, "SequenceLength") && !is(r, "ConcatFromSequence") ||
-			is(r, "SequenceAt") && !known {
-			return nil
-		}
+	if !s.readByPlace(v) {
+		return nil
 	}
 	axis, parts := splitParts(n)
 	if len(parts) == 0 || len(parts) > maxItems {
@@ -210,6 +206,18 @@ func (s *scope) splitItems(n *graph.Node) *Patch {
 	p.Insert = append(p.Insert, list)
 	p.Replace = []Replacement{{v, list.Out[0]}}
 	return p
+}
+
+// readByPlace reports whether all that read a sequence take its length, all of it or a known item.
+func (s *scope) readByPlace(v *graph.Value) bool {
+	for _, r := range s.readers(v) {
+		_, known := position(r, 1, maxItems, 0)
+		if !is(r, "SequenceAt") && !is(r, "SequenceLength") && !is(r, "ConcatFromSequence") ||
+			is(r, "SequenceAt") && !known {
+			return false
+		}
+	}
+	return true
 }
 
 // splitNode makes the Split, whose lengths are an input since opset 13.
