@@ -117,7 +117,7 @@ func (a *attrMessage) complete() error {
 
 // plain converts an attribute that is neither graph nor of a kind that weir does not have.
 func (a *attrMessage) plain(files *externalFiles) (op.Attr, error) {
-	out := op.Attr{Name: a.name, Kind: a.kind}
+	out, err := op.Attr{Name: a.name, Kind: a.kind}, error(nil)
 	switch a.kind {
 	case op.AttrFloat:
 		out.Floats = []float32{a.f}
@@ -132,20 +132,14 @@ func (a *attrMessage) plain(files *externalFiles) (op.Attr, error) {
 	case op.AttrStrings:
 		out.Strings = orEmpty(a.strings)
 	case op.AttrTensor:
-		t, err := a.t.decode(files)
-		if err != nil {
-			return op.Attr{}, fmt.Errorf("attribute %q: %w", a.name, err)
-		}
-		out.Tensor = t
+		out.Tensor, err = a.t.decode(files)
 	case op.AttrType:
-		t, err := a.typ.opType()
-		if err != nil {
-			return op.Attr{}, fmt.Errorf("attribute %q: %w", a.name, err)
-		}
-		out.Type = t
+		out.Type, err = a.typ.opType()
 	default:
-		return op.Attr{}, fmt.Errorf("attribute %q: %w: weir reads no attributes of type %d",
-			a.name, op.ErrUnsupported, a.kind)
+		err = fmt.Errorf("%w: weir reads no attributes of type %d", op.ErrUnsupported, a.kind)
+	}
+	if err != nil {
+		return op.Attr{}, fmt.Errorf("attribute %q: %w", a.name, err)
 	}
 	return out, nil
 }

@@ -112,19 +112,8 @@ func (e *externalFiles) mapInside(name string) (*mapping, error) {
 		data, err := readInside(e.fsys, e.dir, filepath.ToSlash(name))
 		return &mapping{data: data}, err
 	}
-	if e.root == nil {
-		root, err := os.OpenRoot(e.dir)
-		if err != nil {
-			return nil, err
-		}
-		e.root = root
-	}
-	info, err := e.root.Stat(name)
-	if err != nil {
-		return nil, fmt.Errorf("%w; keep it next to the model", err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, errors.New("is not a regular file")
+	if err := e.regular(name); err != nil {
+		return nil, err
 	}
 	f, err := e.root.Open(name)
 	if err != nil {
@@ -137,6 +126,25 @@ func (e *externalFiles) mapInside(name string) (*mapping, error) {
 		}
 	}
 	return mapFile(f, e.copied)
+}
+
+// regular checks that there is a regular file of that name in the model's folder.
+func (e *externalFiles) regular(name string) error {
+	if e.root == nil {
+		root, err := os.OpenRoot(e.dir)
+		if err != nil {
+			return err
+		}
+		e.root = root
+	}
+	info, err := e.root.Stat(name)
+	if err != nil {
+		return fmt.Errorf("%w; keep it next to the model", err)
+	}
+	if !info.Mode().IsRegular() {
+		return errors.New("is not a regular file")
+	}
+	return nil
 }
 
 // readInside reads a file below a folder of a file system. It follows no links, which could lead
@@ -232,6 +240,11 @@ func mapFile(f *os.File, copied bool) (*mapping, error) {
 		data, err := ReadAll(f)
 		return &mapping{data: data}, err
 	}
+	return copyFile(f, info)
+}
+
+// copyFile reads a regular file, which must stay as info says it was.
+func copyFile(f *os.File, info os.FileInfo) (*mapping, error) {
 	var all bytes.Buffer
 	if info.Size() < math.MaxInt-bytes.MinRead {
 		all.Grow(int(info.Size()) + bytes.MinRead)

@@ -121,7 +121,27 @@ func (f *functionBody) parts(n *graph.Node, ins []string) (string, error) {
 	if n.Type == "Silu" {
 		return f.call("Mul", nil, ins[0], f.call("Sigmoid", nil, ins[0])), nil
 	}
-	var attrs []*message
+	own := fusedInputs[n.Type]
+	if len(ins) > weightScale && ins[weightScale] != "" {
+		ins[1] = f.scaled(ins[1], ins[weightScale], len(n.In[1].Type.Shape))
+	}
+	if n.Type == "MatMul" && n.Attrs.Bool("transB", false) {
+		ins[1] = f.call("Transpose", nil, ins[1])
+	}
+	y := f.call(n.Type, referred(n), trimmed(ins[:min(own, len(ins))])...)
+	if len(ins) > own && ins[own] != "" {
+		y = f.call("Add", nil, y, ins[own])
+	}
+	name := n.Attrs.String("activation", "")
+	if name == "" {
+		return y, nil
+	}
+	return f.activation(n, name, y)
+}
+
+// referred are the attributes of the product in a fused operator, each of which refers to that of
+// the call.
+func referred(n *graph.Node) (attrs []*message) {
 	for _, a := range n.Attrs {
 		if !strings.HasPrefix(a.Name, "activation") && !(n.Type == "MatMul" && a.Name == "transB") {
 			r := &message{}
@@ -131,26 +151,16 @@ func (f *functionBody) parts(n *graph.Node, ins []string) (string, error) {
 			attrs = append(attrs, r)
 		}
 	}
-	own := fusedInputs[n.Type]
-	if len(ins) > weightScale && ins[weightScale] != "" {
-		shape := slices.Repeat([]int64{1}, max(1, len(n.In[1].Type.Shape)))
-		shape[0] = -1
-		by := f.call("Constant",
-			[]*message{attrProto(op.TensorAttr("value", tensor.From(shape, len(shape))))})
-		ins[1] = f.call("Mul", nil, ins[1], f.call("Reshape", nil, ins[weightScale], by))
-	}
-	if n.Type == "MatMul" && n.Attrs.Bool("transB", false) {
-		ins[1] = f.call("Transpose", nil, ins[1])
-	}
-	y := f.call(n.Type, attrs, trimmed(ins[:min(own, len(ins))])...)
-	if len(ins) > own && ins[own] != "" {
-		y = f.call("Add", nil, y, ins[own])
-	}
-	name := n.Attrs.String("activation", "")
-	if name == "" {
-		return y, nil
-	}
-	return f.activation(n, name, y)
+	return attrs
+}
+
+// scaled multiplies weights of a rank by the scale of each of their rows.
+func (f *functionBody) scaled(weights, scale string, rank int) string {
+	shape := slices.Repeat([]int64{1}, max(1, rank))
+	shape[0] = -1
+	by := f.call("Constant",
+		[]*message{attrProto(op.TensorAttr("value", tensor.From(shape, len(shape))))})
+	return f.call("Mul", nil, weights, f.call("Reshape", nil, scale, by))
 }
 
 // clip writes Clip without the bounds that are infinite.
@@ -187,13 +197,18 @@ func (f *functionBody) activation(n *graph.Node, name, x string) (string, error)
 	case "Gelu":
 		return f.gelu(x, f.call("Erf", nil, f.call("Mul", nil, x, f.scalar(1/math.Sqrt2)))), nil
 	case "GeluTanh":
-		cubed := f.call("Mul", nil, f.call("Mul", nil, x, x), x)
-		sum := f.call("Add", nil, x, f.call("Mul", nil, cubed, f.scalar(0.044715)))
-		return f.gelu(x, f.call("Tanh", nil,
-			f.call("Mul", nil, sum, f.scalar(math.Sqrt(2/math.Pi))))), nil
+		return f.geluTanh(x), nil
 	}
 	return "", fmt.Errorf("%v: %w: activation %q has no form in ONNX's own operators", n,
 		op.ErrUnsupported, name)
+}
+
+// geluTanh is Gelu with a hyperbolic tangent for the error function.
+func (f *functionBody) geluTanh(x string) string {
+	cubed := f.call("Mul", nil, f.call("Mul", nil, x, x), x)
+	sum := f.call("Add", nil, x, f.call("Mul", nil, cubed, f.scalar(0.044715)))
+	return f.gelu(x, f.call("Tanh", nil,
+		f.call("Mul", nil, sum, f.scalar(math.Sqrt(2/math.Pi)))))
 }
 
 // gelu writes 0.5·x·(1 + t).

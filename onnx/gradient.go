@@ -60,16 +60,9 @@ func refuseInBodies(g *graph.Graph) error {
 
 // gradient writes the nodes of one Gradient: y by each of xs, zs held.
 func (b *builder) gradient(g *graph.Graph, n *graph.Node) error {
-	xs, zs := n.Attrs.Strings("xs"), n.Attrs.Strings("zs")
-	if len(n.In) != len(xs)+len(zs) || len(n.Out) > len(xs) {
-		return formatErr("has %d inputs and %d outputs for %d tensors xs and %d zs", len(n.In),
-			len(n.Out), len(xs), len(zs))
-	}
-	for i, name := range slices.Concat(xs, zs) {
-		if n.In[i] == nil || n.In[i].Name != name {
-			return fmt.Errorf("%w: input %d is not the tensor %q that it stands for",
-				op.ErrUnsupported, i, name)
-		}
+	xs := n.Attrs.Strings("xs")
+	if err := checkGradient(n, xs, n.Attrs.Strings("zs")); err != nil {
+		return err
 	}
 	y := find(g, n.Attrs.String("y", ""))
 	if y == nil {
@@ -89,6 +82,21 @@ func (b *builder) gradient(g *graph.Graph, n *graph.Node) error {
 		out.Producer, out.Index = id, 0
 		g.Nodes = append(g.Nodes, id)
 		guess(id)
+	}
+	return nil
+}
+
+// checkGradient checks that the inputs of a Gradient are the tensors that xs and zs name.
+func checkGradient(n *graph.Node, xs, zs []string) error {
+	if len(n.In) != len(xs)+len(zs) || len(n.Out) > len(xs) {
+		return formatErr("has %d inputs and %d outputs for %d tensors xs and %d zs", len(n.In),
+			len(n.Out), len(xs), len(zs))
+	}
+	for i, name := range slices.Concat(xs, zs) {
+		if n.In[i] == nil || n.In[i].Name != name {
+			return fmt.Errorf("%w: input %d is not the tensor %q that it stands for",
+				op.ErrUnsupported, i, name)
+		}
 	}
 	return nil
 }

@@ -199,16 +199,7 @@ func (d *decoder) typ(x field, t *typeMessage) error {
 	}
 	defer func() { d.typeDepth-- }()
 	holds := func(kind string, rules ...rule) func(field) error {
-		of := func(x field) error {
-			t.of = &typeMessage{}
-			return errors.Join(d.typ(x, t.of), d.count())
-		}
-		return func(x field) error {
-			t.kind, t.of = kind, nil
-			err := fields("TypeProto."+kind, x.bytes,
-				append(rules, rule{protowire.Number(1 + len(rules)), of})...)
-			return errors.Join(err, x.want(protowire.BytesType))
-		}
+		return d.holder(t, kind, rules)
 	}
 	other := func(kind string) func(field) error {
 		return func(field) error { t.kind = kind; return nil }
@@ -226,6 +217,20 @@ func (d *decoder) typ(x field, t *typeMessage) error {
 			return errors.Join(err, x.want(protowire.BytesType))
 		}})
 	return errors.Join(err, x.want(protowire.BytesType))
+}
+
+// holder reads the type of a container of a kind, whose rules are followed by that of its elements.
+func (d *decoder) holder(t *typeMessage, kind string, rules []rule) func(field) error {
+	of := func(x field) error {
+		t.of = &typeMessage{}
+		return errors.Join(d.typ(x, t.of), d.count())
+	}
+	return func(x field) error {
+		t.kind, t.of = kind, nil
+		err := fields("TypeProto."+kind, x.bytes,
+			append(rules, rule{protowire.Number(1 + len(rules)), of})...)
+		return errors.Join(err, x.want(protowire.BytesType))
+	}
 }
 
 // The kinds of typeMessage that hold other values.

@@ -93,17 +93,7 @@ func (t *tensorMessage) decode(files *externalFiles) (*tensor.Tensor, error) {
 }
 
 func (t *tensorMessage) read(files *externalFiles) (*tensor.Tensor, error) {
-	d, err := elemType(t.dtype)
-	if err != nil {
-		return nil, err
-	}
-	if d == tensor.Undefined {
-		return nil, formatErr("no element type")
-	}
-	if t.segment {
-		return nil, fmt.Errorf("%w: tensors in segments", op.ErrUnsupported)
-	}
-	shape, err := sizes(t.dims)
+	d, shape, err := t.header()
 	if err != nil {
 		return nil, err
 	}
@@ -118,6 +108,21 @@ func (t *tensorMessage) read(files *externalFiles) (*tensor.Tensor, error) {
 	}
 	out.Data, err = t.bytes(files, d, n)
 	return out, err
+}
+
+// header is the element type and the shape.
+func (t *tensorMessage) header() (tensor.DType, []int, error) {
+	d, err := elemType(t.dtype)
+	switch {
+	case err != nil:
+		return d, nil, err
+	case d == tensor.Undefined:
+		return d, nil, formatErr("no element type")
+	case t.segment:
+		return d, nil, fmt.Errorf("%w: tensors in segments", op.ErrUnsupported)
+	}
+	shape, err := sizes(t.dims)
+	return d, shape, err
 }
 
 // bytes returns the n bytes of a tensor that holds no strings.

@@ -59,7 +59,24 @@ func (d *decoder) container(b []byte, kind tensor.DType) (*tensor.Tensor, error)
 	name := map[tensor.DType]string{tensor.Sequence: "SequenceProto",
 		tensor.Optional: "OptionalProto"}[kind]
 	var says int64
+	// elem_type may stand behind the items in the bytes, and is needed to judge them.
+	if err := fields(name, b, rule{2, intTo(&says)}); err != nil {
+		return nil, err
+	}
 	v := &tensor.Tensor{DType: kind}
+	if err := fields(name, b, d.items(v, name, says)...); err != nil {
+		return nil, err
+	}
+	if says < holdsNothing || says > holdsOptional || says == holdsNothing &&
+		kind == tensor.Sequence {
+		return nil, formatErr("%s: elem_type %d does not exist", name, says)
+	}
+	v.Shape = []int{len(v.Items)}
+	return v, nil
+}
+
+// items are the rules by which a container v reads its items, all of the kind that it says.
+func (d *decoder) items(v *tensor.Tensor, name string, says int64) []rule {
 	add := func(is int64, read func([]byte) (*tensor.Tensor, error)) rule {
 		return rule{protowire.Number(is + 2), func(x field) error {
 			item, err := read(x.bytes)
@@ -74,29 +91,16 @@ func (d *decoder) container(b []byte, kind tensor.DType) (*tensor.Tensor, error)
 			return errors.Join(x.want(protowire.BytesType), d.count())
 		}}
 	}
-	nested := func(kind tensor.DType) rule {
-		return add(holds[kind], func(b []byte) (*tensor.Tensor, error) {
-			return d.container(b, kind)
-		})
-	}
 	sparse := func([]byte) (*tensor.Tensor, error) {
-		return nil, fmt.Errorf("%w: sparse tensors in a %v", op.ErrUnsupported, kind)
+		return nil, fmt.Errorf("%w: sparse tensors in a %v", op.ErrUnsupported, v.DType)
 	}
-	// elem_type may stand behind the items in the bytes, and is needed to judge them.
-	if err := fields(name, b, rule{2, intTo(&says)}); err != nil {
-		return nil, err
+	rules := []rule{add(holdsTensor, d.tensorValue), add(holdsSparse, sparse)}
+	for _, kind := range []tensor.DType{tensor.Sequence, tensor.Map, tensor.Optional} {
+		rules = append(rules, add(holds[kind], func(b []byte) (*tensor.Tensor, error) {
+			return d.container(b, kind)
+		}))
 	}
-	err := fields(name, b, add(holdsTensor, d.tensorValue), add(holdsSparse, sparse),
-		nested(tensor.Sequence), nested(tensor.Map), nested(tensor.Optional))
-	if err != nil {
-		return nil, err
-	}
-	if says < holdsNothing || says > holdsOptional || says == holdsNothing &&
-		kind == tensor.Sequence {
-		return nil, formatErr("%s: elem_type %d does not exist", name, says)
-	}
-	v.Shape = []int{len(v.Items)}
-	return v, nil
+	return rules
 }
 
 // tensorValue reads a tensor of its own, unlike those of models, whose contents may lie in other
@@ -123,22 +127,9 @@ func (d *decoder) mapValue(b []byte) (*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	kd, err := elemType(key)
+	keys, err := mapKeys(key, ints, names)
 	if err != nil {
-		return nil, fmt.Errorf("MapProto: keys: %w", err)
-	}
-	var keys *tensor.Tensor
-	switch {
-	case kd == tensor.String && len(ints) == 0:
-		keys = tensor.FromStrings(names, len(names))
-	case kd == tensor.Int64 && len(names) == 0:
-		keys = tensor.From(ints, len(ints))
-	case kd.IsInteger():
-		return nil, fmt.Errorf("MapProto: %w: keys of %v; weir has string and int64",
-			op.ErrUnsupported, kd)
-	default:
-		return nil, formatErr("MapProto: keys of %v, with %d integers and %d strings", kd,
-			len(ints), len(names))
+		return nil, err
 	}
 	vector, err := flattened(values)
 	if err != nil {
@@ -149,6 +140,24 @@ func (d *decoder) mapValue(b []byte) (*tensor.Tensor, error) {
 		return nil, fmt.Errorf("MapProto: %w: %w", ErrFormat, err)
 	}
 	return m, nil
+}
+
+// mapKeys are the keys of a map, of that type of element: integers or strings.
+func mapKeys(key int64, ints []int64, names []string) (*tensor.Tensor, error) {
+	d, err := elemType(key)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("MapProto: keys: %w", err)
+	case d == tensor.String && len(ints) == 0:
+		return tensor.FromStrings(names, len(names)), nil
+	case d == tensor.Int64 && len(names) == 0:
+		return tensor.From(ints, len(ints)), nil
+	case d.IsInteger():
+		return nil, fmt.Errorf("MapProto: %w: keys of %v; weir has string and int64",
+			op.ErrUnsupported, d)
+	}
+	return nil, formatErr("MapProto: keys of %v, with %d integers and %d strings", d, len(ints),
+		len(names))
 }
 
 // flattened makes a vector of a sequence of tensors of one element.
@@ -202,12 +211,7 @@ func valueMessageOf(name string, v *tensor.Tensor) (*message, error) {
 	if v.DType == tensor.Map {
 		return m, encodeMap(m, v)
 	}
-	of := int64(holdsTensor)
-	if v.DType == tensor.Optional && len(v.Items) == 0 {
-		of = holdsNothing
-	} else if len(v.Items) > 0 && v.Items[0].DType.IsContainer() {
-		of = holds[v.Items[0].DType]
-	}
+	of := holdsWhat(v)
 	m.int(2, of)
 	for _, item := range v.Items {
 		c, err := valueMessageOf("", item)
@@ -217,6 +221,17 @@ func valueMessageOf(name string, v *tensor.Tensor) (*message, error) {
 		m.nest(protowire.Number(of+2), c)
 	}
 	return m, nil
+}
+
+// holdsWhat is the elem_type of a sequence or optional.
+func holdsWhat(v *tensor.Tensor) int64 {
+	switch {
+	case v.DType == tensor.Optional && len(v.Items) == 0:
+		return holdsNothing
+	case len(v.Items) > 0 && v.Items[0].DType.IsContainer():
+		return holds[v.Items[0].DType]
+	}
+	return holdsTensor
 }
 
 func encodeMap(m *message, v *tensor.Tensor) error {

@@ -85,12 +85,10 @@ func opsetsOf(g *graph.Graph) (map[string]int, error) {
 	// domains that no node needs are left out: others may not know them
 	out := map[string]int{"": g.Opsets[""]}
 	for domain, ns := range nodes {
-		if i := slices.IndexFunc(ns, func(n *graph.Node) bool {
-			return !hasFunction(n)
-		}); domain == fusedDomain && i >= 0 {
-			return nil, fmt.Errorf("%v: %w: other runtimes do not have this operator of weir's "+
-				"own; write the graph before the passes that make it",
-				ns[i], op.ErrUnsupported)
+		if domain == fusedDomain {
+			if err := allHaveFunctions(ns); err != nil {
+				return nil, err
+			}
 		}
 		version, err := versionFor(ns, g.Opsets[domain])
 		if err != nil {
@@ -102,6 +100,17 @@ func opsetsOf(g *graph.Graph) (map[string]int, error) {
 		out[""] = defaultOpset
 	}
 	return out, nil
+}
+
+// allHaveFunctions checks that other runtimes can compute nodes of weir's own operators.
+func allHaveFunctions(ns []*graph.Node) error {
+	for _, n := range ns {
+		if !hasFunction(n) {
+			return fmt.Errorf("%v: %w: other runtimes do not have this operator of weir's "+
+				"own; write the graph before the passes that make it", n, op.ErrUnsupported)
+		}
+	}
+	return nil
 }
 
 // defaultOpset is declared for a graph without any node of ONNX's own domain, as every model

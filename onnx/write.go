@@ -163,11 +163,7 @@ func modelProto(g *graph.Graph, o WriteOptions, ext *externalLayout) (*message, 
 		return nil, err
 	}
 	m := &message{}
-	ir := irVersion(opsets[""])
-	if len(w.functions) > 0 {
-		ir = max(ir, functionIR)
-	}
-	m.int(1, int64(ir))
+	m.int(1, int64(w.ir()))
 	m.meta(g.Meta)
 	m.nest(7, body)
 	for _, domain := range slices.Sorted(maps.Keys(opsets)) {
@@ -182,6 +178,15 @@ func modelProto(g *graph.Graph, o WriteOptions, ext *externalLayout) (*message, 
 			ErrTooLarge, m.len(), maxMessage)
 	}
 	return m, nil
+}
+
+// ir is the version of the format that the model needs.
+func (w *writer) ir() int {
+	ir := irVersion(w.opset)
+	if len(w.functions) > 0 {
+		ir = max(ir, functionIR)
+	}
+	return ir
 }
 
 func opsetProto(domain string, version int) *message {
