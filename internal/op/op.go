@@ -336,7 +336,8 @@ func InferTypes(o *Op, call *Call, in []Type, present []bool) (out []Type, err e
 	return c.Out, checkSizes(call, c.Out)
 }
 
-// checkInputs checks that what the operator needs is given, and no container where it takes tensors.
+// checkInputs checks that what the operator needs is given, and no container where it takes
+// tensors.
 func (o *Op) checkInputs(call *Call, in []Type, present []bool) error {
 	for i, there := range present {
 		if !there && o.needs(call, i) {

@@ -80,8 +80,8 @@ func nhwcConv(n *graph.Node) bool {
 		group > 1 && group == w.Shape[0] && w.Shape[1] == 1)
 }
 
-// constantBut reports whether all operands of a QLinearConv but image and weights are constants: one
-// number, or one for each of the outputs where the operator takes that.
+// constantBut reports whether all operands of a QLinearConv but image and weights are constants:
+// one number, or one for each of the outputs where the operator takes that.
 func constantBut(n *graph.Node, outputs int) bool {
 	for i, v := range n.In {
 		most := 1

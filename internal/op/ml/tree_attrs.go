@@ -72,7 +72,8 @@ func (b *forestBuilder) node(l *nodeLists, i int, index *nodeIndex) (node TreeNo
 			"nodes_modes has %q, want BRANCH_LEQ, BRANCH_LT, BRANCH_GTE, BRANCH_GT, "+
 				"BRANCH_EQ, BRANCH_NEQ or LEAF", l.modes[i])
 	}
-	node = TreeNode{Mode: mode, Value: l.values[i], MissingTrue: l.tracks != nil && l.tracks[i] == 1}
+	node = TreeNode{Mode: mode, Value: l.values[i],
+		MissingTrue: l.tracks != nil && l.tracks[i] == 1}
 	if mode == TreeLeaf {
 		return node, nil
 	}
