@@ -79,6 +79,8 @@ type results struct {
 type bench struct {
 	results
 	rounds int
+	steps  bool   // whether what operators take is printed
+	only   string // the name of the model that is trained, empty for all
 	on     *machine.Machine
 	peer   *peer
 }
@@ -94,9 +96,11 @@ func main() {
 	python := flag.String("python", "python3", "a Python that has torch")
 	rounds := flag.Int("rounds", 7, "rounds of updates that are timed; 0 times none")
 	threads := flag.Int("threads", 2, "threads of each")
+	steps := flag.Bool("steps", false, "print what each operator of an update takes")
+	only := flag.String("model", "", "the model to train; all without")
 	flag.Parse()
 	const command claims.Command = "train"
-	b := &bench{rounds: *rounds, results: results{Date: time.Now().UTC().Format("2006-01-02"),
+	b := &bench{rounds: *rounds, steps: *steps, only: *only, results: results{Date: time.Now().UTC().Format("2006-01-02"),
 		Machine: cpuinfo.ModelName(), Processor: roofline.Identify(), Cores: runtime.NumCPU(),
 		Threads: *threads, Go: runtime.Version(), Figures: map[string]float64{}}}
 	noise := claims.Start()
@@ -121,6 +125,9 @@ func (b *bench) measure(ctx context.Context, python string) (err error) {
 		return err
 	}
 	for i := range subjects {
+		if b.only != "" && b.only != subjects[i].name {
+			continue
+		}
 		for _, o := range optimizers {
 			if err := b.compare(ctx, &subjects[i], o, of); err != nil {
 				return fmt.Errorf("%s, %s: %w", subjects[i].name, o.Kind, err)
@@ -192,6 +199,11 @@ func (b *bench) compare(ctx context.Context, s *subject, o optimizer, of *batche
 	b.Torch, b.Compared = a.Torch, append(b.Compared, c)
 	if o.Kind != optimizers[len(optimizers)-1].Kind {
 		return nil
+	}
+	if b.steps {
+		if err := t.profile(ctx, os.Stderr); err != nil {
+			return err
+		}
 	}
 	return b.race(ctx, s.name, t)
 }

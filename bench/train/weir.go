@@ -106,6 +106,15 @@ func (t *training) weights() map[string]values {
 
 // next makes an update, and returns its loss.
 func (t *training) next(ctx context.Context) (float64, error) {
+	t.fill()
+	if err := t.instance.Run(ctx, device.Open); err != nil {
+		return 0, err
+	}
+	return float64(tensor.As[float32](t.instance.Outputs()[0])[0]), nil
+}
+
+// fill writes the inputs of the next update.
+func (t *training) fill() {
 	at := int(t.update) % len(t.x)
 	t.update++
 	scalars := t.optimizer.Scalars(t.optimizer.Rate, t.update)
@@ -121,10 +130,6 @@ func (t *training) next(ctx context.Context) (float64, error) {
 			copy(tensor.As[float32](to), t.x[at])
 		}
 	}
-	if err := t.instance.Run(ctx, device.Open); err != nil {
-		return 0, err
-	}
-	return float64(tensor.As[float32](t.instance.Outputs()[0])[0]), nil
 }
 
 // isData reports whether an input takes a batch.

@@ -232,19 +232,6 @@ func (x *gradient) transposedWindow(weights, small Var) Window {
 	return t.Window
 }
 
-// gradMaxPool puts the gradient where the indices say the largest elements were.
-func gradMaxPool(x *gradient) {
-	if x.Attrs.Int("storage_order", 0) != 0 {
-		x.refuse(0, "storage_order 1 numbers elements by columns")
-		return
-	}
-	if x.needs(0) {
-		v, g := x.Input(0), x.Reshape(x.d(0), -1)
-		zeros := x.filled(x.Reshape(x.Op("Size", nil, v), 1), g, 0)
-		x.set(0, x.as(x.scatter(zeros, x.Reshape(x.out(1), -1), g), v))
-	}
-}
-
 // gradAveragePool spreads the gradient of each place over the elements under its window. The
 // divisor of a place, which depends on whether padding counts, is found by the same pooling of a
 // plane of ones: it is the number of elements under the window divided by their pooled average.

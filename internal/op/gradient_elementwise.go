@@ -157,7 +157,9 @@ func slopeSigmoid(x *gradient, _, y Var) Var { return x.mul(y, x.from(1, y)) }
 
 func slopeTanh(x *gradient, _, y Var) Var { return x.from(1, x.square(y)) }
 
-var gradRelu = unary(func(x *gradient, g Var) Var { return x.masked(x.above(x.out(0), 0), g) })
+var gradRelu = unary(func(x *gradient, g Var) Var {
+	return x.Ops(FusedDomain, ReluGradient, 1, 1, nil, g, x.out(0))[0]
+})
 
 var gradLeakyRelu = unary(func(x *gradient, g Var) Var {
 	return x.where(x.below(x.Input(0), 0), x.Scale(g, x.alpha(0.01)), g)

@@ -277,22 +277,49 @@ func (b *builder) normalises(n *graph.Node) bool {
 }
 
 // normalise has batch normalisations use the moments of the batch, and returns what their running
-// statistics become.
+// statistics become. One whose result goes to a Relu alone takes that in.
 func (b *builder) normalise() (rs []replaced) {
-	for _, n := range b.g.Nodes {
+	for _, n := range slices.Clone(b.g.Nodes) {
 		if !b.normalises(n) {
 			continue
 		}
-		as := op.Attrs{op.IntAttr("training_mode", 1),
+		n.Domain, n.Version, n.Attrs = op.FusedDomain, 1, op.Attrs{
 			op.FloatAttr("epsilon", n.Attrs.Float("epsilon", 1e-5)),
 			op.FloatAttr("momentum", n.Attrs.Float("momentum", 0.9))}
-		n.Version, n.Attrs = 15, as
 		n.Out = n.Out[:1]
 		for i, v := range n.In[3:5] {
 			out := &graph.Value{Name: b.fresh("statistic"), Type: v.Type, Producer: n, Index: i + 1}
 			n.Out = append(n.Out, out)
 			rs = append(rs, replaced{v.Name, out})
 		}
+		b.activate(n)
 	}
 	return rs
+}
+
+// activate has a batch normalisation compute what a Relu, its only reader, makes of its result.
+func (b *builder) activate(n *graph.Node) {
+	var reader *graph.Node
+	for _, m := range b.g.Nodes {
+		if len(m.Bodies()) > 0 {
+			return // which may read it, too
+		}
+		for _, v := range m.In {
+			if v != n.Out[0] {
+				continue
+			}
+			if reader != nil {
+				return
+			}
+			reader = m
+		}
+	}
+	if reader == nil || reader.Type != "Relu" || reader.Domain != "" ||
+		slices.Contains(b.g.Outputs, n.Out[0]) {
+		return
+	}
+	n.Attrs = append(n.Attrs, op.StringAttr("activation", "Relu"))
+	y := reader.Out[0]
+	y.Producer, y.Index, n.Out[0] = n, 0, y
+	b.g.Nodes = slices.DeleteFunc(b.g.Nodes, func(m *graph.Node) bool { return m == reader })
 }

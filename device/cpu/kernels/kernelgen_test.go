@@ -71,6 +71,10 @@ var generators = map[opKey]func(source, opKey) *sample{
 	{"", "Not"}:                               genCast,
 	{"", "Pad"}:                               genPad,
 	{op.FusedDomain, op.Unscale}:              genUnscale,
+	{op.FusedDomain, "BatchNormalization"}:    genTrainedBatchNorm,
+	{op.FusedDomain, op.BatchNormGradient}:    genBatchNormGradient,
+	{op.FusedDomain, op.MaxPoolGradient}:      genMaxPoolGradient,
+	{op.FusedDomain, op.ReluGradient}:         genReluGradient,
 }
 
 // generator finds the generator of a builder: its own or its family's.

@@ -18,7 +18,8 @@ var builders = sync.OnceValue(func() map[opKey]builder {
 		convTransposeKernels, poolKernels, movementKernels, padKernels, gatherKernels,
 		resizeKernels, lstmKernels, byteLSTMKernels, forestKernels, quantizeKernels,
 		byteProductKernels, byteConvKernels, rescaleKernels, pixelKernels, attentionKernels,
-		nBitsKernels, gruKernels, unscaleKernels,
+		nBitsKernels, gruKernels, unscaleKernels, batchNormKernels, poolGradientKernels,
+		reluGradientKernels,
 	} {
 		for k, b := range family {
 			m[k] = b

@@ -132,7 +132,15 @@ func globalPool(f reduction) builder {
 }
 
 func reduceBy(f reduction) builder {
-	return reduce(func(outer, n, inner int) compute.Kernel { return newReduce(f, outer, n, inner) })
+	neighbours := reduce(func(outer, n, inner int) compute.Kernel {
+		return newReduce(f, outer, n, inner)
+	})
+	return func(r *request) (compute.Kernel, error) {
+		if k, err := neighbours(r); k != nil || err != nil {
+			return k, err
+		}
+		return reduceAround(f, r), nil
+	}
 }
 
 // newLogSumExp is newReduce for ReduceLogSumExp, which takes two passes over its elements.
@@ -167,6 +175,21 @@ func reduce(kernel func(outer, n, inner int) compute.Kernel) builder {
 // reducedAxes returns the first and last reduced axis; false when the axes are not constant, not
 // neighbours, or none.
 func reducedAxes(r *request, rank int) (first, last int, ok bool) {
+	axes, ok := sortedAxes(r, rank)
+	if !ok {
+		return 0, 0, false
+	}
+	for i := 1; i < len(axes); i++ {
+		if axes[i] != axes[i-1]+1 {
+			return 0, 0, false
+		}
+	}
+	first, last = axes[0], axes[len(axes)-1]
+	return first, last, first >= 0 && last < rank
+}
+
+// sortedAxes are the axes that a reduction reduces; false when they are not constant, or none.
+func sortedAxes(r *request, rank int) (sorted []int, ok bool) {
 	var axes []int64
 	// later the attribute says nothing
 	if v := r.Call.Version; v < 13 || v < 18 && r.Call.Type != "ReduceSum" {
@@ -175,27 +198,24 @@ func reducedAxes(r *request, rank int) (first, last int, ok bool) {
 	if len(r.In) > 1 && r.In[1].DType != tensor.Undefined {
 		c := r.constant(1)
 		if c == nil {
-			return 0, 0, false
+			return nil, false
 		}
 		axes, _ = c.Ints()
 	}
 	if len(axes) == 0 {
-		return 0, rank - 1, rank > 0 && !r.Call.Attrs.Bool("noop_with_empty_axes", false)
+		for a := range rank {
+			sorted = append(sorted, a)
+		}
+		return sorted, rank > 0 && !r.Call.Attrs.Bool("noop_with_empty_axes", false)
 	}
-	sorted := make([]int, len(axes))
+	sorted = make([]int, len(axes))
 	for i, a := range axes {
 		if sorted[i] = int(a); a < 0 {
 			sorted[i] += rank
 		}
 	}
 	slices.Sort(sorted)
-	for i := 1; i < len(sorted); i++ {
-		if sorted[i] != sorted[i-1]+1 {
-			return 0, 0, false
-		}
-	}
-	first, last = sorted[0], sorted[len(sorted)-1]
-	return first, last, first >= 0 && last < rank
+	return sorted, true
 }
 
 // newReduce reduces the middle of [outer, n, inner].

@@ -9,7 +9,8 @@ import (
 
 // everyElementwise are the functions with a reference for each element.
 func everyElementwise() []elementwise {
-	return append(append(arithmeticCases(), elementaryCases()...), activationCases()...)
+	return append(append(append(arithmeticCases(), elementaryCases()...), activationCases()...),
+		trainingCases()...)
 }
 
 // everyFunction adds those that work on a whole row, which have no such reference.
@@ -32,6 +33,7 @@ func everyFunction() []elementwise {
 			LogSumExp(a[:n])
 			Dot(a[:n], b[:n])
 			SumSquaredDiff(a[:n], 1)
+			TotalDotDiff(a[:n], b[:n], 1)
 			MaxReduce(a[:n])
 			MinReduce(a[:n])
 			ArgMax(a[:n])

@@ -24,6 +24,7 @@ var rowSums = []struct {
 	{"Norm", func(y, x, _ []float32) { y[0] = Norm(x) }, false},
 	{"Dot", func(y, x, z []float32) { y[0] = Dot(x, z) }, false},
 	{"SumSquaredDiff", func(y, x, _ []float32) { y[0] = SumSquaredDiff(x, 0.3) }, false},
+	{"TotalDotDiff", func(y, x, z []float32) { y[0] = float32(TotalDotDiff(x, z, 0.3)) }, false},
 	{"MeanVariance", func(y, x, _ []float32) { y[0], y[1] = MeanVariance(x) }, false},
 	{"LayerNorm", func(y, x, z []float32) { LayerNorm(y[:len(x)], x, z, z, 1e-5) }, false},
 	{"LayerNorm of beta", func(y, x, z []float32) { LayerNorm(y[:len(x)], x, nil, z, 0) }, false},

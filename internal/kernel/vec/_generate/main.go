@@ -18,6 +18,7 @@ func generate(folder string) error {
 		{"reduction", reduction()},
 		{"softmax", softmax()},
 		{"norm", norm()},
+		{"training", training()},
 		{"column", columns()},
 		{"convert", convert()},
 		{"quantize", quantize()},

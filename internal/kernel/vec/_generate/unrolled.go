@@ -193,6 +193,7 @@ const (
 	unordered = 3
 	ordered   = 7
 	less      = 17
+	atMost    = 18
 	notLess   = 29 // greater or equal
 	greater   = 30
 )

@@ -1,0 +1,97 @@
+package kernels
+
+import (
+	"math"
+
+	"github.com/weirgpu/weir/internal/op"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// clips adds an activation that clips, or none.
+func (r source) clips(s *sample) {
+	switch r.IntN(3) {
+	case 0:
+		s.call.Attrs = append(s.call.Attrs, op.StringAttr("activation", "Relu"))
+	case 1:
+		s.call.Attrs = append(s.call.Attrs, op.StringAttr("activation", "Clip"),
+			op.FloatAttr("activation_alpha", -0.5), op.FloatAttr("activation_beta", 1))
+	}
+}
+
+// channelShape is a shape with channels, now and then of planes that are not gathered.
+func (r source) channelShape() []int {
+	shape := r.shape(2 + r.IntN(3))
+	shape[0], shape[1] = max(shape[0], 1), max(shape[1], 1)
+	if r.one(6) {
+		shape = []int{1 + r.IntN(3), 1 + r.IntN(3), gatheredPlane + r.IntN(200)}
+	}
+	return shape
+}
+
+func genTrainedBatchNorm(r source, key opKey) *sample {
+	shape := r.channelShape()
+	c := shape[1]
+	s := r.call(key, nil, r.floats(shape...), r.floats(c), r.floats(c), r.floats(c), r.floats(c))
+	// deviations much smaller than epsilon allows would enlarge the rounding of the mean
+	s.call.Attrs = append(s.call.Attrs, op.FloatAttr("epsilon", 0.1))
+	if r.one(2) {
+		s.call.Attrs = append(s.call.Attrs, op.FloatAttr("momentum", 0.7))
+	}
+	s.call.NumOut = 1 + r.IntN(5)
+	s.absent = []bool{false, r.one(2), r.one(2), r.one(2), r.one(2)}[:s.call.NumOut]
+	s.atol = 1e-5
+	r.clips(s)
+	return s
+}
+
+func genBatchNormGradient(r source, key opKey) *sample {
+	shape := r.channelShape()
+	c := shape[1]
+	s := r.call(key, nil, r.floats(shape...), r.floats(shape...), r.floats(c), r.floats(c),
+		r.floats(c), r.floats(c))
+	r.clips(s)
+	s.call.NumOut = 1 + r.IntN(3)
+	s.absent = []bool{false, r.one(2), r.one(2)}[:s.call.NumOut]
+	n := len(s.in[1].Data) / 4
+	s.atol = sumError(n / c)
+	// near a bound, the rounding of what the activation takes decides
+	of := func(i int) []float32 { return tensor.As[float32](s.in[i]) }
+	inner := count(shape[2:])
+	for i := range of(1) {
+		at := i / inner % c
+		for range 4 {
+			v := float64(of(1)[i]-of(4)[at])*float64(of(5)[at])*float64(of(2)[at]) +
+				float64(of(3)[at])
+			if math.Abs(v) > 1e-3 && math.Abs(v-1) > 1e-3 && math.Abs(v+0.5) > 1e-3 {
+				break
+			}
+			of(1)[i] += 0.1
+		}
+	}
+	return s
+}
+
+func genMaxPoolGradient(r source, key opKey) *sample {
+	p := genPool(r, opKey{"", "MaxPool"})
+	p.call.Version, p.call.NumOut, p.absent = 22, 1, nil
+	_, q, ok := p.request()
+	if !ok {
+		return p
+	}
+	for i, v := range tensor.As[float32](p.in[0]) {
+		tensor.As[float32](p.in[0])[i] = float32(int(2 * v)) // with equals
+		if r.one(40) {
+			tensor.As[float32](p.in[0])[i] = float32(math.NaN())
+		}
+	}
+	s := r.call(key, p.call.Attrs, r.floats((&request{q}).outShape()...), p.in[0])
+	s.atol = 1e-5
+	return s
+}
+
+func genReluGradient(r source, key opKey) *sample {
+	shape := r.shape(r.IntN(5))
+	s := r.call(key, nil, r.wild(shape...), r.wild(shape...))
+	s.exact = true
+	return s
+}

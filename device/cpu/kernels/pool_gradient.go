@@ -1,0 +1,128 @@
+package kernels
+
+import (
+	"github.com/weirgpu/weir/device/compute"
+	"github.com/weirgpu/weir/internal/kernel/conv"
+	"github.com/weirgpu/weir/internal/op"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// poolGradientKernels are the gradients of poolings over one to three spatial axes.
+var poolGradientKernels = map[opKey]builder{
+	{op.FusedDomain, op.MaxPoolGradient}: maxPoolGradient,
+}
+
+// poolGradientKernel finds in each window again where its largest element is.
+type poolGradientKernel struct {
+	plain
+	planes, per int // of which a chunk takes so many
+	in, out     int // elements of a plane
+	size        [3]int
+	axes        [3][]axisTaps // one a place
+	step        [3]int        // between taps, in elements of a plane
+}
+
+// axisTaps are the taps of a place along one axis that see the image: where the first is, in
+// elements of a plane, and how many there are.
+type axisTaps struct{ at, n int }
+
+func maxPoolGradient(r *request) (compute.Kernel, error) {
+	x, _, _ := r.in(1)
+	g, _, _ := r.in(0)
+	if !r.allFloat32(-1) || len(x) < 3 || len(x) > 5 || count(x) == 0 {
+		return nil, nil
+	}
+	win, ok := poolWindow(r.Call, x[2:])
+	if !ok {
+		return nil, nil
+	}
+	k := &poolGradientKernel{planes: x[0] * x[1], in: count(x[2:]), size: [3]int{1, 1, 1}}
+	copy(k.size[5-len(x):], g[2:])
+	k.out = k.size[0] * k.size[1] * k.size[2]
+	k.per = max(1, mapBlock/k.in)
+	pitch := 1
+	for a := 2; a >= 0; a-- {
+		k.step[a] = pitch * win.Dilate[a]
+		for at := range k.size[a] {
+			k.axes[a] = append(k.axes[a], tapsAlong(&win, a, at, pitch))
+		}
+		pitch *= win.In[a]
+	}
+	return k, nil
+}
+
+// tapsAlong are the taps of a place along an axis whose neighbours lie pitch elements apart.
+func tapsAlong(w *conv.Window, axis, place, pitch int) axisTaps {
+	from := place*w.Stride[axis] - w.PadLo[axis]
+	lo, hi := 0, w.Kernel[axis]
+	for lo < hi && from+lo*w.Dilate[axis] < 0 {
+		lo++
+	}
+	for hi > lo && from+(hi-1)*w.Dilate[axis] >= w.In[axis] {
+		hi--
+	}
+	return axisTaps{(from + lo*w.Dilate[axis]) * pitch, hi - lo}
+}
+
+// Name implements Kernel.
+func (k *poolGradientKernel) Name() string { return "pool.gradient" }
+
+// Bind implements Kernel.
+func (k *poolGradientKernel) Bind(b compute.Binding) compute.Task {
+	return &poolGradientTask{k, tensor.As[float32](b.In[0]), tensor.As[float32](b.In[1]),
+		tensor.As[float32](b.Out[0])}
+}
+
+type poolGradientTask struct {
+	*poolGradientKernel
+	g, x, dx []float32
+}
+
+// Run implements Task.
+func (t *poolGradientTask) Run(x *compute.Exec) error {
+	return x.For((t.planes+t.per-1)/t.per, t)
+}
+
+// Chunk implements Region: some planes.
+func (t *poolGradientTask) Chunk(i, _ int) {
+	for p := i * t.per; p < min((i+1)*t.per, t.planes); p++ {
+		t.plane(t.g[p*t.out:][:t.out], t.x[p*t.in:][:t.in], t.dx[p*t.in:][:t.in])
+	}
+}
+
+// plane adds the gradient of each place of a plane where its largest element is.
+func (k *poolGradientKernel) plane(g, x, dx []float32) {
+	clear(dx)
+	for _, z := range k.axes[0] {
+		for _, y := range k.axes[1] {
+			if row := g[:k.size[2]]; z.n > 0 && y.n > 0 {
+				k.row(row, x, dx, z, y)
+			}
+			g = g[k.size[2]:]
+		}
+	}
+}
+
+// row is plane for a row of places, whose taps along the other axes are given.
+func (k *poolGradientKernel) row(g, x, dx []float32, z, y axisTaps) {
+	for i, along := range k.axes[2] {
+		if along.n == 0 {
+			continue
+		}
+		found := z.at + y.at + along.at
+		best := x[found]
+		for dz := range z.n {
+			for dy := range y.n {
+				at := z.at + dz*k.step[0] + y.at + dy*k.step[1] + along.at
+				for range along.n {
+					// the last NaN wins, as in the definition
+					if v := x[at]; v > best || v != v {
+						best, found = v, at
+					}
+					at += k.step[2]
+				}
+			}
+		}
+		dx[found] += g[i]
+	}
+}
