@@ -100,7 +100,8 @@ func main() {
 	only := flag.String("model", "", "the model to train; all without")
 	flag.Parse()
 	const command claims.Command = "train"
-	b := &bench{rounds: *rounds, steps: *steps, only: *only, results: results{Date: time.Now().UTC().Format("2006-01-02"),
+	b := &bench{rounds: *rounds, steps: *steps, only: *only, results: results{
+		Date:    time.Now().UTC().Format("2006-01-02"),
 		Machine: cpuinfo.ModelName(), Processor: roofline.Identify(), Cores: runtime.NumCPU(),
 		Threads: *threads, Go: runtime.Version(), Figures: map[string]float64{}}}
 	noise := claims.Start()

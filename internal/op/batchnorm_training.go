@@ -14,8 +14,8 @@ import (
 //		weir:BatchNormalization(x, scale, bias, running mean, running variance)
 //
 // It takes ONNX's attributes epsilon and momentum; inverse is 1/√(variance + epsilon) of the batch.
-// Attribute activation is Relu or Clip, with bounds activation_alpha and activation_beta, or absent.
-// The second gives the gradients of x, scale and bias, of the gradient of y:
+// Attribute activation is Relu or Clip, with bounds activation_alpha and activation_beta, or is
+// absent. The second gives the gradients of x, scale and bias, of the gradient of y:
 //
 //	dx, dscale, dbias = weir:BatchNormalizationGradient(dy, x, scale, bias, mean, inverse)
 //
@@ -34,7 +34,7 @@ var trainedBatchNorm = []Op{
 
 // ClipBounds are the bounds of a call's fused activation that clips, infinite where there is none:
 // attribute activation is Relu, Clip or absent. Others are an error of kind [ErrAttr].
-func (c *Call) ClipBounds() (lo, hi float32, err error) {
+func ClipBounds(c *Call) (lo, hi float32, err error) {
 	inf := float32(math.Inf(1))
 	switch name := c.Attrs.String("activation", ""); name {
 	case "":
@@ -80,7 +80,7 @@ func (c *Infer) channelOutputs(x Type, i int) {
 }
 
 func inferTrainedBatchNorm(c *Infer) error {
-	if _, _, err := c.ClipBounds(); err != nil {
+	if _, _, err := ClipBounds(c.Call); err != nil {
 		return err
 	}
 	if err := SameAsInput(floatTypes)(c); err != nil {
@@ -94,7 +94,7 @@ func inferTrainedBatchNorm(c *Infer) error {
 }
 
 func inferBatchNormGradient(c *Infer) error {
-	if _, _, err := c.ClipBounds(); err != nil {
+	if _, _, err := ClipBounds(c.Call); err != nil {
 		return err
 	}
 	if err := SameAsInput(floatTypes)(c); err != nil {
@@ -160,7 +160,7 @@ func (c *Eval) giveVectors(i int, d tensor.DType, vectors ...[]float64) error {
 }
 
 func evalTrainedBatchNorm(c *Eval) error {
-	lo, hi, err := c.ClipBounds()
+	lo, hi, err := ClipBounds(c.Call)
 	if err != nil {
 		return err
 	}
@@ -193,7 +193,7 @@ func evalTrainedBatchNorm(c *Eval) error {
 }
 
 func evalBatchNormGradient(c *Eval) error {
-	lo, hi, err := c.ClipBounds()
+	lo, hi, err := ClipBounds(c.Call)
 	if err != nil {
 		return err
 	}

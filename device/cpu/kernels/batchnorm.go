@@ -122,7 +122,7 @@ func trainedBatchNorm(r *request) (compute.Kernel, error) {
 		return nil, nil
 	}
 	var err error
-	k.lo, k.hi, err = r.Call.ClipBounds()
+	k.lo, k.hi, err = op.ClipBounds(r.Call)
 	return k, err
 }
 
@@ -223,7 +223,7 @@ func batchNormGradient(r *request) (compute.Kernel, error) {
 		return nil, nil
 	}
 	var err error
-	k.lo, k.hi, err = r.Call.ClipBounds()
+	k.lo, k.hi, err = op.ClipBounds(r.Call)
 	return k, err
 }
 
