@@ -56,7 +56,7 @@ func (s *Server) inferred(ctx context.Context, name, number string, r *oip.Reque
 		ctx = telemetry.With(ctx, q)
 		defer func() { q.End(err) }()
 	}
-	v, err := s.enter(name, number)
+	v, err := s.enter(ctx, name, number, r.Parameters)
 	if v != nil {
 		q.For(v.counts, auth.From(ctx).Name)
 	}

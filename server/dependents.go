@@ -13,7 +13,8 @@ import (
 )
 
 // This file keeps ensembles as their models are: one whose models have changed is made anew behind
-// its requests, one that lacks a model is not served until that is there again, as with Triton.
+// its requests, one that lacks a model, or whose models fit together no more, is not served until
+// that is mended, as with Triton.
 
 // uses are the models that an offer is made of, each once.
 func (o *Offer) uses() (names []string) {
@@ -140,7 +141,12 @@ func (s *Server) again(ctx context.Context, m *model) (changed bool, err error) 
 	if !changed {
 		return false, nil
 	}
-	return true, s.serve(ctx, m, o)
+	err = s.serve(ctx, m, o)
+	if unfit := (errUnfit{}); errors.As(err, &unfit) {
+		_, late := s.lack(ctx, m, unfit)
+		return true, errors.Join(err, late)
+	}
+	return true, err
 }
 
 // lack ends an ensemble until its models are there again. Its turn is held.

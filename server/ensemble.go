@@ -59,7 +59,7 @@ func (s *Server) open(f *fresh) (*weir.Model, error) {
 	}
 	e, err := s.ensemble(f.Name, f.Config)
 	if err != nil {
-		return nil, err
+		return nil, errUnfit{err}
 	}
 	f.ensemble, f.Labels = e, e.labels(f.Labels)
 	f.Open = func() (*weir.Model, error) { return e.join(f.Name) }
@@ -75,6 +75,11 @@ func (s *Server) open(f *fresh) (*weir.Model, error) {
 
 // errMember is the kind of error about a model of an ensemble that is not served.
 var errMember = errors.New("a model of an ensemble is not served")
+
+// errUnfit is an error about models which an ensemble cannot be made of as they are.
+type errUnfit struct{ error }
+
+func (e errUnfit) Unwrap() error { return e.error }
 
 // ensemble finds the models of a configuration and holds against them what it says of them.
 func (s *Server) ensemble(name string, c *oip.Config) (*ensemble, error) {

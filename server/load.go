@@ -182,7 +182,7 @@ func (s *Server) admit(ctx context.Context, f *fresh) (*version, error) {
 	if err := v.configure(); err != nil {
 		return nil, err
 	}
-	v.idle, v.gone = make(chan struct{}), make(chan struct{})
+	v.idle, v.gone, v.hurry = make(chan struct{}), make(chan struct{}), make(chan struct{})
 	if v.on == nil {
 		v.pipe()
 		return v, nil
@@ -197,7 +197,7 @@ func (s *Server) admit(ctx context.Context, f *fresh) (*version, error) {
 	j := weir.Job{Name: s.jobName(v), Shapes: f.shapes,
 		Share: weir.Share{Class: weir.Opportunistic, Memory: most, Elastic: s.o.Lend,
 			Keep: kept}}
-	if v.job, err = s.fit(ctx, v, &j); errors.Is(err, weir.ErrMemory) && s.recall(ctx) {
+	if v.job, err = s.fit(ctx, v, &j); errors.Is(err, weir.ErrMemory) && s.makeRoom(ctx) {
 		v.job, err = s.fit(ctx, v, &j)
 	}
 	if err != nil {
@@ -378,6 +378,7 @@ func (s *Server) publish(m *model, served, ends []*version) error {
 	}
 	for _, v := range ends {
 		v.leaving = true
+		m.leaves(v)
 		if m.version(v.number) == nil {
 			m.others[v.n] = standing{stateUnloading, ""}
 		}
@@ -434,13 +435,11 @@ func (v *version) setTerms(terms weir.Share) error {
 	return v.queue.Set(v.admission())
 }
 
-// retire ends a version once its requests are answered, and gives back its memory as soon as their
+// retire ends a version once its requests are answered and its sequences are over, and gives back its memory as soon as their
 // answers are sent.
 func (s *Server) retire(v *version) {
 	defer close(v.gone)
-	select {
-	case <-v.idle:
-	case <-s.life.Done():
+	if !s.last(v) {
 		return // with all others
 	}
 	if err := s.discard(v); err != nil {
@@ -450,6 +449,7 @@ func (s *Server) retire(v *version) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := v.model
+	m.left = without(m.left, v)
 	if m.others[v.n].state != stateUnloading {
 		return // it is served again, or is to be
 	}
@@ -466,7 +466,7 @@ func (s *Server) discard(v *version) error {
 	if v.on != nil {
 		v.tries.Wait()
 		v.queue.Leave(true)
-		v.sequences.end(s)
+		v.sequences.close(s)
 		err = v.on.Close()
 	}
 	s.kept.Forget(v.load)

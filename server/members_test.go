@@ -18,8 +18,9 @@ import (
 	"github.com/weirgpu/weir/server/oip"
 )
 
-// TestMemberThatFitsNoMore: a pipeline whose model became one of other outputs, which no ensemble
-// can be made of any more, refuses requests, and gives nobody another output for its own.
+// TestMemberThatFitsNoMore: an ensemble whose model became one of other outputs, which it cannot be
+// made of, is not served until that model is one again that fits; a request that comes before gets
+// no other output for its own.
 func TestMemberThatFitsNoMore(t *testing.T) {
 	other := written("m", `graph "other" {
 	  opset "" 17
@@ -52,14 +53,32 @@ func TestMemberThatFitsNoMore(t *testing.T) {
 			if y, _, err := product(t.Context(), s, "e", ""); y != 4.5 || err != nil {
 				t.Fatal(y, err)
 			}
-			from.put("m", next)
-			if err := s.LoadModel(t.Context(), "m", nil); err != nil {
+			m := s.models["m"]
+			_ = m.take(t.Context())
+			if err := s.serve(t.Context(), m, Offer{"m", []Source{next}}); err != nil {
 				t.Fatal(err)
 			}
+			<-m.turn // the ensemble does not follow yet
 			y, _, err := product(t.Context(), s, "e", "")
 			if oip.KindOf(err) != oip.Unavailable || !strings.Contains(err.Error(),
 				"model m was loaded") {
 				t.Errorf("%s: it answers %v, %v", what, y, err)
+			}
+			from.put("m", next)
+			if err := s.LoadModel(t.Context(), "m", nil); err != nil {
+				t.Fatal(err)
+			}
+			_, _, err = product(t.Context(), s, "e", "")
+			if ready, _ := s.ModelReady("e", ""); ready || oip.KindOf(err) != oip.Unavailable ||
+				!strings.Contains(err.Error(), "in ensemble e, ensemble tensor mid") {
+				t.Errorf("%s: ready %v, %v", what, ready, err)
+			}
+			from.put("m", flat(t, 3))
+			if err := s.LoadModel(t.Context(), "m", nil); err != nil {
+				t.Fatal(err)
+			}
+			if y, _, err := product(t.Context(), s, "e", ""); y != 6.5 || err != nil {
+				t.Errorf("%s: %v, %v once it fits again", what, y, err)
 			}
 		})
 	}

@@ -56,13 +56,15 @@ type version struct {
 	under   int
 	leaving bool
 	idle    chan struct{}
+	hurry   chan struct{} // closed once its sequences are to end, by cut
+	once    sync.Once
 	gone    chan struct{} // closed once it holds nothing that no open answer holds
 }
 
-// rest tells who waits for it that a version which takes no more requests has none; the server's mu
-// is held.
+// rest tells who waits for it that a version which takes no more requests has none, and no
+// sequences either; the server's mu is held.
 func (v *version) rest() {
-	if v.leaving && v.under == 0 {
+	if v.leaving && v.under == 0 && !v.sequences.some() {
 		v.leaving = false
 		close(v.idle)
 	}

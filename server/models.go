@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,9 +29,10 @@ type model struct {
 	counted map[string]int // versions that have a telemetry.Model, by number
 	before  []Source       // what was served until another version became the newest
 
-	offer Offer  // what it was to serve last
-	lost  bool   // it is an ensemble that is to be served, and lacks a model
-	why   string // it is not served, "" where somebody has unloaded it
+	left  []*version // that are no longer served, and have sequences still
+	offer Offer      // what it was to serve last
+	lost  bool       // it is an ensemble that is to be served, and lacks a model
+	why   string     // it is not served, "" where somebody has unloaded it
 }
 
 // standing is where a version is that does not answer, and why.
@@ -114,6 +116,18 @@ func (s *Server) find(name, number string) (*version, error) {
 	return nil, m.absent(number)
 }
 
+// findFor is find for a request, which may be one of a sequence; s.mu is held.
+func (s *Server) findFor(ctx context.Context, name, number string, p oip.Parameters) (*version,
+	error) {
+	v, err := s.find(name, number)
+	if m := s.models[name]; m != nil {
+		if old := m.going(ctx, v, number, p); old != nil {
+			return old, nil
+		}
+	}
+	return v, err
+}
+
 // absent is the error about a version that does not answer; the server's mu is held.
 func (m *model) absent(number string) error {
 	n, ok := repo.Number(number)
@@ -156,10 +170,11 @@ func (s *Server) look(name, number string) (*version, error) {
 
 // enter counts a request for a model in: until leave among those of its version, and until answered
 // among those that Drain waits for. Beside an error it returns the version if there is one.
-func (s *Server) enter(name, number string) (*version, error) {
+func (s *Server) enter(ctx context.Context, name, number string, p oip.Parameters) (*version,
+	error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	v, err := s.find(name, number)
+	v, err := s.findFor(ctx, name, number, p)
 	if err != nil {
 		return nil, err
 	}

@@ -85,7 +85,7 @@ func (v *version) piped(ctx context.Context, r *oip.Request, t *task) error {
 // stage computes one step, and adds its outputs to the values.
 func (v *version) stage(ctx context.Context, st *stage, r *oip.Request,
 	values map[string]*tensor.Tensor, t *task) (err error) {
-	m, err := v.server.borrow(st)
+	m, err := v.server.borrow(ctx, st, r.Parameters)
 	if err != nil {
 		return err
 	}
@@ -128,10 +128,10 @@ func (st *stage) fits(m *version) bool {
 
 // borrow returns the version for a step until leave. Those that Drain waits for are counted with
 // the ensemble.
-func (s *Server) borrow(st *stage) (*version, error) {
+func (s *Server) borrow(ctx context.Context, st *stage, p oip.Parameters) (*version, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m, err := s.find(st.ModelName, st.number)
+	m, err := s.findFor(ctx, st.ModelName, st.number, p)
 	if err == nil {
 		m.under++
 	}

@@ -27,6 +27,13 @@ func (s *Server) forget(b *Beside) {
 	delete(s.besides, b)
 }
 
+// makeRoom has those give up memory that are not served: who runs beside, and versions that are left
+// with their sequences. It reports whether there were any.
+func (s *Server) makeRoom(ctx context.Context) bool {
+	left := s.hurry(ctx)
+	return s.recall(ctx) || left
+}
+
 // recall asks for the memory of all that runs beside, and waits until it is given back. It reports
 // whether there was any.
 func (s *Server) recall(ctx context.Context) bool {

@@ -21,6 +21,7 @@ type sequences struct {
 	mu  sync.Mutex
 	all map[sequenceID]*sequence
 	of  map[string]int // how many of all are an account's
+	end bool           // all end with the requests that they have
 }
 
 // sequenceID names a sequence of an account; a number and a string are two.
@@ -50,6 +51,26 @@ func (q *sequences) drop(name sequenceID) {
 	if q.of[name.account]--; q.of[name.account] == 0 {
 		delete(q.of, name.account)
 	}
+}
+
+// has reports whether a sequence is under way and goes on.
+func (q *sequences) has(name sequenceID) bool {
+	if q == nil {
+		return false
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.all[name] != nil && !q.end
+}
+
+// some reports whether any is under way.
+func (q *sequences) some() bool {
+	if q == nil {
+		return false
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.all) > 0
 }
 
 // inSequence is a request of a sequence that has its turn. Nil stands for one without a sequence.
@@ -216,7 +237,7 @@ func (st *inSequence) leave() {
 	}
 	st.of.mu.Lock()
 	defer st.of.mu.Unlock()
-	over := !st.seq.begun
+	over := !st.seq.begun || st.of.end
 	<-st.seq.turn
 	if over && st.seq.users == 1 {
 		st.drop()
@@ -232,10 +253,11 @@ func (st *inSequence) rest() {
 	}
 	seq.timer = time.AfterFunc(st.of.idle, func() {
 		st.of.mu.Lock()
-		defer st.of.mu.Unlock()
 		if seq.users == 0 {
 			st.drop()
 		}
+		st.of.mu.Unlock()
+		st.v.quiet()
 	})
 }
 
@@ -250,19 +272,48 @@ func (st *inSequence) drop() {
 	st.seq.held = 0
 }
 
-// end ends all sequences of a version that has no requests.
-func (q *sequences) end(s *Server) {
+// quiet is rest of a version of which a sequence has ended by itself.
+func (v *version) quiet() {
+	v.server.mu.Lock()
+	defer v.server.mu.Unlock()
+	v.rest()
+}
+
+// finish ends all sequences of a version that have no requests, and lets the others end with those
+// that they have.
+func (q *sequences) finish(v *version) {
 	if q == nil {
 		return
 	}
+	defer v.quiet()
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.end = true
+	q.idleOnes(v.server)
+}
+
+// idleOnes ends the sequences that have no requests; q.mu is held.
+func (q *sequences) idleOnes(s *Server) {
 	for name, seq := range q.all {
+		if seq.users > 0 {
+			continue
+		}
 		seq.over = true
 		if seq.timer != nil {
 			seq.timer.Stop()
 		}
 		s.Release(seq.held)
+		seq.held = 0
 		q.drop(name)
 	}
+}
+
+// close ends all sequences of a version that has no requests.
+func (q *sequences) close(s *Server) {
+	if q == nil {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.idleOnes(s)
 }

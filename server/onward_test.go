@@ -1,0 +1,127 @@
+package server
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirgpu/weir/server/oip"
+)
+
+// counting is counter as a version of its own.
+func counting(version int64) Source {
+	src := counter
+	src.Version, src.Mark = version, fmt.Sprint(version)
+	return src
+}
+
+// TestSequencesGoOn: a sequence that is under way when its version is replaced or unloaded goes on
+// there until it ends, by its last request or for want of them; new ones begin in the new version,
+// and what the old one held is given back.
+func TestSequencesGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		from := &shelf{}
+		from.put("counter", counting(1))
+		s := begin(t, Options{Catalogue: from}, counting(1))
+		send := func(what string, x int32, id int64, start, end bool, want int32) {
+			t.Helper()
+			if got, err := count(t.Context(), s, x, id, start, end); got != want || err != nil {
+				t.Errorf("%s: %d, %v, want %d", what, got, err, want)
+			}
+		}
+		is := func(what string, want ...string) {
+			t.Helper()
+			synctest.Wait()
+			if got := lines(s); !slices.Equal(got, want) {
+				t.Errorf("%s: index %q, want %q", what, got, want)
+			}
+		}
+		send("begun", 5, 7, true, false, 6)
+		send("another", 1, 8, true, false, 2)
+		send("a third", 1, 9, true, false, 2)
+		from.put("counter", counting(2))
+		if err := s.LoadModel(t.Context(), "counter", nil); err != nil {
+			t.Fatal(err)
+		}
+		is("replaced", "counter/1 UNLOADING", "counter/2 READY")
+		send("in the old version", 3, 7, false, false, 8)
+		send("begun anew", 10, 8, true, false, 11)
+		send("which goes on there", 10, 8, false, false, 20)
+		if _, err := count(t.Context(), s, 1, int64(10), false, false); oip.KindOf(err) !=
+			oip.Invalid {
+			t.Errorf("one that was never begun: %v", err)
+		}
+		send("the last", 2, 7, false, true, 17)
+		time.Sleep(900 * time.Millisecond)
+		send("for want of requests", 0, 9, false, false, 1)
+		send("kept", 1, 8, false, false, 21)
+		is("one is left", "counter/1 UNLOADING", "counter/2 READY")
+		time.Sleep(1100 * time.Millisecond)
+		is("all have ended", "counter/2 READY")
+
+		send("of the second version", 1, 7, true, false, 2)
+		go func() { // it waits a moment for what is under way
+			if err := s.UnloadModel(t.Context(), "counter", nil); err != nil {
+				t.Error(err)
+			}
+		}()
+		is("unloaded", "counter/2 UNLOADING")
+		if _, err := count(t.Context(), s, 1, int64(7), true, false); oip.KindOf(err) !=
+			oip.Unavailable {
+			t.Errorf("a new one: %v", err)
+		}
+		for range 600 { // a client that does not end it
+			time.Sleep(500 * time.Millisecond)
+			if _, err := count(t.Context(), s, 0, int64(7), false, false); err != nil {
+				break
+			}
+		}
+		is("not for ever", "counter/2 UNAVAILABLE: unloaded")
+		if held := s.bodies.Load(); held != 0 {
+			t.Errorf("%d bytes are held", held)
+		}
+	})
+}
+
+// TestSequencesMakeRoom: versions that are left with sequences end where many of them are, or where
+// a model needs their memory.
+func TestSequencesMakeRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		from := &shelf{}
+		s := begin(t, Options{Catalogue: from}, counting(1))
+		for n := range int64(mostLeft + 1) {
+			if _, err := count(t.Context(), s, 1, n+1, true, false); err != nil {
+				t.Fatal(err)
+			}
+			from.put("counter", counting(n+2))
+			if err := s.LoadModel(t.Context(), "counter", nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		left := func() (n int) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return len(s.models["counter"].left)
+		}
+		if n := left(); n != mostLeft {
+			t.Errorf("%d versions are left", n)
+		}
+		if _, err := count(t.Context(), s, 1, int64(1), false, false); oip.KindOf(err) !=
+			oip.Invalid {
+			t.Errorf("a sequence of the first: %v", err)
+		}
+		if got, err := count(t.Context(), s, 1, int64(2), false, false); err != nil || got != 2 {
+			t.Errorf("a sequence of the second: %d, %v", got, err)
+		}
+		if !s.makeRoom(t.Context()) || left() != 0 || s.makeRoom(t.Context()) {
+			t.Errorf("%d versions are left once memory was short", left())
+		}
+		if _, err := count(t.Context(), s, 1, int64(2), false, false); oip.KindOf(err) !=
+			oip.Invalid {
+			t.Errorf("a sequence of what was left: %v", err)
+		}
+	})
+}
