@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 )
@@ -9,10 +10,10 @@ import (
 // goroutines.
 type Catalogue interface {
 	// Models returns what there is, by name.
-	Models() ([]Offer, error)
-	// Model returns one of them as it is now. The error is of kind fs.ErrNotExist where there is no
-	// such.
-	Model(name string) (Offer, error)
+	Models(context.Context) ([]Offer, error)
+	// Model returns one of them as it is now, which ends with the context where it must be brought
+	// first. The error is of kind fs.ErrNotExist where there is no such.
+	Model(ctx context.Context, name string) (Offer, error)
 }
 
 // Offer is a model of a [Catalogue].
@@ -40,9 +41,9 @@ func offers(sources []Source) given {
 	return list
 }
 
-func (g given) Models() ([]Offer, error) { return g, nil }
+func (g given) Models(context.Context) ([]Offer, error) { return g, nil }
 
-func (g given) Model(name string) (Offer, error) {
+func (g given) Model(_ context.Context, name string) (Offer, error) {
 	for _, o := range g {
 		if o.Name == name {
 			return o, nil

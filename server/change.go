@@ -14,14 +14,14 @@ import (
 // LoadModel makes a model serve what the catalogue has of it now, or what the parameters config and
 // file: bring along: versions that are new or have
 // changed are loaded behind the requests for those that are served, and take over once they are
-// ready. Those that fail leave the others as they are. It returns once that is done, or ctx is,
-// and goes on in the latter case. The error is an *oip.Fault.
+// ready. Those that fail leave the others as they are. It returns once that is done, or ctx is, and
+// goes on in the latter case, once the model was brought. The error is an *oip.Fault.
 func (s *Server) LoadModel(ctx context.Context, name string, p oip.Parameters) error {
 	over, err := overridden(name, p)
 	if err != nil {
 		return err
 	}
-	o, err := s.offer(name, over)
+	o, err := s.offer(ctx, name, over)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func unknown(name string) error {
 }
 
 // offer asks the catalogue for a model that somebody asks to be loaded.
-func (s *Server) offer(name string, over *overrides) (o Offer, err error) {
+func (s *Server) offer(ctx context.Context, name string, over *overrides) (o Offer, err error) {
 	if s.o.Fixed {
 		return o, fixed(name)
 	}
@@ -114,9 +114,9 @@ func (s *Server) offer(name string, over *overrides) (o Offer, err error) {
 			return o, oip.Faultf(oip.Unsupported, "model %.200q: config, file: this server has "+
 				"no folder of models: begin it with --models", name)
 		}
-		o, err = from.overridden(name, over)
+		o, err = from.overridden(ctx, name, over)
 	} else {
-		o, err = s.catalogue().Model(name)
+		o, err = s.catalogue().Model(ctx, name)
 	}
 	switch {
 	case missing(err):
@@ -186,7 +186,7 @@ func (s *Server) changing(ctx context.Context, name string,
 func (s *Server) serve(ctx context.Context, m *model, o Offer) error {
 	s.mu.Lock()
 	served := m.served
-	m.offer, m.why, m.lost = o, "", false
+	m.offer, m.why, m.lost, m.gone = o, "", false, false
 	s.mu.Unlock()
 	var list []*fresh
 	var before []Source

@@ -240,7 +240,7 @@ func put1(t *testing.T, folder string, n int) {
 func TestFolder(t *testing.T) {
 	folder := laid(t, "version_policy { latest { num_versions: 2 } }", 1, 2, 3)
 	from := &Folder{Path: folder}
-	offers, err := from.Models()
+	offers, err := from.Models(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -397,7 +397,7 @@ func TestWatch(t *testing.T) {
 func TestPushAndRollback(t *testing.T) {
 	folder := laid(t, "", 1)
 	from := &Folder{Path: folder}
-	offers, err := from.Models()
+	offers, err := from.Models(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

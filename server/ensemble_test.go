@@ -448,7 +448,7 @@ func TestStepsBeside(t *testing.T) {
 	put("steps.yaml", text)
 	put("names", strings.Repeat("first\n", 10))
 	from := &Folder{Path: folder}
-	offers, err := from.Models()
+	offers, err := from.Models(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

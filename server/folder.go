@@ -47,19 +47,19 @@ type Folder struct {
 	// Bring, where it is not nil, makes the folder what the places are that its models come from,
 	// before it is looked at: for one model, or for all with "". Nothing is pushed into such a
 	// folder, which would not keep it.
-	Bring func(model string) error
+	Bring func(ctx context.Context, model string) error
 }
 
-func (f *Folder) bring(model string) error {
+func (f *Folder) bring(ctx context.Context, model string) error {
 	if f.Bring == nil {
 		return nil
 	}
-	return f.Bring(model)
+	return f.Bring(ctx, model)
 }
 
 // Models implements [Catalogue].
-func (f *Folder) Models() ([]Offer, error) {
-	if err := f.bring(""); err != nil {
+func (f *Folder) Models(ctx context.Context) ([]Offer, error) {
+	if err := f.bring(ctx, ""); err != nil {
 		return nil, err
 	}
 	found, _, err := repo.Scan(f.Path)
@@ -75,8 +75,8 @@ func (f *Folder) Models() ([]Offer, error) {
 func (f *Folder) Names() ([]string, error) { return repo.Names(f.Path) }
 
 // Model implements [Catalogue].
-func (f *Folder) Model(name string) (Offer, error) {
-	if err := f.bring(name); err != nil {
+func (f *Folder) Model(ctx context.Context, name string) (Offer, error) {
+	if err := f.bring(ctx, name); err != nil {
 		return Offer{}, err
 	}
 	m, err := repo.Find(f.Path, name, nil)

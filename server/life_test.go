@@ -49,7 +49,7 @@ func (c *shelf) put(name string, sources ...Source) {
 	c.has[name] = Offer{Name: name, Sources: sources}
 }
 
-func (c *shelf) Models() (list []Offer, err error) {
+func (c *shelf) Models(context.Context) (list []Offer, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, o := range c.has {
@@ -58,13 +58,13 @@ func (c *shelf) Models() (list []Offer, err error) {
 	return list, nil
 }
 
-func (c *shelf) Model(name string) (Offer, error) {
+func (c *shelf) Model(ctx context.Context, name string) (Offer, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if o, ok := c.has[name]; ok {
 		return o, nil
 	}
-	return given(nil).Model(name)
+	return given(nil).Model(ctx, name)
 }
 
 // product asks a version to multiply one.

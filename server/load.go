@@ -450,6 +450,7 @@ func (s *Server) retire(v *version) {
 	defer s.mu.Unlock()
 	m := v.model
 	m.left = without(m.left, v)
+	defer s.forgetGone(m)
 	if m.others[v.n].state != stateUnloading {
 		return // it is served again, or is to be
 	}

@@ -29,10 +29,12 @@ type model struct {
 	counted map[string]int // versions that have a telemetry.Model, by number
 	before  []Source       // what was served until another version became the newest
 
-	left  []*version // that are no longer served, and have sequences still
-	offer Offer      // what it was to serve last
-	lost  bool       // it is an ensemble that is to be served, and lacks a model
-	why   string     // it is not served, "" where somebody has unloaded it
+	left []*version // that are no longer served, and have sequences still
+	gone bool       // the catalogue has it no more
+
+	offer Offer  // what it was to serve last
+	lost  bool   // it is an ensemble that is to be served, and lacks a model
+	why   string // it is not served, "" where somebody has unloaded it
 }
 
 // standing is where a version is that does not answer, and why.

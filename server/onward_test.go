@@ -125,3 +125,35 @@ func TestSequencesMakeRoom(t *testing.T) {
 		}
 	})
 }
+
+// TestSequencesOfGone: a sequence goes on though its model is gone from the folder, which is then
+// forgotten with its last sequence.
+func TestSequencesOfGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		from := &shelf{}
+		from.put("counter", counting(1))
+		s := begin(t, Options{Catalogue: from, Fixed: true}, counting(1))
+		go s.Watch(t.Context(), 100*time.Millisecond)
+		if _, err := count(t.Context(), s, 1, int64(7), true, false); err != nil {
+			t.Fatal(err)
+		}
+		from.mu.Lock()
+		delete(from.has, "counter")
+		from.mu.Unlock()
+		for i := range int32(4) { // an unload waits a second for what is under way
+			time.Sleep(500 * time.Millisecond)
+			if got, err := count(t.Context(), s, 1, int64(7), false, false); got != i+2 ||
+				err != nil {
+				t.Errorf("%d, %v", got, err)
+			}
+		}
+		if got := lines(s); len(got) != 1 {
+			t.Errorf("before it is over: %q", got)
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if got := lines(s); len(got) != 0 {
+			t.Errorf("once it is over: %q", got)
+		}
+	})
+}

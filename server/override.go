@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"fmt"
 	"strings"
@@ -55,11 +56,11 @@ func overridden(name string, p oip.Parameters) (*overrides, error) {
 }
 
 // overridden is the model that a request brings along.
-func (f *Folder) overridden(name string, o *overrides) (Offer, error) {
+func (f *Folder) overridden(ctx context.Context, name string, o *overrides) (Offer, error) {
 	if len(o.files) > 0 {
 		return o.offer(name, f.options())
 	}
-	if err := f.bring(name); err != nil {
+	if err := f.bring(ctx, name); err != nil {
 		return Offer{}, err
 	}
 	m, err := repo.Find(f.Path, name, o.config)

@@ -45,7 +45,7 @@ func (o *Offer) marks() string {
 
 // follow makes the server serve what the catalogue has now, of which seen is what it had.
 func (s *Server) follow(ctx context.Context, seen map[string]string) {
-	list, err := s.catalogue().Models()
+	list, err := s.catalogue().Models(ctx)
 	if err != nil {
 		s.o.Log.Warn("the folder of models cannot be read: all stay as they are", "error", err)
 		return
@@ -81,8 +81,14 @@ func (s *Server) remove(ctx context.Context, m *model) error {
 	err := s.unserve(ctx, m)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(m.served) == 0 {
+	m.gone = true
+	s.forgetGone(m)
+	return err
+}
+
+// forgetGone forgets a model that is gone once its last sequences are over; s.mu is held.
+func (s *Server) forgetGone(m *model) {
+	if m.gone && len(m.served)+len(m.left) == 0 && s.models[m.name] == m {
 		delete(s.models, m.name)
 	}
-	return err
 }

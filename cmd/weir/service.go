@@ -63,7 +63,7 @@ func (s *service) open(c *cobra.Command) error {
 		s.log); err != nil {
 		return err
 	}
-	if s.from, err = f.catalogue(c.Context(), c.ErrOrStderr(), s.log); err != nil {
+	if s.from, err = f.catalogue(c.ErrOrStderr(), s.log); err != nil {
 		return err
 	}
 	if s.server, err = server.New(server.Options{Name: f.clients.name, Memory: f.clients.memory,

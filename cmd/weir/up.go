@@ -143,7 +143,7 @@ func (f *upFlags) run(c *cobra.Command) error {
 	}
 	s.serve()
 	ctx := c.Context()
-	sources, err := f.first(s.from)
+	sources, err := f.first(ctx, s.from)
 	if err != nil {
 		return errors.Join(err, s.stop(ctx))
 	}

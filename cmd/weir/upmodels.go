@@ -66,8 +66,7 @@ func (f *controlFlags) watch(ctx context.Context, s *server.Server) {
 }
 
 // catalogue is where the models come from; nil where there is no folder.
-func (f *upFlags) catalogue(ctx context.Context, w io.Writer, log *slog.Logger) (*server.Folder,
-	error) {
+func (f *upFlags) catalogue(w io.Writer, log *slog.Logger) (*server.Folder, error) {
 	var err error
 	if f.kept, err = f.models.folder(f.people.state); err != nil || f.kept == "" {
 		return nil, err
@@ -79,18 +78,18 @@ func (f *upFlags) catalogue(ctx context.Context, w io.Writer, log *slog.Logger) 
 	if from.Keys, err = f.sealed.keys(); err != nil {
 		return nil, err
 	}
-	from.Bring, err = f.models.open(ctx, f.kept, w, log)
+	from.Bring, err = f.models.open(f.kept, w, log)
 	return from, err
 }
 
 // first are the models to serve at the begin.
-func (f *upFlags) first(from *server.Folder) ([]server.Source, error) {
+func (f *upFlags) first(ctx context.Context, from *server.Folder) ([]server.Source, error) {
 	if from == nil {
 		return []server.Source{{Name: "digits", Version: 1, Open: func() (*lib.Model, error) {
 			return lib.Load(digits.Model)
 		}}}, nil
 	}
-	if err := f.control.bring(from); err != nil {
+	if err := f.control.bring(ctx, from); err != nil {
 		return nil, err
 	}
 	from.Bring = others(from.Bring)
@@ -105,15 +104,15 @@ func (f *upFlags) first(from *server.Folder) ([]server.Source, error) {
 }
 
 // bring has the models brought that are loaded at the begin, where they are elsewhere.
-func (f *controlFlags) bring(from *server.Folder) error {
+func (f *controlFlags) bring(ctx context.Context, from *server.Folder) error {
 	switch {
 	case from.Bring == nil:
 		return nil
 	case f.control != "explicit":
-		return failed(from.Bring(""))
+		return failed(from.Bring(ctx, ""))
 	}
 	for _, name := range f.load {
-		err := from.Bring(name)
+		err := from.Bring(ctx, name)
 		if err == nil {
 			continue
 		}

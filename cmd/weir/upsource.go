@@ -58,10 +58,12 @@ func (f *placeFlags) folder(state string) (string, error) {
 	return filepath.Join(cache, "weir", "models", fmt.Sprintf("%x", sum[:8])), nil
 }
 
+// bringer is source.Mirror.Bring.
+type bringer = func(ctx context.Context, model string) error
+
 // open takes the folder where models are kept that are brought from elsewhere, and returns what
 // brings them; nil where they are not.
-func (f *placeFlags) open(ctx context.Context, folder string, w io.Writer,
-	log *slog.Logger) (func(model string) error, error) {
+func (f *placeFlags) open(folder string, w io.Writer, log *slog.Logger) (bringer, error) {
 	if !slices.ContainsFunc(f.given, source.Remotes) {
 		return nil, nil
 	}
@@ -78,16 +80,16 @@ func (f *placeFlags) open(ctx context.Context, folder string, w io.Writer,
 	if err != nil {
 		return nil, failed(err)
 	}
-	return func(model string) error { return f.mirror.Bring(ctx, model) }, nil
+	return f.mirror.Bring, nil
 }
 
 // others is bring for a server that runs: models that do not come keep no others from being served.
-func others(bring func(model string) error) func(model string) error {
+func others(bring bringer) bringer {
 	if bring == nil {
 		return nil
 	}
-	return func(model string) error {
-		err := bring(model)
+	return func(ctx context.Context, model string) error {
+		err := bring(ctx, model)
 		if model == "" && errors.Is(err, source.ErrSome) {
 			slog.Warn("models are missing", "why", err)
 			return nil

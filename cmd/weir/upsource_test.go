@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -102,10 +103,11 @@ func TestUpFromElsewhere(t *testing.T) {
 func TestOthersAreServed(t *testing.T) {
 	lost := fmt.Errorf("%w: model b: no", source.ErrSome)
 	down := errors.New("down")
-	bring := others(func(model string) error {
+	bring := others(func(_ context.Context, model string) error {
 		return map[string]error{"": lost, "b": lost, "c": down}[model]
 	})
-	if bring("") != nil || bring("b") != lost || bring("c") != down {
+	ctx := t.Context()
+	if bring(ctx, "") != nil || bring(ctx, "b") != lost || bring(ctx, "c") != down {
 		t.Error("errors of all models and of one are alike")
 	}
 	if others(nil) != nil {

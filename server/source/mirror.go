@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/weirgpu/weir/internal/filelock"
@@ -26,8 +25,7 @@ type Mirror struct {
 	from   []Remote
 	o      Options
 	held   io.Closer
-
-	mu sync.Mutex // one at a time changes the folder
+	turns  turns
 }
 
 // Options are those of a [Mirror].
@@ -103,13 +101,13 @@ func (m *Mirror) mend() error {
 // has no others. The error is of kind fs.ErrNotExist where no place has the model. Whatever fails,
 // a model that was brought before stays as it was; and where all are asked for and a place does not
 // answer, its models do, with a word in the log, if there are any. The error is of kind [ErrSome]
-// where some do not come that never did, of which the others notice nothing.
+// where some do not come that never did, of which the others notice nothing. It ends with ctx, also
+// while somebody else brings the model.
 func (m *Mirror) Bring(ctx context.Context, model string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	if model != "" {
 		return m.one(ctx, model)
 	}
+	round := m.turns.round()
 	owner := map[string]Remote{}
 	whole := true
 	var some []error
@@ -126,7 +124,8 @@ func (m *Mirror) Bring(ctx context.Context, model string) error {
 			if err := m.own(owner, name, r); err != nil {
 				return err
 			}
-			if err := m.bring(ctx, r, name); err != nil {
+			err := m.turns.with(ctx, name, func() error { return m.bring(ctx, r, name) })
+			if err != nil {
 				switch {
 				case ctx.Err() != nil:
 					return fmt.Errorf("model %s: %w", name, err)
@@ -139,7 +138,7 @@ func (m *Mirror) Bring(ctx context.Context, model string) error {
 		}
 	}
 	if whole { // else models whose place did not answer are not known
-		if err := m.drop(owner); err != nil {
+		if err := m.drop(ctx, owner, round); err != nil {
 			return err
 		}
 	}
@@ -213,13 +212,16 @@ func (m *Mirror) one(ctx context.Context, model string) error {
 			}
 		}
 	}
-	switch {
-	case owner[model] != nil:
-		return m.bring(ctx, owner[model], model)
-	case unknown != nil:
+	if owner[model] == nil && unknown != nil {
 		return unknown
 	}
-	return errors.Join(fmt.Errorf("model %s: %w", model, fs.ErrNotExist), m.remove(model))
+	return m.turns.with(ctx, model, func() error {
+		if owner[model] == nil {
+			return errors.Join(fmt.Errorf("model %s: %w", model, fs.ErrNotExist), m.remove(model))
+		}
+		m.turns.note(model)
+		return m.bring(ctx, owner[model], model)
+	})
 }
 
 // bring brings a model's files, whole or not at all.
@@ -356,14 +358,20 @@ func (m *Mirror) remove(model string) error {
 	return errors.Join(err, os.RemoveAll(filepath.Join(m.folder, newPrefix+model)))
 }
 
-// drop takes the models away that no place has.
-func (m *Mirror) drop(owner map[string]Remote) error {
+// drop takes the models away that no place had when a round began.
+func (m *Mirror) drop(ctx context.Context, owner map[string]Remote, round int) error {
 	list, err := os.ReadDir(m.folder)
 	errs := []error{err}
 	for _, e := range list {
-		if e.Name()[0] != '.' && owner[e.Name()] == nil {
-			errs = append(errs, m.remove(e.Name()))
+		if e.Name()[0] == '.' || owner[e.Name()] != nil {
+			continue
 		}
+		errs = append(errs, m.turns.with(ctx, e.Name(), func() error {
+			if m.turns.since(e.Name(), round) {
+				return nil
+			}
+			return m.remove(e.Name())
+		}))
 	}
 	return errors.Join(errs...)
 }

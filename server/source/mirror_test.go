@@ -1,6 +1,7 @@
 package source
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"maps"
@@ -295,5 +296,56 @@ func TestOthersCome(t *testing.T) {
 	if got := lies(t, folder); !maps.Equal(got, map[string]string{"a/2/model.onnx": "two",
 		"a/config.pbtxt": "max_batch_size: 4", "z/1/model.onnx": "new"}) {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestSlowModel: a model that comes slowly keeps nobody from another; who waits for it goes away
+// when it likes, and who brings it too; a look at all models takes none away that came meanwhile.
+func TestSlowModel(t *testing.T) {
+	b := &bucket{files: files()}
+	folder := t.TempDir()
+	m := mirror(t, folder, shelf(t, b))
+	entered, leave := make(chan string), make(chan bool)
+	b.before = func(_ http.ResponseWriter, key string) bool {
+		if key == "our models/a/1/model.onnx" {
+			b.mu.Unlock()
+			entered <- key
+			<-leave
+			b.mu.Lock()
+		}
+		return false
+	}
+	defer close(leave)
+	slow, cancel := context.WithCancel(t.Context())
+	first := make(chan error)
+	go func() { first <- m.Bring(slow, "a") }()
+	<-entered
+	if err := m.Bring(t.Context(), "b+c"); err != nil {
+		t.Errorf("another model: %v", err)
+	}
+	gone, end := context.WithCancelCause(t.Context())
+	second := make(chan error)
+	go func() { second <- m.Bring(gone, "a") }()
+	end(errors.New("gone"))
+	if err := <-second; err == nil || !strings.Contains(err.Error(), "gone") {
+		t.Errorf("who waits: %v", err)
+	}
+	cancel()
+	if err := <-first; !errors.Is(err, context.Canceled) {
+		t.Errorf("who brings it: %v", err)
+	}
+	if len(m.turns.of) != 0 {
+		t.Errorf("turns of %d models are left", len(m.turns.of))
+	}
+	round := m.turns.round()
+	if err := m.Bring(t.Context(), "b+c"); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.drop(t.Context(), map[string]Remote{}, round); err != nil || !m.has("b+c") {
+		t.Errorf("what came meanwhile is gone (%v)", err)
+	}
+	if err := m.drop(t.Context(), map[string]Remote{}, m.turns.round()); err != nil ||
+		m.has("b+c") {
+		t.Errorf("what no place has stays (%v)", err)
 	}
 }

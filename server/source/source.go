@@ -4,8 +4,8 @@
 // Meet first: [Parse], which reads an address, and [Mirror], a folder that is kept as the places
 // behind such addresses are.
 //
-// Concurrency: a Mirror brings one model at a time, whoever asks; a [Remote] may be used by any
-// number of goroutines. Files that a model is served from are never written: a model that has
+// Concurrency: a Mirror brings a model once at a time, and different ones side by side; a [Remote]
+// may be used by any number of goroutines. Files that a model is served from are never written: a model that has
 // changed is brought into a new folder, which takes the place of the old one.
 //
 // What it refuses: names of files that would lie outside of the model's folder; content that is
