@@ -65,9 +65,9 @@ func heavy() (*weir.Model, error) {
 // shelf is a catalogue with the version that is to be served next.
 type shelf struct{ next int64 }
 
-func (c *shelf) Models() ([]server.Offer, error) { return nil, nil }
+func (c *shelf) Models(context.Context) ([]server.Offer, error) { return nil, nil }
 
-func (c *shelf) Model(name string) (server.Offer, error) {
+func (c *shelf) Model(_ context.Context, name string) (server.Offer, error) {
 	return server.Offer{Name: name, Sources: []server.Source{source(c.next)}}, nil
 }
 

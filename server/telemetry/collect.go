@@ -33,10 +33,12 @@ func (r *Recorder) AppendText(dst []byte, s Source) []byte {
 	t.whole("", uint64(answers))
 	t.family("weir_kept_bytes", gauge, "Bytes of those answers.")
 	t.whole("", uint64(bytes))
-	device(t, s.Status())
+	st := s.Status()
+	device(t, st)
 	models := r.list()
 	r.byAccount(t, append([]*Model{r.none}, models...))
 	byModel(t, models)
+	r.resident(t, models, st.Jobs)
 	byTriton(t, models)
 	r.tracing.text(t)
 	return t.buf
@@ -161,6 +163,24 @@ func byModel(t *text, models []*Model) {
 	t.family("weir_queue_length", gauge, "Requests that wait.")
 	for _, m := range models {
 		t.whole(m.labels, uint64(max(m.waiting.Load(), 0)))
+	}
+}
+
+// resident writes what models hold of the device's memory: 0 of one that is away. A pipeline holds
+// nothing itself, and has no sample.
+func (r *Recorder) resident(t *text, models []*Model, jobs []weir.Usage) {
+	held := make(map[string]weir.Bytes, len(jobs))
+	for i := range jobs {
+		held[jobs[i].Name] = jobs[i].Memory
+	}
+	t.family("weir_model_resident_bytes", gauge, "Memory of the device that a model holds: 0 of "+
+		"one that is away.")
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, m := range models {
+		if bytes, loaded := held[m.job]; loaded {
+			t.whole(m.labels, uint64(bytes))
+		}
 	}
 }
 

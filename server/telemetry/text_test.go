@@ -91,6 +91,7 @@ func TestText(t *testing.T) {
 			{"weir_compute_seconds", of, 0.006},
 			{"weir_batch_rows", of, 2},
 			{"weir_queue_length", of, 0},
+			{"weir_model_resident_bytes", of, 2 << 20},
 			{"nv_inference_count", of, 2},
 			{"nv_inference_compute_infer_duration_us", of, 6000},
 		} {
