@@ -435,8 +435,8 @@ func (v *version) setTerms(terms weir.Share) error {
 	return v.queue.Set(v.admission())
 }
 
-// retire ends a version once its requests are answered and its sequences are over, and gives back its memory as soon as their
-// answers are sent.
+// retire ends a version once its requests are answered and its sequences are over, and gives
+// back its memory as soon as their answers are sent.
 func (s *Server) retire(v *version) {
 	defer close(v.gone)
 	if !s.last(v) {

@@ -27,8 +27,8 @@ func (s *Server) forget(b *Beside) {
 	delete(s.besides, b)
 }
 
-// makeRoom has those give up memory that are not served: who runs beside, and versions that are left
-// with their sequences. It reports whether there were any.
+// makeRoom has those give up memory that are not served: who runs beside, and versions that are
+// left with their sequences. It reports whether there were any.
 func (s *Server) makeRoom(ctx context.Context) bool {
 	left := s.hurry(ctx)
 	return s.recall(ctx) || left

@@ -5,8 +5,8 @@
 // behind such addresses are.
 //
 // Concurrency: a Mirror brings a model once at a time, and different ones side by side; a [Remote]
-// may be used by any number of goroutines. Files that a model is served from are never written: a model that has
-// changed is brought into a new folder, which takes the place of the old one.
+// may be used by any number of goroutines. Files that a model is served from are never written:
+// a model that has changed is brought into a new folder, which takes the place of the old one.
 //
 // What it refuses: names of files that would lie outside of the model's folder; content that is
 // not what its digest or its length says, of which nothing is kept; layers that are archives; and
