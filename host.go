@@ -58,13 +58,8 @@ var hosts sync.Map
 // wrong, the device cannot enforce the policy, or another Host has the device until it is closed.
 // It needs [Host.Close].
 func NewHost(o HostOptions) (*Host, error) {
-	if o.Threads < 0 || o.Memory < 0 {
-		return nil, fmt.Errorf("%w: HostOptions: %d threads, %d bytes of memory: give positive "+
-			"numbers, or 0 for the default", ErrOption, o.Threads, o.Memory)
-	}
-	if o.Threads > share.MaxUnits {
-		return nil, fmt.Errorf("%w: HostOptions: %d threads: give at most %d", ErrOption, o.Threads,
-			share.MaxUnits)
+	if err := o.check(); err != nil {
+		return nil, err
 	}
 	cpu.ReserveProcs(2)
 	on, err := machine.Open(cmp.Or(o.Device, "cpu:0"),
@@ -87,6 +82,19 @@ func NewHost(o HostOptions) (*Host, error) {
 		return nil, errors.Join(classify(err, ErrOption), on.Close())
 	}
 	return h, nil
+}
+
+// check holds the options against their limits.
+func (o *HostOptions) check() error {
+	if o.Threads < 0 || o.Memory < 0 {
+		return fmt.Errorf("%w: HostOptions: %d threads, %d bytes of memory: give positive "+
+			"numbers, or 0 for the default", ErrOption, o.Threads, o.Memory)
+	}
+	if o.Threads > share.MaxUnits {
+		return fmt.Errorf("%w: HostOptions: %d threads: give at most %d", ErrOption, o.Threads,
+			share.MaxUnits)
+	}
+	return nil
 }
 
 // Job says under which share a model runs: the terms of a scenario's jobs.

@@ -45,22 +45,9 @@ func join(name string, parts []Part, outputs []string, opts []Option) (*Model, e
 	if err != nil {
 		return nil, err
 	}
-	var sources []*onnx.Model
-	var graphs []graph.Part
-	names := map[string]bool{}
-	for _, p := range parts {
-		if p.Model == nil || names[p.Name] {
-			return nil, fmt.Errorf("%w: Join: part %q is given twice, or has no model", ErrModel,
-				p.Name)
-		}
-		names[p.Name] = true
-		src, err := p.Model.whole()
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", p.Name, err)
-		}
-		sources = append(sources, src)
-		graphs = append(graphs, graph.Part{Name: p.Name, Graph: src.Graph, Inputs: p.Inputs,
-			Outputs: p.Outputs})
+	graphs, sources, err := graphsOf(parts)
+	if err != nil {
+		return nil, err
 	}
 	g, err := graph.Join(name, graphs, outputs)
 	if err != nil {
@@ -71,6 +58,26 @@ func join(name string, parts []Part, outputs []string, opts []Option) (*Model, e
 		return nil, classify(err, ErrModel)
 	}
 	return open(cache.Wrap(src), c)
+}
+
+// graphsOf are the graphs of parts, and what they were read from.
+func graphsOf(parts []Part) (graphs []graph.Part, sources []*onnx.Model, err error) {
+	names := map[string]bool{}
+	for _, p := range parts {
+		if p.Model == nil || names[p.Name] {
+			return nil, nil, fmt.Errorf("%w: Join: part %q is given twice, or has no model",
+				ErrModel, p.Name)
+		}
+		names[p.Name] = true
+		src, err := p.Model.whole()
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", p.Name, err)
+		}
+		sources = append(sources, src)
+		graphs = append(graphs, graph.Part{Name: p.Name, Graph: src.Graph, Inputs: p.Inputs,
+			Outputs: p.Outputs})
+	}
+	return graphs, sources, nil
 }
 
 // whole is the model as it is read from its file, which is read for it where it was not.

@@ -31,6 +31,16 @@ func Cast(t *tensor.Tensor, d tensor.DType) (*tensor.Tensor, error) {
 		fillFloats(out, values)
 		return out, err
 	}
+	ints, err := intsWithin(t, d)
+	if err != nil {
+		return nil, err
+	}
+	fillInts(out, ints)
+	return out, nil
+}
+
+// intsWithin are the elements of t as integers, all of which a type holds.
+func intsWithin(t *tensor.Tensor, d tensor.DType) ([]int64, error) {
 	ints, err := integers(t)
 	if err != nil {
 		return nil, err
@@ -41,8 +51,7 @@ func Cast(t *tensor.Tensor, d tensor.DType) (*tensor.Tensor, error) {
 			return nil, fmt.Errorf("element %d is %d, %v holds %d to %d", i, v, d, low, high)
 		}
 	}
-	fillInts(out, ints)
-	return out, nil
+	return ints, nil
 }
 
 // integers returns the elements as integers, all of which they must be.

@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -60,15 +61,8 @@ func (o *Images) read(data []byte, typ op.Type, asked Shape) (*tensor.Tensor,
 	if err != nil {
 		return nil, err
 	}
-	if f.height == 0 {
-		f.height = m.Height
-	}
-	if f.width == 0 {
-		f.width = m.Width
-	}
-	if f.channels == 0 {
-		f.channels = 3
-	}
+	f.height, f.width = cmp.Or(f.height, m.Height), cmp.Or(f.width, m.Width)
+	f.channels = cmp.Or(f.channels, 3)
 	samples := scale(m, f.width, f.height)
 	if typ.DType != tensor.Uint8 {
 		return o.floats(samples, f, typ.DType)
@@ -111,13 +105,7 @@ func (o *Images) frame(typ op.Type, asked Shape) (*frame, error) {
 	if !typ.Ranked || rank != 3 && rank != 4 {
 		return nil, fmt.Errorf("an image needs an input of 3 or 4 axes, the model takes %v", typ)
 	}
-	sizes := make([]int, rank)
-	for i, d := range typ.Shape {
-		sizes[i], _ = d.Int()
-		if i < len(asked) {
-			sizes[i] = asked[i]
-		}
-	}
+	sizes := sizesAsked(typ, asked)
 	f := &frame{rank: rank, c: rank - 3, h: rank - 2, w: rank - 1}
 	first, end := sizes[rank-3], sizes[rank-1]
 	last := o.Layout == "nhwc" || o.Layout == "" && isChannels(end) &&
@@ -135,6 +123,18 @@ func (o *Images) frame(typ op.Type, asked Shape) (*frame, error) {
 			"or nhwc says which axis they are", f.c, typ, f.channels)
 	}
 	return f, nil
+}
+
+// sizesAsked are the sizes of a type, those that are asked before its own; 0 where none is known.
+func sizesAsked(typ op.Type, asked Shape) []int {
+	sizes := make([]int, len(typ.Shape))
+	for i, d := range typ.Shape {
+		sizes[i], _ = d.Int()
+		if i < len(asked) {
+			sizes[i] = asked[i]
+		}
+	}
+	return sizes
 }
 
 func isChannels(n int) bool { return n == 1 || n == 3 }

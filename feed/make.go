@@ -65,6 +65,19 @@ func valueBytes(typ op.Type, shape []int) (int, error) {
 // makeValue makes up a tensor of a shape, or a value of another type: a sequence or optional of one
 // value, if its type is known, with sizes of 1 for those that are not, and a map without pairs.
 func makeValue(typ op.Type, shape []int, rng *rand.Rand) (*tensor.Tensor, error) {
+	if typ.DType.IsContainer() {
+		return makeContainer(typ, rng)
+	}
+	t, err := tensor.New(typ.DType, shape...)
+	if err != nil {
+		return nil, err
+	}
+	makeUp(t, rng)
+	return t, nil
+}
+
+// makeContainer makes up an empty map, or a container with one item where its type is known.
+func makeContainer(typ op.Type, rng *rand.Rand) (*tensor.Tensor, error) {
 	switch {
 	case typ.DType == tensor.Map:
 		keys, err := tensor.New(typ.Key, 0)
@@ -77,21 +90,14 @@ func makeValue(typ op.Type, shape []int, rng *rand.Rand) (*tensor.Tensor, error)
 			return nil, err
 		}
 		return tensor.NewMap(keys, values)
-	case typ.DType.IsContainer() && typ.Elem == nil:
+	case typ.Elem == nil:
 		return &tensor.Tensor{DType: typ.DType, Shape: []int{0}}, nil
-	case typ.DType.IsContainer():
-		item, err := makeValue(*typ.Elem, declaredShape(*typ.Elem, nil), rng)
-		if err != nil {
-			return nil, err
-		}
-		return &tensor.Tensor{DType: typ.DType, Shape: []int{1}, Items: []*tensor.Tensor{item}}, nil
 	}
-	t, err := tensor.New(typ.DType, shape...)
+	item, err := makeValue(*typ.Elem, declaredShape(*typ.Elem, nil), rng)
 	if err != nil {
 		return nil, err
 	}
-	makeUp(t, rng)
-	return t, nil
+	return &tensor.Tensor{DType: typ.DType, Shape: []int{1}, Items: []*tensor.Tensor{item}}, nil
 }
 
 func makeUp(t *tensor.Tensor, rng *rand.Rand) {

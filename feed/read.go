@@ -82,20 +82,27 @@ func (r *Reader) Read(list []string) (map[string]*tensor.Tensor, error) {
 					"input, not several of them")
 			}
 		}
-		t, err := r.value(v, text)
-		if err == nil && r.Cast {
-			t, err = Cast(t, v.Type.DType)
+		if given[name], err = r.fitting(v, name, text); err != nil {
+			return nil, err
 		}
-		if err != nil {
-			return nil, fmt.Errorf("--input %s=%s: %w", name, text, err)
-		}
-		if t.DType != v.Type.DType && castable(t.DType) && castable(v.Type.DType) {
-			return nil, fmt.Errorf("%w: input %q: given %v, the model takes %v: --cast converts it",
-				ErrInput, name, t.DType, v.Type)
-		}
-		given[name] = t
 	}
 	return given, nil
+}
+
+// fitting reads the value of input v, converted to its type where that is asked for.
+func (r *Reader) fitting(v *graph.Value, name, text string) (*tensor.Tensor, error) {
+	t, err := r.value(v, text)
+	if err == nil && r.Cast {
+		t, err = Cast(t, v.Type.DType)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--input %s=%s: %w", name, text, err)
+	}
+	if t.DType != v.Type.DType && castable(t.DType) && castable(v.Type.DType) {
+		return nil, fmt.Errorf("%w: input %q: given %v, the model takes %v: --cast converts it",
+			ErrInput, name, t.DType, v.Type)
+	}
+	return t, nil
 }
 
 // Files reads files by input. It fails with an error of kind [ErrInput] where the model has no such
@@ -237,19 +244,9 @@ func (r *Reader) readNPZ(data []byte, v *graph.Value) (*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	var found *zip.File
-	var names []string
-	for _, f := range z.File {
-		name := strings.TrimSuffix(f.Name, suffixNPY)
-		if names = append(names, name); name == v.Name {
-			found = f
-		}
-	}
-	if found == nil && len(z.File) == 1 {
-		found = z.File[0]
-	}
-	if found == nil {
-		return nil, fmt.Errorf("it has no array %q; it has %s", v.Name, strings.Join(names, ", "))
+	found, err := arrayIn(z, v.Name)
+	if err != nil {
+		return nil, err
 	}
 	f, err := found.Open()
 	if err != nil {
@@ -257,4 +254,19 @@ func (r *Reader) readNPZ(data []byte, v *graph.Value) (*tensor.Tensor, error) {
 	}
 	t, err := npy.ReadAs(r.room.reader(f), v.Type.DType)
 	return t, errors.Join(err, f.Close())
+}
+
+// arrayIn is the array of that name in an archive, or the only one.
+func arrayIn(z *zip.Reader, name string) (found *zip.File, err error) {
+	var names []string
+	for _, f := range z.File {
+		own := strings.TrimSuffix(f.Name, suffixNPY)
+		if names = append(names, own); own == name || len(z.File) == 1 {
+			found = f
+		}
+	}
+	if found == nil {
+		return nil, fmt.Errorf("it has no array %q; it has %s", name, strings.Join(names, ", "))
+	}
+	return found, nil
 }

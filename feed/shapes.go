@@ -63,13 +63,7 @@ func chooseShape(v *graph.Value, shapes map[string][]int, t *tensor.Tensor) erro
 	if t == nil {
 		return nil
 	}
-	if err := t.Check(); err != nil {
-		return err
-	}
-	if t.DType != v.Type.DType {
-		return fmt.Errorf("given %v, the model takes %v", t.DType, v.Type)
-	}
-	if err := v.Type.Admits(t); err != nil {
+	if err := admits(v.Type, t); err != nil {
 		return err
 	}
 	if asked && !slices.Equal(shapes[v.Name], fit(t.Shape)) {
@@ -77,6 +71,17 @@ func chooseShape(v *graph.Value, shapes map[string][]int, t *tensor.Tensor) erro
 	}
 	shapes[v.Name] = fit(t.Shape)
 	return nil
+}
+
+// admits checks that t is a sound value of the type.
+func admits(typ op.Type, t *tensor.Tensor) error {
+	if err := t.Check(); err != nil {
+		return err
+	}
+	if t.DType != typ.DType {
+		return fmt.Errorf("given %v, the model takes %v", t.DType, typ)
+	}
+	return typ.Admits(t)
 }
 
 // bindings are the sizes that shapes give to names of dimensions, each with the input that it comes

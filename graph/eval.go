@@ -17,6 +17,15 @@ func (g *Graph) Eval(ctx context.Context, in []*tensor.Tensor) ([]*tensor.Tensor
 		return nil, fmt.Errorf("graph %q: %w: takes %d inputs, given %d", g.Name, op.ErrInput,
 			len(g.Inputs), len(in))
 	}
+	out, err := g.evalNodes(ctx, in)
+	if err != nil {
+		return nil, fmt.Errorf("graph %q: %w", g.Name, err)
+	}
+	return out, nil
+}
+
+// evalNodes evaluates node after node. It lets go of each value once none reads it any more.
+func (g *Graph) evalNodes(ctx context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	env := make(map[*Value]*tensor.Tensor, len(g.Nodes)+len(in))
 	for i, v := range g.Inputs {
 		env[v] = in[i]
@@ -26,10 +35,10 @@ func (g *Graph) Eval(ctx context.Context, in []*tensor.Tensor) ([]*tensor.Tensor
 	last := g.lastUse()
 	for i, n := range g.Nodes {
 		if err := op.Pass(ctx); err != nil {
-			return nil, fmt.Errorf("graph %q: %v: %w", g.Name, n, err)
+			return nil, fmt.Errorf("%v: %w", n, err)
 		}
 		if err := n.eval(ctx, env); err != nil {
-			return nil, fmt.Errorf("graph %q: %w", g.Name, err)
+			return nil, err
 		}
 		for _, v := range n.In {
 			if k, ok := last[v]; ok && k == i {
@@ -37,11 +46,7 @@ func (g *Graph) Eval(ctx context.Context, in []*tensor.Tensor) ([]*tensor.Tensor
 			}
 		}
 	}
-	out, err := values(env, g.Outputs)
-	if err != nil {
-		return nil, fmt.Errorf("graph %q: %w", g.Name, err)
-	}
-	return out, nil
+	return values(env, g.Outputs)
 }
 
 // values returns what has been computed of vs, nil for nil.

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/weirgpu/weir/internal/op"
 	"github.com/weirgpu/weir/tensor"
@@ -130,16 +131,12 @@ func merge(v *Value, t op.Type) (op.Type, error) {
 	if !t.Ranked && was.Ranked {
 		t.Ranked, t.Shape = true, append([]op.Dim{}, was.Shape...)
 	}
-	if was.Ranked && len(was.Shape) == len(t.Shape) {
-		t.Shape = append([]op.Dim{}, t.Shape...)
-		for i, d := range t.Shape {
-			if d.IsUnknown() {
-				t.Shape[i] = was.Shape[i]
-			}
-		}
-	}
+	t.Shape = slices.Clone(t.Shape)
 	for i, d := range t.Shape {
-		if d.IsUnknown() {
+		if d.IsUnknown() && was.Ranked && len(was.Shape) == len(t.Shape) {
+			t.Shape[i] = was.Shape[i]
+		}
+		if t.Shape[i].IsUnknown() {
 			t.Shape[i] = place(v.Name, i)
 		}
 	}

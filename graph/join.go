@@ -65,19 +65,9 @@ func (j *joiner) errorf(format string, args ...any) error {
 
 // order checks the names of parts and puts each behind those whose values it reads.
 func (j *joiner) order(parts []Part) ([]*Part, error) {
-	by := map[string]*Part{}
-	for i := range parts {
-		p := &parts[i]
-		if err := j.names(p); err != nil {
-			return nil, err
-		}
-		for _, own := range slices.Sorted(maps.Keys(p.Outputs)) {
-			to := p.Outputs[own]
-			if other := by[to]; other != nil {
-				return nil, j.errorf("%s and %s both compute %q", other.Name, p.Name, to)
-			}
-			by[to] = p
-		}
+	by, err := j.makers(parts)
+	if err != nil {
+		return nil, err
 	}
 	var list []*Part
 	done := map[*Part]bool{}
@@ -94,6 +84,25 @@ func (j *joiner) order(parts []Part) ([]*Part, error) {
 		}
 	}
 	return list, nil
+}
+
+// makers finds the part that computes each value that goes between parts.
+func (j *joiner) makers(parts []Part) (map[string]*Part, error) {
+	by := map[string]*Part{}
+	for i := range parts {
+		p := &parts[i]
+		if err := j.names(p); err != nil {
+			return nil, err
+		}
+		for _, own := range slices.Sorted(maps.Keys(p.Outputs)) {
+			to := p.Outputs[own]
+			if other := by[to]; other != nil {
+				return nil, j.errorf("%s and %s both compute %q", other.Name, p.Name, to)
+			}
+			by[to] = p
+		}
+	}
+	return by, nil
 }
 
 // fed reports whether all that a part reads is computed by those that are done, or an input.
@@ -151,8 +160,21 @@ func (j *joiner) add(p *Part) error {
 		}
 		in[v] = to
 	}
+	g.adopt(p.Name+"/", in)
+	j.g.Nodes = append(j.g.Nodes, g.Nodes...)
+	for i, v := range p.Graph.Outputs {
+		if to := p.Outputs[v.Name]; to != "" {
+			j.from[to] = &joined{value: j.output(p, v.Name, g.Outputs[i], in), by: p}
+		}
+	}
+	return nil
+}
+
+// adopt prepares a part's graph for its place in the whole: names get a prefix, and nodes read what
+// stands for the inputs.
+func (g *Graph) adopt(prefix string, in map[*Value]*Value) {
 	for _, n := range g.Nodes {
-		n.Name = p.Name + "/" + n.Name
+		n.Name = prefix + n.Name
 		for i, v := range n.In {
 			if to := in[v]; to != nil {
 				n.In[i] = to
@@ -160,20 +182,13 @@ func (j *joiner) add(p *Part) error {
 		}
 		for _, v := range n.Out {
 			if v != nil {
-				v.Name = p.Name + "/" + v.Name
+				v.Name = prefix + v.Name
 			}
 		}
 	}
-	j.g.Nodes = append(j.g.Nodes, g.Nodes...)
 	for _, c := range g.Constants() {
-		c.Name = p.Name + "/" + c.Name
+		c.Name = prefix + c.Name
 	}
-	for i, v := range p.Graph.Outputs {
-		if to := p.Outputs[v.Name]; to != "" {
-			j.from[to] = &joined{value: j.output(p, v.Name, g.Outputs[i], in), by: p}
-		}
-	}
-	return nil
 }
 
 // input is the value that a part reads in the place of its own input.
@@ -309,6 +324,12 @@ func (j *joiner) name(outputs []string) error {
 		}
 		taken[v.Name] = true
 	}
+	j.renameInner(taken)
+	return nil
+}
+
+// renameInner gives constants and what nodes compute on the way names that are not taken.
+func (j *joiner) renameInner(taken map[string]bool) {
 	rename := func(v *Value) {
 		if v == nil || slices.Contains(j.g.Outputs, v) {
 			return
@@ -326,5 +347,4 @@ func (j *joiner) name(outputs []string) error {
 			rename(v)
 		}
 	}
-	return nil
 }

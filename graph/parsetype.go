@@ -26,19 +26,24 @@ func (p *parser) contents(at token, typ op.Type) (*tensor.Tensor, error) {
 		return nil, syntaxError(p.tok,
 			"the brief form leaves out the elements; print the exact form")
 	}
+	elems, err := p.literals()
+	if err != nil {
+		return nil, err
+	}
+	return literalTensor(at, typ.DType, shape, elems)
+}
+
+// literals reads elements in braces.
+func (p *parser) literals() (elems []token, err error) {
 	if err := p.punct("{"); err != nil {
 		return nil, err
 	}
-	var elems []token
 	err = p.items("}", func() error {
 		t, err := p.take()
 		elems = append(elems, t)
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return literalTensor(at, typ.DType, shape, elems)
+	return elems, err
 }
 
 // external reads the place of contents that are not in the text.
@@ -156,6 +161,11 @@ func (p *parser) typeAt(depth int) (op.Type, error) {
 	if err != nil {
 		return op.Type{}, err
 	}
+	return p.shape(d)
+}
+
+// shape reads the shape, in brackets, of a tensor of an element type.
+func (p *parser) shape(d tensor.DType) (op.Type, error) {
 	if err := p.punct("["); err != nil {
 		return op.Type{}, err
 	}
@@ -166,7 +176,7 @@ func (p *parser) typeAt(depth int) (op.Type, error) {
 		return op.Unranked(d), p.punct("]")
 	}
 	t := op.Ranked(d)
-	err = p.items("]", func() error {
+	err := p.items("]", func() error {
 		dim, err := p.dim()
 		t.Shape = append(t.Shape, dim)
 		return err

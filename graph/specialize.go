@@ -42,20 +42,10 @@ func (g *Graph) Specialize(shapes map[string][]int) (*Graph, error) {
 		}
 	}
 	c := g.Clone()
-	sizes := map[string]int{}
-	for _, v := range c.Inputs {
-		shape, given := shapes[v.Name]
-		if !given || v.Type.DType.IsContainer() {
-			continue
-		}
-		shape, err := v.fit(shape)
-		if err != nil {
-			return nil, fmt.Errorf("graph %q: %w", g.Name, err)
-		}
-		bind(v.Type, shape, sizes)
-		v.Type = op.Concrete(v.Type.DType, shape...)
+	sizes, err := c.bindInputs(shapes)
+	if err != nil {
+		return nil, fmt.Errorf("graph %q: %w", g.Name, err)
 	}
-	maps.DeleteFunc(sizes, func(_ string, n int) bool { return n == ambiguous })
 	c.fixInputs(sizes)
 	c.separate()
 	c.forgetShapes()
@@ -63,6 +53,25 @@ func (g *Graph) Specialize(shapes map[string][]int) (*Graph, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// bindInputs gives inputs their shapes and returns the sizes of symbols that these tell of.
+func (g *Graph) bindInputs(shapes map[string][]int) (map[string]int, error) {
+	sizes := map[string]int{}
+	for _, v := range g.Inputs {
+		shape, given := shapes[v.Name]
+		if !given || v.Type.DType.IsContainer() {
+			continue
+		}
+		shape, err := v.fit(shape)
+		if err != nil {
+			return nil, err
+		}
+		bind(v.Type, shape, sizes)
+		v.Type = op.Concrete(v.Type.DType, shape...)
+	}
+	maps.DeleteFunc(sizes, func(_ string, n int) bool { return n == ambiguous })
+	return sizes, nil
 }
 
 // HoldingTypes returns the types of g's inputs and of what its nodes compute that hold for every

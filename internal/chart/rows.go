@@ -58,19 +58,7 @@ func (r *Row) step() float64 {
 // where they lie, so that a script can draw other bars in their place: the element has data-left
 // and data-right, each row a path with data-row, data-y and data-height.
 func (c *Rows) SVG(class string, width float64) string {
-	p := plot{x: c.X.span(), top: 4}
-	p.width, p.bottom = width, p.top
-	names, notes := 0.0, 0.0
-	for i := range c.Rows {
-		p.bottom += c.Rows[i].step()
-		notes = max(notes, textWidth(c.Rows[i].Note)+8)
-		if c.Rows[i].Range != nil || c.Rows[i].Bars != nil {
-			names = max(names, textWidth(c.Rows[i].Name)+10)
-		}
-	}
-	p.left = max(12, min(names, width*0.32))
-	p.right = width - max(14, min(notes, width*0.3))
-	p.height = p.bottom + 2.6*lineStep
+	p := c.layOut(width)
 	for _, t := range p.x.ticks(max(2, int((p.right-p.left)/64))) {
 		if at, ok := p.x.place(t.At); ok && at <= 1 {
 			x := p.left + at*(p.right-p.left)
@@ -88,6 +76,24 @@ func (c *Rows) SVG(class string, width float64) string {
 	svg := p.whole(class, c.Label)
 	return strings.Replace(svg, "<svg ", fmt.Sprintf(`<svg data-left="%s" data-right="%s" `,
 		num(p.left), num(p.right)), 1)
+}
+
+// layOut finds the place of the drawing between the names and the notes of the rows.
+func (c *Rows) layOut(width float64) plot {
+	p := plot{x: c.X.span(), top: 4}
+	p.width, p.bottom = width, p.top
+	names, notes := 0.0, 0.0
+	for i := range c.Rows {
+		p.bottom += c.Rows[i].step()
+		notes = max(notes, textWidth(c.Rows[i].Note)+8)
+		if c.Rows[i].Range != nil || c.Rows[i].Bars != nil {
+			names = max(names, textWidth(c.Rows[i].Name)+10)
+		}
+	}
+	p.left = max(12, min(names, width*0.32))
+	p.right = width - max(14, min(notes, width*0.3))
+	p.height = p.bottom + 2.6*lineStep
+	return p
 }
 
 // row draws one row whose upper edge lies at y.

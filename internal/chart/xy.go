@@ -250,6 +250,7 @@ func (p *plot) atStart(s *Series, taken, marks []box) box {
 // beside writes the names of points beside them: where it fits first of right, left, above and
 // below, else right of them, further down or up.
 func (p *plot) beside(series []Series, taken []box) {
+	taken = append(taken, p.namedMarks(series)...)
 	for i := range series {
 		for k := range series[i].Names {
 			at, ok := p.at(series[i].X[k], series[i].Y[k])
@@ -275,6 +276,20 @@ func (p *plot) beside(series []Series, taken []box) {
 			p.text(fmt.Sprintf("named c%d", s.Style%colours), where.left, where.bottom-3, name)
 		}
 	}
+}
+
+// namedMarks are the boxes around the marks that have names.
+func (p *plot) namedMarks(series []Series) (boxes []box) {
+	for i := range series {
+		for k := range series[i].Names {
+			at, ok := p.at(series[i].X[k], series[i].Y[k])
+			if ok && series[i].Names[k] != "" {
+				r := series[i].radius(k)
+				boxes = append(boxes, box{at.x - r, at.y - r, at.x + r, at.y + r})
+			}
+		}
+	}
+	return boxes
 }
 
 // box is a rectangle.

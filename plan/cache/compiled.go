@@ -202,20 +202,13 @@ func (c *Compiled) Save(weights []byte) error {
 }
 
 func (c *Compiled) save(weights []byte) error {
-	if int64(len(weights)) != c.Plan.PackedBytes {
-		return fmt.Errorf("%d bytes of weights, the plan has %d", len(weights), c.Plan.PackedBytes)
-	}
 	m, cache := c.model, c.model.cache
 	if err := m.settled(); err != nil {
 		return err
 	}
-	d, err := newDraft(c.Plan, weights)
+	d, err := c.draft(weights)
 	if err != nil {
 		return err
-	}
-	size := d.sections().size
-	if size > cache.max {
-		return fmt.Errorf("the entry has %d bytes, the cache %d", size, cache.max)
 	}
 	// The model's content, whose hash takes as long as writing the entry, is known while that is
 	// done.
@@ -225,15 +218,13 @@ func (c *Compiled) save(weights []byte) error {
 		hashed <- err
 	}()
 	var name string
-	id, err := cache.writeNamed(size, func(f *os.File) (string, error) {
+	id, err := cache.writeNamed(d.sections().size, func(f *os.File) (string, error) {
 		err := unwritable(d.writeSections(f))
 		if err := errors.Join(err, <-hashed); err != nil {
 			return "", err
 		}
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		d.key, name = c.keyFor(m.content), planFile(c.setting, m.content)
-		return name, errors.Join(m.unchanged(), unwritable(d.writeHead(f)))
+		name, err = c.writeHead(d, f)
+		return name, err
 	})
 	if err != nil {
 		return err
@@ -244,4 +235,30 @@ func (c *Compiled) save(weights []byte) error {
 	err = errors.Join(err, m.note())
 	cache.trim()
 	return err
+}
+
+// draft is the entry before the content of the model is known. It must fit in the cache.
+func (c *Compiled) draft(weights []byte) (*draft, error) {
+	if int64(len(weights)) != c.Plan.PackedBytes {
+		return nil, fmt.Errorf("%d bytes of weights, the plan has %d", len(weights),
+			c.Plan.PackedBytes)
+	}
+	d, err := newDraft(c.Plan, weights)
+	if err != nil {
+		return nil, err
+	}
+	if size, most := d.sections().size, c.model.cache.max; size > most {
+		return nil, fmt.Errorf("the entry has %d bytes, the cache %d", size, most)
+	}
+	return d, nil
+}
+
+// writeHead writes the head of an entry, which names the content of the model, and returns the
+// file's name.
+func (c *Compiled) writeHead(d *draft, f *os.File) (name string, err error) {
+	m := c.model
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	d.key, name = c.keyFor(m.content), planFile(c.setting, m.content)
+	return name, errors.Join(m.unchanged(), unwritable(d.writeHead(f)))
 }

@@ -129,16 +129,20 @@ func parse(data []byte) (*entry, error) {
 	}
 	e := &entry{digest: digest, constants: data[at.constantsAt:][:constants:constants],
 		weights: data[at.weightsAt:][:weights:weights]}
-	rest := data[headBytes:end]
+	return e, e.readTable(data[headBytes:end])
+}
+
+// readTable takes a table, whose SHA-256 is right, apart.
+func (e *entry) readTable(rest []byte) error {
 	n := chunks(len(e.constants)) + chunks(len(e.weights))
 	if len(rest) < len(e.key)+len(e.fingerprint)+n*(4+sha256.Size) {
-		return nil, fmt.Errorf("%w: its table has %d bytes", errDamaged, len(rest))
+		return fmt.Errorf("%w: its table has %d bytes", errDamaged, len(rest))
 	}
 	rest = rest[copy(e.key[:], rest):]
 	rest = rest[copy(e.fingerprint[:], rest):]
 	e.sums, rest = rest[:4*n], rest[4*n:]
 	e.digests, e.text = rest[:sha256.Size*n], rest[sha256.Size*n:]
-	return e, nil
+	return nil
 }
 
 // tableBytes is the length of the table.

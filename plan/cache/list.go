@@ -86,18 +86,25 @@ func (c *Cache) Prune(unused time.Duration) ([]Entry, error) {
 		if c.now().Sub(e.Used) < unused || strings.HasSuffix(e.File, choicesSuffix) {
 			continue
 		}
-		if err := root.Remove(e.File); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := removeIn(root, e.File); err != nil {
 			return removed, err
 		}
 		if strings.HasSuffix(e.File, planSuffix) {
-			err := root.Remove(receiptOf(e.File))
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if err := removeIn(root, receiptOf(e.File)); err != nil {
 				return removed, err
 			}
 		}
 		removed = append(removed, e)
 	}
 	return removed, nil
+}
+
+// removeIn removes a file that may be gone.
+func removeIn(root *os.Root, name string) error {
+	if err := root.Remove(name); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // note is what a compiled plan's entry is for.
@@ -145,10 +152,13 @@ func (c *Compiled) unused(found error) string {
 		return ""
 	}
 	defer root.Close()
-	want := c.note()
-	var least []string
+	return strings.Join(cache.nearest(root, c.note()), ", ")
+}
+
+// nearest says in what the plan of the same model that differs least does.
+func (c *Cache) nearest(root *os.Root, want note) (least []string) {
 	for _, name := range plans(root) {
-		have := cache.noteOf(name)
+		have := c.noteOf(name)
 		if have.Model != want.Model {
 			continue
 		}
@@ -156,7 +166,7 @@ func (c *Compiled) unused(found error) string {
 			least = d
 		}
 	}
-	return strings.Join(least, ", ")
+	return least
 }
 
 // useless says why no start of this build on a device uses an entry, "" where one may.
@@ -216,25 +226,27 @@ func otherTarget(have, this string) string {
 	if device != here {
 		return fmt.Sprintf("it is for %s, this is %s", device, here)
 	}
-	words := func(list, without string) (only []string) {
-		for _, w := range strings.Fields(strings.Trim(list, "[]")) {
-			if !slices.Contains(strings.Fields(strings.Trim(without, "[]")), w) {
-				only = append(only, strings.Trim(w, `"`))
-			}
-		}
-		return only
-	}
 	var d []string
-	if with := words(features, own); len(with) > 0 {
+	if with := featuresBeside(features, own); len(with) > 0 {
 		d = append(d, "with "+strings.Join(with, " "))
 	}
-	if without := words(own, features); len(without) > 0 {
+	if without := featuresBeside(own, features); len(without) > 0 {
 		d = append(d, "without "+strings.Join(without, " "))
 	}
 	if len(d) == 0 {
 		return "it is for another device"
 	}
 	return "it is for a processor " + strings.Join(d, " and ")
+}
+
+// featuresBeside are the features that are in one list and not in another.
+func featuresBeside(list, other string) (only []string) {
+	for _, w := range strings.Fields(strings.Trim(list, "[]")) {
+		if !slices.Contains(strings.Fields(strings.Trim(other, "[]")), w) {
+			only = append(only, strings.Trim(w, `"`))
+		}
+	}
+	return only
 }
 
 // plans lists the names of the entries in a folder.
