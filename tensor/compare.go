@@ -53,11 +53,7 @@ func Close(got, want *Tensor, rtol, atol float64) error {
 	if !want.DType.IsFloat() {
 		return sameElements(got, want)
 	}
-	g, err := got.Floats()
-	if err != nil {
-		return err
-	}
-	w, err := want.Floats()
+	g, w, err := floatsOfBoth(got, want)
 	if err != nil {
 		return err
 	}
@@ -74,6 +70,17 @@ func Close(got, want *Tensor, rtol, atol float64) error {
 			first, g[first], w[first])
 	}
 	return nil
+}
+
+// floatsOfBoth are the elements of two tensors that must have one shape.
+func floatsOfBoth(got, want *Tensor) (g, w []float64, err error) {
+	if !slices.Equal(got.Shape, want.Shape) {
+		return nil, nil, fmt.Errorf("%w: got %v, want %v", ErrShape, got.Shape, want.Shape)
+	}
+	if g, err = got.Floats(); err == nil {
+		w, err = want.Floats()
+	}
+	return g, w, err
 }
 
 func closeEnough(g, w, rtol, atol float64) bool {
@@ -102,14 +109,7 @@ func sameElements(got, want *Tensor) error {
 // figure for "how far are two results apart". It is NaN-poisoned: a NaN on one side only gives
 // +Inf.
 func RelL2(got, want *Tensor) (float64, error) {
-	if !slices.Equal(got.Shape, want.Shape) {
-		return 0, fmt.Errorf("%w: got %v, want %v", ErrShape, got.Shape, want.Shape)
-	}
-	g, err := got.Floats()
-	if err != nil {
-		return 0, err
-	}
-	w, err := want.Floats()
+	g, w, err := floatsOfBoth(got, want)
 	if err != nil {
 		return 0, err
 	}

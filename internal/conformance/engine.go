@@ -41,16 +41,7 @@ func (e *Engine) Run(ctx context.Context, m *onnx.Model, in []*tensor.Tensor) ([
 		return nil, fmt.Errorf("%w: %d inputs are given, the model takes %d", op.ErrInput, len(in),
 			len(m.Graph.Inputs))
 	}
-	o := e.Plan
-	o.Shapes, o.Threads = map[string][]int{}, e.Pool.Threads()
-	for i, v := range m.Graph.Inputs {
-		o.Shapes[v.Name] = in[i].Shape
-	}
-	p, err := plan.Compile(ctx, m.Graph, o)
-	if err == nil && e.Choose != nil {
-		o.Choices = e.Choose(p)
-		p, err = plan.Compile(ctx, m.Graph, o)
-	}
+	p, o, err := e.compile(ctx, m, in)
 	if err != nil {
 		return nil, err
 	}
@@ -63,6 +54,22 @@ func (e *Engine) Run(ctx context.Context, m *onnx.Model, in []*tensor.Tensor) ([
 		return once(ctx, s, in)
 	}
 	return e.runRestored(ctx, p, o, s, in)
+}
+
+// compile makes the plan for the shapes of the inputs, and returns the options that it has.
+func (e *Engine) compile(ctx context.Context, m *onnx.Model, in []*tensor.Tensor) (*plan.Plan,
+	plan.Options, error) {
+	o := e.Plan
+	o.Shapes, o.Threads = map[string][]int{}, e.Pool.Threads()
+	for i, v := range m.Graph.Inputs {
+		o.Shapes[v.Name] = in[i].Shape
+	}
+	p, err := plan.Compile(ctx, m.Graph, o)
+	if err == nil && e.Choose != nil {
+		o.Choices = e.Choose(p)
+		p, err = plan.Compile(ctx, m.Graph, o)
+	}
+	return p, o, err
 }
 
 // runRestored runs what the written form of a plan is restored to, with the weights that s packed.

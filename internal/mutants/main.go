@@ -151,19 +151,9 @@ func (d *drawn) choose(o options) error {
 	if err != nil {
 		return err
 	}
-	noticed := map[string]bool{}
-	if o.again != "" {
-		text, err := os.ReadFile(o.again)
-		if err != nil {
-			return err
-		}
-		var r Report
-		if err := json.Unmarshal(text, &r); err != nil {
-			return fmt.Errorf("%s: %w", o.again, err)
-		}
-		for _, out := range r.Outcomes {
-			noticed[out.Name] = out.Noticed
-		}
+	noticed, err := noticedIn(o.again)
+	if err != nil {
+		return err
 	}
 	kept := 0
 	for i, m := range d.mutants {
@@ -174,6 +164,26 @@ func (d *drawn) choose(o options) error {
 	}
 	d.mutants, d.of = d.mutants[:kept], d.of[:kept]
 	return nil
+}
+
+// noticedIn are the mutants that an earlier report says were noticed; none without a report.
+func noticedIn(file string) (map[string]bool, error) {
+	noticed := map[string]bool{}
+	if file == "" {
+		return noticed, nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var r Report
+	if err := json.Unmarshal(text, &r); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	for _, out := range r.Outcomes {
+		noticed[out.Name] = out.Noticed
+	}
+	return noticed, nil
 }
 
 // load draws n mutants of a target, of each package as many as it has of all changes.
@@ -196,7 +206,11 @@ func (d *drawn) load(ctx context.Context, m *module, t Target, n int, seed uint6
 		sites += len(sources[i].Mutants)
 	}
 	d.sources = append(d.sources, sources...)
-	var mutants []*Mutant
+	return drawFrom(sources, n, sites, seed)
+}
+
+// drawFrom draws n mutants from sources with so many sites in all, from each in proportion.
+func drawFrom(sources []*Source, n, sites int, seed uint64) (mutants []*Mutant, err error) {
 	before := 0
 	for _, s := range sources {
 		share := n*(before+len(s.Mutants))/max(1, sites) - n*before/max(1, sites)

@@ -82,19 +82,23 @@ func (r *Report) WriteTable(w io.Writer, targets []Target) error {
 	}
 	for _, o := range r.Outcomes {
 		if !o.Noticed {
-			reason := o.Harmless
-			switch {
-			case reason == "" && !o.Reached:
-				reason = "UNEXPLAINED, no test runs the function"
-			case reason == "":
-				reason = "UNEXPLAINED"
-			}
-			fmt.Fprintf(w, "survived: %s # %s\n", o.Name, reason)
+			fmt.Fprintf(w, "survived: %s # %s\n", o.Name, o.reason())
 		}
 	}
 	_, err := fmt.Fprintf(w, "seed %d: %d of %d noticed (%.1f %%)\n", r.Seed, r.Noticed, r.Of,
 		100*r.Score())
 	return err
+}
+
+// reason says why a mutant survived.
+func (o *Outcome) reason() string {
+	switch {
+	case o.Harmless == "" && !o.Reached:
+		return "UNEXPLAINED, no test runs the function"
+	case o.Harmless == "":
+		return "UNEXPLAINED"
+	}
+	return o.Harmless
 }
 
 // count counts the mutants of a target and kind, "" for all.

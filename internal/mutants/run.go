@@ -98,27 +98,33 @@ func (s *suite) observe(ctx context.Context) error {
 		return fmt.Errorf("list the tests of %q: %w", s.pkg, err)
 	}
 	for _, name := range strings.Fields(string(out)) {
-		t := &test{name: name, reaches: map[int]bool{}}
-		file := filepath.Join(s.home, "reached")
-		r, err := s.run(ctx, observe, batch{t}, file)
+		t, err := s.observed(ctx, name)
 		if err != nil {
 			return err
 		}
-		t.cpu, t.wall = r.cpu, r.wall
-		if err := t.readReached(file); err != nil {
-			return err
-		}
-		if r.failed && len(t.reaches) > 0 {
-			return fmt.Errorf("%s of %q fails without a change: %s\n%s", name, s.pkg,
-				by(r.output), r.output)
-		}
 		s.tests = append(s.tests, t)
-		if err := os.RemoveAll(file); err != nil {
-			return err
-		}
 	}
 	slices.SortFunc(s.tests, func(a, b *test) int { return cmp.Compare(a.cpu, b.cpu) })
 	return nil
+}
+
+// observed runs one test without a change, and notes how long it takes and what it reaches.
+func (s *suite) observed(ctx context.Context, name string) (*test, error) {
+	t := &test{name: name, reaches: map[int]bool{}}
+	file := filepath.Join(s.home, "reached")
+	r, err := s.run(ctx, observe, batch{t}, file)
+	if err != nil {
+		return nil, err
+	}
+	t.cpu, t.wall = r.cpu, r.wall
+	if err := t.readReached(file); err != nil {
+		return nil, err
+	}
+	if r.failed && len(t.reaches) > 0 {
+		return nil, fmt.Errorf("%s of %q fails without a change: %s\n%s", name, s.pkg,
+			by(r.output), r.output)
+	}
+	return t, os.RemoveAll(file)
 }
 
 // result is what a run of tests comes to.

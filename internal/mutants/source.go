@@ -8,6 +8,7 @@ import (
 	"go/parser"
 	"go/token"
 	"go/types"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -216,22 +217,7 @@ func (s *Source) function(f *sourceFile, name string, body *ast.BlockStmt, r *as
 // Draw chooses n mutants that compile, or all if there are fewer, kinds in turn. A mutant's place
 // in the draw is a hash of the seed and its ID, so that a change of the code moves no other mutant.
 func (s *Source) Draw(n int, seed uint64) ([]*Mutant, error) {
-	place := func(what string) string {
-		sum := sha256.Sum256(fmt.Appendf(nil, "%d %s", seed, what))
-		return string(sum[:])
-	}
-	byKind := map[string][]*Mutant{}
-	for _, m := range s.Mutants {
-		byKind[m.Kind] = append(byKind[m.Kind], m)
-	}
-	for _, list := range byKind {
-		slices.SortFunc(list, func(a, b *Mutant) int {
-			return strings.Compare(place(a.ID()), place(b.ID()))
-		})
-	}
-	kinds := slices.SortedFunc(slices.Values(Kinds), func(a, b string) int {
-		return strings.Compare(place(s.path+a), place(s.path+b))
-	})
+	byKind, kinds := s.shuffled(seed)
 	next := func() (more []*Mutant) {
 		for _, kind := range kinds {
 			if list := byKind[kind]; len(list) > 0 {
@@ -251,6 +237,26 @@ func (s *Source) Draw(n int, seed uint64) ([]*Mutant, error) {
 		}
 	}
 	return chosen, nil
+}
+
+// shuffled are the mutants of each kind, and the kinds, in an order that the seed and they give.
+func (s *Source) shuffled(seed uint64) (byKind map[string][]*Mutant, kinds []string) {
+	place := func(what string) string {
+		sum := sha256.Sum256(fmt.Appendf(nil, "%d %s", seed, what))
+		return string(sum[:])
+	}
+	byKind = map[string][]*Mutant{}
+	for _, m := range s.Mutants {
+		byKind[m.Kind] = append(byKind[m.Kind], m)
+	}
+	for _, list := range byKind {
+		slices.SortFunc(list, func(a, b *Mutant) int {
+			return strings.Compare(place(a.ID()), place(b.ID()))
+		})
+	}
+	return byKind, slices.SortedFunc(slices.Values(Kinds), func(a, b string) int {
+		return strings.Compare(place(s.path+a), place(s.path+b))
+	})
 }
 
 // number gives the mutants of a run and their functions their numbers.
@@ -315,21 +321,11 @@ type span struct {
 
 // changed is a file whose functions begin with the choice of their mutants.
 func (s *Source) changed(f *sourceFile) ([]byte, []span) {
-	fns := map[int]*function{} // by where the body begins
-	for _, m := range s.Mutants {
-		if m.fn.file == f && len(m.fn.mutants) > 0 {
-			fns[f.pos.Offset(m.fn.body.Lbrace)+1] = m.fn
-		}
-	}
-	starts := make([]int, 0, len(fns))
-	for at := range fns {
-		starts = append(starts, at)
-	}
-	slices.Sort(starts)
+	fns := s.changedIn(f)
 	var out bytes.Buffer
 	var spans []span
 	last := 0
-	for _, at := range starts {
+	for _, at := range slices.Sorted(maps.Keys(fns)) {
 		out.Write(f.text[last:at])
 		fmt.Fprintf(&out, " if mutant__ == %d { reach__(%d) }\n", observe, fns[at].number)
 		for _, m := range fns[at].mutants {
@@ -341,6 +337,17 @@ func (s *Source) changed(f *sourceFile) ([]byte, []span) {
 	}
 	out.Write(f.text[last:])
 	return out.Bytes(), spans
+}
+
+// changedIn are the functions of a file that have mutants, by where their bodies begin.
+func (s *Source) changedIn(f *sourceFile) map[int]*function {
+	fns := map[int]*function{}
+	for _, m := range s.Mutants {
+		if m.fn.file == f && len(m.fn.mutants) > 0 {
+			fns[f.pos.Offset(m.fn.body.Lbrace)+1] = m.fn
+		}
+	}
+	return fns
 }
 
 // choice is the statement that runs a mutant's copy of the body in the body's place.

@@ -65,12 +65,8 @@ func (p *Page) Write(w io.Writer) error {
 	b.Add(">\n")
 	p.Body(b)
 	b.Add("\n")
-	if p.JSON != nil {
-		data, err := json.Marshal(p.JSON) // which escapes what could end the element
-		if err != nil {
-			return fmt.Errorf("data of the page %q: %w", p.Title, err)
-		}
-		b.Add(`<script type="application/json" id="data">%s</script>`+"\n", HTML(data))
+	if err := p.addData(b); err != nil {
+		return err
 	}
 	if p.Script != "" {
 		b.Add("<script>%s</script>\n", HTML(p.Script))
@@ -79,6 +75,19 @@ func (p *Page) Write(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	_, _ = out.WriteString(b.text.String()) // Flush has the error
 	return out.Flush()
+}
+
+// addData adds what the page's script and other programs read.
+func (p *Page) addData(b *Body) error {
+	if p.JSON == nil {
+		return nil
+	}
+	data, err := json.Marshal(p.JSON) // which escapes what could end the element
+	if err != nil {
+		return fmt.Errorf("data of the page %q: %w", p.Title, err)
+	}
+	b.Add(`<script type="application/json" id="data">%s</script>`+"\n", HTML(data))
+	return nil
 }
 
 // Chart is what can be drawn at a width: [chart.XY] and [chart.Rows].

@@ -18,13 +18,7 @@ type Row struct {
 
 // shown returns the table without the columns in which no row says anything.
 func (t Table) shown() Table {
-	said := make([]bool, len(t.Heads))
-	said[0] = true
-	for _, r := range t.Rows {
-		for i, c := range r.Cells {
-			said[i+1] = said[i+1] || c != ""
-		}
-	}
+	said := t.said()
 	out := t
 	out.Heads, out.Rows = nil, make([]Row, len(t.Rows))
 	for i, head := range t.Heads {
@@ -43,4 +37,16 @@ func (t Table) shown() Table {
 		}
 	}
 	return out
+}
+
+// said tells of each column whether it says anything.
+func (t Table) said() []bool {
+	said := make([]bool, len(t.Heads))
+	said[0] = true
+	for _, r := range t.Rows {
+		for i, c := range r.Cells {
+			said[i+1] = said[i+1] || c != ""
+		}
+	}
+	return said
 }

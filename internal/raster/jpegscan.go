@@ -148,26 +148,31 @@ func (s *jpegScan) segments() bool {
 		}
 		body := s.data[s.at+4 : s.at+2+size]
 		s.at += 2 + size
-		ok := true
-		switch {
-		case marker == 0xdb:
-			ok = s.quantTables(body)
-		case marker == 0xc4:
-			ok = s.huffmanTables(body)
-		case marker == 0xc0 || marker == 0xc1:
-			ok = s.frame(body)
-		case marker == 0xdd && len(body) == 2:
-			s.interval = int(body[0])<<8 | int(body[1])
-		case marker == 0xda:
+		if marker == 0xda {
 			return s.scan(body)
-		case marker >= 0xc2 && marker <= 0xcf: // progressive, lossless, arithmetic
-			ok = false
 		}
-		if !ok {
+		if !s.segment(marker, body) {
 			return false
 		}
 	}
 	return false
+}
+
+// segment reads what stands before a scan.
+func (s *jpegScan) segment(marker byte, body []byte) bool {
+	switch {
+	case marker == 0xdb:
+		return s.quantTables(body)
+	case marker == 0xc4:
+		return s.huffmanTables(body)
+	case marker == 0xc0 || marker == 0xc1:
+		return s.frame(body)
+	case marker == 0xdd && len(body) == 2:
+		s.interval = int(body[0])<<8 | int(body[1])
+	case marker >= 0xc2 && marker <= 0xcf: // progressive, lossless, arithmetic
+		return false
+	}
+	return true
 }
 
 func (s *jpegScan) quantTables(b []byte) bool {
@@ -247,16 +252,7 @@ func (s *jpegScan) scan(b []byte) bool {
 
 // decode reads all MCUs.
 func (s *jpegScan) decode() bool {
-	across, down := 1, 1
-	for _, p := range s.parts {
-		across, down = max(across, p.across), max(down, p.down)
-	}
-	columns, rows := (s.width+8*across-1)/(8*across), (s.height+8*down-1)/(8*down)
-	for i := range s.parts {
-		p := &s.parts[i]
-		p.stride = columns * p.across * 8
-		p.plane = make([]byte, p.stride*rows*p.down*8)
-	}
+	columns, rows := s.makePlanes()
 	for mcu := range columns * rows {
 		if s.interval > 0 && mcu > 0 && mcu%s.interval == 0 {
 			s.restart()
@@ -272,6 +268,21 @@ func (s *jpegScan) decode() bool {
 		}
 	}
 	return true
+}
+
+// makePlanes makes a plane for each part, and returns how many units of blocks the image has.
+func (s *jpegScan) makePlanes() (columns, rows int) {
+	across, down := 1, 1
+	for _, p := range s.parts {
+		across, down = max(across, p.across), max(down, p.down)
+	}
+	columns, rows = (s.width+8*across-1)/(8*across), (s.height+8*down-1)/(8*down)
+	for i := range s.parts {
+		p := &s.parts[i]
+		p.stride = columns * p.across * 8
+		p.plane = make([]byte, p.stride*rows*p.down*8)
+	}
+	return columns, rows
 }
 
 // restart goes to the next marker RSTn.

@@ -167,7 +167,12 @@ func (n *netpbm) sample(i, k int) (byte, error) {
 		}
 		return 255 * (1 - n.data[at]>>(7-i%n.width%8)&1), nil
 	}
-	at, wide := i*n.channels+k, n.largest > 255
+	return n.binary(i*n.channels + k)
+}
+
+// binary is a sample of one byte, or of two where the largest value takes two.
+func (n *netpbm) binary(at int) (byte, error) {
+	wide := n.largest > 255
 	if wide {
 		at *= 2
 	}

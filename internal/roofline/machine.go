@@ -98,9 +98,22 @@ func Measure(ctx context.Context, target compute.Target, pool compute.Pool) (*Ma
 	if m := measured.machines[pool.Threads()]; m != nil {
 		return m, nil
 	}
+	m, err := measure(ctx, info.ID, pool)
+	if err != nil {
+		return nil, err
+	}
+	if measured.machines == nil {
+		measured.machines = map[int]*Machine{}
+	}
+	measured.machines[pool.Threads()] = m
+	return m, nil
+}
+
+// measure measures what a device's processor does with the threads of a pool.
+func measure(ctx context.Context, device string, pool compute.Pool) (*Machine, error) {
 	began := time.Now()
 	m := &Machine{
-		Device:    info.ID,
+		Device:    device,
 		Threads:   pool.Threads(),
 		Processor: Identify(),
 		Peak:      map[Format]float64{},
@@ -113,10 +126,6 @@ func Measure(ctx context.Context, target compute.Target, pool compute.Pool) (*Ma
 		return nil, err
 	}
 	m.TookMS = milliseconds(time.Since(began))
-	if measured.machines == nil {
-		measured.machines = map[int]*Machine{}
-	}
-	measured.machines[pool.Threads()] = m
 	return m, nil
 }
 

@@ -149,19 +149,22 @@ func (t *Table) points() []chart.Series {
 			out = append(out, chart.Series{Name: s.Op, Style: k, Points: true})
 		}
 		o := &out[k]
-		o.X, o.Y = append(o.X, s.Intensity), append(o.Y, s.GFlopsPerS)
-		o.Sizes = append(o.Sizes, 3+32*math.Sqrt(s.Share))
-		o.Tips = append(o.Tips, s.tip())
-		o.Names = append(o.Names, "")
+		s.plot(o)
 		if s.MS > longest[s.Op] {
 			longest[s.Op] = s.MS
-			for n := range o.Names {
-				o.Names[n] = ""
-			}
+			clear(o.Names)
 			o.Names[len(o.Names)-1] = s.Op
 		}
 	}
 	return out
+}
+
+// plot adds the step to the points of its operator, without a name.
+func (s *Step) plot(o *chart.Series) {
+	o.X, o.Y = append(o.X, s.Intensity), append(o.Y, s.GFlopsPerS)
+	o.Sizes = append(o.Sizes, 3+32*math.Sqrt(s.Share))
+	o.Tips = append(o.Tips, s.tip())
+	o.Names = append(o.Names, "")
 }
 
 // tip says of a step what its table says.

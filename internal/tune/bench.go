@@ -61,16 +61,21 @@ func (r *running) survey(ctx context.Context) ([]Problem, error) {
 		if !seen {
 			i = len(list)
 			index[name] = i
-			p := Problem{Problem: name}
-			for _, w := range s.Kernel.(compute.Choosing).Algorithms() {
-				p.Candidates = append(p.Candidates, Candidate{Algorithm: w})
-			}
-			p.Chosen = p.Candidates[0].Algorithm
-			list = append(list, p)
+			list = append(list, problemOf(name, s.Kernel.(compute.Choosing)))
 		}
 		list[i].Steps = append(list[i].Steps, s.Node.Name)
 	})
 	return list, err
+}
+
+// problemOf is a problem with all ways that a kernel has, of which it takes the first one.
+func problemOf(name string, k compute.Choosing) Problem {
+	p := Problem{Problem: name}
+	for _, w := range k.Algorithms() {
+		p.Candidates = append(p.Candidates, Candidate{Algorithm: w})
+	}
+	p.Chosen = p.Candidates[0].Algorithm
+	return p
 }
 
 // sample is the times of one plan, one a round.

@@ -191,7 +191,14 @@ func (b *bench) confirm(ctx context.Context, r *Result, base *running,
 	if err != nil {
 		return err
 	}
-	r.Confirming, r.BeforeMS = len(samples[0].total), milliseconds(median(samples[0].total))
+	r.keepGains(promising, samples[0], samples[1], samples[2])
+	return nil
+}
+
+// keepGains keeps those ways whose gain shows once more, against the plan without choices as it ran
+// before and again.
+func (r *Result) keepGains(promising compute.Choices, before, again, after *sample) {
+	r.Confirming, r.BeforeMS = len(before.total), milliseconds(median(before.total))
 	r.AfterMS = r.BeforeMS
 	for i := range r.Problems {
 		p := &r.Problems[i]
@@ -199,14 +206,12 @@ func (b *bench) confirm(ctx context.Context, r *Result, base *running,
 		if !ok {
 			continue
 		}
-		before, again, after := samples[0].times[p.Problem], samples[1].times[p.Problem],
-			samples[2].times[p.Problem]
-		if g := min(gain(before, after), gain(again, after)); g > Gain {
+		was, now := before.times[p.Problem], after.times[p.Problem]
+		if g := min(gain(was, now), gain(again.times[p.Problem], now)); g > Gain {
 			p.Chosen, p.Gain = way, g
-			r.AfterMS -= g * milliseconds(median(before))
+			r.AfterMS -= g * milliseconds(median(was))
 		}
 	}
-	return nil
 }
 
 // promising are the ways that the first measurement found to be faster than those of the cost

@@ -170,21 +170,26 @@ func rows(w io.Writer, domain string, all []*op.Op, cases map[string]conformance
 	kernels := kernels.Operators()
 	for _, o := range all {
 		call := op.Call{Domain: o.Domain, Type: o.Name}
-		device := "cpu"
-		switch {
-		case slices.Contains(kernels, call.Name()):
-			device = "cpu, kernel"
-		case o.Has(op.View):
-			device = "cpu, view"
-		}
 		ran := ""
 		if c := cases[call.Name()]; c.Total() > 0 {
 			ran = fmt.Sprintf("%d of %d", c.Passed, c.Total())
 		}
 		delete(cases, call.Name())
 		fmt.Fprintf(w, "| %s | %s | %s | %s | %s |\n", o.Name,
-			versions(append(o.Raised(), o.Since...)), taken[call.Name()], device, ran)
+			versions(append(o.Raised(), o.Since...)), taken[call.Name()],
+			devices(o, slices.Contains(kernels, call.Name())), ran)
 	}
+}
+
+// devices says where an operator runs, and how.
+func devices(o *op.Op, kernel bool) string {
+	switch {
+	case kernel:
+		return "cpu, kernel"
+	case o.Has(op.View):
+		return "cpu, view"
+	}
+	return "cpu"
 }
 
 func versions(since []int) string {

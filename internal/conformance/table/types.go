@@ -170,16 +170,7 @@ func (u *uses) walk(ctx context.Context, g *graph.Graph, in []*tensor.Tensor) {
 		if err != nil {
 			return
 		}
-		x := use{op: o, call: n.Call(), in: make([]*tensor.Tensor, len(n.In))}
-		for i, v := range n.In {
-			switch {
-			case v == nil:
-			case v.IsConst():
-				x.in[i] = v.Const().Clone()
-			default:
-				x.in[i] = values[v]
-			}
-		}
+		x := use{op: o, call: n.Call(), in: operands(n, values)}
 		out, err := op.Run(ctx, o, x.call, x.in)
 		if err != nil {
 			return
@@ -191,6 +182,21 @@ func (u *uses) walk(ctx context.Context, g *graph.Graph, in []*tensor.Tensor) {
 		}
 		u.keep(x)
 	}
+}
+
+// operands are what a node reads: copies of constants, and values.
+func operands(n *graph.Node, values map[*graph.Value]*tensor.Tensor) []*tensor.Tensor {
+	in := make([]*tensor.Tensor, len(n.In))
+	for i, v := range n.In {
+		switch {
+		case v == nil:
+		case v.IsConst():
+			in[i] = v.Const().Clone()
+		default:
+			in[i] = values[v]
+		}
+	}
+	return in
 }
 
 // keep learns from a use unless one of its signature has been tried.
@@ -226,12 +232,17 @@ func (u *uses) learn(x use) {
 			}
 		}
 	}
+	u.note(x.call.Name(), found)
+}
+
+// note adds what an operator was found to take.
+func (u *uses) note(name string, found *taken) {
 	if len(found.operand)+len(found.result) == 0 {
 		return
 	}
-	all := u.taken[x.call.Name()]
+	all := u.taken[name]
 	if all == nil {
-		u.taken[x.call.Name()] = found
+		u.taken[name] = found
 		return
 	}
 	maps.Copy(all.operand, found.operand)
@@ -381,15 +392,8 @@ func types(root, dir string) (map[string]*taken, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(own)
-	for _, name := range []string{"microsoft", "ml", "versions"} {
-		if err := os.Mkdir(filepath.Join(own, name), 0o700); err != nil {
-			return nil, err
-		}
-		if err := archive.Unpack(
-			filepath.Join(root, "internal/conformance/testdata", name+".tar.xz"),
-			filepath.Join(own, name)); err != nil {
-			return nil, err
-		}
+	if err := unpackOwn(root, own); err != nil {
+		return nil, err
 	}
 	u := newUses(context.Background())
 	for _, from := range []string{dir, own} {
@@ -401,4 +405,19 @@ func types(root, dir string) (map[string]*taken, error) {
 	}
 	u.guess()
 	return u.taken, nil
+}
+
+// unpackOwn unpacks weir's own cases, which add to ONNX's, into folders of dir.
+func unpackOwn(root, dir string) error {
+	for _, name := range []string{"microsoft", "ml", "versions"} {
+		to := filepath.Join(dir, name)
+		if err := os.Mkdir(to, 0o700); err != nil {
+			return err
+		}
+		from := filepath.Join(root, "internal/conformance/testdata", name+".tar.xz")
+		if err := archive.Unpack(from, to); err != nil {
+			return err
+		}
+	}
+	return nil
 }
