@@ -3,10 +3,7 @@ package train
 import (
 	"context"
 	"fmt"
-	"math"
 
-	"github.com/weirgpu/weir/graph"
-	"github.com/weirgpu/weir/tensor"
 	"github.com/weirgpu/weir/train/data"
 )
 
@@ -23,8 +20,8 @@ func (r *Run) diverged(ctx context.Context, e Event) error {
 		"the gradients", err, node)
 }
 
-// blame returns the first node of an update that gives what is not finite. The state is that before
-// the update, afterwards.
+// blame returns the first node of an update that gives what is not finite. The run gives its memory
+// back for that, and computes nothing afterwards.
 func (r *Run) blame(ctx context.Context, e Event) (string, error) {
 	history := r.history
 	defer func() { r.history = history }()
@@ -41,23 +38,23 @@ func (r *Run) blame(ctx context.Context, e Event) (string, error) {
 		}
 		r.done++
 	}
-	order, k := r.order(), r.recipe.Accumulate
+	order := r.order()
 	r.clearSums()
-	for i := range k {
+	for i := range e.Wrong {
 		p := r.part(i)
 		r.fill(p, order, i, &e)
-		node, err := suspect(ctx, p)
-		if node != "" || err != nil {
-			return node, err
-		}
-		if i == k-1 {
-			break
-		}
 		if err := p.instance.Run(ctx, r.opts.Gate); err != nil {
 			return "", err
 		}
 	}
-	return "no node by the operators' definitions: report it", nil
+	p := r.part(e.Wrong)
+	r.fill(p, order, e.Wrong, &e)
+	s := suspect{graph: p.plan.Graph, quota: r.opts.Quota, gate: r.opts.Gate}
+	for _, t := range p.instance.Inputs() {
+		s.in = append(s.in, t.Clone())
+	}
+	r.unload()
+	return s.find(ctx)
 }
 
 // goBack takes the newest state that is kept, or else that of the start.
@@ -75,47 +72,4 @@ func (r *Run) goBack() error {
 // order is that of the epoch under way.
 func (r *Run) order() []int {
 	return data.Order(r.data.train.rows, r.recipe.Seed, int(r.done/r.perEpoch()))
-}
-
-// suspect evaluates a program's graph on its inputs, by the definitions of the operators, and
-// returns the first node with a result that is not finite.
-func suspect(ctx context.Context, p *program) (string, error) {
-	g := p.plan.Graph.Clone()
-	g.Outputs = nil
-	for _, n := range g.Nodes {
-		for _, v := range n.Out {
-			if v != nil && v.Type.DType == tensor.Float32 {
-				g.Outputs = append(g.Outputs, v)
-			}
-		}
-	}
-	out, err := g.Eval(ctx, p.instance.Inputs())
-	if err != nil {
-		return "", err
-	}
-	for i, v := range g.Inputs {
-		if !finite(p.instance.Inputs()[i]) {
-			return fmt.Sprintf("input %q, or the weight of that name", v.Name), nil
-		}
-	}
-	for i, t := range out {
-		if !finite(t) {
-			return producer(g.Outputs[i]), nil
-		}
-	}
-	return "", nil
-}
-
-func producer(v *graph.Value) string { return v.Producer.String() }
-
-func finite(t *tensor.Tensor) bool {
-	if t.DType != tensor.Float32 {
-		return true
-	}
-	for _, v := range tensor.As[float32](t) {
-		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
-			return false
-		}
-	}
-	return true
 }

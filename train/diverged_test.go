@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weirgpu/weir/device/machine"
+	"github.com/weirgpu/weir/internal/seat"
 	"github.com/weirgpu/weir/train"
 	"github.com/weirgpu/weir/train/recipe"
 	"github.com/weirgpu/weir/train/step"
@@ -56,6 +57,30 @@ func TestDiverged(t *testing.T) {
 		if err != nil || math.IsNaN(res.Loss) || res.Steps != int64(r.Steps) {
 			t.Errorf("from the newest checkpoint: %+v, %v", res, err)
 		}
+	}
+}
+
+// TestBlameWithin: what looks for the node holds no more than the run may hold, and where that is
+// too little it says so and fails as before.
+func TestBlameWithin(t *testing.T) {
+	r := short(t)
+	r.Accumulate, r.Steps = 2, 6
+	r.Optimizer, r.Rate = step.SGD.Defaults(), 1e20
+	quota := seat.NewCounted("run", 0)
+	run := open(t, r, 2, train.Options{Quota: quota})
+	limit := quota.Held()
+	if err := quota.SetCap(limit); err != nil {
+		t.Fatal(err)
+	}
+	_, err := run.Train(t.Context())
+	if !errors.Is(err, train.ErrDiverged) || !strings.Contains(err.Error(), "the first value") {
+		t.Errorf("under the cap of the run: %v", err)
+	}
+	if held := quota.Peak(); held > limit {
+		t.Errorf("held %v of %v", held, limit)
+	}
+	if _, err := run.Evaluate(t.Context()); !errors.Is(err, train.ErrDiverged) {
+		t.Errorf("after the end: %v", err)
 	}
 }
 

@@ -3,7 +3,6 @@ package train
 import (
 	"context"
 	"fmt"
-	"math"
 
 	"github.com/weirgpu/weir/tensor"
 	"github.com/weirgpu/weir/train/step"
@@ -19,6 +18,9 @@ type Evaluation struct {
 
 // Evaluate tries the model as it is.
 func (r *Run) Evaluate(ctx context.Context) (*Evaluation, error) {
+	if r.eval == nil {
+		return nil, fmt.Errorf("%w: the run has ended", ErrDiverged)
+	}
 	rows := r.data.eval.rows
 	e := &Evaluation{Samples: len(rows)}
 	right, judged := 0, 0
@@ -43,7 +45,7 @@ func (r *Run) Evaluate(ctx context.Context) (*Evaluation, error) {
 	if judged > 0 {
 		e.Name, e.Metric = "accuracy", float64(right)/float64(judged)
 	}
-	if math.IsNaN(e.Loss) || math.IsInf(e.Loss, 0) {
+	if unbounded(e.Loss) {
 		return nil, fmt.Errorf("%w: the loss of the evaluation after update %d is %v", ErrDiverged,
 			r.done, e.Loss)
 	}

@@ -3,6 +3,7 @@ package train
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -83,9 +84,11 @@ const (
 // meta is what a checkpoint holds beside the variables.
 func (r *Run) meta() (map[string]string, error) {
 	text, err := json.Marshal(&r.history)
-	return map[string]string{keyUpdate: strconv.FormatInt(r.done, 10),
-		keySeed: strconv.FormatUint(r.recipe.Seed, 10), keyHistory: string(text),
-		keySamples: r.samples(), keyEnded: strconv.FormatBool(r.ended())}, err
+	meta := maps.Clone(r.prints)
+	meta[keyUpdate], meta[keyHistory] = strconv.FormatInt(r.done, 10), string(text)
+	meta[keySeed], meta[keySamples] = strconv.FormatUint(r.recipe.Seed, 10), r.samples()
+	meta[keyEnded] = strconv.FormatBool(r.ended())
+	return meta, err
 }
 
 // samples is what says which samples an update has.
@@ -114,7 +117,11 @@ func (r *Run) restore(meta map[string]string) error {
 		return fmt.Errorf("%w: batches, updates and epochs are of %s samples, those of the recipe "+
 			"of %s: begin anew, or take those", checkpoint.ErrCheckpoint, meta[keySamples], now)
 	}
+	if err := r.same(meta); err != nil {
+		return err
+	}
 	h.Stopped = h.late(r.recipe.Patience)
+	r.kept = done
 	r.done, r.history = done, h
 	r.opts.Log.Info("goes on from a checkpoint", "update", done)
 	return nil

@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/weirgpu/weir/internal/wholefile"
 	"github.com/weirgpu/weir/tensor"
-	"github.com/weirgpu/weir/train/checkpoint"
 	"github.com/weirgpu/weir/train/scale"
 )
 
@@ -25,6 +22,7 @@ type Event struct {
 	Took            time.Duration // the update, with its data
 	Waited          time.Duration // part of it: for data, with the device idle
 	Eval            *Evaluation   // nil but after an evaluation
+	Wrong           int           // the first batch of the update whose loss is not finite
 }
 
 // Updates is how many updates the whole run makes.
@@ -53,7 +51,7 @@ func (r *Run) Train(ctx context.Context) (*Result, error) {
 		return res, err
 	}
 	if path := r.recipe.Output; path != "" && r.ended() {
-		if err := r.sound(); err != nil {
+		if err := r.sound(ctx); err != nil {
 			return res, err
 		}
 		if err := r.Write(path); err != nil {
@@ -75,8 +73,14 @@ func (r *Run) mayBegin() error {
 			return err
 		}
 	}
+	if r.train == nil {
+		return fmt.Errorf("%w: the run has ended", ErrDiverged)
+	}
 	if r.recipe.Checkpoint.To == "" || r.resumed {
 		return nil
+	}
+	if err := r.claim(); err != nil {
+		return err
 	}
 	last, err := r.folder().Last()
 	if err != nil {
@@ -99,7 +103,7 @@ func (r *Run) updates(ctx context.Context) error {
 	kept := time.Now()
 	for !r.ended() && (r.opts.Steps == 0 || r.done < r.opts.Steps) {
 		if err := ctx.Err(); err != nil {
-			return errors.Join(err, r.keep())
+			return errors.Join(err, r.last(ctx))
 		}
 		if e := r.done / r.perEpoch(); e != epoch {
 			order, epoch = r.order(), e
@@ -114,13 +118,13 @@ func (r *Run) updates(ctx context.Context) error {
 			}
 		}
 		if r.due(whole, kept) {
-			if err := r.keep(); err != nil {
+			if err := r.onTheWay(ctx); err != nil {
 				return err
 			}
 			kept = time.Now()
 		}
 	}
-	return r.keep()
+	return r.last(ctx)
 }
 
 // event is the update that comes next.
@@ -138,7 +142,7 @@ func (r *Run) update(ctx context.Context, order []int) error {
 	if err := r.compute(ctx, order, &e); err != nil {
 		return err
 	}
-	if math.IsNaN(e.Loss) || math.IsInf(e.Loss, 0) {
+	if unbounded(e.Loss) {
 		return r.diverged(ctx, e)
 	}
 	r.done++
@@ -192,6 +196,9 @@ func (r *Run) compute(ctx context.Context, order []int, e *Event) error {
 			return fmt.Errorf("update %d: %w", e.Update, err)
 		}
 		loss := tensor.As[float32](p.instance.Outputs()[0])[0]
+		if !unbounded(e.Loss) {
+			e.Wrong = i
+		}
 		e.Loss += float64(loss) / float64(r.recipe.Accumulate)
 	}
 	return nil
@@ -233,58 +240,4 @@ func (r *Run) due(epochEnded bool, kept time.Time) bool {
 		return time.Since(kept) >= c.Every
 	}
 	return epochEnded
-}
-
-// folder is where the run keeps checkpoints.
-func (r *Run) folder() checkpoint.Folder {
-	return checkpoint.Folder{Path: r.recipe.Checkpoint.To, Keep: r.recipe.Checkpoint.Keep}
-}
-
-// keep writes a checkpoint, if the recipe has any.
-func (r *Run) keep() error {
-	if r.recipe.Checkpoint.To == "" {
-		return nil
-	}
-	if err := r.sound(); err != nil {
-		return err
-	}
-	meta, err := r.meta()
-	if err != nil {
-		return err
-	}
-	return r.folder().Write(r.done, meta, r.vars)
-}
-
-// sound refuses weights and statistics that are not finite, from which no run recovers: the loss of
-// an update, of the weights before it, does not show what it has made of them.
-func (r *Run) sound() error {
-	for i := range r.step.Params {
-		if v := r.vars[i]; !finite(v.Tensor) {
-			return fmt.Errorf("%w: weight %q is not finite after update %d; nothing is kept of it"+
-				": lower the rate, or clip the gradients", ErrDiverged, v.Name, r.done)
-		}
-	}
-	return nil
-}
-
-// Resume goes on from the newest checkpoint that is whole. Without any the run begins anew, and the
-// error is nil.
-func (r *Run) Resume() error {
-	if r.recipe.Checkpoint.To == "" {
-		return fmt.Errorf("the recipe keeps no checkpoints: give it checkpoint: {to: FOLDER}")
-	}
-	r.resumed = true
-	meta, damaged, err := r.folder().Newest(r.vars)
-	for _, d := range damaged {
-		r.opts.Log.Warn("passed over a damaged checkpoint", "error", d)
-	}
-	if len(damaged) == 0 && errors.Is(err, fs.ErrNotExist) {
-		r.opts.Log.Info("no checkpoint: the run begins anew",
-			"folder", filepath.Clean(r.recipe.Checkpoint.To))
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return r.restore(meta)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 
 	"github.com/weirgpu/weir/device"
@@ -38,6 +39,10 @@ type Options struct {
 	Steps int64
 	// Anew has a run begin that writes over what an interrupted one has kept.
 	Anew bool
+	// Room, when set, is called when the last checkpoint of the run cannot be written, such as on a
+	// full disk, and may wait; it reports whether to try again. Without it what was computed since
+	// the checkpoint before is lost. Checkpoints on the way are tried again in any case.
+	Room func(error) bool
 	// Progress, when set, is called after each update and each evaluation.
 	Progress func(Event)
 	// Log is told of what a person may want to know; nil is silent.
@@ -59,6 +64,9 @@ type Run struct {
 	done    int64 // updates
 	history History
 	resumed bool
+	lock    *os.File          // of the folder of checkpoints; nil before there is one
+	prints  map[string]string // of what the run is made from
+	kept    int64             // the update of the newest checkpoint
 }
 
 // program is a graph of a step, ready to run.
@@ -116,6 +124,9 @@ func (r *Run) open(ctx context.Context) (err error) {
 		if *p.to, err = r.load(ctx, p.from); err != nil {
 			return fmt.Errorf("%s: %w", r.recipe.Model, err)
 		}
+	}
+	if err = r.fingerprint(); err != nil {
+		return err
 	}
 	return r.start()
 }
@@ -189,21 +200,32 @@ func (r *Run) load(ctx context.Context, g step.Graph) (*program, error) {
 	return &program{p, s, i}, nil
 }
 
-// Close gives the memory of a run back.
-func (r *Run) Close() error {
-	for _, p := range []*program{r.train, r.add, r.eval} {
-		if p != nil {
-			p.instance.Put()
-			p.session.Close()
-		}
+// Close gives the memory of a run back, and the folder of its checkpoints. A second call does
+// nothing.
+func (r *Run) Close() (err error) {
+	r.unload()
+	if r.lock != nil {
+		err = r.lock.Close()
 	}
 	if r.state != nil {
 		r.state.Free()
 	}
 	if r.model != nil {
-		return r.model.Close()
+		err = errors.Join(err, r.model.Close())
 	}
-	return nil
+	r.lock, r.state, r.model = nil, nil, nil
+	return err
+}
+
+// unload gives back the memory of the programs.
+func (r *Run) unload() {
+	for _, p := range []**program{&r.train, &r.add, &r.eval} {
+		if *p != nil {
+			(*p).instance.Put()
+			(*p).session.Close()
+			*p = nil
+		}
+	}
 }
 
 // variable returns a variable by its name, nil where the run has none.

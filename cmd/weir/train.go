@@ -7,6 +7,8 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -114,6 +116,7 @@ func (f *trainFlags) run(c *cobra.Command, path string) (err error) {
 	}
 	b := newBar(c.ErrOrStderr(), "training", 1)
 	o.Progress = func(e train.Event) { b.trained(c.ErrOrStderr(), e) }
+	o.Room = waitForRoom
 	run, err := train.Open(c.Context(), r, o)
 	if err != nil {
 		return err
@@ -130,6 +133,17 @@ func (f *trainFlags) run(c *cobra.Command, path string) (err error) {
 		return failed(err)
 	}
 	return errors.Join(failed(err), f.show(c, path, res))
+}
+
+// waitForRoom waits a while where a disk is full. A second signal ends the process meanwhile.
+func waitForRoom(err error) bool {
+	if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+		return false
+	}
+	slog.Warn("waiting for room: make some, or press Ctrl-C twice to lose the updates since the "+
+		"last checkpoint", "error", err)
+	time.Sleep(10 * time.Second)
+	return true
 }
 
 func closeMachine(on *machine.Machine, err *error) { *err = errors.Join(*err, on.Close()) }

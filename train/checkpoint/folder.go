@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/weirgpu/weir/internal/filelock"
 )
 
 // Folder is where a run keeps its checkpoints.
@@ -21,6 +23,19 @@ const suffix = ".safetensors"
 
 // file is the name of the checkpoint after so many updates; names are in the order of updates.
 func file(step int64) string { return fmt.Sprintf("step-%012d%s", step, suffix) }
+
+// lockName is the file that the run which writes to a folder holds. It stays: one that was removed
+// could be held beside the one made anew.
+const lockName = ".lock"
+
+// Lock takes the folder, which is made where there is none, until what it returns is closed, or the
+// process ends. The error is filelock.ErrTaken where another run has it.
+func (f Folder) Lock() (*os.File, error) {
+	if err := os.MkdirAll(f.Path, 0o777); err != nil {
+		return nil, err
+	}
+	return filelock.Take(filepath.Join(f.Path, lockName), false)
+}
 
 // Write keeps the state after so many updates, and removes the oldest beyond Keep. Checkpoints of
 // later updates go first: a run that comes by again went on from before them, as they were damaged.

@@ -2,6 +2,7 @@ package data
 
 import (
 	"fmt"
+	"hash"
 	"math"
 
 	"github.com/weirgpu/weir/tensor"
@@ -153,6 +154,19 @@ func (c *Column) Fill(into *tensor.Tensor, rows []int) {
 		for i, r := range rows {
 			copy(to[i*c.per:(i+1)*c.per], c.ints[r*c.per:])
 		}
+	}
+}
+
+// Digest adds all samples to a digest.
+func (c *Column) Digest(h hash.Hash) {
+	fmt.Fprintf(h, "%d samples of %d, divided by %v\n", c.samples, c.per, c.divide)
+	switch {
+	case c.bytes != nil:
+		h.Write(c.bytes.Data)
+	case c.floats != nil:
+		h.Write(tensor.From(c.floats, len(c.floats)).Data)
+	default:
+		h.Write(tensor.From(c.ints, len(c.ints)).Data)
 	}
 }
 

@@ -1,6 +1,7 @@
 package step_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/weirgpu/weir/graph"
@@ -40,5 +41,36 @@ func TestApart(t *testing.T) {
 	}
 	if _, err := step.Build(g, o); err == nil {
 		t.Error("a statistic that is a weight, too, is taken")
+	}
+}
+
+// TestMasks: constants that are all or nothing are masks, also with values that weights might have.
+func TestMasks(t *testing.T) {
+	const text = `graph "g" {
+ opset "" 18
+ input %x: float32[4,2]
+ const %w: float32[2,2] = {0.5, -0.5, 1, 2}
+ const %add: float32[2] = {ADDED}
+ const %times: float32[2] = {FACTORS}
+ %a = MatMul@13 (%x, %w)
+ %b = Add@14 (%a, %add)
+ %y = Mul@14 (%b, %times)
+ output %y
+}`
+	for _, tc := range []struct {
+		add, times string
+		weights    int
+	}{{"0, -100", "0, 1", 1}, {"-100, 0", "1, 0", 1}, {"0, 0", "1, 1", 3}, {"0, -1", "0, 0.5", 3},
+		{"-20, -20", "1, 2", 3}, {"-100, 3", "0, 0", 3}} {
+		with := strings.NewReplacer("ADDED", tc.add, "FACTORS", tc.times)
+		g, err := graph.Parse(with.Replace(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := step.Build(g, step.Options{Loss: step.Loss{Kind: step.SquaredError},
+			Optimizer: step.SGD.Defaults()})
+		if err != nil || len(s.Params) != tc.weights {
+			t.Errorf("%+v: weights %+v, %v", tc, s.Params, err)
+		}
 	}
 }

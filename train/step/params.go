@@ -174,7 +174,33 @@ func (f *finder) role(n *graph.Node, i int) (Role, bool) {
 		c := f.constant(n.In[i])
 		t = c.Const()
 	}
-	return role, t.Len() > 1 && moderate(t)
+	return role, t.Len() > 1 && moderate(t) && !mask(role, t)
+}
+
+// mask tells weights from masks whose parts are all or nothing: what is added is 0 or one large
+// number, as Swin's windows have -100, and what multiplies is 0 or 1, both of them.
+func mask(role Role, t *tensor.Tensor) bool {
+	const large = 10
+	v := tensor.As[float32](t)
+	other := float32(0)
+	zeros := 0
+	for _, x := range v {
+		switch {
+		case x == 0:
+			zeros++
+		case other != 0 && x != other:
+			return false
+		default:
+			other = x
+		}
+	}
+	if zeros == 0 || other == 0 {
+		return false
+	}
+	if role == Scale {
+		return other == 1
+	}
+	return other >= large || other <= -large
 }
 
 // moderate tells weights from masks, which add what is as good as minus infinity.
