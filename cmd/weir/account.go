@@ -209,26 +209,8 @@ func newTokenNew() *cobra.Command {
 		Example: "  weir account token new ann --name laptop --expires 720h",
 		Args:    exactly(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if expires < 0 {
-				return errors.New("--expires: give a time such as 720h")
-			}
 			n.Account = args[0]
-			if expires > 0 {
-				n.Expires = time.Now().Add(expires)
-			}
-			r, err := f.open()
-			if err != nil {
-				return err
-			}
-			var made auth.MadeToken
-			if err := r.do(c.Context(), "POST", "/v1/tokens", n, &made); err != nil {
-				return err
-			}
-			if asJSON {
-				return printJSON(c.OutOrStdout(), made)
-			}
-			_, err = fmt.Fprintln(c.OutOrStdout(), made.Text)
-			return err
+			return printNewToken(c, &f, n, expires, asJSON)
 		},
 	}
 	f.add(c)
@@ -238,6 +220,30 @@ func newTokenNew() *cobra.Command {
 		"revoked)")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
+}
+
+// printNewToken makes a token that is valid for a time, or until it is revoked, and prints it.
+func printNewToken(c *cobra.Command, f *remoteFlags, n auth.NewToken, expires time.Duration,
+	asJSON bool) error {
+	if expires < 0 {
+		return errors.New("--expires: give a time such as 720h")
+	}
+	if expires > 0 {
+		n.Expires = time.Now().Add(expires)
+	}
+	r, err := f.open()
+	if err != nil {
+		return err
+	}
+	var made auth.MadeToken
+	if err := r.do(c.Context(), "POST", "/v1/tokens", n, &made); err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(c.OutOrStdout(), made)
+	}
+	_, err = fmt.Fprintln(c.OutOrStdout(), made.Text)
+	return err
 }
 
 func newTokenList() *cobra.Command {

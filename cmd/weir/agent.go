@@ -13,11 +13,7 @@ import (
 )
 
 func newAgent() *cobra.Command {
-	var fake, verbose bool
-	var policy, host string
-	var idle time.Duration
-	var moving float64
-	var allow []uint
+	var f agentFlags
 	c := &cobra.Command{
 		Use:   "agent",
 		Short: "Serve the programs of weir exec, as the first of them does by itself",
@@ -26,68 +22,102 @@ weir exec starts an agent where none runs; this command is for running one as a 
 on agent.sock in the folder $WEIR_RUNTIME_DIR, else $XDG_RUNTIME_DIR/weir, else /tmp/weir-UID. When
 it ends, programs keep running, and rejoin the next one.`,
 		Args: exactly(0),
-		RunE: func(c *cobra.Command, _ []string) error {
-			if idle < 0 {
-				return fmt.Errorf("--idle-exit %v: want a time, or 0 for never", idle)
-			}
-			uids, err := userIDs(allow)
-			if err != nil {
-				return err
-			}
-			hostMemory, err := share.ParseBytes(host)
-			if host != "" && (err != nil || hostMemory <= 0) {
-				return fmt.Errorf("--host-memory %s: want a size above 0, such as 32GiB", host)
-			}
-			if !(moving > 0 && moving < 1) {
-				return fmt.Errorf("--moving %v: want a part above 0 and below 1, such as 0.1",
-					moving)
-			}
-			devices, err := gpus(fake)
-			if err != nil {
-				return failed(err)
-			}
-			level := slog.LevelInfo
-			if verbose {
-				level = slog.LevelDebug
-			}
-			m := management{ctx: c.Context(), fake: fake}
-			a, err := agent.Start(agent.Config{
-				Dir:        agent.RuntimeDir(fake),
-				Devices:    devices,
-				Policy:     policy,
-				HostMemory: hostMemory,
-				Moving:     moving,
-				MPS:        func() (agent.MPS, error) { return findMPS(c.Context(), fake) },
-				Holds:      m.holds,
-				Used:       m.used,
-				Limits:     m.limiter(),
-				AllowUIDs:  uids,
-				IdleExit:   idle,
-				Log: slog.New(
-					slog.NewTextHandler(c.ErrOrStderr(), &slog.HandlerOptions{Level: level})),
-			})
-			if err != nil {
-				return failed(err)
-			}
-			select {
-			case <-c.Context().Done():
-			case <-a.Done():
-			}
-			return failed(a.Close())
-		},
+		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
 	}
-	c.Flags().StringVar(&policy, "policy", agent.DefaultPolicy, "sharing policy")
-	c.Flags().DurationVar(&idle, "idle-exit", 0, "end after so long without a program (0: never)")
-	c.Flags().UintSliceVar(&allow, "allow-uid", nil,
-		"another user whose programs may join jobs, such as 0 for root in containers")
-	c.Flags().StringVar(&host, "host-memory", "",
-		"memory of the host for what is moved there (default: half of the machine's)")
-	c.Flags().Float64Var(&moving, "moving", 0.1,
-		"part of the time that moving memory for programs' turns may take")
-	c.Flags().BoolVar(&fake, "fake-gpu", false, "share the simulated GPUs of the fake driver")
-	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "log every process that comes and goes")
-	completeFlag(c, "policy", policyNames()...)
+	f.add(c)
 	return c
+}
+
+// agentFlags are those of weir agent.
+type agentFlags struct {
+	fake, verbose bool
+	policy, host  string
+	idle          time.Duration
+	moving        float64
+	allow         []uint
+}
+
+func (f *agentFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.policy, "policy", agent.DefaultPolicy, "sharing policy")
+	c.Flags().DurationVar(&f.idle, "idle-exit", 0, "end after so long without a program (0: never)")
+	c.Flags().UintSliceVar(&f.allow, "allow-uid", nil,
+		"another user whose programs may join jobs, such as 0 for root in containers")
+	c.Flags().StringVar(&f.host, "host-memory", "",
+		"memory of the host for what is moved there (default: half of the machine's)")
+	c.Flags().Float64Var(&f.moving, "moving", 0.1,
+		"part of the time that moving memory for programs' turns may take")
+	c.Flags().BoolVar(&f.fake, "fake-gpu", false, "share the simulated GPUs of the fake driver")
+	c.Flags().BoolVarP(&f.verbose, "verbose", "v", false,
+		"log every process that comes and goes")
+	completeFlag(c, "policy", policyNames()...)
+}
+
+// run serves programs until the command is to end, or the agent ends by itself.
+func (f *agentFlags) run(c *cobra.Command) error {
+	config, err := f.config(c)
+	if err != nil {
+		return err
+	}
+	a, err := agent.Start(*config)
+	if err != nil {
+		return failed(err)
+	}
+	select {
+	case <-c.Context().Done():
+	case <-a.Done():
+	}
+	return failed(a.Close())
+}
+
+// config checks the flags and looks for the GPUs.
+func (f *agentFlags) config(c *cobra.Command) (*agent.Config, error) {
+	uids, memory, err := f.values()
+	if err != nil {
+		return nil, err
+	}
+	devices, err := gpus(f.fake)
+	if err != nil {
+		return nil, failed(err)
+	}
+	level := slog.LevelInfo
+	if f.verbose {
+		level = slog.LevelDebug
+	}
+	m := management{ctx: c.Context(), fake: f.fake}
+	return &agent.Config{
+		Dir:        agent.RuntimeDir(f.fake),
+		Devices:    devices,
+		Policy:     f.policy,
+		HostMemory: memory,
+		Moving:     f.moving,
+		MPS:        func() (agent.MPS, error) { return findMPS(c.Context(), f.fake) },
+		Holds:      m.holds,
+		Used:       m.used,
+		Limits:     m.limiter(),
+		AllowUIDs:  uids,
+		IdleExit:   f.idle,
+		Log: slog.New(
+			slog.NewTextHandler(c.ErrOrStderr(), &slog.HandlerOptions{Level: level})),
+	}, nil
+}
+
+// values checks the flags that have limits, and reads those that are written as text.
+func (f *agentFlags) values() (uids []uint32, memory share.Bytes, err error) {
+	if f.idle < 0 {
+		return nil, 0, fmt.Errorf("--idle-exit %v: want a time, or 0 for never", f.idle)
+	}
+	if uids, err = userIDs(f.allow); err != nil {
+		return nil, 0, err
+	}
+	memory, err = share.ParseBytes(f.host)
+	if f.host != "" && (err != nil || memory <= 0) {
+		return nil, 0, fmt.Errorf("--host-memory %s: want a size above 0, such as 32GiB", f.host)
+	}
+	if !(f.moving > 0 && f.moving < 1) {
+		return nil, 0, fmt.Errorf("--moving %v: want a part above 0 and below 1, such as 0.1",
+			f.moving)
+	}
+	return uids, memory, nil
 }
 
 // userIDs checks the numbers of users.

@@ -48,21 +48,9 @@ func newCacheList() *cobra.Command {
 			"processor, or its model has changed.",
 		Args: exactly(0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			plans, err := openCache()
+			l, err := keptPlans()
 			if err != nil {
 				return err
-			}
-			l := cacheList{Dir: plans.Dir(), MaxBytes: plans.MaxBytes()}
-			on, err := machine.Open("cpu:0", machine.Options{})
-			if err != nil {
-				return failed(err)
-			}
-			defer on.Close()
-			if l.Entries, err = plans.Entries(on.Target); err != nil {
-				return failed(err)
-			}
-			for _, e := range l.Entries {
-				l.Bytes += e.Bytes
 			}
 			if asJSON {
 				return printJSON(c.OutOrStdout(), l)
@@ -73,6 +61,33 @@ func newCacheList() *cobra.Command {
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
+}
+
+// keptPlans lists what is kept, as this machine's processor sees it.
+func keptPlans() (*cacheList, error) {
+	plans, err := openCache()
+	if err != nil {
+		return nil, err
+	}
+	on, err := machine.Open("cpu:0", machine.Options{})
+	if err != nil {
+		return nil, failed(err)
+	}
+	defer on.Close()
+	entries, err := plans.Entries(on.Target)
+	if err != nil {
+		return nil, failed(err)
+	}
+	return listOf(plans, entries), nil
+}
+
+// listOf is a list of some of the files of a cache.
+func listOf(plans *cache.Cache, entries []cache.Entry) *cacheList {
+	l := &cacheList{Dir: plans.Dir(), MaxBytes: plans.MaxBytes(), Entries: entries}
+	for _, e := range entries {
+		l.Bytes += e.Bytes
+	}
+	return l
 }
 
 func (l *cacheList) print(c *cobra.Command) {
@@ -119,22 +134,7 @@ func newCachePrune() *cobra.Command {
 			if all {
 				unused = -time.Hour // what was used at this very moment, too
 			}
-			plans, err := openCache()
-			if err != nil {
-				return err
-			}
-			removed, err := plans.Prune(unused)
-			l := cacheList{Dir: plans.Dir(), MaxBytes: plans.MaxBytes(), Entries: removed}
-			for _, e := range removed {
-				l.Bytes += e.Bytes
-			}
-			if asJSON {
-				err = errors.Join(err, printJSON(c.OutOrStdout(), l))
-			} else {
-				say(c.OutOrStdout(), "%s: removed %d files, %s", l.Dir, len(removed),
-					terminal.Size(l.Bytes))
-			}
-			return failed(err)
+			return prunePlans(c, unused, asJSON)
 		},
 	}
 	const month = 30 * 24 * time.Hour
@@ -142,4 +142,21 @@ func newCachePrune() *cobra.Command {
 	c.Flags().BoolVar(&all, "all", false, "remove all of them")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
+}
+
+// prunePlans removes what was not used for so long, and tells of it.
+func prunePlans(c *cobra.Command, unused time.Duration, asJSON bool) error {
+	plans, err := openCache()
+	if err != nil {
+		return err
+	}
+	removed, err := plans.Prune(unused)
+	l := listOf(plans, removed)
+	if asJSON {
+		err = errors.Join(err, printJSON(c.OutOrStdout(), l))
+	} else {
+		say(c.OutOrStdout(), "%s: removed %d files, %s", l.Dir, len(removed),
+			terminal.Size(l.Bytes))
+	}
+	return failed(err)
 }

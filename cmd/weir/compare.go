@@ -180,16 +180,7 @@ const (
 // On confidence ranges for the median, Annals of Mathematical Statistics 7, 1936), and P is of the
 // sign test, of which it is the inverse.
 func judge(first, second []float64) judgement {
-	ratios := make([]float64, len(first))
-	below, above := 0, 0
-	for i := range first {
-		ratios[i] = first[i] / second[i]
-		if ratios[i] < 1 {
-			below++
-		} else if ratios[i] > 1 {
-			above++
-		}
-	}
+	ratios, below, above := ratiosOf(first, second)
 	j := judgement{Verdict: tooFew, Ratio: middle(ratios)}
 	n := len(ratios)
 	if n < roundsForVerdict {
@@ -212,6 +203,20 @@ func judge(first, second []float64) judgement {
 		j.Verdict = noDifference
 	}
 	return j
+}
+
+// ratiosOf divides each of the first by that of the second, and counts those on either side of 1.
+func ratiosOf(first, second []float64) (ratios []float64, below, above int) {
+	ratios = make([]float64, len(first))
+	for i := range first {
+		ratios[i] = first[i] / second[i]
+		if ratios[i] < 1 {
+			below++
+		} else if ratios[i] > 1 {
+			above++
+		}
+	}
+	return ratios, below, above
 }
 
 // atMost is the probability of at most k heads in n throws of a coin.

@@ -63,17 +63,21 @@ func crowdScenario(models []string, memory share.Bytes, eviction string,
 		s.Jobs = append(s.Jobs, scenario.Job{Model: kind.arch, Graph: g, Shapes: kind.shapes,
 			Job: share.Job{Name: fmt.Sprintf("%d-%s", i+1, kind.arch)}})
 	}
-	// The n-th most popular is asked a n-th as often as the first: Zipf's law, as of requests on
-	// the web (Breslau et al., INFOCOM 1999).
+	byZipf(s.Jobs)
+	return s, nil
+}
+
+// byZipf has the n-th most popular job asked a n-th as often as the first: Zipf's law, as of
+// requests on the web (Breslau et al., INFOCOM 1999).
+func byZipf(jobs []scenario.Job) {
 	sum := 0.0
-	for i := range s.Jobs {
+	for i := range jobs {
 		sum += 1 / float64(i+1)
 	}
-	for i := range s.Jobs {
-		s.Jobs[i].Elastic = true
-		s.Jobs[i].Arrival = scenario.Arrival{Poisson: crowdRate / sum / float64(i+1)}
+	for i := range jobs {
+		jobs[i].Elastic = true
+		jobs[i].Arrival = scenario.Arrival{Poisson: crowdRate / sum / float64(i+1)}
 	}
-	return s, nil
 }
 
 // crowdNotes say what to look at.

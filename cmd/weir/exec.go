@@ -57,6 +57,11 @@ func newExec() *cobra.Command {
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return notStarted(fmt.Errorf("%w: see %s --help", err, c.CommandPath()))
 	})
+	f.add(c)
+	return c
+}
+
+func (f *execFlags) add(c *cobra.Command) {
 	c.Flags().SetInterspersed(false)
 	c.Flags().
 		StringVar(&f.memory, "memory", "",
@@ -86,7 +91,6 @@ func newExec() *cobra.Command {
 			"name driver calls that this weir does not know, and so does not count")
 	completeFlag(c, "class", share.Latency.String(), share.Standard.String(),
 		share.Opportunistic.String())
-	return c
 }
 
 // Exit codes of exec when the program does not run: those of env(1) and docker run.
@@ -387,15 +391,8 @@ func (p *program) keep(client *agent.Client, ended <-chan struct{}) {
 
 // rejoin brings the job to the next agent; nil if the program ends before.
 func (p *program) rejoin(ended <-chan struct{}) *agent.Client {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := until(ended)
 	defer cancel()
-	go func() {
-		select {
-		case <-ended:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
 	request := p.request
 	request.Again = p.grant
 	patience := 2
@@ -422,4 +419,17 @@ func (p *program) rejoin(ended <-chan struct{}) *agent.Client {
 		}
 		_ = client.Close()
 	}
+}
+
+// until is a context that ends when a channel is closed.
+func until(ended <-chan struct{}) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		select {
+		case <-ended:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
 }

@@ -90,20 +90,9 @@ const fakeMemory = 16 * share.GiB
 // fakeGPUs describes the GPUs that the fake driver simulates, by the variables that it reads
 // itself.
 func fakeGPUs() ([]agent.Device, error) {
-	count, memory := 1, fakeMemory
-	if text := os.Getenv("WEIR_FAKE_GPUS"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || n > 16 {
-			return nil, fmt.Errorf("WEIR_FAKE_GPUS=%s: want a number from 1 to 16", text)
-		}
-		count = n
-	}
-	if text := os.Getenv("WEIR_FAKE_MEMORY"); text != "" {
-		n, err := share.ParseBytes(text)
-		if err != nil || n <= 0 {
-			return nil, fmt.Errorf("WEIR_FAKE_MEMORY=%s: want a size such as 16GiB", text)
-		}
-		memory = n
+	count, memory, err := fakeSize()
+	if err != nil {
+		return nil, err
 	}
 	var devices []agent.Device
 	for i := range count {
@@ -114,6 +103,22 @@ func fakeGPUs() ([]agent.Device, error) {
 		devices = append(devices, d)
 	}
 	return devices, nil
+}
+
+// fakeSize is how many simulated GPUs there are, and the memory of each.
+func fakeSize() (count int, memory share.Bytes, err error) {
+	count, memory = 1, fakeMemory
+	if text := os.Getenv("WEIR_FAKE_GPUS"); text != "" {
+		if count, err = strconv.Atoi(text); err != nil || count < 1 || count > 16 {
+			return 0, 0, fmt.Errorf("WEIR_FAKE_GPUS=%s: want a number from 1 to 16", text)
+		}
+	}
+	if text := os.Getenv("WEIR_FAKE_MEMORY"); text != "" {
+		if memory, err = share.ParseBytes(text); err != nil || memory <= 0 {
+			return 0, 0, fmt.Errorf("WEIR_FAKE_MEMORY=%s: want a size such as 16GiB", text)
+		}
+	}
+	return count, memory, nil
 }
 
 // fakeGPUDir is where the fake driver keeps its devices for the programs of an agent, unless

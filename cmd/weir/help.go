@@ -134,12 +134,7 @@ func writeUsage(w io.Writer, c *cobra.Command, width int) {
 	}
 	if c.HasAvailableSubCommands() {
 		fmt.Fprint(w, "\nCommands:\n")
-		for _, sub := range c.Commands() {
-			if sub.IsAvailableCommand() {
-				head := fmt.Sprintf("  %-*s ", sub.NamePadding(), sub.Name())
-				fmt.Fprintln(w, hang(head, sub.Short, width))
-			}
-		}
+		writeCommands(w, c, width)
 	}
 	if c.HasAvailableLocalFlags() {
 		fmt.Fprintf(w, "\nFlags:\n%s\n", strings.TrimRight(flagUsages(c, width), "\n"))
@@ -147,6 +142,16 @@ func writeUsage(w io.Writer, c *cobra.Command, width int) {
 	if c.HasAvailableSubCommands() {
 		more := c.CommandPath() + " [command] --help says more about a command."
 		fmt.Fprintf(w, "\n%s\n", terminal.Wrap(more, width))
+	}
+}
+
+// writeCommands writes a line for each command below c.
+func writeCommands(w io.Writer, c *cobra.Command, width int) {
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			head := fmt.Sprintf("  %-*s ", sub.NamePadding(), sub.Name())
+			fmt.Fprintln(w, hang(head, sub.Short, width))
+		}
 	}
 }
 

@@ -134,12 +134,7 @@ func modelReader(c *cobra.Command, path string) (func(onnx.Options) (*onnx.Model
 		if path == "-" {
 			return onnx.ReadAll(c.InOrStdin())
 		}
-		f, err := os.Open(path)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		return onnx.ReadAll(f)
+		return readFile(path)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -151,6 +146,16 @@ func modelReader(c *cobra.Command, path string) (func(onnx.Options) (*onnx.Model
 		}
 		return m, nil
 	}, nil
+}
+
+// readFile reads what is no regular file, such as a pipe, as far as a model may be long.
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return onnx.ReadAll(f)
 }
 
 // unknownLine is an operator that weir does not have.
@@ -277,16 +282,7 @@ func printInspect(w io.Writer, r *inspectResult) {
 	}
 	fmt.Fprintf(w, "nodes %d, parameters %.2f M, weights %s\n", r.Nodes,
 		float64(r.Parameters)/1e6, terminal.Size(r.WeightBytes))
-	if r.PlanError != "" {
-		fmt.Fprintf(w, "no plan: %s\n", r.PlanError)
-	} else {
-		fmt.Fprintf(w, "plan: %d steps, %.2f GFLOP, peak memory %s (arena %s, packed weights %s)\n",
-			r.Steps, float64(r.Flops)/1e9, terminal.Size(r.PeakBytes), terminal.Size(r.ArenaBytes),
-			terminal.Size(r.PackedBytes))
-		if r.HostBytes > 0 {
-			fmt.Fprintf(w, "beside it %s of the host's\n", terminal.Size(r.HostBytes))
-		}
-	}
+	printPlan(w, r)
 	for _, name := range slices.Sorted(maps.Keys(r.Operators)) {
 		fmt.Fprintf(w, "%6d  %s\n", r.Operators[name], name)
 	}
@@ -295,6 +291,20 @@ func printInspect(w io.Writer, r *inspectResult) {
 			u.Nodes, u.First)
 	}
 	printAmp(w, r.Amp)
+}
+
+// printPlan says what the plan needs, or why there is none.
+func printPlan(w io.Writer, r *inspectResult) {
+	if r.PlanError != "" {
+		fmt.Fprintf(w, "no plan: %s\n", r.PlanError)
+		return
+	}
+	fmt.Fprintf(w, "plan: %d steps, %.2f GFLOP, peak memory %s (arena %s, packed weights %s)\n",
+		r.Steps, float64(r.Flops)/1e9, terminal.Size(r.PeakBytes), terminal.Size(r.ArenaBytes),
+		terminal.Size(r.PackedBytes))
+	if r.HostBytes > 0 {
+		fmt.Fprintf(w, "beside it %s of the host's\n", terminal.Size(r.HostBytes))
+	}
 }
 
 // dumpGraph prints a graph, or what the passes make of it.
@@ -320,6 +330,11 @@ func dumpGraph(c *cobra.Command, path string, g *graph.Graph, dev *deviceFlags, 
 	if until != "all" {
 		drawn = drawn[len(drawn)-1:]
 	}
+	return failed(writeStages(w, form, drawn))
+}
+
+// writeStages writes each graph in a form, below its name where there are several.
+func writeStages(w io.Writer, form string, drawn []stages.Stage) error {
 	write := map[string]func(io.Writer, *graph.Graph) error{"": graph.Brief, "text": graph.Brief,
 		"exact": graph.Print, "dot": graph.Dot}[form]
 	for _, s := range drawn {
@@ -327,7 +342,7 @@ func dumpGraph(c *cobra.Command, path string, g *graph.Graph, dev *deviceFlags, 
 			fmt.Fprintf(w, "# %s\n", s.Name)
 		}
 		if err := write(w, s.Graph); err != nil {
-			return failed(err)
+			return err
 		}
 	}
 	return nil

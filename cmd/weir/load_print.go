@@ -14,15 +14,7 @@ import (
 // print shows what was measured of a server.
 func (r *loadResult) print(c *cobra.Command) {
 	w := c.OutOrStdout()
-	how := fmt.Sprintf("%g requests a second", r.Rate)
-	if r.Rate == 0 {
-		how = "requests one after another"
-	}
-	on := "1 connection"
-	if r.Connections > 1 {
-		on = fmt.Sprintf("%d connections", r.Connections)
-	}
-	say(w, "%s over %s, %s, for %.1f s", how, r.Protocol, on, r.Seconds)
+	say(w, "%s for %.1f s", r.traffic(), r.Seconds)
 	say(w, "%d sent, %d answered, %.1f a second", r.Sent, r.Answered, r.PerSecond)
 	if r.DeadlineMS > 0 {
 		say(w, "%d in %g ms, goodput %.1f a second", r.InTime, r.DeadlineMS, r.Goodput)
@@ -48,6 +40,19 @@ func (r *loadResult) print(c *cobra.Command) {
 		say(c.ErrOrStderr(), "this command was late itself, by more than a tenth of the "+
 			"latencies: they are partly its own")
 	}
+}
+
+// traffic says how requests were sent.
+func (r *loadResult) traffic() string {
+	how := fmt.Sprintf("%g requests a second", r.Rate)
+	if r.Rate == 0 {
+		how = "requests one after another"
+	}
+	on := "1 connection"
+	if r.Connections > 1 {
+		on = fmt.Sprintf("%d connections", r.Connections)
+	}
+	return fmt.Sprintf("%s over %s, %s,", how, r.Protocol, on)
 }
 
 // spread are percentiles as they are shown.

@@ -60,6 +60,11 @@ func execute(ctx context.Context, args []string, in io.Reader, out, talk io.Writ
 		fmt.Fprintln(talk, "weir: stopped")
 		return stopCode(ctx)
 	}
+	return complain(talk, err)
+}
+
+// complain says what an error is and returns the exit code for it.
+func complain(talk io.Writer, err error) int {
 	if text := "weir: " + message(err); strings.Contains(text, "\n") {
 		fmt.Fprintln(talk, text) // a bug report
 	} else {
@@ -156,13 +161,18 @@ func newRoot() *cobra.Command {
 	root.Flags().BoolVar(&version, "version", false, "say which weir this is")
 	root.SetHelpFunc(writeHelp)
 	root.SetHelpCommand(newHelp())
+	addCommands(root)
+	return root
+}
+
+// addCommands adds all commands, those of one section of the reference beside each other.
+func addCommands(root *cobra.Command) {
 	root.AddCommand(newUp(), newDemo(), newShare(), newSimulate(), newPolicies())
 	root.AddCommand(newJob(), newAccount(), newAudit(), newBackup(), newRestore())
 	root.AddCommand(newRun(), newInfer(), newBench(), newInspect(), newOptimize(), newVerify(),
 		newTune(), newTrain(), newModel(), newDevice(), newCache(), newDebug())
 	root.AddCommand(newExec(), newTop(), newSet(), newFreeze(), newThaw(), newPolicy(), newAgent())
 	root.AddCommand(newDoctor(), newMan(), newVersion())
-	return root
 }
 
 // exactly checks the number of arguments; the error shows how the command is used.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/internal/fault"
 	"github.com/weirgpu/weir/internal/pass"
 	"github.com/weirgpu/weir/onnx"
@@ -88,20 +89,24 @@ func optimize(c *cobra.Command, in, out string, o pass.Options) (*optimizeResult
 		res.Passes = append(res.Passes, passResult{p.Name, p.Changes, ms(p.Duration)})
 	}
 	res.NodesAfter = countNodes(g)
-	if out == "-" {
-		_, err = fault.Await(c.Context(), func() (struct{}, error) { // for whoever reads a pipe
-			return struct{}{}, onnx.Write(c.OutOrStdout(), g, onnx.WriteOptions{})
-		})
-	} else {
-		err = writeOut(c.Context(), out, func() error {
-			return onnx.WriteFile(out, g, onnx.WriteOptions{})
-		})
-	}
-	if err != nil {
+	if err := writeOptimized(c, out, g); err != nil {
 		return res, failed(err)
 	}
 	if err := m.Unchanged(); err != nil {
 		return res, failed(fmt.Errorf("%s is of no use: %w", out, err))
 	}
 	return res, nil
+}
+
+// writeOptimized writes a graph to a file, or for - to standard output.
+func writeOptimized(c *cobra.Command, out string, g *graph.Graph) error {
+	if out == "-" {
+		_, err := fault.Await(c.Context(), func() (struct{}, error) { // for whoever reads a pipe
+			return struct{}{}, onnx.Write(c.OutOrStdout(), g, onnx.WriteOptions{})
+		})
+		return err
+	}
+	return writeOut(c.Context(), out, func() error {
+		return onnx.WriteFile(out, g, onnx.WriteOptions{})
+	})
 }

@@ -194,23 +194,26 @@ func (f *outputFlags) rank(t *tensor.Tensor) [][]ranked {
 	}
 	var rows [][]ranked
 	for from := 0; from < len(values); from += n {
-		order := make([]int, n)
-		for i := range order {
-			order[i] = i
-		}
-		row := values[from:][:n]
-		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(row[b], row[a]) })
-		var top []ranked
-		for _, i := range order[:min(f.top, n)] {
-			r := ranked{Index: i, Value: plainNumber(t.At(from + i))}
-			if len(f.names) > 0 {
-				r.Label = f.names[i]
-			}
-			top = append(top, r)
-		}
-		rows = append(rows, top)
+		rows = append(rows, f.best(t, from, values[from:][:n]))
 	}
 	return rows
+}
+
+// best are the greatest of a row of t, which begins at an element, with their labels.
+func (f *outputFlags) best(t *tensor.Tensor, from int, row []float64) (top []ranked) {
+	order := make([]int, len(row))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(row[b], row[a]) })
+	for _, i := range order[:min(f.top, len(row))] {
+		r := ranked{Index: i, Value: plainNumber(t.At(from + i))}
+		if len(f.names) > 0 {
+			r.Label = f.names[i]
+		}
+		top = append(top, r)
+	}
+	return top
 }
 
 // print writes a line for each output, or its greatest elements.

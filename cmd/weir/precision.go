@@ -14,15 +14,7 @@ func printAmp(w io.Writer, r *pass.AmpReport) {
 	if r == nil {
 		return
 	}
-	products, chosen := 0, 0
-	for _, c := range r.Nodes {
-		if c.List == pass.AmpAllow {
-			products++
-		}
-		if c.Chosen {
-			chosen++
-		}
-	}
+	products, chosen := productsOf(r)
 	k := &r.Casts
 	fmt.Fprintf(w, "precision %s: %d of %d products multiply in bf16\n", r.Precision, chosen,
 		products)
@@ -38,6 +30,19 @@ func printAmp(w io.Writer, r *pass.AmpReport) {
 		}
 	}
 	printAmpRest(w, r)
+}
+
+// productsOf counts the products, and how many were chosen to multiply in fewer bits.
+func productsOf(r *pass.AmpReport) (products, chosen int) {
+	for _, c := range r.Nodes {
+		if c.List == pass.AmpAllow {
+			products++
+		}
+		if c.Chosen {
+			chosen++
+		}
+	}
+	return products, chosen
 }
 
 func ampArithmetic(c *pass.AmpChoice) string {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -126,24 +127,15 @@ func manPage(c *cobra.Command) string {
 	fmt.Fprintf(&b, ".TH %s 1 \"\" %q weir\n.SH NAME\n%s \\- %s\n", strings.ToUpper(manName(c)),
 		"weir "+thisVersion().Version, roff(manName(c)), roff(c.Short))
 	fmt.Fprintf(&b, ".SH SYNOPSIS\n.B %s\n.SH DESCRIPTION\n", roff(c.UseLine()))
-	about := c.Long
-	if about == "" {
-		about = c.Short + "."
-	}
-	for i, paragraph := range strings.Split(strings.TrimSpace(about), "\n\n") {
+	about := strings.TrimSpace(cmp.Or(c.Long, c.Short+"."))
+	for i, paragraph := range strings.Split(about, "\n\n") {
 		if i > 0 {
 			b.WriteString(".PP\n")
 		}
 		b.WriteString(roff(paragraph) + "\n")
 	}
 	manList(&b, "OPTIONS", flagTerms(c))
-	var commands []topic
-	for _, sub := range c.Commands() {
-		if sub.IsAvailableCommand() {
-			commands = append(commands, topic{manName(sub) + "(1)", sub.Short})
-		}
-	}
-	manList(&b, "COMMANDS", commands)
+	manList(&b, "COMMANDS", manCommands(c))
 	if c.HasExample() {
 		fmt.Fprintf(&b, ".SH EXAMPLES\n.nf\n%s\n.fi\n", roff(c.Example))
 	}
@@ -154,6 +146,16 @@ func manPage(c *cobra.Command) string {
 	}
 	fmt.Fprintf(&b, ".SH SEE ALSO\n%s(1)\n", roff(manName(c.Parent())))
 	return b.String()
+}
+
+// manCommands are the pages of the commands below c.
+func manCommands(c *cobra.Command) (commands []topic) {
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			commands = append(commands, topic{manName(sub) + "(1)", sub.Short})
+		}
+	}
+	return commands
 }
 
 func manList(b *strings.Builder, title string, list []topic) {

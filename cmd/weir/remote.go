@@ -67,17 +67,22 @@ func (f *remoteFlags) open() (*remote, error) {
 	if f.ca == "" {
 		return r, nil
 	}
-	pem, err := os.ReadFile(f.ca)
+	return r, r.trust(f.ca)
+}
+
+// trust has the server's certificate be one of an authority of a file.
+func (r *remote) trust(file string) error {
+	pem, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("--ca: %w", err)
+		return fmt.Errorf("--ca: %w", err)
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("--ca %s has no certificate in PEM", f.ca)
+		return fmt.Errorf("--ca %s has no certificate in PEM", file)
 	}
 	r.client.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool},
 		Proxy: http.ProxyFromEnvironment}
-	return r, nil
+	return nil
 }
 
 // mostAnswer bounds what a server's answer may take.
@@ -86,20 +91,9 @@ const mostAnswer = 64 << 20
 // do asks for one thing: body goes out as JSON unless it is nil, and the answer comes into to
 // unless that is nil. Errors say what the server said.
 func (r *remote) do(ctx context.Context, method, path string, body, to any) error {
-	var sent io.Reader
-	if body != nil {
-		b, err := json.Marshal(body)
-		if err != nil {
-			return err
-		}
-		sent = bytes.NewReader(b)
-	}
-	q, err := http.NewRequestWithContext(ctx, method, r.url+path, sent)
+	q, err := r.request(ctx, method, path, body)
 	if err != nil {
 		return err
-	}
-	if r.token != "" {
-		q.Header.Set("Authorization", "Bearer "+r.token)
 	}
 	answer, err := r.client.Do(q)
 	if err != nil {
@@ -124,6 +118,24 @@ func (r *remote) do(ctx context.Context, method, path string, body, to any) erro
 		return failed(fmt.Errorf("server %s: %s %s: %w", r.url, method, path, err))
 	}
 	return nil
+}
+
+// request is one with the token, and with a body in JSON if there is one.
+func (r *remote) request(ctx context.Context, method, path string, body any) (*http.Request,
+	error) {
+	var sent io.Reader
+	if body != nil {
+		b, err := json.Marshal(body)
+		if err != nil {
+			return nil, err
+		}
+		sent = bytes.NewReader(b)
+	}
+	q, err := http.NewRequestWithContext(ctx, method, r.url+path, sent)
+	if err == nil && r.token != "" {
+		q.Header.Set("Authorization", "Bearer "+r.token)
+	}
+	return q, err
 }
 
 // problem is the error of an answer that is one.

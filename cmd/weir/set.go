@@ -38,30 +38,13 @@ set.`,
 			"  weir set resnet50 --server http://localhost:8000 --class latency",
 		Args:              exactly(1),
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(c *cobra.Command, args []string) error {
-			r, err := f.change(c, args[0])
-			if err != nil {
-				return err
-			}
-			if c.Flags().Changed("server") {
-				return f.changeModel(c, r)
-			}
-			client, err := dialAgent(f.fake)
-			if err != nil {
-				return failed(err)
-			}
-			defer client.Close()
-			got, err := client.Set(r)
-			if errors.Is(err, share.ErrInvalid) {
-				return err
-			}
-			if err != nil {
-				return failed(err)
-			}
-			err = f.print(c.OutOrStdout(), shareOf(&got))
-			return errors.Join(err, failed(sayKept(c.ErrOrStderr(), f.fake, got.Name)))
-		},
+		RunE:              func(c *cobra.Command, args []string) error { return f.run(c, args[0]) },
 	}
+	f.add(c)
+	return c
+}
+
+func (f *setFlags) add(c *cobra.Command) {
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON object")
 	c.Flags().StringVar(&f.memory, "memory", "", "cap on device memory, such as 8GiB")
 	c.Flags().Float64Var(&f.compute, "compute", 0, "guaranteed fraction of device time, 0 to 1")
@@ -73,7 +56,31 @@ set.`,
 	addFakeAgent(c, &f.fake)
 	completeFlag(c, "class", share.Latency.String(), share.Standard.String(),
 		share.Opportunistic.String())
-	return c
+}
+
+// run asks the agent, or a server, to change the share of a job.
+func (f *setFlags) run(c *cobra.Command, job string) error {
+	r, err := f.change(c, job)
+	if err != nil {
+		return err
+	}
+	if c.Flags().Changed("server") {
+		return f.changeModel(c, r)
+	}
+	client, err := dialAgent(f.fake)
+	if err != nil {
+		return failed(err)
+	}
+	defer client.Close()
+	got, err := client.Set(r)
+	if errors.Is(err, share.ErrInvalid) {
+		return err
+	}
+	if err != nil {
+		return failed(err)
+	}
+	err = f.print(c.OutOrStdout(), shareOf(&got))
+	return errors.Join(err, failed(sayKept(c.ErrOrStderr(), f.fake, got.Name)))
 }
 
 // print prints the share that a job has now.
@@ -96,18 +103,9 @@ func (f *setFlags) changeModel(c *cobra.Command, to agent.ShareChange) error {
 	if err != nil {
 		return err
 	}
-	ask := web.Share{Compute: to.Compute, Limit: to.Limit}
-	if to.Class != nil {
-		class := to.Class.String()
-		ask.Class = &class
-	}
-	if to.Memory != nil {
-		n := int64(*to.Memory)
-		ask.Memory = &n
-	}
 	var got web.Changed[web.Share]
-	if err := r.do(c.Context(), "POST", "/v1/models/"+url.PathEscape(to.Job)+"/share", ask,
-		&got); err != nil {
+	if err := r.do(c.Context(), "POST", "/v1/models/"+url.PathEscape(to.Job)+"/share",
+		webShare(to), &got); err != nil {
 		return err
 	}
 	now := shareInfo{Name: to.Job, Compute: *got.Now.Compute, Limit: *got.Now.Limit,
@@ -116,6 +114,20 @@ func (f *setFlags) changeModel(c *cobra.Command, to agent.ShareChange) error {
 		return failed(err)
 	}
 	return f.print(c.OutOrStdout(), now)
+}
+
+// webShare is a change of a share as servers are asked for it.
+func webShare(to agent.ShareChange) web.Share {
+	s := web.Share{Compute: to.Compute, Limit: to.Limit}
+	if to.Class != nil {
+		class := to.Class.String()
+		s.Class = &class
+	}
+	if to.Memory != nil {
+		n := int64(*to.Memory)
+		s.Memory = &n
+	}
+	return s
 }
 
 // policySet is what weir policy prints.
@@ -141,12 +153,9 @@ func shareOf(j *share.Job) shareInfo {
 func (f *setFlags) change(c *cobra.Command, job string) (agent.ShareChange, error) {
 	r, given := agent.ShareChange{Job: job}, c.Flags().Changed
 	if given("memory") {
-		n, err := share.ParseBytes(f.memory)
-		if err == nil && n <= 0 {
-			err = errors.New("must be above 0")
-		}
+		n, err := parseMemory(f.memory)
 		if err != nil {
-			return r, fmt.Errorf("--memory %s: %w", f.memory, err)
+			return r, err
 		}
 		r.Memory = &n
 	}
@@ -169,6 +178,18 @@ func (f *setFlags) change(c *cobra.Command, job string) (agent.ShareChange, erro
 	var err error
 	r.Device, err = deviceFlag(c, f.device)
 	return r, err
+}
+
+// parseMemory reads flag --memory, a size above 0.
+func parseMemory(text string) (share.Bytes, error) {
+	n, err := share.ParseBytes(text)
+	if err == nil && n <= 0 {
+		err = errors.New("must be above 0")
+	}
+	if err != nil {
+		return 0, fmt.Errorf("--memory %s: %w", text, err)
+	}
+	return n, nil
 }
 
 // deviceFlag is the ordinal that --device names, nil if it was not given.
@@ -206,22 +227,27 @@ that programs on a GPU cannot be held to is refused.`,
 			if c.Flags().Changed("server") {
 				return setServerPolicy(c, &on, spec, asJSON)
 			}
-			client, err := dialAgent(fake)
-			if err != nil {
-				return failed(err)
-			}
-			defer client.Close()
-			if err := client.SetPolicy(spec); err != nil {
-				return failed(err)
-			}
-			return errors.Join(sayPolicy(c.OutOrStdout(), spec, asJSON),
-				failed(sayKept(c.ErrOrStderr(), fake, "")))
+			return setAgentPolicy(c, fake, spec, asJSON)
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	on.add(c)
 	addFakeAgent(c, &fake)
 	return c
+}
+
+// setAgentPolicy makes a policy decide for the programs under weir exec.
+func setAgentPolicy(c *cobra.Command, fake bool, spec string, asJSON bool) error {
+	client, err := dialAgent(fake)
+	if err != nil {
+		return failed(err)
+	}
+	defer client.Close()
+	if err := client.SetPolicy(spec); err != nil {
+		return failed(err)
+	}
+	return errors.Join(sayPolicy(c.OutOrStdout(), spec, asJSON),
+		failed(sayKept(c.ErrOrStderr(), fake, "")))
 }
 
 func sayPolicy(w io.Writer, spec string, asJSON bool) error {

@@ -181,6 +181,15 @@ func (f *scenarioFlags) apply(c *cobra.Command, s *scenario.Scenario) error {
 	return f.setPrecisions(s)
 }
 
+// load reads a scenario and applies the flags to it.
+func (f *scenarioFlags) load(c *cobra.Command, path string) (*scenario.Scenario, error) {
+	s, err := loadScenario(c, path)
+	if err == nil {
+		err = f.apply(c, s)
+	}
+	return s, err
+}
+
 // setPrecisions replaces the precision of all jobs, or of those named.
 func (f *scenarioFlags) setPrecisions(s *scenario.Scenario) error {
 	for _, text := range f.precision {
@@ -218,33 +227,7 @@ the scenario from standard input; files that it names are then relative to the w
 
 		ValidArgsFunction: files("yaml", "yml"),
 		RunE: func(c *cobra.Command, args []string) error {
-			s, err := loadScenario(c, args[0])
-			if err != nil {
-				return err
-			}
-			if err := override.apply(c, s); err != nil {
-				return err
-			}
-			rec, writeTrace, err := openTrace(c.Context(), f.trace)
-			if err != nil {
-				return err
-			}
-			if err := writable(page); err != nil {
-				return err
-			}
-			o := f.options(c, rec)
-			for _, m := range override.compare {
-				o.Compare = append(o.Compare, scenario.Mode(m))
-			}
-			res, err := runScenario(c, s, o)
-			if err != nil {
-				return err
-			}
-			if !f.asJSON {
-				printResult(c.OutOrStdout(), res)
-			}
-			return errors.Join(finishShare(c, res, f.asJSON), failed(writeTrace()),
-				failed(comparePage(c, page, args[0], res)))
+			return f.run(c, args[0], &override, page)
 		},
 	}
 	f.add(c)
@@ -252,6 +235,35 @@ the scenario from standard input; files that it names are then relative to the w
 	c.Flags().BoolVar(&f.noSolo, "no-solo", false, "do not run each job alone")
 	c.Flags().StringVar(&page, "html", "", "write a report page to this file")
 	return c
+}
+
+// run carries a scenario out, with what flags change of it, and tells of it.
+func (f *shareFlags) run(c *cobra.Command, path string, override *scenarioFlags,
+	page string) error {
+	s, err := override.load(c, path)
+	if err != nil {
+		return err
+	}
+	rec, writeTrace, err := openTrace(c.Context(), f.trace)
+	if err != nil {
+		return err
+	}
+	if err := writable(page); err != nil {
+		return err
+	}
+	o := f.options(c, rec)
+	for _, m := range override.compare {
+		o.Compare = append(o.Compare, scenario.Mode(m))
+	}
+	res, err := runScenario(c, s, o)
+	if err != nil {
+		return err
+	}
+	if !f.asJSON {
+		printResult(c.OutOrStdout(), res)
+	}
+	return errors.Join(finishShare(c, res, f.asJSON), failed(writeTrace()),
+		failed(comparePage(c, page, path, res)))
 }
 
 // loadScenario reads a scenario file, or the scenario on standard input for "-".

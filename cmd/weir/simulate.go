@@ -18,10 +18,7 @@ import (
 )
 
 func newSimulate() *cobra.Command {
-	var override scenarioFlags
-	var o scenario.Options
-	var asJSON, noSolo, noCache bool
-	var page string
+	var f simulateFlags
 	c := &cobra.Command{
 		Use:   "simulate SCENARIO.yaml",
 		Short: "Share a device that you need not have between jobs, in virtual time",
@@ -34,40 +31,52 @@ func newSimulate() *cobra.Command {
 		Args: exactly(1),
 
 		ValidArgsFunction: files("yaml", "yml"),
-		RunE: func(c *cobra.Command, args []string) error {
-			s, err := loadScenario(c, args[0])
-			if err != nil {
-				return err
-			}
-			if err := override.apply(c, s); err != nil {
-				return err
-			}
-			if err := writable(page); err != nil {
-				return err
-			}
-			o.Threads = threads(o.Threads)
-			o.Solo, o.Plans = !noSolo, planCache(noCache)
-			o.Progress = func(stage string) { fmt.Fprintln(c.ErrOrStderr(), stage) }
-			res, err := scenario.Simulate(c.Context(), s, o)
-			if err != nil {
-				return err
-			}
-			if !asJSON {
-				printResult(c.OutOrStdout(), res)
-			}
-			return errors.Join(finishShare(c, res, asJSON),
-				failed(comparePage(c, page, args[0], res)))
-		},
+		RunE:              func(c *cobra.Command, args []string) error { return f.run(c, args[0]) },
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	c.Flags().StringVar(&page, "html", "", "write a report page to this file")
-	c.Flags().BoolVar(&noSolo, "no-solo", false, "do not simulate each job alone")
-	c.Flags().IntVar(&o.Threads, "threads", 0,
-		"units of cpu:0 (default: the cores this process may use)")
-	addNoCache(c, &noCache)
-	override.addCommon(c)
-	completeFlag(c, "device", append(catalogueNames(), "cpu:0")...)
+	f.add(c)
 	return c
+}
+
+// simulateFlags are those of weir simulate.
+type simulateFlags struct {
+	override                scenarioFlags
+	options                 scenario.Options
+	asJSON, noSolo, noCache bool
+	page                    string
+}
+
+func (f *simulateFlags) add(c *cobra.Command) {
+	c.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON object")
+	c.Flags().StringVar(&f.page, "html", "", "write a report page to this file")
+	c.Flags().BoolVar(&f.noSolo, "no-solo", false, "do not simulate each job alone")
+	c.Flags().IntVar(&f.options.Threads, "threads", 0,
+		"units of cpu:0 (default: the cores this process may use)")
+	addNoCache(c, &f.noCache)
+	f.override.addCommon(c)
+	completeFlag(c, "device", append(catalogueNames(), "cpu:0")...)
+}
+
+// run simulates a scenario, with what flags change of it, and tells of it.
+func (f *simulateFlags) run(c *cobra.Command, path string) error {
+	s, err := f.override.load(c, path)
+	if err != nil {
+		return err
+	}
+	if err := writable(f.page); err != nil {
+		return err
+	}
+	o := f.options
+	o.Threads = threads(o.Threads)
+	o.Solo, o.Plans = !f.noSolo, planCache(f.noCache)
+	o.Progress = func(stage string) { fmt.Fprintln(c.ErrOrStderr(), stage) }
+	res, err := scenario.Simulate(c.Context(), s, o)
+	if err != nil {
+		return err
+	}
+	if !f.asJSON {
+		printResult(c.OutOrStdout(), res)
+	}
+	return errors.Join(finishShare(c, res, f.asJSON), failed(comparePage(c, f.page, path, res)))
 }
 
 func catalogueNames() []string {

@@ -128,16 +128,7 @@ func (t table) print(w io.Writer) { t.write(w, terminal.Width(w)) }
 
 // write is print for lines of so many columns, 0 for any.
 func (t table) write(w io.Writer, most int) {
-	widths := make([]int, len(t[0]))
-	for _, row := range t {
-		for i, cell := range row {
-			cell = terminal.Plain(cell) // names may come from anybody
-			row[i] = cell
-			if len(row) > 1 {
-				widths[i] = max(widths[i], terminal.Columns(cell))
-			}
-		}
-	}
+	widths := t.widths()
 	if most == 0 {
 		most = math.MaxInt
 	}
@@ -158,6 +149,21 @@ func (t table) write(w io.Writer, most int) {
 		}
 		fmt.Fprintln(w)
 	}
+}
+
+// widths are those of the columns. Cells that nobody vouches for lose what a terminal would obey.
+func (t table) widths() []int {
+	widths := make([]int, len(t[0]))
+	for _, row := range t {
+		for i, cell := range row {
+			cell = terminal.Plain(cell) // names may come from anybody
+			row[i] = cell
+			if len(row) > 1 {
+				widths[i] = max(widths[i], terminal.Columns(cell))
+			}
+		}
+	}
+	return widths
 }
 
 const gap = "  " // between columns

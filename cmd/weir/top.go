@@ -142,7 +142,23 @@ func topRow(j *agent.JobSnapshot) []string {
 	if j.DeniedAllocs > 0 {
 		memory += fmt.Sprintf(" (%d refused)", j.DeniedAllocs)
 	}
-	var pids []string
+	return []string{
+		"  " + j.Name,
+		j.Class.String(),
+		state,
+		points(j.DeviceShare),
+		points(j.UsedSeconds / max(j.DeviceSeconds, 1e-9)),
+		points(j.Compute),
+		points(j.Limit),
+		memory,
+		terminal.Size(j.MemoryCapBytes),
+		fmt.Sprint(j.Launches),
+		strings.Join(topProcesses(j), " "),
+	}
+}
+
+// topProcesses tells of a job's first processes, and of how many more there are.
+func topProcesses(j *agent.JobSnapshot) (pids []string) {
 	for _, p := range j.Processes[:min(len(j.Processes), 3)] {
 		pid := fmt.Sprint(p.PID)
 		switch {
@@ -161,19 +177,7 @@ func topRow(j *agent.JobSnapshot) []string {
 	if more := len(j.Processes) - len(pids); more > 0 {
 		pids = append(pids, fmt.Sprintf("+%d", more))
 	}
-	return []string{
-		"  " + j.Name,
-		j.Class.String(),
-		state,
-		points(j.DeviceShare),
-		points(j.UsedSeconds / max(j.DeviceSeconds, 1e-9)),
-		points(j.Compute),
-		points(j.Limit),
-		memory,
-		terminal.Size(j.MemoryCapBytes),
-		fmt.Sprint(j.Launches),
-		strings.Join(pids, " "),
-	}
+	return pids
 }
 
 func points(fraction float64) string { return fmt.Sprintf("%.1f %%", 100*fraction) }

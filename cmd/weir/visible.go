@@ -77,10 +77,20 @@ func choose(devices []agent.Device, name string, lookup func(string) (string, bo
 		}
 		return &devices[i], nil
 	}
+	order, _ := lookup(orderVariable)
+	i, why := visibleFirst(devices, text, order)
+	if i < 0 {
+		return nil, fmt.Errorf("%s=%s %s: choose one with --device", visibleVariable, text, why)
+	}
+	return &devices[i], nil
+}
+
+// visibleFirst is the GPU that the list of visible ones, in an order, names first; -1 and why it is
+// none that weir can share.
+func visibleFirst(devices []agent.Device, text, order string) (i int, why string) {
 	entry, _, _ := strings.Cut(text, ",")
 	entry = strings.TrimSpace(entry)
-	order, _ := lookup(orderVariable)
-	i, why := -1, "names none that weir can share"
+	i, why = -1, "names none that weir can share"
 	switch n, err := strconv.Atoi(entry); {
 	case entry == "" || n < 0:
 		why = "hides all GPUs"
@@ -97,10 +107,7 @@ func choose(devices []agent.Device, name string, lookup func(string) (string, bo
 	default:
 		i = slices.IndexFunc(devices, func(d agent.Device) bool { return d.BusIndex == n })
 	}
-	if i < 0 {
-		return nil, fmt.Errorf("%s=%s %s: choose one with --device", visibleVariable, text, why)
-	}
-	return &devices[i], nil
+	return i, why
 }
 
 // named finds the GPU whose UUID begins so, and where several do, which CUDA refuses, lists them.
