@@ -53,7 +53,8 @@ func TestKnobs(t *testing.T) {
 		},
 	} {
 		var got costs
-		newDevice(t, dir, "WEIR_FAKE_CONTEXT=16MiB", setting).result(&got, "knobs")
+		newDevice(t, dir, profile+"=plain", "WEIR_FAKE_CONTEXT=16MiB", setting).result(&got,
+			"knobs")
 		want := plain
 		change(&want)
 		if strings.HasSuffix(setting, "=hardware") {
@@ -84,7 +85,7 @@ func TestKnobsOfCalls(t *testing.T) {
 		"WEIR_FAKE_PROFILE=hardware":  {2, 1, 1, 1, 25},
 	} {
 		var c costs
-		newDevice(t, dir, "WEIR_FAKE_CONTEXT=16MiB", setting).result(&c, "knobs")
+		newDevice(t, dir, profile+"=plain", "WEIR_FAKE_CONTEXT=16MiB", setting).result(&c, "knobs")
 		for i, got := range []float64{c.Second, c.Put, c.Query, c.Elapsed, c.Blocked} {
 			if got < least[i] {
 				t.Errorf("%s: call %d took %.1f us, want %.0f at least", setting, i, got, least[i])
@@ -112,13 +113,17 @@ func TestContextsDiffer(t *testing.T) {
 	t.Errorf("all of 40 contexts are of the sizes %v", sizes)
 }
 
-// What sets up devices in the tests' own environment is not for the devices of the tests.
+// Of what sets up devices in the tests' own environment the profile alone is for the devices of the
+// tests.
 func TestOthersSettings(t *testing.T) {
-	t.Setenv("WEIR_FAKE_PROFILE", "hardware")
-	var got costs
-	newDevice(t, driver(t)).result(&got, "knobs")
-	if want := uint64(3<<20 + 1); got.Large != want {
-		t.Errorf("an allocation took %d bytes, want %d", got.Large, want)
+	t.Setenv("WEIR_FAKE_GRANULE", "8MiB")
+	for name, want := range map[string]uint64{"plain": 3<<20 + 1, "hardware": 4 << 20} {
+		t.Setenv(profile, name)
+		var got costs
+		newDevice(t, driver(t)).result(&got, "knobs")
+		if got.Large != want {
+			t.Errorf("%s: an allocation took %d bytes, want %d", name, got.Large, want)
+		}
 	}
 }
 
@@ -150,7 +155,8 @@ func TestMixes(t *testing.T) {
 func TestMemoryOutlivesTheProcess(t *testing.T) {
 	dir := driver(t)
 	for _, setting := range []string{"WEIR_FAKE_LATE_US=60000", "WEIR_FAKE_FORKS=1"} {
-		d := newDevice(t, dir, "WEIR_FAKE_CONTEXT=16MiB", setting)
+		d := newDevice(t, dir, "WEIR_FAKE_CONTEXT=16MiB", "WEIR_FAKE_LATE_US=0",
+			"WEIR_FAKE_FORKS=0", setting)
 		r, w, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)
@@ -169,15 +175,19 @@ func TestMemoryOutlivesTheProcess(t *testing.T) {
 		if _, err := fmt.Fscanln(out, &line); err != nil || line != "ready" {
 			t.Fatalf("%q, %v", line, err)
 		}
+		held := d.ledger().Used
+		if held < 17<<20 || d.exact() && held != 17<<20 {
+			t.Errorf("%s: %d bytes are held, want 17 MiB", setting, held)
+		}
 		_ = cmd.Process.Kill()
 		if err := cmd.Wait(); err == nil {
 			t.Fatal("ended by itself")
 		} else if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) {
 			t.Fatal(err)
 		}
-		if l := d.ledger(); len(l.Processes) != 0 || l.Used != 17<<20 {
-			t.Errorf("%s: after the kill %d bytes, %d processes: want 17 MiB of none", setting,
-				l.Used, len(l.Processes))
+		if l := d.ledger(); len(l.Processes) != 0 || l.Used != held {
+			t.Errorf("%s: after the kill %d bytes, %d processes: want %d of none", setting,
+				l.Used, len(l.Processes), held)
 		}
 		_ = w.Close() // ends the child
 		eventually(t, "the memory is free", func() bool { return d.ledger().Used == 0 })

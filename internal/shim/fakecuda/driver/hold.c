@@ -29,7 +29,8 @@ void fk_rest(fk_queue *q, unsigned int context_flags, unsigned int event_flags) 
 
 uint64_t fk_rounded(CUdevice d, uint64_t bytes) {
 	uint64_t granule = FK_KNOB(&fk.queues[d].device, granule);
-	return granule ? (bytes + granule - 1) / granule * granule : bytes;
+	uint64_t rest = granule ? bytes % granule : 0;
+	return rest && bytes <= UINT64_MAX - granule ? bytes - rest + granule : bytes;
 }
 
 // share finds a block with room, or takes one more.
@@ -56,11 +57,10 @@ static CUresult share(CUdevice d, uint64_t bytes, fk_hold *h) {
 
 CUresult fk_hold_memory(CUdevice d, uint64_t bytes, fk_hold *h) {
 	enum { ALIGNMENT = 512 };
-	uint64_t granule = FK_KNOB(&fk.queues[d].device, granule),
-			 small = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+	uint64_t granule = FK_KNOB(&fk.queues[d].device, granule);
 	*h = (fk_hold){0};
-	if (granule && small < granule)
-		return share(d, small, h);
+	if (granule > ALIGNMENT && bytes <= granule - ALIGNMENT)
+		return share(d, (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT, h);
 	FK_TRY(fk_charge(d, fk_rounded(d, bytes)));
 	h->bytes = fk_rounded(d, bytes);
 	h->address = fk_place(h->bytes, granule ? granule : ALIGNMENT);

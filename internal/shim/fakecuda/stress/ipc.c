@@ -201,21 +201,31 @@ static void descriptor(void) {
 	wait_until_used(before, "the memory stayed after its last descriptor");
 }
 
-// heir opens the giver's allocation, and has it when that is gone.
-static void heir(pid_t pid, int in) {
+// taken is what the device takes for so much: more, where it has granules.
+static size_t taken(size_t bytes) {
+	CUdeviceptr p;
+	size_t before = used();
+	CHECK(CU(cuMemAlloc_v2)(&p, bytes));
+	size_t more = used() - before;
+	CHECK(CU(cuMemFree_v2)(p));
+	return more;
+}
+
+// heir opens the giver's allocation, and has it when that is gone. Without the giver alone is used,
+// with its allocation shared more.
+static void heir(pid_t pid, int in, size_t alone, size_t shared) {
 	handles h;
 	CUdeviceptr p, again, none;
 	uint32_t word = 0;
 	hold(read(in, &h, sizeof h) == sizeof h, "no handle of the giver");
-	size_t alone = (used() - SHARED) / 2; // each has a context
 	CHECK(CU(cuIpcOpenMemHandle_v2)(&p, h.memory, 0));
 	CHECK(CU(cuIpcOpenMemHandle_v2)(&again, h.memory, 0));
 	hold(!kill(pid, SIGKILL) && waitpid(pid, NULL, 0) == pid, "the giver stays");
-	wait_until_used(alone + SHARED, "not what is open of an ended process is held, or more");
+	wait_until_used(alone + shared, "not what is open of an ended process is held, or more");
 	CHECK(CU(cuMemcpyDtoH_v2)(&word, p, 4));
 	hold(word == ANSWER, "memory of an ended process has other contents");
 	CHECK(CU(cuIpcCloseMemHandle)(p));
-	hold(used() == alone + SHARED, "memory that is open twice goes when it is closed once");
+	hold(used() == alone + shared, "memory that is open twice goes when it is closed once");
 	CHECK(CU(cuIpcCloseMemHandle)(again));
 	hold(used() == alone, "memory of an ended process stays when it is closed");
 	hold(CU(cuIpcOpenMemHandle_v2)(&none, h.memory, 0) == CUDA_ERROR_INVALID_VALUE,
@@ -234,8 +244,9 @@ static int left(void) {
 	close(gifts[1]);
 	begin();
 	descriptor(); // which counts what is used, before the giver uses any
+	size_t shared = taken(SHARED), alone = used();
 	hold(write(words[1], "", 1) == 1, "the giver is not told to begin");
-	heir(pid, gifts[0]);
+	heir(pid, gifts[0], alone, shared);
 	printf("{}\n");
 	return 0;
 }
