@@ -53,6 +53,11 @@ func outside(t *testing.T) string {
 	if err := os.WriteFile(filepath.Join(dir, "go.sum"), sum, 0o666); err != nil {
 		t.Fatal(err)
 	}
+	work := regexp.MustCompile(`(?m)^go .*`).FindString(string(mod)) + "\n\nuse (\n\t.\n\t" + here +
+		"\n)\n"
+	if err := os.WriteFile(filepath.Join(dir, "go.work"), []byte(work), 0o666); err != nil {
+		t.Fatal(err)
+	}
 	programs, err := filepath.Glob("examples/*/main.go")
 	if err != nil || len(programs) < 5 {
 		t.Fatalf("programs %v, %v", programs, err)
@@ -70,25 +75,32 @@ func outside(t *testing.T) string {
 // sees what any program sees, without the network, and runs them in the order in which the README
 // lists them. One that runs a model and shares no device has nothing of what decides who runs in it
 // but the kinds of its errors.
+//
+// Where a module is required, -trimpath names its files by the version, and all of weir would be
+// compiled once more. So go list finds what the examples require as a program of anybody does, and
+// what compiles them is a workspace of both modules, in which weir's packages are those that the
+// check has built.
 func TestExamplesOutside(t *testing.T) {
 	dir := outside(t)
-	run := func(args ...string) string {
+	required := []string{"GOFLAGS=" + os.Getenv("GOFLAGS") + " -mod=mod", "GOWORK=off"}
+	both := []string{"GOWORK=" + filepath.Join(dir, "go.work")}
+	run := func(env []string, args ...string) string {
 		c := goCommand(args...)
 		c.Dir = dir
-		c.Env = append(c.Env, "GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=mod", "GOPROXY=off",
-			"GOWORK=off")
+		c.Env = slices.Concat(c.Env, []string{"GOPROXY=off"}, env)
 		out, err := c.CombinedOutput()
 		if err != nil {
 			t.Fatalf("go %v: %v\n%s", args, err, out)
 		}
 		return string(out)
 	}
-	run("vet", "./...")
+	run(required, "list", "-deps", "-test", "./...")
+	run(both, "vet", "./...")
 	if err := os.Mkdir(filepath.Join(dir, "bin"), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	run("build", "-o", "bin/", "./...")
-	symbols := run("tool", "nm", "bin/classify")
+	run(both, "build", "-o", "bin/", "./...")
+	symbols := run(both, "tool", "nm", "bin/classify")
 	if !strings.Contains(symbols, "weir.(*Model).Run") {
 		t.Fatal("the program's symbols do not say what is in it")
 	}
