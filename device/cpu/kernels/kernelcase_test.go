@@ -406,9 +406,13 @@ func (s *sample) run(
 	return out, err
 }
 
+// poisoned is a run of what poison writes. Written run by run, the race detector looks at a range
+// and not at each byte.
+var poisoned = bytes.Repeat([]byte{0xff}, 64<<10)
+
 func poison(b []byte) {
-	for i := range b {
-		b[i] = 0xff
+	for n := 0; n < len(b); {
+		n += copy(b[n:], poisoned)
 	}
 }
 
@@ -426,8 +430,34 @@ const (
 	arenaBytes = 128 << 20 // touched only as far as samples need
 )
 
-var arenas = sync.Pool{New: func() any {
-	d, err := cpu.Open("cpu:0", cpu.Options{})
+// arenaDevice is what arenas are memory of.
+var arenaDevice = sync.OnceValues(func() (*cpu.Device, error) {
+	return cpu.Open("cpu:0", cpu.Options{})
+})
+
+// arenas are those that are free. A sync.Pool drops some under the race detector, and the pages of
+// a new one are faulted in once more.
+var arenas struct {
+	sync.Mutex
+	free []*guardedArena
+}
+
+func newGuardedArena() *guardedArena {
+	a := freeArena()
+	poison(a.mem[:guardBytes])
+	a.next, a.gaps = guardBytes, append(a.gaps[:0], [2]int{0, guardBytes})
+	return a
+}
+
+func freeArena() *guardedArena {
+	arenas.Lock()
+	defer arenas.Unlock()
+	if n := len(arenas.free); n > 0 {
+		a := arenas.free[n-1]
+		arenas.free = arenas.free[:n-1]
+		return a
+	}
+	d, err := arenaDevice()
 	if err != nil {
 		panic(err)
 	}
@@ -436,16 +466,13 @@ var arenas = sync.Pool{New: func() any {
 		panic(err)
 	}
 	return &guardedArena{mem: device.HostView(b)}
-}}
-
-func newGuardedArena() *guardedArena {
-	a := arenas.Get().(*guardedArena)
-	poison(a.mem[:guardBytes])
-	a.next, a.gaps = guardBytes, append(a.gaps[:0], [2]int{0, guardBytes})
-	return a
 }
 
-func (a *guardedArena) free() { arenas.Put(a) }
+func (a *guardedArena) free() {
+	arenas.Lock()
+	defer arenas.Unlock()
+	arenas.free = append(arenas.free, a)
+}
 
 func (a *guardedArena) take(n int) []byte {
 	at := a.next
@@ -457,10 +484,8 @@ func (a *guardedArena) take(n int) []byte {
 
 func (a *guardedArena) intact() bool {
 	for _, g := range a.gaps {
-		for _, v := range a.mem[g[0]:g[1]] {
-			if v != 0xff {
-				return false
-			}
+		if !bytes.Equal(a.mem[g[0]:g[1]], poisoned[:g[1]-g[0]]) {
+			return false
 		}
 	}
 	return true
