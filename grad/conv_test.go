@@ -26,12 +26,18 @@ func TestConvolutionsTurn(t *testing.T) {
 		{"pads=[0, 0, 0, 3]", 1, false},
 		{"strides=[1, 2]", 1, false},
 		{"group=2", 2, false},
+		{"group=4", 4, true},
+		{"group=4, strides=[2, 2]", 4, false},
 	} {
+		filters := 6
+		if c.group == 4 {
+			filters = 4 // one a channel
+		}
 		g := parse(t, fmt.Sprintf(`input %%x: float64[2,4,7,6]
-			input %%w: float64[6,%d,3,3]
+			input %%w: float64[%d,%d,3,3]
 			%%y = Conv@11 (%%x, %%w) {%s}
-			output %%y`, 4/c.group, c.attrs))
-		x, w := ramp(2, 4, 7, 6), ramp(6, 4/c.group, 3, 3)
+			output %%y`, filters, 4/c.group, c.attrs))
+		x, w := ramp(2, 4, 7, 6), ramp(filters, 4/c.group, 3, 3)
 		y, err := g.Eval(t.Context(), []*tensor.Tensor{x, w})
 		if err != nil {
 			t.Fatal(c.attrs, err)

@@ -2,12 +2,15 @@
 
 {"model", "optimizer", "threads", "weights", "x", "y"} begins a model and makes an update of each
 batch; the answer has their losses, and the gradients of the first. {"time": N} makes N more and
-answers with the milliseconds of each.
+answers with the milliseconds of each. {"model", "export"} writes a model of torchvision or
+transformers, which is then begun by "folder" instead of weights, "x" and gradients in the answer.
 """
 
 import json
+import math
 import sys
 import time
+import warnings
 
 import torch
 import torch.nn.functional as F
@@ -52,36 +55,136 @@ def optimizer(o, weights):
 class Training:
     def __init__(self, r):
         torch.set_num_threads(r["threads"])
-        self.model = MODELS[r["model"]]
-        self.w = {name: torch.tensor(v["data"], dtype=torch.float32).reshape(v["shape"])
-                  for name, v in r["weights"].items()}
-        self.trained = {n: v.requires_grad_() for n, v in self.w.items() if "running" not in n}
+        self.updates = r["updates"]
+        self.start(r)
         self.by = optimizer(r["optimizer"], list(self.trained.values()))
-        self.x = [torch.tensor(x, dtype=torch.float32).reshape(r["shape"]) for x in r["x"]]
         self.y = [torch.tensor(y) for y in r["y"]]
 
+    def start(self, r):
+        model = MODELS[r["model"]]
+        w = {name: torch.tensor(v["data"], dtype=torch.float32).reshape(v["shape"])
+             for name, v in r["weights"].items()}
+        self.trained = {n: v.requires_grad_() for n, v in w.items() if "running" not in n}
+        self.model = lambda x: model(w, x)
+        self.x = [torch.tensor(x, dtype=torch.float32).reshape(r["shape"]) for x in r["x"]]
+
     def update(self, i):
+        i %= len(self.x)
         self.by.zero_grad()
-        loss = F.cross_entropy(self.model(self.w, self.x[i]), self.y[i])
+        loss = F.cross_entropy(self.model(self.x[i]), self.y[i])
         loss.backward()
         self.by.step()
         return loss
 
     def begin(self):
         losses, gradients = [], {}
-        for i in range(len(self.x)):
+        for i in range(self.updates):
             losses.append(self.update(i).item())
             if i == 0:
-                gradients = {n: v.grad.flatten().tolist() for n, v in self.trained.items()}
-        return {"torch": torch.__version__, "losses": losses, "gradients": gradients}
+                gradients = self.gradients()
+        return {"torch": torch.__version__, "losses": losses, **gradients}
+
+    def gradients(self):
+        return {"gradients": {n: v.grad.flatten().tolist() for n, v in self.trained.items()}}
 
     def time(self, n):
         took = []
         for i in range(n):
             begin = time.perf_counter()
-            self.update(i % len(self.x)).item()
+            self.update(i).item()
             took.append((time.perf_counter() - begin) * 1e3)
         return {"ms": took}
+
+
+class Exported(Training):
+    """A model that was written before, which keeps its gradients in files, and those in float64."""
+
+    def start(self, r):
+        self.before = memory("VmRSS")
+        with open("/proc/self/clear_refs", "w") as f:
+            f.write("5")
+        self.request, self.model, self.folder = r, made(r["model"]), r["folder"]
+        self.trained = dict(self.model.named_parameters())
+        kind = torch.int64 if r.get("tokens") else torch.float32
+        self.x = [torch.from_file(f"{self.folder}/x{i}", dtype=kind,
+                                  size=math.prod(r["shape"])).reshape(r["shape"])
+                  for i in range(len(r["y"]))]
+
+    def begin(self):
+        answer = super().begin() | {"peak": memory("VmHWM") - self.before}
+        kept = self.model, self.trained, self.x, self.by
+        self.exactly()
+        answer["exact"] = super().begin()["losses"]
+        self.model, self.trained, self.x, self.by = kept
+        return answer
+
+    def exactly(self):
+        """Has the same model and batches in float64."""
+        self.model = made(self.request["model"]).double()
+        self.trained = dict(self.model.named_parameters())
+        self.x = [x.double() if x.is_floating_point() else x for x in self.x]
+        self.by = optimizer(self.request["optimizer"], list(self.trained.values()))
+
+    def gradients(self):
+        files = {}
+        for i, (name, v) in enumerate(self.trained.items()):
+            kind = "exact" if v.dtype == torch.float64 else "gradient"
+            files[name] = str(i)
+            v.grad.contiguous().numpy().tofile(f"{self.folder}/{kind}{i}")
+        return {"files": files}
+
+
+def memory(key):
+    with open("/proc/self/status") as f:
+        return next(int(line.split()[1]) * 1024 for line in f if line.startswith(key))
+
+
+class Text(torch.nn.Module):
+    """A model of text that gives the scores alone."""
+
+    def __init__(self, layers, size, heads):
+        super().__init__()
+        from transformers import BertConfig, BertForSequenceClassification
+
+        self.bert = BertForSequenceClassification(BertConfig(
+            vocab_size=1000, hidden_size=size, num_hidden_layers=layers, num_attention_heads=heads,
+            intermediate_size=4 * size, hidden_dropout_prob=0, attention_probs_dropout_prob=0,
+            num_labels=10))
+
+    def forward(self, x):
+        return self.bert(x).logits
+
+
+def made(name):
+    """A model with the weights of one seed, without dropout."""
+    torch.manual_seed(1)
+    if name == "minilm":
+        model = Text(6, 384, 12)
+    elif name == "bert":
+        model = Text(12, 768, 12)
+    else:
+        import torchvision
+
+        model = getattr(torchvision.models, name)(weights=None, num_classes=10)
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+            module.eval()
+    return model
+
+
+def export(r):
+    model, shape = made(r["model"]), r["shape"]
+    for module in model.modules():
+        module.train(not isinstance(module, torch.nn.Dropout))
+    model.training = True
+    x = torch.zeros(shape, dtype=torch.int64) if r.get("tokens") else torch.zeros(shape)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(model, (x,), r["export"], dynamo=False, opset_version=17,
+                          training=torch.onnx.TrainingMode.PRESERVE, do_constant_folding=False,
+                          input_names=["x"], output_names=["y"])
+    return {"torch": torch.__version__}
 
 
 now = None
@@ -89,7 +192,10 @@ for line in sys.stdin:
     request = json.loads(line)
     if "time" in request:
         answer = now.time(request["time"])
+    elif "export" in request:
+        answer = export(request)
     else:
-        now = Training(request)
+        now = None
+        now = (Exported if "folder" in request else Training)(request)
         answer = now.begin()
     print(json.dumps(answer), flush=True)

@@ -20,15 +20,17 @@ const batch = 64
 
 // subject is a model that both train. Its weights have the same names in eager.py.
 type subject struct {
-	name  string
-	text  string // its nodes; weights are the inputs but x
-	shape []int  // of a batch
+	name   string
+	text   string // its nodes; weights are the inputs but x
+	file   string // in which PyTorch wrote it; such models begin with the weights in it
+	shape  []int  // of a batch
+	tokens int    // of a model of text, whose samples are numbers of them; 0 for others
 }
 
 // subjects take an image of 8 by 8, flat, or as a sequence of rows.
 var subjects = []subject{
-	{"digits", "", []int{batch, 1, 8, 8}},
-	{"mlp", `input %fc1.weight: float32[128,64]
+	{name: "digits", shape: []int{batch, 1, 8, 8}},
+	{name: "mlp", text: `input %fc1.weight: float32[128,64]
 input %fc1.bias: float32[128]
 input %fc2.weight: float32[64,128]
 input %fc2.bias: float32[64]
@@ -39,8 +41,8 @@ input %fc3.bias: float32[10]
 %c = Gemm@13 (%b, %fc2.weight, %fc2.bias) {transB=1}
 %d = Relu@14 (%c)
 %y = Gemm@13 (%d, %fc3.weight, %fc3.bias) {transB=1}
-`, []int{batch, 64}},
-	{"attention", `input %query: float32[8,32]
+`, shape: []int{batch, 64}},
+	{name: "attention", text: `input %query: float32[8,32]
 input %key: float32[8,32]
 input %value: float32[8,32]
 input %norm.weight: float32[32]
@@ -57,11 +59,14 @@ input %fc.bias: float32[10]
 %n = LayerNormalization@17 (%o, %norm.weight, %norm.bias) {axis=-1}
 %m = ReduceMean@13 (%n) {axes=[1], keepdims=0}
 %y = Gemm@13 (%m, %fc.weight, %fc.bias) {transB=1}
-`, []int{batch, 8, 8}},
+`, shape: []int{batch, 8, 8}},
 }
 
 // graph returns the model; the caller calls done when it is no longer used.
 func (s *subject) graph() (g *graph.Graph, done func() error, err error) {
+	if s.file != "" {
+		return s.exported()
+	}
 	if s.text == "" {
 		m, err := onnx.Open(folder+"digits.onnx", onnx.Options{})
 		if err != nil {

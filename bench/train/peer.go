@@ -28,9 +28,14 @@ type values struct {
 	Data  []float32 `json:"data"`
 }
 
-// request has PyTorch begin a model.
+// request has PyTorch begin a model, or write one to the file Export. Models that it writes take
+// their batches from files of Folder, where it leaves their gradients.
 type request struct {
 	Model     string            `json:"model"`
+	Export    string            `json:"export,omitempty"`
+	Folder    string            `json:"folder,omitempty"`
+	Tokens    int               `json:"tokens,omitempty"`
+	Updates   int               `json:"updates"`
 	Optimizer map[string]any    `json:"optimizer"`
 	Threads   int               `json:"threads"`
 	Weights   map[string]values `json:"weights"`
@@ -43,8 +48,12 @@ type request struct {
 type answer struct {
 	Torch     string               `json:"torch"`
 	Losses    []float64            `json:"losses"`
+	Exact     []float64            `json:"exact"` // losses in float64
 	Gradients map[string][]float32 `json:"gradients"`
+	Files     map[string]string    `json:"files"` // of gradients
+	Peak      float64              `json:"peak"`  // bytes by which the process grew
 	MS        []float64            `json:"ms"`
+	Error     string               `json:"error"`
 }
 
 // start starts the process; the caller stops it.

@@ -25,9 +25,8 @@ type training struct {
 	session   *engine.Session
 	instance  *engine.Instance
 	done      func() error
-	x         [][]float32
-	y         [][]int64
-	update    int64
+	*batches
+	update int64
 }
 
 // open plans the step of a model, and starts its weights.
@@ -37,7 +36,7 @@ func open(ctx context.Context, on *machine.Machine, s *subject, o optimizer,
 	if err != nil {
 		return nil, err
 	}
-	t := &training{optimizer: o, done: done, x: b.x, y: b.y}
+	t := &training{optimizer: o, done: done, batches: b}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, t.close())
@@ -66,7 +65,11 @@ func open(ctx context.Context, on *machine.Machine, s *subject, o optimizer,
 	}
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, p := range t.step.Params {
-		copy(t.variable(p.Name), draw(p, rng))
+		if s.file != "" {
+			copy(t.variable(p.Name), tensor.As[float32](p.Start))
+		} else {
+			copy(t.variable(p.Name), draw(p, rng))
+		}
 	}
 	return t, nil
 }
@@ -115,7 +118,7 @@ func (t *training) next(ctx context.Context) (float64, error) {
 
 // fill writes the inputs of the next update.
 func (t *training) fill() {
-	at := int(t.update) % len(t.x)
+	at := int(t.update) % len(t.y)
 	t.update++
 	scalars := t.optimizer.Scalars(t.optimizer.Rate, t.update)
 	for i, v := range t.plan.Graph.Inputs {
@@ -126,6 +129,8 @@ func (t *training) fill() {
 			tensor.As[float32](to)[0] = n
 		case v.Name == t.step.Labels.Name:
 			copy(tensor.As[int64](to), t.y[at])
+		case isData(v) && t.ids != nil:
+			copy(tensor.As[int64](to), t.ids[at])
 		case isData(v):
 			copy(tensor.As[float32](to), t.x[at])
 		}
@@ -135,12 +140,12 @@ func (t *training) fill() {
 // isData reports whether an input takes a batch.
 func isData(v *graph.Value) bool { return v.Name == "x" || v.Name == "image" }
 
-// begin makes an update of each batch, and returns their losses. With momentum it returns the
+// begin makes the updates that are compared, and returns their losses. With momentum it returns the
 // gradients of the first, which are what momentum is after it.
 func (t *training) begin(ctx context.Context) (losses []float64, ds map[string][]float32,
 	err error) {
 	ds = map[string][]float32{}
-	for i := range t.x {
+	for i := range updates {
 		loss, err := t.next(ctx)
 		if err != nil {
 			return nil, nil, err

@@ -82,8 +82,8 @@ func (x *gradient) spread(g, weights, like Var, w Window, group int) Var {
 	if x.Err != nil {
 		return Absent
 	}
-	if group == 1 && w.turns() {
-		return x.turned(g, weights, w)
+	if w.turns() && (group == 1 || x.eachChannel(weights, group)) {
+		return x.turned(g, weights, w, group)
 	}
 	extra := make([]int64, len(w.Kernel))
 	for i := range extra {
@@ -111,9 +111,20 @@ func (w *Window) turns() bool {
 	return true
 }
 
+// eachChannel reports whether every channel is a group of its own, with one filter.
+func (x *gradient) eachChannel(weights Var, group int) bool {
+	shape := x.Shape(weights)
+	if len(shape) < 2 {
+		return false
+	}
+	filters, ok := shape[0].Int()
+	depth, ok2 := shape[1].Int()
+	return ok && ok2 && filters == group && depth == 1
+}
+
 // turned is spread for a window that turns. Devices have faster kernels for convolutions by weights
 // that are computed than for transposed ones.
-func (x *gradient) turned(g, weights Var, w Window) Var {
+func (x *gradient) turned(g, weights Var, w Window, group int) Var {
 	rank := x.Rank(g)
 	axes := axesBetween(2, rank)
 	last, before := make([]int64, len(axes)), make([]int64, len(axes))
@@ -125,7 +136,10 @@ func (x *gradient) turned(g, weights Var, w Window) Var {
 	w.Begin, w.End = begin, end
 	around := x.Op("Slice", nil, weights, x.Ints(last...), x.Ints(before...), x.Ints(axes...),
 		x.Ints(last...))
-	return x.Op("Conv", w.attrs(1), g, x.Transpose(around, append([]int64{1, 0}, axes...)...))
+	if group == 1 {
+		around = x.Transpose(around, append([]int64{1, 0}, axes...)...)
+	}
+	return x.Op("Conv", w.attrs(group), g, around)
 }
 
 // correlated returns the gradient of the weights of a window that slides over large, from small,

@@ -7,8 +7,8 @@ import (
 	"github.com/weirgpu/weir/train/step"
 )
 
-// TestActivated: a batch normalisation that is trained computes the Relu that alone reads it, and
-// none that shares it with another reader.
+// TestActivated: a batch normalisation that is trained computes the Relu or Clip that alone reads
+// it, and none that shares it with another reader.
 func TestActivated(t *testing.T) {
 	const text = `graph "net" {
  opset "" 18
@@ -19,16 +19,20 @@ func TestActivated(t *testing.T) {
  const %v: float32[2] = {1, 1}
  const %w: float32[6,2] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}
  %n = BatchNormalization@15 (%x, %s, %b, %m, %v)
- %r = Relu@14 (%n)
+ const %lo: float32[] = {0}
+ const %hi: float32[] = {6}
  `
 	const rest = `%f = Flatten@13 (%z)
  %y = MatMul@13 (%f, %w)
  output %y
 }`
+	const relu, clip = "%r = Relu@14 (%n)\n", "%r = Clip@13 (%n, %lo, %hi)\n"
 	for between, want := range map[string]int{
-		"%z = Identity@14 (%r)\n":                   0,
-		"%z = Add@14 (%r, %n)\n":                    1,
-		"%q = Sqrt@13 (%n)\n%z = Add@14 (%r, %q)\n": 1,
+		relu + "%z = Identity@14 (%r)\n":                   0,
+		relu + "%z = Add@14 (%r, %n)\n":                    1,
+		relu + "%q = Sqrt@13 (%n)\n%z = Add@14 (%r, %q)\n": 1,
+		clip + "%z = Identity@14 (%r)\n":                   0,
+		clip + "%z = Add@14 (%r, %n)\n":                    1,
 	} {
 		g, err := graph.Parse(text + between + rest)
 		if err != nil {
@@ -41,12 +45,12 @@ func TestActivated(t *testing.T) {
 		}
 		relus := 0
 		for _, n := range s.Train.Nodes {
-			if n.Type == "Relu" {
+			if n.Type == "Relu" || n.Type == "Clip" {
 				relus++
 			}
 		}
 		if relus != want {
-			t.Errorf("%q: %d nodes of Relu are left, want %d", between, relus, want)
+			t.Errorf("%q: %d activations are left, want %d", between, relus, want)
 		}
 	}
 }

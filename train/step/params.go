@@ -303,7 +303,7 @@ func (b *builder) normalises(n *graph.Node) bool {
 }
 
 // normalise has batch normalisations use the moments of the batch, and returns what their running
-// statistics become. One whose result goes to a Relu alone takes that in.
+// statistics become. One whose result goes to a Relu or Clip alone takes that in.
 func (b *builder) normalise() (rs []replaced) {
 	for _, n := range slices.Clone(b.g.Nodes) {
 		if !b.normalises(n) {
@@ -323,7 +323,8 @@ func (b *builder) normalise() (rs []replaced) {
 	return rs
 }
 
-// activate has a batch normalisation compute what a Relu, its only reader, makes of its result.
+// activate has a batch normalisation compute what a Relu or Clip, its only reader, makes of its
+// result.
 func (b *builder) activate(n *graph.Node) {
 	var reader *graph.Node
 	for _, m := range b.g.Nodes {
@@ -340,12 +341,46 @@ func (b *builder) activate(n *graph.Node) {
 			reader = m
 		}
 	}
-	if reader == nil || reader.Type != "Relu" || reader.Domain != "" ||
-		slices.Contains(b.g.Outputs, n.Out[0]) {
+	if reader == nil || slices.Contains(b.g.Outputs, n.Out[0]) {
 		return
 	}
-	n.Attrs = append(n.Attrs, op.StringAttr("activation", "Relu"))
+	clips := clipping(reader, n.Out[0])
+	if clips == nil {
+		return
+	}
+	n.Attrs = append(n.Attrs, clips...)
 	y := reader.Out[0]
 	y.Producer, y.Index, n.Out[0] = n, 0, y
 	b.g.Nodes = slices.DeleteFunc(b.g.Nodes, func(m *graph.Node) bool { return m == reader })
+}
+
+// clipping are the attributes of an activation that does to v what a node does, nil where there is
+// none.
+func clipping(n *graph.Node, v *graph.Value) op.Attrs {
+	if n.Domain != "" || n.In[0] != v {
+		return nil
+	}
+	if n.Type == "Relu" {
+		return op.Attrs{op.StringAttr("activation", "Relu")}
+	}
+	if n.Type != "Clip" || n.Version < 11 {
+		return nil
+	}
+	as := op.Attrs{op.StringAttr("activation", "Clip")}
+	var bounds []float32
+	for i, name := range []string{"activation_alpha", "activation_beta"} {
+		if i+1 >= len(n.In) || n.In[i+1] == nil {
+			continue
+		}
+		c := n.In[i+1].Const()
+		if c == nil || c.DType != tensor.Float32 || c.Len() != 1 {
+			return nil
+		}
+		bound := tensor.As[float32](c)[0]
+		as, bounds = append(as, op.FloatAttr(name, bound)), append(bounds, bound)
+	}
+	if len(bounds) == 2 && !(bounds[0] <= bounds[1]) {
+		return nil
+	}
+	return as
 }

@@ -6,9 +6,11 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// convTransposeKernels are ConvTranspose (ONNX 1, 11, 22) with constant weights and explicit pads.
+// convTransposeKernels are ConvTranspose (ONNX 1, 11, 22) with explicit pads.
 var convTransposeKernels = map[opKey]builder{{"", "ConvTranspose"}: convTranspose}
 
+// convTransposeKernel is a transposed convolution that internal/kernel/conv computes, its weights
+// packed at load when they are constant, else at each run.
 type convTransposeKernel struct {
 	op     *conv.Transpose
 	weight *tensor.Tensor
@@ -19,7 +21,7 @@ func convTranspose(r *request) (compute.Kernel, error) {
 	x, _, _ := r.in(0)
 	w, _, _ := r.in(1)
 	if !r.allFloat32(-1) || len(x) < 3 || len(x) > 5 || len(w) != len(x) || count(x) == 0 ||
-		r.constant(1) == nil {
+		count(w) == 0 {
 		return nil, nil
 	}
 	win, err := r.Call.TransposedWindow(w[2:])
@@ -49,26 +51,46 @@ func convTranspose(r *request) (compute.Kernel, error) {
 func (k *convTransposeKernel) Name() string { return "conv.transpose" }
 
 // Absorbed implements [compute.Absorbing].
-func (k *convTransposeKernel) Absorbed() []int { return absorbed(true) }
+func (k *convTransposeKernel) Absorbed() []int { return absorbed(k.weight != nil) }
 
 // PackedBytes implements Kernel.
-func (k *convTransposeKernel) PackedBytes() int { return 4 * k.op.PackedLen() }
+func (k *convTransposeKernel) PackedBytes() int {
+	if k.weight == nil {
+		return 0
+	}
+	return 4 * k.op.PackedLen()
+}
 
 // Pack implements Kernel.
 func (k *convTransposeKernel) Pack(dst []byte) {
+	if k.weight == nil {
+		return
+	}
 	k.op.PackWeights(tensor.Cast[float32](dst), tensor.As[float32](k.weight))
 }
 
 // ScratchBytes implements Kernel.
 func (k *convTransposeKernel) ScratchBytes(workers int) int {
-	return workers * scratchBytes(k.op.ScratchLen())
+	n := workers * scratchBytes(k.op.ScratchLen())
+	if k.weight == nil {
+		n += scratchBytes(k.op.PackedLen())
+	}
+	return n
 }
 
 // Bind implements Kernel.
 func (k *convTransposeKernel) Bind(b compute.Binding) compute.Task {
-	t := &convTransposeTask{op: k.op, scratch: perWorker(b)}
-	t.args.X, t.args.W = tensor.As[float32](b.In[0]), tensor.Cast[float32](b.Packed)
-	t.args.Y = tensor.As[float32](b.Out[0])
+	t := &convTransposeTask{op: k.op}
+	t.args.X, t.args.Y = tensor.As[float32](b.In[0]), tensor.As[float32](b.Out[0])
+	if k.weight != nil {
+		t.args.W = tensor.Cast[float32](b.Packed)
+	} else {
+		packed := scratchBytes(k.op.PackedLen())
+		t.args.W = tensor.Cast[float32](b.Scratch[:packed])
+		b.Scratch = b.Scratch[packed:]
+		t.raw = tensor.As[float32](b.In[1])
+	}
+	t.scratch = perWorker(b)
 	if k.bias {
 		t.args.Bias = tensor.As[float32](b.In[2])
 	}
@@ -78,11 +100,17 @@ func (k *convTransposeKernel) Bind(b compute.Binding) compute.Task {
 type convTransposeTask struct {
 	op      *conv.Transpose
 	args    conv.Args
+	raw     []float32 // weights to pack at each run, nil when they are packed already
 	scratch [][]float32
 }
 
 // Run implements Task.
-func (t *convTransposeTask) Run(x *compute.Exec) error { return x.For(t.op.Chunks(), t) }
+func (t *convTransposeTask) Run(x *compute.Exec) error {
+	if t.raw != nil {
+		t.op.PackWeights(t.args.W, t.raw)
+	}
+	return x.For(t.op.Chunks(), t)
+}
 
 // Chunk implements Region.
 func (t *convTransposeTask) Chunk(i, worker int) { t.op.Run(i, &t.args, t.scratch[worker]) }
