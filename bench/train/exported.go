@@ -57,7 +57,8 @@ func (b *bench) export(s *subject, folder string) (*batches, error) {
 			for k := range of.ids[i] {
 				of.ids[i][k] = rng.Int64N(int64(s.tokens))
 			}
-			err = errors.Join(err, os.WriteFile(name, tensor.From(of.ids[i], s.shape...).Data, 0o600))
+			ids := tensor.From(of.ids[i], s.shape...)
+			err = errors.Join(err, os.WriteFile(name, ids.Data, 0o600))
 			continue
 		}
 		n := 1
