@@ -267,9 +267,10 @@ func (b *bench) race(ctx context.Context, name string, t *training, each int) er
 func (b *bench) print(w io.Writer) bool {
 	for _, c := range b.Compared {
 		last := len(c.Weir) - 1
-		fmt.Fprintf(w, "        %s, %s: loss %.7f to %.7f, PyTorch %.7f to %.7f; worst %.2g "+
-			"(%.2g), gradients %.2g (%.2g)\n", c.Model, c.Optimizer, c.Weir[0], c.Weir[last], c.Torch[0],
-			c.Torch[last], c.Loss, c.TorchLoss, c.Gradient, c.TorchGradient)
+		fmt.Fprintf(w, "        %s, %s: loss %.7f to %.7f, PyTorch %.7f to %.7f\n", c.Model,
+			c.Optimizer, c.Weir[0], c.Weir[last], c.Torch[0], c.Torch[last])
+		fmt.Fprintf(w, "        worst %.2g (%.2g), gradients %.2g (%.2g)\n", c.Loss, c.TorchLoss,
+			c.Gradient, c.TorchGradient)
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.Figures)) {
 		fmt.Fprintf(w, "        %s: %.3f\n", name, b.Figures[name])
