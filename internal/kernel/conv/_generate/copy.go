@@ -134,9 +134,7 @@ func padRows(s *asm.File, stride int) {
 			16*stride,
 		),
 	)
-	s.Ops("MOVQ dst+0(FP), DI", "MOVQ src+8(FP), SI", "MOVQ at+16(FP), AX", "LEAQ (SI)(AX*4), SI",
-		"MOVQ cols+24(FP), R9", "MOVQ n+32(FP), CX", "MOVQ vectors+40(FP), R10",
-		"MOVQ masks+48(FP), R11", "SHLQ $2, R9")
+	padRowsArgs(s)
 	if stride == 2 {
 		s.Ops("MOVQ R10, R12", "SHLQ $6, R12", "VMOVUPS ·evenLanes<>(SB), Z4",
 			"VPTERNLOGD $0xff, Z5, Z5, Z5", "VPSUBD Z5, Z4, Z5")
@@ -157,15 +155,20 @@ func padRows(s *asm.File, stride int) {
 	s.Ops("ADDQ R9, SI", "DECQ CX", "JNZ row", "VZEROUPPER", "RET")
 }
 
+// padRowsArgs loads what padRows takes.
+func padRowsArgs(s *asm.File) {
+	s.Ops("MOVQ dst+0(FP), DI", "MOVQ src+8(FP), SI", "MOVQ at+16(FP), AX", "LEAQ (SI)(AX*4), SI",
+		"MOVQ cols+24(FP), R9", "MOVQ n+32(FP), CX", "MOVQ vectors+40(FP), R10",
+		"MOVQ masks+48(FP), R11", "SHLQ $2, R9")
+}
+
 // padRowsNarrow writes the same without mask registers: bits of a mask become lanes eight at a
 // time.
 func padRowsNarrow(s *asm.File, stride int) {
 	s.Func(fmt.Sprintf("padRowsS%dAVX2", stride),
 		"dst, src *float32, at, cols, n, vectors int, masks *uint32", 56,
 		fmt.Sprintf("does what padRowsS%dAVX512 does.", stride))
-	s.Ops("MOVQ dst+0(FP), DI", "MOVQ src+8(FP), SI", "MOVQ at+16(FP), AX", "LEAQ (SI)(AX*4), SI",
-		"MOVQ cols+24(FP), R9", "MOVQ n+32(FP), CX", "MOVQ vectors+40(FP), R10",
-		"MOVQ masks+48(FP), R11", "SHLQ $2, R9")
+	padRowsArgs(s)
 	for g := range 2 * stride {
 		s.Op("VMOVUPS ·laneBits<>+%d(SB), Y%d", 32*g, 12+g)
 	}

@@ -77,7 +77,16 @@ func pixelTile(s *asm.File, rows int) {
 	s.Op("JMP run")
 	s.Label("finish")
 	s.Ops("MOVQ R12, pixelTile_ahead(BX)", "CMPL pixelTile_shift(BX), $0", "JE scale")
-	// The last channel has the sums of the patches.
+	addShifted(s, rows)
+	s.Label("scale")
+	scaleSums(s, "pixelTile", 2*rows, 2, 28)
+	pixelStore(s, rows)
+	s.Ops("ADDQ pixelTile_nextA(BX), R13", "ADDQ pixelTile_nextDst(BX), R11",
+		"DECQ pixelTile_tiles(BX)", "JNZ tile", "VZEROUPPER", "RET")
+}
+
+// addShifted adds the sums of the patches, which the last channel has, times the shift.
+func addShifted(s *asm.File, rows int) {
 	s.Ops("VPBROADCASTD pixelTile_shift(BX), Z28", "MOVL $15, DX", "VPBROADCASTD DX, Z29")
 	for i := range rows {
 		s.Op("VPERMD Z%d, Z29, Z30", 2*i+1)
@@ -85,11 +94,6 @@ func pixelTile(s *asm.File, rows int) {
 		s.Op("VPADDD Z30, Z%d, Z%d", 2*i, 2*i)
 		s.Op("VPADDD Z30, Z%d, Z%d", 2*i+1, 2*i+1)
 	}
-	s.Label("scale")
-	scaleSums(s, "pixelTile", 2*rows, 2, 28)
-	pixelStore(s, rows)
-	s.Ops("ADDQ pixelTile_nextA(BX), R13", "ADDQ pixelTile_nextDst(BX), R11",
-		"DECQ pixelTile_tiles(BX)", "JNZ tile", "VZEROUPPER", "RET")
 }
 
 func advance(s *asm.File, rows, words int) {
@@ -161,17 +165,7 @@ func packRow(s *asm.File, first, second, free int) {
 
 // pixelStore writes the bytes of a tile, two pixels a register.
 func pixelStore(s *asm.File, rows int) {
-	s.Op("VMOVDQU32 ·pixelOrder<>(SB), Z31")
-	for i := 0; i < rows; i += 2 {
-		next := min(i+1, rows-1)
-		packRow(s, 2*i, 2*i+1, 28)
-		if next > i {
-			packRow(s, 2*next, 2*next+1, 28)
-		}
-		s.Op("VPACKUSWB Z%d, Z%d, Z%d", 2*next, 2*i, 2*i)
-		s.Op("VPXORD Z30, Z%d, Z%d", 2*i, 2*i)
-		s.Op("VPERMD Z%d, Z31, Z%d", 2*i, 2*i)
-	}
+	pixelPack(s, rows)
 	s.Ops("MOVQ pixelTile_ldd(BX), R8", "MOVQ R11, R12", "CMPL pixelTile_mask(BX), $-1", "JNE part")
 	for _, masked := range []bool{false, true} {
 		for i := 0; i < rows; i += 2 {
@@ -199,6 +193,21 @@ func pixelStore(s *asm.File, rows int) {
 		}
 	}
 	s.Label("stored")
+}
+
+// pixelPack makes bytes of the rows' sums, two rows in a register.
+func pixelPack(s *asm.File, rows int) {
+	s.Op("VMOVDQU32 ·pixelOrder<>(SB), Z31")
+	for i := 0; i < rows; i += 2 {
+		next := min(i+1, rows-1)
+		packRow(s, 2*i, 2*i+1, 28)
+		if next > i {
+			packRow(s, 2*next, 2*next+1, 28)
+		}
+		s.Op("VPACKUSWB Z%d, Z%d, Z%d", 2*next, 2*i, 2*i)
+		s.Op("VPXORD Z30, Z%d, Z%d", 2*i, 2*i)
+		s.Op("VPERMD Z%d, Z31, Z%d", 2*i, 2*i)
+	}
 }
 
 // depthwiseBytes writes the sums over the window of each channel, 64 at a time: the bytes of four
@@ -230,10 +239,16 @@ func depthwiseBytes(s *asm.File) {
 	}
 	s.Ops("ADDQ $32, R8", "ADDQ $256, R9", "DECQ CX", "JNZ group")
 	scaleSums(s, "pixelLines", 4, 4, 28)
-	packRow(s, 0, 1, 28)
-	packRow(s, 2, 3, 28)
-	s.Ops("VPACKUSWB Z2, Z0, Z0", "VPXORD Z30, Z0, Z0", "VMOVDQU8 Z0, K1, (R11)")
+	packPixel(s, 28)
+	s.Op("VMOVDQU8 Z0, K1, (R11)")
 	nextPixel(s)
+}
+
+// packPixel makes a pixel of bytes, in Z0, of the four registers of its sums, once they are scaled.
+func packPixel(s *asm.File, free int) {
+	packRow(s, 0, 1, free)
+	packRow(s, 2, 3, free)
+	s.Ops("VPACKUSWB Z2, Z0, Z0", fmt.Sprintf("VPXORD Z%d, Z0, Z0", free+2))
 }
 
 // nextPixel ends the loops over the pixels of a line and over lines.
@@ -300,6 +315,26 @@ func depthwiseThree(s *asm.File, stride int, signed bool) {
 	s.Label("inside")
 	column(s, 12, signed)
 	s.Label("sums")
+	threeSums(s)
+	for i := range 4 {
+		if stride == 1 {
+			s.Op("VMOVDQA64 Z%d, Z%d", 8+i, 4+i)
+			s.Op("VMOVDQA64 Z%d, Z%d", 12+i, 8+i)
+		} else {
+			s.Op("VMOVDQA64 Z%d, Z%d", 12+i, 4+i)
+		}
+	}
+	scaleSums(s, "pixelThree", 4, 4, 16)
+	packPixel(s, 16)
+	s.Ops("VMOVDQU8 Z0, K1, (R8)", "ADDQ CX, R8", "DECQ DX", "JNZ pixel")
+	s.Op("ADDQ $%d, pixelThree_rowsAt(BX)", 8*stride)
+	s.Ops("MOVQ pixelThree_nextDst(BX), R9", "ADDQ R9, pixelThree_dstAt(BX)",
+		"DECQ pixelThree_lines(BX)", "JNZ line", "VZEROUPPER", "RET")
+}
+
+// threeSums sums a pixel's three columns, times their weights, in Z0 to Z3, and what the shift of
+// the inputs adds.
+func threeSums(s *asm.File) {
 	s.Op("MOVQ (pixelThree_at+pixelScale_add)(BX), R12")
 	for i := range 4 {
 		s.Op("VMOVDQU32 %d(R12), Z%d", 64*i, i)
@@ -316,22 +351,6 @@ func depthwiseThree(s *asm.File, stride int, signed bool) {
 		}
 	}
 	s.Label("whole")
-	for i := range 4 {
-		if stride == 1 {
-			s.Op("VMOVDQA64 Z%d, Z%d", 8+i, 4+i)
-			s.Op("VMOVDQA64 Z%d, Z%d", 12+i, 8+i)
-		} else {
-			s.Op("VMOVDQA64 Z%d, Z%d", 12+i, 4+i)
-		}
-	}
-	scaleSums(s, "pixelThree", 4, 4, 16)
-	packRow(s, 0, 1, 16)
-	packRow(s, 2, 3, 16)
-	s.Ops("VPACKUSWB Z2, Z0, Z0", "VPXORD Z18, Z0, Z0", "VMOVDQU8 Z0, K1, (R8)", "ADDQ CX, R8",
-		"DECQ DX", "JNZ pixel")
-	s.Op("ADDQ $%d, pixelThree_rowsAt(BX)", 8*stride)
-	s.Ops("MOVQ pixelThree_nextDst(BX), R9", "ADDQ R9, pixelThree_dstAt(BX)",
-		"DECQ pixelThree_lines(BX)", "JNZ line", "VZEROUPPER", "RET")
 }
 
 // column makes words of the bytes of a column of three rows, 64 channels, in four registers; the

@@ -219,14 +219,7 @@ func rowsFinish(s *asm.File, t taps, n int, part bool) {
 	mask := rowsMask(s, t, part)
 	s.Ops("MOVL rows_flags(BX), SI", "TESTL $const_flagResidual, SI")
 	s.Op("JZ plain%s", suffix)
-	s.Ops("MOVQ AX, R15", "SUBQ rows_dst(BX), R15", "ADDQ rows_res(BX), R15")
-	for i := range n {
-		s.Op("%s, %s4", maskedLoad(v, part, mask), v.Reg)
-		s.Op("VADDPS %s4, %s%d, %s%d", v.Reg, v.Reg, i, v.Reg, i)
-		if i < n-1 {
-			s.Op("ADDQ DI, R15")
-		}
-	}
+	rowsResidual(s, v, n, part, mask)
 	s.Label("plain" + suffix)
 	s.Op("TESTL $const_flagClamp, SI")
 	s.Op("JZ store%s", suffix)
@@ -241,6 +234,23 @@ func rowsFinish(s *asm.File, t taps, n int, part bool) {
 	s.Label("store" + suffix)
 	rowsMask(s, t, part)
 	s.Op("MOVQ AX, R15")
+	rowsStore(s, v, n, part, mask)
+}
+
+// rowsResidual adds the rows of the residual.
+func rowsResidual(s *asm.File, v asm.Vector, n int, part bool, mask int) {
+	s.Ops("MOVQ AX, R15", "SUBQ rows_dst(BX), R15", "ADDQ rows_res(BX), R15")
+	for i := range n {
+		s.Op("%s, %s4", maskedLoad(v, part, mask), v.Reg)
+		s.Op("VADDPS %s4, %s%d, %s%d", v.Reg, v.Reg, i, v.Reg, i)
+		if i < n-1 {
+			s.Op("ADDQ DI, R15")
+		}
+	}
+}
+
+// rowsStore stores the rows, or parts of them.
+func rowsStore(s *asm.File, v asm.Vector, n int, part bool, mask int) {
 	for i := range n {
 		switch {
 		case !part:

@@ -51,27 +51,34 @@ func winogradIn(s *asm.File) {
 	s.Op("VBROADCASTSS %s, Z29", factor5)
 	s.Op("VBROADCASTSS %s, Z30", factor2)
 	s.Label("half")
+	winogradTransform(s, "Z", 128, winogradInLine)
+	s.Ops("ADDQ $64, R10", "ADDQ $64, DI", "DECQ DX", "JNZ half", "VZEROUPPER", "RET")
+}
+
+// winogradTransform transforms a vector of each of the 36 rows of tiles, which are pitch bytes
+// apart from R10 on: down the columns where they lie, then along the rows to the frequencies from DI
+// on. line transforms six registers into the six after them.
+func winogradTransform(s *asm.File, reg string, pitch int, line func(*asm.File)) {
 	for j := range 6 {
 		for i := range 6 {
-			s.Op("VMOVUPS %d(R10), Z%d", 128*(6*i+j), i)
+			s.Op("VMOVUPS %d(R10), %s%d", pitch*(6*i+j), reg, i)
 		}
-		winogradInLine(s)
+		line(s)
 		for i := range 6 {
-			s.Op("VMOVUPS Z%d, %d(R10)", 6+i, 128*(6*i+j))
+			s.Op("VMOVUPS %s%d, %d(R10)", reg, 6+i, pitch*(6*i+j))
 		}
 	}
 	s.Op("MOVQ DI, R12")
 	for i := range 6 {
 		for j := range 6 {
-			s.Op("VMOVUPS %d(R10), Z%d", 128*(6*i+j), j)
+			s.Op("VMOVUPS %d(R10), %s%d", pitch*(6*i+j), reg, j)
 		}
-		winogradInLine(s)
+		line(s)
 		for j := range 6 {
-			s.Op("VMOVUPS Z%d, (R12)", 6+j)
+			s.Op("VMOVUPS %s%d, (R12)", reg, 6+j)
 			s.Op("ADDQ R11, R12")
 		}
 	}
-	s.Ops("ADDQ $64, R10", "ADDQ $64, DI", "DECQ DX", "JNZ half", "VZEROUPPER", "RET")
 }
 
 // winogradCut writes the six columns of 16 tiles, of which each begins four columns after the one

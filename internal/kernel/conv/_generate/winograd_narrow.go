@@ -62,26 +62,7 @@ func winogradInNarrow(s *asm.File) {
 	s.Label("half")
 	s.Op("MOVQ $2, R14")
 	s.Label("vector")
-	for j := range 6 {
-		for i := range 6 {
-			s.Op("VMOVUPS %d(R10), Y%d", 4*pitch*(6*i+j), i)
-		}
-		winogradInLineNarrow(s)
-		for i := range 6 {
-			s.Op("VMOVUPS Y%d, %d(R10)", 6+i, 4*pitch*(6*i+j))
-		}
-	}
-	s.Op("MOVQ DI, R12")
-	for i := range 6 {
-		for j := range 6 {
-			s.Op("VMOVUPS %d(R10), Y%d", 4*pitch*(6*i+j), j)
-		}
-		winogradInLineNarrow(s)
-		for j := range 6 {
-			s.Op("VMOVUPS Y%d, (R12)", 6+j)
-			s.Op("ADDQ R11, R12")
-		}
-	}
+	winogradTransform(s, "Y", 4*pitch, winogradInLineNarrow)
 	s.Ops("ADDQ $32, R10", "ADDQ $32, DI", "DECQ R14", "JNZ vector", "ADDQ R13, DI", "DECQ DX",
 		"JNZ half", "VZEROUPPER", "RET")
 }
