@@ -56,8 +56,8 @@ func winogradIn(s *asm.File) {
 }
 
 // winogradTransform transforms a vector of each of the 36 rows of tiles, which are pitch bytes
-// apart from R10 on: down the columns where they lie, then along the rows to the frequencies from DI
-// on. line transforms six registers into the six after them.
+// apart from R10 on: down the columns where they lie, then along the rows to the frequencies from
+// DI on. line transforms six registers into the six after them.
 func winogradTransform(s *asm.File, reg string, pitch int, line func(*asm.File)) {
 	for j := range 6 {
 		for i := range 6 {
