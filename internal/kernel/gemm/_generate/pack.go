@@ -81,6 +81,16 @@ func transpose256(s *asm.File) {
 			s.Ops("DECQ R11", "CMOVQLE R12, R13", "ADDQ R13, R8")
 		}
 	}
+	network256(s)
+	for i := range 8 {
+		s.Op("VMOVUPS Y%d, (DI)", 8+i)
+		s.Op("ADDQ R10, DI")
+	}
+	s.Ops("ADDQ $32, SI", "DECQ BX", "JNZ block", "VZEROUPPER", "RET")
+}
+
+// network256 transposes the eight rows of Y0 to Y7 to Y8 to Y15.
+func network256(s *asm.File) {
 	for i := 0; i < 8; i += 2 {
 		s.Op("VUNPCKLPS Y%d, Y%d, Y%d", i+1, i, 8+i)
 		s.Op("VUNPCKHPS Y%d, Y%d, Y%d", i+1, i, 9+i)
@@ -95,11 +105,6 @@ func transpose256(s *asm.File) {
 		s.Op("VPERM2F128 $0x20, Y%d, Y%d, Y%d", 4+c, c, 8+c)
 		s.Op("VPERM2F128 $0x31, Y%d, Y%d, Y%d", 4+c, c, 12+c)
 	}
-	for i := range 8 {
-		s.Op("VMOVUPS Y%d, (DI)", 8+i)
-		s.Op("ADDQ R10, DI")
-	}
-	s.Ops("ADDQ $32, SI", "DECQ BX", "JNZ block", "VZEROUPPER", "RET")
 }
 
 // copyRows writes the packing of whole panels of a row-major B: all panels of a row, then the next

@@ -215,32 +215,14 @@ func (t *tileGen) tmp(n int) string {
 }
 
 func (t *tileGen) emit() {
-	name := fmt.Sprintf("tile%s_%dx%d", t.Name, t.rows, t.nv*t.Lanes)
-	if t.single {
-		name += "ahead"
-	}
-	if t.rest {
-		name += "rest"
-	}
-	if t.narrow {
-		name += "narrow"
-	}
-	t.Func(name, "t *tile", 8, "")
+	t.Func(t.symbol(), "t *tile", 8, "")
 	t.Op("MOVQ t+0(FP), BX")
 	t.Label("tile")
 	if t.strips {
 		t.Op("XORL R15, R15") // the bytes of a row that earlier strips have dealt with
 		t.Label("strip")
 	}
-	t.Ops("MOVQ tile_k(BX), CX", "MOVQ tile_a(BX), SI", "MOVQ tile_b(BX), DI",
-		"MOVQ tile_ldb(BX), R10", "SHLQ $2, R10", "LEAQ (R10)(R10*2), R11", "MOVQ tile_c(BX), R8",
-		"MOVQ tile_ldc(BX), R9", "SHLQ $2, R9")
-	if t.strided() {
-		t.Ops("MOVQ tile_lda(BX), AX", "SHLQ $2, AX", "LEAQ (AX)(AX*2), R13")
-	}
-	if t.strips {
-		t.Ops("ADDQ R15, DI", "ADDQ R15, R8")
-	}
+	t.operands()
 	t.prefetch()
 	t.clear()
 	t.loop()
@@ -255,6 +237,34 @@ func (t *tileGen) emit() {
 	t.finish("", false)
 	t.Label("tail")
 	t.finish("t", true)
+}
+
+// symbol is the name of the routine.
+func (t *tileGen) symbol() string {
+	name := fmt.Sprintf("tile%s_%dx%d", t.Name, t.rows, t.nv*t.Lanes)
+	if t.single {
+		name += "ahead"
+	}
+	if t.rest {
+		name += "rest"
+	}
+	if t.narrow {
+		name += "narrow"
+	}
+	return name
+}
+
+// operands loads where the operands lie, and how far apart their rows are.
+func (t *tileGen) operands() {
+	t.Ops("MOVQ tile_k(BX), CX", "MOVQ tile_a(BX), SI", "MOVQ tile_b(BX), DI",
+		"MOVQ tile_ldb(BX), R10", "SHLQ $2, R10", "LEAQ (R10)(R10*2), R11", "MOVQ tile_c(BX), R8",
+		"MOVQ tile_ldc(BX), R9", "SHLQ $2, R9")
+	if t.strided() {
+		t.Ops("MOVQ tile_lda(BX), AX", "SHLQ $2, AX", "LEAQ (AX)(AX*2), R13")
+	}
+	if t.strips {
+		t.Ops("ADDQ R15, DI", "ADDQ R15, R8")
+	}
 }
 
 // masks sets K1, and K2 for the second register, to the lanes of the tile.

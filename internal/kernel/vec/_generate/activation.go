@@ -16,52 +16,59 @@ func activation() []routine {
 			a.op("VMINPS", in[0], s[1], in[0])
 			return in[0]
 		})
-	add("leakyRelu", 2, 2, []string{"alpha"},
-		func(a *unrolled, in []value, s []fixed, _ accumulator) value {
-			scaled, negative := a.newValue(), a.newMask()
-			a.compare(less, in[0], a.pin(0), negative)
-			a.op("VMULPS", s[0], in[0], scaled)
-			a.choose(negative, scaled, in[0], in[0])
-			return in[0]
-		})
-	add("hardSigmoid", 2, 2, []string{"alpha", "beta"},
-		func(a *unrolled, in []value, s []fixed, _ accumulator) value {
-			a.op("VFMADD213PS", s[1], s[0], in[0])
-			a.op("VMINPS", in[0], a.pin(1), in[0])
-			a.op("VMAXPS", in[0], a.pin(0), in[0])
-			return in[0]
-		})
-	add("hardSwish", 2, 2, nil, pure(func(a *unrolled, x value) {
-		gate := a.newValue()
-		a.op("VMOVAPS", x, gate)
-		a.op("VFMADD213PS", a.pin(0.5), a.pin(1.0/6), gate)
-		a.op("VMINPS", gate, a.pin(1), gate)
-		a.op("VMAXPS", gate, a.pin(0), gate)
-		a.op("VMULPS", gate, x, x)
-	}))
+	add("leakyRelu", 2, 2, []string{"alpha"}, leakyRelu)
+	add("hardSigmoid", 2, 2, []string{"alpha", "beta"}, hardSigmoid)
+	add("hardSwish", 2, 2, nil, pure(hardSwish))
 	add("sigmoid", 2, 2, nil, pure(logistic))
-	add("silu", 2, 2, nil, pure(func(a *unrolled, x value) {
-		gate := a.newValue()
-		a.op("VMOVAPS", x, gate)
-		logistic(a, gate)
-		a.op("VMULPS", gate, x, x)
-	}))
+	add("silu", 2, 2, nil, pure(silu))
 	add("gelu", 2, 1, nil, pure(gelu))
 	add("geluTanh", 2, 2, nil, pure(geluTanh))
 	add("softplus", 2, 1, nil, pure(softplus))
-	add("elu", 2, 2, []string{"alpha"},
-		func(a *unrolled, in []value, s []fixed, _ accumulator) value {
-			x, y, n, negative := in[0], a.newValue(), a.newValue(), a.newMask()
-			a.op("VMOVAPS", x, y)
-			clamp(a, y, -20, 0)
-			expm1(a, y, n)
-			a.op("VMULPS", s[0], y, y)
-			a.compare(less, x, a.c(0), negative)
-			a.choose(negative, y, x, x)
-			return x
-		})
+	add("elu", 2, 2, []string{"alpha"}, elu)
 	add("mish", 2, 2, nil, pure(mish))
 	return list
+}
+
+func leakyRelu(a *unrolled, in []value, s []fixed, _ accumulator) value {
+	scaled, negative := a.newValue(), a.newMask()
+	a.compare(less, in[0], a.pin(0), negative)
+	a.op("VMULPS", s[0], in[0], scaled)
+	a.choose(negative, scaled, in[0], in[0])
+	return in[0]
+}
+
+func hardSigmoid(a *unrolled, in []value, s []fixed, _ accumulator) value {
+	a.op("VFMADD213PS", s[1], s[0], in[0])
+	a.op("VMINPS", in[0], a.pin(1), in[0])
+	a.op("VMAXPS", in[0], a.pin(0), in[0])
+	return in[0]
+}
+
+func hardSwish(a *unrolled, x value) {
+	gate := a.newValue()
+	a.op("VMOVAPS", x, gate)
+	a.op("VFMADD213PS", a.pin(0.5), a.pin(1.0/6), gate)
+	a.op("VMINPS", gate, a.pin(1), gate)
+	a.op("VMAXPS", gate, a.pin(0), gate)
+	a.op("VMULPS", gate, x, x)
+}
+
+func silu(a *unrolled, x value) {
+	gate := a.newValue()
+	a.op("VMOVAPS", x, gate)
+	logistic(a, gate)
+	a.op("VMULPS", gate, x, x)
+}
+
+func elu(a *unrolled, in []value, s []fixed, _ accumulator) value {
+	x, y, n, negative := in[0], a.newValue(), a.newValue(), a.newMask()
+	a.op("VMOVAPS", x, y)
+	clamp(a, y, -20, 0)
+	expm1(a, y, n)
+	a.op("VMULPS", s[0], y, y)
+	a.compare(less, x, a.c(0), negative)
+	a.choose(negative, y, x, x)
+	return x
 }
 
 // gelu replaces x by x/2 * (1 + erf(x/√2)).

@@ -66,27 +66,33 @@ func arithmetic() []routine {
 	unary("rdivScalar", reversed("VDIVPS"))
 	unary("maxScalar", extreme("VMAXPS"))
 	unary("minScalar", extreme("VMINPS"))
-	return append(list,
+	return append(list, products(narrow)...)
+}
+
+// products are those that add, too.
+func products(copies map[string]int) []routine {
+	return []routine{
 		&kernel{name: "axpy", inputs: []string{"x", "y"}, writes: true, scalars: []string{"a"},
 			body: func(a *unrolled, in []value, s []fixed, _ accumulator) value {
 				a.op("VFMADD231PS", s[0], in[0], in[1])
 				return in[1]
-			}, copies: narrow},
+			}, copies: copies},
 		&kernel{name: "axpyBits", inputs: []string{"x", "y"}, writes: true, scalars: []string{"a"},
 			body: func(a *unrolled, in []value, s []fixed, _ accumulator) value {
 				a.op("VPMULLD", s[0], in[0], in[0])
 				a.op("VPADDD", in[0], in[1], in[1])
 				return in[1]
-			}, copies: narrow},
+			}, copies: copies},
 		&kernel{name: "fma", inputs: []string{"a", "b", "c"}, writes: true,
 			body: func(a *unrolled, in []value, _ []fixed, _ accumulator) value {
 				a.op("VFMADD231PS", in[0], in[1], in[2])
 				return in[2]
-			}, copies: narrow},
-		&kernel{name: "affine", inputs: one, writes: true, scalars: []string{"scale", "bias"},
+			}, copies: copies},
+		&kernel{name: "affine", inputs: []string{"x"}, writes: true,
+			scalars: []string{"scale", "bias"},
 			body: func(a *unrolled, in []value, s []fixed, _ accumulator) value {
 				a.op("VFMADD213PS", s[1], s[0], in[0])
 				return in[0]
-			}, copies: narrow},
-	)
+			}, copies: copies},
+	}
 }

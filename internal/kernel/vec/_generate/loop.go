@@ -132,19 +132,25 @@ func (k *kernel) prepare(a *unrolled, copies int) resident {
 	if k.lanes > 0 {
 		copies = k.lanes / a.Lanes
 	}
+	r.acc = k.accumulators(a, copies)
+	return r
+}
+
+// accumulators makes registers that hold what a sum begins with.
+func (k *kernel) accumulators(a *unrolled, copies int) (acc []fixed) {
 	for i := range copies {
 		reg := a.fix()
-		r.acc = append(r.acc, reg)
+		acc = append(acc, reg)
 		switch {
 		case k.start == 0:
 			a.Line("\tVXORPS %s, %s, %s", reg, reg, reg)
 		case i == 0:
 			a.Line("\tVBROADCASTSS %s, %s", a.table.operand(float32bits(k.start)), reg)
 		default:
-			a.Line("\tVMOVAPS %s, %s", r.acc[0], reg)
+			a.Line("\tVMOVAPS %s, %s", acc[0], reg)
 		}
 	}
-	return r
+	return acc
 }
 
 func (k *kernel) loadArguments(a *unrolled) {

@@ -68,8 +68,19 @@ loop:
 		}
 	}
 	unpack(t, "Z", 16)
-	// Lanes 0 and 2, and 1 and 3, of each pair of row groups; then the same of the halves gives
-	// whole columns.
+	exchangeGroups(t)
+	for i := range 16 {
+		t.Line("\tVMOVUPS Z%d, K2, (DI)\n\tADDQ R10, DI", i)
+		if i < 15 {
+			t.Line("\tDECQ R13\n\tJZ done")
+		}
+	}
+	t.Line("\tADDQ $64, SI\n\tSUBQ $16, CX\n\tJG loop\ndone:\n\tVZEROUPPER\n\tRET")
+}
+
+// exchangeGroups makes columns of the groups of rows: lanes 0 and 2, and 1 and 3, of each pair of
+// groups; then the same of the halves gives whole columns.
+func exchangeGroups(t *asm.Text) {
 	for c := range 4 {
 		for pair := range 2 {
 			low := 8*pair + c
@@ -84,13 +95,6 @@ loop:
 			t.Line("\tVSHUFF32X4 $0xdd, Z%d, Z%d, Z%d", from+2, from, 8+4*odd+c)
 		}
 	}
-	for i := range 16 {
-		t.Line("\tVMOVUPS Z%d, K2, (DI)\n\tADDQ R10, DI", i)
-		if i < 15 {
-			t.Line("\tDECQ R13\n\tJZ done")
-		}
-	}
-	t.Line("\tADDQ $64, SI\n\tSUBQ $16, CX\n\tJG loop\ndone:\n\tVZEROUPPER\n\tRET")
 }
 
 // transposeNarrow handles 8 rows and whole groups of 8 columns.
