@@ -121,6 +121,9 @@ type Tenant struct {
 	model  *model
 	job    *broker.Job
 	hosted *seat.Hosted // nil where the device's memory is the host's
+	// planned are the options of the plan that it was admitted with, but for a bound; without a
+	// target where it was admitted without a plan.
+	planned plan.Options
 
 	setting sync.Mutex // held by SetShare, so that both caps are of one call
 }
@@ -232,6 +235,9 @@ func (h *Host) take(ctx context.Context, m *model, j *Job) (*Tenant, error) {
 	spec := share.Job{Name: j.Name, Share: j.Share}
 	var need share.Bytes
 	if c != nil {
+		if spec.Memory > 0 {
+			c = m.within(ctx, c, int64(spec.Memory))
+		}
 		need = share.Bytes(c.Plan.PeakBytes(1))
 		spec.Memory = cmp.Or(spec.Memory, h.room(c.Plan, j))
 	}
@@ -245,6 +251,8 @@ func (h *Host) take(ctx context.Context, m *model, j *Job) (*Tenant, error) {
 		m.end()
 		return t, nil
 	}
+	t.planned = c.Options
+	t.planned.MostArena = 0
 	if err := m.loaded(ctx, v, c); err != nil {
 		m.tenancy.Load().leave()
 		m.tenancy.Store(nil)

@@ -18,6 +18,7 @@ type variant struct {
 	shapes  [][]int // by input
 	session *engine.Session
 	reads   bool // whether steps read the model's mapped file
+	bounded bool // made smaller than the plan that takes least time
 
 	mu      sync.Mutex
 	free    []*slot         // the one used last at the end

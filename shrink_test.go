@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/weirgpu/weir/tensor"
 )
 
 // TestSmallerCap: a cap below what a job holds takes from it what no Run uses, plans among that;
@@ -116,4 +118,74 @@ func capsBesideRuns(t *testing.T, elastic bool) {
 	runs.Wait()
 	close(done)
 	caps.Wait()
+}
+
+// TestSmallerPlan: under a cap below what the plan of a model takes, a smaller plan is made, which
+// computes a value again that the larger one keeps, and gives the same bits; below what any plan
+// takes, a Run is refused with what it needs and the cap.
+func TestSmallerPlan(t *testing.T) {
+	for _, elastic := range []bool{false, true} {
+		t.Run(fmt.Sprint("elastic ", elastic), func(t *testing.T) { smallerPlan(t, elastic) })
+	}
+}
+
+func smallerPlan(t *testing.T, elastic bool) {
+	m := written(t, `graph "wide" {
+ opset "" 17
+ input %x: float32[1,256]
+ const %to: int64[2] = {256, 256}
+ %a = Expand@13 (%x, %to)
+ %b = Softmax@13 (%a) {axis=0}
+ %c = Softmax@13 (%b) {axis=1}
+ %d = MatMul@13 (%c, %b)
+ %y = Add@14 (%d, %a)
+ output %y
+}`)
+	h := hosting(t, HostOptions{})
+	tenant, err := h.Admit(t.Context(), m, Job{Name: "a", Share: Share{Memory: 8 * MiB,
+		Elastic: elastic}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func() ([]float32, error) {
+		row := make([]float32, 256)
+		for i := range row {
+			row[i] = float32(i) / 99
+		}
+		r, err := m.Run(t.Context(), Inputs{"x": tensor.From(row, 1, 256)})
+		if err != nil {
+			return nil, err
+		}
+		defer r.Close()
+		y, err := Output[float32](r, "y")
+		return slices.Clone(y), err
+	}
+	want, err := run()
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := tenant.Usage().Memory
+	small := one - 200*KiB // of 256 KiB that %a takes
+	if err := tenant.SetShare(Share{Memory: small, Elastic: elastic}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := run()
+	if err != nil || !slices.Equal(got, want) {
+		t.Fatalf("under %v of %v: equal %v, %v", small, one, slices.Equal(got, want), err)
+	}
+	if u := tenant.Usage(); u.Memory > small {
+		t.Errorf("it holds %v under a cap of %v", u.Memory, small)
+	}
+	err = tenant.SetShare(Share{Memory: one / 4, Elastic: elastic})
+	if !errors.Is(err, ErrMemory) ||
+		!strings.Contains(err.Error(), (one/4).About()) {
+		t.Errorf("a quarter: %v", err)
+	}
+	if err := tenant.SetShare(Share{Memory: one, Elastic: elastic}); err != nil {
+		t.Fatal(err)
+	}
+	got, err = run()
+	if err != nil || !slices.Equal(got, want) || tenant.Usage().Memory != one {
+		t.Errorf("with the cap of before it holds %v, want %v; %v", tenant.Usage().Memory, one, err)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -205,8 +206,22 @@ func (m *model) spareBeside(like *engine.Session) bool {
 	return false
 }
 
+// spareThose gives back the plans that gone says.
+func (m *model) spareThose(gone func(v *variant) bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.variants = slices.DeleteFunc(m.variants, func(v *variant) bool {
+		if !gone(v) {
+			return false
+		}
+		v.retire()
+		return true
+	})
+}
+
 // shrink gives back what nobody uses of the memory of a model's job, until that holds no more than
-// most, and reports whether that is so: arenas, and plans that were unused for longest first.
+// most, and reports whether that is so: plans that need more, arenas, and plans that were unused
+// for longest first.
 func (m *model) shrink(most int64) bool {
 	t := m.tenancy.Load()
 	if t == nil {
@@ -216,6 +231,7 @@ func (m *model) shrink(most int64) bool {
 		held, _ := t.memory()
 		return held - most
 	}
+	m.spareThose(func(v *variant) bool { return v.session.Plan().PeakBytes(1) > most })
 	if t.lent != nil {
 		t.lent.Cut(over())
 		return over() <= 0

@@ -128,7 +128,9 @@ func (h *Host) SetPolicy(name string) error {
 
 // SetShare gives the job another share while it runs; a Memory of 0 leaves the cap that it has. For
 // a cap below what the job holds it gives back what no Run uses and no [Result] has open: arenas,
-// and plans, of which those that a later Run needs are made again. The error is of kind [ErrOption]
+// and plans, of which those that a later Run needs are made again. Where the cap has no room for a
+// plan, a smaller one is made that computes again what it cannot keep, if that suffices: it takes
+// longer and gives the same bits, and goes once the cap is raised. The error is of kind [ErrOption]
 // where the share is invalid, of kind [ErrMemory] or [ErrCompute] where the device cannot promise
 // it beside the others' or the job uses or needs more than the new cap, and of kind [ErrClosed]
 // where the job has ended. On an error the share stays as it is.
@@ -147,9 +149,10 @@ func (t *Tenant) SetShare(s Share) error {
 		}
 	}
 	err := t.job.SetShare(s)
-	if need := t.job.Status().Memory.Need; errors.Is(err, core.ErrOverCap) && s.Memory >= need &&
-		t.model.shrink(int64(s.Memory)) {
-		err = t.job.SetShare(s)
+	if errors.Is(err, core.ErrOverCap) {
+		if need := t.need(s.Memory); s.Memory >= need && t.model.shrink(int64(s.Memory)) {
+			err = t.job.SetShareForPlan(s, need)
+		}
 	}
 	if err != nil {
 		if lower {
@@ -157,10 +160,28 @@ func (t *Tenant) SetShare(s Share) error {
 		}
 		return classify(err, ErrOption)
 	}
+	if s.Memory > before { // there may be room for plans that compute nothing again
+		t.model.spareThose(func(v *variant) bool { return v.bounded })
+	}
 	if t.hosted != nil {
 		return classify(t.hosted.SetCap(t.job.Spec().Memory), ErrOption) // never below what it was
 	}
 	return nil
+}
+
+// need is what the plan that the job was admitted with needs; where that is more than a cap, what a
+// smaller plan for the same shapes needs. The job's next Run makes that.
+func (t *Tenant) need(most Bytes) Bytes {
+	need, m := t.job.Status().Memory.Need, t.model
+	if most >= need || t.planned.Target == nil || enter(m.closing, m.compiling) != nil {
+		return need
+	}
+	defer m.vacate(0)
+	c, err := m.plan(m.closing, t.planned)
+	if err != nil {
+		return need
+	}
+	return Bytes(m.within(m.closing, c, int64(most)).Plan.PeakBytes(1))
 }
 
 // Usage returns what the job has and got up to now; once the model is closed, up to its end.

@@ -35,6 +35,10 @@ type Options struct {
 	// which variables an iteration replaces.
 	State   *State
 	Updates []Update
+	// MostArena, when not 0, is the most bytes that the arena may have. A plan that would have more
+	// is made with another order of steps, and with values computed again that it would keep; its
+	// results are the same to the bit. Compile fails with [ErrArena] where that does not suffice.
+	MostArena int64
 	// Placement, when not 0, seeds a random placement of the values in the arena, which takes more
 	// memory than the usual one. It is for tests: results must not depend on it, and where they do,
 	// a step reads memory that is not yet, or no longer, its own.
@@ -68,7 +72,7 @@ func specialised(ctx context.Context, g *graph.Graph, o Options) (*Plan, error) 
 	if err != nil {
 		return nil, err
 	}
-	p, err := compile(ctx, s, o, false)
+	p, err := fit(ctx, s, o)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +93,16 @@ func static(g *graph.Graph) error {
 
 // compile plans a graph, or a body, whose input types are static.
 func compile(ctx context.Context, g *graph.Graph, o Options, body bool) (*Plan, error) {
-	c := compiler{ctx: ctx, opts: o, inner: body, slot: map[*graph.Value]int{},
+	c, err := compiled(ctx, g, o, body)
+	if err != nil {
+		return nil, err
+	}
+	return c.placed(), nil
+}
+
+// compiled chooses the kernels of compile, and which values have a place in which memory.
+func compiled(ctx context.Context, g *graph.Graph, o Options, body bool) (*compiler, error) {
+	c := &compiler{ctx: ctx, opts: o, inner: body, slot: map[*graph.Value]int{},
 		variable: map[string]int{}, plan: &Plan{Graph: g, Threads: max(1, o.Threads)}}
 	c.plan.remote = c.remote()
 	if !body {
@@ -123,9 +136,14 @@ func compile(ctx context.Context, g *graph.Graph, o Options, body bool) (*Plan, 
 	if err := cmp.Or(c.uncountable, c.countable(), c.stateOutputs()); err != nil {
 		return nil, fmt.Errorf("graph %q: %w", g.Name, err)
 	}
+	return c, nil
+}
+
+// placed gives each value its place.
+func (c *compiler) placed() *Plan {
 	c.join()
 	c.moveUpdates()
-	return c.plan, nil
+	return c.plan
 }
 
 // outputSlot returns the slot that an output of the graph is read from. For the bytes of a constant

@@ -13,6 +13,10 @@
 // A value that dies in the step that reads it gives its place to the step's result where the kernel
 // allows it (compute.InPlace), so inputs are filled anew before each run.
 //
+// Under a bound (Options.MostArena) a plan takes less memory and more time: its steps come in
+// another order, and values are computed again instead of kept until a late reader needs them.
+// [Trades] says what that costs. No bit of a result changes.
+//
 // What one iteration leaves for the next, such as weights that are trained, lies in a [State]
 // beside the arena, which several plans may be bound to. An output that replaces a variable is
 // computed where the variable lies, if that dies in the step; else it is copied there after the

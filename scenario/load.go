@@ -95,12 +95,37 @@ func (p *prepared) load(ctx context.Context, plans *cache.Cache, t compute.Targe
 		Passes: pass.Options{Precision: precision}}
 	if p.model == nil {
 		p.plan, err = plan.Compile(ctx, g, o)
-		return err
-	}
-	if p.cached, err = p.model.Compile(ctx, o); err == nil {
+	} else if p.cached, err = p.model.Compile(ctx, o); err == nil {
 		p.plan = p.cached.Plan
 	}
+	if err == nil && p.overCap() != nil {
+		p.shrink(ctx, o)
+	}
 	return err
+}
+
+// shrink makes the plan again, smaller, for a job whose cap the plan is over. Where there is no
+// smaller one the job keeps its plan, and is refused with what that needs.
+func (p *prepared) shrink(ctx context.Context, o plan.Options) {
+	g := p.graph
+	if p.cached != nil {
+		o = p.cached.Options
+		src, err := p.model.Source()
+		if err != nil {
+			return
+		}
+		g = src.Graph
+	}
+	most := int64(p.spec.Memory) - (p.need() - p.plan.PeakBytes(1))
+	if !p.plan.Smaller(&o, most) {
+		return
+	}
+	if smaller, err := plan.Compile(ctx, g, o); err == nil {
+		p.plan = smaller
+		if p.cached != nil { // whose weights lie elsewhere than those of this plan
+			p.cached = &cache.Compiled{Plan: smaller, Options: o}
+		}
+	}
 }
 
 // overCap refuses a job whose plan and request need more than its memory cap. The broker refuses it

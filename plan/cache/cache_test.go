@@ -266,6 +266,7 @@ func TestOptionsApart(t *testing.T) {
 		"reference": {Shapes: oneImage},
 		"placement": {Target: host, Shapes: oneImage, Placement: 3},
 		"state":     {Target: host, Shapes: oneImage, State: &plan.State{}},
+		"bound":     {Target: host, Shapes: oneImage, MostArena: 1 << 30},
 		"off": {Target: host, Shapes: oneImage,
 			Passes: pass.Options{Off: []string{"batchnorm"}}},
 		"precision": {Target: host, Shapes: oneImage, Passes: pass.Options{Precision: pass.BF16}},
@@ -543,7 +544,7 @@ func TestEveryOption(t *testing.T) {
 		known   []string
 	}{
 		{plan.Options{}, []string{"Target", "Shapes", "Threads", "Passes", "Placement",
-			"Choices", "State", "Updates"}},
+			"Choices", "State", "Updates", "MostArena"}},
 		{pass.Options{}, []string{"Off", "StopAfter", "Dump", "Check", "Portable", "Precision",
 			"Features", "Log"}},
 	} {

@@ -266,10 +266,15 @@ func (j *Job) Measure(used, passed time.Duration, launches int64) {
 // SetShare gives the job another share while it runs; a memory cap of zero leaves the one it has.
 // It refuses what is invalid, what the device cannot promise beside the others, and a cap below
 // what the job holds, waits for, or needs by its plan.
-func (j *Job) SetShare(s share.Share) error {
+func (j *Job) SetShare(s share.Share) error { return j.SetShareForPlan(s, 0) }
+
+// SetShareForPlan is SetShare for a job whose plan is another from here on, which needs so much
+// memory; 0 for the plan that it has.
+func (j *Job) SetShareForPlan(s share.Share, need share.Bytes) error {
 	j.b.mu.Lock()
 	defer j.b.mu.Unlock()
-	err := j.step(core.Event{Kind: core.Change, Spec: &share.Job{Name: j.name, Share: s}})
+	err := j.step(core.Event{Kind: core.Change, Need: need,
+		Spec: &share.Job{Name: j.name, Share: s}})
 	if err == nil {
 		j.opportunistic.Store(s.Class == share.Opportunistic)
 	}

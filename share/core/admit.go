@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -176,12 +177,13 @@ func (c *Core) reshare(j *job, e *Event) error {
 		return fmt.Errorf("job %s: waits for memory that takes a cap of %v, new cap %v: %w: wait "+
 			"until it has it", spec.Name, asked.About(), spec.Memory.About(), ErrOverCap)
 	}
-	if need := s.Memory.Need; spec.Memory < need {
+	need := cmp.Or(e.Need, s.Memory.Need)
+	if spec.Memory < need {
 		return fmt.Errorf("job %s: needs %v, new cap %v: %w: raise memory, or end it", spec.Name,
 			need.About(), spec.Memory.About(), ErrOverCap)
 	}
 	next := *s
-	next.Share, next.Memory.Cap = spec.Share, spec.Memory
+	next.Share, next.Memory.Cap, next.Memory.Need = spec.Share, spec.Memory, need
 	next.Memory.Bends = bends(&spec, &s.Memory)
 	if err := c.fits(spec.Name, &next, j); err != nil {
 		return err

@@ -339,6 +339,16 @@ func TestChangeKeepsTheNeed(t *testing.T) {
 	if !errors.Is(err, core.ErrOverCap) || !strings.Contains(err.Error(), "needs 300") {
 		t.Errorf("a byte less: %v", err)
 	}
+	terms.Memory = 200 * share.MiB
+	smaller := core.Event{Kind: core.Change, Job: a, Need: 200 * share.MiB,
+		Spec: &share.Job{Share: terms}}
+	if err := d.step(smaller); err != nil || d.job(a).Memory.Need != 200*share.MiB {
+		t.Errorf("by a smaller plan: need %v, %v", d.job(a).Memory.Need, err)
+	}
+	if smaller.Need++; !errors.Is(d.step(smaller), core.ErrOverCap) ||
+		d.job(a).Memory.Need != 200*share.MiB {
+		t.Error("a plan that needs a byte more than the cap is not refused")
+	}
 }
 
 // TestTurns: who comes later waits behind who waits already, even for what is free, and is served

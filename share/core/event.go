@@ -50,7 +50,7 @@ const (
 	// Expect: the job says what it expects of its iterations: Next. (decides)
 	Expect
 	// Change gives a job another share: Spec.Share; what is zero in Spec.Memory keeps the cap.
-	// (decides)
+	// Need, when it is set, is what the job needs from here on. (decides)
 	Change
 	// Switch changes the policy to Policy, and asks back what is held. Can, if it is set, is what
 	// can be enforced on the device from here on. (decides)
@@ -138,7 +138,7 @@ type Event struct {
 	Job share.JobID `json:"job,omitempty"`
 
 	Spec   *share.Job      `json:"spec,omitempty"` // Admit, Change
-	Need   share.Bytes     `json:"need,omitempty"` // Admit: the most memory it will hold by its plan
+	Need   share.Bytes     `json:"need,omitempty"` // Admit, Change: the most memory it will hold by its plan
 	Memory MemoryKind      `json:"memory,omitempty"`
 	Bytes  share.Bytes     `json:"bytes,omitempty"`
 	Wait   bool            `json:"wait,omitempty"`

@@ -1,0 +1,251 @@
+package plan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/weirgpu/weir/graph"
+)
+
+// ErrArena is the kind of error about a graph that takes more memory than Options.MostArena in any
+// order of its nodes that was found, and with all the values computed again that can be.
+var ErrArena = errors.New("arena over its bound")
+
+// This file makes plans under a bound on their arena. Where the plan of the order as given is too
+// large, another order is tried, and then values are not kept from the step that makes them to a
+// late reader, but computed again just before it: those first that free most bytes for the time
+// that it takes. That trades time for memory, which is where training has most to gain: what the
+// forward pass leaves for the backward pass is most of the arena (Chen, Xu, Zhang and Guestrin,
+// "Training Deep Nets with Sublinear Memory Cost", 2016). Each value is computed by the same kernel
+// from the same operands, so no bit of a result changes.
+
+// maxFits is how often the bound for the schedule is lowered, where placing its values leaves gaps.
+const maxFits = 6
+
+// fit compiles g, which is specialised and optimised, so that its arena has no more bytes than the
+// options say.
+func fit(ctx context.Context, g *graph.Graph, o Options) (*Plan, error) {
+	c, err := compiled(ctx, g, o, false)
+	if err != nil {
+		return nil, err
+	}
+	if o.MostArena == 0 {
+		return c.placed(), nil
+	}
+	traits := c.traits()
+	p := c.placed()
+	if p.ArenaBytes <= o.MostArena {
+		return p, nil
+	}
+	least, target := p.ArenaBytes, o.MostArena
+	for range maxFits {
+		if target <= 0 {
+			break
+		}
+		s := newSchedule(g.Clone(), traits)
+		s.reorder()
+		s.lower(target)
+		p, err := compile(ctx, s.graph, o, false)
+		if err != nil {
+			return nil, err
+		}
+		if p.ArenaBytes <= o.MostArena {
+			return p, nil
+		}
+		least = min(least, p.ArenaBytes)
+		target -= p.ArenaBytes - o.MostArena
+	}
+	return nil, fmt.Errorf("graph %q: %w: it takes %d bytes as it is, %d with what can be "+
+		"computed again, and %d are allowed: allow more, or give smaller shapes", g.Name,
+		ErrArena, p.ArenaBytes, least, o.MostArena)
+}
+
+// Smaller reports whether a plan that one session needs more than so many bytes for may be made
+// again under a bound, and sets the bound in the options, which are those it was made with.
+func (p *Plan) Smaller(o *Options, most int64) bool {
+	o.MostArena = most - p.PackedBytes
+	return p.PeakBytes(1) > most && o.MostArena > 0
+}
+
+// Trade is a plan that takes less memory and more time than another.
+type Trade struct {
+	ArenaBytes int64
+	// Time is that of an iteration over the time of the plan without a bound, by what the steps
+	// compute and move.
+	Time  float64
+	Again int // steps more than that plan has
+}
+
+// Trades says what plans of g take whose arenas are bounded by these parts of what the plan without
+// a bound takes. Parts that no plan keeps are left out. The errors are those of [Compile].
+func Trades(ctx context.Context, g *graph.Graph, o Options, parts ...float64) ([]Trade, error) {
+	o.MostArena = 0
+	whole, err := Compile(ctx, g, o)
+	if err != nil {
+		return nil, err
+	}
+	trades := []Trade{}
+	for _, part := range parts {
+		o.MostArena = max(1, int64(part*float64(whole.ArenaBytes)))
+		p, err := Compile(ctx, g, o)
+		if errors.Is(err, ErrArena) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		trades = append(trades, Trade{ArenaBytes: p.ArenaBytes, Time: p.work() / whole.work(),
+			Again: len(p.Steps) - len(whole.Steps)})
+	}
+	return trades, nil
+}
+
+// work is what the steps of a plan cost, in no unit.
+func (p *Plan) work() (sum float64) {
+	for i := range p.Steps {
+		sum += p.Steps[i].work()
+	}
+	return sum
+}
+
+// balance is how many operations a processor computes while it moves a byte.
+const balance = 16
+
+func (st *Step) work() float64 { return st.seconds(balance, 1) }
+
+// lower has values computed again, the best first, until no more than so many bytes are alive at
+// any node, or there is nothing left to compute again.
+func (s *schedule) lower(most int64) {
+	for range 4 * len(s.graph.Nodes) {
+		s.survey()
+		at := s.peak()
+		if s.alive[at] <= most {
+			return
+		}
+		b, set := s.cheapest(at)
+		if b < 0 {
+			return
+		}
+		s.makeAgain(b, set, at)
+	}
+}
+
+// maxAgain bounds how many lives are made again for one.
+const maxAgain = 24
+
+// cheapest returns the life across node at that frees most bytes there for the time that making it
+// again takes, and all those that are made again with it; -1 for none.
+func (s *schedule) cheapest(at int) (best int, set map[int]bool) {
+	best = -1
+	var most float64
+	for b := range s.lives {
+		l := &s.lives[b]
+		if l.kept || l.maker < 0 || l.maker >= at || l.last <= at || s.touches(at, b) {
+			continue
+		}
+		made := map[int]bool{}
+		gain, cost, ok := s.again(b, at, s.next(b, at), made)
+		if score := float64(gain) / (cost + 1); ok && gain > 0 && score > most {
+			best, set, most = b, made, score
+		}
+	}
+	return best, set
+}
+
+// next is the first node after another one that reads a life.
+func (s *schedule) next(l, after int) int {
+	for after++; !s.touches(after, l); {
+		after++
+	}
+	return after
+}
+
+// again adds life b to those that are made again after node at and before node by, and what its
+// node reads that is not alive at the first of these. It returns how many bytes fewer are alive
+// there, and the cost.
+func (s *schedule) again(b, at, by int, made map[int]bool) (gain int64, cost float64, ok bool) {
+	l := &s.lives[b]
+	if len(made) == maxAgain {
+		return 0, 0, false
+	}
+	made[b] = true
+	n := s.graph.Nodes[l.maker]
+	t := s.traits[n]
+	if !t.again {
+		return 0, 0, false
+	}
+	if l.last > at {
+		gain = l.bytes
+	}
+	cost = t.cost
+	for _, v := range n.In {
+		if r, ok := s.replaced[v]; ok && r < by {
+			return 0, 0, false
+		}
+		x, in := s.lifeOf(v)
+		if !in || made[x] || s.lives[x].last >= at {
+			continue
+		}
+		if m := s.lives[x].maker; m < 0 || !s.traits[s.graph.Nodes[m]].again {
+			gain -= s.lives[x].bytes // it stays alive for this
+			continue
+		}
+		g, c, ok := s.again(x, at, by, made)
+		if !ok {
+			return 0, 0, false
+		}
+		gain, cost = gain+g, cost+c
+	}
+	return gain, cost, true
+}
+
+// makeAgain has the nodes after at read life b from nodes that make it, and the others of the set,
+// again just before the first of them.
+func (s *schedule) makeAgain(b int, set map[int]bool, at int) {
+	nodes, first := s.graph.Nodes, s.next(b, at)
+	m := remaking{s: s, set: set, to: map[*graph.Value]*graph.Value{}}
+	for _, n := range nodes[first:] {
+		for i, v := range n.In {
+			if x, in := s.lifeOf(v); in && x == b {
+				n.In[i] = m.value(v)
+			}
+		}
+	}
+	s.graph.Nodes = slices.Insert(nodes, first, m.nodes...)
+	s.sweep()
+}
+
+// remaking makes nodes that compute values again.
+type remaking struct {
+	s     *schedule
+	set   map[int]bool // lives that are made again
+	to    map[*graph.Value]*graph.Value
+	nodes []*graph.Node // in their order
+}
+
+// value returns the value that is v made again.
+func (m *remaking) value(v *graph.Value) *graph.Value {
+	if to := m.to[v]; to != nil {
+		return to
+	}
+	of := v.Producer
+	n := &graph.Node{Name: m.s.name(of.Name), Domain: of.Domain, Type: of.Type,
+		Version: of.Version, Attrs: of.Attrs, Row: of.Row, In: slices.Clone(of.In),
+		Out: make([]*graph.Value, len(of.Out))}
+	for i, in := range of.In {
+		if x, ok := m.s.lifeOf(in); ok && m.set[x] && in.Producer != nil {
+			n.In[i] = m.value(in)
+		}
+	}
+	for i, out := range of.Out {
+		if out != nil {
+			n.Out[i] = &graph.Value{Name: m.s.name(out.Name), Type: out.Type, Producer: n, Index: i}
+			m.to[out] = n.Out[i]
+		}
+	}
+	m.s.traits[n] = m.s.traits[of]
+	m.nodes = append(m.nodes, n)
+	return m.to[v]
+}

@@ -1,0 +1,241 @@
+package plan
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// bounded compiles a graph under ever smaller bounds, down to the first that is refused, and hands
+// out every plan. It reports how many there were.
+func bounded(t *testing.T, g *graph.Graph, o Options, each func(p *Plan)) (plans int) {
+	t.Helper()
+	whole := compileAs(t, g, o)
+	for part := 0.95; ; part -= 0.05 {
+		o.MostArena = max(1, int64(part*float64(whole.ArenaBytes)))
+		p, err := Compile(t.Context(), g, o)
+		if errors.Is(err, ErrArena) {
+			return plans
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if checkPlan(t, p); p.ArenaBytes > o.MostArena {
+			t.Fatalf("an arena of %d bytes, bound %d", p.ArenaBytes, o.MostArena)
+		}
+		each(p)
+		plans++
+	}
+}
+
+// TestBoundedArenas: plans of random graphs under a bound keep it, and compute the same bits.
+func TestBoundedArenas(t *testing.T) {
+	pool := newPool(t)
+	smaller := 0
+	for seed := range uint64(400) {
+		g, r := grown(seed)
+		in := fill(r, g)
+		if _, err := g.Eval(t.Context(), in); err != nil {
+			continue // a -1 among the sizes of an empty value, which only running it tells
+		}
+		o := Options{Target: host, Threads: threads}
+		want := runPlan(t, pool, compileAs(t, g, o), in)
+		smaller += bounded(t, g, o, func(p *Plan) {
+			equalBits(t, fmt.Sprint("seed ", seed), runPlan(t, pool, p, in), want)
+		})
+	}
+	if smaller < 10 {
+		t.Errorf("%d plans are smaller than those without a bound", smaller)
+	}
+}
+
+// TestBoundedState: what iterations leave for those after them is the same under a bound.
+func TestBoundedState(t *testing.T) {
+	pool := newPool(t)
+	smaller := 0
+	for seed := range uint64(150) {
+		g, r := grown(seed)
+		var values []*graph.Value
+		for _, n := range g.Nodes {
+			values = append(values, n.Out...)
+		}
+		o := Options{Target: host, Threads: threads}
+		o.State, o.Updates = stateOf(t, g, values)
+		in := fill(r, g)
+		smaller += bounded(t, g, o, func(p *Plan) {
+			o := o
+			o.MostArena = p.ArenaBytes
+			iterate(t, pool, g, o, in)
+		})
+	}
+	if smaller < 5 {
+		t.Errorf("%d plans are smaller than those without a bound", smaller)
+	}
+}
+
+func equalBits(t *testing.T, what string, got, want []*tensor.Tensor) {
+	t.Helper()
+	for i := range want {
+		if !bytes.Equal(got[i].Data, want[i].Data) {
+			t.Fatalf("%s: output %d differs", what, i)
+		}
+	}
+}
+
+// learning is an update of a deep network, or of another model, whose weights are a state.
+func learning(t *testing.T, model string) (*graph.Graph, Options) {
+	t.Helper()
+	g, weights := training(t, model, one)
+	o := Options{Target: host, Threads: threads}
+	var vars []Variable
+	for _, v := range g.Inputs {
+		if v.Name[0] == 'p' {
+			shape, _ := v.Type.Ints()
+			o.Updates = append(o.Updates, Update{Output: len(vars), Variable: v.Name})
+			vars = append(vars, Variable{Name: v.Name, DType: v.Type.DType, Shape: shape})
+		}
+	}
+	g.Outputs = g.Outputs[:weights]
+	if err := g.Sort(); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if o.State, err = NewState(vars); err != nil {
+		t.Fatal(err)
+	}
+	return g, o
+}
+
+// learned is the state after some updates by a plan, each on an arena that begins with nothing
+// useful.
+func learned(t *testing.T, pool *cpu.Pool, p *Plan) []byte {
+	t.Helper()
+	arena, packed, state := memory(t, p.ArenaBytes), memory(t, p.PackedBytes),
+		memory(t, p.State.Bytes())
+	if err := p.Pack(packed, PackOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	prog, err := p.BindState(arena, packed, state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	draw := func(x *tensor.Tensor, size float64) {
+		for i := range tensor.As[float32](x) {
+			tensor.As[float32](x)[i] = float32(size * r.NormFloat64())
+		}
+	}
+	clear(state)
+	for _, v := range p.State.Views(state) {
+		draw(v, 0.15)
+	}
+	for range 3 {
+		poison(arena)
+		draw(prog.Inputs[0], 1)
+		if err := prog.Run(exec(pool)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return state
+}
+
+// TestTrainInHalf: what a deep network leaves for its gradients takes half the memory for at most a
+// third more time, and weights are replaced where they lie. The updates are the same to the bit.
+func TestTrainInHalf(t *testing.T) {
+	pool := newPool(t)
+	g, o := learning(t, deep(24, 64, "Tanh@13"))
+	whole := compileAs(t, g, o)
+	want := learned(t, pool, whole)
+	if len(whole.updates) > 0 || slices.Equal(want, make([]byte, len(want))) {
+		t.Fatalf("%d weights are copied", len(whole.updates))
+	}
+	plans := bounded(t, g, o, func(p *Plan) {
+		if !bytes.Equal(learned(t, pool, p), want) {
+			t.Errorf("weights differ in an arena of %d bytes", p.ArenaBytes)
+		}
+		if len(p.updates) > 0 {
+			t.Errorf("%d weights are copied in an arena of %d bytes", len(p.updates), p.ArenaBytes)
+		}
+	})
+	trades, err := Trades(t.Context(), g, o, 0.5, 0.001, 0.4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if plans < 10 || len(trades) != 2 {
+		t.Fatalf("%d smaller plans, trades %+v", plans, trades)
+	}
+	if half := trades[0]; half.ArenaBytes > whole.ArenaBytes/2 || half.Time > 1.33 ||
+		half.Time <= 1 || half.Again < 1 || trades[1].Time <= half.Time {
+		t.Errorf("of %d bytes: %+v", whole.ArenaBytes, trades)
+	}
+}
+
+// wide is a value that costs little to make and is read at once and at the end of a chain as wide.
+const wide = `input %%x: float32[1,64]
+	const %%to: int64[2] = {64, 64}
+	%%a = %s
+	%%b = Softmax@13 (%%a) {axis=0}
+	%%c = Softmax@13 (%%b) {axis=1}
+	%%d = MatMul@13 (%%c, %%b)
+	%%y = Add@14 (%%d, %%a)
+	output %%y`
+
+// TestAgainOncePerDraw: what draws numbers is kept, and what does not is made again.
+func TestAgainOncePerDraw(t *testing.T) {
+	for text, smaller := range map[string]bool{
+		"Expand@13 (%x, %to)": true,
+		"RandomNormal@1 () {dtype=1, shape=[64,64], mean=0., scale=1.}": false,
+	} {
+		g := parse(t, fmt.Sprintf(wide, text))
+		o := Options{Target: host, Threads: threads}
+		plans := bounded(t, g, o, func(p *Plan) {
+			drawn := slices.DeleteFunc(slices.Clone(p.Steps), func(st Step) bool {
+				return st.Node.Type != "RandomNormal"
+			})
+			if len(drawn) > 1 {
+				t.Errorf("%d draws", len(drawn))
+			}
+		})
+		if plans > 0 != smaller {
+			t.Errorf("%s: %d smaller plans", text, plans)
+		}
+	}
+}
+
+// TestReorder: two branches whose wide values are not needed at a time are computed one after the
+// other.
+func TestReorder(t *testing.T) {
+	g := parse(t, `input %x: float32[1,64]
+	const %to: int64[2] = {64, 64}
+	%a = Softmax@13 (%x) {axis=1}
+	%wa = Expand@13 (%a, %to)
+	%wb = Expand@13 (%x, %to)
+	%sa = ReduceMax@13 (%wa) {axes=[0,1], keepdims=1}
+	%sb = ReduceMax@13 (%wb) {axes=[0,1], keepdims=1}
+	%y = Add@14 (%sa, %sb)
+	output %y`)
+	o := Options{Target: host, Threads: threads}
+	whole := compileAs(t, g, o)
+	o.MostArena = whole.ArenaBytes * 2 / 3
+	if p := compileAs(t, g, o); len(p.Steps) != len(whole.Steps) {
+		t.Errorf("%d steps, want %d in another order", len(p.Steps), len(whole.Steps))
+	}
+}
+
+// TestArenaOverBound: a bound that nothing keeps is an error with what the graph takes as it is,
+// what it takes at least, and what is allowed.
+func TestArenaOverBound(t *testing.T) {
+	g := parse(t, fmt.Sprintf(wide, "Expand@13 (%x, %to)"))
+	_, err := Compile(t.Context(), g, Options{Target: host, Threads: threads, MostArena: 100})
+	if !errors.Is(err, ErrArena) || !strings.Contains(err.Error(), "100 are allowed") {
+		t.Error(err)
+	}
+}
