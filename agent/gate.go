@@ -245,7 +245,11 @@ func (j *job) rest() state {
 // yield ends the job's turn.
 func (j *job) yield() state {
 	j.shut()
-	if j.drain() {
+	drained := j.drain()
+	if j.bj.Spec().Cap() < 1 {
+		j.measure() // what it did not use of the turn its limit has back in part
+	}
+	if drained {
 		return stateReturning
 	}
 	j.giveBack()

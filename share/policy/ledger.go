@@ -50,10 +50,14 @@ type account struct {
 	left   time.Duration // when it ceased to be active
 	pause  time.Duration // for how long it usually does
 	rested bool          // was not active for a while before it joined
+	found  finding       // see unused
 	late   bool          // overdue; see Priority
 	kept   bool          // the device is idle for it, since the previous advance; see awaited
 	habit  habit         // see gaps
 }
+
+// finding is what of a job had been measured, at what it had been charged by then.
+type finding struct{ at, held, used time.Duration }
 
 func (l *ledger) newAccount() any { return &account{tokens: float64(l.params.Burst)} }
 
@@ -93,7 +97,7 @@ func (l *ledger) advance(s *share.Snapshot) {
 // could, and a job with a small part could otherwise keep it idle for long.
 func (l *ledger) charge(j entry, dt, total float64) {
 	a, limit := j.a, j.Share.Cap()
-	a.tokens = min(float64(l.params.Burst), a.tokens+limit*dt-a.spent)
+	a.tokens = min(float64(l.params.Burst), a.tokens+limit*dt-a.spent+j.unused())
 	a.dry = a.tokens < l.enough(j.JobState, few) || a.dry && a.tokens < l.enough(j.JobState, many)
 	if a.kept {
 		a.kept = false
@@ -115,6 +119,21 @@ func (l *ledger) charge(j entry, dt, total float64) {
 	if most := 4 * float64(l.params.Slice); a.lag > most && bound {
 		a.lag = most
 	}
+}
+
+// unused is what a job's limit has back since the previous advance, of time that it held and was
+// found not to have used: at the beginning of each turn the device waits for a program that had to
+// wait, and at its end for word that it has. What was found the program may say of itself, and not
+// all that it does is measured, so it is half of that, and a sixteenth of what it held at most.
+func (j entry) unused() float64 {
+	const part = 16
+	was, now := j.a.found, finding{j.MeasuredAt, j.Used, j.Measured}
+	if now.at == was.at {
+		return 0
+	}
+	j.a.found = now
+	held, used := now.held-was.held, now.used-was.used
+	return float64(min((held-used)/2, held/part))
 }
 
 // works reports whether a job wants the device, is deferred, or has yet to give back what it kept.

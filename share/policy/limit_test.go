@@ -31,3 +31,21 @@ func TestLimitAlone(t *testing.T) {
 		}
 	}
 }
+
+// TestLimitOfWhatIsUsed: half of what a job at its limit held and was not found to use comes back
+// to its limit, and a sixteenth of what it held at most, whatever it is found to use.
+func TestLimitOfWhatIsUsed(t *testing.T) {
+	limited := share.Share{Limit: 0.3}
+	for pause, want := range map[time.Duration]float64{
+		0: 0.3, 5 * us: 0.3 / (1 - 5./105/2), 300 * us: 0.3 * 16 / 15} {
+		for _, spec := range []string{"fair", "priority"} {
+			j := job("held", limited, 100*us, sim.Arrival{Closed: 1, Think: pause})
+			j.Iteration, j.Keeps = sim.Spread{Mean: 100 * us}, 400*us
+			r := run(t, spec, sim.Scenario{Duration: 10 * time.Second, Jobs: []sim.Job{j}}).Jobs[0]
+			if r.Share < want-0.002 || r.Share > want+0.0005 {
+				t.Errorf("%s: pauses of %v: %.4f of the device, %v used of %v, want %.4f", spec,
+					pause, r.Share, r.Measured, r.Used, want)
+			}
+		}
+	}
+}
