@@ -34,6 +34,10 @@ func (s *Server) LoadModel(ctx context.Context, name string, p oip.Parameters) e
 		return err
 	}
 	return s.changing(ctx, name, func(ctx context.Context, m *model) error {
+		defer s.remember(ctx, m)
+		s.mu.Lock()
+		m.rolled = false
+		s.mu.Unlock()
 		return s.serve(ctx, m, o)
 	})
 }
@@ -62,8 +66,8 @@ func (s *Server) UnloadModel(ctx context.Context, name string, p oip.Parameters)
 }
 
 // Rollback makes a model serve again what it served until another version became the newest. Once
-// more, it goes forth again. What is then served stays until the model is loaded the next time. The
-// error is an *oip.Fault.
+// more, it goes forth again. What is then served stays until somebody loads the model, with
+// [Options.State] over the end of the server. The error is an *oip.Fault.
 func (s *Server) Rollback(ctx context.Context, name string) error {
 	if s.o.Fixed {
 		return fixed(name)
@@ -88,7 +92,12 @@ func (s *Server) Rollback(ctx context.Context, name string) error {
 					"as it was served: load what is there", name, src.Version)
 			}
 		}
-		return s.serve(ctx, m, Offer{Name: name, Sources: before})
+		err := s.serve(ctx, m, Offer{Name: name, Sources: before})
+		s.mu.Lock()
+		m.rolled = m.rolled || err == nil
+		s.mu.Unlock()
+		s.remember(ctx, m)
+		return err
 	})
 }
 

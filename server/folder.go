@@ -86,6 +86,19 @@ func (f *Folder) Model(ctx context.Context, name string) (Offer, error) {
 	return f.Offer(&m), nil
 }
 
+// versions are some of a model, as they are now.
+func (f *Folder) versions(name string, list []once) (Offer, error) {
+	var numbers []int64
+	for _, v := range list {
+		numbers = append(numbers, v.Version)
+	}
+	m, err := repo.Versions(f.Path, name, numbers)
+	if err != nil {
+		return Offer{}, err
+	}
+	return f.Offer(&m), nil
+}
+
 // Offer is what the folder has of a model.
 func (f *Folder) Offer(m *repo.Model) Offer {
 	o := Offer{Name: m.Name}

@@ -39,6 +39,7 @@ type fresh struct {
 // and later, as long as memory is left, what their requests need.
 func (s *Server) LoadAll(ctx context.Context, sources []Source) error {
 	defer s.loaded.Store(true)
+	sources = s.recalled(ctx, sources)
 	list, models := s.sorted(sources)
 	s.mu.Lock()
 	s.given = offers(sources)

@@ -28,6 +28,8 @@ type model struct {
 	missing bool           // it was to be served when the server began, and is not
 	counted map[string]int // versions that have a telemetry.Model, by number
 	before  []Source       // what was served until another version became the newest
+	rolled  bool           // it serves what it was rolled back to
+	kept    string         // what remember has written last; of whoever has the turn
 
 	left []*version // that are no longer served, and have sequences still
 	gone bool       // the catalogue has it no more

@@ -14,6 +14,7 @@ import (
 	"github.com/weirgpu/weir"
 	"github.com/weirgpu/weir/server/kept"
 	"github.com/weirgpu/weir/server/shm"
+	"github.com/weirgpu/weir/server/store"
 	"github.com/weirgpu/weir/server/telemetry"
 )
 
@@ -62,6 +63,9 @@ type Options struct {
 	AnyName bool
 	// Catalogue is where models are loaded from on request; nil stands for the sources of LoadAll.
 	Catalogue Catalogue
+	// State keeps over the end of the server what models were rolled back to, and what a rollback
+	// serves; it has [Room]. nil: that is not kept.
+	State *store.Store
 	// Fixed refuses requests to load and unload models.
 	Fixed bool
 	// Cache is the most bytes of answers that are kept for requests which are equal to those before

@@ -18,6 +18,7 @@ import (
 	"github.com/weirgpu/weir/server"
 	"github.com/weirgpu/weir/server/audit"
 	"github.com/weirgpu/weir/server/auth"
+	"github.com/weirgpu/weir/server/store"
 )
 
 // peopleFlags say who may ask a server, and how they are known.
@@ -138,6 +139,14 @@ func (f *peopleFlags) open(ctx context.Context, ip net.IP, log *slog.Logger) (*p
 		return nil, errors.Join(err, p.close())
 	}
 	return p, nil
+}
+
+// kept is where the server keeps what is to outlive it; nil for nowhere.
+func (p *people) kept() *store.Store {
+	if p.state == nil {
+		return nil
+	}
+	return p.state.store
 }
 
 // begin makes the first token where nobody could administer the server, and records the start.

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirgpu/weir/internal/terminal"
+	"github.com/weirgpu/weir/server"
 	"github.com/weirgpu/weir/server/audit"
 	"github.com/weirgpu/weir/server/auth"
 	"github.com/weirgpu/weir/server/jobs"
@@ -16,7 +17,7 @@ import (
 )
 
 // rooms are all parts of a server's state.
-var rooms = []store.Room{audit.Room, auth.Room, jobs.Room}
+var rooms = []store.Room{audit.Room, auth.Room, jobs.Room, server.Room}
 
 // auditKey is the file in the state's folder that signs the audit's checkpoints.
 const auditKey = "audit.key"

@@ -81,7 +81,7 @@ func Scan(folder string) ([]Model, []Skipped, error) {
 		if e.Name()[0] == '.' {
 			continue
 		}
-		m, passed := look(folder, e.Name(), nil)
+		m, passed := look(folder, e.Name(), nil, chosen)
 		skipped = append(skipped, passed...)
 		if len(m.Versions) > 0 || m.Err != nil {
 			found = append(found, m)
@@ -123,11 +123,28 @@ func Find(folder, name string, config *oip.Config) (Model, error) {
 	if _, err := os.Stat(filepath.Join(folder, name)); err != nil {
 		return Model{}, fmt.Errorf("model %s: %w", name, err)
 	}
-	m, passed := look(folder, name, config)
+	m, passed := look(folder, name, config, chosen)
 	if len(m.Versions) == 0 && m.Err == nil {
 		return m, fmt.Errorf("model %s %s: %w", name, passed[0].Why, fs.ErrNotExist)
 	}
 	return m, nil
+}
+
+// Versions is Find for versions of these numbers, whatever the configuration's policy serves: those
+// of them that there are.
+func Versions(folder, name string, numbers []int64) (Model, error) {
+	if err := CheckName(name); err != nil {
+		return Model{}, err
+	}
+	m, _ := look(folder, name, nil, func(all []Version, _ *oip.Config) ([]Version, error) {
+		return slices.DeleteFunc(all, func(v Version) bool {
+			return !slices.Contains(numbers, v.Number)
+		}), nil
+	})
+	if len(m.Versions) == 0 && m.Err == nil {
+		m.Err = fmt.Errorf("model %s: versions %v: %w", name, numbers, fs.ErrNotExist)
+	}
+	return m, m.Err
 }
 
 // CheckName reports a name that no model of a folder has. The error is of kind fs.ErrNotExist.
@@ -139,8 +156,9 @@ func CheckName(name string) error {
 	return nil
 }
 
-// look looks at a model's folder.
-func look(folder, name string, config *oip.Config) (m Model, skipped []Skipped) {
+// look looks at a model's folder. pick is chosen, or another choice of the versions that there are.
+func look(folder, name string, config *oip.Config, pick func([]Version, *oip.Config) ([]Version,
+	error)) (m Model, skipped []Skipped) {
 	m = Model{Name: name, Folder: filepath.Join(folder, name), Config: config}
 	entries, err := os.ReadDir(m.Folder)
 	if err != nil {
@@ -180,7 +198,7 @@ func look(folder, name string, config *oip.Config) (m Model, skipped []Skipped) 
 	}
 	switch {
 	case len(m.Versions) > 0:
-		m.Versions, m.Err = chosen(m.Versions, m.Config)
+		m.Versions, m.Err = pick(m.Versions, m.Config)
 		return m, skipped
 	case len(skipped) > 0:
 		return m, []Skipped{{m.Folder, skipped[len(skipped)-1].Why}}

@@ -1,0 +1,64 @@
+package server
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/weirgpu/weir/server/store"
+)
+
+// TestRollbackIsKept: what a model was rolled back to is served after a restart too, and can be
+// rolled back again; once it is loaded, or has changed in the folder, what is there is served.
+func TestRollbackIsKept(t *testing.T) {
+	folder, dir := laid(t, "", 1), t.TempDir()
+	put1(t, folder, 2)
+	begun := func(what, serves string, do func(s *Server) error) {
+		t.Helper()
+		kept, err := store.Open(t.Context(), dir, store.Options{}, Room)
+		if err != nil {
+			t.Fatal(err)
+		}
+		from := &Folder{Path: folder}
+		offers, err := from.Models(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := begin(t, Options{Catalogue: from, State: kept}, offers[0].Sources...)
+		if m, err := s.Metadata("m", ""); err != nil || len(m.Versions) != 1 ||
+			m.Versions[0] != serves {
+			t.Errorf("%s: versions %v (%v), want %s", what, m.Versions, err, serves)
+		}
+		if err := do(s); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := kept.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	back := func(s *Server) error { return s.Rollback(t.Context(), "m") }
+	load := func(s *Server) error { return s.LoadModel(t.Context(), "m", nil) }
+	begun("first", "2", func(s *Server) error {
+		put1(t, folder, 3)
+		return load(s)
+	})
+	begun("before it is rolled back", "3", back)
+	begun("rolled back", "2", back)
+	begun("and forth", "3", back)
+	begun("back again", "2", load)
+	begun("loaded", "3", back)
+	later := time.Now().Add(time.Hour)
+	if err := os.Chtimes(filepath.Join(folder, "m", "2", "model.onnx"), later, later); err != nil {
+		t.Fatal(err)
+	}
+	begun("changed meanwhile", "3", func(s *Server) error {
+		if back(s) == nil {
+			t.Error("it is rolled back to what is there no more")
+		}
+		return nil
+	})
+}
