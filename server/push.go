@@ -15,6 +15,7 @@ import (
 
 	"github.com/weirgpu/weir/server/oip"
 	"github.com/weirgpu/weir/server/repo"
+	"github.com/weirgpu/weir/server/store"
 )
 
 // MostModel is how many bytes the file of a model may have that is pushed.
@@ -97,6 +98,8 @@ func (s *Server) push(w http.ResponseWriter, r *http.Request) error {
 func pushFault(err error) error {
 	kind := oip.KindOf(err)
 	switch {
+	case errors.Is(err, store.ErrFull):
+		return &httpError{http.StatusInsufficientStorage, text(err)}
 	case errors.Is(err, fs.ErrExist):
 		kind = oip.Exists
 	case errors.Is(err, repo.ErrLarge):

@@ -3,7 +3,6 @@ package jobs
 import (
 	"context"
 	"database/sql"
-	"fmt"
 
 	"github.com/weirgpu/weir/internal/terminal"
 	"github.com/weirgpu/weir/server/oip"
@@ -59,14 +58,5 @@ func held(tx *sql.Tx, account string) (jobs int, bytes int64, err error) {
 
 // free holds that the disk has room for so many bytes more.
 func (j *Jobs) free(more int64) error {
-	free, err := free(j.o.Store.Dir())
-	if err != nil {
-		return err
-	}
-	if free-j.o.Reserve < more {
-		return fmt.Errorf("%w: %s are needed, and %s are free, of which %s stay so: make room "+
-			"where %s is", store.ErrFull, terminal.Size(more), terminal.Size(free),
-			terminal.Size(j.o.Reserve), j.o.Store.Dir())
-	}
-	return nil
+	return store.Fits(j.o.Store.Dir(), more, j.o.Reserve)
 }

@@ -23,7 +23,7 @@ const (
 	DefaultInput    = 4 << 30
 	DefaultBytes    = 16 << 30
 	DefaultMost     = 256
-	DefaultReserve  = 64 << 20
+	DefaultReserve  = store.Reserve
 	DefaultAttempts = 8
 	DefaultPart     = time.Second
 	DefaultSlice    = time.Minute

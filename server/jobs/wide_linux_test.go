@@ -88,7 +88,7 @@ func TestReserveWhileSent(t *testing.T) {
 	defer p.end(t)
 	least := int64(1 << 62)
 	file := readerFunc(func(b []byte) (int, error) {
-		left, err := free(dir)
+		left, err := store.Free(dir)
 		least = min(least, left)
 		if err == nil && left < 4<<20 {
 			err = io.EOF

@@ -9,8 +9,11 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
+	"github.com/weirgpu/weir/internal/filelock"
 	"github.com/weirgpu/weir/server/oip"
+	"github.com/weirgpu/weir/server/store"
 )
 
 // Pushed is a version that was put into a folder.
@@ -28,10 +31,12 @@ var (
 )
 
 // Push puts a version of a model into a folder, whole or not at all: also where the machine stops
-// meanwhile. Number 0 stands for the next one after those that there are. digest is what the
-// content's SHA-256 must be; nil leaves that open. The error is of kind [ErrName], of kind
-// fs.ErrExist where the version is there already, [ErrLarge] beyond most bytes, [ErrDigest], or
-// that of from or the file system; nothing is left then but, perhaps, an empty folder of the model.
+// meanwhile, of which the next Push to the model removes what is left. Number 0 stands for the next
+// one after those that there are. digest is what the content's SHA-256 must be; nil leaves that
+// open. The error is of kind [ErrName], of kind fs.ErrExist where the version is there already,
+// [ErrLarge] beyond most bytes, [ErrDigest], store.ErrFull before the disk has less than
+// store.Reserve left, or that of from or the file system; nothing is left then but, perhaps, an
+// empty folder of the model.
 func Push(folder, name string, number int64, from io.Reader, most int64, digest []byte) (*Pushed,
 	error) {
 	if err := CheckName(name); err != nil || number < 0 {
@@ -50,13 +55,18 @@ func Push(folder, name string, number int64, from io.Reader, most int64, digest 
 			return nil, exists(name, number)
 		}
 	}
-	tmp, err := os.MkdirTemp(own, ".push-")
+	sweep(own)
+	tmp, err := os.MkdirTemp(own, pushPrefix)
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(tmp) // which is not there any more where all went well
 	p := &Pushed{}
-	if err := p.write(filepath.Join(tmp, file), from, most); err != nil {
+	held, err := p.write(filepath.Join(tmp, file), from, most)
+	if held != nil {
+		defer held.Close()
+	}
+	if err != nil {
 		return nil, fmt.Errorf("model %s: %w", name, err)
 	}
 	if digest != nil && string(digest) != string(p.SHA256[:]) {
@@ -83,14 +93,49 @@ func fileOf(folder string) (string, error) {
 	return c.DefaultModelFilename, nil
 }
 
-// write writes the file of a version.
-func (p *Pushed) write(path string, from io.Reader, most int64) error {
+// pushPrefix begins the names of folders with versions that are being pushed.
+const pushPrefix = ".push-"
+
+// sweep removes what is left of versions in a model's folder that were being pushed when a process
+// ended: of those that are under way somebody holds the file.
+func sweep(own string) {
+	left, _ := filepath.Glob(filepath.Join(escaped.Replace(own), pushPrefix+"*"))
+	for _, folder := range left {
+		files, err := os.ReadDir(folder)
+		if err != nil || len(files) == 0 {
+			continue // it may have been made just now
+		}
+		if held, err := filelock.Take(filepath.Join(folder, files[0].Name()), false); err == nil {
+			_ = os.RemoveAll(folder)
+			_ = held.Close()
+		}
+	}
+}
+
+// escaped has no patterns of filepath.Glob.
+var escaped = strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `\`, `\\`)
+
+// piece is how much is written before it is looked again whether there is room.
+const piece = 16 << 20
+
+// write writes the file of a version, and returns what holds it meanwhile, nil where the system
+// holds no files.
+func (p *Pushed) write(path string, from io.Reader, most int64) (held io.Closer, err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
-		return err
+		return nil, err
+	}
+	if lock, err := filelock.Take(path, false); err == nil {
+		held = lock
 	}
 	sum := sha256.New()
-	p.Bytes, err = io.Copy(io.MultiWriter(f, sum), io.LimitReader(from, most+1))
+	to := io.MultiWriter(f, sum)
+	for n := int64(piece); n == piece && err == nil && p.Bytes <= most; p.Bytes += n {
+		if err = store.Fits(filepath.Dir(path), piece, store.Reserve); err != nil {
+			break
+		}
+		n, err = io.Copy(to, io.LimitReader(from, min(piece, most+1-p.Bytes)))
+	}
 	if err == nil && p.Bytes > most {
 		err = fmt.Errorf("%w: at most %d bytes are taken", ErrLarge, most)
 	}
@@ -98,7 +143,7 @@ func (p *Pushed) write(path string, from io.Reader, most int64) error {
 		err = f.Sync()
 	}
 	sum.Sum(p.SHA256[:0])
-	return errors.Join(err, f.Close())
+	return held, errors.Join(err, f.Close())
 }
 
 // place gives a version its number, which others may be taking at the same time.

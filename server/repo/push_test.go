@@ -98,3 +98,38 @@ func TestPushTogether(t *testing.T) {
 	}
 	wait.Wait()
 }
+
+// TestPushLeftOver: what a process left that ended amid a push is removed by the next one, and what
+// is being pushed meanwhile is not; where the disk would be full nothing is taken.
+func TestPushLeftOver(t *testing.T) {
+	folder := lay(t, "[m]*/.push-1/model.onnx", "[m]*/.push-2/model.onnx", "[m]*/1/model.onnx")
+	begun, go1 := make(chan bool), make(chan bool)
+	from, to := io.Pipe()
+	done := make(chan error)
+	go func() {
+		_, err := Push(folder, "[m]*", 0, from, 100, nil)
+		done <- err
+	}()
+	go func() {
+		_, _ = to.Write([]byte("first"))
+		close(begun)
+		<-go1
+		to.Close()
+	}()
+	<-begun
+	if _, err := Push(folder, "[m]*", 7, strings.NewReader("x"), 1, nil); err != nil {
+		t.Error(err)
+	}
+	close(go1)
+	if err := <-done; err != nil {
+		t.Errorf("a push that another one found under way: %v", err)
+	}
+	entries, err := os.ReadDir(filepath.Join(folder, "[m]*"))
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	if got := strings.Join(names, " "); got != "1 7 8" && got != "1 2 7" || err != nil {
+		t.Errorf("there are %s (%v)", got, err)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/weirgpu/weir/internal/filelock"
 	"github.com/weirgpu/weir/server/repo"
+	"github.com/weirgpu/weir/server/store"
 )
 
 // Mirror is a folder of models that is kept as other places are: NAME/VERSION/model.onnx, as
@@ -244,6 +246,15 @@ func (m *Mirror) bring(ctx context.Context, r Remote, model string) error {
 	kept := func(f *File) bool { return now.Files[f.Path] == f.Mark && m.whole(model, f) }
 	if len(now.Files) == len(next.Files) && all(files, kept) {
 		return nil
+	}
+	need := int64(0)
+	for i := range files {
+		if !kept(&files[i]) {
+			need = min(need+max(files[i].Size, 0), math.MaxInt64/2) // of sizes that are said
+		}
+	}
+	if err := store.Fits(m.folder, need, store.Reserve); err != nil {
+		return err
 	}
 	fresh := newPrefix + model
 	path := filepath.Join(m.folder, fresh)

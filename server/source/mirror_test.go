@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/weirgpu/weir/server/store"
 )
 
 // lies returns the files of a folder of models, without what is the mirror's own.
@@ -348,4 +350,25 @@ func TestSlowModel(t *testing.T) {
 		m.has("b+c") {
 		t.Errorf("what no place has stays (%v)", err)
 	}
+}
+
+// TestModelWithoutRoom: a model that the disk has no room for is not begun.
+func TestModelWithoutRoom(t *testing.T) {
+	folder := t.TempDir()
+	m := mirror(t, folder, huge{})
+	if err := m.Bring(t.Context(), "a"); !errors.Is(err, store.ErrFull) {
+		t.Errorf("%v", err)
+	}
+	if got := lies(t, folder); len(got) != 0 {
+		t.Errorf("left is %q", got)
+	}
+}
+
+// huge is a place with a model that no disk holds.
+type huge struct{ Remote }
+
+func (huge) String() string                          { return "s3://huge" }
+func (huge) Names(context.Context) ([]string, error) { return []string{"a"}, nil }
+func (huge) Files(context.Context, string) ([]File, error) {
+	return []File{{Path: "1/model.onnx", Size: 1 << 62, Mark: "x"}, {Path: "2/model.onnx", Size: 1 << 62}}, nil
 }

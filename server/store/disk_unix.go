@@ -1,11 +1,11 @@
 //go:build unix
 
-package jobs
+package store
 
 import "golang.org/x/sys/unix"
 
-// free is how many bytes a process without privileges may still write where a folder is.
-func free(dir string) (int64, error) {
+// Free is how many bytes a process without privileges may still write where a folder is.
+func Free(dir string) (int64, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {
 		return 0, err
