@@ -482,3 +482,29 @@ func TestStepsBeside(t *testing.T) {
 		t.Errorf("then it is %s", got)
 	}
 }
+
+// TestDrawing: an ensemble is drawn as its models, one behind those that it reads from; a model of
+// its own is not.
+func TestDrawing(t *testing.T) {
+	s := begin(t, Options{}, chain(t), times("m", 3), plus("p", 1, "3.5"))
+	g, err := s.Drawing("e", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var says []string
+	for _, n := range g.Nodes {
+		says = append(says, fmt.Sprint(n.Type, " ", n.Version, ": ", n.In[0].Name, n.In[0].Type,
+			" > ", n.Out[0].Name, n.Out[0].Type))
+	}
+	want := []string{"m 3: xfloat32[?,2] > midfloat32[?,2]", "p 1: midfloat32[?,2] > yfloat32[?,2]"}
+	if !slices.Equal(says, want) || len(g.Inputs) != 1 || g.Inputs[0] != g.Nodes[0].In[0] ||
+		len(g.Outputs) != 1 || g.Outputs[0].Producer != g.Nodes[1] {
+		t.Errorf("%q, %v", says, g)
+	}
+	if g, err := s.Drawing("m", ""); g != nil || err != nil {
+		t.Errorf("of a model: %v, %v", g, err)
+	}
+	if _, err := s.Drawing("no", ""); oip.KindOf(err) != oip.NotFound {
+		t.Errorf("of none: %v", err)
+	}
+}

@@ -147,6 +147,17 @@ func TestUpEnsemble(t *testing.T) {
 		m.Config.Parameters["ensemble"].GetStringValue() != "one graph of invert, mine" {
 		t.Errorf("configuration %v (%v)", m.Config, err)
 	}
+	for name, want := range map[string]string{"dark": "inverse", "mine": "Conv"} {
+		r, err := http.Get(at.HTTP + "/v1/models/" + name + "/graph")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(r.Body)
+		r.Body.Close()
+		if err != nil || r.StatusCode != http.StatusOK || !bytes.Contains(b, []byte(want)) {
+			t.Errorf("the graph of %s: %s, %d bytes (%v)", name, r.Status, len(b), err)
+		}
+	}
 	var out bytes.Buffer
 	execute(t.Context(), []string{"model", "ls", "--server", at.HTTP}, nil, &out, &out)
 	if !strings.Contains(out.String(), "READY  one graph of invert, mine") {

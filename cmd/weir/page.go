@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
+	"io/fs"
 	"log/slog"
-	"path/filepath"
 
 	"github.com/weirgpu/weir/examples/digits"
 	"github.com/weirgpu/weir/graph"
@@ -17,7 +17,7 @@ import (
 func (f *upFlags) page(s *server.Server, people *people, batch batchJobs, beside *programs,
 	log *slog.Logger) *web.Page {
 	p := web.New(s, web.Options{Version: thisVersion().Version, Figures: s.Recorder(),
-		Graphs: graphs(f.kept), Accounts: people.guard != nil, Jobs: batch.rows(log),
+		Graphs: graphs(s, f.kept), Accounts: people.guard != nil, Jobs: batch.rows(log),
 		Programs: beside.rows, Log: log})
 	for pattern, h := range p.Routes() {
 		s.Handle(pattern, h)
@@ -25,19 +25,39 @@ func (f *upFlags) page(s *server.Server, people *people, batch batchJobs, beside
 	return p
 }
 
-// graphs reads the models of a folder, or the digits where there is none.
-func graphs(folder string) web.Graphs {
+// graphs draws ensembles, and reads the models of a folder, or the digits where there is none.
+func graphs(s *server.Server, folder string) web.Graphs {
 	return func(_ context.Context, model, version string) (*graph.Graph, func() error, error) {
+		g, err := s.Drawing(model, version)
+		if g != nil {
+			return g, func() error { return nil }, nil
+		}
+		if err != nil {
+			return nil, nil, err
+		}
 		var m *onnx.Model
-		var err error
 		if folder == "" {
 			m, err = onnx.Decode(digits.Model, "", onnx.Options{})
 		} else {
-			m, err = onnx.Open(filepath.Join(folder, model, version, repo.File), onnx.Options{})
+			m, err = readVersion(folder, model, version)
 		}
 		if err != nil {
 			return nil, nil, err
 		}
 		return m.Graph, m.Close, nil
 	}
+}
+
+// readVersion reads a version of a folder. The error is of kind fs.ErrNotExist where there is none
+// in plain.
+func readVersion(folder, model, version string) (*onnx.Model, error) {
+	n, _ := repo.Number(version)
+	m, err := repo.Versions(folder, model, []int64{n})
+	if err != nil {
+		return nil, err
+	}
+	if v := m.Versions[0]; !v.Sealed {
+		return onnx.Open(v.Path, onnx.Options{})
+	}
+	return nil, fs.ErrNotExist
 }
