@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/weirgpu/weir/internal/filelock"
 	"github.com/weirgpu/weir/server/oip"
@@ -96,14 +97,21 @@ func fileOf(folder string) (string, error) {
 // pushPrefix begins the names of folders with versions that are being pushed.
 const pushPrefix = ".push-"
 
+// begun is the age from which a push holds its file.
+const begun = time.Minute
+
 // sweep removes what is left of versions in a model's folder that were being pushed when a process
-// ended: of those that are under way somebody holds the file.
+// ended: of those that are under way somebody holds the file, but for those that begin just now.
 func sweep(own string) {
 	left, _ := filepath.Glob(filepath.Join(escaped.Replace(own), pushPrefix+"*"))
 	for _, folder := range left {
+		made, err := os.Stat(folder)
+		if err != nil || time.Since(made.ModTime()) < begun {
+			continue
+		}
 		files, err := os.ReadDir(folder)
 		if err != nil || len(files) == 0 {
-			continue // it may have been made just now
+			continue
 		}
 		if held, err := filelock.Take(filepath.Join(folder, files[0].Name()), false); err == nil {
 			_ = os.RemoveAll(folder)

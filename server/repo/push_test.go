@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // TestPush: a version is put into the folder whole, under its number or the next one, and what
@@ -103,6 +104,18 @@ func TestPushTogether(t *testing.T) {
 // is being pushed meanwhile is not; where the disk would be full nothing is taken.
 func TestPushLeftOver(t *testing.T) {
 	folder := lay(t, "[m]*/.push-1/model.onnx", "[m]*/.push-2/model.onnx", "[m]*/1/model.onnx")
+	age := func(want int) {
+		pushed, _ := filepath.Glob(filepath.Join(folder, `\[m\]\*`, ".push-*"))
+		if len(pushed) != want {
+			t.Errorf("%v are left or under way, want %d", pushed, want)
+		}
+		for _, p := range pushed {
+			if err := os.Chtimes(p, time.Time{}, time.Now().Add(-time.Hour)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	age(2)
 	begun, go1 := make(chan bool), make(chan bool)
 	from, to := io.Pipe()
 	done := make(chan error)
@@ -117,6 +130,7 @@ func TestPushLeftOver(t *testing.T) {
 		to.Close()
 	}()
 	<-begun
+	age(1)
 	if _, err := Push(folder, "[m]*", 7, strings.NewReader("x"), 1, nil); err != nil {
 		t.Error(err)
 	}
