@@ -48,6 +48,7 @@ type Host struct {
 
 	mu     sync.Mutex
 	models map[*model]*Tenant // nil while one is admitted
+	guests int                // workplaces that are not closed
 	closed bool
 }
 
@@ -403,16 +404,19 @@ func (h *Host) enter(m *model) error {
 func (h *Host) left(m *model) {
 	h.mu.Lock()
 	delete(h.models, m)
-	last := h.closed && len(h.models) == 0
+	last := h.closed && h.empty()
 	h.mu.Unlock()
 	if last {
 		_ = h.release() // nothing is held of the device, so it closes
 	}
 }
 
+// empty reports whether nobody uses the machine. h.mu is held.
+func (h *Host) empty() bool { return len(h.models) == 0 && h.guests == 0 }
+
 // Close ends all jobs and closes their models. A Run under way ends with an error of kind
-// [ErrClosed]; results that are open stay valid until they are closed, and the last of them closes
-// the device. Closing twice is allowed.
+// [ErrClosed]; results that are open stay valid until they are closed, and the last of them, or
+// of the workplaces, closes the device. Closing twice is allowed.
 func (h *Host) Close() error {
 	h.mu.Lock()
 	models := slices.Collect(maps.Keys(h.models))
@@ -429,7 +433,7 @@ func (h *Host) Close() error {
 		errs = append(errs, m.close())
 	}
 	h.mu.Lock()
-	last := len(h.models) == 0
+	last := h.empty()
 	h.mu.Unlock()
 	if last {
 		errs = append(errs, h.release())

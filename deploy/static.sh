@@ -22,8 +22,8 @@ cold="$cold $weir/cmd/weir $weir/feed $weir/grad $weir/graph $weir/internal/char
   $weir/internal/conformance/... $weir/internal/op/microsoft $weir/internal/page
   $weir/internal/pass $weir/internal/roofline $weir/internal/terminal/... $weir/internal/tune
   $weir/onnx $weir/plan/cache $weir/scenario/... $weir/server/config $weir/server/jobs
-  $weir/server/repo $weir/server/source $weir/server/store $weir/server/web $weir/share/catalogue
-  $weir/share/sim $weir/tensor/npy $weir/train/... $weir/zoo"
+  $weir/server/repo $weir/server/source $weir/server/store $weir/server/training
+  $weir/server/web $weir/share/catalogue $weir/share/sim $weir/tensor/npy $weir/train/... $weir/zoo"
 set --
 for p in $cold; do set -- "$@" "-gcflags=$p=-l"; done
 CGO_ENABLED=0 GOOS=linux exec go build -tags nogpu,grpcnotrace,nethttpomithttp2 -trimpath \

@@ -23,11 +23,8 @@ const besideWeight = share.DefaultWeight / 100
 // with [ErrRecalled], and Close gives it back, for which that model waits. It needs [Beside.Close].
 // Its methods are for one goroutine.
 type Beside struct {
-	v      *version // of its own, without a queue
-	server *Server
-	life   context.Context // done once it was recalled
-	end    context.CancelCauseFunc
-	closed chan struct{}
+	lodger
+	v *version // of its own, without a queue
 }
 
 // Beside opens a version of a model that is served once more; an empty version stands for the one
@@ -43,8 +40,7 @@ func (s *Server) Beside(ctx context.Context, name, number, job string) (*Beside,
 	if err != nil {
 		return nil, fmt.Errorf("model %s: %w", name, err)
 	}
-	b := &Beside{server: s, closed: make(chan struct{})}
-	b.life, b.end = context.WithCancelCause(s.life)
+	b := &Beside{lodger: s.lodger()}
 	if b.v, err = describe(m, name, served.number); err == nil {
 		err = b.admit(ctx, m, job)
 	}
@@ -52,7 +48,7 @@ func (s *Server) Beside(ctx context.Context, name, number, job string) (*Beside,
 		b.end(nil)
 		return nil, errors.Join(fmt.Errorf("model %s: %w", name, err), m.Close())
 	}
-	s.keep(b)
+	s.keep(&b.lodger)
 	return b, nil
 }
 
@@ -110,8 +106,6 @@ func (b *Beside) Outputs() []string {
 // Close ends the job and gives its memory back.
 func (b *Beside) Close() error {
 	err := b.v.on.Close()
-	b.server.forget(b)
-	b.end(nil)
-	close(b.closed)
+	b.leave()
 	return err
 }

@@ -7,24 +7,41 @@ import (
 
 // This file takes back the memory of what runs beside the models: it is lent to that only.
 
-// ErrRecalled is of a [Beside] whose memory was needed for a model or its requests. Its work may go
-// on with another one, once memory is left.
+// ErrRecalled is of a [Beside] or [Workplace] whose memory was needed for a model or its requests.
+// Its work may go on with another one, once memory is left.
 var ErrRecalled = errors.New("its memory was needed by a model")
 
-// keep remembers a Beside until it is closed.
-func (s *Server) keep(b *Beside) {
+// lodger is what has memory of a server that is lent.
+type lodger struct {
+	server *Server
+	life   context.Context // done once it was recalled
+	end    context.CancelCauseFunc
+	closed chan struct{}
+}
+
+func (s *Server) lodger() lodger {
+	l := lodger{server: s, closed: make(chan struct{})}
+	l.life, l.end = context.WithCancelCause(s.life)
+	return l
+}
+
+// keep remembers a lodger until it leaves.
+func (s *Server) keep(l *lodger) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.besides == nil {
-		s.besides = map[*Beside]bool{}
+		s.besides = map[*lodger]bool{}
 	}
-	s.besides[b] = true
+	s.besides[l] = true
 }
 
-func (s *Server) forget(b *Beside) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.besides, b)
+// leave is called once it has given its memory back.
+func (l *lodger) leave() {
+	l.server.mu.Lock()
+	delete(l.server.besides, l)
+	l.server.mu.Unlock()
+	l.end(nil)
+	close(l.closed)
 }
 
 // makeRoom has those give up memory that are not served: who runs beside, and versions that are
@@ -38,7 +55,7 @@ func (s *Server) makeRoom(ctx context.Context) bool {
 // whether there was any.
 func (s *Server) recall(ctx context.Context) bool {
 	s.mu.Lock()
-	var list []*Beside
+	var list []*lodger
 	for b := range s.besides {
 		list = append(list, b)
 	}

@@ -115,7 +115,7 @@ type Server struct {
 
 	mu       sync.Mutex
 	models   map[string]*model
-	besides  map[*Beside]bool // that are not closed
+	besides  map[*lodger]bool // that are not closed
 	given    given            // what LoadAll had, where the options have none
 	closed   bool
 	draining bool

@@ -71,5 +71,8 @@ func (r *Run) goBack() error {
 
 // order is that of the epoch under way.
 func (r *Run) order() []int {
-	return data.Order(r.data.train.rows, r.recipe.Seed, int(r.done/r.perEpoch()))
+	if e := int(r.done / r.perEpoch()); r.ordered == nil || e != r.epoch {
+		r.ordered, r.epoch = data.Order(r.data.train.rows, r.recipe.Seed, e), e
+	}
+	return r.ordered
 }

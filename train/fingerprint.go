@@ -23,7 +23,7 @@ const (
 )
 
 // fingerprint says what the run is made from.
-func (r *Run) fingerprint() error {
+func (r *Prepared) fingerprint() error {
 	text, err := json.Marshal(settings(r.recipe))
 	if err != nil {
 		return err
@@ -37,7 +37,7 @@ func (r *Run) fingerprint() error {
 		s.digest(h)
 	}
 	r.prints = map[string]string{keyModel: model, keyData: hex.EncodeToString(h.Sum(nil)),
-		keyRecipe: string(text), keyMachine: r.opts.Machine.Target.Identity()}
+		keyRecipe: string(text), keyMachine: r.on.Target.Identity()}
 	return nil
 }
 

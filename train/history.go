@@ -127,6 +127,14 @@ func (r *Run) restore(meta map[string]string) error {
 	return nil
 }
 
+// scale is what the loss is multiplied by.
+func (r *Run) scale() float64 {
+	if t := r.variable(scale.VarScale); t != nil {
+		return float64(tensor.As[float32](t)[0])
+	}
+	return 1
+}
+
 // Result is what a run came to. Its JSON fields are those of weir train.
 type Result struct {
 	Steps         int64   `json:"steps"` // updates in all
@@ -152,13 +160,10 @@ type Result struct {
 // result sums a run up.
 func (r *Run) result(took time.Duration, updates int64) *Result {
 	h := &r.history
-	res := &Result{Steps: r.done, Loss: h.mean(), StateBytes: r.step.State.Bytes(), Scale: 1,
-		Threads: r.opts.Machine.Pool.Threads(), Seconds: took.Seconds(), Points: h.Points,
+	res := &Result{Steps: r.done, Loss: h.mean(), StateBytes: r.step.State.Bytes(),
+		Scale: r.scale(), Threads: r.opts.Pool.Threads(), Seconds: took.Seconds(), Points: h.Points,
 		Curve: h.curve}
 	res.ArenaBytes, res.SkippedSteps = r.arenas(), r.skipped()
-	if t := r.variable(scale.VarScale); t != nil {
-		res.Scale = float64(tensor.As[float32](t)[0])
-	}
 	if meta, err := r.meta(); err == nil {
 		res.Digest = checkpoint.Digest(meta, r.vars)
 	}
@@ -181,14 +186,4 @@ func (r *Run) result(took time.Duration, updates int64) *Result {
 	res.SamplesPerS = float64(updates) * float64(r.data.update) / max(sum.Seconds(), 1e-9)
 	res.DataWaitShare = h.waited.Seconds() / max(sum.Seconds(), 1e-9)
 	return res
-}
-
-// arenas are the bytes of all arenas and packed weights of a run.
-func (r *Run) arenas() (n int64) {
-	for _, p := range []*program{r.train, r.add, r.eval} {
-		if p != nil {
-			n += p.plan.PeakBytes(1)
-		}
-	}
-	return n
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/internal/wholefile"
 	"github.com/weirgpu/weir/tensor"
 	"github.com/weirgpu/weir/train/scale"
@@ -19,6 +20,7 @@ type Event struct {
 	Epoch, Epochs   int // Epoch counts from 1
 	Loss            float64
 	Rate            float64
+	Scale           float64       // of the loss
 	Took            time.Duration // the update, with its data
 	Waited          time.Duration // part of it: for data, with the device idle
 	Eval            *Evaluation   // nil but after an evaluation
@@ -98,34 +100,47 @@ func (r *Run) ended() bool { return r.done >= r.Updates() || r.history.Stopped }
 
 // updates makes updates until the run ends or is ended.
 func (r *Run) updates(ctx context.Context) error {
-	var order []int
-	epoch := int64(-1)
-	kept := time.Now()
 	for !r.ended() && (r.opts.Steps == 0 || r.done < r.opts.Steps) {
 		if err := ctx.Err(); err != nil {
 			return errors.Join(err, r.last(ctx))
 		}
-		if e := r.done / r.perEpoch(); e != epoch {
-			order, epoch = r.order(), e
-		}
-		if err := r.update(ctx, order); err != nil {
+		if err := r.Next(ctx); err != nil {
 			return err
-		}
-		whole := r.done%r.perEpoch() == 0
-		if whole || r.ended() {
-			if err := r.endEpoch(ctx, int(epoch)); err != nil {
-				return err
-			}
-		}
-		if r.due(whole, kept) {
-			if err := r.onTheWay(ctx); err != nil {
-				return err
-			}
-			kept = time.Now()
 		}
 	}
 	return r.last(ctx)
 }
+
+// Next makes one update under the gate of the options, or that of [Run.Under], and, where they are
+// due, the evaluation and the checkpoint after it. An update that has begun is made to its end,
+// also when ctx is done.
+func (r *Run) Next(ctx context.Context) error {
+	if err := r.update(ctx, r.order()); err != nil {
+		return err
+	}
+	whole := r.done%r.perEpoch() == 0
+	if whole || r.ended() {
+		if err := r.endEpoch(ctx, int((r.done-1)/r.perEpoch())); err != nil {
+			return err
+		}
+	}
+	if r.due(whole) {
+		if err := r.onTheWay(ctx); err != nil {
+			return err
+		}
+		r.keptAt = time.Now()
+	}
+	return nil
+}
+
+// Under has the next updates ask another gate for device time.
+func (r *Run) Under(g device.Gate) { r.opts.Gate = g }
+
+// Done is how many updates are made.
+func (r *Run) Done() int64 { return r.done }
+
+// Ended reports whether there is nothing left to do.
+func (r *Run) Ended() bool { return r.ended() }
 
 // event is the update that comes next.
 func (r *Run) event() Event {
@@ -147,7 +162,7 @@ func (r *Run) update(ctx context.Context, order []int) error {
 	}
 	r.done++
 	r.history.add(e.Loss)
-	e.Took = time.Since(begin)
+	e.Took, e.Scale = time.Since(begin), r.scale()
 	r.history.took(e)
 	if r.opts.Progress != nil {
 		r.opts.Progress(e)
@@ -231,13 +246,13 @@ func (r *Run) endEpoch(ctx context.Context, epoch int) error {
 }
 
 // due reports whether a checkpoint is to be kept now.
-func (r *Run) due(epochEnded bool, kept time.Time) bool {
+func (r *Run) due(epochEnded bool) bool {
 	c := &r.recipe.Checkpoint
 	switch {
 	case c.Steps > 0:
 		return r.done%int64(c.Steps) == 0
 	case c.Every > 0:
-		return time.Since(kept) >= c.Every
+		return time.Since(r.keptAt) >= c.Every
 	}
 	return epochEnded
 }

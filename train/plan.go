@@ -74,7 +74,7 @@ func lacking(r *recipe.Recipe, o Options) ([]step.Missing, error) {
 		return nil, err
 	}
 	m.Graph = step.Apart(m.Graph)
-	run := &Run{recipe: r, opts: o, model: m}
+	run := &Prepared{recipe: r, on: o.Machine, model: m}
 	shapes, err := run.shapes()
 	if err != nil {
 		return nil, errors.Join(err, m.Close())

@@ -7,18 +7,17 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/device/machine"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/graph"
-	"github.com/weirgpu/weir/internal/pass"
-	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/tensor"
 	"github.com/weirgpu/weir/train/checkpoint"
 	"github.com/weirgpu/weir/train/recipe"
-	"github.com/weirgpu/weir/train/step"
 )
 
 // ErrDiverged is the kind of error about a loss that is not a finite number.
@@ -31,6 +30,8 @@ var ErrInterrupted = errors.New("a run was interrupted")
 // Options say where a recipe is followed.
 type Options struct {
 	Machine *machine.Machine
+	// Pool computes in place of the machine's; nil stands for that.
+	Pool *cpu.Pool
 	// Quota grants all memory of the run on the device; nil grants everything.
 	Quota device.Quota
 	// Gate is asked for device time; nil has the device to itself.
@@ -51,22 +52,22 @@ type Options struct {
 
 // Run is a training run.
 type Run struct {
-	recipe *recipe.Recipe
-	opts   Options
-	model  *onnx.Model
-	data   *samples
-	step   *step.Step
-	state  *engine.State
-	vars   []checkpoint.Value // the variables in memory, in their order
+	*Prepared
+	owned bool // Close closes what is prepared, too
+	opts  Options
+	state *engine.State
+	vars  []checkpoint.Value // the variables in memory, in their order
 
 	train, add, eval *program
 
 	done    int64 // updates
+	ordered []int // the order of an epoch, nil before the first
+	epoch   int   // which
 	history History
 	resumed bool
-	lock    *os.File          // of the folder of checkpoints; nil before there is one
-	prints  map[string]string // of what the run is made from
-	kept    int64             // the update of the newest checkpoint
+	lock    *os.File  // of the folder of checkpoints; nil before there is one
+	kept    int64     // the update of the newest checkpoint
+	keptAt  time.Time // when it was written, or the run opened
 }
 
 // program is a graph of a step, ready to run.
@@ -79,116 +80,59 @@ type program struct {
 // Open reads the model and the data of a recipe, plans the step, and takes its memory. The caller
 // closes the run. Weights are what the recipe starts with.
 func Open(ctx context.Context, r *recipe.Recipe, o Options) (*Run, error) {
+	p, err := Prepare(ctx, r, o.Machine)
+	if err != nil {
+		return nil, err
+	}
+	run, err := p.Open(ctx, o)
+	if err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	run.owned = true
+	return run, nil
+}
+
+// Open takes the memory of a run, which the caller closes, before what is prepared. Its machine is
+// that of Prepare.
+func (p *Prepared) Open(ctx context.Context, o Options) (*Run, error) {
 	if o.Gate == nil {
 		o.Gate = device.Open
+	}
+	if o.Pool == nil {
+		o.Pool = p.on.Pool
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	run := &Run{recipe: r, opts: o}
+	run := &Run{Prepared: p, opts: o, keptAt: time.Now()}
 	if err := run.open(ctx); err != nil {
-		return nil, errors.Join(err, run.Close())
+		return nil, errors.Join(fmt.Errorf("%s: %w", p.recipe.Model, err), run.Close())
 	}
 	return run, nil
 }
 
 func (r *Run) open(ctx context.Context) (err error) {
-	if r.model, err = onnx.Open(r.recipe.Model, onnx.Options{}); err != nil {
-		return err
-	}
-	r.model.Graph = step.Apart(r.model.Graph)
-	shapes, err := r.shapes()
-	if err != nil {
-		return err
-	}
-	if r.step, err = step.Build(r.model.Graph, r.stepOptions(shapes)); err != nil {
-		return fmt.Errorf("%s: %w", r.recipe.Model, err)
-	}
-	if r.data, err = readSamples(r.recipe, r.model.Graph, r.step.Labels); err != nil {
-		return err
-	}
-	r.state, err = engine.NewState(r.opts.Machine.Device, r.opts.Quota, r.step.State)
+	r.state, err = engine.NewState(r.on.Device, r.opts.Quota, r.step.State)
 	if err != nil {
 		return err
 	}
 	for i, t := range r.state.Values() {
 		r.vars = append(r.vars, checkpoint.Value{Name: r.step.State.Variables()[i].Name, Tensor: t})
 	}
-	for _, p := range []struct {
-		to   **program
-		from step.Graph
-	}{{&r.train, r.step.Train}, {&r.add, r.step.Add}, {&r.eval, r.step.Eval}} {
-		if p.from.Graph == nil {
-			continue
+	for i, to := range []**program{&r.train, &r.add, &r.eval} {
+		if p := r.plans[i]; p != nil {
+			if *to, err = r.load(ctx, p); err != nil {
+				return err
+			}
 		}
-		if *p.to, err = r.load(ctx, p.from); err != nil {
-			return fmt.Errorf("%s: %w", r.recipe.Model, err)
-		}
-	}
-	if err = r.fingerprint(); err != nil {
-		return err
 	}
 	return r.start()
 }
 
-// stepOptions is what a recipe says of its step.
-func (r *Run) stepOptions(shapes map[string][]int) step.Options {
-	f := r.recipe
-	return step.Options{Shapes: shapes, Loss: f.Loss, Train: f.Train, Freeze: f.Freeze,
-		Optimizer: f.Optimizer, Clip: f.Clip, Accumulate: f.Accumulate, Average: f.Average,
-		Scale: f.Scale}
-}
-
-// shapes are those of the model's inputs for a batch.
-func (r *Run) shapes() (map[string][]int, error) {
-	shapes := map[string][]int{}
-	for _, v := range r.model.Graph.Inputs {
-		if r.recipe.Data.Inputs[v.Name] == "" {
-			return nil, fmt.Errorf("%w: data: inputs: no file for input %q of the model",
-				recipe.ErrRecipe, v.Name)
-		}
-		shape := make([]int, len(v.Type.Shape))
-		for i, d := range v.Type.Shape {
-			n, known := d.Int()
-			switch {
-			case i == 0:
-				n = r.recipe.Data.Batch
-			case !known:
-				return nil, fmt.Errorf("%s: input %q is %v: only its first size may be open: "+
-					"export the model with the others", r.recipe.Model, v.Name, v.Type)
-			}
-			shape[i] = n
-		}
-		if !v.Type.Ranked || len(shape) == 0 {
-			return nil, fmt.Errorf("%s: input %q is %v, with no axis for samples", r.recipe.Model,
-				v.Name, v.Type)
-		}
-		shapes[v.Name] = shape
-	}
-	for name := range r.recipe.Data.Inputs {
-		if shapes[name] == nil {
-			return nil, fmt.Errorf("%w: data: inputs: the model has no input %q", recipe.ErrRecipe,
-				name)
-		}
-	}
-	return shapes, nil
-}
-
-// load plans a graph and takes its memory.
-func (r *Run) load(ctx context.Context, g step.Graph) (*program, error) {
-	on := r.opts.Machine
-	precision, err := r.recipe.Precision.On(on.Target)
-	if err != nil {
-		return nil, err
-	}
-	p, err := plan.Compile(ctx, g.Graph, plan.Options{Target: on.Target,
-		Threads: on.Pool.Threads(), State: r.step.State, Updates: g.Updates,
-		Passes: pass.Options{Precision: precision}})
-	if err != nil {
-		return nil, err
-	}
-	s, err := engine.Load(p, engine.Options{Device: on.Device, Pool: on.Pool, PackPool: on.Pool,
-		Quota: r.opts.Quota, Context: ctx, State: r.state})
+// load takes the memory of a plan.
+func (r *Run) load(ctx context.Context, p *plan.Plan) (*program, error) {
+	s, err := engine.Load(p, engine.Options{Device: r.on.Device, Pool: r.opts.Pool,
+		PackPool: r.opts.Pool, Quota: r.opts.Quota, Context: ctx, State: r.state})
 	if err != nil {
 		return nil, err
 	}
@@ -210,10 +154,10 @@ func (r *Run) Close() (err error) {
 	if r.state != nil {
 		r.state.Free()
 	}
-	if r.model != nil {
-		err = errors.Join(err, r.model.Close())
+	if r.owned {
+		err = errors.Join(err, r.Prepared.Close())
 	}
-	r.lock, r.state, r.model = nil, nil, nil
+	r.lock, r.state, r.owned = nil, nil, false
 	return err
 }
 

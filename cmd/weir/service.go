@@ -79,6 +79,9 @@ func (s *service) open(c *cobra.Command) error {
 	if s.jobs, err = s.people.jobs(c.Context(), s.server, s.log); err != nil {
 		return failed(err)
 	}
+	if err = s.jobs.train(f.recipes, s.server, s.log); err != nil {
+		return err
+	}
 	beside := watchPrograms(func() (*agent.Client, error) { return dialTop(false) })
 	s.last = append(s.last, beside.close)
 	s.page = f.page(s.server, s.people, s.jobs, beside, s.log)

@@ -41,6 +41,7 @@ type upFlags struct {
 	sealed  sealedFlags
 	control controlFlags
 	file    upFile
+	recipes []string // to train by
 }
 
 // sealedFlags say where the keys of models come from that are encrypted at rest.
@@ -123,6 +124,8 @@ func (f *upFlags) define(c *cobra.Command) {
 	f.people.add(c)
 	f.sealed.add(c)
 	f.control.add(c)
+	c.Flags().StringArrayVar(&f.recipes, "train", nil, "train by a `RECIPE` in the gaps that "+
+		"requests leave, from its newest checkpoint on; may be repeated (docs/train.md)")
 	f.file.add(c)
 }
 

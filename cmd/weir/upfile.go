@@ -55,6 +55,7 @@ var fileKeys = []fileKey{
 	{key: "policy", flag: "policy"},
 	{key: "limits.grace", flag: "grace"},
 	{key: "limits.response_cache", flag: "response-cache"},
+	{key: "train", flag: "train", path: true},
 	{key: "traces.collector", flag: "otlp"},
 	{key: "traces.rate", flag: "trace-rate"},
 }

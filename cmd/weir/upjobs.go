@@ -8,13 +8,31 @@ import (
 	"github.com/weirgpu/weir/server"
 	"github.com/weirgpu/weir/server/auth"
 	"github.com/weirgpu/weir/server/jobs"
+	"github.com/weirgpu/weir/server/training"
 	"github.com/weirgpu/weir/server/web"
 )
 
 // batchJobs are the jobs of a server, of which a server without a state has none.
 type batchJobs struct {
 	*jobs.Jobs
-	begin func() // is called once the models are loaded
+	trained *training.Trainings // nil where nothing is trained
+	begin   func()              // is called once the models are loaded
+}
+
+// train follows recipes beside the models.
+func (b *batchJobs) train(recipes []string, s *server.Server, log *slog.Logger) (err error) {
+	loaded := make(chan struct{})
+	b.trained, err = training.Open(training.Options{Server: s, Recipes: recipes, Begin: loaded,
+		Log: log})
+	if err != nil {
+		return err
+	}
+	first := b.begin
+	b.begin = func() { first(); close(loaded) }
+	for pattern, h := range b.trained.Routes() {
+		s.Handle(pattern, h)
+	}
+	return nil
 }
 
 // jobs goes on with the jobs of a server's state, and puts their endpoints beside the others.
@@ -84,13 +102,14 @@ func (p *people) mayJob(owner, model string) bool {
 // jobLimit is how long the rows may take that are under way when the server ends.
 const jobLimit = 5 * time.Second
 
-// stop has the job that runs stop. It needs a context that has not ended, since that of the command
-// has.
+// stop has what runs stop. It needs a context that has not ended, since that of the command has.
 func (b batchJobs) stop(ctx context.Context) {
-	if b.Jobs == nil {
-		return
-	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), jobLimit)
 	defer cancel()
-	b.Close(last)
+	if b.Jobs != nil {
+		b.Close(last)
+	}
+	if b.trained != nil {
+		b.trained.Close(last)
+	}
 }

@@ -127,6 +127,7 @@ var Table = []Row{
 	{"server", 10, Both, "models as a service"},
 	{"server/rpc", 11, Both, "and over gRPC"},
 	{"server/jobs", 11, Both, "batch jobs that outlive it"},
+	{"server/training", 11, Both, "training beside serving"},
 	{"server/peer/models", 10, Both, ""},
 	{"server/peer/fuzz", 12, Both, ""},
 	{"cmd/weir", 12, Both, "flags and wiring"},

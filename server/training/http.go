@@ -1,0 +1,273 @@
+package training
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/weirgpu/weir"
+	"github.com/weirgpu/weir/server/auth"
+	"github.com/weirgpu/weir/server/oip"
+	"github.com/weirgpu/weir/train"
+	"github.com/weirgpu/weir/train/data"
+)
+
+// mostBody is the most bytes that a request may have.
+const mostBody = 16 << 20
+
+// errAway is about a training that has no memory now.
+var errAway = errors.New("the training holds no memory now: ask again when it runs")
+
+// List is the answer to GET /v1/train.
+type List struct {
+	Trainings []State `json:"trainings"`
+}
+
+// Terms are what a training is promised. In a request, what is left out stays as it is.
+type Terms struct {
+	Compute *float64 `json:"compute,omitempty"`
+	Limit   *float64 `json:"limit,omitempty"` // 1 is none
+	Memory  *int64   `json:"memory_bytes,omitempty"`
+}
+
+// Sample is what is tried: the numbers of one sample, by the names of the model's inputs, as data
+// files have them.
+type Sample struct {
+	Inputs map[string][]float64 `json:"inputs"`
+}
+
+// Scores is the answer to a sample.
+type Scores struct {
+	Update int64     `json:"update"` // after which
+	Scores []float32 `json:"scores"`
+	Best   int       `json:"best"` // the number of the greatest
+}
+
+type handler = func(w http.ResponseWriter, r *http.Request) (any, error)
+
+// Routes are the endpoints by their patterns. With accounts, who reads needs to read all models,
+// and who changes to administer the server.
+func (t *Trainings) Routes() map[string]http.Handler {
+	all := map[string]http.Handler{}
+	for pattern, h := range map[string]handler{
+		"GET /v1/train":                  t.getList,
+		"GET /v1/train/{name}":           t.getOne,
+		"POST /v1/train/{name}/pause":    t.order("pause"),
+		"POST /v1/train/{name}/continue": t.order("continue"),
+		"POST /v1/train/{name}/stop":     t.order("stop"),
+		"POST /v1/train/{name}/share":    t.postShare,
+		"POST /v1/train/{name}/try":      t.postTry,
+	} {
+		all[pattern] = answer(h)
+	}
+	all["GET /v1/train/{name}/events"] = http.HandlerFunc(t.getEvents)
+	return all
+}
+
+func answer(h handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := h(w, r)
+		code := http.StatusOK
+		if err != nil {
+			code, body = oip.KindOf(err).Status(), oip.Failure{Error: err.Error()}
+			if errors.Is(err, errAway) || errors.Is(err, errEnded) {
+				code = http.StatusConflict
+			}
+		}
+		reply(w, code, body)
+	})
+}
+
+// reply writes an answer in JSON.
+func reply(w http.ResponseWriter, code int, body any) {
+	b, err := json.Marshal(body)
+	if err != nil {
+		code, b = http.StatusInternalServerError, []byte(`{"error":"the answer has no JSON"}`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(code)
+	_, _ = w.Write(append(b, '\n'))
+}
+
+// one returns the training of a request that may do what it asks.
+func (t *Trainings) one(r *http.Request, need auth.Rights) (*training, error) {
+	if !auth.MayAll(r.Context(), need) {
+		return nil, oip.Faultf(oip.Denied, "the account has no right to that on all models")
+	}
+	one := t.find(r.PathValue("name"))
+	if one == nil {
+		return nil, oip.Faultf(oip.NotFound, "there is no training %.40q", r.PathValue("name"))
+	}
+	return one, nil
+}
+
+func (t *Trainings) getList(_ http.ResponseWriter, r *http.Request) (any, error) {
+	if !auth.MayAll(r.Context(), auth.Read) {
+		return nil, oip.Faultf(oip.Denied, "the account has no right to read all models")
+	}
+	return List{t.List()}, nil
+}
+
+func (t *Trainings) getOne(_ http.ResponseWriter, r *http.Request) (any, error) {
+	one, err := t.one(r, auth.Read)
+	if err != nil {
+		return nil, err
+	}
+	return one.now(), nil
+}
+
+func (t *Trainings) order(what string) handler {
+	return func(_ http.ResponseWriter, r *http.Request) (any, error) {
+		one, err := t.one(r, auth.Admin)
+		if err == nil {
+			err = one.tell(r.Context(), order{what: what})
+		}
+		if err != nil {
+			return nil, err
+		}
+		return one.now(), nil
+	}
+}
+
+func (t *Trainings) postShare(w http.ResponseWriter, r *http.Request) (any, error) {
+	one, err := t.one(r, auth.Admin)
+	if err != nil {
+		return nil, err
+	}
+	var want Terms
+	if err := read(w, r, &want); err != nil {
+		return nil, err
+	}
+	one.mu.Lock()
+	s := one.terms
+	if one.job != nil {
+		s = one.job.Usage().Share
+	}
+	one.mu.Unlock()
+	if want.Compute != nil {
+		s.Compute = *want.Compute
+	}
+	if want.Limit != nil {
+		s.Limit = *want.Limit
+	}
+	if want.Memory != nil {
+		s.Memory = weir.Bytes(*want.Memory)
+	}
+	if err := one.tell(r.Context(), order{share: &s}); err != nil {
+		return nil, oip.Faultf(oip.Invalid, "%v", err)
+	}
+	return one.now(), nil
+}
+
+func (t *Trainings) postTry(w http.ResponseWriter, r *http.Request) (any, error) {
+	one, err := t.one(r, auth.Read)
+	if err != nil {
+		return nil, err
+	}
+	var s Sample
+	if err := read(w, r, &s); err != nil {
+		return nil, err
+	}
+	var got Scores
+	err = one.tell(r.Context(), order{try: func(run *train.Run) (err error) {
+		got.Update = run.Done()
+		got.Scores, err = run.Try(r.Context(), s.Inputs)
+		return err
+	}})
+	if errors.Is(err, data.ErrData) {
+		err = oip.Faultf(oip.Invalid, "%v", err)
+	}
+	for i, v := range got.Scores {
+		if v > got.Scores[got.Best] {
+			got.Best = i
+		}
+	}
+	return got, err
+}
+
+func read(w http.ResponseWriter, r *http.Request, into any) error {
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, mostBody))
+	d.DisallowUnknownFields()
+	err := d.Decode(into)
+	if _, more := d.Token(); err == nil && !errors.Is(more, io.EOF) {
+		err = errors.New("want one JSON object")
+	}
+	if err != nil {
+		return oip.Faultf(oip.Invalid, "the body: %v", err)
+	}
+	return nil
+}
+
+// errEnded is about a training that takes no orders any more.
+var errEnded = errors.New("the training has ended")
+
+// tell gives a training an order, between two of its updates, and returns what came of it.
+func (t *training) tell(ctx context.Context, o order) error {
+	o.reply = make(chan error, 1)
+	for {
+		t.mu.Lock()
+		ended, changed := t.state.Phase == Done || t.state.Phase == Failed, t.changed
+		t.mu.Unlock()
+		if ended {
+			return errEnded
+		}
+		select {
+		case t.orders <- o:
+			return <-o.reply
+		case <-changed:
+		case <-t.of.stop.Done():
+			return oip.Faultf(oip.Unavailable, "the server is stopping")
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// eventEvery is the least time between two events of a stream.
+const eventEvery = 200 * time.Millisecond
+
+// getEvents streams the state of a training as it changes, until the reader is gone.
+func (t *Trainings) getEvents(w http.ResponseWriter, r *http.Request) {
+	one, err := t.one(r, auth.Read)
+	if err != nil {
+		reply(w, oip.KindOf(err).Status(), oip.Failure{Error: err.Error()})
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	to := http.NewResponseController(w)
+	for {
+		one.mu.Lock()
+		changed := one.changed
+		one.mu.Unlock()
+		b, err := json.Marshal(one.now())
+		if err == nil {
+			_ = to.SetWriteDeadline(time.Now().Add(10 * time.Second))
+			_, err = fmt.Fprintf(w, "event: training\ndata: %s\n\n", b)
+		}
+		if err != nil || to.Flush() != nil {
+			return
+		}
+		select {
+		case <-r.Context().Done():
+			return
+		case <-t.stop.Done():
+			return
+		case <-time.After(eventEvery):
+		}
+		select {
+		case <-r.Context().Done():
+			return
+		case <-t.stop.Done():
+			return
+		case <-changed:
+		case <-time.After(15 * time.Second): // a sign of life
+		}
+	}
+}

@@ -1,0 +1,144 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/weirgpu/weir/device/machine"
+	"github.com/weirgpu/weir/internal/pass"
+	"github.com/weirgpu/weir/onnx"
+	"github.com/weirgpu/weir/plan"
+	"github.com/weirgpu/weir/train/recipe"
+	"github.com/weirgpu/weir/train/step"
+)
+
+// Prepared is a recipe whose model and data are read and whose step is planned for a machine: all
+// that a run needs but its memory, and so what is known of a run before there is one. Several runs
+// may be opened from it, one at a time.
+type Prepared struct {
+	recipe *recipe.Recipe
+	on     *machine.Machine
+	model  *onnx.Model
+	data   *samples
+	step   *step.Step
+	plans  [3]*plan.Plan     // of an update, of a batch before its last, and of an evaluation
+	prints map[string]string // of what the run is made from
+}
+
+// Prepare reads the model and the data of a recipe and plans the step for a machine. The caller
+// closes what it returns.
+func Prepare(ctx context.Context, r *recipe.Recipe, on *machine.Machine) (*Prepared, error) {
+	p := &Prepared{recipe: r, on: on}
+	if err := p.prepare(ctx); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return p, nil
+}
+
+func (r *Prepared) prepare(ctx context.Context) (err error) {
+	if r.model, err = onnx.Open(r.recipe.Model, onnx.Options{}); err != nil {
+		return err
+	}
+	r.model.Graph = step.Apart(r.model.Graph)
+	shapes, err := r.shapes()
+	if err != nil {
+		return err
+	}
+	if r.step, err = step.Build(r.model.Graph, r.stepOptions(shapes)); err != nil {
+		return fmt.Errorf("%s: %w", r.recipe.Model, err)
+	}
+	if r.data, err = readSamples(r.recipe, r.model.Graph, r.step.Labels); err != nil {
+		return err
+	}
+	for i, g := range []step.Graph{r.step.Train, r.step.Add, r.step.Eval} {
+		if g.Graph == nil {
+			continue
+		}
+		if r.plans[i], err = r.compile(ctx, g); err != nil {
+			return fmt.Errorf("%s: %w", r.recipe.Model, err)
+		}
+	}
+	return r.fingerprint()
+}
+
+// Close closes the model.
+func (r *Prepared) Close() error {
+	if r.model == nil {
+		return nil
+	}
+	return r.model.Close()
+}
+
+// Bytes is the memory that a run holds on the device: arenas, packed weights and state.
+func (r *Prepared) Bytes() int64 { return r.arenas() + r.step.State.Bytes() }
+
+// Update is the plan of an update, from which what one takes can be forecast.
+func (r *Prepared) Update() *plan.Plan { return r.plans[0] }
+
+// Recipe is what is followed.
+func (r *Prepared) Recipe() *recipe.Recipe { return r.recipe }
+
+// arenas are the bytes of all arenas and packed weights.
+func (r *Prepared) arenas() (n int64) {
+	for _, p := range r.plans {
+		if p != nil {
+			n += p.PeakBytes(1)
+		}
+	}
+	return n
+}
+
+// compile plans a graph.
+func (r *Prepared) compile(ctx context.Context, g step.Graph) (*plan.Plan, error) {
+	precision, err := r.recipe.Precision.On(r.on.Target)
+	if err != nil {
+		return nil, err
+	}
+	return plan.Compile(ctx, g.Graph, plan.Options{Target: r.on.Target,
+		Threads: r.on.Pool.Threads(), State: r.step.State, Updates: g.Updates,
+		Passes: pass.Options{Precision: precision}})
+}
+
+// stepOptions is what a recipe says of its step.
+func (r *Prepared) stepOptions(shapes map[string][]int) step.Options {
+	f := r.recipe
+	return step.Options{Shapes: shapes, Loss: f.Loss, Train: f.Train, Freeze: f.Freeze,
+		Optimizer: f.Optimizer, Clip: f.Clip, Accumulate: f.Accumulate, Average: f.Average,
+		Scale: f.Scale}
+}
+
+// shapes are those of the model's inputs for a batch.
+func (r *Prepared) shapes() (map[string][]int, error) {
+	shapes := map[string][]int{}
+	for _, v := range r.model.Graph.Inputs {
+		if r.recipe.Data.Inputs[v.Name] == "" {
+			return nil, fmt.Errorf("%w: data: inputs: no file for input %q of the model",
+				recipe.ErrRecipe, v.Name)
+		}
+		shape := make([]int, len(v.Type.Shape))
+		for i, d := range v.Type.Shape {
+			n, known := d.Int()
+			switch {
+			case i == 0:
+				n = r.recipe.Data.Batch
+			case !known:
+				return nil, fmt.Errorf("%s: input %q is %v: only its first size may be open: "+
+					"export the model with the others", r.recipe.Model, v.Name, v.Type)
+			}
+			shape[i] = n
+		}
+		if !v.Type.Ranked || len(shape) == 0 {
+			return nil, fmt.Errorf("%s: input %q is %v, with no axis for samples", r.recipe.Model,
+				v.Name, v.Type)
+		}
+		shapes[v.Name] = shape
+	}
+	for name := range r.recipe.Data.Inputs {
+		if shapes[name] == nil {
+			return nil, fmt.Errorf("%w: data: inputs: the model has no input %q", recipe.ErrRecipe,
+				name)
+		}
+	}
+	return shapes, nil
+}

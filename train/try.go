@@ -1,0 +1,49 @@
+package train
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/weirgpu/weir/tensor"
+	"github.com/weirgpu/weir/train/data"
+)
+
+// Try computes the scores of one sample with the weights as they are: their running averages, where
+// the recipe asks for those. Values are by the names of the model's inputs, as data files have
+// them. The error is of kind data.ErrData where they are not what the model takes.
+func (r *Run) Try(ctx context.Context, values map[string][]float64) ([]float32, error) {
+	if r.eval == nil {
+		return nil, fmt.Errorf("%w: the run has ended", ErrDiverged)
+	}
+	names := make([]string, 0, len(r.data.train.inputs))
+	for name := range r.data.train.inputs {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for name := range values {
+		if !slices.Contains(names, name) {
+			return nil, fmt.Errorf("%w: the model has no input %q: it has %q", data.ErrData, name,
+				names)
+		}
+	}
+	row := make([]int, r.data.batch) // the one sample again and again
+	for _, name := range names {
+		to := r.eval.input(name)
+		if to == nil {
+			continue
+		}
+		one := tensor.From(values[name], 1, len(values[name]))
+		c, err := data.NewColumn(one, to.DType, to.Len()/to.Shape[0], r.recipe.Data.Divide)
+		if err != nil {
+			return nil, fmt.Errorf("input %q: %w", name, err)
+		}
+		c.Fill(to, row)
+	}
+	r.data.train.labels.Fill(r.eval.input(r.data.label.Name), r.data.train.rows[:r.data.batch])
+	if err := r.eval.instance.Run(ctx, r.opts.Gate); err != nil {
+		return nil, fmt.Errorf("try: %w", err)
+	}
+	scores := r.eval.instance.Outputs()[1]
+	return slices.Clone(tensor.As[float32](scores)[:scores.Len()/scores.Shape[0]]), nil
+}
