@@ -48,7 +48,7 @@ type Host struct {
 
 	mu     sync.Mutex
 	models map[*model]*Tenant // nil while one is admitted
-	guests int                // workplaces that are not closed
+	guests int                // that use the machine and are no models
 	closed bool
 }
 
@@ -416,7 +416,7 @@ func (h *Host) empty() bool { return len(h.models) == 0 && h.guests == 0 }
 
 // Close ends all jobs and closes their models. A Run under way ends with an error of kind
 // [ErrClosed]; results that are open stay valid until they are closed, and the last of them, or
-// of the workplaces, closes the device. Closing twice is allowed.
+// of what runs beside models, closes the device. Closing twice is allowed.
 func (h *Host) Close() error {
 	h.mu.Lock()
 	models := slices.Collect(maps.Keys(h.models))

@@ -9,7 +9,6 @@ import (
 
 	"github.com/weirgpu/weir/internal/seat"
 	"github.com/weirgpu/weir/share"
-	"github.com/weirgpu/weir/share/broker"
 	"github.com/weirgpu/weir/share/core"
 	"github.com/weirgpu/weir/share/policy"
 )
@@ -187,12 +186,8 @@ func (t *Tenant) need(most Bytes) Bytes {
 
 // Usage returns what the job has and got up to now; once the model is closed, up to its end.
 func (t *Tenant) Usage() Usage {
-	return usageOf(t.job)
-}
-
-func usageOf(job *broker.Job) Usage {
-	st, a := job.Status(), job.Account()
-	return Usage{Name: job.Name(), Share: job.Spec().Share, Used: st.Used,
+	st, a := t.job.Status(), t.job.Account()
+	return Usage{Name: t.job.Name(), Share: t.job.Spec().Share, Used: st.Used,
 		Holds: !st.Units.Empty(), Recent: a.Recent,
 		Got: a.Got, Entitled: a.Entitled, Memory: st.Memory.Resident(), Peak: st.Peak,
 		Copied: a.Copied,

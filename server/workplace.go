@@ -6,17 +6,19 @@ import (
 
 	"github.com/weirgpu/weir"
 	"github.com/weirgpu/weir/device/machine"
+	"github.com/weirgpu/weir/internal/seat"
+	"github.com/weirgpu/weir/share"
 )
 
 // Workplace is a job beside the models that computes what is not theirs, such as training, in the
 // opportunistic class. Its memory is lent, as that of a [Beside]. It needs [Workplace.Close].
 type Workplace struct {
 	lodger
-	*weir.Workplace
+	*seat.Workplace
 }
 
 // Machine is the device of the server, until its Close.
-func (s *Server) Machine() *machine.Machine { return s.host.Machine() }
+func (s *Server) Machine() *machine.Machine { return seat.Of(s.host).Machine }
 
 // Enter admits a job that will hold so much memory of the device; compute is its weight for
 // policies that know no classes, 0 for that of batch jobs. The error is of kind [weir.ErrMemory]
@@ -26,7 +28,7 @@ func (s *Server) Enter(job string, need weir.Bytes, terms weir.Share) (*Workplac
 	if terms.Compute == 0 {
 		terms.Compute = besideWeight
 	}
-	w, err := s.host.Enter(weir.Job{Name: job, Share: terms}, need)
+	w, err := seat.NewWorkplace(seat.Of(s.host), share.Job{Name: job, Share: terms}, need)
 	if err != nil {
 		return nil, err
 	}

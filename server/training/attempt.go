@@ -58,9 +58,9 @@ func (t *training) attempt(p *train.Prepared) (err error) {
 func (t *training) left() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	u := t.job.Usage()
+	u := t.job.Job().Status()
 	t.state.DeviceS += u.Used.Seconds()
-	t.state.Revocations += u.Revocations
+	t.state.Revocations += u.Counts.Revocations
 	t.job = nil
 }
 

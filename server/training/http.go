@@ -146,7 +146,7 @@ func (t *Trainings) postShare(w http.ResponseWriter, r *http.Request) (any, erro
 	one.mu.Lock()
 	s := one.terms
 	if one.job != nil {
-		s = one.job.Usage().Share
+		s = one.job.Job().Spec().Share
 	}
 	one.mu.Unlock()
 	if want.Compute != nil {

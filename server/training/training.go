@@ -193,9 +193,11 @@ func (t *training) now() State {
 	s.LossCurve, s.MetricCurve = s.LossCurve.clone(), s.MetricCurve.clone()
 	s.DeviceRecent, s.MemoryBytes = 0, 0
 	if t.job != nil {
-		u := t.job.Usage()
-		s.DeviceS, s.DeviceRecent = s.DeviceS+u.Used.Seconds(), u.Recent
-		s.MemoryBytes, s.Revocations = int64(u.Memory), s.Revocations+u.Revocations
+		u := t.job.Job().Status()
+		s.DeviceS += u.Used.Seconds()
+		s.DeviceRecent = t.job.Job().Account().Recent
+		s.MemoryBytes, s.Revocations = int64(u.Memory.Resident()), s.Revocations+
+			u.Counts.Revocations
 	}
 	return s
 }
