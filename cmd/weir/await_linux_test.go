@@ -147,28 +147,51 @@ func TestInspectOfPipe(t *testing.T) {
 	}
 }
 
-// TestStoppedAtStandardOutput: a model that goes to standard output ends with the context of the
-// command, though nobody reads on.
+// TestStoppedAtStandardOutput: what goes to standard output, a model or text that is longer than a
+// pipe holds, ends with the context of the command, though nobody reads on; who reads within a
+// moment has all of it.
 func TestStoppedAtStandardOutput(t *testing.T) {
+	model := digitsFile(t)
+	for _, args := range [][]string{{"optimize", model, "-"},
+		{"policies", "--json"}} {
+		t.Run(args[0], func(t *testing.T) {
+			r, w, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			defer w.Close()
+			if _, err := unix.FcntlInt(r.Fd(), unix.F_SETPIPE_SZ, 4096); err != nil {
+				t.Skip(err)
+			}
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			ended := make(chan int, 1)
+			go func() { ended <- execute(ctx, args, nil, w, t.Output()) }()
+			if _, err := r.Read(make([]byte, 1)); err != nil {
+				t.Fatal(err)
+			}
+			cancel(&stopped{unix.SIGTERM})
+			if code := <-ended; code != 143 {
+				t.Errorf("exit code %d", code)
+			}
+		})
+	}
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	defer w.Close()
-	if _, err := unix.FcntlInt(r.Fd(), unix.F_SETPIPE_SZ, 4096); err != nil {
-		t.Skip(err)
-	}
-	ctx, cancel := context.WithCancelCause(t.Context())
-	defer cancel(nil)
-	model := digitsFile(t)
-	ended := make(chan int, 1)
-	go func() { ended <- execute(ctx, []string{"optimize", model, "-"}, nil, w, t.Output()) }()
-	if _, err := r.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
-	cancel(&stopped{unix.SIGTERM})
-	if code := <-ended; code != 143 {
-		t.Errorf("exit code %d", code)
+	go func() {
+		defer w.Close()
+		if code := execute(t.Context(), []string{"policies", "--json"}, nil, w,
+			t.Output()); code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+	}()
+	var want strings.Builder
+	execute(t.Context(), []string{"policies", "--json"}, nil, &want, t.Output())
+	if got, err := io.ReadAll(r); string(got) != want.String() || err != nil {
+		t.Errorf("read are %d of %d bytes (%v)", len(got), want.Len(), err)
 	}
 }

@@ -45,7 +45,7 @@ func execute(ctx context.Context, args []string, in io.Reader, out, talk io.Writ
 	if in != nil {
 		root.SetIn(&input{ctx: ctx, from: in})
 	}
-	stdout := &checked{Writer: out}
+	stdout := newChecked(ctx, out)
 	root.SetOut(stdout)
 	root.SetErr(talk)
 	addCompletion(root)
@@ -76,25 +76,6 @@ func complain(talk io.Writer, err error) int {
 	}
 	return 2
 }
-
-// checked is standard output that remembers its first error: a result that did not arrive makes
-// exit code 1.
-type checked struct {
-	io.Writer
-	err error
-}
-
-// Write implements io.Writer.
-func (w *checked) Write(p []byte) (int, error) {
-	n, err := w.Writer.Write(p)
-	if w.err == nil {
-		w.err = err
-	}
-	return n, err
-}
-
-// Unwrap gives the writer behind it to who asks whether that is a terminal.
-func (w *checked) Unwrap() io.Writer { return w.Writer }
 
 // message puts an error on one line; the stack of a fault, which a bug report needs, stays below
 // it.

@@ -70,7 +70,8 @@ func (s *service) open(c *cobra.Command) error {
 		Cache:   int64(f.clients.cache),
 		Version: thisVersion().Version, Log: s.log,
 		Logs: logs, Recorder: rec, AnyName: s.people.guard != nil, Terms: f.file.share,
-		State: s.people.kept(), Catalogue: s.catalogue(), Fixed: f.control.fixed(), Lend: f.memory > 0,
+		State: s.people.kept(), Catalogue: s.catalogue(), Fixed: f.control.fixed(),
+		Lend: f.memory > 0,
 		Host: lib.HostOptions{Policy: f.policy, Threads: f.threads,
 			Memory: f.memory}}); err != nil {
 		return err

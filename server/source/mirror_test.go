@@ -370,5 +370,6 @@ type huge struct{ Remote }
 func (huge) String() string                          { return "s3://huge" }
 func (huge) Names(context.Context) ([]string, error) { return []string{"a"}, nil }
 func (huge) Files(context.Context, string) ([]File, error) {
-	return []File{{Path: "1/model.onnx", Size: 1 << 62, Mark: "x"}, {Path: "2/model.onnx", Size: 1 << 62}}, nil
+	return []File{{Path: "1/model.onnx", Size: 1 << 62, Mark: "x"},
+		{Path: "2/model.onnx", Size: 1 << 62, Mark: "y"}}, nil
 }
