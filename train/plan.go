@@ -21,13 +21,13 @@ type Forecast struct {
 	Updates    int64          `json:"steps"`
 	Parameters int64          `json:"parameters"` // numbers that are trained
 	Missing    []step.Missing `json:"missing"`    // operators without a gradient
-	Recompute  []struct{}     `json:"recompute"`  // ways to take less memory: none yet
+	Recompute  []Trade        `json:"recompute"`  // ways to take less memory
 }
 
 // Plan says what a recipe takes. It makes some updates, of which nothing is kept. Of a model with
 // operators without gradients it only says which those are.
 func Plan(ctx context.Context, r *recipe.Recipe, o Options) (*Forecast, error) {
-	f := &Forecast{Missing: []step.Missing{}, Recompute: []struct{}{}}
+	f := &Forecast{Missing: []step.Missing{}, Recompute: []Trade{}}
 	run, err := Open(ctx, r, o)
 	if errors.Is(err, op.ErrNoGradient) {
 		lacks, e := lacking(r, o)
@@ -46,7 +46,9 @@ func Plan(ctx context.Context, r *recipe.Recipe, o Options) (*Forecast, error) {
 			f.Parameters += int64(p.Start.Len())
 		}
 	}
-	f.StepMS, err = run.tried(ctx)
+	if f.StepMS, err = run.tried(ctx); err == nil {
+		f.Recompute, err = run.trades(ctx)
+	}
 	return f, errors.Join(err, run.Close())
 }
 

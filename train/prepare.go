@@ -51,11 +51,11 @@ func (r *Prepared) prepare(ctx context.Context) (err error) {
 	if r.data, err = readSamples(r.recipe, r.model.Graph, r.step.Labels); err != nil {
 		return err
 	}
-	for i, g := range []step.Graph{r.step.Train, r.step.Add, r.step.Eval} {
+	for i, g := range r.graphs() {
 		if g.Graph == nil {
 			continue
 		}
-		if r.plans[i], err = r.compile(ctx, g); err != nil {
+		if r.plans[i], err = r.compile(ctx, g, 0); err != nil {
 			return fmt.Errorf("%s: %w", r.recipe.Model, err)
 		}
 	}
@@ -89,15 +89,20 @@ func (r *Prepared) arenas() (n int64) {
 	return n
 }
 
-// compile plans a graph.
-func (r *Prepared) compile(ctx context.Context, g step.Graph) (*plan.Plan, error) {
-	precision, err := r.recipe.Precision.On(r.on.Target)
+// compile plans a graph, in an arena of at most so many bytes unless that is 0.
+func (r *Prepared) compile(ctx context.Context, g step.Graph, most int64) (*plan.Plan, error) {
+	o, err := r.planOptions(g)
 	if err != nil {
 		return nil, err
 	}
-	return plan.Compile(ctx, g.Graph, plan.Options{Target: r.on.Target,
-		Threads: r.on.Pool.Threads(), State: r.step.State, Updates: g.Updates,
-		Passes: pass.Options{Precision: precision}})
+	o.MostArena = most
+	return plan.Compile(ctx, g.Graph, o)
+}
+
+func (r *Prepared) planOptions(g step.Graph) (plan.Options, error) {
+	precision, err := r.recipe.Precision.On(r.on.Target)
+	return plan.Options{Target: r.on.Target, Threads: r.on.Pool.Threads(), State: r.step.State,
+		Updates: g.Updates, Passes: pass.Options{Precision: precision}}, err
 }
 
 // stepOptions is what a recipe says of its step.

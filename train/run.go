@@ -34,6 +34,9 @@ type Options struct {
 	Pool *cpu.Pool
 	// Quota grants all memory of the run on the device; nil grants everything.
 	Quota device.Quota
+	// Memory, when above 0, is what the run may hold: of [Open] alone, which plans smaller for it
+	// ([Prepared.Within]). Quota grants it.
+	Memory int64
 	// Gate is asked for device time; nil has the device to itself.
 	Gate device.Gate
 	// Steps, when above 0, ends the run after so many updates, as if it were interrupted there.
@@ -83,6 +86,11 @@ func Open(ctx context.Context, r *recipe.Recipe, o Options) (*Run, error) {
 	p, err := Prepare(ctx, r, o.Machine)
 	if err != nil {
 		return nil, err
+	}
+	if o.Memory > 0 {
+		if err := p.Within(ctx, o.Memory); err != nil {
+			return nil, errors.Join(err, p.Close())
+		}
 	}
 	run, err := p.Open(ctx, o)
 	if err != nil {

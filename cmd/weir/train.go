@@ -100,7 +100,7 @@ func (f *trainFlags) open(c *cobra.Command, path string) (*recipe.Recipe, train.
 		return nil, o, err
 	}
 	return r, train.Options{Machine: on, Quota: seat.NewCounted("--memory", f.memory),
-		Steps: f.steps, Anew: f.anew, Log: slog.Default()}, nil
+		Memory: int64(f.memory), Steps: f.steps, Anew: f.anew, Log: slog.Default()}, nil
 }
 
 func (f *trainFlags) run(c *cobra.Command, path string) (err error) {
@@ -224,5 +224,9 @@ func (f *trainFlags) plan(c *cobra.Command, path string) (err error) {
 	say(w, "%d weights are trained in %d updates of %.2f ms", p.Parameters, p.Updates, p.StepMS)
 	say(w, "%s of arenas beside %s of state", terminal.Size(p.ArenaBytes),
 		terminal.Size(p.StateBytes))
+	for _, t := range p.Recompute {
+		say(w, "%s of them for an update that computes and moves %.2f times as much, by --memory",
+			terminal.Size(t.ArenaBytes), t.Time)
+	}
 	return nil
 }
