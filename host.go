@@ -62,6 +62,7 @@ func NewHost(o HostOptions) (*Host, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
+	offered.Do(offer)
 	cpu.ReserveProcs(2)
 	on, err := machine.Open(cmp.Or(o.Device, "cpu:0"),
 		machine.Options{Threads: o.Threads, MemoryBytes: int64(o.Memory)})

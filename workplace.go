@@ -2,13 +2,17 @@ package weir
 
 import (
 	"fmt"
+	"sync"
 
 	"github.com/weirgpu/weir/internal/seat"
 )
 
-// A server runs jobs beside models that are no models, on devices that this package's interface
-// does not name.
-func init() { seat.Of = func(host any) seat.Shop { return host.(*Host).shop() } }
+// offered is done once the first host offers what it shares to jobs that are no models, such as
+// those of a server: this package's interface does not name devices. A program without a host has
+// nothing of that in it.
+var offered sync.Once
+
+func offer() { seat.Of = func(host any) seat.Shop { return host.(*Host).shop() } }
 
 // shop is what the host shares.
 func (h *Host) shop() seat.Shop {

@@ -22,7 +22,8 @@ type Shop struct {
 	Kind func(error) error
 }
 
-// Of returns what a *weir.Host shares. Package weir sets it: its own interface names no device.
+// Of returns what a *weir.Host shares. The first host sets it: the interface of package weir names
+// no device.
 var Of func(host any) Shop
 
 // Workplace is a job of a host whose work is not that of one model, such as training: it has a
