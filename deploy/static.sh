@@ -13,10 +13,10 @@ cd "$(dirname "$0")/.."
 ldflags=${2:--s -w}
 cold="archive/tar archive/zip crypto/elliptic crypto/internal/fips140/rsa crypto/rsa crypto/tls
   crypto/x509 database/sql debug/elf encoding/asn1 encoding/xml html internal/zstd mime/...
-  fmt math/big regexp/... text/tabwriter text/template filippo.io/... go.yaml.in/... github.com/spf13/... github.com/coreos/...
-  github.com/go-jose/... google.golang.org/protobuf/encoding/protojson
-  google.golang.org/protobuf/encoding/prototext google.golang.org/protobuf/internal/filedesc
-  google.golang.org/protobuf/internal/descfmt
+  fmt math/big regexp/... text/tabwriter text/template filippo.io/... go.yaml.in/...
+  github.com/spf13/... github.com/coreos/... github.com/go-jose/...
+  google.golang.org/protobuf/encoding/protojson google.golang.org/protobuf/encoding/prototext
+  google.golang.org/protobuf/internal/descfmt google.golang.org/protobuf/internal/filedesc
   oras.land/..."
 weir=github.com/weirgpu/weir
 cold="$cold $weir/cmd/weir $weir/feed $weir/grad $weir/graph $weir/internal/chart

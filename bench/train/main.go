@@ -12,6 +12,11 @@
 //
 //	go run ./bench/train -python /tmp/torch/bin/python -architectures
 //
+// With -opinfo it compares gradients of the samples of PyTorch's own tests (OpInfo), as its
+// exporter writes them, in float64; these want expecttest, too:
+//
+//	go run ./bench/train -python /tmp/torch/bin/python -opinfo
+//
 // -steps prints what each operator of an update takes.
 //
 // The exit code is 1 when a bound is missed.
@@ -86,6 +91,7 @@ type results struct {
 	Foreign   float64            `json:"foreign_cores"`
 	Compared  []compared         `json:"compared"`
 	Figures   map[string]float64 `json:"figures"` // milliseconds of an update
+	OpInfo    *tally             `json:"opinfo,omitempty"`
 	Claims    claims.Book        `json:"claims"`
 }
 
@@ -97,6 +103,7 @@ type bench struct {
 	only   string // the name of the model that is trained, empty for all
 	// whether architectures are trained, too, where no model is named
 	exports bool
+	opinfo  bool // whether the samples of PyTorch's own tests are compared, and no model
 	on      *machine.Machine
 	peer    *peer
 }
@@ -116,9 +123,11 @@ func main() {
 	steps := flag.Bool("steps", false, "print what each operator of an update takes")
 	only := flag.String("model", "", "the model to train; all without")
 	exports := flag.Bool("architectures", false, "train the models that PyTorch exports, too")
+	opinfo := flag.Bool("opinfo", false,
+		"compare gradients of the samples of PyTorch's own tests, and no model")
 	flag.Parse()
 	const command claims.Command = "train"
-	b := &bench{rounds: *rounds, steps: *steps, only: *only, exports: *exports, results: results{
+	b := &bench{rounds: *rounds, steps: *steps, only: *only, exports: *exports, opinfo: *opinfo, results: results{
 		Date:    time.Now().UTC().Format("2006-01-02"),
 		Machine: cpuinfo.ModelName(), Processor: roofline.Identify(), Cores: runtime.NumCPU(),
 		Threads: *threads, Go: runtime.Version(), Figures: map[string]float64{}}}
@@ -130,6 +139,9 @@ func main() {
 }
 
 func (b *bench) measure(ctx context.Context, python string) (err error) {
+	if b.opinfo {
+		return b.samples(ctx, python)
+	}
 	b.on, err = machine.Open("cpu:0", machine.Options{Threads: b.Threads})
 	if err != nil {
 		return err
@@ -271,6 +283,9 @@ func (b *bench) print(w io.Writer) bool {
 			c.Optimizer, c.Weir[0], c.Weir[last], c.Torch[0], c.Torch[last])
 		fmt.Fprintf(w, "        worst %.2g (%.2g), gradients %.2g (%.2g)\n", c.Loss, c.TorchLoss,
 			c.Gradient, c.TorchGradient)
+	}
+	if b.OpInfo != nil {
+		b.OpInfo.print(w)
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.Figures)) {
 		fmt.Fprintf(w, "        %s: %.3f\n", name, b.Figures[name])
