@@ -48,6 +48,7 @@ type tally struct {
 	Samples int               `json:"samples"`
 	Equal   int               `json:"equal"`
 	Skipped int               `json:"operators_not_exported"`
+	Other   map[string]string `json:"other"`   // by operator: the file computes something else
 	Far     map[string]string `json:"far"`     // by operator: how far
 	Missing map[string]string `json:"missing"` // by operator: what has no gradient
 	Failed  map[string]string `json:"failed"`  // by operator: what else weir refuses
@@ -69,7 +70,7 @@ func (b *bench) samples(ctx context.Context, python string) (err error) {
 	if err := c.Start(); err != nil {
 		return err
 	}
-	t := &tally{Far: map[string]string{}, Missing: map[string]string{},
+	t := &tally{Other: map[string]string{}, Far: map[string]string{}, Missing: map[string]string{},
 		Failed: map[string]string{}}
 	if err := t.all(ctx, folder, out); err != nil {
 		return errors.Join(err, c.Wait())
@@ -93,8 +94,12 @@ func (t *tally) all(ctx context.Context, folder string, list io.Reader) error {
 			t.Skipped++
 			continue
 		}
-		t.Samples++
 		far, err := d.distance(ctx, folder)
+		if errors.Is(err, errOther) {
+			t.Other[d.Op] = err.Error()
+			continue
+		}
+		t.Samples++
 		switch {
 		case errors.Is(err, op.ErrNoGradient):
 			t.Missing[d.Op] = err.Error()
@@ -109,6 +114,35 @@ func (t *tally) all(ctx context.Context, folder string, list io.Reader) error {
 	return lines.Err()
 }
 
+// errOther is of a file that computes something else than the operator of which it was exported: of
+// its gradients PyTorch's say nothing. Random numbers are among that.
+var errOther = errors.New("not what PyTorch computes")
+
+// same refuses a graph whose outputs are not those of the sample.
+func (d *drawn) same(ctx context.Context, g *graph.Graph, in []*tensor.Tensor,
+	folder string) error {
+	out, err := g.Eval(ctx, in)
+	if err != nil {
+		return err
+	}
+	for i, v := range g.Outputs {
+		if shape, ok := d.Outputs[v.Name]; ok {
+			want, err := d.read(folder, v.Name, shape)
+			if err != nil {
+				return err
+			}
+			got, err := out[i].Floats()
+			if err != nil {
+				return err
+			}
+			if far := apart(got, tensor.As[float64](want)); !(far <= sampleFar) {
+				return fmt.Errorf("%w: output %s is %.2g from it", errOther, v.Name, far)
+			}
+		}
+	}
+	return nil
+}
+
 // distance is how far weir's gradients of a sample are from PyTorch's, in parts of their norm.
 func (d *drawn) distance(ctx context.Context, folder string) (far float64, err error) {
 	m, err := onnx.Open(filepath.Join(folder, d.File), onnx.Options{})
@@ -121,6 +155,9 @@ func (d *drawn) distance(ctx context.Context, folder string) (far float64, err e
 	if err != nil {
 		return 0, err
 	}
+	if err := d.same(ctx, g, in, folder); err != nil {
+		return 0, err
+	}
 	o := grad.Objective{By: by}
 	for _, v := range g.Outputs {
 		shape, ok := d.Outputs[v.Name]
@@ -131,7 +168,12 @@ func (d *drawn) distance(ctx context.Context, folder string) (far float64, err e
 		if err != nil {
 			return 0, err
 		}
-		o.Of, o.Seeds = append(o.Of, v), append(o.Seeds, graph.NewConst("seed."+v.Name, seed))
+		of, err := tensor.New(v.Type.DType, shape...) // float32 of rank 0, by the exporter
+		if err != nil {
+			return 0, err
+		}
+		op.SetFloats(of, tensor.As[float64](seed))
+		o.Of, o.Seeds = append(o.Of, v), append(o.Seeds, graph.NewConst("seed."+v.Name, of))
 	}
 	if g.Outputs, err = grad.Backward(g, o); err != nil {
 		return 0, err
@@ -208,7 +250,7 @@ func (t *tally) print(w io.Writer) {
 	fmt.Fprintf(w, "%d of %d samples equal; of %d operators none could be exported\n", t.Equal,
 		t.Samples, t.Skipped)
 	for kind, of := range map[string]map[string]string{"far": t.Far, "no gradient": t.Missing,
-		"failed": t.Failed} {
+		"failed": t.Failed, "other": t.Other} {
 		for _, name := range slices.Sorted(maps.Keys(of)) {
 			fmt.Fprintf(w, "        %s: %s: %.150s\n", kind, name, of[name])
 		}

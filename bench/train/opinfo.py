@@ -3,7 +3,7 @@
 Of each operator in torch.testing._internal.common_methods_invocations some samples of float64 are
 exported, by PyTorch's exporter, to files in the folder that is the first argument; a line a sample
 says {"op", "file", "inputs", "outputs"}, shapes by number, beside which lie their elements
-(FILE.iN), what each element of an output counts (FILE.sN) and the gradients (FILE.gN). A line
+(FILE.iN, FILE.oN), what each element of an output counts (FILE.sN) and the gradients (FILE.gN). A line
 {"op", "skipped"} is an operator of which nothing could be exported.
 """
 
@@ -85,6 +85,7 @@ def export(op, sample, file):
         write(v, f"{file}.i{i}")
         write(torch.zeros_like(v) if g is None else g, f"{file}.g{i}")
     for i, s in zip(of, seeds):
+        write(outs[i], f"{file}.o{i}")
         write(s, f"{file}.s{i}")
     return {"inputs": [list(v.shape) for v in given],
             "outputs": {f"o{i}": list(outs[i].shape) for i in of}}
