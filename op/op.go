@@ -49,6 +49,12 @@ var (
 //	// an error of kind [ErrInput].
 //	func (c *Eval) FloatsOf(i int, shape ...int) ([]float64, error)
 //
+//	// FloatsPair is [Eval.Floats] of two inputs.
+//	func (c *Eval) FloatsPair(i, j int) (a, b []float64, err error)
+//
+//	// FloatsPairOf is [Eval.FloatsOf] of two inputs of one shape.
+//	func (c *Eval) FloatsPairOf(i, j int, shape ...int) (a, b []float64, err error)
+//
 //	// Has reports whether optional input i is given.
 //	func (c *Eval) Has(i int) bool
 //

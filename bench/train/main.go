@@ -127,10 +127,11 @@ func main() {
 		"compare gradients of the samples of PyTorch's own tests, and no model")
 	flag.Parse()
 	const command claims.Command = "train"
-	b := &bench{rounds: *rounds, steps: *steps, only: *only, exports: *exports, opinfo: *opinfo, results: results{
+	b := &bench{rounds: *rounds, steps: *steps, only: *only, exports: *exports, opinfo: *opinfo}
+	b.results = results{
 		Date:    time.Now().UTC().Format("2006-01-02"),
 		Machine: cpuinfo.ModelName(), Processor: roofline.Identify(), Cores: runtime.NumCPU(),
-		Threads: *threads, Go: runtime.Version(), Figures: map[string]float64{}}}
+		Threads: *threads, Go: runtime.Version(), Figures: map[string]float64{}}
 	noise := claims.Start()
 	err := b.measure(context.Background(), *python)
 	command.Check(err)
