@@ -3,8 +3,8 @@
 Of each operator in torch.testing._internal.common_methods_invocations some samples of float64 are
 exported, by PyTorch's exporter, to files in the folder that is the first argument; a line a sample
 says {"op", "file", "inputs", "outputs"}, shapes by number, beside which lie their elements
-(FILE.iN, FILE.oN), what each element of an output counts (FILE.sN) and the gradients (FILE.gN). A line
-{"op", "skipped"} is an operator of which nothing could be exported.
+(FILE.iN, FILE.oN), what each element of an output counts (FILE.sN) and the gradients (FILE.gN).
+A line {"op", "skipped"} is an operator of which nothing could be exported.
 """
 
 import json
