@@ -6,7 +6,12 @@
 //	go run ./bench/amp -python /tmp/torch/bin/python
 //
 // The exit code is 1 when a scale differs, or when gradients are further from float32 than
-// PyTorch's are.
+// PyTorch's are. With -steps it compares what updates of a network take in float32 and in bfloat16,
+// in turn, their memory, and what the steps of each kernel take:
+//
+//	go run ./bench/amp -steps bert-base
+//
+// The exit code is then 1 when an update in bfloat16 takes more than the bound.
 package main
 
 import (
@@ -71,7 +76,16 @@ type answer struct {
 
 func main() {
 	python := flag.String("python", "python3", "a Python that has torch")
+	steps := flag.String("steps", "", "only time updates of this network, such as bert-base")
+	rounds := flag.Int("rounds", 3, "rounds of updates that are timed")
 	flag.Parse()
+	if *steps != "" {
+		if err := race(context.Background(), *steps, *rounds, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "amp:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if err := run(context.Background(), *python); err != nil {
 		fmt.Fprintln(os.Stderr, "amp:", err)
 		os.Exit(1)

@@ -57,6 +57,9 @@ type productSize struct {
 	batch, m, k, n float64
 	constant       bool // the k x n operand is constant, and is rounded once
 	depthwise      bool
+	// shared says that all of the batch multiply by one computed k x n operand, which is rounded
+	// once in an iteration: the weights of a convolution that is trained.
+	shared bool
 	// pairs of channels of a convolution that may be computed in tiles, 0 for others
 	tiles int
 }
@@ -69,7 +72,11 @@ func (p productSize) saved() float64 { return p.batch * max(p.m, 8) * p.k * p.n 
 // rounded is the number of elements that are rounded in every iteration.
 func (p productSize) rounded() float64 {
 	n := p.batch * p.m * p.k
-	if !p.constant {
+	switch {
+	case p.constant:
+	case p.shared:
+		n += p.k * p.n
+	default:
 		n += p.batch * p.k * p.n
 	}
 	return n
@@ -128,7 +135,7 @@ func convSize(n *graph.Node, x, w, out []int) (p productSize, ok bool) {
 	p.batch = float64(x[0] * group)
 	p.m, p.n = float64(volume(out[2:])), float64(w[0])/float64(group)
 	p.k = float64(volume(w[1:]))
-	p.depthwise = group == x[1]
+	p.depthwise, p.shared = group == x[1], group == 1 && !p.constant
 	if p.constant && group == 1 && slices.Equal(w[2:], []int{3, 3}) && onesOnly(window.Stride) &&
 		onesOnly(window.Dilation) {
 		p.tiles = w[0] * w[1]

@@ -59,6 +59,8 @@ func TestAmpCost(t *testing.T) {
 		{"a batch", "MatMul", nil, []int{12, 128, 64}, []int{12, 64, 128}, false, true, "saves"},
 		{"convolution", "Conv", nil, []int{1, 64, 14, 14}, []int{64, 64, 1, 1}, true, true,
 			"saves"},
+		{"weights' gradient as a convolution of few pixels", "Conv", nil, []int{256, 8, 14, 14},
+			[]int{1024, 8, 14, 14}, false, true, "saves"},
 		{"depthwise", "Conv", group(64), []int{1, 64, 14, 14}, []int{64, 1, 3, 3}, true, false,
 			"depthwise"},
 		{"in tiles", "Conv", nil, []int{1, 64, 56, 56}, []int{64, 64, 3, 3}, true, false, "tiles"},

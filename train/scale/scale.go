@@ -39,7 +39,9 @@ type Scaler struct {
 }
 
 // New adds a scale to a graph: inputs for its variables. The function name makes names that the
-// graph does not have out of others. A Scaler of kind None changes nothing.
+// graph does not have out of others. A Scaler of kind None changes nothing. A constant scale of 1
+// only marks where gradients end, and has no variable: no gradient of it overflows that does not
+// without it, so no step is skipped, and none waits for the gradients of all weights.
 func New(g *graph.Graph, o Options, name func(base string) string) (*Scaler, error) {
 	o, err := o.complete()
 	if err != nil {
@@ -49,9 +51,16 @@ func New(g *graph.Graph, o Options, name func(base string) string) (*Scaler, err
 	if o.Kind == None {
 		return s, nil
 	}
+	if s.marks() {
+		s.scale = s.number(1)
+		return s, nil
+	}
 	s.scale = s.variable(VarScale, tensor.Scalar(float32(o.Init)))
 	return s, nil
 }
+
+// marks reports whether gradients are marked, and not scaled.
+func (s *Scaler) marks() bool { return s.o.Kind == Constant && s.o.Init == 1 }
 
 // Variables lists the variables, once gradients have been unscaled.
 func (s *Scaler) Variables() []Variable { return s.vars }
@@ -60,12 +69,12 @@ func (s *Scaler) Variables() []Variable { return s.vars }
 func (s *Scaler) Scale() *graph.Value { return s.scale }
 
 // Finite is whether a step counts, a condition, once gradients have been unscaled; nil for kind
-// None.
+// None and for a constant scale of 1, with which every step does.
 func (s *Scaler) Finite() *graph.Value { return s.finite }
 
 // Loss is a loss, float32, times the scale: what gradients are taken of.
 func (s *Scaler) Loss(loss *graph.Value) *graph.Value {
-	if s.scale == nil {
+	if s.scale == nil || s.marks() {
 		return loss
 	}
 	return s.op("Mul", nil, loss, s.scale)
@@ -78,12 +87,21 @@ func (s *Scaler) Gradients(ds []*graph.Value) []*graph.Value {
 		return ds
 	}
 	out, largest := make([]*graph.Value, len(ds)), make([]*graph.Value, len(ds))
+	names := func(d *graph.Value) []string {
+		if s.marks() {
+			return []string{s.name(d.Name + ".unscaled")}
+		}
+		return []string{s.name(d.Name + ".unscaled"), s.name(d.Name + ".largest")}
+	}
 	for i, d := range ds {
 		n := graph.NewNode(s.name(op.Unscale), op.Unscale, 1, nil, []*graph.Value{d, s.scale},
-			s.name(d.Name+".unscaled"), s.name(d.Name+".largest"))
+			names(d)...)
 		n.Domain = op.FusedDomain
 		s.add(n)
-		out[i], largest[i] = n.Out[0], n.Out[1]
+		out[i] = n.Out[0]
+		if !s.marks() {
+			largest[i] = n.Out[1]
+		}
 	}
 	if s.g.Opsets[op.FusedDomain] == 0 {
 		if s.g.Opsets == nil {
@@ -91,13 +109,15 @@ func (s *Scaler) Gradients(ds []*graph.Value) []*graph.Value {
 		}
 		s.g.Opsets[op.FusedDomain] = 1
 	}
-	s.decide(s.op("Max", nil, largest...))
+	if !s.marks() {
+		s.decide(s.op("Max", nil, largest...))
+	}
 	return out
 }
 
 // Keep is what a variable becomes in a step: next, or what it was where gradients have overflowed.
 func (s *Scaler) Keep(next, was *graph.Value) *graph.Value {
-	if s.scale == nil {
+	if s.finite == nil {
 		return next
 	}
 	return s.where(s.finite, next, was)

@@ -281,3 +281,28 @@ func TestOptions(t *testing.T) {
 		t.Error("no scale adds something to a graph")
 	}
 }
+
+// TestMark: a constant scale of 1 only marks where gradients end. Nothing waits for all of them,
+// and what one overflow spoils is spoiled as without a scale.
+func TestMark(t *testing.T) {
+	s := newSteps(t, scale.Options{Kind: scale.Constant, Init: 1})
+	marks := 0
+	for _, n := range s.g.Nodes {
+		if n.Type != op.Unscale || len(n.Out) != 1 {
+			t.Errorf("%s: a step of no scale has nothing but marks", n)
+		}
+		marks++
+	}
+	if marks != 2 || len(s.next) != 1 {
+		t.Errorf("%d marks and variables %q, want a mark for each gradient, and no variable", marks,
+			s.next[1:])
+	}
+	s.step(3, 4)
+	if w := s.number("w"); w != -3 {
+		t.Errorf("weight %g, want -3", w)
+	}
+	s.step(float32(math.Inf(1)), 4)
+	if w := s.number("w"); !math.IsInf(float64(w), -1) {
+		t.Errorf("weight %g, want -Inf", w)
+	}
+}

@@ -51,6 +51,9 @@ type unscaleTask struct {
 
 // Run implements Task.
 func (t *unscaleTask) Run(x *compute.Exec) error {
+	if t.marks() {
+		return nil
+	}
 	if err := x.For(blocks(len(t.y)), t); err != nil || t.largest == nil {
 		return err
 	}
@@ -58,6 +61,12 @@ func (t *unscaleTask) Run(x *compute.Exec) error {
 		t.largest[0] = float32(math.NaN()) // whichever of several it was
 	}
 	return nil
+}
+
+// marks reports whether there is nothing to compute: gradients of a loss that is not scaled, where
+// they are.
+func (t *unscaleTask) marks() bool {
+	return t.largest == nil && t.scale[0] == 1 && len(t.y) > 0 && &t.y[0] == &t.g[0]
 }
 
 // Chunk implements Region.
