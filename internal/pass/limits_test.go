@@ -75,7 +75,8 @@ func TestAttentionSizes(t *testing.T) {
 	}{
 		{[]int{5, 8}, []int{7, 8}, nil, productSize{1, 5, 8, 7, false, false, false, 0}},
 		{[]int{3, 5, 8}, []int{3, 7, 8}, nil, productSize{3, 5, 8, 7, false, false, false, 0}},
-		{[]int{2, 3, 5, 8}, []int{2, 3, 7, 8}, nil, productSize{6, 5, 8, 7, false, false, false, 0}},
+		{[]int{2, 3, 5, 8}, []int{2, 3, 7, 8}, nil,
+			productSize{6, 5, 8, 7, false, false, false, 0}},
 		{[]int{2, 5, 3, 8}, []int{2, 3, 7, 8}, []int64{1, 0, 0, 0},
 			productSize{6, 5, 8, 7, false, false, false, 0}},
 		{[]int{2, 3, 5, 8}, []int{2, 7, 3, 8}, []int64{0, 1, 1, 1},
