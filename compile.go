@@ -187,27 +187,9 @@ func (m *model) prepare(ctx context.Context, w wanted) (*variant, *cache.Compile
 		Threads: m.pool.Threads(), Passes: m.passes})
 	if t := m.tenancy.Load(); err == nil && t != nil {
 		_, limit := t.memory()
-		c = m.within(ctx, c, limit)
+		c = c.Within(ctx, limit)
 	}
 	return v, c, err
-}
-
-// within is a plan like that of c for which one session needs at most so many bytes, where there is
-// one; else c, which whoever loads it refuses with what it needs. m.compiling is held.
-func (m *model) within(ctx context.Context, c *cache.Compiled, most int64) *cache.Compiled {
-	o := c.Options
-	if !c.Plan.Smaller(&o, most) {
-		return c
-	}
-	src, err := m.source.Source()
-	if err != nil {
-		return c
-	}
-	p, err := plan.Compile(ctx, m.toCompile(ctx, src.Graph), o)
-	if err != nil {
-		return c
-	}
-	return &cache.Compiled{Plan: p, Options: o}
 }
 
 // load makes the session of a variant from its plan; m.compiling is held, and m.running counts the

@@ -238,7 +238,7 @@ func (h *Host) take(ctx context.Context, m *model, j *Job) (*Tenant, error) {
 	var need share.Bytes
 	if c != nil {
 		if spec.Memory > 0 {
-			c = m.within(ctx, c, int64(spec.Memory))
+			c = c.Within(ctx, int64(spec.Memory))
 		}
 		need = share.Bytes(c.Plan.PeakBytes(1))
 		spec.Memory = cmp.Or(spec.Memory, h.room(c.Plan, j))

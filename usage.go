@@ -181,7 +181,7 @@ func (t *Tenant) need(most Bytes) Bytes {
 	if err != nil {
 		return need
 	}
-	return Bytes(m.within(m.closing, c, int64(most)).Plan.PeakBytes(1))
+	return Bytes(c.Within(m.closing, int64(most)).Plan.PeakBytes(1))
 }
 
 // Usage returns what the job has and got up to now; once the model is closed, up to its end.

@@ -58,17 +58,7 @@ func Compile(ctx context.Context, g *graph.Graph, o Options) (*Plan, error) {
 
 // specialised is Compile that may panic.
 func specialised(ctx context.Context, g *graph.Graph, o Options) (*Plan, error) {
-	if o.Target != nil {
-		o.Passes.Features = o.Target.Features()
-	}
-	s, err := g.Specialize(o.Shapes)
-	if err != nil {
-		return nil, err
-	}
-	if err := static(s); err != nil {
-		return nil, err
-	}
-	report, err := pass.Run(ctx, s, o.Passes)
+	s, report, err := optimised(ctx, g, &o)
 	if err != nil {
 		return nil, err
 	}
@@ -78,6 +68,24 @@ func specialised(ctx context.Context, g *graph.Graph, o Options) (*Plan, error) 
 	}
 	p.Passes = report
 	return p, nil
+}
+
+// optimised is a copy of g for the shapes and after the passes, for which the options get the
+// features of their target.
+func optimised(ctx context.Context, g *graph.Graph, o *Options) (*graph.Graph, pass.Report,
+	error) {
+	if o.Target != nil {
+		o.Passes.Features = o.Target.Features()
+	}
+	s, err := g.Specialize(o.Shapes)
+	if err != nil {
+		return nil, pass.Report{}, err
+	}
+	if err := static(s); err != nil {
+		return nil, pass.Report{}, err
+	}
+	report, err := pass.Run(ctx, s, o.Passes)
+	return s, report, err
 }
 
 // static refuses inputs whose shape is not known.

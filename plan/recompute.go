@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/internal/fault"
 )
 
 // ErrArena is the kind of error about a graph that takes more memory than Options.MostArena in any
@@ -35,7 +36,11 @@ func fit(ctx context.Context, g *graph.Graph, o Options) (*Plan, error) {
 		return c.placed(), nil
 	}
 	traits := c.traits()
-	p := c.placed()
+	return underBound(ctx, c.placed(), traits, o)
+}
+
+// underBound is p, or a smaller plan of its nodes, whose traits these are.
+func underBound(ctx context.Context, p *Plan, traits *traits, o Options) (*Plan, error) {
 	if p.ArenaBytes <= o.MostArena {
 		return p, nil
 	}
@@ -44,21 +49,21 @@ func fit(ctx context.Context, g *graph.Graph, o Options) (*Plan, error) {
 		if target <= 0 {
 			break
 		}
-		s := newSchedule(g.Clone(), traits)
+		s := newSchedule(p.Graph.Clone(), traits)
 		s.reorder()
 		s.lower(target)
-		p, err := compile(ctx, s.graph, o, false)
+		smaller, err := compile(ctx, s.graph, o, false)
 		if err != nil {
 			return nil, err
 		}
-		if p.ArenaBytes <= o.MostArena {
-			return p, nil
+		if smaller.ArenaBytes <= o.MostArena {
+			return smaller, nil
 		}
-		least = min(least, p.ArenaBytes)
-		target -= p.ArenaBytes - o.MostArena
+		least = min(least, smaller.ArenaBytes)
+		target -= smaller.ArenaBytes - o.MostArena
 	}
 	return nil, fmt.Errorf("graph %q: %w: it takes %d bytes as it is, %d with what can be "+
-		"computed again, and %d are allowed: allow more, or give smaller shapes", g.Name,
+		"computed again, and %d are allowed: allow more, or give smaller shapes", p.Graph.Name,
 		ErrArena, p.ArenaBytes, least, o.MostArena)
 }
 
@@ -71,25 +76,36 @@ func (p *Plan) Smaller(o *Options, most int64) bool {
 
 // Trade is a plan that takes less memory and more time than another.
 type Trade struct {
-	ArenaBytes int64
+	ArenaBytes int64 `json:"arena_bytes"` // of one iteration
 	// Time is that of an iteration over the time of the plan without a bound, by what the steps
 	// compute and move.
-	Time  float64
-	Again int // steps more than that plan has
+	Time  float64 `json:"time"`
+	Again int     `json:"again"` // steps more than that plan has
 }
 
 // Trades says what plans of g take whose arenas are bounded by these parts of what the plan without
 // a bound takes. Parts that no plan keeps are left out. The errors are those of [Compile].
 func Trades(ctx context.Context, g *graph.Graph, o Options, parts ...float64) ([]Trade, error) {
-	o.MostArena = 0
-	whole, err := Compile(ctx, g, o)
+	t, err := fault.Value(func() ([]Trade, error) { return trades(ctx, g, o, parts) })
+	return t, g.Blame(o.Shapes, err)
+}
+
+// trades is Trades that may panic.
+func trades(ctx context.Context, g *graph.Graph, o Options, parts []float64) ([]Trade, error) {
+	s, _, err := optimised(ctx, g, &o)
 	if err != nil {
 		return nil, err
 	}
+	c, err := compiled(ctx, s, o, false)
+	if err != nil {
+		return nil, err
+	}
+	traits := c.traits()
+	whole := c.placed()
 	trades := []Trade{}
 	for _, part := range parts {
 		o.MostArena = max(1, int64(part*float64(whole.ArenaBytes)))
-		p, err := Compile(ctx, g, o)
+		p, err := underBound(ctx, whole, traits, o)
 		if errors.Is(err, ErrArena) {
 			continue
 		}
@@ -142,24 +158,16 @@ func (s *schedule) cheapest(at int) (best int, set map[int]bool) {
 	var most float64
 	for b := range s.lives {
 		l := &s.lives[b]
-		if l.kept || l.maker < 0 || l.maker >= at || l.last <= at || s.touches(at, b) {
+		if l.kept || l.maker < 0 || l.maker >= at || l.last <= at || l.next(at-1) == at {
 			continue
 		}
 		made := map[int]bool{}
-		gain, cost, ok := s.again(b, at, s.next(b, at), made)
+		gain, cost, ok := s.again(b, at, l.next(at), made)
 		if score := float64(gain) / (cost + 1); ok && gain > 0 && score > most {
 			best, set, most = b, made, score
 		}
 	}
 	return best, set
-}
-
-// next is the first node after another one that reads a life.
-func (s *schedule) next(l, after int) int {
-	for after++; !s.touches(after, l); {
-		after++
-	}
-	return after
 }
 
 // again adds life b to those that are made again after node at and before node by, and what its
@@ -204,7 +212,7 @@ func (s *schedule) again(b, at, by int, made map[int]bool) (gain int64, cost flo
 // makeAgain has the nodes after at read life b from nodes that make it, and the others of the set,
 // again just before the first of them.
 func (s *schedule) makeAgain(b int, set map[int]bool, at int) {
-	nodes, first := s.graph.Nodes, s.next(b, at)
+	nodes, first := s.graph.Nodes, s.lives[b].next(at)
 	m := remaking{s: s, set: set, to: map[*graph.Value]*graph.Value{}}
 	for _, n := range nodes[first:] {
 		for i, v := range n.In {

@@ -37,10 +37,20 @@ type trait struct {
 
 // life is a value in the arena, with all its views.
 type life struct {
-	bytes       int64
-	maker       int // the node that makes it; -1 for an input
-	first, last int
-	kept        bool // an output of the graph
+	bytes   int64
+	maker   int   // the node that makes it; -1 for an input
+	readers []int // the nodes that read it, in their order
+	last    int   // the last of them, or the maker; as many as there are nodes for an output
+	kept    bool  // an output of the graph
+}
+
+// next is the first node after another one that reads the life; -1 for none.
+func (l *life) next(after int) int {
+	i, _ := slices.BinarySearch(l.readers, after+1)
+	if i == len(l.readers) {
+		return -1
+	}
+	return l.readers[i]
 }
 
 // traits returns those of each node, in their order, and the bytes of the inputs in the arena.
@@ -159,8 +169,8 @@ func (s *schedule) survey() {
 	}
 	for i, n := range s.graph.Nodes {
 		for _, v := range n.In {
-			if x, ok := s.lifeOf(v); ok {
-				s.lives[x].last = i
+			if x, ok := s.lifeOf(v); ok && s.lives[x].last < i {
+				s.lives[x].readers, s.lives[x].last = append(s.lives[x].readers, i), i
 			}
 		}
 		if k := s.traits[n].replaces; k >= 0 {
@@ -194,7 +204,7 @@ func (s *schedule) make(i int, n *graph.Node) {
 
 func (s *schedule) add(v *graph.Value, bytes int64, maker int) {
 	s.index[v] = len(s.lives)
-	s.lives = append(s.lives, life{bytes: alignUp(bytes), maker: maker, first: maker, last: maker})
+	s.lives = append(s.lives, life{bytes: alignUp(bytes), maker: maker, last: maker})
 }
 
 // count adds up what is alive at each node.
@@ -202,7 +212,7 @@ func (s *schedule) count() {
 	change := make([]int64, len(s.graph.Nodes)+2) // from node to node, the inputs first
 	for i := range s.lives {
 		l := &s.lives[i]
-		change[max(l.first, 0)] += l.bytes
+		change[max(l.maker, 0)] += l.bytes
 		change[min(l.last, len(s.graph.Nodes))+1] -= l.bytes
 	}
 	s.alive = make([]int64, max(len(s.graph.Nodes), 1))
@@ -219,7 +229,7 @@ func (s *schedule) overwritten(i int, n *graph.Node) int64 {
 		return 0
 	}
 	out, ok := s.lifeOf(n.Out[0])
-	if !ok || s.lives[out].first != i {
+	if !ok || s.lives[out].maker != i {
 		return 0
 	}
 	for _, k := range s.traits[n].inPlace {
@@ -249,15 +259,6 @@ func (s *schedule) peak() int {
 		}
 	}
 	return at
-}
-
-// touches reports whether a node reads or writes a life.
-func (s *schedule) touches(node, l int) bool {
-	n := s.graph.Nodes[node]
-	return slices.ContainsFunc(slices.Concat(n.In, n.Out), func(v *graph.Value) bool {
-		x, ok := s.lifeOf(v)
-		return ok && x == l
-	})
 }
 
 // sweep removes nodes that nobody needs any more.

@@ -107,23 +107,13 @@ func (p *prepared) load(ctx context.Context, plans *cache.Cache, t compute.Targe
 // shrink makes the plan again, smaller, for a job whose cap the plan is over. Where there is no
 // smaller one the job keeps its plan, and is refused with what that needs.
 func (p *prepared) shrink(ctx context.Context, o plan.Options) {
-	g := p.graph
-	if p.cached != nil {
-		o = p.cached.Options
-		src, err := p.model.Source()
-		if err != nil {
-			return
-		}
-		g = src.Graph
-	}
 	most := int64(p.spec.Memory) - (p.need() - p.plan.PeakBytes(1))
-	if !p.plan.Smaller(&o, most) {
-		return
-	}
-	if smaller, err := plan.Compile(ctx, g, o); err == nil {
-		p.plan = smaller
-		if p.cached != nil { // whose weights lie elsewhere than those of this plan
-			p.cached = &cache.Compiled{Plan: smaller, Options: o}
+	if p.cached != nil {
+		p.cached = p.cached.Within(ctx, most)
+		p.plan = p.cached.Plan
+	} else if p.plan.Smaller(&o, most) {
+		if smaller, err := plan.Compile(ctx, p.graph, o); err == nil {
+			p.plan = smaller
 		}
 	}
 }

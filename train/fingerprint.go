@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"maps"
 	"os"
 	"slices"
 
@@ -66,12 +67,7 @@ func digestOf(path string) (string, error) {
 // digest adds a set of samples to a digest.
 func (s *set) digest(h hash.Hash) {
 	fmt.Fprintf(h, "%v\n", s.rows)
-	names := make([]string, 0, len(s.inputs))
-	for name := range s.inputs {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(s.inputs)) {
 		fmt.Fprintf(h, "%q\n", name)
 		s.inputs[name].Digest(h)
 	}
@@ -109,12 +105,7 @@ func (r *Run) same(meta map[string]string) error {
 
 // differences lists what two settings differ in, in the order of names.
 func differences(under string, was, is map[string]any) (list []string) {
-	keys := make([]string, 0, len(is))
-	for k := range is {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	for _, k := range keys {
+	for _, k := range slices.Sorted(maps.Keys(is)) {
 		a, inner := was[k].(map[string]any)
 		b, also := is[k].(map[string]any)
 		if inner && also {

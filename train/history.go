@@ -87,7 +87,7 @@ func (r *Run) meta() (map[string]string, error) {
 	meta := maps.Clone(r.prints)
 	meta[keyUpdate], meta[keyHistory] = strconv.FormatInt(r.done, 10), string(text)
 	meta[keySeed], meta[keySamples] = strconv.FormatUint(r.recipe.Seed, 10), r.samples()
-	meta[keyEnded] = strconv.FormatBool(r.ended())
+	meta[keyEnded] = strconv.FormatBool(r.Ended())
 	return meta, err
 }
 

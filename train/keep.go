@@ -62,11 +62,9 @@ func (r *Run) onTheWay(ctx context.Context) error {
 	return nil
 }
 
-// Keep writes a checkpoint of the updates that are made, as at the end of [Run.Train].
-func (r *Run) Keep(ctx context.Context) error { return r.last(ctx) }
-
-// last writes the checkpoint with which a run ends.
-func (r *Run) last(ctx context.Context) error {
+// Keep writes a checkpoint of the updates that are made, as [Run.Train] does at the end of a run,
+// and tries again as [Options].Room says.
+func (r *Run) Keep(ctx context.Context) error {
 	for {
 		err := r.keep(ctx)
 		if err == nil || errors.Is(err, ErrDiverged) {

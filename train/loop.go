@@ -52,7 +52,7 @@ func (r *Run) Train(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return res, err
 	}
-	if path := r.recipe.Output; path != "" && r.ended() {
+	if path := r.recipe.Output; path != "" && r.Ended() {
 		if err := r.sound(ctx); err != nil {
 			return res, err
 		}
@@ -95,20 +95,17 @@ func (r *Run) mayBegin() error {
 	return r.folder().Clear()
 }
 
-// ended reports whether there is nothing left to do.
-func (r *Run) ended() bool { return r.done >= r.Updates() || r.history.Stopped }
-
 // updates makes updates until the run ends or is ended.
 func (r *Run) updates(ctx context.Context) error {
-	for !r.ended() && (r.opts.Steps == 0 || r.done < r.opts.Steps) {
+	for !r.Ended() && (r.opts.Steps == 0 || r.done < r.opts.Steps) {
 		if err := ctx.Err(); err != nil {
-			return errors.Join(err, r.last(ctx))
+			return errors.Join(err, r.Keep(ctx))
 		}
 		if err := r.Next(ctx); err != nil {
 			return err
 		}
 	}
-	return r.last(ctx)
+	return r.Keep(ctx)
 }
 
 // Next makes one update under the gate of the options, or that of [Run.Under], and, where they are
@@ -119,7 +116,7 @@ func (r *Run) Next(ctx context.Context) error {
 		return err
 	}
 	whole := r.done%r.perEpoch() == 0
-	if whole || r.ended() {
+	if whole || r.Ended() {
 		if err := r.endEpoch(ctx, int((r.done-1)/r.perEpoch())); err != nil {
 			return err
 		}
@@ -140,7 +137,7 @@ func (r *Run) Under(g device.Gate) { r.opts.Gate = g }
 func (r *Run) Done() int64 { return r.done }
 
 // Ended reports whether there is nothing left to do.
-func (r *Run) Ended() bool { return r.ended() }
+func (r *Run) Ended() bool { return r.done >= r.Updates() || r.history.Stopped }
 
 // event is the update that comes next.
 func (r *Run) event() Event {

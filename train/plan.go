@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirgpu/weir/internal/op"
 	"github.com/weirgpu/weir/onnx"
+	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/train/recipe"
 	"github.com/weirgpu/weir/train/step"
 )
@@ -21,13 +22,14 @@ type Forecast struct {
 	Updates    int64          `json:"steps"`
 	Parameters int64          `json:"parameters"` // numbers that are trained
 	Missing    []step.Missing `json:"missing"`    // operators without a gradient
-	Recompute  []Trade        `json:"recompute"`  // ways to take less memory
+	// Recompute are ways to take less memory for an update, and more time.
+	Recompute []plan.Trade `json:"recompute"`
 }
 
 // Plan says what a recipe takes. It makes some updates, of which nothing is kept. Of a model with
 // operators without gradients it only says which those are.
 func Plan(ctx context.Context, r *recipe.Recipe, o Options) (*Forecast, error) {
-	f := &Forecast{Missing: []step.Missing{}, Recompute: []Trade{}}
+	f := &Forecast{Missing: []step.Missing{}, Recompute: []plan.Trade{}}
 	run, err := Open(ctx, r, o)
 	if errors.Is(err, op.ErrNoGradient) {
 		lacks, e := lacking(r, o)

@@ -8,15 +8,6 @@ import (
 	"github.com/weirgpu/weir/train/step"
 )
 
-// Trade is how an update takes less memory by computing again what the forward pass would leave for
-// the backward pass. Its results are the same to the bit.
-type Trade struct {
-	ArenaBytes int64 `json:"arena_bytes"` // of the update alone
-	// Time is that of an update over the time without this, by what its steps compute and move.
-	Time  float64 `json:"time"`
-	Again int     `json:"again"` // steps that run a second time
-}
-
 // Within has plans take less memory, the largest first, so that a run holds at most so many bytes.
 // The error is of kind [plan.ErrArena] where that cannot be.
 func (p *Prepared) Within(ctx context.Context, most int64) error {
@@ -48,16 +39,11 @@ func (p *Prepared) graphs() [3]step.Graph {
 	return [3]step.Graph{p.step.Train, p.step.Add, p.step.Eval}
 }
 
-// trades are ways to take less memory than the plans do.
-func (p *Prepared) trades(ctx context.Context) ([]Trade, error) {
+// trades are ways to take less memory than the plan of an update does.
+func (p *Prepared) trades(ctx context.Context) ([]plan.Trade, error) {
 	o, err := p.planOptions(p.step.Train)
 	if err != nil {
 		return nil, err
 	}
-	all, err := plan.Trades(ctx, p.step.Train.Graph, o, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
-	out := []Trade{}
-	for _, t := range all {
-		out = append(out, Trade(t))
-	}
-	return out, err
+	return plan.Trades(ctx, p.step.Train.Graph, o, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
 }

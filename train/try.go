@@ -3,6 +3,7 @@ package train
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/weirgpu/weir/tensor"
@@ -16,11 +17,7 @@ func (r *Run) Try(ctx context.Context, values map[string][]float64) ([]float32, 
 	if r.eval == nil {
 		return nil, fmt.Errorf("%w: the run has ended", ErrDiverged)
 	}
-	names := make([]string, 0, len(r.data.train.inputs))
-	for name := range r.data.train.inputs {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+	names := slices.Sorted(maps.Keys(r.data.train.inputs))
 	for name := range values {
 		if !slices.Contains(names, name) {
 			return nil, fmt.Errorf("%w: the model has no input %q: it has %q", data.ErrData, name,

@@ -27,8 +27,11 @@ func trainFolder(t *testing.T, change ...string) (recipe string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	short := strings.NewReplacer(append([]string{"batch: 64", "batch: 16", "epochs: 10",
-		"steps: 40", "to: run", "to: run, steps: 1"}, change...)...).Replace(string(text))
+	short := string(text)
+	for _, change := range [][]string{{"batch: 64", "batch: 16", "epochs: 10", "steps: 40",
+		"to: run", "to: run, steps: 1"}, change} {
+		short = strings.NewReplacer(change...).Replace(short)
+	}
 	recipe = filepath.Join(dir, "recipe.yaml")
 	if err := os.WriteFile(recipe, []byte(short), 0o600); err != nil {
 		t.Fatal(err)
@@ -103,6 +106,9 @@ func TestTrainPage(t *testing.T) {
 	res := c.object(t, "steps", "loss", "metric", "step_ms", "samples_per_s", "arena_bytes",
 		"state_bytes", "skipped_steps", "scale", "digest", "model")
 	text, err := os.ReadFile(page)
+	if res["steps"] != 8. {
+		t.Errorf("%v updates, want 8", res["steps"])
+	}
 	if err != nil || !strings.Contains(string(text), res["digest"].(string)) ||
 		!strings.Contains(string(text), "<svg") {
 		t.Errorf("the page has no digest or no chart: %v", err)
