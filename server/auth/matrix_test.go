@@ -26,7 +26,8 @@ var needed = map[string]string{
 	"model state": "read on it", "model share": "admin on it",
 	"model push": "push on it", "model rollback": "load on it", "policy change": "admin on all",
 	"job list": "job on some", "job change": "job on some", "account list": "admin on all",
-	"account change": "admin on all", "audit": "admin on all",
+	"account change": "admin on all", "audit": "admin on all", "training state": "read on all",
+	"training change": "admin on all",
 }
 
 // may says whether a right on a pattern is enough for a need, where the model is m-1.

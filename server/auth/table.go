@@ -104,6 +104,11 @@ var Endpoints = []Endpoint{
 	{"job change", []string{"POST /v1/jobs", "DELETE /v1/jobs/{job}",
 		"POST /v1/jobs/{job}/cancel", "POST /v1/jobs/{job}/retry"}, nil, Job, Some, false},
 
+	{"training state", []string{"GET /v1/train", "GET /v1/train/{name}",
+		"GET /v1/train/{name}/events", "POST /v1/train/{name}/try"}, nil, Read, OfAll, false},
+	{"training change", []string{"POST /v1/train/{name}/pause", "POST /v1/train/{name}/continue",
+		"POST /v1/train/{name}/stop", "POST /v1/train/{name}/share"}, nil, Admin, OfAll, true},
+
 	{"account list", []string{"GET /v1/accounts"}, nil, Admin, OfAll, false},
 	{"account change", []string{"POST /v1/accounts", "DELETE /v1/accounts/{account}",
 		"POST /v1/accounts/{account}/grants", "DELETE /v1/accounts/{account}/grants",

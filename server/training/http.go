@@ -49,8 +49,8 @@ type Scores struct {
 
 type handler = func(w http.ResponseWriter, r *http.Request) (any, error)
 
-// Routes are the endpoints by their patterns. With accounts, who reads needs to read all models,
-// and who changes to administer the server.
+// Routes are the endpoints by their patterns. With accounts, the rows of auth.Endpoints say what
+// they need.
 func (t *Trainings) Routes() map[string]http.Handler {
 	all := map[string]http.Handler{}
 	for pattern, h := range map[string]handler{
@@ -94,11 +94,8 @@ func reply(w http.ResponseWriter, code int, body any) {
 	_, _ = w.Write(append(b, '\n'))
 }
 
-// one returns the training of a request that may do what it asks.
-func (t *Trainings) one(r *http.Request, need auth.Rights) (*training, error) {
-	if !auth.MayAll(r.Context(), need) {
-		return nil, oip.Faultf(oip.Denied, "the account has no right to that on all models")
-	}
+// one returns the training of a request.
+func (t *Trainings) one(r *http.Request) (*training, error) {
 	one := t.find(r.PathValue("name"))
 	if one == nil {
 		return nil, oip.Faultf(oip.NotFound, "there is no training %.40q", r.PathValue("name"))
@@ -106,15 +103,12 @@ func (t *Trainings) one(r *http.Request, need auth.Rights) (*training, error) {
 	return one, nil
 }
 
-func (t *Trainings) getList(_ http.ResponseWriter, r *http.Request) (any, error) {
-	if !auth.MayAll(r.Context(), auth.Read) {
-		return nil, oip.Faultf(oip.Denied, "the account has no right to read all models")
-	}
+func (t *Trainings) getList(_ http.ResponseWriter, _ *http.Request) (any, error) {
 	return List{t.List()}, nil
 }
 
 func (t *Trainings) getOne(_ http.ResponseWriter, r *http.Request) (any, error) {
-	one, err := t.one(r, auth.Read)
+	one, err := t.one(r)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +117,7 @@ func (t *Trainings) getOne(_ http.ResponseWriter, r *http.Request) (any, error) 
 
 func (t *Trainings) order(what string) handler {
 	return func(_ http.ResponseWriter, r *http.Request) (any, error) {
-		one, err := t.one(r, auth.Admin)
+		one, err := t.one(r)
 		if err == nil {
 			err = one.tell(r.Context(), order{what: what})
 		}
@@ -135,7 +129,7 @@ func (t *Trainings) order(what string) handler {
 }
 
 func (t *Trainings) postShare(w http.ResponseWriter, r *http.Request) (any, error) {
-	one, err := t.one(r, auth.Admin)
+	one, err := t.one(r)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +159,7 @@ func (t *Trainings) postShare(w http.ResponseWriter, r *http.Request) (any, erro
 }
 
 func (t *Trainings) postTry(w http.ResponseWriter, r *http.Request) (any, error) {
-	one, err := t.one(r, auth.Read)
+	one, err := t.one(r)
 	if err != nil {
 		return nil, err
 	}
@@ -228,46 +222,61 @@ func (t *training) tell(ctx context.Context, o order) error {
 	}
 }
 
-// eventEvery is the least time between two events of a stream.
-const eventEvery = 200 * time.Millisecond
+// The times of a stream of events.
+const (
+	eventEvery = 200 * time.Millisecond // the least between two
+	heartbeat  = 15 * time.Second       // the most
+	patience   = 10 * time.Second       // for a reader to take one
+	streamLife = 5 * time.Minute        // until a reader must ask anew
+)
 
-// getEvents streams the state of a training as it changes, until the reader is gone.
+// getEvents streams the state of a training as it changes, until the reader is gone, may no longer
+// read, or its time is over.
 func (t *Trainings) getEvents(w http.ResponseWriter, r *http.Request) {
-	one, err := t.one(r, auth.Read)
+	one, err := t.one(r)
+	var leave func()
+	if err == nil {
+		leave, err = t.readers.Enter(r.Context())
+	}
 	if err != nil {
-		reply(w, oip.KindOf(err).Status(), oip.Failure{Error: err.Error()})
+		auth.Fail(w, err)
 		return
 	}
-	h := w.Header()
-	h.Set("Content-Type", "text/event-stream")
-	h.Set("Cache-Control", "no-store")
+	defer leave()
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	ctx, cancel := context.WithTimeout(r.Context(), streamLife)
+	defer cancel()
+	defer context.AfterFunc(t.stop, cancel)()
 	to := http.NewResponseController(w)
-	for {
+	for auth.MayAll(ctx, auth.Read) {
 		one.mu.Lock()
 		changed := one.changed
 		one.mu.Unlock()
 		b, err := json.Marshal(one.now())
 		if err == nil {
-			_ = to.SetWriteDeadline(time.Now().Add(10 * time.Second))
+			_ = to.SetWriteDeadline(time.Now().Add(patience))
 			_, err = fmt.Fprintf(w, "event: training\ndata: %s\n\n", b)
 		}
-		if err != nil || to.Flush() != nil {
+		if err != nil || to.Flush() != nil || !beat(ctx, changed) {
 			return
-		}
-		select {
-		case <-r.Context().Done():
-			return
-		case <-t.stop.Done():
-			return
-		case <-time.After(eventEvery):
-		}
-		select {
-		case <-r.Context().Done():
-			return
-		case <-t.stop.Done():
-			return
-		case <-changed:
-		case <-time.After(15 * time.Second): // a sign of life
 		}
 	}
+}
+
+// beat waits between two events: for a change, but not for shorter or longer than a stream does.
+// It reports whether the stream goes on.
+func beat(ctx context.Context, changed <-chan struct{}) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(eventEvery):
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-changed:
+	case <-time.After(heartbeat):
+	}
+	return true
 }

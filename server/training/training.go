@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirgpu/weir"
 	"github.com/weirgpu/weir/server"
+	"github.com/weirgpu/weir/server/auth"
 	"github.com/weirgpu/weir/train"
 	"github.com/weirgpu/weir/train/recipe"
 )
@@ -34,6 +35,8 @@ type Trainings struct {
 	all  []*training
 	work sync.WaitGroup
 	late chan struct{} // closed when Close waits no longer
+
+	readers auth.Streams // of events
 }
 
 // Phase is where a training is.

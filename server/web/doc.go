@@ -19,8 +19,7 @@
 //
 // Concurrency: every method may be called by any number of goroutines.
 //
-// What it refuses: more than [MostStreams] readers of events at once (503), and more than
-// [MostStreamsEach] of one account (429); a reader that takes nothing for ten seconds is cut off.
-// Rows of models that an account may not read are left out, and a stream ends whose account may
-// read nothing any more.
+// What it refuses: more readers of events at once than [auth.Streams] has (503, and 429 for those
+// of one account); a reader that takes nothing for ten seconds is cut off. Rows of models that an
+// account may not read are left out, and a stream ends whose account may read nothing any more.
 package web

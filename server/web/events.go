@@ -10,14 +10,6 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir/server/auth"
-	"github.com/weirgpu/weir/server/oip"
-)
-
-// MostStreams is how many readers of events there may be at once, and MostStreamsEach how many of
-// one account.
-const (
-	MostStreams     = 64
-	MostStreamsEach = 16
 )
 
 // The times of a stream.
@@ -35,12 +27,11 @@ func (p *Page) getState(w http.ResponseWriter, r *http.Request) error {
 
 // getEvents streams the state and its changes.
 func (p *Page) getEvents(w http.ResponseWriter, r *http.Request) error {
-	who := auth.From(r.Context()).Name
-	if f := p.enter(who); f != nil {
-		f.RetryAfter = 5 * time.Second
-		return f
+	leave, err := p.streams.Enter(r.Context())
+	if err != nil {
+		return err
 	}
-	defer p.leave(who)
+	defer leave()
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
@@ -48,32 +39,6 @@ func (p *Page) getEvents(w http.ResponseWriter, r *http.Request) error {
 	s := &stream{page: p, w: w, to: http.NewResponseController(w)}
 	s.run(r.Context(), p.known(r.Header.Get("Last-Event-ID")))
 	return nil
-}
-
-// enter counts a reader of an account in, "" where there are none, or returns why there is no room.
-func (p *Page) enter(who string) *oip.Fault {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.streams >= MostStreams {
-		return oip.Faultf(oip.Unavailable, "there are %d readers of events, which is as many as "+
-			"may: ask again later", MostStreams)
-	}
-	if who != "" && p.streamsOf[who] >= MostStreamsEach {
-		return oip.Faultf(oip.Exhausted, "account %s has %d readers of events, which is as many "+
-			"as it may: close a page", who, MostStreamsEach)
-	}
-	p.streams++
-	p.streamsOf[who]++
-	return nil
-}
-
-func (p *Page) leave(who string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.streams--
-	if p.streamsOf[who]--; p.streamsOf[who] == 0 {
-		delete(p.streamsOf, who)
-	}
 }
 
 // known returns the look that an id means, 0 where what has changed after it is not known.

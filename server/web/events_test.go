@@ -366,7 +366,7 @@ func TestEventsBound(t *testing.T) {
 		s := served("a")
 		at := open(t, s, web.Options{}, nil)
 		var slow []net.Conn
-		for range web.MostStreams {
+		for range auth.MostStreams {
 			c, _ := at.pipes.dial(t.Context(), "", "")
 			defer c.Close()
 			_, err := c.Write([]byte("GET /v1/events HTTP/1.1\r\nHost: page\r\n\r\n"))
@@ -519,7 +519,7 @@ func TestEventsOfOneAccount(t *testing.T) {
 			})
 		})
 		var end func()
-		for range web.MostStreamsEach {
+		for range auth.MostStreamsEach {
 			var events chan event
 			events, end = at.watch("")
 			<-events

@@ -56,15 +56,13 @@ type Page struct {
 	policies []Policy
 	changing sync.Mutex    // held while a share or policy is read, changed and written
 	graphs   chan struct{} // has one value for each graph that is drawn
+	streams  auth.Streams
 
-	mu      sync.Mutex
-	n       uint64        // of looks
-	at      time.Time     // of the last look
-	floor   uint64        // the last change that is forgotten
-	news    chan struct{} // closed when a look has found a change
-	streams int
-
-	streamsOf map[string]int // by account
+	mu    sync.Mutex
+	n     uint64        // of looks
+	at    time.Time     // of the last look
+	floor uint64        // the last change that is forgotten
+	news  chan struct{} // closed when a look has found a change
 
 	server, devices, models, programs, jobs rows
 
@@ -82,8 +80,8 @@ func New(s Source, o Options) *Page {
 	}
 	p := &Page{o: o, source: s, began: time.Now(), stop: cancel, ended: make(chan struct{}),
 		news: make(chan struct{}), histories: map[string]*history{},
-		lanes:     map[string]map[string]*lane[float32]{},
-		streamsOf: map[string]int{}, graphs: make(chan struct{}, mostGraphs)}
+		lanes:  map[string]map[string]*lane[float32]{},
+		graphs: make(chan struct{}, mostGraphs)}
 	for _, name := range s.Policies() {
 		if r, err := policy.Find(name); err == nil {
 			p.policies = append(p.policies, Policy{name, r.Summary})
