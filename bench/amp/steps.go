@@ -1,13 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -18,6 +16,7 @@ import (
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/internal/claims"
 	"github.com/weirgpu/weir/internal/pass"
+	"github.com/weirgpu/weir/internal/roofline"
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/tensor"
 	"github.com/weirgpu/weir/train/scale"
@@ -215,49 +214,14 @@ func race(ctx context.Context, name string, rounds int, w io.Writer) (err error)
 	return nil
 }
 
-// kind is what the steps of a kernel take together.
-type kind struct {
-	name  string
-	steps int
-	ms    float64
-	bytes int64
-}
-
-// profile prints what the steps of each kernel take, the best of a few updates.
+// profile prints what the steps of each kernel take.
 func (t *trained) profile(ctx context.Context, w io.Writer) error {
-	best := make([]float64, len(t.plan.Steps))
-	at := map[*plan.Step]int{}
-	for i := range best {
-		best[i], at[&t.plan.Steps[i]] = math.Inf(1), i
-	}
-	for range 3 {
+	p, err := roofline.Profile(ctx, &roofline.Machine{}, t.instance, func() error {
 		t.fill()
-		begin := time.Now()
-		err := t.instance.Profile(ctx, func(s *plan.Step, _ plan.Cost) {
-			now := time.Now()
-			best[at[s]] = min(best[at[s]], now.Sub(begin).Seconds()*1e3)
-			begin = now
-		})
-		if err != nil {
-			return err
-		}
+		return nil
+	}, 3)
+	if err == nil {
+		p.Print(w)
 	}
-	kinds, all := map[string]*kind{}, &kind{name: "all"}
-	for i := range t.plan.Steps {
-		s := &t.plan.Steps[i]
-		name := fmt.Sprintf("%s (%s)", s.Node.Type, s.Kernel.Name())
-		if kinds[name] == nil {
-			kinds[name] = &kind{name: name}
-		}
-		for _, k := range []*kind{kinds[name], all} {
-			k.steps, k.ms, k.bytes = k.steps+1, k.ms+best[i], k.bytes+s.Bytes
-		}
-	}
-	list := append(slices.Collect(maps.Values(kinds)), all)
-	slices.SortFunc(list, func(a, b *kind) int { return cmp.Compare(b.ms, a.ms) })
-	for _, k := range list {
-		fmt.Fprintf(w, "    %8.2f ms %9.1f MB %4d x %s\n", k.ms, float64(k.bytes)/1e6, k.steps,
-			k.name)
-	}
-	return nil
+	return err
 }

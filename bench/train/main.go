@@ -250,7 +250,14 @@ func (b *bench) stepsOf(ctx context.Context, t *training) error {
 	if !b.steps {
 		return nil
 	}
-	return t.profile(ctx, os.Stderr)
+	p, err := roofline.Profile(ctx, &roofline.Machine{}, t.instance, func() error {
+		t.fill()
+		return nil
+	}, 20)
+	if err == nil {
+		p.Print(os.Stderr)
+	}
+	return err
 }
 
 // race times updates in turn, so many of each.

@@ -2,6 +2,7 @@ package generated
 
 import (
 	"bytes"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +18,7 @@ func Current(t *testing.T) {
 	if err != nil || testing.Short() {
 		t.Skip("needs the go command")
 	}
+	read(t, "_generate")
 	fresh := t.TempDir()
 	command := exec.Command(goTool, "run", ".", fresh)
 	command.Dir = "_generate"
@@ -35,5 +37,20 @@ func Current(t *testing.T) {
 		if have, err := os.ReadFile(f.Name()); err != nil || !bytes.Equal(have, want) {
 			t.Errorf("%s is not what the generator writes: run go generate (%v)", f.Name(), err)
 		}
+	}
+}
+
+// read reads the files of a folder: go test's cache knows only of files that the test itself has
+// read, and would answer for a generator that has changed since.
+func read(t *testing.T, folder string) {
+	t.Helper()
+	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			_, err = os.ReadFile(path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -3,6 +3,8 @@ package roofline
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -211,6 +213,16 @@ func (t *Table) groups(name func(*Step) string) []Group {
 	}
 	sorting.By(list, func(a, b Group) int { return cmp.Compare(b.MS, a.MS) })
 	return list
+}
+
+// Print writes what each kernel of each operator takes, a line each, the longest first.
+func (t *Table) Print(w io.Writer) {
+	all := Group{Name: "all", Steps: len(t.Steps), Work: t.Total}
+	kinds := t.groups(func(s *Step) string { return s.Op + " (" + s.Kernel + ")" })
+	for _, g := range append([]Group{all}, kinds...) {
+		fmt.Fprintf(w, "    %9.3f ms %9.2f MB %4d x %s\n", g.MS, float64(g.Bytes)/1e6, g.Steps,
+			g.Name)
+	}
 }
 
 // Order is a way to sort steps.

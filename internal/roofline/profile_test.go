@@ -2,6 +2,7 @@ package roofline_test
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -104,6 +105,29 @@ func TestProfileAddsUp(t *testing.T) {
 			t.Errorf("groups have %d steps in %g ms, all are %d in %g", steps, ms, len(table.Steps),
 				table.Total.MS)
 		}
+	}
+}
+
+// TestProfilePrinted: the first line is all of a profile, and the others add up to it.
+func TestProfilePrinted(t *testing.T) {
+	table, p := profile(t, 1, pass.Options{})
+	var text strings.Builder
+	table.Print(&text)
+	first, rest, _ := strings.Cut(text.String(), "\n")
+	if !strings.HasSuffix(first, fmt.Sprintf("%d x all", len(p.Steps))) {
+		t.Errorf("it begins with %q", first)
+	}
+	sum := 0
+	for line := range strings.Lines(rest) {
+		var ms, mb float64
+		var n int
+		if _, err := fmt.Sscanf(line, "%f ms %f MB %d x", &ms, &mb, &n); err != nil {
+			t.Errorf("%q: %v", line, err)
+		}
+		sum += n
+	}
+	if sum != len(p.Steps) {
+		t.Errorf("%d steps by kernel, %d in all", sum, len(p.Steps))
 	}
 }
 
