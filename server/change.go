@@ -162,18 +162,21 @@ func (s *Server) catalogue() Catalogue {
 func (s *Server) changing(ctx context.Context, name string,
 	f func(context.Context, *model) error) error {
 	s.mu.Lock()
-	m := s.model(name)
-	stopping := s.draining
-	s.mu.Unlock()
-	if stopping {
+	if s.draining {
+		s.mu.Unlock()
 		return errStopping
 	}
+	m := s.model(name)
+	m.with++
+	s.mu.Unlock()
 	if err := m.take(ctx); err != nil {
+		s.leaveModel(m)
 		return fault(err)
 	}
 	done := make(chan error, 1)
 	s.run(func() {
 		err := func() error {
+			defer s.leaveModel(m)
 			defer func() { <-m.turn }()
 			return f(s.life, m)
 		}()

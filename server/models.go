@@ -33,6 +33,7 @@ type model struct {
 
 	left []*version // that are no longer served, and have sequences still
 	gone bool       // the catalogue has it no more
+	with int        // how many change it or wait for its turn
 
 	offer Offer  // what it was to serve last
 	lost  bool   // it is an ensemble that is to be served, and lacks a model

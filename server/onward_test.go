@@ -126,6 +126,52 @@ func TestSequencesMakeRoom(t *testing.T) {
 	})
 }
 
+// TestGoneIsServedAgain: a model that is back in the folder while its last sequence ends is served,
+// whichever comes first.
+func TestGoneIsServedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		from := &shelf{}
+		from.put("counter", counting(1))
+		s := begin(t, Options{Catalogue: from, Fixed: true}, counting(1))
+		if _, err := count(t.Context(), s, 1, int64(7), true, false); err != nil {
+			t.Fatal(err)
+		}
+		seen := map[string]string{"counter": "1\n"}
+		from.mu.Lock()
+		delete(from.has, "counter")
+		from.mu.Unlock()
+		go func() { // a sequence lasts for a second without requests, as an unload waits
+			time.Sleep(linger / 2)
+			if _, err := count(t.Context(), s, 1, int64(7), false, false); err != nil {
+				t.Error(err)
+			}
+		}()
+		s.follow(t.Context(), seen)
+		s.mu.Lock()
+		m := s.models["counter"]
+		s.mu.Unlock()
+		if err := m.take(t.Context()); err != nil { // so that who serves it has to wait
+			t.Fatal(err)
+		}
+		from.put("counter", counting(2))
+		followed := make(chan bool)
+		go func() {
+			s.follow(t.Context(), seen)
+			close(followed)
+		}()
+		synctest.Wait()
+		if _, err := count(t.Context(), s, 1, int64(7), false, true); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		<-m.turn
+		<-followed
+		if got, err := count(t.Context(), s, 4, int64(8), true, true); err != nil || got != 13 {
+			t.Errorf("once it is back: %d, %v; index %q", got, err, lines(s))
+		}
+	})
+}
+
 // TestSequencesOfGone: a sequence goes on though its model is gone from the folder, which is then
 // forgotten with its last sequence.
 func TestSequencesOfGone(t *testing.T) {

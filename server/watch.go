@@ -76,19 +76,27 @@ func (s *Server) follow(ctx context.Context, seen map[string]string) {
 	}
 }
 
-// remove ends a model and forgets it. Its turn is held.
+// remove ends a model, to be forgotten. Its turn is held.
 func (s *Server) remove(ctx context.Context, m *model) error {
 	err := s.unserve(ctx, m)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m.gone = true
-	s.forgetGone(m)
 	return err
 }
 
-// forgetGone forgets a model that is gone once its last sequences are over; s.mu is held.
+// leaveModel ends that somebody changes a model or waits for its turn.
+func (s *Server) leaveModel(m *model) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m.with--
+	s.forgetGone(m)
+}
+
+// forgetGone forgets a model that is gone once its last sequences are over and nobody waits to
+// change it, who would serve what nobody finds; s.mu is held.
 func (s *Server) forgetGone(m *model) {
-	if m.gone && len(m.served)+len(m.left) == 0 && s.models[m.name] == m {
+	if m.gone && len(m.served)+len(m.left)+m.with == 0 && s.models[m.name] == m {
 		delete(s.models, m.name)
 	}
 }

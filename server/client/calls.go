@@ -72,6 +72,7 @@ type Calls struct {
 // call is a call under way. Its fields are under the mutex of its connection.
 type call struct {
 	id     uint32
+	due    time.Time // zero: it has no deadline
 	window int64
 	answer []byte // with gRPC's prefix
 	keep   bool
@@ -336,7 +337,8 @@ func unframed(b []byte, m proto.Message) error {
 func (c *Calls) invoke(ctx context.Context, method string, message []byte,
 	keep bool) ([]byte, error) {
 	k := &call{keep: keep, done: make(chan struct{})}
-	if err := c.open(ctx, k, method); err != nil {
+	k.due, _ = ctx.Deadline()
+	if err := c.open(k, method); err != nil {
 		return nil, err
 	}
 	if err := c.send(ctx, k, message); err != nil {
@@ -360,7 +362,7 @@ func (c *Calls) cancel(ctx context.Context, k *call) error {
 }
 
 // open begins a call.
-func (c *Calls) open(ctx context.Context, k *call, method string) error {
+func (c *Calls) open(k *call, method string) error {
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	c.block.Reset()
@@ -373,12 +375,14 @@ func (c *Calls) open(ctx context.Context, k *call, method string) error {
 		_ = c.headers.WriteField(hpack.HeaderField{Name: "authorization",
 			Value: "Bearer " + c.token, Sensitive: true})
 	}
-	if at, ok := ctx.Deadline(); ok {
-		// its units have eight digits at most (gRPC, PROTOCOL-HTTP2.md)
-		left := max(time.Until(at), time.Microsecond)
-		value := strconv.FormatInt(left.Microseconds(), 10) + "u"
+	if !k.due.IsZero() {
+		// its units have eight digits at most (gRPC, PROTOCOL-HTTP2.md); the server's time is not
+		// over before that of the client
+		left := max(time.Until(k.due), 1)
+		value := strconv.FormatInt((left+time.Microsecond-1).Microseconds(), 10) + "u"
 		if left > time.Minute {
-			value = strconv.FormatInt(min(left.Milliseconds(), 99_999_999), 10) + "m"
+			value = strconv.FormatInt(min((left+time.Millisecond-1).Milliseconds(), 99_999_999),
+				10) + "m"
 		}
 		_ = c.headers.WriteField(hpack.HeaderField{Name: "grpc-timeout", Value: value,
 			Sensitive: true}) // not to be kept by the encoder

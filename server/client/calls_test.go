@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/net/http2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -194,6 +195,46 @@ func TestCallErrors(t *testing.T) {
 			t.Error("a call goes on after its connection")
 		}
 		c.Close()
+	})
+}
+
+// unheard is a context that has a deadline and does not say when it is over.
+type unheard struct {
+	context.Context
+	at time.Time
+}
+
+// Deadline implements context.Context.
+func (c unheard) Deadline() (time.Time, bool) { return c.at, true }
+
+// TestDeadlineByTheServer: a server that cuts a call off at its deadline, before the client has
+// looked at its own clock, is no server that is away; one that does so before the deadline is.
+func TestDeadlineByTheServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, s := echoing(t, func(ctx context.Context, _ *pb.ModelInferRequest) error {
+			<-ctx.Done()
+			time.Sleep(time.Second) // so that the end of the stream comes before a status
+			return ctx.Err()
+		})
+		defer s.Stop()
+		defer time.Sleep(time.Minute) // the calls' handlers end
+		defer c.Close()
+		for _, left := range []time.Duration{1500 * time.Nanosecond, time.Second,
+			time.Minute + 1500*time.Microsecond} {
+			began := time.Now()
+			err := c.Send(unheard{context.Background(), began.Add(left)}, bytesOf(t, 2))
+			if took := time.Since(began); took < left || Refused(err) || Kind(err) != "timeout" {
+				t.Errorf("%v after %v, of %v", err, took, left)
+			}
+		}
+		early := &call{done: make(chan struct{}), due: time.Now().Add(time.Hour)}
+		if err := c.open(early, "ModelInfer"); err != nil {
+			t.Fatal(err)
+		}
+		c.reset(early.id, http2.ErrCodeCancel)
+		if !Refused(early.err) {
+			t.Errorf("cut off early: %v", early.err)
+		}
 	})
 }
 

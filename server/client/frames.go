@@ -1,10 +1,12 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/url"
 	"strconv"
+	"time"
 
 	"golang.org/x/net/http2"
 	"google.golang.org/grpc/codes"
@@ -50,8 +52,7 @@ func (c *Calls) frameOf(f http2.Frame, came *int64) error {
 			c.end(f.StreamID, fmt.Errorf("%w: it has no status", oip.ErrAnswer))
 		}
 	case *http2.RSTStreamFrame:
-		c.end(f.StreamID, &CallError{codes.Unavailable, "the call was ended: " +
-			f.ErrCode.String()})
+		c.reset(f.StreamID, f.ErrCode)
 	case *http2.SettingsFrame:
 		if !f.IsAck() {
 			c.settings(f)
@@ -93,6 +94,21 @@ func (c *Calls) end(stream uint32, err error) {
 	defer c.mu.Unlock()
 	if k := c.calls[stream]; k != nil {
 		c.finish(k, err)
+	}
+}
+
+// reset ends a call that the server has ended without a status. Servers do that to one whose
+// deadline is over, and may be first to see that it is.
+func (c *Calls) reset(stream uint32, code http2.ErrCode) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k := c.calls[stream]
+	switch {
+	case k == nil:
+	case code == http2.ErrCodeCancel && !k.due.IsZero() && !time.Now().Before(k.due):
+		c.finish(k, context.DeadlineExceeded)
+	default:
+		c.finish(k, &CallError{codes.Unavailable, "the call was ended: " + code.String()})
 	}
 }
 
