@@ -12,19 +12,20 @@ case $out in /*) ;; *) out=$PWD/$out ;; esac
 cd "$(dirname "$0")/.."
 ldflags=${2:--s -w}
 cold="archive/tar archive/zip crypto/elliptic crypto/internal/fips140/rsa crypto/rsa crypto/tls
-  crypto/x509 database/sql debug/elf encoding/asn1 encoding/xml html internal/zstd mime/...
-  fmt math/big regexp/... text/tabwriter text/template filippo.io/... go.yaml.in/...
-  github.com/spf13/... github.com/coreos/... github.com/go-jose/...
+  crypto/x509 database/sql debug/elf encoding/asn1 encoding/json encoding/xml html internal/zstd
+  mime/... net/url fmt math/big regexp/... text/tabwriter text/template filippo.io/...
+  go.yaml.in/... github.com/spf13/... github.com/coreos/... github.com/go-jose/...
   google.golang.org/protobuf/encoding/protojson google.golang.org/protobuf/encoding/prototext
   google.golang.org/protobuf/internal/descfmt google.golang.org/protobuf/internal/filedesc
   oras.land/..."
 weir=github.com/weirgpu/weir
-cold="$cold $weir/cmd/weir $weir/feed $weir/grad $weir/graph $weir/internal/chart
+cold="$cold $weir/agent $weir/cmd/weir $weir/feed $weir/grad $weir/graph $weir/internal/chart
   $weir/internal/conformance/... $weir/internal/op/microsoft $weir/internal/page
   $weir/internal/pass $weir/internal/roofline $weir/internal/terminal/... $weir/internal/tune
-  $weir/onnx $weir/plan/cache $weir/scenario/... $weir/server/config $weir/server/jobs
-  $weir/server/repo $weir/server/source $weir/server/store $weir/server/training
-  $weir/server/web $weir/share/catalogue $weir/share/sim $weir/tensor/npy $weir/train/... $weir/zoo"
+  $weir/onnx $weir/plan/cache $weir/scenario/... $weir/server/audit $weir/server/auth
+  $weir/server/config $weir/server/jobs $weir/server/kept $weir/server/repo $weir/server/sealed
+  $weir/server/source $weir/server/store $weir/server/training $weir/server/web
+  $weir/share/catalogue $weir/share/sim $weir/tensor/npy $weir/train/... $weir/zoo"
 set --
 for p in $cold; do set -- "$@" "-gcflags=$p=-l"; done
 CGO_ENABLED=0 GOOS=linux exec go build -tags nogpu,grpcnotrace,nethttpomithttp2 -trimpath \
