@@ -34,12 +34,17 @@ func (s *Server) LoadModel(ctx context.Context, name string, p oip.Parameters) e
 		return err
 	}
 	return s.changing(ctx, name, func(ctx context.Context, m *model) error {
-		defer s.remember(ctx, m)
-		s.mu.Lock()
-		m.rolled = false
-		s.mu.Unlock()
-		return s.serve(ctx, m, o)
+		return s.anew(ctx, m, o)
 	})
+}
+
+// anew makes a model serve what the catalogue has of it now. Its turn is held.
+func (s *Server) anew(ctx context.Context, m *model, o Offer) error {
+	defer s.remember(ctx, m)
+	s.mu.Lock()
+	m.rolled, m.asked = false, o.marks()
+	s.mu.Unlock()
+	return s.serve(ctx, m, o)
 }
 
 // UnloadModel ends all versions of a model, and with the parameter unload_dependents those of the
@@ -66,15 +71,16 @@ func (s *Server) UnloadModel(ctx context.Context, name string, p oip.Parameters)
 }
 
 // Rollback makes a model serve again what it served until another version became the newest. Once
-// more, it goes forth again. What is then served stays until somebody loads the model, with
-// [Options.State] over the end of the server. The error is an *oip.Fault.
+// more, it goes forth again. What is then served stays until somebody loads the model, or
+// [Server.Watch] finds something else of it, with [Options.State] over the end of the server. The
+// error is an *oip.Fault.
 func (s *Server) Rollback(ctx context.Context, name string) error {
-	if s.o.Fixed {
+	s.mu.Lock()
+	m, refused := s.models[name], s.o.Fixed && !s.watched
+	s.mu.Unlock()
+	if refused {
 		return fixed(name)
 	}
-	s.mu.Lock()
-	m := s.models[name]
-	s.mu.Unlock()
 	if m == nil {
 		return unknown(name)
 	}

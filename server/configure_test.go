@@ -384,12 +384,17 @@ func TestWatch(t *testing.T) {
 		from.mu.Unlock()
 		is("m/2 READY", "m/3 UNAVAILABLE: model m, version 3: broken by itself")
 		for what, err := range map[string]error{"load": s.LoadModel(t.Context(), "m", nil),
-			"unload": s.UnloadModel(t.Context(), "m", nil), "rollback": s.Rollback(t.Context(),
-				"m")} {
+			"unload": s.UnloadModel(t.Context(), "m", nil)} {
 			if oip.KindOf(err) != oip.Unavailable {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
+		if err := s.Rollback(t.Context(), "m"); err != nil {
+			t.Error(err)
+		}
+		is("m/1 READY")
+		from.put("m", marked(times("m", 4), "d"))
+		is("m/4 READY")
 	})
 }
 

@@ -22,6 +22,8 @@ CREATE TABLE models_pasts (
 type past struct {
 	// Now are the versions that it was rolled back to, none where it serves what the folder has.
 	Now []once `json:"now,omitempty"`
+	// Asked are the marks of what the folder had then.
+	Asked string `json:"asked,omitempty"`
 	// Before are those that a rollback serves.
 	Before []once `json:"before,omitempty"`
 }
@@ -55,7 +57,7 @@ func (s *Server) remember(ctx context.Context, m *model) {
 	s.mu.Lock()
 	p := past{Before: onces(m.before)}
 	if m.rolled {
-		p.Now = onces(m.offer.Sources)
+		p.Now, p.Asked = onces(m.offer.Sources), m.asked
 	}
 	s.mu.Unlock()
 	b, err := json.Marshal(p)
@@ -101,7 +103,7 @@ func (s *Server) pasts(ctx context.Context) (map[string]past, error) {
 // server begins: a start is no load that somebody asked for.
 func (s *Server) recalled(ctx context.Context, sources []Source) []Source {
 	from, ok := s.o.Catalogue.(*Folder)
-	if s.o.State == nil || s.o.Fixed || !ok {
+	if s.o.State == nil || !ok {
 		return sources
 	}
 	pasts, err := s.pasts(ctx)
@@ -122,6 +124,9 @@ func (s *Server) recalled(ctx context.Context, sources []Source) []Source {
 		s.mu.Lock()
 		m := s.model(name)
 		m.before, m.rolled = before, now != nil
+		if m.rolled && p.Asked != "" {
+			m.asked = p.Asked // what is in the folder since then is new to who follows it
+		}
 		s.mu.Unlock()
 		if now != nil {
 			sources = slices.DeleteFunc(slices.Clone(sources), func(src Source) bool {

@@ -39,11 +39,14 @@ type fresh struct {
 // and later, as long as memory is left, what their requests need.
 func (s *Server) LoadAll(ctx context.Context, sources []Source) error {
 	defer s.loaded.Store(true)
-	sources = s.recalled(ctx, sources)
-	list, models := s.sorted(sources)
 	s.mu.Lock()
 	s.given = offers(sources)
+	for _, o := range s.given {
+		s.model(o.Name).asked = o.marks()
+	}
 	s.mu.Unlock()
+	sources = s.recalled(ctx, sources)
+	list, models := s.sorted(sources)
 	for i, m := range models {
 		if err := m.take(ctx); err != nil {
 			for _, taken := range models[:i] {

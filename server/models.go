@@ -29,6 +29,7 @@ type model struct {
 	counted map[string]int // versions that have a telemetry.Model, by number
 	before  []Source       // what was served until another version became the newest
 	rolled  bool           // it serves what it was rolled back to
+	asked   string         // the marks of what the catalogue had when it was asked last
 	kept    string         // what remember has written last; of whoever has the turn
 
 	left []*version // that are no longer served, and have sequences still

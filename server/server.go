@@ -66,7 +66,8 @@ type Options struct {
 	// State keeps over the end of the server what models were rolled back to, and what a rollback
 	// serves; it has [Room]. nil: that is not kept.
 	State *store.Store
-	// Fixed refuses requests to load and unload models.
+	// Fixed refuses requests to load and unload models, and to roll back where [Server.Watch] does
+	// not follow the catalogue.
 	Fixed bool
 	// Cache is the most bytes of answers that are kept for requests which are equal to those before
 	// them, of models whose configuration says so (response_cache); 0: none are kept.
@@ -119,6 +120,7 @@ type Server struct {
 	given    given            // what LoadAll had, where the options have none
 	closed   bool
 	draining bool
+	watched  bool          // Watch follows the catalogue
 	active   int           // requests for models that were admitted and are not answered
 	idle     chan struct{} // closed once draining and active is 0
 }

@@ -10,10 +10,7 @@ import (
 // are loaded, and those that are gone are unloaded. What fails is logged, and tried again once it
 // changes. It is for a server that is [Options.Fixed].
 func (s *Server) Watch(ctx context.Context, every time.Duration) {
-	seen := map[string]string{}
-	for _, m := range s.offered() {
-		seen[m.Name] = m.marks()
-	}
+	seen := s.watching()
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -26,11 +23,16 @@ func (s *Server) Watch(ctx context.Context, every time.Duration) {
 	}
 }
 
-// offered is what LoadAll had.
-func (s *Server) offered() given {
+// watching begins to follow the catalogue, and returns the marks of what it had, by model.
+func (s *Server) watching() map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.given
+	s.watched = true
+	seen := map[string]string{}
+	for _, o := range s.given {
+		seen[o.Name] = s.model(o.Name).asked
+	}
+	return seen
 }
 
 // marks change with what the offer has.
@@ -59,7 +61,7 @@ func (s *Server) follow(ctx context.Context, seen map[string]string) {
 		}
 		seen[o.Name] = marks
 		err := s.changing(ctx, o.Name, func(ctx context.Context, m *model) error {
-			return s.serve(ctx, m, o)
+			return s.anew(ctx, m, o)
 		})
 		if err != nil {
 			s.o.Log.Warn("a model in the folder has changed and cannot be loaded", "error", err)
