@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"runtime"
 	"strconv"
@@ -134,11 +135,13 @@ func overload(during time.Duration, over string) (*overloadResult, error) {
 // weekResult is what many requests leave behind.
 type weekResult struct {
 	Requests int64   `json:"requests"`
-	Failed   int64   `json:"failed"` // of those that must not
-	Gone     int64   `json:"gone"`   // whose client went
-	Wrong    int64   `json:"wrong"`  // that are no request
+	Failed   int64   `json:"failed"`       // otherwise than they must
+	Gone     int64   `json:"gone"`         // whose client went
+	Answered int64   `json:"answered_yet"` // though it went: others shared their batch
+	Wrong    int64   `json:"wrong"`        // that are no request
 	Seconds  float64 `json:"seconds"`
 	Memory   memory  `json:"memory"`
+	First    string  `json:"first_failure,omitempty"`
 }
 
 func (r *weekResult) ok() bool { return r.Failed == 0 && r.Memory.flat() }
@@ -150,7 +153,8 @@ func week(n, clients int) (*weekResult, error) {
 		return nil, err
 	}
 	r := &weekResult{}
-	var asked, failed, gone, wrong atomic.Int64
+	var asked, failed, gone, answered, wrong atomic.Int64
+	var first sync.Once
 	began := time.Now()
 	for range looks {
 		var all sync.WaitGroup
@@ -162,10 +166,13 @@ func week(n, clients int) (*weekResult, error) {
 					switch {
 					case k%100 == 1 && oip.KindOf(err) == oip.Cancelled:
 						gone.Add(1)
+					case k%100 == 1 && err == nil:
+						answered.Add(1)
 					case k%100 == 2 && oip.KindOf(err) == oip.Invalid:
 						wrong.Add(1)
-					case err != nil || k%100 == 1 || k%100 == 2:
+					case err != nil || k%100 == 2:
 						failed.Add(1)
+						first.Do(func() { r.First = fmt.Sprint(k%100, ": ", err) })
 					}
 				}
 			})
@@ -174,7 +181,8 @@ func week(n, clients int) (*weekResult, error) {
 		r.Memory.add()
 	}
 	r.Seconds = time.Since(began).Seconds()
-	r.Requests, r.Failed, r.Gone, r.Wrong = asked.Load(), failed.Load(), gone.Load(), wrong.Load()
+	r.Requests, r.Failed, r.Wrong = asked.Load(), failed.Load(), wrong.Load()
+	r.Gone, r.Answered = gone.Load(), answered.Load()
 	return r, errors.Join(x.close(), x.server.Close())
 }
 

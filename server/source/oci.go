@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -35,6 +37,9 @@ type oci struct {
 	repo    *remote.Repository
 	name    string // of the model
 	ref     string // a tag or digest; "" for all versions
+
+	mu    sync.Mutex
+	known map[digest.Digest][]File // of artifacts that were read, while they are asked for
 }
 
 // The annotations that hold the path of a layer's file.
@@ -130,9 +135,9 @@ func (o *oci) Files(ctx context.Context, model string) ([]File, error) {
 		numbers = append(numbers, n)
 	}
 	slices.Sort(numbers)
-	all := map[string]File{}
+	all, known := map[string]File{}, map[digest.Digest][]File{}
 	for _, n := range numbers { // the newest last, whose files beside the versions stay
-		layers, err := o.artifact(ctx, refs[n])
+		layers, err := o.artifact(ctx, refs[n], known)
 		if err != nil {
 			return nil, fmt.Errorf("%s, tag or digest %s: %w", o.address, refs[n], err)
 		}
@@ -144,6 +149,9 @@ func (o *oci) Files(ctx context.Context, model string) ([]File, error) {
 	for _, f := range all {
 		list = append(list, f)
 	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.known = known
 	return list, nil
 }
 
@@ -159,36 +167,58 @@ func versionOf(n int64, ref string) int64 {
 	return 1
 }
 
-// artifact are the files of one.
-func (o *oci) artifact(ctx context.Context, ref string) ([]File, error) {
+// artifact are the files of one, which are noted in known. Its manifest is read once: what a tag is
+// now is asked by HEAD, which registries do not count as a pull, and of a digest nothing is asked.
+func (o *oci) artifact(ctx context.Context, ref string, known map[digest.Digest][]File) (
+	list []File, err error) {
+	of := digest.Digest(ref)
+	if of.Validate() != nil {
+		desc, err := o.repo.Resolve(ctx, ref)
+		if errors.Is(err, errdef.ErrNotFound) {
+			return nil, o.failed(err)
+		}
+		of = desc.Digest // "" of a registry that does not say it
+	}
+	o.mu.Lock()
+	list = o.known[of]
+	o.mu.Unlock()
+	if list == nil {
+		of, list, err = o.manifest(ctx, cmp.Or(of.String(), ref))
+	}
+	known[of] = list
+	return list, err
+}
+
+// manifest is the digest of one, and the files that it names.
+func (o *oci) manifest(ctx context.Context, ref string) (of digest.Digest, list []File, err error) {
 	desc, body, err := o.repo.FetchReference(ctx, ref)
 	if err != nil {
-		return nil, o.failed(err)
+		return "", nil, o.failed(err)
 	}
 	defer body.Close()
 	if desc.Size > mostManifest {
-		return nil, fmt.Errorf("%w: a manifest of %d bytes", ErrLayout, desc.Size)
+		return "", nil, fmt.Errorf("%w: a manifest of %d bytes", ErrLayout, desc.Size)
 	}
 	text, err := content.ReadAll(body, desc) // which holds it against its digest
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	var m ocispec.Manifest
 	if err := json.Unmarshal(text, &m); err != nil {
-		return nil, fmt.Errorf("%w: its manifest: %w", ErrLayout, err)
+		return "", nil, fmt.Errorf("%w: its manifest: %w", ErrLayout, err)
 	}
 	if len(m.Layers) == 0 {
-		return nil, fmt.Errorf("%w: its manifest (%.100s) has no layers", ErrLayout, desc.MediaType)
+		return "", nil, fmt.Errorf("%w: its manifest (%.100s) has no layers", ErrLayout,
+			desc.MediaType)
 	}
-	var list []File
 	for _, l := range m.Layers {
 		f, err := o.file(&l)
 		if err != nil {
-			return nil, err
+			return "", nil, err
 		}
 		list = append(list, f)
 	}
-	return list, nil
+	return desc.Digest, list, nil
 }
 
 // file is that of a layer.

@@ -19,6 +19,9 @@ import (
 type shelves struct {
 	tags  map[string][]byte // manifests
 	blobs map[string]string
+	reads int  // of manifests
+	asked int  // about manifests, reads included
+	mute  bool // it does not say their digests
 }
 
 func digestOf(text string) string { return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(text))) }
@@ -66,8 +69,14 @@ func (g *shelves) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		slices.Sort(list)
 		_ = json.NewEncoder(w).Encode(map[string]any{"name": "team/net", "tags": list})
 	case kind == "manifests" && g.tags[name] != nil:
+		g.asked++
+		if r.Method == http.MethodGet {
+			g.reads++
+		}
 		w.Header().Set("Content-Type", "application/vnd.oci.image.manifest.v1+json")
-		w.Header().Set("Docker-Content-Digest", digestOf(string(g.tags[name])))
+		if !g.mute {
+			w.Header().Set("Docker-Content-Digest", digestOf(string(g.tags[name])))
+		}
 		_, _ = w.Write(g.tags[name])
 	case kind == "blobs" && g.blobs[name] != "":
 		_, _ = io.WriteString(w, g.blobs[name])
@@ -135,6 +144,37 @@ func TestArtifacts(t *testing.T) {
 	}
 }
 
+// TestManifestsAreReadOnce: a registry that is looked at again is asked what its tags are, and for
+// manifests only that are new; of a digest it is asked nothing. One that does not say digests is
+// read.
+func TestManifestsAreReadOnce(t *testing.T) {
+	g := newShelves()
+	g.push("1", map[string]string{"model.onnx": "one"}, nil)
+	g.push("2", map[string]string{"model.onnx": "two"}, nil)
+	all := board(t, g, "")
+	fixed := board(t, g, "@"+digestOf(string(g.tags["1"])))
+	look := func(what string, r Remote, files, asked, reads int) {
+		t.Helper()
+		g.asked, g.reads = 0, 0
+		list, err := r.Files(t.Context(), "net")
+		if err != nil || len(list) != files || g.asked != asked || g.reads != reads {
+			t.Errorf("%s: %v, %v; asked %d times, read %d; want %d files, %d, %d", what, list, err,
+				g.asked, g.reads, files, asked, reads)
+		}
+	}
+	look("first", all, 2, 4, 2)
+	look("again", all, 2, 2, 0)
+	g.push("2", map[string]string{"model.onnx": "another", "config.pbtxt": "c"}, nil)
+	look("one is another", all, 3, 3, 1)
+	look("and stays", all, 3, 2, 0)
+	delete(g.tags, "1")
+	look("one is gone", all, 2, 1, 0)
+	look("by digest", fixed, 1, 1, 1)
+	look("by digest again", fixed, 1, 0, 0)
+	g.mute = true
+	look("without digests", all, 2, 2, 1)
+}
+
 // TestBadArtifacts: what is no model, or not what its digest says, is refused.
 func TestBadArtifacts(t *testing.T) {
 	g := newShelves()
@@ -143,7 +183,7 @@ func TestBadArtifacts(t *testing.T) {
 	g.push("packed", map[string]string{"1": "x"}, map[string]string{unpackOfOras: "true"})
 	g.push("untitled", map[string]string{"": "x"}, nil)
 	g.push("empty", nil, nil)
-	g.tags["text"] = []byte("no JSON")
+	g.tags["text"], g.tags[digestOf("no JSON")] = []byte("no JSON"), []byte("no JSON")
 	for _, tag := range []string{"outside", "hidden", "packed", "untitled", "empty", "text"} {
 		if _, err := board(t, g, ":"+tag).Files(t.Context(), "net"); !errors.Is(err, ErrLayout) {
 			t.Errorf("%s: %v", tag, err)
