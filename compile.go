@@ -217,7 +217,7 @@ func (m *model) load(ctx context.Context, v *variant, c *cache.Compiled, w wante
 		v.session.Close()
 		return err
 	}
-	if m.compiled == 1 && c.Fresh() {
+	if (m.compiled == 1 || v.bounded) && c.Fresh() {
 		v.fresh = c
 	}
 	return nil

@@ -21,8 +21,9 @@ var ErrBare = errors.New("constants without contents")
 // Restore makes a plan again, without running the passes. g is the Graph of a Plan that [Compile]
 // made with these options. Constants that Absorbed lists for that plan may lack their contents,
 // which are then only in its packed weights; the restored plan cannot Pack. Restore fails with
-// [ErrBare] when another constant lacks its contents, with the errors of Compile, and early with
-// the context's error. Whether the two plans are the same, [Plan.Fingerprint] tells.
+// [ErrBare] when another constant lacks its contents, with [ErrArena] where the graph, as it is,
+// takes more than the bound of the options, with the errors of Compile, and early with the
+// context's error. Whether the two plans are the same, [Plan.Fingerprint] tells.
 func Restore(ctx context.Context, g *graph.Graph, o Options) (*Plan, error) {
 	return fault.Value(func() (*Plan, error) { return restore(ctx, g, o) })
 }
@@ -38,6 +39,9 @@ func restore(ctx context.Context, g *graph.Graph, o Options) (*Plan, error) {
 	p, err := compile(ctx, g, o, false)
 	if err != nil {
 		return nil, err
+	}
+	if most := o.MostArena; most > 0 && p.ArenaBytes > most {
+		return nil, fmt.Errorf("graph %q: %w: %d bytes of %d", g.Name, ErrArena, p.ArenaBytes, most)
 	}
 	absorbed := p.Absorbed()
 	for _, v := range g.Constants() {

@@ -70,22 +70,18 @@ func (m *Model) Find(ctx context.Context, o plan.Options) *Compiled {
 	return c
 }
 
-// Within is a plan like that of c for which one session needs at most so many bytes, made now,
-// where there is one; else c, which whoever loads it refuses with what it needs.
+// Within is a plan like that of c for which one session needs at most so many bytes, from the cache
+// or made now, where there is one; else c, which whoever loads it refuses with what it needs.
 func (c *Compiled) Within(ctx context.Context, most int64) *Compiled {
 	o := c.Options
 	if !c.Plan.Smaller(&o, most) {
 		return c
 	}
-	src, err := c.model.Source()
+	smaller, err := c.model.Compile(ctx, o)
 	if err != nil {
 		return c
 	}
-	p, err := plan.Compile(ctx, src.Graph, o)
-	if err != nil {
-		return c
-	}
-	return &Compiled{Plan: p, Options: o, model: c.model}
+	return smaller
 }
 
 // find loads the entry of the model's content. It removes an entry that is of no use, but not one

@@ -44,6 +44,9 @@ func (c *Cache) settingKey(files []fileID, o plan.Options) key {
 	for _, name := range slices.Sorted(maps.Keys(o.Shapes)) {
 		lines = append(lines, fmt.Sprintf("%q %d", name, o.Shapes[name]))
 	}
+	if o.MostArena > 0 { // what steps need beside values, which the bound counts, goes by threads
+		lines = append(lines, fmt.Sprintf("arena %d, threads %d", o.MostArena, o.Threads))
+	}
 	return keyOf(lines...)
 }
 
@@ -62,11 +65,10 @@ func (c *Cache) recordFile(path string) string {
 }
 
 // keeps reports whether plans made with these options are kept: not those for tests and dumps,
-// which are more than a graph and its weights, nor those without a target, nor those with a state,
-// nor those under a bound, which with another number of threads take other memory.
+// which are more than a graph and its weights, nor those without a target, nor those with a state.
 func keeps(o plan.Options) bool {
 	p := o.Passes
-	return o.Target != nil && o.Placement == 0 && o.State == nil && o.MostArena == 0 &&
+	return o.Target != nil && o.Placement == 0 && o.State == nil &&
 		p.StopAfter == 0 && p.Dump == nil && !p.Check
 }
 
