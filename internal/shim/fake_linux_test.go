@@ -111,9 +111,10 @@ func TestProgramsOnTheFakeDriver(t *testing.T) {
 		{"threads", "64", "10"}, {"fork_storm", "20", "4"}, {"long_kernel", "0.5"}, {"future"},
 		{"ipc"}, {"train", "1", "250", "64"}, {"waits", "value", "50", "4"},
 		{"waits", "receive", "50"}, {"waits", "threads", "50"}, {"waits", "callback", "50"},
+		{"contents"}, {"copies"},
 	} {
 		onProfiles(t, strings.Join(c, " "), func(t *testing.T, profile string) {
-			w := newWarden(t, 4<<30, 2*time.Millisecond)
+			w := newWarden(t, 12<<30, 2*time.Millisecond)
 			w.gate(true)
 			stop := churnGate(w)
 			defer close(stop)

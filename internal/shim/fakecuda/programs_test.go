@@ -154,7 +154,8 @@ func TestPrograms(t *testing.T) {
 				}
 			}
 			for _, line := range []string{
-				"semantics", "contents", "random 1 " + b.random + " 60000", "threads 64 4",
+				"semantics", "contents", "copies", "random 1 " + b.random + " 60000",
+				"threads 64 4",
 				"alloc_storm 20000 64 1",
 				"alloc_storm 20000 4096 2 8",
 				"fork_storm 9",
@@ -172,6 +173,11 @@ func TestPrograms(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Copies between devices move what each has.
+func TestCopiesBetweenDevices(t *testing.T) {
+	newDevice(t, driver(t), "WEIR_FAKE_GPUS=2").run("copies", "1")
 }
 
 func TestAllocations(t *testing.T) {

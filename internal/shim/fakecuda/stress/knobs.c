@@ -6,7 +6,9 @@
 // second_us, the time of a function's first and second launch; code, bytes that the first takes;
 // stack, those of stacks of 2 KiB a thread; fifo, those of a buffer of 3 MiB for printf; waited,
 // whether a kernel had ended when an allocation was freed; loaded_late, whether one had when
-// another function was launched first; record_us, device time of a record; put_us, query_us and
+// another function was launched first; pageable_waited, whether one had when an asynchronous copy
+// behind it, to memory that is not pinned, had returned; within_waited, the same of a synchronous
+// copy within the device; record_us, device time of a record; put_us, query_us and
 // elapsed_us, the calling thread's time of a record, a query and a difference of events;
 // blocked_us, of a wait for a kernel of 1 us by a blocking event; teardown_us; left, bytes that are
 // held at the end.
@@ -110,6 +112,25 @@ static bool loaded_late(CUfunction f, CUfunction first) {
 	return over;
 }
 
+// copied tells whether the kernel before a copy was over when the call of the copy had returned.
+static bool copied(CUfunction f, bool to_host) {
+	static uint32_t host;
+	CUdeviceptr p = allocate(8);
+	CUevent e;
+	CHECK(CU(cuEventCreate)(&e, 0));
+	launch(f, 50000);
+	CHECK(CU(cuEventRecord)(e, NULL));
+	if (to_host)
+		CHECK(CU(cuMemcpyDtoHAsync_v2)(&host, p, 4, NULL));
+	else
+		CHECK(CU(cuMemcpyDtoD_v2)(p + 4, p, 4));
+	bool over = CU(cuEventQuery)(e) == CUDA_SUCCESS;
+	CHECK(CU(cuCtxSynchronize)());
+	CHECK(CU(cuEventDestroy_v2)(e));
+	CHECK(CU(cuMemFree_v2)(p));
+	return over;
+}
+
 int main(void) {
 	CUcontext c;
 	CUmodule m;
@@ -142,6 +163,8 @@ int main(void) {
 	CHECK(CU(cuMemFree_v2)(large));
 	CHECK(CU(cuCtxSynchronize)());
 	printf(",\"loaded_late\":%s", loaded_late(f, other) ? "true" : "false");
+	printf(",\"pageable_waited\":%s", copied(f, true) ? "true" : "false");
+	printf(",\"within_waited\":%s", copied(f, false) ? "true" : "false");
 	printf(",\"record_us\":%.3f", record_us());
 	calls(f);
 	double start = now_us();
