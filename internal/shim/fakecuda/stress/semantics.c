@@ -443,15 +443,19 @@ static void fault(void) {
 	CUstream s, other = stream(CU_STREAM_NON_BLOCKING, 0);
 	CUdeviceptr p;
 	CUevent e;
+	uint32_t *go; // without it the first kernel may have failed before the second is launched
 	CHECK(CU(cuCtxCreate_v2)(&c, 0, 0));
+	CHECK(CU(cuMemHostAlloc)((void **)&go, 4096, 0));
 	CHECK(CU(cuModuleLoadData)(&m, "kernel bad us=100 fault\n"));
 	CHECK(CU(cuModuleGetFunction)(&bad, m, "bad"));
 	s = stream(CU_STREAM_NON_BLOCKING, 0);
 	CHECK(CU(cuEventCreate)(&e, CU_EVENT_DEFAULT));
 	GIVES(CU(cuEventRecord)(e, other), CUDA_ERROR_INVALID_HANDLE); // of another context
 	CHECK(CU(cuMemAlloc_v2)(&p, 64));
+	CHECK(CU(cuStreamWaitValue32_v2)(s, (CUdeviceptr)(uintptr_t)go, 1, 0));
 	CHECK(CU(cuLaunchKernel)(bad, 1, 1, 1, 32, 1, 1, 0, s, NULL, NULL));
 	CHECK(CU(cuLaunchKernel)(bad, 1, 1, 1, 32, 1, 1, 0, s, NULL, NULL));
+	__atomic_store_n(go, 1, __ATOMIC_RELEASE);
 	CUresult synchronized = CU(cuStreamSynchronize)(s);
 	HOLD(synchronized == CUDA_ERROR_ILLEGAL_ADDRESS);
 	GIVES(CU(cuLaunchKernel)(bad, 1, 1, 1, 32, 1, 1, 0, s, NULL, NULL), CUDA_ERROR_ILLEGAL_ADDRESS);
