@@ -144,8 +144,10 @@ type JobResult struct {
 	// back, and what of its memory was never given to others
 	Evictions   int64 `json:"evictions,omitempty"`
 	WeightBytes int64 `json:"weight_bytes,omitempty"`
-	// what of its weights the job has together with others: they are on the device once
+	// what of its weights the job has together with others, which are on the device once, and what
+	// these are called: the same for all who have them
 	SharedBytes     int64   `json:"shared_bytes,omitempty"`
+	SharedWeights   string  `json:"shared_weights,omitempty"`
 	Resident        float64 `json:"resident,omitempty"`
 	ReturnedBytes   int64   `json:"returned_bytes,omitempty"`
 	MemoryKeptBytes int64   `json:"memory_kept_bytes,omitempty"`

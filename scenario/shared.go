@@ -85,7 +85,7 @@ func (s *stage) join(ctx context.Context, t *tenant, o *engine.Options) error {
 	}
 	shared := use.Weights().(commonWeights)
 	t.use, t.free = use, use.Leave
-	t.result.SharedBytes = p.plan.PackedBytes
+	t.result.SharedBytes, t.result.SharedWeights = p.plan.PackedBytes, name
 	own := seat.NewElastic(t.admit) // what others hold of what it keeps is waited for
 	o.Quota, o.ArenaQuota = use.Quota(), own.Arenas()
 	o.Like, o.OneModel = shared.session, true

@@ -67,6 +67,12 @@ func TestJobsShareWeights(t *testing.T) {
 					j.Status, j.Error, j.Iterations, j)
 			}
 		}
+		weights, _ := Weights(res.Jobs)
+		if held := Held(res.Jobs); res.Jobs[0].SharedWeights == "" || held != int64(s.Memory) ||
+			elastic && weights != packed {
+			t.Errorf("elastic %v: %d bytes of %q, and %d of weights, want %d and %d", elastic, held,
+				res.Jobs[0].SharedWeights, weights, s.Memory, packed)
+		}
 		s.Memory = 0
 		s.Jobs[0].Shapes = map[string]feed.Shape{"image": {2, 1, 8, 8}}
 		if res := run1(t, s, o); res.Jobs[0].SharedBytes != 0 || res.Jobs[1].SharedBytes != packed {

@@ -3,6 +3,7 @@ package scenario
 import (
 	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -130,6 +131,36 @@ func (j *JobResult) MeanResidency(from, to time.Duration) float64 {
 		return 1
 	}
 	return min(1, sum/float64(to-from))
+}
+
+// Weights adds up the weights of jobs that others may have the room of, and what came back of them.
+// Those that several of the jobs have together count once.
+func Weights(jobs []JobResult) (bytes, returned int64) {
+	for i := range jobs {
+		if j := &jobs[i]; !sharedBefore(jobs, i) {
+			bytes, returned = bytes+j.WeightBytes, returned+j.ReturnedBytes
+		}
+	}
+	return bytes, returned
+}
+
+// Held adds up the most memory that each of the jobs held. Weights that several of them have
+// together count once.
+func Held(jobs []JobResult) (bytes int64) {
+	for i := range jobs {
+		if bytes += jobs[i].MemoryPeakBytes; sharedBefore(jobs, i) {
+			bytes -= jobs[i].SharedBytes
+		}
+	}
+	return bytes
+}
+
+// sharedBefore reports whether one of the jobs before has the weights of job i together with it.
+func sharedBefore(jobs []JobResult, i int) bool {
+	name := jobs[i].SharedWeights
+	return name != "" && slices.ContainsFunc(jobs[:i], func(j JobResult) bool {
+		return j.SharedWeights == name
+	})
 }
 
 // reportMemory tells what became of a job's memory that others may have in turn.

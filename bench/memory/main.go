@@ -221,10 +221,10 @@ func (r *results) zipf(rounds int, d time.Duration) error {
 func served(res *scenario.Result) (z zipfRound) {
 	for i := range res.Jobs {
 		j := &res.Jobs[i]
-		z.Weights, z.Returned = z.Weights+j.WeightBytes, z.Returned+j.ReturnedBytes
 		z.Requests, z.Hits = z.Requests+j.Iterations, z.Hits+j.Iterations-j.Missed
 		z.Worst = max(z.Worst, j.Latency.P99)
 	}
+	z.Weights, z.Returned = scenario.Weights(res.Jobs)
 	z.HitRate = float64(z.Hits) / float64(max(1, z.Requests))
 	return z
 }

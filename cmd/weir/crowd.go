@@ -82,11 +82,12 @@ func byZipf(jobs []scenario.Job) {
 
 // crowdNotes say what to look at.
 func crowdNotes(res *scenario.Result) []string {
-	var weights, missed, requests int64
+	var missed, requests int64
 	for i := range res.Jobs {
 		j := &res.Jobs[i]
-		weights, missed, requests = weights+j.WeightBytes, missed+j.Missed, requests+j.Iterations
+		missed, requests = missed+j.Missed, requests+j.Iterations
 	}
+	weights, _ := scenario.Weights(res.Jobs)
 	notes := []string{fmt.Sprintf("The weights of the %d models are %s together. %d of %d "+
 		"requests came for a model that was away in whole or in part.", len(res.Jobs),
 		share.Bytes(weights).About(), missed, requests)}

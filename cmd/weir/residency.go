@@ -32,12 +32,12 @@ func printResidency(w io.Writer, phases []scenario.Phase) {
 
 // switchesHeading says how often weights came back in a phase.
 func switchesHeading(p *scenario.Phase) string {
-	var weights, returned, requests, missed int64
+	var requests, missed int64
 	for i := range p.Jobs {
 		j := &p.Jobs[i]
-		weights, returned = weights+j.WeightBytes, returned+j.ReturnedBytes
 		requests, missed = requests+j.Iterations, missed+j.Missed
 	}
+	weights, returned := scenario.Weights(p.Jobs)
 	return fmt.Sprintf("%s: weights of %s, %d of %d requests found some away, %s came back",
 		phaseName(p), terminal.Size(weights), missed, requests, terminal.Size(returned))
 }

@@ -27,15 +27,21 @@ func TestResidencyTable(t *testing.T) {
 				ReturnedBytes: 80 << 20,
 				MissedLatency: scenario.Latency{P50: 30}, Residency: at(1, 0, 0.5, 0.5)},
 			{Name: "b", WeightBytes: 8 << 20, MemoryKeptBytes: 2 << 20, Residency: at(0, 0.1, 1)},
+			{Name: "c", WeightBytes: 4 << 20, ReturnedBytes: 4 << 20, SharedWeights: "of d"},
+			{Name: "d", WeightBytes: 4 << 20, ReturnedBytes: 4 << 20, SharedWeights: "of d"},
 			{Name: "all of it stays", Iterations: 3},
 		}}
 	want := `
 on the device when                                    weights   kept  on device  evicted  requests  ` +
 		`found away  p50 ms  away p50 ms
-weir, policy fair: weights of 48 MiB, 3 of 12 requests found some away, 80 MiB came back
+weir, policy fair: weights of 52 MiB, 3 of 12 requests found some away, 84 MiB came back
   a                 ████████········▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒   40 MiB  1 MiB       50 %        2         9  ` +
 		`         3    2.00         30.0
   b                 ········░░░░░░░░████████████████    8 MiB  2 MiB        0 %        0         0  ` +
+		`         0
+  c                 ████████████████████████████████    4 MiB    0 B        0 %        0         0  ` +
+		`         0
+  d                 ████████████████████████████████    4 MiB    0 B        0 %        0         0  ` +
 		`         0
 `
 	var b bytes.Buffer
@@ -44,7 +50,7 @@ weir, policy fair: weights of 48 MiB, 3 of 12 requests found some away, 80 MiB c
 		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
 	}
 	b.Reset()
-	printResidency(&b, []scenario.Phase{{Jobs: p.Jobs[2:]}})
+	printResidency(&b, []scenario.Phase{{Jobs: p.Jobs[4:]}})
 	if b.Len() > 0 {
 		t.Errorf("a phase in which all stays says %q", b.String())
 	}

@@ -92,7 +92,9 @@ func jobRow(p *scenario.Phase, j *scenario.JobResult) []string {
 		row[5] = fmt.Sprintf("%.0f %%", 100*j.IterationsPerS/j.SoloPerS)
 	}
 	row[6], row[7] = figure(j.Latency.P50), figure(j.Latency.P99)
-	row[8] = terminal.Size(j.MemoryPeakBytes)
+	if row[8] = terminal.Size(j.MemoryPeakBytes); j.SharedBytes > 0 {
+		row[8] += ", " + terminal.Size(j.SharedBytes) + " shared"
+	}
 	return row
 }
 

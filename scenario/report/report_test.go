@@ -326,3 +326,21 @@ func TestResidency(t *testing.T) {
 		t.Errorf("bars %+v", bars)
 	}
 }
+
+// TestSharedWeights: what jobs have of their weights together stands beside what each held, and
+// counts once for their class.
+func TestSharedWeights(t *testing.T) {
+	r := many(2)
+	for i := range r.Phase.Jobs {
+		j := &r.Phase.Jobs[i]
+		j.Class, j.MemoryPeakBytes, j.SharedBytes, j.SharedWeights = 0, 3<<20, 2<<20, "of m"
+	}
+	if c := classRow(&r.Phase, 0); c.Cells[len(c.Cells)-1] != "4.0" {
+		t.Errorf("the class held %v MiB, want 4.0", c.Cells[len(c.Cells)-1])
+	}
+	jobs := jobTable(&r.Phase)
+	at := slices.Index(jobs.Heads, "of it shared MiB") - 1
+	if at < 1 || jobs.Rows[0].Cells[at] != "2.0" || jobs.Rows[0].Cells[at-1] != "3.0" {
+		t.Errorf("of %v a job has %v", jobs.Heads, jobs.Rows[0].Cells)
+	}
+}

@@ -94,7 +94,7 @@ func askedTable(r *scenario.Result) page.Table {
 func jobTable(p *scenario.Phase) page.Table {
 	t := page.Table{Caption: Name(*p) + ": by job", Quiet: true, Heads: []string{"job",
 		"device time", "share error, points", "per second", "of alone", "p50 ms", "p99 ms",
-		"memory MiB", "on device", "evicted", "found away", "away p50 ms"}}
+		"memory MiB", "of it shared MiB", "on device", "evicted", "found away", "away p50 ms"}}
 	together := p.Mode != scenario.Solo
 	for i := range p.Jobs {
 		j := &p.Jobs[i]
@@ -109,7 +109,7 @@ func jobTable(p *scenario.Phase) page.Table {
 			number(together && j.SoloPerS > 0, "%.0f %%", 100*j.IterationsPerS/j.SoloPerS),
 			number(j.Latency.Max > 0, "%.2f", j.Latency.P50), // nothing without an answer
 			number(j.Latency.Max > 0, "%.2f", j.Latency.P99), mib(j.MemoryPeakBytes),
-			number(j.WeightBytes > 0, "%.0f %%", 100*j.Resident),
+			mib(j.SharedBytes), number(j.WeightBytes > 0, "%.0f %%", 100*j.Resident),
 			number(j.Evictions > 0, "%.0f", float64(j.Evictions)),
 			number(j.Missed > 0, "%.0f", float64(j.Missed)),
 			number(j.Missed > 0, "%.2f", j.MissedLatency.P50)}})
@@ -137,7 +137,7 @@ func classTable(p *scenario.Phase) page.Table {
 func classRow(p *scenario.Phase, c share.Class) page.Row {
 	jobs, failed := 0, 0
 	device, perS, slowest, p99 := 0.0, 0.0, 0.0, 0.0
-	bytes := int64(0)
+	var held []scenario.JobResult
 	for i := range p.Jobs {
 		j := &p.Jobs[i]
 		if j.Class != c {
@@ -149,7 +149,7 @@ func classRow(p *scenario.Phase, c share.Class) page.Row {
 			continue
 		}
 		device, perS, p99 = device+j.DeviceShare, perS+j.IterationsPerS, max(p99, j.Latency.P99)
-		bytes += j.MemoryPeakBytes
+		held = append(held, *j)
 		if j.SoloPerS > 0 && (slowest == 0 || j.IterationsPerS/j.SoloPerS < slowest) {
 			slowest = j.IterationsPerS / j.SoloPerS
 		}
@@ -158,5 +158,5 @@ func classRow(p *scenario.Phase, c share.Class) page.Row {
 		number(failed > 0, "%.0f", float64(failed)), number(device > 0, "%.1f %%", 100*device),
 		number(true, "%.1f", perS),
 		number(p.Mode != scenario.Solo && slowest > 0, "%.0f %%", 100*slowest),
-		number(p99 > 0, "%.2f", p99), mib(bytes)}}
+		number(p99 > 0, "%.2f", p99), mib(scenario.Held(held))}}
 }
