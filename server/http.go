@@ -343,6 +343,7 @@ type body struct {
 	began time.Time
 	from  io.Reader
 	n     int64 // bytes that came
+	ended bool  // the last came with the end, where net/http takes the deadline back
 	held  int64 // of the server's bytes for bodies
 }
 
@@ -354,7 +355,9 @@ func (b *body) Read(p []byte) (int, error) {
 	_ = b.to.SetReadDeadline(due(b.began, b.n)) // who has no deadlines is no connection
 	n, err := b.from.Read(p[:min(len(p), step)])
 	b.n += int64(n)
-	if errors.Is(err, os.ErrDeadlineExceeded) {
+	// an end that was known before this deadline was set takes it back no more
+	b.ended = err == io.EOF && n > 0
+	if err != nil && err != io.EOF && errors.Is(err, os.ErrDeadlineExceeded) {
 		err = oip.Faultf(oip.TooSlow, "the body came too slowly, of which %d bytes came: send a "+
 			"part each %v, and %d bytes a second", b.n, patience, pace)
 	}
@@ -403,7 +406,7 @@ func (b *body) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		err = oip.Faultf(oip.TooLarge, "the body is too large: at most %d bytes are taken, also "+
 			"after decompression", limit)
 	}
-	if err == nil {
+	if err == nil && !b.ended {
 		// net/http reads on, to learn that a client is gone, for as long as the answer takes
 		_ = b.to.SetReadDeadline(time.Time{})
 	}
@@ -412,8 +415,11 @@ func (b *body) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 
 // tooLarge reports whether an error is that of a body beyond the limit.
 func tooLarge(err error) bool {
+	if err == nil { // large lies on the heap
+		return false
+	}
 	var large *http.MaxBytesError
-	return err != nil && errors.As(err, &large)
+	return errors.As(err, &large)
 }
 
 // readAll reads to the end, which is expected after so many bytes unless that is negative. Memory

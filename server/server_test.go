@@ -590,23 +590,46 @@ func TestSlowClients(t *testing.T) {
 	})
 }
 
-// TestLongRun: how long a run takes does not end it: the bound on reading is for what is sent.
+// TestLongRun: how long a run takes does not end it: the bound on reading is for what is sent, as a
+// whole, in pieces, compressed or not at all.
 func TestLongRun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		entered, leave := make(chan struct{}, 1), make(chan struct{}, 1)
-		s := begin(t, Options{}, held("hold", entered, leave, nil))
-		on := make(pipes)
-		h := &http.Server{Handler: s, ReadTimeout: time.Minute}
-		go func() { _ = h.Serve(on) }()
-		defer h.Close()
-		c := on.dial(t, announced("hold", len(holdBody), holdBody))
-		<-entered
-		time.Sleep(time.Hour)
-		leave <- struct{}{}
-		if code, text := answered(t, c); code != http.StatusOK {
-			t.Errorf("a run of an hour: %d %s", code, text)
-		}
-	})
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	_, _ = z.Write([]byte(holdBody))
+	_ = z.Close()
+	const head = "POST /v2/models/hold/infer HTTP/1.1\r\nHost: localhost\r\n"
+	for how, sent := range map[string]string{
+		"whole": announced("hold", len(holdBody), holdBody),
+		"chunked": fmt.Sprintf("%sTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", head,
+			len(holdBody), holdBody),
+		"compressed": fmt.Sprintf("%sContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s", head,
+			packed.Len(), &packed),
+		"empty": head + headerLength + ": 0\r\nContent-Length: 0\r\n\r\n",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			entered, leave := make(chan struct{}, 1), make(chan struct{}, 1)
+			s := begin(t, Options{}, held("hold", entered, leave, nil))
+			on := make(pipes)
+			gone := make(chan error, 1)
+			h := &http.Server{ReadTimeout: time.Minute, Handler: http.HandlerFunc(func(
+				w http.ResponseWriter, r *http.Request) {
+				s.ServeHTTP(w, r)
+				gone <- r.Context().Err()
+			})}
+			go func() { _ = h.Serve(on) }()
+			defer h.Close()
+			c := on.dial(t, sent)
+			<-entered
+			time.Sleep(time.Hour)
+			leave <- struct{}{}
+			if code, text := answered(t, c); code != http.StatusOK {
+				t.Errorf("a run of an hour, sent %s: %d %s", how, code, text)
+			}
+			if err := <-gone; err != nil {
+				t.Errorf("a client that waits, sent %s, is taken for gone: %v", how, err)
+			}
+		})
+	}
 }
 
 // TestBodies: bodies have bounded memory, which grows with what came and not with what was

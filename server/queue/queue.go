@@ -300,7 +300,7 @@ func (q *Queue[T]) decide() { q.decideFor(nil) }
 func (q *Queue[T]) decideFor(t *ticket[T]) *batch[T] {
 	before := q.next
 	q.choose()
-	if t != nil {
+	if t != nil && !t.over {
 		if b := q.take(t); b != nil {
 			return b
 		}
