@@ -150,6 +150,25 @@ func TestSharedMemoryRefused(t *testing.T) {
 	}
 }
 
+// TestSharedMemoryTogether: inputs that are small enough each and too large together are refused as
+// such, and not for a want of memory that would pass.
+func TestSharedMemoryTogether(t *testing.T) {
+	s := begin(t, Options{Memory: "/", Bodies: 4096}, pairSource)
+	_, key := sharedFile(t, 4096)
+	if err := s.RegisterMemory(t.Context(), shm.Info{Name: "r", Key: key, Size: 4096}); err != nil {
+		t.Fatal(err)
+	}
+	r := &oip.Request{}
+	for _, name := range []string{"x", "s"} {
+		r.Inputs = append(r.Inputs, oip.Input{Name: name,
+			Region: &oip.Region{Name: "r", Size: 2400},
+			Tensor: &tensor.Tensor{DType: tensor.Int32, Shape: []int{600}}})
+	}
+	if _, err := s.Infer(t.Context(), "pair", "", r); oip.KindOf(err) != oip.TooLarge {
+		t.Error(err)
+	}
+}
+
 // TestSharedMemoryOff: who does not ask for it has none.
 func TestSharedMemoryOff(t *testing.T) {
 	s := begin(t, Options{}, pairSource)

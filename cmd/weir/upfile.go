@@ -64,8 +64,10 @@ var fileKeys = []fileKey{
 type upFile struct {
 	path  string
 	given map[string]bool // flags of the command line, which the file does not change
-	mu    sync.Mutex
-	file  *config.File // of its last reading that was taken over
+	// memory is what models have in turn, 0 where each has its own
+	memory lib.Bytes
+	mu     sync.Mutex
+	file   *config.File // of its last reading that was taken over
 }
 
 func (f *upFile) add(c *cobra.Command) {
@@ -119,10 +121,17 @@ func (f *upFile) set(c *cobra.Command) error {
 	return nil
 }
 
-// keeps refuses models that are to keep memory where none is given up.
+// keeps refuses models that are to keep memory where none is given up, in the file and in those
+// that come after it.
 func (f *upFile) keeps(memory lib.Bytes) error {
-	for _, m := range f.file.Models {
-		if m.Share.Keep > 0 && memory == 0 {
+	f.memory = memory
+	return f.kept(f.file)
+}
+
+// kept is keeps for another file.
+func (f *upFile) kept(file *config.File) error {
+	for _, m := range file.Models {
+		if m.Share.Keep > 0 && f.memory == 0 {
 			return fmt.Errorf("--config %s: model %s: keep: without device.memory every model "+
 				"keeps all of its memory: leave it out, or give device.memory", f.path, m.Name)
 		}
@@ -170,6 +179,9 @@ func (f *upFile) follow(s *server.Server) error {
 	if len(fixed) > 0 {
 		return fmt.Errorf("--config %s: %s changed: %w", f.path, strings.Join(fixed, ", "),
 			errRestart)
+	}
+	if err := f.kept(next); err != nil {
+		return err
 	}
 	list := f.changes(next)
 	// models that come to be known meanwhile find their shares in it

@@ -131,6 +131,7 @@ func TestFollow(t *testing.T) {
 		{"policy: [", "did not find", "priority", 0.2, 0.7},
 		{"policy: nosuch", "nosuch", "priority", 0.2, 0.7},
 		{"policy: fair\nlisten: {http: x}", "listen.http changed: only", "priority", 0.2, 0.7},
+		{"models: [{name: a, share: {keep: 1MiB}}]", "give device.memory", "priority", 0.2, 0.7},
 		{"policy: priority", "", "priority", 0, 0},
 		{"models: [{name: a, share: {compute: 1}}]", "", "fair", 1, 0},
 	} {
@@ -161,6 +162,50 @@ func TestFollow(t *testing.T) {
 		if _, a, _ := now(); a != step.a {
 			t.Errorf("%q: loaded again, a has %v, want %v", step.text, a, step.a)
 		}
+	}
+}
+
+// TestFollowGiven: a policy that the command line names stays, whatever the file says of it.
+func TestFollowGiven(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "weir.yaml")
+	f := &upFile{path: path, file: &config.File{}, given: map[string]bool{"policy": true}}
+	s, err := server.New(server.Options{Log: slog.New(slog.DiscardHandler), Terms: f.share,
+		Host: lib.HostOptions{Policy: "fair"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	write(t, path, "policy: priority")
+	if err := f.follow(s); err != nil || s.Status().Policy != "fair" {
+		t.Errorf("policy %s, %v", s.Status().Policy, err)
+	}
+}
+
+// TestFollowMemory: a cap that grows has the room of one that shrinks, whichever model is named
+// first.
+func TestFollowMemory(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "weir.yaml")
+	f := &upFile{path: path, file: &config.File{Models: []config.Model{
+		{Name: "a", Share: share.Share{Memory: 20 * share.MiB}},
+		{Name: "b", Share: share.Share{Memory: 40 * share.MiB}}}}}
+	s, err := server.New(server.Options{Log: slog.New(slog.DiscardHandler), Terms: f.share,
+		Host: lib.HostOptions{Memory: 64 * share.MiB}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var list []server.Source
+	for _, name := range []string{"a", "b"} {
+		list = append(list, server.Source{Name: name, Version: 1, Open: func() (*lib.Model, error) {
+			return lib.Load(digits.Model)
+		}})
+	}
+	if err := s.LoadAll(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, "models: [{name: a, share: {memory: 40MiB}}, {name: b, share: {memory: 20MiB}}]")
+	if err := f.follow(s); err != nil {
+		t.Error(err)
 	}
 }
 

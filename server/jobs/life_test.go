@@ -31,9 +31,9 @@ type doubler struct {
 	before func(v float32)
 }
 
-// source is the model under a name and version.
-func (d *doubler) source(name string, version int64) server.Source {
-	o := weir.Operator{Domain: "test", Name: "Double", Inputs: 1, Random: true,
+// operator is that of the model.
+func (d *doubler) operator() weir.Operator {
+	return weir.Operator{Domain: "test", Name: "Double", Inputs: 1, Random: true,
 		Eval: func(c *op.Eval) error {
 			x := tensor.As[float32](c.In[0])
 			y, err := c.Output(0, tensor.Float32, c.In[0].Shape)
@@ -51,6 +51,10 @@ func (d *doubler) source(name string, version int64) server.Source {
 			}
 			return nil
 		}}
+}
+
+// source is the model under a name and version.
+func (d *doubler) source(name string, version int64) server.Source {
 	return server.Source{Name: name, Version: version, Open: func() (*weir.Model, error) {
 		return model(`graph "double" {
 		  opset "" 17
@@ -58,7 +62,7 @@ func (d *doubler) source(name string, version int64) server.Source {
 		  input %x: float32[N]
 		  %y: float32[N] = test:Double@1 (%x)
 		  output %y
-		}`, weir.WithOperators(o))
+		}`, weir.WithOperators(d.operator()))
 	}}
 }
 

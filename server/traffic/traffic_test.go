@@ -61,9 +61,17 @@ func TestClientIsLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &run{plan: constant(), ask: func(context.Context) error { return nil },
 			kind: always("?"), began: time.Now(), errors: map[string]uint64{}}
+		var until time.Time
+		r.ask = func(ctx context.Context) error {
+			until, _ = ctx.Deadline()
+			return nil
+		}
 		slots := make(chan struct{}, 1)
 		time.Sleep(time.Second) // nobody sent it when it was due
 		r.due(t.Context(), slots, 900*time.Millisecond)
+		if d := until.Sub(r.began); d != 900*time.Millisecond+r.plan.Timeout {
+			t.Errorf("it is given up after %v", d)
+		}
 		got := r.result()
 		if !got.Disturbed || got.Late.P50 != 100 || got.Latency.P50 != 100 {
 			t.Errorf("got %+v", got)
@@ -133,6 +141,27 @@ func TestClosed(t *testing.T) {
 		if err != nil || r.Answered != 400 || !near(r.PerSecond, 40) || r.Latency.Max != 100 ||
 			r.Late != (Times{}) || r.Disturbed {
 			t.Errorf("got %+v, %v", r, err)
+		}
+	})
+}
+
+// TestNothingAnswers: the time in which nothing was answered counts.
+func TestNothingAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		first := true
+		r, err := Run(ctx, Plan{Clients: 1, Duration: time.Hour, Timeout: time.Hour},
+			func(ctx context.Context) error {
+				if first {
+					first = false
+					return nil
+				}
+				<-ctx.Done()
+				return ctx.Err()
+			}, always("?"))
+		if err != nil || r.Answered != 1 || r.Seconds != 2 || r.PerSecond != 0.5 {
+			t.Errorf("%+v, %v", r, err)
 		}
 	})
 }

@@ -183,7 +183,7 @@ func (e *Exporter) deliver(body []byte, n int) (lost int64, err error) {
 			if err != nil {
 				refused = int64(n)
 			}
-			return min(refused, int64(n)), err
+			return max(0, min(refused, int64(n))), err // a collector may say anything
 		}
 		// all that send to a collector that has fallen must not come back at once
 		pause := max(after, wait/2+rand.N(wait))
@@ -196,7 +196,7 @@ func (e *Exporter) deliver(body []byte, n int) (lost int64, err error) {
 			if err != nil {
 				refused = int64(n)
 			}
-			return min(refused, int64(n)), err
+			return max(0, min(refused, int64(n))), err
 		}
 	}
 }

@@ -259,6 +259,148 @@ func TestRefused(t *testing.T) {
 	})
 }
 
+// TestWhatIsTriedAgain: statuses after which a collector may take the same request later, as the
+// specification names them, and no others; a redirect is not followed.
+func TestWhatIsTriedAgain(t *testing.T) {
+	for status, tries := range map[int]int{429: 2, 502: 2, 503: 2, 504: 2, 200: 1, 302: 1, 400: 1,
+		500: 1, 501: 1} {
+		synctest.Test(t, func(t *testing.T) {
+			c := &receiver{t: t, answer: func(n int, w http.ResponseWriter) {
+				if n == 1 {
+					w.Header().Set("Location", "http://elsewhere.example/v1/traces")
+					w.WriteHeader(status)
+				}
+			}}
+			e, end := begin(t, c, Options{})
+			own, err := New(Options{URL: e.o.URL})
+			if err != nil {
+				t.Fatal(err)
+			}
+			own.Close(t.Context())
+			e.o.Client.CheckRedirect = own.o.Client.CheckRedirect
+			e.Export(named("a"))
+			time.Sleep(time.Minute)
+			end()
+			if n := len(c.times()); n != tries {
+				t.Errorf("status %d: %d requests, want %d", status, n, tries)
+			}
+			if sent := e.Sent(); (sent == 1) != (tries == 2 || status == 200) {
+				t.Errorf("status %d: %d sent", status, sent)
+			}
+		})
+	}
+}
+
+// TestPauses: a collector that does not say when it takes requests again is asked after pauses that
+// grow, and one that does not answer at all is given ten seconds.
+func TestPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &receiver{t: t, answer: func(n int, w http.ResponseWriter) {
+			if n < 5 {
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}
+		}}
+		e, end := begin(t, c, Options{})
+		e.Export(named("a"))
+		time.Sleep(time.Minute)
+		end()
+		at := c.times()
+		for i := range len(at) - 1 {
+			wait := time.Second << i
+			if d := at[i+1].Sub(at[i]); d < wait/2 || d > 3*wait/2 {
+				t.Errorf("pause %d: %v, want about %v", i, d, wait)
+			}
+		}
+
+		stop := make(chan struct{})
+		silent := &receiver{t: t, answer: func(n int, _ http.ResponseWriter) {
+			if n == 1 {
+				<-stop
+			}
+		}}
+		e, end = begin(t, silent, Options{})
+		e.Export(named("a"))
+		time.Sleep(time.Minute)
+		at = silent.times()
+		if len(at) != 2 || at[1].Sub(at[0]) < timeout || at[1].Sub(at[0]) > timeout+2*time.Second ||
+			e.Sent() != 1 {
+			t.Errorf("asked at %v, %d sent", at, e.Sent())
+		}
+		close(stop)
+		end()
+	})
+}
+
+// TestWholeRequests: while many spans come, requests are full; what is left over waits for others.
+// What has been sent is held no longer.
+func TestWholeRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &receiver{t: t}
+		e, end := begin(t, c, Options{})
+		defer end()
+		began := time.Now()
+		e.Export(named(make([]string, 2*most+1)...))
+		synctest.Wait()
+		if n := len(c.spans()); n != 2*most {
+			t.Errorf("%d spans are sent at once", n)
+		}
+		time.Sleep(2 * every)
+		at := c.times()
+		if len(at) != 3 || at[2].Sub(began) != every || len(c.spans()) != 2*most+1 {
+			t.Errorf("%d spans in %d requests", len(c.spans()), len(at))
+		}
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		for _, s := range e.waiting[:cap(e.waiting)] {
+			if s.ID != (SpanID{}) {
+				t.Fatal("a span that was sent is held")
+			}
+		}
+	})
+}
+
+// TestNonsense: whatever number of spans a collector says that it refuses, sent and lost ones are
+// those that there were, and no more of an answer is read than there is to it.
+func TestNonsense(t *testing.T) {
+	for _, refuses := range []int64{-1, 0, 1, 2, 3, 1 << 62, -1 << 63} {
+		synctest.Test(t, func(t *testing.T) {
+			c := &receiver{t: t, answer: func(_ int, w http.ResponseWriter) {
+				b, err := proto.Marshal(&collector.ExportTraceServiceResponse{
+					PartialSuccess: &collector.ExportTracePartialSuccess{RejectedSpans: refuses}})
+				if err != nil {
+					t.Error(err)
+				}
+				_, _ = w.Write(b)
+			}}
+			e, end := begin(t, c, Options{})
+			e.Export(named("a", "b"))
+			time.Sleep(2 * every)
+			end()
+			lost := max(0, min(refuses, 2))
+			if e.Dropped() != lost || e.Sent() != 2-lost {
+				t.Errorf("%d refused: %d sent, %d lost", refuses, e.Sent(), e.Dropped())
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		wrote := 0
+		c := &receiver{t: t, answer: func(_ int, w http.ResponseWriter) {
+			for b := make([]byte, 1<<10); wrote < 64<<20; wrote += len(b) {
+				if _, err := w.Write(b); err != nil {
+					return
+				}
+			}
+		}}
+		e, end := begin(t, c, Options{})
+		e.Export(named("a"))
+		time.Sleep(2 * every)
+		end()
+		if wrote > 1<<20 {
+			t.Errorf("%d bytes of an answer were read", wrote)
+		}
+	})
+}
+
 // TestCloseSends: what waits is sent at the end, in requests that are bounded, and an end that may
 // not wait drops it.
 func TestCloseSends(t *testing.T) {
