@@ -26,7 +26,7 @@ func (s *Server) Machine() *machine.Machine { return seat.Of(s.host).Machine }
 func (s *Server) Enter(job string, need weir.Bytes, terms weir.Share) (*Workplace, error) {
 	terms.Class = weir.Opportunistic
 	if terms.Compute == 0 {
-		terms.Compute = besideWeight
+		terms.Compute = min(besideWeight, terms.Cap())
 	}
 	w, err := seat.NewWorkplace(seat.Of(s.host), share.Job{Name: job, Share: terms}, need)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/train/data"
 )
 
@@ -43,18 +44,24 @@ func (r *Run) blame(ctx context.Context, e Event) (string, error) {
 	for i := range e.Wrong {
 		p := r.part(i)
 		r.fill(p, order, i, &e)
-		if err := p.instance.Run(ctx, r.opts.Gate); err != nil {
+		if err := r.run(ctx, p); err != nil {
 			return "", err
 		}
 	}
 	p := r.part(e.Wrong)
 	r.fill(p, order, e.Wrong, &e)
-	s := suspect{graph: p.plan.Graph, quota: r.opts.Quota, gate: r.opts.Gate}
+	s := suspect{graph: p.plan.Graph, quota: r.opts.Quota}
 	for _, t := range p.instance.Inputs() {
 		s.in = append(s.in, t.Clone())
 	}
 	r.unload()
-	return s.find(ctx)
+	var node string
+	err := r.opts.Device(ctx, func(g device.Gate) (err error) {
+		s.gate = g
+		node, err = s.find(ctx)
+		return err
+	})
+	return node, err
 }
 
 // goBack takes the newest state that is kept, or else that of the start.

@@ -31,7 +31,7 @@ func (r *Run) Evaluate(ctx context.Context) (*Evaluation, error) {
 			batch[i] = rows[at]
 		}
 		r.data.fill(r.eval, &r.data.eval, batch, -1)
-		if err := r.eval.instance.Run(ctx, r.opts.Gate); err != nil {
+		if err := r.run(ctx, r.eval); err != nil {
 			return nil, fmt.Errorf("evaluation: %w", err)
 		}
 		out := r.eval.instance.Outputs()

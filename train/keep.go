@@ -107,7 +107,7 @@ func (r *Run) next(ctx context.Context) (float64, error) {
 	at := int(r.done%r.perEpoch()) * r.data.update
 	r.data.fill(r.eval, &r.data.train, r.order()[at:at+r.data.batch], e.Epoch)
 	// without what it comes to, the state could not be kept
-	if err := r.eval.instance.Run(context.WithoutCancel(ctx), r.opts.Gate); err != nil {
+	if err := r.run(context.WithoutCancel(ctx), r.eval); err != nil {
 		return 0, err
 	}
 	sum := 0.0

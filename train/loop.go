@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/internal/wholefile"
 	"github.com/weirgpu/weir/tensor"
 	"github.com/weirgpu/weir/train/scale"
@@ -108,9 +107,8 @@ func (r *Run) updates(ctx context.Context) error {
 	return r.Keep(ctx)
 }
 
-// Next makes one update under the gate of the options, or that of [Run.Under], and, where they are
-// due, the evaluation and the checkpoint after it. An update that has begun is made to its end,
-// also when ctx is done.
+// Next makes one update and, where they are due, the evaluation and the checkpoint after it. An
+// update that has begun is made to its end, also when ctx is done.
 func (r *Run) Next(ctx context.Context) error {
 	if err := r.update(ctx, r.order()); err != nil {
 		return err
@@ -129,9 +127,6 @@ func (r *Run) Next(ctx context.Context) error {
 	}
 	return nil
 }
-
-// Under has the next updates ask another gate for device time.
-func (r *Run) Under(g device.Gate) { r.opts.Gate = g }
 
 // Done is how many updates are made.
 func (r *Run) Done() int64 { return r.done }
@@ -204,7 +199,7 @@ func (r *Run) compute(ctx context.Context, order []int, e *Event) error {
 		r.fill(p, order, i, e)
 		e.Waited += time.Since(filling)
 		// an update that is cut short would leave some weights changed and others not
-		if err := p.instance.Run(context.WithoutCancel(ctx), r.opts.Gate); err != nil {
+		if err := r.run(context.WithoutCancel(ctx), p); err != nil {
 			return fmt.Errorf("update %d: %w", e.Update, err)
 		}
 		loss := tensor.As[float32](p.instance.Outputs()[0])[0]

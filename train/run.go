@@ -37,8 +37,10 @@ type Options struct {
 	// Memory, when above 0, is what the run may hold: of [Open] alone, which plans smaller for it
 	// ([Prepared.Within]). Quota grants it.
 	Memory int64
-	// Gate is asked for device time; nil has the device to itself.
-	Gate device.Gate
+	// Device has a graph computed while the run has the device, under the gate that asks it back;
+	// nil has it to itself. What else the run does, such as to read samples and to write
+	// checkpoints, it does without the device, for which others need not wait meanwhile.
+	Device func(ctx context.Context, compute func(device.Gate) error) error
 	// Steps, when above 0, ends the run after so many updates, as if it were interrupted there.
 	Steps int64
 	// Anew has a run begin that writes over what an interrupted one has kept.
@@ -103,8 +105,10 @@ func Open(ctx context.Context, r *recipe.Recipe, o Options) (*Run, error) {
 // Open takes the memory of a run, which the caller closes, before what is prepared. Its machine is
 // that of Prepare.
 func (p *Prepared) Open(ctx context.Context, o Options) (*Run, error) {
-	if o.Gate == nil {
-		o.Gate = device.Open
+	if o.Device == nil {
+		o.Device = func(_ context.Context, compute func(device.Gate) error) error {
+			return compute(device.Open)
+		}
 	}
 	if o.Pool == nil {
 		o.Pool = p.on.Pool
@@ -167,6 +171,11 @@ func (r *Run) Close() (err error) {
 	}
 	r.lock, r.state, r.owned = nil, nil, false
 	return err
+}
+
+// run computes a program once with the device.
+func (r *Run) run(ctx context.Context, p *program) error {
+	return r.opts.Device(ctx, func(g device.Gate) error { return p.instance.Run(ctx, g) })
 }
 
 // unload gives back the memory of the programs.

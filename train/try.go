@@ -38,7 +38,7 @@ func (r *Run) Try(ctx context.Context, values map[string][]float64) ([]float32, 
 		c.Fill(to, row)
 	}
 	r.data.train.labels.Fill(r.eval.input(r.data.label.Name), r.data.train.rows[:r.data.batch])
-	if err := r.eval.instance.Run(ctx, r.opts.Gate); err != nil {
+	if err := r.run(ctx, r.eval); err != nil {
 		return nil, fmt.Errorf("try: %w", err)
 	}
 	scores := r.eval.instance.Outputs()[1]

@@ -3,10 +3,11 @@ package training
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/weirgpu/weir"
-	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/train"
 )
 
@@ -20,7 +21,6 @@ var (
 type order struct {
 	what  string                 // pause, continue, stop
 	try   func(*train.Run) error // in place of those
-	share *weir.Share
 	reply chan error
 }
 
@@ -33,12 +33,15 @@ func (t *training) attempt(p *train.Prepared) (err error) {
 		return err
 	}
 	w.Expect(p.Update())
+	t.waits = 0
 	t.mu.Lock()
 	t.job = w
 	t.mu.Unlock()
 	defer t.left()
-	run, err := p.Open(t.of.stop, train.Options{Quota: w.Quota(), Log: t.of.o.Log,
-		Progress: t.progress, Room: t.room})
+	defer context.AfterFunc(w.Recalled(), t.hurry)()
+	defer context.AfterFunc(t.of.stop, t.hurry)()
+	run, err := p.Open(t.of.stop, train.Options{Quota: w.Quota(), Device: w.Do,
+		Log: t.of.o.Log, Progress: t.progress, Room: t.room})
 	if err != nil {
 		w.Close()
 		return err
@@ -54,6 +57,18 @@ func (t *training) attempt(p *train.Prepared) (err error) {
 	return t.train(run)
 }
 
+// hurry lets an update under way come to its end soon, for which a model, or the end of the server,
+// waits: neither a limit nor the requests that come hold it back.
+func (t *training) hurry() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.job != nil {
+		s := t.job.Job().Spec().Share
+		s.Class, s.Compute, s.Limit = weir.Standard, 0, 0
+		_ = t.job.SetShare(s) // else it waits its time
+	}
+}
+
 // left takes over what the job has used in all.
 func (t *training) left() {
 	t.mu.Lock()
@@ -64,15 +79,23 @@ func (t *training) left() {
 	t.job = nil
 }
 
-// room waits where a disk is full, as long as the server may wait.
+// mostWaits is how often a training whose memory a model needs looks for room for a checkpoint
+// before it gives up what it has computed since the last: the model is not kept waiting for ever.
+const mostWaits = 5
+
+// room waits where a disk is full, as long as the server and its models may wait.
 func (t *training) room(err error) bool {
 	t.of.o.Log.Warn("no room for a checkpoint", "training", t.state.Name, "error", err)
+	t.set(func(s *State) { s.Reason, _, _ = strings.Cut(err.Error(), "\n") })
 	select {
 	case <-t.of.late:
 		return false
 	case <-time.After(lookAgain):
-		return true
 	}
+	if t.job.WhyRecalled() != nil {
+		t.waits++
+	}
+	return t.waits < mostWaits
 }
 
 // train makes updates under the device time of the job.
@@ -80,17 +103,16 @@ func (t *training) train(run *train.Run) error {
 	ctx := context.Background() // an update that has begun is made to its end
 	for !run.Ended() {
 		if why := t.between(run); why != nil {
-			return errors.Join(why, t.do(ctx, run, run.Keep))
+			if err := run.Keep(ctx); err != nil {
+				why = fmt.Errorf("%w: %w", why, err)
+			}
+			return why
 		}
-		if err := t.do(ctx, run, run.Next); err != nil {
+		if err := run.Next(ctx); err != nil {
 			return err
 		}
 	}
-	var res *train.Result
-	err := t.do(ctx, run, func(ctx context.Context) (err error) {
-		res, err = run.Train(ctx)
-		return err
-	})
+	res, err := run.Train(ctx)
 	if err != nil {
 		return err
 	}
@@ -102,15 +124,6 @@ func (t *training) train(run *train.Run) error {
 	return nil
 }
 
-// do runs a part of the training once the device is granted.
-func (t *training) do(ctx context.Context, run *train.Run,
-	part func(context.Context) error) error {
-	return t.job.Do(ctx, func(gate device.Gate) error {
-		run.Under(gate)
-		return part(ctx)
-	})
-}
-
 // between does what the training was told, and returns why it is to give its memory back.
 func (t *training) between(run *train.Run) error {
 	paused := false
@@ -119,7 +132,11 @@ func (t *training) between(run *train.Run) error {
 			return errStopped
 		}
 		if t.job.Recalled().Err() != nil {
-			return errors.Join(t.job.WhyRecalled(), context.Cause(t.job.Recalled()))
+			why := context.Cause(t.job.Recalled())
+			if paused { // nobody has it go on but who paused it
+				why = fmt.Errorf("%w: %w", errStop, why)
+			}
+			return why
 		}
 		var o order
 		if paused {
@@ -149,15 +166,7 @@ func (t *training) obey(run *train.Run, o order, paused bool) (still bool, stop 
 	var err error
 	switch {
 	case o.try != nil:
-		err = t.do(context.Background(), run, func(context.Context) error {
-			return o.try(run)
-		})
-	case o.share != nil:
-		if err = t.job.SetShare(*o.share); err == nil {
-			t.mu.Lock()
-			t.terms = *o.share
-			t.mu.Unlock()
-		}
+		err = o.try(run)
 	case o.what == "pause":
 		paused = true
 		t.phase(Paused, nil)
@@ -190,17 +199,43 @@ func (t *training) rest() bool {
 				o.reply <- nil
 				return true
 			case o.what == "stop":
-				t.phase(Stopped, nil)
+				t.phase(Stopped, errStop)
 				again = nil
-				o.reply <- nil
-			case o.share != nil:
-				t.mu.Lock()
-				t.terms = *o.share
-				t.mu.Unlock()
 				o.reply <- nil
 			default:
 				o.reply <- errAway
 			}
 		}
 	}
+}
+
+// promise gives the training other terms at once: between two updates might be late, since a limit
+// may keep it from the next. Without memory they are those of the next attempt, which would fail by
+// what no job can have.
+func (t *training) promise(change func(*weir.Share)) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.state.Phase == Done || t.state.Phase == Failed {
+		return errEnded
+	}
+	terms := t.terms
+	if t.job != nil {
+		terms = t.job.Job().Spec().Share
+	}
+	change(&terms)
+	if t.job != nil {
+		if err := t.job.SetShare(terms); err != nil {
+			return err
+		}
+		t.terms = terms
+		return nil
+	}
+	if err := terms.Validate(); err != nil {
+		return err
+	}
+	if need := weir.Bytes(t.state.NeedBytes); terms.Memory != 0 && terms.Memory < need {
+		return fmt.Errorf("memory_bytes is %v, and the training needs %v", terms.Memory, need)
+	}
+	t.terms = terms
+	return nil
 }

@@ -137,22 +137,21 @@ func (t *Trainings) postShare(w http.ResponseWriter, r *http.Request) (any, erro
 	if err := read(w, r, &want); err != nil {
 		return nil, err
 	}
-	one.mu.Lock()
-	s := one.terms
-	if one.job != nil {
-		s = one.job.Job().Spec().Share
+	err = one.promise(func(s *weir.Share) {
+		if want.Compute != nil {
+			s.Compute = *want.Compute
+		}
+		if want.Limit != nil {
+			s.Limit = *want.Limit
+		}
+		if want.Memory != nil {
+			s.Memory = weir.Bytes(*want.Memory)
+		}
+	})
+	if errors.Is(err, errEnded) {
+		return nil, err
 	}
-	one.mu.Unlock()
-	if want.Compute != nil {
-		s.Compute = *want.Compute
-	}
-	if want.Limit != nil {
-		s.Limit = *want.Limit
-	}
-	if want.Memory != nil {
-		s.Memory = weir.Bytes(*want.Memory)
-	}
-	if err := one.tell(r.Context(), order{share: &s}); err != nil {
+	if err != nil {
 		return nil, oip.Faultf(oip.Invalid, "%v", err)
 	}
 	return one.now(), nil
@@ -176,12 +175,15 @@ func (t *Trainings) postTry(w http.ResponseWriter, r *http.Request) (any, error)
 	if errors.Is(err, data.ErrData) {
 		err = oip.Faultf(oip.Invalid, "%v", err)
 	}
+	if err != nil {
+		return nil, err
+	}
 	for i, v := range got.Scores {
 		if v > got.Scores[got.Best] {
 			got.Best = i
 		}
 	}
-	return got, err
+	return got, nil
 }
 
 func read(w http.ResponseWriter, r *http.Request, into any) error {
@@ -212,7 +214,12 @@ func (t *training) tell(ctx context.Context, o order) error {
 		}
 		select {
 		case t.orders <- o:
-			return <-o.reply
+			select {
+			case err := <-o.reply:
+				return err
+			case <-ctx.Done():
+				return ctx.Err() // it is carried out all the same
+			}
 		case <-changed:
 		case <-t.of.stop.Done():
 			return oip.Faultf(oip.Unavailable, "the server is stopping")

@@ -47,7 +47,7 @@ const (
 	Waiting Phase = "waiting" // for memory, or for the server's models
 	Running Phase = "running"
 	Paused  Phase = "paused"
-	Stopped Phase = "stopped" // its memory is given back; it can go on
+	Stopped Phase = "stopped" // its memory is given back; it goes on once it is told to
 	Done    Phase = "done"
 	Failed  Phase = "failed"
 )
@@ -152,7 +152,7 @@ func (t *Trainings) List() (list []State) {
 }
 
 // lookAgain is after how long a training that waits for memory asks for it again.
-const lookAgain = 2 * time.Second
+var lookAgain = 2 * time.Second // which tests change
 
 // training is one recipe that is followed. Its goroutine has all but what mu guards.
 type training struct {
@@ -164,6 +164,7 @@ type training struct {
 	state   State
 	job     *server.Workplace // nil without memory
 	terms   weir.Share
+	waits   int           // for room on the disk, since its memory was recalled; of its goroutine
 	changed chan struct{} // closed at the next change of the state
 	waited  time.Duration
 	took    time.Duration
@@ -230,13 +231,13 @@ func (t *training) run() {
 		switch {
 		case err == nil:
 			return
-		case errors.Is(err, weir.ErrMemory), errors.Is(err, server.ErrRecalled):
-			t.phase(Waiting, err)
+		case errors.Is(err, errStop):
+			t.phase(Stopped, err)
 			if !t.rest() {
 				return
 			}
-		case errors.Is(err, errStop):
-			t.phase(Stopped, nil)
+		case errors.Is(err, weir.ErrMemory), errors.Is(err, server.ErrRecalled):
+			t.phase(Waiting, err)
 			if !t.rest() {
 				return
 			}

@@ -1,0 +1,93 @@
+package training_test
+
+import (
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/weirgpu/weir"
+	"github.com/weirgpu/weir/server"
+	"github.com/weirgpu/weir/server/training"
+)
+
+// full has files end at some bytes, as on a full disk, until the function returned is called.
+func full(t *testing.T, bytes uint64) (room func()) {
+	t.Helper()
+	var was syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
+		t.Fatal(err)
+	}
+	signal.Ignore(syscall.SIGXFSZ)
+	less := syscall.Rlimit{Cur: bytes, Max: was.Max}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &less); err != nil {
+		t.Fatal(err)
+	}
+	room = func() {
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
+			t.Error(err)
+		}
+		signal.Reset(syscall.SIGXFSZ)
+	}
+	t.Cleanup(room) // before the training ends
+	return room
+}
+
+// TestFullDisk: a training that waits for room for its checkpoint has nobody else wait for the
+// device, says for what it waits, and stops once there is room, with nothing lost.
+func TestFullDisk(t *testing.T) {
+	path := folder(t, 300)
+	name := filepath.Base(filepath.Dir(path))
+	want := alone(t, path)
+	p := begin(t, server.Options{}, path)
+	url := "/v1/train/" + name
+	p.until(t, name, func(s training.State) bool { return s.Update >= 20 })
+	room := full(t, 1000)
+	if code := p.ask(t, "POST", url+"/stop", "", nil); code != 200 {
+		t.Errorf("stopped: %d", code)
+	}
+	p.until(t, name, func(s training.State) bool { return strings.Contains(s.Reason, "checkpoint") })
+	asked := time.Now()
+	for range 20 {
+		p.infer(t)
+	}
+	if took := time.Since(asked); took > 10*time.Second {
+		t.Errorf("20 requests take %v while there is no room for a checkpoint", took)
+	}
+	room()
+	at := p.until(t, name, in(training.Stopped)).Update
+	if code := p.ask(t, "POST", url+"/continue", "", nil); code != 200 {
+		t.Errorf("continued: %d", code)
+	}
+	if s := p.until(t, name, in(training.Done)); s.Digest != want || at < 20 {
+		t.Errorf("stopped after update %d: digest %s, want %s", at, s.Digest, want)
+	}
+}
+
+// TestFullDiskRecalled: a model does not wait for ever for the memory of a training whose
+// checkpoint has no room; the training says what it has lost, and comes to the same digest.
+func TestFullDiskRecalled(t *testing.T) {
+	defer training.SetLookAgain(10 * time.Millisecond)()
+	path := folder(t, 300)
+	name := filepath.Base(filepath.Dir(path))
+	want := alone(t, path)
+	before := begin(t, server.Options{})
+	model, need := before.Status().Promised, needs(t, before, path)
+	before.end(t)
+	p := begin(t, server.Options{Host: weir.HostOptions{Memory: model + need}}, path)
+	p.until(t, name, func(s training.State) bool { return s.Update >= 20 })
+	room := full(t, 1000)
+	if err := p.LoadAll(t.Context(), []server.Source{digitsOf("more")}); err != nil {
+		t.Fatal(err)
+	}
+	p.until(t, name, func(s training.State) bool { return s.Phase == training.Waiting })
+	room()
+	if err := p.UnloadModel(t.Context(), "more", nil); err != nil {
+		t.Fatal(err)
+	}
+	if s := p.until(t, name, in(training.Done)); s.Digest != want {
+		t.Errorf("digest %s, want %s", s.Digest, want)
+	}
+}
