@@ -591,3 +591,44 @@ func TestBrokenRule(t *testing.T) {
 		d.do(ids[2], core.Complete)
 	}
 }
+
+// TestAside: a job that waits for the room of its own cap, since an earlier turn than another's,
+// is asked for what that other waits for, which is served first; its own turn comes then.
+func TestAside(t *testing.T) {
+	d := under(t, "fair")
+	a, _ := d.elastic("a", 700, 0)
+	b, _ := d.elastic("b", 600, 0)
+	reserved := func(id share.JobID) bool {
+		return len(d.said) > 0 && d.said[0].Kind == core.Reserved && d.said[0].Job == id
+	}
+	free := func(id share.JobID, n share.Bytes) {
+		t.Helper()
+		if err := d.step(core.Event{Kind: core.Unreserve, Job: id,
+			Bytes: n * share.MiB}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.do(a, core.Arrive)
+	d.do(b, core.Arrive)
+	if err := d.reserveWait(a, 600); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.reserveWait(a, 200); err != nil || d.told(a) >= 0 {
+		t.Fatalf("above what its cap leaves: told to hold %v, %v", d.told(a), err)
+	}
+	if err := d.reserveWait(b, 500); err != nil || d.told(a) != 524 {
+		t.Fatalf("a, in nobody's way, is told to hold %v: %v", d.told(a), err)
+	}
+	if free(a, 100); !reserved(b) || len(d.said) != 1 || d.told(a) >= 0 {
+		t.Fatalf("what a gave back, of which it waits for 200: %v", d.said)
+	}
+	d.do(b, core.Want)
+	d.do(b, core.Begin)
+	d.now += ms
+	if d.do(b, core.Finish); d.told(b) != 324 {
+		t.Fatalf("after its iteration b is told to hold %v", d.told(b))
+	}
+	if free(b, 176); !reserved(a) {
+		t.Errorf("what b gave back: %v", d.said)
+	}
+}

@@ -19,6 +19,8 @@ import (
 //     no more work. Who waits with the first turn of all is not asked for anything, and everybody
 //     else is that is not within an iteration, but for those served before in their turn, who
 //     begin one.
+//   - Who waits for what only itself, or one of its lane, gives back has no claim on others, who
+//     pass it: it may be asked like one without a turn, and then takes the last of all.
 //   - Admission leaves room for the largest Bends beside all that is kept (Snapshot.FitsMemory).
 //
 // So the first turn is served, comes to its end, and another is the first.
@@ -164,16 +166,27 @@ func (c *Core) pour() {
 	}
 	blocked := false
 	for j := c.nextTurn(0); j != nil; j = c.nextTurn(j.turn) {
-		m := &c.state(j).Memory
-		left, _ := c.room(j, j.waits)
-		switch contends := c.contends(j, j.waits, m.Asked); {
-		case m.Asked > left, contends && blocked:
-		case c.fitsDevice(j, j.waits, m.Asked):
+		asked := c.state(j).Memory.Asked
+		switch contends := c.contends(j, j.waits, asked); {
+		case c.aside(j), contends && blocked:
+		case c.fitsDevice(j, j.waits, asked):
 			c.served(j)
-		case grows(m, j.waits, m.Asked) <= c.pool():
+		default:
 			blocked = true
 		}
 	}
+}
+
+// aside reports whether a job waits for what others could not give it: for the room of its own cap
+// or lane, or for more than there could be.
+func (c *Core) aside(j *job) bool {
+	m := &c.state(j).Memory
+	if m.Asked == 0 {
+		return false
+	}
+	left, _ := c.room(j, j.waits)
+	return m.Asked > left ||
+		!c.fitsDevice(j, j.waits, m.Asked) && grows(m, j.waits, m.Asked) > c.pool()
 }
 
 // settlePromises notes that what was promised is free of what others hold beside.
@@ -258,9 +271,7 @@ func (c *Core) firstToWait() *job {
 		return nil
 	}
 	for j := c.nextTurn(0); j != nil; j = c.nextTurn(j.turn) {
-		m := &c.state(j).Memory
-		left, _ := c.room(j, j.waits)
-		if g := grows(m, j.waits, m.Asked); g > 0 && m.Asked <= left && g <= c.pool() {
+		if m := &c.state(j).Memory; grows(m, j.waits, m.Asked) > 0 && !c.aside(j) {
 			return j
 		}
 	}
@@ -273,7 +284,7 @@ func (c *Core) mayEvict(j, first *job) bool {
 	if c.state(j).InIteration || j.stays || j == first {
 		return false
 	}
-	return first == nil || j.turn == 0 || j.turn > first.turn
+	return first == nil || j.turn == 0 || j.turn > first.turn || c.aside(j)
 }
 
 // coming returns what a job was told to give back and holds.
@@ -314,6 +325,10 @@ func (c *Core) sooner(v, first *job) bool {
 func (c *Core) evict(v *job, n share.Bytes) share.Bytes {
 	m := &c.state(v).Memory
 	coming := c.coming(v)
+	if c.aside(v) { // what it gives back is not for what it waits for itself
+		c.turns++
+		v.turn = c.turns
+	}
 	n = min(n, m.Own()-m.Kept()-coming)
 	c.rules(func() { c.rule.Evicted(v.rank) })
 	c.tellMost(v, m.Own()-coming-n)
