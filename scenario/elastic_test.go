@@ -1,11 +1,15 @@
 package scenario
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/weirgpu/weir/feed"
+	"github.com/weirgpu/weir/internal/clock"
+	"github.com/weirgpu/weir/internal/trace"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/zoo"
 )
@@ -33,7 +37,9 @@ func TestElasticJobs(t *testing.T) {
 		need, packed := p.jobs[0].need(), p.jobs[0].plan.PackedBytes
 		p.close()
 		s.Memory = share.Bytes(models*(need-packed) + fit*packed)
-		res := run1(t, s, Options{Threads: 1})
+		rec := trace.New(clock.NewReal(), 1<<16)
+		res := run1(t, s, Options{Threads: 1, Trace: rec})
+		checkMoves(t, rec, &res.Phase)
 		evictions := int64(0)
 		for _, j := range res.Phase.Jobs {
 			if j.Status != StatusDone || j.Iterations != requests {
@@ -67,6 +73,43 @@ func TestElasticJobs(t *testing.T) {
 		if refused < models-fit-1 {
 			t.Errorf("%d of %d refused that keep all of their memory", refused, models)
 		}
+	}
+}
+
+// checkMoves holds that the trace has all weights that left and came, and what each job copied.
+func checkMoves(t *testing.T, rec *trace.Recorder, p *Phase) {
+	t.Helper()
+	var b bytes.Buffer
+	if err := rec.WriteJSON(&b); err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		TraceEvents []struct {
+			Name string
+			Args map[string]any
+		}
+	}
+	if err := json.Unmarshal(b.Bytes(), &file); err != nil {
+		t.Fatal(err)
+	}
+	var bytes int64
+	copied := 0
+	for _, e := range file.TraceEvents {
+		switch n, _ := e.Args["bytes"].(float64); e.Name {
+		case "weights came":
+			bytes += int64(n)
+		case "weights left":
+			bytes -= int64(n)
+		case "copied by m0":
+			copied++
+		}
+	}
+	for _, s := range p.Switches {
+		bytes -= s.Bytes
+	}
+	if bytes != 0 || copied == 0 || len(p.Switches) == 0 {
+		t.Errorf("the trace is %d bytes off %d switches, and says %d times what a job copied",
+			bytes, len(p.Switches), copied)
 	}
 }
 

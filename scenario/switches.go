@@ -186,6 +186,7 @@ func (s *stage) reportMemory(t *tenant) {
 	for _, m := range r.moves {
 		s.phase.Switches = append(s.phase.Switches, Switch{AtS: max(0, m.at-zero).Seconds(),
 			Job: t.p.spec.Name, Bytes: m.bytes, Resident: m.resident})
+		s.watch.moved(t.admit.ID(), m)
 	}
 }
 

@@ -74,6 +74,22 @@ func (w *watcher) record(e core.Notice) {
 	}
 }
 
+// moved writes weights of a job that left or came to the trace.
+func (w *watcher) moved(id share.JobID, m move) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	track, ok := w.tracks[id]
+	if !ok {
+		return
+	}
+	name, bytes := "weights came", m.bytes
+	if bytes < 0 {
+		name, bytes = "weights left", -bytes
+	}
+	w.stage.run.o.Trace.Instant(track, name, w.ahead+m.at, trace.Int("bytes", bytes),
+		trace.Int("resident", m.resident))
+}
+
 func (w *watcher) start(brokerNow time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -129,6 +145,7 @@ func (w *watcher) sample(at time.Duration, st core.Status) {
 		if track, ok := w.tracks[j.ID]; ok {
 			rec.Counter(track, "memory of "+j.Name, w.ahead+st.Now,
 				float64(j.Memory.Resident()))
+			rec.Counter(track, "copied by "+j.Name, w.ahead+st.Now, float64(j.Copied))
 		}
 	}
 }
