@@ -48,7 +48,9 @@ func TestFullDisk(t *testing.T) {
 	if code := p.ask(t, "POST", url+"/stop", "", nil); code != 200 {
 		t.Errorf("stopped: %d", code)
 	}
-	p.until(t, name, func(s training.State) bool { return strings.Contains(s.Reason, "checkpoint") })
+	p.until(t, name, func(s training.State) bool {
+		return strings.Contains(s.Reason, "checkpoint")
+	})
 	asked := time.Now()
 	for range 20 {
 		p.infer(t)

@@ -41,8 +41,8 @@ func TestPausedAndRecalled(t *testing.T) {
 }
 
 // TestTermsWithoutMemory: terms that a training cannot have are refused while it is stopped, too,
-// and do not end it when it goes on. A limit that leaves next to nothing can be taken back, and does
-// not hold up the end of the server.
+// and do not end it when it goes on. A limit that leaves next to nothing can be taken back, and
+// does not hold up the end of the server.
 func TestTermsWithoutMemory(t *testing.T) {
 	path := folder(t, 300)
 	name := filepath.Base(filepath.Dir(path))
