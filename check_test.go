@@ -41,6 +41,7 @@ func TestCheckSaysWhatItLeftOut(t *testing.T) {
 				t.Fatal(err)
 			}
 			command(t, filepath.Join(dir, "weir"), "check", string(script))
+			command(t, filepath.Join(dir, "weir", "deploy"), "flags.sh", "#!"+bash)
 			bin := filepath.Join(dir, "bin")
 			command(t, bin, "python3", "#!"+bash+"\n[ \"$1\" != -m ] || exit 0\n"+e.python)
 			command(t, filepath.Join(dir, "weir", "gpu"), "check.sh", "#!"+bash+"\n"+e.tool)

@@ -1,0 +1,31 @@
+#!/bin/sh
+# flags.sh: print what GOFLAGS must hold for packages to be compiled as in the static binary. check
+# compiles all with it too: it tests what is given to people, and nothing is compiled twice.
+#
+# What gRPC and net/http would do of traces and HTTP/2 beside weir itself is left out.
+#
+# A megabyte is what functions take that are inlined where no time is spent: the packages below
+# compute nothing for a request, and are compiled without. Left as they are: what evaluates
+# operators (internal/op), and what the engine, the kernels and the server call. A fifth of a
+# compiler's time is what it writes for debuggers: none runs there.
+set -eu
+cold="archive/tar archive/zip crypto/ecdh crypto/ecdsa crypto/elliptic crypto/hpke
+  crypto/internal/fips140/ecdsa crypto/internal/fips140/rsa crypto/rsa crypto/sha3 crypto/tls
+  crypto/x509 database/sql debug/elf encoding/asn1 encoding/json encoding/xml html internal/fmtsort
+  internal/zstd mime/... net/url fmt log math/big regexp/... text/tabwriter text/template
+  vendor/golang.org/x/crypto/cryptobyte filippo.io/... go.yaml.in/... github.com/spf13/...
+  github.com/coreos/... github.com/go-jose/... google.golang.org/grpc/grpclog/...
+  google.golang.org/grpc/internal/binarylog google.golang.org/protobuf/encoding/protojson
+  google.golang.org/protobuf/encoding/prototext google.golang.org/protobuf/internal/descfmt
+  google.golang.org/protobuf/internal/filedesc google.golang.org/protobuf/reflect/... oras.land/..."
+weir=github.com/weirgpu/weir
+cold="$cold $weir/agent $weir/cmd/weir $weir/feed $weir/grad $weir/graph $weir/internal/chart
+  $weir/internal/conformance/... $weir/internal/op/microsoft $weir/internal/page
+  $weir/internal/pass $weir/internal/roofline $weir/internal/terminal/... $weir/internal/tune
+  $weir/onnx $weir/plan/cache $weir/scenario/... $weir/server/audit $weir/server/auth
+  $weir/server/config $weir/server/jobs $weir/server/kept $weir/server/repo $weir/server/sealed
+  $weir/server/source $weir/server/store $weir/server/training $weir/server/web
+  $weir/share/catalogue $weir/share/sim $weir/tensor/npy $weir/train/... $weir/zoo"
+printf %s "-trimpath -tags=grpcnotrace,nethttpomithttp2 -gcflags=all=-dwarf=false"
+for p in $cold; do printf " '-gcflags=%s=-l -dwarf=false'" "$p"; done
+echo
