@@ -19,10 +19,13 @@ type costs struct {
 	Teardown float64 `json:"teardown_us"`
 	Waited   bool
 	Late     bool `json:"loaded_late"`
-	Pageable bool `json:"pageable_waited"`
-	Within   bool `json:"within_waited"`
+	Pageable both `json:"pageable_waited"`
+	Within   both `json:"within_waited"`
 	calls
 }
+
+// both is of copies in one row and in several.
+type both [2]bool
 
 // calls is what calls take of the calling thread, in microseconds.
 type calls struct {
@@ -38,7 +41,7 @@ func TestKnobs(t *testing.T) {
 	const mib, context = 1 << 20, 16 << 20
 	dir := driver(t)
 	plain := costs{Context: context, One: 1, Two: 1, Large: 3*mib + 1, Left: context,
-		Within: true}
+		Within: both{true, true}}
 	for setting, change := range map[string]func(*costs){
 		"WEIR_FAKE_PROFILE=plain": func(*costs) {},
 		"WEIR_FAKE_GRANULE=2MiB": func(c *costs) {
@@ -49,13 +52,13 @@ func TestKnobs(t *testing.T) {
 		"WEIR_FAKE_STACK=1":          func(c *costs) { c.Stack = 1024 * 2048 * 64 },
 		"WEIR_FAKE_FIFO=1":           func(c *costs) { c.Fifo = 2 * mib },
 		"WEIR_FAKE_FREE_SYNC=1":      func(c *costs) { c.Waited = true },
-		"WEIR_FAKE_PAGEABLE_SYNC=1":  func(c *costs) { c.Pageable = true },
-		"WEIR_FAKE_WITHIN_ASYNC=1":   func(c *costs) { c.Within = false },
+		"WEIR_FAKE_PAGEABLE_SYNC=1":  func(c *costs) { c.Pageable = both{true, true} },
+		"WEIR_FAKE_WITHIN_ASYNC=1":   func(c *costs) { c.Within = both{} },
 		"WEIR_FAKE_RECORD_NS=3000":   func(c *costs) { c.Record = 3 },
 		"WEIR_FAKE_PROFILE=hardware": func(c *costs) {
 			c.One, c.Two, c.Large, c.Code = 2*mib, 0, 4*mib, 2*mib
 			c.Stack, c.Fifo, c.Waited, c.Record = 1024*2048*64, 2*mib, true, 0.5
-			c.Pageable, c.Within = true, false
+			c.Pageable, c.Within = both{true, true}, both{}
 		},
 	} {
 		var got costs

@@ -7,11 +7,11 @@
 // stack, those of stacks of 2 KiB a thread; fifo, those of a buffer of 3 MiB for printf; waited,
 // whether a kernel had ended when an allocation was freed; loaded_late, whether one had when
 // another function was launched first; pageable_waited, whether one had when an asynchronous copy
-// behind it, to memory that is not pinned, had returned; within_waited, the same of a synchronous
-// copy within the device; record_us, device time of a record; put_us, query_us and
-// elapsed_us, the calling thread's time of a record, a query and a difference of events;
-// blocked_us, of a wait for a kernel of 1 us by a blocking event; teardown_us; left, bytes that are
-// held at the end.
+// behind it, to memory that is not pinned, had returned, in one row and in two; within_waited, the
+// same of a synchronous copy within the device; record_us, device time of a record; put_us,
+// query_us and elapsed_us, the calling thread's time of a record, a query and a difference of
+// events; blocked_us, of a wait for a kernel of 1 us by a blocking event; teardown_us; left, bytes
+// that are held at the end.
 #include "../example/load.h"
 
 #include <stdbool.h>
@@ -112,18 +112,30 @@ static bool loaded_late(CUfunction f, CUfunction first) {
 	return over;
 }
 
-// copied tells whether the kernel before a copy was over when the call of the copy had returned.
-static bool copied(CUfunction f, bool to_host) {
-	static uint32_t host;
-	CUdeviceptr p = allocate(8);
+// copied tells whether the kernel before a copy of 16 bytes, in rows or in one, was over when the
+// call of the copy had returned.
+static bool copied(CUfunction f, bool to_host, bool rows) {
+	static unsigned char host[16];
+	CUdeviceptr p = allocate(32);
+	CUDA_MEMCPY2D c = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+		.srcDevice = p,
+		.dstMemoryType = to_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE,
+		.dstHost = host,
+		.dstDevice = p + 16,
+		.WidthInBytes = 8,
+		.Height = 2};
 	CUevent e;
 	CHECK(CU(cuEventCreate)(&e, 0));
 	launch(f, 50000);
 	CHECK(CU(cuEventRecord)(e, NULL));
-	if (to_host)
-		CHECK(CU(cuMemcpyDtoHAsync_v2)(&host, p, 4, NULL));
+	if (to_host && rows)
+		CHECK(CU(cuMemcpy2DAsync_v2)(&c, NULL));
+	else if (to_host)
+		CHECK(CU(cuMemcpyDtoHAsync_v2)(host, p, 16, NULL));
+	else if (rows)
+		CHECK(CU(cuMemcpy2D_v2)(&c));
 	else
-		CHECK(CU(cuMemcpyDtoD_v2)(p + 4, p, 4));
+		CHECK(CU(cuMemcpyDtoD_v2)(p + 16, p, 16));
 	bool over = CU(cuEventQuery)(e) == CUDA_SUCCESS;
 	CHECK(CU(cuCtxSynchronize)());
 	CHECK(CU(cuEventDestroy_v2)(e));
@@ -163,8 +175,11 @@ int main(void) {
 	CHECK(CU(cuMemFree_v2)(large));
 	CHECK(CU(cuCtxSynchronize)());
 	printf(",\"loaded_late\":%s", loaded_late(f, other) ? "true" : "false");
-	printf(",\"pageable_waited\":%s", copied(f, true) ? "true" : "false");
-	printf(",\"within_waited\":%s", copied(f, false) ? "true" : "false");
+	static const char *const yes_no[] = {"false", "true"};
+	printf(",\"pageable_waited\":[%s,%s]", yes_no[copied(f, true, false)],
+		yes_no[copied(f, true, true)]);
+	printf(",\"within_waited\":[%s,%s]", yes_no[copied(f, false, false)],
+		yes_no[copied(f, false, true)]);
 	printf(",\"record_us\":%.3f", record_us());
 	calls(f);
 	double start = now_us();
