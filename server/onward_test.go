@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir/server/oip"
+	"github.com/weirgpu/weir/tensor"
 )
 
 // counting is counter as a version of its own.
@@ -81,6 +82,70 @@ func TestSequencesGoOn(t *testing.T) {
 		is("not for ever", "counter/2 UNAVAILABLE: unloaded")
 		if held := s.bodies.Load(); held != 0 {
 			t.Errorf("%d bytes are held", held)
+		}
+	})
+}
+
+// summing is a version of sum, which adds what came before in the sequence, and more.
+func summing(t *testing.T, version int64, more int) Source {
+	t.Helper()
+	src := configured(t, written("sum", fmt.Sprintf(`graph "sum" {
+	  opset "" 13
+	  input %%i: float32[N,2]
+	  input %%s: float32[N,2]
+	  const %%more: float32[1] = {%d}
+	  %%t: float32[N,2] = Add@13 (%%i, %%s)
+	  %%o: float32[N,2] = Add@13 (%%t, %%more)
+	  output %%o
+	  output %%t
+	}`, more)), `sequence_batching { state { input_name: "s" output_name: "t" `+
+		`data_type: TYPE_FP32 dims: [ -1, 2 ] } }`)
+	src.Version, src.Mark = version, fmt.Sprint(version)
+	return src
+}
+
+// TestSequencesGoOnInPipelines: a sequence that is under way in a pipeline goes on in the version
+// of its model that has its state when that is replaced; the pipeline's other models and sequences
+// that begin have the new versions.
+func TestSequencesGoOnInPipelines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		from := &shelf{}
+		from.put("sum", summing(t, 1, 0))
+		from.put("m", times("m", 3))
+		e := made(t, "e", stepText("m", "x", "x", "y", "mid")+stepText("sum", "i", "mid", "o", "y"))
+		from.put("e", e)
+		s := begin(t, Options{Catalogue: from}, summing(t, 1, 0), times("m", 3), e)
+		send := func(what string, id int64, start, end bool, want float32) {
+			t.Helper()
+			a, err := s.Infer(t.Context(), "e", "", &oip.Request{
+				Parameters: oip.Parameters{"sequence_id": id, "sequence_start": start,
+					"sequence_end": end},
+				Inputs: []oip.Input{{Name: "x", Tensor: tensor.From([]float32{1, 1}, 1, 2)}}})
+			if err != nil {
+				t.Errorf("%s: %v", what, err)
+				return
+			}
+			defer a.Close()
+			if got := tensor.As[float32](a.Outputs[0].Tensor)[0]; got != want {
+				t.Errorf("%s: %v, want %v", what, got, want)
+			}
+		}
+		send("begun", 5, true, false, 3)
+		from.put("sum", summing(t, 2, 100))
+		if err := s.LoadModel(t.Context(), "sum", nil); err != nil {
+			t.Fatal(err)
+		}
+		send("where it was", 5, false, false, 6)
+		send("a new one", 6, true, false, 103)
+		from.put("m", times("m", 4))
+		if err := s.LoadModel(t.Context(), "m", nil); err != nil {
+			t.Fatal(err)
+		}
+		send("by another model before", 5, false, true, 10)
+		send("the new one too", 6, false, true, 107)
+		synctest.Wait()
+		if got := fmt.Sprint(lines(s)); got != "[e/1 READY m/4 READY sum/2 READY]" {
+			t.Errorf("once they are over: %s", got)
 		}
 	})
 }

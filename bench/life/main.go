@@ -5,11 +5,12 @@
 //	go run ./bench/life stops [-n 1000]      servers that stop under load
 //	go run ./bench/life overload [-for 10m]  twice the load that the server can bear
 //	go run ./bench/life week [-n 10000000]   a week of requests, one each 60 ms, in short
+//	go run ./bench/life idle [-n 20]         servers that begin, and one that is asked nothing
 //
-// The first three ask over HTTP, or with -over grpc over gRPC; the last asks in the process, with
+// The first three ask over HTTP, or with -over grpc over gRPC; a week is asked in the process, with
 // a client that goes and a request that fails among a hundred. It prints one JSON object, and ends
-// with 1 where a request was lost, memory was not flat, or, of swaps, the 99th percentile is more
-// than 1.2 times as long.
+// with 1 where a request was lost, memory was not flat, of swaps the 99th percentile is more than
+// 1.2 times as long, or an idle server takes more than it may.
 package main
 
 import (
@@ -42,11 +43,12 @@ type result struct {
 func main() {
 	f := flag.NewFlagSet("life", flag.ExitOnError)
 	during := f.Duration("for", time.Minute, "how long each way is measured")
-	count := f.Int("n", 0, "how many stops (0: 1000) or requests of a week (0: 10000000)")
+	count := f.Int("n", 0, "how many stops (0: 1000), requests of a week (0: 10000000) "+
+		"or starts (0: 20)")
 	clients := f.Int("clients", 2, "requests under way at a time")
 	over := f.String("over", "http", "how requests are sent: http or grpc")
 	if len(os.Args) < 2 {
-		fatal(errors.New("give swaps, stops, overload or week"))
+		fatal(errors.New("give swaps, stops, overload, week or idle"))
 	}
 	what := os.Args[1]
 	_ = f.Parse(os.Args[2:])
@@ -66,8 +68,10 @@ func main() {
 	case "week":
 		r.Over = "none"
 		r.Result, err = week(or(*count, 10_000_000), *clients)
+	case "idle":
+		r.Result, err = idle(or(*count, 20), min(*during, 20*time.Second))
 	default:
-		err = fmt.Errorf("%s: give swaps, stops, overload or week", what)
+		err = fmt.Errorf("%s: give swaps, stops, overload, week or idle", what)
 	}
 	if err != nil {
 		fatal(err)

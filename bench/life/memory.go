@@ -35,7 +35,7 @@ type memory struct {
 // add looks once, after what is garbage is gone.
 func (m *memory) add() {
 	runtime.GC()
-	m.Resident = append(m.Resident, float64(resident())/(1<<20))
+	m.Resident = append(m.Resident, float64(residentOf("self"))/(1<<20))
 	var s runtime.MemStats
 	runtime.ReadMemStats(&s)
 	m.Heap = append(m.Heap, float64(s.HeapInuse)/(1<<20))
@@ -59,9 +59,9 @@ func most(list []float64) (m float64) {
 	return m
 }
 
-// resident is how many bytes of the process are in memory, 0 where that is not known.
-func resident() int64 {
-	b, err := os.ReadFile("/proc/self/status")
+// residentOf is how many bytes of a process are in memory, 0 where that is not known.
+func residentOf(process string) int64 {
+	b, err := os.ReadFile("/proc/" + process + "/status")
 	if err != nil {
 		return 0
 	}
