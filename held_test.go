@@ -1,10 +1,14 @@
 package weir
 
 import (
+	"bytes"
 	"context"
+	"runtime"
 	"testing"
 
 	"github.com/weirgpu/weir/examples/digits"
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -88,4 +92,54 @@ func TestShapesAreCompiledOnce(t *testing.T) {
 	if m.compiled != 5 || len(m.variants) != 3 || m.simplified != simplified {
 		t.Errorf("%d plans were made, %d are kept", m.compiled, len(m.variants))
 	}
+}
+
+// TestShapesShareWeights holds that plans for further shapes have no weights of their own on the
+// heap, which no account would know of: those of a convolution stay in the model's file, with the
+// normalisation behind it.
+func TestShapesShareWeights(t *testing.T) {
+	g, err := graph.ParseExternal(`graph "normalised" {
+		opset "" 17
+		input %x: float32[N,1024,1,1]
+		const %w: float32[1024,1024,1,1] = at 1
+		const %v: float32[1024] = at 2
+		%c: float32[N,1024,1,1] = Conv@11 (%x, %w)
+		%y: float32[N,1024,1,1] = BatchNormalization@15 (%c, %v, %v, %v, %v)
+		output %y
+	}`, func(d tensor.DType, shape []int, _ int64) (*tensor.Tensor, error) {
+		x, err := tensor.New(d, shape...)
+		for i := range tensor.As[float32](x) {
+			tensor.As[float32](x)[i] = float32(1+i%7) / 4
+		}
+		return x, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file bytes.Buffer
+	if err := onnx.Write(&file, g, onnx.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	m, err := Load(file.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	heap := func(n int) int64 {
+		x := tensor.From(make([]float32, n<<10), n, 1024, 1, 1)
+		r, err := m.Run(t.Context(), Inputs{"x": x})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Close()
+		var s runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&s)
+		return int64(s.HeapAlloc)
+	}
+	first := heap(1)
+	if more := max(heap(2), heap(3)) - first; more > 1<<20 {
+		t.Errorf("two more shapes of a model of 4 MiB leave %d bytes on the heap", more)
+	}
+	runtime.KeepAlive(m)
 }

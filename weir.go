@@ -497,7 +497,7 @@ func (m *model) plan(ctx context.Context, o plan.Options) (*cache.Compiled, erro
 func (m *model) toCompile(ctx context.Context, source *graph.Graph) *graph.Graph {
 	if m.compiled > 1 && m.simplified == nil {
 		// without it, every plan begins at the model
-		m.simplified, _ = plan.Simplify(ctx, source)
+		m.simplified, _ = plan.Ahead(ctx, source)
 	}
 	if m.simplified == nil {
 		return source

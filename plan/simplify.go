@@ -8,13 +8,26 @@ import (
 	"github.com/weirgpu/weir/internal/pass"
 )
 
+// Ahead returns a copy of g to compile for many shapes ([Compile]): what the passes can do without
+// knowing them is done, and [Compile] makes the same plans from the copy as from g, sooner. Weights
+// stay g's where kernels read or pack those, so that the copy has few bytes of its own. It is for
+// this process alone.
+func Ahead(ctx context.Context, g *graph.Graph) (s *graph.Graph, err error) {
+	err = fault.Do(func() error {
+		s, _, err = simplified(ctx, g, pass.Options{Ahead: true})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
 // Simplify returns a copy of g that the passes have rewritten without knowing the shapes of its
 // inputs. The copy gives g's results for every shape that g takes, whether or not the shape agrees
-// with the names of g's dimensions ([graph.Graph.Specialize]). [Compile] makes the same plans from
-// the copy as from g. For graphs of symbolic shapes it does so sooner, since the passes find their
-// work done; so use the copy to compile one model for many shapes. Passes that choose weir's own
+// with the names of g's dimensions ([graph.Graph.Specialize]). Passes that choose weir's own
 // operators are left out, so that other runtimes can load the copy, too. Its inputs and outputs are
-// declared as those of g.
+// declared as those of g. To compile one model for many shapes use [Ahead].
 func Simplify(ctx context.Context, g *graph.Graph) (*graph.Graph, error) {
 	s, _, err := SimplifyWith(ctx, g, pass.Options{})
 	return s, err
@@ -24,6 +37,7 @@ func Simplify(ctx context.Context, g *graph.Graph) (*graph.Graph, error) {
 // is portable whatever the options say.
 func SimplifyWith(ctx context.Context, g *graph.Graph, o pass.Options) (s *graph.Graph,
 	report pass.Report, err error) {
+	o.Portable = true
 	err = fault.Do(func() error {
 		s, report, err = simplified(ctx, g, o)
 		return err
@@ -34,7 +48,7 @@ func SimplifyWith(ctx context.Context, g *graph.Graph, o pass.Options) (s *graph
 	return s, report, nil
 }
 
-// simplified is SimplifyWith that may panic.
+// simplified is SimplifyWith, and Ahead, that may panic.
 func simplified(ctx context.Context, g *graph.Graph, o pass.Options) (*graph.Graph, pass.Report,
 	error) {
 	s, err := g.Specialize(nil)
@@ -42,7 +56,6 @@ func simplified(ctx context.Context, g *graph.Graph, o pass.Options) (*graph.Gra
 		return nil, nil, err
 	}
 	declare := counters(g, s)
-	o.Portable = true
 	report, err := pass.Run(ctx, s, o)
 	if err != nil {
 		return nil, nil, err

@@ -31,6 +31,10 @@ type entry struct {
 	start func(*scope) rule
 }
 
+// ahead are the passes of weir's own forms that run for [Options].Ahead: they keep others from
+// copying weights.
+var ahead = []string{"nbits", "qdq", "transposed"}
+
 // passes is the order in which the passes of a phase run.
 var passes = []entry{
 	{Info{"nbits", "multiply by weights of four bits as they are", false}, simplify, startNBits},

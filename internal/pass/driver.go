@@ -86,14 +86,19 @@ func (d *driver) importDomain() {
 	})
 }
 
+// runs reports whether a pass is to run.
+func (o *Options) runs(e *entry) bool {
+	own := !o.Portable && (!o.Ahead || slices.Contains(ahead, e.Name))
+	return (e.Portable || own) && !slices.Contains(o.Off, e.Name)
+}
+
 // phase repeats the passes of one phase until none finds anything.
 func (d *driver) phase(p phase) (int, error) {
 	total := 0
 	for range maxRounds {
 		changes := 0
 		for i := range passes {
-			if e := &passes[i]; e.phase == p && !slices.Contains(d.opts.Off, e.Name) &&
-				(e.Portable || !d.opts.Portable) {
+			if e := &passes[i]; e.phase == p && d.opts.runs(e) {
 				n, err := d.pass(e)
 				if err != nil {
 					return total, fmt.Errorf("pass %s: %w", e.Name, err)
@@ -162,7 +167,7 @@ func (d *driver) scope(g *graph.Graph) *scope {
 	if s == nil {
 		s = newScope(d.ctx, g, d.opset, &d.room, d.names)
 		s.portable, s.precision, s.inner = d.opts.Portable, d.opts.Precision, g != d.root
-		s.features = d.opts.Features
+		s.ahead, s.features = d.opts.Ahead, d.opts.Features
 		d.scopes[g] = s
 	}
 	return s

@@ -40,7 +40,7 @@ func startFold(s *scope) rule {
 			return p
 		}
 		o, err := n.Op()
-		if err != nil || !o.Pure(n.Call()) || s.dead(n) {
+		if err != nil || !o.Pure(n.Call()) || s.dead(n) || s.ahead && s.besideBytes(n) {
 			return nil
 		}
 		if p := s.foldElems(n); p != nil {
@@ -48,6 +48,17 @@ func startFold(s *scope) rule {
 		}
 		return s.foldNode(o, n)
 	}
+}
+
+// besideBytes reports whether n makes floats of quantised weights for a product with what was
+// quantised, too: pass qdq may make that a product of integers once it knows the shapes.
+func (s *scope) besideBytes(n *graph.Node) bool {
+	quantised := func(v *graph.Value) bool {
+		d := from(v, "DequantizeLinear")
+		return d != nil && !d.In[0].IsConst()
+	}
+	return is(n, "DequantizeLinear") && slices.ContainsFunc(s.users[n.Out[0]],
+		func(m *graph.Node) bool { return slices.ContainsFunc(m.In, quantised) })
 }
 
 // foldElems replaces outputs whose elements the shape rules already tell.

@@ -29,6 +29,10 @@ type Options struct {
 	Check bool
 	// Portable leaves out passes, and forms of passes, whose result only weir can load.
 	Portable bool
+	// Ahead is for graphs that are compiled later, for shapes that are not known yet: it leaves out
+	// passes that want those or a device, and weights stay where the model's file has them where
+	// a later pass or a kernel reads them from there.
+	Ahead bool
 	// Precision says which products multiply in bfloat16. It changes results, so it is not for
 	// portable forms.
 	Precision Precision

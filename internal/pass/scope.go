@@ -15,6 +15,7 @@ type scope struct {
 	g         *graph.Graph
 	opset     int  // version of ONNX's own operators
 	portable  bool // only ONNX's own operators may come out
+	ahead     bool // shapes will be known later
 	precision Precision
 	features  compute.Features
 	inner     bool // a body, whose outputs go by position and need not keep their names
