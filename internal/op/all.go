@@ -19,7 +19,7 @@ var families = [][]Op{
 	transposeOps, concatOps, sliceOps, repeatOps, padOps, gatherOps, scatterOps, selectOps,
 	layoutOps, oneHotOps, sequenceOps, sequenceMapOps, optionalOps, controlOps, scanOps, detectOps,
 	quantizeOps, randomOps, sampleOps, textOps, tfidfOps, boundaryOps,
-	unscaleOps, trainedBatchNorm, poolGradientOps, clipGradientOps,
+	unscaleOps, trainedBatchNorm, poolGradientOps, clipGradientOps, convGradientOps,
 }
 
 // Extension is what a package adds to the table: the operators of a domain that is not ONNX's own.

@@ -143,36 +143,10 @@ func (x *gradient) turned(g, weights Var, w Window, group int) Var {
 }
 
 // correlated returns the gradient of the weights of a window that slides over large, from small,
-// the gradient of the products. It is the convolution of large with small as weights, where batch
-// and channels are exchanged, and so are strides and dilations.
+// the gradient of the products.
 func (x *gradient) correlated(large, small Var, w Window, group int) Var {
-	rank := x.Rank(large)
-	swap := append([]int64{1, 0}, axesBetween(2, rank)...)
-	kernel := wideInts(w.Kernel)
-	a, b := x.Transpose(large, swap...), x.Transpose(small, swap...)
-	if group > 1 {
-		a, b = x.byGroup(large, small, group)
-	}
-	w.Stride, w.Dilation = w.Dilation, w.Stride
-	v := x.Op("Conv", w.attrs(group), a, b)
-	zeros := make([]int64, len(kernel))
-	v = x.Op("Slice", nil, v, x.Ints(zeros...), x.Ints(kernel...), x.Ints(axesBetween(2, rank)...))
-	return x.Transpose(v, swap...)
-}
-
-// byGroup exchanges batch and channels for a convolution in groups: large, batch × group·c × …,
-// becomes c × group·batch × …, and small, batch × group·m × …, becomes group·m × batch × …, so that
-// group i of the convolution sums over the batch for the channels of group i alone.
-func (x *gradient) byGroup(large, small Var, group int) (a, b Var) {
-	rank := x.Rank(large)
-	places := axesBetween(3, rank+1)
-	apart := func(v Var) Var {
-		return x.resized(v, x.Ints(0, int64(group), -1), x.spatial(v))
-	}
-	a = x.Transpose(apart(large), append([]int64{2, 1, 0}, places...)...)
-	b = x.Transpose(apart(small), append([]int64{1, 2, 0}, places...)...)
-	return x.resized(a, x.Ints(0, -1), x.spatial(large)),
-		x.resized(b, x.Ints(-1), x.Dim(small, 0), x.spatial(small))
+	attrs := append(w.attrs(group), IntsAttr("kernel_shape", wideInts(w.Kernel)...))
+	return x.Ops(FusedDomain, ConvWeightsGradient, 1, 1, attrs, large, small)[0]
 }
 
 // channelSums sums over all axes but that of channels.

@@ -98,6 +98,9 @@ func productOf(n *graph.Node) (p productSize, ok bool) {
 	if isAttention(n) {
 		return attentionSize(n, x, w)
 	}
+	if isConvWeights(n) {
+		return convWeightsSize(n, x, w, out)
+	}
 	if len(x) < 2 || len(w) < 2 || len(out) < 1 {
 		return p, false
 	}
@@ -141,6 +144,19 @@ func convSize(n *graph.Node, x, w, out []int) (p productSize, ok bool) {
 		p.tiles = w[0] * w[1]
 	}
 	return p, true
+}
+
+// convWeightsSize is the product of the gradients of filters with what each weight saw at all
+// places, a group at a time.
+func convWeightsSize(n *graph.Node, x, dy, dw []int) (p productSize, ok bool) {
+	group := int(n.Attrs.Int("group", 1))
+	if len(x) < 3 || len(dy) != len(x) || len(dw) != len(x) || group < 1 {
+		return p, false
+	}
+	p.batch, p.m = float64(group), float64(dw[0])/float64(group)
+	p.n, p.k = float64(volume(dw[1:])), float64(dy[0]*volume(dy[2:]))
+	p.depthwise = group == x[1]
+	return p, p.k > 0
 }
 
 // attentionSize is the product of queries with keys, each row by each column of a head.

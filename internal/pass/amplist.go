@@ -88,7 +88,13 @@ func isProduct(n *graph.Node) bool {
 	if n.Domain != "" && n.Domain != op.FusedDomain || len(n.In) < 2 || len(n.Out) != 1 {
 		return false
 	}
-	return n.Type == "Conv" || n.Type == "Gemm" || n.Type == "MatMul" || isAttention(n)
+	return n.Type == "Conv" || n.Type == "Gemm" || n.Type == "MatMul" || isAttention(n) ||
+		isConvWeights(n)
+}
+
+// isConvWeights reports whether a node is the gradient of a convolution's weights.
+func isConvWeights(n *graph.Node) bool {
+	return n.Domain == op.FusedDomain && n.Type == op.ConvWeightsGradient
 }
 
 func isAttention(n *graph.Node) bool { return n.Domain == op.FusedDomain && n.Type == "Attention" }

@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"math"
+	"slices"
 
 	"github.com/weirgpu/weir/internal/op"
 	"github.com/weirgpu/weir/tensor"
@@ -93,5 +94,34 @@ func genReluGradient(r source, key opKey) *sample {
 	shape := r.shape(r.IntN(5))
 	s := r.call(key, nil, r.wild(shape...), r.wild(shape...))
 	s.exact = true
+	return s
+}
+
+// genConvWeights takes the places of a convolution, now and then fewer.
+func genConvWeights(r source, key opKey) *sample {
+	g, attrs := r.windowed(true)
+	attrs = slices.DeleteFunc(attrs, func(a op.Attr) bool { return a.Name == "auto_pad" })
+	attrs = append(attrs, op.IntsAttr("kernel_shape", ints64(g.kernel)...))
+	group, in, out := r.channels()
+	attrs = append(attrs, op.IntAttr("group", int64(group)))
+	x := append([]int{1 + r.IntN(3), group * in}, g.image...)
+	w := append([]int{group * out, in}, g.kernel...)
+	c := r.call(opKey{"", "Conv"}, attrs, r.floats(x...), r.floats(w...))
+	c.call.Version = 22
+	_, q, ok := c.request()
+	if !ok {
+		return c
+	}
+	places := slices.Clone((&request{q}).outShape())
+	for i := range places[2:] {
+		if r.one(6) {
+			places[i+2] = max(1, places[i+2]-r.IntN(3))
+		}
+	}
+	if r.one(3) {
+		attrs = append(attrs, op.StringAttr("precision", "bf16"))
+	}
+	s := r.call(key, attrs, c.in[0], r.floats(places...))
+	s.atol = sumError(places[0] * count(places[2:]))
 	return s
 }

@@ -1,0 +1,317 @@
+package conv
+
+import (
+	"fmt"
+
+	"github.com/weirgpu/weir/internal/kernel/gemm"
+)
+
+// WeightsParams describes the gradient of a convolution's weights: element (m, c, tap) is the sum,
+// over all images and places, of the gradient of output channel m times what the tap sees of input
+// channel c of its group.
+type WeightsParams struct {
+	Window
+	Out     [3]int      // places along each axis, at most those that the window has
+	N, C, M int         // images, channels of the image, channels of the gradient
+	Group   int         // 0 stands for 1
+	Format  gemm.Format // F32 or BF16, which depthwise convolutions do not take
+}
+
+// WeightsArgs holds the data of one run. DW must not overlap the others.
+type WeightsArgs struct {
+	X  []float32 // N x C x In
+	DY []float32 // N x M x Out
+	DW []float32 // M x C/Group x Kernel
+	// Parts holds PartsLen floats, to be the same for all chunks of a run.
+	Parts []float32
+}
+
+// Weights is the planned gradient of a convolution's weights. It is immutable and may be used by
+// many goroutines at once. Its work has two stages: first all chunks, then all sums, which add up
+// what chunks of several stretches of places left in Parts.
+type Weights struct {
+	p      WeightsParams
+	planes *weightsOfPlanes // of depthwise convolutions
+	// of others: the matrix of the gradients of the output, filters x places, by that of patches,
+	// places x columns, a stretch of places at a time
+	filters, columns     int // of a group
+	rowBlocks, colBlocks int // of filters, and of panels of columns
+	parts                int // stretches of places whose sums are added up at last
+	places               int // of a block
+	blocks               []span
+}
+
+// span is a block of places of the images one after another.
+type span struct{ from, to int }
+
+const (
+	// blockPlaces is the number of places of a block: its panel of columns stays in the first
+	// cache, and the rows of blockRows filters in the second.
+	blockPlaces = 256
+	blockRows   = 512
+	// wantParts is how many chunks the work is cut into, as far as partsFloats allow, where each
+	// stretch of places leaves all weights, and as far as minPanels of columns share rows.
+	wantParts   = 16
+	partsFloats = 1 << 18
+	minPanels   = 4
+)
+
+// NewWeights plans the gradient of weights. Errors are of kind ErrParams.
+func NewWeights(p WeightsParams) (*Weights, error) {
+	out, err := p.Window.setDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if p.Group == 0 {
+		p.Group = 1
+	}
+	if err := checkChannels(p.N, p.C, p.M, p.Group); err != nil {
+		return nil, err
+	}
+	for i, n := range p.Out {
+		if n < 1 || n > out[i] {
+			return nil, fmt.Errorf("%w: axis %d of the gradient has %d places, want 1 to %d",
+				ErrParams, i, n, out[i])
+		}
+	}
+	if err := checkSizes([3]int{p.N, p.C, volume(p.In)}, [3]int{p.N, p.M, volume(p.Out)},
+		[3]int{p.M, p.C / p.Group, volume(p.Kernel)}); err != nil {
+		return nil, err
+	}
+	places := p.Window.rotateAxes()
+	p.Out = rotated(p.Out, places)
+	o := &Weights{p: p, filters: p.M / p.Group, columns: p.C / p.Group * volume(p.Kernel)}
+	if p.Group == p.C && p.Format == gemm.F32 && p.trivial(0) {
+		o.planes = planWeightsOfPlanes(&o.p)
+		return o, nil
+	}
+	o.cut()
+	return o, nil
+}
+
+// cut plans the chunks.
+func (o *Weights) cut() {
+	p := &o.p
+	total := p.N * volume(p.Out)
+	n := max(1, (total+blockPlaces-1)/blockPlaces)
+	for i := range n {
+		o.blocks = append(o.blocks, span{total * i / n, total * (i + 1) / n})
+		o.places = max(o.places, o.blocks[i].to-o.blocks[i].from)
+	}
+	o.rowBlocks = (o.filters + blockRows - 1) / blockRows
+	width := p.Format.PanelColumns()
+	panels := (o.columns + width - 1) / width
+	o.parts = min(wantParts, n, max(1, partsFloats/(o.columns*p.M)))
+	chunks := o.parts * p.Group * o.rowBlocks
+	o.colBlocks = max(1, min((wantParts+chunks-1)/chunks, panels/minPanels))
+}
+
+// Chunks returns the number of independent pieces of work of the first stage.
+func (o *Weights) Chunks() int {
+	if o.planes != nil {
+		return o.p.M
+	}
+	return o.parts * o.p.Group * o.rowBlocks * o.colBlocks
+}
+
+// sumFloats is how many weights a chunk of the second stage adds up.
+const sumFloats = 1 << 14
+
+// Sums returns the number of independent pieces of work of the second stage.
+func (o *Weights) Sums() int {
+	if o.planes != nil || o.parts == 1 {
+		return 0
+	}
+	return (o.p.M*o.columns + sumFloats - 1) / sumFloats
+}
+
+// PartsLen returns how many floats [WeightsArgs.Parts] holds.
+func (o *Weights) PartsLen() int {
+	if o.Sums() == 0 {
+		return 0
+	}
+	return o.parts * o.p.M * o.columns
+}
+
+// ScratchLen returns how many floats of scratch Run needs.
+func (o *Weights) ScratchLen() int {
+	if o.planes != nil {
+		return o.planes.floats
+	}
+	f, rows, width := o.p.Format, min(o.filters, blockRows), o.p.Format.PanelColumns()
+	return f.PackedALen(rows, o.places) + f.PackedBLen(o.places, width) +
+		max(width, f.PanelRows())*o.places
+}
+
+// FLOP returns the floating-point operations, two per multiply-add, zeros of the padding included.
+func (o *Weights) FLOP() int64 {
+	return 2 * int64(o.p.N) * int64(volume(o.p.Out)) * int64(o.p.M) * int64(o.columns)
+}
+
+// Run computes chunk c of 0 <= c < Chunks. Scratch holds at least ScratchLen floats that no other
+// call uses meanwhile; what it holds before does not matter. Run panics when a slice is shorter
+// than the Params say.
+func (o *Weights) Run(c int, args *WeightsArgs, scratch []float32) {
+	p := &o.p
+	if len(args.X) < p.N*p.C*volume(p.In) || len(args.DY) < p.N*p.M*volume(p.Out) ||
+		len(args.DW) < p.M*o.columns || len(args.Parts) < o.PartsLen() ||
+		len(scratch) < o.ScratchLen() || uint(c) >= uint(o.Chunks()) {
+		panic(fmt.Sprintf("conv: gradient of weights: chunk %d of %d with X %d, DY %d, DW %d, "+
+			"parts %d, scratch %d floats for %d images of %d x %v and %d x %v", c, o.Chunks(),
+			len(args.X), len(args.DY), len(args.DW), len(args.Parts), len(scratch), p.N, p.C, p.In,
+			p.M, p.Out))
+	}
+	if o.planes != nil {
+		o.planes.run(p, c, args, scratch)
+		return
+	}
+	w := weightsChunk{Weights: o, args: args, to: args.DW}
+	col, c := c%o.colBlocks, c/o.colBlocks
+	row, c := c%o.rowBlocks, c/o.rowBlocks
+	w.group, w.part = c%p.Group, c/p.Group
+	width := p.Format.PanelColumns()
+	panels := (o.columns + width - 1) / width
+	w.rows = span{o.filters * row / o.rowBlocks, o.filters * (row + 1) / o.rowBlocks}
+	w.cols = span{panels * col / o.colBlocks * width,
+		min(panels*(col+1)/o.colBlocks*width, o.columns)}
+	if o.parts > 1 {
+		w.to = args.Parts[w.part*p.M*o.columns:]
+	}
+	w.run(scratch)
+}
+
+// Sum computes chunk c of 0 <= c < Sums, after all of the first stage.
+func (o *Weights) Sum(c int, args *WeightsArgs) {
+	n := o.p.M * o.columns
+	lo, hi := c*sumFloats, min((c+1)*sumFloats, n)
+	dst := args.DW[lo:hi]
+	copy(dst, args.Parts[lo:hi])
+	for i := 1; i < o.parts; i++ {
+		for k, v := range args.Parts[i*n+lo : i*n+hi] {
+			dst[k] += v
+		}
+	}
+}
+
+// weightsChunk is a chunk: rows of filters of a group by columns of weights, over the blocks of a
+// part.
+type weightsChunk struct {
+	*Weights
+	args        *WeightsArgs
+	to          []float32
+	group, part int
+	rows, cols  span
+}
+
+func (w *weightsChunk) run(scratch []float32) {
+	f, width := w.p.Format, w.p.Format.PanelColumns()
+	rows := w.rows.to - w.rows.from
+	a, scratch := cut(scratch, f.PackedALen(rows, w.places))
+	b, stage := cut(scratch, f.PackedBLen(w.places, width))
+	x := gemm.BlockPanel{A: a, B: b, LdC: w.columns, Rows: rows, Part: true, Alpha: 1}
+	lo, hi := len(w.blocks)*w.part/w.parts, len(w.blocks)*(w.part+1)/w.parts
+	for i, at := range w.blocks[lo:hi] {
+		x.K, x.Add = at.to-at.from, i > 0
+		w.packRows(a, stage, at)
+		for j := w.cols.from; j < w.cols.to; j += width {
+			x.Cols = min(width, w.cols.to-j)
+			w.packColumns(b, stage, j, x.Cols, at)
+			x.C = w.to[(w.group*w.filters+w.rows.from)*w.columns+j:]
+			f.Multiply(&x)
+		}
+	}
+}
+
+// packRows packs the gradients of the chunk's filters at some places.
+func (w *weightsChunk) packRows(dst, stage []float32, at span) {
+	f, places := w.p.Format, volume(w.p.Out)
+	k := at.to - at.from
+	words := f.PackedALen(1, k)
+	for i := w.rows.from; i < w.rows.to; i += f.PanelRows() {
+		n := min(f.PanelRows(), w.rows.to-i)
+		panel := dst[(i-w.rows.from)*words:][:n*words]
+		image := at.from / places
+		from := w.args.DY[(image*w.p.M+w.group*w.filters+i)*places+at.from%places:]
+		if at.from%places+k <= places {
+			f.PackA(panel, from, n, k, places, false)
+			continue
+		}
+		for r := range n {
+			row := stage[r*k:][:k]
+			w.eachImage(at, func(image, place, done, many int) {
+				copy(row[done:][:many],
+					w.args.DY[(image*w.p.M+w.group*w.filters+i+r)*places+place:])
+			})
+		}
+		f.PackA(panel, stage, n, k, k, false)
+	}
+}
+
+// eachImage calls f with the stretches of places that lie in one image: where they begin in it, how
+// many come before them and how many they are.
+func (w *weightsChunk) eachImage(at span, f func(image, place, done, n int)) {
+	places := volume(w.p.Out)
+	for from := at.from; from < at.to; {
+		n := min(places-from%places, at.to-from)
+		f(from/places, from%places, from-at.from, n)
+		from += n
+	}
+}
+
+// packColumns packs what n weights from column j see at some places.
+func (w *weightsChunk) packColumns(dst, stage []float32, j, n int, at span) {
+	p, k := &w.p, at.to-at.from
+	plane, places := volume(p.In), volume(p.Out)
+	depth, taps := p.C/p.Group, volume(p.Kernel)
+	if p.pointwise() && p.Out == p.In && at.from%places+k <= places {
+		x := w.args.X[(at.from/places*p.C+w.group*depth+j)*plane+at.from%places:]
+		p.Format.PackB(dst, x, k, n, plane, true)
+		return
+	}
+	for i := range n {
+		row := stage[i*k:][:k]
+		tap := (j + i) % taps
+		w.eachImage(at, func(image, place, done, many int) {
+			ch := image*p.C + w.group*depth + (j+i)/taps
+			p.see(row[done:][:many], w.args.X[ch*plane:][:plane], tap, place)
+		})
+	}
+	p.Format.PackB(dst, stage, k, n, k, true)
+}
+
+// see writes what a tap sees of a plane from a place on, zeros outside of it.
+func (p *WeightsParams) see(dst, plane []float32, tap, place int) {
+	t := [3]int{tap / p.Kernel[2] / p.Kernel[1], tap / p.Kernel[2] % p.Kernel[1],
+		tap % p.Kernel[2]}
+	col, row := place%p.Out[2], place/p.Out[2]
+	for len(dst) > 0 {
+		n := min(p.Out[2]-col, len(dst))
+		z := row/p.Out[1]*p.Stride[0] - p.PadLo[0] + t[0]*p.Dilate[0]
+		y := row%p.Out[1]*p.Stride[1] - p.PadLo[1] + t[1]*p.Dilate[1]
+		x := col*p.Stride[2] - p.PadLo[2] + t[2]*p.Dilate[2]
+		if uint(z) >= uint(p.In[0]) || uint(y) >= uint(p.In[1]) {
+			clear(dst[:n])
+		} else {
+			p.seeRow(dst[:n], plane[(z*p.In[1]+y)*p.In[2]:][:p.In[2]], x)
+		}
+		dst, col, row = dst[n:], 0, row+1
+	}
+}
+
+// seeRow is see in one row of a plane, from element x on, which may lie outside.
+func (p *WeightsParams) seeRow(dst, row []float32, x int) {
+	lo, hi := inside(x, p.Stride[2], len(row), len(dst))
+	if lo >= hi {
+		clear(dst)
+		return
+	}
+	clear(dst[:lo])
+	clear(dst[hi:])
+	if row = row[x+lo*p.Stride[2]:]; p.Stride[2] == 1 {
+		copy(dst[lo:hi], row)
+		return
+	}
+	for i := range dst[lo:hi] {
+		dst[lo+i] = row[i*p.Stride[2]]
+	}
+}
