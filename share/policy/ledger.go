@@ -111,7 +111,9 @@ func (l *ledger) charge(j entry, dt, total float64) {
 		return
 	}
 	if l.entitled > 0 {
-		a.lag += total * a.part / l.entitled
+		due := total * a.part / l.entitled
+		a.lag += due
+		l.repay(j, limit*dt-due, dt) // a limit is of all time, also of what nobody used
 	}
 	a.lag -= a.spent
 	// A limit may keep a job from what it is owed for ever, and so may other devices. No other

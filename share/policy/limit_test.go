@@ -57,11 +57,19 @@ func TestLimitOfWhatIsUsedBeside(t *testing.T) {
 	for guaranteed, want := range map[float64]float64{
 		0.25: 0.3 / (1 - 3./4/20), 0.695: 0.305, 0.7: 0.3} {
 		for _, spec := range []string{"fair", "priority"} {
-			got := heldBy(t, mustNew(t, spec), 0.95, share.Share{Compute: 0.3, Limit: 0.3},
-				share.Share{Compute: guaranteed})
+			limited := share.Share{Compute: 0.3, Limit: 0.3}
+			other := share.Share{Compute: guaranteed}
+			got := heldBy(t, mustNew(t, spec), 0, 0.95, limited, other)
 			if math.Abs(got[0]-want) > 0.001 {
 				t.Errorf("%s: %.4f of the device beside a guarantee of %v, want %.4f", spec, got[0],
 					guaranteed, want)
+			}
+			if other.Compute < 0.5 {
+				apart := heldBy(t, mustNew(t, spec), 300*us, 0.95, limited, other)
+				if math.Abs(apart[0]-want) > 0.001 {
+					t.Errorf("%s: %.4f of the device in turns that are apart, want %.4f", spec,
+						apart[0], want)
+				}
 			}
 			if got[1] < guaranteed-0.001 {
 				t.Errorf("%s: %.4f of the device is left for a guarantee of %v", spec, got[1],
@@ -71,9 +79,11 @@ func TestLimitOfWhatIsUsedBeside(t *testing.T) {
 	}
 }
 
-// heldBy runs jobs that always wait or run for ten seconds, of which each is found to have used a
-// part of what it held, and returns the fractions of the time for which they held the device.
-func heldBy(t *testing.T, p share.Policy, used float64, shares ...share.Share) []float64 {
+// heldBy runs jobs that always wait or run for ten seconds, with so much between their turns, of
+// which each is found to have used a part of what it held, and returns the fractions of the time
+// for which they held the device.
+func heldBy(t *testing.T, p share.Policy, apart time.Duration, used float64,
+	shares ...share.Share) []float64 {
 	t.Helper()
 	s := &share.Snapshot{Units: 1, Now: 1}
 	for i, of := range shares {
@@ -91,7 +101,7 @@ func heldBy(t *testing.T, p share.Policy, used float64, shares ...share.Share) [
 		}
 		j := s.Job(d.Set[0].Job)
 		held := d.Set[0].Until - s.Now
-		s.Now += held
+		s.Now += held + apart
 		j.Used += held
 		j.Measured += time.Duration(used * float64(held))
 		j.MeasuredAt, j.Since = s.Now, s.Now
