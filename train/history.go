@@ -163,7 +163,7 @@ func (r *Run) result(took time.Duration, updates int64) *Result {
 	res := &Result{Steps: r.done, Loss: h.mean(), StateBytes: r.step.State.Bytes(),
 		Scale: r.scale(), Threads: r.opts.Pool.Threads(), Seconds: took.Seconds(), Points: h.Points,
 		Curve: h.curve}
-	res.ArenaBytes, res.SkippedSteps = r.arenas(), r.skipped()
+	res.ArenaBytes, res.SkippedSteps = arenas(r.plans), r.skipped()
 	if meta, err := r.meta(); err == nil {
 		res.Digest = checkpoint.Digest(meta, r.vars)
 	}

@@ -42,7 +42,7 @@ func Plan(ctx context.Context, r *recipe.Recipe, o Options) (*Forecast, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.ArenaBytes, f.StateBytes, f.Updates = run.arenas(), run.step.State.Bytes(), run.Updates()
+	f.ArenaBytes, f.StateBytes, f.Updates = arenas(run.plans), run.step.State.Bytes(), run.Updates()
 	for _, p := range run.step.Params {
 		if p.Role != step.Mean && p.Role != step.Variance {
 			f.Parameters += int64(p.Start.Len())

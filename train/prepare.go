@@ -23,6 +23,7 @@ type Prepared struct {
 	data   *samples
 	step   *step.Step
 	plans  [3]*plan.Plan     // of an update, of a batch before its last, and of an evaluation
+	whole  [3]*plan.Plan     // the same, as they are without a bound
 	prints map[string]string // of what the run is made from
 }
 
@@ -59,6 +60,7 @@ func (r *Prepared) prepare(ctx context.Context) (err error) {
 			return fmt.Errorf("%s: %w", r.recipe.Model, err)
 		}
 	}
+	r.whole = r.plans
 	return r.fingerprint()
 }
 
@@ -71,7 +73,12 @@ func (r *Prepared) Close() error {
 }
 
 // Bytes is the memory that a run holds on the device: arenas, packed weights and state.
-func (r *Prepared) Bytes() int64 { return r.arenas() + r.step.State.Bytes() }
+func (r *Prepared) Bytes() int64 { return r.bytes(r.plans) }
+
+// Whole is the memory that a run holds where nothing bounds it.
+func (r *Prepared) Whole() int64 { return r.bytes(r.whole) }
+
+func (r *Prepared) bytes(plans [3]*plan.Plan) int64 { return arenas(plans) + r.step.State.Bytes() }
 
 // Update is the plan of an update, from which what one takes can be forecast.
 func (r *Prepared) Update() *plan.Plan { return r.plans[0] }
@@ -79,9 +86,9 @@ func (r *Prepared) Update() *plan.Plan { return r.plans[0] }
 // Recipe is what is followed.
 func (r *Prepared) Recipe() *recipe.Recipe { return r.recipe }
 
-// arenas are the bytes of all arenas and packed weights.
-func (r *Prepared) arenas() (n int64) {
-	for _, p := range r.plans {
+// arenas are the bytes of all arenas and packed weights of plans.
+func arenas(plans [3]*plan.Plan) (n int64) {
+	for _, p := range plans {
 		if p != nil {
 			n += p.PeakBytes(1)
 		}

@@ -8,29 +8,36 @@ import (
 	"github.com/weirgpu/weir/train/step"
 )
 
-// Within has plans take less memory, the largest first, so that a run holds at most so many bytes.
-// The error is of kind [plan.ErrArena] where that cannot be.
+// Within has the plans of runs that are opened from now on take less memory than they would, the
+// largest first, so that a run holds at most so many bytes; 0 stands for no bound. The error is of
+// kind [plan.ErrArena] where that cannot be, and the plans are then those from before.
 func (p *Prepared) Within(ctx context.Context, most int64) error {
-	for over := p.Bytes() - most; over > 0; over = p.Bytes() - most {
+	plans := p.whole
+	for most > 0 {
+		bytes := p.bytes(plans)
+		if bytes <= most {
+			break
+		}
 		largest := 0
-		for i, q := range p.plans {
-			if q != nil && q.ArenaBytes > p.plans[largest].ArenaBytes {
+		for i, q := range plans {
+			if q != nil && q.ArenaBytes > plans[largest].ArenaBytes {
 				largest = i
 			}
 		}
-		bound := p.plans[largest].ArenaBytes - over
+		bound := plans[largest].ArenaBytes - (bytes - most)
 		if bound < 1 {
 			return fmt.Errorf("%s: %w: a run takes %d bytes, %d of them state, and %d are "+
 				"allowed: allow more, or lower the batch", p.recipe.Model, plan.ErrArena,
-				p.Bytes(), p.step.State.Bytes(), most)
+				bytes, p.step.State.Bytes(), most)
 		}
 		q, err := p.compile(ctx, p.graphs()[largest], bound)
 		if err != nil {
 			return fmt.Errorf("%s: %d bytes are allowed for all of a run: %w", p.recipe.Model, most,
 				err)
 		}
-		p.plans[largest] = q
+		plans[largest] = q
 	}
+	p.plans = plans
 	return nil
 }
 

@@ -15,12 +15,14 @@ import (
 var (
 	errStop    = errors.New("it was stopped")
 	errStopped = errors.New("the server stopped")
+	errAnew    = errors.New("its memory is taken anew, under another cap")
 )
 
 // order is what a training is told between two updates.
 type order struct {
 	what  string                 // pause, continue, stop
 	try   func(*train.Run) error // in place of those
+	cap   *weir.Bytes            // of memory, in place of those; 0: none
 	reply chan error
 }
 
@@ -53,7 +55,7 @@ func (t *training) attempt(p *train.Prepared) (err error) {
 	if err := run.Resume(); err != nil {
 		return err
 	}
-	t.phase(Running, nil)
+	t.phase(t.held.or(Running), nil)
 	return t.train(run)
 }
 
@@ -126,20 +128,19 @@ func (t *training) train(run *train.Run) error {
 
 // between does what the training was told, and returns why it is to give its memory back.
 func (t *training) between(run *train.Run) error {
-	paused := false
 	for {
 		if t.of.stop.Err() != nil {
 			return errStopped
 		}
 		if t.job.Recalled().Err() != nil {
 			why := context.Cause(t.job.Recalled())
-			if paused { // nobody has it go on but who paused it
+			if t.held == Paused { // nobody has it go on but who paused it
 				why = fmt.Errorf("%w: %w", errStop, why)
 			}
 			return why
 		}
 		var o order
-		if paused {
+		if t.held == Paused {
 			select {
 			case <-t.of.stop.Done():
 				continue
@@ -154,35 +155,40 @@ func (t *training) between(run *train.Run) error {
 				return nil
 			}
 		}
-		var why error
-		if paused, why = t.obey(run, o, paused); why != nil {
+		if why := t.obey(run, o); why != nil {
 			return why
 		}
 	}
 }
 
 // obey carries out an order, and answers it.
-func (t *training) obey(run *train.Run, o order, paused bool) (still bool, stop error) {
+func (t *training) obey(run *train.Run, o order) (stop error) {
 	var err error
 	switch {
 	case o.try != nil:
 		err = o.try(run)
+	case o.cap != nil:
+		var anew bool
+		if anew, err = t.within(run.Prepared, *o.cap); anew {
+			stop = errAnew
+		}
 	case o.what == "pause":
-		paused = true
+		t.hold(Paused)
 		t.phase(Paused, nil)
 	case o.what == "continue":
-		paused = false
+		t.hold("")
 		t.phase(Running, nil)
 	case o.what == "stop":
+		t.hold(Stopped)
 		stop = errStop
 	}
 	o.reply <- err
-	return paused, stop
+	return stop
 }
 
 // rest waits before memory is asked for again, and reports whether the training goes on. One that
 // was stopped waits until it is told to.
-func (t *training) rest() bool {
+func (t *training) rest(p *train.Prepared) bool {
 	var again <-chan time.Time
 	for {
 		if t.now().Phase == Waiting {
@@ -196,9 +202,14 @@ func (t *training) rest() bool {
 		case o := <-t.orders:
 			switch {
 			case o.what == "continue":
+				t.hold("")
 				o.reply <- nil
 				return true
+			case o.cap != nil:
+				_, err := t.within(p, *o.cap)
+				o.reply <- err
 			case o.what == "stop":
+				t.hold(Stopped)
 				t.phase(Stopped, errStop)
 				again = nil
 				o.reply <- nil
@@ -207,35 +218,4 @@ func (t *training) rest() bool {
 			}
 		}
 	}
-}
-
-// promise gives the training other terms at once: between two updates might be late, since a limit
-// may keep it from the next. Without memory they are those of the next attempt, which would fail by
-// what no job can have.
-func (t *training) promise(change func(*weir.Share)) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.state.Phase == Done || t.state.Phase == Failed {
-		return errEnded
-	}
-	terms := t.terms
-	if t.job != nil {
-		terms = t.job.Job().Spec().Share
-	}
-	change(&terms)
-	if t.job != nil {
-		if err := t.job.SetShare(terms); err != nil {
-			return err
-		}
-		t.terms = terms
-		return nil
-	}
-	if err := terms.Validate(); err != nil {
-		return err
-	}
-	if need := weir.Bytes(t.state.NeedBytes); terms.Memory != 0 && terms.Memory < need {
-		return fmt.Errorf("memory_bytes is %v, and the training needs %v", terms.Memory, need)
-	}
-	t.terms = terms
-	return nil
 }

@@ -10,7 +10,7 @@
 // from it within an operator. Its memory is lent. When a model needs it, or the server ends, the
 // training makes the update under way to its end, keeps a checkpoint and gives all back; it goes on
 // from there, to the same bits, once there is room, or at the next start, in this process or
-// another. One that was paused by then goes on once it is told to. Samples are read and checkpoints
+// another. One that was paused or stopped goes on once it is told to, also at the next start. Samples are read and checkpoints
 // written without the device. Where the disk has no room for a checkpoint, a model that waits for
 // the memory waits a few seconds more; what was computed since the checkpoint before is lost then.
 //
@@ -18,5 +18,6 @@
 // goroutine of its own.
 //
 // What it refuses: recipes that keep no checkpoints, which could not go on; changes of trainings
-// that have ended (409), and shares below what they need, or that no job can have.
+// that have ended (409), shares that no job can have, and caps of memory below the least that an
+// update can be planned for.
 package training

@@ -144,10 +144,10 @@ func (t *Trainings) postShare(w http.ResponseWriter, r *http.Request) (any, erro
 		if want.Limit != nil {
 			s.Limit = *want.Limit
 		}
-		if want.Memory != nil {
-			s.Memory = weir.Bytes(*want.Memory)
-		}
 	})
+	if most := want.Memory; most != nil && err == nil {
+		err = one.tell(r.Context(), order{cap: (*weir.Bytes)(most)})
+	}
 	if errors.Is(err, errEnded) {
 		return nil, err
 	}

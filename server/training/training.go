@@ -80,6 +80,7 @@ type State struct {
 	DeviceRecent float64 `json:"device_recent"` // the fraction of the device over the last second
 	MemoryBytes  int64   `json:"memory_bytes"`
 	NeedBytes    int64   `json:"need_bytes"`
+	WholeBytes   int64   `json:"whole_bytes"` // needed where no cap bounds it
 	Revocations  int64   `json:"revocations"` // how often the device was asked back
 	Digest       string  `json:"digest,omitempty"`
 	Model        string  `json:"model,omitempty"` // the file, once it is written
@@ -122,8 +123,10 @@ func (t *Trainings) training(path string, r *recipe.Recipe) *training {
 	for i := 2; t.find(name) != nil; i++ {
 		name = fmt.Sprint(base, "-", i)
 	}
-	return &training{of: t, recipe: r, orders: make(chan order), changed: make(chan struct{}),
-		state: State{Name: name, Recipe: path, Phase: Waiting, Updates: 0, Scale: 1}}
+	one := &training{of: t, recipe: r, orders: make(chan order), changed: make(chan struct{}),
+		state: State{Name: name, Recipe: path, Phase: Waiting, Scale: 1}}
+	one.recall()
+	return one
 }
 
 func (t *Trainings) find(name string) *training {
@@ -160,12 +163,15 @@ type training struct {
 	recipe *recipe.Recipe
 	orders chan order
 
+	keeping sync.Mutex // held while what was ordered is written
+
 	mu      sync.Mutex
 	state   State
 	job     *server.Workplace // nil without memory
-	terms   weir.Share
-	waits   int           // for room on the disk, since its memory was recalled; of its goroutine
-	changed chan struct{} // closed at the next change of the state
+	terms   weir.Share        // Memory 0: what it needs
+	held    Phase             // Paused or Stopped by an order, of an earlier server too; or empty
+	waits   int               // for room on the disk, since its memory was recalled; of its goroutine
+	changed chan struct{}     // closed at the next change of the state
 	waited  time.Duration
 	took    time.Duration
 }
@@ -225,20 +231,31 @@ func (t *training) run() {
 			t.of.o.Log.Warn("model not closed", "training", t.state.Name, "error", err)
 		}
 	}()
-	t.set(func(s *State) { s.NeedBytes = p.Bytes() })
+	if err := p.Within(t.of.stop, int64(t.terms.Memory)); err != nil {
+		t.fail(err)
+		return
+	}
+	t.set(func(s *State) { s.NeedBytes, s.WholeBytes = p.Bytes(), p.Whole() })
+	if t.held == Stopped {
+		t.phase(Stopped, nil)
+		if !t.rest(p) {
+			return
+		}
+	}
 	for t.of.stop.Err() == nil {
 		err := t.attempt(p)
 		switch {
 		case err == nil:
 			return
+		case errors.Is(err, errAnew):
 		case errors.Is(err, errStop):
 			t.phase(Stopped, err)
-			if !t.rest() {
+			if !t.rest(p) {
 				return
 			}
 		case errors.Is(err, weir.ErrMemory), errors.Is(err, server.ErrRecalled):
 			t.phase(Waiting, err)
-			if !t.rest() {
+			if !t.rest(p) {
 				return
 			}
 		case t.of.stop.Err() != nil:
