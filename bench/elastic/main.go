@@ -89,7 +89,7 @@ func (b *bench) all() (err error) {
 	if err := writeDeep(model); err != nil {
 		return err
 	}
-	deep, err := b.recipe("deep", model, 512, 300)
+	deep, err := b.recipe("deep", model, 1024, 600)
 	if err != nil {
 		return err
 	}

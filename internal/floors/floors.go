@@ -136,6 +136,8 @@ var Table = []Row{
 	{"bench/train", 10, Both, ""},
 	{"bench/beside", 10, Both, ""},
 	{"bench/life", 12, Both, ""},
+	{"bench/elastic", 12, Both, ""},
+	{"bench/harvest", 10, Both, ""},
 	{"bench/peers", 11, Both, ""},
 	{"bench/serve", 12, Both, ""},
 	{"bench/binary", 10, Both, ""},
