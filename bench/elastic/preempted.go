@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/weirgpu/weir"
@@ -58,7 +57,7 @@ func (b *bench) preempted(path string) (_ row, err error) {
 	}
 	n := trains.Job().Status().Counts.Revocations
 	b.Claims.Check("preemptions of a training", float64(n), float64(b.preemptions), false)
-	return row{What: fmt.Sprint("preempted by another job"), Times: n, Updates: res.Steps,
+	return row{What: "preempted by another job", Times: n, Updates: res.Steps,
 		Digest: res.Digest}, nil
 }
 
@@ -77,25 +76,10 @@ func interrupt(ctx context.Context, w *seat.Workplace) error {
 // under follows a recipe by the device time of a job.
 func under(p *train.Prepared, w *seat.Workplace) (_ *train.Result, err error) {
 	ctx := context.Background()
-	t, err := p.Open(ctx, train.Options{Quota: w.Quota()})
+	t, err := p.Open(ctx, train.Options{Quota: w.Quota(), Device: w.Do})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, t.Close()) }()
-	next := func(gate device.Gate) error {
-		t.Under(gate)
-		return t.Next(ctx)
-	}
-	for !t.Ended() {
-		if err := w.Do(ctx, next); err != nil {
-			return nil, err
-		}
-	}
-	var res *train.Result
-	err = w.Do(ctx, func(gate device.Gate) (err error) {
-		t.Under(gate)
-		res, err = t.Train(ctx)
-		return err
-	})
-	return res, err
+	return t.Train(ctx)
 }

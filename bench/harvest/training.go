@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir"
-	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/internal/seat"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/train"
@@ -47,7 +46,7 @@ func open(ctx context.Context, host *weir.Host) (_ *trained, err error) {
 		return nil, errors.Join(err, t.prepared.Close())
 	}
 	t.work.Expect(t.prepared.Update())
-	t.run, err = t.prepared.Open(ctx, train.Options{Quota: t.work.Quota()})
+	t.run, err = t.prepared.Open(ctx, train.Options{Quota: t.work.Quota(), Device: t.work.Do})
 	if err != nil {
 		t.work.Close()
 		return nil, errors.Join(err, t.prepared.Close())
@@ -69,11 +68,7 @@ func (t *trained) updates(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		err := t.work.Do(ctx, func(gate device.Gate) error {
-			t.run.Under(gate)
-			return t.run.Next(ctx)
-		})
-		if err != nil {
+		if err := t.run.Next(ctx); err != nil {
 			t.mu.Lock()
 			t.err = err
 			t.mu.Unlock()
