@@ -75,7 +75,7 @@ func (r *Run) hits(scores *tensor.Tensor, n int) (hits, of int) {
 			}
 		}
 		return hits, len(want)
-	case step.BinaryCrossEntropy:
+	case step.BinaryCrossEntropy, step.Dice:
 		border := float32(0)
 		if r.step.Labels.Probabilities {
 			border = 0.5

@@ -140,7 +140,7 @@ func readSet(r *recipe.Recipe, model *graph.Graph, label step.Label, inputs map[
 			return s, fmt.Errorf("%s: %w", labels, err)
 		}
 	}
-	if r.Loss.Kind == step.BinaryCrossEntropy {
+	if r.Loss.Kind == step.BinaryCrossEntropy || r.Loss.Kind == step.Dice {
 		if err := s.labels.Parts(); err != nil {
 			return s, fmt.Errorf("%s: %w", labels, err)
 		}

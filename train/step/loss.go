@@ -30,11 +30,15 @@ const (
 	// Huber is half the square of small errors, and grows as the errors do from Delta on
 	// (torch.nn.HuberLoss).
 	Huber LossKind = "huber"
+	// Dice is 1 less twice the overlap of the sigmoids of a sample's scores with its labels, from 0
+	// to 1, over their sum, 1 added to both so that no labels are no division by zero (Milletari et
+	// al. 2016; monai.losses.DiceLoss with sigmoid, over all of a sample).
+	Dice LossKind = "dice"
 )
 
 // Losses lists the kinds of losses.
 func Losses() []LossKind {
-	return []LossKind{CrossEntropy, BinaryCrossEntropy, SquaredError, Huber}
+	return []LossKind{CrossEntropy, BinaryCrossEntropy, SquaredError, Huber, Dice}
 }
 
 // Loss says what is made small.
@@ -91,14 +95,35 @@ func (b *builder) loss(l Loss) (*loss, error) {
 	}
 	whole := op.Attrs{op.IntAttr("keepdims", 0)}
 	done := &loss{scores: out, label: label, mean: b.op("ReduceMean", whole, each), each: each}
-	if n := len(label.Type.Shape); n > 1 {
-		axes := make([]int64, n-1)
-		for i := range axes {
-			axes[i] = int64(i + 1)
-		}
-		done.each = b.op("ReduceMean", whole, each, b.ints(axes...))
+	if len(each.Type.Shape) > 1 {
+		done.each = b.op("ReduceMean", whole, each, b.inside(each))
 	}
 	return done, nil
+}
+
+// inside are the axes of a value within a sample.
+func (b *builder) inside(v *graph.Value) *graph.Value {
+	axes := make([]int64, len(v.Type.Shape)-1)
+	for i := range axes {
+		axes[i] = int64(i + 1)
+	}
+	return b.ints(axes...)
+}
+
+// dice is the loss of that name of each sample.
+func (b *builder) dice(scores, labels *graph.Value) (*graph.Value, error) {
+	if len(scores.Type.Shape) < 2 {
+		return nil, fmt.Errorf("%w: scores %q are %v: want several for a sample", ErrLoss,
+			scores.Name, scores.Type)
+	}
+	sum := func(v *graph.Value) *graph.Value {
+		return b.op("ReduceSum", op.Attrs{op.IntAttr("keepdims", 0)}, v, b.inside(v))
+	}
+	p, one := b.op("Sigmoid", nil, scores), b.number(1)
+	both := b.op("Mul", nil, b.number(2), sum(b.op("Mul", nil, p, labels)))
+	all := b.op("Add", nil, sum(p), sum(labels))
+	part := b.op("Div", nil, b.op("Add", nil, both, one), b.op("Add", nil, all, one))
+	return b.op("Sub", nil, one, part), nil
 }
 
 // scores is the output of the model that a loss is of.
@@ -126,7 +151,7 @@ func (b *builder) before(kind LossKind, v *graph.Value) *graph.Value {
 		return v
 	}
 	if kind == CrossEntropy && (n.Type == "Softmax" || n.Type == "LogSoftmax") && overClasses(n) ||
-		kind == BinaryCrossEntropy && n.Type == "Sigmoid" {
+		(kind == BinaryCrossEntropy || kind == Dice) && n.Type == "Sigmoid" {
 		return n.In[0]
 	}
 	return v
@@ -146,7 +171,7 @@ func overClasses(n *graph.Node) bool {
 	return axis == 1 || axis == 1-rank
 }
 
-// each is the loss of each label.
+// each is the loss of each label, or of each sample.
 func (b *builder) each(l Loss, scores, labels *graph.Value) (*graph.Value, error) {
 	switch l.Kind {
 	case CrossEntropy:
@@ -170,6 +195,9 @@ func (b *builder) each(l Loss, scores, labels *graph.Value) (*graph.Value, error
 		q := b.op("Min", nil, d, b.number(delta))
 		half := b.op("Mul", nil, q, b.number(0.5))
 		return b.op("Mul", nil, q, b.op("Sub", nil, d, half)), nil
+	}
+	if l.Kind == Dice {
+		return b.dice(scores, labels)
 	}
 	return nil, fmt.Errorf("%w: %q is not known: want one of %v", ErrLoss, l.Kind, Losses())
 }

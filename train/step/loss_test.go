@@ -30,6 +30,7 @@ func TestProbabilities(t *testing.T) {
 		want bool
 	}{
 		{"Sigmoid@13(%s)", step.BinaryCrossEntropy, true},
+		{"Sigmoid@13(%s)", step.Dice, true},
 		{"Sigmoid@13(%s)", step.SquaredError, false},
 		{"Softmax@13(%s) {axis=1}", step.CrossEntropy, true},
 		{"Softmax@13(%s) {axis=-3}", step.CrossEntropy, true},
@@ -89,6 +90,15 @@ func TestLosses(t *testing.T) {
 			func(_ int, x, y float64) (float64, float64) {
 				p := 1 / (1 + math.Exp(-x))
 				return -y*math.Log(p) - (1-y)*math.Log(1-p), p - y
+			}},
+		{step.Loss{Kind: step.Dice}, tensor.From([]float32{1, 0, 1, 1, 0, 0}, 3, 2),
+			func(i int, x, y float64) (float64, float64) {
+				sigmoid := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+				labels := []float64{1, 0, 1, 1, 0, 0}
+				p, q := sigmoid(x), sigmoid(scores[i^1]) // the two of a sample
+				above, below := 2*(p*y+q*labels[i^1])+1, p+q+y+labels[i^1]+1
+				slope := p * (1 - p) * (above - 2*y*below) / (below * below)
+				return 1 - above/below, 2 * slope // a mean over half as many
 			}},
 		{step.Loss{Kind: step.CrossEntropy}, tensor.From([]int64{0, 1, 1}, 3),
 			func(i int, x, _ float64) (float64, float64) {
