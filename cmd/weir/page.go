@@ -18,7 +18,7 @@ func (f *upFlags) page(s *server.Server, people *people, batch batchJobs, beside
 	log *slog.Logger) *web.Page {
 	p := web.New(s, web.Options{Version: thisVersion().Version, Figures: s.Recorder(),
 		Graphs: graphs(s, f.kept), Accounts: people.guard != nil, Jobs: batch.rows(log),
-		Programs: beside.rows, Log: log})
+		Programs: beside.rows, Trainings: batch.trained != nil, Log: log})
 	for pattern, h := range p.Routes() {
 		s.Handle(pattern, h)
 	}

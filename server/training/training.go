@@ -13,6 +13,7 @@ import (
 	"github.com/weirgpu/weir"
 	"github.com/weirgpu/weir/server"
 	"github.com/weirgpu/weir/server/auth"
+	"github.com/weirgpu/weir/server/oip"
 	"github.com/weirgpu/weir/train"
 	"github.com/weirgpu/weir/train/recipe"
 )
@@ -58,6 +59,13 @@ type Curve struct {
 	Values  []float64 `json:"values"`
 }
 
+// Input is an input of the model that is trained.
+type Input struct {
+	Name     string `json:"name"`
+	Datatype string `json:"datatype"`
+	Shape    []int  `json:"shape"`
+}
+
 // State is a training as people see it.
 type State struct {
 	Name   string `json:"name"`
@@ -84,6 +92,10 @@ type State struct {
 	Revocations  int64   `json:"revocations"` // how often the device was asked back
 	Digest       string  `json:"digest,omitempty"`
 	Model        string  `json:"model,omitempty"` // the file, once it is written
+
+	// Inputs are those of the model, for one sample; numbers of data files are divided by Divide.
+	Inputs []Input `json:"inputs"`
+	Divide float64 `json:"divide"`
 
 	LossCurve   Curve `json:"loss_curve"`
 	MetricCurve Curve `json:"metric_curve"`
@@ -235,7 +247,10 @@ func (t *training) run() {
 		t.fail(err)
 		return
 	}
-	t.set(func(s *State) { s.NeedBytes, s.WholeBytes = p.Bytes(), p.Whole() })
+	t.set(func(s *State) {
+		s.NeedBytes, s.WholeBytes = p.Bytes(), p.Whole()
+		s.describe(p)
+	})
 	if t.held == Stopped {
 		t.phase(Stopped, nil)
 		if !t.rest(p) {
@@ -264,6 +279,18 @@ func (t *training) run() {
 			t.fail(err)
 			return
 		}
+	}
+}
+
+// describe tells what a sample is made of.
+func (s *State) describe(p *train.Prepared) {
+	inputs, divide := p.Inputs()
+	s.Inputs, s.Divide = []Input{}, divide
+	for _, v := range inputs {
+		datatype, _ := oip.Datatype(v.Type.DType)
+		shape, _ := v.Type.Ints()
+		shape[0] = 1
+		s.Inputs = append(s.Inputs, Input{v.Name, datatype, shape})
 	}
 }
 

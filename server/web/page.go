@@ -39,8 +39,8 @@ type Options struct {
 	// Jobs are the newest batch jobs; nil where there are none. It is called at each look, and must
 	// return soon.
 	Jobs func() []Job
-	// Accounts reports whether the server answers /v1/accounts.
-	Accounts bool
+	// Accounts and Trainings report whether the server answers /v1/accounts and /v1/train.
+	Accounts, Trainings bool
 	// Log is told what goes wrong by the page's fault; nil stands for slog.Default.
 	Log *slog.Logger
 }
@@ -129,7 +129,8 @@ func (p *Page) look() {
 		jobs = p.o.Jobs()
 	}
 	server := Server{Version: p.o.Version, Started: p.began.UnixMilli(), Ready: p.source.Ready(),
-		Accounts: p.o.Accounts, Graphs: p.o.Graphs != nil, Jobs: p.o.Jobs != nil}
+		Accounts: p.o.Accounts, Graphs: p.o.Graphs != nil, Jobs: p.o.Jobs != nil,
+		Trainings: p.o.Trainings}
 
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -49,10 +49,11 @@ type Server struct {
 	Version string `json:"version"`
 	Started int64  `json:"started_ms"` // in milliseconds of Unix's time
 	Ready   bool   `json:"ready"`
-	// Accounts, Graphs and Jobs report whether the server has them.
-	Accounts bool `json:"accounts"`
-	Graphs   bool `json:"graphs"`
-	Jobs     bool `json:"jobs"`
+	// Accounts, Graphs, Jobs and Trainings report whether the server has them.
+	Accounts  bool `json:"accounts"`
+	Graphs    bool `json:"graphs"`
+	Jobs      bool `json:"jobs"`
+	Trainings bool `json:"trainings"`
 }
 
 // Device is a device that is shared.

@@ -1,4 +1,5 @@
-// Lines over the last minutes. A chart can be read by pointing at it, and by the keys of arrows.
+// Lines over the last minutes, or over numbers that rise. A chart can be read by pointing at it, and
+// by the keys of arrows.
 import { el, svg, say, put, ticks } from "./dom.js";
 
 const height = 168, left = 58, right = 46, top = 10, bottom = 24;
@@ -9,9 +10,10 @@ export function chart(title, series, text, least) {
   const drawing = svg("svg", { class: "chart", tabindex: 0, role: "img" });
   const reading = el("output", { class: "reading faint" });
   const root = el("figure", { class: "line-chart" }, el("figcaption", {}, title), drawing, reading);
-  let values = series.map(() => []), period = 500, at = null, width = 560;
+  let values = series.map(() => []), period = 500, steps = null, at = null, width = 560;
 
-  const place = (i, n) => left + (width - left - right) * (n < 2 ? 1 : i / (n - 1));
+  const part = (i, n) => steps ? steps[i] / Math.max(1, steps.at(-1)) : n < 2 ? 1 : i / (n - 1);
+  const place = (i, n) => left + (width - left - right) * part(i, n);
 
   function draw() {
     const n = values[0].length;
@@ -23,8 +25,11 @@ export function chart(title, series, text, least) {
       parts.push(svg("path", { class: m ? "grid" : "base", d: `M${left} ${y(m)}H${width - right}` }),
         svg("text", { class: "tick end", x: left - 8, y: y(m) + 4 }, text(m)));
     }
-    const minutes = Math.round(n * period / 60000);
-    for (let k = 0; k <= minutes && n > 1; k++) {
+    const minutes = Math.round(n * period / 60000), end = steps && steps.at(-1) || 0;
+    for (const k of steps ? ticks(end, 4).filter(k => k <= end) : []) {
+      parts.push(svg("text", { class: "tick mid", x: left + (width - left - right) * k / Math.max(1, end), y: height - 6 }, k));
+    }
+    for (let k = 0; !steps && k <= minutes && n > 1; k++) {
       const x = place(n - 1 - k * 60000 / period, n);
       if (x < left - 1) break;
       parts.push(svg("text", { class: "tick mid", x, y: height - 6 }, k ? `−${k} min` : "now"));
@@ -50,7 +55,8 @@ export function chart(title, series, text, least) {
     put(drawing, "viewBox", `0 0 ${width} ${height}`);
     drawing.replaceChildren(...parts);
     const now = series.map((s, j) => `${s.name} ${word(values[j].at(-1))} now, ${word(most_(values[j]))} at most`);
-    put(drawing, "aria-label", `${title}, the last ${Math.max(1, minutes)} minutes: ${now.join("; ")}`);
+    const span = steps ? `until update ${end}` : `the last ${Math.max(1, minutes)} minutes`;
+    put(drawing, "aria-label", `${title}, ${span}: ${now.join("; ")}`);
     tell();
   }
   const word = v => v === null || v === undefined ? "nothing" : text(v);
@@ -60,7 +66,7 @@ export function chart(title, series, text, least) {
     const n = values[0].length;
     if (at === null || at >= n) return say(reading, "");
     const ago = Math.round((n - 1 - at) * period / 1000);
-    say(reading, `${ago ? ago + " s ago" : "now"}: ` + series.map((s, j) => `${s.name} ${word(values[j][at])}`).join(", "));
+    say(reading, `${steps ? "update " + steps[at] : ago ? ago + " s ago" : "now"}: ` + series.map((s, j) => `${s.name} ${word(values[j][at])}`).join(", "));
   }
   function move(to) {
     at = to === null ? null : Math.max(0, Math.min(values[0].length - 1, Math.round(to)));
@@ -68,7 +74,9 @@ export function chart(title, series, text, least) {
   }
   drawing.addEventListener("pointermove", e => {
     const box = drawing.getBoundingClientRect(), n = values[0].length;
-    move(((e.clientX - box.left) * width / box.width - left) / (width - left - right) * (n - 1));
+    const x = ((e.clientX - box.left) * width / box.width - left) / (width - left - right);
+    const after = steps ? steps.findIndex(s => s >= x * steps.at(-1)) : 0;
+    move(steps ? (after < 0 ? n - 1 : after) : x * (n - 1));
   });
   drawing.addEventListener("pointerleave", () => move(null));
   drawing.addEventListener("blur", () => move(null));
@@ -84,5 +92,5 @@ export function chart(title, series, text, least) {
     if (w && w !== width) { width = w; draw(); }
   });
   watch.observe(drawing);
-  return { root, stop: () => watch.disconnect(), set: (lists, distance) => { values = lists; period = distance; draw(); } };
+  return { root, stop: () => watch.disconnect(), set: (lists, distance, numbers) => { values = lists; period = distance; steps = numbers || null; draw(); } };
 }

@@ -6,6 +6,7 @@ import { overview } from "./overview.js";
 import { model } from "./model.js";
 import { accounts, audit } from "./people.js";
 import { jobs } from "./jobs.js";
+import { trainings } from "./train.js";
 
 const main = document.getElementById("main"), nav = document.querySelector("nav"), live = document.getElementById("live");
 let stop = () => {};
@@ -17,6 +18,7 @@ const views = {
   "": { name: "Overview", show: overview },
   models: { show: model },
   jobs: { name: "Jobs", show: jobs, there: s => s.jobs },
+  training: { name: "Training", show: trainings, there: s => s.trainings && may("read", "*") },
   accounts: { name: "Accounts", show: accounts, there: admin },
   audit: { name: "Audit", show: audit, there: admin },
 };

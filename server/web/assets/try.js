@@ -70,17 +70,19 @@ function output(o) {
   })));
 }
 
-// The part of a model's view in which it is tried.
-export function attempt(name, data) {
+// The part of a view in which a model is tried: by the model that is served, or as question does. Its
+// again() asks about the same once more, of a model that has changed.
+export function attempt(name, data, question = ask) {
   const image = pictureOf(data), result = el("div", { class: "result" }), told = el("p", { class: "faint", role: "status" });
   const ways = [];
   if (image && image.height <= 64 && image.width <= 64) ways.push(["Draw", pad(image, go)]);
   if (image) ways.push(["Picture", picture(image, go)]);
   ways.push(["Numbers", numbers(data.inputs, go)]);
-  let running = false, next = null;
+  let running = false, next = null, last = null;
 
   // Asks for the newest inputs only: what came while it asked takes the place of what waited.
   async function go(inputs) {
+    last = inputs;
     if (!inputs) {
       result.replaceChildren();
       say(told, "");
@@ -93,7 +95,7 @@ export function attempt(name, data) {
       const now = next;
       next = null;
       try {
-        const { outputs, took } = await ask(name, data, now);
+        const { outputs, took } = await question(name, data, now);
         result.replaceChildren(...outputs.map(output));
         const best = outputs.map(classes).find(c => c);
         say(told, (best ? `${best[0][0]} comes first. ` : "") + `Answered in ${ms(took)}.`);
@@ -124,7 +126,8 @@ export function attempt(name, data) {
     if (ways[i][1].shown) ways[i][1].shown();
   }
   open(0);
-  return el("section", { class: "panel try", "aria-labelledby": "try" }, el("div", { class: "head" }, el("h2", { id: "try" }, "Try it"),
+  const root = el("section", { class: "panel try", "aria-labelledby": "try" }, el("div", { class: "head" }, el("h2", { id: "try" }, "Try it"),
     el("div", { class: "tabs", role: "tablist", "aria-labelledby": "try", hidden: ways.length < 2 }, tabs)),
     el("div", { class: "pair" }, place, el("div", {}, told, result)));
+  return Object.assign(root, { again: () => last && go(last) });
 }
