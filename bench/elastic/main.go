@@ -81,7 +81,7 @@ func (b *bench) all() (err error) {
 		return err
 	}
 	defer os.RemoveAll(b.dir)
-	digits, err := b.recipe("digits", "examples/digits/digits.onnx", 64, 60)
+	digits, err := b.recipe("digits", "examples/digits/digits.onnx", "adam: {rate: 1e-3}", 64, 60)
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (b *bench) all() (err error) {
 	if err := writeDeep(model); err != nil {
 		return err
 	}
-	deep, err := b.recipe("deep", model, 1024, 600)
+	deep, err := b.recipe("deep", model, "sgd: {rate: 0.05}", 1024, 600)
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (b *bench) compare(path string, parts []func(string) (row, error)) error {
 }
 
 // recipe writes a recipe of the digits' images for a model.
-func (b *bench) recipe(name, model string, batch, epochs int) (string, error) {
+func (b *bench) recipe(name, model, optimizer string, batch, epochs int) (string, error) {
 	dir := filepath.Join(b.dir, name)
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return "", err
@@ -158,12 +158,12 @@ data:
   augment: [crop 1]
   eval: {rows: %[2]s/heldout.npy}
 loss: softmax-cross-entropy
-optimizer: {adam: {rate: 1e-3}}
+optimizer: {%s}
 schedule: cosine
 epochs: %d
 seed: 1998
 checkpoint: {to: run, steps: 3}
-`, model, at, batch, epochs)
+`, model, at, batch, optimizer, epochs)
 	path := filepath.Join(dir, "recipe.yaml")
 	return path, os.WriteFile(path, []byte(text), 0o666)
 }
