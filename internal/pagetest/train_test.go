@@ -101,8 +101,8 @@ func TestServerTraining(t *testing.T) {
 	before := all.List()[0].Update
 	b.do(t, button("Continue")+".click()")
 	b.until(t, "it goes on", button("Pause"))
-	b.until(t, "more updates", fmt.Sprintf(`+/update ([\d,]+) of/.exec(document.body.textContent)[1].
-		replaceAll(",", "") > %d`, before))
+	const now = `+/update ([\d,]+) of/.exec(document.body.textContent)[1].replaceAll(",", "")`
+	b.until(t, "more updates", fmt.Sprintf(`%s > %d`, now, before))
 	b.do(t, button("Stop")+".click()")
 	b.until(t, "the end", `document.querySelector(".state").textContent === "stopped" &&
 		document.body.textContent.includes("0 B held")`)

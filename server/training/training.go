@@ -181,8 +181,8 @@ type training struct {
 	state   State
 	job     *server.Workplace // nil without memory
 	terms   weir.Share        // Memory 0: what it needs
-	held    Phase             // Paused or Stopped by an order, of an earlier server too; or empty
-	waits   int               // for room on the disk, since its memory was recalled; of its goroutine
+	held    Phase             // Paused or Stopped by an order, or empty
+	waits   int               // for disk room since its memory was recalled
 	changed chan struct{}     // closed at the next change of the state
 	waited  time.Duration
 	took    time.Duration
