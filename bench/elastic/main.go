@@ -89,7 +89,7 @@ func (b *bench) all() (err error) {
 	if err := writeDeep(model); err != nil {
 		return err
 	}
-	deep, err := b.recipe("deep", model, "sgd: {rate: 0.05}", 1024, 600)
+	deep, err := b.recipe("deep", model, "sgd: {rate: 0.05}", 1024, 1000)
 	if err != nil {
 		return err
 	}
@@ -154,13 +154,13 @@ data:
   inputs: {image: %s/images.npy.gz}
   labels: %[2]s/labels.npy
   divide: 16
-  batch: %d
+  batch: %[3]d
   augment: [crop 1]
   eval: {rows: %[2]s/heldout.npy}
 loss: softmax-cross-entropy
-optimizer: {%s}
+optimizer: {%[4]s}
 schedule: cosine
-epochs: %d
+epochs: %[5]d
 seed: 1998
 checkpoint: {to: run, steps: 3}
 `, model, at, batch, optimizer, epochs)
