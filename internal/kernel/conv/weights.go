@@ -33,7 +33,8 @@ type Weights struct {
 	p      WeightsParams
 	planes *weightsOfPlanes // of depthwise convolutions
 	// of others: the matrix of the gradients of the output, filters x places, by that of patches,
-	// places x columns, a stretch of places at a time
+	// places x columns, a stretch of places at a time; channels come fastest in columns
+	patches              patches
 	filters, columns     int // of a group
 	rowBlocks, colBlocks int // of filters, and of panels of columns
 	parts                int // stretches of places whose sums are added up at last
@@ -50,10 +51,12 @@ const (
 	blockPlaces = 256
 	blockRows   = 512
 	// wantParts is how many chunks the work is cut into, as far as partsFloats allow, where each
-	// stretch of places leaves all weights, and as far as minPanels of columns share rows.
+	// stretch of places leaves all weights, and as far as minPanels of columns share rows. A chunk
+	// has at most chunkFloats of weights, where these wait in scratch for their order.
 	wantParts   = 16
 	partsFloats = 1 << 18
 	minPanels   = 4
+	chunkFloats = 1 << 18
 )
 
 // NewWeights plans the gradient of weights. Errors are of kind ErrParams.
@@ -104,6 +107,21 @@ func (o *Weights) cut() {
 	o.parts = min(wantParts, n, max(1, partsFloats/(o.columns*p.M)))
 	chunks := o.parts * p.Group * o.rowBlocks
 	o.colBlocks = max(1, min((wantParts+chunks-1)/chunks, panels/minPanels))
+	o.patches = newPatches(p.Window, p.Out, p.C/p.Group)
+	if o.mixed() {
+		most := max(1, chunkFloats/(min(o.filters, blockRows)*width))
+		o.colBlocks = max(o.colBlocks, (panels+most-1)/most)
+	}
+}
+
+// mixed reports whether columns are in another order than weights, in which taps come fastest.
+func (o *Weights) mixed() bool { return volume(o.p.Kernel) > 1 && o.p.C > o.p.Group }
+
+// chunkCols is the most columns of a chunk.
+func (o *Weights) chunkCols() int {
+	width := o.p.Format.PanelColumns()
+	panels := (o.columns + width - 1) / width
+	return (panels + o.colBlocks - 1) / o.colBlocks * width
 }
 
 // Chunks returns the number of independent pieces of work of the first stage.
@@ -139,8 +157,12 @@ func (o *Weights) ScratchLen() int {
 		return o.planes.floats
 	}
 	f, rows, width := o.p.Format, min(o.filters, blockRows), o.p.Format.PanelColumns()
-	return f.PackedALen(rows, o.places) + f.PackedBLen(o.places, width) +
-		max(width, f.PanelRows())*o.places
+	n := f.PackedALen(rows, o.places) + f.PackedBLen(o.places, width) +
+		max(width, f.PanelRows())*(o.places+panelWidth())
+	if o.mixed() {
+		n += rows * o.chunkCols()
+	}
+	return n
 }
 
 // FLOP returns the floating-point operations, two per multiply-add, zeros of the padding included.
@@ -205,19 +227,46 @@ type weightsChunk struct {
 
 func (w *weightsChunk) run(scratch []float32) {
 	f, width := w.p.Format, w.p.Format.PanelColumns()
-	rows := w.rows.to - w.rows.from
-	a, scratch := cut(scratch, f.PackedALen(rows, w.places))
-	b, stage := cut(scratch, f.PackedBLen(w.places, width))
-	x := gemm.BlockPanel{A: a, B: b, LdC: w.columns, Rows: rows, Part: true, Alpha: 1}
+	rows, cols := w.rows.to-w.rows.from, w.cols.to-w.cols.from
+	x := gemm.BlockPanel{LdC: w.columns, Rows: rows, Part: true, Alpha: 1}
+	dw := w.to[(w.group*w.filters+w.rows.from)*w.columns:]
+	c := dw[w.cols.from:]
+	if w.mixed() {
+		c, scratch = cut(scratch, rows*cols)
+		x.LdC = cols
+	}
+	x.A, scratch = cut(scratch, f.PackedALen(rows, w.places))
+	x.B, scratch = cut(scratch, f.PackedBLen(w.places, width))
 	lo, hi := len(w.blocks)*w.part/w.parts, len(w.blocks)*(w.part+1)/w.parts
 	for i, at := range w.blocks[lo:hi] {
 		x.K, x.Add = at.to-at.from, i > 0
-		w.packRows(a, stage, at)
-		for j := w.cols.from; j < w.cols.to; j += width {
-			x.Cols = min(width, w.cols.to-j)
-			w.packColumns(b, stage, j, x.Cols, at)
-			x.C = w.to[(w.group*w.filters+w.rows.from)*w.columns+j:]
+		w.packRows(x.A, scratch, at)
+		for j := 0; j < cols; j += width {
+			x.Cols = min(width, cols-j)
+			w.packColumns(x.B, scratch, w.cols.from+j, x.Cols, at)
+			x.C = c[j:]
 			f.Multiply(&x)
+		}
+	}
+	if w.mixed() {
+		w.order(dw, c, cols)
+	}
+}
+
+// order writes the columns of each row where their weights belong.
+func (w *weightsChunk) order(dw, c []float32, cols int) {
+	taps, depth := volume(w.p.Kernel), w.p.C/w.p.Group
+	for len(c) > 0 {
+		for j := w.cols.from; j < w.cols.to; {
+			tap, ch := j/depth, j%depth
+			n := min(depth-ch, w.cols.to-j)
+			for i, v := range c[j-w.cols.from:][:n] {
+				dw[(ch+i)*taps+tap] = v
+			}
+			j += n
+		}
+		if c = c[cols:]; len(c) > 0 {
+			dw = dw[w.columns:]
 		}
 	}
 }
@@ -262,56 +311,30 @@ func (w *weightsChunk) eachImage(at span, f func(image, place, done, n int)) {
 func (w *weightsChunk) packColumns(dst, stage []float32, j, n int, at span) {
 	p, k := &w.p, at.to-at.from
 	plane, places := volume(p.In), volume(p.Out)
-	depth, taps := p.C/p.Group, volume(p.Kernel)
+	depth := p.C / p.Group
 	if p.pointwise() && p.Out == p.In && at.from%places+k <= places {
 		x := w.args.X[(at.from/places*p.C+w.group*depth+j)*plane+at.from%places:]
 		p.Format.PackB(dst, x, k, n, plane, true)
 		return
 	}
-	for i := range n {
-		row := stage[i*k:][:k]
-		tap := (j + i) % taps
-		w.eachImage(at, func(image, place, done, many int) {
-			ch := image*p.C + w.group*depth + (j+i)/taps
-			p.see(row[done:][:many], w.args.X[ch*plane:][:plane], tap, place)
-		})
-	}
-	p.Format.PackB(dst, stage, k, n, k, true)
-}
-
-// see writes what a tap sees of a plane from a place on, zeros outside of it.
-func (p *WeightsParams) see(dst, plane []float32, tap, place int) {
-	t := [3]int{tap / p.Kernel[2] / p.Kernel[1], tap / p.Kernel[2] % p.Kernel[1],
-		tap % p.Kernel[2]}
-	col, row := place%p.Out[2], place/p.Out[2]
-	for len(dst) > 0 {
-		n := min(p.Out[2]-col, len(dst))
-		z := row/p.Out[1]*p.Stride[0] - p.PadLo[0] + t[0]*p.Dilate[0]
-		y := row%p.Out[1]*p.Stride[1] - p.PadLo[1] + t[1]*p.Dilate[1]
-		x := col*p.Stride[2] - p.PadLo[2] + t[2]*p.Dilate[2]
-		if uint(z) >= uint(p.In[0]) || uint(y) >= uint(p.In[1]) {
-			clear(dst[:n])
-		} else {
-			p.seeRow(dst[:n], plane[(z*p.In[1]+y)*p.In[2]:][:p.In[2]], x)
+	width, parts, most := p.Format.PanelColumns(), stage[n*k:], panelWidth()
+	w.eachImage(at, func(image, place, done, many int) {
+		x := w.args.X[(image*p.C+w.group*depth)*plane:]
+		for end := place + many; place < end; {
+			m := min(most, end-place)
+			w.patches.fill(parts[:n*m], x, j, j+n, place, place+m)
+			if p.Format == gemm.F32 {
+				p.Format.PackB(dst[done*width:], parts, m, n, m, true)
+			} else {
+				for i := range n {
+					copy(stage[i*k+done:][:m], parts[i*m:])
+				}
+			}
+			place += m
+			done += m
 		}
-		dst, col, row = dst[n:], 0, row+1
-	}
-}
-
-// seeRow is see in one row of a plane, from element x on, which may lie outside.
-func (p *WeightsParams) seeRow(dst, row []float32, x int) {
-	lo, hi := inside(x, p.Stride[2], len(row), len(dst))
-	if lo >= hi {
-		clear(dst)
-		return
-	}
-	clear(dst[:lo])
-	clear(dst[hi:])
-	if row = row[x+lo*p.Stride[2]:]; p.Stride[2] == 1 {
-		copy(dst[lo:hi], row)
-		return
-	}
-	for i := range dst[lo:hi] {
-		dst[lo+i] = row[i*p.Stride[2]]
+	})
+	if p.Format != gemm.F32 {
+		p.Format.PackB(dst, stage, k, n, k, true)
 	}
 }

@@ -38,7 +38,7 @@ func TestRandomWeights(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(5, 4))
 		stages := [3]int{}
-		for i := range 120 {
+		for i := range 150 {
 			axes := 1 + r.IntN(3)
 			p := WeightsParams{Window: randomWindow(r, axes, 9-2*axes), N: 1 + r.IntN(3),
 				Group: 1 + r.IntN(3)}
