@@ -52,6 +52,7 @@ func (o operands) unary() []call {
 		{op: "Identity", name: "scalar", in: list(o.f())},
 		{domain: op.FusedDomain, op: op.Boundary, version: 1, in: list(o.f(2, 3))},
 		{domain: op.FusedDomain, op: op.ReluGradient, version: 1, in: list(o.f(2, 3), o.f(2, 3))},
+		{domain: op.FusedDomain, op: op.GeluGradient, version: 1, in: list(o.f(2, 3), o.f(2, 3))},
 		{domain: op.FusedDomain, op: op.Unscale, version: 1, in: list(o.f(2, 3), o.in(2, 3)),
 			held: []int{1}},
 		{op: "Cast", attrs: attrs(op.IntAttr("to", int64(tensor.Float32))), in: list(o.f(3)),

@@ -43,7 +43,7 @@ var activation = []Op{
 	floatMap("Tanh", math.Tanh, 1, 6, 13).derived(slope(slopeTanh)),
 	floatMap("Softplus", softplus, 1, 22).derived(slope(slopeSoftplus)),
 	floatMap("Softsign", softsign, 1, 22).derived(slope(slopeSoftsign)),
-	attrMap("Gelu", gelu, 20).derived(slope(slopeGelu)),
+	attrMap("Gelu", gelu, 20).derived(gradGelu),
 	floatMap("Mish", func(x float64) float64 {
 		return x * math.Tanh(softplus(x))
 	}, 18, 22).derived(slope(slopeMish)),

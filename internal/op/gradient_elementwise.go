@@ -207,14 +207,8 @@ func slopeSoftsign(x *gradient, v, _ Var) Var {
 	return x.Op("Reciprocal", nil, x.square(x.plus(x.Op("Abs", nil, v), 1)))
 }
 
-// slopeGelu is Φ(v) + v·φ(v) of the normal distribution, or the derivative of its approximation
-// ½v(1 + tanh u), u = √(2/π)(v + 0.044715v³).
-func slopeGelu(x *gradient, v, _ Var) Var {
-	if x.Attrs.String("approximate", "none") == "none" {
-		cdf := x.Scale(x.plus(x.Op("Erf", nil, x.Scale(v, 1/math.Sqrt2)), 1), 0.5)
-		pdf := x.Scale(x.Op("Exp", nil, x.Scale(x.square(v), -0.5)), 1/math.Sqrt(2*math.Pi))
-		return x.Add(cdf, x.mul(v, pdf))
-	}
+// slopeGeluTanh is the derivative of Gelu's approximation by tanh.
+func slopeGeluTanh(x *gradient, v Var) Var {
 	root := math.Sqrt(2 / math.Pi)
 	u := x.mul(v, x.plus(x.Scale(x.square(v), root*0.044715), root))
 	t := x.Op("Tanh", nil, u)

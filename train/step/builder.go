@@ -1,11 +1,13 @@
 package step
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/internal/op"
+	"github.com/weirgpu/weir/internal/pass"
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/tensor"
 	"github.com/weirgpu/weir/train/scale"
@@ -50,6 +52,9 @@ func newBuilder(model *graph.Graph, o Options) (*builder, error) {
 				v.Name, plan.ErrShape, v.Type)
 		}
 	}
+	if err := makeWhole(g); err != nil {
+		return nil, err
+	}
 	b := &builder{g: g, names: map[string]bool{}}
 	g.Walk(func(g *graph.Graph) {
 		for _, v := range g.Inputs {
@@ -64,6 +69,16 @@ func newBuilder(model *graph.Graph, o Options) (*builder, error) {
 		}
 	})
 	return b, b.find(o)
+}
+
+// makeWhole has a graph compute by one operator what exporters take apart, where the gradient of
+// that operator keeps less for the backward half than those of its parts.
+func makeWhole(g *graph.Graph) error {
+	off := slices.DeleteFunc(pass.Names(), func(name string) bool {
+		return name == "gelu" || name == "dead"
+	})
+	_, err := pass.Run(context.Background(), g, pass.Options{Off: off})
+	return err
 }
 
 // fresh is a name that the graph does not have.

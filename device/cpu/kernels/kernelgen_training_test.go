@@ -125,3 +125,16 @@ func genConvWeights(r source, key opKey) *sample {
 	s.atol = sumError(places[0] * count(places[2:]))
 	return s
 }
+
+// genGeluGradient has elements where the slope is 0, 1 and between.
+func genGeluGradient(r source, key opKey) *sample {
+	shape := r.shape(r.IntN(5))
+	s := r.call(key, nil, r.floats(shape...), r.floats(shape...))
+	for i, v := range tensor.As[float32](s.in[1]) {
+		if r.one(20) {
+			tensor.As[float32](s.in[1])[i] = v * float32(math.Pow(10, float64(r.IntN(39))))
+		}
+	}
+	s.atol = 2e-6
+	return s
+}
