@@ -60,7 +60,7 @@ func checkTypes(t *testing.T, files *parsed, arch string, flags []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := checker{arch: arch, files: files,
+	c := checker{arch: arch, dir: t.TempDir(), files: files,
 		done: map[string]*types.Package{"unsafe": types.Unsafe}}
 	own := 0
 	for d := json.NewDecoder(bytes.NewReader(out)); ; {
@@ -102,6 +102,7 @@ func (p *parsed) parse(path string) (*ast.File, error) {
 // checker checks packages one after another, each after those that it imports.
 type checker struct {
 	arch  string
+	dir   string // for what the assembler makes, which removes it where it fails
 	files *parsed
 	done  map[string]*types.Package // by the path that go list gives them
 }
@@ -161,8 +162,9 @@ func (c *checker) assemble(u unit) (defined map[string]bool, err error) {
 		for _, m := range regexp.MustCompile(`(?m)^TEXT ·(\w+)\(SB\)`).FindAllSubmatch(text, -1) {
 			defined[string(m[1])] = true
 		}
-		asm := exec.Command("go", "tool", "asm", "-p", u.ImportPath, "-o", os.DevNull,
-			"-I", include, "-D", "GOOS_linux", "-D", "GOARCH_"+c.arch, file)
+		asm := exec.Command("go", "tool", "asm", "-p", u.ImportPath, "-o",
+			filepath.Join(c.dir, "made"), "-I", include, "-D", "GOOS_linux", "-D", "GOARCH_"+c.arch,
+			file)
 		asm.Env = append(os.Environ(), "GOOS=linux", "GOARCH="+c.arch)
 		if said, err := asm.CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("%s: %w: %s", file, err, said)
