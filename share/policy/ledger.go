@@ -97,9 +97,7 @@ func (l *ledger) advance(s *share.Snapshot) {
 // could, and a job with a small part could otherwise keep it idle for long.
 func (l *ledger) charge(j entry, dt, total float64) {
 	a, limit := j.a, j.Share.Cap()
-	back, over := j.unused()
-	a.tokens = min(float64(l.params.Burst), a.tokens+limit*dt-a.spent+back)
-	l.repay(j, back, over)
+	a.tokens = min(float64(l.params.Burst), a.tokens+limit*dt-a.spent+j.unused())
 	a.dry = a.tokens < l.enough(j.JobState, few) || a.dry && a.tokens < l.enough(j.JobState, many)
 	if a.kept {
 		a.kept = false
@@ -111,9 +109,7 @@ func (l *ledger) charge(j entry, dt, total float64) {
 		return
 	}
 	if l.entitled > 0 {
-		due := total * a.part / l.entitled
-		a.lag += due
-		l.repay(j, limit*dt-due, dt) // a limit is of all time, also of what nobody used
+		a.lag += total * a.part / l.entitled
 	}
 	a.lag -= a.spent
 	// A limit may keep a job from what it is owed for ever, and so may other devices. No other
@@ -128,41 +124,16 @@ func (l *ledger) charge(j entry, dt, total float64) {
 // unused is what a job's limit has back since the previous advance, of time that it held and was
 // found not to have used: at the beginning of each turn the device waits for a program that had to
 // wait, and at its end for word that it has. What was found the program may say of itself, and not
-// all that it does is measured, so it is three quarters of that, and a sixteenth of what it held at
-// most. over is the time in which that was.
-func (j entry) unused() (back, over float64) {
+// all that it does is measured, so it is half of that, and a sixteenth of what it held at most.
+func (j entry) unused() float64 {
 	const part = 16
 	was, now := j.a.found, finding{j.MeasuredAt, j.Used, j.Measured}
 	if now.at == was.at {
-		return 0, 0
+		return 0
 	}
 	j.a.found = now
 	held, used := now.held-was.held, now.used-was.used
-	return float64(min((held-used)*3/4, held/part)), float64(now.at - was.at)
-}
-
-// repay has others make up for what the limit of a job has back, if that is all that keeps it from
-// having more: or it could not use that beside them. Who has more than is guaranteed to it pays, by
-// what that is, and no more than that.
-func (l *ledger) repay(j entry, back, over float64) {
-	if limit := j.Share.Cap(); back <= 0 || !j.a.active || limit >= 1 || j.a.part < 0.999*limit {
-		return
-	}
-	surplus := 0.0
-	for _, o := range l.entries {
-		if o.a.active && o.ID != j.ID {
-			surplus += max(0, o.a.part-o.Share.Guarantee())
-		}
-	}
-	if back = min(back, surplus*over); back <= 0 {
-		return
-	}
-	j.a.lag += back
-	for _, o := range l.entries {
-		if o.a.active && o.ID != j.ID {
-			o.a.lag -= back * max(0, o.a.part-o.Share.Guarantee()) / surplus
-		}
-	}
+	return float64(min((held-used)/2, held/part))
 }
 
 // works reports whether a job wants the device, is deferred, or has yet to give back what it kept.
