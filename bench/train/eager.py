@@ -149,7 +149,7 @@ class Text(torch.nn.Module):
         self.bert = BertForSequenceClassification(BertConfig(
             vocab_size=1000, hidden_size=size, num_hidden_layers=layers, num_attention_heads=heads,
             intermediate_size=4 * size, hidden_dropout_prob=0, attention_probs_dropout_prob=0,
-            num_labels=10))
+            num_labels=10, pad_token_id=None))  # PyTorch has no gradient of one, ONNX knows none
 
     def forward(self, x):
         return self.bert(x).logits
