@@ -22,7 +22,7 @@ weir=github.com/weirgpu/weir
 cold="$cold $weir/agent $weir/cmd/weir $weir/feed $weir/grad $weir/graph $weir/internal/chart
   $weir/internal/conformance/... $weir/internal/op/microsoft $weir/internal/page
   $weir/internal/pass $weir/internal/roofline $weir/internal/terminal/... $weir/internal/tune
-  $weir/onnx $weir/plan/cache $weir/scenario/... $weir/server/audit $weir/server/auth
+  $weir/plan/cache $weir/scenario/... $weir/server/audit $weir/server/auth
   $weir/server/config $weir/server/jobs $weir/server/kept $weir/server/repo $weir/server/sealed
   $weir/server/source $weir/server/store $weir/server/training $weir/server/web
   $weir/share/catalogue $weir/share/sim $weir/tensor/npy $weir/train/... $weir/zoo"

@@ -156,6 +156,10 @@ type Infer = op.Infer
 //	// output_shape.
 //	func (c *Call) TransposedWindow(kernel []int) (t TransposedWindow, err error)
 //
+//	// WeightsWindow reads the window of a call of [ConvWeightsGradient] over an image of so many axes
+//	// of space, and the number of groups.
+//	func (c *Call) WeightsWindow(rank int) (w Window, group int, err error)
+//
 //	// Window reads the attributes strides, dilations, pads and auto_pad of a call whose kernel has the
 //	// given sizes. The window keeps the slice kernel and does not copy it. An attribute that is not
 //	// given has ONNX's default. The error is of kind [ErrAttr] for a list of another length than the

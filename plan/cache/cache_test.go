@@ -546,7 +546,7 @@ func TestEveryOption(t *testing.T) {
 		{plan.Options{}, []string{"Target", "Shapes", "Threads", "Passes", "Placement",
 			"Choices", "State", "Updates", "MostArena"}},
 		{pass.Options{}, []string{"Off", "StopAfter", "Dump", "Check", "Portable", "Precision",
-			"Features", "Log"}},
+			"Features", "Log", "Ahead"}},
 	} {
 		typ := reflect.TypeOf(c.options)
 		for i := range typ.NumField() {
@@ -554,5 +554,8 @@ func TestEveryOption(t *testing.T) {
 				t.Errorf("%v has a field %s", typ, f.Name)
 			}
 		}
+	}
+	if keeps(plan.Options{Target: host, Passes: pass.Options{Ahead: true}}) {
+		t.Error("a plan of a graph that is left for later is kept")
 	}
 }
