@@ -14,6 +14,21 @@ import (
 // marks are those of models, by name.
 type marks = map[string]string
 
+// reopened are the state that a server left in dir, and a folder of one model with what it has now.
+func reopened(t *testing.T, folder, dir string) (*store.Store, *Folder, []Source) {
+	t.Helper()
+	kept, err := store.Open(t.Context(), dir, store.Options{}, Room)
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := &Folder{Path: folder}
+	offers, err := from.Models(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kept, from, offers[0].Sources
+}
+
 // TestRollbackIsKeptUntilTheFolderChanges: where the folder is followed, or nothing changes, what a
 // model was rolled back to is served after a restart too; what came into the folder since, also
 // while there was no server, ends that where it is followed.
@@ -21,16 +36,8 @@ func TestRollbackIsKeptUntilTheFolderChanges(t *testing.T) {
 	folder, dir := laid(t, "", 1), t.TempDir()
 	begun := func(what string, watched bool, serves string, do func(s *Server, seen marks) error) {
 		t.Helper()
-		kept, err := store.Open(t.Context(), dir, store.Options{}, Room)
-		if err != nil {
-			t.Fatal(err)
-		}
-		from := &Folder{Path: folder}
-		offers, err := from.Models(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := begin(t, Options{Catalogue: from, State: kept, Fixed: true}, offers[0].Sources...)
+		kept, from, sources := reopened(t, folder, dir)
+		s := begin(t, Options{Catalogue: from, State: kept, Fixed: true}, sources...)
 		var seen marks
 		if watched {
 			seen = s.watching()
@@ -77,16 +84,8 @@ func TestRollbackIsKept(t *testing.T) {
 	put1(t, folder, 2)
 	begun := func(what, serves string, do func(s *Server) error) {
 		t.Helper()
-		kept, err := store.Open(t.Context(), dir, store.Options{}, Room)
-		if err != nil {
-			t.Fatal(err)
-		}
-		from := &Folder{Path: folder}
-		offers, err := from.Models(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := begin(t, Options{Catalogue: from, State: kept}, offers[0].Sources...)
+		kept, from, sources := reopened(t, folder, dir)
+		s := begin(t, Options{Catalogue: from, State: kept}, sources...)
 		if m, err := s.Metadata("m", ""); err != nil || len(m.Versions) != 1 ||
 			m.Versions[0] != serves {
 			t.Errorf("%s: versions %v (%v), want %s", what, m.Versions, err, serves)

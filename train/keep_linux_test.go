@@ -5,37 +5,17 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"os/signal"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/weirgpu/weir/internal/filelock"
+	"github.com/weirgpu/weir/internal/fulldisk"
 	"github.com/weirgpu/weir/train"
 	"github.com/weirgpu/weir/train/checkpoint"
 	"github.com/weirgpu/weir/train/recipe"
 	"github.com/weirgpu/weir/train/step"
 )
-
-// full has files end at some bytes, as on a full disk, until the function returned is called.
-func full(t *testing.T, bytes uint64) (room func()) {
-	t.Helper()
-	var was syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
-		t.Fatal(err)
-	}
-	signal.Ignore(syscall.SIGXFSZ)
-	less := syscall.Rlimit{Cur: bytes, Max: was.Max}
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &less); err != nil {
-		t.Fatal(err)
-	}
-	return func() {
-		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
-			t.Fatal(err)
-		}
-		signal.Reset(syscall.SIGXFSZ)
-	}
-}
 
 // TestFullDisk: a run for whose checkpoints there is no room goes on, says so, and keeps its end
 // once there is room. Without any, it says what is lost.
@@ -55,7 +35,7 @@ func TestFullDisk(t *testing.T) {
 		if err := run.Resume(); err != nil {
 			t.Fatal(err)
 		}
-		room := full(t, 1000)
+		room := fulldisk.Full(t, 1000)
 		if waits {
 			run.SetRoom(func(err error) bool {
 				if asked++; asked == 2 {

@@ -47,8 +47,7 @@ func idle(starts int, during time.Duration) (*idleResult, error) {
 	}
 	defer os.RemoveAll(dir)
 	weir := filepath.Join(dir, "weir")
-	build := exec.Command("go", "build", "-trimpath", "-tags",
-		"nogpu,grpcnotrace,nethttpomithttp2", "-o", weir, "./cmd/weir")
+	build := exec.Command("deploy/static.sh", weir)
 	build.Stderr = os.Stderr
 	if err := build.Run(); err != nil {
 		return nil, err

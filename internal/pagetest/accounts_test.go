@@ -1,7 +1,6 @@
 package pagetest
 
 import (
-	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -61,19 +60,12 @@ func TestServerAccounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := web.New(s, web.Options{Accounts: true, Figures: s.Recorder()})
-	for pattern, h := range p.Routes() {
-		s.Handle(pattern, h)
-	}
-	for pattern, h := range auth.API(book, state) {
-		s.Handle(pattern, h)
-	}
 	s.Use(guard.HTTP)
-	h := httptest.NewServer(s)
-	defer h.Close()
-	defer p.Close()
+	at := paged(s, p, auth.API(book, state))
+	defer at.close()
 
 	for _, who := range []string{"ann", "root"} {
-		b, at := newTab(t, ctx), &site{s, h.URL}
+		b := newTab(t, ctx)
 		at.open(t, b, "", 1280, false)
 		b.until(t, "the form", `document.querySelector("#token")`)
 		b.do(t, `document.querySelector("#token").value = "`+tokens[who]+`";

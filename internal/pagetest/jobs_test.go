@@ -4,7 +4,6 @@ import (
 	"archive/zip"
 	"bytes"
 	"errors"
-	"net/http/httptest"
 	"testing"
 
 	"github.com/weirgpu/weir"
@@ -67,16 +66,8 @@ func TestServerJobs(t *testing.T) {
 		}
 		return rows
 	}})
-	for pattern, h := range p.Routes() {
-		s.Handle(pattern, h)
-	}
-	for pattern, h := range j.Routes() {
-		s.Handle(pattern, h)
-	}
-	h := httptest.NewServer(s)
-	defer h.Close()
-	defer p.Close()
-	b, at := newTab(t, ctx), &site{s, h.URL}
+	b, at := newTab(t, ctx), paged(s, p, j.Routes())
+	defer at.close()
 	make := func(key string, n int) {
 		t.Helper()
 		if _, _, err := j.Make(t.Context(), jobs.Asked{Key: key, Model: "digits", Size: -1},

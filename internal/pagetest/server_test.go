@@ -25,7 +25,8 @@ import (
 // site is a real server with its page.
 type site struct {
 	*server.Server
-	url string
+	url   string
+	close func() // of the page and of connections
 }
 
 // serve serves so many classifiers of digits, one of them under a long name.
@@ -55,18 +56,28 @@ func serve(t *testing.T, models int) *site {
 		}
 		return m.Graph, m.Close, nil
 	}})
-	for pattern, h := range p.Routes() {
-		s.Handle(pattern, h)
-	}
-	h := httptest.NewServer(s)
+	at := paged(s, p)
 	t.Cleanup(func() {
-		p.Close()
-		h.Close()
+		at.close()
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return &site{s, h.URL}
+	return at
+}
+
+// paged serves a page, and other routes of its server.
+func paged(s *server.Server, p *web.Page, more ...map[string]http.Handler) *site {
+	for _, routes := range append(more, p.Routes()) {
+		for pattern, h := range routes {
+			s.Handle(pattern, h)
+		}
+	}
+	h := httptest.NewServer(s)
+	return &site{s, h.URL, func() {
+		p.Close()
+		h.Close()
+	}}
 }
 
 // ask has a model answer a request.

@@ -2,7 +2,6 @@ package pagetest
 
 import (
 	"fmt"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -55,17 +54,9 @@ func TestServerTraining(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer all.Close(t.Context())
-	p := web.New(s, web.Options{Trainings: true})
-	for pattern, h := range p.Routes() {
-		s.Handle(pattern, h)
-	}
-	for pattern, h := range all.Routes() {
-		s.Handle(pattern, h)
-	}
-	h := httptest.NewServer(s)
-	defer h.Close()
-	defer p.Close()
-	b, at := newTab(t, ctx), &site{s, h.URL}
+	at := paged(s, web.New(s, web.Options{Trainings: true}), all.Routes())
+	defer at.close()
+	b := newTab(t, ctx)
 
 	at.open(t, b, "", 1280, false)
 	b.until(t, "the link", `[...document.querySelectorAll("nav a")].some(a =>

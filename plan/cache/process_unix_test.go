@@ -12,8 +12,7 @@ import (
 	"runtime"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/weirgpu/weir/internal/fulldisk"
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/plan"
 )
@@ -48,19 +47,6 @@ func rowsModel(t *testing.T, path string) {
 `), onnx.WriteOptions{})
 }
 
-// limitFiles bounds the size of every file that this process writes, as a full disk does.
-func limitFiles(t *testing.T, bytes uint64) {
-	t.Helper()
-	var r unix.Rlimit
-	err := unix.Getrlimit(unix.RLIMIT_FSIZE, &r)
-	if r.Cur = min(bytes, r.Max); err == nil {
-		err = unix.Setrlimit(unix.RLIMIT_FSIZE, &r)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // TestFullDisk starts a model where the disk takes less than the entry: outputs are right, one
 // warning says so for all starts, and nothing is left behind. With room again the plan is kept. The
 // limit is that of a process, so a child has it.
@@ -87,14 +73,14 @@ func TestFullDisk(t *testing.T) {
 		full := *c
 		full.seen = &seen{}
 		log := full.warnings()
-		limitFiles(t, uint64(room))
+		more := fulldisk.Full(t, uint64(room))
 		for range 2 {
 			if got, cached := start(t, &full, path, o); cached || !bytes.Equal(got, want) {
 				t.Errorf("room for %d bytes: from the cache: %v; right: %v", room, cached,
 					bytes.Equal(got, want))
 			}
 		}
-		limitFiles(t, unix.RLIM_INFINITY)
+		more()
 		if left := full.files(t, ""); len(left) > 0 || lines(log) != 1 {
 			t.Errorf("room for %d bytes: files %v are left; log: %s", room, left, log)
 		}

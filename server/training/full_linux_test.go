@@ -1,39 +1,16 @@
 package training_test
 
 import (
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/weirgpu/weir"
+	"github.com/weirgpu/weir/internal/fulldisk"
 	"github.com/weirgpu/weir/server"
 	"github.com/weirgpu/weir/server/training"
 )
-
-// full has files end at some bytes, as on a full disk, until the function returned is called.
-func full(t *testing.T, bytes uint64) (room func()) {
-	t.Helper()
-	var was syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
-		t.Fatal(err)
-	}
-	signal.Ignore(syscall.SIGXFSZ)
-	less := syscall.Rlimit{Cur: bytes, Max: was.Max}
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &less); err != nil {
-		t.Fatal(err)
-	}
-	room = func() {
-		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
-			t.Error(err)
-		}
-		signal.Reset(syscall.SIGXFSZ)
-	}
-	t.Cleanup(room) // before the training ends
-	return room
-}
 
 // TestFullDisk: a training that waits for room for its checkpoint has nobody else wait for the
 // device, says for what it waits, and stops once there is room, with nothing lost.
@@ -44,7 +21,7 @@ func TestFullDisk(t *testing.T) {
 	p := begin(t, server.Options{}, path)
 	url := "/v1/train/" + name
 	p.until(t, name, func(s training.State) bool { return s.Update >= 20 })
-	room := full(t, 1000)
+	room := fulldisk.Full(t, 1000)
 	if code := p.ask(t, "POST", url+"/stop", "", nil); code != 200 {
 		t.Errorf("stopped: %d", code)
 	}
@@ -80,7 +57,7 @@ func TestFullDiskRecalled(t *testing.T) {
 	before.end(t)
 	p := begin(t, server.Options{Host: weir.HostOptions{Memory: model + need}}, path)
 	p.until(t, name, func(s training.State) bool { return s.Update >= 20 })
-	room := full(t, 1000)
+	room := fulldisk.Full(t, 1000)
 	if err := p.LoadAll(t.Context(), []server.Source{digitsOf("more")}); err != nil {
 		t.Fatal(err)
 	}

@@ -148,11 +148,11 @@ func (t *Trainings) postShare(w http.ResponseWriter, r *http.Request) (any, erro
 	if most := want.Memory; most != nil && err == nil {
 		err = one.tell(r.Context(), order{cap: (*weir.Bytes)(most)})
 	}
-	if errors.Is(err, errEnded) {
-		return nil, err
+	if err != nil && !errors.Is(err, errEnded) && oip.KindOf(err) == oip.Internal {
+		err = oip.Faultf(oip.Invalid, "%v", err) // what no job can have, or no plan
 	}
 	if err != nil {
-		return nil, oip.Faultf(oip.Invalid, "%v", err)
+		return nil, err
 	}
 	return one.now(), nil
 }

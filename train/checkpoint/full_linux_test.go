@@ -3,11 +3,11 @@ package checkpoint
 import (
 	"errors"
 	"os"
-	"os/signal"
 	"slices"
 	"syscall"
 	"testing"
 
+	"github.com/weirgpu/weir/internal/fulldisk"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -17,21 +17,10 @@ func TestFull(t *testing.T) {
 	if err := f.Write(1, nil, state(1, 2)); err != nil {
 		t.Fatal(err)
 	}
-	var was syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
-		t.Fatal(err)
-	}
-	signal.Ignore(syscall.SIGXFSZ)
-	defer signal.Reset(syscall.SIGXFSZ)
 	big := []Value{{"w", tensor.From(make([]float32, 1<<19), 1<<19)}}
-	less := syscall.Rlimit{Cur: 1 << 20, Max: was.Max}
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &less); err != nil {
-		t.Fatal(err)
-	}
+	room := fulldisk.Full(t, 1<<20)
 	err := f.Write(2, nil, big)
-	if e := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &was); e != nil {
-		t.Fatal(e)
-	}
+	room()
 	if !errors.Is(err, syscall.EFBIG) {
 		t.Errorf("%v", err)
 	}

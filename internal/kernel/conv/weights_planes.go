@@ -5,7 +5,8 @@ import "github.com/weirgpu/weir/internal/kernel/vec"
 // weightsOfPlanes is the gradient of a depthwise convolution's weights. Both planes are copied into
 // rows of one pitch, with zeros between them, and the image's columns and rows sorted by their
 // remainders modulo the strides: what a tap sees of all places then lies in one piece, so that its
-// gradient is one product of vectors.
+// gradient is one product of vectors. The zeros multiply what a tap does not see, too: an infinity
+// or what is no number, at the image's edge, makes gradients of taps that do not see it no numbers.
 type weightsOfPlanes struct {
 	pitch, rows int   // of what a tap sees
 	phase       int   // floats of the rows and columns of one remainder
