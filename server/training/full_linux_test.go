@@ -48,7 +48,6 @@ func TestFullDisk(t *testing.T) {
 // TestFullDiskRecalled: a model does not wait for ever for the memory of a training whose
 // checkpoint has no room; the training says what it has lost, and comes to the same digest.
 func TestFullDiskRecalled(t *testing.T) {
-	defer training.SetLookAgain(10 * time.Millisecond)()
 	path := folder(t, 300)
 	name := filepath.Base(filepath.Dir(path))
 	want := alone(t, path)

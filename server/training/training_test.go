@@ -13,7 +13,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/weirgpu/weir"
 	"github.com/weirgpu/weir/device/machine"
@@ -23,6 +25,12 @@ import (
 	"github.com/weirgpu/weir/train"
 	"github.com/weirgpu/weir/train/recipe"
 )
+
+// TestMain has trainings that wait for memory, or for room on the disk, look for it often.
+func TestMain(m *testing.M) {
+	training.LookAgain(10 * time.Millisecond)
+	os.Exit(m.Run())
+}
 
 // quiet says nothing.
 var quiet = slog.New(slog.DiscardHandler)
@@ -51,12 +59,18 @@ func folder(t *testing.T, updates int) (path string) {
 	return path
 }
 
-// alone is the digest of a recipe that is followed without a server.
+// digests are those of folder's recipes, by their updates.
+var digests sync.Map
+
+// alone is the digest of a recipe of folder's that is followed without a server.
 func alone(t *testing.T, path string) string {
 	t.Helper()
 	r, err := recipe.Load(path)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if known, ok := digests.Load(r.Steps); ok {
+		return known.(string)
 	}
 	r.Checkpoint.To = t.TempDir()
 	on, err := machine.Open("cpu:0", machine.Options{Threads: 2})
@@ -71,6 +85,7 @@ func alone(t *testing.T, path string) string {
 	if err = errors.Join(err, run.Close(), on.Close()); err != nil {
 		t.Fatal(err)
 	}
+	digests.Store(r.Steps, res.Digest)
 	return res.Digest
 }
 
