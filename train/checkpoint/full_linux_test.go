@@ -13,6 +13,9 @@ import (
 
 // TestFull: a checkpoint for which there is no room leaves those before it, and nothing else.
 func TestFull(t *testing.T) {
+	if fulldisk.Elsewhere(t) {
+		return
+	}
 	f := Folder{t.TempDir(), 1}
 	if err := f.Write(1, nil, state(1, 2)); err != nil {
 		t.Fatal(err)
