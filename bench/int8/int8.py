@@ -94,24 +94,21 @@ def make_parser():
                         action="store_true",
                         help="two short rounds: shows that all works, measures roughly")
     common.add_options(parser)
+    common.add_openvino(parser)
     return parser
 
 
-def sides(subject, number):
-    """The sides of a round; the quantised model in weir stands between those that it is compared
-    with."""
-    order = ["ort", "weir", "f32"] if subject.f32 else ["ort", "weir"]
-    return order if number % 2 == 0 else order[::-1]
+def sides(subject, openvino=False):
+    """The sides of a round; the quantised model in weir stands between those that it is held to."""
+    return [*(["openvino"] if openvino else []), "ort", "weir", *(["f32"] if subject.f32 else [])]
 
 
-def interleaved(subject, commands, effort):
-    """Measure count rounds; commands(side, threads) makes a command line. Returns {threads: {side:
-    [measurements]}}."""
-    taken = {t: {side: [] for side in sides(subject, 0)} for t in effort.threads}
-    for number in range(effort.rounds):
-        for threads in effort.threads:
-            for side in sides(subject, number):
-                taken[threads][side].append(measure.launch(commands(side, threads)))
+def interleaved(order, commands, effort):
+    """Measure the sides in rounds; commands(side, threads) makes a command line. Returns {threads:
+    {side: [measurements]}}."""
+    taken = {t: {side: [] for side in order} for t in effort.threads}
+    for _, threads, side in rounds.order(effort.rounds, effort.threads, order):
+        taken[threads][side].append(measure.launch(commands(side, threads)))
     return taken
 
 
@@ -128,8 +125,9 @@ def part_of(subject, threads, measured):
         **{side: rounds.median_by_field(ms, report.FIELDS)
            for side, ms in measured.items()}, "rounds": measured
     }
-    if subject.f32:
-        part["over_f32"] = compared(measured["weir"], measured["f32"])
+    for side in "f32", "openvino":
+        if side in measured:
+            part[f"over_{side}"] = compared(measured["weir"], measured[side])
     part["missed"] = missed(subject, part)
     return part
 
@@ -201,7 +199,7 @@ def files_of(subject, weir, directory):
     import quantized
 
     file = quantized.source(subject.file or subject.name, directory, weir)
-    return {"weir": file, "ort": file
+    return {"weir": file, "ort": file, "openvino": file
             } | ({"f32": quantized.source(subject.f32, directory, weir)} if subject.f32 else {})
 
 
@@ -225,15 +223,19 @@ def measure_subject(subject, weir, options, scratch):
     subjects = {side: measure.Subject(file, saved) for side, file in files.items()}
 
     def command(side, threads, runs):
-        return measure.command("ort" if side == "ort" else "weir", weir.binary, subjects[side],
+        return measure.command("weir" if side == "f32" else side, weir.binary, subjects[side],
                                runs, threads)
 
+    beside = options.openvino
+    if beside and (why := common.refusal(weir.binary, subjects["openvino"], effort.threads[0])):
+        entry["openvino"], beside = why, False
+    order = sides(subject, beside)
     slowest = max(
         measure.launch(command(side, effort.threads[0], measure.Runs(2, 1)))["median_ms"]
-        for side in files)
+        for side in order)
     timed = options.runs or rounds.runs_within(slowest, effort.budget_ms, effort.least, effort.most)
     runs = measure.Runs(timed, effort.warmup)
-    taken = interleaved(subject, lambda side, threads: command(side, threads, runs), effort)
+    taken = interleaved(order, lambda side, threads: command(side, threads, runs), effort)
     return entry | {
         "status": "measured", "runs": timed,
         "threads": [part_of(subject, t, m) for t, m in taken.items()]
@@ -263,6 +265,13 @@ def measure_all(options, names, binary):
     }
 
 
+def openvino_columns(entry, part):
+    """OpenVINO's time and the ratio, why there is none, or nothing."""
+    if "over_openvino" in part:
+        return f" {part['openvino']['median_ms']:9.3f} {part['over_openvino']['ratio']:8.2f}"
+    return f"  {entry['openvino']}" if "openvino" in entry else ""
+
+
 def table(result):
     """The report as lines for people."""
     load = " and ".join(
@@ -271,10 +280,12 @@ def table(result):
            f"{', '.join(result['versions'].values())}")
     yield f"load average {load}; {result['settings']['rounds']} rounds"
     yield ""
+    beside = any("over_openvino" in p for e in result["models"] for p in e.get("threads", []))
     yield (
         f"{'model':24} {'threads':>7} {'weir ms':>9} {'ORT ms':>9} {'f32 ms':>9} {'weir/ORT':>8}  "
         f"{'quartiles':12} "
-        f"{'int8/f32':>8} {'cos f32':>8}")
+        f"{'int8/f32':>8} {'cos f32':>8}"
+        + (f" {'OpenVINO':>9} {'weir/OV':>8}" if beside else ""))
     for entry in result["models"]:
         if entry["status"] != "measured":
             yield f"{entry['model']:24} {entry['status']}: {entry['error']}"
@@ -288,7 +299,8 @@ def table(result):
                 f"{entry['model']:24} {part['threads']:7} {part['weir']['median_ms']:9.3f} "
                 f"{part['ort']['median_ms']:9.3f} {f32} "
                 f"{over['ratio']:8.2f}  {over['q1']:.2f} to {over['q3']:.2f} {ratio} "
-                f"{f'{min(cosines):8.4f}' if cosines else ''}"
+                f"{f'{min(cosines):8.4f}' if cosines else ' ' * 8 if beside else ''}"
+                f"{openvino_columns(entry, part)}"
                 f"{'  MISSED: ' + '; '.join(part['missed']) if part['missed'] else ''}"
             )
 

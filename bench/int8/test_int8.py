@@ -14,9 +14,9 @@ def taken(weir, ort, f32):
 class Order(unittest.TestCase):
     def test_the_quantised_model_stands_beside_both_others(self):
         subject = int8.SUBJECTS["resnet50-qdq"]
-        self.assertEqual(int8.sides(subject, 0), ["ort", "weir", "f32"])
-        self.assertEqual(int8.sides(subject, 1), ["f32", "weir", "ort"])
-        self.assertEqual(int8.sides(int8.SUBJECTS["moonshine-encoder"], 1), ["weir", "ort"])
+        self.assertEqual(int8.sides(subject), ["ort", "weir", "f32"])
+        self.assertEqual(int8.sides(subject, openvino=True), ["openvino", "ort", "weir", "f32"])
+        self.assertEqual(int8.sides(int8.SUBJECTS["moonshine-encoder"]), ["ort", "weir"])
 
     def test_every_round_measures_every_side_with_every_number_of_threads(self):
         asked = []
@@ -28,7 +28,7 @@ class Order(unittest.TestCase):
         original, int8.measure.launch = int8.measure.launch, launch
         self.addCleanup(setattr, int8.measure, "launch", original)
         effort = latency.Effort(threads=(1, 2), rounds=4, budget_ms=1, least=1, most=1, warmup=0)
-        got = int8.interleaved(int8.SUBJECTS["resnet50-qdq"], lambda side, threads: (side, threads),
+        got = int8.interleaved(["ort", "weir", "f32"], lambda side, threads: (side, threads),
                                effort)
         self.assertEqual({t: {s: len(m) for s, m in by_side.items()} for t, by_side in got.items()},
                          {t: {"ort": 4, "weir": 4, "f32": 4} for t in (1, 2)})
@@ -61,14 +61,20 @@ class Outputs(unittest.TestCase):
         self.assertIn("z", int8.disagreement([near, far]))
 
     def test_table(self):
-        part = int8.part_of(int8.SUBJECTS["resnet50-qdq"], 1, taken([9.5], [10], [20]))
+        measured = taken([9.5], [10], [20])
+        part = int8.part_of(int8.SUBJECTS["resnet50-qdq"], 1, measured)
+        beside = int8.part_of(int8.SUBJECTS["resnet50-qdq"], 1,
+                              measured | {"openvino": [{"median_ms": 19}]})
         result = {
             "date": "2026-01-02", "machine": "m", "cores": 2, "versions": {"weir": "weir 1"},
             "load_average_before": None, "load_average_after": [0.5, 1, 2],
             "settings": {"rounds": 1}, "models": [{
                 "model": "resnet50-qdq", "status": "measured",
                 "outputs": [{"name": "y", "cosine_f32": 0.99}], "threads": [part]
-            }, {"model": "broken", "status": "failed", "error": "no kernel"}]
+            }, {"model": "broken", "status": "failed", "error": "no kernel"}, {
+                "model": "second", "status": "measured",
+                "outputs": [{"name": "y"}], "threads": [beside]
+            }]
         }
         lines = list(int8.table(result))
         self.assertRegex(
@@ -77,6 +83,7 @@ class Outputs(unittest.TestCase):
             r"0\.95"
         )
         self.assertIn("broken                   failed: no kernel", lines)
+        self.assertRegex("\n".join(lines), r"(?m)^second .* 0\.47 +19\.000 +0\.50  MISSED")
 
     def test_cosine(self):
         try:

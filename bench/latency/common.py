@@ -1,4 +1,4 @@
-"""What the benchmarks that measure weir beside ONNX Runtime share: options, facts of the machine
+"""What the benchmarks that measure weir beside other runtimes share: options, facts of the machine
 and of what is measured, and the course of a run."""
 
 import argparse
@@ -20,6 +20,8 @@ import environment  # noqa: E402
 import fetch  # noqa: E402
 import measure  # noqa: E402
 import report  # noqa: E402
+
+OPENVINO = pathlib.Path(__file__).resolve().parent / "requirements-openvino.txt"
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -79,6 +81,22 @@ def add_checks(parser):
                         help="relative L2 error allowed (default: %(default)s)")
 
 
+def add_openvino(parser):
+    """The option of a second peer."""
+    parser.add_argument("--openvino",
+                        action="store_true",
+                        help="measure OpenVINO, too, in the same rounds")
+
+
+def refusal(binary, subject, threads):
+    """Why OpenVINO does not run a model; None if it does."""
+    try:
+        measure.launch(measure.command("openvino", binary, subject, measure.Runs(1, 0), threads))
+    except measure.Failed as error:
+        return str(error)
+    return None
+
+
 def machine_model():
     try:
         lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
@@ -132,17 +150,22 @@ def checkout_commit():
     return done.stdout.strip()
 
 
-def versions(binary, built_here):
+def versions(options, binary):
     """What was measured, as words for people."""
     import numpy
     import onnxruntime
 
     compiler, commit = build_facts(binary)
-    if not commit and built_here:
+    if not commit and options.weir is None:
         commit = checkout_commit()
+    peers = {"ort": f"ONNX Runtime {onnxruntime.__version__}"}
+    if getattr(options, "openvino", False):
+        import openvino
+
+        peers["openvino"] = f"OpenVINO {openvino.__version__.partition('-')[0]}"
     return {
         "weir": f"weir {commit or 'of unknown commit'}", "go": compiler or "Go of unknown version",
-        "ort": f"ONNX Runtime {onnxruntime.__version__}", "numpy": f"numpy {numpy.__version__}",
+        **peers, "numpy": f"numpy {numpy.__version__}",
         "python": f"Python {platform.python_version()}",
         "system": f"{platform.system()} {platform.release()}"
     }
@@ -157,7 +180,7 @@ def surroundings(options, binary, load_before):
         "cores": available_cores(),
         "load_average_before": load_before,
         "load_average_after": load_average(),
-        "versions": versions(binary, options.weir is None),
+        "versions": versions(options, binary),
     }
 
 
@@ -232,8 +255,9 @@ def command(parser, run):
     # removed.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
-        environment.enter()
+        environment.enter(OPENVINO if getattr(options, "openvino", False)
+                          else environment.REQUIREMENTS)
     except environment.NotInstallable as error:
-        say(f"skipped: ONNX Runtime cannot be installed: {error}")
+        say(f"skipped: the peers cannot be installed: {error}")
         return EXIT_UNREACHABLE
     return run(options, parser)

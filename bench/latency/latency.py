@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measure weir's latency against ONNX Runtime's, interleaved in one run.
+"""Measure weir's latency against ONNX Runtime's and OpenVINO's, interleaved in one run.
 
 README.md describes the method. Exit codes: 0 everything was measured; 1 a
 model failed or its outputs disagree; 2 the command line is wrong or weir does
@@ -31,6 +31,10 @@ class Effort:
     warmup: int
 
 
+# How far outputs may lie from ONNX Runtime's at least, in relative L2 error, where operands are
+# rounded to the 8 bits of bfloat16.
+HALF_TOLERANCE = 5e-2
+
 FULL = Effort(threads=(1, 2), rounds=8, budget_ms=1500, least=5, most=2000, warmup=3)
 QUICK = Effort(threads=(1,), rounds=2, budget_ms=150, least=3, most=200, warmup=1)
 
@@ -50,7 +54,13 @@ def make_parser():
     parser.add_argument("--quick",
                         action="store_true",
                         help="two short rounds: shows that all works, measures roughly")
+    parser.add_argument("--precision",
+                        choices=["fp32", "bf16", "auto"],
+                        default="fp32",
+                        help="how weir multiplies (default: fp32); else OpenVINO is told bf16, "
+                        "and ONNX Runtime stays at float32")
     common.add_options(parser)
+    common.add_openvino(parser)
     common.add_checks(parser)
     return parser
 
@@ -68,12 +78,19 @@ def measure_model(name, weir, options, scratch):
     prepared, entry = common.begin(name, weir, options, scratch)
     if "status" in entry:
         return entry
+    sides = rounds.SIDES
+    if options.openvino:
+        if why := common.refusal(weir.binary, prepared.subject, effort.threads[0]):
+            entry["openvino"] = why
+        else:
+            sides = rounds.THREE_SIDES
     timed = options.runs
     if timed is None:
-        latency = measure.trial(weir.binary, prepared.subject, effort.threads[0])
+        latency = measure.trial(weir.binary, prepared.subject, effort.threads[0], sides)
         timed = rounds.runs_within(latency, effort.budget_ms, effort.least, effort.most)
-    runs = measure.Runs(timed, effort.warmup)
-    taken = measure.interleaved(weir.binary, prepared.subject, runs, effort.threads, effort.rounds)
+    runs = measure.Runs(timed, effort.warmup, options.precision)
+    taken = measure.interleaved(weir.binary, prepared.subject, runs, effort.threads, effort.rounds,
+                                sides)
     return entry | {"status": "measured", "threads": report.by_threads(taken, runs)}
 
 
@@ -81,7 +98,9 @@ def measure_all(options, names, binary):
     import compare
 
     before, begin = common.load_average(), time.monotonic()
-    weir = compare.Weir(binary, ["--threads=1", "--precision=fp32"])
+    weir = compare.Weir(binary, ["--threads=1", f"--precision={options.precision}"])
+    if options.precision != "fp32":
+        options.tolerance = max(options.tolerance, HALF_TOLERANCE)
     entries = [
         common.attempt(name, lambda scratch, name=name: measure_model(name, weir, options, scratch))
         for name in names
@@ -92,7 +111,8 @@ def measure_all(options, names, binary):
         "wall_s": time.monotonic() - begin,
         "settings": {
             **dataclasses.asdict(effort), "quick": options.quick, "runs": options.runs,
-            "precision": "fp32", "check": options.check, "tolerance": options.tolerance
+            "precision": options.precision, "check": options.check,
+            "tolerance": options.tolerance
         },
         "geometric_means": report.geometric_means(entries),
         "models": entries,

@@ -12,7 +12,7 @@ import sys
 
 import rounds
 
-ORT_BENCH = pathlib.Path(__file__).resolve().parent / "ort_bench.py"
+PEER_BENCH = pathlib.Path(__file__).resolve().parent / "peer_bench.py"
 TIMEOUT_S = 900
 
 # A process begins with the peak resident memory of the one that it was forked from: execve(2) keeps
@@ -36,10 +36,11 @@ class Subject:
 
 @dataclasses.dataclass
 class Runs:
-    """How long one measurement is: timed runs, and runs before them."""
+    """How one measurement runs: timed runs, runs before them, and the precision of products."""
 
     timed: int
     warmup: int
+    precision: str = "fp32"
 
 
 def weir_command(binary, subject, runs, threads):
@@ -48,31 +49,31 @@ def weir_command(binary, subject, runs, threads):
         str(subject.model), "--json", "--runs",
         str(runs.timed), "--warmup",
         str(runs.warmup), "--threads",
-        str(threads), "--precision", "fp32"
+        str(threads), "--precision", runs.precision
     ]
     for name, file in subject.inputs.items():
         command += ["--input", f"{name}={file}"]
     return command
 
 
-def ort_command(subject, runs, threads):
+def peer_command(side, subject, runs, threads):
     return [
         sys.executable,
-        str(ORT_BENCH),
+        str(PEER_BENCH), side,
         str(subject.model),
         str(runs.timed),
         str(runs.warmup),
-        str(threads), *(f"{name}={file}" for name, file in subject.inputs.items())
+        str(threads), runs.precision, *(f"{name}={file}" for name, file in subject.inputs.items())
     ]
 
 
 def command(side, binary, subject, runs, threads):
     if side == "weir":
         return weir_command(binary, subject, runs, threads)
-    return ort_command(subject, runs, threads)
+    return peer_command(side, subject, runs, threads)
 
 
-# Both sides load a model that they have not seen before: weir keeps no plan, ONNX Runtime saves no
+# All sides load a model that they have not seen before: weir keeps no plan, its peers save no
 # optimised model.
 ENVIRONMENT = {**os.environ, "WEIR_CACHE": "off"}
 
@@ -103,20 +104,20 @@ def launch(argv, timeout_s=TIMEOUT_S):
         raise Failed(f"{pathlib.Path(argv[0]).name} printed no JSON object: {error}") from None
 
 
-def trial(binary, subject, threads):
-    """The latency in ms of the slower side, from a short measurement of both that counts for
+def trial(binary, subject, threads, sides=rounds.SIDES):
+    """The latency in ms of the slowest side, from a short measurement of each that counts for
     nothing else.
 
-    It also brings the model's file into the page cache, for both alike.
+    It also brings the model's file into the page cache, for all alike.
     """
     return max(
         launch(command(side, binary, subject, Runs(2, 1), threads))["median_ms"]
-        for side in rounds.SIDES)
+        for side in sides)
 
 
-def interleaved(binary, subject, runs, threads, count):
+def interleaved(binary, subject, runs, threads, count, sides=rounds.SIDES):
     """Measure one model in count rounds; return {threads: {side: [measurement of each round]}}."""
-    taken = {t: {side: [] for side in rounds.SIDES} for t in threads}
-    for _, t, side in rounds.order(count, threads):
+    taken = {t: {side: [] for side in sides} for t in threads}
+    for _, t, side in rounds.order(count, threads, sides):
         taken[t][side].append(launch(command(side, binary, subject, runs, t)))
     return taken

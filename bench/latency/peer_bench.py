@@ -1,6 +1,6 @@
-"""Measure one model in ONNX Runtime, alone in this process, as `weir bench` measures it in weir.
+"""Measure one model in another runtime, alone in this process, as `weir bench` measures it in weir.
 
-    python ort_bench.py MODEL RUNS WARMUP THREADS [NAME=FILE.npy ...]
+    python peer_bench.py {ort,openvino} MODEL RUNS WARMUP THREADS {fp32,bf16} [NAME=FILE.npy ...]
 
 Prints one JSON object with the fields of `weir bench --json`, and besides
 first_output_without_import_ms, which leaves out the start of Python and the
@@ -19,7 +19,11 @@ import resource  # noqa: E402
 import sys  # noqa: E402
 
 import numpy as np  # noqa: E402
-import onnxruntime  # noqa: E402
+
+if sys.argv[1:2] == ["openvino"]:
+    import openvino  # noqa: E402
+else:
+    import onnxruntime  # noqa: E402
 
 IMPORTED = time.perf_counter()
 
@@ -53,52 +57,68 @@ def peak_rss_bytes():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
-def open_session(file, threads):
+def open_ort(file, threads, precision, feeds):
+    """ONNX Runtime multiplies float32 as it is, whatever the precision that is asked for.
+
+    Inputs are bound once: weir bench does not time their copying either. Outputs are bound anew for
+    each run: those kept from the run before must have the rank that the model declares, and some
+    models, which run well otherwise, declare a wrong one.
+    """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     # some models declare output shapes that they do not keep, and it warns each time
     options.log_severity_level = 3
-    return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
-
-
-def bind_inputs(session, feeds):
-    """Bind the inputs once: weir bench does not time their copying either."""
+    session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
     binding = session.io_binding()
     for name, value in feeds.items():
         binding.bind_cpu_input(name, value)
-    return binding
+
+    def unbind_outputs():
+        binding.clear_binding_outputs()
+        for output in session.get_outputs():
+            binding.bind_output(output.name)
+
+    return unbind_outputs, lambda: session.run_with_iobinding(binding)
 
 
-def unbind_outputs(session, binding):
-    """Have the next run make its outputs anew.
+def open_openvino(file, threads, precision, feeds):
+    """OpenVINO compiles for the shapes of these inputs, as weir does, and reads them where they
+    are. Where the processor multiplies bf16 it would do so unasked."""
+    core = openvino.Core()
+    model = core.read_model(file)
+    model.reshape({name: list(value.shape) for name, value in feeds.items()})
+    compiled = core.compile_model(
+        model, "CPU", {
+            "INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1, "PERFORMANCE_HINT": "LATENCY",
+            "INFERENCE_PRECISION_HINT": "f32" if precision == "fp32" else "bf16"
+        })
+    request = compiled.create_infer_request()
+    for name, value in feeds.items():
+        request.set_tensor(name, openvino.Tensor(value, shared_memory=True))
+    return lambda: None, request.infer
 
-    Those kept from the run before must have the rank that the model declares,
-    and some models, which run well otherwise, declare a wrong one.
-    """
-    binding.clear_binding_outputs()
-    for output in session.get_outputs():
-        binding.bind_output(output.name)
+
+OPEN = {"ort": open_ort, "openvino": open_openvino}
 
 
-def time_run(session, binding):
-    unbind_outputs(session, binding)
-    begin = time.perf_counter()
-    session.run_with_iobinding(binding)
-    return milliseconds_since(begin)
-
-
-def bench(file, runs, warmup, threads, files):
+def bench(runtime, file, runs, warmup, threads, precision, files):
     begin = time.perf_counter()
     feeds = {name: np.load(path) for name, path in files.items()}
-    session = open_session(file, threads)
-    binding = bind_inputs(session, feeds)
+    before, run = OPEN[runtime](file, threads, precision, feeds)
     result = {"load_ms": milliseconds_since(begin)}
-    time_run(session, binding)
+
+    def time_run():
+        before()
+        begin = time.perf_counter()
+        run()
+        return milliseconds_since(begin)
+
+    time_run()
     result["first_output_without_import_ms"] = milliseconds_since(IMPORTED)
     result["first_output_ms"] = since_process_start_ms()
     gc.disable()
-    times = sorted([time_run(session, binding) for _ in range(warmup + runs)][warmup:])
+    times = sorted([time_run() for _ in range(warmup + runs)][warmup:])
     result |= {
         "median_ms": quantile(times, 0.5), "min_ms": times[0], "p90_ms": quantile(times, 0.9),
         "p99_ms": quantile(times, 0.99), "runs": runs, "threads": threads,
@@ -108,9 +128,9 @@ def bench(file, runs, warmup, threads, files):
 
 
 def main():
-    file, runs, warmup, threads, *pairs = sys.argv[1:]
+    runtime, file, runs, warmup, threads, precision, *pairs = sys.argv[1:]
     files = dict(pair.split("=", 1) for pair in pairs)
-    print(json.dumps(bench(file, int(runs), int(warmup), int(threads), files)))
+    print(json.dumps(bench(runtime, file, int(runs), int(warmup), int(threads), precision, files)))
 
 
 if __name__ == "__main__":

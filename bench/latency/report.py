@@ -4,6 +4,9 @@ import math
 
 import rounds
 
+# How tables name the peers.
+PEERS = {"ort": "ORT", "openvino": "OpenVINO"}
+
 FIELDS = [
     "median_ms", "min_ms", "p90_ms", "p99_ms", "load_ms", "first_output_ms",
     "first_output_without_import_ms", "peak_rss_bytes"
@@ -19,11 +22,14 @@ def by_threads(taken, runs):
             side: [m["median_ms"] for m in measurements]
             for side, measurements in sides.items()
         }
+        beside = {"over_openvino": rounds.ratios(medians["weir"], medians["openvino"])
+                  } if "openvino" in medians else {}
         entries.append({
             "threads": threads,
             "runs": runs.timed,
             "warmup": runs.warmup,
             **rounds.ratios(medians["weir"], medians["ort"]),
+            **beside,
             **{
                 side: rounds.median_by_field(measurements, FIELDS)
                 for side, measurements in sides.items()
@@ -38,13 +44,17 @@ def measured(entries):
 
 
 def geometric_means(entries):
-    """For each number of threads: over how many models, and the geometric mean of their ratios."""
+    """For each peer and number of threads: over how many models, and the geometric mean of their
+    ratios."""
     found = {}
     for entry in measured(entries):
         for part in entry["threads"]:
-            found.setdefault(part["threads"], []).append(part["ratio"])
-    return [{"threads": t, "models": len(r), "ratio": rounds.geometric_mean(r)}
-            for t, r in found.items()]
+            found.setdefault(("ort", part["threads"]), []).append(part["ratio"])
+            if "over_openvino" in part:
+                found.setdefault(("openvino", part["threads"]),
+                                 []).append(part["over_openvino"]["ratio"])
+    return [{"peer": p, "threads": t, "models": len(r), "ratio": rounds.geometric_mean(r)}
+            for (p, t), r in found.items()]
 
 
 def check_entry(check):
@@ -72,11 +82,21 @@ def pair(part, field, scale=1.0):
     return f"{part['weir'][field] / scale:9.1f} {part['ort'][field] / scale:9.1f}"
 
 
+def openvino_columns(entry, part):
+    """OpenVINO's time, the ratio and its quartiles; why there is none; or nothing."""
+    if "over_openvino" in part:
+        over = part["over_openvino"]
+        return (f" {part['openvino']['median_ms']:10.3f} {over['ratio']:8.2f}  "
+                f"{over['q1']:.2f} to {over['q3']:.2f}")
+    return f"  {entry['openvino']}" if "openvino" in entry else ""
+
+
 def latency_lines(entries):
+    beside = any("over_openvino" in p for e in measured(entries) for p in e["threads"])
     yield (
         f"{'model':15} {'first input':14} {'threads':>7} {'runs':>5} {'weir ms':>10} "
-        f"{'ORT ms':>10} {'weir/ORT':>8}  "
-        "quartiles of rounds")
+        f"{'ORT ms':>10} {'weir/ORT':>8}  {'of rounds':12}"
+        + (f" {'OpenVINO':>10} {'weir/OV':>8}  of rounds" if beside else ""))
     for entry in entries:
         if entry["status"] != "measured":
             yield f"{entry['model']:15} {entry['status']}: {entry['error']}"
@@ -87,7 +107,7 @@ def latency_lines(entries):
                 f"{part['runs']:5} "
                 f"{part['weir']['median_ms']:10.3f} {part['ort']['median_ms']:10.3f} "
                 f"{part['ratio']:8.2f}  "
-                f"{part['q1']:.2f} to {part['q3']:.2f}")
+                f"{part['q1']:.2f} to {part['q3']:.2f}" + openvino_columns(entry, part))
 
 
 def start_lines(entries):
@@ -124,14 +144,15 @@ def table(report):
     yield (
         f"load average {load_text(report['load_average_before'])} before, "
         f"{load_text(report['load_average_after'])} after; "
-        f"{report['settings']['rounds']} rounds, fp32, outputs "
+        f"{report['settings']['rounds']} rounds, {report['settings']['precision']}, outputs "
         f"{'compared' if report['settings']['check'] else 'not compared'}"
     )
     yield ""
     yield from latency_lines(report["models"])
     for mean in report["geometric_means"]:
         yield (
-            f"geometric mean of weir/ORT over {counted(mean['models'], 'model')}, "
+            f"geometric mean of weir/{PEERS[mean['peer']]} over "
+            f"{counted(mean['models'], 'model')}, "
             f"{counted(mean['threads'], 'thread')}: "
             f"{mean['ratio']:.3f}")
     if measured(report["models"]):

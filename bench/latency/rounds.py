@@ -4,19 +4,20 @@ import math
 import statistics
 
 SIDES = ("weir", "ort")
+# The one in the middle stands beside both that it is compared with.
+THREE_SIDES = ("openvino", "weir", "ort")
 
 
-def order(rounds, threads):
+def order(rounds, threads, sides=SIDES):
     """Yield (round, threads, side) for one model.
 
-    The two sides run one right after the other, and which comes first
+    The sides run one right after the other, and which comes first
     alternates (A B, B A, A B, ...): a load on the machine that grows or falls
     steadily then adds as much to one side as to the other.
     """
     for number in range(rounds):
-        sides = SIDES if number % 2 == 0 else SIDES[::-1]
         for count in threads:
-            for side in sides:
+            for side in sides if number % 2 == 0 else sides[::-1]:
                 yield number, count, side
 
 

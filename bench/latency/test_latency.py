@@ -111,8 +111,16 @@ class Commands(unittest.TestCase):
         ort = measure.command("ort", "bin/weir", self.subject, measure.Runs(7, 3), 2)
         self.assertEqual(ort, [
             sys.executable,
-            str(measure.ORT_BENCH), "m.onnx", "7", "3", "2", "x=in0.npy", "a=b=in1.npy"
+            str(measure.PEER_BENCH), "ort", "m.onnx", "7", "3", "2", "fp32", "x=in0.npy",
+            "a=b=in1.npy"
         ])
+
+    def test_precision_is_told_to_both(self):
+        runs = measure.Runs(7, 3, "bf16")
+        weir = measure.command("weir", "bin/weir", self.subject, runs, 2)
+        self.assertEqual(weir[weir.index("--precision") + 1], "bf16")
+        openvino = measure.command("openvino", "bin/weir", self.subject, runs, 2)
+        self.assertEqual((openvino[2], openvino[7]), ("openvino", "bf16"))
 
     def test_interleaved_keeps_each_round(self):
         def launch(argv):
@@ -124,6 +132,26 @@ class Commands(unittest.TestCase):
                          {1: {"weir": 4, "ort": 4}, 2: {"weir": 4, "ort": 4}})
         self.assertTrue(all("--threads" in m["argv"] and "2" in m["argv"]
                             for m in taken[2]["weir"]))
+
+    def test_three_sides_are_measured_with_weir_in_the_middle(self):
+        asked = []
+
+        def launch(argv):
+            asked.append("weir" if "bench" in argv else argv[2])
+            return {"median_ms": 1.0}
+
+        with mock.patch.object(measure, "launch", launch):
+            taken = measure.interleaved("weir", self.subject, measure.Runs(5, 1), [1], 2,
+                                        rounds.THREE_SIDES)
+        self.assertEqual(asked, ["openvino", "weir", "ort", "ort", "weir", "openvino"])
+        self.assertEqual({s: len(m) for s, m in taken[1].items()},
+                         {"openvino": 2, "weir": 2, "ort": 2})
+
+    def test_a_model_that_openvino_refuses_says_why(self):
+        with mock.patch.object(measure, "launch", side_effect=measure.Failed("no such layer")):
+            self.assertEqual(common.refusal("weir", self.subject, 1), "no such layer")
+        with mock.patch.object(measure, "launch", return_value={}):
+            self.assertIsNone(common.refusal("weir", self.subject, 1))
 
     def test_the_slower_side_decides_how_long_is_measured(self):
         with mock.patch.object(measure, "launch",
@@ -164,9 +192,11 @@ def measurement(median_ms, **more):
     }
 
 
-def entry(model, ratio):
+def entry(model, ratio, openvino=None):
     ort = [measurement(1.0, first_output_without_import_ms=1.5)] * 2
     taken = {1: {"weir": [measurement(ratio)] * 2, "ort": ort}}
+    if openvino:
+        taken[1]["openvino"] = [measurement(openvino)] * 2
     return {
         "model": model, "inputs": [{"name": "x", "dtype": "float32", "shape": [1, 8]}],
         "status": "measured", "threads": report.by_threads(taken, measure.Runs(5, 1))
@@ -178,26 +208,36 @@ class Report(unittest.TestCase):
 
     def test_geometric_mean_leaves_out_failed_models(self):
         got = report.geometric_means([entry("a", 2.0), self.failed, entry("b", 0.5)])
-        self.assertEqual([(m["threads"], m["models"]) for m in got], [(1, 2)])
+        self.assertEqual([(m["peer"], m["threads"], m["models"]) for m in got], [("ort", 1, 2)])
         self.assertAlmostEqual(got[0]["ratio"], 1)
+
+    def test_openvino_has_a_mean_of_its_own(self):
+        got = report.geometric_means([entry("a", 2.0, 4.0), entry("b", 2.0), entry("c", 2.0, 1.0)])
+        self.assertEqual([(m["peer"], m["models"]) for m in got], [("ort", 3), ("openvino", 2)])
+        self.assertAlmostEqual(got[1]["ratio"], 1)
 
     def test_nothing_measured_has_no_mean(self):
         self.assertEqual(report.geometric_means([self.failed]), [])
 
     def test_table_and_json(self):
-        entries = [entry("a", 2.0), self.failed]
+        refused = entry("c", 2.0) | {"openvino": "exit 1: no layer"}
+        entries = [entry("a", 2.0), self.failed, entry("b", 2.0, 4.0), refused]
         whole = {
             "date": "2026-01-02", "machine": "m", "cores": 2, "versions": {"weir": "weir 1"},
             "load_average_before": None, "load_average_after": [0.5, 1, 2],
-            "settings": {"rounds": 2, "check": True},
+            "settings": {"rounds": 2, "check": True, "precision": "fp32"},
             "geometric_means": report.geometric_means(entries), "models": entries
         }
         self.assertEqual(json.loads(json.dumps(whole, allow_nan=False)), whole)
         lines = list(report.table(whole))
         self.assertRegex("\n".join(lines),
                          r"(?m)^a +1x8 +1 +5 +2\.000 +1\.000 +2\.00  2\.00 to 2\.00$")
+        self.assertRegex("\n".join(lines),
+                         r"(?m)^b .* 2\.00 to 2\.00 +4\.000 +0\.50  0\.50 to 0\.50$")
+        self.assertRegex("\n".join(lines), r"(?m)^c .* 2\.00 to 2\.00  exit 1: no layer$")
         self.assertIn("broken          failed: exit 1: no kernel", lines)
-        self.assertIn("geometric mean of weir/ORT over 1 model, 1 thread: 2.000", lines)
+        self.assertIn("geometric mean of weir/ORT over 3 models, 1 thread: 2.000", lines)
+        self.assertIn("geometric mean of weir/OpenVINO over 1 model, 1 thread: 0.500", lines)
 
     def test_check(self):
         check = {
@@ -302,12 +342,12 @@ class Workloads(unittest.TestCase):
         with self.assertRaises(ValueError):
             self.workloads.light.weights(None, ("Div", 1), [3])
 
-    def test_ort_bench_on_a_real_model(self):
+    def test_peer_bench_on_a_real_model(self):
         feeds = self.workloads.first_inference("digits", None)
         with tempfile.TemporaryDirectory() as scratch:
             subject = measure.Subject(self.workloads.compare.DIGITS,
                                       self.workloads.save(feeds, scratch))
-            got = measure.launch(measure.ort_command(subject, measure.Runs(9, 2), 1))
+            got = measure.launch(measure.peer_command("ort", subject, measure.Runs(9, 2), 1))
         self.assertLessEqual(got["min_ms"], got["median_ms"])
         self.assertLessEqual(got["median_ms"], got["p99_ms"])
         self.assertLess(got["load_ms"], got["first_output_without_import_ms"])
