@@ -10,8 +10,10 @@
 // in turn, their memory, and what the steps of each kernel take:
 //
 //	go run ./bench/amp -steps bert-base
+//	go run ./bench/amp -steps bert-base -json > bench/results/DATE-amp-bert-base.json
 //
-// The exit code is then 1 when an update in bfloat16 takes more than the bound.
+// The exit code is then 1 when an update in bfloat16 takes more than the bound. What it says of the
+// steps goes to standard error.
 package main
 
 import (
@@ -41,6 +43,9 @@ import (
 	"github.com/weirgpu/weir/tensor"
 	"github.com/weirgpu/weir/train/scale"
 )
+
+// command is how messages begin.
+const command claims.Command = "amp"
 
 //go:embed oracle.py
 var oracle string
@@ -78,18 +83,15 @@ func main() {
 	python := flag.String("python", "python3", "a Python that has torch")
 	steps := flag.String("steps", "", "only time updates of this network, such as bert-base")
 	rounds := flag.Int("rounds", 3, "rounds of updates that are timed")
+	asJSON := flag.Bool("json", false, "with -steps: print one JSON object")
 	flag.Parse()
 	if *steps != "" {
-		if err := race(context.Background(), *steps, *rounds, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, "amp:", err)
-			os.Exit(1)
-		}
+		u, err := race(context.Background(), *steps, *rounds, os.Stderr)
+		command.Check(err)
+		command.Finish(u, *asJSON, u.Held)
 		return
 	}
-	if err := run(context.Background(), *python); err != nil {
-		fmt.Fprintln(os.Stderr, "amp:", err)
-		os.Exit(1)
-	}
+	command.Check(run(context.Background(), *python))
 }
 
 func run(ctx context.Context, python string) error {
