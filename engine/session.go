@@ -460,7 +460,7 @@ func (s *Session) bind(arena device.Buffer) (*plan.Program, error) {
 			return nil, fmt.Errorf("%w: the session has the state of another plan", plan.ErrState)
 		}
 		return s.plan.BindState(device.HostView(arena), device.HostView(s.packed.Buffer),
-			device.HostView(state.buffer))
+			state.mem)
 	}
 	if !s.plan.Remote() {
 		return s.plan.Bind(device.HostView(arena), device.HostView(s.packed.Buffer))
@@ -601,6 +601,10 @@ func (i *Instance) Run(ctx context.Context, g device.Gate) (err error) {
 
 // Watch has the next Run tell w of its steps, one after another; nobody where w is nil.
 func (i *Instance) Watch(w compute.Watcher) { i.exec.Watcher = w }
+
+// Follow has runs, until it is called again, call f after each step of the plan with its number, on
+// the goroutine that runs it; nobody where f is nil.
+func (i *Instance) Follow(f func(step int)) { i.program.Follow(f) }
 
 // hold has the weights stay, and come, for an iteration, and says whether all are there.
 func (i *Instance) hold(ctx context.Context) (here bool, err error) {

@@ -13,7 +13,8 @@ import (
 // on it, of whichever session.
 type State struct {
 	plan   *plan.State
-	buffer device.Buffer
+	buffer device.Buffer // nil of memory that was given
+	mem    []byte
 	quota  device.Quota
 }
 
@@ -36,16 +37,40 @@ func NewState(d device.Device, q device.Quota, p *plan.State) (*State, error) {
 		return nil, fmt.Errorf("state: %w: %s has memory that the host cannot address: train on "+
 			"cpu:0", plan.ErrState, d.Info().ID)
 	}
-	clear(device.HostView(b))
-	return &State{plan: p, buffer: b, quota: q}, nil
+	mem := device.HostView(b)
+	clear(mem)
+	return &State{plan: p, buffer: b, mem: mem, quota: q}, nil
+}
+
+// NewStateIn is [NewState] in memory that the caller gives, all zeros, and keeps until the state is
+// freed: at least so many bytes as the plan's state has, aligned as a buffer of the CPU is. The
+// quota grants them. It is for state that another process reads.
+func NewStateIn(mem []byte, q device.Quota, p *plan.State) (*State, error) {
+	if q == nil {
+		q = Unlimited
+	}
+	if int64(len(mem)) < p.Bytes() {
+		return nil, fmt.Errorf("state: %w: %d bytes are given, it has %d", plan.ErrState, len(mem),
+			p.Bytes())
+	}
+	if err := q.Reserve(p.Bytes()); err != nil {
+		return nil, fmt.Errorf("state: %w", err)
+	}
+	return &State{plan: p, mem: mem[:p.Bytes()], quota: q}, nil
 }
 
 // Values are the variables, in the order of the plan's, as they are in memory: between iterations
 // they may be read and written.
-func (s *State) Values() []*tensor.Tensor { return s.plan.Views(device.HostView(s.buffer)) }
+func (s *State) Values() []*tensor.Tensor { return s.plan.Views(s.mem) }
 
 // Bytes is all of the state, as it is in memory; between iterations it may be read and written.
-func (s *State) Bytes() []byte { return device.HostView(s.buffer) }
+func (s *State) Bytes() []byte { return s.mem }
 
-// Free gives the memory back.
-func (s *State) Free() { release(s.quota, s.buffer) }
+// Free gives the memory back, but for what was given.
+func (s *State) Free() {
+	if s.buffer == nil {
+		s.quota.Release(s.plan.Bytes())
+		return
+	}
+	release(s.quota, s.buffer)
+}

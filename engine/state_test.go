@@ -98,3 +98,32 @@ func TestStateRefused(t *testing.T) {
 		t.Error("a state beyond the quota is granted")
 	}
 }
+
+// TestStateIn: a state lies in memory that is given, which is counted, and kept by who gave it.
+func TestStateIn(t *testing.T) {
+	b := newBench(t)
+	layout, err := plan.NewState([]plan.Variable{
+		{Name: "w", DType: tensor.Float32, Shape: []int{3}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mem := make([]byte, 200)
+	s, err := NewStateIn(mem, b.quota, layout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tensor.As[float32](s.Values()[0])[0] = 1
+	if mem[3] != 0x3f || int64(len(s.Bytes())) != layout.Bytes() || b.quota.held != layout.Bytes() {
+		t.Errorf("%v of %d bytes, %d counted", mem[:8], len(s.Bytes()), b.quota.held)
+	}
+	if s.Free(); b.quota.held != 0 {
+		t.Errorf("%d bytes are counted of a state that is freed", b.quota.held)
+	}
+	if _, err := NewStateIn(mem[:8], b.quota, layout); !errors.Is(err, plan.ErrState) {
+		t.Errorf("a state in too little memory: %v", err)
+	}
+	b.quota.cap = 10
+	if _, err := NewStateIn(mem, b.quota, layout); err == nil || b.quota.held != 0 {
+		t.Errorf("a state beyond the quota is granted, %d counted", b.quota.held)
+	}
+}

@@ -57,6 +57,7 @@ type Program struct {
 	tensors []*tensor.Tensor
 	remote  *remoteSide // nil where the host addresses the memory
 	arrival Arrival     // nil where all weights are there
+	follow  func(step int)
 }
 
 // Bind ties the plan to an arena of ArenaBytes and to its packed weights; both must be aligned to
@@ -167,6 +168,9 @@ func (r *Program) Run(x *compute.Exec) error {
 			if err := r.watched(x, i); err != nil {
 				return r.failed(i, err)
 			}
+		}
+		if r.follow != nil {
+			r.follow(i)
 		}
 	}
 	return r.end(x)

@@ -44,7 +44,9 @@ type Plan struct {
 
 	copies  []copied // that each run makes after its steps
 	updates []copied // that each run makes after those: values, and variables that they become
-	bare    bool     // made of a graph that lacks the contents of absorbed constants
+	// replaced are the steps that give variables their new values
+	replaced map[string]int
+	bare     bool // made of a graph that lacks the contents of absorbed constants
 }
 
 // copied says which slot of the arena has a copy of a constant, or of a view of one.

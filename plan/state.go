@@ -77,6 +77,17 @@ func (s *State) Views(mem []byte) []*tensor.Tensor {
 	return out
 }
 
+// Range returns where a variable lies in the memory of the state; ok is false where it has none of
+// that name. Variables lie in their order, each on a boundary of [Align].
+func (s *State) Range(variable string) (from, to int64, ok bool) {
+	i, ok := s.index[variable]
+	if !ok {
+		return 0, 0, false
+	}
+	v := s.vars[i].at
+	return v.off, v.off + v.n, true
+}
+
 // Update says that an iteration replaces a variable.
 type Update struct {
 	Output   int    // of the graph, by its number: what the variable is afterwards
@@ -144,10 +155,20 @@ func (c *compiler) stateOutputs() error {
 			c.plan.Slots = append(c.plan.Slots, Slot{Value: of.Value, Type: of.Type,
 				Place: InState, Offset: v.at.off, Bytes: v.at.n, Over: -1, First: -1, Last: -1})
 			c.variable[v.Name] = to
+			c.settle(slot, to)
 		}
 		c.updates = append(c.updates, copied{from: slot, to: to})
 	}
 	return c.kept(done)
+}
+
+// settle has a value be computed where a variable lies that the graph does not read.
+func (c *compiler) settle(from, to int) {
+	p := c.plan
+	s := &p.Slots[p.root(from)]
+	if s.Place == InArena && s.First >= 0 && p.begin(from) == 0 && s.Bytes == p.Slots[to].Bytes {
+		s.Place, s.Offset = InState, p.Slots[to].Offset
+	}
 }
 
 // kept refuses variables that take over what another was before the iteration, which has replaced
@@ -156,7 +177,8 @@ func (c *compiler) kept(replaced map[string]bool) error {
 	p := c.plan
 	for i, u := range c.updates {
 		root := p.root(u.from)
-		if s := &p.Slots[root]; s.Place == InState && root != u.to && replaced[s.Value.Name] {
+		if s := &p.Slots[root]; s.Place == InState && s.First < 0 && root != u.to &&
+			replaced[s.Value.Name] {
 			return fmt.Errorf("%w: variable %q is to become what %q was, which is replaced, too",
 				ErrState, c.opts.Updates[i].Variable, s.Value.Name)
 		}
@@ -188,17 +210,35 @@ func (c *compiler) replace(i int, inputs []int, of []*block) bool {
 	return false
 }
 
-// moveUpdates lists what a run copies to variables after its steps.
+// moveUpdates lists what a run copies to variables after its steps, and when each is replaced.
 func (c *compiler) moveUpdates() {
 	p := c.plan
-	for _, u := range c.updates {
+	p.replaced = map[string]int{}
+	for i, u := range c.updates {
+		name := c.opts.Updates[i].Variable
 		from := &p.Slots[p.root(u.from)]
 		if from.Place == InState && from.Offset+p.begin(u.from) == p.Slots[u.to].Offset {
+			p.replaced[name] = from.First
 			continue
 		}
 		p.updates = append(p.updates, u)
+		p.replaced[name] = len(p.Steps)
 	}
 }
+
+// Replaced returns the number of the step that gives a variable its new value, and that of all
+// steps where a run does so after its last; -1 is for a variable that the plan does not replace,
+// and for one that stays what it is.
+func (p *Plan) Replaced(variable string) int {
+	if i, ok := p.replaced[variable]; ok {
+		return i
+	}
+	return -1
+}
+
+// Follow has runs of the program, until it is called again, call f after each step with its number,
+// on the goroutine that runs it; nobody where f is nil. Steps within bodies are not told of.
+func (r *Program) Follow(f func(step int)) { r.follow = f }
 
 // copyUpdates replaces the variables whose new values lie elsewhere.
 func (r *Program) copyUpdates() {

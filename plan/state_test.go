@@ -199,3 +199,63 @@ func TestStateRefuses(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestStateWritten: a value that becomes a variable which nothing reads is computed where that
+// lies, is in no byte of the arena, and is there after the step that Replaced names; one that is a
+// part of another value is copied at the end.
+func TestStateWritten(t *testing.T) {
+	g := parse(t, `input %x: float32[4]
+	input %w: float32[4]
+	%y = Mul@14 (%x, %w)
+	%z = Add@14 (%y, %w)
+	%u = Sub@14 (%z, %y)
+	output %y
+	output %z
+	output %u`)
+	s, err := NewState(variables("w", "y", "z", "same"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Compile(t.Context(), g, Options{Target: host, State: s, Threads: 1, Updates: []Update{
+		{0, "y"}, {1, "z"}, {1, "same"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := len(p.Steps)
+	if y, z := p.Replaced("y"), p.Replaced("z"); y < 0 || z <= y || z >= last {
+		t.Errorf("y is there after step %d, z after %d of %d", y, z, last)
+	}
+	if p.Replaced("same") != last || p.Replaced("w") != -1 || len(p.updates) != 1 {
+		t.Errorf("same after %d, w after %d, %d copied", p.Replaced("same"), p.Replaced("w"),
+			len(p.updates))
+	}
+	from, to, ok := s.Range("z")
+	if _, _, none := s.Range("nobody"); from != 2*Align || to != from+16 || !ok || none {
+		t.Errorf("z lies from %d to %d", from, to)
+	}
+	arena, state := memory(t, p.ArenaBytes), memory(t, s.Bytes())
+	prog, err := p.BindState(arena, memory(t, p.PackedBytes), state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	views := s.Views(state)
+	set(prog, []*tensor.Tensor{tensor.From([]float32{1, 2, 3, 4}, 4),
+		tensor.From([]float32{10, 20, 30, 40}, 4)})
+	var at [][2]float32 // of y and z after each step
+	prog.Follow(func(step int) {
+		if step != len(at) {
+			t.Errorf("step %d is told of as number %d", step, len(at))
+		}
+		at = append(at, [2]float32{tensor.As[float32](views[1])[3],
+			tensor.As[float32](views[2])[3]})
+	})
+	if err := prog.Run(exec(newPool(t))); err != nil {
+		t.Fatal(err)
+	}
+	if len(at) != last || at[p.Replaced("y")][0] != 160 || at[p.Replaced("z")][1] != 200 {
+		t.Errorf("y and z after each step: %v", at)
+	}
+	if same := tensor.As[float32](views[3]); same[0] != 20 {
+		t.Errorf("same is %v", same)
+	}
+}

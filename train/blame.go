@@ -26,6 +26,9 @@ func (r *Run) diverged(ctx context.Context, e Event) error {
 func (r *Run) blame(ctx context.Context, e Event) (string, error) {
 	history := r.history
 	defer func() { r.history = history }()
+	if r.shards != nil { // weights are as they were before the update
+		return r.suspectShard(ctx, e)
+	}
 	if err := r.goBack(); err != nil {
 		return "", err
 	}
@@ -50,6 +53,12 @@ func (r *Run) blame(ctx context.Context, e Event) (string, error) {
 	}
 	p := r.part(e.Wrong)
 	r.fill(p, order, e.Wrong, &e)
+	return r.look(ctx, p)
+}
+
+// look returns the first node of a program that gives, for what its inputs hold, what is not
+// finite. The run gives its memory back for that.
+func (r *Run) look(ctx context.Context, p *program) (string, error) {
 	s := suspect{graph: p.plan.Graph, quota: r.opts.Quota}
 	for _, t := range p.instance.Inputs() {
 		s.in = append(s.in, t.Clone())

@@ -47,6 +47,9 @@ func settings(of *recipe.Recipe) recipe.Recipe {
 	s := *of
 	s.Model, s.Output, s.Report, s.Checkpoint = "", "", "", recipe.Checkpoint{}
 	s.Data.Inputs, s.Data.Labels = nil, ""
+	if s.Shards == 1 { // as in runs of recipes that say nothing of them
+		s.Shards = 0
+	}
 	s.Data.Eval.Inputs, s.Data.Eval.Labels, s.Data.Eval.Rows = nil, "", ""
 	return s
 }

@@ -25,6 +25,9 @@ type History struct {
 	curve  Curve
 	steps  []time.Duration
 	waited time.Duration
+	peers  time.Duration
+	hidden float64 // seconds of all-reduce beside the backward half, of all
+	summed float64 // of it
 }
 
 // Point is what an epoch came to.
@@ -46,6 +49,7 @@ func (h *History) add(loss float64) {
 
 func (h *History) took(e Event) {
 	h.waited += e.Waited
+	h.peers += e.Peers
 	if len(h.steps) < maxTimes {
 		h.steps = append(h.steps, e.Took)
 	}
@@ -151,7 +155,13 @@ type Result struct {
 	Scale         float64 `json:"scale"`  // of the loss
 	Digest        string  `json:"digest"` // of the state: equal runs have equal digests
 	Model         string  `json:"model,omitempty"`
-	Threads       int     `json:"threads"`
+	Threads       int     `json:"threads"` // of each process
+	Processes     int     `json:"processes"`
+	// PeerWaitShare is the part of the time of updates for which this process waited for others
+	// with nothing left to compute, and OverlapShare the part of the time of sums over processes
+	// in which it still computed.
+	PeerWaitShare float64 `json:"peer_wait_share"`
+	OverlapShare  float64 `json:"overlap_share"`
 	Seconds       float64 `json:"seconds"`
 	Points        []Point `json:"epochs"`
 	Curve         Curve   `json:"curve"` // of the updates since the run was opened
@@ -164,6 +174,10 @@ func (r *Run) result(took time.Duration, updates int64) *Result {
 		Scale: r.scale(), Threads: r.opts.Pool.Threads(), Seconds: took.Seconds(), Points: h.Points,
 		Curve: h.curve}
 	res.ArenaBytes, res.SkippedSteps = arenas(r.plans), r.skipped()
+	res.Processes = r.ranks
+	if h.summed > 0 {
+		res.OverlapShare = h.hidden / h.summed
+	}
 	if meta, err := r.meta(); err == nil {
 		res.Digest = checkpoint.Digest(meta, r.vars)
 	}
@@ -185,5 +199,6 @@ func (r *Run) result(took time.Duration, updates int64) *Result {
 	res.StepMS = float64(sorted[len(sorted)/2]) / float64(time.Millisecond)
 	res.SamplesPerS = float64(updates) * float64(r.data.update) / max(sum.Seconds(), 1e-9)
 	res.DataWaitShare = h.waited.Seconds() / max(sum.Seconds(), 1e-9)
+	res.PeerWaitShare = h.peers.Seconds() / max(sum.Seconds(), 1e-9)
 	return res
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/weirgpu/weir/internal/filelock"
 	"github.com/weirgpu/weir/tensor"
 	"github.com/weirgpu/weir/train/checkpoint"
+	"github.com/weirgpu/weir/train/dist"
 )
 
 // folder is where the run keeps checkpoints.
@@ -43,6 +44,9 @@ func (r *Run) keep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := r.agree(); err != nil {
+		return err
+	}
 	if err := r.folder().Write(r.done, meta, r.vars); err != nil {
 		return fmt.Errorf("no checkpoint of update %d: %w", r.done, err)
 	}
@@ -54,7 +58,7 @@ func (r *Run) keep(ctx context.Context) error {
 // disk, ends nothing: what was computed is still in memory, and the next may be.
 func (r *Run) onTheWay(ctx context.Context) error {
 	err := r.keep(ctx)
-	if err == nil || errors.Is(err, ErrDiverged) {
+	if err == nil || final(err) {
 		return err
 	}
 	r.opts.Log.Warn("the run goes on without a checkpoint", "update", r.done, "newest", r.kept,
@@ -62,12 +66,15 @@ func (r *Run) onTheWay(ctx context.Context) error {
 	return nil
 }
 
+// final reports whether a checkpoint that is not written will not be later.
+func final(err error) bool { return errors.Is(err, ErrDiverged) || errors.Is(err, dist.ErrPeer) }
+
 // Keep writes a checkpoint of the updates that are made, as [Run.Train] does at the end of a run,
 // and tries again as [Options].Room says.
 func (r *Run) Keep(ctx context.Context) error {
 	for {
 		err := r.keep(ctx)
-		if err == nil || errors.Is(err, ErrDiverged) {
+		if err == nil || final(err) {
 			return err
 		}
 		if r.opts.Room == nil || !r.opts.Room(err) {

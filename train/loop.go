@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirgpu/weir/internal/wholefile"
 	"github.com/weirgpu/weir/tensor"
+	"github.com/weirgpu/weir/train/dist"
 	"github.com/weirgpu/weir/train/scale"
 )
 
@@ -22,6 +23,7 @@ type Event struct {
 	Scale           float64       // of the loss
 	Took            time.Duration // the update, with its data
 	Waited          time.Duration // part of it: for data, with the device idle
+	Peers           time.Duration // and for other processes of a team
 	Eval            *Evaluation   // nil but after an evaluation
 	Wrong           int           // the first batch of the update whose loss is not finite
 }
@@ -43,6 +45,9 @@ func (r *Run) perEpoch() int64 { return int64(len(r.data.train.rows) / r.data.up
 // the error is then ctx's.
 func (r *Run) Train(ctx context.Context) (*Result, error) {
 	if err := r.mayBegin(); err != nil {
+		return nil, err
+	}
+	if err := r.meet(ctx); err != nil {
 		return nil, err
 	}
 	begin, from := time.Now(), r.done
@@ -100,7 +105,11 @@ func (r *Run) updates(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return errors.Join(err, r.Keep(ctx))
 		}
-		if err := r.Next(ctx); err != nil {
+		err := r.Next(ctx)
+		if errors.Is(err, dist.ErrPeer) {
+			return errors.Join(err, r.Keep(ctx)) // of the updates that are made
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -174,6 +183,11 @@ func (r *Run) part(i int) *program {
 func (r *Run) fill(p *program, order []int, i int, e *Event) {
 	at := int(r.done%r.perEpoch())*r.data.update + i*r.data.batch
 	r.data.fill(p, &r.data.train, order[at:at+r.data.batch], e.Epoch)
+	r.fillScalars(p, e)
+}
+
+// fillScalars writes the numbers of the optimizer.
+func (r *Run) fillScalars(p *program, e *Event) {
 	// moments of updates that were skipped as they overflowed were not added up
 	for name, v := range r.recipe.Optimizer.Scalars(e.Rate, e.Update-r.skipped()) {
 		if to := p.input(name); to != nil {
@@ -192,6 +206,9 @@ func (r *Run) skipped() int64 {
 
 // compute makes an update from its batches. It says nothing of what the loss comes to.
 func (r *Run) compute(ctx context.Context, order []int, e *Event) error {
+	if r.shards != nil {
+		return r.computeShards(ctx, order, e)
+	}
 	r.clearSums()
 	for i := range r.recipe.Accumulate {
 		p := r.part(i)

@@ -9,6 +9,7 @@ import (
 	"github.com/weirgpu/weir/internal/pass"
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/plan"
+	"github.com/weirgpu/weir/train/dist"
 	"github.com/weirgpu/weir/train/recipe"
 	"github.com/weirgpu/weir/train/step"
 )
@@ -22,15 +23,30 @@ type Prepared struct {
 	model  *onnx.Model
 	data   *samples
 	step   *step.Step
-	plans  [3]*plan.Plan     // of an update, of a batch before its last, and of an evaluation
-	whole  [3]*plan.Plan     // the same, as they are without a bound
+	plans  plans             // what is run
+	whole  plans             // the same, as they are without a bound
+	ranks  int               // processes that a run has
 	prints map[string]string // of what the run is made from
 }
+
+// plans are those of an update or a shard of it, of a batch before its last, of an evaluation, and
+// of what replaces the weights once all shards are there. Those that a step does not have are nil.
+type plans [4]*plan.Plan
 
 // Prepare reads the model and the data of a recipe and plans the step for a machine. The caller
 // closes what it returns.
 func Prepare(ctx context.Context, r *recipe.Recipe, on *machine.Machine) (*Prepared, error) {
-	p := &Prepared{recipe: r, on: on}
+	return prepare(ctx, r, on, 1)
+}
+
+// prepare is Prepare for a run of several processes.
+func prepare(ctx context.Context, r *recipe.Recipe, on *machine.Machine, ranks int) (*Prepared,
+	error) {
+	if most := max(r.Shards, 1); ranks > most {
+		return nil, fmt.Errorf("%w: shards: the recipe has %d, too few for %d processes: give it "+
+			"shards: %[3]d, or a multiple", recipe.ErrRecipe, most, ranks)
+	}
+	p := &Prepared{recipe: r, on: on, ranks: ranks}
 	if err := p.prepare(ctx); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
@@ -78,7 +94,7 @@ func (r *Prepared) Bytes() int64 { return r.bytes(r.plans) }
 // Whole is the memory that a run holds where nothing bounds it.
 func (r *Prepared) Whole() int64 { return r.bytes(r.whole) }
 
-func (r *Prepared) bytes(plans [3]*plan.Plan) int64 { return arenas(plans) + r.step.State.Bytes() }
+func (r *Prepared) bytes(plans plans) int64 { return arenas(plans) + r.step.State.Bytes() }
 
 // Update is the plan of an update, from which what one takes can be forecast.
 func (r *Prepared) Update() *plan.Plan { return r.plans[0] }
@@ -87,7 +103,7 @@ func (r *Prepared) Update() *plan.Plan { return r.plans[0] }
 func (r *Prepared) Recipe() *recipe.Recipe { return r.recipe }
 
 // arenas are the bytes of all arenas and packed weights of plans.
-func arenas(plans [3]*plan.Plan) (n int64) {
+func arenas(plans plans) (n int64) {
 	for _, p := range plans {
 		if p != nil {
 			n += p.PeakBytes(1)
@@ -117,7 +133,7 @@ func (r *Prepared) stepOptions(shapes map[string][]int) step.Options {
 	f := r.recipe
 	return step.Options{Shapes: shapes, Loss: f.Loss, Train: f.Train, Freeze: f.Freeze,
 		Optimizer: f.Optimizer, Clip: f.Clip, Accumulate: f.Accumulate, Average: f.Average,
-		Scale: f.Scale}
+		Scale: f.Scale, Shards: f.Shards, Slots: dist.Slots(max(f.Shards, 1), max(r.ranks, 1))}
 }
 
 // shapes are those of the model's inputs for a batch.

@@ -14,9 +14,11 @@ import (
 	"github.com/weirgpu/weir/device/machine"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/internal/trace"
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/tensor"
 	"github.com/weirgpu/weir/train/checkpoint"
+	"github.com/weirgpu/weir/train/dist"
 	"github.com/weirgpu/weir/train/recipe"
 )
 
@@ -49,6 +51,11 @@ type Options struct {
 	// full disk, and may wait; it reports whether to try again. Without it what was computed since
 	// the checkpoint before is lost. Checkpoints on the way are tried again in any case.
 	Room func(error) bool
+	// Team, when set, are the processes that share the shards of this run's batches. The run closes
+	// it.
+	Team *dist.Team
+	// Trace, when set, records what the processes of a team do.
+	Trace *trace.Recorder
 	// Progress, when set, is called after each update and each evaluation.
 	Progress func(Event)
 	// Log is told of what a person may want to know; nil is silent.
@@ -61,9 +68,11 @@ type Run struct {
 	owned bool // Close closes what is prepared, too
 	opts  Options
 	state *engine.State
-	vars  []checkpoint.Value // the variables in memory, in their order
+	vars  []checkpoint.Value // the variables that outlive an update, in their order
+	rest  []checkpoint.Value // and those that do not
 
-	train, add, eval *program
+	train, add, eval, apply *program
+	shards                  *sharded // nil where batches are computed at once
 
 	done    int64 // updates
 	ordered []int // the order of an epoch, nil before the first
@@ -85,13 +94,17 @@ type program struct {
 // Open reads the model and the data of a recipe, plans the step, and takes its memory. The caller
 // closes the run. Weights are what the recipe starts with.
 func Open(ctx context.Context, r *recipe.Recipe, o Options) (*Run, error) {
-	p, err := Prepare(ctx, r, o.Machine)
+	ranks := 1
+	if o.Team != nil {
+		ranks = o.Team.Ranks
+	}
+	p, err := prepare(ctx, r, o.Machine, ranks)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, o.leave())
 	}
 	if o.Memory > 0 {
 		if err := p.Within(ctx, o.Memory); err != nil {
-			return nil, errors.Join(err, p.Close())
+			return nil, errors.Join(err, o.leave(), p.Close())
 		}
 	}
 	run, err := p.Open(ctx, o)
@@ -124,21 +137,43 @@ func (p *Prepared) Open(ctx context.Context, o Options) (*Run, error) {
 }
 
 func (r *Run) open(ctx context.Context) (err error) {
-	r.state, err = engine.NewState(r.on.Device, r.opts.Quota, r.step.State)
+	areas, err := r.takeState()
 	if err != nil {
 		return err
 	}
 	for i, t := range r.state.Values() {
-		r.vars = append(r.vars, checkpoint.Value{Name: r.step.State.Variables()[i].Name, Tensor: t})
+		r.rest = append(r.rest, checkpoint.Value{Name: r.step.State.Variables()[i].Name, Tensor: t})
 	}
-	for i, to := range []**program{&r.train, &r.add, &r.eval} {
-		if p := r.plans[i]; p != nil {
+	r.vars, r.rest = r.rest[:r.step.Kept:r.step.Kept], r.rest[r.step.Kept:]
+	if r.step.Shards != nil {
+		r.openShards(areas)
+	}
+	for i, to := range []**program{&r.train, &r.add, &r.eval, &r.apply} {
+		if p := r.plans[i]; p != nil && (to != &r.eval || r.leads()) {
 			if *to, err = r.load(ctx, p); err != nil {
 				return err
 			}
 		}
 	}
 	return r.start()
+}
+
+// takeState takes the memory of the state, which a team shares, and returns that of each of its
+// processes.
+func (r *Run) takeState() (areas [][]byte, err error) {
+	team := r.opts.Team
+	if team == nil {
+		r.state, err = engine.NewState(r.on.Device, r.opts.Quota, r.step.State)
+		if err != nil {
+			return nil, err
+		}
+		return [][]byte{r.state.Bytes()}, nil
+	}
+	if areas, err = r.join(); err != nil {
+		return nil, err
+	}
+	r.state, err = engine.NewStateIn(areas[team.Rank], r.opts.Quota, r.step.State)
+	return areas, err
 }
 
 // load takes the memory of a plan.
@@ -159,6 +194,7 @@ func (r *Run) load(ctx context.Context, p *plan.Plan) (*program, error) {
 // Close gives the memory of a run back, and the folder of its checkpoints. A second call does
 // nothing.
 func (r *Run) Close() (err error) {
+	r.disband()
 	r.unload()
 	if r.lock != nil {
 		err = r.lock.Close()
@@ -166,6 +202,7 @@ func (r *Run) Close() (err error) {
 	if r.state != nil {
 		r.state.Free()
 	}
+	err = errors.Join(err, r.opts.leave())
 	if r.owned {
 		err = errors.Join(err, r.Prepared.Close())
 	}
@@ -180,7 +217,7 @@ func (r *Run) run(ctx context.Context, p *program) error {
 
 // unload gives back the memory of the programs.
 func (r *Run) unload() {
-	for _, p := range []**program{&r.train, &r.add, &r.eval} {
+	for _, p := range []**program{&r.train, &r.add, &r.eval, &r.apply} {
 		if *p != nil {
 			(*p).instance.Put()
 			(*p).session.Close()
@@ -191,9 +228,11 @@ func (r *Run) unload() {
 
 // variable returns a variable by its name, nil where the run has none.
 func (r *Run) variable(name string) *tensor.Tensor {
-	for _, v := range r.vars {
-		if v.Name == name {
-			return v.Tensor
+	for _, of := range [][]checkpoint.Value{r.vars, r.rest} {
+		for _, v := range of {
+			if v.Name == name {
+				return v.Tensor
+			}
 		}
 	}
 	return nil

@@ -42,8 +42,12 @@ func (p *Prepared) Within(ctx context.Context, most int64) error {
 }
 
 // graphs are those of plans.
-func (p *Prepared) graphs() [3]step.Graph {
-	return [3]step.Graph{p.step.Train, p.step.Add, p.step.Eval}
+func (p *Prepared) graphs() [4]step.Graph {
+	all := [4]step.Graph{p.step.Train, p.step.Add, p.step.Eval}
+	if s := p.step.Shards; s != nil {
+		all[3] = s.Apply
+	}
+	return all
 }
 
 // trades are ways to take less memory than the plan of an update does.

@@ -30,7 +30,9 @@ type trainFlags struct {
 	anew   bool
 	steps  int64
 	report string
+	trace  string
 	asJSON bool
+	team   processFlags
 }
 
 func newTrain() *cobra.Command {
@@ -41,7 +43,8 @@ func newTrain() *cobra.Command {
 		Long: `Train the weights of an ONNX model by a recipe, a YAML file that names the model,
 its data, the loss and the optimizer; docs/train.md tells what it may say. Ctrl-C ends the run after
 the update under way, and keeps a checkpoint where the recipe has a folder for them; --resume goes
-on from there, to the same bits as a run that was never interrupted.`,
+on from there, to the same bits as a run that was never interrupted. --processes has several
+processes of this machine share each batch of a recipe with shards, to the same bits, too.`,
 		Example: "  weir train examples/digits/recipe.yaml\n" +
 			"  weir train recipe.yaml --resume --report run.html",
 		Args:              exactly(1),
@@ -57,6 +60,9 @@ on from there, to the same bits as a run that was never interrupted.`,
 	c.Flags().Int64Var(&f.steps, "steps", 0,
 		"end after so many updates, as if interrupted there (0: at the end of the recipe)")
 	c.Flags().StringVar(&f.report, "report", "", "write a page about the run to this file")
+	c.Flags().StringVar(&f.trace, "trace", "", "write a Chrome trace of the shards of batches, "+
+		"and of their sums, to this file (Perfetto opens it)")
+	f.team.add(c)
 	c.AddCommand(newTrainPlan())
 	return c
 }
@@ -104,11 +110,20 @@ func (f *trainFlags) open(c *cobra.Command, path string) (*recipe.Recipe, train.
 }
 
 func (f *trainFlags) run(c *cobra.Command, path string) (err error) {
+	f.dev.threads = f.team.perProcess(f.dev.threads)
+	if f.team.rank > 0 {
+		return f.work(c, path)
+	}
 	r, o, err := f.open(c, path)
 	if err != nil {
 		return err
 	}
 	defer closeMachine(o.Machine, &err)
+	rec, writeTrace, err := openTrace(c.Context(), f.trace)
+	if err != nil {
+		return err
+	}
+	o.Trace = rec
 	if f.report = cmp.Or(f.report, r.Report); f.report != "" {
 		if err := wholefile.Check(f.report); err != nil {
 			return failed(err)
@@ -117,22 +132,33 @@ func (f *trainFlags) run(c *cobra.Command, path string) (err error) {
 	b := newBar(c.ErrOrStderr(), "training", 1)
 	o.Progress = func(e train.Event) { b.trained(c.ErrOrStderr(), e) }
 	o.Room = waitForRoom
+	var others *workers
+	if o.Team, others, err = f.team.start(path, f.dev.threads, f.memory.String()); err != nil {
+		return err
+	}
+	res, err := f.follow(c, r, o)
+	b.end()
+	if err = errors.Join(err, failed(others.end())); res == nil {
+		return err
+	}
+	return errors.Join(err, f.show(c, path, res), writeTrace())
+}
+
+// follow follows a recipe to its end, or to where it is ended.
+func (f *trainFlags) follow(c *cobra.Command, r *recipe.Recipe, o train.Options) (
+	res *train.Result, err error) {
 	run, err := train.Open(c.Context(), r, o)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, run.Close()) }()
 	if f.resume {
 		if err := run.Resume(); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	res, err := run.Train(c.Context())
-	b.end()
-	if res == nil {
-		return failed(err)
-	}
-	return errors.Join(failed(err), f.show(c, path, res))
+	res, err = run.Train(c.Context())
+	return res, failed(err)
 }
 
 // waitForRoom waits a while where a disk is full. A second signal ends the process meanwhile.
@@ -167,6 +193,10 @@ func (f *trainFlags) show(c *cobra.Command, path string, res *train.Result) erro
 	say(w, "%.2f ms an update, %.0f samples/s, %.1f %% of it waiting for data; %s of arenas "+
 		"beside %s of state", res.StepMS, res.SamplesPerS, 100*res.DataWaitShare,
 		terminal.Size(res.ArenaBytes), terminal.Size(res.StateBytes))
+	if res.Processes > 1 {
+		say(w, "%d processes: %.1f %% of the time waiting for others, %.0f %% of their sums "+
+			"beside the backward half", res.Processes, 100*res.PeerWaitShare, 100*res.OverlapShare)
+	}
 	say(w, "digest %s", res.Digest)
 	for _, file := range []string{res.Model, f.report} {
 		if file != "" {

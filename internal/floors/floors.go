@@ -84,6 +84,7 @@ var Table = []Row{
 	{"train/step", 7, Engine, ""},
 	{"train/data", 3, Engine, ""},
 	{"train/checkpoint", 3, Engine, ""},
+	{"train/dist", 3, Engine, ""},
 	{"train", 9, Both, "recipes to trained models"},
 	{"train/report", 10, Both, ""},
 	{"examples/digits", 0, Engine, ""},

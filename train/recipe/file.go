@@ -26,6 +26,7 @@ type file struct {
 	Schedule   fileSchedule
 	Clip       number
 	Accumulate whole
+	Shards     whole
 	Average    float64
 	Precision  string
 	Scale      string
@@ -256,6 +257,9 @@ func (f *file) recipe() (*Recipe, error) {
 	if f.Accumulate.Value == 0 {
 		r.Accumulate = 1
 	}
+	if r.Shards = int(f.Shards.Value); r.Shards == 0 {
+		r.Shards = 1
+	}
 	if c.Keep.Value == 0 {
 		r.Checkpoint.Keep = 3
 	}
@@ -304,8 +308,8 @@ var words = yamlfile.Words{
 	Holds: "one recipe",
 	Keys: map[string]string{
 		"recipe.file": "model, start, data, loss, train, freeze, optimizer, schedule, clip, " +
-			"accumulate, average, precision, scale, epochs, steps, patience, seed, checkpoint, " +
-			"output, report",
+			"accumulate, shards, average, precision, scale, epochs, steps, patience, seed, " +
+			"checkpoint, output, report",
 		"recipe.fileData":       "inputs, labels, divide, batch, augment, eval",
 		"recipe.fileEval":       "inputs, labels, rows, part",
 		"recipe.fileCheckpoint": "to, every, steps, keep",

@@ -70,6 +70,9 @@ type Recipe struct {
 	Clip      float64 // norm of all gradients; 0 for none
 	// Accumulate is the number of batches of one update, at least 1.
 	Accumulate int
+	// Shards is the number of parts that a batch is computed in, which several processes may share;
+	// 1 for a batch that is computed at once.
+	Shards     int     `json:",omitempty"`
 	Average    float64 // of weights; what it keeps at each update, 0 for none
 	Precision  Precision
 	Scale      scale.Options // of the loss
@@ -200,6 +203,9 @@ func (r *Recipe) check() error {
 	want(r.Accumulate <= mostSamples/max(r.Data.Batch, 1),
 		"%d batches of %d samples: want at most %d samples an update", r.Accumulate, r.Data.Batch,
 		mostSamples)
+	want(r.Shards > 0 && r.Data.Batch%max(r.Shards, 1) == 0,
+		"shards %d: want at least 1, and batches, of %d samples, in whole shards", r.Shards,
+		r.Data.Batch)
 	want(r.Average >= 0 && r.Average < 1, "average %g: want a number from 0 to before 1", r.Average)
 	want(r.Start == FromModel || r.Start == FromRandom, "start %q: want model or random", r.Start)
 	want(slices.Contains(Precisions(), r.Precision), "precision %q: want one of %v", r.Precision,

@@ -31,12 +31,13 @@ func TestParse(t *testing.T) {
 	adam := step.Adam.Defaults()
 	if r.Optimizer != adam || r.Rate != 4e-3 || r.Loss.Kind != step.Huber || r.Accumulate != 1 ||
 		r.Checkpoint.Keep != 3 || r.Start != recipe.FromModel || r.Precision != recipe.FP32 ||
-		r.Data.Divide != 1 || r.Data.Batch != 8 || r.Epochs != 2 {
+		r.Data.Divide != 1 || r.Data.Batch != 8 || r.Epochs != 2 || r.Shards != 1 {
 		t.Errorf("%+v", r)
 	}
 	text := strings.NewReplacer("loss: huber", "loss: {huber: {delta: 0.5, labels: to}}",
 		"{adam: {rate: 4e-3}}", "{momentum: {rate: 1, momentum: 0.8, nesterov: true, decay: 0.1}}",
-		"epochs: 2", "steps: 7\nclip: 3\nschedule: {steps: {every: 2, factor: 0.5, warmup: 3}}").
+		"epochs: 2", "steps: 7\nshards: 4\nclip: 3\n"+
+			"schedule: {steps: {every: 2, factor: 0.5, warmup: 3}}").
 		Replace(base)
 	if r, err = recipe.Parse(strings.NewReader(text)); err != nil {
 		t.Fatal(err)
@@ -44,8 +45,8 @@ func TestParse(t *testing.T) {
 	momentum := step.Momentum.Defaults()
 	momentum.Momentum, momentum.Nesterov, momentum.Decay = 0.8, true, 0.1
 	if r.Optimizer != momentum || r.Loss != (step.Loss{Kind: step.Huber, Labels: "to",
-		Delta: 0.5}) || r.Steps != 7 || r.Clip != 3 || r.Schedule != (recipe.Schedule{
-		Kind: recipe.Steps, Every: 2, Factor: 0.5, Warmup: 3}) {
+		Delta: 0.5}) || r.Steps != 7 || r.Shards != 4 || r.Clip != 3 ||
+		r.Schedule != (recipe.Schedule{Kind: recipe.Steps, Every: 2, Factor: 0.5, Warmup: 3}) {
 		t.Errorf("%+v", r)
 	}
 }
@@ -93,6 +94,8 @@ func TestRefused(t *testing.T) {
 		{"epochs: 2", "epochs: 2\npatience: 1", "patience: want data to evaluate on"},
 		{"epochs: 2", "epochs: 2\nclip: -1", "clip -1"},
 		{"epochs: 2", "epochs: 2\naccumulate: -1", "accumulate -1"},
+		{"epochs: 2", "epochs: 2\nshards: 3", "shards 3: want at least 1, and batches, of 8"},
+		{"epochs: 2", "epochs: 2\nshards: -1", "shards -1"},
 		{"epochs: 2", "epochs: 2\naverage: 1", "average 1"},
 		{"epochs: 2", "epochs: 2\nstart: again", `start "again"`},
 		{"epochs: 2", "epochs: 2\nprecision: fp8", `precision "fp8"`},

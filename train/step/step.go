@@ -33,6 +33,10 @@ type Options struct {
 	// Accumulate is the number of batches whose gradients are added up for one update; 0 and 1 for
 	// one.
 	Accumulate int
+	// Shards is the number of parts of a batch that are computed one by one, or by several
+	// processes; 0 and 1 for a batch that is computed at once. Slots are spare variables for sums
+	// of them.
+	Shards, Slots int
 	// Average, when above 0, keeps a running average of the weights, which keeps so much of itself
 	// at each update. Evaluation uses it.
 	Average float64
@@ -51,7 +55,8 @@ type Graph struct {
 // Step is one step of training as graphs on one state. Their inputs are those of the model under
 // their names, the labels, the optimizer's scalars, and variables.
 type Step struct {
-	// Train computes the mean loss of a batch, output 0, and replaces variables.
+	// Train computes the mean loss of a batch, output 0, and replaces variables; of a shard of it,
+	// and what that comes to, where there are Shards.
 	Train Graph
 	// Add only adds the gradients of a batch to those of the batches before it; its graph is nil
 	// where none are accumulated. The variables of Sums begin an update as zeros.
@@ -61,8 +66,10 @@ type Step struct {
 	Eval Graph
 
 	State  *plan.State
+	Kept   int     // how many variables, which begin the state, outlive an update
 	Params []Param // in the order of the variables, which they begin
 	Labels Label
+	Shards *Shards // nil where batches are computed at once
 	// Scale are the variables of the scale of the loss, none where it has none.
 	Scale []scale.Variable
 }
@@ -79,6 +86,9 @@ type Label struct {
 
 // Build makes the step of a model, which is not changed.
 func Build(model *graph.Graph, o Options) (*Step, error) {
+	if o.Shards > 1 {
+		return buildShards(model, o)
+	}
 	b, err := newBuilder(model, o)
 	if err != nil {
 		return nil, err
@@ -98,6 +108,7 @@ func Build(model *graph.Graph, o Options) (*Step, error) {
 	}
 	b.scaled(o, ds)
 	s.Scale = b.scale.Variables()
+	s.Kept = len(b.vars)
 	if s.State, err = plan.NewState(b.vars); err != nil {
 		return nil, err
 	}
@@ -109,7 +120,14 @@ func Build(model *graph.Graph, o Options) (*Step, error) {
 
 // backward adds the loss of the graph, and its gradients by the weights.
 func (b *builder) backward(o Options) (*loss, []*graph.Value, error) {
+	return b.backwardFrom(o, func() {})
+}
+
+// backwardFrom is backward, where named is called when weights and statistics are inputs, and may
+// name them anew.
+func (b *builder) backwardFrom(o Options, named func()) (*loss, []*graph.Value, error) {
 	b.train()
+	named()
 	b.become(b.normalise()...)
 	l, err := b.loss(o.Loss)
 	if err != nil {
