@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,19 +12,25 @@ import (
 	"time"
 )
 
-// children are the processes that a process has started.
+// children are the processes that any thread of a process has started.
 func children(t *testing.T, pid int) (pids []int) {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", pid))
-	if err != nil && !os.IsNotExist(err) {
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil {
 		t.Fatal(err)
 	}
-	for _, word := range strings.Fields(string(text)) {
-		child, err := strconv.Atoi(word)
-		if err != nil {
+	for _, list := range lists {
+		text, err := os.ReadFile(list)
+		if err != nil && !os.IsNotExist(err) && !errors.Is(err, syscall.ESRCH) {
 			t.Fatal(err)
 		}
-		pids = append(pids, child)
+		for _, word := range strings.Fields(string(text)) {
+			child, err := strconv.Atoi(word)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pids = append(pids, child)
+		}
 	}
 	return pids
 }
@@ -64,6 +71,9 @@ func TestTrainProcesses(t *testing.T) {
 			}
 		}
 		others := children(t, cmd.Process.Pid)
+		if len(others) != n-1 {
+			t.Fatalf("%d processes have a leader with %d workers", n, len(others))
+		}
 		victim := cmd.Process.Pid
 		if i%2 == 0 {
 			victim = others[len(others)-1]

@@ -138,6 +138,8 @@ var Table = []Row{
 	{"bench/beside", 10, Both, ""},
 	{"bench/life", 12, Both, ""},
 	{"bench/elastic", 12, Both, ""},
+	{"bench/parallel", 12, Both, ""},
+	{"bench/converge", 12, Both, ""},
 	{"bench/harvest", 10, Both, ""},
 	{"bench/peers", 11, Both, ""},
 	{"bench/serve", 12, Both, ""},
