@@ -51,7 +51,9 @@ func underBound(ctx context.Context, p *Plan, traits *traits, o Options) (*Plan,
 		}
 		s := newSchedule(p.Graph.Clone(), traits)
 		s.reorder()
-		s.lower(target)
+		if err := s.lower(ctx, target); err != nil {
+			return nil, err
+		}
 		smaller, err := compile(ctx, s.graph, o, false)
 		if err != nil {
 			return nil, err
@@ -132,20 +134,25 @@ const balance = 16
 func (st *Step) work() float64 { return st.seconds(balance, 1) }
 
 // lower has values computed again, the best first, until no more than so many bytes are alive at
-// any node, or there is nothing left to compute again.
-func (s *schedule) lower(most int64) {
+// any node, or there is nothing left to compute again. The error is ctx's: this takes the square of
+// the number of nodes.
+func (s *schedule) lower(ctx context.Context, most int64) error {
 	for range 4 * len(s.graph.Nodes) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		s.survey()
 		at := s.peak()
 		if s.alive[at] <= most {
-			return
+			return nil
 		}
 		b, set := s.cheapest(at)
 		if b < 0 {
-			return
+			return nil
 		}
 		s.makeAgain(b, set, at)
 	}
+	return nil
 }
 
 // maxAgain bounds how many lives are made again for one.

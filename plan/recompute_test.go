@@ -2,6 +2,7 @@ package plan
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -237,5 +238,30 @@ func TestArenaOverBound(t *testing.T) {
 	_, err := Compile(t.Context(), g, Options{Target: host, Threads: threads, MostArena: 100})
 	if !errors.Is(err, ErrArena) || !strings.Contains(err.Error(), "100 are allowed") {
 		t.Error(err)
+	}
+}
+
+// TestArenaGivenUp: a smaller plan that nobody waits for is not searched for.
+func TestArenaGivenUp(t *testing.T) {
+	g := parse(t, fmt.Sprintf(wide, "Expand@13 (%x, %to)"))
+	o := Options{Target: host, Threads: threads}
+	g, _, err := optimised(t.Context(), g, &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := compiled(t.Context(), g, o, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s := newSchedule(g, c.traits())
+	before := len(s.graph.Nodes)
+	if err := s.lower(ctx, 1); !errors.Is(err, context.Canceled) ||
+		len(s.graph.Nodes) != before {
+		t.Errorf("%v, and %d nodes of %d", err, len(s.graph.Nodes), before)
+	}
+	if err := s.lower(t.Context(), 1); err != nil || len(s.graph.Nodes) == before {
+		t.Errorf("while somebody waits: %v, and %d nodes", err, len(s.graph.Nodes))
 	}
 }

@@ -20,6 +20,8 @@ type Catalogue interface {
 type Offer struct {
 	Name    string
 	Sources []Source // the versions that are to be served, ascending
+
+	back bool // the model is rolled back to them, whatever the catalogue has
 }
 
 // given is the catalogue of a server that has no other.

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/weirgpu/weir/server/oip"
@@ -42,7 +43,7 @@ func (s *Server) LoadModel(ctx context.Context, name string, p oip.Parameters) e
 func (s *Server) anew(ctx context.Context, m *model, o Offer) error {
 	defer s.remember(ctx, m)
 	s.mu.Lock()
-	m.rolled, m.asked = false, o.marks()
+	m.asked = o.marks()
 	s.mu.Unlock()
 	return s.serve(ctx, m, o)
 }
@@ -55,13 +56,9 @@ func (s *Server) UnloadModel(ctx context.Context, name string, p oip.Parameters)
 	if s.o.Fixed {
 		return fixed(name)
 	}
-	s.mu.Lock()
-	m := s.models[name]
-	s.mu.Unlock()
-	if m == nil {
-		return unknown(name)
-	}
-	err := s.changing(ctx, name, func(ctx context.Context, m *model) error {
+	var m *model
+	err := s.changingKnown(ctx, name, func(ctx context.Context, known *model) error {
+		m = known
 		return s.unserve(ctx, m)
 	})
 	if all, _ := p["unload_dependents"].(bool); err == nil && all {
@@ -76,15 +73,12 @@ func (s *Server) UnloadModel(ctx context.Context, name string, p oip.Parameters)
 // error is an *oip.Fault.
 func (s *Server) Rollback(ctx context.Context, name string) error {
 	s.mu.Lock()
-	m, refused := s.models[name], s.o.Fixed && !s.watched
+	refused := s.o.Fixed && !s.watched
 	s.mu.Unlock()
 	if refused {
 		return fixed(name)
 	}
-	if m == nil {
-		return unknown(name)
-	}
-	return s.changing(ctx, name, func(ctx context.Context, m *model) error {
+	return s.changingKnown(ctx, name, func(ctx context.Context, m *model) error {
 		s.mu.Lock()
 		before := m.before
 		s.mu.Unlock()
@@ -98,12 +92,8 @@ func (s *Server) Rollback(ctx context.Context, name string) error {
 					"as it was served: load what is there", name, src.Version)
 			}
 		}
-		err := s.serve(ctx, m, Offer{Name: name, Sources: before})
-		s.mu.Lock()
-		m.rolled = m.rolled || err == nil
-		s.mu.Unlock()
-		s.remember(ctx, m)
-		return err
+		defer s.remember(ctx, m)
+		return s.serve(ctx, m, Offer{Name: name, Sources: before, back: true})
 	})
 }
 
@@ -164,7 +154,7 @@ func (s *Server) catalogue() Catalogue {
 }
 
 // changing lets f change the versions of a model, one at a time, and returns once it has, or ctx is
-// done.
+// done. A name that no model has becomes that of one.
 func (s *Server) changing(ctx context.Context, name string,
 	f func(context.Context, *model) error) error {
 	s.mu.Lock()
@@ -175,6 +165,30 @@ func (s *Server) changing(ctx context.Context, name string,
 	m := s.model(name)
 	m.with++
 	s.mu.Unlock()
+	return s.change(ctx, m, f)
+}
+
+// changingKnown is changing of a model that is known: to look first would find one that is gone a
+// moment later, and make one of its name that nobody asked for.
+func (s *Server) changingKnown(ctx context.Context, name string,
+	f func(context.Context, *model) error) error {
+	s.mu.Lock()
+	m := s.models[name]
+	if m == nil || s.draining {
+		s.mu.Unlock()
+		if m == nil {
+			return unknown(name)
+		}
+		return errStopping
+	}
+	m.with++
+	s.mu.Unlock()
+	return s.change(ctx, m, f)
+}
+
+// change lets f change the versions of a model, in which the caller is counted.
+func (s *Server) change(ctx context.Context, m *model,
+	f func(context.Context, *model) error) error {
 	if err := m.take(ctx); err != nil {
 		s.leaveModel(m)
 		return fault(err)
@@ -186,7 +200,7 @@ func (s *Server) changing(ctx context.Context, name string,
 			defer func() { <-m.turn }()
 			return f(s.life, m)
 		}()
-		s.spread(s.life, name)
+		s.spread(s.life, m.name)
 		done <- err
 	})
 	select {
@@ -231,6 +245,11 @@ func (s *Server) serve(ctx context.Context, m *model, o Offer) error {
 	}
 	if err == nil {
 		m.missing = false
+	}
+	if err == nil || !slices.Equal(m.served, served) { // else it goes on as it was
+		if m.back = nil; o.back {
+			m.back = o.Sources
+		}
 	}
 	m.lost = errors.Is(err, errMember) && len(m.served) == 0
 	return err

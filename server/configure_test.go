@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -514,5 +515,37 @@ func TestNoRoom(t *testing.T) {
 	}
 	if y, _, err := product(t.Context(), s, "m", ""); y != 1 || err != nil {
 		t.Errorf("then the other answers %v (%v)", y, err)
+	}
+}
+
+// TestUnloadBesideWatch: a request to unload that meets the end of a model leaves none of its name
+// in the index.
+func TestUnloadBesideWatch(t *testing.T) {
+	from := &shelf{}
+	s := begin(t, Options{Catalogue: from})
+	seen := s.watching()
+	for range 100 {
+		one := times("m", 1)
+		one.Mark = "a"
+		from.put("m", one)
+		s.follow(t.Context(), seen)
+		from.mu.Lock()
+		delete(from.has, "m")
+		from.mu.Unlock()
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				if err := s.UnloadModel(t.Context(), "m", nil); err != nil &&
+					oip.KindOf(err) != oip.NotFound {
+					t.Error(err)
+				}
+			})
+		}
+		s.follow(t.Context(), seen)
+		all.Wait()
+		s.background.Wait()
+		if got := lines(s); len(got) > 0 {
+			t.Fatalf("once it is gone: %q", got)
+		}
 	}
 }

@@ -101,17 +101,14 @@ func (s *Server) spread(ctx context.Context, name string) {
 	var list []*model
 	for _, m := range s.models {
 		if slices.Contains(m.offer.uses(), name) && (m.lost || len(m.served) > 0) {
+			m.with++
 			list = append(list, m)
 		}
 	}
 	s.mu.Unlock()
 	slices.SortFunc(list, func(a, b *model) int { return cmp.Compare(a.name, b.name) })
 	for _, m := range list {
-		if m.take(ctx) != nil {
-			return // the server ends
-		}
-		changed, err := s.again(ctx, m)
-		<-m.turn
+		changed, err := s.catchUp(ctx, m)
 		if err != nil {
 			s.o.Log.Warn("an ensemble does not follow its models", "model", m.name, "error", err)
 		}
@@ -119,6 +116,16 @@ func (s *Server) spread(ctx context.Context, name string) {
 			s.spread(ctx, m.name)
 		}
 	}
+}
+
+// catchUp is again of an ensemble in which the caller is counted, whose turn it waits for.
+func (s *Server) catchUp(ctx context.Context, m *model) (changed bool, err error) {
+	defer s.leaveModel(m)
+	if m.take(ctx) != nil {
+		return false, nil // the server ends
+	}
+	defer func() { <-m.turn }()
+	return s.again(ctx, m)
 }
 
 // again makes an ensemble be what its models are now. Its turn is held.
@@ -142,6 +149,7 @@ func (s *Server) again(ctx context.Context, m *model) (changed bool, err error) 
 		return false, nil
 	}
 	err = s.serve(ctx, m, o)
+	s.remember(ctx, m)
 	if unfit := (errUnfit{}); errors.As(err, &unfit) {
 		_, late := s.lack(ctx, m, unfit)
 		return true, errors.Join(err, late)

@@ -56,29 +56,91 @@ func (s *Server) remember(ctx context.Context, m *model) {
 	}
 	s.mu.Lock()
 	p := past{Before: onces(m.before)}
-	if m.rolled {
-		p.Now, p.Asked = onces(m.offer.Sources), m.asked
+	if len(m.back) > 0 {
+		p.Now, p.Asked = onces(m.back), m.asked
 	}
 	s.mu.Unlock()
-	b, err := json.Marshal(p)
-	if text := string(b); err == nil && text != m.kept && (m.kept != "" || text != "{}") {
-		if err = s.o.State.Write(ctx, func(tx *sql.Tx) error {
-			_, err := tx.ExecContext(ctx, "INSERT INTO models_pasts VALUES (?, ?) ON CONFLICT "+
-				"DO UPDATE SET past = excluded.past", m.name, text)
-			return err
-		}); err == nil {
-			m.kept = text
+	text := ""
+	if len(p.Now)+len(p.Before) > 0 {
+		b, err := json.Marshal(p)
+		if err != nil {
+			panic(err) // numbers and strings
 		}
+		text = string(b)
 	}
+	s.write(ctx, m, text)
+}
+
+// write keeps what there is to say of a model's past; "" is nothing, for which no row is kept. Its
+// turn is held.
+func (s *Server) write(ctx context.Context, m *model, text string) {
+	if s.o.State == nil || text == m.kept {
+		return
+	}
+	err := s.o.State.Write(ctx, func(tx *sql.Tx) (err error) {
+		if text == "" {
+			return forget(ctx, tx, m.name)
+		}
+		_, err = tx.ExecContext(ctx, "INSERT INTO models_pasts VALUES (?, ?) ON CONFLICT "+
+			"DO UPDATE SET past = excluded.past", m.name, text)
+		return err
+	})
 	if err != nil {
 		s.o.Log.Warn("the next start does not know what a model served", "model", m.name, "error",
+			err)
+		return
+	}
+	m.kept = text
+}
+
+// forget removes what is kept of models.
+func forget(ctx context.Context, tx *sql.Tx, names ...string) error {
+	for _, name := range names {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM models_pasts WHERE model = ?",
+			name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// clean removes what is kept of models that are in the folder no more. Of one without any model
+// nothing is removed: it may be that it is not mounted.
+func (s *Server) clean(ctx context.Context, from *Folder, pasts map[string]pastText) {
+	if from.Bring != nil {
+		return // a model may not have been brought yet
+	}
+	there, err := from.Names()
+	if err != nil || len(there) == 0 {
+		return
+	}
+	var gone []string
+	for name := range pasts {
+		if !slices.Contains(there, name) {
+			gone = append(gone, name)
+			delete(pasts, name)
+		}
+	}
+	if len(gone) == 0 {
+		return
+	}
+	if err := s.o.State.Write(ctx, func(tx *sql.Tx) error {
+		return forget(ctx, tx, gone...)
+	}); err != nil {
+		s.o.Log.Warn("what models served that are gone is still kept", "models", gone, "error",
 			err)
 	}
 }
 
+// pastText is a past with its text in the state.
+type pastText struct {
+	past
+	text string
+}
+
 // pasts are what was kept of models, by name.
-func (s *Server) pasts(ctx context.Context) (map[string]past, error) {
-	all := map[string]past{}
+func (s *Server) pasts(ctx context.Context) (map[string]pastText, error) {
+	all := map[string]pastText{}
 	return all, s.o.State.Read(ctx, func(tx *sql.Tx) error {
 		rows, err := tx.QueryContext(ctx, "SELECT model, past FROM models_pasts")
 		if err != nil {
@@ -86,13 +148,13 @@ func (s *Server) pasts(ctx context.Context) (map[string]past, error) {
 		}
 		defer rows.Close()
 		for rows.Next() {
-			var name, text string
-			var p past
-			if err := rows.Scan(&name, &text); err != nil {
+			var name string
+			var k pastText
+			if err := rows.Scan(&name, &k.text); err != nil {
 				return err
 			}
-			if json.Unmarshal([]byte(text), &p) == nil { // else it is a newer weir's
-				all[name] = p
+			if json.Unmarshal([]byte(k.text), &k.past) == nil { // else it is a newer weir's
+				all[name] = k
 			}
 		}
 		return rows.Err()
@@ -111,6 +173,7 @@ func (s *Server) recalled(ctx context.Context, sources []Source) []Source {
 		s.o.Log.Warn("what models served before is not known", "error", err)
 		return sources
 	}
+	s.clean(ctx, from, pasts)
 	for name, p := range pasts {
 		at := slices.IndexFunc(sources, func(src Source) bool { return src.Name == name })
 		if at < 0 {
@@ -123,8 +186,8 @@ func (s *Server) recalled(ctx context.Context, sources []Source) []Source {
 		}
 		s.mu.Lock()
 		m := s.model(name)
-		m.before, m.rolled = before, now != nil
-		if m.rolled && p.Asked != "" {
+		m.before, m.back, m.kept = before, now, p.text
+		if now != nil && p.Asked != "" {
 			m.asked = p.Asked // what is in the folder since then is new to who follows it
 		}
 		s.mu.Unlock()

@@ -89,7 +89,7 @@ func (s *Server) sorted(sources []Source) (list []*fresh, models []*model) {
 		if !seen[m] {
 			seen[m] = true
 			models = append(models, m)
-			m.offer = Offer{Name: m.name}
+			m.offer = Offer{Name: m.name, back: len(m.back) > 0}
 		}
 		m.offer.Sources = append(m.offer.Sources, src)
 	}

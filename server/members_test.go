@@ -55,7 +55,8 @@ func TestMemberThatFitsNoMore(t *testing.T) {
 			}
 			m := s.models["m"]
 			_ = m.take(t.Context())
-			if err := s.serve(t.Context(), m, Offer{"m", []Source{next}}); err != nil {
+			offer := Offer{Name: "m", Sources: []Source{next}}
+			if err := s.serve(t.Context(), m, offer); err != nil {
 				t.Fatal(err)
 			}
 			<-m.turn // the ensemble does not follow yet

@@ -28,7 +28,7 @@ type model struct {
 	missing bool           // it was to be served when the server began, and is not
 	counted map[string]int // versions that have a telemetry.Model, by number
 	before  []Source       // what was served until another version became the newest
-	rolled  bool           // it serves what it was rolled back to
+	back    []Source       // what it was rolled back to; empty: it serves what the catalogue has
 	asked   string         // the marks of what the catalogue had when it was asked last
 	kept    string         // what remember has written last; of whoever has the turn
 

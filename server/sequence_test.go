@@ -246,3 +246,29 @@ func TestProperties(t *testing.T) {
 		_ = m.Close()
 	}
 }
+
+// TestTimerBehindARequest: a timer that fired before a request came, and comes to act after it was
+// answered, ends nothing.
+func TestTimerBehindARequest(t *testing.T) {
+	v := &version{server: &Server{o: Options{Bodies: 100}}}
+	q := newSequences(&sequencing{idle: time.Hour})
+	name := sequenceID{id: "a"}
+	st := &inSequence{of: q, v: v, at: place{start: true}, name: name}
+	var timers []*time.Timer
+	for range 2 {
+		if err := st.enter(t.Context(), &auth.Account{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := st.keep(&task{}); err != nil {
+			t.Fatal(err)
+		}
+		st.leave()
+		timers = append(timers, st.seq.timer)
+	}
+	if st.expire(timers[0]); !q.has(name) {
+		t.Error("it ended before its time")
+	}
+	if st.expire(timers[1]); q.has(name) || !timers[1].Stop() {
+		t.Error("it goes on after its time")
+	}
+}

@@ -251,14 +251,22 @@ func (st *inSequence) rest() {
 	if seq.users--; seq.users > 0 || seq.over {
 		return
 	}
-	seq.timer = time.AfterFunc(st.of.idle, func() {
-		st.of.mu.Lock()
-		if seq.users == 0 {
-			st.drop()
-		}
-		st.of.mu.Unlock()
+	var timer *time.Timer
+	timer = time.AfterFunc(st.of.idle, func() {
+		st.expire(timer)
 		st.v.quiet()
 	})
+	seq.timer = timer
+}
+
+// expire ends the sequence if no request came since a timer was set, which may have fired just
+// before one did.
+func (st *inSequence) expire(timer *time.Timer) {
+	st.of.mu.Lock()
+	defer st.of.mu.Unlock()
+	if st.seq.timer == timer {
+		st.drop()
+	}
 }
 
 // drop ends the sequence; of.mu is held, and nobody has the turn.

@@ -81,6 +81,7 @@ func (s *Server) follow(ctx context.Context, seen map[string]string) {
 // remove ends a model, to be forgotten. Its turn is held.
 func (s *Server) remove(ctx context.Context, m *model) error {
 	err := s.unserve(ctx, m)
+	s.write(ctx, m, "")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m.gone = true

@@ -43,6 +43,10 @@ type Options struct {
 	// nil has it to itself. What else the run does, such as to read samples and to write
 	// checkpoints, it does without the device, for which others need not wait meanwhile.
 	Device func(ctx context.Context, compute func(device.Gate) error) error
+	// Late, once it is done, has nothing computed any more, also of an update or an evaluation that
+	// has begun: the error is its cause, and what was computed since the newest checkpoint is lost.
+	// nil is never done.
+	Late context.Context
 	// Steps, when above 0, ends the run after so many updates, as if it were interrupted there.
 	Steps int64
 	// Anew has a run begin that writes over what an interrupted one has kept.
@@ -210,8 +214,17 @@ func (r *Run) Close() (err error) {
 	return err
 }
 
-// run computes a program once with the device.
+// run computes a program once with the device, unless it is too late.
 func (r *Run) run(ctx context.Context, p *program) error {
+	if late := r.opts.Late; late != nil {
+		if late.Err() != nil {
+			return context.Cause(late)
+		}
+		var cut context.CancelCauseFunc
+		ctx, cut = context.WithCancelCause(ctx)
+		defer cut(nil)
+		defer context.AfterFunc(late, func() { cut(context.Cause(late)) })()
+	}
 	return r.opts.Device(ctx, func(g device.Gate) error { return p.instance.Run(ctx, g) })
 }
 

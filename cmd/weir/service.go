@@ -153,7 +153,11 @@ const drainLimit = 30 * time.Second
 func (s *service) stop(ctx context.Context) error {
 	tellManager(s.log, daemon.SdNotifyStopping)
 	s.server.Retire()
-	s.jobs.stop(ctx)
+	jobs := make(chan struct{})
+	go func() { // beside the requests, which end no later for it
+		defer close(jobs)
+		s.jobs.stop(ctx)
+	}()
 	var by *stopped
 	if errors.As(context.Cause(ctx), &by) && by.signal == syscall.SIGTERM {
 		time.Sleep(s.flags.grace)
@@ -163,6 +167,7 @@ func (s *service) stop(ctx context.Context) error {
 	calls := make(chan error, 1)
 	go func() { calls <- s.grpc.Drain(last) }()
 	err := s.server.Drain(last)
+	<-jobs // which has a limit of its own, and needs the server
 	err = failed(errors.Join(err, s.http.Shutdown(last), <-calls, s.server.Close()))
 	s.grpc.Close()
 	s.page.Close()

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir"
+	"github.com/weirgpu/weir/internal/filelock"
 	"github.com/weirgpu/weir/train"
+	"github.com/weirgpu/weir/train/checkpoint"
 )
 
 // What ends an attempt without a failure.
@@ -16,6 +18,7 @@ var (
 	errStop    = errors.New("it was stopped")
 	errStopped = errors.New("the server stopped")
 	errAnew    = errors.New("its memory is taken anew, under another cap")
+	errLate    = errors.New("the server ends and waits no longer")
 )
 
 // order is what a training is told between two updates.
@@ -29,6 +32,9 @@ type order struct {
 // attempt takes memory and trains until the end, or until the memory is to be given back. Without
 // an error the training has ended.
 func (t *training) attempt(p *train.Prepared) (err error) {
+	if err := t.unclaimed(); err != nil {
+		return err
+	}
 	s := t.of.o.Server
 	w, err := s.Enter("(training) "+t.state.Name, weir.Bytes(p.Bytes()), t.terms)
 	if err != nil {
@@ -42,7 +48,7 @@ func (t *training) attempt(p *train.Prepared) (err error) {
 	defer t.left()
 	defer context.AfterFunc(w.Recalled(), t.hurry)()
 	defer context.AfterFunc(t.of.stop, t.hurry)()
-	run, err := p.Open(t.of.stop, train.Options{Quota: w.Quota(), Device: w.Do,
+	run, err := p.Open(t.of.stop, train.Options{Quota: w.Quota(), Device: w.Do, Late: t.of.late,
 		Log: t.of.o.Log, Progress: t.progress, Room: t.room})
 	if err != nil {
 		w.Close()
@@ -57,6 +63,20 @@ func (t *training) attempt(p *train.Prepared) (err error) {
 	}
 	t.phase(t.held.or(Running), nil)
 	return t.train(run)
+}
+
+// unclaimed looks whether another run keeps its checkpoints in the training's folder, before memory
+// is taken.
+func (t *training) unclaimed() error {
+	c := &t.recipe.Checkpoint
+	lock, err := checkpoint.Folder{Path: c.To, Keep: c.Keep}.Lock()
+	if errors.Is(err, filelock.ErrTaken) {
+		return fmt.Errorf("%s: %w: another run keeps its checkpoints there", c.To, err)
+	}
+	if err != nil {
+		return nil // the run says more
+	}
+	return lock.Close()
 }
 
 // hurry lets an update under way come to its end soon, for which a model, or the end of the server,
@@ -90,7 +110,7 @@ func (t *training) room(err error) bool {
 	t.of.o.Log.Warn("no room for a checkpoint", "training", t.state.Name, "error", err)
 	t.set(func(s *State) { s.Reason, _, _ = strings.Cut(err.Error(), "\n") })
 	select {
-	case <-t.of.late:
+	case <-t.of.late.Done():
 		return false
 	case <-time.After(lookAgain):
 	}

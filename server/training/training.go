@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir"
+	"github.com/weirgpu/weir/internal/filelock"
 	"github.com/weirgpu/weir/server"
 	"github.com/weirgpu/weir/server/auth"
 	"github.com/weirgpu/weir/server/oip"
@@ -35,7 +36,8 @@ type Trainings struct {
 	end  context.CancelFunc
 	all  []*training
 	work sync.WaitGroup
-	late chan struct{} // closed when Close waits no longer
+	late context.Context         // done when Close waits no longer
+	hush context.CancelCauseFunc // of that
 
 	readers auth.Streams // of events
 }
@@ -45,7 +47,9 @@ type Phase string
 
 // The phases.
 const (
-	Waiting Phase = "waiting" // for memory, or for the server's models
+	// Waiting is for memory, for the server's models, or for who else keeps checkpoints in the
+	// training's folder, such as a server that is about to end.
+	Waiting Phase = "waiting"
 	Running Phase = "running"
 	Paused  Phase = "paused"
 	Stopped Phase = "stopped" // its memory is given back; it goes on once it is told to
@@ -106,7 +110,8 @@ func Open(o Options) (*Trainings, error) {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	t := &Trainings{o: o, late: make(chan struct{})}
+	t := &Trainings{o: o}
+	t.late, t.hush = context.WithCancelCause(context.Background())
 	for _, path := range o.Recipes {
 		r, err := recipe.Load(path)
 		if err != nil {
@@ -151,10 +156,13 @@ func (t *Trainings) find(name string) *training {
 }
 
 // Close has all trainings make the update under way to its end and keep a checkpoint, and waits for
-// that; once ctx is done, checkpoints for which there is no room are waited for no longer.
+// that. Once ctx is done, room for a checkpoint is waited for no longer, and neither is an
+// evaluation or update that takes long: what was computed since the newest checkpoint is then
+// computed again when the training goes on.
 func (t *Trainings) Close(ctx context.Context) {
 	t.end()
-	defer context.AfterFunc(ctx, func() { close(t.late) })()
+	defer t.hush(nil)
+	defer context.AfterFunc(ctx, func() { t.hush(errLate) })()
 	t.work.Wait()
 }
 
@@ -268,7 +276,8 @@ func (t *training) run() {
 			if !t.rest(p) {
 				return
 			}
-		case errors.Is(err, weir.ErrMemory), errors.Is(err, server.ErrRecalled):
+		case errors.Is(err, weir.ErrMemory), errors.Is(err, server.ErrRecalled),
+			errors.Is(err, filelock.ErrTaken):
 			t.phase(Waiting, err)
 			if !t.rest(p) {
 				return

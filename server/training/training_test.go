@@ -3,6 +3,7 @@ package training_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,11 +19,13 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir"
+	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/machine"
 	"github.com/weirgpu/weir/examples/digits"
 	"github.com/weirgpu/weir/server"
 	"github.com/weirgpu/weir/server/training"
 	"github.com/weirgpu/weir/train"
+	"github.com/weirgpu/weir/train/checkpoint"
 	"github.com/weirgpu/weir/train/recipe"
 )
 
@@ -360,4 +363,104 @@ func TestRefuses(t *testing.T) {
 		recipe.ErrRecipe) {
 		t.Errorf("%v", err)
 	}
+}
+
+// TestLate: who waits no longer for a training when the server ends does not wait for what takes
+// its time, and the next server goes on from the newest checkpoint, to the same digest.
+func TestLate(t *testing.T) {
+	path := folder(t, 300)
+	name := filepath.Base(filepath.Dir(path))
+	p := begin(t, server.Options{}, path)
+	p.until(t, name, func(s training.State) bool { return s.Update >= 60 })
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	p.trained.Close(done)
+	s := p.trained.List()[0]
+	if s.Phase != training.Waiting || !strings.Contains(s.Reason, "are lost") &&
+		!strings.Contains(s.Reason, "waits no longer") {
+		t.Errorf("ended late: %+v", s)
+	}
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+	p.trained = nil
+	files, err := filepath.Glob(filepath.Join(filepath.Dir(path), "run", "*.safetensors"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no checkpoints: %v", err)
+	}
+	for _, file := range files {
+		if !strings.HasSuffix(file, "50.safetensors") &&
+			!strings.HasSuffix(file, "00.safetensors") {
+			t.Errorf("%s was written after nobody waited for it", file)
+		}
+	}
+	next := begin(t, server.Options{}, path)
+	if s := next.until(t, name, in(training.Done)); s.Digest != alone(t, path) {
+		t.Errorf("the digest is %s", s.Digest)
+	}
+}
+
+// TestLateWithoutADevice: a training that waits for the device does not hold up the end of the
+// server either.
+func TestLateWithoutADevice(t *testing.T) {
+	path := folder(t, 3000)
+	name := filepath.Base(filepath.Dir(path))
+	p := begin(t, server.Options{}, path)
+	p.until(t, name, func(s training.State) bool { return s.Update >= 1 })
+	w, err := p.Enter("holder", 1, weir.Share{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	holds, leave, left := make(chan bool), make(chan bool), make(chan error)
+	go func() {
+		left <- w.Do(t.Context(), func(device.Gate) error {
+			close(holds)
+			<-leave
+			return nil
+		})
+	}()
+	<-holds
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	closed := make(chan bool)
+	go func() {
+		p.trained.Close(done)
+		close(closed)
+	}()
+	select {
+	case <-closed:
+	case <-time.After(time.Minute):
+		t.Error("it waits for the device")
+	}
+	close(leave)
+	<-closed
+	if err := <-left; err != nil {
+		t.Error(err)
+	}
+	w.Close()
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+	p.trained = nil
+}
+
+// TestFolderTaken: a training whose folder another run has, such as one of a server that is about
+// to end, waits for it without memory, and says so.
+func TestFolderTaken(t *testing.T) {
+	path := folder(t, 50)
+	name := filepath.Base(filepath.Dir(path))
+	lock, err := checkpoint.Folder{Path: filepath.Join(filepath.Dir(path), "run")}.Lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := begin(t, server.Options{}, path)
+	s := p.until(t, name, func(s training.State) bool { return s.Reason != "" })
+	if s.Phase != training.Waiting || s.MemoryBytes != 0 ||
+		!strings.Contains(s.Reason, "another run keeps its checkpoints there") {
+		t.Errorf("while another has its folder: %+v", s)
+	}
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p.until(t, name, in(training.Done))
 }
