@@ -41,7 +41,15 @@ func calls() []call {
 	o := operands{rand.New(rand.NewPCG(1, 2))}
 	return slices.Concat(o.unary(), o.binary(), o.activations(), o.movement(), o.indexing(),
 		o.reductions(), o.products(), o.windows(), o.norms(), o.losses(), o.compositions(),
-		o.sums(), o.resizes(), o.samples(), o.recurrent(), o.attention())
+		o.sums(), o.resizes(), o.samples(), o.recurrent(), o.attention(), o.counted())
+}
+
+// counted is what draws from counters: the same at each call.
+func (o operands) counted() []call {
+	return []call{{domain: op.FusedDomain, op: op.CountedDropout, version: 1, static: true,
+		held:  []int{1},
+		attrs: attrs(op.FloatAttr(op.DropRatio, 0.4), op.IntAttr(op.DropNode, 3)),
+		in:    list(o.f(3, 5), ints(7, 9))}}
 }
 
 func (o operands) unary() []call {

@@ -12,6 +12,7 @@ import (
 	"github.com/weirgpu/weir/tensor"
 	"github.com/weirgpu/weir/train/dist"
 	"github.com/weirgpu/weir/train/scale"
+	"github.com/weirgpu/weir/train/step"
 )
 
 // Event is what a run has come to.
@@ -183,7 +184,18 @@ func (r *Run) part(i int) *program {
 func (r *Run) fill(p *program, order []int, i int, e *Event) {
 	at := int(r.done%r.perEpoch())*r.data.update + i*r.data.batch
 	r.data.fill(p, &r.data.train, order[at:at+r.data.batch], e.Epoch)
+	r.fillDraw(p, i, e)
 	r.fillScalars(p, e)
+}
+
+// fillDraw writes what dropout draws by: the seed, and the number of a batch among those of all
+// updates, each of which has as many as it has batches in all shards.
+func (r *Run) fillDraw(p *program, i int, e *Event) {
+	if to := p.input(step.InputDraw); to != nil {
+		each := r.recipe.Accumulate * max(r.recipe.Shards, 1)
+		at := (e.Update-1)*int64(each) + int64(i)
+		copy(tensor.As[int64](to), []int64{int64(r.recipe.Seed), at})
+	}
 }
 
 // fillScalars writes the numbers of the optimizer.

@@ -133,7 +133,8 @@ func (r *Prepared) stepOptions(shapes map[string][]int) step.Options {
 	f := r.recipe
 	return step.Options{Shapes: shapes, Loss: f.Loss, Train: f.Train, Freeze: f.Freeze,
 		Optimizer: f.Optimizer, Clip: f.Clip, Accumulate: f.Accumulate, Average: f.Average,
-		Scale: f.Scale, Shards: f.Shards, Slots: dist.Slots(max(f.Shards, 1), max(r.ranks, 1))}
+		Scale: f.Scale, Dropout: f.Dropout, Shards: f.Shards,
+		Slots: dist.Slots(max(f.Shards, 1), max(r.ranks, 1))}
 }
 
 // shapes are those of the model's inputs for a batch.

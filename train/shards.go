@@ -200,6 +200,7 @@ func (r *Run) fillShard(order []int, shard, i int, e *Event) {
 	n := r.data.batch / r.step.Shards.N
 	at := int(r.done%r.perEpoch())*r.data.update + i*r.data.batch + shard*n
 	r.data.fill(r.train, &r.data.train, order[at:at+n], e.Epoch)
+	r.fillDraw(r.train, i*r.step.Shards.N+shard, e)
 }
 
 // replace replaces the weights, once what all shards come to is summed.

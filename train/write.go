@@ -8,10 +8,11 @@ import (
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/tensor"
+	"github.com/weirgpu/weir/train/step"
 )
 
 // Write writes the model with the weights that it has now: their running averages, where the recipe
-// asks for those.
+// asks for those. Dropouts are written as they are tried, out of training mode.
 func (r *Run) Write(path string) error {
 	weights := map[string]*tensor.Tensor{}
 	for _, p := range r.step.Params {
@@ -23,6 +24,7 @@ func (r *Run) Write(path string) error {
 			v.Type = graph.NewConst(v.Name, t.Clone()).Type
 		}
 	}
+	step.Still(g)
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return err
 	}

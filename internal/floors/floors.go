@@ -45,6 +45,7 @@ var Table = []Row{
 	{"internal/strided", 1, Engine, ""},
 	{"tensor/npy", 2, Engine, ""},
 	{"internal/kernel/gemm", 0, Engine, "matrix products"},
+	{"internal/kernel/philox", 0, Engine, ""},
 	{"internal/kernel/vec", 0, Engine, "SIMD loops"},
 	{"internal/kernel/forest", 0, Engine, "decision trees"},
 	{"internal/kernel/nbits", 0, Engine, "weights of four bits"},

@@ -22,6 +22,7 @@ type file struct {
 	Loss       fileLoss
 	Train      []string
 	Freeze     []string
+	Dropout    fileDropout
 	Optimizer  fileOptimizer
 	Schedule   fileSchedule
 	Clip       number
@@ -114,6 +115,33 @@ func (l *fileLoss) UnmarshalYAML(n *yaml.Node) error {
 	return yamlfile.Fault(n.Line, "loss: unknown %q: want one of %v", name, step.Losses())
 }
 
+// fileDropout is a rate, none, or a rate with what else is dropped.
+type fileDropout struct{ step.Dropout }
+
+type fileDropoutOf struct {
+	Rate  number
+	After []string
+}
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (d *fileDropout) UnmarshalYAML(n *yaml.Node) error {
+	if d.Given = true; n.Kind == yaml.ScalarNode && n.Value == "none" {
+		return nil
+	}
+	var of fileDropoutOf
+	if n.Kind != yaml.MappingNode {
+		return n.Decode(&d.Rate)
+	}
+	if err := known(n, "dropout", &of); err != nil {
+		return err
+	}
+	if !of.Rate.given {
+		return yamlfile.Fault(n.Line, "dropout: want a rate, as in {rate: 0.1, after: [NAME]}")
+	}
+	d.Rate, d.After = of.Rate.value, of.After
+	return nil
+}
+
 // named reads a name, or one key whose value is read into a struct.
 func named(n *yaml.Node, what string, into any) (string, error) {
 	if n.Kind == yaml.ScalarNode {
@@ -141,6 +169,8 @@ func known(n *yaml.Node, what string, into any) error {
 		keys = ruleKeys
 	case *fileScheduleOf:
 		keys = scheduleKeys
+	case *fileDropoutOf:
+		keys = dropoutKeys
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if key := n.Content[i]; !listed(keys, key.Value) {
@@ -241,7 +271,7 @@ func (s *fileSchedule) UnmarshalYAML(n *yaml.Node) error {
 // recipe is what the file says, with what it leaves out.
 func (f *file) recipe() (*Recipe, error) {
 	r := &Recipe{Model: f.Model, Start: Start(f.Start), Loss: f.Loss.Loss, Train: f.Train,
-		Freeze: f.Freeze, Rate: f.Optimizer.Rate.or(0.001), Schedule: f.Schedule.Schedule,
+		Freeze: f.Freeze, Dropout: f.Dropout.Dropout, Rate: f.Optimizer.Rate.or(0.001), Schedule: f.Schedule.Schedule,
 		Clip: f.Clip.or(0), Accumulate: int(f.Accumulate.Value), Average: f.Average,
 		Precision: Precision(f.Precision), Epochs: int(f.Epochs.Value), Steps: int(f.Steps.Value),
 		Patience: int(f.Patience.Value), Seed: uint64(f.Seed.Value), Output: f.Output,
@@ -300,6 +330,7 @@ const (
 	lossKeys     = "scores, labels, delta"
 	ruleKeys     = "rate, momentum, nesterov, beta1, beta2, epsilon, decay"
 	scheduleKeys = "warmup, floor, every, factor"
+	dropoutKeys  = "rate, after"
 )
 
 // words are told to whoever writes a recipe wrongly.
@@ -307,9 +338,9 @@ var words = yamlfile.Words{
 	Empty: "want model, data, loss and optimizer",
 	Holds: "one recipe",
 	Keys: map[string]string{
-		"recipe.file": "model, start, data, loss, train, freeze, optimizer, schedule, clip, " +
-			"accumulate, shards, average, precision, scale, epochs, steps, patience, seed, " +
-			"checkpoint, output, report",
+		"recipe.file": "model, start, data, loss, train, freeze, dropout, optimizer, schedule, " +
+			"clip, accumulate, shards, average, precision, scale, epochs, steps, patience, " +
+			"seed, checkpoint, output, report",
 		"recipe.fileData":       "inputs, labels, divide, batch, augment, eval",
 		"recipe.fileEval":       "inputs, labels, rows, part",
 		"recipe.fileCheckpoint": "to, every, steps, keep",

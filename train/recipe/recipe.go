@@ -64,6 +64,7 @@ type Recipe struct {
 	Loss      step.Loss
 	Train     []string // names of weights, with * for any text; none for all
 	Freeze    []string
+	Dropout   step.Dropout `json:",omitzero"`
 	Optimizer step.Optimizer
 	Rate      float64
 	Schedule  Schedule
@@ -210,6 +211,8 @@ func (r *Recipe) check() error {
 	want(r.Start == FromModel || r.Start == FromRandom, "start %q: want model or random", r.Start)
 	want(slices.Contains(Precisions(), r.Precision), "precision %q: want one of %v", r.Precision,
 		Precisions())
+	want(r.Dropout.Rate >= 0 && r.Dropout.Rate < 1,
+		"dropout: rate %g: want a number from 0 to before 1", r.Dropout.Rate)
 	want(r.Patience == 0 || r.Data.Eval.Given(), "patience: want data to evaluate on (data: eval)")
 	want(r.Checkpoint.Keep > 0, "checkpoint: keep %d: want at least 1", r.Checkpoint.Keep)
 	faults = append(faults, r.checkEval(), r.checkOptimizer(), r.Schedule.check())

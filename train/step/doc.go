@@ -11,6 +11,7 @@
 // Concurrency: Build shares nothing but constants, which nobody writes.
 //
 // What it refuses: models without a trainable weight ([ErrNothing]), names that no weight has
-// ([ErrName]), losses that do not fit the output that they are of ([ErrLoss]), and operators
+// ([ErrName]), losses that do not fit the output that they are of ([ErrLoss]), dropout without a
+// place ([ErrDropout]), and operators
 // without gradients (op.ErrNoGradient), each by name.
 package step

@@ -26,6 +26,7 @@ type Options struct {
 	// Train and Freeze choose weights by name, with * for any text: a weight is trained if one of
 	// Train matches and none of Freeze does. Without Train all that look like weights are.
 	Train, Freeze []string
+	Dropout       Dropout
 	Optimizer     Optimizer
 	// Clip is the norm of all gradients together above which they are scaled down to it; 0 for
 	// none.
@@ -128,6 +129,9 @@ func (b *builder) backward(o Options) (*loss, []*graph.Value, error) {
 func (b *builder) backwardFrom(o Options, named func()) (*loss, []*graph.Value, error) {
 	b.train()
 	named()
+	if err := b.drop(o.Dropout); err != nil {
+		return nil, nil, err
+	}
 	b.become(b.normalise()...)
 	l, err := b.loss(o.Loss)
 	if err != nil {
@@ -193,6 +197,7 @@ func (s *Step) evaluation(model *graph.Graph, o Options) error {
 		return err
 	}
 	b.train()
+	Still(b.g)
 	if o.Average > 0 {
 		for _, w := range b.weights {
 			w.Name += averageSuffix

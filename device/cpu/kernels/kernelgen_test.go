@@ -75,6 +75,7 @@ var generators = map[opKey]func(source, opKey) *sample{
 	{op.FusedDomain, op.BatchNormGradient}:    genBatchNormGradient,
 	{op.FusedDomain, op.ConvWeightsGradient}:  genConvWeights,
 	{op.FusedDomain, op.GeluGradient}:         genGeluGradient,
+	{op.FusedDomain, op.CountedDropout}:       genCountedDropout,
 	{op.FusedDomain, op.MaxPoolGradient}:      genMaxPoolGradient,
 	{op.FusedDomain, op.ReluGradient}:         genReluGradient,
 }

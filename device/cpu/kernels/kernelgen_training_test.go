@@ -138,3 +138,15 @@ func genGeluGradient(r source, key opKey) *sample {
 	s.atol = 2e-6
 	return s
 }
+
+// genCountedDropout drops some, none and nearly all, now and then of more than one block.
+func genCountedDropout(r source, key opKey) *sample {
+	shape := r.shape(r.IntN(5))
+	if r.one(6) {
+		shape = []int{mapBlock + r.IntN(2*mapBlock)}
+	}
+	ratio := []float32{0, 0.5, 0.1, 0.999, r.Float32()}[r.IntN(5)]
+	at := tensor.From([]int64{int64(r.Uint64()), int64(r.Uint64())}, 2)
+	return r.call(key, op.Attrs{op.FloatAttr(op.DropRatio, ratio),
+		op.IntAttr(op.DropNode, int64(r.IntN(1<<31)))}, r.wild(shape...), at)
+}

@@ -19,7 +19,7 @@ var builders = sync.OnceValue(func() map[opKey]builder {
 		resizeKernels, lstmKernels, byteLSTMKernels, forestKernels, quantizeKernels,
 		byteProductKernels, byteConvKernels, rescaleKernels, pixelKernels, attentionKernels,
 		nBitsKernels, gruKernels, unscaleKernels, batchNormKernels, poolGradientKernels,
-		reluGradientKernels, convWeightsKernels, geluGradientKernels,
+		reluGradientKernels, convWeightsKernels, geluGradientKernels, dropoutKernels,
 	} {
 		for k, b := range family {
 			m[k] = b
