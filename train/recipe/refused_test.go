@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -41,6 +42,23 @@ func TestParse(t *testing.T) {
 		Replace(base)
 	if r, err = recipe.Parse(strings.NewReader(text)); err != nil {
 		t.Fatal(err)
+	}
+	for text, want := range map[string]step.Dropout{
+		"none": {Given: true}, "0.25": {Given: true, Rate: 0.25},
+		"{rate: 0.5, after: [a, b*]}": {Given: true, Rate: 0.5, After: []string{"a", "b*"}},
+	} {
+		d, err := recipe.Parse(strings.NewReader(base + "dropout: " + text + "\n"))
+		if err != nil || !reflect.DeepEqual(d.Dropout, want) {
+			t.Errorf("dropout: %s: %+v, %v", text, d, err)
+		}
+	}
+	for _, text := range []string{"1", "-0.1", "much", "{after: [a]}", "{rate: 0.5, before: [a]}",
+		".nan", "{rate: 1}"} {
+		d, err := recipe.Parse(strings.NewReader(base + "dropout: " + text + "\n"))
+		if !errors.Is(err, recipe.ErrRecipe) || !strings.Contains(err.Error(), "dropout") &&
+			text != "much" {
+			t.Errorf("dropout: %s: %+v, %v", text, d, err)
+		}
 	}
 	momentum := step.Momentum.Defaults()
 	momentum.Momentum, momentum.Nesterov, momentum.Decay = 0.8, true, 0.1
