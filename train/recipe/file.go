@@ -271,8 +271,9 @@ func (s *fileSchedule) UnmarshalYAML(n *yaml.Node) error {
 // recipe is what the file says, with what it leaves out.
 func (f *file) recipe() (*Recipe, error) {
 	r := &Recipe{Model: f.Model, Start: Start(f.Start), Loss: f.Loss.Loss, Train: f.Train,
-		Freeze: f.Freeze, Dropout: f.Dropout.Dropout, Rate: f.Optimizer.Rate.or(0.001), Schedule: f.Schedule.Schedule,
-		Clip: f.Clip.or(0), Accumulate: int(f.Accumulate.Value), Average: f.Average,
+		Freeze: f.Freeze, Dropout: f.Dropout.Dropout, Rate: f.Optimizer.Rate.or(0.001),
+		Schedule: f.Schedule.Schedule,
+		Clip:     f.Clip.or(0), Accumulate: int(f.Accumulate.Value), Average: f.Average,
 		Precision: Precision(f.Precision), Epochs: int(f.Epochs.Value), Steps: int(f.Steps.Value),
 		Patience: int(f.Patience.Value), Seed: uint64(f.Seed.Value), Output: f.Output,
 		Report: f.Report}

@@ -52,8 +52,8 @@ func (b *builder) drop(o Dropout) error {
 		number++
 	}
 	if o.Given && o.Rate > 0 && number == 0 && len(o.After) == 0 {
-		return fmt.Errorf("graph %q: %w: it has no Dropout, which exporters leave out: name values "+
-			"after which to drop", b.g.Name, ErrDropout)
+		return fmt.Errorf("graph %q: %w: it has no Dropout, which exporters leave out: name "+
+			"values after which to drop", b.g.Name, ErrDropout)
 	}
 	return b.dropAfter(o, number)
 }
