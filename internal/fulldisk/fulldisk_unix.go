@@ -16,8 +16,11 @@ import (
 	"time"
 )
 
-// childOf is set in the environment of a process that runs one test alone.
-const childOf = "WEIR_TEST_FULL_DISK"
+// child reports whether this process runs the test of that name alone: its last argument says so.
+func child(name string) bool { return os.Args[len(os.Args)-1] == childOf+name }
+
+// childOf is what the last argument begins with.
+const childOf = "alone:"
 
 // Elsewhere runs the test that calls it once more, in a process of its own, reports its failure,
 // and is true: the caller has nothing left to do. In that process it is false, and [Full] may be
@@ -25,7 +28,7 @@ const childOf = "WEIR_TEST_FULL_DISK"
 // and fails the whole package where that log has no room: such a process keeps none.
 func Elsewhere(t *testing.T) bool {
 	t.Helper()
-	if os.Getenv(childOf) == t.Name() {
+	if child(t.Name()) {
 		return false
 	}
 	var args []string
@@ -48,9 +51,8 @@ func alone(ctx context.Context, name string, args ...string) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, exe, append(args, "-test.v", "-test.run=^"+name+"$")...)
-	cmd.Env = append(os.Environ(), childOf+"="+name)
-	out, err := cmd.CombinedOutput()
+	args = append(args, "-test.v", "-test.run=^"+name+"$", childOf+name)
+	out, err := exec.CommandContext(ctx, exe, args...).CombinedOutput()
 	if err == nil && !strings.Contains(string(out), "--- PASS: "+name+" ") {
 		err = errors.New("it does not pass")
 	}
@@ -65,7 +67,7 @@ func alone(ctx context.Context, name string, args ...string) error {
 // with EFBIG (setrlimit(2)). It fails t where that does not run [Elsewhere].
 func Full(t *testing.T, bytes uint64) (room func()) {
 	t.Helper()
-	if os.Getenv(childOf) != t.Name() {
+	if !child(t.Name()) {
 		t.Fatal("a full disk is for a test that has its process for itself: ask Elsewhere first")
 	}
 	var was syscall.Rlimit
