@@ -13,8 +13,13 @@ import (
 // that have ended are kept, the last ones first.
 
 const (
-	// lateLook is how often the device is asked meanwhile.
-	lateLook = 5 * time.Millisecond
+	// lateLook is after how long at least the device is asked again, and lateLookMost at most.
+	lateLook, lateLookMost = time.Millisecond, 5 * time.Millisecond
+	// lateLookAge is after what part of the time that the last one has been late.
+	lateLookAge = 16
+	// lateLookRest is how often a look's own time passes until the next one, where that is less
+	// than the most: the management library's answers keep a thread, and the driver, from others.
+	lateLookRest = 2
 	// latest is for how long a slot is kept: what is more than usual may be somebody else's.
 	latest = time.Second
 	// moving is how many looks a figure takes at most while what is listed changes.
@@ -80,9 +85,10 @@ func (j *job) unclaimed(l *lateness) uint64 {
 // await frees the slots of processes that have ended, one after another.
 func (a *Agent) await(d *device) {
 	defer a.work.Done()
-	t := time.NewTicker(lateLook)
+	t := time.NewTimer(lateLookMost)
 	defer t.Stop()
 	for {
+		began := time.Now()
 		for _, x := range a.given(d) {
 			x.j.mu.Lock()
 			x.j.remove(x.m)
@@ -94,6 +100,8 @@ func (a *Agent) await(d *device) {
 		if over {
 			return
 		}
+		now := time.Now()
+		t.Reset(untilLateLook(d.late.age(now), now.Sub(began)))
 		select {
 		case <-t.C:
 		case <-a.ctx.Done():
@@ -102,12 +110,30 @@ func (a *Agent) await(d *device) {
 	}
 }
 
+// untilLateLook is how long to wait until the device is asked again, where the last one has been
+// late for a time and the look before took another. Most drivers have memory back soon: so the
+// first looks follow each other closely, and what others wait in vain stays a small part of what
+// they have to wait.
+func untilLateLook(age, took time.Duration) time.Duration {
+	return min(max(lateLook, age/lateLookAge, lateLookRest*took), lateLookMost)
+}
+
 // given takes out those whose memory the device has back. They are counted before it is asked: one
 // that is late only since may have been listed as alive, and what the device lacks of its memory is
 // then not seen.
 func (a *Agent) given(d *device) []lateMember {
 	asked := d.late.count()
 	return d.late.take(asked, a.lingers(d))
+}
+
+// age is for how long the last one has been late; 0 if nobody is.
+func (l *lateness) age(now time.Time) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.members) == 0 {
+		return 0
+	}
+	return now.Sub(l.members[len(l.members)-1].since)
 }
 
 // count is how many are late.

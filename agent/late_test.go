@@ -139,6 +139,55 @@ func TestLateOnesGoInTurn(t *testing.T) {
 	}
 }
 
+// TestLooksAtLateMemory holds that who waits for memory that the driver has back some time after a
+// process's end waits little longer than that, by how long a look takes, and that looks do not take
+// a thread's time: at most a third of it, and 300 looks in the longest time.
+func TestLooksAtLateMemory(t *testing.T) {
+	for _, c := range []struct{ back, look, vain time.Duration }{
+		{0, 300 * time.Microsecond, 0},
+		{20 * time.Millisecond, 0, 1250 * time.Microsecond},
+		{20 * time.Millisecond, 300 * time.Microsecond, 1700 * time.Microsecond},
+		{20 * time.Millisecond, time.Millisecond, 3 * time.Millisecond},
+		{300 * time.Millisecond, time.Millisecond, 6 * time.Millisecond},
+		{latest, 0, 5 * time.Millisecond},
+		{latest, 3 * time.Millisecond, 8 * time.Millisecond},
+	} {
+		var looked time.Duration
+		n, at := 0, time.Duration(0)
+		for ; at < c.back; n++ { // a look that begins later finds it
+			wait := untilLateLook(at+c.look, c.look)
+			if wait < lateLook || wait > lateLookMost {
+				t.Fatalf("late for %v, a look of %v: %v until the next", at, c.look, wait)
+			}
+			looked += c.look
+			at += c.look + wait
+		}
+		if vain := at - c.back; vain > c.vain {
+			t.Errorf("back after %v, looks of %v: %v in vain, want %v at most", c.back, c.look,
+				vain, c.vain)
+		}
+		if n > 300 || c.look <= lateLookMost/lateLookRest && 3*looked > at+c.look {
+			t.Errorf("back after %v: %d looks of %v took %v", c.back, n, c.look, looked)
+		}
+	}
+}
+
+// TestAgeIsOfTheLast holds that one that is late only now is looked after as often as the first
+// one was.
+func TestAgeIsOfTheLast(t *testing.T) {
+	now := time.Now()
+	l := &lateness{}
+	if age := l.age(now); age != 0 {
+		t.Errorf("nobody is late, for %v", age)
+	}
+	for _, ago := range []time.Duration{time.Second, time.Millisecond} {
+		l.members = append(l.members, lateMember{since: now.Add(-ago)})
+		if age := l.age(now); age != ago {
+			t.Errorf("the last one is late for %v, not %v", age, ago)
+		}
+	}
+}
+
 // TestWhatIsUsual holds that what lingers is what is beyond the least that was listed with nobody
 // at the last looks, and that no look counts while somebody is late.
 func TestWhatIsUsual(t *testing.T) {

@@ -39,13 +39,19 @@ var ErrNoLimiter = errors.New("no memory limit of the driver's")
 // something has happened.
 const wallEvery = 2 * time.Second
 
+// wallRest is for how often the time that a look took none follows it, whatever happens, unless
+// somebody waits for one: looks ask the system for each process of each job, and must not keep the
+// processors from them where hundreds come and go.
+const wallRest = 4
+
 // walls are the limits that the agent has set.
 type walls struct {
 	a       *Agent
 	limiter Limiter
 	groups  groups
 	until   time.Time     // for so long jobs of the agent before may come back
-	kicked  chan struct{} // makes it look
+	kicked  chan struct{} // makes it look soon
+	asked   chan struct{} // makes it look at once
 	ended   chan struct{} // closed when nobody looks any more
 
 	// Of the goroutine that looks.
@@ -93,6 +99,7 @@ type tenant struct {
 	token wire.Token
 	bytes uint64
 	pids  []uint32
+	slots []*member // who has a slot, and may have ended
 }
 
 // newWalls begins to look after limits, with those that the agent before has left; nil if there is
@@ -107,6 +114,7 @@ func newWalls(a *Agent) *walls {
 		groups:  groups{a.cfg.root},
 		until:   time.Now().Add(a.cfg.rejoins),
 		kicked:  make(chan struct{}, 1),
+		asked:   make(chan struct{}, 1),
 		ended:   make(chan struct{}),
 		refused: map[wallKey]refusedGroup{},
 		lacks:   map[uint32]string{},
@@ -124,6 +132,7 @@ func (w *walls) run() {
 	t := time.NewTicker(wallEvery)
 	defer t.Stop()
 	for {
+		began := time.Now()
 		w.mu.Lock()
 		waits := w.waits
 		w.waits = nil
@@ -132,13 +141,31 @@ func (w *walls) run() {
 		for _, c := range waits {
 			close(c)
 		}
-		select {
-		case <-w.a.ctx.Done():
+		if !w.await(t.C, time.Since(began)) {
 			w.look()
 			return
-		case <-w.kicked:
-		case <-t.C:
 		}
+	}
+}
+
+// await returns when it is time for the next look, after one that took so long; false if the agent
+// ends.
+func (w *walls) await(tick <-chan time.Time, took time.Duration) bool {
+	rest := time.NewTimer(wallRest * took)
+	defer rest.Stop()
+	var kicked chan struct{} // not before it has rested
+	for {
+		select {
+		case <-w.a.ctx.Done():
+			return false
+		case <-rest.C:
+			kicked = w.kicked
+			continue
+		case <-kicked:
+		case <-w.asked:
+		case <-tick:
+		}
+		return true
 	}
 }
 
@@ -171,7 +198,7 @@ func (w *walls) allow(token wire.Token, bytes uint64) (done func()) {
 	w.more[token] = bytes
 	w.waits = append(w.waits, looked)
 	w.mu.Unlock()
-	w.kick()
+	kick(w.asked)
 	select {
 	case <-looked:
 	case <-w.ended:
@@ -195,26 +222,18 @@ func (w *walls) state(token wire.Token) wallState {
 	return w.states[token]
 }
 
-// tenants returns the jobs there are, and all their processes by number.
+// tenants returns the jobs there are, and all their processes by number. The system is asked who
+// lives with no lock held: it takes some 10 us a process, in which nobody could come or go.
 func (w *walls) tenants() (list []tenant, known map[uint32]bool) {
-	known = map[uint32]bool{}
-	w.a.mu.Lock()
-	defer w.a.mu.Unlock()
-	for token, j := range w.a.jobs {
-		t := tenant{j: j, token: token}
-		j.mu.Lock()
-		t.bytes = j.terms.MemCap
-		if j.controller != nil && j.master.PID != 0 {
-			known[j.master.PID] = true
-		}
-		for _, m := range j.members {
-			if m != nil && m.process.alive() {
+	list, known = w.members()
+	for i := range list {
+		t := &list[i]
+		for _, m := range t.slots {
+			if m.process.alive() {
 				t.pids = append(t.pids, m.who.PID)
 				known[m.who.PID] = true
 			}
 		}
-		j.mu.Unlock()
-		list = append(list, t)
 	}
 	delete(known, 0)
 	w.mu.Lock()
@@ -223,6 +242,29 @@ func (w *walls) tenants() (list []tenant, known map[uint32]bool) {
 		list[i].bytes = max(list[i].bytes, w.more[list[i].token])
 	}
 	return list, known
+}
+
+// members returns the jobs with the processes in their slots, and who made them by number.
+func (w *walls) members() (list []tenant, makers map[uint32]bool) {
+	makers = map[uint32]bool{}
+	w.a.mu.Lock()
+	defer w.a.mu.Unlock()
+	for token, j := range w.a.jobs {
+		t := tenant{j: j, token: token}
+		j.mu.Lock()
+		t.bytes = j.terms.MemCap
+		if j.controller != nil && j.master.PID != 0 {
+			makers[j.master.PID] = true
+		}
+		for _, m := range j.members {
+			if m != nil {
+				t.slots = append(t.slots, m)
+			}
+		}
+		j.mu.Unlock()
+		list = append(list, t)
+	}
+	return list, makers
 }
 
 // look finds the groups of all jobs, and has each limited to what its jobs may hold.
