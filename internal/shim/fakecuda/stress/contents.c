@@ -314,6 +314,60 @@ static void large(void) {
 	CHECK(CU(cuMemFree_v2)(q));
 }
 
+// Memory that is allocated anew has nothing in it of what was freed, whatever is written first.
+static void reused(void) {
+	const size_t bytes = (size_t)8 << 20;
+	for (int i = 0; i < 2; i++) {
+		CUdeviceptr p = allocate(bytes);
+		if (i)
+			CHECK(CU(cuMemcpyHtoD_v2)(p + 4096, &(uint32_t){7}, 4));
+		HOLD(word(p) == 0 && word(p + 8192) == 0 && word(p + bytes - 4) == 0);
+		CHECK(CU(cuMemsetD8_v2)(p, 0x5a, bytes));
+		CHECK(CU(cuMemFree_v2)(p));
+	}
+	CUdeviceptr p = allocate(bytes);
+	fill_words(NULL, p + 4096, 7, 1);
+	HOLD(word(p + 4096) == 7 && word(p) == 0 && word(p + bytes - 4) == 0);
+	CHECK(CU(cuMemFree_v2)(p));
+}
+
+// zeroed: what is set to zero in the middle, whole pages or not, is that and nothing else.
+static void zeroed(CUdeviceptr p, size_t bytes) {
+	const size_t from[] = {0, 4096, (1 << 20) + 100}, n[] = {1 << 20, (1 << 21) + 100, 1 << 21};
+	for (int i = 0; i < 3; i++) {
+		CHECK(CU(cuMemsetD32_v2)(p, 0x5a5a5a5a, bytes / 4));
+		CHECK(CU(cuMemsetD8_v2)(p + from[i], 0, n[i]));
+		HOLD(!i || word(p + from[i] - 4) == 0x5a5a5a5a);
+		HOLD(word(p + from[i]) == 0 && word(p + from[i] + n[i] - 4) == 0);
+		HOLD(word(p + from[i] + n[i] - 104) == 0);
+		HOLD(word(p + from[i] + n[i]) == 0x5a5a5a5a && word(p + bytes - 4) == 0x5a5a5a5a);
+	}
+}
+
+// Memory by handles is set to zero in parts as any, and what lies before it stays.
+static void by_handles(void) {
+	const size_t bytes = 4 * GRANULE;
+	CUmemAllocationProp props = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+		.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+	CUmemAccessDesc access = {.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}, .flags = 3};
+	CUmemGenericAllocationHandle h[2];
+	CUdeviceptr at;
+	for (int i = 0; i < 2; i++)
+		CHECK(CU(cuMemCreate)(&h[i], bytes, &props, 0));
+	CHECK(CU(cuMemAddressReserve)(&at, 2 * bytes, 0, 0, 0));
+	for (int i = 0; i < 2; i++)
+		CHECK(CU(cuMemMap)(at + (size_t)i * bytes, bytes, 0, h[i], 0));
+	CHECK(CU(cuMemSetAccess)(at, 2 * bytes, &access, 1));
+	CHECK(CU(cuMemsetD8_v2)(at, 0x5a, bytes));
+	zeroed(at + bytes, bytes);
+	HOLD(word(at) == 0x5a5a5a5a && word(at + bytes - 4) == 0x5a5a5a5a);
+	CHECK(CU(cuMemUnmap)(at, 2 * bytes));
+	for (int i = 0; i < 2; i++)
+		CHECK(CU(cuMemRelease)(h[i]));
+	CHECK(CU(cuMemAddressFree)(at, 2 * bytes));
+}
+
 // A kernel's access to memory that is not there ends everything, and says so from then on.
 static void fault(void) {
 	CUstream s = stream(), t = stream();
@@ -356,6 +410,11 @@ int main(void) {
 	mappings();
 	graphs();
 	large();
+	reused();
+	CUdeviceptr p = allocate(4 * GRANULE);
+	zeroed(p, 4 * GRANULE);
+	CHECK(CU(cuMemFree_v2)(p));
+	by_handles();
 	CHECK(CU(cuModuleUnload)(m));
 	CHECK(CU(cuModuleLoadData)(&m, "kernel busy us=arg0\nkernel fill us=20 does=fill\n"));
 	CHECK(CU(cuModuleGetFunction)(&busy, m, "busy"));
