@@ -28,22 +28,29 @@ var fusedInputs = map[string]int{"Conv": 3, "Gemm": 3, "MatMul": 2}
 const (
 	// functionIR is the file format version that let functions be overloaded.
 	functionIR = 10
-	// functionOpset is the oldest operator set that has all that the functions use.
+	// functionOpset is the oldest operator set that has all that the functions use, but for
+	// rounding to a grid.
 	functionOpset = 9
+	// roundOpset is the oldest operator set with Round, gridOpset that which quantises to 16 bits.
+	roundOpset, gridOpset = 11, 21
 )
 
 // hasFunction reports whether weir can write a fused node as a function of ONNX's own operators.
 func hasFunction(n *graph.Node) bool {
-	return fusedInputs[n.Type] > 0 || n.Type == "Silu"
+	return fusedInputs[n.Type] > 0 || n.Type == "Silu" || n.Type == "Grid"
 }
 
 // overload returns which overload of its function a fused node calls, and makes the function on
 // first use. weir reads such a node as the operator that it was; other runtimes expand the
 // function, which is the operator's definition in internal/op, part after part.
 func (w *writer) overload(n *graph.Node) (string, error) {
-	if w.opset < functionOpset {
+	least := functionOpset
+	if n.Type == "Grid" || n.Attrs.String("activation", "") == "Grid" {
+		least = roundOpset
+	}
+	if w.opset < least {
 		return "", fmt.Errorf("%v: %w: writing it needs opset %d, the model has %d", n, ErrOpset,
-			functionOpset, w.opset)
+			least, w.opset)
 	}
 	d := tensor.Float32
 	if t := n.Out[0]; t != nil && t.Type.DType.IsFloat() {
@@ -68,6 +75,9 @@ func functionOf(n *graph.Node, d tensor.DType) string {
 	for _, v := range n.In {
 		key += fmt.Sprint(v != nil)
 	}
+	if n.Type == "Grid" {
+		key += fmt.Sprint(n.In[2].Type.DType, n.In[1].Type.Shape, len(n.In[0].Type.Shape))
+	}
 	if len(n.In) > weightScale {
 		key += fmt.Sprint(len(n.In[1].Type.Shape))
 	}
@@ -82,7 +92,7 @@ func functionOf(n *graph.Node, d tensor.DType) string {
 
 // function writes the FunctionProto of a fused node.
 func (w *writer) function(n *graph.Node, overload string, d tensor.DType) (*message, error) {
-	f := &functionBody{m: &message{}, d: d}
+	f := &functionBody{m: &message{}, d: d, opset: w.opset}
 	f.m.str(1, n.Type)
 	var ins []string
 	for i, v := range n.In {
@@ -111,15 +121,19 @@ func (w *writer) function(n *graph.Node, overload string, d tensor.DType) (*mess
 
 // functionBody writes the nodes of a function; each method returns the name of its result.
 type functionBody struct {
-	m *message
-	d tensor.DType
-	n int
+	m     *message
+	d     tensor.DType
+	opset int
+	n     int
 }
 
 // parts writes the operator, what is added to it and the activation.
 func (f *functionBody) parts(n *graph.Node, ins []string) (string, error) {
 	if n.Type == "Silu" {
 		return f.call("Mul", nil, ins[0], f.call("Sigmoid", nil, ins[0])), nil
+	}
+	if n.Type == "Grid" {
+		return f.gridNode(n, ins)
 	}
 	own := fusedInputs[n.Type]
 	if len(ins) > weightScale && ins[weightScale] != "" {
@@ -192,6 +206,9 @@ func (f *functionBody) activation(n *graph.Node, name, x string) (string, error)
 		return f.call("Mul", nil, x, f.hardSigmoid(x, 1.0/6, 0.5)), nil
 	case "Silu":
 		return f.call("Mul", nil, x, f.call("Sigmoid", nil, x)), nil
+	case "Grid":
+		lo := param("beta", math.MinInt16)
+		return f.grid(x, param("alpha", 1), lo, param("gamma", lo+math.MaxUint16)), nil
 	case "Clip":
 		return f.clip(x, param("alpha", -inf), param("beta", inf)), nil
 	case "Gelu":

@@ -332,11 +332,12 @@ func TestFusedFunctions(t *testing.T) {
 	f32 := func(name string, shape ...int) *graph.Value {
 		return &graph.Value{Name: name, Type: op.Concrete(tensor.Float32, shape...)}
 	}
+	opset := 13
 	build := func(typ string, attrs op.Attrs, in []*graph.Value) *graph.Graph {
 		n := graph.NewNode("n", typ, 1, attrs, in, "y")
 		n.Domain = fusedDomain
 		g := &graph.Graph{Name: "g", Inputs: []*graph.Value{in[0]}, Nodes: []*graph.Node{n},
-			Outputs: n.Out, Opsets: map[string]int{"": 13}}
+			Outputs: n.Out, Opsets: map[string]int{"": opset}}
 		if err := errors.Join(g.Check(), g.InferTypes()); err != nil {
 			t.Fatal(err)
 		}
@@ -372,6 +373,26 @@ func TestFusedFunctions(t *testing.T) {
 			op.Attrs{op.StringAttr("activation", a), op.FloatAttr("activation_alpha", 0.125),
 				op.FloatAttr("activation_beta", 0.75)}, []*graph.Value{f32("x", 12, 1), one})
 	}
+	for _, opset = range []int{13, 21} { // rounding to 16 bits has two forms
+		step, two := graph.NewConst("s", tensor.Scalar[float32](0.5)), op.IntAttr("axis", -1)
+		for _, zero := range []*tensor.Tensor{tensor.Scalar[uint16](3), tensor.Scalar[int8](-124),
+			tensor.Scalar[int8](124)} {
+			graphs[fmt.Sprint("Grid of ", zero.DType, opset)] = build("Grid", nil,
+				[]*graph.Value{f32("x", 12, 1), step, graph.NewConst("z", zero)})
+		}
+		graphs[fmt.Sprint("Grid by axis", opset)] = build("Grid", op.Attrs{two},
+			[]*graph.Value{f32("x", 6, 2), graph.NewConst("s", tensor.From([]float32{0.5, 3}, 2)),
+				graph.NewConst("z", tensor.From([]int16{-32766, 7}, 2))})
+		for _, lo := range []float32{-3, 2, -65536, -65531} {
+			attrs := op.Attrs{op.StringAttr("activation", "Grid"),
+				op.FloatAttr("activation_alpha", 0.5), op.FloatAttr("activation_beta", lo)}
+			graphs[fmt.Sprint("Grid from ", lo, opset)] = build("MatMul", attrs,
+				[]*graph.Value{f32("x", 12, 1), one})
+			graphs[fmt.Sprint("Grid to 3 from ", lo, opset)] = build("MatMul",
+				append(attrs, op.FloatAttr("activation_gamma", 3)),
+				[]*graph.Value{f32("x", 12, 1), one})
+		}
+	}
 	for name, g := range graphs {
 		var b bytes.Buffer
 		if err := Write(&b, g, WriteOptions{}); err != nil {
@@ -396,6 +417,40 @@ func TestFusedFunctions(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		} else if err := tensor.Close(got[0], want[0], 1e-5, 1e-6); err != nil {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestGridsOfUnlikeTypes keeps the functions of two types apart, and writes ONNX's own operators
+// where the opset has them for integers of 16 bits.
+func TestGridsOfUnlikeTypes(t *testing.T) {
+	for opset, own := range map[int]bool{13: false, 21: true} {
+		x := &graph.Value{Name: "x", Type: op.Concrete(tensor.Float32, 4)}
+		g := &graph.Graph{Name: "g", Inputs: []*graph.Value{x}, Opsets: map[string]int{"": opset}}
+		step := graph.NewConst("s", tensor.Scalar[float32](1))
+		for i, zero := range []*tensor.Tensor{tensor.Scalar[uint16](0), tensor.Scalar[int16](0)} {
+			n := graph.NewNode("n", "Grid", 1, nil, []*graph.Value{x, step,
+				graph.NewConst(fmt.Sprint("z", i), zero)}, fmt.Sprint("y", i))
+			n.Domain = fusedDomain
+			g.Nodes, g.Outputs = append(g.Nodes, n), append(g.Outputs, n.Out...)
+		}
+		if err := errors.Join(g.Check(), g.InferTypes()); err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		if err := Write(&b, g, WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		expanded := mustDecode(t, bytes.ReplaceAll(b.Bytes(), []byte(fusedDomain), []byte("else")))
+		in := []*tensor.Tensor{tensor.From([]float32{-40000, -2.5, 0.4, 40000}, 4)}
+		got, err := expanded.Eval(t.Context(), in)
+		want, err2 := g.Eval(t.Context(), in)
+		if err != nil || err2 != nil || !tensor.Equal(got[0], want[0]) ||
+			!tensor.Equal(got[1], want[1]) {
+			t.Errorf("opset %d: got %v, want %v (%v)", opset, got, want, errors.Join(err, err2))
+		}
+		if strings.Contains(expanded.String(), "QuantizeLinear") != own {
+			t.Errorf("opset %d: wrote\n%v", opset, expanded)
 		}
 	}
 }

@@ -16,8 +16,8 @@ const FusedDomain = "weir"
 // inputs of the ONNX operator of the same name (Conv-22, Gemm-13, MatMul-13) they take
 //
 //   - attribute activation: the last part, by name (see [FusedActivations]); none when absent;
-//   - attributes activation_alpha and activation_beta: its parameters, the lower and upper bound
-//     for Clip;
+//   - attributes activation_alpha, activation_beta and activation_gamma: its parameters, the lower
+//     and upper bound for Clip, scale, lower and upper bound for Grid;
 //   - attribute precision: "bf16" rounds inputs 0 and 1, of type float32, to bfloat16 (to nearest,
 //     ties to even) before they are multiplied; the sums stay float32;
 //   - Conv input 3, optional: a tensor of the output's shape, added before the activation;
@@ -282,17 +282,24 @@ func (c *Call) fusedActivation() (FusedActivation, error) {
 }
 
 // FusedActivations lists the names that attribute activation takes.
-var FusedActivations = []string{"Clip", "Gelu", "GeluTanh", "HardSigmoid", "HardSwish", "LeakyRelu",
-	"Relu", "Sigmoid", "Silu", "Tanh"}
+var FusedActivations = []string{"Clip", "Gelu", "GeluTanh", "Grid", "HardSigmoid", "HardSwish",
+	"LeakyRelu", "Relu", "Sigmoid", "Silu", "Tanh"}
 
-// NewFusedActivation returns the activation of that name with the parameters activation_alpha and
-// activation_beta among the attributes; each is defined by the ONNX operator of the same name, its
-// defaults included; Silu is x · Sigmoid(x), GeluTanh is Gelu with attribute approximate tanh.
-// Other names are an error of kind [ErrAttr].
+// NewFusedActivation returns the activation of that name with the parameters activation_alpha,
+// activation_beta and activation_gamma among the attributes; each is defined by the ONNX operator
+// of the same name, its defaults included; Silu is x · Sigmoid(x), GeluTanh is Gelu with attribute
+// approximate tanh, and Grid(x) is round(min(max(x/alpha, beta), gamma)) · alpha, with beta for
+// NaN, where beta is -32768 and gamma 65535 more unless they are given. Other names are an error of
+// kind [ErrAttr].
 func NewFusedActivation(name string, attrs Attrs) (FusedActivation, error) {
 	c := &Call{Domain: FusedDomain, Type: "activation", Attrs: attrs}
 	alpha := func(def float64) float64 { return c.attr("activation_alpha", float32(def)) }
 	beta := func(def float64) float64 { return c.attr("activation_beta", float32(def)) }
+	if name == "Grid" {
+		lo := beta(math.MinInt16)
+		hi := c.attr("activation_gamma", float32(lo)+math.MaxUint16)
+		return gridFunction(alpha(1), lo, hi), nil
+	}
 	if f := fusedFunctions[name]; f != nil {
 		return f(alpha, beta), nil
 	}

@@ -1,6 +1,7 @@
 package op
 
 import (
+	"math"
 	"testing"
 
 	"github.com/weirgpu/weir/tensor"
@@ -49,6 +50,32 @@ func TestQLinear(t *testing.T) {
 			in:  list(x, half, mid, u8([]int{1, 1, 1}, 2), one, zero, half, zero, vec(1)),
 			err: ErrInput},
 	})
+}
+
+// TestGrid states weir:Grid in numbers: rounded to even, saturated, without a -0, and the least for
+// NaN.
+func TestGrid(t *testing.T) {
+	x := f32([]int{1, 2, 4}, 1, 3, -0.1, 1e9, nan, 0.4, -7, 9)
+	want := f32([]int{1, 2, 4}, 0, 4, 0, 65533*2, -500, 0.5, -7, 9)
+	zero := tensor.From([]uint16{2, 1000}, 2)
+	got := evalFused(t, "Grid", x, vec(2, 0.5), zero)
+	same(t, "Grid", want, got)
+	if v := tensor.As[float32](got)[2]; math.Signbit(float64(v)) {
+		t.Error("-0.1 became -0")
+	}
+	signed := evalFused(t, "Grid", x, vec(1, 1), tensor.From([]int8{0, 5}, 2))
+	same(t, "Grid of int8", f32([]int{1, 2, 4}, 1, 3, 0, 127, -133, 0, -7, 9), signed)
+}
+
+// evalFused evaluates an operator of weir's domain.
+func evalFused(t *testing.T, name string, in ...*tensor.Tensor) *tensor.Tensor {
+	t.Helper()
+	out, err := rawEval(t, &Call{Domain: FusedDomain, Type: name, Version: 1, NumIn: len(in),
+		NumOut: 1}, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out[0]
 }
 
 // TestFusedBytes states weir's operators on bytes in numbers.

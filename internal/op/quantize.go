@@ -182,7 +182,8 @@ func divisionIn[T tensor.Half | tensor.BHalf](wide func(T) float32, narrow func(
 }
 
 // evalQuantize is saturate(round(x / scale) + zero point), ties to even; numbers of 4 and 8 bits
-// are not rounded before the zero point is added, but to their type afterwards.
+// are not rounded before the zero point is added, but to their type afterwards. NaN, of which ONNX
+// says nothing, becomes the least integer, as in ONNX Runtime.
 func evalQuantize(c *Eval) error {
 	var zero tensor.DType
 	if c.Has(2) {
@@ -209,7 +210,11 @@ func evalQuantize(c *Eval) error {
 	lo, hi := integerRange(d)
 	return c.mapNumbers(d, func(i int, x float64) float64 {
 		k := g.at(i)
-		return min(max(math.RoundToEven(divide(x, g.scales[k]))+g.zeros[k], lo), hi)
+		q := math.RoundToEven(divide(x, g.scales[k])) + g.zeros[k]
+		if !(q > lo) {
+			return lo
+		}
+		return min(q, hi)
 	})
 }
 

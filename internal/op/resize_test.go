@@ -100,6 +100,11 @@ func TestFusedIsComposed(t *testing.T) {
 	parts["GeluTanh"] = func(v *tensor.Tensor) *tensor.Tensor {
 		return eval1(t, "Gelu", Attrs{StringAttr("approximate", "tanh")}, v)
 	}
+	parts["Grid"] = func(v *tensor.Tensor) *tensor.Tensor {
+		v = eval1(t, "Div", nil, v, tensor.Scalar[float32](0.3))
+		v = eval1(t, "Max", nil, v, tensor.Scalar[float32](0.25))
+		return eval1(t, "Mul", nil, eval1(t, "Round", nil, v), tensor.Scalar[float32](0.3))
+	}
 	parts["Silu"] = func(v *tensor.Tensor) *tensor.Tensor { return eval1(t, "Swish", nil, v) }
 	if len(parts) != len(FusedActivations) {
 		t.Fatalf("%d activations are tested, there are %v", len(parts), FusedActivations)

@@ -316,6 +316,10 @@ func (r caller) fitting(name string) (Attrs, []*tensor.Tensor) {
 		n := list(1, ch)[r.IntN(2)]
 		return nil, list(r.tensor(list(tensor.Uint8, tensor.Int8)[r.IntN(2)], list(2, ch, d(3))),
 			f(n), f(n), u8([]int{}, 7))
+	case "Grid":
+		ch := d(3)
+		of := list(tensor.Uint8, tensor.Int8, tensor.Uint16, tensor.Int16)[r.IntN(4)]
+		return nil, list(f(2, ch, d(3)), f(ch), r.tensor(of, list(ch)))
 	case "Table":
 		return nil, list(r.tensor(tensor.Int8, list(2, d(3))), r.tensor(tensor.Uint8, list(256)))
 	case "TopK":

@@ -66,6 +66,8 @@ var passes = []entry{
 		recognise, startChannel},
 	{Info{"inputscale", "put arithmetic on input channels into the weights of convolutions", true},
 		recognise, startInputScale},
+	{Info{"grid", "round floats to the steps of integers without making integers of them", false},
+		fuse, startGrid},
 	{Info{"bias", "make what is added to a matrix product its bias", false}, fuse, startBias},
 	{Info{"residual", "add a residual branch inside the convolution", false}, fuse, startResidual},
 	{Info{"activation", "apply activations inside convolutions and matrix products", false}, fuse,
@@ -87,6 +89,8 @@ type constraint struct{ first, then, why string }
 var constraints = []constraint{
 	{"qdq", "fold", "folding takes quantised weights from their scale, after which their product " +
 		"is one of floats"},
+	{"qdq", "grid", "products of integers want the integers"},
+	{"grid", "activation", "numbers are rounded inside the product"},
 	{"transposed", "fold", "folding the transpose copies the weights, which may be an embedding " +
 		"that others read"},
 	{"nbits", "expand", "expanding makes floats of the weights"},

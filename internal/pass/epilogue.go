@@ -29,6 +29,7 @@ var activations = map[opName]func(n *graph.Node) (name string, params []float32,
 	{"", "Tanh"}:             plainActivation("Tanh"),
 	{"", "HardSwish"}:        plainActivation("HardSwish"),
 	{op.FusedDomain, "Silu"}: plainActivation("Silu"),
+	{op.FusedDomain, "Grid"}: gridActivation,
 	{"", "Clip"}:             clipActivation,
 	{"", "Gelu"}:             geluActivation,
 	{"", "LeakyRelu"}:        attrActivation("LeakyRelu", op.FloatAttr("alpha", 0.01)),
@@ -104,7 +105,7 @@ func startActivation(s *scope) rule {
 func withActivation(attrs op.Attrs, name string, params []float32) op.Attrs {
 	attrs = append(slices.Clone(attrs), op.StringAttr("activation", name))
 	for i, p := range params {
-		attrs = append(attrs, op.FloatAttr([]string{"activation_alpha", "activation_beta"}[i], p))
+		attrs = append(attrs, op.FloatAttr("activation_"+[]string{"alpha", "beta", "gamma"}[i], p))
 	}
 	return attrs
 }

@@ -55,7 +55,7 @@ func startFold(s *scope) rule {
 func (s *scope) besideBytes(n *graph.Node) bool {
 	quantised := func(v *graph.Value) bool {
 		d := from(v, "DequantizeLinear")
-		return d != nil && !d.In[0].IsConst()
+		return d != nil && !d.In[0].IsConst() && slices.Contains(byteTypes, d.In[0].Type.DType)
 	}
 	return is(n, "DequantizeLinear") && slices.ContainsFunc(s.users[n.Out[0]],
 		func(m *graph.Node) bool { return slices.ContainsFunc(m.In, quantised) })

@@ -2,6 +2,7 @@ package pass
 
 import (
 	"math"
+	"slices"
 
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/internal/op"
@@ -111,17 +112,25 @@ func withIntBias(in []*graph.Value, m *graph.Node, a, b qGrid) (with []*graph.Va
 	return append(in, bias), ok
 }
 
-// qGrid is the constant scale and zero point of a quantising node, of type uint8 or int8.
+// qGrid is the constant scale and zero point of a quantising node: one of each, or one of each an
+// index of an axis.
 type qGrid struct{ scale, zero *graph.Value }
 
+// byteTypes are the integers of which products are computed.
+var byteTypes = []tensor.DType{tensor.Uint8, tensor.Int8}
+
 // gridOf returns the grid of a QuantizeLinear or DequantizeLinear of bytes; false for others.
-func gridOf(n *graph.Node) (g qGrid, ok bool) {
-	bytes := n.In[0].Type.DType
+func gridOf(n *graph.Node) (g qGrid, ok bool) { return gridOn(n, byteTypes) }
+
+// gridOn returns the grid of a QuantizeLinear or DequantizeLinear of such integers; false for
+// others.
+func gridOn(n *graph.Node, types []tensor.DType) (g qGrid, ok bool) {
+	of := n.In[0].Type.DType
 	if n.Type == "QuantizeLinear" {
-		bytes = n.Out[0].Type.DType
+		of = n.Out[0].Type.DType
 	}
 	g.scale = n.In[1]
-	if bytes != tensor.Uint8 && bytes != tensor.Int8 || !g.scale.IsConst() ||
+	if !slices.Contains(types, of) || !g.scale.IsConst() ||
 		g.scale.Type.DType != tensor.Float32 ||
 		n.Attrs.Int("block_size", 0) != 0 || len(g.scale.Const().Shape) > 1 {
 		return g, false
@@ -130,7 +139,7 @@ func gridOf(n *graph.Node) (g qGrid, ok bool) {
 		g.zero = n.In[2]
 		return g, g.zero.IsConst() && g.zero.Const().Len() == g.scale.Const().Len()
 	}
-	zero, err := tensor.New(bytes, g.scale.Const().Shape...)
+	zero, err := tensor.New(of, g.scale.Const().Shape...)
 	g.zero = graph.NewConst(g.scale.Name+"_zero_point", zero)
 	return g, err == nil
 }
@@ -225,14 +234,12 @@ func dropClip(s *scope, n *graph.Node, g qGrid) *Patch {
 	}
 	scale, _ := floatsOf(g.scale)
 	zero, _ := floatsOf(g.zero)
-	least, most := 0.0, 255.0
-	if n.Out[0].Type.DType == tensor.Int8 {
-		least, most = -128, 127
-	}
-	// A bound within the last half step of the range rounds to the same integer.
-	if lo > (least+0.49-zero[0])*scale[0] || hi < (most-0.49-zero[0])*scale[0] || lo > hi ||
-		scale[0] <= 0 {
-		return nil
+	least, most := integerRange(g.zero.Type.DType)
+	for i, by := range scale {
+		// A bound within the last half step of the range rounds to the same integer.
+		if !(lo <= (least+0.49-zero[i])*by && hi >= (most-0.49-zero[i])*by && lo <= hi && by > 0) {
+			return nil
+		}
 	}
 	in := append([]*graph.Value{c.In[0]}, n.In[1:]...)
 	return instead(n, operator(n, n.Domain, n.Type, n.Version, n.Attrs, in...))

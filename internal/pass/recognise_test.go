@@ -334,7 +334,10 @@ func TestEpilogue(t *testing.T) {
 	for _, a := range []struct{ node, attrs string }{
 		{"Relu@17 (%c)", `"Relu"`}, {"Sigmoid@17 (%c)", `"Sigmoid"`}, {"Tanh@17 (%c)", `"Tanh"`},
 		{"HardSwish@17 (%c)", `"HardSwish"`},
-		{"weir:Silu@1 (%c)", `"Silu"`}, {"Gelu@20 (%c)", `"Gelu"`},
+		{"weir:Silu@1 (%c)", `"Silu"`},
+		{"weir:Grid@1 (%c, %step, %ten)",
+			`"Grid", activation_alpha=0.5, activation_beta=-10.0, activation_gamma=65525.0`},
+		{"Gelu@20 (%c)", `"Gelu"`},
 		{`Gelu@20 (%c) {approximate="tanh"}`, `"GeluTanh"`},
 		{"LeakyRelu@17 (%c)", `"LeakyRelu", activation_alpha=0.01`},
 		{"HardSigmoid@17 (%c) {alpha=0.25}",
@@ -346,7 +349,8 @@ func TestEpilogue(t *testing.T) {
 		{"Clip@17 (%c, %lo)", `"Clip", activation_alpha=-1.0, activation_beta=3.4028235e+38`},
 	} {
 		tests = append(tests, rewrite{a.node,
-			c + "const %lo: float32[] = {-1}\n%y: float32[N,2,H,W] = " + a.node + "\noutput %y",
+			c + "const %lo: float32[] = {-1}\nconst %step: float32[] = {0.5}\n" +
+				"const %ten: uint16[] = {10}\n%y: float32[N,2,H,W] = " + a.node + "\noutput %y",
 			"y = weir:Conv (x, w, b) {activation=" + a.attrs + "}"})
 	}
 	check(t, false, tests, "bias", "residual", "activation")

@@ -32,6 +32,11 @@ func setActivation(call *op.Call, e *gemm.Epilogue) bool {
 	case "Clip":
 		e.Clamp, e.Lo, e.Hi = true, alpha(math.Inf(-1)), beta(math.Inf(1))
 		return e.Lo == e.Lo && e.Hi == e.Hi // bounds of NaN are the reference's
+	case "Grid":
+		scale, lo := alpha(1), beta(math.MinInt16)
+		hi := call.Attrs.Float("activation_gamma", lo+math.MaxUint16)
+		e.Map = func(dst, x []float32) { vec.Grid(dst, x, scale, lo, hi) }
+		return lo == lo && hi == hi
 	case "LeakyRelu":
 		a := alpha(0.01)
 		e.Map = func(dst, x []float32) { vec.LeakyRelu(dst, x, a) }

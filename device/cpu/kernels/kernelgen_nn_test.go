@@ -21,6 +21,12 @@ func (r source) activation(s *sample) {
 	}
 	name := op.FusedActivations[r.IntN(len(op.FusedActivations))]
 	s.call.Attrs = append(s.call.Attrs, op.StringAttr("activation", name))
+	if name == "Grid" { // of steps so small that to round to the next one is within the tolerance
+		s.call.Attrs = append(s.call.Attrs, op.FloatAttr("activation_alpha", 1e-6),
+			op.FloatAttr("activation_beta", -float32(r.IntN(1<<20))),
+			op.FloatAttr("activation_gamma", float32(r.IntN(1<<20))))
+		return
+	}
 	if r.one(3) {
 		return
 	}

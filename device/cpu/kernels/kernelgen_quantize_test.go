@@ -9,7 +9,7 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// bytes makes a random tensor of uint8 or int8.
+// bytes makes a random tensor of integers.
 func (r source) bytes(d tensor.DType, shape ...int) *tensor.Tensor {
 	t, err := tensor.New(d, shape...)
 	if err != nil {
@@ -66,8 +66,8 @@ func (r source) byteType() tensor.DType {
 	return []tensor.DType{tensor.Uint8, tensor.Int8}[r.IntN(2)]
 }
 
-// genQuantize makes QuantizeLinear and DequantizeLinear, by one scale or one an index of an axis,
-// with a zero point or without.
+// genQuantize makes QuantizeLinear, DequantizeLinear and Grid, by one scale or one an index of an
+// axis, with a zero point or without.
 func genQuantize(r source, key opKey) *sample {
 	shape := r.byteShape(1 + r.IntN(4))
 	s := r.call(key, nil)
@@ -79,18 +79,23 @@ func genQuantize(r source, key opKey) *sample {
 			op.IntAttr("axis", int64(axis)-int64(len(shape)*r.IntN(2))))
 		scale = []int{shape[axis]}
 	}
-	d := r.byteType()
+	d := scaled[r.IntN(len(scaled))]
 	x := r.floats(shape...)
 	if key.name == "DequantizeLinear" {
 		x = r.bytes(d, shape...)
 	}
 	s.in = []*tensor.Tensor{x, r.scales(scale...), r.bytes(d, scale...)}
+	if d.Bits() == 16 && r.one(2) { // so that some saturate
+		for i, v := range tensor.As[float32](s.in[1]) {
+			tensor.As[float32](s.in[1])[i] = v / 10000
+		}
+	}
 	if r.one(3) && (key.name == "DequantizeLinear" || d == tensor.Uint8) {
 		s.in[2] = nil
 	}
 	s.constant = []bool{false, r.one(2), s.in[2] != nil && r.one(2)}
 	s.call.NumIn = 3
-	if key.name == "QuantizeLinear" && r.one(3) { // many numbers are in the middle of two steps
+	if key.name != "DequantizeLinear" && r.one(3) { // many numbers are in the middle of two steps
 		powersOfTwo(s.in[1])
 		for i, v := range tensor.As[float32](x) {
 			tensor.As[float32](x)[i] = float32(math.Round(float64(v)*128)) / 128

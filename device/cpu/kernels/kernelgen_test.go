@@ -51,6 +51,7 @@ var generators = map[opKey]func(source, opKey) *sample{
 	{"", "QLinearConv"}:                       genQLinearConv,
 	{"", "MatMulInteger"}:                     genMatMulInteger,
 	{"", "QLinearMatMul"}:                     genQLinearMatMul,
+	{op.FusedDomain, "Grid"}:                  genQuantize,
 	{op.FusedDomain, "Rescale"}:               genRescale,
 	{op.FusedDomain, "Table"}:                 genTable,
 	{op.FusedDomain, "QLinearConv"}:           genRescaledConv,

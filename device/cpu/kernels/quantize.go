@@ -1,6 +1,8 @@
 package kernels
 
 import (
+	"slices"
+
 	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/internal/kernel/vec"
 	"github.com/weirgpu/weir/internal/op"
@@ -8,11 +10,15 @@ import (
 )
 
 // quantizeKernels are QuantizeLinear and DequantizeLinear (ONNX 10 to 25) between float32 and
-// bytes, with one scale for all or one an index of an axis, and DynamicQuantizeLinear-11.
+// integers of 8 or 16 bits, and weir's Grid, with one scale for all or one an index of an axis, and
+// DynamicQuantizeLinear-11.
 var quantizeKernels = map[opKey]builder{
 	{"", "QuantizeLinear"}: quantizeLinear, {"", "DequantizeLinear"}: dequantizeLinear,
-	{"", "DynamicQuantizeLinear"}: dynamicQuantizeLinear,
+	{"", "DynamicQuantizeLinear"}: dynamicQuantizeLinear, {op.FusedDomain, "Grid"}: gridKernel,
 }
+
+// scaled are the types that the kernels quantize to.
+var scaled = []tensor.DType{tensor.Uint8, tensor.Int8, tensor.Uint16, tensor.Int16}
 
 // minRow is the least number of neighbours on one scale that a vector loop is worth starting for.
 const minRow = 8
@@ -23,32 +29,42 @@ func quantizeLinear(r *request) (compute.Kernel, error) {
 	if p := r.Call.Attrs.Int("precision", 0); p != 0 && tensor.DType(p) != tensor.Float32 {
 		return nil, nil
 	}
-	if _, d, ok := r.in(0); !ok || d != tensor.Float32 || to != tensor.Uint8 && to != tensor.Int8 {
+	if _, d, ok := r.in(0); !ok || d != tensor.Float32 || !slices.Contains(scaled, to) {
 		return nil, nil
 	}
 	return scaleKernel(r, "quantize", to)
 }
 
+// gridKernel is (saturate(round(x / scale) + zero point) - zero point) · scale.
+func gridKernel(r *request) (compute.Kernel, error) {
+	_, d, ok := r.in(0)
+	_, of, ok2 := r.in(2)
+	if !ok || !ok2 || d != tensor.Float32 || !slices.Contains(scaled, of) {
+		return nil, nil
+	}
+	return scaleKernel(r, "grid", of)
+}
+
 // dequantizeLinear is (x - zero point) · scale.
 func dequantizeLinear(r *request) (compute.Kernel, error) {
 	_, from, ok := r.in(0)
-	if !ok || from != tensor.Uint8 && from != tensor.Int8 || r.Out[0].DType != tensor.Float32 {
+	if !ok || !slices.Contains(scaled, from) || r.Out[0].DType != tensor.Float32 {
 		return nil, nil
 	}
 	return scaleKernel(r, "dequantize", from)
 }
 
-// scaleKernel prepares the geometry that both directions share; to is the type of bytes.
-func scaleKernel(r *request, name string, bytes tensor.DType) (compute.Kernel, error) {
+// scaleKernel prepares the geometry that all share; of is the type of the integers.
+func scaleKernel(r *request, name string, of tensor.DType) (compute.Kernel, error) {
 	shape, _, _ := r.in(0)
 	scale, d, ok := r.in(1)
 	if !ok || d != tensor.Float32 || r.Call.Attrs.Int("block_size", 0) != 0 {
 		return nil, nil
 	}
-	if z, d, ok := r.in(2); ok && (d != bytes || count(z) != count(scale)) {
+	if z, d, ok := r.in(2); ok && (d != of || count(z) != count(scale)) {
 		return nil, nil
 	}
-	k := &quantizeKernel{name: name, bytes: bytes, n: count(shape), scales: 1}
+	k := &quantizeKernel{name: name, of: of, n: count(shape), scales: 1}
 	if count(scale) == 1 {
 		k.row = k.n
 		return k, nil
@@ -71,7 +87,7 @@ func scaleKernel(r *request, name string, bytes tensor.DType) (compute.Kernel, e
 type quantizeKernel struct {
 	plain
 	name           string
-	bytes          tensor.DType
+	of             tensor.DType // the integers
 	n, row, scales int
 }
 
@@ -82,12 +98,10 @@ func (k *quantizeKernel) Name() string { return k.name }
 func (k *quantizeKernel) Bind(b compute.Binding) compute.Task {
 	t := &quantizeTask{
 		quantizeKernel: k,
+		x:              b.In[0],
+		y:              b.Out[0],
 		scale:          tensor.As[float32](b.In[1]),
 		grids:          make([]vec.Requantization, b.Workers),
-	}
-	t.floats, t.bytes = b.In[0], b.Out[0]
-	if k.name == "dequantize" {
-		t.floats, t.bytes, t.back = b.Out[0], b.In[0], true
 	}
 	if len(b.In) > 2 && b.In[2] != nil {
 		t.zero = b.In[2]
@@ -97,11 +111,10 @@ func (k *quantizeKernel) Bind(b compute.Binding) compute.Task {
 
 type quantizeTask struct {
 	*quantizeKernel
-	floats, bytes *tensor.Tensor
-	scale         []float32
-	zero          *tensor.Tensor       // nil: 0
-	back          bool                 // to floats
-	grids         []vec.Requantization // of each worker
+	x, y  *tensor.Tensor
+	scale []float32
+	zero  *tensor.Tensor       // nil: 0
+	grids []vec.Requantization // of each worker
 }
 
 // Run implements Task.
@@ -114,25 +127,65 @@ func (t *quantizeTask) Chunk(i, worker int) {
 		k := lo / t.row
 		end := min((k+1)*t.row, hi)
 		s := k % t.scales
-		bytes, floats := t.bytes.Data[lo:end], tensor.As[float32](t.floats)[lo:end]
-		if t.back {
-			vec.Dequantize(floats, bytes, t.quantizeKernel.bytes == tensor.Int8, t.scale[s],
-				zeroAt(t.zero, s))
-		} else {
-			quantize(&t.grids[worker], bytes, floats, t.scale[s], zeroAt(t.zero, s),
-				t.quantizeKernel.bytes)
+		scale, zero := t.scale[s], zeroAt(t.zero, s)
+		switch t.name {
+		case "grid":
+			least := leastOf(t.of)
+			vec.Grid(tensor.As[float32](t.y)[lo:end], tensor.As[float32](t.x)[lo:end], scale,
+				least-zero, least+float32(uint(1)<<t.of.Bits()-1)-zero)
+		case "dequantize":
+			t.dequantize(tensor.As[float32](t.y)[lo:end], lo, end, scale, zero)
+		default:
+			t.quantize(tensor.As[float32](t.x)[lo:end], lo, end, scale, zero, worker)
 		}
 		lo = end
 	}
 }
 
-// zeroAt returns element i of a zero point of bytes as a number.
+// leastOf is the least integer of one of the types of scaled.
+func leastOf(d tensor.DType) float32 {
+	if d.IsSigned() {
+		return -float32(uint(1) << (d.Bits() - 1))
+	}
+	return 0
+}
+
+// quantize makes elements lo to hi of the result of the numbers x.
+func (t *quantizeTask) quantize(x []float32, lo, hi int, scale, zero float32, worker int) {
+	switch t.of {
+	case tensor.Uint16:
+		vec.QuantizeWords(tensor.As[uint16](t.y)[lo:hi], x, scale, zero)
+	case tensor.Int16:
+		vec.QuantizeWords(tensor.As[int16](t.y)[lo:hi], x, scale, zero)
+	default:
+		quantize(&t.grids[worker], t.y.Data[lo:hi], x, scale, zero, t.of)
+	}
+}
+
+// dequantize makes the numbers y of elements lo to hi.
+func (t *quantizeTask) dequantize(y []float32, lo, hi int, scale, zero float32) {
+	switch t.of {
+	case tensor.Uint16:
+		vec.DequantizeWords(y, tensor.As[uint16](t.x)[lo:hi], scale, zero)
+	case tensor.Int16:
+		vec.DequantizeWords(y, tensor.As[int16](t.x)[lo:hi], scale, zero)
+	default:
+		vec.Dequantize(y, t.x.Data[lo:hi], t.of == tensor.Int8, scale, zero)
+	}
+}
+
+// zeroAt returns element i of a zero point of one of the types of scaled as a number.
 func zeroAt(zero *tensor.Tensor, i int) float32 {
-	switch {
-	case zero == nil:
+	if zero == nil {
 		return 0
-	case zero.DType == tensor.Int8:
+	}
+	switch zero.DType {
+	case tensor.Int8:
 		return float32(int8(zero.Data[i]))
+	case tensor.Uint16:
+		return float32(tensor.As[uint16](zero)[i])
+	case tensor.Int16:
+		return float32(tensor.As[int16](zero)[i])
 	}
 	return float32(zero.Data[i])
 }

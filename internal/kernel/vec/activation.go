@@ -7,6 +7,12 @@ func Relu(dst, x []float32) { relu(dst, x[:len(dst)]) }
 // be NaN.
 func Clip(dst, x []float32, lo, hi float32) { clip(dst, x[:len(dst)], lo, hi) }
 
+// Grid computes dst[i] = round(min(max(x[i]/scale, lo), hi)) · scale, ties to even, with lo for NaN
+// and 0 for -0 before the product: ONNX DequantizeLinear-21 of QuantizeLinear-21 on one scale,
+// where lo and hi are the least and the greatest integer of the type, each less the zero point.
+// Neither bound may be NaN.
+func Grid(dst, x []float32, scale, lo, hi float32) { grid(dst, x[:len(dst)], scale, lo, hi) }
+
 // LeakyRelu computes dst[i] = x[i] where x[i] is not below zero, else alpha*x[i] (ONNX
 // LeakyRelu-16, and PRelu-16 with a slope of one number).
 func LeakyRelu(dst, x []float32, alpha float32) { leakyRelu(dst, x[:len(dst)], alpha) }

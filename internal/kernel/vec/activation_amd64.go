@@ -40,6 +40,23 @@ func clip(dst, x []float32, lo, hi float32) {
 	}
 }
 
+func grid(dst, x []float32, scale, lo, hi float32) {
+	level := cpuinfo.Current()
+	if level == cpuinfo.Baseline {
+		gridRef(dst, x, scale, lo, hi)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), block)
+		if level == cpuinfo.AVX512 {
+			gridAVX512(dst[:n], x[:n], scale, lo, hi)
+		} else {
+			gridAVX2(dst[:n], x[:n], scale, lo, hi)
+		}
+		dst, x = dst[n:], x[n:]
+	}
+}
+
 func leakyRelu(dst, x []float32, alpha float32) {
 	level := cpuinfo.Current()
 	if level == cpuinfo.Baseline {
@@ -229,6 +246,16 @@ func clipAVX512(dst, x []float32, lo, hi float32)
 //
 //go:noescape
 func clipAVX2(dst, x []float32, lo, hi float32)
+
+// gridAVX512 computes what gridRef does.
+//
+//go:noescape
+func gridAVX512(dst, x []float32, scale, lo, hi float32)
+
+// gridAVX2 computes what gridRef does.
+//
+//go:noescape
+func gridAVX2(dst, x []float32, scale, lo, hi float32)
 
 // leakyReluAVX512 computes what leakyReluRef does.
 //

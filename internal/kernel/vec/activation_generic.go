@@ -8,6 +8,8 @@ func relu(dst, x []float32) { reluRef(dst, x) }
 
 func clip(dst, x []float32, lo, hi float32) { clipRef(dst, x, lo, hi) }
 
+func grid(dst, x []float32, scale, lo, hi float32) { gridRef(dst, x, scale, lo, hi) }
+
 func leakyRelu(dst, x []float32, alpha float32) { leakyReluRef(dst, x, alpha) }
 
 func hardSigmoid(dst, x []float32, alpha, beta float32) { hardSigmoidRef(dst, x, alpha, beta) }

@@ -25,6 +25,12 @@ func clipRef(dst, x []float32, lo, hi float32) {
 	}
 }
 
+func gridRef(dst, x []float32, scale, lo, hi float32) {
+	for i := range dst {
+		dst[i] = (onGrid(x[i]/scale, lo, hi) + 0) * scale
+	}
+}
+
 func leakyReluRef(dst, x []float32, alpha float32) {
 	for i := range dst {
 		v := x[i]

@@ -22,6 +22,8 @@ func activationCases() []elementwise {
 		unary("Relu", Relu, reluRef, exact),
 		unary("Clip", withScalars(Clip, -0.5, 6), withScalars(clipRef, -0.5, 6), exact),
 		unary("Clip crossed", withScalars(Clip, 6, -0.5), withScalars(clipRef, 6, -0.5), exact),
+		unary("Grid", grid3(Grid, 0.37, -100, 65435), grid3(gridRef, 0.37, -100, 65435), exact),
+		unary("Grid crossed", grid3(Grid, -3, 6, -5), grid3(gridRef, -3, 6, -5), exact),
 		unary("LeakyRelu", withScalar(LeakyRelu, 0.01), withScalar(leakyReluRef, 0.01), exact),
 		unary("HardSigmoid", withScalars(HardSigmoid, 0.2, 0.5),
 			withScalars(hardSigmoidRef, 0.2, 0.5), tolerance{ulps: 1}),
@@ -38,6 +40,12 @@ func activationCases() []elementwise {
 		unary("Elu", withScalar(Elu, 0.7), withScalar(eluRef, 0.7), transcendental),
 		unary("Mish", Mish, mishRef, tolerance{ulps: 4, absolute: proportional(0x1p-126)}),
 	}
+}
+
+// grid3 gives the parameters of Grid.
+func grid3(f func(dst, x []float32, scale, lo, hi float32), scale, lo, hi float32) func(dst,
+	x []float32) {
+	return func(dst, x []float32) { f(dst, x, scale, lo, hi) }
 }
 
 func TestActivation(t *testing.T) { testElementwise(t, activationCases()) }

@@ -57,7 +57,7 @@ func BenchmarkUnary(b *testing.B) {
 		{"Relu", Relu}, {"Exp", Exp}, {"Log", Log}, {"Tanh", Tanh}, {"Erf", Erf},
 		{"Sigmoid", Sigmoid}, {"Silu", Silu},
 		{"Gelu", Gelu}, {"GeluTanh", GeluTanh}, {"HardSwish", HardSwish}, {"Softplus", Softplus},
-		{"Mish", Mish},
+		{"Mish", Mish}, {"Grid", grid3(Grid, 1e-4, -2000, 63535)},
 		{"Sqrt", Sqrt}, {"Softmax", Softmax}, {"LogSoftmax", LogSoftmax},
 	} {
 		b.Run(f.name, func(b *testing.B) {

@@ -150,6 +150,30 @@ func Dequantize(dst []float32, x []byte, signed bool, scale, zero float32) {
 	dequantizeUint8(dst, x[:len(dst)], scale, zero)
 }
 
+// QuantizeWords makes integers of 16 bits of numbers: round(x[i] / scale) + zero, ties to even,
+// saturated, where zero is an integer of the type and NaN becomes the least integer (ONNX
+// QuantizeLinear-21).
+func QuantizeWords[T int16 | uint16](dst []T, x []float32, scale, zero float32) {
+	x = x[:len(dst)]
+	switch dst := any(dst).(type) {
+	case []uint16:
+		quantizeUint16(dst, x, scale, zero, -zero, math.MaxUint16-zero)
+	case []int16:
+		quantizeInt16(dst, x, scale, zero, math.MinInt16-zero, math.MaxInt16-zero)
+	}
+}
+
+// DequantizeWords computes dst[i] = (x[i] - zero) · scale of integers of 16 bits (ONNX
+// DequantizeLinear-21).
+func DequantizeWords[T int16 | uint16](dst []float32, x []T, scale, zero float32) {
+	switch x := any(x[:len(dst)]).(type) {
+	case []uint16:
+		dequantizeUint16(dst, x, scale, zero)
+	case []int16:
+		dequantizeInt16(dst, x, scale, zero)
+	}
+}
+
 // Lookup computes dst[i] = table[x[i]]. dst may be x.
 func Lookup(dst, x []byte, table *[256]byte) { lookup(dst, x[:len(dst)], table) }
 

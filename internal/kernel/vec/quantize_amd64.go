@@ -280,6 +280,78 @@ func dequantizeInt8(dst []float32, x []int8, scale, zero float32) {
 	}
 }
 
+func dequantizeUint16(dst []float32, x []uint16, scale, zero float32) {
+	level := cpuinfo.Current()
+	for len(dst) > 0 {
+		n := min(len(dst), block)
+		whole := 0
+		switch level {
+		case cpuinfo.AVX512:
+			whole = n &^ 15
+			dequantizeUint16AVX512(dst[:whole], x, scale, zero)
+		case cpuinfo.AVX2:
+			whole = n &^ 7
+			dequantizeUint16AVX2(dst[:whole], x, scale, zero)
+		}
+		dequantizeUint16Ref(dst[whole:n], x[whole:n], scale, zero)
+		dst, x = dst[n:], x[n:]
+	}
+}
+
+func dequantizeInt16(dst []float32, x []int16, scale, zero float32) {
+	level := cpuinfo.Current()
+	for len(dst) > 0 {
+		n := min(len(dst), block)
+		whole := 0
+		switch level {
+		case cpuinfo.AVX512:
+			whole = n &^ 15
+			dequantizeInt16AVX512(dst[:whole], x, scale, zero)
+		case cpuinfo.AVX2:
+			whole = n &^ 7
+			dequantizeInt16AVX2(dst[:whole], x, scale, zero)
+		}
+		dequantizeInt16Ref(dst[whole:n], x[whole:n], scale, zero)
+		dst, x = dst[n:], x[n:]
+	}
+}
+
+func quantizeUint16(dst []uint16, x []float32, scale, zero, lo, hi float32) {
+	level := cpuinfo.Current()
+	for len(dst) > 0 {
+		n := min(len(dst), block)
+		whole := 0
+		switch level {
+		case cpuinfo.AVX512:
+			whole = n &^ 15
+			quantizeUint16AVX512(dst[:whole], x, scale, zero, lo, hi)
+		case cpuinfo.AVX2:
+			whole = n &^ 7
+			quantizeUint16AVX2(dst[:whole], x, scale, zero, lo, hi)
+		}
+		quantizeUint16Ref(dst[whole:n], x[whole:n], scale, zero, lo, hi)
+		dst, x = dst[n:], x[n:]
+	}
+}
+
+func quantizeInt16(dst []int16, x []float32, scale, zero, lo, hi float32) {
+	level := cpuinfo.Current()
+	for len(dst) > 0 {
+		n := min(len(dst), block)
+		whole := 0
+		switch level {
+		case cpuinfo.AVX512:
+			whole = n &^ 15
+			quantizeInt16AVX512(dst[:whole], x, scale, zero, lo, hi)
+		case cpuinfo.AVX2:
+			whole = n &^ 7
+			quantizeInt16AVX2(dst[:whole], x, scale, zero, lo, hi)
+		}
+		quantizeInt16Ref(dst[whole:n], x[whole:n], scale, zero, lo, hi)
+		dst, x = dst[n:], x[n:]
+	}
+}
+
 // requantizeIntsAVX512 computes what requantizeIntsRef does for n elements.
 //
 //go:noescape
@@ -422,3 +494,43 @@ func dequantizeInt8AVX512(dst []float32, x []int8, scale, zero float32)
 //
 //go:noescape
 func dequantizeInt8AVX2(dst []float32, x []int8, scale, zero float32)
+
+// dequantizeUint16AVX512 computes what dequantizeUint16Ref does for the whole vectors in dst.
+//
+//go:noescape
+func dequantizeUint16AVX512(dst []float32, x []uint16, scale, zero float32)
+
+// dequantizeUint16AVX2 computes what dequantizeUint16Ref does for the whole vectors in dst.
+//
+//go:noescape
+func dequantizeUint16AVX2(dst []float32, x []uint16, scale, zero float32)
+
+// dequantizeInt16AVX512 computes what dequantizeInt16Ref does for the whole vectors in dst.
+//
+//go:noescape
+func dequantizeInt16AVX512(dst []float32, x []int16, scale, zero float32)
+
+// dequantizeInt16AVX2 computes what dequantizeInt16Ref does for the whole vectors in dst.
+//
+//go:noescape
+func dequantizeInt16AVX2(dst []float32, x []int16, scale, zero float32)
+
+// quantizeUint16AVX512 computes what quantizeUint16Ref does for the whole vectors in dst.
+//
+//go:noescape
+func quantizeUint16AVX512(dst []uint16, x []float32, scale, zero, lo, hi float32)
+
+// quantizeUint16AVX2 computes what quantizeUint16Ref does for the whole vectors in dst.
+//
+//go:noescape
+func quantizeUint16AVX2(dst []uint16, x []float32, scale, zero, lo, hi float32)
+
+// quantizeInt16AVX512 computes what quantizeInt16Ref does for the whole vectors in dst.
+//
+//go:noescape
+func quantizeInt16AVX512(dst []int16, x []float32, scale, zero, lo, hi float32)
+
+// quantizeInt16AVX2 computes what quantizeInt16Ref does for the whole vectors in dst.
+//
+//go:noescape
+func quantizeInt16AVX2(dst []int16, x []float32, scale, zero, lo, hi float32)

@@ -1474,3 +1474,231 @@ loop:
 done:
 	VZEROUPPER
 	RET
+
+// func dequantizeUint16AVX512(dst []float32, x []uint16, scale, zero float32)
+TEXT ·dequantizeUint16AVX512(SB), 0, $128-56
+	NO_LOCAL_POINTERS
+	VBROADCASTSS scale+48(FP), Z14
+	VBROADCASTSS zero+52(FP), Z15
+	MOVQ dst_base+0(FP), DI
+	MOVQ dst_len+8(FP), CX
+	MOVQ x_base+24(FP), SI
+	SHRQ $4, CX
+	JZ done
+	PCALIGN $32
+loop:
+	VPMOVZXWD (SI), Z0
+	VCVTDQ2PS Z0, Z0
+	VSUBPS Z15, Z0, Z0
+	VMULPS Z14, Z0, Z0
+	VMOVUPS Z0, (DI)
+	ADDQ $32, SI
+	ADDQ $64, DI
+	DECQ CX
+	JNZ loop
+done:
+	VZEROUPPER
+	RET
+
+// func dequantizeUint16AVX2(dst []float32, x []uint16, scale, zero float32)
+TEXT ·dequantizeUint16AVX2(SB), 0, $128-56
+	NO_LOCAL_POINTERS
+	VBROADCASTSS scale+48(FP), Y14
+	VBROADCASTSS zero+52(FP), Y15
+	MOVQ dst_base+0(FP), DI
+	MOVQ dst_len+8(FP), CX
+	MOVQ x_base+24(FP), SI
+	SHRQ $3, CX
+	JZ done
+	PCALIGN $32
+loop:
+	VPMOVZXWD (SI), Y0
+	VCVTDQ2PS Y0, Y0
+	VSUBPS Y15, Y0, Y0
+	VMULPS Y14, Y0, Y0
+	VMOVUPS Y0, (DI)
+	ADDQ $16, SI
+	ADDQ $32, DI
+	DECQ CX
+	JNZ loop
+done:
+	VZEROUPPER
+	RET
+
+// func dequantizeInt16AVX512(dst []float32, x []int16, scale, zero float32)
+TEXT ·dequantizeInt16AVX512(SB), 0, $128-56
+	NO_LOCAL_POINTERS
+	VBROADCASTSS scale+48(FP), Z14
+	VBROADCASTSS zero+52(FP), Z15
+	MOVQ dst_base+0(FP), DI
+	MOVQ dst_len+8(FP), CX
+	MOVQ x_base+24(FP), SI
+	SHRQ $4, CX
+	JZ done
+	PCALIGN $32
+loop:
+	VPMOVSXWD (SI), Z0
+	VCVTDQ2PS Z0, Z0
+	VSUBPS Z15, Z0, Z0
+	VMULPS Z14, Z0, Z0
+	VMOVUPS Z0, (DI)
+	ADDQ $32, SI
+	ADDQ $64, DI
+	DECQ CX
+	JNZ loop
+done:
+	VZEROUPPER
+	RET
+
+// func dequantizeInt16AVX2(dst []float32, x []int16, scale, zero float32)
+TEXT ·dequantizeInt16AVX2(SB), 0, $128-56
+	NO_LOCAL_POINTERS
+	VBROADCASTSS scale+48(FP), Y14
+	VBROADCASTSS zero+52(FP), Y15
+	MOVQ dst_base+0(FP), DI
+	MOVQ dst_len+8(FP), CX
+	MOVQ x_base+24(FP), SI
+	SHRQ $3, CX
+	JZ done
+	PCALIGN $32
+loop:
+	VPMOVSXWD (SI), Y0
+	VCVTDQ2PS Y0, Y0
+	VSUBPS Y15, Y0, Y0
+	VMULPS Y14, Y0, Y0
+	VMOVUPS Y0, (DI)
+	ADDQ $16, SI
+	ADDQ $32, DI
+	DECQ CX
+	JNZ loop
+done:
+	VZEROUPPER
+	RET
+
+// func quantizeUint16AVX512(dst []uint16, x []float32, scale, zero, lo, hi float32)
+TEXT ·quantizeUint16AVX512(SB), 0, $128-64
+	NO_LOCAL_POINTERS
+	VBROADCASTSS scale+48(FP), Z12
+	VBROADCASTSS zero+52(FP), Z13
+	VBROADCASTSS lo+56(FP), Z14
+	VBROADCASTSS hi+60(FP), Z15
+	MOVQ dst_base+0(FP), DI
+	MOVQ dst_len+8(FP), CX
+	MOVQ x_base+24(FP), SI
+	SHRQ $4, CX
+	JZ done
+	PCALIGN $32
+loop:
+	VMOVUPS (SI), Z0
+	VDIVPS Z12, Z0, Z0
+	VMAXPS Z14, Z0, Z0
+	VMINPS Z15, Z0, Z0
+	VCVTPS2DQ Z0, Z0
+	VCVTDQ2PS Z0, Z0
+	VADDPS Z13, Z0, Z0
+	VCVTPS2DQ Z0, Z0
+	VPMOVDW Z0, (DI)
+	ADDQ $64, SI
+	ADDQ $32, DI
+	DECQ CX
+	JNZ loop
+done:
+	VZEROUPPER
+	RET
+
+// func quantizeUint16AVX2(dst []uint16, x []float32, scale, zero, lo, hi float32)
+TEXT ·quantizeUint16AVX2(SB), 0, $128-64
+	NO_LOCAL_POINTERS
+	VBROADCASTSS scale+48(FP), Y12
+	VBROADCASTSS zero+52(FP), Y13
+	VBROADCASTSS lo+56(FP), Y14
+	VBROADCASTSS hi+60(FP), Y15
+	MOVQ dst_base+0(FP), DI
+	MOVQ dst_len+8(FP), CX
+	MOVQ x_base+24(FP), SI
+	SHRQ $3, CX
+	JZ done
+	PCALIGN $32
+loop:
+	VMOVUPS (SI), Y0
+	VDIVPS Y12, Y0, Y0
+	VMAXPS Y14, Y0, Y0
+	VMINPS Y15, Y0, Y0
+	VCVTPS2DQ Y0, Y0
+	VCVTDQ2PS Y0, Y0
+	VADDPS Y13, Y0, Y0
+	VCVTPS2DQ Y0, Y0
+	VEXTRACTI128 $1, Y0, X1
+	VPACKUSDW X1, X0, X0
+	VMOVDQU X0, (DI)
+	ADDQ $32, SI
+	ADDQ $16, DI
+	DECQ CX
+	JNZ loop
+done:
+	VZEROUPPER
+	RET
+
+// func quantizeInt16AVX512(dst []int16, x []float32, scale, zero, lo, hi float32)
+TEXT ·quantizeInt16AVX512(SB), 0, $128-64
+	NO_LOCAL_POINTERS
+	VBROADCASTSS scale+48(FP), Z12
+	VBROADCASTSS zero+52(FP), Z13
+	VBROADCASTSS lo+56(FP), Z14
+	VBROADCASTSS hi+60(FP), Z15
+	MOVQ dst_base+0(FP), DI
+	MOVQ dst_len+8(FP), CX
+	MOVQ x_base+24(FP), SI
+	SHRQ $4, CX
+	JZ done
+	PCALIGN $32
+loop:
+	VMOVUPS (SI), Z0
+	VDIVPS Z12, Z0, Z0
+	VMAXPS Z14, Z0, Z0
+	VMINPS Z15, Z0, Z0
+	VCVTPS2DQ Z0, Z0
+	VCVTDQ2PS Z0, Z0
+	VADDPS Z13, Z0, Z0
+	VCVTPS2DQ Z0, Z0
+	VPMOVDW Z0, (DI)
+	ADDQ $64, SI
+	ADDQ $32, DI
+	DECQ CX
+	JNZ loop
+done:
+	VZEROUPPER
+	RET
+
+// func quantizeInt16AVX2(dst []int16, x []float32, scale, zero, lo, hi float32)
+TEXT ·quantizeInt16AVX2(SB), 0, $128-64
+	NO_LOCAL_POINTERS
+	VBROADCASTSS scale+48(FP), Y12
+	VBROADCASTSS zero+52(FP), Y13
+	VBROADCASTSS lo+56(FP), Y14
+	VBROADCASTSS hi+60(FP), Y15
+	MOVQ dst_base+0(FP), DI
+	MOVQ dst_len+8(FP), CX
+	MOVQ x_base+24(FP), SI
+	SHRQ $3, CX
+	JZ done
+	PCALIGN $32
+loop:
+	VMOVUPS (SI), Y0
+	VDIVPS Y12, Y0, Y0
+	VMAXPS Y14, Y0, Y0
+	VMINPS Y15, Y0, Y0
+	VCVTPS2DQ Y0, Y0
+	VCVTDQ2PS Y0, Y0
+	VADDPS Y13, Y0, Y0
+	VCVTPS2DQ Y0, Y0
+	VEXTRACTI128 $1, Y0, X1
+	VPACKSSDW X1, X0, X0
+	VMOVDQU X0, (DI)
+	ADDQ $32, SI
+	ADDQ $16, DI
+	DECQ CX
+	JNZ loop
+done:
+	VZEROUPPER
+	RET

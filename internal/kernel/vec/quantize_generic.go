@@ -53,3 +53,19 @@ func dequantizeUint8(dst []float32, x []uint8, scale, zero float32) {
 func dequantizeInt8(dst []float32, x []int8, scale, zero float32) {
 	dequantizeInt8Ref(dst, x, scale, zero)
 }
+
+func dequantizeUint16(dst []float32, x []uint16, scale, zero float32) {
+	dequantizeUint16Ref(dst, x, scale, zero)
+}
+
+func dequantizeInt16(dst []float32, x []int16, scale, zero float32) {
+	dequantizeInt16Ref(dst, x, scale, zero)
+}
+
+func quantizeUint16(dst []uint16, x []float32, scale, zero, lo, hi float32) {
+	quantizeUint16Ref(dst, x, scale, zero, lo, hi)
+}
+
+func quantizeInt16(dst []int16, x []float32, scale, zero, lo, hi float32) {
+	quantizeInt16Ref(dst, x, scale, zero, lo, hi)
+}

@@ -70,6 +70,30 @@ func dequantizeInt8Ref(dst []float32, x []int8, scale, zero float32) {
 	}
 }
 
+func dequantizeUint16Ref(dst []float32, x []uint16, scale, zero float32) {
+	for i, v := range x[:len(dst)] {
+		dst[i] = (float32(v) - zero) * scale
+	}
+}
+
+func dequantizeInt16Ref(dst []float32, x []int16, scale, zero float32) {
+	for i, v := range x[:len(dst)] {
+		dst[i] = (float32(v) - zero) * scale
+	}
+}
+
+func quantizeUint16Ref(dst []uint16, x []float32, scale, zero, lo, hi float32) {
+	for i, v := range x[:len(dst)] {
+		dst[i] = uint16(int32(onGrid(v/scale, lo, hi) + zero))
+	}
+}
+
+func quantizeInt16Ref(dst []int16, x []float32, scale, zero, lo, hi float32) {
+	for i, v := range x[:len(dst)] {
+		dst[i] = int16(int32(onGrid(v/scale, lo, hi) + zero))
+	}
+}
+
 func lookupRef(dst, x []byte, table *[256]byte) {
 	for i, b := range x[:len(dst)] {
 		dst[i] = table[b]

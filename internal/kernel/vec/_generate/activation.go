@@ -16,6 +16,7 @@ func activation() []routine {
 			a.op("VMINPS", in[0], s[1], in[0])
 			return in[0]
 		})
+	add("grid", 2, 2, []string{"scale", "lo", "hi"}, grid)
 	add("leakyRelu", 2, 2, []string{"alpha"}, leakyRelu)
 	add("hardSigmoid", 2, 2, []string{"alpha", "beta"}, hardSigmoid)
 	add("hardSwish", 2, 2, nil, pure(hardSwish))
@@ -27,6 +28,22 @@ func activation() []routine {
 	add("elu", 2, 2, []string{"alpha"}, elu)
 	add("mish", 2, 2, nil, pure(mish))
 	return list
+}
+
+// grid rounds x to a multiple of scale: the bound comes second in the maximum, which the
+// instruction returns for NaN, and adding zero makes +0 of -0.
+func grid(a *unrolled, in []value, s []fixed, _ accumulator) value {
+	round := "VROUNDPS"
+	if a.Wide() {
+		round = "VRNDSCALEPS"
+	}
+	a.op("VDIVPS", s[0], in[0], in[0])
+	a.op("VMAXPS", s[1], in[0], in[0])
+	a.op("VMINPS", s[2], in[0], in[0])
+	a.op(round, 0, in[0], in[0])
+	a.op("VADDPS", a.pin(0), in[0], in[0])
+	a.op("VMULPS", s[0], in[0], in[0])
+	return in[0]
 }
 
 func leakyRelu(a *unrolled, in []value, s []fixed, _ accumulator) value {

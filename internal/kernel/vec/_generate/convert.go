@@ -14,11 +14,12 @@ type conversion struct {
 	name     string
 	from, to string   // element types
 	wideOnly bool     // whether the AVX2 instructions are missing
-	scalars  []string // names of float32 parameters, in registers from 14 on
+	scalars  []string // names of float32 parameters, in the registers up to 15
 	body     func(a *unrolled, in, out string)
 }
 
-var elementBytes = map[string]int{"uint8": 1, "int8": 1, "uint16": 2, "int32": 4, "float32": 4,
+var elementBytes = map[string]int{"uint8": 1, "int8": 1, "uint16": 2, "int16": 2,
+	"int32": 4, "float32": 4,
 	"int64": 8}
 
 func (c *conversion) parameters() string {
@@ -42,7 +43,8 @@ func (c *conversion) write(t *asm.Text, set asm.Vector, table *constants) {
 		hoisted: map[uint32]fixed{}}
 	a.Open(c.name+set.Name, "("+c.parameters()+")", frame, 48+4*len(c.scalars))
 	for i, s := range c.scalars {
-		a.Line("\tVBROADCASTSS %s+%d(FP), %s%d", s, 48+4*i, set.Reg, 14+i)
+		a.Line("\tVBROADCASTSS %s+%d(FP), %s%d", s, 48+4*i, set.Reg,
+			16-len(c.scalars)+i)
 	}
 	a.Line("\tMOVQ dst_base+0(FP), DI\n\tMOVQ dst_len+8(FP), CX\n\tMOVQ x_base+24(FP), SI")
 	a.Line("\tSHRQ $%d, CX\n\tJZ done\n\tPCALIGN $32\nloop:", bits.TrailingZeros(uint(set.Lanes)))

@@ -318,7 +318,11 @@ func quantize() []routine {
 	return append(list, addBlocks{"addBlocksUint8", "VPMOVZXBD"},
 		addBlocks{"addBlocksInt8", "VPMOVSXBD"}, lookup{}, windows{ints}, copyRows{},
 		fromBytes("dequantizeUint8", "uint8", "VPMOVZXBD"),
-		fromBytes("dequantizeInt8", "int8", "VPMOVSXBD"))
+		fromBytes("dequantizeInt8", "int8", "VPMOVSXBD"),
+		fromBytes("dequantizeUint16", "uint16", "VPMOVZXWD"),
+		fromBytes("dequantizeInt16", "int16", "VPMOVSXWD"),
+		toWords("quantizeUint16", "uint16", "VPACKUSDW"),
+		toWords("quantizeInt16", "int16", "VPACKSSDW"))
 }
 
 // windows is the loop of Windows3, by AVX-512 VNNI and VBMI: a permutation makes a word of the
@@ -509,7 +513,25 @@ func (lookup) dispatch() string {
 `
 }
 
-// fromBytes is the loop from bytes to numbers: whole vectors of (x - zero) · scale.
+// toWords is the loop from numbers to integers of 16 bits, which pack narrows. The bound comes
+// second in the maximum, which the instruction returns for NaN.
+func toWords(name, typ, pack string) routine {
+	return &conversion{name: name, from: "float32", to: typ,
+		scalars: []string{"scale", "zero", "lo", "hi"},
+		body: func(a *unrolled, in, out string) {
+			a.each("VMOVUPS "+in+", %V0", "VDIVPS %V12, %V0, %V0", "VMAXPS %V14, %V0, %V0",
+				"VMINPS %V15, %V0, %V0", "VCVTPS2DQ %V0, %V0", "VCVTDQ2PS %V0, %V0",
+				"VADDPS %V13, %V0, %V0", "VCVTPS2DQ %V0, %V0")
+			if a.Wide() {
+				a.Line("\tVPMOVDW Z0, %s", out)
+				return
+			}
+			a.Line("\tVEXTRACTI128 $1, Y0, X1\n\t%s X1, X0, X0\n\tVMOVDQU X0, %s", pack, out)
+		}}
+}
+
+// fromBytes is the loop from bytes, or integers of 16 bits, to numbers: whole vectors of
+// (x - zero) · scale.
 func fromBytes(name, typ, widen string) routine {
 	return &conversion{name: name, from: typ, to: "float32", scalars: []string{"scale", "zero"},
 		body: func(a *unrolled, in, out string) {
