@@ -11,10 +11,13 @@
 set -eu
 cold="archive/tar archive/zip crypto/ecdh crypto/ecdsa crypto/elliptic crypto/hpke
   crypto/internal/fips140/ecdsa crypto/internal/fips140/rsa crypto/rsa crypto/sha3 crypto/tls
-  crypto/x509 database/sql debug/elf encoding/asn1 encoding/json encoding/xml html internal/fmtsort
-  internal/zstd mime/... net/url fmt log math/big regexp/... text/tabwriter text/template
-  vendor/golang.org/x/crypto/cryptobyte filippo.io/... go.yaml.in/... github.com/spf13/...
-  github.com/coreos/... github.com/go-jose/... google.golang.org/grpc/grpclog/...
+  crypto/x509 database/sql debug/elf encoding/asn1 encoding/csv encoding/json encoding/xml html
+  internal/fmtsort internal/zstd mime/... net/url fmt log log/slog/... math/big
+  os/exec regexp/... text/tabwriter text/template
+  vendor/golang.org/x/crypto/cryptobyte vendor/golang.org/x/net/idna
+  vendor/golang.org/x/text/... filippo.io/... go.yaml.in/... github.com/spf13/...
+  github.com/coreos/... github.com/go-jose/... github.com/ulikunitz/xz/...
+  google.golang.org/grpc/grpclog/...
   google.golang.org/grpc/internal/binarylog google.golang.org/protobuf/encoding/protojson
   google.golang.org/protobuf/encoding/prototext google.golang.org/protobuf/internal/descfmt
   google.golang.org/protobuf/internal/filedesc google.golang.org/protobuf/reflect/... oras.land/..."
@@ -22,7 +25,7 @@ weir=github.com/weirgpu/weir
 cold="$cold $weir/agent $weir/cmd/weir $weir/feed $weir/grad $weir/graph $weir/internal/chart
   $weir/internal/conformance/... $weir/internal/op/microsoft $weir/internal/page
   $weir/internal/pass $weir/internal/roofline $weir/internal/terminal/... $weir/internal/tune
-  $weir/plan/cache $weir/scenario/... $weir/server/audit $weir/server/auth
+  $weir/kube/sim $weir/plan/cache $weir/scenario/... $weir/server/audit $weir/server/auth
   $weir/server/config $weir/server/jobs $weir/server/kept $weir/server/repo $weir/server/sealed
   $weir/server/source $weir/server/store $weir/server/training $weir/server/web
   $weir/share/catalogue $weir/share/sim $weir/tensor/npy $weir/train/... $weir/zoo"

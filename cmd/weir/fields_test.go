@@ -55,6 +55,7 @@ var jsonOf = map[string][]reflect.Type{
 	"weir model new":         {reflect.TypeFor[modelResult]()},
 	"weir optimize":          {reflect.TypeFor[optimizeResult]()},
 	"weir freeze":            {reflect.TypeFor[agent.FreezeReport]()},
+	"weir cluster simulate":  {reflect.TypeFor[clusterResult]()},
 	"weir policies":          {reflect.TypeFor[policyList]()},
 	"weir policy":            {reflect.TypeFor[policySet]()},
 	"weir run":               {reflect.TypeFor[runResult]()},

@@ -148,7 +148,7 @@ func newRoot() *cobra.Command {
 
 // addCommands adds all commands, those of one section of the reference beside each other.
 func addCommands(root *cobra.Command) {
-	root.AddCommand(newUp(), newDemo(), newShare(), newSimulate(), newPolicies())
+	root.AddCommand(newUp(), newDemo(), newShare(), newSimulate(), newCluster(), newPolicies())
 	root.AddCommand(newJob(), newAccount(), newAudit(), newBackup(), newRestore())
 	root.AddCommand(newRun(), newInfer(), newBench(), newInspect(), newOptimize(), newVerify(),
 		newTune(), newTrain(), newModel(), newDevice(), newCache(), newDebug())
