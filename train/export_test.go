@@ -10,3 +10,6 @@ func (r *Run) SetRoom(room func(error) bool) { r.opts.Room = room }
 
 // Drawn are the seed and the batch from which an update has drawn last.
 func (r *Run) Drawn() []int64 { return tensor.As[int64](r.train.input(step.InputDraw)) }
+
+// Spoil changes a weight.
+func (r *Run) Spoil() { r.vars[0].Data[0] ^= 1 }

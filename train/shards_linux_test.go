@@ -3,13 +3,17 @@ package train_test
 import (
 	"context"
 	"errors"
+	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/machine"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/onnx"
+	"github.com/weirgpu/weir/tensor"
 	"github.com/weirgpu/weir/train"
 	"github.com/weirgpu/weir/train/dist"
 	"github.com/weirgpu/weir/train/recipe"
@@ -99,20 +103,61 @@ func member(ctx context.Context, links *dist.Links, r *recipe.Recipe, threads in
 	return errors.Join(err, on.Close())
 }
 
-// TestProcesses: however many processes share the shards of a batch, on however many threads, they
-// come to the bits of one process: also with sums over batches, clipped gradients, averages,
-// statistics of batches, and scaled losses in float16.
-func TestProcesses(t *testing.T) {
-	model := filepath.Join(t.TempDir(), "normalised.onnx")
+// writeNormalised writes the classifier with a batch normalisation.
+func writeNormalised(t *testing.T) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "normalised.onnx")
 	many := func(v string, n int) string { return v + strings.Repeat(", "+v, n-1) }
 	g, err := graph.Parse(strings.NewReplacer("{W}", "{"+many("0.1", 36)+"}", "{L}",
 		"{"+many("0.01", 1440)+"}").Replace(normalised))
 	if err == nil {
-		err = onnx.WriteFile(model, g, onnx.WriteOptions{})
+		err = onnx.WriteFile(path, g, onnx.WriteOptions{})
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	return path
+}
+
+// TestShardsMean: the mean over shards of what they come to is what the whole batch does: a running
+// mean, of the samples that each has, within rounding.
+func TestShardsMean(t *testing.T) {
+	means := map[int][]float32{}
+	for _, shards := range []int{1, 4} {
+		r := sharded(t, shards)
+		r.Model, r.Steps, r.Output = writeNormalised(t), 1, filepath.Join(t.TempDir(), "m.onnx")
+		if _, err := open(t, r, 1, train.Options{}).Train(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		m, err := onnx.Open(r.Output, onnx.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range m.Graph.Constants() {
+			if v.Name == "mean" {
+				means[shards] = slices.Clone(tensor.As[float32](v.Const()))
+			}
+		}
+		if err := m.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, want := range means[1] {
+		if got := means[4][i]; want == 0 || math.Abs(float64(got-want)) > 1e-5*math.Abs(
+			float64(want)) {
+			t.Errorf("mean %d of 4 shards is %v, of the whole batch %v", i, got, want)
+		}
+	}
+	if len(means[1]) != 4 {
+		t.Errorf("means %v", means)
+	}
+}
+
+// TestProcesses: however many processes share the shards of a batch, on however many threads, they
+// come to the bits of one process: also with sums over batches, clipped gradients, averages,
+// statistics of batches, and scaled losses in float16.
+func TestProcesses(t *testing.T) {
+	model := writeNormalised(t)
 	for name, change := range map[string]func(r *recipe.Recipe){
 		"plain": func(*recipe.Recipe) {},
 		"sums": func(r *recipe.Recipe) {
@@ -161,5 +206,40 @@ func TestWorkerRefused(t *testing.T) {
 		if !errors.Is(err, dist.ErrPeer) || !strings.Contains(err.Error(), what) {
 			t.Errorf("%s: %v", what, err)
 		}
+	}
+}
+
+// TestDisagree: a worker with other weights than the leader's ends the run at the next checkpoint,
+// and nothing is kept of them.
+func TestDisagree(t *testing.T) {
+	r := sharded(t, 2)
+	r.Checkpoint = recipe.Checkpoint{To: t.TempDir(), Steps: 3, Keep: 9}
+	links, err := dist.Pipe(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	worker := make(chan error)
+	go func() {
+		var run *train.Run
+		computed := 0
+		spoils := func(_ context.Context, compute func(device.Gate) error) error {
+			if computed++; computed == 2*3+2 { // a shard and what replaces weights, of update 4
+				defer run.Spoil()
+			}
+			return compute(device.Open)
+		}
+		worker <- member(t.Context(), links[1], r, 1, train.Options{Device: spoils},
+			func(it *train.Run) error { run = it; return run.Work(t.Context()) })
+	}()
+	err = member(t.Context(), links[0], r, 1, train.Options{}, func(run *train.Run) error {
+		_, err := run.Train(t.Context())
+		return err
+	})
+	<-worker
+	if !errors.Is(err, dist.ErrPeer) || !strings.Contains(err.Error(), "weights of worker 1") {
+		t.Errorf("a worker with other weights: %v", err)
+	}
+	if left := kept(t, r); len(left) != 1 {
+		t.Errorf("%v are kept, want update 3 alone", left)
 	}
 }

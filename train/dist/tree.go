@@ -89,7 +89,8 @@ func alone(shards, ranks, rank int) (ops [][]op, stack []held) {
 }
 
 // around lists what each process adds to a piece on its way, which begins after its owner and ends
-// at it: the last sum then lies where the owner computes shards.
+// at it. A process writes to its own memory alone, to the right of two places there, and computes
+// its last shard in the rightmost: so the last sum lies where the owner computes shards.
 func around(shards, ranks, owner int) (ops [][]op) {
 	ops = make([][]op, ranks)
 	var all []held
@@ -106,9 +107,6 @@ func around(shards, ranks, owner int) (ops [][]op) {
 			at := a.at
 			if b.at.rank == r {
 				at = b.at
-			}
-			if a.from == 0 && b.to == shards {
-				at = place{r, 0}
 			}
 			ops[r] = append(ops[r], op{at, a.at, b.at})
 			all[i] = held{node{a.from, b.to}, at}

@@ -29,6 +29,37 @@ func TestTree(t *testing.T) {
 	}
 }
 
+// TestPlaces: a process writes to its own memory alone, the sum of a piece ends where its owner
+// computes shards, and no process keeps more than the sums that wait for their other half.
+func TestPlaces(t *testing.T) {
+	for shards := 1; shards < 20; shards++ {
+		for ranks := 2; ranks <= shards; ranks++ {
+			for owner := range ranks {
+				ops := around(shards, ranks, owner)
+				for r, of := range ops {
+					for _, o := range of {
+						if o.dst.rank != r {
+							t.Errorf("%d of %d: rank %d writes to that of %d", shards, ranks, r,
+								o.dst.rank)
+						}
+					}
+				}
+				last := ops[owner][len(ops[owner])-1]
+				if last.dst != (place{owner, 0}) {
+					t.Errorf("%d of %d: the sum of piece %d is at %v", shards, ranks, owner,
+						last.dst)
+				}
+			}
+		}
+	}
+	for _, c := range [][3]int{{1, 1, 0}, {2, 1, 1}, {4, 1, 2}, {8, 1, 3}, {2, 2, 0}, {4, 2, 1},
+		{8, 2, 2}, {4, 4, 0}, {3, 2, 1}} {
+		if got := Slots(c[0], c[1]); got != c[2] {
+			t.Errorf("%d shards of %d processes want %d slots, not %d", c[0], c[1], c[2], got)
+		}
+	}
+}
+
 // TestShares: each shard is computed once, and no process has two more than another.
 func TestShares(t *testing.T) {
 	for shards := 1; shards < 20; shards++ {
