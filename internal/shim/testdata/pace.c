@@ -714,7 +714,7 @@ static void pauses(void)
 	}
 	ends(A);
 	within("charged (us a launch)", slot->device_ns_total / US / launches, 99, 104);
-	
+	within("predicted (us)", most * WEIR_UNIT_NS / US, 99, 104);
 	for (int i = 0; i < 3000; i++)
 		paused(1, 1, 60 * US, 200 * US);
 	within("and when it takes less", function(1)->guess * WEIR_UNIT_NS / US, 58, 85);
@@ -740,7 +740,7 @@ static void waits_for_another(void)
 		launch(B, 2, 5 * US);
 		weir_on_stream_synchronize(WEIR_cuStreamSynchronize, B);
 	}
-	
+	within("predicted (us)", function(1)->guess * WEIR_UNIT_NS / US, 190, 210);
 	most_flying = 0;
 	for (int i = 0; i < 100; i++) {
 		launch(A, 1, 200 * US);
@@ -832,7 +832,7 @@ static void lock_in(void)
 		ends(A);
 		ends(B);
 	}
-	
+	within("predicted (us)", (uint64_t)function(1)->guess * WEIR_UNIT_NS / US, 0, 2500);
 	/* one that took twice as long as predicted was not let end by that */
 	teach(3, 8 * MS);
 	launch(A, 3, 16 * MS);
