@@ -67,6 +67,8 @@ SUBJECTS = {s.name: s for s in [
     Subject("mobilenetv2-folded-qdq", "mobilenetv2"),
     Subject("mobilenetv2-qdq-channel", "mobilenetv2"),
     Subject("mobilenetv2-qdq-s8s8", "mobilenetv2"),
+    Subject("mobilenetv2-folded-a16", "mobilenetv2"),
+    Subject("resnet50-folded-a16", "resnet50"),
     Subject("ppocr-det-qdq", "ppocr-det"),
     Subject("ddddocr-common-dynamic", "ddddocr-common"),
     Subject("minilm-4bit", "minilm"),
