@@ -31,6 +31,10 @@ func (r *Run) Evaluate(ctx context.Context) (*Evaluation, error) {
 			batch[i] = rows[at]
 		}
 		r.data.fill(r.eval, &r.data.eval, batch, -1)
+		var labels *tensor.Tensor // which a run may write over
+		if in := r.eval.input(r.data.label.Name); in != nil {
+			labels = in.Clone()
+		}
 		if err := r.run(ctx, r.eval); err != nil {
 			return nil, fmt.Errorf("evaluation: %w", err)
 		}
@@ -38,7 +42,7 @@ func (r *Run) Evaluate(ctx context.Context) (*Evaluation, error) {
 		for _, v := range tensor.As[float32](out[0])[:n] {
 			e.Loss += float64(v)
 		}
-		hits, of := r.hits(out[1], n)
+		hits, of := r.hits(out[1], labels, n)
 		right, judged = right+hits, judged+of
 	}
 	e.Loss /= float64(len(rows))
@@ -53,9 +57,8 @@ func (r *Run) Evaluate(ctx context.Context) (*Evaluation, error) {
 }
 
 // hits counts the labels of the first n samples that scores name, and all of them.
-func (r *Run) hits(scores *tensor.Tensor, n int) (hits, of int) {
+func (r *Run) hits(scores, labels *tensor.Tensor, n int) (hits, of int) {
 	v := tensor.As[float32](scores)
-	labels := r.eval.input(r.data.label.Name)
 	switch r.recipe.Loss.Kind {
 	case step.CrossEntropy:
 		classes, inner := scores.Shape[1], 1
