@@ -266,6 +266,11 @@ func TestBindRefusesWhatIsTaken(t *testing.T) {
 			t.Errorf("devices %v: %v", set.Indices(), err)
 		}
 	}
+	for _, more := range []Request{{CPU: 16001}, {Memory: 64*gib + 1}} {
+		if _, err := c.Bind(more, 0, 0); !errors.Is(err, ErrNoRoom) {
+			t.Errorf("%+v: %v", more, err)
+		}
+	}
 	if _, err := c.Bind(r, 1, 1); !errors.Is(err, ErrUnknown) {
 		t.Error(err)
 	}
