@@ -28,7 +28,7 @@ type clusterFlags struct {
 func newClusterSimulate() *cobra.Command {
 	f := clusterFlags{}
 	c := &cobra.Command{
-		Use:   "simulate [TRACE.csv|FOLDER]",
+		Use:   "simulate [TRACE]",
 		Short: "Replay a trace of a cluster under placement policies",
 		Long: "Replay a trace of a cluster, a file of pods beside one of nodes or a folder of " +
 			"such files, under policies:\n" + strings.Join(placements(), ", ") + ", a list, " +

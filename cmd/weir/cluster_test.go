@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -69,5 +70,16 @@ func TestClusterSimulateRefusesWhatCannotBe(t *testing.T) {
 		if got := weir(t, append([]string{"cluster", "simulate"}, args...)...); got.code != 2 {
 			t.Errorf("%v: exit code %d, %s", args, got.code, got.talk)
 		}
+	}
+}
+
+// TestClusterWidths: what is printed of a cluster fits lines of 40 and of 80 columns.
+func TestClusterWidths(t *testing.T) {
+	t.Setenv("LC_ALL", "C")
+	dir := clusterTrace(t)
+	for _, width := range []int{40, 80} {
+		t.Setenv("COLUMNS", strconv.Itoa(width))
+		got := done(t, "cluster", "simulate", dir, "--policy", "all", "--seeds", "2")
+		fits(t, "cluster simulate", got.out+got.talk, width, nil)
 	}
 }

@@ -18,6 +18,7 @@ var notRun = []struct{ line, why string }{
 	{"systemctl ", "changes the user's services"},
 	{"loginctl ", "needs root"},
 	{"weir up ", "serves until it is ended: TestUp"},
+	{"weir train recipe.yaml --processes ", "TestTrainProcesses has a recipe with shards"},
 	{"weir job ", "asks a server with a state: TestJobRun"},
 	{"podman ", "needs podman: TestImage reads the image"},
 	{"export WEIR_SERVER=", "TestPrintedAccounts sets it"},

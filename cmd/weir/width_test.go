@@ -52,6 +52,7 @@ func widthLines(t *testing.T) map[string][][]string {
 var noWidths = map[string]string{
 	"weir agent":                 "serves",
 	"weir up":                    "serves",
+	"weir cluster simulate":      "TestClusterWidths",
 	"weir completion bash":       "a script",
 	"weir completion fish":       "a script",
 	"weir completion powershell": "a script",
