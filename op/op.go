@@ -133,6 +133,10 @@ type Infer = op.Infer
 //	// Axis brings an axis counted from either end into [0, rank).
 //	func (c *Call) Axis(a int64, rank int) (int, error)
 //
+//	// Dropping is what the attributes of a CountedDropout say: the number below which words are those
+//	// of elements that are dropped, and the factor of the others.
+//	func (c *Call) Dropping() (border uint32, scale float32, node uint32, err error)
+//
 //	// Errorf makes an error of the given kind that names the operator.
 //	func (c *Call) Errorf(kind error, format string, args ...any) error
 //

@@ -216,7 +216,8 @@ func (r *Run) Close() (err error) {
 
 // run computes a program once with the device, unless it is too late.
 func (r *Run) run(ctx context.Context, p *program) error {
-	if late := r.opts.Late; late != nil {
+	late := r.opts.Late
+	if late != nil {
 		if late.Err() != nil {
 			return context.Cause(late)
 		}
@@ -225,7 +226,11 @@ func (r *Run) run(ctx context.Context, p *program) error {
 		defer cut(nil)
 		defer context.AfterFunc(late, func() { cut(context.Cause(late)) })()
 	}
-	return r.opts.Device(ctx, func(g device.Gate) error { return p.instance.Run(ctx, g) })
+	err := r.opts.Device(ctx, func(g device.Gate) error { return p.instance.Run(ctx, g) })
+	if late != nil && late.Err() != nil && errors.Is(err, context.Canceled) {
+		return context.Cause(late) // a plan says no more than that it was cancelled
+	}
+	return err
 }
 
 // unload gives back the memory of the programs.
