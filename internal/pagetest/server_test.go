@@ -116,14 +116,14 @@ func (s *site) open(t *testing.T, b *tab, at string, width int64, dark bool) {
 // until waits until an expression of the page is true.
 func (b *tab) until(t *testing.T, what, expression string) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); ; {
+	for end := time.Now().Add(time.Minute); ; {
 		ok, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool]("!!("+expression+")"))
 		if err == nil && ok {
 			return
 		}
 		if time.Now().After(end) {
 			text, _ := chromedp.Run(b.ctx, chromedp.Evaluate[string]("document.body.innerText"))
-			t.Fatalf("%s: not within ten seconds (%v); the page says %.3000s", what, err, text)
+			t.Fatalf("%s: not within a minute (%v); the page says %.3000s", what, err, text)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
