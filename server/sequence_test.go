@@ -254,7 +254,6 @@ func TestTimerBehindARequest(t *testing.T) {
 	q := newSequences(&sequencing{idle: time.Hour})
 	name := sequenceID{id: "a"}
 	st := &inSequence{of: q, v: v, at: place{start: true}, name: name}
-	var timers []*time.Timer
 	for range 2 {
 		if err := st.enter(t.Context(), &auth.Account{}); err != nil {
 			t.Fatal(err)
@@ -263,12 +262,21 @@ func TestTimerBehindARequest(t *testing.T) {
 			t.Fatal(err)
 		}
 		st.leave()
-		timers = append(timers, st.seq.timer)
 	}
-	if st.expire(timers[0]); !q.has(name) {
+	if st.expire(1); !q.has(name) {
 		t.Error("it ended before its time")
 	}
-	if st.expire(timers[1]); q.has(name) || !timers[1].Stop() {
+	if err := st.enter(t.Context(), &auth.Account{}); err != nil {
+		t.Fatal(err)
+	}
+	if st.expire(2); !q.has(name) {
+		t.Error("it ended under a request")
+	}
+	if err := st.keep(&task{}); err != nil {
+		t.Fatal(err)
+	}
+	st.leave()
+	if st.expire(3); q.has(name) || !st.seq.timer.Stop() {
 		t.Error("it goes on after its time")
 	}
 }

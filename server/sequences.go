@@ -37,6 +37,7 @@ type sequence struct {
 	held  int64         // bytes of the server's for bodies, of state
 	begun bool          // its first request was answered; of whoever has the turn
 	timer *time.Timer   // ends it; under the sequences' mu
+	rests int           // how often timer was set; under the sequences' mu
 	users int           // requests that have or await the turn; under the sequences' mu
 	over  bool          // it is in sequences.all no more; under the sequences' mu
 }
@@ -251,20 +252,20 @@ func (st *inSequence) rest() {
 	if seq.users--; seq.users > 0 || seq.over {
 		return
 	}
-	var timer *time.Timer
-	timer = time.AfterFunc(st.of.idle, func() {
-		st.expire(timer)
+	seq.rests++
+	since := seq.rests
+	seq.timer = time.AfterFunc(st.of.idle, func() {
+		st.expire(since)
 		st.v.quiet()
 	})
-	seq.timer = timer
 }
 
-// expire ends the sequence if no request came since a timer was set, which may have fired just
-// before one did.
-func (st *inSequence) expire(timer *time.Timer) {
+// expire ends the sequence if no request came since its timer was set for that time, which may have
+// fired just before one did.
+func (st *inSequence) expire(since int) {
 	st.of.mu.Lock()
 	defer st.of.mu.Unlock()
-	if st.seq.timer == timer {
+	if st.seq.users == 0 && st.seq.rests == since {
 		st.drop()
 	}
 }
