@@ -105,15 +105,6 @@ def sides(subject, openvino=False):
     return [*(["openvino"] if openvino else []), "ort", "weir", *(["f32"] if subject.f32 else [])]
 
 
-def interleaved(order, commands, effort):
-    """Measure the sides in rounds; commands(side, threads) makes a command line. Returns {threads:
-    {side: [measurements]}}."""
-    taken = {t: {side: [] for side in order} for t in effort.threads}
-    for _, threads, side in rounds.order(effort.rounds, effort.threads, order):
-        taken[threads][side].append(measure.launch(commands(side, threads)))
-    return taken
-
-
 def compared(ours, theirs):
     """The ratio of two lists of measurements, by rounds.ratios."""
     return rounds.ratios([m["median_ms"] for m in ours], [m["median_ms"] for m in theirs])
@@ -237,7 +228,8 @@ def measure_subject(subject, weir, options, scratch):
         for side in order)
     timed = options.runs or rounds.runs_within(slowest, effort.budget_ms, effort.least, effort.most)
     runs = measure.Runs(timed, effort.warmup)
-    taken = interleaved(order, lambda side, threads: command(side, threads, runs), effort)
+    taken = measure.interleaved(lambda side, threads: command(side, threads, runs),
+                                effort.threads, effort.rounds, order)
     return entry | {
         "status": "measured", "runs": timed,
         "threads": [part_of(subject, t, m) for t, m in taken.items()]

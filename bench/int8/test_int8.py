@@ -3,7 +3,6 @@
 import unittest
 
 import int8
-import latency
 
 
 def taken(weir, ort, f32):
@@ -27,9 +26,8 @@ class Order(unittest.TestCase):
 
         original, int8.measure.launch = int8.measure.launch, launch
         self.addCleanup(setattr, int8.measure, "launch", original)
-        effort = latency.Effort(threads=(1, 2), rounds=4, budget_ms=1, least=1, most=1, warmup=0)
-        got = int8.interleaved(["ort", "weir", "f32"], lambda side, threads: (side, threads),
-                               effort)
+        got = int8.measure.interleaved(lambda side, threads: (side, threads), (1, 2), 4,
+                                       int8.sides(int8.SUBJECTS["resnet50-qdq"]))
         self.assertEqual({t: {s: len(m) for s, m in by_side.items()} for t, by_side in got.items()},
                          {t: {"ort": 4, "weir": 4, "f32": 4} for t in (1, 2)})
         self.assertEqual(asked[:6], [("ort", 1), ("weir", 1), ("f32", 1), ("ort", 2), ("weir", 2),

@@ -89,8 +89,9 @@ def measure_model(name, weir, options, scratch):
         latency = measure.trial(weir.binary, prepared.subject, effort.threads[0], sides)
         timed = rounds.runs_within(latency, effort.budget_ms, effort.least, effort.most)
     runs = measure.Runs(timed, effort.warmup, options.precision)
-    taken = measure.interleaved(weir.binary, prepared.subject, runs, effort.threads, effort.rounds,
-                                sides)
+    taken = measure.interleaved(
+        lambda side, t: measure.command(side, weir.binary, prepared.subject, runs, t),
+        effort.threads, effort.rounds, sides)
     return entry | {"status": "measured", "threads": report.by_threads(taken, runs)}
 
 

@@ -115,9 +115,10 @@ def trial(binary, subject, threads, sides=rounds.SIDES):
         for side in sides)
 
 
-def interleaved(binary, subject, runs, threads, count, sides=rounds.SIDES):
-    """Measure one model in count rounds; return {threads: {side: [measurement of each round]}}."""
+def interleaved(commands, threads, count, sides=rounds.SIDES):
+    """Measure in count rounds, with the command lines that commands(side, threads) makes; return
+    {threads: {side: [measurement of each round]}}."""
     taken = {t: {side: [] for side in sides} for t in threads}
     for _, t, side in rounds.order(count, threads, sides):
-        taken[t][side].append(launch(command(side, binary, subject, runs, t)))
+        taken[t][side].append(launch(commands(side, t)))
     return taken

@@ -122,12 +122,15 @@ class Commands(unittest.TestCase):
         openvino = measure.command("openvino", "bin/weir", self.subject, runs, 2)
         self.assertEqual((openvino[2], openvino[7]), ("openvino", "bf16"))
 
+    def commands(self, side, threads):
+        return measure.command(side, "weir", self.subject, measure.Runs(5, 1), threads)
+
     def test_interleaved_keeps_each_round(self):
         def launch(argv):
             return {"median_ms": 2.0 if "bench" in argv else 1.0, "argv": argv}
 
         with mock.patch.object(measure, "launch", launch):
-            taken = measure.interleaved("weir", self.subject, measure.Runs(5, 1), [1, 2], 4)
+            taken = measure.interleaved(self.commands, [1, 2], 4)
         self.assertEqual({t: {s: len(m) for s, m in sides.items()} for t, sides in taken.items()},
                          {1: {"weir": 4, "ort": 4}, 2: {"weir": 4, "ort": 4}})
         self.assertTrue(all("--threads" in m["argv"] and "2" in m["argv"]
@@ -141,8 +144,7 @@ class Commands(unittest.TestCase):
             return {"median_ms": 1.0}
 
         with mock.patch.object(measure, "launch", launch):
-            taken = measure.interleaved("weir", self.subject, measure.Runs(5, 1), [1], 2,
-                                        rounds.THREE_SIDES)
+            taken = measure.interleaved(self.commands, [1], 2, rounds.THREE_SIDES)
         self.assertEqual(asked, ["openvino", "weir", "ort", "ort", "weir", "openvino"])
         self.assertEqual({s: len(m) for s, m in taken[1].items()},
                          {"openvino": 2, "weir": 2, "ort": 2})

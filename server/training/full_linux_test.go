@@ -15,9 +15,6 @@ import (
 // TestFullDisk: a training that waits for room for its checkpoint has nobody else wait for the
 // device, says for what it waits, and stops once there is room, with nothing lost.
 func TestFullDisk(t *testing.T) {
-	if testing.Short() {
-		t.Skip("trains twice in a process of its own")
-	}
 	if fulldisk.Elsewhere(t) {
 		return
 	}
@@ -54,9 +51,6 @@ func TestFullDisk(t *testing.T) {
 // TestFullDiskRecalled: a model does not wait for ever for the memory of a training whose
 // checkpoint has no room; the training says what it has lost, and comes to the same digest.
 func TestFullDiskRecalled(t *testing.T) {
-	if testing.Short() {
-		t.Skip("trains twice in a process of its own")
-	}
 	if fulldisk.Elsewhere(t) {
 		return
 	}
