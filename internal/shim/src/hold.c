@@ -109,12 +109,14 @@ uint32_t weir_hold_pause(void)
 	return had;
 }
 
+/* weir_hold_resume holds the call again. The memory may have been away and back meanwhile, and what
+ * the call is about to change is then not among what was changed until it came back. */
 void weir_hold_resume(uint32_t had)
 {
 	int before = cancel; /* it cannot be, all the while */
 	if (!had)
 		return;
-	weir_hold_on(false);
+	weir_hold_on(true);
 	cancel = before;
 	depth = had;
 }
