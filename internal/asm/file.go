@@ -60,14 +60,17 @@ func (f *File) Save(folder, name string) error {
 }
 
 // Write writes a generated file. Where the path ends in .go, the text is laid out as gofmt and
-// [Wrap] do, and refused when it does not parse.
+// [Wrap] do, and refused when it does not parse; where it ends in .s, as [Join] does.
 func Write(path, text string) error {
-	if filepath.Ext(path) == ".go" {
+	switch filepath.Ext(path) {
+	case ".go":
 		source, err := layOut(text)
 		if err != nil {
 			return fmt.Errorf("generated %s: %w", filepath.Base(path), err)
 		}
 		text = source
+	case ".s":
+		text = Join(text)
 	}
 	return os.WriteFile(path, []byte(text), 0o644)
 }

@@ -11,129 +11,55 @@ TEXT ·tileAVX512BF16_1x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ R8, R12; PREFETCHT0 0(R12); VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z4
-	VBROADCASTSS 0(SI), Z5
+	VMOVUPS 0(DI), Z4; VBROADCASTSS 0(SI), Z5
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xc5 // VDPBF16PS Z5, Z4, Z0
-	VMOVUPS 0(DI)(R10*1), Z4
-	VBROADCASTSS 4(SI), Z5
+	VMOVUPS 0(DI)(R10*1), Z4; VBROADCASTSS 4(SI), Z5
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xcd // VDPBF16PS Z5, Z4, Z1
-	VMOVUPS 0(DI)(R10*2), Z4
-	VBROADCASTSS 8(SI), Z5
+	VMOVUPS 0(DI)(R10*2), Z4; VBROADCASTSS 8(SI), Z5
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xd5 // VDPBF16PS Z5, Z4, Z2
-	VMOVUPS 0(DI)(R11*1), Z4
-	VBROADCASTSS 12(SI), Z5
+	VMOVUPS 0(DI)(R11*1), Z4; VBROADCASTSS 12(SI), Z5
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xdd // VDPBF16PS Z5, Z4, Z3
-	LEAQ (DI)(R10*4), DI
-	ADDQ $16, SI
-	DECQ DX
-	JNZ loop
+	LEAQ (DI)(R10*4), DI; ADDQ $16, SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z4
-	VBROADCASTSS 0(SI), Z5
+	VMOVUPS 0(DI), Z4; VBROADCASTSS 0(SI), Z5
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xc5 // VDPBF16PS Z5, Z4, Z0
-	ADDQ R10, DI
-	ADDQ $4, SI
-	DECQ CX
-	JNZ one
+	ADDQ R10, DI; ADDQ $4, SI; DECQ CX; JNZ one
 done:
-	VADDPS Z2, Z0, Z0
-	VADDPS Z3, Z1, Z1
-	VADDPS Z1, Z0, Z0
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z1
-	VADDPS Z1, Z0, Z0
+	VADDPS Z2, Z0, Z0; VADDPS Z3, Z1, Z1; VADDPS Z1, Z0, Z0; MOVL tile_mask(BX), DX; KMOVW DX, K1
+	SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z1; VADDPS Z1, Z0, Z0
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z1
-	VMULPS Z1, Z0, Z0
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z1; VMULPS Z1, Z0, Z0
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z1
-	VADDPS Z1, Z0, Z0
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z1; VADDPS Z1, Z0, Z0
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z1
-	VADDPS Z1, Z0, Z0
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z1; VADDPS Z1, Z0, Z0
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z2
-	VMOVUPS.Z 0(R12), K1, Z1
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z2; VMOVUPS.Z 0(R12), K1, Z1
 	VFMADD231PS Z1, Z2, Z0
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z1
-	VMAXPS Z0, Z1, Z0
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z1; VMAXPS Z0, Z1, Z0
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z1
-	VMINPS Z0, Z1, Z0
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z1; VMINPS Z0, Z1, Z0
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -143,123 +69,54 @@ TEXT ·tileAVX512BF16_1x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	VPXORD Z0, Z0, Z0
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ R8, R12; PREFETCHT0 0(R12); VPXORD Z0, Z0, Z0; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z1
-	VBROADCASTSS 0(SI), Z2
+	VMOVUPS 0(DI), Z1; VBROADCASTSS 0(SI), Z2
 	BYTE $0x62; BYTE $0xf2; BYTE $0x76; BYTE $0x48; BYTE $0x52; BYTE $0xc2 // VDPBF16PS Z2, Z1, Z0
-	VMOVUPS 0(DI)(R10*1), Z1
-	VBROADCASTSS 4(SI), Z2
+	VMOVUPS 0(DI)(R10*1), Z1; VBROADCASTSS 4(SI), Z2
 	BYTE $0x62; BYTE $0xf2; BYTE $0x76; BYTE $0x48; BYTE $0x52; BYTE $0xc2 // VDPBF16PS Z2, Z1, Z0
-	VMOVUPS 0(DI)(R10*2), Z1
-	VBROADCASTSS 8(SI), Z2
+	VMOVUPS 0(DI)(R10*2), Z1; VBROADCASTSS 8(SI), Z2
 	BYTE $0x62; BYTE $0xf2; BYTE $0x76; BYTE $0x48; BYTE $0x52; BYTE $0xc2 // VDPBF16PS Z2, Z1, Z0
-	VMOVUPS 0(DI)(R11*1), Z1
-	VBROADCASTSS 12(SI), Z2
+	VMOVUPS 0(DI)(R11*1), Z1; VBROADCASTSS 12(SI), Z2
 	BYTE $0x62; BYTE $0xf2; BYTE $0x76; BYTE $0x48; BYTE $0x52; BYTE $0xc2 // VDPBF16PS Z2, Z1, Z0
-	LEAQ (DI)(R10*4), DI
-	ADDQ $16, SI
-	DECQ DX
-	JNZ loop
+	LEAQ (DI)(R10*4), DI; ADDQ $16, SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z1
-	VBROADCASTSS 0(SI), Z2
+	VMOVUPS 0(DI), Z1; VBROADCASTSS 0(SI), Z2
 	BYTE $0x62; BYTE $0xf2; BYTE $0x76; BYTE $0x48; BYTE $0x52; BYTE $0xc2 // VDPBF16PS Z2, Z1, Z0
-	ADDQ R10, DI
-	ADDQ $4, SI
-	DECQ CX
-	JNZ one
+	ADDQ R10, DI; ADDQ $4, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z1
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z1
 	VADDPS Z1, Z0, Z0
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z1
-	VMULPS Z1, Z0, Z0
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z1; VMULPS Z1, Z0, Z0
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z1
-	VADDPS Z1, Z0, Z0
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z1; VADDPS Z1, Z0, Z0
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z1
-	VADDPS Z1, Z0, Z0
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z1; VADDPS Z1, Z0, Z0
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z2
-	VMOVUPS.Z 0(R12), K1, Z1
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z2; VMOVUPS.Z 0(R12), K1, Z1
 	VFMADD231PS Z1, Z2, Z0
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z1
-	VMAXPS Z0, Z1, Z0
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z1; VMAXPS Z0, Z1, Z0
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z1
-	VMINPS Z0, Z1, Z0
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z1; VMINPS Z0, Z1, Z0
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -269,162 +126,72 @@ TEXT ·tileAVX512BF16_2x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ R8, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z8
-	VBROADCASTSS 0(SI), Z9
+	VMOVUPS 0(DI), Z8; VBROADCASTSS 0(SI), Z9
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xc1 // VDPBF16PS Z9, Z8, Z0
 	VBROADCASTSS 4(SI), Z10
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xca // VDPBF16PS Z10, Z8, Z1
-	VMOVUPS 0(DI)(R10*1), Z8
-	VBROADCASTSS 8(SI), Z9
+	VMOVUPS 0(DI)(R10*1), Z8; VBROADCASTSS 8(SI), Z9
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xd1 // VDPBF16PS Z9, Z8, Z2
 	VBROADCASTSS 12(SI), Z10
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xda // VDPBF16PS Z10, Z8, Z3
-	VMOVUPS 0(DI)(R10*2), Z8
-	VBROADCASTSS 16(SI), Z9
+	VMOVUPS 0(DI)(R10*2), Z8; VBROADCASTSS 16(SI), Z9
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xe1 // VDPBF16PS Z9, Z8, Z4
 	VBROADCASTSS 20(SI), Z10
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xea // VDPBF16PS Z10, Z8, Z5
-	VMOVUPS 0(DI)(R11*1), Z8
-	VBROADCASTSS 24(SI), Z9
+	VMOVUPS 0(DI)(R11*1), Z8; VBROADCASTSS 24(SI), Z9
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xf1 // VDPBF16PS Z9, Z8, Z6
 	VBROADCASTSS 28(SI), Z10
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xfa // VDPBF16PS Z10, Z8, Z7
-	LEAQ (DI)(R10*4), DI
-	ADDQ $32, SI
-	DECQ DX
-	JNZ loop
+	LEAQ (DI)(R10*4), DI; ADDQ $32, SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z8
-	VBROADCASTSS 0(SI), Z9
+	VMOVUPS 0(DI), Z8; VBROADCASTSS 0(SI), Z9
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xc1 // VDPBF16PS Z9, Z8, Z0
 	VBROADCASTSS 4(SI), Z10
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xca // VDPBF16PS Z10, Z8, Z1
-	ADDQ R10, DI
-	ADDQ $8, SI
-	DECQ CX
-	JNZ one
+	ADDQ R10, DI; ADDQ $8, SI; DECQ CX; JNZ one
 done:
-	VADDPS Z4, Z0, Z0
-	VADDPS Z5, Z1, Z1
-	VADDPS Z6, Z2, Z2
-	VADDPS Z7, Z3, Z3
-	VADDPS Z2, Z0, Z0
-	VADDPS Z3, Z1, Z1
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z2
-	VADDPS Z2, Z0, Z0
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z2
+	VADDPS Z4, Z0, Z0; VADDPS Z5, Z1, Z1; VADDPS Z6, Z2, Z2; VADDPS Z7, Z3, Z3; VADDPS Z2, Z0, Z0
+	VADDPS Z3, Z1, Z1; MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2
+	MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12
+	VMOVUPS.Z 0(R12), K1, Z2; VADDPS Z2, Z0, Z0; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z2
 	VADDPS Z2, Z1, Z1
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z2
-	VMULPS Z2, Z0, Z0
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z2; VMULPS Z2, Z0, Z0
 	VMULPS Z2, Z1, Z1
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z2
-	VADDPS Z2, Z0, Z0
-	VBROADCASTSS 4(R12), Z2
-	VADDPS Z2, Z1, Z1
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z2; VADDPS Z2, Z0, Z0; VBROADCASTSS 4(R12), Z2; VADDPS Z2, Z1, Z1
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z2
-	VADDPS Z2, Z0, Z0
-	VADDPS Z2, Z1, Z1
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z2; VADDPS Z2, Z0, Z0; VADDPS Z2, Z1, Z1
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z3
-	VMOVUPS.Z 0(R12), K1, Z2
-	VFMADD231PS Z2, Z3, Z0
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z2
-	VFMADD231PS Z2, Z3, Z1
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z3; VMOVUPS.Z 0(R12), K1, Z2
+	VFMADD231PS Z2, Z3, Z0; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z2; VFMADD231PS Z2, Z3, Z1
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z2
-	VMAXPS Z0, Z2, Z0
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z2; VMAXPS Z0, Z2, Z0
 	VMAXPS Z1, Z2, Z1
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z2
-	VMINPS Z0, Z2, Z0
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z2; VMINPS Z0, Z2, Z0
 	VMINPS Z1, Z2, Z1
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z1, K1, 0(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z1, K1, 0(R12); DECQ tile_more(BX)
+	JLT last; MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -434,150 +201,69 @@ TEXT ·tileAVX512BF16_2x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ R8, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z2
-	VBROADCASTSS 0(SI), Z3
+	VMOVUPS 0(DI), Z2; VBROADCASTSS 0(SI), Z3
 	BYTE $0x62; BYTE $0xf2; BYTE $0x6e; BYTE $0x48; BYTE $0x52; BYTE $0xc3 // VDPBF16PS Z3, Z2, Z0
 	VBROADCASTSS 4(SI), Z4
 	BYTE $0x62; BYTE $0xf2; BYTE $0x6e; BYTE $0x48; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z4, Z2, Z1
-	VMOVUPS 0(DI)(R10*1), Z2
-	VBROADCASTSS 8(SI), Z3
+	VMOVUPS 0(DI)(R10*1), Z2; VBROADCASTSS 8(SI), Z3
 	BYTE $0x62; BYTE $0xf2; BYTE $0x6e; BYTE $0x48; BYTE $0x52; BYTE $0xc3 // VDPBF16PS Z3, Z2, Z0
 	VBROADCASTSS 12(SI), Z4
 	BYTE $0x62; BYTE $0xf2; BYTE $0x6e; BYTE $0x48; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z4, Z2, Z1
-	VMOVUPS 0(DI)(R10*2), Z2
-	VBROADCASTSS 16(SI), Z3
+	VMOVUPS 0(DI)(R10*2), Z2; VBROADCASTSS 16(SI), Z3
 	BYTE $0x62; BYTE $0xf2; BYTE $0x6e; BYTE $0x48; BYTE $0x52; BYTE $0xc3 // VDPBF16PS Z3, Z2, Z0
 	VBROADCASTSS 20(SI), Z4
 	BYTE $0x62; BYTE $0xf2; BYTE $0x6e; BYTE $0x48; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z4, Z2, Z1
-	VMOVUPS 0(DI)(R11*1), Z2
-	VBROADCASTSS 24(SI), Z3
+	VMOVUPS 0(DI)(R11*1), Z2; VBROADCASTSS 24(SI), Z3
 	BYTE $0x62; BYTE $0xf2; BYTE $0x6e; BYTE $0x48; BYTE $0x52; BYTE $0xc3 // VDPBF16PS Z3, Z2, Z0
 	VBROADCASTSS 28(SI), Z4
 	BYTE $0x62; BYTE $0xf2; BYTE $0x6e; BYTE $0x48; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z4, Z2, Z1
-	LEAQ (DI)(R10*4), DI
-	ADDQ $32, SI
-	DECQ DX
-	JNZ loop
+	LEAQ (DI)(R10*4), DI; ADDQ $32, SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z2
-	VBROADCASTSS 0(SI), Z3
+	VMOVUPS 0(DI), Z2; VBROADCASTSS 0(SI), Z3
 	BYTE $0x62; BYTE $0xf2; BYTE $0x6e; BYTE $0x48; BYTE $0x52; BYTE $0xc3 // VDPBF16PS Z3, Z2, Z0
 	VBROADCASTSS 4(SI), Z4
 	BYTE $0x62; BYTE $0xf2; BYTE $0x6e; BYTE $0x48; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z4, Z2, Z1
-	ADDQ R10, DI
-	ADDQ $8, SI
-	DECQ CX
-	JNZ one
+	ADDQ R10, DI; ADDQ $8, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z2
-	VADDPS Z2, Z0, Z0
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z2
-	VADDPS Z2, Z1, Z1
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z2
+	VADDPS Z2, Z0, Z0; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z2; VADDPS Z2, Z1, Z1
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z2
-	VMULPS Z2, Z0, Z0
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z2; VMULPS Z2, Z0, Z0
 	VMULPS Z2, Z1, Z1
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z2
-	VADDPS Z2, Z0, Z0
-	VBROADCASTSS 4(R12), Z2
-	VADDPS Z2, Z1, Z1
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z2; VADDPS Z2, Z0, Z0; VBROADCASTSS 4(R12), Z2; VADDPS Z2, Z1, Z1
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z2
-	VADDPS Z2, Z0, Z0
-	VADDPS Z2, Z1, Z1
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z2; VADDPS Z2, Z0, Z0; VADDPS Z2, Z1, Z1
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z3
-	VMOVUPS.Z 0(R12), K1, Z2
-	VFMADD231PS Z2, Z3, Z0
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z2
-	VFMADD231PS Z2, Z3, Z1
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z3; VMOVUPS.Z 0(R12), K1, Z2
+	VFMADD231PS Z2, Z3, Z0; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z2; VFMADD231PS Z2, Z3, Z1
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z2
-	VMAXPS Z0, Z2, Z0
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z2; VMAXPS Z0, Z2, Z0
 	VMAXPS Z1, Z2, Z1
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z2
-	VMINPS Z0, Z2, Z0
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z2; VMINPS Z0, Z2, Z0
 	VMINPS Z1, Z2, Z1
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z1, K1, 0(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z1, K1, 0(R12); DECQ tile_more(BX)
+	JLT last; MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -587,195 +273,86 @@ TEXT ·tileAVX512BF16_3x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ R8, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9; VPXORD Z10, Z10, Z10; VPXORD Z11, Z11, Z11; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z12
-	VBROADCASTSS 0(SI), Z13
+	VMOVUPS 0(DI), Z12; VBROADCASTSS 0(SI), Z13
 	BYTE $0x62; BYTE $0xd2; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xc5 // VDPBF16PS Z13, Z12, Z0
 	VBROADCASTSS 4(SI), Z14
 	BYTE $0x62; BYTE $0xd2; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xce // VDPBF16PS Z14, Z12, Z1
 	VBROADCASTSS 8(SI), Z13
 	BYTE $0x62; BYTE $0xd2; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xd5 // VDPBF16PS Z13, Z12, Z2
-	VMOVUPS 0(DI)(R10*1), Z12
-	VBROADCASTSS 12(SI), Z13
+	VMOVUPS 0(DI)(R10*1), Z12; VBROADCASTSS 12(SI), Z13
 	BYTE $0x62; BYTE $0xd2; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xdd // VDPBF16PS Z13, Z12, Z3
 	VBROADCASTSS 16(SI), Z14
 	BYTE $0x62; BYTE $0xd2; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xe6 // VDPBF16PS Z14, Z12, Z4
 	VBROADCASTSS 20(SI), Z13
 	BYTE $0x62; BYTE $0xd2; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xed // VDPBF16PS Z13, Z12, Z5
-	VMOVUPS 0(DI)(R10*2), Z12
-	VBROADCASTSS 24(SI), Z13
+	VMOVUPS 0(DI)(R10*2), Z12; VBROADCASTSS 24(SI), Z13
 	BYTE $0x62; BYTE $0xd2; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xf5 // VDPBF16PS Z13, Z12, Z6
 	VBROADCASTSS 28(SI), Z14
 	BYTE $0x62; BYTE $0xd2; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xfe // VDPBF16PS Z14, Z12, Z7
 	VBROADCASTSS 32(SI), Z13
 	BYTE $0x62; BYTE $0x52; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xc5 // VDPBF16PS Z13, Z12, Z8
-	VMOVUPS 0(DI)(R11*1), Z12
-	VBROADCASTSS 36(SI), Z13
+	VMOVUPS 0(DI)(R11*1), Z12; VBROADCASTSS 36(SI), Z13
 	BYTE $0x62; BYTE $0x52; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xcd // VDPBF16PS Z13, Z12, Z9
 	VBROADCASTSS 40(SI), Z14
 	BYTE $0x62; BYTE $0x52; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xd6 // VDPBF16PS Z14, Z12, Z10
 	VBROADCASTSS 44(SI), Z13
 	BYTE $0x62; BYTE $0x52; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xdd // VDPBF16PS Z13, Z12, Z11
-	LEAQ (DI)(R10*4), DI
-	ADDQ $48, SI
-	DECQ DX
-	JNZ loop
+	LEAQ (DI)(R10*4), DI; ADDQ $48, SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z12
-	VBROADCASTSS 0(SI), Z13
+	VMOVUPS 0(DI), Z12; VBROADCASTSS 0(SI), Z13
 	BYTE $0x62; BYTE $0xd2; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xc5 // VDPBF16PS Z13, Z12, Z0
 	VBROADCASTSS 4(SI), Z14
 	BYTE $0x62; BYTE $0xd2; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xce // VDPBF16PS Z14, Z12, Z1
 	VBROADCASTSS 8(SI), Z13
 	BYTE $0x62; BYTE $0xd2; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xd5 // VDPBF16PS Z13, Z12, Z2
-	ADDQ R10, DI
-	ADDQ $12, SI
-	DECQ CX
-	JNZ one
+	ADDQ R10, DI; ADDQ $12, SI; DECQ CX; JNZ one
 done:
-	VADDPS Z6, Z0, Z0
-	VADDPS Z7, Z1, Z1
-	VADDPS Z8, Z2, Z2
-	VADDPS Z9, Z3, Z3
-	VADDPS Z10, Z4, Z4
-	VADDPS Z11, Z5, Z5
-	VADDPS Z3, Z0, Z0
-	VADDPS Z4, Z1, Z1
-	VADDPS Z5, Z2, Z2
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z3
-	VADDPS Z3, Z0, Z0
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z3
-	VADDPS Z3, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z3
-	VADDPS Z3, Z2, Z2
+	VADDPS Z6, Z0, Z0; VADDPS Z7, Z1, Z1; VADDPS Z8, Z2, Z2; VADDPS Z9, Z3, Z3; VADDPS Z10, Z4, Z4
+	VADDPS Z11, Z5, Z5; VADDPS Z3, Z0, Z0; VADDPS Z4, Z1, Z1; VADDPS Z5, Z2, Z2
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z3
+	VADDPS Z3, Z0, Z0; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z3; VADDPS Z3, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z3; VADDPS Z3, Z2, Z2
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z3
-	VMULPS Z3, Z0, Z0
-	VMULPS Z3, Z1, Z1
-	VMULPS Z3, Z2, Z2
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z3; VMULPS Z3, Z0, Z0
+	VMULPS Z3, Z1, Z1; VMULPS Z3, Z2, Z2
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z3
-	VADDPS Z3, Z0, Z0
-	VBROADCASTSS 4(R12), Z3
-	VADDPS Z3, Z1, Z1
-	VBROADCASTSS 8(R12), Z3
-	VADDPS Z3, Z2, Z2
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z3; VADDPS Z3, Z0, Z0; VBROADCASTSS 4(R12), Z3; VADDPS Z3, Z1, Z1
+	VBROADCASTSS 8(R12), Z3; VADDPS Z3, Z2, Z2
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z3
-	VADDPS Z3, Z0, Z0
-	VADDPS Z3, Z1, Z1
-	VADDPS Z3, Z2, Z2
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z3; VADDPS Z3, Z0, Z0; VADDPS Z3, Z1, Z1; VADDPS Z3, Z2, Z2
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z4
-	VMOVUPS.Z 0(R12), K1, Z3
-	VFMADD231PS Z3, Z4, Z0
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z3
-	VFMADD231PS Z3, Z4, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z3
-	VFMADD231PS Z3, Z4, Z2
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z4; VMOVUPS.Z 0(R12), K1, Z3
+	VFMADD231PS Z3, Z4, Z0; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z3; VFMADD231PS Z3, Z4, Z1
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z3; VFMADD231PS Z3, Z4, Z2
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z3
-	VMAXPS Z0, Z3, Z0
-	VMAXPS Z1, Z3, Z1
-	VMAXPS Z2, Z3, Z2
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z3; VMAXPS Z0, Z3, Z0
+	VMAXPS Z1, Z3, Z1; VMAXPS Z2, Z3, Z2
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z3
-	VMINPS Z0, Z3, Z0
-	VMINPS Z1, Z3, Z1
-	VMINPS Z2, Z3, Z2
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z3; VMINPS Z0, Z3, Z0
+	VMINPS Z1, Z3, Z1; VMINPS Z2, Z3, Z2
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z1, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z1, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -785,177 +362,83 @@ TEXT ·tileAVX512BF16_3x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ R8, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; MOVQ CX, DX
+	SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z3
-	VBROADCASTSS 0(SI), Z4
+	VMOVUPS 0(DI), Z3; VBROADCASTSS 0(SI), Z4
 	BYTE $0x62; BYTE $0xf2; BYTE $0x66; BYTE $0x48; BYTE $0x52; BYTE $0xc4 // VDPBF16PS Z4, Z3, Z0
 	VBROADCASTSS 4(SI), Z5
 	BYTE $0x62; BYTE $0xf2; BYTE $0x66; BYTE $0x48; BYTE $0x52; BYTE $0xcd // VDPBF16PS Z5, Z3, Z1
 	VBROADCASTSS 8(SI), Z4
 	BYTE $0x62; BYTE $0xf2; BYTE $0x66; BYTE $0x48; BYTE $0x52; BYTE $0xd4 // VDPBF16PS Z4, Z3, Z2
-	VMOVUPS 0(DI)(R10*1), Z3
-	VBROADCASTSS 12(SI), Z4
+	VMOVUPS 0(DI)(R10*1), Z3; VBROADCASTSS 12(SI), Z4
 	BYTE $0x62; BYTE $0xf2; BYTE $0x66; BYTE $0x48; BYTE $0x52; BYTE $0xc4 // VDPBF16PS Z4, Z3, Z0
 	VBROADCASTSS 16(SI), Z5
 	BYTE $0x62; BYTE $0xf2; BYTE $0x66; BYTE $0x48; BYTE $0x52; BYTE $0xcd // VDPBF16PS Z5, Z3, Z1
 	VBROADCASTSS 20(SI), Z4
 	BYTE $0x62; BYTE $0xf2; BYTE $0x66; BYTE $0x48; BYTE $0x52; BYTE $0xd4 // VDPBF16PS Z4, Z3, Z2
-	VMOVUPS 0(DI)(R10*2), Z3
-	VBROADCASTSS 24(SI), Z4
+	VMOVUPS 0(DI)(R10*2), Z3; VBROADCASTSS 24(SI), Z4
 	BYTE $0x62; BYTE $0xf2; BYTE $0x66; BYTE $0x48; BYTE $0x52; BYTE $0xc4 // VDPBF16PS Z4, Z3, Z0
 	VBROADCASTSS 28(SI), Z5
 	BYTE $0x62; BYTE $0xf2; BYTE $0x66; BYTE $0x48; BYTE $0x52; BYTE $0xcd // VDPBF16PS Z5, Z3, Z1
 	VBROADCASTSS 32(SI), Z4
 	BYTE $0x62; BYTE $0xf2; BYTE $0x66; BYTE $0x48; BYTE $0x52; BYTE $0xd4 // VDPBF16PS Z4, Z3, Z2
-	VMOVUPS 0(DI)(R11*1), Z3
-	VBROADCASTSS 36(SI), Z4
+	VMOVUPS 0(DI)(R11*1), Z3; VBROADCASTSS 36(SI), Z4
 	BYTE $0x62; BYTE $0xf2; BYTE $0x66; BYTE $0x48; BYTE $0x52; BYTE $0xc4 // VDPBF16PS Z4, Z3, Z0
 	VBROADCASTSS 40(SI), Z5
 	BYTE $0x62; BYTE $0xf2; BYTE $0x66; BYTE $0x48; BYTE $0x52; BYTE $0xcd // VDPBF16PS Z5, Z3, Z1
 	VBROADCASTSS 44(SI), Z4
 	BYTE $0x62; BYTE $0xf2; BYTE $0x66; BYTE $0x48; BYTE $0x52; BYTE $0xd4 // VDPBF16PS Z4, Z3, Z2
-	LEAQ (DI)(R10*4), DI
-	ADDQ $48, SI
-	DECQ DX
-	JNZ loop
+	LEAQ (DI)(R10*4), DI; ADDQ $48, SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z3
-	VBROADCASTSS 0(SI), Z4
+	VMOVUPS 0(DI), Z3; VBROADCASTSS 0(SI), Z4
 	BYTE $0x62; BYTE $0xf2; BYTE $0x66; BYTE $0x48; BYTE $0x52; BYTE $0xc4 // VDPBF16PS Z4, Z3, Z0
 	VBROADCASTSS 4(SI), Z5
 	BYTE $0x62; BYTE $0xf2; BYTE $0x66; BYTE $0x48; BYTE $0x52; BYTE $0xcd // VDPBF16PS Z5, Z3, Z1
 	VBROADCASTSS 8(SI), Z4
 	BYTE $0x62; BYTE $0xf2; BYTE $0x66; BYTE $0x48; BYTE $0x52; BYTE $0xd4 // VDPBF16PS Z4, Z3, Z2
-	ADDQ R10, DI
-	ADDQ $12, SI
-	DECQ CX
-	JNZ one
+	ADDQ R10, DI; ADDQ $12, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z3
-	VADDPS Z3, Z0, Z0
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z3
-	VADDPS Z3, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z3
-	VADDPS Z3, Z2, Z2
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z3
+	VADDPS Z3, Z0, Z0; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z3; VADDPS Z3, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z3; VADDPS Z3, Z2, Z2
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z3
-	VMULPS Z3, Z0, Z0
-	VMULPS Z3, Z1, Z1
-	VMULPS Z3, Z2, Z2
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z3; VMULPS Z3, Z0, Z0
+	VMULPS Z3, Z1, Z1; VMULPS Z3, Z2, Z2
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z3
-	VADDPS Z3, Z0, Z0
-	VBROADCASTSS 4(R12), Z3
-	VADDPS Z3, Z1, Z1
-	VBROADCASTSS 8(R12), Z3
-	VADDPS Z3, Z2, Z2
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z3; VADDPS Z3, Z0, Z0; VBROADCASTSS 4(R12), Z3; VADDPS Z3, Z1, Z1
+	VBROADCASTSS 8(R12), Z3; VADDPS Z3, Z2, Z2
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z3
-	VADDPS Z3, Z0, Z0
-	VADDPS Z3, Z1, Z1
-	VADDPS Z3, Z2, Z2
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z3; VADDPS Z3, Z0, Z0; VADDPS Z3, Z1, Z1; VADDPS Z3, Z2, Z2
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z4
-	VMOVUPS.Z 0(R12), K1, Z3
-	VFMADD231PS Z3, Z4, Z0
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z3
-	VFMADD231PS Z3, Z4, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z3
-	VFMADD231PS Z3, Z4, Z2
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z4; VMOVUPS.Z 0(R12), K1, Z3
+	VFMADD231PS Z3, Z4, Z0; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z3; VFMADD231PS Z3, Z4, Z1
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z3; VFMADD231PS Z3, Z4, Z2
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z3
-	VMAXPS Z0, Z3, Z0
-	VMAXPS Z1, Z3, Z1
-	VMAXPS Z2, Z3, Z2
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z3; VMAXPS Z0, Z3, Z0
+	VMAXPS Z1, Z3, Z1; VMAXPS Z2, Z3, Z2
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z3
-	VMINPS Z0, Z3, Z0
-	VMINPS Z1, Z3, Z1
-	VMINPS Z2, Z3, Z2
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z3; VMINPS Z0, Z3, Z0
+	VMINPS Z1, Z3, Z1; VMINPS Z2, Z3, Z2
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z1, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z1, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -965,38 +448,15 @@ TEXT ·tileAVX512BF16_4x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ R8, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z8
-	VBROADCASTSS 0(SI), Z9
+	VMOVUPS 0(DI), Z8; VBROADCASTSS 0(SI), Z9
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xc1 // VDPBF16PS Z9, Z8, Z0
 	VBROADCASTSS 4(SI), Z10
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xca // VDPBF16PS Z10, Z8, Z1
@@ -1004,8 +464,7 @@ loop:
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xd1 // VDPBF16PS Z9, Z8, Z2
 	VBROADCASTSS 12(SI), Z10
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xda // VDPBF16PS Z10, Z8, Z3
-	VMOVUPS 0(DI)(R10*1), Z8
-	VBROADCASTSS 16(SI), Z9
+	VMOVUPS 0(DI)(R10*1), Z8; VBROADCASTSS 16(SI), Z9
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xe1 // VDPBF16PS Z9, Z8, Z4
 	VBROADCASTSS 20(SI), Z10
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xea // VDPBF16PS Z10, Z8, Z5
@@ -1013,8 +472,7 @@ loop:
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xf1 // VDPBF16PS Z9, Z8, Z6
 	VBROADCASTSS 28(SI), Z10
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xfa // VDPBF16PS Z10, Z8, Z7
-	VMOVUPS 0(DI)(R10*2), Z8
-	VBROADCASTSS 32(SI), Z9
+	VMOVUPS 0(DI)(R10*2), Z8; VBROADCASTSS 32(SI), Z9
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xc1 // VDPBF16PS Z9, Z8, Z0
 	VBROADCASTSS 36(SI), Z10
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xca // VDPBF16PS Z10, Z8, Z1
@@ -1022,8 +480,7 @@ loop:
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xd1 // VDPBF16PS Z9, Z8, Z2
 	VBROADCASTSS 44(SI), Z10
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xda // VDPBF16PS Z10, Z8, Z3
-	VMOVUPS 0(DI)(R11*1), Z8
-	VBROADCASTSS 48(SI), Z9
+	VMOVUPS 0(DI)(R11*1), Z8; VBROADCASTSS 48(SI), Z9
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xe1 // VDPBF16PS Z9, Z8, Z4
 	VBROADCASTSS 52(SI), Z10
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xea // VDPBF16PS Z10, Z8, Z5
@@ -1031,16 +488,11 @@ loop:
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xf1 // VDPBF16PS Z9, Z8, Z6
 	VBROADCASTSS 60(SI), Z10
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xfa // VDPBF16PS Z10, Z8, Z7
-	LEAQ (DI)(R10*4), DI
-	ADDQ $64, SI
-	DECQ DX
-	JNZ loop
+	LEAQ (DI)(R10*4), DI; ADDQ $64, SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z8
-	VBROADCASTSS 0(SI), Z9
+	VMOVUPS 0(DI), Z8; VBROADCASTSS 0(SI), Z9
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xc1 // VDPBF16PS Z9, Z8, Z0
 	VBROADCASTSS 4(SI), Z10
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xca // VDPBF16PS Z10, Z8, Z1
@@ -1048,129 +500,47 @@ one:
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xd1 // VDPBF16PS Z9, Z8, Z2
 	VBROADCASTSS 12(SI), Z10
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xda // VDPBF16PS Z10, Z8, Z3
-	ADDQ R10, DI
-	ADDQ $16, SI
-	DECQ CX
-	JNZ one
+	ADDQ R10, DI; ADDQ $16, SI; DECQ CX; JNZ one
 done:
-	VADDPS Z4, Z0, Z0
-	VADDPS Z5, Z1, Z1
-	VADDPS Z6, Z2, Z2
-	VADDPS Z7, Z3, Z3
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z4
-	VADDPS Z4, Z0, Z0
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z4
-	VADDPS Z4, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z4
-	VADDPS Z4, Z2, Z2
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z4
+	VADDPS Z4, Z0, Z0; VADDPS Z5, Z1, Z1; VADDPS Z6, Z2, Z2; VADDPS Z7, Z3, Z3
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z4
+	VADDPS Z4, Z0, Z0; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z4; VADDPS Z4, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z4; VADDPS Z4, Z2, Z2; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z4
 	VADDPS Z4, Z3, Z3
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z4
-	VMULPS Z4, Z0, Z0
-	VMULPS Z4, Z1, Z1
-	VMULPS Z4, Z2, Z2
-	VMULPS Z4, Z3, Z3
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z4; VMULPS Z4, Z0, Z0
+	VMULPS Z4, Z1, Z1; VMULPS Z4, Z2, Z2; VMULPS Z4, Z3, Z3
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z4
-	VADDPS Z4, Z0, Z0
-	VBROADCASTSS 4(R12), Z4
-	VADDPS Z4, Z1, Z1
-	VBROADCASTSS 8(R12), Z4
-	VADDPS Z4, Z2, Z2
-	VBROADCASTSS 12(R12), Z4
-	VADDPS Z4, Z3, Z3
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z4; VADDPS Z4, Z0, Z0; VBROADCASTSS 4(R12), Z4; VADDPS Z4, Z1, Z1
+	VBROADCASTSS 8(R12), Z4; VADDPS Z4, Z2, Z2; VBROADCASTSS 12(R12), Z4; VADDPS Z4, Z3, Z3
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z4
-	VADDPS Z4, Z0, Z0
-	VADDPS Z4, Z1, Z1
-	VADDPS Z4, Z2, Z2
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z4; VADDPS Z4, Z0, Z0; VADDPS Z4, Z1, Z1; VADDPS Z4, Z2, Z2
 	VADDPS Z4, Z3, Z3
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z5
-	VMOVUPS.Z 0(R12), K1, Z4
-	VFMADD231PS Z4, Z5, Z0
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z4
-	VFMADD231PS Z4, Z5, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z4
-	VFMADD231PS Z4, Z5, Z2
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z4
-	VFMADD231PS Z4, Z5, Z3
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z5; VMOVUPS.Z 0(R12), K1, Z4
+	VFMADD231PS Z4, Z5, Z0; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z4; VFMADD231PS Z4, Z5, Z1
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z4; VFMADD231PS Z4, Z5, Z2; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z4; VFMADD231PS Z4, Z5, Z3
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z4
-	VMAXPS Z0, Z4, Z0
-	VMAXPS Z1, Z4, Z1
-	VMAXPS Z2, Z4, Z2
-	VMAXPS Z3, Z4, Z3
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z4; VMAXPS Z0, Z4, Z0
+	VMAXPS Z1, Z4, Z1; VMAXPS Z2, Z4, Z2; VMAXPS Z3, Z4, Z3
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z4
-	VMINPS Z0, Z4, Z0
-	VMINPS Z1, Z4, Z1
-	VMINPS Z2, Z4, Z2
-	VMINPS Z3, Z4, Z3
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z4; VMINPS Z0, Z4, Z0
+	VMINPS Z1, Z4, Z1; VMINPS Z2, Z4, Z2; VMINPS Z3, Z4, Z3
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z1, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z3, K1, 0(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z1, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z3, K1, 0(R12); DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -1180,34 +550,14 @@ TEXT ·tileAVX512BF16_4x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ R8, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z4
-	VBROADCASTSS 0(SI), Z5
+	VMOVUPS 0(DI), Z4; VBROADCASTSS 0(SI), Z5
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xc5 // VDPBF16PS Z5, Z4, Z0
 	VBROADCASTSS 4(SI), Z6
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xce // VDPBF16PS Z6, Z4, Z1
@@ -1215,8 +565,7 @@ loop:
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xd5 // VDPBF16PS Z5, Z4, Z2
 	VBROADCASTSS 12(SI), Z6
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xde // VDPBF16PS Z6, Z4, Z3
-	VMOVUPS 0(DI)(R10*1), Z4
-	VBROADCASTSS 16(SI), Z5
+	VMOVUPS 0(DI)(R10*1), Z4; VBROADCASTSS 16(SI), Z5
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xc5 // VDPBF16PS Z5, Z4, Z0
 	VBROADCASTSS 20(SI), Z6
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xce // VDPBF16PS Z6, Z4, Z1
@@ -1224,8 +573,7 @@ loop:
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xd5 // VDPBF16PS Z5, Z4, Z2
 	VBROADCASTSS 28(SI), Z6
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xde // VDPBF16PS Z6, Z4, Z3
-	VMOVUPS 0(DI)(R10*2), Z4
-	VBROADCASTSS 32(SI), Z5
+	VMOVUPS 0(DI)(R10*2), Z4; VBROADCASTSS 32(SI), Z5
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xc5 // VDPBF16PS Z5, Z4, Z0
 	VBROADCASTSS 36(SI), Z6
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xce // VDPBF16PS Z6, Z4, Z1
@@ -1233,8 +581,7 @@ loop:
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xd5 // VDPBF16PS Z5, Z4, Z2
 	VBROADCASTSS 44(SI), Z6
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xde // VDPBF16PS Z6, Z4, Z3
-	VMOVUPS 0(DI)(R11*1), Z4
-	VBROADCASTSS 48(SI), Z5
+	VMOVUPS 0(DI)(R11*1), Z4; VBROADCASTSS 48(SI), Z5
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xc5 // VDPBF16PS Z5, Z4, Z0
 	VBROADCASTSS 52(SI), Z6
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xce // VDPBF16PS Z6, Z4, Z1
@@ -1242,16 +589,11 @@ loop:
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xd5 // VDPBF16PS Z5, Z4, Z2
 	VBROADCASTSS 60(SI), Z6
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xde // VDPBF16PS Z6, Z4, Z3
-	LEAQ (DI)(R10*4), DI
-	ADDQ $64, SI
-	DECQ DX
-	JNZ loop
+	LEAQ (DI)(R10*4), DI; ADDQ $64, SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z4
-	VBROADCASTSS 0(SI), Z5
+	VMOVUPS 0(DI), Z4; VBROADCASTSS 0(SI), Z5
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xc5 // VDPBF16PS Z5, Z4, Z0
 	VBROADCASTSS 4(SI), Z6
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xce // VDPBF16PS Z6, Z4, Z1
@@ -1259,125 +601,46 @@ one:
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xd5 // VDPBF16PS Z5, Z4, Z2
 	VBROADCASTSS 12(SI), Z6
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xde // VDPBF16PS Z6, Z4, Z3
-	ADDQ R10, DI
-	ADDQ $16, SI
-	DECQ CX
-	JNZ one
+	ADDQ R10, DI; ADDQ $16, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z4
-	VADDPS Z4, Z0, Z0
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z4
-	VADDPS Z4, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z4
-	VADDPS Z4, Z2, Z2
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z4
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z4
+	VADDPS Z4, Z0, Z0; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z4; VADDPS Z4, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z4; VADDPS Z4, Z2, Z2; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z4
 	VADDPS Z4, Z3, Z3
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z4
-	VMULPS Z4, Z0, Z0
-	VMULPS Z4, Z1, Z1
-	VMULPS Z4, Z2, Z2
-	VMULPS Z4, Z3, Z3
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z4; VMULPS Z4, Z0, Z0
+	VMULPS Z4, Z1, Z1; VMULPS Z4, Z2, Z2; VMULPS Z4, Z3, Z3
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z4
-	VADDPS Z4, Z0, Z0
-	VBROADCASTSS 4(R12), Z4
-	VADDPS Z4, Z1, Z1
-	VBROADCASTSS 8(R12), Z4
-	VADDPS Z4, Z2, Z2
-	VBROADCASTSS 12(R12), Z4
-	VADDPS Z4, Z3, Z3
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z4; VADDPS Z4, Z0, Z0; VBROADCASTSS 4(R12), Z4; VADDPS Z4, Z1, Z1
+	VBROADCASTSS 8(R12), Z4; VADDPS Z4, Z2, Z2; VBROADCASTSS 12(R12), Z4; VADDPS Z4, Z3, Z3
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z4
-	VADDPS Z4, Z0, Z0
-	VADDPS Z4, Z1, Z1
-	VADDPS Z4, Z2, Z2
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z4; VADDPS Z4, Z0, Z0; VADDPS Z4, Z1, Z1; VADDPS Z4, Z2, Z2
 	VADDPS Z4, Z3, Z3
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z5
-	VMOVUPS.Z 0(R12), K1, Z4
-	VFMADD231PS Z4, Z5, Z0
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z4
-	VFMADD231PS Z4, Z5, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z4
-	VFMADD231PS Z4, Z5, Z2
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z4
-	VFMADD231PS Z4, Z5, Z3
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z5; VMOVUPS.Z 0(R12), K1, Z4
+	VFMADD231PS Z4, Z5, Z0; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z4; VFMADD231PS Z4, Z5, Z1
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z4; VFMADD231PS Z4, Z5, Z2; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z4; VFMADD231PS Z4, Z5, Z3
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z4
-	VMAXPS Z0, Z4, Z0
-	VMAXPS Z1, Z4, Z1
-	VMAXPS Z2, Z4, Z2
-	VMAXPS Z3, Z4, Z3
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z4; VMAXPS Z0, Z4, Z0
+	VMAXPS Z1, Z4, Z1; VMAXPS Z2, Z4, Z2; VMAXPS Z3, Z4, Z3
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z4
-	VMINPS Z0, Z4, Z0
-	VMINPS Z1, Z4, Z1
-	VMINPS Z2, Z4, Z2
-	VMINPS Z3, Z4, Z3
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z4; VMINPS Z0, Z4, Z0
+	VMINPS Z1, Z4, Z1; VMINPS Z2, Z4, Z2; VMINPS Z3, Z4, Z3
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z1, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z3, K1, 0(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z1, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z3, K1, 0(R12); DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -1387,37 +650,15 @@ TEXT ·tileAVX512BF16_5x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ R8, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4
+	MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z5
-	VBROADCASTSS 0(SI), Z6
+	VMOVUPS 0(DI), Z5; VBROADCASTSS 0(SI), Z6
 	BYTE $0x62; BYTE $0xf2; BYTE $0x56; BYTE $0x48; BYTE $0x52; BYTE $0xc6 // VDPBF16PS Z6, Z5, Z0
 	VBROADCASTSS 4(SI), Z7
 	BYTE $0x62; BYTE $0xf2; BYTE $0x56; BYTE $0x48; BYTE $0x52; BYTE $0xcf // VDPBF16PS Z7, Z5, Z1
@@ -1427,8 +668,7 @@ loop:
 	BYTE $0x62; BYTE $0xf2; BYTE $0x56; BYTE $0x48; BYTE $0x52; BYTE $0xdf // VDPBF16PS Z7, Z5, Z3
 	VBROADCASTSS 16(SI), Z6
 	BYTE $0x62; BYTE $0xf2; BYTE $0x56; BYTE $0x48; BYTE $0x52; BYTE $0xe6 // VDPBF16PS Z6, Z5, Z4
-	VMOVUPS 0(DI)(R10*1), Z5
-	VBROADCASTSS 20(SI), Z6
+	VMOVUPS 0(DI)(R10*1), Z5; VBROADCASTSS 20(SI), Z6
 	BYTE $0x62; BYTE $0xf2; BYTE $0x56; BYTE $0x48; BYTE $0x52; BYTE $0xc6 // VDPBF16PS Z6, Z5, Z0
 	VBROADCASTSS 24(SI), Z7
 	BYTE $0x62; BYTE $0xf2; BYTE $0x56; BYTE $0x48; BYTE $0x52; BYTE $0xcf // VDPBF16PS Z7, Z5, Z1
@@ -1438,8 +678,7 @@ loop:
 	BYTE $0x62; BYTE $0xf2; BYTE $0x56; BYTE $0x48; BYTE $0x52; BYTE $0xdf // VDPBF16PS Z7, Z5, Z3
 	VBROADCASTSS 36(SI), Z6
 	BYTE $0x62; BYTE $0xf2; BYTE $0x56; BYTE $0x48; BYTE $0x52; BYTE $0xe6 // VDPBF16PS Z6, Z5, Z4
-	VMOVUPS 0(DI)(R10*2), Z5
-	VBROADCASTSS 40(SI), Z6
+	VMOVUPS 0(DI)(R10*2), Z5; VBROADCASTSS 40(SI), Z6
 	BYTE $0x62; BYTE $0xf2; BYTE $0x56; BYTE $0x48; BYTE $0x52; BYTE $0xc6 // VDPBF16PS Z6, Z5, Z0
 	VBROADCASTSS 44(SI), Z7
 	BYTE $0x62; BYTE $0xf2; BYTE $0x56; BYTE $0x48; BYTE $0x52; BYTE $0xcf // VDPBF16PS Z7, Z5, Z1
@@ -1449,8 +688,7 @@ loop:
 	BYTE $0x62; BYTE $0xf2; BYTE $0x56; BYTE $0x48; BYTE $0x52; BYTE $0xdf // VDPBF16PS Z7, Z5, Z3
 	VBROADCASTSS 56(SI), Z6
 	BYTE $0x62; BYTE $0xf2; BYTE $0x56; BYTE $0x48; BYTE $0x52; BYTE $0xe6 // VDPBF16PS Z6, Z5, Z4
-	VMOVUPS 0(DI)(R11*1), Z5
-	VBROADCASTSS 60(SI), Z6
+	VMOVUPS 0(DI)(R11*1), Z5; VBROADCASTSS 60(SI), Z6
 	BYTE $0x62; BYTE $0xf2; BYTE $0x56; BYTE $0x48; BYTE $0x52; BYTE $0xc6 // VDPBF16PS Z6, Z5, Z0
 	VBROADCASTSS 64(SI), Z7
 	BYTE $0x62; BYTE $0xf2; BYTE $0x56; BYTE $0x48; BYTE $0x52; BYTE $0xcf // VDPBF16PS Z7, Z5, Z1
@@ -1460,16 +698,11 @@ loop:
 	BYTE $0x62; BYTE $0xf2; BYTE $0x56; BYTE $0x48; BYTE $0x52; BYTE $0xdf // VDPBF16PS Z7, Z5, Z3
 	VBROADCASTSS 76(SI), Z6
 	BYTE $0x62; BYTE $0xf2; BYTE $0x56; BYTE $0x48; BYTE $0x52; BYTE $0xe6 // VDPBF16PS Z6, Z5, Z4
-	LEAQ (DI)(R10*4), DI
-	ADDQ $80, SI
-	DECQ DX
-	JNZ loop
+	LEAQ (DI)(R10*4), DI; ADDQ $80, SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z5
-	VBROADCASTSS 0(SI), Z6
+	VMOVUPS 0(DI), Z5; VBROADCASTSS 0(SI), Z6
 	BYTE $0x62; BYTE $0xf2; BYTE $0x56; BYTE $0x48; BYTE $0x52; BYTE $0xc6 // VDPBF16PS Z6, Z5, Z0
 	VBROADCASTSS 4(SI), Z7
 	BYTE $0x62; BYTE $0xf2; BYTE $0x56; BYTE $0x48; BYTE $0x52; BYTE $0xcf // VDPBF16PS Z7, Z5, Z1
@@ -1479,139 +712,48 @@ one:
 	BYTE $0x62; BYTE $0xf2; BYTE $0x56; BYTE $0x48; BYTE $0x52; BYTE $0xdf // VDPBF16PS Z7, Z5, Z3
 	VBROADCASTSS 16(SI), Z6
 	BYTE $0x62; BYTE $0xf2; BYTE $0x56; BYTE $0x48; BYTE $0x52; BYTE $0xe6 // VDPBF16PS Z6, Z5, Z4
-	ADDQ R10, DI
-	ADDQ $20, SI
-	DECQ CX
-	JNZ one
+	ADDQ R10, DI; ADDQ $20, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z5
-	VADDPS Z5, Z0, Z0
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z5
-	VADDPS Z5, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z5
-	VADDPS Z5, Z2, Z2
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z5
-	VADDPS Z5, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z5
-	VADDPS Z5, Z4, Z4
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z5
+	VADDPS Z5, Z0, Z0; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z5; VADDPS Z5, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z5; VADDPS Z5, Z2, Z2; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z5
+	VADDPS Z5, Z3, Z3; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z5; VADDPS Z5, Z4, Z4
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z5
-	VMULPS Z5, Z0, Z0
-	VMULPS Z5, Z1, Z1
-	VMULPS Z5, Z2, Z2
-	VMULPS Z5, Z3, Z3
-	VMULPS Z5, Z4, Z4
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z5; VMULPS Z5, Z0, Z0
+	VMULPS Z5, Z1, Z1; VMULPS Z5, Z2, Z2; VMULPS Z5, Z3, Z3; VMULPS Z5, Z4, Z4
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z5
-	VADDPS Z5, Z0, Z0
-	VBROADCASTSS 4(R12), Z5
-	VADDPS Z5, Z1, Z1
-	VBROADCASTSS 8(R12), Z5
-	VADDPS Z5, Z2, Z2
-	VBROADCASTSS 12(R12), Z5
-	VADDPS Z5, Z3, Z3
-	VBROADCASTSS 16(R12), Z5
-	VADDPS Z5, Z4, Z4
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z5; VADDPS Z5, Z0, Z0; VBROADCASTSS 4(R12), Z5; VADDPS Z5, Z1, Z1
+	VBROADCASTSS 8(R12), Z5; VADDPS Z5, Z2, Z2; VBROADCASTSS 12(R12), Z5; VADDPS Z5, Z3, Z3
+	VBROADCASTSS 16(R12), Z5; VADDPS Z5, Z4, Z4
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z5
-	VADDPS Z5, Z0, Z0
-	VADDPS Z5, Z1, Z1
-	VADDPS Z5, Z2, Z2
-	VADDPS Z5, Z3, Z3
-	VADDPS Z5, Z4, Z4
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z5; VADDPS Z5, Z0, Z0; VADDPS Z5, Z1, Z1; VADDPS Z5, Z2, Z2
+	VADDPS Z5, Z3, Z3; VADDPS Z5, Z4, Z4
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z6
-	VMOVUPS.Z 0(R12), K1, Z5
-	VFMADD231PS Z5, Z6, Z0
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z5
-	VFMADD231PS Z5, Z6, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z5
-	VFMADD231PS Z5, Z6, Z2
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z5
-	VFMADD231PS Z5, Z6, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z5
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z6; VMOVUPS.Z 0(R12), K1, Z5
+	VFMADD231PS Z5, Z6, Z0; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z5; VFMADD231PS Z5, Z6, Z1
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z5; VFMADD231PS Z5, Z6, Z2; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z5; VFMADD231PS Z5, Z6, Z3; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z5
 	VFMADD231PS Z5, Z6, Z4
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z5
-	VMAXPS Z0, Z5, Z0
-	VMAXPS Z1, Z5, Z1
-	VMAXPS Z2, Z5, Z2
-	VMAXPS Z3, Z5, Z3
-	VMAXPS Z4, Z5, Z4
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z5; VMAXPS Z0, Z5, Z0
+	VMAXPS Z1, Z5, Z1; VMAXPS Z2, Z5, Z2; VMAXPS Z3, Z5, Z3; VMAXPS Z4, Z5, Z4
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z5
-	VMINPS Z0, Z5, Z0
-	VMINPS Z1, Z5, Z1
-	VMINPS Z2, Z5, Z2
-	VMINPS Z3, Z5, Z3
-	VMINPS Z4, Z5, Z4
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z5; VMINPS Z0, Z5, Z0
+	VMINPS Z1, Z5, Z1; VMINPS Z2, Z5, Z2; VMINPS Z3, Z5, Z3; VMINPS Z4, Z5, Z4
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z1, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z3, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z1, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z3, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z4, K1, 0(R12); DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -1621,40 +763,15 @@ TEXT ·tileAVX512BF16_6x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ R8, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z6
-	VBROADCASTSS 0(SI), Z7
+	VMOVUPS 0(DI), Z6; VBROADCASTSS 0(SI), Z7
 	BYTE $0x62; BYTE $0xf2; BYTE $0x4e; BYTE $0x48; BYTE $0x52; BYTE $0xc7 // VDPBF16PS Z7, Z6, Z0
 	VBROADCASTSS 4(SI), Z8
 	BYTE $0x62; BYTE $0xd2; BYTE $0x4e; BYTE $0x48; BYTE $0x52; BYTE $0xc8 // VDPBF16PS Z8, Z6, Z1
@@ -1666,8 +783,7 @@ loop:
 	BYTE $0x62; BYTE $0xf2; BYTE $0x4e; BYTE $0x48; BYTE $0x52; BYTE $0xe7 // VDPBF16PS Z7, Z6, Z4
 	VBROADCASTSS 20(SI), Z8
 	BYTE $0x62; BYTE $0xd2; BYTE $0x4e; BYTE $0x48; BYTE $0x52; BYTE $0xe8 // VDPBF16PS Z8, Z6, Z5
-	VMOVUPS 0(DI)(R10*1), Z6
-	VBROADCASTSS 24(SI), Z7
+	VMOVUPS 0(DI)(R10*1), Z6; VBROADCASTSS 24(SI), Z7
 	BYTE $0x62; BYTE $0xf2; BYTE $0x4e; BYTE $0x48; BYTE $0x52; BYTE $0xc7 // VDPBF16PS Z7, Z6, Z0
 	VBROADCASTSS 28(SI), Z8
 	BYTE $0x62; BYTE $0xd2; BYTE $0x4e; BYTE $0x48; BYTE $0x52; BYTE $0xc8 // VDPBF16PS Z8, Z6, Z1
@@ -1679,8 +795,7 @@ loop:
 	BYTE $0x62; BYTE $0xf2; BYTE $0x4e; BYTE $0x48; BYTE $0x52; BYTE $0xe7 // VDPBF16PS Z7, Z6, Z4
 	VBROADCASTSS 44(SI), Z8
 	BYTE $0x62; BYTE $0xd2; BYTE $0x4e; BYTE $0x48; BYTE $0x52; BYTE $0xe8 // VDPBF16PS Z8, Z6, Z5
-	VMOVUPS 0(DI)(R10*2), Z6
-	VBROADCASTSS 48(SI), Z7
+	VMOVUPS 0(DI)(R10*2), Z6; VBROADCASTSS 48(SI), Z7
 	BYTE $0x62; BYTE $0xf2; BYTE $0x4e; BYTE $0x48; BYTE $0x52; BYTE $0xc7 // VDPBF16PS Z7, Z6, Z0
 	VBROADCASTSS 52(SI), Z8
 	BYTE $0x62; BYTE $0xd2; BYTE $0x4e; BYTE $0x48; BYTE $0x52; BYTE $0xc8 // VDPBF16PS Z8, Z6, Z1
@@ -1692,8 +807,7 @@ loop:
 	BYTE $0x62; BYTE $0xf2; BYTE $0x4e; BYTE $0x48; BYTE $0x52; BYTE $0xe7 // VDPBF16PS Z7, Z6, Z4
 	VBROADCASTSS 68(SI), Z8
 	BYTE $0x62; BYTE $0xd2; BYTE $0x4e; BYTE $0x48; BYTE $0x52; BYTE $0xe8 // VDPBF16PS Z8, Z6, Z5
-	VMOVUPS 0(DI)(R11*1), Z6
-	VBROADCASTSS 72(SI), Z7
+	VMOVUPS 0(DI)(R11*1), Z6; VBROADCASTSS 72(SI), Z7
 	BYTE $0x62; BYTE $0xf2; BYTE $0x4e; BYTE $0x48; BYTE $0x52; BYTE $0xc7 // VDPBF16PS Z7, Z6, Z0
 	VBROADCASTSS 76(SI), Z8
 	BYTE $0x62; BYTE $0xd2; BYTE $0x4e; BYTE $0x48; BYTE $0x52; BYTE $0xc8 // VDPBF16PS Z8, Z6, Z1
@@ -1705,16 +819,11 @@ loop:
 	BYTE $0x62; BYTE $0xf2; BYTE $0x4e; BYTE $0x48; BYTE $0x52; BYTE $0xe7 // VDPBF16PS Z7, Z6, Z4
 	VBROADCASTSS 92(SI), Z8
 	BYTE $0x62; BYTE $0xd2; BYTE $0x4e; BYTE $0x48; BYTE $0x52; BYTE $0xe8 // VDPBF16PS Z8, Z6, Z5
-	LEAQ (DI)(R10*4), DI
-	ADDQ $96, SI
-	DECQ DX
-	JNZ loop
+	LEAQ (DI)(R10*4), DI; ADDQ $96, SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z6
-	VBROADCASTSS 0(SI), Z7
+	VMOVUPS 0(DI), Z6; VBROADCASTSS 0(SI), Z7
 	BYTE $0x62; BYTE $0xf2; BYTE $0x4e; BYTE $0x48; BYTE $0x52; BYTE $0xc7 // VDPBF16PS Z7, Z6, Z0
 	VBROADCASTSS 4(SI), Z8
 	BYTE $0x62; BYTE $0xd2; BYTE $0x4e; BYTE $0x48; BYTE $0x52; BYTE $0xc8 // VDPBF16PS Z8, Z6, Z1
@@ -1726,153 +835,50 @@ one:
 	BYTE $0x62; BYTE $0xf2; BYTE $0x4e; BYTE $0x48; BYTE $0x52; BYTE $0xe7 // VDPBF16PS Z7, Z6, Z4
 	VBROADCASTSS 20(SI), Z8
 	BYTE $0x62; BYTE $0xd2; BYTE $0x4e; BYTE $0x48; BYTE $0x52; BYTE $0xe8 // VDPBF16PS Z8, Z6, Z5
-	ADDQ R10, DI
-	ADDQ $24, SI
-	DECQ CX
-	JNZ one
+	ADDQ R10, DI; ADDQ $24, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z6
-	VADDPS Z6, Z0, Z0
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z6
-	VADDPS Z6, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z6
-	VADDPS Z6, Z2, Z2
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z6
-	VADDPS Z6, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z6
-	VADDPS Z6, Z4, Z4
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z6
-	VADDPS Z6, Z5, Z5
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z6
+	VADDPS Z6, Z0, Z0; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z6; VADDPS Z6, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z6; VADDPS Z6, Z2, Z2; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z6
+	VADDPS Z6, Z3, Z3; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z6; VADDPS Z6, Z4, Z4; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z6; VADDPS Z6, Z5, Z5
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z6
-	VMULPS Z6, Z0, Z0
-	VMULPS Z6, Z1, Z1
-	VMULPS Z6, Z2, Z2
-	VMULPS Z6, Z3, Z3
-	VMULPS Z6, Z4, Z4
-	VMULPS Z6, Z5, Z5
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z6; VMULPS Z6, Z0, Z0
+	VMULPS Z6, Z1, Z1; VMULPS Z6, Z2, Z2; VMULPS Z6, Z3, Z3; VMULPS Z6, Z4, Z4; VMULPS Z6, Z5, Z5
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z6
-	VADDPS Z6, Z0, Z0
-	VBROADCASTSS 4(R12), Z6
-	VADDPS Z6, Z1, Z1
-	VBROADCASTSS 8(R12), Z6
-	VADDPS Z6, Z2, Z2
-	VBROADCASTSS 12(R12), Z6
-	VADDPS Z6, Z3, Z3
-	VBROADCASTSS 16(R12), Z6
-	VADDPS Z6, Z4, Z4
-	VBROADCASTSS 20(R12), Z6
-	VADDPS Z6, Z5, Z5
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z6; VADDPS Z6, Z0, Z0; VBROADCASTSS 4(R12), Z6; VADDPS Z6, Z1, Z1
+	VBROADCASTSS 8(R12), Z6; VADDPS Z6, Z2, Z2; VBROADCASTSS 12(R12), Z6; VADDPS Z6, Z3, Z3
+	VBROADCASTSS 16(R12), Z6; VADDPS Z6, Z4, Z4; VBROADCASTSS 20(R12), Z6; VADDPS Z6, Z5, Z5
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z6
-	VADDPS Z6, Z0, Z0
-	VADDPS Z6, Z1, Z1
-	VADDPS Z6, Z2, Z2
-	VADDPS Z6, Z3, Z3
-	VADDPS Z6, Z4, Z4
-	VADDPS Z6, Z5, Z5
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z6; VADDPS Z6, Z0, Z0; VADDPS Z6, Z1, Z1; VADDPS Z6, Z2, Z2
+	VADDPS Z6, Z3, Z3; VADDPS Z6, Z4, Z4; VADDPS Z6, Z5, Z5
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z7
-	VMOVUPS.Z 0(R12), K1, Z6
-	VFMADD231PS Z6, Z7, Z0
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z6
-	VFMADD231PS Z6, Z7, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z6
-	VFMADD231PS Z6, Z7, Z2
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z6
-	VFMADD231PS Z6, Z7, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z6
-	VFMADD231PS Z6, Z7, Z4
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z6
-	VFMADD231PS Z6, Z7, Z5
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z7; VMOVUPS.Z 0(R12), K1, Z6
+	VFMADD231PS Z6, Z7, Z0; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z6; VFMADD231PS Z6, Z7, Z1
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z6; VFMADD231PS Z6, Z7, Z2; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z6; VFMADD231PS Z6, Z7, Z3; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z6
+	VFMADD231PS Z6, Z7, Z4; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z6; VFMADD231PS Z6, Z7, Z5
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z6
-	VMAXPS Z0, Z6, Z0
-	VMAXPS Z1, Z6, Z1
-	VMAXPS Z2, Z6, Z2
-	VMAXPS Z3, Z6, Z3
-	VMAXPS Z4, Z6, Z4
-	VMAXPS Z5, Z6, Z5
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z6; VMAXPS Z0, Z6, Z0
+	VMAXPS Z1, Z6, Z1; VMAXPS Z2, Z6, Z2; VMAXPS Z3, Z6, Z3; VMAXPS Z4, Z6, Z4; VMAXPS Z5, Z6, Z5
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z6
-	VMINPS Z0, Z6, Z0
-	VMINPS Z1, Z6, Z1
-	VMINPS Z2, Z6, Z2
-	VMINPS Z3, Z6, Z3
-	VMINPS Z4, Z6, Z4
-	VMINPS Z5, Z6, Z5
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z6; VMINPS Z0, Z6, Z0
+	VMINPS Z1, Z6, Z1; VMINPS Z2, Z6, Z2; VMINPS Z3, Z6, Z3; VMINPS Z4, Z6, Z4; VMINPS Z5, Z6, Z5
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z1, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z3, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z5, K1, 0(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z1, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z3, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z4, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z5, K1, 0(R12); DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -1882,43 +888,16 @@ TEXT ·tileAVX512BF16_7x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ R8, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z7
-	VBROADCASTSS 0(SI), Z8
+	VMOVUPS 0(DI), Z7; VBROADCASTSS 0(SI), Z8
 	BYTE $0x62; BYTE $0xd2; BYTE $0x46; BYTE $0x48; BYTE $0x52; BYTE $0xc0 // VDPBF16PS Z8, Z7, Z0
 	VBROADCASTSS 4(SI), Z9
 	BYTE $0x62; BYTE $0xd2; BYTE $0x46; BYTE $0x48; BYTE $0x52; BYTE $0xc9 // VDPBF16PS Z9, Z7, Z1
@@ -1932,8 +911,7 @@ loop:
 	BYTE $0x62; BYTE $0xd2; BYTE $0x46; BYTE $0x48; BYTE $0x52; BYTE $0xe9 // VDPBF16PS Z9, Z7, Z5
 	VBROADCASTSS 24(SI), Z8
 	BYTE $0x62; BYTE $0xd2; BYTE $0x46; BYTE $0x48; BYTE $0x52; BYTE $0xf0 // VDPBF16PS Z8, Z7, Z6
-	VMOVUPS 0(DI)(R10*1), Z7
-	VBROADCASTSS 28(SI), Z8
+	VMOVUPS 0(DI)(R10*1), Z7; VBROADCASTSS 28(SI), Z8
 	BYTE $0x62; BYTE $0xd2; BYTE $0x46; BYTE $0x48; BYTE $0x52; BYTE $0xc0 // VDPBF16PS Z8, Z7, Z0
 	VBROADCASTSS 32(SI), Z9
 	BYTE $0x62; BYTE $0xd2; BYTE $0x46; BYTE $0x48; BYTE $0x52; BYTE $0xc9 // VDPBF16PS Z9, Z7, Z1
@@ -1947,8 +925,7 @@ loop:
 	BYTE $0x62; BYTE $0xd2; BYTE $0x46; BYTE $0x48; BYTE $0x52; BYTE $0xe9 // VDPBF16PS Z9, Z7, Z5
 	VBROADCASTSS 52(SI), Z8
 	BYTE $0x62; BYTE $0xd2; BYTE $0x46; BYTE $0x48; BYTE $0x52; BYTE $0xf0 // VDPBF16PS Z8, Z7, Z6
-	VMOVUPS 0(DI)(R10*2), Z7
-	VBROADCASTSS 56(SI), Z8
+	VMOVUPS 0(DI)(R10*2), Z7; VBROADCASTSS 56(SI), Z8
 	BYTE $0x62; BYTE $0xd2; BYTE $0x46; BYTE $0x48; BYTE $0x52; BYTE $0xc0 // VDPBF16PS Z8, Z7, Z0
 	VBROADCASTSS 60(SI), Z9
 	BYTE $0x62; BYTE $0xd2; BYTE $0x46; BYTE $0x48; BYTE $0x52; BYTE $0xc9 // VDPBF16PS Z9, Z7, Z1
@@ -1962,8 +939,7 @@ loop:
 	BYTE $0x62; BYTE $0xd2; BYTE $0x46; BYTE $0x48; BYTE $0x52; BYTE $0xe9 // VDPBF16PS Z9, Z7, Z5
 	VBROADCASTSS 80(SI), Z8
 	BYTE $0x62; BYTE $0xd2; BYTE $0x46; BYTE $0x48; BYTE $0x52; BYTE $0xf0 // VDPBF16PS Z8, Z7, Z6
-	VMOVUPS 0(DI)(R11*1), Z7
-	VBROADCASTSS 84(SI), Z8
+	VMOVUPS 0(DI)(R11*1), Z7; VBROADCASTSS 84(SI), Z8
 	BYTE $0x62; BYTE $0xd2; BYTE $0x46; BYTE $0x48; BYTE $0x52; BYTE $0xc0 // VDPBF16PS Z8, Z7, Z0
 	VBROADCASTSS 88(SI), Z9
 	BYTE $0x62; BYTE $0xd2; BYTE $0x46; BYTE $0x48; BYTE $0x52; BYTE $0xc9 // VDPBF16PS Z9, Z7, Z1
@@ -1977,16 +953,11 @@ loop:
 	BYTE $0x62; BYTE $0xd2; BYTE $0x46; BYTE $0x48; BYTE $0x52; BYTE $0xe9 // VDPBF16PS Z9, Z7, Z5
 	VBROADCASTSS 108(SI), Z8
 	BYTE $0x62; BYTE $0xd2; BYTE $0x46; BYTE $0x48; BYTE $0x52; BYTE $0xf0 // VDPBF16PS Z8, Z7, Z6
-	LEAQ (DI)(R10*4), DI
-	ADDQ $112, SI
-	DECQ DX
-	JNZ loop
+	LEAQ (DI)(R10*4), DI; ADDQ $112, SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z7
-	VBROADCASTSS 0(SI), Z8
+	VMOVUPS 0(DI), Z7; VBROADCASTSS 0(SI), Z8
 	BYTE $0x62; BYTE $0xd2; BYTE $0x46; BYTE $0x48; BYTE $0x52; BYTE $0xc0 // VDPBF16PS Z8, Z7, Z0
 	VBROADCASTSS 4(SI), Z9
 	BYTE $0x62; BYTE $0xd2; BYTE $0x46; BYTE $0x48; BYTE $0x52; BYTE $0xc9 // VDPBF16PS Z9, Z7, Z1
@@ -2000,167 +971,56 @@ one:
 	BYTE $0x62; BYTE $0xd2; BYTE $0x46; BYTE $0x48; BYTE $0x52; BYTE $0xe9 // VDPBF16PS Z9, Z7, Z5
 	VBROADCASTSS 24(SI), Z8
 	BYTE $0x62; BYTE $0xd2; BYTE $0x46; BYTE $0x48; BYTE $0x52; BYTE $0xf0 // VDPBF16PS Z8, Z7, Z6
-	ADDQ R10, DI
-	ADDQ $28, SI
-	DECQ CX
-	JNZ one
+	ADDQ R10, DI; ADDQ $28, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z7
-	VADDPS Z7, Z0, Z0
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z7
-	VADDPS Z7, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z7
-	VADDPS Z7, Z2, Z2
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z7
-	VADDPS Z7, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z7
-	VADDPS Z7, Z4, Z4
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z7
-	VADDPS Z7, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z7
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z7
+	VADDPS Z7, Z0, Z0; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z7; VADDPS Z7, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z7; VADDPS Z7, Z2, Z2; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z7
+	VADDPS Z7, Z3, Z3; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z7; VADDPS Z7, Z4, Z4; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z7; VADDPS Z7, Z5, Z5; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z7
 	VADDPS Z7, Z6, Z6
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z7
-	VMULPS Z7, Z0, Z0
-	VMULPS Z7, Z1, Z1
-	VMULPS Z7, Z2, Z2
-	VMULPS Z7, Z3, Z3
-	VMULPS Z7, Z4, Z4
-	VMULPS Z7, Z5, Z5
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z7; VMULPS Z7, Z0, Z0
+	VMULPS Z7, Z1, Z1; VMULPS Z7, Z2, Z2; VMULPS Z7, Z3, Z3; VMULPS Z7, Z4, Z4; VMULPS Z7, Z5, Z5
 	VMULPS Z7, Z6, Z6
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z7
-	VADDPS Z7, Z0, Z0
-	VBROADCASTSS 4(R12), Z7
-	VADDPS Z7, Z1, Z1
-	VBROADCASTSS 8(R12), Z7
-	VADDPS Z7, Z2, Z2
-	VBROADCASTSS 12(R12), Z7
-	VADDPS Z7, Z3, Z3
-	VBROADCASTSS 16(R12), Z7
-	VADDPS Z7, Z4, Z4
-	VBROADCASTSS 20(R12), Z7
-	VADDPS Z7, Z5, Z5
-	VBROADCASTSS 24(R12), Z7
-	VADDPS Z7, Z6, Z6
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z7; VADDPS Z7, Z0, Z0; VBROADCASTSS 4(R12), Z7; VADDPS Z7, Z1, Z1
+	VBROADCASTSS 8(R12), Z7; VADDPS Z7, Z2, Z2; VBROADCASTSS 12(R12), Z7; VADDPS Z7, Z3, Z3
+	VBROADCASTSS 16(R12), Z7; VADDPS Z7, Z4, Z4; VBROADCASTSS 20(R12), Z7; VADDPS Z7, Z5, Z5
+	VBROADCASTSS 24(R12), Z7; VADDPS Z7, Z6, Z6
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z7
-	VADDPS Z7, Z0, Z0
-	VADDPS Z7, Z1, Z1
-	VADDPS Z7, Z2, Z2
-	VADDPS Z7, Z3, Z3
-	VADDPS Z7, Z4, Z4
-	VADDPS Z7, Z5, Z5
-	VADDPS Z7, Z6, Z6
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z7; VADDPS Z7, Z0, Z0; VADDPS Z7, Z1, Z1; VADDPS Z7, Z2, Z2
+	VADDPS Z7, Z3, Z3; VADDPS Z7, Z4, Z4; VADDPS Z7, Z5, Z5; VADDPS Z7, Z6, Z6
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z8
-	VMOVUPS.Z 0(R12), K1, Z7
-	VFMADD231PS Z7, Z8, Z0
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z7
-	VFMADD231PS Z7, Z8, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z7
-	VFMADD231PS Z7, Z8, Z2
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z7
-	VFMADD231PS Z7, Z8, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z7
-	VFMADD231PS Z7, Z8, Z4
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z7
-	VFMADD231PS Z7, Z8, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z7
-	VFMADD231PS Z7, Z8, Z6
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z8; VMOVUPS.Z 0(R12), K1, Z7
+	VFMADD231PS Z7, Z8, Z0; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z7; VFMADD231PS Z7, Z8, Z1
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z7; VFMADD231PS Z7, Z8, Z2; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z7; VFMADD231PS Z7, Z8, Z3; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z7
+	VFMADD231PS Z7, Z8, Z4; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z7; VFMADD231PS Z7, Z8, Z5
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z7; VFMADD231PS Z7, Z8, Z6
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z7
-	VMAXPS Z0, Z7, Z0
-	VMAXPS Z1, Z7, Z1
-	VMAXPS Z2, Z7, Z2
-	VMAXPS Z3, Z7, Z3
-	VMAXPS Z4, Z7, Z4
-	VMAXPS Z5, Z7, Z5
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z7; VMAXPS Z0, Z7, Z0
+	VMAXPS Z1, Z7, Z1; VMAXPS Z2, Z7, Z2; VMAXPS Z3, Z7, Z3; VMAXPS Z4, Z7, Z4; VMAXPS Z5, Z7, Z5
 	VMAXPS Z6, Z7, Z6
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z7
-	VMINPS Z0, Z7, Z0
-	VMINPS Z1, Z7, Z1
-	VMINPS Z2, Z7, Z2
-	VMINPS Z3, Z7, Z3
-	VMINPS Z4, Z7, Z4
-	VMINPS Z5, Z7, Z5
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z7; VMINPS Z0, Z7, Z0
+	VMINPS Z1, Z7, Z1; VMINPS Z2, Z7, Z2; VMINPS Z3, Z7, Z3; VMINPS Z4, Z7, Z4; VMINPS Z5, Z7, Z5
 	VMINPS Z6, Z7, Z6
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z1, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z3, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z5, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z1, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z3, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z4, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z5, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z6, K1, 0(R12); DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -2170,46 +1030,17 @@ TEXT ·tileAVX512BF16_8x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ R8, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; MOVQ CX, DX
+	SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z8
-	VBROADCASTSS 0(SI), Z9
+	VMOVUPS 0(DI), Z8; VBROADCASTSS 0(SI), Z9
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xc1 // VDPBF16PS Z9, Z8, Z0
 	VBROADCASTSS 4(SI), Z10
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xca // VDPBF16PS Z10, Z8, Z1
@@ -2225,8 +1056,7 @@ loop:
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xf1 // VDPBF16PS Z9, Z8, Z6
 	VBROADCASTSS 28(SI), Z10
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xfa // VDPBF16PS Z10, Z8, Z7
-	VMOVUPS 0(DI)(R10*1), Z8
-	VBROADCASTSS 32(SI), Z9
+	VMOVUPS 0(DI)(R10*1), Z8; VBROADCASTSS 32(SI), Z9
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xc1 // VDPBF16PS Z9, Z8, Z0
 	VBROADCASTSS 36(SI), Z10
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xca // VDPBF16PS Z10, Z8, Z1
@@ -2242,8 +1072,7 @@ loop:
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xf1 // VDPBF16PS Z9, Z8, Z6
 	VBROADCASTSS 60(SI), Z10
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xfa // VDPBF16PS Z10, Z8, Z7
-	VMOVUPS 0(DI)(R10*2), Z8
-	VBROADCASTSS 64(SI), Z9
+	VMOVUPS 0(DI)(R10*2), Z8; VBROADCASTSS 64(SI), Z9
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xc1 // VDPBF16PS Z9, Z8, Z0
 	VBROADCASTSS 68(SI), Z10
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xca // VDPBF16PS Z10, Z8, Z1
@@ -2259,8 +1088,7 @@ loop:
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xf1 // VDPBF16PS Z9, Z8, Z6
 	VBROADCASTSS 92(SI), Z10
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xfa // VDPBF16PS Z10, Z8, Z7
-	VMOVUPS 0(DI)(R11*1), Z8
-	VBROADCASTSS 96(SI), Z9
+	VMOVUPS 0(DI)(R11*1), Z8; VBROADCASTSS 96(SI), Z9
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xc1 // VDPBF16PS Z9, Z8, Z0
 	VBROADCASTSS 100(SI), Z10
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xca // VDPBF16PS Z10, Z8, Z1
@@ -2276,16 +1104,11 @@ loop:
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xf1 // VDPBF16PS Z9, Z8, Z6
 	VBROADCASTSS 124(SI), Z10
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xfa // VDPBF16PS Z10, Z8, Z7
-	LEAQ (DI)(R10*4), DI
-	ADDQ $128, SI
-	DECQ DX
-	JNZ loop
+	LEAQ (DI)(R10*4), DI; ADDQ $128, SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z8
-	VBROADCASTSS 0(SI), Z9
+	VMOVUPS 0(DI), Z8; VBROADCASTSS 0(SI), Z9
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xc1 // VDPBF16PS Z9, Z8, Z0
 	VBROADCASTSS 4(SI), Z10
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xca // VDPBF16PS Z10, Z8, Z1
@@ -2301,181 +1124,58 @@ one:
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xf1 // VDPBF16PS Z9, Z8, Z6
 	VBROADCASTSS 28(SI), Z10
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xfa // VDPBF16PS Z10, Z8, Z7
-	ADDQ R10, DI
-	ADDQ $32, SI
-	DECQ CX
-	JNZ one
+	ADDQ R10, DI; ADDQ $32, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VADDPS Z8, Z0, Z0
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VADDPS Z8, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VADDPS Z8, Z2, Z2
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VADDPS Z8, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VADDPS Z8, Z4, Z4
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VADDPS Z8, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VADDPS Z8, Z6, Z6
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VADDPS Z8, Z7, Z7
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z8
+	VADDPS Z8, Z0, Z0; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z8; VADDPS Z8, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z8; VADDPS Z8, Z2, Z2; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z8
+	VADDPS Z8, Z3, Z3; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z8; VADDPS Z8, Z4, Z4; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z8; VADDPS Z8, Z5, Z5; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z8
+	VADDPS Z8, Z6, Z6; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z8; VADDPS Z8, Z7, Z7
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z8
-	VMULPS Z8, Z0, Z0
-	VMULPS Z8, Z1, Z1
-	VMULPS Z8, Z2, Z2
-	VMULPS Z8, Z3, Z3
-	VMULPS Z8, Z4, Z4
-	VMULPS Z8, Z5, Z5
-	VMULPS Z8, Z6, Z6
-	VMULPS Z8, Z7, Z7
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z8; VMULPS Z8, Z0, Z0
+	VMULPS Z8, Z1, Z1; VMULPS Z8, Z2, Z2; VMULPS Z8, Z3, Z3; VMULPS Z8, Z4, Z4; VMULPS Z8, Z5, Z5
+	VMULPS Z8, Z6, Z6; VMULPS Z8, Z7, Z7
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z8
-	VADDPS Z8, Z0, Z0
-	VBROADCASTSS 4(R12), Z8
-	VADDPS Z8, Z1, Z1
-	VBROADCASTSS 8(R12), Z8
-	VADDPS Z8, Z2, Z2
-	VBROADCASTSS 12(R12), Z8
-	VADDPS Z8, Z3, Z3
-	VBROADCASTSS 16(R12), Z8
-	VADDPS Z8, Z4, Z4
-	VBROADCASTSS 20(R12), Z8
-	VADDPS Z8, Z5, Z5
-	VBROADCASTSS 24(R12), Z8
-	VADDPS Z8, Z6, Z6
-	VBROADCASTSS 28(R12), Z8
-	VADDPS Z8, Z7, Z7
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z8; VADDPS Z8, Z0, Z0; VBROADCASTSS 4(R12), Z8; VADDPS Z8, Z1, Z1
+	VBROADCASTSS 8(R12), Z8; VADDPS Z8, Z2, Z2; VBROADCASTSS 12(R12), Z8; VADDPS Z8, Z3, Z3
+	VBROADCASTSS 16(R12), Z8; VADDPS Z8, Z4, Z4; VBROADCASTSS 20(R12), Z8; VADDPS Z8, Z5, Z5
+	VBROADCASTSS 24(R12), Z8; VADDPS Z8, Z6, Z6; VBROADCASTSS 28(R12), Z8; VADDPS Z8, Z7, Z7
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VADDPS Z8, Z0, Z0
-	VADDPS Z8, Z1, Z1
-	VADDPS Z8, Z2, Z2
-	VADDPS Z8, Z3, Z3
-	VADDPS Z8, Z4, Z4
-	VADDPS Z8, Z5, Z5
-	VADDPS Z8, Z6, Z6
-	VADDPS Z8, Z7, Z7
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z8; VADDPS Z8, Z0, Z0; VADDPS Z8, Z1, Z1; VADDPS Z8, Z2, Z2
+	VADDPS Z8, Z3, Z3; VADDPS Z8, Z4, Z4; VADDPS Z8, Z5, Z5; VADDPS Z8, Z6, Z6; VADDPS Z8, Z7, Z7
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z9
-	VMOVUPS.Z 0(R12), K1, Z8
-	VFMADD231PS Z8, Z9, Z0
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VFMADD231PS Z8, Z9, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VFMADD231PS Z8, Z9, Z2
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VFMADD231PS Z8, Z9, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VFMADD231PS Z8, Z9, Z4
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VFMADD231PS Z8, Z9, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VFMADD231PS Z8, Z9, Z6
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VFMADD231PS Z8, Z9, Z7
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z9; VMOVUPS.Z 0(R12), K1, Z8
+	VFMADD231PS Z8, Z9, Z0; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z8; VFMADD231PS Z8, Z9, Z1
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z8; VFMADD231PS Z8, Z9, Z2; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z8; VFMADD231PS Z8, Z9, Z3; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z8
+	VFMADD231PS Z8, Z9, Z4; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z8; VFMADD231PS Z8, Z9, Z5
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z8; VFMADD231PS Z8, Z9, Z6; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z8; VFMADD231PS Z8, Z9, Z7
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z8
-	VMAXPS Z0, Z8, Z0
-	VMAXPS Z1, Z8, Z1
-	VMAXPS Z2, Z8, Z2
-	VMAXPS Z3, Z8, Z3
-	VMAXPS Z4, Z8, Z4
-	VMAXPS Z5, Z8, Z5
-	VMAXPS Z6, Z8, Z6
-	VMAXPS Z7, Z8, Z7
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z8; VMAXPS Z0, Z8, Z0
+	VMAXPS Z1, Z8, Z1; VMAXPS Z2, Z8, Z2; VMAXPS Z3, Z8, Z3; VMAXPS Z4, Z8, Z4; VMAXPS Z5, Z8, Z5
+	VMAXPS Z6, Z8, Z6; VMAXPS Z7, Z8, Z7
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z8
-	VMINPS Z0, Z8, Z0
-	VMINPS Z1, Z8, Z1
-	VMINPS Z2, Z8, Z2
-	VMINPS Z3, Z8, Z3
-	VMINPS Z4, Z8, Z4
-	VMINPS Z5, Z8, Z5
-	VMINPS Z6, Z8, Z6
-	VMINPS Z7, Z8, Z7
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z8; VMINPS Z0, Z8, Z0
+	VMINPS Z1, Z8, Z1; VMINPS Z2, Z8, Z2; VMINPS Z3, Z8, Z3; VMINPS Z4, Z8, Z4; VMINPS Z5, Z8, Z5
+	VMINPS Z6, Z8, Z6; VMINPS Z7, Z8, Z7
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z1, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z3, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z5, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z7, K1, 0(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z1, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z3, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z4, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z5, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z6, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z7, K1, 0(R12); DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -2485,49 +1185,17 @@ TEXT ·tileAVX512BF16_9x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ R8, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z9
-	VBROADCASTSS 0(SI), Z10
+	VMOVUPS 0(DI), Z9; VBROADCASTSS 0(SI), Z10
 	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xc2 // VDPBF16PS Z10, Z9, Z0
 	VBROADCASTSS 4(SI), Z11
 	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xcb // VDPBF16PS Z11, Z9, Z1
@@ -2545,8 +1213,7 @@ loop:
 	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xfb // VDPBF16PS Z11, Z9, Z7
 	VBROADCASTSS 32(SI), Z10
 	BYTE $0x62; BYTE $0x52; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xc2 // VDPBF16PS Z10, Z9, Z8
-	VMOVUPS 0(DI)(R10*1), Z9
-	VBROADCASTSS 36(SI), Z10
+	VMOVUPS 0(DI)(R10*1), Z9; VBROADCASTSS 36(SI), Z10
 	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xc2 // VDPBF16PS Z10, Z9, Z0
 	VBROADCASTSS 40(SI), Z11
 	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xcb // VDPBF16PS Z11, Z9, Z1
@@ -2564,8 +1231,7 @@ loop:
 	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xfb // VDPBF16PS Z11, Z9, Z7
 	VBROADCASTSS 68(SI), Z10
 	BYTE $0x62; BYTE $0x52; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xc2 // VDPBF16PS Z10, Z9, Z8
-	VMOVUPS 0(DI)(R10*2), Z9
-	VBROADCASTSS 72(SI), Z10
+	VMOVUPS 0(DI)(R10*2), Z9; VBROADCASTSS 72(SI), Z10
 	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xc2 // VDPBF16PS Z10, Z9, Z0
 	VBROADCASTSS 76(SI), Z11
 	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xcb // VDPBF16PS Z11, Z9, Z1
@@ -2583,8 +1249,7 @@ loop:
 	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xfb // VDPBF16PS Z11, Z9, Z7
 	VBROADCASTSS 104(SI), Z10
 	BYTE $0x62; BYTE $0x52; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xc2 // VDPBF16PS Z10, Z9, Z8
-	VMOVUPS 0(DI)(R11*1), Z9
-	VBROADCASTSS 108(SI), Z10
+	VMOVUPS 0(DI)(R11*1), Z9; VBROADCASTSS 108(SI), Z10
 	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xc2 // VDPBF16PS Z10, Z9, Z0
 	VBROADCASTSS 112(SI), Z11
 	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xcb // VDPBF16PS Z11, Z9, Z1
@@ -2602,16 +1267,11 @@ loop:
 	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xfb // VDPBF16PS Z11, Z9, Z7
 	VBROADCASTSS 140(SI), Z10
 	BYTE $0x62; BYTE $0x52; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xc2 // VDPBF16PS Z10, Z9, Z8
-	LEAQ (DI)(R10*4), DI
-	ADDQ $144, SI
-	DECQ DX
-	JNZ loop
+	LEAQ (DI)(R10*4), DI; ADDQ $144, SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z9
-	VBROADCASTSS 0(SI), Z10
+	VMOVUPS 0(DI), Z9; VBROADCASTSS 0(SI), Z10
 	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xc2 // VDPBF16PS Z10, Z9, Z0
 	VBROADCASTSS 4(SI), Z11
 	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xcb // VDPBF16PS Z11, Z9, Z1
@@ -2629,195 +1289,62 @@ one:
 	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xfb // VDPBF16PS Z11, Z9, Z7
 	VBROADCASTSS 32(SI), Z10
 	BYTE $0x62; BYTE $0x52; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xc2 // VDPBF16PS Z10, Z9, Z8
-	ADDQ R10, DI
-	ADDQ $36, SI
-	DECQ CX
-	JNZ one
+	ADDQ R10, DI; ADDQ $36, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VADDPS Z9, Z0, Z0
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VADDPS Z9, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VADDPS Z9, Z2, Z2
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VADDPS Z9, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VADDPS Z9, Z4, Z4
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VADDPS Z9, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VADDPS Z9, Z6, Z6
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VADDPS Z9, Z7, Z7
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VADDPS Z9, Z8, Z8
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z9
+	VADDPS Z9, Z0, Z0; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z9; VADDPS Z9, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z9; VADDPS Z9, Z2, Z2; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z9
+	VADDPS Z9, Z3, Z3; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z9; VADDPS Z9, Z4, Z4; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z9; VADDPS Z9, Z5, Z5; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z9
+	VADDPS Z9, Z6, Z6; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z9; VADDPS Z9, Z7, Z7; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z9; VADDPS Z9, Z8, Z8
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z9
-	VMULPS Z9, Z0, Z0
-	VMULPS Z9, Z1, Z1
-	VMULPS Z9, Z2, Z2
-	VMULPS Z9, Z3, Z3
-	VMULPS Z9, Z4, Z4
-	VMULPS Z9, Z5, Z5
-	VMULPS Z9, Z6, Z6
-	VMULPS Z9, Z7, Z7
-	VMULPS Z9, Z8, Z8
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z9; VMULPS Z9, Z0, Z0
+	VMULPS Z9, Z1, Z1; VMULPS Z9, Z2, Z2; VMULPS Z9, Z3, Z3; VMULPS Z9, Z4, Z4; VMULPS Z9, Z5, Z5
+	VMULPS Z9, Z6, Z6; VMULPS Z9, Z7, Z7; VMULPS Z9, Z8, Z8
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z9
-	VADDPS Z9, Z0, Z0
-	VBROADCASTSS 4(R12), Z9
-	VADDPS Z9, Z1, Z1
-	VBROADCASTSS 8(R12), Z9
-	VADDPS Z9, Z2, Z2
-	VBROADCASTSS 12(R12), Z9
-	VADDPS Z9, Z3, Z3
-	VBROADCASTSS 16(R12), Z9
-	VADDPS Z9, Z4, Z4
-	VBROADCASTSS 20(R12), Z9
-	VADDPS Z9, Z5, Z5
-	VBROADCASTSS 24(R12), Z9
-	VADDPS Z9, Z6, Z6
-	VBROADCASTSS 28(R12), Z9
-	VADDPS Z9, Z7, Z7
-	VBROADCASTSS 32(R12), Z9
-	VADDPS Z9, Z8, Z8
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z9; VADDPS Z9, Z0, Z0; VBROADCASTSS 4(R12), Z9; VADDPS Z9, Z1, Z1
+	VBROADCASTSS 8(R12), Z9; VADDPS Z9, Z2, Z2; VBROADCASTSS 12(R12), Z9; VADDPS Z9, Z3, Z3
+	VBROADCASTSS 16(R12), Z9; VADDPS Z9, Z4, Z4; VBROADCASTSS 20(R12), Z9; VADDPS Z9, Z5, Z5
+	VBROADCASTSS 24(R12), Z9; VADDPS Z9, Z6, Z6; VBROADCASTSS 28(R12), Z9; VADDPS Z9, Z7, Z7
+	VBROADCASTSS 32(R12), Z9; VADDPS Z9, Z8, Z8
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VADDPS Z9, Z0, Z0
-	VADDPS Z9, Z1, Z1
-	VADDPS Z9, Z2, Z2
-	VADDPS Z9, Z3, Z3
-	VADDPS Z9, Z4, Z4
-	VADDPS Z9, Z5, Z5
-	VADDPS Z9, Z6, Z6
-	VADDPS Z9, Z7, Z7
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z9; VADDPS Z9, Z0, Z0; VADDPS Z9, Z1, Z1; VADDPS Z9, Z2, Z2
+	VADDPS Z9, Z3, Z3; VADDPS Z9, Z4, Z4; VADDPS Z9, Z5, Z5; VADDPS Z9, Z6, Z6; VADDPS Z9, Z7, Z7
 	VADDPS Z9, Z8, Z8
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z10
-	VMOVUPS.Z 0(R12), K1, Z9
-	VFMADD231PS Z9, Z10, Z0
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VFMADD231PS Z9, Z10, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VFMADD231PS Z9, Z10, Z2
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VFMADD231PS Z9, Z10, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VFMADD231PS Z9, Z10, Z4
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VFMADD231PS Z9, Z10, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VFMADD231PS Z9, Z10, Z6
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VFMADD231PS Z9, Z10, Z7
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z9
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z10; VMOVUPS.Z 0(R12), K1, Z9
+	VFMADD231PS Z9, Z10, Z0; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z9; VFMADD231PS Z9, Z10, Z1
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z9; VFMADD231PS Z9, Z10, Z2; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z9; VFMADD231PS Z9, Z10, Z3; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z9
+	VFMADD231PS Z9, Z10, Z4; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z9; VFMADD231PS Z9, Z10, Z5
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z9; VFMADD231PS Z9, Z10, Z6; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z9; VFMADD231PS Z9, Z10, Z7; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z9
 	VFMADD231PS Z9, Z10, Z8
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z9
-	VMAXPS Z0, Z9, Z0
-	VMAXPS Z1, Z9, Z1
-	VMAXPS Z2, Z9, Z2
-	VMAXPS Z3, Z9, Z3
-	VMAXPS Z4, Z9, Z4
-	VMAXPS Z5, Z9, Z5
-	VMAXPS Z6, Z9, Z6
-	VMAXPS Z7, Z9, Z7
-	VMAXPS Z8, Z9, Z8
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z9; VMAXPS Z0, Z9, Z0
+	VMAXPS Z1, Z9, Z1; VMAXPS Z2, Z9, Z2; VMAXPS Z3, Z9, Z3; VMAXPS Z4, Z9, Z4; VMAXPS Z5, Z9, Z5
+	VMAXPS Z6, Z9, Z6; VMAXPS Z7, Z9, Z7; VMAXPS Z8, Z9, Z8
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z9
-	VMINPS Z0, Z9, Z0
-	VMINPS Z1, Z9, Z1
-	VMINPS Z2, Z9, Z2
-	VMINPS Z3, Z9, Z3
-	VMINPS Z4, Z9, Z4
-	VMINPS Z5, Z9, Z5
-	VMINPS Z6, Z9, Z6
-	VMINPS Z7, Z9, Z7
-	VMINPS Z8, Z9, Z8
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z9; VMINPS Z0, Z9, Z0
+	VMINPS Z1, Z9, Z1; VMINPS Z2, Z9, Z2; VMINPS Z3, Z9, Z3; VMINPS Z4, Z9, Z4; VMINPS Z5, Z9, Z5
+	VMINPS Z6, Z9, Z6; VMINPS Z7, Z9, Z7; VMINPS Z8, Z9, Z8
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z1, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z3, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z5, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z7, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z8, K1, 0(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z1, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z3, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z4, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z5, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z6, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z7, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z8, K1, 0(R12); DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -2827,52 +1354,18 @@ TEXT ·tileAVX512BF16_10x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ R8, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8; VPXORD Z9, Z9, Z9
+	MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z10
-	VBROADCASTSS 0(SI), Z11
+	VMOVUPS 0(DI), Z10; VBROADCASTSS 0(SI), Z11
 	BYTE $0x62; BYTE $0xd2; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xc3 // VDPBF16PS Z11, Z10, Z0
 	VBROADCASTSS 4(SI), Z12
 	BYTE $0x62; BYTE $0xd2; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z12, Z10, Z1
@@ -2892,8 +1385,7 @@ loop:
 	BYTE $0x62; BYTE $0x52; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xc3 // VDPBF16PS Z11, Z10, Z8
 	VBROADCASTSS 36(SI), Z12
 	BYTE $0x62; BYTE $0x52; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z12, Z10, Z9
-	VMOVUPS 0(DI)(R10*1), Z10
-	VBROADCASTSS 40(SI), Z11
+	VMOVUPS 0(DI)(R10*1), Z10; VBROADCASTSS 40(SI), Z11
 	BYTE $0x62; BYTE $0xd2; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xc3 // VDPBF16PS Z11, Z10, Z0
 	VBROADCASTSS 44(SI), Z12
 	BYTE $0x62; BYTE $0xd2; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z12, Z10, Z1
@@ -2913,8 +1405,7 @@ loop:
 	BYTE $0x62; BYTE $0x52; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xc3 // VDPBF16PS Z11, Z10, Z8
 	VBROADCASTSS 76(SI), Z12
 	BYTE $0x62; BYTE $0x52; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z12, Z10, Z9
-	VMOVUPS 0(DI)(R10*2), Z10
-	VBROADCASTSS 80(SI), Z11
+	VMOVUPS 0(DI)(R10*2), Z10; VBROADCASTSS 80(SI), Z11
 	BYTE $0x62; BYTE $0xd2; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xc3 // VDPBF16PS Z11, Z10, Z0
 	VBROADCASTSS 84(SI), Z12
 	BYTE $0x62; BYTE $0xd2; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z12, Z10, Z1
@@ -2934,8 +1425,7 @@ loop:
 	BYTE $0x62; BYTE $0x52; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xc3 // VDPBF16PS Z11, Z10, Z8
 	VBROADCASTSS 116(SI), Z12
 	BYTE $0x62; BYTE $0x52; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z12, Z10, Z9
-	VMOVUPS 0(DI)(R11*1), Z10
-	VBROADCASTSS 120(SI), Z11
+	VMOVUPS 0(DI)(R11*1), Z10; VBROADCASTSS 120(SI), Z11
 	BYTE $0x62; BYTE $0xd2; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xc3 // VDPBF16PS Z11, Z10, Z0
 	VBROADCASTSS 124(SI), Z12
 	BYTE $0x62; BYTE $0xd2; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z12, Z10, Z1
@@ -2955,16 +1445,11 @@ loop:
 	BYTE $0x62; BYTE $0x52; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xc3 // VDPBF16PS Z11, Z10, Z8
 	VBROADCASTSS 156(SI), Z12
 	BYTE $0x62; BYTE $0x52; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z12, Z10, Z9
-	LEAQ (DI)(R10*4), DI
-	ADDQ $160, SI
-	DECQ DX
-	JNZ loop
+	LEAQ (DI)(R10*4), DI; ADDQ $160, SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z10
-	VBROADCASTSS 0(SI), Z11
+	VMOVUPS 0(DI), Z10; VBROADCASTSS 0(SI), Z11
 	BYTE $0x62; BYTE $0xd2; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xc3 // VDPBF16PS Z11, Z10, Z0
 	VBROADCASTSS 4(SI), Z12
 	BYTE $0x62; BYTE $0xd2; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z12, Z10, Z1
@@ -2984,209 +1469,67 @@ one:
 	BYTE $0x62; BYTE $0x52; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xc3 // VDPBF16PS Z11, Z10, Z8
 	VBROADCASTSS 36(SI), Z12
 	BYTE $0x62; BYTE $0x52; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z12, Z10, Z9
-	ADDQ R10, DI
-	ADDQ $40, SI
-	DECQ CX
-	JNZ one
+	ADDQ R10, DI; ADDQ $40, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VADDPS Z10, Z0, Z0
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VADDPS Z10, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VADDPS Z10, Z2, Z2
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VADDPS Z10, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VADDPS Z10, Z4, Z4
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VADDPS Z10, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VADDPS Z10, Z6, Z6
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VADDPS Z10, Z7, Z7
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VADDPS Z10, Z8, Z8
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z10
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z10
+	VADDPS Z10, Z0, Z0; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z10; VADDPS Z10, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z10; VADDPS Z10, Z2, Z2; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z10
+	VADDPS Z10, Z3, Z3; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z10; VADDPS Z10, Z4, Z4; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z10; VADDPS Z10, Z5, Z5; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z10
+	VADDPS Z10, Z6, Z6; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z10; VADDPS Z10, Z7, Z7; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z10; VADDPS Z10, Z8, Z8; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z10
 	VADDPS Z10, Z9, Z9
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z10
-	VMULPS Z10, Z0, Z0
-	VMULPS Z10, Z1, Z1
-	VMULPS Z10, Z2, Z2
-	VMULPS Z10, Z3, Z3
-	VMULPS Z10, Z4, Z4
-	VMULPS Z10, Z5, Z5
-	VMULPS Z10, Z6, Z6
-	VMULPS Z10, Z7, Z7
-	VMULPS Z10, Z8, Z8
-	VMULPS Z10, Z9, Z9
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z10
+	VMULPS Z10, Z0, Z0; VMULPS Z10, Z1, Z1; VMULPS Z10, Z2, Z2; VMULPS Z10, Z3, Z3
+	VMULPS Z10, Z4, Z4; VMULPS Z10, Z5, Z5; VMULPS Z10, Z6, Z6; VMULPS Z10, Z7, Z7
+	VMULPS Z10, Z8, Z8; VMULPS Z10, Z9, Z9
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z10
-	VADDPS Z10, Z0, Z0
-	VBROADCASTSS 4(R12), Z10
-	VADDPS Z10, Z1, Z1
-	VBROADCASTSS 8(R12), Z10
-	VADDPS Z10, Z2, Z2
-	VBROADCASTSS 12(R12), Z10
-	VADDPS Z10, Z3, Z3
-	VBROADCASTSS 16(R12), Z10
-	VADDPS Z10, Z4, Z4
-	VBROADCASTSS 20(R12), Z10
-	VADDPS Z10, Z5, Z5
-	VBROADCASTSS 24(R12), Z10
-	VADDPS Z10, Z6, Z6
-	VBROADCASTSS 28(R12), Z10
-	VADDPS Z10, Z7, Z7
-	VBROADCASTSS 32(R12), Z10
-	VADDPS Z10, Z8, Z8
-	VBROADCASTSS 36(R12), Z10
-	VADDPS Z10, Z9, Z9
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z10; VADDPS Z10, Z0, Z0; VBROADCASTSS 4(R12), Z10; VADDPS Z10, Z1, Z1
+	VBROADCASTSS 8(R12), Z10; VADDPS Z10, Z2, Z2; VBROADCASTSS 12(R12), Z10; VADDPS Z10, Z3, Z3
+	VBROADCASTSS 16(R12), Z10; VADDPS Z10, Z4, Z4; VBROADCASTSS 20(R12), Z10; VADDPS Z10, Z5, Z5
+	VBROADCASTSS 24(R12), Z10; VADDPS Z10, Z6, Z6; VBROADCASTSS 28(R12), Z10; VADDPS Z10, Z7, Z7
+	VBROADCASTSS 32(R12), Z10; VADDPS Z10, Z8, Z8; VBROADCASTSS 36(R12), Z10; VADDPS Z10, Z9, Z9
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VADDPS Z10, Z0, Z0
-	VADDPS Z10, Z1, Z1
-	VADDPS Z10, Z2, Z2
-	VADDPS Z10, Z3, Z3
-	VADDPS Z10, Z4, Z4
-	VADDPS Z10, Z5, Z5
-	VADDPS Z10, Z6, Z6
-	VADDPS Z10, Z7, Z7
-	VADDPS Z10, Z8, Z8
-	VADDPS Z10, Z9, Z9
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z10; VADDPS Z10, Z0, Z0; VADDPS Z10, Z1, Z1; VADDPS Z10, Z2, Z2
+	VADDPS Z10, Z3, Z3; VADDPS Z10, Z4, Z4; VADDPS Z10, Z5, Z5; VADDPS Z10, Z6, Z6
+	VADDPS Z10, Z7, Z7; VADDPS Z10, Z8, Z8; VADDPS Z10, Z9, Z9
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z11
-	VMOVUPS.Z 0(R12), K1, Z10
-	VFMADD231PS Z10, Z11, Z0
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VFMADD231PS Z10, Z11, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VFMADD231PS Z10, Z11, Z2
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VFMADD231PS Z10, Z11, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VFMADD231PS Z10, Z11, Z4
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VFMADD231PS Z10, Z11, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VFMADD231PS Z10, Z11, Z6
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VFMADD231PS Z10, Z11, Z7
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VFMADD231PS Z10, Z11, Z8
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VFMADD231PS Z10, Z11, Z9
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z11; VMOVUPS.Z 0(R12), K1, Z10
+	VFMADD231PS Z10, Z11, Z0; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z10; VFMADD231PS Z10, Z11, Z1
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z10; VFMADD231PS Z10, Z11, Z2; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z10; VFMADD231PS Z10, Z11, Z3; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z10
+	VFMADD231PS Z10, Z11, Z4; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z10; VFMADD231PS Z10, Z11, Z5
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z10; VFMADD231PS Z10, Z11, Z6; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z10; VFMADD231PS Z10, Z11, Z7; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z10
+	VFMADD231PS Z10, Z11, Z8; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z10; VFMADD231PS Z10, Z11, Z9
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z10
-	VMAXPS Z0, Z10, Z0
-	VMAXPS Z1, Z10, Z1
-	VMAXPS Z2, Z10, Z2
-	VMAXPS Z3, Z10, Z3
-	VMAXPS Z4, Z10, Z4
-	VMAXPS Z5, Z10, Z5
-	VMAXPS Z6, Z10, Z6
-	VMAXPS Z7, Z10, Z7
-	VMAXPS Z8, Z10, Z8
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z10; VMAXPS Z0, Z10, Z0
+	VMAXPS Z1, Z10, Z1; VMAXPS Z2, Z10, Z2; VMAXPS Z3, Z10, Z3; VMAXPS Z4, Z10, Z4
+	VMAXPS Z5, Z10, Z5; VMAXPS Z6, Z10, Z6; VMAXPS Z7, Z10, Z7; VMAXPS Z8, Z10, Z8
 	VMAXPS Z9, Z10, Z9
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z10
-	VMINPS Z0, Z10, Z0
-	VMINPS Z1, Z10, Z1
-	VMINPS Z2, Z10, Z2
-	VMINPS Z3, Z10, Z3
-	VMINPS Z4, Z10, Z4
-	VMINPS Z5, Z10, Z5
-	VMINPS Z6, Z10, Z6
-	VMINPS Z7, Z10, Z7
-	VMINPS Z8, Z10, Z8
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z10; VMINPS Z0, Z10, Z0
+	VMINPS Z1, Z10, Z1; VMINPS Z2, Z10, Z2; VMINPS Z3, Z10, Z3; VMINPS Z4, Z10, Z4
+	VMINPS Z5, Z10, Z5; VMINPS Z6, Z10, Z6; VMINPS Z7, Z10, Z7; VMINPS Z8, Z10, Z8
 	VMINPS Z9, Z10, Z9
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z1, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z3, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z5, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z7, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z8, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z9, K1, 0(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z1, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z3, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z4, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z5, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z6, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z7, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z8, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z9, K1, 0(R12); DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -3196,55 +1539,18 @@ TEXT ·tileAVX512BF16_11x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ R8, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8; VPXORD Z9, Z9, Z9; VPXORD Z10, Z10, Z10; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z11
-	VBROADCASTSS 0(SI), Z12
+	VMOVUPS 0(DI), Z11; VBROADCASTSS 0(SI), Z12
 	BYTE $0x62; BYTE $0xd2; BYTE $0x26; BYTE $0x48; BYTE $0x52; BYTE $0xc4 // VDPBF16PS Z12, Z11, Z0
 	VBROADCASTSS 4(SI), Z13
 	BYTE $0x62; BYTE $0xd2; BYTE $0x26; BYTE $0x48; BYTE $0x52; BYTE $0xcd // VDPBF16PS Z13, Z11, Z1
@@ -3266,8 +1572,7 @@ loop:
 	BYTE $0x62; BYTE $0x52; BYTE $0x26; BYTE $0x48; BYTE $0x52; BYTE $0xcd // VDPBF16PS Z13, Z11, Z9
 	VBROADCASTSS 40(SI), Z12
 	BYTE $0x62; BYTE $0x52; BYTE $0x26; BYTE $0x48; BYTE $0x52; BYTE $0xd4 // VDPBF16PS Z12, Z11, Z10
-	VMOVUPS 0(DI)(R10*1), Z11
-	VBROADCASTSS 44(SI), Z12
+	VMOVUPS 0(DI)(R10*1), Z11; VBROADCASTSS 44(SI), Z12
 	BYTE $0x62; BYTE $0xd2; BYTE $0x26; BYTE $0x48; BYTE $0x52; BYTE $0xc4 // VDPBF16PS Z12, Z11, Z0
 	VBROADCASTSS 48(SI), Z13
 	BYTE $0x62; BYTE $0xd2; BYTE $0x26; BYTE $0x48; BYTE $0x52; BYTE $0xcd // VDPBF16PS Z13, Z11, Z1
@@ -3289,8 +1594,7 @@ loop:
 	BYTE $0x62; BYTE $0x52; BYTE $0x26; BYTE $0x48; BYTE $0x52; BYTE $0xcd // VDPBF16PS Z13, Z11, Z9
 	VBROADCASTSS 84(SI), Z12
 	BYTE $0x62; BYTE $0x52; BYTE $0x26; BYTE $0x48; BYTE $0x52; BYTE $0xd4 // VDPBF16PS Z12, Z11, Z10
-	VMOVUPS 0(DI)(R10*2), Z11
-	VBROADCASTSS 88(SI), Z12
+	VMOVUPS 0(DI)(R10*2), Z11; VBROADCASTSS 88(SI), Z12
 	BYTE $0x62; BYTE $0xd2; BYTE $0x26; BYTE $0x48; BYTE $0x52; BYTE $0xc4 // VDPBF16PS Z12, Z11, Z0
 	VBROADCASTSS 92(SI), Z13
 	BYTE $0x62; BYTE $0xd2; BYTE $0x26; BYTE $0x48; BYTE $0x52; BYTE $0xcd // VDPBF16PS Z13, Z11, Z1
@@ -3312,8 +1616,7 @@ loop:
 	BYTE $0x62; BYTE $0x52; BYTE $0x26; BYTE $0x48; BYTE $0x52; BYTE $0xcd // VDPBF16PS Z13, Z11, Z9
 	VBROADCASTSS 128(SI), Z12
 	BYTE $0x62; BYTE $0x52; BYTE $0x26; BYTE $0x48; BYTE $0x52; BYTE $0xd4 // VDPBF16PS Z12, Z11, Z10
-	VMOVUPS 0(DI)(R11*1), Z11
-	VBROADCASTSS 132(SI), Z12
+	VMOVUPS 0(DI)(R11*1), Z11; VBROADCASTSS 132(SI), Z12
 	BYTE $0x62; BYTE $0xd2; BYTE $0x26; BYTE $0x48; BYTE $0x52; BYTE $0xc4 // VDPBF16PS Z12, Z11, Z0
 	VBROADCASTSS 136(SI), Z13
 	BYTE $0x62; BYTE $0xd2; BYTE $0x26; BYTE $0x48; BYTE $0x52; BYTE $0xcd // VDPBF16PS Z13, Z11, Z1
@@ -3335,16 +1638,11 @@ loop:
 	BYTE $0x62; BYTE $0x52; BYTE $0x26; BYTE $0x48; BYTE $0x52; BYTE $0xcd // VDPBF16PS Z13, Z11, Z9
 	VBROADCASTSS 172(SI), Z12
 	BYTE $0x62; BYTE $0x52; BYTE $0x26; BYTE $0x48; BYTE $0x52; BYTE $0xd4 // VDPBF16PS Z12, Z11, Z10
-	LEAQ (DI)(R10*4), DI
-	ADDQ $176, SI
-	DECQ DX
-	JNZ loop
+	LEAQ (DI)(R10*4), DI; ADDQ $176, SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z11
-	VBROADCASTSS 0(SI), Z12
+	VMOVUPS 0(DI), Z11; VBROADCASTSS 0(SI), Z12
 	BYTE $0x62; BYTE $0xd2; BYTE $0x26; BYTE $0x48; BYTE $0x52; BYTE $0xc4 // VDPBF16PS Z12, Z11, Z0
 	VBROADCASTSS 4(SI), Z13
 	BYTE $0x62; BYTE $0xd2; BYTE $0x26; BYTE $0x48; BYTE $0x52; BYTE $0xcd // VDPBF16PS Z13, Z11, Z1
@@ -3366,223 +1664,69 @@ one:
 	BYTE $0x62; BYTE $0x52; BYTE $0x26; BYTE $0x48; BYTE $0x52; BYTE $0xcd // VDPBF16PS Z13, Z11, Z9
 	VBROADCASTSS 40(SI), Z12
 	BYTE $0x62; BYTE $0x52; BYTE $0x26; BYTE $0x48; BYTE $0x52; BYTE $0xd4 // VDPBF16PS Z12, Z11, Z10
-	ADDQ R10, DI
-	ADDQ $44, SI
-	DECQ CX
-	JNZ one
+	ADDQ R10, DI; ADDQ $44, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VADDPS Z11, Z0, Z0
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VADDPS Z11, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VADDPS Z11, Z2, Z2
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VADDPS Z11, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VADDPS Z11, Z4, Z4
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VADDPS Z11, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VADDPS Z11, Z6, Z6
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VADDPS Z11, Z7, Z7
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VADDPS Z11, Z8, Z8
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VADDPS Z11, Z9, Z9
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VADDPS Z11, Z10, Z10
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z11
+	VADDPS Z11, Z0, Z0; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z11; VADDPS Z11, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z11; VADDPS Z11, Z2, Z2; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z11
+	VADDPS Z11, Z3, Z3; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z11; VADDPS Z11, Z4, Z4; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z11; VADDPS Z11, Z5, Z5; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z11
+	VADDPS Z11, Z6, Z6; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z11; VADDPS Z11, Z7, Z7; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z11; VADDPS Z11, Z8, Z8; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z11
+	VADDPS Z11, Z9, Z9; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z11; VADDPS Z11, Z10, Z10
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z11
-	VMULPS Z11, Z0, Z0
-	VMULPS Z11, Z1, Z1
-	VMULPS Z11, Z2, Z2
-	VMULPS Z11, Z3, Z3
-	VMULPS Z11, Z4, Z4
-	VMULPS Z11, Z5, Z5
-	VMULPS Z11, Z6, Z6
-	VMULPS Z11, Z7, Z7
-	VMULPS Z11, Z8, Z8
-	VMULPS Z11, Z9, Z9
-	VMULPS Z11, Z10, Z10
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z11
+	VMULPS Z11, Z0, Z0; VMULPS Z11, Z1, Z1; VMULPS Z11, Z2, Z2; VMULPS Z11, Z3, Z3
+	VMULPS Z11, Z4, Z4; VMULPS Z11, Z5, Z5; VMULPS Z11, Z6, Z6; VMULPS Z11, Z7, Z7
+	VMULPS Z11, Z8, Z8; VMULPS Z11, Z9, Z9; VMULPS Z11, Z10, Z10
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z11
-	VADDPS Z11, Z0, Z0
-	VBROADCASTSS 4(R12), Z11
-	VADDPS Z11, Z1, Z1
-	VBROADCASTSS 8(R12), Z11
-	VADDPS Z11, Z2, Z2
-	VBROADCASTSS 12(R12), Z11
-	VADDPS Z11, Z3, Z3
-	VBROADCASTSS 16(R12), Z11
-	VADDPS Z11, Z4, Z4
-	VBROADCASTSS 20(R12), Z11
-	VADDPS Z11, Z5, Z5
-	VBROADCASTSS 24(R12), Z11
-	VADDPS Z11, Z6, Z6
-	VBROADCASTSS 28(R12), Z11
-	VADDPS Z11, Z7, Z7
-	VBROADCASTSS 32(R12), Z11
-	VADDPS Z11, Z8, Z8
-	VBROADCASTSS 36(R12), Z11
-	VADDPS Z11, Z9, Z9
-	VBROADCASTSS 40(R12), Z11
-	VADDPS Z11, Z10, Z10
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z11; VADDPS Z11, Z0, Z0; VBROADCASTSS 4(R12), Z11; VADDPS Z11, Z1, Z1
+	VBROADCASTSS 8(R12), Z11; VADDPS Z11, Z2, Z2; VBROADCASTSS 12(R12), Z11; VADDPS Z11, Z3, Z3
+	VBROADCASTSS 16(R12), Z11; VADDPS Z11, Z4, Z4; VBROADCASTSS 20(R12), Z11; VADDPS Z11, Z5, Z5
+	VBROADCASTSS 24(R12), Z11; VADDPS Z11, Z6, Z6; VBROADCASTSS 28(R12), Z11; VADDPS Z11, Z7, Z7
+	VBROADCASTSS 32(R12), Z11; VADDPS Z11, Z8, Z8; VBROADCASTSS 36(R12), Z11; VADDPS Z11, Z9, Z9
+	VBROADCASTSS 40(R12), Z11; VADDPS Z11, Z10, Z10
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VADDPS Z11, Z0, Z0
-	VADDPS Z11, Z1, Z1
-	VADDPS Z11, Z2, Z2
-	VADDPS Z11, Z3, Z3
-	VADDPS Z11, Z4, Z4
-	VADDPS Z11, Z5, Z5
-	VADDPS Z11, Z6, Z6
-	VADDPS Z11, Z7, Z7
-	VADDPS Z11, Z8, Z8
-	VADDPS Z11, Z9, Z9
-	VADDPS Z11, Z10, Z10
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z11; VADDPS Z11, Z0, Z0; VADDPS Z11, Z1, Z1; VADDPS Z11, Z2, Z2
+	VADDPS Z11, Z3, Z3; VADDPS Z11, Z4, Z4; VADDPS Z11, Z5, Z5; VADDPS Z11, Z6, Z6
+	VADDPS Z11, Z7, Z7; VADDPS Z11, Z8, Z8; VADDPS Z11, Z9, Z9; VADDPS Z11, Z10, Z10
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VFMADD231PS Z11, Z12, Z0
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VFMADD231PS Z11, Z12, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VFMADD231PS Z11, Z12, Z2
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VFMADD231PS Z11, Z12, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VFMADD231PS Z11, Z12, Z4
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VFMADD231PS Z11, Z12, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VFMADD231PS Z11, Z12, Z6
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VFMADD231PS Z11, Z12, Z7
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VFMADD231PS Z11, Z12, Z8
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VFMADD231PS Z11, Z12, Z9
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VFMADD231PS Z11, Z12, Z10
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z12; VMOVUPS.Z 0(R12), K1, Z11
+	VFMADD231PS Z11, Z12, Z0; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z11; VFMADD231PS Z11, Z12, Z1
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z11; VFMADD231PS Z11, Z12, Z2; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z11; VFMADD231PS Z11, Z12, Z3; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z11
+	VFMADD231PS Z11, Z12, Z4; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z11; VFMADD231PS Z11, Z12, Z5
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z11; VFMADD231PS Z11, Z12, Z6; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z11; VFMADD231PS Z11, Z12, Z7; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z11
+	VFMADD231PS Z11, Z12, Z8; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z11; VFMADD231PS Z11, Z12, Z9
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z11; VFMADD231PS Z11, Z12, Z10
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z11
-	VMAXPS Z0, Z11, Z0
-	VMAXPS Z1, Z11, Z1
-	VMAXPS Z2, Z11, Z2
-	VMAXPS Z3, Z11, Z3
-	VMAXPS Z4, Z11, Z4
-	VMAXPS Z5, Z11, Z5
-	VMAXPS Z6, Z11, Z6
-	VMAXPS Z7, Z11, Z7
-	VMAXPS Z8, Z11, Z8
-	VMAXPS Z9, Z11, Z9
-	VMAXPS Z10, Z11, Z10
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z11; VMAXPS Z0, Z11, Z0
+	VMAXPS Z1, Z11, Z1; VMAXPS Z2, Z11, Z2; VMAXPS Z3, Z11, Z3; VMAXPS Z4, Z11, Z4
+	VMAXPS Z5, Z11, Z5; VMAXPS Z6, Z11, Z6; VMAXPS Z7, Z11, Z7; VMAXPS Z8, Z11, Z8
+	VMAXPS Z9, Z11, Z9; VMAXPS Z10, Z11, Z10
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z11
-	VMINPS Z0, Z11, Z0
-	VMINPS Z1, Z11, Z1
-	VMINPS Z2, Z11, Z2
-	VMINPS Z3, Z11, Z3
-	VMINPS Z4, Z11, Z4
-	VMINPS Z5, Z11, Z5
-	VMINPS Z6, Z11, Z6
-	VMINPS Z7, Z11, Z7
-	VMINPS Z8, Z11, Z8
-	VMINPS Z9, Z11, Z9
-	VMINPS Z10, Z11, Z10
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z11; VMINPS Z0, Z11, Z0
+	VMINPS Z1, Z11, Z1; VMINPS Z2, Z11, Z2; VMINPS Z3, Z11, Z3; VMINPS Z4, Z11, Z4
+	VMINPS Z5, Z11, Z5; VMINPS Z6, Z11, Z6; VMINPS Z7, Z11, Z7; VMINPS Z8, Z11, Z8
+	VMINPS Z9, Z11, Z9; VMINPS Z10, Z11, Z10
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z1, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z3, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z5, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z7, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z8, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z9, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z10, K1, 0(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z1, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z3, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z4, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z5, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z6, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z7, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z8, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z9, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z10, K1, 0(R12); DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -3592,58 +1736,19 @@ TEXT ·tileAVX512BF16_12x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ R8, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8; VPXORD Z9, Z9, Z9; VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z12
-	VBROADCASTSS 0(SI), Z13
+	VMOVUPS 0(DI), Z12; VBROADCASTSS 0(SI), Z13
 	BYTE $0x62; BYTE $0xd2; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xc5 // VDPBF16PS Z13, Z12, Z0
 	VBROADCASTSS 4(SI), Z14
 	BYTE $0x62; BYTE $0xd2; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xce // VDPBF16PS Z14, Z12, Z1
@@ -3667,8 +1772,7 @@ loop:
 	BYTE $0x62; BYTE $0x52; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xd5 // VDPBF16PS Z13, Z12, Z10
 	VBROADCASTSS 44(SI), Z14
 	BYTE $0x62; BYTE $0x52; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xde // VDPBF16PS Z14, Z12, Z11
-	VMOVUPS 0(DI)(R10*1), Z12
-	VBROADCASTSS 48(SI), Z13
+	VMOVUPS 0(DI)(R10*1), Z12; VBROADCASTSS 48(SI), Z13
 	BYTE $0x62; BYTE $0xd2; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xc5 // VDPBF16PS Z13, Z12, Z0
 	VBROADCASTSS 52(SI), Z14
 	BYTE $0x62; BYTE $0xd2; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xce // VDPBF16PS Z14, Z12, Z1
@@ -3692,8 +1796,7 @@ loop:
 	BYTE $0x62; BYTE $0x52; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xd5 // VDPBF16PS Z13, Z12, Z10
 	VBROADCASTSS 92(SI), Z14
 	BYTE $0x62; BYTE $0x52; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xde // VDPBF16PS Z14, Z12, Z11
-	VMOVUPS 0(DI)(R10*2), Z12
-	VBROADCASTSS 96(SI), Z13
+	VMOVUPS 0(DI)(R10*2), Z12; VBROADCASTSS 96(SI), Z13
 	BYTE $0x62; BYTE $0xd2; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xc5 // VDPBF16PS Z13, Z12, Z0
 	VBROADCASTSS 100(SI), Z14
 	BYTE $0x62; BYTE $0xd2; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xce // VDPBF16PS Z14, Z12, Z1
@@ -3717,8 +1820,7 @@ loop:
 	BYTE $0x62; BYTE $0x52; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xd5 // VDPBF16PS Z13, Z12, Z10
 	VBROADCASTSS 140(SI), Z14
 	BYTE $0x62; BYTE $0x52; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xde // VDPBF16PS Z14, Z12, Z11
-	VMOVUPS 0(DI)(R11*1), Z12
-	VBROADCASTSS 144(SI), Z13
+	VMOVUPS 0(DI)(R11*1), Z12; VBROADCASTSS 144(SI), Z13
 	BYTE $0x62; BYTE $0xd2; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xc5 // VDPBF16PS Z13, Z12, Z0
 	VBROADCASTSS 148(SI), Z14
 	BYTE $0x62; BYTE $0xd2; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xce // VDPBF16PS Z14, Z12, Z1
@@ -3742,16 +1844,11 @@ loop:
 	BYTE $0x62; BYTE $0x52; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xd5 // VDPBF16PS Z13, Z12, Z10
 	VBROADCASTSS 188(SI), Z14
 	BYTE $0x62; BYTE $0x52; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xde // VDPBF16PS Z14, Z12, Z11
-	LEAQ (DI)(R10*4), DI
-	ADDQ $192, SI
-	DECQ DX
-	JNZ loop
+	LEAQ (DI)(R10*4), DI; ADDQ $192, SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z12
-	VBROADCASTSS 0(SI), Z13
+	VMOVUPS 0(DI), Z12; VBROADCASTSS 0(SI), Z13
 	BYTE $0x62; BYTE $0xd2; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xc5 // VDPBF16PS Z13, Z12, Z0
 	VBROADCASTSS 4(SI), Z14
 	BYTE $0x62; BYTE $0xd2; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xce // VDPBF16PS Z14, Z12, Z1
@@ -3775,237 +1872,73 @@ one:
 	BYTE $0x62; BYTE $0x52; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xd5 // VDPBF16PS Z13, Z12, Z10
 	VBROADCASTSS 44(SI), Z14
 	BYTE $0x62; BYTE $0x52; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xde // VDPBF16PS Z14, Z12, Z11
-	ADDQ R10, DI
-	ADDQ $48, SI
-	DECQ CX
-	JNZ one
+	ADDQ R10, DI; ADDQ $48, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z0, Z0
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z2, Z2
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z4, Z4
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z6, Z6
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z7, Z7
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z8, Z8
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z9, Z9
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z10, Z10
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z11, Z11
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z12
+	VADDPS Z12, Z0, Z0; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z12; VADDPS Z12, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z12; VADDPS Z12, Z2, Z2; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z12
+	VADDPS Z12, Z3, Z3; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z12; VADDPS Z12, Z4, Z4; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z12; VADDPS Z12, Z5, Z5; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z12
+	VADDPS Z12, Z6, Z6; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z12; VADDPS Z12, Z7, Z7; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z12; VADDPS Z12, Z8, Z8; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z12
+	VADDPS Z12, Z9, Z9; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z12; VADDPS Z12, Z10, Z10; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z12; VADDPS Z12, Z11, Z11
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z12
-	VMULPS Z12, Z0, Z0
-	VMULPS Z12, Z1, Z1
-	VMULPS Z12, Z2, Z2
-	VMULPS Z12, Z3, Z3
-	VMULPS Z12, Z4, Z4
-	VMULPS Z12, Z5, Z5
-	VMULPS Z12, Z6, Z6
-	VMULPS Z12, Z7, Z7
-	VMULPS Z12, Z8, Z8
-	VMULPS Z12, Z9, Z9
-	VMULPS Z12, Z10, Z10
-	VMULPS Z12, Z11, Z11
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z12
+	VMULPS Z12, Z0, Z0; VMULPS Z12, Z1, Z1; VMULPS Z12, Z2, Z2; VMULPS Z12, Z3, Z3
+	VMULPS Z12, Z4, Z4; VMULPS Z12, Z5, Z5; VMULPS Z12, Z6, Z6; VMULPS Z12, Z7, Z7
+	VMULPS Z12, Z8, Z8; VMULPS Z12, Z9, Z9; VMULPS Z12, Z10, Z10; VMULPS Z12, Z11, Z11
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z12
-	VADDPS Z12, Z0, Z0
-	VBROADCASTSS 4(R12), Z12
-	VADDPS Z12, Z1, Z1
-	VBROADCASTSS 8(R12), Z12
-	VADDPS Z12, Z2, Z2
-	VBROADCASTSS 12(R12), Z12
-	VADDPS Z12, Z3, Z3
-	VBROADCASTSS 16(R12), Z12
-	VADDPS Z12, Z4, Z4
-	VBROADCASTSS 20(R12), Z12
-	VADDPS Z12, Z5, Z5
-	VBROADCASTSS 24(R12), Z12
-	VADDPS Z12, Z6, Z6
-	VBROADCASTSS 28(R12), Z12
-	VADDPS Z12, Z7, Z7
-	VBROADCASTSS 32(R12), Z12
-	VADDPS Z12, Z8, Z8
-	VBROADCASTSS 36(R12), Z12
-	VADDPS Z12, Z9, Z9
-	VBROADCASTSS 40(R12), Z12
-	VADDPS Z12, Z10, Z10
-	VBROADCASTSS 44(R12), Z12
-	VADDPS Z12, Z11, Z11
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z12; VADDPS Z12, Z0, Z0; VBROADCASTSS 4(R12), Z12; VADDPS Z12, Z1, Z1
+	VBROADCASTSS 8(R12), Z12; VADDPS Z12, Z2, Z2; VBROADCASTSS 12(R12), Z12; VADDPS Z12, Z3, Z3
+	VBROADCASTSS 16(R12), Z12; VADDPS Z12, Z4, Z4; VBROADCASTSS 20(R12), Z12; VADDPS Z12, Z5, Z5
+	VBROADCASTSS 24(R12), Z12; VADDPS Z12, Z6, Z6; VBROADCASTSS 28(R12), Z12; VADDPS Z12, Z7, Z7
+	VBROADCASTSS 32(R12), Z12; VADDPS Z12, Z8, Z8; VBROADCASTSS 36(R12), Z12; VADDPS Z12, Z9, Z9
+	VBROADCASTSS 40(R12), Z12; VADDPS Z12, Z10, Z10; VBROADCASTSS 44(R12), Z12; VADDPS Z12, Z11, Z11
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z0, Z0
-	VADDPS Z12, Z1, Z1
-	VADDPS Z12, Z2, Z2
-	VADDPS Z12, Z3, Z3
-	VADDPS Z12, Z4, Z4
-	VADDPS Z12, Z5, Z5
-	VADDPS Z12, Z6, Z6
-	VADDPS Z12, Z7, Z7
-	VADDPS Z12, Z8, Z8
-	VADDPS Z12, Z9, Z9
-	VADDPS Z12, Z10, Z10
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z12; VADDPS Z12, Z0, Z0; VADDPS Z12, Z1, Z1; VADDPS Z12, Z2, Z2
+	VADDPS Z12, Z3, Z3; VADDPS Z12, Z4, Z4; VADDPS Z12, Z5, Z5; VADDPS Z12, Z6, Z6
+	VADDPS Z12, Z7, Z7; VADDPS Z12, Z8, Z8; VADDPS Z12, Z9, Z9; VADDPS Z12, Z10, Z10
 	VADDPS Z12, Z11, Z11
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z13
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z0
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z2
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z4
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z6
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z7
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z8
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z9
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z10
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z11
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z13; VMOVUPS.Z 0(R12), K1, Z12
+	VFMADD231PS Z12, Z13, Z0; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z12; VFMADD231PS Z12, Z13, Z1
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z12; VFMADD231PS Z12, Z13, Z2; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z12; VFMADD231PS Z12, Z13, Z3; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z12
+	VFMADD231PS Z12, Z13, Z4; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z12; VFMADD231PS Z12, Z13, Z5
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z12; VFMADD231PS Z12, Z13, Z6; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z12; VFMADD231PS Z12, Z13, Z7; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z12
+	VFMADD231PS Z12, Z13, Z8; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z12; VFMADD231PS Z12, Z13, Z9
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z12; VFMADD231PS Z12, Z13, Z10; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z12; VFMADD231PS Z12, Z13, Z11
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z12
-	VMAXPS Z0, Z12, Z0
-	VMAXPS Z1, Z12, Z1
-	VMAXPS Z2, Z12, Z2
-	VMAXPS Z3, Z12, Z3
-	VMAXPS Z4, Z12, Z4
-	VMAXPS Z5, Z12, Z5
-	VMAXPS Z6, Z12, Z6
-	VMAXPS Z7, Z12, Z7
-	VMAXPS Z8, Z12, Z8
-	VMAXPS Z9, Z12, Z9
-	VMAXPS Z10, Z12, Z10
-	VMAXPS Z11, Z12, Z11
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z12; VMAXPS Z0, Z12, Z0
+	VMAXPS Z1, Z12, Z1; VMAXPS Z2, Z12, Z2; VMAXPS Z3, Z12, Z3; VMAXPS Z4, Z12, Z4
+	VMAXPS Z5, Z12, Z5; VMAXPS Z6, Z12, Z6; VMAXPS Z7, Z12, Z7; VMAXPS Z8, Z12, Z8
+	VMAXPS Z9, Z12, Z9; VMAXPS Z10, Z12, Z10; VMAXPS Z11, Z12, Z11
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z12
-	VMINPS Z0, Z12, Z0
-	VMINPS Z1, Z12, Z1
-	VMINPS Z2, Z12, Z2
-	VMINPS Z3, Z12, Z3
-	VMINPS Z4, Z12, Z4
-	VMINPS Z5, Z12, Z5
-	VMINPS Z6, Z12, Z6
-	VMINPS Z7, Z12, Z7
-	VMINPS Z8, Z12, Z8
-	VMINPS Z9, Z12, Z9
-	VMINPS Z10, Z12, Z10
-	VMINPS Z11, Z12, Z11
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z12; VMINPS Z0, Z12, Z0
+	VMINPS Z1, Z12, Z1; VMINPS Z2, Z12, Z2; VMINPS Z3, Z12, Z3; VMINPS Z4, Z12, Z4
+	VMINPS Z5, Z12, Z5; VMINPS Z6, Z12, Z6; VMINPS Z7, Z12, Z7; VMINPS Z8, Z12, Z8
+	VMINPS Z9, Z12, Z9; VMINPS Z10, Z12, Z10; VMINPS Z11, Z12, Z11
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z1, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z3, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z5, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z7, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z8, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z9, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z10, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z11, K1, 0(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z1, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z3, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z4, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z5, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z6, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z7, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z8, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z9, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z10, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z11, K1, 0(R12); DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -4015,61 +1948,20 @@ TEXT ·tileAVX512BF16_13x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ R8, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9; VPXORD Z10, Z10, Z10; VPXORD Z11, Z11, Z11; VPXORD Z12, Z12, Z12; MOVQ CX, DX
+	SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z13
-	VBROADCASTSS 0(SI), Z14
+	VMOVUPS 0(DI), Z13; VBROADCASTSS 0(SI), Z14
 	BYTE $0x62; BYTE $0xd2; BYTE $0x16; BYTE $0x48; BYTE $0x52; BYTE $0xc6 // VDPBF16PS Z14, Z13, Z0
 	VBROADCASTSS 4(SI), Z15
 	BYTE $0x62; BYTE $0xd2; BYTE $0x16; BYTE $0x48; BYTE $0x52; BYTE $0xcf // VDPBF16PS Z15, Z13, Z1
@@ -4095,8 +1987,7 @@ loop:
 	BYTE $0x62; BYTE $0x52; BYTE $0x16; BYTE $0x48; BYTE $0x52; BYTE $0xdf // VDPBF16PS Z15, Z13, Z11
 	VBROADCASTSS 48(SI), Z14
 	BYTE $0x62; BYTE $0x52; BYTE $0x16; BYTE $0x48; BYTE $0x52; BYTE $0xe6 // VDPBF16PS Z14, Z13, Z12
-	VMOVUPS 0(DI)(R10*1), Z13
-	VBROADCASTSS 52(SI), Z14
+	VMOVUPS 0(DI)(R10*1), Z13; VBROADCASTSS 52(SI), Z14
 	BYTE $0x62; BYTE $0xd2; BYTE $0x16; BYTE $0x48; BYTE $0x52; BYTE $0xc6 // VDPBF16PS Z14, Z13, Z0
 	VBROADCASTSS 56(SI), Z15
 	BYTE $0x62; BYTE $0xd2; BYTE $0x16; BYTE $0x48; BYTE $0x52; BYTE $0xcf // VDPBF16PS Z15, Z13, Z1
@@ -4122,8 +2013,7 @@ loop:
 	BYTE $0x62; BYTE $0x52; BYTE $0x16; BYTE $0x48; BYTE $0x52; BYTE $0xdf // VDPBF16PS Z15, Z13, Z11
 	VBROADCASTSS 100(SI), Z14
 	BYTE $0x62; BYTE $0x52; BYTE $0x16; BYTE $0x48; BYTE $0x52; BYTE $0xe6 // VDPBF16PS Z14, Z13, Z12
-	VMOVUPS 0(DI)(R10*2), Z13
-	VBROADCASTSS 104(SI), Z14
+	VMOVUPS 0(DI)(R10*2), Z13; VBROADCASTSS 104(SI), Z14
 	BYTE $0x62; BYTE $0xd2; BYTE $0x16; BYTE $0x48; BYTE $0x52; BYTE $0xc6 // VDPBF16PS Z14, Z13, Z0
 	VBROADCASTSS 108(SI), Z15
 	BYTE $0x62; BYTE $0xd2; BYTE $0x16; BYTE $0x48; BYTE $0x52; BYTE $0xcf // VDPBF16PS Z15, Z13, Z1
@@ -4149,8 +2039,7 @@ loop:
 	BYTE $0x62; BYTE $0x52; BYTE $0x16; BYTE $0x48; BYTE $0x52; BYTE $0xdf // VDPBF16PS Z15, Z13, Z11
 	VBROADCASTSS 152(SI), Z14
 	BYTE $0x62; BYTE $0x52; BYTE $0x16; BYTE $0x48; BYTE $0x52; BYTE $0xe6 // VDPBF16PS Z14, Z13, Z12
-	VMOVUPS 0(DI)(R11*1), Z13
-	VBROADCASTSS 156(SI), Z14
+	VMOVUPS 0(DI)(R11*1), Z13; VBROADCASTSS 156(SI), Z14
 	BYTE $0x62; BYTE $0xd2; BYTE $0x16; BYTE $0x48; BYTE $0x52; BYTE $0xc6 // VDPBF16PS Z14, Z13, Z0
 	VBROADCASTSS 160(SI), Z15
 	BYTE $0x62; BYTE $0xd2; BYTE $0x16; BYTE $0x48; BYTE $0x52; BYTE $0xcf // VDPBF16PS Z15, Z13, Z1
@@ -4176,16 +2065,11 @@ loop:
 	BYTE $0x62; BYTE $0x52; BYTE $0x16; BYTE $0x48; BYTE $0x52; BYTE $0xdf // VDPBF16PS Z15, Z13, Z11
 	VBROADCASTSS 204(SI), Z14
 	BYTE $0x62; BYTE $0x52; BYTE $0x16; BYTE $0x48; BYTE $0x52; BYTE $0xe6 // VDPBF16PS Z14, Z13, Z12
-	LEAQ (DI)(R10*4), DI
-	ADDQ $208, SI
-	DECQ DX
-	JNZ loop
+	LEAQ (DI)(R10*4), DI; ADDQ $208, SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z13
-	VBROADCASTSS 0(SI), Z14
+	VMOVUPS 0(DI), Z13; VBROADCASTSS 0(SI), Z14
 	BYTE $0x62; BYTE $0xd2; BYTE $0x16; BYTE $0x48; BYTE $0x52; BYTE $0xc6 // VDPBF16PS Z14, Z13, Z0
 	VBROADCASTSS 4(SI), Z15
 	BYTE $0x62; BYTE $0xd2; BYTE $0x16; BYTE $0x48; BYTE $0x52; BYTE $0xcf // VDPBF16PS Z15, Z13, Z1
@@ -4211,251 +2095,77 @@ one:
 	BYTE $0x62; BYTE $0x52; BYTE $0x16; BYTE $0x48; BYTE $0x52; BYTE $0xdf // VDPBF16PS Z15, Z13, Z11
 	VBROADCASTSS 48(SI), Z14
 	BYTE $0x62; BYTE $0x52; BYTE $0x16; BYTE $0x48; BYTE $0x52; BYTE $0xe6 // VDPBF16PS Z14, Z13, Z12
-	ADDQ R10, DI
-	ADDQ $52, SI
-	DECQ CX
-	JNZ one
+	ADDQ R10, DI; ADDQ $52, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VADDPS Z13, Z0, Z0
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VADDPS Z13, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VADDPS Z13, Z2, Z2
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VADDPS Z13, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VADDPS Z13, Z4, Z4
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VADDPS Z13, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VADDPS Z13, Z6, Z6
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VADDPS Z13, Z7, Z7
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VADDPS Z13, Z8, Z8
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VADDPS Z13, Z9, Z9
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VADDPS Z13, Z10, Z10
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VADDPS Z13, Z11, Z11
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z13
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z13
+	VADDPS Z13, Z0, Z0; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z13; VADDPS Z13, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z13; VADDPS Z13, Z2, Z2; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z13
+	VADDPS Z13, Z3, Z3; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z13; VADDPS Z13, Z4, Z4; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z13; VADDPS Z13, Z5, Z5; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z13
+	VADDPS Z13, Z6, Z6; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z13; VADDPS Z13, Z7, Z7; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z13; VADDPS Z13, Z8, Z8; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z13
+	VADDPS Z13, Z9, Z9; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z13; VADDPS Z13, Z10, Z10; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z13; VADDPS Z13, Z11, Z11; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z13
 	VADDPS Z13, Z12, Z12
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z13
-	VMULPS Z13, Z0, Z0
-	VMULPS Z13, Z1, Z1
-	VMULPS Z13, Z2, Z2
-	VMULPS Z13, Z3, Z3
-	VMULPS Z13, Z4, Z4
-	VMULPS Z13, Z5, Z5
-	VMULPS Z13, Z6, Z6
-	VMULPS Z13, Z7, Z7
-	VMULPS Z13, Z8, Z8
-	VMULPS Z13, Z9, Z9
-	VMULPS Z13, Z10, Z10
-	VMULPS Z13, Z11, Z11
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z13
+	VMULPS Z13, Z0, Z0; VMULPS Z13, Z1, Z1; VMULPS Z13, Z2, Z2; VMULPS Z13, Z3, Z3
+	VMULPS Z13, Z4, Z4; VMULPS Z13, Z5, Z5; VMULPS Z13, Z6, Z6; VMULPS Z13, Z7, Z7
+	VMULPS Z13, Z8, Z8; VMULPS Z13, Z9, Z9; VMULPS Z13, Z10, Z10; VMULPS Z13, Z11, Z11
 	VMULPS Z13, Z12, Z12
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z13
-	VADDPS Z13, Z0, Z0
-	VBROADCASTSS 4(R12), Z13
-	VADDPS Z13, Z1, Z1
-	VBROADCASTSS 8(R12), Z13
-	VADDPS Z13, Z2, Z2
-	VBROADCASTSS 12(R12), Z13
-	VADDPS Z13, Z3, Z3
-	VBROADCASTSS 16(R12), Z13
-	VADDPS Z13, Z4, Z4
-	VBROADCASTSS 20(R12), Z13
-	VADDPS Z13, Z5, Z5
-	VBROADCASTSS 24(R12), Z13
-	VADDPS Z13, Z6, Z6
-	VBROADCASTSS 28(R12), Z13
-	VADDPS Z13, Z7, Z7
-	VBROADCASTSS 32(R12), Z13
-	VADDPS Z13, Z8, Z8
-	VBROADCASTSS 36(R12), Z13
-	VADDPS Z13, Z9, Z9
-	VBROADCASTSS 40(R12), Z13
-	VADDPS Z13, Z10, Z10
-	VBROADCASTSS 44(R12), Z13
-	VADDPS Z13, Z11, Z11
-	VBROADCASTSS 48(R12), Z13
-	VADDPS Z13, Z12, Z12
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z13; VADDPS Z13, Z0, Z0; VBROADCASTSS 4(R12), Z13; VADDPS Z13, Z1, Z1
+	VBROADCASTSS 8(R12), Z13; VADDPS Z13, Z2, Z2; VBROADCASTSS 12(R12), Z13; VADDPS Z13, Z3, Z3
+	VBROADCASTSS 16(R12), Z13; VADDPS Z13, Z4, Z4; VBROADCASTSS 20(R12), Z13; VADDPS Z13, Z5, Z5
+	VBROADCASTSS 24(R12), Z13; VADDPS Z13, Z6, Z6; VBROADCASTSS 28(R12), Z13; VADDPS Z13, Z7, Z7
+	VBROADCASTSS 32(R12), Z13; VADDPS Z13, Z8, Z8; VBROADCASTSS 36(R12), Z13; VADDPS Z13, Z9, Z9
+	VBROADCASTSS 40(R12), Z13; VADDPS Z13, Z10, Z10; VBROADCASTSS 44(R12), Z13; VADDPS Z13, Z11, Z11
+	VBROADCASTSS 48(R12), Z13; VADDPS Z13, Z12, Z12
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VADDPS Z13, Z0, Z0
-	VADDPS Z13, Z1, Z1
-	VADDPS Z13, Z2, Z2
-	VADDPS Z13, Z3, Z3
-	VADDPS Z13, Z4, Z4
-	VADDPS Z13, Z5, Z5
-	VADDPS Z13, Z6, Z6
-	VADDPS Z13, Z7, Z7
-	VADDPS Z13, Z8, Z8
-	VADDPS Z13, Z9, Z9
-	VADDPS Z13, Z10, Z10
-	VADDPS Z13, Z11, Z11
-	VADDPS Z13, Z12, Z12
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z13; VADDPS Z13, Z0, Z0; VADDPS Z13, Z1, Z1; VADDPS Z13, Z2, Z2
+	VADDPS Z13, Z3, Z3; VADDPS Z13, Z4, Z4; VADDPS Z13, Z5, Z5; VADDPS Z13, Z6, Z6
+	VADDPS Z13, Z7, Z7; VADDPS Z13, Z8, Z8; VADDPS Z13, Z9, Z9; VADDPS Z13, Z10, Z10
+	VADDPS Z13, Z11, Z11; VADDPS Z13, Z12, Z12
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z14
-	VMOVUPS.Z 0(R12), K1, Z13
-	VFMADD231PS Z13, Z14, Z0
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VFMADD231PS Z13, Z14, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VFMADD231PS Z13, Z14, Z2
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VFMADD231PS Z13, Z14, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VFMADD231PS Z13, Z14, Z4
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VFMADD231PS Z13, Z14, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VFMADD231PS Z13, Z14, Z6
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VFMADD231PS Z13, Z14, Z7
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VFMADD231PS Z13, Z14, Z8
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VFMADD231PS Z13, Z14, Z9
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VFMADD231PS Z13, Z14, Z10
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VFMADD231PS Z13, Z14, Z11
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z13
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z14; VMOVUPS.Z 0(R12), K1, Z13
+	VFMADD231PS Z13, Z14, Z0; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z13; VFMADD231PS Z13, Z14, Z1
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z13; VFMADD231PS Z13, Z14, Z2; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z13; VFMADD231PS Z13, Z14, Z3; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z13
+	VFMADD231PS Z13, Z14, Z4; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z13; VFMADD231PS Z13, Z14, Z5
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z13; VFMADD231PS Z13, Z14, Z6; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z13; VFMADD231PS Z13, Z14, Z7; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z13
+	VFMADD231PS Z13, Z14, Z8; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z13; VFMADD231PS Z13, Z14, Z9
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z13; VFMADD231PS Z13, Z14, Z10; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z13; VFMADD231PS Z13, Z14, Z11; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z13
 	VFMADD231PS Z13, Z14, Z12
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z13
-	VMAXPS Z0, Z13, Z0
-	VMAXPS Z1, Z13, Z1
-	VMAXPS Z2, Z13, Z2
-	VMAXPS Z3, Z13, Z3
-	VMAXPS Z4, Z13, Z4
-	VMAXPS Z5, Z13, Z5
-	VMAXPS Z6, Z13, Z6
-	VMAXPS Z7, Z13, Z7
-	VMAXPS Z8, Z13, Z8
-	VMAXPS Z9, Z13, Z9
-	VMAXPS Z10, Z13, Z10
-	VMAXPS Z11, Z13, Z11
-	VMAXPS Z12, Z13, Z12
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z13; VMAXPS Z0, Z13, Z0
+	VMAXPS Z1, Z13, Z1; VMAXPS Z2, Z13, Z2; VMAXPS Z3, Z13, Z3; VMAXPS Z4, Z13, Z4
+	VMAXPS Z5, Z13, Z5; VMAXPS Z6, Z13, Z6; VMAXPS Z7, Z13, Z7; VMAXPS Z8, Z13, Z8
+	VMAXPS Z9, Z13, Z9; VMAXPS Z10, Z13, Z10; VMAXPS Z11, Z13, Z11; VMAXPS Z12, Z13, Z12
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z13
-	VMINPS Z0, Z13, Z0
-	VMINPS Z1, Z13, Z1
-	VMINPS Z2, Z13, Z2
-	VMINPS Z3, Z13, Z3
-	VMINPS Z4, Z13, Z4
-	VMINPS Z5, Z13, Z5
-	VMINPS Z6, Z13, Z6
-	VMINPS Z7, Z13, Z7
-	VMINPS Z8, Z13, Z8
-	VMINPS Z9, Z13, Z9
-	VMINPS Z10, Z13, Z10
-	VMINPS Z11, Z13, Z11
-	VMINPS Z12, Z13, Z12
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z13; VMINPS Z0, Z13, Z0
+	VMINPS Z1, Z13, Z1; VMINPS Z2, Z13, Z2; VMINPS Z3, Z13, Z3; VMINPS Z4, Z13, Z4
+	VMINPS Z5, Z13, Z5; VMINPS Z6, Z13, Z6; VMINPS Z7, Z13, Z7; VMINPS Z8, Z13, Z8
+	VMINPS Z9, Z13, Z9; VMINPS Z10, Z13, Z10; VMINPS Z11, Z13, Z11; VMINPS Z12, Z13, Z12
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z1, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z3, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z5, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z7, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z8, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z9, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z10, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z11, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z12, K1, 0(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z1, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z3, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z4, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z5, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z6, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z7, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z8, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z9, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z10, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z11, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z12, K1, 0(R12); DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -4465,64 +2175,21 @@ TEXT ·tileAVX512BF16_14x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	MOVQ CX, DX
-	SHRQ $2, DX
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ R8, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8; VPXORD Z9, Z9, Z9; VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11; VPXORD Z12, Z12, Z12; VPXORD Z13, Z13, Z13; MOVQ CX, DX; SHRQ $2, DX
 	JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z14
-	VBROADCASTSS 0(SI), Z15
+	VMOVUPS 0(DI), Z14; VBROADCASTSS 0(SI), Z15
 	BYTE $0x62; BYTE $0xd2; BYTE $0x0e; BYTE $0x48; BYTE $0x52; BYTE $0xc7 // VDPBF16PS Z15, Z14, Z0
 	VBROADCASTSS 4(SI), Z16
 	BYTE $0x62; BYTE $0xb2; BYTE $0x0e; BYTE $0x48; BYTE $0x52; BYTE $0xc8 // VDPBF16PS Z16, Z14, Z1
@@ -4550,8 +2217,7 @@ loop:
 	BYTE $0x62; BYTE $0x52; BYTE $0x0e; BYTE $0x48; BYTE $0x52; BYTE $0xe7 // VDPBF16PS Z15, Z14, Z12
 	VBROADCASTSS 52(SI), Z16
 	BYTE $0x62; BYTE $0x32; BYTE $0x0e; BYTE $0x48; BYTE $0x52; BYTE $0xe8 // VDPBF16PS Z16, Z14, Z13
-	VMOVUPS 0(DI)(R10*1), Z14
-	VBROADCASTSS 56(SI), Z15
+	VMOVUPS 0(DI)(R10*1), Z14; VBROADCASTSS 56(SI), Z15
 	BYTE $0x62; BYTE $0xd2; BYTE $0x0e; BYTE $0x48; BYTE $0x52; BYTE $0xc7 // VDPBF16PS Z15, Z14, Z0
 	VBROADCASTSS 60(SI), Z16
 	BYTE $0x62; BYTE $0xb2; BYTE $0x0e; BYTE $0x48; BYTE $0x52; BYTE $0xc8 // VDPBF16PS Z16, Z14, Z1
@@ -4579,8 +2245,7 @@ loop:
 	BYTE $0x62; BYTE $0x52; BYTE $0x0e; BYTE $0x48; BYTE $0x52; BYTE $0xe7 // VDPBF16PS Z15, Z14, Z12
 	VBROADCASTSS 108(SI), Z16
 	BYTE $0x62; BYTE $0x32; BYTE $0x0e; BYTE $0x48; BYTE $0x52; BYTE $0xe8 // VDPBF16PS Z16, Z14, Z13
-	VMOVUPS 0(DI)(R10*2), Z14
-	VBROADCASTSS 112(SI), Z15
+	VMOVUPS 0(DI)(R10*2), Z14; VBROADCASTSS 112(SI), Z15
 	BYTE $0x62; BYTE $0xd2; BYTE $0x0e; BYTE $0x48; BYTE $0x52; BYTE $0xc7 // VDPBF16PS Z15, Z14, Z0
 	VBROADCASTSS 116(SI), Z16
 	BYTE $0x62; BYTE $0xb2; BYTE $0x0e; BYTE $0x48; BYTE $0x52; BYTE $0xc8 // VDPBF16PS Z16, Z14, Z1
@@ -4608,8 +2273,7 @@ loop:
 	BYTE $0x62; BYTE $0x52; BYTE $0x0e; BYTE $0x48; BYTE $0x52; BYTE $0xe7 // VDPBF16PS Z15, Z14, Z12
 	VBROADCASTSS 164(SI), Z16
 	BYTE $0x62; BYTE $0x32; BYTE $0x0e; BYTE $0x48; BYTE $0x52; BYTE $0xe8 // VDPBF16PS Z16, Z14, Z13
-	VMOVUPS 0(DI)(R11*1), Z14
-	VBROADCASTSS 168(SI), Z15
+	VMOVUPS 0(DI)(R11*1), Z14; VBROADCASTSS 168(SI), Z15
 	BYTE $0x62; BYTE $0xd2; BYTE $0x0e; BYTE $0x48; BYTE $0x52; BYTE $0xc7 // VDPBF16PS Z15, Z14, Z0
 	VBROADCASTSS 172(SI), Z16
 	BYTE $0x62; BYTE $0xb2; BYTE $0x0e; BYTE $0x48; BYTE $0x52; BYTE $0xc8 // VDPBF16PS Z16, Z14, Z1
@@ -4637,16 +2301,11 @@ loop:
 	BYTE $0x62; BYTE $0x52; BYTE $0x0e; BYTE $0x48; BYTE $0x52; BYTE $0xe7 // VDPBF16PS Z15, Z14, Z12
 	VBROADCASTSS 220(SI), Z16
 	BYTE $0x62; BYTE $0x32; BYTE $0x0e; BYTE $0x48; BYTE $0x52; BYTE $0xe8 // VDPBF16PS Z16, Z14, Z13
-	LEAQ (DI)(R10*4), DI
-	ADDQ $224, SI
-	DECQ DX
-	JNZ loop
+	LEAQ (DI)(R10*4), DI; ADDQ $224, SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z14
-	VBROADCASTSS 0(SI), Z15
+	VMOVUPS 0(DI), Z14; VBROADCASTSS 0(SI), Z15
 	BYTE $0x62; BYTE $0xd2; BYTE $0x0e; BYTE $0x48; BYTE $0x52; BYTE $0xc7 // VDPBF16PS Z15, Z14, Z0
 	VBROADCASTSS 4(SI), Z16
 	BYTE $0x62; BYTE $0xb2; BYTE $0x0e; BYTE $0x48; BYTE $0x52; BYTE $0xc8 // VDPBF16PS Z16, Z14, Z1
@@ -4674,265 +2333,80 @@ one:
 	BYTE $0x62; BYTE $0x52; BYTE $0x0e; BYTE $0x48; BYTE $0x52; BYTE $0xe7 // VDPBF16PS Z15, Z14, Z12
 	VBROADCASTSS 52(SI), Z16
 	BYTE $0x62; BYTE $0x32; BYTE $0x0e; BYTE $0x48; BYTE $0x52; BYTE $0xe8 // VDPBF16PS Z16, Z14, Z13
-	ADDQ R10, DI
-	ADDQ $56, SI
-	DECQ CX
-	JNZ one
+	ADDQ R10, DI; ADDQ $56, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z0, Z0
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z2, Z2
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z4, Z4
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z6, Z6
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z7, Z7
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z8, Z8
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z9, Z9
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z10, Z10
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z11, Z11
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z12, Z12
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z13, Z13
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z14
+	VADDPS Z14, Z0, Z0; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z14; VADDPS Z14, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z14; VADDPS Z14, Z2, Z2; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z14
+	VADDPS Z14, Z3, Z3; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z14; VADDPS Z14, Z4, Z4; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z14; VADDPS Z14, Z5, Z5; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z14
+	VADDPS Z14, Z6, Z6; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z14; VADDPS Z14, Z7, Z7; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z14; VADDPS Z14, Z8, Z8; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z14
+	VADDPS Z14, Z9, Z9; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z14; VADDPS Z14, Z10, Z10; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z14; VADDPS Z14, Z11, Z11; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z14
+	VADDPS Z14, Z12, Z12; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z14; VADDPS Z14, Z13, Z13
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z14
-	VMULPS Z14, Z0, Z0
-	VMULPS Z14, Z1, Z1
-	VMULPS Z14, Z2, Z2
-	VMULPS Z14, Z3, Z3
-	VMULPS Z14, Z4, Z4
-	VMULPS Z14, Z5, Z5
-	VMULPS Z14, Z6, Z6
-	VMULPS Z14, Z7, Z7
-	VMULPS Z14, Z8, Z8
-	VMULPS Z14, Z9, Z9
-	VMULPS Z14, Z10, Z10
-	VMULPS Z14, Z11, Z11
-	VMULPS Z14, Z12, Z12
-	VMULPS Z14, Z13, Z13
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z14
+	VMULPS Z14, Z0, Z0; VMULPS Z14, Z1, Z1; VMULPS Z14, Z2, Z2; VMULPS Z14, Z3, Z3
+	VMULPS Z14, Z4, Z4; VMULPS Z14, Z5, Z5; VMULPS Z14, Z6, Z6; VMULPS Z14, Z7, Z7
+	VMULPS Z14, Z8, Z8; VMULPS Z14, Z9, Z9; VMULPS Z14, Z10, Z10; VMULPS Z14, Z11, Z11
+	VMULPS Z14, Z12, Z12; VMULPS Z14, Z13, Z13
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z14
-	VADDPS Z14, Z0, Z0
-	VBROADCASTSS 4(R12), Z14
-	VADDPS Z14, Z1, Z1
-	VBROADCASTSS 8(R12), Z14
-	VADDPS Z14, Z2, Z2
-	VBROADCASTSS 12(R12), Z14
-	VADDPS Z14, Z3, Z3
-	VBROADCASTSS 16(R12), Z14
-	VADDPS Z14, Z4, Z4
-	VBROADCASTSS 20(R12), Z14
-	VADDPS Z14, Z5, Z5
-	VBROADCASTSS 24(R12), Z14
-	VADDPS Z14, Z6, Z6
-	VBROADCASTSS 28(R12), Z14
-	VADDPS Z14, Z7, Z7
-	VBROADCASTSS 32(R12), Z14
-	VADDPS Z14, Z8, Z8
-	VBROADCASTSS 36(R12), Z14
-	VADDPS Z14, Z9, Z9
-	VBROADCASTSS 40(R12), Z14
-	VADDPS Z14, Z10, Z10
-	VBROADCASTSS 44(R12), Z14
-	VADDPS Z14, Z11, Z11
-	VBROADCASTSS 48(R12), Z14
-	VADDPS Z14, Z12, Z12
-	VBROADCASTSS 52(R12), Z14
-	VADDPS Z14, Z13, Z13
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z14; VADDPS Z14, Z0, Z0; VBROADCASTSS 4(R12), Z14; VADDPS Z14, Z1, Z1
+	VBROADCASTSS 8(R12), Z14; VADDPS Z14, Z2, Z2; VBROADCASTSS 12(R12), Z14; VADDPS Z14, Z3, Z3
+	VBROADCASTSS 16(R12), Z14; VADDPS Z14, Z4, Z4; VBROADCASTSS 20(R12), Z14; VADDPS Z14, Z5, Z5
+	VBROADCASTSS 24(R12), Z14; VADDPS Z14, Z6, Z6; VBROADCASTSS 28(R12), Z14; VADDPS Z14, Z7, Z7
+	VBROADCASTSS 32(R12), Z14; VADDPS Z14, Z8, Z8; VBROADCASTSS 36(R12), Z14; VADDPS Z14, Z9, Z9
+	VBROADCASTSS 40(R12), Z14; VADDPS Z14, Z10, Z10; VBROADCASTSS 44(R12), Z14; VADDPS Z14, Z11, Z11
+	VBROADCASTSS 48(R12), Z14; VADDPS Z14, Z12, Z12; VBROADCASTSS 52(R12), Z14; VADDPS Z14, Z13, Z13
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z0, Z0
-	VADDPS Z14, Z1, Z1
-	VADDPS Z14, Z2, Z2
-	VADDPS Z14, Z3, Z3
-	VADDPS Z14, Z4, Z4
-	VADDPS Z14, Z5, Z5
-	VADDPS Z14, Z6, Z6
-	VADDPS Z14, Z7, Z7
-	VADDPS Z14, Z8, Z8
-	VADDPS Z14, Z9, Z9
-	VADDPS Z14, Z10, Z10
-	VADDPS Z14, Z11, Z11
-	VADDPS Z14, Z12, Z12
-	VADDPS Z14, Z13, Z13
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z14; VADDPS Z14, Z0, Z0; VADDPS Z14, Z1, Z1; VADDPS Z14, Z2, Z2
+	VADDPS Z14, Z3, Z3; VADDPS Z14, Z4, Z4; VADDPS Z14, Z5, Z5; VADDPS Z14, Z6, Z6
+	VADDPS Z14, Z7, Z7; VADDPS Z14, Z8, Z8; VADDPS Z14, Z9, Z9; VADDPS Z14, Z10, Z10
+	VADDPS Z14, Z11, Z11; VADDPS Z14, Z12, Z12; VADDPS Z14, Z13, Z13
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z15
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z0
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z2
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z4
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z6
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z7
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z8
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z9
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z10
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z11
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z12
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z13
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z15; VMOVUPS.Z 0(R12), K1, Z14
+	VFMADD231PS Z14, Z15, Z0; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z14; VFMADD231PS Z14, Z15, Z1
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z14; VFMADD231PS Z14, Z15, Z2; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z14; VFMADD231PS Z14, Z15, Z3; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z14
+	VFMADD231PS Z14, Z15, Z4; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z14; VFMADD231PS Z14, Z15, Z5
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z14; VFMADD231PS Z14, Z15, Z6; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z14; VFMADD231PS Z14, Z15, Z7; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z14
+	VFMADD231PS Z14, Z15, Z8; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z14; VFMADD231PS Z14, Z15, Z9
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z14; VFMADD231PS Z14, Z15, Z10; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z14; VFMADD231PS Z14, Z15, Z11; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z14
+	VFMADD231PS Z14, Z15, Z12; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z14; VFMADD231PS Z14, Z15, Z13
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z14
-	VMAXPS Z0, Z14, Z0
-	VMAXPS Z1, Z14, Z1
-	VMAXPS Z2, Z14, Z2
-	VMAXPS Z3, Z14, Z3
-	VMAXPS Z4, Z14, Z4
-	VMAXPS Z5, Z14, Z5
-	VMAXPS Z6, Z14, Z6
-	VMAXPS Z7, Z14, Z7
-	VMAXPS Z8, Z14, Z8
-	VMAXPS Z9, Z14, Z9
-	VMAXPS Z10, Z14, Z10
-	VMAXPS Z11, Z14, Z11
-	VMAXPS Z12, Z14, Z12
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z14; VMAXPS Z0, Z14, Z0
+	VMAXPS Z1, Z14, Z1; VMAXPS Z2, Z14, Z2; VMAXPS Z3, Z14, Z3; VMAXPS Z4, Z14, Z4
+	VMAXPS Z5, Z14, Z5; VMAXPS Z6, Z14, Z6; VMAXPS Z7, Z14, Z7; VMAXPS Z8, Z14, Z8
+	VMAXPS Z9, Z14, Z9; VMAXPS Z10, Z14, Z10; VMAXPS Z11, Z14, Z11; VMAXPS Z12, Z14, Z12
 	VMAXPS Z13, Z14, Z13
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z14
-	VMINPS Z0, Z14, Z0
-	VMINPS Z1, Z14, Z1
-	VMINPS Z2, Z14, Z2
-	VMINPS Z3, Z14, Z3
-	VMINPS Z4, Z14, Z4
-	VMINPS Z5, Z14, Z5
-	VMINPS Z6, Z14, Z6
-	VMINPS Z7, Z14, Z7
-	VMINPS Z8, Z14, Z8
-	VMINPS Z9, Z14, Z9
-	VMINPS Z10, Z14, Z10
-	VMINPS Z11, Z14, Z11
-	VMINPS Z12, Z14, Z12
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z14; VMINPS Z0, Z14, Z0
+	VMINPS Z1, Z14, Z1; VMINPS Z2, Z14, Z2; VMINPS Z3, Z14, Z3; VMINPS Z4, Z14, Z4
+	VMINPS Z5, Z14, Z5; VMINPS Z6, Z14, Z6; VMINPS Z7, Z14, Z7; VMINPS Z8, Z14, Z8
+	VMINPS Z9, Z14, Z9; VMINPS Z10, Z14, Z10; VMINPS Z11, Z14, Z11; VMINPS Z12, Z14, Z12
 	VMINPS Z13, Z14, Z13
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z1, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z3, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z5, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z7, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z8, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z9, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z10, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z11, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z12, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z13, K1, 0(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z1, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z3, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z4, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z5, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z6, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z7, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z8, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z9, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z10, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z11, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z12, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z13, K1, 0(R12); DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -4942,158 +2416,66 @@ TEXT ·tileAVX512BF16_1x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ R8, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z8
-	VMOVUPS 64(DI), Z9
-	VBROADCASTSS 0(SI), Z10
+	VMOVUPS 0(DI), Z8; VMOVUPS 64(DI), Z9; VBROADCASTSS 0(SI), Z10
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xc2 // VDPBF16PS Z10, Z8, Z0
 	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xca // VDPBF16PS Z10, Z9, Z1
-	VMOVUPS 0(DI)(R10*1), Z8
-	VMOVUPS 64(DI)(R10*1), Z9
-	VBROADCASTSS 4(SI), Z10
+	VMOVUPS 0(DI)(R10*1), Z8; VMOVUPS 64(DI)(R10*1), Z9; VBROADCASTSS 4(SI), Z10
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xd2 // VDPBF16PS Z10, Z8, Z2
 	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xda // VDPBF16PS Z10, Z9, Z3
-	VMOVUPS 0(DI)(R10*2), Z8
-	VMOVUPS 64(DI)(R10*2), Z9
-	VBROADCASTSS 8(SI), Z10
+	VMOVUPS 0(DI)(R10*2), Z8; VMOVUPS 64(DI)(R10*2), Z9; VBROADCASTSS 8(SI), Z10
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xe2 // VDPBF16PS Z10, Z8, Z4
 	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xea // VDPBF16PS Z10, Z9, Z5
-	VMOVUPS 0(DI)(R11*1), Z8
-	VMOVUPS 64(DI)(R11*1), Z9
-	VBROADCASTSS 12(SI), Z10
+	VMOVUPS 0(DI)(R11*1), Z8; VMOVUPS 64(DI)(R11*1), Z9; VBROADCASTSS 12(SI), Z10
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xf2 // VDPBF16PS Z10, Z8, Z6
 	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xfa // VDPBF16PS Z10, Z9, Z7
-	LEAQ (DI)(R10*4), DI
-	ADDQ $16, SI
-	DECQ DX
-	JNZ loop
+	LEAQ (DI)(R10*4), DI; ADDQ $16, SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z8
-	VMOVUPS 64(DI), Z9
-	VBROADCASTSS 0(SI), Z10
+	VMOVUPS 0(DI), Z8; VMOVUPS 64(DI), Z9; VBROADCASTSS 0(SI), Z10
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xc2 // VDPBF16PS Z10, Z8, Z0
 	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xca // VDPBF16PS Z10, Z9, Z1
-	ADDQ R10, DI
-	ADDQ $4, SI
-	DECQ CX
-	JNZ one
+	ADDQ R10, DI; ADDQ $4, SI; DECQ CX; JNZ one
 done:
-	VADDPS Z4, Z0, Z0
-	VADDPS Z5, Z1, Z1
-	VADDPS Z6, Z2, Z2
-	VADDPS Z7, Z3, Z3
-	VADDPS Z2, Z0, Z0
-	VADDPS Z3, Z1, Z1
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z2
-	VADDPS Z2, Z0, Z0
-	VMOVUPS.Z 64(R12), K2, Z2
-	VADDPS Z2, Z1, Z1
+	VADDPS Z4, Z0, Z0; VADDPS Z5, Z1, Z1; VADDPS Z6, Z2, Z2; VADDPS Z7, Z3, Z3; VADDPS Z2, Z0, Z0
+	VADDPS Z3, Z1, Z1; MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2
+	MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12
+	VMOVUPS.Z 0(R12), K1, Z2; VADDPS Z2, Z0, Z0; VMOVUPS.Z 64(R12), K2, Z2; VADDPS Z2, Z1, Z1
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z2
-	VMULPS Z2, Z0, Z0
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z2; VMULPS Z2, Z0, Z0
 	VMULPS Z2, Z1, Z1
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z2
-	VADDPS Z2, Z0, Z0
-	VADDPS Z2, Z1, Z1
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z2; VADDPS Z2, Z0, Z0; VADDPS Z2, Z1, Z1
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z2
-	VMOVUPS.Z 64(R12), K2, Z3
-	VADDPS Z2, Z0, Z0
-	VADDPS Z3, Z1, Z1
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z2; VMOVUPS.Z 64(R12), K2, Z3; VADDPS Z2, Z0, Z0; VADDPS Z3, Z1, Z1
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z3
-	VMOVUPS.Z 0(R12), K1, Z2
-	VFMADD231PS Z2, Z3, Z0
-	VMOVUPS.Z 64(R12), K2, Z2
-	VFMADD231PS Z2, Z3, Z1
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z3; VMOVUPS.Z 0(R12), K1, Z2
+	VFMADD231PS Z2, Z3, Z0; VMOVUPS.Z 64(R12), K2, Z2; VFMADD231PS Z2, Z3, Z1
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z2
-	VMAXPS Z0, Z2, Z0
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z2; VMAXPS Z0, Z2, Z0
 	VMAXPS Z1, Z2, Z1
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z2
-	VMINPS Z0, Z2, Z0
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z2; VMINPS Z0, Z2, Z0
 	VMINPS Z1, Z2, Z1
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	VMOVUPS Z1, K2, 64(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); VMOVUPS Z1, K2, 64(R12); DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -5103,146 +2485,64 @@ TEXT ·tileAVX512BF16_1x32rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ R8, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1
+	MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z2
-	VMOVUPS 64(DI), Z3
-	VBROADCASTSS 0(SI), Z4
+	VMOVUPS 0(DI), Z2; VMOVUPS 64(DI), Z3; VBROADCASTSS 0(SI), Z4
 	BYTE $0x62; BYTE $0xf2; BYTE $0x6e; BYTE $0x48; BYTE $0x52; BYTE $0xc4 // VDPBF16PS Z4, Z2, Z0
 	BYTE $0x62; BYTE $0xf2; BYTE $0x66; BYTE $0x48; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z4, Z3, Z1
-	VMOVUPS 0(DI)(R10*1), Z2
-	VMOVUPS 64(DI)(R10*1), Z3
-	VBROADCASTSS 4(SI), Z4
+	VMOVUPS 0(DI)(R10*1), Z2; VMOVUPS 64(DI)(R10*1), Z3; VBROADCASTSS 4(SI), Z4
 	BYTE $0x62; BYTE $0xf2; BYTE $0x6e; BYTE $0x48; BYTE $0x52; BYTE $0xc4 // VDPBF16PS Z4, Z2, Z0
 	BYTE $0x62; BYTE $0xf2; BYTE $0x66; BYTE $0x48; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z4, Z3, Z1
-	VMOVUPS 0(DI)(R10*2), Z2
-	VMOVUPS 64(DI)(R10*2), Z3
-	VBROADCASTSS 8(SI), Z4
+	VMOVUPS 0(DI)(R10*2), Z2; VMOVUPS 64(DI)(R10*2), Z3; VBROADCASTSS 8(SI), Z4
 	BYTE $0x62; BYTE $0xf2; BYTE $0x6e; BYTE $0x48; BYTE $0x52; BYTE $0xc4 // VDPBF16PS Z4, Z2, Z0
 	BYTE $0x62; BYTE $0xf2; BYTE $0x66; BYTE $0x48; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z4, Z3, Z1
-	VMOVUPS 0(DI)(R11*1), Z2
-	VMOVUPS 64(DI)(R11*1), Z3
-	VBROADCASTSS 12(SI), Z4
+	VMOVUPS 0(DI)(R11*1), Z2; VMOVUPS 64(DI)(R11*1), Z3; VBROADCASTSS 12(SI), Z4
 	BYTE $0x62; BYTE $0xf2; BYTE $0x6e; BYTE $0x48; BYTE $0x52; BYTE $0xc4 // VDPBF16PS Z4, Z2, Z0
 	BYTE $0x62; BYTE $0xf2; BYTE $0x66; BYTE $0x48; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z4, Z3, Z1
-	LEAQ (DI)(R10*4), DI
-	ADDQ $16, SI
-	DECQ DX
-	JNZ loop
+	LEAQ (DI)(R10*4), DI; ADDQ $16, SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z2
-	VMOVUPS 64(DI), Z3
-	VBROADCASTSS 0(SI), Z4
+	VMOVUPS 0(DI), Z2; VMOVUPS 64(DI), Z3; VBROADCASTSS 0(SI), Z4
 	BYTE $0x62; BYTE $0xf2; BYTE $0x6e; BYTE $0x48; BYTE $0x52; BYTE $0xc4 // VDPBF16PS Z4, Z2, Z0
 	BYTE $0x62; BYTE $0xf2; BYTE $0x66; BYTE $0x48; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z4, Z3, Z1
-	ADDQ R10, DI
-	ADDQ $4, SI
-	DECQ CX
-	JNZ one
+	ADDQ R10, DI; ADDQ $4, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z2
-	VADDPS Z2, Z0, Z0
-	VMOVUPS.Z 64(R12), K2, Z2
-	VADDPS Z2, Z1, Z1
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z2
+	VADDPS Z2, Z0, Z0; VMOVUPS.Z 64(R12), K2, Z2; VADDPS Z2, Z1, Z1
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z2
-	VMULPS Z2, Z0, Z0
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z2; VMULPS Z2, Z0, Z0
 	VMULPS Z2, Z1, Z1
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z2
-	VADDPS Z2, Z0, Z0
-	VADDPS Z2, Z1, Z1
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z2; VADDPS Z2, Z0, Z0; VADDPS Z2, Z1, Z1
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z2
-	VMOVUPS.Z 64(R12), K2, Z3
-	VADDPS Z2, Z0, Z0
-	VADDPS Z3, Z1, Z1
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z2; VMOVUPS.Z 64(R12), K2, Z3; VADDPS Z2, Z0, Z0; VADDPS Z3, Z1, Z1
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z3
-	VMOVUPS.Z 0(R12), K1, Z2
-	VFMADD231PS Z2, Z3, Z0
-	VMOVUPS.Z 64(R12), K2, Z2
-	VFMADD231PS Z2, Z3, Z1
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z3; VMOVUPS.Z 0(R12), K1, Z2
+	VFMADD231PS Z2, Z3, Z0; VMOVUPS.Z 64(R12), K2, Z2; VFMADD231PS Z2, Z3, Z1
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z2
-	VMAXPS Z0, Z2, Z0
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z2; VMAXPS Z0, Z2, Z0
 	VMAXPS Z1, Z2, Z1
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z2
-	VMINPS Z0, Z2, Z0
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z2; VMINPS Z0, Z2, Z0
 	VMINPS Z1, Z2, Z1
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	VMOVUPS Z1, K2, 64(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); VMOVUPS Z1, K2, 64(R12); DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -5252,214 +2552,92 @@ TEXT ·tileAVX512BF16_2x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	MOVQ CX, DX
-	SHRQ $2, DX
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ R8, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9; VPXORD Z10, Z10, Z10; VPXORD Z11, Z11, Z11; VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13; VPXORD Z14, Z14, Z14; VPXORD Z15, Z15, Z15; MOVQ CX, DX; SHRQ $2, DX
 	JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z16
-	VMOVUPS 64(DI), Z17
-	VBROADCASTSS 0(SI), Z18
+	VMOVUPS 0(DI), Z16; VMOVUPS 64(DI), Z17; VBROADCASTSS 0(SI), Z18
 	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // VDPBF16PS Z18, Z16, Z0
 	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // VDPBF16PS Z18, Z17, Z1
 	VBROADCASTSS 4(SI), Z19
 	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xd3 // VDPBF16PS Z19, Z16, Z2
 	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xdb // VDPBF16PS Z19, Z17, Z3
-	VMOVUPS 0(DI)(R10*1), Z16
-	VMOVUPS 64(DI)(R10*1), Z17
-	VBROADCASTSS 8(SI), Z18
+	VMOVUPS 0(DI)(R10*1), Z16; VMOVUPS 64(DI)(R10*1), Z17; VBROADCASTSS 8(SI), Z18
 	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // VDPBF16PS Z18, Z16, Z4
 	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xea // VDPBF16PS Z18, Z17, Z5
 	VBROADCASTSS 12(SI), Z19
 	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf3 // VDPBF16PS Z19, Z16, Z6
 	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfb // VDPBF16PS Z19, Z17, Z7
-	VMOVUPS 0(DI)(R10*2), Z16
-	VMOVUPS 64(DI)(R10*2), Z17
-	VBROADCASTSS 16(SI), Z18
+	VMOVUPS 0(DI)(R10*2), Z16; VMOVUPS 64(DI)(R10*2), Z17; VBROADCASTSS 16(SI), Z18
 	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // VDPBF16PS Z18, Z16, Z8
 	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // VDPBF16PS Z18, Z17, Z9
 	VBROADCASTSS 20(SI), Z19
 	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xd3 // VDPBF16PS Z19, Z16, Z10
 	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xdb // VDPBF16PS Z19, Z17, Z11
-	VMOVUPS 0(DI)(R11*1), Z16
-	VMOVUPS 64(DI)(R11*1), Z17
-	VBROADCASTSS 24(SI), Z18
+	VMOVUPS 0(DI)(R11*1), Z16; VMOVUPS 64(DI)(R11*1), Z17; VBROADCASTSS 24(SI), Z18
 	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // VDPBF16PS Z18, Z16, Z12
 	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xea // VDPBF16PS Z18, Z17, Z13
 	VBROADCASTSS 28(SI), Z19
 	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf3 // VDPBF16PS Z19, Z16, Z14
 	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfb // VDPBF16PS Z19, Z17, Z15
-	LEAQ (DI)(R10*4), DI
-	ADDQ $32, SI
-	DECQ DX
-	JNZ loop
+	LEAQ (DI)(R10*4), DI; ADDQ $32, SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z16
-	VMOVUPS 64(DI), Z17
-	VBROADCASTSS 0(SI), Z18
+	VMOVUPS 0(DI), Z16; VMOVUPS 64(DI), Z17; VBROADCASTSS 0(SI), Z18
 	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // VDPBF16PS Z18, Z16, Z0
 	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // VDPBF16PS Z18, Z17, Z1
 	VBROADCASTSS 4(SI), Z19
 	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xd3 // VDPBF16PS Z19, Z16, Z2
 	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xdb // VDPBF16PS Z19, Z17, Z3
-	ADDQ R10, DI
-	ADDQ $8, SI
-	DECQ CX
-	JNZ one
+	ADDQ R10, DI; ADDQ $8, SI; DECQ CX; JNZ one
 done:
-	VADDPS Z8, Z0, Z0
-	VADDPS Z9, Z1, Z1
-	VADDPS Z10, Z2, Z2
-	VADDPS Z11, Z3, Z3
-	VADDPS Z12, Z4, Z4
-	VADDPS Z13, Z5, Z5
-	VADDPS Z14, Z6, Z6
-	VADDPS Z15, Z7, Z7
-	VADDPS Z4, Z0, Z0
-	VADDPS Z5, Z1, Z1
-	VADDPS Z6, Z2, Z2
-	VADDPS Z7, Z3, Z3
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z4
-	VADDPS Z4, Z0, Z0
-	VMOVUPS.Z 64(R12), K2, Z4
-	VADDPS Z4, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z4
-	VADDPS Z4, Z2, Z2
-	VMOVUPS.Z 64(R12), K2, Z4
-	VADDPS Z4, Z3, Z3
+	VADDPS Z8, Z0, Z0; VADDPS Z9, Z1, Z1; VADDPS Z10, Z2, Z2; VADDPS Z11, Z3, Z3; VADDPS Z12, Z4, Z4
+	VADDPS Z13, Z5, Z5; VADDPS Z14, Z6, Z6; VADDPS Z15, Z7, Z7; VADDPS Z4, Z0, Z0; VADDPS Z5, Z1, Z1
+	VADDPS Z6, Z2, Z2; VADDPS Z7, Z3, Z3; MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX
+	KMOVW DX, K2; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate
+	MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z4; VADDPS Z4, Z0, Z0; VMOVUPS.Z 64(R12), K2, Z4
+	VADDPS Z4, Z1, Z1; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z4; VADDPS Z4, Z2, Z2
+	VMOVUPS.Z 64(R12), K2, Z4; VADDPS Z4, Z3, Z3
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z4
-	VMULPS Z4, Z0, Z0
-	VMULPS Z4, Z1, Z1
-	VMULPS Z4, Z2, Z2
-	VMULPS Z4, Z3, Z3
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z4; VMULPS Z4, Z0, Z0
+	VMULPS Z4, Z1, Z1; VMULPS Z4, Z2, Z2; VMULPS Z4, Z3, Z3
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z4
-	VADDPS Z4, Z0, Z0
-	VADDPS Z4, Z1, Z1
-	VBROADCASTSS 4(R12), Z4
-	VADDPS Z4, Z2, Z2
-	VADDPS Z4, Z3, Z3
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z4; VADDPS Z4, Z0, Z0; VADDPS Z4, Z1, Z1; VBROADCASTSS 4(R12), Z4
+	VADDPS Z4, Z2, Z2; VADDPS Z4, Z3, Z3
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z4
-	VMOVUPS.Z 64(R12), K2, Z5
-	VADDPS Z4, Z0, Z0
-	VADDPS Z5, Z1, Z1
-	VADDPS Z4, Z2, Z2
-	VADDPS Z5, Z3, Z3
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z4; VMOVUPS.Z 64(R12), K2, Z5; VADDPS Z4, Z0, Z0; VADDPS Z5, Z1, Z1
+	VADDPS Z4, Z2, Z2; VADDPS Z5, Z3, Z3
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z5
-	VMOVUPS.Z 0(R12), K1, Z4
-	VFMADD231PS Z4, Z5, Z0
-	VMOVUPS.Z 64(R12), K2, Z4
-	VFMADD231PS Z4, Z5, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z4
-	VFMADD231PS Z4, Z5, Z2
-	VMOVUPS.Z 64(R12), K2, Z4
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z5; VMOVUPS.Z 0(R12), K1, Z4
+	VFMADD231PS Z4, Z5, Z0; VMOVUPS.Z 64(R12), K2, Z4; VFMADD231PS Z4, Z5, Z1; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z4; VFMADD231PS Z4, Z5, Z2; VMOVUPS.Z 64(R12), K2, Z4
 	VFMADD231PS Z4, Z5, Z3
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z4
-	VMAXPS Z0, Z4, Z0
-	VMAXPS Z1, Z4, Z1
-	VMAXPS Z2, Z4, Z2
-	VMAXPS Z3, Z4, Z3
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z4; VMAXPS Z0, Z4, Z0
+	VMAXPS Z1, Z4, Z1; VMAXPS Z2, Z4, Z2; VMAXPS Z3, Z4, Z3
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z4
-	VMINPS Z0, Z4, Z0
-	VMINPS Z1, Z4, Z1
-	VMINPS Z2, Z4, Z2
-	VMINPS Z3, Z4, Z3
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z4; VMINPS Z0, Z4, Z0
+	VMINPS Z1, Z4, Z1; VMINPS Z2, Z4, Z2; VMINPS Z3, Z4, Z3
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	VMOVUPS Z1, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	VMOVUPS Z3, K2, 64(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); VMOVUPS Z1, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); VMOVUPS Z3, K2, 64(R12); DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -5469,190 +2647,86 @@ TEXT ·tileAVX512BF16_2x32rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ R8, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3
+	MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z4
-	VMOVUPS 64(DI), Z5
-	VBROADCASTSS 0(SI), Z6
+	VMOVUPS 0(DI), Z4; VMOVUPS 64(DI), Z5; VBROADCASTSS 0(SI), Z6
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xc6 // VDPBF16PS Z6, Z4, Z0
 	BYTE $0x62; BYTE $0xf2; BYTE $0x56; BYTE $0x48; BYTE $0x52; BYTE $0xce // VDPBF16PS Z6, Z5, Z1
 	VBROADCASTSS 4(SI), Z7
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xd7 // VDPBF16PS Z7, Z4, Z2
 	BYTE $0x62; BYTE $0xf2; BYTE $0x56; BYTE $0x48; BYTE $0x52; BYTE $0xdf // VDPBF16PS Z7, Z5, Z3
-	VMOVUPS 0(DI)(R10*1), Z4
-	VMOVUPS 64(DI)(R10*1), Z5
-	VBROADCASTSS 8(SI), Z6
+	VMOVUPS 0(DI)(R10*1), Z4; VMOVUPS 64(DI)(R10*1), Z5; VBROADCASTSS 8(SI), Z6
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xc6 // VDPBF16PS Z6, Z4, Z0
 	BYTE $0x62; BYTE $0xf2; BYTE $0x56; BYTE $0x48; BYTE $0x52; BYTE $0xce // VDPBF16PS Z6, Z5, Z1
 	VBROADCASTSS 12(SI), Z7
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xd7 // VDPBF16PS Z7, Z4, Z2
 	BYTE $0x62; BYTE $0xf2; BYTE $0x56; BYTE $0x48; BYTE $0x52; BYTE $0xdf // VDPBF16PS Z7, Z5, Z3
-	VMOVUPS 0(DI)(R10*2), Z4
-	VMOVUPS 64(DI)(R10*2), Z5
-	VBROADCASTSS 16(SI), Z6
+	VMOVUPS 0(DI)(R10*2), Z4; VMOVUPS 64(DI)(R10*2), Z5; VBROADCASTSS 16(SI), Z6
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xc6 // VDPBF16PS Z6, Z4, Z0
 	BYTE $0x62; BYTE $0xf2; BYTE $0x56; BYTE $0x48; BYTE $0x52; BYTE $0xce // VDPBF16PS Z6, Z5, Z1
 	VBROADCASTSS 20(SI), Z7
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xd7 // VDPBF16PS Z7, Z4, Z2
 	BYTE $0x62; BYTE $0xf2; BYTE $0x56; BYTE $0x48; BYTE $0x52; BYTE $0xdf // VDPBF16PS Z7, Z5, Z3
-	VMOVUPS 0(DI)(R11*1), Z4
-	VMOVUPS 64(DI)(R11*1), Z5
-	VBROADCASTSS 24(SI), Z6
+	VMOVUPS 0(DI)(R11*1), Z4; VMOVUPS 64(DI)(R11*1), Z5; VBROADCASTSS 24(SI), Z6
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xc6 // VDPBF16PS Z6, Z4, Z0
 	BYTE $0x62; BYTE $0xf2; BYTE $0x56; BYTE $0x48; BYTE $0x52; BYTE $0xce // VDPBF16PS Z6, Z5, Z1
 	VBROADCASTSS 28(SI), Z7
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xd7 // VDPBF16PS Z7, Z4, Z2
 	BYTE $0x62; BYTE $0xf2; BYTE $0x56; BYTE $0x48; BYTE $0x52; BYTE $0xdf // VDPBF16PS Z7, Z5, Z3
-	LEAQ (DI)(R10*4), DI
-	ADDQ $32, SI
-	DECQ DX
-	JNZ loop
+	LEAQ (DI)(R10*4), DI; ADDQ $32, SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z4
-	VMOVUPS 64(DI), Z5
-	VBROADCASTSS 0(SI), Z6
+	VMOVUPS 0(DI), Z4; VMOVUPS 64(DI), Z5; VBROADCASTSS 0(SI), Z6
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xc6 // VDPBF16PS Z6, Z4, Z0
 	BYTE $0x62; BYTE $0xf2; BYTE $0x56; BYTE $0x48; BYTE $0x52; BYTE $0xce // VDPBF16PS Z6, Z5, Z1
 	VBROADCASTSS 4(SI), Z7
 	BYTE $0x62; BYTE $0xf2; BYTE $0x5e; BYTE $0x48; BYTE $0x52; BYTE $0xd7 // VDPBF16PS Z7, Z4, Z2
 	BYTE $0x62; BYTE $0xf2; BYTE $0x56; BYTE $0x48; BYTE $0x52; BYTE $0xdf // VDPBF16PS Z7, Z5, Z3
-	ADDQ R10, DI
-	ADDQ $8, SI
-	DECQ CX
-	JNZ one
+	ADDQ R10, DI; ADDQ $8, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z4
-	VADDPS Z4, Z0, Z0
-	VMOVUPS.Z 64(R12), K2, Z4
-	VADDPS Z4, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z4
-	VADDPS Z4, Z2, Z2
-	VMOVUPS.Z 64(R12), K2, Z4
-	VADDPS Z4, Z3, Z3
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z4
+	VADDPS Z4, Z0, Z0; VMOVUPS.Z 64(R12), K2, Z4; VADDPS Z4, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z4; VADDPS Z4, Z2, Z2; VMOVUPS.Z 64(R12), K2, Z4; VADDPS Z4, Z3, Z3
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z4
-	VMULPS Z4, Z0, Z0
-	VMULPS Z4, Z1, Z1
-	VMULPS Z4, Z2, Z2
-	VMULPS Z4, Z3, Z3
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z4; VMULPS Z4, Z0, Z0
+	VMULPS Z4, Z1, Z1; VMULPS Z4, Z2, Z2; VMULPS Z4, Z3, Z3
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z4
-	VADDPS Z4, Z0, Z0
-	VADDPS Z4, Z1, Z1
-	VBROADCASTSS 4(R12), Z4
-	VADDPS Z4, Z2, Z2
-	VADDPS Z4, Z3, Z3
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z4; VADDPS Z4, Z0, Z0; VADDPS Z4, Z1, Z1; VBROADCASTSS 4(R12), Z4
+	VADDPS Z4, Z2, Z2; VADDPS Z4, Z3, Z3
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z4
-	VMOVUPS.Z 64(R12), K2, Z5
-	VADDPS Z4, Z0, Z0
-	VADDPS Z5, Z1, Z1
-	VADDPS Z4, Z2, Z2
-	VADDPS Z5, Z3, Z3
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z4; VMOVUPS.Z 64(R12), K2, Z5; VADDPS Z4, Z0, Z0; VADDPS Z5, Z1, Z1
+	VADDPS Z4, Z2, Z2; VADDPS Z5, Z3, Z3
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z5
-	VMOVUPS.Z 0(R12), K1, Z4
-	VFMADD231PS Z4, Z5, Z0
-	VMOVUPS.Z 64(R12), K2, Z4
-	VFMADD231PS Z4, Z5, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z4
-	VFMADD231PS Z4, Z5, Z2
-	VMOVUPS.Z 64(R12), K2, Z4
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z5; VMOVUPS.Z 0(R12), K1, Z4
+	VFMADD231PS Z4, Z5, Z0; VMOVUPS.Z 64(R12), K2, Z4; VFMADD231PS Z4, Z5, Z1; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z4; VFMADD231PS Z4, Z5, Z2; VMOVUPS.Z 64(R12), K2, Z4
 	VFMADD231PS Z4, Z5, Z3
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z4
-	VMAXPS Z0, Z4, Z0
-	VMAXPS Z1, Z4, Z1
-	VMAXPS Z2, Z4, Z2
-	VMAXPS Z3, Z4, Z3
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z4; VMAXPS Z0, Z4, Z0
+	VMAXPS Z1, Z4, Z1; VMAXPS Z2, Z4, Z2; VMAXPS Z3, Z4, Z3
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z4
-	VMINPS Z0, Z4, Z0
-	VMINPS Z1, Z4, Z1
-	VMINPS Z2, Z4, Z2
-	VMINPS Z3, Z4, Z3
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z4; VMINPS Z0, Z4, Z0
+	VMINPS Z1, Z4, Z1; VMINPS Z2, Z4, Z2; VMINPS Z3, Z4, Z3
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	VMOVUPS Z1, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	VMOVUPS Z3, K2, 64(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); VMOVUPS Z1, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); VMOVUPS Z3, K2, 64(R12); DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -5662,56 +2736,19 @@ TEXT ·tileAVX512BF16_3x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ R8, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8; VPXORD Z9, Z9, Z9; VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11; VPXORD Z12, Z12, Z12; VPXORD Z13, Z13, Z13; VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15; VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19; VPXORD Z20, Z20, Z20; VPXORD Z21, Z21, Z21; VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z24
-	VMOVUPS 64(DI), Z25
-	VBROADCASTSS 0(SI), Z26
+	VMOVUPS 0(DI), Z24; VMOVUPS 64(DI), Z25; VBROADCASTSS 0(SI), Z26
 	BYTE $0x62; BYTE $0x92; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // VDPBF16PS Z26, Z24, Z0
 	BYTE $0x62; BYTE $0x92; BYTE $0x36; BYTE $0x40; BYTE $0x52; BYTE $0xca // VDPBF16PS Z26, Z25, Z1
 	VBROADCASTSS 4(SI), Z27
@@ -5720,9 +2757,7 @@ loop:
 	VBROADCASTSS 8(SI), Z26
 	BYTE $0x62; BYTE $0x92; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // VDPBF16PS Z26, Z24, Z4
 	BYTE $0x62; BYTE $0x92; BYTE $0x36; BYTE $0x40; BYTE $0x52; BYTE $0xea // VDPBF16PS Z26, Z25, Z5
-	VMOVUPS 0(DI)(R10*1), Z24
-	VMOVUPS 64(DI)(R10*1), Z25
-	VBROADCASTSS 12(SI), Z26
+	VMOVUPS 0(DI)(R10*1), Z24; VMOVUPS 64(DI)(R10*1), Z25; VBROADCASTSS 12(SI), Z26
 	BYTE $0x62; BYTE $0x92; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xf2 // VDPBF16PS Z26, Z24, Z6
 	BYTE $0x62; BYTE $0x92; BYTE $0x36; BYTE $0x40; BYTE $0x52; BYTE $0xfa // VDPBF16PS Z26, Z25, Z7
 	VBROADCASTSS 16(SI), Z27
@@ -5731,9 +2766,7 @@ loop:
 	VBROADCASTSS 20(SI), Z26
 	BYTE $0x62; BYTE $0x12; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xd2 // VDPBF16PS Z26, Z24, Z10
 	BYTE $0x62; BYTE $0x12; BYTE $0x36; BYTE $0x40; BYTE $0x52; BYTE $0xda // VDPBF16PS Z26, Z25, Z11
-	VMOVUPS 0(DI)(R10*2), Z24
-	VMOVUPS 64(DI)(R10*2), Z25
-	VBROADCASTSS 24(SI), Z26
+	VMOVUPS 0(DI)(R10*2), Z24; VMOVUPS 64(DI)(R10*2), Z25; VBROADCASTSS 24(SI), Z26
 	BYTE $0x62; BYTE $0x12; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // VDPBF16PS Z26, Z24, Z12
 	BYTE $0x62; BYTE $0x12; BYTE $0x36; BYTE $0x40; BYTE $0x52; BYTE $0xea // VDPBF16PS Z26, Z25, Z13
 	VBROADCASTSS 28(SI), Z27
@@ -5742,9 +2775,7 @@ loop:
 	VBROADCASTSS 32(SI), Z26
 	BYTE $0x62; BYTE $0x82; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // VDPBF16PS Z26, Z24, Z16
 	BYTE $0x62; BYTE $0x82; BYTE $0x36; BYTE $0x40; BYTE $0x52; BYTE $0xca // VDPBF16PS Z26, Z25, Z17
-	VMOVUPS 0(DI)(R11*1), Z24
-	VMOVUPS 64(DI)(R11*1), Z25
-	VBROADCASTSS 36(SI), Z26
+	VMOVUPS 0(DI)(R11*1), Z24; VMOVUPS 64(DI)(R11*1), Z25; VBROADCASTSS 36(SI), Z26
 	BYTE $0x62; BYTE $0x82; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xd2 // VDPBF16PS Z26, Z24, Z18
 	BYTE $0x62; BYTE $0x82; BYTE $0x36; BYTE $0x40; BYTE $0x52; BYTE $0xda // VDPBF16PS Z26, Z25, Z19
 	VBROADCASTSS 40(SI), Z27
@@ -5753,17 +2784,11 @@ loop:
 	VBROADCASTSS 44(SI), Z26
 	BYTE $0x62; BYTE $0x82; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xf2 // VDPBF16PS Z26, Z24, Z22
 	BYTE $0x62; BYTE $0x82; BYTE $0x36; BYTE $0x40; BYTE $0x52; BYTE $0xfa // VDPBF16PS Z26, Z25, Z23
-	LEAQ (DI)(R10*4), DI
-	ADDQ $48, SI
-	DECQ DX
-	JNZ loop
+	LEAQ (DI)(R10*4), DI; ADDQ $48, SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z24
-	VMOVUPS 64(DI), Z25
-	VBROADCASTSS 0(SI), Z26
+	VMOVUPS 0(DI), Z24; VMOVUPS 64(DI), Z25; VBROADCASTSS 0(SI), Z26
 	BYTE $0x62; BYTE $0x92; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // VDPBF16PS Z26, Z24, Z0
 	BYTE $0x62; BYTE $0x92; BYTE $0x36; BYTE $0x40; BYTE $0x52; BYTE $0xca // VDPBF16PS Z26, Z25, Z1
 	VBROADCASTSS 4(SI), Z27
@@ -5772,160 +2797,53 @@ one:
 	VBROADCASTSS 8(SI), Z26
 	BYTE $0x62; BYTE $0x92; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xe2 // VDPBF16PS Z26, Z24, Z4
 	BYTE $0x62; BYTE $0x92; BYTE $0x36; BYTE $0x40; BYTE $0x52; BYTE $0xea // VDPBF16PS Z26, Z25, Z5
-	ADDQ R10, DI
-	ADDQ $12, SI
-	DECQ CX
-	JNZ one
+	ADDQ R10, DI; ADDQ $12, SI; DECQ CX; JNZ one
 done:
-	VADDPS Z12, Z0, Z0
-	VADDPS Z13, Z1, Z1
-	VADDPS Z14, Z2, Z2
-	VADDPS Z15, Z3, Z3
-	VADDPS Z16, Z4, Z4
-	VADDPS Z17, Z5, Z5
-	VADDPS Z18, Z6, Z6
-	VADDPS Z19, Z7, Z7
-	VADDPS Z20, Z8, Z8
-	VADDPS Z21, Z9, Z9
-	VADDPS Z22, Z10, Z10
-	VADDPS Z23, Z11, Z11
-	VADDPS Z6, Z0, Z0
-	VADDPS Z7, Z1, Z1
-	VADDPS Z8, Z2, Z2
-	VADDPS Z9, Z3, Z3
-	VADDPS Z10, Z4, Z4
-	VADDPS Z11, Z5, Z5
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z6
-	VADDPS Z6, Z0, Z0
-	VMOVUPS.Z 64(R12), K2, Z6
-	VADDPS Z6, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z6
-	VADDPS Z6, Z2, Z2
-	VMOVUPS.Z 64(R12), K2, Z6
-	VADDPS Z6, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z6
-	VADDPS Z6, Z4, Z4
-	VMOVUPS.Z 64(R12), K2, Z6
-	VADDPS Z6, Z5, Z5
+	VADDPS Z12, Z0, Z0; VADDPS Z13, Z1, Z1; VADDPS Z14, Z2, Z2; VADDPS Z15, Z3, Z3
+	VADDPS Z16, Z4, Z4; VADDPS Z17, Z5, Z5; VADDPS Z18, Z6, Z6; VADDPS Z19, Z7, Z7
+	VADDPS Z20, Z8, Z8; VADDPS Z21, Z9, Z9; VADDPS Z22, Z10, Z10; VADDPS Z23, Z11, Z11
+	VADDPS Z6, Z0, Z0; VADDPS Z7, Z1, Z1; VADDPS Z8, Z2, Z2; VADDPS Z9, Z3, Z3; VADDPS Z10, Z4, Z4
+	VADDPS Z11, Z5, Z5; MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2
+	MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12
+	VMOVUPS.Z 0(R12), K1, Z6; VADDPS Z6, Z0, Z0; VMOVUPS.Z 64(R12), K2, Z6; VADDPS Z6, Z1, Z1
+	ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z6; VADDPS Z6, Z2, Z2; VMOVUPS.Z 64(R12), K2, Z6
+	VADDPS Z6, Z3, Z3; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z6; VADDPS Z6, Z4, Z4
+	VMOVUPS.Z 64(R12), K2, Z6; VADDPS Z6, Z5, Z5
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z6
-	VMULPS Z6, Z0, Z0
-	VMULPS Z6, Z1, Z1
-	VMULPS Z6, Z2, Z2
-	VMULPS Z6, Z3, Z3
-	VMULPS Z6, Z4, Z4
-	VMULPS Z6, Z5, Z5
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z6; VMULPS Z6, Z0, Z0
+	VMULPS Z6, Z1, Z1; VMULPS Z6, Z2, Z2; VMULPS Z6, Z3, Z3; VMULPS Z6, Z4, Z4; VMULPS Z6, Z5, Z5
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z6
-	VADDPS Z6, Z0, Z0
-	VADDPS Z6, Z1, Z1
-	VBROADCASTSS 4(R12), Z6
-	VADDPS Z6, Z2, Z2
-	VADDPS Z6, Z3, Z3
-	VBROADCASTSS 8(R12), Z6
-	VADDPS Z6, Z4, Z4
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z6; VADDPS Z6, Z0, Z0; VADDPS Z6, Z1, Z1; VBROADCASTSS 4(R12), Z6
+	VADDPS Z6, Z2, Z2; VADDPS Z6, Z3, Z3; VBROADCASTSS 8(R12), Z6; VADDPS Z6, Z4, Z4
 	VADDPS Z6, Z5, Z5
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z6
-	VMOVUPS.Z 64(R12), K2, Z7
-	VADDPS Z6, Z0, Z0
-	VADDPS Z7, Z1, Z1
-	VADDPS Z6, Z2, Z2
-	VADDPS Z7, Z3, Z3
-	VADDPS Z6, Z4, Z4
-	VADDPS Z7, Z5, Z5
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z6; VMOVUPS.Z 64(R12), K2, Z7; VADDPS Z6, Z0, Z0; VADDPS Z7, Z1, Z1
+	VADDPS Z6, Z2, Z2; VADDPS Z7, Z3, Z3; VADDPS Z6, Z4, Z4; VADDPS Z7, Z5, Z5
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z7
-	VMOVUPS.Z 0(R12), K1, Z6
-	VFMADD231PS Z6, Z7, Z0
-	VMOVUPS.Z 64(R12), K2, Z6
-	VFMADD231PS Z6, Z7, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z6
-	VFMADD231PS Z6, Z7, Z2
-	VMOVUPS.Z 64(R12), K2, Z6
-	VFMADD231PS Z6, Z7, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z6
-	VFMADD231PS Z6, Z7, Z4
-	VMOVUPS.Z 64(R12), K2, Z6
-	VFMADD231PS Z6, Z7, Z5
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z7; VMOVUPS.Z 0(R12), K1, Z6
+	VFMADD231PS Z6, Z7, Z0; VMOVUPS.Z 64(R12), K2, Z6; VFMADD231PS Z6, Z7, Z1; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z6; VFMADD231PS Z6, Z7, Z2; VMOVUPS.Z 64(R12), K2, Z6
+	VFMADD231PS Z6, Z7, Z3; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z6; VFMADD231PS Z6, Z7, Z4
+	VMOVUPS.Z 64(R12), K2, Z6; VFMADD231PS Z6, Z7, Z5
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z6
-	VMAXPS Z0, Z6, Z0
-	VMAXPS Z1, Z6, Z1
-	VMAXPS Z2, Z6, Z2
-	VMAXPS Z3, Z6, Z3
-	VMAXPS Z4, Z6, Z4
-	VMAXPS Z5, Z6, Z5
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z6; VMAXPS Z0, Z6, Z0
+	VMAXPS Z1, Z6, Z1; VMAXPS Z2, Z6, Z2; VMAXPS Z3, Z6, Z3; VMAXPS Z4, Z6, Z4; VMAXPS Z5, Z6, Z5
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z6
-	VMINPS Z0, Z6, Z0
-	VMINPS Z1, Z6, Z1
-	VMINPS Z2, Z6, Z2
-	VMINPS Z3, Z6, Z3
-	VMINPS Z4, Z6, Z4
-	VMINPS Z5, Z6, Z5
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z6; VMINPS Z0, Z6, Z0
+	VMINPS Z1, Z6, Z1; VMINPS Z2, Z6, Z2; VMINPS Z3, Z6, Z3; VMINPS Z4, Z6, Z4; VMINPS Z5, Z6, Z5
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	VMOVUPS Z1, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	VMOVUPS Z3, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	VMOVUPS Z5, K2, 64(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); VMOVUPS Z1, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); VMOVUPS Z3, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z4, K1, 0(R12)
+	VMOVUPS Z5, K2, 64(R12); DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -5935,38 +2853,15 @@ TEXT ·tileAVX512BF16_3x32rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ R8, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5
+	MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z6
-	VMOVUPS 64(DI), Z7
-	VBROADCASTSS 0(SI), Z8
+	VMOVUPS 0(DI), Z6; VMOVUPS 64(DI), Z7; VBROADCASTSS 0(SI), Z8
 	BYTE $0x62; BYTE $0xd2; BYTE $0x4e; BYTE $0x48; BYTE $0x52; BYTE $0xc0 // VDPBF16PS Z8, Z6, Z0
 	BYTE $0x62; BYTE $0xd2; BYTE $0x46; BYTE $0x48; BYTE $0x52; BYTE $0xc8 // VDPBF16PS Z8, Z7, Z1
 	VBROADCASTSS 4(SI), Z9
@@ -5975,9 +2870,7 @@ loop:
 	VBROADCASTSS 8(SI), Z8
 	BYTE $0x62; BYTE $0xd2; BYTE $0x4e; BYTE $0x48; BYTE $0x52; BYTE $0xe0 // VDPBF16PS Z8, Z6, Z4
 	BYTE $0x62; BYTE $0xd2; BYTE $0x46; BYTE $0x48; BYTE $0x52; BYTE $0xe8 // VDPBF16PS Z8, Z7, Z5
-	VMOVUPS 0(DI)(R10*1), Z6
-	VMOVUPS 64(DI)(R10*1), Z7
-	VBROADCASTSS 12(SI), Z8
+	VMOVUPS 0(DI)(R10*1), Z6; VMOVUPS 64(DI)(R10*1), Z7; VBROADCASTSS 12(SI), Z8
 	BYTE $0x62; BYTE $0xd2; BYTE $0x4e; BYTE $0x48; BYTE $0x52; BYTE $0xc0 // VDPBF16PS Z8, Z6, Z0
 	BYTE $0x62; BYTE $0xd2; BYTE $0x46; BYTE $0x48; BYTE $0x52; BYTE $0xc8 // VDPBF16PS Z8, Z7, Z1
 	VBROADCASTSS 16(SI), Z9
@@ -5986,9 +2879,7 @@ loop:
 	VBROADCASTSS 20(SI), Z8
 	BYTE $0x62; BYTE $0xd2; BYTE $0x4e; BYTE $0x48; BYTE $0x52; BYTE $0xe0 // VDPBF16PS Z8, Z6, Z4
 	BYTE $0x62; BYTE $0xd2; BYTE $0x46; BYTE $0x48; BYTE $0x52; BYTE $0xe8 // VDPBF16PS Z8, Z7, Z5
-	VMOVUPS 0(DI)(R10*2), Z6
-	VMOVUPS 64(DI)(R10*2), Z7
-	VBROADCASTSS 24(SI), Z8
+	VMOVUPS 0(DI)(R10*2), Z6; VMOVUPS 64(DI)(R10*2), Z7; VBROADCASTSS 24(SI), Z8
 	BYTE $0x62; BYTE $0xd2; BYTE $0x4e; BYTE $0x48; BYTE $0x52; BYTE $0xc0 // VDPBF16PS Z8, Z6, Z0
 	BYTE $0x62; BYTE $0xd2; BYTE $0x46; BYTE $0x48; BYTE $0x52; BYTE $0xc8 // VDPBF16PS Z8, Z7, Z1
 	VBROADCASTSS 28(SI), Z9
@@ -5997,9 +2888,7 @@ loop:
 	VBROADCASTSS 32(SI), Z8
 	BYTE $0x62; BYTE $0xd2; BYTE $0x4e; BYTE $0x48; BYTE $0x52; BYTE $0xe0 // VDPBF16PS Z8, Z6, Z4
 	BYTE $0x62; BYTE $0xd2; BYTE $0x46; BYTE $0x48; BYTE $0x52; BYTE $0xe8 // VDPBF16PS Z8, Z7, Z5
-	VMOVUPS 0(DI)(R11*1), Z6
-	VMOVUPS 64(DI)(R11*1), Z7
-	VBROADCASTSS 36(SI), Z8
+	VMOVUPS 0(DI)(R11*1), Z6; VMOVUPS 64(DI)(R11*1), Z7; VBROADCASTSS 36(SI), Z8
 	BYTE $0x62; BYTE $0xd2; BYTE $0x4e; BYTE $0x48; BYTE $0x52; BYTE $0xc0 // VDPBF16PS Z8, Z6, Z0
 	BYTE $0x62; BYTE $0xd2; BYTE $0x46; BYTE $0x48; BYTE $0x52; BYTE $0xc8 // VDPBF16PS Z8, Z7, Z1
 	VBROADCASTSS 40(SI), Z9
@@ -6008,17 +2897,11 @@ loop:
 	VBROADCASTSS 44(SI), Z8
 	BYTE $0x62; BYTE $0xd2; BYTE $0x4e; BYTE $0x48; BYTE $0x52; BYTE $0xe0 // VDPBF16PS Z8, Z6, Z4
 	BYTE $0x62; BYTE $0xd2; BYTE $0x46; BYTE $0x48; BYTE $0x52; BYTE $0xe8 // VDPBF16PS Z8, Z7, Z5
-	LEAQ (DI)(R10*4), DI
-	ADDQ $48, SI
-	DECQ DX
-	JNZ loop
+	LEAQ (DI)(R10*4), DI; ADDQ $48, SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z6
-	VMOVUPS 64(DI), Z7
-	VBROADCASTSS 0(SI), Z8
+	VMOVUPS 0(DI), Z6; VMOVUPS 64(DI), Z7; VBROADCASTSS 0(SI), Z8
 	BYTE $0x62; BYTE $0xd2; BYTE $0x4e; BYTE $0x48; BYTE $0x52; BYTE $0xc0 // VDPBF16PS Z8, Z6, Z0
 	BYTE $0x62; BYTE $0xd2; BYTE $0x46; BYTE $0x48; BYTE $0x52; BYTE $0xc8 // VDPBF16PS Z8, Z7, Z1
 	VBROADCASTSS 4(SI), Z9
@@ -6027,142 +2910,49 @@ one:
 	VBROADCASTSS 8(SI), Z8
 	BYTE $0x62; BYTE $0xd2; BYTE $0x4e; BYTE $0x48; BYTE $0x52; BYTE $0xe0 // VDPBF16PS Z8, Z6, Z4
 	BYTE $0x62; BYTE $0xd2; BYTE $0x46; BYTE $0x48; BYTE $0x52; BYTE $0xe8 // VDPBF16PS Z8, Z7, Z5
-	ADDQ R10, DI
-	ADDQ $12, SI
-	DECQ CX
-	JNZ one
+	ADDQ R10, DI; ADDQ $12, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z6
-	VADDPS Z6, Z0, Z0
-	VMOVUPS.Z 64(R12), K2, Z6
-	VADDPS Z6, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z6
-	VADDPS Z6, Z2, Z2
-	VMOVUPS.Z 64(R12), K2, Z6
-	VADDPS Z6, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z6
-	VADDPS Z6, Z4, Z4
-	VMOVUPS.Z 64(R12), K2, Z6
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z6
+	VADDPS Z6, Z0, Z0; VMOVUPS.Z 64(R12), K2, Z6; VADDPS Z6, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z6; VADDPS Z6, Z2, Z2; VMOVUPS.Z 64(R12), K2, Z6; VADDPS Z6, Z3, Z3
+	ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z6; VADDPS Z6, Z4, Z4; VMOVUPS.Z 64(R12), K2, Z6
 	VADDPS Z6, Z5, Z5
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z6
-	VMULPS Z6, Z0, Z0
-	VMULPS Z6, Z1, Z1
-	VMULPS Z6, Z2, Z2
-	VMULPS Z6, Z3, Z3
-	VMULPS Z6, Z4, Z4
-	VMULPS Z6, Z5, Z5
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z6; VMULPS Z6, Z0, Z0
+	VMULPS Z6, Z1, Z1; VMULPS Z6, Z2, Z2; VMULPS Z6, Z3, Z3; VMULPS Z6, Z4, Z4; VMULPS Z6, Z5, Z5
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z6
-	VADDPS Z6, Z0, Z0
-	VADDPS Z6, Z1, Z1
-	VBROADCASTSS 4(R12), Z6
-	VADDPS Z6, Z2, Z2
-	VADDPS Z6, Z3, Z3
-	VBROADCASTSS 8(R12), Z6
-	VADDPS Z6, Z4, Z4
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z6; VADDPS Z6, Z0, Z0; VADDPS Z6, Z1, Z1; VBROADCASTSS 4(R12), Z6
+	VADDPS Z6, Z2, Z2; VADDPS Z6, Z3, Z3; VBROADCASTSS 8(R12), Z6; VADDPS Z6, Z4, Z4
 	VADDPS Z6, Z5, Z5
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z6
-	VMOVUPS.Z 64(R12), K2, Z7
-	VADDPS Z6, Z0, Z0
-	VADDPS Z7, Z1, Z1
-	VADDPS Z6, Z2, Z2
-	VADDPS Z7, Z3, Z3
-	VADDPS Z6, Z4, Z4
-	VADDPS Z7, Z5, Z5
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z6; VMOVUPS.Z 64(R12), K2, Z7; VADDPS Z6, Z0, Z0; VADDPS Z7, Z1, Z1
+	VADDPS Z6, Z2, Z2; VADDPS Z7, Z3, Z3; VADDPS Z6, Z4, Z4; VADDPS Z7, Z5, Z5
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z7
-	VMOVUPS.Z 0(R12), K1, Z6
-	VFMADD231PS Z6, Z7, Z0
-	VMOVUPS.Z 64(R12), K2, Z6
-	VFMADD231PS Z6, Z7, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z6
-	VFMADD231PS Z6, Z7, Z2
-	VMOVUPS.Z 64(R12), K2, Z6
-	VFMADD231PS Z6, Z7, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z6
-	VFMADD231PS Z6, Z7, Z4
-	VMOVUPS.Z 64(R12), K2, Z6
-	VFMADD231PS Z6, Z7, Z5
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z7; VMOVUPS.Z 0(R12), K1, Z6
+	VFMADD231PS Z6, Z7, Z0; VMOVUPS.Z 64(R12), K2, Z6; VFMADD231PS Z6, Z7, Z1; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z6; VFMADD231PS Z6, Z7, Z2; VMOVUPS.Z 64(R12), K2, Z6
+	VFMADD231PS Z6, Z7, Z3; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z6; VFMADD231PS Z6, Z7, Z4
+	VMOVUPS.Z 64(R12), K2, Z6; VFMADD231PS Z6, Z7, Z5
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z6
-	VMAXPS Z0, Z6, Z0
-	VMAXPS Z1, Z6, Z1
-	VMAXPS Z2, Z6, Z2
-	VMAXPS Z3, Z6, Z3
-	VMAXPS Z4, Z6, Z4
-	VMAXPS Z5, Z6, Z5
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z6; VMAXPS Z0, Z6, Z0
+	VMAXPS Z1, Z6, Z1; VMAXPS Z2, Z6, Z2; VMAXPS Z3, Z6, Z3; VMAXPS Z4, Z6, Z4; VMAXPS Z5, Z6, Z5
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z6
-	VMINPS Z0, Z6, Z0
-	VMINPS Z1, Z6, Z1
-	VMINPS Z2, Z6, Z2
-	VMINPS Z3, Z6, Z3
-	VMINPS Z4, Z6, Z4
-	VMINPS Z5, Z6, Z5
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z6; VMINPS Z0, Z6, Z0
+	VMINPS Z1, Z6, Z1; VMINPS Z2, Z6, Z2; VMINPS Z3, Z6, Z3; VMINPS Z4, Z6, Z4; VMINPS Z5, Z6, Z5
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	VMOVUPS Z1, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	VMOVUPS Z3, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	VMOVUPS Z5, K2, 64(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); VMOVUPS Z1, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); VMOVUPS Z3, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z4, K1, 0(R12)
+	VMOVUPS Z5, K2, 64(R12); DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -6172,51 +2962,18 @@ TEXT ·tileAVX512BF16_4x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ R8, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8; VPXORD Z9, Z9, Z9; VPXORD Z10, Z10, Z10; VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12; VPXORD Z13, Z13, Z13; VPXORD Z14, Z14, Z14; VPXORD Z15, Z15, Z15
+	MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z16
-	VMOVUPS 64(DI), Z17
-	VBROADCASTSS 0(SI), Z18
+	VMOVUPS 0(DI), Z16; VMOVUPS 64(DI), Z17; VBROADCASTSS 0(SI), Z18
 	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // VDPBF16PS Z18, Z16, Z0
 	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // VDPBF16PS Z18, Z17, Z1
 	VBROADCASTSS 4(SI), Z19
@@ -6228,9 +2985,7 @@ loop:
 	VBROADCASTSS 12(SI), Z19
 	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf3 // VDPBF16PS Z19, Z16, Z6
 	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfb // VDPBF16PS Z19, Z17, Z7
-	VMOVUPS 0(DI)(R10*1), Z16
-	VMOVUPS 64(DI)(R10*1), Z17
-	VBROADCASTSS 16(SI), Z18
+	VMOVUPS 0(DI)(R10*1), Z16; VMOVUPS 64(DI)(R10*1), Z17; VBROADCASTSS 16(SI), Z18
 	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // VDPBF16PS Z18, Z16, Z8
 	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // VDPBF16PS Z18, Z17, Z9
 	VBROADCASTSS 20(SI), Z19
@@ -6242,9 +2997,7 @@ loop:
 	VBROADCASTSS 28(SI), Z19
 	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf3 // VDPBF16PS Z19, Z16, Z14
 	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfb // VDPBF16PS Z19, Z17, Z15
-	VMOVUPS 0(DI)(R10*2), Z16
-	VMOVUPS 64(DI)(R10*2), Z17
-	VBROADCASTSS 32(SI), Z18
+	VMOVUPS 0(DI)(R10*2), Z16; VMOVUPS 64(DI)(R10*2), Z17; VBROADCASTSS 32(SI), Z18
 	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // VDPBF16PS Z18, Z16, Z0
 	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // VDPBF16PS Z18, Z17, Z1
 	VBROADCASTSS 36(SI), Z19
@@ -6256,9 +3009,7 @@ loop:
 	VBROADCASTSS 44(SI), Z19
 	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf3 // VDPBF16PS Z19, Z16, Z6
 	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfb // VDPBF16PS Z19, Z17, Z7
-	VMOVUPS 0(DI)(R11*1), Z16
-	VMOVUPS 64(DI)(R11*1), Z17
-	VBROADCASTSS 48(SI), Z18
+	VMOVUPS 0(DI)(R11*1), Z16; VMOVUPS 64(DI)(R11*1), Z17; VBROADCASTSS 48(SI), Z18
 	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // VDPBF16PS Z18, Z16, Z8
 	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // VDPBF16PS Z18, Z17, Z9
 	VBROADCASTSS 52(SI), Z19
@@ -6270,17 +3021,11 @@ loop:
 	VBROADCASTSS 60(SI), Z19
 	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf3 // VDPBF16PS Z19, Z16, Z14
 	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfb // VDPBF16PS Z19, Z17, Z15
-	LEAQ (DI)(R10*4), DI
-	ADDQ $64, SI
-	DECQ DX
-	JNZ loop
+	LEAQ (DI)(R10*4), DI; ADDQ $64, SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z16
-	VMOVUPS 64(DI), Z17
-	VBROADCASTSS 0(SI), Z18
+	VMOVUPS 0(DI), Z16; VMOVUPS 64(DI), Z17; VBROADCASTSS 0(SI), Z18
 	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // VDPBF16PS Z18, Z16, Z0
 	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // VDPBF16PS Z18, Z17, Z1
 	VBROADCASTSS 4(SI), Z19
@@ -6292,174 +3037,58 @@ one:
 	VBROADCASTSS 12(SI), Z19
 	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf3 // VDPBF16PS Z19, Z16, Z6
 	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfb // VDPBF16PS Z19, Z17, Z7
-	ADDQ R10, DI
-	ADDQ $16, SI
-	DECQ CX
-	JNZ one
+	ADDQ R10, DI; ADDQ $16, SI; DECQ CX; JNZ one
 done:
-	VADDPS Z8, Z0, Z0
-	VADDPS Z9, Z1, Z1
-	VADDPS Z10, Z2, Z2
-	VADDPS Z11, Z3, Z3
-	VADDPS Z12, Z4, Z4
-	VADDPS Z13, Z5, Z5
-	VADDPS Z14, Z6, Z6
-	VADDPS Z15, Z7, Z7
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VADDPS Z8, Z0, Z0
-	VMOVUPS.Z 64(R12), K2, Z8
-	VADDPS Z8, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VADDPS Z8, Z2, Z2
-	VMOVUPS.Z 64(R12), K2, Z8
-	VADDPS Z8, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VADDPS Z8, Z4, Z4
-	VMOVUPS.Z 64(R12), K2, Z8
-	VADDPS Z8, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VADDPS Z8, Z6, Z6
-	VMOVUPS.Z 64(R12), K2, Z8
+	VADDPS Z8, Z0, Z0; VADDPS Z9, Z1, Z1; VADDPS Z10, Z2, Z2; VADDPS Z11, Z3, Z3; VADDPS Z12, Z4, Z4
+	VADDPS Z13, Z5, Z5; VADDPS Z14, Z6, Z6; VADDPS Z15, Z7, Z7; MOVL tile_mask(BX), DX; KMOVW DX, K1
+	SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z8; VADDPS Z8, Z0, Z0
+	VMOVUPS.Z 64(R12), K2, Z8; VADDPS Z8, Z1, Z1; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z8
+	VADDPS Z8, Z2, Z2; VMOVUPS.Z 64(R12), K2, Z8; VADDPS Z8, Z3, Z3; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z8; VADDPS Z8, Z4, Z4; VMOVUPS.Z 64(R12), K2, Z8; VADDPS Z8, Z5, Z5
+	ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z8; VADDPS Z8, Z6, Z6; VMOVUPS.Z 64(R12), K2, Z8
 	VADDPS Z8, Z7, Z7
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z8
-	VMULPS Z8, Z0, Z0
-	VMULPS Z8, Z1, Z1
-	VMULPS Z8, Z2, Z2
-	VMULPS Z8, Z3, Z3
-	VMULPS Z8, Z4, Z4
-	VMULPS Z8, Z5, Z5
-	VMULPS Z8, Z6, Z6
-	VMULPS Z8, Z7, Z7
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z8; VMULPS Z8, Z0, Z0
+	VMULPS Z8, Z1, Z1; VMULPS Z8, Z2, Z2; VMULPS Z8, Z3, Z3; VMULPS Z8, Z4, Z4; VMULPS Z8, Z5, Z5
+	VMULPS Z8, Z6, Z6; VMULPS Z8, Z7, Z7
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z8
-	VADDPS Z8, Z0, Z0
-	VADDPS Z8, Z1, Z1
-	VBROADCASTSS 4(R12), Z8
-	VADDPS Z8, Z2, Z2
-	VADDPS Z8, Z3, Z3
-	VBROADCASTSS 8(R12), Z8
-	VADDPS Z8, Z4, Z4
-	VADDPS Z8, Z5, Z5
-	VBROADCASTSS 12(R12), Z8
-	VADDPS Z8, Z6, Z6
-	VADDPS Z8, Z7, Z7
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z8; VADDPS Z8, Z0, Z0; VADDPS Z8, Z1, Z1; VBROADCASTSS 4(R12), Z8
+	VADDPS Z8, Z2, Z2; VADDPS Z8, Z3, Z3; VBROADCASTSS 8(R12), Z8; VADDPS Z8, Z4, Z4
+	VADDPS Z8, Z5, Z5; VBROADCASTSS 12(R12), Z8; VADDPS Z8, Z6, Z6; VADDPS Z8, Z7, Z7
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VMOVUPS.Z 64(R12), K2, Z9
-	VADDPS Z8, Z0, Z0
-	VADDPS Z9, Z1, Z1
-	VADDPS Z8, Z2, Z2
-	VADDPS Z9, Z3, Z3
-	VADDPS Z8, Z4, Z4
-	VADDPS Z9, Z5, Z5
-	VADDPS Z8, Z6, Z6
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z8; VMOVUPS.Z 64(R12), K2, Z9; VADDPS Z8, Z0, Z0; VADDPS Z9, Z1, Z1
+	VADDPS Z8, Z2, Z2; VADDPS Z9, Z3, Z3; VADDPS Z8, Z4, Z4; VADDPS Z9, Z5, Z5; VADDPS Z8, Z6, Z6
 	VADDPS Z9, Z7, Z7
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z9
-	VMOVUPS.Z 0(R12), K1, Z8
-	VFMADD231PS Z8, Z9, Z0
-	VMOVUPS.Z 64(R12), K2, Z8
-	VFMADD231PS Z8, Z9, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VFMADD231PS Z8, Z9, Z2
-	VMOVUPS.Z 64(R12), K2, Z8
-	VFMADD231PS Z8, Z9, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VFMADD231PS Z8, Z9, Z4
-	VMOVUPS.Z 64(R12), K2, Z8
-	VFMADD231PS Z8, Z9, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VFMADD231PS Z8, Z9, Z6
-	VMOVUPS.Z 64(R12), K2, Z8
-	VFMADD231PS Z8, Z9, Z7
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z9; VMOVUPS.Z 0(R12), K1, Z8
+	VFMADD231PS Z8, Z9, Z0; VMOVUPS.Z 64(R12), K2, Z8; VFMADD231PS Z8, Z9, Z1; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z8; VFMADD231PS Z8, Z9, Z2; VMOVUPS.Z 64(R12), K2, Z8
+	VFMADD231PS Z8, Z9, Z3; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z8; VFMADD231PS Z8, Z9, Z4
+	VMOVUPS.Z 64(R12), K2, Z8; VFMADD231PS Z8, Z9, Z5; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z8
+	VFMADD231PS Z8, Z9, Z6; VMOVUPS.Z 64(R12), K2, Z8; VFMADD231PS Z8, Z9, Z7
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z8
-	VMAXPS Z0, Z8, Z0
-	VMAXPS Z1, Z8, Z1
-	VMAXPS Z2, Z8, Z2
-	VMAXPS Z3, Z8, Z3
-	VMAXPS Z4, Z8, Z4
-	VMAXPS Z5, Z8, Z5
-	VMAXPS Z6, Z8, Z6
-	VMAXPS Z7, Z8, Z7
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z8; VMAXPS Z0, Z8, Z0
+	VMAXPS Z1, Z8, Z1; VMAXPS Z2, Z8, Z2; VMAXPS Z3, Z8, Z3; VMAXPS Z4, Z8, Z4; VMAXPS Z5, Z8, Z5
+	VMAXPS Z6, Z8, Z6; VMAXPS Z7, Z8, Z7
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z8
-	VMINPS Z0, Z8, Z0
-	VMINPS Z1, Z8, Z1
-	VMINPS Z2, Z8, Z2
-	VMINPS Z3, Z8, Z3
-	VMINPS Z4, Z8, Z4
-	VMINPS Z5, Z8, Z5
-	VMINPS Z6, Z8, Z6
-	VMINPS Z7, Z8, Z7
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z8; VMINPS Z0, Z8, Z0
+	VMINPS Z1, Z8, Z1; VMINPS Z2, Z8, Z2; VMINPS Z3, Z8, Z3; VMINPS Z4, Z8, Z4; VMINPS Z5, Z8, Z5
+	VMINPS Z6, Z8, Z6; VMINPS Z7, Z8, Z7
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	VMOVUPS Z1, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	VMOVUPS Z3, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	VMOVUPS Z5, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	VMOVUPS Z7, K2, 64(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); VMOVUPS Z1, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); VMOVUPS Z3, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z4, K1, 0(R12)
+	VMOVUPS Z5, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z6, K1, 0(R12); VMOVUPS Z7, K2, 64(R12)
+	DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -6469,43 +3098,16 @@ TEXT ·tileAVX512BF16_4x32rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ R8, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7
+	MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z8
-	VMOVUPS 64(DI), Z9
-	VBROADCASTSS 0(SI), Z10
+	VMOVUPS 0(DI), Z8; VMOVUPS 64(DI), Z9; VBROADCASTSS 0(SI), Z10
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xc2 // VDPBF16PS Z10, Z8, Z0
 	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xca // VDPBF16PS Z10, Z9, Z1
 	VBROADCASTSS 4(SI), Z11
@@ -6517,9 +3119,7 @@ loop:
 	VBROADCASTSS 12(SI), Z11
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xf3 // VDPBF16PS Z11, Z8, Z6
 	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xfb // VDPBF16PS Z11, Z9, Z7
-	VMOVUPS 0(DI)(R10*1), Z8
-	VMOVUPS 64(DI)(R10*1), Z9
-	VBROADCASTSS 16(SI), Z10
+	VMOVUPS 0(DI)(R10*1), Z8; VMOVUPS 64(DI)(R10*1), Z9; VBROADCASTSS 16(SI), Z10
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xc2 // VDPBF16PS Z10, Z8, Z0
 	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xca // VDPBF16PS Z10, Z9, Z1
 	VBROADCASTSS 20(SI), Z11
@@ -6531,9 +3131,7 @@ loop:
 	VBROADCASTSS 28(SI), Z11
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xf3 // VDPBF16PS Z11, Z8, Z6
 	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xfb // VDPBF16PS Z11, Z9, Z7
-	VMOVUPS 0(DI)(R10*2), Z8
-	VMOVUPS 64(DI)(R10*2), Z9
-	VBROADCASTSS 32(SI), Z10
+	VMOVUPS 0(DI)(R10*2), Z8; VMOVUPS 64(DI)(R10*2), Z9; VBROADCASTSS 32(SI), Z10
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xc2 // VDPBF16PS Z10, Z8, Z0
 	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xca // VDPBF16PS Z10, Z9, Z1
 	VBROADCASTSS 36(SI), Z11
@@ -6545,9 +3143,7 @@ loop:
 	VBROADCASTSS 44(SI), Z11
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xf3 // VDPBF16PS Z11, Z8, Z6
 	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xfb // VDPBF16PS Z11, Z9, Z7
-	VMOVUPS 0(DI)(R11*1), Z8
-	VMOVUPS 64(DI)(R11*1), Z9
-	VBROADCASTSS 48(SI), Z10
+	VMOVUPS 0(DI)(R11*1), Z8; VMOVUPS 64(DI)(R11*1), Z9; VBROADCASTSS 48(SI), Z10
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xc2 // VDPBF16PS Z10, Z8, Z0
 	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xca // VDPBF16PS Z10, Z9, Z1
 	VBROADCASTSS 52(SI), Z11
@@ -6559,17 +3155,11 @@ loop:
 	VBROADCASTSS 60(SI), Z11
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xf3 // VDPBF16PS Z11, Z8, Z6
 	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xfb // VDPBF16PS Z11, Z9, Z7
-	LEAQ (DI)(R10*4), DI
-	ADDQ $64, SI
-	DECQ DX
-	JNZ loop
+	LEAQ (DI)(R10*4), DI; ADDQ $64, SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z8
-	VMOVUPS 64(DI), Z9
-	VBROADCASTSS 0(SI), Z10
+	VMOVUPS 0(DI), Z8; VMOVUPS 64(DI), Z9; VBROADCASTSS 0(SI), Z10
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xc2 // VDPBF16PS Z10, Z8, Z0
 	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xca // VDPBF16PS Z10, Z9, Z1
 	VBROADCASTSS 4(SI), Z11
@@ -6581,166 +3171,56 @@ one:
 	VBROADCASTSS 12(SI), Z11
 	BYTE $0x62; BYTE $0xd2; BYTE $0x3e; BYTE $0x48; BYTE $0x52; BYTE $0xf3 // VDPBF16PS Z11, Z8, Z6
 	BYTE $0x62; BYTE $0xd2; BYTE $0x36; BYTE $0x48; BYTE $0x52; BYTE $0xfb // VDPBF16PS Z11, Z9, Z7
-	ADDQ R10, DI
-	ADDQ $16, SI
-	DECQ CX
-	JNZ one
+	ADDQ R10, DI; ADDQ $16, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VADDPS Z8, Z0, Z0
-	VMOVUPS.Z 64(R12), K2, Z8
-	VADDPS Z8, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VADDPS Z8, Z2, Z2
-	VMOVUPS.Z 64(R12), K2, Z8
-	VADDPS Z8, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VADDPS Z8, Z4, Z4
-	VMOVUPS.Z 64(R12), K2, Z8
-	VADDPS Z8, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VADDPS Z8, Z6, Z6
-	VMOVUPS.Z 64(R12), K2, Z8
-	VADDPS Z8, Z7, Z7
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z8
+	VADDPS Z8, Z0, Z0; VMOVUPS.Z 64(R12), K2, Z8; VADDPS Z8, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z8; VADDPS Z8, Z2, Z2; VMOVUPS.Z 64(R12), K2, Z8; VADDPS Z8, Z3, Z3
+	ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z8; VADDPS Z8, Z4, Z4; VMOVUPS.Z 64(R12), K2, Z8
+	VADDPS Z8, Z5, Z5; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z8; VADDPS Z8, Z6, Z6
+	VMOVUPS.Z 64(R12), K2, Z8; VADDPS Z8, Z7, Z7
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z8
-	VMULPS Z8, Z0, Z0
-	VMULPS Z8, Z1, Z1
-	VMULPS Z8, Z2, Z2
-	VMULPS Z8, Z3, Z3
-	VMULPS Z8, Z4, Z4
-	VMULPS Z8, Z5, Z5
-	VMULPS Z8, Z6, Z6
-	VMULPS Z8, Z7, Z7
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z8; VMULPS Z8, Z0, Z0
+	VMULPS Z8, Z1, Z1; VMULPS Z8, Z2, Z2; VMULPS Z8, Z3, Z3; VMULPS Z8, Z4, Z4; VMULPS Z8, Z5, Z5
+	VMULPS Z8, Z6, Z6; VMULPS Z8, Z7, Z7
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z8
-	VADDPS Z8, Z0, Z0
-	VADDPS Z8, Z1, Z1
-	VBROADCASTSS 4(R12), Z8
-	VADDPS Z8, Z2, Z2
-	VADDPS Z8, Z3, Z3
-	VBROADCASTSS 8(R12), Z8
-	VADDPS Z8, Z4, Z4
-	VADDPS Z8, Z5, Z5
-	VBROADCASTSS 12(R12), Z8
-	VADDPS Z8, Z6, Z6
-	VADDPS Z8, Z7, Z7
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z8; VADDPS Z8, Z0, Z0; VADDPS Z8, Z1, Z1; VBROADCASTSS 4(R12), Z8
+	VADDPS Z8, Z2, Z2; VADDPS Z8, Z3, Z3; VBROADCASTSS 8(R12), Z8; VADDPS Z8, Z4, Z4
+	VADDPS Z8, Z5, Z5; VBROADCASTSS 12(R12), Z8; VADDPS Z8, Z6, Z6; VADDPS Z8, Z7, Z7
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VMOVUPS.Z 64(R12), K2, Z9
-	VADDPS Z8, Z0, Z0
-	VADDPS Z9, Z1, Z1
-	VADDPS Z8, Z2, Z2
-	VADDPS Z9, Z3, Z3
-	VADDPS Z8, Z4, Z4
-	VADDPS Z9, Z5, Z5
-	VADDPS Z8, Z6, Z6
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z8; VMOVUPS.Z 64(R12), K2, Z9; VADDPS Z8, Z0, Z0; VADDPS Z9, Z1, Z1
+	VADDPS Z8, Z2, Z2; VADDPS Z9, Z3, Z3; VADDPS Z8, Z4, Z4; VADDPS Z9, Z5, Z5; VADDPS Z8, Z6, Z6
 	VADDPS Z9, Z7, Z7
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z9
-	VMOVUPS.Z 0(R12), K1, Z8
-	VFMADD231PS Z8, Z9, Z0
-	VMOVUPS.Z 64(R12), K2, Z8
-	VFMADD231PS Z8, Z9, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VFMADD231PS Z8, Z9, Z2
-	VMOVUPS.Z 64(R12), K2, Z8
-	VFMADD231PS Z8, Z9, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VFMADD231PS Z8, Z9, Z4
-	VMOVUPS.Z 64(R12), K2, Z8
-	VFMADD231PS Z8, Z9, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VFMADD231PS Z8, Z9, Z6
-	VMOVUPS.Z 64(R12), K2, Z8
-	VFMADD231PS Z8, Z9, Z7
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z9; VMOVUPS.Z 0(R12), K1, Z8
+	VFMADD231PS Z8, Z9, Z0; VMOVUPS.Z 64(R12), K2, Z8; VFMADD231PS Z8, Z9, Z1; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z8; VFMADD231PS Z8, Z9, Z2; VMOVUPS.Z 64(R12), K2, Z8
+	VFMADD231PS Z8, Z9, Z3; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z8; VFMADD231PS Z8, Z9, Z4
+	VMOVUPS.Z 64(R12), K2, Z8; VFMADD231PS Z8, Z9, Z5; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z8
+	VFMADD231PS Z8, Z9, Z6; VMOVUPS.Z 64(R12), K2, Z8; VFMADD231PS Z8, Z9, Z7
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z8
-	VMAXPS Z0, Z8, Z0
-	VMAXPS Z1, Z8, Z1
-	VMAXPS Z2, Z8, Z2
-	VMAXPS Z3, Z8, Z3
-	VMAXPS Z4, Z8, Z4
-	VMAXPS Z5, Z8, Z5
-	VMAXPS Z6, Z8, Z6
-	VMAXPS Z7, Z8, Z7
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z8; VMAXPS Z0, Z8, Z0
+	VMAXPS Z1, Z8, Z1; VMAXPS Z2, Z8, Z2; VMAXPS Z3, Z8, Z3; VMAXPS Z4, Z8, Z4; VMAXPS Z5, Z8, Z5
+	VMAXPS Z6, Z8, Z6; VMAXPS Z7, Z8, Z7
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z8
-	VMINPS Z0, Z8, Z0
-	VMINPS Z1, Z8, Z1
-	VMINPS Z2, Z8, Z2
-	VMINPS Z3, Z8, Z3
-	VMINPS Z4, Z8, Z4
-	VMINPS Z5, Z8, Z5
-	VMINPS Z6, Z8, Z6
-	VMINPS Z7, Z8, Z7
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z8; VMINPS Z0, Z8, Z0
+	VMINPS Z1, Z8, Z1; VMINPS Z2, Z8, Z2; VMINPS Z3, Z8, Z3; VMINPS Z4, Z8, Z4; VMINPS Z5, Z8, Z5
+	VMINPS Z6, Z8, Z6; VMINPS Z7, Z8, Z7
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	VMOVUPS Z1, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	VMOVUPS Z3, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	VMOVUPS Z5, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	VMOVUPS Z7, K2, 64(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); VMOVUPS Z1, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); VMOVUPS Z3, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z4, K1, 0(R12)
+	VMOVUPS Z5, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z6, K1, 0(R12); VMOVUPS Z7, K2, 64(R12)
+	DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -6750,48 +3230,17 @@ TEXT ·tileAVX512BF16_5x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ R8, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8; VPXORD Z9, Z9, Z9
+	MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z10
-	VMOVUPS 64(DI), Z11
-	VBROADCASTSS 0(SI), Z12
+	VMOVUPS 0(DI), Z10; VMOVUPS 64(DI), Z11; VBROADCASTSS 0(SI), Z12
 	BYTE $0x62; BYTE $0xd2; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xc4 // VDPBF16PS Z12, Z10, Z0
 	BYTE $0x62; BYTE $0xd2; BYTE $0x26; BYTE $0x48; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z12, Z11, Z1
 	VBROADCASTSS 4(SI), Z13
@@ -6806,9 +3255,7 @@ loop:
 	VBROADCASTSS 16(SI), Z12
 	BYTE $0x62; BYTE $0x52; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xc4 // VDPBF16PS Z12, Z10, Z8
 	BYTE $0x62; BYTE $0x52; BYTE $0x26; BYTE $0x48; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z12, Z11, Z9
-	VMOVUPS 0(DI)(R10*1), Z10
-	VMOVUPS 64(DI)(R10*1), Z11
-	VBROADCASTSS 20(SI), Z12
+	VMOVUPS 0(DI)(R10*1), Z10; VMOVUPS 64(DI)(R10*1), Z11; VBROADCASTSS 20(SI), Z12
 	BYTE $0x62; BYTE $0xd2; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xc4 // VDPBF16PS Z12, Z10, Z0
 	BYTE $0x62; BYTE $0xd2; BYTE $0x26; BYTE $0x48; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z12, Z11, Z1
 	VBROADCASTSS 24(SI), Z13
@@ -6823,9 +3270,7 @@ loop:
 	VBROADCASTSS 36(SI), Z12
 	BYTE $0x62; BYTE $0x52; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xc4 // VDPBF16PS Z12, Z10, Z8
 	BYTE $0x62; BYTE $0x52; BYTE $0x26; BYTE $0x48; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z12, Z11, Z9
-	VMOVUPS 0(DI)(R10*2), Z10
-	VMOVUPS 64(DI)(R10*2), Z11
-	VBROADCASTSS 40(SI), Z12
+	VMOVUPS 0(DI)(R10*2), Z10; VMOVUPS 64(DI)(R10*2), Z11; VBROADCASTSS 40(SI), Z12
 	BYTE $0x62; BYTE $0xd2; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xc4 // VDPBF16PS Z12, Z10, Z0
 	BYTE $0x62; BYTE $0xd2; BYTE $0x26; BYTE $0x48; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z12, Z11, Z1
 	VBROADCASTSS 44(SI), Z13
@@ -6840,9 +3285,7 @@ loop:
 	VBROADCASTSS 56(SI), Z12
 	BYTE $0x62; BYTE $0x52; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xc4 // VDPBF16PS Z12, Z10, Z8
 	BYTE $0x62; BYTE $0x52; BYTE $0x26; BYTE $0x48; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z12, Z11, Z9
-	VMOVUPS 0(DI)(R11*1), Z10
-	VMOVUPS 64(DI)(R11*1), Z11
-	VBROADCASTSS 60(SI), Z12
+	VMOVUPS 0(DI)(R11*1), Z10; VMOVUPS 64(DI)(R11*1), Z11; VBROADCASTSS 60(SI), Z12
 	BYTE $0x62; BYTE $0xd2; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xc4 // VDPBF16PS Z12, Z10, Z0
 	BYTE $0x62; BYTE $0xd2; BYTE $0x26; BYTE $0x48; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z12, Z11, Z1
 	VBROADCASTSS 64(SI), Z13
@@ -6857,17 +3300,11 @@ loop:
 	VBROADCASTSS 76(SI), Z12
 	BYTE $0x62; BYTE $0x52; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xc4 // VDPBF16PS Z12, Z10, Z8
 	BYTE $0x62; BYTE $0x52; BYTE $0x26; BYTE $0x48; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z12, Z11, Z9
-	LEAQ (DI)(R10*4), DI
-	ADDQ $80, SI
-	DECQ DX
-	JNZ loop
+	LEAQ (DI)(R10*4), DI; ADDQ $80, SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z10
-	VMOVUPS 64(DI), Z11
-	VBROADCASTSS 0(SI), Z12
+	VMOVUPS 0(DI), Z10; VMOVUPS 64(DI), Z11; VBROADCASTSS 0(SI), Z12
 	BYTE $0x62; BYTE $0xd2; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xc4 // VDPBF16PS Z12, Z10, Z0
 	BYTE $0x62; BYTE $0xd2; BYTE $0x26; BYTE $0x48; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z12, Z11, Z1
 	VBROADCASTSS 4(SI), Z13
@@ -6882,190 +3319,64 @@ one:
 	VBROADCASTSS 16(SI), Z12
 	BYTE $0x62; BYTE $0x52; BYTE $0x2e; BYTE $0x48; BYTE $0x52; BYTE $0xc4 // VDPBF16PS Z12, Z10, Z8
 	BYTE $0x62; BYTE $0x52; BYTE $0x26; BYTE $0x48; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z12, Z11, Z9
-	ADDQ R10, DI
-	ADDQ $20, SI
-	DECQ CX
-	JNZ one
+	ADDQ R10, DI; ADDQ $20, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VADDPS Z10, Z0, Z0
-	VMOVUPS.Z 64(R12), K2, Z10
-	VADDPS Z10, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VADDPS Z10, Z2, Z2
-	VMOVUPS.Z 64(R12), K2, Z10
-	VADDPS Z10, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VADDPS Z10, Z4, Z4
-	VMOVUPS.Z 64(R12), K2, Z10
-	VADDPS Z10, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VADDPS Z10, Z6, Z6
-	VMOVUPS.Z 64(R12), K2, Z10
-	VADDPS Z10, Z7, Z7
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VADDPS Z10, Z8, Z8
-	VMOVUPS.Z 64(R12), K2, Z10
-	VADDPS Z10, Z9, Z9
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z10
+	VADDPS Z10, Z0, Z0; VMOVUPS.Z 64(R12), K2, Z10; VADDPS Z10, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z10; VADDPS Z10, Z2, Z2; VMOVUPS.Z 64(R12), K2, Z10; VADDPS Z10, Z3, Z3
+	ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z10; VADDPS Z10, Z4, Z4; VMOVUPS.Z 64(R12), K2, Z10
+	VADDPS Z10, Z5, Z5; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z10; VADDPS Z10, Z6, Z6
+	VMOVUPS.Z 64(R12), K2, Z10; VADDPS Z10, Z7, Z7; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z10
+	VADDPS Z10, Z8, Z8; VMOVUPS.Z 64(R12), K2, Z10; VADDPS Z10, Z9, Z9
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z10
-	VMULPS Z10, Z0, Z0
-	VMULPS Z10, Z1, Z1
-	VMULPS Z10, Z2, Z2
-	VMULPS Z10, Z3, Z3
-	VMULPS Z10, Z4, Z4
-	VMULPS Z10, Z5, Z5
-	VMULPS Z10, Z6, Z6
-	VMULPS Z10, Z7, Z7
-	VMULPS Z10, Z8, Z8
-	VMULPS Z10, Z9, Z9
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z10
+	VMULPS Z10, Z0, Z0; VMULPS Z10, Z1, Z1; VMULPS Z10, Z2, Z2; VMULPS Z10, Z3, Z3
+	VMULPS Z10, Z4, Z4; VMULPS Z10, Z5, Z5; VMULPS Z10, Z6, Z6; VMULPS Z10, Z7, Z7
+	VMULPS Z10, Z8, Z8; VMULPS Z10, Z9, Z9
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z10
-	VADDPS Z10, Z0, Z0
-	VADDPS Z10, Z1, Z1
-	VBROADCASTSS 4(R12), Z10
-	VADDPS Z10, Z2, Z2
-	VADDPS Z10, Z3, Z3
-	VBROADCASTSS 8(R12), Z10
-	VADDPS Z10, Z4, Z4
-	VADDPS Z10, Z5, Z5
-	VBROADCASTSS 12(R12), Z10
-	VADDPS Z10, Z6, Z6
-	VADDPS Z10, Z7, Z7
-	VBROADCASTSS 16(R12), Z10
-	VADDPS Z10, Z8, Z8
-	VADDPS Z10, Z9, Z9
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z10; VADDPS Z10, Z0, Z0; VADDPS Z10, Z1, Z1; VBROADCASTSS 4(R12), Z10
+	VADDPS Z10, Z2, Z2; VADDPS Z10, Z3, Z3; VBROADCASTSS 8(R12), Z10; VADDPS Z10, Z4, Z4
+	VADDPS Z10, Z5, Z5; VBROADCASTSS 12(R12), Z10; VADDPS Z10, Z6, Z6; VADDPS Z10, Z7, Z7
+	VBROADCASTSS 16(R12), Z10; VADDPS Z10, Z8, Z8; VADDPS Z10, Z9, Z9
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VMOVUPS.Z 64(R12), K2, Z11
-	VADDPS Z10, Z0, Z0
-	VADDPS Z11, Z1, Z1
-	VADDPS Z10, Z2, Z2
-	VADDPS Z11, Z3, Z3
-	VADDPS Z10, Z4, Z4
-	VADDPS Z11, Z5, Z5
-	VADDPS Z10, Z6, Z6
-	VADDPS Z11, Z7, Z7
-	VADDPS Z10, Z8, Z8
-	VADDPS Z11, Z9, Z9
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z10; VMOVUPS.Z 64(R12), K2, Z11; VADDPS Z10, Z0, Z0; VADDPS Z11, Z1, Z1
+	VADDPS Z10, Z2, Z2; VADDPS Z11, Z3, Z3; VADDPS Z10, Z4, Z4; VADDPS Z11, Z5, Z5
+	VADDPS Z10, Z6, Z6; VADDPS Z11, Z7, Z7; VADDPS Z10, Z8, Z8; VADDPS Z11, Z9, Z9
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z11
-	VMOVUPS.Z 0(R12), K1, Z10
-	VFMADD231PS Z10, Z11, Z0
-	VMOVUPS.Z 64(R12), K2, Z10
-	VFMADD231PS Z10, Z11, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VFMADD231PS Z10, Z11, Z2
-	VMOVUPS.Z 64(R12), K2, Z10
-	VFMADD231PS Z10, Z11, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VFMADD231PS Z10, Z11, Z4
-	VMOVUPS.Z 64(R12), K2, Z10
-	VFMADD231PS Z10, Z11, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VFMADD231PS Z10, Z11, Z6
-	VMOVUPS.Z 64(R12), K2, Z10
-	VFMADD231PS Z10, Z11, Z7
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VFMADD231PS Z10, Z11, Z8
-	VMOVUPS.Z 64(R12), K2, Z10
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z11; VMOVUPS.Z 0(R12), K1, Z10
+	VFMADD231PS Z10, Z11, Z0; VMOVUPS.Z 64(R12), K2, Z10; VFMADD231PS Z10, Z11, Z1; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z10; VFMADD231PS Z10, Z11, Z2; VMOVUPS.Z 64(R12), K2, Z10
+	VFMADD231PS Z10, Z11, Z3; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z10; VFMADD231PS Z10, Z11, Z4
+	VMOVUPS.Z 64(R12), K2, Z10; VFMADD231PS Z10, Z11, Z5; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z10
+	VFMADD231PS Z10, Z11, Z6; VMOVUPS.Z 64(R12), K2, Z10; VFMADD231PS Z10, Z11, Z7; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z10; VFMADD231PS Z10, Z11, Z8; VMOVUPS.Z 64(R12), K2, Z10
 	VFMADD231PS Z10, Z11, Z9
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z10
-	VMAXPS Z0, Z10, Z0
-	VMAXPS Z1, Z10, Z1
-	VMAXPS Z2, Z10, Z2
-	VMAXPS Z3, Z10, Z3
-	VMAXPS Z4, Z10, Z4
-	VMAXPS Z5, Z10, Z5
-	VMAXPS Z6, Z10, Z6
-	VMAXPS Z7, Z10, Z7
-	VMAXPS Z8, Z10, Z8
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z10; VMAXPS Z0, Z10, Z0
+	VMAXPS Z1, Z10, Z1; VMAXPS Z2, Z10, Z2; VMAXPS Z3, Z10, Z3; VMAXPS Z4, Z10, Z4
+	VMAXPS Z5, Z10, Z5; VMAXPS Z6, Z10, Z6; VMAXPS Z7, Z10, Z7; VMAXPS Z8, Z10, Z8
 	VMAXPS Z9, Z10, Z9
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z10
-	VMINPS Z0, Z10, Z0
-	VMINPS Z1, Z10, Z1
-	VMINPS Z2, Z10, Z2
-	VMINPS Z3, Z10, Z3
-	VMINPS Z4, Z10, Z4
-	VMINPS Z5, Z10, Z5
-	VMINPS Z6, Z10, Z6
-	VMINPS Z7, Z10, Z7
-	VMINPS Z8, Z10, Z8
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z10; VMINPS Z0, Z10, Z0
+	VMINPS Z1, Z10, Z1; VMINPS Z2, Z10, Z2; VMINPS Z3, Z10, Z3; VMINPS Z4, Z10, Z4
+	VMINPS Z5, Z10, Z5; VMINPS Z6, Z10, Z6; VMINPS Z7, Z10, Z7; VMINPS Z8, Z10, Z8
 	VMINPS Z9, Z10, Z9
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	VMOVUPS Z1, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	VMOVUPS Z3, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	VMOVUPS Z5, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	VMOVUPS Z7, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z8, K1, 0(R12)
-	VMOVUPS Z9, K2, 64(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); VMOVUPS Z1, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); VMOVUPS Z3, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z4, K1, 0(R12)
+	VMOVUPS Z5, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z6, K1, 0(R12); VMOVUPS Z7, K2, 64(R12)
+	ADDQ R9, R12; VMOVUPS Z8, K1, 0(R12); VMOVUPS Z9, K2, 64(R12); DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -7075,53 +3386,18 @@ TEXT ·tileAVX512BF16_6x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ R8, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8; VPXORD Z9, Z9, Z9; VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z12
-	VMOVUPS 64(DI), Z13
-	VBROADCASTSS 0(SI), Z14
+	VMOVUPS 0(DI), Z12; VMOVUPS 64(DI), Z13; VBROADCASTSS 0(SI), Z14
 	BYTE $0x62; BYTE $0xd2; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xc6 // VDPBF16PS Z14, Z12, Z0
 	BYTE $0x62; BYTE $0xd2; BYTE $0x16; BYTE $0x48; BYTE $0x52; BYTE $0xce // VDPBF16PS Z14, Z13, Z1
 	VBROADCASTSS 4(SI), Z15
@@ -7139,9 +3415,7 @@ loop:
 	VBROADCASTSS 20(SI), Z15
 	BYTE $0x62; BYTE $0x52; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xd7 // VDPBF16PS Z15, Z12, Z10
 	BYTE $0x62; BYTE $0x52; BYTE $0x16; BYTE $0x48; BYTE $0x52; BYTE $0xdf // VDPBF16PS Z15, Z13, Z11
-	VMOVUPS 0(DI)(R10*1), Z12
-	VMOVUPS 64(DI)(R10*1), Z13
-	VBROADCASTSS 24(SI), Z14
+	VMOVUPS 0(DI)(R10*1), Z12; VMOVUPS 64(DI)(R10*1), Z13; VBROADCASTSS 24(SI), Z14
 	BYTE $0x62; BYTE $0xd2; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xc6 // VDPBF16PS Z14, Z12, Z0
 	BYTE $0x62; BYTE $0xd2; BYTE $0x16; BYTE $0x48; BYTE $0x52; BYTE $0xce // VDPBF16PS Z14, Z13, Z1
 	VBROADCASTSS 28(SI), Z15
@@ -7159,9 +3433,7 @@ loop:
 	VBROADCASTSS 44(SI), Z15
 	BYTE $0x62; BYTE $0x52; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xd7 // VDPBF16PS Z15, Z12, Z10
 	BYTE $0x62; BYTE $0x52; BYTE $0x16; BYTE $0x48; BYTE $0x52; BYTE $0xdf // VDPBF16PS Z15, Z13, Z11
-	VMOVUPS 0(DI)(R10*2), Z12
-	VMOVUPS 64(DI)(R10*2), Z13
-	VBROADCASTSS 48(SI), Z14
+	VMOVUPS 0(DI)(R10*2), Z12; VMOVUPS 64(DI)(R10*2), Z13; VBROADCASTSS 48(SI), Z14
 	BYTE $0x62; BYTE $0xd2; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xc6 // VDPBF16PS Z14, Z12, Z0
 	BYTE $0x62; BYTE $0xd2; BYTE $0x16; BYTE $0x48; BYTE $0x52; BYTE $0xce // VDPBF16PS Z14, Z13, Z1
 	VBROADCASTSS 52(SI), Z15
@@ -7179,9 +3451,7 @@ loop:
 	VBROADCASTSS 68(SI), Z15
 	BYTE $0x62; BYTE $0x52; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xd7 // VDPBF16PS Z15, Z12, Z10
 	BYTE $0x62; BYTE $0x52; BYTE $0x16; BYTE $0x48; BYTE $0x52; BYTE $0xdf // VDPBF16PS Z15, Z13, Z11
-	VMOVUPS 0(DI)(R11*1), Z12
-	VMOVUPS 64(DI)(R11*1), Z13
-	VBROADCASTSS 72(SI), Z14
+	VMOVUPS 0(DI)(R11*1), Z12; VMOVUPS 64(DI)(R11*1), Z13; VBROADCASTSS 72(SI), Z14
 	BYTE $0x62; BYTE $0xd2; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xc6 // VDPBF16PS Z14, Z12, Z0
 	BYTE $0x62; BYTE $0xd2; BYTE $0x16; BYTE $0x48; BYTE $0x52; BYTE $0xce // VDPBF16PS Z14, Z13, Z1
 	VBROADCASTSS 76(SI), Z15
@@ -7199,17 +3469,11 @@ loop:
 	VBROADCASTSS 92(SI), Z15
 	BYTE $0x62; BYTE $0x52; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xd7 // VDPBF16PS Z15, Z12, Z10
 	BYTE $0x62; BYTE $0x52; BYTE $0x16; BYTE $0x48; BYTE $0x52; BYTE $0xdf // VDPBF16PS Z15, Z13, Z11
-	LEAQ (DI)(R10*4), DI
-	ADDQ $96, SI
-	DECQ DX
-	JNZ loop
+	LEAQ (DI)(R10*4), DI; ADDQ $96, SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z12
-	VMOVUPS 64(DI), Z13
-	VBROADCASTSS 0(SI), Z14
+	VMOVUPS 0(DI), Z12; VMOVUPS 64(DI), Z13; VBROADCASTSS 0(SI), Z14
 	BYTE $0x62; BYTE $0xd2; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xc6 // VDPBF16PS Z14, Z12, Z0
 	BYTE $0x62; BYTE $0xd2; BYTE $0x16; BYTE $0x48; BYTE $0x52; BYTE $0xce // VDPBF16PS Z14, Z13, Z1
 	VBROADCASTSS 4(SI), Z15
@@ -7227,214 +3491,70 @@ one:
 	VBROADCASTSS 20(SI), Z15
 	BYTE $0x62; BYTE $0x52; BYTE $0x1e; BYTE $0x48; BYTE $0x52; BYTE $0xd7 // VDPBF16PS Z15, Z12, Z10
 	BYTE $0x62; BYTE $0x52; BYTE $0x16; BYTE $0x48; BYTE $0x52; BYTE $0xdf // VDPBF16PS Z15, Z13, Z11
-	ADDQ R10, DI
-	ADDQ $24, SI
-	DECQ CX
-	JNZ one
+	ADDQ R10, DI; ADDQ $24, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z0, Z0
-	VMOVUPS.Z 64(R12), K2, Z12
-	VADDPS Z12, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z2, Z2
-	VMOVUPS.Z 64(R12), K2, Z12
-	VADDPS Z12, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z4, Z4
-	VMOVUPS.Z 64(R12), K2, Z12
-	VADDPS Z12, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z6, Z6
-	VMOVUPS.Z 64(R12), K2, Z12
-	VADDPS Z12, Z7, Z7
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z8, Z8
-	VMOVUPS.Z 64(R12), K2, Z12
-	VADDPS Z12, Z9, Z9
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z10, Z10
-	VMOVUPS.Z 64(R12), K2, Z12
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z12
+	VADDPS Z12, Z0, Z0; VMOVUPS.Z 64(R12), K2, Z12; VADDPS Z12, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z12; VADDPS Z12, Z2, Z2; VMOVUPS.Z 64(R12), K2, Z12; VADDPS Z12, Z3, Z3
+	ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z12; VADDPS Z12, Z4, Z4; VMOVUPS.Z 64(R12), K2, Z12
+	VADDPS Z12, Z5, Z5; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z12; VADDPS Z12, Z6, Z6
+	VMOVUPS.Z 64(R12), K2, Z12; VADDPS Z12, Z7, Z7; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z12
+	VADDPS Z12, Z8, Z8; VMOVUPS.Z 64(R12), K2, Z12; VADDPS Z12, Z9, Z9; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z12; VADDPS Z12, Z10, Z10; VMOVUPS.Z 64(R12), K2, Z12
 	VADDPS Z12, Z11, Z11
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z12
-	VMULPS Z12, Z0, Z0
-	VMULPS Z12, Z1, Z1
-	VMULPS Z12, Z2, Z2
-	VMULPS Z12, Z3, Z3
-	VMULPS Z12, Z4, Z4
-	VMULPS Z12, Z5, Z5
-	VMULPS Z12, Z6, Z6
-	VMULPS Z12, Z7, Z7
-	VMULPS Z12, Z8, Z8
-	VMULPS Z12, Z9, Z9
-	VMULPS Z12, Z10, Z10
-	VMULPS Z12, Z11, Z11
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z12
+	VMULPS Z12, Z0, Z0; VMULPS Z12, Z1, Z1; VMULPS Z12, Z2, Z2; VMULPS Z12, Z3, Z3
+	VMULPS Z12, Z4, Z4; VMULPS Z12, Z5, Z5; VMULPS Z12, Z6, Z6; VMULPS Z12, Z7, Z7
+	VMULPS Z12, Z8, Z8; VMULPS Z12, Z9, Z9; VMULPS Z12, Z10, Z10; VMULPS Z12, Z11, Z11
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z12
-	VADDPS Z12, Z0, Z0
-	VADDPS Z12, Z1, Z1
-	VBROADCASTSS 4(R12), Z12
-	VADDPS Z12, Z2, Z2
-	VADDPS Z12, Z3, Z3
-	VBROADCASTSS 8(R12), Z12
-	VADDPS Z12, Z4, Z4
-	VADDPS Z12, Z5, Z5
-	VBROADCASTSS 12(R12), Z12
-	VADDPS Z12, Z6, Z6
-	VADDPS Z12, Z7, Z7
-	VBROADCASTSS 16(R12), Z12
-	VADDPS Z12, Z8, Z8
-	VADDPS Z12, Z9, Z9
-	VBROADCASTSS 20(R12), Z12
-	VADDPS Z12, Z10, Z10
-	VADDPS Z12, Z11, Z11
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z12; VADDPS Z12, Z0, Z0; VADDPS Z12, Z1, Z1; VBROADCASTSS 4(R12), Z12
+	VADDPS Z12, Z2, Z2; VADDPS Z12, Z3, Z3; VBROADCASTSS 8(R12), Z12; VADDPS Z12, Z4, Z4
+	VADDPS Z12, Z5, Z5; VBROADCASTSS 12(R12), Z12; VADDPS Z12, Z6, Z6; VADDPS Z12, Z7, Z7
+	VBROADCASTSS 16(R12), Z12; VADDPS Z12, Z8, Z8; VADDPS Z12, Z9, Z9; VBROADCASTSS 20(R12), Z12
+	VADDPS Z12, Z10, Z10; VADDPS Z12, Z11, Z11
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VMOVUPS.Z 64(R12), K2, Z13
-	VADDPS Z12, Z0, Z0
-	VADDPS Z13, Z1, Z1
-	VADDPS Z12, Z2, Z2
-	VADDPS Z13, Z3, Z3
-	VADDPS Z12, Z4, Z4
-	VADDPS Z13, Z5, Z5
-	VADDPS Z12, Z6, Z6
-	VADDPS Z13, Z7, Z7
-	VADDPS Z12, Z8, Z8
-	VADDPS Z13, Z9, Z9
-	VADDPS Z12, Z10, Z10
-	VADDPS Z13, Z11, Z11
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z12; VMOVUPS.Z 64(R12), K2, Z13; VADDPS Z12, Z0, Z0; VADDPS Z13, Z1, Z1
+	VADDPS Z12, Z2, Z2; VADDPS Z13, Z3, Z3; VADDPS Z12, Z4, Z4; VADDPS Z13, Z5, Z5
+	VADDPS Z12, Z6, Z6; VADDPS Z13, Z7, Z7; VADDPS Z12, Z8, Z8; VADDPS Z13, Z9, Z9
+	VADDPS Z12, Z10, Z10; VADDPS Z13, Z11, Z11
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z13
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z0
-	VMOVUPS.Z 64(R12), K2, Z12
-	VFMADD231PS Z12, Z13, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z2
-	VMOVUPS.Z 64(R12), K2, Z12
-	VFMADD231PS Z12, Z13, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z4
-	VMOVUPS.Z 64(R12), K2, Z12
-	VFMADD231PS Z12, Z13, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z6
-	VMOVUPS.Z 64(R12), K2, Z12
-	VFMADD231PS Z12, Z13, Z7
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z8
-	VMOVUPS.Z 64(R12), K2, Z12
-	VFMADD231PS Z12, Z13, Z9
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z10
-	VMOVUPS.Z 64(R12), K2, Z12
-	VFMADD231PS Z12, Z13, Z11
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z13; VMOVUPS.Z 0(R12), K1, Z12
+	VFMADD231PS Z12, Z13, Z0; VMOVUPS.Z 64(R12), K2, Z12; VFMADD231PS Z12, Z13, Z1; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z12; VFMADD231PS Z12, Z13, Z2; VMOVUPS.Z 64(R12), K2, Z12
+	VFMADD231PS Z12, Z13, Z3; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z12; VFMADD231PS Z12, Z13, Z4
+	VMOVUPS.Z 64(R12), K2, Z12; VFMADD231PS Z12, Z13, Z5; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z12
+	VFMADD231PS Z12, Z13, Z6; VMOVUPS.Z 64(R12), K2, Z12; VFMADD231PS Z12, Z13, Z7; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z12; VFMADD231PS Z12, Z13, Z8; VMOVUPS.Z 64(R12), K2, Z12
+	VFMADD231PS Z12, Z13, Z9; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z12; VFMADD231PS Z12, Z13, Z10
+	VMOVUPS.Z 64(R12), K2, Z12; VFMADD231PS Z12, Z13, Z11
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z12
-	VMAXPS Z0, Z12, Z0
-	VMAXPS Z1, Z12, Z1
-	VMAXPS Z2, Z12, Z2
-	VMAXPS Z3, Z12, Z3
-	VMAXPS Z4, Z12, Z4
-	VMAXPS Z5, Z12, Z5
-	VMAXPS Z6, Z12, Z6
-	VMAXPS Z7, Z12, Z7
-	VMAXPS Z8, Z12, Z8
-	VMAXPS Z9, Z12, Z9
-	VMAXPS Z10, Z12, Z10
-	VMAXPS Z11, Z12, Z11
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z12; VMAXPS Z0, Z12, Z0
+	VMAXPS Z1, Z12, Z1; VMAXPS Z2, Z12, Z2; VMAXPS Z3, Z12, Z3; VMAXPS Z4, Z12, Z4
+	VMAXPS Z5, Z12, Z5; VMAXPS Z6, Z12, Z6; VMAXPS Z7, Z12, Z7; VMAXPS Z8, Z12, Z8
+	VMAXPS Z9, Z12, Z9; VMAXPS Z10, Z12, Z10; VMAXPS Z11, Z12, Z11
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z12
-	VMINPS Z0, Z12, Z0
-	VMINPS Z1, Z12, Z1
-	VMINPS Z2, Z12, Z2
-	VMINPS Z3, Z12, Z3
-	VMINPS Z4, Z12, Z4
-	VMINPS Z5, Z12, Z5
-	VMINPS Z6, Z12, Z6
-	VMINPS Z7, Z12, Z7
-	VMINPS Z8, Z12, Z8
-	VMINPS Z9, Z12, Z9
-	VMINPS Z10, Z12, Z10
-	VMINPS Z11, Z12, Z11
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z12; VMINPS Z0, Z12, Z0
+	VMINPS Z1, Z12, Z1; VMINPS Z2, Z12, Z2; VMINPS Z3, Z12, Z3; VMINPS Z4, Z12, Z4
+	VMINPS Z5, Z12, Z5; VMINPS Z6, Z12, Z6; VMINPS Z7, Z12, Z7; VMINPS Z8, Z12, Z8
+	VMINPS Z9, Z12, Z9; VMINPS Z10, Z12, Z10; VMINPS Z11, Z12, Z11
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	VMOVUPS Z1, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	VMOVUPS Z3, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	VMOVUPS Z5, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	VMOVUPS Z7, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z8, K1, 0(R12)
-	VMOVUPS Z9, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z10, K1, 0(R12)
-	VMOVUPS Z11, K2, 64(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); VMOVUPS Z1, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); VMOVUPS Z3, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z4, K1, 0(R12)
+	VMOVUPS Z5, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z6, K1, 0(R12); VMOVUPS Z7, K2, 64(R12)
+	ADDQ R9, R12; VMOVUPS Z8, K1, 0(R12); VMOVUPS Z9, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z10, K1, 0(R12); VMOVUPS Z11, K2, 64(R12); DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -7444,58 +3564,19 @@ TEXT ·tileAVX512BF16_7x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ R8, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9; VPXORD Z10, Z10, Z10; VPXORD Z11, Z11, Z11; VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z14
-	VMOVUPS 64(DI), Z15
-	VBROADCASTSS 0(SI), Z16
+	VMOVUPS 0(DI), Z14; VMOVUPS 64(DI), Z15; VBROADCASTSS 0(SI), Z16
 	BYTE $0x62; BYTE $0xb2; BYTE $0x0e; BYTE $0x48; BYTE $0x52; BYTE $0xc0 // VDPBF16PS Z16, Z14, Z0
 	BYTE $0x62; BYTE $0xb2; BYTE $0x06; BYTE $0x48; BYTE $0x52; BYTE $0xc8 // VDPBF16PS Z16, Z15, Z1
 	VBROADCASTSS 4(SI), Z17
@@ -7516,9 +3597,7 @@ loop:
 	VBROADCASTSS 24(SI), Z16
 	BYTE $0x62; BYTE $0x32; BYTE $0x0e; BYTE $0x48; BYTE $0x52; BYTE $0xe0 // VDPBF16PS Z16, Z14, Z12
 	BYTE $0x62; BYTE $0x32; BYTE $0x06; BYTE $0x48; BYTE $0x52; BYTE $0xe8 // VDPBF16PS Z16, Z15, Z13
-	VMOVUPS 0(DI)(R10*1), Z14
-	VMOVUPS 64(DI)(R10*1), Z15
-	VBROADCASTSS 28(SI), Z16
+	VMOVUPS 0(DI)(R10*1), Z14; VMOVUPS 64(DI)(R10*1), Z15; VBROADCASTSS 28(SI), Z16
 	BYTE $0x62; BYTE $0xb2; BYTE $0x0e; BYTE $0x48; BYTE $0x52; BYTE $0xc0 // VDPBF16PS Z16, Z14, Z0
 	BYTE $0x62; BYTE $0xb2; BYTE $0x06; BYTE $0x48; BYTE $0x52; BYTE $0xc8 // VDPBF16PS Z16, Z15, Z1
 	VBROADCASTSS 32(SI), Z17
@@ -7539,9 +3618,7 @@ loop:
 	VBROADCASTSS 52(SI), Z16
 	BYTE $0x62; BYTE $0x32; BYTE $0x0e; BYTE $0x48; BYTE $0x52; BYTE $0xe0 // VDPBF16PS Z16, Z14, Z12
 	BYTE $0x62; BYTE $0x32; BYTE $0x06; BYTE $0x48; BYTE $0x52; BYTE $0xe8 // VDPBF16PS Z16, Z15, Z13
-	VMOVUPS 0(DI)(R10*2), Z14
-	VMOVUPS 64(DI)(R10*2), Z15
-	VBROADCASTSS 56(SI), Z16
+	VMOVUPS 0(DI)(R10*2), Z14; VMOVUPS 64(DI)(R10*2), Z15; VBROADCASTSS 56(SI), Z16
 	BYTE $0x62; BYTE $0xb2; BYTE $0x0e; BYTE $0x48; BYTE $0x52; BYTE $0xc0 // VDPBF16PS Z16, Z14, Z0
 	BYTE $0x62; BYTE $0xb2; BYTE $0x06; BYTE $0x48; BYTE $0x52; BYTE $0xc8 // VDPBF16PS Z16, Z15, Z1
 	VBROADCASTSS 60(SI), Z17
@@ -7562,9 +3639,7 @@ loop:
 	VBROADCASTSS 80(SI), Z16
 	BYTE $0x62; BYTE $0x32; BYTE $0x0e; BYTE $0x48; BYTE $0x52; BYTE $0xe0 // VDPBF16PS Z16, Z14, Z12
 	BYTE $0x62; BYTE $0x32; BYTE $0x06; BYTE $0x48; BYTE $0x52; BYTE $0xe8 // VDPBF16PS Z16, Z15, Z13
-	VMOVUPS 0(DI)(R11*1), Z14
-	VMOVUPS 64(DI)(R11*1), Z15
-	VBROADCASTSS 84(SI), Z16
+	VMOVUPS 0(DI)(R11*1), Z14; VMOVUPS 64(DI)(R11*1), Z15; VBROADCASTSS 84(SI), Z16
 	BYTE $0x62; BYTE $0xb2; BYTE $0x0e; BYTE $0x48; BYTE $0x52; BYTE $0xc0 // VDPBF16PS Z16, Z14, Z0
 	BYTE $0x62; BYTE $0xb2; BYTE $0x06; BYTE $0x48; BYTE $0x52; BYTE $0xc8 // VDPBF16PS Z16, Z15, Z1
 	VBROADCASTSS 88(SI), Z17
@@ -7585,17 +3660,11 @@ loop:
 	VBROADCASTSS 108(SI), Z16
 	BYTE $0x62; BYTE $0x32; BYTE $0x0e; BYTE $0x48; BYTE $0x52; BYTE $0xe0 // VDPBF16PS Z16, Z14, Z12
 	BYTE $0x62; BYTE $0x32; BYTE $0x06; BYTE $0x48; BYTE $0x52; BYTE $0xe8 // VDPBF16PS Z16, Z15, Z13
-	LEAQ (DI)(R10*4), DI
-	ADDQ $112, SI
-	DECQ DX
-	JNZ loop
+	LEAQ (DI)(R10*4), DI; ADDQ $112, SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z14
-	VMOVUPS 64(DI), Z15
-	VBROADCASTSS 0(SI), Z16
+	VMOVUPS 0(DI), Z14; VMOVUPS 64(DI), Z15; VBROADCASTSS 0(SI), Z16
 	BYTE $0x62; BYTE $0xb2; BYTE $0x0e; BYTE $0x48; BYTE $0x52; BYTE $0xc0 // VDPBF16PS Z16, Z14, Z0
 	BYTE $0x62; BYTE $0xb2; BYTE $0x06; BYTE $0x48; BYTE $0x52; BYTE $0xc8 // VDPBF16PS Z16, Z15, Z1
 	VBROADCASTSS 4(SI), Z17
@@ -7616,238 +3685,76 @@ one:
 	VBROADCASTSS 24(SI), Z16
 	BYTE $0x62; BYTE $0x32; BYTE $0x0e; BYTE $0x48; BYTE $0x52; BYTE $0xe0 // VDPBF16PS Z16, Z14, Z12
 	BYTE $0x62; BYTE $0x32; BYTE $0x06; BYTE $0x48; BYTE $0x52; BYTE $0xe8 // VDPBF16PS Z16, Z15, Z13
-	ADDQ R10, DI
-	ADDQ $28, SI
-	DECQ CX
-	JNZ one
+	ADDQ R10, DI; ADDQ $28, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z0, Z0
-	VMOVUPS.Z 64(R12), K2, Z14
-	VADDPS Z14, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z2, Z2
-	VMOVUPS.Z 64(R12), K2, Z14
-	VADDPS Z14, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z4, Z4
-	VMOVUPS.Z 64(R12), K2, Z14
-	VADDPS Z14, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z6, Z6
-	VMOVUPS.Z 64(R12), K2, Z14
-	VADDPS Z14, Z7, Z7
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z8, Z8
-	VMOVUPS.Z 64(R12), K2, Z14
-	VADDPS Z14, Z9, Z9
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z10, Z10
-	VMOVUPS.Z 64(R12), K2, Z14
-	VADDPS Z14, Z11, Z11
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z12, Z12
-	VMOVUPS.Z 64(R12), K2, Z14
-	VADDPS Z14, Z13, Z13
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z14
+	VADDPS Z14, Z0, Z0; VMOVUPS.Z 64(R12), K2, Z14; VADDPS Z14, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z14; VADDPS Z14, Z2, Z2; VMOVUPS.Z 64(R12), K2, Z14; VADDPS Z14, Z3, Z3
+	ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z14; VADDPS Z14, Z4, Z4; VMOVUPS.Z 64(R12), K2, Z14
+	VADDPS Z14, Z5, Z5; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z14; VADDPS Z14, Z6, Z6
+	VMOVUPS.Z 64(R12), K2, Z14; VADDPS Z14, Z7, Z7; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z14
+	VADDPS Z14, Z8, Z8; VMOVUPS.Z 64(R12), K2, Z14; VADDPS Z14, Z9, Z9; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z14; VADDPS Z14, Z10, Z10; VMOVUPS.Z 64(R12), K2, Z14
+	VADDPS Z14, Z11, Z11; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z14; VADDPS Z14, Z12, Z12
+	VMOVUPS.Z 64(R12), K2, Z14; VADDPS Z14, Z13, Z13
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z14
-	VMULPS Z14, Z0, Z0
-	VMULPS Z14, Z1, Z1
-	VMULPS Z14, Z2, Z2
-	VMULPS Z14, Z3, Z3
-	VMULPS Z14, Z4, Z4
-	VMULPS Z14, Z5, Z5
-	VMULPS Z14, Z6, Z6
-	VMULPS Z14, Z7, Z7
-	VMULPS Z14, Z8, Z8
-	VMULPS Z14, Z9, Z9
-	VMULPS Z14, Z10, Z10
-	VMULPS Z14, Z11, Z11
-	VMULPS Z14, Z12, Z12
-	VMULPS Z14, Z13, Z13
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z14
+	VMULPS Z14, Z0, Z0; VMULPS Z14, Z1, Z1; VMULPS Z14, Z2, Z2; VMULPS Z14, Z3, Z3
+	VMULPS Z14, Z4, Z4; VMULPS Z14, Z5, Z5; VMULPS Z14, Z6, Z6; VMULPS Z14, Z7, Z7
+	VMULPS Z14, Z8, Z8; VMULPS Z14, Z9, Z9; VMULPS Z14, Z10, Z10; VMULPS Z14, Z11, Z11
+	VMULPS Z14, Z12, Z12; VMULPS Z14, Z13, Z13
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z14
-	VADDPS Z14, Z0, Z0
-	VADDPS Z14, Z1, Z1
-	VBROADCASTSS 4(R12), Z14
-	VADDPS Z14, Z2, Z2
-	VADDPS Z14, Z3, Z3
-	VBROADCASTSS 8(R12), Z14
-	VADDPS Z14, Z4, Z4
-	VADDPS Z14, Z5, Z5
-	VBROADCASTSS 12(R12), Z14
-	VADDPS Z14, Z6, Z6
-	VADDPS Z14, Z7, Z7
-	VBROADCASTSS 16(R12), Z14
-	VADDPS Z14, Z8, Z8
-	VADDPS Z14, Z9, Z9
-	VBROADCASTSS 20(R12), Z14
-	VADDPS Z14, Z10, Z10
-	VADDPS Z14, Z11, Z11
-	VBROADCASTSS 24(R12), Z14
-	VADDPS Z14, Z12, Z12
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z14; VADDPS Z14, Z0, Z0; VADDPS Z14, Z1, Z1; VBROADCASTSS 4(R12), Z14
+	VADDPS Z14, Z2, Z2; VADDPS Z14, Z3, Z3; VBROADCASTSS 8(R12), Z14; VADDPS Z14, Z4, Z4
+	VADDPS Z14, Z5, Z5; VBROADCASTSS 12(R12), Z14; VADDPS Z14, Z6, Z6; VADDPS Z14, Z7, Z7
+	VBROADCASTSS 16(R12), Z14; VADDPS Z14, Z8, Z8; VADDPS Z14, Z9, Z9; VBROADCASTSS 20(R12), Z14
+	VADDPS Z14, Z10, Z10; VADDPS Z14, Z11, Z11; VBROADCASTSS 24(R12), Z14; VADDPS Z14, Z12, Z12
 	VADDPS Z14, Z13, Z13
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VMOVUPS.Z 64(R12), K2, Z15
-	VADDPS Z14, Z0, Z0
-	VADDPS Z15, Z1, Z1
-	VADDPS Z14, Z2, Z2
-	VADDPS Z15, Z3, Z3
-	VADDPS Z14, Z4, Z4
-	VADDPS Z15, Z5, Z5
-	VADDPS Z14, Z6, Z6
-	VADDPS Z15, Z7, Z7
-	VADDPS Z14, Z8, Z8
-	VADDPS Z15, Z9, Z9
-	VADDPS Z14, Z10, Z10
-	VADDPS Z15, Z11, Z11
-	VADDPS Z14, Z12, Z12
-	VADDPS Z15, Z13, Z13
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z14; VMOVUPS.Z 64(R12), K2, Z15; VADDPS Z14, Z0, Z0; VADDPS Z15, Z1, Z1
+	VADDPS Z14, Z2, Z2; VADDPS Z15, Z3, Z3; VADDPS Z14, Z4, Z4; VADDPS Z15, Z5, Z5
+	VADDPS Z14, Z6, Z6; VADDPS Z15, Z7, Z7; VADDPS Z14, Z8, Z8; VADDPS Z15, Z9, Z9
+	VADDPS Z14, Z10, Z10; VADDPS Z15, Z11, Z11; VADDPS Z14, Z12, Z12; VADDPS Z15, Z13, Z13
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z15
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z0
-	VMOVUPS.Z 64(R12), K2, Z14
-	VFMADD231PS Z14, Z15, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z2
-	VMOVUPS.Z 64(R12), K2, Z14
-	VFMADD231PS Z14, Z15, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z4
-	VMOVUPS.Z 64(R12), K2, Z14
-	VFMADD231PS Z14, Z15, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z6
-	VMOVUPS.Z 64(R12), K2, Z14
-	VFMADD231PS Z14, Z15, Z7
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z8
-	VMOVUPS.Z 64(R12), K2, Z14
-	VFMADD231PS Z14, Z15, Z9
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z10
-	VMOVUPS.Z 64(R12), K2, Z14
-	VFMADD231PS Z14, Z15, Z11
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z12
-	VMOVUPS.Z 64(R12), K2, Z14
-	VFMADD231PS Z14, Z15, Z13
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z15; VMOVUPS.Z 0(R12), K1, Z14
+	VFMADD231PS Z14, Z15, Z0; VMOVUPS.Z 64(R12), K2, Z14; VFMADD231PS Z14, Z15, Z1; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z14; VFMADD231PS Z14, Z15, Z2; VMOVUPS.Z 64(R12), K2, Z14
+	VFMADD231PS Z14, Z15, Z3; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z14; VFMADD231PS Z14, Z15, Z4
+	VMOVUPS.Z 64(R12), K2, Z14; VFMADD231PS Z14, Z15, Z5; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z14
+	VFMADD231PS Z14, Z15, Z6; VMOVUPS.Z 64(R12), K2, Z14; VFMADD231PS Z14, Z15, Z7; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z14; VFMADD231PS Z14, Z15, Z8; VMOVUPS.Z 64(R12), K2, Z14
+	VFMADD231PS Z14, Z15, Z9; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z14; VFMADD231PS Z14, Z15, Z10
+	VMOVUPS.Z 64(R12), K2, Z14; VFMADD231PS Z14, Z15, Z11; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z14
+	VFMADD231PS Z14, Z15, Z12; VMOVUPS.Z 64(R12), K2, Z14; VFMADD231PS Z14, Z15, Z13
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z14
-	VMAXPS Z0, Z14, Z0
-	VMAXPS Z1, Z14, Z1
-	VMAXPS Z2, Z14, Z2
-	VMAXPS Z3, Z14, Z3
-	VMAXPS Z4, Z14, Z4
-	VMAXPS Z5, Z14, Z5
-	VMAXPS Z6, Z14, Z6
-	VMAXPS Z7, Z14, Z7
-	VMAXPS Z8, Z14, Z8
-	VMAXPS Z9, Z14, Z9
-	VMAXPS Z10, Z14, Z10
-	VMAXPS Z11, Z14, Z11
-	VMAXPS Z12, Z14, Z12
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z14; VMAXPS Z0, Z14, Z0
+	VMAXPS Z1, Z14, Z1; VMAXPS Z2, Z14, Z2; VMAXPS Z3, Z14, Z3; VMAXPS Z4, Z14, Z4
+	VMAXPS Z5, Z14, Z5; VMAXPS Z6, Z14, Z6; VMAXPS Z7, Z14, Z7; VMAXPS Z8, Z14, Z8
+	VMAXPS Z9, Z14, Z9; VMAXPS Z10, Z14, Z10; VMAXPS Z11, Z14, Z11; VMAXPS Z12, Z14, Z12
 	VMAXPS Z13, Z14, Z13
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z14
-	VMINPS Z0, Z14, Z0
-	VMINPS Z1, Z14, Z1
-	VMINPS Z2, Z14, Z2
-	VMINPS Z3, Z14, Z3
-	VMINPS Z4, Z14, Z4
-	VMINPS Z5, Z14, Z5
-	VMINPS Z6, Z14, Z6
-	VMINPS Z7, Z14, Z7
-	VMINPS Z8, Z14, Z8
-	VMINPS Z9, Z14, Z9
-	VMINPS Z10, Z14, Z10
-	VMINPS Z11, Z14, Z11
-	VMINPS Z12, Z14, Z12
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z14; VMINPS Z0, Z14, Z0
+	VMINPS Z1, Z14, Z1; VMINPS Z2, Z14, Z2; VMINPS Z3, Z14, Z3; VMINPS Z4, Z14, Z4
+	VMINPS Z5, Z14, Z5; VMINPS Z6, Z14, Z6; VMINPS Z7, Z14, Z7; VMINPS Z8, Z14, Z8
+	VMINPS Z9, Z14, Z9; VMINPS Z10, Z14, Z10; VMINPS Z11, Z14, Z11; VMINPS Z12, Z14, Z12
 	VMINPS Z13, Z14, Z13
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	VMOVUPS Z1, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	VMOVUPS Z3, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	VMOVUPS Z5, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	VMOVUPS Z7, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z8, K1, 0(R12)
-	VMOVUPS Z9, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z10, K1, 0(R12)
-	VMOVUPS Z11, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z12, K1, 0(R12)
-	VMOVUPS Z13, K2, 64(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); VMOVUPS Z1, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); VMOVUPS Z3, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z4, K1, 0(R12)
+	VMOVUPS Z5, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z6, K1, 0(R12); VMOVUPS Z7, K2, 64(R12)
+	ADDQ R9, R12; VMOVUPS Z8, K1, 0(R12); VMOVUPS Z9, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z10, K1, 0(R12); VMOVUPS Z11, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z12, K1, 0(R12)
+	VMOVUPS Z13, K2, 64(R12); DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -7857,63 +3764,20 @@ TEXT ·tileAVX512BF16_8x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ R8, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8; VPXORD Z9, Z9, Z9; VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11; VPXORD Z12, Z12, Z12; VPXORD Z13, Z13, Z13; VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z16
-	VMOVUPS 64(DI), Z17
-	VBROADCASTSS 0(SI), Z18
+	VMOVUPS 0(DI), Z16; VMOVUPS 64(DI), Z17; VBROADCASTSS 0(SI), Z18
 	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // VDPBF16PS Z18, Z16, Z0
 	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // VDPBF16PS Z18, Z17, Z1
 	VBROADCASTSS 4(SI), Z19
@@ -7937,9 +3801,7 @@ loop:
 	VBROADCASTSS 28(SI), Z19
 	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf3 // VDPBF16PS Z19, Z16, Z14
 	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfb // VDPBF16PS Z19, Z17, Z15
-	VMOVUPS 0(DI)(R10*1), Z16
-	VMOVUPS 64(DI)(R10*1), Z17
-	VBROADCASTSS 32(SI), Z18
+	VMOVUPS 0(DI)(R10*1), Z16; VMOVUPS 64(DI)(R10*1), Z17; VBROADCASTSS 32(SI), Z18
 	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // VDPBF16PS Z18, Z16, Z0
 	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // VDPBF16PS Z18, Z17, Z1
 	VBROADCASTSS 36(SI), Z19
@@ -7963,9 +3825,7 @@ loop:
 	VBROADCASTSS 60(SI), Z19
 	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf3 // VDPBF16PS Z19, Z16, Z14
 	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfb // VDPBF16PS Z19, Z17, Z15
-	VMOVUPS 0(DI)(R10*2), Z16
-	VMOVUPS 64(DI)(R10*2), Z17
-	VBROADCASTSS 64(SI), Z18
+	VMOVUPS 0(DI)(R10*2), Z16; VMOVUPS 64(DI)(R10*2), Z17; VBROADCASTSS 64(SI), Z18
 	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // VDPBF16PS Z18, Z16, Z0
 	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // VDPBF16PS Z18, Z17, Z1
 	VBROADCASTSS 68(SI), Z19
@@ -7989,9 +3849,7 @@ loop:
 	VBROADCASTSS 92(SI), Z19
 	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf3 // VDPBF16PS Z19, Z16, Z14
 	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfb // VDPBF16PS Z19, Z17, Z15
-	VMOVUPS 0(DI)(R11*1), Z16
-	VMOVUPS 64(DI)(R11*1), Z17
-	VBROADCASTSS 96(SI), Z18
+	VMOVUPS 0(DI)(R11*1), Z16; VMOVUPS 64(DI)(R11*1), Z17; VBROADCASTSS 96(SI), Z18
 	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // VDPBF16PS Z18, Z16, Z0
 	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // VDPBF16PS Z18, Z17, Z1
 	VBROADCASTSS 100(SI), Z19
@@ -8015,17 +3873,11 @@ loop:
 	VBROADCASTSS 124(SI), Z19
 	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf3 // VDPBF16PS Z19, Z16, Z14
 	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfb // VDPBF16PS Z19, Z17, Z15
-	LEAQ (DI)(R10*4), DI
-	ADDQ $128, SI
-	DECQ DX
-	JNZ loop
+	LEAQ (DI)(R10*4), DI; ADDQ $128, SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z16
-	VMOVUPS 64(DI), Z17
-	VBROADCASTSS 0(SI), Z18
+	VMOVUPS 0(DI), Z16; VMOVUPS 64(DI), Z17; VBROADCASTSS 0(SI), Z18
 	BYTE $0x62; BYTE $0xb2; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // VDPBF16PS Z18, Z16, Z0
 	BYTE $0x62; BYTE $0xb2; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xca // VDPBF16PS Z18, Z17, Z1
 	VBROADCASTSS 4(SI), Z19
@@ -8049,262 +3901,81 @@ one:
 	VBROADCASTSS 28(SI), Z19
 	BYTE $0x62; BYTE $0x32; BYTE $0x7e; BYTE $0x40; BYTE $0x52; BYTE $0xf3 // VDPBF16PS Z19, Z16, Z14
 	BYTE $0x62; BYTE $0x32; BYTE $0x76; BYTE $0x40; BYTE $0x52; BYTE $0xfb // VDPBF16PS Z19, Z17, Z15
-	ADDQ R10, DI
-	ADDQ $32, SI
-	DECQ CX
-	JNZ one
+	ADDQ R10, DI; ADDQ $32, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z16
-	VADDPS Z16, Z0, Z0
-	VMOVUPS.Z 64(R12), K2, Z16
-	VADDPS Z16, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z16
-	VADDPS Z16, Z2, Z2
-	VMOVUPS.Z 64(R12), K2, Z16
-	VADDPS Z16, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z16
-	VADDPS Z16, Z4, Z4
-	VMOVUPS.Z 64(R12), K2, Z16
-	VADDPS Z16, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z16
-	VADDPS Z16, Z6, Z6
-	VMOVUPS.Z 64(R12), K2, Z16
-	VADDPS Z16, Z7, Z7
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z16
-	VADDPS Z16, Z8, Z8
-	VMOVUPS.Z 64(R12), K2, Z16
-	VADDPS Z16, Z9, Z9
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z16
-	VADDPS Z16, Z10, Z10
-	VMOVUPS.Z 64(R12), K2, Z16
-	VADDPS Z16, Z11, Z11
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z16
-	VADDPS Z16, Z12, Z12
-	VMOVUPS.Z 64(R12), K2, Z16
-	VADDPS Z16, Z13, Z13
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z16
-	VADDPS Z16, Z14, Z14
-	VMOVUPS.Z 64(R12), K2, Z16
-	VADDPS Z16, Z15, Z15
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z16
+	VADDPS Z16, Z0, Z0; VMOVUPS.Z 64(R12), K2, Z16; VADDPS Z16, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z16; VADDPS Z16, Z2, Z2; VMOVUPS.Z 64(R12), K2, Z16; VADDPS Z16, Z3, Z3
+	ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z16; VADDPS Z16, Z4, Z4; VMOVUPS.Z 64(R12), K2, Z16
+	VADDPS Z16, Z5, Z5; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z16; VADDPS Z16, Z6, Z6
+	VMOVUPS.Z 64(R12), K2, Z16; VADDPS Z16, Z7, Z7; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z16
+	VADDPS Z16, Z8, Z8; VMOVUPS.Z 64(R12), K2, Z16; VADDPS Z16, Z9, Z9; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z16; VADDPS Z16, Z10, Z10; VMOVUPS.Z 64(R12), K2, Z16
+	VADDPS Z16, Z11, Z11; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z16; VADDPS Z16, Z12, Z12
+	VMOVUPS.Z 64(R12), K2, Z16; VADDPS Z16, Z13, Z13; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z16
+	VADDPS Z16, Z14, Z14; VMOVUPS.Z 64(R12), K2, Z16; VADDPS Z16, Z15, Z15
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z16
-	VMULPS Z16, Z0, Z0
-	VMULPS Z16, Z1, Z1
-	VMULPS Z16, Z2, Z2
-	VMULPS Z16, Z3, Z3
-	VMULPS Z16, Z4, Z4
-	VMULPS Z16, Z5, Z5
-	VMULPS Z16, Z6, Z6
-	VMULPS Z16, Z7, Z7
-	VMULPS Z16, Z8, Z8
-	VMULPS Z16, Z9, Z9
-	VMULPS Z16, Z10, Z10
-	VMULPS Z16, Z11, Z11
-	VMULPS Z16, Z12, Z12
-	VMULPS Z16, Z13, Z13
-	VMULPS Z16, Z14, Z14
-	VMULPS Z16, Z15, Z15
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z16
+	VMULPS Z16, Z0, Z0; VMULPS Z16, Z1, Z1; VMULPS Z16, Z2, Z2; VMULPS Z16, Z3, Z3
+	VMULPS Z16, Z4, Z4; VMULPS Z16, Z5, Z5; VMULPS Z16, Z6, Z6; VMULPS Z16, Z7, Z7
+	VMULPS Z16, Z8, Z8; VMULPS Z16, Z9, Z9; VMULPS Z16, Z10, Z10; VMULPS Z16, Z11, Z11
+	VMULPS Z16, Z12, Z12; VMULPS Z16, Z13, Z13; VMULPS Z16, Z14, Z14; VMULPS Z16, Z15, Z15
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z16
-	VADDPS Z16, Z0, Z0
-	VADDPS Z16, Z1, Z1
-	VBROADCASTSS 4(R12), Z16
-	VADDPS Z16, Z2, Z2
-	VADDPS Z16, Z3, Z3
-	VBROADCASTSS 8(R12), Z16
-	VADDPS Z16, Z4, Z4
-	VADDPS Z16, Z5, Z5
-	VBROADCASTSS 12(R12), Z16
-	VADDPS Z16, Z6, Z6
-	VADDPS Z16, Z7, Z7
-	VBROADCASTSS 16(R12), Z16
-	VADDPS Z16, Z8, Z8
-	VADDPS Z16, Z9, Z9
-	VBROADCASTSS 20(R12), Z16
-	VADDPS Z16, Z10, Z10
-	VADDPS Z16, Z11, Z11
-	VBROADCASTSS 24(R12), Z16
-	VADDPS Z16, Z12, Z12
-	VADDPS Z16, Z13, Z13
-	VBROADCASTSS 28(R12), Z16
-	VADDPS Z16, Z14, Z14
-	VADDPS Z16, Z15, Z15
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z16; VADDPS Z16, Z0, Z0; VADDPS Z16, Z1, Z1; VBROADCASTSS 4(R12), Z16
+	VADDPS Z16, Z2, Z2; VADDPS Z16, Z3, Z3; VBROADCASTSS 8(R12), Z16; VADDPS Z16, Z4, Z4
+	VADDPS Z16, Z5, Z5; VBROADCASTSS 12(R12), Z16; VADDPS Z16, Z6, Z6; VADDPS Z16, Z7, Z7
+	VBROADCASTSS 16(R12), Z16; VADDPS Z16, Z8, Z8; VADDPS Z16, Z9, Z9; VBROADCASTSS 20(R12), Z16
+	VADDPS Z16, Z10, Z10; VADDPS Z16, Z11, Z11; VBROADCASTSS 24(R12), Z16; VADDPS Z16, Z12, Z12
+	VADDPS Z16, Z13, Z13; VBROADCASTSS 28(R12), Z16; VADDPS Z16, Z14, Z14; VADDPS Z16, Z15, Z15
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z16
-	VMOVUPS.Z 64(R12), K2, Z17
-	VADDPS Z16, Z0, Z0
-	VADDPS Z17, Z1, Z1
-	VADDPS Z16, Z2, Z2
-	VADDPS Z17, Z3, Z3
-	VADDPS Z16, Z4, Z4
-	VADDPS Z17, Z5, Z5
-	VADDPS Z16, Z6, Z6
-	VADDPS Z17, Z7, Z7
-	VADDPS Z16, Z8, Z8
-	VADDPS Z17, Z9, Z9
-	VADDPS Z16, Z10, Z10
-	VADDPS Z17, Z11, Z11
-	VADDPS Z16, Z12, Z12
-	VADDPS Z17, Z13, Z13
-	VADDPS Z16, Z14, Z14
-	VADDPS Z17, Z15, Z15
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z16; VMOVUPS.Z 64(R12), K2, Z17; VADDPS Z16, Z0, Z0; VADDPS Z17, Z1, Z1
+	VADDPS Z16, Z2, Z2; VADDPS Z17, Z3, Z3; VADDPS Z16, Z4, Z4; VADDPS Z17, Z5, Z5
+	VADDPS Z16, Z6, Z6; VADDPS Z17, Z7, Z7; VADDPS Z16, Z8, Z8; VADDPS Z17, Z9, Z9
+	VADDPS Z16, Z10, Z10; VADDPS Z17, Z11, Z11; VADDPS Z16, Z12, Z12; VADDPS Z17, Z13, Z13
+	VADDPS Z16, Z14, Z14; VADDPS Z17, Z15, Z15
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z17
-	VMOVUPS.Z 0(R12), K1, Z16
-	VFMADD231PS Z16, Z17, Z0
-	VMOVUPS.Z 64(R12), K2, Z16
-	VFMADD231PS Z16, Z17, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z16
-	VFMADD231PS Z16, Z17, Z2
-	VMOVUPS.Z 64(R12), K2, Z16
-	VFMADD231PS Z16, Z17, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z16
-	VFMADD231PS Z16, Z17, Z4
-	VMOVUPS.Z 64(R12), K2, Z16
-	VFMADD231PS Z16, Z17, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z16
-	VFMADD231PS Z16, Z17, Z6
-	VMOVUPS.Z 64(R12), K2, Z16
-	VFMADD231PS Z16, Z17, Z7
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z16
-	VFMADD231PS Z16, Z17, Z8
-	VMOVUPS.Z 64(R12), K2, Z16
-	VFMADD231PS Z16, Z17, Z9
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z16
-	VFMADD231PS Z16, Z17, Z10
-	VMOVUPS.Z 64(R12), K2, Z16
-	VFMADD231PS Z16, Z17, Z11
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z16
-	VFMADD231PS Z16, Z17, Z12
-	VMOVUPS.Z 64(R12), K2, Z16
-	VFMADD231PS Z16, Z17, Z13
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z16
-	VFMADD231PS Z16, Z17, Z14
-	VMOVUPS.Z 64(R12), K2, Z16
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z17; VMOVUPS.Z 0(R12), K1, Z16
+	VFMADD231PS Z16, Z17, Z0; VMOVUPS.Z 64(R12), K2, Z16; VFMADD231PS Z16, Z17, Z1; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z16; VFMADD231PS Z16, Z17, Z2; VMOVUPS.Z 64(R12), K2, Z16
+	VFMADD231PS Z16, Z17, Z3; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z16; VFMADD231PS Z16, Z17, Z4
+	VMOVUPS.Z 64(R12), K2, Z16; VFMADD231PS Z16, Z17, Z5; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z16
+	VFMADD231PS Z16, Z17, Z6; VMOVUPS.Z 64(R12), K2, Z16; VFMADD231PS Z16, Z17, Z7; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z16; VFMADD231PS Z16, Z17, Z8; VMOVUPS.Z 64(R12), K2, Z16
+	VFMADD231PS Z16, Z17, Z9; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z16; VFMADD231PS Z16, Z17, Z10
+	VMOVUPS.Z 64(R12), K2, Z16; VFMADD231PS Z16, Z17, Z11; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z16
+	VFMADD231PS Z16, Z17, Z12; VMOVUPS.Z 64(R12), K2, Z16; VFMADD231PS Z16, Z17, Z13; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z16; VFMADD231PS Z16, Z17, Z14; VMOVUPS.Z 64(R12), K2, Z16
 	VFMADD231PS Z16, Z17, Z15
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z16
-	VMAXPS Z0, Z16, Z0
-	VMAXPS Z1, Z16, Z1
-	VMAXPS Z2, Z16, Z2
-	VMAXPS Z3, Z16, Z3
-	VMAXPS Z4, Z16, Z4
-	VMAXPS Z5, Z16, Z5
-	VMAXPS Z6, Z16, Z6
-	VMAXPS Z7, Z16, Z7
-	VMAXPS Z8, Z16, Z8
-	VMAXPS Z9, Z16, Z9
-	VMAXPS Z10, Z16, Z10
-	VMAXPS Z11, Z16, Z11
-	VMAXPS Z12, Z16, Z12
-	VMAXPS Z13, Z16, Z13
-	VMAXPS Z14, Z16, Z14
-	VMAXPS Z15, Z16, Z15
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z16; VMAXPS Z0, Z16, Z0
+	VMAXPS Z1, Z16, Z1; VMAXPS Z2, Z16, Z2; VMAXPS Z3, Z16, Z3; VMAXPS Z4, Z16, Z4
+	VMAXPS Z5, Z16, Z5; VMAXPS Z6, Z16, Z6; VMAXPS Z7, Z16, Z7; VMAXPS Z8, Z16, Z8
+	VMAXPS Z9, Z16, Z9; VMAXPS Z10, Z16, Z10; VMAXPS Z11, Z16, Z11; VMAXPS Z12, Z16, Z12
+	VMAXPS Z13, Z16, Z13; VMAXPS Z14, Z16, Z14; VMAXPS Z15, Z16, Z15
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z16
-	VMINPS Z0, Z16, Z0
-	VMINPS Z1, Z16, Z1
-	VMINPS Z2, Z16, Z2
-	VMINPS Z3, Z16, Z3
-	VMINPS Z4, Z16, Z4
-	VMINPS Z5, Z16, Z5
-	VMINPS Z6, Z16, Z6
-	VMINPS Z7, Z16, Z7
-	VMINPS Z8, Z16, Z8
-	VMINPS Z9, Z16, Z9
-	VMINPS Z10, Z16, Z10
-	VMINPS Z11, Z16, Z11
-	VMINPS Z12, Z16, Z12
-	VMINPS Z13, Z16, Z13
-	VMINPS Z14, Z16, Z14
-	VMINPS Z15, Z16, Z15
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z16; VMINPS Z0, Z16, Z0
+	VMINPS Z1, Z16, Z1; VMINPS Z2, Z16, Z2; VMINPS Z3, Z16, Z3; VMINPS Z4, Z16, Z4
+	VMINPS Z5, Z16, Z5; VMINPS Z6, Z16, Z6; VMINPS Z7, Z16, Z7; VMINPS Z8, Z16, Z8
+	VMINPS Z9, Z16, Z9; VMINPS Z10, Z16, Z10; VMINPS Z11, Z16, Z11; VMINPS Z12, Z16, Z12
+	VMINPS Z13, Z16, Z13; VMINPS Z14, Z16, Z14; VMINPS Z15, Z16, Z15
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	VMOVUPS Z1, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	VMOVUPS Z3, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	VMOVUPS Z5, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	VMOVUPS Z7, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z8, K1, 0(R12)
-	VMOVUPS Z9, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z10, K1, 0(R12)
-	VMOVUPS Z11, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z12, K1, 0(R12)
-	VMOVUPS Z13, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z14, K1, 0(R12)
-	VMOVUPS Z15, K2, 64(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); VMOVUPS Z1, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); VMOVUPS Z3, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z4, K1, 0(R12)
+	VMOVUPS Z5, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z6, K1, 0(R12); VMOVUPS Z7, K2, 64(R12)
+	ADDQ R9, R12; VMOVUPS Z8, K1, 0(R12); VMOVUPS Z9, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z10, K1, 0(R12); VMOVUPS Z11, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z12, K1, 0(R12)
+	VMOVUPS Z13, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z14, K1, 0(R12); VMOVUPS Z15, K2, 64(R12)
+	DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -8314,68 +3985,21 @@ TEXT ·tileAVX512BF16_9x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ R8, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8; VPXORD Z9, Z9, Z9; VPXORD Z10, Z10, Z10; VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12; VPXORD Z13, Z13, Z13; VPXORD Z14, Z14, Z14; VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z18
-	VMOVUPS 64(DI), Z19
-	VBROADCASTSS 0(SI), Z20
+	VMOVUPS 0(DI), Z18; VMOVUPS 64(DI), Z19; VBROADCASTSS 0(SI), Z20
 	BYTE $0x62; BYTE $0xb2; BYTE $0x6e; BYTE $0x40; BYTE $0x52; BYTE $0xc4 // VDPBF16PS Z20, Z18, Z0
 	BYTE $0x62; BYTE $0xb2; BYTE $0x66; BYTE $0x40; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z20, Z19, Z1
 	VBROADCASTSS 4(SI), Z21
@@ -8402,9 +4026,7 @@ loop:
 	VBROADCASTSS 32(SI), Z20
 	BYTE $0x62; BYTE $0xa2; BYTE $0x6e; BYTE $0x40; BYTE $0x52; BYTE $0xc4 // VDPBF16PS Z20, Z18, Z16
 	BYTE $0x62; BYTE $0xa2; BYTE $0x66; BYTE $0x40; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z20, Z19, Z17
-	VMOVUPS 0(DI)(R10*1), Z18
-	VMOVUPS 64(DI)(R10*1), Z19
-	VBROADCASTSS 36(SI), Z20
+	VMOVUPS 0(DI)(R10*1), Z18; VMOVUPS 64(DI)(R10*1), Z19; VBROADCASTSS 36(SI), Z20
 	BYTE $0x62; BYTE $0xb2; BYTE $0x6e; BYTE $0x40; BYTE $0x52; BYTE $0xc4 // VDPBF16PS Z20, Z18, Z0
 	BYTE $0x62; BYTE $0xb2; BYTE $0x66; BYTE $0x40; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z20, Z19, Z1
 	VBROADCASTSS 40(SI), Z21
@@ -8431,9 +4053,7 @@ loop:
 	VBROADCASTSS 68(SI), Z20
 	BYTE $0x62; BYTE $0xa2; BYTE $0x6e; BYTE $0x40; BYTE $0x52; BYTE $0xc4 // VDPBF16PS Z20, Z18, Z16
 	BYTE $0x62; BYTE $0xa2; BYTE $0x66; BYTE $0x40; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z20, Z19, Z17
-	VMOVUPS 0(DI)(R10*2), Z18
-	VMOVUPS 64(DI)(R10*2), Z19
-	VBROADCASTSS 72(SI), Z20
+	VMOVUPS 0(DI)(R10*2), Z18; VMOVUPS 64(DI)(R10*2), Z19; VBROADCASTSS 72(SI), Z20
 	BYTE $0x62; BYTE $0xb2; BYTE $0x6e; BYTE $0x40; BYTE $0x52; BYTE $0xc4 // VDPBF16PS Z20, Z18, Z0
 	BYTE $0x62; BYTE $0xb2; BYTE $0x66; BYTE $0x40; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z20, Z19, Z1
 	VBROADCASTSS 76(SI), Z21
@@ -8460,9 +4080,7 @@ loop:
 	VBROADCASTSS 104(SI), Z20
 	BYTE $0x62; BYTE $0xa2; BYTE $0x6e; BYTE $0x40; BYTE $0x52; BYTE $0xc4 // VDPBF16PS Z20, Z18, Z16
 	BYTE $0x62; BYTE $0xa2; BYTE $0x66; BYTE $0x40; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z20, Z19, Z17
-	VMOVUPS 0(DI)(R11*1), Z18
-	VMOVUPS 64(DI)(R11*1), Z19
-	VBROADCASTSS 108(SI), Z20
+	VMOVUPS 0(DI)(R11*1), Z18; VMOVUPS 64(DI)(R11*1), Z19; VBROADCASTSS 108(SI), Z20
 	BYTE $0x62; BYTE $0xb2; BYTE $0x6e; BYTE $0x40; BYTE $0x52; BYTE $0xc4 // VDPBF16PS Z20, Z18, Z0
 	BYTE $0x62; BYTE $0xb2; BYTE $0x66; BYTE $0x40; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z20, Z19, Z1
 	VBROADCASTSS 112(SI), Z21
@@ -8489,17 +4107,11 @@ loop:
 	VBROADCASTSS 140(SI), Z20
 	BYTE $0x62; BYTE $0xa2; BYTE $0x6e; BYTE $0x40; BYTE $0x52; BYTE $0xc4 // VDPBF16PS Z20, Z18, Z16
 	BYTE $0x62; BYTE $0xa2; BYTE $0x66; BYTE $0x40; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z20, Z19, Z17
-	LEAQ (DI)(R10*4), DI
-	ADDQ $144, SI
-	DECQ DX
-	JNZ loop
+	LEAQ (DI)(R10*4), DI; ADDQ $144, SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z18
-	VMOVUPS 64(DI), Z19
-	VBROADCASTSS 0(SI), Z20
+	VMOVUPS 0(DI), Z18; VMOVUPS 64(DI), Z19; VBROADCASTSS 0(SI), Z20
 	BYTE $0x62; BYTE $0xb2; BYTE $0x6e; BYTE $0x40; BYTE $0x52; BYTE $0xc4 // VDPBF16PS Z20, Z18, Z0
 	BYTE $0x62; BYTE $0xb2; BYTE $0x66; BYTE $0x40; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z20, Z19, Z1
 	VBROADCASTSS 4(SI), Z21
@@ -8526,286 +4138,89 @@ one:
 	VBROADCASTSS 32(SI), Z20
 	BYTE $0x62; BYTE $0xa2; BYTE $0x6e; BYTE $0x40; BYTE $0x52; BYTE $0xc4 // VDPBF16PS Z20, Z18, Z16
 	BYTE $0x62; BYTE $0xa2; BYTE $0x66; BYTE $0x40; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z20, Z19, Z17
-	ADDQ R10, DI
-	ADDQ $36, SI
-	DECQ CX
-	JNZ one
+	ADDQ R10, DI; ADDQ $36, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z18
-	VADDPS Z18, Z0, Z0
-	VMOVUPS.Z 64(R12), K2, Z18
-	VADDPS Z18, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z18
-	VADDPS Z18, Z2, Z2
-	VMOVUPS.Z 64(R12), K2, Z18
-	VADDPS Z18, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z18
-	VADDPS Z18, Z4, Z4
-	VMOVUPS.Z 64(R12), K2, Z18
-	VADDPS Z18, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z18
-	VADDPS Z18, Z6, Z6
-	VMOVUPS.Z 64(R12), K2, Z18
-	VADDPS Z18, Z7, Z7
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z18
-	VADDPS Z18, Z8, Z8
-	VMOVUPS.Z 64(R12), K2, Z18
-	VADDPS Z18, Z9, Z9
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z18
-	VADDPS Z18, Z10, Z10
-	VMOVUPS.Z 64(R12), K2, Z18
-	VADDPS Z18, Z11, Z11
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z18
-	VADDPS Z18, Z12, Z12
-	VMOVUPS.Z 64(R12), K2, Z18
-	VADDPS Z18, Z13, Z13
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z18
-	VADDPS Z18, Z14, Z14
-	VMOVUPS.Z 64(R12), K2, Z18
-	VADDPS Z18, Z15, Z15
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z18
-	VADDPS Z18, Z16, Z16
-	VMOVUPS.Z 64(R12), K2, Z18
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z18
+	VADDPS Z18, Z0, Z0; VMOVUPS.Z 64(R12), K2, Z18; VADDPS Z18, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z18; VADDPS Z18, Z2, Z2; VMOVUPS.Z 64(R12), K2, Z18; VADDPS Z18, Z3, Z3
+	ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z18; VADDPS Z18, Z4, Z4; VMOVUPS.Z 64(R12), K2, Z18
+	VADDPS Z18, Z5, Z5; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z18; VADDPS Z18, Z6, Z6
+	VMOVUPS.Z 64(R12), K2, Z18; VADDPS Z18, Z7, Z7; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z18
+	VADDPS Z18, Z8, Z8; VMOVUPS.Z 64(R12), K2, Z18; VADDPS Z18, Z9, Z9; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z18; VADDPS Z18, Z10, Z10; VMOVUPS.Z 64(R12), K2, Z18
+	VADDPS Z18, Z11, Z11; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z18; VADDPS Z18, Z12, Z12
+	VMOVUPS.Z 64(R12), K2, Z18; VADDPS Z18, Z13, Z13; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z18
+	VADDPS Z18, Z14, Z14; VMOVUPS.Z 64(R12), K2, Z18; VADDPS Z18, Z15, Z15; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z18; VADDPS Z18, Z16, Z16; VMOVUPS.Z 64(R12), K2, Z18
 	VADDPS Z18, Z17, Z17
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z18
-	VMULPS Z18, Z0, Z0
-	VMULPS Z18, Z1, Z1
-	VMULPS Z18, Z2, Z2
-	VMULPS Z18, Z3, Z3
-	VMULPS Z18, Z4, Z4
-	VMULPS Z18, Z5, Z5
-	VMULPS Z18, Z6, Z6
-	VMULPS Z18, Z7, Z7
-	VMULPS Z18, Z8, Z8
-	VMULPS Z18, Z9, Z9
-	VMULPS Z18, Z10, Z10
-	VMULPS Z18, Z11, Z11
-	VMULPS Z18, Z12, Z12
-	VMULPS Z18, Z13, Z13
-	VMULPS Z18, Z14, Z14
-	VMULPS Z18, Z15, Z15
-	VMULPS Z18, Z16, Z16
-	VMULPS Z18, Z17, Z17
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z18
+	VMULPS Z18, Z0, Z0; VMULPS Z18, Z1, Z1; VMULPS Z18, Z2, Z2; VMULPS Z18, Z3, Z3
+	VMULPS Z18, Z4, Z4; VMULPS Z18, Z5, Z5; VMULPS Z18, Z6, Z6; VMULPS Z18, Z7, Z7
+	VMULPS Z18, Z8, Z8; VMULPS Z18, Z9, Z9; VMULPS Z18, Z10, Z10; VMULPS Z18, Z11, Z11
+	VMULPS Z18, Z12, Z12; VMULPS Z18, Z13, Z13; VMULPS Z18, Z14, Z14; VMULPS Z18, Z15, Z15
+	VMULPS Z18, Z16, Z16; VMULPS Z18, Z17, Z17
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z18
-	VADDPS Z18, Z0, Z0
-	VADDPS Z18, Z1, Z1
-	VBROADCASTSS 4(R12), Z18
-	VADDPS Z18, Z2, Z2
-	VADDPS Z18, Z3, Z3
-	VBROADCASTSS 8(R12), Z18
-	VADDPS Z18, Z4, Z4
-	VADDPS Z18, Z5, Z5
-	VBROADCASTSS 12(R12), Z18
-	VADDPS Z18, Z6, Z6
-	VADDPS Z18, Z7, Z7
-	VBROADCASTSS 16(R12), Z18
-	VADDPS Z18, Z8, Z8
-	VADDPS Z18, Z9, Z9
-	VBROADCASTSS 20(R12), Z18
-	VADDPS Z18, Z10, Z10
-	VADDPS Z18, Z11, Z11
-	VBROADCASTSS 24(R12), Z18
-	VADDPS Z18, Z12, Z12
-	VADDPS Z18, Z13, Z13
-	VBROADCASTSS 28(R12), Z18
-	VADDPS Z18, Z14, Z14
-	VADDPS Z18, Z15, Z15
-	VBROADCASTSS 32(R12), Z18
-	VADDPS Z18, Z16, Z16
-	VADDPS Z18, Z17, Z17
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z18; VADDPS Z18, Z0, Z0; VADDPS Z18, Z1, Z1; VBROADCASTSS 4(R12), Z18
+	VADDPS Z18, Z2, Z2; VADDPS Z18, Z3, Z3; VBROADCASTSS 8(R12), Z18; VADDPS Z18, Z4, Z4
+	VADDPS Z18, Z5, Z5; VBROADCASTSS 12(R12), Z18; VADDPS Z18, Z6, Z6; VADDPS Z18, Z7, Z7
+	VBROADCASTSS 16(R12), Z18; VADDPS Z18, Z8, Z8; VADDPS Z18, Z9, Z9; VBROADCASTSS 20(R12), Z18
+	VADDPS Z18, Z10, Z10; VADDPS Z18, Z11, Z11; VBROADCASTSS 24(R12), Z18; VADDPS Z18, Z12, Z12
+	VADDPS Z18, Z13, Z13; VBROADCASTSS 28(R12), Z18; VADDPS Z18, Z14, Z14; VADDPS Z18, Z15, Z15
+	VBROADCASTSS 32(R12), Z18; VADDPS Z18, Z16, Z16; VADDPS Z18, Z17, Z17
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z18
-	VMOVUPS.Z 64(R12), K2, Z19
-	VADDPS Z18, Z0, Z0
-	VADDPS Z19, Z1, Z1
-	VADDPS Z18, Z2, Z2
-	VADDPS Z19, Z3, Z3
-	VADDPS Z18, Z4, Z4
-	VADDPS Z19, Z5, Z5
-	VADDPS Z18, Z6, Z6
-	VADDPS Z19, Z7, Z7
-	VADDPS Z18, Z8, Z8
-	VADDPS Z19, Z9, Z9
-	VADDPS Z18, Z10, Z10
-	VADDPS Z19, Z11, Z11
-	VADDPS Z18, Z12, Z12
-	VADDPS Z19, Z13, Z13
-	VADDPS Z18, Z14, Z14
-	VADDPS Z19, Z15, Z15
-	VADDPS Z18, Z16, Z16
-	VADDPS Z19, Z17, Z17
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z18; VMOVUPS.Z 64(R12), K2, Z19; VADDPS Z18, Z0, Z0; VADDPS Z19, Z1, Z1
+	VADDPS Z18, Z2, Z2; VADDPS Z19, Z3, Z3; VADDPS Z18, Z4, Z4; VADDPS Z19, Z5, Z5
+	VADDPS Z18, Z6, Z6; VADDPS Z19, Z7, Z7; VADDPS Z18, Z8, Z8; VADDPS Z19, Z9, Z9
+	VADDPS Z18, Z10, Z10; VADDPS Z19, Z11, Z11; VADDPS Z18, Z12, Z12; VADDPS Z19, Z13, Z13
+	VADDPS Z18, Z14, Z14; VADDPS Z19, Z15, Z15; VADDPS Z18, Z16, Z16; VADDPS Z19, Z17, Z17
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z19
-	VMOVUPS.Z 0(R12), K1, Z18
-	VFMADD231PS Z18, Z19, Z0
-	VMOVUPS.Z 64(R12), K2, Z18
-	VFMADD231PS Z18, Z19, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z18
-	VFMADD231PS Z18, Z19, Z2
-	VMOVUPS.Z 64(R12), K2, Z18
-	VFMADD231PS Z18, Z19, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z18
-	VFMADD231PS Z18, Z19, Z4
-	VMOVUPS.Z 64(R12), K2, Z18
-	VFMADD231PS Z18, Z19, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z18
-	VFMADD231PS Z18, Z19, Z6
-	VMOVUPS.Z 64(R12), K2, Z18
-	VFMADD231PS Z18, Z19, Z7
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z18
-	VFMADD231PS Z18, Z19, Z8
-	VMOVUPS.Z 64(R12), K2, Z18
-	VFMADD231PS Z18, Z19, Z9
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z18
-	VFMADD231PS Z18, Z19, Z10
-	VMOVUPS.Z 64(R12), K2, Z18
-	VFMADD231PS Z18, Z19, Z11
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z18
-	VFMADD231PS Z18, Z19, Z12
-	VMOVUPS.Z 64(R12), K2, Z18
-	VFMADD231PS Z18, Z19, Z13
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z18
-	VFMADD231PS Z18, Z19, Z14
-	VMOVUPS.Z 64(R12), K2, Z18
-	VFMADD231PS Z18, Z19, Z15
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z18
-	VFMADD231PS Z18, Z19, Z16
-	VMOVUPS.Z 64(R12), K2, Z18
-	VFMADD231PS Z18, Z19, Z17
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z19; VMOVUPS.Z 0(R12), K1, Z18
+	VFMADD231PS Z18, Z19, Z0; VMOVUPS.Z 64(R12), K2, Z18; VFMADD231PS Z18, Z19, Z1; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z18; VFMADD231PS Z18, Z19, Z2; VMOVUPS.Z 64(R12), K2, Z18
+	VFMADD231PS Z18, Z19, Z3; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z18; VFMADD231PS Z18, Z19, Z4
+	VMOVUPS.Z 64(R12), K2, Z18; VFMADD231PS Z18, Z19, Z5; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z18
+	VFMADD231PS Z18, Z19, Z6; VMOVUPS.Z 64(R12), K2, Z18; VFMADD231PS Z18, Z19, Z7; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z18; VFMADD231PS Z18, Z19, Z8; VMOVUPS.Z 64(R12), K2, Z18
+	VFMADD231PS Z18, Z19, Z9; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z18; VFMADD231PS Z18, Z19, Z10
+	VMOVUPS.Z 64(R12), K2, Z18; VFMADD231PS Z18, Z19, Z11; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z18
+	VFMADD231PS Z18, Z19, Z12; VMOVUPS.Z 64(R12), K2, Z18; VFMADD231PS Z18, Z19, Z13; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z18; VFMADD231PS Z18, Z19, Z14; VMOVUPS.Z 64(R12), K2, Z18
+	VFMADD231PS Z18, Z19, Z15; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z18; VFMADD231PS Z18, Z19, Z16
+	VMOVUPS.Z 64(R12), K2, Z18; VFMADD231PS Z18, Z19, Z17
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z18
-	VMAXPS Z0, Z18, Z0
-	VMAXPS Z1, Z18, Z1
-	VMAXPS Z2, Z18, Z2
-	VMAXPS Z3, Z18, Z3
-	VMAXPS Z4, Z18, Z4
-	VMAXPS Z5, Z18, Z5
-	VMAXPS Z6, Z18, Z6
-	VMAXPS Z7, Z18, Z7
-	VMAXPS Z8, Z18, Z8
-	VMAXPS Z9, Z18, Z9
-	VMAXPS Z10, Z18, Z10
-	VMAXPS Z11, Z18, Z11
-	VMAXPS Z12, Z18, Z12
-	VMAXPS Z13, Z18, Z13
-	VMAXPS Z14, Z18, Z14
-	VMAXPS Z15, Z18, Z15
-	VMAXPS Z16, Z18, Z16
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z18; VMAXPS Z0, Z18, Z0
+	VMAXPS Z1, Z18, Z1; VMAXPS Z2, Z18, Z2; VMAXPS Z3, Z18, Z3; VMAXPS Z4, Z18, Z4
+	VMAXPS Z5, Z18, Z5; VMAXPS Z6, Z18, Z6; VMAXPS Z7, Z18, Z7; VMAXPS Z8, Z18, Z8
+	VMAXPS Z9, Z18, Z9; VMAXPS Z10, Z18, Z10; VMAXPS Z11, Z18, Z11; VMAXPS Z12, Z18, Z12
+	VMAXPS Z13, Z18, Z13; VMAXPS Z14, Z18, Z14; VMAXPS Z15, Z18, Z15; VMAXPS Z16, Z18, Z16
 	VMAXPS Z17, Z18, Z17
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z18
-	VMINPS Z0, Z18, Z0
-	VMINPS Z1, Z18, Z1
-	VMINPS Z2, Z18, Z2
-	VMINPS Z3, Z18, Z3
-	VMINPS Z4, Z18, Z4
-	VMINPS Z5, Z18, Z5
-	VMINPS Z6, Z18, Z6
-	VMINPS Z7, Z18, Z7
-	VMINPS Z8, Z18, Z8
-	VMINPS Z9, Z18, Z9
-	VMINPS Z10, Z18, Z10
-	VMINPS Z11, Z18, Z11
-	VMINPS Z12, Z18, Z12
-	VMINPS Z13, Z18, Z13
-	VMINPS Z14, Z18, Z14
-	VMINPS Z15, Z18, Z15
-	VMINPS Z16, Z18, Z16
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z18; VMINPS Z0, Z18, Z0
+	VMINPS Z1, Z18, Z1; VMINPS Z2, Z18, Z2; VMINPS Z3, Z18, Z3; VMINPS Z4, Z18, Z4
+	VMINPS Z5, Z18, Z5; VMINPS Z6, Z18, Z6; VMINPS Z7, Z18, Z7; VMINPS Z8, Z18, Z8
+	VMINPS Z9, Z18, Z9; VMINPS Z10, Z18, Z10; VMINPS Z11, Z18, Z11; VMINPS Z12, Z18, Z12
+	VMINPS Z13, Z18, Z13; VMINPS Z14, Z18, Z14; VMINPS Z15, Z18, Z15; VMINPS Z16, Z18, Z16
 	VMINPS Z17, Z18, Z17
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	VMOVUPS Z1, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	VMOVUPS Z3, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	VMOVUPS Z5, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	VMOVUPS Z7, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z8, K1, 0(R12)
-	VMOVUPS Z9, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z10, K1, 0(R12)
-	VMOVUPS Z11, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z12, K1, 0(R12)
-	VMOVUPS Z13, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z14, K1, 0(R12)
-	VMOVUPS Z15, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z16, K1, 0(R12)
-	VMOVUPS Z17, K2, 64(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); VMOVUPS Z1, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); VMOVUPS Z3, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z4, K1, 0(R12)
+	VMOVUPS Z5, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z6, K1, 0(R12); VMOVUPS Z7, K2, 64(R12)
+	ADDQ R9, R12; VMOVUPS Z8, K1, 0(R12); VMOVUPS Z9, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z10, K1, 0(R12); VMOVUPS Z11, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z12, K1, 0(R12)
+	VMOVUPS Z13, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z14, K1, 0(R12); VMOVUPS Z15, K2, 64(R12)
+	ADDQ R9, R12; VMOVUPS Z16, K1, 0(R12); VMOVUPS Z17, K2, 64(R12); DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -8815,73 +4230,22 @@ TEXT ·tileAVX512BF16_10x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ R8, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8; VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10; VPXORD Z11, Z11, Z11; VPXORD Z12, Z12, Z12; VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14; VPXORD Z15, Z15, Z15; VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z20
-	VMOVUPS 64(DI), Z21
-	VBROADCASTSS 0(SI), Z22
+	VMOVUPS 0(DI), Z20; VMOVUPS 64(DI), Z21; VBROADCASTSS 0(SI), Z22
 	BYTE $0x62; BYTE $0xb2; BYTE $0x5e; BYTE $0x40; BYTE $0x52; BYTE $0xc6 // VDPBF16PS Z22, Z20, Z0
 	BYTE $0x62; BYTE $0xb2; BYTE $0x56; BYTE $0x40; BYTE $0x52; BYTE $0xce // VDPBF16PS Z22, Z21, Z1
 	VBROADCASTSS 4(SI), Z23
@@ -8911,9 +4275,7 @@ loop:
 	VBROADCASTSS 36(SI), Z23
 	BYTE $0x62; BYTE $0xa2; BYTE $0x5e; BYTE $0x40; BYTE $0x52; BYTE $0xd7 // VDPBF16PS Z23, Z20, Z18
 	BYTE $0x62; BYTE $0xa2; BYTE $0x56; BYTE $0x40; BYTE $0x52; BYTE $0xdf // VDPBF16PS Z23, Z21, Z19
-	VMOVUPS 0(DI)(R10*1), Z20
-	VMOVUPS 64(DI)(R10*1), Z21
-	VBROADCASTSS 40(SI), Z22
+	VMOVUPS 0(DI)(R10*1), Z20; VMOVUPS 64(DI)(R10*1), Z21; VBROADCASTSS 40(SI), Z22
 	BYTE $0x62; BYTE $0xb2; BYTE $0x5e; BYTE $0x40; BYTE $0x52; BYTE $0xc6 // VDPBF16PS Z22, Z20, Z0
 	BYTE $0x62; BYTE $0xb2; BYTE $0x56; BYTE $0x40; BYTE $0x52; BYTE $0xce // VDPBF16PS Z22, Z21, Z1
 	VBROADCASTSS 44(SI), Z23
@@ -8943,9 +4305,7 @@ loop:
 	VBROADCASTSS 76(SI), Z23
 	BYTE $0x62; BYTE $0xa2; BYTE $0x5e; BYTE $0x40; BYTE $0x52; BYTE $0xd7 // VDPBF16PS Z23, Z20, Z18
 	BYTE $0x62; BYTE $0xa2; BYTE $0x56; BYTE $0x40; BYTE $0x52; BYTE $0xdf // VDPBF16PS Z23, Z21, Z19
-	VMOVUPS 0(DI)(R10*2), Z20
-	VMOVUPS 64(DI)(R10*2), Z21
-	VBROADCASTSS 80(SI), Z22
+	VMOVUPS 0(DI)(R10*2), Z20; VMOVUPS 64(DI)(R10*2), Z21; VBROADCASTSS 80(SI), Z22
 	BYTE $0x62; BYTE $0xb2; BYTE $0x5e; BYTE $0x40; BYTE $0x52; BYTE $0xc6 // VDPBF16PS Z22, Z20, Z0
 	BYTE $0x62; BYTE $0xb2; BYTE $0x56; BYTE $0x40; BYTE $0x52; BYTE $0xce // VDPBF16PS Z22, Z21, Z1
 	VBROADCASTSS 84(SI), Z23
@@ -8975,9 +4335,7 @@ loop:
 	VBROADCASTSS 116(SI), Z23
 	BYTE $0x62; BYTE $0xa2; BYTE $0x5e; BYTE $0x40; BYTE $0x52; BYTE $0xd7 // VDPBF16PS Z23, Z20, Z18
 	BYTE $0x62; BYTE $0xa2; BYTE $0x56; BYTE $0x40; BYTE $0x52; BYTE $0xdf // VDPBF16PS Z23, Z21, Z19
-	VMOVUPS 0(DI)(R11*1), Z20
-	VMOVUPS 64(DI)(R11*1), Z21
-	VBROADCASTSS 120(SI), Z22
+	VMOVUPS 0(DI)(R11*1), Z20; VMOVUPS 64(DI)(R11*1), Z21; VBROADCASTSS 120(SI), Z22
 	BYTE $0x62; BYTE $0xb2; BYTE $0x5e; BYTE $0x40; BYTE $0x52; BYTE $0xc6 // VDPBF16PS Z22, Z20, Z0
 	BYTE $0x62; BYTE $0xb2; BYTE $0x56; BYTE $0x40; BYTE $0x52; BYTE $0xce // VDPBF16PS Z22, Z21, Z1
 	VBROADCASTSS 124(SI), Z23
@@ -9007,17 +4365,11 @@ loop:
 	VBROADCASTSS 156(SI), Z23
 	BYTE $0x62; BYTE $0xa2; BYTE $0x5e; BYTE $0x40; BYTE $0x52; BYTE $0xd7 // VDPBF16PS Z23, Z20, Z18
 	BYTE $0x62; BYTE $0xa2; BYTE $0x56; BYTE $0x40; BYTE $0x52; BYTE $0xdf // VDPBF16PS Z23, Z21, Z19
-	LEAQ (DI)(R10*4), DI
-	ADDQ $160, SI
-	DECQ DX
-	JNZ loop
+	LEAQ (DI)(R10*4), DI; ADDQ $160, SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z20
-	VMOVUPS 64(DI), Z21
-	VBROADCASTSS 0(SI), Z22
+	VMOVUPS 0(DI), Z20; VMOVUPS 64(DI), Z21; VBROADCASTSS 0(SI), Z22
 	BYTE $0x62; BYTE $0xb2; BYTE $0x5e; BYTE $0x40; BYTE $0x52; BYTE $0xc6 // VDPBF16PS Z22, Z20, Z0
 	BYTE $0x62; BYTE $0xb2; BYTE $0x56; BYTE $0x40; BYTE $0x52; BYTE $0xce // VDPBF16PS Z22, Z21, Z1
 	VBROADCASTSS 4(SI), Z23
@@ -9047,310 +4399,94 @@ one:
 	VBROADCASTSS 36(SI), Z23
 	BYTE $0x62; BYTE $0xa2; BYTE $0x5e; BYTE $0x40; BYTE $0x52; BYTE $0xd7 // VDPBF16PS Z23, Z20, Z18
 	BYTE $0x62; BYTE $0xa2; BYTE $0x56; BYTE $0x40; BYTE $0x52; BYTE $0xdf // VDPBF16PS Z23, Z21, Z19
-	ADDQ R10, DI
-	ADDQ $40, SI
-	DECQ CX
-	JNZ one
+	ADDQ R10, DI; ADDQ $40, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z20
-	VADDPS Z20, Z0, Z0
-	VMOVUPS.Z 64(R12), K2, Z20
-	VADDPS Z20, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z20
-	VADDPS Z20, Z2, Z2
-	VMOVUPS.Z 64(R12), K2, Z20
-	VADDPS Z20, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z20
-	VADDPS Z20, Z4, Z4
-	VMOVUPS.Z 64(R12), K2, Z20
-	VADDPS Z20, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z20
-	VADDPS Z20, Z6, Z6
-	VMOVUPS.Z 64(R12), K2, Z20
-	VADDPS Z20, Z7, Z7
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z20
-	VADDPS Z20, Z8, Z8
-	VMOVUPS.Z 64(R12), K2, Z20
-	VADDPS Z20, Z9, Z9
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z20
-	VADDPS Z20, Z10, Z10
-	VMOVUPS.Z 64(R12), K2, Z20
-	VADDPS Z20, Z11, Z11
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z20
-	VADDPS Z20, Z12, Z12
-	VMOVUPS.Z 64(R12), K2, Z20
-	VADDPS Z20, Z13, Z13
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z20
-	VADDPS Z20, Z14, Z14
-	VMOVUPS.Z 64(R12), K2, Z20
-	VADDPS Z20, Z15, Z15
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z20
-	VADDPS Z20, Z16, Z16
-	VMOVUPS.Z 64(R12), K2, Z20
-	VADDPS Z20, Z17, Z17
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z20
-	VADDPS Z20, Z18, Z18
-	VMOVUPS.Z 64(R12), K2, Z20
-	VADDPS Z20, Z19, Z19
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z20
+	VADDPS Z20, Z0, Z0; VMOVUPS.Z 64(R12), K2, Z20; VADDPS Z20, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z20; VADDPS Z20, Z2, Z2; VMOVUPS.Z 64(R12), K2, Z20; VADDPS Z20, Z3, Z3
+	ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z20; VADDPS Z20, Z4, Z4; VMOVUPS.Z 64(R12), K2, Z20
+	VADDPS Z20, Z5, Z5; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z20; VADDPS Z20, Z6, Z6
+	VMOVUPS.Z 64(R12), K2, Z20; VADDPS Z20, Z7, Z7; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z20
+	VADDPS Z20, Z8, Z8; VMOVUPS.Z 64(R12), K2, Z20; VADDPS Z20, Z9, Z9; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z20; VADDPS Z20, Z10, Z10; VMOVUPS.Z 64(R12), K2, Z20
+	VADDPS Z20, Z11, Z11; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z20; VADDPS Z20, Z12, Z12
+	VMOVUPS.Z 64(R12), K2, Z20; VADDPS Z20, Z13, Z13; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z20
+	VADDPS Z20, Z14, Z14; VMOVUPS.Z 64(R12), K2, Z20; VADDPS Z20, Z15, Z15; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z20; VADDPS Z20, Z16, Z16; VMOVUPS.Z 64(R12), K2, Z20
+	VADDPS Z20, Z17, Z17; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z20; VADDPS Z20, Z18, Z18
+	VMOVUPS.Z 64(R12), K2, Z20; VADDPS Z20, Z19, Z19
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z20
-	VMULPS Z20, Z0, Z0
-	VMULPS Z20, Z1, Z1
-	VMULPS Z20, Z2, Z2
-	VMULPS Z20, Z3, Z3
-	VMULPS Z20, Z4, Z4
-	VMULPS Z20, Z5, Z5
-	VMULPS Z20, Z6, Z6
-	VMULPS Z20, Z7, Z7
-	VMULPS Z20, Z8, Z8
-	VMULPS Z20, Z9, Z9
-	VMULPS Z20, Z10, Z10
-	VMULPS Z20, Z11, Z11
-	VMULPS Z20, Z12, Z12
-	VMULPS Z20, Z13, Z13
-	VMULPS Z20, Z14, Z14
-	VMULPS Z20, Z15, Z15
-	VMULPS Z20, Z16, Z16
-	VMULPS Z20, Z17, Z17
-	VMULPS Z20, Z18, Z18
-	VMULPS Z20, Z19, Z19
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z20
+	VMULPS Z20, Z0, Z0; VMULPS Z20, Z1, Z1; VMULPS Z20, Z2, Z2; VMULPS Z20, Z3, Z3
+	VMULPS Z20, Z4, Z4; VMULPS Z20, Z5, Z5; VMULPS Z20, Z6, Z6; VMULPS Z20, Z7, Z7
+	VMULPS Z20, Z8, Z8; VMULPS Z20, Z9, Z9; VMULPS Z20, Z10, Z10; VMULPS Z20, Z11, Z11
+	VMULPS Z20, Z12, Z12; VMULPS Z20, Z13, Z13; VMULPS Z20, Z14, Z14; VMULPS Z20, Z15, Z15
+	VMULPS Z20, Z16, Z16; VMULPS Z20, Z17, Z17; VMULPS Z20, Z18, Z18; VMULPS Z20, Z19, Z19
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z20
-	VADDPS Z20, Z0, Z0
-	VADDPS Z20, Z1, Z1
-	VBROADCASTSS 4(R12), Z20
-	VADDPS Z20, Z2, Z2
-	VADDPS Z20, Z3, Z3
-	VBROADCASTSS 8(R12), Z20
-	VADDPS Z20, Z4, Z4
-	VADDPS Z20, Z5, Z5
-	VBROADCASTSS 12(R12), Z20
-	VADDPS Z20, Z6, Z6
-	VADDPS Z20, Z7, Z7
-	VBROADCASTSS 16(R12), Z20
-	VADDPS Z20, Z8, Z8
-	VADDPS Z20, Z9, Z9
-	VBROADCASTSS 20(R12), Z20
-	VADDPS Z20, Z10, Z10
-	VADDPS Z20, Z11, Z11
-	VBROADCASTSS 24(R12), Z20
-	VADDPS Z20, Z12, Z12
-	VADDPS Z20, Z13, Z13
-	VBROADCASTSS 28(R12), Z20
-	VADDPS Z20, Z14, Z14
-	VADDPS Z20, Z15, Z15
-	VBROADCASTSS 32(R12), Z20
-	VADDPS Z20, Z16, Z16
-	VADDPS Z20, Z17, Z17
-	VBROADCASTSS 36(R12), Z20
-	VADDPS Z20, Z18, Z18
-	VADDPS Z20, Z19, Z19
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z20; VADDPS Z20, Z0, Z0; VADDPS Z20, Z1, Z1; VBROADCASTSS 4(R12), Z20
+	VADDPS Z20, Z2, Z2; VADDPS Z20, Z3, Z3; VBROADCASTSS 8(R12), Z20; VADDPS Z20, Z4, Z4
+	VADDPS Z20, Z5, Z5; VBROADCASTSS 12(R12), Z20; VADDPS Z20, Z6, Z6; VADDPS Z20, Z7, Z7
+	VBROADCASTSS 16(R12), Z20; VADDPS Z20, Z8, Z8; VADDPS Z20, Z9, Z9; VBROADCASTSS 20(R12), Z20
+	VADDPS Z20, Z10, Z10; VADDPS Z20, Z11, Z11; VBROADCASTSS 24(R12), Z20; VADDPS Z20, Z12, Z12
+	VADDPS Z20, Z13, Z13; VBROADCASTSS 28(R12), Z20; VADDPS Z20, Z14, Z14; VADDPS Z20, Z15, Z15
+	VBROADCASTSS 32(R12), Z20; VADDPS Z20, Z16, Z16; VADDPS Z20, Z17, Z17; VBROADCASTSS 36(R12), Z20
+	VADDPS Z20, Z18, Z18; VADDPS Z20, Z19, Z19
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z20
-	VMOVUPS.Z 64(R12), K2, Z21
-	VADDPS Z20, Z0, Z0
-	VADDPS Z21, Z1, Z1
-	VADDPS Z20, Z2, Z2
-	VADDPS Z21, Z3, Z3
-	VADDPS Z20, Z4, Z4
-	VADDPS Z21, Z5, Z5
-	VADDPS Z20, Z6, Z6
-	VADDPS Z21, Z7, Z7
-	VADDPS Z20, Z8, Z8
-	VADDPS Z21, Z9, Z9
-	VADDPS Z20, Z10, Z10
-	VADDPS Z21, Z11, Z11
-	VADDPS Z20, Z12, Z12
-	VADDPS Z21, Z13, Z13
-	VADDPS Z20, Z14, Z14
-	VADDPS Z21, Z15, Z15
-	VADDPS Z20, Z16, Z16
-	VADDPS Z21, Z17, Z17
-	VADDPS Z20, Z18, Z18
-	VADDPS Z21, Z19, Z19
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z20; VMOVUPS.Z 64(R12), K2, Z21; VADDPS Z20, Z0, Z0; VADDPS Z21, Z1, Z1
+	VADDPS Z20, Z2, Z2; VADDPS Z21, Z3, Z3; VADDPS Z20, Z4, Z4; VADDPS Z21, Z5, Z5
+	VADDPS Z20, Z6, Z6; VADDPS Z21, Z7, Z7; VADDPS Z20, Z8, Z8; VADDPS Z21, Z9, Z9
+	VADDPS Z20, Z10, Z10; VADDPS Z21, Z11, Z11; VADDPS Z20, Z12, Z12; VADDPS Z21, Z13, Z13
+	VADDPS Z20, Z14, Z14; VADDPS Z21, Z15, Z15; VADDPS Z20, Z16, Z16; VADDPS Z21, Z17, Z17
+	VADDPS Z20, Z18, Z18; VADDPS Z21, Z19, Z19
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z21
-	VMOVUPS.Z 0(R12), K1, Z20
-	VFMADD231PS Z20, Z21, Z0
-	VMOVUPS.Z 64(R12), K2, Z20
-	VFMADD231PS Z20, Z21, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z20
-	VFMADD231PS Z20, Z21, Z2
-	VMOVUPS.Z 64(R12), K2, Z20
-	VFMADD231PS Z20, Z21, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z20
-	VFMADD231PS Z20, Z21, Z4
-	VMOVUPS.Z 64(R12), K2, Z20
-	VFMADD231PS Z20, Z21, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z20
-	VFMADD231PS Z20, Z21, Z6
-	VMOVUPS.Z 64(R12), K2, Z20
-	VFMADD231PS Z20, Z21, Z7
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z20
-	VFMADD231PS Z20, Z21, Z8
-	VMOVUPS.Z 64(R12), K2, Z20
-	VFMADD231PS Z20, Z21, Z9
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z20
-	VFMADD231PS Z20, Z21, Z10
-	VMOVUPS.Z 64(R12), K2, Z20
-	VFMADD231PS Z20, Z21, Z11
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z20
-	VFMADD231PS Z20, Z21, Z12
-	VMOVUPS.Z 64(R12), K2, Z20
-	VFMADD231PS Z20, Z21, Z13
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z20
-	VFMADD231PS Z20, Z21, Z14
-	VMOVUPS.Z 64(R12), K2, Z20
-	VFMADD231PS Z20, Z21, Z15
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z20
-	VFMADD231PS Z20, Z21, Z16
-	VMOVUPS.Z 64(R12), K2, Z20
-	VFMADD231PS Z20, Z21, Z17
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z20
-	VFMADD231PS Z20, Z21, Z18
-	VMOVUPS.Z 64(R12), K2, Z20
-	VFMADD231PS Z20, Z21, Z19
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z21; VMOVUPS.Z 0(R12), K1, Z20
+	VFMADD231PS Z20, Z21, Z0; VMOVUPS.Z 64(R12), K2, Z20; VFMADD231PS Z20, Z21, Z1; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z20; VFMADD231PS Z20, Z21, Z2; VMOVUPS.Z 64(R12), K2, Z20
+	VFMADD231PS Z20, Z21, Z3; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z20; VFMADD231PS Z20, Z21, Z4
+	VMOVUPS.Z 64(R12), K2, Z20; VFMADD231PS Z20, Z21, Z5; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z20
+	VFMADD231PS Z20, Z21, Z6; VMOVUPS.Z 64(R12), K2, Z20; VFMADD231PS Z20, Z21, Z7; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z20; VFMADD231PS Z20, Z21, Z8; VMOVUPS.Z 64(R12), K2, Z20
+	VFMADD231PS Z20, Z21, Z9; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z20; VFMADD231PS Z20, Z21, Z10
+	VMOVUPS.Z 64(R12), K2, Z20; VFMADD231PS Z20, Z21, Z11; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z20
+	VFMADD231PS Z20, Z21, Z12; VMOVUPS.Z 64(R12), K2, Z20; VFMADD231PS Z20, Z21, Z13; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z20; VFMADD231PS Z20, Z21, Z14; VMOVUPS.Z 64(R12), K2, Z20
+	VFMADD231PS Z20, Z21, Z15; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z20; VFMADD231PS Z20, Z21, Z16
+	VMOVUPS.Z 64(R12), K2, Z20; VFMADD231PS Z20, Z21, Z17; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z20
+	VFMADD231PS Z20, Z21, Z18; VMOVUPS.Z 64(R12), K2, Z20; VFMADD231PS Z20, Z21, Z19
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z20
-	VMAXPS Z0, Z20, Z0
-	VMAXPS Z1, Z20, Z1
-	VMAXPS Z2, Z20, Z2
-	VMAXPS Z3, Z20, Z3
-	VMAXPS Z4, Z20, Z4
-	VMAXPS Z5, Z20, Z5
-	VMAXPS Z6, Z20, Z6
-	VMAXPS Z7, Z20, Z7
-	VMAXPS Z8, Z20, Z8
-	VMAXPS Z9, Z20, Z9
-	VMAXPS Z10, Z20, Z10
-	VMAXPS Z11, Z20, Z11
-	VMAXPS Z12, Z20, Z12
-	VMAXPS Z13, Z20, Z13
-	VMAXPS Z14, Z20, Z14
-	VMAXPS Z15, Z20, Z15
-	VMAXPS Z16, Z20, Z16
-	VMAXPS Z17, Z20, Z17
-	VMAXPS Z18, Z20, Z18
-	VMAXPS Z19, Z20, Z19
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z20; VMAXPS Z0, Z20, Z0
+	VMAXPS Z1, Z20, Z1; VMAXPS Z2, Z20, Z2; VMAXPS Z3, Z20, Z3; VMAXPS Z4, Z20, Z4
+	VMAXPS Z5, Z20, Z5; VMAXPS Z6, Z20, Z6; VMAXPS Z7, Z20, Z7; VMAXPS Z8, Z20, Z8
+	VMAXPS Z9, Z20, Z9; VMAXPS Z10, Z20, Z10; VMAXPS Z11, Z20, Z11; VMAXPS Z12, Z20, Z12
+	VMAXPS Z13, Z20, Z13; VMAXPS Z14, Z20, Z14; VMAXPS Z15, Z20, Z15; VMAXPS Z16, Z20, Z16
+	VMAXPS Z17, Z20, Z17; VMAXPS Z18, Z20, Z18; VMAXPS Z19, Z20, Z19
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z20
-	VMINPS Z0, Z20, Z0
-	VMINPS Z1, Z20, Z1
-	VMINPS Z2, Z20, Z2
-	VMINPS Z3, Z20, Z3
-	VMINPS Z4, Z20, Z4
-	VMINPS Z5, Z20, Z5
-	VMINPS Z6, Z20, Z6
-	VMINPS Z7, Z20, Z7
-	VMINPS Z8, Z20, Z8
-	VMINPS Z9, Z20, Z9
-	VMINPS Z10, Z20, Z10
-	VMINPS Z11, Z20, Z11
-	VMINPS Z12, Z20, Z12
-	VMINPS Z13, Z20, Z13
-	VMINPS Z14, Z20, Z14
-	VMINPS Z15, Z20, Z15
-	VMINPS Z16, Z20, Z16
-	VMINPS Z17, Z20, Z17
-	VMINPS Z18, Z20, Z18
-	VMINPS Z19, Z20, Z19
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z20; VMINPS Z0, Z20, Z0
+	VMINPS Z1, Z20, Z1; VMINPS Z2, Z20, Z2; VMINPS Z3, Z20, Z3; VMINPS Z4, Z20, Z4
+	VMINPS Z5, Z20, Z5; VMINPS Z6, Z20, Z6; VMINPS Z7, Z20, Z7; VMINPS Z8, Z20, Z8
+	VMINPS Z9, Z20, Z9; VMINPS Z10, Z20, Z10; VMINPS Z11, Z20, Z11; VMINPS Z12, Z20, Z12
+	VMINPS Z13, Z20, Z13; VMINPS Z14, Z20, Z14; VMINPS Z15, Z20, Z15; VMINPS Z16, Z20, Z16
+	VMINPS Z17, Z20, Z17; VMINPS Z18, Z20, Z18; VMINPS Z19, Z20, Z19
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	VMOVUPS Z1, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	VMOVUPS Z3, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	VMOVUPS Z5, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	VMOVUPS Z7, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z8, K1, 0(R12)
-	VMOVUPS Z9, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z10, K1, 0(R12)
-	VMOVUPS Z11, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z12, K1, 0(R12)
-	VMOVUPS Z13, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z14, K1, 0(R12)
-	VMOVUPS Z15, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z16, K1, 0(R12)
-	VMOVUPS Z17, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z18, K1, 0(R12)
-	VMOVUPS Z19, K2, 64(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); VMOVUPS Z1, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); VMOVUPS Z3, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z4, K1, 0(R12)
+	VMOVUPS Z5, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z6, K1, 0(R12); VMOVUPS Z7, K2, 64(R12)
+	ADDQ R9, R12; VMOVUPS Z8, K1, 0(R12); VMOVUPS Z9, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z10, K1, 0(R12); VMOVUPS Z11, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z12, K1, 0(R12)
+	VMOVUPS Z13, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z14, K1, 0(R12); VMOVUPS Z15, K2, 64(R12)
+	ADDQ R9, R12; VMOVUPS Z16, K1, 0(R12); VMOVUPS Z17, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z18, K1, 0(R12); VMOVUPS Z19, K2, 64(R12); DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -9360,78 +4496,24 @@ TEXT ·tileAVX512BF16_11x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	MOVQ CX, DX
-	SHRQ $2, DX
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ R8, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8; VPXORD Z9, Z9, Z9; VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11; VPXORD Z12, Z12, Z12; VPXORD Z13, Z13, Z13; VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15; VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19; VPXORD Z20, Z20, Z20; VPXORD Z21, Z21, Z21; MOVQ CX, DX; SHRQ $2, DX
 	JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z22
-	VMOVUPS 64(DI), Z23
-	VBROADCASTSS 0(SI), Z24
+	VMOVUPS 0(DI), Z22; VMOVUPS 64(DI), Z23; VBROADCASTSS 0(SI), Z24
 	BYTE $0x62; BYTE $0x92; BYTE $0x4e; BYTE $0x40; BYTE $0x52; BYTE $0xc0 // VDPBF16PS Z24, Z22, Z0
 	BYTE $0x62; BYTE $0x92; BYTE $0x46; BYTE $0x40; BYTE $0x52; BYTE $0xc8 // VDPBF16PS Z24, Z23, Z1
 	VBROADCASTSS 4(SI), Z25
@@ -9464,9 +4546,7 @@ loop:
 	VBROADCASTSS 40(SI), Z24
 	BYTE $0x62; BYTE $0x82; BYTE $0x4e; BYTE $0x40; BYTE $0x52; BYTE $0xe0 // VDPBF16PS Z24, Z22, Z20
 	BYTE $0x62; BYTE $0x82; BYTE $0x46; BYTE $0x40; BYTE $0x52; BYTE $0xe8 // VDPBF16PS Z24, Z23, Z21
-	VMOVUPS 0(DI)(R10*1), Z22
-	VMOVUPS 64(DI)(R10*1), Z23
-	VBROADCASTSS 44(SI), Z24
+	VMOVUPS 0(DI)(R10*1), Z22; VMOVUPS 64(DI)(R10*1), Z23; VBROADCASTSS 44(SI), Z24
 	BYTE $0x62; BYTE $0x92; BYTE $0x4e; BYTE $0x40; BYTE $0x52; BYTE $0xc0 // VDPBF16PS Z24, Z22, Z0
 	BYTE $0x62; BYTE $0x92; BYTE $0x46; BYTE $0x40; BYTE $0x52; BYTE $0xc8 // VDPBF16PS Z24, Z23, Z1
 	VBROADCASTSS 48(SI), Z25
@@ -9499,9 +4579,7 @@ loop:
 	VBROADCASTSS 84(SI), Z24
 	BYTE $0x62; BYTE $0x82; BYTE $0x4e; BYTE $0x40; BYTE $0x52; BYTE $0xe0 // VDPBF16PS Z24, Z22, Z20
 	BYTE $0x62; BYTE $0x82; BYTE $0x46; BYTE $0x40; BYTE $0x52; BYTE $0xe8 // VDPBF16PS Z24, Z23, Z21
-	VMOVUPS 0(DI)(R10*2), Z22
-	VMOVUPS 64(DI)(R10*2), Z23
-	VBROADCASTSS 88(SI), Z24
+	VMOVUPS 0(DI)(R10*2), Z22; VMOVUPS 64(DI)(R10*2), Z23; VBROADCASTSS 88(SI), Z24
 	BYTE $0x62; BYTE $0x92; BYTE $0x4e; BYTE $0x40; BYTE $0x52; BYTE $0xc0 // VDPBF16PS Z24, Z22, Z0
 	BYTE $0x62; BYTE $0x92; BYTE $0x46; BYTE $0x40; BYTE $0x52; BYTE $0xc8 // VDPBF16PS Z24, Z23, Z1
 	VBROADCASTSS 92(SI), Z25
@@ -9534,9 +4612,7 @@ loop:
 	VBROADCASTSS 128(SI), Z24
 	BYTE $0x62; BYTE $0x82; BYTE $0x4e; BYTE $0x40; BYTE $0x52; BYTE $0xe0 // VDPBF16PS Z24, Z22, Z20
 	BYTE $0x62; BYTE $0x82; BYTE $0x46; BYTE $0x40; BYTE $0x52; BYTE $0xe8 // VDPBF16PS Z24, Z23, Z21
-	VMOVUPS 0(DI)(R11*1), Z22
-	VMOVUPS 64(DI)(R11*1), Z23
-	VBROADCASTSS 132(SI), Z24
+	VMOVUPS 0(DI)(R11*1), Z22; VMOVUPS 64(DI)(R11*1), Z23; VBROADCASTSS 132(SI), Z24
 	BYTE $0x62; BYTE $0x92; BYTE $0x4e; BYTE $0x40; BYTE $0x52; BYTE $0xc0 // VDPBF16PS Z24, Z22, Z0
 	BYTE $0x62; BYTE $0x92; BYTE $0x46; BYTE $0x40; BYTE $0x52; BYTE $0xc8 // VDPBF16PS Z24, Z23, Z1
 	VBROADCASTSS 136(SI), Z25
@@ -9569,17 +4645,11 @@ loop:
 	VBROADCASTSS 172(SI), Z24
 	BYTE $0x62; BYTE $0x82; BYTE $0x4e; BYTE $0x40; BYTE $0x52; BYTE $0xe0 // VDPBF16PS Z24, Z22, Z20
 	BYTE $0x62; BYTE $0x82; BYTE $0x46; BYTE $0x40; BYTE $0x52; BYTE $0xe8 // VDPBF16PS Z24, Z23, Z21
-	LEAQ (DI)(R10*4), DI
-	ADDQ $176, SI
-	DECQ DX
-	JNZ loop
+	LEAQ (DI)(R10*4), DI; ADDQ $176, SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z22
-	VMOVUPS 64(DI), Z23
-	VBROADCASTSS 0(SI), Z24
+	VMOVUPS 0(DI), Z22; VMOVUPS 64(DI), Z23; VBROADCASTSS 0(SI), Z24
 	BYTE $0x62; BYTE $0x92; BYTE $0x4e; BYTE $0x40; BYTE $0x52; BYTE $0xc0 // VDPBF16PS Z24, Z22, Z0
 	BYTE $0x62; BYTE $0x92; BYTE $0x46; BYTE $0x40; BYTE $0x52; BYTE $0xc8 // VDPBF16PS Z24, Z23, Z1
 	VBROADCASTSS 4(SI), Z25
@@ -9612,334 +4682,101 @@ one:
 	VBROADCASTSS 40(SI), Z24
 	BYTE $0x62; BYTE $0x82; BYTE $0x4e; BYTE $0x40; BYTE $0x52; BYTE $0xe0 // VDPBF16PS Z24, Z22, Z20
 	BYTE $0x62; BYTE $0x82; BYTE $0x46; BYTE $0x40; BYTE $0x52; BYTE $0xe8 // VDPBF16PS Z24, Z23, Z21
-	ADDQ R10, DI
-	ADDQ $44, SI
-	DECQ CX
-	JNZ one
+	ADDQ R10, DI; ADDQ $44, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z22
-	VADDPS Z22, Z0, Z0
-	VMOVUPS.Z 64(R12), K2, Z22
-	VADDPS Z22, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z22
-	VADDPS Z22, Z2, Z2
-	VMOVUPS.Z 64(R12), K2, Z22
-	VADDPS Z22, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z22
-	VADDPS Z22, Z4, Z4
-	VMOVUPS.Z 64(R12), K2, Z22
-	VADDPS Z22, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z22
-	VADDPS Z22, Z6, Z6
-	VMOVUPS.Z 64(R12), K2, Z22
-	VADDPS Z22, Z7, Z7
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z22
-	VADDPS Z22, Z8, Z8
-	VMOVUPS.Z 64(R12), K2, Z22
-	VADDPS Z22, Z9, Z9
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z22
-	VADDPS Z22, Z10, Z10
-	VMOVUPS.Z 64(R12), K2, Z22
-	VADDPS Z22, Z11, Z11
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z22
-	VADDPS Z22, Z12, Z12
-	VMOVUPS.Z 64(R12), K2, Z22
-	VADDPS Z22, Z13, Z13
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z22
-	VADDPS Z22, Z14, Z14
-	VMOVUPS.Z 64(R12), K2, Z22
-	VADDPS Z22, Z15, Z15
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z22
-	VADDPS Z22, Z16, Z16
-	VMOVUPS.Z 64(R12), K2, Z22
-	VADDPS Z22, Z17, Z17
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z22
-	VADDPS Z22, Z18, Z18
-	VMOVUPS.Z 64(R12), K2, Z22
-	VADDPS Z22, Z19, Z19
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z22
-	VADDPS Z22, Z20, Z20
-	VMOVUPS.Z 64(R12), K2, Z22
-	VADDPS Z22, Z21, Z21
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z22
+	VADDPS Z22, Z0, Z0; VMOVUPS.Z 64(R12), K2, Z22; VADDPS Z22, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z22; VADDPS Z22, Z2, Z2; VMOVUPS.Z 64(R12), K2, Z22; VADDPS Z22, Z3, Z3
+	ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z22; VADDPS Z22, Z4, Z4; VMOVUPS.Z 64(R12), K2, Z22
+	VADDPS Z22, Z5, Z5; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z22; VADDPS Z22, Z6, Z6
+	VMOVUPS.Z 64(R12), K2, Z22; VADDPS Z22, Z7, Z7; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z22
+	VADDPS Z22, Z8, Z8; VMOVUPS.Z 64(R12), K2, Z22; VADDPS Z22, Z9, Z9; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z22; VADDPS Z22, Z10, Z10; VMOVUPS.Z 64(R12), K2, Z22
+	VADDPS Z22, Z11, Z11; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z22; VADDPS Z22, Z12, Z12
+	VMOVUPS.Z 64(R12), K2, Z22; VADDPS Z22, Z13, Z13; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z22
+	VADDPS Z22, Z14, Z14; VMOVUPS.Z 64(R12), K2, Z22; VADDPS Z22, Z15, Z15; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z22; VADDPS Z22, Z16, Z16; VMOVUPS.Z 64(R12), K2, Z22
+	VADDPS Z22, Z17, Z17; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z22; VADDPS Z22, Z18, Z18
+	VMOVUPS.Z 64(R12), K2, Z22; VADDPS Z22, Z19, Z19; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z22
+	VADDPS Z22, Z20, Z20; VMOVUPS.Z 64(R12), K2, Z22; VADDPS Z22, Z21, Z21
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z22
-	VMULPS Z22, Z0, Z0
-	VMULPS Z22, Z1, Z1
-	VMULPS Z22, Z2, Z2
-	VMULPS Z22, Z3, Z3
-	VMULPS Z22, Z4, Z4
-	VMULPS Z22, Z5, Z5
-	VMULPS Z22, Z6, Z6
-	VMULPS Z22, Z7, Z7
-	VMULPS Z22, Z8, Z8
-	VMULPS Z22, Z9, Z9
-	VMULPS Z22, Z10, Z10
-	VMULPS Z22, Z11, Z11
-	VMULPS Z22, Z12, Z12
-	VMULPS Z22, Z13, Z13
-	VMULPS Z22, Z14, Z14
-	VMULPS Z22, Z15, Z15
-	VMULPS Z22, Z16, Z16
-	VMULPS Z22, Z17, Z17
-	VMULPS Z22, Z18, Z18
-	VMULPS Z22, Z19, Z19
-	VMULPS Z22, Z20, Z20
-	VMULPS Z22, Z21, Z21
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z22
+	VMULPS Z22, Z0, Z0; VMULPS Z22, Z1, Z1; VMULPS Z22, Z2, Z2; VMULPS Z22, Z3, Z3
+	VMULPS Z22, Z4, Z4; VMULPS Z22, Z5, Z5; VMULPS Z22, Z6, Z6; VMULPS Z22, Z7, Z7
+	VMULPS Z22, Z8, Z8; VMULPS Z22, Z9, Z9; VMULPS Z22, Z10, Z10; VMULPS Z22, Z11, Z11
+	VMULPS Z22, Z12, Z12; VMULPS Z22, Z13, Z13; VMULPS Z22, Z14, Z14; VMULPS Z22, Z15, Z15
+	VMULPS Z22, Z16, Z16; VMULPS Z22, Z17, Z17; VMULPS Z22, Z18, Z18; VMULPS Z22, Z19, Z19
+	VMULPS Z22, Z20, Z20; VMULPS Z22, Z21, Z21
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z22
-	VADDPS Z22, Z0, Z0
-	VADDPS Z22, Z1, Z1
-	VBROADCASTSS 4(R12), Z22
-	VADDPS Z22, Z2, Z2
-	VADDPS Z22, Z3, Z3
-	VBROADCASTSS 8(R12), Z22
-	VADDPS Z22, Z4, Z4
-	VADDPS Z22, Z5, Z5
-	VBROADCASTSS 12(R12), Z22
-	VADDPS Z22, Z6, Z6
-	VADDPS Z22, Z7, Z7
-	VBROADCASTSS 16(R12), Z22
-	VADDPS Z22, Z8, Z8
-	VADDPS Z22, Z9, Z9
-	VBROADCASTSS 20(R12), Z22
-	VADDPS Z22, Z10, Z10
-	VADDPS Z22, Z11, Z11
-	VBROADCASTSS 24(R12), Z22
-	VADDPS Z22, Z12, Z12
-	VADDPS Z22, Z13, Z13
-	VBROADCASTSS 28(R12), Z22
-	VADDPS Z22, Z14, Z14
-	VADDPS Z22, Z15, Z15
-	VBROADCASTSS 32(R12), Z22
-	VADDPS Z22, Z16, Z16
-	VADDPS Z22, Z17, Z17
-	VBROADCASTSS 36(R12), Z22
-	VADDPS Z22, Z18, Z18
-	VADDPS Z22, Z19, Z19
-	VBROADCASTSS 40(R12), Z22
-	VADDPS Z22, Z20, Z20
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z22; VADDPS Z22, Z0, Z0; VADDPS Z22, Z1, Z1; VBROADCASTSS 4(R12), Z22
+	VADDPS Z22, Z2, Z2; VADDPS Z22, Z3, Z3; VBROADCASTSS 8(R12), Z22; VADDPS Z22, Z4, Z4
+	VADDPS Z22, Z5, Z5; VBROADCASTSS 12(R12), Z22; VADDPS Z22, Z6, Z6; VADDPS Z22, Z7, Z7
+	VBROADCASTSS 16(R12), Z22; VADDPS Z22, Z8, Z8; VADDPS Z22, Z9, Z9; VBROADCASTSS 20(R12), Z22
+	VADDPS Z22, Z10, Z10; VADDPS Z22, Z11, Z11; VBROADCASTSS 24(R12), Z22; VADDPS Z22, Z12, Z12
+	VADDPS Z22, Z13, Z13; VBROADCASTSS 28(R12), Z22; VADDPS Z22, Z14, Z14; VADDPS Z22, Z15, Z15
+	VBROADCASTSS 32(R12), Z22; VADDPS Z22, Z16, Z16; VADDPS Z22, Z17, Z17; VBROADCASTSS 36(R12), Z22
+	VADDPS Z22, Z18, Z18; VADDPS Z22, Z19, Z19; VBROADCASTSS 40(R12), Z22; VADDPS Z22, Z20, Z20
 	VADDPS Z22, Z21, Z21
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z22
-	VMOVUPS.Z 64(R12), K2, Z23
-	VADDPS Z22, Z0, Z0
-	VADDPS Z23, Z1, Z1
-	VADDPS Z22, Z2, Z2
-	VADDPS Z23, Z3, Z3
-	VADDPS Z22, Z4, Z4
-	VADDPS Z23, Z5, Z5
-	VADDPS Z22, Z6, Z6
-	VADDPS Z23, Z7, Z7
-	VADDPS Z22, Z8, Z8
-	VADDPS Z23, Z9, Z9
-	VADDPS Z22, Z10, Z10
-	VADDPS Z23, Z11, Z11
-	VADDPS Z22, Z12, Z12
-	VADDPS Z23, Z13, Z13
-	VADDPS Z22, Z14, Z14
-	VADDPS Z23, Z15, Z15
-	VADDPS Z22, Z16, Z16
-	VADDPS Z23, Z17, Z17
-	VADDPS Z22, Z18, Z18
-	VADDPS Z23, Z19, Z19
-	VADDPS Z22, Z20, Z20
-	VADDPS Z23, Z21, Z21
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z22; VMOVUPS.Z 64(R12), K2, Z23; VADDPS Z22, Z0, Z0; VADDPS Z23, Z1, Z1
+	VADDPS Z22, Z2, Z2; VADDPS Z23, Z3, Z3; VADDPS Z22, Z4, Z4; VADDPS Z23, Z5, Z5
+	VADDPS Z22, Z6, Z6; VADDPS Z23, Z7, Z7; VADDPS Z22, Z8, Z8; VADDPS Z23, Z9, Z9
+	VADDPS Z22, Z10, Z10; VADDPS Z23, Z11, Z11; VADDPS Z22, Z12, Z12; VADDPS Z23, Z13, Z13
+	VADDPS Z22, Z14, Z14; VADDPS Z23, Z15, Z15; VADDPS Z22, Z16, Z16; VADDPS Z23, Z17, Z17
+	VADDPS Z22, Z18, Z18; VADDPS Z23, Z19, Z19; VADDPS Z22, Z20, Z20; VADDPS Z23, Z21, Z21
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z23
-	VMOVUPS.Z 0(R12), K1, Z22
-	VFMADD231PS Z22, Z23, Z0
-	VMOVUPS.Z 64(R12), K2, Z22
-	VFMADD231PS Z22, Z23, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z22
-	VFMADD231PS Z22, Z23, Z2
-	VMOVUPS.Z 64(R12), K2, Z22
-	VFMADD231PS Z22, Z23, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z22
-	VFMADD231PS Z22, Z23, Z4
-	VMOVUPS.Z 64(R12), K2, Z22
-	VFMADD231PS Z22, Z23, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z22
-	VFMADD231PS Z22, Z23, Z6
-	VMOVUPS.Z 64(R12), K2, Z22
-	VFMADD231PS Z22, Z23, Z7
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z22
-	VFMADD231PS Z22, Z23, Z8
-	VMOVUPS.Z 64(R12), K2, Z22
-	VFMADD231PS Z22, Z23, Z9
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z22
-	VFMADD231PS Z22, Z23, Z10
-	VMOVUPS.Z 64(R12), K2, Z22
-	VFMADD231PS Z22, Z23, Z11
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z22
-	VFMADD231PS Z22, Z23, Z12
-	VMOVUPS.Z 64(R12), K2, Z22
-	VFMADD231PS Z22, Z23, Z13
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z22
-	VFMADD231PS Z22, Z23, Z14
-	VMOVUPS.Z 64(R12), K2, Z22
-	VFMADD231PS Z22, Z23, Z15
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z22
-	VFMADD231PS Z22, Z23, Z16
-	VMOVUPS.Z 64(R12), K2, Z22
-	VFMADD231PS Z22, Z23, Z17
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z22
-	VFMADD231PS Z22, Z23, Z18
-	VMOVUPS.Z 64(R12), K2, Z22
-	VFMADD231PS Z22, Z23, Z19
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z22
-	VFMADD231PS Z22, Z23, Z20
-	VMOVUPS.Z 64(R12), K2, Z22
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z23; VMOVUPS.Z 0(R12), K1, Z22
+	VFMADD231PS Z22, Z23, Z0; VMOVUPS.Z 64(R12), K2, Z22; VFMADD231PS Z22, Z23, Z1; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z22; VFMADD231PS Z22, Z23, Z2; VMOVUPS.Z 64(R12), K2, Z22
+	VFMADD231PS Z22, Z23, Z3; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z22; VFMADD231PS Z22, Z23, Z4
+	VMOVUPS.Z 64(R12), K2, Z22; VFMADD231PS Z22, Z23, Z5; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z22
+	VFMADD231PS Z22, Z23, Z6; VMOVUPS.Z 64(R12), K2, Z22; VFMADD231PS Z22, Z23, Z7; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z22; VFMADD231PS Z22, Z23, Z8; VMOVUPS.Z 64(R12), K2, Z22
+	VFMADD231PS Z22, Z23, Z9; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z22; VFMADD231PS Z22, Z23, Z10
+	VMOVUPS.Z 64(R12), K2, Z22; VFMADD231PS Z22, Z23, Z11; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z22
+	VFMADD231PS Z22, Z23, Z12; VMOVUPS.Z 64(R12), K2, Z22; VFMADD231PS Z22, Z23, Z13; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z22; VFMADD231PS Z22, Z23, Z14; VMOVUPS.Z 64(R12), K2, Z22
+	VFMADD231PS Z22, Z23, Z15; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z22; VFMADD231PS Z22, Z23, Z16
+	VMOVUPS.Z 64(R12), K2, Z22; VFMADD231PS Z22, Z23, Z17; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z22
+	VFMADD231PS Z22, Z23, Z18; VMOVUPS.Z 64(R12), K2, Z22; VFMADD231PS Z22, Z23, Z19; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z22; VFMADD231PS Z22, Z23, Z20; VMOVUPS.Z 64(R12), K2, Z22
 	VFMADD231PS Z22, Z23, Z21
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z22
-	VMAXPS Z0, Z22, Z0
-	VMAXPS Z1, Z22, Z1
-	VMAXPS Z2, Z22, Z2
-	VMAXPS Z3, Z22, Z3
-	VMAXPS Z4, Z22, Z4
-	VMAXPS Z5, Z22, Z5
-	VMAXPS Z6, Z22, Z6
-	VMAXPS Z7, Z22, Z7
-	VMAXPS Z8, Z22, Z8
-	VMAXPS Z9, Z22, Z9
-	VMAXPS Z10, Z22, Z10
-	VMAXPS Z11, Z22, Z11
-	VMAXPS Z12, Z22, Z12
-	VMAXPS Z13, Z22, Z13
-	VMAXPS Z14, Z22, Z14
-	VMAXPS Z15, Z22, Z15
-	VMAXPS Z16, Z22, Z16
-	VMAXPS Z17, Z22, Z17
-	VMAXPS Z18, Z22, Z18
-	VMAXPS Z19, Z22, Z19
-	VMAXPS Z20, Z22, Z20
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z22; VMAXPS Z0, Z22, Z0
+	VMAXPS Z1, Z22, Z1; VMAXPS Z2, Z22, Z2; VMAXPS Z3, Z22, Z3; VMAXPS Z4, Z22, Z4
+	VMAXPS Z5, Z22, Z5; VMAXPS Z6, Z22, Z6; VMAXPS Z7, Z22, Z7; VMAXPS Z8, Z22, Z8
+	VMAXPS Z9, Z22, Z9; VMAXPS Z10, Z22, Z10; VMAXPS Z11, Z22, Z11; VMAXPS Z12, Z22, Z12
+	VMAXPS Z13, Z22, Z13; VMAXPS Z14, Z22, Z14; VMAXPS Z15, Z22, Z15; VMAXPS Z16, Z22, Z16
+	VMAXPS Z17, Z22, Z17; VMAXPS Z18, Z22, Z18; VMAXPS Z19, Z22, Z19; VMAXPS Z20, Z22, Z20
 	VMAXPS Z21, Z22, Z21
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z22
-	VMINPS Z0, Z22, Z0
-	VMINPS Z1, Z22, Z1
-	VMINPS Z2, Z22, Z2
-	VMINPS Z3, Z22, Z3
-	VMINPS Z4, Z22, Z4
-	VMINPS Z5, Z22, Z5
-	VMINPS Z6, Z22, Z6
-	VMINPS Z7, Z22, Z7
-	VMINPS Z8, Z22, Z8
-	VMINPS Z9, Z22, Z9
-	VMINPS Z10, Z22, Z10
-	VMINPS Z11, Z22, Z11
-	VMINPS Z12, Z22, Z12
-	VMINPS Z13, Z22, Z13
-	VMINPS Z14, Z22, Z14
-	VMINPS Z15, Z22, Z15
-	VMINPS Z16, Z22, Z16
-	VMINPS Z17, Z22, Z17
-	VMINPS Z18, Z22, Z18
-	VMINPS Z19, Z22, Z19
-	VMINPS Z20, Z22, Z20
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z22; VMINPS Z0, Z22, Z0
+	VMINPS Z1, Z22, Z1; VMINPS Z2, Z22, Z2; VMINPS Z3, Z22, Z3; VMINPS Z4, Z22, Z4
+	VMINPS Z5, Z22, Z5; VMINPS Z6, Z22, Z6; VMINPS Z7, Z22, Z7; VMINPS Z8, Z22, Z8
+	VMINPS Z9, Z22, Z9; VMINPS Z10, Z22, Z10; VMINPS Z11, Z22, Z11; VMINPS Z12, Z22, Z12
+	VMINPS Z13, Z22, Z13; VMINPS Z14, Z22, Z14; VMINPS Z15, Z22, Z15; VMINPS Z16, Z22, Z16
+	VMINPS Z17, Z22, Z17; VMINPS Z18, Z22, Z18; VMINPS Z19, Z22, Z19; VMINPS Z20, Z22, Z20
 	VMINPS Z21, Z22, Z21
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	VMOVUPS Z1, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	VMOVUPS Z3, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	VMOVUPS Z5, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	VMOVUPS Z7, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z8, K1, 0(R12)
-	VMOVUPS Z9, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z10, K1, 0(R12)
-	VMOVUPS Z11, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z12, K1, 0(R12)
-	VMOVUPS Z13, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z14, K1, 0(R12)
-	VMOVUPS Z15, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z16, K1, 0(R12)
-	VMOVUPS Z17, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z18, K1, 0(R12)
-	VMOVUPS Z19, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z20, K1, 0(R12)
-	VMOVUPS Z21, K2, 64(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); VMOVUPS Z1, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); VMOVUPS Z3, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z4, K1, 0(R12)
+	VMOVUPS Z5, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z6, K1, 0(R12); VMOVUPS Z7, K2, 64(R12)
+	ADDQ R9, R12; VMOVUPS Z8, K1, 0(R12); VMOVUPS Z9, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z10, K1, 0(R12); VMOVUPS Z11, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z12, K1, 0(R12)
+	VMOVUPS Z13, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z14, K1, 0(R12); VMOVUPS Z15, K2, 64(R12)
+	ADDQ R9, R12; VMOVUPS Z16, K1, 0(R12); VMOVUPS Z17, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z18, K1, 0(R12); VMOVUPS Z19, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z20, K1, 0(R12)
+	VMOVUPS Z21, K2, 64(R12); DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -9949,83 +4786,25 @@ TEXT ·tileAVX512BF16_12x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	MOVQ CX, DX
-	SHRQ $2, DX
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ R8, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9; VPXORD Z10, Z10, Z10; VPXORD Z11, Z11, Z11; VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13; VPXORD Z14, Z14, Z14; VPXORD Z15, Z15, Z15; VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19; VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21; VPXORD Z22, Z22, Z22; VPXORD Z23, Z23, Z23; MOVQ CX, DX; SHRQ $2, DX
 	JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z24
-	VMOVUPS 64(DI), Z25
-	VBROADCASTSS 0(SI), Z26
+	VMOVUPS 0(DI), Z24; VMOVUPS 64(DI), Z25; VBROADCASTSS 0(SI), Z26
 	BYTE $0x62; BYTE $0x92; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // VDPBF16PS Z26, Z24, Z0
 	BYTE $0x62; BYTE $0x92; BYTE $0x36; BYTE $0x40; BYTE $0x52; BYTE $0xca // VDPBF16PS Z26, Z25, Z1
 	VBROADCASTSS 4(SI), Z27
@@ -10061,9 +4840,7 @@ loop:
 	VBROADCASTSS 44(SI), Z27
 	BYTE $0x62; BYTE $0x82; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xf3 // VDPBF16PS Z27, Z24, Z22
 	BYTE $0x62; BYTE $0x82; BYTE $0x36; BYTE $0x40; BYTE $0x52; BYTE $0xfb // VDPBF16PS Z27, Z25, Z23
-	VMOVUPS 0(DI)(R10*1), Z24
-	VMOVUPS 64(DI)(R10*1), Z25
-	VBROADCASTSS 48(SI), Z26
+	VMOVUPS 0(DI)(R10*1), Z24; VMOVUPS 64(DI)(R10*1), Z25; VBROADCASTSS 48(SI), Z26
 	BYTE $0x62; BYTE $0x92; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // VDPBF16PS Z26, Z24, Z0
 	BYTE $0x62; BYTE $0x92; BYTE $0x36; BYTE $0x40; BYTE $0x52; BYTE $0xca // VDPBF16PS Z26, Z25, Z1
 	VBROADCASTSS 52(SI), Z27
@@ -10099,9 +4876,7 @@ loop:
 	VBROADCASTSS 92(SI), Z27
 	BYTE $0x62; BYTE $0x82; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xf3 // VDPBF16PS Z27, Z24, Z22
 	BYTE $0x62; BYTE $0x82; BYTE $0x36; BYTE $0x40; BYTE $0x52; BYTE $0xfb // VDPBF16PS Z27, Z25, Z23
-	VMOVUPS 0(DI)(R10*2), Z24
-	VMOVUPS 64(DI)(R10*2), Z25
-	VBROADCASTSS 96(SI), Z26
+	VMOVUPS 0(DI)(R10*2), Z24; VMOVUPS 64(DI)(R10*2), Z25; VBROADCASTSS 96(SI), Z26
 	BYTE $0x62; BYTE $0x92; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // VDPBF16PS Z26, Z24, Z0
 	BYTE $0x62; BYTE $0x92; BYTE $0x36; BYTE $0x40; BYTE $0x52; BYTE $0xca // VDPBF16PS Z26, Z25, Z1
 	VBROADCASTSS 100(SI), Z27
@@ -10137,9 +4912,7 @@ loop:
 	VBROADCASTSS 140(SI), Z27
 	BYTE $0x62; BYTE $0x82; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xf3 // VDPBF16PS Z27, Z24, Z22
 	BYTE $0x62; BYTE $0x82; BYTE $0x36; BYTE $0x40; BYTE $0x52; BYTE $0xfb // VDPBF16PS Z27, Z25, Z23
-	VMOVUPS 0(DI)(R11*1), Z24
-	VMOVUPS 64(DI)(R11*1), Z25
-	VBROADCASTSS 144(SI), Z26
+	VMOVUPS 0(DI)(R11*1), Z24; VMOVUPS 64(DI)(R11*1), Z25; VBROADCASTSS 144(SI), Z26
 	BYTE $0x62; BYTE $0x92; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // VDPBF16PS Z26, Z24, Z0
 	BYTE $0x62; BYTE $0x92; BYTE $0x36; BYTE $0x40; BYTE $0x52; BYTE $0xca // VDPBF16PS Z26, Z25, Z1
 	VBROADCASTSS 148(SI), Z27
@@ -10175,17 +4948,11 @@ loop:
 	VBROADCASTSS 188(SI), Z27
 	BYTE $0x62; BYTE $0x82; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xf3 // VDPBF16PS Z27, Z24, Z22
 	BYTE $0x62; BYTE $0x82; BYTE $0x36; BYTE $0x40; BYTE $0x52; BYTE $0xfb // VDPBF16PS Z27, Z25, Z23
-	LEAQ (DI)(R10*4), DI
-	ADDQ $192, SI
-	DECQ DX
-	JNZ loop
+	LEAQ (DI)(R10*4), DI; ADDQ $192, SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z24
-	VMOVUPS 64(DI), Z25
-	VBROADCASTSS 0(SI), Z26
+	VMOVUPS 0(DI), Z24; VMOVUPS 64(DI), Z25; VBROADCASTSS 0(SI), Z26
 	BYTE $0x62; BYTE $0x92; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xc2 // VDPBF16PS Z26, Z24, Z0
 	BYTE $0x62; BYTE $0x92; BYTE $0x36; BYTE $0x40; BYTE $0x52; BYTE $0xca // VDPBF16PS Z26, Z25, Z1
 	VBROADCASTSS 4(SI), Z27
@@ -10221,358 +4988,106 @@ one:
 	VBROADCASTSS 44(SI), Z27
 	BYTE $0x62; BYTE $0x82; BYTE $0x3e; BYTE $0x40; BYTE $0x52; BYTE $0xf3 // VDPBF16PS Z27, Z24, Z22
 	BYTE $0x62; BYTE $0x82; BYTE $0x36; BYTE $0x40; BYTE $0x52; BYTE $0xfb // VDPBF16PS Z27, Z25, Z23
-	ADDQ R10, DI
-	ADDQ $48, SI
-	DECQ CX
-	JNZ one
+	ADDQ R10, DI; ADDQ $48, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VADDPS Z24, Z0, Z0
-	VMOVUPS.Z 64(R12), K2, Z24
-	VADDPS Z24, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VADDPS Z24, Z2, Z2
-	VMOVUPS.Z 64(R12), K2, Z24
-	VADDPS Z24, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VADDPS Z24, Z4, Z4
-	VMOVUPS.Z 64(R12), K2, Z24
-	VADDPS Z24, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VADDPS Z24, Z6, Z6
-	VMOVUPS.Z 64(R12), K2, Z24
-	VADDPS Z24, Z7, Z7
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VADDPS Z24, Z8, Z8
-	VMOVUPS.Z 64(R12), K2, Z24
-	VADDPS Z24, Z9, Z9
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VADDPS Z24, Z10, Z10
-	VMOVUPS.Z 64(R12), K2, Z24
-	VADDPS Z24, Z11, Z11
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VADDPS Z24, Z12, Z12
-	VMOVUPS.Z 64(R12), K2, Z24
-	VADDPS Z24, Z13, Z13
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VADDPS Z24, Z14, Z14
-	VMOVUPS.Z 64(R12), K2, Z24
-	VADDPS Z24, Z15, Z15
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VADDPS Z24, Z16, Z16
-	VMOVUPS.Z 64(R12), K2, Z24
-	VADDPS Z24, Z17, Z17
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VADDPS Z24, Z18, Z18
-	VMOVUPS.Z 64(R12), K2, Z24
-	VADDPS Z24, Z19, Z19
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VADDPS Z24, Z20, Z20
-	VMOVUPS.Z 64(R12), K2, Z24
-	VADDPS Z24, Z21, Z21
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VADDPS Z24, Z22, Z22
-	VMOVUPS.Z 64(R12), K2, Z24
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z24
+	VADDPS Z24, Z0, Z0; VMOVUPS.Z 64(R12), K2, Z24; VADDPS Z24, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z24; VADDPS Z24, Z2, Z2; VMOVUPS.Z 64(R12), K2, Z24; VADDPS Z24, Z3, Z3
+	ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z24; VADDPS Z24, Z4, Z4; VMOVUPS.Z 64(R12), K2, Z24
+	VADDPS Z24, Z5, Z5; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z24; VADDPS Z24, Z6, Z6
+	VMOVUPS.Z 64(R12), K2, Z24; VADDPS Z24, Z7, Z7; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z24
+	VADDPS Z24, Z8, Z8; VMOVUPS.Z 64(R12), K2, Z24; VADDPS Z24, Z9, Z9; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z24; VADDPS Z24, Z10, Z10; VMOVUPS.Z 64(R12), K2, Z24
+	VADDPS Z24, Z11, Z11; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z24; VADDPS Z24, Z12, Z12
+	VMOVUPS.Z 64(R12), K2, Z24; VADDPS Z24, Z13, Z13; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z24
+	VADDPS Z24, Z14, Z14; VMOVUPS.Z 64(R12), K2, Z24; VADDPS Z24, Z15, Z15; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z24; VADDPS Z24, Z16, Z16; VMOVUPS.Z 64(R12), K2, Z24
+	VADDPS Z24, Z17, Z17; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z24; VADDPS Z24, Z18, Z18
+	VMOVUPS.Z 64(R12), K2, Z24; VADDPS Z24, Z19, Z19; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z24
+	VADDPS Z24, Z20, Z20; VMOVUPS.Z 64(R12), K2, Z24; VADDPS Z24, Z21, Z21; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z24; VADDPS Z24, Z22, Z22; VMOVUPS.Z 64(R12), K2, Z24
 	VADDPS Z24, Z23, Z23
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z24
-	VMULPS Z24, Z0, Z0
-	VMULPS Z24, Z1, Z1
-	VMULPS Z24, Z2, Z2
-	VMULPS Z24, Z3, Z3
-	VMULPS Z24, Z4, Z4
-	VMULPS Z24, Z5, Z5
-	VMULPS Z24, Z6, Z6
-	VMULPS Z24, Z7, Z7
-	VMULPS Z24, Z8, Z8
-	VMULPS Z24, Z9, Z9
-	VMULPS Z24, Z10, Z10
-	VMULPS Z24, Z11, Z11
-	VMULPS Z24, Z12, Z12
-	VMULPS Z24, Z13, Z13
-	VMULPS Z24, Z14, Z14
-	VMULPS Z24, Z15, Z15
-	VMULPS Z24, Z16, Z16
-	VMULPS Z24, Z17, Z17
-	VMULPS Z24, Z18, Z18
-	VMULPS Z24, Z19, Z19
-	VMULPS Z24, Z20, Z20
-	VMULPS Z24, Z21, Z21
-	VMULPS Z24, Z22, Z22
-	VMULPS Z24, Z23, Z23
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z24
+	VMULPS Z24, Z0, Z0; VMULPS Z24, Z1, Z1; VMULPS Z24, Z2, Z2; VMULPS Z24, Z3, Z3
+	VMULPS Z24, Z4, Z4; VMULPS Z24, Z5, Z5; VMULPS Z24, Z6, Z6; VMULPS Z24, Z7, Z7
+	VMULPS Z24, Z8, Z8; VMULPS Z24, Z9, Z9; VMULPS Z24, Z10, Z10; VMULPS Z24, Z11, Z11
+	VMULPS Z24, Z12, Z12; VMULPS Z24, Z13, Z13; VMULPS Z24, Z14, Z14; VMULPS Z24, Z15, Z15
+	VMULPS Z24, Z16, Z16; VMULPS Z24, Z17, Z17; VMULPS Z24, Z18, Z18; VMULPS Z24, Z19, Z19
+	VMULPS Z24, Z20, Z20; VMULPS Z24, Z21, Z21; VMULPS Z24, Z22, Z22; VMULPS Z24, Z23, Z23
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z24
-	VADDPS Z24, Z0, Z0
-	VADDPS Z24, Z1, Z1
-	VBROADCASTSS 4(R12), Z24
-	VADDPS Z24, Z2, Z2
-	VADDPS Z24, Z3, Z3
-	VBROADCASTSS 8(R12), Z24
-	VADDPS Z24, Z4, Z4
-	VADDPS Z24, Z5, Z5
-	VBROADCASTSS 12(R12), Z24
-	VADDPS Z24, Z6, Z6
-	VADDPS Z24, Z7, Z7
-	VBROADCASTSS 16(R12), Z24
-	VADDPS Z24, Z8, Z8
-	VADDPS Z24, Z9, Z9
-	VBROADCASTSS 20(R12), Z24
-	VADDPS Z24, Z10, Z10
-	VADDPS Z24, Z11, Z11
-	VBROADCASTSS 24(R12), Z24
-	VADDPS Z24, Z12, Z12
-	VADDPS Z24, Z13, Z13
-	VBROADCASTSS 28(R12), Z24
-	VADDPS Z24, Z14, Z14
-	VADDPS Z24, Z15, Z15
-	VBROADCASTSS 32(R12), Z24
-	VADDPS Z24, Z16, Z16
-	VADDPS Z24, Z17, Z17
-	VBROADCASTSS 36(R12), Z24
-	VADDPS Z24, Z18, Z18
-	VADDPS Z24, Z19, Z19
-	VBROADCASTSS 40(R12), Z24
-	VADDPS Z24, Z20, Z20
-	VADDPS Z24, Z21, Z21
-	VBROADCASTSS 44(R12), Z24
-	VADDPS Z24, Z22, Z22
-	VADDPS Z24, Z23, Z23
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z24; VADDPS Z24, Z0, Z0; VADDPS Z24, Z1, Z1; VBROADCASTSS 4(R12), Z24
+	VADDPS Z24, Z2, Z2; VADDPS Z24, Z3, Z3; VBROADCASTSS 8(R12), Z24; VADDPS Z24, Z4, Z4
+	VADDPS Z24, Z5, Z5; VBROADCASTSS 12(R12), Z24; VADDPS Z24, Z6, Z6; VADDPS Z24, Z7, Z7
+	VBROADCASTSS 16(R12), Z24; VADDPS Z24, Z8, Z8; VADDPS Z24, Z9, Z9; VBROADCASTSS 20(R12), Z24
+	VADDPS Z24, Z10, Z10; VADDPS Z24, Z11, Z11; VBROADCASTSS 24(R12), Z24; VADDPS Z24, Z12, Z12
+	VADDPS Z24, Z13, Z13; VBROADCASTSS 28(R12), Z24; VADDPS Z24, Z14, Z14; VADDPS Z24, Z15, Z15
+	VBROADCASTSS 32(R12), Z24; VADDPS Z24, Z16, Z16; VADDPS Z24, Z17, Z17; VBROADCASTSS 36(R12), Z24
+	VADDPS Z24, Z18, Z18; VADDPS Z24, Z19, Z19; VBROADCASTSS 40(R12), Z24; VADDPS Z24, Z20, Z20
+	VADDPS Z24, Z21, Z21; VBROADCASTSS 44(R12), Z24; VADDPS Z24, Z22, Z22; VADDPS Z24, Z23, Z23
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VMOVUPS.Z 64(R12), K2, Z25
-	VADDPS Z24, Z0, Z0
-	VADDPS Z25, Z1, Z1
-	VADDPS Z24, Z2, Z2
-	VADDPS Z25, Z3, Z3
-	VADDPS Z24, Z4, Z4
-	VADDPS Z25, Z5, Z5
-	VADDPS Z24, Z6, Z6
-	VADDPS Z25, Z7, Z7
-	VADDPS Z24, Z8, Z8
-	VADDPS Z25, Z9, Z9
-	VADDPS Z24, Z10, Z10
-	VADDPS Z25, Z11, Z11
-	VADDPS Z24, Z12, Z12
-	VADDPS Z25, Z13, Z13
-	VADDPS Z24, Z14, Z14
-	VADDPS Z25, Z15, Z15
-	VADDPS Z24, Z16, Z16
-	VADDPS Z25, Z17, Z17
-	VADDPS Z24, Z18, Z18
-	VADDPS Z25, Z19, Z19
-	VADDPS Z24, Z20, Z20
-	VADDPS Z25, Z21, Z21
-	VADDPS Z24, Z22, Z22
-	VADDPS Z25, Z23, Z23
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z24; VMOVUPS.Z 64(R12), K2, Z25; VADDPS Z24, Z0, Z0; VADDPS Z25, Z1, Z1
+	VADDPS Z24, Z2, Z2; VADDPS Z25, Z3, Z3; VADDPS Z24, Z4, Z4; VADDPS Z25, Z5, Z5
+	VADDPS Z24, Z6, Z6; VADDPS Z25, Z7, Z7; VADDPS Z24, Z8, Z8; VADDPS Z25, Z9, Z9
+	VADDPS Z24, Z10, Z10; VADDPS Z25, Z11, Z11; VADDPS Z24, Z12, Z12; VADDPS Z25, Z13, Z13
+	VADDPS Z24, Z14, Z14; VADDPS Z25, Z15, Z15; VADDPS Z24, Z16, Z16; VADDPS Z25, Z17, Z17
+	VADDPS Z24, Z18, Z18; VADDPS Z25, Z19, Z19; VADDPS Z24, Z20, Z20; VADDPS Z25, Z21, Z21
+	VADDPS Z24, Z22, Z22; VADDPS Z25, Z23, Z23
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z25
-	VMOVUPS.Z 0(R12), K1, Z24
-	VFMADD231PS Z24, Z25, Z0
-	VMOVUPS.Z 64(R12), K2, Z24
-	VFMADD231PS Z24, Z25, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VFMADD231PS Z24, Z25, Z2
-	VMOVUPS.Z 64(R12), K2, Z24
-	VFMADD231PS Z24, Z25, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VFMADD231PS Z24, Z25, Z4
-	VMOVUPS.Z 64(R12), K2, Z24
-	VFMADD231PS Z24, Z25, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VFMADD231PS Z24, Z25, Z6
-	VMOVUPS.Z 64(R12), K2, Z24
-	VFMADD231PS Z24, Z25, Z7
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VFMADD231PS Z24, Z25, Z8
-	VMOVUPS.Z 64(R12), K2, Z24
-	VFMADD231PS Z24, Z25, Z9
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VFMADD231PS Z24, Z25, Z10
-	VMOVUPS.Z 64(R12), K2, Z24
-	VFMADD231PS Z24, Z25, Z11
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VFMADD231PS Z24, Z25, Z12
-	VMOVUPS.Z 64(R12), K2, Z24
-	VFMADD231PS Z24, Z25, Z13
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VFMADD231PS Z24, Z25, Z14
-	VMOVUPS.Z 64(R12), K2, Z24
-	VFMADD231PS Z24, Z25, Z15
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VFMADD231PS Z24, Z25, Z16
-	VMOVUPS.Z 64(R12), K2, Z24
-	VFMADD231PS Z24, Z25, Z17
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VFMADD231PS Z24, Z25, Z18
-	VMOVUPS.Z 64(R12), K2, Z24
-	VFMADD231PS Z24, Z25, Z19
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VFMADD231PS Z24, Z25, Z20
-	VMOVUPS.Z 64(R12), K2, Z24
-	VFMADD231PS Z24, Z25, Z21
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VFMADD231PS Z24, Z25, Z22
-	VMOVUPS.Z 64(R12), K2, Z24
-	VFMADD231PS Z24, Z25, Z23
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z25; VMOVUPS.Z 0(R12), K1, Z24
+	VFMADD231PS Z24, Z25, Z0; VMOVUPS.Z 64(R12), K2, Z24; VFMADD231PS Z24, Z25, Z1; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z24; VFMADD231PS Z24, Z25, Z2; VMOVUPS.Z 64(R12), K2, Z24
+	VFMADD231PS Z24, Z25, Z3; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z24; VFMADD231PS Z24, Z25, Z4
+	VMOVUPS.Z 64(R12), K2, Z24; VFMADD231PS Z24, Z25, Z5; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z24
+	VFMADD231PS Z24, Z25, Z6; VMOVUPS.Z 64(R12), K2, Z24; VFMADD231PS Z24, Z25, Z7; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z24; VFMADD231PS Z24, Z25, Z8; VMOVUPS.Z 64(R12), K2, Z24
+	VFMADD231PS Z24, Z25, Z9; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z24; VFMADD231PS Z24, Z25, Z10
+	VMOVUPS.Z 64(R12), K2, Z24; VFMADD231PS Z24, Z25, Z11; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z24
+	VFMADD231PS Z24, Z25, Z12; VMOVUPS.Z 64(R12), K2, Z24; VFMADD231PS Z24, Z25, Z13; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z24; VFMADD231PS Z24, Z25, Z14; VMOVUPS.Z 64(R12), K2, Z24
+	VFMADD231PS Z24, Z25, Z15; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z24; VFMADD231PS Z24, Z25, Z16
+	VMOVUPS.Z 64(R12), K2, Z24; VFMADD231PS Z24, Z25, Z17; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z24
+	VFMADD231PS Z24, Z25, Z18; VMOVUPS.Z 64(R12), K2, Z24; VFMADD231PS Z24, Z25, Z19; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z24; VFMADD231PS Z24, Z25, Z20; VMOVUPS.Z 64(R12), K2, Z24
+	VFMADD231PS Z24, Z25, Z21; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z24; VFMADD231PS Z24, Z25, Z22
+	VMOVUPS.Z 64(R12), K2, Z24; VFMADD231PS Z24, Z25, Z23
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z24
-	VMAXPS Z0, Z24, Z0
-	VMAXPS Z1, Z24, Z1
-	VMAXPS Z2, Z24, Z2
-	VMAXPS Z3, Z24, Z3
-	VMAXPS Z4, Z24, Z4
-	VMAXPS Z5, Z24, Z5
-	VMAXPS Z6, Z24, Z6
-	VMAXPS Z7, Z24, Z7
-	VMAXPS Z8, Z24, Z8
-	VMAXPS Z9, Z24, Z9
-	VMAXPS Z10, Z24, Z10
-	VMAXPS Z11, Z24, Z11
-	VMAXPS Z12, Z24, Z12
-	VMAXPS Z13, Z24, Z13
-	VMAXPS Z14, Z24, Z14
-	VMAXPS Z15, Z24, Z15
-	VMAXPS Z16, Z24, Z16
-	VMAXPS Z17, Z24, Z17
-	VMAXPS Z18, Z24, Z18
-	VMAXPS Z19, Z24, Z19
-	VMAXPS Z20, Z24, Z20
-	VMAXPS Z21, Z24, Z21
-	VMAXPS Z22, Z24, Z22
-	VMAXPS Z23, Z24, Z23
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z24; VMAXPS Z0, Z24, Z0
+	VMAXPS Z1, Z24, Z1; VMAXPS Z2, Z24, Z2; VMAXPS Z3, Z24, Z3; VMAXPS Z4, Z24, Z4
+	VMAXPS Z5, Z24, Z5; VMAXPS Z6, Z24, Z6; VMAXPS Z7, Z24, Z7; VMAXPS Z8, Z24, Z8
+	VMAXPS Z9, Z24, Z9; VMAXPS Z10, Z24, Z10; VMAXPS Z11, Z24, Z11; VMAXPS Z12, Z24, Z12
+	VMAXPS Z13, Z24, Z13; VMAXPS Z14, Z24, Z14; VMAXPS Z15, Z24, Z15; VMAXPS Z16, Z24, Z16
+	VMAXPS Z17, Z24, Z17; VMAXPS Z18, Z24, Z18; VMAXPS Z19, Z24, Z19; VMAXPS Z20, Z24, Z20
+	VMAXPS Z21, Z24, Z21; VMAXPS Z22, Z24, Z22; VMAXPS Z23, Z24, Z23
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z24
-	VMINPS Z0, Z24, Z0
-	VMINPS Z1, Z24, Z1
-	VMINPS Z2, Z24, Z2
-	VMINPS Z3, Z24, Z3
-	VMINPS Z4, Z24, Z4
-	VMINPS Z5, Z24, Z5
-	VMINPS Z6, Z24, Z6
-	VMINPS Z7, Z24, Z7
-	VMINPS Z8, Z24, Z8
-	VMINPS Z9, Z24, Z9
-	VMINPS Z10, Z24, Z10
-	VMINPS Z11, Z24, Z11
-	VMINPS Z12, Z24, Z12
-	VMINPS Z13, Z24, Z13
-	VMINPS Z14, Z24, Z14
-	VMINPS Z15, Z24, Z15
-	VMINPS Z16, Z24, Z16
-	VMINPS Z17, Z24, Z17
-	VMINPS Z18, Z24, Z18
-	VMINPS Z19, Z24, Z19
-	VMINPS Z20, Z24, Z20
-	VMINPS Z21, Z24, Z21
-	VMINPS Z22, Z24, Z22
-	VMINPS Z23, Z24, Z23
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z24; VMINPS Z0, Z24, Z0
+	VMINPS Z1, Z24, Z1; VMINPS Z2, Z24, Z2; VMINPS Z3, Z24, Z3; VMINPS Z4, Z24, Z4
+	VMINPS Z5, Z24, Z5; VMINPS Z6, Z24, Z6; VMINPS Z7, Z24, Z7; VMINPS Z8, Z24, Z8
+	VMINPS Z9, Z24, Z9; VMINPS Z10, Z24, Z10; VMINPS Z11, Z24, Z11; VMINPS Z12, Z24, Z12
+	VMINPS Z13, Z24, Z13; VMINPS Z14, Z24, Z14; VMINPS Z15, Z24, Z15; VMINPS Z16, Z24, Z16
+	VMINPS Z17, Z24, Z17; VMINPS Z18, Z24, Z18; VMINPS Z19, Z24, Z19; VMINPS Z20, Z24, Z20
+	VMINPS Z21, Z24, Z21; VMINPS Z22, Z24, Z22; VMINPS Z23, Z24, Z23
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	VMOVUPS Z1, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	VMOVUPS Z3, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	VMOVUPS Z5, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	VMOVUPS Z7, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z8, K1, 0(R12)
-	VMOVUPS Z9, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z10, K1, 0(R12)
-	VMOVUPS Z11, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z12, K1, 0(R12)
-	VMOVUPS Z13, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z14, K1, 0(R12)
-	VMOVUPS Z15, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z16, K1, 0(R12)
-	VMOVUPS Z17, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z18, K1, 0(R12)
-	VMOVUPS Z19, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z20, K1, 0(R12)
-	VMOVUPS Z21, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z22, K1, 0(R12)
-	VMOVUPS Z23, K2, 64(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); VMOVUPS Z1, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); VMOVUPS Z3, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z4, K1, 0(R12)
+	VMOVUPS Z5, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z6, K1, 0(R12); VMOVUPS Z7, K2, 64(R12)
+	ADDQ R9, R12; VMOVUPS Z8, K1, 0(R12); VMOVUPS Z9, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z10, K1, 0(R12); VMOVUPS Z11, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z12, K1, 0(R12)
+	VMOVUPS Z13, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z14, K1, 0(R12); VMOVUPS Z15, K2, 64(R12)
+	ADDQ R9, R12; VMOVUPS Z16, K1, 0(R12); VMOVUPS Z17, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z18, K1, 0(R12); VMOVUPS Z19, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z20, K1, 0(R12)
+	VMOVUPS Z21, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z22, K1, 0(R12); VMOVUPS Z23, K2, 64(R12)
+	DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -10582,88 +5097,26 @@ TEXT ·tileAVX512BF16_13x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	MOVQ CX, DX
-	SHRQ $2, DX
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ R8, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8; VPXORD Z9, Z9, Z9; VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11; VPXORD Z12, Z12, Z12; VPXORD Z13, Z13, Z13; VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15; VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19; VPXORD Z20, Z20, Z20; VPXORD Z21, Z21, Z21; VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23; VPXORD Z24, Z24, Z24; VPXORD Z25, Z25, Z25; MOVQ CX, DX; SHRQ $2, DX
 	JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z26
-	VMOVUPS 64(DI), Z27
-	VBROADCASTSS 0(SI), Z28
+	VMOVUPS 0(DI), Z26; VMOVUPS 64(DI), Z27; VBROADCASTSS 0(SI), Z28
 	BYTE $0x62; BYTE $0x92; BYTE $0x2e; BYTE $0x40; BYTE $0x52; BYTE $0xc4 // VDPBF16PS Z28, Z26, Z0
 	BYTE $0x62; BYTE $0x92; BYTE $0x26; BYTE $0x40; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z28, Z27, Z1
 	VBROADCASTSS 4(SI), Z29
@@ -10702,9 +5155,7 @@ loop:
 	VBROADCASTSS 48(SI), Z28
 	BYTE $0x62; BYTE $0x02; BYTE $0x2e; BYTE $0x40; BYTE $0x52; BYTE $0xc4 // VDPBF16PS Z28, Z26, Z24
 	BYTE $0x62; BYTE $0x02; BYTE $0x26; BYTE $0x40; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z28, Z27, Z25
-	VMOVUPS 0(DI)(R10*1), Z26
-	VMOVUPS 64(DI)(R10*1), Z27
-	VBROADCASTSS 52(SI), Z28
+	VMOVUPS 0(DI)(R10*1), Z26; VMOVUPS 64(DI)(R10*1), Z27; VBROADCASTSS 52(SI), Z28
 	BYTE $0x62; BYTE $0x92; BYTE $0x2e; BYTE $0x40; BYTE $0x52; BYTE $0xc4 // VDPBF16PS Z28, Z26, Z0
 	BYTE $0x62; BYTE $0x92; BYTE $0x26; BYTE $0x40; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z28, Z27, Z1
 	VBROADCASTSS 56(SI), Z29
@@ -10743,9 +5194,7 @@ loop:
 	VBROADCASTSS 100(SI), Z28
 	BYTE $0x62; BYTE $0x02; BYTE $0x2e; BYTE $0x40; BYTE $0x52; BYTE $0xc4 // VDPBF16PS Z28, Z26, Z24
 	BYTE $0x62; BYTE $0x02; BYTE $0x26; BYTE $0x40; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z28, Z27, Z25
-	VMOVUPS 0(DI)(R10*2), Z26
-	VMOVUPS 64(DI)(R10*2), Z27
-	VBROADCASTSS 104(SI), Z28
+	VMOVUPS 0(DI)(R10*2), Z26; VMOVUPS 64(DI)(R10*2), Z27; VBROADCASTSS 104(SI), Z28
 	BYTE $0x62; BYTE $0x92; BYTE $0x2e; BYTE $0x40; BYTE $0x52; BYTE $0xc4 // VDPBF16PS Z28, Z26, Z0
 	BYTE $0x62; BYTE $0x92; BYTE $0x26; BYTE $0x40; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z28, Z27, Z1
 	VBROADCASTSS 108(SI), Z29
@@ -10784,9 +5233,7 @@ loop:
 	VBROADCASTSS 152(SI), Z28
 	BYTE $0x62; BYTE $0x02; BYTE $0x2e; BYTE $0x40; BYTE $0x52; BYTE $0xc4 // VDPBF16PS Z28, Z26, Z24
 	BYTE $0x62; BYTE $0x02; BYTE $0x26; BYTE $0x40; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z28, Z27, Z25
-	VMOVUPS 0(DI)(R11*1), Z26
-	VMOVUPS 64(DI)(R11*1), Z27
-	VBROADCASTSS 156(SI), Z28
+	VMOVUPS 0(DI)(R11*1), Z26; VMOVUPS 64(DI)(R11*1), Z27; VBROADCASTSS 156(SI), Z28
 	BYTE $0x62; BYTE $0x92; BYTE $0x2e; BYTE $0x40; BYTE $0x52; BYTE $0xc4 // VDPBF16PS Z28, Z26, Z0
 	BYTE $0x62; BYTE $0x92; BYTE $0x26; BYTE $0x40; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z28, Z27, Z1
 	VBROADCASTSS 160(SI), Z29
@@ -10825,17 +5272,11 @@ loop:
 	VBROADCASTSS 204(SI), Z28
 	BYTE $0x62; BYTE $0x02; BYTE $0x2e; BYTE $0x40; BYTE $0x52; BYTE $0xc4 // VDPBF16PS Z28, Z26, Z24
 	BYTE $0x62; BYTE $0x02; BYTE $0x26; BYTE $0x40; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z28, Z27, Z25
-	LEAQ (DI)(R10*4), DI
-	ADDQ $208, SI
-	DECQ DX
-	JNZ loop
+	LEAQ (DI)(R10*4), DI; ADDQ $208, SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z26
-	VMOVUPS 64(DI), Z27
-	VBROADCASTSS 0(SI), Z28
+	VMOVUPS 0(DI), Z26; VMOVUPS 64(DI), Z27; VBROADCASTSS 0(SI), Z28
 	BYTE $0x62; BYTE $0x92; BYTE $0x2e; BYTE $0x40; BYTE $0x52; BYTE $0xc4 // VDPBF16PS Z28, Z26, Z0
 	BYTE $0x62; BYTE $0x92; BYTE $0x26; BYTE $0x40; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z28, Z27, Z1
 	VBROADCASTSS 4(SI), Z29
@@ -10874,382 +5315,113 @@ one:
 	VBROADCASTSS 48(SI), Z28
 	BYTE $0x62; BYTE $0x02; BYTE $0x2e; BYTE $0x40; BYTE $0x52; BYTE $0xc4 // VDPBF16PS Z28, Z26, Z24
 	BYTE $0x62; BYTE $0x02; BYTE $0x26; BYTE $0x40; BYTE $0x52; BYTE $0xcc // VDPBF16PS Z28, Z27, Z25
-	ADDQ R10, DI
-	ADDQ $52, SI
-	DECQ CX
-	JNZ one
+	ADDQ R10, DI; ADDQ $52, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VADDPS Z26, Z0, Z0
-	VMOVUPS.Z 64(R12), K2, Z26
-	VADDPS Z26, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VADDPS Z26, Z2, Z2
-	VMOVUPS.Z 64(R12), K2, Z26
-	VADDPS Z26, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VADDPS Z26, Z4, Z4
-	VMOVUPS.Z 64(R12), K2, Z26
-	VADDPS Z26, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VADDPS Z26, Z6, Z6
-	VMOVUPS.Z 64(R12), K2, Z26
-	VADDPS Z26, Z7, Z7
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VADDPS Z26, Z8, Z8
-	VMOVUPS.Z 64(R12), K2, Z26
-	VADDPS Z26, Z9, Z9
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VADDPS Z26, Z10, Z10
-	VMOVUPS.Z 64(R12), K2, Z26
-	VADDPS Z26, Z11, Z11
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VADDPS Z26, Z12, Z12
-	VMOVUPS.Z 64(R12), K2, Z26
-	VADDPS Z26, Z13, Z13
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VADDPS Z26, Z14, Z14
-	VMOVUPS.Z 64(R12), K2, Z26
-	VADDPS Z26, Z15, Z15
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VADDPS Z26, Z16, Z16
-	VMOVUPS.Z 64(R12), K2, Z26
-	VADDPS Z26, Z17, Z17
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VADDPS Z26, Z18, Z18
-	VMOVUPS.Z 64(R12), K2, Z26
-	VADDPS Z26, Z19, Z19
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VADDPS Z26, Z20, Z20
-	VMOVUPS.Z 64(R12), K2, Z26
-	VADDPS Z26, Z21, Z21
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VADDPS Z26, Z22, Z22
-	VMOVUPS.Z 64(R12), K2, Z26
-	VADDPS Z26, Z23, Z23
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VADDPS Z26, Z24, Z24
-	VMOVUPS.Z 64(R12), K2, Z26
-	VADDPS Z26, Z25, Z25
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z26
+	VADDPS Z26, Z0, Z0; VMOVUPS.Z 64(R12), K2, Z26; VADDPS Z26, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z26; VADDPS Z26, Z2, Z2; VMOVUPS.Z 64(R12), K2, Z26; VADDPS Z26, Z3, Z3
+	ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z26; VADDPS Z26, Z4, Z4; VMOVUPS.Z 64(R12), K2, Z26
+	VADDPS Z26, Z5, Z5; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z26; VADDPS Z26, Z6, Z6
+	VMOVUPS.Z 64(R12), K2, Z26; VADDPS Z26, Z7, Z7; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z26
+	VADDPS Z26, Z8, Z8; VMOVUPS.Z 64(R12), K2, Z26; VADDPS Z26, Z9, Z9; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z26; VADDPS Z26, Z10, Z10; VMOVUPS.Z 64(R12), K2, Z26
+	VADDPS Z26, Z11, Z11; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z26; VADDPS Z26, Z12, Z12
+	VMOVUPS.Z 64(R12), K2, Z26; VADDPS Z26, Z13, Z13; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z26
+	VADDPS Z26, Z14, Z14; VMOVUPS.Z 64(R12), K2, Z26; VADDPS Z26, Z15, Z15; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z26; VADDPS Z26, Z16, Z16; VMOVUPS.Z 64(R12), K2, Z26
+	VADDPS Z26, Z17, Z17; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z26; VADDPS Z26, Z18, Z18
+	VMOVUPS.Z 64(R12), K2, Z26; VADDPS Z26, Z19, Z19; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z26
+	VADDPS Z26, Z20, Z20; VMOVUPS.Z 64(R12), K2, Z26; VADDPS Z26, Z21, Z21; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z26; VADDPS Z26, Z22, Z22; VMOVUPS.Z 64(R12), K2, Z26
+	VADDPS Z26, Z23, Z23; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z26; VADDPS Z26, Z24, Z24
+	VMOVUPS.Z 64(R12), K2, Z26; VADDPS Z26, Z25, Z25
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z26
-	VMULPS Z26, Z0, Z0
-	VMULPS Z26, Z1, Z1
-	VMULPS Z26, Z2, Z2
-	VMULPS Z26, Z3, Z3
-	VMULPS Z26, Z4, Z4
-	VMULPS Z26, Z5, Z5
-	VMULPS Z26, Z6, Z6
-	VMULPS Z26, Z7, Z7
-	VMULPS Z26, Z8, Z8
-	VMULPS Z26, Z9, Z9
-	VMULPS Z26, Z10, Z10
-	VMULPS Z26, Z11, Z11
-	VMULPS Z26, Z12, Z12
-	VMULPS Z26, Z13, Z13
-	VMULPS Z26, Z14, Z14
-	VMULPS Z26, Z15, Z15
-	VMULPS Z26, Z16, Z16
-	VMULPS Z26, Z17, Z17
-	VMULPS Z26, Z18, Z18
-	VMULPS Z26, Z19, Z19
-	VMULPS Z26, Z20, Z20
-	VMULPS Z26, Z21, Z21
-	VMULPS Z26, Z22, Z22
-	VMULPS Z26, Z23, Z23
-	VMULPS Z26, Z24, Z24
-	VMULPS Z26, Z25, Z25
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z26
+	VMULPS Z26, Z0, Z0; VMULPS Z26, Z1, Z1; VMULPS Z26, Z2, Z2; VMULPS Z26, Z3, Z3
+	VMULPS Z26, Z4, Z4; VMULPS Z26, Z5, Z5; VMULPS Z26, Z6, Z6; VMULPS Z26, Z7, Z7
+	VMULPS Z26, Z8, Z8; VMULPS Z26, Z9, Z9; VMULPS Z26, Z10, Z10; VMULPS Z26, Z11, Z11
+	VMULPS Z26, Z12, Z12; VMULPS Z26, Z13, Z13; VMULPS Z26, Z14, Z14; VMULPS Z26, Z15, Z15
+	VMULPS Z26, Z16, Z16; VMULPS Z26, Z17, Z17; VMULPS Z26, Z18, Z18; VMULPS Z26, Z19, Z19
+	VMULPS Z26, Z20, Z20; VMULPS Z26, Z21, Z21; VMULPS Z26, Z22, Z22; VMULPS Z26, Z23, Z23
+	VMULPS Z26, Z24, Z24; VMULPS Z26, Z25, Z25
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z26
-	VADDPS Z26, Z0, Z0
-	VADDPS Z26, Z1, Z1
-	VBROADCASTSS 4(R12), Z26
-	VADDPS Z26, Z2, Z2
-	VADDPS Z26, Z3, Z3
-	VBROADCASTSS 8(R12), Z26
-	VADDPS Z26, Z4, Z4
-	VADDPS Z26, Z5, Z5
-	VBROADCASTSS 12(R12), Z26
-	VADDPS Z26, Z6, Z6
-	VADDPS Z26, Z7, Z7
-	VBROADCASTSS 16(R12), Z26
-	VADDPS Z26, Z8, Z8
-	VADDPS Z26, Z9, Z9
-	VBROADCASTSS 20(R12), Z26
-	VADDPS Z26, Z10, Z10
-	VADDPS Z26, Z11, Z11
-	VBROADCASTSS 24(R12), Z26
-	VADDPS Z26, Z12, Z12
-	VADDPS Z26, Z13, Z13
-	VBROADCASTSS 28(R12), Z26
-	VADDPS Z26, Z14, Z14
-	VADDPS Z26, Z15, Z15
-	VBROADCASTSS 32(R12), Z26
-	VADDPS Z26, Z16, Z16
-	VADDPS Z26, Z17, Z17
-	VBROADCASTSS 36(R12), Z26
-	VADDPS Z26, Z18, Z18
-	VADDPS Z26, Z19, Z19
-	VBROADCASTSS 40(R12), Z26
-	VADDPS Z26, Z20, Z20
-	VADDPS Z26, Z21, Z21
-	VBROADCASTSS 44(R12), Z26
-	VADDPS Z26, Z22, Z22
-	VADDPS Z26, Z23, Z23
-	VBROADCASTSS 48(R12), Z26
-	VADDPS Z26, Z24, Z24
-	VADDPS Z26, Z25, Z25
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z26; VADDPS Z26, Z0, Z0; VADDPS Z26, Z1, Z1; VBROADCASTSS 4(R12), Z26
+	VADDPS Z26, Z2, Z2; VADDPS Z26, Z3, Z3; VBROADCASTSS 8(R12), Z26; VADDPS Z26, Z4, Z4
+	VADDPS Z26, Z5, Z5; VBROADCASTSS 12(R12), Z26; VADDPS Z26, Z6, Z6; VADDPS Z26, Z7, Z7
+	VBROADCASTSS 16(R12), Z26; VADDPS Z26, Z8, Z8; VADDPS Z26, Z9, Z9; VBROADCASTSS 20(R12), Z26
+	VADDPS Z26, Z10, Z10; VADDPS Z26, Z11, Z11; VBROADCASTSS 24(R12), Z26; VADDPS Z26, Z12, Z12
+	VADDPS Z26, Z13, Z13; VBROADCASTSS 28(R12), Z26; VADDPS Z26, Z14, Z14; VADDPS Z26, Z15, Z15
+	VBROADCASTSS 32(R12), Z26; VADDPS Z26, Z16, Z16; VADDPS Z26, Z17, Z17; VBROADCASTSS 36(R12), Z26
+	VADDPS Z26, Z18, Z18; VADDPS Z26, Z19, Z19; VBROADCASTSS 40(R12), Z26; VADDPS Z26, Z20, Z20
+	VADDPS Z26, Z21, Z21; VBROADCASTSS 44(R12), Z26; VADDPS Z26, Z22, Z22; VADDPS Z26, Z23, Z23
+	VBROADCASTSS 48(R12), Z26; VADDPS Z26, Z24, Z24; VADDPS Z26, Z25, Z25
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VMOVUPS.Z 64(R12), K2, Z27
-	VADDPS Z26, Z0, Z0
-	VADDPS Z27, Z1, Z1
-	VADDPS Z26, Z2, Z2
-	VADDPS Z27, Z3, Z3
-	VADDPS Z26, Z4, Z4
-	VADDPS Z27, Z5, Z5
-	VADDPS Z26, Z6, Z6
-	VADDPS Z27, Z7, Z7
-	VADDPS Z26, Z8, Z8
-	VADDPS Z27, Z9, Z9
-	VADDPS Z26, Z10, Z10
-	VADDPS Z27, Z11, Z11
-	VADDPS Z26, Z12, Z12
-	VADDPS Z27, Z13, Z13
-	VADDPS Z26, Z14, Z14
-	VADDPS Z27, Z15, Z15
-	VADDPS Z26, Z16, Z16
-	VADDPS Z27, Z17, Z17
-	VADDPS Z26, Z18, Z18
-	VADDPS Z27, Z19, Z19
-	VADDPS Z26, Z20, Z20
-	VADDPS Z27, Z21, Z21
-	VADDPS Z26, Z22, Z22
-	VADDPS Z27, Z23, Z23
-	VADDPS Z26, Z24, Z24
-	VADDPS Z27, Z25, Z25
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z26; VMOVUPS.Z 64(R12), K2, Z27; VADDPS Z26, Z0, Z0; VADDPS Z27, Z1, Z1
+	VADDPS Z26, Z2, Z2; VADDPS Z27, Z3, Z3; VADDPS Z26, Z4, Z4; VADDPS Z27, Z5, Z5
+	VADDPS Z26, Z6, Z6; VADDPS Z27, Z7, Z7; VADDPS Z26, Z8, Z8; VADDPS Z27, Z9, Z9
+	VADDPS Z26, Z10, Z10; VADDPS Z27, Z11, Z11; VADDPS Z26, Z12, Z12; VADDPS Z27, Z13, Z13
+	VADDPS Z26, Z14, Z14; VADDPS Z27, Z15, Z15; VADDPS Z26, Z16, Z16; VADDPS Z27, Z17, Z17
+	VADDPS Z26, Z18, Z18; VADDPS Z27, Z19, Z19; VADDPS Z26, Z20, Z20; VADDPS Z27, Z21, Z21
+	VADDPS Z26, Z22, Z22; VADDPS Z27, Z23, Z23; VADDPS Z26, Z24, Z24; VADDPS Z27, Z25, Z25
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z27
-	VMOVUPS.Z 0(R12), K1, Z26
-	VFMADD231PS Z26, Z27, Z0
-	VMOVUPS.Z 64(R12), K2, Z26
-	VFMADD231PS Z26, Z27, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VFMADD231PS Z26, Z27, Z2
-	VMOVUPS.Z 64(R12), K2, Z26
-	VFMADD231PS Z26, Z27, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VFMADD231PS Z26, Z27, Z4
-	VMOVUPS.Z 64(R12), K2, Z26
-	VFMADD231PS Z26, Z27, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VFMADD231PS Z26, Z27, Z6
-	VMOVUPS.Z 64(R12), K2, Z26
-	VFMADD231PS Z26, Z27, Z7
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VFMADD231PS Z26, Z27, Z8
-	VMOVUPS.Z 64(R12), K2, Z26
-	VFMADD231PS Z26, Z27, Z9
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VFMADD231PS Z26, Z27, Z10
-	VMOVUPS.Z 64(R12), K2, Z26
-	VFMADD231PS Z26, Z27, Z11
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VFMADD231PS Z26, Z27, Z12
-	VMOVUPS.Z 64(R12), K2, Z26
-	VFMADD231PS Z26, Z27, Z13
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VFMADD231PS Z26, Z27, Z14
-	VMOVUPS.Z 64(R12), K2, Z26
-	VFMADD231PS Z26, Z27, Z15
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VFMADD231PS Z26, Z27, Z16
-	VMOVUPS.Z 64(R12), K2, Z26
-	VFMADD231PS Z26, Z27, Z17
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VFMADD231PS Z26, Z27, Z18
-	VMOVUPS.Z 64(R12), K2, Z26
-	VFMADD231PS Z26, Z27, Z19
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VFMADD231PS Z26, Z27, Z20
-	VMOVUPS.Z 64(R12), K2, Z26
-	VFMADD231PS Z26, Z27, Z21
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VFMADD231PS Z26, Z27, Z22
-	VMOVUPS.Z 64(R12), K2, Z26
-	VFMADD231PS Z26, Z27, Z23
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VFMADD231PS Z26, Z27, Z24
-	VMOVUPS.Z 64(R12), K2, Z26
-	VFMADD231PS Z26, Z27, Z25
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z27; VMOVUPS.Z 0(R12), K1, Z26
+	VFMADD231PS Z26, Z27, Z0; VMOVUPS.Z 64(R12), K2, Z26; VFMADD231PS Z26, Z27, Z1; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z26; VFMADD231PS Z26, Z27, Z2; VMOVUPS.Z 64(R12), K2, Z26
+	VFMADD231PS Z26, Z27, Z3; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z26; VFMADD231PS Z26, Z27, Z4
+	VMOVUPS.Z 64(R12), K2, Z26; VFMADD231PS Z26, Z27, Z5; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z26
+	VFMADD231PS Z26, Z27, Z6; VMOVUPS.Z 64(R12), K2, Z26; VFMADD231PS Z26, Z27, Z7; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z26; VFMADD231PS Z26, Z27, Z8; VMOVUPS.Z 64(R12), K2, Z26
+	VFMADD231PS Z26, Z27, Z9; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z26; VFMADD231PS Z26, Z27, Z10
+	VMOVUPS.Z 64(R12), K2, Z26; VFMADD231PS Z26, Z27, Z11; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z26
+	VFMADD231PS Z26, Z27, Z12; VMOVUPS.Z 64(R12), K2, Z26; VFMADD231PS Z26, Z27, Z13; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z26; VFMADD231PS Z26, Z27, Z14; VMOVUPS.Z 64(R12), K2, Z26
+	VFMADD231PS Z26, Z27, Z15; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z26; VFMADD231PS Z26, Z27, Z16
+	VMOVUPS.Z 64(R12), K2, Z26; VFMADD231PS Z26, Z27, Z17; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z26
+	VFMADD231PS Z26, Z27, Z18; VMOVUPS.Z 64(R12), K2, Z26; VFMADD231PS Z26, Z27, Z19; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z26; VFMADD231PS Z26, Z27, Z20; VMOVUPS.Z 64(R12), K2, Z26
+	VFMADD231PS Z26, Z27, Z21; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z26; VFMADD231PS Z26, Z27, Z22
+	VMOVUPS.Z 64(R12), K2, Z26; VFMADD231PS Z26, Z27, Z23; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z26
+	VFMADD231PS Z26, Z27, Z24; VMOVUPS.Z 64(R12), K2, Z26; VFMADD231PS Z26, Z27, Z25
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z26
-	VMAXPS Z0, Z26, Z0
-	VMAXPS Z1, Z26, Z1
-	VMAXPS Z2, Z26, Z2
-	VMAXPS Z3, Z26, Z3
-	VMAXPS Z4, Z26, Z4
-	VMAXPS Z5, Z26, Z5
-	VMAXPS Z6, Z26, Z6
-	VMAXPS Z7, Z26, Z7
-	VMAXPS Z8, Z26, Z8
-	VMAXPS Z9, Z26, Z9
-	VMAXPS Z10, Z26, Z10
-	VMAXPS Z11, Z26, Z11
-	VMAXPS Z12, Z26, Z12
-	VMAXPS Z13, Z26, Z13
-	VMAXPS Z14, Z26, Z14
-	VMAXPS Z15, Z26, Z15
-	VMAXPS Z16, Z26, Z16
-	VMAXPS Z17, Z26, Z17
-	VMAXPS Z18, Z26, Z18
-	VMAXPS Z19, Z26, Z19
-	VMAXPS Z20, Z26, Z20
-	VMAXPS Z21, Z26, Z21
-	VMAXPS Z22, Z26, Z22
-	VMAXPS Z23, Z26, Z23
-	VMAXPS Z24, Z26, Z24
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z26; VMAXPS Z0, Z26, Z0
+	VMAXPS Z1, Z26, Z1; VMAXPS Z2, Z26, Z2; VMAXPS Z3, Z26, Z3; VMAXPS Z4, Z26, Z4
+	VMAXPS Z5, Z26, Z5; VMAXPS Z6, Z26, Z6; VMAXPS Z7, Z26, Z7; VMAXPS Z8, Z26, Z8
+	VMAXPS Z9, Z26, Z9; VMAXPS Z10, Z26, Z10; VMAXPS Z11, Z26, Z11; VMAXPS Z12, Z26, Z12
+	VMAXPS Z13, Z26, Z13; VMAXPS Z14, Z26, Z14; VMAXPS Z15, Z26, Z15; VMAXPS Z16, Z26, Z16
+	VMAXPS Z17, Z26, Z17; VMAXPS Z18, Z26, Z18; VMAXPS Z19, Z26, Z19; VMAXPS Z20, Z26, Z20
+	VMAXPS Z21, Z26, Z21; VMAXPS Z22, Z26, Z22; VMAXPS Z23, Z26, Z23; VMAXPS Z24, Z26, Z24
 	VMAXPS Z25, Z26, Z25
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z26
-	VMINPS Z0, Z26, Z0
-	VMINPS Z1, Z26, Z1
-	VMINPS Z2, Z26, Z2
-	VMINPS Z3, Z26, Z3
-	VMINPS Z4, Z26, Z4
-	VMINPS Z5, Z26, Z5
-	VMINPS Z6, Z26, Z6
-	VMINPS Z7, Z26, Z7
-	VMINPS Z8, Z26, Z8
-	VMINPS Z9, Z26, Z9
-	VMINPS Z10, Z26, Z10
-	VMINPS Z11, Z26, Z11
-	VMINPS Z12, Z26, Z12
-	VMINPS Z13, Z26, Z13
-	VMINPS Z14, Z26, Z14
-	VMINPS Z15, Z26, Z15
-	VMINPS Z16, Z26, Z16
-	VMINPS Z17, Z26, Z17
-	VMINPS Z18, Z26, Z18
-	VMINPS Z19, Z26, Z19
-	VMINPS Z20, Z26, Z20
-	VMINPS Z21, Z26, Z21
-	VMINPS Z22, Z26, Z22
-	VMINPS Z23, Z26, Z23
-	VMINPS Z24, Z26, Z24
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z26; VMINPS Z0, Z26, Z0
+	VMINPS Z1, Z26, Z1; VMINPS Z2, Z26, Z2; VMINPS Z3, Z26, Z3; VMINPS Z4, Z26, Z4
+	VMINPS Z5, Z26, Z5; VMINPS Z6, Z26, Z6; VMINPS Z7, Z26, Z7; VMINPS Z8, Z26, Z8
+	VMINPS Z9, Z26, Z9; VMINPS Z10, Z26, Z10; VMINPS Z11, Z26, Z11; VMINPS Z12, Z26, Z12
+	VMINPS Z13, Z26, Z13; VMINPS Z14, Z26, Z14; VMINPS Z15, Z26, Z15; VMINPS Z16, Z26, Z16
+	VMINPS Z17, Z26, Z17; VMINPS Z18, Z26, Z18; VMINPS Z19, Z26, Z19; VMINPS Z20, Z26, Z20
+	VMINPS Z21, Z26, Z21; VMINPS Z22, Z26, Z22; VMINPS Z23, Z26, Z23; VMINPS Z24, Z26, Z24
 	VMINPS Z25, Z26, Z25
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	VMOVUPS Z1, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	VMOVUPS Z3, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	VMOVUPS Z5, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	VMOVUPS Z7, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z8, K1, 0(R12)
-	VMOVUPS Z9, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z10, K1, 0(R12)
-	VMOVUPS Z11, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z12, K1, 0(R12)
-	VMOVUPS Z13, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z14, K1, 0(R12)
-	VMOVUPS Z15, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z16, K1, 0(R12)
-	VMOVUPS Z17, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z18, K1, 0(R12)
-	VMOVUPS Z19, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z20, K1, 0(R12)
-	VMOVUPS Z21, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z22, K1, 0(R12)
-	VMOVUPS Z23, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z24, K1, 0(R12)
-	VMOVUPS Z25, K2, 64(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); VMOVUPS Z1, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); VMOVUPS Z3, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z4, K1, 0(R12)
+	VMOVUPS Z5, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z6, K1, 0(R12); VMOVUPS Z7, K2, 64(R12)
+	ADDQ R9, R12; VMOVUPS Z8, K1, 0(R12); VMOVUPS Z9, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z10, K1, 0(R12); VMOVUPS Z11, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z12, K1, 0(R12)
+	VMOVUPS Z13, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z14, K1, 0(R12); VMOVUPS Z15, K2, 64(R12)
+	ADDQ R9, R12; VMOVUPS Z16, K1, 0(R12); VMOVUPS Z17, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z18, K1, 0(R12); VMOVUPS Z19, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z20, K1, 0(R12)
+	VMOVUPS Z21, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z22, K1, 0(R12); VMOVUPS Z23, K2, 64(R12)
+	ADDQ R9, R12; VMOVUPS Z24, K1, 0(R12); VMOVUPS Z25, K2, 64(R12); DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -11259,93 +5431,27 @@ TEXT ·tileAVX512BF16_14x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ R8, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8; VPXORD Z9, Z9, Z9; VPXORD Z10, Z10, Z10; VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12; VPXORD Z13, Z13, Z13; VPXORD Z14, Z14, Z14; VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20; VPXORD Z21, Z21, Z21; VPXORD Z22, Z22, Z22; VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24; VPXORD Z25, Z25, Z25; VPXORD Z26, Z26, Z26; VPXORD Z27, Z27, Z27
+	MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z28
-	VMOVUPS 64(DI), Z29
-	VBROADCASTSS 0(SI), Z30
+	VMOVUPS 0(DI), Z28; VMOVUPS 64(DI), Z29; VBROADCASTSS 0(SI), Z30
 	BYTE $0x62; BYTE $0x92; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xc6 // VDPBF16PS Z30, Z28, Z0
 	BYTE $0x62; BYTE $0x92; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xce // VDPBF16PS Z30, Z29, Z1
 	VBROADCASTSS 4(SI), Z31
@@ -11387,9 +5493,7 @@ loop:
 	VBROADCASTSS 52(SI), Z31
 	BYTE $0x62; BYTE $0x02; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xd7 // VDPBF16PS Z31, Z28, Z26
 	BYTE $0x62; BYTE $0x02; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xdf // VDPBF16PS Z31, Z29, Z27
-	VMOVUPS 0(DI)(R10*1), Z28
-	VMOVUPS 64(DI)(R10*1), Z29
-	VBROADCASTSS 56(SI), Z30
+	VMOVUPS 0(DI)(R10*1), Z28; VMOVUPS 64(DI)(R10*1), Z29; VBROADCASTSS 56(SI), Z30
 	BYTE $0x62; BYTE $0x92; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xc6 // VDPBF16PS Z30, Z28, Z0
 	BYTE $0x62; BYTE $0x92; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xce // VDPBF16PS Z30, Z29, Z1
 	VBROADCASTSS 60(SI), Z31
@@ -11431,9 +5535,7 @@ loop:
 	VBROADCASTSS 108(SI), Z31
 	BYTE $0x62; BYTE $0x02; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xd7 // VDPBF16PS Z31, Z28, Z26
 	BYTE $0x62; BYTE $0x02; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xdf // VDPBF16PS Z31, Z29, Z27
-	VMOVUPS 0(DI)(R10*2), Z28
-	VMOVUPS 64(DI)(R10*2), Z29
-	VBROADCASTSS 112(SI), Z30
+	VMOVUPS 0(DI)(R10*2), Z28; VMOVUPS 64(DI)(R10*2), Z29; VBROADCASTSS 112(SI), Z30
 	BYTE $0x62; BYTE $0x92; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xc6 // VDPBF16PS Z30, Z28, Z0
 	BYTE $0x62; BYTE $0x92; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xce // VDPBF16PS Z30, Z29, Z1
 	VBROADCASTSS 116(SI), Z31
@@ -11475,9 +5577,7 @@ loop:
 	VBROADCASTSS 164(SI), Z31
 	BYTE $0x62; BYTE $0x02; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xd7 // VDPBF16PS Z31, Z28, Z26
 	BYTE $0x62; BYTE $0x02; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xdf // VDPBF16PS Z31, Z29, Z27
-	VMOVUPS 0(DI)(R11*1), Z28
-	VMOVUPS 64(DI)(R11*1), Z29
-	VBROADCASTSS 168(SI), Z30
+	VMOVUPS 0(DI)(R11*1), Z28; VMOVUPS 64(DI)(R11*1), Z29; VBROADCASTSS 168(SI), Z30
 	BYTE $0x62; BYTE $0x92; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xc6 // VDPBF16PS Z30, Z28, Z0
 	BYTE $0x62; BYTE $0x92; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xce // VDPBF16PS Z30, Z29, Z1
 	VBROADCASTSS 172(SI), Z31
@@ -11519,17 +5619,11 @@ loop:
 	VBROADCASTSS 220(SI), Z31
 	BYTE $0x62; BYTE $0x02; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xd7 // VDPBF16PS Z31, Z28, Z26
 	BYTE $0x62; BYTE $0x02; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xdf // VDPBF16PS Z31, Z29, Z27
-	LEAQ (DI)(R10*4), DI
-	ADDQ $224, SI
-	DECQ DX
-	JNZ loop
+	LEAQ (DI)(R10*4), DI; ADDQ $224, SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z28
-	VMOVUPS 64(DI), Z29
-	VBROADCASTSS 0(SI), Z30
+	VMOVUPS 0(DI), Z28; VMOVUPS 64(DI), Z29; VBROADCASTSS 0(SI), Z30
 	BYTE $0x62; BYTE $0x92; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xc6 // VDPBF16PS Z30, Z28, Z0
 	BYTE $0x62; BYTE $0x92; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xce // VDPBF16PS Z30, Z29, Z1
 	VBROADCASTSS 4(SI), Z31
@@ -11571,406 +5665,119 @@ one:
 	VBROADCASTSS 52(SI), Z31
 	BYTE $0x62; BYTE $0x02; BYTE $0x1e; BYTE $0x40; BYTE $0x52; BYTE $0xd7 // VDPBF16PS Z31, Z28, Z26
 	BYTE $0x62; BYTE $0x02; BYTE $0x16; BYTE $0x40; BYTE $0x52; BYTE $0xdf // VDPBF16PS Z31, Z29, Z27
-	ADDQ R10, DI
-	ADDQ $56, SI
-	DECQ CX
-	JNZ one
+	ADDQ R10, DI; ADDQ $56, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VADDPS Z28, Z0, Z0
-	VMOVUPS.Z 64(R12), K2, Z28
-	VADDPS Z28, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VADDPS Z28, Z2, Z2
-	VMOVUPS.Z 64(R12), K2, Z28
-	VADDPS Z28, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VADDPS Z28, Z4, Z4
-	VMOVUPS.Z 64(R12), K2, Z28
-	VADDPS Z28, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VADDPS Z28, Z6, Z6
-	VMOVUPS.Z 64(R12), K2, Z28
-	VADDPS Z28, Z7, Z7
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VADDPS Z28, Z8, Z8
-	VMOVUPS.Z 64(R12), K2, Z28
-	VADDPS Z28, Z9, Z9
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VADDPS Z28, Z10, Z10
-	VMOVUPS.Z 64(R12), K2, Z28
-	VADDPS Z28, Z11, Z11
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VADDPS Z28, Z12, Z12
-	VMOVUPS.Z 64(R12), K2, Z28
-	VADDPS Z28, Z13, Z13
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VADDPS Z28, Z14, Z14
-	VMOVUPS.Z 64(R12), K2, Z28
-	VADDPS Z28, Z15, Z15
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VADDPS Z28, Z16, Z16
-	VMOVUPS.Z 64(R12), K2, Z28
-	VADDPS Z28, Z17, Z17
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VADDPS Z28, Z18, Z18
-	VMOVUPS.Z 64(R12), K2, Z28
-	VADDPS Z28, Z19, Z19
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VADDPS Z28, Z20, Z20
-	VMOVUPS.Z 64(R12), K2, Z28
-	VADDPS Z28, Z21, Z21
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VADDPS Z28, Z22, Z22
-	VMOVUPS.Z 64(R12), K2, Z28
-	VADDPS Z28, Z23, Z23
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VADDPS Z28, Z24, Z24
-	VMOVUPS.Z 64(R12), K2, Z28
-	VADDPS Z28, Z25, Z25
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VADDPS Z28, Z26, Z26
-	VMOVUPS.Z 64(R12), K2, Z28
-	VADDPS Z28, Z27, Z27
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z28
+	VADDPS Z28, Z0, Z0; VMOVUPS.Z 64(R12), K2, Z28; VADDPS Z28, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z28; VADDPS Z28, Z2, Z2; VMOVUPS.Z 64(R12), K2, Z28; VADDPS Z28, Z3, Z3
+	ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z28; VADDPS Z28, Z4, Z4; VMOVUPS.Z 64(R12), K2, Z28
+	VADDPS Z28, Z5, Z5; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z28; VADDPS Z28, Z6, Z6
+	VMOVUPS.Z 64(R12), K2, Z28; VADDPS Z28, Z7, Z7; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z28
+	VADDPS Z28, Z8, Z8; VMOVUPS.Z 64(R12), K2, Z28; VADDPS Z28, Z9, Z9; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z28; VADDPS Z28, Z10, Z10; VMOVUPS.Z 64(R12), K2, Z28
+	VADDPS Z28, Z11, Z11; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z28; VADDPS Z28, Z12, Z12
+	VMOVUPS.Z 64(R12), K2, Z28; VADDPS Z28, Z13, Z13; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z28
+	VADDPS Z28, Z14, Z14; VMOVUPS.Z 64(R12), K2, Z28; VADDPS Z28, Z15, Z15; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z28; VADDPS Z28, Z16, Z16; VMOVUPS.Z 64(R12), K2, Z28
+	VADDPS Z28, Z17, Z17; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z28; VADDPS Z28, Z18, Z18
+	VMOVUPS.Z 64(R12), K2, Z28; VADDPS Z28, Z19, Z19; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z28
+	VADDPS Z28, Z20, Z20; VMOVUPS.Z 64(R12), K2, Z28; VADDPS Z28, Z21, Z21; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z28; VADDPS Z28, Z22, Z22; VMOVUPS.Z 64(R12), K2, Z28
+	VADDPS Z28, Z23, Z23; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z28; VADDPS Z28, Z24, Z24
+	VMOVUPS.Z 64(R12), K2, Z28; VADDPS Z28, Z25, Z25; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z28
+	VADDPS Z28, Z26, Z26; VMOVUPS.Z 64(R12), K2, Z28; VADDPS Z28, Z27, Z27
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z28
-	VMULPS Z28, Z0, Z0
-	VMULPS Z28, Z1, Z1
-	VMULPS Z28, Z2, Z2
-	VMULPS Z28, Z3, Z3
-	VMULPS Z28, Z4, Z4
-	VMULPS Z28, Z5, Z5
-	VMULPS Z28, Z6, Z6
-	VMULPS Z28, Z7, Z7
-	VMULPS Z28, Z8, Z8
-	VMULPS Z28, Z9, Z9
-	VMULPS Z28, Z10, Z10
-	VMULPS Z28, Z11, Z11
-	VMULPS Z28, Z12, Z12
-	VMULPS Z28, Z13, Z13
-	VMULPS Z28, Z14, Z14
-	VMULPS Z28, Z15, Z15
-	VMULPS Z28, Z16, Z16
-	VMULPS Z28, Z17, Z17
-	VMULPS Z28, Z18, Z18
-	VMULPS Z28, Z19, Z19
-	VMULPS Z28, Z20, Z20
-	VMULPS Z28, Z21, Z21
-	VMULPS Z28, Z22, Z22
-	VMULPS Z28, Z23, Z23
-	VMULPS Z28, Z24, Z24
-	VMULPS Z28, Z25, Z25
-	VMULPS Z28, Z26, Z26
-	VMULPS Z28, Z27, Z27
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z28
+	VMULPS Z28, Z0, Z0; VMULPS Z28, Z1, Z1; VMULPS Z28, Z2, Z2; VMULPS Z28, Z3, Z3
+	VMULPS Z28, Z4, Z4; VMULPS Z28, Z5, Z5; VMULPS Z28, Z6, Z6; VMULPS Z28, Z7, Z7
+	VMULPS Z28, Z8, Z8; VMULPS Z28, Z9, Z9; VMULPS Z28, Z10, Z10; VMULPS Z28, Z11, Z11
+	VMULPS Z28, Z12, Z12; VMULPS Z28, Z13, Z13; VMULPS Z28, Z14, Z14; VMULPS Z28, Z15, Z15
+	VMULPS Z28, Z16, Z16; VMULPS Z28, Z17, Z17; VMULPS Z28, Z18, Z18; VMULPS Z28, Z19, Z19
+	VMULPS Z28, Z20, Z20; VMULPS Z28, Z21, Z21; VMULPS Z28, Z22, Z22; VMULPS Z28, Z23, Z23
+	VMULPS Z28, Z24, Z24; VMULPS Z28, Z25, Z25; VMULPS Z28, Z26, Z26; VMULPS Z28, Z27, Z27
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z28
-	VADDPS Z28, Z0, Z0
-	VADDPS Z28, Z1, Z1
-	VBROADCASTSS 4(R12), Z28
-	VADDPS Z28, Z2, Z2
-	VADDPS Z28, Z3, Z3
-	VBROADCASTSS 8(R12), Z28
-	VADDPS Z28, Z4, Z4
-	VADDPS Z28, Z5, Z5
-	VBROADCASTSS 12(R12), Z28
-	VADDPS Z28, Z6, Z6
-	VADDPS Z28, Z7, Z7
-	VBROADCASTSS 16(R12), Z28
-	VADDPS Z28, Z8, Z8
-	VADDPS Z28, Z9, Z9
-	VBROADCASTSS 20(R12), Z28
-	VADDPS Z28, Z10, Z10
-	VADDPS Z28, Z11, Z11
-	VBROADCASTSS 24(R12), Z28
-	VADDPS Z28, Z12, Z12
-	VADDPS Z28, Z13, Z13
-	VBROADCASTSS 28(R12), Z28
-	VADDPS Z28, Z14, Z14
-	VADDPS Z28, Z15, Z15
-	VBROADCASTSS 32(R12), Z28
-	VADDPS Z28, Z16, Z16
-	VADDPS Z28, Z17, Z17
-	VBROADCASTSS 36(R12), Z28
-	VADDPS Z28, Z18, Z18
-	VADDPS Z28, Z19, Z19
-	VBROADCASTSS 40(R12), Z28
-	VADDPS Z28, Z20, Z20
-	VADDPS Z28, Z21, Z21
-	VBROADCASTSS 44(R12), Z28
-	VADDPS Z28, Z22, Z22
-	VADDPS Z28, Z23, Z23
-	VBROADCASTSS 48(R12), Z28
-	VADDPS Z28, Z24, Z24
-	VADDPS Z28, Z25, Z25
-	VBROADCASTSS 52(R12), Z28
-	VADDPS Z28, Z26, Z26
-	VADDPS Z28, Z27, Z27
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z28; VADDPS Z28, Z0, Z0; VADDPS Z28, Z1, Z1; VBROADCASTSS 4(R12), Z28
+	VADDPS Z28, Z2, Z2; VADDPS Z28, Z3, Z3; VBROADCASTSS 8(R12), Z28; VADDPS Z28, Z4, Z4
+	VADDPS Z28, Z5, Z5; VBROADCASTSS 12(R12), Z28; VADDPS Z28, Z6, Z6; VADDPS Z28, Z7, Z7
+	VBROADCASTSS 16(R12), Z28; VADDPS Z28, Z8, Z8; VADDPS Z28, Z9, Z9; VBROADCASTSS 20(R12), Z28
+	VADDPS Z28, Z10, Z10; VADDPS Z28, Z11, Z11; VBROADCASTSS 24(R12), Z28; VADDPS Z28, Z12, Z12
+	VADDPS Z28, Z13, Z13; VBROADCASTSS 28(R12), Z28; VADDPS Z28, Z14, Z14; VADDPS Z28, Z15, Z15
+	VBROADCASTSS 32(R12), Z28; VADDPS Z28, Z16, Z16; VADDPS Z28, Z17, Z17; VBROADCASTSS 36(R12), Z28
+	VADDPS Z28, Z18, Z18; VADDPS Z28, Z19, Z19; VBROADCASTSS 40(R12), Z28; VADDPS Z28, Z20, Z20
+	VADDPS Z28, Z21, Z21; VBROADCASTSS 44(R12), Z28; VADDPS Z28, Z22, Z22; VADDPS Z28, Z23, Z23
+	VBROADCASTSS 48(R12), Z28; VADDPS Z28, Z24, Z24; VADDPS Z28, Z25, Z25; VBROADCASTSS 52(R12), Z28
+	VADDPS Z28, Z26, Z26; VADDPS Z28, Z27, Z27
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VMOVUPS.Z 64(R12), K2, Z29
-	VADDPS Z28, Z0, Z0
-	VADDPS Z29, Z1, Z1
-	VADDPS Z28, Z2, Z2
-	VADDPS Z29, Z3, Z3
-	VADDPS Z28, Z4, Z4
-	VADDPS Z29, Z5, Z5
-	VADDPS Z28, Z6, Z6
-	VADDPS Z29, Z7, Z7
-	VADDPS Z28, Z8, Z8
-	VADDPS Z29, Z9, Z9
-	VADDPS Z28, Z10, Z10
-	VADDPS Z29, Z11, Z11
-	VADDPS Z28, Z12, Z12
-	VADDPS Z29, Z13, Z13
-	VADDPS Z28, Z14, Z14
-	VADDPS Z29, Z15, Z15
-	VADDPS Z28, Z16, Z16
-	VADDPS Z29, Z17, Z17
-	VADDPS Z28, Z18, Z18
-	VADDPS Z29, Z19, Z19
-	VADDPS Z28, Z20, Z20
-	VADDPS Z29, Z21, Z21
-	VADDPS Z28, Z22, Z22
-	VADDPS Z29, Z23, Z23
-	VADDPS Z28, Z24, Z24
-	VADDPS Z29, Z25, Z25
-	VADDPS Z28, Z26, Z26
-	VADDPS Z29, Z27, Z27
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z28; VMOVUPS.Z 64(R12), K2, Z29; VADDPS Z28, Z0, Z0; VADDPS Z29, Z1, Z1
+	VADDPS Z28, Z2, Z2; VADDPS Z29, Z3, Z3; VADDPS Z28, Z4, Z4; VADDPS Z29, Z5, Z5
+	VADDPS Z28, Z6, Z6; VADDPS Z29, Z7, Z7; VADDPS Z28, Z8, Z8; VADDPS Z29, Z9, Z9
+	VADDPS Z28, Z10, Z10; VADDPS Z29, Z11, Z11; VADDPS Z28, Z12, Z12; VADDPS Z29, Z13, Z13
+	VADDPS Z28, Z14, Z14; VADDPS Z29, Z15, Z15; VADDPS Z28, Z16, Z16; VADDPS Z29, Z17, Z17
+	VADDPS Z28, Z18, Z18; VADDPS Z29, Z19, Z19; VADDPS Z28, Z20, Z20; VADDPS Z29, Z21, Z21
+	VADDPS Z28, Z22, Z22; VADDPS Z29, Z23, Z23; VADDPS Z28, Z24, Z24; VADDPS Z29, Z25, Z25
+	VADDPS Z28, Z26, Z26; VADDPS Z29, Z27, Z27
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z29
-	VMOVUPS.Z 0(R12), K1, Z28
-	VFMADD231PS Z28, Z29, Z0
-	VMOVUPS.Z 64(R12), K2, Z28
-	VFMADD231PS Z28, Z29, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VFMADD231PS Z28, Z29, Z2
-	VMOVUPS.Z 64(R12), K2, Z28
-	VFMADD231PS Z28, Z29, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VFMADD231PS Z28, Z29, Z4
-	VMOVUPS.Z 64(R12), K2, Z28
-	VFMADD231PS Z28, Z29, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VFMADD231PS Z28, Z29, Z6
-	VMOVUPS.Z 64(R12), K2, Z28
-	VFMADD231PS Z28, Z29, Z7
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VFMADD231PS Z28, Z29, Z8
-	VMOVUPS.Z 64(R12), K2, Z28
-	VFMADD231PS Z28, Z29, Z9
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VFMADD231PS Z28, Z29, Z10
-	VMOVUPS.Z 64(R12), K2, Z28
-	VFMADD231PS Z28, Z29, Z11
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VFMADD231PS Z28, Z29, Z12
-	VMOVUPS.Z 64(R12), K2, Z28
-	VFMADD231PS Z28, Z29, Z13
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VFMADD231PS Z28, Z29, Z14
-	VMOVUPS.Z 64(R12), K2, Z28
-	VFMADD231PS Z28, Z29, Z15
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VFMADD231PS Z28, Z29, Z16
-	VMOVUPS.Z 64(R12), K2, Z28
-	VFMADD231PS Z28, Z29, Z17
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VFMADD231PS Z28, Z29, Z18
-	VMOVUPS.Z 64(R12), K2, Z28
-	VFMADD231PS Z28, Z29, Z19
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VFMADD231PS Z28, Z29, Z20
-	VMOVUPS.Z 64(R12), K2, Z28
-	VFMADD231PS Z28, Z29, Z21
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VFMADD231PS Z28, Z29, Z22
-	VMOVUPS.Z 64(R12), K2, Z28
-	VFMADD231PS Z28, Z29, Z23
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VFMADD231PS Z28, Z29, Z24
-	VMOVUPS.Z 64(R12), K2, Z28
-	VFMADD231PS Z28, Z29, Z25
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VFMADD231PS Z28, Z29, Z26
-	VMOVUPS.Z 64(R12), K2, Z28
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z29; VMOVUPS.Z 0(R12), K1, Z28
+	VFMADD231PS Z28, Z29, Z0; VMOVUPS.Z 64(R12), K2, Z28; VFMADD231PS Z28, Z29, Z1; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z28; VFMADD231PS Z28, Z29, Z2; VMOVUPS.Z 64(R12), K2, Z28
+	VFMADD231PS Z28, Z29, Z3; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z28; VFMADD231PS Z28, Z29, Z4
+	VMOVUPS.Z 64(R12), K2, Z28; VFMADD231PS Z28, Z29, Z5; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z28
+	VFMADD231PS Z28, Z29, Z6; VMOVUPS.Z 64(R12), K2, Z28; VFMADD231PS Z28, Z29, Z7; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z28; VFMADD231PS Z28, Z29, Z8; VMOVUPS.Z 64(R12), K2, Z28
+	VFMADD231PS Z28, Z29, Z9; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z28; VFMADD231PS Z28, Z29, Z10
+	VMOVUPS.Z 64(R12), K2, Z28; VFMADD231PS Z28, Z29, Z11; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z28
+	VFMADD231PS Z28, Z29, Z12; VMOVUPS.Z 64(R12), K2, Z28; VFMADD231PS Z28, Z29, Z13; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z28; VFMADD231PS Z28, Z29, Z14; VMOVUPS.Z 64(R12), K2, Z28
+	VFMADD231PS Z28, Z29, Z15; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z28; VFMADD231PS Z28, Z29, Z16
+	VMOVUPS.Z 64(R12), K2, Z28; VFMADD231PS Z28, Z29, Z17; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z28
+	VFMADD231PS Z28, Z29, Z18; VMOVUPS.Z 64(R12), K2, Z28; VFMADD231PS Z28, Z29, Z19; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z28; VFMADD231PS Z28, Z29, Z20; VMOVUPS.Z 64(R12), K2, Z28
+	VFMADD231PS Z28, Z29, Z21; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z28; VFMADD231PS Z28, Z29, Z22
+	VMOVUPS.Z 64(R12), K2, Z28; VFMADD231PS Z28, Z29, Z23; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z28
+	VFMADD231PS Z28, Z29, Z24; VMOVUPS.Z 64(R12), K2, Z28; VFMADD231PS Z28, Z29, Z25; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z28; VFMADD231PS Z28, Z29, Z26; VMOVUPS.Z 64(R12), K2, Z28
 	VFMADD231PS Z28, Z29, Z27
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z28
-	VMAXPS Z0, Z28, Z0
-	VMAXPS Z1, Z28, Z1
-	VMAXPS Z2, Z28, Z2
-	VMAXPS Z3, Z28, Z3
-	VMAXPS Z4, Z28, Z4
-	VMAXPS Z5, Z28, Z5
-	VMAXPS Z6, Z28, Z6
-	VMAXPS Z7, Z28, Z7
-	VMAXPS Z8, Z28, Z8
-	VMAXPS Z9, Z28, Z9
-	VMAXPS Z10, Z28, Z10
-	VMAXPS Z11, Z28, Z11
-	VMAXPS Z12, Z28, Z12
-	VMAXPS Z13, Z28, Z13
-	VMAXPS Z14, Z28, Z14
-	VMAXPS Z15, Z28, Z15
-	VMAXPS Z16, Z28, Z16
-	VMAXPS Z17, Z28, Z17
-	VMAXPS Z18, Z28, Z18
-	VMAXPS Z19, Z28, Z19
-	VMAXPS Z20, Z28, Z20
-	VMAXPS Z21, Z28, Z21
-	VMAXPS Z22, Z28, Z22
-	VMAXPS Z23, Z28, Z23
-	VMAXPS Z24, Z28, Z24
-	VMAXPS Z25, Z28, Z25
-	VMAXPS Z26, Z28, Z26
-	VMAXPS Z27, Z28, Z27
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z28; VMAXPS Z0, Z28, Z0
+	VMAXPS Z1, Z28, Z1; VMAXPS Z2, Z28, Z2; VMAXPS Z3, Z28, Z3; VMAXPS Z4, Z28, Z4
+	VMAXPS Z5, Z28, Z5; VMAXPS Z6, Z28, Z6; VMAXPS Z7, Z28, Z7; VMAXPS Z8, Z28, Z8
+	VMAXPS Z9, Z28, Z9; VMAXPS Z10, Z28, Z10; VMAXPS Z11, Z28, Z11; VMAXPS Z12, Z28, Z12
+	VMAXPS Z13, Z28, Z13; VMAXPS Z14, Z28, Z14; VMAXPS Z15, Z28, Z15; VMAXPS Z16, Z28, Z16
+	VMAXPS Z17, Z28, Z17; VMAXPS Z18, Z28, Z18; VMAXPS Z19, Z28, Z19; VMAXPS Z20, Z28, Z20
+	VMAXPS Z21, Z28, Z21; VMAXPS Z22, Z28, Z22; VMAXPS Z23, Z28, Z23; VMAXPS Z24, Z28, Z24
+	VMAXPS Z25, Z28, Z25; VMAXPS Z26, Z28, Z26; VMAXPS Z27, Z28, Z27
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z28
-	VMINPS Z0, Z28, Z0
-	VMINPS Z1, Z28, Z1
-	VMINPS Z2, Z28, Z2
-	VMINPS Z3, Z28, Z3
-	VMINPS Z4, Z28, Z4
-	VMINPS Z5, Z28, Z5
-	VMINPS Z6, Z28, Z6
-	VMINPS Z7, Z28, Z7
-	VMINPS Z8, Z28, Z8
-	VMINPS Z9, Z28, Z9
-	VMINPS Z10, Z28, Z10
-	VMINPS Z11, Z28, Z11
-	VMINPS Z12, Z28, Z12
-	VMINPS Z13, Z28, Z13
-	VMINPS Z14, Z28, Z14
-	VMINPS Z15, Z28, Z15
-	VMINPS Z16, Z28, Z16
-	VMINPS Z17, Z28, Z17
-	VMINPS Z18, Z28, Z18
-	VMINPS Z19, Z28, Z19
-	VMINPS Z20, Z28, Z20
-	VMINPS Z21, Z28, Z21
-	VMINPS Z22, Z28, Z22
-	VMINPS Z23, Z28, Z23
-	VMINPS Z24, Z28, Z24
-	VMINPS Z25, Z28, Z25
-	VMINPS Z26, Z28, Z26
-	VMINPS Z27, Z28, Z27
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z28; VMINPS Z0, Z28, Z0
+	VMINPS Z1, Z28, Z1; VMINPS Z2, Z28, Z2; VMINPS Z3, Z28, Z3; VMINPS Z4, Z28, Z4
+	VMINPS Z5, Z28, Z5; VMINPS Z6, Z28, Z6; VMINPS Z7, Z28, Z7; VMINPS Z8, Z28, Z8
+	VMINPS Z9, Z28, Z9; VMINPS Z10, Z28, Z10; VMINPS Z11, Z28, Z11; VMINPS Z12, Z28, Z12
+	VMINPS Z13, Z28, Z13; VMINPS Z14, Z28, Z14; VMINPS Z15, Z28, Z15; VMINPS Z16, Z28, Z16
+	VMINPS Z17, Z28, Z17; VMINPS Z18, Z28, Z18; VMINPS Z19, Z28, Z19; VMINPS Z20, Z28, Z20
+	VMINPS Z21, Z28, Z21; VMINPS Z22, Z28, Z22; VMINPS Z23, Z28, Z23; VMINPS Z24, Z28, Z24
+	VMINPS Z25, Z28, Z25; VMINPS Z26, Z28, Z26; VMINPS Z27, Z28, Z27
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	VMOVUPS Z1, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	VMOVUPS Z3, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	VMOVUPS Z5, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	VMOVUPS Z7, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z8, K1, 0(R12)
-	VMOVUPS Z9, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z10, K1, 0(R12)
-	VMOVUPS Z11, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z12, K1, 0(R12)
-	VMOVUPS Z13, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z14, K1, 0(R12)
-	VMOVUPS Z15, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z16, K1, 0(R12)
-	VMOVUPS Z17, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z18, K1, 0(R12)
-	VMOVUPS Z19, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z20, K1, 0(R12)
-	VMOVUPS Z21, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z22, K1, 0(R12)
-	VMOVUPS Z23, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z24, K1, 0(R12)
-	VMOVUPS Z25, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z26, K1, 0(R12)
-	VMOVUPS Z27, K2, 64(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); VMOVUPS Z1, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); VMOVUPS Z3, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z4, K1, 0(R12)
+	VMOVUPS Z5, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z6, K1, 0(R12); VMOVUPS Z7, K2, 64(R12)
+	ADDQ R9, R12; VMOVUPS Z8, K1, 0(R12); VMOVUPS Z9, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z10, K1, 0(R12); VMOVUPS Z11, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z12, K1, 0(R12)
+	VMOVUPS Z13, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z14, K1, 0(R12); VMOVUPS Z15, K2, 64(R12)
+	ADDQ R9, R12; VMOVUPS Z16, K1, 0(R12); VMOVUPS Z17, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z18, K1, 0(R12); VMOVUPS Z19, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z20, K1, 0(R12)
+	VMOVUPS Z21, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z22, K1, 0(R12); VMOVUPS Z23, K2, 64(R12)
+	ADDQ R9, R12; VMOVUPS Z24, K1, 0(R12); VMOVUPS Z25, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z26, K1, 0(R12); VMOVUPS Z27, K2, 64(R12); DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -12001,73 +5808,33 @@ TEXT ·joinAVX512BF16(SB), 0, $256-40
 	MOVQ ld+16(FP), R8
 	MOVQ cols+24(FP), CX
 	MOVQ k+32(FP), BX
-	VMOVDQU64 ·pairOrder<>(SB), Z31
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	MOVQ $1, DX
-	SHLQ CX, DX
-	DECQ DX
-	KMOVW DX, K1
-	SHRQ $16, DX
-	KMOVW DX, K2
-	SHLQ $2, CX
-	SHLQ $2, R8
-	CMPQ CX, $32
-	JLT pair
-	CMPQ CX, $64
-	JLE narrow
+	VMOVDQU64 ·pairOrder<>(SB), Z31; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; MOVQ $1, DX; SHLQ CX, DX
+	DECQ DX; KMOVW DX, K1; SHRQ $16, DX; KMOVW DX, K2; SHLQ $2, CX; SHLQ $2, R8; CMPQ CX, $32
+	JLT pair; CMPQ CX, $64; JLE narrow
 pair:
-	CMPQ BX, $2
-	JLT odd
-	VMOVUPS.Z (SI), K1, Z0
-	VMOVUPS.Z 64(SI), K2, Z1
-	ADDQ R8, SI
-	VMOVUPS.Z (SI), K1, Z2
-	VMOVUPS.Z 64(SI), K2, Z3
-	ADDQ R8, SI
+	CMPQ BX, $2; JLT odd; VMOVUPS.Z (SI), K1, Z0; VMOVUPS.Z 64(SI), K2, Z1; ADDQ R8, SI
+	VMOVUPS.Z (SI), K1, Z2; VMOVUPS.Z 64(SI), K2, Z3; ADDQ R8, SI
 convert:
 	BYTE $0x62; BYTE $0xf2; BYTE $0x6f; BYTE $0x48; BYTE $0x72; BYTE $0xe0 // VCVTNE2PS2BF16 Z0, Z2, Z4
 	VPERMW Z4, Z31, Z4
 	BYTE $0x62; BYTE $0xf2; BYTE $0x67; BYTE $0x48; BYTE $0x72; BYTE $0xe9 // VCVTNE2PS2BF16 Z1, Z3, Z5
-	VPERMW Z5, Z31, Z5
-	VMOVUPS Z4, K1, (DI)
-	VMOVUPS Z5, K2, 64(DI)
-	ADDQ CX, DI
-	SUBQ $2, BX
-	JG pair
-	VZEROUPPER
+	VPERMW Z5, Z31, Z5; VMOVUPS Z4, K1, (DI); VMOVUPS Z5, K2, 64(DI); ADDQ CX, DI; SUBQ $2, BX
+	JG pair; VZEROUPPER
 	RET
 odd:
-	VMOVUPS.Z (SI), K1, Z0
-	VMOVUPS.Z 64(SI), K2, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
+	VMOVUPS.Z (SI), K1, Z0; VMOVUPS.Z 64(SI), K2, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3
 	JMP convert
 narrow:
-	CMPQ BX, $2
-	JLE last
+	CMPQ BX, $2; JLE last
 both:
-	VMOVUPS.Z (SI), K1, Z0
-	VMOVUPS.Z (SI)(R8*1), K1, Z2
-	LEAQ (SI)(R8*2), SI
+	VMOVUPS.Z (SI), K1, Z0; VMOVUPS.Z (SI)(R8*1), K1, Z2; LEAQ (SI)(R8*2), SI
 	BYTE $0x62; BYTE $0xf2; BYTE $0x6f; BYTE $0x48; BYTE $0x72; BYTE $0xe0 // VCVTNE2PS2BF16 Z0, Z2, Z4
-	VPERMW Z4, Z31, Z4
-	VMOVUPS Z4, (DI)
-	ADDQ CX, DI
-	SUBQ $2, BX
-	CMPQ BX, $2
-	JG both
+	VPERMW Z4, Z31, Z4; VMOVUPS Z4, (DI); ADDQ CX, DI; SUBQ $2, BX; CMPQ BX, $2; JG both
 last:
-	VMOVUPS.Z (SI), K1, Z0
-	VPXORD Z2, Z2, Z2
-	CMPQ BX, $1
-	JEQ store
-	VMOVUPS.Z (SI)(R8*1), K1, Z2
+	VMOVUPS.Z (SI), K1, Z0; VPXORD Z2, Z2, Z2; CMPQ BX, $1; JEQ store; VMOVUPS.Z (SI)(R8*1), K1, Z2
 store:
 	BYTE $0x62; BYTE $0xf2; BYTE $0x6f; BYTE $0x48; BYTE $0x72; BYTE $0xe0 // VCVTNE2PS2BF16 Z0, Z2, Z4
-	VPERMW Z4, Z31, Z4
-	VMOVUPS Z4, K1, (DI)
-	VZEROUPPER
+	VPERMW Z4, Z31, Z4; VMOVUPS Z4, K1, (DI); VZEROUPPER
 	RET
 
 // func joinAlongAVX512BF16(dst, src *float32, k int)
@@ -12077,36 +5844,13 @@ TEXT ·joinAlongAVX512BF16(SB), 0, $256-24
 	MOVQ src+8(FP), SI
 	MOVQ k+16(FP), CX
 many:
-	CMPQ CX, $32
-	JLT few
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
+	CMPQ CX, $32; JLT few; VMOVUPS (SI), Z0; VMOVUPS 64(SI), Z1
 	BYTE $0x62; BYTE $0xf2; BYTE $0x77; BYTE $0x48; BYTE $0x72; BYTE $0xd0 // VCVTNE2PS2BF16 Z0, Z1, Z2
-	VMOVUPS Z2, (DI)
-	ADDQ $128, SI
-	ADDQ $64, DI
-	SUBQ $32, CX
-	JMP many
+	VMOVUPS Z2, (DI); ADDQ $128, SI; ADDQ $64, DI; SUBQ $32, CX; JMP many
 few:
-	TESTQ CX, CX
-	JE done
-	MOVQ $1, DX
-	SHLQ CX, DX
-	DECQ DX
-	KMOVW DX, K1
-	SHRQ $16, DX
-	KMOVW DX, K2
-	INCQ CX
-	SHRQ $1, CX
-	MOVQ $1, DX
-	SHLQ CX, DX
-	DECQ DX
-	KMOVW DX, K3
-	VMOVUPS.Z (SI), K1, Z0
-	VPXORD Z1, Z1, Z1
-	CMPQ CX, $8
-	JLE convert
-	VMOVUPS.Z 64(SI), K2, Z1
+	TESTQ CX, CX; JE done; MOVQ $1, DX; SHLQ CX, DX; DECQ DX; KMOVW DX, K1; SHRQ $16, DX
+	KMOVW DX, K2; INCQ CX; SHRQ $1, CX; MOVQ $1, DX; SHLQ CX, DX; DECQ DX; KMOVW DX, K3
+	VMOVUPS.Z (SI), K1, Z0; VPXORD Z1, Z1, Z1; CMPQ CX, $8; JLE convert; VMOVUPS.Z 64(SI), K2, Z1
 convert:
 	BYTE $0x62; BYTE $0xf2; BYTE $0x77; BYTE $0x48; BYTE $0x72; BYTE $0xd0 // VCVTNE2PS2BF16 Z0, Z1, Z2
 	VMOVUPS Z2, K3, (DI)

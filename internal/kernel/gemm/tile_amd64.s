@@ -45,207 +45,82 @@ TEXT ·tileAVX2_1x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3; MOVQ CX, DX
+	SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Y4
-	VBROADCASTSS 0(SI), Y5
-	VFMADD231PS Y4, Y5, Y0
-	VMOVUPS 0(DI)(R10*1), Y4
-	VBROADCASTSS 0(SI)(AX*1), Y5
-	VFMADD231PS Y4, Y5, Y1
-	VMOVUPS 0(DI)(R10*2), Y4
-	VBROADCASTSS 0(SI)(AX*2), Y5
-	VFMADD231PS Y4, Y5, Y2
-	VMOVUPS 0(DI)(R11*1), Y4
-	VBROADCASTSS 0(SI)(R13*1), Y5
-	VFMADD231PS Y4, Y5, Y3
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
+	VMOVUPS 0(DI), Y4; VBROADCASTSS 0(SI), Y5; VFMADD231PS Y4, Y5, Y0; VMOVUPS 0(DI)(R10*1), Y4
+	VBROADCASTSS 0(SI)(AX*1), Y5; VFMADD231PS Y4, Y5, Y1; VMOVUPS 0(DI)(R10*2), Y4
+	VBROADCASTSS 0(SI)(AX*2), Y5; VFMADD231PS Y4, Y5, Y2; VMOVUPS 0(DI)(R11*1), Y4
+	VBROADCASTSS 0(SI)(R13*1), Y5; VFMADD231PS Y4, Y5, Y3; LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI
+	DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Y4
-	VBROADCASTSS 0(SI), Y5
-	VFMADD231PS Y4, Y5, Y0
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Y4; VBROADCASTSS 0(SI), Y5; VFMADD231PS Y4, Y5, Y0; ADDQ R10, DI; ADDQ AX, SI
+	DECQ CX; JNZ one
 done:
-	VADDPS Y2, Y0, Y0
-	VADDPS Y3, Y1, Y1
-	VADDPS Y1, Y0, Y0
-	CMPQ tile_cols(BX), $8
-	JLT tail
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS 0(R12), Y1
-	VADDPS Y1, Y0, Y0
+	VADDPS Y2, Y0, Y0; VADDPS Y3, Y1, Y1; VADDPS Y1, Y0, Y0; CMPQ tile_cols(BX), $8; JLT tail
+	MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12
+	VMOVUPS 0(R12), Y1; VADDPS Y1, Y0, Y0
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Y1
-	VMULPS Y1, Y0, Y0
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Y1; VMULPS Y1, Y0, Y0
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Y1
-	VADDPS Y1, Y0, Y0
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y1; VADDPS Y1, Y0, Y0
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS 0(R12), Y1
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12; VMOVUPS 0(R12), Y1
 	VADDPS Y1, Y0, Y0
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Y2
-	VMOVUPS 0(R12), Y1
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y2; VMOVUPS 0(R12), Y1
 	VFMADD231PS Y1, Y2, Y0
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Y1
-	VMAXPS Y0, Y1, Y0
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Y1; VMAXPS Y0, Y1, Y0
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Y1
-	VMINPS Y0, Y1, Y0
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Y1; VMINPS Y0, Y1, Y0
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Y0, 0(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Y0, 0(R12); DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
 tail:
-	MOVQ tile_cols(BX), R12
-	NEGQ R12
-	LEAQ ·laneMask<>(SB), R13
-	LEAQ 64(R13)(R12*4), R13
-	VMOVUPS 0(R13), Y3
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulatet
-	MOVQ R8, R12
-	VMASKMOVPS 0(R12), Y3, Y1
-	VADDPS Y1, Y0, Y0
+	MOVQ tile_cols(BX), R12; NEGQ R12; LEAQ ·laneMask<>(SB), R13; LEAQ 64(R13)(R12*4), R13
+	VMOVUPS 0(R13), Y3; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulatet; MOVQ R8, R12; VMASKMOVPS 0(R12), Y3, Y1; VADDPS Y1, Y0, Y0
 no_flagAccumulatet:
-	TESTL $const_flagScale, DX
-	JZ no_flagScalet
-	VBROADCASTSS tile_alpha(BX), Y1
-	VMULPS Y1, Y0, Y0
+	TESTL $const_flagScale, DX; JZ no_flagScalet; VBROADCASTSS tile_alpha(BX), Y1; VMULPS Y1, Y0, Y0
 no_flagScalet:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRowt
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Y1
-	VADDPS Y1, Y0, Y0
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRowt; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y1; VADDPS Y1, Y0, Y0
 no_flagBiasRowt:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasColt
-	MOVQ tile_bias(BX), R12
-	VMASKMOVPS 0(R12), Y3, Y1
-	VADDPS Y1, Y0, Y0
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasColt; MOVQ tile_bias(BX), R12
+	VMASKMOVPS 0(R12), Y3, Y1; VADDPS Y1, Y0, Y0
 no_flagBiasColt:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidualt
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Y2
-	VMASKMOVPS 0(R12), Y3, Y1
+	TESTL $const_flagResidual, DX; JZ no_flagResidualt; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y2; VMASKMOVPS 0(R12), Y3, Y1
 	VFMADD231PS Y1, Y2, Y0
 no_flagResidualt:
-	TESTL $const_flagLo, DX
-	JZ no_flagLot
-	VBROADCASTSS tile_lo(BX), Y1
-	VMAXPS Y0, Y1, Y0
+	TESTL $const_flagLo, DX; JZ no_flagLot; VBROADCASTSS tile_lo(BX), Y1; VMAXPS Y0, Y1, Y0
 no_flagLot:
-	TESTL $const_flagHi, DX
-	JZ no_flagHit
-	VBROADCASTSS tile_hi(BX), Y1
-	VMINPS Y0, Y1, Y0
+	TESTL $const_flagHi, DX; JZ no_flagHit; VBROADCASTSS tile_hi(BX), Y1; VMINPS Y0, Y1, Y0
 no_flagHit:
-	MOVQ R8, R12
-	VMASKMOVPS Y0, Y3, 0(R12)
-	DECQ tile_more(BX)
-	JLT lastt
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMASKMOVPS Y0, Y3, 0(R12); DECQ tile_more(BX); JLT lastt; MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 lastt:
-	DECQ tile_again(BX)
-	JLT outt
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT outt; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 outt:
 	VZEROUPPER
 	RET
@@ -255,201 +130,80 @@ TEXT ·tileAVX2_1x8rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	VXORPS Y0, Y0, Y0
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	VXORPS Y0, Y0, Y0; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Y1
-	VBROADCASTSS 0(SI), Y2
-	VFMADD231PS Y1, Y2, Y0
-	VMOVUPS 0(DI)(R10*1), Y1
-	VBROADCASTSS 0(SI)(AX*1), Y2
-	VFMADD231PS Y1, Y2, Y0
-	VMOVUPS 0(DI)(R10*2), Y1
-	VBROADCASTSS 0(SI)(AX*2), Y2
-	VFMADD231PS Y1, Y2, Y0
-	VMOVUPS 0(DI)(R11*1), Y1
-	VBROADCASTSS 0(SI)(R13*1), Y2
-	VFMADD231PS Y1, Y2, Y0
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
+	VMOVUPS 0(DI), Y1; VBROADCASTSS 0(SI), Y2; VFMADD231PS Y1, Y2, Y0; VMOVUPS 0(DI)(R10*1), Y1
+	VBROADCASTSS 0(SI)(AX*1), Y2; VFMADD231PS Y1, Y2, Y0; VMOVUPS 0(DI)(R10*2), Y1
+	VBROADCASTSS 0(SI)(AX*2), Y2; VFMADD231PS Y1, Y2, Y0; VMOVUPS 0(DI)(R11*1), Y1
+	VBROADCASTSS 0(SI)(R13*1), Y2; VFMADD231PS Y1, Y2, Y0; LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI
+	DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Y1
-	VBROADCASTSS 0(SI), Y2
-	VFMADD231PS Y1, Y2, Y0
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Y1; VBROADCASTSS 0(SI), Y2; VFMADD231PS Y1, Y2, Y0; ADDQ R10, DI; ADDQ AX, SI
+	DECQ CX; JNZ one
 done:
-	CMPQ tile_cols(BX), $8
-	JLT tail
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS 0(R12), Y1
-	VADDPS Y1, Y0, Y0
+	CMPQ tile_cols(BX), $8; JLT tail; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS 0(R12), Y1; VADDPS Y1, Y0, Y0
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Y1
-	VMULPS Y1, Y0, Y0
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Y1; VMULPS Y1, Y0, Y0
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Y1
-	VADDPS Y1, Y0, Y0
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y1; VADDPS Y1, Y0, Y0
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS 0(R12), Y1
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12; VMOVUPS 0(R12), Y1
 	VADDPS Y1, Y0, Y0
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Y2
-	VMOVUPS 0(R12), Y1
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y2; VMOVUPS 0(R12), Y1
 	VFMADD231PS Y1, Y2, Y0
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Y1
-	VMAXPS Y0, Y1, Y0
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Y1; VMAXPS Y0, Y1, Y0
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Y1
-	VMINPS Y0, Y1, Y0
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Y1; VMINPS Y0, Y1, Y0
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Y0, 0(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Y0, 0(R12); DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
 tail:
-	MOVQ tile_cols(BX), R12
-	NEGQ R12
-	LEAQ ·laneMask<>(SB), R13
-	LEAQ 64(R13)(R12*4), R13
-	VMOVUPS 0(R13), Y3
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulatet
-	MOVQ R8, R12
-	VMASKMOVPS 0(R12), Y3, Y1
-	VADDPS Y1, Y0, Y0
+	MOVQ tile_cols(BX), R12; NEGQ R12; LEAQ ·laneMask<>(SB), R13; LEAQ 64(R13)(R12*4), R13
+	VMOVUPS 0(R13), Y3; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulatet; MOVQ R8, R12; VMASKMOVPS 0(R12), Y3, Y1; VADDPS Y1, Y0, Y0
 no_flagAccumulatet:
-	TESTL $const_flagScale, DX
-	JZ no_flagScalet
-	VBROADCASTSS tile_alpha(BX), Y1
-	VMULPS Y1, Y0, Y0
+	TESTL $const_flagScale, DX; JZ no_flagScalet; VBROADCASTSS tile_alpha(BX), Y1; VMULPS Y1, Y0, Y0
 no_flagScalet:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRowt
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Y1
-	VADDPS Y1, Y0, Y0
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRowt; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y1; VADDPS Y1, Y0, Y0
 no_flagBiasRowt:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasColt
-	MOVQ tile_bias(BX), R12
-	VMASKMOVPS 0(R12), Y3, Y1
-	VADDPS Y1, Y0, Y0
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasColt; MOVQ tile_bias(BX), R12
+	VMASKMOVPS 0(R12), Y3, Y1; VADDPS Y1, Y0, Y0
 no_flagBiasColt:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidualt
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Y2
-	VMASKMOVPS 0(R12), Y3, Y1
+	TESTL $const_flagResidual, DX; JZ no_flagResidualt; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y2; VMASKMOVPS 0(R12), Y3, Y1
 	VFMADD231PS Y1, Y2, Y0
 no_flagResidualt:
-	TESTL $const_flagLo, DX
-	JZ no_flagLot
-	VBROADCASTSS tile_lo(BX), Y1
-	VMAXPS Y0, Y1, Y0
+	TESTL $const_flagLo, DX; JZ no_flagLot; VBROADCASTSS tile_lo(BX), Y1; VMAXPS Y0, Y1, Y0
 no_flagLot:
-	TESTL $const_flagHi, DX
-	JZ no_flagHit
-	VBROADCASTSS tile_hi(BX), Y1
-	VMINPS Y0, Y1, Y0
+	TESTL $const_flagHi, DX; JZ no_flagHit; VBROADCASTSS tile_hi(BX), Y1; VMINPS Y0, Y1, Y0
 no_flagHit:
-	MOVQ R8, R12
-	VMASKMOVPS Y0, Y3, 0(R12)
-	DECQ tile_more(BX)
-	JLT lastt
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMASKMOVPS Y0, Y3, 0(R12); DECQ tile_more(BX); JLT lastt; MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 lastt:
-	DECQ tile_again(BX)
-	JLT outt
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT outt; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 outt:
 	VZEROUPPER
 	RET
@@ -459,203 +213,81 @@ TEXT ·tileAVX2_1x8narrow(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Y2
-	VBROADCASTSS 0(SI), Y3
-	VFMADD231PS Y2, Y3, Y0
-	VMOVUPS 0(DI)(R10*1), Y2
-	VBROADCASTSS 0(SI)(AX*1), Y3
-	VFMADD231PS Y2, Y3, Y1
-	VMOVUPS 0(DI)(R10*2), Y2
-	VBROADCASTSS 0(SI)(AX*2), Y3
-	VFMADD231PS Y2, Y3, Y0
-	VMOVUPS 0(DI)(R11*1), Y2
-	VBROADCASTSS 0(SI)(R13*1), Y3
-	VFMADD231PS Y2, Y3, Y1
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
+	VMOVUPS 0(DI), Y2; VBROADCASTSS 0(SI), Y3; VFMADD231PS Y2, Y3, Y0; VMOVUPS 0(DI)(R10*1), Y2
+	VBROADCASTSS 0(SI)(AX*1), Y3; VFMADD231PS Y2, Y3, Y1; VMOVUPS 0(DI)(R10*2), Y2
+	VBROADCASTSS 0(SI)(AX*2), Y3; VFMADD231PS Y2, Y3, Y0; VMOVUPS 0(DI)(R11*1), Y2
+	VBROADCASTSS 0(SI)(R13*1), Y3; VFMADD231PS Y2, Y3, Y1; LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI
+	DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Y2
-	VBROADCASTSS 0(SI), Y3
-	VFMADD231PS Y2, Y3, Y0
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Y2; VBROADCASTSS 0(SI), Y3; VFMADD231PS Y2, Y3, Y0; ADDQ R10, DI; ADDQ AX, SI
+	DECQ CX; JNZ one
 done:
-	VADDPS Y1, Y0, Y0
-	CMPQ tile_cols(BX), $8
-	JLT tail
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS 0(R12), Y1
+	VADDPS Y1, Y0, Y0; CMPQ tile_cols(BX), $8; JLT tail; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS 0(R12), Y1
 	VADDPS Y1, Y0, Y0
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Y1
-	VMULPS Y1, Y0, Y0
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Y1; VMULPS Y1, Y0, Y0
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Y1
-	VADDPS Y1, Y0, Y0
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y1; VADDPS Y1, Y0, Y0
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS 0(R12), Y1
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12; VMOVUPS 0(R12), Y1
 	VADDPS Y1, Y0, Y0
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Y2
-	VMOVUPS 0(R12), Y1
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y2; VMOVUPS 0(R12), Y1
 	VFMADD231PS Y1, Y2, Y0
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Y1
-	VMAXPS Y0, Y1, Y0
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Y1; VMAXPS Y0, Y1, Y0
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Y1
-	VMINPS Y0, Y1, Y0
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Y1; VMINPS Y0, Y1, Y0
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Y0, 0(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Y0, 0(R12); DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
 tail:
-	MOVQ tile_cols(BX), R12
-	NEGQ R12
-	LEAQ ·laneMask<>(SB), R13
-	LEAQ 64(R13)(R12*4), R13
-	VMOVUPS 0(R13), Y3
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulatet
-	MOVQ R8, R12
-	VMASKMOVPS 0(R12), Y3, Y1
-	VADDPS Y1, Y0, Y0
+	MOVQ tile_cols(BX), R12; NEGQ R12; LEAQ ·laneMask<>(SB), R13; LEAQ 64(R13)(R12*4), R13
+	VMOVUPS 0(R13), Y3; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulatet; MOVQ R8, R12; VMASKMOVPS 0(R12), Y3, Y1; VADDPS Y1, Y0, Y0
 no_flagAccumulatet:
-	TESTL $const_flagScale, DX
-	JZ no_flagScalet
-	VBROADCASTSS tile_alpha(BX), Y1
-	VMULPS Y1, Y0, Y0
+	TESTL $const_flagScale, DX; JZ no_flagScalet; VBROADCASTSS tile_alpha(BX), Y1; VMULPS Y1, Y0, Y0
 no_flagScalet:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRowt
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Y1
-	VADDPS Y1, Y0, Y0
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRowt; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y1; VADDPS Y1, Y0, Y0
 no_flagBiasRowt:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasColt
-	MOVQ tile_bias(BX), R12
-	VMASKMOVPS 0(R12), Y3, Y1
-	VADDPS Y1, Y0, Y0
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasColt; MOVQ tile_bias(BX), R12
+	VMASKMOVPS 0(R12), Y3, Y1; VADDPS Y1, Y0, Y0
 no_flagBiasColt:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidualt
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Y2
-	VMASKMOVPS 0(R12), Y3, Y1
+	TESTL $const_flagResidual, DX; JZ no_flagResidualt; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y2; VMASKMOVPS 0(R12), Y3, Y1
 	VFMADD231PS Y1, Y2, Y0
 no_flagResidualt:
-	TESTL $const_flagLo, DX
-	JZ no_flagLot
-	VBROADCASTSS tile_lo(BX), Y1
-	VMAXPS Y0, Y1, Y0
+	TESTL $const_flagLo, DX; JZ no_flagLot; VBROADCASTSS tile_lo(BX), Y1; VMAXPS Y0, Y1, Y0
 no_flagLot:
-	TESTL $const_flagHi, DX
-	JZ no_flagHit
-	VBROADCASTSS tile_hi(BX), Y1
-	VMINPS Y0, Y1, Y0
+	TESTL $const_flagHi, DX; JZ no_flagHit; VBROADCASTSS tile_hi(BX), Y1; VMINPS Y0, Y1, Y0
 no_flagHit:
-	MOVQ R8, R12
-	VMASKMOVPS Y0, Y3, 0(R12)
-	DECQ tile_more(BX)
-	JLT lastt
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMASKMOVPS Y0, Y3, 0(R12); DECQ tile_more(BX); JLT lastt; MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 lastt:
-	DECQ tile_again(BX)
-	JLT outt
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT outt; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 outt:
 	VZEROUPPER
 	RET
@@ -665,246 +297,93 @@ TEXT ·tileAVX2_2x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Y4
-	VBROADCASTSS 0(SI), Y5
-	VFMADD231PS Y4, Y5, Y0
-	VBROADCASTSS 4(SI), Y6
-	VFMADD231PS Y4, Y6, Y1
-	VMOVUPS 0(DI)(R10*1), Y4
-	VBROADCASTSS 0(SI)(AX*1), Y5
-	VFMADD231PS Y4, Y5, Y2
-	VBROADCASTSS 4(SI)(AX*1), Y6
-	VFMADD231PS Y4, Y6, Y3
-	VMOVUPS 0(DI)(R10*2), Y4
-	VBROADCASTSS 0(SI)(AX*2), Y5
-	VFMADD231PS Y4, Y5, Y0
-	VBROADCASTSS 4(SI)(AX*2), Y6
-	VFMADD231PS Y4, Y6, Y1
-	VMOVUPS 0(DI)(R11*1), Y4
-	VBROADCASTSS 0(SI)(R13*1), Y5
-	VFMADD231PS Y4, Y5, Y2
-	VBROADCASTSS 4(SI)(R13*1), Y6
-	VFMADD231PS Y4, Y6, Y3
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
+	VMOVUPS 0(DI), Y4; VBROADCASTSS 0(SI), Y5; VFMADD231PS Y4, Y5, Y0; VBROADCASTSS 4(SI), Y6
+	VFMADD231PS Y4, Y6, Y1; VMOVUPS 0(DI)(R10*1), Y4; VBROADCASTSS 0(SI)(AX*1), Y5
+	VFMADD231PS Y4, Y5, Y2; VBROADCASTSS 4(SI)(AX*1), Y6; VFMADD231PS Y4, Y6, Y3
+	VMOVUPS 0(DI)(R10*2), Y4; VBROADCASTSS 0(SI)(AX*2), Y5; VFMADD231PS Y4, Y5, Y0
+	VBROADCASTSS 4(SI)(AX*2), Y6; VFMADD231PS Y4, Y6, Y1; VMOVUPS 0(DI)(R11*1), Y4
+	VBROADCASTSS 0(SI)(R13*1), Y5; VFMADD231PS Y4, Y5, Y2; VBROADCASTSS 4(SI)(R13*1), Y6
+	VFMADD231PS Y4, Y6, Y3; LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Y4
-	VBROADCASTSS 0(SI), Y5
-	VFMADD231PS Y4, Y5, Y0
-	VBROADCASTSS 4(SI), Y6
-	VFMADD231PS Y4, Y6, Y1
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Y4; VBROADCASTSS 0(SI), Y5; VFMADD231PS Y4, Y5, Y0; VBROADCASTSS 4(SI), Y6
+	VFMADD231PS Y4, Y6, Y1; ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	VADDPS Y2, Y0, Y0
-	VADDPS Y3, Y1, Y1
-	CMPQ tile_cols(BX), $8
-	JLT tail
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS 0(R12), Y2
-	VADDPS Y2, Y0, Y0
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y2
-	VADDPS Y2, Y1, Y1
+	VADDPS Y2, Y0, Y0; VADDPS Y3, Y1, Y1; CMPQ tile_cols(BX), $8; JLT tail; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS 0(R12), Y2
+	VADDPS Y2, Y0, Y0; ADDQ R9, R12; VMOVUPS 0(R12), Y2; VADDPS Y2, Y1, Y1
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Y2
-	VMULPS Y2, Y0, Y0
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Y2; VMULPS Y2, Y0, Y0
 	VMULPS Y2, Y1, Y1
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Y2
-	VADDPS Y2, Y0, Y0
-	VBROADCASTSS 4(R12), Y2
-	VADDPS Y2, Y1, Y1
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y2; VADDPS Y2, Y0, Y0; VBROADCASTSS 4(R12), Y2; VADDPS Y2, Y1, Y1
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS 0(R12), Y2
-	VADDPS Y2, Y0, Y0
-	VADDPS Y2, Y1, Y1
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12; VMOVUPS 0(R12), Y2
+	VADDPS Y2, Y0, Y0; VADDPS Y2, Y1, Y1
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Y3
-	VMOVUPS 0(R12), Y2
-	VFMADD231PS Y2, Y3, Y0
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y2
-	VFMADD231PS Y2, Y3, Y1
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y3; VMOVUPS 0(R12), Y2
+	VFMADD231PS Y2, Y3, Y0; ADDQ R13, R12; VMOVUPS 0(R12), Y2; VFMADD231PS Y2, Y3, Y1
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Y2
-	VMAXPS Y0, Y2, Y0
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Y2; VMAXPS Y0, Y2, Y0
 	VMAXPS Y1, Y2, Y1
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Y2
-	VMINPS Y0, Y2, Y0
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Y2; VMINPS Y0, Y2, Y0
 	VMINPS Y1, Y2, Y1
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Y0, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Y1, 0(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Y0, 0(R12); ADDQ R9, R12; VMOVUPS Y1, 0(R12); DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
 tail:
-	MOVQ tile_cols(BX), R12
-	NEGQ R12
-	LEAQ ·laneMask<>(SB), R13
-	LEAQ 64(R13)(R12*4), R13
-	VMOVUPS 0(R13), Y4
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulatet
-	MOVQ R8, R12
-	VMASKMOVPS 0(R12), Y4, Y2
-	VADDPS Y2, Y0, Y0
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y4, Y2
-	VADDPS Y2, Y1, Y1
+	MOVQ tile_cols(BX), R12; NEGQ R12; LEAQ ·laneMask<>(SB), R13; LEAQ 64(R13)(R12*4), R13
+	VMOVUPS 0(R13), Y4; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulatet; MOVQ R8, R12; VMASKMOVPS 0(R12), Y4, Y2; VADDPS Y2, Y0, Y0; ADDQ R9, R12
+	VMASKMOVPS 0(R12), Y4, Y2; VADDPS Y2, Y1, Y1
 no_flagAccumulatet:
-	TESTL $const_flagScale, DX
-	JZ no_flagScalet
-	VBROADCASTSS tile_alpha(BX), Y2
-	VMULPS Y2, Y0, Y0
+	TESTL $const_flagScale, DX; JZ no_flagScalet; VBROADCASTSS tile_alpha(BX), Y2; VMULPS Y2, Y0, Y0
 	VMULPS Y2, Y1, Y1
 no_flagScalet:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRowt
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Y2
-	VADDPS Y2, Y0, Y0
-	VBROADCASTSS 4(R12), Y2
-	VADDPS Y2, Y1, Y1
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRowt; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y2; VADDPS Y2, Y0, Y0; VBROADCASTSS 4(R12), Y2; VADDPS Y2, Y1, Y1
 no_flagBiasRowt:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasColt
-	MOVQ tile_bias(BX), R12
-	VMASKMOVPS 0(R12), Y4, Y2
-	VADDPS Y2, Y0, Y0
-	VADDPS Y2, Y1, Y1
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasColt; MOVQ tile_bias(BX), R12
+	VMASKMOVPS 0(R12), Y4, Y2; VADDPS Y2, Y0, Y0; VADDPS Y2, Y1, Y1
 no_flagBiasColt:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidualt
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Y3
-	VMASKMOVPS 0(R12), Y4, Y2
-	VFMADD231PS Y2, Y3, Y0
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y4, Y2
-	VFMADD231PS Y2, Y3, Y1
+	TESTL $const_flagResidual, DX; JZ no_flagResidualt; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y3; VMASKMOVPS 0(R12), Y4, Y2
+	VFMADD231PS Y2, Y3, Y0; ADDQ R13, R12; VMASKMOVPS 0(R12), Y4, Y2; VFMADD231PS Y2, Y3, Y1
 no_flagResidualt:
-	TESTL $const_flagLo, DX
-	JZ no_flagLot
-	VBROADCASTSS tile_lo(BX), Y2
-	VMAXPS Y0, Y2, Y0
+	TESTL $const_flagLo, DX; JZ no_flagLot; VBROADCASTSS tile_lo(BX), Y2; VMAXPS Y0, Y2, Y0
 	VMAXPS Y1, Y2, Y1
 no_flagLot:
-	TESTL $const_flagHi, DX
-	JZ no_flagHit
-	VBROADCASTSS tile_hi(BX), Y2
-	VMINPS Y0, Y2, Y0
+	TESTL $const_flagHi, DX; JZ no_flagHit; VBROADCASTSS tile_hi(BX), Y2; VMINPS Y0, Y2, Y0
 	VMINPS Y1, Y2, Y1
 no_flagHit:
-	MOVQ R8, R12
-	VMASKMOVPS Y0, Y4, 0(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y1, Y4, 0(R12)
-	DECQ tile_more(BX)
-	JLT lastt
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMASKMOVPS Y0, Y4, 0(R12); ADDQ R9, R12; VMASKMOVPS Y1, Y4, 0(R12)
+	DECQ tile_more(BX); JLT lastt; MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 lastt:
-	DECQ tile_again(BX)
-	JLT outt
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT outt; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 outt:
 	VZEROUPPER
 	RET
@@ -914,242 +393,93 @@ TEXT ·tileAVX2_2x8rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	MOVQ CX, DX
-	SHRQ $2, DX
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; MOVQ CX, DX; SHRQ $2, DX
 	JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Y2
-	VBROADCASTSS 0(SI), Y3
-	VFMADD231PS Y2, Y3, Y0
-	VBROADCASTSS 4(SI), Y4
-	VFMADD231PS Y2, Y4, Y1
-	VMOVUPS 0(DI)(R10*1), Y2
-	VBROADCASTSS 0(SI)(AX*1), Y3
-	VFMADD231PS Y2, Y3, Y0
-	VBROADCASTSS 4(SI)(AX*1), Y4
-	VFMADD231PS Y2, Y4, Y1
-	VMOVUPS 0(DI)(R10*2), Y2
-	VBROADCASTSS 0(SI)(AX*2), Y3
-	VFMADD231PS Y2, Y3, Y0
-	VBROADCASTSS 4(SI)(AX*2), Y4
-	VFMADD231PS Y2, Y4, Y1
-	VMOVUPS 0(DI)(R11*1), Y2
-	VBROADCASTSS 0(SI)(R13*1), Y3
-	VFMADD231PS Y2, Y3, Y0
-	VBROADCASTSS 4(SI)(R13*1), Y4
-	VFMADD231PS Y2, Y4, Y1
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
+	VMOVUPS 0(DI), Y2; VBROADCASTSS 0(SI), Y3; VFMADD231PS Y2, Y3, Y0; VBROADCASTSS 4(SI), Y4
+	VFMADD231PS Y2, Y4, Y1; VMOVUPS 0(DI)(R10*1), Y2; VBROADCASTSS 0(SI)(AX*1), Y3
+	VFMADD231PS Y2, Y3, Y0; VBROADCASTSS 4(SI)(AX*1), Y4; VFMADD231PS Y2, Y4, Y1
+	VMOVUPS 0(DI)(R10*2), Y2; VBROADCASTSS 0(SI)(AX*2), Y3; VFMADD231PS Y2, Y3, Y0
+	VBROADCASTSS 4(SI)(AX*2), Y4; VFMADD231PS Y2, Y4, Y1; VMOVUPS 0(DI)(R11*1), Y2
+	VBROADCASTSS 0(SI)(R13*1), Y3; VFMADD231PS Y2, Y3, Y0; VBROADCASTSS 4(SI)(R13*1), Y4
+	VFMADD231PS Y2, Y4, Y1; LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Y2
-	VBROADCASTSS 0(SI), Y3
-	VFMADD231PS Y2, Y3, Y0
-	VBROADCASTSS 4(SI), Y4
-	VFMADD231PS Y2, Y4, Y1
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Y2; VBROADCASTSS 0(SI), Y3; VFMADD231PS Y2, Y3, Y0; VBROADCASTSS 4(SI), Y4
+	VFMADD231PS Y2, Y4, Y1; ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	CMPQ tile_cols(BX), $8
-	JLT tail
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS 0(R12), Y2
-	VADDPS Y2, Y0, Y0
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y2
-	VADDPS Y2, Y1, Y1
+	CMPQ tile_cols(BX), $8; JLT tail; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS 0(R12), Y2; VADDPS Y2, Y0, Y0; ADDQ R9, R12
+	VMOVUPS 0(R12), Y2; VADDPS Y2, Y1, Y1
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Y2
-	VMULPS Y2, Y0, Y0
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Y2; VMULPS Y2, Y0, Y0
 	VMULPS Y2, Y1, Y1
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Y2
-	VADDPS Y2, Y0, Y0
-	VBROADCASTSS 4(R12), Y2
-	VADDPS Y2, Y1, Y1
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y2; VADDPS Y2, Y0, Y0; VBROADCASTSS 4(R12), Y2; VADDPS Y2, Y1, Y1
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS 0(R12), Y2
-	VADDPS Y2, Y0, Y0
-	VADDPS Y2, Y1, Y1
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12; VMOVUPS 0(R12), Y2
+	VADDPS Y2, Y0, Y0; VADDPS Y2, Y1, Y1
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Y3
-	VMOVUPS 0(R12), Y2
-	VFMADD231PS Y2, Y3, Y0
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y2
-	VFMADD231PS Y2, Y3, Y1
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y3; VMOVUPS 0(R12), Y2
+	VFMADD231PS Y2, Y3, Y0; ADDQ R13, R12; VMOVUPS 0(R12), Y2; VFMADD231PS Y2, Y3, Y1
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Y2
-	VMAXPS Y0, Y2, Y0
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Y2; VMAXPS Y0, Y2, Y0
 	VMAXPS Y1, Y2, Y1
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Y2
-	VMINPS Y0, Y2, Y0
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Y2; VMINPS Y0, Y2, Y0
 	VMINPS Y1, Y2, Y1
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Y0, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Y1, 0(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Y0, 0(R12); ADDQ R9, R12; VMOVUPS Y1, 0(R12); DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
 tail:
-	MOVQ tile_cols(BX), R12
-	NEGQ R12
-	LEAQ ·laneMask<>(SB), R13
-	LEAQ 64(R13)(R12*4), R13
-	VMOVUPS 0(R13), Y4
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulatet
-	MOVQ R8, R12
-	VMASKMOVPS 0(R12), Y4, Y2
-	VADDPS Y2, Y0, Y0
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y4, Y2
-	VADDPS Y2, Y1, Y1
+	MOVQ tile_cols(BX), R12; NEGQ R12; LEAQ ·laneMask<>(SB), R13; LEAQ 64(R13)(R12*4), R13
+	VMOVUPS 0(R13), Y4; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulatet; MOVQ R8, R12; VMASKMOVPS 0(R12), Y4, Y2; VADDPS Y2, Y0, Y0; ADDQ R9, R12
+	VMASKMOVPS 0(R12), Y4, Y2; VADDPS Y2, Y1, Y1
 no_flagAccumulatet:
-	TESTL $const_flagScale, DX
-	JZ no_flagScalet
-	VBROADCASTSS tile_alpha(BX), Y2
-	VMULPS Y2, Y0, Y0
+	TESTL $const_flagScale, DX; JZ no_flagScalet; VBROADCASTSS tile_alpha(BX), Y2; VMULPS Y2, Y0, Y0
 	VMULPS Y2, Y1, Y1
 no_flagScalet:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRowt
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Y2
-	VADDPS Y2, Y0, Y0
-	VBROADCASTSS 4(R12), Y2
-	VADDPS Y2, Y1, Y1
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRowt; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y2; VADDPS Y2, Y0, Y0; VBROADCASTSS 4(R12), Y2; VADDPS Y2, Y1, Y1
 no_flagBiasRowt:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasColt
-	MOVQ tile_bias(BX), R12
-	VMASKMOVPS 0(R12), Y4, Y2
-	VADDPS Y2, Y0, Y0
-	VADDPS Y2, Y1, Y1
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasColt; MOVQ tile_bias(BX), R12
+	VMASKMOVPS 0(R12), Y4, Y2; VADDPS Y2, Y0, Y0; VADDPS Y2, Y1, Y1
 no_flagBiasColt:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidualt
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Y3
-	VMASKMOVPS 0(R12), Y4, Y2
-	VFMADD231PS Y2, Y3, Y0
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y4, Y2
-	VFMADD231PS Y2, Y3, Y1
+	TESTL $const_flagResidual, DX; JZ no_flagResidualt; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y3; VMASKMOVPS 0(R12), Y4, Y2
+	VFMADD231PS Y2, Y3, Y0; ADDQ R13, R12; VMASKMOVPS 0(R12), Y4, Y2; VFMADD231PS Y2, Y3, Y1
 no_flagResidualt:
-	TESTL $const_flagLo, DX
-	JZ no_flagLot
-	VBROADCASTSS tile_lo(BX), Y2
-	VMAXPS Y0, Y2, Y0
+	TESTL $const_flagLo, DX; JZ no_flagLot; VBROADCASTSS tile_lo(BX), Y2; VMAXPS Y0, Y2, Y0
 	VMAXPS Y1, Y2, Y1
 no_flagLot:
-	TESTL $const_flagHi, DX
-	JZ no_flagHit
-	VBROADCASTSS tile_hi(BX), Y2
-	VMINPS Y0, Y2, Y0
+	TESTL $const_flagHi, DX; JZ no_flagHit; VBROADCASTSS tile_hi(BX), Y2; VMINPS Y0, Y2, Y0
 	VMINPS Y1, Y2, Y1
 no_flagHit:
-	MOVQ R8, R12
-	VMASKMOVPS Y0, Y4, 0(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y1, Y4, 0(R12)
-	DECQ tile_more(BX)
-	JLT lastt
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMASKMOVPS Y0, Y4, 0(R12); ADDQ R9, R12; VMASKMOVPS Y1, Y4, 0(R12)
+	DECQ tile_more(BX); JLT lastt; MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 lastt:
-	DECQ tile_again(BX)
-	JLT outt
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT outt; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 outt:
 	VZEROUPPER
 	RET
@@ -1159,289 +489,104 @@ TEXT ·tileAVX2_3x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3; VXORPS Y4, Y4, Y4; VXORPS Y5, Y5, Y5
+	MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Y6
-	VBROADCASTSS 0(SI), Y7
-	VFMADD231PS Y6, Y7, Y0
-	VBROADCASTSS 4(SI), Y8
-	VFMADD231PS Y6, Y8, Y1
-	VBROADCASTSS 8(SI), Y7
-	VFMADD231PS Y6, Y7, Y2
-	VMOVUPS 0(DI)(R10*1), Y6
-	VBROADCASTSS 0(SI)(AX*1), Y7
-	VFMADD231PS Y6, Y7, Y3
-	VBROADCASTSS 4(SI)(AX*1), Y8
-	VFMADD231PS Y6, Y8, Y4
-	VBROADCASTSS 8(SI)(AX*1), Y7
-	VFMADD231PS Y6, Y7, Y5
-	VMOVUPS 0(DI)(R10*2), Y6
-	VBROADCASTSS 0(SI)(AX*2), Y7
-	VFMADD231PS Y6, Y7, Y0
-	VBROADCASTSS 4(SI)(AX*2), Y8
-	VFMADD231PS Y6, Y8, Y1
-	VBROADCASTSS 8(SI)(AX*2), Y7
-	VFMADD231PS Y6, Y7, Y2
-	VMOVUPS 0(DI)(R11*1), Y6
-	VBROADCASTSS 0(SI)(R13*1), Y7
-	VFMADD231PS Y6, Y7, Y3
-	VBROADCASTSS 4(SI)(R13*1), Y8
-	VFMADD231PS Y6, Y8, Y4
-	VBROADCASTSS 8(SI)(R13*1), Y7
-	VFMADD231PS Y6, Y7, Y5
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
+	VMOVUPS 0(DI), Y6; VBROADCASTSS 0(SI), Y7; VFMADD231PS Y6, Y7, Y0; VBROADCASTSS 4(SI), Y8
+	VFMADD231PS Y6, Y8, Y1; VBROADCASTSS 8(SI), Y7; VFMADD231PS Y6, Y7, Y2; VMOVUPS 0(DI)(R10*1), Y6
+	VBROADCASTSS 0(SI)(AX*1), Y7; VFMADD231PS Y6, Y7, Y3; VBROADCASTSS 4(SI)(AX*1), Y8
+	VFMADD231PS Y6, Y8, Y4; VBROADCASTSS 8(SI)(AX*1), Y7; VFMADD231PS Y6, Y7, Y5
+	VMOVUPS 0(DI)(R10*2), Y6; VBROADCASTSS 0(SI)(AX*2), Y7; VFMADD231PS Y6, Y7, Y0
+	VBROADCASTSS 4(SI)(AX*2), Y8; VFMADD231PS Y6, Y8, Y1; VBROADCASTSS 8(SI)(AX*2), Y7
+	VFMADD231PS Y6, Y7, Y2; VMOVUPS 0(DI)(R11*1), Y6; VBROADCASTSS 0(SI)(R13*1), Y7
+	VFMADD231PS Y6, Y7, Y3; VBROADCASTSS 4(SI)(R13*1), Y8; VFMADD231PS Y6, Y8, Y4
+	VBROADCASTSS 8(SI)(R13*1), Y7; VFMADD231PS Y6, Y7, Y5; LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI
+	DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Y6
-	VBROADCASTSS 0(SI), Y7
-	VFMADD231PS Y6, Y7, Y0
-	VBROADCASTSS 4(SI), Y8
-	VFMADD231PS Y6, Y8, Y1
-	VBROADCASTSS 8(SI), Y7
-	VFMADD231PS Y6, Y7, Y2
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Y6; VBROADCASTSS 0(SI), Y7; VFMADD231PS Y6, Y7, Y0; VBROADCASTSS 4(SI), Y8
+	VFMADD231PS Y6, Y8, Y1; VBROADCASTSS 8(SI), Y7; VFMADD231PS Y6, Y7, Y2; ADDQ R10, DI
+	ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	VADDPS Y3, Y0, Y0
-	VADDPS Y4, Y1, Y1
-	VADDPS Y5, Y2, Y2
-	CMPQ tile_cols(BX), $8
-	JLT tail
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS 0(R12), Y3
-	VADDPS Y3, Y0, Y0
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y3
-	VADDPS Y3, Y1, Y1
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y3
-	VADDPS Y3, Y2, Y2
+	VADDPS Y3, Y0, Y0; VADDPS Y4, Y1, Y1; VADDPS Y5, Y2, Y2; CMPQ tile_cols(BX), $8; JLT tail
+	MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12
+	VMOVUPS 0(R12), Y3; VADDPS Y3, Y0, Y0; ADDQ R9, R12; VMOVUPS 0(R12), Y3; VADDPS Y3, Y1, Y1
+	ADDQ R9, R12; VMOVUPS 0(R12), Y3; VADDPS Y3, Y2, Y2
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Y3
-	VMULPS Y3, Y0, Y0
-	VMULPS Y3, Y1, Y1
-	VMULPS Y3, Y2, Y2
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Y3; VMULPS Y3, Y0, Y0
+	VMULPS Y3, Y1, Y1; VMULPS Y3, Y2, Y2
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Y3
-	VADDPS Y3, Y0, Y0
-	VBROADCASTSS 4(R12), Y3
-	VADDPS Y3, Y1, Y1
-	VBROADCASTSS 8(R12), Y3
-	VADDPS Y3, Y2, Y2
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y3; VADDPS Y3, Y0, Y0; VBROADCASTSS 4(R12), Y3; VADDPS Y3, Y1, Y1
+	VBROADCASTSS 8(R12), Y3; VADDPS Y3, Y2, Y2
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS 0(R12), Y3
-	VADDPS Y3, Y0, Y0
-	VADDPS Y3, Y1, Y1
-	VADDPS Y3, Y2, Y2
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12; VMOVUPS 0(R12), Y3
+	VADDPS Y3, Y0, Y0; VADDPS Y3, Y1, Y1; VADDPS Y3, Y2, Y2
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Y4
-	VMOVUPS 0(R12), Y3
-	VFMADD231PS Y3, Y4, Y0
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y3
-	VFMADD231PS Y3, Y4, Y1
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y3
-	VFMADD231PS Y3, Y4, Y2
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y4; VMOVUPS 0(R12), Y3
+	VFMADD231PS Y3, Y4, Y0; ADDQ R13, R12; VMOVUPS 0(R12), Y3; VFMADD231PS Y3, Y4, Y1; ADDQ R13, R12
+	VMOVUPS 0(R12), Y3; VFMADD231PS Y3, Y4, Y2
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Y3
-	VMAXPS Y0, Y3, Y0
-	VMAXPS Y1, Y3, Y1
-	VMAXPS Y2, Y3, Y2
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Y3; VMAXPS Y0, Y3, Y0
+	VMAXPS Y1, Y3, Y1; VMAXPS Y2, Y3, Y2
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Y3
-	VMINPS Y0, Y3, Y0
-	VMINPS Y1, Y3, Y1
-	VMINPS Y2, Y3, Y2
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Y3; VMINPS Y0, Y3, Y0
+	VMINPS Y1, Y3, Y1; VMINPS Y2, Y3, Y2
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Y0, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Y1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Y2, 0(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Y0, 0(R12); ADDQ R9, R12; VMOVUPS Y1, 0(R12); ADDQ R9, R12
+	VMOVUPS Y2, 0(R12); DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
 tail:
-	MOVQ tile_cols(BX), R12
-	NEGQ R12
-	LEAQ ·laneMask<>(SB), R13
-	LEAQ 64(R13)(R12*4), R13
-	VMOVUPS 0(R13), Y5
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulatet
-	MOVQ R8, R12
-	VMASKMOVPS 0(R12), Y5, Y3
-	VADDPS Y3, Y0, Y0
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y5, Y3
-	VADDPS Y3, Y1, Y1
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y5, Y3
+	MOVQ tile_cols(BX), R12; NEGQ R12; LEAQ ·laneMask<>(SB), R13; LEAQ 64(R13)(R12*4), R13
+	VMOVUPS 0(R13), Y5; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulatet; MOVQ R8, R12; VMASKMOVPS 0(R12), Y5, Y3; VADDPS Y3, Y0, Y0; ADDQ R9, R12
+	VMASKMOVPS 0(R12), Y5, Y3; VADDPS Y3, Y1, Y1; ADDQ R9, R12; VMASKMOVPS 0(R12), Y5, Y3
 	VADDPS Y3, Y2, Y2
 no_flagAccumulatet:
-	TESTL $const_flagScale, DX
-	JZ no_flagScalet
-	VBROADCASTSS tile_alpha(BX), Y3
-	VMULPS Y3, Y0, Y0
-	VMULPS Y3, Y1, Y1
-	VMULPS Y3, Y2, Y2
+	TESTL $const_flagScale, DX; JZ no_flagScalet; VBROADCASTSS tile_alpha(BX), Y3; VMULPS Y3, Y0, Y0
+	VMULPS Y3, Y1, Y1; VMULPS Y3, Y2, Y2
 no_flagScalet:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRowt
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Y3
-	VADDPS Y3, Y0, Y0
-	VBROADCASTSS 4(R12), Y3
-	VADDPS Y3, Y1, Y1
-	VBROADCASTSS 8(R12), Y3
-	VADDPS Y3, Y2, Y2
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRowt; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y3; VADDPS Y3, Y0, Y0; VBROADCASTSS 4(R12), Y3; VADDPS Y3, Y1, Y1
+	VBROADCASTSS 8(R12), Y3; VADDPS Y3, Y2, Y2
 no_flagBiasRowt:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasColt
-	MOVQ tile_bias(BX), R12
-	VMASKMOVPS 0(R12), Y5, Y3
-	VADDPS Y3, Y0, Y0
-	VADDPS Y3, Y1, Y1
-	VADDPS Y3, Y2, Y2
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasColt; MOVQ tile_bias(BX), R12
+	VMASKMOVPS 0(R12), Y5, Y3; VADDPS Y3, Y0, Y0; VADDPS Y3, Y1, Y1; VADDPS Y3, Y2, Y2
 no_flagBiasColt:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidualt
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Y4
-	VMASKMOVPS 0(R12), Y5, Y3
-	VFMADD231PS Y3, Y4, Y0
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y5, Y3
-	VFMADD231PS Y3, Y4, Y1
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y5, Y3
-	VFMADD231PS Y3, Y4, Y2
+	TESTL $const_flagResidual, DX; JZ no_flagResidualt; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y4; VMASKMOVPS 0(R12), Y5, Y3
+	VFMADD231PS Y3, Y4, Y0; ADDQ R13, R12; VMASKMOVPS 0(R12), Y5, Y3; VFMADD231PS Y3, Y4, Y1
+	ADDQ R13, R12; VMASKMOVPS 0(R12), Y5, Y3; VFMADD231PS Y3, Y4, Y2
 no_flagResidualt:
-	TESTL $const_flagLo, DX
-	JZ no_flagLot
-	VBROADCASTSS tile_lo(BX), Y3
-	VMAXPS Y0, Y3, Y0
-	VMAXPS Y1, Y3, Y1
-	VMAXPS Y2, Y3, Y2
+	TESTL $const_flagLo, DX; JZ no_flagLot; VBROADCASTSS tile_lo(BX), Y3; VMAXPS Y0, Y3, Y0
+	VMAXPS Y1, Y3, Y1; VMAXPS Y2, Y3, Y2
 no_flagLot:
-	TESTL $const_flagHi, DX
-	JZ no_flagHit
-	VBROADCASTSS tile_hi(BX), Y3
-	VMINPS Y0, Y3, Y0
-	VMINPS Y1, Y3, Y1
-	VMINPS Y2, Y3, Y2
+	TESTL $const_flagHi, DX; JZ no_flagHit; VBROADCASTSS tile_hi(BX), Y3; VMINPS Y0, Y3, Y0
+	VMINPS Y1, Y3, Y1; VMINPS Y2, Y3, Y2
 no_flagHit:
-	MOVQ R8, R12
-	VMASKMOVPS Y0, Y5, 0(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y1, Y5, 0(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y2, Y5, 0(R12)
-	DECQ tile_more(BX)
-	JLT lastt
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMASKMOVPS Y0, Y5, 0(R12); ADDQ R9, R12; VMASKMOVPS Y1, Y5, 0(R12); ADDQ R9, R12
+	VMASKMOVPS Y2, Y5, 0(R12); DECQ tile_more(BX); JLT lastt; MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 lastt:
-	DECQ tile_again(BX)
-	JLT outt
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT outt; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 outt:
 	VZEROUPPER
 	RET
@@ -1451,283 +596,102 @@ TEXT ·tileAVX2_3x8rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Y3
-	VBROADCASTSS 0(SI), Y4
-	VFMADD231PS Y3, Y4, Y0
-	VBROADCASTSS 4(SI), Y5
-	VFMADD231PS Y3, Y5, Y1
-	VBROADCASTSS 8(SI), Y4
-	VFMADD231PS Y3, Y4, Y2
-	VMOVUPS 0(DI)(R10*1), Y3
-	VBROADCASTSS 0(SI)(AX*1), Y4
-	VFMADD231PS Y3, Y4, Y0
-	VBROADCASTSS 4(SI)(AX*1), Y5
-	VFMADD231PS Y3, Y5, Y1
-	VBROADCASTSS 8(SI)(AX*1), Y4
-	VFMADD231PS Y3, Y4, Y2
-	VMOVUPS 0(DI)(R10*2), Y3
-	VBROADCASTSS 0(SI)(AX*2), Y4
-	VFMADD231PS Y3, Y4, Y0
-	VBROADCASTSS 4(SI)(AX*2), Y5
-	VFMADD231PS Y3, Y5, Y1
-	VBROADCASTSS 8(SI)(AX*2), Y4
-	VFMADD231PS Y3, Y4, Y2
-	VMOVUPS 0(DI)(R11*1), Y3
-	VBROADCASTSS 0(SI)(R13*1), Y4
-	VFMADD231PS Y3, Y4, Y0
-	VBROADCASTSS 4(SI)(R13*1), Y5
-	VFMADD231PS Y3, Y5, Y1
-	VBROADCASTSS 8(SI)(R13*1), Y4
-	VFMADD231PS Y3, Y4, Y2
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
+	VMOVUPS 0(DI), Y3; VBROADCASTSS 0(SI), Y4; VFMADD231PS Y3, Y4, Y0; VBROADCASTSS 4(SI), Y5
+	VFMADD231PS Y3, Y5, Y1; VBROADCASTSS 8(SI), Y4; VFMADD231PS Y3, Y4, Y2; VMOVUPS 0(DI)(R10*1), Y3
+	VBROADCASTSS 0(SI)(AX*1), Y4; VFMADD231PS Y3, Y4, Y0; VBROADCASTSS 4(SI)(AX*1), Y5
+	VFMADD231PS Y3, Y5, Y1; VBROADCASTSS 8(SI)(AX*1), Y4; VFMADD231PS Y3, Y4, Y2
+	VMOVUPS 0(DI)(R10*2), Y3; VBROADCASTSS 0(SI)(AX*2), Y4; VFMADD231PS Y3, Y4, Y0
+	VBROADCASTSS 4(SI)(AX*2), Y5; VFMADD231PS Y3, Y5, Y1; VBROADCASTSS 8(SI)(AX*2), Y4
+	VFMADD231PS Y3, Y4, Y2; VMOVUPS 0(DI)(R11*1), Y3; VBROADCASTSS 0(SI)(R13*1), Y4
+	VFMADD231PS Y3, Y4, Y0; VBROADCASTSS 4(SI)(R13*1), Y5; VFMADD231PS Y3, Y5, Y1
+	VBROADCASTSS 8(SI)(R13*1), Y4; VFMADD231PS Y3, Y4, Y2; LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI
+	DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Y3
-	VBROADCASTSS 0(SI), Y4
-	VFMADD231PS Y3, Y4, Y0
-	VBROADCASTSS 4(SI), Y5
-	VFMADD231PS Y3, Y5, Y1
-	VBROADCASTSS 8(SI), Y4
-	VFMADD231PS Y3, Y4, Y2
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Y3; VBROADCASTSS 0(SI), Y4; VFMADD231PS Y3, Y4, Y0; VBROADCASTSS 4(SI), Y5
+	VFMADD231PS Y3, Y5, Y1; VBROADCASTSS 8(SI), Y4; VFMADD231PS Y3, Y4, Y2; ADDQ R10, DI
+	ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	CMPQ tile_cols(BX), $8
-	JLT tail
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS 0(R12), Y3
-	VADDPS Y3, Y0, Y0
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y3
-	VADDPS Y3, Y1, Y1
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y3
-	VADDPS Y3, Y2, Y2
+	CMPQ tile_cols(BX), $8; JLT tail; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS 0(R12), Y3; VADDPS Y3, Y0, Y0; ADDQ R9, R12
+	VMOVUPS 0(R12), Y3; VADDPS Y3, Y1, Y1; ADDQ R9, R12; VMOVUPS 0(R12), Y3; VADDPS Y3, Y2, Y2
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Y3
-	VMULPS Y3, Y0, Y0
-	VMULPS Y3, Y1, Y1
-	VMULPS Y3, Y2, Y2
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Y3; VMULPS Y3, Y0, Y0
+	VMULPS Y3, Y1, Y1; VMULPS Y3, Y2, Y2
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Y3
-	VADDPS Y3, Y0, Y0
-	VBROADCASTSS 4(R12), Y3
-	VADDPS Y3, Y1, Y1
-	VBROADCASTSS 8(R12), Y3
-	VADDPS Y3, Y2, Y2
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y3; VADDPS Y3, Y0, Y0; VBROADCASTSS 4(R12), Y3; VADDPS Y3, Y1, Y1
+	VBROADCASTSS 8(R12), Y3; VADDPS Y3, Y2, Y2
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS 0(R12), Y3
-	VADDPS Y3, Y0, Y0
-	VADDPS Y3, Y1, Y1
-	VADDPS Y3, Y2, Y2
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12; VMOVUPS 0(R12), Y3
+	VADDPS Y3, Y0, Y0; VADDPS Y3, Y1, Y1; VADDPS Y3, Y2, Y2
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Y4
-	VMOVUPS 0(R12), Y3
-	VFMADD231PS Y3, Y4, Y0
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y3
-	VFMADD231PS Y3, Y4, Y1
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y3
-	VFMADD231PS Y3, Y4, Y2
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y4; VMOVUPS 0(R12), Y3
+	VFMADD231PS Y3, Y4, Y0; ADDQ R13, R12; VMOVUPS 0(R12), Y3; VFMADD231PS Y3, Y4, Y1; ADDQ R13, R12
+	VMOVUPS 0(R12), Y3; VFMADD231PS Y3, Y4, Y2
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Y3
-	VMAXPS Y0, Y3, Y0
-	VMAXPS Y1, Y3, Y1
-	VMAXPS Y2, Y3, Y2
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Y3; VMAXPS Y0, Y3, Y0
+	VMAXPS Y1, Y3, Y1; VMAXPS Y2, Y3, Y2
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Y3
-	VMINPS Y0, Y3, Y0
-	VMINPS Y1, Y3, Y1
-	VMINPS Y2, Y3, Y2
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Y3; VMINPS Y0, Y3, Y0
+	VMINPS Y1, Y3, Y1; VMINPS Y2, Y3, Y2
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Y0, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Y1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Y2, 0(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Y0, 0(R12); ADDQ R9, R12; VMOVUPS Y1, 0(R12); ADDQ R9, R12
+	VMOVUPS Y2, 0(R12); DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
 tail:
-	MOVQ tile_cols(BX), R12
-	NEGQ R12
-	LEAQ ·laneMask<>(SB), R13
-	LEAQ 64(R13)(R12*4), R13
-	VMOVUPS 0(R13), Y5
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulatet
-	MOVQ R8, R12
-	VMASKMOVPS 0(R12), Y5, Y3
-	VADDPS Y3, Y0, Y0
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y5, Y3
-	VADDPS Y3, Y1, Y1
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y5, Y3
+	MOVQ tile_cols(BX), R12; NEGQ R12; LEAQ ·laneMask<>(SB), R13; LEAQ 64(R13)(R12*4), R13
+	VMOVUPS 0(R13), Y5; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulatet; MOVQ R8, R12; VMASKMOVPS 0(R12), Y5, Y3; VADDPS Y3, Y0, Y0; ADDQ R9, R12
+	VMASKMOVPS 0(R12), Y5, Y3; VADDPS Y3, Y1, Y1; ADDQ R9, R12; VMASKMOVPS 0(R12), Y5, Y3
 	VADDPS Y3, Y2, Y2
 no_flagAccumulatet:
-	TESTL $const_flagScale, DX
-	JZ no_flagScalet
-	VBROADCASTSS tile_alpha(BX), Y3
-	VMULPS Y3, Y0, Y0
-	VMULPS Y3, Y1, Y1
-	VMULPS Y3, Y2, Y2
+	TESTL $const_flagScale, DX; JZ no_flagScalet; VBROADCASTSS tile_alpha(BX), Y3; VMULPS Y3, Y0, Y0
+	VMULPS Y3, Y1, Y1; VMULPS Y3, Y2, Y2
 no_flagScalet:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRowt
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Y3
-	VADDPS Y3, Y0, Y0
-	VBROADCASTSS 4(R12), Y3
-	VADDPS Y3, Y1, Y1
-	VBROADCASTSS 8(R12), Y3
-	VADDPS Y3, Y2, Y2
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRowt; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y3; VADDPS Y3, Y0, Y0; VBROADCASTSS 4(R12), Y3; VADDPS Y3, Y1, Y1
+	VBROADCASTSS 8(R12), Y3; VADDPS Y3, Y2, Y2
 no_flagBiasRowt:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasColt
-	MOVQ tile_bias(BX), R12
-	VMASKMOVPS 0(R12), Y5, Y3
-	VADDPS Y3, Y0, Y0
-	VADDPS Y3, Y1, Y1
-	VADDPS Y3, Y2, Y2
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasColt; MOVQ tile_bias(BX), R12
+	VMASKMOVPS 0(R12), Y5, Y3; VADDPS Y3, Y0, Y0; VADDPS Y3, Y1, Y1; VADDPS Y3, Y2, Y2
 no_flagBiasColt:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidualt
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Y4
-	VMASKMOVPS 0(R12), Y5, Y3
-	VFMADD231PS Y3, Y4, Y0
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y5, Y3
-	VFMADD231PS Y3, Y4, Y1
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y5, Y3
-	VFMADD231PS Y3, Y4, Y2
+	TESTL $const_flagResidual, DX; JZ no_flagResidualt; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y4; VMASKMOVPS 0(R12), Y5, Y3
+	VFMADD231PS Y3, Y4, Y0; ADDQ R13, R12; VMASKMOVPS 0(R12), Y5, Y3; VFMADD231PS Y3, Y4, Y1
+	ADDQ R13, R12; VMASKMOVPS 0(R12), Y5, Y3; VFMADD231PS Y3, Y4, Y2
 no_flagResidualt:
-	TESTL $const_flagLo, DX
-	JZ no_flagLot
-	VBROADCASTSS tile_lo(BX), Y3
-	VMAXPS Y0, Y3, Y0
-	VMAXPS Y1, Y3, Y1
-	VMAXPS Y2, Y3, Y2
+	TESTL $const_flagLo, DX; JZ no_flagLot; VBROADCASTSS tile_lo(BX), Y3; VMAXPS Y0, Y3, Y0
+	VMAXPS Y1, Y3, Y1; VMAXPS Y2, Y3, Y2
 no_flagLot:
-	TESTL $const_flagHi, DX
-	JZ no_flagHit
-	VBROADCASTSS tile_hi(BX), Y3
-	VMINPS Y0, Y3, Y0
-	VMINPS Y1, Y3, Y1
-	VMINPS Y2, Y3, Y2
+	TESTL $const_flagHi, DX; JZ no_flagHit; VBROADCASTSS tile_hi(BX), Y3; VMINPS Y0, Y3, Y0
+	VMINPS Y1, Y3, Y1; VMINPS Y2, Y3, Y2
 no_flagHit:
-	MOVQ R8, R12
-	VMASKMOVPS Y0, Y5, 0(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y1, Y5, 0(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y2, Y5, 0(R12)
-	DECQ tile_more(BX)
-	JLT lastt
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMASKMOVPS Y0, Y5, 0(R12); ADDQ R9, R12; VMASKMOVPS Y1, Y5, 0(R12); ADDQ R9, R12
+	VMASKMOVPS Y2, Y5, 0(R12); DECQ tile_more(BX); JLT lastt; MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 lastt:
-	DECQ tile_again(BX)
-	JLT outt
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT outt; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 outt:
 	VZEROUPPER
 	RET
@@ -1737,324 +701,111 @@ TEXT ·tileAVX2_4x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3
+	MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Y4
-	VBROADCASTSS 0(SI), Y5
-	VFMADD231PS Y4, Y5, Y0
-	VBROADCASTSS 4(SI), Y6
-	VFMADD231PS Y4, Y6, Y1
-	VBROADCASTSS 8(SI), Y5
-	VFMADD231PS Y4, Y5, Y2
-	VBROADCASTSS 12(SI), Y6
-	VFMADD231PS Y4, Y6, Y3
-	VMOVUPS 0(DI)(R10*1), Y4
-	VBROADCASTSS 0(SI)(AX*1), Y5
-	VFMADD231PS Y4, Y5, Y0
-	VBROADCASTSS 4(SI)(AX*1), Y6
-	VFMADD231PS Y4, Y6, Y1
-	VBROADCASTSS 8(SI)(AX*1), Y5
-	VFMADD231PS Y4, Y5, Y2
-	VBROADCASTSS 12(SI)(AX*1), Y6
-	VFMADD231PS Y4, Y6, Y3
-	VMOVUPS 0(DI)(R10*2), Y4
-	VBROADCASTSS 0(SI)(AX*2), Y5
-	VFMADD231PS Y4, Y5, Y0
-	VBROADCASTSS 4(SI)(AX*2), Y6
-	VFMADD231PS Y4, Y6, Y1
-	VBROADCASTSS 8(SI)(AX*2), Y5
-	VFMADD231PS Y4, Y5, Y2
-	VBROADCASTSS 12(SI)(AX*2), Y6
-	VFMADD231PS Y4, Y6, Y3
-	VMOVUPS 0(DI)(R11*1), Y4
-	VBROADCASTSS 0(SI)(R13*1), Y5
-	VFMADD231PS Y4, Y5, Y0
-	VBROADCASTSS 4(SI)(R13*1), Y6
-	VFMADD231PS Y4, Y6, Y1
-	VBROADCASTSS 8(SI)(R13*1), Y5
-	VFMADD231PS Y4, Y5, Y2
-	VBROADCASTSS 12(SI)(R13*1), Y6
-	VFMADD231PS Y4, Y6, Y3
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
+	VMOVUPS 0(DI), Y4; VBROADCASTSS 0(SI), Y5; VFMADD231PS Y4, Y5, Y0; VBROADCASTSS 4(SI), Y6
+	VFMADD231PS Y4, Y6, Y1; VBROADCASTSS 8(SI), Y5; VFMADD231PS Y4, Y5, Y2; VBROADCASTSS 12(SI), Y6
+	VFMADD231PS Y4, Y6, Y3; VMOVUPS 0(DI)(R10*1), Y4; VBROADCASTSS 0(SI)(AX*1), Y5
+	VFMADD231PS Y4, Y5, Y0; VBROADCASTSS 4(SI)(AX*1), Y6; VFMADD231PS Y4, Y6, Y1
+	VBROADCASTSS 8(SI)(AX*1), Y5; VFMADD231PS Y4, Y5, Y2; VBROADCASTSS 12(SI)(AX*1), Y6
+	VFMADD231PS Y4, Y6, Y3; VMOVUPS 0(DI)(R10*2), Y4; VBROADCASTSS 0(SI)(AX*2), Y5
+	VFMADD231PS Y4, Y5, Y0; VBROADCASTSS 4(SI)(AX*2), Y6; VFMADD231PS Y4, Y6, Y1
+	VBROADCASTSS 8(SI)(AX*2), Y5; VFMADD231PS Y4, Y5, Y2; VBROADCASTSS 12(SI)(AX*2), Y6
+	VFMADD231PS Y4, Y6, Y3; VMOVUPS 0(DI)(R11*1), Y4; VBROADCASTSS 0(SI)(R13*1), Y5
+	VFMADD231PS Y4, Y5, Y0; VBROADCASTSS 4(SI)(R13*1), Y6; VFMADD231PS Y4, Y6, Y1
+	VBROADCASTSS 8(SI)(R13*1), Y5; VFMADD231PS Y4, Y5, Y2; VBROADCASTSS 12(SI)(R13*1), Y6
+	VFMADD231PS Y4, Y6, Y3; LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Y4
-	VBROADCASTSS 0(SI), Y5
-	VFMADD231PS Y4, Y5, Y0
-	VBROADCASTSS 4(SI), Y6
-	VFMADD231PS Y4, Y6, Y1
-	VBROADCASTSS 8(SI), Y5
-	VFMADD231PS Y4, Y5, Y2
-	VBROADCASTSS 12(SI), Y6
-	VFMADD231PS Y4, Y6, Y3
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Y4; VBROADCASTSS 0(SI), Y5; VFMADD231PS Y4, Y5, Y0; VBROADCASTSS 4(SI), Y6
+	VFMADD231PS Y4, Y6, Y1; VBROADCASTSS 8(SI), Y5; VFMADD231PS Y4, Y5, Y2; VBROADCASTSS 12(SI), Y6
+	VFMADD231PS Y4, Y6, Y3; ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	CMPQ tile_cols(BX), $8
-	JLT tail
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS 0(R12), Y4
-	VADDPS Y4, Y0, Y0
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y4
-	VADDPS Y4, Y1, Y1
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y4
-	VADDPS Y4, Y2, Y2
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y4
-	VADDPS Y4, Y3, Y3
+	CMPQ tile_cols(BX), $8; JLT tail; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS 0(R12), Y4; VADDPS Y4, Y0, Y0; ADDQ R9, R12
+	VMOVUPS 0(R12), Y4; VADDPS Y4, Y1, Y1; ADDQ R9, R12; VMOVUPS 0(R12), Y4; VADDPS Y4, Y2, Y2
+	ADDQ R9, R12; VMOVUPS 0(R12), Y4; VADDPS Y4, Y3, Y3
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Y4
-	VMULPS Y4, Y0, Y0
-	VMULPS Y4, Y1, Y1
-	VMULPS Y4, Y2, Y2
-	VMULPS Y4, Y3, Y3
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Y4; VMULPS Y4, Y0, Y0
+	VMULPS Y4, Y1, Y1; VMULPS Y4, Y2, Y2; VMULPS Y4, Y3, Y3
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Y4
-	VADDPS Y4, Y0, Y0
-	VBROADCASTSS 4(R12), Y4
-	VADDPS Y4, Y1, Y1
-	VBROADCASTSS 8(R12), Y4
-	VADDPS Y4, Y2, Y2
-	VBROADCASTSS 12(R12), Y4
-	VADDPS Y4, Y3, Y3
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y4; VADDPS Y4, Y0, Y0; VBROADCASTSS 4(R12), Y4; VADDPS Y4, Y1, Y1
+	VBROADCASTSS 8(R12), Y4; VADDPS Y4, Y2, Y2; VBROADCASTSS 12(R12), Y4; VADDPS Y4, Y3, Y3
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS 0(R12), Y4
-	VADDPS Y4, Y0, Y0
-	VADDPS Y4, Y1, Y1
-	VADDPS Y4, Y2, Y2
-	VADDPS Y4, Y3, Y3
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12; VMOVUPS 0(R12), Y4
+	VADDPS Y4, Y0, Y0; VADDPS Y4, Y1, Y1; VADDPS Y4, Y2, Y2; VADDPS Y4, Y3, Y3
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Y5
-	VMOVUPS 0(R12), Y4
-	VFMADD231PS Y4, Y5, Y0
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y4
-	VFMADD231PS Y4, Y5, Y1
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y4
-	VFMADD231PS Y4, Y5, Y2
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y4
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y5; VMOVUPS 0(R12), Y4
+	VFMADD231PS Y4, Y5, Y0; ADDQ R13, R12; VMOVUPS 0(R12), Y4; VFMADD231PS Y4, Y5, Y1; ADDQ R13, R12
+	VMOVUPS 0(R12), Y4; VFMADD231PS Y4, Y5, Y2; ADDQ R13, R12; VMOVUPS 0(R12), Y4
 	VFMADD231PS Y4, Y5, Y3
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Y4
-	VMAXPS Y0, Y4, Y0
-	VMAXPS Y1, Y4, Y1
-	VMAXPS Y2, Y4, Y2
-	VMAXPS Y3, Y4, Y3
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Y4; VMAXPS Y0, Y4, Y0
+	VMAXPS Y1, Y4, Y1; VMAXPS Y2, Y4, Y2; VMAXPS Y3, Y4, Y3
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Y4
-	VMINPS Y0, Y4, Y0
-	VMINPS Y1, Y4, Y1
-	VMINPS Y2, Y4, Y2
-	VMINPS Y3, Y4, Y3
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Y4; VMINPS Y0, Y4, Y0
+	VMINPS Y1, Y4, Y1; VMINPS Y2, Y4, Y2; VMINPS Y3, Y4, Y3
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Y0, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Y1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Y2, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Y3, 0(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Y0, 0(R12); ADDQ R9, R12; VMOVUPS Y1, 0(R12); ADDQ R9, R12
+	VMOVUPS Y2, 0(R12); ADDQ R9, R12; VMOVUPS Y3, 0(R12); DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
 tail:
-	MOVQ tile_cols(BX), R12
-	NEGQ R12
-	LEAQ ·laneMask<>(SB), R13
-	LEAQ 64(R13)(R12*4), R13
-	VMOVUPS 0(R13), Y6
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulatet
-	MOVQ R8, R12
-	VMASKMOVPS 0(R12), Y6, Y4
-	VADDPS Y4, Y0, Y0
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y6, Y4
-	VADDPS Y4, Y1, Y1
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y6, Y4
-	VADDPS Y4, Y2, Y2
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y6, Y4
-	VADDPS Y4, Y3, Y3
+	MOVQ tile_cols(BX), R12; NEGQ R12; LEAQ ·laneMask<>(SB), R13; LEAQ 64(R13)(R12*4), R13
+	VMOVUPS 0(R13), Y6; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulatet; MOVQ R8, R12; VMASKMOVPS 0(R12), Y6, Y4; VADDPS Y4, Y0, Y0; ADDQ R9, R12
+	VMASKMOVPS 0(R12), Y6, Y4; VADDPS Y4, Y1, Y1; ADDQ R9, R12; VMASKMOVPS 0(R12), Y6, Y4
+	VADDPS Y4, Y2, Y2; ADDQ R9, R12; VMASKMOVPS 0(R12), Y6, Y4; VADDPS Y4, Y3, Y3
 no_flagAccumulatet:
-	TESTL $const_flagScale, DX
-	JZ no_flagScalet
-	VBROADCASTSS tile_alpha(BX), Y4
-	VMULPS Y4, Y0, Y0
-	VMULPS Y4, Y1, Y1
-	VMULPS Y4, Y2, Y2
-	VMULPS Y4, Y3, Y3
+	TESTL $const_flagScale, DX; JZ no_flagScalet; VBROADCASTSS tile_alpha(BX), Y4; VMULPS Y4, Y0, Y0
+	VMULPS Y4, Y1, Y1; VMULPS Y4, Y2, Y2; VMULPS Y4, Y3, Y3
 no_flagScalet:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRowt
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Y4
-	VADDPS Y4, Y0, Y0
-	VBROADCASTSS 4(R12), Y4
-	VADDPS Y4, Y1, Y1
-	VBROADCASTSS 8(R12), Y4
-	VADDPS Y4, Y2, Y2
-	VBROADCASTSS 12(R12), Y4
-	VADDPS Y4, Y3, Y3
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRowt; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y4; VADDPS Y4, Y0, Y0; VBROADCASTSS 4(R12), Y4; VADDPS Y4, Y1, Y1
+	VBROADCASTSS 8(R12), Y4; VADDPS Y4, Y2, Y2; VBROADCASTSS 12(R12), Y4; VADDPS Y4, Y3, Y3
 no_flagBiasRowt:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasColt
-	MOVQ tile_bias(BX), R12
-	VMASKMOVPS 0(R12), Y6, Y4
-	VADDPS Y4, Y0, Y0
-	VADDPS Y4, Y1, Y1
-	VADDPS Y4, Y2, Y2
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasColt; MOVQ tile_bias(BX), R12
+	VMASKMOVPS 0(R12), Y6, Y4; VADDPS Y4, Y0, Y0; VADDPS Y4, Y1, Y1; VADDPS Y4, Y2, Y2
 	VADDPS Y4, Y3, Y3
 no_flagBiasColt:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidualt
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Y5
-	VMASKMOVPS 0(R12), Y6, Y4
-	VFMADD231PS Y4, Y5, Y0
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y6, Y4
-	VFMADD231PS Y4, Y5, Y1
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y6, Y4
-	VFMADD231PS Y4, Y5, Y2
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y6, Y4
-	VFMADD231PS Y4, Y5, Y3
+	TESTL $const_flagResidual, DX; JZ no_flagResidualt; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y5; VMASKMOVPS 0(R12), Y6, Y4
+	VFMADD231PS Y4, Y5, Y0; ADDQ R13, R12; VMASKMOVPS 0(R12), Y6, Y4; VFMADD231PS Y4, Y5, Y1
+	ADDQ R13, R12; VMASKMOVPS 0(R12), Y6, Y4; VFMADD231PS Y4, Y5, Y2; ADDQ R13, R12
+	VMASKMOVPS 0(R12), Y6, Y4; VFMADD231PS Y4, Y5, Y3
 no_flagResidualt:
-	TESTL $const_flagLo, DX
-	JZ no_flagLot
-	VBROADCASTSS tile_lo(BX), Y4
-	VMAXPS Y0, Y4, Y0
-	VMAXPS Y1, Y4, Y1
-	VMAXPS Y2, Y4, Y2
-	VMAXPS Y3, Y4, Y3
+	TESTL $const_flagLo, DX; JZ no_flagLot; VBROADCASTSS tile_lo(BX), Y4; VMAXPS Y0, Y4, Y0
+	VMAXPS Y1, Y4, Y1; VMAXPS Y2, Y4, Y2; VMAXPS Y3, Y4, Y3
 no_flagLot:
-	TESTL $const_flagHi, DX
-	JZ no_flagHit
-	VBROADCASTSS tile_hi(BX), Y4
-	VMINPS Y0, Y4, Y0
-	VMINPS Y1, Y4, Y1
-	VMINPS Y2, Y4, Y2
-	VMINPS Y3, Y4, Y3
+	TESTL $const_flagHi, DX; JZ no_flagHit; VBROADCASTSS tile_hi(BX), Y4; VMINPS Y0, Y4, Y0
+	VMINPS Y1, Y4, Y1; VMINPS Y2, Y4, Y2; VMINPS Y3, Y4, Y3
 no_flagHit:
-	MOVQ R8, R12
-	VMASKMOVPS Y0, Y6, 0(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y1, Y6, 0(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y2, Y6, 0(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y3, Y6, 0(R12)
-	DECQ tile_more(BX)
-	JLT lastt
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMASKMOVPS Y0, Y6, 0(R12); ADDQ R9, R12; VMASKMOVPS Y1, Y6, 0(R12); ADDQ R9, R12
+	VMASKMOVPS Y2, Y6, 0(R12); ADDQ R9, R12; VMASKMOVPS Y3, Y6, 0(R12); DECQ tile_more(BX)
+	JLT lastt; MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 lastt:
-	DECQ tile_again(BX)
-	JLT outt
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT outt; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 outt:
 	VZEROUPPER
 	RET
@@ -2064,332 +815,114 @@ TEXT ·tileAVX2_4x8narrow(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4; VXORPS Y5, Y5, Y5; VXORPS Y6, Y6, Y6; VXORPS Y7, Y7, Y7; MOVQ CX, DX
+	SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Y8
-	VBROADCASTSS 0(SI), Y9
-	VFMADD231PS Y8, Y9, Y0
-	VBROADCASTSS 4(SI), Y10
-	VFMADD231PS Y8, Y10, Y1
-	VBROADCASTSS 8(SI), Y9
-	VFMADD231PS Y8, Y9, Y2
-	VBROADCASTSS 12(SI), Y10
-	VFMADD231PS Y8, Y10, Y3
-	VMOVUPS 0(DI)(R10*1), Y8
-	VBROADCASTSS 0(SI)(AX*1), Y9
-	VFMADD231PS Y8, Y9, Y4
-	VBROADCASTSS 4(SI)(AX*1), Y10
-	VFMADD231PS Y8, Y10, Y5
-	VBROADCASTSS 8(SI)(AX*1), Y9
-	VFMADD231PS Y8, Y9, Y6
-	VBROADCASTSS 12(SI)(AX*1), Y10
-	VFMADD231PS Y8, Y10, Y7
-	VMOVUPS 0(DI)(R10*2), Y8
-	VBROADCASTSS 0(SI)(AX*2), Y9
-	VFMADD231PS Y8, Y9, Y0
-	VBROADCASTSS 4(SI)(AX*2), Y10
-	VFMADD231PS Y8, Y10, Y1
-	VBROADCASTSS 8(SI)(AX*2), Y9
-	VFMADD231PS Y8, Y9, Y2
-	VBROADCASTSS 12(SI)(AX*2), Y10
-	VFMADD231PS Y8, Y10, Y3
-	VMOVUPS 0(DI)(R11*1), Y8
-	VBROADCASTSS 0(SI)(R13*1), Y9
-	VFMADD231PS Y8, Y9, Y4
-	VBROADCASTSS 4(SI)(R13*1), Y10
-	VFMADD231PS Y8, Y10, Y5
-	VBROADCASTSS 8(SI)(R13*1), Y9
-	VFMADD231PS Y8, Y9, Y6
-	VBROADCASTSS 12(SI)(R13*1), Y10
-	VFMADD231PS Y8, Y10, Y7
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
+	VMOVUPS 0(DI), Y8; VBROADCASTSS 0(SI), Y9; VFMADD231PS Y8, Y9, Y0; VBROADCASTSS 4(SI), Y10
+	VFMADD231PS Y8, Y10, Y1; VBROADCASTSS 8(SI), Y9; VFMADD231PS Y8, Y9, Y2
+	VBROADCASTSS 12(SI), Y10; VFMADD231PS Y8, Y10, Y3; VMOVUPS 0(DI)(R10*1), Y8
+	VBROADCASTSS 0(SI)(AX*1), Y9; VFMADD231PS Y8, Y9, Y4; VBROADCASTSS 4(SI)(AX*1), Y10
+	VFMADD231PS Y8, Y10, Y5; VBROADCASTSS 8(SI)(AX*1), Y9; VFMADD231PS Y8, Y9, Y6
+	VBROADCASTSS 12(SI)(AX*1), Y10; VFMADD231PS Y8, Y10, Y7; VMOVUPS 0(DI)(R10*2), Y8
+	VBROADCASTSS 0(SI)(AX*2), Y9; VFMADD231PS Y8, Y9, Y0; VBROADCASTSS 4(SI)(AX*2), Y10
+	VFMADD231PS Y8, Y10, Y1; VBROADCASTSS 8(SI)(AX*2), Y9; VFMADD231PS Y8, Y9, Y2
+	VBROADCASTSS 12(SI)(AX*2), Y10; VFMADD231PS Y8, Y10, Y3; VMOVUPS 0(DI)(R11*1), Y8
+	VBROADCASTSS 0(SI)(R13*1), Y9; VFMADD231PS Y8, Y9, Y4; VBROADCASTSS 4(SI)(R13*1), Y10
+	VFMADD231PS Y8, Y10, Y5; VBROADCASTSS 8(SI)(R13*1), Y9; VFMADD231PS Y8, Y9, Y6
+	VBROADCASTSS 12(SI)(R13*1), Y10; VFMADD231PS Y8, Y10, Y7; LEAQ (DI)(R10*4), DI
+	LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Y8
-	VBROADCASTSS 0(SI), Y9
-	VFMADD231PS Y8, Y9, Y0
-	VBROADCASTSS 4(SI), Y10
-	VFMADD231PS Y8, Y10, Y1
-	VBROADCASTSS 8(SI), Y9
-	VFMADD231PS Y8, Y9, Y2
-	VBROADCASTSS 12(SI), Y10
-	VFMADD231PS Y8, Y10, Y3
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Y8; VBROADCASTSS 0(SI), Y9; VFMADD231PS Y8, Y9, Y0; VBROADCASTSS 4(SI), Y10
+	VFMADD231PS Y8, Y10, Y1; VBROADCASTSS 8(SI), Y9; VFMADD231PS Y8, Y9, Y2
+	VBROADCASTSS 12(SI), Y10; VFMADD231PS Y8, Y10, Y3; ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	VADDPS Y4, Y0, Y0
-	VADDPS Y5, Y1, Y1
-	VADDPS Y6, Y2, Y2
-	VADDPS Y7, Y3, Y3
-	CMPQ tile_cols(BX), $8
-	JLT tail
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS 0(R12), Y4
-	VADDPS Y4, Y0, Y0
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y4
-	VADDPS Y4, Y1, Y1
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y4
-	VADDPS Y4, Y2, Y2
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y4
-	VADDPS Y4, Y3, Y3
+	VADDPS Y4, Y0, Y0; VADDPS Y5, Y1, Y1; VADDPS Y6, Y2, Y2; VADDPS Y7, Y3, Y3
+	CMPQ tile_cols(BX), $8; JLT tail; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS 0(R12), Y4; VADDPS Y4, Y0, Y0; ADDQ R9, R12
+	VMOVUPS 0(R12), Y4; VADDPS Y4, Y1, Y1; ADDQ R9, R12; VMOVUPS 0(R12), Y4; VADDPS Y4, Y2, Y2
+	ADDQ R9, R12; VMOVUPS 0(R12), Y4; VADDPS Y4, Y3, Y3
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Y4
-	VMULPS Y4, Y0, Y0
-	VMULPS Y4, Y1, Y1
-	VMULPS Y4, Y2, Y2
-	VMULPS Y4, Y3, Y3
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Y4; VMULPS Y4, Y0, Y0
+	VMULPS Y4, Y1, Y1; VMULPS Y4, Y2, Y2; VMULPS Y4, Y3, Y3
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Y4
-	VADDPS Y4, Y0, Y0
-	VBROADCASTSS 4(R12), Y4
-	VADDPS Y4, Y1, Y1
-	VBROADCASTSS 8(R12), Y4
-	VADDPS Y4, Y2, Y2
-	VBROADCASTSS 12(R12), Y4
-	VADDPS Y4, Y3, Y3
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y4; VADDPS Y4, Y0, Y0; VBROADCASTSS 4(R12), Y4; VADDPS Y4, Y1, Y1
+	VBROADCASTSS 8(R12), Y4; VADDPS Y4, Y2, Y2; VBROADCASTSS 12(R12), Y4; VADDPS Y4, Y3, Y3
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS 0(R12), Y4
-	VADDPS Y4, Y0, Y0
-	VADDPS Y4, Y1, Y1
-	VADDPS Y4, Y2, Y2
-	VADDPS Y4, Y3, Y3
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12; VMOVUPS 0(R12), Y4
+	VADDPS Y4, Y0, Y0; VADDPS Y4, Y1, Y1; VADDPS Y4, Y2, Y2; VADDPS Y4, Y3, Y3
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Y5
-	VMOVUPS 0(R12), Y4
-	VFMADD231PS Y4, Y5, Y0
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y4
-	VFMADD231PS Y4, Y5, Y1
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y4
-	VFMADD231PS Y4, Y5, Y2
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y4
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y5; VMOVUPS 0(R12), Y4
+	VFMADD231PS Y4, Y5, Y0; ADDQ R13, R12; VMOVUPS 0(R12), Y4; VFMADD231PS Y4, Y5, Y1; ADDQ R13, R12
+	VMOVUPS 0(R12), Y4; VFMADD231PS Y4, Y5, Y2; ADDQ R13, R12; VMOVUPS 0(R12), Y4
 	VFMADD231PS Y4, Y5, Y3
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Y4
-	VMAXPS Y0, Y4, Y0
-	VMAXPS Y1, Y4, Y1
-	VMAXPS Y2, Y4, Y2
-	VMAXPS Y3, Y4, Y3
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Y4; VMAXPS Y0, Y4, Y0
+	VMAXPS Y1, Y4, Y1; VMAXPS Y2, Y4, Y2; VMAXPS Y3, Y4, Y3
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Y4
-	VMINPS Y0, Y4, Y0
-	VMINPS Y1, Y4, Y1
-	VMINPS Y2, Y4, Y2
-	VMINPS Y3, Y4, Y3
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Y4; VMINPS Y0, Y4, Y0
+	VMINPS Y1, Y4, Y1; VMINPS Y2, Y4, Y2; VMINPS Y3, Y4, Y3
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Y0, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Y1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Y2, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Y3, 0(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Y0, 0(R12); ADDQ R9, R12; VMOVUPS Y1, 0(R12); ADDQ R9, R12
+	VMOVUPS Y2, 0(R12); ADDQ R9, R12; VMOVUPS Y3, 0(R12); DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
 tail:
-	MOVQ tile_cols(BX), R12
-	NEGQ R12
-	LEAQ ·laneMask<>(SB), R13
-	LEAQ 64(R13)(R12*4), R13
-	VMOVUPS 0(R13), Y6
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulatet
-	MOVQ R8, R12
-	VMASKMOVPS 0(R12), Y6, Y4
-	VADDPS Y4, Y0, Y0
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y6, Y4
-	VADDPS Y4, Y1, Y1
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y6, Y4
-	VADDPS Y4, Y2, Y2
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y6, Y4
-	VADDPS Y4, Y3, Y3
+	MOVQ tile_cols(BX), R12; NEGQ R12; LEAQ ·laneMask<>(SB), R13; LEAQ 64(R13)(R12*4), R13
+	VMOVUPS 0(R13), Y6; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulatet; MOVQ R8, R12; VMASKMOVPS 0(R12), Y6, Y4; VADDPS Y4, Y0, Y0; ADDQ R9, R12
+	VMASKMOVPS 0(R12), Y6, Y4; VADDPS Y4, Y1, Y1; ADDQ R9, R12; VMASKMOVPS 0(R12), Y6, Y4
+	VADDPS Y4, Y2, Y2; ADDQ R9, R12; VMASKMOVPS 0(R12), Y6, Y4; VADDPS Y4, Y3, Y3
 no_flagAccumulatet:
-	TESTL $const_flagScale, DX
-	JZ no_flagScalet
-	VBROADCASTSS tile_alpha(BX), Y4
-	VMULPS Y4, Y0, Y0
-	VMULPS Y4, Y1, Y1
-	VMULPS Y4, Y2, Y2
-	VMULPS Y4, Y3, Y3
+	TESTL $const_flagScale, DX; JZ no_flagScalet; VBROADCASTSS tile_alpha(BX), Y4; VMULPS Y4, Y0, Y0
+	VMULPS Y4, Y1, Y1; VMULPS Y4, Y2, Y2; VMULPS Y4, Y3, Y3
 no_flagScalet:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRowt
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Y4
-	VADDPS Y4, Y0, Y0
-	VBROADCASTSS 4(R12), Y4
-	VADDPS Y4, Y1, Y1
-	VBROADCASTSS 8(R12), Y4
-	VADDPS Y4, Y2, Y2
-	VBROADCASTSS 12(R12), Y4
-	VADDPS Y4, Y3, Y3
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRowt; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y4; VADDPS Y4, Y0, Y0; VBROADCASTSS 4(R12), Y4; VADDPS Y4, Y1, Y1
+	VBROADCASTSS 8(R12), Y4; VADDPS Y4, Y2, Y2; VBROADCASTSS 12(R12), Y4; VADDPS Y4, Y3, Y3
 no_flagBiasRowt:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasColt
-	MOVQ tile_bias(BX), R12
-	VMASKMOVPS 0(R12), Y6, Y4
-	VADDPS Y4, Y0, Y0
-	VADDPS Y4, Y1, Y1
-	VADDPS Y4, Y2, Y2
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasColt; MOVQ tile_bias(BX), R12
+	VMASKMOVPS 0(R12), Y6, Y4; VADDPS Y4, Y0, Y0; VADDPS Y4, Y1, Y1; VADDPS Y4, Y2, Y2
 	VADDPS Y4, Y3, Y3
 no_flagBiasColt:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidualt
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Y5
-	VMASKMOVPS 0(R12), Y6, Y4
-	VFMADD231PS Y4, Y5, Y0
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y6, Y4
-	VFMADD231PS Y4, Y5, Y1
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y6, Y4
-	VFMADD231PS Y4, Y5, Y2
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y6, Y4
-	VFMADD231PS Y4, Y5, Y3
+	TESTL $const_flagResidual, DX; JZ no_flagResidualt; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y5; VMASKMOVPS 0(R12), Y6, Y4
+	VFMADD231PS Y4, Y5, Y0; ADDQ R13, R12; VMASKMOVPS 0(R12), Y6, Y4; VFMADD231PS Y4, Y5, Y1
+	ADDQ R13, R12; VMASKMOVPS 0(R12), Y6, Y4; VFMADD231PS Y4, Y5, Y2; ADDQ R13, R12
+	VMASKMOVPS 0(R12), Y6, Y4; VFMADD231PS Y4, Y5, Y3
 no_flagResidualt:
-	TESTL $const_flagLo, DX
-	JZ no_flagLot
-	VBROADCASTSS tile_lo(BX), Y4
-	VMAXPS Y0, Y4, Y0
-	VMAXPS Y1, Y4, Y1
-	VMAXPS Y2, Y4, Y2
-	VMAXPS Y3, Y4, Y3
+	TESTL $const_flagLo, DX; JZ no_flagLot; VBROADCASTSS tile_lo(BX), Y4; VMAXPS Y0, Y4, Y0
+	VMAXPS Y1, Y4, Y1; VMAXPS Y2, Y4, Y2; VMAXPS Y3, Y4, Y3
 no_flagLot:
-	TESTL $const_flagHi, DX
-	JZ no_flagHit
-	VBROADCASTSS tile_hi(BX), Y4
-	VMINPS Y0, Y4, Y0
-	VMINPS Y1, Y4, Y1
-	VMINPS Y2, Y4, Y2
-	VMINPS Y3, Y4, Y3
+	TESTL $const_flagHi, DX; JZ no_flagHit; VBROADCASTSS tile_hi(BX), Y4; VMINPS Y0, Y4, Y0
+	VMINPS Y1, Y4, Y1; VMINPS Y2, Y4, Y2; VMINPS Y3, Y4, Y3
 no_flagHit:
-	MOVQ R8, R12
-	VMASKMOVPS Y0, Y6, 0(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y1, Y6, 0(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y2, Y6, 0(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y3, Y6, 0(R12)
-	DECQ tile_more(BX)
-	JLT lastt
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMASKMOVPS Y0, Y6, 0(R12); ADDQ R9, R12; VMASKMOVPS Y1, Y6, 0(R12); ADDQ R9, R12
+	VMASKMOVPS Y2, Y6, 0(R12); ADDQ R9, R12; VMASKMOVPS Y3, Y6, 0(R12); DECQ tile_more(BX)
+	JLT lastt; MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 lastt:
-	DECQ tile_again(BX)
-	JLT outt
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT outt; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 outt:
 	VZEROUPPER
 	RET
@@ -2399,365 +932,120 @@ TEXT ·tileAVX2_5x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3; VXORPS Y4, Y4, Y4; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Y5
-	VBROADCASTSS 0(SI), Y6
-	VFMADD231PS Y5, Y6, Y0
-	VBROADCASTSS 4(SI), Y7
-	VFMADD231PS Y5, Y7, Y1
-	VBROADCASTSS 8(SI), Y6
-	VFMADD231PS Y5, Y6, Y2
-	VBROADCASTSS 12(SI), Y7
-	VFMADD231PS Y5, Y7, Y3
-	VBROADCASTSS 16(SI), Y6
-	VFMADD231PS Y5, Y6, Y4
-	VMOVUPS 0(DI)(R10*1), Y5
-	VBROADCASTSS 0(SI)(AX*1), Y6
-	VFMADD231PS Y5, Y6, Y0
-	VBROADCASTSS 4(SI)(AX*1), Y7
-	VFMADD231PS Y5, Y7, Y1
-	VBROADCASTSS 8(SI)(AX*1), Y6
-	VFMADD231PS Y5, Y6, Y2
-	VBROADCASTSS 12(SI)(AX*1), Y7
-	VFMADD231PS Y5, Y7, Y3
-	VBROADCASTSS 16(SI)(AX*1), Y6
-	VFMADD231PS Y5, Y6, Y4
-	VMOVUPS 0(DI)(R10*2), Y5
-	VBROADCASTSS 0(SI)(AX*2), Y6
-	VFMADD231PS Y5, Y6, Y0
-	VBROADCASTSS 4(SI)(AX*2), Y7
-	VFMADD231PS Y5, Y7, Y1
-	VBROADCASTSS 8(SI)(AX*2), Y6
-	VFMADD231PS Y5, Y6, Y2
-	VBROADCASTSS 12(SI)(AX*2), Y7
-	VFMADD231PS Y5, Y7, Y3
-	VBROADCASTSS 16(SI)(AX*2), Y6
-	VFMADD231PS Y5, Y6, Y4
-	VMOVUPS 0(DI)(R11*1), Y5
-	VBROADCASTSS 0(SI)(R13*1), Y6
-	VFMADD231PS Y5, Y6, Y0
-	VBROADCASTSS 4(SI)(R13*1), Y7
-	VFMADD231PS Y5, Y7, Y1
-	VBROADCASTSS 8(SI)(R13*1), Y6
-	VFMADD231PS Y5, Y6, Y2
-	VBROADCASTSS 12(SI)(R13*1), Y7
-	VFMADD231PS Y5, Y7, Y3
-	VBROADCASTSS 16(SI)(R13*1), Y6
-	VFMADD231PS Y5, Y6, Y4
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
+	VMOVUPS 0(DI), Y5; VBROADCASTSS 0(SI), Y6; VFMADD231PS Y5, Y6, Y0; VBROADCASTSS 4(SI), Y7
+	VFMADD231PS Y5, Y7, Y1; VBROADCASTSS 8(SI), Y6; VFMADD231PS Y5, Y6, Y2; VBROADCASTSS 12(SI), Y7
+	VFMADD231PS Y5, Y7, Y3; VBROADCASTSS 16(SI), Y6; VFMADD231PS Y5, Y6, Y4
+	VMOVUPS 0(DI)(R10*1), Y5; VBROADCASTSS 0(SI)(AX*1), Y6; VFMADD231PS Y5, Y6, Y0
+	VBROADCASTSS 4(SI)(AX*1), Y7; VFMADD231PS Y5, Y7, Y1; VBROADCASTSS 8(SI)(AX*1), Y6
+	VFMADD231PS Y5, Y6, Y2; VBROADCASTSS 12(SI)(AX*1), Y7; VFMADD231PS Y5, Y7, Y3
+	VBROADCASTSS 16(SI)(AX*1), Y6; VFMADD231PS Y5, Y6, Y4; VMOVUPS 0(DI)(R10*2), Y5
+	VBROADCASTSS 0(SI)(AX*2), Y6; VFMADD231PS Y5, Y6, Y0; VBROADCASTSS 4(SI)(AX*2), Y7
+	VFMADD231PS Y5, Y7, Y1; VBROADCASTSS 8(SI)(AX*2), Y6; VFMADD231PS Y5, Y6, Y2
+	VBROADCASTSS 12(SI)(AX*2), Y7; VFMADD231PS Y5, Y7, Y3; VBROADCASTSS 16(SI)(AX*2), Y6
+	VFMADD231PS Y5, Y6, Y4; VMOVUPS 0(DI)(R11*1), Y5; VBROADCASTSS 0(SI)(R13*1), Y6
+	VFMADD231PS Y5, Y6, Y0; VBROADCASTSS 4(SI)(R13*1), Y7; VFMADD231PS Y5, Y7, Y1
+	VBROADCASTSS 8(SI)(R13*1), Y6; VFMADD231PS Y5, Y6, Y2; VBROADCASTSS 12(SI)(R13*1), Y7
+	VFMADD231PS Y5, Y7, Y3; VBROADCASTSS 16(SI)(R13*1), Y6; VFMADD231PS Y5, Y6, Y4
+	LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Y5
-	VBROADCASTSS 0(SI), Y6
-	VFMADD231PS Y5, Y6, Y0
-	VBROADCASTSS 4(SI), Y7
-	VFMADD231PS Y5, Y7, Y1
-	VBROADCASTSS 8(SI), Y6
-	VFMADD231PS Y5, Y6, Y2
-	VBROADCASTSS 12(SI), Y7
-	VFMADD231PS Y5, Y7, Y3
-	VBROADCASTSS 16(SI), Y6
-	VFMADD231PS Y5, Y6, Y4
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Y5; VBROADCASTSS 0(SI), Y6; VFMADD231PS Y5, Y6, Y0; VBROADCASTSS 4(SI), Y7
+	VFMADD231PS Y5, Y7, Y1; VBROADCASTSS 8(SI), Y6; VFMADD231PS Y5, Y6, Y2; VBROADCASTSS 12(SI), Y7
+	VFMADD231PS Y5, Y7, Y3; VBROADCASTSS 16(SI), Y6; VFMADD231PS Y5, Y6, Y4; ADDQ R10, DI
+	ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	CMPQ tile_cols(BX), $8
-	JLT tail
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS 0(R12), Y5
-	VADDPS Y5, Y0, Y0
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y5
-	VADDPS Y5, Y1, Y1
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y5
-	VADDPS Y5, Y2, Y2
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y5
-	VADDPS Y5, Y3, Y3
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y5
+	CMPQ tile_cols(BX), $8; JLT tail; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS 0(R12), Y5; VADDPS Y5, Y0, Y0; ADDQ R9, R12
+	VMOVUPS 0(R12), Y5; VADDPS Y5, Y1, Y1; ADDQ R9, R12; VMOVUPS 0(R12), Y5; VADDPS Y5, Y2, Y2
+	ADDQ R9, R12; VMOVUPS 0(R12), Y5; VADDPS Y5, Y3, Y3; ADDQ R9, R12; VMOVUPS 0(R12), Y5
 	VADDPS Y5, Y4, Y4
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Y5
-	VMULPS Y5, Y0, Y0
-	VMULPS Y5, Y1, Y1
-	VMULPS Y5, Y2, Y2
-	VMULPS Y5, Y3, Y3
-	VMULPS Y5, Y4, Y4
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Y5; VMULPS Y5, Y0, Y0
+	VMULPS Y5, Y1, Y1; VMULPS Y5, Y2, Y2; VMULPS Y5, Y3, Y3; VMULPS Y5, Y4, Y4
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Y5
-	VADDPS Y5, Y0, Y0
-	VBROADCASTSS 4(R12), Y5
-	VADDPS Y5, Y1, Y1
-	VBROADCASTSS 8(R12), Y5
-	VADDPS Y5, Y2, Y2
-	VBROADCASTSS 12(R12), Y5
-	VADDPS Y5, Y3, Y3
-	VBROADCASTSS 16(R12), Y5
-	VADDPS Y5, Y4, Y4
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y5; VADDPS Y5, Y0, Y0; VBROADCASTSS 4(R12), Y5; VADDPS Y5, Y1, Y1
+	VBROADCASTSS 8(R12), Y5; VADDPS Y5, Y2, Y2; VBROADCASTSS 12(R12), Y5; VADDPS Y5, Y3, Y3
+	VBROADCASTSS 16(R12), Y5; VADDPS Y5, Y4, Y4
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS 0(R12), Y5
-	VADDPS Y5, Y0, Y0
-	VADDPS Y5, Y1, Y1
-	VADDPS Y5, Y2, Y2
-	VADDPS Y5, Y3, Y3
-	VADDPS Y5, Y4, Y4
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12; VMOVUPS 0(R12), Y5
+	VADDPS Y5, Y0, Y0; VADDPS Y5, Y1, Y1; VADDPS Y5, Y2, Y2; VADDPS Y5, Y3, Y3; VADDPS Y5, Y4, Y4
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Y6
-	VMOVUPS 0(R12), Y5
-	VFMADD231PS Y5, Y6, Y0
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y5
-	VFMADD231PS Y5, Y6, Y1
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y5
-	VFMADD231PS Y5, Y6, Y2
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y5
-	VFMADD231PS Y5, Y6, Y3
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y5
-	VFMADD231PS Y5, Y6, Y4
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y6; VMOVUPS 0(R12), Y5
+	VFMADD231PS Y5, Y6, Y0; ADDQ R13, R12; VMOVUPS 0(R12), Y5; VFMADD231PS Y5, Y6, Y1; ADDQ R13, R12
+	VMOVUPS 0(R12), Y5; VFMADD231PS Y5, Y6, Y2; ADDQ R13, R12; VMOVUPS 0(R12), Y5
+	VFMADD231PS Y5, Y6, Y3; ADDQ R13, R12; VMOVUPS 0(R12), Y5; VFMADD231PS Y5, Y6, Y4
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Y5
-	VMAXPS Y0, Y5, Y0
-	VMAXPS Y1, Y5, Y1
-	VMAXPS Y2, Y5, Y2
-	VMAXPS Y3, Y5, Y3
-	VMAXPS Y4, Y5, Y4
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Y5; VMAXPS Y0, Y5, Y0
+	VMAXPS Y1, Y5, Y1; VMAXPS Y2, Y5, Y2; VMAXPS Y3, Y5, Y3; VMAXPS Y4, Y5, Y4
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Y5
-	VMINPS Y0, Y5, Y0
-	VMINPS Y1, Y5, Y1
-	VMINPS Y2, Y5, Y2
-	VMINPS Y3, Y5, Y3
-	VMINPS Y4, Y5, Y4
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Y5; VMINPS Y0, Y5, Y0
+	VMINPS Y1, Y5, Y1; VMINPS Y2, Y5, Y2; VMINPS Y3, Y5, Y3; VMINPS Y4, Y5, Y4
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Y0, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Y1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Y2, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Y3, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Y4, 0(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Y0, 0(R12); ADDQ R9, R12; VMOVUPS Y1, 0(R12); ADDQ R9, R12
+	VMOVUPS Y2, 0(R12); ADDQ R9, R12; VMOVUPS Y3, 0(R12); ADDQ R9, R12; VMOVUPS Y4, 0(R12)
+	DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
 tail:
-	MOVQ tile_cols(BX), R12
-	NEGQ R12
-	LEAQ ·laneMask<>(SB), R13
-	LEAQ 64(R13)(R12*4), R13
-	VMOVUPS 0(R13), Y7
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulatet
-	MOVQ R8, R12
-	VMASKMOVPS 0(R12), Y7, Y5
-	VADDPS Y5, Y0, Y0
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y7, Y5
-	VADDPS Y5, Y1, Y1
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y7, Y5
-	VADDPS Y5, Y2, Y2
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y7, Y5
-	VADDPS Y5, Y3, Y3
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y7, Y5
-	VADDPS Y5, Y4, Y4
+	MOVQ tile_cols(BX), R12; NEGQ R12; LEAQ ·laneMask<>(SB), R13; LEAQ 64(R13)(R12*4), R13
+	VMOVUPS 0(R13), Y7; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulatet; MOVQ R8, R12; VMASKMOVPS 0(R12), Y7, Y5; VADDPS Y5, Y0, Y0; ADDQ R9, R12
+	VMASKMOVPS 0(R12), Y7, Y5; VADDPS Y5, Y1, Y1; ADDQ R9, R12; VMASKMOVPS 0(R12), Y7, Y5
+	VADDPS Y5, Y2, Y2; ADDQ R9, R12; VMASKMOVPS 0(R12), Y7, Y5; VADDPS Y5, Y3, Y3; ADDQ R9, R12
+	VMASKMOVPS 0(R12), Y7, Y5; VADDPS Y5, Y4, Y4
 no_flagAccumulatet:
-	TESTL $const_flagScale, DX
-	JZ no_flagScalet
-	VBROADCASTSS tile_alpha(BX), Y5
-	VMULPS Y5, Y0, Y0
-	VMULPS Y5, Y1, Y1
-	VMULPS Y5, Y2, Y2
-	VMULPS Y5, Y3, Y3
-	VMULPS Y5, Y4, Y4
+	TESTL $const_flagScale, DX; JZ no_flagScalet; VBROADCASTSS tile_alpha(BX), Y5; VMULPS Y5, Y0, Y0
+	VMULPS Y5, Y1, Y1; VMULPS Y5, Y2, Y2; VMULPS Y5, Y3, Y3; VMULPS Y5, Y4, Y4
 no_flagScalet:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRowt
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Y5
-	VADDPS Y5, Y0, Y0
-	VBROADCASTSS 4(R12), Y5
-	VADDPS Y5, Y1, Y1
-	VBROADCASTSS 8(R12), Y5
-	VADDPS Y5, Y2, Y2
-	VBROADCASTSS 12(R12), Y5
-	VADDPS Y5, Y3, Y3
-	VBROADCASTSS 16(R12), Y5
-	VADDPS Y5, Y4, Y4
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRowt; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y5; VADDPS Y5, Y0, Y0; VBROADCASTSS 4(R12), Y5; VADDPS Y5, Y1, Y1
+	VBROADCASTSS 8(R12), Y5; VADDPS Y5, Y2, Y2; VBROADCASTSS 12(R12), Y5; VADDPS Y5, Y3, Y3
+	VBROADCASTSS 16(R12), Y5; VADDPS Y5, Y4, Y4
 no_flagBiasRowt:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasColt
-	MOVQ tile_bias(BX), R12
-	VMASKMOVPS 0(R12), Y7, Y5
-	VADDPS Y5, Y0, Y0
-	VADDPS Y5, Y1, Y1
-	VADDPS Y5, Y2, Y2
-	VADDPS Y5, Y3, Y3
-	VADDPS Y5, Y4, Y4
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasColt; MOVQ tile_bias(BX), R12
+	VMASKMOVPS 0(R12), Y7, Y5; VADDPS Y5, Y0, Y0; VADDPS Y5, Y1, Y1; VADDPS Y5, Y2, Y2
+	VADDPS Y5, Y3, Y3; VADDPS Y5, Y4, Y4
 no_flagBiasColt:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidualt
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Y6
-	VMASKMOVPS 0(R12), Y7, Y5
-	VFMADD231PS Y5, Y6, Y0
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y7, Y5
-	VFMADD231PS Y5, Y6, Y1
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y7, Y5
-	VFMADD231PS Y5, Y6, Y2
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y7, Y5
-	VFMADD231PS Y5, Y6, Y3
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y7, Y5
+	TESTL $const_flagResidual, DX; JZ no_flagResidualt; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y6; VMASKMOVPS 0(R12), Y7, Y5
+	VFMADD231PS Y5, Y6, Y0; ADDQ R13, R12; VMASKMOVPS 0(R12), Y7, Y5; VFMADD231PS Y5, Y6, Y1
+	ADDQ R13, R12; VMASKMOVPS 0(R12), Y7, Y5; VFMADD231PS Y5, Y6, Y2; ADDQ R13, R12
+	VMASKMOVPS 0(R12), Y7, Y5; VFMADD231PS Y5, Y6, Y3; ADDQ R13, R12; VMASKMOVPS 0(R12), Y7, Y5
 	VFMADD231PS Y5, Y6, Y4
 no_flagResidualt:
-	TESTL $const_flagLo, DX
-	JZ no_flagLot
-	VBROADCASTSS tile_lo(BX), Y5
-	VMAXPS Y0, Y5, Y0
-	VMAXPS Y1, Y5, Y1
-	VMAXPS Y2, Y5, Y2
-	VMAXPS Y3, Y5, Y3
-	VMAXPS Y4, Y5, Y4
+	TESTL $const_flagLo, DX; JZ no_flagLot; VBROADCASTSS tile_lo(BX), Y5; VMAXPS Y0, Y5, Y0
+	VMAXPS Y1, Y5, Y1; VMAXPS Y2, Y5, Y2; VMAXPS Y3, Y5, Y3; VMAXPS Y4, Y5, Y4
 no_flagLot:
-	TESTL $const_flagHi, DX
-	JZ no_flagHit
-	VBROADCASTSS tile_hi(BX), Y5
-	VMINPS Y0, Y5, Y0
-	VMINPS Y1, Y5, Y1
-	VMINPS Y2, Y5, Y2
-	VMINPS Y3, Y5, Y3
-	VMINPS Y4, Y5, Y4
+	TESTL $const_flagHi, DX; JZ no_flagHit; VBROADCASTSS tile_hi(BX), Y5; VMINPS Y0, Y5, Y0
+	VMINPS Y1, Y5, Y1; VMINPS Y2, Y5, Y2; VMINPS Y3, Y5, Y3; VMINPS Y4, Y5, Y4
 no_flagHit:
-	MOVQ R8, R12
-	VMASKMOVPS Y0, Y7, 0(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y1, Y7, 0(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y2, Y7, 0(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y3, Y7, 0(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y4, Y7, 0(R12)
-	DECQ tile_more(BX)
-	JLT lastt
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMASKMOVPS Y0, Y7, 0(R12); ADDQ R9, R12; VMASKMOVPS Y1, Y7, 0(R12); ADDQ R9, R12
+	VMASKMOVPS Y2, Y7, 0(R12); ADDQ R9, R12; VMASKMOVPS Y3, Y7, 0(R12); ADDQ R9, R12
+	VMASKMOVPS Y4, Y7, 0(R12); DECQ tile_more(BX); JLT lastt; MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 lastt:
-	DECQ tile_again(BX)
-	JLT outt
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT outt; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 outt:
 	VZEROUPPER
 	RET
@@ -2767,375 +1055,122 @@ TEXT ·tileAVX2_5x8narrow(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3; VXORPS Y4, Y4, Y4; VXORPS Y5, Y5, Y5; VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7; VXORPS Y8, Y8, Y8; VXORPS Y9, Y9, Y9; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Y10
-	VBROADCASTSS 0(SI), Y11
-	VFMADD231PS Y10, Y11, Y0
-	VBROADCASTSS 4(SI), Y12
-	VFMADD231PS Y10, Y12, Y1
-	VBROADCASTSS 8(SI), Y11
-	VFMADD231PS Y10, Y11, Y2
-	VBROADCASTSS 12(SI), Y12
-	VFMADD231PS Y10, Y12, Y3
-	VBROADCASTSS 16(SI), Y11
-	VFMADD231PS Y10, Y11, Y4
-	VMOVUPS 0(DI)(R10*1), Y10
-	VBROADCASTSS 0(SI)(AX*1), Y11
-	VFMADD231PS Y10, Y11, Y5
-	VBROADCASTSS 4(SI)(AX*1), Y12
-	VFMADD231PS Y10, Y12, Y6
-	VBROADCASTSS 8(SI)(AX*1), Y11
-	VFMADD231PS Y10, Y11, Y7
-	VBROADCASTSS 12(SI)(AX*1), Y12
-	VFMADD231PS Y10, Y12, Y8
-	VBROADCASTSS 16(SI)(AX*1), Y11
-	VFMADD231PS Y10, Y11, Y9
-	VMOVUPS 0(DI)(R10*2), Y10
-	VBROADCASTSS 0(SI)(AX*2), Y11
-	VFMADD231PS Y10, Y11, Y0
-	VBROADCASTSS 4(SI)(AX*2), Y12
-	VFMADD231PS Y10, Y12, Y1
-	VBROADCASTSS 8(SI)(AX*2), Y11
-	VFMADD231PS Y10, Y11, Y2
-	VBROADCASTSS 12(SI)(AX*2), Y12
-	VFMADD231PS Y10, Y12, Y3
-	VBROADCASTSS 16(SI)(AX*2), Y11
-	VFMADD231PS Y10, Y11, Y4
-	VMOVUPS 0(DI)(R11*1), Y10
-	VBROADCASTSS 0(SI)(R13*1), Y11
-	VFMADD231PS Y10, Y11, Y5
-	VBROADCASTSS 4(SI)(R13*1), Y12
-	VFMADD231PS Y10, Y12, Y6
-	VBROADCASTSS 8(SI)(R13*1), Y11
-	VFMADD231PS Y10, Y11, Y7
-	VBROADCASTSS 12(SI)(R13*1), Y12
-	VFMADD231PS Y10, Y12, Y8
-	VBROADCASTSS 16(SI)(R13*1), Y11
-	VFMADD231PS Y10, Y11, Y9
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
+	VMOVUPS 0(DI), Y10; VBROADCASTSS 0(SI), Y11; VFMADD231PS Y10, Y11, Y0; VBROADCASTSS 4(SI), Y12
+	VFMADD231PS Y10, Y12, Y1; VBROADCASTSS 8(SI), Y11; VFMADD231PS Y10, Y11, Y2
+	VBROADCASTSS 12(SI), Y12; VFMADD231PS Y10, Y12, Y3; VBROADCASTSS 16(SI), Y11
+	VFMADD231PS Y10, Y11, Y4; VMOVUPS 0(DI)(R10*1), Y10; VBROADCASTSS 0(SI)(AX*1), Y11
+	VFMADD231PS Y10, Y11, Y5; VBROADCASTSS 4(SI)(AX*1), Y12; VFMADD231PS Y10, Y12, Y6
+	VBROADCASTSS 8(SI)(AX*1), Y11; VFMADD231PS Y10, Y11, Y7; VBROADCASTSS 12(SI)(AX*1), Y12
+	VFMADD231PS Y10, Y12, Y8; VBROADCASTSS 16(SI)(AX*1), Y11; VFMADD231PS Y10, Y11, Y9
+	VMOVUPS 0(DI)(R10*2), Y10; VBROADCASTSS 0(SI)(AX*2), Y11; VFMADD231PS Y10, Y11, Y0
+	VBROADCASTSS 4(SI)(AX*2), Y12; VFMADD231PS Y10, Y12, Y1; VBROADCASTSS 8(SI)(AX*2), Y11
+	VFMADD231PS Y10, Y11, Y2; VBROADCASTSS 12(SI)(AX*2), Y12; VFMADD231PS Y10, Y12, Y3
+	VBROADCASTSS 16(SI)(AX*2), Y11; VFMADD231PS Y10, Y11, Y4; VMOVUPS 0(DI)(R11*1), Y10
+	VBROADCASTSS 0(SI)(R13*1), Y11; VFMADD231PS Y10, Y11, Y5; VBROADCASTSS 4(SI)(R13*1), Y12
+	VFMADD231PS Y10, Y12, Y6; VBROADCASTSS 8(SI)(R13*1), Y11; VFMADD231PS Y10, Y11, Y7
+	VBROADCASTSS 12(SI)(R13*1), Y12; VFMADD231PS Y10, Y12, Y8; VBROADCASTSS 16(SI)(R13*1), Y11
+	VFMADD231PS Y10, Y11, Y9; LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Y10
-	VBROADCASTSS 0(SI), Y11
-	VFMADD231PS Y10, Y11, Y0
-	VBROADCASTSS 4(SI), Y12
-	VFMADD231PS Y10, Y12, Y1
-	VBROADCASTSS 8(SI), Y11
-	VFMADD231PS Y10, Y11, Y2
-	VBROADCASTSS 12(SI), Y12
-	VFMADD231PS Y10, Y12, Y3
-	VBROADCASTSS 16(SI), Y11
-	VFMADD231PS Y10, Y11, Y4
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Y10; VBROADCASTSS 0(SI), Y11; VFMADD231PS Y10, Y11, Y0; VBROADCASTSS 4(SI), Y12
+	VFMADD231PS Y10, Y12, Y1; VBROADCASTSS 8(SI), Y11; VFMADD231PS Y10, Y11, Y2
+	VBROADCASTSS 12(SI), Y12; VFMADD231PS Y10, Y12, Y3; VBROADCASTSS 16(SI), Y11
+	VFMADD231PS Y10, Y11, Y4; ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	VADDPS Y5, Y0, Y0
-	VADDPS Y6, Y1, Y1
-	VADDPS Y7, Y2, Y2
-	VADDPS Y8, Y3, Y3
-	VADDPS Y9, Y4, Y4
-	CMPQ tile_cols(BX), $8
-	JLT tail
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS 0(R12), Y5
-	VADDPS Y5, Y0, Y0
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y5
-	VADDPS Y5, Y1, Y1
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y5
-	VADDPS Y5, Y2, Y2
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y5
-	VADDPS Y5, Y3, Y3
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y5
+	VADDPS Y5, Y0, Y0; VADDPS Y6, Y1, Y1; VADDPS Y7, Y2, Y2; VADDPS Y8, Y3, Y3; VADDPS Y9, Y4, Y4
+	CMPQ tile_cols(BX), $8; JLT tail; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS 0(R12), Y5; VADDPS Y5, Y0, Y0; ADDQ R9, R12
+	VMOVUPS 0(R12), Y5; VADDPS Y5, Y1, Y1; ADDQ R9, R12; VMOVUPS 0(R12), Y5; VADDPS Y5, Y2, Y2
+	ADDQ R9, R12; VMOVUPS 0(R12), Y5; VADDPS Y5, Y3, Y3; ADDQ R9, R12; VMOVUPS 0(R12), Y5
 	VADDPS Y5, Y4, Y4
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Y5
-	VMULPS Y5, Y0, Y0
-	VMULPS Y5, Y1, Y1
-	VMULPS Y5, Y2, Y2
-	VMULPS Y5, Y3, Y3
-	VMULPS Y5, Y4, Y4
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Y5; VMULPS Y5, Y0, Y0
+	VMULPS Y5, Y1, Y1; VMULPS Y5, Y2, Y2; VMULPS Y5, Y3, Y3; VMULPS Y5, Y4, Y4
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Y5
-	VADDPS Y5, Y0, Y0
-	VBROADCASTSS 4(R12), Y5
-	VADDPS Y5, Y1, Y1
-	VBROADCASTSS 8(R12), Y5
-	VADDPS Y5, Y2, Y2
-	VBROADCASTSS 12(R12), Y5
-	VADDPS Y5, Y3, Y3
-	VBROADCASTSS 16(R12), Y5
-	VADDPS Y5, Y4, Y4
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y5; VADDPS Y5, Y0, Y0; VBROADCASTSS 4(R12), Y5; VADDPS Y5, Y1, Y1
+	VBROADCASTSS 8(R12), Y5; VADDPS Y5, Y2, Y2; VBROADCASTSS 12(R12), Y5; VADDPS Y5, Y3, Y3
+	VBROADCASTSS 16(R12), Y5; VADDPS Y5, Y4, Y4
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS 0(R12), Y5
-	VADDPS Y5, Y0, Y0
-	VADDPS Y5, Y1, Y1
-	VADDPS Y5, Y2, Y2
-	VADDPS Y5, Y3, Y3
-	VADDPS Y5, Y4, Y4
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12; VMOVUPS 0(R12), Y5
+	VADDPS Y5, Y0, Y0; VADDPS Y5, Y1, Y1; VADDPS Y5, Y2, Y2; VADDPS Y5, Y3, Y3; VADDPS Y5, Y4, Y4
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Y6
-	VMOVUPS 0(R12), Y5
-	VFMADD231PS Y5, Y6, Y0
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y5
-	VFMADD231PS Y5, Y6, Y1
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y5
-	VFMADD231PS Y5, Y6, Y2
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y5
-	VFMADD231PS Y5, Y6, Y3
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y5
-	VFMADD231PS Y5, Y6, Y4
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y6; VMOVUPS 0(R12), Y5
+	VFMADD231PS Y5, Y6, Y0; ADDQ R13, R12; VMOVUPS 0(R12), Y5; VFMADD231PS Y5, Y6, Y1; ADDQ R13, R12
+	VMOVUPS 0(R12), Y5; VFMADD231PS Y5, Y6, Y2; ADDQ R13, R12; VMOVUPS 0(R12), Y5
+	VFMADD231PS Y5, Y6, Y3; ADDQ R13, R12; VMOVUPS 0(R12), Y5; VFMADD231PS Y5, Y6, Y4
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Y5
-	VMAXPS Y0, Y5, Y0
-	VMAXPS Y1, Y5, Y1
-	VMAXPS Y2, Y5, Y2
-	VMAXPS Y3, Y5, Y3
-	VMAXPS Y4, Y5, Y4
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Y5; VMAXPS Y0, Y5, Y0
+	VMAXPS Y1, Y5, Y1; VMAXPS Y2, Y5, Y2; VMAXPS Y3, Y5, Y3; VMAXPS Y4, Y5, Y4
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Y5
-	VMINPS Y0, Y5, Y0
-	VMINPS Y1, Y5, Y1
-	VMINPS Y2, Y5, Y2
-	VMINPS Y3, Y5, Y3
-	VMINPS Y4, Y5, Y4
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Y5; VMINPS Y0, Y5, Y0
+	VMINPS Y1, Y5, Y1; VMINPS Y2, Y5, Y2; VMINPS Y3, Y5, Y3; VMINPS Y4, Y5, Y4
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Y0, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Y1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Y2, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Y3, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Y4, 0(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Y0, 0(R12); ADDQ R9, R12; VMOVUPS Y1, 0(R12); ADDQ R9, R12
+	VMOVUPS Y2, 0(R12); ADDQ R9, R12; VMOVUPS Y3, 0(R12); ADDQ R9, R12; VMOVUPS Y4, 0(R12)
+	DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
 tail:
-	MOVQ tile_cols(BX), R12
-	NEGQ R12
-	LEAQ ·laneMask<>(SB), R13
-	LEAQ 64(R13)(R12*4), R13
-	VMOVUPS 0(R13), Y7
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulatet
-	MOVQ R8, R12
-	VMASKMOVPS 0(R12), Y7, Y5
-	VADDPS Y5, Y0, Y0
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y7, Y5
-	VADDPS Y5, Y1, Y1
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y7, Y5
-	VADDPS Y5, Y2, Y2
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y7, Y5
-	VADDPS Y5, Y3, Y3
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y7, Y5
-	VADDPS Y5, Y4, Y4
+	MOVQ tile_cols(BX), R12; NEGQ R12; LEAQ ·laneMask<>(SB), R13; LEAQ 64(R13)(R12*4), R13
+	VMOVUPS 0(R13), Y7; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulatet; MOVQ R8, R12; VMASKMOVPS 0(R12), Y7, Y5; VADDPS Y5, Y0, Y0; ADDQ R9, R12
+	VMASKMOVPS 0(R12), Y7, Y5; VADDPS Y5, Y1, Y1; ADDQ R9, R12; VMASKMOVPS 0(R12), Y7, Y5
+	VADDPS Y5, Y2, Y2; ADDQ R9, R12; VMASKMOVPS 0(R12), Y7, Y5; VADDPS Y5, Y3, Y3; ADDQ R9, R12
+	VMASKMOVPS 0(R12), Y7, Y5; VADDPS Y5, Y4, Y4
 no_flagAccumulatet:
-	TESTL $const_flagScale, DX
-	JZ no_flagScalet
-	VBROADCASTSS tile_alpha(BX), Y5
-	VMULPS Y5, Y0, Y0
-	VMULPS Y5, Y1, Y1
-	VMULPS Y5, Y2, Y2
-	VMULPS Y5, Y3, Y3
-	VMULPS Y5, Y4, Y4
+	TESTL $const_flagScale, DX; JZ no_flagScalet; VBROADCASTSS tile_alpha(BX), Y5; VMULPS Y5, Y0, Y0
+	VMULPS Y5, Y1, Y1; VMULPS Y5, Y2, Y2; VMULPS Y5, Y3, Y3; VMULPS Y5, Y4, Y4
 no_flagScalet:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRowt
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Y5
-	VADDPS Y5, Y0, Y0
-	VBROADCASTSS 4(R12), Y5
-	VADDPS Y5, Y1, Y1
-	VBROADCASTSS 8(R12), Y5
-	VADDPS Y5, Y2, Y2
-	VBROADCASTSS 12(R12), Y5
-	VADDPS Y5, Y3, Y3
-	VBROADCASTSS 16(R12), Y5
-	VADDPS Y5, Y4, Y4
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRowt; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y5; VADDPS Y5, Y0, Y0; VBROADCASTSS 4(R12), Y5; VADDPS Y5, Y1, Y1
+	VBROADCASTSS 8(R12), Y5; VADDPS Y5, Y2, Y2; VBROADCASTSS 12(R12), Y5; VADDPS Y5, Y3, Y3
+	VBROADCASTSS 16(R12), Y5; VADDPS Y5, Y4, Y4
 no_flagBiasRowt:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasColt
-	MOVQ tile_bias(BX), R12
-	VMASKMOVPS 0(R12), Y7, Y5
-	VADDPS Y5, Y0, Y0
-	VADDPS Y5, Y1, Y1
-	VADDPS Y5, Y2, Y2
-	VADDPS Y5, Y3, Y3
-	VADDPS Y5, Y4, Y4
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasColt; MOVQ tile_bias(BX), R12
+	VMASKMOVPS 0(R12), Y7, Y5; VADDPS Y5, Y0, Y0; VADDPS Y5, Y1, Y1; VADDPS Y5, Y2, Y2
+	VADDPS Y5, Y3, Y3; VADDPS Y5, Y4, Y4
 no_flagBiasColt:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidualt
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Y6
-	VMASKMOVPS 0(R12), Y7, Y5
-	VFMADD231PS Y5, Y6, Y0
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y7, Y5
-	VFMADD231PS Y5, Y6, Y1
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y7, Y5
-	VFMADD231PS Y5, Y6, Y2
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y7, Y5
-	VFMADD231PS Y5, Y6, Y3
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y7, Y5
+	TESTL $const_flagResidual, DX; JZ no_flagResidualt; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y6; VMASKMOVPS 0(R12), Y7, Y5
+	VFMADD231PS Y5, Y6, Y0; ADDQ R13, R12; VMASKMOVPS 0(R12), Y7, Y5; VFMADD231PS Y5, Y6, Y1
+	ADDQ R13, R12; VMASKMOVPS 0(R12), Y7, Y5; VFMADD231PS Y5, Y6, Y2; ADDQ R13, R12
+	VMASKMOVPS 0(R12), Y7, Y5; VFMADD231PS Y5, Y6, Y3; ADDQ R13, R12; VMASKMOVPS 0(R12), Y7, Y5
 	VFMADD231PS Y5, Y6, Y4
 no_flagResidualt:
-	TESTL $const_flagLo, DX
-	JZ no_flagLot
-	VBROADCASTSS tile_lo(BX), Y5
-	VMAXPS Y0, Y5, Y0
-	VMAXPS Y1, Y5, Y1
-	VMAXPS Y2, Y5, Y2
-	VMAXPS Y3, Y5, Y3
-	VMAXPS Y4, Y5, Y4
+	TESTL $const_flagLo, DX; JZ no_flagLot; VBROADCASTSS tile_lo(BX), Y5; VMAXPS Y0, Y5, Y0
+	VMAXPS Y1, Y5, Y1; VMAXPS Y2, Y5, Y2; VMAXPS Y3, Y5, Y3; VMAXPS Y4, Y5, Y4
 no_flagLot:
-	TESTL $const_flagHi, DX
-	JZ no_flagHit
-	VBROADCASTSS tile_hi(BX), Y5
-	VMINPS Y0, Y5, Y0
-	VMINPS Y1, Y5, Y1
-	VMINPS Y2, Y5, Y2
-	VMINPS Y3, Y5, Y3
-	VMINPS Y4, Y5, Y4
+	TESTL $const_flagHi, DX; JZ no_flagHit; VBROADCASTSS tile_hi(BX), Y5; VMINPS Y0, Y5, Y0
+	VMINPS Y1, Y5, Y1; VMINPS Y2, Y5, Y2; VMINPS Y3, Y5, Y3; VMINPS Y4, Y5, Y4
 no_flagHit:
-	MOVQ R8, R12
-	VMASKMOVPS Y0, Y7, 0(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y1, Y7, 0(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y2, Y7, 0(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y3, Y7, 0(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y4, Y7, 0(R12)
-	DECQ tile_more(BX)
-	JLT lastt
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMASKMOVPS Y0, Y7, 0(R12); ADDQ R9, R12; VMASKMOVPS Y1, Y7, 0(R12); ADDQ R9, R12
+	VMASKMOVPS Y2, Y7, 0(R12); ADDQ R9, R12; VMASKMOVPS Y3, Y7, 0(R12); ADDQ R9, R12
+	VMASKMOVPS Y4, Y7, 0(R12); DECQ tile_more(BX); JLT lastt; MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 lastt:
-	DECQ tile_again(BX)
-	JLT outt
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT outt; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 outt:
 	VZEROUPPER
 	RET
@@ -3145,406 +1180,127 @@ TEXT ·tileAVX2_6x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3; VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Y6
-	VBROADCASTSS 0(SI), Y7
-	VFMADD231PS Y6, Y7, Y0
-	VBROADCASTSS 4(SI), Y8
-	VFMADD231PS Y6, Y8, Y1
-	VBROADCASTSS 8(SI), Y7
-	VFMADD231PS Y6, Y7, Y2
-	VBROADCASTSS 12(SI), Y8
-	VFMADD231PS Y6, Y8, Y3
-	VBROADCASTSS 16(SI), Y7
-	VFMADD231PS Y6, Y7, Y4
-	VBROADCASTSS 20(SI), Y8
-	VFMADD231PS Y6, Y8, Y5
-	VMOVUPS 0(DI)(R10*1), Y6
-	VBROADCASTSS 0(SI)(AX*1), Y7
-	VFMADD231PS Y6, Y7, Y0
-	VBROADCASTSS 4(SI)(AX*1), Y8
-	VFMADD231PS Y6, Y8, Y1
-	VBROADCASTSS 8(SI)(AX*1), Y7
-	VFMADD231PS Y6, Y7, Y2
-	VBROADCASTSS 12(SI)(AX*1), Y8
-	VFMADD231PS Y6, Y8, Y3
-	VBROADCASTSS 16(SI)(AX*1), Y7
-	VFMADD231PS Y6, Y7, Y4
-	VBROADCASTSS 20(SI)(AX*1), Y8
-	VFMADD231PS Y6, Y8, Y5
-	VMOVUPS 0(DI)(R10*2), Y6
-	VBROADCASTSS 0(SI)(AX*2), Y7
-	VFMADD231PS Y6, Y7, Y0
-	VBROADCASTSS 4(SI)(AX*2), Y8
-	VFMADD231PS Y6, Y8, Y1
-	VBROADCASTSS 8(SI)(AX*2), Y7
-	VFMADD231PS Y6, Y7, Y2
-	VBROADCASTSS 12(SI)(AX*2), Y8
-	VFMADD231PS Y6, Y8, Y3
-	VBROADCASTSS 16(SI)(AX*2), Y7
-	VFMADD231PS Y6, Y7, Y4
-	VBROADCASTSS 20(SI)(AX*2), Y8
-	VFMADD231PS Y6, Y8, Y5
-	VMOVUPS 0(DI)(R11*1), Y6
-	VBROADCASTSS 0(SI)(R13*1), Y7
-	VFMADD231PS Y6, Y7, Y0
-	VBROADCASTSS 4(SI)(R13*1), Y8
-	VFMADD231PS Y6, Y8, Y1
-	VBROADCASTSS 8(SI)(R13*1), Y7
-	VFMADD231PS Y6, Y7, Y2
-	VBROADCASTSS 12(SI)(R13*1), Y8
-	VFMADD231PS Y6, Y8, Y3
-	VBROADCASTSS 16(SI)(R13*1), Y7
-	VFMADD231PS Y6, Y7, Y4
-	VBROADCASTSS 20(SI)(R13*1), Y8
-	VFMADD231PS Y6, Y8, Y5
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
+	VMOVUPS 0(DI), Y6; VBROADCASTSS 0(SI), Y7; VFMADD231PS Y6, Y7, Y0; VBROADCASTSS 4(SI), Y8
+	VFMADD231PS Y6, Y8, Y1; VBROADCASTSS 8(SI), Y7; VFMADD231PS Y6, Y7, Y2; VBROADCASTSS 12(SI), Y8
+	VFMADD231PS Y6, Y8, Y3; VBROADCASTSS 16(SI), Y7; VFMADD231PS Y6, Y7, Y4; VBROADCASTSS 20(SI), Y8
+	VFMADD231PS Y6, Y8, Y5; VMOVUPS 0(DI)(R10*1), Y6; VBROADCASTSS 0(SI)(AX*1), Y7
+	VFMADD231PS Y6, Y7, Y0; VBROADCASTSS 4(SI)(AX*1), Y8; VFMADD231PS Y6, Y8, Y1
+	VBROADCASTSS 8(SI)(AX*1), Y7; VFMADD231PS Y6, Y7, Y2; VBROADCASTSS 12(SI)(AX*1), Y8
+	VFMADD231PS Y6, Y8, Y3; VBROADCASTSS 16(SI)(AX*1), Y7; VFMADD231PS Y6, Y7, Y4
+	VBROADCASTSS 20(SI)(AX*1), Y8; VFMADD231PS Y6, Y8, Y5; VMOVUPS 0(DI)(R10*2), Y6
+	VBROADCASTSS 0(SI)(AX*2), Y7; VFMADD231PS Y6, Y7, Y0; VBROADCASTSS 4(SI)(AX*2), Y8
+	VFMADD231PS Y6, Y8, Y1; VBROADCASTSS 8(SI)(AX*2), Y7; VFMADD231PS Y6, Y7, Y2
+	VBROADCASTSS 12(SI)(AX*2), Y8; VFMADD231PS Y6, Y8, Y3; VBROADCASTSS 16(SI)(AX*2), Y7
+	VFMADD231PS Y6, Y7, Y4; VBROADCASTSS 20(SI)(AX*2), Y8; VFMADD231PS Y6, Y8, Y5
+	VMOVUPS 0(DI)(R11*1), Y6; VBROADCASTSS 0(SI)(R13*1), Y7; VFMADD231PS Y6, Y7, Y0
+	VBROADCASTSS 4(SI)(R13*1), Y8; VFMADD231PS Y6, Y8, Y1; VBROADCASTSS 8(SI)(R13*1), Y7
+	VFMADD231PS Y6, Y7, Y2; VBROADCASTSS 12(SI)(R13*1), Y8; VFMADD231PS Y6, Y8, Y3
+	VBROADCASTSS 16(SI)(R13*1), Y7; VFMADD231PS Y6, Y7, Y4; VBROADCASTSS 20(SI)(R13*1), Y8
+	VFMADD231PS Y6, Y8, Y5; LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Y6
-	VBROADCASTSS 0(SI), Y7
-	VFMADD231PS Y6, Y7, Y0
-	VBROADCASTSS 4(SI), Y8
-	VFMADD231PS Y6, Y8, Y1
-	VBROADCASTSS 8(SI), Y7
-	VFMADD231PS Y6, Y7, Y2
-	VBROADCASTSS 12(SI), Y8
-	VFMADD231PS Y6, Y8, Y3
-	VBROADCASTSS 16(SI), Y7
-	VFMADD231PS Y6, Y7, Y4
-	VBROADCASTSS 20(SI), Y8
-	VFMADD231PS Y6, Y8, Y5
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Y6; VBROADCASTSS 0(SI), Y7; VFMADD231PS Y6, Y7, Y0; VBROADCASTSS 4(SI), Y8
+	VFMADD231PS Y6, Y8, Y1; VBROADCASTSS 8(SI), Y7; VFMADD231PS Y6, Y7, Y2; VBROADCASTSS 12(SI), Y8
+	VFMADD231PS Y6, Y8, Y3; VBROADCASTSS 16(SI), Y7; VFMADD231PS Y6, Y7, Y4; VBROADCASTSS 20(SI), Y8
+	VFMADD231PS Y6, Y8, Y5; ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	CMPQ tile_cols(BX), $8
-	JLT tail
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS 0(R12), Y6
-	VADDPS Y6, Y0, Y0
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y6
-	VADDPS Y6, Y1, Y1
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y6
-	VADDPS Y6, Y2, Y2
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y6
-	VADDPS Y6, Y3, Y3
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y6
-	VADDPS Y6, Y4, Y4
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y6
-	VADDPS Y6, Y5, Y5
+	CMPQ tile_cols(BX), $8; JLT tail; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS 0(R12), Y6; VADDPS Y6, Y0, Y0; ADDQ R9, R12
+	VMOVUPS 0(R12), Y6; VADDPS Y6, Y1, Y1; ADDQ R9, R12; VMOVUPS 0(R12), Y6; VADDPS Y6, Y2, Y2
+	ADDQ R9, R12; VMOVUPS 0(R12), Y6; VADDPS Y6, Y3, Y3; ADDQ R9, R12; VMOVUPS 0(R12), Y6
+	VADDPS Y6, Y4, Y4; ADDQ R9, R12; VMOVUPS 0(R12), Y6; VADDPS Y6, Y5, Y5
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Y6
-	VMULPS Y6, Y0, Y0
-	VMULPS Y6, Y1, Y1
-	VMULPS Y6, Y2, Y2
-	VMULPS Y6, Y3, Y3
-	VMULPS Y6, Y4, Y4
-	VMULPS Y6, Y5, Y5
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Y6; VMULPS Y6, Y0, Y0
+	VMULPS Y6, Y1, Y1; VMULPS Y6, Y2, Y2; VMULPS Y6, Y3, Y3; VMULPS Y6, Y4, Y4; VMULPS Y6, Y5, Y5
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Y6
-	VADDPS Y6, Y0, Y0
-	VBROADCASTSS 4(R12), Y6
-	VADDPS Y6, Y1, Y1
-	VBROADCASTSS 8(R12), Y6
-	VADDPS Y6, Y2, Y2
-	VBROADCASTSS 12(R12), Y6
-	VADDPS Y6, Y3, Y3
-	VBROADCASTSS 16(R12), Y6
-	VADDPS Y6, Y4, Y4
-	VBROADCASTSS 20(R12), Y6
-	VADDPS Y6, Y5, Y5
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y6; VADDPS Y6, Y0, Y0; VBROADCASTSS 4(R12), Y6; VADDPS Y6, Y1, Y1
+	VBROADCASTSS 8(R12), Y6; VADDPS Y6, Y2, Y2; VBROADCASTSS 12(R12), Y6; VADDPS Y6, Y3, Y3
+	VBROADCASTSS 16(R12), Y6; VADDPS Y6, Y4, Y4; VBROADCASTSS 20(R12), Y6; VADDPS Y6, Y5, Y5
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS 0(R12), Y6
-	VADDPS Y6, Y0, Y0
-	VADDPS Y6, Y1, Y1
-	VADDPS Y6, Y2, Y2
-	VADDPS Y6, Y3, Y3
-	VADDPS Y6, Y4, Y4
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12; VMOVUPS 0(R12), Y6
+	VADDPS Y6, Y0, Y0; VADDPS Y6, Y1, Y1; VADDPS Y6, Y2, Y2; VADDPS Y6, Y3, Y3; VADDPS Y6, Y4, Y4
 	VADDPS Y6, Y5, Y5
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Y7
-	VMOVUPS 0(R12), Y6
-	VFMADD231PS Y6, Y7, Y0
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y6
-	VFMADD231PS Y6, Y7, Y1
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y6
-	VFMADD231PS Y6, Y7, Y2
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y6
-	VFMADD231PS Y6, Y7, Y3
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y6
-	VFMADD231PS Y6, Y7, Y4
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y6
-	VFMADD231PS Y6, Y7, Y5
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y7; VMOVUPS 0(R12), Y6
+	VFMADD231PS Y6, Y7, Y0; ADDQ R13, R12; VMOVUPS 0(R12), Y6; VFMADD231PS Y6, Y7, Y1; ADDQ R13, R12
+	VMOVUPS 0(R12), Y6; VFMADD231PS Y6, Y7, Y2; ADDQ R13, R12; VMOVUPS 0(R12), Y6
+	VFMADD231PS Y6, Y7, Y3; ADDQ R13, R12; VMOVUPS 0(R12), Y6; VFMADD231PS Y6, Y7, Y4; ADDQ R13, R12
+	VMOVUPS 0(R12), Y6; VFMADD231PS Y6, Y7, Y5
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Y6
-	VMAXPS Y0, Y6, Y0
-	VMAXPS Y1, Y6, Y1
-	VMAXPS Y2, Y6, Y2
-	VMAXPS Y3, Y6, Y3
-	VMAXPS Y4, Y6, Y4
-	VMAXPS Y5, Y6, Y5
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Y6; VMAXPS Y0, Y6, Y0
+	VMAXPS Y1, Y6, Y1; VMAXPS Y2, Y6, Y2; VMAXPS Y3, Y6, Y3; VMAXPS Y4, Y6, Y4; VMAXPS Y5, Y6, Y5
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Y6
-	VMINPS Y0, Y6, Y0
-	VMINPS Y1, Y6, Y1
-	VMINPS Y2, Y6, Y2
-	VMINPS Y3, Y6, Y3
-	VMINPS Y4, Y6, Y4
-	VMINPS Y5, Y6, Y5
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Y6; VMINPS Y0, Y6, Y0
+	VMINPS Y1, Y6, Y1; VMINPS Y2, Y6, Y2; VMINPS Y3, Y6, Y3; VMINPS Y4, Y6, Y4; VMINPS Y5, Y6, Y5
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Y0, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Y1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Y2, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Y3, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Y4, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Y5, 0(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Y0, 0(R12); ADDQ R9, R12; VMOVUPS Y1, 0(R12); ADDQ R9, R12
+	VMOVUPS Y2, 0(R12); ADDQ R9, R12; VMOVUPS Y3, 0(R12); ADDQ R9, R12; VMOVUPS Y4, 0(R12)
+	ADDQ R9, R12; VMOVUPS Y5, 0(R12); DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
 tail:
-	MOVQ tile_cols(BX), R12
-	NEGQ R12
-	LEAQ ·laneMask<>(SB), R13
-	LEAQ 64(R13)(R12*4), R13
-	VMOVUPS 0(R13), Y8
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulatet
-	MOVQ R8, R12
-	VMASKMOVPS 0(R12), Y8, Y6
-	VADDPS Y6, Y0, Y0
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y8, Y6
-	VADDPS Y6, Y1, Y1
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y8, Y6
-	VADDPS Y6, Y2, Y2
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y8, Y6
-	VADDPS Y6, Y3, Y3
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y8, Y6
-	VADDPS Y6, Y4, Y4
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y8, Y6
+	MOVQ tile_cols(BX), R12; NEGQ R12; LEAQ ·laneMask<>(SB), R13; LEAQ 64(R13)(R12*4), R13
+	VMOVUPS 0(R13), Y8; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulatet; MOVQ R8, R12; VMASKMOVPS 0(R12), Y8, Y6; VADDPS Y6, Y0, Y0; ADDQ R9, R12
+	VMASKMOVPS 0(R12), Y8, Y6; VADDPS Y6, Y1, Y1; ADDQ R9, R12; VMASKMOVPS 0(R12), Y8, Y6
+	VADDPS Y6, Y2, Y2; ADDQ R9, R12; VMASKMOVPS 0(R12), Y8, Y6; VADDPS Y6, Y3, Y3; ADDQ R9, R12
+	VMASKMOVPS 0(R12), Y8, Y6; VADDPS Y6, Y4, Y4; ADDQ R9, R12; VMASKMOVPS 0(R12), Y8, Y6
 	VADDPS Y6, Y5, Y5
 no_flagAccumulatet:
-	TESTL $const_flagScale, DX
-	JZ no_flagScalet
-	VBROADCASTSS tile_alpha(BX), Y6
-	VMULPS Y6, Y0, Y0
-	VMULPS Y6, Y1, Y1
-	VMULPS Y6, Y2, Y2
-	VMULPS Y6, Y3, Y3
-	VMULPS Y6, Y4, Y4
-	VMULPS Y6, Y5, Y5
+	TESTL $const_flagScale, DX; JZ no_flagScalet; VBROADCASTSS tile_alpha(BX), Y6; VMULPS Y6, Y0, Y0
+	VMULPS Y6, Y1, Y1; VMULPS Y6, Y2, Y2; VMULPS Y6, Y3, Y3; VMULPS Y6, Y4, Y4; VMULPS Y6, Y5, Y5
 no_flagScalet:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRowt
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Y6
-	VADDPS Y6, Y0, Y0
-	VBROADCASTSS 4(R12), Y6
-	VADDPS Y6, Y1, Y1
-	VBROADCASTSS 8(R12), Y6
-	VADDPS Y6, Y2, Y2
-	VBROADCASTSS 12(R12), Y6
-	VADDPS Y6, Y3, Y3
-	VBROADCASTSS 16(R12), Y6
-	VADDPS Y6, Y4, Y4
-	VBROADCASTSS 20(R12), Y6
-	VADDPS Y6, Y5, Y5
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRowt; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y6; VADDPS Y6, Y0, Y0; VBROADCASTSS 4(R12), Y6; VADDPS Y6, Y1, Y1
+	VBROADCASTSS 8(R12), Y6; VADDPS Y6, Y2, Y2; VBROADCASTSS 12(R12), Y6; VADDPS Y6, Y3, Y3
+	VBROADCASTSS 16(R12), Y6; VADDPS Y6, Y4, Y4; VBROADCASTSS 20(R12), Y6; VADDPS Y6, Y5, Y5
 no_flagBiasRowt:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasColt
-	MOVQ tile_bias(BX), R12
-	VMASKMOVPS 0(R12), Y8, Y6
-	VADDPS Y6, Y0, Y0
-	VADDPS Y6, Y1, Y1
-	VADDPS Y6, Y2, Y2
-	VADDPS Y6, Y3, Y3
-	VADDPS Y6, Y4, Y4
-	VADDPS Y6, Y5, Y5
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasColt; MOVQ tile_bias(BX), R12
+	VMASKMOVPS 0(R12), Y8, Y6; VADDPS Y6, Y0, Y0; VADDPS Y6, Y1, Y1; VADDPS Y6, Y2, Y2
+	VADDPS Y6, Y3, Y3; VADDPS Y6, Y4, Y4; VADDPS Y6, Y5, Y5
 no_flagBiasColt:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidualt
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Y7
-	VMASKMOVPS 0(R12), Y8, Y6
-	VFMADD231PS Y6, Y7, Y0
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y8, Y6
-	VFMADD231PS Y6, Y7, Y1
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y8, Y6
-	VFMADD231PS Y6, Y7, Y2
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y8, Y6
-	VFMADD231PS Y6, Y7, Y3
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y8, Y6
-	VFMADD231PS Y6, Y7, Y4
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y8, Y6
-	VFMADD231PS Y6, Y7, Y5
+	TESTL $const_flagResidual, DX; JZ no_flagResidualt; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y7; VMASKMOVPS 0(R12), Y8, Y6
+	VFMADD231PS Y6, Y7, Y0; ADDQ R13, R12; VMASKMOVPS 0(R12), Y8, Y6; VFMADD231PS Y6, Y7, Y1
+	ADDQ R13, R12; VMASKMOVPS 0(R12), Y8, Y6; VFMADD231PS Y6, Y7, Y2; ADDQ R13, R12
+	VMASKMOVPS 0(R12), Y8, Y6; VFMADD231PS Y6, Y7, Y3; ADDQ R13, R12; VMASKMOVPS 0(R12), Y8, Y6
+	VFMADD231PS Y6, Y7, Y4; ADDQ R13, R12; VMASKMOVPS 0(R12), Y8, Y6; VFMADD231PS Y6, Y7, Y5
 no_flagResidualt:
-	TESTL $const_flagLo, DX
-	JZ no_flagLot
-	VBROADCASTSS tile_lo(BX), Y6
-	VMAXPS Y0, Y6, Y0
-	VMAXPS Y1, Y6, Y1
-	VMAXPS Y2, Y6, Y2
-	VMAXPS Y3, Y6, Y3
-	VMAXPS Y4, Y6, Y4
-	VMAXPS Y5, Y6, Y5
+	TESTL $const_flagLo, DX; JZ no_flagLot; VBROADCASTSS tile_lo(BX), Y6; VMAXPS Y0, Y6, Y0
+	VMAXPS Y1, Y6, Y1; VMAXPS Y2, Y6, Y2; VMAXPS Y3, Y6, Y3; VMAXPS Y4, Y6, Y4; VMAXPS Y5, Y6, Y5
 no_flagLot:
-	TESTL $const_flagHi, DX
-	JZ no_flagHit
-	VBROADCASTSS tile_hi(BX), Y6
-	VMINPS Y0, Y6, Y0
-	VMINPS Y1, Y6, Y1
-	VMINPS Y2, Y6, Y2
-	VMINPS Y3, Y6, Y3
-	VMINPS Y4, Y6, Y4
-	VMINPS Y5, Y6, Y5
+	TESTL $const_flagHi, DX; JZ no_flagHit; VBROADCASTSS tile_hi(BX), Y6; VMINPS Y0, Y6, Y0
+	VMINPS Y1, Y6, Y1; VMINPS Y2, Y6, Y2; VMINPS Y3, Y6, Y3; VMINPS Y4, Y6, Y4; VMINPS Y5, Y6, Y5
 no_flagHit:
-	MOVQ R8, R12
-	VMASKMOVPS Y0, Y8, 0(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y1, Y8, 0(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y2, Y8, 0(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y3, Y8, 0(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y4, Y8, 0(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y5, Y8, 0(R12)
-	DECQ tile_more(BX)
-	JLT lastt
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMASKMOVPS Y0, Y8, 0(R12); ADDQ R9, R12; VMASKMOVPS Y1, Y8, 0(R12); ADDQ R9, R12
+	VMASKMOVPS Y2, Y8, 0(R12); ADDQ R9, R12; VMASKMOVPS Y3, Y8, 0(R12); ADDQ R9, R12
+	VMASKMOVPS Y4, Y8, 0(R12); ADDQ R9, R12; VMASKMOVPS Y5, Y8, 0(R12); DECQ tile_more(BX)
+	JLT lastt; MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 lastt:
-	DECQ tile_again(BX)
-	JLT outt
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT outt; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 outt:
 	VZEROUPPER
 	RET
@@ -3554,418 +1310,132 @@ TEXT ·tileAVX2_6x8narrow(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
-	VXORPS Y10, Y10, Y10
-	VXORPS Y11, Y11, Y11
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3; VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5; VXORPS Y6, Y6, Y6; VXORPS Y7, Y7, Y7; VXORPS Y8, Y8, Y8; VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10; VXORPS Y11, Y11, Y11; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Y12
-	VBROADCASTSS 0(SI), Y13
-	VFMADD231PS Y12, Y13, Y0
-	VBROADCASTSS 4(SI), Y14
-	VFMADD231PS Y12, Y14, Y1
-	VBROADCASTSS 8(SI), Y13
-	VFMADD231PS Y12, Y13, Y2
-	VBROADCASTSS 12(SI), Y14
-	VFMADD231PS Y12, Y14, Y3
-	VBROADCASTSS 16(SI), Y13
-	VFMADD231PS Y12, Y13, Y4
-	VBROADCASTSS 20(SI), Y14
-	VFMADD231PS Y12, Y14, Y5
-	VMOVUPS 0(DI)(R10*1), Y12
-	VBROADCASTSS 0(SI)(AX*1), Y13
-	VFMADD231PS Y12, Y13, Y6
-	VBROADCASTSS 4(SI)(AX*1), Y14
-	VFMADD231PS Y12, Y14, Y7
-	VBROADCASTSS 8(SI)(AX*1), Y13
-	VFMADD231PS Y12, Y13, Y8
-	VBROADCASTSS 12(SI)(AX*1), Y14
-	VFMADD231PS Y12, Y14, Y9
-	VBROADCASTSS 16(SI)(AX*1), Y13
-	VFMADD231PS Y12, Y13, Y10
-	VBROADCASTSS 20(SI)(AX*1), Y14
-	VFMADD231PS Y12, Y14, Y11
-	VMOVUPS 0(DI)(R10*2), Y12
-	VBROADCASTSS 0(SI)(AX*2), Y13
-	VFMADD231PS Y12, Y13, Y0
-	VBROADCASTSS 4(SI)(AX*2), Y14
-	VFMADD231PS Y12, Y14, Y1
-	VBROADCASTSS 8(SI)(AX*2), Y13
-	VFMADD231PS Y12, Y13, Y2
-	VBROADCASTSS 12(SI)(AX*2), Y14
-	VFMADD231PS Y12, Y14, Y3
-	VBROADCASTSS 16(SI)(AX*2), Y13
-	VFMADD231PS Y12, Y13, Y4
-	VBROADCASTSS 20(SI)(AX*2), Y14
-	VFMADD231PS Y12, Y14, Y5
-	VMOVUPS 0(DI)(R11*1), Y12
-	VBROADCASTSS 0(SI)(R13*1), Y13
-	VFMADD231PS Y12, Y13, Y6
-	VBROADCASTSS 4(SI)(R13*1), Y14
-	VFMADD231PS Y12, Y14, Y7
-	VBROADCASTSS 8(SI)(R13*1), Y13
-	VFMADD231PS Y12, Y13, Y8
-	VBROADCASTSS 12(SI)(R13*1), Y14
-	VFMADD231PS Y12, Y14, Y9
-	VBROADCASTSS 16(SI)(R13*1), Y13
-	VFMADD231PS Y12, Y13, Y10
-	VBROADCASTSS 20(SI)(R13*1), Y14
-	VFMADD231PS Y12, Y14, Y11
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
+	VMOVUPS 0(DI), Y12; VBROADCASTSS 0(SI), Y13; VFMADD231PS Y12, Y13, Y0; VBROADCASTSS 4(SI), Y14
+	VFMADD231PS Y12, Y14, Y1; VBROADCASTSS 8(SI), Y13; VFMADD231PS Y12, Y13, Y2
+	VBROADCASTSS 12(SI), Y14; VFMADD231PS Y12, Y14, Y3; VBROADCASTSS 16(SI), Y13
+	VFMADD231PS Y12, Y13, Y4; VBROADCASTSS 20(SI), Y14; VFMADD231PS Y12, Y14, Y5
+	VMOVUPS 0(DI)(R10*1), Y12; VBROADCASTSS 0(SI)(AX*1), Y13; VFMADD231PS Y12, Y13, Y6
+	VBROADCASTSS 4(SI)(AX*1), Y14; VFMADD231PS Y12, Y14, Y7; VBROADCASTSS 8(SI)(AX*1), Y13
+	VFMADD231PS Y12, Y13, Y8; VBROADCASTSS 12(SI)(AX*1), Y14; VFMADD231PS Y12, Y14, Y9
+	VBROADCASTSS 16(SI)(AX*1), Y13; VFMADD231PS Y12, Y13, Y10; VBROADCASTSS 20(SI)(AX*1), Y14
+	VFMADD231PS Y12, Y14, Y11; VMOVUPS 0(DI)(R10*2), Y12; VBROADCASTSS 0(SI)(AX*2), Y13
+	VFMADD231PS Y12, Y13, Y0; VBROADCASTSS 4(SI)(AX*2), Y14; VFMADD231PS Y12, Y14, Y1
+	VBROADCASTSS 8(SI)(AX*2), Y13; VFMADD231PS Y12, Y13, Y2; VBROADCASTSS 12(SI)(AX*2), Y14
+	VFMADD231PS Y12, Y14, Y3; VBROADCASTSS 16(SI)(AX*2), Y13; VFMADD231PS Y12, Y13, Y4
+	VBROADCASTSS 20(SI)(AX*2), Y14; VFMADD231PS Y12, Y14, Y5; VMOVUPS 0(DI)(R11*1), Y12
+	VBROADCASTSS 0(SI)(R13*1), Y13; VFMADD231PS Y12, Y13, Y6; VBROADCASTSS 4(SI)(R13*1), Y14
+	VFMADD231PS Y12, Y14, Y7; VBROADCASTSS 8(SI)(R13*1), Y13; VFMADD231PS Y12, Y13, Y8
+	VBROADCASTSS 12(SI)(R13*1), Y14; VFMADD231PS Y12, Y14, Y9; VBROADCASTSS 16(SI)(R13*1), Y13
+	VFMADD231PS Y12, Y13, Y10; VBROADCASTSS 20(SI)(R13*1), Y14; VFMADD231PS Y12, Y14, Y11
+	LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Y12
-	VBROADCASTSS 0(SI), Y13
-	VFMADD231PS Y12, Y13, Y0
-	VBROADCASTSS 4(SI), Y14
-	VFMADD231PS Y12, Y14, Y1
-	VBROADCASTSS 8(SI), Y13
-	VFMADD231PS Y12, Y13, Y2
-	VBROADCASTSS 12(SI), Y14
-	VFMADD231PS Y12, Y14, Y3
-	VBROADCASTSS 16(SI), Y13
-	VFMADD231PS Y12, Y13, Y4
-	VBROADCASTSS 20(SI), Y14
-	VFMADD231PS Y12, Y14, Y5
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Y12; VBROADCASTSS 0(SI), Y13; VFMADD231PS Y12, Y13, Y0; VBROADCASTSS 4(SI), Y14
+	VFMADD231PS Y12, Y14, Y1; VBROADCASTSS 8(SI), Y13; VFMADD231PS Y12, Y13, Y2
+	VBROADCASTSS 12(SI), Y14; VFMADD231PS Y12, Y14, Y3; VBROADCASTSS 16(SI), Y13
+	VFMADD231PS Y12, Y13, Y4; VBROADCASTSS 20(SI), Y14; VFMADD231PS Y12, Y14, Y5; ADDQ R10, DI
+	ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	VADDPS Y6, Y0, Y0
-	VADDPS Y7, Y1, Y1
-	VADDPS Y8, Y2, Y2
-	VADDPS Y9, Y3, Y3
-	VADDPS Y10, Y4, Y4
-	VADDPS Y11, Y5, Y5
-	CMPQ tile_cols(BX), $8
-	JLT tail
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS 0(R12), Y6
-	VADDPS Y6, Y0, Y0
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y6
-	VADDPS Y6, Y1, Y1
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y6
-	VADDPS Y6, Y2, Y2
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y6
-	VADDPS Y6, Y3, Y3
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y6
-	VADDPS Y6, Y4, Y4
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y6
+	VADDPS Y6, Y0, Y0; VADDPS Y7, Y1, Y1; VADDPS Y8, Y2, Y2; VADDPS Y9, Y3, Y3; VADDPS Y10, Y4, Y4
+	VADDPS Y11, Y5, Y5; CMPQ tile_cols(BX), $8; JLT tail; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS 0(R12), Y6
+	VADDPS Y6, Y0, Y0; ADDQ R9, R12; VMOVUPS 0(R12), Y6; VADDPS Y6, Y1, Y1; ADDQ R9, R12
+	VMOVUPS 0(R12), Y6; VADDPS Y6, Y2, Y2; ADDQ R9, R12; VMOVUPS 0(R12), Y6; VADDPS Y6, Y3, Y3
+	ADDQ R9, R12; VMOVUPS 0(R12), Y6; VADDPS Y6, Y4, Y4; ADDQ R9, R12; VMOVUPS 0(R12), Y6
 	VADDPS Y6, Y5, Y5
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Y6
-	VMULPS Y6, Y0, Y0
-	VMULPS Y6, Y1, Y1
-	VMULPS Y6, Y2, Y2
-	VMULPS Y6, Y3, Y3
-	VMULPS Y6, Y4, Y4
-	VMULPS Y6, Y5, Y5
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Y6; VMULPS Y6, Y0, Y0
+	VMULPS Y6, Y1, Y1; VMULPS Y6, Y2, Y2; VMULPS Y6, Y3, Y3; VMULPS Y6, Y4, Y4; VMULPS Y6, Y5, Y5
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Y6
-	VADDPS Y6, Y0, Y0
-	VBROADCASTSS 4(R12), Y6
-	VADDPS Y6, Y1, Y1
-	VBROADCASTSS 8(R12), Y6
-	VADDPS Y6, Y2, Y2
-	VBROADCASTSS 12(R12), Y6
-	VADDPS Y6, Y3, Y3
-	VBROADCASTSS 16(R12), Y6
-	VADDPS Y6, Y4, Y4
-	VBROADCASTSS 20(R12), Y6
-	VADDPS Y6, Y5, Y5
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y6; VADDPS Y6, Y0, Y0; VBROADCASTSS 4(R12), Y6; VADDPS Y6, Y1, Y1
+	VBROADCASTSS 8(R12), Y6; VADDPS Y6, Y2, Y2; VBROADCASTSS 12(R12), Y6; VADDPS Y6, Y3, Y3
+	VBROADCASTSS 16(R12), Y6; VADDPS Y6, Y4, Y4; VBROADCASTSS 20(R12), Y6; VADDPS Y6, Y5, Y5
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS 0(R12), Y6
-	VADDPS Y6, Y0, Y0
-	VADDPS Y6, Y1, Y1
-	VADDPS Y6, Y2, Y2
-	VADDPS Y6, Y3, Y3
-	VADDPS Y6, Y4, Y4
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12; VMOVUPS 0(R12), Y6
+	VADDPS Y6, Y0, Y0; VADDPS Y6, Y1, Y1; VADDPS Y6, Y2, Y2; VADDPS Y6, Y3, Y3; VADDPS Y6, Y4, Y4
 	VADDPS Y6, Y5, Y5
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Y7
-	VMOVUPS 0(R12), Y6
-	VFMADD231PS Y6, Y7, Y0
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y6
-	VFMADD231PS Y6, Y7, Y1
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y6
-	VFMADD231PS Y6, Y7, Y2
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y6
-	VFMADD231PS Y6, Y7, Y3
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y6
-	VFMADD231PS Y6, Y7, Y4
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y6
-	VFMADD231PS Y6, Y7, Y5
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y7; VMOVUPS 0(R12), Y6
+	VFMADD231PS Y6, Y7, Y0; ADDQ R13, R12; VMOVUPS 0(R12), Y6; VFMADD231PS Y6, Y7, Y1; ADDQ R13, R12
+	VMOVUPS 0(R12), Y6; VFMADD231PS Y6, Y7, Y2; ADDQ R13, R12; VMOVUPS 0(R12), Y6
+	VFMADD231PS Y6, Y7, Y3; ADDQ R13, R12; VMOVUPS 0(R12), Y6; VFMADD231PS Y6, Y7, Y4; ADDQ R13, R12
+	VMOVUPS 0(R12), Y6; VFMADD231PS Y6, Y7, Y5
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Y6
-	VMAXPS Y0, Y6, Y0
-	VMAXPS Y1, Y6, Y1
-	VMAXPS Y2, Y6, Y2
-	VMAXPS Y3, Y6, Y3
-	VMAXPS Y4, Y6, Y4
-	VMAXPS Y5, Y6, Y5
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Y6; VMAXPS Y0, Y6, Y0
+	VMAXPS Y1, Y6, Y1; VMAXPS Y2, Y6, Y2; VMAXPS Y3, Y6, Y3; VMAXPS Y4, Y6, Y4; VMAXPS Y5, Y6, Y5
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Y6
-	VMINPS Y0, Y6, Y0
-	VMINPS Y1, Y6, Y1
-	VMINPS Y2, Y6, Y2
-	VMINPS Y3, Y6, Y3
-	VMINPS Y4, Y6, Y4
-	VMINPS Y5, Y6, Y5
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Y6; VMINPS Y0, Y6, Y0
+	VMINPS Y1, Y6, Y1; VMINPS Y2, Y6, Y2; VMINPS Y3, Y6, Y3; VMINPS Y4, Y6, Y4; VMINPS Y5, Y6, Y5
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Y0, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Y1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Y2, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Y3, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Y4, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Y5, 0(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Y0, 0(R12); ADDQ R9, R12; VMOVUPS Y1, 0(R12); ADDQ R9, R12
+	VMOVUPS Y2, 0(R12); ADDQ R9, R12; VMOVUPS Y3, 0(R12); ADDQ R9, R12; VMOVUPS Y4, 0(R12)
+	ADDQ R9, R12; VMOVUPS Y5, 0(R12); DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
 tail:
-	MOVQ tile_cols(BX), R12
-	NEGQ R12
-	LEAQ ·laneMask<>(SB), R13
-	LEAQ 64(R13)(R12*4), R13
-	VMOVUPS 0(R13), Y8
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulatet
-	MOVQ R8, R12
-	VMASKMOVPS 0(R12), Y8, Y6
-	VADDPS Y6, Y0, Y0
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y8, Y6
-	VADDPS Y6, Y1, Y1
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y8, Y6
-	VADDPS Y6, Y2, Y2
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y8, Y6
-	VADDPS Y6, Y3, Y3
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y8, Y6
-	VADDPS Y6, Y4, Y4
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y8, Y6
+	MOVQ tile_cols(BX), R12; NEGQ R12; LEAQ ·laneMask<>(SB), R13; LEAQ 64(R13)(R12*4), R13
+	VMOVUPS 0(R13), Y8; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulatet; MOVQ R8, R12; VMASKMOVPS 0(R12), Y8, Y6; VADDPS Y6, Y0, Y0; ADDQ R9, R12
+	VMASKMOVPS 0(R12), Y8, Y6; VADDPS Y6, Y1, Y1; ADDQ R9, R12; VMASKMOVPS 0(R12), Y8, Y6
+	VADDPS Y6, Y2, Y2; ADDQ R9, R12; VMASKMOVPS 0(R12), Y8, Y6; VADDPS Y6, Y3, Y3; ADDQ R9, R12
+	VMASKMOVPS 0(R12), Y8, Y6; VADDPS Y6, Y4, Y4; ADDQ R9, R12; VMASKMOVPS 0(R12), Y8, Y6
 	VADDPS Y6, Y5, Y5
 no_flagAccumulatet:
-	TESTL $const_flagScale, DX
-	JZ no_flagScalet
-	VBROADCASTSS tile_alpha(BX), Y6
-	VMULPS Y6, Y0, Y0
-	VMULPS Y6, Y1, Y1
-	VMULPS Y6, Y2, Y2
-	VMULPS Y6, Y3, Y3
-	VMULPS Y6, Y4, Y4
-	VMULPS Y6, Y5, Y5
+	TESTL $const_flagScale, DX; JZ no_flagScalet; VBROADCASTSS tile_alpha(BX), Y6; VMULPS Y6, Y0, Y0
+	VMULPS Y6, Y1, Y1; VMULPS Y6, Y2, Y2; VMULPS Y6, Y3, Y3; VMULPS Y6, Y4, Y4; VMULPS Y6, Y5, Y5
 no_flagScalet:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRowt
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Y6
-	VADDPS Y6, Y0, Y0
-	VBROADCASTSS 4(R12), Y6
-	VADDPS Y6, Y1, Y1
-	VBROADCASTSS 8(R12), Y6
-	VADDPS Y6, Y2, Y2
-	VBROADCASTSS 12(R12), Y6
-	VADDPS Y6, Y3, Y3
-	VBROADCASTSS 16(R12), Y6
-	VADDPS Y6, Y4, Y4
-	VBROADCASTSS 20(R12), Y6
-	VADDPS Y6, Y5, Y5
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRowt; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y6; VADDPS Y6, Y0, Y0; VBROADCASTSS 4(R12), Y6; VADDPS Y6, Y1, Y1
+	VBROADCASTSS 8(R12), Y6; VADDPS Y6, Y2, Y2; VBROADCASTSS 12(R12), Y6; VADDPS Y6, Y3, Y3
+	VBROADCASTSS 16(R12), Y6; VADDPS Y6, Y4, Y4; VBROADCASTSS 20(R12), Y6; VADDPS Y6, Y5, Y5
 no_flagBiasRowt:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasColt
-	MOVQ tile_bias(BX), R12
-	VMASKMOVPS 0(R12), Y8, Y6
-	VADDPS Y6, Y0, Y0
-	VADDPS Y6, Y1, Y1
-	VADDPS Y6, Y2, Y2
-	VADDPS Y6, Y3, Y3
-	VADDPS Y6, Y4, Y4
-	VADDPS Y6, Y5, Y5
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasColt; MOVQ tile_bias(BX), R12
+	VMASKMOVPS 0(R12), Y8, Y6; VADDPS Y6, Y0, Y0; VADDPS Y6, Y1, Y1; VADDPS Y6, Y2, Y2
+	VADDPS Y6, Y3, Y3; VADDPS Y6, Y4, Y4; VADDPS Y6, Y5, Y5
 no_flagBiasColt:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidualt
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Y7
-	VMASKMOVPS 0(R12), Y8, Y6
-	VFMADD231PS Y6, Y7, Y0
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y8, Y6
-	VFMADD231PS Y6, Y7, Y1
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y8, Y6
-	VFMADD231PS Y6, Y7, Y2
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y8, Y6
-	VFMADD231PS Y6, Y7, Y3
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y8, Y6
-	VFMADD231PS Y6, Y7, Y4
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y8, Y6
-	VFMADD231PS Y6, Y7, Y5
+	TESTL $const_flagResidual, DX; JZ no_flagResidualt; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y7; VMASKMOVPS 0(R12), Y8, Y6
+	VFMADD231PS Y6, Y7, Y0; ADDQ R13, R12; VMASKMOVPS 0(R12), Y8, Y6; VFMADD231PS Y6, Y7, Y1
+	ADDQ R13, R12; VMASKMOVPS 0(R12), Y8, Y6; VFMADD231PS Y6, Y7, Y2; ADDQ R13, R12
+	VMASKMOVPS 0(R12), Y8, Y6; VFMADD231PS Y6, Y7, Y3; ADDQ R13, R12; VMASKMOVPS 0(R12), Y8, Y6
+	VFMADD231PS Y6, Y7, Y4; ADDQ R13, R12; VMASKMOVPS 0(R12), Y8, Y6; VFMADD231PS Y6, Y7, Y5
 no_flagResidualt:
-	TESTL $const_flagLo, DX
-	JZ no_flagLot
-	VBROADCASTSS tile_lo(BX), Y6
-	VMAXPS Y0, Y6, Y0
-	VMAXPS Y1, Y6, Y1
-	VMAXPS Y2, Y6, Y2
-	VMAXPS Y3, Y6, Y3
-	VMAXPS Y4, Y6, Y4
-	VMAXPS Y5, Y6, Y5
+	TESTL $const_flagLo, DX; JZ no_flagLot; VBROADCASTSS tile_lo(BX), Y6; VMAXPS Y0, Y6, Y0
+	VMAXPS Y1, Y6, Y1; VMAXPS Y2, Y6, Y2; VMAXPS Y3, Y6, Y3; VMAXPS Y4, Y6, Y4; VMAXPS Y5, Y6, Y5
 no_flagLot:
-	TESTL $const_flagHi, DX
-	JZ no_flagHit
-	VBROADCASTSS tile_hi(BX), Y6
-	VMINPS Y0, Y6, Y0
-	VMINPS Y1, Y6, Y1
-	VMINPS Y2, Y6, Y2
-	VMINPS Y3, Y6, Y3
-	VMINPS Y4, Y6, Y4
-	VMINPS Y5, Y6, Y5
+	TESTL $const_flagHi, DX; JZ no_flagHit; VBROADCASTSS tile_hi(BX), Y6; VMINPS Y0, Y6, Y0
+	VMINPS Y1, Y6, Y1; VMINPS Y2, Y6, Y2; VMINPS Y3, Y6, Y3; VMINPS Y4, Y6, Y4; VMINPS Y5, Y6, Y5
 no_flagHit:
-	MOVQ R8, R12
-	VMASKMOVPS Y0, Y8, 0(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y1, Y8, 0(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y2, Y8, 0(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y3, Y8, 0(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y4, Y8, 0(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y5, Y8, 0(R12)
-	DECQ tile_more(BX)
-	JLT lastt
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMASKMOVPS Y0, Y8, 0(R12); ADDQ R9, R12; VMASKMOVPS Y1, Y8, 0(R12); ADDQ R9, R12
+	VMASKMOVPS Y2, Y8, 0(R12); ADDQ R9, R12; VMASKMOVPS Y3, Y8, 0(R12); ADDQ R9, R12
+	VMASKMOVPS Y4, Y8, 0(R12); ADDQ R9, R12; VMASKMOVPS Y5, Y8, 0(R12); DECQ tile_more(BX)
+	JLT lastt; MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 lastt:
-	DECQ tile_again(BX)
-	JLT outt
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT outt; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 outt:
 	VZEROUPPER
 	RET
@@ -3975,248 +1445,95 @@ TEXT ·tileAVX2_1x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 32(R12)
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 32(R12); VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4; VXORPS Y5, Y5, Y5; VXORPS Y6, Y6, Y6; VXORPS Y7, Y7, Y7; MOVQ CX, DX
+	SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Y8
-	VMOVUPS 32(DI), Y9
-	VBROADCASTSS 0(SI), Y10
-	VFMADD231PS Y8, Y10, Y0
-	VFMADD231PS Y9, Y10, Y1
-	VMOVUPS 0(DI)(R10*1), Y8
-	VMOVUPS 32(DI)(R10*1), Y9
-	VBROADCASTSS 0(SI)(AX*1), Y10
-	VFMADD231PS Y8, Y10, Y2
-	VFMADD231PS Y9, Y10, Y3
-	VMOVUPS 0(DI)(R10*2), Y8
-	VMOVUPS 32(DI)(R10*2), Y9
-	VBROADCASTSS 0(SI)(AX*2), Y10
-	VFMADD231PS Y8, Y10, Y4
-	VFMADD231PS Y9, Y10, Y5
-	VMOVUPS 0(DI)(R11*1), Y8
-	VMOVUPS 32(DI)(R11*1), Y9
-	VBROADCASTSS 0(SI)(R13*1), Y10
-	VFMADD231PS Y8, Y10, Y6
-	VFMADD231PS Y9, Y10, Y7
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
+	VMOVUPS 0(DI), Y8; VMOVUPS 32(DI), Y9; VBROADCASTSS 0(SI), Y10; VFMADD231PS Y8, Y10, Y0
+	VFMADD231PS Y9, Y10, Y1; VMOVUPS 0(DI)(R10*1), Y8; VMOVUPS 32(DI)(R10*1), Y9
+	VBROADCASTSS 0(SI)(AX*1), Y10; VFMADD231PS Y8, Y10, Y2; VFMADD231PS Y9, Y10, Y3
+	VMOVUPS 0(DI)(R10*2), Y8; VMOVUPS 32(DI)(R10*2), Y9; VBROADCASTSS 0(SI)(AX*2), Y10
+	VFMADD231PS Y8, Y10, Y4; VFMADD231PS Y9, Y10, Y5; VMOVUPS 0(DI)(R11*1), Y8
+	VMOVUPS 32(DI)(R11*1), Y9; VBROADCASTSS 0(SI)(R13*1), Y10; VFMADD231PS Y8, Y10, Y6
+	VFMADD231PS Y9, Y10, Y7; LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Y8
-	VMOVUPS 32(DI), Y9
-	VBROADCASTSS 0(SI), Y10
-	VFMADD231PS Y8, Y10, Y0
-	VFMADD231PS Y9, Y10, Y1
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Y8; VMOVUPS 32(DI), Y9; VBROADCASTSS 0(SI), Y10; VFMADD231PS Y8, Y10, Y0
+	VFMADD231PS Y9, Y10, Y1; ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	VADDPS Y4, Y0, Y0
-	VADDPS Y5, Y1, Y1
-	VADDPS Y6, Y2, Y2
-	VADDPS Y7, Y3, Y3
-	VADDPS Y2, Y0, Y0
-	VADDPS Y3, Y1, Y1
-	CMPQ tile_cols(BX), $16
-	JLT tail
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS 0(R12), Y2
-	VADDPS Y2, Y0, Y0
-	VMOVUPS 32(R12), Y2
-	VADDPS Y2, Y1, Y1
+	VADDPS Y4, Y0, Y0; VADDPS Y5, Y1, Y1; VADDPS Y6, Y2, Y2; VADDPS Y7, Y3, Y3; VADDPS Y2, Y0, Y0
+	VADDPS Y3, Y1, Y1; CMPQ tile_cols(BX), $16; JLT tail; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS 0(R12), Y2
+	VADDPS Y2, Y0, Y0; VMOVUPS 32(R12), Y2; VADDPS Y2, Y1, Y1
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Y2
-	VMULPS Y2, Y0, Y0
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Y2; VMULPS Y2, Y0, Y0
 	VMULPS Y2, Y1, Y1
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Y2
-	VADDPS Y2, Y0, Y0
-	VADDPS Y2, Y1, Y1
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y2; VADDPS Y2, Y0, Y0; VADDPS Y2, Y1, Y1
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS 0(R12), Y2
-	VMOVUPS 32(R12), Y3
-	VADDPS Y2, Y0, Y0
-	VADDPS Y3, Y1, Y1
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12; VMOVUPS 0(R12), Y2
+	VMOVUPS 32(R12), Y3; VADDPS Y2, Y0, Y0; VADDPS Y3, Y1, Y1
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Y3
-	VMOVUPS 0(R12), Y2
-	VFMADD231PS Y2, Y3, Y0
-	VMOVUPS 32(R12), Y2
-	VFMADD231PS Y2, Y3, Y1
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y3; VMOVUPS 0(R12), Y2
+	VFMADD231PS Y2, Y3, Y0; VMOVUPS 32(R12), Y2; VFMADD231PS Y2, Y3, Y1
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Y2
-	VMAXPS Y0, Y2, Y0
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Y2; VMAXPS Y0, Y2, Y0
 	VMAXPS Y1, Y2, Y1
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Y2
-	VMINPS Y0, Y2, Y0
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Y2; VMINPS Y0, Y2, Y0
 	VMINPS Y1, Y2, Y1
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Y0, 0(R12)
-	VMOVUPS Y1, 32(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Y0, 0(R12); VMOVUPS Y1, 32(R12); DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
 tail:
-	MOVQ tile_cols(BX), R12
-	NEGQ R12
-	LEAQ ·laneMask<>(SB), R13
-	LEAQ 64(R13)(R12*4), R13
-	VMOVUPS 0(R13), Y4
-	VMOVUPS 32(R13), Y5
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulatet
-	MOVQ R8, R12
-	VMASKMOVPS 0(R12), Y4, Y2
-	VADDPS Y2, Y0, Y0
-	VMASKMOVPS 32(R12), Y5, Y2
-	VADDPS Y2, Y1, Y1
+	MOVQ tile_cols(BX), R12; NEGQ R12; LEAQ ·laneMask<>(SB), R13; LEAQ 64(R13)(R12*4), R13
+	VMOVUPS 0(R13), Y4; VMOVUPS 32(R13), Y5; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulatet; MOVQ R8, R12; VMASKMOVPS 0(R12), Y4, Y2
+	VADDPS Y2, Y0, Y0; VMASKMOVPS 32(R12), Y5, Y2; VADDPS Y2, Y1, Y1
 no_flagAccumulatet:
-	TESTL $const_flagScale, DX
-	JZ no_flagScalet
-	VBROADCASTSS tile_alpha(BX), Y2
-	VMULPS Y2, Y0, Y0
+	TESTL $const_flagScale, DX; JZ no_flagScalet; VBROADCASTSS tile_alpha(BX), Y2; VMULPS Y2, Y0, Y0
 	VMULPS Y2, Y1, Y1
 no_flagScalet:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRowt
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Y2
-	VADDPS Y2, Y0, Y0
-	VADDPS Y2, Y1, Y1
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRowt; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y2; VADDPS Y2, Y0, Y0; VADDPS Y2, Y1, Y1
 no_flagBiasRowt:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasColt
-	MOVQ tile_bias(BX), R12
-	VMASKMOVPS 0(R12), Y4, Y2
-	VMASKMOVPS 32(R12), Y5, Y3
-	VADDPS Y2, Y0, Y0
-	VADDPS Y3, Y1, Y1
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasColt; MOVQ tile_bias(BX), R12
+	VMASKMOVPS 0(R12), Y4, Y2; VMASKMOVPS 32(R12), Y5, Y3; VADDPS Y2, Y0, Y0; VADDPS Y3, Y1, Y1
 no_flagBiasColt:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidualt
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Y3
-	VMASKMOVPS 0(R12), Y4, Y2
-	VFMADD231PS Y2, Y3, Y0
-	VMASKMOVPS 32(R12), Y5, Y2
-	VFMADD231PS Y2, Y3, Y1
+	TESTL $const_flagResidual, DX; JZ no_flagResidualt; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y3; VMASKMOVPS 0(R12), Y4, Y2
+	VFMADD231PS Y2, Y3, Y0; VMASKMOVPS 32(R12), Y5, Y2; VFMADD231PS Y2, Y3, Y1
 no_flagResidualt:
-	TESTL $const_flagLo, DX
-	JZ no_flagLot
-	VBROADCASTSS tile_lo(BX), Y2
-	VMAXPS Y0, Y2, Y0
+	TESTL $const_flagLo, DX; JZ no_flagLot; VBROADCASTSS tile_lo(BX), Y2; VMAXPS Y0, Y2, Y0
 	VMAXPS Y1, Y2, Y1
 no_flagLot:
-	TESTL $const_flagHi, DX
-	JZ no_flagHit
-	VBROADCASTSS tile_hi(BX), Y2
-	VMINPS Y0, Y2, Y0
+	TESTL $const_flagHi, DX; JZ no_flagHit; VBROADCASTSS tile_hi(BX), Y2; VMINPS Y0, Y2, Y0
 	VMINPS Y1, Y2, Y1
 no_flagHit:
-	MOVQ R8, R12
-	VMASKMOVPS Y0, Y4, 0(R12)
-	VMASKMOVPS Y1, Y5, 32(R12)
-	DECQ tile_more(BX)
-	JLT lastt
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMASKMOVPS Y0, Y4, 0(R12); VMASKMOVPS Y1, Y5, 32(R12); DECQ tile_more(BX)
+	JLT lastt; MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 lastt:
-	DECQ tile_again(BX)
-	JLT outt
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT outt; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 outt:
 	VZEROUPPER
 	RET
@@ -4226,236 +1543,92 @@ TEXT ·tileAVX2_1x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 32(R12)
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 32(R12); VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Y2
-	VMOVUPS 32(DI), Y3
-	VBROADCASTSS 0(SI), Y4
-	VFMADD231PS Y2, Y4, Y0
-	VFMADD231PS Y3, Y4, Y1
-	VMOVUPS 0(DI)(R10*1), Y2
-	VMOVUPS 32(DI)(R10*1), Y3
-	VBROADCASTSS 0(SI)(AX*1), Y4
-	VFMADD231PS Y2, Y4, Y0
-	VFMADD231PS Y3, Y4, Y1
-	VMOVUPS 0(DI)(R10*2), Y2
-	VMOVUPS 32(DI)(R10*2), Y3
-	VBROADCASTSS 0(SI)(AX*2), Y4
-	VFMADD231PS Y2, Y4, Y0
-	VFMADD231PS Y3, Y4, Y1
-	VMOVUPS 0(DI)(R11*1), Y2
-	VMOVUPS 32(DI)(R11*1), Y3
-	VBROADCASTSS 0(SI)(R13*1), Y4
-	VFMADD231PS Y2, Y4, Y0
-	VFMADD231PS Y3, Y4, Y1
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
+	VMOVUPS 0(DI), Y2; VMOVUPS 32(DI), Y3; VBROADCASTSS 0(SI), Y4; VFMADD231PS Y2, Y4, Y0
+	VFMADD231PS Y3, Y4, Y1; VMOVUPS 0(DI)(R10*1), Y2; VMOVUPS 32(DI)(R10*1), Y3
+	VBROADCASTSS 0(SI)(AX*1), Y4; VFMADD231PS Y2, Y4, Y0; VFMADD231PS Y3, Y4, Y1
+	VMOVUPS 0(DI)(R10*2), Y2; VMOVUPS 32(DI)(R10*2), Y3; VBROADCASTSS 0(SI)(AX*2), Y4
+	VFMADD231PS Y2, Y4, Y0; VFMADD231PS Y3, Y4, Y1; VMOVUPS 0(DI)(R11*1), Y2
+	VMOVUPS 32(DI)(R11*1), Y3; VBROADCASTSS 0(SI)(R13*1), Y4; VFMADD231PS Y2, Y4, Y0
+	VFMADD231PS Y3, Y4, Y1; LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Y2
-	VMOVUPS 32(DI), Y3
-	VBROADCASTSS 0(SI), Y4
-	VFMADD231PS Y2, Y4, Y0
-	VFMADD231PS Y3, Y4, Y1
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Y2; VMOVUPS 32(DI), Y3; VBROADCASTSS 0(SI), Y4; VFMADD231PS Y2, Y4, Y0
+	VFMADD231PS Y3, Y4, Y1; ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	CMPQ tile_cols(BX), $16
-	JLT tail
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS 0(R12), Y2
-	VADDPS Y2, Y0, Y0
-	VMOVUPS 32(R12), Y2
+	CMPQ tile_cols(BX), $16; JLT tail; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS 0(R12), Y2; VADDPS Y2, Y0, Y0; VMOVUPS 32(R12), Y2
 	VADDPS Y2, Y1, Y1
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Y2
-	VMULPS Y2, Y0, Y0
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Y2; VMULPS Y2, Y0, Y0
 	VMULPS Y2, Y1, Y1
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Y2
-	VADDPS Y2, Y0, Y0
-	VADDPS Y2, Y1, Y1
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y2; VADDPS Y2, Y0, Y0; VADDPS Y2, Y1, Y1
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS 0(R12), Y2
-	VMOVUPS 32(R12), Y3
-	VADDPS Y2, Y0, Y0
-	VADDPS Y3, Y1, Y1
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12; VMOVUPS 0(R12), Y2
+	VMOVUPS 32(R12), Y3; VADDPS Y2, Y0, Y0; VADDPS Y3, Y1, Y1
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Y3
-	VMOVUPS 0(R12), Y2
-	VFMADD231PS Y2, Y3, Y0
-	VMOVUPS 32(R12), Y2
-	VFMADD231PS Y2, Y3, Y1
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y3; VMOVUPS 0(R12), Y2
+	VFMADD231PS Y2, Y3, Y0; VMOVUPS 32(R12), Y2; VFMADD231PS Y2, Y3, Y1
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Y2
-	VMAXPS Y0, Y2, Y0
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Y2; VMAXPS Y0, Y2, Y0
 	VMAXPS Y1, Y2, Y1
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Y2
-	VMINPS Y0, Y2, Y0
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Y2; VMINPS Y0, Y2, Y0
 	VMINPS Y1, Y2, Y1
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Y0, 0(R12)
-	VMOVUPS Y1, 32(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Y0, 0(R12); VMOVUPS Y1, 32(R12); DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
 tail:
-	MOVQ tile_cols(BX), R12
-	NEGQ R12
-	LEAQ ·laneMask<>(SB), R13
-	LEAQ 64(R13)(R12*4), R13
-	VMOVUPS 0(R13), Y4
-	VMOVUPS 32(R13), Y5
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulatet
-	MOVQ R8, R12
-	VMASKMOVPS 0(R12), Y4, Y2
-	VADDPS Y2, Y0, Y0
-	VMASKMOVPS 32(R12), Y5, Y2
-	VADDPS Y2, Y1, Y1
+	MOVQ tile_cols(BX), R12; NEGQ R12; LEAQ ·laneMask<>(SB), R13; LEAQ 64(R13)(R12*4), R13
+	VMOVUPS 0(R13), Y4; VMOVUPS 32(R13), Y5; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulatet; MOVQ R8, R12; VMASKMOVPS 0(R12), Y4, Y2
+	VADDPS Y2, Y0, Y0; VMASKMOVPS 32(R12), Y5, Y2; VADDPS Y2, Y1, Y1
 no_flagAccumulatet:
-	TESTL $const_flagScale, DX
-	JZ no_flagScalet
-	VBROADCASTSS tile_alpha(BX), Y2
-	VMULPS Y2, Y0, Y0
+	TESTL $const_flagScale, DX; JZ no_flagScalet; VBROADCASTSS tile_alpha(BX), Y2; VMULPS Y2, Y0, Y0
 	VMULPS Y2, Y1, Y1
 no_flagScalet:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRowt
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Y2
-	VADDPS Y2, Y0, Y0
-	VADDPS Y2, Y1, Y1
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRowt; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y2; VADDPS Y2, Y0, Y0; VADDPS Y2, Y1, Y1
 no_flagBiasRowt:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasColt
-	MOVQ tile_bias(BX), R12
-	VMASKMOVPS 0(R12), Y4, Y2
-	VMASKMOVPS 32(R12), Y5, Y3
-	VADDPS Y2, Y0, Y0
-	VADDPS Y3, Y1, Y1
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasColt; MOVQ tile_bias(BX), R12
+	VMASKMOVPS 0(R12), Y4, Y2; VMASKMOVPS 32(R12), Y5, Y3; VADDPS Y2, Y0, Y0; VADDPS Y3, Y1, Y1
 no_flagBiasColt:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidualt
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Y3
-	VMASKMOVPS 0(R12), Y4, Y2
-	VFMADD231PS Y2, Y3, Y0
-	VMASKMOVPS 32(R12), Y5, Y2
-	VFMADD231PS Y2, Y3, Y1
+	TESTL $const_flagResidual, DX; JZ no_flagResidualt; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y3; VMASKMOVPS 0(R12), Y4, Y2
+	VFMADD231PS Y2, Y3, Y0; VMASKMOVPS 32(R12), Y5, Y2; VFMADD231PS Y2, Y3, Y1
 no_flagResidualt:
-	TESTL $const_flagLo, DX
-	JZ no_flagLot
-	VBROADCASTSS tile_lo(BX), Y2
-	VMAXPS Y0, Y2, Y0
+	TESTL $const_flagLo, DX; JZ no_flagLot; VBROADCASTSS tile_lo(BX), Y2; VMAXPS Y0, Y2, Y0
 	VMAXPS Y1, Y2, Y1
 no_flagLot:
-	TESTL $const_flagHi, DX
-	JZ no_flagHit
-	VBROADCASTSS tile_hi(BX), Y2
-	VMINPS Y0, Y2, Y0
+	TESTL $const_flagHi, DX; JZ no_flagHit; VBROADCASTSS tile_hi(BX), Y2; VMINPS Y0, Y2, Y0
 	VMINPS Y1, Y2, Y1
 no_flagHit:
-	MOVQ R8, R12
-	VMASKMOVPS Y0, Y4, 0(R12)
-	VMASKMOVPS Y1, Y5, 32(R12)
-	DECQ tile_more(BX)
-	JLT lastt
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMASKMOVPS Y0, Y4, 0(R12); VMASKMOVPS Y1, Y5, 32(R12); DECQ tile_more(BX)
+	JLT lastt; MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 lastt:
-	DECQ tile_again(BX)
-	JLT outt
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT outt; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 outt:
 	VZEROUPPER
 	RET
@@ -4465,312 +1638,109 @@ TEXT ·tileAVX2_2x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 32(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 32(R12)
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 32(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 32(R12); VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3; VXORPS Y4, Y4, Y4; VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6; VXORPS Y7, Y7, Y7; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Y8
-	VMOVUPS 32(DI), Y9
-	VBROADCASTSS 0(SI), Y10
-	VFMADD231PS Y8, Y10, Y0
-	VFMADD231PS Y9, Y10, Y1
-	VBROADCASTSS 4(SI), Y11
-	VFMADD231PS Y8, Y11, Y2
-	VFMADD231PS Y9, Y11, Y3
-	VMOVUPS 0(DI)(R10*1), Y8
-	VMOVUPS 32(DI)(R10*1), Y9
-	VBROADCASTSS 0(SI)(AX*1), Y10
-	VFMADD231PS Y8, Y10, Y4
-	VFMADD231PS Y9, Y10, Y5
-	VBROADCASTSS 4(SI)(AX*1), Y11
-	VFMADD231PS Y8, Y11, Y6
-	VFMADD231PS Y9, Y11, Y7
-	VMOVUPS 0(DI)(R10*2), Y8
-	VMOVUPS 32(DI)(R10*2), Y9
-	VBROADCASTSS 0(SI)(AX*2), Y10
-	VFMADD231PS Y8, Y10, Y0
-	VFMADD231PS Y9, Y10, Y1
-	VBROADCASTSS 4(SI)(AX*2), Y11
-	VFMADD231PS Y8, Y11, Y2
-	VFMADD231PS Y9, Y11, Y3
-	VMOVUPS 0(DI)(R11*1), Y8
-	VMOVUPS 32(DI)(R11*1), Y9
-	VBROADCASTSS 0(SI)(R13*1), Y10
-	VFMADD231PS Y8, Y10, Y4
-	VFMADD231PS Y9, Y10, Y5
-	VBROADCASTSS 4(SI)(R13*1), Y11
-	VFMADD231PS Y8, Y11, Y6
-	VFMADD231PS Y9, Y11, Y7
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
+	VMOVUPS 0(DI), Y8; VMOVUPS 32(DI), Y9; VBROADCASTSS 0(SI), Y10; VFMADD231PS Y8, Y10, Y0
+	VFMADD231PS Y9, Y10, Y1; VBROADCASTSS 4(SI), Y11; VFMADD231PS Y8, Y11, Y2
+	VFMADD231PS Y9, Y11, Y3; VMOVUPS 0(DI)(R10*1), Y8; VMOVUPS 32(DI)(R10*1), Y9
+	VBROADCASTSS 0(SI)(AX*1), Y10; VFMADD231PS Y8, Y10, Y4; VFMADD231PS Y9, Y10, Y5
+	VBROADCASTSS 4(SI)(AX*1), Y11; VFMADD231PS Y8, Y11, Y6; VFMADD231PS Y9, Y11, Y7
+	VMOVUPS 0(DI)(R10*2), Y8; VMOVUPS 32(DI)(R10*2), Y9; VBROADCASTSS 0(SI)(AX*2), Y10
+	VFMADD231PS Y8, Y10, Y0; VFMADD231PS Y9, Y10, Y1; VBROADCASTSS 4(SI)(AX*2), Y11
+	VFMADD231PS Y8, Y11, Y2; VFMADD231PS Y9, Y11, Y3; VMOVUPS 0(DI)(R11*1), Y8
+	VMOVUPS 32(DI)(R11*1), Y9; VBROADCASTSS 0(SI)(R13*1), Y10; VFMADD231PS Y8, Y10, Y4
+	VFMADD231PS Y9, Y10, Y5; VBROADCASTSS 4(SI)(R13*1), Y11; VFMADD231PS Y8, Y11, Y6
+	VFMADD231PS Y9, Y11, Y7; LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Y8
-	VMOVUPS 32(DI), Y9
-	VBROADCASTSS 0(SI), Y10
-	VFMADD231PS Y8, Y10, Y0
-	VFMADD231PS Y9, Y10, Y1
-	VBROADCASTSS 4(SI), Y11
-	VFMADD231PS Y8, Y11, Y2
-	VFMADD231PS Y9, Y11, Y3
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Y8; VMOVUPS 32(DI), Y9; VBROADCASTSS 0(SI), Y10; VFMADD231PS Y8, Y10, Y0
+	VFMADD231PS Y9, Y10, Y1; VBROADCASTSS 4(SI), Y11; VFMADD231PS Y8, Y11, Y2
+	VFMADD231PS Y9, Y11, Y3; ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	VADDPS Y4, Y0, Y0
-	VADDPS Y5, Y1, Y1
-	VADDPS Y6, Y2, Y2
-	VADDPS Y7, Y3, Y3
-	CMPQ tile_cols(BX), $16
-	JLT tail
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS 0(R12), Y4
-	VADDPS Y4, Y0, Y0
-	VMOVUPS 32(R12), Y4
-	VADDPS Y4, Y1, Y1
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y4
-	VADDPS Y4, Y2, Y2
-	VMOVUPS 32(R12), Y4
+	VADDPS Y4, Y0, Y0; VADDPS Y5, Y1, Y1; VADDPS Y6, Y2, Y2; VADDPS Y7, Y3, Y3
+	CMPQ tile_cols(BX), $16; JLT tail; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS 0(R12), Y4; VADDPS Y4, Y0, Y0; VMOVUPS 32(R12), Y4
+	VADDPS Y4, Y1, Y1; ADDQ R9, R12; VMOVUPS 0(R12), Y4; VADDPS Y4, Y2, Y2; VMOVUPS 32(R12), Y4
 	VADDPS Y4, Y3, Y3
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Y4
-	VMULPS Y4, Y0, Y0
-	VMULPS Y4, Y1, Y1
-	VMULPS Y4, Y2, Y2
-	VMULPS Y4, Y3, Y3
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Y4; VMULPS Y4, Y0, Y0
+	VMULPS Y4, Y1, Y1; VMULPS Y4, Y2, Y2; VMULPS Y4, Y3, Y3
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Y4
-	VADDPS Y4, Y0, Y0
-	VADDPS Y4, Y1, Y1
-	VBROADCASTSS 4(R12), Y4
-	VADDPS Y4, Y2, Y2
-	VADDPS Y4, Y3, Y3
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y4; VADDPS Y4, Y0, Y0; VADDPS Y4, Y1, Y1; VBROADCASTSS 4(R12), Y4
+	VADDPS Y4, Y2, Y2; VADDPS Y4, Y3, Y3
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS 0(R12), Y4
-	VMOVUPS 32(R12), Y5
-	VADDPS Y4, Y0, Y0
-	VADDPS Y5, Y1, Y1
-	VADDPS Y4, Y2, Y2
-	VADDPS Y5, Y3, Y3
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12; VMOVUPS 0(R12), Y4
+	VMOVUPS 32(R12), Y5; VADDPS Y4, Y0, Y0; VADDPS Y5, Y1, Y1; VADDPS Y4, Y2, Y2; VADDPS Y5, Y3, Y3
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Y5
-	VMOVUPS 0(R12), Y4
-	VFMADD231PS Y4, Y5, Y0
-	VMOVUPS 32(R12), Y4
-	VFMADD231PS Y4, Y5, Y1
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y4
-	VFMADD231PS Y4, Y5, Y2
-	VMOVUPS 32(R12), Y4
-	VFMADD231PS Y4, Y5, Y3
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y5; VMOVUPS 0(R12), Y4
+	VFMADD231PS Y4, Y5, Y0; VMOVUPS 32(R12), Y4; VFMADD231PS Y4, Y5, Y1; ADDQ R13, R12
+	VMOVUPS 0(R12), Y4; VFMADD231PS Y4, Y5, Y2; VMOVUPS 32(R12), Y4; VFMADD231PS Y4, Y5, Y3
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Y4
-	VMAXPS Y0, Y4, Y0
-	VMAXPS Y1, Y4, Y1
-	VMAXPS Y2, Y4, Y2
-	VMAXPS Y3, Y4, Y3
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Y4; VMAXPS Y0, Y4, Y0
+	VMAXPS Y1, Y4, Y1; VMAXPS Y2, Y4, Y2; VMAXPS Y3, Y4, Y3
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Y4
-	VMINPS Y0, Y4, Y0
-	VMINPS Y1, Y4, Y1
-	VMINPS Y2, Y4, Y2
-	VMINPS Y3, Y4, Y3
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Y4; VMINPS Y0, Y4, Y0
+	VMINPS Y1, Y4, Y1; VMINPS Y2, Y4, Y2; VMINPS Y3, Y4, Y3
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Y0, 0(R12)
-	VMOVUPS Y1, 32(R12)
-	ADDQ R9, R12
-	VMOVUPS Y2, 0(R12)
-	VMOVUPS Y3, 32(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Y0, 0(R12); VMOVUPS Y1, 32(R12); ADDQ R9, R12; VMOVUPS Y2, 0(R12)
+	VMOVUPS Y3, 32(R12); DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
 tail:
-	MOVQ tile_cols(BX), R12
-	NEGQ R12
-	LEAQ ·laneMask<>(SB), R13
-	LEAQ 64(R13)(R12*4), R13
-	VMOVUPS 0(R13), Y6
-	VMOVUPS 32(R13), Y7
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulatet
-	MOVQ R8, R12
-	VMASKMOVPS 0(R12), Y6, Y4
-	VADDPS Y4, Y0, Y0
-	VMASKMOVPS 32(R12), Y7, Y4
-	VADDPS Y4, Y1, Y1
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y6, Y4
-	VADDPS Y4, Y2, Y2
-	VMASKMOVPS 32(R12), Y7, Y4
-	VADDPS Y4, Y3, Y3
+	MOVQ tile_cols(BX), R12; NEGQ R12; LEAQ ·laneMask<>(SB), R13; LEAQ 64(R13)(R12*4), R13
+	VMOVUPS 0(R13), Y6; VMOVUPS 32(R13), Y7; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulatet; MOVQ R8, R12; VMASKMOVPS 0(R12), Y6, Y4
+	VADDPS Y4, Y0, Y0; VMASKMOVPS 32(R12), Y7, Y4; VADDPS Y4, Y1, Y1; ADDQ R9, R12
+	VMASKMOVPS 0(R12), Y6, Y4; VADDPS Y4, Y2, Y2; VMASKMOVPS 32(R12), Y7, Y4; VADDPS Y4, Y3, Y3
 no_flagAccumulatet:
-	TESTL $const_flagScale, DX
-	JZ no_flagScalet
-	VBROADCASTSS tile_alpha(BX), Y4
-	VMULPS Y4, Y0, Y0
-	VMULPS Y4, Y1, Y1
-	VMULPS Y4, Y2, Y2
-	VMULPS Y4, Y3, Y3
+	TESTL $const_flagScale, DX; JZ no_flagScalet; VBROADCASTSS tile_alpha(BX), Y4; VMULPS Y4, Y0, Y0
+	VMULPS Y4, Y1, Y1; VMULPS Y4, Y2, Y2; VMULPS Y4, Y3, Y3
 no_flagScalet:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRowt
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Y4
-	VADDPS Y4, Y0, Y0
-	VADDPS Y4, Y1, Y1
-	VBROADCASTSS 4(R12), Y4
-	VADDPS Y4, Y2, Y2
-	VADDPS Y4, Y3, Y3
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRowt; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y4; VADDPS Y4, Y0, Y0; VADDPS Y4, Y1, Y1; VBROADCASTSS 4(R12), Y4
+	VADDPS Y4, Y2, Y2; VADDPS Y4, Y3, Y3
 no_flagBiasRowt:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasColt
-	MOVQ tile_bias(BX), R12
-	VMASKMOVPS 0(R12), Y6, Y4
-	VMASKMOVPS 32(R12), Y7, Y5
-	VADDPS Y4, Y0, Y0
-	VADDPS Y5, Y1, Y1
-	VADDPS Y4, Y2, Y2
-	VADDPS Y5, Y3, Y3
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasColt; MOVQ tile_bias(BX), R12
+	VMASKMOVPS 0(R12), Y6, Y4; VMASKMOVPS 32(R12), Y7, Y5; VADDPS Y4, Y0, Y0; VADDPS Y5, Y1, Y1
+	VADDPS Y4, Y2, Y2; VADDPS Y5, Y3, Y3
 no_flagBiasColt:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidualt
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Y5
-	VMASKMOVPS 0(R12), Y6, Y4
-	VFMADD231PS Y4, Y5, Y0
-	VMASKMOVPS 32(R12), Y7, Y4
-	VFMADD231PS Y4, Y5, Y1
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y6, Y4
-	VFMADD231PS Y4, Y5, Y2
-	VMASKMOVPS 32(R12), Y7, Y4
+	TESTL $const_flagResidual, DX; JZ no_flagResidualt; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y5; VMASKMOVPS 0(R12), Y6, Y4
+	VFMADD231PS Y4, Y5, Y0; VMASKMOVPS 32(R12), Y7, Y4; VFMADD231PS Y4, Y5, Y1; ADDQ R13, R12
+	VMASKMOVPS 0(R12), Y6, Y4; VFMADD231PS Y4, Y5, Y2; VMASKMOVPS 32(R12), Y7, Y4
 	VFMADD231PS Y4, Y5, Y3
 no_flagResidualt:
-	TESTL $const_flagLo, DX
-	JZ no_flagLot
-	VBROADCASTSS tile_lo(BX), Y4
-	VMAXPS Y0, Y4, Y0
-	VMAXPS Y1, Y4, Y1
-	VMAXPS Y2, Y4, Y2
-	VMAXPS Y3, Y4, Y3
+	TESTL $const_flagLo, DX; JZ no_flagLot; VBROADCASTSS tile_lo(BX), Y4; VMAXPS Y0, Y4, Y0
+	VMAXPS Y1, Y4, Y1; VMAXPS Y2, Y4, Y2; VMAXPS Y3, Y4, Y3
 no_flagLot:
-	TESTL $const_flagHi, DX
-	JZ no_flagHit
-	VBROADCASTSS tile_hi(BX), Y4
-	VMINPS Y0, Y4, Y0
-	VMINPS Y1, Y4, Y1
-	VMINPS Y2, Y4, Y2
-	VMINPS Y3, Y4, Y3
+	TESTL $const_flagHi, DX; JZ no_flagHit; VBROADCASTSS tile_hi(BX), Y4; VMINPS Y0, Y4, Y0
+	VMINPS Y1, Y4, Y1; VMINPS Y2, Y4, Y2; VMINPS Y3, Y4, Y3
 no_flagHit:
-	MOVQ R8, R12
-	VMASKMOVPS Y0, Y6, 0(R12)
-	VMASKMOVPS Y1, Y7, 32(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y2, Y6, 0(R12)
-	VMASKMOVPS Y3, Y7, 32(R12)
-	DECQ tile_more(BX)
-	JLT lastt
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMASKMOVPS Y0, Y6, 0(R12); VMASKMOVPS Y1, Y7, 32(R12); ADDQ R9, R12
+	VMASKMOVPS Y2, Y6, 0(R12); VMASKMOVPS Y3, Y7, 32(R12); DECQ tile_more(BX); JLT lastt
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 lastt:
-	DECQ tile_again(BX)
-	JLT outt
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT outt; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 outt:
 	VZEROUPPER
 	RET
@@ -4780,304 +1750,107 @@ TEXT ·tileAVX2_2x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 32(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 32(R12)
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 32(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 32(R12); VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Y4
-	VMOVUPS 32(DI), Y5
-	VBROADCASTSS 0(SI), Y6
-	VFMADD231PS Y4, Y6, Y0
-	VFMADD231PS Y5, Y6, Y1
-	VBROADCASTSS 4(SI), Y7
-	VFMADD231PS Y4, Y7, Y2
-	VFMADD231PS Y5, Y7, Y3
-	VMOVUPS 0(DI)(R10*1), Y4
-	VMOVUPS 32(DI)(R10*1), Y5
-	VBROADCASTSS 0(SI)(AX*1), Y6
-	VFMADD231PS Y4, Y6, Y0
-	VFMADD231PS Y5, Y6, Y1
-	VBROADCASTSS 4(SI)(AX*1), Y7
-	VFMADD231PS Y4, Y7, Y2
-	VFMADD231PS Y5, Y7, Y3
-	VMOVUPS 0(DI)(R10*2), Y4
-	VMOVUPS 32(DI)(R10*2), Y5
-	VBROADCASTSS 0(SI)(AX*2), Y6
-	VFMADD231PS Y4, Y6, Y0
-	VFMADD231PS Y5, Y6, Y1
-	VBROADCASTSS 4(SI)(AX*2), Y7
-	VFMADD231PS Y4, Y7, Y2
-	VFMADD231PS Y5, Y7, Y3
-	VMOVUPS 0(DI)(R11*1), Y4
-	VMOVUPS 32(DI)(R11*1), Y5
-	VBROADCASTSS 0(SI)(R13*1), Y6
-	VFMADD231PS Y4, Y6, Y0
-	VFMADD231PS Y5, Y6, Y1
-	VBROADCASTSS 4(SI)(R13*1), Y7
-	VFMADD231PS Y4, Y7, Y2
-	VFMADD231PS Y5, Y7, Y3
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
+	VMOVUPS 0(DI), Y4; VMOVUPS 32(DI), Y5; VBROADCASTSS 0(SI), Y6; VFMADD231PS Y4, Y6, Y0
+	VFMADD231PS Y5, Y6, Y1; VBROADCASTSS 4(SI), Y7; VFMADD231PS Y4, Y7, Y2; VFMADD231PS Y5, Y7, Y3
+	VMOVUPS 0(DI)(R10*1), Y4; VMOVUPS 32(DI)(R10*1), Y5; VBROADCASTSS 0(SI)(AX*1), Y6
+	VFMADD231PS Y4, Y6, Y0; VFMADD231PS Y5, Y6, Y1; VBROADCASTSS 4(SI)(AX*1), Y7
+	VFMADD231PS Y4, Y7, Y2; VFMADD231PS Y5, Y7, Y3; VMOVUPS 0(DI)(R10*2), Y4
+	VMOVUPS 32(DI)(R10*2), Y5; VBROADCASTSS 0(SI)(AX*2), Y6; VFMADD231PS Y4, Y6, Y0
+	VFMADD231PS Y5, Y6, Y1; VBROADCASTSS 4(SI)(AX*2), Y7; VFMADD231PS Y4, Y7, Y2
+	VFMADD231PS Y5, Y7, Y3; VMOVUPS 0(DI)(R11*1), Y4; VMOVUPS 32(DI)(R11*1), Y5
+	VBROADCASTSS 0(SI)(R13*1), Y6; VFMADD231PS Y4, Y6, Y0; VFMADD231PS Y5, Y6, Y1
+	VBROADCASTSS 4(SI)(R13*1), Y7; VFMADD231PS Y4, Y7, Y2; VFMADD231PS Y5, Y7, Y3
+	LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Y4
-	VMOVUPS 32(DI), Y5
-	VBROADCASTSS 0(SI), Y6
-	VFMADD231PS Y4, Y6, Y0
-	VFMADD231PS Y5, Y6, Y1
-	VBROADCASTSS 4(SI), Y7
-	VFMADD231PS Y4, Y7, Y2
-	VFMADD231PS Y5, Y7, Y3
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Y4; VMOVUPS 32(DI), Y5; VBROADCASTSS 0(SI), Y6; VFMADD231PS Y4, Y6, Y0
+	VFMADD231PS Y5, Y6, Y1; VBROADCASTSS 4(SI), Y7; VFMADD231PS Y4, Y7, Y2; VFMADD231PS Y5, Y7, Y3
+	ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	CMPQ tile_cols(BX), $16
-	JLT tail
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS 0(R12), Y4
-	VADDPS Y4, Y0, Y0
-	VMOVUPS 32(R12), Y4
-	VADDPS Y4, Y1, Y1
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y4
-	VADDPS Y4, Y2, Y2
-	VMOVUPS 32(R12), Y4
+	CMPQ tile_cols(BX), $16; JLT tail; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS 0(R12), Y4; VADDPS Y4, Y0, Y0; VMOVUPS 32(R12), Y4
+	VADDPS Y4, Y1, Y1; ADDQ R9, R12; VMOVUPS 0(R12), Y4; VADDPS Y4, Y2, Y2; VMOVUPS 32(R12), Y4
 	VADDPS Y4, Y3, Y3
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Y4
-	VMULPS Y4, Y0, Y0
-	VMULPS Y4, Y1, Y1
-	VMULPS Y4, Y2, Y2
-	VMULPS Y4, Y3, Y3
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Y4; VMULPS Y4, Y0, Y0
+	VMULPS Y4, Y1, Y1; VMULPS Y4, Y2, Y2; VMULPS Y4, Y3, Y3
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Y4
-	VADDPS Y4, Y0, Y0
-	VADDPS Y4, Y1, Y1
-	VBROADCASTSS 4(R12), Y4
-	VADDPS Y4, Y2, Y2
-	VADDPS Y4, Y3, Y3
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y4; VADDPS Y4, Y0, Y0; VADDPS Y4, Y1, Y1; VBROADCASTSS 4(R12), Y4
+	VADDPS Y4, Y2, Y2; VADDPS Y4, Y3, Y3
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS 0(R12), Y4
-	VMOVUPS 32(R12), Y5
-	VADDPS Y4, Y0, Y0
-	VADDPS Y5, Y1, Y1
-	VADDPS Y4, Y2, Y2
-	VADDPS Y5, Y3, Y3
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12; VMOVUPS 0(R12), Y4
+	VMOVUPS 32(R12), Y5; VADDPS Y4, Y0, Y0; VADDPS Y5, Y1, Y1; VADDPS Y4, Y2, Y2; VADDPS Y5, Y3, Y3
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Y5
-	VMOVUPS 0(R12), Y4
-	VFMADD231PS Y4, Y5, Y0
-	VMOVUPS 32(R12), Y4
-	VFMADD231PS Y4, Y5, Y1
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y4
-	VFMADD231PS Y4, Y5, Y2
-	VMOVUPS 32(R12), Y4
-	VFMADD231PS Y4, Y5, Y3
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y5; VMOVUPS 0(R12), Y4
+	VFMADD231PS Y4, Y5, Y0; VMOVUPS 32(R12), Y4; VFMADD231PS Y4, Y5, Y1; ADDQ R13, R12
+	VMOVUPS 0(R12), Y4; VFMADD231PS Y4, Y5, Y2; VMOVUPS 32(R12), Y4; VFMADD231PS Y4, Y5, Y3
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Y4
-	VMAXPS Y0, Y4, Y0
-	VMAXPS Y1, Y4, Y1
-	VMAXPS Y2, Y4, Y2
-	VMAXPS Y3, Y4, Y3
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Y4; VMAXPS Y0, Y4, Y0
+	VMAXPS Y1, Y4, Y1; VMAXPS Y2, Y4, Y2; VMAXPS Y3, Y4, Y3
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Y4
-	VMINPS Y0, Y4, Y0
-	VMINPS Y1, Y4, Y1
-	VMINPS Y2, Y4, Y2
-	VMINPS Y3, Y4, Y3
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Y4; VMINPS Y0, Y4, Y0
+	VMINPS Y1, Y4, Y1; VMINPS Y2, Y4, Y2; VMINPS Y3, Y4, Y3
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Y0, 0(R12)
-	VMOVUPS Y1, 32(R12)
-	ADDQ R9, R12
-	VMOVUPS Y2, 0(R12)
-	VMOVUPS Y3, 32(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Y0, 0(R12); VMOVUPS Y1, 32(R12); ADDQ R9, R12; VMOVUPS Y2, 0(R12)
+	VMOVUPS Y3, 32(R12); DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
 tail:
-	MOVQ tile_cols(BX), R12
-	NEGQ R12
-	LEAQ ·laneMask<>(SB), R13
-	LEAQ 64(R13)(R12*4), R13
-	VMOVUPS 0(R13), Y6
-	VMOVUPS 32(R13), Y7
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulatet
-	MOVQ R8, R12
-	VMASKMOVPS 0(R12), Y6, Y4
-	VADDPS Y4, Y0, Y0
-	VMASKMOVPS 32(R12), Y7, Y4
-	VADDPS Y4, Y1, Y1
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y6, Y4
-	VADDPS Y4, Y2, Y2
-	VMASKMOVPS 32(R12), Y7, Y4
-	VADDPS Y4, Y3, Y3
+	MOVQ tile_cols(BX), R12; NEGQ R12; LEAQ ·laneMask<>(SB), R13; LEAQ 64(R13)(R12*4), R13
+	VMOVUPS 0(R13), Y6; VMOVUPS 32(R13), Y7; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulatet; MOVQ R8, R12; VMASKMOVPS 0(R12), Y6, Y4
+	VADDPS Y4, Y0, Y0; VMASKMOVPS 32(R12), Y7, Y4; VADDPS Y4, Y1, Y1; ADDQ R9, R12
+	VMASKMOVPS 0(R12), Y6, Y4; VADDPS Y4, Y2, Y2; VMASKMOVPS 32(R12), Y7, Y4; VADDPS Y4, Y3, Y3
 no_flagAccumulatet:
-	TESTL $const_flagScale, DX
-	JZ no_flagScalet
-	VBROADCASTSS tile_alpha(BX), Y4
-	VMULPS Y4, Y0, Y0
-	VMULPS Y4, Y1, Y1
-	VMULPS Y4, Y2, Y2
-	VMULPS Y4, Y3, Y3
+	TESTL $const_flagScale, DX; JZ no_flagScalet; VBROADCASTSS tile_alpha(BX), Y4; VMULPS Y4, Y0, Y0
+	VMULPS Y4, Y1, Y1; VMULPS Y4, Y2, Y2; VMULPS Y4, Y3, Y3
 no_flagScalet:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRowt
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Y4
-	VADDPS Y4, Y0, Y0
-	VADDPS Y4, Y1, Y1
-	VBROADCASTSS 4(R12), Y4
-	VADDPS Y4, Y2, Y2
-	VADDPS Y4, Y3, Y3
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRowt; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y4; VADDPS Y4, Y0, Y0; VADDPS Y4, Y1, Y1; VBROADCASTSS 4(R12), Y4
+	VADDPS Y4, Y2, Y2; VADDPS Y4, Y3, Y3
 no_flagBiasRowt:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasColt
-	MOVQ tile_bias(BX), R12
-	VMASKMOVPS 0(R12), Y6, Y4
-	VMASKMOVPS 32(R12), Y7, Y5
-	VADDPS Y4, Y0, Y0
-	VADDPS Y5, Y1, Y1
-	VADDPS Y4, Y2, Y2
-	VADDPS Y5, Y3, Y3
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasColt; MOVQ tile_bias(BX), R12
+	VMASKMOVPS 0(R12), Y6, Y4; VMASKMOVPS 32(R12), Y7, Y5; VADDPS Y4, Y0, Y0; VADDPS Y5, Y1, Y1
+	VADDPS Y4, Y2, Y2; VADDPS Y5, Y3, Y3
 no_flagBiasColt:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidualt
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Y5
-	VMASKMOVPS 0(R12), Y6, Y4
-	VFMADD231PS Y4, Y5, Y0
-	VMASKMOVPS 32(R12), Y7, Y4
-	VFMADD231PS Y4, Y5, Y1
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y6, Y4
-	VFMADD231PS Y4, Y5, Y2
-	VMASKMOVPS 32(R12), Y7, Y4
+	TESTL $const_flagResidual, DX; JZ no_flagResidualt; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y5; VMASKMOVPS 0(R12), Y6, Y4
+	VFMADD231PS Y4, Y5, Y0; VMASKMOVPS 32(R12), Y7, Y4; VFMADD231PS Y4, Y5, Y1; ADDQ R13, R12
+	VMASKMOVPS 0(R12), Y6, Y4; VFMADD231PS Y4, Y5, Y2; VMASKMOVPS 32(R12), Y7, Y4
 	VFMADD231PS Y4, Y5, Y3
 no_flagResidualt:
-	TESTL $const_flagLo, DX
-	JZ no_flagLot
-	VBROADCASTSS tile_lo(BX), Y4
-	VMAXPS Y0, Y4, Y0
-	VMAXPS Y1, Y4, Y1
-	VMAXPS Y2, Y4, Y2
-	VMAXPS Y3, Y4, Y3
+	TESTL $const_flagLo, DX; JZ no_flagLot; VBROADCASTSS tile_lo(BX), Y4; VMAXPS Y0, Y4, Y0
+	VMAXPS Y1, Y4, Y1; VMAXPS Y2, Y4, Y2; VMAXPS Y3, Y4, Y3
 no_flagLot:
-	TESTL $const_flagHi, DX
-	JZ no_flagHit
-	VBROADCASTSS tile_hi(BX), Y4
-	VMINPS Y0, Y4, Y0
-	VMINPS Y1, Y4, Y1
-	VMINPS Y2, Y4, Y2
-	VMINPS Y3, Y4, Y3
+	TESTL $const_flagHi, DX; JZ no_flagHit; VBROADCASTSS tile_hi(BX), Y4; VMINPS Y0, Y4, Y0
+	VMINPS Y1, Y4, Y1; VMINPS Y2, Y4, Y2; VMINPS Y3, Y4, Y3
 no_flagHit:
-	MOVQ R8, R12
-	VMASKMOVPS Y0, Y6, 0(R12)
-	VMASKMOVPS Y1, Y7, 32(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y2, Y6, 0(R12)
-	VMASKMOVPS Y3, Y7, 32(R12)
-	DECQ tile_more(BX)
-	JLT lastt
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMASKMOVPS Y0, Y6, 0(R12); VMASKMOVPS Y1, Y7, 32(R12); ADDQ R9, R12
+	VMASKMOVPS Y2, Y6, 0(R12); VMASKMOVPS Y3, Y7, 32(R12); DECQ tile_more(BX); JLT lastt
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 lastt:
-	DECQ tile_again(BX)
-	JLT outt
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT outt; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 outt:
 	VZEROUPPER
 	RET
@@ -5087,384 +1860,126 @@ TEXT ·tileAVX2_3x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 32(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 32(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 32(R12)
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
-	VXORPS Y10, Y10, Y10
-	VXORPS Y11, Y11, Y11
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 32(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 32(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 32(R12); VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3; VXORPS Y4, Y4, Y4; VXORPS Y5, Y5, Y5; VXORPS Y6, Y6, Y6; VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8; VXORPS Y9, Y9, Y9; VXORPS Y10, Y10, Y10; VXORPS Y11, Y11, Y11; MOVQ CX, DX
+	SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Y12
-	VMOVUPS 32(DI), Y13
-	VBROADCASTSS 0(SI), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 4(SI), Y15
-	VFMADD231PS Y12, Y15, Y2
-	VFMADD231PS Y13, Y15, Y3
-	VBROADCASTSS 8(SI), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VMOVUPS 0(DI)(R10*1), Y12
-	VMOVUPS 32(DI)(R10*1), Y13
-	VBROADCASTSS 0(SI)(AX*1), Y14
-	VFMADD231PS Y12, Y14, Y6
-	VFMADD231PS Y13, Y14, Y7
-	VBROADCASTSS 4(SI)(AX*1), Y15
-	VFMADD231PS Y12, Y15, Y8
-	VFMADD231PS Y13, Y15, Y9
-	VBROADCASTSS 8(SI)(AX*1), Y14
-	VFMADD231PS Y12, Y14, Y10
-	VFMADD231PS Y13, Y14, Y11
-	VMOVUPS 0(DI)(R10*2), Y12
-	VMOVUPS 32(DI)(R10*2), Y13
-	VBROADCASTSS 0(SI)(AX*2), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 4(SI)(AX*2), Y15
-	VFMADD231PS Y12, Y15, Y2
-	VFMADD231PS Y13, Y15, Y3
-	VBROADCASTSS 8(SI)(AX*2), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VMOVUPS 0(DI)(R11*1), Y12
-	VMOVUPS 32(DI)(R11*1), Y13
-	VBROADCASTSS 0(SI)(R13*1), Y14
-	VFMADD231PS Y12, Y14, Y6
-	VFMADD231PS Y13, Y14, Y7
-	VBROADCASTSS 4(SI)(R13*1), Y15
-	VFMADD231PS Y12, Y15, Y8
-	VFMADD231PS Y13, Y15, Y9
-	VBROADCASTSS 8(SI)(R13*1), Y14
-	VFMADD231PS Y12, Y14, Y10
-	VFMADD231PS Y13, Y14, Y11
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
+	VMOVUPS 0(DI), Y12; VMOVUPS 32(DI), Y13; VBROADCASTSS 0(SI), Y14; VFMADD231PS Y12, Y14, Y0
+	VFMADD231PS Y13, Y14, Y1; VBROADCASTSS 4(SI), Y15; VFMADD231PS Y12, Y15, Y2
+	VFMADD231PS Y13, Y15, Y3; VBROADCASTSS 8(SI), Y14; VFMADD231PS Y12, Y14, Y4
+	VFMADD231PS Y13, Y14, Y5; VMOVUPS 0(DI)(R10*1), Y12; VMOVUPS 32(DI)(R10*1), Y13
+	VBROADCASTSS 0(SI)(AX*1), Y14; VFMADD231PS Y12, Y14, Y6; VFMADD231PS Y13, Y14, Y7
+	VBROADCASTSS 4(SI)(AX*1), Y15; VFMADD231PS Y12, Y15, Y8; VFMADD231PS Y13, Y15, Y9
+	VBROADCASTSS 8(SI)(AX*1), Y14; VFMADD231PS Y12, Y14, Y10; VFMADD231PS Y13, Y14, Y11
+	VMOVUPS 0(DI)(R10*2), Y12; VMOVUPS 32(DI)(R10*2), Y13; VBROADCASTSS 0(SI)(AX*2), Y14
+	VFMADD231PS Y12, Y14, Y0; VFMADD231PS Y13, Y14, Y1; VBROADCASTSS 4(SI)(AX*2), Y15
+	VFMADD231PS Y12, Y15, Y2; VFMADD231PS Y13, Y15, Y3; VBROADCASTSS 8(SI)(AX*2), Y14
+	VFMADD231PS Y12, Y14, Y4; VFMADD231PS Y13, Y14, Y5; VMOVUPS 0(DI)(R11*1), Y12
+	VMOVUPS 32(DI)(R11*1), Y13; VBROADCASTSS 0(SI)(R13*1), Y14; VFMADD231PS Y12, Y14, Y6
+	VFMADD231PS Y13, Y14, Y7; VBROADCASTSS 4(SI)(R13*1), Y15; VFMADD231PS Y12, Y15, Y8
+	VFMADD231PS Y13, Y15, Y9; VBROADCASTSS 8(SI)(R13*1), Y14; VFMADD231PS Y12, Y14, Y10
+	VFMADD231PS Y13, Y14, Y11; LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Y12
-	VMOVUPS 32(DI), Y13
-	VBROADCASTSS 0(SI), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 4(SI), Y15
-	VFMADD231PS Y12, Y15, Y2
-	VFMADD231PS Y13, Y15, Y3
-	VBROADCASTSS 8(SI), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Y12; VMOVUPS 32(DI), Y13; VBROADCASTSS 0(SI), Y14; VFMADD231PS Y12, Y14, Y0
+	VFMADD231PS Y13, Y14, Y1; VBROADCASTSS 4(SI), Y15; VFMADD231PS Y12, Y15, Y2
+	VFMADD231PS Y13, Y15, Y3; VBROADCASTSS 8(SI), Y14; VFMADD231PS Y12, Y14, Y4
+	VFMADD231PS Y13, Y14, Y5; ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	VADDPS Y6, Y0, Y0
-	VADDPS Y7, Y1, Y1
-	VADDPS Y8, Y2, Y2
-	VADDPS Y9, Y3, Y3
-	VADDPS Y10, Y4, Y4
-	VADDPS Y11, Y5, Y5
-	CMPQ tile_cols(BX), $16
-	JLT tail
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS 0(R12), Y6
-	VADDPS Y6, Y0, Y0
-	VMOVUPS 32(R12), Y6
-	VADDPS Y6, Y1, Y1
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y6
-	VADDPS Y6, Y2, Y2
-	VMOVUPS 32(R12), Y6
-	VADDPS Y6, Y3, Y3
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y6
-	VADDPS Y6, Y4, Y4
-	VMOVUPS 32(R12), Y6
-	VADDPS Y6, Y5, Y5
+	VADDPS Y6, Y0, Y0; VADDPS Y7, Y1, Y1; VADDPS Y8, Y2, Y2; VADDPS Y9, Y3, Y3; VADDPS Y10, Y4, Y4
+	VADDPS Y11, Y5, Y5; CMPQ tile_cols(BX), $16; JLT tail; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS 0(R12), Y6
+	VADDPS Y6, Y0, Y0; VMOVUPS 32(R12), Y6; VADDPS Y6, Y1, Y1; ADDQ R9, R12; VMOVUPS 0(R12), Y6
+	VADDPS Y6, Y2, Y2; VMOVUPS 32(R12), Y6; VADDPS Y6, Y3, Y3; ADDQ R9, R12; VMOVUPS 0(R12), Y6
+	VADDPS Y6, Y4, Y4; VMOVUPS 32(R12), Y6; VADDPS Y6, Y5, Y5
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Y6
-	VMULPS Y6, Y0, Y0
-	VMULPS Y6, Y1, Y1
-	VMULPS Y6, Y2, Y2
-	VMULPS Y6, Y3, Y3
-	VMULPS Y6, Y4, Y4
-	VMULPS Y6, Y5, Y5
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Y6; VMULPS Y6, Y0, Y0
+	VMULPS Y6, Y1, Y1; VMULPS Y6, Y2, Y2; VMULPS Y6, Y3, Y3; VMULPS Y6, Y4, Y4; VMULPS Y6, Y5, Y5
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Y6
-	VADDPS Y6, Y0, Y0
-	VADDPS Y6, Y1, Y1
-	VBROADCASTSS 4(R12), Y6
-	VADDPS Y6, Y2, Y2
-	VADDPS Y6, Y3, Y3
-	VBROADCASTSS 8(R12), Y6
-	VADDPS Y6, Y4, Y4
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y6; VADDPS Y6, Y0, Y0; VADDPS Y6, Y1, Y1; VBROADCASTSS 4(R12), Y6
+	VADDPS Y6, Y2, Y2; VADDPS Y6, Y3, Y3; VBROADCASTSS 8(R12), Y6; VADDPS Y6, Y4, Y4
 	VADDPS Y6, Y5, Y5
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS 0(R12), Y6
-	VMOVUPS 32(R12), Y7
-	VADDPS Y6, Y0, Y0
-	VADDPS Y7, Y1, Y1
-	VADDPS Y6, Y2, Y2
-	VADDPS Y7, Y3, Y3
-	VADDPS Y6, Y4, Y4
-	VADDPS Y7, Y5, Y5
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12; VMOVUPS 0(R12), Y6
+	VMOVUPS 32(R12), Y7; VADDPS Y6, Y0, Y0; VADDPS Y7, Y1, Y1; VADDPS Y6, Y2, Y2; VADDPS Y7, Y3, Y3
+	VADDPS Y6, Y4, Y4; VADDPS Y7, Y5, Y5
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Y7
-	VMOVUPS 0(R12), Y6
-	VFMADD231PS Y6, Y7, Y0
-	VMOVUPS 32(R12), Y6
-	VFMADD231PS Y6, Y7, Y1
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y6
-	VFMADD231PS Y6, Y7, Y2
-	VMOVUPS 32(R12), Y6
-	VFMADD231PS Y6, Y7, Y3
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y6
-	VFMADD231PS Y6, Y7, Y4
-	VMOVUPS 32(R12), Y6
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y7; VMOVUPS 0(R12), Y6
+	VFMADD231PS Y6, Y7, Y0; VMOVUPS 32(R12), Y6; VFMADD231PS Y6, Y7, Y1; ADDQ R13, R12
+	VMOVUPS 0(R12), Y6; VFMADD231PS Y6, Y7, Y2; VMOVUPS 32(R12), Y6; VFMADD231PS Y6, Y7, Y3
+	ADDQ R13, R12; VMOVUPS 0(R12), Y6; VFMADD231PS Y6, Y7, Y4; VMOVUPS 32(R12), Y6
 	VFMADD231PS Y6, Y7, Y5
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Y6
-	VMAXPS Y0, Y6, Y0
-	VMAXPS Y1, Y6, Y1
-	VMAXPS Y2, Y6, Y2
-	VMAXPS Y3, Y6, Y3
-	VMAXPS Y4, Y6, Y4
-	VMAXPS Y5, Y6, Y5
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Y6; VMAXPS Y0, Y6, Y0
+	VMAXPS Y1, Y6, Y1; VMAXPS Y2, Y6, Y2; VMAXPS Y3, Y6, Y3; VMAXPS Y4, Y6, Y4; VMAXPS Y5, Y6, Y5
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Y6
-	VMINPS Y0, Y6, Y0
-	VMINPS Y1, Y6, Y1
-	VMINPS Y2, Y6, Y2
-	VMINPS Y3, Y6, Y3
-	VMINPS Y4, Y6, Y4
-	VMINPS Y5, Y6, Y5
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Y6; VMINPS Y0, Y6, Y0
+	VMINPS Y1, Y6, Y1; VMINPS Y2, Y6, Y2; VMINPS Y3, Y6, Y3; VMINPS Y4, Y6, Y4; VMINPS Y5, Y6, Y5
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Y0, 0(R12)
-	VMOVUPS Y1, 32(R12)
-	ADDQ R9, R12
-	VMOVUPS Y2, 0(R12)
-	VMOVUPS Y3, 32(R12)
-	ADDQ R9, R12
-	VMOVUPS Y4, 0(R12)
-	VMOVUPS Y5, 32(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Y0, 0(R12); VMOVUPS Y1, 32(R12); ADDQ R9, R12; VMOVUPS Y2, 0(R12)
+	VMOVUPS Y3, 32(R12); ADDQ R9, R12; VMOVUPS Y4, 0(R12); VMOVUPS Y5, 32(R12); DECQ tile_more(BX)
+	JLT last; MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
 tail:
-	MOVQ tile_cols(BX), R12
-	NEGQ R12
-	LEAQ ·laneMask<>(SB), R13
-	LEAQ 64(R13)(R12*4), R13
-	VMOVUPS 0(R13), Y8
-	VMOVUPS 32(R13), Y9
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulatet
-	MOVQ R8, R12
-	VMASKMOVPS 0(R12), Y8, Y6
-	VADDPS Y6, Y0, Y0
-	VMASKMOVPS 32(R12), Y9, Y6
-	VADDPS Y6, Y1, Y1
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y8, Y6
-	VADDPS Y6, Y2, Y2
-	VMASKMOVPS 32(R12), Y9, Y6
-	VADDPS Y6, Y3, Y3
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y8, Y6
-	VADDPS Y6, Y4, Y4
-	VMASKMOVPS 32(R12), Y9, Y6
+	MOVQ tile_cols(BX), R12; NEGQ R12; LEAQ ·laneMask<>(SB), R13; LEAQ 64(R13)(R12*4), R13
+	VMOVUPS 0(R13), Y8; VMOVUPS 32(R13), Y9; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulatet; MOVQ R8, R12; VMASKMOVPS 0(R12), Y8, Y6
+	VADDPS Y6, Y0, Y0; VMASKMOVPS 32(R12), Y9, Y6; VADDPS Y6, Y1, Y1; ADDQ R9, R12
+	VMASKMOVPS 0(R12), Y8, Y6; VADDPS Y6, Y2, Y2; VMASKMOVPS 32(R12), Y9, Y6; VADDPS Y6, Y3, Y3
+	ADDQ R9, R12; VMASKMOVPS 0(R12), Y8, Y6; VADDPS Y6, Y4, Y4; VMASKMOVPS 32(R12), Y9, Y6
 	VADDPS Y6, Y5, Y5
 no_flagAccumulatet:
-	TESTL $const_flagScale, DX
-	JZ no_flagScalet
-	VBROADCASTSS tile_alpha(BX), Y6
-	VMULPS Y6, Y0, Y0
-	VMULPS Y6, Y1, Y1
-	VMULPS Y6, Y2, Y2
-	VMULPS Y6, Y3, Y3
-	VMULPS Y6, Y4, Y4
-	VMULPS Y6, Y5, Y5
+	TESTL $const_flagScale, DX; JZ no_flagScalet; VBROADCASTSS tile_alpha(BX), Y6; VMULPS Y6, Y0, Y0
+	VMULPS Y6, Y1, Y1; VMULPS Y6, Y2, Y2; VMULPS Y6, Y3, Y3; VMULPS Y6, Y4, Y4; VMULPS Y6, Y5, Y5
 no_flagScalet:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRowt
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Y6
-	VADDPS Y6, Y0, Y0
-	VADDPS Y6, Y1, Y1
-	VBROADCASTSS 4(R12), Y6
-	VADDPS Y6, Y2, Y2
-	VADDPS Y6, Y3, Y3
-	VBROADCASTSS 8(R12), Y6
-	VADDPS Y6, Y4, Y4
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRowt; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y6; VADDPS Y6, Y0, Y0; VADDPS Y6, Y1, Y1; VBROADCASTSS 4(R12), Y6
+	VADDPS Y6, Y2, Y2; VADDPS Y6, Y3, Y3; VBROADCASTSS 8(R12), Y6; VADDPS Y6, Y4, Y4
 	VADDPS Y6, Y5, Y5
 no_flagBiasRowt:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasColt
-	MOVQ tile_bias(BX), R12
-	VMASKMOVPS 0(R12), Y8, Y6
-	VMASKMOVPS 32(R12), Y9, Y7
-	VADDPS Y6, Y0, Y0
-	VADDPS Y7, Y1, Y1
-	VADDPS Y6, Y2, Y2
-	VADDPS Y7, Y3, Y3
-	VADDPS Y6, Y4, Y4
-	VADDPS Y7, Y5, Y5
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasColt; MOVQ tile_bias(BX), R12
+	VMASKMOVPS 0(R12), Y8, Y6; VMASKMOVPS 32(R12), Y9, Y7; VADDPS Y6, Y0, Y0; VADDPS Y7, Y1, Y1
+	VADDPS Y6, Y2, Y2; VADDPS Y7, Y3, Y3; VADDPS Y6, Y4, Y4; VADDPS Y7, Y5, Y5
 no_flagBiasColt:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidualt
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Y7
-	VMASKMOVPS 0(R12), Y8, Y6
-	VFMADD231PS Y6, Y7, Y0
-	VMASKMOVPS 32(R12), Y9, Y6
-	VFMADD231PS Y6, Y7, Y1
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y8, Y6
-	VFMADD231PS Y6, Y7, Y2
-	VMASKMOVPS 32(R12), Y9, Y6
-	VFMADD231PS Y6, Y7, Y3
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y8, Y6
-	VFMADD231PS Y6, Y7, Y4
-	VMASKMOVPS 32(R12), Y9, Y6
-	VFMADD231PS Y6, Y7, Y5
+	TESTL $const_flagResidual, DX; JZ no_flagResidualt; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y7; VMASKMOVPS 0(R12), Y8, Y6
+	VFMADD231PS Y6, Y7, Y0; VMASKMOVPS 32(R12), Y9, Y6; VFMADD231PS Y6, Y7, Y1; ADDQ R13, R12
+	VMASKMOVPS 0(R12), Y8, Y6; VFMADD231PS Y6, Y7, Y2; VMASKMOVPS 32(R12), Y9, Y6
+	VFMADD231PS Y6, Y7, Y3; ADDQ R13, R12; VMASKMOVPS 0(R12), Y8, Y6; VFMADD231PS Y6, Y7, Y4
+	VMASKMOVPS 32(R12), Y9, Y6; VFMADD231PS Y6, Y7, Y5
 no_flagResidualt:
-	TESTL $const_flagLo, DX
-	JZ no_flagLot
-	VBROADCASTSS tile_lo(BX), Y6
-	VMAXPS Y0, Y6, Y0
-	VMAXPS Y1, Y6, Y1
-	VMAXPS Y2, Y6, Y2
-	VMAXPS Y3, Y6, Y3
-	VMAXPS Y4, Y6, Y4
-	VMAXPS Y5, Y6, Y5
+	TESTL $const_flagLo, DX; JZ no_flagLot; VBROADCASTSS tile_lo(BX), Y6; VMAXPS Y0, Y6, Y0
+	VMAXPS Y1, Y6, Y1; VMAXPS Y2, Y6, Y2; VMAXPS Y3, Y6, Y3; VMAXPS Y4, Y6, Y4; VMAXPS Y5, Y6, Y5
 no_flagLot:
-	TESTL $const_flagHi, DX
-	JZ no_flagHit
-	VBROADCASTSS tile_hi(BX), Y6
-	VMINPS Y0, Y6, Y0
-	VMINPS Y1, Y6, Y1
-	VMINPS Y2, Y6, Y2
-	VMINPS Y3, Y6, Y3
-	VMINPS Y4, Y6, Y4
-	VMINPS Y5, Y6, Y5
+	TESTL $const_flagHi, DX; JZ no_flagHit; VBROADCASTSS tile_hi(BX), Y6; VMINPS Y0, Y6, Y0
+	VMINPS Y1, Y6, Y1; VMINPS Y2, Y6, Y2; VMINPS Y3, Y6, Y3; VMINPS Y4, Y6, Y4; VMINPS Y5, Y6, Y5
 no_flagHit:
-	MOVQ R8, R12
-	VMASKMOVPS Y0, Y8, 0(R12)
-	VMASKMOVPS Y1, Y9, 32(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y2, Y8, 0(R12)
-	VMASKMOVPS Y3, Y9, 32(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y4, Y8, 0(R12)
-	VMASKMOVPS Y5, Y9, 32(R12)
-	DECQ tile_more(BX)
-	JLT lastt
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMASKMOVPS Y0, Y8, 0(R12); VMASKMOVPS Y1, Y9, 32(R12); ADDQ R9, R12
+	VMASKMOVPS Y2, Y8, 0(R12); VMASKMOVPS Y3, Y9, 32(R12); ADDQ R9, R12; VMASKMOVPS Y4, Y8, 0(R12)
+	VMASKMOVPS Y5, Y9, 32(R12); DECQ tile_more(BX); JLT lastt; MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 lastt:
-	DECQ tile_again(BX)
-	JLT outt
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT outt; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 outt:
 	VZEROUPPER
 	RET
@@ -5474,372 +1989,123 @@ TEXT ·tileAVX2_3x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 32(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 32(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 32(R12)
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 32(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 32(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 32(R12); VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3; VXORPS Y4, Y4, Y4; VXORPS Y5, Y5, Y5; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Y6
-	VMOVUPS 32(DI), Y7
-	VBROADCASTSS 0(SI), Y8
-	VFMADD231PS Y6, Y8, Y0
-	VFMADD231PS Y7, Y8, Y1
-	VBROADCASTSS 4(SI), Y9
-	VFMADD231PS Y6, Y9, Y2
-	VFMADD231PS Y7, Y9, Y3
-	VBROADCASTSS 8(SI), Y8
-	VFMADD231PS Y6, Y8, Y4
-	VFMADD231PS Y7, Y8, Y5
-	VMOVUPS 0(DI)(R10*1), Y6
-	VMOVUPS 32(DI)(R10*1), Y7
-	VBROADCASTSS 0(SI)(AX*1), Y8
-	VFMADD231PS Y6, Y8, Y0
-	VFMADD231PS Y7, Y8, Y1
-	VBROADCASTSS 4(SI)(AX*1), Y9
-	VFMADD231PS Y6, Y9, Y2
-	VFMADD231PS Y7, Y9, Y3
-	VBROADCASTSS 8(SI)(AX*1), Y8
-	VFMADD231PS Y6, Y8, Y4
-	VFMADD231PS Y7, Y8, Y5
-	VMOVUPS 0(DI)(R10*2), Y6
-	VMOVUPS 32(DI)(R10*2), Y7
-	VBROADCASTSS 0(SI)(AX*2), Y8
-	VFMADD231PS Y6, Y8, Y0
-	VFMADD231PS Y7, Y8, Y1
-	VBROADCASTSS 4(SI)(AX*2), Y9
-	VFMADD231PS Y6, Y9, Y2
-	VFMADD231PS Y7, Y9, Y3
-	VBROADCASTSS 8(SI)(AX*2), Y8
-	VFMADD231PS Y6, Y8, Y4
-	VFMADD231PS Y7, Y8, Y5
-	VMOVUPS 0(DI)(R11*1), Y6
-	VMOVUPS 32(DI)(R11*1), Y7
-	VBROADCASTSS 0(SI)(R13*1), Y8
-	VFMADD231PS Y6, Y8, Y0
-	VFMADD231PS Y7, Y8, Y1
-	VBROADCASTSS 4(SI)(R13*1), Y9
-	VFMADD231PS Y6, Y9, Y2
-	VFMADD231PS Y7, Y9, Y3
-	VBROADCASTSS 8(SI)(R13*1), Y8
-	VFMADD231PS Y6, Y8, Y4
-	VFMADD231PS Y7, Y8, Y5
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
+	VMOVUPS 0(DI), Y6; VMOVUPS 32(DI), Y7; VBROADCASTSS 0(SI), Y8; VFMADD231PS Y6, Y8, Y0
+	VFMADD231PS Y7, Y8, Y1; VBROADCASTSS 4(SI), Y9; VFMADD231PS Y6, Y9, Y2; VFMADD231PS Y7, Y9, Y3
+	VBROADCASTSS 8(SI), Y8; VFMADD231PS Y6, Y8, Y4; VFMADD231PS Y7, Y8, Y5; VMOVUPS 0(DI)(R10*1), Y6
+	VMOVUPS 32(DI)(R10*1), Y7; VBROADCASTSS 0(SI)(AX*1), Y8; VFMADD231PS Y6, Y8, Y0
+	VFMADD231PS Y7, Y8, Y1; VBROADCASTSS 4(SI)(AX*1), Y9; VFMADD231PS Y6, Y9, Y2
+	VFMADD231PS Y7, Y9, Y3; VBROADCASTSS 8(SI)(AX*1), Y8; VFMADD231PS Y6, Y8, Y4
+	VFMADD231PS Y7, Y8, Y5; VMOVUPS 0(DI)(R10*2), Y6; VMOVUPS 32(DI)(R10*2), Y7
+	VBROADCASTSS 0(SI)(AX*2), Y8; VFMADD231PS Y6, Y8, Y0; VFMADD231PS Y7, Y8, Y1
+	VBROADCASTSS 4(SI)(AX*2), Y9; VFMADD231PS Y6, Y9, Y2; VFMADD231PS Y7, Y9, Y3
+	VBROADCASTSS 8(SI)(AX*2), Y8; VFMADD231PS Y6, Y8, Y4; VFMADD231PS Y7, Y8, Y5
+	VMOVUPS 0(DI)(R11*1), Y6; VMOVUPS 32(DI)(R11*1), Y7; VBROADCASTSS 0(SI)(R13*1), Y8
+	VFMADD231PS Y6, Y8, Y0; VFMADD231PS Y7, Y8, Y1; VBROADCASTSS 4(SI)(R13*1), Y9
+	VFMADD231PS Y6, Y9, Y2; VFMADD231PS Y7, Y9, Y3; VBROADCASTSS 8(SI)(R13*1), Y8
+	VFMADD231PS Y6, Y8, Y4; VFMADD231PS Y7, Y8, Y5; LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI
+	DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Y6
-	VMOVUPS 32(DI), Y7
-	VBROADCASTSS 0(SI), Y8
-	VFMADD231PS Y6, Y8, Y0
-	VFMADD231PS Y7, Y8, Y1
-	VBROADCASTSS 4(SI), Y9
-	VFMADD231PS Y6, Y9, Y2
-	VFMADD231PS Y7, Y9, Y3
-	VBROADCASTSS 8(SI), Y8
-	VFMADD231PS Y6, Y8, Y4
-	VFMADD231PS Y7, Y8, Y5
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Y6; VMOVUPS 32(DI), Y7; VBROADCASTSS 0(SI), Y8; VFMADD231PS Y6, Y8, Y0
+	VFMADD231PS Y7, Y8, Y1; VBROADCASTSS 4(SI), Y9; VFMADD231PS Y6, Y9, Y2; VFMADD231PS Y7, Y9, Y3
+	VBROADCASTSS 8(SI), Y8; VFMADD231PS Y6, Y8, Y4; VFMADD231PS Y7, Y8, Y5; ADDQ R10, DI
+	ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	CMPQ tile_cols(BX), $16
-	JLT tail
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS 0(R12), Y6
-	VADDPS Y6, Y0, Y0
-	VMOVUPS 32(R12), Y6
-	VADDPS Y6, Y1, Y1
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y6
-	VADDPS Y6, Y2, Y2
-	VMOVUPS 32(R12), Y6
-	VADDPS Y6, Y3, Y3
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y6
-	VADDPS Y6, Y4, Y4
-	VMOVUPS 32(R12), Y6
+	CMPQ tile_cols(BX), $16; JLT tail; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS 0(R12), Y6; VADDPS Y6, Y0, Y0; VMOVUPS 32(R12), Y6
+	VADDPS Y6, Y1, Y1; ADDQ R9, R12; VMOVUPS 0(R12), Y6; VADDPS Y6, Y2, Y2; VMOVUPS 32(R12), Y6
+	VADDPS Y6, Y3, Y3; ADDQ R9, R12; VMOVUPS 0(R12), Y6; VADDPS Y6, Y4, Y4; VMOVUPS 32(R12), Y6
 	VADDPS Y6, Y5, Y5
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Y6
-	VMULPS Y6, Y0, Y0
-	VMULPS Y6, Y1, Y1
-	VMULPS Y6, Y2, Y2
-	VMULPS Y6, Y3, Y3
-	VMULPS Y6, Y4, Y4
-	VMULPS Y6, Y5, Y5
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Y6; VMULPS Y6, Y0, Y0
+	VMULPS Y6, Y1, Y1; VMULPS Y6, Y2, Y2; VMULPS Y6, Y3, Y3; VMULPS Y6, Y4, Y4; VMULPS Y6, Y5, Y5
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Y6
-	VADDPS Y6, Y0, Y0
-	VADDPS Y6, Y1, Y1
-	VBROADCASTSS 4(R12), Y6
-	VADDPS Y6, Y2, Y2
-	VADDPS Y6, Y3, Y3
-	VBROADCASTSS 8(R12), Y6
-	VADDPS Y6, Y4, Y4
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y6; VADDPS Y6, Y0, Y0; VADDPS Y6, Y1, Y1; VBROADCASTSS 4(R12), Y6
+	VADDPS Y6, Y2, Y2; VADDPS Y6, Y3, Y3; VBROADCASTSS 8(R12), Y6; VADDPS Y6, Y4, Y4
 	VADDPS Y6, Y5, Y5
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS 0(R12), Y6
-	VMOVUPS 32(R12), Y7
-	VADDPS Y6, Y0, Y0
-	VADDPS Y7, Y1, Y1
-	VADDPS Y6, Y2, Y2
-	VADDPS Y7, Y3, Y3
-	VADDPS Y6, Y4, Y4
-	VADDPS Y7, Y5, Y5
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12; VMOVUPS 0(R12), Y6
+	VMOVUPS 32(R12), Y7; VADDPS Y6, Y0, Y0; VADDPS Y7, Y1, Y1; VADDPS Y6, Y2, Y2; VADDPS Y7, Y3, Y3
+	VADDPS Y6, Y4, Y4; VADDPS Y7, Y5, Y5
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Y7
-	VMOVUPS 0(R12), Y6
-	VFMADD231PS Y6, Y7, Y0
-	VMOVUPS 32(R12), Y6
-	VFMADD231PS Y6, Y7, Y1
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y6
-	VFMADD231PS Y6, Y7, Y2
-	VMOVUPS 32(R12), Y6
-	VFMADD231PS Y6, Y7, Y3
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y6
-	VFMADD231PS Y6, Y7, Y4
-	VMOVUPS 32(R12), Y6
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y7; VMOVUPS 0(R12), Y6
+	VFMADD231PS Y6, Y7, Y0; VMOVUPS 32(R12), Y6; VFMADD231PS Y6, Y7, Y1; ADDQ R13, R12
+	VMOVUPS 0(R12), Y6; VFMADD231PS Y6, Y7, Y2; VMOVUPS 32(R12), Y6; VFMADD231PS Y6, Y7, Y3
+	ADDQ R13, R12; VMOVUPS 0(R12), Y6; VFMADD231PS Y6, Y7, Y4; VMOVUPS 32(R12), Y6
 	VFMADD231PS Y6, Y7, Y5
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Y6
-	VMAXPS Y0, Y6, Y0
-	VMAXPS Y1, Y6, Y1
-	VMAXPS Y2, Y6, Y2
-	VMAXPS Y3, Y6, Y3
-	VMAXPS Y4, Y6, Y4
-	VMAXPS Y5, Y6, Y5
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Y6; VMAXPS Y0, Y6, Y0
+	VMAXPS Y1, Y6, Y1; VMAXPS Y2, Y6, Y2; VMAXPS Y3, Y6, Y3; VMAXPS Y4, Y6, Y4; VMAXPS Y5, Y6, Y5
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Y6
-	VMINPS Y0, Y6, Y0
-	VMINPS Y1, Y6, Y1
-	VMINPS Y2, Y6, Y2
-	VMINPS Y3, Y6, Y3
-	VMINPS Y4, Y6, Y4
-	VMINPS Y5, Y6, Y5
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Y6; VMINPS Y0, Y6, Y0
+	VMINPS Y1, Y6, Y1; VMINPS Y2, Y6, Y2; VMINPS Y3, Y6, Y3; VMINPS Y4, Y6, Y4; VMINPS Y5, Y6, Y5
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Y0, 0(R12)
-	VMOVUPS Y1, 32(R12)
-	ADDQ R9, R12
-	VMOVUPS Y2, 0(R12)
-	VMOVUPS Y3, 32(R12)
-	ADDQ R9, R12
-	VMOVUPS Y4, 0(R12)
-	VMOVUPS Y5, 32(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Y0, 0(R12); VMOVUPS Y1, 32(R12); ADDQ R9, R12; VMOVUPS Y2, 0(R12)
+	VMOVUPS Y3, 32(R12); ADDQ R9, R12; VMOVUPS Y4, 0(R12); VMOVUPS Y5, 32(R12); DECQ tile_more(BX)
+	JLT last; MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
 tail:
-	MOVQ tile_cols(BX), R12
-	NEGQ R12
-	LEAQ ·laneMask<>(SB), R13
-	LEAQ 64(R13)(R12*4), R13
-	VMOVUPS 0(R13), Y8
-	VMOVUPS 32(R13), Y9
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulatet
-	MOVQ R8, R12
-	VMASKMOVPS 0(R12), Y8, Y6
-	VADDPS Y6, Y0, Y0
-	VMASKMOVPS 32(R12), Y9, Y6
-	VADDPS Y6, Y1, Y1
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y8, Y6
-	VADDPS Y6, Y2, Y2
-	VMASKMOVPS 32(R12), Y9, Y6
-	VADDPS Y6, Y3, Y3
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y8, Y6
-	VADDPS Y6, Y4, Y4
-	VMASKMOVPS 32(R12), Y9, Y6
+	MOVQ tile_cols(BX), R12; NEGQ R12; LEAQ ·laneMask<>(SB), R13; LEAQ 64(R13)(R12*4), R13
+	VMOVUPS 0(R13), Y8; VMOVUPS 32(R13), Y9; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulatet; MOVQ R8, R12; VMASKMOVPS 0(R12), Y8, Y6
+	VADDPS Y6, Y0, Y0; VMASKMOVPS 32(R12), Y9, Y6; VADDPS Y6, Y1, Y1; ADDQ R9, R12
+	VMASKMOVPS 0(R12), Y8, Y6; VADDPS Y6, Y2, Y2; VMASKMOVPS 32(R12), Y9, Y6; VADDPS Y6, Y3, Y3
+	ADDQ R9, R12; VMASKMOVPS 0(R12), Y8, Y6; VADDPS Y6, Y4, Y4; VMASKMOVPS 32(R12), Y9, Y6
 	VADDPS Y6, Y5, Y5
 no_flagAccumulatet:
-	TESTL $const_flagScale, DX
-	JZ no_flagScalet
-	VBROADCASTSS tile_alpha(BX), Y6
-	VMULPS Y6, Y0, Y0
-	VMULPS Y6, Y1, Y1
-	VMULPS Y6, Y2, Y2
-	VMULPS Y6, Y3, Y3
-	VMULPS Y6, Y4, Y4
-	VMULPS Y6, Y5, Y5
+	TESTL $const_flagScale, DX; JZ no_flagScalet; VBROADCASTSS tile_alpha(BX), Y6; VMULPS Y6, Y0, Y0
+	VMULPS Y6, Y1, Y1; VMULPS Y6, Y2, Y2; VMULPS Y6, Y3, Y3; VMULPS Y6, Y4, Y4; VMULPS Y6, Y5, Y5
 no_flagScalet:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRowt
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Y6
-	VADDPS Y6, Y0, Y0
-	VADDPS Y6, Y1, Y1
-	VBROADCASTSS 4(R12), Y6
-	VADDPS Y6, Y2, Y2
-	VADDPS Y6, Y3, Y3
-	VBROADCASTSS 8(R12), Y6
-	VADDPS Y6, Y4, Y4
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRowt; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y6; VADDPS Y6, Y0, Y0; VADDPS Y6, Y1, Y1; VBROADCASTSS 4(R12), Y6
+	VADDPS Y6, Y2, Y2; VADDPS Y6, Y3, Y3; VBROADCASTSS 8(R12), Y6; VADDPS Y6, Y4, Y4
 	VADDPS Y6, Y5, Y5
 no_flagBiasRowt:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasColt
-	MOVQ tile_bias(BX), R12
-	VMASKMOVPS 0(R12), Y8, Y6
-	VMASKMOVPS 32(R12), Y9, Y7
-	VADDPS Y6, Y0, Y0
-	VADDPS Y7, Y1, Y1
-	VADDPS Y6, Y2, Y2
-	VADDPS Y7, Y3, Y3
-	VADDPS Y6, Y4, Y4
-	VADDPS Y7, Y5, Y5
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasColt; MOVQ tile_bias(BX), R12
+	VMASKMOVPS 0(R12), Y8, Y6; VMASKMOVPS 32(R12), Y9, Y7; VADDPS Y6, Y0, Y0; VADDPS Y7, Y1, Y1
+	VADDPS Y6, Y2, Y2; VADDPS Y7, Y3, Y3; VADDPS Y6, Y4, Y4; VADDPS Y7, Y5, Y5
 no_flagBiasColt:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidualt
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Y7
-	VMASKMOVPS 0(R12), Y8, Y6
-	VFMADD231PS Y6, Y7, Y0
-	VMASKMOVPS 32(R12), Y9, Y6
-	VFMADD231PS Y6, Y7, Y1
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y8, Y6
-	VFMADD231PS Y6, Y7, Y2
-	VMASKMOVPS 32(R12), Y9, Y6
-	VFMADD231PS Y6, Y7, Y3
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y8, Y6
-	VFMADD231PS Y6, Y7, Y4
-	VMASKMOVPS 32(R12), Y9, Y6
-	VFMADD231PS Y6, Y7, Y5
+	TESTL $const_flagResidual, DX; JZ no_flagResidualt; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y7; VMASKMOVPS 0(R12), Y8, Y6
+	VFMADD231PS Y6, Y7, Y0; VMASKMOVPS 32(R12), Y9, Y6; VFMADD231PS Y6, Y7, Y1; ADDQ R13, R12
+	VMASKMOVPS 0(R12), Y8, Y6; VFMADD231PS Y6, Y7, Y2; VMASKMOVPS 32(R12), Y9, Y6
+	VFMADD231PS Y6, Y7, Y3; ADDQ R13, R12; VMASKMOVPS 0(R12), Y8, Y6; VFMADD231PS Y6, Y7, Y4
+	VMASKMOVPS 32(R12), Y9, Y6; VFMADD231PS Y6, Y7, Y5
 no_flagResidualt:
-	TESTL $const_flagLo, DX
-	JZ no_flagLot
-	VBROADCASTSS tile_lo(BX), Y6
-	VMAXPS Y0, Y6, Y0
-	VMAXPS Y1, Y6, Y1
-	VMAXPS Y2, Y6, Y2
-	VMAXPS Y3, Y6, Y3
-	VMAXPS Y4, Y6, Y4
-	VMAXPS Y5, Y6, Y5
+	TESTL $const_flagLo, DX; JZ no_flagLot; VBROADCASTSS tile_lo(BX), Y6; VMAXPS Y0, Y6, Y0
+	VMAXPS Y1, Y6, Y1; VMAXPS Y2, Y6, Y2; VMAXPS Y3, Y6, Y3; VMAXPS Y4, Y6, Y4; VMAXPS Y5, Y6, Y5
 no_flagLot:
-	TESTL $const_flagHi, DX
-	JZ no_flagHit
-	VBROADCASTSS tile_hi(BX), Y6
-	VMINPS Y0, Y6, Y0
-	VMINPS Y1, Y6, Y1
-	VMINPS Y2, Y6, Y2
-	VMINPS Y3, Y6, Y3
-	VMINPS Y4, Y6, Y4
-	VMINPS Y5, Y6, Y5
+	TESTL $const_flagHi, DX; JZ no_flagHit; VBROADCASTSS tile_hi(BX), Y6; VMINPS Y0, Y6, Y0
+	VMINPS Y1, Y6, Y1; VMINPS Y2, Y6, Y2; VMINPS Y3, Y6, Y3; VMINPS Y4, Y6, Y4; VMINPS Y5, Y6, Y5
 no_flagHit:
-	MOVQ R8, R12
-	VMASKMOVPS Y0, Y8, 0(R12)
-	VMASKMOVPS Y1, Y9, 32(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y2, Y8, 0(R12)
-	VMASKMOVPS Y3, Y9, 32(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y4, Y8, 0(R12)
-	VMASKMOVPS Y5, Y9, 32(R12)
-	DECQ tile_more(BX)
-	JLT lastt
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMASKMOVPS Y0, Y8, 0(R12); VMASKMOVPS Y1, Y9, 32(R12); ADDQ R9, R12
+	VMASKMOVPS Y2, Y8, 0(R12); VMASKMOVPS Y3, Y9, 32(R12); ADDQ R9, R12; VMASKMOVPS Y4, Y8, 0(R12)
+	VMASKMOVPS Y5, Y9, 32(R12); DECQ tile_more(BX); JLT lastt; MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 lastt:
-	DECQ tile_again(BX)
-	JLT outt
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT outt; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 outt:
 	VZEROUPPER
 	RET
@@ -5849,479 +2115,154 @@ TEXT ·tileAVX2_4x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 32(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 32(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 32(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 32(R12)
-	TESTL $const_flagResidual, tile_flags(BX)
-	JZ fetched
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R14
-	SHLQ $2, R14
-	PREFETCHT0 0(R12)
-	PREFETCHT0 32(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 32(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 32(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 32(R12)
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 32(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 32(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 32(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 32(R12)
+	TESTL $const_flagResidual, tile_flags(BX); JZ fetched; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R14; SHLQ $2, R14; PREFETCHT0 0(R12); PREFETCHT0 32(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); PREFETCHT0 32(R12); ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 32(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 32(R12)
 fetched:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
-	MOVQ tile_ahead(BX), R12
-	MOVQ tile_aheadLast(BX), R15
-	MOVQ tile_nextA(BX), R14
-	ADDQ SI, R14
-	CMPQ tile_more(BX), $0
-	CMOVQLE R15, R14
-	TESTQ R15, R15
-	CMOVQNE R14, R12
+	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3; VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5; VXORPS Y6, Y6, Y6; VXORPS Y7, Y7, Y7; MOVQ CX, DX; SHRQ $2, DX; JZ rest
+	MOVQ tile_ahead(BX), R12; MOVQ tile_aheadLast(BX), R15; MOVQ tile_nextA(BX), R14; ADDQ SI, R14
+	CMPQ tile_more(BX), $0; CMOVQLE R15, R14; TESTQ R15, R15; CMOVQNE R14, R12
 	MOVQ tile_aheadStep(BX), R14
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Y8
-	VMOVUPS 32(DI), Y9
-	VBROADCASTSS 0(SI), Y10
-	VFMADD231PS Y8, Y10, Y0
-	VFMADD231PS Y9, Y10, Y1
-	VBROADCASTSS 4(SI), Y11
-	VFMADD231PS Y8, Y11, Y2
-	VFMADD231PS Y9, Y11, Y3
-	VBROADCASTSS 8(SI), Y10
-	VFMADD231PS Y8, Y10, Y4
-	VFMADD231PS Y9, Y10, Y5
-	VBROADCASTSS 12(SI), Y11
-	VFMADD231PS Y8, Y11, Y6
-	VFMADD231PS Y9, Y11, Y7
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R10*1), Y8
-	VMOVUPS 32(DI)(R10*1), Y9
-	VBROADCASTSS 0(SI)(AX*1), Y10
-	VFMADD231PS Y8, Y10, Y0
-	VFMADD231PS Y9, Y10, Y1
-	VBROADCASTSS 4(SI)(AX*1), Y11
-	VFMADD231PS Y8, Y11, Y2
-	VFMADD231PS Y9, Y11, Y3
-	VBROADCASTSS 8(SI)(AX*1), Y10
-	VFMADD231PS Y8, Y10, Y4
-	VFMADD231PS Y9, Y10, Y5
-	VBROADCASTSS 12(SI)(AX*1), Y11
-	VFMADD231PS Y8, Y11, Y6
-	VFMADD231PS Y9, Y11, Y7
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R10*2), Y8
-	VMOVUPS 32(DI)(R10*2), Y9
-	VBROADCASTSS 0(SI)(AX*2), Y10
-	VFMADD231PS Y8, Y10, Y0
-	VFMADD231PS Y9, Y10, Y1
-	VBROADCASTSS 4(SI)(AX*2), Y11
-	VFMADD231PS Y8, Y11, Y2
-	VFMADD231PS Y9, Y11, Y3
-	VBROADCASTSS 8(SI)(AX*2), Y10
-	VFMADD231PS Y8, Y10, Y4
-	VFMADD231PS Y9, Y10, Y5
-	VBROADCASTSS 12(SI)(AX*2), Y11
-	VFMADD231PS Y8, Y11, Y6
-	VFMADD231PS Y9, Y11, Y7
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R11*1), Y8
-	VMOVUPS 32(DI)(R11*1), Y9
-	VBROADCASTSS 0(SI)(R13*1), Y10
-	VFMADD231PS Y8, Y10, Y0
-	VFMADD231PS Y9, Y10, Y1
-	VBROADCASTSS 4(SI)(R13*1), Y11
-	VFMADD231PS Y8, Y11, Y2
-	VFMADD231PS Y9, Y11, Y3
-	VBROADCASTSS 8(SI)(R13*1), Y10
-	VFMADD231PS Y8, Y10, Y4
-	VFMADD231PS Y9, Y10, Y5
-	VBROADCASTSS 12(SI)(R13*1), Y11
-	VFMADD231PS Y8, Y11, Y6
-	VFMADD231PS Y9, Y11, Y7
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
-	MOVQ R12, tile_ahead(BX)
+	VMOVUPS 0(DI), Y8; VMOVUPS 32(DI), Y9; VBROADCASTSS 0(SI), Y10; VFMADD231PS Y8, Y10, Y0
+	VFMADD231PS Y9, Y10, Y1; VBROADCASTSS 4(SI), Y11; VFMADD231PS Y8, Y11, Y2
+	VFMADD231PS Y9, Y11, Y3; VBROADCASTSS 8(SI), Y10; VFMADD231PS Y8, Y10, Y4
+	VFMADD231PS Y9, Y10, Y5; VBROADCASTSS 12(SI), Y11; VFMADD231PS Y8, Y11, Y6
+	VFMADD231PS Y9, Y11, Y7; PREFETCHT1 (R12); ADDQ R14, R12; VMOVUPS 0(DI)(R10*1), Y8
+	VMOVUPS 32(DI)(R10*1), Y9; VBROADCASTSS 0(SI)(AX*1), Y10; VFMADD231PS Y8, Y10, Y0
+	VFMADD231PS Y9, Y10, Y1; VBROADCASTSS 4(SI)(AX*1), Y11; VFMADD231PS Y8, Y11, Y2
+	VFMADD231PS Y9, Y11, Y3; VBROADCASTSS 8(SI)(AX*1), Y10; VFMADD231PS Y8, Y10, Y4
+	VFMADD231PS Y9, Y10, Y5; VBROADCASTSS 12(SI)(AX*1), Y11; VFMADD231PS Y8, Y11, Y6
+	VFMADD231PS Y9, Y11, Y7; PREFETCHT1 (R12); ADDQ R14, R12; VMOVUPS 0(DI)(R10*2), Y8
+	VMOVUPS 32(DI)(R10*2), Y9; VBROADCASTSS 0(SI)(AX*2), Y10; VFMADD231PS Y8, Y10, Y0
+	VFMADD231PS Y9, Y10, Y1; VBROADCASTSS 4(SI)(AX*2), Y11; VFMADD231PS Y8, Y11, Y2
+	VFMADD231PS Y9, Y11, Y3; VBROADCASTSS 8(SI)(AX*2), Y10; VFMADD231PS Y8, Y10, Y4
+	VFMADD231PS Y9, Y10, Y5; VBROADCASTSS 12(SI)(AX*2), Y11; VFMADD231PS Y8, Y11, Y6
+	VFMADD231PS Y9, Y11, Y7; PREFETCHT1 (R12); ADDQ R14, R12; VMOVUPS 0(DI)(R11*1), Y8
+	VMOVUPS 32(DI)(R11*1), Y9; VBROADCASTSS 0(SI)(R13*1), Y10; VFMADD231PS Y8, Y10, Y0
+	VFMADD231PS Y9, Y10, Y1; VBROADCASTSS 4(SI)(R13*1), Y11; VFMADD231PS Y8, Y11, Y2
+	VFMADD231PS Y9, Y11, Y3; VBROADCASTSS 8(SI)(R13*1), Y10; VFMADD231PS Y8, Y10, Y4
+	VFMADD231PS Y9, Y10, Y5; VBROADCASTSS 12(SI)(R13*1), Y11; VFMADD231PS Y8, Y11, Y6
+	VFMADD231PS Y9, Y11, Y7; PREFETCHT1 (R12); ADDQ R14, R12; LEAQ (DI)(R10*4), DI
+	LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop; MOVQ R12, tile_ahead(BX)
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Y8
-	VMOVUPS 32(DI), Y9
-	VBROADCASTSS 0(SI), Y10
-	VFMADD231PS Y8, Y10, Y0
-	VFMADD231PS Y9, Y10, Y1
-	VBROADCASTSS 4(SI), Y11
-	VFMADD231PS Y8, Y11, Y2
-	VFMADD231PS Y9, Y11, Y3
-	VBROADCASTSS 8(SI), Y10
-	VFMADD231PS Y8, Y10, Y4
-	VFMADD231PS Y9, Y10, Y5
-	VBROADCASTSS 12(SI), Y11
-	VFMADD231PS Y8, Y11, Y6
-	VFMADD231PS Y9, Y11, Y7
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Y8; VMOVUPS 32(DI), Y9; VBROADCASTSS 0(SI), Y10; VFMADD231PS Y8, Y10, Y0
+	VFMADD231PS Y9, Y10, Y1; VBROADCASTSS 4(SI), Y11; VFMADD231PS Y8, Y11, Y2
+	VFMADD231PS Y9, Y11, Y3; VBROADCASTSS 8(SI), Y10; VFMADD231PS Y8, Y10, Y4
+	VFMADD231PS Y9, Y10, Y5; VBROADCASTSS 12(SI), Y11; VFMADD231PS Y8, Y11, Y6
+	VFMADD231PS Y9, Y11, Y7; ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	CMPQ tile_cols(BX), $16
-	JLT tail
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS 0(R12), Y8
-	VADDPS Y8, Y0, Y0
-	VMOVUPS 32(R12), Y8
-	VADDPS Y8, Y1, Y1
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y8
-	VADDPS Y8, Y2, Y2
-	VMOVUPS 32(R12), Y8
-	VADDPS Y8, Y3, Y3
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y8
-	VADDPS Y8, Y4, Y4
-	VMOVUPS 32(R12), Y8
-	VADDPS Y8, Y5, Y5
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y8
-	VADDPS Y8, Y6, Y6
-	VMOVUPS 32(R12), Y8
+	CMPQ tile_cols(BX), $16; JLT tail; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS 0(R12), Y8; VADDPS Y8, Y0, Y0; VMOVUPS 32(R12), Y8
+	VADDPS Y8, Y1, Y1; ADDQ R9, R12; VMOVUPS 0(R12), Y8; VADDPS Y8, Y2, Y2; VMOVUPS 32(R12), Y8
+	VADDPS Y8, Y3, Y3; ADDQ R9, R12; VMOVUPS 0(R12), Y8; VADDPS Y8, Y4, Y4; VMOVUPS 32(R12), Y8
+	VADDPS Y8, Y5, Y5; ADDQ R9, R12; VMOVUPS 0(R12), Y8; VADDPS Y8, Y6, Y6; VMOVUPS 32(R12), Y8
 	VADDPS Y8, Y7, Y7
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Y8
-	VMULPS Y8, Y0, Y0
-	VMULPS Y8, Y1, Y1
-	VMULPS Y8, Y2, Y2
-	VMULPS Y8, Y3, Y3
-	VMULPS Y8, Y4, Y4
-	VMULPS Y8, Y5, Y5
-	VMULPS Y8, Y6, Y6
-	VMULPS Y8, Y7, Y7
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Y8; VMULPS Y8, Y0, Y0
+	VMULPS Y8, Y1, Y1; VMULPS Y8, Y2, Y2; VMULPS Y8, Y3, Y3; VMULPS Y8, Y4, Y4; VMULPS Y8, Y5, Y5
+	VMULPS Y8, Y6, Y6; VMULPS Y8, Y7, Y7
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Y8
-	VADDPS Y8, Y0, Y0
-	VADDPS Y8, Y1, Y1
-	VBROADCASTSS 4(R12), Y8
-	VADDPS Y8, Y2, Y2
-	VADDPS Y8, Y3, Y3
-	VBROADCASTSS 8(R12), Y8
-	VADDPS Y8, Y4, Y4
-	VADDPS Y8, Y5, Y5
-	VBROADCASTSS 12(R12), Y8
-	VADDPS Y8, Y6, Y6
-	VADDPS Y8, Y7, Y7
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y8; VADDPS Y8, Y0, Y0; VADDPS Y8, Y1, Y1; VBROADCASTSS 4(R12), Y8
+	VADDPS Y8, Y2, Y2; VADDPS Y8, Y3, Y3; VBROADCASTSS 8(R12), Y8; VADDPS Y8, Y4, Y4
+	VADDPS Y8, Y5, Y5; VBROADCASTSS 12(R12), Y8; VADDPS Y8, Y6, Y6; VADDPS Y8, Y7, Y7
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS 0(R12), Y8
-	VMOVUPS 32(R12), Y9
-	VADDPS Y8, Y0, Y0
-	VADDPS Y9, Y1, Y1
-	VADDPS Y8, Y2, Y2
-	VADDPS Y9, Y3, Y3
-	VADDPS Y8, Y4, Y4
-	VADDPS Y9, Y5, Y5
-	VADDPS Y8, Y6, Y6
-	VADDPS Y9, Y7, Y7
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12; VMOVUPS 0(R12), Y8
+	VMOVUPS 32(R12), Y9; VADDPS Y8, Y0, Y0; VADDPS Y9, Y1, Y1; VADDPS Y8, Y2, Y2; VADDPS Y9, Y3, Y3
+	VADDPS Y8, Y4, Y4; VADDPS Y9, Y5, Y5; VADDPS Y8, Y6, Y6; VADDPS Y9, Y7, Y7
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Y9
-	VMOVUPS 0(R12), Y8
-	VFMADD231PS Y8, Y9, Y0
-	VMOVUPS 32(R12), Y8
-	VFMADD231PS Y8, Y9, Y1
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y8
-	VFMADD231PS Y8, Y9, Y2
-	VMOVUPS 32(R12), Y8
-	VFMADD231PS Y8, Y9, Y3
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y8
-	VFMADD231PS Y8, Y9, Y4
-	VMOVUPS 32(R12), Y8
-	VFMADD231PS Y8, Y9, Y5
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y8
-	VFMADD231PS Y8, Y9, Y6
-	VMOVUPS 32(R12), Y8
-	VFMADD231PS Y8, Y9, Y7
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y9; VMOVUPS 0(R12), Y8
+	VFMADD231PS Y8, Y9, Y0; VMOVUPS 32(R12), Y8; VFMADD231PS Y8, Y9, Y1; ADDQ R13, R12
+	VMOVUPS 0(R12), Y8; VFMADD231PS Y8, Y9, Y2; VMOVUPS 32(R12), Y8; VFMADD231PS Y8, Y9, Y3
+	ADDQ R13, R12; VMOVUPS 0(R12), Y8; VFMADD231PS Y8, Y9, Y4; VMOVUPS 32(R12), Y8
+	VFMADD231PS Y8, Y9, Y5; ADDQ R13, R12; VMOVUPS 0(R12), Y8; VFMADD231PS Y8, Y9, Y6
+	VMOVUPS 32(R12), Y8; VFMADD231PS Y8, Y9, Y7
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Y8
-	VMAXPS Y0, Y8, Y0
-	VMAXPS Y1, Y8, Y1
-	VMAXPS Y2, Y8, Y2
-	VMAXPS Y3, Y8, Y3
-	VMAXPS Y4, Y8, Y4
-	VMAXPS Y5, Y8, Y5
-	VMAXPS Y6, Y8, Y6
-	VMAXPS Y7, Y8, Y7
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Y8; VMAXPS Y0, Y8, Y0
+	VMAXPS Y1, Y8, Y1; VMAXPS Y2, Y8, Y2; VMAXPS Y3, Y8, Y3; VMAXPS Y4, Y8, Y4; VMAXPS Y5, Y8, Y5
+	VMAXPS Y6, Y8, Y6; VMAXPS Y7, Y8, Y7
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Y8
-	VMINPS Y0, Y8, Y0
-	VMINPS Y1, Y8, Y1
-	VMINPS Y2, Y8, Y2
-	VMINPS Y3, Y8, Y3
-	VMINPS Y4, Y8, Y4
-	VMINPS Y5, Y8, Y5
-	VMINPS Y6, Y8, Y6
-	VMINPS Y7, Y8, Y7
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Y8; VMINPS Y0, Y8, Y0
+	VMINPS Y1, Y8, Y1; VMINPS Y2, Y8, Y2; VMINPS Y3, Y8, Y3; VMINPS Y4, Y8, Y4; VMINPS Y5, Y8, Y5
+	VMINPS Y6, Y8, Y6; VMINPS Y7, Y8, Y7
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Y0, 0(R12)
-	VMOVUPS Y1, 32(R12)
-	ADDQ R9, R12
-	VMOVUPS Y2, 0(R12)
-	VMOVUPS Y3, 32(R12)
-	ADDQ R9, R12
-	VMOVUPS Y4, 0(R12)
-	VMOVUPS Y5, 32(R12)
-	ADDQ R9, R12
-	VMOVUPS Y6, 0(R12)
-	VMOVUPS Y7, 32(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Y0, 0(R12); VMOVUPS Y1, 32(R12); ADDQ R9, R12; VMOVUPS Y2, 0(R12)
+	VMOVUPS Y3, 32(R12); ADDQ R9, R12; VMOVUPS Y4, 0(R12); VMOVUPS Y5, 32(R12); ADDQ R9, R12
+	VMOVUPS Y6, 0(R12); VMOVUPS Y7, 32(R12); DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_againAheadLast(BX), DX
-	ADDQ DX, tile_aheadLast(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_againAheadLast(BX), DX
+	ADDQ DX, tile_aheadLast(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
 tail:
-	MOVQ tile_cols(BX), R12
-	NEGQ R12
-	LEAQ ·laneMask<>(SB), R13
-	LEAQ 64(R13)(R12*4), R13
-	VMOVUPS 0(R13), Y10
-	VMOVUPS 32(R13), Y11
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulatet
-	MOVQ R8, R12
-	VMASKMOVPS 0(R12), Y10, Y8
-	VADDPS Y8, Y0, Y0
-	VMASKMOVPS 32(R12), Y11, Y8
-	VADDPS Y8, Y1, Y1
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y10, Y8
-	VADDPS Y8, Y2, Y2
-	VMASKMOVPS 32(R12), Y11, Y8
-	VADDPS Y8, Y3, Y3
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y10, Y8
-	VADDPS Y8, Y4, Y4
-	VMASKMOVPS 32(R12), Y11, Y8
-	VADDPS Y8, Y5, Y5
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y10, Y8
-	VADDPS Y8, Y6, Y6
-	VMASKMOVPS 32(R12), Y11, Y8
-	VADDPS Y8, Y7, Y7
+	MOVQ tile_cols(BX), R12; NEGQ R12; LEAQ ·laneMask<>(SB), R13; LEAQ 64(R13)(R12*4), R13
+	VMOVUPS 0(R13), Y10; VMOVUPS 32(R13), Y11; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulatet; MOVQ R8, R12; VMASKMOVPS 0(R12), Y10, Y8
+	VADDPS Y8, Y0, Y0; VMASKMOVPS 32(R12), Y11, Y8; VADDPS Y8, Y1, Y1; ADDQ R9, R12
+	VMASKMOVPS 0(R12), Y10, Y8; VADDPS Y8, Y2, Y2; VMASKMOVPS 32(R12), Y11, Y8; VADDPS Y8, Y3, Y3
+	ADDQ R9, R12; VMASKMOVPS 0(R12), Y10, Y8; VADDPS Y8, Y4, Y4; VMASKMOVPS 32(R12), Y11, Y8
+	VADDPS Y8, Y5, Y5; ADDQ R9, R12; VMASKMOVPS 0(R12), Y10, Y8; VADDPS Y8, Y6, Y6
+	VMASKMOVPS 32(R12), Y11, Y8; VADDPS Y8, Y7, Y7
 no_flagAccumulatet:
-	TESTL $const_flagScale, DX
-	JZ no_flagScalet
-	VBROADCASTSS tile_alpha(BX), Y8
-	VMULPS Y8, Y0, Y0
-	VMULPS Y8, Y1, Y1
-	VMULPS Y8, Y2, Y2
-	VMULPS Y8, Y3, Y3
-	VMULPS Y8, Y4, Y4
-	VMULPS Y8, Y5, Y5
-	VMULPS Y8, Y6, Y6
-	VMULPS Y8, Y7, Y7
+	TESTL $const_flagScale, DX; JZ no_flagScalet; VBROADCASTSS tile_alpha(BX), Y8; VMULPS Y8, Y0, Y0
+	VMULPS Y8, Y1, Y1; VMULPS Y8, Y2, Y2; VMULPS Y8, Y3, Y3; VMULPS Y8, Y4, Y4; VMULPS Y8, Y5, Y5
+	VMULPS Y8, Y6, Y6; VMULPS Y8, Y7, Y7
 no_flagScalet:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRowt
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Y8
-	VADDPS Y8, Y0, Y0
-	VADDPS Y8, Y1, Y1
-	VBROADCASTSS 4(R12), Y8
-	VADDPS Y8, Y2, Y2
-	VADDPS Y8, Y3, Y3
-	VBROADCASTSS 8(R12), Y8
-	VADDPS Y8, Y4, Y4
-	VADDPS Y8, Y5, Y5
-	VBROADCASTSS 12(R12), Y8
-	VADDPS Y8, Y6, Y6
-	VADDPS Y8, Y7, Y7
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRowt; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y8; VADDPS Y8, Y0, Y0; VADDPS Y8, Y1, Y1; VBROADCASTSS 4(R12), Y8
+	VADDPS Y8, Y2, Y2; VADDPS Y8, Y3, Y3; VBROADCASTSS 8(R12), Y8; VADDPS Y8, Y4, Y4
+	VADDPS Y8, Y5, Y5; VBROADCASTSS 12(R12), Y8; VADDPS Y8, Y6, Y6; VADDPS Y8, Y7, Y7
 no_flagBiasRowt:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasColt
-	MOVQ tile_bias(BX), R12
-	VMASKMOVPS 0(R12), Y10, Y8
-	VMASKMOVPS 32(R12), Y11, Y9
-	VADDPS Y8, Y0, Y0
-	VADDPS Y9, Y1, Y1
-	VADDPS Y8, Y2, Y2
-	VADDPS Y9, Y3, Y3
-	VADDPS Y8, Y4, Y4
-	VADDPS Y9, Y5, Y5
-	VADDPS Y8, Y6, Y6
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasColt; MOVQ tile_bias(BX), R12
+	VMASKMOVPS 0(R12), Y10, Y8; VMASKMOVPS 32(R12), Y11, Y9; VADDPS Y8, Y0, Y0; VADDPS Y9, Y1, Y1
+	VADDPS Y8, Y2, Y2; VADDPS Y9, Y3, Y3; VADDPS Y8, Y4, Y4; VADDPS Y9, Y5, Y5; VADDPS Y8, Y6, Y6
 	VADDPS Y9, Y7, Y7
 no_flagBiasColt:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidualt
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Y9
-	VMASKMOVPS 0(R12), Y10, Y8
-	VFMADD231PS Y8, Y9, Y0
-	VMASKMOVPS 32(R12), Y11, Y8
-	VFMADD231PS Y8, Y9, Y1
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y10, Y8
-	VFMADD231PS Y8, Y9, Y2
-	VMASKMOVPS 32(R12), Y11, Y8
-	VFMADD231PS Y8, Y9, Y3
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y10, Y8
-	VFMADD231PS Y8, Y9, Y4
-	VMASKMOVPS 32(R12), Y11, Y8
-	VFMADD231PS Y8, Y9, Y5
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y10, Y8
-	VFMADD231PS Y8, Y9, Y6
-	VMASKMOVPS 32(R12), Y11, Y8
-	VFMADD231PS Y8, Y9, Y7
+	TESTL $const_flagResidual, DX; JZ no_flagResidualt; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y9; VMASKMOVPS 0(R12), Y10, Y8
+	VFMADD231PS Y8, Y9, Y0; VMASKMOVPS 32(R12), Y11, Y8; VFMADD231PS Y8, Y9, Y1; ADDQ R13, R12
+	VMASKMOVPS 0(R12), Y10, Y8; VFMADD231PS Y8, Y9, Y2; VMASKMOVPS 32(R12), Y11, Y8
+	VFMADD231PS Y8, Y9, Y3; ADDQ R13, R12; VMASKMOVPS 0(R12), Y10, Y8; VFMADD231PS Y8, Y9, Y4
+	VMASKMOVPS 32(R12), Y11, Y8; VFMADD231PS Y8, Y9, Y5; ADDQ R13, R12; VMASKMOVPS 0(R12), Y10, Y8
+	VFMADD231PS Y8, Y9, Y6; VMASKMOVPS 32(R12), Y11, Y8; VFMADD231PS Y8, Y9, Y7
 no_flagResidualt:
-	TESTL $const_flagLo, DX
-	JZ no_flagLot
-	VBROADCASTSS tile_lo(BX), Y8
-	VMAXPS Y0, Y8, Y0
-	VMAXPS Y1, Y8, Y1
-	VMAXPS Y2, Y8, Y2
-	VMAXPS Y3, Y8, Y3
-	VMAXPS Y4, Y8, Y4
-	VMAXPS Y5, Y8, Y5
-	VMAXPS Y6, Y8, Y6
-	VMAXPS Y7, Y8, Y7
+	TESTL $const_flagLo, DX; JZ no_flagLot; VBROADCASTSS tile_lo(BX), Y8; VMAXPS Y0, Y8, Y0
+	VMAXPS Y1, Y8, Y1; VMAXPS Y2, Y8, Y2; VMAXPS Y3, Y8, Y3; VMAXPS Y4, Y8, Y4; VMAXPS Y5, Y8, Y5
+	VMAXPS Y6, Y8, Y6; VMAXPS Y7, Y8, Y7
 no_flagLot:
-	TESTL $const_flagHi, DX
-	JZ no_flagHit
-	VBROADCASTSS tile_hi(BX), Y8
-	VMINPS Y0, Y8, Y0
-	VMINPS Y1, Y8, Y1
-	VMINPS Y2, Y8, Y2
-	VMINPS Y3, Y8, Y3
-	VMINPS Y4, Y8, Y4
-	VMINPS Y5, Y8, Y5
-	VMINPS Y6, Y8, Y6
-	VMINPS Y7, Y8, Y7
+	TESTL $const_flagHi, DX; JZ no_flagHit; VBROADCASTSS tile_hi(BX), Y8; VMINPS Y0, Y8, Y0
+	VMINPS Y1, Y8, Y1; VMINPS Y2, Y8, Y2; VMINPS Y3, Y8, Y3; VMINPS Y4, Y8, Y4; VMINPS Y5, Y8, Y5
+	VMINPS Y6, Y8, Y6; VMINPS Y7, Y8, Y7
 no_flagHit:
-	MOVQ R8, R12
-	VMASKMOVPS Y0, Y10, 0(R12)
-	VMASKMOVPS Y1, Y11, 32(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y2, Y10, 0(R12)
-	VMASKMOVPS Y3, Y11, 32(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y4, Y10, 0(R12)
-	VMASKMOVPS Y5, Y11, 32(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y6, Y10, 0(R12)
-	VMASKMOVPS Y7, Y11, 32(R12)
-	DECQ tile_more(BX)
-	JLT lastt
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMASKMOVPS Y0, Y10, 0(R12); VMASKMOVPS Y1, Y11, 32(R12); ADDQ R9, R12
+	VMASKMOVPS Y2, Y10, 0(R12); VMASKMOVPS Y3, Y11, 32(R12); ADDQ R9, R12
+	VMASKMOVPS Y4, Y10, 0(R12); VMASKMOVPS Y5, Y11, 32(R12); ADDQ R9, R12
+	VMASKMOVPS Y6, Y10, 0(R12); VMASKMOVPS Y7, Y11, 32(R12); DECQ tile_more(BX); JLT lastt
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 lastt:
-	DECQ tile_again(BX)
-	JLT outt
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_againAheadLast(BX), DX
-	ADDQ DX, tile_aheadLast(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT outt; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_againAheadLast(BX), DX
+	ADDQ DX, tile_aheadLast(BX); JMP tile
 outt:
 	VZEROUPPER
 	RET
@@ -6331,550 +2272,179 @@ TEXT ·tileAVX2_5x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 32(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 32(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 32(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 32(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 32(R12)
-	TESTL $const_flagResidual, tile_flags(BX)
-	JZ fetched
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R14
-	SHLQ $2, R14
-	PREFETCHT0 0(R12)
-	PREFETCHT0 32(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 32(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 32(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 32(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 32(R12)
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 32(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 32(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 32(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 32(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 32(R12); TESTL $const_flagResidual, tile_flags(BX)
+	JZ fetched; MOVQ tile_res(BX), R12; MOVQ tile_ldr(BX), R14; SHLQ $2, R14; PREFETCHT0 0(R12)
+	PREFETCHT0 32(R12); ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 32(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); PREFETCHT0 32(R12); ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 32(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 32(R12)
 fetched:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
-	MOVQ tile_ahead(BX), R12
-	MOVQ tile_aheadLast(BX), R15
-	MOVQ tile_nextA(BX), R14
-	ADDQ SI, R14
-	CMPQ tile_more(BX), $0
-	CMOVQLE R15, R14
-	TESTQ R15, R15
-	CMOVQNE R14, R12
-	MOVQ tile_aheadStep(BX), R14
+	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3; VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5; VXORPS Y6, Y6, Y6; VXORPS Y7, Y7, Y7; VXORPS Y8, Y8, Y8; VXORPS Y9, Y9, Y9
+	MOVQ CX, DX; SHRQ $2, DX; JZ rest; MOVQ tile_ahead(BX), R12; MOVQ tile_aheadLast(BX), R15
+	MOVQ tile_nextA(BX), R14; ADDQ SI, R14; CMPQ tile_more(BX), $0; CMOVQLE R15, R14; TESTQ R15, R15
+	CMOVQNE R14, R12; MOVQ tile_aheadStep(BX), R14
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Y10
-	VMOVUPS 32(DI), Y11
-	VBROADCASTSS 0(SI), Y12
-	VFMADD231PS Y10, Y12, Y0
-	VFMADD231PS Y11, Y12, Y1
-	VBROADCASTSS 4(SI), Y13
-	VFMADD231PS Y10, Y13, Y2
-	VFMADD231PS Y11, Y13, Y3
-	VBROADCASTSS 8(SI), Y12
-	VFMADD231PS Y10, Y12, Y4
-	VFMADD231PS Y11, Y12, Y5
-	VBROADCASTSS 12(SI), Y13
-	VFMADD231PS Y10, Y13, Y6
-	VFMADD231PS Y11, Y13, Y7
-	VBROADCASTSS 16(SI), Y12
-	VFMADD231PS Y10, Y12, Y8
-	VFMADD231PS Y11, Y12, Y9
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R10*1), Y10
-	VMOVUPS 32(DI)(R10*1), Y11
-	VBROADCASTSS 0(SI)(AX*1), Y12
-	VFMADD231PS Y10, Y12, Y0
-	VFMADD231PS Y11, Y12, Y1
-	VBROADCASTSS 4(SI)(AX*1), Y13
-	VFMADD231PS Y10, Y13, Y2
-	VFMADD231PS Y11, Y13, Y3
-	VBROADCASTSS 8(SI)(AX*1), Y12
-	VFMADD231PS Y10, Y12, Y4
-	VFMADD231PS Y11, Y12, Y5
-	VBROADCASTSS 12(SI)(AX*1), Y13
-	VFMADD231PS Y10, Y13, Y6
-	VFMADD231PS Y11, Y13, Y7
-	VBROADCASTSS 16(SI)(AX*1), Y12
-	VFMADD231PS Y10, Y12, Y8
-	VFMADD231PS Y11, Y12, Y9
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R10*2), Y10
-	VMOVUPS 32(DI)(R10*2), Y11
-	VBROADCASTSS 0(SI)(AX*2), Y12
-	VFMADD231PS Y10, Y12, Y0
-	VFMADD231PS Y11, Y12, Y1
-	VBROADCASTSS 4(SI)(AX*2), Y13
-	VFMADD231PS Y10, Y13, Y2
-	VFMADD231PS Y11, Y13, Y3
-	VBROADCASTSS 8(SI)(AX*2), Y12
-	VFMADD231PS Y10, Y12, Y4
-	VFMADD231PS Y11, Y12, Y5
-	VBROADCASTSS 12(SI)(AX*2), Y13
-	VFMADD231PS Y10, Y13, Y6
-	VFMADD231PS Y11, Y13, Y7
-	VBROADCASTSS 16(SI)(AX*2), Y12
-	VFMADD231PS Y10, Y12, Y8
-	VFMADD231PS Y11, Y12, Y9
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R11*1), Y10
-	VMOVUPS 32(DI)(R11*1), Y11
-	VBROADCASTSS 0(SI)(R13*1), Y12
-	VFMADD231PS Y10, Y12, Y0
-	VFMADD231PS Y11, Y12, Y1
-	VBROADCASTSS 4(SI)(R13*1), Y13
-	VFMADD231PS Y10, Y13, Y2
-	VFMADD231PS Y11, Y13, Y3
-	VBROADCASTSS 8(SI)(R13*1), Y12
-	VFMADD231PS Y10, Y12, Y4
-	VFMADD231PS Y11, Y12, Y5
-	VBROADCASTSS 12(SI)(R13*1), Y13
-	VFMADD231PS Y10, Y13, Y6
-	VFMADD231PS Y11, Y13, Y7
-	VBROADCASTSS 16(SI)(R13*1), Y12
-	VFMADD231PS Y10, Y12, Y8
-	VFMADD231PS Y11, Y12, Y9
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
-	MOVQ R12, tile_ahead(BX)
+	VMOVUPS 0(DI), Y10; VMOVUPS 32(DI), Y11; VBROADCASTSS 0(SI), Y12; VFMADD231PS Y10, Y12, Y0
+	VFMADD231PS Y11, Y12, Y1; VBROADCASTSS 4(SI), Y13; VFMADD231PS Y10, Y13, Y2
+	VFMADD231PS Y11, Y13, Y3; VBROADCASTSS 8(SI), Y12; VFMADD231PS Y10, Y12, Y4
+	VFMADD231PS Y11, Y12, Y5; VBROADCASTSS 12(SI), Y13; VFMADD231PS Y10, Y13, Y6
+	VFMADD231PS Y11, Y13, Y7; VBROADCASTSS 16(SI), Y12; VFMADD231PS Y10, Y12, Y8
+	VFMADD231PS Y11, Y12, Y9; PREFETCHT1 (R12); ADDQ R14, R12; VMOVUPS 0(DI)(R10*1), Y10
+	VMOVUPS 32(DI)(R10*1), Y11; VBROADCASTSS 0(SI)(AX*1), Y12; VFMADD231PS Y10, Y12, Y0
+	VFMADD231PS Y11, Y12, Y1; VBROADCASTSS 4(SI)(AX*1), Y13; VFMADD231PS Y10, Y13, Y2
+	VFMADD231PS Y11, Y13, Y3; VBROADCASTSS 8(SI)(AX*1), Y12; VFMADD231PS Y10, Y12, Y4
+	VFMADD231PS Y11, Y12, Y5; VBROADCASTSS 12(SI)(AX*1), Y13; VFMADD231PS Y10, Y13, Y6
+	VFMADD231PS Y11, Y13, Y7; VBROADCASTSS 16(SI)(AX*1), Y12; VFMADD231PS Y10, Y12, Y8
+	VFMADD231PS Y11, Y12, Y9; PREFETCHT1 (R12); ADDQ R14, R12; VMOVUPS 0(DI)(R10*2), Y10
+	VMOVUPS 32(DI)(R10*2), Y11; VBROADCASTSS 0(SI)(AX*2), Y12; VFMADD231PS Y10, Y12, Y0
+	VFMADD231PS Y11, Y12, Y1; VBROADCASTSS 4(SI)(AX*2), Y13; VFMADD231PS Y10, Y13, Y2
+	VFMADD231PS Y11, Y13, Y3; VBROADCASTSS 8(SI)(AX*2), Y12; VFMADD231PS Y10, Y12, Y4
+	VFMADD231PS Y11, Y12, Y5; VBROADCASTSS 12(SI)(AX*2), Y13; VFMADD231PS Y10, Y13, Y6
+	VFMADD231PS Y11, Y13, Y7; VBROADCASTSS 16(SI)(AX*2), Y12; VFMADD231PS Y10, Y12, Y8
+	VFMADD231PS Y11, Y12, Y9; PREFETCHT1 (R12); ADDQ R14, R12; VMOVUPS 0(DI)(R11*1), Y10
+	VMOVUPS 32(DI)(R11*1), Y11; VBROADCASTSS 0(SI)(R13*1), Y12; VFMADD231PS Y10, Y12, Y0
+	VFMADD231PS Y11, Y12, Y1; VBROADCASTSS 4(SI)(R13*1), Y13; VFMADD231PS Y10, Y13, Y2
+	VFMADD231PS Y11, Y13, Y3; VBROADCASTSS 8(SI)(R13*1), Y12; VFMADD231PS Y10, Y12, Y4
+	VFMADD231PS Y11, Y12, Y5; VBROADCASTSS 12(SI)(R13*1), Y13; VFMADD231PS Y10, Y13, Y6
+	VFMADD231PS Y11, Y13, Y7; VBROADCASTSS 16(SI)(R13*1), Y12; VFMADD231PS Y10, Y12, Y8
+	VFMADD231PS Y11, Y12, Y9; PREFETCHT1 (R12); ADDQ R14, R12; LEAQ (DI)(R10*4), DI
+	LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop; MOVQ R12, tile_ahead(BX)
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Y10
-	VMOVUPS 32(DI), Y11
-	VBROADCASTSS 0(SI), Y12
-	VFMADD231PS Y10, Y12, Y0
-	VFMADD231PS Y11, Y12, Y1
-	VBROADCASTSS 4(SI), Y13
-	VFMADD231PS Y10, Y13, Y2
-	VFMADD231PS Y11, Y13, Y3
-	VBROADCASTSS 8(SI), Y12
-	VFMADD231PS Y10, Y12, Y4
-	VFMADD231PS Y11, Y12, Y5
-	VBROADCASTSS 12(SI), Y13
-	VFMADD231PS Y10, Y13, Y6
-	VFMADD231PS Y11, Y13, Y7
-	VBROADCASTSS 16(SI), Y12
-	VFMADD231PS Y10, Y12, Y8
-	VFMADD231PS Y11, Y12, Y9
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Y10; VMOVUPS 32(DI), Y11; VBROADCASTSS 0(SI), Y12; VFMADD231PS Y10, Y12, Y0
+	VFMADD231PS Y11, Y12, Y1; VBROADCASTSS 4(SI), Y13; VFMADD231PS Y10, Y13, Y2
+	VFMADD231PS Y11, Y13, Y3; VBROADCASTSS 8(SI), Y12; VFMADD231PS Y10, Y12, Y4
+	VFMADD231PS Y11, Y12, Y5; VBROADCASTSS 12(SI), Y13; VFMADD231PS Y10, Y13, Y6
+	VFMADD231PS Y11, Y13, Y7; VBROADCASTSS 16(SI), Y12; VFMADD231PS Y10, Y12, Y8
+	VFMADD231PS Y11, Y12, Y9; ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	CMPQ tile_cols(BX), $16
-	JLT tail
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS 0(R12), Y10
-	VADDPS Y10, Y0, Y0
-	VMOVUPS 32(R12), Y10
-	VADDPS Y10, Y1, Y1
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y10
-	VADDPS Y10, Y2, Y2
-	VMOVUPS 32(R12), Y10
-	VADDPS Y10, Y3, Y3
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y10
-	VADDPS Y10, Y4, Y4
-	VMOVUPS 32(R12), Y10
-	VADDPS Y10, Y5, Y5
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y10
-	VADDPS Y10, Y6, Y6
-	VMOVUPS 32(R12), Y10
-	VADDPS Y10, Y7, Y7
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y10
-	VADDPS Y10, Y8, Y8
-	VMOVUPS 32(R12), Y10
-	VADDPS Y10, Y9, Y9
+	CMPQ tile_cols(BX), $16; JLT tail; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS 0(R12), Y10; VADDPS Y10, Y0, Y0
+	VMOVUPS 32(R12), Y10; VADDPS Y10, Y1, Y1; ADDQ R9, R12; VMOVUPS 0(R12), Y10; VADDPS Y10, Y2, Y2
+	VMOVUPS 32(R12), Y10; VADDPS Y10, Y3, Y3; ADDQ R9, R12; VMOVUPS 0(R12), Y10; VADDPS Y10, Y4, Y4
+	VMOVUPS 32(R12), Y10; VADDPS Y10, Y5, Y5; ADDQ R9, R12; VMOVUPS 0(R12), Y10; VADDPS Y10, Y6, Y6
+	VMOVUPS 32(R12), Y10; VADDPS Y10, Y7, Y7; ADDQ R9, R12; VMOVUPS 0(R12), Y10; VADDPS Y10, Y8, Y8
+	VMOVUPS 32(R12), Y10; VADDPS Y10, Y9, Y9
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Y10
-	VMULPS Y10, Y0, Y0
-	VMULPS Y10, Y1, Y1
-	VMULPS Y10, Y2, Y2
-	VMULPS Y10, Y3, Y3
-	VMULPS Y10, Y4, Y4
-	VMULPS Y10, Y5, Y5
-	VMULPS Y10, Y6, Y6
-	VMULPS Y10, Y7, Y7
-	VMULPS Y10, Y8, Y8
-	VMULPS Y10, Y9, Y9
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Y10
+	VMULPS Y10, Y0, Y0; VMULPS Y10, Y1, Y1; VMULPS Y10, Y2, Y2; VMULPS Y10, Y3, Y3
+	VMULPS Y10, Y4, Y4; VMULPS Y10, Y5, Y5; VMULPS Y10, Y6, Y6; VMULPS Y10, Y7, Y7
+	VMULPS Y10, Y8, Y8; VMULPS Y10, Y9, Y9
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Y10
-	VADDPS Y10, Y0, Y0
-	VADDPS Y10, Y1, Y1
-	VBROADCASTSS 4(R12), Y10
-	VADDPS Y10, Y2, Y2
-	VADDPS Y10, Y3, Y3
-	VBROADCASTSS 8(R12), Y10
-	VADDPS Y10, Y4, Y4
-	VADDPS Y10, Y5, Y5
-	VBROADCASTSS 12(R12), Y10
-	VADDPS Y10, Y6, Y6
-	VADDPS Y10, Y7, Y7
-	VBROADCASTSS 16(R12), Y10
-	VADDPS Y10, Y8, Y8
-	VADDPS Y10, Y9, Y9
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y10; VADDPS Y10, Y0, Y0; VADDPS Y10, Y1, Y1; VBROADCASTSS 4(R12), Y10
+	VADDPS Y10, Y2, Y2; VADDPS Y10, Y3, Y3; VBROADCASTSS 8(R12), Y10; VADDPS Y10, Y4, Y4
+	VADDPS Y10, Y5, Y5; VBROADCASTSS 12(R12), Y10; VADDPS Y10, Y6, Y6; VADDPS Y10, Y7, Y7
+	VBROADCASTSS 16(R12), Y10; VADDPS Y10, Y8, Y8; VADDPS Y10, Y9, Y9
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS 0(R12), Y10
-	VMOVUPS 32(R12), Y11
-	VADDPS Y10, Y0, Y0
-	VADDPS Y11, Y1, Y1
-	VADDPS Y10, Y2, Y2
-	VADDPS Y11, Y3, Y3
-	VADDPS Y10, Y4, Y4
-	VADDPS Y11, Y5, Y5
-	VADDPS Y10, Y6, Y6
-	VADDPS Y11, Y7, Y7
-	VADDPS Y10, Y8, Y8
-	VADDPS Y11, Y9, Y9
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12; VMOVUPS 0(R12), Y10
+	VMOVUPS 32(R12), Y11; VADDPS Y10, Y0, Y0; VADDPS Y11, Y1, Y1; VADDPS Y10, Y2, Y2
+	VADDPS Y11, Y3, Y3; VADDPS Y10, Y4, Y4; VADDPS Y11, Y5, Y5; VADDPS Y10, Y6, Y6
+	VADDPS Y11, Y7, Y7; VADDPS Y10, Y8, Y8; VADDPS Y11, Y9, Y9
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Y11
-	VMOVUPS 0(R12), Y10
-	VFMADD231PS Y10, Y11, Y0
-	VMOVUPS 32(R12), Y10
-	VFMADD231PS Y10, Y11, Y1
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y10
-	VFMADD231PS Y10, Y11, Y2
-	VMOVUPS 32(R12), Y10
-	VFMADD231PS Y10, Y11, Y3
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y10
-	VFMADD231PS Y10, Y11, Y4
-	VMOVUPS 32(R12), Y10
-	VFMADD231PS Y10, Y11, Y5
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y10
-	VFMADD231PS Y10, Y11, Y6
-	VMOVUPS 32(R12), Y10
-	VFMADD231PS Y10, Y11, Y7
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y10
-	VFMADD231PS Y10, Y11, Y8
-	VMOVUPS 32(R12), Y10
-	VFMADD231PS Y10, Y11, Y9
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y11; VMOVUPS 0(R12), Y10
+	VFMADD231PS Y10, Y11, Y0; VMOVUPS 32(R12), Y10; VFMADD231PS Y10, Y11, Y1; ADDQ R13, R12
+	VMOVUPS 0(R12), Y10; VFMADD231PS Y10, Y11, Y2; VMOVUPS 32(R12), Y10; VFMADD231PS Y10, Y11, Y3
+	ADDQ R13, R12; VMOVUPS 0(R12), Y10; VFMADD231PS Y10, Y11, Y4; VMOVUPS 32(R12), Y10
+	VFMADD231PS Y10, Y11, Y5; ADDQ R13, R12; VMOVUPS 0(R12), Y10; VFMADD231PS Y10, Y11, Y6
+	VMOVUPS 32(R12), Y10; VFMADD231PS Y10, Y11, Y7; ADDQ R13, R12; VMOVUPS 0(R12), Y10
+	VFMADD231PS Y10, Y11, Y8; VMOVUPS 32(R12), Y10; VFMADD231PS Y10, Y11, Y9
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Y10
-	VMAXPS Y0, Y10, Y0
-	VMAXPS Y1, Y10, Y1
-	VMAXPS Y2, Y10, Y2
-	VMAXPS Y3, Y10, Y3
-	VMAXPS Y4, Y10, Y4
-	VMAXPS Y5, Y10, Y5
-	VMAXPS Y6, Y10, Y6
-	VMAXPS Y7, Y10, Y7
-	VMAXPS Y8, Y10, Y8
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Y10; VMAXPS Y0, Y10, Y0
+	VMAXPS Y1, Y10, Y1; VMAXPS Y2, Y10, Y2; VMAXPS Y3, Y10, Y3; VMAXPS Y4, Y10, Y4
+	VMAXPS Y5, Y10, Y5; VMAXPS Y6, Y10, Y6; VMAXPS Y7, Y10, Y7; VMAXPS Y8, Y10, Y8
 	VMAXPS Y9, Y10, Y9
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Y10
-	VMINPS Y0, Y10, Y0
-	VMINPS Y1, Y10, Y1
-	VMINPS Y2, Y10, Y2
-	VMINPS Y3, Y10, Y3
-	VMINPS Y4, Y10, Y4
-	VMINPS Y5, Y10, Y5
-	VMINPS Y6, Y10, Y6
-	VMINPS Y7, Y10, Y7
-	VMINPS Y8, Y10, Y8
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Y10; VMINPS Y0, Y10, Y0
+	VMINPS Y1, Y10, Y1; VMINPS Y2, Y10, Y2; VMINPS Y3, Y10, Y3; VMINPS Y4, Y10, Y4
+	VMINPS Y5, Y10, Y5; VMINPS Y6, Y10, Y6; VMINPS Y7, Y10, Y7; VMINPS Y8, Y10, Y8
 	VMINPS Y9, Y10, Y9
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Y0, 0(R12)
-	VMOVUPS Y1, 32(R12)
-	ADDQ R9, R12
-	VMOVUPS Y2, 0(R12)
-	VMOVUPS Y3, 32(R12)
-	ADDQ R9, R12
-	VMOVUPS Y4, 0(R12)
-	VMOVUPS Y5, 32(R12)
-	ADDQ R9, R12
-	VMOVUPS Y6, 0(R12)
-	VMOVUPS Y7, 32(R12)
-	ADDQ R9, R12
-	VMOVUPS Y8, 0(R12)
-	VMOVUPS Y9, 32(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Y0, 0(R12); VMOVUPS Y1, 32(R12); ADDQ R9, R12; VMOVUPS Y2, 0(R12)
+	VMOVUPS Y3, 32(R12); ADDQ R9, R12; VMOVUPS Y4, 0(R12); VMOVUPS Y5, 32(R12); ADDQ R9, R12
+	VMOVUPS Y6, 0(R12); VMOVUPS Y7, 32(R12); ADDQ R9, R12; VMOVUPS Y8, 0(R12); VMOVUPS Y9, 32(R12)
+	DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_againAheadLast(BX), DX
-	ADDQ DX, tile_aheadLast(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_againAheadLast(BX), DX
+	ADDQ DX, tile_aheadLast(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
 tail:
-	MOVQ tile_cols(BX), R12
-	NEGQ R12
-	LEAQ ·laneMask<>(SB), R13
-	LEAQ 64(R13)(R12*4), R13
-	VMOVUPS 0(R13), Y12
-	VMOVUPS 32(R13), Y13
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulatet
-	MOVQ R8, R12
-	VMASKMOVPS 0(R12), Y12, Y10
-	VADDPS Y10, Y0, Y0
-	VMASKMOVPS 32(R12), Y13, Y10
-	VADDPS Y10, Y1, Y1
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y12, Y10
-	VADDPS Y10, Y2, Y2
-	VMASKMOVPS 32(R12), Y13, Y10
-	VADDPS Y10, Y3, Y3
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y12, Y10
-	VADDPS Y10, Y4, Y4
-	VMASKMOVPS 32(R12), Y13, Y10
-	VADDPS Y10, Y5, Y5
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y12, Y10
-	VADDPS Y10, Y6, Y6
-	VMASKMOVPS 32(R12), Y13, Y10
-	VADDPS Y10, Y7, Y7
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y12, Y10
-	VADDPS Y10, Y8, Y8
-	VMASKMOVPS 32(R12), Y13, Y10
-	VADDPS Y10, Y9, Y9
+	MOVQ tile_cols(BX), R12; NEGQ R12; LEAQ ·laneMask<>(SB), R13; LEAQ 64(R13)(R12*4), R13
+	VMOVUPS 0(R13), Y12; VMOVUPS 32(R13), Y13; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulatet; MOVQ R8, R12
+	VMASKMOVPS 0(R12), Y12, Y10; VADDPS Y10, Y0, Y0; VMASKMOVPS 32(R12), Y13, Y10
+	VADDPS Y10, Y1, Y1; ADDQ R9, R12; VMASKMOVPS 0(R12), Y12, Y10; VADDPS Y10, Y2, Y2
+	VMASKMOVPS 32(R12), Y13, Y10; VADDPS Y10, Y3, Y3; ADDQ R9, R12; VMASKMOVPS 0(R12), Y12, Y10
+	VADDPS Y10, Y4, Y4; VMASKMOVPS 32(R12), Y13, Y10; VADDPS Y10, Y5, Y5; ADDQ R9, R12
+	VMASKMOVPS 0(R12), Y12, Y10; VADDPS Y10, Y6, Y6; VMASKMOVPS 32(R12), Y13, Y10
+	VADDPS Y10, Y7, Y7; ADDQ R9, R12; VMASKMOVPS 0(R12), Y12, Y10; VADDPS Y10, Y8, Y8
+	VMASKMOVPS 32(R12), Y13, Y10; VADDPS Y10, Y9, Y9
 no_flagAccumulatet:
-	TESTL $const_flagScale, DX
-	JZ no_flagScalet
-	VBROADCASTSS tile_alpha(BX), Y10
-	VMULPS Y10, Y0, Y0
-	VMULPS Y10, Y1, Y1
-	VMULPS Y10, Y2, Y2
-	VMULPS Y10, Y3, Y3
-	VMULPS Y10, Y4, Y4
-	VMULPS Y10, Y5, Y5
-	VMULPS Y10, Y6, Y6
-	VMULPS Y10, Y7, Y7
-	VMULPS Y10, Y8, Y8
-	VMULPS Y10, Y9, Y9
+	TESTL $const_flagScale, DX; JZ no_flagScalet; VBROADCASTSS tile_alpha(BX), Y10
+	VMULPS Y10, Y0, Y0; VMULPS Y10, Y1, Y1; VMULPS Y10, Y2, Y2; VMULPS Y10, Y3, Y3
+	VMULPS Y10, Y4, Y4; VMULPS Y10, Y5, Y5; VMULPS Y10, Y6, Y6; VMULPS Y10, Y7, Y7
+	VMULPS Y10, Y8, Y8; VMULPS Y10, Y9, Y9
 no_flagScalet:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRowt
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Y10
-	VADDPS Y10, Y0, Y0
-	VADDPS Y10, Y1, Y1
-	VBROADCASTSS 4(R12), Y10
-	VADDPS Y10, Y2, Y2
-	VADDPS Y10, Y3, Y3
-	VBROADCASTSS 8(R12), Y10
-	VADDPS Y10, Y4, Y4
-	VADDPS Y10, Y5, Y5
-	VBROADCASTSS 12(R12), Y10
-	VADDPS Y10, Y6, Y6
-	VADDPS Y10, Y7, Y7
-	VBROADCASTSS 16(R12), Y10
-	VADDPS Y10, Y8, Y8
-	VADDPS Y10, Y9, Y9
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRowt; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y10; VADDPS Y10, Y0, Y0; VADDPS Y10, Y1, Y1; VBROADCASTSS 4(R12), Y10
+	VADDPS Y10, Y2, Y2; VADDPS Y10, Y3, Y3; VBROADCASTSS 8(R12), Y10; VADDPS Y10, Y4, Y4
+	VADDPS Y10, Y5, Y5; VBROADCASTSS 12(R12), Y10; VADDPS Y10, Y6, Y6; VADDPS Y10, Y7, Y7
+	VBROADCASTSS 16(R12), Y10; VADDPS Y10, Y8, Y8; VADDPS Y10, Y9, Y9
 no_flagBiasRowt:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasColt
-	MOVQ tile_bias(BX), R12
-	VMASKMOVPS 0(R12), Y12, Y10
-	VMASKMOVPS 32(R12), Y13, Y11
-	VADDPS Y10, Y0, Y0
-	VADDPS Y11, Y1, Y1
-	VADDPS Y10, Y2, Y2
-	VADDPS Y11, Y3, Y3
-	VADDPS Y10, Y4, Y4
-	VADDPS Y11, Y5, Y5
-	VADDPS Y10, Y6, Y6
-	VADDPS Y11, Y7, Y7
-	VADDPS Y10, Y8, Y8
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasColt; MOVQ tile_bias(BX), R12
+	VMASKMOVPS 0(R12), Y12, Y10; VMASKMOVPS 32(R12), Y13, Y11; VADDPS Y10, Y0, Y0
+	VADDPS Y11, Y1, Y1; VADDPS Y10, Y2, Y2; VADDPS Y11, Y3, Y3; VADDPS Y10, Y4, Y4
+	VADDPS Y11, Y5, Y5; VADDPS Y10, Y6, Y6; VADDPS Y11, Y7, Y7; VADDPS Y10, Y8, Y8
 	VADDPS Y11, Y9, Y9
 no_flagBiasColt:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidualt
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Y11
-	VMASKMOVPS 0(R12), Y12, Y10
-	VFMADD231PS Y10, Y11, Y0
-	VMASKMOVPS 32(R12), Y13, Y10
-	VFMADD231PS Y10, Y11, Y1
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y12, Y10
-	VFMADD231PS Y10, Y11, Y2
-	VMASKMOVPS 32(R12), Y13, Y10
-	VFMADD231PS Y10, Y11, Y3
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y12, Y10
-	VFMADD231PS Y10, Y11, Y4
-	VMASKMOVPS 32(R12), Y13, Y10
-	VFMADD231PS Y10, Y11, Y5
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y12, Y10
-	VFMADD231PS Y10, Y11, Y6
-	VMASKMOVPS 32(R12), Y13, Y10
-	VFMADD231PS Y10, Y11, Y7
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y12, Y10
-	VFMADD231PS Y10, Y11, Y8
-	VMASKMOVPS 32(R12), Y13, Y10
+	TESTL $const_flagResidual, DX; JZ no_flagResidualt; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y11
+	VMASKMOVPS 0(R12), Y12, Y10; VFMADD231PS Y10, Y11, Y0; VMASKMOVPS 32(R12), Y13, Y10
+	VFMADD231PS Y10, Y11, Y1; ADDQ R13, R12; VMASKMOVPS 0(R12), Y12, Y10; VFMADD231PS Y10, Y11, Y2
+	VMASKMOVPS 32(R12), Y13, Y10; VFMADD231PS Y10, Y11, Y3; ADDQ R13, R12
+	VMASKMOVPS 0(R12), Y12, Y10; VFMADD231PS Y10, Y11, Y4; VMASKMOVPS 32(R12), Y13, Y10
+	VFMADD231PS Y10, Y11, Y5; ADDQ R13, R12; VMASKMOVPS 0(R12), Y12, Y10; VFMADD231PS Y10, Y11, Y6
+	VMASKMOVPS 32(R12), Y13, Y10; VFMADD231PS Y10, Y11, Y7; ADDQ R13, R12
+	VMASKMOVPS 0(R12), Y12, Y10; VFMADD231PS Y10, Y11, Y8; VMASKMOVPS 32(R12), Y13, Y10
 	VFMADD231PS Y10, Y11, Y9
 no_flagResidualt:
-	TESTL $const_flagLo, DX
-	JZ no_flagLot
-	VBROADCASTSS tile_lo(BX), Y10
-	VMAXPS Y0, Y10, Y0
-	VMAXPS Y1, Y10, Y1
-	VMAXPS Y2, Y10, Y2
-	VMAXPS Y3, Y10, Y3
-	VMAXPS Y4, Y10, Y4
-	VMAXPS Y5, Y10, Y5
-	VMAXPS Y6, Y10, Y6
-	VMAXPS Y7, Y10, Y7
-	VMAXPS Y8, Y10, Y8
+	TESTL $const_flagLo, DX; JZ no_flagLot; VBROADCASTSS tile_lo(BX), Y10; VMAXPS Y0, Y10, Y0
+	VMAXPS Y1, Y10, Y1; VMAXPS Y2, Y10, Y2; VMAXPS Y3, Y10, Y3; VMAXPS Y4, Y10, Y4
+	VMAXPS Y5, Y10, Y5; VMAXPS Y6, Y10, Y6; VMAXPS Y7, Y10, Y7; VMAXPS Y8, Y10, Y8
 	VMAXPS Y9, Y10, Y9
 no_flagLot:
-	TESTL $const_flagHi, DX
-	JZ no_flagHit
-	VBROADCASTSS tile_hi(BX), Y10
-	VMINPS Y0, Y10, Y0
-	VMINPS Y1, Y10, Y1
-	VMINPS Y2, Y10, Y2
-	VMINPS Y3, Y10, Y3
-	VMINPS Y4, Y10, Y4
-	VMINPS Y5, Y10, Y5
-	VMINPS Y6, Y10, Y6
-	VMINPS Y7, Y10, Y7
-	VMINPS Y8, Y10, Y8
+	TESTL $const_flagHi, DX; JZ no_flagHit; VBROADCASTSS tile_hi(BX), Y10; VMINPS Y0, Y10, Y0
+	VMINPS Y1, Y10, Y1; VMINPS Y2, Y10, Y2; VMINPS Y3, Y10, Y3; VMINPS Y4, Y10, Y4
+	VMINPS Y5, Y10, Y5; VMINPS Y6, Y10, Y6; VMINPS Y7, Y10, Y7; VMINPS Y8, Y10, Y8
 	VMINPS Y9, Y10, Y9
 no_flagHit:
-	MOVQ R8, R12
-	VMASKMOVPS Y0, Y12, 0(R12)
-	VMASKMOVPS Y1, Y13, 32(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y2, Y12, 0(R12)
-	VMASKMOVPS Y3, Y13, 32(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y4, Y12, 0(R12)
-	VMASKMOVPS Y5, Y13, 32(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y6, Y12, 0(R12)
-	VMASKMOVPS Y7, Y13, 32(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y8, Y12, 0(R12)
-	VMASKMOVPS Y9, Y13, 32(R12)
-	DECQ tile_more(BX)
-	JLT lastt
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMASKMOVPS Y0, Y12, 0(R12); VMASKMOVPS Y1, Y13, 32(R12); ADDQ R9, R12
+	VMASKMOVPS Y2, Y12, 0(R12); VMASKMOVPS Y3, Y13, 32(R12); ADDQ R9, R12
+	VMASKMOVPS Y4, Y12, 0(R12); VMASKMOVPS Y5, Y13, 32(R12); ADDQ R9, R12
+	VMASKMOVPS Y6, Y12, 0(R12); VMASKMOVPS Y7, Y13, 32(R12); ADDQ R9, R12
+	VMASKMOVPS Y8, Y12, 0(R12); VMASKMOVPS Y9, Y13, 32(R12); DECQ tile_more(BX); JLT lastt
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 lastt:
-	DECQ tile_again(BX)
-	JLT outt
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_againAheadLast(BX), DX
-	ADDQ DX, tile_aheadLast(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT outt; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_againAheadLast(BX), DX
+	ADDQ DX, tile_aheadLast(BX); JMP tile
 outt:
 	VZEROUPPER
 	RET
@@ -6884,621 +2454,196 @@ TEXT ·tileAVX2_6x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 32(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 32(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 32(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 32(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 32(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 32(R12)
-	TESTL $const_flagResidual, tile_flags(BX)
-	JZ fetched
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R14
-	SHLQ $2, R14
-	PREFETCHT0 0(R12)
-	PREFETCHT0 32(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 32(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 32(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 32(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 32(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 32(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 32(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 32(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 32(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 32(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 32(R12); TESTL $const_flagResidual, tile_flags(BX); JZ fetched
+	MOVQ tile_res(BX), R12; MOVQ tile_ldr(BX), R14; SHLQ $2, R14; PREFETCHT0 0(R12)
+	PREFETCHT0 32(R12); ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 32(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); PREFETCHT0 32(R12); ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 32(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 32(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
 	PREFETCHT0 32(R12)
 fetched:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
-	VXORPS Y10, Y10, Y10
-	VXORPS Y11, Y11, Y11
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
-	MOVQ tile_ahead(BX), R12
-	MOVQ tile_aheadLast(BX), R15
-	MOVQ tile_nextA(BX), R14
-	ADDQ SI, R14
-	CMPQ tile_more(BX), $0
-	CMOVQLE R15, R14
-	TESTQ R15, R15
-	CMOVQNE R14, R12
+	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3; VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5; VXORPS Y6, Y6, Y6; VXORPS Y7, Y7, Y7; VXORPS Y8, Y8, Y8; VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10; VXORPS Y11, Y11, Y11; MOVQ CX, DX; SHRQ $2, DX; JZ rest
+	MOVQ tile_ahead(BX), R12; MOVQ tile_aheadLast(BX), R15; MOVQ tile_nextA(BX), R14; ADDQ SI, R14
+	CMPQ tile_more(BX), $0; CMOVQLE R15, R14; TESTQ R15, R15; CMOVQNE R14, R12
 	MOVQ tile_aheadStep(BX), R14
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Y12
-	VMOVUPS 32(DI), Y13
-	VBROADCASTSS 0(SI), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 4(SI), Y15
-	VFMADD231PS Y12, Y15, Y2
-	VFMADD231PS Y13, Y15, Y3
-	VBROADCASTSS 8(SI), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 12(SI), Y15
-	VFMADD231PS Y12, Y15, Y6
-	VFMADD231PS Y13, Y15, Y7
-	VBROADCASTSS 16(SI), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	VBROADCASTSS 20(SI), Y15
-	VFMADD231PS Y12, Y15, Y10
-	VFMADD231PS Y13, Y15, Y11
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R10*1), Y12
-	VMOVUPS 32(DI)(R10*1), Y13
-	VBROADCASTSS 0(SI)(AX*1), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 4(SI)(AX*1), Y15
-	VFMADD231PS Y12, Y15, Y2
-	VFMADD231PS Y13, Y15, Y3
-	VBROADCASTSS 8(SI)(AX*1), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 12(SI)(AX*1), Y15
-	VFMADD231PS Y12, Y15, Y6
-	VFMADD231PS Y13, Y15, Y7
-	VBROADCASTSS 16(SI)(AX*1), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	VBROADCASTSS 20(SI)(AX*1), Y15
-	VFMADD231PS Y12, Y15, Y10
-	VFMADD231PS Y13, Y15, Y11
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R10*2), Y12
-	VMOVUPS 32(DI)(R10*2), Y13
-	VBROADCASTSS 0(SI)(AX*2), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 4(SI)(AX*2), Y15
-	VFMADD231PS Y12, Y15, Y2
-	VFMADD231PS Y13, Y15, Y3
-	VBROADCASTSS 8(SI)(AX*2), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 12(SI)(AX*2), Y15
-	VFMADD231PS Y12, Y15, Y6
-	VFMADD231PS Y13, Y15, Y7
-	VBROADCASTSS 16(SI)(AX*2), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	VBROADCASTSS 20(SI)(AX*2), Y15
-	VFMADD231PS Y12, Y15, Y10
-	VFMADD231PS Y13, Y15, Y11
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R11*1), Y12
-	VMOVUPS 32(DI)(R11*1), Y13
-	VBROADCASTSS 0(SI)(R13*1), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 4(SI)(R13*1), Y15
-	VFMADD231PS Y12, Y15, Y2
-	VFMADD231PS Y13, Y15, Y3
-	VBROADCASTSS 8(SI)(R13*1), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 12(SI)(R13*1), Y15
-	VFMADD231PS Y12, Y15, Y6
-	VFMADD231PS Y13, Y15, Y7
-	VBROADCASTSS 16(SI)(R13*1), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	VBROADCASTSS 20(SI)(R13*1), Y15
-	VFMADD231PS Y12, Y15, Y10
-	VFMADD231PS Y13, Y15, Y11
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
-	MOVQ R12, tile_ahead(BX)
+	VMOVUPS 0(DI), Y12; VMOVUPS 32(DI), Y13; VBROADCASTSS 0(SI), Y14; VFMADD231PS Y12, Y14, Y0
+	VFMADD231PS Y13, Y14, Y1; VBROADCASTSS 4(SI), Y15; VFMADD231PS Y12, Y15, Y2
+	VFMADD231PS Y13, Y15, Y3; VBROADCASTSS 8(SI), Y14; VFMADD231PS Y12, Y14, Y4
+	VFMADD231PS Y13, Y14, Y5; VBROADCASTSS 12(SI), Y15; VFMADD231PS Y12, Y15, Y6
+	VFMADD231PS Y13, Y15, Y7; VBROADCASTSS 16(SI), Y14; VFMADD231PS Y12, Y14, Y8
+	VFMADD231PS Y13, Y14, Y9; VBROADCASTSS 20(SI), Y15; VFMADD231PS Y12, Y15, Y10
+	VFMADD231PS Y13, Y15, Y11; PREFETCHT1 (R12); ADDQ R14, R12; VMOVUPS 0(DI)(R10*1), Y12
+	VMOVUPS 32(DI)(R10*1), Y13; VBROADCASTSS 0(SI)(AX*1), Y14; VFMADD231PS Y12, Y14, Y0
+	VFMADD231PS Y13, Y14, Y1; VBROADCASTSS 4(SI)(AX*1), Y15; VFMADD231PS Y12, Y15, Y2
+	VFMADD231PS Y13, Y15, Y3; VBROADCASTSS 8(SI)(AX*1), Y14; VFMADD231PS Y12, Y14, Y4
+	VFMADD231PS Y13, Y14, Y5; VBROADCASTSS 12(SI)(AX*1), Y15; VFMADD231PS Y12, Y15, Y6
+	VFMADD231PS Y13, Y15, Y7; VBROADCASTSS 16(SI)(AX*1), Y14; VFMADD231PS Y12, Y14, Y8
+	VFMADD231PS Y13, Y14, Y9; VBROADCASTSS 20(SI)(AX*1), Y15; VFMADD231PS Y12, Y15, Y10
+	VFMADD231PS Y13, Y15, Y11; PREFETCHT1 (R12); ADDQ R14, R12; VMOVUPS 0(DI)(R10*2), Y12
+	VMOVUPS 32(DI)(R10*2), Y13; VBROADCASTSS 0(SI)(AX*2), Y14; VFMADD231PS Y12, Y14, Y0
+	VFMADD231PS Y13, Y14, Y1; VBROADCASTSS 4(SI)(AX*2), Y15; VFMADD231PS Y12, Y15, Y2
+	VFMADD231PS Y13, Y15, Y3; VBROADCASTSS 8(SI)(AX*2), Y14; VFMADD231PS Y12, Y14, Y4
+	VFMADD231PS Y13, Y14, Y5; VBROADCASTSS 12(SI)(AX*2), Y15; VFMADD231PS Y12, Y15, Y6
+	VFMADD231PS Y13, Y15, Y7; VBROADCASTSS 16(SI)(AX*2), Y14; VFMADD231PS Y12, Y14, Y8
+	VFMADD231PS Y13, Y14, Y9; VBROADCASTSS 20(SI)(AX*2), Y15; VFMADD231PS Y12, Y15, Y10
+	VFMADD231PS Y13, Y15, Y11; PREFETCHT1 (R12); ADDQ R14, R12; VMOVUPS 0(DI)(R11*1), Y12
+	VMOVUPS 32(DI)(R11*1), Y13; VBROADCASTSS 0(SI)(R13*1), Y14; VFMADD231PS Y12, Y14, Y0
+	VFMADD231PS Y13, Y14, Y1; VBROADCASTSS 4(SI)(R13*1), Y15; VFMADD231PS Y12, Y15, Y2
+	VFMADD231PS Y13, Y15, Y3; VBROADCASTSS 8(SI)(R13*1), Y14; VFMADD231PS Y12, Y14, Y4
+	VFMADD231PS Y13, Y14, Y5; VBROADCASTSS 12(SI)(R13*1), Y15; VFMADD231PS Y12, Y15, Y6
+	VFMADD231PS Y13, Y15, Y7; VBROADCASTSS 16(SI)(R13*1), Y14; VFMADD231PS Y12, Y14, Y8
+	VFMADD231PS Y13, Y14, Y9; VBROADCASTSS 20(SI)(R13*1), Y15; VFMADD231PS Y12, Y15, Y10
+	VFMADD231PS Y13, Y15, Y11; PREFETCHT1 (R12); ADDQ R14, R12; LEAQ (DI)(R10*4), DI
+	LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop; MOVQ R12, tile_ahead(BX)
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Y12
-	VMOVUPS 32(DI), Y13
-	VBROADCASTSS 0(SI), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 4(SI), Y15
-	VFMADD231PS Y12, Y15, Y2
-	VFMADD231PS Y13, Y15, Y3
-	VBROADCASTSS 8(SI), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 12(SI), Y15
-	VFMADD231PS Y12, Y15, Y6
-	VFMADD231PS Y13, Y15, Y7
-	VBROADCASTSS 16(SI), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	VBROADCASTSS 20(SI), Y15
-	VFMADD231PS Y12, Y15, Y10
-	VFMADD231PS Y13, Y15, Y11
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Y12; VMOVUPS 32(DI), Y13; VBROADCASTSS 0(SI), Y14; VFMADD231PS Y12, Y14, Y0
+	VFMADD231PS Y13, Y14, Y1; VBROADCASTSS 4(SI), Y15; VFMADD231PS Y12, Y15, Y2
+	VFMADD231PS Y13, Y15, Y3; VBROADCASTSS 8(SI), Y14; VFMADD231PS Y12, Y14, Y4
+	VFMADD231PS Y13, Y14, Y5; VBROADCASTSS 12(SI), Y15; VFMADD231PS Y12, Y15, Y6
+	VFMADD231PS Y13, Y15, Y7; VBROADCASTSS 16(SI), Y14; VFMADD231PS Y12, Y14, Y8
+	VFMADD231PS Y13, Y14, Y9; VBROADCASTSS 20(SI), Y15; VFMADD231PS Y12, Y15, Y10
+	VFMADD231PS Y13, Y15, Y11; ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	CMPQ tile_cols(BX), $16
-	JLT tail
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS 0(R12), Y12
-	VADDPS Y12, Y0, Y0
-	VMOVUPS 32(R12), Y12
-	VADDPS Y12, Y1, Y1
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y12
-	VADDPS Y12, Y2, Y2
-	VMOVUPS 32(R12), Y12
-	VADDPS Y12, Y3, Y3
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y12
-	VADDPS Y12, Y4, Y4
-	VMOVUPS 32(R12), Y12
-	VADDPS Y12, Y5, Y5
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y12
-	VADDPS Y12, Y6, Y6
-	VMOVUPS 32(R12), Y12
-	VADDPS Y12, Y7, Y7
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y12
-	VADDPS Y12, Y8, Y8
-	VMOVUPS 32(R12), Y12
-	VADDPS Y12, Y9, Y9
-	ADDQ R9, R12
-	VMOVUPS 0(R12), Y12
-	VADDPS Y12, Y10, Y10
-	VMOVUPS 32(R12), Y12
-	VADDPS Y12, Y11, Y11
+	CMPQ tile_cols(BX), $16; JLT tail; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS 0(R12), Y12; VADDPS Y12, Y0, Y0
+	VMOVUPS 32(R12), Y12; VADDPS Y12, Y1, Y1; ADDQ R9, R12; VMOVUPS 0(R12), Y12; VADDPS Y12, Y2, Y2
+	VMOVUPS 32(R12), Y12; VADDPS Y12, Y3, Y3; ADDQ R9, R12; VMOVUPS 0(R12), Y12; VADDPS Y12, Y4, Y4
+	VMOVUPS 32(R12), Y12; VADDPS Y12, Y5, Y5; ADDQ R9, R12; VMOVUPS 0(R12), Y12; VADDPS Y12, Y6, Y6
+	VMOVUPS 32(R12), Y12; VADDPS Y12, Y7, Y7; ADDQ R9, R12; VMOVUPS 0(R12), Y12; VADDPS Y12, Y8, Y8
+	VMOVUPS 32(R12), Y12; VADDPS Y12, Y9, Y9; ADDQ R9, R12; VMOVUPS 0(R12), Y12
+	VADDPS Y12, Y10, Y10; VMOVUPS 32(R12), Y12; VADDPS Y12, Y11, Y11
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Y12
-	VMULPS Y12, Y0, Y0
-	VMULPS Y12, Y1, Y1
-	VMULPS Y12, Y2, Y2
-	VMULPS Y12, Y3, Y3
-	VMULPS Y12, Y4, Y4
-	VMULPS Y12, Y5, Y5
-	VMULPS Y12, Y6, Y6
-	VMULPS Y12, Y7, Y7
-	VMULPS Y12, Y8, Y8
-	VMULPS Y12, Y9, Y9
-	VMULPS Y12, Y10, Y10
-	VMULPS Y12, Y11, Y11
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Y12
+	VMULPS Y12, Y0, Y0; VMULPS Y12, Y1, Y1; VMULPS Y12, Y2, Y2; VMULPS Y12, Y3, Y3
+	VMULPS Y12, Y4, Y4; VMULPS Y12, Y5, Y5; VMULPS Y12, Y6, Y6; VMULPS Y12, Y7, Y7
+	VMULPS Y12, Y8, Y8; VMULPS Y12, Y9, Y9; VMULPS Y12, Y10, Y10; VMULPS Y12, Y11, Y11
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Y12
-	VADDPS Y12, Y0, Y0
-	VADDPS Y12, Y1, Y1
-	VBROADCASTSS 4(R12), Y12
-	VADDPS Y12, Y2, Y2
-	VADDPS Y12, Y3, Y3
-	VBROADCASTSS 8(R12), Y12
-	VADDPS Y12, Y4, Y4
-	VADDPS Y12, Y5, Y5
-	VBROADCASTSS 12(R12), Y12
-	VADDPS Y12, Y6, Y6
-	VADDPS Y12, Y7, Y7
-	VBROADCASTSS 16(R12), Y12
-	VADDPS Y12, Y8, Y8
-	VADDPS Y12, Y9, Y9
-	VBROADCASTSS 20(R12), Y12
-	VADDPS Y12, Y10, Y10
-	VADDPS Y12, Y11, Y11
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y12; VADDPS Y12, Y0, Y0; VADDPS Y12, Y1, Y1; VBROADCASTSS 4(R12), Y12
+	VADDPS Y12, Y2, Y2; VADDPS Y12, Y3, Y3; VBROADCASTSS 8(R12), Y12; VADDPS Y12, Y4, Y4
+	VADDPS Y12, Y5, Y5; VBROADCASTSS 12(R12), Y12; VADDPS Y12, Y6, Y6; VADDPS Y12, Y7, Y7
+	VBROADCASTSS 16(R12), Y12; VADDPS Y12, Y8, Y8; VADDPS Y12, Y9, Y9; VBROADCASTSS 20(R12), Y12
+	VADDPS Y12, Y10, Y10; VADDPS Y12, Y11, Y11
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS 0(R12), Y12
-	VMOVUPS 32(R12), Y13
-	VADDPS Y12, Y0, Y0
-	VADDPS Y13, Y1, Y1
-	VADDPS Y12, Y2, Y2
-	VADDPS Y13, Y3, Y3
-	VADDPS Y12, Y4, Y4
-	VADDPS Y13, Y5, Y5
-	VADDPS Y12, Y6, Y6
-	VADDPS Y13, Y7, Y7
-	VADDPS Y12, Y8, Y8
-	VADDPS Y13, Y9, Y9
-	VADDPS Y12, Y10, Y10
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12; VMOVUPS 0(R12), Y12
+	VMOVUPS 32(R12), Y13; VADDPS Y12, Y0, Y0; VADDPS Y13, Y1, Y1; VADDPS Y12, Y2, Y2
+	VADDPS Y13, Y3, Y3; VADDPS Y12, Y4, Y4; VADDPS Y13, Y5, Y5; VADDPS Y12, Y6, Y6
+	VADDPS Y13, Y7, Y7; VADDPS Y12, Y8, Y8; VADDPS Y13, Y9, Y9; VADDPS Y12, Y10, Y10
 	VADDPS Y13, Y11, Y11
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Y13
-	VMOVUPS 0(R12), Y12
-	VFMADD231PS Y12, Y13, Y0
-	VMOVUPS 32(R12), Y12
-	VFMADD231PS Y12, Y13, Y1
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y12
-	VFMADD231PS Y12, Y13, Y2
-	VMOVUPS 32(R12), Y12
-	VFMADD231PS Y12, Y13, Y3
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y12
-	VFMADD231PS Y12, Y13, Y4
-	VMOVUPS 32(R12), Y12
-	VFMADD231PS Y12, Y13, Y5
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y12
-	VFMADD231PS Y12, Y13, Y6
-	VMOVUPS 32(R12), Y12
-	VFMADD231PS Y12, Y13, Y7
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y12
-	VFMADD231PS Y12, Y13, Y8
-	VMOVUPS 32(R12), Y12
-	VFMADD231PS Y12, Y13, Y9
-	ADDQ R13, R12
-	VMOVUPS 0(R12), Y12
-	VFMADD231PS Y12, Y13, Y10
-	VMOVUPS 32(R12), Y12
-	VFMADD231PS Y12, Y13, Y11
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y13; VMOVUPS 0(R12), Y12
+	VFMADD231PS Y12, Y13, Y0; VMOVUPS 32(R12), Y12; VFMADD231PS Y12, Y13, Y1; ADDQ R13, R12
+	VMOVUPS 0(R12), Y12; VFMADD231PS Y12, Y13, Y2; VMOVUPS 32(R12), Y12; VFMADD231PS Y12, Y13, Y3
+	ADDQ R13, R12; VMOVUPS 0(R12), Y12; VFMADD231PS Y12, Y13, Y4; VMOVUPS 32(R12), Y12
+	VFMADD231PS Y12, Y13, Y5; ADDQ R13, R12; VMOVUPS 0(R12), Y12; VFMADD231PS Y12, Y13, Y6
+	VMOVUPS 32(R12), Y12; VFMADD231PS Y12, Y13, Y7; ADDQ R13, R12; VMOVUPS 0(R12), Y12
+	VFMADD231PS Y12, Y13, Y8; VMOVUPS 32(R12), Y12; VFMADD231PS Y12, Y13, Y9; ADDQ R13, R12
+	VMOVUPS 0(R12), Y12; VFMADD231PS Y12, Y13, Y10; VMOVUPS 32(R12), Y12; VFMADD231PS Y12, Y13, Y11
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Y12
-	VMAXPS Y0, Y12, Y0
-	VMAXPS Y1, Y12, Y1
-	VMAXPS Y2, Y12, Y2
-	VMAXPS Y3, Y12, Y3
-	VMAXPS Y4, Y12, Y4
-	VMAXPS Y5, Y12, Y5
-	VMAXPS Y6, Y12, Y6
-	VMAXPS Y7, Y12, Y7
-	VMAXPS Y8, Y12, Y8
-	VMAXPS Y9, Y12, Y9
-	VMAXPS Y10, Y12, Y10
-	VMAXPS Y11, Y12, Y11
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Y12; VMAXPS Y0, Y12, Y0
+	VMAXPS Y1, Y12, Y1; VMAXPS Y2, Y12, Y2; VMAXPS Y3, Y12, Y3; VMAXPS Y4, Y12, Y4
+	VMAXPS Y5, Y12, Y5; VMAXPS Y6, Y12, Y6; VMAXPS Y7, Y12, Y7; VMAXPS Y8, Y12, Y8
+	VMAXPS Y9, Y12, Y9; VMAXPS Y10, Y12, Y10; VMAXPS Y11, Y12, Y11
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Y12
-	VMINPS Y0, Y12, Y0
-	VMINPS Y1, Y12, Y1
-	VMINPS Y2, Y12, Y2
-	VMINPS Y3, Y12, Y3
-	VMINPS Y4, Y12, Y4
-	VMINPS Y5, Y12, Y5
-	VMINPS Y6, Y12, Y6
-	VMINPS Y7, Y12, Y7
-	VMINPS Y8, Y12, Y8
-	VMINPS Y9, Y12, Y9
-	VMINPS Y10, Y12, Y10
-	VMINPS Y11, Y12, Y11
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Y12; VMINPS Y0, Y12, Y0
+	VMINPS Y1, Y12, Y1; VMINPS Y2, Y12, Y2; VMINPS Y3, Y12, Y3; VMINPS Y4, Y12, Y4
+	VMINPS Y5, Y12, Y5; VMINPS Y6, Y12, Y6; VMINPS Y7, Y12, Y7; VMINPS Y8, Y12, Y8
+	VMINPS Y9, Y12, Y9; VMINPS Y10, Y12, Y10; VMINPS Y11, Y12, Y11
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Y0, 0(R12)
-	VMOVUPS Y1, 32(R12)
-	ADDQ R9, R12
-	VMOVUPS Y2, 0(R12)
-	VMOVUPS Y3, 32(R12)
-	ADDQ R9, R12
-	VMOVUPS Y4, 0(R12)
-	VMOVUPS Y5, 32(R12)
-	ADDQ R9, R12
-	VMOVUPS Y6, 0(R12)
-	VMOVUPS Y7, 32(R12)
-	ADDQ R9, R12
-	VMOVUPS Y8, 0(R12)
-	VMOVUPS Y9, 32(R12)
-	ADDQ R9, R12
-	VMOVUPS Y10, 0(R12)
-	VMOVUPS Y11, 32(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Y0, 0(R12); VMOVUPS Y1, 32(R12); ADDQ R9, R12; VMOVUPS Y2, 0(R12)
+	VMOVUPS Y3, 32(R12); ADDQ R9, R12; VMOVUPS Y4, 0(R12); VMOVUPS Y5, 32(R12); ADDQ R9, R12
+	VMOVUPS Y6, 0(R12); VMOVUPS Y7, 32(R12); ADDQ R9, R12; VMOVUPS Y8, 0(R12); VMOVUPS Y9, 32(R12)
+	ADDQ R9, R12; VMOVUPS Y10, 0(R12); VMOVUPS Y11, 32(R12); DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_againAheadLast(BX), DX
-	ADDQ DX, tile_aheadLast(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_againAheadLast(BX), DX
+	ADDQ DX, tile_aheadLast(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
 tail:
-	MOVQ tile_cols(BX), R12
-	NEGQ R12
-	LEAQ ·laneMask<>(SB), R13
-	LEAQ 64(R13)(R12*4), R13
-	VMOVUPS 0(R13), Y14
-	VMOVUPS 32(R13), Y15
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulatet
-	MOVQ R8, R12
-	VMASKMOVPS 0(R12), Y14, Y12
-	VADDPS Y12, Y0, Y0
-	VMASKMOVPS 32(R12), Y15, Y12
-	VADDPS Y12, Y1, Y1
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y14, Y12
-	VADDPS Y12, Y2, Y2
-	VMASKMOVPS 32(R12), Y15, Y12
-	VADDPS Y12, Y3, Y3
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y14, Y12
-	VADDPS Y12, Y4, Y4
-	VMASKMOVPS 32(R12), Y15, Y12
-	VADDPS Y12, Y5, Y5
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y14, Y12
-	VADDPS Y12, Y6, Y6
-	VMASKMOVPS 32(R12), Y15, Y12
-	VADDPS Y12, Y7, Y7
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y14, Y12
-	VADDPS Y12, Y8, Y8
-	VMASKMOVPS 32(R12), Y15, Y12
-	VADDPS Y12, Y9, Y9
-	ADDQ R9, R12
-	VMASKMOVPS 0(R12), Y14, Y12
-	VADDPS Y12, Y10, Y10
-	VMASKMOVPS 32(R12), Y15, Y12
-	VADDPS Y12, Y11, Y11
+	MOVQ tile_cols(BX), R12; NEGQ R12; LEAQ ·laneMask<>(SB), R13; LEAQ 64(R13)(R12*4), R13
+	VMOVUPS 0(R13), Y14; VMOVUPS 32(R13), Y15; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulatet; MOVQ R8, R12
+	VMASKMOVPS 0(R12), Y14, Y12; VADDPS Y12, Y0, Y0; VMASKMOVPS 32(R12), Y15, Y12
+	VADDPS Y12, Y1, Y1; ADDQ R9, R12; VMASKMOVPS 0(R12), Y14, Y12; VADDPS Y12, Y2, Y2
+	VMASKMOVPS 32(R12), Y15, Y12; VADDPS Y12, Y3, Y3; ADDQ R9, R12; VMASKMOVPS 0(R12), Y14, Y12
+	VADDPS Y12, Y4, Y4; VMASKMOVPS 32(R12), Y15, Y12; VADDPS Y12, Y5, Y5; ADDQ R9, R12
+	VMASKMOVPS 0(R12), Y14, Y12; VADDPS Y12, Y6, Y6; VMASKMOVPS 32(R12), Y15, Y12
+	VADDPS Y12, Y7, Y7; ADDQ R9, R12; VMASKMOVPS 0(R12), Y14, Y12; VADDPS Y12, Y8, Y8
+	VMASKMOVPS 32(R12), Y15, Y12; VADDPS Y12, Y9, Y9; ADDQ R9, R12; VMASKMOVPS 0(R12), Y14, Y12
+	VADDPS Y12, Y10, Y10; VMASKMOVPS 32(R12), Y15, Y12; VADDPS Y12, Y11, Y11
 no_flagAccumulatet:
-	TESTL $const_flagScale, DX
-	JZ no_flagScalet
-	VBROADCASTSS tile_alpha(BX), Y12
-	VMULPS Y12, Y0, Y0
-	VMULPS Y12, Y1, Y1
-	VMULPS Y12, Y2, Y2
-	VMULPS Y12, Y3, Y3
-	VMULPS Y12, Y4, Y4
-	VMULPS Y12, Y5, Y5
-	VMULPS Y12, Y6, Y6
-	VMULPS Y12, Y7, Y7
-	VMULPS Y12, Y8, Y8
-	VMULPS Y12, Y9, Y9
-	VMULPS Y12, Y10, Y10
-	VMULPS Y12, Y11, Y11
+	TESTL $const_flagScale, DX; JZ no_flagScalet; VBROADCASTSS tile_alpha(BX), Y12
+	VMULPS Y12, Y0, Y0; VMULPS Y12, Y1, Y1; VMULPS Y12, Y2, Y2; VMULPS Y12, Y3, Y3
+	VMULPS Y12, Y4, Y4; VMULPS Y12, Y5, Y5; VMULPS Y12, Y6, Y6; VMULPS Y12, Y7, Y7
+	VMULPS Y12, Y8, Y8; VMULPS Y12, Y9, Y9; VMULPS Y12, Y10, Y10; VMULPS Y12, Y11, Y11
 no_flagScalet:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRowt
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Y12
-	VADDPS Y12, Y0, Y0
-	VADDPS Y12, Y1, Y1
-	VBROADCASTSS 4(R12), Y12
-	VADDPS Y12, Y2, Y2
-	VADDPS Y12, Y3, Y3
-	VBROADCASTSS 8(R12), Y12
-	VADDPS Y12, Y4, Y4
-	VADDPS Y12, Y5, Y5
-	VBROADCASTSS 12(R12), Y12
-	VADDPS Y12, Y6, Y6
-	VADDPS Y12, Y7, Y7
-	VBROADCASTSS 16(R12), Y12
-	VADDPS Y12, Y8, Y8
-	VADDPS Y12, Y9, Y9
-	VBROADCASTSS 20(R12), Y12
-	VADDPS Y12, Y10, Y10
-	VADDPS Y12, Y11, Y11
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRowt; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Y12; VADDPS Y12, Y0, Y0; VADDPS Y12, Y1, Y1; VBROADCASTSS 4(R12), Y12
+	VADDPS Y12, Y2, Y2; VADDPS Y12, Y3, Y3; VBROADCASTSS 8(R12), Y12; VADDPS Y12, Y4, Y4
+	VADDPS Y12, Y5, Y5; VBROADCASTSS 12(R12), Y12; VADDPS Y12, Y6, Y6; VADDPS Y12, Y7, Y7
+	VBROADCASTSS 16(R12), Y12; VADDPS Y12, Y8, Y8; VADDPS Y12, Y9, Y9; VBROADCASTSS 20(R12), Y12
+	VADDPS Y12, Y10, Y10; VADDPS Y12, Y11, Y11
 no_flagBiasRowt:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasColt
-	MOVQ tile_bias(BX), R12
-	VMASKMOVPS 0(R12), Y14, Y12
-	VMASKMOVPS 32(R12), Y15, Y13
-	VADDPS Y12, Y0, Y0
-	VADDPS Y13, Y1, Y1
-	VADDPS Y12, Y2, Y2
-	VADDPS Y13, Y3, Y3
-	VADDPS Y12, Y4, Y4
-	VADDPS Y13, Y5, Y5
-	VADDPS Y12, Y6, Y6
-	VADDPS Y13, Y7, Y7
-	VADDPS Y12, Y8, Y8
-	VADDPS Y13, Y9, Y9
-	VADDPS Y12, Y10, Y10
-	VADDPS Y13, Y11, Y11
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasColt; MOVQ tile_bias(BX), R12
+	VMASKMOVPS 0(R12), Y14, Y12; VMASKMOVPS 32(R12), Y15, Y13; VADDPS Y12, Y0, Y0
+	VADDPS Y13, Y1, Y1; VADDPS Y12, Y2, Y2; VADDPS Y13, Y3, Y3; VADDPS Y12, Y4, Y4
+	VADDPS Y13, Y5, Y5; VADDPS Y12, Y6, Y6; VADDPS Y13, Y7, Y7; VADDPS Y12, Y8, Y8
+	VADDPS Y13, Y9, Y9; VADDPS Y12, Y10, Y10; VADDPS Y13, Y11, Y11
 no_flagBiasColt:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidualt
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Y13
-	VMASKMOVPS 0(R12), Y14, Y12
-	VFMADD231PS Y12, Y13, Y0
-	VMASKMOVPS 32(R12), Y15, Y12
-	VFMADD231PS Y12, Y13, Y1
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y14, Y12
-	VFMADD231PS Y12, Y13, Y2
-	VMASKMOVPS 32(R12), Y15, Y12
-	VFMADD231PS Y12, Y13, Y3
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y14, Y12
-	VFMADD231PS Y12, Y13, Y4
-	VMASKMOVPS 32(R12), Y15, Y12
-	VFMADD231PS Y12, Y13, Y5
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y14, Y12
-	VFMADD231PS Y12, Y13, Y6
-	VMASKMOVPS 32(R12), Y15, Y12
-	VFMADD231PS Y12, Y13, Y7
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y14, Y12
-	VFMADD231PS Y12, Y13, Y8
-	VMASKMOVPS 32(R12), Y15, Y12
-	VFMADD231PS Y12, Y13, Y9
-	ADDQ R13, R12
-	VMASKMOVPS 0(R12), Y14, Y12
-	VFMADD231PS Y12, Y13, Y10
-	VMASKMOVPS 32(R12), Y15, Y12
-	VFMADD231PS Y12, Y13, Y11
+	TESTL $const_flagResidual, DX; JZ no_flagResidualt; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Y13
+	VMASKMOVPS 0(R12), Y14, Y12; VFMADD231PS Y12, Y13, Y0; VMASKMOVPS 32(R12), Y15, Y12
+	VFMADD231PS Y12, Y13, Y1; ADDQ R13, R12; VMASKMOVPS 0(R12), Y14, Y12; VFMADD231PS Y12, Y13, Y2
+	VMASKMOVPS 32(R12), Y15, Y12; VFMADD231PS Y12, Y13, Y3; ADDQ R13, R12
+	VMASKMOVPS 0(R12), Y14, Y12; VFMADD231PS Y12, Y13, Y4; VMASKMOVPS 32(R12), Y15, Y12
+	VFMADD231PS Y12, Y13, Y5; ADDQ R13, R12; VMASKMOVPS 0(R12), Y14, Y12; VFMADD231PS Y12, Y13, Y6
+	VMASKMOVPS 32(R12), Y15, Y12; VFMADD231PS Y12, Y13, Y7; ADDQ R13, R12
+	VMASKMOVPS 0(R12), Y14, Y12; VFMADD231PS Y12, Y13, Y8; VMASKMOVPS 32(R12), Y15, Y12
+	VFMADD231PS Y12, Y13, Y9; ADDQ R13, R12; VMASKMOVPS 0(R12), Y14, Y12; VFMADD231PS Y12, Y13, Y10
+	VMASKMOVPS 32(R12), Y15, Y12; VFMADD231PS Y12, Y13, Y11
 no_flagResidualt:
-	TESTL $const_flagLo, DX
-	JZ no_flagLot
-	VBROADCASTSS tile_lo(BX), Y12
-	VMAXPS Y0, Y12, Y0
-	VMAXPS Y1, Y12, Y1
-	VMAXPS Y2, Y12, Y2
-	VMAXPS Y3, Y12, Y3
-	VMAXPS Y4, Y12, Y4
-	VMAXPS Y5, Y12, Y5
-	VMAXPS Y6, Y12, Y6
-	VMAXPS Y7, Y12, Y7
-	VMAXPS Y8, Y12, Y8
-	VMAXPS Y9, Y12, Y9
-	VMAXPS Y10, Y12, Y10
-	VMAXPS Y11, Y12, Y11
+	TESTL $const_flagLo, DX; JZ no_flagLot; VBROADCASTSS tile_lo(BX), Y12; VMAXPS Y0, Y12, Y0
+	VMAXPS Y1, Y12, Y1; VMAXPS Y2, Y12, Y2; VMAXPS Y3, Y12, Y3; VMAXPS Y4, Y12, Y4
+	VMAXPS Y5, Y12, Y5; VMAXPS Y6, Y12, Y6; VMAXPS Y7, Y12, Y7; VMAXPS Y8, Y12, Y8
+	VMAXPS Y9, Y12, Y9; VMAXPS Y10, Y12, Y10; VMAXPS Y11, Y12, Y11
 no_flagLot:
-	TESTL $const_flagHi, DX
-	JZ no_flagHit
-	VBROADCASTSS tile_hi(BX), Y12
-	VMINPS Y0, Y12, Y0
-	VMINPS Y1, Y12, Y1
-	VMINPS Y2, Y12, Y2
-	VMINPS Y3, Y12, Y3
-	VMINPS Y4, Y12, Y4
-	VMINPS Y5, Y12, Y5
-	VMINPS Y6, Y12, Y6
-	VMINPS Y7, Y12, Y7
-	VMINPS Y8, Y12, Y8
-	VMINPS Y9, Y12, Y9
-	VMINPS Y10, Y12, Y10
-	VMINPS Y11, Y12, Y11
+	TESTL $const_flagHi, DX; JZ no_flagHit; VBROADCASTSS tile_hi(BX), Y12; VMINPS Y0, Y12, Y0
+	VMINPS Y1, Y12, Y1; VMINPS Y2, Y12, Y2; VMINPS Y3, Y12, Y3; VMINPS Y4, Y12, Y4
+	VMINPS Y5, Y12, Y5; VMINPS Y6, Y12, Y6; VMINPS Y7, Y12, Y7; VMINPS Y8, Y12, Y8
+	VMINPS Y9, Y12, Y9; VMINPS Y10, Y12, Y10; VMINPS Y11, Y12, Y11
 no_flagHit:
-	MOVQ R8, R12
-	VMASKMOVPS Y0, Y14, 0(R12)
-	VMASKMOVPS Y1, Y15, 32(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y2, Y14, 0(R12)
-	VMASKMOVPS Y3, Y15, 32(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y4, Y14, 0(R12)
-	VMASKMOVPS Y5, Y15, 32(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y6, Y14, 0(R12)
-	VMASKMOVPS Y7, Y15, 32(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y8, Y14, 0(R12)
-	VMASKMOVPS Y9, Y15, 32(R12)
-	ADDQ R9, R12
-	VMASKMOVPS Y10, Y14, 0(R12)
-	VMASKMOVPS Y11, Y15, 32(R12)
-	DECQ tile_more(BX)
-	JLT lastt
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMASKMOVPS Y0, Y14, 0(R12); VMASKMOVPS Y1, Y15, 32(R12); ADDQ R9, R12
+	VMASKMOVPS Y2, Y14, 0(R12); VMASKMOVPS Y3, Y15, 32(R12); ADDQ R9, R12
+	VMASKMOVPS Y4, Y14, 0(R12); VMASKMOVPS Y5, Y15, 32(R12); ADDQ R9, R12
+	VMASKMOVPS Y6, Y14, 0(R12); VMASKMOVPS Y7, Y15, 32(R12); ADDQ R9, R12
+	VMASKMOVPS Y8, Y14, 0(R12); VMASKMOVPS Y9, Y15, 32(R12); ADDQ R9, R12
+	VMASKMOVPS Y10, Y14, 0(R12); VMASKMOVPS Y11, Y15, 32(R12); DECQ tile_more(BX); JLT lastt
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 lastt:
-	DECQ tile_again(BX)
-	JLT outt
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_againAheadLast(BX), DX
-	ADDQ DX, tile_aheadLast(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT outt; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_againAheadLast(BX), DX
+	ADDQ DX, tile_aheadLast(BX); JMP tile
 outt:
 	VZEROUPPER
 	RET
@@ -7508,127 +2653,50 @@ TEXT ·tileAVX512_1x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; MOVQ CX, DX
+	SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z4
-	VFMADD231PS.BCST 0(SI), Z4, Z0
-	VMOVUPS 0(DI)(R10*1), Z4
-	VFMADD231PS.BCST 0(SI)(AX*1), Z4, Z1
-	VMOVUPS 0(DI)(R10*2), Z4
-	VFMADD231PS.BCST 0(SI)(AX*2), Z4, Z2
-	VMOVUPS 0(DI)(R11*1), Z4
-	VFMADD231PS.BCST 0(SI)(R13*1), Z4, Z3
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
+	VMOVUPS 0(DI), Z4; VFMADD231PS.BCST 0(SI), Z4, Z0; VMOVUPS 0(DI)(R10*1), Z4
+	VFMADD231PS.BCST 0(SI)(AX*1), Z4, Z1; VMOVUPS 0(DI)(R10*2), Z4
+	VFMADD231PS.BCST 0(SI)(AX*2), Z4, Z2; VMOVUPS 0(DI)(R11*1), Z4
+	VFMADD231PS.BCST 0(SI)(R13*1), Z4, Z3; LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI; DECQ DX
 	JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z4
-	VFMADD231PS.BCST 0(SI), Z4, Z0
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Z4; VFMADD231PS.BCST 0(SI), Z4, Z0; ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	VADDPS Z2, Z0, Z0
-	VADDPS Z3, Z1, Z1
-	VADDPS Z1, Z0, Z0
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z1
-	VADDPS Z1, Z0, Z0
+	VADDPS Z2, Z0, Z0; VADDPS Z3, Z1, Z1; VADDPS Z1, Z0, Z0; MOVL tile_mask(BX), DX; KMOVW DX, K1
+	SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z1; VADDPS Z1, Z0, Z0
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z1
-	VMULPS Z1, Z0, Z0
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z1; VMULPS Z1, Z0, Z0
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z1
-	VADDPS Z1, Z0, Z0
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z1; VADDPS Z1, Z0, Z0
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z1
-	VADDPS Z1, Z0, Z0
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z1; VADDPS Z1, Z0, Z0
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z2
-	VMOVUPS.Z 0(R12), K1, Z1
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z2; VMOVUPS.Z 0(R12), K1, Z1
 	VFMADD231PS Z1, Z2, Z0
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z1
-	VMAXPS Z0, Z1, Z0
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z1; VMAXPS Z0, Z1, Z0
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z1
-	VMINPS Z0, Z1, Z0
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z1; VMINPS Z0, Z1, Z0
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -7638,121 +2706,49 @@ TEXT ·tileAVX512_1x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	VPXORD Z0, Z0, Z0
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	VPXORD Z0, Z0, Z0; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z1
-	VFMADD231PS.BCST 0(SI), Z1, Z0
-	VMOVUPS 0(DI)(R10*1), Z1
-	VFMADD231PS.BCST 0(SI)(AX*1), Z1, Z0
-	VMOVUPS 0(DI)(R10*2), Z1
-	VFMADD231PS.BCST 0(SI)(AX*2), Z1, Z0
-	VMOVUPS 0(DI)(R11*1), Z1
-	VFMADD231PS.BCST 0(SI)(R13*1), Z1, Z0
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
+	VMOVUPS 0(DI), Z1; VFMADD231PS.BCST 0(SI), Z1, Z0; VMOVUPS 0(DI)(R10*1), Z1
+	VFMADD231PS.BCST 0(SI)(AX*1), Z1, Z0; VMOVUPS 0(DI)(R10*2), Z1
+	VFMADD231PS.BCST 0(SI)(AX*2), Z1, Z0; VMOVUPS 0(DI)(R11*1), Z1
+	VFMADD231PS.BCST 0(SI)(R13*1), Z1, Z0; LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI; DECQ DX
 	JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z1
-	VFMADD231PS.BCST 0(SI), Z1, Z0
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Z1; VFMADD231PS.BCST 0(SI), Z1, Z0; ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z1
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z1
 	VADDPS Z1, Z0, Z0
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z1
-	VMULPS Z1, Z0, Z0
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z1; VMULPS Z1, Z0, Z0
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z1
-	VADDPS Z1, Z0, Z0
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z1; VADDPS Z1, Z0, Z0
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z1
-	VADDPS Z1, Z0, Z0
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z1; VADDPS Z1, Z0, Z0
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z2
-	VMOVUPS.Z 0(R12), K1, Z1
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z2; VMOVUPS.Z 0(R12), K1, Z1
 	VFMADD231PS Z1, Z2, Z0
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z1
-	VMAXPS Z0, Z1, Z0
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z1; VMAXPS Z0, Z1, Z0
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z1
-	VMINPS Z0, Z1, Z0
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z1; VMINPS Z0, Z1, Z0
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -7762,155 +2758,60 @@ TEXT ·tileAVX512_2x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7
+	MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z8
-	VFMADD231PS.BCST 0(SI), Z8, Z0
-	VFMADD231PS.BCST 4(SI), Z8, Z1
-	VMOVUPS 0(DI)(R10*1), Z8
-	VFMADD231PS.BCST 0(SI)(AX*1), Z8, Z2
-	VFMADD231PS.BCST 4(SI)(AX*1), Z8, Z3
-	VMOVUPS 0(DI)(R10*2), Z8
-	VFMADD231PS.BCST 0(SI)(AX*2), Z8, Z4
-	VFMADD231PS.BCST 4(SI)(AX*2), Z8, Z5
-	VMOVUPS 0(DI)(R11*1), Z8
-	VFMADD231PS.BCST 0(SI)(R13*1), Z8, Z6
-	VFMADD231PS.BCST 4(SI)(R13*1), Z8, Z7
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
+	VMOVUPS 0(DI), Z8; VFMADD231PS.BCST 0(SI), Z8, Z0; VFMADD231PS.BCST 4(SI), Z8, Z1
+	VMOVUPS 0(DI)(R10*1), Z8; VFMADD231PS.BCST 0(SI)(AX*1), Z8, Z2
+	VFMADD231PS.BCST 4(SI)(AX*1), Z8, Z3; VMOVUPS 0(DI)(R10*2), Z8
+	VFMADD231PS.BCST 0(SI)(AX*2), Z8, Z4; VFMADD231PS.BCST 4(SI)(AX*2), Z8, Z5
+	VMOVUPS 0(DI)(R11*1), Z8; VFMADD231PS.BCST 0(SI)(R13*1), Z8, Z6
+	VFMADD231PS.BCST 4(SI)(R13*1), Z8, Z7; LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI; DECQ DX
 	JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z8
-	VFMADD231PS.BCST 0(SI), Z8, Z0
-	VFMADD231PS.BCST 4(SI), Z8, Z1
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Z8; VFMADD231PS.BCST 0(SI), Z8, Z0; VFMADD231PS.BCST 4(SI), Z8, Z1; ADDQ R10, DI
+	ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	VADDPS Z4, Z0, Z0
-	VADDPS Z5, Z1, Z1
-	VADDPS Z6, Z2, Z2
-	VADDPS Z7, Z3, Z3
-	VADDPS Z2, Z0, Z0
-	VADDPS Z3, Z1, Z1
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z2
-	VADDPS Z2, Z0, Z0
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z2
+	VADDPS Z4, Z0, Z0; VADDPS Z5, Z1, Z1; VADDPS Z6, Z2, Z2; VADDPS Z7, Z3, Z3; VADDPS Z2, Z0, Z0
+	VADDPS Z3, Z1, Z1; MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2
+	MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12
+	VMOVUPS.Z 0(R12), K1, Z2; VADDPS Z2, Z0, Z0; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z2
 	VADDPS Z2, Z1, Z1
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z2
-	VMULPS Z2, Z0, Z0
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z2; VMULPS Z2, Z0, Z0
 	VMULPS Z2, Z1, Z1
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z2
-	VADDPS Z2, Z0, Z0
-	VBROADCASTSS 4(R12), Z2
-	VADDPS Z2, Z1, Z1
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z2; VADDPS Z2, Z0, Z0; VBROADCASTSS 4(R12), Z2; VADDPS Z2, Z1, Z1
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z2
-	VADDPS Z2, Z0, Z0
-	VADDPS Z2, Z1, Z1
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z2; VADDPS Z2, Z0, Z0; VADDPS Z2, Z1, Z1
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z3
-	VMOVUPS.Z 0(R12), K1, Z2
-	VFMADD231PS Z2, Z3, Z0
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z2
-	VFMADD231PS Z2, Z3, Z1
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z3; VMOVUPS.Z 0(R12), K1, Z2
+	VFMADD231PS Z2, Z3, Z0; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z2; VFMADD231PS Z2, Z3, Z1
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z2
-	VMAXPS Z0, Z2, Z0
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z2; VMAXPS Z0, Z2, Z0
 	VMAXPS Z1, Z2, Z1
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z2
-	VMINPS Z0, Z2, Z0
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z2; VMINPS Z0, Z2, Z0
 	VMINPS Z1, Z2, Z1
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z1, K1, 0(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z1, K1, 0(R12); DECQ tile_more(BX)
+	JLT last; MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -7920,143 +2821,57 @@ TEXT ·tileAVX512_2x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	MOVQ CX, DX
-	SHRQ $2, DX
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; MOVQ CX, DX; SHRQ $2, DX
 	JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z2
-	VFMADD231PS.BCST 0(SI), Z2, Z0
-	VFMADD231PS.BCST 4(SI), Z2, Z1
-	VMOVUPS 0(DI)(R10*1), Z2
-	VFMADD231PS.BCST 0(SI)(AX*1), Z2, Z0
-	VFMADD231PS.BCST 4(SI)(AX*1), Z2, Z1
-	VMOVUPS 0(DI)(R10*2), Z2
-	VFMADD231PS.BCST 0(SI)(AX*2), Z2, Z0
-	VFMADD231PS.BCST 4(SI)(AX*2), Z2, Z1
-	VMOVUPS 0(DI)(R11*1), Z2
-	VFMADD231PS.BCST 0(SI)(R13*1), Z2, Z0
-	VFMADD231PS.BCST 4(SI)(R13*1), Z2, Z1
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
+	VMOVUPS 0(DI), Z2; VFMADD231PS.BCST 0(SI), Z2, Z0; VFMADD231PS.BCST 4(SI), Z2, Z1
+	VMOVUPS 0(DI)(R10*1), Z2; VFMADD231PS.BCST 0(SI)(AX*1), Z2, Z0
+	VFMADD231PS.BCST 4(SI)(AX*1), Z2, Z1; VMOVUPS 0(DI)(R10*2), Z2
+	VFMADD231PS.BCST 0(SI)(AX*2), Z2, Z0; VFMADD231PS.BCST 4(SI)(AX*2), Z2, Z1
+	VMOVUPS 0(DI)(R11*1), Z2; VFMADD231PS.BCST 0(SI)(R13*1), Z2, Z0
+	VFMADD231PS.BCST 4(SI)(R13*1), Z2, Z1; LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI; DECQ DX
 	JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z2
-	VFMADD231PS.BCST 0(SI), Z2, Z0
-	VFMADD231PS.BCST 4(SI), Z2, Z1
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Z2; VFMADD231PS.BCST 0(SI), Z2, Z0; VFMADD231PS.BCST 4(SI), Z2, Z1; ADDQ R10, DI
+	ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z2
-	VADDPS Z2, Z0, Z0
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z2
-	VADDPS Z2, Z1, Z1
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z2
+	VADDPS Z2, Z0, Z0; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z2; VADDPS Z2, Z1, Z1
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z2
-	VMULPS Z2, Z0, Z0
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z2; VMULPS Z2, Z0, Z0
 	VMULPS Z2, Z1, Z1
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z2
-	VADDPS Z2, Z0, Z0
-	VBROADCASTSS 4(R12), Z2
-	VADDPS Z2, Z1, Z1
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z2; VADDPS Z2, Z0, Z0; VBROADCASTSS 4(R12), Z2; VADDPS Z2, Z1, Z1
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z2
-	VADDPS Z2, Z0, Z0
-	VADDPS Z2, Z1, Z1
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z2; VADDPS Z2, Z0, Z0; VADDPS Z2, Z1, Z1
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z3
-	VMOVUPS.Z 0(R12), K1, Z2
-	VFMADD231PS Z2, Z3, Z0
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z2
-	VFMADD231PS Z2, Z3, Z1
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z3; VMOVUPS.Z 0(R12), K1, Z2
+	VFMADD231PS Z2, Z3, Z0; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z2; VFMADD231PS Z2, Z3, Z1
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z2
-	VMAXPS Z0, Z2, Z0
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z2; VMAXPS Z0, Z2, Z0
 	VMAXPS Z1, Z2, Z1
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z2
-	VMINPS Z0, Z2, Z0
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z2; VMINPS Z0, Z2, Z0
 	VMINPS Z1, Z2, Z1
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z1, K1, 0(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z1, K1, 0(R12); DECQ tile_more(BX)
+	JLT last; MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX
+	ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -8066,183 +2881,66 @@ TEXT ·tileAVX512_3x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8; VPXORD Z9, Z9, Z9; VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z12
-	VFMADD231PS.BCST 0(SI), Z12, Z0
-	VFMADD231PS.BCST 4(SI), Z12, Z1
-	VFMADD231PS.BCST 8(SI), Z12, Z2
-	VMOVUPS 0(DI)(R10*1), Z12
-	VFMADD231PS.BCST 0(SI)(AX*1), Z12, Z3
-	VFMADD231PS.BCST 4(SI)(AX*1), Z12, Z4
-	VFMADD231PS.BCST 8(SI)(AX*1), Z12, Z5
-	VMOVUPS 0(DI)(R10*2), Z12
-	VFMADD231PS.BCST 0(SI)(AX*2), Z12, Z6
-	VFMADD231PS.BCST 4(SI)(AX*2), Z12, Z7
-	VFMADD231PS.BCST 8(SI)(AX*2), Z12, Z8
-	VMOVUPS 0(DI)(R11*1), Z12
-	VFMADD231PS.BCST 0(SI)(R13*1), Z12, Z9
-	VFMADD231PS.BCST 4(SI)(R13*1), Z12, Z10
-	VFMADD231PS.BCST 8(SI)(R13*1), Z12, Z11
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
+	VMOVUPS 0(DI), Z12; VFMADD231PS.BCST 0(SI), Z12, Z0; VFMADD231PS.BCST 4(SI), Z12, Z1
+	VFMADD231PS.BCST 8(SI), Z12, Z2; VMOVUPS 0(DI)(R10*1), Z12
+	VFMADD231PS.BCST 0(SI)(AX*1), Z12, Z3; VFMADD231PS.BCST 4(SI)(AX*1), Z12, Z4
+	VFMADD231PS.BCST 8(SI)(AX*1), Z12, Z5; VMOVUPS 0(DI)(R10*2), Z12
+	VFMADD231PS.BCST 0(SI)(AX*2), Z12, Z6; VFMADD231PS.BCST 4(SI)(AX*2), Z12, Z7
+	VFMADD231PS.BCST 8(SI)(AX*2), Z12, Z8; VMOVUPS 0(DI)(R11*1), Z12
+	VFMADD231PS.BCST 0(SI)(R13*1), Z12, Z9; VFMADD231PS.BCST 4(SI)(R13*1), Z12, Z10
+	VFMADD231PS.BCST 8(SI)(R13*1), Z12, Z11; LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI; DECQ DX
 	JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z12
-	VFMADD231PS.BCST 0(SI), Z12, Z0
-	VFMADD231PS.BCST 4(SI), Z12, Z1
-	VFMADD231PS.BCST 8(SI), Z12, Z2
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Z12; VFMADD231PS.BCST 0(SI), Z12, Z0; VFMADD231PS.BCST 4(SI), Z12, Z1
+	VFMADD231PS.BCST 8(SI), Z12, Z2; ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	VADDPS Z6, Z0, Z0
-	VADDPS Z7, Z1, Z1
-	VADDPS Z8, Z2, Z2
-	VADDPS Z9, Z3, Z3
-	VADDPS Z10, Z4, Z4
-	VADDPS Z11, Z5, Z5
-	VADDPS Z3, Z0, Z0
-	VADDPS Z4, Z1, Z1
-	VADDPS Z5, Z2, Z2
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z3
-	VADDPS Z3, Z0, Z0
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z3
-	VADDPS Z3, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z3
-	VADDPS Z3, Z2, Z2
+	VADDPS Z6, Z0, Z0; VADDPS Z7, Z1, Z1; VADDPS Z8, Z2, Z2; VADDPS Z9, Z3, Z3; VADDPS Z10, Z4, Z4
+	VADDPS Z11, Z5, Z5; VADDPS Z3, Z0, Z0; VADDPS Z4, Z1, Z1; VADDPS Z5, Z2, Z2
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z3
+	VADDPS Z3, Z0, Z0; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z3; VADDPS Z3, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z3; VADDPS Z3, Z2, Z2
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z3
-	VMULPS Z3, Z0, Z0
-	VMULPS Z3, Z1, Z1
-	VMULPS Z3, Z2, Z2
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z3; VMULPS Z3, Z0, Z0
+	VMULPS Z3, Z1, Z1; VMULPS Z3, Z2, Z2
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z3
-	VADDPS Z3, Z0, Z0
-	VBROADCASTSS 4(R12), Z3
-	VADDPS Z3, Z1, Z1
-	VBROADCASTSS 8(R12), Z3
-	VADDPS Z3, Z2, Z2
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z3; VADDPS Z3, Z0, Z0; VBROADCASTSS 4(R12), Z3; VADDPS Z3, Z1, Z1
+	VBROADCASTSS 8(R12), Z3; VADDPS Z3, Z2, Z2
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z3
-	VADDPS Z3, Z0, Z0
-	VADDPS Z3, Z1, Z1
-	VADDPS Z3, Z2, Z2
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z3; VADDPS Z3, Z0, Z0; VADDPS Z3, Z1, Z1; VADDPS Z3, Z2, Z2
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z4
-	VMOVUPS.Z 0(R12), K1, Z3
-	VFMADD231PS Z3, Z4, Z0
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z3
-	VFMADD231PS Z3, Z4, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z3
-	VFMADD231PS Z3, Z4, Z2
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z4; VMOVUPS.Z 0(R12), K1, Z3
+	VFMADD231PS Z3, Z4, Z0; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z3; VFMADD231PS Z3, Z4, Z1
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z3; VFMADD231PS Z3, Z4, Z2
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z3
-	VMAXPS Z0, Z3, Z0
-	VMAXPS Z1, Z3, Z1
-	VMAXPS Z2, Z3, Z2
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z3; VMAXPS Z0, Z3, Z0
+	VMAXPS Z1, Z3, Z1; VMAXPS Z2, Z3, Z2
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z3
-	VMINPS Z0, Z3, Z0
-	VMINPS Z1, Z3, Z1
-	VMINPS Z2, Z3, Z2
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z3; VMINPS Z0, Z3, Z0
+	VMINPS Z1, Z3, Z1; VMINPS Z2, Z3, Z2
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z1, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z1, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -8252,165 +2950,61 @@ TEXT ·tileAVX512_3x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z3
-	VFMADD231PS.BCST 0(SI), Z3, Z0
-	VFMADD231PS.BCST 4(SI), Z3, Z1
-	VFMADD231PS.BCST 8(SI), Z3, Z2
-	VMOVUPS 0(DI)(R10*1), Z3
-	VFMADD231PS.BCST 0(SI)(AX*1), Z3, Z0
-	VFMADD231PS.BCST 4(SI)(AX*1), Z3, Z1
-	VFMADD231PS.BCST 8(SI)(AX*1), Z3, Z2
-	VMOVUPS 0(DI)(R10*2), Z3
-	VFMADD231PS.BCST 0(SI)(AX*2), Z3, Z0
-	VFMADD231PS.BCST 4(SI)(AX*2), Z3, Z1
-	VFMADD231PS.BCST 8(SI)(AX*2), Z3, Z2
-	VMOVUPS 0(DI)(R11*1), Z3
-	VFMADD231PS.BCST 0(SI)(R13*1), Z3, Z0
-	VFMADD231PS.BCST 4(SI)(R13*1), Z3, Z1
-	VFMADD231PS.BCST 8(SI)(R13*1), Z3, Z2
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
+	VMOVUPS 0(DI), Z3; VFMADD231PS.BCST 0(SI), Z3, Z0; VFMADD231PS.BCST 4(SI), Z3, Z1
+	VFMADD231PS.BCST 8(SI), Z3, Z2; VMOVUPS 0(DI)(R10*1), Z3; VFMADD231PS.BCST 0(SI)(AX*1), Z3, Z0
+	VFMADD231PS.BCST 4(SI)(AX*1), Z3, Z1; VFMADD231PS.BCST 8(SI)(AX*1), Z3, Z2
+	VMOVUPS 0(DI)(R10*2), Z3; VFMADD231PS.BCST 0(SI)(AX*2), Z3, Z0
+	VFMADD231PS.BCST 4(SI)(AX*2), Z3, Z1; VFMADD231PS.BCST 8(SI)(AX*2), Z3, Z2
+	VMOVUPS 0(DI)(R11*1), Z3; VFMADD231PS.BCST 0(SI)(R13*1), Z3, Z0
+	VFMADD231PS.BCST 4(SI)(R13*1), Z3, Z1; VFMADD231PS.BCST 8(SI)(R13*1), Z3, Z2
+	LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z3
-	VFMADD231PS.BCST 0(SI), Z3, Z0
-	VFMADD231PS.BCST 4(SI), Z3, Z1
-	VFMADD231PS.BCST 8(SI), Z3, Z2
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Z3; VFMADD231PS.BCST 0(SI), Z3, Z0; VFMADD231PS.BCST 4(SI), Z3, Z1
+	VFMADD231PS.BCST 8(SI), Z3, Z2; ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z3
-	VADDPS Z3, Z0, Z0
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z3
-	VADDPS Z3, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z3
-	VADDPS Z3, Z2, Z2
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z3
+	VADDPS Z3, Z0, Z0; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z3; VADDPS Z3, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z3; VADDPS Z3, Z2, Z2
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z3
-	VMULPS Z3, Z0, Z0
-	VMULPS Z3, Z1, Z1
-	VMULPS Z3, Z2, Z2
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z3; VMULPS Z3, Z0, Z0
+	VMULPS Z3, Z1, Z1; VMULPS Z3, Z2, Z2
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z3
-	VADDPS Z3, Z0, Z0
-	VBROADCASTSS 4(R12), Z3
-	VADDPS Z3, Z1, Z1
-	VBROADCASTSS 8(R12), Z3
-	VADDPS Z3, Z2, Z2
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z3; VADDPS Z3, Z0, Z0; VBROADCASTSS 4(R12), Z3; VADDPS Z3, Z1, Z1
+	VBROADCASTSS 8(R12), Z3; VADDPS Z3, Z2, Z2
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z3
-	VADDPS Z3, Z0, Z0
-	VADDPS Z3, Z1, Z1
-	VADDPS Z3, Z2, Z2
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z3; VADDPS Z3, Z0, Z0; VADDPS Z3, Z1, Z1; VADDPS Z3, Z2, Z2
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z4
-	VMOVUPS.Z 0(R12), K1, Z3
-	VFMADD231PS Z3, Z4, Z0
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z3
-	VFMADD231PS Z3, Z4, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z3
-	VFMADD231PS Z3, Z4, Z2
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z4; VMOVUPS.Z 0(R12), K1, Z3
+	VFMADD231PS Z3, Z4, Z0; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z3; VFMADD231PS Z3, Z4, Z1
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z3; VFMADD231PS Z3, Z4, Z2
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z3
-	VMAXPS Z0, Z3, Z0
-	VMAXPS Z1, Z3, Z1
-	VMAXPS Z2, Z3, Z2
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z3; VMAXPS Z0, Z3, Z0
+	VMAXPS Z1, Z3, Z1; VMAXPS Z2, Z3, Z2
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z3
-	VMINPS Z0, Z3, Z0
-	VMINPS Z1, Z3, Z1
-	VMINPS Z2, Z3, Z2
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z3; VMINPS Z0, Z3, Z0
+	VMINPS Z1, Z3, Z1; VMINPS Z2, Z3, Z2
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z1, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z1, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -8420,195 +3014,71 @@ TEXT ·tileAVX512_4x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; MOVQ CX, DX
+	SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z8
-	VFMADD231PS.BCST 0(SI), Z8, Z0
-	VFMADD231PS.BCST 4(SI), Z8, Z1
-	VFMADD231PS.BCST 8(SI), Z8, Z2
-	VFMADD231PS.BCST 12(SI), Z8, Z3
-	VMOVUPS 0(DI)(R10*1), Z8
-	VFMADD231PS.BCST 0(SI)(AX*1), Z8, Z4
-	VFMADD231PS.BCST 4(SI)(AX*1), Z8, Z5
-	VFMADD231PS.BCST 8(SI)(AX*1), Z8, Z6
-	VFMADD231PS.BCST 12(SI)(AX*1), Z8, Z7
-	VMOVUPS 0(DI)(R10*2), Z8
-	VFMADD231PS.BCST 0(SI)(AX*2), Z8, Z0
-	VFMADD231PS.BCST 4(SI)(AX*2), Z8, Z1
-	VFMADD231PS.BCST 8(SI)(AX*2), Z8, Z2
-	VFMADD231PS.BCST 12(SI)(AX*2), Z8, Z3
-	VMOVUPS 0(DI)(R11*1), Z8
-	VFMADD231PS.BCST 0(SI)(R13*1), Z8, Z4
-	VFMADD231PS.BCST 4(SI)(R13*1), Z8, Z5
-	VFMADD231PS.BCST 8(SI)(R13*1), Z8, Z6
-	VFMADD231PS.BCST 12(SI)(R13*1), Z8, Z7
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
+	VMOVUPS 0(DI), Z8; VFMADD231PS.BCST 0(SI), Z8, Z0; VFMADD231PS.BCST 4(SI), Z8, Z1
+	VFMADD231PS.BCST 8(SI), Z8, Z2; VFMADD231PS.BCST 12(SI), Z8, Z3; VMOVUPS 0(DI)(R10*1), Z8
+	VFMADD231PS.BCST 0(SI)(AX*1), Z8, Z4; VFMADD231PS.BCST 4(SI)(AX*1), Z8, Z5
+	VFMADD231PS.BCST 8(SI)(AX*1), Z8, Z6; VFMADD231PS.BCST 12(SI)(AX*1), Z8, Z7
+	VMOVUPS 0(DI)(R10*2), Z8; VFMADD231PS.BCST 0(SI)(AX*2), Z8, Z0
+	VFMADD231PS.BCST 4(SI)(AX*2), Z8, Z1; VFMADD231PS.BCST 8(SI)(AX*2), Z8, Z2
+	VFMADD231PS.BCST 12(SI)(AX*2), Z8, Z3; VMOVUPS 0(DI)(R11*1), Z8
+	VFMADD231PS.BCST 0(SI)(R13*1), Z8, Z4; VFMADD231PS.BCST 4(SI)(R13*1), Z8, Z5
+	VFMADD231PS.BCST 8(SI)(R13*1), Z8, Z6; VFMADD231PS.BCST 12(SI)(R13*1), Z8, Z7
+	LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z8
-	VFMADD231PS.BCST 0(SI), Z8, Z0
-	VFMADD231PS.BCST 4(SI), Z8, Z1
-	VFMADD231PS.BCST 8(SI), Z8, Z2
-	VFMADD231PS.BCST 12(SI), Z8, Z3
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Z8; VFMADD231PS.BCST 0(SI), Z8, Z0; VFMADD231PS.BCST 4(SI), Z8, Z1
+	VFMADD231PS.BCST 8(SI), Z8, Z2; VFMADD231PS.BCST 12(SI), Z8, Z3; ADDQ R10, DI; ADDQ AX, SI
+	DECQ CX; JNZ one
 done:
-	VADDPS Z4, Z0, Z0
-	VADDPS Z5, Z1, Z1
-	VADDPS Z6, Z2, Z2
-	VADDPS Z7, Z3, Z3
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z4
-	VADDPS Z4, Z0, Z0
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z4
-	VADDPS Z4, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z4
-	VADDPS Z4, Z2, Z2
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z4
+	VADDPS Z4, Z0, Z0; VADDPS Z5, Z1, Z1; VADDPS Z6, Z2, Z2; VADDPS Z7, Z3, Z3
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z4
+	VADDPS Z4, Z0, Z0; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z4; VADDPS Z4, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z4; VADDPS Z4, Z2, Z2; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z4
 	VADDPS Z4, Z3, Z3
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z4
-	VMULPS Z4, Z0, Z0
-	VMULPS Z4, Z1, Z1
-	VMULPS Z4, Z2, Z2
-	VMULPS Z4, Z3, Z3
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z4; VMULPS Z4, Z0, Z0
+	VMULPS Z4, Z1, Z1; VMULPS Z4, Z2, Z2; VMULPS Z4, Z3, Z3
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z4
-	VADDPS Z4, Z0, Z0
-	VBROADCASTSS 4(R12), Z4
-	VADDPS Z4, Z1, Z1
-	VBROADCASTSS 8(R12), Z4
-	VADDPS Z4, Z2, Z2
-	VBROADCASTSS 12(R12), Z4
-	VADDPS Z4, Z3, Z3
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z4; VADDPS Z4, Z0, Z0; VBROADCASTSS 4(R12), Z4; VADDPS Z4, Z1, Z1
+	VBROADCASTSS 8(R12), Z4; VADDPS Z4, Z2, Z2; VBROADCASTSS 12(R12), Z4; VADDPS Z4, Z3, Z3
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z4
-	VADDPS Z4, Z0, Z0
-	VADDPS Z4, Z1, Z1
-	VADDPS Z4, Z2, Z2
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z4; VADDPS Z4, Z0, Z0; VADDPS Z4, Z1, Z1; VADDPS Z4, Z2, Z2
 	VADDPS Z4, Z3, Z3
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z5
-	VMOVUPS.Z 0(R12), K1, Z4
-	VFMADD231PS Z4, Z5, Z0
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z4
-	VFMADD231PS Z4, Z5, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z4
-	VFMADD231PS Z4, Z5, Z2
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z4
-	VFMADD231PS Z4, Z5, Z3
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z5; VMOVUPS.Z 0(R12), K1, Z4
+	VFMADD231PS Z4, Z5, Z0; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z4; VFMADD231PS Z4, Z5, Z1
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z4; VFMADD231PS Z4, Z5, Z2; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z4; VFMADD231PS Z4, Z5, Z3
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z4
-	VMAXPS Z0, Z4, Z0
-	VMAXPS Z1, Z4, Z1
-	VMAXPS Z2, Z4, Z2
-	VMAXPS Z3, Z4, Z3
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z4; VMAXPS Z0, Z4, Z0
+	VMAXPS Z1, Z4, Z1; VMAXPS Z2, Z4, Z2; VMAXPS Z3, Z4, Z3
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z4
-	VMINPS Z0, Z4, Z0
-	VMINPS Z1, Z4, Z1
-	VMINPS Z2, Z4, Z2
-	VMINPS Z3, Z4, Z3
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z4; VMINPS Z0, Z4, Z0
+	VMINPS Z1, Z4, Z1; VMINPS Z2, Z4, Z2; VMINPS Z3, Z4, Z3
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z1, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z3, K1, 0(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z1, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z3, K1, 0(R12); DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -8618,187 +3088,69 @@ TEXT ·tileAVX512_4x16rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3
+	MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z4
-	VFMADD231PS.BCST 0(SI), Z4, Z0
-	VFMADD231PS.BCST 4(SI), Z4, Z1
-	VFMADD231PS.BCST 8(SI), Z4, Z2
-	VFMADD231PS.BCST 12(SI), Z4, Z3
-	VMOVUPS 0(DI)(R10*1), Z4
-	VFMADD231PS.BCST 0(SI)(AX*1), Z4, Z0
-	VFMADD231PS.BCST 4(SI)(AX*1), Z4, Z1
-	VFMADD231PS.BCST 8(SI)(AX*1), Z4, Z2
-	VFMADD231PS.BCST 12(SI)(AX*1), Z4, Z3
-	VMOVUPS 0(DI)(R10*2), Z4
-	VFMADD231PS.BCST 0(SI)(AX*2), Z4, Z0
-	VFMADD231PS.BCST 4(SI)(AX*2), Z4, Z1
-	VFMADD231PS.BCST 8(SI)(AX*2), Z4, Z2
-	VFMADD231PS.BCST 12(SI)(AX*2), Z4, Z3
-	VMOVUPS 0(DI)(R11*1), Z4
-	VFMADD231PS.BCST 0(SI)(R13*1), Z4, Z0
-	VFMADD231PS.BCST 4(SI)(R13*1), Z4, Z1
-	VFMADD231PS.BCST 8(SI)(R13*1), Z4, Z2
-	VFMADD231PS.BCST 12(SI)(R13*1), Z4, Z3
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
+	VMOVUPS 0(DI), Z4; VFMADD231PS.BCST 0(SI), Z4, Z0; VFMADD231PS.BCST 4(SI), Z4, Z1
+	VFMADD231PS.BCST 8(SI), Z4, Z2; VFMADD231PS.BCST 12(SI), Z4, Z3; VMOVUPS 0(DI)(R10*1), Z4
+	VFMADD231PS.BCST 0(SI)(AX*1), Z4, Z0; VFMADD231PS.BCST 4(SI)(AX*1), Z4, Z1
+	VFMADD231PS.BCST 8(SI)(AX*1), Z4, Z2; VFMADD231PS.BCST 12(SI)(AX*1), Z4, Z3
+	VMOVUPS 0(DI)(R10*2), Z4; VFMADD231PS.BCST 0(SI)(AX*2), Z4, Z0
+	VFMADD231PS.BCST 4(SI)(AX*2), Z4, Z1; VFMADD231PS.BCST 8(SI)(AX*2), Z4, Z2
+	VFMADD231PS.BCST 12(SI)(AX*2), Z4, Z3; VMOVUPS 0(DI)(R11*1), Z4
+	VFMADD231PS.BCST 0(SI)(R13*1), Z4, Z0; VFMADD231PS.BCST 4(SI)(R13*1), Z4, Z1
+	VFMADD231PS.BCST 8(SI)(R13*1), Z4, Z2; VFMADD231PS.BCST 12(SI)(R13*1), Z4, Z3
+	LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z4
-	VFMADD231PS.BCST 0(SI), Z4, Z0
-	VFMADD231PS.BCST 4(SI), Z4, Z1
-	VFMADD231PS.BCST 8(SI), Z4, Z2
-	VFMADD231PS.BCST 12(SI), Z4, Z3
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Z4; VFMADD231PS.BCST 0(SI), Z4, Z0; VFMADD231PS.BCST 4(SI), Z4, Z1
+	VFMADD231PS.BCST 8(SI), Z4, Z2; VFMADD231PS.BCST 12(SI), Z4, Z3; ADDQ R10, DI; ADDQ AX, SI
+	DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z4
-	VADDPS Z4, Z0, Z0
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z4
-	VADDPS Z4, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z4
-	VADDPS Z4, Z2, Z2
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z4
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z4
+	VADDPS Z4, Z0, Z0; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z4; VADDPS Z4, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z4; VADDPS Z4, Z2, Z2; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z4
 	VADDPS Z4, Z3, Z3
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z4
-	VMULPS Z4, Z0, Z0
-	VMULPS Z4, Z1, Z1
-	VMULPS Z4, Z2, Z2
-	VMULPS Z4, Z3, Z3
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z4; VMULPS Z4, Z0, Z0
+	VMULPS Z4, Z1, Z1; VMULPS Z4, Z2, Z2; VMULPS Z4, Z3, Z3
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z4
-	VADDPS Z4, Z0, Z0
-	VBROADCASTSS 4(R12), Z4
-	VADDPS Z4, Z1, Z1
-	VBROADCASTSS 8(R12), Z4
-	VADDPS Z4, Z2, Z2
-	VBROADCASTSS 12(R12), Z4
-	VADDPS Z4, Z3, Z3
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z4; VADDPS Z4, Z0, Z0; VBROADCASTSS 4(R12), Z4; VADDPS Z4, Z1, Z1
+	VBROADCASTSS 8(R12), Z4; VADDPS Z4, Z2, Z2; VBROADCASTSS 12(R12), Z4; VADDPS Z4, Z3, Z3
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z4
-	VADDPS Z4, Z0, Z0
-	VADDPS Z4, Z1, Z1
-	VADDPS Z4, Z2, Z2
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z4; VADDPS Z4, Z0, Z0; VADDPS Z4, Z1, Z1; VADDPS Z4, Z2, Z2
 	VADDPS Z4, Z3, Z3
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z5
-	VMOVUPS.Z 0(R12), K1, Z4
-	VFMADD231PS Z4, Z5, Z0
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z4
-	VFMADD231PS Z4, Z5, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z4
-	VFMADD231PS Z4, Z5, Z2
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z4
-	VFMADD231PS Z4, Z5, Z3
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z5; VMOVUPS.Z 0(R12), K1, Z4
+	VFMADD231PS Z4, Z5, Z0; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z4; VFMADD231PS Z4, Z5, Z1
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z4; VFMADD231PS Z4, Z5, Z2; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z4; VFMADD231PS Z4, Z5, Z3
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z4
-	VMAXPS Z0, Z4, Z0
-	VMAXPS Z1, Z4, Z1
-	VMAXPS Z2, Z4, Z2
-	VMAXPS Z3, Z4, Z3
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z4; VMAXPS Z0, Z4, Z0
+	VMAXPS Z1, Z4, Z1; VMAXPS Z2, Z4, Z2; VMAXPS Z3, Z4, Z3
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z4
-	VMINPS Z0, Z4, Z0
-	VMINPS Z1, Z4, Z1
-	VMINPS Z2, Z4, Z2
-	VMINPS Z3, Z4, Z3
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z4; VMINPS Z0, Z4, Z0
+	VMINPS Z1, Z4, Z1; VMINPS Z2, Z4, Z2; VMINPS Z3, Z4, Z3
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z1, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z3, K1, 0(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z1, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z3, K1, 0(R12); DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -8810,237 +3162,81 @@ TEXT ·tileAVX512_5x16(SB), 0, $256-8
 tile:
 	XORL R15, R15
 strip:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	ADDQ R15, DI
-	ADDQ R15, R8
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	TESTL $const_flagResidual, tile_flags(BX)
-	JZ fetched
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R14
-	SHLQ $2, R14
-	ADDQ R15, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; ADDQ R15, DI; ADDQ R15, R8
+	MOVQ R8, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	TESTL $const_flagResidual, tile_flags(BX); JZ fetched; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R14; SHLQ $2, R14; ADDQ R15, R12; PREFETCHT0 0(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12)
 fetched:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4
+	MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z5
-	VFMADD231PS.BCST 0(SI), Z5, Z0
-	VFMADD231PS.BCST 4(SI), Z5, Z1
-	VFMADD231PS.BCST 8(SI), Z5, Z2
-	VFMADD231PS.BCST 12(SI), Z5, Z3
-	VFMADD231PS.BCST 16(SI), Z5, Z4
-	VMOVUPS 0(DI)(R10*1), Z5
-	VFMADD231PS.BCST 0(SI)(AX*1), Z5, Z0
-	VFMADD231PS.BCST 4(SI)(AX*1), Z5, Z1
-	VFMADD231PS.BCST 8(SI)(AX*1), Z5, Z2
-	VFMADD231PS.BCST 12(SI)(AX*1), Z5, Z3
-	VFMADD231PS.BCST 16(SI)(AX*1), Z5, Z4
-	VMOVUPS 0(DI)(R10*2), Z5
-	VFMADD231PS.BCST 0(SI)(AX*2), Z5, Z0
-	VFMADD231PS.BCST 4(SI)(AX*2), Z5, Z1
-	VFMADD231PS.BCST 8(SI)(AX*2), Z5, Z2
-	VFMADD231PS.BCST 12(SI)(AX*2), Z5, Z3
-	VFMADD231PS.BCST 16(SI)(AX*2), Z5, Z4
-	VMOVUPS 0(DI)(R11*1), Z5
-	VFMADD231PS.BCST 0(SI)(R13*1), Z5, Z0
-	VFMADD231PS.BCST 4(SI)(R13*1), Z5, Z1
-	VFMADD231PS.BCST 8(SI)(R13*1), Z5, Z2
-	VFMADD231PS.BCST 12(SI)(R13*1), Z5, Z3
-	VFMADD231PS.BCST 16(SI)(R13*1), Z5, Z4
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
+	VMOVUPS 0(DI), Z5; VFMADD231PS.BCST 0(SI), Z5, Z0; VFMADD231PS.BCST 4(SI), Z5, Z1
+	VFMADD231PS.BCST 8(SI), Z5, Z2; VFMADD231PS.BCST 12(SI), Z5, Z3; VFMADD231PS.BCST 16(SI), Z5, Z4
+	VMOVUPS 0(DI)(R10*1), Z5; VFMADD231PS.BCST 0(SI)(AX*1), Z5, Z0
+	VFMADD231PS.BCST 4(SI)(AX*1), Z5, Z1; VFMADD231PS.BCST 8(SI)(AX*1), Z5, Z2
+	VFMADD231PS.BCST 12(SI)(AX*1), Z5, Z3; VFMADD231PS.BCST 16(SI)(AX*1), Z5, Z4
+	VMOVUPS 0(DI)(R10*2), Z5; VFMADD231PS.BCST 0(SI)(AX*2), Z5, Z0
+	VFMADD231PS.BCST 4(SI)(AX*2), Z5, Z1; VFMADD231PS.BCST 8(SI)(AX*2), Z5, Z2
+	VFMADD231PS.BCST 12(SI)(AX*2), Z5, Z3; VFMADD231PS.BCST 16(SI)(AX*2), Z5, Z4
+	VMOVUPS 0(DI)(R11*1), Z5; VFMADD231PS.BCST 0(SI)(R13*1), Z5, Z0
+	VFMADD231PS.BCST 4(SI)(R13*1), Z5, Z1; VFMADD231PS.BCST 8(SI)(R13*1), Z5, Z2
+	VFMADD231PS.BCST 12(SI)(R13*1), Z5, Z3; VFMADD231PS.BCST 16(SI)(R13*1), Z5, Z4
+	LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z5
-	VFMADD231PS.BCST 0(SI), Z5, Z0
-	VFMADD231PS.BCST 4(SI), Z5, Z1
-	VFMADD231PS.BCST 8(SI), Z5, Z2
-	VFMADD231PS.BCST 12(SI), Z5, Z3
-	VFMADD231PS.BCST 16(SI), Z5, Z4
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Z5; VFMADD231PS.BCST 0(SI), Z5, Z0; VFMADD231PS.BCST 4(SI), Z5, Z1
+	VFMADD231PS.BCST 8(SI), Z5, Z2; VFMADD231PS.BCST 12(SI), Z5, Z3; VFMADD231PS.BCST 16(SI), Z5, Z4
+	ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	MOVL R15, CX
-	SHRL $2, CX
-	SHRL CX, DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z5
-	VADDPS Z5, Z0, Z0
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z5
-	VADDPS Z5, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z5
-	VADDPS Z5, Z2, Z2
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z5
-	VADDPS Z5, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z5
-	VADDPS Z5, Z4, Z4
+	MOVL tile_mask(BX), DX; MOVL R15, CX; SHRL $2, CX; SHRL CX, DX; KMOVW DX, K1; SHRL $16, DX
+	KMOVW DX, K2; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate
+	MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z5; VADDPS Z5, Z0, Z0; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z5; VADDPS Z5, Z1, Z1; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z5
+	VADDPS Z5, Z2, Z2; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z5; VADDPS Z5, Z3, Z3; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z5; VADDPS Z5, Z4, Z4
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z5
-	VMULPS Z5, Z0, Z0
-	VMULPS Z5, Z1, Z1
-	VMULPS Z5, Z2, Z2
-	VMULPS Z5, Z3, Z3
-	VMULPS Z5, Z4, Z4
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z5; VMULPS Z5, Z0, Z0
+	VMULPS Z5, Z1, Z1; VMULPS Z5, Z2, Z2; VMULPS Z5, Z3, Z3; VMULPS Z5, Z4, Z4
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z5
-	VADDPS Z5, Z0, Z0
-	VBROADCASTSS 4(R12), Z5
-	VADDPS Z5, Z1, Z1
-	VBROADCASTSS 8(R12), Z5
-	VADDPS Z5, Z2, Z2
-	VBROADCASTSS 12(R12), Z5
-	VADDPS Z5, Z3, Z3
-	VBROADCASTSS 16(R12), Z5
-	VADDPS Z5, Z4, Z4
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z5; VADDPS Z5, Z0, Z0; VBROADCASTSS 4(R12), Z5; VADDPS Z5, Z1, Z1
+	VBROADCASTSS 8(R12), Z5; VADDPS Z5, Z2, Z2; VBROADCASTSS 12(R12), Z5; VADDPS Z5, Z3, Z3
+	VBROADCASTSS 16(R12), Z5; VADDPS Z5, Z4, Z4
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	ADDQ R15, R12
-	VMOVUPS.Z 0(R12), K1, Z5
-	VADDPS Z5, Z0, Z0
-	VADDPS Z5, Z1, Z1
-	VADDPS Z5, Z2, Z2
-	VADDPS Z5, Z3, Z3
-	VADDPS Z5, Z4, Z4
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12; ADDQ R15, R12
+	VMOVUPS.Z 0(R12), K1, Z5; VADDPS Z5, Z0, Z0; VADDPS Z5, Z1, Z1; VADDPS Z5, Z2, Z2
+	VADDPS Z5, Z3, Z3; VADDPS Z5, Z4, Z4
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	ADDQ R15, R12
-	VBROADCASTSS tile_beta(BX), Z6
-	VMOVUPS.Z 0(R12), K1, Z5
-	VFMADD231PS Z5, Z6, Z0
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z5
-	VFMADD231PS Z5, Z6, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z5
-	VFMADD231PS Z5, Z6, Z2
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z5
-	VFMADD231PS Z5, Z6, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z5
-	VFMADD231PS Z5, Z6, Z4
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; ADDQ R15, R12; VBROADCASTSS tile_beta(BX), Z6
+	VMOVUPS.Z 0(R12), K1, Z5; VFMADD231PS Z5, Z6, Z0; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z5
+	VFMADD231PS Z5, Z6, Z1; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z5; VFMADD231PS Z5, Z6, Z2
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z5; VFMADD231PS Z5, Z6, Z3; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z5; VFMADD231PS Z5, Z6, Z4
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z5
-	VMAXPS Z0, Z5, Z0
-	VMAXPS Z1, Z5, Z1
-	VMAXPS Z2, Z5, Z2
-	VMAXPS Z3, Z5, Z3
-	VMAXPS Z4, Z5, Z4
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z5; VMAXPS Z0, Z5, Z0
+	VMAXPS Z1, Z5, Z1; VMAXPS Z2, Z5, Z2; VMAXPS Z3, Z5, Z3; VMAXPS Z4, Z5, Z4
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z5
-	VMINPS Z0, Z5, Z0
-	VMINPS Z1, Z5, Z1
-	VMINPS Z2, Z5, Z2
-	VMINPS Z3, Z5, Z3
-	VMINPS Z4, Z5, Z4
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z5; VMINPS Z0, Z5, Z0
+	VMINPS Z1, Z5, Z1; VMINPS Z2, Z5, Z2; VMINPS Z3, Z5, Z3; VMINPS Z4, Z5, Z4
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z1, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z3, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	ADDQ $64, R15
-	MOVQ tile_cols(BX), DX
-	SHLQ $2, DX
-	CMPQ R15, DX
-	JLT strip
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z1, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z3, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z4, K1, 0(R12); ADDQ $64, R15; MOVQ tile_cols(BX), DX; SHLQ $2, DX; CMPQ R15, DX
+	JLT strip; DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -9052,261 +3248,86 @@ TEXT ·tileAVX512_6x16(SB), 0, $256-8
 tile:
 	XORL R15, R15
 strip:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	ADDQ R15, DI
-	ADDQ R15, R8
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	TESTL $const_flagResidual, tile_flags(BX)
-	JZ fetched
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R14
-	SHLQ $2, R14
-	ADDQ R15, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; ADDQ R15, DI; ADDQ R15, R8
+	MOVQ R8, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); TESTL $const_flagResidual, tile_flags(BX); JZ fetched
+	MOVQ tile_res(BX), R12; MOVQ tile_ldr(BX), R14; SHLQ $2, R14; ADDQ R15, R12; PREFETCHT0 0(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
 fetched:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z6
-	VFMADD231PS.BCST 0(SI), Z6, Z0
-	VFMADD231PS.BCST 4(SI), Z6, Z1
-	VFMADD231PS.BCST 8(SI), Z6, Z2
-	VFMADD231PS.BCST 12(SI), Z6, Z3
-	VFMADD231PS.BCST 16(SI), Z6, Z4
-	VFMADD231PS.BCST 20(SI), Z6, Z5
-	VMOVUPS 0(DI)(R10*1), Z6
-	VFMADD231PS.BCST 0(SI)(AX*1), Z6, Z0
-	VFMADD231PS.BCST 4(SI)(AX*1), Z6, Z1
-	VFMADD231PS.BCST 8(SI)(AX*1), Z6, Z2
-	VFMADD231PS.BCST 12(SI)(AX*1), Z6, Z3
-	VFMADD231PS.BCST 16(SI)(AX*1), Z6, Z4
-	VFMADD231PS.BCST 20(SI)(AX*1), Z6, Z5
-	VMOVUPS 0(DI)(R10*2), Z6
-	VFMADD231PS.BCST 0(SI)(AX*2), Z6, Z0
-	VFMADD231PS.BCST 4(SI)(AX*2), Z6, Z1
-	VFMADD231PS.BCST 8(SI)(AX*2), Z6, Z2
-	VFMADD231PS.BCST 12(SI)(AX*2), Z6, Z3
-	VFMADD231PS.BCST 16(SI)(AX*2), Z6, Z4
-	VFMADD231PS.BCST 20(SI)(AX*2), Z6, Z5
-	VMOVUPS 0(DI)(R11*1), Z6
-	VFMADD231PS.BCST 0(SI)(R13*1), Z6, Z0
-	VFMADD231PS.BCST 4(SI)(R13*1), Z6, Z1
-	VFMADD231PS.BCST 8(SI)(R13*1), Z6, Z2
-	VFMADD231PS.BCST 12(SI)(R13*1), Z6, Z3
-	VFMADD231PS.BCST 16(SI)(R13*1), Z6, Z4
-	VFMADD231PS.BCST 20(SI)(R13*1), Z6, Z5
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
+	VMOVUPS 0(DI), Z6; VFMADD231PS.BCST 0(SI), Z6, Z0; VFMADD231PS.BCST 4(SI), Z6, Z1
+	VFMADD231PS.BCST 8(SI), Z6, Z2; VFMADD231PS.BCST 12(SI), Z6, Z3; VFMADD231PS.BCST 16(SI), Z6, Z4
+	VFMADD231PS.BCST 20(SI), Z6, Z5; VMOVUPS 0(DI)(R10*1), Z6; VFMADD231PS.BCST 0(SI)(AX*1), Z6, Z0
+	VFMADD231PS.BCST 4(SI)(AX*1), Z6, Z1; VFMADD231PS.BCST 8(SI)(AX*1), Z6, Z2
+	VFMADD231PS.BCST 12(SI)(AX*1), Z6, Z3; VFMADD231PS.BCST 16(SI)(AX*1), Z6, Z4
+	VFMADD231PS.BCST 20(SI)(AX*1), Z6, Z5; VMOVUPS 0(DI)(R10*2), Z6
+	VFMADD231PS.BCST 0(SI)(AX*2), Z6, Z0; VFMADD231PS.BCST 4(SI)(AX*2), Z6, Z1
+	VFMADD231PS.BCST 8(SI)(AX*2), Z6, Z2; VFMADD231PS.BCST 12(SI)(AX*2), Z6, Z3
+	VFMADD231PS.BCST 16(SI)(AX*2), Z6, Z4; VFMADD231PS.BCST 20(SI)(AX*2), Z6, Z5
+	VMOVUPS 0(DI)(R11*1), Z6; VFMADD231PS.BCST 0(SI)(R13*1), Z6, Z0
+	VFMADD231PS.BCST 4(SI)(R13*1), Z6, Z1; VFMADD231PS.BCST 8(SI)(R13*1), Z6, Z2
+	VFMADD231PS.BCST 12(SI)(R13*1), Z6, Z3; VFMADD231PS.BCST 16(SI)(R13*1), Z6, Z4
+	VFMADD231PS.BCST 20(SI)(R13*1), Z6, Z5; LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI; DECQ DX
 	JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z6
-	VFMADD231PS.BCST 0(SI), Z6, Z0
-	VFMADD231PS.BCST 4(SI), Z6, Z1
-	VFMADD231PS.BCST 8(SI), Z6, Z2
-	VFMADD231PS.BCST 12(SI), Z6, Z3
-	VFMADD231PS.BCST 16(SI), Z6, Z4
-	VFMADD231PS.BCST 20(SI), Z6, Z5
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Z6; VFMADD231PS.BCST 0(SI), Z6, Z0; VFMADD231PS.BCST 4(SI), Z6, Z1
+	VFMADD231PS.BCST 8(SI), Z6, Z2; VFMADD231PS.BCST 12(SI), Z6, Z3; VFMADD231PS.BCST 16(SI), Z6, Z4
+	VFMADD231PS.BCST 20(SI), Z6, Z5; ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	MOVL R15, CX
-	SHRL $2, CX
-	SHRL CX, DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z6
-	VADDPS Z6, Z0, Z0
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z6
-	VADDPS Z6, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z6
-	VADDPS Z6, Z2, Z2
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z6
-	VADDPS Z6, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z6
-	VADDPS Z6, Z4, Z4
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z6
+	MOVL tile_mask(BX), DX; MOVL R15, CX; SHRL $2, CX; SHRL CX, DX; KMOVW DX, K1; SHRL $16, DX
+	KMOVW DX, K2; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate
+	MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z6; VADDPS Z6, Z0, Z0; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z6; VADDPS Z6, Z1, Z1; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z6
+	VADDPS Z6, Z2, Z2; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z6; VADDPS Z6, Z3, Z3; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z6; VADDPS Z6, Z4, Z4; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z6
 	VADDPS Z6, Z5, Z5
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z6
-	VMULPS Z6, Z0, Z0
-	VMULPS Z6, Z1, Z1
-	VMULPS Z6, Z2, Z2
-	VMULPS Z6, Z3, Z3
-	VMULPS Z6, Z4, Z4
-	VMULPS Z6, Z5, Z5
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z6; VMULPS Z6, Z0, Z0
+	VMULPS Z6, Z1, Z1; VMULPS Z6, Z2, Z2; VMULPS Z6, Z3, Z3; VMULPS Z6, Z4, Z4; VMULPS Z6, Z5, Z5
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z6
-	VADDPS Z6, Z0, Z0
-	VBROADCASTSS 4(R12), Z6
-	VADDPS Z6, Z1, Z1
-	VBROADCASTSS 8(R12), Z6
-	VADDPS Z6, Z2, Z2
-	VBROADCASTSS 12(R12), Z6
-	VADDPS Z6, Z3, Z3
-	VBROADCASTSS 16(R12), Z6
-	VADDPS Z6, Z4, Z4
-	VBROADCASTSS 20(R12), Z6
-	VADDPS Z6, Z5, Z5
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z6; VADDPS Z6, Z0, Z0; VBROADCASTSS 4(R12), Z6; VADDPS Z6, Z1, Z1
+	VBROADCASTSS 8(R12), Z6; VADDPS Z6, Z2, Z2; VBROADCASTSS 12(R12), Z6; VADDPS Z6, Z3, Z3
+	VBROADCASTSS 16(R12), Z6; VADDPS Z6, Z4, Z4; VBROADCASTSS 20(R12), Z6; VADDPS Z6, Z5, Z5
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	ADDQ R15, R12
-	VMOVUPS.Z 0(R12), K1, Z6
-	VADDPS Z6, Z0, Z0
-	VADDPS Z6, Z1, Z1
-	VADDPS Z6, Z2, Z2
-	VADDPS Z6, Z3, Z3
-	VADDPS Z6, Z4, Z4
-	VADDPS Z6, Z5, Z5
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12; ADDQ R15, R12
+	VMOVUPS.Z 0(R12), K1, Z6; VADDPS Z6, Z0, Z0; VADDPS Z6, Z1, Z1; VADDPS Z6, Z2, Z2
+	VADDPS Z6, Z3, Z3; VADDPS Z6, Z4, Z4; VADDPS Z6, Z5, Z5
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	ADDQ R15, R12
-	VBROADCASTSS tile_beta(BX), Z7
-	VMOVUPS.Z 0(R12), K1, Z6
-	VFMADD231PS Z6, Z7, Z0
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z6
-	VFMADD231PS Z6, Z7, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z6
-	VFMADD231PS Z6, Z7, Z2
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z6
-	VFMADD231PS Z6, Z7, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z6
-	VFMADD231PS Z6, Z7, Z4
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z6
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; ADDQ R15, R12; VBROADCASTSS tile_beta(BX), Z7
+	VMOVUPS.Z 0(R12), K1, Z6; VFMADD231PS Z6, Z7, Z0; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z6
+	VFMADD231PS Z6, Z7, Z1; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z6; VFMADD231PS Z6, Z7, Z2
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z6; VFMADD231PS Z6, Z7, Z3; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z6; VFMADD231PS Z6, Z7, Z4; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z6
 	VFMADD231PS Z6, Z7, Z5
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z6
-	VMAXPS Z0, Z6, Z0
-	VMAXPS Z1, Z6, Z1
-	VMAXPS Z2, Z6, Z2
-	VMAXPS Z3, Z6, Z3
-	VMAXPS Z4, Z6, Z4
-	VMAXPS Z5, Z6, Z5
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z6; VMAXPS Z0, Z6, Z0
+	VMAXPS Z1, Z6, Z1; VMAXPS Z2, Z6, Z2; VMAXPS Z3, Z6, Z3; VMAXPS Z4, Z6, Z4; VMAXPS Z5, Z6, Z5
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z6
-	VMINPS Z0, Z6, Z0
-	VMINPS Z1, Z6, Z1
-	VMINPS Z2, Z6, Z2
-	VMINPS Z3, Z6, Z3
-	VMINPS Z4, Z6, Z4
-	VMINPS Z5, Z6, Z5
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z6; VMINPS Z0, Z6, Z0
+	VMINPS Z1, Z6, Z1; VMINPS Z2, Z6, Z2; VMINPS Z3, Z6, Z3; VMINPS Z4, Z6, Z4; VMINPS Z5, Z6, Z5
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z1, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z3, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z5, K1, 0(R12)
-	ADDQ $64, R15
-	MOVQ tile_cols(BX), DX
-	SHLQ $2, DX
-	CMPQ R15, DX
-	JLT strip
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z1, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z3, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z4, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z5, K1, 0(R12); ADDQ $64, R15
+	MOVQ tile_cols(BX), DX; SHLQ $2, DX; CMPQ R15, DX; JLT strip; DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -9318,285 +3339,95 @@ TEXT ·tileAVX512_7x16(SB), 0, $256-8
 tile:
 	XORL R15, R15
 strip:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	ADDQ R15, DI
-	ADDQ R15, R8
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	TESTL $const_flagResidual, tile_flags(BX)
-	JZ fetched
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R14
-	SHLQ $2, R14
-	ADDQ R15, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; ADDQ R15, DI; ADDQ R15, R8
+	MOVQ R8, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	TESTL $const_flagResidual, tile_flags(BX); JZ fetched; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R14; SHLQ $2, R14; ADDQ R15, R12; PREFETCHT0 0(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12
 	PREFETCHT0 0(R12)
 fetched:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z7
-	VFMADD231PS.BCST 0(SI), Z7, Z0
-	VFMADD231PS.BCST 4(SI), Z7, Z1
-	VFMADD231PS.BCST 8(SI), Z7, Z2
-	VFMADD231PS.BCST 12(SI), Z7, Z3
-	VFMADD231PS.BCST 16(SI), Z7, Z4
-	VFMADD231PS.BCST 20(SI), Z7, Z5
-	VFMADD231PS.BCST 24(SI), Z7, Z6
-	VMOVUPS 0(DI)(R10*1), Z7
-	VFMADD231PS.BCST 0(SI)(AX*1), Z7, Z0
-	VFMADD231PS.BCST 4(SI)(AX*1), Z7, Z1
-	VFMADD231PS.BCST 8(SI)(AX*1), Z7, Z2
-	VFMADD231PS.BCST 12(SI)(AX*1), Z7, Z3
-	VFMADD231PS.BCST 16(SI)(AX*1), Z7, Z4
-	VFMADD231PS.BCST 20(SI)(AX*1), Z7, Z5
-	VFMADD231PS.BCST 24(SI)(AX*1), Z7, Z6
-	VMOVUPS 0(DI)(R10*2), Z7
-	VFMADD231PS.BCST 0(SI)(AX*2), Z7, Z0
-	VFMADD231PS.BCST 4(SI)(AX*2), Z7, Z1
-	VFMADD231PS.BCST 8(SI)(AX*2), Z7, Z2
-	VFMADD231PS.BCST 12(SI)(AX*2), Z7, Z3
-	VFMADD231PS.BCST 16(SI)(AX*2), Z7, Z4
-	VFMADD231PS.BCST 20(SI)(AX*2), Z7, Z5
-	VFMADD231PS.BCST 24(SI)(AX*2), Z7, Z6
-	VMOVUPS 0(DI)(R11*1), Z7
-	VFMADD231PS.BCST 0(SI)(R13*1), Z7, Z0
-	VFMADD231PS.BCST 4(SI)(R13*1), Z7, Z1
-	VFMADD231PS.BCST 8(SI)(R13*1), Z7, Z2
-	VFMADD231PS.BCST 12(SI)(R13*1), Z7, Z3
-	VFMADD231PS.BCST 16(SI)(R13*1), Z7, Z4
-	VFMADD231PS.BCST 20(SI)(R13*1), Z7, Z5
-	VFMADD231PS.BCST 24(SI)(R13*1), Z7, Z6
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
+	VMOVUPS 0(DI), Z7; VFMADD231PS.BCST 0(SI), Z7, Z0; VFMADD231PS.BCST 4(SI), Z7, Z1
+	VFMADD231PS.BCST 8(SI), Z7, Z2; VFMADD231PS.BCST 12(SI), Z7, Z3; VFMADD231PS.BCST 16(SI), Z7, Z4
+	VFMADD231PS.BCST 20(SI), Z7, Z5; VFMADD231PS.BCST 24(SI), Z7, Z6; VMOVUPS 0(DI)(R10*1), Z7
+	VFMADD231PS.BCST 0(SI)(AX*1), Z7, Z0; VFMADD231PS.BCST 4(SI)(AX*1), Z7, Z1
+	VFMADD231PS.BCST 8(SI)(AX*1), Z7, Z2; VFMADD231PS.BCST 12(SI)(AX*1), Z7, Z3
+	VFMADD231PS.BCST 16(SI)(AX*1), Z7, Z4; VFMADD231PS.BCST 20(SI)(AX*1), Z7, Z5
+	VFMADD231PS.BCST 24(SI)(AX*1), Z7, Z6; VMOVUPS 0(DI)(R10*2), Z7
+	VFMADD231PS.BCST 0(SI)(AX*2), Z7, Z0; VFMADD231PS.BCST 4(SI)(AX*2), Z7, Z1
+	VFMADD231PS.BCST 8(SI)(AX*2), Z7, Z2; VFMADD231PS.BCST 12(SI)(AX*2), Z7, Z3
+	VFMADD231PS.BCST 16(SI)(AX*2), Z7, Z4; VFMADD231PS.BCST 20(SI)(AX*2), Z7, Z5
+	VFMADD231PS.BCST 24(SI)(AX*2), Z7, Z6; VMOVUPS 0(DI)(R11*1), Z7
+	VFMADD231PS.BCST 0(SI)(R13*1), Z7, Z0; VFMADD231PS.BCST 4(SI)(R13*1), Z7, Z1
+	VFMADD231PS.BCST 8(SI)(R13*1), Z7, Z2; VFMADD231PS.BCST 12(SI)(R13*1), Z7, Z3
+	VFMADD231PS.BCST 16(SI)(R13*1), Z7, Z4; VFMADD231PS.BCST 20(SI)(R13*1), Z7, Z5
+	VFMADD231PS.BCST 24(SI)(R13*1), Z7, Z6; LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI; DECQ DX
 	JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z7
-	VFMADD231PS.BCST 0(SI), Z7, Z0
-	VFMADD231PS.BCST 4(SI), Z7, Z1
-	VFMADD231PS.BCST 8(SI), Z7, Z2
-	VFMADD231PS.BCST 12(SI), Z7, Z3
-	VFMADD231PS.BCST 16(SI), Z7, Z4
-	VFMADD231PS.BCST 20(SI), Z7, Z5
-	VFMADD231PS.BCST 24(SI), Z7, Z6
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Z7; VFMADD231PS.BCST 0(SI), Z7, Z0; VFMADD231PS.BCST 4(SI), Z7, Z1
+	VFMADD231PS.BCST 8(SI), Z7, Z2; VFMADD231PS.BCST 12(SI), Z7, Z3; VFMADD231PS.BCST 16(SI), Z7, Z4
+	VFMADD231PS.BCST 20(SI), Z7, Z5; VFMADD231PS.BCST 24(SI), Z7, Z6; ADDQ R10, DI; ADDQ AX, SI
+	DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	MOVL R15, CX
-	SHRL $2, CX
-	SHRL CX, DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z7
-	VADDPS Z7, Z0, Z0
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z7
-	VADDPS Z7, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z7
-	VADDPS Z7, Z2, Z2
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z7
-	VADDPS Z7, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z7
-	VADDPS Z7, Z4, Z4
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z7
-	VADDPS Z7, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z7
-	VADDPS Z7, Z6, Z6
+	MOVL tile_mask(BX), DX; MOVL R15, CX; SHRL $2, CX; SHRL CX, DX; KMOVW DX, K1; SHRL $16, DX
+	KMOVW DX, K2; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate
+	MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z7; VADDPS Z7, Z0, Z0; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z7; VADDPS Z7, Z1, Z1; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z7
+	VADDPS Z7, Z2, Z2; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z7; VADDPS Z7, Z3, Z3; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z7; VADDPS Z7, Z4, Z4; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z7
+	VADDPS Z7, Z5, Z5; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z7; VADDPS Z7, Z6, Z6
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z7
-	VMULPS Z7, Z0, Z0
-	VMULPS Z7, Z1, Z1
-	VMULPS Z7, Z2, Z2
-	VMULPS Z7, Z3, Z3
-	VMULPS Z7, Z4, Z4
-	VMULPS Z7, Z5, Z5
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z7; VMULPS Z7, Z0, Z0
+	VMULPS Z7, Z1, Z1; VMULPS Z7, Z2, Z2; VMULPS Z7, Z3, Z3; VMULPS Z7, Z4, Z4; VMULPS Z7, Z5, Z5
 	VMULPS Z7, Z6, Z6
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z7
-	VADDPS Z7, Z0, Z0
-	VBROADCASTSS 4(R12), Z7
-	VADDPS Z7, Z1, Z1
-	VBROADCASTSS 8(R12), Z7
-	VADDPS Z7, Z2, Z2
-	VBROADCASTSS 12(R12), Z7
-	VADDPS Z7, Z3, Z3
-	VBROADCASTSS 16(R12), Z7
-	VADDPS Z7, Z4, Z4
-	VBROADCASTSS 20(R12), Z7
-	VADDPS Z7, Z5, Z5
-	VBROADCASTSS 24(R12), Z7
-	VADDPS Z7, Z6, Z6
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z7; VADDPS Z7, Z0, Z0; VBROADCASTSS 4(R12), Z7; VADDPS Z7, Z1, Z1
+	VBROADCASTSS 8(R12), Z7; VADDPS Z7, Z2, Z2; VBROADCASTSS 12(R12), Z7; VADDPS Z7, Z3, Z3
+	VBROADCASTSS 16(R12), Z7; VADDPS Z7, Z4, Z4; VBROADCASTSS 20(R12), Z7; VADDPS Z7, Z5, Z5
+	VBROADCASTSS 24(R12), Z7; VADDPS Z7, Z6, Z6
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	ADDQ R15, R12
-	VMOVUPS.Z 0(R12), K1, Z7
-	VADDPS Z7, Z0, Z0
-	VADDPS Z7, Z1, Z1
-	VADDPS Z7, Z2, Z2
-	VADDPS Z7, Z3, Z3
-	VADDPS Z7, Z4, Z4
-	VADDPS Z7, Z5, Z5
-	VADDPS Z7, Z6, Z6
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12; ADDQ R15, R12
+	VMOVUPS.Z 0(R12), K1, Z7; VADDPS Z7, Z0, Z0; VADDPS Z7, Z1, Z1; VADDPS Z7, Z2, Z2
+	VADDPS Z7, Z3, Z3; VADDPS Z7, Z4, Z4; VADDPS Z7, Z5, Z5; VADDPS Z7, Z6, Z6
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	ADDQ R15, R12
-	VBROADCASTSS tile_beta(BX), Z8
-	VMOVUPS.Z 0(R12), K1, Z7
-	VFMADD231PS Z7, Z8, Z0
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z7
-	VFMADD231PS Z7, Z8, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z7
-	VFMADD231PS Z7, Z8, Z2
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z7
-	VFMADD231PS Z7, Z8, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z7
-	VFMADD231PS Z7, Z8, Z4
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z7
-	VFMADD231PS Z7, Z8, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z7
-	VFMADD231PS Z7, Z8, Z6
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; ADDQ R15, R12; VBROADCASTSS tile_beta(BX), Z8
+	VMOVUPS.Z 0(R12), K1, Z7; VFMADD231PS Z7, Z8, Z0; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z7
+	VFMADD231PS Z7, Z8, Z1; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z7; VFMADD231PS Z7, Z8, Z2
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z7; VFMADD231PS Z7, Z8, Z3; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z7; VFMADD231PS Z7, Z8, Z4; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z7
+	VFMADD231PS Z7, Z8, Z5; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z7; VFMADD231PS Z7, Z8, Z6
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z7
-	VMAXPS Z0, Z7, Z0
-	VMAXPS Z1, Z7, Z1
-	VMAXPS Z2, Z7, Z2
-	VMAXPS Z3, Z7, Z3
-	VMAXPS Z4, Z7, Z4
-	VMAXPS Z5, Z7, Z5
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z7; VMAXPS Z0, Z7, Z0
+	VMAXPS Z1, Z7, Z1; VMAXPS Z2, Z7, Z2; VMAXPS Z3, Z7, Z3; VMAXPS Z4, Z7, Z4; VMAXPS Z5, Z7, Z5
 	VMAXPS Z6, Z7, Z6
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z7
-	VMINPS Z0, Z7, Z0
-	VMINPS Z1, Z7, Z1
-	VMINPS Z2, Z7, Z2
-	VMINPS Z3, Z7, Z3
-	VMINPS Z4, Z7, Z4
-	VMINPS Z5, Z7, Z5
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z7; VMINPS Z0, Z7, Z0
+	VMINPS Z1, Z7, Z1; VMINPS Z2, Z7, Z2; VMINPS Z3, Z7, Z3; VMINPS Z4, Z7, Z4; VMINPS Z5, Z7, Z5
 	VMINPS Z6, Z7, Z6
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z1, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z3, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z5, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	ADDQ $64, R15
-	MOVQ tile_cols(BX), DX
-	SHLQ $2, DX
-	CMPQ R15, DX
-	JLT strip
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z1, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z3, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z4, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z5, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z6, K1, 0(R12); ADDQ $64, R15; MOVQ tile_cols(BX), DX; SHLQ $2, DX; CMPQ R15, DX
+	JLT strip; DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -9608,309 +3439,100 @@ TEXT ·tileAVX512_8x16(SB), 0, $256-8
 tile:
 	XORL R15, R15
 strip:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	ADDQ R15, DI
-	ADDQ R15, R8
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	TESTL $const_flagResidual, tile_flags(BX)
-	JZ fetched
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R14
-	SHLQ $2, R14
-	ADDQ R15, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; ADDQ R15, DI; ADDQ R15, R8
+	MOVQ R8, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); TESTL $const_flagResidual, tile_flags(BX); JZ fetched; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R14; SHLQ $2, R14; ADDQ R15, R12; PREFETCHT0 0(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
 fetched:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z8
-	VFMADD231PS.BCST 0(SI), Z8, Z0
-	VFMADD231PS.BCST 4(SI), Z8, Z1
-	VFMADD231PS.BCST 8(SI), Z8, Z2
-	VFMADD231PS.BCST 12(SI), Z8, Z3
-	VFMADD231PS.BCST 16(SI), Z8, Z4
-	VFMADD231PS.BCST 20(SI), Z8, Z5
-	VFMADD231PS.BCST 24(SI), Z8, Z6
-	VFMADD231PS.BCST 28(SI), Z8, Z7
-	VMOVUPS 0(DI)(R10*1), Z8
-	VFMADD231PS.BCST 0(SI)(AX*1), Z8, Z0
-	VFMADD231PS.BCST 4(SI)(AX*1), Z8, Z1
-	VFMADD231PS.BCST 8(SI)(AX*1), Z8, Z2
-	VFMADD231PS.BCST 12(SI)(AX*1), Z8, Z3
-	VFMADD231PS.BCST 16(SI)(AX*1), Z8, Z4
-	VFMADD231PS.BCST 20(SI)(AX*1), Z8, Z5
-	VFMADD231PS.BCST 24(SI)(AX*1), Z8, Z6
-	VFMADD231PS.BCST 28(SI)(AX*1), Z8, Z7
-	VMOVUPS 0(DI)(R10*2), Z8
-	VFMADD231PS.BCST 0(SI)(AX*2), Z8, Z0
-	VFMADD231PS.BCST 4(SI)(AX*2), Z8, Z1
-	VFMADD231PS.BCST 8(SI)(AX*2), Z8, Z2
-	VFMADD231PS.BCST 12(SI)(AX*2), Z8, Z3
-	VFMADD231PS.BCST 16(SI)(AX*2), Z8, Z4
-	VFMADD231PS.BCST 20(SI)(AX*2), Z8, Z5
-	VFMADD231PS.BCST 24(SI)(AX*2), Z8, Z6
-	VFMADD231PS.BCST 28(SI)(AX*2), Z8, Z7
-	VMOVUPS 0(DI)(R11*1), Z8
-	VFMADD231PS.BCST 0(SI)(R13*1), Z8, Z0
-	VFMADD231PS.BCST 4(SI)(R13*1), Z8, Z1
-	VFMADD231PS.BCST 8(SI)(R13*1), Z8, Z2
-	VFMADD231PS.BCST 12(SI)(R13*1), Z8, Z3
-	VFMADD231PS.BCST 16(SI)(R13*1), Z8, Z4
-	VFMADD231PS.BCST 20(SI)(R13*1), Z8, Z5
-	VFMADD231PS.BCST 24(SI)(R13*1), Z8, Z6
-	VFMADD231PS.BCST 28(SI)(R13*1), Z8, Z7
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
+	VMOVUPS 0(DI), Z8; VFMADD231PS.BCST 0(SI), Z8, Z0; VFMADD231PS.BCST 4(SI), Z8, Z1
+	VFMADD231PS.BCST 8(SI), Z8, Z2; VFMADD231PS.BCST 12(SI), Z8, Z3; VFMADD231PS.BCST 16(SI), Z8, Z4
+	VFMADD231PS.BCST 20(SI), Z8, Z5; VFMADD231PS.BCST 24(SI), Z8, Z6
+	VFMADD231PS.BCST 28(SI), Z8, Z7; VMOVUPS 0(DI)(R10*1), Z8; VFMADD231PS.BCST 0(SI)(AX*1), Z8, Z0
+	VFMADD231PS.BCST 4(SI)(AX*1), Z8, Z1; VFMADD231PS.BCST 8(SI)(AX*1), Z8, Z2
+	VFMADD231PS.BCST 12(SI)(AX*1), Z8, Z3; VFMADD231PS.BCST 16(SI)(AX*1), Z8, Z4
+	VFMADD231PS.BCST 20(SI)(AX*1), Z8, Z5; VFMADD231PS.BCST 24(SI)(AX*1), Z8, Z6
+	VFMADD231PS.BCST 28(SI)(AX*1), Z8, Z7; VMOVUPS 0(DI)(R10*2), Z8
+	VFMADD231PS.BCST 0(SI)(AX*2), Z8, Z0; VFMADD231PS.BCST 4(SI)(AX*2), Z8, Z1
+	VFMADD231PS.BCST 8(SI)(AX*2), Z8, Z2; VFMADD231PS.BCST 12(SI)(AX*2), Z8, Z3
+	VFMADD231PS.BCST 16(SI)(AX*2), Z8, Z4; VFMADD231PS.BCST 20(SI)(AX*2), Z8, Z5
+	VFMADD231PS.BCST 24(SI)(AX*2), Z8, Z6; VFMADD231PS.BCST 28(SI)(AX*2), Z8, Z7
+	VMOVUPS 0(DI)(R11*1), Z8; VFMADD231PS.BCST 0(SI)(R13*1), Z8, Z0
+	VFMADD231PS.BCST 4(SI)(R13*1), Z8, Z1; VFMADD231PS.BCST 8(SI)(R13*1), Z8, Z2
+	VFMADD231PS.BCST 12(SI)(R13*1), Z8, Z3; VFMADD231PS.BCST 16(SI)(R13*1), Z8, Z4
+	VFMADD231PS.BCST 20(SI)(R13*1), Z8, Z5; VFMADD231PS.BCST 24(SI)(R13*1), Z8, Z6
+	VFMADD231PS.BCST 28(SI)(R13*1), Z8, Z7; LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI; DECQ DX
 	JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z8
-	VFMADD231PS.BCST 0(SI), Z8, Z0
-	VFMADD231PS.BCST 4(SI), Z8, Z1
-	VFMADD231PS.BCST 8(SI), Z8, Z2
-	VFMADD231PS.BCST 12(SI), Z8, Z3
-	VFMADD231PS.BCST 16(SI), Z8, Z4
-	VFMADD231PS.BCST 20(SI), Z8, Z5
-	VFMADD231PS.BCST 24(SI), Z8, Z6
-	VFMADD231PS.BCST 28(SI), Z8, Z7
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Z8; VFMADD231PS.BCST 0(SI), Z8, Z0; VFMADD231PS.BCST 4(SI), Z8, Z1
+	VFMADD231PS.BCST 8(SI), Z8, Z2; VFMADD231PS.BCST 12(SI), Z8, Z3; VFMADD231PS.BCST 16(SI), Z8, Z4
+	VFMADD231PS.BCST 20(SI), Z8, Z5; VFMADD231PS.BCST 24(SI), Z8, Z6
+	VFMADD231PS.BCST 28(SI), Z8, Z7; ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	MOVL R15, CX
-	SHRL $2, CX
-	SHRL CX, DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VADDPS Z8, Z0, Z0
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VADDPS Z8, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VADDPS Z8, Z2, Z2
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VADDPS Z8, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VADDPS Z8, Z4, Z4
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VADDPS Z8, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VADDPS Z8, Z6, Z6
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VADDPS Z8, Z7, Z7
+	MOVL tile_mask(BX), DX; MOVL R15, CX; SHRL $2, CX; SHRL CX, DX; KMOVW DX, K1; SHRL $16, DX
+	KMOVW DX, K2; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate
+	MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z8; VADDPS Z8, Z0, Z0; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z8; VADDPS Z8, Z1, Z1; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z8
+	VADDPS Z8, Z2, Z2; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z8; VADDPS Z8, Z3, Z3; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z8; VADDPS Z8, Z4, Z4; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z8
+	VADDPS Z8, Z5, Z5; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z8; VADDPS Z8, Z6, Z6; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z8; VADDPS Z8, Z7, Z7
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z8
-	VMULPS Z8, Z0, Z0
-	VMULPS Z8, Z1, Z1
-	VMULPS Z8, Z2, Z2
-	VMULPS Z8, Z3, Z3
-	VMULPS Z8, Z4, Z4
-	VMULPS Z8, Z5, Z5
-	VMULPS Z8, Z6, Z6
-	VMULPS Z8, Z7, Z7
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z8; VMULPS Z8, Z0, Z0
+	VMULPS Z8, Z1, Z1; VMULPS Z8, Z2, Z2; VMULPS Z8, Z3, Z3; VMULPS Z8, Z4, Z4; VMULPS Z8, Z5, Z5
+	VMULPS Z8, Z6, Z6; VMULPS Z8, Z7, Z7
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z8
-	VADDPS Z8, Z0, Z0
-	VBROADCASTSS 4(R12), Z8
-	VADDPS Z8, Z1, Z1
-	VBROADCASTSS 8(R12), Z8
-	VADDPS Z8, Z2, Z2
-	VBROADCASTSS 12(R12), Z8
-	VADDPS Z8, Z3, Z3
-	VBROADCASTSS 16(R12), Z8
-	VADDPS Z8, Z4, Z4
-	VBROADCASTSS 20(R12), Z8
-	VADDPS Z8, Z5, Z5
-	VBROADCASTSS 24(R12), Z8
-	VADDPS Z8, Z6, Z6
-	VBROADCASTSS 28(R12), Z8
-	VADDPS Z8, Z7, Z7
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z8; VADDPS Z8, Z0, Z0; VBROADCASTSS 4(R12), Z8; VADDPS Z8, Z1, Z1
+	VBROADCASTSS 8(R12), Z8; VADDPS Z8, Z2, Z2; VBROADCASTSS 12(R12), Z8; VADDPS Z8, Z3, Z3
+	VBROADCASTSS 16(R12), Z8; VADDPS Z8, Z4, Z4; VBROADCASTSS 20(R12), Z8; VADDPS Z8, Z5, Z5
+	VBROADCASTSS 24(R12), Z8; VADDPS Z8, Z6, Z6; VBROADCASTSS 28(R12), Z8; VADDPS Z8, Z7, Z7
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	ADDQ R15, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VADDPS Z8, Z0, Z0
-	VADDPS Z8, Z1, Z1
-	VADDPS Z8, Z2, Z2
-	VADDPS Z8, Z3, Z3
-	VADDPS Z8, Z4, Z4
-	VADDPS Z8, Z5, Z5
-	VADDPS Z8, Z6, Z6
-	VADDPS Z8, Z7, Z7
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12; ADDQ R15, R12
+	VMOVUPS.Z 0(R12), K1, Z8; VADDPS Z8, Z0, Z0; VADDPS Z8, Z1, Z1; VADDPS Z8, Z2, Z2
+	VADDPS Z8, Z3, Z3; VADDPS Z8, Z4, Z4; VADDPS Z8, Z5, Z5; VADDPS Z8, Z6, Z6; VADDPS Z8, Z7, Z7
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	ADDQ R15, R12
-	VBROADCASTSS tile_beta(BX), Z9
-	VMOVUPS.Z 0(R12), K1, Z8
-	VFMADD231PS Z8, Z9, Z0
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VFMADD231PS Z8, Z9, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VFMADD231PS Z8, Z9, Z2
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VFMADD231PS Z8, Z9, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VFMADD231PS Z8, Z9, Z4
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VFMADD231PS Z8, Z9, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VFMADD231PS Z8, Z9, Z6
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VFMADD231PS Z8, Z9, Z7
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; ADDQ R15, R12; VBROADCASTSS tile_beta(BX), Z9
+	VMOVUPS.Z 0(R12), K1, Z8; VFMADD231PS Z8, Z9, Z0; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z8
+	VFMADD231PS Z8, Z9, Z1; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z8; VFMADD231PS Z8, Z9, Z2
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z8; VFMADD231PS Z8, Z9, Z3; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z8; VFMADD231PS Z8, Z9, Z4; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z8
+	VFMADD231PS Z8, Z9, Z5; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z8; VFMADD231PS Z8, Z9, Z6
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z8; VFMADD231PS Z8, Z9, Z7
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z8
-	VMAXPS Z0, Z8, Z0
-	VMAXPS Z1, Z8, Z1
-	VMAXPS Z2, Z8, Z2
-	VMAXPS Z3, Z8, Z3
-	VMAXPS Z4, Z8, Z4
-	VMAXPS Z5, Z8, Z5
-	VMAXPS Z6, Z8, Z6
-	VMAXPS Z7, Z8, Z7
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z8; VMAXPS Z0, Z8, Z0
+	VMAXPS Z1, Z8, Z1; VMAXPS Z2, Z8, Z2; VMAXPS Z3, Z8, Z3; VMAXPS Z4, Z8, Z4; VMAXPS Z5, Z8, Z5
+	VMAXPS Z6, Z8, Z6; VMAXPS Z7, Z8, Z7
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z8
-	VMINPS Z0, Z8, Z0
-	VMINPS Z1, Z8, Z1
-	VMINPS Z2, Z8, Z2
-	VMINPS Z3, Z8, Z3
-	VMINPS Z4, Z8, Z4
-	VMINPS Z5, Z8, Z5
-	VMINPS Z6, Z8, Z6
-	VMINPS Z7, Z8, Z7
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z8; VMINPS Z0, Z8, Z0
+	VMINPS Z1, Z8, Z1; VMINPS Z2, Z8, Z2; VMINPS Z3, Z8, Z3; VMINPS Z4, Z8, Z4; VMINPS Z5, Z8, Z5
+	VMINPS Z6, Z8, Z6; VMINPS Z7, Z8, Z7
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z1, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z3, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z5, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z7, K1, 0(R12)
-	ADDQ $64, R15
-	MOVQ tile_cols(BX), DX
-	SHLQ $2, DX
-	CMPQ R15, DX
-	JLT strip
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z1, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z3, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z4, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z5, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z6, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z7, K1, 0(R12); ADDQ $64, R15
+	MOVQ tile_cols(BX), DX; SHLQ $2, DX; CMPQ R15, DX; JLT strip; DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -9920,316 +3542,103 @@ TEXT ·tileAVX512_8x16ahead(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	TESTL $const_flagResidual, tile_flags(BX)
-	JZ fetched
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R14
-	SHLQ $2, R14
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	TESTL $const_flagResidual, tile_flags(BX); JZ fetched; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R14; SHLQ $2, R14; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12)
 fetched:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
-	MOVQ tile_ahead(BX), R12
-	MOVQ tile_aheadLast(BX), R15
-	MOVQ tile_nextA(BX), R14
-	ADDQ SI, R14
-	CMPQ tile_more(BX), $0
-	CMOVQLE R15, R14
-	TESTQ R15, R15
-	CMOVQNE R14, R12
+	VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; MOVQ CX, DX; SHRQ $2, DX; JZ rest
+	MOVQ tile_ahead(BX), R12; MOVQ tile_aheadLast(BX), R15; MOVQ tile_nextA(BX), R14; ADDQ SI, R14
+	CMPQ tile_more(BX), $0; CMOVQLE R15, R14; TESTQ R15, R15; CMOVQNE R14, R12
 	MOVQ tile_aheadStep(BX), R14
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z8
-	VFMADD231PS.BCST 0(SI), Z8, Z0
-	VFMADD231PS.BCST 4(SI), Z8, Z1
-	VFMADD231PS.BCST 8(SI), Z8, Z2
-	VFMADD231PS.BCST 12(SI), Z8, Z3
-	VFMADD231PS.BCST 16(SI), Z8, Z4
-	VFMADD231PS.BCST 20(SI), Z8, Z5
-	VFMADD231PS.BCST 24(SI), Z8, Z6
-	VFMADD231PS.BCST 28(SI), Z8, Z7
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R10*1), Z8
-	VFMADD231PS.BCST 0(SI)(AX*1), Z8, Z0
-	VFMADD231PS.BCST 4(SI)(AX*1), Z8, Z1
-	VFMADD231PS.BCST 8(SI)(AX*1), Z8, Z2
-	VFMADD231PS.BCST 12(SI)(AX*1), Z8, Z3
-	VFMADD231PS.BCST 16(SI)(AX*1), Z8, Z4
-	VFMADD231PS.BCST 20(SI)(AX*1), Z8, Z5
-	VFMADD231PS.BCST 24(SI)(AX*1), Z8, Z6
-	VFMADD231PS.BCST 28(SI)(AX*1), Z8, Z7
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R10*2), Z8
-	VFMADD231PS.BCST 0(SI)(AX*2), Z8, Z0
-	VFMADD231PS.BCST 4(SI)(AX*2), Z8, Z1
-	VFMADD231PS.BCST 8(SI)(AX*2), Z8, Z2
-	VFMADD231PS.BCST 12(SI)(AX*2), Z8, Z3
-	VFMADD231PS.BCST 16(SI)(AX*2), Z8, Z4
-	VFMADD231PS.BCST 20(SI)(AX*2), Z8, Z5
-	VFMADD231PS.BCST 24(SI)(AX*2), Z8, Z6
-	VFMADD231PS.BCST 28(SI)(AX*2), Z8, Z7
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R11*1), Z8
-	VFMADD231PS.BCST 0(SI)(R13*1), Z8, Z0
-	VFMADD231PS.BCST 4(SI)(R13*1), Z8, Z1
-	VFMADD231PS.BCST 8(SI)(R13*1), Z8, Z2
-	VFMADD231PS.BCST 12(SI)(R13*1), Z8, Z3
-	VFMADD231PS.BCST 16(SI)(R13*1), Z8, Z4
-	VFMADD231PS.BCST 20(SI)(R13*1), Z8, Z5
-	VFMADD231PS.BCST 24(SI)(R13*1), Z8, Z6
-	VFMADD231PS.BCST 28(SI)(R13*1), Z8, Z7
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
+	VMOVUPS 0(DI), Z8; VFMADD231PS.BCST 0(SI), Z8, Z0; VFMADD231PS.BCST 4(SI), Z8, Z1
+	VFMADD231PS.BCST 8(SI), Z8, Z2; VFMADD231PS.BCST 12(SI), Z8, Z3; VFMADD231PS.BCST 16(SI), Z8, Z4
+	VFMADD231PS.BCST 20(SI), Z8, Z5; VFMADD231PS.BCST 24(SI), Z8, Z6
+	VFMADD231PS.BCST 28(SI), Z8, Z7; PREFETCHT1 (R12); ADDQ R14, R12; VMOVUPS 0(DI)(R10*1), Z8
+	VFMADD231PS.BCST 0(SI)(AX*1), Z8, Z0; VFMADD231PS.BCST 4(SI)(AX*1), Z8, Z1
+	VFMADD231PS.BCST 8(SI)(AX*1), Z8, Z2; VFMADD231PS.BCST 12(SI)(AX*1), Z8, Z3
+	VFMADD231PS.BCST 16(SI)(AX*1), Z8, Z4; VFMADD231PS.BCST 20(SI)(AX*1), Z8, Z5
+	VFMADD231PS.BCST 24(SI)(AX*1), Z8, Z6; VFMADD231PS.BCST 28(SI)(AX*1), Z8, Z7; PREFETCHT1 (R12)
+	ADDQ R14, R12; VMOVUPS 0(DI)(R10*2), Z8; VFMADD231PS.BCST 0(SI)(AX*2), Z8, Z0
+	VFMADD231PS.BCST 4(SI)(AX*2), Z8, Z1; VFMADD231PS.BCST 8(SI)(AX*2), Z8, Z2
+	VFMADD231PS.BCST 12(SI)(AX*2), Z8, Z3; VFMADD231PS.BCST 16(SI)(AX*2), Z8, Z4
+	VFMADD231PS.BCST 20(SI)(AX*2), Z8, Z5; VFMADD231PS.BCST 24(SI)(AX*2), Z8, Z6
+	VFMADD231PS.BCST 28(SI)(AX*2), Z8, Z7; PREFETCHT1 (R12); ADDQ R14, R12; VMOVUPS 0(DI)(R11*1), Z8
+	VFMADD231PS.BCST 0(SI)(R13*1), Z8, Z0; VFMADD231PS.BCST 4(SI)(R13*1), Z8, Z1
+	VFMADD231PS.BCST 8(SI)(R13*1), Z8, Z2; VFMADD231PS.BCST 12(SI)(R13*1), Z8, Z3
+	VFMADD231PS.BCST 16(SI)(R13*1), Z8, Z4; VFMADD231PS.BCST 20(SI)(R13*1), Z8, Z5
+	VFMADD231PS.BCST 24(SI)(R13*1), Z8, Z6; VFMADD231PS.BCST 28(SI)(R13*1), Z8, Z7; PREFETCHT1 (R12)
+	ADDQ R14, R12; LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop
 	MOVQ R12, tile_ahead(BX)
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z8
-	VFMADD231PS.BCST 0(SI), Z8, Z0
-	VFMADD231PS.BCST 4(SI), Z8, Z1
-	VFMADD231PS.BCST 8(SI), Z8, Z2
-	VFMADD231PS.BCST 12(SI), Z8, Z3
-	VFMADD231PS.BCST 16(SI), Z8, Z4
-	VFMADD231PS.BCST 20(SI), Z8, Z5
-	VFMADD231PS.BCST 24(SI), Z8, Z6
-	VFMADD231PS.BCST 28(SI), Z8, Z7
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Z8; VFMADD231PS.BCST 0(SI), Z8, Z0; VFMADD231PS.BCST 4(SI), Z8, Z1
+	VFMADD231PS.BCST 8(SI), Z8, Z2; VFMADD231PS.BCST 12(SI), Z8, Z3; VFMADD231PS.BCST 16(SI), Z8, Z4
+	VFMADD231PS.BCST 20(SI), Z8, Z5; VFMADD231PS.BCST 24(SI), Z8, Z6
+	VFMADD231PS.BCST 28(SI), Z8, Z7; ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VADDPS Z8, Z0, Z0
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VADDPS Z8, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VADDPS Z8, Z2, Z2
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VADDPS Z8, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VADDPS Z8, Z4, Z4
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VADDPS Z8, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VADDPS Z8, Z6, Z6
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VADDPS Z8, Z7, Z7
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z8
+	VADDPS Z8, Z0, Z0; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z8; VADDPS Z8, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z8; VADDPS Z8, Z2, Z2; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z8
+	VADDPS Z8, Z3, Z3; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z8; VADDPS Z8, Z4, Z4; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z8; VADDPS Z8, Z5, Z5; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z8
+	VADDPS Z8, Z6, Z6; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z8; VADDPS Z8, Z7, Z7
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z8
-	VMULPS Z8, Z0, Z0
-	VMULPS Z8, Z1, Z1
-	VMULPS Z8, Z2, Z2
-	VMULPS Z8, Z3, Z3
-	VMULPS Z8, Z4, Z4
-	VMULPS Z8, Z5, Z5
-	VMULPS Z8, Z6, Z6
-	VMULPS Z8, Z7, Z7
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z8; VMULPS Z8, Z0, Z0
+	VMULPS Z8, Z1, Z1; VMULPS Z8, Z2, Z2; VMULPS Z8, Z3, Z3; VMULPS Z8, Z4, Z4; VMULPS Z8, Z5, Z5
+	VMULPS Z8, Z6, Z6; VMULPS Z8, Z7, Z7
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z8
-	VADDPS Z8, Z0, Z0
-	VBROADCASTSS 4(R12), Z8
-	VADDPS Z8, Z1, Z1
-	VBROADCASTSS 8(R12), Z8
-	VADDPS Z8, Z2, Z2
-	VBROADCASTSS 12(R12), Z8
-	VADDPS Z8, Z3, Z3
-	VBROADCASTSS 16(R12), Z8
-	VADDPS Z8, Z4, Z4
-	VBROADCASTSS 20(R12), Z8
-	VADDPS Z8, Z5, Z5
-	VBROADCASTSS 24(R12), Z8
-	VADDPS Z8, Z6, Z6
-	VBROADCASTSS 28(R12), Z8
-	VADDPS Z8, Z7, Z7
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z8; VADDPS Z8, Z0, Z0; VBROADCASTSS 4(R12), Z8; VADDPS Z8, Z1, Z1
+	VBROADCASTSS 8(R12), Z8; VADDPS Z8, Z2, Z2; VBROADCASTSS 12(R12), Z8; VADDPS Z8, Z3, Z3
+	VBROADCASTSS 16(R12), Z8; VADDPS Z8, Z4, Z4; VBROADCASTSS 20(R12), Z8; VADDPS Z8, Z5, Z5
+	VBROADCASTSS 24(R12), Z8; VADDPS Z8, Z6, Z6; VBROADCASTSS 28(R12), Z8; VADDPS Z8, Z7, Z7
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VADDPS Z8, Z0, Z0
-	VADDPS Z8, Z1, Z1
-	VADDPS Z8, Z2, Z2
-	VADDPS Z8, Z3, Z3
-	VADDPS Z8, Z4, Z4
-	VADDPS Z8, Z5, Z5
-	VADDPS Z8, Z6, Z6
-	VADDPS Z8, Z7, Z7
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z8; VADDPS Z8, Z0, Z0; VADDPS Z8, Z1, Z1; VADDPS Z8, Z2, Z2
+	VADDPS Z8, Z3, Z3; VADDPS Z8, Z4, Z4; VADDPS Z8, Z5, Z5; VADDPS Z8, Z6, Z6; VADDPS Z8, Z7, Z7
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z9
-	VMOVUPS.Z 0(R12), K1, Z8
-	VFMADD231PS Z8, Z9, Z0
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VFMADD231PS Z8, Z9, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VFMADD231PS Z8, Z9, Z2
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VFMADD231PS Z8, Z9, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VFMADD231PS Z8, Z9, Z4
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VFMADD231PS Z8, Z9, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VFMADD231PS Z8, Z9, Z6
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VFMADD231PS Z8, Z9, Z7
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z9; VMOVUPS.Z 0(R12), K1, Z8
+	VFMADD231PS Z8, Z9, Z0; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z8; VFMADD231PS Z8, Z9, Z1
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z8; VFMADD231PS Z8, Z9, Z2; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z8; VFMADD231PS Z8, Z9, Z3; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z8
+	VFMADD231PS Z8, Z9, Z4; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z8; VFMADD231PS Z8, Z9, Z5
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z8; VFMADD231PS Z8, Z9, Z6; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z8; VFMADD231PS Z8, Z9, Z7
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z8
-	VMAXPS Z0, Z8, Z0
-	VMAXPS Z1, Z8, Z1
-	VMAXPS Z2, Z8, Z2
-	VMAXPS Z3, Z8, Z3
-	VMAXPS Z4, Z8, Z4
-	VMAXPS Z5, Z8, Z5
-	VMAXPS Z6, Z8, Z6
-	VMAXPS Z7, Z8, Z7
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z8; VMAXPS Z0, Z8, Z0
+	VMAXPS Z1, Z8, Z1; VMAXPS Z2, Z8, Z2; VMAXPS Z3, Z8, Z3; VMAXPS Z4, Z8, Z4; VMAXPS Z5, Z8, Z5
+	VMAXPS Z6, Z8, Z6; VMAXPS Z7, Z8, Z7
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z8
-	VMINPS Z0, Z8, Z0
-	VMINPS Z1, Z8, Z1
-	VMINPS Z2, Z8, Z2
-	VMINPS Z3, Z8, Z3
-	VMINPS Z4, Z8, Z4
-	VMINPS Z5, Z8, Z5
-	VMINPS Z6, Z8, Z6
-	VMINPS Z7, Z8, Z7
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z8; VMINPS Z0, Z8, Z0
+	VMINPS Z1, Z8, Z1; VMINPS Z2, Z8, Z2; VMINPS Z3, Z8, Z3; VMINPS Z4, Z8, Z4; VMINPS Z5, Z8, Z5
+	VMINPS Z6, Z8, Z6; VMINPS Z7, Z8, Z7
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z1, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z3, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z5, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z7, K1, 0(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z1, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z3, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z4, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z5, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z6, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z7, K1, 0(R12); DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_againAheadLast(BX), DX
-	ADDQ DX, tile_aheadLast(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_againAheadLast(BX), DX
+	ADDQ DX, tile_aheadLast(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -10241,333 +3650,109 @@ TEXT ·tileAVX512_9x16(SB), 0, $256-8
 tile:
 	XORL R15, R15
 strip:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	ADDQ R15, DI
-	ADDQ R15, R8
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	TESTL $const_flagResidual, tile_flags(BX)
-	JZ fetched
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R14
-	SHLQ $2, R14
-	ADDQ R15, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; ADDQ R15, DI; ADDQ R15, R8
+	MOVQ R8, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); TESTL $const_flagResidual, tile_flags(BX)
+	JZ fetched; MOVQ tile_res(BX), R12; MOVQ tile_ldr(BX), R14; SHLQ $2, R14; ADDQ R15, R12
+	PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12)
 fetched:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8; MOVQ CX, DX
+	SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z9
-	VFMADD231PS.BCST 0(SI), Z9, Z0
-	VFMADD231PS.BCST 4(SI), Z9, Z1
-	VFMADD231PS.BCST 8(SI), Z9, Z2
-	VFMADD231PS.BCST 12(SI), Z9, Z3
-	VFMADD231PS.BCST 16(SI), Z9, Z4
-	VFMADD231PS.BCST 20(SI), Z9, Z5
-	VFMADD231PS.BCST 24(SI), Z9, Z6
-	VFMADD231PS.BCST 28(SI), Z9, Z7
-	VFMADD231PS.BCST 32(SI), Z9, Z8
-	VMOVUPS 0(DI)(R10*1), Z9
-	VFMADD231PS.BCST 0(SI)(AX*1), Z9, Z0
-	VFMADD231PS.BCST 4(SI)(AX*1), Z9, Z1
-	VFMADD231PS.BCST 8(SI)(AX*1), Z9, Z2
-	VFMADD231PS.BCST 12(SI)(AX*1), Z9, Z3
-	VFMADD231PS.BCST 16(SI)(AX*1), Z9, Z4
-	VFMADD231PS.BCST 20(SI)(AX*1), Z9, Z5
-	VFMADD231PS.BCST 24(SI)(AX*1), Z9, Z6
-	VFMADD231PS.BCST 28(SI)(AX*1), Z9, Z7
-	VFMADD231PS.BCST 32(SI)(AX*1), Z9, Z8
-	VMOVUPS 0(DI)(R10*2), Z9
-	VFMADD231PS.BCST 0(SI)(AX*2), Z9, Z0
-	VFMADD231PS.BCST 4(SI)(AX*2), Z9, Z1
-	VFMADD231PS.BCST 8(SI)(AX*2), Z9, Z2
-	VFMADD231PS.BCST 12(SI)(AX*2), Z9, Z3
-	VFMADD231PS.BCST 16(SI)(AX*2), Z9, Z4
-	VFMADD231PS.BCST 20(SI)(AX*2), Z9, Z5
-	VFMADD231PS.BCST 24(SI)(AX*2), Z9, Z6
-	VFMADD231PS.BCST 28(SI)(AX*2), Z9, Z7
-	VFMADD231PS.BCST 32(SI)(AX*2), Z9, Z8
-	VMOVUPS 0(DI)(R11*1), Z9
-	VFMADD231PS.BCST 0(SI)(R13*1), Z9, Z0
-	VFMADD231PS.BCST 4(SI)(R13*1), Z9, Z1
-	VFMADD231PS.BCST 8(SI)(R13*1), Z9, Z2
-	VFMADD231PS.BCST 12(SI)(R13*1), Z9, Z3
-	VFMADD231PS.BCST 16(SI)(R13*1), Z9, Z4
-	VFMADD231PS.BCST 20(SI)(R13*1), Z9, Z5
-	VFMADD231PS.BCST 24(SI)(R13*1), Z9, Z6
-	VFMADD231PS.BCST 28(SI)(R13*1), Z9, Z7
-	VFMADD231PS.BCST 32(SI)(R13*1), Z9, Z8
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
+	VMOVUPS 0(DI), Z9; VFMADD231PS.BCST 0(SI), Z9, Z0; VFMADD231PS.BCST 4(SI), Z9, Z1
+	VFMADD231PS.BCST 8(SI), Z9, Z2; VFMADD231PS.BCST 12(SI), Z9, Z3; VFMADD231PS.BCST 16(SI), Z9, Z4
+	VFMADD231PS.BCST 20(SI), Z9, Z5; VFMADD231PS.BCST 24(SI), Z9, Z6
+	VFMADD231PS.BCST 28(SI), Z9, Z7; VFMADD231PS.BCST 32(SI), Z9, Z8; VMOVUPS 0(DI)(R10*1), Z9
+	VFMADD231PS.BCST 0(SI)(AX*1), Z9, Z0; VFMADD231PS.BCST 4(SI)(AX*1), Z9, Z1
+	VFMADD231PS.BCST 8(SI)(AX*1), Z9, Z2; VFMADD231PS.BCST 12(SI)(AX*1), Z9, Z3
+	VFMADD231PS.BCST 16(SI)(AX*1), Z9, Z4; VFMADD231PS.BCST 20(SI)(AX*1), Z9, Z5
+	VFMADD231PS.BCST 24(SI)(AX*1), Z9, Z6; VFMADD231PS.BCST 28(SI)(AX*1), Z9, Z7
+	VFMADD231PS.BCST 32(SI)(AX*1), Z9, Z8; VMOVUPS 0(DI)(R10*2), Z9
+	VFMADD231PS.BCST 0(SI)(AX*2), Z9, Z0; VFMADD231PS.BCST 4(SI)(AX*2), Z9, Z1
+	VFMADD231PS.BCST 8(SI)(AX*2), Z9, Z2; VFMADD231PS.BCST 12(SI)(AX*2), Z9, Z3
+	VFMADD231PS.BCST 16(SI)(AX*2), Z9, Z4; VFMADD231PS.BCST 20(SI)(AX*2), Z9, Z5
+	VFMADD231PS.BCST 24(SI)(AX*2), Z9, Z6; VFMADD231PS.BCST 28(SI)(AX*2), Z9, Z7
+	VFMADD231PS.BCST 32(SI)(AX*2), Z9, Z8; VMOVUPS 0(DI)(R11*1), Z9
+	VFMADD231PS.BCST 0(SI)(R13*1), Z9, Z0; VFMADD231PS.BCST 4(SI)(R13*1), Z9, Z1
+	VFMADD231PS.BCST 8(SI)(R13*1), Z9, Z2; VFMADD231PS.BCST 12(SI)(R13*1), Z9, Z3
+	VFMADD231PS.BCST 16(SI)(R13*1), Z9, Z4; VFMADD231PS.BCST 20(SI)(R13*1), Z9, Z5
+	VFMADD231PS.BCST 24(SI)(R13*1), Z9, Z6; VFMADD231PS.BCST 28(SI)(R13*1), Z9, Z7
+	VFMADD231PS.BCST 32(SI)(R13*1), Z9, Z8; LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI; DECQ DX
 	JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z9
-	VFMADD231PS.BCST 0(SI), Z9, Z0
-	VFMADD231PS.BCST 4(SI), Z9, Z1
-	VFMADD231PS.BCST 8(SI), Z9, Z2
-	VFMADD231PS.BCST 12(SI), Z9, Z3
-	VFMADD231PS.BCST 16(SI), Z9, Z4
-	VFMADD231PS.BCST 20(SI), Z9, Z5
-	VFMADD231PS.BCST 24(SI), Z9, Z6
-	VFMADD231PS.BCST 28(SI), Z9, Z7
-	VFMADD231PS.BCST 32(SI), Z9, Z8
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Z9; VFMADD231PS.BCST 0(SI), Z9, Z0; VFMADD231PS.BCST 4(SI), Z9, Z1
+	VFMADD231PS.BCST 8(SI), Z9, Z2; VFMADD231PS.BCST 12(SI), Z9, Z3; VFMADD231PS.BCST 16(SI), Z9, Z4
+	VFMADD231PS.BCST 20(SI), Z9, Z5; VFMADD231PS.BCST 24(SI), Z9, Z6
+	VFMADD231PS.BCST 28(SI), Z9, Z7; VFMADD231PS.BCST 32(SI), Z9, Z8; ADDQ R10, DI; ADDQ AX, SI
+	DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	MOVL R15, CX
-	SHRL $2, CX
-	SHRL CX, DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VADDPS Z9, Z0, Z0
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VADDPS Z9, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VADDPS Z9, Z2, Z2
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VADDPS Z9, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VADDPS Z9, Z4, Z4
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VADDPS Z9, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VADDPS Z9, Z6, Z6
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VADDPS Z9, Z7, Z7
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z9
+	MOVL tile_mask(BX), DX; MOVL R15, CX; SHRL $2, CX; SHRL CX, DX; KMOVW DX, K1; SHRL $16, DX
+	KMOVW DX, K2; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate
+	MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z9; VADDPS Z9, Z0, Z0; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z9; VADDPS Z9, Z1, Z1; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z9
+	VADDPS Z9, Z2, Z2; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z9; VADDPS Z9, Z3, Z3; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z9; VADDPS Z9, Z4, Z4; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z9
+	VADDPS Z9, Z5, Z5; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z9; VADDPS Z9, Z6, Z6; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z9; VADDPS Z9, Z7, Z7; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z9
 	VADDPS Z9, Z8, Z8
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z9
-	VMULPS Z9, Z0, Z0
-	VMULPS Z9, Z1, Z1
-	VMULPS Z9, Z2, Z2
-	VMULPS Z9, Z3, Z3
-	VMULPS Z9, Z4, Z4
-	VMULPS Z9, Z5, Z5
-	VMULPS Z9, Z6, Z6
-	VMULPS Z9, Z7, Z7
-	VMULPS Z9, Z8, Z8
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z9; VMULPS Z9, Z0, Z0
+	VMULPS Z9, Z1, Z1; VMULPS Z9, Z2, Z2; VMULPS Z9, Z3, Z3; VMULPS Z9, Z4, Z4; VMULPS Z9, Z5, Z5
+	VMULPS Z9, Z6, Z6; VMULPS Z9, Z7, Z7; VMULPS Z9, Z8, Z8
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z9
-	VADDPS Z9, Z0, Z0
-	VBROADCASTSS 4(R12), Z9
-	VADDPS Z9, Z1, Z1
-	VBROADCASTSS 8(R12), Z9
-	VADDPS Z9, Z2, Z2
-	VBROADCASTSS 12(R12), Z9
-	VADDPS Z9, Z3, Z3
-	VBROADCASTSS 16(R12), Z9
-	VADDPS Z9, Z4, Z4
-	VBROADCASTSS 20(R12), Z9
-	VADDPS Z9, Z5, Z5
-	VBROADCASTSS 24(R12), Z9
-	VADDPS Z9, Z6, Z6
-	VBROADCASTSS 28(R12), Z9
-	VADDPS Z9, Z7, Z7
-	VBROADCASTSS 32(R12), Z9
-	VADDPS Z9, Z8, Z8
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z9; VADDPS Z9, Z0, Z0; VBROADCASTSS 4(R12), Z9; VADDPS Z9, Z1, Z1
+	VBROADCASTSS 8(R12), Z9; VADDPS Z9, Z2, Z2; VBROADCASTSS 12(R12), Z9; VADDPS Z9, Z3, Z3
+	VBROADCASTSS 16(R12), Z9; VADDPS Z9, Z4, Z4; VBROADCASTSS 20(R12), Z9; VADDPS Z9, Z5, Z5
+	VBROADCASTSS 24(R12), Z9; VADDPS Z9, Z6, Z6; VBROADCASTSS 28(R12), Z9; VADDPS Z9, Z7, Z7
+	VBROADCASTSS 32(R12), Z9; VADDPS Z9, Z8, Z8
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	ADDQ R15, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VADDPS Z9, Z0, Z0
-	VADDPS Z9, Z1, Z1
-	VADDPS Z9, Z2, Z2
-	VADDPS Z9, Z3, Z3
-	VADDPS Z9, Z4, Z4
-	VADDPS Z9, Z5, Z5
-	VADDPS Z9, Z6, Z6
-	VADDPS Z9, Z7, Z7
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12; ADDQ R15, R12
+	VMOVUPS.Z 0(R12), K1, Z9; VADDPS Z9, Z0, Z0; VADDPS Z9, Z1, Z1; VADDPS Z9, Z2, Z2
+	VADDPS Z9, Z3, Z3; VADDPS Z9, Z4, Z4; VADDPS Z9, Z5, Z5; VADDPS Z9, Z6, Z6; VADDPS Z9, Z7, Z7
 	VADDPS Z9, Z8, Z8
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	ADDQ R15, R12
-	VBROADCASTSS tile_beta(BX), Z10
-	VMOVUPS.Z 0(R12), K1, Z9
-	VFMADD231PS Z9, Z10, Z0
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VFMADD231PS Z9, Z10, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VFMADD231PS Z9, Z10, Z2
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VFMADD231PS Z9, Z10, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VFMADD231PS Z9, Z10, Z4
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VFMADD231PS Z9, Z10, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VFMADD231PS Z9, Z10, Z6
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VFMADD231PS Z9, Z10, Z7
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VFMADD231PS Z9, Z10, Z8
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; ADDQ R15, R12; VBROADCASTSS tile_beta(BX), Z10
+	VMOVUPS.Z 0(R12), K1, Z9; VFMADD231PS Z9, Z10, Z0; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z9
+	VFMADD231PS Z9, Z10, Z1; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z9; VFMADD231PS Z9, Z10, Z2
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z9; VFMADD231PS Z9, Z10, Z3; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z9; VFMADD231PS Z9, Z10, Z4; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z9
+	VFMADD231PS Z9, Z10, Z5; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z9; VFMADD231PS Z9, Z10, Z6
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z9; VFMADD231PS Z9, Z10, Z7; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z9; VFMADD231PS Z9, Z10, Z8
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z9
-	VMAXPS Z0, Z9, Z0
-	VMAXPS Z1, Z9, Z1
-	VMAXPS Z2, Z9, Z2
-	VMAXPS Z3, Z9, Z3
-	VMAXPS Z4, Z9, Z4
-	VMAXPS Z5, Z9, Z5
-	VMAXPS Z6, Z9, Z6
-	VMAXPS Z7, Z9, Z7
-	VMAXPS Z8, Z9, Z8
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z9; VMAXPS Z0, Z9, Z0
+	VMAXPS Z1, Z9, Z1; VMAXPS Z2, Z9, Z2; VMAXPS Z3, Z9, Z3; VMAXPS Z4, Z9, Z4; VMAXPS Z5, Z9, Z5
+	VMAXPS Z6, Z9, Z6; VMAXPS Z7, Z9, Z7; VMAXPS Z8, Z9, Z8
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z9
-	VMINPS Z0, Z9, Z0
-	VMINPS Z1, Z9, Z1
-	VMINPS Z2, Z9, Z2
-	VMINPS Z3, Z9, Z3
-	VMINPS Z4, Z9, Z4
-	VMINPS Z5, Z9, Z5
-	VMINPS Z6, Z9, Z6
-	VMINPS Z7, Z9, Z7
-	VMINPS Z8, Z9, Z8
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z9; VMINPS Z0, Z9, Z0
+	VMINPS Z1, Z9, Z1; VMINPS Z2, Z9, Z2; VMINPS Z3, Z9, Z3; VMINPS Z4, Z9, Z4; VMINPS Z5, Z9, Z5
+	VMINPS Z6, Z9, Z6; VMINPS Z7, Z9, Z7; VMINPS Z8, Z9, Z8
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z1, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z3, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z5, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z7, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z8, K1, 0(R12)
-	ADDQ $64, R15
-	MOVQ tile_cols(BX), DX
-	SHLQ $2, DX
-	CMPQ R15, DX
-	JLT strip
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z1, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z3, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z4, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z5, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z6, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z7, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z8, K1, 0(R12); ADDQ $64, R15; MOVQ tile_cols(BX), DX; SHLQ $2, DX; CMPQ R15, DX
+	JLT strip; DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -10577,340 +3762,110 @@ TEXT ·tileAVX512_9x16ahead(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	TESTL $const_flagResidual, tile_flags(BX)
-	JZ fetched
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R14
-	SHLQ $2, R14
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); TESTL $const_flagResidual, tile_flags(BX); JZ fetched; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R14; SHLQ $2, R14; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
 fetched:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
-	MOVQ tile_ahead(BX), R12
-	MOVQ tile_aheadLast(BX), R15
-	MOVQ tile_nextA(BX), R14
-	ADDQ SI, R14
-	CMPQ tile_more(BX), $0
-	CMOVQLE R15, R14
-	TESTQ R15, R15
-	CMOVQNE R14, R12
-	MOVQ tile_aheadStep(BX), R14
+	VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8; MOVQ CX, DX
+	SHRQ $2, DX; JZ rest; MOVQ tile_ahead(BX), R12; MOVQ tile_aheadLast(BX), R15
+	MOVQ tile_nextA(BX), R14; ADDQ SI, R14; CMPQ tile_more(BX), $0; CMOVQLE R15, R14; TESTQ R15, R15
+	CMOVQNE R14, R12; MOVQ tile_aheadStep(BX), R14
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z9
-	VFMADD231PS.BCST 0(SI), Z9, Z0
-	VFMADD231PS.BCST 4(SI), Z9, Z1
-	VFMADD231PS.BCST 8(SI), Z9, Z2
-	VFMADD231PS.BCST 12(SI), Z9, Z3
-	VFMADD231PS.BCST 16(SI), Z9, Z4
-	VFMADD231PS.BCST 20(SI), Z9, Z5
-	VFMADD231PS.BCST 24(SI), Z9, Z6
-	VFMADD231PS.BCST 28(SI), Z9, Z7
-	VFMADD231PS.BCST 32(SI), Z9, Z8
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R10*1), Z9
-	VFMADD231PS.BCST 0(SI)(AX*1), Z9, Z0
-	VFMADD231PS.BCST 4(SI)(AX*1), Z9, Z1
-	VFMADD231PS.BCST 8(SI)(AX*1), Z9, Z2
-	VFMADD231PS.BCST 12(SI)(AX*1), Z9, Z3
-	VFMADD231PS.BCST 16(SI)(AX*1), Z9, Z4
-	VFMADD231PS.BCST 20(SI)(AX*1), Z9, Z5
-	VFMADD231PS.BCST 24(SI)(AX*1), Z9, Z6
-	VFMADD231PS.BCST 28(SI)(AX*1), Z9, Z7
-	VFMADD231PS.BCST 32(SI)(AX*1), Z9, Z8
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R10*2), Z9
-	VFMADD231PS.BCST 0(SI)(AX*2), Z9, Z0
-	VFMADD231PS.BCST 4(SI)(AX*2), Z9, Z1
-	VFMADD231PS.BCST 8(SI)(AX*2), Z9, Z2
-	VFMADD231PS.BCST 12(SI)(AX*2), Z9, Z3
-	VFMADD231PS.BCST 16(SI)(AX*2), Z9, Z4
-	VFMADD231PS.BCST 20(SI)(AX*2), Z9, Z5
-	VFMADD231PS.BCST 24(SI)(AX*2), Z9, Z6
-	VFMADD231PS.BCST 28(SI)(AX*2), Z9, Z7
-	VFMADD231PS.BCST 32(SI)(AX*2), Z9, Z8
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R11*1), Z9
-	VFMADD231PS.BCST 0(SI)(R13*1), Z9, Z0
-	VFMADD231PS.BCST 4(SI)(R13*1), Z9, Z1
-	VFMADD231PS.BCST 8(SI)(R13*1), Z9, Z2
-	VFMADD231PS.BCST 12(SI)(R13*1), Z9, Z3
-	VFMADD231PS.BCST 16(SI)(R13*1), Z9, Z4
-	VFMADD231PS.BCST 20(SI)(R13*1), Z9, Z5
-	VFMADD231PS.BCST 24(SI)(R13*1), Z9, Z6
-	VFMADD231PS.BCST 28(SI)(R13*1), Z9, Z7
-	VFMADD231PS.BCST 32(SI)(R13*1), Z9, Z8
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
+	VMOVUPS 0(DI), Z9; VFMADD231PS.BCST 0(SI), Z9, Z0; VFMADD231PS.BCST 4(SI), Z9, Z1
+	VFMADD231PS.BCST 8(SI), Z9, Z2; VFMADD231PS.BCST 12(SI), Z9, Z3; VFMADD231PS.BCST 16(SI), Z9, Z4
+	VFMADD231PS.BCST 20(SI), Z9, Z5; VFMADD231PS.BCST 24(SI), Z9, Z6
+	VFMADD231PS.BCST 28(SI), Z9, Z7; VFMADD231PS.BCST 32(SI), Z9, Z8; PREFETCHT1 (R12)
+	ADDQ R14, R12; VMOVUPS 0(DI)(R10*1), Z9; VFMADD231PS.BCST 0(SI)(AX*1), Z9, Z0
+	VFMADD231PS.BCST 4(SI)(AX*1), Z9, Z1; VFMADD231PS.BCST 8(SI)(AX*1), Z9, Z2
+	VFMADD231PS.BCST 12(SI)(AX*1), Z9, Z3; VFMADD231PS.BCST 16(SI)(AX*1), Z9, Z4
+	VFMADD231PS.BCST 20(SI)(AX*1), Z9, Z5; VFMADD231PS.BCST 24(SI)(AX*1), Z9, Z6
+	VFMADD231PS.BCST 28(SI)(AX*1), Z9, Z7; VFMADD231PS.BCST 32(SI)(AX*1), Z9, Z8; PREFETCHT1 (R12)
+	ADDQ R14, R12; VMOVUPS 0(DI)(R10*2), Z9; VFMADD231PS.BCST 0(SI)(AX*2), Z9, Z0
+	VFMADD231PS.BCST 4(SI)(AX*2), Z9, Z1; VFMADD231PS.BCST 8(SI)(AX*2), Z9, Z2
+	VFMADD231PS.BCST 12(SI)(AX*2), Z9, Z3; VFMADD231PS.BCST 16(SI)(AX*2), Z9, Z4
+	VFMADD231PS.BCST 20(SI)(AX*2), Z9, Z5; VFMADD231PS.BCST 24(SI)(AX*2), Z9, Z6
+	VFMADD231PS.BCST 28(SI)(AX*2), Z9, Z7; VFMADD231PS.BCST 32(SI)(AX*2), Z9, Z8; PREFETCHT1 (R12)
+	ADDQ R14, R12; VMOVUPS 0(DI)(R11*1), Z9; VFMADD231PS.BCST 0(SI)(R13*1), Z9, Z0
+	VFMADD231PS.BCST 4(SI)(R13*1), Z9, Z1; VFMADD231PS.BCST 8(SI)(R13*1), Z9, Z2
+	VFMADD231PS.BCST 12(SI)(R13*1), Z9, Z3; VFMADD231PS.BCST 16(SI)(R13*1), Z9, Z4
+	VFMADD231PS.BCST 20(SI)(R13*1), Z9, Z5; VFMADD231PS.BCST 24(SI)(R13*1), Z9, Z6
+	VFMADD231PS.BCST 28(SI)(R13*1), Z9, Z7; VFMADD231PS.BCST 32(SI)(R13*1), Z9, Z8; PREFETCHT1 (R12)
+	ADDQ R14, R12; LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop
 	MOVQ R12, tile_ahead(BX)
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z9
-	VFMADD231PS.BCST 0(SI), Z9, Z0
-	VFMADD231PS.BCST 4(SI), Z9, Z1
-	VFMADD231PS.BCST 8(SI), Z9, Z2
-	VFMADD231PS.BCST 12(SI), Z9, Z3
-	VFMADD231PS.BCST 16(SI), Z9, Z4
-	VFMADD231PS.BCST 20(SI), Z9, Z5
-	VFMADD231PS.BCST 24(SI), Z9, Z6
-	VFMADD231PS.BCST 28(SI), Z9, Z7
-	VFMADD231PS.BCST 32(SI), Z9, Z8
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Z9; VFMADD231PS.BCST 0(SI), Z9, Z0; VFMADD231PS.BCST 4(SI), Z9, Z1
+	VFMADD231PS.BCST 8(SI), Z9, Z2; VFMADD231PS.BCST 12(SI), Z9, Z3; VFMADD231PS.BCST 16(SI), Z9, Z4
+	VFMADD231PS.BCST 20(SI), Z9, Z5; VFMADD231PS.BCST 24(SI), Z9, Z6
+	VFMADD231PS.BCST 28(SI), Z9, Z7; VFMADD231PS.BCST 32(SI), Z9, Z8; ADDQ R10, DI; ADDQ AX, SI
+	DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VADDPS Z9, Z0, Z0
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VADDPS Z9, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VADDPS Z9, Z2, Z2
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VADDPS Z9, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VADDPS Z9, Z4, Z4
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VADDPS Z9, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VADDPS Z9, Z6, Z6
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VADDPS Z9, Z7, Z7
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VADDPS Z9, Z8, Z8
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z9
+	VADDPS Z9, Z0, Z0; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z9; VADDPS Z9, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z9; VADDPS Z9, Z2, Z2; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z9
+	VADDPS Z9, Z3, Z3; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z9; VADDPS Z9, Z4, Z4; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z9; VADDPS Z9, Z5, Z5; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z9
+	VADDPS Z9, Z6, Z6; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z9; VADDPS Z9, Z7, Z7; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z9; VADDPS Z9, Z8, Z8
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z9
-	VMULPS Z9, Z0, Z0
-	VMULPS Z9, Z1, Z1
-	VMULPS Z9, Z2, Z2
-	VMULPS Z9, Z3, Z3
-	VMULPS Z9, Z4, Z4
-	VMULPS Z9, Z5, Z5
-	VMULPS Z9, Z6, Z6
-	VMULPS Z9, Z7, Z7
-	VMULPS Z9, Z8, Z8
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z9; VMULPS Z9, Z0, Z0
+	VMULPS Z9, Z1, Z1; VMULPS Z9, Z2, Z2; VMULPS Z9, Z3, Z3; VMULPS Z9, Z4, Z4; VMULPS Z9, Z5, Z5
+	VMULPS Z9, Z6, Z6; VMULPS Z9, Z7, Z7; VMULPS Z9, Z8, Z8
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z9
-	VADDPS Z9, Z0, Z0
-	VBROADCASTSS 4(R12), Z9
-	VADDPS Z9, Z1, Z1
-	VBROADCASTSS 8(R12), Z9
-	VADDPS Z9, Z2, Z2
-	VBROADCASTSS 12(R12), Z9
-	VADDPS Z9, Z3, Z3
-	VBROADCASTSS 16(R12), Z9
-	VADDPS Z9, Z4, Z4
-	VBROADCASTSS 20(R12), Z9
-	VADDPS Z9, Z5, Z5
-	VBROADCASTSS 24(R12), Z9
-	VADDPS Z9, Z6, Z6
-	VBROADCASTSS 28(R12), Z9
-	VADDPS Z9, Z7, Z7
-	VBROADCASTSS 32(R12), Z9
-	VADDPS Z9, Z8, Z8
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z9; VADDPS Z9, Z0, Z0; VBROADCASTSS 4(R12), Z9; VADDPS Z9, Z1, Z1
+	VBROADCASTSS 8(R12), Z9; VADDPS Z9, Z2, Z2; VBROADCASTSS 12(R12), Z9; VADDPS Z9, Z3, Z3
+	VBROADCASTSS 16(R12), Z9; VADDPS Z9, Z4, Z4; VBROADCASTSS 20(R12), Z9; VADDPS Z9, Z5, Z5
+	VBROADCASTSS 24(R12), Z9; VADDPS Z9, Z6, Z6; VBROADCASTSS 28(R12), Z9; VADDPS Z9, Z7, Z7
+	VBROADCASTSS 32(R12), Z9; VADDPS Z9, Z8, Z8
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VADDPS Z9, Z0, Z0
-	VADDPS Z9, Z1, Z1
-	VADDPS Z9, Z2, Z2
-	VADDPS Z9, Z3, Z3
-	VADDPS Z9, Z4, Z4
-	VADDPS Z9, Z5, Z5
-	VADDPS Z9, Z6, Z6
-	VADDPS Z9, Z7, Z7
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z9; VADDPS Z9, Z0, Z0; VADDPS Z9, Z1, Z1; VADDPS Z9, Z2, Z2
+	VADDPS Z9, Z3, Z3; VADDPS Z9, Z4, Z4; VADDPS Z9, Z5, Z5; VADDPS Z9, Z6, Z6; VADDPS Z9, Z7, Z7
 	VADDPS Z9, Z8, Z8
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z10
-	VMOVUPS.Z 0(R12), K1, Z9
-	VFMADD231PS Z9, Z10, Z0
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VFMADD231PS Z9, Z10, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VFMADD231PS Z9, Z10, Z2
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VFMADD231PS Z9, Z10, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VFMADD231PS Z9, Z10, Z4
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VFMADD231PS Z9, Z10, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VFMADD231PS Z9, Z10, Z6
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z9
-	VFMADD231PS Z9, Z10, Z7
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z9
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z10; VMOVUPS.Z 0(R12), K1, Z9
+	VFMADD231PS Z9, Z10, Z0; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z9; VFMADD231PS Z9, Z10, Z1
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z9; VFMADD231PS Z9, Z10, Z2; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z9; VFMADD231PS Z9, Z10, Z3; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z9
+	VFMADD231PS Z9, Z10, Z4; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z9; VFMADD231PS Z9, Z10, Z5
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z9; VFMADD231PS Z9, Z10, Z6; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z9; VFMADD231PS Z9, Z10, Z7; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z9
 	VFMADD231PS Z9, Z10, Z8
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z9
-	VMAXPS Z0, Z9, Z0
-	VMAXPS Z1, Z9, Z1
-	VMAXPS Z2, Z9, Z2
-	VMAXPS Z3, Z9, Z3
-	VMAXPS Z4, Z9, Z4
-	VMAXPS Z5, Z9, Z5
-	VMAXPS Z6, Z9, Z6
-	VMAXPS Z7, Z9, Z7
-	VMAXPS Z8, Z9, Z8
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z9; VMAXPS Z0, Z9, Z0
+	VMAXPS Z1, Z9, Z1; VMAXPS Z2, Z9, Z2; VMAXPS Z3, Z9, Z3; VMAXPS Z4, Z9, Z4; VMAXPS Z5, Z9, Z5
+	VMAXPS Z6, Z9, Z6; VMAXPS Z7, Z9, Z7; VMAXPS Z8, Z9, Z8
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z9
-	VMINPS Z0, Z9, Z0
-	VMINPS Z1, Z9, Z1
-	VMINPS Z2, Z9, Z2
-	VMINPS Z3, Z9, Z3
-	VMINPS Z4, Z9, Z4
-	VMINPS Z5, Z9, Z5
-	VMINPS Z6, Z9, Z6
-	VMINPS Z7, Z9, Z7
-	VMINPS Z8, Z9, Z8
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z9; VMINPS Z0, Z9, Z0
+	VMINPS Z1, Z9, Z1; VMINPS Z2, Z9, Z2; VMINPS Z3, Z9, Z3; VMINPS Z4, Z9, Z4; VMINPS Z5, Z9, Z5
+	VMINPS Z6, Z9, Z6; VMINPS Z7, Z9, Z7; VMINPS Z8, Z9, Z8
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z1, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z3, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z5, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z7, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z8, K1, 0(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z1, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z3, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z4, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z5, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z6, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z7, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z8, K1, 0(R12); DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_againAheadLast(BX), DX
-	ADDQ DX, tile_aheadLast(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_againAheadLast(BX), DX
+	ADDQ DX, tile_aheadLast(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -10922,357 +3877,118 @@ TEXT ·tileAVX512_10x16(SB), 0, $256-8
 tile:
 	XORL R15, R15
 strip:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	ADDQ R15, DI
-	ADDQ R15, R8
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	TESTL $const_flagResidual, tile_flags(BX)
-	JZ fetched
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R14
-	SHLQ $2, R14
-	ADDQ R15, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; ADDQ R15, DI; ADDQ R15, R8
+	MOVQ R8, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	TESTL $const_flagResidual, tile_flags(BX); JZ fetched; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R14; SHLQ $2, R14; ADDQ R15, R12; PREFETCHT0 0(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12)
 fetched:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8; VPXORD Z9, Z9, Z9
+	MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z10
-	VFMADD231PS.BCST 0(SI), Z10, Z0
-	VFMADD231PS.BCST 4(SI), Z10, Z1
-	VFMADD231PS.BCST 8(SI), Z10, Z2
-	VFMADD231PS.BCST 12(SI), Z10, Z3
-	VFMADD231PS.BCST 16(SI), Z10, Z4
-	VFMADD231PS.BCST 20(SI), Z10, Z5
-	VFMADD231PS.BCST 24(SI), Z10, Z6
-	VFMADD231PS.BCST 28(SI), Z10, Z7
-	VFMADD231PS.BCST 32(SI), Z10, Z8
-	VFMADD231PS.BCST 36(SI), Z10, Z9
-	VMOVUPS 0(DI)(R10*1), Z10
-	VFMADD231PS.BCST 0(SI)(AX*1), Z10, Z0
-	VFMADD231PS.BCST 4(SI)(AX*1), Z10, Z1
-	VFMADD231PS.BCST 8(SI)(AX*1), Z10, Z2
-	VFMADD231PS.BCST 12(SI)(AX*1), Z10, Z3
-	VFMADD231PS.BCST 16(SI)(AX*1), Z10, Z4
-	VFMADD231PS.BCST 20(SI)(AX*1), Z10, Z5
-	VFMADD231PS.BCST 24(SI)(AX*1), Z10, Z6
-	VFMADD231PS.BCST 28(SI)(AX*1), Z10, Z7
-	VFMADD231PS.BCST 32(SI)(AX*1), Z10, Z8
-	VFMADD231PS.BCST 36(SI)(AX*1), Z10, Z9
-	VMOVUPS 0(DI)(R10*2), Z10
-	VFMADD231PS.BCST 0(SI)(AX*2), Z10, Z0
-	VFMADD231PS.BCST 4(SI)(AX*2), Z10, Z1
-	VFMADD231PS.BCST 8(SI)(AX*2), Z10, Z2
-	VFMADD231PS.BCST 12(SI)(AX*2), Z10, Z3
-	VFMADD231PS.BCST 16(SI)(AX*2), Z10, Z4
-	VFMADD231PS.BCST 20(SI)(AX*2), Z10, Z5
-	VFMADD231PS.BCST 24(SI)(AX*2), Z10, Z6
-	VFMADD231PS.BCST 28(SI)(AX*2), Z10, Z7
-	VFMADD231PS.BCST 32(SI)(AX*2), Z10, Z8
-	VFMADD231PS.BCST 36(SI)(AX*2), Z10, Z9
-	VMOVUPS 0(DI)(R11*1), Z10
-	VFMADD231PS.BCST 0(SI)(R13*1), Z10, Z0
-	VFMADD231PS.BCST 4(SI)(R13*1), Z10, Z1
-	VFMADD231PS.BCST 8(SI)(R13*1), Z10, Z2
-	VFMADD231PS.BCST 12(SI)(R13*1), Z10, Z3
-	VFMADD231PS.BCST 16(SI)(R13*1), Z10, Z4
-	VFMADD231PS.BCST 20(SI)(R13*1), Z10, Z5
-	VFMADD231PS.BCST 24(SI)(R13*1), Z10, Z6
-	VFMADD231PS.BCST 28(SI)(R13*1), Z10, Z7
-	VFMADD231PS.BCST 32(SI)(R13*1), Z10, Z8
-	VFMADD231PS.BCST 36(SI)(R13*1), Z10, Z9
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
+	VMOVUPS 0(DI), Z10; VFMADD231PS.BCST 0(SI), Z10, Z0; VFMADD231PS.BCST 4(SI), Z10, Z1
+	VFMADD231PS.BCST 8(SI), Z10, Z2; VFMADD231PS.BCST 12(SI), Z10, Z3
+	VFMADD231PS.BCST 16(SI), Z10, Z4; VFMADD231PS.BCST 20(SI), Z10, Z5
+	VFMADD231PS.BCST 24(SI), Z10, Z6; VFMADD231PS.BCST 28(SI), Z10, Z7
+	VFMADD231PS.BCST 32(SI), Z10, Z8; VFMADD231PS.BCST 36(SI), Z10, Z9; VMOVUPS 0(DI)(R10*1), Z10
+	VFMADD231PS.BCST 0(SI)(AX*1), Z10, Z0; VFMADD231PS.BCST 4(SI)(AX*1), Z10, Z1
+	VFMADD231PS.BCST 8(SI)(AX*1), Z10, Z2; VFMADD231PS.BCST 12(SI)(AX*1), Z10, Z3
+	VFMADD231PS.BCST 16(SI)(AX*1), Z10, Z4; VFMADD231PS.BCST 20(SI)(AX*1), Z10, Z5
+	VFMADD231PS.BCST 24(SI)(AX*1), Z10, Z6; VFMADD231PS.BCST 28(SI)(AX*1), Z10, Z7
+	VFMADD231PS.BCST 32(SI)(AX*1), Z10, Z8; VFMADD231PS.BCST 36(SI)(AX*1), Z10, Z9
+	VMOVUPS 0(DI)(R10*2), Z10; VFMADD231PS.BCST 0(SI)(AX*2), Z10, Z0
+	VFMADD231PS.BCST 4(SI)(AX*2), Z10, Z1; VFMADD231PS.BCST 8(SI)(AX*2), Z10, Z2
+	VFMADD231PS.BCST 12(SI)(AX*2), Z10, Z3; VFMADD231PS.BCST 16(SI)(AX*2), Z10, Z4
+	VFMADD231PS.BCST 20(SI)(AX*2), Z10, Z5; VFMADD231PS.BCST 24(SI)(AX*2), Z10, Z6
+	VFMADD231PS.BCST 28(SI)(AX*2), Z10, Z7; VFMADD231PS.BCST 32(SI)(AX*2), Z10, Z8
+	VFMADD231PS.BCST 36(SI)(AX*2), Z10, Z9; VMOVUPS 0(DI)(R11*1), Z10
+	VFMADD231PS.BCST 0(SI)(R13*1), Z10, Z0; VFMADD231PS.BCST 4(SI)(R13*1), Z10, Z1
+	VFMADD231PS.BCST 8(SI)(R13*1), Z10, Z2; VFMADD231PS.BCST 12(SI)(R13*1), Z10, Z3
+	VFMADD231PS.BCST 16(SI)(R13*1), Z10, Z4; VFMADD231PS.BCST 20(SI)(R13*1), Z10, Z5
+	VFMADD231PS.BCST 24(SI)(R13*1), Z10, Z6; VFMADD231PS.BCST 28(SI)(R13*1), Z10, Z7
+	VFMADD231PS.BCST 32(SI)(R13*1), Z10, Z8; VFMADD231PS.BCST 36(SI)(R13*1), Z10, Z9
+	LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z10
-	VFMADD231PS.BCST 0(SI), Z10, Z0
-	VFMADD231PS.BCST 4(SI), Z10, Z1
-	VFMADD231PS.BCST 8(SI), Z10, Z2
-	VFMADD231PS.BCST 12(SI), Z10, Z3
-	VFMADD231PS.BCST 16(SI), Z10, Z4
-	VFMADD231PS.BCST 20(SI), Z10, Z5
-	VFMADD231PS.BCST 24(SI), Z10, Z6
-	VFMADD231PS.BCST 28(SI), Z10, Z7
-	VFMADD231PS.BCST 32(SI), Z10, Z8
-	VFMADD231PS.BCST 36(SI), Z10, Z9
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Z10; VFMADD231PS.BCST 0(SI), Z10, Z0; VFMADD231PS.BCST 4(SI), Z10, Z1
+	VFMADD231PS.BCST 8(SI), Z10, Z2; VFMADD231PS.BCST 12(SI), Z10, Z3
+	VFMADD231PS.BCST 16(SI), Z10, Z4; VFMADD231PS.BCST 20(SI), Z10, Z5
+	VFMADD231PS.BCST 24(SI), Z10, Z6; VFMADD231PS.BCST 28(SI), Z10, Z7
+	VFMADD231PS.BCST 32(SI), Z10, Z8; VFMADD231PS.BCST 36(SI), Z10, Z9; ADDQ R10, DI; ADDQ AX, SI
+	DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	MOVL R15, CX
-	SHRL $2, CX
-	SHRL CX, DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VADDPS Z10, Z0, Z0
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VADDPS Z10, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VADDPS Z10, Z2, Z2
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VADDPS Z10, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VADDPS Z10, Z4, Z4
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VADDPS Z10, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VADDPS Z10, Z6, Z6
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VADDPS Z10, Z7, Z7
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VADDPS Z10, Z8, Z8
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VADDPS Z10, Z9, Z9
+	MOVL tile_mask(BX), DX; MOVL R15, CX; SHRL $2, CX; SHRL CX, DX; KMOVW DX, K1; SHRL $16, DX
+	KMOVW DX, K2; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate
+	MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z10; VADDPS Z10, Z0, Z0; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z10; VADDPS Z10, Z1, Z1; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z10
+	VADDPS Z10, Z2, Z2; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z10; VADDPS Z10, Z3, Z3; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z10; VADDPS Z10, Z4, Z4; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z10
+	VADDPS Z10, Z5, Z5; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z10; VADDPS Z10, Z6, Z6; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z10; VADDPS Z10, Z7, Z7; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z10
+	VADDPS Z10, Z8, Z8; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z10; VADDPS Z10, Z9, Z9
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z10
-	VMULPS Z10, Z0, Z0
-	VMULPS Z10, Z1, Z1
-	VMULPS Z10, Z2, Z2
-	VMULPS Z10, Z3, Z3
-	VMULPS Z10, Z4, Z4
-	VMULPS Z10, Z5, Z5
-	VMULPS Z10, Z6, Z6
-	VMULPS Z10, Z7, Z7
-	VMULPS Z10, Z8, Z8
-	VMULPS Z10, Z9, Z9
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z10
+	VMULPS Z10, Z0, Z0; VMULPS Z10, Z1, Z1; VMULPS Z10, Z2, Z2; VMULPS Z10, Z3, Z3
+	VMULPS Z10, Z4, Z4; VMULPS Z10, Z5, Z5; VMULPS Z10, Z6, Z6; VMULPS Z10, Z7, Z7
+	VMULPS Z10, Z8, Z8; VMULPS Z10, Z9, Z9
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z10
-	VADDPS Z10, Z0, Z0
-	VBROADCASTSS 4(R12), Z10
-	VADDPS Z10, Z1, Z1
-	VBROADCASTSS 8(R12), Z10
-	VADDPS Z10, Z2, Z2
-	VBROADCASTSS 12(R12), Z10
-	VADDPS Z10, Z3, Z3
-	VBROADCASTSS 16(R12), Z10
-	VADDPS Z10, Z4, Z4
-	VBROADCASTSS 20(R12), Z10
-	VADDPS Z10, Z5, Z5
-	VBROADCASTSS 24(R12), Z10
-	VADDPS Z10, Z6, Z6
-	VBROADCASTSS 28(R12), Z10
-	VADDPS Z10, Z7, Z7
-	VBROADCASTSS 32(R12), Z10
-	VADDPS Z10, Z8, Z8
-	VBROADCASTSS 36(R12), Z10
-	VADDPS Z10, Z9, Z9
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z10; VADDPS Z10, Z0, Z0; VBROADCASTSS 4(R12), Z10; VADDPS Z10, Z1, Z1
+	VBROADCASTSS 8(R12), Z10; VADDPS Z10, Z2, Z2; VBROADCASTSS 12(R12), Z10; VADDPS Z10, Z3, Z3
+	VBROADCASTSS 16(R12), Z10; VADDPS Z10, Z4, Z4; VBROADCASTSS 20(R12), Z10; VADDPS Z10, Z5, Z5
+	VBROADCASTSS 24(R12), Z10; VADDPS Z10, Z6, Z6; VBROADCASTSS 28(R12), Z10; VADDPS Z10, Z7, Z7
+	VBROADCASTSS 32(R12), Z10; VADDPS Z10, Z8, Z8; VBROADCASTSS 36(R12), Z10; VADDPS Z10, Z9, Z9
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	ADDQ R15, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VADDPS Z10, Z0, Z0
-	VADDPS Z10, Z1, Z1
-	VADDPS Z10, Z2, Z2
-	VADDPS Z10, Z3, Z3
-	VADDPS Z10, Z4, Z4
-	VADDPS Z10, Z5, Z5
-	VADDPS Z10, Z6, Z6
-	VADDPS Z10, Z7, Z7
-	VADDPS Z10, Z8, Z8
-	VADDPS Z10, Z9, Z9
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12; ADDQ R15, R12
+	VMOVUPS.Z 0(R12), K1, Z10; VADDPS Z10, Z0, Z0; VADDPS Z10, Z1, Z1; VADDPS Z10, Z2, Z2
+	VADDPS Z10, Z3, Z3; VADDPS Z10, Z4, Z4; VADDPS Z10, Z5, Z5; VADDPS Z10, Z6, Z6
+	VADDPS Z10, Z7, Z7; VADDPS Z10, Z8, Z8; VADDPS Z10, Z9, Z9
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	ADDQ R15, R12
-	VBROADCASTSS tile_beta(BX), Z11
-	VMOVUPS.Z 0(R12), K1, Z10
-	VFMADD231PS Z10, Z11, Z0
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VFMADD231PS Z10, Z11, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VFMADD231PS Z10, Z11, Z2
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VFMADD231PS Z10, Z11, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VFMADD231PS Z10, Z11, Z4
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VFMADD231PS Z10, Z11, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VFMADD231PS Z10, Z11, Z6
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VFMADD231PS Z10, Z11, Z7
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VFMADD231PS Z10, Z11, Z8
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z10
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; ADDQ R15, R12; VBROADCASTSS tile_beta(BX), Z11
+	VMOVUPS.Z 0(R12), K1, Z10; VFMADD231PS Z10, Z11, Z0; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z10
+	VFMADD231PS Z10, Z11, Z1; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z10; VFMADD231PS Z10, Z11, Z2
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z10; VFMADD231PS Z10, Z11, Z3; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z10; VFMADD231PS Z10, Z11, Z4; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z10
+	VFMADD231PS Z10, Z11, Z5; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z10; VFMADD231PS Z10, Z11, Z6
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z10; VFMADD231PS Z10, Z11, Z7; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z10; VFMADD231PS Z10, Z11, Z8; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z10
 	VFMADD231PS Z10, Z11, Z9
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z10
-	VMAXPS Z0, Z10, Z0
-	VMAXPS Z1, Z10, Z1
-	VMAXPS Z2, Z10, Z2
-	VMAXPS Z3, Z10, Z3
-	VMAXPS Z4, Z10, Z4
-	VMAXPS Z5, Z10, Z5
-	VMAXPS Z6, Z10, Z6
-	VMAXPS Z7, Z10, Z7
-	VMAXPS Z8, Z10, Z8
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z10; VMAXPS Z0, Z10, Z0
+	VMAXPS Z1, Z10, Z1; VMAXPS Z2, Z10, Z2; VMAXPS Z3, Z10, Z3; VMAXPS Z4, Z10, Z4
+	VMAXPS Z5, Z10, Z5; VMAXPS Z6, Z10, Z6; VMAXPS Z7, Z10, Z7; VMAXPS Z8, Z10, Z8
 	VMAXPS Z9, Z10, Z9
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z10
-	VMINPS Z0, Z10, Z0
-	VMINPS Z1, Z10, Z1
-	VMINPS Z2, Z10, Z2
-	VMINPS Z3, Z10, Z3
-	VMINPS Z4, Z10, Z4
-	VMINPS Z5, Z10, Z5
-	VMINPS Z6, Z10, Z6
-	VMINPS Z7, Z10, Z7
-	VMINPS Z8, Z10, Z8
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z10; VMINPS Z0, Z10, Z0
+	VMINPS Z1, Z10, Z1; VMINPS Z2, Z10, Z2; VMINPS Z3, Z10, Z3; VMINPS Z4, Z10, Z4
+	VMINPS Z5, Z10, Z5; VMINPS Z6, Z10, Z6; VMINPS Z7, Z10, Z7; VMINPS Z8, Z10, Z8
 	VMINPS Z9, Z10, Z9
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z1, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z3, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z5, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z7, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z8, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z9, K1, 0(R12)
-	ADDQ $64, R15
-	MOVQ tile_cols(BX), DX
-	SHLQ $2, DX
-	CMPQ R15, DX
-	JLT strip
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z1, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z3, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z4, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z5, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z6, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z7, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z8, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z9, K1, 0(R12); ADDQ $64, R15
+	MOVQ tile_cols(BX), DX; SHLQ $2, DX; CMPQ R15, DX; JLT strip; DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -11282,364 +3998,120 @@ TEXT ·tileAVX512_10x16ahead(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	TESTL $const_flagResidual, tile_flags(BX)
-	JZ fetched
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R14
-	SHLQ $2, R14
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); TESTL $const_flagResidual, tile_flags(BX)
+	JZ fetched; MOVQ tile_res(BX), R12; MOVQ tile_ldr(BX), R14; SHLQ $2, R14; PREFETCHT0 0(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
 fetched:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
-	MOVQ tile_ahead(BX), R12
-	MOVQ tile_aheadLast(BX), R15
-	MOVQ tile_nextA(BX), R14
-	ADDQ SI, R14
-	CMPQ tile_more(BX), $0
-	CMOVQLE R15, R14
-	TESTQ R15, R15
-	CMOVQNE R14, R12
-	MOVQ tile_aheadStep(BX), R14
+	VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8; VPXORD Z9, Z9, Z9
+	MOVQ CX, DX; SHRQ $2, DX; JZ rest; MOVQ tile_ahead(BX), R12; MOVQ tile_aheadLast(BX), R15
+	MOVQ tile_nextA(BX), R14; ADDQ SI, R14; CMPQ tile_more(BX), $0; CMOVQLE R15, R14; TESTQ R15, R15
+	CMOVQNE R14, R12; MOVQ tile_aheadStep(BX), R14
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z10
-	VFMADD231PS.BCST 0(SI), Z10, Z0
-	VFMADD231PS.BCST 4(SI), Z10, Z1
-	VFMADD231PS.BCST 8(SI), Z10, Z2
-	VFMADD231PS.BCST 12(SI), Z10, Z3
-	VFMADD231PS.BCST 16(SI), Z10, Z4
-	VFMADD231PS.BCST 20(SI), Z10, Z5
-	VFMADD231PS.BCST 24(SI), Z10, Z6
-	VFMADD231PS.BCST 28(SI), Z10, Z7
-	VFMADD231PS.BCST 32(SI), Z10, Z8
-	VFMADD231PS.BCST 36(SI), Z10, Z9
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R10*1), Z10
-	VFMADD231PS.BCST 0(SI)(AX*1), Z10, Z0
-	VFMADD231PS.BCST 4(SI)(AX*1), Z10, Z1
-	VFMADD231PS.BCST 8(SI)(AX*1), Z10, Z2
-	VFMADD231PS.BCST 12(SI)(AX*1), Z10, Z3
-	VFMADD231PS.BCST 16(SI)(AX*1), Z10, Z4
-	VFMADD231PS.BCST 20(SI)(AX*1), Z10, Z5
-	VFMADD231PS.BCST 24(SI)(AX*1), Z10, Z6
-	VFMADD231PS.BCST 28(SI)(AX*1), Z10, Z7
-	VFMADD231PS.BCST 32(SI)(AX*1), Z10, Z8
-	VFMADD231PS.BCST 36(SI)(AX*1), Z10, Z9
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R10*2), Z10
-	VFMADD231PS.BCST 0(SI)(AX*2), Z10, Z0
-	VFMADD231PS.BCST 4(SI)(AX*2), Z10, Z1
-	VFMADD231PS.BCST 8(SI)(AX*2), Z10, Z2
-	VFMADD231PS.BCST 12(SI)(AX*2), Z10, Z3
-	VFMADD231PS.BCST 16(SI)(AX*2), Z10, Z4
-	VFMADD231PS.BCST 20(SI)(AX*2), Z10, Z5
-	VFMADD231PS.BCST 24(SI)(AX*2), Z10, Z6
-	VFMADD231PS.BCST 28(SI)(AX*2), Z10, Z7
-	VFMADD231PS.BCST 32(SI)(AX*2), Z10, Z8
-	VFMADD231PS.BCST 36(SI)(AX*2), Z10, Z9
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R11*1), Z10
-	VFMADD231PS.BCST 0(SI)(R13*1), Z10, Z0
-	VFMADD231PS.BCST 4(SI)(R13*1), Z10, Z1
-	VFMADD231PS.BCST 8(SI)(R13*1), Z10, Z2
-	VFMADD231PS.BCST 12(SI)(R13*1), Z10, Z3
-	VFMADD231PS.BCST 16(SI)(R13*1), Z10, Z4
-	VFMADD231PS.BCST 20(SI)(R13*1), Z10, Z5
-	VFMADD231PS.BCST 24(SI)(R13*1), Z10, Z6
-	VFMADD231PS.BCST 28(SI)(R13*1), Z10, Z7
-	VFMADD231PS.BCST 32(SI)(R13*1), Z10, Z8
-	VFMADD231PS.BCST 36(SI)(R13*1), Z10, Z9
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
-	MOVQ R12, tile_ahead(BX)
+	VMOVUPS 0(DI), Z10; VFMADD231PS.BCST 0(SI), Z10, Z0; VFMADD231PS.BCST 4(SI), Z10, Z1
+	VFMADD231PS.BCST 8(SI), Z10, Z2; VFMADD231PS.BCST 12(SI), Z10, Z3
+	VFMADD231PS.BCST 16(SI), Z10, Z4; VFMADD231PS.BCST 20(SI), Z10, Z5
+	VFMADD231PS.BCST 24(SI), Z10, Z6; VFMADD231PS.BCST 28(SI), Z10, Z7
+	VFMADD231PS.BCST 32(SI), Z10, Z8; VFMADD231PS.BCST 36(SI), Z10, Z9; PREFETCHT1 (R12)
+	ADDQ R14, R12; VMOVUPS 0(DI)(R10*1), Z10; VFMADD231PS.BCST 0(SI)(AX*1), Z10, Z0
+	VFMADD231PS.BCST 4(SI)(AX*1), Z10, Z1; VFMADD231PS.BCST 8(SI)(AX*1), Z10, Z2
+	VFMADD231PS.BCST 12(SI)(AX*1), Z10, Z3; VFMADD231PS.BCST 16(SI)(AX*1), Z10, Z4
+	VFMADD231PS.BCST 20(SI)(AX*1), Z10, Z5; VFMADD231PS.BCST 24(SI)(AX*1), Z10, Z6
+	VFMADD231PS.BCST 28(SI)(AX*1), Z10, Z7; VFMADD231PS.BCST 32(SI)(AX*1), Z10, Z8
+	VFMADD231PS.BCST 36(SI)(AX*1), Z10, Z9; PREFETCHT1 (R12); ADDQ R14, R12
+	VMOVUPS 0(DI)(R10*2), Z10; VFMADD231PS.BCST 0(SI)(AX*2), Z10, Z0
+	VFMADD231PS.BCST 4(SI)(AX*2), Z10, Z1; VFMADD231PS.BCST 8(SI)(AX*2), Z10, Z2
+	VFMADD231PS.BCST 12(SI)(AX*2), Z10, Z3; VFMADD231PS.BCST 16(SI)(AX*2), Z10, Z4
+	VFMADD231PS.BCST 20(SI)(AX*2), Z10, Z5; VFMADD231PS.BCST 24(SI)(AX*2), Z10, Z6
+	VFMADD231PS.BCST 28(SI)(AX*2), Z10, Z7; VFMADD231PS.BCST 32(SI)(AX*2), Z10, Z8
+	VFMADD231PS.BCST 36(SI)(AX*2), Z10, Z9; PREFETCHT1 (R12); ADDQ R14, R12
+	VMOVUPS 0(DI)(R11*1), Z10; VFMADD231PS.BCST 0(SI)(R13*1), Z10, Z0
+	VFMADD231PS.BCST 4(SI)(R13*1), Z10, Z1; VFMADD231PS.BCST 8(SI)(R13*1), Z10, Z2
+	VFMADD231PS.BCST 12(SI)(R13*1), Z10, Z3; VFMADD231PS.BCST 16(SI)(R13*1), Z10, Z4
+	VFMADD231PS.BCST 20(SI)(R13*1), Z10, Z5; VFMADD231PS.BCST 24(SI)(R13*1), Z10, Z6
+	VFMADD231PS.BCST 28(SI)(R13*1), Z10, Z7; VFMADD231PS.BCST 32(SI)(R13*1), Z10, Z8
+	VFMADD231PS.BCST 36(SI)(R13*1), Z10, Z9; PREFETCHT1 (R12); ADDQ R14, R12; LEAQ (DI)(R10*4), DI
+	LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop; MOVQ R12, tile_ahead(BX)
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z10
-	VFMADD231PS.BCST 0(SI), Z10, Z0
-	VFMADD231PS.BCST 4(SI), Z10, Z1
-	VFMADD231PS.BCST 8(SI), Z10, Z2
-	VFMADD231PS.BCST 12(SI), Z10, Z3
-	VFMADD231PS.BCST 16(SI), Z10, Z4
-	VFMADD231PS.BCST 20(SI), Z10, Z5
-	VFMADD231PS.BCST 24(SI), Z10, Z6
-	VFMADD231PS.BCST 28(SI), Z10, Z7
-	VFMADD231PS.BCST 32(SI), Z10, Z8
-	VFMADD231PS.BCST 36(SI), Z10, Z9
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Z10; VFMADD231PS.BCST 0(SI), Z10, Z0; VFMADD231PS.BCST 4(SI), Z10, Z1
+	VFMADD231PS.BCST 8(SI), Z10, Z2; VFMADD231PS.BCST 12(SI), Z10, Z3
+	VFMADD231PS.BCST 16(SI), Z10, Z4; VFMADD231PS.BCST 20(SI), Z10, Z5
+	VFMADD231PS.BCST 24(SI), Z10, Z6; VFMADD231PS.BCST 28(SI), Z10, Z7
+	VFMADD231PS.BCST 32(SI), Z10, Z8; VFMADD231PS.BCST 36(SI), Z10, Z9; ADDQ R10, DI; ADDQ AX, SI
+	DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VADDPS Z10, Z0, Z0
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VADDPS Z10, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VADDPS Z10, Z2, Z2
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VADDPS Z10, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VADDPS Z10, Z4, Z4
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VADDPS Z10, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VADDPS Z10, Z6, Z6
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VADDPS Z10, Z7, Z7
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VADDPS Z10, Z8, Z8
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z10
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z10
+	VADDPS Z10, Z0, Z0; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z10; VADDPS Z10, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z10; VADDPS Z10, Z2, Z2; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z10
+	VADDPS Z10, Z3, Z3; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z10; VADDPS Z10, Z4, Z4; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z10; VADDPS Z10, Z5, Z5; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z10
+	VADDPS Z10, Z6, Z6; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z10; VADDPS Z10, Z7, Z7; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z10; VADDPS Z10, Z8, Z8; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z10
 	VADDPS Z10, Z9, Z9
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z10
-	VMULPS Z10, Z0, Z0
-	VMULPS Z10, Z1, Z1
-	VMULPS Z10, Z2, Z2
-	VMULPS Z10, Z3, Z3
-	VMULPS Z10, Z4, Z4
-	VMULPS Z10, Z5, Z5
-	VMULPS Z10, Z6, Z6
-	VMULPS Z10, Z7, Z7
-	VMULPS Z10, Z8, Z8
-	VMULPS Z10, Z9, Z9
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z10
+	VMULPS Z10, Z0, Z0; VMULPS Z10, Z1, Z1; VMULPS Z10, Z2, Z2; VMULPS Z10, Z3, Z3
+	VMULPS Z10, Z4, Z4; VMULPS Z10, Z5, Z5; VMULPS Z10, Z6, Z6; VMULPS Z10, Z7, Z7
+	VMULPS Z10, Z8, Z8; VMULPS Z10, Z9, Z9
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z10
-	VADDPS Z10, Z0, Z0
-	VBROADCASTSS 4(R12), Z10
-	VADDPS Z10, Z1, Z1
-	VBROADCASTSS 8(R12), Z10
-	VADDPS Z10, Z2, Z2
-	VBROADCASTSS 12(R12), Z10
-	VADDPS Z10, Z3, Z3
-	VBROADCASTSS 16(R12), Z10
-	VADDPS Z10, Z4, Z4
-	VBROADCASTSS 20(R12), Z10
-	VADDPS Z10, Z5, Z5
-	VBROADCASTSS 24(R12), Z10
-	VADDPS Z10, Z6, Z6
-	VBROADCASTSS 28(R12), Z10
-	VADDPS Z10, Z7, Z7
-	VBROADCASTSS 32(R12), Z10
-	VADDPS Z10, Z8, Z8
-	VBROADCASTSS 36(R12), Z10
-	VADDPS Z10, Z9, Z9
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z10; VADDPS Z10, Z0, Z0; VBROADCASTSS 4(R12), Z10; VADDPS Z10, Z1, Z1
+	VBROADCASTSS 8(R12), Z10; VADDPS Z10, Z2, Z2; VBROADCASTSS 12(R12), Z10; VADDPS Z10, Z3, Z3
+	VBROADCASTSS 16(R12), Z10; VADDPS Z10, Z4, Z4; VBROADCASTSS 20(R12), Z10; VADDPS Z10, Z5, Z5
+	VBROADCASTSS 24(R12), Z10; VADDPS Z10, Z6, Z6; VBROADCASTSS 28(R12), Z10; VADDPS Z10, Z7, Z7
+	VBROADCASTSS 32(R12), Z10; VADDPS Z10, Z8, Z8; VBROADCASTSS 36(R12), Z10; VADDPS Z10, Z9, Z9
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VADDPS Z10, Z0, Z0
-	VADDPS Z10, Z1, Z1
-	VADDPS Z10, Z2, Z2
-	VADDPS Z10, Z3, Z3
-	VADDPS Z10, Z4, Z4
-	VADDPS Z10, Z5, Z5
-	VADDPS Z10, Z6, Z6
-	VADDPS Z10, Z7, Z7
-	VADDPS Z10, Z8, Z8
-	VADDPS Z10, Z9, Z9
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z10; VADDPS Z10, Z0, Z0; VADDPS Z10, Z1, Z1; VADDPS Z10, Z2, Z2
+	VADDPS Z10, Z3, Z3; VADDPS Z10, Z4, Z4; VADDPS Z10, Z5, Z5; VADDPS Z10, Z6, Z6
+	VADDPS Z10, Z7, Z7; VADDPS Z10, Z8, Z8; VADDPS Z10, Z9, Z9
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z11
-	VMOVUPS.Z 0(R12), K1, Z10
-	VFMADD231PS Z10, Z11, Z0
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VFMADD231PS Z10, Z11, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VFMADD231PS Z10, Z11, Z2
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VFMADD231PS Z10, Z11, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VFMADD231PS Z10, Z11, Z4
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VFMADD231PS Z10, Z11, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VFMADD231PS Z10, Z11, Z6
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VFMADD231PS Z10, Z11, Z7
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VFMADD231PS Z10, Z11, Z8
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VFMADD231PS Z10, Z11, Z9
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z11; VMOVUPS.Z 0(R12), K1, Z10
+	VFMADD231PS Z10, Z11, Z0; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z10; VFMADD231PS Z10, Z11, Z1
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z10; VFMADD231PS Z10, Z11, Z2; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z10; VFMADD231PS Z10, Z11, Z3; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z10
+	VFMADD231PS Z10, Z11, Z4; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z10; VFMADD231PS Z10, Z11, Z5
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z10; VFMADD231PS Z10, Z11, Z6; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z10; VFMADD231PS Z10, Z11, Z7; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z10
+	VFMADD231PS Z10, Z11, Z8; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z10; VFMADD231PS Z10, Z11, Z9
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z10
-	VMAXPS Z0, Z10, Z0
-	VMAXPS Z1, Z10, Z1
-	VMAXPS Z2, Z10, Z2
-	VMAXPS Z3, Z10, Z3
-	VMAXPS Z4, Z10, Z4
-	VMAXPS Z5, Z10, Z5
-	VMAXPS Z6, Z10, Z6
-	VMAXPS Z7, Z10, Z7
-	VMAXPS Z8, Z10, Z8
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z10; VMAXPS Z0, Z10, Z0
+	VMAXPS Z1, Z10, Z1; VMAXPS Z2, Z10, Z2; VMAXPS Z3, Z10, Z3; VMAXPS Z4, Z10, Z4
+	VMAXPS Z5, Z10, Z5; VMAXPS Z6, Z10, Z6; VMAXPS Z7, Z10, Z7; VMAXPS Z8, Z10, Z8
 	VMAXPS Z9, Z10, Z9
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z10
-	VMINPS Z0, Z10, Z0
-	VMINPS Z1, Z10, Z1
-	VMINPS Z2, Z10, Z2
-	VMINPS Z3, Z10, Z3
-	VMINPS Z4, Z10, Z4
-	VMINPS Z5, Z10, Z5
-	VMINPS Z6, Z10, Z6
-	VMINPS Z7, Z10, Z7
-	VMINPS Z8, Z10, Z8
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z10; VMINPS Z0, Z10, Z0
+	VMINPS Z1, Z10, Z1; VMINPS Z2, Z10, Z2; VMINPS Z3, Z10, Z3; VMINPS Z4, Z10, Z4
+	VMINPS Z5, Z10, Z5; VMINPS Z6, Z10, Z6; VMINPS Z7, Z10, Z7; VMINPS Z8, Z10, Z8
 	VMINPS Z9, Z10, Z9
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z1, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z3, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z5, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z7, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z8, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z9, K1, 0(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z1, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z3, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z4, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z5, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z6, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z7, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z8, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z9, K1, 0(R12); DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_againAheadLast(BX), DX
-	ADDQ DX, tile_aheadLast(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_againAheadLast(BX), DX
+	ADDQ DX, tile_aheadLast(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -11651,381 +4123,123 @@ TEXT ·tileAVX512_11x16(SB), 0, $256-8
 tile:
 	XORL R15, R15
 strip:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	ADDQ R15, DI
-	ADDQ R15, R8
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	TESTL $const_flagResidual, tile_flags(BX)
-	JZ fetched
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R14
-	SHLQ $2, R14
-	ADDQ R15, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; ADDQ R15, DI; ADDQ R15, R8
+	MOVQ R8, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); TESTL $const_flagResidual, tile_flags(BX); JZ fetched
+	MOVQ tile_res(BX), R12; MOVQ tile_ldr(BX), R14; SHLQ $2, R14; ADDQ R15, R12; PREFETCHT0 0(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
 fetched:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8; VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z11
-	VFMADD231PS.BCST 0(SI), Z11, Z0
-	VFMADD231PS.BCST 4(SI), Z11, Z1
-	VFMADD231PS.BCST 8(SI), Z11, Z2
-	VFMADD231PS.BCST 12(SI), Z11, Z3
-	VFMADD231PS.BCST 16(SI), Z11, Z4
-	VFMADD231PS.BCST 20(SI), Z11, Z5
-	VFMADD231PS.BCST 24(SI), Z11, Z6
-	VFMADD231PS.BCST 28(SI), Z11, Z7
-	VFMADD231PS.BCST 32(SI), Z11, Z8
-	VFMADD231PS.BCST 36(SI), Z11, Z9
-	VFMADD231PS.BCST 40(SI), Z11, Z10
-	VMOVUPS 0(DI)(R10*1), Z11
-	VFMADD231PS.BCST 0(SI)(AX*1), Z11, Z0
-	VFMADD231PS.BCST 4(SI)(AX*1), Z11, Z1
-	VFMADD231PS.BCST 8(SI)(AX*1), Z11, Z2
-	VFMADD231PS.BCST 12(SI)(AX*1), Z11, Z3
-	VFMADD231PS.BCST 16(SI)(AX*1), Z11, Z4
-	VFMADD231PS.BCST 20(SI)(AX*1), Z11, Z5
-	VFMADD231PS.BCST 24(SI)(AX*1), Z11, Z6
-	VFMADD231PS.BCST 28(SI)(AX*1), Z11, Z7
-	VFMADD231PS.BCST 32(SI)(AX*1), Z11, Z8
-	VFMADD231PS.BCST 36(SI)(AX*1), Z11, Z9
-	VFMADD231PS.BCST 40(SI)(AX*1), Z11, Z10
-	VMOVUPS 0(DI)(R10*2), Z11
-	VFMADD231PS.BCST 0(SI)(AX*2), Z11, Z0
-	VFMADD231PS.BCST 4(SI)(AX*2), Z11, Z1
-	VFMADD231PS.BCST 8(SI)(AX*2), Z11, Z2
-	VFMADD231PS.BCST 12(SI)(AX*2), Z11, Z3
-	VFMADD231PS.BCST 16(SI)(AX*2), Z11, Z4
-	VFMADD231PS.BCST 20(SI)(AX*2), Z11, Z5
-	VFMADD231PS.BCST 24(SI)(AX*2), Z11, Z6
-	VFMADD231PS.BCST 28(SI)(AX*2), Z11, Z7
-	VFMADD231PS.BCST 32(SI)(AX*2), Z11, Z8
-	VFMADD231PS.BCST 36(SI)(AX*2), Z11, Z9
-	VFMADD231PS.BCST 40(SI)(AX*2), Z11, Z10
-	VMOVUPS 0(DI)(R11*1), Z11
-	VFMADD231PS.BCST 0(SI)(R13*1), Z11, Z0
-	VFMADD231PS.BCST 4(SI)(R13*1), Z11, Z1
-	VFMADD231PS.BCST 8(SI)(R13*1), Z11, Z2
-	VFMADD231PS.BCST 12(SI)(R13*1), Z11, Z3
-	VFMADD231PS.BCST 16(SI)(R13*1), Z11, Z4
-	VFMADD231PS.BCST 20(SI)(R13*1), Z11, Z5
-	VFMADD231PS.BCST 24(SI)(R13*1), Z11, Z6
-	VFMADD231PS.BCST 28(SI)(R13*1), Z11, Z7
-	VFMADD231PS.BCST 32(SI)(R13*1), Z11, Z8
-	VFMADD231PS.BCST 36(SI)(R13*1), Z11, Z9
-	VFMADD231PS.BCST 40(SI)(R13*1), Z11, Z10
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
+	VMOVUPS 0(DI), Z11; VFMADD231PS.BCST 0(SI), Z11, Z0; VFMADD231PS.BCST 4(SI), Z11, Z1
+	VFMADD231PS.BCST 8(SI), Z11, Z2; VFMADD231PS.BCST 12(SI), Z11, Z3
+	VFMADD231PS.BCST 16(SI), Z11, Z4; VFMADD231PS.BCST 20(SI), Z11, Z5
+	VFMADD231PS.BCST 24(SI), Z11, Z6; VFMADD231PS.BCST 28(SI), Z11, Z7
+	VFMADD231PS.BCST 32(SI), Z11, Z8; VFMADD231PS.BCST 36(SI), Z11, Z9
+	VFMADD231PS.BCST 40(SI), Z11, Z10; VMOVUPS 0(DI)(R10*1), Z11
+	VFMADD231PS.BCST 0(SI)(AX*1), Z11, Z0; VFMADD231PS.BCST 4(SI)(AX*1), Z11, Z1
+	VFMADD231PS.BCST 8(SI)(AX*1), Z11, Z2; VFMADD231PS.BCST 12(SI)(AX*1), Z11, Z3
+	VFMADD231PS.BCST 16(SI)(AX*1), Z11, Z4; VFMADD231PS.BCST 20(SI)(AX*1), Z11, Z5
+	VFMADD231PS.BCST 24(SI)(AX*1), Z11, Z6; VFMADD231PS.BCST 28(SI)(AX*1), Z11, Z7
+	VFMADD231PS.BCST 32(SI)(AX*1), Z11, Z8; VFMADD231PS.BCST 36(SI)(AX*1), Z11, Z9
+	VFMADD231PS.BCST 40(SI)(AX*1), Z11, Z10; VMOVUPS 0(DI)(R10*2), Z11
+	VFMADD231PS.BCST 0(SI)(AX*2), Z11, Z0; VFMADD231PS.BCST 4(SI)(AX*2), Z11, Z1
+	VFMADD231PS.BCST 8(SI)(AX*2), Z11, Z2; VFMADD231PS.BCST 12(SI)(AX*2), Z11, Z3
+	VFMADD231PS.BCST 16(SI)(AX*2), Z11, Z4; VFMADD231PS.BCST 20(SI)(AX*2), Z11, Z5
+	VFMADD231PS.BCST 24(SI)(AX*2), Z11, Z6; VFMADD231PS.BCST 28(SI)(AX*2), Z11, Z7
+	VFMADD231PS.BCST 32(SI)(AX*2), Z11, Z8; VFMADD231PS.BCST 36(SI)(AX*2), Z11, Z9
+	VFMADD231PS.BCST 40(SI)(AX*2), Z11, Z10; VMOVUPS 0(DI)(R11*1), Z11
+	VFMADD231PS.BCST 0(SI)(R13*1), Z11, Z0; VFMADD231PS.BCST 4(SI)(R13*1), Z11, Z1
+	VFMADD231PS.BCST 8(SI)(R13*1), Z11, Z2; VFMADD231PS.BCST 12(SI)(R13*1), Z11, Z3
+	VFMADD231PS.BCST 16(SI)(R13*1), Z11, Z4; VFMADD231PS.BCST 20(SI)(R13*1), Z11, Z5
+	VFMADD231PS.BCST 24(SI)(R13*1), Z11, Z6; VFMADD231PS.BCST 28(SI)(R13*1), Z11, Z7
+	VFMADD231PS.BCST 32(SI)(R13*1), Z11, Z8; VFMADD231PS.BCST 36(SI)(R13*1), Z11, Z9
+	VFMADD231PS.BCST 40(SI)(R13*1), Z11, Z10; LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI; DECQ DX
 	JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z11
-	VFMADD231PS.BCST 0(SI), Z11, Z0
-	VFMADD231PS.BCST 4(SI), Z11, Z1
-	VFMADD231PS.BCST 8(SI), Z11, Z2
-	VFMADD231PS.BCST 12(SI), Z11, Z3
-	VFMADD231PS.BCST 16(SI), Z11, Z4
-	VFMADD231PS.BCST 20(SI), Z11, Z5
-	VFMADD231PS.BCST 24(SI), Z11, Z6
-	VFMADD231PS.BCST 28(SI), Z11, Z7
-	VFMADD231PS.BCST 32(SI), Z11, Z8
-	VFMADD231PS.BCST 36(SI), Z11, Z9
-	VFMADD231PS.BCST 40(SI), Z11, Z10
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Z11; VFMADD231PS.BCST 0(SI), Z11, Z0; VFMADD231PS.BCST 4(SI), Z11, Z1
+	VFMADD231PS.BCST 8(SI), Z11, Z2; VFMADD231PS.BCST 12(SI), Z11, Z3
+	VFMADD231PS.BCST 16(SI), Z11, Z4; VFMADD231PS.BCST 20(SI), Z11, Z5
+	VFMADD231PS.BCST 24(SI), Z11, Z6; VFMADD231PS.BCST 28(SI), Z11, Z7
+	VFMADD231PS.BCST 32(SI), Z11, Z8; VFMADD231PS.BCST 36(SI), Z11, Z9
+	VFMADD231PS.BCST 40(SI), Z11, Z10; ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	MOVL R15, CX
-	SHRL $2, CX
-	SHRL CX, DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VADDPS Z11, Z0, Z0
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VADDPS Z11, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VADDPS Z11, Z2, Z2
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VADDPS Z11, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VADDPS Z11, Z4, Z4
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VADDPS Z11, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VADDPS Z11, Z6, Z6
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VADDPS Z11, Z7, Z7
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VADDPS Z11, Z8, Z8
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VADDPS Z11, Z9, Z9
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VADDPS Z11, Z10, Z10
+	MOVL tile_mask(BX), DX; MOVL R15, CX; SHRL $2, CX; SHRL CX, DX; KMOVW DX, K1; SHRL $16, DX
+	KMOVW DX, K2; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate
+	MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z11; VADDPS Z11, Z0, Z0; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z11; VADDPS Z11, Z1, Z1; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z11
+	VADDPS Z11, Z2, Z2; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z11; VADDPS Z11, Z3, Z3; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z11; VADDPS Z11, Z4, Z4; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z11
+	VADDPS Z11, Z5, Z5; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z11; VADDPS Z11, Z6, Z6; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z11; VADDPS Z11, Z7, Z7; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z11
+	VADDPS Z11, Z8, Z8; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z11; VADDPS Z11, Z9, Z9; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z11; VADDPS Z11, Z10, Z10
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z11
-	VMULPS Z11, Z0, Z0
-	VMULPS Z11, Z1, Z1
-	VMULPS Z11, Z2, Z2
-	VMULPS Z11, Z3, Z3
-	VMULPS Z11, Z4, Z4
-	VMULPS Z11, Z5, Z5
-	VMULPS Z11, Z6, Z6
-	VMULPS Z11, Z7, Z7
-	VMULPS Z11, Z8, Z8
-	VMULPS Z11, Z9, Z9
-	VMULPS Z11, Z10, Z10
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z11
+	VMULPS Z11, Z0, Z0; VMULPS Z11, Z1, Z1; VMULPS Z11, Z2, Z2; VMULPS Z11, Z3, Z3
+	VMULPS Z11, Z4, Z4; VMULPS Z11, Z5, Z5; VMULPS Z11, Z6, Z6; VMULPS Z11, Z7, Z7
+	VMULPS Z11, Z8, Z8; VMULPS Z11, Z9, Z9; VMULPS Z11, Z10, Z10
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z11
-	VADDPS Z11, Z0, Z0
-	VBROADCASTSS 4(R12), Z11
-	VADDPS Z11, Z1, Z1
-	VBROADCASTSS 8(R12), Z11
-	VADDPS Z11, Z2, Z2
-	VBROADCASTSS 12(R12), Z11
-	VADDPS Z11, Z3, Z3
-	VBROADCASTSS 16(R12), Z11
-	VADDPS Z11, Z4, Z4
-	VBROADCASTSS 20(R12), Z11
-	VADDPS Z11, Z5, Z5
-	VBROADCASTSS 24(R12), Z11
-	VADDPS Z11, Z6, Z6
-	VBROADCASTSS 28(R12), Z11
-	VADDPS Z11, Z7, Z7
-	VBROADCASTSS 32(R12), Z11
-	VADDPS Z11, Z8, Z8
-	VBROADCASTSS 36(R12), Z11
-	VADDPS Z11, Z9, Z9
-	VBROADCASTSS 40(R12), Z11
-	VADDPS Z11, Z10, Z10
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z11; VADDPS Z11, Z0, Z0; VBROADCASTSS 4(R12), Z11; VADDPS Z11, Z1, Z1
+	VBROADCASTSS 8(R12), Z11; VADDPS Z11, Z2, Z2; VBROADCASTSS 12(R12), Z11; VADDPS Z11, Z3, Z3
+	VBROADCASTSS 16(R12), Z11; VADDPS Z11, Z4, Z4; VBROADCASTSS 20(R12), Z11; VADDPS Z11, Z5, Z5
+	VBROADCASTSS 24(R12), Z11; VADDPS Z11, Z6, Z6; VBROADCASTSS 28(R12), Z11; VADDPS Z11, Z7, Z7
+	VBROADCASTSS 32(R12), Z11; VADDPS Z11, Z8, Z8; VBROADCASTSS 36(R12), Z11; VADDPS Z11, Z9, Z9
+	VBROADCASTSS 40(R12), Z11; VADDPS Z11, Z10, Z10
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	ADDQ R15, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VADDPS Z11, Z0, Z0
-	VADDPS Z11, Z1, Z1
-	VADDPS Z11, Z2, Z2
-	VADDPS Z11, Z3, Z3
-	VADDPS Z11, Z4, Z4
-	VADDPS Z11, Z5, Z5
-	VADDPS Z11, Z6, Z6
-	VADDPS Z11, Z7, Z7
-	VADDPS Z11, Z8, Z8
-	VADDPS Z11, Z9, Z9
-	VADDPS Z11, Z10, Z10
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12; ADDQ R15, R12
+	VMOVUPS.Z 0(R12), K1, Z11; VADDPS Z11, Z0, Z0; VADDPS Z11, Z1, Z1; VADDPS Z11, Z2, Z2
+	VADDPS Z11, Z3, Z3; VADDPS Z11, Z4, Z4; VADDPS Z11, Z5, Z5; VADDPS Z11, Z6, Z6
+	VADDPS Z11, Z7, Z7; VADDPS Z11, Z8, Z8; VADDPS Z11, Z9, Z9; VADDPS Z11, Z10, Z10
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	ADDQ R15, R12
-	VBROADCASTSS tile_beta(BX), Z12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VFMADD231PS Z11, Z12, Z0
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VFMADD231PS Z11, Z12, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VFMADD231PS Z11, Z12, Z2
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VFMADD231PS Z11, Z12, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VFMADD231PS Z11, Z12, Z4
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VFMADD231PS Z11, Z12, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VFMADD231PS Z11, Z12, Z6
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VFMADD231PS Z11, Z12, Z7
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VFMADD231PS Z11, Z12, Z8
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VFMADD231PS Z11, Z12, Z9
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VFMADD231PS Z11, Z12, Z10
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; ADDQ R15, R12; VBROADCASTSS tile_beta(BX), Z12
+	VMOVUPS.Z 0(R12), K1, Z11; VFMADD231PS Z11, Z12, Z0; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z11
+	VFMADD231PS Z11, Z12, Z1; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z11; VFMADD231PS Z11, Z12, Z2
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z11; VFMADD231PS Z11, Z12, Z3; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z11; VFMADD231PS Z11, Z12, Z4; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z11
+	VFMADD231PS Z11, Z12, Z5; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z11; VFMADD231PS Z11, Z12, Z6
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z11; VFMADD231PS Z11, Z12, Z7; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z11; VFMADD231PS Z11, Z12, Z8; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z11
+	VFMADD231PS Z11, Z12, Z9; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z11; VFMADD231PS Z11, Z12, Z10
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z11
-	VMAXPS Z0, Z11, Z0
-	VMAXPS Z1, Z11, Z1
-	VMAXPS Z2, Z11, Z2
-	VMAXPS Z3, Z11, Z3
-	VMAXPS Z4, Z11, Z4
-	VMAXPS Z5, Z11, Z5
-	VMAXPS Z6, Z11, Z6
-	VMAXPS Z7, Z11, Z7
-	VMAXPS Z8, Z11, Z8
-	VMAXPS Z9, Z11, Z9
-	VMAXPS Z10, Z11, Z10
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z11; VMAXPS Z0, Z11, Z0
+	VMAXPS Z1, Z11, Z1; VMAXPS Z2, Z11, Z2; VMAXPS Z3, Z11, Z3; VMAXPS Z4, Z11, Z4
+	VMAXPS Z5, Z11, Z5; VMAXPS Z6, Z11, Z6; VMAXPS Z7, Z11, Z7; VMAXPS Z8, Z11, Z8
+	VMAXPS Z9, Z11, Z9; VMAXPS Z10, Z11, Z10
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z11
-	VMINPS Z0, Z11, Z0
-	VMINPS Z1, Z11, Z1
-	VMINPS Z2, Z11, Z2
-	VMINPS Z3, Z11, Z3
-	VMINPS Z4, Z11, Z4
-	VMINPS Z5, Z11, Z5
-	VMINPS Z6, Z11, Z6
-	VMINPS Z7, Z11, Z7
-	VMINPS Z8, Z11, Z8
-	VMINPS Z9, Z11, Z9
-	VMINPS Z10, Z11, Z10
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z11; VMINPS Z0, Z11, Z0
+	VMINPS Z1, Z11, Z1; VMINPS Z2, Z11, Z2; VMINPS Z3, Z11, Z3; VMINPS Z4, Z11, Z4
+	VMINPS Z5, Z11, Z5; VMINPS Z6, Z11, Z6; VMINPS Z7, Z11, Z7; VMINPS Z8, Z11, Z8
+	VMINPS Z9, Z11, Z9; VMINPS Z10, Z11, Z10
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z1, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z3, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z5, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z7, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z8, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z9, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z10, K1, 0(R12)
-	ADDQ $64, R15
-	MOVQ tile_cols(BX), DX
-	SHLQ $2, DX
-	CMPQ R15, DX
-	JLT strip
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z1, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z3, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z4, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z5, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z6, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z7, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z8, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z9, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z10, K1, 0(R12); ADDQ $64, R15; MOVQ tile_cols(BX), DX; SHLQ $2, DX; CMPQ R15, DX
+	JLT strip; DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -12035,388 +4249,125 @@ TEXT ·tileAVX512_11x16ahead(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	TESTL $const_flagResidual, tile_flags(BX)
-	JZ fetched
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R14
-	SHLQ $2, R14
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	TESTL $const_flagResidual, tile_flags(BX); JZ fetched; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R14; SHLQ $2, R14; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
 fetched:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
-	MOVQ tile_ahead(BX), R12
-	MOVQ tile_aheadLast(BX), R15
-	MOVQ tile_nextA(BX), R14
-	ADDQ SI, R14
-	CMPQ tile_more(BX), $0
-	CMOVQLE R15, R14
-	TESTQ R15, R15
-	CMOVQNE R14, R12
-	MOVQ tile_aheadStep(BX), R14
+	VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8; VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10; MOVQ CX, DX; SHRQ $2, DX; JZ rest; MOVQ tile_ahead(BX), R12
+	MOVQ tile_aheadLast(BX), R15; MOVQ tile_nextA(BX), R14; ADDQ SI, R14; CMPQ tile_more(BX), $0
+	CMOVQLE R15, R14; TESTQ R15, R15; CMOVQNE R14, R12; MOVQ tile_aheadStep(BX), R14
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z11
-	VFMADD231PS.BCST 0(SI), Z11, Z0
-	VFMADD231PS.BCST 4(SI), Z11, Z1
-	VFMADD231PS.BCST 8(SI), Z11, Z2
-	VFMADD231PS.BCST 12(SI), Z11, Z3
-	VFMADD231PS.BCST 16(SI), Z11, Z4
-	VFMADD231PS.BCST 20(SI), Z11, Z5
-	VFMADD231PS.BCST 24(SI), Z11, Z6
-	VFMADD231PS.BCST 28(SI), Z11, Z7
-	VFMADD231PS.BCST 32(SI), Z11, Z8
-	VFMADD231PS.BCST 36(SI), Z11, Z9
-	VFMADD231PS.BCST 40(SI), Z11, Z10
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R10*1), Z11
-	VFMADD231PS.BCST 0(SI)(AX*1), Z11, Z0
-	VFMADD231PS.BCST 4(SI)(AX*1), Z11, Z1
-	VFMADD231PS.BCST 8(SI)(AX*1), Z11, Z2
-	VFMADD231PS.BCST 12(SI)(AX*1), Z11, Z3
-	VFMADD231PS.BCST 16(SI)(AX*1), Z11, Z4
-	VFMADD231PS.BCST 20(SI)(AX*1), Z11, Z5
-	VFMADD231PS.BCST 24(SI)(AX*1), Z11, Z6
-	VFMADD231PS.BCST 28(SI)(AX*1), Z11, Z7
-	VFMADD231PS.BCST 32(SI)(AX*1), Z11, Z8
-	VFMADD231PS.BCST 36(SI)(AX*1), Z11, Z9
-	VFMADD231PS.BCST 40(SI)(AX*1), Z11, Z10
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R10*2), Z11
-	VFMADD231PS.BCST 0(SI)(AX*2), Z11, Z0
-	VFMADD231PS.BCST 4(SI)(AX*2), Z11, Z1
-	VFMADD231PS.BCST 8(SI)(AX*2), Z11, Z2
-	VFMADD231PS.BCST 12(SI)(AX*2), Z11, Z3
-	VFMADD231PS.BCST 16(SI)(AX*2), Z11, Z4
-	VFMADD231PS.BCST 20(SI)(AX*2), Z11, Z5
-	VFMADD231PS.BCST 24(SI)(AX*2), Z11, Z6
-	VFMADD231PS.BCST 28(SI)(AX*2), Z11, Z7
-	VFMADD231PS.BCST 32(SI)(AX*2), Z11, Z8
-	VFMADD231PS.BCST 36(SI)(AX*2), Z11, Z9
-	VFMADD231PS.BCST 40(SI)(AX*2), Z11, Z10
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R11*1), Z11
-	VFMADD231PS.BCST 0(SI)(R13*1), Z11, Z0
-	VFMADD231PS.BCST 4(SI)(R13*1), Z11, Z1
-	VFMADD231PS.BCST 8(SI)(R13*1), Z11, Z2
-	VFMADD231PS.BCST 12(SI)(R13*1), Z11, Z3
-	VFMADD231PS.BCST 16(SI)(R13*1), Z11, Z4
-	VFMADD231PS.BCST 20(SI)(R13*1), Z11, Z5
-	VFMADD231PS.BCST 24(SI)(R13*1), Z11, Z6
-	VFMADD231PS.BCST 28(SI)(R13*1), Z11, Z7
-	VFMADD231PS.BCST 32(SI)(R13*1), Z11, Z8
-	VFMADD231PS.BCST 36(SI)(R13*1), Z11, Z9
-	VFMADD231PS.BCST 40(SI)(R13*1), Z11, Z10
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
-	MOVQ R12, tile_ahead(BX)
+	VMOVUPS 0(DI), Z11; VFMADD231PS.BCST 0(SI), Z11, Z0; VFMADD231PS.BCST 4(SI), Z11, Z1
+	VFMADD231PS.BCST 8(SI), Z11, Z2; VFMADD231PS.BCST 12(SI), Z11, Z3
+	VFMADD231PS.BCST 16(SI), Z11, Z4; VFMADD231PS.BCST 20(SI), Z11, Z5
+	VFMADD231PS.BCST 24(SI), Z11, Z6; VFMADD231PS.BCST 28(SI), Z11, Z7
+	VFMADD231PS.BCST 32(SI), Z11, Z8; VFMADD231PS.BCST 36(SI), Z11, Z9
+	VFMADD231PS.BCST 40(SI), Z11, Z10; PREFETCHT1 (R12); ADDQ R14, R12; VMOVUPS 0(DI)(R10*1), Z11
+	VFMADD231PS.BCST 0(SI)(AX*1), Z11, Z0; VFMADD231PS.BCST 4(SI)(AX*1), Z11, Z1
+	VFMADD231PS.BCST 8(SI)(AX*1), Z11, Z2; VFMADD231PS.BCST 12(SI)(AX*1), Z11, Z3
+	VFMADD231PS.BCST 16(SI)(AX*1), Z11, Z4; VFMADD231PS.BCST 20(SI)(AX*1), Z11, Z5
+	VFMADD231PS.BCST 24(SI)(AX*1), Z11, Z6; VFMADD231PS.BCST 28(SI)(AX*1), Z11, Z7
+	VFMADD231PS.BCST 32(SI)(AX*1), Z11, Z8; VFMADD231PS.BCST 36(SI)(AX*1), Z11, Z9
+	VFMADD231PS.BCST 40(SI)(AX*1), Z11, Z10; PREFETCHT1 (R12); ADDQ R14, R12
+	VMOVUPS 0(DI)(R10*2), Z11; VFMADD231PS.BCST 0(SI)(AX*2), Z11, Z0
+	VFMADD231PS.BCST 4(SI)(AX*2), Z11, Z1; VFMADD231PS.BCST 8(SI)(AX*2), Z11, Z2
+	VFMADD231PS.BCST 12(SI)(AX*2), Z11, Z3; VFMADD231PS.BCST 16(SI)(AX*2), Z11, Z4
+	VFMADD231PS.BCST 20(SI)(AX*2), Z11, Z5; VFMADD231PS.BCST 24(SI)(AX*2), Z11, Z6
+	VFMADD231PS.BCST 28(SI)(AX*2), Z11, Z7; VFMADD231PS.BCST 32(SI)(AX*2), Z11, Z8
+	VFMADD231PS.BCST 36(SI)(AX*2), Z11, Z9; VFMADD231PS.BCST 40(SI)(AX*2), Z11, Z10
+	PREFETCHT1 (R12); ADDQ R14, R12; VMOVUPS 0(DI)(R11*1), Z11
+	VFMADD231PS.BCST 0(SI)(R13*1), Z11, Z0; VFMADD231PS.BCST 4(SI)(R13*1), Z11, Z1
+	VFMADD231PS.BCST 8(SI)(R13*1), Z11, Z2; VFMADD231PS.BCST 12(SI)(R13*1), Z11, Z3
+	VFMADD231PS.BCST 16(SI)(R13*1), Z11, Z4; VFMADD231PS.BCST 20(SI)(R13*1), Z11, Z5
+	VFMADD231PS.BCST 24(SI)(R13*1), Z11, Z6; VFMADD231PS.BCST 28(SI)(R13*1), Z11, Z7
+	VFMADD231PS.BCST 32(SI)(R13*1), Z11, Z8; VFMADD231PS.BCST 36(SI)(R13*1), Z11, Z9
+	VFMADD231PS.BCST 40(SI)(R13*1), Z11, Z10; PREFETCHT1 (R12); ADDQ R14, R12; LEAQ (DI)(R10*4), DI
+	LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop; MOVQ R12, tile_ahead(BX)
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z11
-	VFMADD231PS.BCST 0(SI), Z11, Z0
-	VFMADD231PS.BCST 4(SI), Z11, Z1
-	VFMADD231PS.BCST 8(SI), Z11, Z2
-	VFMADD231PS.BCST 12(SI), Z11, Z3
-	VFMADD231PS.BCST 16(SI), Z11, Z4
-	VFMADD231PS.BCST 20(SI), Z11, Z5
-	VFMADD231PS.BCST 24(SI), Z11, Z6
-	VFMADD231PS.BCST 28(SI), Z11, Z7
-	VFMADD231PS.BCST 32(SI), Z11, Z8
-	VFMADD231PS.BCST 36(SI), Z11, Z9
-	VFMADD231PS.BCST 40(SI), Z11, Z10
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Z11; VFMADD231PS.BCST 0(SI), Z11, Z0; VFMADD231PS.BCST 4(SI), Z11, Z1
+	VFMADD231PS.BCST 8(SI), Z11, Z2; VFMADD231PS.BCST 12(SI), Z11, Z3
+	VFMADD231PS.BCST 16(SI), Z11, Z4; VFMADD231PS.BCST 20(SI), Z11, Z5
+	VFMADD231PS.BCST 24(SI), Z11, Z6; VFMADD231PS.BCST 28(SI), Z11, Z7
+	VFMADD231PS.BCST 32(SI), Z11, Z8; VFMADD231PS.BCST 36(SI), Z11, Z9
+	VFMADD231PS.BCST 40(SI), Z11, Z10; ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VADDPS Z11, Z0, Z0
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VADDPS Z11, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VADDPS Z11, Z2, Z2
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VADDPS Z11, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VADDPS Z11, Z4, Z4
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VADDPS Z11, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VADDPS Z11, Z6, Z6
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VADDPS Z11, Z7, Z7
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VADDPS Z11, Z8, Z8
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VADDPS Z11, Z9, Z9
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VADDPS Z11, Z10, Z10
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z11
+	VADDPS Z11, Z0, Z0; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z11; VADDPS Z11, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z11; VADDPS Z11, Z2, Z2; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z11
+	VADDPS Z11, Z3, Z3; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z11; VADDPS Z11, Z4, Z4; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z11; VADDPS Z11, Z5, Z5; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z11
+	VADDPS Z11, Z6, Z6; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z11; VADDPS Z11, Z7, Z7; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z11; VADDPS Z11, Z8, Z8; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z11
+	VADDPS Z11, Z9, Z9; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z11; VADDPS Z11, Z10, Z10
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z11
-	VMULPS Z11, Z0, Z0
-	VMULPS Z11, Z1, Z1
-	VMULPS Z11, Z2, Z2
-	VMULPS Z11, Z3, Z3
-	VMULPS Z11, Z4, Z4
-	VMULPS Z11, Z5, Z5
-	VMULPS Z11, Z6, Z6
-	VMULPS Z11, Z7, Z7
-	VMULPS Z11, Z8, Z8
-	VMULPS Z11, Z9, Z9
-	VMULPS Z11, Z10, Z10
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z11
+	VMULPS Z11, Z0, Z0; VMULPS Z11, Z1, Z1; VMULPS Z11, Z2, Z2; VMULPS Z11, Z3, Z3
+	VMULPS Z11, Z4, Z4; VMULPS Z11, Z5, Z5; VMULPS Z11, Z6, Z6; VMULPS Z11, Z7, Z7
+	VMULPS Z11, Z8, Z8; VMULPS Z11, Z9, Z9; VMULPS Z11, Z10, Z10
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z11
-	VADDPS Z11, Z0, Z0
-	VBROADCASTSS 4(R12), Z11
-	VADDPS Z11, Z1, Z1
-	VBROADCASTSS 8(R12), Z11
-	VADDPS Z11, Z2, Z2
-	VBROADCASTSS 12(R12), Z11
-	VADDPS Z11, Z3, Z3
-	VBROADCASTSS 16(R12), Z11
-	VADDPS Z11, Z4, Z4
-	VBROADCASTSS 20(R12), Z11
-	VADDPS Z11, Z5, Z5
-	VBROADCASTSS 24(R12), Z11
-	VADDPS Z11, Z6, Z6
-	VBROADCASTSS 28(R12), Z11
-	VADDPS Z11, Z7, Z7
-	VBROADCASTSS 32(R12), Z11
-	VADDPS Z11, Z8, Z8
-	VBROADCASTSS 36(R12), Z11
-	VADDPS Z11, Z9, Z9
-	VBROADCASTSS 40(R12), Z11
-	VADDPS Z11, Z10, Z10
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z11; VADDPS Z11, Z0, Z0; VBROADCASTSS 4(R12), Z11; VADDPS Z11, Z1, Z1
+	VBROADCASTSS 8(R12), Z11; VADDPS Z11, Z2, Z2; VBROADCASTSS 12(R12), Z11; VADDPS Z11, Z3, Z3
+	VBROADCASTSS 16(R12), Z11; VADDPS Z11, Z4, Z4; VBROADCASTSS 20(R12), Z11; VADDPS Z11, Z5, Z5
+	VBROADCASTSS 24(R12), Z11; VADDPS Z11, Z6, Z6; VBROADCASTSS 28(R12), Z11; VADDPS Z11, Z7, Z7
+	VBROADCASTSS 32(R12), Z11; VADDPS Z11, Z8, Z8; VBROADCASTSS 36(R12), Z11; VADDPS Z11, Z9, Z9
+	VBROADCASTSS 40(R12), Z11; VADDPS Z11, Z10, Z10
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VADDPS Z11, Z0, Z0
-	VADDPS Z11, Z1, Z1
-	VADDPS Z11, Z2, Z2
-	VADDPS Z11, Z3, Z3
-	VADDPS Z11, Z4, Z4
-	VADDPS Z11, Z5, Z5
-	VADDPS Z11, Z6, Z6
-	VADDPS Z11, Z7, Z7
-	VADDPS Z11, Z8, Z8
-	VADDPS Z11, Z9, Z9
-	VADDPS Z11, Z10, Z10
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z11; VADDPS Z11, Z0, Z0; VADDPS Z11, Z1, Z1; VADDPS Z11, Z2, Z2
+	VADDPS Z11, Z3, Z3; VADDPS Z11, Z4, Z4; VADDPS Z11, Z5, Z5; VADDPS Z11, Z6, Z6
+	VADDPS Z11, Z7, Z7; VADDPS Z11, Z8, Z8; VADDPS Z11, Z9, Z9; VADDPS Z11, Z10, Z10
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VFMADD231PS Z11, Z12, Z0
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VFMADD231PS Z11, Z12, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VFMADD231PS Z11, Z12, Z2
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VFMADD231PS Z11, Z12, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VFMADD231PS Z11, Z12, Z4
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VFMADD231PS Z11, Z12, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VFMADD231PS Z11, Z12, Z6
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VFMADD231PS Z11, Z12, Z7
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VFMADD231PS Z11, Z12, Z8
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VFMADD231PS Z11, Z12, Z9
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z11
-	VFMADD231PS Z11, Z12, Z10
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z12; VMOVUPS.Z 0(R12), K1, Z11
+	VFMADD231PS Z11, Z12, Z0; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z11; VFMADD231PS Z11, Z12, Z1
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z11; VFMADD231PS Z11, Z12, Z2; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z11; VFMADD231PS Z11, Z12, Z3; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z11
+	VFMADD231PS Z11, Z12, Z4; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z11; VFMADD231PS Z11, Z12, Z5
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z11; VFMADD231PS Z11, Z12, Z6; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z11; VFMADD231PS Z11, Z12, Z7; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z11
+	VFMADD231PS Z11, Z12, Z8; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z11; VFMADD231PS Z11, Z12, Z9
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z11; VFMADD231PS Z11, Z12, Z10
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z11
-	VMAXPS Z0, Z11, Z0
-	VMAXPS Z1, Z11, Z1
-	VMAXPS Z2, Z11, Z2
-	VMAXPS Z3, Z11, Z3
-	VMAXPS Z4, Z11, Z4
-	VMAXPS Z5, Z11, Z5
-	VMAXPS Z6, Z11, Z6
-	VMAXPS Z7, Z11, Z7
-	VMAXPS Z8, Z11, Z8
-	VMAXPS Z9, Z11, Z9
-	VMAXPS Z10, Z11, Z10
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z11; VMAXPS Z0, Z11, Z0
+	VMAXPS Z1, Z11, Z1; VMAXPS Z2, Z11, Z2; VMAXPS Z3, Z11, Z3; VMAXPS Z4, Z11, Z4
+	VMAXPS Z5, Z11, Z5; VMAXPS Z6, Z11, Z6; VMAXPS Z7, Z11, Z7; VMAXPS Z8, Z11, Z8
+	VMAXPS Z9, Z11, Z9; VMAXPS Z10, Z11, Z10
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z11
-	VMINPS Z0, Z11, Z0
-	VMINPS Z1, Z11, Z1
-	VMINPS Z2, Z11, Z2
-	VMINPS Z3, Z11, Z3
-	VMINPS Z4, Z11, Z4
-	VMINPS Z5, Z11, Z5
-	VMINPS Z6, Z11, Z6
-	VMINPS Z7, Z11, Z7
-	VMINPS Z8, Z11, Z8
-	VMINPS Z9, Z11, Z9
-	VMINPS Z10, Z11, Z10
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z11; VMINPS Z0, Z11, Z0
+	VMINPS Z1, Z11, Z1; VMINPS Z2, Z11, Z2; VMINPS Z3, Z11, Z3; VMINPS Z4, Z11, Z4
+	VMINPS Z5, Z11, Z5; VMINPS Z6, Z11, Z6; VMINPS Z7, Z11, Z7; VMINPS Z8, Z11, Z8
+	VMINPS Z9, Z11, Z9; VMINPS Z10, Z11, Z10
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z1, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z3, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z5, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z7, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z8, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z9, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z10, K1, 0(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z1, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z3, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z4, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z5, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z6, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z7, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z8, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z9, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z10, K1, 0(R12); DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_againAheadLast(BX), DX
-	ADDQ DX, tile_aheadLast(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_againAheadLast(BX), DX
+	ADDQ DX, tile_aheadLast(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -12428,405 +4379,131 @@ TEXT ·tileAVX512_12x16(SB), 0, $256-8
 tile:
 	XORL R15, R15
 strip:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	ADDQ R15, DI
-	ADDQ R15, R8
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	TESTL $const_flagResidual, tile_flags(BX)
-	JZ fetched
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R14
-	SHLQ $2, R14
-	ADDQ R15, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; ADDQ R15, DI; ADDQ R15, R8
+	MOVQ R8, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	TESTL $const_flagResidual, tile_flags(BX); JZ fetched; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R14; SHLQ $2, R14; ADDQ R15, R12; PREFETCHT0 0(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12
 	PREFETCHT0 0(R12)
 fetched:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8; VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10; VPXORD Z11, Z11, Z11; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z12
-	VFMADD231PS.BCST 0(SI), Z12, Z0
-	VFMADD231PS.BCST 4(SI), Z12, Z1
-	VFMADD231PS.BCST 8(SI), Z12, Z2
-	VFMADD231PS.BCST 12(SI), Z12, Z3
-	VFMADD231PS.BCST 16(SI), Z12, Z4
-	VFMADD231PS.BCST 20(SI), Z12, Z5
-	VFMADD231PS.BCST 24(SI), Z12, Z6
-	VFMADD231PS.BCST 28(SI), Z12, Z7
-	VFMADD231PS.BCST 32(SI), Z12, Z8
-	VFMADD231PS.BCST 36(SI), Z12, Z9
-	VFMADD231PS.BCST 40(SI), Z12, Z10
-	VFMADD231PS.BCST 44(SI), Z12, Z11
-	VMOVUPS 0(DI)(R10*1), Z12
-	VFMADD231PS.BCST 0(SI)(AX*1), Z12, Z0
-	VFMADD231PS.BCST 4(SI)(AX*1), Z12, Z1
-	VFMADD231PS.BCST 8(SI)(AX*1), Z12, Z2
-	VFMADD231PS.BCST 12(SI)(AX*1), Z12, Z3
-	VFMADD231PS.BCST 16(SI)(AX*1), Z12, Z4
-	VFMADD231PS.BCST 20(SI)(AX*1), Z12, Z5
-	VFMADD231PS.BCST 24(SI)(AX*1), Z12, Z6
-	VFMADD231PS.BCST 28(SI)(AX*1), Z12, Z7
-	VFMADD231PS.BCST 32(SI)(AX*1), Z12, Z8
-	VFMADD231PS.BCST 36(SI)(AX*1), Z12, Z9
-	VFMADD231PS.BCST 40(SI)(AX*1), Z12, Z10
-	VFMADD231PS.BCST 44(SI)(AX*1), Z12, Z11
-	VMOVUPS 0(DI)(R10*2), Z12
-	VFMADD231PS.BCST 0(SI)(AX*2), Z12, Z0
-	VFMADD231PS.BCST 4(SI)(AX*2), Z12, Z1
-	VFMADD231PS.BCST 8(SI)(AX*2), Z12, Z2
-	VFMADD231PS.BCST 12(SI)(AX*2), Z12, Z3
-	VFMADD231PS.BCST 16(SI)(AX*2), Z12, Z4
-	VFMADD231PS.BCST 20(SI)(AX*2), Z12, Z5
-	VFMADD231PS.BCST 24(SI)(AX*2), Z12, Z6
-	VFMADD231PS.BCST 28(SI)(AX*2), Z12, Z7
-	VFMADD231PS.BCST 32(SI)(AX*2), Z12, Z8
-	VFMADD231PS.BCST 36(SI)(AX*2), Z12, Z9
-	VFMADD231PS.BCST 40(SI)(AX*2), Z12, Z10
-	VFMADD231PS.BCST 44(SI)(AX*2), Z12, Z11
-	VMOVUPS 0(DI)(R11*1), Z12
-	VFMADD231PS.BCST 0(SI)(R13*1), Z12, Z0
-	VFMADD231PS.BCST 4(SI)(R13*1), Z12, Z1
-	VFMADD231PS.BCST 8(SI)(R13*1), Z12, Z2
-	VFMADD231PS.BCST 12(SI)(R13*1), Z12, Z3
-	VFMADD231PS.BCST 16(SI)(R13*1), Z12, Z4
-	VFMADD231PS.BCST 20(SI)(R13*1), Z12, Z5
-	VFMADD231PS.BCST 24(SI)(R13*1), Z12, Z6
-	VFMADD231PS.BCST 28(SI)(R13*1), Z12, Z7
-	VFMADD231PS.BCST 32(SI)(R13*1), Z12, Z8
-	VFMADD231PS.BCST 36(SI)(R13*1), Z12, Z9
-	VFMADD231PS.BCST 40(SI)(R13*1), Z12, Z10
-	VFMADD231PS.BCST 44(SI)(R13*1), Z12, Z11
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
+	VMOVUPS 0(DI), Z12; VFMADD231PS.BCST 0(SI), Z12, Z0; VFMADD231PS.BCST 4(SI), Z12, Z1
+	VFMADD231PS.BCST 8(SI), Z12, Z2; VFMADD231PS.BCST 12(SI), Z12, Z3
+	VFMADD231PS.BCST 16(SI), Z12, Z4; VFMADD231PS.BCST 20(SI), Z12, Z5
+	VFMADD231PS.BCST 24(SI), Z12, Z6; VFMADD231PS.BCST 28(SI), Z12, Z7
+	VFMADD231PS.BCST 32(SI), Z12, Z8; VFMADD231PS.BCST 36(SI), Z12, Z9
+	VFMADD231PS.BCST 40(SI), Z12, Z10; VFMADD231PS.BCST 44(SI), Z12, Z11; VMOVUPS 0(DI)(R10*1), Z12
+	VFMADD231PS.BCST 0(SI)(AX*1), Z12, Z0; VFMADD231PS.BCST 4(SI)(AX*1), Z12, Z1
+	VFMADD231PS.BCST 8(SI)(AX*1), Z12, Z2; VFMADD231PS.BCST 12(SI)(AX*1), Z12, Z3
+	VFMADD231PS.BCST 16(SI)(AX*1), Z12, Z4; VFMADD231PS.BCST 20(SI)(AX*1), Z12, Z5
+	VFMADD231PS.BCST 24(SI)(AX*1), Z12, Z6; VFMADD231PS.BCST 28(SI)(AX*1), Z12, Z7
+	VFMADD231PS.BCST 32(SI)(AX*1), Z12, Z8; VFMADD231PS.BCST 36(SI)(AX*1), Z12, Z9
+	VFMADD231PS.BCST 40(SI)(AX*1), Z12, Z10; VFMADD231PS.BCST 44(SI)(AX*1), Z12, Z11
+	VMOVUPS 0(DI)(R10*2), Z12; VFMADD231PS.BCST 0(SI)(AX*2), Z12, Z0
+	VFMADD231PS.BCST 4(SI)(AX*2), Z12, Z1; VFMADD231PS.BCST 8(SI)(AX*2), Z12, Z2
+	VFMADD231PS.BCST 12(SI)(AX*2), Z12, Z3; VFMADD231PS.BCST 16(SI)(AX*2), Z12, Z4
+	VFMADD231PS.BCST 20(SI)(AX*2), Z12, Z5; VFMADD231PS.BCST 24(SI)(AX*2), Z12, Z6
+	VFMADD231PS.BCST 28(SI)(AX*2), Z12, Z7; VFMADD231PS.BCST 32(SI)(AX*2), Z12, Z8
+	VFMADD231PS.BCST 36(SI)(AX*2), Z12, Z9; VFMADD231PS.BCST 40(SI)(AX*2), Z12, Z10
+	VFMADD231PS.BCST 44(SI)(AX*2), Z12, Z11; VMOVUPS 0(DI)(R11*1), Z12
+	VFMADD231PS.BCST 0(SI)(R13*1), Z12, Z0; VFMADD231PS.BCST 4(SI)(R13*1), Z12, Z1
+	VFMADD231PS.BCST 8(SI)(R13*1), Z12, Z2; VFMADD231PS.BCST 12(SI)(R13*1), Z12, Z3
+	VFMADD231PS.BCST 16(SI)(R13*1), Z12, Z4; VFMADD231PS.BCST 20(SI)(R13*1), Z12, Z5
+	VFMADD231PS.BCST 24(SI)(R13*1), Z12, Z6; VFMADD231PS.BCST 28(SI)(R13*1), Z12, Z7
+	VFMADD231PS.BCST 32(SI)(R13*1), Z12, Z8; VFMADD231PS.BCST 36(SI)(R13*1), Z12, Z9
+	VFMADD231PS.BCST 40(SI)(R13*1), Z12, Z10; VFMADD231PS.BCST 44(SI)(R13*1), Z12, Z11
+	LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z12
-	VFMADD231PS.BCST 0(SI), Z12, Z0
-	VFMADD231PS.BCST 4(SI), Z12, Z1
-	VFMADD231PS.BCST 8(SI), Z12, Z2
-	VFMADD231PS.BCST 12(SI), Z12, Z3
-	VFMADD231PS.BCST 16(SI), Z12, Z4
-	VFMADD231PS.BCST 20(SI), Z12, Z5
-	VFMADD231PS.BCST 24(SI), Z12, Z6
-	VFMADD231PS.BCST 28(SI), Z12, Z7
-	VFMADD231PS.BCST 32(SI), Z12, Z8
-	VFMADD231PS.BCST 36(SI), Z12, Z9
-	VFMADD231PS.BCST 40(SI), Z12, Z10
-	VFMADD231PS.BCST 44(SI), Z12, Z11
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Z12; VFMADD231PS.BCST 0(SI), Z12, Z0; VFMADD231PS.BCST 4(SI), Z12, Z1
+	VFMADD231PS.BCST 8(SI), Z12, Z2; VFMADD231PS.BCST 12(SI), Z12, Z3
+	VFMADD231PS.BCST 16(SI), Z12, Z4; VFMADD231PS.BCST 20(SI), Z12, Z5
+	VFMADD231PS.BCST 24(SI), Z12, Z6; VFMADD231PS.BCST 28(SI), Z12, Z7
+	VFMADD231PS.BCST 32(SI), Z12, Z8; VFMADD231PS.BCST 36(SI), Z12, Z9
+	VFMADD231PS.BCST 40(SI), Z12, Z10; VFMADD231PS.BCST 44(SI), Z12, Z11; ADDQ R10, DI; ADDQ AX, SI
+	DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	MOVL R15, CX
-	SHRL $2, CX
-	SHRL CX, DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z0, Z0
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z2, Z2
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z4, Z4
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z6, Z6
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z7, Z7
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z8, Z8
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z9, Z9
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z10, Z10
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z12
+	MOVL tile_mask(BX), DX; MOVL R15, CX; SHRL $2, CX; SHRL CX, DX; KMOVW DX, K1; SHRL $16, DX
+	KMOVW DX, K2; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate
+	MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z12; VADDPS Z12, Z0, Z0; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z12; VADDPS Z12, Z1, Z1; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z12
+	VADDPS Z12, Z2, Z2; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z12; VADDPS Z12, Z3, Z3; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z12; VADDPS Z12, Z4, Z4; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z12
+	VADDPS Z12, Z5, Z5; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z12; VADDPS Z12, Z6, Z6; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z12; VADDPS Z12, Z7, Z7; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z12
+	VADDPS Z12, Z8, Z8; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z12; VADDPS Z12, Z9, Z9; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z12; VADDPS Z12, Z10, Z10; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z12
 	VADDPS Z12, Z11, Z11
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z12
-	VMULPS Z12, Z0, Z0
-	VMULPS Z12, Z1, Z1
-	VMULPS Z12, Z2, Z2
-	VMULPS Z12, Z3, Z3
-	VMULPS Z12, Z4, Z4
-	VMULPS Z12, Z5, Z5
-	VMULPS Z12, Z6, Z6
-	VMULPS Z12, Z7, Z7
-	VMULPS Z12, Z8, Z8
-	VMULPS Z12, Z9, Z9
-	VMULPS Z12, Z10, Z10
-	VMULPS Z12, Z11, Z11
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z12
+	VMULPS Z12, Z0, Z0; VMULPS Z12, Z1, Z1; VMULPS Z12, Z2, Z2; VMULPS Z12, Z3, Z3
+	VMULPS Z12, Z4, Z4; VMULPS Z12, Z5, Z5; VMULPS Z12, Z6, Z6; VMULPS Z12, Z7, Z7
+	VMULPS Z12, Z8, Z8; VMULPS Z12, Z9, Z9; VMULPS Z12, Z10, Z10; VMULPS Z12, Z11, Z11
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z12
-	VADDPS Z12, Z0, Z0
-	VBROADCASTSS 4(R12), Z12
-	VADDPS Z12, Z1, Z1
-	VBROADCASTSS 8(R12), Z12
-	VADDPS Z12, Z2, Z2
-	VBROADCASTSS 12(R12), Z12
-	VADDPS Z12, Z3, Z3
-	VBROADCASTSS 16(R12), Z12
-	VADDPS Z12, Z4, Z4
-	VBROADCASTSS 20(R12), Z12
-	VADDPS Z12, Z5, Z5
-	VBROADCASTSS 24(R12), Z12
-	VADDPS Z12, Z6, Z6
-	VBROADCASTSS 28(R12), Z12
-	VADDPS Z12, Z7, Z7
-	VBROADCASTSS 32(R12), Z12
-	VADDPS Z12, Z8, Z8
-	VBROADCASTSS 36(R12), Z12
-	VADDPS Z12, Z9, Z9
-	VBROADCASTSS 40(R12), Z12
-	VADDPS Z12, Z10, Z10
-	VBROADCASTSS 44(R12), Z12
-	VADDPS Z12, Z11, Z11
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z12; VADDPS Z12, Z0, Z0; VBROADCASTSS 4(R12), Z12; VADDPS Z12, Z1, Z1
+	VBROADCASTSS 8(R12), Z12; VADDPS Z12, Z2, Z2; VBROADCASTSS 12(R12), Z12; VADDPS Z12, Z3, Z3
+	VBROADCASTSS 16(R12), Z12; VADDPS Z12, Z4, Z4; VBROADCASTSS 20(R12), Z12; VADDPS Z12, Z5, Z5
+	VBROADCASTSS 24(R12), Z12; VADDPS Z12, Z6, Z6; VBROADCASTSS 28(R12), Z12; VADDPS Z12, Z7, Z7
+	VBROADCASTSS 32(R12), Z12; VADDPS Z12, Z8, Z8; VBROADCASTSS 36(R12), Z12; VADDPS Z12, Z9, Z9
+	VBROADCASTSS 40(R12), Z12; VADDPS Z12, Z10, Z10; VBROADCASTSS 44(R12), Z12; VADDPS Z12, Z11, Z11
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	ADDQ R15, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z0, Z0
-	VADDPS Z12, Z1, Z1
-	VADDPS Z12, Z2, Z2
-	VADDPS Z12, Z3, Z3
-	VADDPS Z12, Z4, Z4
-	VADDPS Z12, Z5, Z5
-	VADDPS Z12, Z6, Z6
-	VADDPS Z12, Z7, Z7
-	VADDPS Z12, Z8, Z8
-	VADDPS Z12, Z9, Z9
-	VADDPS Z12, Z10, Z10
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12; ADDQ R15, R12
+	VMOVUPS.Z 0(R12), K1, Z12; VADDPS Z12, Z0, Z0; VADDPS Z12, Z1, Z1; VADDPS Z12, Z2, Z2
+	VADDPS Z12, Z3, Z3; VADDPS Z12, Z4, Z4; VADDPS Z12, Z5, Z5; VADDPS Z12, Z6, Z6
+	VADDPS Z12, Z7, Z7; VADDPS Z12, Z8, Z8; VADDPS Z12, Z9, Z9; VADDPS Z12, Z10, Z10
 	VADDPS Z12, Z11, Z11
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	ADDQ R15, R12
-	VBROADCASTSS tile_beta(BX), Z13
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z0
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z2
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z4
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z6
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z7
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z8
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z9
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z10
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z11
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; ADDQ R15, R12; VBROADCASTSS tile_beta(BX), Z13
+	VMOVUPS.Z 0(R12), K1, Z12; VFMADD231PS Z12, Z13, Z0; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z12
+	VFMADD231PS Z12, Z13, Z1; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z12; VFMADD231PS Z12, Z13, Z2
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z12; VFMADD231PS Z12, Z13, Z3; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z12; VFMADD231PS Z12, Z13, Z4; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z12
+	VFMADD231PS Z12, Z13, Z5; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z12; VFMADD231PS Z12, Z13, Z6
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z12; VFMADD231PS Z12, Z13, Z7; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z12; VFMADD231PS Z12, Z13, Z8; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z12
+	VFMADD231PS Z12, Z13, Z9; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z12; VFMADD231PS Z12, Z13, Z10
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z12; VFMADD231PS Z12, Z13, Z11
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z12
-	VMAXPS Z0, Z12, Z0
-	VMAXPS Z1, Z12, Z1
-	VMAXPS Z2, Z12, Z2
-	VMAXPS Z3, Z12, Z3
-	VMAXPS Z4, Z12, Z4
-	VMAXPS Z5, Z12, Z5
-	VMAXPS Z6, Z12, Z6
-	VMAXPS Z7, Z12, Z7
-	VMAXPS Z8, Z12, Z8
-	VMAXPS Z9, Z12, Z9
-	VMAXPS Z10, Z12, Z10
-	VMAXPS Z11, Z12, Z11
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z12; VMAXPS Z0, Z12, Z0
+	VMAXPS Z1, Z12, Z1; VMAXPS Z2, Z12, Z2; VMAXPS Z3, Z12, Z3; VMAXPS Z4, Z12, Z4
+	VMAXPS Z5, Z12, Z5; VMAXPS Z6, Z12, Z6; VMAXPS Z7, Z12, Z7; VMAXPS Z8, Z12, Z8
+	VMAXPS Z9, Z12, Z9; VMAXPS Z10, Z12, Z10; VMAXPS Z11, Z12, Z11
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z12
-	VMINPS Z0, Z12, Z0
-	VMINPS Z1, Z12, Z1
-	VMINPS Z2, Z12, Z2
-	VMINPS Z3, Z12, Z3
-	VMINPS Z4, Z12, Z4
-	VMINPS Z5, Z12, Z5
-	VMINPS Z6, Z12, Z6
-	VMINPS Z7, Z12, Z7
-	VMINPS Z8, Z12, Z8
-	VMINPS Z9, Z12, Z9
-	VMINPS Z10, Z12, Z10
-	VMINPS Z11, Z12, Z11
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z12; VMINPS Z0, Z12, Z0
+	VMINPS Z1, Z12, Z1; VMINPS Z2, Z12, Z2; VMINPS Z3, Z12, Z3; VMINPS Z4, Z12, Z4
+	VMINPS Z5, Z12, Z5; VMINPS Z6, Z12, Z6; VMINPS Z7, Z12, Z7; VMINPS Z8, Z12, Z8
+	VMINPS Z9, Z12, Z9; VMINPS Z10, Z12, Z10; VMINPS Z11, Z12, Z11
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z1, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z3, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z5, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z7, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z8, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z9, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z10, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z11, K1, 0(R12)
-	ADDQ $64, R15
-	MOVQ tile_cols(BX), DX
-	SHLQ $2, DX
-	CMPQ R15, DX
-	JLT strip
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z1, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z3, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z4, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z5, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z6, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z7, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z8, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z9, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z10, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z11, K1, 0(R12); ADDQ $64, R15
+	MOVQ tile_cols(BX), DX; SHLQ $2, DX; CMPQ R15, DX; JLT strip; DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -12836,412 +4513,134 @@ TEXT ·tileAVX512_12x16ahead(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	TESTL $const_flagResidual, tile_flags(BX)
-	JZ fetched
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R14
-	SHLQ $2, R14
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); TESTL $const_flagResidual, tile_flags(BX); JZ fetched
+	MOVQ tile_res(BX), R12; MOVQ tile_ldr(BX), R14; SHLQ $2, R14; PREFETCHT0 0(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12
 	PREFETCHT0 0(R12)
 fetched:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
-	MOVQ tile_ahead(BX), R12
-	MOVQ tile_aheadLast(BX), R15
-	MOVQ tile_nextA(BX), R14
-	ADDQ SI, R14
-	CMPQ tile_more(BX), $0
-	CMOVQLE R15, R14
-	TESTQ R15, R15
-	CMOVQNE R14, R12
+	VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8; VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10; VPXORD Z11, Z11, Z11; MOVQ CX, DX; SHRQ $2, DX; JZ rest
+	MOVQ tile_ahead(BX), R12; MOVQ tile_aheadLast(BX), R15; MOVQ tile_nextA(BX), R14; ADDQ SI, R14
+	CMPQ tile_more(BX), $0; CMOVQLE R15, R14; TESTQ R15, R15; CMOVQNE R14, R12
 	MOVQ tile_aheadStep(BX), R14
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z12
-	VFMADD231PS.BCST 0(SI), Z12, Z0
-	VFMADD231PS.BCST 4(SI), Z12, Z1
-	VFMADD231PS.BCST 8(SI), Z12, Z2
-	VFMADD231PS.BCST 12(SI), Z12, Z3
-	VFMADD231PS.BCST 16(SI), Z12, Z4
-	VFMADD231PS.BCST 20(SI), Z12, Z5
-	VFMADD231PS.BCST 24(SI), Z12, Z6
-	VFMADD231PS.BCST 28(SI), Z12, Z7
-	VFMADD231PS.BCST 32(SI), Z12, Z8
-	VFMADD231PS.BCST 36(SI), Z12, Z9
-	VFMADD231PS.BCST 40(SI), Z12, Z10
-	VFMADD231PS.BCST 44(SI), Z12, Z11
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R10*1), Z12
-	VFMADD231PS.BCST 0(SI)(AX*1), Z12, Z0
-	VFMADD231PS.BCST 4(SI)(AX*1), Z12, Z1
-	VFMADD231PS.BCST 8(SI)(AX*1), Z12, Z2
-	VFMADD231PS.BCST 12(SI)(AX*1), Z12, Z3
-	VFMADD231PS.BCST 16(SI)(AX*1), Z12, Z4
-	VFMADD231PS.BCST 20(SI)(AX*1), Z12, Z5
-	VFMADD231PS.BCST 24(SI)(AX*1), Z12, Z6
-	VFMADD231PS.BCST 28(SI)(AX*1), Z12, Z7
-	VFMADD231PS.BCST 32(SI)(AX*1), Z12, Z8
-	VFMADD231PS.BCST 36(SI)(AX*1), Z12, Z9
-	VFMADD231PS.BCST 40(SI)(AX*1), Z12, Z10
-	VFMADD231PS.BCST 44(SI)(AX*1), Z12, Z11
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R10*2), Z12
-	VFMADD231PS.BCST 0(SI)(AX*2), Z12, Z0
-	VFMADD231PS.BCST 4(SI)(AX*2), Z12, Z1
-	VFMADD231PS.BCST 8(SI)(AX*2), Z12, Z2
-	VFMADD231PS.BCST 12(SI)(AX*2), Z12, Z3
-	VFMADD231PS.BCST 16(SI)(AX*2), Z12, Z4
-	VFMADD231PS.BCST 20(SI)(AX*2), Z12, Z5
-	VFMADD231PS.BCST 24(SI)(AX*2), Z12, Z6
-	VFMADD231PS.BCST 28(SI)(AX*2), Z12, Z7
-	VFMADD231PS.BCST 32(SI)(AX*2), Z12, Z8
-	VFMADD231PS.BCST 36(SI)(AX*2), Z12, Z9
-	VFMADD231PS.BCST 40(SI)(AX*2), Z12, Z10
-	VFMADD231PS.BCST 44(SI)(AX*2), Z12, Z11
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R11*1), Z12
-	VFMADD231PS.BCST 0(SI)(R13*1), Z12, Z0
-	VFMADD231PS.BCST 4(SI)(R13*1), Z12, Z1
-	VFMADD231PS.BCST 8(SI)(R13*1), Z12, Z2
-	VFMADD231PS.BCST 12(SI)(R13*1), Z12, Z3
-	VFMADD231PS.BCST 16(SI)(R13*1), Z12, Z4
-	VFMADD231PS.BCST 20(SI)(R13*1), Z12, Z5
-	VFMADD231PS.BCST 24(SI)(R13*1), Z12, Z6
-	VFMADD231PS.BCST 28(SI)(R13*1), Z12, Z7
-	VFMADD231PS.BCST 32(SI)(R13*1), Z12, Z8
-	VFMADD231PS.BCST 36(SI)(R13*1), Z12, Z9
-	VFMADD231PS.BCST 40(SI)(R13*1), Z12, Z10
-	VFMADD231PS.BCST 44(SI)(R13*1), Z12, Z11
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
-	MOVQ R12, tile_ahead(BX)
+	VMOVUPS 0(DI), Z12; VFMADD231PS.BCST 0(SI), Z12, Z0; VFMADD231PS.BCST 4(SI), Z12, Z1
+	VFMADD231PS.BCST 8(SI), Z12, Z2; VFMADD231PS.BCST 12(SI), Z12, Z3
+	VFMADD231PS.BCST 16(SI), Z12, Z4; VFMADD231PS.BCST 20(SI), Z12, Z5
+	VFMADD231PS.BCST 24(SI), Z12, Z6; VFMADD231PS.BCST 28(SI), Z12, Z7
+	VFMADD231PS.BCST 32(SI), Z12, Z8; VFMADD231PS.BCST 36(SI), Z12, Z9
+	VFMADD231PS.BCST 40(SI), Z12, Z10; VFMADD231PS.BCST 44(SI), Z12, Z11; PREFETCHT1 (R12)
+	ADDQ R14, R12; VMOVUPS 0(DI)(R10*1), Z12; VFMADD231PS.BCST 0(SI)(AX*1), Z12, Z0
+	VFMADD231PS.BCST 4(SI)(AX*1), Z12, Z1; VFMADD231PS.BCST 8(SI)(AX*1), Z12, Z2
+	VFMADD231PS.BCST 12(SI)(AX*1), Z12, Z3; VFMADD231PS.BCST 16(SI)(AX*1), Z12, Z4
+	VFMADD231PS.BCST 20(SI)(AX*1), Z12, Z5; VFMADD231PS.BCST 24(SI)(AX*1), Z12, Z6
+	VFMADD231PS.BCST 28(SI)(AX*1), Z12, Z7; VFMADD231PS.BCST 32(SI)(AX*1), Z12, Z8
+	VFMADD231PS.BCST 36(SI)(AX*1), Z12, Z9; VFMADD231PS.BCST 40(SI)(AX*1), Z12, Z10
+	VFMADD231PS.BCST 44(SI)(AX*1), Z12, Z11; PREFETCHT1 (R12); ADDQ R14, R12
+	VMOVUPS 0(DI)(R10*2), Z12; VFMADD231PS.BCST 0(SI)(AX*2), Z12, Z0
+	VFMADD231PS.BCST 4(SI)(AX*2), Z12, Z1; VFMADD231PS.BCST 8(SI)(AX*2), Z12, Z2
+	VFMADD231PS.BCST 12(SI)(AX*2), Z12, Z3; VFMADD231PS.BCST 16(SI)(AX*2), Z12, Z4
+	VFMADD231PS.BCST 20(SI)(AX*2), Z12, Z5; VFMADD231PS.BCST 24(SI)(AX*2), Z12, Z6
+	VFMADD231PS.BCST 28(SI)(AX*2), Z12, Z7; VFMADD231PS.BCST 32(SI)(AX*2), Z12, Z8
+	VFMADD231PS.BCST 36(SI)(AX*2), Z12, Z9; VFMADD231PS.BCST 40(SI)(AX*2), Z12, Z10
+	VFMADD231PS.BCST 44(SI)(AX*2), Z12, Z11; PREFETCHT1 (R12); ADDQ R14, R12
+	VMOVUPS 0(DI)(R11*1), Z12; VFMADD231PS.BCST 0(SI)(R13*1), Z12, Z0
+	VFMADD231PS.BCST 4(SI)(R13*1), Z12, Z1; VFMADD231PS.BCST 8(SI)(R13*1), Z12, Z2
+	VFMADD231PS.BCST 12(SI)(R13*1), Z12, Z3; VFMADD231PS.BCST 16(SI)(R13*1), Z12, Z4
+	VFMADD231PS.BCST 20(SI)(R13*1), Z12, Z5; VFMADD231PS.BCST 24(SI)(R13*1), Z12, Z6
+	VFMADD231PS.BCST 28(SI)(R13*1), Z12, Z7; VFMADD231PS.BCST 32(SI)(R13*1), Z12, Z8
+	VFMADD231PS.BCST 36(SI)(R13*1), Z12, Z9; VFMADD231PS.BCST 40(SI)(R13*1), Z12, Z10
+	VFMADD231PS.BCST 44(SI)(R13*1), Z12, Z11; PREFETCHT1 (R12); ADDQ R14, R12; LEAQ (DI)(R10*4), DI
+	LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop; MOVQ R12, tile_ahead(BX)
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z12
-	VFMADD231PS.BCST 0(SI), Z12, Z0
-	VFMADD231PS.BCST 4(SI), Z12, Z1
-	VFMADD231PS.BCST 8(SI), Z12, Z2
-	VFMADD231PS.BCST 12(SI), Z12, Z3
-	VFMADD231PS.BCST 16(SI), Z12, Z4
-	VFMADD231PS.BCST 20(SI), Z12, Z5
-	VFMADD231PS.BCST 24(SI), Z12, Z6
-	VFMADD231PS.BCST 28(SI), Z12, Z7
-	VFMADD231PS.BCST 32(SI), Z12, Z8
-	VFMADD231PS.BCST 36(SI), Z12, Z9
-	VFMADD231PS.BCST 40(SI), Z12, Z10
-	VFMADD231PS.BCST 44(SI), Z12, Z11
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Z12; VFMADD231PS.BCST 0(SI), Z12, Z0; VFMADD231PS.BCST 4(SI), Z12, Z1
+	VFMADD231PS.BCST 8(SI), Z12, Z2; VFMADD231PS.BCST 12(SI), Z12, Z3
+	VFMADD231PS.BCST 16(SI), Z12, Z4; VFMADD231PS.BCST 20(SI), Z12, Z5
+	VFMADD231PS.BCST 24(SI), Z12, Z6; VFMADD231PS.BCST 28(SI), Z12, Z7
+	VFMADD231PS.BCST 32(SI), Z12, Z8; VFMADD231PS.BCST 36(SI), Z12, Z9
+	VFMADD231PS.BCST 40(SI), Z12, Z10; VFMADD231PS.BCST 44(SI), Z12, Z11; ADDQ R10, DI; ADDQ AX, SI
+	DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z0, Z0
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z2, Z2
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z4, Z4
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z6, Z6
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z7, Z7
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z8, Z8
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z9, Z9
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z10, Z10
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z11, Z11
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z12
+	VADDPS Z12, Z0, Z0; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z12; VADDPS Z12, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z12; VADDPS Z12, Z2, Z2; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z12
+	VADDPS Z12, Z3, Z3; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z12; VADDPS Z12, Z4, Z4; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z12; VADDPS Z12, Z5, Z5; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z12
+	VADDPS Z12, Z6, Z6; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z12; VADDPS Z12, Z7, Z7; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z12; VADDPS Z12, Z8, Z8; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z12
+	VADDPS Z12, Z9, Z9; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z12; VADDPS Z12, Z10, Z10; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z12; VADDPS Z12, Z11, Z11
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z12
-	VMULPS Z12, Z0, Z0
-	VMULPS Z12, Z1, Z1
-	VMULPS Z12, Z2, Z2
-	VMULPS Z12, Z3, Z3
-	VMULPS Z12, Z4, Z4
-	VMULPS Z12, Z5, Z5
-	VMULPS Z12, Z6, Z6
-	VMULPS Z12, Z7, Z7
-	VMULPS Z12, Z8, Z8
-	VMULPS Z12, Z9, Z9
-	VMULPS Z12, Z10, Z10
-	VMULPS Z12, Z11, Z11
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z12
+	VMULPS Z12, Z0, Z0; VMULPS Z12, Z1, Z1; VMULPS Z12, Z2, Z2; VMULPS Z12, Z3, Z3
+	VMULPS Z12, Z4, Z4; VMULPS Z12, Z5, Z5; VMULPS Z12, Z6, Z6; VMULPS Z12, Z7, Z7
+	VMULPS Z12, Z8, Z8; VMULPS Z12, Z9, Z9; VMULPS Z12, Z10, Z10; VMULPS Z12, Z11, Z11
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z12
-	VADDPS Z12, Z0, Z0
-	VBROADCASTSS 4(R12), Z12
-	VADDPS Z12, Z1, Z1
-	VBROADCASTSS 8(R12), Z12
-	VADDPS Z12, Z2, Z2
-	VBROADCASTSS 12(R12), Z12
-	VADDPS Z12, Z3, Z3
-	VBROADCASTSS 16(R12), Z12
-	VADDPS Z12, Z4, Z4
-	VBROADCASTSS 20(R12), Z12
-	VADDPS Z12, Z5, Z5
-	VBROADCASTSS 24(R12), Z12
-	VADDPS Z12, Z6, Z6
-	VBROADCASTSS 28(R12), Z12
-	VADDPS Z12, Z7, Z7
-	VBROADCASTSS 32(R12), Z12
-	VADDPS Z12, Z8, Z8
-	VBROADCASTSS 36(R12), Z12
-	VADDPS Z12, Z9, Z9
-	VBROADCASTSS 40(R12), Z12
-	VADDPS Z12, Z10, Z10
-	VBROADCASTSS 44(R12), Z12
-	VADDPS Z12, Z11, Z11
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z12; VADDPS Z12, Z0, Z0; VBROADCASTSS 4(R12), Z12; VADDPS Z12, Z1, Z1
+	VBROADCASTSS 8(R12), Z12; VADDPS Z12, Z2, Z2; VBROADCASTSS 12(R12), Z12; VADDPS Z12, Z3, Z3
+	VBROADCASTSS 16(R12), Z12; VADDPS Z12, Z4, Z4; VBROADCASTSS 20(R12), Z12; VADDPS Z12, Z5, Z5
+	VBROADCASTSS 24(R12), Z12; VADDPS Z12, Z6, Z6; VBROADCASTSS 28(R12), Z12; VADDPS Z12, Z7, Z7
+	VBROADCASTSS 32(R12), Z12; VADDPS Z12, Z8, Z8; VBROADCASTSS 36(R12), Z12; VADDPS Z12, Z9, Z9
+	VBROADCASTSS 40(R12), Z12; VADDPS Z12, Z10, Z10; VBROADCASTSS 44(R12), Z12; VADDPS Z12, Z11, Z11
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z0, Z0
-	VADDPS Z12, Z1, Z1
-	VADDPS Z12, Z2, Z2
-	VADDPS Z12, Z3, Z3
-	VADDPS Z12, Z4, Z4
-	VADDPS Z12, Z5, Z5
-	VADDPS Z12, Z6, Z6
-	VADDPS Z12, Z7, Z7
-	VADDPS Z12, Z8, Z8
-	VADDPS Z12, Z9, Z9
-	VADDPS Z12, Z10, Z10
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z12; VADDPS Z12, Z0, Z0; VADDPS Z12, Z1, Z1; VADDPS Z12, Z2, Z2
+	VADDPS Z12, Z3, Z3; VADDPS Z12, Z4, Z4; VADDPS Z12, Z5, Z5; VADDPS Z12, Z6, Z6
+	VADDPS Z12, Z7, Z7; VADDPS Z12, Z8, Z8; VADDPS Z12, Z9, Z9; VADDPS Z12, Z10, Z10
 	VADDPS Z12, Z11, Z11
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z13
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z0
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z2
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z4
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z6
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z7
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z8
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z9
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z10
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z11
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z13; VMOVUPS.Z 0(R12), K1, Z12
+	VFMADD231PS Z12, Z13, Z0; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z12; VFMADD231PS Z12, Z13, Z1
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z12; VFMADD231PS Z12, Z13, Z2; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z12; VFMADD231PS Z12, Z13, Z3; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z12
+	VFMADD231PS Z12, Z13, Z4; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z12; VFMADD231PS Z12, Z13, Z5
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z12; VFMADD231PS Z12, Z13, Z6; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z12; VFMADD231PS Z12, Z13, Z7; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z12
+	VFMADD231PS Z12, Z13, Z8; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z12; VFMADD231PS Z12, Z13, Z9
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z12; VFMADD231PS Z12, Z13, Z10; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z12; VFMADD231PS Z12, Z13, Z11
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z12
-	VMAXPS Z0, Z12, Z0
-	VMAXPS Z1, Z12, Z1
-	VMAXPS Z2, Z12, Z2
-	VMAXPS Z3, Z12, Z3
-	VMAXPS Z4, Z12, Z4
-	VMAXPS Z5, Z12, Z5
-	VMAXPS Z6, Z12, Z6
-	VMAXPS Z7, Z12, Z7
-	VMAXPS Z8, Z12, Z8
-	VMAXPS Z9, Z12, Z9
-	VMAXPS Z10, Z12, Z10
-	VMAXPS Z11, Z12, Z11
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z12; VMAXPS Z0, Z12, Z0
+	VMAXPS Z1, Z12, Z1; VMAXPS Z2, Z12, Z2; VMAXPS Z3, Z12, Z3; VMAXPS Z4, Z12, Z4
+	VMAXPS Z5, Z12, Z5; VMAXPS Z6, Z12, Z6; VMAXPS Z7, Z12, Z7; VMAXPS Z8, Z12, Z8
+	VMAXPS Z9, Z12, Z9; VMAXPS Z10, Z12, Z10; VMAXPS Z11, Z12, Z11
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z12
-	VMINPS Z0, Z12, Z0
-	VMINPS Z1, Z12, Z1
-	VMINPS Z2, Z12, Z2
-	VMINPS Z3, Z12, Z3
-	VMINPS Z4, Z12, Z4
-	VMINPS Z5, Z12, Z5
-	VMINPS Z6, Z12, Z6
-	VMINPS Z7, Z12, Z7
-	VMINPS Z8, Z12, Z8
-	VMINPS Z9, Z12, Z9
-	VMINPS Z10, Z12, Z10
-	VMINPS Z11, Z12, Z11
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z12; VMINPS Z0, Z12, Z0
+	VMINPS Z1, Z12, Z1; VMINPS Z2, Z12, Z2; VMINPS Z3, Z12, Z3; VMINPS Z4, Z12, Z4
+	VMINPS Z5, Z12, Z5; VMINPS Z6, Z12, Z6; VMINPS Z7, Z12, Z7; VMINPS Z8, Z12, Z8
+	VMINPS Z9, Z12, Z9; VMINPS Z10, Z12, Z10; VMINPS Z11, Z12, Z11
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z1, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z3, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z5, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z7, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z8, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z9, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z10, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z11, K1, 0(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z1, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z3, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z4, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z5, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z6, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z7, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z8, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z9, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z10, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z11, K1, 0(R12); DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_againAheadLast(BX), DX
-	ADDQ DX, tile_aheadLast(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_againAheadLast(BX), DX
+	ADDQ DX, tile_aheadLast(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -13253,429 +4652,138 @@ TEXT ·tileAVX512_13x16(SB), 0, $256-8
 tile:
 	XORL R15, R15
 strip:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	ADDQ R15, DI
-	ADDQ R15, R8
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	TESTL $const_flagResidual, tile_flags(BX)
-	JZ fetched
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R14
-	SHLQ $2, R14
-	ADDQ R15, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; ADDQ R15, DI; ADDQ R15, R8
+	MOVQ R8, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); TESTL $const_flagResidual, tile_flags(BX); JZ fetched; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R14; SHLQ $2, R14; ADDQ R15, R12; PREFETCHT0 0(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
 fetched:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	MOVQ CX, DX
-	SHRQ $2, DX
+	VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8; VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10; VPXORD Z11, Z11, Z11; VPXORD Z12, Z12, Z12; MOVQ CX, DX; SHRQ $2, DX
 	JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z13
-	VFMADD231PS.BCST 0(SI), Z13, Z0
-	VFMADD231PS.BCST 4(SI), Z13, Z1
-	VFMADD231PS.BCST 8(SI), Z13, Z2
-	VFMADD231PS.BCST 12(SI), Z13, Z3
-	VFMADD231PS.BCST 16(SI), Z13, Z4
-	VFMADD231PS.BCST 20(SI), Z13, Z5
-	VFMADD231PS.BCST 24(SI), Z13, Z6
-	VFMADD231PS.BCST 28(SI), Z13, Z7
-	VFMADD231PS.BCST 32(SI), Z13, Z8
-	VFMADD231PS.BCST 36(SI), Z13, Z9
-	VFMADD231PS.BCST 40(SI), Z13, Z10
-	VFMADD231PS.BCST 44(SI), Z13, Z11
-	VFMADD231PS.BCST 48(SI), Z13, Z12
-	VMOVUPS 0(DI)(R10*1), Z13
-	VFMADD231PS.BCST 0(SI)(AX*1), Z13, Z0
-	VFMADD231PS.BCST 4(SI)(AX*1), Z13, Z1
-	VFMADD231PS.BCST 8(SI)(AX*1), Z13, Z2
-	VFMADD231PS.BCST 12(SI)(AX*1), Z13, Z3
-	VFMADD231PS.BCST 16(SI)(AX*1), Z13, Z4
-	VFMADD231PS.BCST 20(SI)(AX*1), Z13, Z5
-	VFMADD231PS.BCST 24(SI)(AX*1), Z13, Z6
-	VFMADD231PS.BCST 28(SI)(AX*1), Z13, Z7
-	VFMADD231PS.BCST 32(SI)(AX*1), Z13, Z8
-	VFMADD231PS.BCST 36(SI)(AX*1), Z13, Z9
-	VFMADD231PS.BCST 40(SI)(AX*1), Z13, Z10
-	VFMADD231PS.BCST 44(SI)(AX*1), Z13, Z11
-	VFMADD231PS.BCST 48(SI)(AX*1), Z13, Z12
-	VMOVUPS 0(DI)(R10*2), Z13
-	VFMADD231PS.BCST 0(SI)(AX*2), Z13, Z0
-	VFMADD231PS.BCST 4(SI)(AX*2), Z13, Z1
-	VFMADD231PS.BCST 8(SI)(AX*2), Z13, Z2
-	VFMADD231PS.BCST 12(SI)(AX*2), Z13, Z3
-	VFMADD231PS.BCST 16(SI)(AX*2), Z13, Z4
-	VFMADD231PS.BCST 20(SI)(AX*2), Z13, Z5
-	VFMADD231PS.BCST 24(SI)(AX*2), Z13, Z6
-	VFMADD231PS.BCST 28(SI)(AX*2), Z13, Z7
-	VFMADD231PS.BCST 32(SI)(AX*2), Z13, Z8
-	VFMADD231PS.BCST 36(SI)(AX*2), Z13, Z9
-	VFMADD231PS.BCST 40(SI)(AX*2), Z13, Z10
-	VFMADD231PS.BCST 44(SI)(AX*2), Z13, Z11
-	VFMADD231PS.BCST 48(SI)(AX*2), Z13, Z12
-	VMOVUPS 0(DI)(R11*1), Z13
-	VFMADD231PS.BCST 0(SI)(R13*1), Z13, Z0
-	VFMADD231PS.BCST 4(SI)(R13*1), Z13, Z1
-	VFMADD231PS.BCST 8(SI)(R13*1), Z13, Z2
-	VFMADD231PS.BCST 12(SI)(R13*1), Z13, Z3
-	VFMADD231PS.BCST 16(SI)(R13*1), Z13, Z4
-	VFMADD231PS.BCST 20(SI)(R13*1), Z13, Z5
-	VFMADD231PS.BCST 24(SI)(R13*1), Z13, Z6
-	VFMADD231PS.BCST 28(SI)(R13*1), Z13, Z7
-	VFMADD231PS.BCST 32(SI)(R13*1), Z13, Z8
-	VFMADD231PS.BCST 36(SI)(R13*1), Z13, Z9
-	VFMADD231PS.BCST 40(SI)(R13*1), Z13, Z10
-	VFMADD231PS.BCST 44(SI)(R13*1), Z13, Z11
-	VFMADD231PS.BCST 48(SI)(R13*1), Z13, Z12
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
+	VMOVUPS 0(DI), Z13; VFMADD231PS.BCST 0(SI), Z13, Z0; VFMADD231PS.BCST 4(SI), Z13, Z1
+	VFMADD231PS.BCST 8(SI), Z13, Z2; VFMADD231PS.BCST 12(SI), Z13, Z3
+	VFMADD231PS.BCST 16(SI), Z13, Z4; VFMADD231PS.BCST 20(SI), Z13, Z5
+	VFMADD231PS.BCST 24(SI), Z13, Z6; VFMADD231PS.BCST 28(SI), Z13, Z7
+	VFMADD231PS.BCST 32(SI), Z13, Z8; VFMADD231PS.BCST 36(SI), Z13, Z9
+	VFMADD231PS.BCST 40(SI), Z13, Z10; VFMADD231PS.BCST 44(SI), Z13, Z11
+	VFMADD231PS.BCST 48(SI), Z13, Z12; VMOVUPS 0(DI)(R10*1), Z13
+	VFMADD231PS.BCST 0(SI)(AX*1), Z13, Z0; VFMADD231PS.BCST 4(SI)(AX*1), Z13, Z1
+	VFMADD231PS.BCST 8(SI)(AX*1), Z13, Z2; VFMADD231PS.BCST 12(SI)(AX*1), Z13, Z3
+	VFMADD231PS.BCST 16(SI)(AX*1), Z13, Z4; VFMADD231PS.BCST 20(SI)(AX*1), Z13, Z5
+	VFMADD231PS.BCST 24(SI)(AX*1), Z13, Z6; VFMADD231PS.BCST 28(SI)(AX*1), Z13, Z7
+	VFMADD231PS.BCST 32(SI)(AX*1), Z13, Z8; VFMADD231PS.BCST 36(SI)(AX*1), Z13, Z9
+	VFMADD231PS.BCST 40(SI)(AX*1), Z13, Z10; VFMADD231PS.BCST 44(SI)(AX*1), Z13, Z11
+	VFMADD231PS.BCST 48(SI)(AX*1), Z13, Z12; VMOVUPS 0(DI)(R10*2), Z13
+	VFMADD231PS.BCST 0(SI)(AX*2), Z13, Z0; VFMADD231PS.BCST 4(SI)(AX*2), Z13, Z1
+	VFMADD231PS.BCST 8(SI)(AX*2), Z13, Z2; VFMADD231PS.BCST 12(SI)(AX*2), Z13, Z3
+	VFMADD231PS.BCST 16(SI)(AX*2), Z13, Z4; VFMADD231PS.BCST 20(SI)(AX*2), Z13, Z5
+	VFMADD231PS.BCST 24(SI)(AX*2), Z13, Z6; VFMADD231PS.BCST 28(SI)(AX*2), Z13, Z7
+	VFMADD231PS.BCST 32(SI)(AX*2), Z13, Z8; VFMADD231PS.BCST 36(SI)(AX*2), Z13, Z9
+	VFMADD231PS.BCST 40(SI)(AX*2), Z13, Z10; VFMADD231PS.BCST 44(SI)(AX*2), Z13, Z11
+	VFMADD231PS.BCST 48(SI)(AX*2), Z13, Z12; VMOVUPS 0(DI)(R11*1), Z13
+	VFMADD231PS.BCST 0(SI)(R13*1), Z13, Z0; VFMADD231PS.BCST 4(SI)(R13*1), Z13, Z1
+	VFMADD231PS.BCST 8(SI)(R13*1), Z13, Z2; VFMADD231PS.BCST 12(SI)(R13*1), Z13, Z3
+	VFMADD231PS.BCST 16(SI)(R13*1), Z13, Z4; VFMADD231PS.BCST 20(SI)(R13*1), Z13, Z5
+	VFMADD231PS.BCST 24(SI)(R13*1), Z13, Z6; VFMADD231PS.BCST 28(SI)(R13*1), Z13, Z7
+	VFMADD231PS.BCST 32(SI)(R13*1), Z13, Z8; VFMADD231PS.BCST 36(SI)(R13*1), Z13, Z9
+	VFMADD231PS.BCST 40(SI)(R13*1), Z13, Z10; VFMADD231PS.BCST 44(SI)(R13*1), Z13, Z11
+	VFMADD231PS.BCST 48(SI)(R13*1), Z13, Z12; LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI; DECQ DX
 	JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z13
-	VFMADD231PS.BCST 0(SI), Z13, Z0
-	VFMADD231PS.BCST 4(SI), Z13, Z1
-	VFMADD231PS.BCST 8(SI), Z13, Z2
-	VFMADD231PS.BCST 12(SI), Z13, Z3
-	VFMADD231PS.BCST 16(SI), Z13, Z4
-	VFMADD231PS.BCST 20(SI), Z13, Z5
-	VFMADD231PS.BCST 24(SI), Z13, Z6
-	VFMADD231PS.BCST 28(SI), Z13, Z7
-	VFMADD231PS.BCST 32(SI), Z13, Z8
-	VFMADD231PS.BCST 36(SI), Z13, Z9
-	VFMADD231PS.BCST 40(SI), Z13, Z10
-	VFMADD231PS.BCST 44(SI), Z13, Z11
-	VFMADD231PS.BCST 48(SI), Z13, Z12
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Z13; VFMADD231PS.BCST 0(SI), Z13, Z0; VFMADD231PS.BCST 4(SI), Z13, Z1
+	VFMADD231PS.BCST 8(SI), Z13, Z2; VFMADD231PS.BCST 12(SI), Z13, Z3
+	VFMADD231PS.BCST 16(SI), Z13, Z4; VFMADD231PS.BCST 20(SI), Z13, Z5
+	VFMADD231PS.BCST 24(SI), Z13, Z6; VFMADD231PS.BCST 28(SI), Z13, Z7
+	VFMADD231PS.BCST 32(SI), Z13, Z8; VFMADD231PS.BCST 36(SI), Z13, Z9
+	VFMADD231PS.BCST 40(SI), Z13, Z10; VFMADD231PS.BCST 44(SI), Z13, Z11
+	VFMADD231PS.BCST 48(SI), Z13, Z12; ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	MOVL R15, CX
-	SHRL $2, CX
-	SHRL CX, DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VADDPS Z13, Z0, Z0
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VADDPS Z13, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VADDPS Z13, Z2, Z2
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VADDPS Z13, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VADDPS Z13, Z4, Z4
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VADDPS Z13, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VADDPS Z13, Z6, Z6
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VADDPS Z13, Z7, Z7
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VADDPS Z13, Z8, Z8
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VADDPS Z13, Z9, Z9
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VADDPS Z13, Z10, Z10
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VADDPS Z13, Z11, Z11
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VADDPS Z13, Z12, Z12
+	MOVL tile_mask(BX), DX; MOVL R15, CX; SHRL $2, CX; SHRL CX, DX; KMOVW DX, K1; SHRL $16, DX
+	KMOVW DX, K2; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate
+	MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z13; VADDPS Z13, Z0, Z0; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z13; VADDPS Z13, Z1, Z1; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z13
+	VADDPS Z13, Z2, Z2; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z13; VADDPS Z13, Z3, Z3; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z13; VADDPS Z13, Z4, Z4; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z13
+	VADDPS Z13, Z5, Z5; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z13; VADDPS Z13, Z6, Z6; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z13; VADDPS Z13, Z7, Z7; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z13
+	VADDPS Z13, Z8, Z8; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z13; VADDPS Z13, Z9, Z9; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z13; VADDPS Z13, Z10, Z10; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z13
+	VADDPS Z13, Z11, Z11; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z13; VADDPS Z13, Z12, Z12
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z13
-	VMULPS Z13, Z0, Z0
-	VMULPS Z13, Z1, Z1
-	VMULPS Z13, Z2, Z2
-	VMULPS Z13, Z3, Z3
-	VMULPS Z13, Z4, Z4
-	VMULPS Z13, Z5, Z5
-	VMULPS Z13, Z6, Z6
-	VMULPS Z13, Z7, Z7
-	VMULPS Z13, Z8, Z8
-	VMULPS Z13, Z9, Z9
-	VMULPS Z13, Z10, Z10
-	VMULPS Z13, Z11, Z11
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z13
+	VMULPS Z13, Z0, Z0; VMULPS Z13, Z1, Z1; VMULPS Z13, Z2, Z2; VMULPS Z13, Z3, Z3
+	VMULPS Z13, Z4, Z4; VMULPS Z13, Z5, Z5; VMULPS Z13, Z6, Z6; VMULPS Z13, Z7, Z7
+	VMULPS Z13, Z8, Z8; VMULPS Z13, Z9, Z9; VMULPS Z13, Z10, Z10; VMULPS Z13, Z11, Z11
 	VMULPS Z13, Z12, Z12
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z13
-	VADDPS Z13, Z0, Z0
-	VBROADCASTSS 4(R12), Z13
-	VADDPS Z13, Z1, Z1
-	VBROADCASTSS 8(R12), Z13
-	VADDPS Z13, Z2, Z2
-	VBROADCASTSS 12(R12), Z13
-	VADDPS Z13, Z3, Z3
-	VBROADCASTSS 16(R12), Z13
-	VADDPS Z13, Z4, Z4
-	VBROADCASTSS 20(R12), Z13
-	VADDPS Z13, Z5, Z5
-	VBROADCASTSS 24(R12), Z13
-	VADDPS Z13, Z6, Z6
-	VBROADCASTSS 28(R12), Z13
-	VADDPS Z13, Z7, Z7
-	VBROADCASTSS 32(R12), Z13
-	VADDPS Z13, Z8, Z8
-	VBROADCASTSS 36(R12), Z13
-	VADDPS Z13, Z9, Z9
-	VBROADCASTSS 40(R12), Z13
-	VADDPS Z13, Z10, Z10
-	VBROADCASTSS 44(R12), Z13
-	VADDPS Z13, Z11, Z11
-	VBROADCASTSS 48(R12), Z13
-	VADDPS Z13, Z12, Z12
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z13; VADDPS Z13, Z0, Z0; VBROADCASTSS 4(R12), Z13; VADDPS Z13, Z1, Z1
+	VBROADCASTSS 8(R12), Z13; VADDPS Z13, Z2, Z2; VBROADCASTSS 12(R12), Z13; VADDPS Z13, Z3, Z3
+	VBROADCASTSS 16(R12), Z13; VADDPS Z13, Z4, Z4; VBROADCASTSS 20(R12), Z13; VADDPS Z13, Z5, Z5
+	VBROADCASTSS 24(R12), Z13; VADDPS Z13, Z6, Z6; VBROADCASTSS 28(R12), Z13; VADDPS Z13, Z7, Z7
+	VBROADCASTSS 32(R12), Z13; VADDPS Z13, Z8, Z8; VBROADCASTSS 36(R12), Z13; VADDPS Z13, Z9, Z9
+	VBROADCASTSS 40(R12), Z13; VADDPS Z13, Z10, Z10; VBROADCASTSS 44(R12), Z13; VADDPS Z13, Z11, Z11
+	VBROADCASTSS 48(R12), Z13; VADDPS Z13, Z12, Z12
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	ADDQ R15, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VADDPS Z13, Z0, Z0
-	VADDPS Z13, Z1, Z1
-	VADDPS Z13, Z2, Z2
-	VADDPS Z13, Z3, Z3
-	VADDPS Z13, Z4, Z4
-	VADDPS Z13, Z5, Z5
-	VADDPS Z13, Z6, Z6
-	VADDPS Z13, Z7, Z7
-	VADDPS Z13, Z8, Z8
-	VADDPS Z13, Z9, Z9
-	VADDPS Z13, Z10, Z10
-	VADDPS Z13, Z11, Z11
-	VADDPS Z13, Z12, Z12
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12; ADDQ R15, R12
+	VMOVUPS.Z 0(R12), K1, Z13; VADDPS Z13, Z0, Z0; VADDPS Z13, Z1, Z1; VADDPS Z13, Z2, Z2
+	VADDPS Z13, Z3, Z3; VADDPS Z13, Z4, Z4; VADDPS Z13, Z5, Z5; VADDPS Z13, Z6, Z6
+	VADDPS Z13, Z7, Z7; VADDPS Z13, Z8, Z8; VADDPS Z13, Z9, Z9; VADDPS Z13, Z10, Z10
+	VADDPS Z13, Z11, Z11; VADDPS Z13, Z12, Z12
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	ADDQ R15, R12
-	VBROADCASTSS tile_beta(BX), Z14
-	VMOVUPS.Z 0(R12), K1, Z13
-	VFMADD231PS Z13, Z14, Z0
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VFMADD231PS Z13, Z14, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VFMADD231PS Z13, Z14, Z2
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VFMADD231PS Z13, Z14, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VFMADD231PS Z13, Z14, Z4
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VFMADD231PS Z13, Z14, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VFMADD231PS Z13, Z14, Z6
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VFMADD231PS Z13, Z14, Z7
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VFMADD231PS Z13, Z14, Z8
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VFMADD231PS Z13, Z14, Z9
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VFMADD231PS Z13, Z14, Z10
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VFMADD231PS Z13, Z14, Z11
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VFMADD231PS Z13, Z14, Z12
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; ADDQ R15, R12; VBROADCASTSS tile_beta(BX), Z14
+	VMOVUPS.Z 0(R12), K1, Z13; VFMADD231PS Z13, Z14, Z0; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z13
+	VFMADD231PS Z13, Z14, Z1; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z13; VFMADD231PS Z13, Z14, Z2
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z13; VFMADD231PS Z13, Z14, Z3; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z13; VFMADD231PS Z13, Z14, Z4; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z13
+	VFMADD231PS Z13, Z14, Z5; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z13; VFMADD231PS Z13, Z14, Z6
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z13; VFMADD231PS Z13, Z14, Z7; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z13; VFMADD231PS Z13, Z14, Z8; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z13
+	VFMADD231PS Z13, Z14, Z9; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z13; VFMADD231PS Z13, Z14, Z10
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z13; VFMADD231PS Z13, Z14, Z11; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z13; VFMADD231PS Z13, Z14, Z12
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z13
-	VMAXPS Z0, Z13, Z0
-	VMAXPS Z1, Z13, Z1
-	VMAXPS Z2, Z13, Z2
-	VMAXPS Z3, Z13, Z3
-	VMAXPS Z4, Z13, Z4
-	VMAXPS Z5, Z13, Z5
-	VMAXPS Z6, Z13, Z6
-	VMAXPS Z7, Z13, Z7
-	VMAXPS Z8, Z13, Z8
-	VMAXPS Z9, Z13, Z9
-	VMAXPS Z10, Z13, Z10
-	VMAXPS Z11, Z13, Z11
-	VMAXPS Z12, Z13, Z12
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z13; VMAXPS Z0, Z13, Z0
+	VMAXPS Z1, Z13, Z1; VMAXPS Z2, Z13, Z2; VMAXPS Z3, Z13, Z3; VMAXPS Z4, Z13, Z4
+	VMAXPS Z5, Z13, Z5; VMAXPS Z6, Z13, Z6; VMAXPS Z7, Z13, Z7; VMAXPS Z8, Z13, Z8
+	VMAXPS Z9, Z13, Z9; VMAXPS Z10, Z13, Z10; VMAXPS Z11, Z13, Z11; VMAXPS Z12, Z13, Z12
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z13
-	VMINPS Z0, Z13, Z0
-	VMINPS Z1, Z13, Z1
-	VMINPS Z2, Z13, Z2
-	VMINPS Z3, Z13, Z3
-	VMINPS Z4, Z13, Z4
-	VMINPS Z5, Z13, Z5
-	VMINPS Z6, Z13, Z6
-	VMINPS Z7, Z13, Z7
-	VMINPS Z8, Z13, Z8
-	VMINPS Z9, Z13, Z9
-	VMINPS Z10, Z13, Z10
-	VMINPS Z11, Z13, Z11
-	VMINPS Z12, Z13, Z12
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z13; VMINPS Z0, Z13, Z0
+	VMINPS Z1, Z13, Z1; VMINPS Z2, Z13, Z2; VMINPS Z3, Z13, Z3; VMINPS Z4, Z13, Z4
+	VMINPS Z5, Z13, Z5; VMINPS Z6, Z13, Z6; VMINPS Z7, Z13, Z7; VMINPS Z8, Z13, Z8
+	VMINPS Z9, Z13, Z9; VMINPS Z10, Z13, Z10; VMINPS Z11, Z13, Z11; VMINPS Z12, Z13, Z12
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z1, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z3, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z5, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z7, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z8, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z9, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z10, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z11, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z12, K1, 0(R12)
-	ADDQ $64, R15
-	MOVQ tile_cols(BX), DX
-	SHLQ $2, DX
-	CMPQ R15, DX
-	JLT strip
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z1, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z3, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z4, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z5, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z6, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z7, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z8, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z9, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z10, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z11, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z12, K1, 0(R12); ADDQ $64, R15; MOVQ tile_cols(BX), DX; SHLQ $2, DX; CMPQ R15, DX
+	JLT strip; DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -13685,436 +4793,141 @@ TEXT ·tileAVX512_13x16ahead(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	TESTL $const_flagResidual, tile_flags(BX)
-	JZ fetched
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R14
-	SHLQ $2, R14
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	TESTL $const_flagResidual, tile_flags(BX); JZ fetched; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R14; SHLQ $2, R14; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12)
 fetched:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
-	MOVQ tile_ahead(BX), R12
-	MOVQ tile_aheadLast(BX), R15
-	MOVQ tile_nextA(BX), R14
-	ADDQ SI, R14
-	CMPQ tile_more(BX), $0
-	CMOVQLE R15, R14
-	TESTQ R15, R15
-	CMOVQNE R14, R12
+	VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8; VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10; VPXORD Z11, Z11, Z11; VPXORD Z12, Z12, Z12; MOVQ CX, DX; SHRQ $2, DX
+	JZ rest; MOVQ tile_ahead(BX), R12; MOVQ tile_aheadLast(BX), R15; MOVQ tile_nextA(BX), R14
+	ADDQ SI, R14; CMPQ tile_more(BX), $0; CMOVQLE R15, R14; TESTQ R15, R15; CMOVQNE R14, R12
 	MOVQ tile_aheadStep(BX), R14
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z13
-	VFMADD231PS.BCST 0(SI), Z13, Z0
-	VFMADD231PS.BCST 4(SI), Z13, Z1
-	VFMADD231PS.BCST 8(SI), Z13, Z2
-	VFMADD231PS.BCST 12(SI), Z13, Z3
-	VFMADD231PS.BCST 16(SI), Z13, Z4
-	VFMADD231PS.BCST 20(SI), Z13, Z5
-	VFMADD231PS.BCST 24(SI), Z13, Z6
-	VFMADD231PS.BCST 28(SI), Z13, Z7
-	VFMADD231PS.BCST 32(SI), Z13, Z8
-	VFMADD231PS.BCST 36(SI), Z13, Z9
-	VFMADD231PS.BCST 40(SI), Z13, Z10
-	VFMADD231PS.BCST 44(SI), Z13, Z11
-	VFMADD231PS.BCST 48(SI), Z13, Z12
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R10*1), Z13
-	VFMADD231PS.BCST 0(SI)(AX*1), Z13, Z0
-	VFMADD231PS.BCST 4(SI)(AX*1), Z13, Z1
-	VFMADD231PS.BCST 8(SI)(AX*1), Z13, Z2
-	VFMADD231PS.BCST 12(SI)(AX*1), Z13, Z3
-	VFMADD231PS.BCST 16(SI)(AX*1), Z13, Z4
-	VFMADD231PS.BCST 20(SI)(AX*1), Z13, Z5
-	VFMADD231PS.BCST 24(SI)(AX*1), Z13, Z6
-	VFMADD231PS.BCST 28(SI)(AX*1), Z13, Z7
-	VFMADD231PS.BCST 32(SI)(AX*1), Z13, Z8
-	VFMADD231PS.BCST 36(SI)(AX*1), Z13, Z9
-	VFMADD231PS.BCST 40(SI)(AX*1), Z13, Z10
-	VFMADD231PS.BCST 44(SI)(AX*1), Z13, Z11
-	VFMADD231PS.BCST 48(SI)(AX*1), Z13, Z12
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R10*2), Z13
-	VFMADD231PS.BCST 0(SI)(AX*2), Z13, Z0
-	VFMADD231PS.BCST 4(SI)(AX*2), Z13, Z1
-	VFMADD231PS.BCST 8(SI)(AX*2), Z13, Z2
-	VFMADD231PS.BCST 12(SI)(AX*2), Z13, Z3
-	VFMADD231PS.BCST 16(SI)(AX*2), Z13, Z4
-	VFMADD231PS.BCST 20(SI)(AX*2), Z13, Z5
-	VFMADD231PS.BCST 24(SI)(AX*2), Z13, Z6
-	VFMADD231PS.BCST 28(SI)(AX*2), Z13, Z7
-	VFMADD231PS.BCST 32(SI)(AX*2), Z13, Z8
-	VFMADD231PS.BCST 36(SI)(AX*2), Z13, Z9
-	VFMADD231PS.BCST 40(SI)(AX*2), Z13, Z10
-	VFMADD231PS.BCST 44(SI)(AX*2), Z13, Z11
-	VFMADD231PS.BCST 48(SI)(AX*2), Z13, Z12
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R11*1), Z13
-	VFMADD231PS.BCST 0(SI)(R13*1), Z13, Z0
-	VFMADD231PS.BCST 4(SI)(R13*1), Z13, Z1
-	VFMADD231PS.BCST 8(SI)(R13*1), Z13, Z2
-	VFMADD231PS.BCST 12(SI)(R13*1), Z13, Z3
-	VFMADD231PS.BCST 16(SI)(R13*1), Z13, Z4
-	VFMADD231PS.BCST 20(SI)(R13*1), Z13, Z5
-	VFMADD231PS.BCST 24(SI)(R13*1), Z13, Z6
-	VFMADD231PS.BCST 28(SI)(R13*1), Z13, Z7
-	VFMADD231PS.BCST 32(SI)(R13*1), Z13, Z8
-	VFMADD231PS.BCST 36(SI)(R13*1), Z13, Z9
-	VFMADD231PS.BCST 40(SI)(R13*1), Z13, Z10
-	VFMADD231PS.BCST 44(SI)(R13*1), Z13, Z11
-	VFMADD231PS.BCST 48(SI)(R13*1), Z13, Z12
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
-	MOVQ R12, tile_ahead(BX)
+	VMOVUPS 0(DI), Z13; VFMADD231PS.BCST 0(SI), Z13, Z0; VFMADD231PS.BCST 4(SI), Z13, Z1
+	VFMADD231PS.BCST 8(SI), Z13, Z2; VFMADD231PS.BCST 12(SI), Z13, Z3
+	VFMADD231PS.BCST 16(SI), Z13, Z4; VFMADD231PS.BCST 20(SI), Z13, Z5
+	VFMADD231PS.BCST 24(SI), Z13, Z6; VFMADD231PS.BCST 28(SI), Z13, Z7
+	VFMADD231PS.BCST 32(SI), Z13, Z8; VFMADD231PS.BCST 36(SI), Z13, Z9
+	VFMADD231PS.BCST 40(SI), Z13, Z10; VFMADD231PS.BCST 44(SI), Z13, Z11
+	VFMADD231PS.BCST 48(SI), Z13, Z12; PREFETCHT1 (R12); ADDQ R14, R12; VMOVUPS 0(DI)(R10*1), Z13
+	VFMADD231PS.BCST 0(SI)(AX*1), Z13, Z0; VFMADD231PS.BCST 4(SI)(AX*1), Z13, Z1
+	VFMADD231PS.BCST 8(SI)(AX*1), Z13, Z2; VFMADD231PS.BCST 12(SI)(AX*1), Z13, Z3
+	VFMADD231PS.BCST 16(SI)(AX*1), Z13, Z4; VFMADD231PS.BCST 20(SI)(AX*1), Z13, Z5
+	VFMADD231PS.BCST 24(SI)(AX*1), Z13, Z6; VFMADD231PS.BCST 28(SI)(AX*1), Z13, Z7
+	VFMADD231PS.BCST 32(SI)(AX*1), Z13, Z8; VFMADD231PS.BCST 36(SI)(AX*1), Z13, Z9
+	VFMADD231PS.BCST 40(SI)(AX*1), Z13, Z10; VFMADD231PS.BCST 44(SI)(AX*1), Z13, Z11
+	VFMADD231PS.BCST 48(SI)(AX*1), Z13, Z12; PREFETCHT1 (R12); ADDQ R14, R12
+	VMOVUPS 0(DI)(R10*2), Z13; VFMADD231PS.BCST 0(SI)(AX*2), Z13, Z0
+	VFMADD231PS.BCST 4(SI)(AX*2), Z13, Z1; VFMADD231PS.BCST 8(SI)(AX*2), Z13, Z2
+	VFMADD231PS.BCST 12(SI)(AX*2), Z13, Z3; VFMADD231PS.BCST 16(SI)(AX*2), Z13, Z4
+	VFMADD231PS.BCST 20(SI)(AX*2), Z13, Z5; VFMADD231PS.BCST 24(SI)(AX*2), Z13, Z6
+	VFMADD231PS.BCST 28(SI)(AX*2), Z13, Z7; VFMADD231PS.BCST 32(SI)(AX*2), Z13, Z8
+	VFMADD231PS.BCST 36(SI)(AX*2), Z13, Z9; VFMADD231PS.BCST 40(SI)(AX*2), Z13, Z10
+	VFMADD231PS.BCST 44(SI)(AX*2), Z13, Z11; VFMADD231PS.BCST 48(SI)(AX*2), Z13, Z12
+	PREFETCHT1 (R12); ADDQ R14, R12; VMOVUPS 0(DI)(R11*1), Z13
+	VFMADD231PS.BCST 0(SI)(R13*1), Z13, Z0; VFMADD231PS.BCST 4(SI)(R13*1), Z13, Z1
+	VFMADD231PS.BCST 8(SI)(R13*1), Z13, Z2; VFMADD231PS.BCST 12(SI)(R13*1), Z13, Z3
+	VFMADD231PS.BCST 16(SI)(R13*1), Z13, Z4; VFMADD231PS.BCST 20(SI)(R13*1), Z13, Z5
+	VFMADD231PS.BCST 24(SI)(R13*1), Z13, Z6; VFMADD231PS.BCST 28(SI)(R13*1), Z13, Z7
+	VFMADD231PS.BCST 32(SI)(R13*1), Z13, Z8; VFMADD231PS.BCST 36(SI)(R13*1), Z13, Z9
+	VFMADD231PS.BCST 40(SI)(R13*1), Z13, Z10; VFMADD231PS.BCST 44(SI)(R13*1), Z13, Z11
+	VFMADD231PS.BCST 48(SI)(R13*1), Z13, Z12; PREFETCHT1 (R12); ADDQ R14, R12; LEAQ (DI)(R10*4), DI
+	LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop; MOVQ R12, tile_ahead(BX)
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z13
-	VFMADD231PS.BCST 0(SI), Z13, Z0
-	VFMADD231PS.BCST 4(SI), Z13, Z1
-	VFMADD231PS.BCST 8(SI), Z13, Z2
-	VFMADD231PS.BCST 12(SI), Z13, Z3
-	VFMADD231PS.BCST 16(SI), Z13, Z4
-	VFMADD231PS.BCST 20(SI), Z13, Z5
-	VFMADD231PS.BCST 24(SI), Z13, Z6
-	VFMADD231PS.BCST 28(SI), Z13, Z7
-	VFMADD231PS.BCST 32(SI), Z13, Z8
-	VFMADD231PS.BCST 36(SI), Z13, Z9
-	VFMADD231PS.BCST 40(SI), Z13, Z10
-	VFMADD231PS.BCST 44(SI), Z13, Z11
-	VFMADD231PS.BCST 48(SI), Z13, Z12
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Z13; VFMADD231PS.BCST 0(SI), Z13, Z0; VFMADD231PS.BCST 4(SI), Z13, Z1
+	VFMADD231PS.BCST 8(SI), Z13, Z2; VFMADD231PS.BCST 12(SI), Z13, Z3
+	VFMADD231PS.BCST 16(SI), Z13, Z4; VFMADD231PS.BCST 20(SI), Z13, Z5
+	VFMADD231PS.BCST 24(SI), Z13, Z6; VFMADD231PS.BCST 28(SI), Z13, Z7
+	VFMADD231PS.BCST 32(SI), Z13, Z8; VFMADD231PS.BCST 36(SI), Z13, Z9
+	VFMADD231PS.BCST 40(SI), Z13, Z10; VFMADD231PS.BCST 44(SI), Z13, Z11
+	VFMADD231PS.BCST 48(SI), Z13, Z12; ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VADDPS Z13, Z0, Z0
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VADDPS Z13, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VADDPS Z13, Z2, Z2
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VADDPS Z13, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VADDPS Z13, Z4, Z4
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VADDPS Z13, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VADDPS Z13, Z6, Z6
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VADDPS Z13, Z7, Z7
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VADDPS Z13, Z8, Z8
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VADDPS Z13, Z9, Z9
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VADDPS Z13, Z10, Z10
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VADDPS Z13, Z11, Z11
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z13
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z13
+	VADDPS Z13, Z0, Z0; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z13; VADDPS Z13, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z13; VADDPS Z13, Z2, Z2; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z13
+	VADDPS Z13, Z3, Z3; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z13; VADDPS Z13, Z4, Z4; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z13; VADDPS Z13, Z5, Z5; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z13
+	VADDPS Z13, Z6, Z6; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z13; VADDPS Z13, Z7, Z7; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z13; VADDPS Z13, Z8, Z8; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z13
+	VADDPS Z13, Z9, Z9; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z13; VADDPS Z13, Z10, Z10; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z13; VADDPS Z13, Z11, Z11; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z13
 	VADDPS Z13, Z12, Z12
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z13
-	VMULPS Z13, Z0, Z0
-	VMULPS Z13, Z1, Z1
-	VMULPS Z13, Z2, Z2
-	VMULPS Z13, Z3, Z3
-	VMULPS Z13, Z4, Z4
-	VMULPS Z13, Z5, Z5
-	VMULPS Z13, Z6, Z6
-	VMULPS Z13, Z7, Z7
-	VMULPS Z13, Z8, Z8
-	VMULPS Z13, Z9, Z9
-	VMULPS Z13, Z10, Z10
-	VMULPS Z13, Z11, Z11
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z13
+	VMULPS Z13, Z0, Z0; VMULPS Z13, Z1, Z1; VMULPS Z13, Z2, Z2; VMULPS Z13, Z3, Z3
+	VMULPS Z13, Z4, Z4; VMULPS Z13, Z5, Z5; VMULPS Z13, Z6, Z6; VMULPS Z13, Z7, Z7
+	VMULPS Z13, Z8, Z8; VMULPS Z13, Z9, Z9; VMULPS Z13, Z10, Z10; VMULPS Z13, Z11, Z11
 	VMULPS Z13, Z12, Z12
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z13
-	VADDPS Z13, Z0, Z0
-	VBROADCASTSS 4(R12), Z13
-	VADDPS Z13, Z1, Z1
-	VBROADCASTSS 8(R12), Z13
-	VADDPS Z13, Z2, Z2
-	VBROADCASTSS 12(R12), Z13
-	VADDPS Z13, Z3, Z3
-	VBROADCASTSS 16(R12), Z13
-	VADDPS Z13, Z4, Z4
-	VBROADCASTSS 20(R12), Z13
-	VADDPS Z13, Z5, Z5
-	VBROADCASTSS 24(R12), Z13
-	VADDPS Z13, Z6, Z6
-	VBROADCASTSS 28(R12), Z13
-	VADDPS Z13, Z7, Z7
-	VBROADCASTSS 32(R12), Z13
-	VADDPS Z13, Z8, Z8
-	VBROADCASTSS 36(R12), Z13
-	VADDPS Z13, Z9, Z9
-	VBROADCASTSS 40(R12), Z13
-	VADDPS Z13, Z10, Z10
-	VBROADCASTSS 44(R12), Z13
-	VADDPS Z13, Z11, Z11
-	VBROADCASTSS 48(R12), Z13
-	VADDPS Z13, Z12, Z12
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z13; VADDPS Z13, Z0, Z0; VBROADCASTSS 4(R12), Z13; VADDPS Z13, Z1, Z1
+	VBROADCASTSS 8(R12), Z13; VADDPS Z13, Z2, Z2; VBROADCASTSS 12(R12), Z13; VADDPS Z13, Z3, Z3
+	VBROADCASTSS 16(R12), Z13; VADDPS Z13, Z4, Z4; VBROADCASTSS 20(R12), Z13; VADDPS Z13, Z5, Z5
+	VBROADCASTSS 24(R12), Z13; VADDPS Z13, Z6, Z6; VBROADCASTSS 28(R12), Z13; VADDPS Z13, Z7, Z7
+	VBROADCASTSS 32(R12), Z13; VADDPS Z13, Z8, Z8; VBROADCASTSS 36(R12), Z13; VADDPS Z13, Z9, Z9
+	VBROADCASTSS 40(R12), Z13; VADDPS Z13, Z10, Z10; VBROADCASTSS 44(R12), Z13; VADDPS Z13, Z11, Z11
+	VBROADCASTSS 48(R12), Z13; VADDPS Z13, Z12, Z12
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VADDPS Z13, Z0, Z0
-	VADDPS Z13, Z1, Z1
-	VADDPS Z13, Z2, Z2
-	VADDPS Z13, Z3, Z3
-	VADDPS Z13, Z4, Z4
-	VADDPS Z13, Z5, Z5
-	VADDPS Z13, Z6, Z6
-	VADDPS Z13, Z7, Z7
-	VADDPS Z13, Z8, Z8
-	VADDPS Z13, Z9, Z9
-	VADDPS Z13, Z10, Z10
-	VADDPS Z13, Z11, Z11
-	VADDPS Z13, Z12, Z12
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z13; VADDPS Z13, Z0, Z0; VADDPS Z13, Z1, Z1; VADDPS Z13, Z2, Z2
+	VADDPS Z13, Z3, Z3; VADDPS Z13, Z4, Z4; VADDPS Z13, Z5, Z5; VADDPS Z13, Z6, Z6
+	VADDPS Z13, Z7, Z7; VADDPS Z13, Z8, Z8; VADDPS Z13, Z9, Z9; VADDPS Z13, Z10, Z10
+	VADDPS Z13, Z11, Z11; VADDPS Z13, Z12, Z12
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z14
-	VMOVUPS.Z 0(R12), K1, Z13
-	VFMADD231PS Z13, Z14, Z0
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VFMADD231PS Z13, Z14, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VFMADD231PS Z13, Z14, Z2
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VFMADD231PS Z13, Z14, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VFMADD231PS Z13, Z14, Z4
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VFMADD231PS Z13, Z14, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VFMADD231PS Z13, Z14, Z6
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VFMADD231PS Z13, Z14, Z7
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VFMADD231PS Z13, Z14, Z8
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VFMADD231PS Z13, Z14, Z9
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VFMADD231PS Z13, Z14, Z10
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z13
-	VFMADD231PS Z13, Z14, Z11
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z13
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z14; VMOVUPS.Z 0(R12), K1, Z13
+	VFMADD231PS Z13, Z14, Z0; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z13; VFMADD231PS Z13, Z14, Z1
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z13; VFMADD231PS Z13, Z14, Z2; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z13; VFMADD231PS Z13, Z14, Z3; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z13
+	VFMADD231PS Z13, Z14, Z4; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z13; VFMADD231PS Z13, Z14, Z5
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z13; VFMADD231PS Z13, Z14, Z6; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z13; VFMADD231PS Z13, Z14, Z7; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z13
+	VFMADD231PS Z13, Z14, Z8; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z13; VFMADD231PS Z13, Z14, Z9
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z13; VFMADD231PS Z13, Z14, Z10; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z13; VFMADD231PS Z13, Z14, Z11; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z13
 	VFMADD231PS Z13, Z14, Z12
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z13
-	VMAXPS Z0, Z13, Z0
-	VMAXPS Z1, Z13, Z1
-	VMAXPS Z2, Z13, Z2
-	VMAXPS Z3, Z13, Z3
-	VMAXPS Z4, Z13, Z4
-	VMAXPS Z5, Z13, Z5
-	VMAXPS Z6, Z13, Z6
-	VMAXPS Z7, Z13, Z7
-	VMAXPS Z8, Z13, Z8
-	VMAXPS Z9, Z13, Z9
-	VMAXPS Z10, Z13, Z10
-	VMAXPS Z11, Z13, Z11
-	VMAXPS Z12, Z13, Z12
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z13; VMAXPS Z0, Z13, Z0
+	VMAXPS Z1, Z13, Z1; VMAXPS Z2, Z13, Z2; VMAXPS Z3, Z13, Z3; VMAXPS Z4, Z13, Z4
+	VMAXPS Z5, Z13, Z5; VMAXPS Z6, Z13, Z6; VMAXPS Z7, Z13, Z7; VMAXPS Z8, Z13, Z8
+	VMAXPS Z9, Z13, Z9; VMAXPS Z10, Z13, Z10; VMAXPS Z11, Z13, Z11; VMAXPS Z12, Z13, Z12
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z13
-	VMINPS Z0, Z13, Z0
-	VMINPS Z1, Z13, Z1
-	VMINPS Z2, Z13, Z2
-	VMINPS Z3, Z13, Z3
-	VMINPS Z4, Z13, Z4
-	VMINPS Z5, Z13, Z5
-	VMINPS Z6, Z13, Z6
-	VMINPS Z7, Z13, Z7
-	VMINPS Z8, Z13, Z8
-	VMINPS Z9, Z13, Z9
-	VMINPS Z10, Z13, Z10
-	VMINPS Z11, Z13, Z11
-	VMINPS Z12, Z13, Z12
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z13; VMINPS Z0, Z13, Z0
+	VMINPS Z1, Z13, Z1; VMINPS Z2, Z13, Z2; VMINPS Z3, Z13, Z3; VMINPS Z4, Z13, Z4
+	VMINPS Z5, Z13, Z5; VMINPS Z6, Z13, Z6; VMINPS Z7, Z13, Z7; VMINPS Z8, Z13, Z8
+	VMINPS Z9, Z13, Z9; VMINPS Z10, Z13, Z10; VMINPS Z11, Z13, Z11; VMINPS Z12, Z13, Z12
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z1, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z3, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z5, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z7, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z8, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z9, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z10, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z11, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z12, K1, 0(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z1, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z3, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z4, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z5, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z6, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z7, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z8, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z9, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z10, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z11, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z12, K1, 0(R12); DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_againAheadLast(BX), DX
-	ADDQ DX, tile_aheadLast(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_againAheadLast(BX), DX
+	ADDQ DX, tile_aheadLast(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -14126,453 +4939,146 @@ TEXT ·tileAVX512_14x16(SB), 0, $256-8
 tile:
 	XORL R15, R15
 strip:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	ADDQ R15, DI
-	ADDQ R15, R8
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	TESTL $const_flagResidual, tile_flags(BX)
-	JZ fetched
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R14
-	SHLQ $2, R14
-	ADDQ R15, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; ADDQ R15, DI; ADDQ R15, R8
+	MOVQ R8, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); TESTL $const_flagResidual, tile_flags(BX)
+	JZ fetched; MOVQ tile_res(BX), R12; MOVQ tile_ldr(BX), R14; SHLQ $2, R14; ADDQ R15, R12
+	PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12)
 fetched:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8; VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10; VPXORD Z11, Z11, Z11; VPXORD Z12, Z12, Z12; VPXORD Z13, Z13, Z13
+	MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z14
-	VFMADD231PS.BCST 0(SI), Z14, Z0
-	VFMADD231PS.BCST 4(SI), Z14, Z1
-	VFMADD231PS.BCST 8(SI), Z14, Z2
-	VFMADD231PS.BCST 12(SI), Z14, Z3
-	VFMADD231PS.BCST 16(SI), Z14, Z4
-	VFMADD231PS.BCST 20(SI), Z14, Z5
-	VFMADD231PS.BCST 24(SI), Z14, Z6
-	VFMADD231PS.BCST 28(SI), Z14, Z7
-	VFMADD231PS.BCST 32(SI), Z14, Z8
-	VFMADD231PS.BCST 36(SI), Z14, Z9
-	VFMADD231PS.BCST 40(SI), Z14, Z10
-	VFMADD231PS.BCST 44(SI), Z14, Z11
-	VFMADD231PS.BCST 48(SI), Z14, Z12
-	VFMADD231PS.BCST 52(SI), Z14, Z13
-	VMOVUPS 0(DI)(R10*1), Z14
-	VFMADD231PS.BCST 0(SI)(AX*1), Z14, Z0
-	VFMADD231PS.BCST 4(SI)(AX*1), Z14, Z1
-	VFMADD231PS.BCST 8(SI)(AX*1), Z14, Z2
-	VFMADD231PS.BCST 12(SI)(AX*1), Z14, Z3
-	VFMADD231PS.BCST 16(SI)(AX*1), Z14, Z4
-	VFMADD231PS.BCST 20(SI)(AX*1), Z14, Z5
-	VFMADD231PS.BCST 24(SI)(AX*1), Z14, Z6
-	VFMADD231PS.BCST 28(SI)(AX*1), Z14, Z7
-	VFMADD231PS.BCST 32(SI)(AX*1), Z14, Z8
-	VFMADD231PS.BCST 36(SI)(AX*1), Z14, Z9
-	VFMADD231PS.BCST 40(SI)(AX*1), Z14, Z10
-	VFMADD231PS.BCST 44(SI)(AX*1), Z14, Z11
-	VFMADD231PS.BCST 48(SI)(AX*1), Z14, Z12
-	VFMADD231PS.BCST 52(SI)(AX*1), Z14, Z13
-	VMOVUPS 0(DI)(R10*2), Z14
-	VFMADD231PS.BCST 0(SI)(AX*2), Z14, Z0
-	VFMADD231PS.BCST 4(SI)(AX*2), Z14, Z1
-	VFMADD231PS.BCST 8(SI)(AX*2), Z14, Z2
-	VFMADD231PS.BCST 12(SI)(AX*2), Z14, Z3
-	VFMADD231PS.BCST 16(SI)(AX*2), Z14, Z4
-	VFMADD231PS.BCST 20(SI)(AX*2), Z14, Z5
-	VFMADD231PS.BCST 24(SI)(AX*2), Z14, Z6
-	VFMADD231PS.BCST 28(SI)(AX*2), Z14, Z7
-	VFMADD231PS.BCST 32(SI)(AX*2), Z14, Z8
-	VFMADD231PS.BCST 36(SI)(AX*2), Z14, Z9
-	VFMADD231PS.BCST 40(SI)(AX*2), Z14, Z10
-	VFMADD231PS.BCST 44(SI)(AX*2), Z14, Z11
-	VFMADD231PS.BCST 48(SI)(AX*2), Z14, Z12
-	VFMADD231PS.BCST 52(SI)(AX*2), Z14, Z13
-	VMOVUPS 0(DI)(R11*1), Z14
-	VFMADD231PS.BCST 0(SI)(R13*1), Z14, Z0
-	VFMADD231PS.BCST 4(SI)(R13*1), Z14, Z1
-	VFMADD231PS.BCST 8(SI)(R13*1), Z14, Z2
-	VFMADD231PS.BCST 12(SI)(R13*1), Z14, Z3
-	VFMADD231PS.BCST 16(SI)(R13*1), Z14, Z4
-	VFMADD231PS.BCST 20(SI)(R13*1), Z14, Z5
-	VFMADD231PS.BCST 24(SI)(R13*1), Z14, Z6
-	VFMADD231PS.BCST 28(SI)(R13*1), Z14, Z7
-	VFMADD231PS.BCST 32(SI)(R13*1), Z14, Z8
-	VFMADD231PS.BCST 36(SI)(R13*1), Z14, Z9
-	VFMADD231PS.BCST 40(SI)(R13*1), Z14, Z10
-	VFMADD231PS.BCST 44(SI)(R13*1), Z14, Z11
-	VFMADD231PS.BCST 48(SI)(R13*1), Z14, Z12
-	VFMADD231PS.BCST 52(SI)(R13*1), Z14, Z13
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
+	VMOVUPS 0(DI), Z14; VFMADD231PS.BCST 0(SI), Z14, Z0; VFMADD231PS.BCST 4(SI), Z14, Z1
+	VFMADD231PS.BCST 8(SI), Z14, Z2; VFMADD231PS.BCST 12(SI), Z14, Z3
+	VFMADD231PS.BCST 16(SI), Z14, Z4; VFMADD231PS.BCST 20(SI), Z14, Z5
+	VFMADD231PS.BCST 24(SI), Z14, Z6; VFMADD231PS.BCST 28(SI), Z14, Z7
+	VFMADD231PS.BCST 32(SI), Z14, Z8; VFMADD231PS.BCST 36(SI), Z14, Z9
+	VFMADD231PS.BCST 40(SI), Z14, Z10; VFMADD231PS.BCST 44(SI), Z14, Z11
+	VFMADD231PS.BCST 48(SI), Z14, Z12; VFMADD231PS.BCST 52(SI), Z14, Z13; VMOVUPS 0(DI)(R10*1), Z14
+	VFMADD231PS.BCST 0(SI)(AX*1), Z14, Z0; VFMADD231PS.BCST 4(SI)(AX*1), Z14, Z1
+	VFMADD231PS.BCST 8(SI)(AX*1), Z14, Z2; VFMADD231PS.BCST 12(SI)(AX*1), Z14, Z3
+	VFMADD231PS.BCST 16(SI)(AX*1), Z14, Z4; VFMADD231PS.BCST 20(SI)(AX*1), Z14, Z5
+	VFMADD231PS.BCST 24(SI)(AX*1), Z14, Z6; VFMADD231PS.BCST 28(SI)(AX*1), Z14, Z7
+	VFMADD231PS.BCST 32(SI)(AX*1), Z14, Z8; VFMADD231PS.BCST 36(SI)(AX*1), Z14, Z9
+	VFMADD231PS.BCST 40(SI)(AX*1), Z14, Z10; VFMADD231PS.BCST 44(SI)(AX*1), Z14, Z11
+	VFMADD231PS.BCST 48(SI)(AX*1), Z14, Z12; VFMADD231PS.BCST 52(SI)(AX*1), Z14, Z13
+	VMOVUPS 0(DI)(R10*2), Z14; VFMADD231PS.BCST 0(SI)(AX*2), Z14, Z0
+	VFMADD231PS.BCST 4(SI)(AX*2), Z14, Z1; VFMADD231PS.BCST 8(SI)(AX*2), Z14, Z2
+	VFMADD231PS.BCST 12(SI)(AX*2), Z14, Z3; VFMADD231PS.BCST 16(SI)(AX*2), Z14, Z4
+	VFMADD231PS.BCST 20(SI)(AX*2), Z14, Z5; VFMADD231PS.BCST 24(SI)(AX*2), Z14, Z6
+	VFMADD231PS.BCST 28(SI)(AX*2), Z14, Z7; VFMADD231PS.BCST 32(SI)(AX*2), Z14, Z8
+	VFMADD231PS.BCST 36(SI)(AX*2), Z14, Z9; VFMADD231PS.BCST 40(SI)(AX*2), Z14, Z10
+	VFMADD231PS.BCST 44(SI)(AX*2), Z14, Z11; VFMADD231PS.BCST 48(SI)(AX*2), Z14, Z12
+	VFMADD231PS.BCST 52(SI)(AX*2), Z14, Z13; VMOVUPS 0(DI)(R11*1), Z14
+	VFMADD231PS.BCST 0(SI)(R13*1), Z14, Z0; VFMADD231PS.BCST 4(SI)(R13*1), Z14, Z1
+	VFMADD231PS.BCST 8(SI)(R13*1), Z14, Z2; VFMADD231PS.BCST 12(SI)(R13*1), Z14, Z3
+	VFMADD231PS.BCST 16(SI)(R13*1), Z14, Z4; VFMADD231PS.BCST 20(SI)(R13*1), Z14, Z5
+	VFMADD231PS.BCST 24(SI)(R13*1), Z14, Z6; VFMADD231PS.BCST 28(SI)(R13*1), Z14, Z7
+	VFMADD231PS.BCST 32(SI)(R13*1), Z14, Z8; VFMADD231PS.BCST 36(SI)(R13*1), Z14, Z9
+	VFMADD231PS.BCST 40(SI)(R13*1), Z14, Z10; VFMADD231PS.BCST 44(SI)(R13*1), Z14, Z11
+	VFMADD231PS.BCST 48(SI)(R13*1), Z14, Z12; VFMADD231PS.BCST 52(SI)(R13*1), Z14, Z13
+	LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z14
-	VFMADD231PS.BCST 0(SI), Z14, Z0
-	VFMADD231PS.BCST 4(SI), Z14, Z1
-	VFMADD231PS.BCST 8(SI), Z14, Z2
-	VFMADD231PS.BCST 12(SI), Z14, Z3
-	VFMADD231PS.BCST 16(SI), Z14, Z4
-	VFMADD231PS.BCST 20(SI), Z14, Z5
-	VFMADD231PS.BCST 24(SI), Z14, Z6
-	VFMADD231PS.BCST 28(SI), Z14, Z7
-	VFMADD231PS.BCST 32(SI), Z14, Z8
-	VFMADD231PS.BCST 36(SI), Z14, Z9
-	VFMADD231PS.BCST 40(SI), Z14, Z10
-	VFMADD231PS.BCST 44(SI), Z14, Z11
-	VFMADD231PS.BCST 48(SI), Z14, Z12
-	VFMADD231PS.BCST 52(SI), Z14, Z13
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Z14; VFMADD231PS.BCST 0(SI), Z14, Z0; VFMADD231PS.BCST 4(SI), Z14, Z1
+	VFMADD231PS.BCST 8(SI), Z14, Z2; VFMADD231PS.BCST 12(SI), Z14, Z3
+	VFMADD231PS.BCST 16(SI), Z14, Z4; VFMADD231PS.BCST 20(SI), Z14, Z5
+	VFMADD231PS.BCST 24(SI), Z14, Z6; VFMADD231PS.BCST 28(SI), Z14, Z7
+	VFMADD231PS.BCST 32(SI), Z14, Z8; VFMADD231PS.BCST 36(SI), Z14, Z9
+	VFMADD231PS.BCST 40(SI), Z14, Z10; VFMADD231PS.BCST 44(SI), Z14, Z11
+	VFMADD231PS.BCST 48(SI), Z14, Z12; VFMADD231PS.BCST 52(SI), Z14, Z13; ADDQ R10, DI; ADDQ AX, SI
+	DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	MOVL R15, CX
-	SHRL $2, CX
-	SHRL CX, DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z0, Z0
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z2, Z2
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z4, Z4
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z6, Z6
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z7, Z7
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z8, Z8
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z9, Z9
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z10, Z10
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z11, Z11
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z12, Z12
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z13, Z13
+	MOVL tile_mask(BX), DX; MOVL R15, CX; SHRL $2, CX; SHRL CX, DX; KMOVW DX, K1; SHRL $16, DX
+	KMOVW DX, K2; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate
+	MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z14; VADDPS Z14, Z0, Z0; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z14; VADDPS Z14, Z1, Z1; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z14
+	VADDPS Z14, Z2, Z2; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z14; VADDPS Z14, Z3, Z3; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z14; VADDPS Z14, Z4, Z4; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z14
+	VADDPS Z14, Z5, Z5; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z14; VADDPS Z14, Z6, Z6; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z14; VADDPS Z14, Z7, Z7; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z14
+	VADDPS Z14, Z8, Z8; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z14; VADDPS Z14, Z9, Z9; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z14; VADDPS Z14, Z10, Z10; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z14
+	VADDPS Z14, Z11, Z11; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z14; VADDPS Z14, Z12, Z12
+	ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z14; VADDPS Z14, Z13, Z13
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z14
-	VMULPS Z14, Z0, Z0
-	VMULPS Z14, Z1, Z1
-	VMULPS Z14, Z2, Z2
-	VMULPS Z14, Z3, Z3
-	VMULPS Z14, Z4, Z4
-	VMULPS Z14, Z5, Z5
-	VMULPS Z14, Z6, Z6
-	VMULPS Z14, Z7, Z7
-	VMULPS Z14, Z8, Z8
-	VMULPS Z14, Z9, Z9
-	VMULPS Z14, Z10, Z10
-	VMULPS Z14, Z11, Z11
-	VMULPS Z14, Z12, Z12
-	VMULPS Z14, Z13, Z13
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z14
+	VMULPS Z14, Z0, Z0; VMULPS Z14, Z1, Z1; VMULPS Z14, Z2, Z2; VMULPS Z14, Z3, Z3
+	VMULPS Z14, Z4, Z4; VMULPS Z14, Z5, Z5; VMULPS Z14, Z6, Z6; VMULPS Z14, Z7, Z7
+	VMULPS Z14, Z8, Z8; VMULPS Z14, Z9, Z9; VMULPS Z14, Z10, Z10; VMULPS Z14, Z11, Z11
+	VMULPS Z14, Z12, Z12; VMULPS Z14, Z13, Z13
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z14
-	VADDPS Z14, Z0, Z0
-	VBROADCASTSS 4(R12), Z14
-	VADDPS Z14, Z1, Z1
-	VBROADCASTSS 8(R12), Z14
-	VADDPS Z14, Z2, Z2
-	VBROADCASTSS 12(R12), Z14
-	VADDPS Z14, Z3, Z3
-	VBROADCASTSS 16(R12), Z14
-	VADDPS Z14, Z4, Z4
-	VBROADCASTSS 20(R12), Z14
-	VADDPS Z14, Z5, Z5
-	VBROADCASTSS 24(R12), Z14
-	VADDPS Z14, Z6, Z6
-	VBROADCASTSS 28(R12), Z14
-	VADDPS Z14, Z7, Z7
-	VBROADCASTSS 32(R12), Z14
-	VADDPS Z14, Z8, Z8
-	VBROADCASTSS 36(R12), Z14
-	VADDPS Z14, Z9, Z9
-	VBROADCASTSS 40(R12), Z14
-	VADDPS Z14, Z10, Z10
-	VBROADCASTSS 44(R12), Z14
-	VADDPS Z14, Z11, Z11
-	VBROADCASTSS 48(R12), Z14
-	VADDPS Z14, Z12, Z12
-	VBROADCASTSS 52(R12), Z14
-	VADDPS Z14, Z13, Z13
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z14; VADDPS Z14, Z0, Z0; VBROADCASTSS 4(R12), Z14; VADDPS Z14, Z1, Z1
+	VBROADCASTSS 8(R12), Z14; VADDPS Z14, Z2, Z2; VBROADCASTSS 12(R12), Z14; VADDPS Z14, Z3, Z3
+	VBROADCASTSS 16(R12), Z14; VADDPS Z14, Z4, Z4; VBROADCASTSS 20(R12), Z14; VADDPS Z14, Z5, Z5
+	VBROADCASTSS 24(R12), Z14; VADDPS Z14, Z6, Z6; VBROADCASTSS 28(R12), Z14; VADDPS Z14, Z7, Z7
+	VBROADCASTSS 32(R12), Z14; VADDPS Z14, Z8, Z8; VBROADCASTSS 36(R12), Z14; VADDPS Z14, Z9, Z9
+	VBROADCASTSS 40(R12), Z14; VADDPS Z14, Z10, Z10; VBROADCASTSS 44(R12), Z14; VADDPS Z14, Z11, Z11
+	VBROADCASTSS 48(R12), Z14; VADDPS Z14, Z12, Z12; VBROADCASTSS 52(R12), Z14; VADDPS Z14, Z13, Z13
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	ADDQ R15, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z0, Z0
-	VADDPS Z14, Z1, Z1
-	VADDPS Z14, Z2, Z2
-	VADDPS Z14, Z3, Z3
-	VADDPS Z14, Z4, Z4
-	VADDPS Z14, Z5, Z5
-	VADDPS Z14, Z6, Z6
-	VADDPS Z14, Z7, Z7
-	VADDPS Z14, Z8, Z8
-	VADDPS Z14, Z9, Z9
-	VADDPS Z14, Z10, Z10
-	VADDPS Z14, Z11, Z11
-	VADDPS Z14, Z12, Z12
-	VADDPS Z14, Z13, Z13
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12; ADDQ R15, R12
+	VMOVUPS.Z 0(R12), K1, Z14; VADDPS Z14, Z0, Z0; VADDPS Z14, Z1, Z1; VADDPS Z14, Z2, Z2
+	VADDPS Z14, Z3, Z3; VADDPS Z14, Z4, Z4; VADDPS Z14, Z5, Z5; VADDPS Z14, Z6, Z6
+	VADDPS Z14, Z7, Z7; VADDPS Z14, Z8, Z8; VADDPS Z14, Z9, Z9; VADDPS Z14, Z10, Z10
+	VADDPS Z14, Z11, Z11; VADDPS Z14, Z12, Z12; VADDPS Z14, Z13, Z13
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	ADDQ R15, R12
-	VBROADCASTSS tile_beta(BX), Z15
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z0
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z2
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z4
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z6
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z7
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z8
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z9
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z10
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z11
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z12
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; ADDQ R15, R12; VBROADCASTSS tile_beta(BX), Z15
+	VMOVUPS.Z 0(R12), K1, Z14; VFMADD231PS Z14, Z15, Z0; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z14
+	VFMADD231PS Z14, Z15, Z1; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z14; VFMADD231PS Z14, Z15, Z2
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z14; VFMADD231PS Z14, Z15, Z3; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z14; VFMADD231PS Z14, Z15, Z4; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z14
+	VFMADD231PS Z14, Z15, Z5; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z14; VFMADD231PS Z14, Z15, Z6
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z14; VFMADD231PS Z14, Z15, Z7; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z14; VFMADD231PS Z14, Z15, Z8; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z14
+	VFMADD231PS Z14, Z15, Z9; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z14; VFMADD231PS Z14, Z15, Z10
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z14; VFMADD231PS Z14, Z15, Z11; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z14; VFMADD231PS Z14, Z15, Z12; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z14
 	VFMADD231PS Z14, Z15, Z13
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z14
-	VMAXPS Z0, Z14, Z0
-	VMAXPS Z1, Z14, Z1
-	VMAXPS Z2, Z14, Z2
-	VMAXPS Z3, Z14, Z3
-	VMAXPS Z4, Z14, Z4
-	VMAXPS Z5, Z14, Z5
-	VMAXPS Z6, Z14, Z6
-	VMAXPS Z7, Z14, Z7
-	VMAXPS Z8, Z14, Z8
-	VMAXPS Z9, Z14, Z9
-	VMAXPS Z10, Z14, Z10
-	VMAXPS Z11, Z14, Z11
-	VMAXPS Z12, Z14, Z12
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z14; VMAXPS Z0, Z14, Z0
+	VMAXPS Z1, Z14, Z1; VMAXPS Z2, Z14, Z2; VMAXPS Z3, Z14, Z3; VMAXPS Z4, Z14, Z4
+	VMAXPS Z5, Z14, Z5; VMAXPS Z6, Z14, Z6; VMAXPS Z7, Z14, Z7; VMAXPS Z8, Z14, Z8
+	VMAXPS Z9, Z14, Z9; VMAXPS Z10, Z14, Z10; VMAXPS Z11, Z14, Z11; VMAXPS Z12, Z14, Z12
 	VMAXPS Z13, Z14, Z13
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z14
-	VMINPS Z0, Z14, Z0
-	VMINPS Z1, Z14, Z1
-	VMINPS Z2, Z14, Z2
-	VMINPS Z3, Z14, Z3
-	VMINPS Z4, Z14, Z4
-	VMINPS Z5, Z14, Z5
-	VMINPS Z6, Z14, Z6
-	VMINPS Z7, Z14, Z7
-	VMINPS Z8, Z14, Z8
-	VMINPS Z9, Z14, Z9
-	VMINPS Z10, Z14, Z10
-	VMINPS Z11, Z14, Z11
-	VMINPS Z12, Z14, Z12
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z14; VMINPS Z0, Z14, Z0
+	VMINPS Z1, Z14, Z1; VMINPS Z2, Z14, Z2; VMINPS Z3, Z14, Z3; VMINPS Z4, Z14, Z4
+	VMINPS Z5, Z14, Z5; VMINPS Z6, Z14, Z6; VMINPS Z7, Z14, Z7; VMINPS Z8, Z14, Z8
+	VMINPS Z9, Z14, Z9; VMINPS Z10, Z14, Z10; VMINPS Z11, Z14, Z11; VMINPS Z12, Z14, Z12
 	VMINPS Z13, Z14, Z13
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z1, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z3, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z5, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z7, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z8, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z9, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z10, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z11, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z12, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z13, K1, 0(R12)
-	ADDQ $64, R15
-	MOVQ tile_cols(BX), DX
-	SHLQ $2, DX
-	CMPQ R15, DX
-	JLT strip
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z1, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z3, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z4, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z5, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z6, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z7, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z8, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z9, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z10, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z11, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z12, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z13, K1, 0(R12); ADDQ $64, R15
+	MOVQ tile_cols(BX), DX; SHLQ $2, DX; CMPQ R15, DX; JLT strip; DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -14582,460 +5088,147 @@ TEXT ·tileAVX512_14x16ahead(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	TESTL $const_flagResidual, tile_flags(BX)
-	JZ fetched
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R14
-	SHLQ $2, R14
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12; PREFETCHT0 0(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); TESTL $const_flagResidual, tile_flags(BX); JZ fetched; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R14; SHLQ $2, R14; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
 fetched:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
-	MOVQ tile_ahead(BX), R12
-	MOVQ tile_aheadLast(BX), R15
-	MOVQ tile_nextA(BX), R14
-	ADDQ SI, R14
-	CMPQ tile_more(BX), $0
-	CMOVQLE R15, R14
-	TESTQ R15, R15
-	CMOVQNE R14, R12
-	MOVQ tile_aheadStep(BX), R14
+	VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8; VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10; VPXORD Z11, Z11, Z11; VPXORD Z12, Z12, Z12; VPXORD Z13, Z13, Z13
+	MOVQ CX, DX; SHRQ $2, DX; JZ rest; MOVQ tile_ahead(BX), R12; MOVQ tile_aheadLast(BX), R15
+	MOVQ tile_nextA(BX), R14; ADDQ SI, R14; CMPQ tile_more(BX), $0; CMOVQLE R15, R14; TESTQ R15, R15
+	CMOVQNE R14, R12; MOVQ tile_aheadStep(BX), R14
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z14
-	VFMADD231PS.BCST 0(SI), Z14, Z0
-	VFMADD231PS.BCST 4(SI), Z14, Z1
-	VFMADD231PS.BCST 8(SI), Z14, Z2
-	VFMADD231PS.BCST 12(SI), Z14, Z3
-	VFMADD231PS.BCST 16(SI), Z14, Z4
-	VFMADD231PS.BCST 20(SI), Z14, Z5
-	VFMADD231PS.BCST 24(SI), Z14, Z6
-	VFMADD231PS.BCST 28(SI), Z14, Z7
-	VFMADD231PS.BCST 32(SI), Z14, Z8
-	VFMADD231PS.BCST 36(SI), Z14, Z9
-	VFMADD231PS.BCST 40(SI), Z14, Z10
-	VFMADD231PS.BCST 44(SI), Z14, Z11
-	VFMADD231PS.BCST 48(SI), Z14, Z12
-	VFMADD231PS.BCST 52(SI), Z14, Z13
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R10*1), Z14
-	VFMADD231PS.BCST 0(SI)(AX*1), Z14, Z0
-	VFMADD231PS.BCST 4(SI)(AX*1), Z14, Z1
-	VFMADD231PS.BCST 8(SI)(AX*1), Z14, Z2
-	VFMADD231PS.BCST 12(SI)(AX*1), Z14, Z3
-	VFMADD231PS.BCST 16(SI)(AX*1), Z14, Z4
-	VFMADD231PS.BCST 20(SI)(AX*1), Z14, Z5
-	VFMADD231PS.BCST 24(SI)(AX*1), Z14, Z6
-	VFMADD231PS.BCST 28(SI)(AX*1), Z14, Z7
-	VFMADD231PS.BCST 32(SI)(AX*1), Z14, Z8
-	VFMADD231PS.BCST 36(SI)(AX*1), Z14, Z9
-	VFMADD231PS.BCST 40(SI)(AX*1), Z14, Z10
-	VFMADD231PS.BCST 44(SI)(AX*1), Z14, Z11
-	VFMADD231PS.BCST 48(SI)(AX*1), Z14, Z12
-	VFMADD231PS.BCST 52(SI)(AX*1), Z14, Z13
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R10*2), Z14
-	VFMADD231PS.BCST 0(SI)(AX*2), Z14, Z0
-	VFMADD231PS.BCST 4(SI)(AX*2), Z14, Z1
-	VFMADD231PS.BCST 8(SI)(AX*2), Z14, Z2
-	VFMADD231PS.BCST 12(SI)(AX*2), Z14, Z3
-	VFMADD231PS.BCST 16(SI)(AX*2), Z14, Z4
-	VFMADD231PS.BCST 20(SI)(AX*2), Z14, Z5
-	VFMADD231PS.BCST 24(SI)(AX*2), Z14, Z6
-	VFMADD231PS.BCST 28(SI)(AX*2), Z14, Z7
-	VFMADD231PS.BCST 32(SI)(AX*2), Z14, Z8
-	VFMADD231PS.BCST 36(SI)(AX*2), Z14, Z9
-	VFMADD231PS.BCST 40(SI)(AX*2), Z14, Z10
-	VFMADD231PS.BCST 44(SI)(AX*2), Z14, Z11
-	VFMADD231PS.BCST 48(SI)(AX*2), Z14, Z12
-	VFMADD231PS.BCST 52(SI)(AX*2), Z14, Z13
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R11*1), Z14
-	VFMADD231PS.BCST 0(SI)(R13*1), Z14, Z0
-	VFMADD231PS.BCST 4(SI)(R13*1), Z14, Z1
-	VFMADD231PS.BCST 8(SI)(R13*1), Z14, Z2
-	VFMADD231PS.BCST 12(SI)(R13*1), Z14, Z3
-	VFMADD231PS.BCST 16(SI)(R13*1), Z14, Z4
-	VFMADD231PS.BCST 20(SI)(R13*1), Z14, Z5
-	VFMADD231PS.BCST 24(SI)(R13*1), Z14, Z6
-	VFMADD231PS.BCST 28(SI)(R13*1), Z14, Z7
-	VFMADD231PS.BCST 32(SI)(R13*1), Z14, Z8
-	VFMADD231PS.BCST 36(SI)(R13*1), Z14, Z9
-	VFMADD231PS.BCST 40(SI)(R13*1), Z14, Z10
-	VFMADD231PS.BCST 44(SI)(R13*1), Z14, Z11
-	VFMADD231PS.BCST 48(SI)(R13*1), Z14, Z12
-	VFMADD231PS.BCST 52(SI)(R13*1), Z14, Z13
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
-	MOVQ R12, tile_ahead(BX)
+	VMOVUPS 0(DI), Z14; VFMADD231PS.BCST 0(SI), Z14, Z0; VFMADD231PS.BCST 4(SI), Z14, Z1
+	VFMADD231PS.BCST 8(SI), Z14, Z2; VFMADD231PS.BCST 12(SI), Z14, Z3
+	VFMADD231PS.BCST 16(SI), Z14, Z4; VFMADD231PS.BCST 20(SI), Z14, Z5
+	VFMADD231PS.BCST 24(SI), Z14, Z6; VFMADD231PS.BCST 28(SI), Z14, Z7
+	VFMADD231PS.BCST 32(SI), Z14, Z8; VFMADD231PS.BCST 36(SI), Z14, Z9
+	VFMADD231PS.BCST 40(SI), Z14, Z10; VFMADD231PS.BCST 44(SI), Z14, Z11
+	VFMADD231PS.BCST 48(SI), Z14, Z12; VFMADD231PS.BCST 52(SI), Z14, Z13; PREFETCHT1 (R12)
+	ADDQ R14, R12; VMOVUPS 0(DI)(R10*1), Z14; VFMADD231PS.BCST 0(SI)(AX*1), Z14, Z0
+	VFMADD231PS.BCST 4(SI)(AX*1), Z14, Z1; VFMADD231PS.BCST 8(SI)(AX*1), Z14, Z2
+	VFMADD231PS.BCST 12(SI)(AX*1), Z14, Z3; VFMADD231PS.BCST 16(SI)(AX*1), Z14, Z4
+	VFMADD231PS.BCST 20(SI)(AX*1), Z14, Z5; VFMADD231PS.BCST 24(SI)(AX*1), Z14, Z6
+	VFMADD231PS.BCST 28(SI)(AX*1), Z14, Z7; VFMADD231PS.BCST 32(SI)(AX*1), Z14, Z8
+	VFMADD231PS.BCST 36(SI)(AX*1), Z14, Z9; VFMADD231PS.BCST 40(SI)(AX*1), Z14, Z10
+	VFMADD231PS.BCST 44(SI)(AX*1), Z14, Z11; VFMADD231PS.BCST 48(SI)(AX*1), Z14, Z12
+	VFMADD231PS.BCST 52(SI)(AX*1), Z14, Z13; PREFETCHT1 (R12); ADDQ R14, R12
+	VMOVUPS 0(DI)(R10*2), Z14; VFMADD231PS.BCST 0(SI)(AX*2), Z14, Z0
+	VFMADD231PS.BCST 4(SI)(AX*2), Z14, Z1; VFMADD231PS.BCST 8(SI)(AX*2), Z14, Z2
+	VFMADD231PS.BCST 12(SI)(AX*2), Z14, Z3; VFMADD231PS.BCST 16(SI)(AX*2), Z14, Z4
+	VFMADD231PS.BCST 20(SI)(AX*2), Z14, Z5; VFMADD231PS.BCST 24(SI)(AX*2), Z14, Z6
+	VFMADD231PS.BCST 28(SI)(AX*2), Z14, Z7; VFMADD231PS.BCST 32(SI)(AX*2), Z14, Z8
+	VFMADD231PS.BCST 36(SI)(AX*2), Z14, Z9; VFMADD231PS.BCST 40(SI)(AX*2), Z14, Z10
+	VFMADD231PS.BCST 44(SI)(AX*2), Z14, Z11; VFMADD231PS.BCST 48(SI)(AX*2), Z14, Z12
+	VFMADD231PS.BCST 52(SI)(AX*2), Z14, Z13; PREFETCHT1 (R12); ADDQ R14, R12
+	VMOVUPS 0(DI)(R11*1), Z14; VFMADD231PS.BCST 0(SI)(R13*1), Z14, Z0
+	VFMADD231PS.BCST 4(SI)(R13*1), Z14, Z1; VFMADD231PS.BCST 8(SI)(R13*1), Z14, Z2
+	VFMADD231PS.BCST 12(SI)(R13*1), Z14, Z3; VFMADD231PS.BCST 16(SI)(R13*1), Z14, Z4
+	VFMADD231PS.BCST 20(SI)(R13*1), Z14, Z5; VFMADD231PS.BCST 24(SI)(R13*1), Z14, Z6
+	VFMADD231PS.BCST 28(SI)(R13*1), Z14, Z7; VFMADD231PS.BCST 32(SI)(R13*1), Z14, Z8
+	VFMADD231PS.BCST 36(SI)(R13*1), Z14, Z9; VFMADD231PS.BCST 40(SI)(R13*1), Z14, Z10
+	VFMADD231PS.BCST 44(SI)(R13*1), Z14, Z11; VFMADD231PS.BCST 48(SI)(R13*1), Z14, Z12
+	VFMADD231PS.BCST 52(SI)(R13*1), Z14, Z13; PREFETCHT1 (R12); ADDQ R14, R12; LEAQ (DI)(R10*4), DI
+	LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop; MOVQ R12, tile_ahead(BX)
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z14
-	VFMADD231PS.BCST 0(SI), Z14, Z0
-	VFMADD231PS.BCST 4(SI), Z14, Z1
-	VFMADD231PS.BCST 8(SI), Z14, Z2
-	VFMADD231PS.BCST 12(SI), Z14, Z3
-	VFMADD231PS.BCST 16(SI), Z14, Z4
-	VFMADD231PS.BCST 20(SI), Z14, Z5
-	VFMADD231PS.BCST 24(SI), Z14, Z6
-	VFMADD231PS.BCST 28(SI), Z14, Z7
-	VFMADD231PS.BCST 32(SI), Z14, Z8
-	VFMADD231PS.BCST 36(SI), Z14, Z9
-	VFMADD231PS.BCST 40(SI), Z14, Z10
-	VFMADD231PS.BCST 44(SI), Z14, Z11
-	VFMADD231PS.BCST 48(SI), Z14, Z12
-	VFMADD231PS.BCST 52(SI), Z14, Z13
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Z14; VFMADD231PS.BCST 0(SI), Z14, Z0; VFMADD231PS.BCST 4(SI), Z14, Z1
+	VFMADD231PS.BCST 8(SI), Z14, Z2; VFMADD231PS.BCST 12(SI), Z14, Z3
+	VFMADD231PS.BCST 16(SI), Z14, Z4; VFMADD231PS.BCST 20(SI), Z14, Z5
+	VFMADD231PS.BCST 24(SI), Z14, Z6; VFMADD231PS.BCST 28(SI), Z14, Z7
+	VFMADD231PS.BCST 32(SI), Z14, Z8; VFMADD231PS.BCST 36(SI), Z14, Z9
+	VFMADD231PS.BCST 40(SI), Z14, Z10; VFMADD231PS.BCST 44(SI), Z14, Z11
+	VFMADD231PS.BCST 48(SI), Z14, Z12; VFMADD231PS.BCST 52(SI), Z14, Z13; ADDQ R10, DI; ADDQ AX, SI
+	DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z0, Z0
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z2, Z2
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z4, Z4
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z6, Z6
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z7, Z7
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z8, Z8
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z9, Z9
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z10, Z10
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z11, Z11
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z12, Z12
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z13, Z13
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z14
+	VADDPS Z14, Z0, Z0; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z14; VADDPS Z14, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z14; VADDPS Z14, Z2, Z2; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z14
+	VADDPS Z14, Z3, Z3; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z14; VADDPS Z14, Z4, Z4; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z14; VADDPS Z14, Z5, Z5; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z14
+	VADDPS Z14, Z6, Z6; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z14; VADDPS Z14, Z7, Z7; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z14; VADDPS Z14, Z8, Z8; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z14
+	VADDPS Z14, Z9, Z9; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z14; VADDPS Z14, Z10, Z10; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z14; VADDPS Z14, Z11, Z11; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z14
+	VADDPS Z14, Z12, Z12; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z14; VADDPS Z14, Z13, Z13
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z14
-	VMULPS Z14, Z0, Z0
-	VMULPS Z14, Z1, Z1
-	VMULPS Z14, Z2, Z2
-	VMULPS Z14, Z3, Z3
-	VMULPS Z14, Z4, Z4
-	VMULPS Z14, Z5, Z5
-	VMULPS Z14, Z6, Z6
-	VMULPS Z14, Z7, Z7
-	VMULPS Z14, Z8, Z8
-	VMULPS Z14, Z9, Z9
-	VMULPS Z14, Z10, Z10
-	VMULPS Z14, Z11, Z11
-	VMULPS Z14, Z12, Z12
-	VMULPS Z14, Z13, Z13
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z14
+	VMULPS Z14, Z0, Z0; VMULPS Z14, Z1, Z1; VMULPS Z14, Z2, Z2; VMULPS Z14, Z3, Z3
+	VMULPS Z14, Z4, Z4; VMULPS Z14, Z5, Z5; VMULPS Z14, Z6, Z6; VMULPS Z14, Z7, Z7
+	VMULPS Z14, Z8, Z8; VMULPS Z14, Z9, Z9; VMULPS Z14, Z10, Z10; VMULPS Z14, Z11, Z11
+	VMULPS Z14, Z12, Z12; VMULPS Z14, Z13, Z13
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z14
-	VADDPS Z14, Z0, Z0
-	VBROADCASTSS 4(R12), Z14
-	VADDPS Z14, Z1, Z1
-	VBROADCASTSS 8(R12), Z14
-	VADDPS Z14, Z2, Z2
-	VBROADCASTSS 12(R12), Z14
-	VADDPS Z14, Z3, Z3
-	VBROADCASTSS 16(R12), Z14
-	VADDPS Z14, Z4, Z4
-	VBROADCASTSS 20(R12), Z14
-	VADDPS Z14, Z5, Z5
-	VBROADCASTSS 24(R12), Z14
-	VADDPS Z14, Z6, Z6
-	VBROADCASTSS 28(R12), Z14
-	VADDPS Z14, Z7, Z7
-	VBROADCASTSS 32(R12), Z14
-	VADDPS Z14, Z8, Z8
-	VBROADCASTSS 36(R12), Z14
-	VADDPS Z14, Z9, Z9
-	VBROADCASTSS 40(R12), Z14
-	VADDPS Z14, Z10, Z10
-	VBROADCASTSS 44(R12), Z14
-	VADDPS Z14, Z11, Z11
-	VBROADCASTSS 48(R12), Z14
-	VADDPS Z14, Z12, Z12
-	VBROADCASTSS 52(R12), Z14
-	VADDPS Z14, Z13, Z13
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z14; VADDPS Z14, Z0, Z0; VBROADCASTSS 4(R12), Z14; VADDPS Z14, Z1, Z1
+	VBROADCASTSS 8(R12), Z14; VADDPS Z14, Z2, Z2; VBROADCASTSS 12(R12), Z14; VADDPS Z14, Z3, Z3
+	VBROADCASTSS 16(R12), Z14; VADDPS Z14, Z4, Z4; VBROADCASTSS 20(R12), Z14; VADDPS Z14, Z5, Z5
+	VBROADCASTSS 24(R12), Z14; VADDPS Z14, Z6, Z6; VBROADCASTSS 28(R12), Z14; VADDPS Z14, Z7, Z7
+	VBROADCASTSS 32(R12), Z14; VADDPS Z14, Z8, Z8; VBROADCASTSS 36(R12), Z14; VADDPS Z14, Z9, Z9
+	VBROADCASTSS 40(R12), Z14; VADDPS Z14, Z10, Z10; VBROADCASTSS 44(R12), Z14; VADDPS Z14, Z11, Z11
+	VBROADCASTSS 48(R12), Z14; VADDPS Z14, Z12, Z12; VBROADCASTSS 52(R12), Z14; VADDPS Z14, Z13, Z13
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z0, Z0
-	VADDPS Z14, Z1, Z1
-	VADDPS Z14, Z2, Z2
-	VADDPS Z14, Z3, Z3
-	VADDPS Z14, Z4, Z4
-	VADDPS Z14, Z5, Z5
-	VADDPS Z14, Z6, Z6
-	VADDPS Z14, Z7, Z7
-	VADDPS Z14, Z8, Z8
-	VADDPS Z14, Z9, Z9
-	VADDPS Z14, Z10, Z10
-	VADDPS Z14, Z11, Z11
-	VADDPS Z14, Z12, Z12
-	VADDPS Z14, Z13, Z13
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z14; VADDPS Z14, Z0, Z0; VADDPS Z14, Z1, Z1; VADDPS Z14, Z2, Z2
+	VADDPS Z14, Z3, Z3; VADDPS Z14, Z4, Z4; VADDPS Z14, Z5, Z5; VADDPS Z14, Z6, Z6
+	VADDPS Z14, Z7, Z7; VADDPS Z14, Z8, Z8; VADDPS Z14, Z9, Z9; VADDPS Z14, Z10, Z10
+	VADDPS Z14, Z11, Z11; VADDPS Z14, Z12, Z12; VADDPS Z14, Z13, Z13
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z15
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z0
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z2
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z4
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z6
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z7
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z8
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z9
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z10
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z11
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z12
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z13
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z15; VMOVUPS.Z 0(R12), K1, Z14
+	VFMADD231PS Z14, Z15, Z0; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z14; VFMADD231PS Z14, Z15, Z1
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z14; VFMADD231PS Z14, Z15, Z2; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z14; VFMADD231PS Z14, Z15, Z3; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z14
+	VFMADD231PS Z14, Z15, Z4; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z14; VFMADD231PS Z14, Z15, Z5
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z14; VFMADD231PS Z14, Z15, Z6; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z14; VFMADD231PS Z14, Z15, Z7; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z14
+	VFMADD231PS Z14, Z15, Z8; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z14; VFMADD231PS Z14, Z15, Z9
+	ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z14; VFMADD231PS Z14, Z15, Z10; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z14; VFMADD231PS Z14, Z15, Z11; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z14
+	VFMADD231PS Z14, Z15, Z12; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z14; VFMADD231PS Z14, Z15, Z13
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z14
-	VMAXPS Z0, Z14, Z0
-	VMAXPS Z1, Z14, Z1
-	VMAXPS Z2, Z14, Z2
-	VMAXPS Z3, Z14, Z3
-	VMAXPS Z4, Z14, Z4
-	VMAXPS Z5, Z14, Z5
-	VMAXPS Z6, Z14, Z6
-	VMAXPS Z7, Z14, Z7
-	VMAXPS Z8, Z14, Z8
-	VMAXPS Z9, Z14, Z9
-	VMAXPS Z10, Z14, Z10
-	VMAXPS Z11, Z14, Z11
-	VMAXPS Z12, Z14, Z12
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z14; VMAXPS Z0, Z14, Z0
+	VMAXPS Z1, Z14, Z1; VMAXPS Z2, Z14, Z2; VMAXPS Z3, Z14, Z3; VMAXPS Z4, Z14, Z4
+	VMAXPS Z5, Z14, Z5; VMAXPS Z6, Z14, Z6; VMAXPS Z7, Z14, Z7; VMAXPS Z8, Z14, Z8
+	VMAXPS Z9, Z14, Z9; VMAXPS Z10, Z14, Z10; VMAXPS Z11, Z14, Z11; VMAXPS Z12, Z14, Z12
 	VMAXPS Z13, Z14, Z13
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z14
-	VMINPS Z0, Z14, Z0
-	VMINPS Z1, Z14, Z1
-	VMINPS Z2, Z14, Z2
-	VMINPS Z3, Z14, Z3
-	VMINPS Z4, Z14, Z4
-	VMINPS Z5, Z14, Z5
-	VMINPS Z6, Z14, Z6
-	VMINPS Z7, Z14, Z7
-	VMINPS Z8, Z14, Z8
-	VMINPS Z9, Z14, Z9
-	VMINPS Z10, Z14, Z10
-	VMINPS Z11, Z14, Z11
-	VMINPS Z12, Z14, Z12
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z14; VMINPS Z0, Z14, Z0
+	VMINPS Z1, Z14, Z1; VMINPS Z2, Z14, Z2; VMINPS Z3, Z14, Z3; VMINPS Z4, Z14, Z4
+	VMINPS Z5, Z14, Z5; VMINPS Z6, Z14, Z6; VMINPS Z7, Z14, Z7; VMINPS Z8, Z14, Z8
+	VMINPS Z9, Z14, Z9; VMINPS Z10, Z14, Z10; VMINPS Z11, Z14, Z11; VMINPS Z12, Z14, Z12
 	VMINPS Z13, Z14, Z13
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z1, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z3, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z5, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z7, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z8, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z9, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z10, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z11, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z12, K1, 0(R12)
-	ADDQ R9, R12
-	VMOVUPS Z13, K1, 0(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z1, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z3, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z4, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z5, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z6, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z7, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z8, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z9, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z10, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z11, K1, 0(R12); ADDQ R9, R12
+	VMOVUPS Z12, K1, 0(R12); ADDQ R9, R12; VMOVUPS Z13, K1, 0(R12); DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_againAheadLast(BX), DX
-	ADDQ DX, tile_aheadLast(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_againAheadLast(BX), DX
+	ADDQ DX, tile_aheadLast(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -15045,161 +5238,59 @@ TEXT ·tileAVX512_1x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; MOVQ CX, DX
+	SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z8
-	VMOVUPS 64(DI), Z9
-	VBROADCASTSS 0(SI), Z10
-	VFMADD231PS Z8, Z10, Z0
-	VFMADD231PS Z9, Z10, Z1
-	VMOVUPS 0(DI)(R10*1), Z8
-	VMOVUPS 64(DI)(R10*1), Z9
-	VBROADCASTSS 0(SI)(AX*1), Z10
-	VFMADD231PS Z8, Z10, Z2
-	VFMADD231PS Z9, Z10, Z3
-	VMOVUPS 0(DI)(R10*2), Z8
-	VMOVUPS 64(DI)(R10*2), Z9
-	VBROADCASTSS 0(SI)(AX*2), Z10
-	VFMADD231PS Z8, Z10, Z4
-	VFMADD231PS Z9, Z10, Z5
-	VMOVUPS 0(DI)(R11*1), Z8
-	VMOVUPS 64(DI)(R11*1), Z9
-	VBROADCASTSS 0(SI)(R13*1), Z10
-	VFMADD231PS Z8, Z10, Z6
-	VFMADD231PS Z9, Z10, Z7
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
+	VMOVUPS 0(DI), Z8; VMOVUPS 64(DI), Z9; VBROADCASTSS 0(SI), Z10; VFMADD231PS Z8, Z10, Z0
+	VFMADD231PS Z9, Z10, Z1; VMOVUPS 0(DI)(R10*1), Z8; VMOVUPS 64(DI)(R10*1), Z9
+	VBROADCASTSS 0(SI)(AX*1), Z10; VFMADD231PS Z8, Z10, Z2; VFMADD231PS Z9, Z10, Z3
+	VMOVUPS 0(DI)(R10*2), Z8; VMOVUPS 64(DI)(R10*2), Z9; VBROADCASTSS 0(SI)(AX*2), Z10
+	VFMADD231PS Z8, Z10, Z4; VFMADD231PS Z9, Z10, Z5; VMOVUPS 0(DI)(R11*1), Z8
+	VMOVUPS 64(DI)(R11*1), Z9; VBROADCASTSS 0(SI)(R13*1), Z10; VFMADD231PS Z8, Z10, Z6
+	VFMADD231PS Z9, Z10, Z7; LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z8
-	VMOVUPS 64(DI), Z9
-	VBROADCASTSS 0(SI), Z10
-	VFMADD231PS Z8, Z10, Z0
-	VFMADD231PS Z9, Z10, Z1
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Z8; VMOVUPS 64(DI), Z9; VBROADCASTSS 0(SI), Z10; VFMADD231PS Z8, Z10, Z0
+	VFMADD231PS Z9, Z10, Z1; ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	VADDPS Z4, Z0, Z0
-	VADDPS Z5, Z1, Z1
-	VADDPS Z6, Z2, Z2
-	VADDPS Z7, Z3, Z3
-	VADDPS Z2, Z0, Z0
-	VADDPS Z3, Z1, Z1
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z2
-	VADDPS Z2, Z0, Z0
-	VMOVUPS.Z 64(R12), K2, Z2
-	VADDPS Z2, Z1, Z1
+	VADDPS Z4, Z0, Z0; VADDPS Z5, Z1, Z1; VADDPS Z6, Z2, Z2; VADDPS Z7, Z3, Z3; VADDPS Z2, Z0, Z0
+	VADDPS Z3, Z1, Z1; MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2
+	MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12
+	VMOVUPS.Z 0(R12), K1, Z2; VADDPS Z2, Z0, Z0; VMOVUPS.Z 64(R12), K2, Z2; VADDPS Z2, Z1, Z1
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z2
-	VMULPS Z2, Z0, Z0
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z2; VMULPS Z2, Z0, Z0
 	VMULPS Z2, Z1, Z1
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z2
-	VADDPS Z2, Z0, Z0
-	VADDPS Z2, Z1, Z1
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z2; VADDPS Z2, Z0, Z0; VADDPS Z2, Z1, Z1
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z2
-	VMOVUPS.Z 64(R12), K2, Z3
-	VADDPS Z2, Z0, Z0
-	VADDPS Z3, Z1, Z1
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z2; VMOVUPS.Z 64(R12), K2, Z3; VADDPS Z2, Z0, Z0; VADDPS Z3, Z1, Z1
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z3
-	VMOVUPS.Z 0(R12), K1, Z2
-	VFMADD231PS Z2, Z3, Z0
-	VMOVUPS.Z 64(R12), K2, Z2
-	VFMADD231PS Z2, Z3, Z1
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z3; VMOVUPS.Z 0(R12), K1, Z2
+	VFMADD231PS Z2, Z3, Z0; VMOVUPS.Z 64(R12), K2, Z2; VFMADD231PS Z2, Z3, Z1
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z2
-	VMAXPS Z0, Z2, Z0
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z2; VMAXPS Z0, Z2, Z0
 	VMAXPS Z1, Z2, Z1
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z2
-	VMINPS Z0, Z2, Z0
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z2; VMINPS Z0, Z2, Z0
 	VMINPS Z1, Z2, Z1
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	VMOVUPS Z1, K2, 64(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); VMOVUPS Z1, K2, 64(R12); DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -15209,149 +5300,56 @@ TEXT ·tileAVX512_1x32rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z2
-	VMOVUPS 64(DI), Z3
-	VBROADCASTSS 0(SI), Z4
-	VFMADD231PS Z2, Z4, Z0
-	VFMADD231PS Z3, Z4, Z1
-	VMOVUPS 0(DI)(R10*1), Z2
-	VMOVUPS 64(DI)(R10*1), Z3
-	VBROADCASTSS 0(SI)(AX*1), Z4
-	VFMADD231PS Z2, Z4, Z0
-	VFMADD231PS Z3, Z4, Z1
-	VMOVUPS 0(DI)(R10*2), Z2
-	VMOVUPS 64(DI)(R10*2), Z3
-	VBROADCASTSS 0(SI)(AX*2), Z4
-	VFMADD231PS Z2, Z4, Z0
-	VFMADD231PS Z3, Z4, Z1
-	VMOVUPS 0(DI)(R11*1), Z2
-	VMOVUPS 64(DI)(R11*1), Z3
-	VBROADCASTSS 0(SI)(R13*1), Z4
-	VFMADD231PS Z2, Z4, Z0
-	VFMADD231PS Z3, Z4, Z1
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
+	VMOVUPS 0(DI), Z2; VMOVUPS 64(DI), Z3; VBROADCASTSS 0(SI), Z4; VFMADD231PS Z2, Z4, Z0
+	VFMADD231PS Z3, Z4, Z1; VMOVUPS 0(DI)(R10*1), Z2; VMOVUPS 64(DI)(R10*1), Z3
+	VBROADCASTSS 0(SI)(AX*1), Z4; VFMADD231PS Z2, Z4, Z0; VFMADD231PS Z3, Z4, Z1
+	VMOVUPS 0(DI)(R10*2), Z2; VMOVUPS 64(DI)(R10*2), Z3; VBROADCASTSS 0(SI)(AX*2), Z4
+	VFMADD231PS Z2, Z4, Z0; VFMADD231PS Z3, Z4, Z1; VMOVUPS 0(DI)(R11*1), Z2
+	VMOVUPS 64(DI)(R11*1), Z3; VBROADCASTSS 0(SI)(R13*1), Z4; VFMADD231PS Z2, Z4, Z0
+	VFMADD231PS Z3, Z4, Z1; LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z2
-	VMOVUPS 64(DI), Z3
-	VBROADCASTSS 0(SI), Z4
-	VFMADD231PS Z2, Z4, Z0
-	VFMADD231PS Z3, Z4, Z1
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Z2; VMOVUPS 64(DI), Z3; VBROADCASTSS 0(SI), Z4; VFMADD231PS Z2, Z4, Z0
+	VFMADD231PS Z3, Z4, Z1; ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z2
-	VADDPS Z2, Z0, Z0
-	VMOVUPS.Z 64(R12), K2, Z2
-	VADDPS Z2, Z1, Z1
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z2
+	VADDPS Z2, Z0, Z0; VMOVUPS.Z 64(R12), K2, Z2; VADDPS Z2, Z1, Z1
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z2
-	VMULPS Z2, Z0, Z0
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z2; VMULPS Z2, Z0, Z0
 	VMULPS Z2, Z1, Z1
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z2
-	VADDPS Z2, Z0, Z0
-	VADDPS Z2, Z1, Z1
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z2; VADDPS Z2, Z0, Z0; VADDPS Z2, Z1, Z1
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z2
-	VMOVUPS.Z 64(R12), K2, Z3
-	VADDPS Z2, Z0, Z0
-	VADDPS Z3, Z1, Z1
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z2; VMOVUPS.Z 64(R12), K2, Z3; VADDPS Z2, Z0, Z0; VADDPS Z3, Z1, Z1
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z3
-	VMOVUPS.Z 0(R12), K1, Z2
-	VFMADD231PS Z2, Z3, Z0
-	VMOVUPS.Z 64(R12), K2, Z2
-	VFMADD231PS Z2, Z3, Z1
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z3; VMOVUPS.Z 0(R12), K1, Z2
+	VFMADD231PS Z2, Z3, Z0; VMOVUPS.Z 64(R12), K2, Z2; VFMADD231PS Z2, Z3, Z1
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z2
-	VMAXPS Z0, Z2, Z0
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z2; VMAXPS Z0, Z2, Z0
 	VMAXPS Z1, Z2, Z1
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z2
-	VMINPS Z0, Z2, Z0
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z2; VMINPS Z0, Z2, Z0
 	VMINPS Z1, Z2, Z1
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	VMOVUPS Z1, K2, 64(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); VMOVUPS Z1, K2, 64(R12); DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -15361,217 +5359,74 @@ TEXT ·tileAVX512_2x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8; VPXORD Z9, Z9, Z9; VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11; VPXORD Z12, Z12, Z12; VPXORD Z13, Z13, Z13; VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z16
-	VMOVUPS 64(DI), Z17
-	VBROADCASTSS 0(SI), Z18
-	VFMADD231PS Z16, Z18, Z0
-	VFMADD231PS Z17, Z18, Z1
-	VBROADCASTSS 4(SI), Z19
-	VFMADD231PS Z16, Z19, Z2
-	VFMADD231PS Z17, Z19, Z3
-	VMOVUPS 0(DI)(R10*1), Z16
-	VMOVUPS 64(DI)(R10*1), Z17
-	VBROADCASTSS 0(SI)(AX*1), Z18
-	VFMADD231PS Z16, Z18, Z4
-	VFMADD231PS Z17, Z18, Z5
-	VBROADCASTSS 4(SI)(AX*1), Z19
-	VFMADD231PS Z16, Z19, Z6
-	VFMADD231PS Z17, Z19, Z7
-	VMOVUPS 0(DI)(R10*2), Z16
-	VMOVUPS 64(DI)(R10*2), Z17
-	VBROADCASTSS 0(SI)(AX*2), Z18
-	VFMADD231PS Z16, Z18, Z8
-	VFMADD231PS Z17, Z18, Z9
-	VBROADCASTSS 4(SI)(AX*2), Z19
-	VFMADD231PS Z16, Z19, Z10
-	VFMADD231PS Z17, Z19, Z11
-	VMOVUPS 0(DI)(R11*1), Z16
-	VMOVUPS 64(DI)(R11*1), Z17
-	VBROADCASTSS 0(SI)(R13*1), Z18
-	VFMADD231PS Z16, Z18, Z12
-	VFMADD231PS Z17, Z18, Z13
-	VBROADCASTSS 4(SI)(R13*1), Z19
-	VFMADD231PS Z16, Z19, Z14
-	VFMADD231PS Z17, Z19, Z15
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
+	VMOVUPS 0(DI), Z16; VMOVUPS 64(DI), Z17; VBROADCASTSS 0(SI), Z18; VFMADD231PS Z16, Z18, Z0
+	VFMADD231PS Z17, Z18, Z1; VBROADCASTSS 4(SI), Z19; VFMADD231PS Z16, Z19, Z2
+	VFMADD231PS Z17, Z19, Z3; VMOVUPS 0(DI)(R10*1), Z16; VMOVUPS 64(DI)(R10*1), Z17
+	VBROADCASTSS 0(SI)(AX*1), Z18; VFMADD231PS Z16, Z18, Z4; VFMADD231PS Z17, Z18, Z5
+	VBROADCASTSS 4(SI)(AX*1), Z19; VFMADD231PS Z16, Z19, Z6; VFMADD231PS Z17, Z19, Z7
+	VMOVUPS 0(DI)(R10*2), Z16; VMOVUPS 64(DI)(R10*2), Z17; VBROADCASTSS 0(SI)(AX*2), Z18
+	VFMADD231PS Z16, Z18, Z8; VFMADD231PS Z17, Z18, Z9; VBROADCASTSS 4(SI)(AX*2), Z19
+	VFMADD231PS Z16, Z19, Z10; VFMADD231PS Z17, Z19, Z11; VMOVUPS 0(DI)(R11*1), Z16
+	VMOVUPS 64(DI)(R11*1), Z17; VBROADCASTSS 0(SI)(R13*1), Z18; VFMADD231PS Z16, Z18, Z12
+	VFMADD231PS Z17, Z18, Z13; VBROADCASTSS 4(SI)(R13*1), Z19; VFMADD231PS Z16, Z19, Z14
+	VFMADD231PS Z17, Z19, Z15; LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z16
-	VMOVUPS 64(DI), Z17
-	VBROADCASTSS 0(SI), Z18
-	VFMADD231PS Z16, Z18, Z0
-	VFMADD231PS Z17, Z18, Z1
-	VBROADCASTSS 4(SI), Z19
-	VFMADD231PS Z16, Z19, Z2
-	VFMADD231PS Z17, Z19, Z3
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Z16; VMOVUPS 64(DI), Z17; VBROADCASTSS 0(SI), Z18; VFMADD231PS Z16, Z18, Z0
+	VFMADD231PS Z17, Z18, Z1; VBROADCASTSS 4(SI), Z19; VFMADD231PS Z16, Z19, Z2
+	VFMADD231PS Z17, Z19, Z3; ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	VADDPS Z8, Z0, Z0
-	VADDPS Z9, Z1, Z1
-	VADDPS Z10, Z2, Z2
-	VADDPS Z11, Z3, Z3
-	VADDPS Z12, Z4, Z4
-	VADDPS Z13, Z5, Z5
-	VADDPS Z14, Z6, Z6
-	VADDPS Z15, Z7, Z7
-	VADDPS Z4, Z0, Z0
-	VADDPS Z5, Z1, Z1
-	VADDPS Z6, Z2, Z2
-	VADDPS Z7, Z3, Z3
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z4
-	VADDPS Z4, Z0, Z0
-	VMOVUPS.Z 64(R12), K2, Z4
-	VADDPS Z4, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z4
-	VADDPS Z4, Z2, Z2
-	VMOVUPS.Z 64(R12), K2, Z4
-	VADDPS Z4, Z3, Z3
+	VADDPS Z8, Z0, Z0; VADDPS Z9, Z1, Z1; VADDPS Z10, Z2, Z2; VADDPS Z11, Z3, Z3; VADDPS Z12, Z4, Z4
+	VADDPS Z13, Z5, Z5; VADDPS Z14, Z6, Z6; VADDPS Z15, Z7, Z7; VADDPS Z4, Z0, Z0; VADDPS Z5, Z1, Z1
+	VADDPS Z6, Z2, Z2; VADDPS Z7, Z3, Z3; MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX
+	KMOVW DX, K2; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate
+	MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z4; VADDPS Z4, Z0, Z0; VMOVUPS.Z 64(R12), K2, Z4
+	VADDPS Z4, Z1, Z1; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z4; VADDPS Z4, Z2, Z2
+	VMOVUPS.Z 64(R12), K2, Z4; VADDPS Z4, Z3, Z3
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z4
-	VMULPS Z4, Z0, Z0
-	VMULPS Z4, Z1, Z1
-	VMULPS Z4, Z2, Z2
-	VMULPS Z4, Z3, Z3
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z4; VMULPS Z4, Z0, Z0
+	VMULPS Z4, Z1, Z1; VMULPS Z4, Z2, Z2; VMULPS Z4, Z3, Z3
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z4
-	VADDPS Z4, Z0, Z0
-	VADDPS Z4, Z1, Z1
-	VBROADCASTSS 4(R12), Z4
-	VADDPS Z4, Z2, Z2
-	VADDPS Z4, Z3, Z3
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z4; VADDPS Z4, Z0, Z0; VADDPS Z4, Z1, Z1; VBROADCASTSS 4(R12), Z4
+	VADDPS Z4, Z2, Z2; VADDPS Z4, Z3, Z3
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z4
-	VMOVUPS.Z 64(R12), K2, Z5
-	VADDPS Z4, Z0, Z0
-	VADDPS Z5, Z1, Z1
-	VADDPS Z4, Z2, Z2
-	VADDPS Z5, Z3, Z3
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z4; VMOVUPS.Z 64(R12), K2, Z5; VADDPS Z4, Z0, Z0; VADDPS Z5, Z1, Z1
+	VADDPS Z4, Z2, Z2; VADDPS Z5, Z3, Z3
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z5
-	VMOVUPS.Z 0(R12), K1, Z4
-	VFMADD231PS Z4, Z5, Z0
-	VMOVUPS.Z 64(R12), K2, Z4
-	VFMADD231PS Z4, Z5, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z4
-	VFMADD231PS Z4, Z5, Z2
-	VMOVUPS.Z 64(R12), K2, Z4
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z5; VMOVUPS.Z 0(R12), K1, Z4
+	VFMADD231PS Z4, Z5, Z0; VMOVUPS.Z 64(R12), K2, Z4; VFMADD231PS Z4, Z5, Z1; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z4; VFMADD231PS Z4, Z5, Z2; VMOVUPS.Z 64(R12), K2, Z4
 	VFMADD231PS Z4, Z5, Z3
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z4
-	VMAXPS Z0, Z4, Z0
-	VMAXPS Z1, Z4, Z1
-	VMAXPS Z2, Z4, Z2
-	VMAXPS Z3, Z4, Z3
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z4; VMAXPS Z0, Z4, Z0
+	VMAXPS Z1, Z4, Z1; VMAXPS Z2, Z4, Z2; VMAXPS Z3, Z4, Z3
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z4
-	VMINPS Z0, Z4, Z0
-	VMINPS Z1, Z4, Z1
-	VMINPS Z2, Z4, Z2
-	VMINPS Z3, Z4, Z3
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z4; VMINPS Z0, Z4, Z0
+	VMINPS Z1, Z4, Z1; VMINPS Z2, Z4, Z2; VMINPS Z3, Z4, Z3
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	VMOVUPS Z1, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	VMOVUPS Z3, K2, 64(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); VMOVUPS Z1, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); VMOVUPS Z3, K2, 64(R12); DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -15581,193 +5436,68 @@ TEXT ·tileAVX512_2x32rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z4
-	VMOVUPS 64(DI), Z5
-	VBROADCASTSS 0(SI), Z6
-	VFMADD231PS Z4, Z6, Z0
-	VFMADD231PS Z5, Z6, Z1
-	VBROADCASTSS 4(SI), Z7
-	VFMADD231PS Z4, Z7, Z2
-	VFMADD231PS Z5, Z7, Z3
-	VMOVUPS 0(DI)(R10*1), Z4
-	VMOVUPS 64(DI)(R10*1), Z5
-	VBROADCASTSS 0(SI)(AX*1), Z6
-	VFMADD231PS Z4, Z6, Z0
-	VFMADD231PS Z5, Z6, Z1
-	VBROADCASTSS 4(SI)(AX*1), Z7
-	VFMADD231PS Z4, Z7, Z2
-	VFMADD231PS Z5, Z7, Z3
-	VMOVUPS 0(DI)(R10*2), Z4
-	VMOVUPS 64(DI)(R10*2), Z5
-	VBROADCASTSS 0(SI)(AX*2), Z6
-	VFMADD231PS Z4, Z6, Z0
-	VFMADD231PS Z5, Z6, Z1
-	VBROADCASTSS 4(SI)(AX*2), Z7
-	VFMADD231PS Z4, Z7, Z2
-	VFMADD231PS Z5, Z7, Z3
-	VMOVUPS 0(DI)(R11*1), Z4
-	VMOVUPS 64(DI)(R11*1), Z5
-	VBROADCASTSS 0(SI)(R13*1), Z6
-	VFMADD231PS Z4, Z6, Z0
-	VFMADD231PS Z5, Z6, Z1
-	VBROADCASTSS 4(SI)(R13*1), Z7
-	VFMADD231PS Z4, Z7, Z2
-	VFMADD231PS Z5, Z7, Z3
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
+	VMOVUPS 0(DI), Z4; VMOVUPS 64(DI), Z5; VBROADCASTSS 0(SI), Z6; VFMADD231PS Z4, Z6, Z0
+	VFMADD231PS Z5, Z6, Z1; VBROADCASTSS 4(SI), Z7; VFMADD231PS Z4, Z7, Z2; VFMADD231PS Z5, Z7, Z3
+	VMOVUPS 0(DI)(R10*1), Z4; VMOVUPS 64(DI)(R10*1), Z5; VBROADCASTSS 0(SI)(AX*1), Z6
+	VFMADD231PS Z4, Z6, Z0; VFMADD231PS Z5, Z6, Z1; VBROADCASTSS 4(SI)(AX*1), Z7
+	VFMADD231PS Z4, Z7, Z2; VFMADD231PS Z5, Z7, Z3; VMOVUPS 0(DI)(R10*2), Z4
+	VMOVUPS 64(DI)(R10*2), Z5; VBROADCASTSS 0(SI)(AX*2), Z6; VFMADD231PS Z4, Z6, Z0
+	VFMADD231PS Z5, Z6, Z1; VBROADCASTSS 4(SI)(AX*2), Z7; VFMADD231PS Z4, Z7, Z2
+	VFMADD231PS Z5, Z7, Z3; VMOVUPS 0(DI)(R11*1), Z4; VMOVUPS 64(DI)(R11*1), Z5
+	VBROADCASTSS 0(SI)(R13*1), Z6; VFMADD231PS Z4, Z6, Z0; VFMADD231PS Z5, Z6, Z1
+	VBROADCASTSS 4(SI)(R13*1), Z7; VFMADD231PS Z4, Z7, Z2; VFMADD231PS Z5, Z7, Z3
+	LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z4
-	VMOVUPS 64(DI), Z5
-	VBROADCASTSS 0(SI), Z6
-	VFMADD231PS Z4, Z6, Z0
-	VFMADD231PS Z5, Z6, Z1
-	VBROADCASTSS 4(SI), Z7
-	VFMADD231PS Z4, Z7, Z2
-	VFMADD231PS Z5, Z7, Z3
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Z4; VMOVUPS 64(DI), Z5; VBROADCASTSS 0(SI), Z6; VFMADD231PS Z4, Z6, Z0
+	VFMADD231PS Z5, Z6, Z1; VBROADCASTSS 4(SI), Z7; VFMADD231PS Z4, Z7, Z2; VFMADD231PS Z5, Z7, Z3
+	ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z4
-	VADDPS Z4, Z0, Z0
-	VMOVUPS.Z 64(R12), K2, Z4
-	VADDPS Z4, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z4
-	VADDPS Z4, Z2, Z2
-	VMOVUPS.Z 64(R12), K2, Z4
-	VADDPS Z4, Z3, Z3
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z4
+	VADDPS Z4, Z0, Z0; VMOVUPS.Z 64(R12), K2, Z4; VADDPS Z4, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z4; VADDPS Z4, Z2, Z2; VMOVUPS.Z 64(R12), K2, Z4; VADDPS Z4, Z3, Z3
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z4
-	VMULPS Z4, Z0, Z0
-	VMULPS Z4, Z1, Z1
-	VMULPS Z4, Z2, Z2
-	VMULPS Z4, Z3, Z3
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z4; VMULPS Z4, Z0, Z0
+	VMULPS Z4, Z1, Z1; VMULPS Z4, Z2, Z2; VMULPS Z4, Z3, Z3
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z4
-	VADDPS Z4, Z0, Z0
-	VADDPS Z4, Z1, Z1
-	VBROADCASTSS 4(R12), Z4
-	VADDPS Z4, Z2, Z2
-	VADDPS Z4, Z3, Z3
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z4; VADDPS Z4, Z0, Z0; VADDPS Z4, Z1, Z1; VBROADCASTSS 4(R12), Z4
+	VADDPS Z4, Z2, Z2; VADDPS Z4, Z3, Z3
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z4
-	VMOVUPS.Z 64(R12), K2, Z5
-	VADDPS Z4, Z0, Z0
-	VADDPS Z5, Z1, Z1
-	VADDPS Z4, Z2, Z2
-	VADDPS Z5, Z3, Z3
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z4; VMOVUPS.Z 64(R12), K2, Z5; VADDPS Z4, Z0, Z0; VADDPS Z5, Z1, Z1
+	VADDPS Z4, Z2, Z2; VADDPS Z5, Z3, Z3
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z5
-	VMOVUPS.Z 0(R12), K1, Z4
-	VFMADD231PS Z4, Z5, Z0
-	VMOVUPS.Z 64(R12), K2, Z4
-	VFMADD231PS Z4, Z5, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z4
-	VFMADD231PS Z4, Z5, Z2
-	VMOVUPS.Z 64(R12), K2, Z4
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z5; VMOVUPS.Z 0(R12), K1, Z4
+	VFMADD231PS Z4, Z5, Z0; VMOVUPS.Z 64(R12), K2, Z4; VFMADD231PS Z4, Z5, Z1; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z4; VFMADD231PS Z4, Z5, Z2; VMOVUPS.Z 64(R12), K2, Z4
 	VFMADD231PS Z4, Z5, Z3
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z4
-	VMAXPS Z0, Z4, Z0
-	VMAXPS Z1, Z4, Z1
-	VMAXPS Z2, Z4, Z2
-	VMAXPS Z3, Z4, Z3
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z4; VMAXPS Z0, Z4, Z0
+	VMAXPS Z1, Z4, Z1; VMAXPS Z2, Z4, Z2; VMAXPS Z3, Z4, Z3
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z4
-	VMINPS Z0, Z4, Z0
-	VMINPS Z1, Z4, Z1
-	VMINPS Z2, Z4, Z2
-	VMINPS Z3, Z4, Z3
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z4; VMINPS Z0, Z4, Z0
+	VMINPS Z1, Z4, Z1; VMINPS Z2, Z4, Z2; VMINPS Z3, Z4, Z3
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	VMOVUPS Z1, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	VMOVUPS Z3, K2, 64(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); VMOVUPS Z1, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); VMOVUPS Z3, K2, 64(R12); DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -15777,273 +5507,87 @@ TEXT ·tileAVX512_3x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8; VPXORD Z9, Z9, Z9; VPXORD Z10, Z10, Z10; VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12; VPXORD Z13, Z13, Z13; VPXORD Z14, Z14, Z14; VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20; VPXORD Z21, Z21, Z21; VPXORD Z22, Z22, Z22; VPXORD Z23, Z23, Z23
+	MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z24
-	VMOVUPS 64(DI), Z25
-	VBROADCASTSS 0(SI), Z26
-	VFMADD231PS Z24, Z26, Z0
-	VFMADD231PS Z25, Z26, Z1
-	VBROADCASTSS 4(SI), Z27
-	VFMADD231PS Z24, Z27, Z2
-	VFMADD231PS Z25, Z27, Z3
-	VBROADCASTSS 8(SI), Z26
-	VFMADD231PS Z24, Z26, Z4
-	VFMADD231PS Z25, Z26, Z5
-	VMOVUPS 0(DI)(R10*1), Z24
-	VMOVUPS 64(DI)(R10*1), Z25
-	VBROADCASTSS 0(SI)(AX*1), Z26
-	VFMADD231PS Z24, Z26, Z6
-	VFMADD231PS Z25, Z26, Z7
-	VBROADCASTSS 4(SI)(AX*1), Z27
-	VFMADD231PS Z24, Z27, Z8
-	VFMADD231PS Z25, Z27, Z9
-	VBROADCASTSS 8(SI)(AX*1), Z26
-	VFMADD231PS Z24, Z26, Z10
-	VFMADD231PS Z25, Z26, Z11
-	VMOVUPS 0(DI)(R10*2), Z24
-	VMOVUPS 64(DI)(R10*2), Z25
-	VBROADCASTSS 0(SI)(AX*2), Z26
-	VFMADD231PS Z24, Z26, Z12
-	VFMADD231PS Z25, Z26, Z13
-	VBROADCASTSS 4(SI)(AX*2), Z27
-	VFMADD231PS Z24, Z27, Z14
-	VFMADD231PS Z25, Z27, Z15
-	VBROADCASTSS 8(SI)(AX*2), Z26
-	VFMADD231PS Z24, Z26, Z16
-	VFMADD231PS Z25, Z26, Z17
-	VMOVUPS 0(DI)(R11*1), Z24
-	VMOVUPS 64(DI)(R11*1), Z25
-	VBROADCASTSS 0(SI)(R13*1), Z26
-	VFMADD231PS Z24, Z26, Z18
-	VFMADD231PS Z25, Z26, Z19
-	VBROADCASTSS 4(SI)(R13*1), Z27
-	VFMADD231PS Z24, Z27, Z20
-	VFMADD231PS Z25, Z27, Z21
-	VBROADCASTSS 8(SI)(R13*1), Z26
-	VFMADD231PS Z24, Z26, Z22
-	VFMADD231PS Z25, Z26, Z23
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
+	VMOVUPS 0(DI), Z24; VMOVUPS 64(DI), Z25; VBROADCASTSS 0(SI), Z26; VFMADD231PS Z24, Z26, Z0
+	VFMADD231PS Z25, Z26, Z1; VBROADCASTSS 4(SI), Z27; VFMADD231PS Z24, Z27, Z2
+	VFMADD231PS Z25, Z27, Z3; VBROADCASTSS 8(SI), Z26; VFMADD231PS Z24, Z26, Z4
+	VFMADD231PS Z25, Z26, Z5; VMOVUPS 0(DI)(R10*1), Z24; VMOVUPS 64(DI)(R10*1), Z25
+	VBROADCASTSS 0(SI)(AX*1), Z26; VFMADD231PS Z24, Z26, Z6; VFMADD231PS Z25, Z26, Z7
+	VBROADCASTSS 4(SI)(AX*1), Z27; VFMADD231PS Z24, Z27, Z8; VFMADD231PS Z25, Z27, Z9
+	VBROADCASTSS 8(SI)(AX*1), Z26; VFMADD231PS Z24, Z26, Z10; VFMADD231PS Z25, Z26, Z11
+	VMOVUPS 0(DI)(R10*2), Z24; VMOVUPS 64(DI)(R10*2), Z25; VBROADCASTSS 0(SI)(AX*2), Z26
+	VFMADD231PS Z24, Z26, Z12; VFMADD231PS Z25, Z26, Z13; VBROADCASTSS 4(SI)(AX*2), Z27
+	VFMADD231PS Z24, Z27, Z14; VFMADD231PS Z25, Z27, Z15; VBROADCASTSS 8(SI)(AX*2), Z26
+	VFMADD231PS Z24, Z26, Z16; VFMADD231PS Z25, Z26, Z17; VMOVUPS 0(DI)(R11*1), Z24
+	VMOVUPS 64(DI)(R11*1), Z25; VBROADCASTSS 0(SI)(R13*1), Z26; VFMADD231PS Z24, Z26, Z18
+	VFMADD231PS Z25, Z26, Z19; VBROADCASTSS 4(SI)(R13*1), Z27; VFMADD231PS Z24, Z27, Z20
+	VFMADD231PS Z25, Z27, Z21; VBROADCASTSS 8(SI)(R13*1), Z26; VFMADD231PS Z24, Z26, Z22
+	VFMADD231PS Z25, Z26, Z23; LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z24
-	VMOVUPS 64(DI), Z25
-	VBROADCASTSS 0(SI), Z26
-	VFMADD231PS Z24, Z26, Z0
-	VFMADD231PS Z25, Z26, Z1
-	VBROADCASTSS 4(SI), Z27
-	VFMADD231PS Z24, Z27, Z2
-	VFMADD231PS Z25, Z27, Z3
-	VBROADCASTSS 8(SI), Z26
-	VFMADD231PS Z24, Z26, Z4
-	VFMADD231PS Z25, Z26, Z5
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Z24; VMOVUPS 64(DI), Z25; VBROADCASTSS 0(SI), Z26; VFMADD231PS Z24, Z26, Z0
+	VFMADD231PS Z25, Z26, Z1; VBROADCASTSS 4(SI), Z27; VFMADD231PS Z24, Z27, Z2
+	VFMADD231PS Z25, Z27, Z3; VBROADCASTSS 8(SI), Z26; VFMADD231PS Z24, Z26, Z4
+	VFMADD231PS Z25, Z26, Z5; ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	VADDPS Z12, Z0, Z0
-	VADDPS Z13, Z1, Z1
-	VADDPS Z14, Z2, Z2
-	VADDPS Z15, Z3, Z3
-	VADDPS Z16, Z4, Z4
-	VADDPS Z17, Z5, Z5
-	VADDPS Z18, Z6, Z6
-	VADDPS Z19, Z7, Z7
-	VADDPS Z20, Z8, Z8
-	VADDPS Z21, Z9, Z9
-	VADDPS Z22, Z10, Z10
-	VADDPS Z23, Z11, Z11
-	VADDPS Z6, Z0, Z0
-	VADDPS Z7, Z1, Z1
-	VADDPS Z8, Z2, Z2
-	VADDPS Z9, Z3, Z3
-	VADDPS Z10, Z4, Z4
-	VADDPS Z11, Z5, Z5
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z6
-	VADDPS Z6, Z0, Z0
-	VMOVUPS.Z 64(R12), K2, Z6
-	VADDPS Z6, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z6
-	VADDPS Z6, Z2, Z2
-	VMOVUPS.Z 64(R12), K2, Z6
-	VADDPS Z6, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z6
-	VADDPS Z6, Z4, Z4
-	VMOVUPS.Z 64(R12), K2, Z6
-	VADDPS Z6, Z5, Z5
+	VADDPS Z12, Z0, Z0; VADDPS Z13, Z1, Z1; VADDPS Z14, Z2, Z2; VADDPS Z15, Z3, Z3
+	VADDPS Z16, Z4, Z4; VADDPS Z17, Z5, Z5; VADDPS Z18, Z6, Z6; VADDPS Z19, Z7, Z7
+	VADDPS Z20, Z8, Z8; VADDPS Z21, Z9, Z9; VADDPS Z22, Z10, Z10; VADDPS Z23, Z11, Z11
+	VADDPS Z6, Z0, Z0; VADDPS Z7, Z1, Z1; VADDPS Z8, Z2, Z2; VADDPS Z9, Z3, Z3; VADDPS Z10, Z4, Z4
+	VADDPS Z11, Z5, Z5; MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2
+	MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12
+	VMOVUPS.Z 0(R12), K1, Z6; VADDPS Z6, Z0, Z0; VMOVUPS.Z 64(R12), K2, Z6; VADDPS Z6, Z1, Z1
+	ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z6; VADDPS Z6, Z2, Z2; VMOVUPS.Z 64(R12), K2, Z6
+	VADDPS Z6, Z3, Z3; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z6; VADDPS Z6, Z4, Z4
+	VMOVUPS.Z 64(R12), K2, Z6; VADDPS Z6, Z5, Z5
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z6
-	VMULPS Z6, Z0, Z0
-	VMULPS Z6, Z1, Z1
-	VMULPS Z6, Z2, Z2
-	VMULPS Z6, Z3, Z3
-	VMULPS Z6, Z4, Z4
-	VMULPS Z6, Z5, Z5
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z6; VMULPS Z6, Z0, Z0
+	VMULPS Z6, Z1, Z1; VMULPS Z6, Z2, Z2; VMULPS Z6, Z3, Z3; VMULPS Z6, Z4, Z4; VMULPS Z6, Z5, Z5
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z6
-	VADDPS Z6, Z0, Z0
-	VADDPS Z6, Z1, Z1
-	VBROADCASTSS 4(R12), Z6
-	VADDPS Z6, Z2, Z2
-	VADDPS Z6, Z3, Z3
-	VBROADCASTSS 8(R12), Z6
-	VADDPS Z6, Z4, Z4
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z6; VADDPS Z6, Z0, Z0; VADDPS Z6, Z1, Z1; VBROADCASTSS 4(R12), Z6
+	VADDPS Z6, Z2, Z2; VADDPS Z6, Z3, Z3; VBROADCASTSS 8(R12), Z6; VADDPS Z6, Z4, Z4
 	VADDPS Z6, Z5, Z5
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z6
-	VMOVUPS.Z 64(R12), K2, Z7
-	VADDPS Z6, Z0, Z0
-	VADDPS Z7, Z1, Z1
-	VADDPS Z6, Z2, Z2
-	VADDPS Z7, Z3, Z3
-	VADDPS Z6, Z4, Z4
-	VADDPS Z7, Z5, Z5
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z6; VMOVUPS.Z 64(R12), K2, Z7; VADDPS Z6, Z0, Z0; VADDPS Z7, Z1, Z1
+	VADDPS Z6, Z2, Z2; VADDPS Z7, Z3, Z3; VADDPS Z6, Z4, Z4; VADDPS Z7, Z5, Z5
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z7
-	VMOVUPS.Z 0(R12), K1, Z6
-	VFMADD231PS Z6, Z7, Z0
-	VMOVUPS.Z 64(R12), K2, Z6
-	VFMADD231PS Z6, Z7, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z6
-	VFMADD231PS Z6, Z7, Z2
-	VMOVUPS.Z 64(R12), K2, Z6
-	VFMADD231PS Z6, Z7, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z6
-	VFMADD231PS Z6, Z7, Z4
-	VMOVUPS.Z 64(R12), K2, Z6
-	VFMADD231PS Z6, Z7, Z5
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z7; VMOVUPS.Z 0(R12), K1, Z6
+	VFMADD231PS Z6, Z7, Z0; VMOVUPS.Z 64(R12), K2, Z6; VFMADD231PS Z6, Z7, Z1; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z6; VFMADD231PS Z6, Z7, Z2; VMOVUPS.Z 64(R12), K2, Z6
+	VFMADD231PS Z6, Z7, Z3; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z6; VFMADD231PS Z6, Z7, Z4
+	VMOVUPS.Z 64(R12), K2, Z6; VFMADD231PS Z6, Z7, Z5
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z6
-	VMAXPS Z0, Z6, Z0
-	VMAXPS Z1, Z6, Z1
-	VMAXPS Z2, Z6, Z2
-	VMAXPS Z3, Z6, Z3
-	VMAXPS Z4, Z6, Z4
-	VMAXPS Z5, Z6, Z5
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z6; VMAXPS Z0, Z6, Z0
+	VMAXPS Z1, Z6, Z1; VMAXPS Z2, Z6, Z2; VMAXPS Z3, Z6, Z3; VMAXPS Z4, Z6, Z4; VMAXPS Z5, Z6, Z5
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z6
-	VMINPS Z0, Z6, Z0
-	VMINPS Z1, Z6, Z1
-	VMINPS Z2, Z6, Z2
-	VMINPS Z3, Z6, Z3
-	VMINPS Z4, Z6, Z4
-	VMINPS Z5, Z6, Z5
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z6; VMINPS Z0, Z6, Z0
+	VMINPS Z1, Z6, Z1; VMINPS Z2, Z6, Z2; VMINPS Z3, Z6, Z3; VMINPS Z4, Z6, Z4; VMINPS Z5, Z6, Z5
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	VMOVUPS Z1, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	VMOVUPS Z3, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	VMOVUPS Z5, K2, 64(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); VMOVUPS Z1, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); VMOVUPS Z3, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z4, K1, 0(R12)
+	VMOVUPS Z5, K2, 64(R12); DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -16053,237 +5597,78 @@ TEXT ·tileAVX512_3x32rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z6
-	VMOVUPS 64(DI), Z7
-	VBROADCASTSS 0(SI), Z8
-	VFMADD231PS Z6, Z8, Z0
-	VFMADD231PS Z7, Z8, Z1
-	VBROADCASTSS 4(SI), Z9
-	VFMADD231PS Z6, Z9, Z2
-	VFMADD231PS Z7, Z9, Z3
-	VBROADCASTSS 8(SI), Z8
-	VFMADD231PS Z6, Z8, Z4
-	VFMADD231PS Z7, Z8, Z5
-	VMOVUPS 0(DI)(R10*1), Z6
-	VMOVUPS 64(DI)(R10*1), Z7
-	VBROADCASTSS 0(SI)(AX*1), Z8
-	VFMADD231PS Z6, Z8, Z0
-	VFMADD231PS Z7, Z8, Z1
-	VBROADCASTSS 4(SI)(AX*1), Z9
-	VFMADD231PS Z6, Z9, Z2
-	VFMADD231PS Z7, Z9, Z3
-	VBROADCASTSS 8(SI)(AX*1), Z8
-	VFMADD231PS Z6, Z8, Z4
-	VFMADD231PS Z7, Z8, Z5
-	VMOVUPS 0(DI)(R10*2), Z6
-	VMOVUPS 64(DI)(R10*2), Z7
-	VBROADCASTSS 0(SI)(AX*2), Z8
-	VFMADD231PS Z6, Z8, Z0
-	VFMADD231PS Z7, Z8, Z1
-	VBROADCASTSS 4(SI)(AX*2), Z9
-	VFMADD231PS Z6, Z9, Z2
-	VFMADD231PS Z7, Z9, Z3
-	VBROADCASTSS 8(SI)(AX*2), Z8
-	VFMADD231PS Z6, Z8, Z4
-	VFMADD231PS Z7, Z8, Z5
-	VMOVUPS 0(DI)(R11*1), Z6
-	VMOVUPS 64(DI)(R11*1), Z7
-	VBROADCASTSS 0(SI)(R13*1), Z8
-	VFMADD231PS Z6, Z8, Z0
-	VFMADD231PS Z7, Z8, Z1
-	VBROADCASTSS 4(SI)(R13*1), Z9
-	VFMADD231PS Z6, Z9, Z2
-	VFMADD231PS Z7, Z9, Z3
-	VBROADCASTSS 8(SI)(R13*1), Z8
-	VFMADD231PS Z6, Z8, Z4
-	VFMADD231PS Z7, Z8, Z5
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
+	VMOVUPS 0(DI), Z6; VMOVUPS 64(DI), Z7; VBROADCASTSS 0(SI), Z8; VFMADD231PS Z6, Z8, Z0
+	VFMADD231PS Z7, Z8, Z1; VBROADCASTSS 4(SI), Z9; VFMADD231PS Z6, Z9, Z2; VFMADD231PS Z7, Z9, Z3
+	VBROADCASTSS 8(SI), Z8; VFMADD231PS Z6, Z8, Z4; VFMADD231PS Z7, Z8, Z5; VMOVUPS 0(DI)(R10*1), Z6
+	VMOVUPS 64(DI)(R10*1), Z7; VBROADCASTSS 0(SI)(AX*1), Z8; VFMADD231PS Z6, Z8, Z0
+	VFMADD231PS Z7, Z8, Z1; VBROADCASTSS 4(SI)(AX*1), Z9; VFMADD231PS Z6, Z9, Z2
+	VFMADD231PS Z7, Z9, Z3; VBROADCASTSS 8(SI)(AX*1), Z8; VFMADD231PS Z6, Z8, Z4
+	VFMADD231PS Z7, Z8, Z5; VMOVUPS 0(DI)(R10*2), Z6; VMOVUPS 64(DI)(R10*2), Z7
+	VBROADCASTSS 0(SI)(AX*2), Z8; VFMADD231PS Z6, Z8, Z0; VFMADD231PS Z7, Z8, Z1
+	VBROADCASTSS 4(SI)(AX*2), Z9; VFMADD231PS Z6, Z9, Z2; VFMADD231PS Z7, Z9, Z3
+	VBROADCASTSS 8(SI)(AX*2), Z8; VFMADD231PS Z6, Z8, Z4; VFMADD231PS Z7, Z8, Z5
+	VMOVUPS 0(DI)(R11*1), Z6; VMOVUPS 64(DI)(R11*1), Z7; VBROADCASTSS 0(SI)(R13*1), Z8
+	VFMADD231PS Z6, Z8, Z0; VFMADD231PS Z7, Z8, Z1; VBROADCASTSS 4(SI)(R13*1), Z9
+	VFMADD231PS Z6, Z9, Z2; VFMADD231PS Z7, Z9, Z3; VBROADCASTSS 8(SI)(R13*1), Z8
+	VFMADD231PS Z6, Z8, Z4; VFMADD231PS Z7, Z8, Z5; LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI
+	DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z6
-	VMOVUPS 64(DI), Z7
-	VBROADCASTSS 0(SI), Z8
-	VFMADD231PS Z6, Z8, Z0
-	VFMADD231PS Z7, Z8, Z1
-	VBROADCASTSS 4(SI), Z9
-	VFMADD231PS Z6, Z9, Z2
-	VFMADD231PS Z7, Z9, Z3
-	VBROADCASTSS 8(SI), Z8
-	VFMADD231PS Z6, Z8, Z4
-	VFMADD231PS Z7, Z8, Z5
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Z6; VMOVUPS 64(DI), Z7; VBROADCASTSS 0(SI), Z8; VFMADD231PS Z6, Z8, Z0
+	VFMADD231PS Z7, Z8, Z1; VBROADCASTSS 4(SI), Z9; VFMADD231PS Z6, Z9, Z2; VFMADD231PS Z7, Z9, Z3
+	VBROADCASTSS 8(SI), Z8; VFMADD231PS Z6, Z8, Z4; VFMADD231PS Z7, Z8, Z5; ADDQ R10, DI
+	ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z6
-	VADDPS Z6, Z0, Z0
-	VMOVUPS.Z 64(R12), K2, Z6
-	VADDPS Z6, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z6
-	VADDPS Z6, Z2, Z2
-	VMOVUPS.Z 64(R12), K2, Z6
-	VADDPS Z6, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z6
-	VADDPS Z6, Z4, Z4
-	VMOVUPS.Z 64(R12), K2, Z6
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z6
+	VADDPS Z6, Z0, Z0; VMOVUPS.Z 64(R12), K2, Z6; VADDPS Z6, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z6; VADDPS Z6, Z2, Z2; VMOVUPS.Z 64(R12), K2, Z6; VADDPS Z6, Z3, Z3
+	ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z6; VADDPS Z6, Z4, Z4; VMOVUPS.Z 64(R12), K2, Z6
 	VADDPS Z6, Z5, Z5
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z6
-	VMULPS Z6, Z0, Z0
-	VMULPS Z6, Z1, Z1
-	VMULPS Z6, Z2, Z2
-	VMULPS Z6, Z3, Z3
-	VMULPS Z6, Z4, Z4
-	VMULPS Z6, Z5, Z5
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z6; VMULPS Z6, Z0, Z0
+	VMULPS Z6, Z1, Z1; VMULPS Z6, Z2, Z2; VMULPS Z6, Z3, Z3; VMULPS Z6, Z4, Z4; VMULPS Z6, Z5, Z5
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z6
-	VADDPS Z6, Z0, Z0
-	VADDPS Z6, Z1, Z1
-	VBROADCASTSS 4(R12), Z6
-	VADDPS Z6, Z2, Z2
-	VADDPS Z6, Z3, Z3
-	VBROADCASTSS 8(R12), Z6
-	VADDPS Z6, Z4, Z4
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z6; VADDPS Z6, Z0, Z0; VADDPS Z6, Z1, Z1; VBROADCASTSS 4(R12), Z6
+	VADDPS Z6, Z2, Z2; VADDPS Z6, Z3, Z3; VBROADCASTSS 8(R12), Z6; VADDPS Z6, Z4, Z4
 	VADDPS Z6, Z5, Z5
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z6
-	VMOVUPS.Z 64(R12), K2, Z7
-	VADDPS Z6, Z0, Z0
-	VADDPS Z7, Z1, Z1
-	VADDPS Z6, Z2, Z2
-	VADDPS Z7, Z3, Z3
-	VADDPS Z6, Z4, Z4
-	VADDPS Z7, Z5, Z5
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z6; VMOVUPS.Z 64(R12), K2, Z7; VADDPS Z6, Z0, Z0; VADDPS Z7, Z1, Z1
+	VADDPS Z6, Z2, Z2; VADDPS Z7, Z3, Z3; VADDPS Z6, Z4, Z4; VADDPS Z7, Z5, Z5
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z7
-	VMOVUPS.Z 0(R12), K1, Z6
-	VFMADD231PS Z6, Z7, Z0
-	VMOVUPS.Z 64(R12), K2, Z6
-	VFMADD231PS Z6, Z7, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z6
-	VFMADD231PS Z6, Z7, Z2
-	VMOVUPS.Z 64(R12), K2, Z6
-	VFMADD231PS Z6, Z7, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z6
-	VFMADD231PS Z6, Z7, Z4
-	VMOVUPS.Z 64(R12), K2, Z6
-	VFMADD231PS Z6, Z7, Z5
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z7; VMOVUPS.Z 0(R12), K1, Z6
+	VFMADD231PS Z6, Z7, Z0; VMOVUPS.Z 64(R12), K2, Z6; VFMADD231PS Z6, Z7, Z1; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z6; VFMADD231PS Z6, Z7, Z2; VMOVUPS.Z 64(R12), K2, Z6
+	VFMADD231PS Z6, Z7, Z3; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z6; VFMADD231PS Z6, Z7, Z4
+	VMOVUPS.Z 64(R12), K2, Z6; VFMADD231PS Z6, Z7, Z5
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z6
-	VMAXPS Z0, Z6, Z0
-	VMAXPS Z1, Z6, Z1
-	VMAXPS Z2, Z6, Z2
-	VMAXPS Z3, Z6, Z3
-	VMAXPS Z4, Z6, Z4
-	VMAXPS Z5, Z6, Z5
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z6; VMAXPS Z0, Z6, Z0
+	VMAXPS Z1, Z6, Z1; VMAXPS Z2, Z6, Z2; VMAXPS Z3, Z6, Z3; VMAXPS Z4, Z6, Z4; VMAXPS Z5, Z6, Z5
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z6
-	VMINPS Z0, Z6, Z0
-	VMINPS Z1, Z6, Z1
-	VMINPS Z2, Z6, Z2
-	VMINPS Z3, Z6, Z3
-	VMINPS Z4, Z6, Z4
-	VMINPS Z5, Z6, Z5
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z6; VMINPS Z0, Z6, Z0
+	VMINPS Z1, Z6, Z1; VMINPS Z2, Z6, Z2; VMINPS Z3, Z6, Z3; VMINPS Z4, Z6, Z4; VMINPS Z5, Z6, Z5
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	VMOVUPS Z1, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	VMOVUPS Z3, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	VMOVUPS Z5, K2, 64(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); VMOVUPS Z1, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); VMOVUPS Z3, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z4, K1, 0(R12)
+	VMOVUPS Z5, K2, 64(R12); DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -16293,297 +5678,95 @@ TEXT ·tileAVX512_4x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8; VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10; VPXORD Z11, Z11, Z11; VPXORD Z12, Z12, Z12; VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14; VPXORD Z15, Z15, Z15; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z16
-	VMOVUPS 64(DI), Z17
-	VBROADCASTSS 0(SI), Z18
-	VFMADD231PS Z16, Z18, Z0
-	VFMADD231PS Z17, Z18, Z1
-	VBROADCASTSS 4(SI), Z19
-	VFMADD231PS Z16, Z19, Z2
-	VFMADD231PS Z17, Z19, Z3
-	VBROADCASTSS 8(SI), Z18
-	VFMADD231PS Z16, Z18, Z4
-	VFMADD231PS Z17, Z18, Z5
-	VBROADCASTSS 12(SI), Z19
-	VFMADD231PS Z16, Z19, Z6
-	VFMADD231PS Z17, Z19, Z7
-	VMOVUPS 0(DI)(R10*1), Z16
-	VMOVUPS 64(DI)(R10*1), Z17
-	VBROADCASTSS 0(SI)(AX*1), Z18
-	VFMADD231PS Z16, Z18, Z8
-	VFMADD231PS Z17, Z18, Z9
-	VBROADCASTSS 4(SI)(AX*1), Z19
-	VFMADD231PS Z16, Z19, Z10
-	VFMADD231PS Z17, Z19, Z11
-	VBROADCASTSS 8(SI)(AX*1), Z18
-	VFMADD231PS Z16, Z18, Z12
-	VFMADD231PS Z17, Z18, Z13
-	VBROADCASTSS 12(SI)(AX*1), Z19
-	VFMADD231PS Z16, Z19, Z14
-	VFMADD231PS Z17, Z19, Z15
-	VMOVUPS 0(DI)(R10*2), Z16
-	VMOVUPS 64(DI)(R10*2), Z17
-	VBROADCASTSS 0(SI)(AX*2), Z18
-	VFMADD231PS Z16, Z18, Z0
-	VFMADD231PS Z17, Z18, Z1
-	VBROADCASTSS 4(SI)(AX*2), Z19
-	VFMADD231PS Z16, Z19, Z2
-	VFMADD231PS Z17, Z19, Z3
-	VBROADCASTSS 8(SI)(AX*2), Z18
-	VFMADD231PS Z16, Z18, Z4
-	VFMADD231PS Z17, Z18, Z5
-	VBROADCASTSS 12(SI)(AX*2), Z19
-	VFMADD231PS Z16, Z19, Z6
-	VFMADD231PS Z17, Z19, Z7
-	VMOVUPS 0(DI)(R11*1), Z16
-	VMOVUPS 64(DI)(R11*1), Z17
-	VBROADCASTSS 0(SI)(R13*1), Z18
-	VFMADD231PS Z16, Z18, Z8
-	VFMADD231PS Z17, Z18, Z9
-	VBROADCASTSS 4(SI)(R13*1), Z19
-	VFMADD231PS Z16, Z19, Z10
-	VFMADD231PS Z17, Z19, Z11
-	VBROADCASTSS 8(SI)(R13*1), Z18
-	VFMADD231PS Z16, Z18, Z12
-	VFMADD231PS Z17, Z18, Z13
-	VBROADCASTSS 12(SI)(R13*1), Z19
-	VFMADD231PS Z16, Z19, Z14
-	VFMADD231PS Z17, Z19, Z15
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
+	VMOVUPS 0(DI), Z16; VMOVUPS 64(DI), Z17; VBROADCASTSS 0(SI), Z18; VFMADD231PS Z16, Z18, Z0
+	VFMADD231PS Z17, Z18, Z1; VBROADCASTSS 4(SI), Z19; VFMADD231PS Z16, Z19, Z2
+	VFMADD231PS Z17, Z19, Z3; VBROADCASTSS 8(SI), Z18; VFMADD231PS Z16, Z18, Z4
+	VFMADD231PS Z17, Z18, Z5; VBROADCASTSS 12(SI), Z19; VFMADD231PS Z16, Z19, Z6
+	VFMADD231PS Z17, Z19, Z7; VMOVUPS 0(DI)(R10*1), Z16; VMOVUPS 64(DI)(R10*1), Z17
+	VBROADCASTSS 0(SI)(AX*1), Z18; VFMADD231PS Z16, Z18, Z8; VFMADD231PS Z17, Z18, Z9
+	VBROADCASTSS 4(SI)(AX*1), Z19; VFMADD231PS Z16, Z19, Z10; VFMADD231PS Z17, Z19, Z11
+	VBROADCASTSS 8(SI)(AX*1), Z18; VFMADD231PS Z16, Z18, Z12; VFMADD231PS Z17, Z18, Z13
+	VBROADCASTSS 12(SI)(AX*1), Z19; VFMADD231PS Z16, Z19, Z14; VFMADD231PS Z17, Z19, Z15
+	VMOVUPS 0(DI)(R10*2), Z16; VMOVUPS 64(DI)(R10*2), Z17; VBROADCASTSS 0(SI)(AX*2), Z18
+	VFMADD231PS Z16, Z18, Z0; VFMADD231PS Z17, Z18, Z1; VBROADCASTSS 4(SI)(AX*2), Z19
+	VFMADD231PS Z16, Z19, Z2; VFMADD231PS Z17, Z19, Z3; VBROADCASTSS 8(SI)(AX*2), Z18
+	VFMADD231PS Z16, Z18, Z4; VFMADD231PS Z17, Z18, Z5; VBROADCASTSS 12(SI)(AX*2), Z19
+	VFMADD231PS Z16, Z19, Z6; VFMADD231PS Z17, Z19, Z7; VMOVUPS 0(DI)(R11*1), Z16
+	VMOVUPS 64(DI)(R11*1), Z17; VBROADCASTSS 0(SI)(R13*1), Z18; VFMADD231PS Z16, Z18, Z8
+	VFMADD231PS Z17, Z18, Z9; VBROADCASTSS 4(SI)(R13*1), Z19; VFMADD231PS Z16, Z19, Z10
+	VFMADD231PS Z17, Z19, Z11; VBROADCASTSS 8(SI)(R13*1), Z18; VFMADD231PS Z16, Z18, Z12
+	VFMADD231PS Z17, Z18, Z13; VBROADCASTSS 12(SI)(R13*1), Z19; VFMADD231PS Z16, Z19, Z14
+	VFMADD231PS Z17, Z19, Z15; LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z16
-	VMOVUPS 64(DI), Z17
-	VBROADCASTSS 0(SI), Z18
-	VFMADD231PS Z16, Z18, Z0
-	VFMADD231PS Z17, Z18, Z1
-	VBROADCASTSS 4(SI), Z19
-	VFMADD231PS Z16, Z19, Z2
-	VFMADD231PS Z17, Z19, Z3
-	VBROADCASTSS 8(SI), Z18
-	VFMADD231PS Z16, Z18, Z4
-	VFMADD231PS Z17, Z18, Z5
-	VBROADCASTSS 12(SI), Z19
-	VFMADD231PS Z16, Z19, Z6
-	VFMADD231PS Z17, Z19, Z7
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Z16; VMOVUPS 64(DI), Z17; VBROADCASTSS 0(SI), Z18; VFMADD231PS Z16, Z18, Z0
+	VFMADD231PS Z17, Z18, Z1; VBROADCASTSS 4(SI), Z19; VFMADD231PS Z16, Z19, Z2
+	VFMADD231PS Z17, Z19, Z3; VBROADCASTSS 8(SI), Z18; VFMADD231PS Z16, Z18, Z4
+	VFMADD231PS Z17, Z18, Z5; VBROADCASTSS 12(SI), Z19; VFMADD231PS Z16, Z19, Z6
+	VFMADD231PS Z17, Z19, Z7; ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	VADDPS Z8, Z0, Z0
-	VADDPS Z9, Z1, Z1
-	VADDPS Z10, Z2, Z2
-	VADDPS Z11, Z3, Z3
-	VADDPS Z12, Z4, Z4
-	VADDPS Z13, Z5, Z5
-	VADDPS Z14, Z6, Z6
-	VADDPS Z15, Z7, Z7
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VADDPS Z8, Z0, Z0
-	VMOVUPS.Z 64(R12), K2, Z8
-	VADDPS Z8, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VADDPS Z8, Z2, Z2
-	VMOVUPS.Z 64(R12), K2, Z8
-	VADDPS Z8, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VADDPS Z8, Z4, Z4
-	VMOVUPS.Z 64(R12), K2, Z8
-	VADDPS Z8, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VADDPS Z8, Z6, Z6
-	VMOVUPS.Z 64(R12), K2, Z8
+	VADDPS Z8, Z0, Z0; VADDPS Z9, Z1, Z1; VADDPS Z10, Z2, Z2; VADDPS Z11, Z3, Z3; VADDPS Z12, Z4, Z4
+	VADDPS Z13, Z5, Z5; VADDPS Z14, Z6, Z6; VADDPS Z15, Z7, Z7; MOVL tile_mask(BX), DX; KMOVW DX, K1
+	SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX; TESTL $const_flagAccumulate, DX
+	JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z8; VADDPS Z8, Z0, Z0
+	VMOVUPS.Z 64(R12), K2, Z8; VADDPS Z8, Z1, Z1; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z8
+	VADDPS Z8, Z2, Z2; VMOVUPS.Z 64(R12), K2, Z8; VADDPS Z8, Z3, Z3; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z8; VADDPS Z8, Z4, Z4; VMOVUPS.Z 64(R12), K2, Z8; VADDPS Z8, Z5, Z5
+	ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z8; VADDPS Z8, Z6, Z6; VMOVUPS.Z 64(R12), K2, Z8
 	VADDPS Z8, Z7, Z7
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z8
-	VMULPS Z8, Z0, Z0
-	VMULPS Z8, Z1, Z1
-	VMULPS Z8, Z2, Z2
-	VMULPS Z8, Z3, Z3
-	VMULPS Z8, Z4, Z4
-	VMULPS Z8, Z5, Z5
-	VMULPS Z8, Z6, Z6
-	VMULPS Z8, Z7, Z7
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z8; VMULPS Z8, Z0, Z0
+	VMULPS Z8, Z1, Z1; VMULPS Z8, Z2, Z2; VMULPS Z8, Z3, Z3; VMULPS Z8, Z4, Z4; VMULPS Z8, Z5, Z5
+	VMULPS Z8, Z6, Z6; VMULPS Z8, Z7, Z7
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z8
-	VADDPS Z8, Z0, Z0
-	VADDPS Z8, Z1, Z1
-	VBROADCASTSS 4(R12), Z8
-	VADDPS Z8, Z2, Z2
-	VADDPS Z8, Z3, Z3
-	VBROADCASTSS 8(R12), Z8
-	VADDPS Z8, Z4, Z4
-	VADDPS Z8, Z5, Z5
-	VBROADCASTSS 12(R12), Z8
-	VADDPS Z8, Z6, Z6
-	VADDPS Z8, Z7, Z7
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z8; VADDPS Z8, Z0, Z0; VADDPS Z8, Z1, Z1; VBROADCASTSS 4(R12), Z8
+	VADDPS Z8, Z2, Z2; VADDPS Z8, Z3, Z3; VBROADCASTSS 8(R12), Z8; VADDPS Z8, Z4, Z4
+	VADDPS Z8, Z5, Z5; VBROADCASTSS 12(R12), Z8; VADDPS Z8, Z6, Z6; VADDPS Z8, Z7, Z7
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VMOVUPS.Z 64(R12), K2, Z9
-	VADDPS Z8, Z0, Z0
-	VADDPS Z9, Z1, Z1
-	VADDPS Z8, Z2, Z2
-	VADDPS Z9, Z3, Z3
-	VADDPS Z8, Z4, Z4
-	VADDPS Z9, Z5, Z5
-	VADDPS Z8, Z6, Z6
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z8; VMOVUPS.Z 64(R12), K2, Z9; VADDPS Z8, Z0, Z0; VADDPS Z9, Z1, Z1
+	VADDPS Z8, Z2, Z2; VADDPS Z9, Z3, Z3; VADDPS Z8, Z4, Z4; VADDPS Z9, Z5, Z5; VADDPS Z8, Z6, Z6
 	VADDPS Z9, Z7, Z7
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z9
-	VMOVUPS.Z 0(R12), K1, Z8
-	VFMADD231PS Z8, Z9, Z0
-	VMOVUPS.Z 64(R12), K2, Z8
-	VFMADD231PS Z8, Z9, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VFMADD231PS Z8, Z9, Z2
-	VMOVUPS.Z 64(R12), K2, Z8
-	VFMADD231PS Z8, Z9, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VFMADD231PS Z8, Z9, Z4
-	VMOVUPS.Z 64(R12), K2, Z8
-	VFMADD231PS Z8, Z9, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VFMADD231PS Z8, Z9, Z6
-	VMOVUPS.Z 64(R12), K2, Z8
-	VFMADD231PS Z8, Z9, Z7
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z9; VMOVUPS.Z 0(R12), K1, Z8
+	VFMADD231PS Z8, Z9, Z0; VMOVUPS.Z 64(R12), K2, Z8; VFMADD231PS Z8, Z9, Z1; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z8; VFMADD231PS Z8, Z9, Z2; VMOVUPS.Z 64(R12), K2, Z8
+	VFMADD231PS Z8, Z9, Z3; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z8; VFMADD231PS Z8, Z9, Z4
+	VMOVUPS.Z 64(R12), K2, Z8; VFMADD231PS Z8, Z9, Z5; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z8
+	VFMADD231PS Z8, Z9, Z6; VMOVUPS.Z 64(R12), K2, Z8; VFMADD231PS Z8, Z9, Z7
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z8
-	VMAXPS Z0, Z8, Z0
-	VMAXPS Z1, Z8, Z1
-	VMAXPS Z2, Z8, Z2
-	VMAXPS Z3, Z8, Z3
-	VMAXPS Z4, Z8, Z4
-	VMAXPS Z5, Z8, Z5
-	VMAXPS Z6, Z8, Z6
-	VMAXPS Z7, Z8, Z7
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z8; VMAXPS Z0, Z8, Z0
+	VMAXPS Z1, Z8, Z1; VMAXPS Z2, Z8, Z2; VMAXPS Z3, Z8, Z3; VMAXPS Z4, Z8, Z4; VMAXPS Z5, Z8, Z5
+	VMAXPS Z6, Z8, Z6; VMAXPS Z7, Z8, Z7
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z8
-	VMINPS Z0, Z8, Z0
-	VMINPS Z1, Z8, Z1
-	VMINPS Z2, Z8, Z2
-	VMINPS Z3, Z8, Z3
-	VMINPS Z4, Z8, Z4
-	VMINPS Z5, Z8, Z5
-	VMINPS Z6, Z8, Z6
-	VMINPS Z7, Z8, Z7
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z8; VMINPS Z0, Z8, Z0
+	VMINPS Z1, Z8, Z1; VMINPS Z2, Z8, Z2; VMINPS Z3, Z8, Z3; VMINPS Z4, Z8, Z4; VMINPS Z5, Z8, Z5
+	VMINPS Z6, Z8, Z6; VMINPS Z7, Z8, Z7
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	VMOVUPS Z1, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	VMOVUPS Z3, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	VMOVUPS Z5, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	VMOVUPS Z7, K2, 64(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); VMOVUPS Z1, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); VMOVUPS Z3, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z4, K1, 0(R12)
+	VMOVUPS Z5, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z6, K1, 0(R12); VMOVUPS Z7, K2, 64(R12)
+	DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -16593,281 +5776,91 @@ TEXT ·tileAVX512_4x32rest(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z8
-	VMOVUPS 64(DI), Z9
-	VBROADCASTSS 0(SI), Z10
-	VFMADD231PS Z8, Z10, Z0
-	VFMADD231PS Z9, Z10, Z1
-	VBROADCASTSS 4(SI), Z11
-	VFMADD231PS Z8, Z11, Z2
-	VFMADD231PS Z9, Z11, Z3
-	VBROADCASTSS 8(SI), Z10
-	VFMADD231PS Z8, Z10, Z4
-	VFMADD231PS Z9, Z10, Z5
-	VBROADCASTSS 12(SI), Z11
-	VFMADD231PS Z8, Z11, Z6
-	VFMADD231PS Z9, Z11, Z7
-	VMOVUPS 0(DI)(R10*1), Z8
-	VMOVUPS 64(DI)(R10*1), Z9
-	VBROADCASTSS 0(SI)(AX*1), Z10
-	VFMADD231PS Z8, Z10, Z0
-	VFMADD231PS Z9, Z10, Z1
-	VBROADCASTSS 4(SI)(AX*1), Z11
-	VFMADD231PS Z8, Z11, Z2
-	VFMADD231PS Z9, Z11, Z3
-	VBROADCASTSS 8(SI)(AX*1), Z10
-	VFMADD231PS Z8, Z10, Z4
-	VFMADD231PS Z9, Z10, Z5
-	VBROADCASTSS 12(SI)(AX*1), Z11
-	VFMADD231PS Z8, Z11, Z6
-	VFMADD231PS Z9, Z11, Z7
-	VMOVUPS 0(DI)(R10*2), Z8
-	VMOVUPS 64(DI)(R10*2), Z9
-	VBROADCASTSS 0(SI)(AX*2), Z10
-	VFMADD231PS Z8, Z10, Z0
-	VFMADD231PS Z9, Z10, Z1
-	VBROADCASTSS 4(SI)(AX*2), Z11
-	VFMADD231PS Z8, Z11, Z2
-	VFMADD231PS Z9, Z11, Z3
-	VBROADCASTSS 8(SI)(AX*2), Z10
-	VFMADD231PS Z8, Z10, Z4
-	VFMADD231PS Z9, Z10, Z5
-	VBROADCASTSS 12(SI)(AX*2), Z11
-	VFMADD231PS Z8, Z11, Z6
-	VFMADD231PS Z9, Z11, Z7
-	VMOVUPS 0(DI)(R11*1), Z8
-	VMOVUPS 64(DI)(R11*1), Z9
-	VBROADCASTSS 0(SI)(R13*1), Z10
-	VFMADD231PS Z8, Z10, Z0
-	VFMADD231PS Z9, Z10, Z1
-	VBROADCASTSS 4(SI)(R13*1), Z11
-	VFMADD231PS Z8, Z11, Z2
-	VFMADD231PS Z9, Z11, Z3
-	VBROADCASTSS 8(SI)(R13*1), Z10
-	VFMADD231PS Z8, Z10, Z4
-	VFMADD231PS Z9, Z10, Z5
-	VBROADCASTSS 12(SI)(R13*1), Z11
-	VFMADD231PS Z8, Z11, Z6
-	VFMADD231PS Z9, Z11, Z7
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
+	VMOVUPS 0(DI), Z8; VMOVUPS 64(DI), Z9; VBROADCASTSS 0(SI), Z10; VFMADD231PS Z8, Z10, Z0
+	VFMADD231PS Z9, Z10, Z1; VBROADCASTSS 4(SI), Z11; VFMADD231PS Z8, Z11, Z2
+	VFMADD231PS Z9, Z11, Z3; VBROADCASTSS 8(SI), Z10; VFMADD231PS Z8, Z10, Z4
+	VFMADD231PS Z9, Z10, Z5; VBROADCASTSS 12(SI), Z11; VFMADD231PS Z8, Z11, Z6
+	VFMADD231PS Z9, Z11, Z7; VMOVUPS 0(DI)(R10*1), Z8; VMOVUPS 64(DI)(R10*1), Z9
+	VBROADCASTSS 0(SI)(AX*1), Z10; VFMADD231PS Z8, Z10, Z0; VFMADD231PS Z9, Z10, Z1
+	VBROADCASTSS 4(SI)(AX*1), Z11; VFMADD231PS Z8, Z11, Z2; VFMADD231PS Z9, Z11, Z3
+	VBROADCASTSS 8(SI)(AX*1), Z10; VFMADD231PS Z8, Z10, Z4; VFMADD231PS Z9, Z10, Z5
+	VBROADCASTSS 12(SI)(AX*1), Z11; VFMADD231PS Z8, Z11, Z6; VFMADD231PS Z9, Z11, Z7
+	VMOVUPS 0(DI)(R10*2), Z8; VMOVUPS 64(DI)(R10*2), Z9; VBROADCASTSS 0(SI)(AX*2), Z10
+	VFMADD231PS Z8, Z10, Z0; VFMADD231PS Z9, Z10, Z1; VBROADCASTSS 4(SI)(AX*2), Z11
+	VFMADD231PS Z8, Z11, Z2; VFMADD231PS Z9, Z11, Z3; VBROADCASTSS 8(SI)(AX*2), Z10
+	VFMADD231PS Z8, Z10, Z4; VFMADD231PS Z9, Z10, Z5; VBROADCASTSS 12(SI)(AX*2), Z11
+	VFMADD231PS Z8, Z11, Z6; VFMADD231PS Z9, Z11, Z7; VMOVUPS 0(DI)(R11*1), Z8
+	VMOVUPS 64(DI)(R11*1), Z9; VBROADCASTSS 0(SI)(R13*1), Z10; VFMADD231PS Z8, Z10, Z0
+	VFMADD231PS Z9, Z10, Z1; VBROADCASTSS 4(SI)(R13*1), Z11; VFMADD231PS Z8, Z11, Z2
+	VFMADD231PS Z9, Z11, Z3; VBROADCASTSS 8(SI)(R13*1), Z10; VFMADD231PS Z8, Z10, Z4
+	VFMADD231PS Z9, Z10, Z5; VBROADCASTSS 12(SI)(R13*1), Z11; VFMADD231PS Z8, Z11, Z6
+	VFMADD231PS Z9, Z11, Z7; LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z8
-	VMOVUPS 64(DI), Z9
-	VBROADCASTSS 0(SI), Z10
-	VFMADD231PS Z8, Z10, Z0
-	VFMADD231PS Z9, Z10, Z1
-	VBROADCASTSS 4(SI), Z11
-	VFMADD231PS Z8, Z11, Z2
-	VFMADD231PS Z9, Z11, Z3
-	VBROADCASTSS 8(SI), Z10
-	VFMADD231PS Z8, Z10, Z4
-	VFMADD231PS Z9, Z10, Z5
-	VBROADCASTSS 12(SI), Z11
-	VFMADD231PS Z8, Z11, Z6
-	VFMADD231PS Z9, Z11, Z7
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Z8; VMOVUPS 64(DI), Z9; VBROADCASTSS 0(SI), Z10; VFMADD231PS Z8, Z10, Z0
+	VFMADD231PS Z9, Z10, Z1; VBROADCASTSS 4(SI), Z11; VFMADD231PS Z8, Z11, Z2
+	VFMADD231PS Z9, Z11, Z3; VBROADCASTSS 8(SI), Z10; VFMADD231PS Z8, Z10, Z4
+	VFMADD231PS Z9, Z10, Z5; VBROADCASTSS 12(SI), Z11; VFMADD231PS Z8, Z11, Z6
+	VFMADD231PS Z9, Z11, Z7; ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VADDPS Z8, Z0, Z0
-	VMOVUPS.Z 64(R12), K2, Z8
-	VADDPS Z8, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VADDPS Z8, Z2, Z2
-	VMOVUPS.Z 64(R12), K2, Z8
-	VADDPS Z8, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VADDPS Z8, Z4, Z4
-	VMOVUPS.Z 64(R12), K2, Z8
-	VADDPS Z8, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VADDPS Z8, Z6, Z6
-	VMOVUPS.Z 64(R12), K2, Z8
-	VADDPS Z8, Z7, Z7
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z8
+	VADDPS Z8, Z0, Z0; VMOVUPS.Z 64(R12), K2, Z8; VADDPS Z8, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z8; VADDPS Z8, Z2, Z2; VMOVUPS.Z 64(R12), K2, Z8; VADDPS Z8, Z3, Z3
+	ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z8; VADDPS Z8, Z4, Z4; VMOVUPS.Z 64(R12), K2, Z8
+	VADDPS Z8, Z5, Z5; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z8; VADDPS Z8, Z6, Z6
+	VMOVUPS.Z 64(R12), K2, Z8; VADDPS Z8, Z7, Z7
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z8
-	VMULPS Z8, Z0, Z0
-	VMULPS Z8, Z1, Z1
-	VMULPS Z8, Z2, Z2
-	VMULPS Z8, Z3, Z3
-	VMULPS Z8, Z4, Z4
-	VMULPS Z8, Z5, Z5
-	VMULPS Z8, Z6, Z6
-	VMULPS Z8, Z7, Z7
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z8; VMULPS Z8, Z0, Z0
+	VMULPS Z8, Z1, Z1; VMULPS Z8, Z2, Z2; VMULPS Z8, Z3, Z3; VMULPS Z8, Z4, Z4; VMULPS Z8, Z5, Z5
+	VMULPS Z8, Z6, Z6; VMULPS Z8, Z7, Z7
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z8
-	VADDPS Z8, Z0, Z0
-	VADDPS Z8, Z1, Z1
-	VBROADCASTSS 4(R12), Z8
-	VADDPS Z8, Z2, Z2
-	VADDPS Z8, Z3, Z3
-	VBROADCASTSS 8(R12), Z8
-	VADDPS Z8, Z4, Z4
-	VADDPS Z8, Z5, Z5
-	VBROADCASTSS 12(R12), Z8
-	VADDPS Z8, Z6, Z6
-	VADDPS Z8, Z7, Z7
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z8; VADDPS Z8, Z0, Z0; VADDPS Z8, Z1, Z1; VBROADCASTSS 4(R12), Z8
+	VADDPS Z8, Z2, Z2; VADDPS Z8, Z3, Z3; VBROADCASTSS 8(R12), Z8; VADDPS Z8, Z4, Z4
+	VADDPS Z8, Z5, Z5; VBROADCASTSS 12(R12), Z8; VADDPS Z8, Z6, Z6; VADDPS Z8, Z7, Z7
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VMOVUPS.Z 64(R12), K2, Z9
-	VADDPS Z8, Z0, Z0
-	VADDPS Z9, Z1, Z1
-	VADDPS Z8, Z2, Z2
-	VADDPS Z9, Z3, Z3
-	VADDPS Z8, Z4, Z4
-	VADDPS Z9, Z5, Z5
-	VADDPS Z8, Z6, Z6
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z8; VMOVUPS.Z 64(R12), K2, Z9; VADDPS Z8, Z0, Z0; VADDPS Z9, Z1, Z1
+	VADDPS Z8, Z2, Z2; VADDPS Z9, Z3, Z3; VADDPS Z8, Z4, Z4; VADDPS Z9, Z5, Z5; VADDPS Z8, Z6, Z6
 	VADDPS Z9, Z7, Z7
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z9
-	VMOVUPS.Z 0(R12), K1, Z8
-	VFMADD231PS Z8, Z9, Z0
-	VMOVUPS.Z 64(R12), K2, Z8
-	VFMADD231PS Z8, Z9, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VFMADD231PS Z8, Z9, Z2
-	VMOVUPS.Z 64(R12), K2, Z8
-	VFMADD231PS Z8, Z9, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VFMADD231PS Z8, Z9, Z4
-	VMOVUPS.Z 64(R12), K2, Z8
-	VFMADD231PS Z8, Z9, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z8
-	VFMADD231PS Z8, Z9, Z6
-	VMOVUPS.Z 64(R12), K2, Z8
-	VFMADD231PS Z8, Z9, Z7
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z9; VMOVUPS.Z 0(R12), K1, Z8
+	VFMADD231PS Z8, Z9, Z0; VMOVUPS.Z 64(R12), K2, Z8; VFMADD231PS Z8, Z9, Z1; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z8; VFMADD231PS Z8, Z9, Z2; VMOVUPS.Z 64(R12), K2, Z8
+	VFMADD231PS Z8, Z9, Z3; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z8; VFMADD231PS Z8, Z9, Z4
+	VMOVUPS.Z 64(R12), K2, Z8; VFMADD231PS Z8, Z9, Z5; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z8
+	VFMADD231PS Z8, Z9, Z6; VMOVUPS.Z 64(R12), K2, Z8; VFMADD231PS Z8, Z9, Z7
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z8
-	VMAXPS Z0, Z8, Z0
-	VMAXPS Z1, Z8, Z1
-	VMAXPS Z2, Z8, Z2
-	VMAXPS Z3, Z8, Z3
-	VMAXPS Z4, Z8, Z4
-	VMAXPS Z5, Z8, Z5
-	VMAXPS Z6, Z8, Z6
-	VMAXPS Z7, Z8, Z7
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z8; VMAXPS Z0, Z8, Z0
+	VMAXPS Z1, Z8, Z1; VMAXPS Z2, Z8, Z2; VMAXPS Z3, Z8, Z3; VMAXPS Z4, Z8, Z4; VMAXPS Z5, Z8, Z5
+	VMAXPS Z6, Z8, Z6; VMAXPS Z7, Z8, Z7
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z8
-	VMINPS Z0, Z8, Z0
-	VMINPS Z1, Z8, Z1
-	VMINPS Z2, Z8, Z2
-	VMINPS Z3, Z8, Z3
-	VMINPS Z4, Z8, Z4
-	VMINPS Z5, Z8, Z5
-	VMINPS Z6, Z8, Z6
-	VMINPS Z7, Z8, Z7
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z8; VMINPS Z0, Z8, Z0
+	VMINPS Z1, Z8, Z1; VMINPS Z2, Z8, Z2; VMINPS Z3, Z8, Z3; VMINPS Z4, Z8, Z4; VMINPS Z5, Z8, Z5
+	VMINPS Z6, Z8, Z6; VMINPS Z7, Z8, Z7
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	VMOVUPS Z1, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	VMOVUPS Z3, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	VMOVUPS Z5, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	VMOVUPS Z7, K2, 64(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); VMOVUPS Z1, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); VMOVUPS Z3, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z4, K1, 0(R12)
+	VMOVUPS Z5, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z6, K1, 0(R12); VMOVUPS Z7, K2, 64(R12)
+	DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -16877,325 +5870,105 @@ TEXT ·tileAVX512_5x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8; VPXORD Z9, Z9, Z9; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z10
-	VMOVUPS 64(DI), Z11
-	VBROADCASTSS 0(SI), Z12
-	VFMADD231PS Z10, Z12, Z0
-	VFMADD231PS Z11, Z12, Z1
-	VBROADCASTSS 4(SI), Z13
-	VFMADD231PS Z10, Z13, Z2
-	VFMADD231PS Z11, Z13, Z3
-	VBROADCASTSS 8(SI), Z12
-	VFMADD231PS Z10, Z12, Z4
-	VFMADD231PS Z11, Z12, Z5
-	VBROADCASTSS 12(SI), Z13
-	VFMADD231PS Z10, Z13, Z6
-	VFMADD231PS Z11, Z13, Z7
-	VBROADCASTSS 16(SI), Z12
-	VFMADD231PS Z10, Z12, Z8
-	VFMADD231PS Z11, Z12, Z9
-	VMOVUPS 0(DI)(R10*1), Z10
-	VMOVUPS 64(DI)(R10*1), Z11
-	VBROADCASTSS 0(SI)(AX*1), Z12
-	VFMADD231PS Z10, Z12, Z0
-	VFMADD231PS Z11, Z12, Z1
-	VBROADCASTSS 4(SI)(AX*1), Z13
-	VFMADD231PS Z10, Z13, Z2
-	VFMADD231PS Z11, Z13, Z3
-	VBROADCASTSS 8(SI)(AX*1), Z12
-	VFMADD231PS Z10, Z12, Z4
-	VFMADD231PS Z11, Z12, Z5
-	VBROADCASTSS 12(SI)(AX*1), Z13
-	VFMADD231PS Z10, Z13, Z6
-	VFMADD231PS Z11, Z13, Z7
-	VBROADCASTSS 16(SI)(AX*1), Z12
-	VFMADD231PS Z10, Z12, Z8
-	VFMADD231PS Z11, Z12, Z9
-	VMOVUPS 0(DI)(R10*2), Z10
-	VMOVUPS 64(DI)(R10*2), Z11
-	VBROADCASTSS 0(SI)(AX*2), Z12
-	VFMADD231PS Z10, Z12, Z0
-	VFMADD231PS Z11, Z12, Z1
-	VBROADCASTSS 4(SI)(AX*2), Z13
-	VFMADD231PS Z10, Z13, Z2
-	VFMADD231PS Z11, Z13, Z3
-	VBROADCASTSS 8(SI)(AX*2), Z12
-	VFMADD231PS Z10, Z12, Z4
-	VFMADD231PS Z11, Z12, Z5
-	VBROADCASTSS 12(SI)(AX*2), Z13
-	VFMADD231PS Z10, Z13, Z6
-	VFMADD231PS Z11, Z13, Z7
-	VBROADCASTSS 16(SI)(AX*2), Z12
-	VFMADD231PS Z10, Z12, Z8
-	VFMADD231PS Z11, Z12, Z9
-	VMOVUPS 0(DI)(R11*1), Z10
-	VMOVUPS 64(DI)(R11*1), Z11
-	VBROADCASTSS 0(SI)(R13*1), Z12
-	VFMADD231PS Z10, Z12, Z0
-	VFMADD231PS Z11, Z12, Z1
-	VBROADCASTSS 4(SI)(R13*1), Z13
-	VFMADD231PS Z10, Z13, Z2
-	VFMADD231PS Z11, Z13, Z3
-	VBROADCASTSS 8(SI)(R13*1), Z12
-	VFMADD231PS Z10, Z12, Z4
-	VFMADD231PS Z11, Z12, Z5
-	VBROADCASTSS 12(SI)(R13*1), Z13
-	VFMADD231PS Z10, Z13, Z6
-	VFMADD231PS Z11, Z13, Z7
-	VBROADCASTSS 16(SI)(R13*1), Z12
-	VFMADD231PS Z10, Z12, Z8
-	VFMADD231PS Z11, Z12, Z9
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
+	VMOVUPS 0(DI), Z10; VMOVUPS 64(DI), Z11; VBROADCASTSS 0(SI), Z12; VFMADD231PS Z10, Z12, Z0
+	VFMADD231PS Z11, Z12, Z1; VBROADCASTSS 4(SI), Z13; VFMADD231PS Z10, Z13, Z2
+	VFMADD231PS Z11, Z13, Z3; VBROADCASTSS 8(SI), Z12; VFMADD231PS Z10, Z12, Z4
+	VFMADD231PS Z11, Z12, Z5; VBROADCASTSS 12(SI), Z13; VFMADD231PS Z10, Z13, Z6
+	VFMADD231PS Z11, Z13, Z7; VBROADCASTSS 16(SI), Z12; VFMADD231PS Z10, Z12, Z8
+	VFMADD231PS Z11, Z12, Z9; VMOVUPS 0(DI)(R10*1), Z10; VMOVUPS 64(DI)(R10*1), Z11
+	VBROADCASTSS 0(SI)(AX*1), Z12; VFMADD231PS Z10, Z12, Z0; VFMADD231PS Z11, Z12, Z1
+	VBROADCASTSS 4(SI)(AX*1), Z13; VFMADD231PS Z10, Z13, Z2; VFMADD231PS Z11, Z13, Z3
+	VBROADCASTSS 8(SI)(AX*1), Z12; VFMADD231PS Z10, Z12, Z4; VFMADD231PS Z11, Z12, Z5
+	VBROADCASTSS 12(SI)(AX*1), Z13; VFMADD231PS Z10, Z13, Z6; VFMADD231PS Z11, Z13, Z7
+	VBROADCASTSS 16(SI)(AX*1), Z12; VFMADD231PS Z10, Z12, Z8; VFMADD231PS Z11, Z12, Z9
+	VMOVUPS 0(DI)(R10*2), Z10; VMOVUPS 64(DI)(R10*2), Z11; VBROADCASTSS 0(SI)(AX*2), Z12
+	VFMADD231PS Z10, Z12, Z0; VFMADD231PS Z11, Z12, Z1; VBROADCASTSS 4(SI)(AX*2), Z13
+	VFMADD231PS Z10, Z13, Z2; VFMADD231PS Z11, Z13, Z3; VBROADCASTSS 8(SI)(AX*2), Z12
+	VFMADD231PS Z10, Z12, Z4; VFMADD231PS Z11, Z12, Z5; VBROADCASTSS 12(SI)(AX*2), Z13
+	VFMADD231PS Z10, Z13, Z6; VFMADD231PS Z11, Z13, Z7; VBROADCASTSS 16(SI)(AX*2), Z12
+	VFMADD231PS Z10, Z12, Z8; VFMADD231PS Z11, Z12, Z9; VMOVUPS 0(DI)(R11*1), Z10
+	VMOVUPS 64(DI)(R11*1), Z11; VBROADCASTSS 0(SI)(R13*1), Z12; VFMADD231PS Z10, Z12, Z0
+	VFMADD231PS Z11, Z12, Z1; VBROADCASTSS 4(SI)(R13*1), Z13; VFMADD231PS Z10, Z13, Z2
+	VFMADD231PS Z11, Z13, Z3; VBROADCASTSS 8(SI)(R13*1), Z12; VFMADD231PS Z10, Z12, Z4
+	VFMADD231PS Z11, Z12, Z5; VBROADCASTSS 12(SI)(R13*1), Z13; VFMADD231PS Z10, Z13, Z6
+	VFMADD231PS Z11, Z13, Z7; VBROADCASTSS 16(SI)(R13*1), Z12; VFMADD231PS Z10, Z12, Z8
+	VFMADD231PS Z11, Z12, Z9; LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z10
-	VMOVUPS 64(DI), Z11
-	VBROADCASTSS 0(SI), Z12
-	VFMADD231PS Z10, Z12, Z0
-	VFMADD231PS Z11, Z12, Z1
-	VBROADCASTSS 4(SI), Z13
-	VFMADD231PS Z10, Z13, Z2
-	VFMADD231PS Z11, Z13, Z3
-	VBROADCASTSS 8(SI), Z12
-	VFMADD231PS Z10, Z12, Z4
-	VFMADD231PS Z11, Z12, Z5
-	VBROADCASTSS 12(SI), Z13
-	VFMADD231PS Z10, Z13, Z6
-	VFMADD231PS Z11, Z13, Z7
-	VBROADCASTSS 16(SI), Z12
-	VFMADD231PS Z10, Z12, Z8
-	VFMADD231PS Z11, Z12, Z9
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Z10; VMOVUPS 64(DI), Z11; VBROADCASTSS 0(SI), Z12; VFMADD231PS Z10, Z12, Z0
+	VFMADD231PS Z11, Z12, Z1; VBROADCASTSS 4(SI), Z13; VFMADD231PS Z10, Z13, Z2
+	VFMADD231PS Z11, Z13, Z3; VBROADCASTSS 8(SI), Z12; VFMADD231PS Z10, Z12, Z4
+	VFMADD231PS Z11, Z12, Z5; VBROADCASTSS 12(SI), Z13; VFMADD231PS Z10, Z13, Z6
+	VFMADD231PS Z11, Z13, Z7; VBROADCASTSS 16(SI), Z12; VFMADD231PS Z10, Z12, Z8
+	VFMADD231PS Z11, Z12, Z9; ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VADDPS Z10, Z0, Z0
-	VMOVUPS.Z 64(R12), K2, Z10
-	VADDPS Z10, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VADDPS Z10, Z2, Z2
-	VMOVUPS.Z 64(R12), K2, Z10
-	VADDPS Z10, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VADDPS Z10, Z4, Z4
-	VMOVUPS.Z 64(R12), K2, Z10
-	VADDPS Z10, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VADDPS Z10, Z6, Z6
-	VMOVUPS.Z 64(R12), K2, Z10
-	VADDPS Z10, Z7, Z7
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VADDPS Z10, Z8, Z8
-	VMOVUPS.Z 64(R12), K2, Z10
-	VADDPS Z10, Z9, Z9
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z10
+	VADDPS Z10, Z0, Z0; VMOVUPS.Z 64(R12), K2, Z10; VADDPS Z10, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z10; VADDPS Z10, Z2, Z2; VMOVUPS.Z 64(R12), K2, Z10; VADDPS Z10, Z3, Z3
+	ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z10; VADDPS Z10, Z4, Z4; VMOVUPS.Z 64(R12), K2, Z10
+	VADDPS Z10, Z5, Z5; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z10; VADDPS Z10, Z6, Z6
+	VMOVUPS.Z 64(R12), K2, Z10; VADDPS Z10, Z7, Z7; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z10
+	VADDPS Z10, Z8, Z8; VMOVUPS.Z 64(R12), K2, Z10; VADDPS Z10, Z9, Z9
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z10
-	VMULPS Z10, Z0, Z0
-	VMULPS Z10, Z1, Z1
-	VMULPS Z10, Z2, Z2
-	VMULPS Z10, Z3, Z3
-	VMULPS Z10, Z4, Z4
-	VMULPS Z10, Z5, Z5
-	VMULPS Z10, Z6, Z6
-	VMULPS Z10, Z7, Z7
-	VMULPS Z10, Z8, Z8
-	VMULPS Z10, Z9, Z9
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z10
+	VMULPS Z10, Z0, Z0; VMULPS Z10, Z1, Z1; VMULPS Z10, Z2, Z2; VMULPS Z10, Z3, Z3
+	VMULPS Z10, Z4, Z4; VMULPS Z10, Z5, Z5; VMULPS Z10, Z6, Z6; VMULPS Z10, Z7, Z7
+	VMULPS Z10, Z8, Z8; VMULPS Z10, Z9, Z9
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z10
-	VADDPS Z10, Z0, Z0
-	VADDPS Z10, Z1, Z1
-	VBROADCASTSS 4(R12), Z10
-	VADDPS Z10, Z2, Z2
-	VADDPS Z10, Z3, Z3
-	VBROADCASTSS 8(R12), Z10
-	VADDPS Z10, Z4, Z4
-	VADDPS Z10, Z5, Z5
-	VBROADCASTSS 12(R12), Z10
-	VADDPS Z10, Z6, Z6
-	VADDPS Z10, Z7, Z7
-	VBROADCASTSS 16(R12), Z10
-	VADDPS Z10, Z8, Z8
-	VADDPS Z10, Z9, Z9
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z10; VADDPS Z10, Z0, Z0; VADDPS Z10, Z1, Z1; VBROADCASTSS 4(R12), Z10
+	VADDPS Z10, Z2, Z2; VADDPS Z10, Z3, Z3; VBROADCASTSS 8(R12), Z10; VADDPS Z10, Z4, Z4
+	VADDPS Z10, Z5, Z5; VBROADCASTSS 12(R12), Z10; VADDPS Z10, Z6, Z6; VADDPS Z10, Z7, Z7
+	VBROADCASTSS 16(R12), Z10; VADDPS Z10, Z8, Z8; VADDPS Z10, Z9, Z9
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VMOVUPS.Z 64(R12), K2, Z11
-	VADDPS Z10, Z0, Z0
-	VADDPS Z11, Z1, Z1
-	VADDPS Z10, Z2, Z2
-	VADDPS Z11, Z3, Z3
-	VADDPS Z10, Z4, Z4
-	VADDPS Z11, Z5, Z5
-	VADDPS Z10, Z6, Z6
-	VADDPS Z11, Z7, Z7
-	VADDPS Z10, Z8, Z8
-	VADDPS Z11, Z9, Z9
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z10; VMOVUPS.Z 64(R12), K2, Z11; VADDPS Z10, Z0, Z0; VADDPS Z11, Z1, Z1
+	VADDPS Z10, Z2, Z2; VADDPS Z11, Z3, Z3; VADDPS Z10, Z4, Z4; VADDPS Z11, Z5, Z5
+	VADDPS Z10, Z6, Z6; VADDPS Z11, Z7, Z7; VADDPS Z10, Z8, Z8; VADDPS Z11, Z9, Z9
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z11
-	VMOVUPS.Z 0(R12), K1, Z10
-	VFMADD231PS Z10, Z11, Z0
-	VMOVUPS.Z 64(R12), K2, Z10
-	VFMADD231PS Z10, Z11, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VFMADD231PS Z10, Z11, Z2
-	VMOVUPS.Z 64(R12), K2, Z10
-	VFMADD231PS Z10, Z11, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VFMADD231PS Z10, Z11, Z4
-	VMOVUPS.Z 64(R12), K2, Z10
-	VFMADD231PS Z10, Z11, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VFMADD231PS Z10, Z11, Z6
-	VMOVUPS.Z 64(R12), K2, Z10
-	VFMADD231PS Z10, Z11, Z7
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z10
-	VFMADD231PS Z10, Z11, Z8
-	VMOVUPS.Z 64(R12), K2, Z10
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z11; VMOVUPS.Z 0(R12), K1, Z10
+	VFMADD231PS Z10, Z11, Z0; VMOVUPS.Z 64(R12), K2, Z10; VFMADD231PS Z10, Z11, Z1; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z10; VFMADD231PS Z10, Z11, Z2; VMOVUPS.Z 64(R12), K2, Z10
+	VFMADD231PS Z10, Z11, Z3; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z10; VFMADD231PS Z10, Z11, Z4
+	VMOVUPS.Z 64(R12), K2, Z10; VFMADD231PS Z10, Z11, Z5; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z10
+	VFMADD231PS Z10, Z11, Z6; VMOVUPS.Z 64(R12), K2, Z10; VFMADD231PS Z10, Z11, Z7; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z10; VFMADD231PS Z10, Z11, Z8; VMOVUPS.Z 64(R12), K2, Z10
 	VFMADD231PS Z10, Z11, Z9
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z10
-	VMAXPS Z0, Z10, Z0
-	VMAXPS Z1, Z10, Z1
-	VMAXPS Z2, Z10, Z2
-	VMAXPS Z3, Z10, Z3
-	VMAXPS Z4, Z10, Z4
-	VMAXPS Z5, Z10, Z5
-	VMAXPS Z6, Z10, Z6
-	VMAXPS Z7, Z10, Z7
-	VMAXPS Z8, Z10, Z8
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z10; VMAXPS Z0, Z10, Z0
+	VMAXPS Z1, Z10, Z1; VMAXPS Z2, Z10, Z2; VMAXPS Z3, Z10, Z3; VMAXPS Z4, Z10, Z4
+	VMAXPS Z5, Z10, Z5; VMAXPS Z6, Z10, Z6; VMAXPS Z7, Z10, Z7; VMAXPS Z8, Z10, Z8
 	VMAXPS Z9, Z10, Z9
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z10
-	VMINPS Z0, Z10, Z0
-	VMINPS Z1, Z10, Z1
-	VMINPS Z2, Z10, Z2
-	VMINPS Z3, Z10, Z3
-	VMINPS Z4, Z10, Z4
-	VMINPS Z5, Z10, Z5
-	VMINPS Z6, Z10, Z6
-	VMINPS Z7, Z10, Z7
-	VMINPS Z8, Z10, Z8
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z10; VMINPS Z0, Z10, Z0
+	VMINPS Z1, Z10, Z1; VMINPS Z2, Z10, Z2; VMINPS Z3, Z10, Z3; VMINPS Z4, Z10, Z4
+	VMINPS Z5, Z10, Z5; VMINPS Z6, Z10, Z6; VMINPS Z7, Z10, Z7; VMINPS Z8, Z10, Z8
 	VMINPS Z9, Z10, Z9
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	VMOVUPS Z1, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	VMOVUPS Z3, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	VMOVUPS Z5, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	VMOVUPS Z7, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z8, K1, 0(R12)
-	VMOVUPS Z9, K2, 64(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); VMOVUPS Z1, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); VMOVUPS Z3, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z4, K1, 0(R12)
+	VMOVUPS Z5, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z6, K1, 0(R12); VMOVUPS Z7, K2, 64(R12)
+	ADDQ R9, R12; VMOVUPS Z8, K1, 0(R12); VMOVUPS Z9, K2, 64(R12); DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -17205,369 +5978,117 @@ TEXT ·tileAVX512_6x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9; VPXORD Z10, Z10, Z10; VPXORD Z11, Z11, Z11; MOVQ CX, DX; SHRQ $2, DX; JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z12
-	VMOVUPS 64(DI), Z13
-	VBROADCASTSS 0(SI), Z14
-	VFMADD231PS Z12, Z14, Z0
-	VFMADD231PS Z13, Z14, Z1
-	VBROADCASTSS 4(SI), Z15
-	VFMADD231PS Z12, Z15, Z2
-	VFMADD231PS Z13, Z15, Z3
-	VBROADCASTSS 8(SI), Z14
-	VFMADD231PS Z12, Z14, Z4
-	VFMADD231PS Z13, Z14, Z5
-	VBROADCASTSS 12(SI), Z15
-	VFMADD231PS Z12, Z15, Z6
-	VFMADD231PS Z13, Z15, Z7
-	VBROADCASTSS 16(SI), Z14
-	VFMADD231PS Z12, Z14, Z8
-	VFMADD231PS Z13, Z14, Z9
-	VBROADCASTSS 20(SI), Z15
-	VFMADD231PS Z12, Z15, Z10
-	VFMADD231PS Z13, Z15, Z11
-	VMOVUPS 0(DI)(R10*1), Z12
-	VMOVUPS 64(DI)(R10*1), Z13
-	VBROADCASTSS 0(SI)(AX*1), Z14
-	VFMADD231PS Z12, Z14, Z0
-	VFMADD231PS Z13, Z14, Z1
-	VBROADCASTSS 4(SI)(AX*1), Z15
-	VFMADD231PS Z12, Z15, Z2
-	VFMADD231PS Z13, Z15, Z3
-	VBROADCASTSS 8(SI)(AX*1), Z14
-	VFMADD231PS Z12, Z14, Z4
-	VFMADD231PS Z13, Z14, Z5
-	VBROADCASTSS 12(SI)(AX*1), Z15
-	VFMADD231PS Z12, Z15, Z6
-	VFMADD231PS Z13, Z15, Z7
-	VBROADCASTSS 16(SI)(AX*1), Z14
-	VFMADD231PS Z12, Z14, Z8
-	VFMADD231PS Z13, Z14, Z9
-	VBROADCASTSS 20(SI)(AX*1), Z15
-	VFMADD231PS Z12, Z15, Z10
-	VFMADD231PS Z13, Z15, Z11
-	VMOVUPS 0(DI)(R10*2), Z12
-	VMOVUPS 64(DI)(R10*2), Z13
-	VBROADCASTSS 0(SI)(AX*2), Z14
-	VFMADD231PS Z12, Z14, Z0
-	VFMADD231PS Z13, Z14, Z1
-	VBROADCASTSS 4(SI)(AX*2), Z15
-	VFMADD231PS Z12, Z15, Z2
-	VFMADD231PS Z13, Z15, Z3
-	VBROADCASTSS 8(SI)(AX*2), Z14
-	VFMADD231PS Z12, Z14, Z4
-	VFMADD231PS Z13, Z14, Z5
-	VBROADCASTSS 12(SI)(AX*2), Z15
-	VFMADD231PS Z12, Z15, Z6
-	VFMADD231PS Z13, Z15, Z7
-	VBROADCASTSS 16(SI)(AX*2), Z14
-	VFMADD231PS Z12, Z14, Z8
-	VFMADD231PS Z13, Z14, Z9
-	VBROADCASTSS 20(SI)(AX*2), Z15
-	VFMADD231PS Z12, Z15, Z10
-	VFMADD231PS Z13, Z15, Z11
-	VMOVUPS 0(DI)(R11*1), Z12
-	VMOVUPS 64(DI)(R11*1), Z13
-	VBROADCASTSS 0(SI)(R13*1), Z14
-	VFMADD231PS Z12, Z14, Z0
-	VFMADD231PS Z13, Z14, Z1
-	VBROADCASTSS 4(SI)(R13*1), Z15
-	VFMADD231PS Z12, Z15, Z2
-	VFMADD231PS Z13, Z15, Z3
-	VBROADCASTSS 8(SI)(R13*1), Z14
-	VFMADD231PS Z12, Z14, Z4
-	VFMADD231PS Z13, Z14, Z5
-	VBROADCASTSS 12(SI)(R13*1), Z15
-	VFMADD231PS Z12, Z15, Z6
-	VFMADD231PS Z13, Z15, Z7
-	VBROADCASTSS 16(SI)(R13*1), Z14
-	VFMADD231PS Z12, Z14, Z8
-	VFMADD231PS Z13, Z14, Z9
-	VBROADCASTSS 20(SI)(R13*1), Z15
-	VFMADD231PS Z12, Z15, Z10
-	VFMADD231PS Z13, Z15, Z11
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
+	VMOVUPS 0(DI), Z12; VMOVUPS 64(DI), Z13; VBROADCASTSS 0(SI), Z14; VFMADD231PS Z12, Z14, Z0
+	VFMADD231PS Z13, Z14, Z1; VBROADCASTSS 4(SI), Z15; VFMADD231PS Z12, Z15, Z2
+	VFMADD231PS Z13, Z15, Z3; VBROADCASTSS 8(SI), Z14; VFMADD231PS Z12, Z14, Z4
+	VFMADD231PS Z13, Z14, Z5; VBROADCASTSS 12(SI), Z15; VFMADD231PS Z12, Z15, Z6
+	VFMADD231PS Z13, Z15, Z7; VBROADCASTSS 16(SI), Z14; VFMADD231PS Z12, Z14, Z8
+	VFMADD231PS Z13, Z14, Z9; VBROADCASTSS 20(SI), Z15; VFMADD231PS Z12, Z15, Z10
+	VFMADD231PS Z13, Z15, Z11; VMOVUPS 0(DI)(R10*1), Z12; VMOVUPS 64(DI)(R10*1), Z13
+	VBROADCASTSS 0(SI)(AX*1), Z14; VFMADD231PS Z12, Z14, Z0; VFMADD231PS Z13, Z14, Z1
+	VBROADCASTSS 4(SI)(AX*1), Z15; VFMADD231PS Z12, Z15, Z2; VFMADD231PS Z13, Z15, Z3
+	VBROADCASTSS 8(SI)(AX*1), Z14; VFMADD231PS Z12, Z14, Z4; VFMADD231PS Z13, Z14, Z5
+	VBROADCASTSS 12(SI)(AX*1), Z15; VFMADD231PS Z12, Z15, Z6; VFMADD231PS Z13, Z15, Z7
+	VBROADCASTSS 16(SI)(AX*1), Z14; VFMADD231PS Z12, Z14, Z8; VFMADD231PS Z13, Z14, Z9
+	VBROADCASTSS 20(SI)(AX*1), Z15; VFMADD231PS Z12, Z15, Z10; VFMADD231PS Z13, Z15, Z11
+	VMOVUPS 0(DI)(R10*2), Z12; VMOVUPS 64(DI)(R10*2), Z13; VBROADCASTSS 0(SI)(AX*2), Z14
+	VFMADD231PS Z12, Z14, Z0; VFMADD231PS Z13, Z14, Z1; VBROADCASTSS 4(SI)(AX*2), Z15
+	VFMADD231PS Z12, Z15, Z2; VFMADD231PS Z13, Z15, Z3; VBROADCASTSS 8(SI)(AX*2), Z14
+	VFMADD231PS Z12, Z14, Z4; VFMADD231PS Z13, Z14, Z5; VBROADCASTSS 12(SI)(AX*2), Z15
+	VFMADD231PS Z12, Z15, Z6; VFMADD231PS Z13, Z15, Z7; VBROADCASTSS 16(SI)(AX*2), Z14
+	VFMADD231PS Z12, Z14, Z8; VFMADD231PS Z13, Z14, Z9; VBROADCASTSS 20(SI)(AX*2), Z15
+	VFMADD231PS Z12, Z15, Z10; VFMADD231PS Z13, Z15, Z11; VMOVUPS 0(DI)(R11*1), Z12
+	VMOVUPS 64(DI)(R11*1), Z13; VBROADCASTSS 0(SI)(R13*1), Z14; VFMADD231PS Z12, Z14, Z0
+	VFMADD231PS Z13, Z14, Z1; VBROADCASTSS 4(SI)(R13*1), Z15; VFMADD231PS Z12, Z15, Z2
+	VFMADD231PS Z13, Z15, Z3; VBROADCASTSS 8(SI)(R13*1), Z14; VFMADD231PS Z12, Z14, Z4
+	VFMADD231PS Z13, Z14, Z5; VBROADCASTSS 12(SI)(R13*1), Z15; VFMADD231PS Z12, Z15, Z6
+	VFMADD231PS Z13, Z15, Z7; VBROADCASTSS 16(SI)(R13*1), Z14; VFMADD231PS Z12, Z14, Z8
+	VFMADD231PS Z13, Z14, Z9; VBROADCASTSS 20(SI)(R13*1), Z15; VFMADD231PS Z12, Z15, Z10
+	VFMADD231PS Z13, Z15, Z11; LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z12
-	VMOVUPS 64(DI), Z13
-	VBROADCASTSS 0(SI), Z14
-	VFMADD231PS Z12, Z14, Z0
-	VFMADD231PS Z13, Z14, Z1
-	VBROADCASTSS 4(SI), Z15
-	VFMADD231PS Z12, Z15, Z2
-	VFMADD231PS Z13, Z15, Z3
-	VBROADCASTSS 8(SI), Z14
-	VFMADD231PS Z12, Z14, Z4
-	VFMADD231PS Z13, Z14, Z5
-	VBROADCASTSS 12(SI), Z15
-	VFMADD231PS Z12, Z15, Z6
-	VFMADD231PS Z13, Z15, Z7
-	VBROADCASTSS 16(SI), Z14
-	VFMADD231PS Z12, Z14, Z8
-	VFMADD231PS Z13, Z14, Z9
-	VBROADCASTSS 20(SI), Z15
-	VFMADD231PS Z12, Z15, Z10
-	VFMADD231PS Z13, Z15, Z11
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Z12; VMOVUPS 64(DI), Z13; VBROADCASTSS 0(SI), Z14; VFMADD231PS Z12, Z14, Z0
+	VFMADD231PS Z13, Z14, Z1; VBROADCASTSS 4(SI), Z15; VFMADD231PS Z12, Z15, Z2
+	VFMADD231PS Z13, Z15, Z3; VBROADCASTSS 8(SI), Z14; VFMADD231PS Z12, Z14, Z4
+	VFMADD231PS Z13, Z14, Z5; VBROADCASTSS 12(SI), Z15; VFMADD231PS Z12, Z15, Z6
+	VFMADD231PS Z13, Z15, Z7; VBROADCASTSS 16(SI), Z14; VFMADD231PS Z12, Z14, Z8
+	VFMADD231PS Z13, Z14, Z9; VBROADCASTSS 20(SI), Z15; VFMADD231PS Z12, Z15, Z10
+	VFMADD231PS Z13, Z15, Z11; ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z0, Z0
-	VMOVUPS.Z 64(R12), K2, Z12
-	VADDPS Z12, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z2, Z2
-	VMOVUPS.Z 64(R12), K2, Z12
-	VADDPS Z12, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z4, Z4
-	VMOVUPS.Z 64(R12), K2, Z12
-	VADDPS Z12, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z6, Z6
-	VMOVUPS.Z 64(R12), K2, Z12
-	VADDPS Z12, Z7, Z7
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z8, Z8
-	VMOVUPS.Z 64(R12), K2, Z12
-	VADDPS Z12, Z9, Z9
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VADDPS Z12, Z10, Z10
-	VMOVUPS.Z 64(R12), K2, Z12
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z12
+	VADDPS Z12, Z0, Z0; VMOVUPS.Z 64(R12), K2, Z12; VADDPS Z12, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z12; VADDPS Z12, Z2, Z2; VMOVUPS.Z 64(R12), K2, Z12; VADDPS Z12, Z3, Z3
+	ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z12; VADDPS Z12, Z4, Z4; VMOVUPS.Z 64(R12), K2, Z12
+	VADDPS Z12, Z5, Z5; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z12; VADDPS Z12, Z6, Z6
+	VMOVUPS.Z 64(R12), K2, Z12; VADDPS Z12, Z7, Z7; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z12
+	VADDPS Z12, Z8, Z8; VMOVUPS.Z 64(R12), K2, Z12; VADDPS Z12, Z9, Z9; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z12; VADDPS Z12, Z10, Z10; VMOVUPS.Z 64(R12), K2, Z12
 	VADDPS Z12, Z11, Z11
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z12
-	VMULPS Z12, Z0, Z0
-	VMULPS Z12, Z1, Z1
-	VMULPS Z12, Z2, Z2
-	VMULPS Z12, Z3, Z3
-	VMULPS Z12, Z4, Z4
-	VMULPS Z12, Z5, Z5
-	VMULPS Z12, Z6, Z6
-	VMULPS Z12, Z7, Z7
-	VMULPS Z12, Z8, Z8
-	VMULPS Z12, Z9, Z9
-	VMULPS Z12, Z10, Z10
-	VMULPS Z12, Z11, Z11
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z12
+	VMULPS Z12, Z0, Z0; VMULPS Z12, Z1, Z1; VMULPS Z12, Z2, Z2; VMULPS Z12, Z3, Z3
+	VMULPS Z12, Z4, Z4; VMULPS Z12, Z5, Z5; VMULPS Z12, Z6, Z6; VMULPS Z12, Z7, Z7
+	VMULPS Z12, Z8, Z8; VMULPS Z12, Z9, Z9; VMULPS Z12, Z10, Z10; VMULPS Z12, Z11, Z11
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z12
-	VADDPS Z12, Z0, Z0
-	VADDPS Z12, Z1, Z1
-	VBROADCASTSS 4(R12), Z12
-	VADDPS Z12, Z2, Z2
-	VADDPS Z12, Z3, Z3
-	VBROADCASTSS 8(R12), Z12
-	VADDPS Z12, Z4, Z4
-	VADDPS Z12, Z5, Z5
-	VBROADCASTSS 12(R12), Z12
-	VADDPS Z12, Z6, Z6
-	VADDPS Z12, Z7, Z7
-	VBROADCASTSS 16(R12), Z12
-	VADDPS Z12, Z8, Z8
-	VADDPS Z12, Z9, Z9
-	VBROADCASTSS 20(R12), Z12
-	VADDPS Z12, Z10, Z10
-	VADDPS Z12, Z11, Z11
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z12; VADDPS Z12, Z0, Z0; VADDPS Z12, Z1, Z1; VBROADCASTSS 4(R12), Z12
+	VADDPS Z12, Z2, Z2; VADDPS Z12, Z3, Z3; VBROADCASTSS 8(R12), Z12; VADDPS Z12, Z4, Z4
+	VADDPS Z12, Z5, Z5; VBROADCASTSS 12(R12), Z12; VADDPS Z12, Z6, Z6; VADDPS Z12, Z7, Z7
+	VBROADCASTSS 16(R12), Z12; VADDPS Z12, Z8, Z8; VADDPS Z12, Z9, Z9; VBROADCASTSS 20(R12), Z12
+	VADDPS Z12, Z10, Z10; VADDPS Z12, Z11, Z11
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VMOVUPS.Z 64(R12), K2, Z13
-	VADDPS Z12, Z0, Z0
-	VADDPS Z13, Z1, Z1
-	VADDPS Z12, Z2, Z2
-	VADDPS Z13, Z3, Z3
-	VADDPS Z12, Z4, Z4
-	VADDPS Z13, Z5, Z5
-	VADDPS Z12, Z6, Z6
-	VADDPS Z13, Z7, Z7
-	VADDPS Z12, Z8, Z8
-	VADDPS Z13, Z9, Z9
-	VADDPS Z12, Z10, Z10
-	VADDPS Z13, Z11, Z11
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z12; VMOVUPS.Z 64(R12), K2, Z13; VADDPS Z12, Z0, Z0; VADDPS Z13, Z1, Z1
+	VADDPS Z12, Z2, Z2; VADDPS Z13, Z3, Z3; VADDPS Z12, Z4, Z4; VADDPS Z13, Z5, Z5
+	VADDPS Z12, Z6, Z6; VADDPS Z13, Z7, Z7; VADDPS Z12, Z8, Z8; VADDPS Z13, Z9, Z9
+	VADDPS Z12, Z10, Z10; VADDPS Z13, Z11, Z11
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z13
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z0
-	VMOVUPS.Z 64(R12), K2, Z12
-	VFMADD231PS Z12, Z13, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z2
-	VMOVUPS.Z 64(R12), K2, Z12
-	VFMADD231PS Z12, Z13, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z4
-	VMOVUPS.Z 64(R12), K2, Z12
-	VFMADD231PS Z12, Z13, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z6
-	VMOVUPS.Z 64(R12), K2, Z12
-	VFMADD231PS Z12, Z13, Z7
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z8
-	VMOVUPS.Z 64(R12), K2, Z12
-	VFMADD231PS Z12, Z13, Z9
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z12
-	VFMADD231PS Z12, Z13, Z10
-	VMOVUPS.Z 64(R12), K2, Z12
-	VFMADD231PS Z12, Z13, Z11
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z13; VMOVUPS.Z 0(R12), K1, Z12
+	VFMADD231PS Z12, Z13, Z0; VMOVUPS.Z 64(R12), K2, Z12; VFMADD231PS Z12, Z13, Z1; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z12; VFMADD231PS Z12, Z13, Z2; VMOVUPS.Z 64(R12), K2, Z12
+	VFMADD231PS Z12, Z13, Z3; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z12; VFMADD231PS Z12, Z13, Z4
+	VMOVUPS.Z 64(R12), K2, Z12; VFMADD231PS Z12, Z13, Z5; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z12
+	VFMADD231PS Z12, Z13, Z6; VMOVUPS.Z 64(R12), K2, Z12; VFMADD231PS Z12, Z13, Z7; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z12; VFMADD231PS Z12, Z13, Z8; VMOVUPS.Z 64(R12), K2, Z12
+	VFMADD231PS Z12, Z13, Z9; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z12; VFMADD231PS Z12, Z13, Z10
+	VMOVUPS.Z 64(R12), K2, Z12; VFMADD231PS Z12, Z13, Z11
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z12
-	VMAXPS Z0, Z12, Z0
-	VMAXPS Z1, Z12, Z1
-	VMAXPS Z2, Z12, Z2
-	VMAXPS Z3, Z12, Z3
-	VMAXPS Z4, Z12, Z4
-	VMAXPS Z5, Z12, Z5
-	VMAXPS Z6, Z12, Z6
-	VMAXPS Z7, Z12, Z7
-	VMAXPS Z8, Z12, Z8
-	VMAXPS Z9, Z12, Z9
-	VMAXPS Z10, Z12, Z10
-	VMAXPS Z11, Z12, Z11
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z12; VMAXPS Z0, Z12, Z0
+	VMAXPS Z1, Z12, Z1; VMAXPS Z2, Z12, Z2; VMAXPS Z3, Z12, Z3; VMAXPS Z4, Z12, Z4
+	VMAXPS Z5, Z12, Z5; VMAXPS Z6, Z12, Z6; VMAXPS Z7, Z12, Z7; VMAXPS Z8, Z12, Z8
+	VMAXPS Z9, Z12, Z9; VMAXPS Z10, Z12, Z10; VMAXPS Z11, Z12, Z11
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z12
-	VMINPS Z0, Z12, Z0
-	VMINPS Z1, Z12, Z1
-	VMINPS Z2, Z12, Z2
-	VMINPS Z3, Z12, Z3
-	VMINPS Z4, Z12, Z4
-	VMINPS Z5, Z12, Z5
-	VMINPS Z6, Z12, Z6
-	VMINPS Z7, Z12, Z7
-	VMINPS Z8, Z12, Z8
-	VMINPS Z9, Z12, Z9
-	VMINPS Z10, Z12, Z10
-	VMINPS Z11, Z12, Z11
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z12; VMINPS Z0, Z12, Z0
+	VMINPS Z1, Z12, Z1; VMINPS Z2, Z12, Z2; VMINPS Z3, Z12, Z3; VMINPS Z4, Z12, Z4
+	VMINPS Z5, Z12, Z5; VMINPS Z6, Z12, Z6; VMINPS Z7, Z12, Z7; VMINPS Z8, Z12, Z8
+	VMINPS Z9, Z12, Z9; VMINPS Z10, Z12, Z10; VMINPS Z11, Z12, Z11
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	VMOVUPS Z1, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	VMOVUPS Z3, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	VMOVUPS Z5, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	VMOVUPS Z7, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z8, K1, 0(R12)
-	VMOVUPS Z9, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z10, K1, 0(R12)
-	VMOVUPS Z11, K2, 64(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); VMOVUPS Z1, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); VMOVUPS Z3, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z4, K1, 0(R12)
+	VMOVUPS Z5, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z6, K1, 0(R12); VMOVUPS Z7, K2, 64(R12)
+	ADDQ R9, R12; VMOVUPS Z8, K1, 0(R12); VMOVUPS Z9, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z10, K1, 0(R12); VMOVUPS Z11, K2, 64(R12); DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -17577,413 +6098,130 @@ TEXT ·tileAVX512_7x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	MOVQ CX, DX
-	SHRQ $2, DX
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8; VPXORD Z9, Z9, Z9; VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11; VPXORD Z12, Z12, Z12; VPXORD Z13, Z13, Z13; MOVQ CX, DX; SHRQ $2, DX
 	JZ rest
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z14
-	VMOVUPS 64(DI), Z15
-	VBROADCASTSS 0(SI), Z16
-	VFMADD231PS Z14, Z16, Z0
-	VFMADD231PS Z15, Z16, Z1
-	VBROADCASTSS 4(SI), Z17
-	VFMADD231PS Z14, Z17, Z2
-	VFMADD231PS Z15, Z17, Z3
-	VBROADCASTSS 8(SI), Z16
-	VFMADD231PS Z14, Z16, Z4
-	VFMADD231PS Z15, Z16, Z5
-	VBROADCASTSS 12(SI), Z17
-	VFMADD231PS Z14, Z17, Z6
-	VFMADD231PS Z15, Z17, Z7
-	VBROADCASTSS 16(SI), Z16
-	VFMADD231PS Z14, Z16, Z8
-	VFMADD231PS Z15, Z16, Z9
-	VBROADCASTSS 20(SI), Z17
-	VFMADD231PS Z14, Z17, Z10
-	VFMADD231PS Z15, Z17, Z11
-	VBROADCASTSS 24(SI), Z16
-	VFMADD231PS Z14, Z16, Z12
-	VFMADD231PS Z15, Z16, Z13
-	VMOVUPS 0(DI)(R10*1), Z14
-	VMOVUPS 64(DI)(R10*1), Z15
-	VBROADCASTSS 0(SI)(AX*1), Z16
-	VFMADD231PS Z14, Z16, Z0
-	VFMADD231PS Z15, Z16, Z1
-	VBROADCASTSS 4(SI)(AX*1), Z17
-	VFMADD231PS Z14, Z17, Z2
-	VFMADD231PS Z15, Z17, Z3
-	VBROADCASTSS 8(SI)(AX*1), Z16
-	VFMADD231PS Z14, Z16, Z4
-	VFMADD231PS Z15, Z16, Z5
-	VBROADCASTSS 12(SI)(AX*1), Z17
-	VFMADD231PS Z14, Z17, Z6
-	VFMADD231PS Z15, Z17, Z7
-	VBROADCASTSS 16(SI)(AX*1), Z16
-	VFMADD231PS Z14, Z16, Z8
-	VFMADD231PS Z15, Z16, Z9
-	VBROADCASTSS 20(SI)(AX*1), Z17
-	VFMADD231PS Z14, Z17, Z10
-	VFMADD231PS Z15, Z17, Z11
-	VBROADCASTSS 24(SI)(AX*1), Z16
-	VFMADD231PS Z14, Z16, Z12
-	VFMADD231PS Z15, Z16, Z13
-	VMOVUPS 0(DI)(R10*2), Z14
-	VMOVUPS 64(DI)(R10*2), Z15
-	VBROADCASTSS 0(SI)(AX*2), Z16
-	VFMADD231PS Z14, Z16, Z0
-	VFMADD231PS Z15, Z16, Z1
-	VBROADCASTSS 4(SI)(AX*2), Z17
-	VFMADD231PS Z14, Z17, Z2
-	VFMADD231PS Z15, Z17, Z3
-	VBROADCASTSS 8(SI)(AX*2), Z16
-	VFMADD231PS Z14, Z16, Z4
-	VFMADD231PS Z15, Z16, Z5
-	VBROADCASTSS 12(SI)(AX*2), Z17
-	VFMADD231PS Z14, Z17, Z6
-	VFMADD231PS Z15, Z17, Z7
-	VBROADCASTSS 16(SI)(AX*2), Z16
-	VFMADD231PS Z14, Z16, Z8
-	VFMADD231PS Z15, Z16, Z9
-	VBROADCASTSS 20(SI)(AX*2), Z17
-	VFMADD231PS Z14, Z17, Z10
-	VFMADD231PS Z15, Z17, Z11
-	VBROADCASTSS 24(SI)(AX*2), Z16
-	VFMADD231PS Z14, Z16, Z12
-	VFMADD231PS Z15, Z16, Z13
-	VMOVUPS 0(DI)(R11*1), Z14
-	VMOVUPS 64(DI)(R11*1), Z15
-	VBROADCASTSS 0(SI)(R13*1), Z16
-	VFMADD231PS Z14, Z16, Z0
-	VFMADD231PS Z15, Z16, Z1
-	VBROADCASTSS 4(SI)(R13*1), Z17
-	VFMADD231PS Z14, Z17, Z2
-	VFMADD231PS Z15, Z17, Z3
-	VBROADCASTSS 8(SI)(R13*1), Z16
-	VFMADD231PS Z14, Z16, Z4
-	VFMADD231PS Z15, Z16, Z5
-	VBROADCASTSS 12(SI)(R13*1), Z17
-	VFMADD231PS Z14, Z17, Z6
-	VFMADD231PS Z15, Z17, Z7
-	VBROADCASTSS 16(SI)(R13*1), Z16
-	VFMADD231PS Z14, Z16, Z8
-	VFMADD231PS Z15, Z16, Z9
-	VBROADCASTSS 20(SI)(R13*1), Z17
-	VFMADD231PS Z14, Z17, Z10
-	VFMADD231PS Z15, Z17, Z11
-	VBROADCASTSS 24(SI)(R13*1), Z16
-	VFMADD231PS Z14, Z16, Z12
-	VFMADD231PS Z15, Z16, Z13
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
+	VMOVUPS 0(DI), Z14; VMOVUPS 64(DI), Z15; VBROADCASTSS 0(SI), Z16; VFMADD231PS Z14, Z16, Z0
+	VFMADD231PS Z15, Z16, Z1; VBROADCASTSS 4(SI), Z17; VFMADD231PS Z14, Z17, Z2
+	VFMADD231PS Z15, Z17, Z3; VBROADCASTSS 8(SI), Z16; VFMADD231PS Z14, Z16, Z4
+	VFMADD231PS Z15, Z16, Z5; VBROADCASTSS 12(SI), Z17; VFMADD231PS Z14, Z17, Z6
+	VFMADD231PS Z15, Z17, Z7; VBROADCASTSS 16(SI), Z16; VFMADD231PS Z14, Z16, Z8
+	VFMADD231PS Z15, Z16, Z9; VBROADCASTSS 20(SI), Z17; VFMADD231PS Z14, Z17, Z10
+	VFMADD231PS Z15, Z17, Z11; VBROADCASTSS 24(SI), Z16; VFMADD231PS Z14, Z16, Z12
+	VFMADD231PS Z15, Z16, Z13; VMOVUPS 0(DI)(R10*1), Z14; VMOVUPS 64(DI)(R10*1), Z15
+	VBROADCASTSS 0(SI)(AX*1), Z16; VFMADD231PS Z14, Z16, Z0; VFMADD231PS Z15, Z16, Z1
+	VBROADCASTSS 4(SI)(AX*1), Z17; VFMADD231PS Z14, Z17, Z2; VFMADD231PS Z15, Z17, Z3
+	VBROADCASTSS 8(SI)(AX*1), Z16; VFMADD231PS Z14, Z16, Z4; VFMADD231PS Z15, Z16, Z5
+	VBROADCASTSS 12(SI)(AX*1), Z17; VFMADD231PS Z14, Z17, Z6; VFMADD231PS Z15, Z17, Z7
+	VBROADCASTSS 16(SI)(AX*1), Z16; VFMADD231PS Z14, Z16, Z8; VFMADD231PS Z15, Z16, Z9
+	VBROADCASTSS 20(SI)(AX*1), Z17; VFMADD231PS Z14, Z17, Z10; VFMADD231PS Z15, Z17, Z11
+	VBROADCASTSS 24(SI)(AX*1), Z16; VFMADD231PS Z14, Z16, Z12; VFMADD231PS Z15, Z16, Z13
+	VMOVUPS 0(DI)(R10*2), Z14; VMOVUPS 64(DI)(R10*2), Z15; VBROADCASTSS 0(SI)(AX*2), Z16
+	VFMADD231PS Z14, Z16, Z0; VFMADD231PS Z15, Z16, Z1; VBROADCASTSS 4(SI)(AX*2), Z17
+	VFMADD231PS Z14, Z17, Z2; VFMADD231PS Z15, Z17, Z3; VBROADCASTSS 8(SI)(AX*2), Z16
+	VFMADD231PS Z14, Z16, Z4; VFMADD231PS Z15, Z16, Z5; VBROADCASTSS 12(SI)(AX*2), Z17
+	VFMADD231PS Z14, Z17, Z6; VFMADD231PS Z15, Z17, Z7; VBROADCASTSS 16(SI)(AX*2), Z16
+	VFMADD231PS Z14, Z16, Z8; VFMADD231PS Z15, Z16, Z9; VBROADCASTSS 20(SI)(AX*2), Z17
+	VFMADD231PS Z14, Z17, Z10; VFMADD231PS Z15, Z17, Z11; VBROADCASTSS 24(SI)(AX*2), Z16
+	VFMADD231PS Z14, Z16, Z12; VFMADD231PS Z15, Z16, Z13; VMOVUPS 0(DI)(R11*1), Z14
+	VMOVUPS 64(DI)(R11*1), Z15; VBROADCASTSS 0(SI)(R13*1), Z16; VFMADD231PS Z14, Z16, Z0
+	VFMADD231PS Z15, Z16, Z1; VBROADCASTSS 4(SI)(R13*1), Z17; VFMADD231PS Z14, Z17, Z2
+	VFMADD231PS Z15, Z17, Z3; VBROADCASTSS 8(SI)(R13*1), Z16; VFMADD231PS Z14, Z16, Z4
+	VFMADD231PS Z15, Z16, Z5; VBROADCASTSS 12(SI)(R13*1), Z17; VFMADD231PS Z14, Z17, Z6
+	VFMADD231PS Z15, Z17, Z7; VBROADCASTSS 16(SI)(R13*1), Z16; VFMADD231PS Z14, Z16, Z8
+	VFMADD231PS Z15, Z16, Z9; VBROADCASTSS 20(SI)(R13*1), Z17; VFMADD231PS Z14, Z17, Z10
+	VFMADD231PS Z15, Z17, Z11; VBROADCASTSS 24(SI)(R13*1), Z16; VFMADD231PS Z14, Z16, Z12
+	VFMADD231PS Z15, Z16, Z13; LEAQ (DI)(R10*4), DI; LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z14
-	VMOVUPS 64(DI), Z15
-	VBROADCASTSS 0(SI), Z16
-	VFMADD231PS Z14, Z16, Z0
-	VFMADD231PS Z15, Z16, Z1
-	VBROADCASTSS 4(SI), Z17
-	VFMADD231PS Z14, Z17, Z2
-	VFMADD231PS Z15, Z17, Z3
-	VBROADCASTSS 8(SI), Z16
-	VFMADD231PS Z14, Z16, Z4
-	VFMADD231PS Z15, Z16, Z5
-	VBROADCASTSS 12(SI), Z17
-	VFMADD231PS Z14, Z17, Z6
-	VFMADD231PS Z15, Z17, Z7
-	VBROADCASTSS 16(SI), Z16
-	VFMADD231PS Z14, Z16, Z8
-	VFMADD231PS Z15, Z16, Z9
-	VBROADCASTSS 20(SI), Z17
-	VFMADD231PS Z14, Z17, Z10
-	VFMADD231PS Z15, Z17, Z11
-	VBROADCASTSS 24(SI), Z16
-	VFMADD231PS Z14, Z16, Z12
-	VFMADD231PS Z15, Z16, Z13
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Z14; VMOVUPS 64(DI), Z15; VBROADCASTSS 0(SI), Z16; VFMADD231PS Z14, Z16, Z0
+	VFMADD231PS Z15, Z16, Z1; VBROADCASTSS 4(SI), Z17; VFMADD231PS Z14, Z17, Z2
+	VFMADD231PS Z15, Z17, Z3; VBROADCASTSS 8(SI), Z16; VFMADD231PS Z14, Z16, Z4
+	VFMADD231PS Z15, Z16, Z5; VBROADCASTSS 12(SI), Z17; VFMADD231PS Z14, Z17, Z6
+	VFMADD231PS Z15, Z17, Z7; VBROADCASTSS 16(SI), Z16; VFMADD231PS Z14, Z16, Z8
+	VFMADD231PS Z15, Z16, Z9; VBROADCASTSS 20(SI), Z17; VFMADD231PS Z14, Z17, Z10
+	VFMADD231PS Z15, Z17, Z11; VBROADCASTSS 24(SI), Z16; VFMADD231PS Z14, Z16, Z12
+	VFMADD231PS Z15, Z16, Z13; ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z0, Z0
-	VMOVUPS.Z 64(R12), K2, Z14
-	VADDPS Z14, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z2, Z2
-	VMOVUPS.Z 64(R12), K2, Z14
-	VADDPS Z14, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z4, Z4
-	VMOVUPS.Z 64(R12), K2, Z14
-	VADDPS Z14, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z6, Z6
-	VMOVUPS.Z 64(R12), K2, Z14
-	VADDPS Z14, Z7, Z7
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z8, Z8
-	VMOVUPS.Z 64(R12), K2, Z14
-	VADDPS Z14, Z9, Z9
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z10, Z10
-	VMOVUPS.Z 64(R12), K2, Z14
-	VADDPS Z14, Z11, Z11
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VADDPS Z14, Z12, Z12
-	VMOVUPS.Z 64(R12), K2, Z14
-	VADDPS Z14, Z13, Z13
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z14
+	VADDPS Z14, Z0, Z0; VMOVUPS.Z 64(R12), K2, Z14; VADDPS Z14, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z14; VADDPS Z14, Z2, Z2; VMOVUPS.Z 64(R12), K2, Z14; VADDPS Z14, Z3, Z3
+	ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z14; VADDPS Z14, Z4, Z4; VMOVUPS.Z 64(R12), K2, Z14
+	VADDPS Z14, Z5, Z5; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z14; VADDPS Z14, Z6, Z6
+	VMOVUPS.Z 64(R12), K2, Z14; VADDPS Z14, Z7, Z7; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z14
+	VADDPS Z14, Z8, Z8; VMOVUPS.Z 64(R12), K2, Z14; VADDPS Z14, Z9, Z9; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z14; VADDPS Z14, Z10, Z10; VMOVUPS.Z 64(R12), K2, Z14
+	VADDPS Z14, Z11, Z11; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z14; VADDPS Z14, Z12, Z12
+	VMOVUPS.Z 64(R12), K2, Z14; VADDPS Z14, Z13, Z13
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z14
-	VMULPS Z14, Z0, Z0
-	VMULPS Z14, Z1, Z1
-	VMULPS Z14, Z2, Z2
-	VMULPS Z14, Z3, Z3
-	VMULPS Z14, Z4, Z4
-	VMULPS Z14, Z5, Z5
-	VMULPS Z14, Z6, Z6
-	VMULPS Z14, Z7, Z7
-	VMULPS Z14, Z8, Z8
-	VMULPS Z14, Z9, Z9
-	VMULPS Z14, Z10, Z10
-	VMULPS Z14, Z11, Z11
-	VMULPS Z14, Z12, Z12
-	VMULPS Z14, Z13, Z13
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z14
+	VMULPS Z14, Z0, Z0; VMULPS Z14, Z1, Z1; VMULPS Z14, Z2, Z2; VMULPS Z14, Z3, Z3
+	VMULPS Z14, Z4, Z4; VMULPS Z14, Z5, Z5; VMULPS Z14, Z6, Z6; VMULPS Z14, Z7, Z7
+	VMULPS Z14, Z8, Z8; VMULPS Z14, Z9, Z9; VMULPS Z14, Z10, Z10; VMULPS Z14, Z11, Z11
+	VMULPS Z14, Z12, Z12; VMULPS Z14, Z13, Z13
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z14
-	VADDPS Z14, Z0, Z0
-	VADDPS Z14, Z1, Z1
-	VBROADCASTSS 4(R12), Z14
-	VADDPS Z14, Z2, Z2
-	VADDPS Z14, Z3, Z3
-	VBROADCASTSS 8(R12), Z14
-	VADDPS Z14, Z4, Z4
-	VADDPS Z14, Z5, Z5
-	VBROADCASTSS 12(R12), Z14
-	VADDPS Z14, Z6, Z6
-	VADDPS Z14, Z7, Z7
-	VBROADCASTSS 16(R12), Z14
-	VADDPS Z14, Z8, Z8
-	VADDPS Z14, Z9, Z9
-	VBROADCASTSS 20(R12), Z14
-	VADDPS Z14, Z10, Z10
-	VADDPS Z14, Z11, Z11
-	VBROADCASTSS 24(R12), Z14
-	VADDPS Z14, Z12, Z12
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z14; VADDPS Z14, Z0, Z0; VADDPS Z14, Z1, Z1; VBROADCASTSS 4(R12), Z14
+	VADDPS Z14, Z2, Z2; VADDPS Z14, Z3, Z3; VBROADCASTSS 8(R12), Z14; VADDPS Z14, Z4, Z4
+	VADDPS Z14, Z5, Z5; VBROADCASTSS 12(R12), Z14; VADDPS Z14, Z6, Z6; VADDPS Z14, Z7, Z7
+	VBROADCASTSS 16(R12), Z14; VADDPS Z14, Z8, Z8; VADDPS Z14, Z9, Z9; VBROADCASTSS 20(R12), Z14
+	VADDPS Z14, Z10, Z10; VADDPS Z14, Z11, Z11; VBROADCASTSS 24(R12), Z14; VADDPS Z14, Z12, Z12
 	VADDPS Z14, Z13, Z13
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VMOVUPS.Z 64(R12), K2, Z15
-	VADDPS Z14, Z0, Z0
-	VADDPS Z15, Z1, Z1
-	VADDPS Z14, Z2, Z2
-	VADDPS Z15, Z3, Z3
-	VADDPS Z14, Z4, Z4
-	VADDPS Z15, Z5, Z5
-	VADDPS Z14, Z6, Z6
-	VADDPS Z15, Z7, Z7
-	VADDPS Z14, Z8, Z8
-	VADDPS Z15, Z9, Z9
-	VADDPS Z14, Z10, Z10
-	VADDPS Z15, Z11, Z11
-	VADDPS Z14, Z12, Z12
-	VADDPS Z15, Z13, Z13
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z14; VMOVUPS.Z 64(R12), K2, Z15; VADDPS Z14, Z0, Z0; VADDPS Z15, Z1, Z1
+	VADDPS Z14, Z2, Z2; VADDPS Z15, Z3, Z3; VADDPS Z14, Z4, Z4; VADDPS Z15, Z5, Z5
+	VADDPS Z14, Z6, Z6; VADDPS Z15, Z7, Z7; VADDPS Z14, Z8, Z8; VADDPS Z15, Z9, Z9
+	VADDPS Z14, Z10, Z10; VADDPS Z15, Z11, Z11; VADDPS Z14, Z12, Z12; VADDPS Z15, Z13, Z13
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z15
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z0
-	VMOVUPS.Z 64(R12), K2, Z14
-	VFMADD231PS Z14, Z15, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z2
-	VMOVUPS.Z 64(R12), K2, Z14
-	VFMADD231PS Z14, Z15, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z4
-	VMOVUPS.Z 64(R12), K2, Z14
-	VFMADD231PS Z14, Z15, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z6
-	VMOVUPS.Z 64(R12), K2, Z14
-	VFMADD231PS Z14, Z15, Z7
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z8
-	VMOVUPS.Z 64(R12), K2, Z14
-	VFMADD231PS Z14, Z15, Z9
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z10
-	VMOVUPS.Z 64(R12), K2, Z14
-	VFMADD231PS Z14, Z15, Z11
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z14
-	VFMADD231PS Z14, Z15, Z12
-	VMOVUPS.Z 64(R12), K2, Z14
-	VFMADD231PS Z14, Z15, Z13
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z15; VMOVUPS.Z 0(R12), K1, Z14
+	VFMADD231PS Z14, Z15, Z0; VMOVUPS.Z 64(R12), K2, Z14; VFMADD231PS Z14, Z15, Z1; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z14; VFMADD231PS Z14, Z15, Z2; VMOVUPS.Z 64(R12), K2, Z14
+	VFMADD231PS Z14, Z15, Z3; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z14; VFMADD231PS Z14, Z15, Z4
+	VMOVUPS.Z 64(R12), K2, Z14; VFMADD231PS Z14, Z15, Z5; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z14
+	VFMADD231PS Z14, Z15, Z6; VMOVUPS.Z 64(R12), K2, Z14; VFMADD231PS Z14, Z15, Z7; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z14; VFMADD231PS Z14, Z15, Z8; VMOVUPS.Z 64(R12), K2, Z14
+	VFMADD231PS Z14, Z15, Z9; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z14; VFMADD231PS Z14, Z15, Z10
+	VMOVUPS.Z 64(R12), K2, Z14; VFMADD231PS Z14, Z15, Z11; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z14
+	VFMADD231PS Z14, Z15, Z12; VMOVUPS.Z 64(R12), K2, Z14; VFMADD231PS Z14, Z15, Z13
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z14
-	VMAXPS Z0, Z14, Z0
-	VMAXPS Z1, Z14, Z1
-	VMAXPS Z2, Z14, Z2
-	VMAXPS Z3, Z14, Z3
-	VMAXPS Z4, Z14, Z4
-	VMAXPS Z5, Z14, Z5
-	VMAXPS Z6, Z14, Z6
-	VMAXPS Z7, Z14, Z7
-	VMAXPS Z8, Z14, Z8
-	VMAXPS Z9, Z14, Z9
-	VMAXPS Z10, Z14, Z10
-	VMAXPS Z11, Z14, Z11
-	VMAXPS Z12, Z14, Z12
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z14; VMAXPS Z0, Z14, Z0
+	VMAXPS Z1, Z14, Z1; VMAXPS Z2, Z14, Z2; VMAXPS Z3, Z14, Z3; VMAXPS Z4, Z14, Z4
+	VMAXPS Z5, Z14, Z5; VMAXPS Z6, Z14, Z6; VMAXPS Z7, Z14, Z7; VMAXPS Z8, Z14, Z8
+	VMAXPS Z9, Z14, Z9; VMAXPS Z10, Z14, Z10; VMAXPS Z11, Z14, Z11; VMAXPS Z12, Z14, Z12
 	VMAXPS Z13, Z14, Z13
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z14
-	VMINPS Z0, Z14, Z0
-	VMINPS Z1, Z14, Z1
-	VMINPS Z2, Z14, Z2
-	VMINPS Z3, Z14, Z3
-	VMINPS Z4, Z14, Z4
-	VMINPS Z5, Z14, Z5
-	VMINPS Z6, Z14, Z6
-	VMINPS Z7, Z14, Z7
-	VMINPS Z8, Z14, Z8
-	VMINPS Z9, Z14, Z9
-	VMINPS Z10, Z14, Z10
-	VMINPS Z11, Z14, Z11
-	VMINPS Z12, Z14, Z12
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z14; VMINPS Z0, Z14, Z0
+	VMINPS Z1, Z14, Z1; VMINPS Z2, Z14, Z2; VMINPS Z3, Z14, Z3; VMINPS Z4, Z14, Z4
+	VMINPS Z5, Z14, Z5; VMINPS Z6, Z14, Z6; VMINPS Z7, Z14, Z7; VMINPS Z8, Z14, Z8
+	VMINPS Z9, Z14, Z9; VMINPS Z10, Z14, Z10; VMINPS Z11, Z14, Z11; VMINPS Z12, Z14, Z12
 	VMINPS Z13, Z14, Z13
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	VMOVUPS Z1, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	VMOVUPS Z3, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	VMOVUPS Z5, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	VMOVUPS Z7, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z8, K1, 0(R12)
-	VMOVUPS Z9, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z10, K1, 0(R12)
-	VMOVUPS Z11, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z12, K1, 0(R12)
-	VMOVUPS Z13, K2, 64(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); VMOVUPS Z1, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); VMOVUPS Z3, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z4, K1, 0(R12)
+	VMOVUPS Z5, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z6, K1, 0(R12); VMOVUPS Z7, K2, 64(R12)
+	ADDQ R9, R12; VMOVUPS Z8, K1, 0(R12); VMOVUPS Z9, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z10, K1, 0(R12); VMOVUPS Z11, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z12, K1, 0(R12)
+	VMOVUPS Z13, K2, 64(R12); DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -17993,506 +6231,154 @@ TEXT ·tileAVX512_8x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	TESTL $const_flagResidual, tile_flags(BX)
-	JZ fetched
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R14
-	SHLQ $2, R14
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); TESTL $const_flagResidual, tile_flags(BX); JZ fetched
+	MOVQ tile_res(BX), R12; MOVQ tile_ldr(BX), R14; SHLQ $2, R14; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12)
 fetched:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
-	MOVQ tile_ahead(BX), R12
-	MOVQ tile_aheadLast(BX), R15
-	MOVQ tile_nextA(BX), R14
-	ADDQ SI, R14
-	CMPQ tile_more(BX), $0
-	CMOVQLE R15, R14
-	TESTQ R15, R15
-	CMOVQNE R14, R12
+	VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8; VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10; VPXORD Z11, Z11, Z11; VPXORD Z12, Z12, Z12; VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14; VPXORD Z15, Z15, Z15; MOVQ CX, DX; SHRQ $2, DX; JZ rest
+	MOVQ tile_ahead(BX), R12; MOVQ tile_aheadLast(BX), R15; MOVQ tile_nextA(BX), R14; ADDQ SI, R14
+	CMPQ tile_more(BX), $0; CMOVQLE R15, R14; TESTQ R15, R15; CMOVQNE R14, R12
 	MOVQ tile_aheadStep(BX), R14
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z16
-	VMOVUPS 64(DI), Z17
-	VBROADCASTSS 0(SI), Z18
-	VFMADD231PS Z16, Z18, Z0
-	VFMADD231PS Z17, Z18, Z1
-	VBROADCASTSS 4(SI), Z19
-	VFMADD231PS Z16, Z19, Z2
-	VFMADD231PS Z17, Z19, Z3
-	VBROADCASTSS 8(SI), Z18
-	VFMADD231PS Z16, Z18, Z4
-	VFMADD231PS Z17, Z18, Z5
-	VBROADCASTSS 12(SI), Z19
-	VFMADD231PS Z16, Z19, Z6
-	VFMADD231PS Z17, Z19, Z7
-	VBROADCASTSS 16(SI), Z18
-	VFMADD231PS Z16, Z18, Z8
-	VFMADD231PS Z17, Z18, Z9
-	VBROADCASTSS 20(SI), Z19
-	VFMADD231PS Z16, Z19, Z10
-	VFMADD231PS Z17, Z19, Z11
-	VBROADCASTSS 24(SI), Z18
-	VFMADD231PS Z16, Z18, Z12
-	VFMADD231PS Z17, Z18, Z13
-	VBROADCASTSS 28(SI), Z19
-	VFMADD231PS Z16, Z19, Z14
-	VFMADD231PS Z17, Z19, Z15
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R10*1), Z16
-	VMOVUPS 64(DI)(R10*1), Z17
-	VBROADCASTSS 0(SI)(AX*1), Z18
-	VFMADD231PS Z16, Z18, Z0
-	VFMADD231PS Z17, Z18, Z1
-	VBROADCASTSS 4(SI)(AX*1), Z19
-	VFMADD231PS Z16, Z19, Z2
-	VFMADD231PS Z17, Z19, Z3
-	VBROADCASTSS 8(SI)(AX*1), Z18
-	VFMADD231PS Z16, Z18, Z4
-	VFMADD231PS Z17, Z18, Z5
-	VBROADCASTSS 12(SI)(AX*1), Z19
-	VFMADD231PS Z16, Z19, Z6
-	VFMADD231PS Z17, Z19, Z7
-	VBROADCASTSS 16(SI)(AX*1), Z18
-	VFMADD231PS Z16, Z18, Z8
-	VFMADD231PS Z17, Z18, Z9
-	VBROADCASTSS 20(SI)(AX*1), Z19
-	VFMADD231PS Z16, Z19, Z10
-	VFMADD231PS Z17, Z19, Z11
-	VBROADCASTSS 24(SI)(AX*1), Z18
-	VFMADD231PS Z16, Z18, Z12
-	VFMADD231PS Z17, Z18, Z13
-	VBROADCASTSS 28(SI)(AX*1), Z19
-	VFMADD231PS Z16, Z19, Z14
-	VFMADD231PS Z17, Z19, Z15
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R10*2), Z16
-	VMOVUPS 64(DI)(R10*2), Z17
-	VBROADCASTSS 0(SI)(AX*2), Z18
-	VFMADD231PS Z16, Z18, Z0
-	VFMADD231PS Z17, Z18, Z1
-	VBROADCASTSS 4(SI)(AX*2), Z19
-	VFMADD231PS Z16, Z19, Z2
-	VFMADD231PS Z17, Z19, Z3
-	VBROADCASTSS 8(SI)(AX*2), Z18
-	VFMADD231PS Z16, Z18, Z4
-	VFMADD231PS Z17, Z18, Z5
-	VBROADCASTSS 12(SI)(AX*2), Z19
-	VFMADD231PS Z16, Z19, Z6
-	VFMADD231PS Z17, Z19, Z7
-	VBROADCASTSS 16(SI)(AX*2), Z18
-	VFMADD231PS Z16, Z18, Z8
-	VFMADD231PS Z17, Z18, Z9
-	VBROADCASTSS 20(SI)(AX*2), Z19
-	VFMADD231PS Z16, Z19, Z10
-	VFMADD231PS Z17, Z19, Z11
-	VBROADCASTSS 24(SI)(AX*2), Z18
-	VFMADD231PS Z16, Z18, Z12
-	VFMADD231PS Z17, Z18, Z13
-	VBROADCASTSS 28(SI)(AX*2), Z19
-	VFMADD231PS Z16, Z19, Z14
-	VFMADD231PS Z17, Z19, Z15
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R11*1), Z16
-	VMOVUPS 64(DI)(R11*1), Z17
-	VBROADCASTSS 0(SI)(R13*1), Z18
-	VFMADD231PS Z16, Z18, Z0
-	VFMADD231PS Z17, Z18, Z1
-	VBROADCASTSS 4(SI)(R13*1), Z19
-	VFMADD231PS Z16, Z19, Z2
-	VFMADD231PS Z17, Z19, Z3
-	VBROADCASTSS 8(SI)(R13*1), Z18
-	VFMADD231PS Z16, Z18, Z4
-	VFMADD231PS Z17, Z18, Z5
-	VBROADCASTSS 12(SI)(R13*1), Z19
-	VFMADD231PS Z16, Z19, Z6
-	VFMADD231PS Z17, Z19, Z7
-	VBROADCASTSS 16(SI)(R13*1), Z18
-	VFMADD231PS Z16, Z18, Z8
-	VFMADD231PS Z17, Z18, Z9
-	VBROADCASTSS 20(SI)(R13*1), Z19
-	VFMADD231PS Z16, Z19, Z10
-	VFMADD231PS Z17, Z19, Z11
-	VBROADCASTSS 24(SI)(R13*1), Z18
-	VFMADD231PS Z16, Z18, Z12
-	VFMADD231PS Z17, Z18, Z13
-	VBROADCASTSS 28(SI)(R13*1), Z19
-	VFMADD231PS Z16, Z19, Z14
-	VFMADD231PS Z17, Z19, Z15
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
-	MOVQ R12, tile_ahead(BX)
+	VMOVUPS 0(DI), Z16; VMOVUPS 64(DI), Z17; VBROADCASTSS 0(SI), Z18; VFMADD231PS Z16, Z18, Z0
+	VFMADD231PS Z17, Z18, Z1; VBROADCASTSS 4(SI), Z19; VFMADD231PS Z16, Z19, Z2
+	VFMADD231PS Z17, Z19, Z3; VBROADCASTSS 8(SI), Z18; VFMADD231PS Z16, Z18, Z4
+	VFMADD231PS Z17, Z18, Z5; VBROADCASTSS 12(SI), Z19; VFMADD231PS Z16, Z19, Z6
+	VFMADD231PS Z17, Z19, Z7; VBROADCASTSS 16(SI), Z18; VFMADD231PS Z16, Z18, Z8
+	VFMADD231PS Z17, Z18, Z9; VBROADCASTSS 20(SI), Z19; VFMADD231PS Z16, Z19, Z10
+	VFMADD231PS Z17, Z19, Z11; VBROADCASTSS 24(SI), Z18; VFMADD231PS Z16, Z18, Z12
+	VFMADD231PS Z17, Z18, Z13; VBROADCASTSS 28(SI), Z19; VFMADD231PS Z16, Z19, Z14
+	VFMADD231PS Z17, Z19, Z15; PREFETCHT1 (R12); ADDQ R14, R12; VMOVUPS 0(DI)(R10*1), Z16
+	VMOVUPS 64(DI)(R10*1), Z17; VBROADCASTSS 0(SI)(AX*1), Z18; VFMADD231PS Z16, Z18, Z0
+	VFMADD231PS Z17, Z18, Z1; VBROADCASTSS 4(SI)(AX*1), Z19; VFMADD231PS Z16, Z19, Z2
+	VFMADD231PS Z17, Z19, Z3; VBROADCASTSS 8(SI)(AX*1), Z18; VFMADD231PS Z16, Z18, Z4
+	VFMADD231PS Z17, Z18, Z5; VBROADCASTSS 12(SI)(AX*1), Z19; VFMADD231PS Z16, Z19, Z6
+	VFMADD231PS Z17, Z19, Z7; VBROADCASTSS 16(SI)(AX*1), Z18; VFMADD231PS Z16, Z18, Z8
+	VFMADD231PS Z17, Z18, Z9; VBROADCASTSS 20(SI)(AX*1), Z19; VFMADD231PS Z16, Z19, Z10
+	VFMADD231PS Z17, Z19, Z11; VBROADCASTSS 24(SI)(AX*1), Z18; VFMADD231PS Z16, Z18, Z12
+	VFMADD231PS Z17, Z18, Z13; VBROADCASTSS 28(SI)(AX*1), Z19; VFMADD231PS Z16, Z19, Z14
+	VFMADD231PS Z17, Z19, Z15; PREFETCHT1 (R12); ADDQ R14, R12; VMOVUPS 0(DI)(R10*2), Z16
+	VMOVUPS 64(DI)(R10*2), Z17; VBROADCASTSS 0(SI)(AX*2), Z18; VFMADD231PS Z16, Z18, Z0
+	VFMADD231PS Z17, Z18, Z1; VBROADCASTSS 4(SI)(AX*2), Z19; VFMADD231PS Z16, Z19, Z2
+	VFMADD231PS Z17, Z19, Z3; VBROADCASTSS 8(SI)(AX*2), Z18; VFMADD231PS Z16, Z18, Z4
+	VFMADD231PS Z17, Z18, Z5; VBROADCASTSS 12(SI)(AX*2), Z19; VFMADD231PS Z16, Z19, Z6
+	VFMADD231PS Z17, Z19, Z7; VBROADCASTSS 16(SI)(AX*2), Z18; VFMADD231PS Z16, Z18, Z8
+	VFMADD231PS Z17, Z18, Z9; VBROADCASTSS 20(SI)(AX*2), Z19; VFMADD231PS Z16, Z19, Z10
+	VFMADD231PS Z17, Z19, Z11; VBROADCASTSS 24(SI)(AX*2), Z18; VFMADD231PS Z16, Z18, Z12
+	VFMADD231PS Z17, Z18, Z13; VBROADCASTSS 28(SI)(AX*2), Z19; VFMADD231PS Z16, Z19, Z14
+	VFMADD231PS Z17, Z19, Z15; PREFETCHT1 (R12); ADDQ R14, R12; VMOVUPS 0(DI)(R11*1), Z16
+	VMOVUPS 64(DI)(R11*1), Z17; VBROADCASTSS 0(SI)(R13*1), Z18; VFMADD231PS Z16, Z18, Z0
+	VFMADD231PS Z17, Z18, Z1; VBROADCASTSS 4(SI)(R13*1), Z19; VFMADD231PS Z16, Z19, Z2
+	VFMADD231PS Z17, Z19, Z3; VBROADCASTSS 8(SI)(R13*1), Z18; VFMADD231PS Z16, Z18, Z4
+	VFMADD231PS Z17, Z18, Z5; VBROADCASTSS 12(SI)(R13*1), Z19; VFMADD231PS Z16, Z19, Z6
+	VFMADD231PS Z17, Z19, Z7; VBROADCASTSS 16(SI)(R13*1), Z18; VFMADD231PS Z16, Z18, Z8
+	VFMADD231PS Z17, Z18, Z9; VBROADCASTSS 20(SI)(R13*1), Z19; VFMADD231PS Z16, Z19, Z10
+	VFMADD231PS Z17, Z19, Z11; VBROADCASTSS 24(SI)(R13*1), Z18; VFMADD231PS Z16, Z18, Z12
+	VFMADD231PS Z17, Z18, Z13; VBROADCASTSS 28(SI)(R13*1), Z19; VFMADD231PS Z16, Z19, Z14
+	VFMADD231PS Z17, Z19, Z15; PREFETCHT1 (R12); ADDQ R14, R12; LEAQ (DI)(R10*4), DI
+	LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop; MOVQ R12, tile_ahead(BX)
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z16
-	VMOVUPS 64(DI), Z17
-	VBROADCASTSS 0(SI), Z18
-	VFMADD231PS Z16, Z18, Z0
-	VFMADD231PS Z17, Z18, Z1
-	VBROADCASTSS 4(SI), Z19
-	VFMADD231PS Z16, Z19, Z2
-	VFMADD231PS Z17, Z19, Z3
-	VBROADCASTSS 8(SI), Z18
-	VFMADD231PS Z16, Z18, Z4
-	VFMADD231PS Z17, Z18, Z5
-	VBROADCASTSS 12(SI), Z19
-	VFMADD231PS Z16, Z19, Z6
-	VFMADD231PS Z17, Z19, Z7
-	VBROADCASTSS 16(SI), Z18
-	VFMADD231PS Z16, Z18, Z8
-	VFMADD231PS Z17, Z18, Z9
-	VBROADCASTSS 20(SI), Z19
-	VFMADD231PS Z16, Z19, Z10
-	VFMADD231PS Z17, Z19, Z11
-	VBROADCASTSS 24(SI), Z18
-	VFMADD231PS Z16, Z18, Z12
-	VFMADD231PS Z17, Z18, Z13
-	VBROADCASTSS 28(SI), Z19
-	VFMADD231PS Z16, Z19, Z14
-	VFMADD231PS Z17, Z19, Z15
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Z16; VMOVUPS 64(DI), Z17; VBROADCASTSS 0(SI), Z18; VFMADD231PS Z16, Z18, Z0
+	VFMADD231PS Z17, Z18, Z1; VBROADCASTSS 4(SI), Z19; VFMADD231PS Z16, Z19, Z2
+	VFMADD231PS Z17, Z19, Z3; VBROADCASTSS 8(SI), Z18; VFMADD231PS Z16, Z18, Z4
+	VFMADD231PS Z17, Z18, Z5; VBROADCASTSS 12(SI), Z19; VFMADD231PS Z16, Z19, Z6
+	VFMADD231PS Z17, Z19, Z7; VBROADCASTSS 16(SI), Z18; VFMADD231PS Z16, Z18, Z8
+	VFMADD231PS Z17, Z18, Z9; VBROADCASTSS 20(SI), Z19; VFMADD231PS Z16, Z19, Z10
+	VFMADD231PS Z17, Z19, Z11; VBROADCASTSS 24(SI), Z18; VFMADD231PS Z16, Z18, Z12
+	VFMADD231PS Z17, Z18, Z13; VBROADCASTSS 28(SI), Z19; VFMADD231PS Z16, Z19, Z14
+	VFMADD231PS Z17, Z19, Z15; ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z16
-	VADDPS Z16, Z0, Z0
-	VMOVUPS.Z 64(R12), K2, Z16
-	VADDPS Z16, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z16
-	VADDPS Z16, Z2, Z2
-	VMOVUPS.Z 64(R12), K2, Z16
-	VADDPS Z16, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z16
-	VADDPS Z16, Z4, Z4
-	VMOVUPS.Z 64(R12), K2, Z16
-	VADDPS Z16, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z16
-	VADDPS Z16, Z6, Z6
-	VMOVUPS.Z 64(R12), K2, Z16
-	VADDPS Z16, Z7, Z7
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z16
-	VADDPS Z16, Z8, Z8
-	VMOVUPS.Z 64(R12), K2, Z16
-	VADDPS Z16, Z9, Z9
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z16
-	VADDPS Z16, Z10, Z10
-	VMOVUPS.Z 64(R12), K2, Z16
-	VADDPS Z16, Z11, Z11
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z16
-	VADDPS Z16, Z12, Z12
-	VMOVUPS.Z 64(R12), K2, Z16
-	VADDPS Z16, Z13, Z13
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z16
-	VADDPS Z16, Z14, Z14
-	VMOVUPS.Z 64(R12), K2, Z16
-	VADDPS Z16, Z15, Z15
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z16
+	VADDPS Z16, Z0, Z0; VMOVUPS.Z 64(R12), K2, Z16; VADDPS Z16, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z16; VADDPS Z16, Z2, Z2; VMOVUPS.Z 64(R12), K2, Z16; VADDPS Z16, Z3, Z3
+	ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z16; VADDPS Z16, Z4, Z4; VMOVUPS.Z 64(R12), K2, Z16
+	VADDPS Z16, Z5, Z5; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z16; VADDPS Z16, Z6, Z6
+	VMOVUPS.Z 64(R12), K2, Z16; VADDPS Z16, Z7, Z7; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z16
+	VADDPS Z16, Z8, Z8; VMOVUPS.Z 64(R12), K2, Z16; VADDPS Z16, Z9, Z9; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z16; VADDPS Z16, Z10, Z10; VMOVUPS.Z 64(R12), K2, Z16
+	VADDPS Z16, Z11, Z11; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z16; VADDPS Z16, Z12, Z12
+	VMOVUPS.Z 64(R12), K2, Z16; VADDPS Z16, Z13, Z13; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z16
+	VADDPS Z16, Z14, Z14; VMOVUPS.Z 64(R12), K2, Z16; VADDPS Z16, Z15, Z15
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z16
-	VMULPS Z16, Z0, Z0
-	VMULPS Z16, Z1, Z1
-	VMULPS Z16, Z2, Z2
-	VMULPS Z16, Z3, Z3
-	VMULPS Z16, Z4, Z4
-	VMULPS Z16, Z5, Z5
-	VMULPS Z16, Z6, Z6
-	VMULPS Z16, Z7, Z7
-	VMULPS Z16, Z8, Z8
-	VMULPS Z16, Z9, Z9
-	VMULPS Z16, Z10, Z10
-	VMULPS Z16, Z11, Z11
-	VMULPS Z16, Z12, Z12
-	VMULPS Z16, Z13, Z13
-	VMULPS Z16, Z14, Z14
-	VMULPS Z16, Z15, Z15
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z16
+	VMULPS Z16, Z0, Z0; VMULPS Z16, Z1, Z1; VMULPS Z16, Z2, Z2; VMULPS Z16, Z3, Z3
+	VMULPS Z16, Z4, Z4; VMULPS Z16, Z5, Z5; VMULPS Z16, Z6, Z6; VMULPS Z16, Z7, Z7
+	VMULPS Z16, Z8, Z8; VMULPS Z16, Z9, Z9; VMULPS Z16, Z10, Z10; VMULPS Z16, Z11, Z11
+	VMULPS Z16, Z12, Z12; VMULPS Z16, Z13, Z13; VMULPS Z16, Z14, Z14; VMULPS Z16, Z15, Z15
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z16
-	VADDPS Z16, Z0, Z0
-	VADDPS Z16, Z1, Z1
-	VBROADCASTSS 4(R12), Z16
-	VADDPS Z16, Z2, Z2
-	VADDPS Z16, Z3, Z3
-	VBROADCASTSS 8(R12), Z16
-	VADDPS Z16, Z4, Z4
-	VADDPS Z16, Z5, Z5
-	VBROADCASTSS 12(R12), Z16
-	VADDPS Z16, Z6, Z6
-	VADDPS Z16, Z7, Z7
-	VBROADCASTSS 16(R12), Z16
-	VADDPS Z16, Z8, Z8
-	VADDPS Z16, Z9, Z9
-	VBROADCASTSS 20(R12), Z16
-	VADDPS Z16, Z10, Z10
-	VADDPS Z16, Z11, Z11
-	VBROADCASTSS 24(R12), Z16
-	VADDPS Z16, Z12, Z12
-	VADDPS Z16, Z13, Z13
-	VBROADCASTSS 28(R12), Z16
-	VADDPS Z16, Z14, Z14
-	VADDPS Z16, Z15, Z15
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z16; VADDPS Z16, Z0, Z0; VADDPS Z16, Z1, Z1; VBROADCASTSS 4(R12), Z16
+	VADDPS Z16, Z2, Z2; VADDPS Z16, Z3, Z3; VBROADCASTSS 8(R12), Z16; VADDPS Z16, Z4, Z4
+	VADDPS Z16, Z5, Z5; VBROADCASTSS 12(R12), Z16; VADDPS Z16, Z6, Z6; VADDPS Z16, Z7, Z7
+	VBROADCASTSS 16(R12), Z16; VADDPS Z16, Z8, Z8; VADDPS Z16, Z9, Z9; VBROADCASTSS 20(R12), Z16
+	VADDPS Z16, Z10, Z10; VADDPS Z16, Z11, Z11; VBROADCASTSS 24(R12), Z16; VADDPS Z16, Z12, Z12
+	VADDPS Z16, Z13, Z13; VBROADCASTSS 28(R12), Z16; VADDPS Z16, Z14, Z14; VADDPS Z16, Z15, Z15
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z16
-	VMOVUPS.Z 64(R12), K2, Z17
-	VADDPS Z16, Z0, Z0
-	VADDPS Z17, Z1, Z1
-	VADDPS Z16, Z2, Z2
-	VADDPS Z17, Z3, Z3
-	VADDPS Z16, Z4, Z4
-	VADDPS Z17, Z5, Z5
-	VADDPS Z16, Z6, Z6
-	VADDPS Z17, Z7, Z7
-	VADDPS Z16, Z8, Z8
-	VADDPS Z17, Z9, Z9
-	VADDPS Z16, Z10, Z10
-	VADDPS Z17, Z11, Z11
-	VADDPS Z16, Z12, Z12
-	VADDPS Z17, Z13, Z13
-	VADDPS Z16, Z14, Z14
-	VADDPS Z17, Z15, Z15
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z16; VMOVUPS.Z 64(R12), K2, Z17; VADDPS Z16, Z0, Z0; VADDPS Z17, Z1, Z1
+	VADDPS Z16, Z2, Z2; VADDPS Z17, Z3, Z3; VADDPS Z16, Z4, Z4; VADDPS Z17, Z5, Z5
+	VADDPS Z16, Z6, Z6; VADDPS Z17, Z7, Z7; VADDPS Z16, Z8, Z8; VADDPS Z17, Z9, Z9
+	VADDPS Z16, Z10, Z10; VADDPS Z17, Z11, Z11; VADDPS Z16, Z12, Z12; VADDPS Z17, Z13, Z13
+	VADDPS Z16, Z14, Z14; VADDPS Z17, Z15, Z15
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z17
-	VMOVUPS.Z 0(R12), K1, Z16
-	VFMADD231PS Z16, Z17, Z0
-	VMOVUPS.Z 64(R12), K2, Z16
-	VFMADD231PS Z16, Z17, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z16
-	VFMADD231PS Z16, Z17, Z2
-	VMOVUPS.Z 64(R12), K2, Z16
-	VFMADD231PS Z16, Z17, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z16
-	VFMADD231PS Z16, Z17, Z4
-	VMOVUPS.Z 64(R12), K2, Z16
-	VFMADD231PS Z16, Z17, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z16
-	VFMADD231PS Z16, Z17, Z6
-	VMOVUPS.Z 64(R12), K2, Z16
-	VFMADD231PS Z16, Z17, Z7
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z16
-	VFMADD231PS Z16, Z17, Z8
-	VMOVUPS.Z 64(R12), K2, Z16
-	VFMADD231PS Z16, Z17, Z9
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z16
-	VFMADD231PS Z16, Z17, Z10
-	VMOVUPS.Z 64(R12), K2, Z16
-	VFMADD231PS Z16, Z17, Z11
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z16
-	VFMADD231PS Z16, Z17, Z12
-	VMOVUPS.Z 64(R12), K2, Z16
-	VFMADD231PS Z16, Z17, Z13
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z16
-	VFMADD231PS Z16, Z17, Z14
-	VMOVUPS.Z 64(R12), K2, Z16
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z17; VMOVUPS.Z 0(R12), K1, Z16
+	VFMADD231PS Z16, Z17, Z0; VMOVUPS.Z 64(R12), K2, Z16; VFMADD231PS Z16, Z17, Z1; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z16; VFMADD231PS Z16, Z17, Z2; VMOVUPS.Z 64(R12), K2, Z16
+	VFMADD231PS Z16, Z17, Z3; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z16; VFMADD231PS Z16, Z17, Z4
+	VMOVUPS.Z 64(R12), K2, Z16; VFMADD231PS Z16, Z17, Z5; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z16
+	VFMADD231PS Z16, Z17, Z6; VMOVUPS.Z 64(R12), K2, Z16; VFMADD231PS Z16, Z17, Z7; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z16; VFMADD231PS Z16, Z17, Z8; VMOVUPS.Z 64(R12), K2, Z16
+	VFMADD231PS Z16, Z17, Z9; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z16; VFMADD231PS Z16, Z17, Z10
+	VMOVUPS.Z 64(R12), K2, Z16; VFMADD231PS Z16, Z17, Z11; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z16
+	VFMADD231PS Z16, Z17, Z12; VMOVUPS.Z 64(R12), K2, Z16; VFMADD231PS Z16, Z17, Z13; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z16; VFMADD231PS Z16, Z17, Z14; VMOVUPS.Z 64(R12), K2, Z16
 	VFMADD231PS Z16, Z17, Z15
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z16
-	VMAXPS Z0, Z16, Z0
-	VMAXPS Z1, Z16, Z1
-	VMAXPS Z2, Z16, Z2
-	VMAXPS Z3, Z16, Z3
-	VMAXPS Z4, Z16, Z4
-	VMAXPS Z5, Z16, Z5
-	VMAXPS Z6, Z16, Z6
-	VMAXPS Z7, Z16, Z7
-	VMAXPS Z8, Z16, Z8
-	VMAXPS Z9, Z16, Z9
-	VMAXPS Z10, Z16, Z10
-	VMAXPS Z11, Z16, Z11
-	VMAXPS Z12, Z16, Z12
-	VMAXPS Z13, Z16, Z13
-	VMAXPS Z14, Z16, Z14
-	VMAXPS Z15, Z16, Z15
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z16; VMAXPS Z0, Z16, Z0
+	VMAXPS Z1, Z16, Z1; VMAXPS Z2, Z16, Z2; VMAXPS Z3, Z16, Z3; VMAXPS Z4, Z16, Z4
+	VMAXPS Z5, Z16, Z5; VMAXPS Z6, Z16, Z6; VMAXPS Z7, Z16, Z7; VMAXPS Z8, Z16, Z8
+	VMAXPS Z9, Z16, Z9; VMAXPS Z10, Z16, Z10; VMAXPS Z11, Z16, Z11; VMAXPS Z12, Z16, Z12
+	VMAXPS Z13, Z16, Z13; VMAXPS Z14, Z16, Z14; VMAXPS Z15, Z16, Z15
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z16
-	VMINPS Z0, Z16, Z0
-	VMINPS Z1, Z16, Z1
-	VMINPS Z2, Z16, Z2
-	VMINPS Z3, Z16, Z3
-	VMINPS Z4, Z16, Z4
-	VMINPS Z5, Z16, Z5
-	VMINPS Z6, Z16, Z6
-	VMINPS Z7, Z16, Z7
-	VMINPS Z8, Z16, Z8
-	VMINPS Z9, Z16, Z9
-	VMINPS Z10, Z16, Z10
-	VMINPS Z11, Z16, Z11
-	VMINPS Z12, Z16, Z12
-	VMINPS Z13, Z16, Z13
-	VMINPS Z14, Z16, Z14
-	VMINPS Z15, Z16, Z15
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z16; VMINPS Z0, Z16, Z0
+	VMINPS Z1, Z16, Z1; VMINPS Z2, Z16, Z2; VMINPS Z3, Z16, Z3; VMINPS Z4, Z16, Z4
+	VMINPS Z5, Z16, Z5; VMINPS Z6, Z16, Z6; VMINPS Z7, Z16, Z7; VMINPS Z8, Z16, Z8
+	VMINPS Z9, Z16, Z9; VMINPS Z10, Z16, Z10; VMINPS Z11, Z16, Z11; VMINPS Z12, Z16, Z12
+	VMINPS Z13, Z16, Z13; VMINPS Z14, Z16, Z14; VMINPS Z15, Z16, Z15
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	VMOVUPS Z1, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	VMOVUPS Z3, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	VMOVUPS Z5, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	VMOVUPS Z7, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z8, K1, 0(R12)
-	VMOVUPS Z9, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z10, K1, 0(R12)
-	VMOVUPS Z11, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z12, K1, 0(R12)
-	VMOVUPS Z13, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z14, K1, 0(R12)
-	VMOVUPS Z15, K2, 64(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); VMOVUPS Z1, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); VMOVUPS Z3, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z4, K1, 0(R12)
+	VMOVUPS Z5, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z6, K1, 0(R12); VMOVUPS Z7, K2, 64(R12)
+	ADDQ R9, R12; VMOVUPS Z8, K1, 0(R12); VMOVUPS Z9, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z10, K1, 0(R12); VMOVUPS Z11, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z12, K1, 0(R12)
+	VMOVUPS Z13, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z14, K1, 0(R12); VMOVUPS Z15, K2, 64(R12)
+	DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_againAheadLast(BX), DX
-	ADDQ DX, tile_aheadLast(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_againAheadLast(BX), DX
+	ADDQ DX, tile_aheadLast(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -18502,553 +6388,168 @@ TEXT ·tileAVX512_9x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	TESTL $const_flagResidual, tile_flags(BX)
-	JZ fetched
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R14
-	SHLQ $2, R14
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	TESTL $const_flagResidual, tile_flags(BX); JZ fetched; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R14; SHLQ $2, R14; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
 fetched:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
-	MOVQ tile_ahead(BX), R12
-	MOVQ tile_aheadLast(BX), R15
-	MOVQ tile_nextA(BX), R14
-	ADDQ SI, R14
-	CMPQ tile_more(BX), $0
-	CMOVQLE R15, R14
-	TESTQ R15, R15
-	CMOVQNE R14, R12
-	MOVQ tile_aheadStep(BX), R14
+	VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8; VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10; VPXORD Z11, Z11, Z11; VPXORD Z12, Z12, Z12; VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14; VPXORD Z15, Z15, Z15; VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17
+	MOVQ CX, DX; SHRQ $2, DX; JZ rest; MOVQ tile_ahead(BX), R12; MOVQ tile_aheadLast(BX), R15
+	MOVQ tile_nextA(BX), R14; ADDQ SI, R14; CMPQ tile_more(BX), $0; CMOVQLE R15, R14; TESTQ R15, R15
+	CMOVQNE R14, R12; MOVQ tile_aheadStep(BX), R14
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z18
-	VMOVUPS 64(DI), Z19
-	VBROADCASTSS 0(SI), Z20
-	VFMADD231PS Z18, Z20, Z0
-	VFMADD231PS Z19, Z20, Z1
-	VBROADCASTSS 4(SI), Z21
-	VFMADD231PS Z18, Z21, Z2
-	VFMADD231PS Z19, Z21, Z3
-	VBROADCASTSS 8(SI), Z20
-	VFMADD231PS Z18, Z20, Z4
-	VFMADD231PS Z19, Z20, Z5
-	VBROADCASTSS 12(SI), Z21
-	VFMADD231PS Z18, Z21, Z6
-	VFMADD231PS Z19, Z21, Z7
-	VBROADCASTSS 16(SI), Z20
-	VFMADD231PS Z18, Z20, Z8
-	VFMADD231PS Z19, Z20, Z9
-	VBROADCASTSS 20(SI), Z21
-	VFMADD231PS Z18, Z21, Z10
-	VFMADD231PS Z19, Z21, Z11
-	VBROADCASTSS 24(SI), Z20
-	VFMADD231PS Z18, Z20, Z12
-	VFMADD231PS Z19, Z20, Z13
-	VBROADCASTSS 28(SI), Z21
-	VFMADD231PS Z18, Z21, Z14
-	VFMADD231PS Z19, Z21, Z15
-	VBROADCASTSS 32(SI), Z20
-	VFMADD231PS Z18, Z20, Z16
-	VFMADD231PS Z19, Z20, Z17
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R10*1), Z18
-	VMOVUPS 64(DI)(R10*1), Z19
-	VBROADCASTSS 0(SI)(AX*1), Z20
-	VFMADD231PS Z18, Z20, Z0
-	VFMADD231PS Z19, Z20, Z1
-	VBROADCASTSS 4(SI)(AX*1), Z21
-	VFMADD231PS Z18, Z21, Z2
-	VFMADD231PS Z19, Z21, Z3
-	VBROADCASTSS 8(SI)(AX*1), Z20
-	VFMADD231PS Z18, Z20, Z4
-	VFMADD231PS Z19, Z20, Z5
-	VBROADCASTSS 12(SI)(AX*1), Z21
-	VFMADD231PS Z18, Z21, Z6
-	VFMADD231PS Z19, Z21, Z7
-	VBROADCASTSS 16(SI)(AX*1), Z20
-	VFMADD231PS Z18, Z20, Z8
-	VFMADD231PS Z19, Z20, Z9
-	VBROADCASTSS 20(SI)(AX*1), Z21
-	VFMADD231PS Z18, Z21, Z10
-	VFMADD231PS Z19, Z21, Z11
-	VBROADCASTSS 24(SI)(AX*1), Z20
-	VFMADD231PS Z18, Z20, Z12
-	VFMADD231PS Z19, Z20, Z13
-	VBROADCASTSS 28(SI)(AX*1), Z21
-	VFMADD231PS Z18, Z21, Z14
-	VFMADD231PS Z19, Z21, Z15
-	VBROADCASTSS 32(SI)(AX*1), Z20
-	VFMADD231PS Z18, Z20, Z16
-	VFMADD231PS Z19, Z20, Z17
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R10*2), Z18
-	VMOVUPS 64(DI)(R10*2), Z19
-	VBROADCASTSS 0(SI)(AX*2), Z20
-	VFMADD231PS Z18, Z20, Z0
-	VFMADD231PS Z19, Z20, Z1
-	VBROADCASTSS 4(SI)(AX*2), Z21
-	VFMADD231PS Z18, Z21, Z2
-	VFMADD231PS Z19, Z21, Z3
-	VBROADCASTSS 8(SI)(AX*2), Z20
-	VFMADD231PS Z18, Z20, Z4
-	VFMADD231PS Z19, Z20, Z5
-	VBROADCASTSS 12(SI)(AX*2), Z21
-	VFMADD231PS Z18, Z21, Z6
-	VFMADD231PS Z19, Z21, Z7
-	VBROADCASTSS 16(SI)(AX*2), Z20
-	VFMADD231PS Z18, Z20, Z8
-	VFMADD231PS Z19, Z20, Z9
-	VBROADCASTSS 20(SI)(AX*2), Z21
-	VFMADD231PS Z18, Z21, Z10
-	VFMADD231PS Z19, Z21, Z11
-	VBROADCASTSS 24(SI)(AX*2), Z20
-	VFMADD231PS Z18, Z20, Z12
-	VFMADD231PS Z19, Z20, Z13
-	VBROADCASTSS 28(SI)(AX*2), Z21
-	VFMADD231PS Z18, Z21, Z14
-	VFMADD231PS Z19, Z21, Z15
-	VBROADCASTSS 32(SI)(AX*2), Z20
-	VFMADD231PS Z18, Z20, Z16
-	VFMADD231PS Z19, Z20, Z17
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R11*1), Z18
-	VMOVUPS 64(DI)(R11*1), Z19
-	VBROADCASTSS 0(SI)(R13*1), Z20
-	VFMADD231PS Z18, Z20, Z0
-	VFMADD231PS Z19, Z20, Z1
-	VBROADCASTSS 4(SI)(R13*1), Z21
-	VFMADD231PS Z18, Z21, Z2
-	VFMADD231PS Z19, Z21, Z3
-	VBROADCASTSS 8(SI)(R13*1), Z20
-	VFMADD231PS Z18, Z20, Z4
-	VFMADD231PS Z19, Z20, Z5
-	VBROADCASTSS 12(SI)(R13*1), Z21
-	VFMADD231PS Z18, Z21, Z6
-	VFMADD231PS Z19, Z21, Z7
-	VBROADCASTSS 16(SI)(R13*1), Z20
-	VFMADD231PS Z18, Z20, Z8
-	VFMADD231PS Z19, Z20, Z9
-	VBROADCASTSS 20(SI)(R13*1), Z21
-	VFMADD231PS Z18, Z21, Z10
-	VFMADD231PS Z19, Z21, Z11
-	VBROADCASTSS 24(SI)(R13*1), Z20
-	VFMADD231PS Z18, Z20, Z12
-	VFMADD231PS Z19, Z20, Z13
-	VBROADCASTSS 28(SI)(R13*1), Z21
-	VFMADD231PS Z18, Z21, Z14
-	VFMADD231PS Z19, Z21, Z15
-	VBROADCASTSS 32(SI)(R13*1), Z20
-	VFMADD231PS Z18, Z20, Z16
-	VFMADD231PS Z19, Z20, Z17
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
-	MOVQ R12, tile_ahead(BX)
+	VMOVUPS 0(DI), Z18; VMOVUPS 64(DI), Z19; VBROADCASTSS 0(SI), Z20; VFMADD231PS Z18, Z20, Z0
+	VFMADD231PS Z19, Z20, Z1; VBROADCASTSS 4(SI), Z21; VFMADD231PS Z18, Z21, Z2
+	VFMADD231PS Z19, Z21, Z3; VBROADCASTSS 8(SI), Z20; VFMADD231PS Z18, Z20, Z4
+	VFMADD231PS Z19, Z20, Z5; VBROADCASTSS 12(SI), Z21; VFMADD231PS Z18, Z21, Z6
+	VFMADD231PS Z19, Z21, Z7; VBROADCASTSS 16(SI), Z20; VFMADD231PS Z18, Z20, Z8
+	VFMADD231PS Z19, Z20, Z9; VBROADCASTSS 20(SI), Z21; VFMADD231PS Z18, Z21, Z10
+	VFMADD231PS Z19, Z21, Z11; VBROADCASTSS 24(SI), Z20; VFMADD231PS Z18, Z20, Z12
+	VFMADD231PS Z19, Z20, Z13; VBROADCASTSS 28(SI), Z21; VFMADD231PS Z18, Z21, Z14
+	VFMADD231PS Z19, Z21, Z15; VBROADCASTSS 32(SI), Z20; VFMADD231PS Z18, Z20, Z16
+	VFMADD231PS Z19, Z20, Z17; PREFETCHT1 (R12); ADDQ R14, R12; VMOVUPS 0(DI)(R10*1), Z18
+	VMOVUPS 64(DI)(R10*1), Z19; VBROADCASTSS 0(SI)(AX*1), Z20; VFMADD231PS Z18, Z20, Z0
+	VFMADD231PS Z19, Z20, Z1; VBROADCASTSS 4(SI)(AX*1), Z21; VFMADD231PS Z18, Z21, Z2
+	VFMADD231PS Z19, Z21, Z3; VBROADCASTSS 8(SI)(AX*1), Z20; VFMADD231PS Z18, Z20, Z4
+	VFMADD231PS Z19, Z20, Z5; VBROADCASTSS 12(SI)(AX*1), Z21; VFMADD231PS Z18, Z21, Z6
+	VFMADD231PS Z19, Z21, Z7; VBROADCASTSS 16(SI)(AX*1), Z20; VFMADD231PS Z18, Z20, Z8
+	VFMADD231PS Z19, Z20, Z9; VBROADCASTSS 20(SI)(AX*1), Z21; VFMADD231PS Z18, Z21, Z10
+	VFMADD231PS Z19, Z21, Z11; VBROADCASTSS 24(SI)(AX*1), Z20; VFMADD231PS Z18, Z20, Z12
+	VFMADD231PS Z19, Z20, Z13; VBROADCASTSS 28(SI)(AX*1), Z21; VFMADD231PS Z18, Z21, Z14
+	VFMADD231PS Z19, Z21, Z15; VBROADCASTSS 32(SI)(AX*1), Z20; VFMADD231PS Z18, Z20, Z16
+	VFMADD231PS Z19, Z20, Z17; PREFETCHT1 (R12); ADDQ R14, R12; VMOVUPS 0(DI)(R10*2), Z18
+	VMOVUPS 64(DI)(R10*2), Z19; VBROADCASTSS 0(SI)(AX*2), Z20; VFMADD231PS Z18, Z20, Z0
+	VFMADD231PS Z19, Z20, Z1; VBROADCASTSS 4(SI)(AX*2), Z21; VFMADD231PS Z18, Z21, Z2
+	VFMADD231PS Z19, Z21, Z3; VBROADCASTSS 8(SI)(AX*2), Z20; VFMADD231PS Z18, Z20, Z4
+	VFMADD231PS Z19, Z20, Z5; VBROADCASTSS 12(SI)(AX*2), Z21; VFMADD231PS Z18, Z21, Z6
+	VFMADD231PS Z19, Z21, Z7; VBROADCASTSS 16(SI)(AX*2), Z20; VFMADD231PS Z18, Z20, Z8
+	VFMADD231PS Z19, Z20, Z9; VBROADCASTSS 20(SI)(AX*2), Z21; VFMADD231PS Z18, Z21, Z10
+	VFMADD231PS Z19, Z21, Z11; VBROADCASTSS 24(SI)(AX*2), Z20; VFMADD231PS Z18, Z20, Z12
+	VFMADD231PS Z19, Z20, Z13; VBROADCASTSS 28(SI)(AX*2), Z21; VFMADD231PS Z18, Z21, Z14
+	VFMADD231PS Z19, Z21, Z15; VBROADCASTSS 32(SI)(AX*2), Z20; VFMADD231PS Z18, Z20, Z16
+	VFMADD231PS Z19, Z20, Z17; PREFETCHT1 (R12); ADDQ R14, R12; VMOVUPS 0(DI)(R11*1), Z18
+	VMOVUPS 64(DI)(R11*1), Z19; VBROADCASTSS 0(SI)(R13*1), Z20; VFMADD231PS Z18, Z20, Z0
+	VFMADD231PS Z19, Z20, Z1; VBROADCASTSS 4(SI)(R13*1), Z21; VFMADD231PS Z18, Z21, Z2
+	VFMADD231PS Z19, Z21, Z3; VBROADCASTSS 8(SI)(R13*1), Z20; VFMADD231PS Z18, Z20, Z4
+	VFMADD231PS Z19, Z20, Z5; VBROADCASTSS 12(SI)(R13*1), Z21; VFMADD231PS Z18, Z21, Z6
+	VFMADD231PS Z19, Z21, Z7; VBROADCASTSS 16(SI)(R13*1), Z20; VFMADD231PS Z18, Z20, Z8
+	VFMADD231PS Z19, Z20, Z9; VBROADCASTSS 20(SI)(R13*1), Z21; VFMADD231PS Z18, Z21, Z10
+	VFMADD231PS Z19, Z21, Z11; VBROADCASTSS 24(SI)(R13*1), Z20; VFMADD231PS Z18, Z20, Z12
+	VFMADD231PS Z19, Z20, Z13; VBROADCASTSS 28(SI)(R13*1), Z21; VFMADD231PS Z18, Z21, Z14
+	VFMADD231PS Z19, Z21, Z15; VBROADCASTSS 32(SI)(R13*1), Z20; VFMADD231PS Z18, Z20, Z16
+	VFMADD231PS Z19, Z20, Z17; PREFETCHT1 (R12); ADDQ R14, R12; LEAQ (DI)(R10*4), DI
+	LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop; MOVQ R12, tile_ahead(BX)
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z18
-	VMOVUPS 64(DI), Z19
-	VBROADCASTSS 0(SI), Z20
-	VFMADD231PS Z18, Z20, Z0
-	VFMADD231PS Z19, Z20, Z1
-	VBROADCASTSS 4(SI), Z21
-	VFMADD231PS Z18, Z21, Z2
-	VFMADD231PS Z19, Z21, Z3
-	VBROADCASTSS 8(SI), Z20
-	VFMADD231PS Z18, Z20, Z4
-	VFMADD231PS Z19, Z20, Z5
-	VBROADCASTSS 12(SI), Z21
-	VFMADD231PS Z18, Z21, Z6
-	VFMADD231PS Z19, Z21, Z7
-	VBROADCASTSS 16(SI), Z20
-	VFMADD231PS Z18, Z20, Z8
-	VFMADD231PS Z19, Z20, Z9
-	VBROADCASTSS 20(SI), Z21
-	VFMADD231PS Z18, Z21, Z10
-	VFMADD231PS Z19, Z21, Z11
-	VBROADCASTSS 24(SI), Z20
-	VFMADD231PS Z18, Z20, Z12
-	VFMADD231PS Z19, Z20, Z13
-	VBROADCASTSS 28(SI), Z21
-	VFMADD231PS Z18, Z21, Z14
-	VFMADD231PS Z19, Z21, Z15
-	VBROADCASTSS 32(SI), Z20
-	VFMADD231PS Z18, Z20, Z16
-	VFMADD231PS Z19, Z20, Z17
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Z18; VMOVUPS 64(DI), Z19; VBROADCASTSS 0(SI), Z20; VFMADD231PS Z18, Z20, Z0
+	VFMADD231PS Z19, Z20, Z1; VBROADCASTSS 4(SI), Z21; VFMADD231PS Z18, Z21, Z2
+	VFMADD231PS Z19, Z21, Z3; VBROADCASTSS 8(SI), Z20; VFMADD231PS Z18, Z20, Z4
+	VFMADD231PS Z19, Z20, Z5; VBROADCASTSS 12(SI), Z21; VFMADD231PS Z18, Z21, Z6
+	VFMADD231PS Z19, Z21, Z7; VBROADCASTSS 16(SI), Z20; VFMADD231PS Z18, Z20, Z8
+	VFMADD231PS Z19, Z20, Z9; VBROADCASTSS 20(SI), Z21; VFMADD231PS Z18, Z21, Z10
+	VFMADD231PS Z19, Z21, Z11; VBROADCASTSS 24(SI), Z20; VFMADD231PS Z18, Z20, Z12
+	VFMADD231PS Z19, Z20, Z13; VBROADCASTSS 28(SI), Z21; VFMADD231PS Z18, Z21, Z14
+	VFMADD231PS Z19, Z21, Z15; VBROADCASTSS 32(SI), Z20; VFMADD231PS Z18, Z20, Z16
+	VFMADD231PS Z19, Z20, Z17; ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z18
-	VADDPS Z18, Z0, Z0
-	VMOVUPS.Z 64(R12), K2, Z18
-	VADDPS Z18, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z18
-	VADDPS Z18, Z2, Z2
-	VMOVUPS.Z 64(R12), K2, Z18
-	VADDPS Z18, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z18
-	VADDPS Z18, Z4, Z4
-	VMOVUPS.Z 64(R12), K2, Z18
-	VADDPS Z18, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z18
-	VADDPS Z18, Z6, Z6
-	VMOVUPS.Z 64(R12), K2, Z18
-	VADDPS Z18, Z7, Z7
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z18
-	VADDPS Z18, Z8, Z8
-	VMOVUPS.Z 64(R12), K2, Z18
-	VADDPS Z18, Z9, Z9
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z18
-	VADDPS Z18, Z10, Z10
-	VMOVUPS.Z 64(R12), K2, Z18
-	VADDPS Z18, Z11, Z11
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z18
-	VADDPS Z18, Z12, Z12
-	VMOVUPS.Z 64(R12), K2, Z18
-	VADDPS Z18, Z13, Z13
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z18
-	VADDPS Z18, Z14, Z14
-	VMOVUPS.Z 64(R12), K2, Z18
-	VADDPS Z18, Z15, Z15
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z18
-	VADDPS Z18, Z16, Z16
-	VMOVUPS.Z 64(R12), K2, Z18
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z18
+	VADDPS Z18, Z0, Z0; VMOVUPS.Z 64(R12), K2, Z18; VADDPS Z18, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z18; VADDPS Z18, Z2, Z2; VMOVUPS.Z 64(R12), K2, Z18; VADDPS Z18, Z3, Z3
+	ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z18; VADDPS Z18, Z4, Z4; VMOVUPS.Z 64(R12), K2, Z18
+	VADDPS Z18, Z5, Z5; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z18; VADDPS Z18, Z6, Z6
+	VMOVUPS.Z 64(R12), K2, Z18; VADDPS Z18, Z7, Z7; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z18
+	VADDPS Z18, Z8, Z8; VMOVUPS.Z 64(R12), K2, Z18; VADDPS Z18, Z9, Z9; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z18; VADDPS Z18, Z10, Z10; VMOVUPS.Z 64(R12), K2, Z18
+	VADDPS Z18, Z11, Z11; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z18; VADDPS Z18, Z12, Z12
+	VMOVUPS.Z 64(R12), K2, Z18; VADDPS Z18, Z13, Z13; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z18
+	VADDPS Z18, Z14, Z14; VMOVUPS.Z 64(R12), K2, Z18; VADDPS Z18, Z15, Z15; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z18; VADDPS Z18, Z16, Z16; VMOVUPS.Z 64(R12), K2, Z18
 	VADDPS Z18, Z17, Z17
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z18
-	VMULPS Z18, Z0, Z0
-	VMULPS Z18, Z1, Z1
-	VMULPS Z18, Z2, Z2
-	VMULPS Z18, Z3, Z3
-	VMULPS Z18, Z4, Z4
-	VMULPS Z18, Z5, Z5
-	VMULPS Z18, Z6, Z6
-	VMULPS Z18, Z7, Z7
-	VMULPS Z18, Z8, Z8
-	VMULPS Z18, Z9, Z9
-	VMULPS Z18, Z10, Z10
-	VMULPS Z18, Z11, Z11
-	VMULPS Z18, Z12, Z12
-	VMULPS Z18, Z13, Z13
-	VMULPS Z18, Z14, Z14
-	VMULPS Z18, Z15, Z15
-	VMULPS Z18, Z16, Z16
-	VMULPS Z18, Z17, Z17
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z18
+	VMULPS Z18, Z0, Z0; VMULPS Z18, Z1, Z1; VMULPS Z18, Z2, Z2; VMULPS Z18, Z3, Z3
+	VMULPS Z18, Z4, Z4; VMULPS Z18, Z5, Z5; VMULPS Z18, Z6, Z6; VMULPS Z18, Z7, Z7
+	VMULPS Z18, Z8, Z8; VMULPS Z18, Z9, Z9; VMULPS Z18, Z10, Z10; VMULPS Z18, Z11, Z11
+	VMULPS Z18, Z12, Z12; VMULPS Z18, Z13, Z13; VMULPS Z18, Z14, Z14; VMULPS Z18, Z15, Z15
+	VMULPS Z18, Z16, Z16; VMULPS Z18, Z17, Z17
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z18
-	VADDPS Z18, Z0, Z0
-	VADDPS Z18, Z1, Z1
-	VBROADCASTSS 4(R12), Z18
-	VADDPS Z18, Z2, Z2
-	VADDPS Z18, Z3, Z3
-	VBROADCASTSS 8(R12), Z18
-	VADDPS Z18, Z4, Z4
-	VADDPS Z18, Z5, Z5
-	VBROADCASTSS 12(R12), Z18
-	VADDPS Z18, Z6, Z6
-	VADDPS Z18, Z7, Z7
-	VBROADCASTSS 16(R12), Z18
-	VADDPS Z18, Z8, Z8
-	VADDPS Z18, Z9, Z9
-	VBROADCASTSS 20(R12), Z18
-	VADDPS Z18, Z10, Z10
-	VADDPS Z18, Z11, Z11
-	VBROADCASTSS 24(R12), Z18
-	VADDPS Z18, Z12, Z12
-	VADDPS Z18, Z13, Z13
-	VBROADCASTSS 28(R12), Z18
-	VADDPS Z18, Z14, Z14
-	VADDPS Z18, Z15, Z15
-	VBROADCASTSS 32(R12), Z18
-	VADDPS Z18, Z16, Z16
-	VADDPS Z18, Z17, Z17
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z18; VADDPS Z18, Z0, Z0; VADDPS Z18, Z1, Z1; VBROADCASTSS 4(R12), Z18
+	VADDPS Z18, Z2, Z2; VADDPS Z18, Z3, Z3; VBROADCASTSS 8(R12), Z18; VADDPS Z18, Z4, Z4
+	VADDPS Z18, Z5, Z5; VBROADCASTSS 12(R12), Z18; VADDPS Z18, Z6, Z6; VADDPS Z18, Z7, Z7
+	VBROADCASTSS 16(R12), Z18; VADDPS Z18, Z8, Z8; VADDPS Z18, Z9, Z9; VBROADCASTSS 20(R12), Z18
+	VADDPS Z18, Z10, Z10; VADDPS Z18, Z11, Z11; VBROADCASTSS 24(R12), Z18; VADDPS Z18, Z12, Z12
+	VADDPS Z18, Z13, Z13; VBROADCASTSS 28(R12), Z18; VADDPS Z18, Z14, Z14; VADDPS Z18, Z15, Z15
+	VBROADCASTSS 32(R12), Z18; VADDPS Z18, Z16, Z16; VADDPS Z18, Z17, Z17
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z18
-	VMOVUPS.Z 64(R12), K2, Z19
-	VADDPS Z18, Z0, Z0
-	VADDPS Z19, Z1, Z1
-	VADDPS Z18, Z2, Z2
-	VADDPS Z19, Z3, Z3
-	VADDPS Z18, Z4, Z4
-	VADDPS Z19, Z5, Z5
-	VADDPS Z18, Z6, Z6
-	VADDPS Z19, Z7, Z7
-	VADDPS Z18, Z8, Z8
-	VADDPS Z19, Z9, Z9
-	VADDPS Z18, Z10, Z10
-	VADDPS Z19, Z11, Z11
-	VADDPS Z18, Z12, Z12
-	VADDPS Z19, Z13, Z13
-	VADDPS Z18, Z14, Z14
-	VADDPS Z19, Z15, Z15
-	VADDPS Z18, Z16, Z16
-	VADDPS Z19, Z17, Z17
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z18; VMOVUPS.Z 64(R12), K2, Z19; VADDPS Z18, Z0, Z0; VADDPS Z19, Z1, Z1
+	VADDPS Z18, Z2, Z2; VADDPS Z19, Z3, Z3; VADDPS Z18, Z4, Z4; VADDPS Z19, Z5, Z5
+	VADDPS Z18, Z6, Z6; VADDPS Z19, Z7, Z7; VADDPS Z18, Z8, Z8; VADDPS Z19, Z9, Z9
+	VADDPS Z18, Z10, Z10; VADDPS Z19, Z11, Z11; VADDPS Z18, Z12, Z12; VADDPS Z19, Z13, Z13
+	VADDPS Z18, Z14, Z14; VADDPS Z19, Z15, Z15; VADDPS Z18, Z16, Z16; VADDPS Z19, Z17, Z17
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z19
-	VMOVUPS.Z 0(R12), K1, Z18
-	VFMADD231PS Z18, Z19, Z0
-	VMOVUPS.Z 64(R12), K2, Z18
-	VFMADD231PS Z18, Z19, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z18
-	VFMADD231PS Z18, Z19, Z2
-	VMOVUPS.Z 64(R12), K2, Z18
-	VFMADD231PS Z18, Z19, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z18
-	VFMADD231PS Z18, Z19, Z4
-	VMOVUPS.Z 64(R12), K2, Z18
-	VFMADD231PS Z18, Z19, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z18
-	VFMADD231PS Z18, Z19, Z6
-	VMOVUPS.Z 64(R12), K2, Z18
-	VFMADD231PS Z18, Z19, Z7
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z18
-	VFMADD231PS Z18, Z19, Z8
-	VMOVUPS.Z 64(R12), K2, Z18
-	VFMADD231PS Z18, Z19, Z9
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z18
-	VFMADD231PS Z18, Z19, Z10
-	VMOVUPS.Z 64(R12), K2, Z18
-	VFMADD231PS Z18, Z19, Z11
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z18
-	VFMADD231PS Z18, Z19, Z12
-	VMOVUPS.Z 64(R12), K2, Z18
-	VFMADD231PS Z18, Z19, Z13
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z18
-	VFMADD231PS Z18, Z19, Z14
-	VMOVUPS.Z 64(R12), K2, Z18
-	VFMADD231PS Z18, Z19, Z15
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z18
-	VFMADD231PS Z18, Z19, Z16
-	VMOVUPS.Z 64(R12), K2, Z18
-	VFMADD231PS Z18, Z19, Z17
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z19; VMOVUPS.Z 0(R12), K1, Z18
+	VFMADD231PS Z18, Z19, Z0; VMOVUPS.Z 64(R12), K2, Z18; VFMADD231PS Z18, Z19, Z1; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z18; VFMADD231PS Z18, Z19, Z2; VMOVUPS.Z 64(R12), K2, Z18
+	VFMADD231PS Z18, Z19, Z3; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z18; VFMADD231PS Z18, Z19, Z4
+	VMOVUPS.Z 64(R12), K2, Z18; VFMADD231PS Z18, Z19, Z5; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z18
+	VFMADD231PS Z18, Z19, Z6; VMOVUPS.Z 64(R12), K2, Z18; VFMADD231PS Z18, Z19, Z7; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z18; VFMADD231PS Z18, Z19, Z8; VMOVUPS.Z 64(R12), K2, Z18
+	VFMADD231PS Z18, Z19, Z9; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z18; VFMADD231PS Z18, Z19, Z10
+	VMOVUPS.Z 64(R12), K2, Z18; VFMADD231PS Z18, Z19, Z11; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z18
+	VFMADD231PS Z18, Z19, Z12; VMOVUPS.Z 64(R12), K2, Z18; VFMADD231PS Z18, Z19, Z13; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z18; VFMADD231PS Z18, Z19, Z14; VMOVUPS.Z 64(R12), K2, Z18
+	VFMADD231PS Z18, Z19, Z15; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z18; VFMADD231PS Z18, Z19, Z16
+	VMOVUPS.Z 64(R12), K2, Z18; VFMADD231PS Z18, Z19, Z17
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z18
-	VMAXPS Z0, Z18, Z0
-	VMAXPS Z1, Z18, Z1
-	VMAXPS Z2, Z18, Z2
-	VMAXPS Z3, Z18, Z3
-	VMAXPS Z4, Z18, Z4
-	VMAXPS Z5, Z18, Z5
-	VMAXPS Z6, Z18, Z6
-	VMAXPS Z7, Z18, Z7
-	VMAXPS Z8, Z18, Z8
-	VMAXPS Z9, Z18, Z9
-	VMAXPS Z10, Z18, Z10
-	VMAXPS Z11, Z18, Z11
-	VMAXPS Z12, Z18, Z12
-	VMAXPS Z13, Z18, Z13
-	VMAXPS Z14, Z18, Z14
-	VMAXPS Z15, Z18, Z15
-	VMAXPS Z16, Z18, Z16
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z18; VMAXPS Z0, Z18, Z0
+	VMAXPS Z1, Z18, Z1; VMAXPS Z2, Z18, Z2; VMAXPS Z3, Z18, Z3; VMAXPS Z4, Z18, Z4
+	VMAXPS Z5, Z18, Z5; VMAXPS Z6, Z18, Z6; VMAXPS Z7, Z18, Z7; VMAXPS Z8, Z18, Z8
+	VMAXPS Z9, Z18, Z9; VMAXPS Z10, Z18, Z10; VMAXPS Z11, Z18, Z11; VMAXPS Z12, Z18, Z12
+	VMAXPS Z13, Z18, Z13; VMAXPS Z14, Z18, Z14; VMAXPS Z15, Z18, Z15; VMAXPS Z16, Z18, Z16
 	VMAXPS Z17, Z18, Z17
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z18
-	VMINPS Z0, Z18, Z0
-	VMINPS Z1, Z18, Z1
-	VMINPS Z2, Z18, Z2
-	VMINPS Z3, Z18, Z3
-	VMINPS Z4, Z18, Z4
-	VMINPS Z5, Z18, Z5
-	VMINPS Z6, Z18, Z6
-	VMINPS Z7, Z18, Z7
-	VMINPS Z8, Z18, Z8
-	VMINPS Z9, Z18, Z9
-	VMINPS Z10, Z18, Z10
-	VMINPS Z11, Z18, Z11
-	VMINPS Z12, Z18, Z12
-	VMINPS Z13, Z18, Z13
-	VMINPS Z14, Z18, Z14
-	VMINPS Z15, Z18, Z15
-	VMINPS Z16, Z18, Z16
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z18; VMINPS Z0, Z18, Z0
+	VMINPS Z1, Z18, Z1; VMINPS Z2, Z18, Z2; VMINPS Z3, Z18, Z3; VMINPS Z4, Z18, Z4
+	VMINPS Z5, Z18, Z5; VMINPS Z6, Z18, Z6; VMINPS Z7, Z18, Z7; VMINPS Z8, Z18, Z8
+	VMINPS Z9, Z18, Z9; VMINPS Z10, Z18, Z10; VMINPS Z11, Z18, Z11; VMINPS Z12, Z18, Z12
+	VMINPS Z13, Z18, Z13; VMINPS Z14, Z18, Z14; VMINPS Z15, Z18, Z15; VMINPS Z16, Z18, Z16
 	VMINPS Z17, Z18, Z17
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	VMOVUPS Z1, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	VMOVUPS Z3, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	VMOVUPS Z5, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	VMOVUPS Z7, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z8, K1, 0(R12)
-	VMOVUPS Z9, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z10, K1, 0(R12)
-	VMOVUPS Z11, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z12, K1, 0(R12)
-	VMOVUPS Z13, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z14, K1, 0(R12)
-	VMOVUPS Z15, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z16, K1, 0(R12)
-	VMOVUPS Z17, K2, 64(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); VMOVUPS Z1, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); VMOVUPS Z3, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z4, K1, 0(R12)
+	VMOVUPS Z5, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z6, K1, 0(R12); VMOVUPS Z7, K2, 64(R12)
+	ADDQ R9, R12; VMOVUPS Z8, K1, 0(R12); VMOVUPS Z9, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z10, K1, 0(R12); VMOVUPS Z11, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z12, K1, 0(R12)
+	VMOVUPS Z13, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z14, K1, 0(R12); VMOVUPS Z15, K2, 64(R12)
+	ADDQ R9, R12; VMOVUPS Z16, K1, 0(R12); VMOVUPS Z17, K2, 64(R12); DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_againAheadLast(BX), DX
-	ADDQ DX, tile_aheadLast(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_againAheadLast(BX), DX
+	ADDQ DX, tile_aheadLast(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -19058,600 +6559,180 @@ TEXT ·tileAVX512_10x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	TESTL $const_flagResidual, tile_flags(BX)
-	JZ fetched
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R14
-	SHLQ $2, R14
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); TESTL $const_flagResidual, tile_flags(BX)
+	JZ fetched; MOVQ tile_res(BX), R12; MOVQ tile_ldr(BX), R14; SHLQ $2, R14; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
 fetched:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
-	MOVQ tile_ahead(BX), R12
-	MOVQ tile_aheadLast(BX), R15
-	MOVQ tile_nextA(BX), R14
-	ADDQ SI, R14
-	CMPQ tile_more(BX), $0
-	CMOVQLE R15, R14
-	TESTQ R15, R15
-	CMOVQNE R14, R12
+	VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8; VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10; VPXORD Z11, Z11, Z11; VPXORD Z12, Z12, Z12; VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14; VPXORD Z15, Z15, Z15; VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19; MOVQ CX, DX; SHRQ $2, DX; JZ rest
+	MOVQ tile_ahead(BX), R12; MOVQ tile_aheadLast(BX), R15; MOVQ tile_nextA(BX), R14; ADDQ SI, R14
+	CMPQ tile_more(BX), $0; CMOVQLE R15, R14; TESTQ R15, R15; CMOVQNE R14, R12
 	MOVQ tile_aheadStep(BX), R14
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z20
-	VMOVUPS 64(DI), Z21
-	VBROADCASTSS 0(SI), Z22
-	VFMADD231PS Z20, Z22, Z0
-	VFMADD231PS Z21, Z22, Z1
-	VBROADCASTSS 4(SI), Z23
-	VFMADD231PS Z20, Z23, Z2
-	VFMADD231PS Z21, Z23, Z3
-	VBROADCASTSS 8(SI), Z22
-	VFMADD231PS Z20, Z22, Z4
-	VFMADD231PS Z21, Z22, Z5
-	VBROADCASTSS 12(SI), Z23
-	VFMADD231PS Z20, Z23, Z6
-	VFMADD231PS Z21, Z23, Z7
-	VBROADCASTSS 16(SI), Z22
-	VFMADD231PS Z20, Z22, Z8
-	VFMADD231PS Z21, Z22, Z9
-	VBROADCASTSS 20(SI), Z23
-	VFMADD231PS Z20, Z23, Z10
-	VFMADD231PS Z21, Z23, Z11
-	VBROADCASTSS 24(SI), Z22
-	VFMADD231PS Z20, Z22, Z12
-	VFMADD231PS Z21, Z22, Z13
-	VBROADCASTSS 28(SI), Z23
-	VFMADD231PS Z20, Z23, Z14
-	VFMADD231PS Z21, Z23, Z15
-	VBROADCASTSS 32(SI), Z22
-	VFMADD231PS Z20, Z22, Z16
-	VFMADD231PS Z21, Z22, Z17
-	VBROADCASTSS 36(SI), Z23
-	VFMADD231PS Z20, Z23, Z18
-	VFMADD231PS Z21, Z23, Z19
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R10*1), Z20
-	VMOVUPS 64(DI)(R10*1), Z21
-	VBROADCASTSS 0(SI)(AX*1), Z22
-	VFMADD231PS Z20, Z22, Z0
-	VFMADD231PS Z21, Z22, Z1
-	VBROADCASTSS 4(SI)(AX*1), Z23
-	VFMADD231PS Z20, Z23, Z2
-	VFMADD231PS Z21, Z23, Z3
-	VBROADCASTSS 8(SI)(AX*1), Z22
-	VFMADD231PS Z20, Z22, Z4
-	VFMADD231PS Z21, Z22, Z5
-	VBROADCASTSS 12(SI)(AX*1), Z23
-	VFMADD231PS Z20, Z23, Z6
-	VFMADD231PS Z21, Z23, Z7
-	VBROADCASTSS 16(SI)(AX*1), Z22
-	VFMADD231PS Z20, Z22, Z8
-	VFMADD231PS Z21, Z22, Z9
-	VBROADCASTSS 20(SI)(AX*1), Z23
-	VFMADD231PS Z20, Z23, Z10
-	VFMADD231PS Z21, Z23, Z11
-	VBROADCASTSS 24(SI)(AX*1), Z22
-	VFMADD231PS Z20, Z22, Z12
-	VFMADD231PS Z21, Z22, Z13
-	VBROADCASTSS 28(SI)(AX*1), Z23
-	VFMADD231PS Z20, Z23, Z14
-	VFMADD231PS Z21, Z23, Z15
-	VBROADCASTSS 32(SI)(AX*1), Z22
-	VFMADD231PS Z20, Z22, Z16
-	VFMADD231PS Z21, Z22, Z17
-	VBROADCASTSS 36(SI)(AX*1), Z23
-	VFMADD231PS Z20, Z23, Z18
-	VFMADD231PS Z21, Z23, Z19
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R10*2), Z20
-	VMOVUPS 64(DI)(R10*2), Z21
-	VBROADCASTSS 0(SI)(AX*2), Z22
-	VFMADD231PS Z20, Z22, Z0
-	VFMADD231PS Z21, Z22, Z1
-	VBROADCASTSS 4(SI)(AX*2), Z23
-	VFMADD231PS Z20, Z23, Z2
-	VFMADD231PS Z21, Z23, Z3
-	VBROADCASTSS 8(SI)(AX*2), Z22
-	VFMADD231PS Z20, Z22, Z4
-	VFMADD231PS Z21, Z22, Z5
-	VBROADCASTSS 12(SI)(AX*2), Z23
-	VFMADD231PS Z20, Z23, Z6
-	VFMADD231PS Z21, Z23, Z7
-	VBROADCASTSS 16(SI)(AX*2), Z22
-	VFMADD231PS Z20, Z22, Z8
-	VFMADD231PS Z21, Z22, Z9
-	VBROADCASTSS 20(SI)(AX*2), Z23
-	VFMADD231PS Z20, Z23, Z10
-	VFMADD231PS Z21, Z23, Z11
-	VBROADCASTSS 24(SI)(AX*2), Z22
-	VFMADD231PS Z20, Z22, Z12
-	VFMADD231PS Z21, Z22, Z13
-	VBROADCASTSS 28(SI)(AX*2), Z23
-	VFMADD231PS Z20, Z23, Z14
-	VFMADD231PS Z21, Z23, Z15
-	VBROADCASTSS 32(SI)(AX*2), Z22
-	VFMADD231PS Z20, Z22, Z16
-	VFMADD231PS Z21, Z22, Z17
-	VBROADCASTSS 36(SI)(AX*2), Z23
-	VFMADD231PS Z20, Z23, Z18
-	VFMADD231PS Z21, Z23, Z19
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R11*1), Z20
-	VMOVUPS 64(DI)(R11*1), Z21
-	VBROADCASTSS 0(SI)(R13*1), Z22
-	VFMADD231PS Z20, Z22, Z0
-	VFMADD231PS Z21, Z22, Z1
-	VBROADCASTSS 4(SI)(R13*1), Z23
-	VFMADD231PS Z20, Z23, Z2
-	VFMADD231PS Z21, Z23, Z3
-	VBROADCASTSS 8(SI)(R13*1), Z22
-	VFMADD231PS Z20, Z22, Z4
-	VFMADD231PS Z21, Z22, Z5
-	VBROADCASTSS 12(SI)(R13*1), Z23
-	VFMADD231PS Z20, Z23, Z6
-	VFMADD231PS Z21, Z23, Z7
-	VBROADCASTSS 16(SI)(R13*1), Z22
-	VFMADD231PS Z20, Z22, Z8
-	VFMADD231PS Z21, Z22, Z9
-	VBROADCASTSS 20(SI)(R13*1), Z23
-	VFMADD231PS Z20, Z23, Z10
-	VFMADD231PS Z21, Z23, Z11
-	VBROADCASTSS 24(SI)(R13*1), Z22
-	VFMADD231PS Z20, Z22, Z12
-	VFMADD231PS Z21, Z22, Z13
-	VBROADCASTSS 28(SI)(R13*1), Z23
-	VFMADD231PS Z20, Z23, Z14
-	VFMADD231PS Z21, Z23, Z15
-	VBROADCASTSS 32(SI)(R13*1), Z22
-	VFMADD231PS Z20, Z22, Z16
-	VFMADD231PS Z21, Z22, Z17
-	VBROADCASTSS 36(SI)(R13*1), Z23
-	VFMADD231PS Z20, Z23, Z18
-	VFMADD231PS Z21, Z23, Z19
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
-	MOVQ R12, tile_ahead(BX)
+	VMOVUPS 0(DI), Z20; VMOVUPS 64(DI), Z21; VBROADCASTSS 0(SI), Z22; VFMADD231PS Z20, Z22, Z0
+	VFMADD231PS Z21, Z22, Z1; VBROADCASTSS 4(SI), Z23; VFMADD231PS Z20, Z23, Z2
+	VFMADD231PS Z21, Z23, Z3; VBROADCASTSS 8(SI), Z22; VFMADD231PS Z20, Z22, Z4
+	VFMADD231PS Z21, Z22, Z5; VBROADCASTSS 12(SI), Z23; VFMADD231PS Z20, Z23, Z6
+	VFMADD231PS Z21, Z23, Z7; VBROADCASTSS 16(SI), Z22; VFMADD231PS Z20, Z22, Z8
+	VFMADD231PS Z21, Z22, Z9; VBROADCASTSS 20(SI), Z23; VFMADD231PS Z20, Z23, Z10
+	VFMADD231PS Z21, Z23, Z11; VBROADCASTSS 24(SI), Z22; VFMADD231PS Z20, Z22, Z12
+	VFMADD231PS Z21, Z22, Z13; VBROADCASTSS 28(SI), Z23; VFMADD231PS Z20, Z23, Z14
+	VFMADD231PS Z21, Z23, Z15; VBROADCASTSS 32(SI), Z22; VFMADD231PS Z20, Z22, Z16
+	VFMADD231PS Z21, Z22, Z17; VBROADCASTSS 36(SI), Z23; VFMADD231PS Z20, Z23, Z18
+	VFMADD231PS Z21, Z23, Z19; PREFETCHT1 (R12); ADDQ R14, R12; VMOVUPS 0(DI)(R10*1), Z20
+	VMOVUPS 64(DI)(R10*1), Z21; VBROADCASTSS 0(SI)(AX*1), Z22; VFMADD231PS Z20, Z22, Z0
+	VFMADD231PS Z21, Z22, Z1; VBROADCASTSS 4(SI)(AX*1), Z23; VFMADD231PS Z20, Z23, Z2
+	VFMADD231PS Z21, Z23, Z3; VBROADCASTSS 8(SI)(AX*1), Z22; VFMADD231PS Z20, Z22, Z4
+	VFMADD231PS Z21, Z22, Z5; VBROADCASTSS 12(SI)(AX*1), Z23; VFMADD231PS Z20, Z23, Z6
+	VFMADD231PS Z21, Z23, Z7; VBROADCASTSS 16(SI)(AX*1), Z22; VFMADD231PS Z20, Z22, Z8
+	VFMADD231PS Z21, Z22, Z9; VBROADCASTSS 20(SI)(AX*1), Z23; VFMADD231PS Z20, Z23, Z10
+	VFMADD231PS Z21, Z23, Z11; VBROADCASTSS 24(SI)(AX*1), Z22; VFMADD231PS Z20, Z22, Z12
+	VFMADD231PS Z21, Z22, Z13; VBROADCASTSS 28(SI)(AX*1), Z23; VFMADD231PS Z20, Z23, Z14
+	VFMADD231PS Z21, Z23, Z15; VBROADCASTSS 32(SI)(AX*1), Z22; VFMADD231PS Z20, Z22, Z16
+	VFMADD231PS Z21, Z22, Z17; VBROADCASTSS 36(SI)(AX*1), Z23; VFMADD231PS Z20, Z23, Z18
+	VFMADD231PS Z21, Z23, Z19; PREFETCHT1 (R12); ADDQ R14, R12; VMOVUPS 0(DI)(R10*2), Z20
+	VMOVUPS 64(DI)(R10*2), Z21; VBROADCASTSS 0(SI)(AX*2), Z22; VFMADD231PS Z20, Z22, Z0
+	VFMADD231PS Z21, Z22, Z1; VBROADCASTSS 4(SI)(AX*2), Z23; VFMADD231PS Z20, Z23, Z2
+	VFMADD231PS Z21, Z23, Z3; VBROADCASTSS 8(SI)(AX*2), Z22; VFMADD231PS Z20, Z22, Z4
+	VFMADD231PS Z21, Z22, Z5; VBROADCASTSS 12(SI)(AX*2), Z23; VFMADD231PS Z20, Z23, Z6
+	VFMADD231PS Z21, Z23, Z7; VBROADCASTSS 16(SI)(AX*2), Z22; VFMADD231PS Z20, Z22, Z8
+	VFMADD231PS Z21, Z22, Z9; VBROADCASTSS 20(SI)(AX*2), Z23; VFMADD231PS Z20, Z23, Z10
+	VFMADD231PS Z21, Z23, Z11; VBROADCASTSS 24(SI)(AX*2), Z22; VFMADD231PS Z20, Z22, Z12
+	VFMADD231PS Z21, Z22, Z13; VBROADCASTSS 28(SI)(AX*2), Z23; VFMADD231PS Z20, Z23, Z14
+	VFMADD231PS Z21, Z23, Z15; VBROADCASTSS 32(SI)(AX*2), Z22; VFMADD231PS Z20, Z22, Z16
+	VFMADD231PS Z21, Z22, Z17; VBROADCASTSS 36(SI)(AX*2), Z23; VFMADD231PS Z20, Z23, Z18
+	VFMADD231PS Z21, Z23, Z19; PREFETCHT1 (R12); ADDQ R14, R12; VMOVUPS 0(DI)(R11*1), Z20
+	VMOVUPS 64(DI)(R11*1), Z21; VBROADCASTSS 0(SI)(R13*1), Z22; VFMADD231PS Z20, Z22, Z0
+	VFMADD231PS Z21, Z22, Z1; VBROADCASTSS 4(SI)(R13*1), Z23; VFMADD231PS Z20, Z23, Z2
+	VFMADD231PS Z21, Z23, Z3; VBROADCASTSS 8(SI)(R13*1), Z22; VFMADD231PS Z20, Z22, Z4
+	VFMADD231PS Z21, Z22, Z5; VBROADCASTSS 12(SI)(R13*1), Z23; VFMADD231PS Z20, Z23, Z6
+	VFMADD231PS Z21, Z23, Z7; VBROADCASTSS 16(SI)(R13*1), Z22; VFMADD231PS Z20, Z22, Z8
+	VFMADD231PS Z21, Z22, Z9; VBROADCASTSS 20(SI)(R13*1), Z23; VFMADD231PS Z20, Z23, Z10
+	VFMADD231PS Z21, Z23, Z11; VBROADCASTSS 24(SI)(R13*1), Z22; VFMADD231PS Z20, Z22, Z12
+	VFMADD231PS Z21, Z22, Z13; VBROADCASTSS 28(SI)(R13*1), Z23; VFMADD231PS Z20, Z23, Z14
+	VFMADD231PS Z21, Z23, Z15; VBROADCASTSS 32(SI)(R13*1), Z22; VFMADD231PS Z20, Z22, Z16
+	VFMADD231PS Z21, Z22, Z17; VBROADCASTSS 36(SI)(R13*1), Z23; VFMADD231PS Z20, Z23, Z18
+	VFMADD231PS Z21, Z23, Z19; PREFETCHT1 (R12); ADDQ R14, R12; LEAQ (DI)(R10*4), DI
+	LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop; MOVQ R12, tile_ahead(BX)
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z20
-	VMOVUPS 64(DI), Z21
-	VBROADCASTSS 0(SI), Z22
-	VFMADD231PS Z20, Z22, Z0
-	VFMADD231PS Z21, Z22, Z1
-	VBROADCASTSS 4(SI), Z23
-	VFMADD231PS Z20, Z23, Z2
-	VFMADD231PS Z21, Z23, Z3
-	VBROADCASTSS 8(SI), Z22
-	VFMADD231PS Z20, Z22, Z4
-	VFMADD231PS Z21, Z22, Z5
-	VBROADCASTSS 12(SI), Z23
-	VFMADD231PS Z20, Z23, Z6
-	VFMADD231PS Z21, Z23, Z7
-	VBROADCASTSS 16(SI), Z22
-	VFMADD231PS Z20, Z22, Z8
-	VFMADD231PS Z21, Z22, Z9
-	VBROADCASTSS 20(SI), Z23
-	VFMADD231PS Z20, Z23, Z10
-	VFMADD231PS Z21, Z23, Z11
-	VBROADCASTSS 24(SI), Z22
-	VFMADD231PS Z20, Z22, Z12
-	VFMADD231PS Z21, Z22, Z13
-	VBROADCASTSS 28(SI), Z23
-	VFMADD231PS Z20, Z23, Z14
-	VFMADD231PS Z21, Z23, Z15
-	VBROADCASTSS 32(SI), Z22
-	VFMADD231PS Z20, Z22, Z16
-	VFMADD231PS Z21, Z22, Z17
-	VBROADCASTSS 36(SI), Z23
-	VFMADD231PS Z20, Z23, Z18
-	VFMADD231PS Z21, Z23, Z19
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Z20; VMOVUPS 64(DI), Z21; VBROADCASTSS 0(SI), Z22; VFMADD231PS Z20, Z22, Z0
+	VFMADD231PS Z21, Z22, Z1; VBROADCASTSS 4(SI), Z23; VFMADD231PS Z20, Z23, Z2
+	VFMADD231PS Z21, Z23, Z3; VBROADCASTSS 8(SI), Z22; VFMADD231PS Z20, Z22, Z4
+	VFMADD231PS Z21, Z22, Z5; VBROADCASTSS 12(SI), Z23; VFMADD231PS Z20, Z23, Z6
+	VFMADD231PS Z21, Z23, Z7; VBROADCASTSS 16(SI), Z22; VFMADD231PS Z20, Z22, Z8
+	VFMADD231PS Z21, Z22, Z9; VBROADCASTSS 20(SI), Z23; VFMADD231PS Z20, Z23, Z10
+	VFMADD231PS Z21, Z23, Z11; VBROADCASTSS 24(SI), Z22; VFMADD231PS Z20, Z22, Z12
+	VFMADD231PS Z21, Z22, Z13; VBROADCASTSS 28(SI), Z23; VFMADD231PS Z20, Z23, Z14
+	VFMADD231PS Z21, Z23, Z15; VBROADCASTSS 32(SI), Z22; VFMADD231PS Z20, Z22, Z16
+	VFMADD231PS Z21, Z22, Z17; VBROADCASTSS 36(SI), Z23; VFMADD231PS Z20, Z23, Z18
+	VFMADD231PS Z21, Z23, Z19; ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z20
-	VADDPS Z20, Z0, Z0
-	VMOVUPS.Z 64(R12), K2, Z20
-	VADDPS Z20, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z20
-	VADDPS Z20, Z2, Z2
-	VMOVUPS.Z 64(R12), K2, Z20
-	VADDPS Z20, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z20
-	VADDPS Z20, Z4, Z4
-	VMOVUPS.Z 64(R12), K2, Z20
-	VADDPS Z20, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z20
-	VADDPS Z20, Z6, Z6
-	VMOVUPS.Z 64(R12), K2, Z20
-	VADDPS Z20, Z7, Z7
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z20
-	VADDPS Z20, Z8, Z8
-	VMOVUPS.Z 64(R12), K2, Z20
-	VADDPS Z20, Z9, Z9
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z20
-	VADDPS Z20, Z10, Z10
-	VMOVUPS.Z 64(R12), K2, Z20
-	VADDPS Z20, Z11, Z11
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z20
-	VADDPS Z20, Z12, Z12
-	VMOVUPS.Z 64(R12), K2, Z20
-	VADDPS Z20, Z13, Z13
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z20
-	VADDPS Z20, Z14, Z14
-	VMOVUPS.Z 64(R12), K2, Z20
-	VADDPS Z20, Z15, Z15
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z20
-	VADDPS Z20, Z16, Z16
-	VMOVUPS.Z 64(R12), K2, Z20
-	VADDPS Z20, Z17, Z17
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z20
-	VADDPS Z20, Z18, Z18
-	VMOVUPS.Z 64(R12), K2, Z20
-	VADDPS Z20, Z19, Z19
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z20
+	VADDPS Z20, Z0, Z0; VMOVUPS.Z 64(R12), K2, Z20; VADDPS Z20, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z20; VADDPS Z20, Z2, Z2; VMOVUPS.Z 64(R12), K2, Z20; VADDPS Z20, Z3, Z3
+	ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z20; VADDPS Z20, Z4, Z4; VMOVUPS.Z 64(R12), K2, Z20
+	VADDPS Z20, Z5, Z5; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z20; VADDPS Z20, Z6, Z6
+	VMOVUPS.Z 64(R12), K2, Z20; VADDPS Z20, Z7, Z7; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z20
+	VADDPS Z20, Z8, Z8; VMOVUPS.Z 64(R12), K2, Z20; VADDPS Z20, Z9, Z9; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z20; VADDPS Z20, Z10, Z10; VMOVUPS.Z 64(R12), K2, Z20
+	VADDPS Z20, Z11, Z11; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z20; VADDPS Z20, Z12, Z12
+	VMOVUPS.Z 64(R12), K2, Z20; VADDPS Z20, Z13, Z13; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z20
+	VADDPS Z20, Z14, Z14; VMOVUPS.Z 64(R12), K2, Z20; VADDPS Z20, Z15, Z15; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z20; VADDPS Z20, Z16, Z16; VMOVUPS.Z 64(R12), K2, Z20
+	VADDPS Z20, Z17, Z17; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z20; VADDPS Z20, Z18, Z18
+	VMOVUPS.Z 64(R12), K2, Z20; VADDPS Z20, Z19, Z19
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z20
-	VMULPS Z20, Z0, Z0
-	VMULPS Z20, Z1, Z1
-	VMULPS Z20, Z2, Z2
-	VMULPS Z20, Z3, Z3
-	VMULPS Z20, Z4, Z4
-	VMULPS Z20, Z5, Z5
-	VMULPS Z20, Z6, Z6
-	VMULPS Z20, Z7, Z7
-	VMULPS Z20, Z8, Z8
-	VMULPS Z20, Z9, Z9
-	VMULPS Z20, Z10, Z10
-	VMULPS Z20, Z11, Z11
-	VMULPS Z20, Z12, Z12
-	VMULPS Z20, Z13, Z13
-	VMULPS Z20, Z14, Z14
-	VMULPS Z20, Z15, Z15
-	VMULPS Z20, Z16, Z16
-	VMULPS Z20, Z17, Z17
-	VMULPS Z20, Z18, Z18
-	VMULPS Z20, Z19, Z19
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z20
+	VMULPS Z20, Z0, Z0; VMULPS Z20, Z1, Z1; VMULPS Z20, Z2, Z2; VMULPS Z20, Z3, Z3
+	VMULPS Z20, Z4, Z4; VMULPS Z20, Z5, Z5; VMULPS Z20, Z6, Z6; VMULPS Z20, Z7, Z7
+	VMULPS Z20, Z8, Z8; VMULPS Z20, Z9, Z9; VMULPS Z20, Z10, Z10; VMULPS Z20, Z11, Z11
+	VMULPS Z20, Z12, Z12; VMULPS Z20, Z13, Z13; VMULPS Z20, Z14, Z14; VMULPS Z20, Z15, Z15
+	VMULPS Z20, Z16, Z16; VMULPS Z20, Z17, Z17; VMULPS Z20, Z18, Z18; VMULPS Z20, Z19, Z19
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z20
-	VADDPS Z20, Z0, Z0
-	VADDPS Z20, Z1, Z1
-	VBROADCASTSS 4(R12), Z20
-	VADDPS Z20, Z2, Z2
-	VADDPS Z20, Z3, Z3
-	VBROADCASTSS 8(R12), Z20
-	VADDPS Z20, Z4, Z4
-	VADDPS Z20, Z5, Z5
-	VBROADCASTSS 12(R12), Z20
-	VADDPS Z20, Z6, Z6
-	VADDPS Z20, Z7, Z7
-	VBROADCASTSS 16(R12), Z20
-	VADDPS Z20, Z8, Z8
-	VADDPS Z20, Z9, Z9
-	VBROADCASTSS 20(R12), Z20
-	VADDPS Z20, Z10, Z10
-	VADDPS Z20, Z11, Z11
-	VBROADCASTSS 24(R12), Z20
-	VADDPS Z20, Z12, Z12
-	VADDPS Z20, Z13, Z13
-	VBROADCASTSS 28(R12), Z20
-	VADDPS Z20, Z14, Z14
-	VADDPS Z20, Z15, Z15
-	VBROADCASTSS 32(R12), Z20
-	VADDPS Z20, Z16, Z16
-	VADDPS Z20, Z17, Z17
-	VBROADCASTSS 36(R12), Z20
-	VADDPS Z20, Z18, Z18
-	VADDPS Z20, Z19, Z19
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z20; VADDPS Z20, Z0, Z0; VADDPS Z20, Z1, Z1; VBROADCASTSS 4(R12), Z20
+	VADDPS Z20, Z2, Z2; VADDPS Z20, Z3, Z3; VBROADCASTSS 8(R12), Z20; VADDPS Z20, Z4, Z4
+	VADDPS Z20, Z5, Z5; VBROADCASTSS 12(R12), Z20; VADDPS Z20, Z6, Z6; VADDPS Z20, Z7, Z7
+	VBROADCASTSS 16(R12), Z20; VADDPS Z20, Z8, Z8; VADDPS Z20, Z9, Z9; VBROADCASTSS 20(R12), Z20
+	VADDPS Z20, Z10, Z10; VADDPS Z20, Z11, Z11; VBROADCASTSS 24(R12), Z20; VADDPS Z20, Z12, Z12
+	VADDPS Z20, Z13, Z13; VBROADCASTSS 28(R12), Z20; VADDPS Z20, Z14, Z14; VADDPS Z20, Z15, Z15
+	VBROADCASTSS 32(R12), Z20; VADDPS Z20, Z16, Z16; VADDPS Z20, Z17, Z17; VBROADCASTSS 36(R12), Z20
+	VADDPS Z20, Z18, Z18; VADDPS Z20, Z19, Z19
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z20
-	VMOVUPS.Z 64(R12), K2, Z21
-	VADDPS Z20, Z0, Z0
-	VADDPS Z21, Z1, Z1
-	VADDPS Z20, Z2, Z2
-	VADDPS Z21, Z3, Z3
-	VADDPS Z20, Z4, Z4
-	VADDPS Z21, Z5, Z5
-	VADDPS Z20, Z6, Z6
-	VADDPS Z21, Z7, Z7
-	VADDPS Z20, Z8, Z8
-	VADDPS Z21, Z9, Z9
-	VADDPS Z20, Z10, Z10
-	VADDPS Z21, Z11, Z11
-	VADDPS Z20, Z12, Z12
-	VADDPS Z21, Z13, Z13
-	VADDPS Z20, Z14, Z14
-	VADDPS Z21, Z15, Z15
-	VADDPS Z20, Z16, Z16
-	VADDPS Z21, Z17, Z17
-	VADDPS Z20, Z18, Z18
-	VADDPS Z21, Z19, Z19
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z20; VMOVUPS.Z 64(R12), K2, Z21; VADDPS Z20, Z0, Z0; VADDPS Z21, Z1, Z1
+	VADDPS Z20, Z2, Z2; VADDPS Z21, Z3, Z3; VADDPS Z20, Z4, Z4; VADDPS Z21, Z5, Z5
+	VADDPS Z20, Z6, Z6; VADDPS Z21, Z7, Z7; VADDPS Z20, Z8, Z8; VADDPS Z21, Z9, Z9
+	VADDPS Z20, Z10, Z10; VADDPS Z21, Z11, Z11; VADDPS Z20, Z12, Z12; VADDPS Z21, Z13, Z13
+	VADDPS Z20, Z14, Z14; VADDPS Z21, Z15, Z15; VADDPS Z20, Z16, Z16; VADDPS Z21, Z17, Z17
+	VADDPS Z20, Z18, Z18; VADDPS Z21, Z19, Z19
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z21
-	VMOVUPS.Z 0(R12), K1, Z20
-	VFMADD231PS Z20, Z21, Z0
-	VMOVUPS.Z 64(R12), K2, Z20
-	VFMADD231PS Z20, Z21, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z20
-	VFMADD231PS Z20, Z21, Z2
-	VMOVUPS.Z 64(R12), K2, Z20
-	VFMADD231PS Z20, Z21, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z20
-	VFMADD231PS Z20, Z21, Z4
-	VMOVUPS.Z 64(R12), K2, Z20
-	VFMADD231PS Z20, Z21, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z20
-	VFMADD231PS Z20, Z21, Z6
-	VMOVUPS.Z 64(R12), K2, Z20
-	VFMADD231PS Z20, Z21, Z7
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z20
-	VFMADD231PS Z20, Z21, Z8
-	VMOVUPS.Z 64(R12), K2, Z20
-	VFMADD231PS Z20, Z21, Z9
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z20
-	VFMADD231PS Z20, Z21, Z10
-	VMOVUPS.Z 64(R12), K2, Z20
-	VFMADD231PS Z20, Z21, Z11
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z20
-	VFMADD231PS Z20, Z21, Z12
-	VMOVUPS.Z 64(R12), K2, Z20
-	VFMADD231PS Z20, Z21, Z13
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z20
-	VFMADD231PS Z20, Z21, Z14
-	VMOVUPS.Z 64(R12), K2, Z20
-	VFMADD231PS Z20, Z21, Z15
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z20
-	VFMADD231PS Z20, Z21, Z16
-	VMOVUPS.Z 64(R12), K2, Z20
-	VFMADD231PS Z20, Z21, Z17
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z20
-	VFMADD231PS Z20, Z21, Z18
-	VMOVUPS.Z 64(R12), K2, Z20
-	VFMADD231PS Z20, Z21, Z19
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z21; VMOVUPS.Z 0(R12), K1, Z20
+	VFMADD231PS Z20, Z21, Z0; VMOVUPS.Z 64(R12), K2, Z20; VFMADD231PS Z20, Z21, Z1; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z20; VFMADD231PS Z20, Z21, Z2; VMOVUPS.Z 64(R12), K2, Z20
+	VFMADD231PS Z20, Z21, Z3; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z20; VFMADD231PS Z20, Z21, Z4
+	VMOVUPS.Z 64(R12), K2, Z20; VFMADD231PS Z20, Z21, Z5; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z20
+	VFMADD231PS Z20, Z21, Z6; VMOVUPS.Z 64(R12), K2, Z20; VFMADD231PS Z20, Z21, Z7; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z20; VFMADD231PS Z20, Z21, Z8; VMOVUPS.Z 64(R12), K2, Z20
+	VFMADD231PS Z20, Z21, Z9; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z20; VFMADD231PS Z20, Z21, Z10
+	VMOVUPS.Z 64(R12), K2, Z20; VFMADD231PS Z20, Z21, Z11; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z20
+	VFMADD231PS Z20, Z21, Z12; VMOVUPS.Z 64(R12), K2, Z20; VFMADD231PS Z20, Z21, Z13; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z20; VFMADD231PS Z20, Z21, Z14; VMOVUPS.Z 64(R12), K2, Z20
+	VFMADD231PS Z20, Z21, Z15; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z20; VFMADD231PS Z20, Z21, Z16
+	VMOVUPS.Z 64(R12), K2, Z20; VFMADD231PS Z20, Z21, Z17; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z20
+	VFMADD231PS Z20, Z21, Z18; VMOVUPS.Z 64(R12), K2, Z20; VFMADD231PS Z20, Z21, Z19
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z20
-	VMAXPS Z0, Z20, Z0
-	VMAXPS Z1, Z20, Z1
-	VMAXPS Z2, Z20, Z2
-	VMAXPS Z3, Z20, Z3
-	VMAXPS Z4, Z20, Z4
-	VMAXPS Z5, Z20, Z5
-	VMAXPS Z6, Z20, Z6
-	VMAXPS Z7, Z20, Z7
-	VMAXPS Z8, Z20, Z8
-	VMAXPS Z9, Z20, Z9
-	VMAXPS Z10, Z20, Z10
-	VMAXPS Z11, Z20, Z11
-	VMAXPS Z12, Z20, Z12
-	VMAXPS Z13, Z20, Z13
-	VMAXPS Z14, Z20, Z14
-	VMAXPS Z15, Z20, Z15
-	VMAXPS Z16, Z20, Z16
-	VMAXPS Z17, Z20, Z17
-	VMAXPS Z18, Z20, Z18
-	VMAXPS Z19, Z20, Z19
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z20; VMAXPS Z0, Z20, Z0
+	VMAXPS Z1, Z20, Z1; VMAXPS Z2, Z20, Z2; VMAXPS Z3, Z20, Z3; VMAXPS Z4, Z20, Z4
+	VMAXPS Z5, Z20, Z5; VMAXPS Z6, Z20, Z6; VMAXPS Z7, Z20, Z7; VMAXPS Z8, Z20, Z8
+	VMAXPS Z9, Z20, Z9; VMAXPS Z10, Z20, Z10; VMAXPS Z11, Z20, Z11; VMAXPS Z12, Z20, Z12
+	VMAXPS Z13, Z20, Z13; VMAXPS Z14, Z20, Z14; VMAXPS Z15, Z20, Z15; VMAXPS Z16, Z20, Z16
+	VMAXPS Z17, Z20, Z17; VMAXPS Z18, Z20, Z18; VMAXPS Z19, Z20, Z19
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z20
-	VMINPS Z0, Z20, Z0
-	VMINPS Z1, Z20, Z1
-	VMINPS Z2, Z20, Z2
-	VMINPS Z3, Z20, Z3
-	VMINPS Z4, Z20, Z4
-	VMINPS Z5, Z20, Z5
-	VMINPS Z6, Z20, Z6
-	VMINPS Z7, Z20, Z7
-	VMINPS Z8, Z20, Z8
-	VMINPS Z9, Z20, Z9
-	VMINPS Z10, Z20, Z10
-	VMINPS Z11, Z20, Z11
-	VMINPS Z12, Z20, Z12
-	VMINPS Z13, Z20, Z13
-	VMINPS Z14, Z20, Z14
-	VMINPS Z15, Z20, Z15
-	VMINPS Z16, Z20, Z16
-	VMINPS Z17, Z20, Z17
-	VMINPS Z18, Z20, Z18
-	VMINPS Z19, Z20, Z19
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z20; VMINPS Z0, Z20, Z0
+	VMINPS Z1, Z20, Z1; VMINPS Z2, Z20, Z2; VMINPS Z3, Z20, Z3; VMINPS Z4, Z20, Z4
+	VMINPS Z5, Z20, Z5; VMINPS Z6, Z20, Z6; VMINPS Z7, Z20, Z7; VMINPS Z8, Z20, Z8
+	VMINPS Z9, Z20, Z9; VMINPS Z10, Z20, Z10; VMINPS Z11, Z20, Z11; VMINPS Z12, Z20, Z12
+	VMINPS Z13, Z20, Z13; VMINPS Z14, Z20, Z14; VMINPS Z15, Z20, Z15; VMINPS Z16, Z20, Z16
+	VMINPS Z17, Z20, Z17; VMINPS Z18, Z20, Z18; VMINPS Z19, Z20, Z19
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	VMOVUPS Z1, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	VMOVUPS Z3, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	VMOVUPS Z5, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	VMOVUPS Z7, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z8, K1, 0(R12)
-	VMOVUPS Z9, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z10, K1, 0(R12)
-	VMOVUPS Z11, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z12, K1, 0(R12)
-	VMOVUPS Z13, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z14, K1, 0(R12)
-	VMOVUPS Z15, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z16, K1, 0(R12)
-	VMOVUPS Z17, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z18, K1, 0(R12)
-	VMOVUPS Z19, K2, 64(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); VMOVUPS Z1, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); VMOVUPS Z3, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z4, K1, 0(R12)
+	VMOVUPS Z5, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z6, K1, 0(R12); VMOVUPS Z7, K2, 64(R12)
+	ADDQ R9, R12; VMOVUPS Z8, K1, 0(R12); VMOVUPS Z9, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z10, K1, 0(R12); VMOVUPS Z11, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z12, K1, 0(R12)
+	VMOVUPS Z13, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z14, K1, 0(R12); VMOVUPS Z15, K2, 64(R12)
+	ADDQ R9, R12; VMOVUPS Z16, K1, 0(R12); VMOVUPS Z17, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z18, K1, 0(R12); VMOVUPS Z19, K2, 64(R12); DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_againAheadLast(BX), DX
-	ADDQ DX, tile_aheadLast(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_againAheadLast(BX), DX
+	ADDQ DX, tile_aheadLast(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -19661,647 +6742,194 @@ TEXT ·tileAVX512_11x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	TESTL $const_flagResidual, tile_flags(BX)
-	JZ fetched
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R14
-	SHLQ $2, R14
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); TESTL $const_flagResidual, tile_flags(BX); JZ fetched
+	MOVQ tile_res(BX), R12; MOVQ tile_ldr(BX), R14; SHLQ $2, R14; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
 	PREFETCHT0 64(R12)
 fetched:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
-	MOVQ tile_ahead(BX), R12
-	MOVQ tile_aheadLast(BX), R15
-	MOVQ tile_nextA(BX), R14
-	ADDQ SI, R14
-	CMPQ tile_more(BX), $0
-	CMOVQLE R15, R14
-	TESTQ R15, R15
-	CMOVQNE R14, R12
-	MOVQ tile_aheadStep(BX), R14
+	VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8; VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10; VPXORD Z11, Z11, Z11; VPXORD Z12, Z12, Z12; VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14; VPXORD Z15, Z15, Z15; VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19; VPXORD Z20, Z20, Z20; VPXORD Z21, Z21, Z21
+	MOVQ CX, DX; SHRQ $2, DX; JZ rest; MOVQ tile_ahead(BX), R12; MOVQ tile_aheadLast(BX), R15
+	MOVQ tile_nextA(BX), R14; ADDQ SI, R14; CMPQ tile_more(BX), $0; CMOVQLE R15, R14; TESTQ R15, R15
+	CMOVQNE R14, R12; MOVQ tile_aheadStep(BX), R14
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z22
-	VMOVUPS 64(DI), Z23
-	VBROADCASTSS 0(SI), Z24
-	VFMADD231PS Z22, Z24, Z0
-	VFMADD231PS Z23, Z24, Z1
-	VBROADCASTSS 4(SI), Z25
-	VFMADD231PS Z22, Z25, Z2
-	VFMADD231PS Z23, Z25, Z3
-	VBROADCASTSS 8(SI), Z24
-	VFMADD231PS Z22, Z24, Z4
-	VFMADD231PS Z23, Z24, Z5
-	VBROADCASTSS 12(SI), Z25
-	VFMADD231PS Z22, Z25, Z6
-	VFMADD231PS Z23, Z25, Z7
-	VBROADCASTSS 16(SI), Z24
-	VFMADD231PS Z22, Z24, Z8
-	VFMADD231PS Z23, Z24, Z9
-	VBROADCASTSS 20(SI), Z25
-	VFMADD231PS Z22, Z25, Z10
-	VFMADD231PS Z23, Z25, Z11
-	VBROADCASTSS 24(SI), Z24
-	VFMADD231PS Z22, Z24, Z12
-	VFMADD231PS Z23, Z24, Z13
-	VBROADCASTSS 28(SI), Z25
-	VFMADD231PS Z22, Z25, Z14
-	VFMADD231PS Z23, Z25, Z15
-	VBROADCASTSS 32(SI), Z24
-	VFMADD231PS Z22, Z24, Z16
-	VFMADD231PS Z23, Z24, Z17
-	VBROADCASTSS 36(SI), Z25
-	VFMADD231PS Z22, Z25, Z18
-	VFMADD231PS Z23, Z25, Z19
-	VBROADCASTSS 40(SI), Z24
-	VFMADD231PS Z22, Z24, Z20
-	VFMADD231PS Z23, Z24, Z21
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R10*1), Z22
-	VMOVUPS 64(DI)(R10*1), Z23
-	VBROADCASTSS 0(SI)(AX*1), Z24
-	VFMADD231PS Z22, Z24, Z0
-	VFMADD231PS Z23, Z24, Z1
-	VBROADCASTSS 4(SI)(AX*1), Z25
-	VFMADD231PS Z22, Z25, Z2
-	VFMADD231PS Z23, Z25, Z3
-	VBROADCASTSS 8(SI)(AX*1), Z24
-	VFMADD231PS Z22, Z24, Z4
-	VFMADD231PS Z23, Z24, Z5
-	VBROADCASTSS 12(SI)(AX*1), Z25
-	VFMADD231PS Z22, Z25, Z6
-	VFMADD231PS Z23, Z25, Z7
-	VBROADCASTSS 16(SI)(AX*1), Z24
-	VFMADD231PS Z22, Z24, Z8
-	VFMADD231PS Z23, Z24, Z9
-	VBROADCASTSS 20(SI)(AX*1), Z25
-	VFMADD231PS Z22, Z25, Z10
-	VFMADD231PS Z23, Z25, Z11
-	VBROADCASTSS 24(SI)(AX*1), Z24
-	VFMADD231PS Z22, Z24, Z12
-	VFMADD231PS Z23, Z24, Z13
-	VBROADCASTSS 28(SI)(AX*1), Z25
-	VFMADD231PS Z22, Z25, Z14
-	VFMADD231PS Z23, Z25, Z15
-	VBROADCASTSS 32(SI)(AX*1), Z24
-	VFMADD231PS Z22, Z24, Z16
-	VFMADD231PS Z23, Z24, Z17
-	VBROADCASTSS 36(SI)(AX*1), Z25
-	VFMADD231PS Z22, Z25, Z18
-	VFMADD231PS Z23, Z25, Z19
-	VBROADCASTSS 40(SI)(AX*1), Z24
-	VFMADD231PS Z22, Z24, Z20
-	VFMADD231PS Z23, Z24, Z21
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R10*2), Z22
-	VMOVUPS 64(DI)(R10*2), Z23
-	VBROADCASTSS 0(SI)(AX*2), Z24
-	VFMADD231PS Z22, Z24, Z0
-	VFMADD231PS Z23, Z24, Z1
-	VBROADCASTSS 4(SI)(AX*2), Z25
-	VFMADD231PS Z22, Z25, Z2
-	VFMADD231PS Z23, Z25, Z3
-	VBROADCASTSS 8(SI)(AX*2), Z24
-	VFMADD231PS Z22, Z24, Z4
-	VFMADD231PS Z23, Z24, Z5
-	VBROADCASTSS 12(SI)(AX*2), Z25
-	VFMADD231PS Z22, Z25, Z6
-	VFMADD231PS Z23, Z25, Z7
-	VBROADCASTSS 16(SI)(AX*2), Z24
-	VFMADD231PS Z22, Z24, Z8
-	VFMADD231PS Z23, Z24, Z9
-	VBROADCASTSS 20(SI)(AX*2), Z25
-	VFMADD231PS Z22, Z25, Z10
-	VFMADD231PS Z23, Z25, Z11
-	VBROADCASTSS 24(SI)(AX*2), Z24
-	VFMADD231PS Z22, Z24, Z12
-	VFMADD231PS Z23, Z24, Z13
-	VBROADCASTSS 28(SI)(AX*2), Z25
-	VFMADD231PS Z22, Z25, Z14
-	VFMADD231PS Z23, Z25, Z15
-	VBROADCASTSS 32(SI)(AX*2), Z24
-	VFMADD231PS Z22, Z24, Z16
-	VFMADD231PS Z23, Z24, Z17
-	VBROADCASTSS 36(SI)(AX*2), Z25
-	VFMADD231PS Z22, Z25, Z18
-	VFMADD231PS Z23, Z25, Z19
-	VBROADCASTSS 40(SI)(AX*2), Z24
-	VFMADD231PS Z22, Z24, Z20
-	VFMADD231PS Z23, Z24, Z21
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R11*1), Z22
-	VMOVUPS 64(DI)(R11*1), Z23
-	VBROADCASTSS 0(SI)(R13*1), Z24
-	VFMADD231PS Z22, Z24, Z0
-	VFMADD231PS Z23, Z24, Z1
-	VBROADCASTSS 4(SI)(R13*1), Z25
-	VFMADD231PS Z22, Z25, Z2
-	VFMADD231PS Z23, Z25, Z3
-	VBROADCASTSS 8(SI)(R13*1), Z24
-	VFMADD231PS Z22, Z24, Z4
-	VFMADD231PS Z23, Z24, Z5
-	VBROADCASTSS 12(SI)(R13*1), Z25
-	VFMADD231PS Z22, Z25, Z6
-	VFMADD231PS Z23, Z25, Z7
-	VBROADCASTSS 16(SI)(R13*1), Z24
-	VFMADD231PS Z22, Z24, Z8
-	VFMADD231PS Z23, Z24, Z9
-	VBROADCASTSS 20(SI)(R13*1), Z25
-	VFMADD231PS Z22, Z25, Z10
-	VFMADD231PS Z23, Z25, Z11
-	VBROADCASTSS 24(SI)(R13*1), Z24
-	VFMADD231PS Z22, Z24, Z12
-	VFMADD231PS Z23, Z24, Z13
-	VBROADCASTSS 28(SI)(R13*1), Z25
-	VFMADD231PS Z22, Z25, Z14
-	VFMADD231PS Z23, Z25, Z15
-	VBROADCASTSS 32(SI)(R13*1), Z24
-	VFMADD231PS Z22, Z24, Z16
-	VFMADD231PS Z23, Z24, Z17
-	VBROADCASTSS 36(SI)(R13*1), Z25
-	VFMADD231PS Z22, Z25, Z18
-	VFMADD231PS Z23, Z25, Z19
-	VBROADCASTSS 40(SI)(R13*1), Z24
-	VFMADD231PS Z22, Z24, Z20
-	VFMADD231PS Z23, Z24, Z21
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
-	MOVQ R12, tile_ahead(BX)
+	VMOVUPS 0(DI), Z22; VMOVUPS 64(DI), Z23; VBROADCASTSS 0(SI), Z24; VFMADD231PS Z22, Z24, Z0
+	VFMADD231PS Z23, Z24, Z1; VBROADCASTSS 4(SI), Z25; VFMADD231PS Z22, Z25, Z2
+	VFMADD231PS Z23, Z25, Z3; VBROADCASTSS 8(SI), Z24; VFMADD231PS Z22, Z24, Z4
+	VFMADD231PS Z23, Z24, Z5; VBROADCASTSS 12(SI), Z25; VFMADD231PS Z22, Z25, Z6
+	VFMADD231PS Z23, Z25, Z7; VBROADCASTSS 16(SI), Z24; VFMADD231PS Z22, Z24, Z8
+	VFMADD231PS Z23, Z24, Z9; VBROADCASTSS 20(SI), Z25; VFMADD231PS Z22, Z25, Z10
+	VFMADD231PS Z23, Z25, Z11; VBROADCASTSS 24(SI), Z24; VFMADD231PS Z22, Z24, Z12
+	VFMADD231PS Z23, Z24, Z13; VBROADCASTSS 28(SI), Z25; VFMADD231PS Z22, Z25, Z14
+	VFMADD231PS Z23, Z25, Z15; VBROADCASTSS 32(SI), Z24; VFMADD231PS Z22, Z24, Z16
+	VFMADD231PS Z23, Z24, Z17; VBROADCASTSS 36(SI), Z25; VFMADD231PS Z22, Z25, Z18
+	VFMADD231PS Z23, Z25, Z19; VBROADCASTSS 40(SI), Z24; VFMADD231PS Z22, Z24, Z20
+	VFMADD231PS Z23, Z24, Z21; PREFETCHT1 (R12); ADDQ R14, R12; VMOVUPS 0(DI)(R10*1), Z22
+	VMOVUPS 64(DI)(R10*1), Z23; VBROADCASTSS 0(SI)(AX*1), Z24; VFMADD231PS Z22, Z24, Z0
+	VFMADD231PS Z23, Z24, Z1; VBROADCASTSS 4(SI)(AX*1), Z25; VFMADD231PS Z22, Z25, Z2
+	VFMADD231PS Z23, Z25, Z3; VBROADCASTSS 8(SI)(AX*1), Z24; VFMADD231PS Z22, Z24, Z4
+	VFMADD231PS Z23, Z24, Z5; VBROADCASTSS 12(SI)(AX*1), Z25; VFMADD231PS Z22, Z25, Z6
+	VFMADD231PS Z23, Z25, Z7; VBROADCASTSS 16(SI)(AX*1), Z24; VFMADD231PS Z22, Z24, Z8
+	VFMADD231PS Z23, Z24, Z9; VBROADCASTSS 20(SI)(AX*1), Z25; VFMADD231PS Z22, Z25, Z10
+	VFMADD231PS Z23, Z25, Z11; VBROADCASTSS 24(SI)(AX*1), Z24; VFMADD231PS Z22, Z24, Z12
+	VFMADD231PS Z23, Z24, Z13; VBROADCASTSS 28(SI)(AX*1), Z25; VFMADD231PS Z22, Z25, Z14
+	VFMADD231PS Z23, Z25, Z15; VBROADCASTSS 32(SI)(AX*1), Z24; VFMADD231PS Z22, Z24, Z16
+	VFMADD231PS Z23, Z24, Z17; VBROADCASTSS 36(SI)(AX*1), Z25; VFMADD231PS Z22, Z25, Z18
+	VFMADD231PS Z23, Z25, Z19; VBROADCASTSS 40(SI)(AX*1), Z24; VFMADD231PS Z22, Z24, Z20
+	VFMADD231PS Z23, Z24, Z21; PREFETCHT1 (R12); ADDQ R14, R12; VMOVUPS 0(DI)(R10*2), Z22
+	VMOVUPS 64(DI)(R10*2), Z23; VBROADCASTSS 0(SI)(AX*2), Z24; VFMADD231PS Z22, Z24, Z0
+	VFMADD231PS Z23, Z24, Z1; VBROADCASTSS 4(SI)(AX*2), Z25; VFMADD231PS Z22, Z25, Z2
+	VFMADD231PS Z23, Z25, Z3; VBROADCASTSS 8(SI)(AX*2), Z24; VFMADD231PS Z22, Z24, Z4
+	VFMADD231PS Z23, Z24, Z5; VBROADCASTSS 12(SI)(AX*2), Z25; VFMADD231PS Z22, Z25, Z6
+	VFMADD231PS Z23, Z25, Z7; VBROADCASTSS 16(SI)(AX*2), Z24; VFMADD231PS Z22, Z24, Z8
+	VFMADD231PS Z23, Z24, Z9; VBROADCASTSS 20(SI)(AX*2), Z25; VFMADD231PS Z22, Z25, Z10
+	VFMADD231PS Z23, Z25, Z11; VBROADCASTSS 24(SI)(AX*2), Z24; VFMADD231PS Z22, Z24, Z12
+	VFMADD231PS Z23, Z24, Z13; VBROADCASTSS 28(SI)(AX*2), Z25; VFMADD231PS Z22, Z25, Z14
+	VFMADD231PS Z23, Z25, Z15; VBROADCASTSS 32(SI)(AX*2), Z24; VFMADD231PS Z22, Z24, Z16
+	VFMADD231PS Z23, Z24, Z17; VBROADCASTSS 36(SI)(AX*2), Z25; VFMADD231PS Z22, Z25, Z18
+	VFMADD231PS Z23, Z25, Z19; VBROADCASTSS 40(SI)(AX*2), Z24; VFMADD231PS Z22, Z24, Z20
+	VFMADD231PS Z23, Z24, Z21; PREFETCHT1 (R12); ADDQ R14, R12; VMOVUPS 0(DI)(R11*1), Z22
+	VMOVUPS 64(DI)(R11*1), Z23; VBROADCASTSS 0(SI)(R13*1), Z24; VFMADD231PS Z22, Z24, Z0
+	VFMADD231PS Z23, Z24, Z1; VBROADCASTSS 4(SI)(R13*1), Z25; VFMADD231PS Z22, Z25, Z2
+	VFMADD231PS Z23, Z25, Z3; VBROADCASTSS 8(SI)(R13*1), Z24; VFMADD231PS Z22, Z24, Z4
+	VFMADD231PS Z23, Z24, Z5; VBROADCASTSS 12(SI)(R13*1), Z25; VFMADD231PS Z22, Z25, Z6
+	VFMADD231PS Z23, Z25, Z7; VBROADCASTSS 16(SI)(R13*1), Z24; VFMADD231PS Z22, Z24, Z8
+	VFMADD231PS Z23, Z24, Z9; VBROADCASTSS 20(SI)(R13*1), Z25; VFMADD231PS Z22, Z25, Z10
+	VFMADD231PS Z23, Z25, Z11; VBROADCASTSS 24(SI)(R13*1), Z24; VFMADD231PS Z22, Z24, Z12
+	VFMADD231PS Z23, Z24, Z13; VBROADCASTSS 28(SI)(R13*1), Z25; VFMADD231PS Z22, Z25, Z14
+	VFMADD231PS Z23, Z25, Z15; VBROADCASTSS 32(SI)(R13*1), Z24; VFMADD231PS Z22, Z24, Z16
+	VFMADD231PS Z23, Z24, Z17; VBROADCASTSS 36(SI)(R13*1), Z25; VFMADD231PS Z22, Z25, Z18
+	VFMADD231PS Z23, Z25, Z19; VBROADCASTSS 40(SI)(R13*1), Z24; VFMADD231PS Z22, Z24, Z20
+	VFMADD231PS Z23, Z24, Z21; PREFETCHT1 (R12); ADDQ R14, R12; LEAQ (DI)(R10*4), DI
+	LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop; MOVQ R12, tile_ahead(BX)
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z22
-	VMOVUPS 64(DI), Z23
-	VBROADCASTSS 0(SI), Z24
-	VFMADD231PS Z22, Z24, Z0
-	VFMADD231PS Z23, Z24, Z1
-	VBROADCASTSS 4(SI), Z25
-	VFMADD231PS Z22, Z25, Z2
-	VFMADD231PS Z23, Z25, Z3
-	VBROADCASTSS 8(SI), Z24
-	VFMADD231PS Z22, Z24, Z4
-	VFMADD231PS Z23, Z24, Z5
-	VBROADCASTSS 12(SI), Z25
-	VFMADD231PS Z22, Z25, Z6
-	VFMADD231PS Z23, Z25, Z7
-	VBROADCASTSS 16(SI), Z24
-	VFMADD231PS Z22, Z24, Z8
-	VFMADD231PS Z23, Z24, Z9
-	VBROADCASTSS 20(SI), Z25
-	VFMADD231PS Z22, Z25, Z10
-	VFMADD231PS Z23, Z25, Z11
-	VBROADCASTSS 24(SI), Z24
-	VFMADD231PS Z22, Z24, Z12
-	VFMADD231PS Z23, Z24, Z13
-	VBROADCASTSS 28(SI), Z25
-	VFMADD231PS Z22, Z25, Z14
-	VFMADD231PS Z23, Z25, Z15
-	VBROADCASTSS 32(SI), Z24
-	VFMADD231PS Z22, Z24, Z16
-	VFMADD231PS Z23, Z24, Z17
-	VBROADCASTSS 36(SI), Z25
-	VFMADD231PS Z22, Z25, Z18
-	VFMADD231PS Z23, Z25, Z19
-	VBROADCASTSS 40(SI), Z24
-	VFMADD231PS Z22, Z24, Z20
-	VFMADD231PS Z23, Z24, Z21
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Z22; VMOVUPS 64(DI), Z23; VBROADCASTSS 0(SI), Z24; VFMADD231PS Z22, Z24, Z0
+	VFMADD231PS Z23, Z24, Z1; VBROADCASTSS 4(SI), Z25; VFMADD231PS Z22, Z25, Z2
+	VFMADD231PS Z23, Z25, Z3; VBROADCASTSS 8(SI), Z24; VFMADD231PS Z22, Z24, Z4
+	VFMADD231PS Z23, Z24, Z5; VBROADCASTSS 12(SI), Z25; VFMADD231PS Z22, Z25, Z6
+	VFMADD231PS Z23, Z25, Z7; VBROADCASTSS 16(SI), Z24; VFMADD231PS Z22, Z24, Z8
+	VFMADD231PS Z23, Z24, Z9; VBROADCASTSS 20(SI), Z25; VFMADD231PS Z22, Z25, Z10
+	VFMADD231PS Z23, Z25, Z11; VBROADCASTSS 24(SI), Z24; VFMADD231PS Z22, Z24, Z12
+	VFMADD231PS Z23, Z24, Z13; VBROADCASTSS 28(SI), Z25; VFMADD231PS Z22, Z25, Z14
+	VFMADD231PS Z23, Z25, Z15; VBROADCASTSS 32(SI), Z24; VFMADD231PS Z22, Z24, Z16
+	VFMADD231PS Z23, Z24, Z17; VBROADCASTSS 36(SI), Z25; VFMADD231PS Z22, Z25, Z18
+	VFMADD231PS Z23, Z25, Z19; VBROADCASTSS 40(SI), Z24; VFMADD231PS Z22, Z24, Z20
+	VFMADD231PS Z23, Z24, Z21; ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z22
-	VADDPS Z22, Z0, Z0
-	VMOVUPS.Z 64(R12), K2, Z22
-	VADDPS Z22, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z22
-	VADDPS Z22, Z2, Z2
-	VMOVUPS.Z 64(R12), K2, Z22
-	VADDPS Z22, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z22
-	VADDPS Z22, Z4, Z4
-	VMOVUPS.Z 64(R12), K2, Z22
-	VADDPS Z22, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z22
-	VADDPS Z22, Z6, Z6
-	VMOVUPS.Z 64(R12), K2, Z22
-	VADDPS Z22, Z7, Z7
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z22
-	VADDPS Z22, Z8, Z8
-	VMOVUPS.Z 64(R12), K2, Z22
-	VADDPS Z22, Z9, Z9
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z22
-	VADDPS Z22, Z10, Z10
-	VMOVUPS.Z 64(R12), K2, Z22
-	VADDPS Z22, Z11, Z11
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z22
-	VADDPS Z22, Z12, Z12
-	VMOVUPS.Z 64(R12), K2, Z22
-	VADDPS Z22, Z13, Z13
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z22
-	VADDPS Z22, Z14, Z14
-	VMOVUPS.Z 64(R12), K2, Z22
-	VADDPS Z22, Z15, Z15
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z22
-	VADDPS Z22, Z16, Z16
-	VMOVUPS.Z 64(R12), K2, Z22
-	VADDPS Z22, Z17, Z17
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z22
-	VADDPS Z22, Z18, Z18
-	VMOVUPS.Z 64(R12), K2, Z22
-	VADDPS Z22, Z19, Z19
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z22
-	VADDPS Z22, Z20, Z20
-	VMOVUPS.Z 64(R12), K2, Z22
-	VADDPS Z22, Z21, Z21
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z22
+	VADDPS Z22, Z0, Z0; VMOVUPS.Z 64(R12), K2, Z22; VADDPS Z22, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z22; VADDPS Z22, Z2, Z2; VMOVUPS.Z 64(R12), K2, Z22; VADDPS Z22, Z3, Z3
+	ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z22; VADDPS Z22, Z4, Z4; VMOVUPS.Z 64(R12), K2, Z22
+	VADDPS Z22, Z5, Z5; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z22; VADDPS Z22, Z6, Z6
+	VMOVUPS.Z 64(R12), K2, Z22; VADDPS Z22, Z7, Z7; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z22
+	VADDPS Z22, Z8, Z8; VMOVUPS.Z 64(R12), K2, Z22; VADDPS Z22, Z9, Z9; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z22; VADDPS Z22, Z10, Z10; VMOVUPS.Z 64(R12), K2, Z22
+	VADDPS Z22, Z11, Z11; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z22; VADDPS Z22, Z12, Z12
+	VMOVUPS.Z 64(R12), K2, Z22; VADDPS Z22, Z13, Z13; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z22
+	VADDPS Z22, Z14, Z14; VMOVUPS.Z 64(R12), K2, Z22; VADDPS Z22, Z15, Z15; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z22; VADDPS Z22, Z16, Z16; VMOVUPS.Z 64(R12), K2, Z22
+	VADDPS Z22, Z17, Z17; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z22; VADDPS Z22, Z18, Z18
+	VMOVUPS.Z 64(R12), K2, Z22; VADDPS Z22, Z19, Z19; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z22
+	VADDPS Z22, Z20, Z20; VMOVUPS.Z 64(R12), K2, Z22; VADDPS Z22, Z21, Z21
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z22
-	VMULPS Z22, Z0, Z0
-	VMULPS Z22, Z1, Z1
-	VMULPS Z22, Z2, Z2
-	VMULPS Z22, Z3, Z3
-	VMULPS Z22, Z4, Z4
-	VMULPS Z22, Z5, Z5
-	VMULPS Z22, Z6, Z6
-	VMULPS Z22, Z7, Z7
-	VMULPS Z22, Z8, Z8
-	VMULPS Z22, Z9, Z9
-	VMULPS Z22, Z10, Z10
-	VMULPS Z22, Z11, Z11
-	VMULPS Z22, Z12, Z12
-	VMULPS Z22, Z13, Z13
-	VMULPS Z22, Z14, Z14
-	VMULPS Z22, Z15, Z15
-	VMULPS Z22, Z16, Z16
-	VMULPS Z22, Z17, Z17
-	VMULPS Z22, Z18, Z18
-	VMULPS Z22, Z19, Z19
-	VMULPS Z22, Z20, Z20
-	VMULPS Z22, Z21, Z21
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z22
+	VMULPS Z22, Z0, Z0; VMULPS Z22, Z1, Z1; VMULPS Z22, Z2, Z2; VMULPS Z22, Z3, Z3
+	VMULPS Z22, Z4, Z4; VMULPS Z22, Z5, Z5; VMULPS Z22, Z6, Z6; VMULPS Z22, Z7, Z7
+	VMULPS Z22, Z8, Z8; VMULPS Z22, Z9, Z9; VMULPS Z22, Z10, Z10; VMULPS Z22, Z11, Z11
+	VMULPS Z22, Z12, Z12; VMULPS Z22, Z13, Z13; VMULPS Z22, Z14, Z14; VMULPS Z22, Z15, Z15
+	VMULPS Z22, Z16, Z16; VMULPS Z22, Z17, Z17; VMULPS Z22, Z18, Z18; VMULPS Z22, Z19, Z19
+	VMULPS Z22, Z20, Z20; VMULPS Z22, Z21, Z21
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z22
-	VADDPS Z22, Z0, Z0
-	VADDPS Z22, Z1, Z1
-	VBROADCASTSS 4(R12), Z22
-	VADDPS Z22, Z2, Z2
-	VADDPS Z22, Z3, Z3
-	VBROADCASTSS 8(R12), Z22
-	VADDPS Z22, Z4, Z4
-	VADDPS Z22, Z5, Z5
-	VBROADCASTSS 12(R12), Z22
-	VADDPS Z22, Z6, Z6
-	VADDPS Z22, Z7, Z7
-	VBROADCASTSS 16(R12), Z22
-	VADDPS Z22, Z8, Z8
-	VADDPS Z22, Z9, Z9
-	VBROADCASTSS 20(R12), Z22
-	VADDPS Z22, Z10, Z10
-	VADDPS Z22, Z11, Z11
-	VBROADCASTSS 24(R12), Z22
-	VADDPS Z22, Z12, Z12
-	VADDPS Z22, Z13, Z13
-	VBROADCASTSS 28(R12), Z22
-	VADDPS Z22, Z14, Z14
-	VADDPS Z22, Z15, Z15
-	VBROADCASTSS 32(R12), Z22
-	VADDPS Z22, Z16, Z16
-	VADDPS Z22, Z17, Z17
-	VBROADCASTSS 36(R12), Z22
-	VADDPS Z22, Z18, Z18
-	VADDPS Z22, Z19, Z19
-	VBROADCASTSS 40(R12), Z22
-	VADDPS Z22, Z20, Z20
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z22; VADDPS Z22, Z0, Z0; VADDPS Z22, Z1, Z1; VBROADCASTSS 4(R12), Z22
+	VADDPS Z22, Z2, Z2; VADDPS Z22, Z3, Z3; VBROADCASTSS 8(R12), Z22; VADDPS Z22, Z4, Z4
+	VADDPS Z22, Z5, Z5; VBROADCASTSS 12(R12), Z22; VADDPS Z22, Z6, Z6; VADDPS Z22, Z7, Z7
+	VBROADCASTSS 16(R12), Z22; VADDPS Z22, Z8, Z8; VADDPS Z22, Z9, Z9; VBROADCASTSS 20(R12), Z22
+	VADDPS Z22, Z10, Z10; VADDPS Z22, Z11, Z11; VBROADCASTSS 24(R12), Z22; VADDPS Z22, Z12, Z12
+	VADDPS Z22, Z13, Z13; VBROADCASTSS 28(R12), Z22; VADDPS Z22, Z14, Z14; VADDPS Z22, Z15, Z15
+	VBROADCASTSS 32(R12), Z22; VADDPS Z22, Z16, Z16; VADDPS Z22, Z17, Z17; VBROADCASTSS 36(R12), Z22
+	VADDPS Z22, Z18, Z18; VADDPS Z22, Z19, Z19; VBROADCASTSS 40(R12), Z22; VADDPS Z22, Z20, Z20
 	VADDPS Z22, Z21, Z21
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z22
-	VMOVUPS.Z 64(R12), K2, Z23
-	VADDPS Z22, Z0, Z0
-	VADDPS Z23, Z1, Z1
-	VADDPS Z22, Z2, Z2
-	VADDPS Z23, Z3, Z3
-	VADDPS Z22, Z4, Z4
-	VADDPS Z23, Z5, Z5
-	VADDPS Z22, Z6, Z6
-	VADDPS Z23, Z7, Z7
-	VADDPS Z22, Z8, Z8
-	VADDPS Z23, Z9, Z9
-	VADDPS Z22, Z10, Z10
-	VADDPS Z23, Z11, Z11
-	VADDPS Z22, Z12, Z12
-	VADDPS Z23, Z13, Z13
-	VADDPS Z22, Z14, Z14
-	VADDPS Z23, Z15, Z15
-	VADDPS Z22, Z16, Z16
-	VADDPS Z23, Z17, Z17
-	VADDPS Z22, Z18, Z18
-	VADDPS Z23, Z19, Z19
-	VADDPS Z22, Z20, Z20
-	VADDPS Z23, Z21, Z21
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z22; VMOVUPS.Z 64(R12), K2, Z23; VADDPS Z22, Z0, Z0; VADDPS Z23, Z1, Z1
+	VADDPS Z22, Z2, Z2; VADDPS Z23, Z3, Z3; VADDPS Z22, Z4, Z4; VADDPS Z23, Z5, Z5
+	VADDPS Z22, Z6, Z6; VADDPS Z23, Z7, Z7; VADDPS Z22, Z8, Z8; VADDPS Z23, Z9, Z9
+	VADDPS Z22, Z10, Z10; VADDPS Z23, Z11, Z11; VADDPS Z22, Z12, Z12; VADDPS Z23, Z13, Z13
+	VADDPS Z22, Z14, Z14; VADDPS Z23, Z15, Z15; VADDPS Z22, Z16, Z16; VADDPS Z23, Z17, Z17
+	VADDPS Z22, Z18, Z18; VADDPS Z23, Z19, Z19; VADDPS Z22, Z20, Z20; VADDPS Z23, Z21, Z21
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z23
-	VMOVUPS.Z 0(R12), K1, Z22
-	VFMADD231PS Z22, Z23, Z0
-	VMOVUPS.Z 64(R12), K2, Z22
-	VFMADD231PS Z22, Z23, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z22
-	VFMADD231PS Z22, Z23, Z2
-	VMOVUPS.Z 64(R12), K2, Z22
-	VFMADD231PS Z22, Z23, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z22
-	VFMADD231PS Z22, Z23, Z4
-	VMOVUPS.Z 64(R12), K2, Z22
-	VFMADD231PS Z22, Z23, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z22
-	VFMADD231PS Z22, Z23, Z6
-	VMOVUPS.Z 64(R12), K2, Z22
-	VFMADD231PS Z22, Z23, Z7
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z22
-	VFMADD231PS Z22, Z23, Z8
-	VMOVUPS.Z 64(R12), K2, Z22
-	VFMADD231PS Z22, Z23, Z9
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z22
-	VFMADD231PS Z22, Z23, Z10
-	VMOVUPS.Z 64(R12), K2, Z22
-	VFMADD231PS Z22, Z23, Z11
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z22
-	VFMADD231PS Z22, Z23, Z12
-	VMOVUPS.Z 64(R12), K2, Z22
-	VFMADD231PS Z22, Z23, Z13
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z22
-	VFMADD231PS Z22, Z23, Z14
-	VMOVUPS.Z 64(R12), K2, Z22
-	VFMADD231PS Z22, Z23, Z15
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z22
-	VFMADD231PS Z22, Z23, Z16
-	VMOVUPS.Z 64(R12), K2, Z22
-	VFMADD231PS Z22, Z23, Z17
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z22
-	VFMADD231PS Z22, Z23, Z18
-	VMOVUPS.Z 64(R12), K2, Z22
-	VFMADD231PS Z22, Z23, Z19
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z22
-	VFMADD231PS Z22, Z23, Z20
-	VMOVUPS.Z 64(R12), K2, Z22
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z23; VMOVUPS.Z 0(R12), K1, Z22
+	VFMADD231PS Z22, Z23, Z0; VMOVUPS.Z 64(R12), K2, Z22; VFMADD231PS Z22, Z23, Z1; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z22; VFMADD231PS Z22, Z23, Z2; VMOVUPS.Z 64(R12), K2, Z22
+	VFMADD231PS Z22, Z23, Z3; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z22; VFMADD231PS Z22, Z23, Z4
+	VMOVUPS.Z 64(R12), K2, Z22; VFMADD231PS Z22, Z23, Z5; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z22
+	VFMADD231PS Z22, Z23, Z6; VMOVUPS.Z 64(R12), K2, Z22; VFMADD231PS Z22, Z23, Z7; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z22; VFMADD231PS Z22, Z23, Z8; VMOVUPS.Z 64(R12), K2, Z22
+	VFMADD231PS Z22, Z23, Z9; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z22; VFMADD231PS Z22, Z23, Z10
+	VMOVUPS.Z 64(R12), K2, Z22; VFMADD231PS Z22, Z23, Z11; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z22
+	VFMADD231PS Z22, Z23, Z12; VMOVUPS.Z 64(R12), K2, Z22; VFMADD231PS Z22, Z23, Z13; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z22; VFMADD231PS Z22, Z23, Z14; VMOVUPS.Z 64(R12), K2, Z22
+	VFMADD231PS Z22, Z23, Z15; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z22; VFMADD231PS Z22, Z23, Z16
+	VMOVUPS.Z 64(R12), K2, Z22; VFMADD231PS Z22, Z23, Z17; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z22
+	VFMADD231PS Z22, Z23, Z18; VMOVUPS.Z 64(R12), K2, Z22; VFMADD231PS Z22, Z23, Z19; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z22; VFMADD231PS Z22, Z23, Z20; VMOVUPS.Z 64(R12), K2, Z22
 	VFMADD231PS Z22, Z23, Z21
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z22
-	VMAXPS Z0, Z22, Z0
-	VMAXPS Z1, Z22, Z1
-	VMAXPS Z2, Z22, Z2
-	VMAXPS Z3, Z22, Z3
-	VMAXPS Z4, Z22, Z4
-	VMAXPS Z5, Z22, Z5
-	VMAXPS Z6, Z22, Z6
-	VMAXPS Z7, Z22, Z7
-	VMAXPS Z8, Z22, Z8
-	VMAXPS Z9, Z22, Z9
-	VMAXPS Z10, Z22, Z10
-	VMAXPS Z11, Z22, Z11
-	VMAXPS Z12, Z22, Z12
-	VMAXPS Z13, Z22, Z13
-	VMAXPS Z14, Z22, Z14
-	VMAXPS Z15, Z22, Z15
-	VMAXPS Z16, Z22, Z16
-	VMAXPS Z17, Z22, Z17
-	VMAXPS Z18, Z22, Z18
-	VMAXPS Z19, Z22, Z19
-	VMAXPS Z20, Z22, Z20
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z22; VMAXPS Z0, Z22, Z0
+	VMAXPS Z1, Z22, Z1; VMAXPS Z2, Z22, Z2; VMAXPS Z3, Z22, Z3; VMAXPS Z4, Z22, Z4
+	VMAXPS Z5, Z22, Z5; VMAXPS Z6, Z22, Z6; VMAXPS Z7, Z22, Z7; VMAXPS Z8, Z22, Z8
+	VMAXPS Z9, Z22, Z9; VMAXPS Z10, Z22, Z10; VMAXPS Z11, Z22, Z11; VMAXPS Z12, Z22, Z12
+	VMAXPS Z13, Z22, Z13; VMAXPS Z14, Z22, Z14; VMAXPS Z15, Z22, Z15; VMAXPS Z16, Z22, Z16
+	VMAXPS Z17, Z22, Z17; VMAXPS Z18, Z22, Z18; VMAXPS Z19, Z22, Z19; VMAXPS Z20, Z22, Z20
 	VMAXPS Z21, Z22, Z21
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z22
-	VMINPS Z0, Z22, Z0
-	VMINPS Z1, Z22, Z1
-	VMINPS Z2, Z22, Z2
-	VMINPS Z3, Z22, Z3
-	VMINPS Z4, Z22, Z4
-	VMINPS Z5, Z22, Z5
-	VMINPS Z6, Z22, Z6
-	VMINPS Z7, Z22, Z7
-	VMINPS Z8, Z22, Z8
-	VMINPS Z9, Z22, Z9
-	VMINPS Z10, Z22, Z10
-	VMINPS Z11, Z22, Z11
-	VMINPS Z12, Z22, Z12
-	VMINPS Z13, Z22, Z13
-	VMINPS Z14, Z22, Z14
-	VMINPS Z15, Z22, Z15
-	VMINPS Z16, Z22, Z16
-	VMINPS Z17, Z22, Z17
-	VMINPS Z18, Z22, Z18
-	VMINPS Z19, Z22, Z19
-	VMINPS Z20, Z22, Z20
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z22; VMINPS Z0, Z22, Z0
+	VMINPS Z1, Z22, Z1; VMINPS Z2, Z22, Z2; VMINPS Z3, Z22, Z3; VMINPS Z4, Z22, Z4
+	VMINPS Z5, Z22, Z5; VMINPS Z6, Z22, Z6; VMINPS Z7, Z22, Z7; VMINPS Z8, Z22, Z8
+	VMINPS Z9, Z22, Z9; VMINPS Z10, Z22, Z10; VMINPS Z11, Z22, Z11; VMINPS Z12, Z22, Z12
+	VMINPS Z13, Z22, Z13; VMINPS Z14, Z22, Z14; VMINPS Z15, Z22, Z15; VMINPS Z16, Z22, Z16
+	VMINPS Z17, Z22, Z17; VMINPS Z18, Z22, Z18; VMINPS Z19, Z22, Z19; VMINPS Z20, Z22, Z20
 	VMINPS Z21, Z22, Z21
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	VMOVUPS Z1, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	VMOVUPS Z3, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	VMOVUPS Z5, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	VMOVUPS Z7, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z8, K1, 0(R12)
-	VMOVUPS Z9, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z10, K1, 0(R12)
-	VMOVUPS Z11, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z12, K1, 0(R12)
-	VMOVUPS Z13, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z14, K1, 0(R12)
-	VMOVUPS Z15, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z16, K1, 0(R12)
-	VMOVUPS Z17, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z18, K1, 0(R12)
-	VMOVUPS Z19, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z20, K1, 0(R12)
-	VMOVUPS Z21, K2, 64(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); VMOVUPS Z1, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); VMOVUPS Z3, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z4, K1, 0(R12)
+	VMOVUPS Z5, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z6, K1, 0(R12); VMOVUPS Z7, K2, 64(R12)
+	ADDQ R9, R12; VMOVUPS Z8, K1, 0(R12); VMOVUPS Z9, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z10, K1, 0(R12); VMOVUPS Z11, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z12, K1, 0(R12)
+	VMOVUPS Z13, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z14, K1, 0(R12); VMOVUPS Z15, K2, 64(R12)
+	ADDQ R9, R12; VMOVUPS Z16, K1, 0(R12); VMOVUPS Z17, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z18, K1, 0(R12); VMOVUPS Z19, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z20, K1, 0(R12)
+	VMOVUPS Z21, K2, 64(R12); DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX
+	ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX
+	ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_againAheadLast(BX), DX
-	ADDQ DX, tile_aheadLast(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_againAheadLast(BX), DX
+	ADDQ DX, tile_aheadLast(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -20311,694 +6939,206 @@ TEXT ·tileAVX512_12x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	TESTL $const_flagResidual, tile_flags(BX)
-	JZ fetched
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R14
-	SHLQ $2, R14
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	TESTL $const_flagResidual, tile_flags(BX); JZ fetched; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R14; SHLQ $2, R14; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12)
 fetched:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
-	MOVQ tile_ahead(BX), R12
-	MOVQ tile_aheadLast(BX), R15
-	MOVQ tile_nextA(BX), R14
-	ADDQ SI, R14
-	CMPQ tile_more(BX), $0
-	CMOVQLE R15, R14
-	TESTQ R15, R15
-	CMOVQNE R14, R12
+	VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8; VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10; VPXORD Z11, Z11, Z11; VPXORD Z12, Z12, Z12; VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14; VPXORD Z15, Z15, Z15; VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19; VPXORD Z20, Z20, Z20; VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22; VPXORD Z23, Z23, Z23; MOVQ CX, DX; SHRQ $2, DX; JZ rest
+	MOVQ tile_ahead(BX), R12; MOVQ tile_aheadLast(BX), R15; MOVQ tile_nextA(BX), R14; ADDQ SI, R14
+	CMPQ tile_more(BX), $0; CMOVQLE R15, R14; TESTQ R15, R15; CMOVQNE R14, R12
 	MOVQ tile_aheadStep(BX), R14
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z24
-	VMOVUPS 64(DI), Z25
-	VBROADCASTSS 0(SI), Z26
-	VFMADD231PS Z24, Z26, Z0
-	VFMADD231PS Z25, Z26, Z1
-	VBROADCASTSS 4(SI), Z27
-	VFMADD231PS Z24, Z27, Z2
-	VFMADD231PS Z25, Z27, Z3
-	VBROADCASTSS 8(SI), Z26
-	VFMADD231PS Z24, Z26, Z4
-	VFMADD231PS Z25, Z26, Z5
-	VBROADCASTSS 12(SI), Z27
-	VFMADD231PS Z24, Z27, Z6
-	VFMADD231PS Z25, Z27, Z7
-	VBROADCASTSS 16(SI), Z26
-	VFMADD231PS Z24, Z26, Z8
-	VFMADD231PS Z25, Z26, Z9
-	VBROADCASTSS 20(SI), Z27
-	VFMADD231PS Z24, Z27, Z10
-	VFMADD231PS Z25, Z27, Z11
-	VBROADCASTSS 24(SI), Z26
-	VFMADD231PS Z24, Z26, Z12
-	VFMADD231PS Z25, Z26, Z13
-	VBROADCASTSS 28(SI), Z27
-	VFMADD231PS Z24, Z27, Z14
-	VFMADD231PS Z25, Z27, Z15
-	VBROADCASTSS 32(SI), Z26
-	VFMADD231PS Z24, Z26, Z16
-	VFMADD231PS Z25, Z26, Z17
-	VBROADCASTSS 36(SI), Z27
-	VFMADD231PS Z24, Z27, Z18
-	VFMADD231PS Z25, Z27, Z19
-	VBROADCASTSS 40(SI), Z26
-	VFMADD231PS Z24, Z26, Z20
-	VFMADD231PS Z25, Z26, Z21
-	VBROADCASTSS 44(SI), Z27
-	VFMADD231PS Z24, Z27, Z22
-	VFMADD231PS Z25, Z27, Z23
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R10*1), Z24
-	VMOVUPS 64(DI)(R10*1), Z25
-	VBROADCASTSS 0(SI)(AX*1), Z26
-	VFMADD231PS Z24, Z26, Z0
-	VFMADD231PS Z25, Z26, Z1
-	VBROADCASTSS 4(SI)(AX*1), Z27
-	VFMADD231PS Z24, Z27, Z2
-	VFMADD231PS Z25, Z27, Z3
-	VBROADCASTSS 8(SI)(AX*1), Z26
-	VFMADD231PS Z24, Z26, Z4
-	VFMADD231PS Z25, Z26, Z5
-	VBROADCASTSS 12(SI)(AX*1), Z27
-	VFMADD231PS Z24, Z27, Z6
-	VFMADD231PS Z25, Z27, Z7
-	VBROADCASTSS 16(SI)(AX*1), Z26
-	VFMADD231PS Z24, Z26, Z8
-	VFMADD231PS Z25, Z26, Z9
-	VBROADCASTSS 20(SI)(AX*1), Z27
-	VFMADD231PS Z24, Z27, Z10
-	VFMADD231PS Z25, Z27, Z11
-	VBROADCASTSS 24(SI)(AX*1), Z26
-	VFMADD231PS Z24, Z26, Z12
-	VFMADD231PS Z25, Z26, Z13
-	VBROADCASTSS 28(SI)(AX*1), Z27
-	VFMADD231PS Z24, Z27, Z14
-	VFMADD231PS Z25, Z27, Z15
-	VBROADCASTSS 32(SI)(AX*1), Z26
-	VFMADD231PS Z24, Z26, Z16
-	VFMADD231PS Z25, Z26, Z17
-	VBROADCASTSS 36(SI)(AX*1), Z27
-	VFMADD231PS Z24, Z27, Z18
-	VFMADD231PS Z25, Z27, Z19
-	VBROADCASTSS 40(SI)(AX*1), Z26
-	VFMADD231PS Z24, Z26, Z20
-	VFMADD231PS Z25, Z26, Z21
-	VBROADCASTSS 44(SI)(AX*1), Z27
-	VFMADD231PS Z24, Z27, Z22
-	VFMADD231PS Z25, Z27, Z23
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R10*2), Z24
-	VMOVUPS 64(DI)(R10*2), Z25
-	VBROADCASTSS 0(SI)(AX*2), Z26
-	VFMADD231PS Z24, Z26, Z0
-	VFMADD231PS Z25, Z26, Z1
-	VBROADCASTSS 4(SI)(AX*2), Z27
-	VFMADD231PS Z24, Z27, Z2
-	VFMADD231PS Z25, Z27, Z3
-	VBROADCASTSS 8(SI)(AX*2), Z26
-	VFMADD231PS Z24, Z26, Z4
-	VFMADD231PS Z25, Z26, Z5
-	VBROADCASTSS 12(SI)(AX*2), Z27
-	VFMADD231PS Z24, Z27, Z6
-	VFMADD231PS Z25, Z27, Z7
-	VBROADCASTSS 16(SI)(AX*2), Z26
-	VFMADD231PS Z24, Z26, Z8
-	VFMADD231PS Z25, Z26, Z9
-	VBROADCASTSS 20(SI)(AX*2), Z27
-	VFMADD231PS Z24, Z27, Z10
-	VFMADD231PS Z25, Z27, Z11
-	VBROADCASTSS 24(SI)(AX*2), Z26
-	VFMADD231PS Z24, Z26, Z12
-	VFMADD231PS Z25, Z26, Z13
-	VBROADCASTSS 28(SI)(AX*2), Z27
-	VFMADD231PS Z24, Z27, Z14
-	VFMADD231PS Z25, Z27, Z15
-	VBROADCASTSS 32(SI)(AX*2), Z26
-	VFMADD231PS Z24, Z26, Z16
-	VFMADD231PS Z25, Z26, Z17
-	VBROADCASTSS 36(SI)(AX*2), Z27
-	VFMADD231PS Z24, Z27, Z18
-	VFMADD231PS Z25, Z27, Z19
-	VBROADCASTSS 40(SI)(AX*2), Z26
-	VFMADD231PS Z24, Z26, Z20
-	VFMADD231PS Z25, Z26, Z21
-	VBROADCASTSS 44(SI)(AX*2), Z27
-	VFMADD231PS Z24, Z27, Z22
-	VFMADD231PS Z25, Z27, Z23
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R11*1), Z24
-	VMOVUPS 64(DI)(R11*1), Z25
-	VBROADCASTSS 0(SI)(R13*1), Z26
-	VFMADD231PS Z24, Z26, Z0
-	VFMADD231PS Z25, Z26, Z1
-	VBROADCASTSS 4(SI)(R13*1), Z27
-	VFMADD231PS Z24, Z27, Z2
-	VFMADD231PS Z25, Z27, Z3
-	VBROADCASTSS 8(SI)(R13*1), Z26
-	VFMADD231PS Z24, Z26, Z4
-	VFMADD231PS Z25, Z26, Z5
-	VBROADCASTSS 12(SI)(R13*1), Z27
-	VFMADD231PS Z24, Z27, Z6
-	VFMADD231PS Z25, Z27, Z7
-	VBROADCASTSS 16(SI)(R13*1), Z26
-	VFMADD231PS Z24, Z26, Z8
-	VFMADD231PS Z25, Z26, Z9
-	VBROADCASTSS 20(SI)(R13*1), Z27
-	VFMADD231PS Z24, Z27, Z10
-	VFMADD231PS Z25, Z27, Z11
-	VBROADCASTSS 24(SI)(R13*1), Z26
-	VFMADD231PS Z24, Z26, Z12
-	VFMADD231PS Z25, Z26, Z13
-	VBROADCASTSS 28(SI)(R13*1), Z27
-	VFMADD231PS Z24, Z27, Z14
-	VFMADD231PS Z25, Z27, Z15
-	VBROADCASTSS 32(SI)(R13*1), Z26
-	VFMADD231PS Z24, Z26, Z16
-	VFMADD231PS Z25, Z26, Z17
-	VBROADCASTSS 36(SI)(R13*1), Z27
-	VFMADD231PS Z24, Z27, Z18
-	VFMADD231PS Z25, Z27, Z19
-	VBROADCASTSS 40(SI)(R13*1), Z26
-	VFMADD231PS Z24, Z26, Z20
-	VFMADD231PS Z25, Z26, Z21
-	VBROADCASTSS 44(SI)(R13*1), Z27
-	VFMADD231PS Z24, Z27, Z22
-	VFMADD231PS Z25, Z27, Z23
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
-	MOVQ R12, tile_ahead(BX)
+	VMOVUPS 0(DI), Z24; VMOVUPS 64(DI), Z25; VBROADCASTSS 0(SI), Z26; VFMADD231PS Z24, Z26, Z0
+	VFMADD231PS Z25, Z26, Z1; VBROADCASTSS 4(SI), Z27; VFMADD231PS Z24, Z27, Z2
+	VFMADD231PS Z25, Z27, Z3; VBROADCASTSS 8(SI), Z26; VFMADD231PS Z24, Z26, Z4
+	VFMADD231PS Z25, Z26, Z5; VBROADCASTSS 12(SI), Z27; VFMADD231PS Z24, Z27, Z6
+	VFMADD231PS Z25, Z27, Z7; VBROADCASTSS 16(SI), Z26; VFMADD231PS Z24, Z26, Z8
+	VFMADD231PS Z25, Z26, Z9; VBROADCASTSS 20(SI), Z27; VFMADD231PS Z24, Z27, Z10
+	VFMADD231PS Z25, Z27, Z11; VBROADCASTSS 24(SI), Z26; VFMADD231PS Z24, Z26, Z12
+	VFMADD231PS Z25, Z26, Z13; VBROADCASTSS 28(SI), Z27; VFMADD231PS Z24, Z27, Z14
+	VFMADD231PS Z25, Z27, Z15; VBROADCASTSS 32(SI), Z26; VFMADD231PS Z24, Z26, Z16
+	VFMADD231PS Z25, Z26, Z17; VBROADCASTSS 36(SI), Z27; VFMADD231PS Z24, Z27, Z18
+	VFMADD231PS Z25, Z27, Z19; VBROADCASTSS 40(SI), Z26; VFMADD231PS Z24, Z26, Z20
+	VFMADD231PS Z25, Z26, Z21; VBROADCASTSS 44(SI), Z27; VFMADD231PS Z24, Z27, Z22
+	VFMADD231PS Z25, Z27, Z23; PREFETCHT1 (R12); ADDQ R14, R12; VMOVUPS 0(DI)(R10*1), Z24
+	VMOVUPS 64(DI)(R10*1), Z25; VBROADCASTSS 0(SI)(AX*1), Z26; VFMADD231PS Z24, Z26, Z0
+	VFMADD231PS Z25, Z26, Z1; VBROADCASTSS 4(SI)(AX*1), Z27; VFMADD231PS Z24, Z27, Z2
+	VFMADD231PS Z25, Z27, Z3; VBROADCASTSS 8(SI)(AX*1), Z26; VFMADD231PS Z24, Z26, Z4
+	VFMADD231PS Z25, Z26, Z5; VBROADCASTSS 12(SI)(AX*1), Z27; VFMADD231PS Z24, Z27, Z6
+	VFMADD231PS Z25, Z27, Z7; VBROADCASTSS 16(SI)(AX*1), Z26; VFMADD231PS Z24, Z26, Z8
+	VFMADD231PS Z25, Z26, Z9; VBROADCASTSS 20(SI)(AX*1), Z27; VFMADD231PS Z24, Z27, Z10
+	VFMADD231PS Z25, Z27, Z11; VBROADCASTSS 24(SI)(AX*1), Z26; VFMADD231PS Z24, Z26, Z12
+	VFMADD231PS Z25, Z26, Z13; VBROADCASTSS 28(SI)(AX*1), Z27; VFMADD231PS Z24, Z27, Z14
+	VFMADD231PS Z25, Z27, Z15; VBROADCASTSS 32(SI)(AX*1), Z26; VFMADD231PS Z24, Z26, Z16
+	VFMADD231PS Z25, Z26, Z17; VBROADCASTSS 36(SI)(AX*1), Z27; VFMADD231PS Z24, Z27, Z18
+	VFMADD231PS Z25, Z27, Z19; VBROADCASTSS 40(SI)(AX*1), Z26; VFMADD231PS Z24, Z26, Z20
+	VFMADD231PS Z25, Z26, Z21; VBROADCASTSS 44(SI)(AX*1), Z27; VFMADD231PS Z24, Z27, Z22
+	VFMADD231PS Z25, Z27, Z23; PREFETCHT1 (R12); ADDQ R14, R12; VMOVUPS 0(DI)(R10*2), Z24
+	VMOVUPS 64(DI)(R10*2), Z25; VBROADCASTSS 0(SI)(AX*2), Z26; VFMADD231PS Z24, Z26, Z0
+	VFMADD231PS Z25, Z26, Z1; VBROADCASTSS 4(SI)(AX*2), Z27; VFMADD231PS Z24, Z27, Z2
+	VFMADD231PS Z25, Z27, Z3; VBROADCASTSS 8(SI)(AX*2), Z26; VFMADD231PS Z24, Z26, Z4
+	VFMADD231PS Z25, Z26, Z5; VBROADCASTSS 12(SI)(AX*2), Z27; VFMADD231PS Z24, Z27, Z6
+	VFMADD231PS Z25, Z27, Z7; VBROADCASTSS 16(SI)(AX*2), Z26; VFMADD231PS Z24, Z26, Z8
+	VFMADD231PS Z25, Z26, Z9; VBROADCASTSS 20(SI)(AX*2), Z27; VFMADD231PS Z24, Z27, Z10
+	VFMADD231PS Z25, Z27, Z11; VBROADCASTSS 24(SI)(AX*2), Z26; VFMADD231PS Z24, Z26, Z12
+	VFMADD231PS Z25, Z26, Z13; VBROADCASTSS 28(SI)(AX*2), Z27; VFMADD231PS Z24, Z27, Z14
+	VFMADD231PS Z25, Z27, Z15; VBROADCASTSS 32(SI)(AX*2), Z26; VFMADD231PS Z24, Z26, Z16
+	VFMADD231PS Z25, Z26, Z17; VBROADCASTSS 36(SI)(AX*2), Z27; VFMADD231PS Z24, Z27, Z18
+	VFMADD231PS Z25, Z27, Z19; VBROADCASTSS 40(SI)(AX*2), Z26; VFMADD231PS Z24, Z26, Z20
+	VFMADD231PS Z25, Z26, Z21; VBROADCASTSS 44(SI)(AX*2), Z27; VFMADD231PS Z24, Z27, Z22
+	VFMADD231PS Z25, Z27, Z23; PREFETCHT1 (R12); ADDQ R14, R12; VMOVUPS 0(DI)(R11*1), Z24
+	VMOVUPS 64(DI)(R11*1), Z25; VBROADCASTSS 0(SI)(R13*1), Z26; VFMADD231PS Z24, Z26, Z0
+	VFMADD231PS Z25, Z26, Z1; VBROADCASTSS 4(SI)(R13*1), Z27; VFMADD231PS Z24, Z27, Z2
+	VFMADD231PS Z25, Z27, Z3; VBROADCASTSS 8(SI)(R13*1), Z26; VFMADD231PS Z24, Z26, Z4
+	VFMADD231PS Z25, Z26, Z5; VBROADCASTSS 12(SI)(R13*1), Z27; VFMADD231PS Z24, Z27, Z6
+	VFMADD231PS Z25, Z27, Z7; VBROADCASTSS 16(SI)(R13*1), Z26; VFMADD231PS Z24, Z26, Z8
+	VFMADD231PS Z25, Z26, Z9; VBROADCASTSS 20(SI)(R13*1), Z27; VFMADD231PS Z24, Z27, Z10
+	VFMADD231PS Z25, Z27, Z11; VBROADCASTSS 24(SI)(R13*1), Z26; VFMADD231PS Z24, Z26, Z12
+	VFMADD231PS Z25, Z26, Z13; VBROADCASTSS 28(SI)(R13*1), Z27; VFMADD231PS Z24, Z27, Z14
+	VFMADD231PS Z25, Z27, Z15; VBROADCASTSS 32(SI)(R13*1), Z26; VFMADD231PS Z24, Z26, Z16
+	VFMADD231PS Z25, Z26, Z17; VBROADCASTSS 36(SI)(R13*1), Z27; VFMADD231PS Z24, Z27, Z18
+	VFMADD231PS Z25, Z27, Z19; VBROADCASTSS 40(SI)(R13*1), Z26; VFMADD231PS Z24, Z26, Z20
+	VFMADD231PS Z25, Z26, Z21; VBROADCASTSS 44(SI)(R13*1), Z27; VFMADD231PS Z24, Z27, Z22
+	VFMADD231PS Z25, Z27, Z23; PREFETCHT1 (R12); ADDQ R14, R12; LEAQ (DI)(R10*4), DI
+	LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop; MOVQ R12, tile_ahead(BX)
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z24
-	VMOVUPS 64(DI), Z25
-	VBROADCASTSS 0(SI), Z26
-	VFMADD231PS Z24, Z26, Z0
-	VFMADD231PS Z25, Z26, Z1
-	VBROADCASTSS 4(SI), Z27
-	VFMADD231PS Z24, Z27, Z2
-	VFMADD231PS Z25, Z27, Z3
-	VBROADCASTSS 8(SI), Z26
-	VFMADD231PS Z24, Z26, Z4
-	VFMADD231PS Z25, Z26, Z5
-	VBROADCASTSS 12(SI), Z27
-	VFMADD231PS Z24, Z27, Z6
-	VFMADD231PS Z25, Z27, Z7
-	VBROADCASTSS 16(SI), Z26
-	VFMADD231PS Z24, Z26, Z8
-	VFMADD231PS Z25, Z26, Z9
-	VBROADCASTSS 20(SI), Z27
-	VFMADD231PS Z24, Z27, Z10
-	VFMADD231PS Z25, Z27, Z11
-	VBROADCASTSS 24(SI), Z26
-	VFMADD231PS Z24, Z26, Z12
-	VFMADD231PS Z25, Z26, Z13
-	VBROADCASTSS 28(SI), Z27
-	VFMADD231PS Z24, Z27, Z14
-	VFMADD231PS Z25, Z27, Z15
-	VBROADCASTSS 32(SI), Z26
-	VFMADD231PS Z24, Z26, Z16
-	VFMADD231PS Z25, Z26, Z17
-	VBROADCASTSS 36(SI), Z27
-	VFMADD231PS Z24, Z27, Z18
-	VFMADD231PS Z25, Z27, Z19
-	VBROADCASTSS 40(SI), Z26
-	VFMADD231PS Z24, Z26, Z20
-	VFMADD231PS Z25, Z26, Z21
-	VBROADCASTSS 44(SI), Z27
-	VFMADD231PS Z24, Z27, Z22
-	VFMADD231PS Z25, Z27, Z23
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Z24; VMOVUPS 64(DI), Z25; VBROADCASTSS 0(SI), Z26; VFMADD231PS Z24, Z26, Z0
+	VFMADD231PS Z25, Z26, Z1; VBROADCASTSS 4(SI), Z27; VFMADD231PS Z24, Z27, Z2
+	VFMADD231PS Z25, Z27, Z3; VBROADCASTSS 8(SI), Z26; VFMADD231PS Z24, Z26, Z4
+	VFMADD231PS Z25, Z26, Z5; VBROADCASTSS 12(SI), Z27; VFMADD231PS Z24, Z27, Z6
+	VFMADD231PS Z25, Z27, Z7; VBROADCASTSS 16(SI), Z26; VFMADD231PS Z24, Z26, Z8
+	VFMADD231PS Z25, Z26, Z9; VBROADCASTSS 20(SI), Z27; VFMADD231PS Z24, Z27, Z10
+	VFMADD231PS Z25, Z27, Z11; VBROADCASTSS 24(SI), Z26; VFMADD231PS Z24, Z26, Z12
+	VFMADD231PS Z25, Z26, Z13; VBROADCASTSS 28(SI), Z27; VFMADD231PS Z24, Z27, Z14
+	VFMADD231PS Z25, Z27, Z15; VBROADCASTSS 32(SI), Z26; VFMADD231PS Z24, Z26, Z16
+	VFMADD231PS Z25, Z26, Z17; VBROADCASTSS 36(SI), Z27; VFMADD231PS Z24, Z27, Z18
+	VFMADD231PS Z25, Z27, Z19; VBROADCASTSS 40(SI), Z26; VFMADD231PS Z24, Z26, Z20
+	VFMADD231PS Z25, Z26, Z21; VBROADCASTSS 44(SI), Z27; VFMADD231PS Z24, Z27, Z22
+	VFMADD231PS Z25, Z27, Z23; ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VADDPS Z24, Z0, Z0
-	VMOVUPS.Z 64(R12), K2, Z24
-	VADDPS Z24, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VADDPS Z24, Z2, Z2
-	VMOVUPS.Z 64(R12), K2, Z24
-	VADDPS Z24, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VADDPS Z24, Z4, Z4
-	VMOVUPS.Z 64(R12), K2, Z24
-	VADDPS Z24, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VADDPS Z24, Z6, Z6
-	VMOVUPS.Z 64(R12), K2, Z24
-	VADDPS Z24, Z7, Z7
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VADDPS Z24, Z8, Z8
-	VMOVUPS.Z 64(R12), K2, Z24
-	VADDPS Z24, Z9, Z9
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VADDPS Z24, Z10, Z10
-	VMOVUPS.Z 64(R12), K2, Z24
-	VADDPS Z24, Z11, Z11
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VADDPS Z24, Z12, Z12
-	VMOVUPS.Z 64(R12), K2, Z24
-	VADDPS Z24, Z13, Z13
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VADDPS Z24, Z14, Z14
-	VMOVUPS.Z 64(R12), K2, Z24
-	VADDPS Z24, Z15, Z15
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VADDPS Z24, Z16, Z16
-	VMOVUPS.Z 64(R12), K2, Z24
-	VADDPS Z24, Z17, Z17
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VADDPS Z24, Z18, Z18
-	VMOVUPS.Z 64(R12), K2, Z24
-	VADDPS Z24, Z19, Z19
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VADDPS Z24, Z20, Z20
-	VMOVUPS.Z 64(R12), K2, Z24
-	VADDPS Z24, Z21, Z21
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VADDPS Z24, Z22, Z22
-	VMOVUPS.Z 64(R12), K2, Z24
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z24
+	VADDPS Z24, Z0, Z0; VMOVUPS.Z 64(R12), K2, Z24; VADDPS Z24, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z24; VADDPS Z24, Z2, Z2; VMOVUPS.Z 64(R12), K2, Z24; VADDPS Z24, Z3, Z3
+	ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z24; VADDPS Z24, Z4, Z4; VMOVUPS.Z 64(R12), K2, Z24
+	VADDPS Z24, Z5, Z5; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z24; VADDPS Z24, Z6, Z6
+	VMOVUPS.Z 64(R12), K2, Z24; VADDPS Z24, Z7, Z7; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z24
+	VADDPS Z24, Z8, Z8; VMOVUPS.Z 64(R12), K2, Z24; VADDPS Z24, Z9, Z9; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z24; VADDPS Z24, Z10, Z10; VMOVUPS.Z 64(R12), K2, Z24
+	VADDPS Z24, Z11, Z11; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z24; VADDPS Z24, Z12, Z12
+	VMOVUPS.Z 64(R12), K2, Z24; VADDPS Z24, Z13, Z13; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z24
+	VADDPS Z24, Z14, Z14; VMOVUPS.Z 64(R12), K2, Z24; VADDPS Z24, Z15, Z15; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z24; VADDPS Z24, Z16, Z16; VMOVUPS.Z 64(R12), K2, Z24
+	VADDPS Z24, Z17, Z17; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z24; VADDPS Z24, Z18, Z18
+	VMOVUPS.Z 64(R12), K2, Z24; VADDPS Z24, Z19, Z19; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z24
+	VADDPS Z24, Z20, Z20; VMOVUPS.Z 64(R12), K2, Z24; VADDPS Z24, Z21, Z21; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z24; VADDPS Z24, Z22, Z22; VMOVUPS.Z 64(R12), K2, Z24
 	VADDPS Z24, Z23, Z23
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z24
-	VMULPS Z24, Z0, Z0
-	VMULPS Z24, Z1, Z1
-	VMULPS Z24, Z2, Z2
-	VMULPS Z24, Z3, Z3
-	VMULPS Z24, Z4, Z4
-	VMULPS Z24, Z5, Z5
-	VMULPS Z24, Z6, Z6
-	VMULPS Z24, Z7, Z7
-	VMULPS Z24, Z8, Z8
-	VMULPS Z24, Z9, Z9
-	VMULPS Z24, Z10, Z10
-	VMULPS Z24, Z11, Z11
-	VMULPS Z24, Z12, Z12
-	VMULPS Z24, Z13, Z13
-	VMULPS Z24, Z14, Z14
-	VMULPS Z24, Z15, Z15
-	VMULPS Z24, Z16, Z16
-	VMULPS Z24, Z17, Z17
-	VMULPS Z24, Z18, Z18
-	VMULPS Z24, Z19, Z19
-	VMULPS Z24, Z20, Z20
-	VMULPS Z24, Z21, Z21
-	VMULPS Z24, Z22, Z22
-	VMULPS Z24, Z23, Z23
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z24
+	VMULPS Z24, Z0, Z0; VMULPS Z24, Z1, Z1; VMULPS Z24, Z2, Z2; VMULPS Z24, Z3, Z3
+	VMULPS Z24, Z4, Z4; VMULPS Z24, Z5, Z5; VMULPS Z24, Z6, Z6; VMULPS Z24, Z7, Z7
+	VMULPS Z24, Z8, Z8; VMULPS Z24, Z9, Z9; VMULPS Z24, Z10, Z10; VMULPS Z24, Z11, Z11
+	VMULPS Z24, Z12, Z12; VMULPS Z24, Z13, Z13; VMULPS Z24, Z14, Z14; VMULPS Z24, Z15, Z15
+	VMULPS Z24, Z16, Z16; VMULPS Z24, Z17, Z17; VMULPS Z24, Z18, Z18; VMULPS Z24, Z19, Z19
+	VMULPS Z24, Z20, Z20; VMULPS Z24, Z21, Z21; VMULPS Z24, Z22, Z22; VMULPS Z24, Z23, Z23
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z24
-	VADDPS Z24, Z0, Z0
-	VADDPS Z24, Z1, Z1
-	VBROADCASTSS 4(R12), Z24
-	VADDPS Z24, Z2, Z2
-	VADDPS Z24, Z3, Z3
-	VBROADCASTSS 8(R12), Z24
-	VADDPS Z24, Z4, Z4
-	VADDPS Z24, Z5, Z5
-	VBROADCASTSS 12(R12), Z24
-	VADDPS Z24, Z6, Z6
-	VADDPS Z24, Z7, Z7
-	VBROADCASTSS 16(R12), Z24
-	VADDPS Z24, Z8, Z8
-	VADDPS Z24, Z9, Z9
-	VBROADCASTSS 20(R12), Z24
-	VADDPS Z24, Z10, Z10
-	VADDPS Z24, Z11, Z11
-	VBROADCASTSS 24(R12), Z24
-	VADDPS Z24, Z12, Z12
-	VADDPS Z24, Z13, Z13
-	VBROADCASTSS 28(R12), Z24
-	VADDPS Z24, Z14, Z14
-	VADDPS Z24, Z15, Z15
-	VBROADCASTSS 32(R12), Z24
-	VADDPS Z24, Z16, Z16
-	VADDPS Z24, Z17, Z17
-	VBROADCASTSS 36(R12), Z24
-	VADDPS Z24, Z18, Z18
-	VADDPS Z24, Z19, Z19
-	VBROADCASTSS 40(R12), Z24
-	VADDPS Z24, Z20, Z20
-	VADDPS Z24, Z21, Z21
-	VBROADCASTSS 44(R12), Z24
-	VADDPS Z24, Z22, Z22
-	VADDPS Z24, Z23, Z23
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z24; VADDPS Z24, Z0, Z0; VADDPS Z24, Z1, Z1; VBROADCASTSS 4(R12), Z24
+	VADDPS Z24, Z2, Z2; VADDPS Z24, Z3, Z3; VBROADCASTSS 8(R12), Z24; VADDPS Z24, Z4, Z4
+	VADDPS Z24, Z5, Z5; VBROADCASTSS 12(R12), Z24; VADDPS Z24, Z6, Z6; VADDPS Z24, Z7, Z7
+	VBROADCASTSS 16(R12), Z24; VADDPS Z24, Z8, Z8; VADDPS Z24, Z9, Z9; VBROADCASTSS 20(R12), Z24
+	VADDPS Z24, Z10, Z10; VADDPS Z24, Z11, Z11; VBROADCASTSS 24(R12), Z24; VADDPS Z24, Z12, Z12
+	VADDPS Z24, Z13, Z13; VBROADCASTSS 28(R12), Z24; VADDPS Z24, Z14, Z14; VADDPS Z24, Z15, Z15
+	VBROADCASTSS 32(R12), Z24; VADDPS Z24, Z16, Z16; VADDPS Z24, Z17, Z17; VBROADCASTSS 36(R12), Z24
+	VADDPS Z24, Z18, Z18; VADDPS Z24, Z19, Z19; VBROADCASTSS 40(R12), Z24; VADDPS Z24, Z20, Z20
+	VADDPS Z24, Z21, Z21; VBROADCASTSS 44(R12), Z24; VADDPS Z24, Z22, Z22; VADDPS Z24, Z23, Z23
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VMOVUPS.Z 64(R12), K2, Z25
-	VADDPS Z24, Z0, Z0
-	VADDPS Z25, Z1, Z1
-	VADDPS Z24, Z2, Z2
-	VADDPS Z25, Z3, Z3
-	VADDPS Z24, Z4, Z4
-	VADDPS Z25, Z5, Z5
-	VADDPS Z24, Z6, Z6
-	VADDPS Z25, Z7, Z7
-	VADDPS Z24, Z8, Z8
-	VADDPS Z25, Z9, Z9
-	VADDPS Z24, Z10, Z10
-	VADDPS Z25, Z11, Z11
-	VADDPS Z24, Z12, Z12
-	VADDPS Z25, Z13, Z13
-	VADDPS Z24, Z14, Z14
-	VADDPS Z25, Z15, Z15
-	VADDPS Z24, Z16, Z16
-	VADDPS Z25, Z17, Z17
-	VADDPS Z24, Z18, Z18
-	VADDPS Z25, Z19, Z19
-	VADDPS Z24, Z20, Z20
-	VADDPS Z25, Z21, Z21
-	VADDPS Z24, Z22, Z22
-	VADDPS Z25, Z23, Z23
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z24; VMOVUPS.Z 64(R12), K2, Z25; VADDPS Z24, Z0, Z0; VADDPS Z25, Z1, Z1
+	VADDPS Z24, Z2, Z2; VADDPS Z25, Z3, Z3; VADDPS Z24, Z4, Z4; VADDPS Z25, Z5, Z5
+	VADDPS Z24, Z6, Z6; VADDPS Z25, Z7, Z7; VADDPS Z24, Z8, Z8; VADDPS Z25, Z9, Z9
+	VADDPS Z24, Z10, Z10; VADDPS Z25, Z11, Z11; VADDPS Z24, Z12, Z12; VADDPS Z25, Z13, Z13
+	VADDPS Z24, Z14, Z14; VADDPS Z25, Z15, Z15; VADDPS Z24, Z16, Z16; VADDPS Z25, Z17, Z17
+	VADDPS Z24, Z18, Z18; VADDPS Z25, Z19, Z19; VADDPS Z24, Z20, Z20; VADDPS Z25, Z21, Z21
+	VADDPS Z24, Z22, Z22; VADDPS Z25, Z23, Z23
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z25
-	VMOVUPS.Z 0(R12), K1, Z24
-	VFMADD231PS Z24, Z25, Z0
-	VMOVUPS.Z 64(R12), K2, Z24
-	VFMADD231PS Z24, Z25, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VFMADD231PS Z24, Z25, Z2
-	VMOVUPS.Z 64(R12), K2, Z24
-	VFMADD231PS Z24, Z25, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VFMADD231PS Z24, Z25, Z4
-	VMOVUPS.Z 64(R12), K2, Z24
-	VFMADD231PS Z24, Z25, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VFMADD231PS Z24, Z25, Z6
-	VMOVUPS.Z 64(R12), K2, Z24
-	VFMADD231PS Z24, Z25, Z7
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VFMADD231PS Z24, Z25, Z8
-	VMOVUPS.Z 64(R12), K2, Z24
-	VFMADD231PS Z24, Z25, Z9
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VFMADD231PS Z24, Z25, Z10
-	VMOVUPS.Z 64(R12), K2, Z24
-	VFMADD231PS Z24, Z25, Z11
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VFMADD231PS Z24, Z25, Z12
-	VMOVUPS.Z 64(R12), K2, Z24
-	VFMADD231PS Z24, Z25, Z13
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VFMADD231PS Z24, Z25, Z14
-	VMOVUPS.Z 64(R12), K2, Z24
-	VFMADD231PS Z24, Z25, Z15
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VFMADD231PS Z24, Z25, Z16
-	VMOVUPS.Z 64(R12), K2, Z24
-	VFMADD231PS Z24, Z25, Z17
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VFMADD231PS Z24, Z25, Z18
-	VMOVUPS.Z 64(R12), K2, Z24
-	VFMADD231PS Z24, Z25, Z19
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VFMADD231PS Z24, Z25, Z20
-	VMOVUPS.Z 64(R12), K2, Z24
-	VFMADD231PS Z24, Z25, Z21
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z24
-	VFMADD231PS Z24, Z25, Z22
-	VMOVUPS.Z 64(R12), K2, Z24
-	VFMADD231PS Z24, Z25, Z23
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z25; VMOVUPS.Z 0(R12), K1, Z24
+	VFMADD231PS Z24, Z25, Z0; VMOVUPS.Z 64(R12), K2, Z24; VFMADD231PS Z24, Z25, Z1; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z24; VFMADD231PS Z24, Z25, Z2; VMOVUPS.Z 64(R12), K2, Z24
+	VFMADD231PS Z24, Z25, Z3; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z24; VFMADD231PS Z24, Z25, Z4
+	VMOVUPS.Z 64(R12), K2, Z24; VFMADD231PS Z24, Z25, Z5; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z24
+	VFMADD231PS Z24, Z25, Z6; VMOVUPS.Z 64(R12), K2, Z24; VFMADD231PS Z24, Z25, Z7; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z24; VFMADD231PS Z24, Z25, Z8; VMOVUPS.Z 64(R12), K2, Z24
+	VFMADD231PS Z24, Z25, Z9; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z24; VFMADD231PS Z24, Z25, Z10
+	VMOVUPS.Z 64(R12), K2, Z24; VFMADD231PS Z24, Z25, Z11; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z24
+	VFMADD231PS Z24, Z25, Z12; VMOVUPS.Z 64(R12), K2, Z24; VFMADD231PS Z24, Z25, Z13; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z24; VFMADD231PS Z24, Z25, Z14; VMOVUPS.Z 64(R12), K2, Z24
+	VFMADD231PS Z24, Z25, Z15; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z24; VFMADD231PS Z24, Z25, Z16
+	VMOVUPS.Z 64(R12), K2, Z24; VFMADD231PS Z24, Z25, Z17; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z24
+	VFMADD231PS Z24, Z25, Z18; VMOVUPS.Z 64(R12), K2, Z24; VFMADD231PS Z24, Z25, Z19; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z24; VFMADD231PS Z24, Z25, Z20; VMOVUPS.Z 64(R12), K2, Z24
+	VFMADD231PS Z24, Z25, Z21; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z24; VFMADD231PS Z24, Z25, Z22
+	VMOVUPS.Z 64(R12), K2, Z24; VFMADD231PS Z24, Z25, Z23
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z24
-	VMAXPS Z0, Z24, Z0
-	VMAXPS Z1, Z24, Z1
-	VMAXPS Z2, Z24, Z2
-	VMAXPS Z3, Z24, Z3
-	VMAXPS Z4, Z24, Z4
-	VMAXPS Z5, Z24, Z5
-	VMAXPS Z6, Z24, Z6
-	VMAXPS Z7, Z24, Z7
-	VMAXPS Z8, Z24, Z8
-	VMAXPS Z9, Z24, Z9
-	VMAXPS Z10, Z24, Z10
-	VMAXPS Z11, Z24, Z11
-	VMAXPS Z12, Z24, Z12
-	VMAXPS Z13, Z24, Z13
-	VMAXPS Z14, Z24, Z14
-	VMAXPS Z15, Z24, Z15
-	VMAXPS Z16, Z24, Z16
-	VMAXPS Z17, Z24, Z17
-	VMAXPS Z18, Z24, Z18
-	VMAXPS Z19, Z24, Z19
-	VMAXPS Z20, Z24, Z20
-	VMAXPS Z21, Z24, Z21
-	VMAXPS Z22, Z24, Z22
-	VMAXPS Z23, Z24, Z23
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z24; VMAXPS Z0, Z24, Z0
+	VMAXPS Z1, Z24, Z1; VMAXPS Z2, Z24, Z2; VMAXPS Z3, Z24, Z3; VMAXPS Z4, Z24, Z4
+	VMAXPS Z5, Z24, Z5; VMAXPS Z6, Z24, Z6; VMAXPS Z7, Z24, Z7; VMAXPS Z8, Z24, Z8
+	VMAXPS Z9, Z24, Z9; VMAXPS Z10, Z24, Z10; VMAXPS Z11, Z24, Z11; VMAXPS Z12, Z24, Z12
+	VMAXPS Z13, Z24, Z13; VMAXPS Z14, Z24, Z14; VMAXPS Z15, Z24, Z15; VMAXPS Z16, Z24, Z16
+	VMAXPS Z17, Z24, Z17; VMAXPS Z18, Z24, Z18; VMAXPS Z19, Z24, Z19; VMAXPS Z20, Z24, Z20
+	VMAXPS Z21, Z24, Z21; VMAXPS Z22, Z24, Z22; VMAXPS Z23, Z24, Z23
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z24
-	VMINPS Z0, Z24, Z0
-	VMINPS Z1, Z24, Z1
-	VMINPS Z2, Z24, Z2
-	VMINPS Z3, Z24, Z3
-	VMINPS Z4, Z24, Z4
-	VMINPS Z5, Z24, Z5
-	VMINPS Z6, Z24, Z6
-	VMINPS Z7, Z24, Z7
-	VMINPS Z8, Z24, Z8
-	VMINPS Z9, Z24, Z9
-	VMINPS Z10, Z24, Z10
-	VMINPS Z11, Z24, Z11
-	VMINPS Z12, Z24, Z12
-	VMINPS Z13, Z24, Z13
-	VMINPS Z14, Z24, Z14
-	VMINPS Z15, Z24, Z15
-	VMINPS Z16, Z24, Z16
-	VMINPS Z17, Z24, Z17
-	VMINPS Z18, Z24, Z18
-	VMINPS Z19, Z24, Z19
-	VMINPS Z20, Z24, Z20
-	VMINPS Z21, Z24, Z21
-	VMINPS Z22, Z24, Z22
-	VMINPS Z23, Z24, Z23
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z24; VMINPS Z0, Z24, Z0
+	VMINPS Z1, Z24, Z1; VMINPS Z2, Z24, Z2; VMINPS Z3, Z24, Z3; VMINPS Z4, Z24, Z4
+	VMINPS Z5, Z24, Z5; VMINPS Z6, Z24, Z6; VMINPS Z7, Z24, Z7; VMINPS Z8, Z24, Z8
+	VMINPS Z9, Z24, Z9; VMINPS Z10, Z24, Z10; VMINPS Z11, Z24, Z11; VMINPS Z12, Z24, Z12
+	VMINPS Z13, Z24, Z13; VMINPS Z14, Z24, Z14; VMINPS Z15, Z24, Z15; VMINPS Z16, Z24, Z16
+	VMINPS Z17, Z24, Z17; VMINPS Z18, Z24, Z18; VMINPS Z19, Z24, Z19; VMINPS Z20, Z24, Z20
+	VMINPS Z21, Z24, Z21; VMINPS Z22, Z24, Z22; VMINPS Z23, Z24, Z23
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	VMOVUPS Z1, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	VMOVUPS Z3, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	VMOVUPS Z5, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	VMOVUPS Z7, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z8, K1, 0(R12)
-	VMOVUPS Z9, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z10, K1, 0(R12)
-	VMOVUPS Z11, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z12, K1, 0(R12)
-	VMOVUPS Z13, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z14, K1, 0(R12)
-	VMOVUPS Z15, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z16, K1, 0(R12)
-	VMOVUPS Z17, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z18, K1, 0(R12)
-	VMOVUPS Z19, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z20, K1, 0(R12)
-	VMOVUPS Z21, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z22, K1, 0(R12)
-	VMOVUPS Z23, K2, 64(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); VMOVUPS Z1, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); VMOVUPS Z3, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z4, K1, 0(R12)
+	VMOVUPS Z5, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z6, K1, 0(R12); VMOVUPS Z7, K2, 64(R12)
+	ADDQ R9, R12; VMOVUPS Z8, K1, 0(R12); VMOVUPS Z9, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z10, K1, 0(R12); VMOVUPS Z11, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z12, K1, 0(R12)
+	VMOVUPS Z13, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z14, K1, 0(R12); VMOVUPS Z15, K2, 64(R12)
+	ADDQ R9, R12; VMOVUPS Z16, K1, 0(R12); VMOVUPS Z17, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z18, K1, 0(R12); VMOVUPS Z19, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z20, K1, 0(R12)
+	VMOVUPS Z21, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z22, K1, 0(R12); VMOVUPS Z23, K2, 64(R12)
+	DECQ tile_more(BX); JLT last; MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX)
+	MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX)
+	MOVQ tile_nextRes(BX), DX; ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_againAheadLast(BX), DX
-	ADDQ DX, tile_aheadLast(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_againAheadLast(BX), DX
+	ADDQ DX, tile_aheadLast(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -21008,741 +7148,219 @@ TEXT ·tileAVX512_13x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	TESTL $const_flagResidual, tile_flags(BX)
-	JZ fetched
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R14
-	SHLQ $2, R14
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); TESTL $const_flagResidual, tile_flags(BX); JZ fetched
+	MOVQ tile_res(BX), R12; MOVQ tile_ldr(BX), R14; SHLQ $2, R14; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12)
 fetched:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
-	MOVQ tile_ahead(BX), R12
-	MOVQ tile_aheadLast(BX), R15
-	MOVQ tile_nextA(BX), R14
-	ADDQ SI, R14
-	CMPQ tile_more(BX), $0
-	CMOVQLE R15, R14
-	TESTQ R15, R15
-	CMOVQNE R14, R12
-	MOVQ tile_aheadStep(BX), R14
+	VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8; VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10; VPXORD Z11, Z11, Z11; VPXORD Z12, Z12, Z12; VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14; VPXORD Z15, Z15, Z15; VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19; VPXORD Z20, Z20, Z20; VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22; VPXORD Z23, Z23, Z23; VPXORD Z24, Z24, Z24; VPXORD Z25, Z25, Z25
+	MOVQ CX, DX; SHRQ $2, DX; JZ rest; MOVQ tile_ahead(BX), R12; MOVQ tile_aheadLast(BX), R15
+	MOVQ tile_nextA(BX), R14; ADDQ SI, R14; CMPQ tile_more(BX), $0; CMOVQLE R15, R14; TESTQ R15, R15
+	CMOVQNE R14, R12; MOVQ tile_aheadStep(BX), R14
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z26
-	VMOVUPS 64(DI), Z27
-	VBROADCASTSS 0(SI), Z28
-	VFMADD231PS Z26, Z28, Z0
-	VFMADD231PS Z27, Z28, Z1
-	VBROADCASTSS 4(SI), Z29
-	VFMADD231PS Z26, Z29, Z2
-	VFMADD231PS Z27, Z29, Z3
-	VBROADCASTSS 8(SI), Z28
-	VFMADD231PS Z26, Z28, Z4
-	VFMADD231PS Z27, Z28, Z5
-	VBROADCASTSS 12(SI), Z29
-	VFMADD231PS Z26, Z29, Z6
-	VFMADD231PS Z27, Z29, Z7
-	VBROADCASTSS 16(SI), Z28
-	VFMADD231PS Z26, Z28, Z8
-	VFMADD231PS Z27, Z28, Z9
-	VBROADCASTSS 20(SI), Z29
-	VFMADD231PS Z26, Z29, Z10
-	VFMADD231PS Z27, Z29, Z11
-	VBROADCASTSS 24(SI), Z28
-	VFMADD231PS Z26, Z28, Z12
-	VFMADD231PS Z27, Z28, Z13
-	VBROADCASTSS 28(SI), Z29
-	VFMADD231PS Z26, Z29, Z14
-	VFMADD231PS Z27, Z29, Z15
-	VBROADCASTSS 32(SI), Z28
-	VFMADD231PS Z26, Z28, Z16
-	VFMADD231PS Z27, Z28, Z17
-	VBROADCASTSS 36(SI), Z29
-	VFMADD231PS Z26, Z29, Z18
-	VFMADD231PS Z27, Z29, Z19
-	VBROADCASTSS 40(SI), Z28
-	VFMADD231PS Z26, Z28, Z20
-	VFMADD231PS Z27, Z28, Z21
-	VBROADCASTSS 44(SI), Z29
-	VFMADD231PS Z26, Z29, Z22
-	VFMADD231PS Z27, Z29, Z23
-	VBROADCASTSS 48(SI), Z28
-	VFMADD231PS Z26, Z28, Z24
-	VFMADD231PS Z27, Z28, Z25
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R10*1), Z26
-	VMOVUPS 64(DI)(R10*1), Z27
-	VBROADCASTSS 0(SI)(AX*1), Z28
-	VFMADD231PS Z26, Z28, Z0
-	VFMADD231PS Z27, Z28, Z1
-	VBROADCASTSS 4(SI)(AX*1), Z29
-	VFMADD231PS Z26, Z29, Z2
-	VFMADD231PS Z27, Z29, Z3
-	VBROADCASTSS 8(SI)(AX*1), Z28
-	VFMADD231PS Z26, Z28, Z4
-	VFMADD231PS Z27, Z28, Z5
-	VBROADCASTSS 12(SI)(AX*1), Z29
-	VFMADD231PS Z26, Z29, Z6
-	VFMADD231PS Z27, Z29, Z7
-	VBROADCASTSS 16(SI)(AX*1), Z28
-	VFMADD231PS Z26, Z28, Z8
-	VFMADD231PS Z27, Z28, Z9
-	VBROADCASTSS 20(SI)(AX*1), Z29
-	VFMADD231PS Z26, Z29, Z10
-	VFMADD231PS Z27, Z29, Z11
-	VBROADCASTSS 24(SI)(AX*1), Z28
-	VFMADD231PS Z26, Z28, Z12
-	VFMADD231PS Z27, Z28, Z13
-	VBROADCASTSS 28(SI)(AX*1), Z29
-	VFMADD231PS Z26, Z29, Z14
-	VFMADD231PS Z27, Z29, Z15
-	VBROADCASTSS 32(SI)(AX*1), Z28
-	VFMADD231PS Z26, Z28, Z16
-	VFMADD231PS Z27, Z28, Z17
-	VBROADCASTSS 36(SI)(AX*1), Z29
-	VFMADD231PS Z26, Z29, Z18
-	VFMADD231PS Z27, Z29, Z19
-	VBROADCASTSS 40(SI)(AX*1), Z28
-	VFMADD231PS Z26, Z28, Z20
-	VFMADD231PS Z27, Z28, Z21
-	VBROADCASTSS 44(SI)(AX*1), Z29
-	VFMADD231PS Z26, Z29, Z22
-	VFMADD231PS Z27, Z29, Z23
-	VBROADCASTSS 48(SI)(AX*1), Z28
-	VFMADD231PS Z26, Z28, Z24
-	VFMADD231PS Z27, Z28, Z25
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R10*2), Z26
-	VMOVUPS 64(DI)(R10*2), Z27
-	VBROADCASTSS 0(SI)(AX*2), Z28
-	VFMADD231PS Z26, Z28, Z0
-	VFMADD231PS Z27, Z28, Z1
-	VBROADCASTSS 4(SI)(AX*2), Z29
-	VFMADD231PS Z26, Z29, Z2
-	VFMADD231PS Z27, Z29, Z3
-	VBROADCASTSS 8(SI)(AX*2), Z28
-	VFMADD231PS Z26, Z28, Z4
-	VFMADD231PS Z27, Z28, Z5
-	VBROADCASTSS 12(SI)(AX*2), Z29
-	VFMADD231PS Z26, Z29, Z6
-	VFMADD231PS Z27, Z29, Z7
-	VBROADCASTSS 16(SI)(AX*2), Z28
-	VFMADD231PS Z26, Z28, Z8
-	VFMADD231PS Z27, Z28, Z9
-	VBROADCASTSS 20(SI)(AX*2), Z29
-	VFMADD231PS Z26, Z29, Z10
-	VFMADD231PS Z27, Z29, Z11
-	VBROADCASTSS 24(SI)(AX*2), Z28
-	VFMADD231PS Z26, Z28, Z12
-	VFMADD231PS Z27, Z28, Z13
-	VBROADCASTSS 28(SI)(AX*2), Z29
-	VFMADD231PS Z26, Z29, Z14
-	VFMADD231PS Z27, Z29, Z15
-	VBROADCASTSS 32(SI)(AX*2), Z28
-	VFMADD231PS Z26, Z28, Z16
-	VFMADD231PS Z27, Z28, Z17
-	VBROADCASTSS 36(SI)(AX*2), Z29
-	VFMADD231PS Z26, Z29, Z18
-	VFMADD231PS Z27, Z29, Z19
-	VBROADCASTSS 40(SI)(AX*2), Z28
-	VFMADD231PS Z26, Z28, Z20
-	VFMADD231PS Z27, Z28, Z21
-	VBROADCASTSS 44(SI)(AX*2), Z29
-	VFMADD231PS Z26, Z29, Z22
-	VFMADD231PS Z27, Z29, Z23
-	VBROADCASTSS 48(SI)(AX*2), Z28
-	VFMADD231PS Z26, Z28, Z24
-	VFMADD231PS Z27, Z28, Z25
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R11*1), Z26
-	VMOVUPS 64(DI)(R11*1), Z27
-	VBROADCASTSS 0(SI)(R13*1), Z28
-	VFMADD231PS Z26, Z28, Z0
-	VFMADD231PS Z27, Z28, Z1
-	VBROADCASTSS 4(SI)(R13*1), Z29
-	VFMADD231PS Z26, Z29, Z2
-	VFMADD231PS Z27, Z29, Z3
-	VBROADCASTSS 8(SI)(R13*1), Z28
-	VFMADD231PS Z26, Z28, Z4
-	VFMADD231PS Z27, Z28, Z5
-	VBROADCASTSS 12(SI)(R13*1), Z29
-	VFMADD231PS Z26, Z29, Z6
-	VFMADD231PS Z27, Z29, Z7
-	VBROADCASTSS 16(SI)(R13*1), Z28
-	VFMADD231PS Z26, Z28, Z8
-	VFMADD231PS Z27, Z28, Z9
-	VBROADCASTSS 20(SI)(R13*1), Z29
-	VFMADD231PS Z26, Z29, Z10
-	VFMADD231PS Z27, Z29, Z11
-	VBROADCASTSS 24(SI)(R13*1), Z28
-	VFMADD231PS Z26, Z28, Z12
-	VFMADD231PS Z27, Z28, Z13
-	VBROADCASTSS 28(SI)(R13*1), Z29
-	VFMADD231PS Z26, Z29, Z14
-	VFMADD231PS Z27, Z29, Z15
-	VBROADCASTSS 32(SI)(R13*1), Z28
-	VFMADD231PS Z26, Z28, Z16
-	VFMADD231PS Z27, Z28, Z17
-	VBROADCASTSS 36(SI)(R13*1), Z29
-	VFMADD231PS Z26, Z29, Z18
-	VFMADD231PS Z27, Z29, Z19
-	VBROADCASTSS 40(SI)(R13*1), Z28
-	VFMADD231PS Z26, Z28, Z20
-	VFMADD231PS Z27, Z28, Z21
-	VBROADCASTSS 44(SI)(R13*1), Z29
-	VFMADD231PS Z26, Z29, Z22
-	VFMADD231PS Z27, Z29, Z23
-	VBROADCASTSS 48(SI)(R13*1), Z28
-	VFMADD231PS Z26, Z28, Z24
-	VFMADD231PS Z27, Z28, Z25
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
-	MOVQ R12, tile_ahead(BX)
+	VMOVUPS 0(DI), Z26; VMOVUPS 64(DI), Z27; VBROADCASTSS 0(SI), Z28; VFMADD231PS Z26, Z28, Z0
+	VFMADD231PS Z27, Z28, Z1; VBROADCASTSS 4(SI), Z29; VFMADD231PS Z26, Z29, Z2
+	VFMADD231PS Z27, Z29, Z3; VBROADCASTSS 8(SI), Z28; VFMADD231PS Z26, Z28, Z4
+	VFMADD231PS Z27, Z28, Z5; VBROADCASTSS 12(SI), Z29; VFMADD231PS Z26, Z29, Z6
+	VFMADD231PS Z27, Z29, Z7; VBROADCASTSS 16(SI), Z28; VFMADD231PS Z26, Z28, Z8
+	VFMADD231PS Z27, Z28, Z9; VBROADCASTSS 20(SI), Z29; VFMADD231PS Z26, Z29, Z10
+	VFMADD231PS Z27, Z29, Z11; VBROADCASTSS 24(SI), Z28; VFMADD231PS Z26, Z28, Z12
+	VFMADD231PS Z27, Z28, Z13; VBROADCASTSS 28(SI), Z29; VFMADD231PS Z26, Z29, Z14
+	VFMADD231PS Z27, Z29, Z15; VBROADCASTSS 32(SI), Z28; VFMADD231PS Z26, Z28, Z16
+	VFMADD231PS Z27, Z28, Z17; VBROADCASTSS 36(SI), Z29; VFMADD231PS Z26, Z29, Z18
+	VFMADD231PS Z27, Z29, Z19; VBROADCASTSS 40(SI), Z28; VFMADD231PS Z26, Z28, Z20
+	VFMADD231PS Z27, Z28, Z21; VBROADCASTSS 44(SI), Z29; VFMADD231PS Z26, Z29, Z22
+	VFMADD231PS Z27, Z29, Z23; VBROADCASTSS 48(SI), Z28; VFMADD231PS Z26, Z28, Z24
+	VFMADD231PS Z27, Z28, Z25; PREFETCHT1 (R12); ADDQ R14, R12; VMOVUPS 0(DI)(R10*1), Z26
+	VMOVUPS 64(DI)(R10*1), Z27; VBROADCASTSS 0(SI)(AX*1), Z28; VFMADD231PS Z26, Z28, Z0
+	VFMADD231PS Z27, Z28, Z1; VBROADCASTSS 4(SI)(AX*1), Z29; VFMADD231PS Z26, Z29, Z2
+	VFMADD231PS Z27, Z29, Z3; VBROADCASTSS 8(SI)(AX*1), Z28; VFMADD231PS Z26, Z28, Z4
+	VFMADD231PS Z27, Z28, Z5; VBROADCASTSS 12(SI)(AX*1), Z29; VFMADD231PS Z26, Z29, Z6
+	VFMADD231PS Z27, Z29, Z7; VBROADCASTSS 16(SI)(AX*1), Z28; VFMADD231PS Z26, Z28, Z8
+	VFMADD231PS Z27, Z28, Z9; VBROADCASTSS 20(SI)(AX*1), Z29; VFMADD231PS Z26, Z29, Z10
+	VFMADD231PS Z27, Z29, Z11; VBROADCASTSS 24(SI)(AX*1), Z28; VFMADD231PS Z26, Z28, Z12
+	VFMADD231PS Z27, Z28, Z13; VBROADCASTSS 28(SI)(AX*1), Z29; VFMADD231PS Z26, Z29, Z14
+	VFMADD231PS Z27, Z29, Z15; VBROADCASTSS 32(SI)(AX*1), Z28; VFMADD231PS Z26, Z28, Z16
+	VFMADD231PS Z27, Z28, Z17; VBROADCASTSS 36(SI)(AX*1), Z29; VFMADD231PS Z26, Z29, Z18
+	VFMADD231PS Z27, Z29, Z19; VBROADCASTSS 40(SI)(AX*1), Z28; VFMADD231PS Z26, Z28, Z20
+	VFMADD231PS Z27, Z28, Z21; VBROADCASTSS 44(SI)(AX*1), Z29; VFMADD231PS Z26, Z29, Z22
+	VFMADD231PS Z27, Z29, Z23; VBROADCASTSS 48(SI)(AX*1), Z28; VFMADD231PS Z26, Z28, Z24
+	VFMADD231PS Z27, Z28, Z25; PREFETCHT1 (R12); ADDQ R14, R12; VMOVUPS 0(DI)(R10*2), Z26
+	VMOVUPS 64(DI)(R10*2), Z27; VBROADCASTSS 0(SI)(AX*2), Z28; VFMADD231PS Z26, Z28, Z0
+	VFMADD231PS Z27, Z28, Z1; VBROADCASTSS 4(SI)(AX*2), Z29; VFMADD231PS Z26, Z29, Z2
+	VFMADD231PS Z27, Z29, Z3; VBROADCASTSS 8(SI)(AX*2), Z28; VFMADD231PS Z26, Z28, Z4
+	VFMADD231PS Z27, Z28, Z5; VBROADCASTSS 12(SI)(AX*2), Z29; VFMADD231PS Z26, Z29, Z6
+	VFMADD231PS Z27, Z29, Z7; VBROADCASTSS 16(SI)(AX*2), Z28; VFMADD231PS Z26, Z28, Z8
+	VFMADD231PS Z27, Z28, Z9; VBROADCASTSS 20(SI)(AX*2), Z29; VFMADD231PS Z26, Z29, Z10
+	VFMADD231PS Z27, Z29, Z11; VBROADCASTSS 24(SI)(AX*2), Z28; VFMADD231PS Z26, Z28, Z12
+	VFMADD231PS Z27, Z28, Z13; VBROADCASTSS 28(SI)(AX*2), Z29; VFMADD231PS Z26, Z29, Z14
+	VFMADD231PS Z27, Z29, Z15; VBROADCASTSS 32(SI)(AX*2), Z28; VFMADD231PS Z26, Z28, Z16
+	VFMADD231PS Z27, Z28, Z17; VBROADCASTSS 36(SI)(AX*2), Z29; VFMADD231PS Z26, Z29, Z18
+	VFMADD231PS Z27, Z29, Z19; VBROADCASTSS 40(SI)(AX*2), Z28; VFMADD231PS Z26, Z28, Z20
+	VFMADD231PS Z27, Z28, Z21; VBROADCASTSS 44(SI)(AX*2), Z29; VFMADD231PS Z26, Z29, Z22
+	VFMADD231PS Z27, Z29, Z23; VBROADCASTSS 48(SI)(AX*2), Z28; VFMADD231PS Z26, Z28, Z24
+	VFMADD231PS Z27, Z28, Z25; PREFETCHT1 (R12); ADDQ R14, R12; VMOVUPS 0(DI)(R11*1), Z26
+	VMOVUPS 64(DI)(R11*1), Z27; VBROADCASTSS 0(SI)(R13*1), Z28; VFMADD231PS Z26, Z28, Z0
+	VFMADD231PS Z27, Z28, Z1; VBROADCASTSS 4(SI)(R13*1), Z29; VFMADD231PS Z26, Z29, Z2
+	VFMADD231PS Z27, Z29, Z3; VBROADCASTSS 8(SI)(R13*1), Z28; VFMADD231PS Z26, Z28, Z4
+	VFMADD231PS Z27, Z28, Z5; VBROADCASTSS 12(SI)(R13*1), Z29; VFMADD231PS Z26, Z29, Z6
+	VFMADD231PS Z27, Z29, Z7; VBROADCASTSS 16(SI)(R13*1), Z28; VFMADD231PS Z26, Z28, Z8
+	VFMADD231PS Z27, Z28, Z9; VBROADCASTSS 20(SI)(R13*1), Z29; VFMADD231PS Z26, Z29, Z10
+	VFMADD231PS Z27, Z29, Z11; VBROADCASTSS 24(SI)(R13*1), Z28; VFMADD231PS Z26, Z28, Z12
+	VFMADD231PS Z27, Z28, Z13; VBROADCASTSS 28(SI)(R13*1), Z29; VFMADD231PS Z26, Z29, Z14
+	VFMADD231PS Z27, Z29, Z15; VBROADCASTSS 32(SI)(R13*1), Z28; VFMADD231PS Z26, Z28, Z16
+	VFMADD231PS Z27, Z28, Z17; VBROADCASTSS 36(SI)(R13*1), Z29; VFMADD231PS Z26, Z29, Z18
+	VFMADD231PS Z27, Z29, Z19; VBROADCASTSS 40(SI)(R13*1), Z28; VFMADD231PS Z26, Z28, Z20
+	VFMADD231PS Z27, Z28, Z21; VBROADCASTSS 44(SI)(R13*1), Z29; VFMADD231PS Z26, Z29, Z22
+	VFMADD231PS Z27, Z29, Z23; VBROADCASTSS 48(SI)(R13*1), Z28; VFMADD231PS Z26, Z28, Z24
+	VFMADD231PS Z27, Z28, Z25; PREFETCHT1 (R12); ADDQ R14, R12; LEAQ (DI)(R10*4), DI
+	LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop; MOVQ R12, tile_ahead(BX)
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z26
-	VMOVUPS 64(DI), Z27
-	VBROADCASTSS 0(SI), Z28
-	VFMADD231PS Z26, Z28, Z0
-	VFMADD231PS Z27, Z28, Z1
-	VBROADCASTSS 4(SI), Z29
-	VFMADD231PS Z26, Z29, Z2
-	VFMADD231PS Z27, Z29, Z3
-	VBROADCASTSS 8(SI), Z28
-	VFMADD231PS Z26, Z28, Z4
-	VFMADD231PS Z27, Z28, Z5
-	VBROADCASTSS 12(SI), Z29
-	VFMADD231PS Z26, Z29, Z6
-	VFMADD231PS Z27, Z29, Z7
-	VBROADCASTSS 16(SI), Z28
-	VFMADD231PS Z26, Z28, Z8
-	VFMADD231PS Z27, Z28, Z9
-	VBROADCASTSS 20(SI), Z29
-	VFMADD231PS Z26, Z29, Z10
-	VFMADD231PS Z27, Z29, Z11
-	VBROADCASTSS 24(SI), Z28
-	VFMADD231PS Z26, Z28, Z12
-	VFMADD231PS Z27, Z28, Z13
-	VBROADCASTSS 28(SI), Z29
-	VFMADD231PS Z26, Z29, Z14
-	VFMADD231PS Z27, Z29, Z15
-	VBROADCASTSS 32(SI), Z28
-	VFMADD231PS Z26, Z28, Z16
-	VFMADD231PS Z27, Z28, Z17
-	VBROADCASTSS 36(SI), Z29
-	VFMADD231PS Z26, Z29, Z18
-	VFMADD231PS Z27, Z29, Z19
-	VBROADCASTSS 40(SI), Z28
-	VFMADD231PS Z26, Z28, Z20
-	VFMADD231PS Z27, Z28, Z21
-	VBROADCASTSS 44(SI), Z29
-	VFMADD231PS Z26, Z29, Z22
-	VFMADD231PS Z27, Z29, Z23
-	VBROADCASTSS 48(SI), Z28
-	VFMADD231PS Z26, Z28, Z24
-	VFMADD231PS Z27, Z28, Z25
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Z26; VMOVUPS 64(DI), Z27; VBROADCASTSS 0(SI), Z28; VFMADD231PS Z26, Z28, Z0
+	VFMADD231PS Z27, Z28, Z1; VBROADCASTSS 4(SI), Z29; VFMADD231PS Z26, Z29, Z2
+	VFMADD231PS Z27, Z29, Z3; VBROADCASTSS 8(SI), Z28; VFMADD231PS Z26, Z28, Z4
+	VFMADD231PS Z27, Z28, Z5; VBROADCASTSS 12(SI), Z29; VFMADD231PS Z26, Z29, Z6
+	VFMADD231PS Z27, Z29, Z7; VBROADCASTSS 16(SI), Z28; VFMADD231PS Z26, Z28, Z8
+	VFMADD231PS Z27, Z28, Z9; VBROADCASTSS 20(SI), Z29; VFMADD231PS Z26, Z29, Z10
+	VFMADD231PS Z27, Z29, Z11; VBROADCASTSS 24(SI), Z28; VFMADD231PS Z26, Z28, Z12
+	VFMADD231PS Z27, Z28, Z13; VBROADCASTSS 28(SI), Z29; VFMADD231PS Z26, Z29, Z14
+	VFMADD231PS Z27, Z29, Z15; VBROADCASTSS 32(SI), Z28; VFMADD231PS Z26, Z28, Z16
+	VFMADD231PS Z27, Z28, Z17; VBROADCASTSS 36(SI), Z29; VFMADD231PS Z26, Z29, Z18
+	VFMADD231PS Z27, Z29, Z19; VBROADCASTSS 40(SI), Z28; VFMADD231PS Z26, Z28, Z20
+	VFMADD231PS Z27, Z28, Z21; VBROADCASTSS 44(SI), Z29; VFMADD231PS Z26, Z29, Z22
+	VFMADD231PS Z27, Z29, Z23; VBROADCASTSS 48(SI), Z28; VFMADD231PS Z26, Z28, Z24
+	VFMADD231PS Z27, Z28, Z25; ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VADDPS Z26, Z0, Z0
-	VMOVUPS.Z 64(R12), K2, Z26
-	VADDPS Z26, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VADDPS Z26, Z2, Z2
-	VMOVUPS.Z 64(R12), K2, Z26
-	VADDPS Z26, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VADDPS Z26, Z4, Z4
-	VMOVUPS.Z 64(R12), K2, Z26
-	VADDPS Z26, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VADDPS Z26, Z6, Z6
-	VMOVUPS.Z 64(R12), K2, Z26
-	VADDPS Z26, Z7, Z7
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VADDPS Z26, Z8, Z8
-	VMOVUPS.Z 64(R12), K2, Z26
-	VADDPS Z26, Z9, Z9
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VADDPS Z26, Z10, Z10
-	VMOVUPS.Z 64(R12), K2, Z26
-	VADDPS Z26, Z11, Z11
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VADDPS Z26, Z12, Z12
-	VMOVUPS.Z 64(R12), K2, Z26
-	VADDPS Z26, Z13, Z13
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VADDPS Z26, Z14, Z14
-	VMOVUPS.Z 64(R12), K2, Z26
-	VADDPS Z26, Z15, Z15
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VADDPS Z26, Z16, Z16
-	VMOVUPS.Z 64(R12), K2, Z26
-	VADDPS Z26, Z17, Z17
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VADDPS Z26, Z18, Z18
-	VMOVUPS.Z 64(R12), K2, Z26
-	VADDPS Z26, Z19, Z19
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VADDPS Z26, Z20, Z20
-	VMOVUPS.Z 64(R12), K2, Z26
-	VADDPS Z26, Z21, Z21
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VADDPS Z26, Z22, Z22
-	VMOVUPS.Z 64(R12), K2, Z26
-	VADDPS Z26, Z23, Z23
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VADDPS Z26, Z24, Z24
-	VMOVUPS.Z 64(R12), K2, Z26
-	VADDPS Z26, Z25, Z25
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z26
+	VADDPS Z26, Z0, Z0; VMOVUPS.Z 64(R12), K2, Z26; VADDPS Z26, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z26; VADDPS Z26, Z2, Z2; VMOVUPS.Z 64(R12), K2, Z26; VADDPS Z26, Z3, Z3
+	ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z26; VADDPS Z26, Z4, Z4; VMOVUPS.Z 64(R12), K2, Z26
+	VADDPS Z26, Z5, Z5; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z26; VADDPS Z26, Z6, Z6
+	VMOVUPS.Z 64(R12), K2, Z26; VADDPS Z26, Z7, Z7; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z26
+	VADDPS Z26, Z8, Z8; VMOVUPS.Z 64(R12), K2, Z26; VADDPS Z26, Z9, Z9; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z26; VADDPS Z26, Z10, Z10; VMOVUPS.Z 64(R12), K2, Z26
+	VADDPS Z26, Z11, Z11; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z26; VADDPS Z26, Z12, Z12
+	VMOVUPS.Z 64(R12), K2, Z26; VADDPS Z26, Z13, Z13; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z26
+	VADDPS Z26, Z14, Z14; VMOVUPS.Z 64(R12), K2, Z26; VADDPS Z26, Z15, Z15; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z26; VADDPS Z26, Z16, Z16; VMOVUPS.Z 64(R12), K2, Z26
+	VADDPS Z26, Z17, Z17; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z26; VADDPS Z26, Z18, Z18
+	VMOVUPS.Z 64(R12), K2, Z26; VADDPS Z26, Z19, Z19; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z26
+	VADDPS Z26, Z20, Z20; VMOVUPS.Z 64(R12), K2, Z26; VADDPS Z26, Z21, Z21; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z26; VADDPS Z26, Z22, Z22; VMOVUPS.Z 64(R12), K2, Z26
+	VADDPS Z26, Z23, Z23; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z26; VADDPS Z26, Z24, Z24
+	VMOVUPS.Z 64(R12), K2, Z26; VADDPS Z26, Z25, Z25
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z26
-	VMULPS Z26, Z0, Z0
-	VMULPS Z26, Z1, Z1
-	VMULPS Z26, Z2, Z2
-	VMULPS Z26, Z3, Z3
-	VMULPS Z26, Z4, Z4
-	VMULPS Z26, Z5, Z5
-	VMULPS Z26, Z6, Z6
-	VMULPS Z26, Z7, Z7
-	VMULPS Z26, Z8, Z8
-	VMULPS Z26, Z9, Z9
-	VMULPS Z26, Z10, Z10
-	VMULPS Z26, Z11, Z11
-	VMULPS Z26, Z12, Z12
-	VMULPS Z26, Z13, Z13
-	VMULPS Z26, Z14, Z14
-	VMULPS Z26, Z15, Z15
-	VMULPS Z26, Z16, Z16
-	VMULPS Z26, Z17, Z17
-	VMULPS Z26, Z18, Z18
-	VMULPS Z26, Z19, Z19
-	VMULPS Z26, Z20, Z20
-	VMULPS Z26, Z21, Z21
-	VMULPS Z26, Z22, Z22
-	VMULPS Z26, Z23, Z23
-	VMULPS Z26, Z24, Z24
-	VMULPS Z26, Z25, Z25
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z26
+	VMULPS Z26, Z0, Z0; VMULPS Z26, Z1, Z1; VMULPS Z26, Z2, Z2; VMULPS Z26, Z3, Z3
+	VMULPS Z26, Z4, Z4; VMULPS Z26, Z5, Z5; VMULPS Z26, Z6, Z6; VMULPS Z26, Z7, Z7
+	VMULPS Z26, Z8, Z8; VMULPS Z26, Z9, Z9; VMULPS Z26, Z10, Z10; VMULPS Z26, Z11, Z11
+	VMULPS Z26, Z12, Z12; VMULPS Z26, Z13, Z13; VMULPS Z26, Z14, Z14; VMULPS Z26, Z15, Z15
+	VMULPS Z26, Z16, Z16; VMULPS Z26, Z17, Z17; VMULPS Z26, Z18, Z18; VMULPS Z26, Z19, Z19
+	VMULPS Z26, Z20, Z20; VMULPS Z26, Z21, Z21; VMULPS Z26, Z22, Z22; VMULPS Z26, Z23, Z23
+	VMULPS Z26, Z24, Z24; VMULPS Z26, Z25, Z25
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z26
-	VADDPS Z26, Z0, Z0
-	VADDPS Z26, Z1, Z1
-	VBROADCASTSS 4(R12), Z26
-	VADDPS Z26, Z2, Z2
-	VADDPS Z26, Z3, Z3
-	VBROADCASTSS 8(R12), Z26
-	VADDPS Z26, Z4, Z4
-	VADDPS Z26, Z5, Z5
-	VBROADCASTSS 12(R12), Z26
-	VADDPS Z26, Z6, Z6
-	VADDPS Z26, Z7, Z7
-	VBROADCASTSS 16(R12), Z26
-	VADDPS Z26, Z8, Z8
-	VADDPS Z26, Z9, Z9
-	VBROADCASTSS 20(R12), Z26
-	VADDPS Z26, Z10, Z10
-	VADDPS Z26, Z11, Z11
-	VBROADCASTSS 24(R12), Z26
-	VADDPS Z26, Z12, Z12
-	VADDPS Z26, Z13, Z13
-	VBROADCASTSS 28(R12), Z26
-	VADDPS Z26, Z14, Z14
-	VADDPS Z26, Z15, Z15
-	VBROADCASTSS 32(R12), Z26
-	VADDPS Z26, Z16, Z16
-	VADDPS Z26, Z17, Z17
-	VBROADCASTSS 36(R12), Z26
-	VADDPS Z26, Z18, Z18
-	VADDPS Z26, Z19, Z19
-	VBROADCASTSS 40(R12), Z26
-	VADDPS Z26, Z20, Z20
-	VADDPS Z26, Z21, Z21
-	VBROADCASTSS 44(R12), Z26
-	VADDPS Z26, Z22, Z22
-	VADDPS Z26, Z23, Z23
-	VBROADCASTSS 48(R12), Z26
-	VADDPS Z26, Z24, Z24
-	VADDPS Z26, Z25, Z25
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z26; VADDPS Z26, Z0, Z0; VADDPS Z26, Z1, Z1; VBROADCASTSS 4(R12), Z26
+	VADDPS Z26, Z2, Z2; VADDPS Z26, Z3, Z3; VBROADCASTSS 8(R12), Z26; VADDPS Z26, Z4, Z4
+	VADDPS Z26, Z5, Z5; VBROADCASTSS 12(R12), Z26; VADDPS Z26, Z6, Z6; VADDPS Z26, Z7, Z7
+	VBROADCASTSS 16(R12), Z26; VADDPS Z26, Z8, Z8; VADDPS Z26, Z9, Z9; VBROADCASTSS 20(R12), Z26
+	VADDPS Z26, Z10, Z10; VADDPS Z26, Z11, Z11; VBROADCASTSS 24(R12), Z26; VADDPS Z26, Z12, Z12
+	VADDPS Z26, Z13, Z13; VBROADCASTSS 28(R12), Z26; VADDPS Z26, Z14, Z14; VADDPS Z26, Z15, Z15
+	VBROADCASTSS 32(R12), Z26; VADDPS Z26, Z16, Z16; VADDPS Z26, Z17, Z17; VBROADCASTSS 36(R12), Z26
+	VADDPS Z26, Z18, Z18; VADDPS Z26, Z19, Z19; VBROADCASTSS 40(R12), Z26; VADDPS Z26, Z20, Z20
+	VADDPS Z26, Z21, Z21; VBROADCASTSS 44(R12), Z26; VADDPS Z26, Z22, Z22; VADDPS Z26, Z23, Z23
+	VBROADCASTSS 48(R12), Z26; VADDPS Z26, Z24, Z24; VADDPS Z26, Z25, Z25
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VMOVUPS.Z 64(R12), K2, Z27
-	VADDPS Z26, Z0, Z0
-	VADDPS Z27, Z1, Z1
-	VADDPS Z26, Z2, Z2
-	VADDPS Z27, Z3, Z3
-	VADDPS Z26, Z4, Z4
-	VADDPS Z27, Z5, Z5
-	VADDPS Z26, Z6, Z6
-	VADDPS Z27, Z7, Z7
-	VADDPS Z26, Z8, Z8
-	VADDPS Z27, Z9, Z9
-	VADDPS Z26, Z10, Z10
-	VADDPS Z27, Z11, Z11
-	VADDPS Z26, Z12, Z12
-	VADDPS Z27, Z13, Z13
-	VADDPS Z26, Z14, Z14
-	VADDPS Z27, Z15, Z15
-	VADDPS Z26, Z16, Z16
-	VADDPS Z27, Z17, Z17
-	VADDPS Z26, Z18, Z18
-	VADDPS Z27, Z19, Z19
-	VADDPS Z26, Z20, Z20
-	VADDPS Z27, Z21, Z21
-	VADDPS Z26, Z22, Z22
-	VADDPS Z27, Z23, Z23
-	VADDPS Z26, Z24, Z24
-	VADDPS Z27, Z25, Z25
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z26; VMOVUPS.Z 64(R12), K2, Z27; VADDPS Z26, Z0, Z0; VADDPS Z27, Z1, Z1
+	VADDPS Z26, Z2, Z2; VADDPS Z27, Z3, Z3; VADDPS Z26, Z4, Z4; VADDPS Z27, Z5, Z5
+	VADDPS Z26, Z6, Z6; VADDPS Z27, Z7, Z7; VADDPS Z26, Z8, Z8; VADDPS Z27, Z9, Z9
+	VADDPS Z26, Z10, Z10; VADDPS Z27, Z11, Z11; VADDPS Z26, Z12, Z12; VADDPS Z27, Z13, Z13
+	VADDPS Z26, Z14, Z14; VADDPS Z27, Z15, Z15; VADDPS Z26, Z16, Z16; VADDPS Z27, Z17, Z17
+	VADDPS Z26, Z18, Z18; VADDPS Z27, Z19, Z19; VADDPS Z26, Z20, Z20; VADDPS Z27, Z21, Z21
+	VADDPS Z26, Z22, Z22; VADDPS Z27, Z23, Z23; VADDPS Z26, Z24, Z24; VADDPS Z27, Z25, Z25
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z27
-	VMOVUPS.Z 0(R12), K1, Z26
-	VFMADD231PS Z26, Z27, Z0
-	VMOVUPS.Z 64(R12), K2, Z26
-	VFMADD231PS Z26, Z27, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VFMADD231PS Z26, Z27, Z2
-	VMOVUPS.Z 64(R12), K2, Z26
-	VFMADD231PS Z26, Z27, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VFMADD231PS Z26, Z27, Z4
-	VMOVUPS.Z 64(R12), K2, Z26
-	VFMADD231PS Z26, Z27, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VFMADD231PS Z26, Z27, Z6
-	VMOVUPS.Z 64(R12), K2, Z26
-	VFMADD231PS Z26, Z27, Z7
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VFMADD231PS Z26, Z27, Z8
-	VMOVUPS.Z 64(R12), K2, Z26
-	VFMADD231PS Z26, Z27, Z9
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VFMADD231PS Z26, Z27, Z10
-	VMOVUPS.Z 64(R12), K2, Z26
-	VFMADD231PS Z26, Z27, Z11
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VFMADD231PS Z26, Z27, Z12
-	VMOVUPS.Z 64(R12), K2, Z26
-	VFMADD231PS Z26, Z27, Z13
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VFMADD231PS Z26, Z27, Z14
-	VMOVUPS.Z 64(R12), K2, Z26
-	VFMADD231PS Z26, Z27, Z15
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VFMADD231PS Z26, Z27, Z16
-	VMOVUPS.Z 64(R12), K2, Z26
-	VFMADD231PS Z26, Z27, Z17
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VFMADD231PS Z26, Z27, Z18
-	VMOVUPS.Z 64(R12), K2, Z26
-	VFMADD231PS Z26, Z27, Z19
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VFMADD231PS Z26, Z27, Z20
-	VMOVUPS.Z 64(R12), K2, Z26
-	VFMADD231PS Z26, Z27, Z21
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VFMADD231PS Z26, Z27, Z22
-	VMOVUPS.Z 64(R12), K2, Z26
-	VFMADD231PS Z26, Z27, Z23
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z26
-	VFMADD231PS Z26, Z27, Z24
-	VMOVUPS.Z 64(R12), K2, Z26
-	VFMADD231PS Z26, Z27, Z25
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z27; VMOVUPS.Z 0(R12), K1, Z26
+	VFMADD231PS Z26, Z27, Z0; VMOVUPS.Z 64(R12), K2, Z26; VFMADD231PS Z26, Z27, Z1; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z26; VFMADD231PS Z26, Z27, Z2; VMOVUPS.Z 64(R12), K2, Z26
+	VFMADD231PS Z26, Z27, Z3; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z26; VFMADD231PS Z26, Z27, Z4
+	VMOVUPS.Z 64(R12), K2, Z26; VFMADD231PS Z26, Z27, Z5; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z26
+	VFMADD231PS Z26, Z27, Z6; VMOVUPS.Z 64(R12), K2, Z26; VFMADD231PS Z26, Z27, Z7; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z26; VFMADD231PS Z26, Z27, Z8; VMOVUPS.Z 64(R12), K2, Z26
+	VFMADD231PS Z26, Z27, Z9; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z26; VFMADD231PS Z26, Z27, Z10
+	VMOVUPS.Z 64(R12), K2, Z26; VFMADD231PS Z26, Z27, Z11; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z26
+	VFMADD231PS Z26, Z27, Z12; VMOVUPS.Z 64(R12), K2, Z26; VFMADD231PS Z26, Z27, Z13; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z26; VFMADD231PS Z26, Z27, Z14; VMOVUPS.Z 64(R12), K2, Z26
+	VFMADD231PS Z26, Z27, Z15; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z26; VFMADD231PS Z26, Z27, Z16
+	VMOVUPS.Z 64(R12), K2, Z26; VFMADD231PS Z26, Z27, Z17; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z26
+	VFMADD231PS Z26, Z27, Z18; VMOVUPS.Z 64(R12), K2, Z26; VFMADD231PS Z26, Z27, Z19; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z26; VFMADD231PS Z26, Z27, Z20; VMOVUPS.Z 64(R12), K2, Z26
+	VFMADD231PS Z26, Z27, Z21; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z26; VFMADD231PS Z26, Z27, Z22
+	VMOVUPS.Z 64(R12), K2, Z26; VFMADD231PS Z26, Z27, Z23; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z26
+	VFMADD231PS Z26, Z27, Z24; VMOVUPS.Z 64(R12), K2, Z26; VFMADD231PS Z26, Z27, Z25
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z26
-	VMAXPS Z0, Z26, Z0
-	VMAXPS Z1, Z26, Z1
-	VMAXPS Z2, Z26, Z2
-	VMAXPS Z3, Z26, Z3
-	VMAXPS Z4, Z26, Z4
-	VMAXPS Z5, Z26, Z5
-	VMAXPS Z6, Z26, Z6
-	VMAXPS Z7, Z26, Z7
-	VMAXPS Z8, Z26, Z8
-	VMAXPS Z9, Z26, Z9
-	VMAXPS Z10, Z26, Z10
-	VMAXPS Z11, Z26, Z11
-	VMAXPS Z12, Z26, Z12
-	VMAXPS Z13, Z26, Z13
-	VMAXPS Z14, Z26, Z14
-	VMAXPS Z15, Z26, Z15
-	VMAXPS Z16, Z26, Z16
-	VMAXPS Z17, Z26, Z17
-	VMAXPS Z18, Z26, Z18
-	VMAXPS Z19, Z26, Z19
-	VMAXPS Z20, Z26, Z20
-	VMAXPS Z21, Z26, Z21
-	VMAXPS Z22, Z26, Z22
-	VMAXPS Z23, Z26, Z23
-	VMAXPS Z24, Z26, Z24
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z26; VMAXPS Z0, Z26, Z0
+	VMAXPS Z1, Z26, Z1; VMAXPS Z2, Z26, Z2; VMAXPS Z3, Z26, Z3; VMAXPS Z4, Z26, Z4
+	VMAXPS Z5, Z26, Z5; VMAXPS Z6, Z26, Z6; VMAXPS Z7, Z26, Z7; VMAXPS Z8, Z26, Z8
+	VMAXPS Z9, Z26, Z9; VMAXPS Z10, Z26, Z10; VMAXPS Z11, Z26, Z11; VMAXPS Z12, Z26, Z12
+	VMAXPS Z13, Z26, Z13; VMAXPS Z14, Z26, Z14; VMAXPS Z15, Z26, Z15; VMAXPS Z16, Z26, Z16
+	VMAXPS Z17, Z26, Z17; VMAXPS Z18, Z26, Z18; VMAXPS Z19, Z26, Z19; VMAXPS Z20, Z26, Z20
+	VMAXPS Z21, Z26, Z21; VMAXPS Z22, Z26, Z22; VMAXPS Z23, Z26, Z23; VMAXPS Z24, Z26, Z24
 	VMAXPS Z25, Z26, Z25
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z26
-	VMINPS Z0, Z26, Z0
-	VMINPS Z1, Z26, Z1
-	VMINPS Z2, Z26, Z2
-	VMINPS Z3, Z26, Z3
-	VMINPS Z4, Z26, Z4
-	VMINPS Z5, Z26, Z5
-	VMINPS Z6, Z26, Z6
-	VMINPS Z7, Z26, Z7
-	VMINPS Z8, Z26, Z8
-	VMINPS Z9, Z26, Z9
-	VMINPS Z10, Z26, Z10
-	VMINPS Z11, Z26, Z11
-	VMINPS Z12, Z26, Z12
-	VMINPS Z13, Z26, Z13
-	VMINPS Z14, Z26, Z14
-	VMINPS Z15, Z26, Z15
-	VMINPS Z16, Z26, Z16
-	VMINPS Z17, Z26, Z17
-	VMINPS Z18, Z26, Z18
-	VMINPS Z19, Z26, Z19
-	VMINPS Z20, Z26, Z20
-	VMINPS Z21, Z26, Z21
-	VMINPS Z22, Z26, Z22
-	VMINPS Z23, Z26, Z23
-	VMINPS Z24, Z26, Z24
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z26; VMINPS Z0, Z26, Z0
+	VMINPS Z1, Z26, Z1; VMINPS Z2, Z26, Z2; VMINPS Z3, Z26, Z3; VMINPS Z4, Z26, Z4
+	VMINPS Z5, Z26, Z5; VMINPS Z6, Z26, Z6; VMINPS Z7, Z26, Z7; VMINPS Z8, Z26, Z8
+	VMINPS Z9, Z26, Z9; VMINPS Z10, Z26, Z10; VMINPS Z11, Z26, Z11; VMINPS Z12, Z26, Z12
+	VMINPS Z13, Z26, Z13; VMINPS Z14, Z26, Z14; VMINPS Z15, Z26, Z15; VMINPS Z16, Z26, Z16
+	VMINPS Z17, Z26, Z17; VMINPS Z18, Z26, Z18; VMINPS Z19, Z26, Z19; VMINPS Z20, Z26, Z20
+	VMINPS Z21, Z26, Z21; VMINPS Z22, Z26, Z22; VMINPS Z23, Z26, Z23; VMINPS Z24, Z26, Z24
 	VMINPS Z25, Z26, Z25
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	VMOVUPS Z1, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	VMOVUPS Z3, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	VMOVUPS Z5, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	VMOVUPS Z7, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z8, K1, 0(R12)
-	VMOVUPS Z9, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z10, K1, 0(R12)
-	VMOVUPS Z11, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z12, K1, 0(R12)
-	VMOVUPS Z13, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z14, K1, 0(R12)
-	VMOVUPS Z15, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z16, K1, 0(R12)
-	VMOVUPS Z17, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z18, K1, 0(R12)
-	VMOVUPS Z19, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z20, K1, 0(R12)
-	VMOVUPS Z21, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z22, K1, 0(R12)
-	VMOVUPS Z23, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z24, K1, 0(R12)
-	VMOVUPS Z25, K2, 64(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); VMOVUPS Z1, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); VMOVUPS Z3, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z4, K1, 0(R12)
+	VMOVUPS Z5, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z6, K1, 0(R12); VMOVUPS Z7, K2, 64(R12)
+	ADDQ R9, R12; VMOVUPS Z8, K1, 0(R12); VMOVUPS Z9, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z10, K1, 0(R12); VMOVUPS Z11, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z12, K1, 0(R12)
+	VMOVUPS Z13, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z14, K1, 0(R12); VMOVUPS Z15, K2, 64(R12)
+	ADDQ R9, R12; VMOVUPS Z16, K1, 0(R12); VMOVUPS Z17, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z18, K1, 0(R12); VMOVUPS Z19, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z20, K1, 0(R12)
+	VMOVUPS Z21, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z22, K1, 0(R12); VMOVUPS Z23, K2, 64(R12)
+	ADDQ R9, R12; VMOVUPS Z24, K1, 0(R12); VMOVUPS Z25, K2, 64(R12); DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_againAheadLast(BX), DX
-	ADDQ DX, tile_aheadLast(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_againAheadLast(BX), DX
+	ADDQ DX, tile_aheadLast(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -21752,788 +7370,232 @@ TEXT ·tileAVX512_14x32(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 tile:
-	MOVQ tile_k(BX), CX
-	MOVQ tile_a(BX), SI
-	MOVQ tile_b(BX), DI
-	MOVQ tile_ldb(BX), R10
-	SHLQ $2, R10
-	LEAQ (R10)(R10*2), R11
-	MOVQ tile_c(BX), R8
-	MOVQ tile_ldc(BX), R9
-	SHLQ $2, R9
-	MOVQ tile_lda(BX), AX
-	SHLQ $2, AX
-	LEAQ (AX)(AX*2), R13
-	MOVQ R8, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R9, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	TESTL $const_flagResidual, tile_flags(BX)
-	JZ fetched
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R14
-	SHLQ $2, R14
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
-	ADDQ R14, R12
-	PREFETCHT0 0(R12)
-	PREFETCHT0 64(R12)
+	MOVQ tile_k(BX), CX; MOVQ tile_a(BX), SI; MOVQ tile_b(BX), DI; MOVQ tile_ldb(BX), R10
+	SHLQ $2, R10; LEAQ (R10)(R10*2), R11; MOVQ tile_c(BX), R8; MOVQ tile_ldc(BX), R9; SHLQ $2, R9
+	MOVQ tile_lda(BX), AX; SHLQ $2, AX; LEAQ (AX)(AX*2), R13; MOVQ R8, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R9, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	TESTL $const_flagResidual, tile_flags(BX); JZ fetched; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R14; SHLQ $2, R14; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R14, R12; PREFETCHT0 0(R12)
+	PREFETCHT0 64(R12); ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R14, R12
+	PREFETCHT0 0(R12); PREFETCHT0 64(R12); ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
+	ADDQ R14, R12; PREFETCHT0 0(R12); PREFETCHT0 64(R12)
 fetched:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	MOVQ CX, DX
-	SHRQ $2, DX
-	JZ rest
-	MOVQ tile_ahead(BX), R12
-	MOVQ tile_aheadLast(BX), R15
-	MOVQ tile_nextA(BX), R14
-	ADDQ SI, R14
-	CMPQ tile_more(BX), $0
-	CMOVQLE R15, R14
-	TESTQ R15, R15
-	CMOVQNE R14, R12
+	VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8; VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10; VPXORD Z11, Z11, Z11; VPXORD Z12, Z12, Z12; VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14; VPXORD Z15, Z15, Z15; VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19; VPXORD Z20, Z20, Z20; VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22; VPXORD Z23, Z23, Z23; VPXORD Z24, Z24, Z24; VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26; VPXORD Z27, Z27, Z27; MOVQ CX, DX; SHRQ $2, DX; JZ rest
+	MOVQ tile_ahead(BX), R12; MOVQ tile_aheadLast(BX), R15; MOVQ tile_nextA(BX), R14; ADDQ SI, R14
+	CMPQ tile_more(BX), $0; CMOVQLE R15, R14; TESTQ R15, R15; CMOVQNE R14, R12
 	MOVQ tile_aheadStep(BX), R14
 	PCALIGN $64
 loop:
-	VMOVUPS 0(DI), Z28
-	VMOVUPS 64(DI), Z29
-	VBROADCASTSS 0(SI), Z30
-	VFMADD231PS Z28, Z30, Z0
-	VFMADD231PS Z29, Z30, Z1
-	VBROADCASTSS 4(SI), Z31
-	VFMADD231PS Z28, Z31, Z2
-	VFMADD231PS Z29, Z31, Z3
-	VBROADCASTSS 8(SI), Z30
-	VFMADD231PS Z28, Z30, Z4
-	VFMADD231PS Z29, Z30, Z5
-	VBROADCASTSS 12(SI), Z31
-	VFMADD231PS Z28, Z31, Z6
-	VFMADD231PS Z29, Z31, Z7
-	VBROADCASTSS 16(SI), Z30
-	VFMADD231PS Z28, Z30, Z8
-	VFMADD231PS Z29, Z30, Z9
-	VBROADCASTSS 20(SI), Z31
-	VFMADD231PS Z28, Z31, Z10
-	VFMADD231PS Z29, Z31, Z11
-	VBROADCASTSS 24(SI), Z30
-	VFMADD231PS Z28, Z30, Z12
-	VFMADD231PS Z29, Z30, Z13
-	VBROADCASTSS 28(SI), Z31
-	VFMADD231PS Z28, Z31, Z14
-	VFMADD231PS Z29, Z31, Z15
-	VBROADCASTSS 32(SI), Z30
-	VFMADD231PS Z28, Z30, Z16
-	VFMADD231PS Z29, Z30, Z17
-	VBROADCASTSS 36(SI), Z31
-	VFMADD231PS Z28, Z31, Z18
-	VFMADD231PS Z29, Z31, Z19
-	VBROADCASTSS 40(SI), Z30
-	VFMADD231PS Z28, Z30, Z20
-	VFMADD231PS Z29, Z30, Z21
-	VBROADCASTSS 44(SI), Z31
-	VFMADD231PS Z28, Z31, Z22
-	VFMADD231PS Z29, Z31, Z23
-	VBROADCASTSS 48(SI), Z30
-	VFMADD231PS Z28, Z30, Z24
-	VFMADD231PS Z29, Z30, Z25
-	VBROADCASTSS 52(SI), Z31
-	VFMADD231PS Z28, Z31, Z26
-	VFMADD231PS Z29, Z31, Z27
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R10*1), Z28
-	VMOVUPS 64(DI)(R10*1), Z29
-	VBROADCASTSS 0(SI)(AX*1), Z30
-	VFMADD231PS Z28, Z30, Z0
-	VFMADD231PS Z29, Z30, Z1
-	VBROADCASTSS 4(SI)(AX*1), Z31
-	VFMADD231PS Z28, Z31, Z2
-	VFMADD231PS Z29, Z31, Z3
-	VBROADCASTSS 8(SI)(AX*1), Z30
-	VFMADD231PS Z28, Z30, Z4
-	VFMADD231PS Z29, Z30, Z5
-	VBROADCASTSS 12(SI)(AX*1), Z31
-	VFMADD231PS Z28, Z31, Z6
-	VFMADD231PS Z29, Z31, Z7
-	VBROADCASTSS 16(SI)(AX*1), Z30
-	VFMADD231PS Z28, Z30, Z8
-	VFMADD231PS Z29, Z30, Z9
-	VBROADCASTSS 20(SI)(AX*1), Z31
-	VFMADD231PS Z28, Z31, Z10
-	VFMADD231PS Z29, Z31, Z11
-	VBROADCASTSS 24(SI)(AX*1), Z30
-	VFMADD231PS Z28, Z30, Z12
-	VFMADD231PS Z29, Z30, Z13
-	VBROADCASTSS 28(SI)(AX*1), Z31
-	VFMADD231PS Z28, Z31, Z14
-	VFMADD231PS Z29, Z31, Z15
-	VBROADCASTSS 32(SI)(AX*1), Z30
-	VFMADD231PS Z28, Z30, Z16
-	VFMADD231PS Z29, Z30, Z17
-	VBROADCASTSS 36(SI)(AX*1), Z31
-	VFMADD231PS Z28, Z31, Z18
-	VFMADD231PS Z29, Z31, Z19
-	VBROADCASTSS 40(SI)(AX*1), Z30
-	VFMADD231PS Z28, Z30, Z20
-	VFMADD231PS Z29, Z30, Z21
-	VBROADCASTSS 44(SI)(AX*1), Z31
-	VFMADD231PS Z28, Z31, Z22
-	VFMADD231PS Z29, Z31, Z23
-	VBROADCASTSS 48(SI)(AX*1), Z30
-	VFMADD231PS Z28, Z30, Z24
-	VFMADD231PS Z29, Z30, Z25
-	VBROADCASTSS 52(SI)(AX*1), Z31
-	VFMADD231PS Z28, Z31, Z26
-	VFMADD231PS Z29, Z31, Z27
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R10*2), Z28
-	VMOVUPS 64(DI)(R10*2), Z29
-	VBROADCASTSS 0(SI)(AX*2), Z30
-	VFMADD231PS Z28, Z30, Z0
-	VFMADD231PS Z29, Z30, Z1
-	VBROADCASTSS 4(SI)(AX*2), Z31
-	VFMADD231PS Z28, Z31, Z2
-	VFMADD231PS Z29, Z31, Z3
-	VBROADCASTSS 8(SI)(AX*2), Z30
-	VFMADD231PS Z28, Z30, Z4
-	VFMADD231PS Z29, Z30, Z5
-	VBROADCASTSS 12(SI)(AX*2), Z31
-	VFMADD231PS Z28, Z31, Z6
-	VFMADD231PS Z29, Z31, Z7
-	VBROADCASTSS 16(SI)(AX*2), Z30
-	VFMADD231PS Z28, Z30, Z8
-	VFMADD231PS Z29, Z30, Z9
-	VBROADCASTSS 20(SI)(AX*2), Z31
-	VFMADD231PS Z28, Z31, Z10
-	VFMADD231PS Z29, Z31, Z11
-	VBROADCASTSS 24(SI)(AX*2), Z30
-	VFMADD231PS Z28, Z30, Z12
-	VFMADD231PS Z29, Z30, Z13
-	VBROADCASTSS 28(SI)(AX*2), Z31
-	VFMADD231PS Z28, Z31, Z14
-	VFMADD231PS Z29, Z31, Z15
-	VBROADCASTSS 32(SI)(AX*2), Z30
-	VFMADD231PS Z28, Z30, Z16
-	VFMADD231PS Z29, Z30, Z17
-	VBROADCASTSS 36(SI)(AX*2), Z31
-	VFMADD231PS Z28, Z31, Z18
-	VFMADD231PS Z29, Z31, Z19
-	VBROADCASTSS 40(SI)(AX*2), Z30
-	VFMADD231PS Z28, Z30, Z20
-	VFMADD231PS Z29, Z30, Z21
-	VBROADCASTSS 44(SI)(AX*2), Z31
-	VFMADD231PS Z28, Z31, Z22
-	VFMADD231PS Z29, Z31, Z23
-	VBROADCASTSS 48(SI)(AX*2), Z30
-	VFMADD231PS Z28, Z30, Z24
-	VFMADD231PS Z29, Z30, Z25
-	VBROADCASTSS 52(SI)(AX*2), Z31
-	VFMADD231PS Z28, Z31, Z26
-	VFMADD231PS Z29, Z31, Z27
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	VMOVUPS 0(DI)(R11*1), Z28
-	VMOVUPS 64(DI)(R11*1), Z29
-	VBROADCASTSS 0(SI)(R13*1), Z30
-	VFMADD231PS Z28, Z30, Z0
-	VFMADD231PS Z29, Z30, Z1
-	VBROADCASTSS 4(SI)(R13*1), Z31
-	VFMADD231PS Z28, Z31, Z2
-	VFMADD231PS Z29, Z31, Z3
-	VBROADCASTSS 8(SI)(R13*1), Z30
-	VFMADD231PS Z28, Z30, Z4
-	VFMADD231PS Z29, Z30, Z5
-	VBROADCASTSS 12(SI)(R13*1), Z31
-	VFMADD231PS Z28, Z31, Z6
-	VFMADD231PS Z29, Z31, Z7
-	VBROADCASTSS 16(SI)(R13*1), Z30
-	VFMADD231PS Z28, Z30, Z8
-	VFMADD231PS Z29, Z30, Z9
-	VBROADCASTSS 20(SI)(R13*1), Z31
-	VFMADD231PS Z28, Z31, Z10
-	VFMADD231PS Z29, Z31, Z11
-	VBROADCASTSS 24(SI)(R13*1), Z30
-	VFMADD231PS Z28, Z30, Z12
-	VFMADD231PS Z29, Z30, Z13
-	VBROADCASTSS 28(SI)(R13*1), Z31
-	VFMADD231PS Z28, Z31, Z14
-	VFMADD231PS Z29, Z31, Z15
-	VBROADCASTSS 32(SI)(R13*1), Z30
-	VFMADD231PS Z28, Z30, Z16
-	VFMADD231PS Z29, Z30, Z17
-	VBROADCASTSS 36(SI)(R13*1), Z31
-	VFMADD231PS Z28, Z31, Z18
-	VFMADD231PS Z29, Z31, Z19
-	VBROADCASTSS 40(SI)(R13*1), Z30
-	VFMADD231PS Z28, Z30, Z20
-	VFMADD231PS Z29, Z30, Z21
-	VBROADCASTSS 44(SI)(R13*1), Z31
-	VFMADD231PS Z28, Z31, Z22
-	VFMADD231PS Z29, Z31, Z23
-	VBROADCASTSS 48(SI)(R13*1), Z30
-	VFMADD231PS Z28, Z30, Z24
-	VFMADD231PS Z29, Z30, Z25
-	VBROADCASTSS 52(SI)(R13*1), Z31
-	VFMADD231PS Z28, Z31, Z26
-	VFMADD231PS Z29, Z31, Z27
-	PREFETCHT1 (R12)
-	ADDQ R14, R12
-	LEAQ (DI)(R10*4), DI
-	LEAQ (SI)(AX*4), SI
-	DECQ DX
-	JNZ loop
-	MOVQ R12, tile_ahead(BX)
+	VMOVUPS 0(DI), Z28; VMOVUPS 64(DI), Z29; VBROADCASTSS 0(SI), Z30; VFMADD231PS Z28, Z30, Z0
+	VFMADD231PS Z29, Z30, Z1; VBROADCASTSS 4(SI), Z31; VFMADD231PS Z28, Z31, Z2
+	VFMADD231PS Z29, Z31, Z3; VBROADCASTSS 8(SI), Z30; VFMADD231PS Z28, Z30, Z4
+	VFMADD231PS Z29, Z30, Z5; VBROADCASTSS 12(SI), Z31; VFMADD231PS Z28, Z31, Z6
+	VFMADD231PS Z29, Z31, Z7; VBROADCASTSS 16(SI), Z30; VFMADD231PS Z28, Z30, Z8
+	VFMADD231PS Z29, Z30, Z9; VBROADCASTSS 20(SI), Z31; VFMADD231PS Z28, Z31, Z10
+	VFMADD231PS Z29, Z31, Z11; VBROADCASTSS 24(SI), Z30; VFMADD231PS Z28, Z30, Z12
+	VFMADD231PS Z29, Z30, Z13; VBROADCASTSS 28(SI), Z31; VFMADD231PS Z28, Z31, Z14
+	VFMADD231PS Z29, Z31, Z15; VBROADCASTSS 32(SI), Z30; VFMADD231PS Z28, Z30, Z16
+	VFMADD231PS Z29, Z30, Z17; VBROADCASTSS 36(SI), Z31; VFMADD231PS Z28, Z31, Z18
+	VFMADD231PS Z29, Z31, Z19; VBROADCASTSS 40(SI), Z30; VFMADD231PS Z28, Z30, Z20
+	VFMADD231PS Z29, Z30, Z21; VBROADCASTSS 44(SI), Z31; VFMADD231PS Z28, Z31, Z22
+	VFMADD231PS Z29, Z31, Z23; VBROADCASTSS 48(SI), Z30; VFMADD231PS Z28, Z30, Z24
+	VFMADD231PS Z29, Z30, Z25; VBROADCASTSS 52(SI), Z31; VFMADD231PS Z28, Z31, Z26
+	VFMADD231PS Z29, Z31, Z27; PREFETCHT1 (R12); ADDQ R14, R12; VMOVUPS 0(DI)(R10*1), Z28
+	VMOVUPS 64(DI)(R10*1), Z29; VBROADCASTSS 0(SI)(AX*1), Z30; VFMADD231PS Z28, Z30, Z0
+	VFMADD231PS Z29, Z30, Z1; VBROADCASTSS 4(SI)(AX*1), Z31; VFMADD231PS Z28, Z31, Z2
+	VFMADD231PS Z29, Z31, Z3; VBROADCASTSS 8(SI)(AX*1), Z30; VFMADD231PS Z28, Z30, Z4
+	VFMADD231PS Z29, Z30, Z5; VBROADCASTSS 12(SI)(AX*1), Z31; VFMADD231PS Z28, Z31, Z6
+	VFMADD231PS Z29, Z31, Z7; VBROADCASTSS 16(SI)(AX*1), Z30; VFMADD231PS Z28, Z30, Z8
+	VFMADD231PS Z29, Z30, Z9; VBROADCASTSS 20(SI)(AX*1), Z31; VFMADD231PS Z28, Z31, Z10
+	VFMADD231PS Z29, Z31, Z11; VBROADCASTSS 24(SI)(AX*1), Z30; VFMADD231PS Z28, Z30, Z12
+	VFMADD231PS Z29, Z30, Z13; VBROADCASTSS 28(SI)(AX*1), Z31; VFMADD231PS Z28, Z31, Z14
+	VFMADD231PS Z29, Z31, Z15; VBROADCASTSS 32(SI)(AX*1), Z30; VFMADD231PS Z28, Z30, Z16
+	VFMADD231PS Z29, Z30, Z17; VBROADCASTSS 36(SI)(AX*1), Z31; VFMADD231PS Z28, Z31, Z18
+	VFMADD231PS Z29, Z31, Z19; VBROADCASTSS 40(SI)(AX*1), Z30; VFMADD231PS Z28, Z30, Z20
+	VFMADD231PS Z29, Z30, Z21; VBROADCASTSS 44(SI)(AX*1), Z31; VFMADD231PS Z28, Z31, Z22
+	VFMADD231PS Z29, Z31, Z23; VBROADCASTSS 48(SI)(AX*1), Z30; VFMADD231PS Z28, Z30, Z24
+	VFMADD231PS Z29, Z30, Z25; VBROADCASTSS 52(SI)(AX*1), Z31; VFMADD231PS Z28, Z31, Z26
+	VFMADD231PS Z29, Z31, Z27; PREFETCHT1 (R12); ADDQ R14, R12; VMOVUPS 0(DI)(R10*2), Z28
+	VMOVUPS 64(DI)(R10*2), Z29; VBROADCASTSS 0(SI)(AX*2), Z30; VFMADD231PS Z28, Z30, Z0
+	VFMADD231PS Z29, Z30, Z1; VBROADCASTSS 4(SI)(AX*2), Z31; VFMADD231PS Z28, Z31, Z2
+	VFMADD231PS Z29, Z31, Z3; VBROADCASTSS 8(SI)(AX*2), Z30; VFMADD231PS Z28, Z30, Z4
+	VFMADD231PS Z29, Z30, Z5; VBROADCASTSS 12(SI)(AX*2), Z31; VFMADD231PS Z28, Z31, Z6
+	VFMADD231PS Z29, Z31, Z7; VBROADCASTSS 16(SI)(AX*2), Z30; VFMADD231PS Z28, Z30, Z8
+	VFMADD231PS Z29, Z30, Z9; VBROADCASTSS 20(SI)(AX*2), Z31; VFMADD231PS Z28, Z31, Z10
+	VFMADD231PS Z29, Z31, Z11; VBROADCASTSS 24(SI)(AX*2), Z30; VFMADD231PS Z28, Z30, Z12
+	VFMADD231PS Z29, Z30, Z13; VBROADCASTSS 28(SI)(AX*2), Z31; VFMADD231PS Z28, Z31, Z14
+	VFMADD231PS Z29, Z31, Z15; VBROADCASTSS 32(SI)(AX*2), Z30; VFMADD231PS Z28, Z30, Z16
+	VFMADD231PS Z29, Z30, Z17; VBROADCASTSS 36(SI)(AX*2), Z31; VFMADD231PS Z28, Z31, Z18
+	VFMADD231PS Z29, Z31, Z19; VBROADCASTSS 40(SI)(AX*2), Z30; VFMADD231PS Z28, Z30, Z20
+	VFMADD231PS Z29, Z30, Z21; VBROADCASTSS 44(SI)(AX*2), Z31; VFMADD231PS Z28, Z31, Z22
+	VFMADD231PS Z29, Z31, Z23; VBROADCASTSS 48(SI)(AX*2), Z30; VFMADD231PS Z28, Z30, Z24
+	VFMADD231PS Z29, Z30, Z25; VBROADCASTSS 52(SI)(AX*2), Z31; VFMADD231PS Z28, Z31, Z26
+	VFMADD231PS Z29, Z31, Z27; PREFETCHT1 (R12); ADDQ R14, R12; VMOVUPS 0(DI)(R11*1), Z28
+	VMOVUPS 64(DI)(R11*1), Z29; VBROADCASTSS 0(SI)(R13*1), Z30; VFMADD231PS Z28, Z30, Z0
+	VFMADD231PS Z29, Z30, Z1; VBROADCASTSS 4(SI)(R13*1), Z31; VFMADD231PS Z28, Z31, Z2
+	VFMADD231PS Z29, Z31, Z3; VBROADCASTSS 8(SI)(R13*1), Z30; VFMADD231PS Z28, Z30, Z4
+	VFMADD231PS Z29, Z30, Z5; VBROADCASTSS 12(SI)(R13*1), Z31; VFMADD231PS Z28, Z31, Z6
+	VFMADD231PS Z29, Z31, Z7; VBROADCASTSS 16(SI)(R13*1), Z30; VFMADD231PS Z28, Z30, Z8
+	VFMADD231PS Z29, Z30, Z9; VBROADCASTSS 20(SI)(R13*1), Z31; VFMADD231PS Z28, Z31, Z10
+	VFMADD231PS Z29, Z31, Z11; VBROADCASTSS 24(SI)(R13*1), Z30; VFMADD231PS Z28, Z30, Z12
+	VFMADD231PS Z29, Z30, Z13; VBROADCASTSS 28(SI)(R13*1), Z31; VFMADD231PS Z28, Z31, Z14
+	VFMADD231PS Z29, Z31, Z15; VBROADCASTSS 32(SI)(R13*1), Z30; VFMADD231PS Z28, Z30, Z16
+	VFMADD231PS Z29, Z30, Z17; VBROADCASTSS 36(SI)(R13*1), Z31; VFMADD231PS Z28, Z31, Z18
+	VFMADD231PS Z29, Z31, Z19; VBROADCASTSS 40(SI)(R13*1), Z30; VFMADD231PS Z28, Z30, Z20
+	VFMADD231PS Z29, Z30, Z21; VBROADCASTSS 44(SI)(R13*1), Z31; VFMADD231PS Z28, Z31, Z22
+	VFMADD231PS Z29, Z31, Z23; VBROADCASTSS 48(SI)(R13*1), Z30; VFMADD231PS Z28, Z30, Z24
+	VFMADD231PS Z29, Z30, Z25; VBROADCASTSS 52(SI)(R13*1), Z31; VFMADD231PS Z28, Z31, Z26
+	VFMADD231PS Z29, Z31, Z27; PREFETCHT1 (R12); ADDQ R14, R12; LEAQ (DI)(R10*4), DI
+	LEAQ (SI)(AX*4), SI; DECQ DX; JNZ loop; MOVQ R12, tile_ahead(BX)
 rest:
-	ANDQ $3, CX
-	JZ done
+	ANDQ $3, CX; JZ done
 one:
-	VMOVUPS 0(DI), Z28
-	VMOVUPS 64(DI), Z29
-	VBROADCASTSS 0(SI), Z30
-	VFMADD231PS Z28, Z30, Z0
-	VFMADD231PS Z29, Z30, Z1
-	VBROADCASTSS 4(SI), Z31
-	VFMADD231PS Z28, Z31, Z2
-	VFMADD231PS Z29, Z31, Z3
-	VBROADCASTSS 8(SI), Z30
-	VFMADD231PS Z28, Z30, Z4
-	VFMADD231PS Z29, Z30, Z5
-	VBROADCASTSS 12(SI), Z31
-	VFMADD231PS Z28, Z31, Z6
-	VFMADD231PS Z29, Z31, Z7
-	VBROADCASTSS 16(SI), Z30
-	VFMADD231PS Z28, Z30, Z8
-	VFMADD231PS Z29, Z30, Z9
-	VBROADCASTSS 20(SI), Z31
-	VFMADD231PS Z28, Z31, Z10
-	VFMADD231PS Z29, Z31, Z11
-	VBROADCASTSS 24(SI), Z30
-	VFMADD231PS Z28, Z30, Z12
-	VFMADD231PS Z29, Z30, Z13
-	VBROADCASTSS 28(SI), Z31
-	VFMADD231PS Z28, Z31, Z14
-	VFMADD231PS Z29, Z31, Z15
-	VBROADCASTSS 32(SI), Z30
-	VFMADD231PS Z28, Z30, Z16
-	VFMADD231PS Z29, Z30, Z17
-	VBROADCASTSS 36(SI), Z31
-	VFMADD231PS Z28, Z31, Z18
-	VFMADD231PS Z29, Z31, Z19
-	VBROADCASTSS 40(SI), Z30
-	VFMADD231PS Z28, Z30, Z20
-	VFMADD231PS Z29, Z30, Z21
-	VBROADCASTSS 44(SI), Z31
-	VFMADD231PS Z28, Z31, Z22
-	VFMADD231PS Z29, Z31, Z23
-	VBROADCASTSS 48(SI), Z30
-	VFMADD231PS Z28, Z30, Z24
-	VFMADD231PS Z29, Z30, Z25
-	VBROADCASTSS 52(SI), Z31
-	VFMADD231PS Z28, Z31, Z26
-	VFMADD231PS Z29, Z31, Z27
-	ADDQ R10, DI
-	ADDQ AX, SI
-	DECQ CX
-	JNZ one
+	VMOVUPS 0(DI), Z28; VMOVUPS 64(DI), Z29; VBROADCASTSS 0(SI), Z30; VFMADD231PS Z28, Z30, Z0
+	VFMADD231PS Z29, Z30, Z1; VBROADCASTSS 4(SI), Z31; VFMADD231PS Z28, Z31, Z2
+	VFMADD231PS Z29, Z31, Z3; VBROADCASTSS 8(SI), Z30; VFMADD231PS Z28, Z30, Z4
+	VFMADD231PS Z29, Z30, Z5; VBROADCASTSS 12(SI), Z31; VFMADD231PS Z28, Z31, Z6
+	VFMADD231PS Z29, Z31, Z7; VBROADCASTSS 16(SI), Z30; VFMADD231PS Z28, Z30, Z8
+	VFMADD231PS Z29, Z30, Z9; VBROADCASTSS 20(SI), Z31; VFMADD231PS Z28, Z31, Z10
+	VFMADD231PS Z29, Z31, Z11; VBROADCASTSS 24(SI), Z30; VFMADD231PS Z28, Z30, Z12
+	VFMADD231PS Z29, Z30, Z13; VBROADCASTSS 28(SI), Z31; VFMADD231PS Z28, Z31, Z14
+	VFMADD231PS Z29, Z31, Z15; VBROADCASTSS 32(SI), Z30; VFMADD231PS Z28, Z30, Z16
+	VFMADD231PS Z29, Z30, Z17; VBROADCASTSS 36(SI), Z31; VFMADD231PS Z28, Z31, Z18
+	VFMADD231PS Z29, Z31, Z19; VBROADCASTSS 40(SI), Z30; VFMADD231PS Z28, Z30, Z20
+	VFMADD231PS Z29, Z30, Z21; VBROADCASTSS 44(SI), Z31; VFMADD231PS Z28, Z31, Z22
+	VFMADD231PS Z29, Z31, Z23; VBROADCASTSS 48(SI), Z30; VFMADD231PS Z28, Z30, Z24
+	VFMADD231PS Z29, Z30, Z25; VBROADCASTSS 52(SI), Z31; VFMADD231PS Z28, Z31, Z26
+	VFMADD231PS Z29, Z31, Z27; ADDQ R10, DI; ADDQ AX, SI; DECQ CX; JNZ one
 done:
-	MOVL tile_mask(BX), DX
-	KMOVW DX, K1
-	SHRL $16, DX
-	KMOVW DX, K2
-	MOVL tile_flags(BX), DX
-	TESTL $const_flagAccumulate, DX
-	JZ no_flagAccumulate
-	MOVQ R8, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VADDPS Z28, Z0, Z0
-	VMOVUPS.Z 64(R12), K2, Z28
-	VADDPS Z28, Z1, Z1
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VADDPS Z28, Z2, Z2
-	VMOVUPS.Z 64(R12), K2, Z28
-	VADDPS Z28, Z3, Z3
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VADDPS Z28, Z4, Z4
-	VMOVUPS.Z 64(R12), K2, Z28
-	VADDPS Z28, Z5, Z5
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VADDPS Z28, Z6, Z6
-	VMOVUPS.Z 64(R12), K2, Z28
-	VADDPS Z28, Z7, Z7
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VADDPS Z28, Z8, Z8
-	VMOVUPS.Z 64(R12), K2, Z28
-	VADDPS Z28, Z9, Z9
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VADDPS Z28, Z10, Z10
-	VMOVUPS.Z 64(R12), K2, Z28
-	VADDPS Z28, Z11, Z11
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VADDPS Z28, Z12, Z12
-	VMOVUPS.Z 64(R12), K2, Z28
-	VADDPS Z28, Z13, Z13
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VADDPS Z28, Z14, Z14
-	VMOVUPS.Z 64(R12), K2, Z28
-	VADDPS Z28, Z15, Z15
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VADDPS Z28, Z16, Z16
-	VMOVUPS.Z 64(R12), K2, Z28
-	VADDPS Z28, Z17, Z17
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VADDPS Z28, Z18, Z18
-	VMOVUPS.Z 64(R12), K2, Z28
-	VADDPS Z28, Z19, Z19
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VADDPS Z28, Z20, Z20
-	VMOVUPS.Z 64(R12), K2, Z28
-	VADDPS Z28, Z21, Z21
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VADDPS Z28, Z22, Z22
-	VMOVUPS.Z 64(R12), K2, Z28
-	VADDPS Z28, Z23, Z23
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VADDPS Z28, Z24, Z24
-	VMOVUPS.Z 64(R12), K2, Z28
-	VADDPS Z28, Z25, Z25
-	ADDQ R9, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VADDPS Z28, Z26, Z26
-	VMOVUPS.Z 64(R12), K2, Z28
-	VADDPS Z28, Z27, Z27
+	MOVL tile_mask(BX), DX; KMOVW DX, K1; SHRL $16, DX; KMOVW DX, K2; MOVL tile_flags(BX), DX
+	TESTL $const_flagAccumulate, DX; JZ no_flagAccumulate; MOVQ R8, R12; VMOVUPS.Z 0(R12), K1, Z28
+	VADDPS Z28, Z0, Z0; VMOVUPS.Z 64(R12), K2, Z28; VADDPS Z28, Z1, Z1; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z28; VADDPS Z28, Z2, Z2; VMOVUPS.Z 64(R12), K2, Z28; VADDPS Z28, Z3, Z3
+	ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z28; VADDPS Z28, Z4, Z4; VMOVUPS.Z 64(R12), K2, Z28
+	VADDPS Z28, Z5, Z5; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z28; VADDPS Z28, Z6, Z6
+	VMOVUPS.Z 64(R12), K2, Z28; VADDPS Z28, Z7, Z7; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z28
+	VADDPS Z28, Z8, Z8; VMOVUPS.Z 64(R12), K2, Z28; VADDPS Z28, Z9, Z9; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z28; VADDPS Z28, Z10, Z10; VMOVUPS.Z 64(R12), K2, Z28
+	VADDPS Z28, Z11, Z11; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z28; VADDPS Z28, Z12, Z12
+	VMOVUPS.Z 64(R12), K2, Z28; VADDPS Z28, Z13, Z13; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z28
+	VADDPS Z28, Z14, Z14; VMOVUPS.Z 64(R12), K2, Z28; VADDPS Z28, Z15, Z15; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z28; VADDPS Z28, Z16, Z16; VMOVUPS.Z 64(R12), K2, Z28
+	VADDPS Z28, Z17, Z17; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z28; VADDPS Z28, Z18, Z18
+	VMOVUPS.Z 64(R12), K2, Z28; VADDPS Z28, Z19, Z19; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z28
+	VADDPS Z28, Z20, Z20; VMOVUPS.Z 64(R12), K2, Z28; VADDPS Z28, Z21, Z21; ADDQ R9, R12
+	VMOVUPS.Z 0(R12), K1, Z28; VADDPS Z28, Z22, Z22; VMOVUPS.Z 64(R12), K2, Z28
+	VADDPS Z28, Z23, Z23; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z28; VADDPS Z28, Z24, Z24
+	VMOVUPS.Z 64(R12), K2, Z28; VADDPS Z28, Z25, Z25; ADDQ R9, R12; VMOVUPS.Z 0(R12), K1, Z28
+	VADDPS Z28, Z26, Z26; VMOVUPS.Z 64(R12), K2, Z28; VADDPS Z28, Z27, Z27
 no_flagAccumulate:
-	TESTL $const_flagScale, DX
-	JZ no_flagScale
-	VBROADCASTSS tile_alpha(BX), Z28
-	VMULPS Z28, Z0, Z0
-	VMULPS Z28, Z1, Z1
-	VMULPS Z28, Z2, Z2
-	VMULPS Z28, Z3, Z3
-	VMULPS Z28, Z4, Z4
-	VMULPS Z28, Z5, Z5
-	VMULPS Z28, Z6, Z6
-	VMULPS Z28, Z7, Z7
-	VMULPS Z28, Z8, Z8
-	VMULPS Z28, Z9, Z9
-	VMULPS Z28, Z10, Z10
-	VMULPS Z28, Z11, Z11
-	VMULPS Z28, Z12, Z12
-	VMULPS Z28, Z13, Z13
-	VMULPS Z28, Z14, Z14
-	VMULPS Z28, Z15, Z15
-	VMULPS Z28, Z16, Z16
-	VMULPS Z28, Z17, Z17
-	VMULPS Z28, Z18, Z18
-	VMULPS Z28, Z19, Z19
-	VMULPS Z28, Z20, Z20
-	VMULPS Z28, Z21, Z21
-	VMULPS Z28, Z22, Z22
-	VMULPS Z28, Z23, Z23
-	VMULPS Z28, Z24, Z24
-	VMULPS Z28, Z25, Z25
-	VMULPS Z28, Z26, Z26
-	VMULPS Z28, Z27, Z27
+	TESTL $const_flagScale, DX; JZ no_flagScale; VBROADCASTSS tile_alpha(BX), Z28
+	VMULPS Z28, Z0, Z0; VMULPS Z28, Z1, Z1; VMULPS Z28, Z2, Z2; VMULPS Z28, Z3, Z3
+	VMULPS Z28, Z4, Z4; VMULPS Z28, Z5, Z5; VMULPS Z28, Z6, Z6; VMULPS Z28, Z7, Z7
+	VMULPS Z28, Z8, Z8; VMULPS Z28, Z9, Z9; VMULPS Z28, Z10, Z10; VMULPS Z28, Z11, Z11
+	VMULPS Z28, Z12, Z12; VMULPS Z28, Z13, Z13; VMULPS Z28, Z14, Z14; VMULPS Z28, Z15, Z15
+	VMULPS Z28, Z16, Z16; VMULPS Z28, Z17, Z17; VMULPS Z28, Z18, Z18; VMULPS Z28, Z19, Z19
+	VMULPS Z28, Z20, Z20; VMULPS Z28, Z21, Z21; VMULPS Z28, Z22, Z22; VMULPS Z28, Z23, Z23
+	VMULPS Z28, Z24, Z24; VMULPS Z28, Z25, Z25; VMULPS Z28, Z26, Z26; VMULPS Z28, Z27, Z27
 no_flagScale:
-	TESTL $const_flagBiasRow, DX
-	JZ no_flagBiasRow
-	MOVQ tile_bias(BX), R12
-	VBROADCASTSS 0(R12), Z28
-	VADDPS Z28, Z0, Z0
-	VADDPS Z28, Z1, Z1
-	VBROADCASTSS 4(R12), Z28
-	VADDPS Z28, Z2, Z2
-	VADDPS Z28, Z3, Z3
-	VBROADCASTSS 8(R12), Z28
-	VADDPS Z28, Z4, Z4
-	VADDPS Z28, Z5, Z5
-	VBROADCASTSS 12(R12), Z28
-	VADDPS Z28, Z6, Z6
-	VADDPS Z28, Z7, Z7
-	VBROADCASTSS 16(R12), Z28
-	VADDPS Z28, Z8, Z8
-	VADDPS Z28, Z9, Z9
-	VBROADCASTSS 20(R12), Z28
-	VADDPS Z28, Z10, Z10
-	VADDPS Z28, Z11, Z11
-	VBROADCASTSS 24(R12), Z28
-	VADDPS Z28, Z12, Z12
-	VADDPS Z28, Z13, Z13
-	VBROADCASTSS 28(R12), Z28
-	VADDPS Z28, Z14, Z14
-	VADDPS Z28, Z15, Z15
-	VBROADCASTSS 32(R12), Z28
-	VADDPS Z28, Z16, Z16
-	VADDPS Z28, Z17, Z17
-	VBROADCASTSS 36(R12), Z28
-	VADDPS Z28, Z18, Z18
-	VADDPS Z28, Z19, Z19
-	VBROADCASTSS 40(R12), Z28
-	VADDPS Z28, Z20, Z20
-	VADDPS Z28, Z21, Z21
-	VBROADCASTSS 44(R12), Z28
-	VADDPS Z28, Z22, Z22
-	VADDPS Z28, Z23, Z23
-	VBROADCASTSS 48(R12), Z28
-	VADDPS Z28, Z24, Z24
-	VADDPS Z28, Z25, Z25
-	VBROADCASTSS 52(R12), Z28
-	VADDPS Z28, Z26, Z26
-	VADDPS Z28, Z27, Z27
+	TESTL $const_flagBiasRow, DX; JZ no_flagBiasRow; MOVQ tile_bias(BX), R12
+	VBROADCASTSS 0(R12), Z28; VADDPS Z28, Z0, Z0; VADDPS Z28, Z1, Z1; VBROADCASTSS 4(R12), Z28
+	VADDPS Z28, Z2, Z2; VADDPS Z28, Z3, Z3; VBROADCASTSS 8(R12), Z28; VADDPS Z28, Z4, Z4
+	VADDPS Z28, Z5, Z5; VBROADCASTSS 12(R12), Z28; VADDPS Z28, Z6, Z6; VADDPS Z28, Z7, Z7
+	VBROADCASTSS 16(R12), Z28; VADDPS Z28, Z8, Z8; VADDPS Z28, Z9, Z9; VBROADCASTSS 20(R12), Z28
+	VADDPS Z28, Z10, Z10; VADDPS Z28, Z11, Z11; VBROADCASTSS 24(R12), Z28; VADDPS Z28, Z12, Z12
+	VADDPS Z28, Z13, Z13; VBROADCASTSS 28(R12), Z28; VADDPS Z28, Z14, Z14; VADDPS Z28, Z15, Z15
+	VBROADCASTSS 32(R12), Z28; VADDPS Z28, Z16, Z16; VADDPS Z28, Z17, Z17; VBROADCASTSS 36(R12), Z28
+	VADDPS Z28, Z18, Z18; VADDPS Z28, Z19, Z19; VBROADCASTSS 40(R12), Z28; VADDPS Z28, Z20, Z20
+	VADDPS Z28, Z21, Z21; VBROADCASTSS 44(R12), Z28; VADDPS Z28, Z22, Z22; VADDPS Z28, Z23, Z23
+	VBROADCASTSS 48(R12), Z28; VADDPS Z28, Z24, Z24; VADDPS Z28, Z25, Z25; VBROADCASTSS 52(R12), Z28
+	VADDPS Z28, Z26, Z26; VADDPS Z28, Z27, Z27
 no_flagBiasRow:
-	TESTL $const_flagBiasCol, DX
-	JZ no_flagBiasCol
-	MOVQ tile_bias(BX), R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VMOVUPS.Z 64(R12), K2, Z29
-	VADDPS Z28, Z0, Z0
-	VADDPS Z29, Z1, Z1
-	VADDPS Z28, Z2, Z2
-	VADDPS Z29, Z3, Z3
-	VADDPS Z28, Z4, Z4
-	VADDPS Z29, Z5, Z5
-	VADDPS Z28, Z6, Z6
-	VADDPS Z29, Z7, Z7
-	VADDPS Z28, Z8, Z8
-	VADDPS Z29, Z9, Z9
-	VADDPS Z28, Z10, Z10
-	VADDPS Z29, Z11, Z11
-	VADDPS Z28, Z12, Z12
-	VADDPS Z29, Z13, Z13
-	VADDPS Z28, Z14, Z14
-	VADDPS Z29, Z15, Z15
-	VADDPS Z28, Z16, Z16
-	VADDPS Z29, Z17, Z17
-	VADDPS Z28, Z18, Z18
-	VADDPS Z29, Z19, Z19
-	VADDPS Z28, Z20, Z20
-	VADDPS Z29, Z21, Z21
-	VADDPS Z28, Z22, Z22
-	VADDPS Z29, Z23, Z23
-	VADDPS Z28, Z24, Z24
-	VADDPS Z29, Z25, Z25
-	VADDPS Z28, Z26, Z26
-	VADDPS Z29, Z27, Z27
+	TESTL $const_flagBiasCol, DX; JZ no_flagBiasCol; MOVQ tile_bias(BX), R12
+	VMOVUPS.Z 0(R12), K1, Z28; VMOVUPS.Z 64(R12), K2, Z29; VADDPS Z28, Z0, Z0; VADDPS Z29, Z1, Z1
+	VADDPS Z28, Z2, Z2; VADDPS Z29, Z3, Z3; VADDPS Z28, Z4, Z4; VADDPS Z29, Z5, Z5
+	VADDPS Z28, Z6, Z6; VADDPS Z29, Z7, Z7; VADDPS Z28, Z8, Z8; VADDPS Z29, Z9, Z9
+	VADDPS Z28, Z10, Z10; VADDPS Z29, Z11, Z11; VADDPS Z28, Z12, Z12; VADDPS Z29, Z13, Z13
+	VADDPS Z28, Z14, Z14; VADDPS Z29, Z15, Z15; VADDPS Z28, Z16, Z16; VADDPS Z29, Z17, Z17
+	VADDPS Z28, Z18, Z18; VADDPS Z29, Z19, Z19; VADDPS Z28, Z20, Z20; VADDPS Z29, Z21, Z21
+	VADDPS Z28, Z22, Z22; VADDPS Z29, Z23, Z23; VADDPS Z28, Z24, Z24; VADDPS Z29, Z25, Z25
+	VADDPS Z28, Z26, Z26; VADDPS Z29, Z27, Z27
 no_flagBiasCol:
-	TESTL $const_flagResidual, DX
-	JZ no_flagResidual
-	MOVQ tile_res(BX), R12
-	MOVQ tile_ldr(BX), R13
-	SHLQ $2, R13
-	VBROADCASTSS tile_beta(BX), Z29
-	VMOVUPS.Z 0(R12), K1, Z28
-	VFMADD231PS Z28, Z29, Z0
-	VMOVUPS.Z 64(R12), K2, Z28
-	VFMADD231PS Z28, Z29, Z1
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VFMADD231PS Z28, Z29, Z2
-	VMOVUPS.Z 64(R12), K2, Z28
-	VFMADD231PS Z28, Z29, Z3
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VFMADD231PS Z28, Z29, Z4
-	VMOVUPS.Z 64(R12), K2, Z28
-	VFMADD231PS Z28, Z29, Z5
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VFMADD231PS Z28, Z29, Z6
-	VMOVUPS.Z 64(R12), K2, Z28
-	VFMADD231PS Z28, Z29, Z7
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VFMADD231PS Z28, Z29, Z8
-	VMOVUPS.Z 64(R12), K2, Z28
-	VFMADD231PS Z28, Z29, Z9
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VFMADD231PS Z28, Z29, Z10
-	VMOVUPS.Z 64(R12), K2, Z28
-	VFMADD231PS Z28, Z29, Z11
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VFMADD231PS Z28, Z29, Z12
-	VMOVUPS.Z 64(R12), K2, Z28
-	VFMADD231PS Z28, Z29, Z13
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VFMADD231PS Z28, Z29, Z14
-	VMOVUPS.Z 64(R12), K2, Z28
-	VFMADD231PS Z28, Z29, Z15
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VFMADD231PS Z28, Z29, Z16
-	VMOVUPS.Z 64(R12), K2, Z28
-	VFMADD231PS Z28, Z29, Z17
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VFMADD231PS Z28, Z29, Z18
-	VMOVUPS.Z 64(R12), K2, Z28
-	VFMADD231PS Z28, Z29, Z19
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VFMADD231PS Z28, Z29, Z20
-	VMOVUPS.Z 64(R12), K2, Z28
-	VFMADD231PS Z28, Z29, Z21
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VFMADD231PS Z28, Z29, Z22
-	VMOVUPS.Z 64(R12), K2, Z28
-	VFMADD231PS Z28, Z29, Z23
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VFMADD231PS Z28, Z29, Z24
-	VMOVUPS.Z 64(R12), K2, Z28
-	VFMADD231PS Z28, Z29, Z25
-	ADDQ R13, R12
-	VMOVUPS.Z 0(R12), K1, Z28
-	VFMADD231PS Z28, Z29, Z26
-	VMOVUPS.Z 64(R12), K2, Z28
+	TESTL $const_flagResidual, DX; JZ no_flagResidual; MOVQ tile_res(BX), R12
+	MOVQ tile_ldr(BX), R13; SHLQ $2, R13; VBROADCASTSS tile_beta(BX), Z29; VMOVUPS.Z 0(R12), K1, Z28
+	VFMADD231PS Z28, Z29, Z0; VMOVUPS.Z 64(R12), K2, Z28; VFMADD231PS Z28, Z29, Z1; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z28; VFMADD231PS Z28, Z29, Z2; VMOVUPS.Z 64(R12), K2, Z28
+	VFMADD231PS Z28, Z29, Z3; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z28; VFMADD231PS Z28, Z29, Z4
+	VMOVUPS.Z 64(R12), K2, Z28; VFMADD231PS Z28, Z29, Z5; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z28
+	VFMADD231PS Z28, Z29, Z6; VMOVUPS.Z 64(R12), K2, Z28; VFMADD231PS Z28, Z29, Z7; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z28; VFMADD231PS Z28, Z29, Z8; VMOVUPS.Z 64(R12), K2, Z28
+	VFMADD231PS Z28, Z29, Z9; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z28; VFMADD231PS Z28, Z29, Z10
+	VMOVUPS.Z 64(R12), K2, Z28; VFMADD231PS Z28, Z29, Z11; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z28
+	VFMADD231PS Z28, Z29, Z12; VMOVUPS.Z 64(R12), K2, Z28; VFMADD231PS Z28, Z29, Z13; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z28; VFMADD231PS Z28, Z29, Z14; VMOVUPS.Z 64(R12), K2, Z28
+	VFMADD231PS Z28, Z29, Z15; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z28; VFMADD231PS Z28, Z29, Z16
+	VMOVUPS.Z 64(R12), K2, Z28; VFMADD231PS Z28, Z29, Z17; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z28
+	VFMADD231PS Z28, Z29, Z18; VMOVUPS.Z 64(R12), K2, Z28; VFMADD231PS Z28, Z29, Z19; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z28; VFMADD231PS Z28, Z29, Z20; VMOVUPS.Z 64(R12), K2, Z28
+	VFMADD231PS Z28, Z29, Z21; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z28; VFMADD231PS Z28, Z29, Z22
+	VMOVUPS.Z 64(R12), K2, Z28; VFMADD231PS Z28, Z29, Z23; ADDQ R13, R12; VMOVUPS.Z 0(R12), K1, Z28
+	VFMADD231PS Z28, Z29, Z24; VMOVUPS.Z 64(R12), K2, Z28; VFMADD231PS Z28, Z29, Z25; ADDQ R13, R12
+	VMOVUPS.Z 0(R12), K1, Z28; VFMADD231PS Z28, Z29, Z26; VMOVUPS.Z 64(R12), K2, Z28
 	VFMADD231PS Z28, Z29, Z27
 no_flagResidual:
-	TESTL $const_flagLo, DX
-	JZ no_flagLo
-	VBROADCASTSS tile_lo(BX), Z28
-	VMAXPS Z0, Z28, Z0
-	VMAXPS Z1, Z28, Z1
-	VMAXPS Z2, Z28, Z2
-	VMAXPS Z3, Z28, Z3
-	VMAXPS Z4, Z28, Z4
-	VMAXPS Z5, Z28, Z5
-	VMAXPS Z6, Z28, Z6
-	VMAXPS Z7, Z28, Z7
-	VMAXPS Z8, Z28, Z8
-	VMAXPS Z9, Z28, Z9
-	VMAXPS Z10, Z28, Z10
-	VMAXPS Z11, Z28, Z11
-	VMAXPS Z12, Z28, Z12
-	VMAXPS Z13, Z28, Z13
-	VMAXPS Z14, Z28, Z14
-	VMAXPS Z15, Z28, Z15
-	VMAXPS Z16, Z28, Z16
-	VMAXPS Z17, Z28, Z17
-	VMAXPS Z18, Z28, Z18
-	VMAXPS Z19, Z28, Z19
-	VMAXPS Z20, Z28, Z20
-	VMAXPS Z21, Z28, Z21
-	VMAXPS Z22, Z28, Z22
-	VMAXPS Z23, Z28, Z23
-	VMAXPS Z24, Z28, Z24
-	VMAXPS Z25, Z28, Z25
-	VMAXPS Z26, Z28, Z26
-	VMAXPS Z27, Z28, Z27
+	TESTL $const_flagLo, DX; JZ no_flagLo; VBROADCASTSS tile_lo(BX), Z28; VMAXPS Z0, Z28, Z0
+	VMAXPS Z1, Z28, Z1; VMAXPS Z2, Z28, Z2; VMAXPS Z3, Z28, Z3; VMAXPS Z4, Z28, Z4
+	VMAXPS Z5, Z28, Z5; VMAXPS Z6, Z28, Z6; VMAXPS Z7, Z28, Z7; VMAXPS Z8, Z28, Z8
+	VMAXPS Z9, Z28, Z9; VMAXPS Z10, Z28, Z10; VMAXPS Z11, Z28, Z11; VMAXPS Z12, Z28, Z12
+	VMAXPS Z13, Z28, Z13; VMAXPS Z14, Z28, Z14; VMAXPS Z15, Z28, Z15; VMAXPS Z16, Z28, Z16
+	VMAXPS Z17, Z28, Z17; VMAXPS Z18, Z28, Z18; VMAXPS Z19, Z28, Z19; VMAXPS Z20, Z28, Z20
+	VMAXPS Z21, Z28, Z21; VMAXPS Z22, Z28, Z22; VMAXPS Z23, Z28, Z23; VMAXPS Z24, Z28, Z24
+	VMAXPS Z25, Z28, Z25; VMAXPS Z26, Z28, Z26; VMAXPS Z27, Z28, Z27
 no_flagLo:
-	TESTL $const_flagHi, DX
-	JZ no_flagHi
-	VBROADCASTSS tile_hi(BX), Z28
-	VMINPS Z0, Z28, Z0
-	VMINPS Z1, Z28, Z1
-	VMINPS Z2, Z28, Z2
-	VMINPS Z3, Z28, Z3
-	VMINPS Z4, Z28, Z4
-	VMINPS Z5, Z28, Z5
-	VMINPS Z6, Z28, Z6
-	VMINPS Z7, Z28, Z7
-	VMINPS Z8, Z28, Z8
-	VMINPS Z9, Z28, Z9
-	VMINPS Z10, Z28, Z10
-	VMINPS Z11, Z28, Z11
-	VMINPS Z12, Z28, Z12
-	VMINPS Z13, Z28, Z13
-	VMINPS Z14, Z28, Z14
-	VMINPS Z15, Z28, Z15
-	VMINPS Z16, Z28, Z16
-	VMINPS Z17, Z28, Z17
-	VMINPS Z18, Z28, Z18
-	VMINPS Z19, Z28, Z19
-	VMINPS Z20, Z28, Z20
-	VMINPS Z21, Z28, Z21
-	VMINPS Z22, Z28, Z22
-	VMINPS Z23, Z28, Z23
-	VMINPS Z24, Z28, Z24
-	VMINPS Z25, Z28, Z25
-	VMINPS Z26, Z28, Z26
-	VMINPS Z27, Z28, Z27
+	TESTL $const_flagHi, DX; JZ no_flagHi; VBROADCASTSS tile_hi(BX), Z28; VMINPS Z0, Z28, Z0
+	VMINPS Z1, Z28, Z1; VMINPS Z2, Z28, Z2; VMINPS Z3, Z28, Z3; VMINPS Z4, Z28, Z4
+	VMINPS Z5, Z28, Z5; VMINPS Z6, Z28, Z6; VMINPS Z7, Z28, Z7; VMINPS Z8, Z28, Z8
+	VMINPS Z9, Z28, Z9; VMINPS Z10, Z28, Z10; VMINPS Z11, Z28, Z11; VMINPS Z12, Z28, Z12
+	VMINPS Z13, Z28, Z13; VMINPS Z14, Z28, Z14; VMINPS Z15, Z28, Z15; VMINPS Z16, Z28, Z16
+	VMINPS Z17, Z28, Z17; VMINPS Z18, Z28, Z18; VMINPS Z19, Z28, Z19; VMINPS Z20, Z28, Z20
+	VMINPS Z21, Z28, Z21; VMINPS Z22, Z28, Z22; VMINPS Z23, Z28, Z23; VMINPS Z24, Z28, Z24
+	VMINPS Z25, Z28, Z25; VMINPS Z26, Z28, Z26; VMINPS Z27, Z28, Z27
 no_flagHi:
-	MOVQ R8, R12
-	VMOVUPS Z0, K1, 0(R12)
-	VMOVUPS Z1, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z2, K1, 0(R12)
-	VMOVUPS Z3, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z4, K1, 0(R12)
-	VMOVUPS Z5, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z6, K1, 0(R12)
-	VMOVUPS Z7, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z8, K1, 0(R12)
-	VMOVUPS Z9, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z10, K1, 0(R12)
-	VMOVUPS Z11, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z12, K1, 0(R12)
-	VMOVUPS Z13, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z14, K1, 0(R12)
-	VMOVUPS Z15, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z16, K1, 0(R12)
-	VMOVUPS Z17, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z18, K1, 0(R12)
-	VMOVUPS Z19, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z20, K1, 0(R12)
-	VMOVUPS Z21, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z22, K1, 0(R12)
-	VMOVUPS Z23, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z24, K1, 0(R12)
-	VMOVUPS Z25, K2, 64(R12)
-	ADDQ R9, R12
-	VMOVUPS Z26, K1, 0(R12)
-	VMOVUPS Z27, K2, 64(R12)
-	DECQ tile_more(BX)
-	JLT last
-	MOVQ tile_nextA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_nextC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_nextBias(BX), DX
-	ADDQ DX, tile_bias(BX)
-	MOVQ tile_nextRes(BX), DX
-	ADDQ DX, tile_res(BX)
-	JMP tile
+	MOVQ R8, R12; VMOVUPS Z0, K1, 0(R12); VMOVUPS Z1, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z2, K1, 0(R12); VMOVUPS Z3, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z4, K1, 0(R12)
+	VMOVUPS Z5, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z6, K1, 0(R12); VMOVUPS Z7, K2, 64(R12)
+	ADDQ R9, R12; VMOVUPS Z8, K1, 0(R12); VMOVUPS Z9, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z10, K1, 0(R12); VMOVUPS Z11, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z12, K1, 0(R12)
+	VMOVUPS Z13, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z14, K1, 0(R12); VMOVUPS Z15, K2, 64(R12)
+	ADDQ R9, R12; VMOVUPS Z16, K1, 0(R12); VMOVUPS Z17, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z18, K1, 0(R12); VMOVUPS Z19, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z20, K1, 0(R12)
+	VMOVUPS Z21, K2, 64(R12); ADDQ R9, R12; VMOVUPS Z22, K1, 0(R12); VMOVUPS Z23, K2, 64(R12)
+	ADDQ R9, R12; VMOVUPS Z24, K1, 0(R12); VMOVUPS Z25, K2, 64(R12); ADDQ R9, R12
+	VMOVUPS Z26, K1, 0(R12); VMOVUPS Z27, K2, 64(R12); DECQ tile_more(BX); JLT last
+	MOVQ tile_nextA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_nextC(BX), DX; ADDQ DX, tile_c(BX)
+	MOVQ tile_nextBias(BX), DX; ADDQ DX, tile_bias(BX); MOVQ tile_nextRes(BX), DX
+	ADDQ DX, tile_res(BX); JMP tile
 last:
-	DECQ tile_again(BX)
-	JLT out
-	MOVQ tile_below(BX), DX
-	MOVQ DX, tile_more(BX)
-	MOVQ tile_againA(BX), DX
-	ADDQ DX, tile_a(BX)
-	MOVQ tile_againB(BX), DX
-	ADDQ DX, tile_b(BX)
-	MOVQ tile_againC(BX), DX
-	ADDQ DX, tile_c(BX)
-	MOVQ tile_againAheadLast(BX), DX
-	ADDQ DX, tile_aheadLast(BX)
-	JMP tile
+	DECQ tile_again(BX); JLT out; MOVQ tile_below(BX), DX; MOVQ DX, tile_more(BX)
+	MOVQ tile_againA(BX), DX; ADDQ DX, tile_a(BX); MOVQ tile_againB(BX), DX; ADDQ DX, tile_b(BX)
+	MOVQ tile_againC(BX), DX; ADDQ DX, tile_c(BX); MOVQ tile_againAheadLast(BX), DX
+	ADDQ DX, tile_aheadLast(BX); JMP tile
 out:
 	VZEROUPPER
 	RET
@@ -22547,217 +7609,53 @@ TEXT ·transposeAVX512(SB), 0, $256-48
 	MOVQ ld+24(FP), R9
 	MOVQ rows+32(FP), CX
 	MOVQ k+40(FP), BX
-	SHLQ $2, R10
-	SHLQ $2, R9
-	MOVL $1, DX
-	SHLL CX, DX
-	DECL DX
-	KMOVW DX, K1
-	MOVL $0xffff, AX
+	SHLQ $2, R10; SHLQ $2, R9; MOVL $1, DX; SHLL CX, DX; DECL DX; KMOVW DX, K1; MOVL $0xffff, AX
 block:
-	CMPQ BX, $16
-	JGE whole
-	MOVQ BX, CX
-	MOVL $1, AX
-	SHLL CX, AX
-	DECL AX
+	CMPQ BX, $16; JGE whole; MOVQ BX, CX; MOVL $1, AX; SHLL CX, AX; DECL AX
 whole:
-	KMOVW AX, K2
-	MOVQ SI, R8
-	MOVQ R9, R13
+	KMOVW AX, K2; MOVQ SI, R8; MOVQ R9, R13
 	MOVQ rows+32(FP), R11
-	XORL R12, R12
-	VMOVUPS.Z (R8), K2, Z0
-	DECQ R11
-	CMOVQLE R12, R13
-	ADDQ R13, R8
-	VMOVUPS.Z (R8), K2, Z1
-	DECQ R11
-	CMOVQLE R12, R13
-	ADDQ R13, R8
-	VMOVUPS.Z (R8), K2, Z2
-	DECQ R11
-	CMOVQLE R12, R13
-	ADDQ R13, R8
-	VMOVUPS.Z (R8), K2, Z3
-	DECQ R11
-	CMOVQLE R12, R13
-	ADDQ R13, R8
-	VMOVUPS.Z (R8), K2, Z4
-	DECQ R11
-	CMOVQLE R12, R13
-	ADDQ R13, R8
-	VMOVUPS.Z (R8), K2, Z5
-	DECQ R11
-	CMOVQLE R12, R13
-	ADDQ R13, R8
-	VMOVUPS.Z (R8), K2, Z6
-	DECQ R11
-	CMOVQLE R12, R13
-	ADDQ R13, R8
-	VMOVUPS.Z (R8), K2, Z7
-	DECQ R11
-	CMOVQLE R12, R13
-	ADDQ R13, R8
-	VMOVUPS.Z (R8), K2, Z8
-	DECQ R11
-	CMOVQLE R12, R13
-	ADDQ R13, R8
-	VMOVUPS.Z (R8), K2, Z9
-	DECQ R11
-	CMOVQLE R12, R13
-	ADDQ R13, R8
-	VMOVUPS.Z (R8), K2, Z10
-	DECQ R11
-	CMOVQLE R12, R13
-	ADDQ R13, R8
-	VMOVUPS.Z (R8), K2, Z11
-	DECQ R11
-	CMOVQLE R12, R13
-	ADDQ R13, R8
-	VMOVUPS.Z (R8), K2, Z12
-	DECQ R11
-	CMOVQLE R12, R13
-	ADDQ R13, R8
-	VMOVUPS.Z (R8), K2, Z13
-	DECQ R11
-	CMOVQLE R12, R13
-	ADDQ R13, R8
-	VMOVUPS.Z (R8), K2, Z14
-	DECQ R11
-	CMOVQLE R12, R13
-	ADDQ R13, R8
-	VMOVUPS.Z (R8), K2, Z15
-	VUNPCKLPS Z1, Z0, Z16
-	VUNPCKHPS Z1, Z0, Z17
-	VUNPCKLPS Z3, Z2, Z18
-	VUNPCKHPS Z3, Z2, Z19
-	VUNPCKLPS Z5, Z4, Z20
-	VUNPCKHPS Z5, Z4, Z21
-	VUNPCKLPS Z7, Z6, Z22
-	VUNPCKHPS Z7, Z6, Z23
-	VUNPCKLPS Z9, Z8, Z24
-	VUNPCKHPS Z9, Z8, Z25
-	VUNPCKLPS Z11, Z10, Z26
-	VUNPCKHPS Z11, Z10, Z27
-	VUNPCKLPS Z13, Z12, Z28
-	VUNPCKHPS Z13, Z12, Z29
-	VUNPCKLPS Z15, Z14, Z30
-	VUNPCKHPS Z15, Z14, Z31
-	VUNPCKLPD Z18, Z16, Z0
-	VUNPCKHPD Z18, Z16, Z1
-	VUNPCKLPD Z19, Z17, Z2
-	VUNPCKHPD Z19, Z17, Z3
-	VUNPCKLPD Z22, Z20, Z4
-	VUNPCKHPD Z22, Z20, Z5
-	VUNPCKLPD Z23, Z21, Z6
-	VUNPCKHPD Z23, Z21, Z7
-	VUNPCKLPD Z26, Z24, Z8
-	VUNPCKHPD Z26, Z24, Z9
-	VUNPCKLPD Z27, Z25, Z10
-	VUNPCKHPD Z27, Z25, Z11
-	VUNPCKLPD Z30, Z28, Z12
-	VUNPCKHPD Z30, Z28, Z13
-	VUNPCKLPD Z31, Z29, Z14
-	VUNPCKHPD Z31, Z29, Z15
-	VSHUFF32X4 $0x88, Z4, Z0, Z16
-	VSHUFF32X4 $0xdd, Z4, Z0, Z17
-	VSHUFF32X4 $0x88, Z12, Z8, Z18
-	VSHUFF32X4 $0xdd, Z12, Z8, Z19
-	VSHUFF32X4 $0x88, Z5, Z1, Z20
-	VSHUFF32X4 $0xdd, Z5, Z1, Z21
-	VSHUFF32X4 $0x88, Z13, Z9, Z22
-	VSHUFF32X4 $0xdd, Z13, Z9, Z23
-	VSHUFF32X4 $0x88, Z6, Z2, Z24
-	VSHUFF32X4 $0xdd, Z6, Z2, Z25
-	VSHUFF32X4 $0x88, Z14, Z10, Z26
-	VSHUFF32X4 $0xdd, Z14, Z10, Z27
-	VSHUFF32X4 $0x88, Z7, Z3, Z28
-	VSHUFF32X4 $0xdd, Z7, Z3, Z29
-	VSHUFF32X4 $0x88, Z15, Z11, Z30
-	VSHUFF32X4 $0xdd, Z15, Z11, Z31
-	VSHUFF32X4 $0x88, Z18, Z16, Z0
-	VSHUFF32X4 $0xdd, Z18, Z16, Z8
-	VSHUFF32X4 $0x88, Z19, Z17, Z4
-	VSHUFF32X4 $0xdd, Z19, Z17, Z12
-	VSHUFF32X4 $0x88, Z22, Z20, Z1
-	VSHUFF32X4 $0xdd, Z22, Z20, Z9
-	VSHUFF32X4 $0x88, Z23, Z21, Z5
-	VSHUFF32X4 $0xdd, Z23, Z21, Z13
-	VSHUFF32X4 $0x88, Z26, Z24, Z2
-	VSHUFF32X4 $0xdd, Z26, Z24, Z10
-	VSHUFF32X4 $0x88, Z27, Z25, Z6
-	VSHUFF32X4 $0xdd, Z27, Z25, Z14
-	VSHUFF32X4 $0x88, Z30, Z28, Z3
-	VSHUFF32X4 $0xdd, Z30, Z28, Z11
-	VSHUFF32X4 $0x88, Z31, Z29, Z7
-	VSHUFF32X4 $0xdd, Z31, Z29, Z15
-	MOVQ BX, R11
-	VMOVUPS Z0, K1, (DI)
-	ADDQ R10, DI
-	DECQ R11
-	JZ done
-	VMOVUPS Z1, K1, (DI)
-	ADDQ R10, DI
-	DECQ R11
-	JZ done
-	VMOVUPS Z2, K1, (DI)
-	ADDQ R10, DI
-	DECQ R11
-	JZ done
-	VMOVUPS Z3, K1, (DI)
-	ADDQ R10, DI
-	DECQ R11
-	JZ done
-	VMOVUPS Z4, K1, (DI)
-	ADDQ R10, DI
-	DECQ R11
-	JZ done
-	VMOVUPS Z5, K1, (DI)
-	ADDQ R10, DI
-	DECQ R11
-	JZ done
-	VMOVUPS Z6, K1, (DI)
-	ADDQ R10, DI
-	DECQ R11
-	JZ done
-	VMOVUPS Z7, K1, (DI)
-	ADDQ R10, DI
-	DECQ R11
-	JZ done
-	VMOVUPS Z8, K1, (DI)
-	ADDQ R10, DI
-	DECQ R11
-	JZ done
-	VMOVUPS Z9, K1, (DI)
-	ADDQ R10, DI
-	DECQ R11
-	JZ done
-	VMOVUPS Z10, K1, (DI)
-	ADDQ R10, DI
-	DECQ R11
-	JZ done
-	VMOVUPS Z11, K1, (DI)
-	ADDQ R10, DI
-	DECQ R11
-	JZ done
-	VMOVUPS Z12, K1, (DI)
-	ADDQ R10, DI
-	DECQ R11
-	JZ done
-	VMOVUPS Z13, K1, (DI)
-	ADDQ R10, DI
-	DECQ R11
-	JZ done
-	VMOVUPS Z14, K1, (DI)
-	ADDQ R10, DI
-	DECQ R11
-	JZ done
-	VMOVUPS Z15, K1, (DI)
-	ADDQ R10, DI
-	DECQ R11
-	ADDQ $64, SI
-	SUBQ $16, BX
+	XORL R12, R12; VMOVUPS.Z (R8), K2, Z0; DECQ R11; CMOVQLE R12, R13; ADDQ R13, R8
+	VMOVUPS.Z (R8), K2, Z1; DECQ R11; CMOVQLE R12, R13; ADDQ R13, R8; VMOVUPS.Z (R8), K2, Z2
+	DECQ R11; CMOVQLE R12, R13; ADDQ R13, R8; VMOVUPS.Z (R8), K2, Z3; DECQ R11; CMOVQLE R12, R13
+	ADDQ R13, R8; VMOVUPS.Z (R8), K2, Z4; DECQ R11; CMOVQLE R12, R13; ADDQ R13, R8
+	VMOVUPS.Z (R8), K2, Z5; DECQ R11; CMOVQLE R12, R13; ADDQ R13, R8; VMOVUPS.Z (R8), K2, Z6
+	DECQ R11; CMOVQLE R12, R13; ADDQ R13, R8; VMOVUPS.Z (R8), K2, Z7; DECQ R11; CMOVQLE R12, R13
+	ADDQ R13, R8; VMOVUPS.Z (R8), K2, Z8; DECQ R11; CMOVQLE R12, R13; ADDQ R13, R8
+	VMOVUPS.Z (R8), K2, Z9; DECQ R11; CMOVQLE R12, R13; ADDQ R13, R8; VMOVUPS.Z (R8), K2, Z10
+	DECQ R11; CMOVQLE R12, R13; ADDQ R13, R8; VMOVUPS.Z (R8), K2, Z11; DECQ R11; CMOVQLE R12, R13
+	ADDQ R13, R8; VMOVUPS.Z (R8), K2, Z12; DECQ R11; CMOVQLE R12, R13; ADDQ R13, R8
+	VMOVUPS.Z (R8), K2, Z13; DECQ R11; CMOVQLE R12, R13; ADDQ R13, R8; VMOVUPS.Z (R8), K2, Z14
+	DECQ R11; CMOVQLE R12, R13; ADDQ R13, R8; VMOVUPS.Z (R8), K2, Z15; VUNPCKLPS Z1, Z0, Z16
+	VUNPCKHPS Z1, Z0, Z17; VUNPCKLPS Z3, Z2, Z18; VUNPCKHPS Z3, Z2, Z19; VUNPCKLPS Z5, Z4, Z20
+	VUNPCKHPS Z5, Z4, Z21; VUNPCKLPS Z7, Z6, Z22; VUNPCKHPS Z7, Z6, Z23; VUNPCKLPS Z9, Z8, Z24
+	VUNPCKHPS Z9, Z8, Z25; VUNPCKLPS Z11, Z10, Z26; VUNPCKHPS Z11, Z10, Z27; VUNPCKLPS Z13, Z12, Z28
+	VUNPCKHPS Z13, Z12, Z29; VUNPCKLPS Z15, Z14, Z30; VUNPCKHPS Z15, Z14, Z31
+	VUNPCKLPD Z18, Z16, Z0; VUNPCKHPD Z18, Z16, Z1; VUNPCKLPD Z19, Z17, Z2; VUNPCKHPD Z19, Z17, Z3
+	VUNPCKLPD Z22, Z20, Z4; VUNPCKHPD Z22, Z20, Z5; VUNPCKLPD Z23, Z21, Z6; VUNPCKHPD Z23, Z21, Z7
+	VUNPCKLPD Z26, Z24, Z8; VUNPCKHPD Z26, Z24, Z9; VUNPCKLPD Z27, Z25, Z10; VUNPCKHPD Z27, Z25, Z11
+	VUNPCKLPD Z30, Z28, Z12; VUNPCKHPD Z30, Z28, Z13; VUNPCKLPD Z31, Z29, Z14
+	VUNPCKHPD Z31, Z29, Z15; VSHUFF32X4 $0x88, Z4, Z0, Z16; VSHUFF32X4 $0xdd, Z4, Z0, Z17
+	VSHUFF32X4 $0x88, Z12, Z8, Z18; VSHUFF32X4 $0xdd, Z12, Z8, Z19; VSHUFF32X4 $0x88, Z5, Z1, Z20
+	VSHUFF32X4 $0xdd, Z5, Z1, Z21; VSHUFF32X4 $0x88, Z13, Z9, Z22; VSHUFF32X4 $0xdd, Z13, Z9, Z23
+	VSHUFF32X4 $0x88, Z6, Z2, Z24; VSHUFF32X4 $0xdd, Z6, Z2, Z25; VSHUFF32X4 $0x88, Z14, Z10, Z26
+	VSHUFF32X4 $0xdd, Z14, Z10, Z27; VSHUFF32X4 $0x88, Z7, Z3, Z28; VSHUFF32X4 $0xdd, Z7, Z3, Z29
+	VSHUFF32X4 $0x88, Z15, Z11, Z30; VSHUFF32X4 $0xdd, Z15, Z11, Z31; VSHUFF32X4 $0x88, Z18, Z16, Z0
+	VSHUFF32X4 $0xdd, Z18, Z16, Z8; VSHUFF32X4 $0x88, Z19, Z17, Z4; VSHUFF32X4 $0xdd, Z19, Z17, Z12
+	VSHUFF32X4 $0x88, Z22, Z20, Z1; VSHUFF32X4 $0xdd, Z22, Z20, Z9; VSHUFF32X4 $0x88, Z23, Z21, Z5
+	VSHUFF32X4 $0xdd, Z23, Z21, Z13; VSHUFF32X4 $0x88, Z26, Z24, Z2; VSHUFF32X4 $0xdd, Z26, Z24, Z10
+	VSHUFF32X4 $0x88, Z27, Z25, Z6; VSHUFF32X4 $0xdd, Z27, Z25, Z14; VSHUFF32X4 $0x88, Z30, Z28, Z3
+	VSHUFF32X4 $0xdd, Z30, Z28, Z11; VSHUFF32X4 $0x88, Z31, Z29, Z7; VSHUFF32X4 $0xdd, Z31, Z29, Z15
+	MOVQ BX, R11; VMOVUPS Z0, K1, (DI); ADDQ R10, DI; DECQ R11; JZ done; VMOVUPS Z1, K1, (DI)
+	ADDQ R10, DI; DECQ R11; JZ done; VMOVUPS Z2, K1, (DI); ADDQ R10, DI; DECQ R11; JZ done
+	VMOVUPS Z3, K1, (DI); ADDQ R10, DI; DECQ R11; JZ done; VMOVUPS Z4, K1, (DI); ADDQ R10, DI
+	DECQ R11; JZ done; VMOVUPS Z5, K1, (DI); ADDQ R10, DI; DECQ R11; JZ done; VMOVUPS Z6, K1, (DI)
+	ADDQ R10, DI; DECQ R11; JZ done; VMOVUPS Z7, K1, (DI); ADDQ R10, DI; DECQ R11; JZ done
+	VMOVUPS Z8, K1, (DI); ADDQ R10, DI; DECQ R11; JZ done; VMOVUPS Z9, K1, (DI); ADDQ R10, DI
+	DECQ R11; JZ done; VMOVUPS Z10, K1, (DI); ADDQ R10, DI; DECQ R11; JZ done; VMOVUPS Z11, K1, (DI)
+	ADDQ R10, DI; DECQ R11; JZ done; VMOVUPS Z12, K1, (DI); ADDQ R10, DI; DECQ R11; JZ done
+	VMOVUPS Z13, K1, (DI); ADDQ R10, DI; DECQ R11; JZ done; VMOVUPS Z14, K1, (DI); ADDQ R10, DI
+	DECQ R11; JZ done; VMOVUPS Z15, K1, (DI); ADDQ R10, DI; DECQ R11; ADDQ $64, SI; SUBQ $16, BX
 	JG block
 done:
 	VZEROUPPER
@@ -22771,86 +7669,25 @@ TEXT ·transposeAVX2(SB), 0, $256-48
 	MOVQ src+16(FP), SI
 	MOVQ ld+24(FP), R9
 	MOVQ blocks+40(FP), BX
-	SHLQ $2, R10
-	SHLQ $2, R9
-	XORL R12, R12
+	SHLQ $2, R10; SHLQ $2, R9; XORL R12, R12
 block:
-	MOVQ SI, R8
-	MOVQ R9, R13
+	MOVQ SI, R8; MOVQ R9, R13
 	MOVQ rows+32(FP), R11
-	VMOVUPS (R8), Y0
-	DECQ R11
-	CMOVQLE R12, R13
-	ADDQ R13, R8
-	VMOVUPS (R8), Y1
-	DECQ R11
-	CMOVQLE R12, R13
-	ADDQ R13, R8
-	VMOVUPS (R8), Y2
-	DECQ R11
-	CMOVQLE R12, R13
-	ADDQ R13, R8
-	VMOVUPS (R8), Y3
-	DECQ R11
-	CMOVQLE R12, R13
-	ADDQ R13, R8
-	VMOVUPS (R8), Y4
-	DECQ R11
-	CMOVQLE R12, R13
-	ADDQ R13, R8
-	VMOVUPS (R8), Y5
-	DECQ R11
-	CMOVQLE R12, R13
-	ADDQ R13, R8
-	VMOVUPS (R8), Y6
-	DECQ R11
-	CMOVQLE R12, R13
-	ADDQ R13, R8
-	VMOVUPS (R8), Y7
-	VUNPCKLPS Y1, Y0, Y8
-	VUNPCKHPS Y1, Y0, Y9
-	VUNPCKLPS Y3, Y2, Y10
-	VUNPCKHPS Y3, Y2, Y11
-	VUNPCKLPS Y5, Y4, Y12
-	VUNPCKHPS Y5, Y4, Y13
-	VUNPCKLPS Y7, Y6, Y14
-	VUNPCKHPS Y7, Y6, Y15
-	VUNPCKLPD Y10, Y8, Y0
-	VUNPCKHPD Y10, Y8, Y1
-	VUNPCKLPD Y11, Y9, Y2
-	VUNPCKHPD Y11, Y9, Y3
-	VUNPCKLPD Y14, Y12, Y4
-	VUNPCKHPD Y14, Y12, Y5
-	VUNPCKLPD Y15, Y13, Y6
-	VUNPCKHPD Y15, Y13, Y7
-	VPERM2F128 $0x20, Y4, Y0, Y8
-	VPERM2F128 $0x31, Y4, Y0, Y12
-	VPERM2F128 $0x20, Y5, Y1, Y9
-	VPERM2F128 $0x31, Y5, Y1, Y13
-	VPERM2F128 $0x20, Y6, Y2, Y10
-	VPERM2F128 $0x31, Y6, Y2, Y14
-	VPERM2F128 $0x20, Y7, Y3, Y11
-	VPERM2F128 $0x31, Y7, Y3, Y15
-	VMOVUPS Y8, (DI)
-	ADDQ R10, DI
-	VMOVUPS Y9, (DI)
-	ADDQ R10, DI
-	VMOVUPS Y10, (DI)
-	ADDQ R10, DI
-	VMOVUPS Y11, (DI)
-	ADDQ R10, DI
-	VMOVUPS Y12, (DI)
-	ADDQ R10, DI
-	VMOVUPS Y13, (DI)
-	ADDQ R10, DI
-	VMOVUPS Y14, (DI)
-	ADDQ R10, DI
-	VMOVUPS Y15, (DI)
-	ADDQ R10, DI
-	ADDQ $32, SI
-	DECQ BX
-	JNZ block
-	VZEROUPPER
+	VMOVUPS (R8), Y0; DECQ R11; CMOVQLE R12, R13; ADDQ R13, R8; VMOVUPS (R8), Y1; DECQ R11
+	CMOVQLE R12, R13; ADDQ R13, R8; VMOVUPS (R8), Y2; DECQ R11; CMOVQLE R12, R13; ADDQ R13, R8
+	VMOVUPS (R8), Y3; DECQ R11; CMOVQLE R12, R13; ADDQ R13, R8; VMOVUPS (R8), Y4; DECQ R11
+	CMOVQLE R12, R13; ADDQ R13, R8; VMOVUPS (R8), Y5; DECQ R11; CMOVQLE R12, R13; ADDQ R13, R8
+	VMOVUPS (R8), Y6; DECQ R11; CMOVQLE R12, R13; ADDQ R13, R8; VMOVUPS (R8), Y7
+	VUNPCKLPS Y1, Y0, Y8; VUNPCKHPS Y1, Y0, Y9; VUNPCKLPS Y3, Y2, Y10; VUNPCKHPS Y3, Y2, Y11
+	VUNPCKLPS Y5, Y4, Y12; VUNPCKHPS Y5, Y4, Y13; VUNPCKLPS Y7, Y6, Y14; VUNPCKHPS Y7, Y6, Y15
+	VUNPCKLPD Y10, Y8, Y0; VUNPCKHPD Y10, Y8, Y1; VUNPCKLPD Y11, Y9, Y2; VUNPCKHPD Y11, Y9, Y3
+	VUNPCKLPD Y14, Y12, Y4; VUNPCKHPD Y14, Y12, Y5; VUNPCKLPD Y15, Y13, Y6; VUNPCKHPD Y15, Y13, Y7
+	VPERM2F128 $0x20, Y4, Y0, Y8; VPERM2F128 $0x31, Y4, Y0, Y12; VPERM2F128 $0x20, Y5, Y1, Y9
+	VPERM2F128 $0x31, Y5, Y1, Y13; VPERM2F128 $0x20, Y6, Y2, Y10; VPERM2F128 $0x31, Y6, Y2, Y14
+	VPERM2F128 $0x20, Y7, Y3, Y11; VPERM2F128 $0x31, Y7, Y3, Y15; VMOVUPS Y8, (DI); ADDQ R10, DI
+	VMOVUPS Y9, (DI); ADDQ R10, DI; VMOVUPS Y10, (DI); ADDQ R10, DI; VMOVUPS Y11, (DI); ADDQ R10, DI
+	VMOVUPS Y12, (DI); ADDQ R10, DI; VMOVUPS Y13, (DI); ADDQ R10, DI; VMOVUPS Y14, (DI)
+	ADDQ R10, DI; VMOVUPS Y15, (DI); ADDQ R10, DI; ADDQ $32, SI; DECQ BX; JNZ block; VZEROUPPER
 	RET
 
 // func copyRowsAVX2(dst *float32, dstStride int, src *float32, ld, k, panels int)
@@ -22861,26 +7698,13 @@ TEXT ·copyRowsAVX2(SB), 0, $256-48
 	MOVQ src+16(FP), SI
 	MOVQ ld+24(FP), R9
 	MOVQ k+32(FP), CX
-	SHLQ $2, R9
-	SHLQ $2, R10
+	SHLQ $2, R9; SHLQ $2, R10
 row:
-	MOVQ SI, R8
-	MOVQ DI, R11
+	MOVQ SI, R8; MOVQ DI, R11
 	MOVQ panels+40(FP), DX
 panel:
-	VMOVUPS (R8), Y0
-	VMOVUPS 32(R8), Y1
-	VMOVUPS Y0, (R11)
-	VMOVUPS Y1, 32(R11)
-	ADDQ $64, R8
-	ADDQ R10, R11
-	DECQ DX
-	JNZ panel
-	ADDQ R9, SI
-	ADDQ $64, DI
-	DECQ CX
-	JNZ row
-	VZEROUPPER
+	VMOVUPS (R8), Y0; VMOVUPS 32(R8), Y1; VMOVUPS Y0, (R11); VMOVUPS Y1, 32(R11); ADDQ $64, R8
+	ADDQ R10, R11; DECQ DX; JNZ panel; ADDQ R9, SI; ADDQ $64, DI; DECQ CX; JNZ row; VZEROUPPER
 	RET
 
 // func copyRowsAVX512(dst *float32, dstStride int, src *float32, ld, k, panels int)
@@ -22891,26 +7715,13 @@ TEXT ·copyRowsAVX512(SB), 0, $256-48
 	MOVQ src+16(FP), SI
 	MOVQ ld+24(FP), R9
 	MOVQ k+32(FP), CX
-	SHLQ $2, R9
-	SHLQ $2, R10
+	SHLQ $2, R9; SHLQ $2, R10
 row:
-	MOVQ SI, R8
-	MOVQ DI, R11
+	MOVQ SI, R8; MOVQ DI, R11
 	MOVQ panels+40(FP), DX
 panel:
-	VMOVUPS (R8), Z0
-	VMOVUPS 64(R8), Z1
-	VMOVUPS Z0, (R11)
-	VMOVUPS Z1, 64(R11)
-	ADDQ $128, R8
-	ADDQ R10, R11
-	DECQ DX
-	JNZ panel
-	ADDQ R9, SI
-	ADDQ $128, DI
-	DECQ CX
-	JNZ row
-	VZEROUPPER
+	VMOVUPS (R8), Z0; VMOVUPS 64(R8), Z1; VMOVUPS Z0, (R11); VMOVUPS Z1, 64(R11); ADDQ $128, R8
+	ADDQ R10, R11; DECQ DX; JNZ panel; ADDQ R9, SI; ADDQ $128, DI; DECQ CX; JNZ row; VZEROUPPER
 	RET
 
 // func copyPartAVX2(dst *float32, width int, src *float32, ld, cols, k int)
@@ -22922,32 +7733,14 @@ TEXT ·copyPartAVX2(SB), 0, $256-48
 	MOVQ ld+24(FP), R9
 	MOVQ cols+32(FP), CX
 	MOVQ k+40(FP), BX
-	SHLQ $2, R9
-	NEGQ CX
-	LEAQ ·laneMask<>(SB), R13
-	LEAQ 64(R13)(CX*4), R13
-	VMOVUPS (R13), Y2
-	VMOVUPS 32(R13), Y3
-	CMPQ R10, $8
-	JE narrow
+	SHLQ $2, R9; NEGQ CX; LEAQ ·laneMask<>(SB), R13; LEAQ 64(R13)(CX*4), R13; VMOVUPS (R13), Y2
+	VMOVUPS 32(R13), Y3; CMPQ R10, $8; JE narrow
 row:
-	VMASKMOVPS 0(SI), Y2, Y0
-	VMASKMOVPS 32(SI), Y3, Y1
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	ADDQ R9, SI
-	ADDQ $64, DI
-	DECQ BX
-	JNZ row
-	VZEROUPPER
+	VMASKMOVPS 0(SI), Y2, Y0; VMASKMOVPS 32(SI), Y3, Y1; VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI)
+	ADDQ R9, SI; ADDQ $64, DI; DECQ BX; JNZ row; VZEROUPPER
 	RET
 narrow:
-	VMASKMOVPS 0(SI), Y2, Y0
-	VMOVUPS Y0, (DI)
-	ADDQ R9, SI
-	ADDQ $32, DI
-	DECQ BX
-	JNZ narrow
+	VMASKMOVPS 0(SI), Y2, Y0; VMOVUPS Y0, (DI); ADDQ R9, SI; ADDQ $32, DI; DECQ BX; JNZ narrow
 	VZEROUPPER
 	RET
 
@@ -22960,33 +7753,14 @@ TEXT ·copyPartAVX512(SB), 0, $256-48
 	MOVQ ld+24(FP), R9
 	MOVQ cols+32(FP), CX
 	MOVQ k+40(FP), BX
-	SHLQ $2, R9
-	MOVL $1, DX
-	SHLQ CX, DX
-	DECQ DX
-	KMOVW DX, K1
-	SHRQ $16, DX
-	KMOVW DX, K2
-	CMPQ R10, $16
-	JE narrow
+	SHLQ $2, R9; MOVL $1, DX; SHLQ CX, DX; DECQ DX; KMOVW DX, K1; SHRQ $16, DX; KMOVW DX, K2
+	CMPQ R10, $16; JE narrow
 row:
-	VMOVUPS.Z 0(SI), K1, Z0
-	VMOVUPS.Z 64(SI), K2, Z1
-	VMOVUPS Z0, (DI)
-	VMOVUPS Z1, 64(DI)
-	ADDQ R9, SI
-	ADDQ $128, DI
-	DECQ BX
-	JNZ row
-	VZEROUPPER
+	VMOVUPS.Z 0(SI), K1, Z0; VMOVUPS.Z 64(SI), K2, Z1; VMOVUPS Z0, (DI); VMOVUPS Z1, 64(DI)
+	ADDQ R9, SI; ADDQ $128, DI; DECQ BX; JNZ row; VZEROUPPER
 	RET
 narrow:
-	VMOVUPS.Z 0(SI), K1, Z0
-	VMOVUPS Z0, (DI)
-	ADDQ R9, SI
-	ADDQ $64, DI
-	DECQ BX
-	JNZ narrow
+	VMOVUPS.Z 0(SI), K1, Z0; VMOVUPS Z0, (DI); ADDQ R9, SI; ADDQ $64, DI; DECQ BX; JNZ narrow
 	VZEROUPPER
 	RET
 
@@ -22994,106 +7768,39 @@ narrow:
 TEXT ·peakAVX2(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ n+0(FP), CX
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
-	VXORPS Y10, Y10, Y10
-	VXORPS Y11, Y11, Y11
-	VXORPS Y12, Y12, Y12
-	VXORPS Y13, Y13, Y13
-	VXORPS Y14, Y14, Y14
-	VXORPS Y15, Y15, Y15
+	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3; VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5; VXORPS Y6, Y6, Y6; VXORPS Y7, Y7, Y7; VXORPS Y8, Y8, Y8; VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10; VXORPS Y11, Y11, Y11; VXORPS Y12, Y12, Y12; VXORPS Y13, Y13, Y13
+	VXORPS Y14, Y14, Y14; VXORPS Y15, Y15, Y15
 loop:
-	VFMADD231PS Y15, Y14, Y0
-	VFMADD231PS Y15, Y14, Y1
-	VFMADD231PS Y15, Y14, Y2
-	VFMADD231PS Y15, Y14, Y3
-	VFMADD231PS Y15, Y14, Y4
-	VFMADD231PS Y15, Y14, Y5
-	VFMADD231PS Y15, Y14, Y6
-	VFMADD231PS Y15, Y14, Y7
-	VFMADD231PS Y15, Y14, Y8
-	VFMADD231PS Y15, Y14, Y9
-	VFMADD231PS Y15, Y14, Y10
-	VFMADD231PS Y15, Y14, Y11
-	DECQ CX
-	JNZ loop
-	VZEROUPPER
+	VFMADD231PS Y15, Y14, Y0; VFMADD231PS Y15, Y14, Y1; VFMADD231PS Y15, Y14, Y2
+	VFMADD231PS Y15, Y14, Y3; VFMADD231PS Y15, Y14, Y4; VFMADD231PS Y15, Y14, Y5
+	VFMADD231PS Y15, Y14, Y6; VFMADD231PS Y15, Y14, Y7; VFMADD231PS Y15, Y14, Y8
+	VFMADD231PS Y15, Y14, Y9; VFMADD231PS Y15, Y14, Y10; VFMADD231PS Y15, Y14, Y11; DECQ CX
+	JNZ loop; VZEROUPPER
 	RET
 
 // func peakAVX512(n int)
 TEXT ·peakAVX512(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ n+0(FP), CX
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	VPXORD Z28, Z28, Z28
-	VPXORD Z29, Z29, Z29
-	VPXORD Z30, Z30, Z30
-	VPXORD Z31, Z31, Z31
+	VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8; VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10; VPXORD Z11, Z11, Z11; VPXORD Z12, Z12, Z12; VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14; VPXORD Z15, Z15, Z15; VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19; VPXORD Z20, Z20, Z20; VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22; VPXORD Z23, Z23, Z23; VPXORD Z24, Z24, Z24; VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26; VPXORD Z27, Z27, Z27; VPXORD Z28, Z28, Z28; VPXORD Z29, Z29, Z29
+	VPXORD Z30, Z30, Z30; VPXORD Z31, Z31, Z31
 loop:
-	VFMADD231PS Z31, Z30, Z0
-	VFMADD231PS Z31, Z30, Z1
-	VFMADD231PS Z31, Z30, Z2
-	VFMADD231PS Z31, Z30, Z3
-	VFMADD231PS Z31, Z30, Z4
-	VFMADD231PS Z31, Z30, Z5
-	VFMADD231PS Z31, Z30, Z6
-	VFMADD231PS Z31, Z30, Z7
-	VFMADD231PS Z31, Z30, Z8
-	VFMADD231PS Z31, Z30, Z9
-	VFMADD231PS Z31, Z30, Z10
-	VFMADD231PS Z31, Z30, Z11
-	VFMADD231PS Z31, Z30, Z12
-	VFMADD231PS Z31, Z30, Z13
-	VFMADD231PS Z31, Z30, Z14
-	VFMADD231PS Z31, Z30, Z15
-	VFMADD231PS Z31, Z30, Z16
-	VFMADD231PS Z31, Z30, Z17
-	VFMADD231PS Z31, Z30, Z18
-	VFMADD231PS Z31, Z30, Z19
-	VFMADD231PS Z31, Z30, Z20
-	VFMADD231PS Z31, Z30, Z21
-	VFMADD231PS Z31, Z30, Z22
-	VFMADD231PS Z31, Z30, Z23
-	VFMADD231PS Z31, Z30, Z24
-	VFMADD231PS Z31, Z30, Z25
-	VFMADD231PS Z31, Z30, Z26
-	VFMADD231PS Z31, Z30, Z27
-	DECQ CX
-	JNZ loop
-	VZEROUPPER
+	VFMADD231PS Z31, Z30, Z0; VFMADD231PS Z31, Z30, Z1; VFMADD231PS Z31, Z30, Z2
+	VFMADD231PS Z31, Z30, Z3; VFMADD231PS Z31, Z30, Z4; VFMADD231PS Z31, Z30, Z5
+	VFMADD231PS Z31, Z30, Z6; VFMADD231PS Z31, Z30, Z7; VFMADD231PS Z31, Z30, Z8
+	VFMADD231PS Z31, Z30, Z9; VFMADD231PS Z31, Z30, Z10; VFMADD231PS Z31, Z30, Z11
+	VFMADD231PS Z31, Z30, Z12; VFMADD231PS Z31, Z30, Z13; VFMADD231PS Z31, Z30, Z14
+	VFMADD231PS Z31, Z30, Z15; VFMADD231PS Z31, Z30, Z16; VFMADD231PS Z31, Z30, Z17
+	VFMADD231PS Z31, Z30, Z18; VFMADD231PS Z31, Z30, Z19; VFMADD231PS Z31, Z30, Z20
+	VFMADD231PS Z31, Z30, Z21; VFMADD231PS Z31, Z30, Z22; VFMADD231PS Z31, Z30, Z23
+	VFMADD231PS Z31, Z30, Z24; VFMADD231PS Z31, Z30, Z25; VFMADD231PS Z31, Z30, Z26
+	VFMADD231PS Z31, Z30, Z27; DECQ CX; JNZ loop; VZEROUPPER
 	RET
