@@ -15,13 +15,16 @@ import (
 // programs of as much.
 const randomCap = 1 << 30
 
-var randomFrom = flag.Int("from", 0, "the random program to begin with, a multiple of 40")
+var (
+	randomFrom  = flag.Int("from", 0, "the random program to begin with, a multiple of 40")
+	randomCount = flag.Int("programs", 0, "how many random programs; 0: 240, or all to 100,000")
+)
 
 // TestRandomPrograms runs random programs (fakecuda/stress/random.c) with and without the library:
 // what calls return and what memory holds is the same, none takes a second of the machine's time,
 // all that the device gives is counted, and no byte stays so. Each batch of seeds is another kind
 // of device: exact, as hardware, or a mix; with one or more kernels at a time, and up to three
-// programs. WEIR_LONG=1 runs them up to number 100,000, from -from on.
+// programs. WEIR_LONG=1 runs them up to number 100,000, from -from on, and -programs so many.
 func TestRandomPrograms(t *testing.T) {
 	const batch = 40
 	compiled(t)
@@ -32,7 +35,10 @@ func TestRandomPrograms(t *testing.T) {
 	if long {
 		count = 100_000 - from
 	}
-	var worst, worstUnder float64
+	if *randomCount > 0 {
+		count = *randomCount
+	}
+	var worst, worstUnder longest
 	ran := 0
 	for ; ran < count && !t.Failed(); ran += batch {
 		b := kindOf(from+ran, batch)
@@ -47,14 +53,30 @@ func TestRandomPrograms(t *testing.T) {
 					want)
 			}
 		}
-		worst, worstUnder = max(worst, alone.worst), max(worstUnder, under.worst)
-		if done := ran + batch; long && done%1000 == 0 {
+		worst.take(alone.worst)
+		worstUnder.take(under.worst)
+		if done := ran + batch; done%1000 == 0 {
 			t.Logf("%d programs from %d on", done, from)
 		}
 	}
-	t.Logf("%d programs from %d on; the longest took %.0f ms without the library, %.0f ms with it "+
-		"(fake)", ran, from, worst, worstUnder)
+	t.Logf("%d programs from %d on; the longest took %v without the library, %v with it (fake)",
+		ran, from, worst, worstUnder)
 }
+
+// longest is the program that took longest.
+type longest struct {
+	ms   float64
+	seed string
+}
+
+func (l *longest) take(o longest) {
+	if o.ms > l.ms {
+		*l = o
+	}
+}
+
+// String implements fmt.Stringer.
+func (l longest) String() string { return fmt.Sprintf("%.0f ms (%s)", l.ms, l.seed) }
 
 // randomBatch is some seeds and the device that their programs run on.
 type randomBatch struct {
@@ -96,7 +118,7 @@ type seeds struct {
 	did     map[uint32]did // by process
 	killed  map[uint32]bool
 	forked  []uint32
-	worst   float64 // milliseconds
+	worst   longest
 }
 
 // did is what a process has done, by its own account or by the library's.
@@ -110,8 +132,10 @@ func (b randomBatch) run(t *testing.T, w *warden) *seeds {
 	got := &seeds{digests: map[string]string{}, did: map[uint32]did{}, killed: map[uint32]bool{}}
 	dir := t.TempDir()
 	memory := uint64(randomCap)
+	var page *wire.Page
 	if w != nil {
 		memory *= 2
+		page = w.page
 	}
 	var wg sync.WaitGroup
 	for i := range b.abreast {
@@ -126,8 +150,15 @@ func (b randomBatch) run(t *testing.T, w *warden) *seeds {
 			r.Env = append(r.Env, "LD_PRELOAD=")
 		}
 		wg.Go(func() {
-			if err := r.Run(); err != nil {
-				t.Errorf("%v %v: %v\n%s", r.Args[1:], b.device, err, r.err.String())
+			err := r.Start()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			l := lookAt(r.Process.Pid, page)
+			err = r.Wait()
+			if said := l.stop(); err != nil {
+				t.Errorf("%v %v: %v\n%s%s", r.Args[1:], b.device, err, r.err.String(), said)
 			}
 			got.read(t, r.out.String())
 		})
@@ -164,7 +195,8 @@ func (s *seeds) read(t *testing.T, out string) {
 		if _, err := fmt.Sscan(line, &seed, &digest, &ms, &pid, &d.copied, &d.graphs); err != nil {
 			t.Errorf("%q: %v", line, err)
 		}
-		s.digests[seed], s.did[pid], s.worst = digest, d, max(s.worst, ms)
+		s.digests[seed], s.did[pid] = digest, d
+		s.worst.take(longest{ms, seed})
 	}
 }
 
