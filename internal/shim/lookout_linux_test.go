@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/weirgpu/weir/internal/wire"
@@ -18,11 +19,11 @@ import (
 type lookout struct {
 	page *wire.Page // nil: there is no library
 
+	seen       map[int]int // looks at which a process was there
+	over, done chan struct{}
+
 	mu   sync.Mutex
-	seen map[int]int // looks at which a process was there
-	said []string    // at the last looks
-	over chan struct{}
-	done chan struct{}
+	said []string // at the last looks
 }
 
 const (
@@ -55,6 +56,12 @@ func lookAt(pid int, page *wire.Page) *lookout {
 func (l *lookout) stop() string {
 	close(l.over)
 	<-l.done
+	return l.soFar()
+}
+
+func (l *lookout) soFar() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	return strings.Join(l.said, "\n")
 }
 
@@ -62,9 +69,11 @@ func (l *lookout) look(pid int) {
 	now := time.Now().Format("05.000")
 	for _, p := range children(pid) {
 		if l.seen[p]++; l.seen[p] > lookAfter {
-			l.said = append(l.said, fmt.Sprintf("%s process %d: %s; %s", now, p, l.slot(p),
-				threadsOf(p)))
+			line := fmt.Sprintf("%s process %d: %s; %s", now, p, l.slot(p), threadsOf(p))
+			l.mu.Lock()
+			l.said = append(l.said, line)
 			l.said = l.said[max(0, len(l.said)-lookKept):]
+			l.mu.Unlock()
 		}
 	}
 }
@@ -121,4 +130,31 @@ func threadsOf(pid int) string {
 			read("wchan"), ran.Round(100*time.Microsecond), waited.Round(100*time.Microsecond)))
 	}
 	return strings.Join(all, ", ")
+}
+
+// TestLookoutTellsWhy holds that of a program that waits at the gate it is told that it does, and
+// where its thread is.
+func TestLookoutTellsWhy(t *testing.T) {
+	compiled(t)
+	w := newWarden(t, 1<<30, 2*time.Millisecond)
+	w.gate(true)
+	l := startLate(t, w, "WEIR_FAKE_PROFILE=plain")
+	l.tell(t, "v")
+	l.hear(t, "0")
+	gate := w.gate(false)
+	l.tell(t, "k")
+	w.await("the launch does not wait", func() bool { return w.page.Slot(0).Waiting.Load() == 1 })
+	look := lookAt(os.Getpid(), w.page)
+	w.await("nothing is told", func() bool { return look.soFar() != "" })
+	said := look.stop()
+	for _, want := range []string{fmt.Sprint("process ", l.Process.Pid, ": "),
+		fmt.Sprintf("gate %d open false", gate), ", 1 wait,", " S futex"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("no %q in %q", want, said)
+		}
+	}
+	w.gate(true)
+	l.hear(t, "done")
+	_ = l.in.Close()
+	l.finish(t)
 }
