@@ -206,7 +206,8 @@ func TestParts(t *testing.T) {
 		{"limits", 29, []string{"limit", "ledger"}},
 		{"modules", 20, nil},
 		{"begin", 5, nil},
-		{"mappings", 20, []string{"ledger", "sizes"}},
+		{"mappings", 21, []string{"ledger", "sizes"}},
+		{"handles", 33, []string{"movable", "sizes"}},
 		{"contexts", 72, []string{"context", "measure", "ledger", "sizes"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

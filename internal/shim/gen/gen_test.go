@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -285,4 +286,25 @@ func TestParityOffline(t *testing.T) {
 	t.Error("calls.tab has changed since it was compared with CUDA's headers: go test " +
 		"./internal/shim/gen " +
 		"-run TestParity -update")
+}
+
+// TestWhatChangesMemoryTouches holds that each call that has the device write the program's memory
+// counts as one that may change it: where memory is moved to the host, what counts as unchanged is
+// not copied again.
+func TestWhatChangesMemoryTouches(t *testing.T) {
+	writes := regexp.MustCompile(`^cu(Mem(cpy|set|BatchDecompress)|FabricCpy|Graph.*Launch|` +
+		`Launch(Kernel|Cooperative|Grid|$)|Stream(Write|Wait)Value|StreamBatchMemOp)`)
+	n := 0
+	for _, c := range readTable(t).Calls {
+		if !writes.MatchString(c.Symbol) {
+			continue
+		}
+		n++
+		if hold, _ := c.held(); hold != "\tbool held = weir_hold(true);\n" {
+			t.Errorf("%s, of class %s, does not touch the program's memory", c.Symbol, c.Class)
+		}
+	}
+	if n < 140 {
+		t.Errorf("only %d calls write memory", n)
+	}
 }

@@ -460,6 +460,25 @@ CUresult weir_on_ipc_get(enum weir_call call, CUipcMemHandle *handle, CUdevicept
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
+/* A device that has memory of such a handle would go on with what was there before a move. */
+CUresult weir_on_range_handle(enum weir_call call, void *handle, CUdeviceptr dptr, size_t size,
+	CUmemRangeHandleType type, unsigned long long flags)
+{
+	weir_fn_cuMemGetHandleForAddressRange real =
+		(weir_fn_cuMemGetHandleForAddressRange)weir_real(call);
+	struct weir_movable m;
+	if (!real)
+		return weir_missing();
+	return within(dptr, &m) ? CUDA_ERROR_NOT_SUPPORTED : real(handle, dptr, size, type, flags);
+}
+
+/* weir_is_movable tells of an address that lies in memory that can be moved. */
+bool weir_is_movable(CUdeviceptr at)
+{
+	struct weir_movable m;
+	return within(at, &m);
+}
+
 /* What another process has allocated cannot be moved from here. */
 CUresult weir_on_ipc_open(
 	enum weir_call call, CUdeviceptr *dptr, CUipcMemHandle handle, unsigned int flags)

@@ -199,6 +199,8 @@ CUresult weir_on_mem_retain(enum weir_call call, CUmemGenericAllocationHandle *h
 	weir_fn_cuMemRetainAllocationHandle real = (weir_fn_cuMemRetainAllocationHandle)weir_real(call);
 	if (!real)
 		return weir_missing();
+	if (weir_is_movable((uintptr_t)addr)) /* as of all memory of cuMemAlloc, which has none */
+		return CUDA_ERROR_INVALID_VALUE;
 	CUresult r = real(handle, addr);
 	if (r != CUDA_SUCCESS || !handle || !weir_ready())
 		return r;

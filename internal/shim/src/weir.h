@@ -301,6 +301,7 @@ struct weir_movable {
 
 bool weir_movable_alloc(CUdeviceptr *at, uint64_t size, CUresult *result);
 bool weir_movable_free(CUdeviceptr at);
+bool weir_is_movable(CUdeviceptr at);
 struct weir_movable *weir_movables(void);
 uint64_t weir_movable_bytes(void);
 uint64_t weir_movable_absent(void);

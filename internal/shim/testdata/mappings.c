@@ -123,6 +123,7 @@ int weir_attach(void) { return WEIR_ATTACHED; }
 CUresult weir_missing(void) { return CUDA_ERROR_NOT_FOUND; }
 bool weir_take(uint64_t bytes) { return weir_reserve(bytes); }
 bool weir_device_is_ours(CUdevice dev) { return !dev; }
+bool weir_is_movable(CUdeviceptr at) { return at == AT - 1; }
 
 /* ---- the program */
 
@@ -183,6 +184,7 @@ static void in_steps(void)
 	expect("mapped and released", counted(), 100);
 	expect("known by its handle", known(7), false);
 	retain(8, AT + 10);
+	expect("none of what weir has mapped", retain(8, AT - 1), CUDA_ERROR_INVALID_VALUE);
 	unmap(AT, 256);
 	expect("retained by its address and unmapped", counted(), 100);
 	release(8);
