@@ -162,7 +162,7 @@ func (m *model) compile(ctx context.Context, w wanted, made *outcome) error {
 		}
 		made.turn = true
 		t.drop(true)
-		if t.lent != nil {
+		if t.lends() {
 			end, err := m.loading(cmp.Or(w.patience, ctx), t, c.Plan)
 			if err != nil {
 				return err
@@ -196,7 +196,7 @@ func (m *model) prepare(ctx context.Context, w wanted) (*variant, *cache.Compile
 // call.
 func (m *model) load(ctx context.Context, v *variant, c *cache.Compiled, w wanted) error {
 	like := m.like(c.Plan)
-	if t := m.tenancy.Load(); t == nil || t.lent == nil {
+	if t := m.tenancy.Load(); t == nil || !t.lends() {
 		if err := m.fitsCap(cmp.Or(w.patience, ctx), c.Plan, like); err != nil {
 			return err
 		}
@@ -205,7 +205,7 @@ func (m *model) load(ctx context.Context, v *variant, c *cache.Compiled, w wante
 		}
 	}
 	m.source.Evict(nil)
-	o := m.options()
+	o := m.options(c.Plan)
 	o.Context, o.Packed, o.Like = ctx, m.source.Evict, like
 	o.Weights, o.Discard = c.Weights, c.Discard
 	var err error
@@ -223,11 +223,11 @@ func (m *model) load(ctx context.Context, v *variant, c *cache.Compiled, w wante
 	return nil
 }
 
-// options say where plans are loaded, and what grants their memory.
-func (m *model) options() engine.Options {
+// options say where a plan is loaded, and what grants its memory.
+func (m *model) options(p *plan.Plan) engine.Options {
 	o := engine.Options{Device: m.device, Pool: m.pool, PackPool: m.pool}
 	if t := m.tenancy.Load(); t != nil {
-		o.Quota, o.ArenaQuota, o.HostQuota = t.weights, t.arenas, t.host
+		o.Quota, o.ArenaQuota, o.HostQuota = t.quotaOf(p), t.arenas, t.host
 		o.PackPool = nil // whose workers no lease holds back
 	}
 	return o

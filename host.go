@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirgpu/weir/device/cpu"
@@ -49,7 +50,10 @@ type Host struct {
 	mu     sync.Mutex
 	models map[*model]*Tenant // nil while one is admitted
 	guests int                // that use the machine and are no models
-	closed bool
+
+	commons *seat.Commons // weights that models have together
+	joining chan struct{} // held by who makes it so
+	closed  bool
 }
 
 // hosts are the devices that are shared: two brokers would each promise all of one.
@@ -74,7 +78,8 @@ func NewHost(o HostOptions) (*Host, error) {
 		return nil, errors.Join(fmt.Errorf("%w: device %s has a Host already: admit to that, or "+
 			"close it first", ErrOption, id), on.Close())
 	}
-	h := &Host{id: id, machine: on, release: sync.OnceValue(on.Close), models: map[*model]*Tenant{}}
+	h := &Host{id: id, machine: on, release: sync.OnceValue(on.Close), models: map[*model]*Tenant{},
+		joining: make(chan struct{}, 1)}
 	c, err := seat.Device(id, on).ForPolicy(cmp.Or(o.Policy, policy.Default))
 	if err == nil {
 		h.broker, err = broker.New(broker.Config{Config: c})
@@ -83,6 +88,7 @@ func NewHost(o HostOptions) (*Host, error) {
 		hosts.Delete(id)
 		return nil, errors.Join(classify(err, ErrOption), on.Close())
 	}
+	h.commons = seat.NewCommons(h.broker)
 	return h, nil
 }
 
@@ -126,6 +132,8 @@ type Tenant struct {
 	// planned are the options of the plan that it was admitted with, but for a bound; without a
 	// target where it was admitted without a plan.
 	planned plan.Options
+	alike   *alike                 // nil where it was admitted without a plan
+	with    atomic.Pointer[common] // nil while its weights are its own
 
 	setting sync.Mutex // held by SetShare, so that both caps are of one call
 }
@@ -243,12 +251,19 @@ func (h *Host) take(ctx context.Context, m *model, j *Job) (*Tenant, error) {
 		need = share.Bytes(c.Plan.PeakBytes(1))
 		spec.Memory = cmp.Or(spec.Memory, h.room(c.Plan, j))
 	}
-	job, err := h.broker.Admit(spec, need)
+	with, err := (*common)(nil), error(nil)
+	if c != nil {
+		with, err = h.joined(ctx, m, c, j, spec.Memory)
+	}
+	var job *broker.Job
+	if err == nil {
+		job, with, err = h.let(spec, need, with)
+	}
 	if err != nil {
 		h.left(m)
 		return nil, err
 	}
-	t := h.tenant(m, job, j)
+	t := h.tenant(m, job, j, c, with)
 	if c == nil {
 		m.end()
 		return t, nil
@@ -278,20 +293,31 @@ func (h *Host) room(p *plan.Plan, j *Job) share.Bytes {
 }
 
 // tenant puts a model under the share of its job.
-func (h *Host) tenant(m *model, job *broker.Job, j *Job) *Tenant {
+func (h *Host) tenant(m *model, job *broker.Job, j *Job, c *cache.Compiled,
+	with *common) *Tenant {
 	t := &Tenant{host: h, model: m, job: job}
+	if c != nil {
+		t.alike = alikeOf(c)
+	}
 	y := &tenancy{seat: seat.New(job, h.machine.Pool), weights: seat.Weights(job),
 		arenas: seat.Arenas(job)}
-	if j.Elastic {
+	if with != nil {
+		t.with.Store(with)
+		y.with.Store(with.together)
+	} else if j.Elastic {
 		l := seat.NewLent(job, m.giveBack)
 		y.lent, y.weights, y.arenas = l, l.Quota(), l.Quota()
 	}
 	if h.machine.Host != nil {
-		t.hosted = seat.NewHosted(job.Name(), job.Spec().Memory, h.machine.Host)
+		t.hosted = seat.NewHosted(job.Name(), t.most(), h.machine.Host)
 		y.host = t.hosted
 	}
 	y.memory = func() (held, limit int64) {
-		return int64(job.Status().Memory.Resident()), int64(job.Spec().Memory)
+		n := share.Bytes(0) // that count as if they were there
+		if w := y.with.Load(); w != nil {
+			n = share.Bytes(w.bytes)
+		}
+		return int64(job.Status().Memory.Resident() + n), int64(job.Spec().Memory + n)
 	}
 	y.forecast = func(p *plan.Plan) {
 		next := seat.Forecast(h.machine, p)
@@ -299,6 +325,9 @@ func (h *Host) tenant(m *model, job *broker.Job, j *Job) *Tenant {
 		job.Expect(next)
 	}
 	y.leave = func() {
+		if w := y.with.Load(); w != nil {
+			w.leave()
+		}
 		job.End(nil)
 		h.left(m)
 	}
@@ -371,7 +400,7 @@ func sizes(t op.Type) []int {
 
 // loaded loads the plan of a model that no Run uses, so that its first Run finds an arena.
 func (m *model) loaded(ctx context.Context, v *variant, c *cache.Compiled) error {
-	if t := m.tenancy.Load(); t.lent != nil {
+	if t := m.tenancy.Load(); t.lends() {
 		end, err := m.loading(ctx, t, c.Plan)
 		if err != nil {
 			return classify(err, ErrModel)

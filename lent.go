@@ -51,6 +51,9 @@ func (m *model) runLent(ctx context.Context, t *tenancy, in Inputs, o RunObserve
 	}
 }
 
+// errTogether: meanwhile others have come to use the model's weights, too.
+var errTogether = errors.New("its memory is not lent any more")
+
 // gathered waits until the Run's turn has come, the device is granted and all is there that it
 // takes: a slot for its inputs, and extra bytes. Where there is no error, runGathered and
 // [model.leave] are to follow.
@@ -66,6 +69,10 @@ func (m *model) gathered(ctx context.Context, t *tenancy, in Inputs, extra int64
 		}
 		if err != nil {
 			return nil, nil, err
+		}
+		if !t.lends() {
+			m.leave()
+			return nil, nil, errTogether
 		}
 		if v, err = m.variant(in); v == nil && err == nil { // another took its place
 			m.leave()
@@ -288,7 +295,7 @@ func (v *variant) shed(most int64) (freed int64) {
 // have come out of use.
 func (m *model) give() {
 	t := m.tenancy.Load()
-	if t == nil || t.lent == nil {
+	if t == nil || !t.lends() {
 		return
 	}
 	if again := t.again.Load(); again != nil {

@@ -133,7 +133,7 @@ func (v *variant) save() {
 	}
 	// A session of its own keeps the weights loaded until they are written, even if the variant is
 	// retired meanwhile.
-	o := v.model.options()
+	o := v.model.options(c.Plan)
 	o.Like = v.session
 	s, err := engine.Load(c.Plan, o)
 	if err != nil {

@@ -25,6 +25,8 @@ type tenancy struct {
 	waiting atomic.Int64
 	room    room
 	lent    lent // nil where all memory is the job's for its life
+	// with is set once weights are those of other models, too, with the model's turn held
+	with atomic.Pointer[together]
 	// again is set while a Run or a plan waits for memory: what comes free is given back, and the
 	// call makes room for what waits once more, since weights of the model's own may have come out
 	// of use.
@@ -65,8 +67,14 @@ func (m *model) compute(ctx context.Context, s *slot, o RunObserver) error {
 
 // granted waits for the device. The model's turn is held.
 func (m *model) granted(ctx context.Context, t *tenancy) (device.Gate, error) {
+	if err := t.bring(ctx); err != nil {
+		return nil, err
+	}
 	t.kept.Store(false)
 	gate, err := t.seat.Acquire(ctx)
+	if err != nil {
+		t.unpin()
+	}
 	if err != nil && ctx.Err() != nil {
 		return nil, fmt.Errorf("waiting for the device: %w", err)
 	}
@@ -79,6 +87,7 @@ func (m *model) iterate(ctx context.Context, t *tenancy, gate device.Gate, s *sl
 	err := errExited // of an operator that ends the goroutine
 	defer func() {
 		t.seat.End()
+		t.unpin()
 		if err == nil && t.waiting.Load() > 0 {
 			// to the policy the Runs of a job are one sequence of iterations
 			t.seat.Keep()
@@ -232,7 +241,7 @@ func (m *model) shrink(most int64) bool {
 		return held - most
 	}
 	m.spareThose(func(v *variant) bool { return v.session.Plan().PeakBytes(1) > most })
-	if t.lent != nil {
+	if t.lends() {
 		t.lent.Cut(over())
 		return over() <= 0
 	}

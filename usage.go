@@ -50,8 +50,14 @@ type Usage struct {
 	// Recent is the fraction of the device over the last second. Got is the mean fraction over the
 	// seconds in which the job had work, and Entitled what it was entitled to in them.
 	Recent, Got, Entitled float64
-	// Memory is what the job holds of the device's memory, and Peak the most that it held.
-	Memory, Peak Bytes
+	// Memory is what the job holds of the device's memory, and Peak the most that it held. Shared
+	// is how much of Memory are weights that others use, too. Jobs hold them together, once, whose
+	// models were opened with a cache ([WithCache]), have the same content, and were admitted for
+	// the same shapes, unless the policy has a rule of its own for how many jobs there are. They
+	// count in the cap of each. All else is kept for such a job: of memory that is lent it is these
+	// weights that others may have between Runs, after those that fewer jobs use; that is so only
+	// while a quarter of the device's memory at most is kept.
+	Memory, Peak, Shared Bytes
 	// Copied is what was moved between host and device: weights when they were loaded, and inputs
 	// and outputs where the host cannot address the device's memory.
 	Copied Bytes
@@ -137,21 +143,22 @@ func (h *Host) SetPolicy(name string) error {
 func (t *Tenant) SetShare(s Share) error {
 	t.setting.Lock()
 	defer t.setting.Unlock()
-	if now := t.job.Spec().Elastic; s.Elastic != now {
+	now := t.share()
+	if s.Elastic != now.Elastic {
 		return fmt.Errorf("%w: job %s: elastic is %t, and stays so for the job's life", ErrOption,
-			t.job.Name(), now)
+			t.job.Name(), now.Elastic)
 	}
-	before := t.job.Spec().Memory
+	before := now.Memory
 	lower := t.hosted != nil && s.Memory > 0 && s.Memory < before
 	if lower {
 		if err := t.hosted.SetCap(s.Memory); err != nil {
 			return classify(err, ErrOption)
 		}
 	}
-	err := t.job.SetShare(s)
+	err := t.change(s, 0)
 	if errors.Is(err, core.ErrOverCap) {
 		if need := t.need(s.Memory); s.Memory >= need && t.model.shrink(int64(s.Memory)) {
-			err = t.job.SetShareForPlan(s, need)
+			err = t.change(s, need)
 		}
 	}
 	if err != nil {
@@ -164,7 +171,7 @@ func (t *Tenant) SetShare(s Share) error {
 		t.model.spareThose(func(v *variant) bool { return v.bounded })
 	}
 	if t.hosted != nil {
-		return classify(t.hosted.SetCap(t.job.Spec().Memory), ErrOption) // never below what it was
+		return classify(t.hosted.SetCap(t.most()), ErrOption) // never below what it was
 	}
 	return nil
 }
@@ -172,7 +179,7 @@ func (t *Tenant) SetShare(s Share) error {
 // need is what the plan that the job was admitted with needs; where that is more than a cap, what a
 // smaller plan for the same shapes needs. The job's next Run makes that.
 func (t *Tenant) need(most Bytes) Bytes {
-	need, m := t.job.Status().Memory.Need, t.model
+	need, m := t.job.Status().Memory.Need+t.common(), t.model
 	if most >= need || t.planned.Target == nil || enter(m.closing, m.compiling) != nil {
 		return need
 	}
@@ -187,9 +194,11 @@ func (t *Tenant) need(most Bytes) Bytes {
 // Usage returns what the job has and got up to now; once the model is closed, up to its end.
 func (t *Tenant) Usage() Usage {
 	st, a := t.job.Status(), t.job.Account()
-	return Usage{Name: t.job.Name(), Share: t.job.Spec().Share, Used: st.Used,
+	memory, shared := t.beside()
+	return Usage{Name: t.job.Name(), Share: t.share(), Used: st.Used,
 		Holds: !st.Units.Empty(), Recent: a.Recent,
-		Got: a.Got, Entitled: a.Entitled, Memory: st.Memory.Resident(), Peak: st.Peak,
+		Got: a.Got, Entitled: a.Entitled, Memory: st.Memory.Resident() + memory,
+		Peak: st.Peak + t.common(), Shared: shared,
 		Copied: a.Copied,
 		Runs:   st.Iterations, Queue: st.Requests, Grants: st.Counts.Grants,
 		Revocations: st.Counts.Revocations}

@@ -58,6 +58,7 @@ type model struct {
 
 	mu       sync.Mutex // also held to add to background
 	variants []*variant // most recently used first
+	lasting  *lasting   // the source, once others' weights come from it; nil: it is the model's
 	closed   bool
 	running  int
 
@@ -228,8 +229,11 @@ func (m *model) run(ctx context.Context, in Inputs) (Result, error) {
 	if t := m.tenancy.Load(); t != nil {
 		t.seat.Arrive()
 		defer t.seat.Complete()
-		if t.lent != nil {
-			return m.runLent(ctx, t, in, o)
+		if t.lends() {
+			r, err := m.runLent(ctx, t, in, o)
+			if !errors.Is(err, errTogether) {
+				return r, err
+			}
 		}
 	}
 	s, err := m.begin(ctx, in)
@@ -473,7 +477,7 @@ func (m *model) like(p *plan.Plan) *engine.Session {
 			return v.session
 		}
 	}
-	return nil
+	return m.anchored(p)
 }
 
 // plan finds the plan for the next shapes in the cache, or makes it. m.compiling is held.
@@ -532,9 +536,12 @@ func (m *model) finish() error {
 	if t := m.tenancy.Load(); t != nil {
 		t.leave()
 	}
-	src := m.source
+	closed := m.source.Close
+	if m.lasting != nil {
+		closed = m.lasting.Close
+	}
 	m.source = nil
-	return errors.Join(src.Close(), closeParts(m.parts))
+	return errors.Join(closed(), closeParts(m.parts))
 }
 
 // Close releases the model's memory and unmaps its file, once the last open [Result] is closed.

@@ -52,6 +52,21 @@ func (s *Session) Recall(ctx context.Context) error {
 	return w.recall(ctx)
 }
 
+// Requota has another quota count the packed weights from here on, those of all sessions that share
+// them: next is called with the bytes that are granted, which the one before counts until then, and
+// returns it. It must not call the session. On its error all stays as it was. Options.Quota is not
+// asked for the weights any more, nor is it their meter. The error is next's, ctx's while the quota
+// before is asked, or of kind [ErrClosed].
+func (s *Session) Requota(ctx context.Context,
+	next func(granted int64) (device.Quota, error)) error {
+	w := s.read(&s.calls)
+	if w == nil {
+		return fmt.Errorf("graph %q: packed weights: %w", s.plan.Graph.Name, ErrClosed)
+	}
+	defer s.endRead(&s.calls)
+	return w.requota(ctx, next)
+}
+
 // Reload returns how long it takes to bring all of the packed weights, had they been given back: by
 // what bringing each part of them took, the lesser of its last two times; before that by an
 // estimate of the way that they come. 0 when there are none.

@@ -49,7 +49,7 @@ func (w *weights) write(x *compute.Exec) error {
 		}
 		w.tell()
 	}()
-	if err := w.by.metered(x, to-from); err != nil {
+	if err := let(x, meterOf(w.counts()), to-from); err != nil {
 		return err
 	}
 	o := plan.PackOptions{Context: x.Ctx, From: from, To: to, Gate: x.Gate}

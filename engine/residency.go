@@ -31,8 +31,9 @@ type weights struct {
 	bring   func()         // weights.serve
 
 	mu       sync.Mutex
-	changed  sync.Cond // of what follows
-	waiting  []*waiter // that are to be told of it, too
+	quota    device.Quota // that counts what is granted; changed with asking held, too
+	changed  sync.Cond    // of what follows
+	waiting  []*waiter    // that are to be told of it, too
 	sessions []*Session
 	readers  int    // iterations and others that need all of them until they end
 	granted  int64  // the bytes before it are on the device
@@ -50,7 +51,7 @@ type weights struct {
 func newWeights(b device.Buffer, by *Session) *weights {
 	n := b.Len()
 	w := &weights{Buffer: b, by: by, asking: make(chan struct{}, 1), sessions: []*Session{by},
-		granted: n, loaded: n}
+		quota: by.opts.Quota, granted: n, loaded: n}
 	w.elastic, _ = b.(device.Elastic)
 	if by.owns() {
 		w.own = &ownPool{}
@@ -69,7 +70,7 @@ func (s *Session) share(with *Session) *weights {
 	}
 	s.packed.mu.Lock()
 	defer s.packed.mu.Unlock()
-	if s.packed.leaving {
+	if s.packed.leaving || !same(s.packed.quota, with.opts.Quota) {
 		return nil
 	}
 	s.packed.sessions = append(s.packed.sessions, with)
@@ -90,10 +91,11 @@ func (w *weights) leave(s *Session) {
 	}
 	i := slices.Index(w.sessions, s)
 	w.sessions = slices.Delete(w.sessions, i, i+1)
+	quota := w.quota
 	w.mu.Unlock()
 	if last {
 		w.Free()
-		w.by.opts.Quota.Release(w.granted)
+		quota.Release(w.granted)
 	}
 }
 
@@ -119,8 +121,8 @@ func (w *weights) away() int64 {
 // transfer under way where that writes any of them. While anybody reads the weights it gives none.
 func (w *weights) evict(most int64) (freed int64) {
 	for freed < most {
-		n, more := w.cut(most - freed)
-		w.by.opts.Quota.Release(n)
+		n, quota, more := w.cut(most - freed)
+		quota.Release(n)
 		if freed += n; !more {
 			break
 		}
@@ -129,12 +131,13 @@ func (w *weights) evict(most int64) (freed int64) {
 	return freed
 }
 
-// cut gives back what evict can now. More says that the transfer under way writes what is left.
-func (w *weights) cut(most int64) (n int64, more bool) {
+// cut gives back what evict can now, which the quota is to be told. More says that the transfer
+// under way writes what is left.
+func (w *weights) cut(most int64) (n int64, quota device.Quota, more bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.elastic == nil || w.readers > 0 || w.leaving {
-		return 0, false
+		return 0, w.quota, false
 	}
 	want := max(0, w.granted-most)
 	from, to := max(w.loading, want), w.granted
@@ -146,7 +149,7 @@ func (w *weights) cut(most int64) (n int64, more bool) {
 			o.Discard(from, to)
 		}
 	}
-	return to - from, want < from
+	return to - from, w.quota, want < from
 }
 
 // await returns when the transfer that is under way has ended.
@@ -170,7 +173,7 @@ func (w *weights) recall(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	quota := w.by.opts.Quota
+	quota := w.counts()
 	for {
 		n := w.away() // evict may make it more meanwhile
 		if n == 0 {
@@ -184,6 +187,32 @@ func (w *weights) recall(ctx context.Context) error {
 			return fmt.Errorf("graph %q: packed weights: %w", w.by.plan.Graph.Name, err)
 		}
 	}
+}
+
+// counts is the quota that counts what is granted.
+func (w *weights) counts() device.Quota {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.quota
+}
+
+// requota has another quota count what is granted.
+func (w *weights) requota(ctx context.Context,
+	next func(granted int64) (device.Quota, error)) error {
+	select {
+	case w.asking <- struct{}{}: // what is being asked for is of the one before
+		defer func() { <-w.asking }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	quota, err := next(w.granted)
+	if err != nil {
+		return err
+	}
+	w.quota = quota
+	return nil
 }
 
 // commit takes n more bytes of the device, which the quota has granted, and has them brought when
@@ -296,14 +325,15 @@ func (w *weights) serve() {
 // ask waits for the meter, if there is one, to let a stretch be brought. May is false where it is
 // not to be brought any more. w.mu is held, but not while it waits.
 func (w *weights) ask(from, to int64) (may bool, err error) {
-	if w.by.meter == nil {
+	meter := meterOf(w.quota)
+	if meter == nil {
 		return true, nil
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	w.unasked = cancel
 	w.mu.Unlock()
-	err = w.by.moves(ctx, to-from)
+	err = moves(ctx, meter, to-from)
 	w.mu.Lock()
 	if ctx.Err() != nil {
 		return false, nil

@@ -43,7 +43,8 @@ type Options struct {
 	// the arenas, one for each instance, and, while an iteration runs, of the values whose shape
 	// depends on data. A nil Quota stands for Unlimited, a nil ArenaQuota for Quota. A Quota that
 	// is a [device.Meter], too, is asked before what the device holds of the weights is written,
-	// each time, and before an iteration of its inputs and outputs where those are copied.
+	// each time, and such an ArenaQuota before an iteration of its inputs and outputs where those
+	// are copied.
 	Quota, ArenaQuota device.Quota
 	// HostQuota grants memory of the host when the session's device has memory that the host cannot
 	// address: the plan's HostBytes for each instance, the plan's StagingBytes while weights are
@@ -74,11 +75,11 @@ type Options struct {
 	// were away have been packed again, and its error is that of the transfer.
 	Unchanged func() error
 	// Like, when set, is a session whose packed weights this one shares under two conditions: both
-	// sessions have the same Device and the same Quota, which has granted the weights and is not
-	// asked again, and both plans pack the same (plan.Plan.SamePacking), as plans of one model for
-	// different shapes often do. Otherwise this session has weights of its own, so that a job holds
-	// what its own quota granted, whichever job ends first. Like may be closed while this session
-	// is loaded, or later.
+	// sessions have the same Device and the same Quota, which has granted the weights
+	// ([Session.Requota] may have made it that) and is not asked again, and both plans pack the
+	// same (plan.Plan.SamePacking), as plans of one model for different shapes often do. Otherwise
+	// this session has weights of its own, so that a job holds what its own quota granted,
+	// whichever job ends first. Like may be closed while this session is loaded, or later.
 	Like *Session
 	// OneModel says that the plan and that of Like were made of one model. Then the second of these
 	// conditions is that both lay the weights out alike (plan.Plan.Fingerprint): the constants
@@ -99,7 +100,7 @@ type Session struct {
 	opts   Options
 	packed *weights
 	least  atomic.Int64 // nanoseconds of the shortest iteration whose weights were there; 0: none
-	meter  device.Meter // nil: nobody counts what is moved
+	meter  device.Meter // of inputs and outputs; nil: nobody counts them
 	copies int64        // bytes of inputs and outputs that an iteration moves
 
 	mu     sync.Mutex
@@ -129,11 +130,11 @@ func Load(p *plan.Plan, o Options) (*Session, error) {
 	s := &Session{plan: p, opts: o}
 	s.ended.L = &s.mu
 	s.opts.Like = nil
-	s.meter, _ = o.Quota.(device.Meter)
+	s.meter = meterOf(o.ArenaQuota)
 	if p.Remote() {
 		s.copies = p.Copies()
 	}
-	if l := o.Like; l != nil && same(l.opts.Device, o.Device) && same(l.opts.Quota, o.Quota) &&
+	if l := o.Like; l != nil && same(l.opts.Device, o.Device) &&
 		(p.SamePacking(l.plan) || o.OneModel && p.Fingerprint() == l.plan.Fingerprint()) {
 		if s.packed = l.share(s); s.packed != nil {
 			return s, nil
@@ -198,14 +199,6 @@ func (s *Session) staged(bytes int64, use func(mem []byte) error) error {
 	return use(t.Data)
 }
 
-// moves asks the meter for so many bytes, if there is one.
-func (s *Session) moves(ctx context.Context, bytes int64) error {
-	if s.meter == nil || bytes == 0 {
-		return nil
-	}
-	return s.meter.Transfer(ctx, bytes)
-}
-
 // room returns memory of the device for all weights, which may then be written.
 func (s *Session) room() (device.Buffer, error) {
 	p, o := s.plan, &s.opts
@@ -215,7 +208,7 @@ func (s *Session) room() (device.Buffer, error) {
 		if ctx == nil {
 			ctx = context.Background()
 		}
-		if err = s.moves(ctx, p.PackedBytes); err != nil {
+		if err = moves(ctx, meterOf(o.Quota), p.PackedBytes); err != nil {
 			release(o.Quota, buffer)
 		}
 	}
@@ -580,7 +573,7 @@ func (i *Instance) Plan() *plan.Plan { return i.session.plan }
 // the device, such a gate's lease is given back.
 func (i *Instance) Run(ctx context.Context, g device.Gate) (err error) {
 	i.exec.Ctx, i.exec.Gate, i.exec.Dynamic = ctx, g, 0
-	if err := i.session.metered(&i.exec, i.session.copies); err != nil {
+	if err := let(&i.exec, i.session.meter, i.session.copies); err != nil {
 		return err
 	}
 	here, err := i.hold(ctx)

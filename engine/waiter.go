@@ -114,16 +114,30 @@ func (a *waiter) told(x *compute.Exec) (told bool, err error) {
 	return told, err
 }
 
-// metered asks the meter, if there is one, to let so many bytes pass for the iteration of x.
-func (s *Session) metered(x *compute.Exec, bytes int64) error {
-	if _, leaves := x.Gate.(device.Leaver); !leaves || s.meter == nil || bytes == 0 {
-		return s.moves(x.Ctx, bytes)
+// let asks the meter, if there is one, to let so many bytes pass for the iteration of x.
+func let(x *compute.Exec, meter device.Meter, bytes int64) error {
+	if _, leaves := x.Gate.(device.Leaver); !leaves || meter == nil || bytes == 0 {
+		return moves(x.Ctx, meter, bytes)
 	}
 	ctx, cancel := context.WithTimeout(x.Ctx, patience)
-	err := s.moves(ctx, bytes)
+	err := moves(ctx, meter, bytes)
 	cancel()
 	if x.Ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	return x.Aside(func() error { return s.moves(x.Ctx, bytes) })
+	return x.Aside(func() error { return moves(x.Ctx, meter, bytes) })
+}
+
+// meterOf is the meter that a quota is, nil where it is none.
+func meterOf(q device.Quota) device.Meter {
+	m, _ := q.(device.Meter)
+	return m
+}
+
+// moves asks the meter for so many bytes, if there is one.
+func moves(ctx context.Context, meter device.Meter, bytes int64) error {
+	if meter == nil || bytes == 0 {
+		return nil
+	}
+	return meter.Transfer(ctx, bytes)
 }

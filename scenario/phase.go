@@ -120,8 +120,7 @@ func (r *run) newStage(ph *Phase, m Mode, policyName string) (*stage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrScenario, err)
 	}
-	_, admits := c.Policy.(share.Admitter)
-	if _, limits := c.Policy.(share.Limiter); !admits && !limits && !r.s.OwnWeights {
+	if !s.broker.Ruled() && !r.s.OwnWeights {
 		s.commons = seat.NewCommons(s.broker)
 	}
 	return s, nil

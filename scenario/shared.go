@@ -64,6 +64,15 @@ func (s *stage) shared(p *prepared) int64 {
 	return p.plan.PackedBytes
 }
 
+// keeps is how many bytes of weights that it shares stay for a job: what it is to keep beyond all
+// else that it needs.
+func (p *prepared) keeps() int64 {
+	if !p.spec.Elastic {
+		return p.plan.PackedBytes
+	}
+	return max(0, int64(p.spec.Keep)-(p.need()-p.plan.PackedBytes))
+}
+
 // join has a job use the weights that it has together with others, and says so in the options of
 // its own session.
 func (s *stage) join(ctx context.Context, t *tenant, o *engine.Options) error {
@@ -79,7 +88,7 @@ func (s *stage) join(ctx context.Context, t *tenant, o *engine.Options) error {
 		}
 		return commonWeights{newResided(session, p.plan.PackedBytes, s.broker.Now), session}, nil
 	}
-	use, err := s.commons.Join(ctx, p.common, name, p.plan.PackedBytes, p.spec.Elastic, load)
+	use, err := s.commons.Join(ctx, p.common, name, p.plan.PackedBytes, p.keeps(), load)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func (v *version) compute(ctx context.Context, in weir.Inputs) (weir.Result, err
 	switch {
 	case !v.room.open || err != nil && !errors.Is(err, weir.ErrMemory):
 		return r, err
-	case err != nil && v.server.o.Lend:
+	case err != nil && v.server.o.Lend && v.job.Usage().Shared == 0:
 		return v.raised(ctx, in, err)
 	case err != nil:
 		return v.grow(ctx, in, err)
@@ -116,7 +116,8 @@ func (v *version) grow(ctx context.Context, in weir.Inputs, why error) (weir.Res
 
 // raised runs a request that needs more memory than the version may hold, where memory is lent: the
 // cap is raised to all that is not kept for others, of which nobody is the poorer. It is not held
-// meanwhile what versions are promised: the Run may wait for others to close their results.
+// meanwhile what versions are promised: the Run may wait for others to close their results. A
+// version that has its weights together with others keeps all else, so others are the poorer.
 func (v *version) raised(ctx context.Context, in weir.Inputs, why error) (weir.Result, error) {
 	err := v.promise(ctx, func(share *weir.Share) error {
 		free := v.left(share)

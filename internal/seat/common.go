@@ -45,8 +45,8 @@ type common struct {
 	ready   chan struct{} // closed once they are loaded, or err says why they are not
 	weights Loaded
 	err     error
-	members int // guarded by of.mu
-	staying int // of them, those for whom the weights stay
+	members int            // guarded by of.mu
+	keeps   map[*Use]int64 // what stays for those who have joined
 
 	coming chan struct{} // held by who has them brought
 	mu     sync.Mutex
@@ -58,42 +58,42 @@ type common struct {
 // goroutine that runs the job's iterations, Leave for after them.
 type Use struct {
 	common *common
-	stays  bool // for this job
 	held   bool // Resident or Begin was successful, and End was not called since
 	left   sync.Once
 }
 
 // Join has a job use weights with all who join by the same key, until Leave. For the first of them
 // a job is admitted by the name that is given, which says whose weights they are; it waits until
-// there is room for so many bytes, and load loads them under a quota that grants them. For a job
-// that is not elastic they stay where they are. The errors are those of [broker.Broker.Admit], of
-// [broker.Job.SetShare], of ctx, and of load.
-func (c *Commons) Join(ctx context.Context, key, name string, bytes int64, elastic bool,
+// there is room for so many bytes, and load loads them under a quota that grants them. As many of
+// them as the job keeps stay where they are once they are there, the most of what any of its users
+// does. The errors are those of [broker.Broker.Admit], of [broker.Job.SetShare], of ctx, and of
+// load.
+func (c *Commons) Join(ctx context.Context, key, name string, bytes, keep int64,
 	load func(device.Quota) (Loaded, error)) (*Use, error) {
 	for {
 		w, first, err := c.enter(key, name, bytes)
 		if err != nil {
 			return nil, err
 		}
-		u := &Use{common: w, stays: !elastic}
+		u := &Use{common: w}
 		if first {
 			w.load(ctx, load)
 		}
 		select {
 		case <-w.ready:
 		case <-ctx.Done():
-			c.leave(w, false)
+			u.Leave()
 			return nil, ctx.Err()
 		}
-		switch err := w.stay(u.stays); {
+		switch err := u.Keep(keep); {
 		case w.err != nil && first:
 			return nil, fmt.Errorf("%s: %w", name, w.err)
 		case w.err != nil: // of who came first: it is tried again
 		case err != nil:
-			c.leave(w, false)
+			u.Leave()
 			return nil, err
 		default:
-			w.expect()
+			u.Expect()
 			return u, nil
 		}
 	}
@@ -107,16 +107,73 @@ func (c *Commons) enter(key, name string, bytes int64) (w *common, first bool, e
 		w.members++
 		return w, false, nil
 	}
-	// The least weight that there can be: device time is for those who use the weights.
-	job, err := c.broker.Admit(share.Job{Name: name, Share: share.Share{Memory: share.Bytes(bytes),
-		Elastic: true, Compute: 1e-9, Class: share.Opportunistic}}, share.Bytes(bytes))
+	job, err := c.broker.Admit(ofWeights(name, bytes, 0), share.Bytes(bytes))
 	if err != nil {
 		return nil, false, err
 	}
-	w = &common{of: c, key: key, bytes: bytes, job: job, memory: NewElastic(job), members: 1,
-		ready: make(chan struct{}), coming: make(chan struct{}, 1)}
-	c.all[key] = w
+	w = c.add(key, bytes, job)
 	return w, true, nil
+}
+
+// ofWeights is the job that holds weights. It has the least weight that there can be: device time
+// is for those who use them.
+func ofWeights(name string, bytes, keep int64) share.Job {
+	return share.Job{Name: name, Share: share.Share{Memory: share.Bytes(bytes),
+		Keep: share.Bytes(keep), Elastic: true, Compute: 1e-9, Class: share.Opportunistic}}
+}
+
+// add notes weights, with the first member; c.mu is held.
+func (c *Commons) add(key string, bytes int64, job *broker.Job) *common {
+	w := &common{of: c, key: key, bytes: bytes, job: job, memory: NewElastic(job), members: 1,
+		keeps: map[*Use]int64{}, ready: make(chan struct{}), coming: make(chan struct{}, 1)}
+	c.all[key] = w
+	return w
+}
+
+// Shared is what weights that one job has had alone have to do to be shared.
+type Shared interface {
+	Loaded
+	// Requota is that of engine.Session.
+	Requota(ctx context.Context, next func(granted int64) (device.Quota, error)) error
+}
+
+// Found has weights that a job has loaded, under a quota of its own, be used together from here on,
+// with all who join by the key. What of them is on the device is counted on as before, and so is
+// the cap: the job's is lower by as much as the weights, and all that is left of it is set apart
+// for the job. It must be outside of an iteration and wait for no memory. The errors are those of
+// [broker.Job.Split] and Requota, and change nothing.
+func (c *Commons) Found(ctx context.Context, key, name string, bytes, keep int64, job *broker.Job,
+	weights Shared) (*Use, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.all[key] != nil {
+		return nil, fmt.Errorf("%s: they are shared already", name)
+	}
+	var w *common
+	err := weights.Requota(ctx, func(granted int64) (device.Quota, error) {
+		of, err := job.Split(ofWeights(name, bytes, keep), share.Bytes(granted))
+		if err != nil {
+			return nil, err
+		}
+		w = c.add(key, bytes, of)
+		return w.memory.Weights(), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	w.weights = weights
+	w.memory.Attach(weights)
+	close(w.ready)
+	u := &Use{common: w}
+	w.keeps[u] = keep
+	return u, nil
+}
+
+// Has reports whether weights of a key are used together.
+func (c *Commons) Has(key string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.all[key] != nil
 }
 
 // load loads the weights, for the first who uses them.
@@ -137,49 +194,74 @@ func (w *common) load(ctx context.Context, load func(device.Quota) (Loaded, erro
 	close(w.ready)
 }
 
-// stay has loaded weights stay for a job, if they are to.
-func (w *common) stay(stays bool) error {
+// Keep has so many bytes of the weights stay for the job, as far as they are on the device, or come
+// to it. The error is that of [broker.Job.SetShare], and changes nothing.
+func (u *Use) Keep(n int64) error {
+	w := u.common
 	w.of.mu.Lock()
 	defer w.of.mu.Unlock()
-	if !stays || w.err != nil {
+	if w.err != nil {
+		return nil // they were never loaded
+	}
+	was, had := w.keeps[u]
+	w.keeps[u] = min(n, w.bytes)
+	err := w.settle()
+	switch {
+	case err == nil:
+	case had:
+		w.keeps[u] = was
+	default:
+		delete(w.keeps, u)
+	}
+	return err
+}
+
+// Kept is how many bytes of the weights stay for the job.
+func (u *Use) Kept() int64 {
+	u.common.of.mu.Lock()
+	defer u.common.of.mu.Unlock()
+	return u.common.keeps[u]
+}
+
+// settle has stay what any job keeps; of.mu is held.
+func (w *common) settle() error {
+	s, most := w.job.Spec().Share, int64(0)
+	for _, n := range w.keeps {
+		most = max(most, n)
+	}
+	if s.Keep == share.Bytes(most) {
 		return nil
 	}
-	if w.staying == 0 {
-		s := w.job.Spec().Share
-		s.Keep = s.Memory
-		if err := w.job.SetShare(s); err != nil {
-			return err
-		}
-	}
-	w.staying++
-	return nil
+	s.Keep = share.Bytes(most)
+	return w.job.SetShare(s)
 }
 
 // leave takes back what Join has counted. The last who uses the weights gives them back.
-func (c *Commons) leave(w *common, stays bool) {
+func (c *Commons) leave(u *Use) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if w.members--; stays {
-		w.staying--
-	}
+	w := u.common
+	w.members--
+	delete(w.keeps, u)
 	switch {
 	case c.all[w.key] != w: // never loaded
 	case w.members == 0:
 		delete(c.all, w.key)
 		w.weights.Close()
 		w.job.End(nil)
-	case stays && w.staying == 0:
-		s := w.job.Spec().Share
-		s.Keep = 0
-		_ = w.job.SetShare(s) // a promise can always be lowered
+	default:
+		_ = w.settle() // a promise can always be lowered
+		select {
+		case <-w.ready:
+			w.expect()
+		default:
+		}
 	}
 }
 
 // expect tells the broker how many use the weights, which leave after those that fewer do, and how
-// long it takes to bring them.
+// long it takes to bring them; of.mu is held.
 func (w *common) expect() {
-	w.of.mu.Lock()
-	defer w.of.mu.Unlock()
 	w.job.Expect(share.Forecast{Users: w.members, Reload: w.weights.Reload()})
 }
 
@@ -190,13 +272,27 @@ func (u *Use) Quota() device.Quota { return u.common.memory.Weights() }
 func (u *Use) Weights() Loaded { return u.common.weights }
 
 // Expect tells the broker how long it takes to bring the weights now.
-func (u *Use) Expect() { u.common.expect() }
+func (u *Use) Expect() {
+	u.common.of.mu.Lock()
+	defer u.common.of.mu.Unlock()
+	u.common.expect()
+}
+
+// Members is how many jobs use the weights.
+func (u *Use) Members() int {
+	u.common.of.mu.Lock()
+	defer u.common.of.mu.Unlock()
+	return u.common.members
+}
+
+// Name is what the job of the weights is called.
+func (u *Use) Name() string { return u.common.job.Name() }
 
 // Leave ends the job's use; the last one gives the weights back. Leaving twice is allowed.
 func (u *Use) Leave() {
 	u.left.Do(func() {
 		u.End()
-		u.common.of.leave(u.common, u.stays)
+		u.common.of.leave(u)
 	})
 }
 

@@ -40,7 +40,11 @@ func (c *crowd) join(ctx context.Context, all *seat.Commons, name, key string, e
 	memory := seat.NewElastic(m.job)
 	o := engine.Options{Device: c.device, ArenaQuota: memory.Arenas(),
 		HostQuota: engine.Unlimited, Context: ctx}
-	m.use, err = all.Join(ctx, key, "weights of "+key, c.plan.PackedBytes, elastic,
+	keep := c.plan.PackedBytes
+	if elastic {
+		keep = 0
+	}
+	m.use, err = all.Join(ctx, key, "weights of "+key, c.plan.PackedBytes, keep,
 		func(q device.Quota) (seat.Loaded, error) {
 			own := o
 			own.Quota = q

@@ -95,6 +95,8 @@ var jobMetrics = []struct {
 		func(j *weir.Usage) float64 { return float64(j.Share.Memory) }},
 	{"weir_job_memory_held_bytes", gauge, "Memory that a job holds.",
 		func(j *weir.Usage) float64 { return float64(j.Memory) }},
+	{"weir_job_memory_shared_bytes", gauge, "Memory of what a job holds that others use, too: it " +
+		"is held once.", func(j *weir.Usage) float64 { return float64(j.Shared) }},
 	{"weir_job_memory_peak_bytes", gauge, "The most memory that a job has held.",
 		func(j *weir.Usage) float64 { return float64(j.Peak) }},
 	{"weir_job_device_seconds_total", counter, "Device time charged: half of a device for two " +

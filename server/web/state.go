@@ -93,7 +93,8 @@ type Model struct {
 	Cap     int64   `json:"memory_cap_bytes"`
 	Held    int64   `json:"memory_held_bytes"`
 	Peak    int64   `json:"memory_peak_bytes"`
-	Where   string  `json:"where,omitempty"` // resident or away, of its weights
+	Shared  int64   `json:"memory_shared_bytes,omitempty"` // of Held, which others use, too
+	Where   string  `json:"where,omitempty"`               // resident or away, of its weights
 
 	Queue    int      `json:"queue"`
 	Requests int64    `json:"requests"`
@@ -218,6 +219,7 @@ func (m *Model) have(jobs []*weir.Usage) {
 		}
 		m.Cap, m.Held, m.Peak = m.Cap+int64(u.Share.Memory), m.Held+int64(u.Memory),
 			m.Peak+int64(u.Peak)
+		m.Shared += int64(u.Shared)
 		m.Queue, m.Requests, m.Holds = m.Queue+u.Queue, m.Requests+u.Runs, m.Holds || u.Holds
 		m.Where = resident
 	}

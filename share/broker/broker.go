@@ -75,13 +75,19 @@ func (b *Broker) Admit(spec share.Job, needBytes share.Bytes) (*Job, error) {
 	if b.closed {
 		return nil, fmt.Errorf("job %s: device %s: %w", spec.Name, b.device, ErrClosed)
 	}
+	return b.let(&spec, core.Event{Kind: core.Admit, Need: needBytes})
+}
+
+// let tells the core of an event that lets a job in, with the lock held.
+func (b *Broker) let(spec *share.Job, e core.Event) (*Job, error) {
 	// The job is made before it is known by number, so that no notice can miss it.
 	j := &Job{b: b, name: spec.Name, wake: make(chan struct{}, 1),
 		traffic: traffic{turn: make(chan struct{}, 1)}}
 	j.lease.job, j.lease.epoch = j, b.epoch
 	j.opportunistic.Store(spec.Class == share.Opportunistic)
 	b.jobs[0] = j
-	err := b.step(core.Event{Kind: core.Admit, Spec: &spec, Need: needBytes})
+	e.Spec = spec
+	err := b.step(e)
 	delete(b.jobs, 0)
 	if err != nil {
 		return nil, err
@@ -183,6 +189,13 @@ func (b *Broker) Accepts(spec string, can share.Can) error {
 		return fmt.Errorf("device %s: %w", b.device, ErrClosed)
 	}
 	return b.core.Accepts(spec, can)
+}
+
+// Ruled is [core.Core.Ruled].
+func (b *Broker) Ruled() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.core.Ruled()
 }
 
 // Waiting reports whether a job waits for the device.

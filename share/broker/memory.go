@@ -112,3 +112,16 @@ func (j *Job) Told() (most share.Bytes, ok bool) {
 
 // Stay says that the job has given back all that it can, until its next iteration.
 func (j *Job) Stay() { j.tell(core.Stay) }
+
+// Split has n bytes of what the job holds of persistent memory, and spec.Memory of its cap and of
+// what it needs, be those of a job of their own, which needs [Job.End] and is elastic. What the job
+// has beside is set apart for it from here on. It refuses what the job does not hold, and within an
+// iteration or a wait for memory; what Admit refuses it refuses too. See [core.Split].
+func (j *Job) Split(spec share.Job, n share.Bytes) (*Job, error) {
+	j.b.mu.Lock()
+	defer j.b.mu.Unlock()
+	if j.ended {
+		return nil, j.endedError()
+	}
+	return j.b.let(&spec, core.Event{Kind: core.Split, Job: j.id, Bytes: n})
+}

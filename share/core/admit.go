@@ -65,10 +65,8 @@ func (c *Core) admit(e *Event) error {
 		return fmt.Errorf("job %s: needs %v, cap %v: %w: raise memory or lower the batch",
 			spec.Name, e.Need.About(), spec.Memory.About(), ErrOverCap)
 	}
-	for _, j := range c.jobs {
-		if j.spec.Name == spec.Name {
-			return fmt.Errorf("job %s: device %s: %w: choose another", spec.Name, c.device, ErrName)
-		}
+	if err := c.unnamed(spec.Name); err != nil {
+		return err
 	}
 	state := share.JobState{
 		ID: c.last + 1, Share: spec.Share, Since: c.now, Ready: c.now, Admitted: c.now,
@@ -89,16 +87,32 @@ func (c *Core) admit(e *Event) error {
 	if err := c.fits(spec.Name, &state, nil); err != nil {
 		return err
 	}
+	c.enlist(spec, state)
+	return nil
+}
+
+// unnamed refuses a name that a job has.
+func (c *Core) unnamed(name string) error {
+	for _, j := range c.jobs {
+		if j.spec.Name == name {
+			return fmt.Errorf("job %s: device %s: %w: choose another", name, c.device, ErrName)
+		}
+	}
+	return nil
+}
+
+// enlist adds a job that was let in.
+func (c *Core) enlist(spec share.Job, state share.JobState) {
 	state.State = c.newState()
 	c.last++
-	j := &job{id: c.last, spec: spec, index: len(c.jobs), account: newAccount(&c.slots)}
+	j := &job{id: c.last, spec: spec, index: len(c.jobs), account: newAccount(&c.slots),
+		peak: state.Memory.Resident()}
 	c.jobs = append(c.jobs, j)
 	c.snap.Jobs = append(c.snap.Jobs, state)
 	c.bend(j)
 	c.used(j)
 	c.unsettle(j)
 	c.notify(j, Notice{Kind: Admitted})
-	return nil
 }
 
 // bends returns what of a job's memory is not set apart for it.

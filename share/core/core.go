@@ -171,6 +171,14 @@ func (c *Core) Units() int { return c.snap.Units }
 // Policy returns the policy's name.
 func (c *Core) Policy() string { return c.policy.Name() }
 
+// Ruled reports whether the policy lets jobs in by a rule of its own, or bounds their units by how
+// many there are: then one more that is nobody's would count.
+func (c *Core) Ruled() bool {
+	_, admits := c.policy.(share.Admitter)
+	_, limits := c.policy.(share.Limiter)
+	return admits || limits
+}
+
 // Faults returns how many of the policy's instructions were unsound and not carried out, a panic
 // being one as is one of the eviction rule, and the first of them as an error.
 func (c *Core) Faults() (int64, error) { return c.faults, c.fault }
@@ -223,6 +231,8 @@ func (c *Core) apply(e *Event) (decides bool, err error) {
 		return false, c.copied(j, e.Bytes)
 	case Change:
 		return true, c.reshare(j, e)
+	case Split:
+		return true, c.split(j, e)
 	}
 	return false, fmt.Errorf("%v: %w", e.Kind, ErrEvent)
 }

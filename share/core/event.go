@@ -76,11 +76,17 @@ const (
 	Stay
 	// Copy: Bytes are moved between host and device for the job.
 	Copy
+	// Split has Bytes of a job's persistent memory, and Spec.Memory of its cap and of what it
+	// needs, be those of a job of their own, Spec, which is let in by this and elastic. What the
+	// job has beside is set apart for it from here on. The job must be outside of an iteration,
+	// wait for no memory, and have no part in a lane. (decides)
+	Split
 )
 
 var eventNames = [...]string{"admit", "end", "arrive", "complete", "begin", "finish", "want",
 	"cancel", "return", "release", "rest", "pay", "reserve", "unreserve", "withdraw", "expect",
-	"change", "switch", "tick", "defer", "look", "measure", "moved", "stay", "copy"}
+	"change", "switch", "tick", "defer", "look", "measure", "moved", "stay", "copy",
+	"split"}
 
 // String returns the kind's name, such as "admit".
 func (k EventKind) String() string { return name(eventNames[:], k, "event") }
@@ -137,7 +143,7 @@ type Event struct {
 	// Job is whom it concerns; unused in Admit, Switch, Tick and Look.
 	Job share.JobID `json:"job,omitempty"`
 
-	Spec   *share.Job      `json:"spec,omitempty"` // Admit, Change
+	Spec   *share.Job      `json:"spec,omitempty"` // Admit, Change, Split
 	Need   share.Bytes     `json:"need,omitempty"` // Admit, Change: the most memory it will hold by its plan
 	Memory MemoryKind      `json:"memory,omitempty"`
 	Bytes  share.Bytes     `json:"bytes,omitempty"`

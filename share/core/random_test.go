@@ -77,7 +77,7 @@ func anyEvent(r *rand.Rand, now time.Duration) core.Event {
 		core.Complete, core.Reserve, core.Unreserve}
 	e.Kind = likely[r.IntN(len(likely))]
 	if r.IntN(3) == 0 {
-		e.Kind = core.EventKind(r.IntN(int(core.Stay) + 2))
+		e.Kind = core.EventKind(r.IntN(int(core.Split) + 1))
 	}
 	switch e.Kind {
 	case core.Switch:
@@ -95,6 +95,12 @@ func anyEvent(r *rand.Rand, now time.Duration) core.Event {
 		if e.Kind == core.Admit {
 			e.Need = share.Bytes(r.IntN(60) - 1)
 		}
+	case core.Split:
+		if e.Spec = anySpec(r); e.Spec != nil && r.IntN(8) > 0 {
+			e.Spec.Elastic, e.Spec.Ephemeral, e.Spec.Iterations = true, 0, 0
+			e.Spec.Memory /= 4
+		}
+		e.Bytes = share.Bytes(r.IntN(40) - 1)
 	case core.Expect:
 		e.Next = &share.Forecast{Time: time.Duration(r.IntN(int(20*ms))) - ms,
 			Bandwidth: []float64{0, 0.5, 2, math.NaN()}[r.IntN(4)]}

@@ -128,7 +128,8 @@ export function model(main, name) {
     figures.errors.set(count(m.errors), m.errors > 0);
     figures.used.set(percent(m.device_share));
     memory.set(m.memory_held_bytes, 0, m.memory_cap_bytes);
-    say(told, `${bytes(m.memory_held_bytes)} held of ${bytes(m.memory_cap_bytes)}, ${bytes(m.memory_peak_bytes)} at most`);
+    const shared = m.memory_shared_bytes ? `, ${bytes(m.memory_shared_bytes)} of it together with others` : "";
+    say(told, `${bytes(m.memory_held_bytes)} held of ${bytes(m.memory_cap_bytes)}, ${bytes(m.memory_peak_bytes)} at most${shared}`);
     terms.update(m);
     arrange(versions, m.versions.map((v, i) => {
       const tr = versions.children[i] || el("tr", {}, el("th", { scope: "row" }), el("td", { class: "left", "data-label": "State" }), el("td", { class: "left", "data-label": "Reason" }));

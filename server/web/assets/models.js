@@ -24,7 +24,7 @@ const columns = [
   { head: "Errors", down: true, by: m => m.errors, text: m => count(m.errors) },
   { head: "Queue", down: true, by: m => m.queue, text: m => count(m.queue) },
   { head: "Device", down: true, by: m => m.device_share, text: m => percent(m.device_share) },
-  { head: "Memory", down: true, by: m => m.memory_held_bytes, text: m => m.memory_cap_bytes ? `${bytes(m.memory_held_bytes)} of ${bytes(m.memory_cap_bytes)}` : "–" },
+  { head: "Memory", down: true, by: m => m.memory_held_bytes, text: m => m.memory_cap_bytes ? `${bytes(m.memory_held_bytes)} of ${bytes(m.memory_cap_bytes)}${m.memory_shared_bytes ? ", shared" : ""}` : "–" },
 ];
 const name = { head: "Model", left: true, by: m => m.name };
 
