@@ -76,6 +76,7 @@ func TestDecodeResponse(t *testing.T) {
 func FuzzDecodeResponse(f *testing.F) {
 	f.Add([]byte(`{"model_name":"m","outputs":[{"name":"y","datatype":"FP32","shape":[2],`+
 		`"parameters":{"binary_data_size":8}}]}12345678`), 99)
+	f.Add([]byte(`{"parameters":{"":1}}`), 21)
 	f.Add([]byte(`{"outputs":[{"name":"y","datatype":"BYTES","shape":[1],"data":["a"]}]}`), 71)
 	f.Fuzz(func(t *testing.T, body []byte, header int) {
 		r, err := DecodeResponse(body, header)

@@ -84,8 +84,8 @@ func (d *decoder) request() error {
 	})
 }
 
-// params reads parameters. The value of the one named own goes elsewhere: most requests have no
-// other.
+// params reads parameters. The value of the one named own goes elsewhere, if to is not nil: most
+// requests have no other.
 func (d *decoder) params(own string, to *any) (Parameters, error) {
 	var p Parameters
 	err := d.object(func(key string) error {
@@ -93,7 +93,7 @@ func (d *decoder) params(own string, to *any) (Parameters, error) {
 		switch {
 		case err != nil:
 			return err
-		case key == own:
+		case to != nil && key == own:
 			*to = v
 			return nil
 		case p == nil:

@@ -2,6 +2,7 @@ package oip
 
 import (
 	"fmt"
+	"maps"
 
 	"github.com/weirgpu/weir/tensor"
 )
@@ -27,8 +28,9 @@ func DecodeGenerate(body []byte, inputs []TensorFields) (*Request, error) {
 		case key == "parameters":
 			var p Parameters
 			p, err = d.params("", nil)
-			for name, v := range p {
-				d.r.Parameters[name] = v
+			maps.Copy(d.r.Parameters, p)
+			if len(d.r.Parameters) > MaxValues && err == nil {
+				err = tooMany("parameters")
 			}
 		case len(d.r.Parameters) >= MaxValues:
 			return tooMany("parameters")

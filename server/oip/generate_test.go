@@ -50,6 +50,34 @@ func TestGenerate(t *testing.T) {
 	}
 }
 
+// TestParametersWithoutNames: a name may be empty, wherever parameters are, and there are not more of
+// them in several objects than in one.
+func TestParametersWithoutNames(t *testing.T) {
+	r, err := DecodeGenerate([]byte(`{"parameters":{"":1},"":2}`), generateFields)
+	if err != nil || fmt.Sprint(r.Parameters) != "map[:2]" {
+		t.Errorf("%v, %v", r, err)
+	}
+	body := []byte(`{"outputs":[{"name":"y","parameters":{"":1}}],"parameters":{"":2}}`)
+	r, err = Decode(body, len(body))
+	if err != nil || fmt.Sprint(r.Parameters, r.Outputs[0].Parameters) != "map[:2] map[:1]" {
+		t.Errorf("%v, %v", r, err)
+	}
+	body = []byte(`{"parameters":{"":1}}`)
+	a, err := DecodeResponse(body, len(body))
+	if err != nil || fmt.Sprint(a.Parameters) != "map[:1]" {
+		t.Errorf("%v, %v", a, err)
+	}
+	var many strings.Builder
+	for i := range MaxValues / 2 {
+		fmt.Fprintf(&many, `,"a%d":1`, i)
+	}
+	twice := `{"parameters":{"x":1` + many.String() + `},"parameters":{"y":1` +
+		strings.ReplaceAll(many.String(), "a", "b") + `}}`
+	if _, err := DecodeGenerate([]byte(twice), nil); !errors.Is(err, ErrRequest) {
+		t.Errorf("more parameters than there may be, in two objects: %v", err)
+	}
+}
+
 // TestAppendGenerated: outputs of one element are values, others flat arrays.
 func TestAppendGenerated(t *testing.T) {
 	r := Response{Model: "m", Version: "1", ID: "7", Outputs: []Value{
@@ -76,6 +104,7 @@ func TestAppendGenerated(t *testing.T) {
 func FuzzGenerate(f *testing.F) {
 	f.Add([]byte(`{"x":[1,2],"s":["a"],"one":1,"b":true,"parameters":{"a":1}}`))
 	f.Add([]byte(`{"s":[],"x":[[],[1,2e0]],"q":null}`))
+	f.Add([]byte(`{"parameters":{"":1},"":""}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		r, err := DecodeGenerate(body, generateFields)
 		if err != nil {

@@ -342,6 +342,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(one(`"datatype":"FP32","shape":[2],"data":[1,2]`)), 60)
 	f.Add([]byte(one(`"datatype":"BYTES","shape":[1],"parameters":{"binary_data_size":5}`)+
 		"\x01\x00\x00\x00a"), 87)
+	f.Add([]byte(`{"outputs":[{"name":"y","parameters":{"":1}}],"inputs":[]}`), 57)
 	f.Add([]byte(`{"id":"\u0041","inputs":[],"x":{"y":[1e5,null,true]}}`), 53)
 	f.Fuzz(func(t *testing.T, body []byte, header int) {
 		r, err := Decode(body, header)

@@ -43,6 +43,9 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cases", type=int, default=20_000, help="about how many")
     parser.add_argument("--seed", type=int, default=1, help="of what is generated")
+    parser.add_argument("--workers", type=int, default=1,
+                        help="threads that ask; with several, Python 3.11 may fail to compile what "
+                        "they generate")
     parser.add_argument("--memory", type=int, default=512, metavar="MIB",
                         help="the most that the server may have")
     parser.add_argument("--weir", type=pathlib.Path, metavar="FILE",
@@ -88,7 +91,7 @@ def ask(server, folder, asked):
         pathlib.Path(sys.executable).with_name("schemathesis"), "--config-file",
         folder / "schemathesis.toml", "run", folder / "openapi.json", "--url",
         "http://" + server.http, "--checks", CHECKS, "--phases", "examples,coverage,fuzzing",
-        "--max-examples", each, "--seed", asked.seed, "--workers", 2, "--suppress-health-check",
+        "--max-examples", each, "--seed", asked.seed, "--workers", asked.workers, "--suppress-health-check",
         "all", "--no-shrink", "--warnings", "off", "--continue-on-failure", "--no-color"
     ]
     done = subprocess.run([str(c) for c in command], capture_output=True, text=True, cwd=folder)

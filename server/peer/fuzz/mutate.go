@@ -8,7 +8,7 @@ import (
 // words are what parsers stumble over.
 var words = []string{"-1", "0", "1e999", "9223372036854775807", "9223372036854775808",
 	"18446744073709551616", "-9223372036854775808", "4294967296", "null", "true", "\"\"", "[]",
-	"{}", "[[[[", "\\u0000", "\\ud800", "\xff\xfe", "NaN", "1.5",
+	"{}", "[[[[", "\\u0000", "\\ud800", "\xff\xfe", "NaN", "1.5", "\"\":1,",
 	"\"shape\":[4294967296,4294967296]", "\"data\":[1,2", "BYTES", "FP16", "BF16", "INT64", "BOOL",
 	"shared_memory_region", "binary_data_size", "sequence_id", "classification"}
 
