@@ -34,8 +34,9 @@ type service struct {
 	http, beside       *http.Server // beside answers on metrics
 	grpc               *rpc.Server
 
-	ended chan error // why one of them no longer serves
-	last  []func()   // what ends once all is answered
+	ended chan error          // why one of them no longer serves
+	rest  func(time.Duration) // waits for the time of grace; nil stands for time.Sleep
+	last  []func()            // what ends once all is answered
 }
 
 // open makes all that is served, and answers nothing yet. After an error abandon closes what there
@@ -145,6 +146,15 @@ func (s *service) abandon() error {
 	return errors.Join(errs...)
 }
 
+// grace goes on answering after readiness has ended.
+func (s *service) grace() {
+	rest := s.rest
+	if rest == nil {
+		rest = time.Sleep
+	}
+	rest(s.flags.grace)
+}
+
 // drainLimit is how long requests under way may take once the server ends.
 const drainLimit = 30 * time.Second
 
@@ -160,7 +170,7 @@ func (s *service) stop(ctx context.Context) error {
 	}()
 	var by *stopped
 	if errors.As(context.Cause(ctx), &by) && by.signal == syscall.SIGTERM {
-		time.Sleep(s.flags.grace)
+		s.grace()
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainLimit)
 	defer cancel()

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -100,9 +101,10 @@ func begin(t *testing.T, o server.Options, sources ...server.Source) *world {
 type pipes struct {
 	conns  chan net.Conn
 	closed chan struct{}
+	once   sync.Once
 }
 
-func newPipes() *pipes { return &pipes{make(chan net.Conn), make(chan struct{})} }
+func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), closed: make(chan struct{})} }
 
 func (p *pipes) dial() net.Conn {
 	a, b := net.Pipe()
@@ -126,7 +128,7 @@ func (p *pipes) Accept() (net.Conn, error) {
 
 // Close implements net.Listener.
 func (p *pipes) Close() error {
-	close(p.closed)
+	p.once.Do(func() { close(p.closed) })
 	return nil
 }
 

@@ -6,15 +6,18 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // Split has one listener answer both protocols: what begins as HTTP/2 does, or over TLS has chosen
-// it (h2, by ALPN), goes to grpc, and all else to http. Closing either closes both, and on. Its
-// connections are plain or *tls.Conn.
+// it (h2, by ALPN), goes to grpc, and all else to http. Once one of them is closed its connections
+// are cut off and the other goes on, so that a server which ends by one protocol can still say so by
+// the other; with the second on is closed. Its connections are plain or *tls.Conn.
 func Split(on net.Listener) (http, grpc net.Listener) {
-	s := &splitter{on: on, done: make(chan struct{})}
-	s.http, s.grpc = &half{s, make(chan net.Conn)}, &half{s, make(chan net.Conn)}
+	s := &splitter{on: on}
+	s.open.Store(2)
+	s.http, s.grpc = newHalf(s), newHalf(s)
 	go s.accept()
 	return s.http, s.grpc
 }
@@ -23,14 +26,19 @@ func Split(on net.Listener) (http, grpc net.Listener) {
 type splitter struct {
 	on         net.Listener
 	http, grpc *half
-	done       chan struct{}
-	close      sync.Once
+	open       atomic.Int32 // halves that are not closed
 }
 
 // half is a part of a splitter.
 type half struct {
 	*splitter
 	conns chan net.Conn
+	done  chan struct{} // closed once it takes no more
+	close sync.Once
+}
+
+func newHalf(s *splitter) *half {
+	return &half{splitter: s, conns: make(chan net.Conn), done: make(chan struct{})}
 }
 
 // Accept implements net.Listener.
@@ -47,7 +55,9 @@ func (h *half) Accept() (net.Conn, error) {
 func (h *half) Close() (err error) {
 	h.close.Do(func() {
 		close(h.done)
-		err = h.on.Close()
+		if h.open.Add(-1) == 0 {
+			err = h.on.Close()
+		}
 	})
 	return err
 }
@@ -65,7 +75,7 @@ func (s *splitter) accept() {
 		case err == nil:
 			go s.sort(c)
 		case errors.Is(err, net.ErrClosed):
-			_ = s.http.Close()
+			_ = errors.Join(s.http.Close(), s.grpc.Close())
 			return
 		default:
 			time.Sleep(retry)
@@ -84,7 +94,7 @@ func (s *splitter) sort(c net.Conn) {
 	_ = c.SetDeadline(time.Time{})
 	select {
 	case to.conns <- c:
-	case <-s.done:
+	case <-to.done:
 		_ = c.Close()
 	}
 }

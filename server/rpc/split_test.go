@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -53,10 +54,40 @@ func TestSplit(t *testing.T) {
 		if err := calls.Close(); err != nil {
 			t.Error(err)
 		}
+		for first, want := range map[string]string{preface: "",
+			"GET / HTTP/1.1\r\n........": "http:GET / HTTP/1.1\r\n........"} {
+			for range 20 {
+				c := on.dial()
+				go func() { _, _ = io.WriteString(c, first) }()
+				if got, _ := io.ReadAll(c); string(got) != want {
+					t.Errorf("%q once one half is closed: %q, want %q", first, got, want)
+				}
+			}
+		}
+		if err := errors.Join(calls.Close(), plain.Close()); err != nil {
+			t.Error(err)
+		}
+		if _, err := on.Accept(); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("what was split is open after both halves are closed: %v", err)
+		}
 		if _, err := plain.Accept(); err == nil {
-			t.Error("one half is open after the other was closed")
+			t.Error("a half that is closed is open")
 		}
 	})
+}
+
+// TestSplitEnds: where the listener that was split is closed, so are both halves.
+func TestSplitEnds(t *testing.T) {
+	on := newPipes()
+	plain, calls := Split(on)
+	if err := on.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, half := range []net.Listener{plain, calls} {
+		if _, err := half.Accept(); !errors.Is(err, net.ErrClosed) {
+			t.Error(err)
+		}
+	}
 }
 
 // TestSplitHTTP: requests of HTTP get through to their server.
@@ -65,7 +96,8 @@ func TestSplitHTTP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plain, _ := Split(on)
+	plain, calls := Split(on)
+	defer calls.Close()
 	h := &http.Server{Handler: http.NotFoundHandler()}
 	go func() { _ = h.Serve(plain) }()
 	defer h.Close()
