@@ -126,11 +126,7 @@ func numberOf(st *oip.EnsembleStep) string {
 // member is the version that a step asks for. The error is of kind errMember.
 func (s *Server) member(name string, st *oip.EnsembleStep) (*version, error) {
 	m, err := s.look(st.ModelName, numberOf(st))
-	switch {
-	case err == nil && m.decoupled:
-		return nil, fmt.Errorf("%w: ensemble '%s' depends on '%s', which answers a request "+
-			"several times", weir.ErrUnsupported, name, st.ModelName)
-	case err == nil:
+	if err == nil {
 		return m, nil
 	}
 	what := "which has no loaded version"
@@ -173,6 +169,8 @@ func (e *ensemble) apart() string {
 		switch {
 		case m.sequences != nil:
 			return st.ModelName + " keeps the state of sequences"
+		case m.decoupled:
+			return st.ModelName + " answers a request several times"
 		case m.on == nil:
 			return st.ModelName + " is a pipeline itself"
 		}

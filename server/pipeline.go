@@ -32,7 +32,7 @@ func (e *ensemble) described(name, number string) *version {
 	for i, f := range e.outputs {
 		v.outputs[f.Name] = i
 	}
-	v.types, v.results = e.inputs, e.outputs
+	v.types, v.results, v.decoupled = e.inputs, e.outputs, e.several()
 	return v
 }
 
@@ -64,17 +64,17 @@ func (v *version) piped(ctx context.Context, r *oip.Request, t *task) error {
 	for name, x := range t.in {
 		values[name] = x
 	}
-	for _, st := range v.ensemble.steps {
-		if err := v.stage(ctx, st, r, values, t); err != nil {
-			err = fmt.Errorf("ensemble %s: step %s: %w", v.name, st.name, err)
-			e.End(err)
-			return err
-		}
-	}
+	b := &branches{v: v, r: r, t: t}
+	t.back = func() { v.server.Release(b.held) }
 	t.out = make([]*tensor.Tensor, len(v.outputs))
-	for _, f := range v.ensemble.outputs {
-		if i, ok := v.outputs[f.Name]; ok {
-			t.out[i] = values[f.Name]
+	if err := b.from(ctx, v.ensemble.steps, values); err != nil {
+		e.End(err)
+		return err
+	}
+	for i := range v.ensemble.outputs {
+		f := &v.ensemble.outputs[i]
+		if at, ok := v.outputs[f.Name]; ok && b.rows == 0 {
+			t.out[at] = none(f)
 		}
 	}
 	e.Reached(weir.RunComputed)
@@ -82,16 +82,17 @@ func (v *version) piped(ctx context.Context, r *oip.Request, t *task) error {
 	return nil
 }
 
-// stage computes one step, and adds its outputs to the values.
+// stage computes one step, and adds its outputs to the values. rows is how many answers they are, of
+// a step that answers several times; -1: it is one.
 func (v *version) stage(ctx context.Context, st *stage, r *oip.Request,
-	values map[string]*tensor.Tensor, t *task) (err error) {
+	values map[string]*tensor.Tensor, t *task) (rows int, err error) {
 	m, err := v.server.borrow(ctx, st, r.Parameters)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer v.server.leave(m)
 	if !st.fits(m) {
-		return oip.Faultf(oip.Unavailable, "model %s was loaded with other outputs, which do not "+
+		return 0, oip.Faultf(oip.Unavailable, "model %s was loaded with other outputs, which do not "+
 			"fit the ensemble: load what fits, or the ensemble anew", st.ModelName)
 	}
 	q := v.server.rec.Begin()
@@ -101,17 +102,27 @@ func (v *version) stage(ctx context.Context, st *stage, r *oip.Request,
 	t.parts = append(t.parts, part)
 	for own, from := range st.InputMap {
 		if part.in[own], err = m.given(own, values[from]); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	of := &oip.Request{Parameters: r.Parameters}
 	if err := m.computed(telemetry.With(ctx, q), of, part); err != nil {
-		return err
+		return 0, err
 	}
+	rows = -1
 	for own, to := range st.OutputMap {
-		values[to] = m.taken(own, part.out[m.outputs[own]])
+		x := m.taken(own, part.out[m.outputs[own]])
+		values[to] = x
+		if !m.decoupled {
+			continue
+		}
+		if len(x.Shape) == 0 || rows >= 0 && x.Shape[0] != rows {
+			return 0, fmt.Errorf("output %s is %v: a decoupled model returns rows, as many of each",
+				own, x.Shape)
+		}
+		rows = x.Shape[0]
 	}
-	return nil
+	return rows, nil
 }
 
 // fits reports, of a version that was loaded since the ensemble, whether it gives what the step
@@ -123,7 +134,7 @@ func (st *stage) fits(m *version) bool {
 			return false
 		}
 	}
-	return !m.decoupled
+	return m.decoupled == st.member.decoupled
 }
 
 // borrow returns the version for a step until leave. Those that Drain waits for are counted with

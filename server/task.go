@@ -25,6 +25,7 @@ type task struct {
 	held   *shared
 	whole  shared  // that is held where no other request has a part
 	parts  []*task // whose outputs are among out
+	back   func()  // gives back what the server holds for out; nil for nothing
 	err    error   // of this request alone
 	follow *telemetry.Request
 	waits  *waiters // where it counts as one that waits; nil where it does not
@@ -53,6 +54,10 @@ func (t *task) free() {
 		part.free()
 	}
 	t.parts = nil
+	if t.back != nil {
+		t.back()
+		t.back = nil
+	}
 	if h := t.held; h != nil {
 		t.held, t.out = nil, nil
 		if h.left.Add(-1) == 0 {
