@@ -29,8 +29,9 @@ type Part struct {
 // The parts are the whole's from then on: Close closes them, and so does a Join that fails. Options
 // are those of [Open], and hold in place of those that the parts were opened with, but for what
 // says how a file is read; operators that have kernels of their own ([WithOperators]) are given
-// again. Plans are not kept. The errors are of kind [ErrModel], where names, types or shapes do not
-// fit or parts wait for each other, or those of Open.
+// again. Plans are kept where those of all parts are ([WithCache]). The errors are of kind
+// [ErrModel], where names, types or shapes do not fit or parts wait for each other, or those of
+// Open.
 func Join(name string, parts []Part, outputs []string, opts ...Option) (*Model, error) {
 	m, err := join(name, parts, outputs, opts)
 	if err != nil {
@@ -57,7 +58,13 @@ func join(name string, parts []Part, outputs []string, opts []Option) (*Model, e
 	if err != nil {
 		return nil, classify(err, ErrModel)
 	}
-	return open(cache.Wrap(src), c)
+	how := fmt.Sprintf("%q %q", name, outputs)
+	var of []*cache.Model
+	for _, p := range parts {
+		how += fmt.Sprintf(" %q %q %q", p.Name, p.Inputs, p.Outputs)
+		of = append(of, p.Model.source)
+	}
+	return open(cache.Joined(src, how, of...), c)
 }
 
 // graphsOf are the graphs of parts, and what they were read from.

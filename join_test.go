@@ -3,10 +3,14 @@ package weir_test
 import (
 	"errors"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weirgpu/weir"
+	"github.com/weirgpu/weir/examples/digits"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -112,6 +116,62 @@ func first(t *testing.T, m *weir.Model, in weir.Inputs, name string) *weir.Tenso
 	}
 	defer r.Close()
 	return r.Output(name).Clone()
+}
+
+// TestJoinKept: the plan of a whole is kept where those of its parts are, by how they are joined;
+// not where one of them came from memory.
+func TestJoinKept(t *testing.T) {
+	path := filepath.Join("examples", "digits", "digits.onnx")
+	if info, err := os.Stat(path); err != nil {
+		t.Fatal(err)
+	} else if time.Since(info.ModTime()) < 10*time.Second {
+		t.Skip("the model was checked out a moment ago, and plans of such are not kept")
+	}
+	dir := filepath.Join(t.TempDir(), "plans")
+	open := func() (*weir.Model, error) { return weir.Open(path, weir.WithCache(dir)) }
+	x := tensor.From(make([]float32, 64), 1, 1, 8, 8)
+	x.Data[40], x.Data[41] = 0x80, 0x3f // 1
+	var want *weir.Tensor
+	for i, c := range []struct {
+		second func() (*weir.Model, error)
+		to     string
+		plans  int
+	}{{open, "b", 1}, {open, "b", 1}, {open, "c", 2},
+		{func() (*weir.Model, error) { return weir.Load(digits.Model) }, "b", 2}} {
+		first, err := open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, err := c.second()
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := map[string]string{"image": "x"}
+		whole, err := weir.Join("pair", []weir.Part{
+			{Name: "p", Model: first, Inputs: in, Outputs: map[string]string{"probabilities": "a"}},
+			{Name: "q", Model: second, Inputs: in,
+				Outputs: map[string]string{"probabilities": c.to}}}, []string{"a", c.to})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := whole.Run(t.Context(), weir.Inputs{"x": x})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want == nil {
+			want = r.Output("a").Clone()
+		}
+		if !tensor.Equal(r.Output("a"), want) || !tensor.Equal(r.Output(c.to), want) {
+			t.Errorf("time %d: %v and %v, want %v", i, r.Output("a"), r.Output(c.to), want)
+		}
+		r.Close()
+		if err := whole.Close(); err != nil { // which waits for plans that are being kept
+			t.Fatal(err)
+		}
+		if got, err := filepath.Glob(filepath.Join(dir, "*.plan")); len(got) != c.plans {
+			t.Errorf("time %d: %d plans are kept, want %d (%v)", i, len(got), c.plans, err)
+		}
+	}
 }
 
 // TestJoinJoined: a whole is a part of another one, and a value that no part declares is refused.

@@ -37,6 +37,9 @@ type Model struct {
 	files  []fileID
 	copied bool // its files are read in place of mapped
 
+	of  []*Model // that it was made of; nil: it was read from a file
+	how string   // it was made of them
+
 	mu       sync.Mutex // guards what follows
 	file     *os.File   // nil once the source is read
 	source   *onnx.Model
@@ -229,6 +232,9 @@ func (m *Model) identity() (key, error) {
 	if hashed {
 		return content, nil
 	}
+	if m.of != nil {
+		return m.joined()
+	}
 	if err := m.settled(); err != nil {
 		return key{}, err
 	}
@@ -267,6 +273,9 @@ var errSettling = errors.New("the model's file has only just been written")
 // settled fails when what is in the model's files cannot be told for sure, because they were
 // changed shortly before they were opened.
 func (m *Model) settled() error {
+	if m.of != nil {
+		return m.allSettled()
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i := range m.files {
@@ -287,6 +296,9 @@ func (m *Model) pathOf(f *fileID) string {
 
 // unchanged reports whether the files are still those that were opened; m.mu is held.
 func (m *Model) unchanged() error {
+	if m.of != nil {
+		return m.allUnchanged()
+	}
 	for i := range m.files {
 		want := m.files[i]
 		if have, err := identityAt(m.pathOf(&want), want.Name); err != nil || have != want {

@@ -98,6 +98,12 @@ func start(t testing.TB, c *Cache, path string, o plan.Options) (out []byte, cac
 	if err != nil {
 		t.Fatal(err)
 	}
+	return startModel(t, m, o)
+}
+
+// startModel is start of a model that is open, and closes it.
+func startModel(t testing.TB, m *Model, o plan.Options) (out []byte, cached bool) {
+	t.Helper()
 	defer func() {
 		if err := m.Close(); err != nil {
 			t.Error(err)
