@@ -652,6 +652,37 @@ func TestBodies(t *testing.T) {
 	}
 }
 
+// TestBeginning: before the models of the begin are loaded a client is told to ask again, about a
+// model that may be among them; and then that there is none.
+func TestBeginning(t *testing.T) {
+	s, err := New(Options{Log: slog.New(slog.DiscardHandler), Batch: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, path := range []string{"/infer", "", "/ready", "/config"} {
+		method := "GET"
+		if path == "/infer" {
+			method = "POST"
+		}
+		r := ask(s, method, "/v2/models/digits"+path, []byte("{}"))
+		if r.StatusCode != 503 {
+			t.Errorf("%s at the begin: %s", path, r.Status)
+		}
+		if path == "/infer" && r.Header.Get("Retry-After") == "" {
+			t.Errorf("%s does not say when to ask again", path)
+		}
+	}
+	if err := s.LoadAll(t.Context(), []Source{digitsSource()}); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]int{"digits": 200, "none": 404} {
+		if r := ask(s, "GET", "/v2/models/"+name, nil); r.StatusCode != want {
+			t.Errorf("%s: %s", name, r.Status)
+		}
+	}
+}
+
 // TestDrainCutsBodies: draining does not wait for bodies that still come: they are refused.
 func TestDrainCutsBodies(t *testing.T) {
 	s := begin(t, Options{}, digitsSource())

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -99,6 +101,28 @@ func (s *service) catalogue() server.Catalogue {
 		return nil
 	}
 	return s.from
+}
+
+// begin loads the first models, and answers meanwhile that they are being loaded. On sockets that a
+// service manager listens on it answers once they are: until then requests wait there, of which the
+// first may be why it begins.
+func (s *service) begin(ctx context.Context, talk io.Writer) error {
+	waits := len(s.flags.people.handed) > 0
+	if !waits {
+		s.serve()
+	}
+	sources, err := s.flags.first(ctx, s.from)
+	if err != nil {
+		return err
+	}
+	if err := s.server.LoadAll(ctx, sources); err != nil && ctx.Err() == nil {
+		fmt.Fprintln(talk, "weir: not ready:", message(err))
+	}
+	if waits {
+		s.serve()
+	}
+	s.jobs.begin()
+	return nil
 }
 
 // serve begins to answer.

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// TestServiceManager: the server answers on sockets that it is handed, and says when it is ready,
-// reads its file again, is ready again, and stops.
+// TestServiceManager: the server answers on sockets that it is handed, requests of before too, and
+// says when it is ready, reads its file again, is ready again, and stops.
 func TestServiceManager(t *testing.T) {
 	dir := t.TempDir()
 	notes, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram",
@@ -56,11 +56,19 @@ func TestServiceManager(t *testing.T) {
 	cmd.Env = append(os.Environ(), commandEnv+"=1", "LISTEN_FDS=2", "LISTEN_FDNAMES=metrics:http",
 		"NOTIFY_SOCKET="+notes.LocalAddr().String())
 	cmd.Dir, cmd.ExtraFiles, cmd.Stdout, cmd.Stderr = dir, files, out, out
+	early := make(chan string, 1)
+	go func() {
+		early <- inferred(addresses[1], "digits", `{"inputs":[{"name":"image","datatype":"FP32",`+
+			`"shape":[1,1,8,8],"data":[`+strings.Repeat("0,", 63)+`0]}]}`)
+	}()
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = cmd.Process.Kill() }()
 	told("READY=1")
+	if got := <-early; got != "200 OK" {
+		t.Errorf("a request that came before the server: %s", got)
+	}
 	if got := read(t, "http://"+addresses[0]+"/metrics"); !strings.Contains(got, "weir_load") {
 		t.Errorf("metrics are %.200s", got)
 	}

@@ -144,23 +144,18 @@ func (f *upFlags) run(c *cobra.Command) error {
 	if err := s.open(c); err != nil {
 		return errors.Join(err, s.abandon())
 	}
-	s.serve()
 	ctx := c.Context()
-	sources, err := f.first(ctx, s.from)
-	if err != nil {
+	if err := s.begin(ctx, c.ErrOrStderr()); err != nil {
 		return errors.Join(err, s.stop(ctx))
 	}
-	if err := s.server.LoadAll(ctx, sources); err != nil && ctx.Err() == nil {
-		fmt.Fprintln(c.ErrOrStderr(), "weir: not ready:", message(err))
-	}
-	s.jobs.begin()
 	defer f.file.watch(s.server, s.log)()
 	f.control.watch(ctx, s.server)
 	if first := s.people.first; first != "" {
 		fmt.Fprintf(c.ErrOrStderr(), "weir: the first token, of account %s, is in %s: keep it "+
 			"elsewhere and remove that file\n", firstAccount, first)
 	}
-	if err = f.print(c.OutOrStdout(), s.server, s.where(), time.Since(began)); err == nil {
+	err := f.print(c.OutOrStdout(), s.server, s.where(), time.Since(began))
+	if err == nil {
 		tellManager(s.log, daemon.SdNotifyReady)
 		select {
 		case err = <-s.ended:

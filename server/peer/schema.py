@@ -36,6 +36,7 @@ CHECKS = ("not_a_server_error,status_code_conformance,content_type_conformance,"
 CONFIG = """[checks]
 not_a_server_error.expected-statuses = ["2xx", "3xx", "4xx", "501", "503"]
 """
+A_ROUND = 10_000  # cases
 LOOK_S, LOOKS_A_LOAD, LOAD_TIMEOUT_S = 0.05, 4, 30
 
 
@@ -80,19 +81,34 @@ class Beside(threading.Thread):
         ask.close()
 
 
-def ask(server, folder, asked):
+def rounds(server, folder, asked):
+    """Let schemathesis ask until there were as many cases as wanted, each round from a seed of its
+    own, and return how many there were, and whether all went well."""
+    cases, well, number = 0, True, 0
+    while cases < asked.cases and server.alive():
+        some, code = ask(server, folder, asked, min(asked.cases - cases, A_ROUND), number)
+        cases, well, number = cases + some, well and code == 0 and some > 0, number + 1
+        print(f"round {number}: {cases} cases until now", flush=True)
+        if some == 0:
+            break
+    return cases, well
+
+
+def ask(server, folder, asked, cases, number):
     """Let schemathesis ask, and return how many cases there were, and its exit code."""
     paths = openapi.description()
     (folder / "openapi.json").write_text(json.dumps(paths))
     (folder / "schemathesis.toml").write_text(CONFIG)
     operations = sum(len(item.keys() & {"get", "post"}) for item in paths["paths"].values())
-    each = max(1, math.ceil(asked.cases / operations))
+    each = max(1, math.ceil(cases / operations))
+    # the phases before are the same in each round
+    phases = "fuzzing" if number else "examples,coverage,fuzzing"
     command = [
         pathlib.Path(sys.executable).with_name("schemathesis"), "--config-file",
         folder / "schemathesis.toml", "run", folder / "openapi.json", "--url",
-        "http://" + server.http, "--checks", CHECKS, "--phases", "examples,coverage,fuzzing",
-        "--max-examples", each, "--seed", asked.seed, "--workers", asked.workers, "--suppress-health-check",
-        "all", "--no-shrink", "--warnings", "off", "--continue-on-failure", "--no-color"
+        "http://" + server.http, "--checks", CHECKS, "--phases", phases, "--max-examples", each,
+        "--seed", asked.seed + number, "--workers", asked.workers, "--suppress-health-check", "all",
+        "--no-shrink", "--warnings", "off", "--continue-on-failure", "--no-color"
     ]
     done = subprocess.run([str(c) for c in command], capture_output=True, text=True, cwd=folder)
     print(done.stdout, done.stderr, flush=True)
@@ -132,13 +148,13 @@ def main():
             before = server.memory()
             beside = Beside(server)
             beside.start()
-            cases, code = ask(server, folder, asked)
+            cases, good = rounds(server, folder, asked)
             beside.over.set()
             alive = server.alive()
             after = server.memory() if alive else 0
     print(f"{cases} cases; memory {before >> 20} MiB before, {beside.most >> 20} MiB at most, "
           f"{after >> 20} MiB after; the server is {'alive' if alive else 'DEAD'}")
-    well = well and alive and cases > 0 and code == 0 and beside.most <= asked.memory << 20
+    well = well and alive and good and beside.most <= asked.memory << 20
     sys.exit(0 if well else 1)
 
 
