@@ -91,6 +91,7 @@ type Server struct {
 	rec     *telemetry.Recorder
 	handler http.Handler   // what may ask at all, before inner
 	inner   http.Handler   // mux, and what was put before it
+	used    bool           // something was
 	mux     *http.ServeMux // the endpoints
 	// patterns are those of the endpoints
 	patterns []string
@@ -175,7 +176,9 @@ func (s *Server) Patterns() []string { return slices.Clone(s.patterns) }
 
 // Use puts a handler before all endpoints, and before those that Use put there earlier; before the
 // server serves. Requests that come from pages of other origins do not reach it.
-func (s *Server) Use(before func(next http.Handler) http.Handler) { s.inner = before(s.inner) }
+func (s *Server) Use(before func(next http.Handler) http.Handler) {
+	s.inner, s.used = before(s.inner), true
+}
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {

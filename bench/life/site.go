@@ -113,7 +113,7 @@ func (x *site) begin(over string, src server.Source, request *oip.Request) error
 		x.hangUp = c.Close
 		return err
 	}
-	go func() { _ = x.http.Serve(on) }()
+	go func() { _ = x.http.Serve(x.server.Front(on, x.http)) }()
 	h := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 	c := &client.Client{URL: "http://" + on.Addr().String(), HTTP: h}
 	p, err := client.Prepare(src.Name, "", request)

@@ -133,7 +133,8 @@ func (w *world) listen(serve func(net.Listener) error) (string, error) {
 }
 
 func (w *world) overHTTP(s *server.Server, r *oip.Request) error {
-	at, err := w.listen((&http.Server{Handler: s}).Serve)
+	h := &http.Server{Handler: s}
+	at, err := w.listen(func(on net.Listener) error { return h.Serve(s.Front(on, h)) })
 	if err != nil {
 		return err
 	}
@@ -150,10 +151,10 @@ func (w *world) overHTTP(s *server.Server, r *oip.Request) error {
 	if err != nil {
 		return err
 	}
-	h := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1000,
+	asks := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1000,
 		DisableCompression: true}}
 	ask := func(at string, p *client.Prepared) traffic.Ask {
-		c := &client.Client{URL: at, HTTP: h}
+		c := &client.Client{URL: at, HTTP: asks}
 		return func(ctx context.Context) error { return c.Send(ctx, p) }
 	}
 	w.ways = append(w.ways, way{"HTTP", ask(echo, p), ask(at, p)})

@@ -130,7 +130,7 @@ func (s *service) serve() {
 	begin := func(h *http.Server, on net.Listener) {
 		go func() { s.ended <- h.Serve(on) }()
 	}
-	begin(s.http, s.on)
+	begin(s.http, s.server.Front(s.on, s.http))
 	if s.calls != nil {
 		go func() { s.ended <- s.grpc.Serve(s.calls) }()
 	}
