@@ -63,7 +63,7 @@ func (o *Images) read(data []byte, typ op.Type, asked Shape) (*tensor.Tensor,
 	}
 	f.height, f.width = cmp.Or(f.height, m.Height), cmp.Or(f.width, m.Width)
 	f.channels = cmp.Or(f.channels, 3)
-	samples := scale(m, f.width, f.height)
+	samples := m.Scale(f.width, f.height)
 	if typ.DType != tensor.Uint8 {
 		return o.floats(samples, f, typ.DType)
 	}
@@ -159,44 +159,4 @@ func (f *frame) place(samples []float64) *tensor.Tensor {
 		}
 	}
 	return tensor.From(out, shape...)
-}
-
-// scale brings an image to a size by a triangle filter that widens where it shrinks, one axis after
-// the other, as Pillow's bilinear resizing does.
-func scale(m *raster.Image, width, height int) []float64 {
-	in := make([]float64, len(m.RGB))
-	for i, v := range m.RGB {
-		in[i] = float64(v)
-	}
-	rows := resample(in, m.Height, m.Width, 3, width)
-	return resample(rows, 1, m.Height, 3*width, height)
-}
-
-// resample scales the middle one of three axes from n to so many.
-func resample(in []float64, outer, n, inner, to int) []float64 {
-	if n == to {
-		return in
-	}
-	out := make([]float64, outer*to*inner)
-	ratio := float64(n) / float64(to)
-	support := max(ratio, 1)
-	for k := range to {
-		center := (float64(k) + 0.5) * ratio
-		low, high := max(0, int(center-support+0.5)), min(n, int(center+support+0.5))
-		var sum float64
-		weights := make([]float64, high-low)
-		for i := range weights {
-			weights[i] = max(0, 1-math.Abs((float64(low+i)+0.5-center)/support))
-			sum += weights[i]
-		}
-		for o := range outer {
-			for i, w := range weights {
-				from, at := in[(o*n+low+i)*inner:][:inner], out[(o*to+k)*inner:][:inner]
-				for c, v := range from {
-					at[c] += v * w / sum
-				}
-			}
-		}
-	}
-	return out
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/weirgpu/weir/device"
-	"github.com/weirgpu/weir/train/data"
 )
 
 // diverged says where the loss of an update that is no number comes from. The update has written
@@ -37,22 +36,25 @@ func (r *Run) blame(ctx context.Context, e Event) (string, error) {
 			return "", err
 		}
 		again := r.event()
-		if err := r.compute(ctx, r.order(), &again); err != nil {
+		if err := r.compute(ctx, &again); err != nil {
 			return "", err
 		}
 		r.done++
 	}
-	order := r.order()
 	r.clearSums()
 	for i := range e.Wrong {
 		p := r.part(i)
-		r.fill(p, order, i, &e)
+		if err := r.fillBatch(p, i, &e); err != nil {
+			return "", err
+		}
 		if err := r.run(ctx, p); err != nil {
 			return "", err
 		}
 	}
 	p := r.part(e.Wrong)
-	r.fill(p, order, e.Wrong, &e)
+	if err := r.fillBatch(p, e.Wrong, &e); err != nil {
+		return "", err
+	}
 	return r.look(ctx, p)
 }
 
@@ -83,12 +85,4 @@ func (r *Run) goBack() error {
 		return r.start()
 	}
 	return r.restore(meta)
-}
-
-// order is that of the epoch under way.
-func (r *Run) order() []int {
-	if e := int(r.done / r.perEpoch()); r.ordered == nil || e != r.epoch {
-		r.ordered, r.epoch = data.Order(r.data.train.rows, r.recipe.Seed, e), e
-	}
-	return r.ordered
 }

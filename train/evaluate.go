@@ -30,7 +30,9 @@ func (r *Run) Evaluate(ctx context.Context) (*Evaluation, error) {
 		for i := n; i < len(batch); i++ { // the rest of the last batch counts for nothing
 			batch[i] = rows[at]
 		}
-		r.data.fill(r.eval, &r.data.eval, batch, -1)
+		if err := r.fill(r.eval, &r.data.eval, batch, -1); err != nil {
+			return nil, fmt.Errorf("evaluation: %w", err)
+		}
 		var labels *tensor.Tensor // which a run may write over
 		if in := r.eval.input(r.data.label.Name); in != nil {
 			labels = in.Clone()

@@ -13,3 +13,6 @@ func (r *Run) Drawn() []int64 { return tensor.As[int64](r.train.input(step.Input
 
 // Spoil changes a weight.
 func (r *Run) Spoil() { r.vars[0].Data[0] ^= 1 }
+
+// Used is how many batches were made in the background.
+func (r *Run) Used() int { return r.used }

@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/weirgpu/weir/train/checkpoint"
+	"github.com/weirgpu/weir/train/data"
 	"github.com/weirgpu/weir/train/recipe"
 )
 
@@ -46,11 +47,10 @@ func (r *Prepared) fingerprint() error {
 func settings(of *recipe.Recipe) recipe.Recipe {
 	s := *of
 	s.Model, s.Output, s.Report, s.Checkpoint = "", "", "", recipe.Checkpoint{}
-	s.Data.Inputs, s.Data.Labels = nil, ""
 	if s.Shards == 1 { // as in runs of recipes that say nothing of them
 		s.Shards = 0
 	}
-	s.Data.Eval.Inputs, s.Data.Eval.Labels, s.Data.Eval.Rows = nil, "", ""
+	s.Data.Eval.Rows = ""
 	return s
 }
 
@@ -70,12 +70,11 @@ func digestOf(path string) (string, error) {
 // digest adds a set of samples to a digest.
 func (s *set) digest(h hash.Hash) {
 	fmt.Fprintf(h, "%v\n", s.rows)
-	for _, name := range slices.Sorted(maps.Keys(s.inputs)) {
-		fmt.Fprintf(h, "%q\n", name)
-		s.inputs[name].Digest(h)
-	}
-	if s.labels != nil {
-		s.labels.Digest(h)
+	for _, of := range []map[string]data.Source{s.inputs, s.labels} {
+		for _, name := range slices.Sorted(maps.Keys(of)) {
+			fmt.Fprintf(h, "%q\n", name)
+			of[name].Digest(h)
+		}
 	}
 }
 

@@ -25,6 +25,8 @@ type History struct {
 	curve  Curve
 	steps  []time.Duration
 	waited time.Duration
+	whole  time.Duration // of updates
+	device Curve         // parts of updates for which it was idle
 	peers  time.Duration
 	hidden float64 // seconds of all-reduce beside the backward half, of all
 	summed float64 // of it
@@ -49,11 +51,16 @@ func (h *History) add(loss float64) {
 
 func (h *History) took(e Event) {
 	h.waited += e.Waited
+	h.whole += e.Took
+	h.device.add(e.Waited.Seconds() / max(e.Took.Seconds(), 1e-9))
 	h.peers += e.Peers
 	if len(h.steps) < maxTimes {
 		h.steps = append(h.steps, e.Took)
 	}
 }
+
+// idle is the part of updates for which the device waited for data.
+func (h *History) idle() float64 { return h.waited.Seconds() / max(h.whole.Seconds(), 1e-9) }
 
 // mean is the mean loss of the epoch under way.
 func (h *History) mean() float64 { return h.Sum / float64(max(h.Count, 1)) }
@@ -141,22 +148,25 @@ func (r *Run) scale() float64 {
 
 // Result is what a run came to. Its JSON fields are those of weir train.
 type Result struct {
-	Steps         int64   `json:"steps"` // updates in all
-	Loss          float64 `json:"loss"`  // mean over the last epoch
-	Metric        float64 `json:"metric"`
-	MetricName    string  `json:"metric_name,omitempty"`
-	EvalLoss      float64 `json:"eval_loss"`
-	StepMS        float64 `json:"step_ms"` // median of an update, with its data
-	SamplesPerS   float64 `json:"samples_per_s"`
-	DataWaitShare float64 `json:"data_wait_share"` // of the time of updates
-	ArenaBytes    int64   `json:"arena_bytes"`
-	StateBytes    int64   `json:"state_bytes"`
-	SkippedSteps  int64   `json:"skipped_steps"`
-	Scale         float64 `json:"scale"`  // of the loss
-	Digest        string  `json:"digest"` // of the state: equal runs have equal digests
-	Model         string  `json:"model,omitempty"`
-	Threads       int     `json:"threads"` // of each process
-	Processes     int     `json:"processes"`
+	Steps       int64   `json:"steps"` // updates in all
+	Loss        float64 `json:"loss"`  // mean over the last epoch
+	Metric      float64 `json:"metric"`
+	MetricName  string  `json:"metric_name,omitempty"`
+	EvalLoss    float64 `json:"eval_loss"`
+	StepMS      float64 `json:"step_ms"` // median of an update, with its data
+	SamplesPerS float64 `json:"samples_per_s"`
+	// DataWaitShare is the part of the time of updates for which the device was idle, as the next
+	// batch was not made yet; Idle is that of the points of Curve.
+	DataWaitShare float64   `json:"data_wait_share"`
+	Idle          []float64 `json:"device_idle"`
+	ArenaBytes    int64     `json:"arena_bytes"`
+	StateBytes    int64     `json:"state_bytes"`
+	SkippedSteps  int64     `json:"skipped_steps"`
+	Scale         float64   `json:"scale"`  // of the loss
+	Digest        string    `json:"digest"` // of the state: equal runs have equal digests
+	Model         string    `json:"model,omitempty"`
+	Threads       int       `json:"threads"` // of each process
+	Processes     int       `json:"processes"`
 	// PeerWaitShare is the part of the time of updates for which this process waited for others
 	// with nothing left to compute, and OverlapShare the part of the time of sums over processes
 	// in which it still computed.
@@ -198,7 +208,7 @@ func (r *Run) result(took time.Duration, updates int64) *Result {
 	}
 	res.StepMS = float64(sorted[len(sorted)/2]) / float64(time.Millisecond)
 	res.SamplesPerS = float64(updates) * float64(r.data.update) / max(sum.Seconds(), 1e-9)
-	res.DataWaitShare = h.waited.Seconds() / max(sum.Seconds(), 1e-9)
+	res.DataWaitShare, res.Idle = h.idle(), h.device.Losses
 	res.PeerWaitShare = h.peers.Seconds() / max(sum.Seconds(), 1e-9)
 	return res
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/weirgpu/weir/internal/filelock"
 	"github.com/weirgpu/weir/tensor"
 	"github.com/weirgpu/weir/train/checkpoint"
+	"github.com/weirgpu/weir/train/data"
 	"github.com/weirgpu/weir/train/dist"
 )
 
@@ -112,7 +113,14 @@ func (r *Run) sound(ctx context.Context) error {
 func (r *Run) next(ctx context.Context) (float64, error) {
 	e := r.event()
 	at := int(r.done%r.perEpoch()) * r.data.update
-	r.data.fill(r.eval, &r.data.train, r.order()[at:at+r.data.batch], e.Epoch)
+	rows := r.orderOf(e.Epoch - 1)[at : at+r.data.batch]
+	err := r.fill(r.eval, &r.data.train, rows, e.Epoch)
+	if errors.Is(err, data.ErrData) {
+		return 0, nil // it ends the run, and says nothing of the weights
+	}
+	if err != nil {
+		return 0, err
+	}
 	// without what it comes to, the state could not be kept
 	if err := r.run(context.WithoutCancel(ctx), r.eval); err != nil {
 		return 0, err

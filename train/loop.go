@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirgpu/weir/internal/wholefile"
 	"github.com/weirgpu/weir/tensor"
+	"github.com/weirgpu/weir/train/data"
 	"github.com/weirgpu/weir/train/dist"
 	"github.com/weirgpu/weir/train/scale"
 	"github.com/weirgpu/weir/train/step"
@@ -24,6 +25,7 @@ type Event struct {
 	Scale           float64       // of the loss
 	Took            time.Duration // the update, with its data
 	Waited          time.Duration // part of it: for data, with the device idle
+	Idle            float64       // the part of all updates until now for which it was so
 	Peers           time.Duration // and for other processes of a team
 	Eval            *Evaluation   // nil but after an evaluation
 	Wrong           int           // the first batch of the update whose loss is not finite
@@ -107,7 +109,7 @@ func (r *Run) updates(ctx context.Context) error {
 			return errors.Join(err, r.Keep(ctx))
 		}
 		err := r.Next(ctx)
-		if errors.Is(err, dist.ErrPeer) {
+		if errors.Is(err, dist.ErrPeer) || errors.Is(err, data.ErrData) {
 			return errors.Join(err, r.Keep(ctx)) // of the updates that are made
 		}
 		if err != nil {
@@ -120,7 +122,7 @@ func (r *Run) updates(ctx context.Context) error {
 // Next makes one update and, where they are due, the evaluation and the checkpoint after it. An
 // update that has begun is made to its end, also when ctx is done.
 func (r *Run) Next(ctx context.Context) error {
-	if err := r.update(ctx, r.order()); err != nil {
+	if err := r.update(ctx); err != nil {
 		return err
 	}
 	whole := r.done%r.perEpoch() == 0
@@ -153,10 +155,10 @@ func (r *Run) event() Event {
 }
 
 // update makes one update.
-func (r *Run) update(ctx context.Context, order []int) error {
+func (r *Run) update(ctx context.Context) error {
 	begin := time.Now()
 	e := r.event()
-	if err := r.compute(ctx, order, &e); err != nil {
+	if err := r.compute(ctx, &e); err != nil {
 		return err
 	}
 	if unbounded(e.Loss) {
@@ -166,6 +168,7 @@ func (r *Run) update(ctx context.Context, order []int) error {
 	r.history.add(e.Loss)
 	e.Took, e.Scale = time.Since(begin), r.scale()
 	r.history.took(e)
+	e.Idle = r.history.idle()
 	if r.opts.Progress != nil {
 		r.opts.Progress(e)
 	}
@@ -180,12 +183,11 @@ func (r *Run) part(i int) *program {
 	return r.add
 }
 
-// fill writes the inputs of batch i of an update.
-func (r *Run) fill(p *program, order []int, i int, e *Event) {
-	at := int(r.done%r.perEpoch())*r.data.update + i*r.data.batch
-	r.data.fill(p, &r.data.train, order[at:at+r.data.batch], e.Epoch)
+// fillBatch writes the inputs of batch i of the update that comes next.
+func (r *Run) fillBatch(p *program, i int, e *Event) error {
 	r.fillDraw(p, i, e)
 	r.fillScalars(p, e)
+	return r.fillTrain(p, place{done: r.done, batch: i})
 }
 
 // fillDraw writes what dropout draws by: the seed, and the number of a batch among those of all
@@ -217,15 +219,17 @@ func (r *Run) skipped() int64 {
 }
 
 // compute makes an update from its batches. It says nothing of what the loss comes to.
-func (r *Run) compute(ctx context.Context, order []int, e *Event) error {
+func (r *Run) compute(ctx context.Context, e *Event) error {
 	if r.shards != nil {
-		return r.computeShards(ctx, order, e)
+		return r.computeShards(ctx, e)
 	}
 	r.clearSums()
 	for i := range r.recipe.Accumulate {
 		p := r.part(i)
 		filling := time.Now()
-		r.fill(p, order, i, e)
+		if err := r.fillBatch(p, i, e); err != nil {
+			return fmt.Errorf("update %d: %w", e.Update, err)
+		}
 		e.Waited += time.Since(filling)
 		// an update that is cut short would leave some weights changed and others not
 		if err := r.run(context.WithoutCancel(ctx), p); err != nil {

@@ -61,7 +61,7 @@ func (r *Run) tried(ctx context.Context) (float64, error) {
 	for i := range tries {
 		begin := time.Now()
 		e := r.event()
-		if err := r.compute(ctx, r.order(), &e); err != nil {
+		if err := r.compute(ctx, &e); err != nil {
 			return 0, err
 		}
 		if took := time.Since(begin); i == 0 || took < best {

@@ -141,7 +141,7 @@ func (r *Prepared) stepOptions(shapes map[string][]int) step.Options {
 func (r *Prepared) shapes() (map[string][]int, error) {
 	shapes := map[string][]int{}
 	for _, v := range r.model.Graph.Inputs {
-		if r.recipe.Data.Inputs[v.Name] == "" {
+		if !r.fed(v.Name) {
 			return nil, fmt.Errorf("%w: data: inputs: no file for input %q of the model",
 				recipe.ErrRecipe, v.Name)
 		}
@@ -163,11 +163,23 @@ func (r *Prepared) shapes() (map[string][]int, error) {
 		}
 		shapes[v.Name] = shape
 	}
-	for name := range r.recipe.Data.Inputs {
-		if shapes[name] == nil {
-			return nil, fmt.Errorf("%w: data: inputs: the model has no input %q", recipe.ErrRecipe,
-				name)
+	for name, s := range r.recipe.Data.Inputs {
+		for _, name := range []string{name, s.Mask, s.Types} {
+			if name != "" && shapes[name] == nil {
+				return nil, fmt.Errorf("%w: data: inputs: the model has no input %q",
+					recipe.ErrRecipe, name)
+			}
 		}
 	}
 	return shapes, nil
+}
+
+// fed reports whether an input of the model has a source, or is part of what one gives.
+func (r *Prepared) fed(name string) bool {
+	for input, s := range r.recipe.Data.Inputs {
+		if name == input || name == s.Mask || name == s.Types {
+			return true
+		}
+	}
+	return false
 }

@@ -78,9 +78,10 @@ type Run struct {
 	train, add, eval, apply *program
 	shards                  *sharded // nil where batches are computed at once
 
-	done    int64 // updates
-	ordered []int // the order of an epoch, nil before the first
-	epoch   int   // which
+	done    int64    // updates
+	orders  [2]order // of epochs
+	ahead   *ahead   // nil where no batch is made in the background
+	used    int      // how often one of these was
 	history History
 	resumed bool
 	lock    *os.File  // of the folder of checkpoints; nil before there is one
@@ -132,6 +133,9 @@ func (p *Prepared) Open(ctx context.Context, o Options) (*Run, error) {
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if n := p.data.train.cut + p.data.eval.cut; n > 0 {
+		o.Log.Warn("texts are longer than the model's rows: what is behind is cut", "texts", n)
 	}
 	run := &Run{Prepared: p, opts: o, keptAt: time.Now()}
 	if err := run.open(ctx); err != nil {
@@ -199,6 +203,7 @@ func (r *Run) load(ctx context.Context, p *plan.Plan) (*program, error) {
 // nothing.
 func (r *Run) Close() (err error) {
 	r.disband()
+	r.settle()
 	r.unload()
 	if r.lock != nil {
 		err = r.lock.Close()

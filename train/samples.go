@@ -21,11 +21,13 @@ type samples struct {
 	batch, update int // samples of each
 }
 
-// set is some samples of some files.
+// set is some samples of some sources.
 type set struct {
-	rows   []int
-	inputs map[string]*data.Column
-	labels *data.Column
+	rows    []int
+	inputs  map[string]data.Source
+	labels  map[string]data.Source
+	classes []string // of images
+	cut     int      // texts that were longer than rows
 }
 
 // readSamples reads the data of a recipe for a model.
@@ -33,7 +35,8 @@ func readSamples(r *recipe.Recipe, model *graph.Graph, label step.Label) (*sampl
 	s := &samples{seed: r.Seed, label: label, batch: r.Data.Batch,
 		update: r.Data.Batch * r.Accumulate}
 	var err error
-	if s.train, err = readSet(r, model, label, r.Data.Inputs, r.Data.Labels); err != nil {
+	if s.train, err = readSet(r, model, label, r.Data.Inputs, r.Data.Labels,
+		nil); err != nil {
 		return nil, err
 	}
 	if err = s.split(r, model); err != nil {
@@ -55,7 +58,7 @@ func (s *samples) split(r *recipe.Recipe, model *graph.Graph) (err error) {
 	e := &r.Data.Eval
 	switch {
 	case len(e.Inputs) > 0:
-		s.eval, err = readSet(r, model, s.label, e.Inputs, e.Labels)
+		s.eval, err = readSet(r, model, s.label, e.Inputs, e.Labels, s.train.classes)
 	case e.Rows != "":
 		s.eval = s.train
 		s.eval.rows, s.train.rows, err = chosenRows(e.Rows, len(s.train.rows))
@@ -93,74 +96,16 @@ func chosenRows(path string, n int) (chosen, rest []int, err error) {
 	return chosen, rest, nil
 }
 
-// readSet reads files of samples.
-func readSet(r *recipe.Recipe, model *graph.Graph, label step.Label, inputs map[string]string,
-	labels string) (s set, err error) {
-	s.inputs = map[string]*data.Column{}
-	n := -1
-	read := func(path string, d tensor.DType, shape []int, divide float64) (*data.Column, error) {
-		t, err := data.Read(path)
-		if err != nil {
-			return nil, err
-		}
-		per := 1
-		for _, k := range shape[1:] {
-			per *= k
-		}
-		c, err := data.NewColumn(t, d, per, divide)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		if n >= 0 && c.Samples() != n {
-			return nil, fmt.Errorf("%s: %w: %d samples, other files have %d", path, data.ErrData,
-				c.Samples(), n)
-		}
-		n = c.Samples()
-		return c, nil
-	}
-	for _, v := range model.Inputs {
-		path := inputs[v.Name]
-		if path == "" {
-			return s, fmt.Errorf("%w: data: eval: no file for input %q", recipe.ErrRecipe, v.Name)
-		}
-		shape := make([]int, len(v.Type.Shape))
-		for i, d := range v.Type.Shape {
-			shape[i], _ = d.Int()
-		}
-		if s.inputs[v.Name], err = read(path, v.Type.DType, shape, r.Data.Divide); err != nil {
-			return s, err
-		}
-	}
-	shape, _ := label.Type.Ints()
-	if s.labels, err = read(labels, label.Type.DType, shape, 1); err != nil {
-		return s, err
-	}
-	if label.Classes > 0 {
-		if err := s.labels.Within(label.Classes); err != nil {
-			return s, fmt.Errorf("%s: %w", labels, err)
-		}
-	}
-	if r.Loss.Kind == step.BinaryCrossEntropy || r.Loss.Kind == step.Dice {
-		if err := s.labels.Parts(); err != nil {
-			return s, fmt.Errorf("%s: %w", labels, err)
-		}
-	}
-	for i := range n {
-		s.rows = append(s.rows, i)
-	}
-	return s, nil
-}
-
 // change prepares the changes of images, for the one input of images.
 func (s *samples) change(r *recipe.Recipe, model *graph.Graph) error {
 	for _, text := range r.Data.Augment {
 		c, err := recipe.ParseChange(text)
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
-		}
-		if c.Kind == "flip" {
+		case c.Kind == "flip":
 			s.changes = append(s.changes, data.Flip)
-		} else {
+		case c.Kind == "crop":
 			s.changes = append(s.changes, data.Crop(c.By))
 		}
 	}
@@ -178,19 +123,42 @@ func (s *samples) change(r *recipe.Recipe, model *graph.Graph) error {
 	return nil
 }
 
-// fill writes samples of a set into the inputs of a program; epoch below 0 changes no images.
-func (s *samples) fill(p *program, of *set, rows []int, epoch int) {
-	for name, c := range of.inputs {
-		to := p.input(name)
-		if to == nil {
-			continue
+// values are the tensors of a set that are to be filled, by name.
+func (s *samples) values(of *set, input func(name string) *tensor.Tensor) map[string]*tensor.Tensor {
+	all := map[string]*tensor.Tensor{}
+	for _, sources := range []map[string]data.Source{of.inputs, of.labels} {
+		for name := range sources {
+			if t := input(name); t != nil {
+				all[name] = t
+			}
 		}
-		c.Fill(to, rows)
+	}
+	return all
+}
+
+// write writes samples of a set into tensors by name; epoch below 0 changes no images.
+func (s *samples) write(values map[string]*tensor.Tensor, of *set, rows []int, epoch int) error {
+	for name, to := range values {
+		from := of.inputs[name]
+		if from == nil {
+			from = of.labels[name]
+		}
+		if err := from.Fill(to, rows, epoch); err != nil {
+			return fmt.Errorf("%q: %w", name, err)
+		}
 		if name == s.changed && epoch >= 0 {
 			data.Change(to, rows, s.changes, s.seed, epoch)
 		}
 	}
-	if to := p.input(s.label.Name); to != nil {
-		of.labels.Fill(to, rows)
+	return nil
+}
+
+// slow reports whether it takes longer to make a batch than to copy it.
+func (s *samples) slow() bool {
+	for _, c := range s.train.inputs {
+		if _, plain := c.(*data.Column); !plain {
+			return true
+		}
 	}
+	return len(s.changes) > 0
 }

@@ -95,11 +95,11 @@ func floats(b []byte) []float32 {
 
 // computeShards makes an update from its shards, of which other processes may compute some. Of a
 // loss that is not finite nothing is made.
-func (r *Run) computeShards(ctx context.Context, order []int, e *Event) error {
+func (r *Run) computeShards(ctx context.Context, e *Event) error {
 	if err := r.begin(e); err != nil {
 		return err
 	}
-	losses, err := r.ownShards(ctx, order, e)
+	losses, err := r.ownShards(ctx, e)
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (r *Run) computeShards(ctx context.Context, order []int, e *Event) error {
 
 // ownShards computes the shards of this process, and returns their losses, those of a shard's
 // batches together. What all shards come to is then summed.
-func (r *Run) ownShards(ctx context.Context, order []int, e *Event) (losses []float32, err error) {
+func (r *Run) ownShards(ctx context.Context, e *Event) (losses []float32, err error) {
 	s := r.shards
 	s.spans, s.summed, s.waited, s.busy = s.spans[:0], s.summed[:0], 0, 0
 	s.sum.Begin(e.Update)
@@ -128,7 +128,7 @@ func (r *Run) ownShards(ctx context.Context, order []int, e *Event) (losses []fl
 		begin := time.Now()
 		r.beginShard()
 		for i := range r.recipe.Accumulate {
-			loss, err := r.batchOf(ctx, order, k, i, e)
+			loss, err := r.batchOf(ctx, k, i, e)
 			if err != nil {
 				return nil, fmt.Errorf("update %d: %w", e.Update, err)
 			}
@@ -171,9 +171,11 @@ func (r *Run) beginShard() {
 }
 
 // batchOf computes batch i of a shard of an update, and returns its loss.
-func (r *Run) batchOf(ctx context.Context, order []int, shard, i int, e *Event) (float32, error) {
+func (r *Run) batchOf(ctx context.Context, shard, i int, e *Event) (float32, error) {
 	filling := time.Now()
-	r.fillShard(order, shard, i, e)
+	if err := r.fillShard(shard, i, e); err != nil {
+		return 0, err
+	}
 	e.Waited += time.Since(filling)
 	s := r.shards
 	follow, next := (func(int))(nil), 0
@@ -195,12 +197,10 @@ func (r *Run) batchOf(ctx context.Context, order []int, shard, i int, e *Event) 
 	return tensor.As[float32](r.train.instance.Outputs()[0])[0], nil
 }
 
-// fillShard writes the samples of a shard of batch i of an update.
-func (r *Run) fillShard(order []int, shard, i int, e *Event) {
-	n := r.data.batch / r.step.Shards.N
-	at := int(r.done%r.perEpoch())*r.data.update + i*r.data.batch + shard*n
-	r.data.fill(r.train, &r.data.train, order[at:at+n], e.Epoch)
+// fillShard writes the samples of a shard of batch i of the update that comes next.
+func (r *Run) fillShard(shard, i int, e *Event) error {
 	r.fillDraw(r.train, i*r.step.Shards.N+shard, e)
+	return r.fillTrain(r.train, place{done: r.done, shard: shard, batch: i})
 }
 
 // replace replaces the weights, once what all shards come to is summed.
@@ -216,6 +216,8 @@ func (r *Run) replace(ctx context.Context, e *Event) error {
 func (r *Run) suspectShard(ctx context.Context, e Event) (string, error) {
 	n := r.recipe.Accumulate
 	r.beginShard()
-	r.fillShard(r.order(), e.Wrong/n, e.Wrong%n, &e)
+	if err := r.fillShard(e.Wrong/n, e.Wrong%n, &e); err != nil {
+		return "", err
+	}
 	return r.look(ctx, r.train)
 }

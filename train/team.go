@@ -272,7 +272,7 @@ func (r *Run) obey(ctx context.Context, o dist.Order) (a dist.Answer, err error)
 	if e.Update != o.Update {
 		return a, fmt.Errorf("asked for update %d after %d", o.Update, r.done)
 	}
-	losses, err := r.ownShards(ctx, r.order(), &e)
+	losses, err := r.ownShards(ctx, &e)
 	if err != nil {
 		return a, err
 	}

@@ -51,12 +51,28 @@ func (r *Run) Try(ctx context.Context, values map[string][]float64) ([]float32, 
 		if err != nil {
 			return nil, fmt.Errorf("input %q: %w", name, err)
 		}
-		c.Fill(to, row)
+		if err := c.Fill(to, row, -1); err != nil {
+			return nil, err
+		}
 	}
-	r.data.train.labels.Fill(r.eval.input(r.data.label.Name), r.data.train.rows[:r.data.batch])
+	if err := r.labels(r.eval, r.data.train.rows[:r.data.batch]); err != nil {
+		return nil, err
+	}
 	if err := r.run(ctx, r.eval); err != nil {
 		return nil, fmt.Errorf("try: %w", err)
 	}
 	scores := r.eval.instance.Outputs()[1]
 	return slices.Clone(tensor.As[float32](scores)[:scores.Len()/scores.Shape[0]]), nil
+}
+
+// labels writes labels alone into a program.
+func (r *Run) labels(p *program, rows []int) error {
+	for name, from := range r.data.train.labels {
+		if to := p.input(name); to != nil {
+			if err := from.Fill(to, rows, -1); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

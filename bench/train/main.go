@@ -202,8 +202,11 @@ func read() (*batches, error) {
 			rows[k] = i*batch + k
 		}
 		x, y := make([]float32, batch*64), make([]int64, batch)
-		images.Fill(tensor.From(x, batch, 64), rows)
-		labels.Fill(tensor.From(y, batch), rows)
+		err := errors.Join(images.Fill(tensor.From(x, batch, 64), rows, -1),
+			labels.Fill(tensor.From(y, batch), rows, -1))
+		if err != nil {
+			return nil, err
+		}
 		b.x, b.y = append(b.x, x), append(b.y, y)
 	}
 	return b, nil

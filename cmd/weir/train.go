@@ -190,7 +190,7 @@ func (f *trainFlags) show(c *cobra.Command, path string, res *train.Result) erro
 	w := c.OutOrStdout()
 	drawCurve(w, res.Curve.Losses)
 	say(w, "%d updates, loss %.4g%s", res.Steps, res.Loss, metricOf(res))
-	say(w, "%.2f ms an update, %.0f samples/s, %.1f %% of it waiting for data; %s of arenas "+
+	say(w, "%.2f ms an update, %.0f samples/s, device idle for data %.1f %% of it; %s of arenas "+
 		"beside %s of state", res.StepMS, res.SamplesPerS, 100*res.DataWaitShare,
 		terminal.Size(res.ArenaBytes), terminal.Size(res.StateBytes))
 	if res.Processes > 1 {
@@ -219,7 +219,11 @@ func (b *bar) trained(w io.Writer, e train.Event) {
 		b.all = max(e.Updates, 1)
 	}
 	if e.Eval == nil {
-		b.show(e.Update, fmt.Sprintf("epoch %d loss %.4g", e.Epoch, e.Loss))
+		text := fmt.Sprintf("epoch %d loss %.4g", e.Epoch, e.Loss)
+		if e.Idle >= 0.01 {
+			text += fmt.Sprintf(", device idle %.0f %%", 100*e.Idle)
+		}
+		b.show(e.Update, text)
 		return
 	}
 	b.end()

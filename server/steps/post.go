@@ -3,10 +3,10 @@ package steps
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/internal/op"
+	"github.com/weirgpu/weir/internal/tokens"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -132,7 +132,7 @@ func (x *tail) labels(l *Labels) error {
 	if err != nil {
 		return err
 	}
-	names := lines(text)
+	names := tokens.Lines(text)
 	if len(names) == 0 {
 		return fmt.Errorf("%s has no lines", l.File)
 	}
@@ -141,14 +141,6 @@ func (x *tail) labels(l *Labels) error {
 	}
 	return x.give(l.To, x.b.one("Gather", nil, x.b.constant(tensor.FromStrings(names, len(names))),
 		x.index))
-}
-
-// lines are those of a file.
-func lines(text []byte) (list []string) {
-	for line := range strings.Lines(string(text)) {
-		list = append(list, strings.TrimRight(line, "\r\n"))
-	}
-	return list
 }
 
 // suppress keeps the best of boxes that overlap.

@@ -6,14 +6,10 @@ import (
 	"github.com/weirgpu/weir"
 	"github.com/weirgpu/weir/graph"
 	operators "github.com/weirgpu/weir/internal/op"
+	"github.com/weirgpu/weir/internal/tokens"
 	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
 )
-
-// tokenizer makes tokens of a text. No more are looked for than most.
-type tokenizer interface {
-	tokens(text string, most int) []int64
-}
 
 // The most bytes of a vocabulary and of its merges, and of tokens of a row.
 const (
@@ -22,12 +18,7 @@ const (
 )
 
 // rows is how texts become rows of tokens of one length.
-type rows struct {
-	by     tokenizer
-	length int
-	pad    int64
-	around []int64 // the tokens in front of those of a text and behind, if there are
-}
+type rows struct{ *tokens.Rows }
 
 // tokenise adds a chain that makes tokens.
 func (j *joiner) tokenise(b *builder, c *Chain, t *Tokenise, from *graph.Value) error {
@@ -59,40 +50,28 @@ func (j *joiner) rows(t *Tokenise) (*rows, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &rows{length: int(t.Length)}
-	var id func(string) (int64, bool)
+	var merges []byte
 	if t.Merges != "" {
-		merges, err := j.read(t.Merges, mostVocabulary)
-		if err != nil {
+		if merges, err = j.read(t.Merges, mostVocabulary); err != nil {
 			return nil, err
 		}
-		x, err := newBPE(text, merges)
-		if err != nil {
-			return nil, err
-		}
-		r.by, id = x, x.id
-		r.pad, _ = x.id("<|endoftext|>")
-	} else {
-		x := newWordPiece(lines(text), t.Cased)
-		r.by, id = x, x.id
-		var found [4]bool
-		r.around = make([]int64, 2)
-		r.around[0], found[0] = x.id("[CLS]")
-		r.around[1], found[1] = x.id("[SEP]")
-		r.pad, found[2] = x.id("[PAD]")
-		x.unknown, found[3] = x.id("[UNK]")
-		if found != [4]bool{true, true, true, true} {
-			return nil, fmt.Errorf("%s has not [PAD], [UNK], [CLS] and [SEP]", t.Vocabulary)
-		}
+		merges = append([]byte{}, merges...) // of BPE, also where there are none
+	}
+	r, err := tokens.NewRows(text, merges, t.Cased, int(t.Length))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", t.Vocabulary, err)
+	}
+	if x, ok := r.By.(*tokens.WordPiece); ok && x.Unknown < 0 {
+		return nil, fmt.Errorf("%s has not [PAD], [UNK], [CLS] and [SEP]", t.Vocabulary)
 	}
 	if t.Pad != "" {
-		n, ok := id(t.Pad)
+		n, ok := r.By.ID(t.Pad)
 		if !ok {
 			return nil, fmt.Errorf("pad: %s has no token %.40q", t.Vocabulary, t.Pad)
 		}
-		r.pad = n
+		r.Pad = n
 	}
-	return r, nil
+	return &rows{r}, nil
 }
 
 // operator is the rows as an operator of a model: tokens, where they are, and zeros.
@@ -103,7 +82,7 @@ func (r *rows) operator() weir.Operator {
 			n = in.Shape[0]
 		}
 		for i := range c.Out {
-			c.Out[i] = operators.Ranked(tensor.Int64, n, operators.Known(r.length))
+			c.Out[i] = operators.Ranked(tensor.Int64, n, operators.Known(r.Length))
 		}
 		return nil
 	}, Eval: r.eval}
@@ -113,7 +92,7 @@ func (r *rows) eval(c *op.Eval) error {
 	texts := c.In[0].Strings
 	var out [3][]int64
 	for i := range out {
-		t, err := c.ZeroOutput(i, tensor.Int64, []int{len(texts), r.length})
+		t, err := c.ZeroOutput(i, tensor.Int64, []int{len(texts), r.Length})
 		if err != nil {
 			return err
 		}
@@ -123,20 +102,9 @@ func (r *rows) eval(c *op.Eval) error {
 		if c.Ctx != nil && c.Ctx.Err() != nil {
 			return c.Ctx.Err()
 		}
-		row, mask := out[0][i*r.length:(i+1)*r.length], out[1][i*r.length:]
-		n := 0
-		put := func(id int64) { row[n], mask[n] = id, 1; n++ }
-		if r.around != nil {
-			put(r.around[0])
-		}
-		for _, id := range r.by.tokens(text, r.length-len(r.around)) {
-			put(id)
-		}
-		if r.around != nil {
-			put(r.around[1])
-		}
-		for ; n < r.length; n++ {
-			row[n] = r.pad
+		n, _ := r.Fill(out[0][i*r.Length:(i+1)*r.Length], text)
+		for k := range n {
+			out[1][i*r.Length+k] = 1
 		}
 	}
 	return nil

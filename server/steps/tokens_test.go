@@ -90,38 +90,3 @@ func TestTokensCut(t *testing.T) {
 		t.Errorf("tokens %v", got)
 	}
 }
-
-// FuzzTokens: no text makes more tokens than it may, or none that the vocabulary has not.
-func FuzzTokens(f *testing.F) {
-	ids := map[string]int64{}
-	for b, l := range letters {
-		ids[l] = int64(b)
-	}
-	text, err := json.Marshal(ids)
-	if err != nil {
-		f.Fatal(err)
-	}
-	x, err := newBPE(text, []byte("#version: 0.2\nt h\n"))
-	if err != nil {
-		f.Fatal(err)
-	}
-	w := newWordPiece([]string{"[UNK]", "a", "##b", "é"}, false)
-	f.Add("it's a  test\n\xff 漢字", 5)
-	f.Fuzz(func(t *testing.T, text string, most int) {
-		most = max(most, 0) % 1000
-		var all []byte
-		list := x.tokens(text, len(text)+1)
-		for _, id := range list {
-			all = append(all, byte(id))
-		}
-		if string(all) != text {
-			t.Errorf("%q becomes %q", text, all)
-		}
-		if n := len(x.tokens(text, most)); n > most {
-			t.Errorf("%d tokens of %d", n, most)
-		}
-		if n := len(w.tokens(text, most)); n > most {
-			t.Errorf("%d tokens of %d", n, most)
-		}
-	})
-}

@@ -52,9 +52,13 @@ func Change(into *tensor.Tensor, rows []int, changes []Image, seed uint64, epoch
 	s := into.Shape
 	per := s[1] * s[2] * s[3]
 	for i, row := range rows {
-		r := rand.New(rand.NewPCG(seed^0x9e3779b97f4a7c15, uint64(epoch)<<32|uint64(row)))
+		r := rand.New(rand.NewPCG(seed^0x9e3779b97f4a7c15, sampleOf(epoch, row)))
 		for _, change := range changes {
 			change(r, tensor.As[float32](into)[i*per:(i+1)*per], s[1], s[2], s[3])
 		}
 	}
 }
+
+// sampleOf is what tells a sample in an epoch from others, which have streams of random numbers of
+// their own.
+func sampleOf(epoch, row int) uint64 { return uint64(epoch)<<32 | uint64(row) }

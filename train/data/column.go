@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash"
 	"math"
+	"slices"
 
 	"github.com/weirgpu/weir/tensor"
 )
@@ -79,13 +80,13 @@ func (c *Column) whole(t *tensor.Tensor) error {
 	return nil
 }
 
-// Samples is how many there are.
+// Samples implements [Source].
 func (c *Column) Samples() int { return c.samples }
 
-// Within refuses whole numbers that are not from 0 to before n.
-func (c *Column) Within(n int) error {
+// Within refuses whole numbers that are not from 0 to before n, but for those of apart.
+func (c *Column) Within(n int, apart ...int64) error {
 	for i, v := range c.ints {
-		if v < 0 || v >= int64(n) {
+		if (v < 0 || v >= int64(n)) && !slices.Contains(apart, v) {
 			return fmt.Errorf("%w: sample %d is of class %d: the model has %d, from 0 on", ErrData,
 				i/c.per, v, n)
 		}
@@ -127,8 +128,8 @@ func (c *Column) Parts() error {
 	return nil
 }
 
-// Fill writes the samples of those numbers, one after another, into a tensor for as many.
-func (c *Column) Fill(into *tensor.Tensor, rows []int) {
+// Fill implements [Source]: samples are as they are in each epoch, and the error is nil.
+func (c *Column) Fill(into *tensor.Tensor, rows []int, _ int) error {
 	switch {
 	case c.bytes != nil:
 		to := tensor.As[float32](into)
@@ -155,9 +156,10 @@ func (c *Column) Fill(into *tensor.Tensor, rows []int) {
 			copy(to[i*c.per:(i+1)*c.per], c.ints[r*c.per:])
 		}
 	}
+	return nil
 }
 
-// Digest adds all samples to a digest.
+// Digest implements [Source].
 func (c *Column) Digest(h hash.Hash) {
 	fmt.Fprintf(h, "%d samples of %d, divided by %v\n", c.samples, c.per, c.divide)
 	switch {

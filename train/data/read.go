@@ -22,30 +22,42 @@ var ErrData = errors.New("unusable data")
 
 // Read reads a file of samples. What it is shows by its name: .npy, .csv, or else IDX, each with
 // .gz behind it or not.
-func Read(path string) (*tensor.Tensor, error) {
-	f, err := os.Open(path)
+func Read(path string) (t *tensor.Tensor, err error) {
+	err = unpacked(path, func(from io.Reader, name string) error {
+		t, err = decode(from, name)
+		if err == nil {
+			err = ends(from)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, err
+	}
+	if len(t.Shape) == 0 {
+		return nil, fmt.Errorf("%s: %w: one number, not samples along a first axis", path, ErrData)
+	}
+	return t, nil
+}
+
+// unpacked reads a file, packed by gzip where its name ends so; name is that of what is in it. What
+// read refuses becomes of kind [ErrData], with the file.
+func unpacked(path string, read func(from io.Reader, name string) error) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
 	}
 	defer f.Close()
 	var from io.Reader = bufio.NewReader(f)
 	name, packed := strings.CutSuffix(path, ".gz")
 	if packed {
 		if from, err = gzip.NewReader(from); err != nil {
-			return nil, fmt.Errorf("%s: %w: %w", path, ErrData, err)
+			return fmt.Errorf("%s: %w: %w", path, ErrData, err)
 		}
 	}
-	t, err := decode(from, name)
-	if err == nil {
-		err = ends(from)
+	if err := read(from, name); err != nil {
+		return fmt.Errorf("%s: %w: %w", path, ErrData, err)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w: %w", path, ErrData, err)
-	}
-	if len(t.Shape) == 0 {
-		return nil, fmt.Errorf("%s: %w: one number, not samples along a first axis", path, ErrData)
-	}
-	return t, nil
+	return nil
 }
 
 // ends reads the end of a file, with the checksum of a packed one, and refuses what is behind it.

@@ -41,8 +41,8 @@ type file struct {
 }
 
 type fileData struct {
-	Inputs  map[string]string
-	Labels  string
+	Inputs  map[string]fileSource
+	Labels  fileLabels
 	Divide  number
 	Batch   whole
 	Augment []string
@@ -50,8 +50,8 @@ type fileData struct {
 }
 
 type fileEval struct {
-	Inputs map[string]string
-	Labels string
+	Inputs map[string]fileSource
+	Labels fileLabels
 	Rows   string
 	Part   float64
 }
@@ -277,8 +277,11 @@ func (f *file) recipe() (*Recipe, error) {
 		Precision: Precision(f.Precision), Epochs: int(f.Epochs.Value), Steps: int(f.Steps.Value),
 		Patience: int(f.Patience.Value), Seed: uint64(f.Seed.Value), Output: f.Output,
 		Report: f.Report}
-	r.Data = Data{Inputs: f.Data.Inputs, Labels: f.Data.Labels, Divide: f.Data.Divide.or(1),
-		Batch: int(f.Data.Batch.Value), Augment: f.Data.Augment, Eval: Eval(f.Data.Eval)}
+	d, e := &f.Data, &f.Data.Eval
+	r.Data = Data{Inputs: sources(d.Inputs), Labels: d.Labels.one, Targets: d.Labels.many,
+		Divide: d.Divide.or(1), Batch: int(d.Batch.Value), Augment: d.Augment,
+		Eval: Eval{Inputs: sources(e.Inputs), Labels: e.Labels.one, Targets: e.Labels.many,
+			Rows: e.Rows, Part: e.Part}}
 	c := f.Checkpoint
 	r.Checkpoint = Checkpoint{To: c.To, Every: c.Every, Steps: int(c.Steps.Value),
 		Keep: int(c.Keep.Value)}
@@ -304,8 +307,12 @@ func (f *file) recipe() (*Recipe, error) {
 	if c.Every < 0 || c.Steps.Value < 0 {
 		err = errors.Join(err, errors.New("checkpoint: every and steps: want none below 0"))
 	}
-	for _, text := range r.Data.Augment {
-		if _, e := ParseChange(text); e != nil {
+	for i, text := range r.Data.Augment {
+		c, e := ParseChange(text)
+		if e == nil && c.Kind == "resize" && i > 0 {
+			e = fmt.Errorf("%q: it comes first", text)
+		}
+		if e != nil {
 			err = errors.Join(err, fmt.Errorf("data: augment: %w", e))
 		}
 	}
@@ -347,7 +354,7 @@ var words = yamlfile.Words{
 		"recipe.fileCheckpoint": "to, every, steps, keep",
 	},
 	Forms: map[string]string{
-		"map[string]string":     "names with files, as in {image: images.npy}",
+		"map[string]recipe.":    "names with files, as in {image: images.npy}",
 		"recipe.fileData":       "keys with values",
 		"recipe.fileEval":       "keys with values",
 		"recipe.fileCheckpoint": "keys with values",

@@ -88,21 +88,28 @@ type Recipe struct {
 
 // Data says what a model is trained and tried on.
 type Data struct {
-	Inputs map[string]string // files by the model's inputs
-	Labels string
-	Divide float64 // inputs of real numbers are divided by it; 0 for 1
-	Batch  int
-	// Augment lists changes of images: "flip", "crop 4".
+	Inputs  map[string]Source `json:"-"` // by the model's inputs
+	Labels  Source            `json:"-"` // of one loss; none where images have them
+	Targets map[string]Source `json:"-"` // of several, by the names of their labels
+	Divide  float64           // files of real numbers are divided by it, of inputs; 0 for 1
+	Batch   int
+	// Augment lists changes of images: "resize 0.3 1", "flip", "crop 4".
 	Augment []string
 	Eval    Eval
 }
 
 // Eval says which samples a model is tried on, which training does not see.
 type Eval struct {
-	Inputs map[string]string // files of their own
-	Labels string
-	Rows   string  // or a file of the numbers of samples of Data
-	Part   float64 // or so much of them, drawn from the seed
+	Inputs  map[string]Source `json:"-"` // samples of their own
+	Labels  Source            `json:"-"`
+	Targets map[string]Source `json:"-"`
+	Rows    string            // or a file of the numbers of samples of Data
+	Part    float64           // or so much of them, drawn from the seed
+}
+
+// labelled reports whether there are labels.
+func (d *Data) labelled() bool {
+	return d.Labels.Given() || len(d.Targets) > 0 || pictures(d.Inputs)
 }
 
 // Given reports whether there is anything to try a model on.
@@ -134,13 +141,17 @@ func Load(path string) (*Recipe, error) {
 
 // under makes the paths of a recipe relative to a folder.
 func (r *Recipe) under(dir string) {
-	for _, p := range []*string{&r.Model, &r.Data.Labels, &r.Data.Eval.Labels, &r.Data.Eval.Rows,
-		&r.Checkpoint.To, &r.Output, &r.Report} {
+	for _, p := range []*string{&r.Model, &r.Data.Eval.Rows, &r.Checkpoint.To, &r.Output,
+		&r.Report} {
 		*p = under(dir, *p)
 	}
-	for _, files := range []map[string]string{r.Data.Inputs, r.Data.Eval.Inputs} {
-		for name, file := range files {
-			files[name] = under(dir, file)
+	r.Data.Labels.under(dir)
+	r.Data.Eval.Labels.under(dir)
+	for _, all := range []map[string]Source{r.Data.Inputs, r.Data.Targets, r.Data.Eval.Inputs,
+		r.Data.Eval.Targets} {
+		for name, s := range all {
+			s.under(dir)
+			all[name] = s
 		}
 	}
 }
@@ -188,7 +199,7 @@ func (r *Recipe) check() error {
 	}
 	want(r.Model != "", "model: want an ONNX file")
 	want(len(r.Data.Inputs) > 0, "data: want inputs, a file for each input of the model")
-	want(r.Data.Labels != "", "data: want labels, a file")
+	want(r.Data.labelled(), "data: want labels, a file")
 	want(r.Data.Batch > 0, "data: batch %d: want at least 1", r.Data.Batch)
 	want(positive(r.Data.Divide), "data: divide %g: want a number above 0", r.Data.Divide)
 	want(r.Loss.Kind != "", "loss: want one of %v", step.Losses())
@@ -215,7 +226,8 @@ func (r *Recipe) check() error {
 		"dropout: rate %g: want a number from 0 to before 1", r.Dropout.Rate)
 	want(r.Patience == 0 || r.Data.Eval.Given(), "patience: want data to evaluate on (data: eval)")
 	want(r.Checkpoint.Keep > 0, "checkpoint: keep %d: want at least 1", r.Checkpoint.Keep)
-	faults = append(faults, r.checkEval(), r.checkOptimizer(), r.Schedule.check())
+	faults = append(faults, r.Data.checkSources(), r.checkEval(), r.checkOptimizer(),
+		r.Schedule.check())
 	return errors.Join(faults...)
 }
 
@@ -230,7 +242,7 @@ func (r *Recipe) checkEval() error {
 	switch {
 	case n > 1:
 		return errors.New("data: eval: want one of inputs, rows and part")
-	case (len(e.Inputs) > 0) != (e.Labels != ""):
+	case (len(e.Inputs) > 0) != (e.Labels.Given() || len(e.Targets) > 0 || pictures(e.Inputs)):
 		return errors.New("data: eval: want inputs and labels together")
 	case !(e.Part >= 0 && e.Part < 1):
 		return fmt.Errorf("data: eval: part %g: want a number from 0 to before 1", e.Part)

@@ -149,8 +149,8 @@ func TestLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for got, name := range map[string]string{r.Model: "digits.onnx", r.Data.Labels: "labels.npy",
-		r.Data.Inputs["image"]: "images.npy.gz", r.Data.Eval.Rows: "heldout.npy",
+	for got, name := range map[string]string{r.Model: "digits.onnx", r.Data.Labels.File: "labels.npy",
+		r.Data.Inputs["image"].File: "images.npy.gz", r.Data.Eval.Rows: "heldout.npy",
 		r.Checkpoint.To: "run", r.Report: ""} {
 		if want := filepath.Join(dir, name); got != want && (name != "" || got != "") {
 			t.Errorf("%q, want %q", got, want)

@@ -27,6 +27,10 @@ func Write(w io.Writer, title string, r *train.Result) error {
 		if r.MetricName != "" {
 			figure(b, r.MetricName, "of the samples that training does not see", metric(r))
 		}
+		if len(r.Idle) > 0 {
+			figure(b, "Device idle", "part of the time of an update for which the device waited "+
+				"for data", idle(r))
+		}
 		b.Table(table(r))
 	}}
 	return p.Write(w)
@@ -35,7 +39,8 @@ func Write(w io.Writer, title string, r *train.Result) error {
 // summary is a run in one sentence.
 func summary(r *train.Result) string {
 	text := fmt.Sprintf("%d updates in %.1f s on %d threads, %.2f ms each (%.0f samples per "+
-		"second, %.1f %% of the time waiting for data); %s of arenas beside %s of state. Loss %.4g",
+		"second, the device idle for data %.1f %% of the time); %s of arenas beside %s of state. "+
+		"Loss %.4g",
 		r.Steps, r.Seconds, r.Threads, r.StepMS, r.SamplesPerS, 100*r.DataWaitShare,
 		terminal.Size(r.ArenaBytes), terminal.Size(r.StateBytes), r.Loss)
 	if r.MetricName != "" {
@@ -84,6 +89,21 @@ func metric(r *train.Result) *chart.XY {
 	}
 	c.Series = []chart.Series{s}
 	span(c)
+	return c
+}
+
+// idle draws the part of each update for which the device was idle.
+func idle(r *train.Result) *chart.XY {
+	c := &chart.XY{Label: "Device idle by update", Height: 160,
+		X: chart.Axis{Label: "update"}, Y: chart.Axis{Label: "part of the time"}}
+	s := chart.Series{Name: "waiting for data"}
+	for i, v := range r.Idle {
+		s.X = append(s.X, float64(i+1)*float64(max(r.Curve.Stride, 1)))
+		s.Y = append(s.Y, v)
+	}
+	c.Series = []chart.Series{s}
+	span(c)
+	c.Y.Min, c.Y.Max = 0, max(c.Y.Max, 0.01)
 	return c
 }
 

@@ -1,4 +1,4 @@
-package steps
+package tokens
 
 import (
 	"strings"
@@ -8,31 +8,52 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// wordPiece makes of each word the longest tokens that there are, from its begin on (Devlin et al.,
+// WordPiece makes of each word the longest tokens that there are, from its begin on (Devlin et al.,
 // "BERT", NAACL 2019, whose program tokenization.py the rules of words are from).
-type wordPiece struct {
-	ids     map[string]int64
-	cased   bool
-	unknown int64
+type WordPiece struct {
+	ids   map[string]int64
+	cased bool
+	// Unknown is the number that stands for a word that is no tokens: that of [UNK], -1 where the
+	// vocabulary has none.
+	Unknown int64
 }
 
 // mostLetters is from how many letters on a word is unknown as a whole.
 const mostLetters = 100
 
-func newWordPiece(tokens []string, cased bool) *wordPiece {
-	w := &wordPiece{ids: map[string]int64{}, cased: cased}
+// NewWordPiece makes tokens of a vocabulary, numbered from 0 on. Letters stay as they are where it
+// is cased.
+func NewWordPiece(tokens []string, cased bool) *WordPiece {
+	w := &WordPiece{ids: map[string]int64{}, cased: cased, Unknown: -1}
 	for i, t := range tokens {
 		w.ids[t] = int64(i)
+	}
+	if id, ok := w.ids["[UNK]"]; ok {
+		w.Unknown = id
 	}
 	return w
 }
 
-func (w *wordPiece) id(token string) (int64, bool) {
+// Lacks is the first word of a text that is no tokens, "" where all are.
+func (w *WordPiece) Lacks(text string) string {
+	known := *w
+	known.Unknown = -1
+	for word := range strings.FieldsSeq(w.clean(text)) {
+		if list := known.pieces(nil, word); list[0] < 0 {
+			return word
+		}
+	}
+	return ""
+}
+
+// ID implements [Tokenizer].
+func (w *WordPiece) ID(token string) (int64, bool) {
 	id, ok := w.ids[token]
 	return id, ok
 }
 
-func (w *wordPiece) tokens(text string, most int) (list []int64) {
+// Tokens implements [Tokenizer].
+func (w *WordPiece) Tokens(text string, most int) (list []int64) {
 	for word := range strings.FieldsSeq(w.clean(text)) {
 		if len(list) >= most {
 			break
@@ -44,7 +65,7 @@ func (w *wordPiece) tokens(text string, most int) (list []int64) {
 
 // clean drops what is no text, and puts spaces around punctuation and around the letters of
 // Chinese.
-func (w *wordPiece) clean(text string) string {
+func (w *WordPiece) clean(text string) string {
 	var b strings.Builder
 	for _, r := range text {
 		switch {
@@ -88,9 +109,9 @@ func chinese(r rune) bool {
 }
 
 // pieces appends the tokens of a word.
-func (w *wordPiece) pieces(list []int64, word string) []int64 {
+func (w *WordPiece) pieces(list []int64, word string) []int64 {
 	if utf8.RuneCountInString(word) > mostLetters {
-		return append(list, w.unknown)
+		return append(list, w.Unknown)
 	}
 	before, first := len(list), ""
 	for len(word) > 0 {
@@ -103,7 +124,7 @@ func (w *wordPiece) pieces(list []int64, word string) []int64 {
 			}
 		}
 		if !ok {
-			return append(list[:before], w.unknown)
+			return append(list[:before], w.Unknown)
 		}
 		list, word, first = append(list, id), word[end:], "##"
 	}

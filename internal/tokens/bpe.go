@@ -1,4 +1,4 @@
-package steps
+package tokens
 
 import (
 	"encoding/json"
@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// bpe merges the bytes of words, the pair that was learned first before others (Sennrich et al.,
+// BPE merges the bytes of words, the pair that was learned first before others (Sennrich et al.,
 // "Neural Machine Translation of Rare Words with Subword Units", ACL 2016; bytes as in GPT-2's
 // encoder.py, whose rules of words these are).
-type bpe struct {
+type BPE struct {
 	ids   map[string]int64
 	ranks map[[2]string]int
 }
@@ -32,12 +32,13 @@ var letters = func() (list [256]string) {
 	return list
 }()
 
-func newBPE(vocabulary, merges []byte) (*bpe, error) {
-	x := &bpe{ranks: map[[2]string]int{}}
+// NewBPE reads a vocabulary, JSON with a number for each token, and merges, a pair a line.
+func NewBPE(vocabulary, merges []byte) (*BPE, error) {
+	x := &BPE{ranks: map[[2]string]int{}}
 	if err := json.Unmarshal(vocabulary, &x.ids); err != nil {
 		return nil, fmt.Errorf("vocabulary: %w", err)
 	}
-	for i, line := range lines(merges) {
+	for i, line := range Lines(merges) {
 		if line == "" || i == 0 && strings.HasPrefix(line, "#version") {
 			continue
 		}
@@ -55,12 +56,14 @@ func newBPE(vocabulary, merges []byte) (*bpe, error) {
 	return x, nil
 }
 
-func (x *bpe) id(token string) (int64, bool) {
+// ID implements [Tokenizer].
+func (x *BPE) ID(token string) (int64, bool) {
 	id, ok := x.ids[token]
 	return id, ok
 }
 
-func (x *bpe) tokens(text string, most int) (list []int64) {
+// Tokens implements [Tokenizer].
+func (x *BPE) Tokens(text string, most int) (list []int64) {
 	for len(text) > 0 && len(list) < most {
 		n := word(text)
 		list = x.merge(list, text[:n])
@@ -73,7 +76,7 @@ func (x *bpe) tokens(text string, most int) (list []int64) {
 const mostBytes = 256
 
 // merge appends the tokens of a word.
-func (x *bpe) merge(list []int64, word string) []int64 {
+func (x *BPE) merge(list []int64, word string) []int64 {
 	for len(word) > mostBytes {
 		list = x.merge(list, word[:mostBytes])
 		word = word[mostBytes:]
