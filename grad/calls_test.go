@@ -41,7 +41,21 @@ func calls() []call {
 	o := operands{rand.New(rand.NewPCG(1, 2))}
 	return slices.Concat(o.unary(), o.binary(), o.activations(), o.movement(), o.indexing(),
 		o.reductions(), o.products(), o.windows(), o.norms(), o.losses(), o.compositions(),
-		o.sums(), o.resizes(), o.samples(), o.recurrent(), o.attention(), o.counted())
+		o.sums(), o.resizes(), o.samples(), o.recurrent(), o.attention(), o.counted(),
+		o.sequences())
+}
+
+// sequences are losses of labels whose places are not known.
+func (o operands) sequences() []call {
+	labels := ints(1, 2, -1, 3, 3, -1)
+	labels.Shape = []int{2, 3}
+	return []call{
+		{domain: op.FusedDomain, op: op.CTC, version: 1, first: true, held: []int{1},
+			in: list(o.f(2, 5, 4), labels)},
+		{domain: op.FusedDomain, op: op.CTC, version: 1, name: "lengths", first: true,
+			held:  []int{1, 2},
+			attrs: attrs(op.IntAttr(op.CTCBlank, 0)), in: list(o.f(2, 5, 4), labels, ints(3, 5))},
+	}
 }
 
 // counted is what draws from counters: the same at each call.

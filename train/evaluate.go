@@ -3,6 +3,7 @@ package train
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/weirgpu/weir/tensor"
 	"github.com/weirgpu/weir/train/step"
@@ -34,7 +35,7 @@ func (r *Run) Evaluate(ctx context.Context) (*Evaluation, error) {
 			return nil, fmt.Errorf("evaluation: %w", err)
 		}
 		var labels *tensor.Tensor // which a run may write over
-		if in := r.eval.input(r.data.label.Name); in != nil {
+		if in := r.eval.input(r.step.Labels.Name); in != nil {
 			labels = in.Clone()
 		}
 		if err := r.run(ctx, r.eval); err != nil {
@@ -44,8 +45,10 @@ func (r *Run) Evaluate(ctx context.Context) (*Evaluation, error) {
 		for _, v := range tensor.As[float32](out[0])[:n] {
 			e.Loss += float64(v)
 		}
-		hits, of := r.hits(out[1], labels, n)
-		right, judged = right+hits, judged+of
+		if labels != nil {
+			hits, of := r.hits(out[1], labels, n)
+			right, judged = right+hits, judged+of
+		}
 	}
 	e.Loss /= float64(len(rows))
 	if judged > 0 {
@@ -58,9 +61,9 @@ func (r *Run) Evaluate(ctx context.Context) (*Evaluation, error) {
 	return e, nil
 }
 
-// hits counts the labels of the first n samples that scores name, and all of them.
+// hits counts the labels of the first n samples that scores name, and all of them that count.
 func (r *Run) hits(scores, labels *tensor.Tensor, n int) (hits, of int) {
-	v := tensor.As[float32](scores)
+	v, ignore := tensor.As[float32](scores), r.recipe.Loss.Ignore
 	switch r.recipe.Loss.Kind {
 	case step.CrossEntropy:
 		classes, inner := scores.Shape[1], 1
@@ -69,6 +72,10 @@ func (r *Run) hits(scores, labels *tensor.Tensor, n int) (hits, of int) {
 		}
 		want := tensor.As[int64](labels)[:n*inner]
 		for i, w := range want {
+			if ignore != nil && float64(w) == *ignore {
+				continue
+			}
+			of++
 			at, best := (i/inner)*classes*inner+i%inner, 0
 			for c := range classes {
 				if v[at+c*inner] > v[at+best*inner] {
@@ -79,7 +86,9 @@ func (r *Run) hits(scores, labels *tensor.Tensor, n int) (hits, of int) {
 				hits++
 			}
 		}
-		return hits, len(want)
+		return hits, of
+	case step.CTC:
+		return r.paths(scores, labels, n), n
 	case step.BinaryCrossEntropy, step.Dice:
 		border := float32(0)
 		if r.step.Labels.Probabilities {
@@ -88,11 +97,46 @@ func (r *Run) hits(scores, labels *tensor.Tensor, n int) (hits, of int) {
 		want := tensor.As[float32](labels)
 		want = want[:len(want)/scores.Shape[0]*n]
 		for i, w := range want {
-			if (v[i] > border) == (w > 0.5) {
+			if ignore != nil && float64(w) == *ignore {
+				continue
+			}
+			if of++; (v[i] > border) == (w > 0.5) {
 				hits++
 			}
 		}
-		return hits, len(want)
+		return hits, of
 	}
 	return 0, 0
+}
+
+// paths counts the first n samples whose labels are what the best classes of all steps become when
+// repeats, and then blanks, are taken out.
+func (r *Run) paths(scores, labels *tensor.Tensor, n int) (hits int) {
+	v, steps, classes := tensor.As[float32](scores), scores.Shape[1], scores.Shape[2]
+	want := tensor.As[int64](labels)
+	for i := range n {
+		var got []int64
+		before := -1
+		for t := range steps {
+			row := v[(i*steps+t)*classes:][:classes]
+			best := 0
+			for k := range row {
+				if row[k] > row[best] {
+					best = k
+				}
+			}
+			if best != before && best != r.recipe.Loss.Blank {
+				got = append(got, int64(best))
+			}
+			before = best
+		}
+		row := want[i*labels.Shape[1]:][:labels.Shape[1]]
+		if at := slices.Index(row, -1); at >= 0 {
+			row = row[:at]
+		}
+		if slices.Equal(got, row) {
+			hits++
+		}
+	}
+	return hits
 }

@@ -1,6 +1,8 @@
 package train
 
 import (
+	"slices"
+
 	"github.com/weirgpu/weir/tensor"
 	"github.com/weirgpu/weir/train/step"
 )
@@ -16,3 +18,14 @@ func (r *Run) Spoil() { r.vars[0].Data[0] ^= 1 }
 
 // Used is how many batches were made in the background.
 func (r *Run) Used() int { return r.used }
+
+// Filled are the numbers of an input of an update for samples in an epoch.
+func (r *Run) Filled(name string, rows []int, epoch int) []byte {
+	if err := r.fill(r.train, &r.data.train, rows, epoch); err != nil {
+		panic(err)
+	}
+	return slices.Clone(r.train.input(name).Data)
+}
+
+// Coming are the samples that come next, and their epoch.
+func (r *Run) Coming() (rows []int, epoch int) { return r.samplesOf(place{done: r.done}) }

@@ -34,6 +34,13 @@ func (r *Prepared) fingerprint() error {
 	if err != nil {
 		return err
 	}
+	if d := r.recipe.Distil; d != nil {
+		teacher, err := digestOf(d.Teacher)
+		if err != nil {
+			return err
+		}
+		model += " " + teacher
+	}
 	h := sha256.New()
 	for _, s := range []*set{&r.data.train, &r.data.eval} {
 		s.digest(h)

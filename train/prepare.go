@@ -18,15 +18,16 @@ import (
 // that a run needs but its memory, and so what is known of a run before there is one. Several runs
 // may be opened from it, one at a time.
 type Prepared struct {
-	recipe *recipe.Recipe
-	on     *machine.Machine
-	model  *onnx.Model
-	data   *samples
-	step   *step.Step
-	plans  plans             // what is run
-	whole  plans             // the same, as they are without a bound
-	ranks  int               // processes that a run has
-	prints map[string]string // of what the run is made from
+	recipe  *recipe.Recipe
+	on      *machine.Machine
+	model   *onnx.Model
+	teacher *onnx.Model // nil where a recipe has none
+	data    *samples
+	step    *step.Step
+	plans   plans             // what is run
+	whole   plans             // the same, as they are without a bound
+	ranks   int               // processes that a run has
+	prints  map[string]string // of what the run is made from
 }
 
 // plans are those of an update or a shard of it, of a batch before its last, of an evaluation, and
@@ -58,6 +59,11 @@ func (r *Prepared) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	r.model.Graph = step.Apart(r.model.Graph)
+	if d := r.recipe.Distil; d != nil {
+		if r.teacher, err = onnx.Open(d.Teacher, onnx.Options{}); err != nil {
+			return err
+		}
+	}
 	shapes, err := r.shapes()
 	if err != nil {
 		return err
@@ -65,7 +71,7 @@ func (r *Prepared) prepare(ctx context.Context) (err error) {
 	if r.step, err = step.Build(r.model.Graph, r.stepOptions(shapes)); err != nil {
 		return fmt.Errorf("%s: %w", r.recipe.Model, err)
 	}
-	if r.data, err = readSamples(r.recipe, r.model.Graph, r.step.Labels); err != nil {
+	if r.data, err = readSamples(r.recipe, r.model.Graph, r.step); err != nil {
 		return err
 	}
 	for i, g := range r.graphs() {
@@ -82,10 +88,13 @@ func (r *Prepared) prepare(ctx context.Context) (err error) {
 
 // Close closes the model.
 func (r *Prepared) Close() error {
-	if r.model == nil {
-		return nil
+	var err error
+	for _, m := range []*onnx.Model{r.model, r.teacher} {
+		if m != nil {
+			err = errors.Join(err, m.Close())
+		}
 	}
-	return r.model.Close()
+	return err
 }
 
 // Bytes is the memory that a run holds on the device: arenas, packed weights and state.
@@ -131,10 +140,16 @@ func (r *Prepared) planOptions(g step.Graph) (plan.Options, error) {
 // stepOptions is what a recipe says of its step.
 func (r *Prepared) stepOptions(shapes map[string][]int) step.Options {
 	f := r.recipe
-	return step.Options{Shapes: shapes, Loss: f.Loss, Train: f.Train, Freeze: f.Freeze,
+	o := step.Options{Shapes: shapes, Loss: f.Loss, Others: f.Others, Train: f.Train,
+		Freeze:    f.Freeze,
 		Optimizer: f.Optimizer, Clip: f.Clip, Accumulate: f.Accumulate, Average: f.Average,
 		Scale: f.Scale, Dropout: f.Dropout, Shards: f.Shards,
 		Slots: dist.Slots(max(f.Shards, 1), max(r.ranks, 1))}
+	if f.Distil != nil && r.teacher != nil {
+		d := f.Distil.Distil
+		d.Teacher, o.Distil = r.teacher.Graph, &d
+	}
+	return o
 }
 
 // shapes are those of the model's inputs for a batch.

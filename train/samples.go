@@ -17,8 +17,25 @@ type samples struct {
 	changes       []data.Image
 	changed       string // the input whose images are changed
 	seed          uint64
-	label         step.Label
+	labels        []label
 	batch, update int // samples of each
+}
+
+// label is the input for labels of a loss.
+type label struct {
+	step.Label
+	of step.Loss
+}
+
+// labelsOf are the labels of a step that are inputs.
+func labelsOf(r *recipe.Recipe, s *step.Step) (all []label) {
+	losses := slices.Concat([]step.Loss{r.Loss}, r.Others)
+	for i, l := range slices.Concat([]step.Label{s.Labels}, s.Others) {
+		if l.Name != "" {
+			all = append(all, label{l, losses[i]})
+		}
+	}
+	return all
 }
 
 // set is some samples of some sources.
@@ -31,12 +48,12 @@ type set struct {
 }
 
 // readSamples reads the data of a recipe for a model.
-func readSamples(r *recipe.Recipe, model *graph.Graph, label step.Label) (*samples, error) {
-	s := &samples{seed: r.Seed, label: label, batch: r.Data.Batch,
+func readSamples(r *recipe.Recipe, model *graph.Graph, of *step.Step) (*samples, error) {
+	s := &samples{seed: r.Seed, labels: labelsOf(r, of), batch: r.Data.Batch,
 		update: r.Data.Batch * r.Accumulate}
 	var err error
-	if s.train, err = readSet(r, model, label, r.Data.Inputs, r.Data.Labels,
-		nil); err != nil {
+	if s.train, err = readSet(r, model, s.labels, r.Data.Inputs, r.Data.Labels,
+		r.Data.Targets, nil); err != nil {
 		return nil, err
 	}
 	if err = s.split(r, model); err != nil {
@@ -58,7 +75,8 @@ func (s *samples) split(r *recipe.Recipe, model *graph.Graph) (err error) {
 	e := &r.Data.Eval
 	switch {
 	case len(e.Inputs) > 0:
-		s.eval, err = readSet(r, model, s.label, e.Inputs, e.Labels, s.train.classes)
+		s.eval, err = readSet(r, model, s.labels, e.Inputs, e.Labels, e.Targets,
+			s.train.classes)
 	case e.Rows != "":
 		s.eval = s.train
 		s.eval.rows, s.train.rows, err = chosenRows(e.Rows, len(s.train.rows))

@@ -24,8 +24,9 @@ type reader struct {
 }
 
 // readSet reads sources of samples. Images are of the classes of another set, where it is given.
-func readSet(r *recipe.Recipe, model *graph.Graph, label step.Label,
-	inputs map[string]recipe.Source, labels recipe.Source, classes []string) (set, error) {
+func readSet(r *recipe.Recipe, model *graph.Graph, labels []label,
+	inputs map[string]recipe.Source, one recipe.Source, targets map[string]recipe.Source,
+	classes []string) (set, error) {
 	x := &reader{recipe: r, n: -1, classes: classes, of: set{inputs: map[string]data.Source{},
 		labels: map[string]data.Source{}}, masks: map[string]*tensor.Tensor{},
 		shapes: map[string][]int{}, types: map[string]tensor.DType{}}
@@ -52,8 +53,14 @@ func readSet(r *recipe.Recipe, model *graph.Graph, label step.Label,
 		return x.of, fmt.Errorf("%w: data: no input says how many samples there are",
 			recipe.ErrRecipe)
 	}
-	if err := x.label(label, &labels); err != nil {
-		return x.of, err
+	for _, l := range labels {
+		from := one
+		if s, ok := targets[l.Name]; ok {
+			from = s
+		}
+		if err := x.label(l, &from); err != nil {
+			return x.of, err
+		}
 	}
 	for i := range x.n {
 		x.of.rows = append(x.of.rows, i)
@@ -178,7 +185,7 @@ func (x *reader) rest(name string) (err error) {
 }
 
 // label reads labels, and refuses those that a loss cannot have.
-func (x *reader) label(label step.Label, s *recipe.Source) (err error) {
+func (x *reader) label(label label, s *recipe.Source) (err error) {
 	c, path := (*data.Column)(nil), s.File
 	shape, _ := label.Type.Ints()
 	switch {
@@ -196,21 +203,47 @@ func (x *reader) label(label step.Label, s *recipe.Source) (err error) {
 	if err != nil {
 		return err
 	}
-	if label.Classes > 0 {
-		err = c.Within(label.Classes)
-	}
-	if k := x.recipe.Loss.Kind; k == step.BinaryCrossEntropy || k == step.Dice {
-		err = c.Parts()
-	}
-	if err != nil {
+	if err := label.check(c); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	x.of.labels[label.Name] = c
 	return nil
 }
 
+// check refuses labels that a loss cannot have.
+func (l *label) check(c *data.Column) error {
+	switch l.of.Kind {
+	case step.CrossEntropy:
+		if l.of.Ignore != nil {
+			return c.Within(l.Classes, int64(*l.of.Ignore))
+		}
+		return c.Within(l.Classes)
+	case step.CTC:
+		return c.Paths(l.Classes, l.of.Blank, l.Steps)
+	case step.BinaryCrossEntropy, step.Dice:
+		if l.of.Ignore != nil {
+			return c.Parts(*l.of.Ignore)
+		}
+		return c.Parts()
+	}
+	return nil
+}
+
+// filler is what rows of labels are filled up with, nil for the vocabulary's own.
+func (l *label) filler() *int64 {
+	n := int64(-1)
+	if l.of.Kind == step.CTC {
+		return &n
+	}
+	if l.of.Ignore == nil {
+		return nil
+	}
+	n = int64(*l.of.Ignore)
+	return &n
+}
+
 // labelText reads labels of a file of texts.
-func (x *reader) labelText(label step.Label, s *recipe.Source, shape []int) (*data.Column, error) {
+func (x *reader) labelText(label label, s *recipe.Source, shape []int) (*data.Column, error) {
 	if s.Vocabulary == "" {
 		t, err := data.ReadNames(s.Text, s.Column, s.Names)
 		if err != nil {
@@ -222,7 +255,11 @@ func (x *reader) labelText(label step.Label, s *recipe.Source, shape []int) (*da
 		return nil, fmt.Errorf("%w: data: labels: the loss takes %v: tokens are samples and tokens",
 			recipe.ErrRecipe, label.Type)
 	}
-	t, err := data.ReadTexts(s.Text, textOptions(s, shape[1], nil))
+	o := textOptions(s, shape[1], label.filler())
+	if o.Around == "" && label.of.Kind == step.CTC {
+		o.Around = data.None
+	}
+	t, err := data.ReadTexts(s.Text, o)
 	if err != nil {
 		return nil, err
 	}

@@ -9,43 +9,17 @@ import (
 	"image/png"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
-	"github.com/weirgpu/weir/device/machine"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/onnx"
+	"github.com/weirgpu/weir/tensor"
 	"github.com/weirgpu/weir/train"
 	"github.com/weirgpu/weir/train/data"
 	"github.com/weirgpu/weir/train/recipe"
 )
-
-// refused opens a run that is refused, and returns why.
-func refused(t *testing.T, r *recipe.Recipe) error {
-	t.Helper()
-	on, err := machine.Open("cpu:0", machine.Options{Threads: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	run, err := train.Open(t.Context(), r, train.Options{Machine: on})
-	if err == nil {
-		err = run.Close()
-		return err
-	}
-	if e := on.Close(); e != nil {
-		t.Error(e)
-	}
-	return err
-}
-
-// put writes a file.
-func put(t *testing.T, path string, b []byte) {
-	t.Helper()
-	err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, b, 0o600))
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // pictures is a folder with pictures of two classes, bright ones and dark ones.
 func pictures(t *testing.T, each int) (folder string) {
@@ -72,14 +46,14 @@ func pictures(t *testing.T, each int) (folder string) {
 }
 
 // ofPictures is a recipe with pictures, in a folder of its own.
-func ofPictures(t *testing.T, folder, change string) *recipe.Recipe {
+func ofPictures(t *testing.T, folder, more string, change ...string) *recipe.Recipe {
 	t.Helper()
 	model, err := filepath.Abs("../examples/digits/digits.onnx")
 	if err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "recipe.yaml")
-	put(t, path, fmt.Appendf(nil, `model: %s
+	text := fmt.Sprintf(`model: %s
 start: random
 data:
   inputs: {image: {images: %s, mean: [0.4], std: [0.3], fit: cover}}
@@ -89,7 +63,8 @@ data:
 loss: softmax-cross-entropy
 optimizer: {adam: {rate: 4e-3}}
 %s
-`, model, folder, change))
+`, model, folder, more)
+	put(t, path, []byte(strings.NewReplacer(change...).Replace(text)))
 	r, err := recipe.Load(path)
 	if err != nil {
 		t.Fatal(err)
@@ -131,6 +106,20 @@ func TestPictureBits(t *testing.T) {
 	if got.Digest != want.Digest {
 		t.Error("an interrupted run has another digest")
 	}
+	loss := map[[2]float64]string{}
+	for from, to := range map[string]string{"": "", "resize 0.5 1": "resize 0.6 1",
+		"std: [0.3]": "std: [0.4]", "fit: cover": "fit: stretch", "flip, ": ""} {
+		r := ofPictures(t, folder, "steps: 1", from, to)
+		got, err := open(t, r, 1, train.Options{}).Train(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		is := [2]float64{got.Loss, got.EvalLoss}
+		if loss[is] != "" {
+			t.Errorf("%q for %q gives the losses of %q", to, from, loss[is])
+		}
+		loss[is] = to + " as it is"
+	}
 }
 
 // TestAhead: all batches but the first are made in the background, also those of shards and of
@@ -150,6 +139,33 @@ func TestAhead(t *testing.T) {
 	run := open(t, r, 1, train.Options{})
 	if _, err := run.Train(t.Context()); err != nil || run.Used() != 0 {
 		t.Errorf("%d batches of numbers are made in the background: %v", run.Used(), err)
+	}
+}
+
+// TestAheadAsked: what was made in the background is taken for the samples and the epoch that it was
+// made for, and no others.
+func TestAheadAsked(t *testing.T) {
+	folder := pictures(t, 30)
+	begun, fresh := open(t, ofPictures(t, folder, "epochs: 9"), 1, train.Options{}),
+		beside(t, ofPictures(t, folder, "epochs: 9"), 1, train.Options{})
+	if err := begun.Next(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	rows, epoch := begun.Coming()
+	back := slices.Clone(rows)
+	slices.Reverse(back)
+	for _, ask := range []struct {
+		rows  []int
+		epoch int
+	}{{rows, epoch}, {back, epoch}, {rows, epoch + 1}, {rows, -1}, {rows, epoch}} {
+		if !bytes.Equal(begun.Filled("image", ask.rows, ask.epoch), fresh.Filled("image", ask.rows,
+			ask.epoch)) {
+			t.Errorf("samples %v of epoch %d are others, once %v of epoch %d are made", ask.rows,
+				ask.epoch, rows, epoch)
+		}
+	}
+	if begun.Used() != 2 {
+		t.Errorf("what was made was used %d times, want 2", begun.Used())
 	}
 }
 
@@ -304,6 +320,11 @@ func TestTexts(t *testing.T) {
 	res, err := open(t, load("", ""), 2, train.Options{}).Train(t.Context())
 	if err != nil || res.Metric != 1 {
 		t.Errorf("accuracy %+v, %v", res, err)
+	}
+	mask := tensor.From([]float32{1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 0}, 2, 6)
+	got := open(t, load("", ""), 1, train.Options{})
+	if !bytes.Equal(got.Filled("mask", []int{3, 4, 5, 6, 7, 8, 9, 10}, 1)[:len(mask.Data)], mask.Data) {
+		t.Error("the mask is not 1 for tokens and 0 behind")
 	}
 	for _, tc := range []struct{ from, to, want string }{
 		{"column: 2", "column: 3", "all.tsv: unusable data: line 1: 2 columns, want column 3"},

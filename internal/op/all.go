@@ -20,7 +20,7 @@ var families = [][]Op{
 	layoutOps, oneHotOps, sequenceOps, sequenceMapOps, optionalOps, controlOps, scanOps, detectOps,
 	quantizeOps, randomOps, sampleOps, textOps, tfidfOps, boundaryOps,
 	unscaleOps, trainedBatchNorm, poolGradientOps, clipGradientOps, convGradientOps,
-	geluGradientOps, countedDropoutOps,
+	geluGradientOps, countedDropoutOps, ctcOps,
 }
 
 // Extension is what a package adds to the table: the operators of a domain that is not ONNX's own.

@@ -104,10 +104,37 @@ func (c *Column) between(least, most int64) error {
 	return nil
 }
 
-// Parts refuses numbers that are not from 0 to 1.
-func (c *Column) Parts() error {
+// Paths refuses labels that no path of so many steps becomes when repeats, and then blanks, are
+// taken out: classes from 0 to before n other than blank, -1 behind the last.
+func (c *Column) Paths(n, blank, steps int) error {
+	for r := range c.samples {
+		needs, before, ended := 0, int64(-1), false
+		for _, v := range c.ints[r*c.per : (r+1)*c.per] {
+			if ended = ended || v == -1; ended && v != -1 || v < -1 || v >= int64(n) ||
+				v == int64(blank) {
+				return fmt.Errorf("%w: sample %d has a label %d: want classes before %d other than "+
+					"blank %d, and -1 behind the last", ErrData, r, v, n, blank)
+			}
+			if v == -1 {
+				continue
+			}
+			if needs++; v == before {
+				needs++
+			}
+			before = v
+		}
+		if needs > steps {
+			return fmt.Errorf("%w: sample %d has labels that take %d steps, repeats with a blank "+
+				"between: the model gives %d", ErrData, r, needs, steps)
+		}
+	}
+	return nil
+}
+
+// Parts refuses numbers that are not from 0 to 1, but for those of apart.
+func (c *Column) Parts(apart ...float64) error {
 	refuse := func(i int, v float32) error {
-		if v >= 0 && v <= 1 {
+		if v >= 0 && v <= 1 || slices.Contains(apart, float64(v)) {
 			return nil
 		}
 		return fmt.Errorf("%w: sample %d has a label of %v: want from 0 to 1", ErrData, i/c.per, v)

@@ -19,7 +19,8 @@ type file struct {
 	Model      string
 	Start      string
 	Data       fileData
-	Loss       fileLoss
+	Loss       fileLosses
+	Distil     fileDistil
 	Train      []string
 	Freeze     []string
 	Dropout    fileDropout
@@ -93,6 +94,59 @@ type fileLossOf struct {
 	Scores string
 	Labels string
 	Delta  number
+	Ignore number
+	Value  number
+	Weight number
+	Train  []string
+	Length whole
+	Blank  whole
+}
+
+// fileLosses is a loss, or a list of them.
+type fileLosses struct{ all []step.Loss }
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (l *fileLosses) UnmarshalYAML(n *yaml.Node) error {
+	if n.Kind != yaml.SequenceNode {
+		var one fileLoss
+		err := n.Decode(&one)
+		l.all = []step.Loss{one.Loss}
+		return err
+	}
+	var list []fileLoss
+	err := n.Decode(&list)
+	for _, one := range list {
+		l.all = append(l.all, one.Loss)
+	}
+	return err
+}
+
+// first is the loss that counts first, and rest are the others.
+func (l *fileLosses) first() (first step.Loss, rest []step.Loss) {
+	if len(l.all) == 0 {
+		return first, nil
+	}
+	return l.all[0], l.all[1:]
+}
+
+// fileDistil says from whom a model learns.
+type fileDistil struct {
+	Teacher     string
+	Weight      number
+	Temperature number
+	Scores      string
+	Attention   map[string]string
+	Attending   number
+}
+
+// distil is what the file says, nil where it says nothing.
+func (f *fileDistil) distil() *Distil {
+	if f.Teacher == "" && len(f.Attention) == 0 && !f.Weight.given {
+		return nil
+	}
+	return &Distil{Teacher: f.Teacher, Distil: step.Distil{Weight: f.Weight.or(0.5),
+		Temperature: f.Temperature.or(1), Scores: f.Scores, Attention: f.Attention,
+		AttentionWeight: f.Attending.or(1)}}
 }
 
 // UnmarshalYAML implements yaml.Unmarshaler.
@@ -105,14 +159,43 @@ func (l *fileLoss) UnmarshalYAML(n *yaml.Node) error {
 	for _, kind := range step.Losses() {
 		if string(kind) == name {
 			l.Loss = step.Loss{Kind: kind, Scores: of.Scores, Labels: of.Labels,
-				Delta: of.Delta.or(0)}
-			if kind != step.Huber && of.Delta.given {
-				return yamlfile.Fault(n.Line, "loss: delta is for huber alone")
-			}
-			return nil
+				Delta: of.Delta.or(0), Ignore: of.Ignore.pointer(), Value: of.Value.pointer(),
+				Weight: of.Weight.or(0), Train: of.Train, Length: int(of.Length.Value),
+				Blank: int(of.Blank.Value)}
+			return l.meant(n, &of)
 		}
 	}
 	return yamlfile.Fault(n.Line, "loss: unknown %q: want one of %v", name, step.Losses())
+}
+
+// meant refuses values that a loss does not have.
+func (l *fileLoss) meant(n *yaml.Node, of *fileLossOf) error {
+	for _, c := range []struct {
+		key   string
+		given bool
+		of    step.LossKind
+	}{{"delta", of.Delta.given, step.Huber}, {"length", of.Length.Value != 0, step.CTC},
+		{"blank", of.Blank.Value != 0, step.CTC}} {
+		if c.given && l.Kind != c.of {
+			return yamlfile.Fault(n.Line, "loss: %s is for %s alone", c.key, c.of)
+		}
+	}
+	if of.Weight.given && !positive(of.Weight.value) {
+		return yamlfile.Fault(n.Line, "loss: weight %g: want a number above 0", of.Weight.value)
+	}
+	if l.Kind == step.CTC && l.Length < 1 {
+		return yamlfile.Fault(n.Line, "loss: ctc: want length, the most labels of a sample, as in "+
+			"{ctc: {length: 20}}")
+	}
+	return nil
+}
+
+// pointer is the number, nil where it is left out.
+func (v number) pointer() *float64 {
+	if !v.given {
+		return nil
+	}
+	return &v.value
 }
 
 // fileDropout is a rate, none, or a rate with what else is dropped.
@@ -270,7 +353,9 @@ func (s *fileSchedule) UnmarshalYAML(n *yaml.Node) error {
 
 // recipe is what the file says, with what it leaves out.
 func (f *file) recipe() (*Recipe, error) {
-	r := &Recipe{Model: f.Model, Start: Start(f.Start), Loss: f.Loss.Loss, Train: f.Train,
+	loss, others := f.Loss.first()
+	r := &Recipe{Model: f.Model, Start: Start(f.Start), Loss: loss, Others: others,
+		Distil: f.Distil.distil(), Train: f.Train,
 		Freeze: f.Freeze, Dropout: f.Dropout.Dropout, Rate: f.Optimizer.Rate.or(0.001),
 		Schedule: f.Schedule.Schedule,
 		Clip:     f.Clip.or(0), Accumulate: int(f.Accumulate.Value), Average: f.Average,
@@ -335,7 +420,7 @@ func (r *Recipe) rescale(text string) (err error) {
 }
 
 const (
-	lossKeys     = "scores, labels, delta"
+	lossKeys     = "scores, labels, delta, ignore, value, weight, train, length, blank"
 	ruleKeys     = "rate, momentum, nesterov, beta1, beta2, epsilon, decay"
 	scheduleKeys = "warmup, floor, every, factor"
 	dropoutKeys  = "rate, after"
@@ -346,17 +431,20 @@ var words = yamlfile.Words{
 	Empty: "want model, data, loss and optimizer",
 	Holds: "one recipe",
 	Keys: map[string]string{
-		"recipe.file": "model, start, data, loss, train, freeze, dropout, optimizer, schedule, " +
+		"recipe.file": "model, start, data, loss, distil, train, freeze, dropout, optimizer, schedule, " +
 			"clip, accumulate, shards, average, precision, scale, epochs, steps, patience, " +
 			"seed, checkpoint, output, report",
 		"recipe.fileData":       "inputs, labels, divide, batch, augment, eval",
 		"recipe.fileEval":       "inputs, labels, rows, part",
+		"recipe.fileDistil":     "teacher, weight, temperature, scores, attention, attending",
 		"recipe.fileCheckpoint": "to, every, steps, keep",
 	},
 	Forms: map[string]string{
 		"map[string]recipe.":    "names with files, as in {image: images.npy}",
 		"recipe.fileData":       "keys with values",
 		"recipe.fileEval":       "keys with values",
+		"recipe.fileDistil":     "keys with values, as in {teacher: large.onnx, weight: 0.5}",
+		"map[string]string":     "the model's values with the teacher's",
 		"recipe.fileCheckpoint": "keys with values",
 	},
 }

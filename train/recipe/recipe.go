@@ -1,6 +1,7 @@
 package recipe
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -62,7 +63,9 @@ type Recipe struct {
 	Start     Start
 	Data      Data
 	Loss      step.Loss
-	Train     []string // names of weights, with * for any text; none for all
+	Others    []step.Loss `json:",omitempty"` // that are added to it
+	Distil    *Distil     `json:",omitempty"` // nil where there is no teacher
+	Train     []string    // names of weights, with * for any text; none for all
 	Freeze    []string
 	Dropout   step.Dropout `json:",omitzero"`
 	Optimizer step.Optimizer
@@ -84,6 +87,12 @@ type Recipe struct {
 	Checkpoint Checkpoint
 	Output     string // the file of the trained model
 	Report     string // a page; "" for none
+}
+
+// Distil says from which model another one learns.
+type Distil struct {
+	Teacher string `json:"-"` // a file
+	step.Distil
 }
 
 // Data says what a model is trained and tried on.
@@ -145,6 +154,9 @@ func (r *Recipe) under(dir string) {
 		&r.Report} {
 		*p = under(dir, *p)
 	}
+	if r.Distil != nil {
+		r.Distil.Teacher = under(dir, r.Distil.Teacher)
+	}
 	r.Data.Labels.under(dir)
 	r.Data.Eval.Labels.under(dir)
 	for _, all := range []map[string]Source{r.Data.Inputs, r.Data.Targets, r.Data.Eval.Inputs,
@@ -199,7 +211,7 @@ func (r *Recipe) check() error {
 	}
 	want(r.Model != "", "model: want an ONNX file")
 	want(len(r.Data.Inputs) > 0, "data: want inputs, a file for each input of the model")
-	want(r.Data.labelled(), "data: want labels, a file")
+	want(r.Data.labelled() || !r.asks(), "data: want labels, a file")
 	want(r.Data.Batch > 0, "data: batch %d: want at least 1", r.Data.Batch)
 	want(positive(r.Data.Divide), "data: divide %g: want a number above 0", r.Data.Divide)
 	want(r.Loss.Kind != "", "loss: want one of %v", step.Losses())
@@ -226,9 +238,66 @@ func (r *Recipe) check() error {
 		"dropout: rate %g: want a number from 0 to before 1", r.Dropout.Rate)
 	want(r.Patience == 0 || r.Data.Eval.Given(), "patience: want data to evaluate on (data: eval)")
 	want(r.Checkpoint.Keep > 0, "checkpoint: keep %d: want at least 1", r.Checkpoint.Keep)
-	faults = append(faults, r.Data.checkSources(), r.checkEval(), r.checkOptimizer(),
+	faults = append(faults, r.Data.checkSources(), r.checkLosses(), r.checkEval(),
+		r.checkOptimizer(),
 		r.Schedule.check())
 	return errors.Join(faults...)
+}
+
+// asks reports whether a loss has labels that are not one number.
+func (r *Recipe) asks() bool {
+	return slices.ContainsFunc(r.losses(), func(l step.Loss) bool { return l.Value == nil })
+}
+
+func (r *Recipe) losses() []step.Loss { return slices.Concat([]step.Loss{r.Loss}, r.Others) }
+
+// checkLosses refuses losses whose labels nobody gives, labels of no loss, and a teacher of whom
+// nothing can be learned.
+func (r *Recipe) checkLosses() error {
+	for _, of := range []map[string]Source{r.Data.Targets, r.Data.Eval.Targets} {
+		for name := range of {
+			if !slices.ContainsFunc(r.losses(), func(l step.Loss) bool {
+				return l.Value == nil && cmp.Or(l.Labels, "labels") == name
+			}) {
+				return fmt.Errorf("data: labels: no loss has labels %q", name)
+			}
+		}
+		for _, l := range r.losses() {
+			name := cmp.Or(l.Labels, "labels")
+			if _, ok := of[name]; l.Value == nil && !ok && len(of) > 0 {
+				return fmt.Errorf("data: labels: want %q, of loss %s", name, l.Kind)
+			}
+		}
+	}
+	many := 0
+	for _, l := range r.losses() {
+		if l.Value == nil {
+			many++
+		}
+	}
+	if many > 1 && len(r.Data.Targets) == 0 {
+		return errors.New("data: labels: several losses: want a file for each by name, as in " +
+			"{classes: c.npy, boxes: b.npy}")
+	}
+	d := r.Distil
+	switch {
+	case d == nil:
+		return nil
+	case d.Teacher == "":
+		return errors.New("distil: want teacher, an ONNX file")
+	case !(d.Weight >= 0 && d.Weight <= 1):
+		return fmt.Errorf("distil: weight %g: want a number from 0 to 1", d.Weight)
+	case !positive(d.Temperature):
+		return fmt.Errorf("distil: temperature %g: want a number above 0", d.Temperature)
+	case !positive(d.AttentionWeight):
+		return fmt.Errorf("distil: attending %g: want a number above 0", d.AttentionWeight)
+	case d.Weight == 0 && len(d.Attention) == 0:
+		return errors.New("distil: weight 0: want attention, or a weight above 0")
+	case d.Weight > 0 && r.Loss.Kind != step.CrossEntropy:
+		return fmt.Errorf("distil: a teacher's scores are those of %s: give weight 0",
+			step.CrossEntropy)
+	}
+	return nil
 }
 
 // checkEval refuses several answers to one question.
@@ -242,7 +311,9 @@ func (r *Recipe) checkEval() error {
 	switch {
 	case n > 1:
 		return errors.New("data: eval: want one of inputs, rows and part")
-	case (len(e.Inputs) > 0) != (e.Labels.Given() || len(e.Targets) > 0 || pictures(e.Inputs)):
+	case len(e.Inputs) == 0 && (e.Labels.Given() || len(e.Targets) > 0),
+		len(e.Inputs) > 0 && r.asks() && !e.Labels.Given() && len(e.Targets) == 0 &&
+			!pictures(e.Inputs):
 		return errors.New("data: eval: want inputs and labels together")
 	case !(e.Part >= 0 && e.Part < 1):
 		return fmt.Errorf("data: eval: part %g: want a number from 0 to before 1", e.Part)

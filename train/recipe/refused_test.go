@@ -62,7 +62,7 @@ func TestParse(t *testing.T) {
 	}
 	momentum := step.Momentum.Defaults()
 	momentum.Momentum, momentum.Nesterov, momentum.Decay = 0.8, true, 0.1
-	if r.Optimizer != momentum || r.Loss != (step.Loss{Kind: step.Huber, Labels: "to",
+	if r.Optimizer != momentum || !reflect.DeepEqual(r.Loss, step.Loss{Kind: step.Huber, Labels: "to",
 		Delta: 0.5}) || r.Steps != 7 || r.Shards != 4 || r.Clip != 3 ||
 		r.Schedule != (recipe.Schedule{Kind: recipe.Steps, Every: 2, Factor: 0.5, Warmup: 3}) {
 		t.Errorf("%+v", r)

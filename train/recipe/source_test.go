@@ -26,6 +26,7 @@ func TestSources(t *testing.T) {
 		"{text: a, column: 2, vocabulary: v, merges: m, cased: true, around: end, unknown: keep, " +
 			"mask: k, types: s}": {Text: "a", Column: 2, Vocabulary: "v", Merges: "m", Cased: true,
 			Keep: true, Around: data.End, Mask: "k", Types: "s"},
+		"{text: a, vocabulary: v, unknown: refuse}": {Text: "a", Column: 1, Vocabulary: "v"},
 		"{noise: normal}": {Noise: data.Normal},
 	} {
 		r, err := parsed("x.npy", text)

@@ -19,7 +19,7 @@ func Lacks(model *graph.Graph, o Options) ([]Missing, error) {
 		return nil, err
 	}
 	b.train()
-	l, err := b.loss(o.Loss)
+	l, _, err := b.losses(o)
 	if err != nil {
 		return nil, err
 	}

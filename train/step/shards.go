@@ -97,7 +97,7 @@ func (s *Step) shard(b *builder, o Options) error {
 	for _, v := range b.stats {
 		s.Shards.Parts = append(s.Shards.Parts, v.Name)
 	}
-	s.Labels = loss.label
+	s.Labels, s.Others = loss.label, loss.others
 	s.Train, err = b.finish(loss.mean)
 	return err
 }

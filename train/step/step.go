@@ -3,6 +3,7 @@ package step
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/weirgpu/weir/grad"
 	"github.com/weirgpu/weir/graph"
@@ -23,6 +24,10 @@ type Options struct {
 	// samples.
 	Shapes map[string][]int
 	Loss   Loss
+	// Others are losses beside it, which are added up.
+	Others []Loss
+	// Distil has the model learn from another one, too.
+	Distil *Distil
 	// Train and Freeze choose weights by name, with * for any text: a weight is trained if one of
 	// Train matches and none of Freeze does. Without Train all that look like weights are.
 	Train, Freeze []string
@@ -70,6 +75,8 @@ type Step struct {
 	Kept   int     // how many variables, which begin the state, outlive an update
 	Params []Param // in the order of the variables, which they begin
 	Labels Label
+	// Others are the labels of other losses; those without a name are no input.
+	Others []Label
 	Shards *Shards // nil where batches are computed at once
 	// Scale are the variables of the scale of the loss, none where it has none.
 	Scale []scale.Variable
@@ -80,6 +87,7 @@ type Label struct {
 	Name    string
 	Type    op.Type // for one batch
 	Classes int     // labels are whole numbers from 0 to before it; 0 where they are any numbers
+	Steps   int     // of the scores, of CTC; 0 of other losses
 	// Probabilities is set where the scores of the model are those of the loss after a sigmoid or
 	// softmax.
 	Probabilities bool
@@ -99,7 +107,7 @@ func Build(model *graph.Graph, o Options) (*Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Labels = loss.label
+	s.Labels, s.Others = loss.label, loss.others
 	if o.Accumulate > 1 {
 		if err := s.accumulate(model, o); err != nil {
 			return nil, err
@@ -133,16 +141,66 @@ func (b *builder) backwardFrom(o Options, named func()) (*loss, []*graph.Value, 
 		return nil, nil, err
 	}
 	b.become(b.normalise()...)
-	l, err := b.loss(o.Loss)
+	values := b.values()
+	l, all, err := b.losses(o)
 	if err != nil {
+		return nil, nil, err
+	}
+	if err := b.distil(o, l, len(all), values); err != nil {
 		return nil, nil, err
 	}
 	if b.scale, err = scale.New(b.g, o.Scale, b.fresh); err != nil {
 		return nil, nil, err
 	}
-	by := grad.Objective{Of: []*graph.Value{b.scale.Loss(l.mean)}, By: b.weights}
-	ds, err := grad.Backward(b.g, by)
+	ds, err := b.gradients(o, l, all)
 	return l, ds, err
+}
+
+// gradients are those of the weights: of all losses together, or each of those by which it is to be
+// trained.
+func (b *builder) gradients(o Options, l *loss, all []*loss) ([]*graph.Value, error) {
+	losses := slices.Concat([]Loss{o.Loss}, o.Others)
+	if !slices.ContainsFunc(losses, func(l Loss) bool { return len(l.Train) > 0 }) {
+		return grad.Backward(b.g, grad.Objective{Of: []*graph.Value{b.scale.Loss(l.mean)},
+			By: b.weights})
+	}
+	sums := map[*graph.Value]*graph.Value{}
+	for i, one := range losses {
+		by, err := b.trainedBy(one)
+		if err != nil {
+			return nil, err
+		}
+		ds, err := grad.Backward(b.g, grad.Objective{Of: []*graph.Value{
+			b.scale.Loss(all[i].mean)}, By: by})
+		if err != nil {
+			return nil, err
+		}
+		for k, w := range by {
+			sums[w] = b.plus(sums[w], ds[k])
+		}
+	}
+	ds := make([]*graph.Value, len(b.weights))
+	for i, w := range b.weights {
+		if ds[i] = sums[w]; ds[i] == nil {
+			return nil, fmt.Errorf("%w: train: no loss trains weight %q: name it, or freeze it",
+				ErrLoss, w.Name)
+		}
+	}
+	return ds, nil
+}
+
+// trainedBy are the weights that a loss trains.
+func (b *builder) trainedBy(l Loss) (by []*graph.Value, err error) {
+	used := make([]bool, len(l.Train))
+	for _, w := range b.weights {
+		if len(l.Train) == 0 || matchesOne(l.Train, w.Name, used) {
+			by = append(by, w)
+		}
+	}
+	if i := slices.Index(used, false); i >= 0 {
+		return nil, fmt.Errorf("%w: loss: train: %w: %q", ErrLoss, ErrName, l.Train[i])
+	}
+	return by, nil
 }
 
 // scaled adds what weights become, given the gradients of the scaled loss: where these overflow,
@@ -203,7 +261,7 @@ func (s *Step) evaluation(model *graph.Graph, o Options) error {
 			w.Name += averageSuffix
 		}
 	}
-	l, err := b.loss(o.Loss)
+	l, _, err := b.losses(o)
 	if err != nil {
 		return err
 	}
