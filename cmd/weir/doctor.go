@@ -155,6 +155,10 @@ func instructionsFinding(p cpuinfo.Path, variable string) finding {
 		f.Verdict = noted
 		f.What += ", compiled Go: there are no kernels for the instructions of " + runtime.GOARCH
 		f.Next = "models run several times as fast on amd64"
+	case p == cpuinfo.PathNEON:
+		f.Verdict = noted
+		f.What += ": matrix products alone have kernels for it"
+		f.Next = "the rest runs several times as fast on amd64, see docs/paths.md"
 	}
 	return f
 }

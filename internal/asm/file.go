@@ -11,17 +11,20 @@ import (
 // Frame is the bytes of the frames of the functions of a File: as many as a kernel may keep there.
 const Frame = 256
 
-// File is a file of assembly for amd64 and the Go file that declares its functions.
+// File is a file of assembly and the Go file that declares its functions.
 type File struct {
 	Text
 	header, pkg string
 	decl        strings.Builder
 }
 
-// NewFile begins a file of the package pkg, whose generator lies in the folder of that path below
-// the module.
-func NewFile(generator, pkg string) *File {
-	f := &File{header: Header(generator, "amd64 && !noasm"), pkg: pkg}
+// NewFile begins a file for amd64 of the package pkg, whose generator lies in the folder of that
+// path below the module.
+func NewFile(generator, pkg string) *File { return NewFileFor("amd64", generator, pkg) }
+
+// NewFileFor is [NewFile] for any architecture.
+func NewFileFor(arch, generator, pkg string) *File {
+	f := &File{header: Header(generator, arch+" && !noasm"), pkg: pkg}
 	f.Line("%s#include \"textflag.h\"\n#include \"funcdata.h\"\n#include \"go_asm.h\"", f.header)
 	return f
 }

@@ -37,6 +37,9 @@ func Supported() Level { return SupportedPath().level() }
 // Limit took away.
 func Current() Level { return CurrentPath().level() }
 
+// HasNEON reports whether kernels may use the vectors of arm64.
+func HasNEON() bool { return CurrentPath() == PathNEON }
+
 // HasAVX2FMA reports whether kernels may use AVX2, FMA and F16C instructions.
 func HasAVX2FMA() bool { return CurrentPath() >= PathAVX2 }
 
@@ -56,7 +59,10 @@ func HasAVX512VBMI() bool { return HasAVX512VNNI() && cpu.X86.HasAVX512VBMI }
 func HasAVX512BF16() bool { return CurrentPath() >= PathAVX512BF16 }
 
 // Disable makes level and every level above it absent until undo is called: it is [Limit] to the
-// best path below. Disabling Baseline does what disabling AVX2 does.
+// best path below. Disabling Baseline does what disabling AVX2 does, and takes nothing from arm64.
 func Disable(level Level) (undo func()) {
-	return Limit(Path(min(max(level, AVX2), AVX512)) - 1)
+	if level >= AVX512 {
+		return Limit(PathAVX2)
+	}
+	return Limit(PathNEON)
 }

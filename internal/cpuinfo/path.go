@@ -3,21 +3,23 @@ package cpuinfo
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
-
-	"golang.org/x/sys/cpu"
 )
 
 // Path names a set of instructions that a generation of processors has and kernels have code for.
-// Paths are ordered: each includes those below it. A path is finer than a [Level], which says only
-// how wide vectors are.
+// The paths of one architecture, which are [Paths], are ordered: each includes those below it. A
+// path is finer than a [Level], which says only how wide vectors are.
 type Path int32
 
 const (
 	// PathPlain is compiled Go: every architecture, and amd64 without AVX2.
 	PathPlain Path = iota
+	// PathNEON is the 128-bit vectors of arm64, which each of its processors has, with fused
+	// multiply-add of single precision. Matrix products alone have code for it.
+	PathNEON
 	// PathAVX2 adds AVX2, FMA and F16C (Intel Haswell, AMD Zen).
 	PathAVX2
 	// PathAVX512 adds AVX-512 F, BW, VL and DQ, without dot products (Intel Skylake-SP).
@@ -34,9 +36,12 @@ const (
 // as an older processor would.
 const PathVariable = "WEIR_ISA"
 
-var pathNames = [...]string{"plain", "avx2", "avx512", "avx512-vnni", "avx512-bf16"}
+var pathNames = [...]string{"plain", "neon", "avx2", "avx512", "avx512-vnni", "avx512-bf16"}
 
-// String returns the name of the path: plain, avx2, avx512, avx512-vnni or avx512-bf16.
+// Paths returns those of this architecture, from the least on.
+func Paths() []Path { return slices.Clone(paths) }
+
+// String returns the name of the path: plain; neon; avx2, avx512, avx512-vnni or avx512-bf16.
 func (p Path) String() string {
 	if p < 0 || int(p) >= len(pathNames) {
 		return "unknown"
@@ -44,18 +49,27 @@ func (p Path) String() string {
 	return pathNames[p]
 }
 
-// level is the width of the path's vectors.
-func (p Path) level() Level { return Level(min(p, PathAVX512)) }
+// level is the width of the path's vectors, as far as it is a level.
+func (p Path) level() Level {
+	switch {
+	case p >= PathAVX512:
+		return AVX512
+	case p >= PathAVX2:
+		return AVX2
+	}
+	return Baseline
+}
 
-// ParsePath returns the path of a name that String gives.
+// ParsePath returns the path of this architecture of a name that String gives.
 func ParsePath(name string) (Path, error) {
-	for p, n := range pathNames {
-		if n == name {
-			return Path(p), nil
+	names := make([]string, len(paths))
+	for i, p := range paths {
+		if names[i] = p.String(); names[i] == name {
+			return p, nil
 		}
 	}
 	return PathPlain, fmt.Errorf("instruction path %q: want one of %s", name,
-		strings.Join(pathNames[:], ", "))
+		strings.Join(names, ", "))
 }
 
 var (
@@ -67,39 +81,6 @@ var (
 	mu     sync.Mutex
 	capped [PathAVX512BF16 + 1]int // by path: how many undos that allow no more are outstanding
 )
-
-// detect returns the highest path that the processor and the operating system offer, and that the
-// program was built with: the build tag noasm leaves only plain Go.
-func detect() Path {
-	if !assembly {
-		return PathPlain
-	}
-	x := &cpu.X86
-	return features{
-		avx2:   x.HasAVX2 && x.HasFMA && x.HasF16C && x.HasBMI2,
-		avx512: x.HasAVX512F && x.HasAVX512BW && x.HasAVX512VL && x.HasAVX512DQ,
-		vnni:   x.HasAVX512VNNI,
-		bf16:   x.HasAVX512BF16,
-	}.path()
-}
-
-// features are the sets of instructions that paths differ in. A processor may have one without
-// those of the paths below, in theory or because a hypervisor hides them.
-type features struct{ avx2, avx512, vnni, bf16 bool }
-
-func (f features) path() Path {
-	switch {
-	case !f.avx2:
-		return PathPlain
-	case !f.avx512:
-		return PathAVX2
-	case !f.vnni:
-		return PathAVX512
-	case !f.bf16:
-		return PathAVX512VNNI
-	}
-	return PathAVX512BF16
-}
 
 // limited lowers a path to the one that is named, if one is.
 func limited(p Path, name string) (Path, error) {
@@ -130,7 +111,12 @@ func CurrentPath() Path { return Path(atomic.LoadInt32(&current)) }
 // come in any order; a second call of one undo does nothing. A path that the processor lacks cannot
 // be reached: then the best one it has below is taken.
 func Limit(most Path) (undo func()) {
-	most = min(max(most, PathPlain), PathAVX512BF16)
+	for i := len(paths) - 1; i >= 0; i-- {
+		if paths[i] <= most || i == 0 {
+			most = paths[i]
+			break
+		}
+	}
 	change(most, 1)
 	return sync.OnceFunc(func() { change(most, -1) })
 }
@@ -139,9 +125,11 @@ func change(most Path, by int) {
 	mu.Lock()
 	defer mu.Unlock()
 	capped[most] += by
-	p := PathPlain
-	for p < top && capped[p] == 0 {
-		p++
+	best := PathPlain
+	for _, p := range paths {
+		if best = p; p == top || capped[p] > 0 {
+			break
+		}
 	}
-	atomic.StoreInt32(&current, int32(p))
+	atomic.StoreInt32(&current, int32(best))
 }

@@ -5,26 +5,6 @@ import (
 	"testing"
 )
 
-func TestPathOfFeatures(t *testing.T) {
-	for _, c := range []struct {
-		have features
-		want Path
-	}{
-		{features{}, PathPlain},
-		{features{avx2: true}, PathAVX2},
-		{features{avx512: true, vnni: true, bf16: true}, PathPlain},
-		{features{avx2: true, vnni: true, bf16: true}, PathAVX2},
-		{features{avx2: true, avx512: true}, PathAVX512},
-		{features{avx2: true, avx512: true, bf16: true}, PathAVX512},
-		{features{avx2: true, avx512: true, vnni: true}, PathAVX512VNNI},
-		{features{avx2: true, avx512: true, vnni: true, bf16: true}, PathAVX512BF16},
-	} {
-		if got := c.have.path(); got != c.want {
-			t.Errorf("%+v: path %v, want %v", c.have, got, c.want)
-		}
-	}
-}
-
 // TestLimit holds what each path may use, and that limits nest.
 func TestLimit(t *testing.T) {
 	before := CurrentPath()
@@ -33,12 +13,18 @@ func TestLimit(t *testing.T) {
 	}
 	for most := PathPlain; most <= PathAVX512BF16; most++ {
 		undo := Limit(most)
-		p := min(most, SupportedPath())
+		p := PathPlain
+		for _, of := range Paths() {
+			if of <= most && of <= SupportedPath() {
+				p = of
+			}
+		}
 		if CurrentPath() != p {
 			t.Errorf("CurrentPath() = %v after Limit(%v), want %v", CurrentPath(), most, p)
 		}
-		got := [4]bool{HasAVX2FMA(), HasAVX512(), HasAVX512VNNI(), HasAVX512BF16()}
-		if want := [4]bool{
+		got := [5]bool{HasNEON(), HasAVX2FMA(), HasAVX512(), HasAVX512VNNI(), HasAVX512BF16()}
+		if want := [5]bool{
+			p == PathNEON,
 			p >= PathAVX2,
 			p >= PathAVX512,
 			p >= PathAVX512VNNI,
@@ -46,7 +32,11 @@ func TestLimit(t *testing.T) {
 		}; got != want {
 			t.Errorf("%v: may use %v, want %v", p, got, want)
 		}
-		if want := Level(min(int(p), 2)); Current() != want {
+		want := Baseline
+		if p >= PathAVX2 {
+			want = Level(min(int(p-PathAVX2)+1, 2))
+		}
+		if Current() != want {
 			t.Errorf("%v: Current() = %v, want %v", p, Current(), want)
 		}
 		lower := Limit(PathPlain)
@@ -62,8 +52,8 @@ func TestLimit(t *testing.T) {
 }
 
 func TestEnvironmentLimitsThePath(t *testing.T) {
-	for p := PathPlain; p <= PathAVX512BF16; p++ {
-		for most := PathPlain; most <= PathAVX512BF16; most++ {
+	for _, p := range Paths() {
+		for _, most := range Paths() {
 			if got, err := limited(p, most.String()); err != nil || got != min(p, most) {
 				t.Errorf("limited(%v, %q) = %v, %v; want %v", p, most, got, err, min(p, most))
 			}
@@ -73,7 +63,7 @@ func TestEnvironmentLimitsThePath(t *testing.T) {
 		}
 		got, err := limited(p, "AVX2")
 		if err == nil || got != p || !strings.Contains(err.Error(), PathVariable) ||
-			!strings.Contains(err.Error(), "avx512-vnni") {
+			!strings.Contains(err.Error(), Paths()[len(Paths())-1].String()) {
 			t.Errorf(
 				"limited(%v, AVX2) = %v, %v; want an error that names the variable and the choices",
 				p, got, err)

@@ -1,6 +1,7 @@
 package cputest
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/weirgpu/weir/internal/cpuinfo"
@@ -9,7 +10,10 @@ import (
 // Paths returns the paths that this machine has and the environment allows, the best one first.
 func Paths() []cpuinfo.Path {
 	var paths []cpuinfo.Path
-	for p := cpuinfo.SupportedPath(); p >= cpuinfo.PathPlain; p-- {
+	for _, p := range slices.Backward(cpuinfo.Paths()) {
+		if p > cpuinfo.SupportedPath() {
+			continue
+		}
 		paths = append(paths, p)
 	}
 	return paths

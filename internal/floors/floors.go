@@ -137,6 +137,7 @@ var Table = []Row{
 	{"kube/sim", 2, Both, "clusters in virtual time"},
 	{"bench/cluster", 10, Both, ""},
 	{"bench/precision", 10, Both, ""},
+	{"bench/loops", 10, Both, ""},
 	{"bench/amp", 10, Both, ""},
 	{"bench/train", 10, Both, ""},
 	{"bench/beside", 10, Both, ""},

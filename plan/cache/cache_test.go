@@ -19,6 +19,7 @@ import (
 	"github.com/weirgpu/weir/device/cpu/kernels"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/internal/cpuinfo"
+	"github.com/weirgpu/weir/internal/cputest"
 	"github.com/weirgpu/weir/internal/pass"
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/plan"
@@ -280,7 +281,7 @@ func TestOptionsApart(t *testing.T) {
 	if m.Find(context.Background(), elsewhere).Plan != nil {
 		t.Error("found a plan of another processor")
 	}
-	for p := cpuinfo.CurrentPath() - 1; p >= cpuinfo.PathPlain; p-- {
+	for _, p := range cputest.Paths()[1:] {
 		undo := cpuinfo.Limit(p)
 		if m.Find(context.Background(), same).Plan != nil {
 			t.Errorf("found a plan of other kernels than those of %v", p)

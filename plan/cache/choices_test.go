@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/internal/cpuinfo"
+	"github.com/weirgpu/weir/internal/cputest"
 	"github.com/weirgpu/weir/plan"
 )
 
@@ -60,7 +61,7 @@ func TestChoices(t *testing.T) {
 	if got := c.Choices(nil); got != nil {
 		t.Errorf("for no device: found %v", got)
 	}
-	for p := cpuinfo.CurrentPath() - 1; p >= cpuinfo.PathPlain; p-- {
+	for _, p := range cputest.Paths()[1:] {
 		undo := cpuinfo.Limit(p)
 		if got := c.Choices(host); got != nil {
 			t.Errorf("on %v: found %v", p, got)

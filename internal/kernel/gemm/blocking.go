@@ -68,7 +68,7 @@ func plan(p *Params, v level) blocking {
 		b.mr = evenRows(p.M, v.mr())
 	}
 	b.aheadRows = aheadTiles(v) * v.mr()
-	b.aheadA = p.PackedA && p.Format == F32 && v != levelGo
+	b.aheadA = p.PackedA && p.Format == F32 && v.chains()
 	rows := max(p.M, streamRows)
 	words := max(v.steps(p.K), 1) // of multiply-adds of pairs there are half as many
 	total := float64(p.Batch) * float64(rows) * float64(p.N) * float64(words)
@@ -105,7 +105,7 @@ func plan(p *Params, v level) blocking {
 // repeats is how many products of a batch one call may compute a window of. The products must be
 // alike but for where they lie, and so small that calling takes a part of their time.
 func (p *Params) repeats(v level, b *blocking) int {
-	if v.floats() == levelGo || b.perChunk == 1 || p.K > b.kc || p.N > v.nr() || !p.PackedA ||
+	if !v.chains() || b.perChunk == 1 || p.K > b.kc || p.N > v.nr() || !p.PackedA ||
 		!p.PackedB || p.TransC || p.ToStore || p.Bias != NoBias || p.Residual != NoResidual ||
 		p.Map != nil || p.OffA != nil || p.OffB != nil || p.OffC != nil {
 		return 1

@@ -3,7 +3,7 @@ package gemm
 import "github.com/weirgpu/weir/internal/cpuinfo"
 
 // level is the form of numbers and the instructions that an operand is packed for and a tile
-// computed with: four levels, from plain Go to dot products, for each [Format] in turn.
+// computed with: five levels, from plain Go to dot products and NEON, for each [Format] in turn.
 type level uint8
 
 const (
@@ -11,25 +11,33 @@ const (
 	levelAVX2
 	levelAVX512
 	_
+	levelNEON
 	levelGoBF16     // pairs of bfloat16 in plain Go
 	levelAVX2BF16   // pairs of bfloat16, each widened to float32
 	levelWideBF16   // the same with AVX-512
 	levelAVX512BF16 // pairs of bfloat16 with VDPBF16PS
+	_               // beside levelNEON, in plain Go
 	levelGoU8S8     // words of bytes in plain Go
 	levelAVX2U8S8   // words of bytes, each widened to 16 bits (VPMADDWD)
 	levelWideU8S8   // the same with AVX-512
 	levelAVX512U8S8 // words of bytes with VPDPBUSD
+	_
 	levelGoS8U8
 	levelAVX2S8U8
 	levelWideS8U8
 	levelAVX512S8U8
+	_
 )
 
-// levelDot is the distance of the level with dot products from the first of its format.
-const levelDot = levelAVX512 + 1
+// levelDot is the distance of the level with dot products from the first of its format, of which
+// there are so many.
+const (
+	levelDot     = levelAVX512 + 1
+	formatLevels = levelNEON + 1
+)
 
 func currentLevel(p Format) level {
-	first := level(p) * (levelDot + 1)
+	first := level(p) * formatLevels
 	switch {
 	case p.hasDot():
 		return first + levelDot
@@ -37,22 +45,24 @@ func currentLevel(p Format) level {
 		return first + levelAVX512
 	case cpuinfo.HasAVX2FMA():
 		return first + levelAVX2
+	case cpuinfo.HasNEON():
+		return first + levelNEON
 	}
 	return first
 }
 
 // mr is the number of rows of a tile.
 func (v level) mr() int {
-	return [...]int{levelGo: 4, levelAVX2: 6, levelAVX512: 14}[v.floats()]
+	return [...]int{levelGo: 4, levelAVX2: 6, levelAVX512: 14, levelNEON: 6}[v.floats()]
 }
 
 // nr is the number of columns of a tile.
 func (v level) nr() int {
-	return [...]int{levelGo: 8, levelAVX2: 16, levelAVX512: 32}[v.floats()]
+	return [...]int{levelGo: 8, levelAVX2: 16, levelAVX512: 32, levelNEON: 16}[v.floats()]
 }
 
-// width is the number of columns of a panel in scratch which so many are packed into: one register
-// where they fit, which is all that their tiles read.
+// width is the number of columns of a panel in scratch which so many are packed into: half of them,
+// which is a register on amd64, where they fit: it is all that their tiles read.
 func (v level) width(cols int) int {
 	if v.floats() > levelGo && !v.pairs() && cols <= v.nr()/2 {
 		return v.nr() / 2
@@ -61,7 +71,7 @@ func (v level) width(cols int) int {
 }
 
 // format is the form of the numbers.
-func (v level) format() Format { return Format(v / (levelDot + 1)) }
+func (v level) format() Format { return Format(v / formatLevels) }
 
 // pairs says that a word of packed data holds two elements, neighbours along K.
 func (v level) pairs() bool { return v.format() == BF16 }
@@ -73,13 +83,13 @@ func (v level) bytes() bool { return v.format().bytes() }
 // wide says that the two parts of a word of B are multiplied with A one after the other. A is
 // widened as it is packed, so that it has two words for one word of B.
 func (v level) wide() bool {
-	isa := v % (levelDot + 1)
+	isa := v % formatLevels
 	return v.format() != F32 && (isa == levelAVX2 || isa == levelAVX512)
 }
 
 // strided says that tiles take operands A whose steps of K lie any distance apart.
 func (v level) strided() bool {
-	return v.format() == F32 || v.bytes() && v%(levelDot+1) == levelDot
+	return v.format() == F32 || v.bytes() && v%formatLevels == levelDot
 }
 
 // steps is the number of words that k elements along K take when packed.
@@ -102,7 +112,15 @@ func (v level) wordsA(steps int) int {
 }
 
 // floats is the level that moves floats for this one.
-func (v level) floats() level { return min(v%(levelDot+1), levelAVX512) }
+func (v level) floats() level {
+	if isa := v % formatLevels; isa != levelDot {
+		return isa
+	}
+	return levelAVX512
+}
+
+// chains says that one call computes several tiles.
+func (v level) chains() bool { return v.floats() == levelAVX2 || v.floats() == levelAVX512 }
 
 // Parts of the epilogue of a tile.
 const (
@@ -172,12 +190,12 @@ func (t *tile) atOnce(v level, n int) int {
 }
 
 // runTiles computes n tiles of t's rows below each other, whose operands the slices of t span; and,
-// where the level has assembly, as many of each of again further products.
+// where the level chains tiles, as many of each of again further products.
 func runTiles(v level, t *tile, n, again int) {
 	t.below, t.again = n-1, again
 	t.more = t.below
 	runTile(v, t)
-	if v.floats() != levelGo {
+	if v.chains() {
 		return
 	}
 	for range n - 1 {

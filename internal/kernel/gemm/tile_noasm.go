@@ -7,8 +7,8 @@ import "github.com/weirgpu/weir/internal/cpuinfo"
 // RunPeak returns 0: there are no vectors.
 func RunPeak(cpuinfo.Level, int) (flop int64) { return 0 }
 
-// runTile computes t.
-func runTile(v level, t *tile) {
+// runTileGo computes t as its definition says.
+func runTileGo(v level, t *tile) {
 	switch v.format() {
 	case BF16:
 		tileGoBF16(t)

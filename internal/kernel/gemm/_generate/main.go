@@ -5,7 +5,7 @@ import "github.com/weirgpu/weir/internal/asm"
 
 func main() { asm.Main(generate) }
 
-// generate writes a file for each form of numbers.
+// generate writes a file for each form of numbers, and one for arm64.
 func generate(folder string) error {
 	for name, routines := range map[string]func(s *asm.File){
 		"tile_amd64": floats,
@@ -32,7 +32,9 @@ func generate(folder string) error {
 			return err
 		}
 	}
-	return nil
+	s := asm.NewFileFor("arm64", "internal/kernel/gemm/_generate", "gemm")
+	neonTiles(s)
+	return s.Save(folder, "tile_arm64")
 }
 
 func floats(s *asm.File) {

@@ -1,0 +1,38 @@
+package cpuinfo
+
+import "golang.org/x/sys/cpu"
+
+var paths = []Path{PathPlain, PathAVX2, PathAVX512, PathAVX512VNNI, PathAVX512BF16}
+
+// detect returns the highest path that the processor and the operating system offer, and that the
+// program was built with: the build tag noasm leaves only plain Go.
+func detect() Path {
+	if !assembly {
+		return PathPlain
+	}
+	x := &cpu.X86
+	return features{
+		avx2:   x.HasAVX2 && x.HasFMA && x.HasF16C && x.HasBMI2,
+		avx512: x.HasAVX512F && x.HasAVX512BW && x.HasAVX512VL && x.HasAVX512DQ,
+		vnni:   x.HasAVX512VNNI,
+		bf16:   x.HasAVX512BF16,
+	}.path()
+}
+
+// features are the sets of instructions that paths differ in. A processor may have one without
+// those of the paths below, in theory or because a hypervisor hides them.
+type features struct{ avx2, avx512, vnni, bf16 bool }
+
+func (f features) path() Path {
+	switch {
+	case !f.avx2:
+		return PathPlain
+	case !f.avx512:
+		return PathAVX2
+	case !f.vnni:
+		return PathAVX512
+	case !f.bf16:
+		return PathAVX512VNNI
+	}
+	return PathAVX512BF16
+}

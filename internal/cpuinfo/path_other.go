@@ -1,0 +1,7 @@
+//go:build !amd64 && !arm64
+
+package cpuinfo
+
+var paths = []Path{PathPlain}
+
+func detect() Path { return PathPlain }

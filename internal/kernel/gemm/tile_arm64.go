@@ -1,0 +1,55 @@
+//go:build !noasm
+
+package gemm
+
+//go:generate go -C _generate run . ..
+
+// runTile computes t with the kernel of level v.
+func runTile(v level, t *tile) {
+	if v == levelNEON {
+		tileNEON(t)
+		return
+	}
+	runTileGo(v, t)
+}
+
+// tileNEON computes t with the kernel of its rows and columns; tileGo defines it. Products of few
+// rows have partial sums, which their tiles of any columns have alike. There is no masked store: of
+// a tile of fewer columns than its kernel has, what is read and written beside B is copied to
+// memory of as many, and back.
+func tileNEON(t *tile) {
+	wide := t.cols > 8
+	cols := 8
+	if wide {
+		cols = 16
+	}
+	if t.cols == cols {
+		kernelNEON(t, wide)
+		return
+	}
+	const rows, most = 6, 16
+	var c, res [rows * most]float32
+	var bias [most]float32
+	of := *t
+	of.c, of.ldc = c[:], cols
+	if t.flags&flagAccumulate != 0 {
+		spread(c[:], cols, t.c, t.ldc, t.rows, t.cols)
+	}
+	if t.flags&flagBiasCol != 0 {
+		copy(bias[:], t.bias[:t.cols])
+		of.bias = bias[:]
+	}
+	if t.flags&flagResidual != 0 {
+		spread(res[:], cols, t.res, t.ldr, t.rows, t.cols)
+		of.res, of.ldr = res[:], cols
+	}
+	kernelNEON(&of, wide)
+	spread(t.c, t.ldc, c[:], cols, t.rows, t.cols)
+}
+
+// spread copies rows of so many columns, which lie to and from apart.
+func spread(dst []float32, to int, src []float32, from, rows, cols int) {
+	for i := range rows {
+		copy(dst[i*to:][:cols], src[i*from:][:cols])
+	}
+}
