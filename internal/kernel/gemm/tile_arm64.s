@@ -10,228 +10,135 @@
 TEXT ·tileNEON_1x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVD t+0(FP), R0
-	MOVD tile_k(R0), R1
-	MOVD tile_a(R0), R2
-	MOVD tile_b(R0), R3
-	MOVD tile_c(R0), R4
-	MOVD tile_lda(R0), R5
-	LSL $2, R5
-	MOVD tile_ldb(R0), R6
-	LSL $2, R6
-	MOVD tile_ldc(R0), R7
-	LSL $2, R7
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	LSR $1, R1, R8
+	MOVD tile_k(R0), R1; MOVD tile_a(R0), R2; MOVD tile_b(R0), R3; MOVD tile_c(R0), R4
+	MOVD tile_lda(R0), R5; LSL $2, R5; MOVD tile_ldb(R0), R6; LSL $2, R6; MOVD tile_ldc(R0), R7
+	LSL $2, R7; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; LSR $1, R1, R8
 	CBZ R8, rest
 	PCALIGN $32
 loop:
-	FLDPQ (R3), (F26, F27)
-	FMOVS 0(R2), F24
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FMOVS 0(R2), F24; ADD R6, R3; ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
-	FLDPQ (R3), (F26, F27)
-	FMOVS 0(R2), F24
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FMOVS 0(R2), F24; ADD R6, R3; ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
-	SUB $1, R8
-	CBNZ R8, loop
+	SUB $1, R8; CBNZ R8, loop
 rest:
-	AND $1, R1
-	CBZ R1, done
+	AND $1, R1; CBZ R1, done
 one:
-	FLDPQ (R3), (F26, F27)
-	FMOVS 0(R2), F24
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FMOVS 0(R2), F24; ADD R6, R3; ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
-	SUB $1, R1
-	CBNZ R1, one
+	SUB $1, R1; CBNZ R1, one
 done:
-	MOVWU tile_flags(R0), R9
-	AND $const_flagAccumulate, R9, R10
-	CBZ R10, no_flagAccumulate
-	MOVD R4, R8
-	FLDPQ 0(R8), (F24, F25)
+	MOVWU tile_flags(R0), R9; AND $const_flagAccumulate, R9, R10; CBZ R10, no_flagAccumulate
+	MOVD R4, R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e39d421 // FADD V1.4S, V1.4S, V25.4S
 no_flagAccumulate:
-	AND $const_flagScale, R9, R10
-	CBZ R10, no_flagScale
-	FMOVS tile_alpha(R0), F24
+	AND $const_flagScale, R9, R10; CBZ R10, no_flagScale; FMOVS tile_alpha(R0), F24
 	VDUP V24.S[0], V24.S4
 	WORD $0x6e38dc00 // FMUL V0.4S, V0.4S, V24.4S
 	WORD $0x6e38dc21 // FMUL V1.4S, V1.4S, V24.4S
 no_flagScale:
-	AND $const_flagBiasRow, R9, R10
-	CBZ R10, no_flagBiasRow
-	MOVD tile_bias(R0), R8
-	FMOVS 0(R8), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagBiasRow, R9, R10; CBZ R10, no_flagBiasRow; MOVD tile_bias(R0), R8
+	FMOVS 0(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e38d421 // FADD V1.4S, V1.4S, V24.4S
 no_flagBiasRow:
-	AND $const_flagBiasCol, R9, R10
-	CBZ R10, no_flagBiasCol
-	MOVD tile_bias(R0), R8
+	AND $const_flagBiasCol, R9, R10; CBZ R10, no_flagBiasCol; MOVD tile_bias(R0), R8
 	FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e39d421 // FADD V1.4S, V1.4S, V25.4S
 no_flagBiasCol:
-	AND $const_flagResidual, R9, R10
-	CBZ R10, no_flagResidual
-	MOVD tile_ldr(R0), R11
-	LSL $2, R11
-	FMOVS tile_beta(R0), F28
-	VDUP V28.S[0], V28.S4
-	MOVD tile_res(R0), R8
-	FLDPQ 0(R8), (F24, F25)
+	AND $const_flagResidual, R9, R10; CBZ R10, no_flagResidual; MOVD tile_ldr(R0), R11; LSL $2, R11
+	FMOVS tile_beta(R0), F28; VDUP V28.S[0], V28.S4; MOVD tile_res(R0), R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38cf80 // FMLA V0.4S, V28.4S, V24.4S
 	WORD $0x4e39cf81 // FMLA V1.4S, V28.4S, V25.4S
 no_flagResidual:
-	AND $const_flagLo, R9, R10
-	CBZ R10, no_flagLo
-	FMOVS tile_lo(R0), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagLo, R9, R10; CBZ R10, no_flagLo; FMOVS tile_lo(R0), F24; VDUP V24.S[0], V24.S4
 	WORD $0x6ea0e71d // FCMGT V29.4S, V24.4S, V0.4S
 	WORD $0x6ebd1f00 // BIT V0.4S, V24.4S, V29.4S
 	WORD $0x6ea1e71d // FCMGT V29.4S, V24.4S, V1.4S
 	WORD $0x6ebd1f01 // BIT V1.4S, V24.4S, V29.4S
 no_flagLo:
-	AND $const_flagHi, R9, R10
-	CBZ R10, no_flagHi
-	FMOVS tile_hi(R0), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagHi, R9, R10; CBZ R10, no_flagHi; FMOVS tile_hi(R0), F24; VDUP V24.S[0], V24.S4
 	WORD $0x6eb8e41d // FCMGT V29.4S, V0.4S, V24.4S
 	WORD $0x6ebd1f00 // BIT V0.4S, V24.4S, V29.4S
 	WORD $0x6eb8e43d // FCMGT V29.4S, V1.4S, V24.4S
 	WORD $0x6ebd1f01 // BIT V1.4S, V24.4S, V29.4S
 no_flagHi:
-	MOVD R4, R8
-	FSTPQ (F0, F1), 0(R8)
+	MOVD R4, R8; FSTPQ (F0, F1), 0(R8)
 	RET
 
 // func tileNEON_1x16(t *tile)
 TEXT ·tileNEON_1x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVD t+0(FP), R0
-	MOVD tile_k(R0), R1
-	MOVD tile_a(R0), R2
-	MOVD tile_b(R0), R3
-	MOVD tile_c(R0), R4
-	MOVD tile_lda(R0), R5
-	LSL $2, R5
-	MOVD tile_ldb(R0), R6
-	LSL $2, R6
-	MOVD tile_ldc(R0), R7
-	LSL $2, R7
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	LSR $1, R1, R8
-	CBZ R8, rest
+	MOVD tile_k(R0), R1; MOVD tile_a(R0), R2; MOVD tile_b(R0), R3; MOVD tile_c(R0), R4
+	MOVD tile_lda(R0), R5; LSL $2, R5; MOVD tile_ldb(R0), R6; LSL $2, R6; MOVD tile_ldc(R0), R7
+	LSL $2, R7; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16; LSR $1, R1, R8; CBZ R8, rest
 	PCALIGN $32
 loop:
-	FLDPQ (R3), (F26, F27)
-	FLDPQ 32(R3), (F28, F29)
-	FMOVS 0(R2), F24
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FLDPQ 32(R3), (F28, F29); FMOVS 0(R2), F24; ADD R6, R3; ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
 	WORD $0x4f981382 // FMLA V2.4S, V28.4S, V24.S[0]
 	WORD $0x4f9813a3 // FMLA V3.4S, V29.4S, V24.S[0]
-	FLDPQ (R3), (F26, F27)
-	FLDPQ 32(R3), (F28, F29)
-	FMOVS 0(R2), F24
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FLDPQ 32(R3), (F28, F29); FMOVS 0(R2), F24; ADD R6, R3; ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
 	WORD $0x4f981382 // FMLA V2.4S, V28.4S, V24.S[0]
 	WORD $0x4f9813a3 // FMLA V3.4S, V29.4S, V24.S[0]
-	SUB $1, R8
-	CBNZ R8, loop
+	SUB $1, R8; CBNZ R8, loop
 rest:
-	AND $1, R1
-	CBZ R1, done
+	AND $1, R1; CBZ R1, done
 one:
-	FLDPQ (R3), (F26, F27)
-	FLDPQ 32(R3), (F28, F29)
-	FMOVS 0(R2), F24
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FLDPQ 32(R3), (F28, F29); FMOVS 0(R2), F24; ADD R6, R3; ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
 	WORD $0x4f981382 // FMLA V2.4S, V28.4S, V24.S[0]
 	WORD $0x4f9813a3 // FMLA V3.4S, V29.4S, V24.S[0]
-	SUB $1, R1
-	CBNZ R1, one
+	SUB $1, R1; CBNZ R1, one
 done:
-	MOVWU tile_flags(R0), R9
-	AND $const_flagAccumulate, R9, R10
-	CBZ R10, no_flagAccumulate
-	MOVD R4, R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	MOVWU tile_flags(R0), R9; AND $const_flagAccumulate, R9, R10; CBZ R10, no_flagAccumulate
+	MOVD R4, R8; FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e39d421 // FADD V1.4S, V1.4S, V25.4S
 	WORD $0x4e3ad442 // FADD V2.4S, V2.4S, V26.4S
 	WORD $0x4e3bd463 // FADD V3.4S, V3.4S, V27.4S
 no_flagAccumulate:
-	AND $const_flagScale, R9, R10
-	CBZ R10, no_flagScale
-	FMOVS tile_alpha(R0), F24
+	AND $const_flagScale, R9, R10; CBZ R10, no_flagScale; FMOVS tile_alpha(R0), F24
 	VDUP V24.S[0], V24.S4
 	WORD $0x6e38dc00 // FMUL V0.4S, V0.4S, V24.4S
 	WORD $0x6e38dc21 // FMUL V1.4S, V1.4S, V24.4S
 	WORD $0x6e38dc42 // FMUL V2.4S, V2.4S, V24.4S
 	WORD $0x6e38dc63 // FMUL V3.4S, V3.4S, V24.4S
 no_flagScale:
-	AND $const_flagBiasRow, R9, R10
-	CBZ R10, no_flagBiasRow
-	MOVD tile_bias(R0), R8
-	FMOVS 0(R8), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagBiasRow, R9, R10; CBZ R10, no_flagBiasRow; MOVD tile_bias(R0), R8
+	FMOVS 0(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e38d421 // FADD V1.4S, V1.4S, V24.4S
 	WORD $0x4e38d442 // FADD V2.4S, V2.4S, V24.4S
 	WORD $0x4e38d463 // FADD V3.4S, V3.4S, V24.4S
 no_flagBiasRow:
-	AND $const_flagBiasCol, R9, R10
-	CBZ R10, no_flagBiasCol
-	MOVD tile_bias(R0), R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	AND $const_flagBiasCol, R9, R10; CBZ R10, no_flagBiasCol; MOVD tile_bias(R0), R8
+	FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e39d421 // FADD V1.4S, V1.4S, V25.4S
 	WORD $0x4e3ad442 // FADD V2.4S, V2.4S, V26.4S
 	WORD $0x4e3bd463 // FADD V3.4S, V3.4S, V27.4S
 no_flagBiasCol:
-	AND $const_flagResidual, R9, R10
-	CBZ R10, no_flagResidual
-	MOVD tile_ldr(R0), R11
-	LSL $2, R11
-	FMOVS tile_beta(R0), F28
-	VDUP V28.S[0], V28.S4
-	MOVD tile_res(R0), R8
-	FLDPQ 0(R8), (F24, F25)
+	AND $const_flagResidual, R9, R10; CBZ R10, no_flagResidual; MOVD tile_ldr(R0), R11; LSL $2, R11
+	FMOVS tile_beta(R0), F28; VDUP V28.S[0], V28.S4; MOVD tile_res(R0), R8; FLDPQ 0(R8), (F24, F25)
 	FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38cf80 // FMLA V0.4S, V28.4S, V24.4S
 	WORD $0x4e39cf81 // FMLA V1.4S, V28.4S, V25.4S
 	WORD $0x4e3acf82 // FMLA V2.4S, V28.4S, V26.4S
 	WORD $0x4e3bcf83 // FMLA V3.4S, V28.4S, V27.4S
 no_flagResidual:
-	AND $const_flagLo, R9, R10
-	CBZ R10, no_flagLo
-	FMOVS tile_lo(R0), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagLo, R9, R10; CBZ R10, no_flagLo; FMOVS tile_lo(R0), F24; VDUP V24.S[0], V24.S4
 	WORD $0x6ea0e71d // FCMGT V29.4S, V24.4S, V0.4S
 	WORD $0x6ebd1f00 // BIT V0.4S, V24.4S, V29.4S
 	WORD $0x6ea1e71d // FCMGT V29.4S, V24.4S, V1.4S
@@ -241,10 +148,7 @@ no_flagResidual:
 	WORD $0x6ea3e71d // FCMGT V29.4S, V24.4S, V3.4S
 	WORD $0x6ebd1f03 // BIT V3.4S, V24.4S, V29.4S
 no_flagLo:
-	AND $const_flagHi, R9, R10
-	CBZ R10, no_flagHi
-	FMOVS tile_hi(R0), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagHi, R9, R10; CBZ R10, no_flagHi; FMOVS tile_hi(R0), F24; VDUP V24.S[0], V24.S4
 	WORD $0x6eb8e41d // FCMGT V29.4S, V0.4S, V24.4S
 	WORD $0x6ebd1f00 // BIT V0.4S, V24.4S, V29.4S
 	WORD $0x6eb8e43d // FCMGT V29.4S, V1.4S, V24.4S
@@ -254,127 +158,79 @@ no_flagLo:
 	WORD $0x6eb8e47d // FCMGT V29.4S, V3.4S, V24.4S
 	WORD $0x6ebd1f03 // BIT V3.4S, V24.4S, V29.4S
 no_flagHi:
-	MOVD R4, R8
-	FSTPQ (F0, F1), 0(R8)
-	FSTPQ (F2, F3), 32(R8)
+	MOVD R4, R8; FSTPQ (F0, F1), 0(R8); FSTPQ (F2, F3), 32(R8)
 	RET
 
 // func tileNEON_2x8(t *tile)
 TEXT ·tileNEON_2x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVD t+0(FP), R0
-	MOVD tile_k(R0), R1
-	MOVD tile_a(R0), R2
-	MOVD tile_b(R0), R3
-	MOVD tile_c(R0), R4
-	MOVD tile_lda(R0), R5
-	LSL $2, R5
-	MOVD tile_ldb(R0), R6
-	LSL $2, R6
-	MOVD tile_ldc(R0), R7
-	LSL $2, R7
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	LSR $1, R1, R8
-	CBZ R8, rest
+	MOVD tile_k(R0), R1; MOVD tile_a(R0), R2; MOVD tile_b(R0), R3; MOVD tile_c(R0), R4
+	MOVD tile_lda(R0), R5; LSL $2, R5; MOVD tile_ldb(R0), R6; LSL $2, R6; MOVD tile_ldc(R0), R7
+	LSL $2, R7; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16; LSR $1, R1, R8; CBZ R8, rest
 	PCALIGN $32
 loop:
-	FLDPQ (R3), (F26, F27)
-	FMOVD 0(R2), F24
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FMOVD 0(R2), F24; ADD R6, R3; ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
 	WORD $0x4fb81342 // FMLA V2.4S, V26.4S, V24.S[1]
 	WORD $0x4fb81363 // FMLA V3.4S, V27.4S, V24.S[1]
-	FLDPQ (R3), (F26, F27)
-	FMOVD 0(R2), F24
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FMOVD 0(R2), F24; ADD R6, R3; ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
 	WORD $0x4fb81342 // FMLA V2.4S, V26.4S, V24.S[1]
 	WORD $0x4fb81363 // FMLA V3.4S, V27.4S, V24.S[1]
-	SUB $1, R8
-	CBNZ R8, loop
+	SUB $1, R8; CBNZ R8, loop
 rest:
-	AND $1, R1
-	CBZ R1, done
+	AND $1, R1; CBZ R1, done
 one:
-	FLDPQ (R3), (F26, F27)
-	FMOVD 0(R2), F24
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FMOVD 0(R2), F24; ADD R6, R3; ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
 	WORD $0x4fb81342 // FMLA V2.4S, V26.4S, V24.S[1]
 	WORD $0x4fb81363 // FMLA V3.4S, V27.4S, V24.S[1]
-	SUB $1, R1
-	CBNZ R1, one
+	SUB $1, R1; CBNZ R1, one
 done:
-	MOVWU tile_flags(R0), R9
-	AND $const_flagAccumulate, R9, R10
-	CBZ R10, no_flagAccumulate
-	MOVD R4, R8
-	FLDPQ 0(R8), (F24, F25)
+	MOVWU tile_flags(R0), R9; AND $const_flagAccumulate, R9, R10; CBZ R10, no_flagAccumulate
+	MOVD R4, R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e39d421 // FADD V1.4S, V1.4S, V25.4S
-	ADD R7, R8
-	FLDPQ 0(R8), (F24, F25)
+	ADD R7, R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38d442 // FADD V2.4S, V2.4S, V24.4S
 	WORD $0x4e39d463 // FADD V3.4S, V3.4S, V25.4S
 no_flagAccumulate:
-	AND $const_flagScale, R9, R10
-	CBZ R10, no_flagScale
-	FMOVS tile_alpha(R0), F24
+	AND $const_flagScale, R9, R10; CBZ R10, no_flagScale; FMOVS tile_alpha(R0), F24
 	VDUP V24.S[0], V24.S4
 	WORD $0x6e38dc00 // FMUL V0.4S, V0.4S, V24.4S
 	WORD $0x6e38dc21 // FMUL V1.4S, V1.4S, V24.4S
 	WORD $0x6e38dc42 // FMUL V2.4S, V2.4S, V24.4S
 	WORD $0x6e38dc63 // FMUL V3.4S, V3.4S, V24.4S
 no_flagScale:
-	AND $const_flagBiasRow, R9, R10
-	CBZ R10, no_flagBiasRow
-	MOVD tile_bias(R0), R8
-	FMOVS 0(R8), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagBiasRow, R9, R10; CBZ R10, no_flagBiasRow; MOVD tile_bias(R0), R8
+	FMOVS 0(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e38d421 // FADD V1.4S, V1.4S, V24.4S
-	FMOVS 4(R8), F24
-	VDUP V24.S[0], V24.S4
+	FMOVS 4(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d442 // FADD V2.4S, V2.4S, V24.4S
 	WORD $0x4e38d463 // FADD V3.4S, V3.4S, V24.4S
 no_flagBiasRow:
-	AND $const_flagBiasCol, R9, R10
-	CBZ R10, no_flagBiasCol
-	MOVD tile_bias(R0), R8
+	AND $const_flagBiasCol, R9, R10; CBZ R10, no_flagBiasCol; MOVD tile_bias(R0), R8
 	FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e39d421 // FADD V1.4S, V1.4S, V25.4S
 	WORD $0x4e38d442 // FADD V2.4S, V2.4S, V24.4S
 	WORD $0x4e39d463 // FADD V3.4S, V3.4S, V25.4S
 no_flagBiasCol:
-	AND $const_flagResidual, R9, R10
-	CBZ R10, no_flagResidual
-	MOVD tile_ldr(R0), R11
-	LSL $2, R11
-	FMOVS tile_beta(R0), F28
-	VDUP V28.S[0], V28.S4
-	MOVD tile_res(R0), R8
-	FLDPQ 0(R8), (F24, F25)
+	AND $const_flagResidual, R9, R10; CBZ R10, no_flagResidual; MOVD tile_ldr(R0), R11; LSL $2, R11
+	FMOVS tile_beta(R0), F28; VDUP V28.S[0], V28.S4; MOVD tile_res(R0), R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38cf80 // FMLA V0.4S, V28.4S, V24.4S
 	WORD $0x4e39cf81 // FMLA V1.4S, V28.4S, V25.4S
-	ADD R11, R8
-	FLDPQ 0(R8), (F24, F25)
+	ADD R11, R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38cf82 // FMLA V2.4S, V28.4S, V24.4S
 	WORD $0x4e39cf83 // FMLA V3.4S, V28.4S, V25.4S
 no_flagResidual:
-	AND $const_flagLo, R9, R10
-	CBZ R10, no_flagLo
-	FMOVS tile_lo(R0), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagLo, R9, R10; CBZ R10, no_flagLo; FMOVS tile_lo(R0), F24; VDUP V24.S[0], V24.S4
 	WORD $0x6ea0e71d // FCMGT V29.4S, V24.4S, V0.4S
 	WORD $0x6ebd1f00 // BIT V0.4S, V24.4S, V29.4S
 	WORD $0x6ea1e71d // FCMGT V29.4S, V24.4S, V1.4S
@@ -384,10 +240,7 @@ no_flagResidual:
 	WORD $0x6ea3e71d // FCMGT V29.4S, V24.4S, V3.4S
 	WORD $0x6ebd1f03 // BIT V3.4S, V24.4S, V29.4S
 no_flagLo:
-	AND $const_flagHi, R9, R10
-	CBZ R10, no_flagHi
-	FMOVS tile_hi(R0), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagHi, R9, R10; CBZ R10, no_flagHi; FMOVS tile_hi(R0), F24; VDUP V24.S[0], V24.S4
 	WORD $0x6eb8e41d // FCMGT V29.4S, V0.4S, V24.4S
 	WORD $0x6ebd1f00 // BIT V0.4S, V24.4S, V29.4S
 	WORD $0x6eb8e43d // FCMGT V29.4S, V1.4S, V24.4S
@@ -397,43 +250,22 @@ no_flagLo:
 	WORD $0x6eb8e47d // FCMGT V29.4S, V3.4S, V24.4S
 	WORD $0x6ebd1f03 // BIT V3.4S, V24.4S, V29.4S
 no_flagHi:
-	MOVD R4, R8
-	FSTPQ (F0, F1), 0(R8)
-	ADD R7, R8
-	FSTPQ (F2, F3), 0(R8)
+	MOVD R4, R8; FSTPQ (F0, F1), 0(R8); ADD R7, R8; FSTPQ (F2, F3), 0(R8)
 	RET
 
 // func tileNEON_2x16(t *tile)
 TEXT ·tileNEON_2x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVD t+0(FP), R0
-	MOVD tile_k(R0), R1
-	MOVD tile_a(R0), R2
-	MOVD tile_b(R0), R3
-	MOVD tile_c(R0), R4
-	MOVD tile_lda(R0), R5
-	LSL $2, R5
-	MOVD tile_ldb(R0), R6
-	LSL $2, R6
-	MOVD tile_ldc(R0), R7
-	LSL $2, R7
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	LSR $1, R1, R8
-	CBZ R8, rest
+	MOVD tile_k(R0), R1; MOVD tile_a(R0), R2; MOVD tile_b(R0), R3; MOVD tile_c(R0), R4
+	MOVD tile_lda(R0), R5; LSL $2, R5; MOVD tile_ldb(R0), R6; LSL $2, R6; MOVD tile_ldc(R0), R7
+	LSL $2, R7; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16
+	LSR $1, R1, R8; CBZ R8, rest
 	PCALIGN $32
 loop:
-	FLDPQ (R3), (F26, F27)
-	FLDPQ 32(R3), (F28, F29)
-	FMOVD 0(R2), F24
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FLDPQ 32(R3), (F28, F29); FMOVD 0(R2), F24; ADD R6, R3; ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
 	WORD $0x4f981382 // FMLA V2.4S, V28.4S, V24.S[0]
@@ -442,11 +274,7 @@ loop:
 	WORD $0x4fb81365 // FMLA V5.4S, V27.4S, V24.S[1]
 	WORD $0x4fb81386 // FMLA V6.4S, V28.4S, V24.S[1]
 	WORD $0x4fb813a7 // FMLA V7.4S, V29.4S, V24.S[1]
-	FLDPQ (R3), (F26, F27)
-	FLDPQ 32(R3), (F28, F29)
-	FMOVD 0(R2), F24
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FLDPQ 32(R3), (F28, F29); FMOVD 0(R2), F24; ADD R6, R3; ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
 	WORD $0x4f981382 // FMLA V2.4S, V28.4S, V24.S[0]
@@ -455,17 +283,11 @@ loop:
 	WORD $0x4fb81365 // FMLA V5.4S, V27.4S, V24.S[1]
 	WORD $0x4fb81386 // FMLA V6.4S, V28.4S, V24.S[1]
 	WORD $0x4fb813a7 // FMLA V7.4S, V29.4S, V24.S[1]
-	SUB $1, R8
-	CBNZ R8, loop
+	SUB $1, R8; CBNZ R8, loop
 rest:
-	AND $1, R1
-	CBZ R1, done
+	AND $1, R1; CBZ R1, done
 one:
-	FLDPQ (R3), (F26, F27)
-	FLDPQ 32(R3), (F28, F29)
-	FMOVD 0(R2), F24
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FLDPQ 32(R3), (F28, F29); FMOVD 0(R2), F24; ADD R6, R3; ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
 	WORD $0x4f981382 // FMLA V2.4S, V28.4S, V24.S[0]
@@ -474,30 +296,21 @@ one:
 	WORD $0x4fb81365 // FMLA V5.4S, V27.4S, V24.S[1]
 	WORD $0x4fb81386 // FMLA V6.4S, V28.4S, V24.S[1]
 	WORD $0x4fb813a7 // FMLA V7.4S, V29.4S, V24.S[1]
-	SUB $1, R1
-	CBNZ R1, one
+	SUB $1, R1; CBNZ R1, one
 done:
-	MOVWU tile_flags(R0), R9
-	AND $const_flagAccumulate, R9, R10
-	CBZ R10, no_flagAccumulate
-	MOVD R4, R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	MOVWU tile_flags(R0), R9; AND $const_flagAccumulate, R9, R10; CBZ R10, no_flagAccumulate
+	MOVD R4, R8; FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e39d421 // FADD V1.4S, V1.4S, V25.4S
 	WORD $0x4e3ad442 // FADD V2.4S, V2.4S, V26.4S
 	WORD $0x4e3bd463 // FADD V3.4S, V3.4S, V27.4S
-	ADD R7, R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	ADD R7, R8; FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38d484 // FADD V4.4S, V4.4S, V24.4S
 	WORD $0x4e39d4a5 // FADD V5.4S, V5.4S, V25.4S
 	WORD $0x4e3ad4c6 // FADD V6.4S, V6.4S, V26.4S
 	WORD $0x4e3bd4e7 // FADD V7.4S, V7.4S, V27.4S
 no_flagAccumulate:
-	AND $const_flagScale, R9, R10
-	CBZ R10, no_flagScale
-	FMOVS tile_alpha(R0), F24
+	AND $const_flagScale, R9, R10; CBZ R10, no_flagScale; FMOVS tile_alpha(R0), F24
 	VDUP V24.S[0], V24.S4
 	WORD $0x6e38dc00 // FMUL V0.4S, V0.4S, V24.4S
 	WORD $0x6e38dc21 // FMUL V1.4S, V1.4S, V24.4S
@@ -508,27 +321,20 @@ no_flagAccumulate:
 	WORD $0x6e38dcc6 // FMUL V6.4S, V6.4S, V24.4S
 	WORD $0x6e38dce7 // FMUL V7.4S, V7.4S, V24.4S
 no_flagScale:
-	AND $const_flagBiasRow, R9, R10
-	CBZ R10, no_flagBiasRow
-	MOVD tile_bias(R0), R8
-	FMOVS 0(R8), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagBiasRow, R9, R10; CBZ R10, no_flagBiasRow; MOVD tile_bias(R0), R8
+	FMOVS 0(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e38d421 // FADD V1.4S, V1.4S, V24.4S
 	WORD $0x4e38d442 // FADD V2.4S, V2.4S, V24.4S
 	WORD $0x4e38d463 // FADD V3.4S, V3.4S, V24.4S
-	FMOVS 4(R8), F24
-	VDUP V24.S[0], V24.S4
+	FMOVS 4(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d484 // FADD V4.4S, V4.4S, V24.4S
 	WORD $0x4e38d4a5 // FADD V5.4S, V5.4S, V24.4S
 	WORD $0x4e38d4c6 // FADD V6.4S, V6.4S, V24.4S
 	WORD $0x4e38d4e7 // FADD V7.4S, V7.4S, V24.4S
 no_flagBiasRow:
-	AND $const_flagBiasCol, R9, R10
-	CBZ R10, no_flagBiasCol
-	MOVD tile_bias(R0), R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	AND $const_flagBiasCol, R9, R10; CBZ R10, no_flagBiasCol; MOVD tile_bias(R0), R8
+	FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e39d421 // FADD V1.4S, V1.4S, V25.4S
 	WORD $0x4e3ad442 // FADD V2.4S, V2.4S, V26.4S
@@ -538,31 +344,20 @@ no_flagBiasRow:
 	WORD $0x4e3ad4c6 // FADD V6.4S, V6.4S, V26.4S
 	WORD $0x4e3bd4e7 // FADD V7.4S, V7.4S, V27.4S
 no_flagBiasCol:
-	AND $const_flagResidual, R9, R10
-	CBZ R10, no_flagResidual
-	MOVD tile_ldr(R0), R11
-	LSL $2, R11
-	FMOVS tile_beta(R0), F28
-	VDUP V28.S[0], V28.S4
-	MOVD tile_res(R0), R8
-	FLDPQ 0(R8), (F24, F25)
+	AND $const_flagResidual, R9, R10; CBZ R10, no_flagResidual; MOVD tile_ldr(R0), R11; LSL $2, R11
+	FMOVS tile_beta(R0), F28; VDUP V28.S[0], V28.S4; MOVD tile_res(R0), R8; FLDPQ 0(R8), (F24, F25)
 	FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38cf80 // FMLA V0.4S, V28.4S, V24.4S
 	WORD $0x4e39cf81 // FMLA V1.4S, V28.4S, V25.4S
 	WORD $0x4e3acf82 // FMLA V2.4S, V28.4S, V26.4S
 	WORD $0x4e3bcf83 // FMLA V3.4S, V28.4S, V27.4S
-	ADD R11, R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	ADD R11, R8; FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38cf84 // FMLA V4.4S, V28.4S, V24.4S
 	WORD $0x4e39cf85 // FMLA V5.4S, V28.4S, V25.4S
 	WORD $0x4e3acf86 // FMLA V6.4S, V28.4S, V26.4S
 	WORD $0x4e3bcf87 // FMLA V7.4S, V28.4S, V27.4S
 no_flagResidual:
-	AND $const_flagLo, R9, R10
-	CBZ R10, no_flagLo
-	FMOVS tile_lo(R0), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagLo, R9, R10; CBZ R10, no_flagLo; FMOVS tile_lo(R0), F24; VDUP V24.S[0], V24.S4
 	WORD $0x6ea0e71d // FCMGT V29.4S, V24.4S, V0.4S
 	WORD $0x6ebd1f00 // BIT V0.4S, V24.4S, V29.4S
 	WORD $0x6ea1e71d // FCMGT V29.4S, V24.4S, V1.4S
@@ -580,10 +375,7 @@ no_flagResidual:
 	WORD $0x6ea7e71d // FCMGT V29.4S, V24.4S, V7.4S
 	WORD $0x6ebd1f07 // BIT V7.4S, V24.4S, V29.4S
 no_flagLo:
-	AND $const_flagHi, R9, R10
-	CBZ R10, no_flagHi
-	FMOVS tile_hi(R0), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagHi, R9, R10; CBZ R10, no_flagHi; FMOVS tile_hi(R0), F24; VDUP V24.S[0], V24.S4
 	WORD $0x6eb8e41d // FCMGT V29.4S, V0.4S, V24.4S
 	WORD $0x6ebd1f00 // BIT V0.4S, V24.4S, V29.4S
 	WORD $0x6eb8e43d // FCMGT V29.4S, V1.4S, V24.4S
@@ -601,11 +393,7 @@ no_flagLo:
 	WORD $0x6eb8e4fd // FCMGT V29.4S, V7.4S, V24.4S
 	WORD $0x6ebd1f07 // BIT V7.4S, V24.4S, V29.4S
 no_flagHi:
-	MOVD R4, R8
-	FSTPQ (F0, F1), 0(R8)
-	FSTPQ (F2, F3), 32(R8)
-	ADD R7, R8
-	FSTPQ (F4, F5), 0(R8)
+	MOVD R4, R8; FSTPQ (F0, F1), 0(R8); FSTPQ (F2, F3), 32(R8); ADD R7, R8; FSTPQ (F4, F5), 0(R8)
 	FSTPQ (F6, F7), 32(R8)
 	RET
 
@@ -613,87 +401,52 @@ no_flagHi:
 TEXT ·tileNEON_3x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVD t+0(FP), R0
-	MOVD tile_k(R0), R1
-	MOVD tile_a(R0), R2
-	MOVD tile_b(R0), R3
-	MOVD tile_c(R0), R4
-	MOVD tile_lda(R0), R5
-	LSL $2, R5
-	MOVD tile_ldb(R0), R6
-	LSL $2, R6
-	MOVD tile_ldc(R0), R7
-	LSL $2, R7
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	LSR $1, R1, R8
-	CBZ R8, rest
+	MOVD tile_k(R0), R1; MOVD tile_a(R0), R2; MOVD tile_b(R0), R3; MOVD tile_c(R0), R4
+	MOVD tile_lda(R0), R5; LSL $2, R5; MOVD tile_ldb(R0), R6; LSL $2, R6; MOVD tile_ldc(R0), R7
+	LSL $2, R7; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16; LSR $1, R1, R8; CBZ R8, rest
 	PCALIGN $32
 loop:
-	FLDPQ (R3), (F26, F27)
-	FMOVD 0(R2), F24
-	FMOVS 8(R2), F25
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FMOVD 0(R2), F24; FMOVS 8(R2), F25; ADD R6, R3; ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
 	WORD $0x4fb81342 // FMLA V2.4S, V26.4S, V24.S[1]
 	WORD $0x4fb81363 // FMLA V3.4S, V27.4S, V24.S[1]
 	WORD $0x4f991344 // FMLA V4.4S, V26.4S, V25.S[0]
 	WORD $0x4f991365 // FMLA V5.4S, V27.4S, V25.S[0]
-	FLDPQ (R3), (F26, F27)
-	FMOVD 0(R2), F24
-	FMOVS 8(R2), F25
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FMOVD 0(R2), F24; FMOVS 8(R2), F25; ADD R6, R3; ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
 	WORD $0x4fb81342 // FMLA V2.4S, V26.4S, V24.S[1]
 	WORD $0x4fb81363 // FMLA V3.4S, V27.4S, V24.S[1]
 	WORD $0x4f991344 // FMLA V4.4S, V26.4S, V25.S[0]
 	WORD $0x4f991365 // FMLA V5.4S, V27.4S, V25.S[0]
-	SUB $1, R8
-	CBNZ R8, loop
+	SUB $1, R8; CBNZ R8, loop
 rest:
-	AND $1, R1
-	CBZ R1, done
+	AND $1, R1; CBZ R1, done
 one:
-	FLDPQ (R3), (F26, F27)
-	FMOVD 0(R2), F24
-	FMOVS 8(R2), F25
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FMOVD 0(R2), F24; FMOVS 8(R2), F25; ADD R6, R3; ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
 	WORD $0x4fb81342 // FMLA V2.4S, V26.4S, V24.S[1]
 	WORD $0x4fb81363 // FMLA V3.4S, V27.4S, V24.S[1]
 	WORD $0x4f991344 // FMLA V4.4S, V26.4S, V25.S[0]
 	WORD $0x4f991365 // FMLA V5.4S, V27.4S, V25.S[0]
-	SUB $1, R1
-	CBNZ R1, one
+	SUB $1, R1; CBNZ R1, one
 done:
-	MOVWU tile_flags(R0), R9
-	AND $const_flagAccumulate, R9, R10
-	CBZ R10, no_flagAccumulate
-	MOVD R4, R8
-	FLDPQ 0(R8), (F24, F25)
+	MOVWU tile_flags(R0), R9; AND $const_flagAccumulate, R9, R10; CBZ R10, no_flagAccumulate
+	MOVD R4, R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e39d421 // FADD V1.4S, V1.4S, V25.4S
-	ADD R7, R8
-	FLDPQ 0(R8), (F24, F25)
+	ADD R7, R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38d442 // FADD V2.4S, V2.4S, V24.4S
 	WORD $0x4e39d463 // FADD V3.4S, V3.4S, V25.4S
-	ADD R7, R8
-	FLDPQ 0(R8), (F24, F25)
+	ADD R7, R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38d484 // FADD V4.4S, V4.4S, V24.4S
 	WORD $0x4e39d4a5 // FADD V5.4S, V5.4S, V25.4S
 no_flagAccumulate:
-	AND $const_flagScale, R9, R10
-	CBZ R10, no_flagScale
-	FMOVS tile_alpha(R0), F24
+	AND $const_flagScale, R9, R10; CBZ R10, no_flagScale; FMOVS tile_alpha(R0), F24
 	VDUP V24.S[0], V24.S4
 	WORD $0x6e38dc00 // FMUL V0.4S, V0.4S, V24.4S
 	WORD $0x6e38dc21 // FMUL V1.4S, V1.4S, V24.4S
@@ -702,25 +455,18 @@ no_flagAccumulate:
 	WORD $0x6e38dc84 // FMUL V4.4S, V4.4S, V24.4S
 	WORD $0x6e38dca5 // FMUL V5.4S, V5.4S, V24.4S
 no_flagScale:
-	AND $const_flagBiasRow, R9, R10
-	CBZ R10, no_flagBiasRow
-	MOVD tile_bias(R0), R8
-	FMOVS 0(R8), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagBiasRow, R9, R10; CBZ R10, no_flagBiasRow; MOVD tile_bias(R0), R8
+	FMOVS 0(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e38d421 // FADD V1.4S, V1.4S, V24.4S
-	FMOVS 4(R8), F24
-	VDUP V24.S[0], V24.S4
+	FMOVS 4(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d442 // FADD V2.4S, V2.4S, V24.4S
 	WORD $0x4e38d463 // FADD V3.4S, V3.4S, V24.4S
-	FMOVS 8(R8), F24
-	VDUP V24.S[0], V24.S4
+	FMOVS 8(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d484 // FADD V4.4S, V4.4S, V24.4S
 	WORD $0x4e38d4a5 // FADD V5.4S, V5.4S, V24.4S
 no_flagBiasRow:
-	AND $const_flagBiasCol, R9, R10
-	CBZ R10, no_flagBiasCol
-	MOVD tile_bias(R0), R8
+	AND $const_flagBiasCol, R9, R10; CBZ R10, no_flagBiasCol; MOVD tile_bias(R0), R8
 	FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e39d421 // FADD V1.4S, V1.4S, V25.4S
@@ -729,29 +475,18 @@ no_flagBiasRow:
 	WORD $0x4e38d484 // FADD V4.4S, V4.4S, V24.4S
 	WORD $0x4e39d4a5 // FADD V5.4S, V5.4S, V25.4S
 no_flagBiasCol:
-	AND $const_flagResidual, R9, R10
-	CBZ R10, no_flagResidual
-	MOVD tile_ldr(R0), R11
-	LSL $2, R11
-	FMOVS tile_beta(R0), F28
-	VDUP V28.S[0], V28.S4
-	MOVD tile_res(R0), R8
-	FLDPQ 0(R8), (F24, F25)
+	AND $const_flagResidual, R9, R10; CBZ R10, no_flagResidual; MOVD tile_ldr(R0), R11; LSL $2, R11
+	FMOVS tile_beta(R0), F28; VDUP V28.S[0], V28.S4; MOVD tile_res(R0), R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38cf80 // FMLA V0.4S, V28.4S, V24.4S
 	WORD $0x4e39cf81 // FMLA V1.4S, V28.4S, V25.4S
-	ADD R11, R8
-	FLDPQ 0(R8), (F24, F25)
+	ADD R11, R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38cf82 // FMLA V2.4S, V28.4S, V24.4S
 	WORD $0x4e39cf83 // FMLA V3.4S, V28.4S, V25.4S
-	ADD R11, R8
-	FLDPQ 0(R8), (F24, F25)
+	ADD R11, R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38cf84 // FMLA V4.4S, V28.4S, V24.4S
 	WORD $0x4e39cf85 // FMLA V5.4S, V28.4S, V25.4S
 no_flagResidual:
-	AND $const_flagLo, R9, R10
-	CBZ R10, no_flagLo
-	FMOVS tile_lo(R0), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagLo, R9, R10; CBZ R10, no_flagLo; FMOVS tile_lo(R0), F24; VDUP V24.S[0], V24.S4
 	WORD $0x6ea0e71d // FCMGT V29.4S, V24.4S, V0.4S
 	WORD $0x6ebd1f00 // BIT V0.4S, V24.4S, V29.4S
 	WORD $0x6ea1e71d // FCMGT V29.4S, V24.4S, V1.4S
@@ -765,10 +500,7 @@ no_flagResidual:
 	WORD $0x6ea5e71d // FCMGT V29.4S, V24.4S, V5.4S
 	WORD $0x6ebd1f05 // BIT V5.4S, V24.4S, V29.4S
 no_flagLo:
-	AND $const_flagHi, R9, R10
-	CBZ R10, no_flagHi
-	FMOVS tile_hi(R0), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagHi, R9, R10; CBZ R10, no_flagHi; FMOVS tile_hi(R0), F24; VDUP V24.S[0], V24.S4
 	WORD $0x6eb8e41d // FCMGT V29.4S, V0.4S, V24.4S
 	WORD $0x6ebd1f00 // BIT V0.4S, V24.4S, V29.4S
 	WORD $0x6eb8e43d // FCMGT V29.4S, V1.4S, V24.4S
@@ -782,11 +514,7 @@ no_flagLo:
 	WORD $0x6eb8e4bd // FCMGT V29.4S, V5.4S, V24.4S
 	WORD $0x6ebd1f05 // BIT V5.4S, V24.4S, V29.4S
 no_flagHi:
-	MOVD R4, R8
-	FSTPQ (F0, F1), 0(R8)
-	ADD R7, R8
-	FSTPQ (F2, F3), 0(R8)
-	ADD R7, R8
+	MOVD R4, R8; FSTPQ (F0, F1), 0(R8); ADD R7, R8; FSTPQ (F2, F3), 0(R8); ADD R7, R8
 	FSTPQ (F4, F5), 0(R8)
 	RET
 
@@ -794,37 +522,16 @@ no_flagHi:
 TEXT ·tileNEON_3x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVD t+0(FP), R0
-	MOVD tile_k(R0), R1
-	MOVD tile_a(R0), R2
-	MOVD tile_b(R0), R3
-	MOVD tile_c(R0), R4
-	MOVD tile_lda(R0), R5
-	LSL $2, R5
-	MOVD tile_ldb(R0), R6
-	LSL $2, R6
-	MOVD tile_ldc(R0), R7
-	LSL $2, R7
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16
-	LSR $1, R1, R8
-	CBZ R8, rest
+	MOVD tile_k(R0), R1; MOVD tile_a(R0), R2; MOVD tile_b(R0), R3; MOVD tile_c(R0), R4
+	MOVD tile_lda(R0), R5; LSL $2, R5; MOVD tile_ldb(R0), R6; LSL $2, R6; MOVD tile_ldc(R0), R7
+	LSL $2, R7; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16; LSR $1, R1, R8; CBZ R8, rest
 	PCALIGN $32
 loop:
-	FLDPQ (R3), (F26, F27)
-	FLDPQ 32(R3), (F28, F29)
-	FMOVD 0(R2), F24
-	FMOVS 8(R2), F25
-	ADD R6, R3
+	FLDPQ (R3), (F26, F27); FLDPQ 32(R3), (F28, F29); FMOVD 0(R2), F24; FMOVS 8(R2), F25; ADD R6, R3
 	ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
@@ -838,11 +545,7 @@ loop:
 	WORD $0x4f991369 // FMLA V9.4S, V27.4S, V25.S[0]
 	WORD $0x4f99138a // FMLA V10.4S, V28.4S, V25.S[0]
 	WORD $0x4f9913ab // FMLA V11.4S, V29.4S, V25.S[0]
-	FLDPQ (R3), (F26, F27)
-	FLDPQ 32(R3), (F28, F29)
-	FMOVD 0(R2), F24
-	FMOVS 8(R2), F25
-	ADD R6, R3
+	FLDPQ (R3), (F26, F27); FLDPQ 32(R3), (F28, F29); FMOVD 0(R2), F24; FMOVS 8(R2), F25; ADD R6, R3
 	ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
@@ -856,17 +559,11 @@ loop:
 	WORD $0x4f991369 // FMLA V9.4S, V27.4S, V25.S[0]
 	WORD $0x4f99138a // FMLA V10.4S, V28.4S, V25.S[0]
 	WORD $0x4f9913ab // FMLA V11.4S, V29.4S, V25.S[0]
-	SUB $1, R8
-	CBNZ R8, loop
+	SUB $1, R8; CBNZ R8, loop
 rest:
-	AND $1, R1
-	CBZ R1, done
+	AND $1, R1; CBZ R1, done
 one:
-	FLDPQ (R3), (F26, F27)
-	FLDPQ 32(R3), (F28, F29)
-	FMOVD 0(R2), F24
-	FMOVS 8(R2), F25
-	ADD R6, R3
+	FLDPQ (R3), (F26, F27); FLDPQ 32(R3), (F28, F29); FMOVD 0(R2), F24; FMOVS 8(R2), F25; ADD R6, R3
 	ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
@@ -880,37 +577,26 @@ one:
 	WORD $0x4f991369 // FMLA V9.4S, V27.4S, V25.S[0]
 	WORD $0x4f99138a // FMLA V10.4S, V28.4S, V25.S[0]
 	WORD $0x4f9913ab // FMLA V11.4S, V29.4S, V25.S[0]
-	SUB $1, R1
-	CBNZ R1, one
+	SUB $1, R1; CBNZ R1, one
 done:
-	MOVWU tile_flags(R0), R9
-	AND $const_flagAccumulate, R9, R10
-	CBZ R10, no_flagAccumulate
-	MOVD R4, R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	MOVWU tile_flags(R0), R9; AND $const_flagAccumulate, R9, R10; CBZ R10, no_flagAccumulate
+	MOVD R4, R8; FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e39d421 // FADD V1.4S, V1.4S, V25.4S
 	WORD $0x4e3ad442 // FADD V2.4S, V2.4S, V26.4S
 	WORD $0x4e3bd463 // FADD V3.4S, V3.4S, V27.4S
-	ADD R7, R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	ADD R7, R8; FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38d484 // FADD V4.4S, V4.4S, V24.4S
 	WORD $0x4e39d4a5 // FADD V5.4S, V5.4S, V25.4S
 	WORD $0x4e3ad4c6 // FADD V6.4S, V6.4S, V26.4S
 	WORD $0x4e3bd4e7 // FADD V7.4S, V7.4S, V27.4S
-	ADD R7, R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	ADD R7, R8; FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38d508 // FADD V8.4S, V8.4S, V24.4S
 	WORD $0x4e39d529 // FADD V9.4S, V9.4S, V25.4S
 	WORD $0x4e3ad54a // FADD V10.4S, V10.4S, V26.4S
 	WORD $0x4e3bd56b // FADD V11.4S, V11.4S, V27.4S
 no_flagAccumulate:
-	AND $const_flagScale, R9, R10
-	CBZ R10, no_flagScale
-	FMOVS tile_alpha(R0), F24
+	AND $const_flagScale, R9, R10; CBZ R10, no_flagScale; FMOVS tile_alpha(R0), F24
 	VDUP V24.S[0], V24.S4
 	WORD $0x6e38dc00 // FMUL V0.4S, V0.4S, V24.4S
 	WORD $0x6e38dc21 // FMUL V1.4S, V1.4S, V24.4S
@@ -925,33 +611,25 @@ no_flagAccumulate:
 	WORD $0x6e38dd4a // FMUL V10.4S, V10.4S, V24.4S
 	WORD $0x6e38dd6b // FMUL V11.4S, V11.4S, V24.4S
 no_flagScale:
-	AND $const_flagBiasRow, R9, R10
-	CBZ R10, no_flagBiasRow
-	MOVD tile_bias(R0), R8
-	FMOVS 0(R8), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagBiasRow, R9, R10; CBZ R10, no_flagBiasRow; MOVD tile_bias(R0), R8
+	FMOVS 0(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e38d421 // FADD V1.4S, V1.4S, V24.4S
 	WORD $0x4e38d442 // FADD V2.4S, V2.4S, V24.4S
 	WORD $0x4e38d463 // FADD V3.4S, V3.4S, V24.4S
-	FMOVS 4(R8), F24
-	VDUP V24.S[0], V24.S4
+	FMOVS 4(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d484 // FADD V4.4S, V4.4S, V24.4S
 	WORD $0x4e38d4a5 // FADD V5.4S, V5.4S, V24.4S
 	WORD $0x4e38d4c6 // FADD V6.4S, V6.4S, V24.4S
 	WORD $0x4e38d4e7 // FADD V7.4S, V7.4S, V24.4S
-	FMOVS 8(R8), F24
-	VDUP V24.S[0], V24.S4
+	FMOVS 8(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d508 // FADD V8.4S, V8.4S, V24.4S
 	WORD $0x4e38d529 // FADD V9.4S, V9.4S, V24.4S
 	WORD $0x4e38d54a // FADD V10.4S, V10.4S, V24.4S
 	WORD $0x4e38d56b // FADD V11.4S, V11.4S, V24.4S
 no_flagBiasRow:
-	AND $const_flagBiasCol, R9, R10
-	CBZ R10, no_flagBiasCol
-	MOVD tile_bias(R0), R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	AND $const_flagBiasCol, R9, R10; CBZ R10, no_flagBiasCol; MOVD tile_bias(R0), R8
+	FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e39d421 // FADD V1.4S, V1.4S, V25.4S
 	WORD $0x4e3ad442 // FADD V2.4S, V2.4S, V26.4S
@@ -965,38 +643,25 @@ no_flagBiasRow:
 	WORD $0x4e3ad54a // FADD V10.4S, V10.4S, V26.4S
 	WORD $0x4e3bd56b // FADD V11.4S, V11.4S, V27.4S
 no_flagBiasCol:
-	AND $const_flagResidual, R9, R10
-	CBZ R10, no_flagResidual
-	MOVD tile_ldr(R0), R11
-	LSL $2, R11
-	FMOVS tile_beta(R0), F28
-	VDUP V28.S[0], V28.S4
-	MOVD tile_res(R0), R8
-	FLDPQ 0(R8), (F24, F25)
+	AND $const_flagResidual, R9, R10; CBZ R10, no_flagResidual; MOVD tile_ldr(R0), R11; LSL $2, R11
+	FMOVS tile_beta(R0), F28; VDUP V28.S[0], V28.S4; MOVD tile_res(R0), R8; FLDPQ 0(R8), (F24, F25)
 	FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38cf80 // FMLA V0.4S, V28.4S, V24.4S
 	WORD $0x4e39cf81 // FMLA V1.4S, V28.4S, V25.4S
 	WORD $0x4e3acf82 // FMLA V2.4S, V28.4S, V26.4S
 	WORD $0x4e3bcf83 // FMLA V3.4S, V28.4S, V27.4S
-	ADD R11, R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	ADD R11, R8; FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38cf84 // FMLA V4.4S, V28.4S, V24.4S
 	WORD $0x4e39cf85 // FMLA V5.4S, V28.4S, V25.4S
 	WORD $0x4e3acf86 // FMLA V6.4S, V28.4S, V26.4S
 	WORD $0x4e3bcf87 // FMLA V7.4S, V28.4S, V27.4S
-	ADD R11, R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	ADD R11, R8; FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38cf88 // FMLA V8.4S, V28.4S, V24.4S
 	WORD $0x4e39cf89 // FMLA V9.4S, V28.4S, V25.4S
 	WORD $0x4e3acf8a // FMLA V10.4S, V28.4S, V26.4S
 	WORD $0x4e3bcf8b // FMLA V11.4S, V28.4S, V27.4S
 no_flagResidual:
-	AND $const_flagLo, R9, R10
-	CBZ R10, no_flagLo
-	FMOVS tile_lo(R0), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagLo, R9, R10; CBZ R10, no_flagLo; FMOVS tile_lo(R0), F24; VDUP V24.S[0], V24.S4
 	WORD $0x6ea0e71d // FCMGT V29.4S, V24.4S, V0.4S
 	WORD $0x6ebd1f00 // BIT V0.4S, V24.4S, V29.4S
 	WORD $0x6ea1e71d // FCMGT V29.4S, V24.4S, V1.4S
@@ -1022,10 +687,7 @@ no_flagResidual:
 	WORD $0x6eabe71d // FCMGT V29.4S, V24.4S, V11.4S
 	WORD $0x6ebd1f0b // BIT V11.4S, V24.4S, V29.4S
 no_flagLo:
-	AND $const_flagHi, R9, R10
-	CBZ R10, no_flagHi
-	FMOVS tile_hi(R0), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagHi, R9, R10; CBZ R10, no_flagHi; FMOVS tile_hi(R0), F24; VDUP V24.S[0], V24.S4
 	WORD $0x6eb8e41d // FCMGT V29.4S, V0.4S, V24.4S
 	WORD $0x6ebd1f00 // BIT V0.4S, V24.4S, V29.4S
 	WORD $0x6eb8e43d // FCMGT V29.4S, V1.4S, V24.4S
@@ -1051,47 +713,23 @@ no_flagLo:
 	WORD $0x6eb8e57d // FCMGT V29.4S, V11.4S, V24.4S
 	WORD $0x6ebd1f0b // BIT V11.4S, V24.4S, V29.4S
 no_flagHi:
-	MOVD R4, R8
-	FSTPQ (F0, F1), 0(R8)
-	FSTPQ (F2, F3), 32(R8)
-	ADD R7, R8
-	FSTPQ (F4, F5), 0(R8)
-	FSTPQ (F6, F7), 32(R8)
-	ADD R7, R8
-	FSTPQ (F8, F9), 0(R8)
-	FSTPQ (F10, F11), 32(R8)
+	MOVD R4, R8; FSTPQ (F0, F1), 0(R8); FSTPQ (F2, F3), 32(R8); ADD R7, R8; FSTPQ (F4, F5), 0(R8)
+	FSTPQ (F6, F7), 32(R8); ADD R7, R8; FSTPQ (F8, F9), 0(R8); FSTPQ (F10, F11), 32(R8)
 	RET
 
 // func tileNEON_4x8(t *tile)
 TEXT ·tileNEON_4x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVD t+0(FP), R0
-	MOVD tile_k(R0), R1
-	MOVD tile_a(R0), R2
-	MOVD tile_b(R0), R3
-	MOVD tile_c(R0), R4
-	MOVD tile_lda(R0), R5
-	LSL $2, R5
-	MOVD tile_ldb(R0), R6
-	LSL $2, R6
-	MOVD tile_ldc(R0), R7
-	LSL $2, R7
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	LSR $1, R1, R8
-	CBZ R8, rest
+	MOVD tile_k(R0), R1; MOVD tile_a(R0), R2; MOVD tile_b(R0), R3; MOVD tile_c(R0), R4
+	MOVD tile_lda(R0), R5; LSL $2, R5; MOVD tile_ldb(R0), R6; LSL $2, R6; MOVD tile_ldc(R0), R7
+	LSL $2, R7; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16
+	LSR $1, R1, R8; CBZ R8, rest
 	PCALIGN $32
 loop:
-	FLDPQ (R3), (F26, F27)
-	FMOVQ 0(R2), F24
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FMOVQ 0(R2), F24; ADD R6, R3; ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
 	WORD $0x4fb81342 // FMLA V2.4S, V26.4S, V24.S[1]
@@ -1100,10 +738,7 @@ loop:
 	WORD $0x4f981b65 // FMLA V5.4S, V27.4S, V24.S[2]
 	WORD $0x4fb81b46 // FMLA V6.4S, V26.4S, V24.S[3]
 	WORD $0x4fb81b67 // FMLA V7.4S, V27.4S, V24.S[3]
-	FLDPQ (R3), (F26, F27)
-	FMOVQ 0(R2), F24
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FMOVQ 0(R2), F24; ADD R6, R3; ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
 	WORD $0x4fb81342 // FMLA V2.4S, V26.4S, V24.S[1]
@@ -1112,16 +747,11 @@ loop:
 	WORD $0x4f981b65 // FMLA V5.4S, V27.4S, V24.S[2]
 	WORD $0x4fb81b46 // FMLA V6.4S, V26.4S, V24.S[3]
 	WORD $0x4fb81b67 // FMLA V7.4S, V27.4S, V24.S[3]
-	SUB $1, R8
-	CBNZ R8, loop
+	SUB $1, R8; CBNZ R8, loop
 rest:
-	AND $1, R1
-	CBZ R1, done
+	AND $1, R1; CBZ R1, done
 one:
-	FLDPQ (R3), (F26, F27)
-	FMOVQ 0(R2), F24
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FMOVQ 0(R2), F24; ADD R6, R3; ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
 	WORD $0x4fb81342 // FMLA V2.4S, V26.4S, V24.S[1]
@@ -1130,32 +760,23 @@ one:
 	WORD $0x4f981b65 // FMLA V5.4S, V27.4S, V24.S[2]
 	WORD $0x4fb81b46 // FMLA V6.4S, V26.4S, V24.S[3]
 	WORD $0x4fb81b67 // FMLA V7.4S, V27.4S, V24.S[3]
-	SUB $1, R1
-	CBNZ R1, one
+	SUB $1, R1; CBNZ R1, one
 done:
-	MOVWU tile_flags(R0), R9
-	AND $const_flagAccumulate, R9, R10
-	CBZ R10, no_flagAccumulate
-	MOVD R4, R8
-	FLDPQ 0(R8), (F24, F25)
+	MOVWU tile_flags(R0), R9; AND $const_flagAccumulate, R9, R10; CBZ R10, no_flagAccumulate
+	MOVD R4, R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e39d421 // FADD V1.4S, V1.4S, V25.4S
-	ADD R7, R8
-	FLDPQ 0(R8), (F24, F25)
+	ADD R7, R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38d442 // FADD V2.4S, V2.4S, V24.4S
 	WORD $0x4e39d463 // FADD V3.4S, V3.4S, V25.4S
-	ADD R7, R8
-	FLDPQ 0(R8), (F24, F25)
+	ADD R7, R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38d484 // FADD V4.4S, V4.4S, V24.4S
 	WORD $0x4e39d4a5 // FADD V5.4S, V5.4S, V25.4S
-	ADD R7, R8
-	FLDPQ 0(R8), (F24, F25)
+	ADD R7, R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38d4c6 // FADD V6.4S, V6.4S, V24.4S
 	WORD $0x4e39d4e7 // FADD V7.4S, V7.4S, V25.4S
 no_flagAccumulate:
-	AND $const_flagScale, R9, R10
-	CBZ R10, no_flagScale
-	FMOVS tile_alpha(R0), F24
+	AND $const_flagScale, R9, R10; CBZ R10, no_flagScale; FMOVS tile_alpha(R0), F24
 	VDUP V24.S[0], V24.S4
 	WORD $0x6e38dc00 // FMUL V0.4S, V0.4S, V24.4S
 	WORD $0x6e38dc21 // FMUL V1.4S, V1.4S, V24.4S
@@ -1166,29 +787,21 @@ no_flagAccumulate:
 	WORD $0x6e38dcc6 // FMUL V6.4S, V6.4S, V24.4S
 	WORD $0x6e38dce7 // FMUL V7.4S, V7.4S, V24.4S
 no_flagScale:
-	AND $const_flagBiasRow, R9, R10
-	CBZ R10, no_flagBiasRow
-	MOVD tile_bias(R0), R8
-	FMOVS 0(R8), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagBiasRow, R9, R10; CBZ R10, no_flagBiasRow; MOVD tile_bias(R0), R8
+	FMOVS 0(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e38d421 // FADD V1.4S, V1.4S, V24.4S
-	FMOVS 4(R8), F24
-	VDUP V24.S[0], V24.S4
+	FMOVS 4(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d442 // FADD V2.4S, V2.4S, V24.4S
 	WORD $0x4e38d463 // FADD V3.4S, V3.4S, V24.4S
-	FMOVS 8(R8), F24
-	VDUP V24.S[0], V24.S4
+	FMOVS 8(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d484 // FADD V4.4S, V4.4S, V24.4S
 	WORD $0x4e38d4a5 // FADD V5.4S, V5.4S, V24.4S
-	FMOVS 12(R8), F24
-	VDUP V24.S[0], V24.S4
+	FMOVS 12(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d4c6 // FADD V6.4S, V6.4S, V24.4S
 	WORD $0x4e38d4e7 // FADD V7.4S, V7.4S, V24.4S
 no_flagBiasRow:
-	AND $const_flagBiasCol, R9, R10
-	CBZ R10, no_flagBiasCol
-	MOVD tile_bias(R0), R8
+	AND $const_flagBiasCol, R9, R10; CBZ R10, no_flagBiasCol; MOVD tile_bias(R0), R8
 	FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e39d421 // FADD V1.4S, V1.4S, V25.4S
@@ -1199,33 +812,21 @@ no_flagBiasRow:
 	WORD $0x4e38d4c6 // FADD V6.4S, V6.4S, V24.4S
 	WORD $0x4e39d4e7 // FADD V7.4S, V7.4S, V25.4S
 no_flagBiasCol:
-	AND $const_flagResidual, R9, R10
-	CBZ R10, no_flagResidual
-	MOVD tile_ldr(R0), R11
-	LSL $2, R11
-	FMOVS tile_beta(R0), F28
-	VDUP V28.S[0], V28.S4
-	MOVD tile_res(R0), R8
-	FLDPQ 0(R8), (F24, F25)
+	AND $const_flagResidual, R9, R10; CBZ R10, no_flagResidual; MOVD tile_ldr(R0), R11; LSL $2, R11
+	FMOVS tile_beta(R0), F28; VDUP V28.S[0], V28.S4; MOVD tile_res(R0), R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38cf80 // FMLA V0.4S, V28.4S, V24.4S
 	WORD $0x4e39cf81 // FMLA V1.4S, V28.4S, V25.4S
-	ADD R11, R8
-	FLDPQ 0(R8), (F24, F25)
+	ADD R11, R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38cf82 // FMLA V2.4S, V28.4S, V24.4S
 	WORD $0x4e39cf83 // FMLA V3.4S, V28.4S, V25.4S
-	ADD R11, R8
-	FLDPQ 0(R8), (F24, F25)
+	ADD R11, R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38cf84 // FMLA V4.4S, V28.4S, V24.4S
 	WORD $0x4e39cf85 // FMLA V5.4S, V28.4S, V25.4S
-	ADD R11, R8
-	FLDPQ 0(R8), (F24, F25)
+	ADD R11, R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38cf86 // FMLA V6.4S, V28.4S, V24.4S
 	WORD $0x4e39cf87 // FMLA V7.4S, V28.4S, V25.4S
 no_flagResidual:
-	AND $const_flagLo, R9, R10
-	CBZ R10, no_flagLo
-	FMOVS tile_lo(R0), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagLo, R9, R10; CBZ R10, no_flagLo; FMOVS tile_lo(R0), F24; VDUP V24.S[0], V24.S4
 	WORD $0x6ea0e71d // FCMGT V29.4S, V24.4S, V0.4S
 	WORD $0x6ebd1f00 // BIT V0.4S, V24.4S, V29.4S
 	WORD $0x6ea1e71d // FCMGT V29.4S, V24.4S, V1.4S
@@ -1243,10 +844,7 @@ no_flagResidual:
 	WORD $0x6ea7e71d // FCMGT V29.4S, V24.4S, V7.4S
 	WORD $0x6ebd1f07 // BIT V7.4S, V24.4S, V29.4S
 no_flagLo:
-	AND $const_flagHi, R9, R10
-	CBZ R10, no_flagHi
-	FMOVS tile_hi(R0), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagHi, R9, R10; CBZ R10, no_flagHi; FMOVS tile_hi(R0), F24; VDUP V24.S[0], V24.S4
 	WORD $0x6eb8e41d // FCMGT V29.4S, V0.4S, V24.4S
 	WORD $0x6ebd1f00 // BIT V0.4S, V24.4S, V29.4S
 	WORD $0x6eb8e43d // FCMGT V29.4S, V1.4S, V24.4S
@@ -1264,55 +862,25 @@ no_flagLo:
 	WORD $0x6eb8e4fd // FCMGT V29.4S, V7.4S, V24.4S
 	WORD $0x6ebd1f07 // BIT V7.4S, V24.4S, V29.4S
 no_flagHi:
-	MOVD R4, R8
-	FSTPQ (F0, F1), 0(R8)
-	ADD R7, R8
-	FSTPQ (F2, F3), 0(R8)
-	ADD R7, R8
-	FSTPQ (F4, F5), 0(R8)
-	ADD R7, R8
-	FSTPQ (F6, F7), 0(R8)
+	MOVD R4, R8; FSTPQ (F0, F1), 0(R8); ADD R7, R8; FSTPQ (F2, F3), 0(R8); ADD R7, R8
+	FSTPQ (F4, F5), 0(R8); ADD R7, R8; FSTPQ (F6, F7), 0(R8)
 	RET
 
 // func tileNEON_4x16(t *tile)
 TEXT ·tileNEON_4x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVD t+0(FP), R0
-	MOVD tile_k(R0), R1
-	MOVD tile_a(R0), R2
-	MOVD tile_b(R0), R3
-	MOVD tile_c(R0), R4
-	MOVD tile_lda(R0), R5
-	LSL $2, R5
-	MOVD tile_ldb(R0), R6
-	LSL $2, R6
-	MOVD tile_ldc(R0), R7
-	LSL $2, R7
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16
-	VEOR V12.B16, V12.B16, V12.B16
-	VEOR V13.B16, V13.B16, V13.B16
-	VEOR V14.B16, V14.B16, V14.B16
-	VEOR V15.B16, V15.B16, V15.B16
-	LSR $1, R1, R8
-	CBZ R8, rest
+	MOVD tile_k(R0), R1; MOVD tile_a(R0), R2; MOVD tile_b(R0), R3; MOVD tile_c(R0), R4
+	MOVD tile_lda(R0), R5; LSL $2, R5; MOVD tile_ldb(R0), R6; LSL $2, R6; MOVD tile_ldc(R0), R7
+	LSL $2, R7; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16; VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16; VEOR V15.B16, V15.B16, V15.B16; LSR $1, R1, R8; CBZ R8, rest
 	PCALIGN $32
 loop:
-	FLDPQ (R3), (F26, F27)
-	FLDPQ 32(R3), (F28, F29)
-	FMOVQ 0(R2), F24
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FLDPQ 32(R3), (F28, F29); FMOVQ 0(R2), F24; ADD R6, R3; ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
 	WORD $0x4f981382 // FMLA V2.4S, V28.4S, V24.S[0]
@@ -1329,11 +897,7 @@ loop:
 	WORD $0x4fb81b6d // FMLA V13.4S, V27.4S, V24.S[3]
 	WORD $0x4fb81b8e // FMLA V14.4S, V28.4S, V24.S[3]
 	WORD $0x4fb81baf // FMLA V15.4S, V29.4S, V24.S[3]
-	FLDPQ (R3), (F26, F27)
-	FLDPQ 32(R3), (F28, F29)
-	FMOVQ 0(R2), F24
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FLDPQ 32(R3), (F28, F29); FMOVQ 0(R2), F24; ADD R6, R3; ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
 	WORD $0x4f981382 // FMLA V2.4S, V28.4S, V24.S[0]
@@ -1350,17 +914,11 @@ loop:
 	WORD $0x4fb81b6d // FMLA V13.4S, V27.4S, V24.S[3]
 	WORD $0x4fb81b8e // FMLA V14.4S, V28.4S, V24.S[3]
 	WORD $0x4fb81baf // FMLA V15.4S, V29.4S, V24.S[3]
-	SUB $1, R8
-	CBNZ R8, loop
+	SUB $1, R8; CBNZ R8, loop
 rest:
-	AND $1, R1
-	CBZ R1, done
+	AND $1, R1; CBZ R1, done
 one:
-	FLDPQ (R3), (F26, F27)
-	FLDPQ 32(R3), (F28, F29)
-	FMOVQ 0(R2), F24
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FLDPQ 32(R3), (F28, F29); FMOVQ 0(R2), F24; ADD R6, R3; ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
 	WORD $0x4f981382 // FMLA V2.4S, V28.4S, V24.S[0]
@@ -1377,44 +935,31 @@ one:
 	WORD $0x4fb81b6d // FMLA V13.4S, V27.4S, V24.S[3]
 	WORD $0x4fb81b8e // FMLA V14.4S, V28.4S, V24.S[3]
 	WORD $0x4fb81baf // FMLA V15.4S, V29.4S, V24.S[3]
-	SUB $1, R1
-	CBNZ R1, one
+	SUB $1, R1; CBNZ R1, one
 done:
-	MOVWU tile_flags(R0), R9
-	AND $const_flagAccumulate, R9, R10
-	CBZ R10, no_flagAccumulate
-	MOVD R4, R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	MOVWU tile_flags(R0), R9; AND $const_flagAccumulate, R9, R10; CBZ R10, no_flagAccumulate
+	MOVD R4, R8; FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e39d421 // FADD V1.4S, V1.4S, V25.4S
 	WORD $0x4e3ad442 // FADD V2.4S, V2.4S, V26.4S
 	WORD $0x4e3bd463 // FADD V3.4S, V3.4S, V27.4S
-	ADD R7, R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	ADD R7, R8; FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38d484 // FADD V4.4S, V4.4S, V24.4S
 	WORD $0x4e39d4a5 // FADD V5.4S, V5.4S, V25.4S
 	WORD $0x4e3ad4c6 // FADD V6.4S, V6.4S, V26.4S
 	WORD $0x4e3bd4e7 // FADD V7.4S, V7.4S, V27.4S
-	ADD R7, R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	ADD R7, R8; FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38d508 // FADD V8.4S, V8.4S, V24.4S
 	WORD $0x4e39d529 // FADD V9.4S, V9.4S, V25.4S
 	WORD $0x4e3ad54a // FADD V10.4S, V10.4S, V26.4S
 	WORD $0x4e3bd56b // FADD V11.4S, V11.4S, V27.4S
-	ADD R7, R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	ADD R7, R8; FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38d58c // FADD V12.4S, V12.4S, V24.4S
 	WORD $0x4e39d5ad // FADD V13.4S, V13.4S, V25.4S
 	WORD $0x4e3ad5ce // FADD V14.4S, V14.4S, V26.4S
 	WORD $0x4e3bd5ef // FADD V15.4S, V15.4S, V27.4S
 no_flagAccumulate:
-	AND $const_flagScale, R9, R10
-	CBZ R10, no_flagScale
-	FMOVS tile_alpha(R0), F24
+	AND $const_flagScale, R9, R10; CBZ R10, no_flagScale; FMOVS tile_alpha(R0), F24
 	VDUP V24.S[0], V24.S4
 	WORD $0x6e38dc00 // FMUL V0.4S, V0.4S, V24.4S
 	WORD $0x6e38dc21 // FMUL V1.4S, V1.4S, V24.4S
@@ -1433,39 +978,30 @@ no_flagAccumulate:
 	WORD $0x6e38ddce // FMUL V14.4S, V14.4S, V24.4S
 	WORD $0x6e38ddef // FMUL V15.4S, V15.4S, V24.4S
 no_flagScale:
-	AND $const_flagBiasRow, R9, R10
-	CBZ R10, no_flagBiasRow
-	MOVD tile_bias(R0), R8
-	FMOVS 0(R8), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagBiasRow, R9, R10; CBZ R10, no_flagBiasRow; MOVD tile_bias(R0), R8
+	FMOVS 0(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e38d421 // FADD V1.4S, V1.4S, V24.4S
 	WORD $0x4e38d442 // FADD V2.4S, V2.4S, V24.4S
 	WORD $0x4e38d463 // FADD V3.4S, V3.4S, V24.4S
-	FMOVS 4(R8), F24
-	VDUP V24.S[0], V24.S4
+	FMOVS 4(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d484 // FADD V4.4S, V4.4S, V24.4S
 	WORD $0x4e38d4a5 // FADD V5.4S, V5.4S, V24.4S
 	WORD $0x4e38d4c6 // FADD V6.4S, V6.4S, V24.4S
 	WORD $0x4e38d4e7 // FADD V7.4S, V7.4S, V24.4S
-	FMOVS 8(R8), F24
-	VDUP V24.S[0], V24.S4
+	FMOVS 8(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d508 // FADD V8.4S, V8.4S, V24.4S
 	WORD $0x4e38d529 // FADD V9.4S, V9.4S, V24.4S
 	WORD $0x4e38d54a // FADD V10.4S, V10.4S, V24.4S
 	WORD $0x4e38d56b // FADD V11.4S, V11.4S, V24.4S
-	FMOVS 12(R8), F24
-	VDUP V24.S[0], V24.S4
+	FMOVS 12(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d58c // FADD V12.4S, V12.4S, V24.4S
 	WORD $0x4e38d5ad // FADD V13.4S, V13.4S, V24.4S
 	WORD $0x4e38d5ce // FADD V14.4S, V14.4S, V24.4S
 	WORD $0x4e38d5ef // FADD V15.4S, V15.4S, V24.4S
 no_flagBiasRow:
-	AND $const_flagBiasCol, R9, R10
-	CBZ R10, no_flagBiasCol
-	MOVD tile_bias(R0), R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	AND $const_flagBiasCol, R9, R10; CBZ R10, no_flagBiasCol; MOVD tile_bias(R0), R8
+	FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e39d421 // FADD V1.4S, V1.4S, V25.4S
 	WORD $0x4e3ad442 // FADD V2.4S, V2.4S, V26.4S
@@ -1483,45 +1019,30 @@ no_flagBiasRow:
 	WORD $0x4e3ad5ce // FADD V14.4S, V14.4S, V26.4S
 	WORD $0x4e3bd5ef // FADD V15.4S, V15.4S, V27.4S
 no_flagBiasCol:
-	AND $const_flagResidual, R9, R10
-	CBZ R10, no_flagResidual
-	MOVD tile_ldr(R0), R11
-	LSL $2, R11
-	FMOVS tile_beta(R0), F28
-	VDUP V28.S[0], V28.S4
-	MOVD tile_res(R0), R8
-	FLDPQ 0(R8), (F24, F25)
+	AND $const_flagResidual, R9, R10; CBZ R10, no_flagResidual; MOVD tile_ldr(R0), R11; LSL $2, R11
+	FMOVS tile_beta(R0), F28; VDUP V28.S[0], V28.S4; MOVD tile_res(R0), R8; FLDPQ 0(R8), (F24, F25)
 	FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38cf80 // FMLA V0.4S, V28.4S, V24.4S
 	WORD $0x4e39cf81 // FMLA V1.4S, V28.4S, V25.4S
 	WORD $0x4e3acf82 // FMLA V2.4S, V28.4S, V26.4S
 	WORD $0x4e3bcf83 // FMLA V3.4S, V28.4S, V27.4S
-	ADD R11, R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	ADD R11, R8; FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38cf84 // FMLA V4.4S, V28.4S, V24.4S
 	WORD $0x4e39cf85 // FMLA V5.4S, V28.4S, V25.4S
 	WORD $0x4e3acf86 // FMLA V6.4S, V28.4S, V26.4S
 	WORD $0x4e3bcf87 // FMLA V7.4S, V28.4S, V27.4S
-	ADD R11, R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	ADD R11, R8; FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38cf88 // FMLA V8.4S, V28.4S, V24.4S
 	WORD $0x4e39cf89 // FMLA V9.4S, V28.4S, V25.4S
 	WORD $0x4e3acf8a // FMLA V10.4S, V28.4S, V26.4S
 	WORD $0x4e3bcf8b // FMLA V11.4S, V28.4S, V27.4S
-	ADD R11, R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	ADD R11, R8; FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38cf8c // FMLA V12.4S, V28.4S, V24.4S
 	WORD $0x4e39cf8d // FMLA V13.4S, V28.4S, V25.4S
 	WORD $0x4e3acf8e // FMLA V14.4S, V28.4S, V26.4S
 	WORD $0x4e3bcf8f // FMLA V15.4S, V28.4S, V27.4S
 no_flagResidual:
-	AND $const_flagLo, R9, R10
-	CBZ R10, no_flagLo
-	FMOVS tile_lo(R0), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagLo, R9, R10; CBZ R10, no_flagLo; FMOVS tile_lo(R0), F24; VDUP V24.S[0], V24.S4
 	WORD $0x6ea0e71d // FCMGT V29.4S, V24.4S, V0.4S
 	WORD $0x6ebd1f00 // BIT V0.4S, V24.4S, V29.4S
 	WORD $0x6ea1e71d // FCMGT V29.4S, V24.4S, V1.4S
@@ -1555,10 +1076,7 @@ no_flagResidual:
 	WORD $0x6eafe71d // FCMGT V29.4S, V24.4S, V15.4S
 	WORD $0x6ebd1f0f // BIT V15.4S, V24.4S, V29.4S
 no_flagLo:
-	AND $const_flagHi, R9, R10
-	CBZ R10, no_flagHi
-	FMOVS tile_hi(R0), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagHi, R9, R10; CBZ R10, no_flagHi; FMOVS tile_hi(R0), F24; VDUP V24.S[0], V24.S4
 	WORD $0x6eb8e41d // FCMGT V29.4S, V0.4S, V24.4S
 	WORD $0x6ebd1f00 // BIT V0.4S, V24.4S, V29.4S
 	WORD $0x6eb8e43d // FCMGT V29.4S, V1.4S, V24.4S
@@ -1592,53 +1110,24 @@ no_flagLo:
 	WORD $0x6eb8e5fd // FCMGT V29.4S, V15.4S, V24.4S
 	WORD $0x6ebd1f0f // BIT V15.4S, V24.4S, V29.4S
 no_flagHi:
-	MOVD R4, R8
-	FSTPQ (F0, F1), 0(R8)
-	FSTPQ (F2, F3), 32(R8)
-	ADD R7, R8
-	FSTPQ (F4, F5), 0(R8)
-	FSTPQ (F6, F7), 32(R8)
-	ADD R7, R8
-	FSTPQ (F8, F9), 0(R8)
-	FSTPQ (F10, F11), 32(R8)
-	ADD R7, R8
-	FSTPQ (F12, F13), 0(R8)
-	FSTPQ (F14, F15), 32(R8)
+	MOVD R4, R8; FSTPQ (F0, F1), 0(R8); FSTPQ (F2, F3), 32(R8); ADD R7, R8; FSTPQ (F4, F5), 0(R8)
+	FSTPQ (F6, F7), 32(R8); ADD R7, R8; FSTPQ (F8, F9), 0(R8); FSTPQ (F10, F11), 32(R8); ADD R7, R8
+	FSTPQ (F12, F13), 0(R8); FSTPQ (F14, F15), 32(R8)
 	RET
 
 // func tileNEON_5x8(t *tile)
 TEXT ·tileNEON_5x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVD t+0(FP), R0
-	MOVD tile_k(R0), R1
-	MOVD tile_a(R0), R2
-	MOVD tile_b(R0), R3
-	MOVD tile_c(R0), R4
-	MOVD tile_lda(R0), R5
-	LSL $2, R5
-	MOVD tile_ldb(R0), R6
-	LSL $2, R6
-	MOVD tile_ldc(R0), R7
-	LSL $2, R7
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	LSR $1, R1, R8
-	CBZ R8, rest
+	MOVD tile_k(R0), R1; MOVD tile_a(R0), R2; MOVD tile_b(R0), R3; MOVD tile_c(R0), R4
+	MOVD tile_lda(R0), R5; LSL $2, R5; MOVD tile_ldb(R0), R6; LSL $2, R6; MOVD tile_ldc(R0), R7
+	LSL $2, R7; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; LSR $1, R1, R8; CBZ R8, rest
 	PCALIGN $32
 loop:
-	FLDPQ (R3), (F26, F27)
-	FMOVQ 0(R2), F24
-	FMOVS 16(R2), F25
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FMOVQ 0(R2), F24; FMOVS 16(R2), F25; ADD R6, R3; ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
 	WORD $0x4fb81342 // FMLA V2.4S, V26.4S, V24.S[1]
@@ -1649,11 +1138,7 @@ loop:
 	WORD $0x4fb81b67 // FMLA V7.4S, V27.4S, V24.S[3]
 	WORD $0x4f991348 // FMLA V8.4S, V26.4S, V25.S[0]
 	WORD $0x4f991369 // FMLA V9.4S, V27.4S, V25.S[0]
-	FLDPQ (R3), (F26, F27)
-	FMOVQ 0(R2), F24
-	FMOVS 16(R2), F25
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FMOVQ 0(R2), F24; FMOVS 16(R2), F25; ADD R6, R3; ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
 	WORD $0x4fb81342 // FMLA V2.4S, V26.4S, V24.S[1]
@@ -1664,17 +1149,11 @@ loop:
 	WORD $0x4fb81b67 // FMLA V7.4S, V27.4S, V24.S[3]
 	WORD $0x4f991348 // FMLA V8.4S, V26.4S, V25.S[0]
 	WORD $0x4f991369 // FMLA V9.4S, V27.4S, V25.S[0]
-	SUB $1, R8
-	CBNZ R8, loop
+	SUB $1, R8; CBNZ R8, loop
 rest:
-	AND $1, R1
-	CBZ R1, done
+	AND $1, R1; CBZ R1, done
 one:
-	FLDPQ (R3), (F26, F27)
-	FMOVQ 0(R2), F24
-	FMOVS 16(R2), F25
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FMOVQ 0(R2), F24; FMOVS 16(R2), F25; ADD R6, R3; ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
 	WORD $0x4fb81342 // FMLA V2.4S, V26.4S, V24.S[1]
@@ -1685,36 +1164,26 @@ one:
 	WORD $0x4fb81b67 // FMLA V7.4S, V27.4S, V24.S[3]
 	WORD $0x4f991348 // FMLA V8.4S, V26.4S, V25.S[0]
 	WORD $0x4f991369 // FMLA V9.4S, V27.4S, V25.S[0]
-	SUB $1, R1
-	CBNZ R1, one
+	SUB $1, R1; CBNZ R1, one
 done:
-	MOVWU tile_flags(R0), R9
-	AND $const_flagAccumulate, R9, R10
-	CBZ R10, no_flagAccumulate
-	MOVD R4, R8
-	FLDPQ 0(R8), (F24, F25)
+	MOVWU tile_flags(R0), R9; AND $const_flagAccumulate, R9, R10; CBZ R10, no_flagAccumulate
+	MOVD R4, R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e39d421 // FADD V1.4S, V1.4S, V25.4S
-	ADD R7, R8
-	FLDPQ 0(R8), (F24, F25)
+	ADD R7, R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38d442 // FADD V2.4S, V2.4S, V24.4S
 	WORD $0x4e39d463 // FADD V3.4S, V3.4S, V25.4S
-	ADD R7, R8
-	FLDPQ 0(R8), (F24, F25)
+	ADD R7, R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38d484 // FADD V4.4S, V4.4S, V24.4S
 	WORD $0x4e39d4a5 // FADD V5.4S, V5.4S, V25.4S
-	ADD R7, R8
-	FLDPQ 0(R8), (F24, F25)
+	ADD R7, R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38d4c6 // FADD V6.4S, V6.4S, V24.4S
 	WORD $0x4e39d4e7 // FADD V7.4S, V7.4S, V25.4S
-	ADD R7, R8
-	FLDPQ 0(R8), (F24, F25)
+	ADD R7, R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38d508 // FADD V8.4S, V8.4S, V24.4S
 	WORD $0x4e39d529 // FADD V9.4S, V9.4S, V25.4S
 no_flagAccumulate:
-	AND $const_flagScale, R9, R10
-	CBZ R10, no_flagScale
-	FMOVS tile_alpha(R0), F24
+	AND $const_flagScale, R9, R10; CBZ R10, no_flagScale; FMOVS tile_alpha(R0), F24
 	VDUP V24.S[0], V24.S4
 	WORD $0x6e38dc00 // FMUL V0.4S, V0.4S, V24.4S
 	WORD $0x6e38dc21 // FMUL V1.4S, V1.4S, V24.4S
@@ -1727,33 +1196,24 @@ no_flagAccumulate:
 	WORD $0x6e38dd08 // FMUL V8.4S, V8.4S, V24.4S
 	WORD $0x6e38dd29 // FMUL V9.4S, V9.4S, V24.4S
 no_flagScale:
-	AND $const_flagBiasRow, R9, R10
-	CBZ R10, no_flagBiasRow
-	MOVD tile_bias(R0), R8
-	FMOVS 0(R8), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagBiasRow, R9, R10; CBZ R10, no_flagBiasRow; MOVD tile_bias(R0), R8
+	FMOVS 0(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e38d421 // FADD V1.4S, V1.4S, V24.4S
-	FMOVS 4(R8), F24
-	VDUP V24.S[0], V24.S4
+	FMOVS 4(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d442 // FADD V2.4S, V2.4S, V24.4S
 	WORD $0x4e38d463 // FADD V3.4S, V3.4S, V24.4S
-	FMOVS 8(R8), F24
-	VDUP V24.S[0], V24.S4
+	FMOVS 8(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d484 // FADD V4.4S, V4.4S, V24.4S
 	WORD $0x4e38d4a5 // FADD V5.4S, V5.4S, V24.4S
-	FMOVS 12(R8), F24
-	VDUP V24.S[0], V24.S4
+	FMOVS 12(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d4c6 // FADD V6.4S, V6.4S, V24.4S
 	WORD $0x4e38d4e7 // FADD V7.4S, V7.4S, V24.4S
-	FMOVS 16(R8), F24
-	VDUP V24.S[0], V24.S4
+	FMOVS 16(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d508 // FADD V8.4S, V8.4S, V24.4S
 	WORD $0x4e38d529 // FADD V9.4S, V9.4S, V24.4S
 no_flagBiasRow:
-	AND $const_flagBiasCol, R9, R10
-	CBZ R10, no_flagBiasCol
-	MOVD tile_bias(R0), R8
+	AND $const_flagBiasCol, R9, R10; CBZ R10, no_flagBiasCol; MOVD tile_bias(R0), R8
 	FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e39d421 // FADD V1.4S, V1.4S, V25.4S
@@ -1766,37 +1226,24 @@ no_flagBiasRow:
 	WORD $0x4e38d508 // FADD V8.4S, V8.4S, V24.4S
 	WORD $0x4e39d529 // FADD V9.4S, V9.4S, V25.4S
 no_flagBiasCol:
-	AND $const_flagResidual, R9, R10
-	CBZ R10, no_flagResidual
-	MOVD tile_ldr(R0), R11
-	LSL $2, R11
-	FMOVS tile_beta(R0), F28
-	VDUP V28.S[0], V28.S4
-	MOVD tile_res(R0), R8
-	FLDPQ 0(R8), (F24, F25)
+	AND $const_flagResidual, R9, R10; CBZ R10, no_flagResidual; MOVD tile_ldr(R0), R11; LSL $2, R11
+	FMOVS tile_beta(R0), F28; VDUP V28.S[0], V28.S4; MOVD tile_res(R0), R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38cf80 // FMLA V0.4S, V28.4S, V24.4S
 	WORD $0x4e39cf81 // FMLA V1.4S, V28.4S, V25.4S
-	ADD R11, R8
-	FLDPQ 0(R8), (F24, F25)
+	ADD R11, R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38cf82 // FMLA V2.4S, V28.4S, V24.4S
 	WORD $0x4e39cf83 // FMLA V3.4S, V28.4S, V25.4S
-	ADD R11, R8
-	FLDPQ 0(R8), (F24, F25)
+	ADD R11, R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38cf84 // FMLA V4.4S, V28.4S, V24.4S
 	WORD $0x4e39cf85 // FMLA V5.4S, V28.4S, V25.4S
-	ADD R11, R8
-	FLDPQ 0(R8), (F24, F25)
+	ADD R11, R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38cf86 // FMLA V6.4S, V28.4S, V24.4S
 	WORD $0x4e39cf87 // FMLA V7.4S, V28.4S, V25.4S
-	ADD R11, R8
-	FLDPQ 0(R8), (F24, F25)
+	ADD R11, R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38cf88 // FMLA V8.4S, V28.4S, V24.4S
 	WORD $0x4e39cf89 // FMLA V9.4S, V28.4S, V25.4S
 no_flagResidual:
-	AND $const_flagLo, R9, R10
-	CBZ R10, no_flagLo
-	FMOVS tile_lo(R0), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagLo, R9, R10; CBZ R10, no_flagLo; FMOVS tile_lo(R0), F24; VDUP V24.S[0], V24.S4
 	WORD $0x6ea0e71d // FCMGT V29.4S, V24.4S, V0.4S
 	WORD $0x6ebd1f00 // BIT V0.4S, V24.4S, V29.4S
 	WORD $0x6ea1e71d // FCMGT V29.4S, V24.4S, V1.4S
@@ -1818,10 +1265,7 @@ no_flagResidual:
 	WORD $0x6ea9e71d // FCMGT V29.4S, V24.4S, V9.4S
 	WORD $0x6ebd1f09 // BIT V9.4S, V24.4S, V29.4S
 no_flagLo:
-	AND $const_flagHi, R9, R10
-	CBZ R10, no_flagHi
-	FMOVS tile_hi(R0), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagHi, R9, R10; CBZ R10, no_flagHi; FMOVS tile_hi(R0), F24; VDUP V24.S[0], V24.S4
 	WORD $0x6eb8e41d // FCMGT V29.4S, V0.4S, V24.4S
 	WORD $0x6ebd1f00 // BIT V0.4S, V24.4S, V29.4S
 	WORD $0x6eb8e43d // FCMGT V29.4S, V1.4S, V24.4S
@@ -1843,62 +1287,28 @@ no_flagLo:
 	WORD $0x6eb8e53d // FCMGT V29.4S, V9.4S, V24.4S
 	WORD $0x6ebd1f09 // BIT V9.4S, V24.4S, V29.4S
 no_flagHi:
-	MOVD R4, R8
-	FSTPQ (F0, F1), 0(R8)
-	ADD R7, R8
-	FSTPQ (F2, F3), 0(R8)
-	ADD R7, R8
-	FSTPQ (F4, F5), 0(R8)
-	ADD R7, R8
-	FSTPQ (F6, F7), 0(R8)
-	ADD R7, R8
-	FSTPQ (F8, F9), 0(R8)
+	MOVD R4, R8; FSTPQ (F0, F1), 0(R8); ADD R7, R8; FSTPQ (F2, F3), 0(R8); ADD R7, R8
+	FSTPQ (F4, F5), 0(R8); ADD R7, R8; FSTPQ (F6, F7), 0(R8); ADD R7, R8; FSTPQ (F8, F9), 0(R8)
 	RET
 
 // func tileNEON_5x16(t *tile)
 TEXT ·tileNEON_5x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVD t+0(FP), R0
-	MOVD tile_k(R0), R1
-	MOVD tile_a(R0), R2
-	MOVD tile_b(R0), R3
-	MOVD tile_c(R0), R4
-	MOVD tile_lda(R0), R5
-	LSL $2, R5
-	MOVD tile_ldb(R0), R6
-	LSL $2, R6
-	MOVD tile_ldc(R0), R7
-	LSL $2, R7
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16
-	VEOR V12.B16, V12.B16, V12.B16
-	VEOR V13.B16, V13.B16, V13.B16
-	VEOR V14.B16, V14.B16, V14.B16
-	VEOR V15.B16, V15.B16, V15.B16
-	VEOR V16.B16, V16.B16, V16.B16
-	VEOR V17.B16, V17.B16, V17.B16
-	VEOR V18.B16, V18.B16, V18.B16
-	VEOR V19.B16, V19.B16, V19.B16
-	LSR $1, R1, R8
-	CBZ R8, rest
+	MOVD tile_k(R0), R1; MOVD tile_a(R0), R2; MOVD tile_b(R0), R3; MOVD tile_c(R0), R4
+	MOVD tile_lda(R0), R5; LSL $2, R5; MOVD tile_ldb(R0), R6; LSL $2, R6; MOVD tile_ldc(R0), R7
+	LSL $2, R7; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16; VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16; VEOR V15.B16, V15.B16, V15.B16; VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16; VEOR V18.B16, V18.B16, V18.B16; VEOR V19.B16, V19.B16, V19.B16
+	LSR $1, R1, R8; CBZ R8, rest
 	PCALIGN $32
 loop:
-	FLDPQ (R3), (F26, F27)
-	FLDPQ 32(R3), (F28, F29)
-	FMOVQ 0(R2), F24
-	FMOVS 16(R2), F25
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FLDPQ 32(R3), (F28, F29); FMOVQ 0(R2), F24; FMOVS 16(R2), F25
+	ADD R6, R3; ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
 	WORD $0x4f981382 // FMLA V2.4S, V28.4S, V24.S[0]
@@ -1919,12 +1329,8 @@ loop:
 	WORD $0x4f991371 // FMLA V17.4S, V27.4S, V25.S[0]
 	WORD $0x4f991392 // FMLA V18.4S, V28.4S, V25.S[0]
 	WORD $0x4f9913b3 // FMLA V19.4S, V29.4S, V25.S[0]
-	FLDPQ (R3), (F26, F27)
-	FLDPQ 32(R3), (F28, F29)
-	FMOVQ 0(R2), F24
-	FMOVS 16(R2), F25
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FLDPQ 32(R3), (F28, F29); FMOVQ 0(R2), F24; FMOVS 16(R2), F25
+	ADD R6, R3; ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
 	WORD $0x4f981382 // FMLA V2.4S, V28.4S, V24.S[0]
@@ -1945,18 +1351,12 @@ loop:
 	WORD $0x4f991371 // FMLA V17.4S, V27.4S, V25.S[0]
 	WORD $0x4f991392 // FMLA V18.4S, V28.4S, V25.S[0]
 	WORD $0x4f9913b3 // FMLA V19.4S, V29.4S, V25.S[0]
-	SUB $1, R8
-	CBNZ R8, loop
+	SUB $1, R8; CBNZ R8, loop
 rest:
-	AND $1, R1
-	CBZ R1, done
+	AND $1, R1; CBZ R1, done
 one:
-	FLDPQ (R3), (F26, F27)
-	FLDPQ 32(R3), (F28, F29)
-	FMOVQ 0(R2), F24
-	FMOVS 16(R2), F25
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FLDPQ 32(R3), (F28, F29); FMOVQ 0(R2), F24; FMOVS 16(R2), F25
+	ADD R6, R3; ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
 	WORD $0x4f981382 // FMLA V2.4S, V28.4S, V24.S[0]
@@ -1977,51 +1377,36 @@ one:
 	WORD $0x4f991371 // FMLA V17.4S, V27.4S, V25.S[0]
 	WORD $0x4f991392 // FMLA V18.4S, V28.4S, V25.S[0]
 	WORD $0x4f9913b3 // FMLA V19.4S, V29.4S, V25.S[0]
-	SUB $1, R1
-	CBNZ R1, one
+	SUB $1, R1; CBNZ R1, one
 done:
-	MOVWU tile_flags(R0), R9
-	AND $const_flagAccumulate, R9, R10
-	CBZ R10, no_flagAccumulate
-	MOVD R4, R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	MOVWU tile_flags(R0), R9; AND $const_flagAccumulate, R9, R10; CBZ R10, no_flagAccumulate
+	MOVD R4, R8; FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e39d421 // FADD V1.4S, V1.4S, V25.4S
 	WORD $0x4e3ad442 // FADD V2.4S, V2.4S, V26.4S
 	WORD $0x4e3bd463 // FADD V3.4S, V3.4S, V27.4S
-	ADD R7, R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	ADD R7, R8; FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38d484 // FADD V4.4S, V4.4S, V24.4S
 	WORD $0x4e39d4a5 // FADD V5.4S, V5.4S, V25.4S
 	WORD $0x4e3ad4c6 // FADD V6.4S, V6.4S, V26.4S
 	WORD $0x4e3bd4e7 // FADD V7.4S, V7.4S, V27.4S
-	ADD R7, R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	ADD R7, R8; FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38d508 // FADD V8.4S, V8.4S, V24.4S
 	WORD $0x4e39d529 // FADD V9.4S, V9.4S, V25.4S
 	WORD $0x4e3ad54a // FADD V10.4S, V10.4S, V26.4S
 	WORD $0x4e3bd56b // FADD V11.4S, V11.4S, V27.4S
-	ADD R7, R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	ADD R7, R8; FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38d58c // FADD V12.4S, V12.4S, V24.4S
 	WORD $0x4e39d5ad // FADD V13.4S, V13.4S, V25.4S
 	WORD $0x4e3ad5ce // FADD V14.4S, V14.4S, V26.4S
 	WORD $0x4e3bd5ef // FADD V15.4S, V15.4S, V27.4S
-	ADD R7, R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	ADD R7, R8; FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38d610 // FADD V16.4S, V16.4S, V24.4S
 	WORD $0x4e39d631 // FADD V17.4S, V17.4S, V25.4S
 	WORD $0x4e3ad652 // FADD V18.4S, V18.4S, V26.4S
 	WORD $0x4e3bd673 // FADD V19.4S, V19.4S, V27.4S
 no_flagAccumulate:
-	AND $const_flagScale, R9, R10
-	CBZ R10, no_flagScale
-	FMOVS tile_alpha(R0), F24
+	AND $const_flagScale, R9, R10; CBZ R10, no_flagScale; FMOVS tile_alpha(R0), F24
 	VDUP V24.S[0], V24.S4
 	WORD $0x6e38dc00 // FMUL V0.4S, V0.4S, V24.4S
 	WORD $0x6e38dc21 // FMUL V1.4S, V1.4S, V24.4S
@@ -2044,45 +1429,35 @@ no_flagAccumulate:
 	WORD $0x6e38de52 // FMUL V18.4S, V18.4S, V24.4S
 	WORD $0x6e38de73 // FMUL V19.4S, V19.4S, V24.4S
 no_flagScale:
-	AND $const_flagBiasRow, R9, R10
-	CBZ R10, no_flagBiasRow
-	MOVD tile_bias(R0), R8
-	FMOVS 0(R8), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagBiasRow, R9, R10; CBZ R10, no_flagBiasRow; MOVD tile_bias(R0), R8
+	FMOVS 0(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e38d421 // FADD V1.4S, V1.4S, V24.4S
 	WORD $0x4e38d442 // FADD V2.4S, V2.4S, V24.4S
 	WORD $0x4e38d463 // FADD V3.4S, V3.4S, V24.4S
-	FMOVS 4(R8), F24
-	VDUP V24.S[0], V24.S4
+	FMOVS 4(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d484 // FADD V4.4S, V4.4S, V24.4S
 	WORD $0x4e38d4a5 // FADD V5.4S, V5.4S, V24.4S
 	WORD $0x4e38d4c6 // FADD V6.4S, V6.4S, V24.4S
 	WORD $0x4e38d4e7 // FADD V7.4S, V7.4S, V24.4S
-	FMOVS 8(R8), F24
-	VDUP V24.S[0], V24.S4
+	FMOVS 8(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d508 // FADD V8.4S, V8.4S, V24.4S
 	WORD $0x4e38d529 // FADD V9.4S, V9.4S, V24.4S
 	WORD $0x4e38d54a // FADD V10.4S, V10.4S, V24.4S
 	WORD $0x4e38d56b // FADD V11.4S, V11.4S, V24.4S
-	FMOVS 12(R8), F24
-	VDUP V24.S[0], V24.S4
+	FMOVS 12(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d58c // FADD V12.4S, V12.4S, V24.4S
 	WORD $0x4e38d5ad // FADD V13.4S, V13.4S, V24.4S
 	WORD $0x4e38d5ce // FADD V14.4S, V14.4S, V24.4S
 	WORD $0x4e38d5ef // FADD V15.4S, V15.4S, V24.4S
-	FMOVS 16(R8), F24
-	VDUP V24.S[0], V24.S4
+	FMOVS 16(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d610 // FADD V16.4S, V16.4S, V24.4S
 	WORD $0x4e38d631 // FADD V17.4S, V17.4S, V24.4S
 	WORD $0x4e38d652 // FADD V18.4S, V18.4S, V24.4S
 	WORD $0x4e38d673 // FADD V19.4S, V19.4S, V24.4S
 no_flagBiasRow:
-	AND $const_flagBiasCol, R9, R10
-	CBZ R10, no_flagBiasCol
-	MOVD tile_bias(R0), R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	AND $const_flagBiasCol, R9, R10; CBZ R10, no_flagBiasCol; MOVD tile_bias(R0), R8
+	FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e39d421 // FADD V1.4S, V1.4S, V25.4S
 	WORD $0x4e3ad442 // FADD V2.4S, V2.4S, V26.4S
@@ -2104,52 +1479,35 @@ no_flagBiasRow:
 	WORD $0x4e3ad652 // FADD V18.4S, V18.4S, V26.4S
 	WORD $0x4e3bd673 // FADD V19.4S, V19.4S, V27.4S
 no_flagBiasCol:
-	AND $const_flagResidual, R9, R10
-	CBZ R10, no_flagResidual
-	MOVD tile_ldr(R0), R11
-	LSL $2, R11
-	FMOVS tile_beta(R0), F28
-	VDUP V28.S[0], V28.S4
-	MOVD tile_res(R0), R8
-	FLDPQ 0(R8), (F24, F25)
+	AND $const_flagResidual, R9, R10; CBZ R10, no_flagResidual; MOVD tile_ldr(R0), R11; LSL $2, R11
+	FMOVS tile_beta(R0), F28; VDUP V28.S[0], V28.S4; MOVD tile_res(R0), R8; FLDPQ 0(R8), (F24, F25)
 	FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38cf80 // FMLA V0.4S, V28.4S, V24.4S
 	WORD $0x4e39cf81 // FMLA V1.4S, V28.4S, V25.4S
 	WORD $0x4e3acf82 // FMLA V2.4S, V28.4S, V26.4S
 	WORD $0x4e3bcf83 // FMLA V3.4S, V28.4S, V27.4S
-	ADD R11, R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	ADD R11, R8; FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38cf84 // FMLA V4.4S, V28.4S, V24.4S
 	WORD $0x4e39cf85 // FMLA V5.4S, V28.4S, V25.4S
 	WORD $0x4e3acf86 // FMLA V6.4S, V28.4S, V26.4S
 	WORD $0x4e3bcf87 // FMLA V7.4S, V28.4S, V27.4S
-	ADD R11, R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	ADD R11, R8; FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38cf88 // FMLA V8.4S, V28.4S, V24.4S
 	WORD $0x4e39cf89 // FMLA V9.4S, V28.4S, V25.4S
 	WORD $0x4e3acf8a // FMLA V10.4S, V28.4S, V26.4S
 	WORD $0x4e3bcf8b // FMLA V11.4S, V28.4S, V27.4S
-	ADD R11, R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	ADD R11, R8; FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38cf8c // FMLA V12.4S, V28.4S, V24.4S
 	WORD $0x4e39cf8d // FMLA V13.4S, V28.4S, V25.4S
 	WORD $0x4e3acf8e // FMLA V14.4S, V28.4S, V26.4S
 	WORD $0x4e3bcf8f // FMLA V15.4S, V28.4S, V27.4S
-	ADD R11, R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	ADD R11, R8; FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38cf90 // FMLA V16.4S, V28.4S, V24.4S
 	WORD $0x4e39cf91 // FMLA V17.4S, V28.4S, V25.4S
 	WORD $0x4e3acf92 // FMLA V18.4S, V28.4S, V26.4S
 	WORD $0x4e3bcf93 // FMLA V19.4S, V28.4S, V27.4S
 no_flagResidual:
-	AND $const_flagLo, R9, R10
-	CBZ R10, no_flagLo
-	FMOVS tile_lo(R0), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagLo, R9, R10; CBZ R10, no_flagLo; FMOVS tile_lo(R0), F24; VDUP V24.S[0], V24.S4
 	WORD $0x6ea0e71d // FCMGT V29.4S, V24.4S, V0.4S
 	WORD $0x6ebd1f00 // BIT V0.4S, V24.4S, V29.4S
 	WORD $0x6ea1e71d // FCMGT V29.4S, V24.4S, V1.4S
@@ -2191,10 +1549,7 @@ no_flagResidual:
 	WORD $0x6eb3e71d // FCMGT V29.4S, V24.4S, V19.4S
 	WORD $0x6ebd1f13 // BIT V19.4S, V24.4S, V29.4S
 no_flagLo:
-	AND $const_flagHi, R9, R10
-	CBZ R10, no_flagHi
-	FMOVS tile_hi(R0), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagHi, R9, R10; CBZ R10, no_flagHi; FMOVS tile_hi(R0), F24; VDUP V24.S[0], V24.S4
 	WORD $0x6eb8e41d // FCMGT V29.4S, V0.4S, V24.4S
 	WORD $0x6ebd1f00 // BIT V0.4S, V24.4S, V29.4S
 	WORD $0x6eb8e43d // FCMGT V29.4S, V1.4S, V24.4S
@@ -2236,20 +1591,9 @@ no_flagLo:
 	WORD $0x6eb8e67d // FCMGT V29.4S, V19.4S, V24.4S
 	WORD $0x6ebd1f13 // BIT V19.4S, V24.4S, V29.4S
 no_flagHi:
-	MOVD R4, R8
-	FSTPQ (F0, F1), 0(R8)
-	FSTPQ (F2, F3), 32(R8)
-	ADD R7, R8
-	FSTPQ (F4, F5), 0(R8)
-	FSTPQ (F6, F7), 32(R8)
-	ADD R7, R8
-	FSTPQ (F8, F9), 0(R8)
-	FSTPQ (F10, F11), 32(R8)
-	ADD R7, R8
-	FSTPQ (F12, F13), 0(R8)
-	FSTPQ (F14, F15), 32(R8)
-	ADD R7, R8
-	FSTPQ (F16, F17), 0(R8)
+	MOVD R4, R8; FSTPQ (F0, F1), 0(R8); FSTPQ (F2, F3), 32(R8); ADD R7, R8; FSTPQ (F4, F5), 0(R8)
+	FSTPQ (F6, F7), 32(R8); ADD R7, R8; FSTPQ (F8, F9), 0(R8); FSTPQ (F10, F11), 32(R8); ADD R7, R8
+	FSTPQ (F12, F13), 0(R8); FSTPQ (F14, F15), 32(R8); ADD R7, R8; FSTPQ (F16, F17), 0(R8)
 	FSTPQ (F18, F19), 32(R8)
 	RET
 
@@ -2257,37 +1601,16 @@ no_flagHi:
 TEXT ·tileNEON_6x8(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVD t+0(FP), R0
-	MOVD tile_k(R0), R1
-	MOVD tile_a(R0), R2
-	MOVD tile_b(R0), R3
-	MOVD tile_c(R0), R4
-	MOVD tile_lda(R0), R5
-	LSL $2, R5
-	MOVD tile_ldb(R0), R6
-	LSL $2, R6
-	MOVD tile_ldc(R0), R7
-	LSL $2, R7
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16
-	LSR $1, R1, R8
-	CBZ R8, rest
+	MOVD tile_k(R0), R1; MOVD tile_a(R0), R2; MOVD tile_b(R0), R3; MOVD tile_c(R0), R4
+	MOVD tile_lda(R0), R5; LSL $2, R5; MOVD tile_ldb(R0), R6; LSL $2, R6; MOVD tile_ldc(R0), R7
+	LSL $2, R7; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16; LSR $1, R1, R8; CBZ R8, rest
 	PCALIGN $32
 loop:
-	FLDPQ (R3), (F26, F27)
-	FMOVQ 0(R2), F24
-	FMOVD 16(R2), F25
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FMOVQ 0(R2), F24; FMOVD 16(R2), F25; ADD R6, R3; ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
 	WORD $0x4fb81342 // FMLA V2.4S, V26.4S, V24.S[1]
@@ -2300,11 +1623,7 @@ loop:
 	WORD $0x4f991369 // FMLA V9.4S, V27.4S, V25.S[0]
 	WORD $0x4fb9134a // FMLA V10.4S, V26.4S, V25.S[1]
 	WORD $0x4fb9136b // FMLA V11.4S, V27.4S, V25.S[1]
-	FLDPQ (R3), (F26, F27)
-	FMOVQ 0(R2), F24
-	FMOVD 16(R2), F25
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FMOVQ 0(R2), F24; FMOVD 16(R2), F25; ADD R6, R3; ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
 	WORD $0x4fb81342 // FMLA V2.4S, V26.4S, V24.S[1]
@@ -2317,17 +1636,11 @@ loop:
 	WORD $0x4f991369 // FMLA V9.4S, V27.4S, V25.S[0]
 	WORD $0x4fb9134a // FMLA V10.4S, V26.4S, V25.S[1]
 	WORD $0x4fb9136b // FMLA V11.4S, V27.4S, V25.S[1]
-	SUB $1, R8
-	CBNZ R8, loop
+	SUB $1, R8; CBNZ R8, loop
 rest:
-	AND $1, R1
-	CBZ R1, done
+	AND $1, R1; CBZ R1, done
 one:
-	FLDPQ (R3), (F26, F27)
-	FMOVQ 0(R2), F24
-	FMOVD 16(R2), F25
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FMOVQ 0(R2), F24; FMOVD 16(R2), F25; ADD R6, R3; ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
 	WORD $0x4fb81342 // FMLA V2.4S, V26.4S, V24.S[1]
@@ -2340,40 +1653,29 @@ one:
 	WORD $0x4f991369 // FMLA V9.4S, V27.4S, V25.S[0]
 	WORD $0x4fb9134a // FMLA V10.4S, V26.4S, V25.S[1]
 	WORD $0x4fb9136b // FMLA V11.4S, V27.4S, V25.S[1]
-	SUB $1, R1
-	CBNZ R1, one
+	SUB $1, R1; CBNZ R1, one
 done:
-	MOVWU tile_flags(R0), R9
-	AND $const_flagAccumulate, R9, R10
-	CBZ R10, no_flagAccumulate
-	MOVD R4, R8
-	FLDPQ 0(R8), (F24, F25)
+	MOVWU tile_flags(R0), R9; AND $const_flagAccumulate, R9, R10; CBZ R10, no_flagAccumulate
+	MOVD R4, R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e39d421 // FADD V1.4S, V1.4S, V25.4S
-	ADD R7, R8
-	FLDPQ 0(R8), (F24, F25)
+	ADD R7, R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38d442 // FADD V2.4S, V2.4S, V24.4S
 	WORD $0x4e39d463 // FADD V3.4S, V3.4S, V25.4S
-	ADD R7, R8
-	FLDPQ 0(R8), (F24, F25)
+	ADD R7, R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38d484 // FADD V4.4S, V4.4S, V24.4S
 	WORD $0x4e39d4a5 // FADD V5.4S, V5.4S, V25.4S
-	ADD R7, R8
-	FLDPQ 0(R8), (F24, F25)
+	ADD R7, R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38d4c6 // FADD V6.4S, V6.4S, V24.4S
 	WORD $0x4e39d4e7 // FADD V7.4S, V7.4S, V25.4S
-	ADD R7, R8
-	FLDPQ 0(R8), (F24, F25)
+	ADD R7, R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38d508 // FADD V8.4S, V8.4S, V24.4S
 	WORD $0x4e39d529 // FADD V9.4S, V9.4S, V25.4S
-	ADD R7, R8
-	FLDPQ 0(R8), (F24, F25)
+	ADD R7, R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38d54a // FADD V10.4S, V10.4S, V24.4S
 	WORD $0x4e39d56b // FADD V11.4S, V11.4S, V25.4S
 no_flagAccumulate:
-	AND $const_flagScale, R9, R10
-	CBZ R10, no_flagScale
-	FMOVS tile_alpha(R0), F24
+	AND $const_flagScale, R9, R10; CBZ R10, no_flagScale; FMOVS tile_alpha(R0), F24
 	VDUP V24.S[0], V24.S4
 	WORD $0x6e38dc00 // FMUL V0.4S, V0.4S, V24.4S
 	WORD $0x6e38dc21 // FMUL V1.4S, V1.4S, V24.4S
@@ -2388,37 +1690,27 @@ no_flagAccumulate:
 	WORD $0x6e38dd4a // FMUL V10.4S, V10.4S, V24.4S
 	WORD $0x6e38dd6b // FMUL V11.4S, V11.4S, V24.4S
 no_flagScale:
-	AND $const_flagBiasRow, R9, R10
-	CBZ R10, no_flagBiasRow
-	MOVD tile_bias(R0), R8
-	FMOVS 0(R8), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagBiasRow, R9, R10; CBZ R10, no_flagBiasRow; MOVD tile_bias(R0), R8
+	FMOVS 0(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e38d421 // FADD V1.4S, V1.4S, V24.4S
-	FMOVS 4(R8), F24
-	VDUP V24.S[0], V24.S4
+	FMOVS 4(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d442 // FADD V2.4S, V2.4S, V24.4S
 	WORD $0x4e38d463 // FADD V3.4S, V3.4S, V24.4S
-	FMOVS 8(R8), F24
-	VDUP V24.S[0], V24.S4
+	FMOVS 8(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d484 // FADD V4.4S, V4.4S, V24.4S
 	WORD $0x4e38d4a5 // FADD V5.4S, V5.4S, V24.4S
-	FMOVS 12(R8), F24
-	VDUP V24.S[0], V24.S4
+	FMOVS 12(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d4c6 // FADD V6.4S, V6.4S, V24.4S
 	WORD $0x4e38d4e7 // FADD V7.4S, V7.4S, V24.4S
-	FMOVS 16(R8), F24
-	VDUP V24.S[0], V24.S4
+	FMOVS 16(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d508 // FADD V8.4S, V8.4S, V24.4S
 	WORD $0x4e38d529 // FADD V9.4S, V9.4S, V24.4S
-	FMOVS 20(R8), F24
-	VDUP V24.S[0], V24.S4
+	FMOVS 20(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d54a // FADD V10.4S, V10.4S, V24.4S
 	WORD $0x4e38d56b // FADD V11.4S, V11.4S, V24.4S
 no_flagBiasRow:
-	AND $const_flagBiasCol, R9, R10
-	CBZ R10, no_flagBiasCol
-	MOVD tile_bias(R0), R8
+	AND $const_flagBiasCol, R9, R10; CBZ R10, no_flagBiasCol; MOVD tile_bias(R0), R8
 	FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e39d421 // FADD V1.4S, V1.4S, V25.4S
@@ -2433,41 +1725,27 @@ no_flagBiasRow:
 	WORD $0x4e38d54a // FADD V10.4S, V10.4S, V24.4S
 	WORD $0x4e39d56b // FADD V11.4S, V11.4S, V25.4S
 no_flagBiasCol:
-	AND $const_flagResidual, R9, R10
-	CBZ R10, no_flagResidual
-	MOVD tile_ldr(R0), R11
-	LSL $2, R11
-	FMOVS tile_beta(R0), F28
-	VDUP V28.S[0], V28.S4
-	MOVD tile_res(R0), R8
-	FLDPQ 0(R8), (F24, F25)
+	AND $const_flagResidual, R9, R10; CBZ R10, no_flagResidual; MOVD tile_ldr(R0), R11; LSL $2, R11
+	FMOVS tile_beta(R0), F28; VDUP V28.S[0], V28.S4; MOVD tile_res(R0), R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38cf80 // FMLA V0.4S, V28.4S, V24.4S
 	WORD $0x4e39cf81 // FMLA V1.4S, V28.4S, V25.4S
-	ADD R11, R8
-	FLDPQ 0(R8), (F24, F25)
+	ADD R11, R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38cf82 // FMLA V2.4S, V28.4S, V24.4S
 	WORD $0x4e39cf83 // FMLA V3.4S, V28.4S, V25.4S
-	ADD R11, R8
-	FLDPQ 0(R8), (F24, F25)
+	ADD R11, R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38cf84 // FMLA V4.4S, V28.4S, V24.4S
 	WORD $0x4e39cf85 // FMLA V5.4S, V28.4S, V25.4S
-	ADD R11, R8
-	FLDPQ 0(R8), (F24, F25)
+	ADD R11, R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38cf86 // FMLA V6.4S, V28.4S, V24.4S
 	WORD $0x4e39cf87 // FMLA V7.4S, V28.4S, V25.4S
-	ADD R11, R8
-	FLDPQ 0(R8), (F24, F25)
+	ADD R11, R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38cf88 // FMLA V8.4S, V28.4S, V24.4S
 	WORD $0x4e39cf89 // FMLA V9.4S, V28.4S, V25.4S
-	ADD R11, R8
-	FLDPQ 0(R8), (F24, F25)
+	ADD R11, R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38cf8a // FMLA V10.4S, V28.4S, V24.4S
 	WORD $0x4e39cf8b // FMLA V11.4S, V28.4S, V25.4S
 no_flagResidual:
-	AND $const_flagLo, R9, R10
-	CBZ R10, no_flagLo
-	FMOVS tile_lo(R0), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagLo, R9, R10; CBZ R10, no_flagLo; FMOVS tile_lo(R0), F24; VDUP V24.S[0], V24.S4
 	WORD $0x6ea0e71d // FCMGT V29.4S, V24.4S, V0.4S
 	WORD $0x6ebd1f00 // BIT V0.4S, V24.4S, V29.4S
 	WORD $0x6ea1e71d // FCMGT V29.4S, V24.4S, V1.4S
@@ -2493,10 +1771,7 @@ no_flagResidual:
 	WORD $0x6eabe71d // FCMGT V29.4S, V24.4S, V11.4S
 	WORD $0x6ebd1f0b // BIT V11.4S, V24.4S, V29.4S
 no_flagLo:
-	AND $const_flagHi, R9, R10
-	CBZ R10, no_flagHi
-	FMOVS tile_hi(R0), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagHi, R9, R10; CBZ R10, no_flagHi; FMOVS tile_hi(R0), F24; VDUP V24.S[0], V24.S4
 	WORD $0x6eb8e41d // FCMGT V29.4S, V0.4S, V24.4S
 	WORD $0x6ebd1f00 // BIT V0.4S, V24.4S, V29.4S
 	WORD $0x6eb8e43d // FCMGT V29.4S, V1.4S, V24.4S
@@ -2522,68 +1797,30 @@ no_flagLo:
 	WORD $0x6eb8e57d // FCMGT V29.4S, V11.4S, V24.4S
 	WORD $0x6ebd1f0b // BIT V11.4S, V24.4S, V29.4S
 no_flagHi:
-	MOVD R4, R8
-	FSTPQ (F0, F1), 0(R8)
-	ADD R7, R8
-	FSTPQ (F2, F3), 0(R8)
-	ADD R7, R8
-	FSTPQ (F4, F5), 0(R8)
-	ADD R7, R8
-	FSTPQ (F6, F7), 0(R8)
-	ADD R7, R8
-	FSTPQ (F8, F9), 0(R8)
-	ADD R7, R8
-	FSTPQ (F10, F11), 0(R8)
+	MOVD R4, R8; FSTPQ (F0, F1), 0(R8); ADD R7, R8; FSTPQ (F2, F3), 0(R8); ADD R7, R8
+	FSTPQ (F4, F5), 0(R8); ADD R7, R8; FSTPQ (F6, F7), 0(R8); ADD R7, R8; FSTPQ (F8, F9), 0(R8)
+	ADD R7, R8; FSTPQ (F10, F11), 0(R8)
 	RET
 
 // func tileNEON_6x16(t *tile)
 TEXT ·tileNEON_6x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVD t+0(FP), R0
-	MOVD tile_k(R0), R1
-	MOVD tile_a(R0), R2
-	MOVD tile_b(R0), R3
-	MOVD tile_c(R0), R4
-	MOVD tile_lda(R0), R5
-	LSL $2, R5
-	MOVD tile_ldb(R0), R6
-	LSL $2, R6
-	MOVD tile_ldc(R0), R7
-	LSL $2, R7
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16
-	VEOR V12.B16, V12.B16, V12.B16
-	VEOR V13.B16, V13.B16, V13.B16
-	VEOR V14.B16, V14.B16, V14.B16
-	VEOR V15.B16, V15.B16, V15.B16
-	VEOR V16.B16, V16.B16, V16.B16
-	VEOR V17.B16, V17.B16, V17.B16
-	VEOR V18.B16, V18.B16, V18.B16
-	VEOR V19.B16, V19.B16, V19.B16
-	VEOR V20.B16, V20.B16, V20.B16
-	VEOR V21.B16, V21.B16, V21.B16
-	VEOR V22.B16, V22.B16, V22.B16
-	VEOR V23.B16, V23.B16, V23.B16
-	LSR $1, R1, R8
-	CBZ R8, rest
+	MOVD tile_k(R0), R1; MOVD tile_a(R0), R2; MOVD tile_b(R0), R3; MOVD tile_c(R0), R4
+	MOVD tile_lda(R0), R5; LSL $2, R5; MOVD tile_ldb(R0), R6; LSL $2, R6; MOVD tile_ldc(R0), R7
+	LSL $2, R7; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16; VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16; VEOR V15.B16, V15.B16, V15.B16; VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16; VEOR V18.B16, V18.B16, V18.B16; VEOR V19.B16, V19.B16, V19.B16
+	VEOR V20.B16, V20.B16, V20.B16; VEOR V21.B16, V21.B16, V21.B16; VEOR V22.B16, V22.B16, V22.B16
+	VEOR V23.B16, V23.B16, V23.B16; LSR $1, R1, R8; CBZ R8, rest
 	PCALIGN $32
 loop:
-	FLDPQ (R3), (F26, F27)
-	FLDPQ 32(R3), (F28, F29)
-	FMOVQ 0(R2), F24
-	FMOVD 16(R2), F25
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FLDPQ 32(R3), (F28, F29); FMOVQ 0(R2), F24; FMOVD 16(R2), F25
+	ADD R6, R3; ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
 	WORD $0x4f981382 // FMLA V2.4S, V28.4S, V24.S[0]
@@ -2608,12 +1845,8 @@ loop:
 	WORD $0x4fb91375 // FMLA V21.4S, V27.4S, V25.S[1]
 	WORD $0x4fb91396 // FMLA V22.4S, V28.4S, V25.S[1]
 	WORD $0x4fb913b7 // FMLA V23.4S, V29.4S, V25.S[1]
-	FLDPQ (R3), (F26, F27)
-	FLDPQ 32(R3), (F28, F29)
-	FMOVQ 0(R2), F24
-	FMOVD 16(R2), F25
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FLDPQ 32(R3), (F28, F29); FMOVQ 0(R2), F24; FMOVD 16(R2), F25
+	ADD R6, R3; ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
 	WORD $0x4f981382 // FMLA V2.4S, V28.4S, V24.S[0]
@@ -2638,18 +1871,12 @@ loop:
 	WORD $0x4fb91375 // FMLA V21.4S, V27.4S, V25.S[1]
 	WORD $0x4fb91396 // FMLA V22.4S, V28.4S, V25.S[1]
 	WORD $0x4fb913b7 // FMLA V23.4S, V29.4S, V25.S[1]
-	SUB $1, R8
-	CBNZ R8, loop
+	SUB $1, R8; CBNZ R8, loop
 rest:
-	AND $1, R1
-	CBZ R1, done
+	AND $1, R1; CBZ R1, done
 one:
-	FLDPQ (R3), (F26, F27)
-	FLDPQ 32(R3), (F28, F29)
-	FMOVQ 0(R2), F24
-	FMOVD 16(R2), F25
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FLDPQ 32(R3), (F28, F29); FMOVQ 0(R2), F24; FMOVD 16(R2), F25
+	ADD R6, R3; ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
 	WORD $0x4f981382 // FMLA V2.4S, V28.4S, V24.S[0]
@@ -2674,58 +1901,41 @@ one:
 	WORD $0x4fb91375 // FMLA V21.4S, V27.4S, V25.S[1]
 	WORD $0x4fb91396 // FMLA V22.4S, V28.4S, V25.S[1]
 	WORD $0x4fb913b7 // FMLA V23.4S, V29.4S, V25.S[1]
-	SUB $1, R1
-	CBNZ R1, one
+	SUB $1, R1; CBNZ R1, one
 done:
-	MOVWU tile_flags(R0), R9
-	AND $const_flagAccumulate, R9, R10
-	CBZ R10, no_flagAccumulate
-	MOVD R4, R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	MOVWU tile_flags(R0), R9; AND $const_flagAccumulate, R9, R10; CBZ R10, no_flagAccumulate
+	MOVD R4, R8; FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e39d421 // FADD V1.4S, V1.4S, V25.4S
 	WORD $0x4e3ad442 // FADD V2.4S, V2.4S, V26.4S
 	WORD $0x4e3bd463 // FADD V3.4S, V3.4S, V27.4S
-	ADD R7, R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	ADD R7, R8; FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38d484 // FADD V4.4S, V4.4S, V24.4S
 	WORD $0x4e39d4a5 // FADD V5.4S, V5.4S, V25.4S
 	WORD $0x4e3ad4c6 // FADD V6.4S, V6.4S, V26.4S
 	WORD $0x4e3bd4e7 // FADD V7.4S, V7.4S, V27.4S
-	ADD R7, R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	ADD R7, R8; FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38d508 // FADD V8.4S, V8.4S, V24.4S
 	WORD $0x4e39d529 // FADD V9.4S, V9.4S, V25.4S
 	WORD $0x4e3ad54a // FADD V10.4S, V10.4S, V26.4S
 	WORD $0x4e3bd56b // FADD V11.4S, V11.4S, V27.4S
-	ADD R7, R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	ADD R7, R8; FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38d58c // FADD V12.4S, V12.4S, V24.4S
 	WORD $0x4e39d5ad // FADD V13.4S, V13.4S, V25.4S
 	WORD $0x4e3ad5ce // FADD V14.4S, V14.4S, V26.4S
 	WORD $0x4e3bd5ef // FADD V15.4S, V15.4S, V27.4S
-	ADD R7, R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	ADD R7, R8; FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38d610 // FADD V16.4S, V16.4S, V24.4S
 	WORD $0x4e39d631 // FADD V17.4S, V17.4S, V25.4S
 	WORD $0x4e3ad652 // FADD V18.4S, V18.4S, V26.4S
 	WORD $0x4e3bd673 // FADD V19.4S, V19.4S, V27.4S
-	ADD R7, R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	ADD R7, R8; FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38d694 // FADD V20.4S, V20.4S, V24.4S
 	WORD $0x4e39d6b5 // FADD V21.4S, V21.4S, V25.4S
 	WORD $0x4e3ad6d6 // FADD V22.4S, V22.4S, V26.4S
 	WORD $0x4e3bd6f7 // FADD V23.4S, V23.4S, V27.4S
 no_flagAccumulate:
-	AND $const_flagScale, R9, R10
-	CBZ R10, no_flagScale
-	FMOVS tile_alpha(R0), F24
+	AND $const_flagScale, R9, R10; CBZ R10, no_flagScale; FMOVS tile_alpha(R0), F24
 	VDUP V24.S[0], V24.S4
 	WORD $0x6e38dc00 // FMUL V0.4S, V0.4S, V24.4S
 	WORD $0x6e38dc21 // FMUL V1.4S, V1.4S, V24.4S
@@ -2752,51 +1962,40 @@ no_flagAccumulate:
 	WORD $0x6e38ded6 // FMUL V22.4S, V22.4S, V24.4S
 	WORD $0x6e38def7 // FMUL V23.4S, V23.4S, V24.4S
 no_flagScale:
-	AND $const_flagBiasRow, R9, R10
-	CBZ R10, no_flagBiasRow
-	MOVD tile_bias(R0), R8
-	FMOVS 0(R8), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagBiasRow, R9, R10; CBZ R10, no_flagBiasRow; MOVD tile_bias(R0), R8
+	FMOVS 0(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e38d421 // FADD V1.4S, V1.4S, V24.4S
 	WORD $0x4e38d442 // FADD V2.4S, V2.4S, V24.4S
 	WORD $0x4e38d463 // FADD V3.4S, V3.4S, V24.4S
-	FMOVS 4(R8), F24
-	VDUP V24.S[0], V24.S4
+	FMOVS 4(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d484 // FADD V4.4S, V4.4S, V24.4S
 	WORD $0x4e38d4a5 // FADD V5.4S, V5.4S, V24.4S
 	WORD $0x4e38d4c6 // FADD V6.4S, V6.4S, V24.4S
 	WORD $0x4e38d4e7 // FADD V7.4S, V7.4S, V24.4S
-	FMOVS 8(R8), F24
-	VDUP V24.S[0], V24.S4
+	FMOVS 8(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d508 // FADD V8.4S, V8.4S, V24.4S
 	WORD $0x4e38d529 // FADD V9.4S, V9.4S, V24.4S
 	WORD $0x4e38d54a // FADD V10.4S, V10.4S, V24.4S
 	WORD $0x4e38d56b // FADD V11.4S, V11.4S, V24.4S
-	FMOVS 12(R8), F24
-	VDUP V24.S[0], V24.S4
+	FMOVS 12(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d58c // FADD V12.4S, V12.4S, V24.4S
 	WORD $0x4e38d5ad // FADD V13.4S, V13.4S, V24.4S
 	WORD $0x4e38d5ce // FADD V14.4S, V14.4S, V24.4S
 	WORD $0x4e38d5ef // FADD V15.4S, V15.4S, V24.4S
-	FMOVS 16(R8), F24
-	VDUP V24.S[0], V24.S4
+	FMOVS 16(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d610 // FADD V16.4S, V16.4S, V24.4S
 	WORD $0x4e38d631 // FADD V17.4S, V17.4S, V24.4S
 	WORD $0x4e38d652 // FADD V18.4S, V18.4S, V24.4S
 	WORD $0x4e38d673 // FADD V19.4S, V19.4S, V24.4S
-	FMOVS 20(R8), F24
-	VDUP V24.S[0], V24.S4
+	FMOVS 20(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d694 // FADD V20.4S, V20.4S, V24.4S
 	WORD $0x4e38d6b5 // FADD V21.4S, V21.4S, V24.4S
 	WORD $0x4e38d6d6 // FADD V22.4S, V22.4S, V24.4S
 	WORD $0x4e38d6f7 // FADD V23.4S, V23.4S, V24.4S
 no_flagBiasRow:
-	AND $const_flagBiasCol, R9, R10
-	CBZ R10, no_flagBiasCol
-	MOVD tile_bias(R0), R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	AND $const_flagBiasCol, R9, R10; CBZ R10, no_flagBiasCol; MOVD tile_bias(R0), R8
+	FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e39d421 // FADD V1.4S, V1.4S, V25.4S
 	WORD $0x4e3ad442 // FADD V2.4S, V2.4S, V26.4S
@@ -2822,59 +2021,40 @@ no_flagBiasRow:
 	WORD $0x4e3ad6d6 // FADD V22.4S, V22.4S, V26.4S
 	WORD $0x4e3bd6f7 // FADD V23.4S, V23.4S, V27.4S
 no_flagBiasCol:
-	AND $const_flagResidual, R9, R10
-	CBZ R10, no_flagResidual
-	MOVD tile_ldr(R0), R11
-	LSL $2, R11
-	FMOVS tile_beta(R0), F28
-	VDUP V28.S[0], V28.S4
-	MOVD tile_res(R0), R8
-	FLDPQ 0(R8), (F24, F25)
+	AND $const_flagResidual, R9, R10; CBZ R10, no_flagResidual; MOVD tile_ldr(R0), R11; LSL $2, R11
+	FMOVS tile_beta(R0), F28; VDUP V28.S[0], V28.S4; MOVD tile_res(R0), R8; FLDPQ 0(R8), (F24, F25)
 	FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38cf80 // FMLA V0.4S, V28.4S, V24.4S
 	WORD $0x4e39cf81 // FMLA V1.4S, V28.4S, V25.4S
 	WORD $0x4e3acf82 // FMLA V2.4S, V28.4S, V26.4S
 	WORD $0x4e3bcf83 // FMLA V3.4S, V28.4S, V27.4S
-	ADD R11, R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	ADD R11, R8; FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38cf84 // FMLA V4.4S, V28.4S, V24.4S
 	WORD $0x4e39cf85 // FMLA V5.4S, V28.4S, V25.4S
 	WORD $0x4e3acf86 // FMLA V6.4S, V28.4S, V26.4S
 	WORD $0x4e3bcf87 // FMLA V7.4S, V28.4S, V27.4S
-	ADD R11, R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	ADD R11, R8; FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38cf88 // FMLA V8.4S, V28.4S, V24.4S
 	WORD $0x4e39cf89 // FMLA V9.4S, V28.4S, V25.4S
 	WORD $0x4e3acf8a // FMLA V10.4S, V28.4S, V26.4S
 	WORD $0x4e3bcf8b // FMLA V11.4S, V28.4S, V27.4S
-	ADD R11, R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	ADD R11, R8; FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38cf8c // FMLA V12.4S, V28.4S, V24.4S
 	WORD $0x4e39cf8d // FMLA V13.4S, V28.4S, V25.4S
 	WORD $0x4e3acf8e // FMLA V14.4S, V28.4S, V26.4S
 	WORD $0x4e3bcf8f // FMLA V15.4S, V28.4S, V27.4S
-	ADD R11, R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	ADD R11, R8; FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38cf90 // FMLA V16.4S, V28.4S, V24.4S
 	WORD $0x4e39cf91 // FMLA V17.4S, V28.4S, V25.4S
 	WORD $0x4e3acf92 // FMLA V18.4S, V28.4S, V26.4S
 	WORD $0x4e3bcf93 // FMLA V19.4S, V28.4S, V27.4S
-	ADD R11, R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	ADD R11, R8; FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38cf94 // FMLA V20.4S, V28.4S, V24.4S
 	WORD $0x4e39cf95 // FMLA V21.4S, V28.4S, V25.4S
 	WORD $0x4e3acf96 // FMLA V22.4S, V28.4S, V26.4S
 	WORD $0x4e3bcf97 // FMLA V23.4S, V28.4S, V27.4S
 no_flagResidual:
-	AND $const_flagLo, R9, R10
-	CBZ R10, no_flagLo
-	FMOVS tile_lo(R0), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagLo, R9, R10; CBZ R10, no_flagLo; FMOVS tile_lo(R0), F24; VDUP V24.S[0], V24.S4
 	WORD $0x6ea0e71d // FCMGT V29.4S, V24.4S, V0.4S
 	WORD $0x6ebd1f00 // BIT V0.4S, V24.4S, V29.4S
 	WORD $0x6ea1e71d // FCMGT V29.4S, V24.4S, V1.4S
@@ -2924,10 +2104,7 @@ no_flagResidual:
 	WORD $0x6eb7e71d // FCMGT V29.4S, V24.4S, V23.4S
 	WORD $0x6ebd1f17 // BIT V23.4S, V24.4S, V29.4S
 no_flagLo:
-	AND $const_flagHi, R9, R10
-	CBZ R10, no_flagHi
-	FMOVS tile_hi(R0), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagHi, R9, R10; CBZ R10, no_flagHi; FMOVS tile_hi(R0), F24; VDUP V24.S[0], V24.S4
 	WORD $0x6eb8e41d // FCMGT V29.4S, V0.4S, V24.4S
 	WORD $0x6ebd1f00 // BIT V0.4S, V24.4S, V29.4S
 	WORD $0x6eb8e43d // FCMGT V29.4S, V1.4S, V24.4S
@@ -2977,90 +2154,44 @@ no_flagLo:
 	WORD $0x6eb8e6fd // FCMGT V29.4S, V23.4S, V24.4S
 	WORD $0x6ebd1f17 // BIT V23.4S, V24.4S, V29.4S
 no_flagHi:
-	MOVD R4, R8
-	FSTPQ (F0, F1), 0(R8)
-	FSTPQ (F2, F3), 32(R8)
-	ADD R7, R8
-	FSTPQ (F4, F5), 0(R8)
-	FSTPQ (F6, F7), 32(R8)
-	ADD R7, R8
-	FSTPQ (F8, F9), 0(R8)
-	FSTPQ (F10, F11), 32(R8)
-	ADD R7, R8
-	FSTPQ (F12, F13), 0(R8)
-	FSTPQ (F14, F15), 32(R8)
-	ADD R7, R8
-	FSTPQ (F16, F17), 0(R8)
-	FSTPQ (F18, F19), 32(R8)
-	ADD R7, R8
-	FSTPQ (F20, F21), 0(R8)
-	FSTPQ (F22, F23), 32(R8)
+	MOVD R4, R8; FSTPQ (F0, F1), 0(R8); FSTPQ (F2, F3), 32(R8); ADD R7, R8; FSTPQ (F4, F5), 0(R8)
+	FSTPQ (F6, F7), 32(R8); ADD R7, R8; FSTPQ (F8, F9), 0(R8); FSTPQ (F10, F11), 32(R8); ADD R7, R8
+	FSTPQ (F12, F13), 0(R8); FSTPQ (F14, F15), 32(R8); ADD R7, R8; FSTPQ (F16, F17), 0(R8)
+	FSTPQ (F18, F19), 32(R8); ADD R7, R8; FSTPQ (F20, F21), 0(R8); FSTPQ (F22, F23), 32(R8)
 	RET
 
 // func tileNEON_1x8whole(t *tile)
 TEXT ·tileNEON_1x8whole(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVD t+0(FP), R0
-	MOVD tile_k(R0), R1
-	MOVD tile_a(R0), R2
-	MOVD tile_b(R0), R3
-	MOVD tile_c(R0), R4
-	MOVD tile_lda(R0), R5
-	LSL $2, R5
-	MOVD tile_ldb(R0), R6
-	LSL $2, R6
-	MOVD tile_ldc(R0), R7
-	LSL $2, R7
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	LSR $2, R1, R8
-	CBZ R8, rest
+	MOVD tile_k(R0), R1; MOVD tile_a(R0), R2; MOVD tile_b(R0), R3; MOVD tile_c(R0), R4
+	MOVD tile_lda(R0), R5; LSL $2, R5; MOVD tile_ldb(R0), R6; LSL $2, R6; MOVD tile_ldc(R0), R7
+	LSL $2, R7; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16
+	LSR $2, R1, R8; CBZ R8, rest
 	PCALIGN $32
 loop:
-	FLDPQ (R3), (F26, F27)
-	FMOVS 0(R2), F24
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FMOVS 0(R2), F24; ADD R6, R3; ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
-	FLDPQ (R3), (F26, F27)
-	FMOVS 0(R2), F24
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FMOVS 0(R2), F24; ADD R6, R3; ADD R5, R2
 	WORD $0x4f981342 // FMLA V2.4S, V26.4S, V24.S[0]
 	WORD $0x4f981363 // FMLA V3.4S, V27.4S, V24.S[0]
-	FLDPQ (R3), (F26, F27)
-	FMOVS 0(R2), F24
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FMOVS 0(R2), F24; ADD R6, R3; ADD R5, R2
 	WORD $0x4f981344 // FMLA V4.4S, V26.4S, V24.S[0]
 	WORD $0x4f981365 // FMLA V5.4S, V27.4S, V24.S[0]
-	FLDPQ (R3), (F26, F27)
-	FMOVS 0(R2), F24
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FMOVS 0(R2), F24; ADD R6, R3; ADD R5, R2
 	WORD $0x4f981346 // FMLA V6.4S, V26.4S, V24.S[0]
 	WORD $0x4f981367 // FMLA V7.4S, V27.4S, V24.S[0]
-	SUB $1, R8
-	CBNZ R8, loop
+	SUB $1, R8; CBNZ R8, loop
 rest:
-	AND $3, R1
-	CBZ R1, done
+	AND $3, R1; CBZ R1, done
 one:
-	FLDPQ (R3), (F26, F27)
-	FMOVS 0(R2), F24
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FMOVS 0(R2), F24; ADD R6, R3; ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
-	SUB $1, R1
-	CBNZ R1, one
+	SUB $1, R1; CBNZ R1, one
 done:
 	WORD $0x4e24d400 // FADD V0.4S, V0.4S, V4.4S
 	WORD $0x4e25d421 // FADD V1.4S, V1.4S, V5.4S
@@ -3068,156 +2199,90 @@ done:
 	WORD $0x4e27d463 // FADD V3.4S, V3.4S, V7.4S
 	WORD $0x4e22d400 // FADD V0.4S, V0.4S, V2.4S
 	WORD $0x4e23d421 // FADD V1.4S, V1.4S, V3.4S
-	MOVWU tile_flags(R0), R9
-	AND $const_flagAccumulate, R9, R10
-	CBZ R10, no_flagAccumulate
-	MOVD R4, R8
-	FLDPQ 0(R8), (F24, F25)
+	MOVWU tile_flags(R0), R9; AND $const_flagAccumulate, R9, R10; CBZ R10, no_flagAccumulate
+	MOVD R4, R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e39d421 // FADD V1.4S, V1.4S, V25.4S
 no_flagAccumulate:
-	AND $const_flagScale, R9, R10
-	CBZ R10, no_flagScale
-	FMOVS tile_alpha(R0), F24
+	AND $const_flagScale, R9, R10; CBZ R10, no_flagScale; FMOVS tile_alpha(R0), F24
 	VDUP V24.S[0], V24.S4
 	WORD $0x6e38dc00 // FMUL V0.4S, V0.4S, V24.4S
 	WORD $0x6e38dc21 // FMUL V1.4S, V1.4S, V24.4S
 no_flagScale:
-	AND $const_flagBiasRow, R9, R10
-	CBZ R10, no_flagBiasRow
-	MOVD tile_bias(R0), R8
-	FMOVS 0(R8), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagBiasRow, R9, R10; CBZ R10, no_flagBiasRow; MOVD tile_bias(R0), R8
+	FMOVS 0(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e38d421 // FADD V1.4S, V1.4S, V24.4S
 no_flagBiasRow:
-	AND $const_flagBiasCol, R9, R10
-	CBZ R10, no_flagBiasCol
-	MOVD tile_bias(R0), R8
+	AND $const_flagBiasCol, R9, R10; CBZ R10, no_flagBiasCol; MOVD tile_bias(R0), R8
 	FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e39d421 // FADD V1.4S, V1.4S, V25.4S
 no_flagBiasCol:
-	AND $const_flagResidual, R9, R10
-	CBZ R10, no_flagResidual
-	MOVD tile_ldr(R0), R11
-	LSL $2, R11
-	FMOVS tile_beta(R0), F28
-	VDUP V28.S[0], V28.S4
-	MOVD tile_res(R0), R8
-	FLDPQ 0(R8), (F24, F25)
+	AND $const_flagResidual, R9, R10; CBZ R10, no_flagResidual; MOVD tile_ldr(R0), R11; LSL $2, R11
+	FMOVS tile_beta(R0), F28; VDUP V28.S[0], V28.S4; MOVD tile_res(R0), R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38cf80 // FMLA V0.4S, V28.4S, V24.4S
 	WORD $0x4e39cf81 // FMLA V1.4S, V28.4S, V25.4S
 no_flagResidual:
-	AND $const_flagLo, R9, R10
-	CBZ R10, no_flagLo
-	FMOVS tile_lo(R0), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagLo, R9, R10; CBZ R10, no_flagLo; FMOVS tile_lo(R0), F24; VDUP V24.S[0], V24.S4
 	WORD $0x6ea0e71d // FCMGT V29.4S, V24.4S, V0.4S
 	WORD $0x6ebd1f00 // BIT V0.4S, V24.4S, V29.4S
 	WORD $0x6ea1e71d // FCMGT V29.4S, V24.4S, V1.4S
 	WORD $0x6ebd1f01 // BIT V1.4S, V24.4S, V29.4S
 no_flagLo:
-	AND $const_flagHi, R9, R10
-	CBZ R10, no_flagHi
-	FMOVS tile_hi(R0), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagHi, R9, R10; CBZ R10, no_flagHi; FMOVS tile_hi(R0), F24; VDUP V24.S[0], V24.S4
 	WORD $0x6eb8e41d // FCMGT V29.4S, V0.4S, V24.4S
 	WORD $0x6ebd1f00 // BIT V0.4S, V24.4S, V29.4S
 	WORD $0x6eb8e43d // FCMGT V29.4S, V1.4S, V24.4S
 	WORD $0x6ebd1f01 // BIT V1.4S, V24.4S, V29.4S
 no_flagHi:
-	MOVD R4, R8
-	FSTPQ (F0, F1), 0(R8)
+	MOVD R4, R8; FSTPQ (F0, F1), 0(R8)
 	RET
 
 // func tileNEON_1x16whole(t *tile)
 TEXT ·tileNEON_1x16whole(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVD t+0(FP), R0
-	MOVD tile_k(R0), R1
-	MOVD tile_a(R0), R2
-	MOVD tile_b(R0), R3
-	MOVD tile_c(R0), R4
-	MOVD tile_lda(R0), R5
-	LSL $2, R5
-	MOVD tile_ldb(R0), R6
-	LSL $2, R6
-	MOVD tile_ldc(R0), R7
-	LSL $2, R7
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16
-	VEOR V12.B16, V12.B16, V12.B16
-	VEOR V13.B16, V13.B16, V13.B16
-	VEOR V14.B16, V14.B16, V14.B16
-	VEOR V15.B16, V15.B16, V15.B16
-	LSR $2, R1, R8
-	CBZ R8, rest
+	MOVD tile_k(R0), R1; MOVD tile_a(R0), R2; MOVD tile_b(R0), R3; MOVD tile_c(R0), R4
+	MOVD tile_lda(R0), R5; LSL $2, R5; MOVD tile_ldb(R0), R6; LSL $2, R6; MOVD tile_ldc(R0), R7
+	LSL $2, R7; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16; VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16; VEOR V15.B16, V15.B16, V15.B16; LSR $2, R1, R8; CBZ R8, rest
 	PCALIGN $32
 loop:
-	FLDPQ (R3), (F26, F27)
-	FLDPQ 32(R3), (F28, F29)
-	FMOVS 0(R2), F24
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FLDPQ 32(R3), (F28, F29); FMOVS 0(R2), F24; ADD R6, R3; ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
 	WORD $0x4f981382 // FMLA V2.4S, V28.4S, V24.S[0]
 	WORD $0x4f9813a3 // FMLA V3.4S, V29.4S, V24.S[0]
-	FLDPQ (R3), (F26, F27)
-	FLDPQ 32(R3), (F28, F29)
-	FMOVS 0(R2), F24
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FLDPQ 32(R3), (F28, F29); FMOVS 0(R2), F24; ADD R6, R3; ADD R5, R2
 	WORD $0x4f981344 // FMLA V4.4S, V26.4S, V24.S[0]
 	WORD $0x4f981365 // FMLA V5.4S, V27.4S, V24.S[0]
 	WORD $0x4f981386 // FMLA V6.4S, V28.4S, V24.S[0]
 	WORD $0x4f9813a7 // FMLA V7.4S, V29.4S, V24.S[0]
-	FLDPQ (R3), (F26, F27)
-	FLDPQ 32(R3), (F28, F29)
-	FMOVS 0(R2), F24
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FLDPQ 32(R3), (F28, F29); FMOVS 0(R2), F24; ADD R6, R3; ADD R5, R2
 	WORD $0x4f981348 // FMLA V8.4S, V26.4S, V24.S[0]
 	WORD $0x4f981369 // FMLA V9.4S, V27.4S, V24.S[0]
 	WORD $0x4f98138a // FMLA V10.4S, V28.4S, V24.S[0]
 	WORD $0x4f9813ab // FMLA V11.4S, V29.4S, V24.S[0]
-	FLDPQ (R3), (F26, F27)
-	FLDPQ 32(R3), (F28, F29)
-	FMOVS 0(R2), F24
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FLDPQ 32(R3), (F28, F29); FMOVS 0(R2), F24; ADD R6, R3; ADD R5, R2
 	WORD $0x4f98134c // FMLA V12.4S, V26.4S, V24.S[0]
 	WORD $0x4f98136d // FMLA V13.4S, V27.4S, V24.S[0]
 	WORD $0x4f98138e // FMLA V14.4S, V28.4S, V24.S[0]
 	WORD $0x4f9813af // FMLA V15.4S, V29.4S, V24.S[0]
-	SUB $1, R8
-	CBNZ R8, loop
+	SUB $1, R8; CBNZ R8, loop
 rest:
-	AND $3, R1
-	CBZ R1, done
+	AND $3, R1; CBZ R1, done
 one:
-	FLDPQ (R3), (F26, F27)
-	FLDPQ 32(R3), (F28, F29)
-	FMOVS 0(R2), F24
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FLDPQ 32(R3), (F28, F29); FMOVS 0(R2), F24; ADD R6, R3; ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
 	WORD $0x4f981382 // FMLA V2.4S, V28.4S, V24.S[0]
 	WORD $0x4f9813a3 // FMLA V3.4S, V29.4S, V24.S[0]
-	SUB $1, R1
-	CBNZ R1, one
+	SUB $1, R1; CBNZ R1, one
 done:
 	WORD $0x4e28d400 // FADD V0.4S, V0.4S, V8.4S
 	WORD $0x4e29d421 // FADD V1.4S, V1.4S, V9.4S
@@ -3231,64 +2296,43 @@ done:
 	WORD $0x4e25d421 // FADD V1.4S, V1.4S, V5.4S
 	WORD $0x4e26d442 // FADD V2.4S, V2.4S, V6.4S
 	WORD $0x4e27d463 // FADD V3.4S, V3.4S, V7.4S
-	MOVWU tile_flags(R0), R9
-	AND $const_flagAccumulate, R9, R10
-	CBZ R10, no_flagAccumulate
-	MOVD R4, R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	MOVWU tile_flags(R0), R9; AND $const_flagAccumulate, R9, R10; CBZ R10, no_flagAccumulate
+	MOVD R4, R8; FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e39d421 // FADD V1.4S, V1.4S, V25.4S
 	WORD $0x4e3ad442 // FADD V2.4S, V2.4S, V26.4S
 	WORD $0x4e3bd463 // FADD V3.4S, V3.4S, V27.4S
 no_flagAccumulate:
-	AND $const_flagScale, R9, R10
-	CBZ R10, no_flagScale
-	FMOVS tile_alpha(R0), F24
+	AND $const_flagScale, R9, R10; CBZ R10, no_flagScale; FMOVS tile_alpha(R0), F24
 	VDUP V24.S[0], V24.S4
 	WORD $0x6e38dc00 // FMUL V0.4S, V0.4S, V24.4S
 	WORD $0x6e38dc21 // FMUL V1.4S, V1.4S, V24.4S
 	WORD $0x6e38dc42 // FMUL V2.4S, V2.4S, V24.4S
 	WORD $0x6e38dc63 // FMUL V3.4S, V3.4S, V24.4S
 no_flagScale:
-	AND $const_flagBiasRow, R9, R10
-	CBZ R10, no_flagBiasRow
-	MOVD tile_bias(R0), R8
-	FMOVS 0(R8), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagBiasRow, R9, R10; CBZ R10, no_flagBiasRow; MOVD tile_bias(R0), R8
+	FMOVS 0(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e38d421 // FADD V1.4S, V1.4S, V24.4S
 	WORD $0x4e38d442 // FADD V2.4S, V2.4S, V24.4S
 	WORD $0x4e38d463 // FADD V3.4S, V3.4S, V24.4S
 no_flagBiasRow:
-	AND $const_flagBiasCol, R9, R10
-	CBZ R10, no_flagBiasCol
-	MOVD tile_bias(R0), R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	AND $const_flagBiasCol, R9, R10; CBZ R10, no_flagBiasCol; MOVD tile_bias(R0), R8
+	FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e39d421 // FADD V1.4S, V1.4S, V25.4S
 	WORD $0x4e3ad442 // FADD V2.4S, V2.4S, V26.4S
 	WORD $0x4e3bd463 // FADD V3.4S, V3.4S, V27.4S
 no_flagBiasCol:
-	AND $const_flagResidual, R9, R10
-	CBZ R10, no_flagResidual
-	MOVD tile_ldr(R0), R11
-	LSL $2, R11
-	FMOVS tile_beta(R0), F28
-	VDUP V28.S[0], V28.S4
-	MOVD tile_res(R0), R8
-	FLDPQ 0(R8), (F24, F25)
+	AND $const_flagResidual, R9, R10; CBZ R10, no_flagResidual; MOVD tile_ldr(R0), R11; LSL $2, R11
+	FMOVS tile_beta(R0), F28; VDUP V28.S[0], V28.S4; MOVD tile_res(R0), R8; FLDPQ 0(R8), (F24, F25)
 	FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38cf80 // FMLA V0.4S, V28.4S, V24.4S
 	WORD $0x4e39cf81 // FMLA V1.4S, V28.4S, V25.4S
 	WORD $0x4e3acf82 // FMLA V2.4S, V28.4S, V26.4S
 	WORD $0x4e3bcf83 // FMLA V3.4S, V28.4S, V27.4S
 no_flagResidual:
-	AND $const_flagLo, R9, R10
-	CBZ R10, no_flagLo
-	FMOVS tile_lo(R0), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagLo, R9, R10; CBZ R10, no_flagLo; FMOVS tile_lo(R0), F24; VDUP V24.S[0], V24.S4
 	WORD $0x6ea0e71d // FCMGT V29.4S, V24.4S, V0.4S
 	WORD $0x6ebd1f00 // BIT V0.4S, V24.4S, V29.4S
 	WORD $0x6ea1e71d // FCMGT V29.4S, V24.4S, V1.4S
@@ -3298,10 +2342,7 @@ no_flagResidual:
 	WORD $0x6ea3e71d // FCMGT V29.4S, V24.4S, V3.4S
 	WORD $0x6ebd1f03 // BIT V3.4S, V24.4S, V29.4S
 no_flagLo:
-	AND $const_flagHi, R9, R10
-	CBZ R10, no_flagHi
-	FMOVS tile_hi(R0), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagHi, R9, R10; CBZ R10, no_flagHi; FMOVS tile_hi(R0), F24; VDUP V24.S[0], V24.S4
 	WORD $0x6eb8e41d // FCMGT V29.4S, V0.4S, V24.4S
 	WORD $0x6ebd1f00 // BIT V0.4S, V24.4S, V29.4S
 	WORD $0x6eb8e43d // FCMGT V29.4S, V1.4S, V24.4S
@@ -3311,135 +2352,85 @@ no_flagLo:
 	WORD $0x6eb8e47d // FCMGT V29.4S, V3.4S, V24.4S
 	WORD $0x6ebd1f03 // BIT V3.4S, V24.4S, V29.4S
 no_flagHi:
-	MOVD R4, R8
-	FSTPQ (F0, F1), 0(R8)
-	FSTPQ (F2, F3), 32(R8)
+	MOVD R4, R8; FSTPQ (F0, F1), 0(R8); FSTPQ (F2, F3), 32(R8)
 	RET
 
 // func tileNEON_2x8whole(t *tile)
 TEXT ·tileNEON_2x8whole(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVD t+0(FP), R0
-	MOVD tile_k(R0), R1
-	MOVD tile_a(R0), R2
-	MOVD tile_b(R0), R3
-	MOVD tile_c(R0), R4
-	MOVD tile_lda(R0), R5
-	LSL $2, R5
-	MOVD tile_ldb(R0), R6
-	LSL $2, R6
-	MOVD tile_ldc(R0), R7
-	LSL $2, R7
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	LSR $1, R1, R8
-	CBZ R8, rest
+	MOVD tile_k(R0), R1; MOVD tile_a(R0), R2; MOVD tile_b(R0), R3; MOVD tile_c(R0), R4
+	MOVD tile_lda(R0), R5; LSL $2, R5; MOVD tile_ldb(R0), R6; LSL $2, R6; MOVD tile_ldc(R0), R7
+	LSL $2, R7; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16
+	LSR $1, R1, R8; CBZ R8, rest
 	PCALIGN $32
 loop:
-	FLDPQ (R3), (F26, F27)
-	FMOVD 0(R2), F24
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FMOVD 0(R2), F24; ADD R6, R3; ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
 	WORD $0x4fb81342 // FMLA V2.4S, V26.4S, V24.S[1]
 	WORD $0x4fb81363 // FMLA V3.4S, V27.4S, V24.S[1]
-	FLDPQ (R3), (F26, F27)
-	FMOVD 0(R2), F24
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FMOVD 0(R2), F24; ADD R6, R3; ADD R5, R2
 	WORD $0x4f981344 // FMLA V4.4S, V26.4S, V24.S[0]
 	WORD $0x4f981365 // FMLA V5.4S, V27.4S, V24.S[0]
 	WORD $0x4fb81346 // FMLA V6.4S, V26.4S, V24.S[1]
 	WORD $0x4fb81367 // FMLA V7.4S, V27.4S, V24.S[1]
-	SUB $1, R8
-	CBNZ R8, loop
+	SUB $1, R8; CBNZ R8, loop
 rest:
-	AND $1, R1
-	CBZ R1, done
+	AND $1, R1; CBZ R1, done
 one:
-	FLDPQ (R3), (F26, F27)
-	FMOVD 0(R2), F24
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FMOVD 0(R2), F24; ADD R6, R3; ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
 	WORD $0x4fb81342 // FMLA V2.4S, V26.4S, V24.S[1]
 	WORD $0x4fb81363 // FMLA V3.4S, V27.4S, V24.S[1]
-	SUB $1, R1
-	CBNZ R1, one
+	SUB $1, R1; CBNZ R1, one
 done:
 	WORD $0x4e24d400 // FADD V0.4S, V0.4S, V4.4S
 	WORD $0x4e25d421 // FADD V1.4S, V1.4S, V5.4S
 	WORD $0x4e26d442 // FADD V2.4S, V2.4S, V6.4S
 	WORD $0x4e27d463 // FADD V3.4S, V3.4S, V7.4S
-	MOVWU tile_flags(R0), R9
-	AND $const_flagAccumulate, R9, R10
-	CBZ R10, no_flagAccumulate
-	MOVD R4, R8
-	FLDPQ 0(R8), (F24, F25)
+	MOVWU tile_flags(R0), R9; AND $const_flagAccumulate, R9, R10; CBZ R10, no_flagAccumulate
+	MOVD R4, R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e39d421 // FADD V1.4S, V1.4S, V25.4S
-	ADD R7, R8
-	FLDPQ 0(R8), (F24, F25)
+	ADD R7, R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38d442 // FADD V2.4S, V2.4S, V24.4S
 	WORD $0x4e39d463 // FADD V3.4S, V3.4S, V25.4S
 no_flagAccumulate:
-	AND $const_flagScale, R9, R10
-	CBZ R10, no_flagScale
-	FMOVS tile_alpha(R0), F24
+	AND $const_flagScale, R9, R10; CBZ R10, no_flagScale; FMOVS tile_alpha(R0), F24
 	VDUP V24.S[0], V24.S4
 	WORD $0x6e38dc00 // FMUL V0.4S, V0.4S, V24.4S
 	WORD $0x6e38dc21 // FMUL V1.4S, V1.4S, V24.4S
 	WORD $0x6e38dc42 // FMUL V2.4S, V2.4S, V24.4S
 	WORD $0x6e38dc63 // FMUL V3.4S, V3.4S, V24.4S
 no_flagScale:
-	AND $const_flagBiasRow, R9, R10
-	CBZ R10, no_flagBiasRow
-	MOVD tile_bias(R0), R8
-	FMOVS 0(R8), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagBiasRow, R9, R10; CBZ R10, no_flagBiasRow; MOVD tile_bias(R0), R8
+	FMOVS 0(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e38d421 // FADD V1.4S, V1.4S, V24.4S
-	FMOVS 4(R8), F24
-	VDUP V24.S[0], V24.S4
+	FMOVS 4(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d442 // FADD V2.4S, V2.4S, V24.4S
 	WORD $0x4e38d463 // FADD V3.4S, V3.4S, V24.4S
 no_flagBiasRow:
-	AND $const_flagBiasCol, R9, R10
-	CBZ R10, no_flagBiasCol
-	MOVD tile_bias(R0), R8
+	AND $const_flagBiasCol, R9, R10; CBZ R10, no_flagBiasCol; MOVD tile_bias(R0), R8
 	FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e39d421 // FADD V1.4S, V1.4S, V25.4S
 	WORD $0x4e38d442 // FADD V2.4S, V2.4S, V24.4S
 	WORD $0x4e39d463 // FADD V3.4S, V3.4S, V25.4S
 no_flagBiasCol:
-	AND $const_flagResidual, R9, R10
-	CBZ R10, no_flagResidual
-	MOVD tile_ldr(R0), R11
-	LSL $2, R11
-	FMOVS tile_beta(R0), F28
-	VDUP V28.S[0], V28.S4
-	MOVD tile_res(R0), R8
-	FLDPQ 0(R8), (F24, F25)
+	AND $const_flagResidual, R9, R10; CBZ R10, no_flagResidual; MOVD tile_ldr(R0), R11; LSL $2, R11
+	FMOVS tile_beta(R0), F28; VDUP V28.S[0], V28.S4; MOVD tile_res(R0), R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38cf80 // FMLA V0.4S, V28.4S, V24.4S
 	WORD $0x4e39cf81 // FMLA V1.4S, V28.4S, V25.4S
-	ADD R11, R8
-	FLDPQ 0(R8), (F24, F25)
+	ADD R11, R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38cf82 // FMLA V2.4S, V28.4S, V24.4S
 	WORD $0x4e39cf83 // FMLA V3.4S, V28.4S, V25.4S
 no_flagResidual:
-	AND $const_flagLo, R9, R10
-	CBZ R10, no_flagLo
-	FMOVS tile_lo(R0), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagLo, R9, R10; CBZ R10, no_flagLo; FMOVS tile_lo(R0), F24; VDUP V24.S[0], V24.S4
 	WORD $0x6ea0e71d // FCMGT V29.4S, V24.4S, V0.4S
 	WORD $0x6ebd1f00 // BIT V0.4S, V24.4S, V29.4S
 	WORD $0x6ea1e71d // FCMGT V29.4S, V24.4S, V1.4S
@@ -3449,10 +2440,7 @@ no_flagResidual:
 	WORD $0x6ea3e71d // FCMGT V29.4S, V24.4S, V3.4S
 	WORD $0x6ebd1f03 // BIT V3.4S, V24.4S, V29.4S
 no_flagLo:
-	AND $const_flagHi, R9, R10
-	CBZ R10, no_flagHi
-	FMOVS tile_hi(R0), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagHi, R9, R10; CBZ R10, no_flagHi; FMOVS tile_hi(R0), F24; VDUP V24.S[0], V24.S4
 	WORD $0x6eb8e41d // FCMGT V29.4S, V0.4S, V24.4S
 	WORD $0x6ebd1f00 // BIT V0.4S, V24.4S, V29.4S
 	WORD $0x6eb8e43d // FCMGT V29.4S, V1.4S, V24.4S
@@ -3462,51 +2450,24 @@ no_flagLo:
 	WORD $0x6eb8e47d // FCMGT V29.4S, V3.4S, V24.4S
 	WORD $0x6ebd1f03 // BIT V3.4S, V24.4S, V29.4S
 no_flagHi:
-	MOVD R4, R8
-	FSTPQ (F0, F1), 0(R8)
-	ADD R7, R8
-	FSTPQ (F2, F3), 0(R8)
+	MOVD R4, R8; FSTPQ (F0, F1), 0(R8); ADD R7, R8; FSTPQ (F2, F3), 0(R8)
 	RET
 
 // func tileNEON_2x16whole(t *tile)
 TEXT ·tileNEON_2x16whole(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVD t+0(FP), R0
-	MOVD tile_k(R0), R1
-	MOVD tile_a(R0), R2
-	MOVD tile_b(R0), R3
-	MOVD tile_c(R0), R4
-	MOVD tile_lda(R0), R5
-	LSL $2, R5
-	MOVD tile_ldb(R0), R6
-	LSL $2, R6
-	MOVD tile_ldc(R0), R7
-	LSL $2, R7
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16
-	VEOR V12.B16, V12.B16, V12.B16
-	VEOR V13.B16, V13.B16, V13.B16
-	VEOR V14.B16, V14.B16, V14.B16
-	VEOR V15.B16, V15.B16, V15.B16
-	LSR $1, R1, R8
-	CBZ R8, rest
+	MOVD tile_k(R0), R1; MOVD tile_a(R0), R2; MOVD tile_b(R0), R3; MOVD tile_c(R0), R4
+	MOVD tile_lda(R0), R5; LSL $2, R5; MOVD tile_ldb(R0), R6; LSL $2, R6; MOVD tile_ldc(R0), R7
+	LSL $2, R7; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16; VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16; VEOR V15.B16, V15.B16, V15.B16; LSR $1, R1, R8; CBZ R8, rest
 	PCALIGN $32
 loop:
-	FLDPQ (R3), (F26, F27)
-	FLDPQ 32(R3), (F28, F29)
-	FMOVD 0(R2), F24
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FLDPQ 32(R3), (F28, F29); FMOVD 0(R2), F24; ADD R6, R3; ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
 	WORD $0x4f981382 // FMLA V2.4S, V28.4S, V24.S[0]
@@ -3515,11 +2476,7 @@ loop:
 	WORD $0x4fb81365 // FMLA V5.4S, V27.4S, V24.S[1]
 	WORD $0x4fb81386 // FMLA V6.4S, V28.4S, V24.S[1]
 	WORD $0x4fb813a7 // FMLA V7.4S, V29.4S, V24.S[1]
-	FLDPQ (R3), (F26, F27)
-	FLDPQ 32(R3), (F28, F29)
-	FMOVD 0(R2), F24
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FLDPQ 32(R3), (F28, F29); FMOVD 0(R2), F24; ADD R6, R3; ADD R5, R2
 	WORD $0x4f981348 // FMLA V8.4S, V26.4S, V24.S[0]
 	WORD $0x4f981369 // FMLA V9.4S, V27.4S, V24.S[0]
 	WORD $0x4f98138a // FMLA V10.4S, V28.4S, V24.S[0]
@@ -3528,17 +2485,11 @@ loop:
 	WORD $0x4fb8136d // FMLA V13.4S, V27.4S, V24.S[1]
 	WORD $0x4fb8138e // FMLA V14.4S, V28.4S, V24.S[1]
 	WORD $0x4fb813af // FMLA V15.4S, V29.4S, V24.S[1]
-	SUB $1, R8
-	CBNZ R8, loop
+	SUB $1, R8; CBNZ R8, loop
 rest:
-	AND $1, R1
-	CBZ R1, done
+	AND $1, R1; CBZ R1, done
 one:
-	FLDPQ (R3), (F26, F27)
-	FLDPQ 32(R3), (F28, F29)
-	FMOVD 0(R2), F24
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FLDPQ 32(R3), (F28, F29); FMOVD 0(R2), F24; ADD R6, R3; ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
 	WORD $0x4f981382 // FMLA V2.4S, V28.4S, V24.S[0]
@@ -3547,8 +2498,7 @@ one:
 	WORD $0x4fb81365 // FMLA V5.4S, V27.4S, V24.S[1]
 	WORD $0x4fb81386 // FMLA V6.4S, V28.4S, V24.S[1]
 	WORD $0x4fb813a7 // FMLA V7.4S, V29.4S, V24.S[1]
-	SUB $1, R1
-	CBNZ R1, one
+	SUB $1, R1; CBNZ R1, one
 done:
 	WORD $0x4e28d400 // FADD V0.4S, V0.4S, V8.4S
 	WORD $0x4e29d421 // FADD V1.4S, V1.4S, V9.4S
@@ -3558,27 +2508,19 @@ done:
 	WORD $0x4e2dd4a5 // FADD V5.4S, V5.4S, V13.4S
 	WORD $0x4e2ed4c6 // FADD V6.4S, V6.4S, V14.4S
 	WORD $0x4e2fd4e7 // FADD V7.4S, V7.4S, V15.4S
-	MOVWU tile_flags(R0), R9
-	AND $const_flagAccumulate, R9, R10
-	CBZ R10, no_flagAccumulate
-	MOVD R4, R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	MOVWU tile_flags(R0), R9; AND $const_flagAccumulate, R9, R10; CBZ R10, no_flagAccumulate
+	MOVD R4, R8; FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e39d421 // FADD V1.4S, V1.4S, V25.4S
 	WORD $0x4e3ad442 // FADD V2.4S, V2.4S, V26.4S
 	WORD $0x4e3bd463 // FADD V3.4S, V3.4S, V27.4S
-	ADD R7, R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	ADD R7, R8; FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38d484 // FADD V4.4S, V4.4S, V24.4S
 	WORD $0x4e39d4a5 // FADD V5.4S, V5.4S, V25.4S
 	WORD $0x4e3ad4c6 // FADD V6.4S, V6.4S, V26.4S
 	WORD $0x4e3bd4e7 // FADD V7.4S, V7.4S, V27.4S
 no_flagAccumulate:
-	AND $const_flagScale, R9, R10
-	CBZ R10, no_flagScale
-	FMOVS tile_alpha(R0), F24
+	AND $const_flagScale, R9, R10; CBZ R10, no_flagScale; FMOVS tile_alpha(R0), F24
 	VDUP V24.S[0], V24.S4
 	WORD $0x6e38dc00 // FMUL V0.4S, V0.4S, V24.4S
 	WORD $0x6e38dc21 // FMUL V1.4S, V1.4S, V24.4S
@@ -3589,27 +2531,20 @@ no_flagAccumulate:
 	WORD $0x6e38dcc6 // FMUL V6.4S, V6.4S, V24.4S
 	WORD $0x6e38dce7 // FMUL V7.4S, V7.4S, V24.4S
 no_flagScale:
-	AND $const_flagBiasRow, R9, R10
-	CBZ R10, no_flagBiasRow
-	MOVD tile_bias(R0), R8
-	FMOVS 0(R8), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagBiasRow, R9, R10; CBZ R10, no_flagBiasRow; MOVD tile_bias(R0), R8
+	FMOVS 0(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e38d421 // FADD V1.4S, V1.4S, V24.4S
 	WORD $0x4e38d442 // FADD V2.4S, V2.4S, V24.4S
 	WORD $0x4e38d463 // FADD V3.4S, V3.4S, V24.4S
-	FMOVS 4(R8), F24
-	VDUP V24.S[0], V24.S4
+	FMOVS 4(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d484 // FADD V4.4S, V4.4S, V24.4S
 	WORD $0x4e38d4a5 // FADD V5.4S, V5.4S, V24.4S
 	WORD $0x4e38d4c6 // FADD V6.4S, V6.4S, V24.4S
 	WORD $0x4e38d4e7 // FADD V7.4S, V7.4S, V24.4S
 no_flagBiasRow:
-	AND $const_flagBiasCol, R9, R10
-	CBZ R10, no_flagBiasCol
-	MOVD tile_bias(R0), R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	AND $const_flagBiasCol, R9, R10; CBZ R10, no_flagBiasCol; MOVD tile_bias(R0), R8
+	FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e39d421 // FADD V1.4S, V1.4S, V25.4S
 	WORD $0x4e3ad442 // FADD V2.4S, V2.4S, V26.4S
@@ -3619,31 +2554,20 @@ no_flagBiasRow:
 	WORD $0x4e3ad4c6 // FADD V6.4S, V6.4S, V26.4S
 	WORD $0x4e3bd4e7 // FADD V7.4S, V7.4S, V27.4S
 no_flagBiasCol:
-	AND $const_flagResidual, R9, R10
-	CBZ R10, no_flagResidual
-	MOVD tile_ldr(R0), R11
-	LSL $2, R11
-	FMOVS tile_beta(R0), F28
-	VDUP V28.S[0], V28.S4
-	MOVD tile_res(R0), R8
-	FLDPQ 0(R8), (F24, F25)
+	AND $const_flagResidual, R9, R10; CBZ R10, no_flagResidual; MOVD tile_ldr(R0), R11; LSL $2, R11
+	FMOVS tile_beta(R0), F28; VDUP V28.S[0], V28.S4; MOVD tile_res(R0), R8; FLDPQ 0(R8), (F24, F25)
 	FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38cf80 // FMLA V0.4S, V28.4S, V24.4S
 	WORD $0x4e39cf81 // FMLA V1.4S, V28.4S, V25.4S
 	WORD $0x4e3acf82 // FMLA V2.4S, V28.4S, V26.4S
 	WORD $0x4e3bcf83 // FMLA V3.4S, V28.4S, V27.4S
-	ADD R11, R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	ADD R11, R8; FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38cf84 // FMLA V4.4S, V28.4S, V24.4S
 	WORD $0x4e39cf85 // FMLA V5.4S, V28.4S, V25.4S
 	WORD $0x4e3acf86 // FMLA V6.4S, V28.4S, V26.4S
 	WORD $0x4e3bcf87 // FMLA V7.4S, V28.4S, V27.4S
 no_flagResidual:
-	AND $const_flagLo, R9, R10
-	CBZ R10, no_flagLo
-	FMOVS tile_lo(R0), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagLo, R9, R10; CBZ R10, no_flagLo; FMOVS tile_lo(R0), F24; VDUP V24.S[0], V24.S4
 	WORD $0x6ea0e71d // FCMGT V29.4S, V24.4S, V0.4S
 	WORD $0x6ebd1f00 // BIT V0.4S, V24.4S, V29.4S
 	WORD $0x6ea1e71d // FCMGT V29.4S, V24.4S, V1.4S
@@ -3661,10 +2585,7 @@ no_flagResidual:
 	WORD $0x6ea7e71d // FCMGT V29.4S, V24.4S, V7.4S
 	WORD $0x6ebd1f07 // BIT V7.4S, V24.4S, V29.4S
 no_flagLo:
-	AND $const_flagHi, R9, R10
-	CBZ R10, no_flagHi
-	FMOVS tile_hi(R0), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagHi, R9, R10; CBZ R10, no_flagHi; FMOVS tile_hi(R0), F24; VDUP V24.S[0], V24.S4
 	WORD $0x6eb8e41d // FCMGT V29.4S, V0.4S, V24.4S
 	WORD $0x6ebd1f00 // BIT V0.4S, V24.4S, V29.4S
 	WORD $0x6eb8e43d // FCMGT V29.4S, V1.4S, V24.4S
@@ -3682,11 +2603,7 @@ no_flagLo:
 	WORD $0x6eb8e4fd // FCMGT V29.4S, V7.4S, V24.4S
 	WORD $0x6ebd1f07 // BIT V7.4S, V24.4S, V29.4S
 no_flagHi:
-	MOVD R4, R8
-	FSTPQ (F0, F1), 0(R8)
-	FSTPQ (F2, F3), 32(R8)
-	ADD R7, R8
-	FSTPQ (F4, F5), 0(R8)
+	MOVD R4, R8; FSTPQ (F0, F1), 0(R8); FSTPQ (F2, F3), 32(R8); ADD R7, R8; FSTPQ (F4, F5), 0(R8)
 	FSTPQ (F6, F7), 32(R8)
 	RET
 
@@ -3694,73 +2611,41 @@ no_flagHi:
 TEXT ·tileNEON_3x8whole(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVD t+0(FP), R0
-	MOVD tile_k(R0), R1
-	MOVD tile_a(R0), R2
-	MOVD tile_b(R0), R3
-	MOVD tile_c(R0), R4
-	MOVD tile_lda(R0), R5
-	LSL $2, R5
-	MOVD tile_ldb(R0), R6
-	LSL $2, R6
-	MOVD tile_ldc(R0), R7
-	LSL $2, R7
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16
-	LSR $1, R1, R8
-	CBZ R8, rest
+	MOVD tile_k(R0), R1; MOVD tile_a(R0), R2; MOVD tile_b(R0), R3; MOVD tile_c(R0), R4
+	MOVD tile_lda(R0), R5; LSL $2, R5; MOVD tile_ldb(R0), R6; LSL $2, R6; MOVD tile_ldc(R0), R7
+	LSL $2, R7; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16; LSR $1, R1, R8; CBZ R8, rest
 	PCALIGN $32
 loop:
-	FLDPQ (R3), (F26, F27)
-	FMOVD 0(R2), F24
-	FMOVS 8(R2), F25
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FMOVD 0(R2), F24; FMOVS 8(R2), F25; ADD R6, R3; ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
 	WORD $0x4fb81342 // FMLA V2.4S, V26.4S, V24.S[1]
 	WORD $0x4fb81363 // FMLA V3.4S, V27.4S, V24.S[1]
 	WORD $0x4f991344 // FMLA V4.4S, V26.4S, V25.S[0]
 	WORD $0x4f991365 // FMLA V5.4S, V27.4S, V25.S[0]
-	FLDPQ (R3), (F26, F27)
-	FMOVD 0(R2), F24
-	FMOVS 8(R2), F25
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FMOVD 0(R2), F24; FMOVS 8(R2), F25; ADD R6, R3; ADD R5, R2
 	WORD $0x4f981346 // FMLA V6.4S, V26.4S, V24.S[0]
 	WORD $0x4f981367 // FMLA V7.4S, V27.4S, V24.S[0]
 	WORD $0x4fb81348 // FMLA V8.4S, V26.4S, V24.S[1]
 	WORD $0x4fb81369 // FMLA V9.4S, V27.4S, V24.S[1]
 	WORD $0x4f99134a // FMLA V10.4S, V26.4S, V25.S[0]
 	WORD $0x4f99136b // FMLA V11.4S, V27.4S, V25.S[0]
-	SUB $1, R8
-	CBNZ R8, loop
+	SUB $1, R8; CBNZ R8, loop
 rest:
-	AND $1, R1
-	CBZ R1, done
+	AND $1, R1; CBZ R1, done
 one:
-	FLDPQ (R3), (F26, F27)
-	FMOVD 0(R2), F24
-	FMOVS 8(R2), F25
-	ADD R6, R3
-	ADD R5, R2
+	FLDPQ (R3), (F26, F27); FMOVD 0(R2), F24; FMOVS 8(R2), F25; ADD R6, R3; ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
 	WORD $0x4fb81342 // FMLA V2.4S, V26.4S, V24.S[1]
 	WORD $0x4fb81363 // FMLA V3.4S, V27.4S, V24.S[1]
 	WORD $0x4f991344 // FMLA V4.4S, V26.4S, V25.S[0]
 	WORD $0x4f991365 // FMLA V5.4S, V27.4S, V25.S[0]
-	SUB $1, R1
-	CBNZ R1, one
+	SUB $1, R1; CBNZ R1, one
 done:
 	WORD $0x4e26d400 // FADD V0.4S, V0.4S, V6.4S
 	WORD $0x4e27d421 // FADD V1.4S, V1.4S, V7.4S
@@ -3768,25 +2653,18 @@ done:
 	WORD $0x4e29d463 // FADD V3.4S, V3.4S, V9.4S
 	WORD $0x4e2ad484 // FADD V4.4S, V4.4S, V10.4S
 	WORD $0x4e2bd4a5 // FADD V5.4S, V5.4S, V11.4S
-	MOVWU tile_flags(R0), R9
-	AND $const_flagAccumulate, R9, R10
-	CBZ R10, no_flagAccumulate
-	MOVD R4, R8
-	FLDPQ 0(R8), (F24, F25)
+	MOVWU tile_flags(R0), R9; AND $const_flagAccumulate, R9, R10; CBZ R10, no_flagAccumulate
+	MOVD R4, R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e39d421 // FADD V1.4S, V1.4S, V25.4S
-	ADD R7, R8
-	FLDPQ 0(R8), (F24, F25)
+	ADD R7, R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38d442 // FADD V2.4S, V2.4S, V24.4S
 	WORD $0x4e39d463 // FADD V3.4S, V3.4S, V25.4S
-	ADD R7, R8
-	FLDPQ 0(R8), (F24, F25)
+	ADD R7, R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38d484 // FADD V4.4S, V4.4S, V24.4S
 	WORD $0x4e39d4a5 // FADD V5.4S, V5.4S, V25.4S
 no_flagAccumulate:
-	AND $const_flagScale, R9, R10
-	CBZ R10, no_flagScale
-	FMOVS tile_alpha(R0), F24
+	AND $const_flagScale, R9, R10; CBZ R10, no_flagScale; FMOVS tile_alpha(R0), F24
 	VDUP V24.S[0], V24.S4
 	WORD $0x6e38dc00 // FMUL V0.4S, V0.4S, V24.4S
 	WORD $0x6e38dc21 // FMUL V1.4S, V1.4S, V24.4S
@@ -3795,25 +2673,18 @@ no_flagAccumulate:
 	WORD $0x6e38dc84 // FMUL V4.4S, V4.4S, V24.4S
 	WORD $0x6e38dca5 // FMUL V5.4S, V5.4S, V24.4S
 no_flagScale:
-	AND $const_flagBiasRow, R9, R10
-	CBZ R10, no_flagBiasRow
-	MOVD tile_bias(R0), R8
-	FMOVS 0(R8), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagBiasRow, R9, R10; CBZ R10, no_flagBiasRow; MOVD tile_bias(R0), R8
+	FMOVS 0(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e38d421 // FADD V1.4S, V1.4S, V24.4S
-	FMOVS 4(R8), F24
-	VDUP V24.S[0], V24.S4
+	FMOVS 4(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d442 // FADD V2.4S, V2.4S, V24.4S
 	WORD $0x4e38d463 // FADD V3.4S, V3.4S, V24.4S
-	FMOVS 8(R8), F24
-	VDUP V24.S[0], V24.S4
+	FMOVS 8(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d484 // FADD V4.4S, V4.4S, V24.4S
 	WORD $0x4e38d4a5 // FADD V5.4S, V5.4S, V24.4S
 no_flagBiasRow:
-	AND $const_flagBiasCol, R9, R10
-	CBZ R10, no_flagBiasCol
-	MOVD tile_bias(R0), R8
+	AND $const_flagBiasCol, R9, R10; CBZ R10, no_flagBiasCol; MOVD tile_bias(R0), R8
 	FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e39d421 // FADD V1.4S, V1.4S, V25.4S
@@ -3822,29 +2693,18 @@ no_flagBiasRow:
 	WORD $0x4e38d484 // FADD V4.4S, V4.4S, V24.4S
 	WORD $0x4e39d4a5 // FADD V5.4S, V5.4S, V25.4S
 no_flagBiasCol:
-	AND $const_flagResidual, R9, R10
-	CBZ R10, no_flagResidual
-	MOVD tile_ldr(R0), R11
-	LSL $2, R11
-	FMOVS tile_beta(R0), F28
-	VDUP V28.S[0], V28.S4
-	MOVD tile_res(R0), R8
-	FLDPQ 0(R8), (F24, F25)
+	AND $const_flagResidual, R9, R10; CBZ R10, no_flagResidual; MOVD tile_ldr(R0), R11; LSL $2, R11
+	FMOVS tile_beta(R0), F28; VDUP V28.S[0], V28.S4; MOVD tile_res(R0), R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38cf80 // FMLA V0.4S, V28.4S, V24.4S
 	WORD $0x4e39cf81 // FMLA V1.4S, V28.4S, V25.4S
-	ADD R11, R8
-	FLDPQ 0(R8), (F24, F25)
+	ADD R11, R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38cf82 // FMLA V2.4S, V28.4S, V24.4S
 	WORD $0x4e39cf83 // FMLA V3.4S, V28.4S, V25.4S
-	ADD R11, R8
-	FLDPQ 0(R8), (F24, F25)
+	ADD R11, R8; FLDPQ 0(R8), (F24, F25)
 	WORD $0x4e38cf84 // FMLA V4.4S, V28.4S, V24.4S
 	WORD $0x4e39cf85 // FMLA V5.4S, V28.4S, V25.4S
 no_flagResidual:
-	AND $const_flagLo, R9, R10
-	CBZ R10, no_flagLo
-	FMOVS tile_lo(R0), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagLo, R9, R10; CBZ R10, no_flagLo; FMOVS tile_lo(R0), F24; VDUP V24.S[0], V24.S4
 	WORD $0x6ea0e71d // FCMGT V29.4S, V24.4S, V0.4S
 	WORD $0x6ebd1f00 // BIT V0.4S, V24.4S, V29.4S
 	WORD $0x6ea1e71d // FCMGT V29.4S, V24.4S, V1.4S
@@ -3858,10 +2718,7 @@ no_flagResidual:
 	WORD $0x6ea5e71d // FCMGT V29.4S, V24.4S, V5.4S
 	WORD $0x6ebd1f05 // BIT V5.4S, V24.4S, V29.4S
 no_flagLo:
-	AND $const_flagHi, R9, R10
-	CBZ R10, no_flagHi
-	FMOVS tile_hi(R0), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagHi, R9, R10; CBZ R10, no_flagHi; FMOVS tile_hi(R0), F24; VDUP V24.S[0], V24.S4
 	WORD $0x6eb8e41d // FCMGT V29.4S, V0.4S, V24.4S
 	WORD $0x6ebd1f00 // BIT V0.4S, V24.4S, V29.4S
 	WORD $0x6eb8e43d // FCMGT V29.4S, V1.4S, V24.4S
@@ -3875,11 +2732,7 @@ no_flagLo:
 	WORD $0x6eb8e4bd // FCMGT V29.4S, V5.4S, V24.4S
 	WORD $0x6ebd1f05 // BIT V5.4S, V24.4S, V29.4S
 no_flagHi:
-	MOVD R4, R8
-	FSTPQ (F0, F1), 0(R8)
-	ADD R7, R8
-	FSTPQ (F2, F3), 0(R8)
-	ADD R7, R8
+	MOVD R4, R8; FSTPQ (F0, F1), 0(R8); ADD R7, R8; FSTPQ (F2, F3), 0(R8); ADD R7, R8
 	FSTPQ (F4, F5), 0(R8)
 	RET
 
@@ -3887,49 +2740,20 @@ no_flagHi:
 TEXT ·tileNEON_3x16whole(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVD t+0(FP), R0
-	MOVD tile_k(R0), R1
-	MOVD tile_a(R0), R2
-	MOVD tile_b(R0), R3
-	MOVD tile_c(R0), R4
-	MOVD tile_lda(R0), R5
-	LSL $2, R5
-	MOVD tile_ldb(R0), R6
-	LSL $2, R6
-	MOVD tile_ldc(R0), R7
-	LSL $2, R7
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16
-	VEOR V12.B16, V12.B16, V12.B16
-	VEOR V13.B16, V13.B16, V13.B16
-	VEOR V14.B16, V14.B16, V14.B16
-	VEOR V15.B16, V15.B16, V15.B16
-	VEOR V16.B16, V16.B16, V16.B16
-	VEOR V17.B16, V17.B16, V17.B16
-	VEOR V18.B16, V18.B16, V18.B16
-	VEOR V19.B16, V19.B16, V19.B16
-	VEOR V20.B16, V20.B16, V20.B16
-	VEOR V21.B16, V21.B16, V21.B16
-	VEOR V22.B16, V22.B16, V22.B16
-	VEOR V23.B16, V23.B16, V23.B16
-	LSR $1, R1, R8
-	CBZ R8, rest
+	MOVD tile_k(R0), R1; MOVD tile_a(R0), R2; MOVD tile_b(R0), R3; MOVD tile_c(R0), R4
+	MOVD tile_lda(R0), R5; LSL $2, R5; MOVD tile_ldb(R0), R6; LSL $2, R6; MOVD tile_ldc(R0), R7
+	LSL $2, R7; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16; VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16; VEOR V15.B16, V15.B16, V15.B16; VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16; VEOR V18.B16, V18.B16, V18.B16; VEOR V19.B16, V19.B16, V19.B16
+	VEOR V20.B16, V20.B16, V20.B16; VEOR V21.B16, V21.B16, V21.B16; VEOR V22.B16, V22.B16, V22.B16
+	VEOR V23.B16, V23.B16, V23.B16; LSR $1, R1, R8; CBZ R8, rest
 	PCALIGN $32
 loop:
-	FLDPQ (R3), (F26, F27)
-	FLDPQ 32(R3), (F28, F29)
-	FMOVD 0(R2), F24
-	FMOVS 8(R2), F25
-	ADD R6, R3
+	FLDPQ (R3), (F26, F27); FLDPQ 32(R3), (F28, F29); FMOVD 0(R2), F24; FMOVS 8(R2), F25; ADD R6, R3
 	ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
@@ -3943,11 +2767,7 @@ loop:
 	WORD $0x4f991369 // FMLA V9.4S, V27.4S, V25.S[0]
 	WORD $0x4f99138a // FMLA V10.4S, V28.4S, V25.S[0]
 	WORD $0x4f9913ab // FMLA V11.4S, V29.4S, V25.S[0]
-	FLDPQ (R3), (F26, F27)
-	FLDPQ 32(R3), (F28, F29)
-	FMOVD 0(R2), F24
-	FMOVS 8(R2), F25
-	ADD R6, R3
+	FLDPQ (R3), (F26, F27); FLDPQ 32(R3), (F28, F29); FMOVD 0(R2), F24; FMOVS 8(R2), F25; ADD R6, R3
 	ADD R5, R2
 	WORD $0x4f98134c // FMLA V12.4S, V26.4S, V24.S[0]
 	WORD $0x4f98136d // FMLA V13.4S, V27.4S, V24.S[0]
@@ -3961,17 +2781,11 @@ loop:
 	WORD $0x4f991375 // FMLA V21.4S, V27.4S, V25.S[0]
 	WORD $0x4f991396 // FMLA V22.4S, V28.4S, V25.S[0]
 	WORD $0x4f9913b7 // FMLA V23.4S, V29.4S, V25.S[0]
-	SUB $1, R8
-	CBNZ R8, loop
+	SUB $1, R8; CBNZ R8, loop
 rest:
-	AND $1, R1
-	CBZ R1, done
+	AND $1, R1; CBZ R1, done
 one:
-	FLDPQ (R3), (F26, F27)
-	FLDPQ 32(R3), (F28, F29)
-	FMOVD 0(R2), F24
-	FMOVS 8(R2), F25
-	ADD R6, R3
+	FLDPQ (R3), (F26, F27); FLDPQ 32(R3), (F28, F29); FMOVD 0(R2), F24; FMOVS 8(R2), F25; ADD R6, R3
 	ADD R5, R2
 	WORD $0x4f981340 // FMLA V0.4S, V26.4S, V24.S[0]
 	WORD $0x4f981361 // FMLA V1.4S, V27.4S, V24.S[0]
@@ -3985,8 +2799,7 @@ one:
 	WORD $0x4f991369 // FMLA V9.4S, V27.4S, V25.S[0]
 	WORD $0x4f99138a // FMLA V10.4S, V28.4S, V25.S[0]
 	WORD $0x4f9913ab // FMLA V11.4S, V29.4S, V25.S[0]
-	SUB $1, R1
-	CBNZ R1, one
+	SUB $1, R1; CBNZ R1, one
 done:
 	WORD $0x4e2cd400 // FADD V0.4S, V0.4S, V12.4S
 	WORD $0x4e2dd421 // FADD V1.4S, V1.4S, V13.4S
@@ -4000,34 +2813,24 @@ done:
 	WORD $0x4e35d529 // FADD V9.4S, V9.4S, V21.4S
 	WORD $0x4e36d54a // FADD V10.4S, V10.4S, V22.4S
 	WORD $0x4e37d56b // FADD V11.4S, V11.4S, V23.4S
-	MOVWU tile_flags(R0), R9
-	AND $const_flagAccumulate, R9, R10
-	CBZ R10, no_flagAccumulate
-	MOVD R4, R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	MOVWU tile_flags(R0), R9; AND $const_flagAccumulate, R9, R10; CBZ R10, no_flagAccumulate
+	MOVD R4, R8; FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e39d421 // FADD V1.4S, V1.4S, V25.4S
 	WORD $0x4e3ad442 // FADD V2.4S, V2.4S, V26.4S
 	WORD $0x4e3bd463 // FADD V3.4S, V3.4S, V27.4S
-	ADD R7, R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	ADD R7, R8; FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38d484 // FADD V4.4S, V4.4S, V24.4S
 	WORD $0x4e39d4a5 // FADD V5.4S, V5.4S, V25.4S
 	WORD $0x4e3ad4c6 // FADD V6.4S, V6.4S, V26.4S
 	WORD $0x4e3bd4e7 // FADD V7.4S, V7.4S, V27.4S
-	ADD R7, R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	ADD R7, R8; FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38d508 // FADD V8.4S, V8.4S, V24.4S
 	WORD $0x4e39d529 // FADD V9.4S, V9.4S, V25.4S
 	WORD $0x4e3ad54a // FADD V10.4S, V10.4S, V26.4S
 	WORD $0x4e3bd56b // FADD V11.4S, V11.4S, V27.4S
 no_flagAccumulate:
-	AND $const_flagScale, R9, R10
-	CBZ R10, no_flagScale
-	FMOVS tile_alpha(R0), F24
+	AND $const_flagScale, R9, R10; CBZ R10, no_flagScale; FMOVS tile_alpha(R0), F24
 	VDUP V24.S[0], V24.S4
 	WORD $0x6e38dc00 // FMUL V0.4S, V0.4S, V24.4S
 	WORD $0x6e38dc21 // FMUL V1.4S, V1.4S, V24.4S
@@ -4042,33 +2845,25 @@ no_flagAccumulate:
 	WORD $0x6e38dd4a // FMUL V10.4S, V10.4S, V24.4S
 	WORD $0x6e38dd6b // FMUL V11.4S, V11.4S, V24.4S
 no_flagScale:
-	AND $const_flagBiasRow, R9, R10
-	CBZ R10, no_flagBiasRow
-	MOVD tile_bias(R0), R8
-	FMOVS 0(R8), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagBiasRow, R9, R10; CBZ R10, no_flagBiasRow; MOVD tile_bias(R0), R8
+	FMOVS 0(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e38d421 // FADD V1.4S, V1.4S, V24.4S
 	WORD $0x4e38d442 // FADD V2.4S, V2.4S, V24.4S
 	WORD $0x4e38d463 // FADD V3.4S, V3.4S, V24.4S
-	FMOVS 4(R8), F24
-	VDUP V24.S[0], V24.S4
+	FMOVS 4(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d484 // FADD V4.4S, V4.4S, V24.4S
 	WORD $0x4e38d4a5 // FADD V5.4S, V5.4S, V24.4S
 	WORD $0x4e38d4c6 // FADD V6.4S, V6.4S, V24.4S
 	WORD $0x4e38d4e7 // FADD V7.4S, V7.4S, V24.4S
-	FMOVS 8(R8), F24
-	VDUP V24.S[0], V24.S4
+	FMOVS 8(R8), F24; VDUP V24.S[0], V24.S4
 	WORD $0x4e38d508 // FADD V8.4S, V8.4S, V24.4S
 	WORD $0x4e38d529 // FADD V9.4S, V9.4S, V24.4S
 	WORD $0x4e38d54a // FADD V10.4S, V10.4S, V24.4S
 	WORD $0x4e38d56b // FADD V11.4S, V11.4S, V24.4S
 no_flagBiasRow:
-	AND $const_flagBiasCol, R9, R10
-	CBZ R10, no_flagBiasCol
-	MOVD tile_bias(R0), R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	AND $const_flagBiasCol, R9, R10; CBZ R10, no_flagBiasCol; MOVD tile_bias(R0), R8
+	FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38d400 // FADD V0.4S, V0.4S, V24.4S
 	WORD $0x4e39d421 // FADD V1.4S, V1.4S, V25.4S
 	WORD $0x4e3ad442 // FADD V2.4S, V2.4S, V26.4S
@@ -4082,38 +2877,25 @@ no_flagBiasRow:
 	WORD $0x4e3ad54a // FADD V10.4S, V10.4S, V26.4S
 	WORD $0x4e3bd56b // FADD V11.4S, V11.4S, V27.4S
 no_flagBiasCol:
-	AND $const_flagResidual, R9, R10
-	CBZ R10, no_flagResidual
-	MOVD tile_ldr(R0), R11
-	LSL $2, R11
-	FMOVS tile_beta(R0), F28
-	VDUP V28.S[0], V28.S4
-	MOVD tile_res(R0), R8
-	FLDPQ 0(R8), (F24, F25)
+	AND $const_flagResidual, R9, R10; CBZ R10, no_flagResidual; MOVD tile_ldr(R0), R11; LSL $2, R11
+	FMOVS tile_beta(R0), F28; VDUP V28.S[0], V28.S4; MOVD tile_res(R0), R8; FLDPQ 0(R8), (F24, F25)
 	FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38cf80 // FMLA V0.4S, V28.4S, V24.4S
 	WORD $0x4e39cf81 // FMLA V1.4S, V28.4S, V25.4S
 	WORD $0x4e3acf82 // FMLA V2.4S, V28.4S, V26.4S
 	WORD $0x4e3bcf83 // FMLA V3.4S, V28.4S, V27.4S
-	ADD R11, R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	ADD R11, R8; FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38cf84 // FMLA V4.4S, V28.4S, V24.4S
 	WORD $0x4e39cf85 // FMLA V5.4S, V28.4S, V25.4S
 	WORD $0x4e3acf86 // FMLA V6.4S, V28.4S, V26.4S
 	WORD $0x4e3bcf87 // FMLA V7.4S, V28.4S, V27.4S
-	ADD R11, R8
-	FLDPQ 0(R8), (F24, F25)
-	FLDPQ 32(R8), (F26, F27)
+	ADD R11, R8; FLDPQ 0(R8), (F24, F25); FLDPQ 32(R8), (F26, F27)
 	WORD $0x4e38cf88 // FMLA V8.4S, V28.4S, V24.4S
 	WORD $0x4e39cf89 // FMLA V9.4S, V28.4S, V25.4S
 	WORD $0x4e3acf8a // FMLA V10.4S, V28.4S, V26.4S
 	WORD $0x4e3bcf8b // FMLA V11.4S, V28.4S, V27.4S
 no_flagResidual:
-	AND $const_flagLo, R9, R10
-	CBZ R10, no_flagLo
-	FMOVS tile_lo(R0), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagLo, R9, R10; CBZ R10, no_flagLo; FMOVS tile_lo(R0), F24; VDUP V24.S[0], V24.S4
 	WORD $0x6ea0e71d // FCMGT V29.4S, V24.4S, V0.4S
 	WORD $0x6ebd1f00 // BIT V0.4S, V24.4S, V29.4S
 	WORD $0x6ea1e71d // FCMGT V29.4S, V24.4S, V1.4S
@@ -4139,10 +2921,7 @@ no_flagResidual:
 	WORD $0x6eabe71d // FCMGT V29.4S, V24.4S, V11.4S
 	WORD $0x6ebd1f0b // BIT V11.4S, V24.4S, V29.4S
 no_flagLo:
-	AND $const_flagHi, R9, R10
-	CBZ R10, no_flagHi
-	FMOVS tile_hi(R0), F24
-	VDUP V24.S[0], V24.S4
+	AND $const_flagHi, R9, R10; CBZ R10, no_flagHi; FMOVS tile_hi(R0), F24; VDUP V24.S[0], V24.S4
 	WORD $0x6eb8e41d // FCMGT V29.4S, V0.4S, V24.4S
 	WORD $0x6ebd1f00 // BIT V0.4S, V24.4S, V29.4S
 	WORD $0x6eb8e43d // FCMGT V29.4S, V1.4S, V24.4S
@@ -4168,13 +2947,6 @@ no_flagLo:
 	WORD $0x6eb8e57d // FCMGT V29.4S, V11.4S, V24.4S
 	WORD $0x6ebd1f0b // BIT V11.4S, V24.4S, V29.4S
 no_flagHi:
-	MOVD R4, R8
-	FSTPQ (F0, F1), 0(R8)
-	FSTPQ (F2, F3), 32(R8)
-	ADD R7, R8
-	FSTPQ (F4, F5), 0(R8)
-	FSTPQ (F6, F7), 32(R8)
-	ADD R7, R8
-	FSTPQ (F8, F9), 0(R8)
-	FSTPQ (F10, F11), 32(R8)
+	MOVD R4, R8; FSTPQ (F0, F1), 0(R8); FSTPQ (F2, F3), 32(R8); ADD R7, R8; FSTPQ (F4, F5), 0(R8)
+	FSTPQ (F6, F7), 32(R8); ADD R7, R8; FSTPQ (F8, F9), 0(R8); FSTPQ (F10, F11), 32(R8)
 	RET
