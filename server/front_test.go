@@ -58,7 +58,8 @@ func (p pipes) replies(t *testing.T, sent string, n int) (list []outcome) {
 		if err != nil {
 			return list
 		}
-		if at, err := http.ParseTime(r.Header.Get("Date")); err == nil && time.Since(at) < time.Hour {
+		at, err := http.ParseTime(r.Header.Get("Date"))
+		if err == nil && time.Since(at) < time.Hour {
 			r.Header.Set("Date", "now")
 		}
 		list = append(list, outcome{r.StatusCode, r.Header, string(all(t, r))})
@@ -147,7 +148,7 @@ func TestFrontAnswersAsNetHTTP(t *testing.T) {
 			t.Errorf("%s: answered in front: %v", c.what, own)
 		}
 		if want := x.plain.replies(t, c.sent, c.answers); !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: in front\n%q\nby net/http\n%q", c.what, got, want)
+			t.Errorf("%s: in front\n%+v\nby net/http\n%+v", c.what, got, want)
 		}
 		if len(got) == 0 {
 			t.Errorf("%s: no answer", c.what)

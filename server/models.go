@@ -110,8 +110,8 @@ func (m *model) numbers() []string {
 }
 
 // find returns a version that answers; s.mu is held. An error is of kind NotFound where there is no
-// such, and Unavailable where it is known and does not answer, or may be what the server is still to
-// load when it begins.
+// such, and Unavailable where it is known and does not answer, or may be what the server is still
+// to load when it begins.
 func (s *Server) find(name, number string) (*version, error) {
 	m := s.models[name]
 	if m == nil && !s.loaded.Load() {

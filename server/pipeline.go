@@ -82,8 +82,8 @@ func (v *version) piped(ctx context.Context, r *oip.Request, t *task) error {
 	return nil
 }
 
-// stage computes one step, and adds its outputs to the values. rows is how many answers they are, of
-// a step that answers several times; -1: it is one.
+// stage computes one step, and adds its outputs to the values. rows is how many answers they are,
+// of a step that answers several times; -1: it is one.
 func (v *version) stage(ctx context.Context, st *stage, r *oip.Request,
 	values map[string]*tensor.Tensor, t *task) (rows int, err error) {
 	m, err := v.server.borrow(ctx, st, r.Parameters)
@@ -92,8 +92,8 @@ func (v *version) stage(ctx context.Context, st *stage, r *oip.Request,
 	}
 	defer v.server.leave(m)
 	if !st.fits(m) {
-		return 0, oip.Faultf(oip.Unavailable, "model %s was loaded with other outputs, which do not "+
-			"fit the ensemble: load what fits, or the ensemble anew", st.ModelName)
+		return 0, oip.Faultf(oip.Unavailable, "model %s was loaded with other outputs, which do "+
+			"not fit the ensemble: load what fits, or the ensemble anew", st.ModelName)
 	}
 	q := v.server.rec.Begin()
 	q.For(m.counts, auth.From(ctx).Name)

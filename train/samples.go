@@ -142,7 +142,8 @@ func (s *samples) change(r *recipe.Recipe, model *graph.Graph) error {
 }
 
 // values are the tensors of a set that are to be filled, by name.
-func (s *samples) values(of *set, input func(name string) *tensor.Tensor) map[string]*tensor.Tensor {
+func (s *samples) values(of *set,
+	input func(name string) *tensor.Tensor) map[string]*tensor.Tensor {
 	all := map[string]*tensor.Tensor{}
 	for _, sources := range []map[string]data.Source{of.inputs, of.labels} {
 		for name := range sources {

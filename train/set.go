@@ -131,7 +131,8 @@ func (x *reader) images(name string, s *recipe.Source) error {
 		}
 	}
 	if x.pictures != nil {
-		return fmt.Errorf("%w: data: inputs: %s: another input is of images", recipe.ErrRecipe, name)
+		return fmt.Errorf("%w: data: inputs: %s: another input is of images", recipe.ErrRecipe,
+			name)
 	}
 	p, err := data.ReadPictures(s.Images, x.shapes[name], x.classes, o)
 	if err != nil {

@@ -130,8 +130,8 @@ func TestAhead(t *testing.T) {
 		"epochs: 2\nshards: 2": 23, "epochs: 2\nshards: 2\naccumulate: 2": 23} {
 		run := open(t, ofPictures(t, folder, text), 1, train.Options{})
 		if _, err := run.Train(t.Context()); err != nil || run.Used() != want {
-			t.Errorf("%q: %d batches are made in the background, want %d: %v", text, run.Used(), want,
-				err)
+			t.Errorf("%q: %d batches are made in the background, want %d: %v", text, run.Used(),
+				want, err)
 		}
 	}
 	r := short(t)
@@ -142,8 +142,8 @@ func TestAhead(t *testing.T) {
 	}
 }
 
-// TestAheadAsked: what was made in the background is taken for the samples and the epoch that it was
-// made for, and no others.
+// TestAheadAsked: what was made in the background is taken for the samples and the epoch that it
+// was made for, and no others.
 func TestAheadAsked(t *testing.T) {
 	folder := pictures(t, 30)
 	begun, fresh := open(t, ofPictures(t, folder, "epochs: 9"), 1, train.Options{}),
@@ -281,7 +281,8 @@ func texts(t *testing.T) (dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	put(t, filepath.Join(dir, "vocab.txt"), []byte("[PAD]\n[UNK]\n[CLS]\n[SEP]\ngood\nbad\nfilm\na\n"))
+	put(t, filepath.Join(dir, "vocab.txt"),
+		[]byte("[PAD]\n[UNK]\n[CLS]\n[SEP]\ngood\nbad\nfilm\na\n"))
 	put(t, filepath.Join(dir, "names.txt"), []byte("no\nyes\n"))
 	var all bytes.Buffer
 	for i := range 64 {
@@ -323,7 +324,8 @@ func TestTexts(t *testing.T) {
 	}
 	mask := tensor.From([]float32{1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 0}, 2, 6)
 	got := open(t, load("", ""), 1, train.Options{})
-	if !bytes.Equal(got.Filled("mask", []int{3, 4, 5, 6, 7, 8, 9, 10}, 1)[:len(mask.Data)], mask.Data) {
+	filled := got.Filled("mask", []int{3, 4, 5, 6, 7, 8, 9, 10}, 1)
+	if !bytes.Equal(filled[:len(mask.Data)], mask.Data) {
 		t.Error("the mask is not 1 for tokens and 0 behind")
 	}
 	for _, tc := range []struct{ from, to, want string }{

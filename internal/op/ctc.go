@@ -12,8 +12,8 @@ import (
 //	loss = weir:CTC(scores, labels, lengths)
 //
 // Scores are samples × steps × classes, of which a softmax over the classes is taken; labels int64
-// of samples × most labels, filled up behind with -1; lengths, optional, int64 of samples, the steps
-// of each that count. The loss of a sample is the negative logarithm of the probability of all
+// of samples × most labels, filled up behind with -1; lengths, optional, int64 of samples, the
+// steps of each that count. The loss of a sample is the negative logarithm of the probability of all
 // paths that become its labels when repeats, and then class blank, are taken out
 // (torch.nn.CTCLoss with reduction none, of log_softmax). It is infinite where no path of so many
 // steps does.
@@ -136,8 +136,8 @@ func (x *ctc) states(c *Eval, i int) ([]int, error) {
 			end = true
 			continue
 		case end || label < 0 || label >= int64(x.classes) || int(label) == x.blank:
-			return nil, c.Errorf(ErrInput, "label %d of sample %d is %d: must be a class from 0 to "+
-				"before %d other than blank %d, or -1 behind the last", k, i, label, x.classes,
+			return nil, c.Errorf(ErrInput, "label %d of sample %d is %d: must be a class from 0 "+
+				"to before %d other than blank %d, or -1 behind the last", k, i, label, x.classes,
 				x.blank)
 		}
 		states = append(states, int(label), x.blank)

@@ -27,15 +27,16 @@ func ctcOf(t *testing.T, name string, scores, labels, lengths *tensor.Tensor, bl
 	if lengths != nil {
 		in = append(in, lengths)
 	}
-	out, err := Run(t.Context(), o, &Call{Domain: FusedDomain, Type: name, Version: 1, NumIn: len(in),
-		NumOut: 1, Attrs: Attrs{IntAttr(CTCBlank, blank)}}, in)
+	out, err := Run(t.Context(), o, &Call{Domain: FusedDomain, Type: name, Version: 1,
+		NumIn: len(in), NumOut: 1, Attrs: Attrs{IntAttr(CTCBlank, blank)}}, in)
 	if err != nil {
 		return nil, err
 	}
 	return out[0], nil
 }
 
-// TestCTCPaths: the probability is the sum over all paths that become the labels, listed one by one.
+// TestCTCPaths: the probability is the sum over all paths that become the labels, listed one by
+// one.
 func TestCTCPaths(t *testing.T) {
 	const steps, classes, blank = 4, 3, 1
 	scores := []float32{0.3, -1, 2, 0.1, 0.2, -0.7, 1, 1, -2, 0.5, -0.25, 0.75}

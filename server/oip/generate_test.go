@@ -50,8 +50,8 @@ func TestGenerate(t *testing.T) {
 	}
 }
 
-// TestParametersWithoutNames: a name may be empty, wherever parameters are, and there are not more of
-// them in several objects than in one.
+// TestParametersWithoutNames: a name may be empty, wherever parameters are, and there are not more
+// of them in several objects than in one.
 func TestParametersWithoutNames(t *testing.T) {
 	r, err := DecodeGenerate([]byte(`{"parameters":{"":1},"":2}`), generateFields)
 	if err != nil || fmt.Sprint(r.Parameters) != "map[:2]" {

@@ -12,8 +12,8 @@ import (
 
 // Split has one listener answer both protocols: what begins as HTTP/2 does, or over TLS has chosen
 // it (h2, by ALPN), goes to grpc, and all else to http. Once one of them is closed its connections
-// are cut off and the other goes on, so that a server which ends by one protocol can still say so by
-// the other; with the second on is closed. Its connections are plain or *tls.Conn.
+// are cut off and the other goes on, so that a server which ends by one protocol can still say so
+// by the other; with the second on is closed. Its connections are plain or *tls.Conn.
 func Split(on net.Listener) (http, grpc net.Listener) {
 	s := &splitter{on: on}
 	s.open.Store(2)

@@ -112,8 +112,8 @@ func (c *Column) Paths(n, blank, steps int) error {
 		for _, v := range c.ints[r*c.per : (r+1)*c.per] {
 			if ended = ended || v == -1; ended && v != -1 || v < -1 || v >= int64(n) ||
 				v == int64(blank) {
-				return fmt.Errorf("%w: sample %d has a label %d: want classes before %d other than "+
-					"blank %d, and -1 behind the last", ErrData, r, v, n, blank)
+				return fmt.Errorf("%w: sample %d has a label %d: want classes before %d other "+
+					"than blank %d, and -1 behind the last", ErrData, r, v, n, blank)
 			}
 			if v == -1 {
 				continue

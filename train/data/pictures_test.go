@@ -198,9 +198,10 @@ func TestPicturesWrong(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, shape, o, []string{"no folder of a class"}},
-		"axes":     {func(string) {}, []int{0, 6, 8, 3}, o, []string{"rows, columns"}},
-		"vectors":  {func(string) {}, []int{0, 64}, o, []string{"rows, columns"}},
-		"channels": {func(string) {}, shape, PictureOptions{Std: []float64{1, 2}}, []string{"of 2 channels, the"}},
+		"axes":    {func(string) {}, []int{0, 6, 8, 3}, o, []string{"rows, columns"}},
+		"vectors": {func(string) {}, []int{0, 64}, o, []string{"rows, columns"}},
+		"channels": {func(string) {}, shape, PictureOptions{Std: []float64{1, 2}},
+			[]string{"of 2 channels, the"}},
 	} {
 		folder := picturesIn(t, "a/0.png", "b/0.png")
 		tc.spoil(folder)
@@ -221,7 +222,8 @@ func TestPicturesWrong(t *testing.T) {
 	if err != nil || p.Labels().Label(0) != 2 || p.Labels().Label(1) != 1 {
 		t.Errorf("classes as they are numbered: %v, %v", p, err)
 	}
-	put(t, folder+"/a/0.png", must(os.ReadFile(picturesIn(t, "b/0.png", "a/1.png")+"/a/1.png")), nil)
+	other := must(os.ReadFile(picturesIn(t, "b/0.png", "a/1.png") + "/a/1.png"))
+	put(t, folder+"/a/0.png", other, nil)
 	to := tensor.From(make([]float32, 144), 1, 3, 6, 8)
 	if err := p.Fill(to, []int{0}, 0); !errors.Is(err, ErrData) ||
 		!strings.Contains(err.Error(), "a/0.png: unusable data: the file was changed") {
@@ -246,8 +248,9 @@ func TestPicturesDigest(t *testing.T) {
 		"named else": digest(picturesIn(t, "a/0.png", "a/2.png"), PictureOptions{}),
 		"classes":    digest(picturesIn(t, "a/0.png", "b/1.png"), PictureOptions{}),
 		"contents":   digest(picturesIn(t, "a/1.png", "a/0.png"), PictureOptions{}),
-		"mean":       digest(picturesIn(t, "a/0.png", "a/1.png"), PictureOptions{Mean: []float64{1}}),
-		"cover":      digest(picturesIn(t, "a/0.png", "a/1.png"), PictureOptions{Cover: true}),
+		"mean": digest(picturesIn(t, "a/0.png", "a/1.png"),
+			PictureOptions{Mean: []float64{1}}),
+		"cover": digest(picturesIn(t, "a/0.png", "a/1.png"), PictureOptions{Cover: true}),
 	} {
 		if was, ok := seen[d]; ok {
 			t.Errorf("%s has the digest of %s", name, was)

@@ -431,8 +431,8 @@ var words = yamlfile.Words{
 	Empty: "want model, data, loss and optimizer",
 	Holds: "one recipe",
 	Keys: map[string]string{
-		"recipe.file": "model, start, data, loss, distil, train, freeze, dropout, optimizer, schedule, " +
-			"clip, accumulate, shards, average, precision, scale, epochs, steps, patience, " +
+		"recipe.file": "model, start, data, loss, distil, train, freeze, dropout, optimizer, " +
+			"schedule, clip, accumulate, shards, average, precision, scale, epochs, steps, patience, " +
 			"seed, checkpoint, output, report",
 		"recipe.fileData":       "inputs, labels, divide, batch, augment, eval",
 		"recipe.fileEval":       "inputs, labels, rows, part",

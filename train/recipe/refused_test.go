@@ -62,8 +62,8 @@ func TestParse(t *testing.T) {
 	}
 	momentum := step.Momentum.Defaults()
 	momentum.Momentum, momentum.Nesterov, momentum.Decay = 0.8, true, 0.1
-	if r.Optimizer != momentum || !reflect.DeepEqual(r.Loss, step.Loss{Kind: step.Huber, Labels: "to",
-		Delta: 0.5}) || r.Steps != 7 || r.Shards != 4 || r.Clip != 3 ||
+	if r.Optimizer != momentum || !reflect.DeepEqual(r.Loss, step.Loss{Kind: step.Huber,
+		Labels: "to", Delta: 0.5}) || r.Steps != 7 || r.Shards != 4 || r.Clip != 3 ||
 		r.Schedule != (recipe.Schedule{Kind: recipe.Steps, Every: 2, Factor: 0.5, Warmup: 3}) {
 		t.Errorf("%+v", r)
 	}
@@ -149,7 +149,8 @@ func TestLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for got, name := range map[string]string{r.Model: "digits.onnx", r.Data.Labels.File: "labels.npy",
+	for got, name := range map[string]string{r.Model: "digits.onnx",
+		r.Data.Labels.File:          "labels.npy",
 		r.Data.Inputs["image"].File: "images.npy.gz", r.Data.Eval.Rows: "heldout.npy",
 		r.Checkpoint.To: "run", r.Report: ""} {
 		if want := filepath.Join(dir, name); got != want && (name != "" || got != "") {

@@ -28,8 +28,8 @@ type Distil struct {
 	AttentionWeight float64
 }
 
-// distil adds what is learned from a teacher to the loss of a batch, one of so many, of a model with
-// these values.
+// distil adds what is learned from a teacher to the loss of a batch, one of so many, of a model
+// with these values.
 func (b *builder) distil(o Options, l *loss, losses int, values map[string]*graph.Value) error {
 	d := o.Distil
 	if d == nil {
@@ -81,8 +81,8 @@ func (b *builder) teacher(o Options, d *Distil) (values map[string]*graph.Value,
 	shapes := map[string][]int{}
 	for _, v := range d.Teacher.Inputs {
 		if o.Shapes[v.Name] == nil {
-			return nil, nil, fmt.Errorf("%w: the teacher's input %q is none of the model's", ErrLoss,
-				v.Name)
+			return nil, nil, fmt.Errorf("%w: the teacher's input %q is none of the model's",
+				ErrLoss, v.Name)
 		}
 		shapes[v.Name] = o.Shapes[v.Name]
 	}
@@ -94,8 +94,8 @@ func (b *builder) teacher(o Options, d *Distil) (values map[string]*graph.Value,
 	inputs := map[*graph.Value]*graph.Value{}
 	for _, v := range g.Inputs {
 		if own := b.g.Input(v.Name); own == nil || own.Type.DType != v.Type.DType {
-			return nil, nil, fmt.Errorf("%w: the teacher's input %q is %v, which the model's is not",
-				ErrLoss, v.Name, v.Type)
+			return nil, nil, fmt.Errorf("%w: the teacher's input %q is %v, which the model's is "+
+				"not", ErrLoss, v.Name, v.Type)
 		}
 		inputs[v] = b.g.Input(v.Name)
 	}

@@ -36,8 +36,8 @@ func neonSums(rows int) int {
 
 // neonTiles writes every tile and the function that picks one.
 func neonTiles(s *asm.File) {
-	s.Declare("\n// kernelNEON runs the kernel of t's rows, of 16 columns where it is wide and else "+
-		"of 8.\nfunc kernelNEON(t *tile, wide bool) {\n\tkey := 2 * t.rows\n"+
+	s.Declare("\n// kernelNEON runs the kernel of t's rows, of 16 columns where it is wide and "+
+		"else of 8.\nfunc kernelNEON(t *tile, wide bool) {\n\tkey := 2 * t.rows\n"+
 		"\tif wide {\n\t\tkey++\n\t}\n"+
 		"\tif t.whole && t.rows <= %d {\n\t\tkey += %d\n\t}\n\tswitch key {\n", neonFew, neonWhole)
 	var all []neonTile
