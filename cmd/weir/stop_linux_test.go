@@ -126,8 +126,8 @@ func awaited(t *testing.T, what string, is func() bool) {
 const heldBody = `{"inputs":[{"name":"x","datatype":"FP32","shape":[1],"data":[4]}]}`
 
 // TestStopOrder: after SIGTERM a server is not ready and takes requests, for the time of grace;
-// then it refuses further ones, ends trainings beside those that it took, and answers these, on ports of
-// their own and on one. Metrics can be read, and pages are told that it ends, until then.
+// then it refuses further ones, ends trainings beside those that it took, and answers these, on
+// ports of their own and on one. Metrics can be read, and pages are told that it ends, until then.
 func TestStopOrder(t *testing.T) {
 	before := jobLimit
 	jobLimit = 50 * time.Millisecond // the device is held, which a checkpoint needs

@@ -13,8 +13,8 @@ import (
 //
 // Scores are samples × steps × classes, of which a softmax over the classes is taken; labels int64
 // of samples × most labels, filled up behind with -1; lengths, optional, int64 of samples, the
-// steps of each that count. The loss of a sample is the negative logarithm of the probability of all
-// paths that become its labels when repeats, and then class blank, are taken out
+// steps of each that count. The loss of a sample is the negative logarithm of the probability of
+// all paths that become its labels when repeats, and then class blank, are taken out
 // (torch.nn.CTCLoss with reduction none, of log_softmax). It is infinite where no path of so many
 // steps does.
 const CTC = "CTC"

@@ -432,8 +432,8 @@ var words = yamlfile.Words{
 	Holds: "one recipe",
 	Keys: map[string]string{
 		"recipe.file": "model, start, data, loss, distil, train, freeze, dropout, optimizer, " +
-			"schedule, clip, accumulate, shards, average, precision, scale, epochs, steps, patience, " +
-			"seed, checkpoint, output, report",
+			"schedule, clip, accumulate, shards, average, precision, scale, epochs, steps, " +
+			"patience, seed, checkpoint, output, report",
 		"recipe.fileData":       "inputs, labels, divide, batch, augment, eval",
 		"recipe.fileEval":       "inputs, labels, rows, part",
 		"recipe.fileDistil":     "teacher, weight, temperature, scores, attention, attending",
