@@ -33,6 +33,10 @@ func TestCheckSaysWhatItLeftOut(t *testing.T) {
 		{"a check fails", "exit 3", "exit 1", true, false, 1, ""},
 		{"tests beside other steps fail", "exit 3", `case "$*" in *TestParity*) exit 7; esac`, true,
 			false, 7, ""},
+		{"tests without GPU discovery fail", "exit 3", `case "$*" in *nogpu*-run*) exit 6; esac`,
+			true, false, 6, ""},
+		{"outputs differ", "exit 5", "exit 0", false, true, 5, ""},
+		{"fuzzing fails", "exit 0", `case "$*" in *FuzzPage*) exit 4; esac`, false, true, 4, ""},
 	} {
 		t.Run(e.name, func(t *testing.T) {
 			dir := t.TempDir()
