@@ -130,13 +130,15 @@ func textTo(to *string) func(field) error {
 // nameTo reads the name of a value, node, operator or domain. Unlike string data it must be UTF-8,
 // as errors and dumps print it.
 func nameTo(to *string) func(field) error {
-	return func(x field) error {
-		*to = string(x.bytes)
-		if !utf8.Valid(x.bytes) {
-			return formatErr("%s: field %d: the name %q is not UTF-8", x.in, x.num, *to)
-		}
-		return x.want(protowire.BytesType)
+	return func(x field) error { return x.nameTo(to) }
+}
+
+func (x field) nameTo(to *string) error {
+	*to = string(x.bytes)
+	if !utf8.Valid(x.bytes) {
+		return formatErr("%s: field %d: the name %q is not UTF-8", x.in, x.num, *to)
 	}
+	return x.want(protowire.BytesType)
 }
 
 // intTo reads an integer.
@@ -149,22 +151,24 @@ func intTo(to *int64) func(field) error {
 
 // intsTo appends a repeated integer field, packed or not, of at most limit elements.
 func intsTo(to *[]int64, limit int) func(field) error {
-	return func(x field) error {
-		if x.typ != protowire.VarintType && x.typ != protowire.BytesType {
-			return x.want(protowire.BytesType)
-		}
-		for b := x.bytes; len(b) > 0; {
-			v, n := protowire.ConsumeVarint(b)
-			if n < 0 {
-				return formatErr("%s: field %d: %v", x.in, x.num, protowire.ParseError(n))
-			}
-			b = b[n:]
-			if *to = append(*to, int64(v)); len(*to) > limit {
-				return formatErr("%s: field %d has more than %d elements", x.in, x.num, limit)
-			}
-		}
-		return nil
+	return func(x field) error { return x.intsTo(to, limit) }
+}
+
+func (x field) intsTo(to *[]int64, limit int) error {
+	if x.typ != protowire.VarintType && x.typ != protowire.BytesType {
+		return x.want(protowire.BytesType)
 	}
+	for b := x.bytes; len(b) > 0; {
+		v, n := protowire.ConsumeVarint(b)
+		if n < 0 {
+			return formatErr("%s: field %d: %v", x.in, x.num, protowire.ParseError(n))
+		}
+		b = b[n:]
+		if *to = append(*to, int64(v)); len(*to) > limit {
+			return formatErr("%s: field %d has more than %d elements", x.in, x.num, limit)
+		}
+	}
+	return nil
 }
 
 // runsTo appends the raw bytes of a repeated numeric field: those of the packed run, or of the one

@@ -117,32 +117,36 @@ func loopback(host string) bool {
 
 // answer makes an error of an endpoint its answer, and a panic an error.
 func (s *Server) answer(h func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		defer func() {
-			p := recover()
-			if p == nil {
-				return
-			}
-			if p == http.ErrAbortHandler {
-				panic(p)
-			}
-			s.o.Log.Error("panic while answering", "path", r.URL.Path, "panic", p,
-				"stack", string(debug.Stack()))
-			fail(w, http.StatusInternalServerError, internalFault)
-		}()
-		err := h(w, r)
-		if err == nil {
+	return func(w http.ResponseWriter, r *http.Request) { s.call(h, w, r) }
+}
+
+// call is a request to what answer makes of h.
+func (s *Server) call(h func(http.ResponseWriter, *http.Request) error, w http.ResponseWriter,
+	r *http.Request) {
+	defer func() {
+		p := recover()
+		if p == nil {
 			return
 		}
-		code := status(err)
-		if after := oip.RetryAfter(err); after > 0 {
-			w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(after.Seconds()))))
+		if p == http.ErrAbortHandler {
+			panic(p)
 		}
-		if code == http.StatusInternalServerError {
-			s.o.Log.Error("request failed", "path", r.URL.Path, "error", err)
-		}
-		fail(w, code, text(err))
+		s.o.Log.Error("panic while answering", "path", r.URL.Path, "panic", p,
+			"stack", string(debug.Stack()))
+		fail(w, http.StatusInternalServerError, internalFault)
+	}()
+	err := h(w, r)
+	if err == nil {
+		return
 	}
+	code := status(err)
+	if after := oip.RetryAfter(err); after > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(after.Seconds()))))
+	}
+	if code == http.StatusInternalServerError {
+		s.o.Log.Error("request failed", "path", r.URL.Path, "error", err)
+	}
+	fail(w, code, text(err))
 }
 
 // fail writes an answer that is an error.
@@ -238,13 +242,6 @@ var answers = sync.Pool{New: func() any { return new([]byte) }}
 // keep is the largest buffer that is kept for the next answer.
 const keep = 1 << 20
 
-// keepAnswer keeps a buffer for the next answer, unless it is large.
-func keepAnswer(buffer *[]byte) {
-	if cap(*buffer) <= keep {
-		answers.Put(buffer)
-	}
-}
-
 // asking is an endpoint that asks a model, and tells what follows the request.
 type asking func(w http.ResponseWriter, r *http.Request, q *telemetry.Request) error
 
@@ -283,7 +280,11 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, q *telemetry.Requ
 	}
 	defer answer.Close()
 	buffer := answers.Get().(*[]byte)
-	defer keepAnswer(buffer)
+	defer func() {
+		if cap(*buffer) <= keep {
+			answers.Put(buffer)
+		}
+	}()
 	all, header, err := answer.Append((*buffer)[:0])
 	answer.free() // a client that reads slowly must not hold the model's memory
 	if err != nil {
@@ -377,25 +378,17 @@ func (b *body) request(w http.ResponseWriter, r *http.Request, v *version) (*oip
 	}
 	given := r.Header.Get(headerLength)
 	if given == "" {
-		return v.decode(all, -1)
+		return oip.Decode(all, len(all))
 	}
 	header, err := strconv.Atoi(given)
-	if err != nil || header < 0 {
+	if err != nil {
 		return nil, fmt.Errorf("%w: %s is %.40q: give a number of bytes", oip.ErrRequest,
 			headerLength, given)
 	}
-	return v.decode(all, header)
-}
-
-// decode reads a body of which header bytes are JSON, all where that is negative.
-func (v *version) decode(body []byte, header int) (*oip.Request, error) {
-	switch {
-	case header < 0:
-		header = len(body)
-	case header == 0:
-		return v.raw(body)
+	if header == 0 {
+		return v.raw(all)
 	}
-	return oip.Decode(body, header)
+	return oip.Decode(all, header)
 }
 
 // read reads the whole body of a request, and decompresses it.

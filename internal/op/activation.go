@@ -61,6 +61,8 @@ var activation = []Op{
 }
 
 // attr returns a float attribute in the type that functions compute in.
+//
+//go:noinline
 func (c *Call) attr(name string, def float32) float64 { return float64(c.Attrs.Float(name, def)) }
 
 func (c *Call) alpha(def float32) float64 { return c.attr("alpha", def) }

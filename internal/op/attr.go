@@ -92,7 +92,11 @@ func BodyAttr(name string, b Body) Attr { return Attr{Name: name, Kind: AttrBody
 // TypeAttr makes an attribute that is the type of a value.
 func TypeAttr(name string, t Type) Attr { return Attr{Name: name, Kind: AttrType, Type: t} }
 
-// Find returns the attribute of that name, nil when it is absent.
+// Find returns the attribute of that name, nil when it is absent. Like other small functions that
+// are called once a call and not for its elements, it is not inlined: it would stand in the program
+// 600 times.
+//
+//go:noinline
 func (as Attrs) Find(name string) *Attr {
 	for i := range as {
 		if as[i].Name == name {
@@ -107,6 +111,8 @@ func (as Attrs) Has(name string) bool { return as.Find(name) != nil }
 
 // Int returns an integer attribute, def when it is absent or of another kind ([InferTypes] refuses
 // a wrong kind).
+//
+//go:noinline
 func (as Attrs) Int(name string, def int64) int64 {
 	if a := as.Find(name); a != nil && a.Kind == AttrInt && len(a.Ints) == 1 {
 		return a.Ints[0]
@@ -124,6 +130,8 @@ func (as Attrs) Bool(name string, def bool) bool {
 }
 
 // Float returns a float attribute, def when it is absent.
+//
+//go:noinline
 func (as Attrs) Float(name string, def float32) float32 {
 	if a := as.Find(name); a != nil && a.Kind == AttrFloat && len(a.Floats) == 1 {
 		return a.Floats[0]

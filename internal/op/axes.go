@@ -191,6 +191,8 @@ func (c *Eval) sizesInput(i int) ([]int, error) {
 }
 
 // unknownDims makes a shape of which only the rank is known.
+//
+//go:noinline
 func unknownDims(rank int) []Dim {
 	out := make([]Dim, rank)
 	for i := range out {

@@ -213,6 +213,8 @@ func (w walk) next(index, off []int) bool {
 
 // inferBroadcast is the shape rule of element-wise operators: inputs of one type in the set
 // broadcast to one output, whose type is result, or that of the inputs when result is Undefined.
+//
+//go:noinline
 func inferBroadcast(set TypeSet, result tensor.DType) func(*Infer) error {
 	return func(c *Infer) error {
 		d, err := c.SameDType(set, c.DTypes()...)

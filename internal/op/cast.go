@@ -283,7 +283,7 @@ func roundToOdd(v float64) float32 {
 }
 
 // truncate drops fractions and clamps to the integers of the type.
-func (loopsOn[T, W]) truncate(dst *tensor.Tensor, at int, buf []float64) {
+func (*loopsOn[T, W]) truncate(dst *tensor.Tensor, at int, buf []float64) {
 	out, bits := tensor.As[T](dst)[at:at+len(buf)], 8*dst.DType.Size()
 	least, most := 0.0, ^uint64(0)>>(64-bits)
 	if dst.DType.IsSigned() {
@@ -317,7 +317,7 @@ func widenInts(buf []int64, src *tensor.Tensor, at int) bool {
 	return true
 }
 
-func (loopsOn[T, W]) widen(buf []int64, src *tensor.Tensor, at int) {
+func (*loopsOn[T, W]) widen(buf []int64, src *tensor.Tensor, at int) {
 	for i, v := range tensor.As[T](src)[at : at+len(buf)] {
 		buf[i] = int64(v)
 	}
@@ -360,7 +360,7 @@ func oddFloat(v int64) float64 {
 	return float64(v)
 }
 
-func (loopsOn[T, W]) narrow(dst *tensor.Tensor, at int, buf []int64) {
+func (*loopsOn[T, W]) narrow(dst *tensor.Tensor, at int, buf []int64) {
 	out := tensor.As[T](dst)[at : at+len(buf)]
 	for i, v := range buf {
 		out[i] = T(v)

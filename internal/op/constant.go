@@ -315,7 +315,7 @@ func (c *Eval) fillHalfRange(out *tensor.Tensor) error {
 }
 
 // count fills out with start, start + delta and so on.
-func (loopsOn[T, W]) count(out *tensor.Tensor, start, delta *tensor.Tensor) {
+func (*loopsOn[T, W]) count(out *tensor.Tensor, start, delta *tensor.Tensor) {
 	o, first, step := tensor.As[T](out), tensor.As[T](start)[0], tensor.As[T](delta)[0]
 	for i := range o {
 		o[i] = first + T(i)*step

@@ -47,7 +47,7 @@ type run struct {
 	reverse, exclusive bool
 }
 
-func (loopsOn[T, W]) run(r run, fs binaryFuncs, out, in *tensor.Tensor) {
+func (*loopsOn[T, W]) run(r run, fs binaryFuncs, out, in *tensor.Tensor) {
 	f := binaryOn[W](fs)
 	o, v := tensor.As[T](out), tensor.As[T](in)
 	for i := range len(v) / r.n {

@@ -243,7 +243,7 @@ func (e *equation) walk(in []*tensor.Tensor, size map[string]int) walk {
 	return newWalk(space, strides...)
 }
 
-func (loopsOn[T, W]) contract(c *Eval, out *tensor.Tensor, w walk) {
+func (*loopsOn[T, W]) contract(c *Eval, out *tensor.Tensor, w walk) {
 	v := make([][]T, len(c.In))
 	for k, t := range c.In {
 		v[k] = tensor.As[T](t)

@@ -34,7 +34,7 @@ func (fs binaryFuncs) fold(out *tensor.Tensor, in []*tensor.Tensor, w walk) {
 	loopsOf[out.DType].fold(fs, out, in, w)
 }
 
-func (loopsOn[T, W]) fold(fs binaryFuncs, out *tensor.Tensor, in []*tensor.Tensor, w walk) {
+func (*loopsOn[T, W]) fold(fs binaryFuncs, out *tensor.Tensor, in []*tensor.Tensor, w walk) {
 	f := binaryOn[W](fs)
 	o := tensor.As[T](out)
 	v := make([][]T, len(in))
@@ -94,7 +94,7 @@ func lift[W wide](f func(a W) W) func(a, b W) W {
 // same type and count.
 func (fs unaryFuncs) apply(out, in *tensor.Tensor) { loopsOf[out.DType].apply(fs, out, in) }
 
-func (loopsOn[T, W]) apply(fs unaryFuncs, out, in *tensor.Tensor) {
+func (*loopsOn[T, W]) apply(fs unaryFuncs, out, in *tensor.Tensor) {
 	f := pick[func(W) W](fs.i, fs.u, fs.f)
 	o, v := tensor.As[T](out), tensor.As[T](in)
 	for i := range o {
@@ -114,6 +114,8 @@ func (c *Infer) PropagateDType(set TypeSet) (x Type, ranked bool, err error) {
 }
 
 // SameAsInput is the shape rule of operators whose output 0 has the type and shape of input 0.
+//
+//go:noinline
 func SameAsInput(set TypeSet) func(*Infer) error {
 	return func(c *Infer) error {
 		if _, err := c.SameDType(set, c.In[0].DType); err != nil {

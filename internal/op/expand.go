@@ -232,6 +232,8 @@ func (x *Expander) Fail(kind error, format string, args ...any) {
 }
 
 // Input returns input i of the call, absent when it is not given.
+//
+//go:noinline
 func (x *Expander) Input(i int) Var {
 	if i >= x.NumIn || !x.present[i] {
 		return Absent
@@ -335,6 +337,8 @@ func (x *Expander) Ints(v ...int64) Var { return x.Constant(tensor.From(v, len(v
 
 // Op adds a call of one of ONNX's operators with one output. The version is the expansion's opset,
 // or the first one that has the operator.
+//
+//go:noinline
 func (x *Expander) Op(typ string, attrs Attrs, in ...Var) Var {
 	return x.Ops("", typ, x.Opset, 1, attrs, in...)[0]
 }

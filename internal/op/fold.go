@@ -88,7 +88,7 @@ func (w *Window) addBlocks(out, x *tensor.Tensor, blocks []int) {
 
 // addUp sets each element of out to the sum of those of in that each adds to it. The sums are wide
 // and rounded once.
-func (loopsOn[T, W]) addUp(out, in *tensor.Tensor, each func(add func(to, from int))) {
+func (*loopsOn[T, W]) addUp(out, in *tensor.Tensor, each func(add func(to, from int))) {
 	v, o, sum := tensor.As[T](in), tensor.As[T](out), make([]W, out.Len())
 	each(func(to, from int) { sum[to] += W(v[from]) })
 	for i, s := range sum {

@@ -159,6 +159,8 @@ type gradient struct {
 }
 
 // needs reports whether the gradient of operand i is wanted.
+//
+//go:noinline
 func (x *gradient) needs(i int) bool { return i < len(x.b.Want) && x.b.Want[i] }
 
 // out is result i of the call.
@@ -227,6 +229,8 @@ func (x *gradient) refuse(i int, why string) {
 
 // unary is the rule of an operator whose result depends on operand 0 alone: f makes its gradient of
 // that of result 0.
+//
+//go:noinline
 func unary(f func(x *gradient, g Var) Var) func(*gradient) {
 	return func(x *gradient) {
 		if x.needs(0) {
@@ -241,6 +245,8 @@ func slope(f func(x *gradient, v, y Var) Var) func(*gradient) {
 }
 
 // derived is a row with a rule for its gradient.
+//
+//go:noinline
 func (o Op) derived(rule func(*gradient)) Op {
 	o.grad = rule
 	return o

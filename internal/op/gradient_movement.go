@@ -31,6 +31,7 @@ var gradTranspose = unary(func(x *gradient, g Var) Var {
 	return x.Transpose(g, back...)
 })
 
+//go:noinline
 func firstError(errs ...error) error {
 	i := slices.IndexFunc(errs, func(err error) bool { return err != nil })
 	if i < 0 {

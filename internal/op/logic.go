@@ -144,7 +144,7 @@ func evalComparison(c *Eval, holds func(order int) bool) error {
 	})(c)
 }
 
-func (loopsOn[T, W]) compare(out, a, b *tensor.Tensor, w walk, holds func(order int) bool) {
+func (*loopsOn[T, W]) compare(out, a, b *tensor.Tensor, w walk, holds func(order int) bool) {
 	zipTruth(out, tensor.As[T](a), tensor.As[T](b), w, func(x, y T) bool {
 		return x == x && y == y && holds(cmp.Compare(x, y)) // only NaN differs from itself
 	})

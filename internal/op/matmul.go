@@ -116,7 +116,7 @@ func evalMatMul(c *Eval) error {
 	return nil
 }
 
-func (loopsOn[T, W]) multiply(out, at, bt *tensor.Tensor, p matrices) {
+func (*loopsOn[T, W]) multiply(out, at, bt *tensor.Tensor, p matrices) {
 	o, a, b := tensor.As[T](out), tensor.As[T](at), tensor.As[T](bt)
 	acc := make([]W, p.n)
 	p.w.runs(func(at, n int, off, step []int) {
@@ -212,7 +212,7 @@ func evalGemm(c *Eval) error {
 	return nil
 }
 
-func (loopsOn[T, W]) gemm(c *Eval, out *tensor.Tensor, m, k, n int) {
+func (*loopsOn[T, W]) gemm(c *Eval, out *tensor.Tensor, m, k, n int) {
 	o, a, b := tensor.As[T](out), tensor.As[T](c.In[0]), tensor.As[T](c.In[1])
 	alpha, beta := W(c.attr("alpha", 1)), W(c.attr("beta", 1))
 	if c.Attrs.Bool("transB", false) {

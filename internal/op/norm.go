@@ -41,6 +41,8 @@ var norm = []Op{
 }
 
 // FlopsPerElement returns an [Op.Flops] that counts n operations for each element of input 0.
+//
+//go:noinline
 func FlopsPerElement(n int64) func(*Call, []Type, []Type) int64 {
 	return func(_ *Call, in, _ []Type) int64 { return n * in[0].Elements() }
 }

@@ -74,16 +74,16 @@ type loops interface {
 type loopsOn[T number, W wide] struct{}
 
 var loopsOf = map[tensor.DType]loops{
-	tensor.Float32: loopsOn[float32, float64]{},
-	tensor.Float64: loopsOn[float64, float64]{},
-	tensor.Int8:    loopsOn[int8, int64]{},
-	tensor.Int16:   loopsOn[int16, int64]{},
-	tensor.Int32:   loopsOn[int32, int64]{},
-	tensor.Int64:   loopsOn[int64, int64]{},
-	tensor.Uint8:   loopsOn[uint8, uint64]{},
-	tensor.Uint16:  loopsOn[uint16, uint64]{},
-	tensor.Uint32:  loopsOn[uint32, uint64]{},
-	tensor.Uint64:  loopsOn[uint64, uint64]{},
+	tensor.Float32: &loopsOn[float32, float64]{},
+	tensor.Float64: &loopsOn[float64, float64]{},
+	tensor.Int8:    &loopsOn[int8, int64]{},
+	tensor.Int16:   &loopsOn[int16, int64]{},
+	tensor.Int32:   &loopsOn[int32, int64]{},
+	tensor.Int64:   &loopsOn[int64, int64]{},
+	tensor.Uint8:   &loopsOn[uint8, uint64]{},
+	tensor.Uint16:  &loopsOn[uint16, uint64]{},
+	tensor.Uint32:  &loopsOn[uint32, uint64]{},
+	tensor.Uint64:  &loopsOn[uint64, uint64]{},
 }
 
 // pick returns the function of type F.
@@ -142,11 +142,15 @@ func (c *Eval) DTypes() []tensor.DType {
 // InFloat32 extends an evaluation that knows float32 and wider types to float16 and bfloat16:
 // operands are widened exactly, the evaluation runs in float32, and its results are rounded once to
 // the type of the first operand. Outputs that are not float32 stay as they are.
+//
+//go:noinline
 func InFloat32(eval func(*Eval) error) func(*Eval) error {
 	return inFloat32Except(math.MaxInt, eval)
 }
 
 // inFloat32Except is inFloat32 for operators whose outputs from number keep on stay float32.
+//
+//go:noinline
 func inFloat32Except(keep int, eval func(*Eval) error) func(*Eval) error {
 	return func(c *Eval) error {
 		return c.widening(eval, func(i int) tensor.DType {

@@ -40,6 +40,8 @@ const (
 )
 
 // qlinearFlops counts for the two quantized operands what f counts for plain ones.
+//
+//go:noinline
 func qlinearFlops(f func(*Call, []Type, []Type) int64) func(*Call, []Type, []Type) int64 {
 	return func(c *Call, in, out []Type) int64 {
 		return f(c, list2(in[QLinearA], in[QLinearB]), out)

@@ -220,7 +220,7 @@ func (r *reducer) intoFloats(out, in *tensor.Tensor, w walk, n int) {
 	}
 }
 
-func (loopsOn[T, W]) reduce(r *reducer, out, in *tensor.Tensor, w walk, n int) {
+func (*loopsOn[T, W]) reduce(r *reducer, out, in *tensor.Tensor, w walk, n int) {
 	acc := slices.Repeat([]W{startOf[W](r, in.DType)}, out.Len())
 	accumulate(tensor.Cast[T](in.Data), w, acc, binaryOn[W](r.add))
 	o := tensor.Cast[T](out.Data)

@@ -567,6 +567,8 @@ var recurrentFunctions = map[string]recurrentFunction{
 }
 
 // writtenAs is a call of an operator with the parameters as attributes of the given names.
+//
+//go:noinline
 func writtenAs(typ string, names ...string) func(*Expander, Var, float64, float64) Var {
 	return func(x *Expander, v Var, alpha, beta float64) Var {
 		var attrs Attrs

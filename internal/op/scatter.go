@@ -55,7 +55,7 @@ func scatterCombiner(c *Call, d tensor.DType) (combiner, error) {
 	return nil, c.Errorf(ErrUnsupported, "reduction %q of %v", how, d)
 }
 
-func (loopsOn[T, W]) combiner(how string) combiner {
+func (*loopsOn[T, W]) combiner(how string) combiner {
 	f := merge[T](how)
 	return func(dst *tensor.Tensor, di int, src *tensor.Tensor, si, n int) {
 		a, b := tensor.As[T](dst)[di:di+n], tensor.As[T](src)[si:si+n]

@@ -85,13 +85,13 @@ func bestOf(n int, last bool, order func(a, b int) int) int {
 }
 
 // order returns a function that orders two elements of t by their offsets.
-func (loopsOn[T, W]) order(t *tensor.Tensor) func(i, j int) int {
+func (*loopsOn[T, W]) order(t *tensor.Tensor) func(i, j int) int {
 	v := tensor.As[T](t)
 	return func(i, j int) int { return cmp.Compare(v[i], v[j]) }
 }
 
 // extreme is order, backwards when sign is -1, but that NaNs come last both ways.
-func (loopsOn[T, W]) extreme(t *tensor.Tensor, sign int) func(i, j int) int {
+func (*loopsOn[T, W]) extreme(t *tensor.Tensor, sign int) func(i, j int) int {
 	v := tensor.As[T](t)
 	return func(i, j int) int {
 		a, b := v[i], v[j]

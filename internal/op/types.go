@@ -60,6 +60,8 @@ func (t Type) held() *Type {
 
 // withoutContents returns the type without the contents of the value: what stays true of a value
 // that a loop carries while its contents change.
+//
+//go:noinline
 func (t Type) withoutContents() Type {
 	t.Const, t.Elems = nil, nil
 	return t
@@ -86,6 +88,8 @@ func (t Type) Item() Type {
 }
 
 // Ranked makes a type with a shape.
+//
+//go:noinline
 func Ranked(d tensor.DType, shape ...Dim) Type {
 	if shape == nil {
 		shape = []Dim{}

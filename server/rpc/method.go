@@ -65,31 +65,48 @@ func unary[M any, P interface {
 	proto.Message
 }](model func(P) string, f func(s *Server, ctx context.Context, m P) (proto.Message, error),
 ) func(*Server, context.Context, grpc.ServerStream, *call) error {
-	return func(s *Server, ctx context.Context, stream grpc.ServerStream, k *call) (err error) {
-		r, err := receive(stream, k)
-		if err != nil {
-			return err
-		}
-		defer r.free()
-		m := P(new(M))
-		if err := r.into(m); err != nil {
-			return err
-		}
-		c := auth.Call{Asks: asks(m)}
-		if model != nil {
-			c.Model = model(m)
-		}
-		ctx, done, err := s.allow(ctx, k, c)
-		if err != nil {
-			return err
-		}
-		defer func() { done(err) }()
-		a, err := f(s, ctx, m)
-		if err != nil {
-			return err
-		}
-		return stream.SendMsg(a)
+	u := &one{empty: func() proto.Message { return P(new(M)) },
+		answer: func(s *Server, ctx context.Context, m proto.Message) (proto.Message, error) {
+			return f(s, ctx, m.(P))
+		}}
+	if model != nil {
+		u.model = func(m proto.Message) string { return model(m.(P)) }
 	}
+	return u.serve
+}
+
+// one answers a call of one message, of a type that its functions know. It is the same code for all
+// types.
+type one struct {
+	empty  func() proto.Message
+	model  func(proto.Message) string // nil where the message names none
+	answer func(*Server, context.Context, proto.Message) (proto.Message, error)
+}
+
+func (u *one) serve(s *Server, ctx context.Context, stream grpc.ServerStream, k *call) (err error) {
+	r, err := receive(stream, k)
+	if err != nil {
+		return err
+	}
+	defer r.free()
+	m := u.empty()
+	if err := r.into(m); err != nil {
+		return err
+	}
+	c := auth.Call{Asks: asks(m)}
+	if u.model != nil {
+		c.Model = u.model(m)
+	}
+	ctx, done, err := s.allow(ctx, k, c)
+	if err != nil {
+		return err
+	}
+	defer func() { done(err) }()
+	a, err := u.answer(s, ctx, m)
+	if err != nil {
+		return err
+	}
+	return stream.SendMsg(a)
 }
 
 // asks reports whether a message that may change settings has none.

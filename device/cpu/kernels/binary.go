@@ -57,6 +57,8 @@ func preluOne(dst, slope []float32, x float32) {
 }
 
 // anyOf is the first of several builders that has a kernel.
+//
+//go:noinline
 func anyOf(bs ...builder) builder {
 	return func(r *request) (compute.Kernel, error) {
 		for _, b := range bs {
@@ -69,6 +71,8 @@ func anyOf(bs ...builder) builder {
 }
 
 // binary is the builder of an operator on two operands of type T with a result of type U.
+//
+//go:noinline
 func binary[T, U tensor.Elem](f pairs[T, U]) builder {
 	return func(r *request) (compute.Kernel, error) {
 		if len(r.In) != 2 || !r.inputsAre(tensor.DTypeOf[T]()) ||

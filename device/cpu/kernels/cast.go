@@ -40,6 +40,8 @@ var conversions = map[conversionKey]conversion{
 }
 
 // of makes a conversion from one that knows its types.
+//
+//go:noinline
 func of[U, T tensor.Elem](f func(dst []U, x []T)) conversion {
 	return func(dst, src []byte) { f(tensor.Cast[U](dst), tensor.Cast[T](src)) }
 }

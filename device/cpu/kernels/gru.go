@@ -31,6 +31,7 @@ type gruKernel struct {
 	inputs, step, reset *gemm.Product // reset nil but for a reset gate before the product
 }
 
+//go:noinline
 func recurrent(gates int) builder {
 	return func(r *request) (compute.Kernel, error) {
 		x, _, _ := r.in(op.RNNX)

@@ -19,6 +19,7 @@ type poolKernel struct {
 	op *conv.Pool
 }
 
+//go:noinline
 func pooling(kind conv.PoolKind, whole reduction) builder {
 	return func(r *request) (compute.Kernel, error) {
 		x, _, _ := r.in(0)

@@ -121,6 +121,7 @@ var reduceKernels = map[opKey]builder{
 	{"", "GlobalMaxPool"}:     globalPool(reduceMax),
 }
 
+//go:noinline
 func globalPool(f reduction) builder {
 	return func(r *request) (compute.Kernel, error) {
 		shape, _, _ := r.in(0)
@@ -131,6 +132,7 @@ func globalPool(f reduction) builder {
 	}
 }
 
+//go:noinline
 func reduceBy(f reduction) builder {
 	neighbours := reduce(func(outer, n, inner int) compute.Kernel {
 		return newReduce(f, outer, n, inner)
@@ -156,6 +158,8 @@ func newLogSumExp(outer, n, inner int) compute.Kernel {
 }
 
 // reduce is the builder of a kernel that reduces the middle of [outer, n, inner].
+//
+//go:noinline
 func reduce(kernel func(outer, n, inner int) compute.Kernel) builder {
 	return func(r *request) (compute.Kernel, error) {
 		shape, _, _ := r.in(0)

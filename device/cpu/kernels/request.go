@@ -68,7 +68,8 @@ func intAt(list []int64, i, def int) int {
 }
 
 // builder prepares a call, or returns nil when it has no kernel for these types, and the reference
-// serves.
+// serves. What makes builders of parameters is not inlined: the program would have the builder's
+// body once for each row of the tables.
 type builder func(r *request) (compute.Kernel, error)
 
 type opKey struct{ domain, name string }

@@ -115,6 +115,7 @@ func (r *request) scalar(i int, def float32) (float32, bool) {
 	return tensor.As[float32](c)[0], true
 }
 
+//go:noinline
 func unary(choose func(*request) vecFunc) builder {
 	return func(r *request) (compute.Kernel, error) {
 		if !r.allFloat32(-1) {

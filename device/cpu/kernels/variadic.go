@@ -17,6 +17,7 @@ var variadicKernels = map[opKey]builder{
 	{"", "Mean"}: variadic(addRows, true),
 }
 
+//go:noinline
 func variadic(f pairs[float32, float32], mean bool) builder {
 	return func(r *request) (compute.Kernel, error) {
 		if !r.allFloat32(-1) || len(r.In) > maxOperands {
