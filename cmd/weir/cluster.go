@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	kubeplace "github.com/weirgpu/weir/kube/place"
 	"github.com/weirgpu/weir/kube/sim"
 )
 
@@ -55,10 +56,12 @@ func newClusterSimulate() *cobra.Command {
 	return c
 }
 
-// placements are the names of kube/place's policies. They stand here since the binary without GPUs
-// has the command and not the simulator.
-func placements() []string {
-	return []string{"random", "dotprod", "clustering", "packing", "bestfit", "fgd", "prices"}
+// placements are the names of the placement policies.
+func placements() (names []string) {
+	for _, p := range kubeplace.Policies() {
+		names = append(names, p.Name)
+	}
+	return names
 }
 
 // clusterResult is what weir cluster simulate prints as JSON: of one policy on one trace its

@@ -1,16 +1,11 @@
-//go:build !nogpu
-
 package main
 
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
-
-	kubeplace "github.com/weirgpu/weir/kube/place"
 )
 
 // clusterTrace writes a trace of one node with two devices and three pods that want one each.
@@ -49,16 +44,6 @@ func TestClusterSimulateTellsOfEachPolicy(t *testing.T) {
 	done(t, "cluster", "simulate", "--pods", filepath.Join(dir, "openb_pod_list_x.csv"),
 		"--json").object(t, "policy", "allocation", "fragmentation", "placed", "rejected",
 		"decisions_per_s")
-}
-
-func TestClusterNamesAllPlacements(t *testing.T) {
-	var names []string
-	for _, p := range kubeplace.Policies() {
-		names = append(names, p.Name)
-	}
-	if !slices.Equal(names, placements()) {
-		t.Errorf("%v, and kube/place has %v", placements(), names)
-	}
 }
 
 func TestClusterSimulateRefusesWhatCannotBe(t *testing.T) {
