@@ -50,13 +50,16 @@ func parted(text string) string {
 
 // TestJoinLeavesAlone holds what stays on a line of its own.
 func TestJoinLeavesAlone(t *testing.T) {
-	const text = "\tMOVQ dst+0(FP), DI\n\tNEGQ CX\nloop:\n\tNEGQ DX\n\tRET\n\tCALL ·g(SB)\n" +
-		"\tBYTE $1; BYTE $2 // X\n\tNEGQ AX\n\tPCALIGN $16\n\tNEGQ AX"
-	if got := Join(text); got != text {
-		t.Errorf("joined:\n%s", got)
+	for _, alone := range []string{"loop:", "\tMOVQ dst+0(FP), DI", "\tRET", "\tCALL ·g(SB)",
+		"\tBYTE $1; BYTE $2 // X", "\tPCALIGN $16", "\tFUNCDATA $0, ·x(SB)", "\tPCDATA $0, $1",
+		"\tNO_LOCAL_POINTERS", "#define ONE $1", "\tNEGQ AX \\", "\t\tNEGQ AX", "\t"} {
+		text := "\tNEGQ CX\n" + alone + "\n\tNEGQ DX\n"
+		if got := Join(text); got != text {
+			t.Errorf("joined:\n%s", got)
+		}
 	}
-	const two = "\tNEGQ CX\n\tNEGQ DX\n"
-	if got := Join(two); got != "\tNEGQ CX; NEGQ DX\n" {
-		t.Errorf("two instructions: %q", got)
+	const two, joined = "\tNEGQ CX\n\tNEGQ DX\n\tNEGQ AX", "\tNEGQ CX; NEGQ DX\n\tNEGQ AX"
+	if got := Join(two); got != joined {
+		t.Errorf("instructions, the last not ended: %q", got)
 	}
 }
