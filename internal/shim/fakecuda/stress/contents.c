@@ -95,12 +95,13 @@ static void pinned(void) {
 	CUdeviceptr d = allocate(64);
 	volatile uint32_t *p;
 	CHECK(CU(cuMemHostAlloc)((void **)&p, 4096, 0));
-	p[0] = 1, p[1] = 0;
-	wait_us(s, 20000);
+	p[0] = 1, p[1] = p[2] = 0;
+	CHECK(CU(cuStreamWaitValue32_v2)(s, (CUdeviceptr)(uintptr_t)(p + 2), 1, 1));
 	CHECK(CU(cuMemcpyHtoDAsync_v2)(d, (void *)p, 4, s));
 	add_words(s, d, 5, 1);
 	CHECK(CU(cuMemcpyDtoHAsync_v2)((void *)(p + 1), d, 4, s));
 	p[0] = 2;
+	__atomic_store_n(p + 2, 1, __ATOMIC_RELEASE);
 	while (!__atomic_load_n(p + 1, __ATOMIC_ACQUIRE))
 		usleep(100);
 	HOLD(p[1] == 7);
