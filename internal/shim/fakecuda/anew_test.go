@@ -23,7 +23,7 @@ func TestMemoryAnew(t *testing.T) {
 		d := newDevice(t, dir, profile+"="+name)
 		cmd := exec.CommandContext(t.Context(), program)
 		cmd.Env = d.env
-		if out, err := cmd.CombinedOutput(); err != nil || string(out) != "{\"checks\":75}\n" {
+		if out, err := cmd.CombinedOutput(); err != nil || string(out) != "{\"checks\":77}\n" {
 			t.Errorf("%s: %v: %s", name, err, out)
 		}
 		d.empty()

@@ -5,7 +5,9 @@
 // The last line is JSON: checks, the number that held. A check that fails ends the program.
 #include "../example/load.h"
 
+#include <elf.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -97,22 +99,28 @@ static void another_s(void) {
 	}
 }
 
-// Memory that is larger than what was given up is none of that.
-static void larger(void) {
-	dirty(0x5a5a5a5a, GRANULE);
-	mapped m = map(2 * GRANULE);
-	CHECK(CU(cuMemsetD32_v2)(m.at, 3, m.bytes / 4));
-	HOLD(word(m.at) == 3 && word(m.at + m.bytes - 4) == 3);
-	unmap(m);
+static bool all(mapped m, uint32_t value) {
+	static uint32_t got[GRANULE / 2];
+	CHECK(CU(cuMemcpyDtoH_v2)(got, m.at, m.bytes));
+	for (size_t i = 0; i < m.bytes / 4; i++)
+		if (got[i] != value)
+			return false;
+	return true;
 }
 
-// Two at a time have not the same.
-static void two(void) {
-	dirty(1, GRANULE);
+// Two at a time have not the same, also where one is larger than what was given up, in whichever
+// order that was.
+static void two(bool turned) {
 	mapped m = map(GRANULE), n = map(GRANULE);
-	put(m.at, 5);
-	put(n.at, 6);
-	HOLD(word(m.at) == 5 && word(n.at) == 6);
+	CHECK(CU(cuMemsetD32_v2)(m.at, 1, GRANULE / 4));
+	CHECK(CU(cuMemsetD32_v2)(n.at, 2, GRANULE / 4));
+	HOLD(all(m, 1) && all(n, 2));
+	unmap(turned ? n : m);
+	unmap(turned ? m : n);
+	m = map(2 * GRANULE), n = map(GRANULE);
+	CHECK(CU(cuMemsetD32_v2)(m.at, 3, m.bytes / 4));
+	CHECK(CU(cuMemsetD32_v2)(n.at, 4, n.bytes / 4));
+	HOLD(all(m, 3) && all(n, 4));
 	unmap(m);
 	unmap(n);
 }
@@ -144,8 +152,62 @@ static void written(void) {
 	CHECK(CU(cuStreamSynchronize)(s));
 	HOLD(word(p + 8) == 77 && word(p) == 0);
 	HOLD(CU(cuStreamWaitValue32_v2)(s, p + 64, 1, 0) == CUDA_ERROR_INVALID_VALUE);
-	CHECK(CU(cuStreamDestroy_v2)(s));
 	CHECK(CU(cuMemFree_v2)(p));
+	CHECK(CU(cuMemAlloc_v2)(&p, 2)); // too little for a word
+	HOLD(CU(cuStreamWaitValue32_v2)(s, p, 0, 0) == CUDA_ERROR_INVALID_VALUE);
+	CHECK(CU(cuMemFree_v2)(p));
+	CHECK(CU(cuStreamDestroy_v2)(s));
+}
+
+// A variable has from the beginning what its image says.
+static void image(void) {
+	enum { OF_CUDA = 190 }; // EM_CUDA
+	static const uint32_t values[] = {4711, 4712};
+	static const char names[] = "\0.nv.global.init\0known";
+	struct {
+		Elf64_Ehdr head;
+		Elf64_Sym symbol[2];
+		char names[24];
+		uint32_t values[2];
+		Elf64_Shdr part[4]; // with which a file ends
+	} elf = {.head = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
+				 .e_type = ET_EXEC,
+				 .e_machine = OF_CUDA,
+				 .e_version = EV_CURRENT,
+				 .e_shoff = offsetof(__typeof__(elf), part),
+				 .e_flags = 80,
+				 .e_ehsize = sizeof(Elf64_Ehdr),
+				 .e_shentsize = sizeof(Elf64_Shdr),
+				 .e_shnum = 4,
+				 .e_shstrndx = 1},
+		.part = {{0},
+			{.sh_type = SHT_STRTAB,
+				.sh_offset = offsetof(__typeof__(elf), names),
+				.sh_size = sizeof names},
+			{.sh_type = SHT_SYMTAB,
+				.sh_offset = offsetof(__typeof__(elf), symbol),
+				.sh_size = sizeof elf.symbol,
+				.sh_link = 1,
+				.sh_entsize = sizeof(Elf64_Sym)},
+			{.sh_name = 1,
+				.sh_type = SHT_PROGBITS,
+				.sh_offset = offsetof(__typeof__(elf), values),
+				.sh_size = sizeof values,
+				.sh_addralign = 4}},
+		.symbol = {{0},
+			{.st_name = 17,
+				.st_info = ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT),
+				.st_shndx = 3,
+				.st_size = sizeof values}}};
+	CUmodule m;
+	CUdeviceptr p;
+	size_t bytes;
+	memcpy(elf.names, names, sizeof names);
+	memcpy(elf.values, values, sizeof values);
+	CHECK(CU(cuModuleLoadData)(&m, &elf));
+	CHECK(CU(cuModuleGetGlobal_v2)(&p, &bytes, m, "known"));
+	HOLD(bytes == sizeof values && word(p) == values[0] && word(p + 4) == values[1]);
+	CHECK(CU(cuModuleUnload)(m));
 }
 
 // Two views of one memory, from where each begins.
@@ -263,9 +325,10 @@ static void by_others(void) {
 int main(void) {
 	alarm(60); // what waits for ever has failed
 	by_others(); // before the driver is there, which no child can use
+	two(false);
+	two(true);
 	another_s();
-	larger();
-	two();
+	image();
 	zeroed();
 	written();
 	viewed();
