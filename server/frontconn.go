@@ -38,6 +38,7 @@ type frontConn struct {
 	host     string    // that was answered last
 	rested   time.Time // the deadline of reading was set then
 	taken    time.Time // when who takes nothing is given up
+	memo     oip.Memo
 
 	ctx    context.Context // done once the client is gone
 	cancel context.CancelFunc
@@ -269,7 +270,7 @@ func (c *frontConn) infer(h *head, body []byte, q *telemetry.Request) (sent bool
 		return false, err
 	}
 	defer func() { s.Release(held) }()
-	r, err := v.decode(body, h.header)
+	r, err := c.decode(v, h, body)
 	if err != nil {
 		return false, err
 	}
@@ -292,6 +293,14 @@ func (c *frontConn) infer(h *head, body []byte, q *telemetry.Request) (sent bool
 	n, err := c.write(http.StatusOK, all, header)
 	q.Bytes(int64(len(body)), n)
 	return err == nil, nil // as over net/http, where a client that is gone has its answer, too
+}
+
+// decode reads a request of a client, whose requests are often alike.
+func (c *frontConn) decode(v *version, h *head, body []byte) (*oip.Request, error) {
+	if h.header > 0 {
+		return c.memo.Decode(body, h.header)
+	}
+	return v.decode(body, h.header)
 }
 
 // frontRoom is what an answer's head has room in.
