@@ -1,8 +1,8 @@
 // Command serve measures what a server adds to a model that runs in the same process, beside an
-// echo that does nothing on the same transport, and what it does with twice the load that it can
-// bear:
+// echo that does nothing on the same transport, what it does with twice the load that it can bear,
+// and what it gains by putting requests together:
 //
-//	go run ./bench/serve               # about a minute
+//	go run ./bench/serve               # about two minutes
 //	go run ./bench/serve -json > bench/results/DATE-serve.json
 //
 // The client is part of what is measured, on the same cores, and what is compared is interleaved in
@@ -41,6 +41,7 @@ type results struct {
 	JSON      []decoding         `json:"json"`
 	Overload  []overload         `json:"overload"`
 	Lending   []lending          `json:"lending"`
+	Batching  []batching         `json:"batching"`
 	Claims    claims.Book        `json:"claims"`
 }
 
@@ -100,7 +101,11 @@ func (r *results) measure(rounds int, length time.Duration) error {
 	if err := r.serve(rounds, length); err != nil {
 		return err
 	}
-	return r.lend(rounds, length) // by a server of its own: a device has one at a time
+	// by servers of their own: a device has one at a time
+	if err := r.lend(rounds, length); err != nil {
+		return err
+	}
+	return r.together(rounds, length)
 }
 
 // serve measures what a server adds, and how it bears too much.
