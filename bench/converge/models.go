@@ -28,7 +28,7 @@ type network struct {
 }
 
 func (n *network) op(typ, name string, attrs op.Attrs, in ...*graph.Value) *graph.Value {
-	node := graph.NewNode(name, typ, 13, attrs, in, name)
+	node := graph.NewNode(name, typ, 17, attrs, in, name)
 	n.err = errors.Join(n.err, node.InferTypes())
 	n.g.Nodes = append(n.g.Nodes, node)
 	return node.Out[0]

@@ -16,7 +16,7 @@ func (b *bench) page(path string) error {
 		w.Add("<h1>Convergence of mixed precision</h1>\n<p>%s</p>\n", fmt.Sprintf("Means of %d "+
 			"seeds, %s, %s", b.Seeds, b.Machine, b.Date))
 		for _, t := range b.names() {
-			for i, what := range []string{"loss", "accuracy"} {
+			for i, what := range []string{"loss", b.metrics[t]} {
 				w.Add("<figure>\n<figcaption>%s: %s of samples that training does not see"+
 					"</figcaption>\n%s\n</figure>\n", t, what, page.Draw(b.curves(t, i, what)))
 			}
@@ -61,13 +61,13 @@ func (b *bench) curves(task string, i int, what string) *chart.XY {
 
 // table lists the cells.
 func (b *bench) table() page.Table {
-	t := page.Table{Caption: "Last evaluations", Heads: []string{"task, mode", "accuracy", "± sd",
+	t := page.Table{Caption: "Last evaluations", Heads: []string{"task, mode", "metric", "± sd",
 		"loss", "± sd", "skipped updates"}}
 	for _, c := range b.Cells {
 		metric, md := spread(c.Metric)
 		loss, ld := spread(c.Loss)
 		t.Rows = append(t.Rows, page.Row{Name: c.Task + ", " + c.Mode, Cells: []string{
-			fmt.Sprintf("%.2f %%", 100*metric), fmt.Sprintf("%.2f %%", 100*md),
+			fmt.Sprintf("%.4f", metric), fmt.Sprintf("%.4f", md),
 			fmt.Sprintf("%.4f", loss), fmt.Sprintf("%.4f", ld), fmt.Sprint(c.Skipped)}})
 	}
 	return t

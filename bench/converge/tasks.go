@@ -31,9 +31,15 @@ type task struct {
 	name   string
 	recipe string
 	peer   request
-	part   float64 // of samples that are tried, drawn from the seed; 0 where held are
-	count  int     // of samples
-	held   []int
+	metric string // what evaluations, or judge, come to
+	// judge, when set, is how good the outputs gives are for samples with those labels, in place of
+	// the metric of evaluations; noise is an input of random numbers.
+	judge func(given map[string][]float32, labels [][]float32) (float64, error)
+	gives []string
+	noise string
+	part  float64 // of samples that are tried, drawn from the seed; 0 where held are
+	count int     // of samples
+	held  []int
 }
 
 // request is what eager.py is told.
@@ -49,8 +55,23 @@ type request struct {
 	Threads int      `json:"threads"`
 	Held    []int    `json:"held"`
 	Width   int      `json:"width"`
+	More    []string `json:"more"` // labels of other losses
+	Warmup  int      `json:"warmup"`
+	Clip    float64  `json:"clip"`
+	Wide    int      `json:"wide"`
+	Heads   int      `json:"heads"`
+	Length  int      `json:"length"`
+	Letters int      `json:"letters"`
+
+	Phonemes int `json:"phonemes"`
 	census
 }
+
+// allTasks are those that there are, and sources the flags of the data of some.
+const allTasks = "classifier,wide & deep,detector,translation,GAN"
+
+var sources = map[string]string{"wide & deep": "adult", "detector": "trees", "translation": "words",
+	"GAN": "emoji"}
 
 // tasks prepares those that are asked for and whose data are there.
 func (b *bench) tasks(only []string) (all []task, err error) {
@@ -61,11 +82,17 @@ func (b *bench) tasks(only []string) (all []task, err error) {
 			t, err = b.classifier()
 		case name == "wide & deep" && b.adult != "" && b.python != "":
 			t, err = b.wideDeep()
-		case name == "wide & deep":
-			fmt.Fprintln(os.Stderr, "wide & deep: left out: give -adult and -python")
+		case name == "detector" && b.trees != "" && b.python != "":
+			t, err = b.detector()
+		case name == "translation" && b.words != "" && b.python != "":
+			t, err = b.translation()
+		case name == "GAN" && b.emoji != "" && b.python != "":
+			t, err = b.gan()
+		case sources[name] != "":
+			fmt.Fprintf(os.Stderr, "%s: left out: give -%s and -python\n", name, sources[name])
 			continue
 		default:
-			err = fmt.Errorf("-tasks: unknown %q: want classifier or wide & deep", name)
+			err = fmt.Errorf("-tasks: unknown %q: want some of %s", name, allTasks)
 		}
 		if err != nil {
 			return nil, err
@@ -89,7 +116,7 @@ func (b *bench) classifier() (t task, err error) {
 	if err != nil {
 		return t, err
 	}
-	t = task{name: "classifier", peer: request{Task: "classifier", Batch: 64, Epochs: 10,
+	t = task{name: "classifier", metric: "accuracy", peer: request{Task: "classifier", Batch: 64, Epochs: 10,
 		Rate: 4e-3, Divide: 16, Inputs: []string{at + "/images.npy.gz"},
 		Labels: at + "/labels.npy"}}
 	for _, v := range floats {
@@ -123,7 +150,7 @@ func (b *bench) wideDeep() (t task, err error) {
 		err = writeWideDeep(b.path("widedeep.onnx"), of)
 	}
 	const part = 0.2
-	t = task{name: "wide & deep", part: part, count: of.Samples, peer: request{Task: "wide & deep",
+	t = task{name: "wide & deep", metric: "accuracy", part: part, count: of.Samples, peer: request{Task: "wide & deep",
 		Batch: 256, Epochs: 4, Rate: 1e-3, Divide: 1, Inputs: []string{b.path("numbers.npy"),
 			b.path("categories.npy")}, Labels: b.path("labels.npy"), Width: width, census: of}}
 	t.recipe = fmt.Sprintf(`model: %s/widedeep.onnx
@@ -148,6 +175,9 @@ func (b *bench) train(t task, m mode, seed int, c *cell) error {
 	if err != nil {
 		return err
 	}
+	if t.judge != nil {
+		r.Output = b.path("trained.onnx")
+	}
 	run, err := train.Open(context.Background(), r, train.Options{Machine: b.on})
 	if err != nil {
 		return err
@@ -159,6 +189,11 @@ func (b *bench) train(t task, m mode, seed int, c *cell) error {
 	var epochs [][]float64
 	for _, p := range res.Points {
 		epochs = append(epochs, []float64{p.Eval.Loss, p.Eval.Metric})
+	}
+	if t.judge != nil {
+		if err := b.judged(t, r.Output, seed, epochs); err != nil {
+			return err
+		}
 	}
 	c.Skipped += res.SkippedSteps
 	c.Seconds += res.Seconds
@@ -194,11 +229,22 @@ func (b *bench) eager(t task, seed int, c *cell) error {
 	var a struct {
 		Torch  string      `json:"torch"`
 		Epochs [][]float64 `json:"epochs"`
+
+		Given map[string][]float32 `json:"given"`
 	}
 	if err := json.Unmarshal(out, &a); err != nil {
 		return err
 	}
 	b.Torch = a.Torch
+	if t.judge != nil {
+		labels, err := t.labels(q.Held)
+		if err != nil {
+			return err
+		}
+		if a.Epochs[len(a.Epochs)-1][1], err = t.judge(a.Given, labels); err != nil {
+			return err
+		}
+	}
 	return c.add(a.Epochs)
 }
 
@@ -217,5 +263,5 @@ func spread(v []float64) (mean, deviation float64) {
 	for _, x := range v {
 		deviation += (x - mean) * (x - mean)
 	}
-	return mean, math.Sqrt(deviation / float64(len(v)-1))
+	return mean, math.Sqrt(deviation / float64(max(len(v)-1, 1)))
 }
