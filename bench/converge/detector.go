@@ -34,7 +34,7 @@ func (b *bench) detector() (t task, err error) {
 	const part = 0.2
 	t = task{name: "detector", metric: "AP50", part: part, count: of.Samples,
 		judge: judgeBoxes, gives: []string{"there", "box"},
-		peer: request{Task: "detector", Batch: 16, Epochs: 40, Rate: 2e-3, Divide: 255,
+		peer: request{Task: "detector", Batch: 16, Epochs: 12, Rate: 2e-3, Divide: 255,
 			Inputs: []string{b.path("tiles.npy")}, Labels: b.path("there.npy"),
 			More: []string{b.path("boxes.npy")}}}
 	t.recipe = fmt.Sprintf(`model: %s/detector.onnx
@@ -50,7 +50,7 @@ loss:
   - huber: {scores: box, labels: boxes, ignore: %d}
 optimizer: {adam: {rate: 2e-3}}
 schedule: cosine
-epochs: 40
+epochs: 12
 `, b.dir, part, noBox)
 	return t, err
 }

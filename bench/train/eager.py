@@ -96,6 +96,41 @@ class Training:
         return {"ms": took}
 
 
+class Recurrent(Training):
+    """An LSTM over rows, by PyTorch's own, whose gates are in another order than ONNX's."""
+
+    TORCH, ONNX = (0, 2, 3, 1), (0, 3, 1, 2)
+
+    @staticmethod
+    def gates(v, order):
+        parts = v.chunk(4)
+        return torch.cat([parts[i] for i in order])
+
+    def start(self, r):
+        w = {name: torch.tensor(v["data"], dtype=torch.float32).reshape(v["shape"])
+             for name, v in r["weights"].items()}
+        inputs, rest = w["lstm.W"][0], w["lstm.R"][0]
+        net = torch.nn.LSTM(inputs.shape[1], rest.shape[1], batch_first=True)
+        b = w["lstm.B"][0].chunk(2)
+        for to, v in zip((net.weight_ih_l0, net.weight_hh_l0, net.bias_ih_l0, net.bias_hh_l0),
+                         (inputs, rest, *b)):
+            to.data = self.gates(v, self.TORCH)
+        last = torch.nn.Linear(rest.shape[1], 10)
+        last.weight.data, last.bias.data = w["fc.weight"], w["fc.bias"]
+        self.net, self.last = net, last
+        self.trained = dict(torch.nn.ModuleList([net, last]).named_parameters())
+        self.model = lambda x: last(net(x)[1][0][0])
+        self.x = [torch.tensor(x, dtype=torch.float32).reshape(r["shape"]) for x in r["x"]]
+
+    def gradients(self):
+        n, of = self.net, lambda v: self.gates(v.grad, self.ONNX).flatten()
+        return {"gradients": {
+            "lstm.W": of(n.weight_ih_l0).tolist(), "lstm.R": of(n.weight_hh_l0).tolist(),
+            "lstm.B": torch.cat([of(n.bias_ih_l0), of(n.bias_hh_l0)]).tolist(),
+            "fc.weight": self.last.weight.grad.flatten().tolist(),
+            "fc.bias": self.last.bias.grad.tolist()}}
+
+
 class Exported(Training):
     """A model that was written before, which keeps its gradients in files, and those in float64."""
 
@@ -196,6 +231,7 @@ for line in sys.stdin:
         answer = export(request)
     else:
         now = None
-        now = (Exported if "folder" in request else Training)(request)
+        kind = Recurrent if request["model"] == "lstm" else Training
+        now = (Exported if "folder" in request else kind)(request)
         answer = now.begin()
     print(json.dumps(answer), flush=True)

@@ -1,5 +1,5 @@
 // Command train holds updates of weir train against PyTorch's: the losses of 20 updates and the
-// gradients of the first, of three models from the same weights on the same batches, under four
+// gradients of the first, of four models from the same weights on the same batches, under four
 // optimizers; and what an update takes, over PyTorch eager on as many threads, in turn:
 //
 //	python3 -m venv /tmp/torch && /tmp/torch/bin/pip install torch numpy

@@ -60,6 +60,17 @@ input %fc.bias: float32[10]
 %m = ReduceMean@13 (%n) {axes=[1], keepdims=0}
 %y = Gemm@13 (%m, %fc.weight, %fc.bias) {transB=1}
 `, shape: []int{batch, 8, 8}},
+	{name: "lstm", text: `input %lstm.W: float32[1,512,8]
+input %lstm.R: float32[1,512,128]
+input %lstm.B: float32[1,1024]
+input %fc.weight: float32[10,128]
+input %fc.bias: float32[10]
+%t = Transpose@13 (%x) {perm=[1, 0, 2]}
+%all, %h, %c = LSTM@14 (%t, %lstm.W, %lstm.R, %lstm.B) {hidden_size=128}
+%axes = Constant@13 () {value_ints=[0]}
+%s = Squeeze@13 (%h, %axes)
+%y = Gemm@13 (%s, %fc.weight, %fc.bias) {transB=1}
+`, shape: []int{batch, 8, 8}},
 }
 
 // graph returns the model; the caller calls done when it is no longer used.
