@@ -49,7 +49,13 @@ func (s *Session) Recall(ctx context.Context) error {
 		return fmt.Errorf("graph %q: packed weights: %w", s.plan.Graph.Name, ErrClosed)
 	}
 	defer s.endRead(&s.calls)
-	return w.recall(ctx)
+	if err := w.recall(ctx); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.start()
+	return nil
 }
 
 // Requota has another quota count the packed weights from here on, those of all sessions that share

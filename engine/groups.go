@@ -40,13 +40,42 @@ func (s *Session) groups(took time.Duration) []int64 {
 		off := float64(guess) / float64(took)
 		flops, bytes = flops*off, bytes*off
 	}
-	ends, layers := s.plan.Borders(), s.plan.Layers(flops, bytes)
-	cut, _ := plan.Pipeline(s.bus(), layers)
+	ends := s.plan.Borders()
+	cut := surest(s.bus(), func(faster float64) []plan.Layer {
+		return s.plan.Layers(flops*faster, bytes*faster)
+	})
 	groups := make([]int64, len(cut))
 	for i, n := range cut {
 		groups[i] = ends[n-1]
 	}
 	return groups
+}
+
+// doubts are how many times as fast as it is thought something may be computed, by order of
+// magnitude: how long all of an iteration takes is known, and what part of it each step has is not.
+var doubts = [...]float64{1, 1.25, 1.5, 2}
+
+// most is the part of the least that more may be exposed for that, should the model be right.
+const most = 1.0 / 32
+
+// surest cuts layers such that about the least is exposed by the model, and of such ways in that by
+// which the least is where all is computed as many times faster as the last of doubts says. By the
+// model alone a group may come just when the layers before it have been computed, since larger
+// groups are fewer; where they are computed a little sooner, all of it is waited for.
+func surest(b device.Bus, layers func(faster float64) []plan.Layer) (ends []int) {
+	thought, fastest := layers(doubts[0]), layers(doubts[len(doubts)-1])
+	var limit, least time.Duration
+	for i, faster := range doubts {
+		way, _ := plan.Pipeline(b, layers(faster))
+		exposed, sooner := plan.Exposed(b, thought, way), plan.Exposed(b, fastest, way)
+		if i == 0 {
+			limit = exposed + time.Duration(most*float64(exposed))
+		}
+		if i == 0 || exposed <= limit && sooner < least {
+			ends, least = way, sooner
+		}
+	}
+	return ends
 }
 
 // ran notes how long an iteration took whose weights were there.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/far"
+	"github.com/weirgpu/weir/plan"
 )
 
 // TestGroupsByRuns: groups go by how long iterations took whose weights were there. Where computing
@@ -98,5 +99,47 @@ func TestRunsNoted(t *testing.T) {
 			t.Errorf("%s: an iteration was not noted", c.name)
 		}
 		s.Close()
+	}
+}
+
+// TestSurest: where a first layer is thought to hide the transfer of many others, they come in more
+// groups than by the model, and nothing more is exposed should all be computed a third faster, by
+// which the model alone has a transfer waited for that is many times as long; and where more groups
+// cost more than a part of what is exposed, there are no more.
+func TestSurest(t *testing.T) {
+	const faster = 4.0 / 3
+	bus := device.Bus{BytesPerS: 1e9, PerTransfer: 10 * time.Microsecond}
+	layers := func(first, rest time.Duration, bytes int64, n int) func(float64) []plan.Layer {
+		return func(faster float64) (all []plan.Layer) {
+			for i := range n {
+				l := plan.Layer{Bytes: bytes, Compute: rest}
+				if i == 0 {
+					l = plan.Layer{Bytes: 20_000, Compute: first}
+				}
+				l.Compute = time.Duration(float64(l.Compute) / faster)
+				all = append(all, l)
+			}
+			return all
+		}
+	}
+	hides := layers(30*time.Millisecond, 10*time.Millisecond, 1_000_000, 60)
+	thought, least := plan.Pipeline(bus, hides(1))
+	for _, l := range hides(1) {
+		least -= l.Compute
+	}
+	sure := surest(bus, hides)
+	if lost := plan.Exposed(bus, hides(faster), thought); lost < 10*least {
+		t.Errorf("by the model alone %v are exposed, at least %v", lost, least)
+	}
+	for _, as := range []float64{1, faster, 2} {
+		if got := plan.Exposed(bus, hides(as), sure); got > least+least/32 {
+			t.Errorf("%v times as fast: %v are exposed, at least %v", as, got, least)
+		}
+	}
+	tight := layers(45*time.Microsecond, 45*time.Microsecond, 40_000, 40)
+	thought, _ = plan.Pipeline(bus, tight(1))
+	best := plan.Exposed(bus, tight(1), thought)
+	if got := plan.Exposed(bus, tight(1), surest(bus, tight)); got > best+best/32 {
+		t.Errorf("%v are exposed by the model, at least %v", got, best)
 	}
 }

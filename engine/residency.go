@@ -161,8 +161,8 @@ func (w *weights) await() {
 	}
 }
 
-// recall asks the quota for what is away, and the device to take it, and has it brought where that
-// is not for its readers to do. It returns once all is granted.
+// recall asks the quota for what is away, and the device to take it. It returns once all is granted,
+// and leaves it to others to have it brought (start).
 func (w *weights) recall(ctx context.Context) error {
 	if w.away() == 0 {
 		return nil
@@ -215,8 +215,7 @@ func (w *weights) requota(ctx context.Context,
 	return nil
 }
 
-// commit takes n more bytes of the device, which the quota has granted, and has them brought when
-// they are the last.
+// commit takes n more bytes of the device, which the quota has granted.
 func (w *weights) commit(n int64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -224,7 +223,6 @@ func (w *weights) commit(n int64) error {
 		return err
 	}
 	w.granted += n
-	w.start()
 	return nil
 }
 

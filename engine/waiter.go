@@ -31,6 +31,13 @@ func newWaiter() waiter {
 	return a
 }
 
+// Begin implements [plan.Arrival].
+func (a *waiter) Begin() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.start()
+}
+
 // Await implements [plan.Arrival]. A transfer that fails while it waits is the error; whoever waits
 // later has it tried again.
 func (a *waiter) Await(x *compute.Exec, n int64) (here int64, err error) {

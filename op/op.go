@@ -181,7 +181,9 @@ type Call = op.Call
 //	// Bool returns an integer attribute as the flag that ONNX writes with 0 and 1.
 //	func (as Attrs) Bool(name string, def bool) bool
 //
-//	// Find returns the attribute of that name, nil when it is absent.
+//	// Find returns the attribute of that name, nil when it is absent. Like other small functions that
+//	// are called once a call and not for its elements, it is not inlined: it would stand in the program
+//	// 600 times.
 //	func (as Attrs) Find(name string) *Attr
 //
 //	// Float returns a float attribute, def when it is absent.

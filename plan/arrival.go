@@ -13,6 +13,9 @@ import (
 
 // Arrival tells the runs of a program how much of its packed weights is there.
 type Arrival interface {
+	// Begin is told that the inputs of a run are on the device. Whoever has brought none of the
+	// weights until then lets them be first on a way where each transfer waits for the one before.
+	Begin()
 	// Await returns when at least the first n bytes of the packed weights are there, with how many
 	// are, or fails with what keeps them away. They stay until the run ends, whose x it is: Await
 	// may bring them by it, and may give the lease of its gate back while it waits

@@ -186,12 +186,21 @@ func (r *Program) watched(x *compute.Exec, i int) error {
 	return nil
 }
 
-// begin admits the inputs and brings them to the device.
+// begin admits the inputs and brings them to the device, before weights that are away: the first
+// step needs them.
 func (r *Program) begin(x *compute.Exec) error {
-	if err := r.admit(x); err != nil || r.remote == nil {
+	if err := r.admit(x); err != nil {
 		return err
 	}
-	return r.outside(r.toDevice(x.Stream(), r.remote.inputs))
+	if r.remote != nil {
+		if err := r.bringInputs(x.Stream()); err != nil {
+			return r.outside(err)
+		}
+	}
+	if r.arrival != nil {
+		r.arrival.Begin()
+	}
+	return nil
 }
 
 // end brings the outputs to where the caller finds them.

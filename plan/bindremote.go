@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/internal/fault"
 	"github.com/weirgpu/weir/tensor"
@@ -178,6 +179,17 @@ func (r *Program) listTransfers() {
 		}
 	}
 	a.outputs = list(p.Outputs, true)
+}
+
+// bringInputs gives the copies of the inputs to the device. Where weights are away it waits for
+// those that would wait for them.
+func (r *Program) bringInputs(q compute.Queue) error {
+	err := r.toDevice(q, r.remote.inputs)
+	waits := func(t transfer) bool { return len(t.host) > device.Small }
+	if err != nil || r.arrival == nil || !slices.ContainsFunc(r.remote.inputs, waits) {
+		return err
+	}
+	return q.Wait()
 }
 
 // toDevice gives copies of values to the device, and toHost from it, for which it waits.

@@ -70,6 +70,20 @@ func Pipeline(b device.Bus, layers []Layer) (ends []int, t time.Duration) {
 	return ends, t
 }
 
+// Exposed is by how much longer it takes until layers have been computed that come in groups, which
+// end as Pipeline says, than until those have been that are there.
+func Exposed(b device.Bus, layers []Layer, ends []int) time.Duration {
+	bring, compute := sums(b, layers)
+	var done time.Duration
+	from := 0
+	for g, end := range ends {
+		there := bring[end] + time.Duration(g+1)*b.PerTransfer
+		done = max(done, there) + compute[end] - compute[from]
+		from = end
+	}
+	return done - compute[len(layers)]
+}
+
 // way is one to bring and compute some layers.
 type way struct {
 	groups   int

@@ -8,18 +8,13 @@ import (
 )
 
 // bus takes copies to the device one after the other, in the order in which they come, for as long
-// as its description says. Those of a few bytes it takes between the packets of others.
+// as its description says. Those of [device.Small] it takes between the packets of others.
 type bus struct {
 	of device.Bus
 
 	mu   sync.Mutex
 	free time.Time // when it is done with all copies that have come
 }
-
-// few is how many bytes do not wait for others: drivers write so many with the command that has
-// them copied, which the engine that copies is not asked for. The first kernel of a model whose
-// weights are on their way needs its inputs, which come later.
-const few = 64 << 10
 
 // Bus implements [device.Bused].
 func (d *Device) Bus() (device.Bus, bool) { return d.bus.of, d.bus.of.BytesPerS > 0 }
@@ -33,7 +28,7 @@ func (b *bus) take(now time.Time, bytes int) (end time.Time) {
 		b.free = now
 	}
 	b.free = b.free.Add(takes)
-	if bytes <= few {
+	if bytes <= device.Small {
 		return now.Add(takes)
 	}
 	return b.free
