@@ -43,11 +43,11 @@ func (r *results) neighbour(rounds int, d time.Duration) error {
 	latency := scenario.Job{Model: "mobilenetv2", Graph: g,
 		Job:     share.Job{Name: "latency", Share: share.Share{Class: share.Latency, Compute: 0.5}},
 		Arrival: scenario.Arrival{Poisson: 40}}
-	jobs, err := models(all, perSecond)
+	jobs, err := models(all, 0, perSecond)
 	if err != nil {
 		return err
 	}
-	memory, err := roomFor(fit, jobs)
+	memory, _, err := roomFor(fit, jobs)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (r *results) neighbour(rounds int, d time.Duration) error {
 		}{{jobs[:1], 0, &round.Alone}, {jobs, memory, &round.Beside},
 			{jobs, 0, &round.Resident}, {jobs[:1], 0, &round.Again}} {
 			res, err := play(&scenario.Scenario{Policy: "priority", Duration: d,
-				Seed: uint64(n + 1), Jobs: p.jobs, Memory: p.memory})
+				Seed: uint64(n + 1), Jobs: p.jobs, Memory: p.memory}, nil)
 			if err != nil {
 				return err
 			}

@@ -18,12 +18,17 @@
 //	        there, over what it would be at least by the model of PipeSwitch (OSDI 2020), section
 //	        4.2, from the times of the steps as measured, and the bus as fast as it was. Real
 //	        bytes are copied, by a core, which is slower beside one that computes and makes that
-//	        one slower. An engine for copies does neither; package engine's TestExposed holds the
-//	        bound with such a one, in virtual time. So it is also held over what it would be at
-//	        least as the host plays the bus: as fast as it copies beside a run, which then takes
-//	        as much longer as one does whose weights are there
+//	        one slower; an engine for copies does neither. So a bound is held of a bus that this
+//	        host can play, alone, at 95 % of its bandwidth. Of all three, with such an engine and
+//	        the models of near, it is held in virtual time:
+//	        WEIR_LONG=1 go test ./engine -run TestExposed -v.
+//	        Beside stands what it would be at least as the host plays the bus: as fast as it
+//	        copies beside a run, which then takes as much longer as one does whose weights are
+//	        there
 //	shrink  an opportunistic job that runs without pause, half of whose weights another asks for:
-//	        from that to when the other one has the bytes, less one iteration
+//	        from that to when the other one has the bytes, less the iteration during which it
+//	        asked. 95 of 100 must hold the bound, and not the median: where in an iteration one
+//	        asks is by chance
 //	rates   what the cost model of engine/groups.go assumes: reported, and nothing is held
 //
 // Medians are quoted. The exit code is 1 when a bound of issue 13 is missed.
@@ -40,6 +45,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/internal/claims"
 	"github.com/weirgpu/weir/internal/cpuinfo"
 	"github.com/weirgpu/weir/internal/roofline"
@@ -48,14 +54,16 @@ import (
 
 // results are what is published.
 type results struct {
-	Date       string             `json:"date"`
-	Machine    string             `json:"machine"`
-	Processor  roofline.Processor `json:"processor"`
-	Cores      int                `json:"cores"`
-	Threads    int                `json:"threads"`
-	Go         string             `json:"go"`
-	Peer       string             `json:"onnxruntime,omitempty"`
-	Rounds     int                `json:"rounds"`
+	Date      string             `json:"date"`
+	Machine   string             `json:"machine"`
+	Processor roofline.Processor `json:"processor"`
+	Cores     int                `json:"cores"`
+	Threads   int                `json:"threads"`
+	Go        string             `json:"go"`
+	Peer      string             `json:"onnxruntime,omitempty"`
+	Rounds    int                `json:"rounds"`
+	// Foreign is the processor time, in cores, that others took meanwhile.
+	Foreign    float64            `json:"foreign_cores"`
 	LoadBefore string             `json:"load_average_before"`
 	LoadAfter  string             `json:"load_average_after"`
 	Figures    map[string]float64 `json:"figures"` // medians
@@ -86,7 +94,9 @@ func main() {
 	only := flag.String("only", "", "groups to run, separated by commas (default: all)")
 	python := flag.String("python", "python3", "a Python that has onnxruntime")
 	flag.Parse()
+	cpu.ReserveProcs(2) // as weir does
 	const command claims.Command = "switch"
+	others := claims.Start()
 	dir, err := os.MkdirTemp("", "weir-switch-")
 	command.Check(err)
 	b := &bench{dir: dir, python: *python, loaded: map[string]*model{}, results: results{
@@ -98,7 +108,7 @@ func main() {
 	b.close()
 	_ = os.RemoveAll(dir) // what is left of a temporary folder is nobody's trouble
 	command.Check(err)
-	b.LoadAfter = loadAverage()
+	b.LoadAfter, b.Foreign = loadAverage(), others.Foreign()
 	command.Finish(&b.results, *asJSON, b.print(os.Stderr))
 }
 
@@ -125,7 +135,8 @@ func (b *bench) print(w io.Writer) bool {
 	for _, name := range names {
 		fmt.Fprintf(w, "        %s: %.4g\n", name, b.Figures[name])
 	}
-	fmt.Fprintf(w, "load average %s before, %s after\n", b.LoadBefore, b.LoadAfter)
+	fmt.Fprintf(w, "load average %s before, %s after; others took %.2f of %d cores meanwhile\n",
+		b.LoadBefore, b.LoadAfter, b.Foreign, b.Cores)
 	return b.Claims.Judge(w)
 }
 

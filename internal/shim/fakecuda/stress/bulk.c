@@ -3,6 +3,7 @@
 // usage: bulk MIB
 // After "ready" it does what each line of its standard input says, and answers with JSON:
 //   copy   copies all to pinned memory that it keeps, and back: {"seconds": both}
+//   memcpy copies as much by memcpy within the host, there and back: {"seconds": both}
 //   fresh  copies as much by memcpy, twice, each time into memory that nobody has used yet, which
 //          it gives back: {"seconds": both}
 //   check  compares all: {"wrong": words}
@@ -13,7 +14,7 @@
 #include <time.h>
 
 static CUdeviceptr at;
-static uint64_t *kept, seed = 1;
+static uint64_t *kept, *other, seed = 1;
 static size_t bytes;
 
 static double now(void) {
@@ -28,6 +29,22 @@ static double copy(void) {
 	double began = now();
 	CHECK(CU(cuMemcpyDtoH_v2)(kept, at, bytes));
 	CHECK(CU(cuMemcpyHtoD_v2)(at, kept, bytes));
+	return now() - began;
+}
+
+static double within(void) {
+	double began;
+	if (!other) {
+		other = malloc(bytes);
+		if (!other)
+			exit(1);
+		memset(other, 1, bytes);
+	}
+	began = now();
+	memcpy(other, kept, bytes);
+	__asm__ volatile("" ::"r"(other) : "memory");
+	memcpy(kept, other, bytes);
+	__asm__ volatile("" ::"r"(kept) : "memory");
 	return now() - began;
 }
 
@@ -69,6 +86,8 @@ int main(int argc, char **argv) {
 	while (fgets(line, sizeof line, stdin)) {
 		if (!strcmp(line, "copy\n"))
 			printf("{\"seconds\": %.6f}\n", copy());
+		else if (!strcmp(line, "memcpy\n"))
+			printf("{\"seconds\": %.6f}\n", within());
 		else if (!strcmp(line, "fresh\n"))
 			printf("{\"seconds\": %.6f}\n", fresh());
 		else
