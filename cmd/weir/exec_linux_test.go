@@ -135,8 +135,10 @@ func (s *stage) agents() []int {
 
 func (s *stage) eventually(what string, f func() bool) {
 	s.t.Helper()
-	for end := time.Now().Add(patience); !f(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
+	const pause = 10 * time.Millisecond
+	// by its own pauses: whoever stops the test and all that it started gives nobody less time
+	for waited := time.Duration(0); !f(); waited += pause {
+		if time.Sleep(pause); waited > patience {
 			now, err := json.Marshal(s.snapshot())
 			s.t.Fatalf("not in %v: %s; now %s, %v", patience, what, now, err)
 		}

@@ -27,8 +27,13 @@ type turning struct {
 // newTurns sets the stage with a device of 80 MiB, contexts of 1 MiB, and an agent that may move
 // memory for half of the time: where a move takes long, turns are not ten times as long.
 func newTurns(t *testing.T, agentFlags ...string) (*stage, string) {
+	return newTurnsOn(t, "80MiB", agentFlags...)
+}
+
+// newTurnsOn is newTurns on a device of another size.
+func newTurnsOn(t *testing.T, memory string, agentFlags ...string) (*stage, string) {
 	s := newStage(t)
-	t.Setenv("WEIR_FAKE_MEMORY", "80MiB")
+	t.Setenv("WEIR_FAKE_MEMORY", memory)
 	t.Setenv("WEIR_FAKE_CONTEXT", "1MiB")
 	driver, _, err := fakeDriver(t.Context())
 	if err != nil {
@@ -57,12 +62,18 @@ func (s *stage) startAgent(flags ...string) {
 	s.eventually("the agent answers", func() bool { return s.snapshot() != nil })
 }
 
-// turns starts a program of 0.9 of the device.
+// turns starts a program that may have 0.9 of the device.
 func (s *stage) turns(name string, program ...string) *turning {
+	s.t.Helper()
+	return s.turnsOf(name, "72MiB", program...)
+}
+
+// turnsOf starts a program that may have so much.
+func (s *stage) turnsOf(name, memory string, program ...string) *turning {
 	s.t.Helper()
 	// for longer than the minute that others have
 	cmd := exec.CommandContext(s.t.Context(), os.Args[0], append([]string{"exec", "--fake-gpu",
-		"--oversubscribe", "--name", name, "--memory", "72MiB", "--"}, program...)...)
+		"--oversubscribe", "--name", name, "--memory", memory, "--"}, program...)...)
 	p := &turning{name: name, cmd: cmd, out: &bytes.Buffer{}}
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = p.out, p.out, time.Second
 	in, err := cmd.StdinPipe()
@@ -116,26 +127,37 @@ func (s *stage) swaps(times int64) (n int64, seconds float64) {
 			}
 			return more > n
 		})
+		if more/1000 > n/1000 {
+			s.t.Logf("%d swaps, %.0f s moving (fake)", more, seconds)
+		}
 		n = more
 	}
 	return n, seconds
 }
 
-// TestTurns has two programs of eight threads each, with 0.9 of the device's memory each, take
-// turns: all bytes are right, and moving takes a tenth of the time.
-func TestTurns(t *testing.T) {
+// TestTurns has two programs of eight threads each, which may have 0.9 of the device's memory each
+// and allocate and free all the time, take turns: all bytes are right.
+func TestTurns(t *testing.T) { takeTurns(t, 80, 72, "8", "2") }
+
+// TestFullTurns is TestTurns of programs that hold 0.9 of the device's memory all the time: eight
+// times 8 MiB, and a context.
+func TestFullTurns(t *testing.T) { takeTurns(t, 72, 65, "8", "8", "steady") }
+
+// takeTurns has two programs that may have so many MiB of a device take turns, with WEIR_LONG
+// 10,000 times.
+func takeTurns(t *testing.T, device, most int, args ...string) {
 	times := int64(6)
 	if os.Getenv("WEIR_LONG") != "" {
 		times = 10000
 	}
-	s, bin := newTurns(t)
-	program := []string{filepath.Join(bin, "moved"), "8", "2"}
-	began := time.Now()
-	a, b := s.turns("a", program...), s.turns("b", program...)
+	s, bin := newTurnsOn(t, fmt.Sprint(device, "MiB"))
+	program := append([]string{filepath.Join(bin, "moved")}, args...)
+	began, memory := time.Now(), fmt.Sprint(most, "MiB")
+	a, b := s.turnsOf("a", memory, program...), s.turnsOf("b", memory, program...)
 	n, seconds := s.swaps(times)
 	t.Logf("%d swaps, %.3f s of %.3f s moving (fake)", n, seconds, time.Since(began).Seconds())
 	for _, name := range []string{"a", "b"} {
-		if j := s.job(name); j == nil || j.Launches == 0 || j.MemoryCapBytes != 72<<20 {
+		if j := s.job(name); j == nil || j.Launches == 0 || j.MemoryCapBytes != int64(most)<<20 {
 			t.Errorf("%s is %+v", name, j)
 		}
 	}
