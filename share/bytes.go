@@ -3,6 +3,7 @@ package share
 import (
 	"fmt"
 	"math"
+	"math/big"
 	"strconv"
 	"strings"
 )
@@ -85,19 +86,25 @@ func parseScaled(text, digits string, unit Bytes) (Bytes, error) {
 		}
 		return Bytes(n) * unit, nil
 	}
-	f, err := strconv.ParseFloat(digits, 64)
-	if err != nil {
+	if len(digits) > maxDigits {
 		return 0, errBytes(text)
 	}
-	scaled := f * float64(unit)
+	size, ok := new(big.Rat).SetString(digits) // 1041.6 times 1000 is not whole in float64
+	if !ok {
+		return 0, errBytes(text)
+	}
+	size.Mul(size, new(big.Rat).SetInt64(int64(unit)))
 	switch {
-	case scaled >= math.MaxInt64:
+	case size.Cmp(new(big.Rat).SetInt64(math.MaxInt64)) > 0:
 		return 0, fmt.Errorf("size %q: over the largest size, %d bytes", text, int64(math.MaxInt64))
-	case scaled != math.Trunc(scaled):
+	case !size.IsInt():
 		return 0, fmt.Errorf("size %q: not a whole number of bytes", text)
 	}
-	return Bytes(scaled), nil
+	return Bytes(size.Num().Int64()), nil
 }
+
+// maxDigits is more than any size has that is a whole number of bytes.
+const maxDigits = 100
 
 // String writes the size exactly, as a person would: in the largest unit, binary before decimal, in
 // which it is below 10,000 and has two decimals at most, else in bytes: "4GiB", "1.5MiB", "2GB",

@@ -2,6 +2,7 @@ package share_test
 
 import (
 	"encoding/json"
+	"math/rand/v2"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
@@ -33,6 +34,8 @@ func TestParseBytes(t *testing.T) {
 		{"0.25KiB", 256, "256B"},
 		{"2GB", 2e9, "2GB"},
 		{"1.25GB", 125e7, "1.25GB"},
+		{"1041.6kB", 1041600, "1041.6kB"}, // no whole number in float64
+		{"9223372.036854775807TB", 1<<63 - 1, "9223372036854775807B"},
 		{"1kB", 1000, "1kB"},
 		{"100KB", 100e3, "100kB"},
 		{"1234567KiB", 1234567 << 10, "1264196608B"},
@@ -61,6 +64,20 @@ func TestParseBytes(t *testing.T) {
 	const want = `size "8" has no unit: did you mean 8GiB, 8MiB or 8B?`
 	if _, err := share.ParseBytes("8"); err == nil || err.Error() != want {
 		t.Errorf("a bare number: %v, want %s", err, want)
+	}
+}
+
+// TestBytesReadBack: every size is read as it was written.
+func TestBytesReadBack(t *testing.T) {
+	r := rand.New(rand.NewPCG(13, 29))
+	for range 100_000 {
+		size := share.Bytes(r.Int64N(1 << r.IntN(63)))
+		for _, step := range []share.Bytes{1, 10, 1e4, 1e7, 256, share.MiB / 4} {
+			want := size - size%step
+			if got, err := share.ParseBytes(want.String()); err != nil || got != want {
+				t.Fatalf("%d is written %q and read %d, %v", int64(want), want, int64(got), err)
+			}
+		}
 	}
 }
 
