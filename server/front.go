@@ -39,7 +39,7 @@ type front struct {
 
 	sweeping atomic.Bool // sweep is to be called
 
-	mu     sync.Mutex
+	mu     sync.Mutex  // taken before those of connections
 	timer  *time.Timer // of sweep
 	conns  map[*frontConn]struct{}
 	closed bool
@@ -154,8 +154,9 @@ func (f *front) sweep() {
 		case n != c.seen:
 			active = true
 		case n%2 == 1:
-			active = true
-			go c.watch()
+			if active = true; c.unwatched() {
+				go c.watch()
+			}
 		}
 		c.seen = n
 	}

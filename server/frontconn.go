@@ -152,14 +152,16 @@ func (c *frontConn) whole(n int) bool {
 // begin says that a request is under way, unless the connection is closed.
 func (c *frontConn) begin() bool {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closing {
-		return false
+	closing := c.closing
+	if !closing {
+		c.busy = true
+		c.count.Add(1)
 	}
-	c.busy = true
-	c.count.Add(1)
-	c.of.wake()
-	return true
+	c.mu.Unlock()
+	if !closing {
+		c.of.wake()
+	}
+	return !closing
 }
 
 // ended says that a request was answered, and reports whether there may be another one.
@@ -204,6 +206,13 @@ func (c *frontConn) finish() {
 	if c.closing = true; !c.busy {
 		_ = c.Conn.Close()
 	}
+}
+
+// unwatched reports whether a request is under way and nobody watches for its client to go.
+func (c *frontConn) unwatched() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.busy && !c.watching
 }
 
 // watch ends the request under way once its client is gone. What a client sends meanwhile is kept

@@ -29,8 +29,8 @@ type batching struct {
 	Without traffic.Times `json:"alone_unbatched_ms"`
 }
 
-// width and layers are the size of a model whose weights, 67 MB, are read once for a batch, and crowd
-// is how many clients fill its batches.
+// width and layers are the size of a model whose weights, 67 MB, are read once for a batch. A crowd
+// of clients fills its batches.
 const (
 	width  = 2048
 	layers = 4
