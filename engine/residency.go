@@ -161,8 +161,8 @@ func (w *weights) await() {
 	}
 }
 
-// recall asks the quota for what is away, and the device to take it. It returns once all is granted,
-// and leaves it to others to have it brought (start).
+// recall asks the quota for what is away, and the device to take it. It returns once all is
+// granted, and leaves it to others to have it brought (start).
 func (w *weights) recall(ctx context.Context) error {
 	if w.away() == 0 {
 		return nil

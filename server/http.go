@@ -242,6 +242,13 @@ var answers = sync.Pool{New: func() any { return new([]byte) }}
 // keep is the largest buffer that is kept for the next answer.
 const keep = 1 << 20
 
+// keepAnswer keeps a buffer for the next answer, unless it is large.
+func keepAnswer(buffer *[]byte) {
+	if cap(*buffer) <= keep {
+		answers.Put(buffer)
+	}
+}
+
 // asking is an endpoint that asks a model, and tells what follows the request.
 type asking func(w http.ResponseWriter, r *http.Request, q *telemetry.Request) error
 
@@ -280,11 +287,7 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, q *telemetry.Requ
 	}
 	defer answer.Close()
 	buffer := answers.Get().(*[]byte)
-	defer func() {
-		if cap(*buffer) <= keep {
-			answers.Put(buffer)
-		}
-	}()
+	defer keepAnswer(buffer)
 	all, header, err := answer.Append((*buffer)[:0])
 	answer.free() // a client that reads slowly must not hold the model's memory
 	if err != nil {
@@ -378,17 +381,25 @@ func (b *body) request(w http.ResponseWriter, r *http.Request, v *version) (*oip
 	}
 	given := r.Header.Get(headerLength)
 	if given == "" {
-		return oip.Decode(all, len(all))
+		return v.decode(all, -1)
 	}
 	header, err := strconv.Atoi(given)
-	if err != nil {
+	if err != nil || header < 0 {
 		return nil, fmt.Errorf("%w: %s is %.40q: give a number of bytes", oip.ErrRequest,
 			headerLength, given)
 	}
-	if header == 0 {
-		return v.raw(all)
+	return v.decode(all, header)
+}
+
+// decode reads a body of which header bytes are JSON, all where that is negative.
+func (v *version) decode(body []byte, header int) (*oip.Request, error) {
+	switch {
+	case header < 0:
+		header = len(body)
+	case header == 0:
+		return v.raw(body)
 	}
-	return oip.Decode(all, header)
+	return oip.Decode(body, header)
 }
 
 // read reads the whole body of a request, and decompresses it.

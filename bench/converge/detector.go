@@ -82,7 +82,8 @@ func writeDetector(path string) error {
 }
 
 // conv is a convolution with a bias.
-func (n *network) conv(name string, x *graph.Value, from, to, size int, step, pad int64) *graph.Value {
+func (n *network) conv(name string, x *graph.Value, from, to, size int,
+	step, pad int64) *graph.Value {
 	return n.op("Conv", name, op.Attrs{op.IntsAttr("strides", step, step),
 		op.IntsAttr("pads", pad, pad, pad, pad)}, x, n.weight(name+".weight", to, from, size, size),
 		n.weight(name+".bias", to))

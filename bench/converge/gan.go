@@ -65,8 +65,8 @@ func writeGAN(path string) error {
 		return v
 	}
 	real, z := in("real", 3, tiny, tiny), in("z", noises)
-	x := n.op("Gemm", "g0", op.Attrs{op.IntAttr("transB", 1)}, z, n.weight("g0.weight", 64*16, noises),
-		n.weight("g0.bias", 64*16))
+	x := n.op("Gemm", "g0", op.Attrs{op.IntAttr("transB", 1)}, z,
+		n.weight("g0.weight", 64*16, noises), n.weight("g0.bias", 64*16))
 	x = n.op("Relu", "grelu0", nil, x)
 	x = n.op("Reshape", "gshape", nil, x, ints("gsizes", 0, 64, 4, 4))
 	twice := op.Attrs{op.IntsAttr("strides", 2, 2), op.IntsAttr("pads", 1, 1, 1, 1)}

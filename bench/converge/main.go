@@ -20,8 +20,8 @@
 //
 // The metric is accuracy, of the detector the average precision of boxes, and of what the
 // adversarial network makes its distance from what is real. The exit code is 1 when a mode has a
-// mean farther from that of fp32 than one standard deviation of fp32's seeds, or fp32 from PyTorch's
-// by more than one of PyTorch's.
+// mean farther from that of fp32 than one standard deviation of fp32's seeds, or fp32 from
+// PyTorch's by more than one of PyTorch's.
 package main
 
 import (

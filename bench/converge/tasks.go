@@ -116,9 +116,10 @@ func (b *bench) classifier() (t task, err error) {
 	if err != nil {
 		return t, err
 	}
-	t = task{name: "classifier", metric: "accuracy", peer: request{Task: "classifier", Batch: 64, Epochs: 10,
-		Rate: 4e-3, Divide: 16, Inputs: []string{at + "/images.npy.gz"},
-		Labels: at + "/labels.npy"}}
+	t = task{name: "classifier", metric: "accuracy",
+		peer: request{Task: "classifier", Batch: 64, Epochs: 10,
+			Rate: 4e-3, Divide: 16, Inputs: []string{at + "/images.npy.gz"},
+			Labels: at + "/labels.npy"}}
 	for _, v := range floats {
 		t.held = append(t.held, int(v))
 	}
@@ -150,9 +151,10 @@ func (b *bench) wideDeep() (t task, err error) {
 		err = writeWideDeep(b.path("widedeep.onnx"), of)
 	}
 	const part = 0.2
-	t = task{name: "wide & deep", metric: "accuracy", part: part, count: of.Samples, peer: request{Task: "wide & deep",
-		Batch: 256, Epochs: 4, Rate: 1e-3, Divide: 1, Inputs: []string{b.path("numbers.npy"),
-			b.path("categories.npy")}, Labels: b.path("labels.npy"), Width: width, census: of}}
+	t = task{name: "wide & deep", metric: "accuracy", part: part, count: of.Samples,
+		peer: request{Task: "wide & deep",
+			Batch: 256, Epochs: 4, Rate: 1e-3, Divide: 1, Inputs: []string{b.path("numbers.npy"),
+				b.path("categories.npy")}, Labels: b.path("labels.npy"), Width: width, census: of}}
 	t.recipe = fmt.Sprintf(`model: %s/widedeep.onnx
 start: random
 data:

@@ -9,10 +9,11 @@
 // already and back ("copy"), by memcpy within the host to memory that is there and back ("memcpy"),
 // and by memcpy, twice, into memory that nobody has used yet ("fresh"), as the first freeze too has
 // to get memory of the host, which is kept for the next one, and a thaw memory of the device. The
-// bound is over the driver's copies. The other figures are notes: memcpy knows no bus, and no memory
-// that is given away and has to be got again, which a system clears; "freeze, seen" is what the
-// command took as whoever types it sees it, which begins with a process. Medians are quoted, so the
-// first round, which is many times slower, does not count. Every byte is compared after each thaw.
+// bound is over the driver's copies. The other figures are notes: memcpy knows no bus, and no
+// memory that is given away and has to be got again, which a system clears; "freeze, seen" is what
+// the command took as whoever types it sees it, which begins with a process. Medians are quoted, so
+// the first round, which is many times slower, does not count. Every byte is compared after each
+// thaw.
 //
 // The device is simulated: copies take its time by a bandwidth, and then the host's to be made. The
 // figures say nothing about a GPU. The exit code is 1 when a bound is missed or a byte is wrong.

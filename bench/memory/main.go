@@ -6,11 +6,11 @@
 // Of the group zipf, twenty models have the room of five under requests by Zipf's law; what is
 // counted is how many requests found all weights of their model on the device, under each rule of
 // eviction. Each round has other models asked most. The rule lru is not the only rival: demand
-// paging of whole models is simulated on the iterations as they began in the same runs, in the
-// room that they had, and the better of the two counts. Of lanes, how many of twelve models a device admits with lanes and without. Of
-// neighbour, the p99 of a latency job while such models switch beside it, over that alone, in turn;
-// beside the figure stands how far alone is from alone for the second time.
-// The exit code is 1 when a bound is missed.
+// paging of whole models is simulated on the iterations as they began in the same runs, in the room
+// that they had, and the better of the two counts. Of lanes, how many of twelve models a device
+// admits with lanes and without. Of neighbour, the p99 of a latency job while such models switch
+// beside it, over that alone, in turn; beside the figure stands how far alone is from alone for the
+// second time. The exit code is 1 when a bound is missed.
 package main
 
 import (

@@ -58,7 +58,9 @@ func (r *results) zipf(rounds int, d time.Duration) error {
 // counted are requests, and those of them that found all there.
 type counted struct{ hits, requests int64 }
 
-func (c *counted) add(hits, requests int64) { c.hits, c.requests = c.hits+hits, c.requests+requests }
+func (c *counted) add(hits, requests int64) {
+	c.hits, c.requests = c.hits+hits, c.requests+requests
+}
 
 func (c *counted) rate() float64 { return float64(c.hits) / float64(max(1, c.requests)) }
 

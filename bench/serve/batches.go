@@ -52,7 +52,8 @@ func (r *results) together(rounds int, length time.Duration) error {
 			return err
 		}
 		r.Batching = append(r.Batching, b)
-		r.Claims.Check("batches: rows a second, of the best offline", b.Served/b.Offline, 0.9, false)
+		r.Claims.Check("batches: rows a second, of the best offline", b.Served/b.Offline, 0.9,
+			false)
 		r.Claims.Check("batches: p50 of a client that is alone, of that without batches",
 			b.Alone.P50/b.Without.P50, 1.02, true)
 	}

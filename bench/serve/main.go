@@ -176,8 +176,9 @@ func (r *results) added(w *world, length time.Duration) error {
 		r.Claims.Check("requests a second over "+t.name+", of what an echo and the model allow",
 			answers.PerSecond*(1/echoes.PerSecond+model.Latency.P50/2e3), 0.85, false)
 		// where two cores are threads of one, they compute less than twice as much
-		r.Claims.Check("requests a second over "+t.name+", of what an echo and as many runs of the "+
-			"model allow", answers.PerSecond*(1/echoes.PerSecond+1/models.PerSecond), 0.85, false)
+		r.Claims.Check("requests a second over "+t.name+", of what an echo and as many runs of "+
+			"the model allow",
+			answers.PerSecond*(1/echoes.PerSecond+1/models.PerSecond), 0.85, false)
 	}
 	r.Rounds = append(r.Rounds, now)
 	return nil

@@ -17,9 +17,10 @@ type Options struct {
 	MemoryBytes int64
 	// Bus, when its BytesPerS is above 0, is how fast copies reach the device: each takes its time
 	// at least, one after the other as they come, while the device computes; those of
-	// [device.Small] do not wait for others. Copies from the device take the time of copying alone. The
-	// host's memory that stands in for what buffers give back then stays with the process, because
-	// the system takes longer to bring its pages again than such a bus does for their bytes.
+	// [device.Small] do not wait for others. Copies from the device take the time of copying alone.
+	// The host's memory that stands in for what buffers give back then stays with the process,
+	// because the system takes longer to bring its pages again than such a bus does for their
+	// bytes.
 	Bus device.Bus
 }
 
