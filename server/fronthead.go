@@ -46,7 +46,6 @@ func (h *head) read(b []byte) int {
 		h.model, rest = segment(rest)
 		if tail, versioned := bytes.CutPrefix(rest, []byte(lineOf)); versioned {
 			h.version, rest = segment(tail)
-			ok = h.version != nil
 		}
 	}
 	if rest, ok = bytes.CutPrefix(rest, []byte(lineEnd)); !ok || h.model == nil {

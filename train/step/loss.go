@@ -92,7 +92,7 @@ func (b *builder) loss(l Loss) (*loss, error) {
 	if done.label, err = b.label(l, scores, out); err != nil {
 		return nil, err
 	}
-	labels := b.number(0)
+	var labels *graph.Value
 	if l.Value != nil {
 		labels, done.label = b.number(*l.Value), Label{}
 	} else {
