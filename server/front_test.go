@@ -319,6 +319,19 @@ func TestFrontEnds(t *testing.T) {
 	})
 }
 
+// TestFrontTakesNothingLate: a request that was read when its connection was closed is not begun:
+// who waits for those that were would lose its answer.
+func TestFrontTakesNothingLate(t *testing.T) {
+	here, there := net.Pipe()
+	defer here.Close()
+	s := begin(t, Options{})
+	c := newFrontConn(s.Front(make(pipes), &http.Server{}).(*front), there)
+	c.finish()
+	if c.begin() || c.unwatched() {
+		t.Error("a request was begun on a connection that is closed")
+	}
+}
+
 // TestFrontIsPatient: a connection may be idle between requests for as long as net/http lets it,
 // and before the first one for as long as for a head.
 func TestFrontIsPatient(t *testing.T) {

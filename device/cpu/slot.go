@@ -224,8 +224,10 @@ func (s *slot) admit(ctx context.Context) (renewed bool, err error) {
 
 // round runs chunks until all are claimed or the region halts, and returns the first one not
 // claimed. No worker is inside when it begins or when it returns. Under a fresh lease it runs at
-// least one chunk, so that even the shortest leases make progress.
+// least one chunk, so that even the shortest leases make progress. The gate was asked just before,
+// and is not asked where no chunk is left: a model may take as long for a step as to be asked.
 func (s *slot) round(n, next int, fresh bool) int {
+	asked := !s.defers
 	for w, c := range s.left {
 		if c == 0 {
 			continue
@@ -233,7 +235,7 @@ func (s *slot) round(n, next int, fresh bool) int {
 		if !fresh && s.halted() {
 			return next
 		}
-		fresh = false
+		fresh, asked = false, false
 		s.left[w] = 0
 		s.chunk(c-1, 0)
 	}
@@ -246,13 +248,15 @@ func (s *slot) round(n, next int, fresh bool) int {
 	}
 	s.publish(n, next)
 	if owed {
+		asked = false
 		s.chunk(first, 0)
 	}
-	for !s.halted() {
+	for s.open() && (asked || !s.halted()) {
 		i, ok := s.claim()
 		if !ok {
 			break
 		}
+		asked = false
 		s.own++
 		s.chunk(i, 0)
 	}
