@@ -222,13 +222,18 @@ static bool try_slow(
 {
 	struct weir_stream *s = t->stream;
 	uint64_t w = weir_get(&s->word), quantum = weir_bound(h) / 8 / WEIR_UNIT_NS;
-	bool over = weir_word_time(w) + weir_peek(&f->guess) > quantum ||
-		weir_peek(&f->samples) < WEIR_SAMPLES;
-	bool marked = true;
-	if (weir_word_count(w) >= WEIR_BATCH || (over && !s->aside))
+	uint64_t guess = weir_peek(&f->guess), time = weir_word_time(w) + guess;
+	bool sample = weir_peek(&f->samples) < WEIR_SAMPLES, many = weir_word_count(w) >= WEIR_BATCH;
+	bool over = time > quantum << s->longer;
+	if (over && !sample && !many && guess <= quantum && weir_lengthen(s))
+		over = false;
+	bool marked = true, ends = many || ((over || sample) && !s->aside);
+	if (ends)
 		marked = weir_close_batch(s, false);
 	if ((marked || s->aside) && !has_room(s, f, quantum, since))
 		return false;
+	if (ends)
+		s->keeps_up = s->head == s->tail;
 	return join(t, f, h, quantum, *since);
 }
 
@@ -302,7 +307,8 @@ bool weir_enter(
 	uint64_t w = weir_peek(&s->word), guess = weir_peek(&f->guess), n = weir_word_count(w);
 	if (weir_likely(open_at(gate) && n - 1 < WEIR_BATCH - 1 &&
 			weir_peek(&f->samples) == WEIR_SAMPLES &&
-			weir_word_time(w) + guess <= weir_bound(h) / (8 * WEIR_UNIT_NS))) {
+			weir_word_time(w) + guess <=
+				(weir_bound(h) / (8 * WEIR_UNIT_NS)) << weir_peek(&s->longer))) {
 		__atomic_fetch_add(&s->word, WEIR_LAUNCHING + WEIR_COUNT + guess, __ATOMIC_SEQ_CST);
 		if (weir_likely(weir_get(&h->gate) == gate)) {
 			if (__atomic_load_n(&s->only, __ATOMIC_RELAXED) != f)

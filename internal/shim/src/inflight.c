@@ -4,7 +4,9 @@
  * Launches on a stream are grouped into batches; behind a batch an event is recorded, its mark. A
  * batch ends when its predicted time reaches an eighth of the bound, at WEIR_BATCH launches, or
  * when the watcher finds it left open. The predicted time of all marks not seen complete is what is
- * in flight; a thread whose batch would take it over the bound waits (room.c).
+ * in flight; a thread whose batch would take it over the bound waits (room.c). Where the device
+ * keeps up with the program, so that it is idle when a launch comes, batches are longer
+ * (weir_lengthen).
  *
  * The time between two marks of a stream that stayed busy, or between an event before a batch and
  * its mark, is the batch's true time. It corrects the predictions, and it is what the program is
@@ -151,9 +153,40 @@ static uint64_t late(const struct weir_mark *m)
 	return (ns > most ? ns : most) + (weir_get(&weir.needed) ? SOON_NS : WEIR_STALL_NS);
 }
 
+/*
+ * weir_lengthen lets the open batch go on to half of the bound; false: it is to end at an eighth.
+ * The marks of a program that launches more slowly than the device runs are most of what weir takes
+ * of its time: what is measured on an idle device has the launch's own time in it, and is
+ * predicted, so that a few short kernels seem to reach an eighth.
+ * So that no more is in flight than the bound, the device must have come to all marks, to the last
+ * one as soon as it was put, and one stream at a time has such a batch: others count it (room.c).
+ */
+bool weir_lengthen(struct weir_stream *s)
+{
+	enum { FOURFOLD = 2 };
+	struct weir_stream *none = NULL;
+	if (!s->keeps_up || s->longer || s->aside || s->uncertain || s->head != s->tail ||
+		weir_stream_by_program(s) || weir_in_flight() ||
+		!__atomic_compare_exchange_n(
+			&weir.longer, &none, s, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		return false;
+	weir_set(&s->longer, FOURFOLD);
+	return true;
+}
+
+/* shorten takes that back. */
+static void shorten(struct weir_stream *s)
+{
+	if (!s->longer)
+		return;
+	weir_set(&s->longer, 0);
+	weir_set(&weir.longer, NULL);
+}
+
 /* drop forgets the open batch. */
 static void drop(struct weir_stream *s)
 {
+	shorten(s);
 	__atomic_fetch_and(&s->word, ~(WEIR_LAUNCHING - 1), __ATOMIC_SEQ_CST);
 	__atomic_store_n(&s->only, NULL, __ATOMIC_SEQ_CST);
 	weir_sub(&weir.uncertain, s->uncertain && !s->aside);
@@ -181,6 +214,7 @@ bool weir_close_batch(struct weir_stream *s, bool by_watcher)
 	if (r != PUT)
 		return r == NEVER;
 	w = __atomic_fetch_and(&s->word, ~(WEIR_LAUNCHING - 1), __ATOMIC_SEQ_CST);
+	shorten(s);
 	m->ns = weir_word_time(w) * WEIR_UNIT_NS;
 	m->count = weir_word_count(w);
 	m->age = s->age;

@@ -186,6 +186,14 @@ static struct weir_mark oldest(struct weir_stream *s)
 	return found;
 }
 
+/* open_elsewhere is the predicted time of another stream's open batch that is longer than others
+ * may be. */
+static uint64_t open_elsewhere(const struct weir_stream *s)
+{
+	struct weir_stream *o = weir_get(&weir.longer);
+	return o && o != s ? weir_word_time(weir_get(&o->word)) * WEIR_UNIT_NS : 0;
+}
+
 /* doze sleeps for so long, without the 50 us by which the kernel may let an ordinary thread sleep
  * longer. */
 static void doze(uint64_t ns)
@@ -283,7 +291,8 @@ bool weir_make_room(struct weir_stream *s, uint64_t ns, bool unknown, bool alone
 	uint64_t now = weir_now(), since = ago(weir_get(&weir.progress_ns), now);
 	uint64_t passed = since < m.ns ? since : m.ns;
 	uint64_t flying =
-		(total > passed ? total - passed : 0) + weir_word_time(weir_get(&s->word)) * WEIR_UNIT_NS;
+		(total > passed ? total - passed : 0) +
+		weir_word_time(weir_get(&s->word)) * WEIR_UNIT_NS + open_elsewhere(s);
 	if (!full && !alone && flying <= limit)
 		return false;
 	if (weir_set_aside(s, now))

@@ -141,7 +141,7 @@ static void assign(struct weir_stream *s, CUstream stream, const struct whose *w
 	weir_set(&s->ctx, w->ctx);
 	weir_set(&s->home, w->home);
 	weir_set(&s->green, w->green);
-	s->stale = false;
+	s->stale = s->keeps_up = false;
 	weir_set(&s->last, false);
 	weir_set(&s->dead, false);
 	weir_set(&s->unsure, 0); /* weir_context_gone passes over what is free */
@@ -382,5 +382,6 @@ void weir_streams_reset(void)
 	pthread_mutex_init(&list_lock, NULL);
 	first = NULL;
 	weir_launching_on = NULL;
+	weir.longer = NULL;
 	weir.streams_generation = ++children << 24; /* no thread's memory is of this generation */
 }

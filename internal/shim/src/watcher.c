@@ -85,6 +85,18 @@ static bool watched(struct weir_stream *s, bool closed, uint64_t now)
 	return !closed && weir_get(&s->looked_ns) + JUST_NS > now;
 }
 
+/* left_open tells whether the open batch is to be marked, because hardly anything was launched on
+ * the stream since the last look, or it has been open for long. A program that goes on marks it
+ * itself, and would wait meanwhile for the lock, and for the driver's. */
+static bool left_open(struct weir_stream *s, uint64_t w)
+{
+	enum { MANY = 8, LONG = 8 }; /* launches between two looks, and looks */
+	uint32_t before = s->seen;
+	s->seen = weir_word_count(w);
+	s->looks = s->stale ? s->looks + 1 : 0;
+	return s->stale && (s->seen < before + MANY || s->looks >= LONG);
+}
+
 /* look at one stream; true: it has work that is not known complete. */
 static bool look(struct weir_stream *s, bool closed, uint64_t now)
 {
@@ -98,9 +110,9 @@ static bool look(struct weir_stream *s, bool closed, uint64_t now)
 	 * its context may be gone. */
 	bool ended = weir_get(&s->ended), gone = weir_get(&s->gone), unsure = weir_get(&s->unsure);
 	bool later = gone && !unsure && __atomic_exchange_n(&s->later, false, __ATOMIC_SEQ_CST);
-	bool last = __atomic_exchange_n(&s->last, false, __ATOMIC_SEQ_CST);
+	bool last = __atomic_exchange_n(&s->last, false, __ATOMIC_SEQ_CST), left = left_open(s, w);
 	/* Behind what stalls another mark tells nothing. */
-	if (weir_word_count(w) > 0 && (s->stale || closed || ended || later || last) &&
+	if (weir_word_count(w) > 0 && (left || closed || ended || later || last) &&
 		weir_word_launching(w) == 0 && (later || !gone) && !s->aside) {
 		weir_close_batch(s, true);
 		weir_reap(s);

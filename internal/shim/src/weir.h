@@ -124,6 +124,7 @@ struct weir_process {
 	uint64_t aside_ns;    /* and that of those on streams set aside, which are not among them */
 	uint32_t aside;       /* streams set aside */
 	uint32_t uncertain;   /* launches not seen complete, nor set aside, that could take any time */
+	struct weir_stream *longer; /* the one whose open batch may be longer, or NULL */
 	uint64_t progress_ns; /* when the last mark was seen complete, or the first one made */
 	uint64_t let_ns;      /* when a launch was let in last that had waited */
 	uint64_t unknown_ns;  /* how long first launches took lately, at most */
@@ -458,8 +459,12 @@ struct weir_stream {
 	struct weir_mark marks[WEIR_MARKS];
 	uint32_t head, tail; /* marks[tail..head) are not seen complete */
 	unsigned char from;  /* for the open batch */
-	bool stale;          /* the open batch was open when the watcher last looked */
+	bool stale;          /* the open batch was open when the watcher last looked, */
+	uint32_t seen;       /* had so many launches, and was open at so many looks before */
+	uint32_t looks;
 	bool uncertain;      /* the open batch is one launch whose time could be anything */
+	bool keeps_up;       /* the device had come to the last mark as soon as that was put */
+	uint32_t longer;     /* atomic: by so many powers of two the open batch may be longer */
 	uint64_t progress_ns; /* when the device came to its last mark, or the oldest was made */
 	uint64_t looked_ns;   /* atomic: when a thread looked last that waits for room */
 	bool aside;           /* it stalls: it is not counted among what is in flight */
@@ -537,6 +542,7 @@ void weir_kernel_gone(uintptr_t key);
 void weir_functions_gone(void);
 
 bool weir_close_batch(struct weir_stream *s, bool by_watcher);
+bool weir_lengthen(struct weir_stream *s);
 void weir_reap(struct weir_stream *s);
 void weir_forget_marks(struct weir_stream *s, bool there);
 uint64_t weir_in_flight(void);

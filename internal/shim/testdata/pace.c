@@ -41,6 +41,157 @@ static void of_many(void)
 	nothing_left();
 }
 
+/* slowly launches n short kernels with pauses, and gives how many events were put. */
+static uint32_t slowly(CUstream s, uint32_t n)
+{
+	uint32_t put = recorded;
+	for (uint32_t i = 0; i < n; i++) {
+		lasts(9 * US);
+		launch(s, 1, 200);
+	}
+	return recorded - put;
+}
+
+/* Where the device is idle when a launch comes, its marks are four times as far apart, and no
+ * further: what is measured on an idle device has the program's own time in it. */
+static void host_bound(void)
+{
+	begins(2 * MS);
+	teach(1, 10 * US);
+	slowly(A, 100);
+	uint32_t asked = queries;
+	within("events, with one in 16 batches timed by its own", slowly(A, 4000), 40, 56);
+	within("questions", queries - asked, 40, 56);
+	within("open at most (us)", weir_word_time(record_of(A)->word) * WEIR_UNIT_NS / US, 1, 1000);
+	ends(A);
+	/* another stream has shorter ones, and counts what is open here */
+	slowly(A, 60);
+	is("A's is longer", weir.longer == record_of(A), true);
+	within("events of B", slowly(B, 400), 13, 26);
+	is("A's still is", weir.longer == record_of(A) && !record_of(B)->longer, true);
+	next_look = now_ns; /* from now on the watcher looks */
+	ends(A);
+	ends(B);
+	is("no longer", weir.longer == NULL, true);
+	nothing_left();
+}
+
+/* The watcher marks a batch to which the program adds hardly anything from one look to the next,
+ * and leaves alone for some looks one to which it adds much. */
+static void left_alone(void)
+{
+	begins(2 * MS);
+	teach(1, US);
+	launch(A, 1, US);
+	uint32_t put = recorded;
+	for (int i = 0; i < 8; i++) {
+		watcher_looks();
+		is("goes on", recorded - put, 0);
+		for (int k = 0; k < 8; k++)
+			launch(A, 1, US);
+	}
+	watcher_looks();
+	is("for long", recorded - put, 1);
+	launch(A, 1, US);
+	watcher_looks();
+	is("begun", recorded - put, 1);
+	for (int k = 0; k < 7; k++)
+		launch(A, 1, US);
+	watcher_looks();
+	is("left open", recorded - put, 2);
+	ends(A);
+	watcher_looks();
+	nothing_left();
+}
+
+/* begun_longer has a stream's open batch be longer than an eighth of the bound. */
+static void begun_longer(void)
+{
+	begins(2 * MS);
+	teach(1, 10 * US);
+	slowly(A, 100);
+	for (int i = 0; i < 400 && !record_of(A)->longer; i++)
+		slowly(A, 1);
+	is("longer", weir.longer == record_of(A), true);
+}
+
+/* What is open and longer counts for other streams, as what is in flight does. */
+static void longer_counts(void)
+{
+	begun_longer();
+	while (weir_word_time(record_of(A)->word) * WEIR_UNIT_NS < 900 * US)
+		slowly(A, 1);
+	teach(2, 100 * US);
+	next_look = NEVER; /* nobody marks it */
+	uint64_t from = now_ns;
+	for (int i = 0; i < 11; i++)
+		launch(B, 2, 100 * US);
+	within("as much as there is room for (us)", (now_ns - from) / US, 11, 60);
+	for (int i = 0; i < 20; i++)
+		launch(B, 2, 100 * US);
+	within("the others wait (us)", (now_ns - from) / US, 1900, 2150);
+}
+
+/* What becomes part of a capture gets no mark, and another stream may have the longer batch. */
+static void longer_dropped(void)
+{
+	begun_longer();
+	streams[0].captured = true;
+	weir_set(&header->gate, header->gate + 1);
+	watcher_looks();
+	is("open", weir_word_count(record_of(A)->word), 0);
+	is("longer", record_of(A)->longer || weir.longer, 0);
+}
+
+/* With marks of another stream in flight none is longer. */
+static void longer_alone(void)
+{
+	begins(2 * MS);
+	teach(1, 10 * US);
+	teach(2, 700 * US);
+	slowly(A, 100);
+	while (record_of(A)->longer)
+		slowly(A, 1);
+	launch(B, 2, 700 * US);
+	for (int i = 0; i < 60; i++) {
+		slowly(A, 1);
+		is("longer", record_of(A)->longer, 0);
+	}
+	ends(B);
+	watcher_looks();
+	for (int i = 0; i < 60 && !record_of(A)->longer; i++)
+		slowly(A, 1);
+	is("when that is over", weir.longer == record_of(A), true);
+	ends(A);
+}
+
+/* As soon as the device does not keep up, batches end at an eighth of the bound again. */
+static void keeps_up_no_more(void)
+{
+	begun_longer();
+	most_flying = 0;
+	uint32_t put = recorded;
+	for (int i = 0; i < 1000; i++)
+		launch(A, 1, 10 * US);
+	is("longer", record_of(A)->longer, 0);
+	within("in flight at most (us)", most_flying / US, 1000, 2250);
+	within("events", recorded - put, 1000 / 24, 1000 / 18);
+	next_look = now_ns;
+	ends(A);
+	nothing_left();
+}
+
+/* It ends at a closed gate, as any: the watcher marks it. */
+static void longer_ends(void)
+{
+	begun_longer();
+	weir_set(&header->gate, header->gate + 1);
+	watcher_looks();
+	is("longer", record_of(A)->longer || weir.longer, 0);
+	ends(A);
+	nothing_left();
+}
+
 /* Kernels that are longer than the bound follow when the device is about to run dry. Of each that
  * ends just after the next was let in a little less is predicted, up to an eighth. */
 static void of_long_ones(void)
@@ -789,8 +940,10 @@ static void means(void)
 }
 
 #define CASES(X) \
-	X(known) X(of_many) X(of_long_ones) X(of_shorter_ones) X(unknown) X(now_and_then) \
-	X(one_by_one) X(from_the_mark) X(looked_late) X(looked_at) X(graphs_anew) \
+	X(known) X(of_many) X(host_bound) X(left_alone) X(longer_counts) X(longer_alone) \
+	X(longer_dropped) X(keeps_up_no_more) X(longer_ends) X(of_long_ones) X(of_shorter_ones) \
+	X(unknown) X(now_and_then) X(one_by_one) X(from_the_mark) X(looked_late) \
+	X(looked_at) X(graphs_anew) \
 	X(kernels_anew) X(many_anew) X(after_a_long_one) \
 	X(of_marks) X(alone_at_last) X(waits) X(waits_for_nothing) X(unknown_waits) \
 	X(needed_unknown) X(releases) \
