@@ -10,7 +10,7 @@
 // what decides: the figures are about weir and this machine's processors, and say nothing about a
 // GPU. The exit code is 1 when a bound is missed. Other load on the machine moves the figures: the
 // result says how much processor time others took meanwhile. -slow and -load make the machine slow
-// on purpose.
+// on purpose; two bounds are others then, and say why (work in cost.go, inUse in shares.go).
 package main
 
 import (
@@ -41,6 +41,8 @@ type results struct {
 	// Notes are figures that no bound is about.
 	Notes map[string][]float64 `json:"notes"`
 	quick bool
+	// slowed: the machine is made slow on purpose.
+	slowed bool
 }
 
 // note keeps a figure that no bound is about.
@@ -87,6 +89,7 @@ func main() {
 		Go:        runtime.Version(),
 		Notes:     map[string][]float64{},
 		quick:     *quick,
+		slowed:    *half || *loaded > 0,
 	}
 	if load(*loaded); *half {
 		speed, err := slow()

@@ -93,6 +93,8 @@ type tenant struct {
 	pid   uint32
 	// charged is what the agent says that it had of the device, found what of that it used.
 	charged, found float64
+	// launches are those a second.
+	launches float64
 }
 
 // account takes what the agent says of the tenants at the beginning and the end of a time: at the
@@ -104,8 +106,10 @@ func (h *host) account(all []tenant, seconds float64, after bool) error {
 		if after {
 			t.charged = (j.DeviceSeconds - t.charged) / seconds
 			t.found = (j.UsedSeconds - t.found) / seconds
+			t.launches = (float64(j.Launches) - t.launches) / seconds
 		} else {
 			t.charged, t.found = j.DeviceSeconds, j.UsedSeconds
+			t.launches = float64(j.Launches)
 		}
 	}
 	return err
@@ -171,9 +175,54 @@ func (h *host) flood(all []tenant, most time.Duration, seconds float64) (record 
 	return record, from, record[len(record)-1].end, nil
 }
 
+// oneByOne is for how many seconds the device waits for a program, alone and without weir, from the
+// end of a kernel to the next, where that launches such kernels one by one as it sees their ends.
+func oneByOne(r *results, h *host) (float64, error) {
+	var got struct {
+		Launches float64
+		Device   float64 `json:"device_us"`
+		Wall     float64 `json:"wall_us"`
+	}
+	if err := h.run(&got, nil, "launch_storm", fmt.Sprint(pick(r, 6.0, 3.0)), "10",
+		strconv.Itoa(int(longest.Microseconds())), "eager", "1"); err != nil {
+		return 0, err
+	}
+	if got.Launches < 100 {
+		return 0, fmt.Errorf("one by one: %.0f launches: %w", got.Launches, errMeasure)
+	}
+	r.note("without weir, one by one: device time", got.Device/got.Wall)
+	gap := (got.Wall - got.Device) / got.Launches
+	r.note("without weir, one by one: idle after each kernel, us", gap)
+	return gap / 1e6, nil
+}
+
+// inUse checks what of the device's time was used in all: 0.97 at least. Where the machine is made
+// slow that cannot be had: nobody knows how long these kernels take, so that weir, too, lets in one
+// at a time, and a thread that has half of a processor's time sees an end late, whoever waits for
+// it. A program without weir uses 0.94 to 0.955 so. What is to be used then is what it would, at as
+// many launches a second, less a point for the changes of program.
+func inUse(r *results, name string, total, gap float64, all []tenant) {
+	if !r.slowed {
+		r.Claims.Check(name+": device time in all", total, 0.97, false)
+		return
+	}
+	launches := 0.0
+	for i := range all {
+		launches += all[i].launches
+	}
+	r.note(name+": device time in all", total)
+	r.note(name+": launches a second", launches)
+	r.Claims.Check(name+": device time in all, beyond what launches one by one leave without weir",
+		total-(1-launches*gap), -0.01, false)
+}
+
 // shares: two to eight programs with shares and kernels at random.
 func shares(r *results, h *host, round int) error {
 	rng := rand.New(rand.NewPCG(uint64(round), 1))
+	gap, err := oneByOne(r, h)
+	if err != nil {
+		return err
+	}
 	counts := []int{2, 3 + rng.IntN(5), 8}
 	if r.quick {
 		counts = counts[:1]
@@ -216,7 +265,7 @@ func shares(r *results, h *host, round int) error {
 		r.note(name+": error over all, points", 100*overall)
 		r.Claims.Check(name+": worst error over 1 s beyond one longest kernel, points",
 			100*max(0, worst-longest.Seconds()), 2, true)
-		r.Claims.Check(name+": device time in all", total, 0.97, false)
+		inUse(r, name, total, gap, all)
 	}
 	return nil
 }

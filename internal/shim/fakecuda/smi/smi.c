@@ -1,8 +1,10 @@
 // smi prints what the model of device 0 holds, without joining the device: one line of JSON, or
 // with "timeline" the record of who ran when, one line per segment: start, end and busy time in
-// nanoseconds of CLOCK_MONOTONIC, then the pid.
+// nanoseconds of CLOCK_MONOTONIC, then the pid. With "freed" it says "ready", looks until less is
+// held than at first, and prints in JSON when the last look began at which that was not so, on the
+// same clock: so long the device kept it at least.
 //
-// usage: smi [timeline]
+// usage: smi [timeline|freed]
 #include "../model/model.h"
 
 #include <inttypes.h>
@@ -46,11 +48,36 @@ static void timeline(const fk_file *f) {
 		segment(&c->open);
 }
 
+static uint64_t held(fk_device *d) {
+	fk_lock(d);
+	fk_reap(d);
+	uint64_t n = fk_used(d);
+	fk_unlock(d);
+	return n;
+}
+
+// freed waits for 10 seconds at most.
+static int freed(fk_device *d) {
+	enum { LOOK_NS = 100000 };
+	uint64_t before = held(d), began = fk_now(), kept = began, now = began;
+	puts("ready");
+	fflush(stdout);
+	while (held(d) >= before && now < began + UINT64_C(10000000000)) {
+		kept = now;
+		fk_sleep_until(NULL, 0, now + LOOK_NS);
+		now = fk_now();
+	}
+	printf("{\"kept_ns\":%" PRIu64 "}\n", kept);
+	return held(d) >= before;
+}
+
 int main(int argc, char **argv) {
 	static fk_device d = {.slot = FK_NONE};
 	static fk_file copy;
 	if (!fk_open(&d, 0))
 		return 1;
+	if (argc > 1 && !strcmp(argv[1], "freed"))
+		return freed(&d);
 	fk_lock(&d);
 	fk_reap(&d);
 	fk_advance(&d);
