@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 
 	"github.com/weirgpu/weir/internal/raster"
+	"github.com/weirgpu/weir/internal/sorting"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -158,7 +159,7 @@ func (p *Pictures) check() error {
 	if len(wrong) == 0 {
 		return nil
 	}
-	slices.SortFunc(wrong, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	sorting.By(wrong, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	const some = 5
 	if n := len(wrong); n > some {
 		wrong = append(wrong[:some], fmt.Errorf("and %d files more", n-some))

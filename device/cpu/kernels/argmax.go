@@ -31,26 +31,26 @@ func (k *argMaxKernel) Name() string { return "argmax" }
 // Bind implements Kernel.
 func (k *argMaxKernel) Bind(b compute.Binding) compute.Task {
 	return &argMaxTask{
-		argMaxKernel: k,
-		per:          rowsPerChunk(k.n),
-		x:            tensor.As[float32](b.In[0]),
-		y:            tensor.As[int64](b.Out[0]),
+		of:  k,
+		per: rowsPerChunk(k.n),
+		x:   tensor.As[float32](b.In[0]),
+		y:   tensor.As[int64](b.Out[0]),
 	}
 }
 
 type argMaxTask struct {
-	*argMaxKernel
+	of  *argMaxKernel
 	per int
 	x   []float32
 	y   []int64
 }
 
 // Run implements Task.
-func (t *argMaxTask) Run(x *compute.Exec) error { return x.For((t.rows+t.per-1)/t.per, t) }
+func (t *argMaxTask) Run(x *compute.Exec) error { return x.For((t.of.rows+t.per-1)/t.per, t) }
 
 // Chunk implements Region.
 func (t *argMaxTask) Chunk(i, _ int) {
-	for row := i * t.per; row < min((i+1)*t.per, t.rows); row++ {
-		t.y[row] = int64(vec.ArgMax(t.x[row*t.n : (row+1)*t.n]))
+	for row := i * t.per; row < min((i+1)*t.per, t.of.rows); row++ {
+		t.y[row] = int64(vec.ArgMax(t.x[row*t.of.n : (row+1)*t.of.n]))
 	}
 }

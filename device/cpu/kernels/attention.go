@@ -227,7 +227,7 @@ func (k *attentionKernel) ScratchBytes(workers int) int {
 
 // Bind implements Kernel.
 func (k *attentionKernel) Bind(b compute.Binding) compute.Task {
-	t := &attentionTask{attentionKernel: k, scratch: perWorker(b)}
+	t := &attentionTask{of: k, scratch: perWorker(b)}
 	t.args.Q, t.args.Y = tensor.As[float32](b.In[op.AttentionQ]), tensor.As[float32](b.Out[0])
 	t.args.K, t.args.V = tensor.As[float32](b.In[op.AttentionK]), tensor.As[float32](
 		b.In[op.AttentionV])
@@ -258,7 +258,7 @@ func (k *attentionKernel) Bind(b compute.Binding) compute.Task {
 }
 
 type attentionTask struct {
-	*attentionKernel
+	of      *attentionKernel
 	args    attention.Args
 	fills   []cacheFill
 	scratch [][]float32
@@ -271,11 +271,11 @@ func (t *attentionTask) Run(x *compute.Exec) error {
 			return err
 		}
 	}
-	return x.For(t.op.Chunks(), t)
+	return x.For(t.of.op.Chunks(), t)
 }
 
 // Chunk implements Region.
-func (t *attentionTask) Chunk(i, worker int) { t.op.Run(i, &t.args, t.scratch[worker]) }
+func (t *attentionTask) Chunk(i, worker int) { t.of.op.Run(i, &t.args, t.scratch[worker]) }
 
 // cacheFill is an attentionCache bound to memory; a chunk is a head.
 type cacheFill struct {

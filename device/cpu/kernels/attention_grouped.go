@@ -222,11 +222,11 @@ func (k *groupedKernel) Bind(b compute.Binding) compute.Task {
 	worker := b
 	worker.Scratch = b.Scratch[k.rotaryBytes():]
 	t := &groupedTask{
-		groupedKernel: k,
-		scratch:       perWorker(worker),
-		lens:          make([]int64, k.batch),
-		start:         make([]int, k.batch),
-		in:            b.In,
+		of:      k,
+		scratch: perWorker(worker),
+		lens:    make([]int64, k.batch),
+		start:   make([]int, k.batch),
+		in:      b.In,
 	}
 	float := func(i int) []float32 {
 		if i >= len(b.In) || b.In[i] == nil {
@@ -259,7 +259,7 @@ func (k *groupedKernel) Bind(b compute.Binding) compute.Task {
 // setFills says what caches of keys and of values are filled from; float gives the elements of an
 // input, nil where there is none.
 func (t *groupedTask) setFills(float func(i int) []float32) {
-	k := t.groupedKernel
+	k := t.of
 	row, first := k.shared*k.size, 0
 	if k.packed {
 		row, first = (k.heads+2*k.shared)*k.size, k.heads*k.size
@@ -281,7 +281,7 @@ func (t *groupedTask) setFills(float func(i int) []float32) {
 }
 
 type groupedTask struct {
-	*groupedKernel
+	of       *groupedKernel
 	in       []*tensor.Tensor
 	q        []float32
 	cos, sin []float32
@@ -303,47 +303,47 @@ func (t *groupedTask) Run(x *compute.Exec) error {
 		return err
 	}
 	for i := range t.fills {
-		if err := x.For(t.batch*t.shared, &t.fills[i]); err != nil {
+		if err := x.For(t.of.batch*t.of.shared, &t.fills[i]); err != nil {
 			return err
 		}
 	}
-	if t.pairs > 0 {
-		if err := x.For((t.batch*t.length+rotaryRows-1)/rotaryRows, &t.rotary); err != nil {
+	if t.of.pairs > 0 {
+		if err := x.For((t.of.batch*t.of.length+rotaryRows-1)/rotaryRows, &t.rotary); err != nil {
 			return err
 		}
 	}
-	return x.For(t.op.Chunks(), t)
+	return x.For(t.of.op.Chunks(), t)
 }
 
 // Chunk implements Region.
-func (t *groupedTask) Chunk(i, worker int) { t.op.Run(i, &t.args, t.scratch[worker]) }
+func (t *groupedTask) Chunk(i, worker int) { t.of.op.Run(i, &t.args, t.scratch[worker]) }
 
 // readLengths finds how many keys each batch entry has, and where its queries stand. seqlens_k is
 // one less than those.
 func (t *groupedTask) readLengths() error {
 	total := int(tensor.As[int32](t.in[microsoft.GroupedTotal])[0])
-	if total < t.length {
-		return t.call.Errorf(op.ErrInput, "total_sequence_length is %d, for %d queries", total,
-			t.length)
+	if total < t.of.length {
+		return t.of.call.Errorf(op.ErrInput, "total_sequence_length is %d, for %d queries", total,
+			t.of.length)
 	}
-	if max(total, t.past) != t.buffer {
+	if max(total, t.of.past) != t.of.buffer {
 		return fmt.Errorf("%w: %s: total_sequence_length is %d, caches of %d", compute.ErrPlan,
-			t.call.Name(), total, t.buffer)
+			t.of.call.Name(), total, t.of.buffer)
 	}
-	first := total == t.length
+	first := total == t.of.length
 	for b, v := range tensor.As[int32](t.in[microsoft.GroupedLens]) {
 		n := int(v)
-		if n < 0 || n >= total || !first && (n+1 < t.length || n+1-t.length > t.past) {
-			return t.call.Errorf(op.ErrInput,
+		if n < 0 || n >= total || !first && (n+1 < t.of.length || n+1-t.of.length > t.of.past) {
+			return t.of.call.Errorf(op.ErrInput,
 				"seqlens_k[%d] is %d, total_sequence_length %d, with %d queries and a cache of %d",
-				b, n, total, t.length, t.past)
+				b, n, total, t.of.length, t.of.past)
 		}
 		t.lens[b], t.start[b] = int64(n)+1, 0
 		if !first {
-			t.start[b] = n + 1 - t.length
+			t.start[b] = n + 1 - t.of.length
 		}
 		t.args.At[b] = int64(t.start[b])
-		if t.together {
+		if t.of.together {
 			t.args.At[b] = int64(n)
 		}
 	}
@@ -353,20 +353,20 @@ func (t *groupedTask) readLengths() error {
 // readPlaces finds the positions of all queries, of those that are padding the last at most.
 func (t *groupedTask) readPlaces() error {
 	var given []int64
-	if t.places {
+	if t.of.places {
 		given = tensor.As[int64](t.in[microsoft.GroupedPlaces])
 	}
 	for i := range t.place {
-		b := i / t.length
-		place := int64(t.start[b] + i%t.length)
+		b := i / t.of.length
+		place := int64(t.start[b] + i%t.of.length)
 		if given != nil {
 			place = given[i]
 		} else if place >= t.lens[b] {
-			place = min(place, int64(t.rows)-1)
+			place = min(place, int64(t.of.rows)-1)
 		}
-		if place < 0 || place >= int64(t.rows) {
-			return t.call.Errorf(op.ErrInput, "position %d, the caches of angles have %d", place,
-				t.rows)
+		if place < 0 || place >= int64(t.of.rows) {
+			return t.of.call.Errorf(op.ErrInput, "position %d, the caches of angles have %d", place,
+				t.of.rows)
 		}
 		t.place[i] = int(place)
 	}
@@ -375,11 +375,11 @@ func (t *groupedTask) readPlaces() error {
 
 // rotateHead writes a head of query, or key, row to dst, rotated by the angles of its position.
 func (t *groupedTask) rotateHead(dst, x []float32, row int) {
-	n := t.pairs
+	n := t.of.pairs
 	cos, sin := t.cos[t.place[row]*n:][:n], t.sin[t.place[row]*n:][:n]
 	dst = dst[:len(x)]
 	copy(dst[2*n:], x[2*n:])
-	if t.interleaved {
+	if t.of.interleaved {
 		for i, c := range cos {
 			a, b, s := x[2*i], x[2*i+1], sin[i]
 			dst[2*i], dst[2*i+1] = c*a-s*b, s*a+c*b
@@ -402,13 +402,14 @@ type groupedQueries struct{ t *groupedTask }
 // Chunk implements Region.
 func (g *groupedQueries) Chunk(i, _ int) {
 	t := g.t
-	width, stride := t.heads*t.size, t.heads*t.size
-	if t.packed {
-		stride += 2 * t.shared * t.size
+	width, stride := t.of.heads*t.of.size, t.of.heads*t.of.size
+	if t.of.packed {
+		stride += 2 * t.of.shared * t.of.size
 	}
-	for row := i * rotaryRows; row < min((i+1)*rotaryRows, t.batch*t.length); row++ {
-		for h := range t.heads {
-			t.rotateHead(t.args.Q[row*width+h*t.size:], t.q[row*stride+h*t.size:][:t.size], row)
+	for row := i * rotaryRows; row < min((i+1)*rotaryRows, t.of.batch*t.of.length); row++ {
+		for h := range t.of.heads {
+			t.rotateHead(t.args.Q[row*width+h*t.of.size:],
+				t.q[row*stride+h*t.of.size:][:t.of.size], row)
 		}
 	}
 }
@@ -426,21 +427,21 @@ type groupedFill struct {
 // Chunk implements Region.
 func (f *groupedFill) Chunk(i, _ int) {
 	t := f.t
-	b, head := i/t.shared, i%t.shared
-	to := f.to[i*t.buffer*t.size:][:t.buffer*t.size]
-	before := t.start[b] * t.size
+	b, head := i/t.of.shared, i%t.of.shared
+	to := f.to[i*t.of.buffer*t.of.size:][:t.of.buffer*t.of.size]
+	before := t.start[b] * t.of.size
 	if before > 0 {
-		copy(to[:before], f.old[i*t.past*t.size:])
+		copy(to[:before], f.old[i*t.of.past*t.of.size:])
 	}
 	to = to[before:]
-	for p := range t.length {
-		row := b*t.length + p
-		x := f.from[row*f.row+head*t.size:][:t.size]
+	for p := range t.of.length {
+		row := b*t.of.length + p
+		x := f.from[row*f.row+head*t.of.size:][:t.of.size]
 		if f.rotates {
-			t.rotateHead(to[p*t.size:], x, row)
+			t.rotateHead(to[p*t.of.size:], x, row)
 		} else {
-			copy(to[p*t.size:], x)
+			copy(to[p*t.of.size:], x)
 		}
 	}
-	clear(to[t.length*t.size:])
+	clear(to[t.of.length*t.of.size:])
 }

@@ -136,7 +136,7 @@ func (k *trainedBatchNormKernel) ScratchBytes(workers int) int {
 
 // Bind implements Kernel.
 func (k *trainedBatchNormKernel) Bind(b compute.Binding) compute.Task {
-	t := &trainedBatchNormTask{trainedBatchNormKernel: k, scratch: perWorker(b)}
+	t := &trainedBatchNormTask{of: k, scratch: perWorker(b)}
 	for i, p := range []*[]float32{&t.x, &t.scale, &t.bias, &t.running, &t.runningVariance} {
 		*p = tensor.As[float32](b.In[i])
 	}
@@ -156,48 +156,48 @@ func optional(out []*tensor.Tensor, i int) []float32 {
 }
 
 type trainedBatchNormTask struct {
-	*trainedBatchNormKernel
+	of                                          *trainedBatchNormKernel
 	x, y, scale, bias, running, runningVariance []float32
 	nextMean, nextVariance, mean, inverse       []float32
 	scratch                                     [][]float32
 }
 
 // Run implements Task.
-func (t *trainedBatchNormTask) Run(x *compute.Exec) error { return x.For(t.c, t) }
+func (t *trainedBatchNormTask) Run(x *compute.Exec) error { return x.For(t.of.c, t) }
 
 // Chunk implements Region: a channel.
 func (t *trainedBatchNormTask) Chunk(c, worker int) {
 	gathered := t.scratch[worker]
-	t.gather(gathered, t.x, c)
-	n, size := t.spans()
+	t.of.gather(gathered, t.x, c)
+	n, size := t.of.spans()
 	var sum, squares float64
 	for i := range n {
-		sum += vec.Total(t.span(t.x, gathered, i, c))
+		sum += vec.Total(t.of.span(t.x, gathered, i, c))
 	}
 	all := float64(n) * float64(size)
 	mean := float32(sum / all)
 	for i := range n {
-		squares += vec.TotalSquaredDiff(t.span(t.x, gathered, i, c), mean)
+		squares += vec.TotalSquaredDiff(t.of.span(t.x, gathered, i, c), mean)
 	}
 	variance := squares / all
-	inverse := vec.InverseDeviation(variance, t.eps)
+	inverse := vec.InverseDeviation(variance, t.of.eps)
 	t.give(c, mean, float32(variance), inverse)
 	a := t.scale[c] * inverse
 	shift := t.bias[c] - a*mean
 	for i := range n {
-		x := t.span(t.x, gathered, i, c)
-		vec.AffineClamp(t.span(t.y, gathered, i, c), x, a, shift, t.lo, t.hi)
+		x := t.of.span(t.x, gathered, i, c)
+		vec.AffineClamp(t.of.span(t.y, gathered, i, c), x, a, shift, t.of.lo, t.of.hi)
 	}
-	t.spread(t.y, gathered, c)
+	t.of.spread(t.y, gathered, c)
 }
 
 // give writes the statistics of a channel that are asked for.
 func (t *trainedBatchNormTask) give(c int, mean, variance, inverse float32) {
 	if t.nextMean != nil {
-		t.nextMean[c] = t.running[c]*t.momentum + mean*(1-t.momentum)
+		t.nextMean[c] = t.running[c]*t.of.momentum + mean*(1-t.of.momentum)
 	}
 	if t.nextVariance != nil {
-		t.nextVariance[c] = t.runningVariance[c]*t.momentum + variance*(1-t.momentum)
+		t.nextVariance[c] = t.runningVariance[c]*t.of.momentum + variance*(1-t.of.momentum)
 	}
 	if t.mean != nil {
 		t.mean[c] = mean
@@ -237,7 +237,7 @@ func (k *batchNormGradientKernel) ScratchBytes(workers int) int {
 
 // Bind implements Kernel.
 func (k *batchNormGradientKernel) Bind(b compute.Binding) compute.Task {
-	t := &batchNormGradientTask{batchNormGradientKernel: k, scratch: perWorker(b)}
+	t := &batchNormGradientTask{of: k, scratch: perWorker(b)}
 	for i, p := range []*[]float32{&t.g, &t.x, &t.scale, &t.bias, &t.mean, &t.inverse} {
 		*p = tensor.As[float32](b.In[i])
 	}
@@ -247,33 +247,33 @@ func (k *batchNormGradientKernel) Bind(b compute.Binding) compute.Task {
 }
 
 type batchNormGradientTask struct {
-	*batchNormGradientKernel
+	of                               *batchNormGradientKernel
 	g, x, scale, bias, mean, inverse []float32
 	dx, dscale, dbias                []float32
 	scratch                          [][]float32
 }
 
 // Run implements Task.
-func (t *batchNormGradientTask) Run(x *compute.Exec) error { return x.For(t.c, t) }
+func (t *batchNormGradientTask) Run(x *compute.Exec) error { return x.For(t.of.c, t) }
 
 // Chunk implements Region: a channel.
 func (t *batchNormGradientTask) Chunk(c, worker int) {
 	gs, xs := t.scratch[worker], t.scratch[worker]
-	if t.gathers() {
-		xs = gs[t.n*t.inner:]
+	if t.of.gathers() {
+		xs = gs[t.of.n*t.of.inner:]
 	}
-	t.gather(gs, t.g, c)
-	t.gather(xs, t.x, c)
-	n, size := t.spans()
+	t.of.gather(gs, t.g, c)
+	t.of.gather(xs, t.x, c)
+	n, size := t.of.spans()
 	mean, a := t.mean[c], t.scale[c]*t.inverse[c]
 	shift := t.bias[c] - a*mean
-	all := !(t.lo > float32(math.Inf(-1)) || t.hi < float32(math.Inf(1)))
+	all := !(t.of.lo > float32(math.Inf(-1)) || t.of.hi < float32(math.Inf(1)))
 	var sum, dot float64
 	for i := range n {
-		g, x := t.span(t.g, gs, i, c), t.span(t.x, xs, i, c)
+		g, x := t.of.span(t.g, gs, i, c), t.of.span(t.x, xs, i, c)
 		if !all {
-			to := t.span(t.dx, gs, i, c)
-			vec.Gate(to, g, x, a, shift, t.lo, t.hi)
+			to := t.of.span(t.dx, gs, i, c)
+			vec.Gate(to, g, x, a, shift, t.of.lo, t.of.hi)
 			g = to
 		}
 		sum += vec.Total(g)
@@ -290,12 +290,12 @@ func (t *batchNormGradientTask) Chunk(c, worker int) {
 	b := -float64(a) * float64(t.inverse[c]) * dot / each
 	offset := -float64(a)*sum/each - b*float64(mean)
 	for i := range n {
-		to := t.span(t.dx, gs, i, c)
+		to := t.of.span(t.dx, gs, i, c)
 		g := to
 		if all {
-			g = t.span(t.g, gs, i, c)
+			g = t.of.span(t.g, gs, i, c)
 		}
-		vec.Blend(to, g, t.span(t.x, xs, i, c), a, float32(b), float32(offset))
+		vec.Blend(to, g, t.of.span(t.x, xs, i, c), a, float32(b), float32(offset))
 	}
-	t.spread(t.dx, gs, c)
+	t.of.spread(t.dx, gs, c)
 }

@@ -165,26 +165,26 @@ func (k *binaryKernel[T, U]) Name() string { return "broadcast." + k.name }
 // Bind implements Kernel.
 func (k *binaryKernel[T, U]) Bind(b compute.Binding) compute.Task {
 	return &binaryTask[T, U]{
-		binaryKernel: k,
-		a:            tensor.As[T](b.In[0]),
-		b:            tensor.As[T](b.In[1]),
-		y:            tensor.As[U](b.Out[0]),
+		of: k,
+		a:  tensor.As[T](b.In[0]),
+		b:  tensor.As[T](b.In[1]),
+		y:  tensor.As[U](b.Out[0]),
 	}
 }
 
 type binaryTask[T, U tensor.Elem] struct {
-	*binaryKernel[T, U]
+	of   *binaryKernel[T, U]
 	a, b []T
 	y    []U
 }
 
 // Run implements Task.
-func (t *binaryTask[T, U]) Run(x *compute.Exec) error { return x.For(t.cut.chunks, t) }
+func (t *binaryTask[T, U]) Run(x *compute.Exec) error { return x.For(t.of.cut.chunks, t) }
 
 // Chunk implements Region.
 func (t *binaryTask[T, U]) Chunk(i, _ int) {
-	first, last, lo, hi := t.cut.chunk(i)
-	l := &t.cut.loop
+	first, last, lo, hi := t.of.cut.chunk(i)
+	l := &t.of.cut.loop
 	var off [maxOperands]int
 	for row := first; row < last; row++ {
 		l.at(row, &off)
@@ -192,13 +192,13 @@ func (t *binaryTask[T, U]) Chunk(i, _ int) {
 		y := t.y[row*l.inner+lo : row*l.inner+hi]
 		switch {
 		case l.runs[0] && l.runs[1]:
-			t.f.vv(y, t.a[oa+lo:oa+hi], t.b[ob+lo:ob+hi])
+			t.of.f.vv(y, t.a[oa+lo:oa+hi], t.b[ob+lo:ob+hi])
 		case l.runs[0]:
-			t.f.vs(y, t.a[oa+lo:oa+hi], t.b[ob])
+			t.of.f.vs(y, t.a[oa+lo:oa+hi], t.b[ob])
 		case l.runs[1]:
-			t.f.sv(y, t.b[ob+lo:ob+hi], t.a[oa])
+			t.of.f.sv(y, t.b[ob+lo:ob+hi], t.a[oa])
 		default: // a row of one element
-			t.f.vv(y, t.a[oa:oa+1], t.b[ob:ob+1])
+			t.of.f.vv(y, t.a[oa:oa+1], t.b[ob:ob+1])
 		}
 	}
 }

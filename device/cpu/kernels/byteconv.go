@@ -176,7 +176,7 @@ func (k *byteConv) ScratchBytes(workers int) int {
 
 // Bind implements Kernel.
 func (k *byteConv) Bind(b compute.Binding) compute.Task {
-	t := &byteConvTask{byteConv: k}
+	t := &byteConvTask{of: k}
 	take := taker(b.Scratch)
 	worker, words, patches := k.parts()
 	for range b.Workers {
@@ -197,7 +197,7 @@ func (k *byteConv) Bind(b compute.Binding) compute.Task {
 }
 
 type byteConvTask struct {
-	*byteConv
+	of       *byteConv
 	channels byteChannels
 	scratch  [][]float32
 	args     gemm.Args
@@ -214,19 +214,19 @@ type byteConvTask struct {
 // Run implements Task.
 func (t *byteConvTask) Run(x *compute.Exec) error {
 	t.zeroPoints()
-	if err := x.For(t.op.Planes(), &t.image); err != nil {
+	if err := x.For(t.of.op.Planes(), &t.image); err != nil {
 		return err
 	}
-	if t.ones != nil {
-		if err := x.For(t.ones.Chunks(), &t.patches); err != nil {
+	if t.of.ones != nil {
+		if err := x.For(t.of.ones.Chunks(), &t.patches); err != nil {
 			return err
 		}
 	}
-	return x.For(t.op.Chunks(), t)
+	return x.For(t.of.op.Chunks(), t)
 }
 
 // Chunk implements Region.
-func (t *byteConvTask) Chunk(i, worker int) { t.op.Run(i, &t.args, t.scratch[worker]) }
+func (t *byteConvTask) Chunk(i, worker int) { t.of.op.Run(i, &t.args, t.scratch[worker]) }
 
 // imageOfWords is the region that brings the image into the form that is multiplied.
 type imageOfWords struct {
@@ -236,7 +236,7 @@ type imageOfWords struct {
 
 // Chunk implements Region.
 func (r *imageOfWords) Chunk(i, _ int) {
-	r.t.op.Words(r.words, i, r.t.channels.inputs[0].Data, r.t.flipX, r.t.zeroX)
+	r.t.of.op.Words(r.words, i, r.t.channels.inputs[0].Data, r.t.of.flipX, r.t.zeroX)
 }
 
 // patchSums is the region that adds up the patches.
@@ -246,27 +246,27 @@ type patchSums struct {
 }
 
 // Chunk implements Region.
-func (r *patchSums) Chunk(i, worker int) { r.t.ones.Run(i, &r.args, r.t.scratch[worker]) }
+func (r *patchSums) Chunk(i, worker int) { r.t.of.ones.Run(i, &r.args, r.t.scratch[worker]) }
 
 // zeroPoints finds what they make of each output channel.
 func (t *byteConvTask) zeroPoints() {
 	if !t.channels.readBias() {
 		return
 	}
-	zeroX := int32(zeroAt(t.channels.input(t.in.aZero), 0))
-	if t.flipX {
+	zeroX := int32(zeroAt(t.channels.input(t.of.in.aZero), 0))
+	if t.of.flipX {
 		zeroX += 128
 	}
 	t.zeroX = byte(zeroX)
-	zero := t.channels.input(t.in.bZero)
+	zero := t.channels.input(t.of.in.bZero)
 	t.oneZero = zero == nil || zero.Len() == 1
 	for c := range t.zeroW {
-		z := -int32(flippedZero(t.flipW))
+		z := -int32(flippedZero(t.of.flipW))
 		if zero != nil {
 			z += int32(zeroAt(zero, c%zero.Len()))
 		}
 		t.zeroW[c] = z
-		t.channels.correction[c] += zeroX * (int32(t.k)*z - t.sumsW[c])
+		t.channels.correction[c] += zeroX * (int32(t.of.k)*z - t.sumsW[c])
 	}
 	t.channels.quantize()
 }
@@ -276,7 +276,7 @@ func int32s(x []float32) []int32 { return tensor.Cast[int32](tensor.Bytes(x)) }
 
 // storePatches keeps the sums of patches, one row a batch.
 func (t *byteConvTask) storePatches(x []float32, _, batch, _, _, j0, j1 int) {
-	to := t.patchSums[batch*t.pixels+j0:][:j1-j0]
+	to := t.patchSums[batch*t.of.pixels+j0:][:j1-j0]
 	copy(to, int32s(x))
 	if t.oneZero {
 		for i := range to {
@@ -287,9 +287,9 @@ func (t *byteConvTask) storePatches(x []float32, _, batch, _, _, j0, j1 int) {
 
 // store takes from finished sums what the zero points of the weights make of the patches.
 func (t *byteConvTask) store(x []float32, ld, batch, i0, i1, j0, j1 int) {
-	k := t.byteConv
+	k := t.of
 	first := batch % k.group * (k.m / k.group)
-	if t.ones != nil {
+	if t.of.ones != nil {
 		for i := i0; i < i1; i++ {
 			t.centre(int32s(x[(i-i0)*ld:][:j1-j0]), batch*k.pixels+j0, t.zeroW[first+i])
 		}

@@ -95,9 +95,9 @@ func (k *byteDepthwise) ScratchBytes(workers int) int {
 // Bind implements Kernel.
 func (k *byteDepthwise) Bind(b compute.Binding) compute.Task {
 	t := &byteDepthwiseTask{
-		byteDepthwise: k,
-		channels:      k.channels(b),
-		weights:       tensor.Cast[float32](b.Packed),
+		of:       k,
+		channels: k.channels(b),
+		weights:  tensor.Cast[float32](b.Packed),
 	}
 	take := taker(b.Scratch)
 	float, image, sums := k.parts()
@@ -114,7 +114,7 @@ func (k *byteDepthwise) Bind(b compute.Binding) compute.Task {
 }
 
 type byteDepthwiseTask struct {
-	*byteDepthwise
+	of       *byteDepthwise
 	channels byteChannels
 	weights  []float32
 	workers  []planeWorker
@@ -131,35 +131,35 @@ func (t *byteDepthwiseTask) Run(x *compute.Exec) error {
 	if t.channels.readBias() {
 		t.channels.quantize()
 	}
-	return x.For(t.planes/t.each, t)
+	return x.For(t.of.planes/t.of.each, t)
 }
 
 // Chunk implements Region.
 func (t *byteDepthwiseTask) Chunk(i, worker int) {
 	w := &t.workers[worker]
-	x, zero := t.channels.inputs[0], zeroAt(t.channels.input(t.in.aZero), 0)
-	first, n := i*t.each, t.float.PackedLen()
-	vec.Dequantize(w.args.X, x.Data[first*t.plane:][:t.each*t.plane], x.DType == tensor.Int8, 1,
-		zero)
-	w.args.W = t.weights[first%t.group/t.each*n:][:n]
-	for c := range t.float.Chunks() {
-		t.float.Run(c, &w.args, w.scratch)
+	x, zero := t.channels.inputs[0], zeroAt(t.channels.input(t.of.in.aZero), 0)
+	first, n := i*t.of.each, t.of.float.PackedLen()
+	vec.Dequantize(w.args.X, x.Data[first*t.of.plane:][:t.of.each*t.of.plane],
+		x.DType == tensor.Int8, 1, zero)
+	w.args.W = t.weights[first%t.of.group/t.of.each*n:][:n]
+	for c := range t.of.float.Chunks() {
+		t.of.float.Run(c, &w.args, w.scratch)
 	}
-	t.finish(w.args.Y, first*t.fan*t.pixels, first%t.group*t.fan)
+	t.finish(w.args.Y, first*t.of.fan*t.of.pixels, first%t.of.group*t.of.fan)
 }
 
 // finish writes the sums of the output channels of a chunk, the first of which is c, to the output
 // from element at on.
 func (t *byteDepthwiseTask) finish(sums []float32, at, c int) {
-	n := t.each * t.fan
-	if t.out != tensor.Int32 {
-		vec.RequantizeFloatRows(t.channels.y.Data[at:], t.pixels, sums, t.pixels, t.pixels,
+	n := t.of.each * t.of.fan
+	if t.of.out != tensor.Int32 {
+		vec.RequantizeFloatRows(t.channels.y.Data[at:], t.of.pixels, sums, t.of.pixels, t.of.pixels,
 			t.channels.grids[c:c+n])
 		return
 	}
 	for i := range n {
-		to := tensor.As[int32](t.channels.y)[at+i*t.pixels:][:t.pixels]
-		vec.Float32ToInt32(to, sums[i*t.pixels:][:t.pixels])
+		to := tensor.As[int32](t.channels.y)[at+i*t.of.pixels:][:t.of.pixels]
+		vec.Float32ToInt32(to, sums[i*t.of.pixels:][:t.of.pixels])
 		vec.AddInt32Scalar(to, to, t.channels.correction[c+i])
 	}
 }

@@ -237,7 +237,7 @@ func (k *byteProduct) ScratchBytes(workers int) int {
 
 // Bind implements Kernel.
 func (k *byteProduct) Bind(b compute.Binding) compute.Task {
-	t := &byteProductTask{byteProduct: k, in: b.In, y: b.Out[0], a: b.In[0].Data}
+	t := &byteProductTask{of: k, in: b.In, y: b.Out[0], a: b.In[0].Data}
 	each := scratchBytes(k.op.ScratchLen())
 	take := taker(b.Scratch)
 	for range b.Workers {
@@ -262,7 +262,7 @@ func (k *byteProduct) Bind(b compute.Binding) compute.Task {
 }
 
 type byteProductTask struct {
-	*byteProduct
+	of      *byteProduct
 	in      []*tensor.Tensor
 	y       *tensor.Tensor
 	scratch [][]float32
@@ -281,17 +281,17 @@ type byteProductTask struct {
 // Run implements Task.
 func (t *byteProductTask) Run(x *compute.Exec) error {
 	t.columns()
-	if t.copies() || t.sumA {
-		per := rowsPerChunk(t.k)
-		if err := x.For((t.m+per-1)/per, &t.rows); err != nil {
+	if t.of.copies() || t.of.sumA {
+		per := rowsPerChunk(t.of.k)
+		if err := x.For((t.of.m+per-1)/per, &t.rows); err != nil {
 			return err
 		}
 	}
-	return x.For(t.op.Chunks(), t)
+	return x.For(t.of.op.Chunks(), t)
 }
 
 // Chunk implements Region.
-func (t *byteProductTask) Chunk(i, worker int) { t.op.Run(i, &t.args, t.scratch[worker]) }
+func (t *byteProductTask) Chunk(i, worker int) { t.of.op.Run(i, &t.args, t.scratch[worker]) }
 
 // input returns input i, nil when the call has none.
 func (t *byteProductTask) input(i int) *tensor.Tensor {
@@ -303,34 +303,34 @@ func (t *byteProductTask) input(i int) *tensor.Tensor {
 
 // columns finds what belongs to each column.
 func (t *byteProductTask) columns() {
-	zeroA := int32(zeroAt(t.input(t.byteProduct.in.aZero), 0))
-	if t.flipA {
+	zeroA := int32(zeroAt(t.input(t.of.in.aZero), 0))
+	if t.of.flipA {
 		zeroA += 128
 	}
-	bZero := t.input(t.byteProduct.in.bZero)
-	for j := range t.n {
+	bZero := t.input(t.of.in.bZero)
+	for j := range t.of.n {
 		z := int32(0)
 		if bZero != nil {
 			z = int32(zeroAt(bZero, j%bZero.Len()))
 		}
-		z -= int32(flippedZero(t.flipB))
+		z -= int32(flippedZero(t.of.flipB))
 		t.zeroB[j] = z
-		t.correction[j] = zeroA * (int32(t.k)*z - t.sumsB[j])
+		t.correction[j] = zeroA * (int32(t.of.k)*z - t.sumsB[j])
 	}
-	if t.out != tensor.Int32 {
+	if t.of.out != tensor.Int32 {
 		t.factors()
 	}
 }
 
 // factors finds what the sums of each column are multiplied by, and the zero point of the result.
 func (t *byteProductTask) factors() {
-	bScale := tensor.As[float32](t.input(t.byteProduct.in.bScale))
-	common := float64(tensor.As[float32](t.input(t.byteProduct.in.aScale))[0]) / float64(
-		tensor.As[float32](t.input(t.byteProduct.in.yScale))[0])
-	for j := range t.n {
+	bScale := tensor.As[float32](t.input(t.of.in.bScale))
+	common := float64(tensor.As[float32](t.input(t.of.in.aScale))[0]) / float64(
+		tensor.As[float32](t.input(t.of.in.yScale))[0])
+	for j := range t.of.n {
 		t.factor[j] = float32(common * float64(bScale[j%len(bScale)]))
 	}
-	t.zeroY = zeroAt(t.input(t.byteProduct.in.yZero), 0)
+	t.zeroY = zeroAt(t.input(t.of.in.yZero), 0)
 }
 
 // rowsOfBytes is the region that brings rows of A into the form that is multiplied, and adds them
@@ -340,20 +340,20 @@ type rowsOfBytes struct{ t *byteProductTask }
 // Chunk implements Region.
 func (r *rowsOfBytes) Chunk(i, _ int) {
 	t := r.t
-	per := rowsPerChunk(t.k)
-	for row := i * per; row < min((i+1)*per, t.m); row++ {
-		from := t.in[0].Data[row*t.k:][:t.k]
-		if t.copies() {
-			to := t.a[4*row*t.words():][:4*t.words()]
-			clear(to[t.k:])
-			if t.flipA {
+	per := rowsPerChunk(t.of.k)
+	for row := i * per; row < min((i+1)*per, t.of.m); row++ {
+		from := t.in[0].Data[row*t.of.k:][:t.of.k]
+		if t.of.copies() {
+			to := t.a[4*row*t.of.words():][:4*t.of.words()]
+			clear(to[t.of.k:])
+			if t.of.flipA {
 				vec.FlipBytes(to, from)
 			} else {
 				copy(to, from)
 			}
-			from = to[:t.k]
+			from = to[:t.of.k]
 		}
-		if t.sumA {
+		if t.of.sumA {
 			t.sums[row] = vec.SumBytes(from)
 		}
 	}
@@ -367,18 +367,18 @@ func (t *byteProductTask) store(x []float32, ld, _, i0, i1, j0, j1 int) {
 		for j := j0; j < j1; j += piece {
 			n := min(piece, j1-j)
 			to := sums[:n]
-			if t.out == tensor.Int32 {
-				to = tensor.As[int32](t.y)[i*t.n+j:][:n]
+			if t.of.out == tensor.Int32 {
+				to = tensor.As[int32](t.y)[i*t.of.n+j:][:n]
 			}
 			vec.AddInt32(to, int32s(x[(i-i0)*ld+j-j0:][:n]), t.correction[j:][:n])
-			if t.sumA {
+			if t.of.sumA {
 				vec.AxpyInt32(to, -t.sums[i], t.zeroB[j:][:n], to)
 			}
-			if t.out != tensor.Int32 {
+			if t.of.out != tensor.Int32 {
 				v := buf[:n]
 				vec.Int32ToFloat32(v, to)
 				vec.Mul(v, v, t.factor[j:][:n])
-				toBytes(t.y, i*t.n+j, v, t.zeroY)
+				toBytes(t.y, i*t.of.n+j, v, t.zeroY)
 			}
 		}
 	}

@@ -91,10 +91,10 @@ func (k *byteWindows) ScratchBytes(workers int) int { return workers * k.paddedB
 // Bind implements Kernel.
 func (k *byteWindows) Bind(b compute.Binding) compute.Task {
 	t := &byteWindowsTask{
-		byteWindows: k,
-		channels:    k.channels(b),
-		packed:      tensor.Cast[uint32](b.Packed[:16*k.m]),
-		filled:      make([]int, b.Workers),
+		of:       k,
+		channels: k.channels(b),
+		packed:   tensor.Cast[uint32](b.Packed[:16*k.m]),
+		filled:   make([]int, b.Workers),
 	}
 	take := taker(b.Scratch)
 	for range b.Workers {
@@ -104,7 +104,7 @@ func (k *byteWindows) Bind(b compute.Binding) compute.Task {
 }
 
 type byteWindowsTask struct {
-	*byteWindows
+	of       *byteWindows
 	channels byteChannels
 	packed   []uint32
 	padded   [][]byte // by worker
@@ -116,7 +116,7 @@ type byteWindowsTask struct {
 // Run implements Task.
 func (t *byteWindowsTask) Run(x *compute.Exec) error {
 	if t.channels.readBias() {
-		zero := int32(zeroAt(t.channels.input(t.in.aZero), 0)) + int32(flippedZero(t.flipX))
+		zero := int32(zeroAt(t.channels.input(t.of.in.aZero), 0)) + int32(flippedZero(t.of.flipX))
 		t.zeroX = byte(zero)
 		for c := range t.channels.correction {
 			t.channels.correction[c] -= zero * int32(t.packed[4*c+3])
@@ -124,26 +124,26 @@ func (t *byteWindowsTask) Run(x *compute.Exec) error {
 		t.channels.quantize()
 	}
 	t.run++
-	return x.For((t.planes+t.each-1)/t.each, t)
+	return x.For((t.of.planes+t.of.each-1)/t.of.each, t)
 }
 
 // Chunk implements Region. All planes are padded before any is read: what was just written in parts
 // is slow to read whole.
 func (t *byteWindowsTask) Chunk(i, worker int) {
-	padded, size := t.padded[worker], t.high*t.pitch
+	padded, size := t.padded[worker], t.of.high*t.of.pitch
 	if t.filled[worker] != t.run {
 		fill(padded, t.zeroX)
 		t.filled[worker] = t.run
 	}
-	first, end := i*t.each, min((i+1)*t.each, t.planes)
+	first, end := i*t.of.each, min((i+1)*t.of.each, t.of.planes)
 	for p := first; p < end; p++ {
-		t.pad(padded[(p-first)*size:], t.channels.inputs[0].Data[p*t.plane:][:t.plane])
+		t.pad(padded[(p-first)*size:], t.channels.inputs[0].Data[p*t.of.plane:][:t.of.plane])
 	}
 	for p := first; p < end; p++ {
-		for f := range t.fan {
-			c := p%t.group*t.fan + f
-			vec.Windows3(t.channels.y.Data[(p*t.fan+f)*t.pixels:][:t.pixels], t.cols,
-				padded[(p-first)*size:], t.pitch, max(1, t.window.Stride[2]), t.rows,
+		for f := range t.of.fan {
+			c := p%t.of.group*t.of.fan + f
+			vec.Windows3(t.channels.y.Data[(p*t.of.fan+f)*t.of.pixels:][:t.of.pixels], t.of.cols,
+				padded[(p-first)*size:], t.of.pitch, max(1, t.of.window.Stride[2]), t.of.rows,
 				(*[3]uint32)(t.packed[4*c:]), &t.channels.grids[c])
 		}
 	}
@@ -161,10 +161,10 @@ func fill(x []byte, b byte) {
 
 // pad copies what the outputs see of a plane to its place in the padded one.
 func (t *byteWindowsTask) pad(padded, plane []byte) {
-	w := &t.window
-	cols, rows := min(w.In[2], t.pitch-w.PadLo[2]), min(w.In[1], t.high-w.PadLo[1])
+	w := &t.of.window
+	cols, rows := min(w.In[2], t.of.pitch-w.PadLo[2]), min(w.In[1], t.of.high-w.PadLo[1])
 	if cols > 0 && rows > 0 {
-		vec.CopyRows(padded[w.PadLo[1]*t.pitch+w.PadLo[2]:], t.pitch, plane, w.In[2], cols, rows,
-			t.flipX)
+		vec.CopyRows(padded[w.PadLo[1]*t.of.pitch+w.PadLo[2]:], t.of.pitch, plane, w.In[2], cols,
+			rows, t.of.flipX)
 	}
 }

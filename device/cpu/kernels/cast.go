@@ -102,19 +102,19 @@ func (k *castKernel) Name() string { return k.name }
 
 // Bind implements Kernel.
 func (k *castKernel) Bind(b compute.Binding) compute.Task {
-	return &castTask{castKernel: k, x: b.In[0].Data, y: b.Out[0].Data}
+	return &castTask{of: k, x: b.In[0].Data, y: b.Out[0].Data}
 }
 
 type castTask struct {
-	*castKernel
+	of   *castKernel
 	x, y []byte
 }
 
 // Run implements Task.
-func (t *castTask) Run(x *compute.Exec) error { return x.For(blocks(t.n), t) }
+func (t *castTask) Run(x *compute.Exec) error { return x.For(blocks(t.of.n), t) }
 
 // Chunk implements Region.
 func (t *castTask) Chunk(i, _ int) {
-	lo, hi := block(i, t.n)
-	t.f(t.y[lo*t.to:hi*t.to], t.x[lo*t.from:hi*t.from])
+	lo, hi := block(i, t.of.n)
+	t.of.f(t.y[lo*t.of.to:hi*t.of.to], t.x[lo*t.of.from:hi*t.of.from])
 }

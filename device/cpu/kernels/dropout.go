@@ -38,7 +38,7 @@ func (k *dropoutKernel) Bind(b compute.Binding) compute.Task {
 }
 
 type dropoutTask struct {
-	*dropoutKernel
+	of *dropoutKernel
 	x  []float32
 	at []int64
 	y  []float32
@@ -50,6 +50,6 @@ func (t *dropoutTask) Run(x *compute.Exec) error { return x.For(blocks(len(t.y))
 // Chunk implements Region.
 func (t *dropoutTask) Chunk(i, _ int) {
 	lo, hi := block(i, len(t.y))
-	s := philox.Stream{Seed: uint64(t.at[0]), Node: t.node, Step: uint64(t.at[1])}
-	philox.Drop(t.y[lo:hi], t.x[lo:hi], s, lo, t.border, t.scale)
+	s := philox.Stream{Seed: uint64(t.at[0]), Node: t.of.node, Step: uint64(t.at[1])}
+	philox.Drop(t.y[lo:hi], t.x[lo:hi], s, lo, t.of.border, t.of.scale)
 }

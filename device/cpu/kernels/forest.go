@@ -152,10 +152,10 @@ func (k *forestKernel[T]) converted() int {
 // Bind implements Kernel.
 func (k *forestKernel[T]) Bind(b compute.Binding) compute.Task {
 	t := &forestTask[T]{
-		forestKernel: k,
-		forest:       forest.At[T](k.layout, b.Packed),
-		in:           b.In[0],
-		scores:       b.Out[len(b.Out)-1],
+		of:     k,
+		forest: forest.At[T](k.layout, b.Packed),
+		in:     b.In[0],
+		scores: b.Out[len(b.Out)-1],
 	}
 	if k.call.Type == "TreeEnsembleClassifier" {
 		t.labels, t.scores = compute.NewResult(b.Out[0]), nil
@@ -191,7 +191,7 @@ type forestWork[T forest.Float] struct {
 }
 
 type forestTask[T forest.Float] struct {
-	*forestKernel[T]
+	of         *forestKernel[T]
 	forest     *forest.Forest[T]
 	in, scores *tensor.Tensor // scores is nil when nobody asks for them
 	labels     compute.Result // of a classifier
@@ -200,34 +200,35 @@ type forestTask[T forest.Float] struct {
 
 // Run implements Task.
 func (t *forestTask[T]) Run(x *compute.Exec) error {
-	if t.labels.Tensor != nil && t.finish.LabelType() == tensor.String {
+	if t.labels.Tensor != nil && t.of.finish.LabelType() == tensor.String {
 		if err := t.labels.Shape(x, tensor.String, t.labels.Tensor.Shape); err != nil {
 			return err
 		}
 	}
-	return x.For((t.rows+t.perChunk-1)/t.perChunk, t)
+	return x.For((t.of.rows+t.of.perChunk-1)/t.of.perChunk, t)
 }
 
 // Chunk implements Region.
 func (t *forestTask[T]) Chunk(i, worker int) {
-	from, w := i*t.perChunk, &t.work[worker]
-	rows, n := min(t.perChunk, t.rows-from), t.layout.Outputs
+	from, w := i*t.of.perChunk, &t.work[worker]
+	rows, n := min(t.of.perChunk, t.of.rows-from), t.of.layout.Outputs
 	scores, has := w.scores[:rows*n], []bool(nil)
-	if t.present {
+	if t.of.present {
 		has = w.has[:rows*n]
 	}
-	t.forest.Scores(scores, has, t.rowsOf(w.x, from*t.features, rows*t.features), t.features, t.how)
+	t.forest.Scores(scores, has, t.rowsOf(w.x, from*t.of.features, rows*t.of.features),
+		t.of.features, t.of.how)
 	for r := range rows {
 		for k, v := range scores[r*n : (r+1)*n] {
 			w.row[k] = float64(v)
 		}
 		var mine []bool
-		if t.present {
+		if t.of.present {
 			mine = has[r*n : (r+1)*n]
 		}
-		class := t.finish.Finish(w.row, mine)
+		class := t.of.finish.Finish(w.row, mine)
 		if t.labels.Tensor != nil {
-			t.finish.Label(t.labels.Tensor, from+r, class)
+			t.of.finish.Label(t.labels.Tensor, from+r, class)
 		}
 		t.put((from+r)*n, w.row)
 	}

@@ -44,7 +44,7 @@ func (k *gatherKernel) Name() string { return "gather" }
 
 // Bind implements Kernel.
 func (k *gatherKernel) Bind(b compute.Binding) compute.Task {
-	t := &gatherTask{gatherKernel: k, x: b.In[0].Data, y: b.Out[0].Data}
+	t := &gatherTask{of: k, x: b.In[0].Data, y: b.Out[0].Data}
 	if b.In[1].DType == tensor.Int64 {
 		t.wide = tensor.As[int64](b.In[1])
 	} else {
@@ -55,7 +55,7 @@ func (k *gatherKernel) Bind(b compute.Binding) compute.Task {
 }
 
 type gatherTask struct {
-	*gatherKernel
+	of     *gatherKernel
 	x, y   []byte
 	wide   []int64
 	narrow []int32
@@ -70,19 +70,20 @@ func (t *gatherTask) index(i int) int {
 		v = int(t.narrow[i])
 	}
 	if v < 0 {
-		v += t.n
+		v += t.of.n
 	}
 	return v
 }
 
 // Run implements Task. Indices are data and are checked before anything is copied.
 func (t *gatherTask) Run(x *compute.Exec) error {
-	for i := range t.count {
-		if v := t.index(i); v < 0 || v >= t.n {
-			return t.call.Errorf(op.ErrInput, "index %s is outside an axis of %d", t.given(i), t.n)
+	for i := range t.of.count {
+		if v := t.index(i); v < 0 || v >= t.of.n {
+			return t.of.call.Errorf(op.ErrInput, "index %s is outside an axis of %d", t.given(i),
+				t.of.n)
 		}
 	}
-	return x.For((t.outer*t.count+t.per-1)/t.per, t)
+	return x.For((t.of.outer*t.of.count+t.per-1)/t.per, t)
 }
 
 func (t *gatherTask) given(i int) string {
@@ -94,9 +95,9 @@ func (t *gatherTask) given(i int) string {
 
 // Chunk implements Region.
 func (t *gatherTask) Chunk(c, _ int) {
-	for k := c * t.per; k < min((c+1)*t.per, t.outer*t.count); k++ {
-		o, i := k/t.count, k%t.count
-		from := (o*t.n + t.index(i)) * t.run
-		copy(t.y[k*t.run:(k+1)*t.run], t.x[from:from+t.run])
+	for k := c * t.per; k < min((c+1)*t.per, t.of.outer*t.of.count); k++ {
+		o, i := k/t.of.count, k%t.of.count
+		from := (o*t.of.n + t.index(i)) * t.of.run
+		copy(t.y[k*t.of.run:(k+1)*t.of.run], t.x[from:from+t.of.run])
 	}
 }

@@ -251,7 +251,7 @@ func (k *gruKernel) ScratchBytes(workers int) int {
 // Bind implements Kernel.
 func (k *gruKernel) Bind(b compute.Binding) compute.Task {
 	gates, rec, state := k.parts()
-	t := &gruTask{gruKernel: k, x: tensor.As[float32](b.In[op.RNNX])}
+	t := &gruTask{of: k, x: tensor.As[float32](b.In[op.RNNX])}
 	rest := b.Scratch
 	for _, part := range []struct {
 		to *[]float32
@@ -282,7 +282,7 @@ func (k *gruKernel) Bind(b compute.Binding) compute.Task {
 
 // gruTask is a gruKernel bound to memory.
 type gruTask struct {
-	*gruKernel
+	of                   *gruKernel
 	x, h0, y, yh         []float32 // the last three nil when not there
 	ends                 []int32   // inputs of each batch entry, nil for all
 	gatesOf, rec, h, let []float32
@@ -293,15 +293,15 @@ type gruTask struct {
 // Run implements Task.
 func (t *gruTask) Run(x *compute.Exec) error {
 	for i, n := range t.ends {
-		if n < 0 || int(n) > t.seq {
+		if n < 0 || int(n) > t.of.seq {
 			return fmt.Errorf("%w: sequence_lens[%d] is %d, X has %d steps", op.ErrInput, i, n,
-				t.seq)
+				t.of.seq)
 		}
 	}
 	if t.ends != nil {
 		clear(t.y)
 	}
-	for d := range t.dirs {
+	for d := range t.of.dirs {
 		if err := t.direction(x, d); err != nil {
 			return err
 		}
@@ -316,31 +316,32 @@ func (t *gruTask) multiply(x *compute.Exec, o *gemm.Product, a, b, c, bias []flo
 }
 
 func (t *gruTask) direction(x *compute.Exec, d int) error {
-	n, w := t.batch*t.hidden, &t.weights[d]
+	n, w := t.of.batch*t.of.hidden, &t.weights[d]
 	start(t.h, t.h0, d*n)
-	if err := t.multiply(x, t.inputs, t.x, w.w, t.gatesOf, w.wBias); err != nil {
+	if err := t.multiply(x, t.of.inputs, t.x, w.w, t.gatesOf, w.wBias); err != nil {
 		return err
 	}
-	for i := range t.seq {
-		if err := t.multiply(x, t.step, t.h, w.r, t.rec, w.rBias); err != nil {
+	for i := range t.of.seq {
+		if err := t.multiply(x, t.of.step, t.h, w.r, t.rec, w.rBias); err != nil {
 			return err
 		}
-		if t.reset != nil {
-			for b := range t.batch {
+		if t.of.reset != nil {
+			for b := range t.of.batch {
 				t.letThrough(b, t.place(d, b, i))
 			}
-			if err := t.multiply(x, t.reset, t.let, w.reset, t.rec, w.rBias); err != nil {
+			if err := t.multiply(x, t.of.reset, t.let, w.reset, t.rec, w.rBias); err != nil {
 				return err
 			}
 		}
-		for b := range t.batch {
+		for b := range t.of.batch {
 			at := t.place(d, b, i)
 			if at < 0 {
 				continue
 			}
 			t.advance(b, at)
 			if t.y != nil {
-				copy(t.y[((at*t.dirs+d)*t.batch+b)*t.hidden:], t.h[b*t.hidden:][:t.hidden])
+				copy(t.y[((at*t.of.dirs+d)*t.of.batch+b)*t.of.hidden:],
+					t.h[b*t.of.hidden:][:t.of.hidden])
 			}
 		}
 	}
@@ -350,14 +351,14 @@ func (t *gruTask) direction(x *compute.Exec, d int) error {
 
 // place is the input of batch entry b that step i of direction d takes, -1 when it has no more.
 func (t *gruTask) place(d, b, i int) int {
-	end := t.seq
+	end := t.of.seq
 	if t.ends != nil {
 		end = int(t.ends[b])
 	}
 	switch {
 	case i >= end:
 		return -1
-	case t.backward[d]:
+	case t.of.backward[d]:
 		return end - 1 - i
 	}
 	return i
@@ -365,13 +366,13 @@ func (t *gruTask) place(d, b, i int) int {
 
 // input returns the products with W of batch entry b at an input.
 func (t *gruTask) input(b, at int) []float32 {
-	g := t.gates * t.hidden
-	return t.gatesOf[(at*t.batch+b)*g:][:g]
+	g := t.of.gates * t.of.hidden
+	return t.gatesOf[(at*t.of.batch+b)*g:][:g]
 }
 
 // letThrough computes the gates z and r of a batch entry, and the state that r lets through.
 func (t *gruTask) letThrough(b, at int) {
-	n := t.hidden
+	n := t.of.hidden
 	let := t.let[b*n:][:n]
 	if at < 0 {
 		clear(let)
@@ -385,18 +386,18 @@ func (t *gruTask) letThrough(b, at int) {
 
 // advance updates the state of a batch entry: h = (1-z)∘tanh(..) + z∘h, or RNN's f(..).
 func (t *gruTask) advance(b, at int) {
-	n, g := t.hidden, t.input(b, at)
+	n, g := t.of.hidden, t.input(b, at)
 	h := t.h[b*n:][:n]
 	switch {
-	case t.gates == 1:
+	case t.of.gates == 1:
 		vec.Add(h, g, t.rec[b*n:])
-		if t.relu {
+		if t.of.relu {
 			vec.Relu(h, h)
 		} else {
 			vec.Tanh(h, h)
 		}
 		return
-	case t.reset != nil:
+	case t.of.reset != nil:
 		vec.Add(g[2*n:], g[2*n:], t.rec[b*n:])
 	default:
 		rec := t.rec[b*3*n:][:3*n]

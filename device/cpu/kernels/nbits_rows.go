@@ -64,11 +64,11 @@ func (k *nBitsRows) ScratchBytes(int) int {
 // Bind implements Kernel.
 func (k *nBitsRows) Bind(b compute.Binding) compute.Task {
 	t := &nBitsRowsTask{
-		nBitsRows: k,
-		a:         tensor.As[float32](b.In[microsoft.NBitsA]),
-		c:         tensor.As[float32](b.Out[0]),
-		packed:    b.Packed,
-		rows:      b.Scratch,
+		of:     k,
+		a:      tensor.As[float32](b.In[microsoft.NBitsA]),
+		c:      tensor.As[float32](b.Out[0]),
+		packed: b.Packed,
+		rows:   b.Scratch,
 	}
 	if k.biased {
 		t.bias = tensor.As[float32](b.In[microsoft.NBitsBias])
@@ -78,7 +78,7 @@ func (k *nBitsRows) Bind(b compute.Binding) compute.Task {
 }
 
 type nBitsRowsTask struct {
-	*nBitsRows
+	of           *nBitsRows
 	a, c, bias   []float32
 	packed, rows []byte
 	packing      nBitsPacking
@@ -88,44 +88,44 @@ type nBitsRowsTask struct {
 type nBitsPacking struct{ t *nBitsRowsTask }
 
 // rowsPer is the number of rows that a chunk packs.
-func (p *nBitsPacking) rowsPer() int { return max(1, nBitsPacked/p.t.weights.K) }
+func (p *nBitsPacking) rowsPer() int { return max(1, nBitsPacked/p.t.of.weights.K) }
 
 // Chunk implements Region.
 func (p *nBitsPacking) Chunk(i, _ int) {
 	t, n := p.t, p.rowsPer()
-	size, k := t.weights.RowBytes(t.format), t.weights.K
-	for r := i * n; r < min((i+1)*n, t.m); r++ {
-		t.weights.PackRow(t.format, t.rows[r*size:], t.a[r*k:][:k])
+	size, k := t.of.weights.RowBytes(t.of.format), t.of.weights.K
+	for r := i * n; r < min((i+1)*n, t.of.m); r++ {
+		t.of.weights.PackRow(t.of.format, t.rows[r*size:], t.a[r*k:][:k])
 	}
 }
 
 // Run implements Task.
 func (t *nBitsRowsTask) Run(x *compute.Exec) error {
-	if err := x.For((t.m+t.packing.rowsPer()-1)/t.packing.rowsPer(), &t.packing); err != nil {
+	if err := x.For((t.of.m+t.packing.rowsPer()-1)/t.packing.rowsPer(), &t.packing); err != nil {
 		return err
 	}
 	return x.For(t.rowGroups()*t.panelGroups(), t)
 }
 
 func (t *nBitsRowsTask) rowGroups() int {
-	return (t.m + t.nBitsRows.rowsPer() - 1) / t.nBitsRows.rowsPer()
+	return (t.of.m + t.of.rowsPer() - 1) / t.of.rowsPer()
 }
 
 func (t *nBitsRowsTask) panelGroups() int {
-	return (t.weights.Panels() + t.panelsPer() - 1) / t.panelsPer()
+	return (t.of.weights.Panels() + t.of.panelsPer() - 1) / t.of.panelsPer()
 }
 
 // Chunk implements Region.
 func (t *nBitsRowsTask) Chunk(i, _ int) {
-	group := i % t.panelGroups() * t.panelsPer()
-	first := i / t.panelGroups() * t.nBitsRows.rowsPer()
-	m, n := min(t.nBitsRows.rowsPer(), t.m-first), t.weights.N
-	rows, c := t.rows[first*t.weights.RowBytes(t.format):], t.c[first*n:][:m*n]
-	end := min(group+t.panelsPer(), t.weights.Panels())
+	group := i % t.panelGroups() * t.of.panelsPer()
+	first := i / t.panelGroups() * t.of.rowsPer()
+	m, n := min(t.of.rowsPer(), t.of.m-first), t.of.weights.N
+	rows, c := t.rows[first*t.of.weights.RowBytes(t.of.format):], t.c[first*n:][:m*n]
+	end := min(group+t.of.panelsPer(), t.of.weights.Panels())
 	for panel := group; panel < end; panel++ {
-		t.weights.Product(t.format, c, n, rows, m, t.packed, panel)
+		t.of.weights.Product(t.of.format, c, n, rows, m, t.packed, panel)
 	}
-	from, to := group*t.weights.Columns(), min(end*t.weights.Columns(), n)
+	from, to := group*t.of.weights.Columns(), min(end*t.of.weights.Columns(), n)
 	for r := range m {
 		t.finish(c[r*n+from:r*n+to], from)
 	}
@@ -136,7 +136,7 @@ func (t *nBitsRowsTask) finish(x []float32, column int) {
 	if t.bias != nil {
 		vec.Add(x, x, t.bias[column:])
 	}
-	if e := &t.after; e.Clamp {
+	if e := &t.of.after; e.Clamp {
 		vec.Clip(x, x, e.Lo, e.Hi)
 	} else if e.Map != nil {
 		e.Map(x, x)

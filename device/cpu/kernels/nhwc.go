@@ -170,9 +170,9 @@ func (k *pixelConv) ScratchBytes(int) int { return (k.op.ImageLen() + 63) &^ 63 
 // Bind implements Kernel.
 func (k *pixelConv) Bind(b compute.Binding) compute.Task {
 	t := &pixelConvTask{
-		pixelConv: k,
-		in:        b.In,
-		sums:      k.sums(b.Packed),
+		of:   k,
+		in:   b.In,
+		sums: k.sums(b.Packed),
 		args: conv.NHWCArgs{
 			X:       b.In[0].Data,
 			Y:       b.Out[0].Data,
@@ -187,7 +187,7 @@ func (k *pixelConv) Bind(b compute.Binding) compute.Task {
 }
 
 type pixelConvTask struct {
-	*pixelConv
+	of    *pixelConv
 	in    []*tensor.Tensor
 	sums  []int32
 	args  conv.NHWCArgs
@@ -199,24 +199,24 @@ type pixelConvTask struct {
 type pixelImage struct{ t *pixelConvTask }
 
 // Chunk implements Region.
-func (r *pixelImage) Chunk(i, _ int) { r.t.op.FillImage(i, &r.t.args) }
+func (r *pixelImage) Chunk(i, _ int) { r.t.of.op.FillImage(i, &r.t.args) }
 
 // Run implements Task.
 func (t *pixelConvTask) Run(x *compute.Exec) error {
 	if !t.ready {
-		t.grid(t.args.Grid, t.in, t.sums)
-		t.args.Zero, t.ready = t.zeroX(t.in), true
+		t.of.grid(t.args.Grid, t.in, t.sums)
+		t.args.Zero, t.ready = t.of.zeroX(t.in), true
 	}
-	if n := t.op.ImageChunks(); n > 0 {
+	if n := t.of.op.ImageChunks(); n > 0 {
 		if err := x.For(n, &t.image); err != nil {
 			return err
 		}
 	}
-	return x.For(t.op.Chunks(), t)
+	return x.For(t.of.op.Chunks(), t)
 }
 
 // Chunk implements Region.
-func (t *pixelConvTask) Chunk(i, _ int) { t.op.Run(i, &t.args) }
+func (t *pixelConvTask) Chunk(i, _ int) { t.of.op.Run(i, &t.args) }
 
 // pixelWindows is a convolution of one group a channel.
 type pixelWindows struct {
@@ -246,9 +246,9 @@ func bandBytes(o *conv.NHWCWindows) int { return (o.ScratchLen() + 63) &^ 63 }
 func (k *pixelWindows) Bind(b compute.Binding) compute.Task {
 	n := k.op.PackedLen()
 	t := &pixelWindowsTask{
-		pixelWindows: k,
-		in:           b.In,
-		sums:         tensor.Cast[int32](b.Packed[n:][:4*k.m]),
+		of:   k,
+		in:   b.In,
+		sums: tensor.Cast[int32](b.Packed[n:][:4*k.m]),
 		args: conv.NHWCWindowArgs{X: b.In[0].Data, Y: b.Out[0].Data,
 			Weights: b.Packed[:n], Grid: k.op.Grid(), Flip: k.flipX},
 	}
@@ -266,7 +266,7 @@ func bands(o *conv.NHWCWindows, b compute.Binding) (scratch [][]byte) {
 }
 
 type pixelWindowsTask struct {
-	*pixelWindows
+	of      *pixelWindows
 	in      []*tensor.Tensor
 	sums    []int32
 	args    conv.NHWCWindowArgs
@@ -277,14 +277,14 @@ type pixelWindowsTask struct {
 // Run implements Task.
 func (t *pixelWindowsTask) Run(x *compute.Exec) error {
 	if !t.ready {
-		t.grid(t.args.Grid, t.in, t.sums)
-		t.args.Zero, t.ready = t.zeroX(t.in), true
+		t.of.grid(t.args.Grid, t.in, t.sums)
+		t.args.Zero, t.ready = t.of.zeroX(t.in), true
 	}
-	return x.For(t.op.Chunks(), t)
+	return x.For(t.of.op.Chunks(), t)
 }
 
 // Chunk implements Region.
-func (t *pixelWindowsTask) Chunk(i, worker int) { t.op.Run(i, &t.args, t.scratch[worker]) }
+func (t *pixelWindowsTask) Chunk(i, worker int) { t.of.op.Run(i, &t.args, t.scratch[worker]) }
 
 func nhwcMaxPool(r *request) (compute.Kernel, error) {
 	x, d, _ := r.in(0)
@@ -326,20 +326,20 @@ func (k *pixelPool) ScratchBytes(workers int) int { return workers * bandBytes(k
 // Bind implements Kernel.
 func (k *pixelPool) Bind(b compute.Binding) compute.Task {
 	return &pixelPoolTask{
-		pixelPool: k,
-		args:      conv.NHWCWindowArgs{X: b.In[0].Data, Y: b.Out[0].Data, Flip: k.signed},
-		scratch:   bands(k.op, b),
+		of:      k,
+		args:    conv.NHWCWindowArgs{X: b.In[0].Data, Y: b.Out[0].Data, Flip: k.signed},
+		scratch: bands(k.op, b),
 	}
 }
 
 type pixelPoolTask struct {
-	*pixelPool
+	of      *pixelPool
 	args    conv.NHWCWindowArgs
 	scratch [][]byte
 }
 
 // Run implements Task.
-func (t *pixelPoolTask) Run(x *compute.Exec) error { return x.For(t.op.Chunks(), t) }
+func (t *pixelPoolTask) Run(x *compute.Exec) error { return x.For(t.of.op.Chunks(), t) }
 
 // Chunk implements Region.
-func (t *pixelPoolTask) Chunk(i, worker int) { t.op.Run(i, &t.args, t.scratch[worker]) }
+func (t *pixelPoolTask) Chunk(i, worker int) { t.of.op.Run(i, &t.args, t.scratch[worker]) }

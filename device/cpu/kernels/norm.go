@@ -67,7 +67,7 @@ func (k *layerNormKernel) Name() string { return "layernorm" }
 
 // Bind implements Kernel.
 func (k *layerNormKernel) Bind(b compute.Binding) compute.Task {
-	t := &layerNormTask{layerNormKernel: k, per: rowsPerChunk(k.n), x: tensor.As[float32](b.In[0]),
+	t := &layerNormTask{of: k, per: rowsPerChunk(k.n), x: tensor.As[float32](b.In[0]),
 		y: tensor.As[float32](b.Out[0]), gamma: tensor.As[float32](b.In[1])}
 	if len(b.In) > 2 && b.In[2] != nil {
 		t.beta = tensor.As[float32](b.In[2])
@@ -76,18 +76,19 @@ func (k *layerNormKernel) Bind(b compute.Binding) compute.Task {
 }
 
 type layerNormTask struct {
-	*layerNormKernel
+	of                *layerNormKernel
 	per               int
 	x, y, gamma, beta []float32
 }
 
 // Run implements Task.
-func (t *layerNormTask) Run(x *compute.Exec) error { return x.For((t.outer+t.per-1)/t.per, t) }
+func (t *layerNormTask) Run(x *compute.Exec) error { return x.For((t.of.outer+t.per-1)/t.per, t) }
 
 // Chunk implements Region.
 func (t *layerNormTask) Chunk(i, _ int) {
-	for o := i * t.per; o < min((i+1)*t.per, t.outer); o++ {
-		vec.LayerNorm(t.y[o*t.n:(o+1)*t.n], t.x[o*t.n:(o+1)*t.n], t.gamma, t.beta, t.eps)
+	for o := i * t.per; o < min((i+1)*t.per, t.of.outer); o++ {
+		vec.LayerNorm(t.y[o*t.of.n:(o+1)*t.of.n], t.x[o*t.of.n:(o+1)*t.of.n], t.gamma, t.beta,
+			t.of.eps)
 	}
 }
 
@@ -119,9 +120,9 @@ func (k *batchNormKernel) Name() string { return "batchnorm" }
 // Bind implements Kernel.
 func (k *batchNormKernel) Bind(b compute.Binding) compute.Task {
 	t := &batchNormTask{
-		batchNormKernel: k,
-		per:             rowsPerChunk(k.inner),
-		y:               tensor.As[float32](b.Out[0]),
+		of:  k,
+		per: rowsPerChunk(k.inner),
+		y:   tensor.As[float32](b.Out[0]),
 	}
 	for i, p := range []*[]float32{&t.x, &t.scale, &t.shift, &t.mean, &t.variance} {
 		*p = tensor.As[float32](b.In[i])
@@ -130,21 +131,23 @@ func (k *batchNormKernel) Bind(b compute.Binding) compute.Task {
 }
 
 type batchNormTask struct {
-	*batchNormKernel
+	of                           *batchNormKernel
 	per                          int
 	x, y                         []float32
 	scale, shift, mean, variance []float32
 }
 
 // Run implements Task.
-func (t *batchNormTask) Run(x *compute.Exec) error { return x.For((t.n*t.c+t.per-1)/t.per, t) }
+func (t *batchNormTask) Run(x *compute.Exec) error {
+	return x.For((t.of.n*t.of.c+t.per-1)/t.per, t)
+}
 
 // Chunk implements Region.
 func (t *batchNormTask) Chunk(i, _ int) {
-	for row := i * t.per; row < min((i+1)*t.per, t.n*t.c); row++ {
-		c := row % t.c
-		a := t.scale[c] / float32(math.Sqrt(float64(t.variance[c]+t.eps)))
-		vec.Affine(t.y[row*t.inner:(row+1)*t.inner], t.x[row*t.inner:(row+1)*t.inner], a,
-			t.shift[c]-a*t.mean[c])
+	for row := i * t.per; row < min((i+1)*t.per, t.of.n*t.of.c); row++ {
+		c := row % t.of.c
+		a := t.scale[c] / float32(math.Sqrt(float64(t.variance[c]+t.of.eps)))
+		vec.Affine(t.y[row*t.of.inner:(row+1)*t.of.inner], t.x[row*t.of.inner:(row+1)*t.of.inner],
+			a, t.shift[c]-a*t.mean[c])
 	}
 }

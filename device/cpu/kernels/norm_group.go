@@ -63,38 +63,38 @@ func (k *groupNormKernel) Bind(b compute.Binding) compute.Task { return k.bind(b
 
 func (k *groupNormKernel) bind(b compute.Binding) *groupNormTask {
 	return &groupNormTask{
-		groupNormKernel: k,
-		x:               tensor.As[float32](b.In[0]),
-		scale:           tensor.As[float32](b.In[1]),
-		bias:            tensor.As[float32](b.In[2]),
-		y:               tensor.As[float32](b.Out[0]),
+		of:    k,
+		x:     tensor.As[float32](b.In[0]),
+		scale: tensor.As[float32](b.In[1]),
+		bias:  tensor.As[float32](b.In[2]),
+		y:     tensor.As[float32](b.Out[0]),
 	}
 }
 
 type groupNormTask struct {
-	*groupNormKernel
+	of                *groupNormKernel
 	x, y, scale, bias []float32
 }
 
 // Run implements Task.
-func (t *groupNormTask) Run(x *compute.Exec) error { return x.For(t.rows, t) }
+func (t *groupNormTask) Run(x *compute.Exec) error { return x.For(t.of.rows, t) }
 
 // Chunk implements Region: one group.
 func (t *groupNormTask) Chunk(i, _ int) {
-	n := t.channels * t.inner
+	n := t.of.channels * t.of.inner
 	x, y := t.x[i*n:(i+1)*n], t.y[i*n:(i+1)*n]
-	vec.LayerNorm(y, x, nil, nil, t.eps)
+	vec.LayerNorm(y, x, nil, nil, t.of.eps)
 	t.affine(y, i, 0)
 }
 
 // affine applies scale and bias to y, elements of group i of all from the one at first on.
 func (t *groupNormTask) affine(y []float32, i, first int) {
 	for len(y) > 0 {
-		c := first / t.inner
-		n := min(len(y), (c+1)*t.inner-first)
-		at := i % t.groups
-		if !t.shared {
-			at = at*t.channels + c
+		c := first / t.of.inner
+		n := min(len(y), (c+1)*t.of.inner-first)
+		at := i % t.of.groups
+		if !t.of.shared {
+			at = at*t.of.channels + c
 		}
 		vec.Affine(y[:n], y[:n], t.scale[at], t.bias[at])
 		y, first = y[n:], first+n

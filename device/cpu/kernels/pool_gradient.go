@@ -74,19 +74,20 @@ func (k *poolGradientKernel) Bind(b compute.Binding) compute.Task {
 }
 
 type poolGradientTask struct {
-	*poolGradientKernel
+	of       *poolGradientKernel
 	g, x, dx []float32
 }
 
 // Run implements Task.
 func (t *poolGradientTask) Run(x *compute.Exec) error {
-	return x.For((t.planes+t.per-1)/t.per, t)
+	return x.For((t.of.planes+t.of.per-1)/t.of.per, t)
 }
 
 // Chunk implements Region: some planes.
 func (t *poolGradientTask) Chunk(i, _ int) {
-	for p := i * t.per; p < min((i+1)*t.per, t.planes); p++ {
-		t.plane(t.g[p*t.out:][:t.out], t.x[p*t.in:][:t.in], t.dx[p*t.in:][:t.in])
+	for p := i * t.of.per; p < min((i+1)*t.of.per, t.of.planes); p++ {
+		t.of.plane(t.g[p*t.of.out:][:t.of.out], t.x[p*t.of.in:][:t.of.in],
+			t.dx[p*t.of.in:][:t.of.in])
 	}
 }
 

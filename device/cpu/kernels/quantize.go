@@ -97,11 +97,11 @@ func (k *quantizeKernel) Name() string { return k.name }
 // Bind implements Kernel.
 func (k *quantizeKernel) Bind(b compute.Binding) compute.Task {
 	t := &quantizeTask{
-		quantizeKernel: k,
-		x:              b.In[0],
-		y:              b.Out[0],
-		scale:          tensor.As[float32](b.In[1]),
-		grids:          make([]vec.Requantization, b.Workers),
+		of:    k,
+		x:     b.In[0],
+		y:     b.Out[0],
+		scale: tensor.As[float32](b.In[1]),
+		grids: make([]vec.Requantization, b.Workers),
 	}
 	if len(b.In) > 2 && b.In[2] != nil {
 		t.zero = b.In[2]
@@ -110,7 +110,7 @@ func (k *quantizeKernel) Bind(b compute.Binding) compute.Task {
 }
 
 type quantizeTask struct {
-	*quantizeKernel
+	of    *quantizeKernel
 	x, y  *tensor.Tensor
 	scale []float32
 	zero  *tensor.Tensor       // nil: 0
@@ -118,21 +118,21 @@ type quantizeTask struct {
 }
 
 // Run implements Task.
-func (t *quantizeTask) Run(x *compute.Exec) error { return x.For(blocks(t.n), t) }
+func (t *quantizeTask) Run(x *compute.Exec) error { return x.For(blocks(t.of.n), t) }
 
 // Chunk implements Region.
 func (t *quantizeTask) Chunk(i, worker int) {
-	lo, hi := block(i, t.n)
+	lo, hi := block(i, t.of.n)
 	for lo < hi {
-		k := lo / t.row
-		end := min((k+1)*t.row, hi)
-		s := k % t.scales
+		k := lo / t.of.row
+		end := min((k+1)*t.of.row, hi)
+		s := k % t.of.scales
 		scale, zero := t.scale[s], zeroAt(t.zero, s)
-		switch t.name {
+		switch t.of.name {
 		case "grid":
-			least := leastOf(t.of)
+			least := leastOf(t.of.of)
 			vec.Grid(tensor.As[float32](t.y)[lo:end], tensor.As[float32](t.x)[lo:end], scale,
-				least-zero, least+float32(uint(1)<<t.of.Bits()-1)-zero)
+				least-zero, least+float32(uint(1)<<t.of.of.Bits()-1)-zero)
 		case "dequantize":
 			t.dequantize(tensor.As[float32](t.y)[lo:end], lo, end, scale, zero)
 		default:
@@ -152,25 +152,25 @@ func leastOf(d tensor.DType) float32 {
 
 // quantize makes elements lo to hi of the result of the numbers x.
 func (t *quantizeTask) quantize(x []float32, lo, hi int, scale, zero float32, worker int) {
-	switch t.of {
+	switch t.of.of {
 	case tensor.Uint16:
 		vec.QuantizeWords(tensor.As[uint16](t.y)[lo:hi], x, scale, zero)
 	case tensor.Int16:
 		vec.QuantizeWords(tensor.As[int16](t.y)[lo:hi], x, scale, zero)
 	default:
-		quantize(&t.grids[worker], t.y.Data[lo:hi], x, scale, zero, t.of)
+		quantize(&t.grids[worker], t.y.Data[lo:hi], x, scale, zero, t.of.of)
 	}
 }
 
 // dequantize makes the numbers y of elements lo to hi.
 func (t *quantizeTask) dequantize(y []float32, lo, hi int, scale, zero float32) {
-	switch t.of {
+	switch t.of.of {
 	case tensor.Uint16:
 		vec.DequantizeWords(y, tensor.As[uint16](t.x)[lo:hi], scale, zero)
 	case tensor.Int16:
 		vec.DequantizeWords(y, tensor.As[int16](t.x)[lo:hi], scale, zero)
 	default:
-		vec.Dequantize(y, t.x.Data[lo:hi], t.of == tensor.Int8, scale, zero)
+		vec.Dequantize(y, t.x.Data[lo:hi], t.of.of == tensor.Int8, scale, zero)
 	}
 }
 

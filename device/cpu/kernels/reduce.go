@@ -265,11 +265,11 @@ func (k *reduceKernel) ScratchBytes(workers int) int {
 // Bind implements Kernel.
 func (k *reduceKernel) Bind(b compute.Binding) compute.Task {
 	t := &reduceTask{
-		reduceKernel: k,
-		x:            tensor.As[float32](b.In[0]),
-		y:            tensor.As[float32](b.Out[0]),
-		scratch:      perWorker(b),
-		groups:       columnGroup(k.n, k.inner),
+		of:      k,
+		x:       tensor.As[float32](b.In[0]),
+		y:       tensor.As[float32](b.Out[0]),
+		scratch: perWorker(b),
+		groups:  columnGroup(k.n, k.inner),
 	}
 	t.per, t.parts = rowsPerChunk(k.n), 1
 	if k.inner > 1 {
@@ -279,38 +279,40 @@ func (k *reduceKernel) Bind(b compute.Binding) compute.Task {
 }
 
 type reduceTask struct {
-	*reduceKernel
+	of                 *reduceKernel
 	per, parts, groups int
 	x, y               []float32
 	scratch            [][]float32
 }
 
 // Run implements Task.
-func (t *reduceTask) Run(x *compute.Exec) error { return x.For((t.outer+t.per-1)/t.per*t.parts, t) }
+func (t *reduceTask) Run(x *compute.Exec) error {
+	return x.For((t.of.outer+t.per-1)/t.per*t.parts, t)
+}
 
 // Chunk implements Region.
 func (t *reduceTask) Chunk(i, worker int) {
-	if t.inner == 1 {
-		for o := i * t.per; o < min((i+1)*t.per, t.outer); o++ {
-			t.y[o] = t.f.row(t.x[o*t.n : (o+1)*t.n])
+	if t.of.inner == 1 {
+		for o := i * t.per; o < min((i+1)*t.per, t.of.outer); o++ {
+			t.y[o] = t.of.f.row(t.x[o*t.of.n : (o+1)*t.of.n])
 		}
 		return
 	}
 	o, part := i/t.parts, i%t.parts
-	lo, hi := part*columnBlock, min((part+1)*columnBlock, t.inner)
-	x, y := t.x[o*t.n*t.inner:(o+1)*t.n*t.inner], t.y[o*t.inner+lo:o*t.inner+hi]
+	lo, hi := part*columnBlock, min((part+1)*columnBlock, t.of.inner)
+	x, y := t.x[o*t.of.n*t.of.inner:(o+1)*t.of.n*t.of.inner], t.y[o*t.of.inner+lo:o*t.of.inner+hi]
 	acc, scratch := y, t.scratch[worker]
 	if t.groups > 1 {
-		acc, scratch = scratch[:t.groups*t.inner], scratch[t.groups*t.inner:]
+		acc, scratch = scratch[:t.groups*t.of.inner], scratch[t.groups*t.of.inner:]
 	}
-	t.rows(acc, x[lo:], scratch, t.groups)
+	t.of.rows(acc, x[lo:], scratch, t.groups)
 	if t.groups > 1 {
 		copy(y, acc)
 	}
-	if t.f.finish != nil {
-		t.f.finish(y, t.n)
+	if t.of.f.finish != nil {
+		t.of.f.finish(y, t.of.n)
 	}
-	if t.f.every != nil {
+	if t.of.f.every != nil {
 		t.mend(y, x[lo:])
 	}
 }
@@ -363,7 +365,7 @@ func (t *reduceTask) mend(y, x []float32) {
 	}
 	for j, v := range y {
 		if v-v != 0 {
-			y[j] = t.f.whole(t.f.every(x[j:], t.inner), t.n)
+			y[j] = t.of.f.whole(t.of.f.every(x[j:], t.of.inner), t.of.n)
 		}
 	}
 }

@@ -53,22 +53,22 @@ func (k *reduceAroundKernel) Bind(b compute.Binding) compute.Task {
 }
 
 type reduceAroundTask struct {
-	*reduceAroundKernel
+	of   *reduceAroundKernel
 	x, y []float32
 }
 
 // Run implements Task.
-func (t *reduceAroundTask) Run(x *compute.Exec) error { return x.For(t.c, t) }
+func (t *reduceAroundTask) Run(x *compute.Exec) error { return x.For(t.of.c, t) }
 
 // Chunk implements Region: a result.
 func (t *reduceAroundTask) Chunk(c, _ int) {
 	var all float64
-	for i := range t.n {
-		if part := t.f.part(t.x[(i*t.c+c)*t.inner:][:t.inner]); i == 0 {
+	for i := range t.of.n {
+		if part := t.of.f.part(t.x[(i*t.of.c+c)*t.of.inner:][:t.of.inner]); i == 0 {
 			all = part
 		} else {
-			all = t.f.fold(all, part)
+			all = t.of.f.fold(all, part)
 		}
 	}
-	t.y[c] = t.f.whole(all, t.n*t.inner)
+	t.y[c] = t.of.f.whole(all, t.of.n*t.of.inner)
 }

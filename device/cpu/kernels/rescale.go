@@ -83,23 +83,23 @@ func (k *rescaleKernel) Name() string { return "rescale" }
 
 // Bind implements Kernel.
 func (k *rescaleKernel) Bind(b compute.Binding) compute.Task {
-	return &rescaleTask{rescaleKernel: k, x: b.In[0].Data, y: b.Out[0].Data}
+	return &rescaleTask{of: k, x: b.In[0].Data, y: b.Out[0].Data}
 }
 
 type rescaleTask struct {
-	*rescaleKernel
+	of   *rescaleKernel
 	x, y []byte
 }
 
 // Run implements Task.
-func (t *rescaleTask) Run(x *compute.Exec) error { return x.For(blocks(t.n), t) }
+func (t *rescaleTask) Run(x *compute.Exec) error { return x.For(blocks(t.of.n), t) }
 
 // Chunk implements Region.
 func (t *rescaleTask) Chunk(i, _ int) {
-	for lo, hi := block(i, t.n); lo < hi; {
-		k := lo / t.row
-		end := min((k+1)*t.row, hi)
-		vec.Rescale(t.y[lo:end], t.x[lo:end], t.signed, &t.grids[k%len(t.grids)])
+	for lo, hi := block(i, t.of.n); lo < hi; {
+		k := lo / t.of.row
+		end := min((k+1)*t.of.row, hi)
+		vec.Rescale(t.y[lo:end], t.x[lo:end], t.of.signed, &t.of.grids[k%len(t.of.grids)])
 		lo = end
 	}
 }
@@ -158,19 +158,19 @@ func (k *addBytesKernel) InPlace() []int { return []int{0, 3} }
 
 // Bind implements Kernel.
 func (k *addBytesKernel) Bind(b compute.Binding) compute.Task {
-	return &addBytesTask{addBytesKernel: k, a: b.In[0].Data, b: b.In[3].Data, y: b.Out[0].Data}
+	return &addBytesTask{of: k, a: b.In[0].Data, b: b.In[3].Data, y: b.Out[0].Data}
 }
 
 type addBytesTask struct {
-	*addBytesKernel
+	of      *addBytesKernel
 	a, b, y []byte
 }
 
 // Run implements Task.
-func (t *addBytesTask) Run(x *compute.Exec) error { return x.For(blocks(t.n), t) }
+func (t *addBytesTask) Run(x *compute.Exec) error { return x.For(blocks(t.of.n), t) }
 
 // Chunk implements Region.
 func (t *addBytesTask) Chunk(i, _ int) {
-	lo, hi := block(i, t.n)
-	vec.AddBytes(t.y[lo:hi], t.a[lo:hi], t.b[lo:hi], t.signed, &t.grid)
+	lo, hi := block(i, t.of.n)
+	vec.AddBytes(t.y[lo:hi], t.a[lo:hi], t.b[lo:hi], t.of.signed, &t.of.grid)
 }

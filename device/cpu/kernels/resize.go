@@ -100,28 +100,28 @@ func (k *repeatKernel) Name() string { return "resize.repeat" }
 
 // Bind implements Kernel.
 func (k *repeatKernel) Bind(b compute.Binding) compute.Task {
-	return &repeatTask{repeatKernel: k, per: max(1, moveBlock/(k.h*k.w*k.fy*k.fx)),
+	return &repeatTask{of: k, per: max(1, moveBlock/(k.h*k.w*k.fy*k.fx)),
 		x: tensor.Cast[uint32](b.In[0].Data), y: tensor.Cast[uint32](b.Out[0].Data)}
 }
 
 type repeatTask struct {
-	*repeatKernel
+	of   *repeatKernel
 	per  int
 	x, y []uint32
 }
 
 // Run implements Task.
-func (t *repeatTask) Run(x *compute.Exec) error { return x.For((t.planes+t.per-1)/t.per, t) }
+func (t *repeatTask) Run(x *compute.Exec) error { return x.For((t.of.planes+t.per-1)/t.per, t) }
 
 // Chunk implements Region.
 func (t *repeatTask) Chunk(i, _ int) {
-	wide := t.w * t.fx
-	for p := i * t.per; p < min((i+1)*t.per, t.planes); p++ {
-		for r := range t.h {
-			src := t.x[(p*t.h+r)*t.w:][:t.w]
-			dst := t.y[(p*t.h+r)*t.fy*wide:][:t.fy*wide]
-			repeat(dst, src, t.fx)
-			for f := 1; f < t.fy; f++ {
+	wide := t.of.w * t.of.fx
+	for p := i * t.per; p < min((i+1)*t.per, t.of.planes); p++ {
+		for r := range t.of.h {
+			src := t.x[(p*t.of.h+r)*t.of.w:][:t.of.w]
+			dst := t.y[(p*t.of.h+r)*t.of.fy*wide:][:t.of.fy*wide]
+			repeat(dst, src, t.of.fx)
+			for f := 1; f < t.of.fy; f++ {
 				copy(dst[f*wide:(f+1)*wide], dst[:wide])
 			}
 		}

@@ -116,16 +116,16 @@ func (k *sampleKernel) ScratchBytes(workers int) int { return workers * scratchB
 // Bind implements Kernel.
 func (k *sampleKernel) Bind(b compute.Binding) compute.Task {
 	return &sampleTask{
-		sampleKernel: k,
-		per:          max(1, mapBlock/max(1, k.out[1])),
-		scratch:      perWorker(b),
-		src:          tensor.Cast[float32](b.In[0].Data),
-		dst:          tensor.Cast[float32](b.Out[0].Data),
+		of:      k,
+		per:     max(1, mapBlock/max(1, k.out[1])),
+		scratch: perWorker(b),
+		src:     tensor.Cast[float32](b.In[0].Data),
+		dst:     tensor.Cast[float32](b.Out[0].Data),
 	}
 }
 
 type sampleTask struct {
-	*sampleKernel
+	of       *sampleKernel
 	per      int // output rows of a chunk
 	scratch  [][]float32
 	src, dst []float32 // bits of any four-byte type when nothing is blended
@@ -133,19 +133,20 @@ type sampleTask struct {
 
 // Run implements Task.
 func (t *sampleTask) Run(x *compute.Exec) error {
-	return x.For((t.planes*t.out[0]+t.per-1)/t.per, t)
+	return x.For((t.of.planes*t.of.out[0]+t.per-1)/t.per, t)
 }
 
 // Chunk implements Region.
 func (t *sampleTask) Chunk(i, worker int) {
-	for row := i * t.per; row < min((i+1)*t.per, t.planes*t.out[0]); row++ {
-		plane, at := row/t.out[0], row%t.out[0]
-		src := t.src[plane*t.in[0]*t.in[1]:][:t.in[0]*t.in[1]]
-		dst := t.dst[row*t.out[1]:][:t.out[1]]
-		line := src[int(t.y.from[at])*t.in[1]:][:t.in[1]]
-		if t.y.weight != nil {
-			blended, next := t.scratch[worker][:t.in[1]], src[int(t.y.next[at])*t.in[1]:][:t.in[1]]
-			w := t.y.weight[at]
+	for row := i * t.per; row < min((i+1)*t.per, t.of.planes*t.of.out[0]); row++ {
+		plane, at := row/t.of.out[0], row%t.of.out[0]
+		src := t.src[plane*t.of.in[0]*t.of.in[1]:][:t.of.in[0]*t.of.in[1]]
+		dst := t.dst[row*t.of.out[1]:][:t.of.out[1]]
+		line := src[int(t.of.y.from[at])*t.of.in[1]:][:t.of.in[1]]
+		if t.of.y.weight != nil {
+			blended := t.scratch[worker][:t.of.in[1]]
+			next := src[int(t.of.y.next[at])*t.of.in[1]:][:t.of.in[1]]
+			w := t.of.y.weight[at]
 			for j, v := range line {
 				blended[j] = v*(1-w) + next[j]*w
 			}
@@ -157,14 +158,14 @@ func (t *sampleTask) Chunk(i, worker int) {
 
 // columns resamples one row.
 func (t *sampleTask) columns(dst, line []float32) {
-	if t.x.weight == nil {
-		for j, f := range t.x.from {
+	if t.of.x.weight == nil {
+		for j, f := range t.of.x.from {
 			dst[j] = line[f]
 		}
 		return
 	}
-	for j, f := range t.x.from {
-		w := t.x.weight[j]
-		dst[j] = line[f]*(1-w) + line[t.x.next[j]]*w
+	for j, f := range t.of.x.from {
+		w := t.of.x.weight[j]
+		dst[j] = line[f]*(1-w) + line[t.of.x.next[j]]*w
 	}
 }

@@ -102,7 +102,7 @@ func (k *matrixTranspose) Name() string { return "transpose.matrix" }
 
 // Bind implements Kernel.
 func (k *matrixTranspose) Bind(b compute.Binding) compute.Task {
-	t := &transposeTask{matrixTranspose: k, parts: (k.rows + k.per - 1) / k.per}
+	t := &transposeTask{of: k, parts: (k.rows + k.per - 1) / k.per}
 	if k.size == 1 {
 		t.src, t.dst = b.In[0].Data, b.Out[0].Data
 	} else {
@@ -112,29 +112,30 @@ func (k *matrixTranspose) Bind(b compute.Binding) compute.Task {
 }
 
 type transposeTask struct {
-	*matrixTranspose
+	of       *matrixTranspose
 	parts    int
 	x, y     []uint32
 	src, dst []byte // for elements of one byte
 }
 
 // Run implements Task.
-func (t *transposeTask) Run(x *compute.Exec) error { return x.For(t.matrices*t.parts, t) }
+func (t *transposeTask) Run(x *compute.Exec) error { return x.For(t.of.matrices*t.parts, t) }
 
 // Chunk implements Region.
 func (t *transposeTask) Chunk(i, _ int) {
 	matrix, part := i/t.parts, i%t.parts
 	var from, to int
-	for d, n := range t.dims {
+	for d, n := range t.of.dims {
 		k := matrix % n
 		matrix /= n
-		from, to = from+k*t.from[d], to+k*t.to[d]
+		from, to = from+k*t.of.from[d], to+k*t.of.to[d]
 	}
-	lo := part * t.per
-	rows := min(t.per, t.rows-lo)
-	if t.size == 1 {
-		vec.TransposeBytes(t.dst[to+lo:], t.src[from+lo*t.ldSrc:], rows, t.cols, t.ldDst, t.ldSrc)
+	lo := part * t.of.per
+	rows := min(t.of.per, t.of.rows-lo)
+	if t.of.size == 1 {
+		vec.TransposeBytes(t.dst[to+lo:], t.src[from+lo*t.of.ldSrc:], rows, t.of.cols, t.of.ldDst,
+			t.of.ldSrc)
 		return
 	}
-	vec.Transpose(t.y[to+lo:], t.x[from+lo*t.ldSrc:], rows, t.cols, t.ldDst, t.ldSrc)
+	vec.Transpose(t.y[to+lo:], t.x[from+lo*t.of.ldSrc:], rows, t.of.cols, t.of.ldDst, t.of.ldSrc)
 }

@@ -55,7 +55,7 @@ func (k *variadicKernel) Name() string { return "broadcast." + k.name }
 
 // Bind implements Kernel.
 func (k *variadicKernel) Bind(b compute.Binding) compute.Task {
-	t := &variadicTask{variadicKernel: k, y: tensor.As[float32](b.Out[0])}
+	t := &variadicTask{of: k, y: tensor.As[float32](b.Out[0])}
 	for _, in := range b.In {
 		t.in = append(t.in, tensor.As[float32](in))
 	}
@@ -63,18 +63,18 @@ func (k *variadicKernel) Bind(b compute.Binding) compute.Task {
 }
 
 type variadicTask struct {
-	*variadicKernel
+	of *variadicKernel
 	in [][]float32
 	y  []float32
 }
 
 // Run implements Task.
-func (t *variadicTask) Run(x *compute.Exec) error { return x.For(t.cut.chunks, t) }
+func (t *variadicTask) Run(x *compute.Exec) error { return x.For(t.of.cut.chunks, t) }
 
 // Chunk implements Region: the first operand is spread over the row, the others are folded in.
 func (t *variadicTask) Chunk(i, _ int) {
-	first, last, lo, hi := t.cut.chunk(i)
-	l := &t.cut.loop
+	first, last, lo, hi := t.of.cut.chunk(i)
+	l := &t.of.cut.loop
 	var off [maxOperands]int
 	for row := first; row < last; row++ {
 		l.at(row, &off)
@@ -86,12 +86,12 @@ func (t *variadicTask) Chunk(i, _ int) {
 			case k == 0:
 				vec.Fill(y, x[o])
 			case l.runs[k]:
-				t.f.vv(y, y, x[o+lo:o+hi])
+				t.of.f.vv(y, y, x[o+lo:o+hi])
 			default:
-				t.f.vs(y, y, x[o])
+				t.of.f.vs(y, y, x[o])
 			}
 		}
-		if t.mean {
+		if t.of.mean {
 			vec.DivScalar(y, y, float32(len(t.in)))
 		}
 	}

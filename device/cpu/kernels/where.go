@@ -46,27 +46,27 @@ func (k *whereKernel[T]) Name() string { return "where" }
 // Bind implements Kernel.
 func (k *whereKernel[T]) Bind(b compute.Binding) compute.Task {
 	return &whereTask[T]{
-		whereKernel: k,
-		cond:        b.In[0].Data,
-		a:           tensor.Cast[T](b.In[1].Data),
-		b:           tensor.Cast[T](b.In[2].Data),
-		y:           tensor.Cast[T](b.Out[0].Data),
+		of:   k,
+		cond: b.In[0].Data,
+		a:    tensor.Cast[T](b.In[1].Data),
+		b:    tensor.Cast[T](b.In[2].Data),
+		y:    tensor.Cast[T](b.Out[0].Data),
 	}
 }
 
 type whereTask[T tensor.Elem] struct {
-	*whereKernel[T]
+	of      *whereKernel[T]
 	cond    []byte
 	a, b, y []T
 }
 
 // Run implements Task.
-func (t *whereTask[T]) Run(x *compute.Exec) error { return x.For(t.cut.chunks, t) }
+func (t *whereTask[T]) Run(x *compute.Exec) error { return x.For(t.of.cut.chunks, t) }
 
 // Chunk implements Region.
 func (t *whereTask[T]) Chunk(i, _ int) {
-	first, last, lo, hi := t.cut.chunk(i)
-	l := &t.cut.loop
+	first, last, lo, hi := t.of.cut.chunk(i)
+	l := &t.of.cut.loop
 	var off [maxOperands]int
 	for row := first; row < last; row++ {
 		l.at(row, &off)
