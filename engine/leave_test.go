@@ -81,7 +81,7 @@ func TestWaitLeavesDevice(t *testing.T) {
 			p := c.compile(t, tower(t, rand.New(rand.NewPCG(13, 6)), 2), 2)
 			m := &metered{ledger: b.quota}
 			o := c.options(t, b, p)
-			o.Quota, o.ArenaQuota = m, b.quota
+			o.Quota, o.ArenaQuota = m, m
 			s, err := Load(p, o)
 			if err != nil {
 				t.Fatal(err)
@@ -170,7 +170,7 @@ func TestCopiesLeaveDevice(t *testing.T) {
 		p := c.compile(t, tower(t, rand.New(rand.NewPCG(13, 6)), 2), 2)
 		m := &metered{ledger: b.quota}
 		o := c.options(t, b, p)
-		o.Quota, o.ArenaQuota = m, b.quota
+		o.Quota, o.ArenaQuota = m, m
 		s, err := Load(p, o)
 		if err != nil {
 			t.Fatal(err)

@@ -48,7 +48,7 @@ func TestTransfersAreMetered(t *testing.T) {
 		p := c.compile(t, tower(t, rand.New(rand.NewPCG(13, 5)), 3), 2)
 		m := &metered{ledger: b.quota}
 		o := c.options(t, b, p)
-		o.Quota, o.ArenaQuota = m, b.quota
+		o.Quota, o.ArenaQuota = m, m
 		s, err := Load(p, o)
 		if err != nil {
 			t.Fatal(err)
@@ -90,7 +90,7 @@ func TestHeldTransfers(t *testing.T) {
 		p := c.compile(t, tower(t, rand.New(rand.NewPCG(13, 6)), 2), 2)
 		m := &metered{ledger: b.quota}
 		o := c.options(t, b, p)
-		o.Quota, o.ArenaQuota = m, b.quota
+		o.Quota, o.ArenaQuota = m, m
 		s, err := Load(p, o)
 		if err != nil {
 			t.Fatal(err)
@@ -171,7 +171,7 @@ func TestCancelHeldTransfers(t *testing.T) {
 				p := c.compile(t, tower(t, rand.New(rand.NewPCG(13, 6)), 2), 2)
 				m := &metered{ledger: b.quota}
 				o := c.options(t, b, p)
-				o.Quota, o.ArenaQuota = m, b.quota
+				o.Quota, o.ArenaQuota = m, m
 				s, err := Load(p, o)
 				if err != nil {
 					t.Fatal(err)
