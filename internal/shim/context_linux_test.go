@@ -199,16 +199,16 @@ func TestParts(t *testing.T) {
 	}{
 		{"ledger", 70, nil},
 		{"sizes", 11, []string{"sizes"}},
-		{"rest", 80, []string{"ledger", "sizes"}},
-		{"reuse", 82, []string{"alloc", "ledger", "sizes"}},
-		{"pools", 41, []string{"sizes"}},
+		{"rest", 85, []string{"ledger", "sizes"}},
+		{"reuse", 83, []string{"alloc", "ledger", "sizes"}},
+		{"pools", 47, []string{"sizes"}},
 		{"graphs", 41, []string{"graph", "ledger", "sizes"}},
 		{"limits", 29, []string{"limit", "ledger"}},
 		{"modules", 20, nil},
 		{"begin", 5, nil},
-		{"mappings", 21, []string{"ledger", "sizes"}},
-		{"handles", 33, []string{"movable", "sizes"}},
-		{"contexts", 72, []string{"context", "measure", "ledger", "sizes"}},
+		{"mappings", 27, []string{"ledger", "sizes"}},
+		{"handles", 37, []string{"movable", "sizes"}},
+		{"contexts", 73, []string{"context", "measure", "ledger", "sizes"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -232,6 +232,16 @@ static void begin(void)
 	loose = unused = 0;
 }
 
+/* A context that gets the handle of one that has gone was not seen before. */
+static void handles_again(void)
+{
+	begin();
+	create();
+	weir_sizes_put(WEIR_KIND_CONTEXT, (uintptr_t)ctx, 0, NULL);
+	destroy();
+	expect("seen", weir_sizes_get(WEIR_KIND_CONTEXT, (uintptr_t)ctx, NULL, NULL), false);
+}
+
 static void one_by_one(void)
 {
 	begin();
@@ -467,6 +477,7 @@ int main(void)
 {
 	weir.page = (struct weir_header *)page;
 	weir.slot = own = (struct weir_slot *)(page + WEIR_SLOTS_OFFSET);
+	handles_again();
 	one_by_one();
 	unlisted();
 	primary_one();

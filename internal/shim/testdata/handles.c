@@ -27,9 +27,11 @@ static CUresult driver_granularity(
 	return CUDA_SUCCESS;
 }
 
+static CUdevice current_device;
+
 static CUresult driver_device(CUdevice *device)
 {
-	*device = 0;
+	*device = current_device;
 	return CUDA_SUCCESS;
 }
 
@@ -65,6 +67,28 @@ static CUresult driver_ipc(CUipcMemHandle *handle, CUdeviceptr at)
 	return CUDA_SUCCESS;
 }
 
+static CUresult driver_open(CUdeviceptr *at, CUipcMemHandle handle, unsigned int flags)
+{
+	(void)handle, (void)flags;
+	*at = OTHER;
+	return CUDA_SUCCESS;
+}
+
+static CUresult closes;
+
+static CUresult driver_close(CUdeviceptr at)
+{
+	(void)at;
+	return closes;
+}
+
+static CUresult driver_whole(CUdeviceptr *base, size_t *size, CUdeviceptr at)
+{
+	*base = at;
+	*size = MIB;
+	return CUDA_SUCCESS;
+}
+
 void *weir_resolve(enum weir_call call)
 {
 	switch (call) {
@@ -85,6 +109,12 @@ void *weir_resolve(enum weir_call call)
 		return (void *)driver_does;
 	case WEIR_cuMemGetHandleForAddressRange:
 		return (void *)driver_range;
+	case WEIR_cuIpcOpenMemHandle_v2:
+		return (void *)driver_open;
+	case WEIR_cuIpcCloseMemHandle:
+		return (void *)driver_close;
+	case WEIR_cuMemGetAddressRange_v2:
+		return (void *)driver_whole;
 	case WEIR_cuIpcGetMemHandle:
 		return (void *)driver_ipc;
 	default:
@@ -128,6 +158,21 @@ static void gives(CUdeviceptr at, bool any)
 	expect("can be moved", weir_is_movable(at), !any);
 }
 
+/* Memory of another process is known as long as it is open, as it stays where it is. */
+static void opened(void)
+{
+	CUipcMemHandle handle = {0};
+	CUdeviceptr at;
+	weir_on_ipc_open(WEIR_cuIpcOpenMemHandle_v2, &at, handle, 1);
+	expect("opened", weir_sizes_sum(WEIR_KIND_OPENED, 0), MIB);
+	closes = CUDA_ERROR_INVALID_VALUE;
+	weir_on_ipc_close(WEIR_cuIpcCloseMemHandle, at);
+	expect("not closed", weir_sizes_sum(WEIR_KIND_OPENED, 0), MIB);
+	closes = CUDA_SUCCESS;
+	weir_on_ipc_close(WEIR_cuIpcCloseMemHandle, at);
+	expect("closed", weir_sizes_sum(WEIR_KIND_OPENED, 0), 0);
+}
+
 int main(void)
 {
 	CUdeviceptr at = 0;
@@ -143,5 +188,8 @@ int main(void)
 	gives(OTHER, true);
 	expect("freed", weir_movable_free(AT), true);
 	gives(AT, true);
+	opened();
+	current_device = 1;
+	expect("on another device", weir_movable_alloc(&at, BYTES, &r), false);
 	return checked();
 }

@@ -201,10 +201,33 @@ static void in_steps(void)
 	release(7);
 	expect("never mapped, and released", counted(), 0);
 	import(9);
+	expect("of another process", counted(), 0);
+	expect("and not known here", known(9), false);
 	map(AT, 256, 9);
 	release(9);
 	unmap(AT, 256);
-	expect("of another process", counted(), 0);
+	expect("mapped, released and unmapped", counted(), 0);
+}
+
+/* What the driver refuses changes nothing, and memory on another device is refused before it. */
+static void refused(void)
+{
+	CUmemAllocationProp p = {.location = {CU_MEM_LOCATION_TYPE_DEVICE, 1}};
+	CUmemGenericAllocationHandle handle = 0;
+	next_handle = 5;
+	expect("on another device", weir_on_mem_create(WEIR_cuMemCreate, &handle, 100, &p, 0),
+		CUDA_ERROR_INVALID_DEVICE);
+	expect("is not asked for", handle, 0);
+	create(7, 100);
+	map(AT, 256, 7);
+	fails = CUDA_ERROR_INVALID_VALUE;
+	import(7);
+	release(7);
+	fails = CUDA_ERROR_INVALID_VALUE;
+	unmap(AT, 256);
+	expect("what is not unmapped", counted(), 100);
+	unmap(AT, 256);
+	expect("what is, and was not imported", counted(), 0);
 }
 
 static void release_too(void) { release(7); }
@@ -273,6 +296,7 @@ int main(void)
 	weir.page->mem_cap_bytes = CAP;
 	weir.slot = own = (struct weir_slot *)(page + WEIR_SLOTS_OFFSET);
 	in_steps();
+	refused();
 	at_once();
 	anew();
 	long_ranges();

@@ -107,6 +107,16 @@ static CUresult driver_get(CUmemoryPool pool, CUmemPool_attribute what, void *va
 	return CUDA_SUCCESS;
 }
 
+static unsigned made;
+
+static CUresult driver_create(CUmemoryPool *pool, const CUmemPoolProps *of)
+{
+	(void)of;
+	made++;
+	*pool = second;
+	return CUDA_SUCCESS;
+}
+
 void *weir_resolve(enum weir_call call)
 {
 	switch (call) {
@@ -114,6 +124,8 @@ void *weir_resolve(enum weir_call call)
 		return (void *)driver_alloc;
 	case WEIR_cuMemFreeAsync:
 		return (void *)driver_free;
+	case WEIR_cuMemPoolCreate:
+		return (void *)driver_create;
 	case WEIR_cuMemPoolTrimTo:
 		return (void *)driver_trim;
 	case WEIR_cuMemPoolDestroy:
@@ -350,6 +362,39 @@ static void two_allocations(void)
 	expect("when both have", counted, 3 * PORTION);
 }
 
+static CUresult create(int where, int id)
+{
+	CUmemPoolProps of = {.location = {where, id}};
+	CUmemoryPool pool;
+	return weir_on_mem_pool_create(WEIR_cuMemPoolCreate, &pool, &of);
+}
+
+/* from_second is what counts once a new pool has allocated. */
+static uint64_t from_second(void)
+{
+	CUdeviceptr at;
+	grows = PORTION;
+	weir_on_mem_alloc_from_pool_async(WEIR_cuMemAllocFromPoolAsync, &at, 100, second, NULL);
+	uint64_t n = counted;
+	weir_on_mem_free_async(WEIR_cuMemFreeAsync, AT, NULL);
+	kept = 0;
+	weir_pools_refresh(false);
+	weir_on_mem_pool_destroy(WEIR_cuMemPoolDestroy, second);
+	return n;
+}
+
+/* Pools on the job's device count, those of the host do not, and there are none elsewhere. */
+static void created(void)
+{
+	anew();
+	expect("elsewhere", create(CU_MEM_LOCATION_TYPE_DEVICE, 1), CUDA_ERROR_INVALID_DEVICE);
+	expect("is not asked for", made, 0);
+	expect("on the device", create(CU_MEM_LOCATION_TYPE_DEVICE, 0), CUDA_SUCCESS);
+	expect("what it has", from_second(), PORTION);
+	expect("on the host", create(CU_MEM_LOCATION_TYPE_HOST, 1), CUDA_SUCCESS);
+	expect("what that has", from_second(), 0);
+}
+
 int main(void)
 {
 	portion = PORTION;
@@ -363,5 +408,6 @@ int main(void)
 	beyond_the_cap();
 	two_pools();
 	two_allocations();
+	created();
 	return checked();
 }

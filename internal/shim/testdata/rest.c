@@ -89,11 +89,20 @@ static CUresult driver_free(CUdeviceptr at)
 	return CUDA_SUCCESS;
 }
 
+static CUcontext current;
+
+static CUresult driver_current(CUcontext *ctx)
+{
+	*ctx = current;
+	return CUDA_SUCCESS;
+}
+
 void *weir_resolve(enum weir_call call)
 {
-	return call == WEIR_cuMemAlloc_v2 ? (void *)driver_alloc
-		: call == WEIR_cuMemFree_v2   ? (void *)driver_free
-									  : NULL;
+	return call == WEIR_cuMemAlloc_v2  ? (void *)driver_alloc
+		: call == WEIR_cuMemFree_v2    ? (void *)driver_free
+		: call == WEIR_cuCtxGetCurrent ? (void *)driver_current
+									   : NULL;
 }
 
 /* ---- other threads */
@@ -394,6 +403,32 @@ static void agent(void)
 	weir.measures = true;
 }
 
+/* next_allocation is what contexts count once something is about to be allocated. */
+static uint64_t next_allocation(void)
+{
+	weir_look_again();
+	return own->mem_context_bytes;
+}
+
+/* Where tables of undocumented calls were given, a context that was not seen before is looked at
+ * before something is allocated in it, once. */
+static void tables_of_calls(void)
+{
+	static int one, two;
+	begin(100, 700, 900);
+	current = (CUcontext)&one;
+	expect("a context without tables", next_allocation(), 700);
+	weir_tables_given();
+	expect("a context that was not seen", next_allocation(), 800);
+	held += 10;
+	now += 1000 * MS;
+	expect("one that was", next_allocation(), 800);
+	current = NULL;
+	expect("none", next_allocation(), 800);
+	current = (CUcontext)&two;
+	expect("another", next_allocation(), 810);
+}
+
 static uint64_t learned(uint64_t of, uint64_t room)
 {
 	begin(0, 0, 0);
@@ -442,5 +477,6 @@ int main(void)
 	loose_memory();
 	agent();
 	granules();
+	tables_of_calls();
 	return checked();
 }

@@ -133,6 +133,7 @@ void *weir_resolve(enum weir_call call)
 	case WEIR_cuImportExternalMemory:
 		return (void *)driver_import;
 	case WEIR_cuArrayDestroy:
+	case WEIR_cuDestroyExternalMemory: /* takes a handle, too */
 		return (void *)driver_destroy;
 	case WEIR_cuCtxGetId:
 		return (void *)driver_id;
@@ -295,6 +296,9 @@ static void arrays(void)
 	held = counted();
 	weir_handles_gone(weir_context_id(NULL));
 	show("imported memory of the context that is left", held, 3 * GRANULE);
+	weir_on_external_import(WEIR_cuImportExternalMemory, &e, &of);
+	weir_on_external_destroy(WEIR_cuDestroyExternalMemory, e);
+	expect("imported memory that is destroyed", counted(), 0);
 
 	weir_on_array_3d_create(WEIR_cuArray3DCreate_v2, &a, &shape);
 	next_array--;
