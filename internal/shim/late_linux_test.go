@@ -67,9 +67,36 @@ func (w *warden) thereAndBack() {
 	}
 }
 
-// TestWhatWaitedIsMoved holds that what a call changes that waited at the gate while the memory
-// went and came back is moved with it the next time, though nothing else has touched it since: what
-// the host has kept is from before that call.
+// changed has a program change its memory by a call that waits while the memory is away, at the gate
+// or for its memory, and moves it once more. It holds that nothing of the change is lost.
+func (w *warden) changed(l *late, call string, atGate bool) {
+	t := w.t
+	t.Helper()
+	l.tell(t, "v")
+	l.hear(t, "0")
+	w.thereAndBack()
+	if atGate {
+		w.gate(false)
+	} else if m := w.away(); m.Code != wire.MovedAll {
+		t.Fatalf("not moved away: %+v", m)
+	}
+	l.tell(t, call)
+	w.await("the call does not wait", func() bool { return w.page.Slot(0).Waiting.Load() == 1 })
+	if atGate {
+		w.thereAndBack()
+		w.gate(true)
+	} else if m := w.order(false, 1)[0]; m.Code != wire.MovedAll {
+		t.Fatalf("not moved back: %+v", m)
+	}
+	l.hear(t, "done")
+	w.thereAndBack()
+	l.tell(t, "v")
+	l.hear(t, "0")
+}
+
+// TestWhatWaitedIsMoved holds that what a call changes that waited while the memory went and came
+// back is moved with it the next time, though nothing else has touched it since: what the host has
+// kept is from before that call.
 func TestWhatWaitedIsMoved(t *testing.T) {
 	compiled(t)
 	for name, call := range map[string]string{"kernel": "k", "graph": "g", "memset": "s",
@@ -79,20 +106,8 @@ func TestWhatWaitedIsMoved(t *testing.T) {
 			w.movable(1 << 30)
 			w.gate(true)
 			l := startLate(t, w, profile)
-			l.tell(t, "v")
-			l.hear(t, "0")
-			w.thereAndBack()
-			w.gate(false)
-			l.tell(t, call)
-			w.await("the call does not wait", func() bool {
-				return w.page.Slot(0).Waiting.Load() == 1
-			})
-			w.thereAndBack()
-			w.gate(true)
-			l.hear(t, "done")
-			w.thereAndBack()
-			l.tell(t, "v")
-			l.hear(t, "0")
+			w.changed(l, call, true)
+			w.changed(l, call, false)
 			_ = l.in.Close()
 			l.finish(t)
 		})
