@@ -67,8 +67,8 @@ func (w *warden) thereAndBack() {
 	}
 }
 
-// changed has a program change its memory by a call that waits while the memory is away, at the gate
-// or for its memory, and moves it once more. It holds that nothing of the change is lost.
+// changed has a program change its memory by a call that waits while that is away, at the gate or
+// for the memory itself, and moves it once more. It holds that nothing of the change is lost.
 func (w *warden) changed(l *late, call string, atGate bool) {
 	t := w.t
 	t.Helper()
