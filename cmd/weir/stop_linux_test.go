@@ -40,10 +40,22 @@ func sigterm(t *testing.T) context.Context {
 // serving is what weir up runs, with models of the test's.
 func serving(t *testing.T, sources []server.Source, args ...string) *service {
 	t.Helper()
+	s := opened(t, io.Discard, args...)
+	s.serve()
+	if err := s.server.LoadAll(t.Context(), sources); err != nil {
+		t.Fatal(err)
+	}
+	s.jobs.begin()
+	return s
+}
+
+// opened is what weir up runs, before it answers.
+func opened(t *testing.T, talk io.Writer, args ...string) *service {
+	t.Helper()
 	f, c := &upFlags{}, &cobra.Command{}
 	f.define(c)
 	c.SetContext(t.Context())
-	c.SetErr(io.Discard)
+	c.SetErr(talk)
 	args = append([]string{"--http", "localhost:0", "--grpc", "localhost:0", "--metrics",
 		"localhost:0"}, args...)
 	if err := errors.Join(c.ParseFlags(args), f.file.set(c)); err != nil {
@@ -53,11 +65,6 @@ func serving(t *testing.T, sources []server.Source, args ...string) *service {
 	if err := s.open(c); err != nil {
 		t.Fatal(errors.Join(err, s.abandon()))
 	}
-	s.serve()
-	if err := s.server.LoadAll(t.Context(), sources); err != nil {
-		t.Fatal(err)
-	}
-	s.jobs.begin()
 	return s
 }
 

@@ -14,7 +14,7 @@ import place
 REPOSITORY = "https://github.com/triton-inference-server/client"
 INSIDE = "src/python/examples"
 CLONE_TIMEOUT_S = 120
-SCRIPT_TIMEOUT_S = 30
+SCRIPT_TIMEOUT_S = 120
 
 HTTP, GRPC = ("http", ), ("grpc", )
 # Of each script: which address it takes, and with which flags it is run.

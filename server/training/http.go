@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"time"
 
@@ -178,12 +179,22 @@ func (t *Trainings) postTry(w http.ResponseWriter, r *http.Request) (any, error)
 	if err != nil {
 		return nil, err
 	}
-	for i, v := range got.Scores {
-		if v > got.Scores[got.Best] {
-			got.Best = i
+	got.Best, err = best(got.Scores)
+	return got, err
+}
+
+// best is the number of the greatest score. Those that JSON does not have are an error.
+func best(scores []float32) (at int, err error) {
+	for i, v := range scores {
+		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+			return 0, oip.Faultf(oip.Invalid, "score %d of the sample is %v: its numbers may be "+
+				"too large", i, v)
+		}
+		if v > scores[at] {
+			at = i
 		}
 	}
-	return got, nil
+	return at, nil
 }
 
 func read(w http.ResponseWriter, r *http.Request, into any) error {

@@ -237,7 +237,8 @@ func TestBeside(t *testing.T) {
 		len(got.Scores) != 10 || got.Update != at {
 		t.Errorf("tried: %d, %+v, want 10 scores after update %d", code, got, at)
 	}
-	for _, bad := range []string{`{"inputs":{"image":[1,2]}}`, `{"inputs":{"x":[1]}}`, `{`, `[]`} {
+	for _, bad := range []string{`{"inputs":{"image":[1,2]}}`, `{"inputs":{"x":[1]}}`, `{`, `[]`,
+		`{"inputs":{"image":[` + strings.Repeat("1e300,-1e300,", 31) + `1e300,0]}}`} {
 		if code := p.ask(t, "POST", url+"/try", bad, nil); code != 400 {
 			t.Errorf("tried %s: %d", bad, code)
 		}
