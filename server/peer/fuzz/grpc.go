@@ -6,6 +6,8 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"strconv"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -138,10 +140,17 @@ const begun = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\
 	"\x00\x00\x03\x01\x04\x00\x00\x00\x01\x83\x86\x84" +
 	"\x00\x00\x07\x00\x01\x00\x00\x00\x01\x00\x00\x00\x00\x02\x0a\x00"
 
+// asked is a request that is answered before net/http.
+var asked = "POST /v2/models/simple/versions/1/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: " +
+	strconv.Itoa(len(bodies[0])) + "\r\n\r\n" + bodies[0]
+
 // raw sends bytes to either port, and does not wait long for what comes.
 func (t *target) raw(rng *rand.Rand) {
 	to, text := t.grpc, []byte(begun)
-	if rng.IntN(2) == 0 {
+	switch rng.IntN(4) {
+	case 0:
+		to, text = t.http, []byte(strings.Repeat(asked, 1+rng.IntN(3)))
+	case 1:
 		to, text = t.http, []byte("POST /v2/models/simple/infer HTTP/1.1\r\nHost: localhost\r\n"+
 			"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"a\":\r\n0\r\n\r\n")
 	}

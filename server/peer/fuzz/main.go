@@ -253,7 +253,7 @@ func (t *target) begin() (stop func(), err error) {
 	h := &http.Server{Handler: t.server, ErrorLog: slog.NewLogLogger(log.Handler(),
 		slog.LevelDebug)}
 	g := rpc.New(rpc.Options{Server: t.server, Log: log})
-	go func() { _ = h.Serve(on) }()
+	go func() { _ = h.Serve(t.server.Front(on, h)) }()
 	go func() { _ = g.Serve(calls) }()
 	return func() {
 		g.Close()
