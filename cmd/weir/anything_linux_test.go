@@ -43,10 +43,12 @@ func (s *said) errors() (lines []string) {
 // odd are bodies that are wrong, or right for another endpoint, and oddNames what may stand in a
 // path.
 var (
-	odd = []string{"", "{}", "[]", "null", "0", `""`, `{"":1}`, `{"":{}}`, `{`, "\x00\xff", "PK\x03\x04",
-		`{"policy":""}`, `{"policy":"priority"}`, `{"policy":7}`, `{"class":"x"}`, `{"class":"latency",` +
+	odd = []string{"", "{}", "[]", "null", "0", `""`, `{"":1}`, `{"":{}}`, `{`,
+		"\x00\xff", "PK\x03\x04", `{"policy":""}`, `{"policy":"priority"}`, `{"policy":7}`,
+		`{"class":"x"}`, `{"class":"latency",` +
 			`"compute":1e300,"limit":-1,"memory_bytes":9223372036854775807}`,
-		`{"compute":-1}`, `{"compute":1e999}`, `{"memory_bytes":-9223372036854775808}`, `{"limit":0}`,
+		`{"compute":-1}`, `{"compute":1e999}`, `{"memory_bytes":-9223372036854775808}`,
+		`{"limit":0}`,
 		`{"memory_bytes":1}`, `{"inputs":{"image":[1]}}`, `{"inputs":{"":[]}}`, `{"inputs":null}`,
 		`{"inputs":[{"name":"image","datatype":"FP32","shape":[1,1,8,8],"data":[1]}]}`,
 		`{"name":"","grants":[{"rights":"read","models":"["}]}`, `{"name":"ann"}`,
@@ -77,8 +79,8 @@ func TestEndpointsTakeAnything(t *testing.T) {
 			}
 			write(t, filepath.Join(at, "model.onnx"), string(digits.Model))
 			log := &said{}
-			s := opened(t, log, append(args, "--state", state, "--train", recipe, "--models", models,
-				"--no-cache", "--shared-memory", "/weir-test-", "--grace", "0s")...)
+			s := opened(t, log, append(args, "--state", state, "--train", recipe, "--models",
+				models, "--no-cache", "--shared-memory", "/weir-test-", "--grace", "0s")...)
 			if err := s.begin(t.Context(), log); err != nil {
 				t.Fatal(err)
 			}

@@ -141,8 +141,8 @@ const begun = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\
 	"\x00\x00\x07\x00\x01\x00\x00\x00\x01\x00\x00\x00\x00\x02\x0a\x00"
 
 // asked is a request that is answered before net/http.
-var asked = "POST /v2/models/simple/versions/1/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: " +
-	strconv.Itoa(len(bodies[0])) + "\r\n\r\n" + bodies[0]
+var asked = "POST /v2/models/simple/versions/1/infer HTTP/1.1\r\nHost: localhost\r\n" +
+	"Content-Length: " + strconv.Itoa(len(bodies[0])) + "\r\n\r\n" + bodies[0]
 
 // raw sends bytes to either port, and does not wait long for what comes.
 func (t *target) raw(rng *rand.Rand) {
