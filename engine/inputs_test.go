@@ -56,8 +56,10 @@ func TestInputsFirst(t *testing.T) {
 		shapes  map[string][]int
 		first   []string
 	}{
-		{"minilm-l6", zoo.Options{Vocabulary: 500}, tokens(1), []string{"input", "weights", "step"}},
-		{"mobilenetv2", zoo.Options{Resolution: 96}, pictures(96), []string{"input", "waited", "weights"}},
+		{"minilm-l6", zoo.Options{Vocabulary: 500}, tokens(1),
+			[]string{"input", "weights", "step"}},
+		{"mobilenetv2", zoo.Options{Resolution: 96}, pictures(96),
+			[]string{"input", "waited", "weights"}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			q := &noting{}
