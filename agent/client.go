@@ -195,6 +195,22 @@ type ShareChange struct {
 	Class   *share.Class
 }
 
+// Apply makes the change to a share.
+func (r *ShareChange) Apply(s *share.Share) {
+	if r.Memory != nil {
+		s.Memory = *r.Memory
+	}
+	if r.Compute != nil {
+		s.Compute = *r.Compute
+	}
+	if r.Limit != nil {
+		s.Limit = *r.Limit
+	}
+	if r.Class != nil {
+		s.Class = *r.Class
+	}
+}
+
 // Set gives a job another share while it runs, and returns what it has then. An error is a
 // [share.ErrInvalid], [ErrRefused] with the agent's text, or one of the connection. The connection
 // is of no further use.

@@ -32,6 +32,9 @@ type driver struct {
 	due     queue        // arrivals to come, as far as they are known
 	misses  bool         // the iteration had to have weights brought
 
+	orders chan order    // what is to be done between two requests
+	over   chan struct{} // closed when no order is taken any more
+
 	mu        sync.Mutex // guards what follows, which the live view reads
 	latencies []time.Duration
 	missed    []time.Duration // those of latencies that found weights away
@@ -76,8 +79,9 @@ func (q *queue) pop() time.Duration {
 }
 
 func newDriver(spec *Job, s seater, it iterate, clock func() time.Duration, seed uint64) *driver {
-	d := &driver{spec: spec, seat: s, iterate: it, clock: clock,
-		rng: rand.New(rand.NewPCG(seed, 0x61727276))}
+	d := &driver{spec: spec, seat: s, iterate: it, clock: clock, orders: make(chan order),
+		over: make(chan struct{}),
+		rng:  rand.New(rand.NewPCG(seed, 0x61727276))}
 	d.latencies = make([]time.Duration, 0, 4096)
 	return d
 }
@@ -91,6 +95,7 @@ func (d *driver) run(ctx context.Context) error {
 		defer cancel()
 	}
 	err := d.guarded(ctx)
+	close(d.over)
 	d.seat.Release()
 	if d.memory != nil {
 		d.memory.End() // of an iteration that was not to be
@@ -119,10 +124,25 @@ func (d *driver) serve(ctx context.Context) error {
 	var gate device.Gate
 	for n := int64(0); d.spec.Iterations == 0 || n < d.spec.Iterations; {
 		d.catchUp()
-		if d.pending.len() == 0 {
+		var o order
+		select {
+		case o = <-d.orders:
+		default:
+		}
+		if o.do == nil && d.pending.len() == 0 {
 			d.seat.Release()
 			gate = nil
-			if err := d.sleep(ctx); err != nil {
+			var err error
+			if o, err = d.sleep(ctx); err != nil {
+				return err
+			}
+			if o.do == nil {
+				continue
+			}
+		}
+		if o.do != nil {
+			gate = nil
+			if err := d.obey(ctx, o); err != nil {
 				return err
 			}
 			continue
@@ -264,20 +284,21 @@ func (d *driver) gap() time.Duration {
 	return time.Duration(min(ns, float64(longest))) // what is beyond an int64 has no value
 }
 
-// sleep waits for the next arrival, or for the end where none is to come.
-func (d *driver) sleep(ctx context.Context) error {
-	if d.due.len() == 0 {
-		<-ctx.Done()
-		return ctx.Err()
+// sleep waits for the next arrival, for an order, or for the end where neither is to come.
+func (d *driver) sleep(ctx context.Context) (o order, err error) {
+	var next <-chan time.Time
+	if d.due.len() > 0 {
+		t := time.NewTimer(d.due.first() - d.clock())
+		defer t.Stop()
+		next = t.C
 	}
-	t := time.NewTimer(d.due.first() - d.clock())
-	defer t.Stop()
 	select {
-	case <-t.C:
-		return nil
+	case <-next:
+	case o = <-d.orders:
 	case <-ctx.Done():
-		return ctx.Err()
+		err = ctx.Err()
 	}
+	return o, err
 }
 
 // recentRequests is how many requests the live view's percentiles are over: enough for a p99, few

@@ -31,6 +31,7 @@ type prepared struct {
 	cached *cache.Compiled // nil when the graph was given
 	common string          // names weights that other jobs have, too; "" where none does
 	shapes map[string][]int
+	passes pass.Options
 	given  map[string]*tensor.Tensor
 	seed   uint64
 	// one request's; made once the job's memory is granted
@@ -91,8 +92,8 @@ func (p *prepared) load(ctx context.Context, plans *cache.Cache, t compute.Targe
 	if err != nil {
 		return err
 	}
-	o := plan.Options{Target: t, Shapes: p.shapes, Threads: threads,
-		Passes: pass.Options{Precision: precision}}
+	p.passes = pass.Options{Precision: precision}
+	o := plan.Options{Target: t, Shapes: p.shapes, Threads: threads, Passes: p.passes}
 	if p.model == nil {
 		p.plan, err = plan.Compile(ctx, g, o)
 	} else if p.cached, err = p.model.Compile(ctx, o); err == nil {

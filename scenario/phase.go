@@ -21,6 +21,8 @@ import (
 // tenant is one job in one phase.
 type tenant struct {
 	index  int
+	job    int         // among the scenario's jobs
+	keep   share.Bytes // that it is to keep, whatever its plan
 	p      *prepared
 	result JobResult
 	driver *driver
@@ -165,7 +167,7 @@ func (s *stage) note(t *tenant, err error) {
 
 // add admits and loads one job. What keeps it from running is kept as its result.
 func (s *stage) add(ctx context.Context, p *prepared, index int) {
-	t := &tenant{index: len(s.tenants), p: p,
+	t := &tenant{index: len(s.tenants), job: index, p: p, keep: p.spec.Keep,
 		result: JobResult{Name: p.spec.Name, Class: p.spec.Class, Compute: p.spec.Compute,
 			Limit: p.spec.Cap(), Arrival: p.spec.Arrival.String(),
 			ArrivalPerS: p.spec.Arrival.Poisson, MemoryCapBytes: int64(p.spec.Memory),
@@ -334,7 +336,11 @@ func (s *stage) play(outer context.Context) error {
 		s.drive(ctx, t, &wg)
 	}
 	s.openDoor(ctx, &wg) // somebody who waits may not fit alone
+	if s.broker != nil {
+		s.run.o.Control.direct(s)
+	}
 	wg.Wait()
+	s.run.o.Control.direct(nil)
 	s.phase.Wall = s.now()
 	stopLive()
 	s.closeDoor()
@@ -387,6 +393,7 @@ func (s *stage) reportJob(t *tenant) {
 		return
 	}
 	st := t.admit.Status()
+	res.MemoryCapBytes = int64(t.admit.Spec().Memory) + res.SharedBytes
 	res.MemoryPeakBytes = int64(st.Peak) + res.SharedBytes
 	res.Grants, res.Revocations = st.Counts.Grants, st.Counts.Revocations
 	res.Evictions = st.Counts.Evictions

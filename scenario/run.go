@@ -40,6 +40,8 @@ type Options struct {
 	// Child is the command line prefix that runs one job in a process of its own (see [RunChild]);
 	// needed for Processes.
 	Child []string
+	// Control, when set, changes shares while jobs run.
+	Control *Control
 	// Live, when set, is called about five times a second while jobs run.
 	Live func(Live)
 	// Record, when set, returns where the events and decisions of the phase under a policy are

@@ -57,6 +57,13 @@ func newResided(w seat.Weighty, total int64, clock func() time.Duration) *reside
 	return &resided{Weighty: w, total: total, clock: clock}
 }
 
+// follow takes over what is known of weights that these take the place of.
+func (r *resided) follow(was *resided) {
+	was.mu.Lock()
+	defer was.mu.Unlock()
+	r.moves, r.lost, r.came, r.bytes = was.moves, was.lost, was.came, was.bytes
+}
+
 // Evict implements seat.Weighty.
 func (r *resided) Evict(most int64) int64 {
 	freed := r.Weighty.Evict(most)

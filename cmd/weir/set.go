@@ -28,12 +28,14 @@ func newSet() *cobra.Command {
 	var f setFlags
 	c := &cobra.Command{
 		Use:   "set JOB [flags]",
-		Short: "Give a program under weir exec, or a model of weir up, another share while it runs",
-		Long: `Give a job of weir exec another share while its programs run, or, with --server, a model of
-weir up while it answers. What no flag names stays as it is. What does not fit beside the other jobs
-is refused with the numbers, and so is a memory cap below what the job holds. Programs were told of
-the memory when they began and may not ask again; a model's requests do not raise a cap that was
-set.`,
+		Short: "Give a job another share while it runs: of weir exec, weir share or weir up",
+		Long: `Give a job of weir exec another share while its programs run, a job of weir share while its
+scenario does, or, with --server, a model of weir up while it answers. What no flag names stays as
+it is. What does not fit beside the other jobs is refused with the numbers, and so is a memory cap
+below what the job holds. Programs were told of the memory when they began and may not ask again. A
+job of weir share, and a model, goes on with a smaller plan where its own does not fit the cap, and
+with its own once the cap is raised; a model's requests do not raise a cap that was set. Of weir
+exec and weir share, the one that has a job of this name is asked; --device is for the former.`,
 		Example: "  weir set train --compute 0.5 --limit 0.8\n" +
 			"  weir set resnet50 --server http://localhost:8000 --class latency",
 		Args:              exactly(1),
@@ -66,6 +68,13 @@ func (f *setFlags) run(c *cobra.Command, job string) error {
 	}
 	if c.Flags().Changed("server") {
 		return f.changeModel(c, r)
+	}
+	if r.Device == nil && !f.fake {
+		if now, found, err := setScenario(r); err != nil {
+			return err
+		} else if found {
+			return f.print(c.OutOrStdout(), shareOf(&now))
+		}
 	}
 	client, err := dialAgent(f.fake)
 	if err != nil {

@@ -283,6 +283,8 @@ func loadScenario(c *cobra.Command, path string) (*scenario.Scenario, error) {
 // runScenario runs a scenario with the view that fits standard error.
 func runScenario(c *cobra.Command, s *scenario.Scenario, o scenario.Options) (*scenario.Result,
 	error) {
+	stop := controlled(c.Context(), &o)
+	defer stop()
 	v := view.New(c.ErrOrStderr())
 	o.Live, o.Progress = v.Live, v.Stage
 	res, err := scenario.Run(c.Context(), s, o)

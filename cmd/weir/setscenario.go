@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/weirgpu/weir/agent"
+	"github.com/weirgpu/weir/scenario"
+	"github.com/weirgpu/weir/share"
+)
+
+// This file is how weir set reaches the jobs of weir share: a socket of each run, in the folder in
+// which the agent has its own, which is its user's alone.
+
+// scenarioSockets are those of runs in a folder.
+const scenarioSockets = "share-*.sock"
+
+// setReply is what a run answers a change with.
+type setReply struct {
+	Share share.Share
+	// Error says why the share stays as it is; Unknown, that no job has the name, and Invalid, that
+	// the share is none.
+	Error            string `json:",omitempty"`
+	Unknown, Invalid bool   `json:",omitempty"`
+}
+
+// controlled has weir set change the shares of the jobs of a scenario that is about to run, until
+// the function that it returns is called. Where there can be no socket it does without.
+func controlled(ctx context.Context, o *scenario.Options) (stop func()) {
+	dir := agent.RuntimeDir(false)
+	if agent.MakeRuntimeDir(dir) != nil {
+		return func() {}
+	}
+	path := filepath.Join(dir, "share-"+strconv.Itoa(os.Getpid())+".sock")
+	_ = os.Remove(path) // of a process of this number that was killed
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return func() {}
+	}
+	o.Control = &scenario.Control{}
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return // it is closed
+			}
+			go answerSet(ctx, conn, o.Control)
+		}
+	}()
+	return func() { cancel(); l.Close() }
+}
+
+// setWait bounds how long either side waits for the other.
+const setWait = 30 * time.Second
+
+// answerSet carries out one change that somebody asks for.
+func answerSet(ctx context.Context, conn net.Conn, c *scenario.Control) {
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(setWait))
+	var to agent.ShareChange
+	if json.NewDecoder(conn).Decode(&to) != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, setWait)
+	defer cancel()
+	got, err := c.Set(ctx, to.Job, func(s *share.Share) { to.Apply(s) })
+	r := setReply{Share: got}
+	if err != nil {
+		r.Error, r.Unknown, r.Invalid = err.Error(), errors.Is(err, scenario.ErrNoJob),
+			errors.Is(err, share.ErrInvalid)
+	}
+	_ = json.NewEncoder(conn).Encode(r) // who asked may have gone
+}
+
+// setScenario changes the share of a job of a run of weir share that has it. Found is false where
+// none does.
+func setScenario(to agent.ShareChange) (now share.Job, found bool, err error) {
+	paths, _ := filepath.Glob(filepath.Join(agent.RuntimeDir(false), scenarioSockets))
+	for _, path := range paths {
+		r, err := askSet(path, to)
+		switch {
+		case err != nil:
+			_ = os.Remove(path) // nobody listens: it was killed
+		case r.Unknown:
+		case r.Invalid:
+			return now, true, errors.New(r.Error)
+		case r.Error != "":
+			return now, true, failed(errors.New(r.Error))
+		default:
+			return share.Job{Name: to.Job, Share: r.Share}, true, nil
+		}
+	}
+	return now, false, nil
+}
+
+// errRunEnds: a run was there, and did not answer.
+var errRunEnds = errors.New("weir share did not answer")
+
+// askSet asks one run. An error means that nobody listens.
+func askSet(path string, to agent.ShareChange) (r setReply, err error) {
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		return r, err
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(setWait))
+	if err = json.NewEncoder(conn).Encode(to); err == nil {
+		err = json.NewDecoder(conn).Decode(&r)
+	}
+	if err != nil {
+		r.Error = fmt.Sprintf("job %s: %v: %v", to.Job, errRunEnds, err)
+	}
+	return r, nil
+}
