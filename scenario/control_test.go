@@ -106,8 +106,8 @@ func TestCapWhileItRuns(t *testing.T) {
 				t.Errorf("elastic %t: cap %v: %v", elastic, tc.cap, err)
 			}
 			if now := job.admit.Spec().Memory; tc.err != nil && now != before {
-				t.Errorf("elastic %t: refused %v, and the cap is %v in place of %v", elastic, tc.cap,
-					now, before)
+				t.Errorf("elastic %t: refused %v, and the cap is %v in place of %v", elastic,
+					tc.cap, now, before)
 			}
 			for n := served(); served() < n+3; {
 				time.Sleep(time.Millisecond)

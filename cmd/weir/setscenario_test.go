@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestSetJobOfScenario changes the share of a job of weir share while it runs, by command; what does
-// not fit is refused with both numbers, and a run that was killed is in nobody's way.
+// TestSetJobOfScenario changes the share of a job of weir share while it runs, by command; what
+// does not fit is refused with both numbers, and a run that was killed is in nobody's way.
 func TestSetJobOfScenario(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no runtime folder")

@@ -632,3 +632,47 @@ func TestAside(t *testing.T) {
 		t.Errorf("what b gave back: %v", d.said)
 	}
 }
+
+// TestAsideOfTheDevice: who was let in by a policy's own rule with a cap above what the device has,
+// and waits for more than there could ever be, is in nobody's way; it is served once that is less.
+func TestAsideOfTheDevice(t *testing.T) {
+	p := &scripted{}
+	p.decide = func(*share.Snapshot) share.Decision { return share.Decision{} }
+	p.admit = func(*share.Snapshot, *share.JobState) error { return nil }
+	c, err := core.New(core.Config{Device: "cpu:0", Units: 1, Memory: share.GiB,
+		Policy: admitting{p}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &drive{t: t, c: c}
+	a, err := d.elastic("a", 2000, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, _ := d.elastic("b", 600, 0)
+	e, _ := d.elastic("e", 600, 0)
+	for _, id := range []share.JobID{a, b, e} {
+		d.do(id, core.Arrive)
+	}
+	holds := func(id share.JobID) share.Bytes { return d.memory(id).Persistent }
+	if err := d.reserveWait(a, 1500); err != nil || holds(a) != 0 {
+		t.Fatalf("more than the device has: holds %v, %v", holds(a), err)
+	}
+	if err := d.reserveWait(b, 600); err != nil || holds(b) != 600 {
+		t.Fatalf("b stands behind who cannot be served: holds %v, %v", holds(b), err)
+	}
+	if err := d.reserveWait(e, 500); err != nil || d.told(b) != 524 {
+		t.Fatalf("for e, and not for who cannot be served, b is told to hold %v, %v", d.told(b),
+			err)
+	}
+	if err := d.step(core.Event{Kind: core.Unreserve, Job: b, Bytes: 76 * share.MiB}); err != nil ||
+		holds(e) != 500 {
+		t.Errorf("who waits for what fits holds %v, %v", holds(e), err)
+	}
+	if err := d.step(core.Event{Kind: core.Withdraw, Job: a}); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.reserveWait(a, 1024); err != nil || d.told(b) != 0 {
+		t.Errorf("for all that the device has b is told to hold %v, %v", d.told(b), err)
+	}
+}

@@ -159,7 +159,9 @@ func ruleName(r evict.Rule) (name string) {
 }
 
 // pour serves what waits, in order of turns. Who waits for the room of its own cap or lane is in
-// nobody's way, nor is who waits for more than there could be beside what was promised since.
+// nobody's way, nor is who waits for more than there could be beside what was promised since. The
+// first of those in whose way others are is firstToWait, by which mayGrow lets nobody pass: a job
+// that contends and would grow by nothing is unsettled, and while any is, nothing fits the device.
 func (c *Core) pour() {
 	if c.settlePromises(); c.asking == 0 {
 		return
@@ -178,15 +180,15 @@ func (c *Core) pour() {
 }
 
 // aside reports whether a job waits for what others could not give it: for the room of its own cap
-// or lane, or for more than there could be.
+// or lane, or for more than there could be, as where a policy's own rule let in a cap above what
+// the device has.
 func (c *Core) aside(j *job) bool {
 	m := &c.state(j).Memory
 	if m.Asked == 0 {
 		return false
 	}
 	left, _ := c.room(j, j.waits)
-	return m.Asked > left ||
-		!c.fitsDevice(j, j.waits, m.Asked) && grows(m, j.waits, m.Asked) > c.pool()
+	return m.Asked > left || grows(m, j.waits, m.Asked) > c.pool()
 }
 
 // settlePromises notes that what was promised is free of what others hold beside.

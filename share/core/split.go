@@ -38,6 +38,7 @@ func (c *Core) split(j *job, e *Event) error {
 	j.peak = max(j.peak-part.Memory, s.Memory.Resident())
 	c.notify(j, Notice{Kind: Changed})
 	c.enlist(part, state)
+	c.bend(j)
 	if s = c.state(j); s.Memory.Kept() > was.Memory.Kept() {
 		c.unsettle(j)
 	}
