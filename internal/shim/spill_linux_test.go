@@ -352,3 +352,96 @@ func TestKilledSpill(t *testing.T) {
 	_ = r.Wait()
 	empty(t, folder)
 }
+
+// TestKilledAmidAMove kills a program while a part of its memory is written to the folder, beside
+// another of its job: nothing is left, and no byte of the other is wrong.
+func TestKilledAmidAMove(t *testing.T) {
+	compiled(t)
+	disk, err := keptC("libdisk.so", []string{"-shared", "-fPIC"}, "testdata/disk.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, shared := t.TempDir(), t.TempDir()
+	w := newWarden(t, 1<<30, 2*time.Millisecond)
+	w.movable(0)
+	w.gate(true)
+	start := func(stops bool) (*running, io.Closer) {
+		r := onFake(t, w, shared, "moved", "2", "6")
+		r.Env = append(r.Env, "WEIR_SPILL="+folder)
+		for i, v := range r.Env {
+			if stops && strings.HasPrefix(v, "LD_PRELOAD=") {
+				r.Env[i] += ":" + disk
+				r.Env = append(r.Env, fmt.Sprint("DISK_STOPS=", 1<<20))
+				break
+			}
+		}
+		return r, startMoved(t, w, r)
+	}
+	killed, _ := start(true)
+	other, in := start(false)
+	for i := range 2 {
+		w.await("a program launches nothing", func() bool {
+			return w.page.Slot(uint32(i)).Launches.Load() > 2
+		})
+	}
+	w.command(true)
+	w.await("nothing is written", func() bool {
+		files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", killed.Process.Pid))
+		return slices.ContainsFunc(files, func(name string) bool {
+			to, err := os.Readlink(name)
+			if err != nil || !strings.HasPrefix(to, folder+"/") {
+				return false
+			}
+			info, err := os.Stat(name)
+			return err == nil && info.Size() > 0
+		})
+	})
+	_ = killed.Process.Kill()
+	_ = killed.Wait()
+	m := w.answers(1)[0]
+	for m.Code == wire.MovedBusy {
+		w.order(false, 1)
+		m = w.order(true, 1)[0]
+	}
+	if m.Code != wire.MovedAll {
+		t.Errorf("beside who was killed: %+v", m)
+	}
+	empty(t, folder)
+	if m := w.order(false, 1)[0]; m.Code != wire.MovedAll {
+		t.Errorf("not back: %+v", m)
+	}
+	if sum := other.found(t, in); sum.Wrong != 0 || sum.Compared == 0 {
+		t.Errorf("%+v", sum)
+	}
+	empty(t, folder)
+}
+
+// TestFolderIsGone removes the folder while memory is in it, and puts a file in its place: the
+// memory has a file without a name, comes back unchanged, and goes there again.
+func TestFolderIsGone(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "spill")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	w, _, ends := spilling(t, 0, folder, "2", "6")
+	s := w.page.Slot(0)
+	for i := range 3 {
+		if m := w.away(); m.Code != wire.MovedAll || s.SpilledBytes.Load() == 0 {
+			t.Fatalf("move %d: %+v, %d bytes are spilled", i, m, s.SpilledBytes.Load())
+		}
+		if err := os.RemoveAll(folder); err != nil {
+			t.Fatal(err)
+		}
+		if i == 1 {
+			if err := os.WriteFile(folder, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if m := w.order(false, 1)[0]; m.Code != wire.MovedAll || s.AwayBytes.Load() != 0 {
+			t.Fatalf("move %d: not back: %+v", i, m)
+		}
+	}
+	if sum := ends(); sum.Wrong != 0 || sum.Compared == 0 {
+		t.Errorf("%+v", sum)
+	}
+}

@@ -1,7 +1,7 @@
 // disk is a folder for what is spilled on a file system that can less, or is full. DISK says which:
 // full has no room to take; old has no files without a name and takes no room beforehand; with
 // DISK_HOLDS it holds so many bytes of a file, and with DISK_LOSES it fails when they are to be
-// there.
+// there. With DISK_STOPS it never comes to the end of a write from so many bytes on.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -44,7 +44,9 @@ int fallocate(int file, int mode, off_t at, off_t bytes) {
 ssize_t pwrite(int file, const void *from, size_t bytes, off_t at) {
 	ssize_t (*real)(int, const void *, size_t, off_t) =
 		(ssize_t(*)(int, const void *, size_t, off_t))dlsym(RTLD_NEXT, "pwrite");
-	const char *holds = getenv("DISK_HOLDS");
+	const char *holds = getenv("DISK_HOLDS"), *stops = getenv("DISK_STOPS");
+	while (stops && at >= (off_t)strtoll(stops, NULL, 10))
+		pause();
 	if (is("full"))
 		abort(); // without its room nothing is written
 	if (holds) {
