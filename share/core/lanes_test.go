@@ -199,3 +199,33 @@ func TestLaneReservations(t *testing.T) {
 		t.Errorf("persistent memory beyond its own: %v", err)
 	}
 }
+
+// TestOwnOfALane: who wants more of its own than its cap has is told of the cap, also while another
+// has the lane; of what the lane gives it is told that.
+func TestOwnOfALane(t *testing.T) {
+	d := withLanes(t, "fair", 1)
+	a, err := d.admitLane("a", 100, 300)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := d.admitLane("b", 100, 300)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.do(b, core.Arrive, core.Want, core.Begin)
+	if err := d.step(core.Event{Kind: core.Reserve, Job: b, Memory: core.Ephemeral,
+		Bytes: 300 * share.MiB}); err != nil {
+		t.Fatal(err)
+	}
+	for kind, want := range []error{core.ErrOverCap, core.ErrLane} {
+		if err := d.step(core.Event{Kind: core.Reserve, Job: a, Bytes: 100 * share.MiB}); kind ==
+			0 && err != nil {
+			t.Fatal(err)
+		}
+		err := d.step(core.Event{Kind: core.Reserve, Job: a, Memory: core.MemoryKind(kind),
+			Bytes: share.MiB})
+		if !errors.Is(err, want) {
+			t.Errorf("%v memory: %v, want %v", core.MemoryKind(kind), err, want)
+		}
+	}
+}
