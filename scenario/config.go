@@ -50,6 +50,9 @@ type Job struct {
 	share.Job
 	// Model is an ONNX file, relative to the scenario's folder.
 	Model string
+	// Train is a recipe that the job follows in place of running a model, relative to the scenario's
+	// folder: a request is an update. Each phase begins it anew, and nothing of it is kept.
+	Train string
 	// Precision is the arithmetic of the model's products; fp32 where it is empty.
 	Precision pass.Precision
 	// Work describes the job's iterations in place of a model, for [Simulate].
@@ -202,11 +205,12 @@ func (j *Job) faults(duration time.Duration) []error {
 		faults = append(faults, fmt.Errorf("job %s: %s", j.Name, fmt.Sprintf(format, args...)))
 	}
 	switch model := j.Model != "" || j.Graph != nil; {
-	case !model && !j.Work.Described():
+	case !model && !j.Work.Described() && j.Train == "":
 		fault("no model: give an ONNX file, or describe its work by iteration and kernel")
 	case model && j.Work.Described():
 		fault("both a model and described work: choose one")
 	}
+	j.trainFaults(fault)
 	if err := j.Precision.Validate(); err != nil {
 		fault("%v", err)
 	}

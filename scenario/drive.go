@@ -100,7 +100,7 @@ func (d *driver) run(ctx context.Context) error {
 	if d.memory != nil {
 		d.memory.End() // of an iteration that was not to be
 	}
-	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+	if errors.Is(err, errTrained) || err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil
 	}
 	return err

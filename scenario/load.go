@@ -35,20 +35,26 @@ type prepared struct {
 	given  map[string]*tensor.Tensor
 	seed   uint64
 	// one request's; made once the job's memory is granted
-	inputs  []*tensor.Tensor
-	request int64 // their bytes
-	saved   bool  // whether the plan was offered to the cache
+	inputs   []*tensor.Tensor
+	request  int64    // their bytes
+	training Training // of a job that follows a recipe; else nil
+	saved    bool     // whether the plan was offered to the cache
 	// what was found to keep the job from running, before any phase
 	broken error
 	wrap   func(job string, it iterate) iterate // nil outside of tests
 }
 
-// prepare reads and compiles. The error names the job and is of kind [ErrScenario], unless it is
+// prepare reads and compiles; a job that follows a recipe is prepared by the function. The error names the job and is of kind [ErrScenario], unless it is
 // ctx's.
 func prepare(ctx context.Context, spec Job, plans *cache.Cache, t compute.Target, threads int,
-	seed uint64) (*prepared, error) {
+	seed uint64, by func(*prepared) error) (*prepared, error) {
 	p := &prepared{spec: spec, seed: seed}
-	err := p.load(ctx, plans, t, threads)
+	var err error
+	if spec.Train != "" {
+		err = by(p)
+	} else {
+		err = p.load(ctx, plans, t, threads)
+	}
 	if err == nil {
 		return p, nil
 	}
@@ -140,6 +146,9 @@ func (p *prepared) need() int64 {
 }
 
 func (p *prepared) close() error {
+	if p.training != nil {
+		return p.training.Close()
+	}
 	if p.model == nil {
 		return nil
 	}
@@ -205,6 +214,10 @@ func (p *prepared) session(o engine.Options) (*engine.Session, error) {
 
 // resident is instance, and returns the session too.
 func (p *prepared) resident(o engine.Options) (iterate, *engine.Session, func(), error) {
+	if p.training != nil {
+		it, free, err := p.trained(o)
+		return it, nil, free, err
+	}
 	s, err := p.session(o)
 	if err != nil {
 		return nil, nil, nil, err

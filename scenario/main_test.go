@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 		lines.Scan()
 		os.Exit(4)
 	}
-	if err := RunChild(context.Background(), os.Stdin, os.Stdout); err != nil {
+	if err := RunChild(context.Background(), os.Stdin, os.Stdout, nil); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

@@ -33,7 +33,7 @@ func Load(path string) (*Scenario, error) {
 	dir := filepath.Dir(path)
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
-		j.Model = under(dir, j.Model)
+		j.Model, j.Train = under(dir, j.Model), under(dir, j.Train)
 		for name, file := range j.Inputs {
 			j.Inputs[name] = under(dir, file)
 		}
@@ -92,6 +92,7 @@ type fileJob struct {
 	Memory     fileMemory
 	Iterations yamlfile.Text[yamlfile.Whole, *yamlfile.Whole]
 	Model      string
+	Train      string
 	Precision  yamlfile.Text[pass.Precision, *pass.Precision]
 	Iteration  time.Duration
 	Jitter     float64
@@ -235,7 +236,7 @@ func (j *fileJob) job() (Job, error) {
 	terms.Compute, terms.Limit, terms.Class = j.Compute, j.Limit, j.Class.Value
 	job := Job{
 		Job:   share.Job{Name: j.Name, Iterations: int64(j.Iterations.Value), Share: terms},
-		Model: j.Model, Precision: j.Precision.Value, Inputs: j.Inputs, Arrival: arrival,
+		Model: j.Model, Train: j.Train, Precision: j.Precision.Value, Inputs: j.Inputs, Arrival: arrival,
 		Work: Work{Iteration: j.Iteration, Jitter: j.Jitter,
 			Kernel: Kernel{Time: j.Kernel.Time, Bandwidth: j.Kernel.Bandwidth}},
 		Target: j.QoS, Start: j.Start, Stop: j.Stop, Wait: j.Wait,
@@ -269,7 +270,7 @@ var words = yamlfile.Words{
 	Holds: "one scenario",
 	Keys: map[string]string{
 		"scenario.file": "device, policy, memory, eviction, own_weights, duration, seed, jobs",
-		"scenario.fileJob": "name, model, class, compute, limit, memory, iterations, " +
+		"scenario.fileJob": "name, model, train, class, compute, limit, memory, iterations, " +
 			"precision, iteration, jitter, kernel, arrival, qos, start, stop, wait, shapes, " +
 			"inputs",
 		"scenario.fileArrival": "poisson, load, closed, think, trace",

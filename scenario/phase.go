@@ -278,7 +278,8 @@ func (s *stage) reserve(ctx context.Context, t *tenant, o *engine.Options) error
 	if t.p.spec.Elastic {
 		t.memory = m
 	}
-	return m.Reserve(ctx, t.p.plan.PackedBytes, t.p.need()-t.p.plan.PackedBytes)
+	weights, rest := t.p.held()
+	return m.Reserve(ctx, weights, rest)
 }
 
 // expect tells the broker what a job's iterations take, and how long it takes to bring its weights.

@@ -188,11 +188,16 @@ func (r *run) order(dir string, i int) (childOrder, error) {
 		Seed: r.s.Seed,
 		Jobs: []childJob{{
 			Name: job.Name, Iterations: job.Iterations, Memory: job.Memory.String(),
-			Model:     job.Model,
+			Model: job.Model, Train: job.Train,
 			Precision: job.Precision,
 			Arrival:   arrivalOf(job.Arrival), Inputs: inputs, Shapes: map[string]string{}}}}
-	if one.Jobs[0].Model, err = filepath.Abs(job.Model); err != nil {
-		return childOrder{}, err
+	for _, p := range []*string{&one.Jobs[0].Model, &one.Jobs[0].Train} {
+		if *p == "" {
+			continue
+		}
+		if *p, err = filepath.Abs(*p); err != nil {
+			return childOrder{}, err
+		}
 	}
 	for name, s := range job.Shapes {
 		one.Jobs[0].Shapes[name] = s.String()
@@ -259,8 +264,9 @@ type childJob struct {
 	Name       string            `json:"name"`
 	Iterations int64             `json:"iterations"`
 	Memory     string            `json:"memory"`
-	Model      string            `json:"model"`
-	Precision  pass.Precision    `json:"precision"`
+	Model      string            `json:"model,omitempty"`
+	Train      string            `json:"train,omitempty"`
+	Precision  pass.Precision    `json:"precision,omitempty"`
 	Arrival    childArrival      `json:"arrival"`
 	Inputs     map[string]string `json:"inputs"`
 	Shapes     map[string]string `json:"shapes"`
@@ -291,8 +297,8 @@ type childAnswer struct {
 }
 
 // RunChild is the other side of the mode Processes: it reads its order from in and answers on out.
-// cmd/weir calls it in a hidden command.
-func RunChild(ctx context.Context, in io.Reader, out io.Writer) error {
+// cmd/weir calls it in a hidden command. by prepares the recipe of a job that trains; nil refuses it.
+func RunChild(ctx context.Context, in io.Reader, out io.Writer, by Trainer) error {
 	lines := bufio.NewReader(in)
 	var order childOrder
 	line, err := lines.ReadBytes('\n')
@@ -306,7 +312,7 @@ func RunChild(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	r, err := newRun(ctx, s, Options{Threads: order.Threads})
+	r, err := newRun(ctx, s, Options{Threads: order.Threads, Trainer: by})
 	if err != nil {
 		return err
 	}

@@ -105,7 +105,7 @@ func TestRunChildRefusesOrders(t *testing.T) {
 	for _, order := range []string{"", "x", "x\n", "{}\n", `{"scenario": "jobs: 3"}` + "\n",
 		`{"scenario": "duration: 1s\njobs: [{name: a, model: none.onnx}]"}` + "\n"} {
 		var out bytes.Buffer
-		if err := RunChild(t.Context(), strings.NewReader(order), &out); err == nil ||
+		if err := RunChild(t.Context(), strings.NewReader(order), &out, nil); err == nil ||
 			out.Len() > 0 {
 			t.Errorf("%q: got %v and %q", order, err, out.String())
 		}

@@ -52,6 +52,8 @@ type Options struct {
 	// FirstRequest bounds a job's first request, which runs alone before anything is measured; 0
 	// stands for 30 seconds. A job that takes longer fails.
 	FirstRequest time.Duration
+	// Trainer prepares the recipes of jobs that train; without it they are refused.
+	Trainer Trainer
 	// Progress, when set, is told what is prepared and run next.
 	Progress func(stage string)
 
@@ -145,7 +147,8 @@ func newRun(ctx context.Context, s *Scenario, o Options) (*run, error) {
 	r := &run{s: s, o: o, Machine: on}
 	for i := range s.Jobs {
 		o.Progress("compiling " + s.Jobs[i].Name)
-		p, err := prepare(ctx, s.Jobs[i], o.Plans, on.Target, on.Pool.Threads(), s.Seed+uint64(i))
+		p, err := prepare(ctx, s.Jobs[i], o.Plans, on.Target, on.Pool.Threads(), s.Seed+uint64(i),
+			func(p *prepared) error { return p.learn(ctx, o.Trainer, on) })
 		if err != nil {
 			r.close()
 			return nil, err
@@ -155,7 +158,7 @@ func newRun(ctx context.Context, s *Scenario, o Options) (*run, error) {
 		}
 		p.wrap = o.wrap
 		r.jobs = append(r.jobs, p)
-		if p.spec.Memory == 0 && p.plan.Dynamic() {
+		if p.spec.Memory == 0 && p.training == nil && p.plan.Dynamic() {
 			p.broken = r.measure(ctx, p)
 		}
 		if p.spec.Arrival.Load > 0 && p.broken == nil {

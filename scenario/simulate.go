@@ -120,7 +120,8 @@ func (v *virtual) predict(ctx context.Context, j *Job) (Work, share.Bytes, error
 		return Work{}, 0, err
 	}
 	defer m.Close()
-	p, err := prepare(ctx, *j, v.o.Plans, m.Target, m.Pool.Threads(), v.s.Seed)
+	p, err := prepare(ctx, *j, v.o.Plans, m.Target, m.Pool.Threads(), v.s.Seed,
+		func(p *prepared) error { return p.learn(ctx, nil, nil) })
 	if err != nil {
 		return Work{}, 0, err
 	}

@@ -62,7 +62,7 @@ func main() {
 	flag.Parse()
 	cpu.ReserveProcs(2)
 	if *child {
-		command.Check(scenario.RunChild(context.Background(), os.Stdin, os.Stdout))
+		command.Check(scenario.RunChild(context.Background(), os.Stdin, os.Stdout, nil))
 		return
 	}
 	r := &results{

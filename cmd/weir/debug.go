@@ -13,7 +13,8 @@ func newDebug() *cobra.Command {
 		Short: "Run one job of a scenario as a process of its own, told by standard input",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return failed(scenario.RunChild(c.Context(), c.InOrStdin(), c.OutOrStdout()))
+			return failed(scenario.RunChild(c.Context(), c.InOrStdin(), c.OutOrStdout(),
+				trainer))
 		},
 	})
 	c.Hidden = true

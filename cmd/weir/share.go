@@ -60,6 +60,7 @@ func (f *shareFlags) options(c *cobra.Command, rec *trace.Recorder) scenario.Opt
 		Solo:    !f.noSolo,
 		Trace:   rec,
 		Plans:   planCache(f.noCache),
+		Trainer: trainer,
 	}
 	if f.verbose {
 		o.Log = slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil))
