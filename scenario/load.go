@@ -44,17 +44,16 @@ type prepared struct {
 	wrap   func(job string, it iterate) iterate // nil outside of tests
 }
 
-// prepare reads and compiles; a job that follows a recipe is prepared by the function. The error names the job and is of kind [ErrScenario], unless it is
+// prepare reads and compiles. The error names the job and is of kind [ErrScenario], unless it is
 // ctx's.
 func prepare(ctx context.Context, spec Job, plans *cache.Cache, t compute.Target, threads int,
-	seed uint64, by func(*prepared) error) (*prepared, error) {
+	seed uint64) (*prepared, error) {
 	p := &prepared{spec: spec, seed: seed}
-	var err error
-	if spec.Train != "" {
-		err = by(p)
-	} else {
-		err = p.load(ctx, plans, t, threads)
-	}
+	return p.or(ctx, p.load(ctx, plans, t, threads))
+}
+
+// or is the job, unless there is an error.
+func (p *prepared) or(ctx context.Context, err error) (*prepared, error) {
 	if err == nil {
 		return p, nil
 	}
@@ -62,7 +61,7 @@ func prepare(ctx context.Context, spec Job, plans *cache.Cache, t compute.Target
 	if ctx.Err() != nil {
 		return nil, err
 	}
-	return nil, fmt.Errorf("%w: job %s: %w", ErrScenario, spec.Name, err)
+	return nil, fmt.Errorf("%w: job %s: %w", ErrScenario, p.spec.Name, err)
 }
 
 func (p *prepared) load(ctx context.Context, plans *cache.Cache, t compute.Target,

@@ -147,8 +147,7 @@ func newRun(ctx context.Context, s *Scenario, o Options) (*run, error) {
 	r := &run{s: s, o: o, Machine: on}
 	for i := range s.Jobs {
 		o.Progress("compiling " + s.Jobs[i].Name)
-		p, err := prepare(ctx, s.Jobs[i], o.Plans, on.Target, on.Pool.Threads(), s.Seed+uint64(i),
-			func(p *prepared) error { return p.learn(ctx, o.Trainer, on) })
+		p, err := r.prepare(ctx, i)
 		if err != nil {
 			r.close()
 			return nil, err
@@ -171,6 +170,16 @@ func newRun(ctx context.Context, s *Scenario, o Options) (*run, error) {
 	}
 	r.pair()
 	return r, nil
+}
+
+// prepare prepares a job of the scenario.
+func (r *run) prepare(ctx context.Context, i int) (*prepared, error) {
+	spec, seed := r.s.Jobs[i], r.s.Seed+uint64(i)
+	if spec.Train != "" {
+		p := &prepared{spec: spec, seed: seed}
+		return p.or(ctx, p.learn(ctx, r.o.Trainer, r.Machine))
+	}
+	return prepare(ctx, spec, r.o.Plans, r.Target, r.Pool.Threads(), seed)
 }
 
 // rate replaces a job's load by an arrival rate. A job that cannot run has none; its trouble is

@@ -109,6 +109,10 @@ func (v *virtual) add(ctx context.Context, j *Job) error {
 
 // predict describes the iterations of a job's model on the device by those of its plan.
 func (v *virtual) predict(ctx context.Context, j *Job) (Work, share.Bytes, error) {
+	if j.Train != "" {
+		return Work{}, 0, fmt.Errorf("%w: job %s: nothing here trains: describe its work by "+
+			"iteration and kernel", ErrScenario, j.Name)
+	}
 	if v.listed == nil {
 		return Work{}, 0, fmt.Errorf("%w: job %s: nothing is published of what %s does in a "+
 			"second: describe its work by iteration and kernel, or simulate a device of the "+
@@ -120,8 +124,7 @@ func (v *virtual) predict(ctx context.Context, j *Job) (Work, share.Bytes, error
 		return Work{}, 0, err
 	}
 	defer m.Close()
-	p, err := prepare(ctx, *j, v.o.Plans, m.Target, m.Pool.Threads(), v.s.Seed,
-		func(p *prepared) error { return p.learn(ctx, nil, nil) })
+	p, err := prepare(ctx, *j, v.o.Plans, m.Target, m.Pool.Threads(), v.s.Seed)
 	if err != nil {
 		return Work{}, 0, err
 	}
