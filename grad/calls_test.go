@@ -42,7 +42,16 @@ func calls() []call {
 	return slices.Concat(o.unary(), o.binary(), o.activations(), o.movement(), o.indexing(),
 		o.reductions(), o.products(), o.windows(), o.norms(), o.losses(), o.compositions(),
 		o.sums(), o.resizes(), o.samples(), o.recurrent(), o.attention(), o.counted(),
-		o.sequences())
+		o.sequences(), o.determinants())
+}
+
+// determinants are those of matrices with an inverse, and without.
+func (o operands) determinants() []call {
+	singular := tensor.From([]float64{1, 2, 2, 4}, 2, 2)
+	return []call{{op: "Det", first: true, in: list(o.f(3, 3))},
+		{op: "Det", name: "several", first: true, in: list(o.f(2, 2, 2, 2))},
+		{op: "Det", name: "one", first: true, in: list(o.f(1, 1))},
+		{op: "Det", name: "singular", first: true, in: list(singular)}}
 }
 
 // sequences are losses of labels whose places are not known.

@@ -21,6 +21,7 @@ var families = [][]Op{
 	quantizeOps, randomOps, sampleOps, textOps, tfidfOps, boundaryOps,
 	unscaleOps, trainedBatchNorm, poolGradientOps, clipGradientOps, convGradientOps,
 	geluGradientOps, countedDropoutOps, ctcOps,
+	cofactorOps,
 }
 
 // Extension is what a package adds to the table: the operators of a domain that is not ONNX's own.

@@ -202,7 +202,7 @@ func (x *ctc) forward(logs []float64, states []int, steps int) []float64 {
 				if s > 0 {
 					p = addLogs(p, a[(t-1)*n+s-1])
 				}
-				if s > 1 && class != x.blank && class != states[s-2] {
+				if s > 1 && class != states[s-2] { // blanks are two apart
 					p = addLogs(p, a[(t-1)*n+s-2])
 				}
 			}
@@ -234,7 +234,7 @@ func (x *ctc) backward(logs []float64, states []int, steps int) []float64 {
 			if s+1 < n {
 				p = addLogs(p, next(s+1))
 			}
-			if s+2 < n && states[s+2] != x.blank && states[s+2] != class {
+			if s+2 < n && states[s+2] != class {
 				p = addLogs(p, next(s+2))
 			}
 			b[t*n+s] = p

@@ -5,7 +5,7 @@ import "github.com/weirgpu/weir/internal/refmath"
 // linearAlgebra holds the operators on square matrices: Det.
 var linearAlgebra = []Op{
 	{Name: "Det", Since: []int{11, 22}, MinIn: 1, MaxIn: 1, Infer: inferDet,
-		Eval: InFloat32(evalDet)},
+		Eval: InFloat32(evalDet), grad: gradDet},
 }
 
 func inferDet(c *Infer) error {
