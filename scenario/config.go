@@ -50,8 +50,9 @@ type Job struct {
 	share.Job
 	// Model is an ONNX file, relative to the scenario's folder.
 	Model string
-	// Train is a recipe that the job follows in place of running a model, relative to the scenario's
-	// folder: a request is an update. Each phase begins it anew, and nothing of it is kept.
+	// Train is a recipe that the job follows in place of running a model, relative to the
+	// scenario's folder: a request is an update. Each phase begins it anew, and nothing of it is
+	// kept.
 	Train string
 	// Precision is the arithmetic of the model's products; fp32 where it is empty.
 	Precision pass.Precision

@@ -236,7 +236,8 @@ func (j *fileJob) job() (Job, error) {
 	terms.Compute, terms.Limit, terms.Class = j.Compute, j.Limit, j.Class.Value
 	job := Job{
 		Job:   share.Job{Name: j.Name, Iterations: int64(j.Iterations.Value), Share: terms},
-		Model: j.Model, Train: j.Train, Precision: j.Precision.Value, Inputs: j.Inputs, Arrival: arrival,
+		Model: j.Model, Train: j.Train, Precision: j.Precision.Value, Inputs: j.Inputs,
+		Arrival: arrival,
 		Work: Work{Iteration: j.Iteration, Jitter: j.Jitter,
 			Kernel: Kernel{Time: j.Kernel.Time, Bandwidth: j.Kernel.Bandwidth}},
 		Target: j.QoS, Start: j.Start, Stop: j.Stop, Wait: j.Wait,

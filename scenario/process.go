@@ -297,7 +297,8 @@ type childAnswer struct {
 }
 
 // RunChild is the other side of the mode Processes: it reads its order from in and answers on out.
-// cmd/weir calls it in a hidden command. by prepares the recipe of a job that trains; nil refuses it.
+// cmd/weir calls it in a hidden command. by prepares the recipe of a job that trains; nil refuses
+// it.
 func RunChild(ctx context.Context, in io.Reader, out io.Writer, by Trainer) error {
 	lines := bufio.NewReader(in)
 	var order childOrder
