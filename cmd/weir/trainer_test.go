@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// trainingScenario writes a scenario of requests beside a job that trains, in the folder of its recipe.
+// trainingScenario writes a scenario of requests beside a job that trains, in its recipe's folder.
 func trainingScenario(t *testing.T, duration, count string, change ...string) (path string) {
 	t.Helper()
 	dir := filepath.Dir(trainFolder(t, change...))
