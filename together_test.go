@@ -196,6 +196,59 @@ func TestSharedWeightsGoLast(t *testing.T) {
 	}
 }
 
+// TestSharedWeightsInTurn: models whose weights have to leave for each other's are asked by several
+// at a time, and all are answered: nobody waits for memory with the device in hand.
+func TestSharedWeightsInTurn(t *testing.T) {
+	dir := t.TempDir()
+	batches := []int{1, 1, 40, 41}
+	packed, arena := sizesOf(t, dir, 1)
+	var others Bytes
+	for _, batch := range batches[2:] {
+		p, a := sizesOf(t, dir, batch)
+		others = max(others, p+a)
+	}
+	h := hosting(t, HostOptions{Memory: 2*arena + others})
+	var wait sync.WaitGroup
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var models []*Model
+	for i, batch := range batches {
+		m := kept(t, dir)
+		most := packed + arena
+		if batch > 1 {
+			most = others
+		}
+		want, err := probabilities(ctx, kept(t, dir), drawn(batch, 3))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := h.Admit(ctx, m, shaped(fmt.Sprint("j", i), batch,
+			Share{Elastic: true, Memory: most})); err != nil {
+			t.Fatal(err)
+		}
+		models = append(models, m)
+		defer func() {
+			if got, err := probabilities(ctx, m, drawn(batch, 3)); err != nil ||
+				!slices.Equal(got, want) {
+				t.Errorf("model %d: equal %t, %v", i, slices.Equal(got, want), err)
+			}
+		}()
+	}
+	for i, m := range models {
+		for range 3 {
+			wait.Go(func() {
+				for range 40 {
+					if _, err := probabilities(ctx, m, drawn(batches[i], 3)); err != nil {
+						t.Errorf("model %d: %v", i, err)
+						return
+					}
+				}
+			})
+		}
+	}
+	wait.Wait()
+}
+
 // TestCapOfShared: a cap is changed of a job that has its weights together with another, which
 // knows nothing of that.
 func TestCapOfShared(t *testing.T) {
