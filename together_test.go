@@ -116,7 +116,7 @@ func modelsShare(t *testing.T, elastic bool) {
 	case elastic && (err != nil || job.Usage().Shared > 0):
 		t.Errorf("%v of %v is kept, %v", h.Status().Promised, memory, err)
 	case !elastic && (!errors.Is(err, ErrMemory) || !strings.Contains(err.Error(),
-		memory.String())):
+		memory.About())):
 		t.Errorf("where there is no room: %v", err)
 	}
 	more.Close()
