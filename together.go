@@ -58,9 +58,18 @@ func (t *tenancy) unpin() {
 	}
 }
 
+// common is weights that the model has together with others and that serve the plan; nil where
+// there are none.
+func (t *tenancy) common(p *plan.Plan) *together {
+	if w := t.with.Load(); w != nil && p.SamePacking(w.anchor.Plan()) {
+		return w
+	}
+	return nil
+}
+
 // quotaOf is what counts the weights of a plan.
 func (t *tenancy) quotaOf(p *plan.Plan) device.Quota {
-	if w := t.with.Load(); w != nil && p.SamePacking(w.anchor.Plan()) {
+	if w := t.common(p); w != nil {
 		return w.quota
 	}
 	return t.weights
@@ -69,12 +78,10 @@ func (t *tenancy) quotaOf(p *plan.Plan) device.Quota {
 // anchored is a session of weights that the model has together with others, which serve the plan,
 // too; nil where there is none.
 func (m *model) anchored(p *plan.Plan) *engine.Session {
-	t := m.tenancy.Load()
-	if t == nil {
-		return nil
-	}
-	if w := t.with.Load(); w != nil && p.SamePacking(w.anchor.Plan()) {
-		return w.anchor
+	if t := m.tenancy.Load(); t != nil {
+		if w := t.common(p); w != nil {
+			return w.anchor
+		}
 	}
 	return nil
 }

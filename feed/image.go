@@ -83,18 +83,12 @@ func (o *Images) floats(samples []float64, f *frame, d tensor.DType) (*tensor.Te
 	if !d.IsFloat() {
 		return nil, fmt.Errorf("an image is no %v: the model wants something else", d)
 	}
-	at := func(list []float64, channel int, otherwise float64) float64 {
-		switch len(list) {
-		case 0:
-			return otherwise
-		case 1:
-			return list[0]
-		}
-		return list[channel]
+	var mean, std [3]float64
+	for c := range mean {
+		mean[c], std[c] = raster.OfChannel(o.Mean, c, 0), raster.OfChannel(o.Std, c, 1)
 	}
 	for i := range samples {
-		channel := i % 3
-		samples[i] = (samples[i]/255 - at(o.Mean, channel, 0)) / at(o.Std, channel, 1)
+		samples[i] = (samples[i]/255 - mean[i%3]) / std[i%3]
 	}
 	return Cast(f.place(samples), d)
 }

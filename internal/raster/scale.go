@@ -50,3 +50,15 @@ func resample(in []float64, outer, n, inner, to int) []float64 {
 	}
 	return out
 }
+
+// OfChannel is the number of a channel in a list that has one for each, one for all, or none, which
+// stands for otherwise.
+func OfChannel(list []float64, channel int, otherwise float64) float64 {
+	switch len(list) {
+	case 0:
+		return otherwise
+	case 1:
+		return list[0]
+	}
+	return list[channel]
+}

@@ -277,17 +277,8 @@ func (p *Pictures) drawn(m *raster.Image, row, epoch int) (x, y, w, h int, ok bo
 // is their luma (ITU-R BT.601).
 func (p *Pictures) place(to []float32, samples []float64) {
 	n := p.height * p.width
-	of := func(list []float64, channel int, otherwise float64) float64 {
-		switch len(list) {
-		case 0:
-			return otherwise
-		case 1:
-			return list[0]
-		}
-		return list[channel]
-	}
 	for c := range p.channels {
-		mean, std := of(p.o.Mean, c, 0), of(p.o.Std, c, 1)
+		mean, std := raster.OfChannel(p.o.Mean, c, 0), raster.OfChannel(p.o.Std, c, 1)
 		for i := range n {
 			pixel := samples[3*i:][:3]
 			v := pixel[c]
