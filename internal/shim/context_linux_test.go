@@ -202,7 +202,7 @@ func TestParts(t *testing.T) {
 		{"rest", 85, []string{"ledger", "sizes"}},
 		{"reuse", 83, []string{"alloc", "ledger", "sizes"}},
 		{"pools", 47, []string{"sizes"}},
-		{"graphs", 41, []string{"graph", "ledger", "sizes"}},
+		{"graphs", 45, []string{"graph", "ledger", "sizes"}},
 		{"limits", 29, []string{"limit", "ledger"}},
 		{"modules", 20, nil},
 		{"begin", 5, nil},

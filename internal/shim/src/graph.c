@@ -129,8 +129,9 @@ CUresult weir_on_graph_instantiate_flags(
 	return real ? instantiated(real(exec, graph, flags), exec, graph) : weir_missing();
 }
 
-/* settle brings the count to what the driver says it keeps for graphs, with what is counted for
- * launches under way; if it does not say, back by n. */
+/* settle brings the count to what the driver says it keeps for graphs, and no lower than what is
+ * counted for launches under way, which the driver's figure may have already; if it does not say,
+ * back by n. */
 static void settle(uint64_t n)
 {
 	weir_fn_cuCtxGetDevice device = WEIR_DRIVER(cuCtxGetDevice);
@@ -141,13 +142,13 @@ static void settle(uint64_t n)
 	bool told = device && get && device(&d) == CUDA_SUCCESS &&
 		get(d, (CUgraphMem_attribute)CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &reserved) ==
 			CUDA_SUCCESS;
-	uint64_t want = told ? reserved + making : charged > n ? charged - n : 0;
-	uint64_t over = charged > want ? charged - want : 0,
-			 under = want > charged ? want - charged : 0;
-	weir_set(&charged, want);
+	uint64_t most = told ? reserved + making : charged > n ? charged - n : 0;
+	uint64_t over = charged > most ? charged - most : 0,
+			 under = reserved > charged ? reserved - charged : 0;
+	weir_overdraw(under); /* before another settles, who would give it back uncounted */
+	weir_set(&charged, charged + under - over);
 	pthread_mutex_unlock(&lock);
 	weir_release(over);
-	weir_overdraw(under);
 }
 
 /* weir_graphs_refresh counts anew what the driver keeps for graphs. */

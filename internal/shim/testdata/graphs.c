@@ -21,19 +21,22 @@ static bool tells = true;       /* how much that is */
 static CUresult fails;          /* what the next launch gives */
 static uint64_t gives;          /* what the driver reserves in the next launch or upload */
 static void (*meanwhile)(void); /* done by others in it */
+static void (*then)(void);      /* done by others once the driver has reserved it */
 static uint64_t counted_then, calls, destroyed;
 
 static CUresult run(void)
 {
-	void (*f)(void) = meanwhile;
+	void (*f)(void) = meanwhile, (*g)(void) = then;
 	CUresult r = fails;
-	meanwhile = NULL;
+	meanwhile = then = NULL;
 	fails = CUDA_SUCCESS;
 	calls++;
 	counted_then = own->mem_used_bytes;
 	if (f)
 		f();
 	reserved += r ? 0 : gives;
+	if (g)
+		g();
 	return r;
 }
 
@@ -282,6 +285,31 @@ static void launch_80(void)
 	launch(80);
 }
 
+/* The driver's figure has what a launch takes before that has ended: it is not counted twice. What
+ * the driver has beyond all that is counted, as for launches past the library, counts from then on.
+ */
+static void refresh(void)
+{
+	weir_graphs_refresh();
+	counted_then = counted();
+}
+
+static void looks(void)
+{
+	instantiate(10, false);
+	gives = 10;
+	then = refresh;
+	launch(10);
+	expect("looked at once the driver has it", counted_then, 170 + 16);
+	expect("after it", counted(), 180);
+	reserved += 7;
+	refresh();
+	expect("with more than is counted", counted_then, 187);
+	reserved -= 7;
+	refresh();
+	expect("without it", counted_then, 180);
+}
+
 static void trims(void)
 {
 	meanwhile = launch_80;
@@ -358,6 +386,7 @@ int main(void)
 	first_launch();
 	two_launches();
 	failures();
+	looks();
 	trims();
 	uploads();
 	ends();
