@@ -11,8 +11,11 @@
 //	        model's own run when resident and the arrival of its weights alone. The weights are
 //	        mapped from the plan cache and in the page cache. What is compared is measured in each
 //	        round.
-//	peer    the same switch over a new process, by ONNX Runtime and by weir, and over the creation
-//	        of a session and the first run within a process of ONNX Runtime's that is there
+//	peer    what the same switch adds to a run of the model, over what a new process of ONNX
+//	        Runtime's adds to one of its own until its output is there, and over the creation of a
+//	        session within a process that is there. Beside stand the whole times, with the run,
+//	        and those of a new process of weir's: a run of bert-base alone is an eighth of what ONNX
+//	        Runtime takes to load and run it, so that no switch could be ten times as fast in all
 //	far     on the device whose memory the host cannot address, behind a bus of 1, 5 and 20 GB/s:
 //	        by how much a run is longer whose weights come than the one before it, whose are
 //	        there, over what it would be at least by the model of PipeSwitch (OSDI 2020), section

@@ -86,6 +86,10 @@ func TestServerJobs(t *testing.T) {
 	b.until(t, "a job that runs", cells+`[3].textContent === "running" &&
 		/^[1-9]/.test(`+cells+`[4].textContent)`)
 	b.sound(t, "jobs", 20)
+	b.do(t, `location.hash = "#/"`)
+	b.until(t, "the lane", `[...document.querySelectorAll(".lanes a")].some(a => `+
+		`a.textContent === "batch jobs")`)
+	b.sound(t, "overview", 20)
 	button := func(label string) string {
 		return `[...document.querySelectorAll("button")].find(b => !b.hidden && ` +
 			`b.offsetParent && b.textContent === "` + label + `")`
@@ -111,8 +115,4 @@ func TestServerJobs(t *testing.T) {
 	b.until(t, "the question", `document.querySelector("dialog[open]")`)
 	b.do(t, `document.querySelector("dialog .grave").click()`)
 	b.until(t, "it is gone", `document.body.textContent.includes("There is no such job")`)
-	b.do(t, `location.hash = "#/"`)
-	b.until(t, "the lane", `[...document.querySelectorAll(".lanes a")].some(a => `+
-		`a.textContent === "batch jobs")`)
-	b.sound(t, "overview", 20)
 }
