@@ -124,7 +124,8 @@ func (l *ledger) charge(j entry, dt, total float64) {
 // unused is what a job's limit has back since the previous advance, of time that it held and was
 // found not to have used: at the beginning of each turn the device waits for a program that had to
 // wait, and at its end for word that it has. What was found the program may say of itself, and not
-// all that it does is measured, so it is half of that, and a sixteenth of what it held at most.
+// all that it does is measured, so it is two thirds of that, and a sixteenth of what it held at
+// most.
 func (j entry) unused() float64 {
 	const part = 16
 	was, now := j.a.found, finding{j.MeasuredAt, j.Used, j.Measured}
@@ -133,7 +134,7 @@ func (j entry) unused() float64 {
 	}
 	j.a.found = now
 	held, used := now.held-was.held, now.used-was.used
-	return float64(min((held-used)/2, held/part))
+	return float64(min((held-used)*2/3, held/part))
 }
 
 // works reports whether a job wants the device, is deferred, or has yet to give back what it kept.

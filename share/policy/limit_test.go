@@ -32,12 +32,12 @@ func TestLimitAlone(t *testing.T) {
 	}
 }
 
-// TestLimitOfWhatIsUsed: half of what a job at its limit held and was not found to use comes back
-// to its limit, and a sixteenth of what it held at most, whatever it is found to use.
+// TestLimitOfWhatIsUsed: two thirds of what a job at its limit held and was not found to use come
+// back to its limit, and a sixteenth of what it held at most, whatever it is found to use.
 func TestLimitOfWhatIsUsed(t *testing.T) {
 	limited := share.Share{Limit: 0.3}
 	for pause, want := range map[time.Duration]float64{
-		0: 0.3, 5 * us: 0.3 / (1 - 5./105/2), 300 * us: 0.3 * 16 / 15} {
+		0: 0.3, 5 * us: 0.3 / (1 - 5./105*2/3), 300 * us: 0.3 * 16 / 15} {
 		for _, spec := range []string{"fair", "priority"} {
 			j := job("held", limited, 100*us, sim.Arrival{Closed: 1, Think: pause})
 			j.Iteration, j.Keeps = sim.Spread{Mean: 100 * us}, 400*us
