@@ -1,7 +1,7 @@
 package agent
 
 import (
-	"math"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -234,45 +234,59 @@ func (a *Agent) noteUnlisted(d *device) {
 }
 
 // unlisted is how much of the device's memory is not free and listed with no process that lives,
-// less what is known to be held by forked children of processes that have ended. What is allocated
-// or freed while the device is asked makes it more, not less, so that the least of a few looks is
-// believed where something was. Only what children hold before and after that is known.
-func (a *Agent) unlisted(d *device) (least uint64, ok bool) {
+// less what is known to be held by forked children of processes that have ended. A process that
+// allocates or frees while the device is asked is taken to have held then the less of what it is
+// listed with before and after. It may have held less still in between: so where something changes,
+// the most of a few looks is believed, as who is taken to be late for too long only waits, and where
+// nothing does, that look. Only what children hold before and after that is known.
+func (a *Agent) unlisted(d *device) (most uint64, ok bool) {
 	ended, children := a.ended(d)
 	from := time.Now()
 	before, err := a.listed(d, ended)
-	least = math.MaxUint64
 	for range moving {
 		if err != nil {
 			return 0, false
 		}
-		var used, after uint64
+		var used uint64
 		if used, err = d.used.read(a.ctx, min(latest, a.cfg.hangs)); err != nil {
 			return 0, false
 		}
+		var after map[uint32]uint64
 		if after, err = a.listed(d, ended); err != nil {
 			return 0, false
 		}
-		least = min(least, used-min(used, before, after))
-		if before == after || time.Since(from) > latest/2 { // no slot waits for slow answers
+		n := used - min(used, throughout(before, after))
+		if maps.Equal(before, after) {
+			most = n
+			break
+		}
+		most = max(most, n)
+		if time.Since(from) > latest/2 { // no slot waits for slow answers
 			break
 		}
 		before = after
 	}
 	_, still := a.ended(d)
-	return least - min(least, children, still), true
+	return most - min(most, children, still), true
+}
+
+// throughout is what processes held from before until after, as far as the two tell.
+func throughout(before, after map[uint32]uint64) (sum uint64) {
+	for pid, n := range before {
+		sum += min(n, after[pid])
+	}
+	return sum
 }
 
 // listed is what is listed with processes other than those with these numbers.
-func (a *Agent) listed(d *device, ended map[uint32]bool) (uint64, error) {
+func (a *Agent) listed(d *device, ended map[uint32]bool) (map[uint32]uint64, error) {
 	held, err := d.holds.read(a.ctx, min(latest, a.cfg.hangs))
-	var sum uint64
-	for pid, n := range held {
-		if !ended[pid] {
-			sum += n
-		}
+	if err != nil {
+		return nil, err
 	}
-	return sum, err
+	held = maps.Clone(held)
+	maps.DeleteFunc(held, func(pid uint32, _ uint64) bool { return ended[pid] })
+	return held, nil
 }
 
 // ended returns the numbers of processes that have ended and whose slots are kept, and what is

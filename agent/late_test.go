@@ -245,6 +245,39 @@ func TestWhatIsUsual(t *testing.T) {
 	}
 }
 
+// TestWhatMovesHidesNothing has processes allocate and free while the device is asked what it lacks
+// of others: what they had in between is not known, and nobody's memory is taken to be theirs.
+func TestWhatMovesHidesNothing(t *testing.T) {
+	type held map[uint32]uint64
+	for _, c := range []struct {
+		name   string
+		listed []held
+		used   uint64
+		least  uint64
+	}{
+		{"one frees and the other allocates as much", []held{{7: 100, 8: 20}, {7: 20, 8: 100},
+			{7: 100, 8: 20}, {7: 20, 8: 100}, {7: 100, 8: 20}}, 50 + 40, 50},
+		{"one frees all the time", []held{{7: 100}, {7: 90}, {7: 80}, {7: 70}, {7: 60}}, 50 + 65,
+			50},
+		{"one comes, another goes", []held{{7: 100}, {8: 100}, {9: 100}, {7: 100}, {8: 100}}, 50,
+			50},
+		{"at last nothing", []held{{7: 100}, {7: 60}, {7: 30}, {7: 30}, {7: 30}}, 50 + 30, 50},
+	} {
+		a, n := &Agent{ctx: t.Context()}, 0
+		a.cfg.Holds = func(uint32) (map[uint32]uint64, error) { n++; return c.listed[n-1], nil }
+		a.cfg.Used = func(uint32) (uint64, error) { return c.used, nil }
+		a.cfg.hangs = time.Minute
+		d := &device{}
+		d.gaugeWith(&a.cfg)
+		if got, ok := a.unlisted(d); got < c.least || !ok {
+			t.Errorf("%s: %d lack, %v, want %d at least", c.name, got, ok, c.least)
+		}
+		if c.name == "at last nothing" && n != 4 {
+			t.Errorf("%s: asked %d times, want 4", c.name, n)
+		}
+	}
+}
+
 // TestEndedOnesThatAreListed has the management library list processes that have ended, of which
 // one lives on in a child, for as long as the driver has their memory: they are late until it has
 // not.
