@@ -138,6 +138,8 @@ var Table = []Row{
 	{"bench/cluster", 10, Both, ""},
 	{"bench/precision", 10, Both, ""},
 	{"bench/loops", 10, Both, ""},
+	{"bench/instructions", 10, Both, ""},
+	{"bench/instructions/guest", 10, Both, ""},
 	{"bench/amp", 10, Both, ""},
 	{"bench/train", 10, Both, ""},
 	{"bench/beside", 10, Both, ""},
