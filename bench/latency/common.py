@@ -98,12 +98,17 @@ def refusal(binary, subject, threads):
 
 
 def machine_model():
+    """The name of the processor; on arm64, whose Linux knows none, the numbers of who made it and
+    of the part."""
     try:
         lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return platform.processor() or platform.machine()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")),
-                platform.machine())
+    facts = {}
+    for key, _, value in (line.partition(":") for line in lines):
+        facts.setdefault(key.strip(), value.strip())
+    numbers = [f"{key} {facts[key]}" for key in ("CPU implementer", "CPU part") if key in facts]
+    return facts.get("model name") or ", ".join([platform.machine(), *numbers])
 
 
 def processor(binary):

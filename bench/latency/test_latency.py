@@ -19,6 +19,22 @@ import report
 import rounds
 
 
+class Machine(unittest.TestCase):
+    def named(self, text):
+        with mock.patch.object(common.pathlib.Path, "read_text", return_value=text), \
+                mock.patch.object(common.platform, "machine", return_value="aarch64"):
+            return common.machine_model()
+
+    def test_a_processor_goes_by_its_name(self):
+        self.assertEqual(self.named("processor\t: 0\nmodel name\t: EPYC\nmodel name\t: Xeon\n"),
+                         "EPYC")
+
+    def test_one_of_arm64_goes_by_its_numbers(self):
+        self.assertEqual(self.named("processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd40\n"),
+                         "aarch64, CPU implementer 0x41, CPU part 0xd40")
+        self.assertEqual(self.named("processor\t: 0\n"), "aarch64")
+
+
 class Order(unittest.TestCase):
     def test_sides_alternate_who_is_first(self):
         got = [side for _, _, side in rounds.order(4, [1])]

@@ -31,7 +31,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) < 4 || len(args)%4 != 0 {
-		return errors.New("guest takes MODEL RUNS OUTPUT FILE, and INPUT TYPE SHAPE FILE of each input")
+		return errors.New("guest takes MODEL RUNS OUTPUT FILE, and 4 words about each input")
 	}
 	runs, err := strconv.Atoi(args[1])
 	if err != nil {
