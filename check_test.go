@@ -35,6 +35,8 @@ func TestCheckSaysWhatItLeftOut(t *testing.T) {
 			false, 7, ""},
 		{"tests without GPU discovery fail", "exit 3", `case "$*" in *nogpu*-run*) exit 6; esac`,
 			true, false, 6, ""},
+		{"the binary for arm64 does not run", "exit 3", `case "$*" in *digits*) exit 8; esac`, true,
+			false, 8, ""},
 		{"outputs differ", "exit 5", "exit 0", false, true, 5, ""},
 		{"fuzzing fails", "exit 0", `case "$*" in *FuzzPage*) exit 4; esac`, false, true, 4, ""},
 	} {
@@ -49,7 +51,9 @@ func TestCheckSaysWhatItLeftOut(t *testing.T) {
 			bin := filepath.Join(dir, "bin")
 			command(t, bin, "python3", "#!"+bash+"\n[ \"$1\" != -m ] || exit 0\n"+e.python)
 			command(t, filepath.Join(dir, "weir", "gpu"), "check.sh", "#!"+bash+"\n"+e.tool)
-			for _, name := range []string{"go", "git", "gofmt", "xargs", "gcc"} {
+			command(t, filepath.Join(dir, "weir", "deploy"), "static.sh", "#!"+bash)
+			command(t, filepath.Join(dir, "weir", "internal", "cputest"), "arm64.sh", "#!"+bash)
+			for _, name := range []string{"go", "git", "gofmt", "xargs", "gcc", "qemu-aarch64"} {
 				command(t, bin, name, "#!"+bash+"\n"+e.tool)
 			}
 			cmd := exec.Command(bash, filepath.Join(dir, "weir", "check"))

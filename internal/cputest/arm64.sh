@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# arm64.sh quick | suite | agreement: what runs on arm64 is tested on another machine, by QEMU's
+# user-mode emulation (Debian: qemu-user), on a Cortex-A72, which has nothing beyond the first
+# Armv8, and on max, which has all that the emulator knows. CPUS names others.
+#
+#   quick      the tests of kernels that take no more than seconds: a part of each check
+#   suite      all tests of packages that compute, by packages; SHARD=2/5 takes every fifth from the
+#              second on
+#   agreement  ONNX's own cases, and the same results as ONNX Runtime on real and standard models
+#
+# The last two take the better part of an hour each. Exit code: 0, or that of the first that failed.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+emulator=$(command -v qemu-aarch64) || {
+  echo "no qemu-aarch64 (Debian: qemu-user): nothing of arm64 is tested" >&2
+  exit 2
+}
+cpus=${CPUS:-cortex-a72 max}
+export CGO_ENABLED=0
+
+emulated() { # CPU ARGUMENTS: go test of arm64
+  echo "emulated $1:"
+  GOARCH=arm64 go test -vet=off -short -timeout 60m -exec "$emulator -cpu $1" "${@:2}"
+}
+
+quick() {
+  local tests='Product.*|RandomConvolutions|RandomPools|Elementary.*|Activation.*|Conversions'
+  tests="$tests|Softmax|LayerNorm|EveryTile|Transpose|Requantize.*|NothingOutsideIsTouched|Sums"
+  tests="$tests|FusedRoundsOnce|Accuracy|Path.*|SelfCheck.*|.*OnArm64"
+  # Later extensions multiply: what computes element by element is the same on each processor.
+  local packages=./internal/kernel/...
+  for cpu in $cpus; do
+    emulated "$cpu" -run "^(Test($tests)|Fuzz.*)\$" ./internal/cpuinfo $packages
+    packages="./internal/kernel/gemm ./internal/kernel/conv ./internal/kernel/nbits"
+  done
+}
+
+# Tests that start their own program again, or one of this machine that looks at them, are not for
+# an emulator: those of commands, of programs under weir exec, and of pages.
+suite() {
+  local shard=${SHARD:-1/1} packages
+  packages=$(go list ./device/... ./engine/... ./graph/... ./onnx/... ./op/... ./plan/... \
+    ./internal/cpuinfo ./internal/kernel/... ./internal/op/... ./internal/pass/... ./tensor/... |
+    awk -v "i=${shard%/*}" -v "n=${shard#*/}" 'NR % n == i % n')
+  for cpu in $cpus; do
+    # shellcheck disable=SC2086
+    emulated "$cpu" -skip '^Test(Floors.*|NamedTests|PackageDocs|API.*)$' $packages
+  done
+}
+
+agreement() {
+  local folder status cases='Engine|Far|Microsoft|MicrosoftExpands|MLAgreesWithPeer|Metamorphic.*'
+  folder=$(mktemp -d)
+  trap 'rm -rf "$folder"' EXIT
+  GOARCH=arm64 deploy/static.sh "$folder/weir-arm64"
+  for cpu in $cpus; do
+    emulated "$cpu" -run "^Test($cases)\$" ./internal/conformance
+    printf '#!/bin/sh\nexec "%s" -cpu %s "%s" "$@"\n' "$emulator" "$cpu" "$folder/weir-arm64" \
+      >"$folder/weir"
+    chmod +x "$folder/weir"
+    status=0
+    python3 internal/conformance/peer/compare.py --weir "$folder/weir" || status=$?
+    if [ "$status" = 3 ]; then
+      echo "left out: the package registry does not answer, or there is no Python"
+    elif [ "$status" != 0 ]; then
+      exit "$status"
+    fi
+  done
+}
+
+case ${1:-} in
+  quick | suite | agreement) "$1" ;;
+  *) sed -n '2,/^set/p' "$0" >&2; exit 2 ;;
+esac
