@@ -56,6 +56,8 @@ type Config struct {
 	// container without a user namespace of its own. They may make no job and change none. Each
 	// maps its job's page and can write to it, and so harm that job.
 	AllowUIDs []uint32
+	// Beside is what else shares devices of this machine in this process; nil: nothing does.
+	Beside Beside
 	// IdleExit ends the agent when it has had no job and no peer for so long; 0: never, because
 	// somebody else keeps it running and starts another if it fails.
 	IdleExit time.Duration

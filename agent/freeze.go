@@ -64,7 +64,7 @@ func (c *conn) serveFreeze(m wire.Freeze, name string) error {
 		return otherVersion(m.Version)
 	}
 	c.a.mu.Lock()
-	j, err := c.a.named(name, m.Device)
+	j, err := c.a.named(name, ordinal(&m.Device))
 	c.a.mu.Unlock()
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/weirgpu/weir/internal/wire"
@@ -14,7 +15,11 @@ func (c *conn) serveSet(m wire.Set, name string) error {
 	if m.Version != wire.Version {
 		return otherVersion(m.Version)
 	}
-	spec, err := c.a.set(m, name)
+	to, err := c.a.change(&m, name)
+	if err != nil {
+		return err
+	}
+	spec, err := c.a.set(to)
 	if err != nil {
 		return err
 	}
@@ -41,41 +46,43 @@ func otherVersion(v uint32) error {
 		"version %d, this agent speaks %d: end it and start again", v, wire.Version)
 }
 
-// set gives the job of this name what the message says.
-func (a *Agent) set(m wire.Set, name string) (share.Job, error) {
-	defer a.allowMore(m, name)()
+// set makes a change to the share of a job, of which the values are valid.
+func (a *Agent) set(to ShareChange) (share.Job, error) {
+	defer a.allowMore(&to)()
+	device, beside := a.hasBeside(to.Job)
 	a.mu.Lock()
+	j, err := a.named(to.Job, to.Device)
+	if beside && to.Device == nil {
+		a.mu.Unlock() // which others than clients need meanwhile
+		if err == nil {
+			err = refusal(wire.RefusedUnknownJob, "job %s: is on %s and on %s: name the device of "+
+				"the program", to.Job, device, j.dev.ID())
+		}
+		if !errors.Is(err, ErrNoJob) {
+			return share.Job{}, err
+		}
+		return a.setBeside(to)
+	}
 	defer a.mu.Unlock()
-	j, err := a.named(name, m.Device)
 	if err != nil {
 		return share.Job{}, err
 	}
+	return a.setProgram(j, &to)
+}
+
+// setProgram is set for a program. The agent's lock is held.
+func (a *Agent) setProgram(j *job, to *ShareChange) (share.Job, error) {
+	name := to.Job
 	if j.isFrozen() {
 		return share.Job{}, refusal(wire.RefusedAdmission,
 			"job %s: is frozen: weir thaw %s first", name, name)
 	}
 	s := j.bj.Spec().Share
-	if m.Fields&wire.FieldMemory != 0 {
-		if m.Memory == 0 || m.Memory>>62 != 0 {
-			return share.Job{}, refusal(wire.RefusedAdmission,
-				"job %s: wants a cap of %d bytes, device %s has %v: %w", name, m.Memory,
-				j.dev.ID(), j.dev.Memory, core.ErrNoMemory)
-		}
-		if s.Elastic && share.Bytes(m.Memory) != s.Memory {
-			return share.Job{}, refusal(wire.RefusedAdmission, "job %s: its memory of %v comes "+
-				"and goes with its turns: start it again with another", name, s.Memory.About())
-		}
-		s.Memory = share.Bytes(m.Memory)
+	if to.Memory != nil && s.Elastic && *to.Memory != s.Memory {
+		return share.Job{}, refusal(wire.RefusedAdmission, "job %s: its memory of %v comes "+
+			"and goes with its turns: start it again with another", name, s.Memory.About())
 	}
-	if m.Fields&wire.FieldCompute != 0 {
-		s.Compute = fraction(m.ComputePPM)
-	}
-	if m.Fields&wire.FieldLimit != 0 {
-		s.Limit = fraction(m.LimitPPM)
-	}
-	if m.Fields&wire.FieldClass != 0 {
-		s.Class = share.Class(min(m.Class, 255))
-	}
+	to.Apply(&s)
 	if err := j.setShare(s); err != nil {
 		return share.Job{}, err
 	}
@@ -87,22 +94,56 @@ func (a *Agent) set(m wire.Set, name string) (share.Job, error) {
 	return spec, nil
 }
 
-// allowMore has the driver let a job hold what it is about to be given; see walls.allow.
-func (a *Agent) allowMore(m wire.Set, name string) (done func()) {
-	a.mu.Lock()
-	j, err := a.named(name, m.Device)
-	a.mu.Unlock()
-	if err != nil || m.Fields&wire.FieldMemory == 0 || m.Memory>>62 != 0 {
-		return func() {}
+// ordinal is a device that a message names; nil for none.
+func ordinal(device *uint32) *uint32 {
+	if *device == wire.NoDevice {
+		return nil
 	}
-	return a.walls.allow(j.terms.Token, m.Memory)
+	return device
 }
 
-// named returns the job of this name on the device, or on any. The agent's lock is held.
-func (a *Agent) named(name string, device uint32) (*job, error) {
+// change is what a message asks for.
+func (a *Agent) change(m *wire.Set, name string) (to ShareChange, err error) {
+	to.Job, to.Device = name, ordinal(&m.Device)
+	if m.Fields&wire.FieldMemory != 0 {
+		n := share.Bytes(m.Memory)
+		if to.Memory = &n; m.Memory == 0 || m.Memory>>62 != 0 {
+			return to, refusal(wire.RefusedAdmission, "job %s: wants a cap of %d bytes: %w", name,
+				m.Memory, core.ErrNoMemory)
+		}
+	}
+	if m.Fields&wire.FieldCompute != 0 {
+		f := fraction(m.ComputePPM)
+		to.Compute = &f
+	}
+	if m.Fields&wire.FieldLimit != 0 {
+		f := fraction(m.LimitPPM)
+		to.Limit = &f
+	}
+	if m.Fields&wire.FieldClass != 0 {
+		c := share.Class(min(m.Class, 255))
+		to.Class = &c
+	}
+	return to, nil
+}
+
+// allowMore has the driver let a job hold what it is about to be given; see walls.allow.
+func (a *Agent) allowMore(to *ShareChange) (done func()) {
+	a.mu.Lock()
+	j, err := a.named(to.Job, to.Device)
+	a.mu.Unlock()
+	if err != nil || to.Memory == nil {
+		return func() {}
+	}
+	return a.walls.allow(j.terms.Token, uint64(*to.Memory))
+}
+
+// named returns the job of this name on the device, or on any if that is nil. The agent's lock is
+// held.
+func (a *Agent) named(name string, device *uint32) (*job, error) {
 	var found *job
 	for _, j := range a.jobs {
-		if j.spec.Name != name || device != wire.NoDevice && j.dev.Ordinal != device {
+		if j.spec.Name != name || device != nil && j.dev.Ordinal != *device {
 			continue
 		}
 		if found != nil {
@@ -112,8 +153,7 @@ func (a *Agent) named(name string, device uint32) (*job, error) {
 		found = j
 	}
 	if found == nil {
-		return nil, refusal(wire.RefusedUnknownJob, "job %s: there is none: weir top shows those "+
-			"there are", name)
+		return nil, unknownJob(name)
 	}
 	return found, nil
 }
@@ -174,6 +214,11 @@ func (a *Agent) setPolicy(spec string) error {
 	for _, d := range a.devices {
 		if err := d.broker.Accepts(p.spec, can); err != nil {
 			return &errRefused{wire.RefusedAdmission, lacksMPS(err, can)}
+		}
+	}
+	if a.cfg.Beside != nil {
+		if err := a.cfg.Beside.SetPolicy(spec); err != nil {
+			return &errRefused{wire.RefusedAdmission, err}
 		}
 	}
 	for _, d := range a.devices {

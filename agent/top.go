@@ -26,8 +26,12 @@ type DeviceSnapshot struct {
 	// Unmeasured is why what processes hold of the device is not known, as when the management
 	// library hangs: memory that they do not count themselves counts as it was last found. Empty:
 	// it is known, or nobody had a need for it.
-	Unmeasured string        `json:"memory_unmeasured,omitempty"`
-	Jobs       []JobSnapshot `json:"jobs"`
+	Unmeasured string `json:"memory_unmeasured,omitempty"`
+	// Policy decides on the device; empty: that of the [Snapshot].
+	Policy string `json:"policy,omitempty"`
+	// Beside says that the jobs are no programs; see [Beside].
+	Beside bool          `json:"beside,omitempty"`
+	Jobs   []JobSnapshot `json:"jobs"`
 }
 
 // JobSnapshot is the state of one job. Shares are fractions of the device.
@@ -123,7 +127,7 @@ func (j *JobSnapshot) Keep() []ProcessSnapshot {
 	})
 }
 
-// Snapshot returns the state of all devices and jobs now.
+// Snapshot returns the state of the devices that programs share, and of these, now.
 func (a *Agent) Snapshot() Snapshot {
 	a.mu.Lock()
 	jobs := make([]*job, 0, len(a.jobs))
@@ -271,7 +275,7 @@ func (c *conn) serveViewer(m wire.Top) error {
 }
 
 func (c *conn) sendSnapshot() error {
-	text, err := json.Marshal(c.a.Snapshot())
+	text, err := json.Marshal(c.a.all())
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"reflect"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -427,4 +428,32 @@ func TestFrontKnowsHandlers(t *testing.T) {
 		1); len(got) != 1 || got[0].status != http.StatusUnauthorized {
 		t.Errorf("%v", got)
 	}
+}
+
+// TestFrontLocksInOrder: a request that has the sweep woken does not wait for the front's lock with
+// its connection's: who closes the front holds the former, and waits for the latter.
+func TestFrontLocksInOrder(t *testing.T) {
+	f := &front{conns: map[*frontConn]struct{}{}}
+	here, there := net.Pipe()
+	defer there.Close()
+	c := newFrontConn(f, here)
+	defer c.cancel()
+	f.mu.Lock() // as Close does
+	begun := make(chan bool)
+	go func() { begun <- c.begin() }()
+	for !f.sweeping.Load() {
+		runtime.Gosched()
+	}
+	if !c.mu.TryLock() { // as Close does of each connection
+		t.Error("a connection is locked while its request waits for the front")
+	} else {
+		c.mu.Unlock()
+	}
+	f.mu.Unlock()
+	if !<-begun {
+		t.Error("the request was not begun")
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.timer.Stop()
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"math"
@@ -75,29 +76,35 @@ func (f *agentFlags) config(c *cobra.Command) (*agent.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	devices, err := gpus(f.fake)
-	if err != nil {
-		return nil, failed(err)
-	}
 	level := slog.LevelInfo
 	if f.verbose {
 		level = slog.LevelDebug
 	}
-	m := management{ctx: c.Context(), fake: f.fake}
+	a, err := agentConfig(c.Context(), f.fake, slog.New(slog.NewTextHandler(c.ErrOrStderr(),
+		&slog.HandlerOptions{Level: level})))
+	if err != nil {
+		return nil, failed(err)
+	}
+	a.Policy, a.HostMemory, a.Moving = f.policy, memory, f.moving
+	a.AllowUIDs, a.IdleExit = uids, f.idle
+	return a, nil
+}
+
+// agentConfig is that of an agent of the GPUs there are; the error says why there are none.
+func agentConfig(ctx context.Context, fake bool, log *slog.Logger) (*agent.Config, error) {
+	devices, err := gpus(fake)
+	if err != nil {
+		return nil, err
+	}
+	m := management{ctx: ctx, fake: fake}
 	return &agent.Config{
-		Dir:        agent.RuntimeDir(f.fake),
-		Devices:    devices,
-		Policy:     f.policy,
-		HostMemory: memory,
-		Moving:     f.moving,
-		MPS:        func() (agent.MPS, error) { return findMPS(c.Context(), f.fake) },
-		Holds:      m.holds,
-		Used:       m.used,
-		Limits:     m.limiter(),
-		AllowUIDs:  uids,
-		IdleExit:   f.idle,
-		Log: slog.New(
-			slog.NewTextHandler(c.ErrOrStderr(), &slog.HandlerOptions{Level: level})),
+		Dir:     agent.RuntimeDir(fake),
+		Devices: devices,
+		MPS:     func() (agent.MPS, error) { return findMPS(ctx, fake) },
+		Holds:   m.holds,
+		Used:    m.used,
+		Limits:  m.limiter(),
+		Log:     log,
 	}, nil
 }
 

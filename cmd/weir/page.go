@@ -14,11 +14,11 @@ import (
 )
 
 // page puts the page for browsers beside a server's endpoints.
-func (f *upFlags) page(s *server.Server, people *people, batch batchJobs, beside *programs,
-	log *slog.Logger) *web.Page {
+func (f *upFlags) page(s shared, people *people, batch batchJobs, log *slog.Logger) *web.Page {
 	p := web.New(s, web.Options{Version: thisVersion().Version, Figures: s.Recorder(),
-		Graphs: graphs(s, f.kept), Accounts: people.guard != nil, Jobs: batch.rows(log),
-		Programs: beside.rows, Trainings: batch.trained != nil, Log: log})
+		Graphs: graphs(s.Server, f.kept), Accounts: people.guard != nil, Jobs: batch.rows(log),
+		Programs:   s.programs.rows,
+		SetProgram: s.programs.setShare, Trainings: batch.trained != nil, Log: log})
 	for pattern, h := range p.Routes() {
 		s.Handle(pattern, h)
 	}

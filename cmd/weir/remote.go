@@ -138,6 +138,12 @@ func (r *remote) request(ctx context.Context, method, path string, body any) (*h
 	return q, err
 }
 
+// missing is an error about what a server does not have.
+type missing struct{ error }
+
+// Unwrap gives the cause to errors.Is.
+func (e *missing) Unwrap() error { return e.error }
+
 // problem is the error of an answer that is one.
 func (r *remote) problem(answer *http.Response, body []byte) error {
 	var said struct{ Error string }
@@ -145,6 +151,9 @@ func (r *remote) problem(answer *http.Response, body []byte) error {
 		said.Error = answer.Status
 	}
 	err := fmt.Errorf("server %s: %s", r.url, said.Error)
+	if answer.StatusCode == http.StatusNotFound {
+		err = &missing{err}
+	}
 	if answer.StatusCode == http.StatusUnauthorized {
 		err = fmt.Errorf("%w: $%s is what this command sends", err, tokenVariable)
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	lib "github.com/weirgpu/weir"
-	"github.com/weirgpu/weir/agent"
 	"github.com/weirgpu/weir/server"
 	"github.com/weirgpu/weir/server/rpc"
 	"github.com/weirgpu/weir/server/telemetry"
@@ -31,6 +30,7 @@ type service struct {
 	people             *people
 	from               *server.Folder // nil where there is none
 	server             *server.Server
+	programs           *programs
 	jobs               batchJobs
 	page               *web.Page
 	http, beside       *http.Server // beside answers on metrics
@@ -48,7 +48,8 @@ func (s *service) open(c *cobra.Command) error {
 	logs := telemetry.NewLogs(slog.NewTextHandler(c.ErrOrStderr(),
 		&slog.HandlerOptions{Level: slog.LevelDebug}))
 	s.log = slog.New(logs)
-	rec, endTraces, err := f.traces.recorder(s.log)
+	s.programs = &programs{flags: &f.programs, models: &models{}, log: s.log}
+	rec, endTraces, err := f.traces.recorder(s.log, s.programs.measured)
 	if err != nil {
 		return err
 	}
@@ -86,9 +87,11 @@ func (s *service) open(c *cobra.Command) error {
 	if err = s.jobs.train(f.recipes, s.server, s.log); err != nil {
 		return err
 	}
-	beside := watchPrograms(func() (*agent.Client, error) { return dialTop(false) })
-	s.last = append(s.last, beside.close)
-	s.page = f.page(s.server, s.people, s.jobs, beside, s.log)
+	s.programs.models.Server = s.server
+	s.page = f.page(shared{s.server, s.programs}, s.people, s.jobs, s.log)
+	s.programs.models.page = s.page
+	s.programs.begin()
+	s.last = append(s.last, s.programs.close)
 	s.http = httpServer(s.server, s.log)
 	s.http.RegisterOnShutdown(s.page.Close) // which its readers would hold up
 	s.grpc = rpc.New(rpc.Options{Server: s.server, Guard: s.people.guard, Log: s.log})
@@ -118,6 +121,7 @@ func (s *service) begin(ctx context.Context, talk io.Writer) error {
 	if err := s.server.LoadAll(ctx, sources); err != nil && ctx.Err() == nil {
 		fmt.Fprintln(talk, "weir: not ready:", message(err))
 	}
+	s.programs.await(ctx)
 	if waits {
 		s.serve()
 	}

@@ -30,8 +30,9 @@ func newSet() *cobra.Command {
 		Use:   "set JOB [flags]",
 		Short: "Give a job another share while it runs: of weir exec, weir share or weir up",
 		Long: `Give a job of weir exec another share while its programs run, a job of weir share while its
-scenario does, or, with --server, a model of weir up while it answers. What no flag names stays as
-it is. What does not fit beside the other jobs is refused with the numbers, and so is a memory cap
+scenario does, or a model of weir up while it answers. With --server that is asked, for a model or
+for a program that it shows; else the agent is, which knows the models of a weir up that it is part
+of. What no flag names stays as it is. What does not fit beside the other jobs is refused with the numbers, and so is a memory cap
 below what the job holds. Programs were told of the memory when they began and may not ask again. A
 job of weir share, and a model, goes on with a smaller plan where its own does not fit the cap, and
 with its own once the cap is raised; a model's requests do not raise a cap that was set. Of weir
@@ -67,7 +68,7 @@ func (f *setFlags) run(c *cobra.Command, job string) error {
 		return err
 	}
 	if c.Flags().Changed("server") {
-		return f.changeModel(c, r)
+		return f.changeRemote(c, r)
 	}
 	if r.Device == nil && !f.fake {
 		if now, found, err := setScenario(r); err != nil {
@@ -102,10 +103,11 @@ func (f *setFlags) print(w io.Writer, s shareInfo) error {
 	return err
 }
 
-// changeModel gives a model of a server another share.
-func (f *setFlags) changeModel(c *cobra.Command, to agent.ShareChange) error {
-	if f.device != "" || f.fake {
-		return errors.New("--server: the device of a model is its server's: leave --device and " +
+// changeRemote gives a model of a server another share or, where it has none of that name, a
+// program that the server shows.
+func (f *setFlags) changeRemote(c *cobra.Command, to agent.ShareChange) error {
+	if f.fake {
+		return errors.New("--server: which GPUs programs have is the server's to say: leave " +
 			"--fake-gpu out")
 	}
 	r, err := f.open()
@@ -113,8 +115,22 @@ func (f *setFlags) changeModel(c *cobra.Command, to agent.ShareChange) error {
 		return err
 	}
 	var got web.Changed[web.Share]
-	if err := r.do(c.Context(), "POST", "/v1/models/"+url.PathEscape(to.Job)+"/share",
-		webShare(to), &got); err != nil {
+	ask := func(path string) error {
+		return r.do(c.Context(), "POST", path, webShare(to), &got)
+	}
+	job := url.PathEscape(to.Job)
+	program := "/v1/programs/" + job + "/share?device=" + url.QueryEscape(f.device)
+	var none *missing
+	if f.device != "" { // only a program's can be named
+		err = ask(program)
+	} else if err = ask("/v1/models/" + job + "/share"); errors.As(err, &none) {
+		if also := ask(program); errors.As(also, &none) {
+			err = failed(fmt.Errorf("%w; and there is no program of that name", err))
+		} else {
+			err = also
+		}
+	}
+	if err != nil {
 		return err
 	}
 	now := shareInfo{Name: to.Job, Compute: *got.Now.Compute, Limit: *got.Now.Limit,
@@ -206,10 +222,19 @@ func deviceFlag(c *cobra.Command, device string) (*uint32, error) {
 	if !c.Flags().Changed("device") {
 		return nil, nil
 	}
+	n, err := ordinalOf(device)
+	if err != nil {
+		return nil, fmt.Errorf("--device %w", err)
+	}
+	return n, nil
+}
+
+// ordinalOf is the number of a GPU by its name.
+func ordinalOf(device string) (*uint32, error) {
 	var n uint32
 	if _, err := fmt.Sscanf(device, "cuda:%d", &n); err != nil ||
 		(agent.Device{Ordinal: n}).ID() != device {
-		return nil, fmt.Errorf("--device %s: want cuda:N", device)
+		return nil, fmt.Errorf("%s: want cuda:N", device)
 	}
 	return &n, nil
 }
@@ -221,8 +246,9 @@ func newPolicy() *cobra.Command {
 		Use:   "policy NAME[:PARAMETER=VALUE,...]",
 		Short: "Change how the running agent shares the GPUs, or a server its device",
 		Long: `Make another sharing policy decide for the programs under weir exec, while they run, or, with
---server, for the models of weir up. It holds until the agent or server ends; weir agent --policy
-and weir up --policy say which they begin with. Programs give the GPU back and
+--server, for the models of weir up; where weir up is the agent of the programs (on a machine with
+GPUs it is, unless another one runs), for both. It holds until the agent or server ends; weir agent
+--policy and weir up --policy say which they begin with. Programs give the GPU back and
 are granted it again by the new policy. weir policies lists the policies with what they need: one
 that programs on a GPU cannot be held to is refused.`,
 		Example:           "  weir policy fair:slice=5ms",

@@ -39,7 +39,8 @@ func TestSetModel(t *testing.T) {
 	for says, args := range map[string][]string{
 		"model \"no\" has no share": {"set", "no", "--limit", "1"},
 		"holds":                     {"set", "digits", "--memory", "1KiB"},
-		"leave --device":            {"set", "digits", "--limit", "1", "--device", "cuda:0"},
+		"no program \"digits\"":     {"set", "digits", "--limit", "1", "--device", "cuda:0"},
+		"leave --fake-gpu":          {"set", "digits", "--limit", "1", "--fake-gpu"},
 		"compute":                   {"set", "digits", "--compute", "0.9", "--limit", "0.5"},
 		"nosuch":                    {"policy", "nosuch"},
 	} {

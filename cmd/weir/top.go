@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -114,7 +115,8 @@ func topText(s *agent.Snapshot, width int) string {
 			used += d.Jobs[k].DeviceShare
 		}
 		head := fmt.Sprintf("%s  %s  %s of %s promised  device %s  policy %s", d.Device, label,
-			terminal.Size(d.PromisedBytes), terminal.Size(d.MemoryBytes), points(used), s.Policy)
+			terminal.Size(d.PromisedBytes), terminal.Size(d.MemoryBytes), points(used),
+			cmp.Or(d.Policy, s.Policy))
 		fmt.Fprintln(&b, terminal.Fit(head, width))
 		if d.Unmeasured != "" {
 			fmt.Fprintln(&b, terminal.Fit("  memory that programs do not count is not measured: "+
@@ -125,7 +127,11 @@ func topText(s *agent.Snapshot, width int) string {
 			t = append(t, topRow(&d.Jobs[k]))
 		}
 		if len(d.Jobs) == 0 {
-			fmt.Fprintln(&b, "  no programs")
+			none := "  no programs"
+			if d.Beside {
+				none = "  no models"
+			}
+			fmt.Fprintln(&b, none)
 			continue
 		}
 		t.write(&b, width)

@@ -29,8 +29,10 @@ func (f *traceFlags) add(c *cobra.Command) {
 const lastSpans = 3 * time.Second
 
 // recorder returns what counts and traces requests, and a function that sends the last traces.
-func (f *traceFlags) recorder(log *slog.Logger) (*telemetry.Recorder, func(), error) {
-	o := telemetry.Options{Version: thisVersion().Version, TraceRate: f.rate, Log: log}
+func (f *traceFlags) recorder(log *slog.Logger, programs func() []telemetry.Programs) (
+	*telemetry.Recorder, func(), error) {
+	o := telemetry.Options{Version: thisVersion().Version, TraceRate: f.rate, Log: log,
+		Programs: programs}
 	if f.collector == "" {
 		return telemetry.New(o), func() {}, nil
 	}

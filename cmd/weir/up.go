@@ -24,24 +24,25 @@ import (
 
 // upFlags are those of up.
 type upFlags struct {
-	models  placeFlags
-	kept    string // the folder of models; "" for none
-	address string
-	policy  string
-	threads int
-	memory  share.Bytes // that models have in turn; 0: all of the device's, and each keeps its own
-	grace   time.Duration
-	asJSON  bool
-	noCache bool
-	metrics metricsFlags
-	grpc    grpcFlags
-	traces  traceFlags
-	clients clientFlags
-	people  peopleFlags
-	sealed  sealedFlags
-	control controlFlags
-	file    upFile
-	recipes []string // to train by
+	models   placeFlags
+	kept     string // the folder of models; "" for none
+	address  string
+	policy   string
+	threads  int
+	memory   share.Bytes // that models have in turn; 0: all of the device's, and each keeps its own
+	grace    time.Duration
+	asJSON   bool
+	noCache  bool
+	metrics  metricsFlags
+	grpc     grpcFlags
+	traces   traceFlags
+	clients  clientFlags
+	people   peopleFlags
+	sealed   sealedFlags
+	control  controlFlags
+	file     upFile
+	programs programFlags
+	recipes  []string // to train by
 }
 
 // sealedFlags say where the keys of models come from that are encrypted at rest.
@@ -89,7 +90,10 @@ func newUp() *cobra.Command {
 			"demands TLS (--tls-cert, --tls-key) and accounts, each with rights; the first " +
 			"token, of the account admin, is made at the first start, in the file that is " +
 			"named. Batch jobs (weir job) need a folder for the state, which --state names. " +
-			"Nothing is written without accounts and without that.\n\n" +
+			"Nothing is written without accounts and without that, but on a machine with GPUs, " +
+			"unless weir agent runs or --no-agent is given: there this is the agent of the " +
+			"programs under weir exec, too. They stand beside the models on the page, in weir " +
+			"top and in the metrics, under the same policy.\n\n" +
 			"SIGTERM ends readiness, for --grace; then, as after Ctrl-C at once, " +
 			"no more requests are taken, and those under way are answered, for 30 s at most.",
 		Example: "  weir up\n  weir up --models ./models --policy priority\n" +
@@ -126,6 +130,7 @@ func (f *upFlags) define(c *cobra.Command) {
 	f.control.add(c)
 	c.Flags().StringArrayVar(&f.recipes, "train", nil, "train by a `RECIPE` in the gaps that "+
 		"requests leave, from its newest checkpoint on; may be repeated (docs/train.md)")
+	f.programs.add(c)
 	f.file.add(c)
 }
 
@@ -148,7 +153,7 @@ func (f *upFlags) run(c *cobra.Command) error {
 	if err := s.begin(ctx, c.ErrOrStderr()); err != nil {
 		return errors.Join(err, s.stop(ctx))
 	}
-	defer f.file.watch(s.server, s.log)()
+	defer f.file.watch(shared{s.server, s.programs}, s.log)()
 	f.control.watch(ctx, s.server)
 	if first := s.people.first; first != "" {
 		fmt.Fprintf(c.ErrOrStderr(), "weir: the first token, of account %s, is in %s: keep it "+

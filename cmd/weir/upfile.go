@@ -15,7 +15,6 @@ import (
 
 	lib "github.com/weirgpu/weir"
 	"github.com/weirgpu/weir/internal/sorting"
-	"github.com/weirgpu/weir/server"
 	"github.com/weirgpu/weir/server/config"
 	"github.com/weirgpu/weir/server/oip"
 	"github.com/weirgpu/weir/server/source"
@@ -52,6 +51,8 @@ var fileKeys = []fileKey{
 	{key: "device.threads", flag: "threads"},
 	{key: "device.memory", flag: "memory"},
 	{key: "device.no_cache", flag: "no-cache"},
+	{key: "device.fake_gpu", flag: "fake-gpu"},
+	{key: "device.no_agent", flag: "no-agent"},
 	{key: "policy", flag: "policy"},
 	{key: "limits.grace", flag: "grace"},
 	{key: "limits.response_cache", flag: "response-cache"},
@@ -152,7 +153,7 @@ var errRestart = errors.New("only the policy and the shares of models change whi
 
 // watch has each SIGHUP read the file again, until the function returned is called. Without a file
 // the signal ends the process, as it does by itself.
-func (f *upFile) watch(s *server.Server, log *slog.Logger) func() {
+func (f *upFile) watch(s configured, log *slog.Logger) func() {
 	if f.path == "" {
 		return func() {}
 	}
@@ -161,7 +162,7 @@ func (f *upFile) watch(s *server.Server, log *slog.Logger) func() {
 
 // reload reads the file again, and has the server follow it whole or not at all: where something is
 // wrong all is as it was before, and the log has the reason.
-func (f *upFile) reload(s *server.Server, log *slog.Logger) {
+func (f *upFile) reload(s configured, log *slog.Logger) {
 	if err := f.follow(s); err != nil {
 		log.Error("the configuration is not taken over: all is as before", "error", err)
 		return
@@ -170,7 +171,7 @@ func (f *upFile) reload(s *server.Server, log *slog.Logger) {
 }
 
 // follow is reload with its reason.
-func (f *upFile) follow(s *server.Server) error {
+func (f *upFile) follow(s configured) error {
 	next, err := f.parse()
 	if err != nil {
 		return err
@@ -201,8 +202,16 @@ func (f *upFile) replace(next *config.File) (before *config.File) {
 	return before
 }
 
+// configured is what a file changes while it runs; *server.Server is, and shared.
+type configured interface {
+	Status() lib.HostStatus
+	SetPolicy(name string) error
+	SetShare(model string, to lib.Share) (before lib.Share, err error)
+	Expect(model string, to lib.Share) (before lib.Share, known bool)
+}
+
 // change is one step towards a file: it is made, and returns how it is undone.
-type change func(s *server.Server) (undo func() error, err error)
+type change func(s configured) (undo func() error, err error)
 
 // changes are the steps towards another file; shares that grow come after those that shrink, which
 // make room.
@@ -237,7 +246,7 @@ func (f *upFile) changes(next *config.File) changes {
 }
 
 func policyChange(next *config.File) change {
-	return func(s *server.Server) (func() error, error) {
+	return func(s configured) (func() error, error) {
 		before := s.Status().Policy
 		return func() error { return s.SetPolicy(before) }, s.SetPolicy(policyOf(next))
 	}
@@ -255,7 +264,7 @@ func policyOf(f *config.File) string {
 
 // shareChange gives a model its share: of one that is not served, its next version has it.
 func shareChange(model string, to lib.Share) change {
-	return func(s *server.Server) (func() error, error) {
+	return func(s configured) (func() error, error) {
 		before, err := s.SetShare(model, to)
 		if kind := oip.KindOf(err); kind == oip.NotFound || kind == oip.Unavailable {
 			before, known := s.Expect(model, to)
@@ -275,7 +284,7 @@ type changes []change
 
 // apply makes all steps, or none: then the error says why, and undo has been done as far as it
 // could.
-func (list changes) apply(s *server.Server) error {
+func (list changes) apply(s configured) error {
 	var done []func() error
 	for _, c := range list {
 		undo, err := c(s)

@@ -213,7 +213,7 @@ func TestFollowMemory(t *testing.T) {
 func TestFileOnce(t *testing.T) {
 	var did []string
 	step := func(name string, err error) change {
-		return func(*server.Server) (func() error, error) {
+		return func(configured) (func() error, error) {
 			did = append(did, name)
 			return func() error { did = append(did, "not "+name); return nil }, err
 		}

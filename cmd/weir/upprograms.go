@@ -1,49 +1,153 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/spf13/cobra"
+
+	lib "github.com/weirgpu/weir"
 	"github.com/weirgpu/weir/agent"
+	"github.com/weirgpu/weir/server/oip"
+	"github.com/weirgpu/weir/server/telemetry"
 	"github.com/weirgpu/weir/server/web"
+	"github.com/weirgpu/weir/share"
 )
 
-// programs are those of an agent on this machine, as a page shows them beside the models.
-type programs struct {
-	last atomic.Pointer[agent.Snapshot] // nil without an agent
-	end  context.CancelFunc
-	done chan struct{}
+// programFlags say what a server has to do with the programs of weir exec.
+type programFlags struct {
+	fake, none bool
 }
 
-// How often an agent is asked, and looked for.
+func (f *programFlags) add(c *cobra.Command) {
+	c.Flags().BoolVar(&f.fake, "fake-gpu", false, "share the simulated GPUs of the fake driver "+
+		"between programs (weir exec --fake-gpu)")
+	c.Flags().BoolVar(&f.none, "no-agent", false, "leave the programs of weir exec to an agent of "+
+		"their own, and show what that says")
+}
+
+// programs are those under weir exec on this machine, which stand beside the models: those of an
+// agent that this process is, where there are GPUs and no other one has the runtime folder, or else
+// those of the other one.
+type programs struct {
+	flags  *programFlags
+	models *models
+	log    *slog.Logger
+	end    context.CancelFunc
+	done   chan struct{}
+	tried  chan struct{} // closed once it is known whose agent there is
+
+	changing sync.Mutex // held while an agent begins, and while the policy changes
+	own      atomic.Pointer[agent.Agent]
+	others   atomic.Pointer[agent.Snapshot] // what another process's agent says
+}
+
+// How often another process's agent is asked, and looked for.
 const (
 	askAgent  = 500 * time.Millisecond
 	seekAgent = 5 * time.Second
 )
 
-// watchPrograms follows the agent until close. None is started: programs bring their own.
-func watchPrograms(dial func() (*agent.Client, error)) *programs {
+// begin follows the programs until close.
+func (p *programs) begin() {
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &programs{end: cancel, done: make(chan struct{})}
+	p.end, p.done, p.tried = cancel, make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(p.done)
-		for ctx.Err() == nil {
-			if c, err := dial(); err == nil {
-				_ = c.Watch(ctx, askAgent, func(s agent.Snapshot) error {
-					p.last.Store(&s)
-					return nil
-				})
-				_ = c.Close()
-				p.last.Store(nil)
-			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(seekAgent):
-			}
-		}
+		p.run(ctx, sync.OnceFunc(func() { close(p.tried) }))
 	}()
-	return p
+}
+
+// run has an agent, or follows the other one, until the context is done.
+func (p *programs) run(ctx context.Context, tried func()) {
+	defer tried()
+	c, err := p.config(ctx)
+	if err != nil {
+		p.log.Debug("no programs are shared a device with here", "why", err)
+	}
+	for ctx.Err() == nil {
+		if c != nil && p.start(c) {
+			tried()
+			p.serve(ctx)
+			continue
+		}
+		tried()
+		p.watch(ctx)
+		select {
+		case <-ctx.Done():
+		case <-time.After(seekAgent):
+		}
+	}
+}
+
+// config is that of an agent for the GPUs there are; nil without any, or where there is to be none.
+func (p *programs) config(ctx context.Context) (*agent.Config, error) {
+	if p.flags.none {
+		return nil, nil
+	}
+	c, err := agentConfig(ctx, p.flags.fake, p.log)
+	if err != nil {
+		return nil, err
+	}
+	c.Beside = p.models
+	return c, nil
+}
+
+// start begins an agent, under the policy of the models or, where programs cannot be held to that,
+// the usual one. It reports whether there is one.
+func (p *programs) start(c *agent.Config) bool {
+	p.changing.Lock()
+	defer p.changing.Unlock()
+	c.Policy = p.models.Status().Policy
+	a, err := agent.Start(*c)
+	if errors.Is(err, share.ErrCannot) {
+		p.log.Warn("programs have another policy than models: they cannot be held to that",
+			"policy", c.Policy, "of programs", agent.DefaultPolicy, "error", err)
+		c.Policy = agent.DefaultPolicy
+		a, err = agent.Start(*c)
+	}
+	if err != nil {
+		level := slog.LevelWarn
+		if errors.Is(err, agent.ErrRunning) {
+			level = slog.LevelDebug // it is asked for again until that has ended
+		}
+		p.log.Log(context.Background(), level, "programs have no agent here", "error", err)
+		return false
+	}
+	p.own.Store(a)
+	return true
+}
+
+// serve has the agent until the context is done.
+func (p *programs) serve(ctx context.Context) {
+	a := p.own.Load()
+	select {
+	case <-ctx.Done():
+	case <-a.Done():
+	}
+	p.own.Store(nil)
+	if err := a.Close(); err != nil {
+		p.log.Warn("the agent of programs ended with an error", "error", err)
+	}
+}
+
+// watch follows another process's agent for as long as there is one.
+func (p *programs) watch(ctx context.Context) {
+	c, err := dialTop(p.flags.fake)
+	if err != nil {
+		return
+	}
+	defer c.Close()
+	_ = c.Watch(ctx, askAgent, func(s agent.Snapshot) error {
+		p.others.Store(&s)
+		return nil
+	})
+	p.others.Store(nil)
 }
 
 func (p *programs) close() {
@@ -51,16 +155,145 @@ func (p *programs) close() {
 	<-p.done
 }
 
-// rows are the devices and programs of the agent, as they were when it was last asked.
-func (p *programs) rows() (devices []web.Device, list []web.Program) {
-	s := p.last.Load()
-	if s == nil {
-		return nil, nil
+// await returns once it is known whose agent there is, which a driver can make take long.
+func (p *programs) await(ctx context.Context) {
+	select {
+	case <-p.tried:
+	case <-ctx.Done():
+	case <-time.After(seekAgent):
 	}
+}
+
+// SetPolicy makes another policy decide on all devices that this process shares, or changes
+// nothing.
+func (p *programs) SetPolicy(spec string) error {
+	p.changing.Lock()
+	defer p.changing.Unlock()
+	own := p.own.Load()
+	if own == nil {
+		return p.models.SetPolicy(spec)
+	}
+	err := own.SetPolicy(spec)
+	if err != nil && !errors.Is(err, lib.ErrOption) && !errors.Is(err, lib.ErrMemory) &&
+		!errors.Is(err, lib.ErrCompute) && !errors.Is(err, lib.ErrClosed) {
+		err = oip.Faultf(oip.Invalid, "%v", err)
+	}
+	return err
+}
+
+// setShare gives a program another share.
+func (p *programs) setShare(device, name string, s web.Share) (c web.Changed[web.Share],
+	err error) {
+	to, err := programChange(device, name, s)
+	if err != nil {
+		return c, oip.Faultf(oip.Invalid, "%v", err)
+	}
+	before, found := p.share(device, name)
+	if !found {
+		return c, oip.Faultf(oip.NotFound, "there is no program %.200q", name)
+	}
+	set := p.askSet
+	if own := p.own.Load(); own != nil {
+		set = own.Set
+	}
+	now, err := set(to)
+	switch {
+	case errors.Is(err, agent.ErrNoJob):
+		err = oip.Faultf(oip.NotFound, "%v", err)
+	case err != nil:
+		err = oip.Faultf(oip.Invalid, "%v", err)
+	}
+	return web.Changed[web.Share]{Before: web.ShareOf(before), Now: web.ShareOf(now.Share)}, err
+}
+
+// askSet has another process's agent give a program another share.
+func (p *programs) askSet(to agent.ShareChange) (share.Job, error) {
+	c, err := dialTop(p.flags.fake)
+	if err != nil {
+		return share.Job{}, err
+	}
+	defer c.Close()
+	return c.Set(to)
+}
+
+// programChange is a change as the agent is asked for it.
+func programChange(device, name string, s web.Share) (to agent.ShareChange, err error) {
+	to = agent.ShareChange{Job: name, Compute: s.Compute, Limit: s.Limit}
+	if device != "" {
+		if to.Device, err = ordinalOf(device); err != nil {
+			return to, err
+		}
+	}
+	if s.Class != nil {
+		class, err := share.ParseClass(*s.Class)
+		if err != nil {
+			return to, err
+		}
+		to.Class = &class
+	}
+	if s.Memory != nil {
+		n := share.Bytes(*s.Memory)
+		to.Memory = &n
+	}
+	return to, nil
+}
+
+// now is what the agent says, whosoever it is; nil without one.
+func (p *programs) now() *agent.Snapshot {
+	if own := p.own.Load(); own != nil {
+		s := own.Snapshot()
+		return &s
+	}
+	return p.others.Load()
+}
+
+// share is that of a program.
+func (p *programs) share(device, name string) (s share.Share, found bool) {
+	for d, j := range p.jobs() {
+		if j.Name == name && (device == "" || device == d.Device) {
+			return share.Share{Memory: share.Bytes(j.MemoryCapBytes), Compute: j.Compute,
+				Limit: j.Limit, Class: j.Class}, true
+		}
+	}
+	return s, false
+}
+
+// jobs goes through the programs and the device of each.
+func (p *programs) jobs() func(yield func(*agent.DeviceSnapshot, *agent.JobSnapshot) bool) {
+	return func(yield func(*agent.DeviceSnapshot, *agent.JobSnapshot) bool) {
+		for _, d := range p.devices() {
+			for i := range d.Jobs {
+				if !yield(&d, &d.Jobs[i]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// devices are those that programs share, with the policy of each.
+func (p *programs) devices() []agent.DeviceSnapshot {
+	s := p.now()
+	if s == nil {
+		return nil
+	}
+	var list []agent.DeviceSnapshot
 	for _, d := range s.Devices {
-		row := web.Device{Name: d.Device, Label: d.Name, Policy: s.Policy, Memory: d.MemoryBytes,
+		if !d.Beside { // of another server, which is not this one's to show
+			d.Policy = cmp.Or(d.Policy, s.Policy)
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
+// rows are the devices and programs as a page shows them.
+func (p *programs) rows() (devices []web.Device, list []web.Program) {
+	for _, d := range p.devices() {
+		row := web.Device{Name: d.Device, Label: d.Name, Policy: d.Policy, Memory: d.MemoryBytes,
 			Promised: d.PromisedBytes}
-		for _, j := range d.Jobs {
+		for i := range d.Jobs {
+			j := &d.Jobs[i]
 			row.Held += int64(j.MemoryUsedBytes)
 			list = append(list, web.Program{Name: j.Name, Device: d.Device,
 				Class: j.Class.String(), State: j.State, Compute: j.Compute, Limit: j.Limit,
@@ -69,4 +302,22 @@ func (p *programs) rows() (devices []web.Device, list []web.Program) {
 		devices = append(devices, row)
 	}
 	return devices, list
+}
+
+// measured are the same as metrics have them.
+func (p *programs) measured() (list []telemetry.Programs) {
+	for _, d := range p.devices() {
+		row := telemetry.Programs{Device: d.Device, Policy: d.Policy,
+			Memory: lib.Bytes(d.MemoryBytes), Promised: lib.Bytes(d.PromisedBytes)}
+		for i := range d.Jobs {
+			j := &d.Jobs[i]
+			held := lib.Bytes(min(j.MemoryUsedBytes, 1<<62))
+			row.Held += held
+			row.Jobs = append(row.Jobs, telemetry.Program{Name: j.Name, Held: held,
+				Cap:  lib.Bytes(j.MemoryCapBytes),
+				Used: time.Duration(j.DeviceSeconds * float64(time.Second))})
+		}
+		list = append(list, row)
+	}
+	return list
 }

@@ -27,7 +27,7 @@ var needed = map[string]string{
 	"model push": "push on it", "model rollback": "load on it", "policy change": "admin on all",
 	"job list": "job on some", "job change": "job on some", "account list": "admin on all",
 	"account change": "admin on all", "audit": "admin on all", "training state": "read on all",
-	"training change": "admin on all",
+	"training change": "admin on all", "program share": "admin on all",
 }
 
 // may says whether a right on a pattern is enough for a need, where the model is m-1.
@@ -60,8 +60,8 @@ func TestMatrix(t *testing.T) {
 		}
 	}
 	concrete := strings.NewReplacer("{model}", "m-1", "{version}", "1", "{$}", "", "{job}", "7",
-		"{part...}", "log", "{region}", "r", "{account}", "x", "{token}", "y", "/assets/",
-		"/assets/x.js").Replace
+		"{part...}", "log", "{region}", "r", "{account}", "x", "{program}", "p", "{token}", "y",
+		"/assets/", "/assets/x.js").Replace
 	asked := 0
 	for _, e := range Endpoints {
 		need := needed[e.Name]

@@ -97,6 +97,7 @@ var Endpoints = []Endpoint{
 		true},
 	{"model rollback", []string{"POST /v1/models/{model}/rollback"}, nil, Load, OfModel, true},
 	{"model share", []string{"POST /v1/models/{model}/share"}, nil, Admin, OfModel, true},
+	{"program share", []string{"POST /v1/programs/{program}/share"}, nil, Admin, OfAll, true},
 	{"policy change", []string{"POST /v1/policy", "PUT /v1/policy"}, nil, Admin, OfAll, true},
 
 	{"job list", []string{"GET /v1/jobs", "GET /v1/jobs/{job}", "GET /v1/jobs/{job}/log",

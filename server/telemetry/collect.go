@@ -34,7 +34,7 @@ func (r *Recorder) AppendText(dst []byte, s Source) []byte {
 	t.family("weir_kept_bytes", gauge, "Bytes of those answers.")
 	t.whole("", uint64(bytes))
 	st := s.Status()
-	device(t, st)
+	devices(t, st, r.programs())
 	models := r.list()
 	r.byAccount(t, append([]*Model{r.none}, models...))
 	byModel(t, models)
@@ -58,57 +58,77 @@ func (r *Recorder) server(t *text, ready bool) {
 	t.number("", r.Load())
 }
 
-// device writes what a device and its jobs have.
-func device(t *text, st weir.HostStatus) {
-	on := label("device", st.Device)
+// devices writes what the server's device and its jobs have, and those of programs.
+func devices(t *text, st weir.HostStatus, programs []Programs) {
+	list := []Programs{{Device: st.Device, Policy: st.Policy, Memory: st.Memory,
+		Promised: st.Promised, Held: st.Held}}
+	list = append(list, programs...)
+	each := func(sample func(on labels, d *Programs)) {
+		for i := range list {
+			sample(label("device", list[i].Device), &list[i])
+		}
+	}
 	for _, m := range []struct {
 		name, help string
-		value      weir.Bytes
+		value      func(*Programs) weir.Bytes
 	}{
-		{"weir_device_memory_bytes", "Memory that may be promised.", st.Memory},
-		{"weir_device_memory_promised_bytes", "Sum of the jobs' caps.", st.Promised},
-		{"weir_device_memory_held_bytes", "Memory that jobs hold.", st.Held},
+		{"weir_device_memory_bytes", "Memory that may be promised.",
+			func(d *Programs) weir.Bytes { return d.Memory }},
+		{"weir_device_memory_promised_bytes", "Sum of the jobs' caps.",
+			func(d *Programs) weir.Bytes { return d.Promised }},
+		{"weir_device_memory_held_bytes", "Memory that jobs hold.",
+			func(d *Programs) weir.Bytes { return d.Held }},
 	} {
 		t.family(m.name, gauge, m.help)
-		t.whole(on, uint64(m.value))
+		each(func(on labels, d *Programs) { t.whole(on, uint64(m.value(d))) })
 	}
 	t.family("weir_policy_info", gauge, "1, with the policy that decides who runs.")
-	t.whole(on.and(label("policy", st.Policy)), 1)
+	each(func(on labels, d *Programs) { t.whole(on.and(label("policy", d.Policy)), 1) })
 	t.family("weir_policy_faults_total", counter, "Instructions of policies that could not be "+
 		"carried out.")
-	t.whole(on, uint64(st.Faults))
+	t.whole(label("device", st.Device), uint64(st.Faults))
 	for _, m := range jobMetrics {
 		t.family(m.name, m.kind, m.help)
 		for i := range st.Jobs {
 			j := &st.Jobs[i]
-			t.number(on.and(label("job", j.Name)), m.value(j))
+			t.number(label("device", st.Device).and(label("job", j.Name)), m.value(j))
 		}
+		if !m.programs {
+			continue
+		}
+		each(func(on labels, d *Programs) {
+			for i := range d.Jobs {
+				t.number(on.and(label("job", d.Jobs[i].Name)), m.value(d.Jobs[i].usage()))
+			}
+		})
 	}
 }
 
-// jobMetrics are those of each job of a device.
+// jobMetrics are those of each job of a device, and which of them programs have.
 var jobMetrics = []struct {
 	name, kind, help string
+	programs         bool
 	value            func(*weir.Usage) float64
 }{
-	{"weir_job_memory_cap_bytes", gauge, "The most memory that a job may hold.",
+	{"weir_job_memory_cap_bytes", gauge, "The most memory that a job may hold.", true,
 		func(j *weir.Usage) float64 { return float64(j.Share.Memory) }},
-	{"weir_job_memory_held_bytes", gauge, "Memory that a job holds.",
+	{"weir_job_memory_held_bytes", gauge, "Memory that a job holds.", true,
 		func(j *weir.Usage) float64 { return float64(j.Memory) }},
 	{"weir_job_memory_shared_bytes", gauge, "Memory of what a job holds that others use, too: it " +
-		"is held once.", func(j *weir.Usage) float64 { return float64(j.Shared) }},
-	{"weir_job_memory_peak_bytes", gauge, "The most memory that a job has held.",
+		"is held once.", false, func(j *weir.Usage) float64 { return float64(j.Shared) }},
+	{"weir_job_memory_peak_bytes", gauge, "The most memory that a job has held.", false,
 		func(j *weir.Usage) float64 { return float64(j.Peak) }},
 	{"weir_job_device_seconds_total", counter, "Device time charged: half of a device for two " +
-		"seconds is one.", func(j *weir.Usage) float64 { return j.Used.Seconds() }},
+		"seconds is one.", true, func(j *weir.Usage) float64 { return j.Used.Seconds() }},
 	{"weir_job_entitled_share", gauge, "The fraction of the device that a job was entitled to in " +
-		"the seconds in which it had work.", func(j *weir.Usage) float64 { return j.Entitled }},
-	{"weir_job_copied_bytes_total", counter, "Bytes moved between host and device.",
+		"the seconds in which it had work.", false,
+		func(j *weir.Usage) float64 { return j.Entitled }},
+	{"weir_job_copied_bytes_total", counter, "Bytes moved between host and device.", false,
 		func(j *weir.Usage) float64 { return float64(j.Copied) }},
-	{"weir_job_grants_total", counter, "How often a job was granted the device.",
+	{"weir_job_grants_total", counter, "How often a job was granted the device.", false,
 		func(j *weir.Usage) float64 { return float64(j.Grants) }},
 	{"weir_job_revocations_total", counter, "How often a job was asked for the device before its " +
-		"time.", func(j *weir.Usage) float64 { return float64(j.Revocations) }},
+		"time.", false, func(j *weir.Usage) float64 { return float64(j.Revocations) }},
 }
 
 // byAccount writes what is counted by model, version and account.

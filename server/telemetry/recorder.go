@@ -38,6 +38,9 @@ type Options struct {
 	// TraceRate has one request in so many traced, of those that come without a trace of their
 	// client's, which says itself whether it is; 0 none of them.
 	TraceRate uint32
+	// Programs are the devices that programs share beside the server, for the metrics. It must
+	// return soon. nil: there are none.
+	Programs func() []Programs
 	// Log is told of each request: of one that failed by the server's fault as an error, of others
 	// that failed as a warning, and else for debugging. Of those that fail it is told of 10 a
 	// second, and how many it was not told of. Nothing of a request's data is in it. nil: nobody is

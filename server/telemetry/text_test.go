@@ -152,3 +152,41 @@ func BenchmarkText(b *testing.B) {
 	}
 	b.ReportMetric(float64(len(buf)), "bytes")
 }
+
+// TestProgramsText: devices of programs and what these have of them stand beside the server's, in
+// the same metrics, which Prometheus reads.
+func TestProgramsText(t *testing.T) {
+	r := New(Options{Programs: func() []Programs {
+		return []Programs{{Device: "cuda:0", Policy: "priority", Memory: 80, Promised: 40, Held: 9,
+			Jobs: []Program{{Name: "train", Cap: 40, Held: 9, Used: 2 * time.Second}}}}
+	}})
+	r.Model("a", "1", "job")
+	f := parsed(t, r.AppendText(nil, &box{used: map[string]time.Duration{"job": time.Second}}))
+	on := []string{"device", "cuda:0"}
+	of := append(on, "job", "train")
+	for _, c := range []struct {
+		name   string
+		labels []string
+		want   float64
+	}{
+		{"weir_device_memory_bytes", on, 80}, {"weir_device_memory_promised_bytes", on, 40},
+		{"weir_device_memory_held_bytes", on, 9},
+		{"weir_device_memory_bytes", []string{"device", "cpu:0"}, 1 << 30},
+		{"weir_policy_info", append(on, "policy", "priority"), 1},
+		{"weir_job_memory_cap_bytes", of, 40}, {"weir_job_memory_held_bytes", of, 9},
+		{"weir_job_device_seconds_total", of, 2},
+		{"weir_job_device_seconds_total", []string{"device", "cpu:0", "job", "job"}, 1},
+	} {
+		if got := value(t, f, c.name, c.labels...); got != c.want {
+			t.Errorf("%s %q is %v, want %v", c.name, c.labels, got, c.want)
+		}
+	}
+	for _, none := range []string{"weir_job_grants_total", "weir_job_entitled_share",
+		"weir_job_memory_peak_bytes"} {
+		for _, m := range f[none].GetMetric() {
+			if has(m, of) {
+				t.Errorf("%s tells of a program what is not known", none)
+			}
+		}
+	}
+}

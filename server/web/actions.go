@@ -62,23 +62,50 @@ func (p *Page) postShare(w http.ResponseWriter, r *http.Request) error {
 	if err := read(w, r, &want); err != nil {
 		return err
 	}
-	name := r.PathValue("model")
-	p.changing.Lock()
-	defer p.changing.Unlock()
-	now, ok := p.share(name)
-	if !ok {
-		return oip.Faultf(oip.NotFound, "model %.200q has no share: it is not served", name)
-	}
-	now.Memory = 0 // which leaves what requests may be raising now
-	if err := want.onto(&now); err != nil {
-		return err
-	}
-	before, err := p.source.SetShare(name, now)
+	c, err := p.SetShare(r.PathValue("model"), want)
 	if err != nil {
 		return err
 	}
-	now, _ = p.share(name)
-	reply(w, http.StatusOK, encode(Changed[Share]{shareOf(before), shareOf(now)}))
+	reply(w, http.StatusOK, encode(c))
+	return nil
+}
+
+// SetShare gives a model another share, of which what is left out stays. The error is an
+// [oip.Fault] of kind NotFound where the model is not served, or that of [Source.SetShare].
+func (p *Page) SetShare(model string, want Share) (c Changed[Share], err error) {
+	p.changing.Lock()
+	defer p.changing.Unlock()
+	now, ok := p.share(model)
+	if !ok {
+		return c, oip.Faultf(oip.NotFound, "model %.200q has no share: it is not served", model)
+	}
+	now.Memory = 0 // which leaves what requests may be raising now
+	if err := want.onto(&now); err != nil {
+		return c, err
+	}
+	before, err := p.source.SetShare(model, now)
+	if err != nil {
+		return c, err
+	}
+	now, _ = p.share(model)
+	return Changed[Share]{ShareOf(before), ShareOf(now)}, nil
+}
+
+// postProgram gives a program another share.
+func (p *Page) postProgram(w http.ResponseWriter, r *http.Request) error {
+	var want Share
+	if err := read(w, r, &want); err != nil {
+		return err
+	}
+	name := r.PathValue("program")
+	if p.o.SetProgram == nil {
+		return oip.Faultf(oip.NotFound, "there is no program %.200q", name)
+	}
+	c, err := p.o.SetProgram(r.FormValue("device"), name, want)
+	if err != nil {
+		return err
+	}
+	reply(w, http.StatusOK, encode(c))
 	return nil
 }
 
@@ -120,7 +147,8 @@ func (q *Share) onto(s *weir.Share) error {
 	return nil
 }
 
-func shareOf(s weir.Share) Share {
+// ShareOf is a share as requests and answers have it.
+func ShareOf(s weir.Share) Share {
 	class, limit, memory := s.Class.String(), s.Cap(), int64(s.Memory)
 	return Share{&class, &s.Compute, &limit, &memory}
 }

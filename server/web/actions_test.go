@@ -2,12 +2,14 @@ package web_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/weirgpu/weir"
+	"github.com/weirgpu/weir/server/oip"
 	"github.com/weirgpu/weir/server/web"
 )
 
@@ -98,6 +100,43 @@ func TestActionsRefuse(t *testing.T) {
 		}
 		if st := s.Status(); st.Policy != "fair" || st.Jobs[0].Share != before {
 			t.Errorf("in the end the policy is %s, the share %+v", st.Policy, st.Jobs[0].Share)
+		}
+	})
+}
+
+// TestProgramShares: a program's share is asked for by its name and, where that is given, its
+// device; without anybody to ask there is none.
+func TestProgramShares(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked []string
+		set := func(device, name string, s web.Share) (c web.Changed[web.Share], err error) {
+			asked = append(asked, device+" "+name)
+			if name == "none" {
+				return c, oip.Faultf(oip.NotFound, "there is no program none")
+			}
+			c.Now = s
+			return c, nil
+		}
+		at := open(t, served("a"), web.Options{SetProgram: set}, nil)
+		for path, want := range map[string]int{"p/share": 200, "p/share?device=cuda:1": 200,
+			"none/share": 404} {
+			var got web.Changed[web.Share]
+			code := at.ask("POST", "/v1/programs/"+path, `{"compute":0.25}`, &got)
+			if code != want || code == 200 && *got.Now.Compute != 0.25 {
+				t.Errorf("%s: %d, %+v", path, code, got)
+			}
+		}
+		slices.Sort(asked)
+		if want := []string{" none", " p", "cuda:1 p"}; !slices.Equal(asked, want) {
+			t.Errorf("asked for %q, want %q", asked, want)
+		}
+		var got json.RawMessage
+		if code := open(t, served("a"), web.Options{}, nil).ask("POST", "/v1/programs/p/share",
+			"{}", &got); code != 404 {
+			t.Errorf("without programs: %d %s", code, got)
+		}
+		if code := at.ask("POST", "/v1/programs/p/share", `{"what":1}`, &got); code != 400 {
+			t.Errorf("an unknown key: %d %s", code, got)
 		}
 	})
 }

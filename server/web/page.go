@@ -36,6 +36,9 @@ type Options struct {
 	// Programs are the devices and programs of an agent. It is called at each look, and must
 	// return soon.
 	Programs func() ([]Device, []Program)
+	// SetProgram gives a program another share, of which what is left out stays, on a device or, if
+	// that is "", on whichever has it. nil: programs have the shares that they began with.
+	SetProgram func(device, name string, s Share) (Changed[Share], error)
 	// Jobs are the newest batch jobs; nil where there are none. It is called at each look, and must
 	// return soon.
 	Jobs func() []Job

@@ -33,14 +33,15 @@ const policyOfContent = "default-src 'none'; script-src 'self'; style-src 'self'
 func (p *Page) Routes() map[string]http.Handler {
 	all := files()
 	for pattern, h := range map[string]func(http.ResponseWriter, *http.Request) error{
-		"GET /v1/state":                  p.getState,
-		"GET /v1/events":                 p.getEvents,
-		"GET /v1/models/{model}/history": p.getHistory,
-		"GET /v1/models/{model}/graph":   p.getGraph,
-		"POST /v1/policy":                p.postPolicy,
-		"POST /v1/models/{model}/share":  p.postShare,
-		"POST /v1/models/{model}/load":   p.postLoad,
-		"POST /v1/models/{model}/unload": p.postUnload,
+		"GET /v1/state":                     p.getState,
+		"GET /v1/events":                    p.getEvents,
+		"GET /v1/models/{model}/history":    p.getHistory,
+		"GET /v1/models/{model}/graph":      p.getGraph,
+		"POST /v1/policy":                   p.postPolicy,
+		"POST /v1/models/{model}/share":     p.postShare,
+		"POST /v1/models/{model}/load":      p.postLoad,
+		"POST /v1/models/{model}/unload":    p.postUnload,
+		"POST /v1/programs/{program}/share": p.postProgram,
 	} {
 		all[pattern] = p.answer(h)
 	}
