@@ -6,11 +6,13 @@
 //	go run ./bench/life overload [-for 10m]  twice the load that the server can bear
 //	go run ./bench/life week [-n 10000000]   a week of requests, one each 60 ms, in short
 //	go run ./bench/life idle [-n 20]         servers that begin, and one that is asked nothing
+//	go run ./bench/life cold [-n 20]         models that a server loads for their first request
 //
 // The first three ask over HTTP, or with -over grpc over gRPC; a week is asked in the process, with
 // a client that goes and a request that fails among a hundred. It prints one JSON object, and ends
 // with 1 where a request was lost, memory was not flat, of swaps the 99th percentile is more than
-// 1.2 times as long, or an idle server takes more than it may.
+// 1.2 times as long, an idle server takes more than it may, or a first answer comes more than a
+// tenth later than the model starts alone in a process.
 package main
 
 import (
@@ -48,7 +50,7 @@ func main() {
 	clients := f.Int("clients", 2, "requests under way at a time")
 	over := f.String("over", "http", "how requests are sent: http or grpc")
 	if len(os.Args) < 2 {
-		fatal(errors.New("give swaps, stops, overload, week or idle"))
+		fatal(errors.New("give swaps, stops, overload, week, idle or cold"))
 	}
 	what := os.Args[1]
 	_ = f.Parse(os.Args[2:])
@@ -70,8 +72,11 @@ func main() {
 		r.Result, err = week(or(*count, 10_000_000), *clients)
 	case "idle":
 		r.Result, err = idle(or(*count, 20), min(*during, 20*time.Second))
+	case "cold":
+		r.Over = "http"
+		r.Result, err = cold(or(*count, 20))
 	default:
-		err = fmt.Errorf("%s: give swaps, stops, overload, week or idle", what)
+		err = fmt.Errorf("%s: give swaps, stops, overload, week, idle or cold", what)
 	}
 	if err != nil {
 		fatal(err)
