@@ -224,6 +224,32 @@ func FuzzFrontHead(f *testing.F) {
 	})
 }
 
+// TestFrontPassesOn: heads that net/http reads, and may read otherwise than others do, are not
+// answered in front, nor is a host of which it was said once that it is not this machine.
+func TestFrontPassesOn(t *testing.T) {
+	plain := posted("Host: localhost\r\nContent-Length: 0\r\n", "")
+	var h head
+	if n := h.read([]byte(plain)); n != len(plain) {
+		t.Fatalf("%d of %d bytes of %q are a head", n, len(plain), plain)
+	}
+	for _, change := range [][2]string{{"localhost\r\n", "localhost\n"}, {"0\r\n\r\n", "0\n\n"},
+		{"digits/", "../"}, {"digits/", ".digits/"}, {"digits/", "/"}, {": 0\r\n", ": \r\n"},
+		{": 0\r\n", ": 1000000000\r\n"}, {"HTTP/1.1", "HTTP/1.0"}, {"Host", "H\x0fst"}} {
+		if b := strings.Replace(plain, change[0], change[1], 1); h.read([]byte(b)) != 0 {
+			t.Errorf("%q is answered in front", b)
+		}
+	}
+	here, there := net.Pipe()
+	defer here.Close()
+	c := newFrontConn(begin(t, Options{}).Front(make(pipes), &http.Server{}).(*front), there)
+	defer c.cancel()
+	for _, host := range []string{"a.example", "a.example", "localhost", "a.example"} {
+		if got := c.mine(&head{host: []byte(host)}); got != (host == "localhost") {
+			t.Errorf("host %s: %t", host, got)
+		}
+	}
+}
+
 // TestFrontLetsGo: who waits in front is given up once the client is gone, and is not while it
 // sends more.
 func TestFrontLetsGo(t *testing.T) {
@@ -378,9 +404,11 @@ func TestFrontSlowClients(t *testing.T) {
 		x := newSite(t, s)
 		whole := posted("Host: localhost\r\n"+headerLength+": 0\r\nContent-Length: 256\r\n",
 			string(make([]byte, 256)))
+		began := time.Now()
 		sender, reader := x.fronted.dial(t, whole[:len(whole)-9]), x.fronted.dial(t, whole)
-		if code, text := answered(t, sender); code != http.StatusRequestTimeout {
-			t.Errorf("a slow sender: %d %s", code, text)
+		if code, text := answered(t, sender); code != http.StatusRequestTimeout ||
+			time.Since(began) != 2*patience { // in front and over net/http
+			t.Errorf("a slow sender: %d %s after %v", code, text, time.Since(began))
 		}
 		time.Sleep(2 * patience)
 		synctest.Wait()
