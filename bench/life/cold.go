@@ -92,14 +92,14 @@ func (x *coldSite) begin() (err error) {
 	if err != nil {
 		return err
 	}
-	x.http = &http.Server{Handler: x.server}
+	x.http = server.HTTP(x.server, slog.New(slog.DiscardHandler))
 	err = x.server.LoadAll(context.Background(), nil)
 	on, e := net.Listen("tcp", "127.0.0.1:0")
 	if err = errors.Join(err, e); err != nil {
 		return errors.Join(err, x.server.Close())
 	}
 	x.client = client.Client{URL: "http://" + on.Addr().String()}
-	go func() { _ = x.http.Serve(x.server.Front(on, x.http)) }()
+	go func() { _ = x.server.Serve(on, x.http) }()
 	return nil
 }
 

@@ -78,7 +78,7 @@ func open(from server.Catalogue, over string, src server.Source) (*site, error) 
 	if err != nil {
 		return nil, err
 	}
-	x := &site{server: s, http: &http.Server{Handler: s}, rpc: rpc.New(rpc.Options{Server: s,
+	x := &site{server: s, http: server.HTTP(s, log), rpc: rpc.New(rpc.Options{Server: s,
 		Log: log})}
 	request := &oip.Request{Inputs: []oip.Input{{Name: "image",
 		Tensor: tensor.From(make([]float32, 64), 1, 1, 8, 8)}}}
@@ -113,7 +113,7 @@ func (x *site) begin(over string, src server.Source, request *oip.Request) error
 		x.hangUp = c.Close
 		return err
 	}
-	go func() { _ = x.http.Serve(x.server.Front(on, x.http)) }()
+	go func() { _ = x.server.Serve(on, x.http) }()
 	h := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 	c := &client.Client{URL: "http://" + on.Addr().String(), HTTP: h}
 	p, err := client.Prepare(src.Name, "", request)

@@ -88,7 +88,7 @@ func begin() (_ *world, err error) {
 		return err
 	}
 	request := &oip.Request{Inputs: []oip.Input{{Name: "image", Tensor: picture}}}
-	if err := w.overHTTP(s, request); err != nil {
+	if err := w.overHTTP(s, request, log); err != nil {
 		return nil, err
 	}
 	return w, w.overGRPC(s, request, log)
@@ -132,9 +132,9 @@ func (w *world) listen(serve func(net.Listener) error) (string, error) {
 	return "http://" + on.Addr().String(), nil
 }
 
-func (w *world) overHTTP(s *server.Server, r *oip.Request) error {
-	h := &http.Server{Handler: s}
-	at, err := w.listen(func(on net.Listener) error { return h.Serve(s.Front(on, h)) })
+func (w *world) overHTTP(s *server.Server, r *oip.Request, log *slog.Logger) error {
+	h := server.HTTP(s, log)
+	at, err := w.listen(func(on net.Listener) error { return s.Serve(on, h) })
 	if err != nil {
 		return err
 	}

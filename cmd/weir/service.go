@@ -92,7 +92,7 @@ func (s *service) open(c *cobra.Command) error {
 	s.programs.models.page = s.page
 	s.programs.begin()
 	s.last = append(s.last, s.programs.close)
-	s.http = httpServer(s.server, s.log)
+	s.http = server.HTTP(s.server, s.log)
 	s.http.RegisterOnShutdown(s.page.Close) // which its readers would hold up
 	s.grpc = rpc.New(rpc.Options{Server: s.server, Guard: s.people.guard, Log: s.log})
 	return nil
@@ -131,16 +131,13 @@ func (s *service) begin(ctx context.Context, talk io.Writer) error {
 
 // serve begins to answer.
 func (s *service) serve() {
-	begin := func(h *http.Server, on net.Listener) {
-		go func() { s.ended <- h.Serve(on) }()
-	}
-	begin(s.http, s.server.Front(s.on, s.http))
+	go func() { s.ended <- s.server.Serve(s.on, s.http) }()
 	if s.calls != nil {
 		go func() { s.ended <- s.grpc.Serve(s.calls) }()
 	}
 	if s.metrics != nil {
-		s.beside = httpServer(metricsOnly(s.server), s.log)
-		begin(s.beside, s.metrics)
+		s.beside = server.HTTP(metricsOnly(s.server), s.log)
+		go func() { s.ended <- s.beside.Serve(s.metrics) }()
 	}
 }
 

@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
-	"net/http"
 	"strings"
 	"time"
 
@@ -168,15 +166,6 @@ func (f *upFlags) run(c *cobra.Command) error {
 		}
 	}
 	return errors.Join(err, s.stop(ctx))
-}
-
-// httpServer is a server of HTTP that begins nothing for clients that do not get on.
-func httpServer(h http.Handler, log *slog.Logger) *http.Server {
-	s := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute,
-		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, Protocols: new(http.Protocols),
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
-	s.Protocols.SetHTTP1(true)
-	return s
 }
 
 // closeAll closes what was listened on.

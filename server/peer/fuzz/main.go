@@ -250,10 +250,9 @@ func (t *target) begin() (stop func(), err error) {
 		return nil, err
 	}
 	t.http, t.grpc = on.Addr().String(), calls.Addr().String()
-	h := &http.Server{Handler: t.server, ErrorLog: slog.NewLogLogger(log.Handler(),
-		slog.LevelDebug)}
+	h := server.HTTP(t.server, log)
 	g := rpc.New(rpc.Options{Server: t.server, Log: log})
-	go func() { _ = h.Serve(t.server.Front(on, h)) }()
+	go func() { _ = t.server.Serve(on, h) }()
 	go func() { _ = g.Serve(calls) }()
 	return func() {
 		g.Close()
