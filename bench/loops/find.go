@@ -7,11 +7,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 )
 
-// find builds a package for arm64 and returns the hot loops of its routines whose names begin so.
-func find(pkg, prefix string, m *model) (loops []*loop, err error) {
+// find builds a package for arm64 and returns the hot loops of its routines whose names match.
+func find(pkg string, names *regexp.Regexp, m *model) (loops []*loop, err error) {
 	folder, err := os.MkdirTemp("", "loops")
 	if err != nil {
 		return nil, err
@@ -35,7 +36,7 @@ func find(pkg, prefix string, m *model) (loops []*loop, err error) {
 	for _, s := range symbols {
 		bare, routine := strings.CutSuffix(s.Name, ".abi0") // and not Go's wrapper of one
 		name := bare[strings.LastIndexByte(bare, '.')+1:]
-		if !routine || !strings.HasPrefix(name, prefix) {
+		if !routine || !names.MatchString(name) {
 			continue
 		}
 		words, err := code(f, s)
@@ -49,7 +50,7 @@ func find(pkg, prefix string, m *model) (loops []*loop, err error) {
 		loops = append(loops, l)
 	}
 	if len(loops) == 0 {
-		return nil, fmt.Errorf("%s has no %s for arm64", pkg, prefix)
+		return nil, fmt.Errorf("%s has no %s for arm64", pkg, names)
 	}
 	return loops, nil
 }
@@ -107,7 +108,7 @@ func large(name string) bool {
 func (l *loop) take(text []string) {
 	n := 0
 	for _, s := range text {
-		if strings.HasPrefix(s, "fmla") {
+		if arithmetic.MatchString(s) {
 			n++
 		}
 	}
@@ -115,6 +116,10 @@ func (l *loop) take(text []string) {
 		l.Multiplies, l.Instructions, l.text = n, len(text), strings.Join(text, "\n")+"\n"
 	}
 }
+
+// arithmetic are the instructions that the units for multiply-add run, one as long as another, on
+// vectors of floats.
+var arithmetic = regexp.MustCompile(`^f(mla|mls|mul|add|sub|max|min)\s+v\d+\.4s`)
 
 // target is where a conditional branch leads, in instructions from it: CBZ, CBNZ and B.cond of the
 // Arm Architecture Reference Manual, C6.2, have it in bits 5 to 23.

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"text/tabwriter"
 
@@ -32,8 +33,11 @@ const (
 // processors are the names of LLVM's models.
 var processors = []string{"neoverse-n1", "neoverse-n2", "neoverse-v1", "neoverse-v2", "apple-m1"}
 
-// kernels are the routines that are looked at, by their package.
-var kernels = map[string]string{"github.com/weirgpu/weir/internal/kernel/gemm": "tileNEON_"}
+// kernels are the routines that are looked at, by their package: those whose names match.
+var kernels = map[string]string{
+	"github.com/weirgpu/weir/internal/kernel/gemm": "^tileNEON_",
+	"github.com/weirgpu/weir/internal/kernel/conv": "^(rows|smallPlanes|halvedPlanes|winograd).*NEON$",
+}
 
 // report is the result.
 type report struct {
@@ -77,8 +81,8 @@ func measure() (*report, error) {
 		return nil, err
 	}
 	r := &report{Tool: m.version}
-	for pkg, prefix := range kernels {
-		found, err := find(pkg, prefix, m)
+	for pkg, names := range kernels {
+		found, err := find(pkg, regexp.MustCompile(names), m)
 		if err != nil {
 			return nil, err
 		}

@@ -13,8 +13,13 @@ import (
 // model runs instructions on LLVM's models of processors.
 type model struct{ mc, mca, version string }
 
-// rounds is how often a loop is run, so that its beginning does not count.
-const rounds = 400
+// A loop is run so many rounds, as come to about that many instructions, so that its beginning does
+// not count.
+const (
+	mostRounds  = 400
+	leastRounds = 60
+	longRun     = 24_000
+)
 
 // errTools says what is missing.
 var errTools = errors.New("no llvm-mc and llvm-mca of LLVM 16 or later (Debian: llvm-19)")
@@ -69,6 +74,7 @@ var total = regexp.MustCompile(`Total Cycles:\s+(\d+)`)
 
 // cycles is how many cycles a round of a loop takes.
 func (m *model) cycles(cpu, text string) (float64, error) {
+	rounds := max(leastRounds, min(mostRounds, longRun/strings.Count(text, "\n")))
 	out, err := run(text, m.mca, "-mtriple=aarch64", "-mcpu="+cpu, "-iterations="+
 		strconv.Itoa(rounds))
 	if err != nil {
@@ -79,7 +85,7 @@ func (m *model) cycles(cpu, text string) (float64, error) {
 		return 0, fmt.Errorf("llvm-mca says no cycles for %s", cpu)
 	}
 	n, err := strconv.Atoi(found[1])
-	return float64(n) / rounds, err
+	return float64(n) / float64(rounds), err
 }
 
 // multiply is how many cycles a multiplication takes at least, among many that wait for none.

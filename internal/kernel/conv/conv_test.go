@@ -228,6 +228,53 @@ func TestHalvedPlanes(t *testing.T) {
 	})
 }
 
+// TestResidualInPlace adds a residual that lies where the results go, for rows of all widths, by
+// every algorithm.
+func TestResidualInPlace(t *testing.T) {
+	atLevels(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(3, 8))
+		for size := 3; size <= 37; size++ {
+			for _, p := range []Params{square(4, 4, size, 3, 1, 1, 4),
+				square(4, 4, size, 3, 2, 1, 4), square(4, 4, size, 3, 1, 0, 4),
+				square(3, 5, size, 3, 1, 1, 1)} {
+				p.In[1], p.Residual, p.Reused = 3+size%4, true, true
+				for _, p.Algorithm = range p.Algorithms() {
+					checkInPlace(t, r, p)
+				}
+			}
+		}
+	})
+}
+
+func checkInPlace(t *testing.T, r *rand.Rand, p Params) {
+	t.Helper()
+	args := dataFor(t, r, p)
+	want := args
+	want.Y = make([]float32, len(args.Y))
+	Reference(p, &want)
+	args.Y = args.Residual
+	runOp(t, r, p, args)
+	compare(t, fmt.Sprintf("%s: %s", p.Problem(), p.Algorithm), args.Y, want.Y, 1e-4)
+}
+
+// TestLimitsThatAreNoNumbers holds that a limit that is NaN limits nothing.
+func TestLimitsThatAreNoNumbers(t *testing.T) {
+	atLevels(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(3, 9))
+		nan := float32(math.NaN())
+		for _, p := range []Params{square(4, 4, 11, 3, 1, 1, 4), square(4, 4, 11, 3, 2, 1, 4),
+			square(4, 4, 11, 5, 1, 1, 4), square(3, 5, 11, 3, 1, 1, 1)} {
+			p.Clamp, p.Reused = true, true
+			for _, limits := range [][2]float32{{nan, 0.1}, {-0.1, nan}, {nan, nan}} {
+				p.Lo, p.Hi = limits[0], limits[1]
+				for _, p.Algorithm = range p.Algorithms() {
+					checkAgainstReference(t, r, p)
+				}
+			}
+		}
+	})
+}
+
 // TestManyPlanes convolves planes that are narrower than a vector, in several chunks.
 func TestManyPlanes(t *testing.T) {
 	atLevels(t, func(t *testing.T) {

@@ -172,7 +172,7 @@ type patches struct {
 func newPatches(w Window, out [3]int, c int) patches {
 	p := patches{w: w, out: out, c: c, plane: volume(w.In), level: currentLevel(), taps: w.taps()}
 	p.direct = hasMasks(p.level) && w.Stride[2] <= 2
-	if p.tables = hasTapCopies(p.level) && w.Stride[2] <= 2 && c <= fewChannels; p.tables {
+	if p.tables = p.level.copiesTaps(w.Stride[2], c); p.tables {
 		p.whole = p.wholeTaps()
 	}
 	p.even = w.Stride == [3]int{1, 1, 1} && w.In[2] == out[2] && (out[0] == 1 || w.In[1] == out[1])

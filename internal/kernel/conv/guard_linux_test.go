@@ -16,7 +16,9 @@ func TestNothingOutsideIsTouched(t *testing.T) {
 			for size := 1; size <= 35; size++ {
 				for stride := 1; stride <= 2; stride++ {
 					poolFenced(t, r, size, stride, atStart)
-					convolveFenced(t, r, size, stride, atStart)
+					p := square(2, 2, size, 3, stride, 1, 2)
+					p.In[1] = 2 + r.IntN(4)
+					convolveFenced(t, r, p, atStart)
 				}
 			}
 		})
@@ -39,11 +41,26 @@ func poolFenced(t *testing.T, r *rand.Rand, size, stride int, atStart bool) {
 	checkPoolOf(t, r, p, func(x []float32) []float32 { return fencedCopy(t, x, atStart) })
 }
 
-// convolveFenced convolves each channel by itself.
-func convolveFenced(t *testing.T, r *rand.Rand, size, stride int, atStart bool) {
+// TestNothingOutsideIsTouchedByProducts convolves such images by every algorithm that adds up
+// channels, with borders and without.
+func TestNothingOutsideIsTouchedByProducts(t *testing.T) {
+	r := rand.New(rand.NewPCG(22, 3))
+	for _, atStart := range []bool{true, false} {
+		atLevels(t, func(t *testing.T) {
+			for size := 3; size <= 19; size++ {
+				p := square(1+r.IntN(fewChannels+2), 1+r.IntN(20), size, 1+2*r.IntN(2), 1+size%3,
+					r.IntN(2), 1)
+				p.In[1], p.Reused = 3+r.IntN(4), true
+				for _, p.Algorithm = range p.Algorithms() {
+					convolveFenced(t, r, p, atStart)
+				}
+			}
+		})
+	}
+}
+
+func convolveFenced(t *testing.T, r *rand.Rand, p Params, atStart bool) {
 	t.Helper()
-	p := square(2, 2, size, 3, stride, 1, 2)
-	p.In[1] = 2 + r.IntN(4)
 	p.Bias, p.Residual = true, r.IntN(2) == 0
 	args := dataFor(t, r, p)
 	for _, x := range []*[]float32{&args.X, &args.W, &args.Bias, &args.Residual, &args.Y} {

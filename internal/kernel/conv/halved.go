@@ -23,7 +23,8 @@ const halvedFactor = 2
 func (p *Params) halves(v level, out [3]int) bool {
 	return hasHalvedPlanes(v) && p.withResidual(v) && p.Kernel == [3]int{1, 3, 3} &&
 		p.Stride[1] == 2 && p.Stride[2] == 2 && p.Dilate[1] == 1 && p.Dilate[2] == 1 &&
-		p.PadLo == [3]int{0, 1, 1} && p.PadHi[1] <= 1 && p.PadHi[2] <= 1 && p.fitBand(out)
+		p.PadLo == [3]int{0, 1, 1} && p.PadHi[1] <= 1 && p.PadHi[2] <= 1 && p.fitBand(out) &&
+		v.wideEnough(out[2], 2)
 }
 
 // halvedMasks returns the masks of rows of so many columns of the input and the output.

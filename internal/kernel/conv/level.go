@@ -9,6 +9,7 @@ const (
 	levelGo level = iota
 	levelAVX2
 	levelAVX512
+	levelNEON
 )
 
 func currentLevel() level {
@@ -17,6 +18,8 @@ func currentLevel() level {
 		return levelAVX512
 	case cpuinfo.HasAVX2FMA():
 		return levelAVX2
+	case cpuinfo.HasNEON():
+		return levelNEON
 	}
 	return levelGo
 }

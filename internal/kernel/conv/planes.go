@@ -43,7 +43,7 @@ func (p *Params) fitBand(out [3]int) bool {
 // withResidual reports whether the kernels of smallPlanes and halvedPlanes can serve these Params
 // as far as the residual goes. With AVX2 they store some results twice, and would add a residual
 // that lies where the results go twice.
-func (p *Params) withResidual(v level) bool { return !p.Residual || v == levelAVX512 }
+func (p *Params) withResidual(v level) bool { return !p.Residual || v != levelAVX2 }
 
 // small reports whether smallPlanes computes the convolution.
 func (p *Params) small(v level, out [3]int) bool {
@@ -51,14 +51,22 @@ func (p *Params) small(v level, out [3]int) bool {
 	border := [3]int{0, 1, 1}
 	return hasSmallPlanes(v) && p.withResidual(v) &&
 		p.Kernel == [3]int{1, 3, 3} && p.Stride == one && p.Dilate[1] == 1 && p.Dilate[2] == 1 &&
-		p.PadLo == border && p.PadHi == border && p.fitBand(out)
+		p.PadLo == border && p.PadHi == border && p.fitBand(out) && v.wideEnough(out[2], 1)
 }
 
+// wideEnough reports whether rows of so many outputs have a vector that lies within the image, also
+// one at the left edge with strides of 2. Only kernels without masks ask for it.
+func (v level) wideEnough(out, stride int) bool { return v != levelNEON || out >= 3+stride }
+
 // columns is how many columns the kernels of smallPlanes and halvedPlanes walk over for so many of
-// the output: whole vectors, of which the last lies over the one before with AVX2.
+// the output: whole vectors, of which the last lies over the one before with AVX2. With NEON they
+// stay at the first.
 func (v level) columns(out int) int {
-	if v == levelAVX512 {
+	switch v {
+	case levelAVX512:
 		return (out + 15) / 16 * 16
+	case levelNEON:
+		return 0
 	}
 	return max(out, 8)
 }

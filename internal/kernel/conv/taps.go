@@ -13,6 +13,8 @@ type tapCopies struct {
 	shift    int    // bytes from src to where taps are counted from
 	lanes    uint64 // which of 32 elements of the image, or of 64 with a stride of 2, may be read
 	store    uint32 // the columns that are written, zero where no element is read
+	// with NEON, where there are no masks: bytes from src and dst on that may be touched
+	reads, writes int
 }
 
 // tapCopy is what column 0 sees under one tap.
@@ -28,6 +30,11 @@ const (
 	// fewChannels are copied under a tap in less time than a call for it takes.
 	fewChannels = 32
 )
+
+// copiesTaps reports whether a level copies what c channels of such strides see by tables of taps.
+func (v level) copiesTaps(stride, c int) bool {
+	return hasTapCopies(v) && stride <= 2 && (c <= fewChannels || !hasMasks(v))
+}
 
 // wholeTaps lists the taps for columns that see the image only, of all channels of a pixel.
 func (p *patches) wholeTaps() (taps []tapCopy) {
@@ -64,7 +71,7 @@ func (p *patches) list() {
 func (p *patches) copyListed(dst, src []float32, width int, taps []tapCopy) {
 	_, _ = dst[len(taps)*p.c*width-1], src[p.c*p.plane-1]
 	c := tapCopies{src: &src[0], dst: &dst[0], taps: taps, plane: 4 * p.plane, pitch: 4 * width,
-		lanes: ^uint64(0), store: 1<<width - 1}
+		lanes: ^uint64(0), store: 1<<width - 1, reads: 4 * len(src), writes: 4 * len(dst)}
 	runTapCopies(&c, 1)
 }
 
@@ -88,7 +95,7 @@ func (p *patches) copyRuns(dst, src []float32, width int, runs []run, k0, k1 int
 func (p *patches) copyRun(c tapCopies, dst, src []float32, runs []run, k0, k1 int) {
 	width := c.pitch / 4
 	_, _ = dst[(k1-k0)*width-1], src[p.c*p.plane-1]
-	c.dst, c.src = &dst[0], &src[0]
+	c.dst, c.src, c.reads, c.writes = &dst[0], &src[0], 4*len(src), 4*len(dst)
 	c.shift, c.lanes = 0, ^uint64(0)
 	if r := &runs[0]; len(runs) == 1 && k0 == 0 && k1 == p.c*len(p.taps) &&
 		r.within(&p.w, p.taps[len(p.taps)-1]) {
@@ -113,7 +120,7 @@ func (p *patches) copyRun(c tapCopies, dst, src []float32, runs []run, k0, k1 in
 			c.taps = buf[:listed]
 			runTapCopies(&c, p.w.Stride[2])
 			if k < k1 {
-				c.dst = &dst[(k-k0)*width]
+				c.dst, c.writes = &dst[(k-k0)*width], 4*(len(dst)-(k-k0)*width)
 			}
 			listed = 0
 		}

@@ -112,6 +112,8 @@ type tileRow struct {
 	near  uint64 // which of 64 columns lie in the image
 	far   uint64 // the same, four columns on
 	lanes uint64 // which tiles there are
+	// the columns that the tiles see before those in the image, and how many those are
+	lead, n int
 }
 
 // transformable reports whether tiles can compute the convolution.
@@ -296,10 +298,14 @@ func (w *winograd) tileRows(rows []tileRow, win *Window, first, last int) []tile
 		r := tileRow{lanes: bitRange(0, n)}
 		for i := range tileIn {
 			r.to = i*tileIn*w.pitch + t - first
-			r.at, r.near, r.far = 0, 0, 0
+			r.at, r.near, r.far, r.lead, r.n = 0, 0, 0, 0, 0
 			if y := ty*tileOut - win.PadLo[1] + i; y >= 0 && y < win.In[1] {
 				r.at = y*win.In[2] + x
 				r.near, r.far = bitRange(-x, win.In[2]-x), bitRange(-x-4, win.In[2]-x-4)
+				if end := min(win.In[2]-x, n*tileOut+tileIn-tileOut); end > max(-x, 0) {
+					r.lead = max(-x, 0)
+					r.n = end - r.lead
+				}
 			}
 			rows = append(rows, r)
 		}

@@ -8,21 +8,26 @@ const generator = "internal/kernel/conv/_generate"
 func main() { asm.Main(generate) }
 
 func generate(folder string) error {
-	s := asm.NewFile(generator, "conv")
+	for name, write := range map[string]func(*asm.File){
+		"kernels_amd64": kernels, "nhwc_amd64": pixels,
+	} {
+		s := asm.NewFile(generator, "conv")
+		write(s)
+		if err := s.Save(folder, name); err != nil {
+			return err
+		}
+	}
+	s := asm.NewFileFor("arm64", generator, "conv")
+	neonKernels(s)
+	return s.Save(folder, "kernels_arm64")
+}
+
+// kernels writes those for amd64.
+func kernels(s *asm.File) {
 	tables(s)
 	winogradTables(s)
 	winogradNarrowTables(s)
-	copyLanes(s)
-	copyEven(s)
-	copyThird(s)
-	copyOverlapping(s)
-	copyTaps(s, 1)
-	copyTaps(s, 2)
-	for stride := 1; stride <= 2; stride++ {
-		for vectors := 1; vectors <= 2; vectors++ {
-			copyMasked(s, stride, vectors)
-		}
-	}
+	copies(s)
 	for _, v := range []asm.Vector{asm.AVX2, asm.AVX512} {
 		rows(s, anyTaps(v))
 		for _, q := range squares(v) {
@@ -51,13 +56,21 @@ func generate(folder string) error {
 	storeRuns(s)
 	winogradInNarrow(s)
 	winogradOutNarrow(s)
-	if err := s.Save(folder, "kernels_amd64"); err != nil {
-		return err
-	}
+}
 
-	s = asm.NewFile(generator, "conv")
-	pixels(s)
-	return s.Save(folder, "nhwc_amd64")
+// copies writes the copies of what taps see.
+func copies(s *asm.File) {
+	copyLanes(s)
+	copyEven(s)
+	copyThird(s)
+	copyOverlapping(s)
+	copyTaps(s, 1)
+	copyTaps(s, 2)
+	for stride := 1; stride <= 2; stride++ {
+		for vectors := 1; vectors <= 2; vectors++ {
+			copyMasked(s, stride, vectors)
+		}
+	}
 }
 
 // tables are the bits of a word, one a lane, the lane numbers 0, 2, 4, ... and 0, 16, 1, 17, ... of

@@ -1,0 +1,262 @@
+package main
+
+import "fmt"
+
+// Registers of the rows kernels: R0 the arguments, R1 the output and R2 the bytes from one row of
+// it to the next, R3 and R4 the same of the input, R5 the rows and R6 the columns left, R7 from the
+// output to the residual and R23 the flags, R11 what the first column of a step sees, R8 and R9
+// rows of that, R19 where the bias lies twice, R24 the output of the first column. Vectors 0 to 15
+// are the sums, up to four of each row, 16 and 17 the limits, 18 to 24 what sums take, 25 to 31
+// weights.
+const (
+	rowsLowest  = 16
+	rowsHighest = 17
+	rowsInputs  = 18
+	rowsWeights = 25
+	rowsMost    = 4 // vectors of a row
+)
+
+// neonTaps writes the part of a rows kernel that multiplies.
+type neonTaps struct {
+	name, doc string
+	load      func()            // loads what the whole call needs
+	columns   func(rows, v int) // adds all taps of v vectors of columns of so many rows from R11 on
+}
+
+// rows writes a depthwise kernel: four rows at a time as long as there are four.
+func (n neon) rows(t neonTaps) {
+	n.Func(t.name, "t *rows", 8, t.doc)
+	n.args("rows_dst(R0), R1", "rows_stride(R0), R2", "rows_src(R0), R3", "rows_srcStride(R0), R4",
+		"rows_n(R0), R5", "rows_res(R0), R7")
+	n.Ops("LSL $2, R2", "LSL $2, R4", "SUB R1, R7", "MOVWU rows_flags(R0), R23")
+	for i, limit := range []string{"lo", "hi", "bias"} {
+		n.Op("ADD $rows_%s, R0, R19", limit)
+		n.Op("VLD1R (R19), [V%d.S4]", rowsLowest+i) // the bias is not kept there
+	}
+	n.Op("MOVD $bias-32(SP), R19")
+	n.stores2(rowsInputs, "R19")
+	t.load()
+	n.Label("group")
+	n.Ops("MOVD R3, R11", "MOVD R1, R24", "MOVD rows_cols(R0), R6")
+	for rows := 1; rows <= 3; rows++ {
+		n.Op("CMP $%d, R5", rows)
+		n.Op("BEQ %s", label("rows", rows))
+	}
+	for rows := 4; rows >= 1; rows-- {
+		n.rowGroup(t, rows)
+	}
+}
+
+// rowGroup computes so many rows: four vectors of columns of all of them at a time, then two, then
+// one, then what is left.
+func (n neon) rowGroup(t neonTaps, rows int) {
+	name := func(l string) string { return label(l, rows) }
+	n.Label(name("rows"))
+	for v := rowsMost; v >= 1; v /= 2 {
+		past := label("past", rows, "x", v)
+		n.Op("CMP $%d, R6", 4*v)
+		n.Op("BLT %s", past)
+		n.Label(label("step", rows, "x", v))
+		n.rowsStep(t, rows, v)
+		n.Op("ADD $%d, R11", 16*v)
+		n.Op("ADD $%d, R24", 16*v)
+		n.Op("SUB $%d, R6", 4*v)
+		if v == rowsMost {
+			n.Op("CMP $%d, R6", 4*v)
+			n.Op("BGE %s", label("step", rows, "x", v))
+		}
+		n.Label(past)
+	}
+	n.Op("CBZ R6, %s", name("next"))
+	n.rowsBegin(rows, 1)
+	t.columns(rows, 1)
+	n.rowsPart(rows)
+	n.Label(name("next"))
+	if rows < 4 {
+		n.Op("RET")
+	} else {
+		n.Ops("SUB $4, R5", "CBZ R5, done", "ADD R4<<2, R3", "ADD R2<<2, R1", "B group")
+		n.Label("done")
+		n.Op("RET")
+	}
+	for v := 1; v <= rowsMost; v *= 2 {
+		n.rowsResidual(rows, v)
+	}
+}
+
+// rowsStep computes whole vectors.
+func (n neon) rowsStep(t neonTaps, rows, v int) {
+	n.rowsBegin(rows, v)
+	t.columns(rows, v)
+	name := label("sums", rows, "x", v)
+	n.Op("CBNZ R23, %sadd", name)
+	n.Label(name)
+	n.rowsLimit(rows * v)
+	n.Op("MOVD R24, R8")
+	for i := range rows {
+		n.stores(v, i*v, "R8")
+		if i < rows-1 {
+			n.Op("ADD R2, R8")
+		}
+	}
+}
+
+// rowsBegin sets the sums to the bias.
+func (n neon) rowsBegin(rows, v int) {
+	n.beginSums(strip{n: rows * v}, 0)
+}
+
+// rowsLimit limits sums, which without limits have infinite ones.
+func (n neon) rowsLimit(sums int) {
+	for i := range sums {
+		n.FloatsNEON("FMAX", i, i, rowsLowest)
+	}
+	for i := range sums {
+		n.FloatsNEON("FMIN", i, i, rowsHighest)
+	}
+}
+
+// rowsResidual adds the residual to whole vectors.
+func (n neon) rowsResidual(rows, v int) {
+	name := label("sums", rows, "x", v)
+	n.Label(name + "add")
+	n.Op("ADD R7, R24, R8")
+	for i := range rows {
+		n.loads(v, rowsInputs, "R8", 0)
+		for k := range v {
+			n.FloatsNEON("FADD", i*v+k, i*v+k, rowsInputs+k)
+		}
+		if i < rows-1 {
+			n.Op("ADD R2, R8")
+		}
+	}
+	n.Op("B %s", name)
+}
+
+// rowsPart finishes less columns than a vector has, and touches no others.
+func (n neon) rowsPart(rows int) {
+	name := func(l string, args ...any) string {
+		return label(l, append([]any{rows, "x"}, args...)...)
+	}
+	n.Op("CBZ R23, %s", name("limit"))
+	n.Op("ADD R7, R24, R8")
+	for i := range rows {
+		n.zero(rowsInputs)
+		n.Op("TBZ $1, R6, %s", name("one", i))
+		n.Op("FMOVD (R8), F%d", rowsInputs)
+		n.Op("TBZ $0, R6, %s", name("read", i))
+		n.Ops("MOVWU 8(R8), R9", fmt.Sprintf("VMOV R9, V%d.S[2]", rowsInputs))
+		n.Op("B %s", name("read", i))
+		n.Label(name("one", i))
+		n.Op("FMOVS (R8), F%d", rowsInputs)
+		n.Label(name("read", i))
+		n.FloatsNEON("FADD", i, i, rowsInputs)
+		n.Op("ADD R2, R8")
+	}
+	n.Label(name("limit"))
+	n.rowsLimit(rows)
+	n.Op("MOVD R24, R8")
+	for i := range rows {
+		n.part(i, "R8", "R6", "R9", name("write", i))
+		n.Op("ADD R2, R8")
+	}
+}
+
+// part stores the first lanes of a register, whose number, 1 to 3, is in a register; another is
+// free.
+func (n neon) part(r int, base, lanes, free, name string) {
+	n.Op("TBZ $1, %s, %sone", lanes, name)
+	n.Op("FMOVD F%d, (%s)", r, base)
+	n.Op("TBZ $0, %s, %s", lanes, name)
+	n.Op("VMOV V%d.S[2], %s", r, free)
+	n.Op("MOVW %s, 8(%s)", free, base)
+	n.Op("B %s", name)
+	n.Label(name + "one")
+	n.Op("FMOVS F%d, (%s)", r, base)
+	n.Label(name)
+}
+
+// anyTaps takes taps of any number from a table: R12 the weights, R13 the offsets, R14 their
+// number, R15 those left, R16 what a row sees under a tap.
+func (n neon) anyTaps() neonTaps {
+	return neonTaps{
+		name: "rowsNEON", doc: "computes t, whose limits are set; rowsGo defines it.",
+		load: func() { n.Op("MOVD (rows_offsets+8)(R0), R14") },
+		columns: func(rows, v int) {
+			// where the part of a vector is computed there is a whole one, too
+			name := label("tap", n.fresh())
+			n.Ops("MOVD rows_w(R0), R12", "MOVD rows_offsets(R0), R13", "MOVD R14, R15")
+			n.Label(name)
+			n.Ops("MOVD.P 8(R13), R16", "ADD R16<<2, R11, R16")
+			n.Op("FMOVS.P 4(R12), F%d", rowsWeights)
+			for i := range rows {
+				n.loads(v, rowsInputs, "R16", 0)
+				for k := range v {
+					n.LaneNEON("FMLA", i*v+k, rowsInputs+k, rowsWeights, 0)
+				}
+				if i < rows-1 {
+					n.Op("ADD R4, R16")
+				}
+			}
+			n.Op("SUB $1, R15")
+			n.Op("CBNZ R15, %s", name)
+		},
+	}
+}
+
+// squareTaps holds the weights in registers and loads every input once for all the rows that see
+// it. R10 is the distance of rows and, with a stride of 2 along columns, R12 that of the odd
+// columns from the even ones, of which R9 is a row.
+func (n neon) squareTaps(q square) neonTaps {
+	return neonTaps{
+		name: fmt.Sprintf("rows%dx%ds%dx%dNEON", q.size, q.size, q.down, q.along),
+		doc: fmt.Sprintf("computes t for %dx%d taps without dilation, %d rows and %d columns "+
+			"apart.", q.size, q.size, q.down, q.along),
+		load: func() {
+			n.Op("MOVD rows_w(R0), R12")
+			whole := q.size * q.size / 4
+			n.loads(whole, rowsWeights, "R12", 0)
+			n.Op("FMOVS %d(R12), F%d", 16*whole, rowsWeights+whole)
+			n.Op("MOVD rows_offsets(R0), R12")
+			n.Op("MOVD %d(R12), R10", 8*q.size)
+			n.Ops("LSL $2, R10", "MOVD 8(R12), R12", "LSL $2, R12")
+		},
+		columns: func(rows, v int) { n.squareColumns(q, rows, v) },
+	}
+}
+
+func (n neon) squareColumns(q square, rows, v int) {
+	n.Op("MOVD R11, R8")
+	if q.along == 2 {
+		n.Op("ADD R12, R11, R9")
+	}
+	for row := range q.inputs(rows) {
+		if row > 0 {
+			n.Op("ADD R10, R8")
+			if q.along == 2 {
+				n.Op("ADD R10, R9")
+			}
+		}
+		for kx := range q.size {
+			base, at := "R8", 4*kx
+			if q.along == 2 {
+				base, at = []string{"R8", "R9"}[kx%2], 4*(kx/2)
+			}
+			n.loads(v, rowsInputs, base, at)
+			n.squareTap(q, row, kx, rows, v)
+		}
+	}
+}
+
+// squareTap adds v vectors of a row of the input to the sums of all rows that see it by column kx
+// of the taps.
+func (n neon) squareTap(q square, row, kx, rows, v int) {
+	for i := range rows {
+		if ky := row - i*q.down; ky >= 0 && ky < q.size {
+			for k := range v {
+				at := q.size*ky + kx
+				n.LaneNEON("FMLA", i*v+k, rowsInputs+k, rowsWeights+at/4, at%4)
+			}
+		}
+	}
+}

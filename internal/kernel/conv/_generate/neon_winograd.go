@@ -1,0 +1,247 @@
+package main
+
+import (
+	"fmt"
+	"math"
+)
+
+// Lanes of the register of the transforms' numbers.
+const (
+	lane2 = iota
+	lane4
+	lane5
+	lane8
+	factors = 31
+)
+
+func (n neon) winogradFactors() {
+	n.Line("")
+	n.Words("winogradFactors", "0x%08x", 4,
+		func(i int) any { return math.Float32bits([]float32{2, 4, 5, 8}[i]) })
+}
+
+func (n neon) loadFactors(free string) {
+	n.Op("MOVD $·winogradFactors<>(SB), %s", free)
+	n.Op("FMOVQ (%s), F%d", free, factors)
+}
+
+// winogradIn writes the transform of the input. Registers: R1 a line of 80 floats, R2 the rows of
+// tiles and R3 how many are left, R4 the input, R5 the tiles, which have pitch floats a row, R6 a
+// frequency and R7 the bytes to the next one, R8 the halves left and R9 the bytes to the next one.
+func (n neon) winogradIn() {
+	const pitch = 4 * 48
+	n.Func("winogradInNEON", "v *float32, step int, src *float32, rows *tileRow, n int, "+
+		"tiles, line *float32, halves, half int", 72,
+		fmt.Sprintf("cuts the n rows into tiles, 36 rows of %d lanes, by a line of 80 floats, and "+
+			"writes the transform of their first 16*halves lanes to v, where a frequency is step "+
+			"floats from the next and 16 lanes half floats from the next.", pitch/4))
+	n.Ops("MOVD v+0(FP), R6", "MOVD step+8(FP), R7", "MOVD src+16(FP), R4", "MOVD rows+24(FP), R2",
+		"MOVD n+32(FP), R3", "MOVD tiles+40(FP), R5", "MOVD line+48(FP), R1",
+		"MOVD halves+56(FP), R8", "MOVD half+64(FP), R9", "LSL $2, R7", "LSL $2, R9",
+		"SUB $64, R9")
+	n.zero(30)
+	n.Label("row")
+	n.tileLine()
+	n.tileCut(pitch)
+	n.Ops("ADD $tileRow__size, R2", "SUB $1, R3", "CBNZ R3, row")
+	n.loadFactors("R10")
+	n.Label("half")
+	n.Op("MOVD $2, R10")
+	n.Label("eight")
+	n.transformIn(pitch)
+	n.Ops("ADD $32, R5", "ADD $32, R6", "SUB $1, R10", "CBNZ R10, eight", "ADD R9, R6",
+		"SUB $1, R8", "CBNZ R8, half", "RET")
+}
+
+// tileLine copies the part of a row that lies in the image to the line, with zeros around it, as
+// many as R11 fours of tiles see. R12 to R15 are free.
+func (n neon) tileLine() {
+	n.Ops("MOVD tileRow_lanes(R2), R11", "CLZ R11, R11", "MOVD $67, R12", "SUB R11, R12, R11",
+		"LSR $2, R11", "MOVD R1, R13", "MOVD R11, R12")
+	n.Label("zeros")
+	n.Ops("FSTPQ (F30, F30), (R13)", "FSTPQ (F30, F30), 32(R13)", "ADD $64, R13", "SUB $1, R12",
+		"CBNZ R12, zeros", "FMOVQ F30, (R13)", "MOVD tileRow_lead(R2), R12", "ADD R12<<2, R1, R13",
+		"MOVD tileRow_at(R2), R14", "ADD R12, R14", "ADD R14<<2, R4, R14",
+		"MOVD tileRow_n(R2), R12", "CMP $4, R12", "BLT few")
+	n.Label("copy")
+	n.Ops("FMOVQ.P 16(R14), F0", "FMOVQ.P F0, 16(R13)", "SUB $4, R12", "CMP $4, R12", "BGE copy",
+		"CBZ R12, cut", "SUB $4, R12", "ADD R12<<2, R14", "ADD R12<<2, R13", "FMOVQ (R14), F0",
+		"FMOVQ F0, (R13)", "B cut")
+	n.Label("few")
+	n.Op("CBZ R12, cut")
+	n.Ops("FMOVS.P 4(R14), F0", "FMOVS.P F0, 4(R13)", "SUB $1, R12", "B few")
+	n.Label("cut")
+}
+
+// tileCut writes the six columns of each of four tiles, of which each begins four columns after the
+// one before.
+func (n neon) tileCut(pitch int) {
+	n.Ops("MOVD R1, R13", "MOVD tileRow_to(R2), R14", "ADD R14<<2, R5, R14",
+		"VLD4.P 64(R13), [V0.S4, V1.S4, V2.S4, V3.S4]")
+	n.Label("four")
+	for _, r := range [][2]int{{0, 4}, {4, 0}} {
+		n.Op("VLD4.P 64(R13), [V%d.S4, V%d.S4, V%d.S4, V%d.S4]", r[1], r[1]+1, r[1]+2, r[1]+3)
+		n.shift(1, r[0], r[1], 8)
+		n.shift(1, r[0]+1, r[1]+1, 9)
+		for i, column := range []int{r[0], r[0] + 1, r[0] + 2, r[0] + 3, 8, 9} {
+			n.Op("FMOVQ F%d, %d(R14)", column, pitch*i)
+		}
+		n.Ops("ADD $16, R14", "SUB $1, R11")
+		if r[0] == 0 {
+			n.Op("CBZ R11, stored")
+		} else {
+			n.Op("CBNZ R11, four")
+		}
+	}
+	n.Label("stored")
+}
+
+// transformIn transforms eight tiles: down the columns where they lie, then along the rows to the
+// frequencies.
+func (n neon) transformIn(pitch int) {
+	for j := range 6 {
+		n.transformLine(func(i int) string { return fmt.Sprintf("%d(R5)", pitch*(6*i+j)) })
+		for i, r := range lineResults {
+			n.Op("FSTPQ (F%d, F%d), %d(R5)", r, r+1, pitch*(6*i+j))
+		}
+	}
+	n.Op("MOVD R6, R12")
+	for i := range 6 {
+		n.transformLine(func(j int) string { return fmt.Sprintf("%d(R5)", pitch*(6*i+j)) })
+		for _, r := range lineResults {
+			n.Op("FSTPQ (F%d, F%d), (R12)", r, r+1)
+			n.Op("ADD R7, R12")
+		}
+	}
+}
+
+// lineResults are the first of two registers each of B'd.
+var lineResults = [6]int{12, 0, 2, 4, 6, 10}
+
+// transformLine computes B'd of two vectors each of the six d that an address is given of.
+func (n neon) transformLine(at func(i int) string) {
+	const d0, d1, d2, d3, d4, d5, copy4, c, e = 0, 2, 4, 6, 8, 10, 12, 14, 16
+	for i, r := range []int{d0, d1, d2, d3, d4, d5} {
+		n.Op("FLDPQ %s, (F%d, F%d)", at(i), r, r+1)
+	}
+	n.Op("FLDPQ %s, (F%d, F%d)", at(4), copy4, copy4+1)
+	two := func(op string, d, x, y int) {
+		for v := range 2 {
+			n.FloatsNEON(op, d+v, x+v, y+v)
+		}
+	}
+	times := func(op string, d, x, lane int) {
+		for v := range 2 {
+			n.LaneNEON(op, d+v, x+v, factors, lane)
+		}
+	}
+	two("FSUB", c, d4, d2)
+	two("FSUB", e, d3, d1)
+	times("FMLS", d5, d3, lane5)
+	times("FMLS", copy4, d2, lane5)
+	times("FMLS", d4, d2, lane4)
+	times("FMLS", d3, d1, lane4)
+	times("FMLA", d5, d1, lane4)
+	times("FMLA", copy4, d0, lane4)
+	two("FADD", e, e, e)
+	two("FADD", d0, d4, d3)
+	two("FSUB", d1, d4, d3)
+	two("FADD", d2, c, e)
+	two("FSUB", d3, c, e)
+}
+
+// winogradOut writes the transform of the output. Registers: R1 the output, R2 the frequencies and
+// R3 the bytes to the next one, R4 those to the sixth, R5 the residual or 0, R6 the vectors left,
+// R7 to R9 are free. Vectors 0 to 23 are the four rows of A'm, of six columns each, 24 to 27 are
+// free, 28 the bias, 29 and 30 the limits.
+func (n neon) winogradOut() {
+	n.Func("winogradOutNEON", "dst, m *float32, step int, res *float32, vectors int, bias, lo, "+
+		"hi float32", 52,
+		"transforms 4*vectors lanes of the 36 frequencies m, step floats apart, into 4 rows of "+
+			"128 floats, 4 of each tile: plus bias, plus res, which is laid out as dst, unless "+
+			"that is nil, and limited to [lo, hi].")
+	n.Ops("MOVD dst+0(FP), R1", "MOVD m+8(FP), R2", "MOVD step+16(FP), R3", "MOVD res+24(FP), R5",
+		"MOVD vectors+32(FP), R6")
+	for i, name := range []string{"bias+40", "lo+44", "hi+48"} {
+		n.Op("FMOVS %s(FP), F%d", name, 28+i)
+		n.Op("VDUP V%d.S[0], V%d.S4", 28+i, 28+i)
+	}
+	n.loadFactors("R7")
+	n.Ops("LSL $2, R3", "ADD R3<<1, R3, R4", "LSL $1, R4")
+	n.Label("vector")
+	n.Op("MOVD R2, R7")
+	for j := range 6 {
+		n.outColumn(j)
+		n.Op("ADD R3, R7")
+	}
+	for i := range 4 {
+		n.outRow(6 * i)
+		n.outFinish(i)
+	}
+	n.Ops("ADD $16, R2", "ADD $64, R1", "CBZ R5, next", "ADD $64, R5")
+	n.Label("next")
+	n.Ops("SUB $1, R6", "CBNZ R6, vector", "RET")
+}
+
+// outColumn computes A'm of column j.
+func (n neon) outColumn(j int) {
+	y0, y1, y2, y3 := j, 6+j, 12+j, 18+j
+	n.Op("MOVD R7, R8")
+	for _, r := range []int{y0, y1, 24, 25, 26, y3} {
+		n.Op("FMOVQ (R8), F%d", r)
+		if r != y3 {
+			n.Op("ADD R4, R8")
+		}
+	}
+	n.FloatsNEON("FADD", y2, y1, 24)
+	n.FloatsNEON("FSUB", y1, y1, 24)
+	n.FloatsNEON("FADD", 24, 25, 26)
+	n.FloatsNEON("FSUB", 25, 25, 26)
+	n.FloatsNEON("FADD", y0, y0, y2)
+	n.FloatsNEON("FADD", y3, y3, y1)
+	n.FloatsNEON("FADD", y0, y0, 24)
+	n.LaneNEON("FMLA", y1, 25, factors, lane2)
+	n.LaneNEON("FMLA", y2, 24, factors, lane4)
+	n.LaneNEON("FMLA", y3, 25, factors, lane8)
+}
+
+// outRow computes the same of the row in registers from c on, in the first four of them.
+func (n neon) outRow(c int) {
+	n.FloatsNEON("FSUB", 24, c+1, c+2)
+	n.FloatsNEON("FADD", c+2, c+1, c+2)
+	n.FloatsNEON("FSUB", 25, c+3, c+4)
+	n.FloatsNEON("FADD", 26, c+3, c+4)
+	n.FloatsNEON("FADD", c, c, c+2)
+	n.FloatsNEON("FADD", c+3, 24, c+5)
+	n.FloatsNEON("FADD", 27, 25, 25)
+	n.LaneNEON("FMLA", c+2, 26, factors, lane4)
+	n.FloatsNEON("FADD", c, c, 26)
+	n.LaneNEON("FMLA", c+3, 25, factors, lane8)
+	n.FloatsNEON("FADD", c+1, 24, 27)
+}
+
+// outFinish applies the epilogue to row i of the output and puts its tiles together.
+func (n neon) outFinish(i int) {
+	c := 6 * i
+	four := func(first int) string {
+		return fmt.Sprintf("[V%d.S4, V%d.S4, V%d.S4, V%d.S4]", first, first+1, first+2, first+3)
+	}
+	for k := range 4 {
+		n.FloatsNEON("FADD", c+k, c+k, 28)
+	}
+	n.Op("CBZ R5, limit%d", i)
+	n.Op("ADD $%d, R5, R8", 512*i)
+	n.Op("VLD4 (R8), %s", four(24))
+	for k := range 4 {
+		n.FloatsNEON("FADD", c+k, c+k, 24+k)
+	}
+	n.Label(label("limit", i))
+	for k := range 4 {
+		n.FloatsNEON("FMAX", c+k, c+k, 29)
+	}
+	for k := range 4 {
+		n.FloatsNEON("FMIN", c+k, c+k, 30)
+	}
+	n.Op("ADD $%d, R1, R8", 512*i)
+	n.Op("VST4 %s, (R8)", four(c))
+}
