@@ -36,7 +36,7 @@ var processors = []string{"neoverse-n1", "neoverse-n2", "neoverse-v1", "neoverse
 // kernels are the routines that are looked at, by their package: those whose names match.
 var kernels = map[string]string{
 	"github.com/weirgpu/weir/internal/kernel/gemm": "^tileNEON_",
-	"github.com/weirgpu/weir/internal/kernel/conv": "^(rows|smallPlanes|halvedPlanes|winograd).*NEON$",
+	"github.com/weirgpu/weir/internal/kernel/conv": "^(rows|small|halved|winograd).*NEON$",
 }
 
 // report is the result.

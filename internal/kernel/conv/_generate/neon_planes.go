@@ -5,10 +5,10 @@ import "fmt"
 // Registers of the depthwise kernels for 3x3 taps that read the image where it lies: R0 the
 // arguments, R1 and R2 the planes of the input and the output, R3 the weights and R4 the bias of a
 // plane, R5 the planes left, R6 the bytes of a row of the output, R7 from the output to the
-// residual and R23 the flags, R8 and R12 the first column of a strip in either plane and R16 how many columns
-// are left from there, R9 and R10 rows of input and output, R13 and R14 the same of the last vector
-// of a row, R11 the rows left, R15 the bytes of a row of the input, R19 where the bias lies twice.
-// Vectors 29 to 31 are the weights, 27 and 28 the limits, 25 is zero.
+// residual and R23 the flags, R8 and R12 the first column of a strip in either plane and R16 how
+// many columns are left from there, R9 and R10 rows of input and output, R13 and R14 the same of
+// the last vector of a row, R11 the rows left, R15 the bytes of a row of the input, R19 where the
+// bias lies twice. Vectors 29 to 31 are the weights, 27 and 28 the limits, 25 is zero.
 //
 // A row is cut into strips of up to four vectors, each of which goes down the plane. The last
 // vector of a row lies over the one before, in the same strip: a residual that lies where the
@@ -218,7 +218,12 @@ func (n neon) smallColumns(s strip, v, to int) {
 	if s.apart(v) {
 		base, at = "R13", 0
 	}
-	n.Op("FMOVQ %d(%s), F%d", at, base, to+1)
+	switch paired := v%2 == 0 && v+1 < s.n && !s.apart(v+1); {
+	case paired:
+		n.Op("FLDPQ %d(%s), (F%d, F%d)", at, base, to+1, to+4)
+	case v%2 == 0 || s.apart(v):
+		n.Op("FMOVQ %d(%s), F%d", at, base, to+1)
+	}
 	if s.left && v == 0 {
 		n.shift(3, planeZero, to+1, to)
 	} else {
@@ -243,7 +248,7 @@ func (n neon) planeFinish(s strip, sum int, name string) {
 	}
 	if s.apart(s.n - 1) {
 		n.stores(s.n-1, sum*s.n, "R10")
-		n.Op("FMOVQ F%d, (R14)", sum*s.n+s.n-1)
+		n.Op("VST1 [V%d.S4], (R14)", sum*s.n+s.n-1)
 		return
 	}
 	n.stores(s.n, sum*s.n, "R10")

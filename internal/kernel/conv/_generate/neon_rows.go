@@ -19,8 +19,10 @@ const (
 // neonTaps writes the part of a rows kernel that multiplies.
 type neonTaps struct {
 	name, doc string
-	load      func()            // loads what the whole call needs
-	columns   func(rows, v int) // adds all taps of v vectors of columns of so many rows from R11 on
+	load      func() // loads what the whole call needs
+	// adds all taps of v vectors of columns of so many rows from R11 on, begin before the first tap
+	// of a row, end after its last one
+	columns func(rows, v int, begin, end func(row int))
 }
 
 // rows writes a depthwise kernel: four rows at a time as long as there are four.
@@ -68,8 +70,7 @@ func (n neon) rowGroup(t neonTaps, rows int) {
 		n.Label(past)
 	}
 	n.Op("CBZ R6, %s", name("next"))
-	n.rowsBegin(rows, 1)
-	t.columns(rows, 1)
+	t.columns(rows, 1, func(row int) { n.rowBegins(row, 1) }, func(int) {})
 	n.rowsPart(rows)
 	n.Label(name("next"))
 	if rows < 4 {
@@ -86,51 +87,52 @@ func (n neon) rowGroup(t neonTaps, rows int) {
 
 // rowsStep computes whole vectors.
 func (n neon) rowsStep(t neonTaps, rows, v int) {
-	n.rowsBegin(rows, v)
-	t.columns(rows, v)
-	name := label("sums", rows, "x", v)
-	n.Op("CBNZ R23, %sadd", name)
-	n.Label(name)
-	n.rowsLimit(rows * v)
-	n.Op("MOVD R24, R8")
-	for i := range rows {
-		n.stores(v, i*v, "R8")
-		if i < rows-1 {
-			n.Op("ADD R2, R8")
+	n.Op("MOVD R24, R20")
+	t.columns(rows, v, func(row int) { n.rowBegins(row, v) }, func(row int) {
+		name := label("sums", rows, "x", v, "x", row)
+		n.Op("CBNZ R23, %sadd", name)
+		n.Label(name)
+		n.rowsLimit(row*v, v)
+		n.stores(v, row*v, "R20")
+		if row < rows-1 {
+			n.Op("ADD R2, R20")
+		}
+	})
+}
+
+// rowBegins sets the sums of a row to the bias.
+func (n neon) rowBegins(row, v int) {
+	for k := 0; k < v; k += 2 {
+		if k+1 < v {
+			n.Op("FLDPQ (R19), (F%d, F%d)", row*v+k, row*v+k+1)
+		} else {
+			n.Op("FMOVQ (R19), F%d", row*v+k)
 		}
 	}
 }
 
-// rowsBegin sets the sums to the bias.
-func (n neon) rowsBegin(rows, v int) {
-	n.beginSums(strip{n: rows * v}, 0)
-}
-
 // rowsLimit limits sums, which without limits have infinite ones.
-func (n neon) rowsLimit(sums int) {
+func (n neon) rowsLimit(first, sums int) {
 	for i := range sums {
-		n.FloatsNEON("FMAX", i, i, rowsLowest)
+		n.FloatsNEON("FMAX", first+i, first+i, rowsLowest)
 	}
 	for i := range sums {
-		n.FloatsNEON("FMIN", i, i, rowsHighest)
+		n.FloatsNEON("FMIN", first+i, first+i, rowsHighest)
 	}
 }
 
 // rowsResidual adds the residual to whole vectors.
 func (n neon) rowsResidual(rows, v int) {
-	name := label("sums", rows, "x", v)
-	n.Label(name + "add")
-	n.Op("ADD R7, R24, R8")
-	for i := range rows {
-		n.loads(v, rowsInputs, "R8", 0)
+	for row := range rows {
+		name := label("sums", rows, "x", v, "x", row)
+		n.Label(name + "add")
+		n.Op("ADD R7, R20, R21")
+		n.loads(v, rowsInputs, "R21", 0)
 		for k := range v {
-			n.FloatsNEON("FADD", i*v+k, i*v+k, rowsInputs+k)
+			n.FloatsNEON("FADD", row*v+k, row*v+k, rowsInputs+k)
 		}
-		if i < rows-1 {
-			n.Op("ADD R2, R8")
-		}
+		n.Op("B %s", name)
 	}
-	n.Op("B %s", name)
 }
 
 // rowsPart finishes less columns than a vector has, and touches no others.
@@ -154,7 +156,7 @@ func (n neon) rowsPart(rows int) {
 		n.Op("ADD R2, R8")
 	}
 	n.Label(name("limit"))
-	n.rowsLimit(rows)
+	n.rowsLimit(0, rows)
 	n.Op("MOVD R24, R8")
 	for i := range rows {
 		n.part(i, "R8", "R6", "R9", name("write", i))
@@ -182,7 +184,10 @@ func (n neon) anyTaps() neonTaps {
 	return neonTaps{
 		name: "rowsNEON", doc: "computes t, whose limits are set; rowsGo defines it.",
 		load: func() { n.Op("MOVD (rows_offsets+8)(R0), R14") },
-		columns: func(rows, v int) {
+		columns: func(rows, v int, begin, end func(int)) {
+			for i := range rows {
+				begin(i)
+			}
 			// where the part of a vector is computed there is a whole one, too
 			name := label("tap", n.fresh())
 			n.Ops("MOVD rows_w(R0), R12", "MOVD rows_offsets(R0), R13", "MOVD R14, R15")
@@ -200,6 +205,9 @@ func (n neon) anyTaps() neonTaps {
 			}
 			n.Op("SUB $1, R15")
 			n.Op("CBNZ R15, %s", name)
+			for i := range rows {
+				end(i)
+			}
 		},
 	}
 }
@@ -221,11 +229,13 @@ func (n neon) squareTaps(q square) neonTaps {
 			n.Op("MOVD %d(R12), R10", 8*q.size)
 			n.Ops("LSL $2, R10", "MOVD 8(R12), R12", "LSL $2, R12")
 		},
-		columns: func(rows, v int) { n.squareColumns(q, rows, v) },
+		columns: func(rows, v int, begin, end func(int)) {
+			n.squareColumns(q, rows, v, begin, end)
+		},
 	}
 }
 
-func (n neon) squareColumns(q square, rows, v int) {
+func (n neon) squareColumns(q square, rows, v int, begin, end func(int)) {
 	n.Op("MOVD R11, R8")
 	if q.along == 2 {
 		n.Op("ADD R12, R11, R9")
@@ -237,6 +247,9 @@ func (n neon) squareColumns(q square, rows, v int) {
 				n.Op("ADD R10, R9")
 			}
 		}
+		if row%q.down == 0 && row/q.down < rows {
+			begin(row / q.down)
+		}
 		for kx := range q.size {
 			base, at := "R8", 4*kx
 			if q.along == 2 {
@@ -244,6 +257,9 @@ func (n neon) squareColumns(q square, rows, v int) {
 			}
 			n.loads(v, rowsInputs, base, at)
 			n.squareTap(q, row, kx, rows, v)
+		}
+		if last := row - q.size + 1; last >= 0 && last%q.down == 0 {
+			end(last / q.down)
 		}
 	}
 }
