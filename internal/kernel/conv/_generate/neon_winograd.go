@@ -46,10 +46,10 @@ func (n neon) winogradIn() {
 	n.Ops("ADD $tileRow__size, R2", "SUB $1, R3", "CBNZ R3, row")
 	n.loadFactors("R10")
 	n.Label("half")
-	n.Op("MOVD $2, R10")
-	n.Label("eight")
+	n.Op("MOVD $4, R10")
+	n.Label("tiles")
 	n.transformIn(pitch)
-	n.Ops("ADD $32, R5", "ADD $32, R6", "SUB $1, R10", "CBNZ R10, eight", "ADD R9, R6",
+	n.Ops("ADD $16, R5", "ADD $16, R6", "SUB $1, R10", "CBNZ R10, tiles", "ADD R9, R6",
 		"SUB $1, R8", "CBNZ R8, half", "RET")
 }
 
@@ -96,58 +96,86 @@ func (n neon) tileCut(pitch int) {
 	n.Label("stored")
 }
 
-// transformIn transforms eight tiles: down the columns where they lie, then along the rows to the
-// frequencies.
+// transformIn transforms four tiles from R5 on to the frequencies from R6 on. The rows of B'd are
+// computed one or two at a time, as they share terms, and then transformed in registers: what is
+// loaded more than once costs less than what would be stored in between.
 func (n neon) transformIn(pitch int) {
-	for j := range 6 {
-		n.transformLine(func(i int) string { return fmt.Sprintf("%d(R5)", pitch*(6*i+j)) })
-		for i, r := range lineResults {
-			n.Op("FSTPQ (F%d, F%d), %d(R5)", r, r+1, pitch*(6*i+j))
-		}
-	}
 	n.Op("MOVD R6, R12")
-	for i := range 6 {
-		n.transformLine(func(j int) string { return fmt.Sprintf("%d(R5)", pitch*(6*i+j)) })
-		for _, r := range lineResults {
-			n.Op("FSTPQ (F%d, F%d), (R12)", r, r+1)
-			n.Op("ADD R7, R12")
+	for _, rows := range []int{0, 1, 3, 5} {
+		for j := range 6 {
+			load := func(i, r int) { n.Op("FMOVQ %d(R5), F%d", pitch*(6*i+j), r) }
+			free := 12 + 5*(j%3)
+			switch rows {
+			case 0:
+				n.inOuter(load, 0, j, free)
+			case 1:
+				n.inMiddle(load, j, free)
+			case 3:
+				n.inInner(load, j, free)
+			case 5:
+				n.inOuter(load, 1, j, free)
+			}
+		}
+		n.lineIn(0)
+		if rows == 1 || rows == 3 {
+			n.lineIn(6)
 		}
 	}
 }
 
-// lineResults are the first of two registers each of B'd.
-var lineResults = [6]int{12, 0, 2, 4, 6, 10}
+// inOuter computes, of four rows that lie two apart, the last less five times the middle one and
+// plus four times the first, which load reads into a register: B'd of the first and the last row.
+func (n neon) inOuter(load func(i, r int), first, to, free int) {
+	load(first+4, to)
+	load(first+2, free)
+	load(first, free+1)
+	n.LaneNEON("FMLS", to, free, factors, lane5)
+	n.LaneNEON("FMLA", to, free+1, factors, lane4)
+}
 
-// transformLine computes B'd of two vectors each of the six d that an address is given of.
-func (n neon) transformLine(at func(i int) string) {
-	const d0, d1, d2, d3, d4, d5, copy4, c, e = 0, 2, 4, 6, 8, 10, 12, 14, 16
-	for i, r := range []int{d0, d1, d2, d3, d4, d5} {
-		n.Op("FLDPQ %s, (F%d, F%d)", at(i), r, r+1)
+// inMiddle computes rows 1 and 2 of B'd, the second six registers after the first.
+func (n neon) inMiddle(load func(i, r int), to, free int) {
+	for i := range 4 {
+		load(4-i, free+i)
 	}
-	n.Op("FLDPQ %s, (F%d, F%d)", at(4), copy4, copy4+1)
-	two := func(op string, d, x, y int) {
-		for v := range 2 {
-			n.FloatsNEON(op, d+v, x+v, y+v)
-		}
+	n.LaneNEON("FMLS", free, free+2, factors, lane4)
+	n.LaneNEON("FMLS", free+1, free+3, factors, lane4)
+	n.FloatsNEON("FADD", to, free, free+1)
+	n.FloatsNEON("FSUB", to+6, free, free+1)
+}
+
+// inInner computes rows 3 and 4.
+func (n neon) inInner(load func(i, r int), to, free int) {
+	for i := range 4 {
+		load(4-i, free+i)
 	}
-	times := func(op string, d, x, lane int) {
-		for v := range 2 {
-			n.LaneNEON(op, d+v, x+v, factors, lane)
-		}
+	n.FloatsNEON("FSUB", free+1, free+1, free+3)
+	n.FloatsNEON("FSUB", free, free, free+2)
+	n.FloatsNEON("FADD", free+1, free+1, free+1)
+	n.FloatsNEON("FADD", to, free, free+1)
+	n.FloatsNEON("FSUB", to+6, free, free+1)
+}
+
+// lineIn transforms a row in the registers from c on and stores its frequencies.
+func (n neon) lineIn(c int) {
+	const first, differ, twice = 27, 28, 29
+	n.FloatsNEON("FSUB", twice, c+3, c+1)
+	n.FloatsNEON("FSUB", differ, c+4, c+2)
+	n.bytes("VORR", c+4, c+4, first)
+	n.LaneNEON("FMLS", c+5, c+3, factors, lane5)
+	n.LaneNEON("FMLS", c+3, c+1, factors, lane4)
+	n.LaneNEON("FMLS", first, c+2, factors, lane5)
+	n.LaneNEON("FMLS", c+4, c+2, factors, lane4)
+	n.FloatsNEON("FADD", twice, twice, twice)
+	n.LaneNEON("FMLA", c+5, c+1, factors, lane4)
+	n.LaneNEON("FMLA", first, c, factors, lane4)
+	n.FloatsNEON("FADD", c, c+4, c+3)
+	n.FloatsNEON("FSUB", c+1, c+4, c+3)
+	n.FloatsNEON("FADD", c+2, differ, twice)
+	n.FloatsNEON("FSUB", c+4, differ, twice)
+	for _, r := range []int{first, c, c + 1, c + 2, c + 4, c + 5} {
+		n.Op("VST1.P [V%d.S4], (R12)(R7)", r)
 	}
-	two("FSUB", c, d4, d2)
-	two("FSUB", e, d3, d1)
-	times("FMLS", d5, d3, lane5)
-	times("FMLS", copy4, d2, lane5)
-	times("FMLS", d4, d2, lane4)
-	times("FMLS", d3, d1, lane4)
-	times("FMLA", d5, d1, lane4)
-	times("FMLA", copy4, d0, lane4)
-	two("FADD", e, e, e)
-	two("FADD", d0, d4, d3)
-	two("FSUB", d1, d4, d3)
-	two("FADD", d2, c, e)
-	two("FSUB", d3, c, e)
 }
 
 // winogradOut writes the transform of the output. Registers: R1 the output, R2 the frequencies and
@@ -188,10 +216,7 @@ func (n neon) outColumn(j int) {
 	y0, y1, y2, y3 := j, 6+j, 12+j, 18+j
 	n.Op("MOVD R7, R8")
 	for _, r := range []int{y0, y1, 24, 25, 26, y3} {
-		n.Op("FMOVQ (R8), F%d", r)
-		if r != y3 {
-			n.Op("ADD R4, R8")
-		}
+		n.Op("VLD1.P (R8)(R4), [V%d.S4]", r)
 	}
 	n.FloatsNEON("FADD", y2, y1, 24)
 	n.FloatsNEON("FSUB", y1, y1, 24)
