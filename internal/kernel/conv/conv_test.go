@@ -275,6 +275,24 @@ func TestLimitsThatAreNoNumbers(t *testing.T) {
 	})
 }
 
+// TestWholePlanes walks over widths and heights of the planes that have a kernel of their own, which
+// cut a row by its width and go down a plane several rows a round.
+func TestWholePlanes(t *testing.T) {
+	atLevels(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(3, 10))
+		for size := 3; size <= 48; size++ {
+			for high := 2; high <= 9; high++ {
+				p := square(1, 1, size, 3, 1, 1, 1)
+				p.In[1], p.Bias, p.Residual = high, size%2 == 0, true
+				checkAgainstReference(t, r, p)
+				p.In[2], p.Stride = 2*size-high%2, [3]int{1, 2, 2}
+				p.PadHi = [3]int{0, 1, 1 - high/2%2}
+				checkAgainstReference(t, r, p)
+			}
+		}
+	})
+}
+
 // TestManyPlanes convolves planes that are narrower than a vector, in several chunks.
 func TestManyPlanes(t *testing.T) {
 	atLevels(t, func(t *testing.T) {

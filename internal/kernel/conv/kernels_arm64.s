@@ -840,7 +840,6 @@ plane:
 	MOVD separablePool_rows(R0), R3; MOVD (separablePool_rows+8)(R0), R4
 row:
 	MOVD R6, R9; MOVD separablePool_columns(R0), R15; MOVD separablePool_cols(R0), R11
-	ADD $poolRow_divisor, R3, R12; VLD1R (R12), [V20.S4]
 wide:
 	CMP $8, R11; BLT narrow; VORR V16.B16, V16.B16, V0.B16; VORR V16.B16, V16.B16, V1.B16
 	MOVD R9, R12; MOVD separablePool_width(R0), R13
@@ -882,7 +881,6 @@ plane:
 	MOVD separablePool_rows(R0), R3; MOVD (separablePool_rows+8)(R0), R4
 row:
 	MOVD R6, R9; MOVD separablePool_columns(R0), R15; MOVD separablePool_cols(R0), R11
-	ADD $poolRow_divisor, R3, R12; VLD1R (R12), [V20.S4]
 wide:
 	CMP $8, R11; BLT narrow; VORR V16.B16, V16.B16, V0.B16; VORR V16.B16, V16.B16, V1.B16
 	MOVD R9, R12; MOVD separablePool_width(R0), R13; LSR $1, R13; CBZ R13, wideLast

@@ -129,8 +129,10 @@ func (n neon) poolAlong(largest bool, stride int) {
 	n.Ops("MOVD separablePool_rows(R0), R3", "MOVD (separablePool_rows+8)(R0), R4")
 	n.Label("row")
 	n.Ops("MOVD R6, R9", "MOVD separablePool_columns(R0), R15",
-		"MOVD separablePool_cols(R0), R11", "ADD $poolRow_divisor, R3, R12",
-		"VLD1R (R12), [V20.S4]")
+		"MOVD separablePool_cols(R0), R11")
+	if !largest {
+		n.Ops("ADD $poolRow_divisor, R3, R12", "VLD1R (R12), [V20.S4]")
+	}
 	n.Label("wide")
 	n.Ops("CMP $8, R11", "BLT narrow")
 	n.alongVectors(largest, stride, "wide", 2)
