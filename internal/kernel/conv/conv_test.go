@@ -275,7 +275,7 @@ func TestLimitsThatAreNoNumbers(t *testing.T) {
 	})
 }
 
-// TestWholePlanes walks over widths and heights of the planes that have a kernel of their own, which
+// TestWholePlanes walks over widths and heights of the planes that have kernels of their own, which
 // cut a row by its width and go down a plane several rows a round.
 func TestWholePlanes(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
