@@ -37,7 +37,7 @@ func TestAccuracy(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			atEachLevel(t, func(t *testing.T) {
 				limit := c.assembly
-				if cpuinfo.Current() == cpuinfo.Baseline {
+				if cpuinfo.CurrentPath() == cpuinfo.PathPlain {
 					limit = c.plain
 				}
 				worst, at := worstUlps(c.fast, c.exact, step)

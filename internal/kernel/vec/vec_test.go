@@ -7,10 +7,16 @@ import (
 	"testing"
 
 	"github.com/weirgpu/weir/internal/cpuinfo"
+	"github.com/weirgpu/weir/internal/cputest"
 )
 
-// atEachLevel runs f once for every instruction level of the machine.
+// atEachLevel runs f once for every instruction level of the machine, or every path where those say
+// nothing of vectors.
 func atEachLevel(t *testing.T, f func(t *testing.T)) {
+	if cpuinfo.SupportedPath() < cpuinfo.PathAVX2 {
+		cputest.EachPath(t, f)
+		return
+	}
 	for level := cpuinfo.Baseline; level <= cpuinfo.Supported(); level++ {
 		t.Run(level.String(), func(t *testing.T) {
 			if level < cpuinfo.AVX512 {

@@ -25,19 +25,33 @@ func reversed(mnemonic string) body {
 // NaN, so that the first needs to be put back where it is the NaN.
 func extreme(mnemonic string) body {
 	return func(a *unrolled, in []value, s []fixed, _ accumulator) value {
-		result, nan := a.newValue(), a.newMask()
 		var second any
 		if len(s) == 1 {
 			second = s[0]
 		} else {
 			second = in[1]
 		}
+		if a.isNEON() {
+			a.op(orNaN(mnemonic), second, in[0], in[0])
+			return in[0]
+		}
+		result, nan := a.newValue(), a.newMask()
 		a.compare(unordered, in[0], in[0], nan)
 		a.op(mnemonic, second, in[0], result)
 		a.choose(nan, in[0], result, result)
 		return result
 	}
 }
+
+// What arm64 has beside the instructions of AVX2: the greater or the less of two, NaN where either
+// is.
+const (
+	maximumOrNaN = "VMAXPS or NaN"
+	minimumOrNaN = "VMINPS or NaN"
+)
+
+// orNaN is the instruction that does not hide NaN.
+func orNaN(mnemonic string) string { return mnemonic + " or NaN" }
 
 func arithmetic() []routine {
 	pair, one, scalar := []string{"a", "b"}, []string{"x"}, []string{"s"}

@@ -22,7 +22,13 @@ func columns() []routine {
 	rows := map[string]int{"AVX512": 2, "AVX2": 1}
 	return []routine{
 		column{name: "maxRows", keeps: true, rows: map[string]int{"AVX512": 4, "AVX2": 2},
-			body: func(a *unrolled, x value, v, acc accumulator) { a.op("VMAXPS", x, acc, acc) }},
+			body: func(a *unrolled, x value, v, acc accumulator) {
+				if a.isNEON() {
+					a.op(maximumOrNaN, x, acc, acc)
+					return
+				}
+				a.op("VMAXPS", x, acc, acc)
+			}},
 		column{name: "expRows", writes: true, sums: true, rows: rows,
 			body: func(a *unrolled, x value, v, acc accumulator) {
 				a.op("VSUBPS", v, x, x)
@@ -37,6 +43,10 @@ func columns() []routine {
 
 // write returns the routine for one instruction set.
 func (c column) write(t *asm.Text, set asm.Vector, table *constants) {
+	if set.Name == asm.VectorNEON.Name {
+		c.writeNEON(t, table)
+		return
+	}
 	copies := 2 * c.rows[set.Name]
 	probe := probe(set, table, copies)
 	c.body(probe, probe.newValue(), accumulator{probe.fix(), probe.fix()},

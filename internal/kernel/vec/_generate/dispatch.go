@@ -26,7 +26,17 @@ type family struct {
 	routines []routine
 }
 
-func (f *family) assembly() string {
+// both says that the family has routines for arm64, too: of those whose Go side is written by hand,
+// the loops over rows.
+func (f *family) both() bool {
+	switch f.routines[0].(type) {
+	case *kernel, column:
+		return true
+	}
+	return false
+}
+
+func (f *family) assembly(sets ...asm.Vector) string {
 	table := &constants{symbol: f.name}
 	var routines, all asm.Text
 	for _, r := range f.routines {
@@ -36,7 +46,11 @@ func (f *family) assembly() string {
 	}
 	all.Line("%s#include \"funcdata.h\"\n#include \"textflag.h\"", asm.Header(generator, "!noasm"))
 	table.write(&all)
-	if strings.Contains(routines.String(), "lanes<>") {
+	switch {
+	case !strings.Contains(routines.String(), "lanes<>"):
+	case sets[0].Lanes == asm.VectorNEON.Lanes:
+		all.Line("%s", maskTableNEON)
+	default:
 		all.Line("%s", maskTable)
 	}
 	return all.String() + routines.String()
@@ -57,9 +71,27 @@ func (f *family) amd64() string {
 	return b.String()
 }
 
+// arm64 is the Go side of the routines for arm64.
+func (f *family) arm64() string {
+	var b strings.Builder
+	b.WriteString(asm.Header(generator, "!noasm") + "package vec\n\n")
+	b.WriteString("import \"github.com/weirgpu/weir/internal/cpuinfo\"\n")
+	for _, r := range f.routines {
+		b.WriteString("\n" + r.(*kernel).dispatchNEON())
+	}
+	for _, r := range f.routines {
+		b.WriteString("\n" + r.declaration(asm.VectorNEON))
+	}
+	return b.String()
+}
+
 func (f *family) generic() string {
 	var b strings.Builder
-	b.WriteString(asm.Header(generator, "!amd64 || noasm") + "package vec\n")
+	constraint := "!amd64 || noasm"
+	if f.both() {
+		constraint = "!amd64 && !arm64 || noasm"
+	}
+	b.WriteString(asm.Header(generator, constraint) + "package vec\n")
 	for _, r := range f.routines {
 		b.WriteString("\n" + r.reference())
 	}
@@ -93,12 +125,7 @@ func (k *kernel) dispatch() string {
 }
 `, k.name, k.parameters(), k.result(), k.arguments())
 	}
-	var now, rest []string
-	for _, s := range k.slices() {
-		now = append(now, s+"[:n]")
-		rest = append(rest, s+"[n:]")
-	}
-	now = append(now, k.scalars...)
+	now, rest := k.cut()
 	return fmt.Sprintf(`func %[1]s(%[2]s) {
 	level := cpuinfo.Current()
 	if level == cpuinfo.Baseline {
@@ -115,6 +142,40 @@ func (k *kernel) dispatch() string {
 		%[5]s = %[6]s
 	}
 }
-`, k.name, k.parameters(), k.arguments(), strings.Join(now, ", "),
-		strings.Join(k.slices(), ", "), strings.Join(rest, ", "))
+`, k.name, k.parameters(), k.arguments(), now, strings.Join(k.slices(), ", "), rest)
+}
+
+// dispatchNEON is dispatch for arm64.
+func (k *kernel) dispatchNEON() string {
+	if k.sums {
+		return fmt.Sprintf(`func %[1]s(%[2]s)%[3]s {
+	if cpuinfo.HasNEON() {
+		return %[1]sNEON(%[4]s)
+	}
+	return %[1]sRef(%[4]s)
+}
+`, k.name, k.parameters(), k.result(), k.arguments())
+	}
+	now, rest := k.cut()
+	return fmt.Sprintf(`func %[1]s(%[2]s) {
+	if !cpuinfo.HasNEON() {
+		%[1]sRef(%[3]s)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), block)
+		%[1]sNEON(%[4]s)
+		%[5]s = %[6]s
+	}
+}
+`, k.name, k.parameters(), k.arguments(), now, strings.Join(k.slices(), ", "), rest)
+}
+
+// cut is the arguments for the first n elements, and the slices without them.
+func (k *kernel) cut() (now, rest string) {
+	var first, other []string
+	for _, s := range k.slices() {
+		first, other = append(first, s+"[:n]"), append(other, s+"[n:]")
+	}
+	return strings.Join(append(first, k.scalars...), ", "), strings.Join(other, ", ")
 }

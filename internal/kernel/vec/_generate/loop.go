@@ -87,6 +87,10 @@ func (k *kernel) argumentBytes() (size, result int) {
 
 // write returns the routine for one instruction set.
 func (k *kernel) write(t *asm.Text, set asm.Vector, table *constants) {
+	if set.Name == asm.VectorNEON.Name {
+		k.writeNEON(t, table)
+		return
+	}
 	copies := k.copies[set.Name]
 	if copies == 0 {
 		copies = 4

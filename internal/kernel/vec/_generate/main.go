@@ -37,8 +37,13 @@ func generate(folder string) error {
 
 // save writes the files whose paths begin like that.
 func (f *family) save(path string) error {
-	if err := asm.Write(path+"_amd64.s", f.assembly()); err != nil {
+	if err := asm.Write(path+"_amd64.s", f.assembly(sets...)); err != nil {
 		return err
+	}
+	if f.both() {
+		if err := asm.Write(path+"_arm64.s", f.assembly(asm.VectorNEON)); err != nil {
+			return err
+		}
 	}
 	switch f.routines[0].(type) {
 	case raw, column: // whose Go side is written by hand
@@ -46,6 +51,11 @@ func (f *family) save(path string) error {
 	}
 	if err := asm.Write(path+"_amd64.go", f.amd64()); err != nil {
 		return err
+	}
+	if f.both() {
+		if err := asm.Write(path+"_arm64.go", f.arm64()); err != nil {
+			return err
+		}
 	}
 	return asm.Write(path+"_generic.go", f.generic())
 }

@@ -2,12 +2,22 @@ package main
 
 import "math"
 
-func joinSum(a *unrolled, x, acc string) { a.Line("\tVADDPS %s, %s, %s", x, acc, acc) }
+func joinSum(a *unrolled, x, acc string) {
+	if a.isNEON() {
+		a.vec("FADD", acc, acc, x)
+		return
+	}
+	a.Line("\tVADDPS %s, %s, %s", x, acc, acc)
+}
 
 // joinExtreme keeps NaN that either register holds: the instruction returns x, its second operand,
 // where either is NaN.
 func joinExtreme(mnemonic string) func(a *unrolled, x, acc string) {
 	return func(a *unrolled, x, acc string) {
+		if a.isNEON() {
+			a.vec(neonNames[orNaN(mnemonic)], acc, acc, x)
+			return
+		}
 		size := acc[:1]
 		old, isNaN := size+"4", size+"5"
 		a.Line("\tVMOVAPS %s, %s", acc, old)
@@ -23,6 +33,10 @@ func joinExtreme(mnemonic string) func(a *unrolled, x, acc string) {
 
 func extremeStep(mnemonic string) body {
 	return func(a *unrolled, in []value, _ []fixed, acc accumulator) value {
+		if a.isNEON() {
+			a.op(orNaN(mnemonic), in[0], acc, acc)
+			return 0
+		}
 		isNaN := a.newMask()
 		a.compare(unordered, acc, acc, isNaN)
 		a.op(mnemonic, in[0], acc, in[0])

@@ -35,29 +35,38 @@ type unrolled struct {
 	inTail bool // whether only some lanes are live
 
 	values, masks int
+	total         int            // values of the whole body
+	labels        int            // given out
 	taken         int            // fixed registers given out, from the top
 	wanted        []uint32       // constants in order of first use
 	pinned        map[uint32]int // constants that must be in a register
 	hoisted       map[uint32]fixed
+
+	// Of arm64 alone: registers that hold nothing; those of values that changed their places;
+	// constants that are read otherwise than to be added; the mask of the tail.
+	spares []string
+	moved  map[int]string
+	loaded map[string]bool
+	mask   string
 }
 
 // probe is where the body is run to count.
 func probe(set asm.Vector, table *constants, copies int) *unrolled {
 	return &unrolled{Text: new(asm.Text), Vector: set, table: table, copies: copies,
-		pinned: map[uint32]int{}}
+		pinned: map[uint32]int{}, loaded: map[string]bool{}}
 }
 
 // after is where the routine is written, once the probe has seen its body.
 func after(probe *unrolled, t *asm.Text) *unrolled {
 	return &unrolled{Text: t, Vector: probe.Vector, table: probe.table, pinned: probe.pinned,
 		wanted: probe.wanted, hoisted: map[uint32]fixed{}, values: probe.values,
-		masks: probe.masks}
+		masks: probe.masks, total: probe.values, loaded: probe.loaded}
 }
 
 // pool is the number of registers that bodies and constants share. The last one of AVX2 holds the
 // mask of the tail.
 func (a *unrolled) pool() int {
-	if a.Wide() {
+	if a.Wide() || a.isNEON() {
 		return a.Regs
 	}
 	return a.Regs - 1
@@ -87,7 +96,11 @@ func (a *unrolled) fix() fixed {
 func (a *unrolled) name(v any, copy int) string {
 	switch v := v.(type) {
 	case value:
-		return a.R(int(v)*a.copies + copy)
+		at := int(v)*a.copies + copy
+		if r, ok := a.moved[at]; ok {
+			return r
+		}
+		return a.R(at)
 	case mask:
 		if !a.Wide() {
 			return a.name(v.vector, copy)
@@ -105,6 +118,10 @@ func (a *unrolled) name(v any, copy int) string {
 
 // op writes an instruction for every copy, operands in Go's order (destination last).
 func (a *unrolled) op(mnemonic string, operands ...any) {
+	if a.isNEON() {
+		a.neon(mnemonic, operands)
+		return
+	}
 	for c := range a.copies {
 		names := make([]string, len(operands))
 		suffix := ""
@@ -214,6 +231,8 @@ func (a *unrolled) choose(m mask, yes, no, dst any) {
 func (a *unrolled) keepLive(x value) {
 	switch {
 	case !a.inTail:
+	case a.isNEON():
+		a.op("VANDPS", fixed(a.mask), x, x)
 	case !a.Wide():
 		a.op("VANDPS", fixed(tailMask), x, x)
 	default:
@@ -242,6 +261,16 @@ func (t *constants) operand(b uint32) fixed {
 	return fixed(fmt.Sprintf("%s<>+%d(SB)", t.symbol, at*32))
 }
 
+// at is the constant that an operand is.
+func (t *constants) at(operand string) uint32 {
+	for _, w := range t.words {
+		if string(t.operand(w)) == operand {
+			return w
+		}
+	}
+	panic("no constant: " + operand)
+}
+
 func (t *constants) write(to *asm.Text) {
 	if len(t.words) == 0 {
 		return
@@ -266,3 +295,11 @@ DATA lanes<>+40(SB)/8, $0
 DATA lanes<>+48(SB)/8, $0
 DATA lanes<>+56(SB)/8, $0
 GLOBL lanes<>(SB), RODATA|NOPTR, $64`
+
+// maskTableNEON is the same for vectors of four lanes.
+const maskTableNEON = `
+DATA lanes<>+0(SB)/8, $0xffffffffffffffff
+DATA lanes<>+8(SB)/8, $0xffffffffffffffff
+DATA lanes<>+16(SB)/8, $0
+DATA lanes<>+24(SB)/8, $0
+GLOBL lanes<>(SB), RODATA|NOPTR, $32`
