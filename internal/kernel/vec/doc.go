@@ -1,5 +1,5 @@
-// Package vec holds the one-dimensional kernels: loops over float32 slices in AVX-512, AVX2 and
-// plain Go.
+// Package vec holds the one-dimensional kernels: loops over float32 slices in AVX-512, AVX2, the
+// vectors of arm64 and plain Go.
 //
 // Meet first: [Add] and its neighbours (element by element arithmetic), [Relu] to [GeluTanh]
 // (activations), [Sum] to [ArgMax] (reductions), [ColumnSums], [Softmax] and [LayerNorm] (rows),
@@ -18,8 +18,9 @@
 //
 // Numbers: arithmetic, comparison, rounding and conversion are bit-equal to their reference. The
 // greatest errors over all float32 arguments, in units in the last place (ulp) of the exact value,
-// are for Exp and Log 1, for Erf 1.5, for Sigmoid 2.5 and for Tanh 3 with AVX2 and AVX-512, which
-// are alike, and 0.5001 for each of them in plain Go, which computes in float64 and rounds once.
+// are for Exp and Log 1, for Erf 1.5, for Sigmoid 2.5 and for Tanh 3 with AVX2, AVX-512 and the
+// vectors of arm64, which are alike, and 0.5001 for each of them in plain Go, which computes in
+// float64 and rounds once.
 // The other transcendental functions are within 4 ulp, unless their comment says otherwise. All may
 // return a zero of either sign where the result is smaller than the least normal float32
 // (1.18e-38). NaN in gives NaN out, with an unspecified payload; the sign of a zero result is
@@ -34,7 +35,8 @@
 // way to a result that float32 holds.
 //
 // The assembly is written by the program in the folder _generate, whose command fit computes the
-// polynomials.
+// polynomials. One description of a loop, in the instructions of AVX2, gives that of every set;
+// conversions, quantisation, transposes and searches have none for arm64 yet, which runs plain Go.
 //
 // Concurrency: no goroutines, no allocation, no state. Calls on disjoint memory may run in
 // parallel. Long slices are handed to assembly in blocks that last some microseconds, since
