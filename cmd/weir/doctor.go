@@ -142,7 +142,11 @@ func processorFinding(d *device.Info) finding {
 
 func instructionsFinding(p cpuinfo.Path, variable string) finding {
 	f := finding{Check: "instructions", Verdict: fine, What: p.String()}
-	switch {
+	switch doubt := cpuinfo.Doubt(); {
+	case doubt != "":
+		f.Verdict = noted
+		f.What += "; " + doubt
+		f.Next = "results are right; report it to who makes the processor or the emulator"
 	case variable != "":
 		f.Verdict = noted
 		f.What += fmt.Sprintf(", %s=%s allows no more", cpuinfo.PathVariable, variable)
@@ -155,7 +159,7 @@ func instructionsFinding(p cpuinfo.Path, variable string) finding {
 		f.Verdict = noted
 		f.What += ", compiled Go: there are no kernels for the instructions of " + runtime.GOARCH
 		f.Next = "models run several times as fast on amd64"
-	case p == cpuinfo.PathNEON:
+	case p < cpuinfo.PathAVX2:
 		f.Verdict = noted
 		f.What += ": matrix products alone have kernels for it"
 		f.Next = "the rest runs several times as fast on amd64, see docs/paths.md"

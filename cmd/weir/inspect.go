@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/graph/stages"
+	"github.com/weirgpu/weir/internal/cpuinfo"
 	"github.com/weirgpu/weir/internal/fault"
 	"github.com/weirgpu/weir/internal/op"
 	"github.com/weirgpu/weir/internal/pass"
@@ -42,7 +43,7 @@ type inspectResult struct {
 	PlanError string          `json:"plan_error,omitempty"`
 	// Unknown are the operators that weir does not have.
 	Unknown []unknownLine `json:"unknown,omitempty"`
-	// Warnings are those of the model: see onnx.Model.
+	// Warnings are those of the model, see onnx.Model, and that of the processor: cpuinfo.Doubt.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
@@ -97,6 +98,9 @@ func (f *inspectFlags) run(c *cobra.Command, path string) error {
 	}
 	res := describeModel(m.Graph)
 	res.Warnings = m.Warnings
+	if doubt := cpuinfo.Doubt(); doubt != "" {
+		res.Warnings = append(slices.Clip(res.Warnings), doubt)
+	}
 	if unknown != nil {
 		res.Unknown, res.PlanError = unknownLines(unknown), unknown.Error()
 	} else if err := res.plan(c, m.Graph, &f.dev, &f.model); err != nil {

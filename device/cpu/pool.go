@@ -67,16 +67,16 @@ const (
 // A Pool is safe for concurrent use: several goroutines may run regions at the same time. It must
 // be closed to end its workers.
 type Pool struct {
-	_        [64]byte
+	_        [lineBytes]byte
 	open     atomic.Uint64 // the slots that may have chunks to claim
-	_        [56]byte
+	_        [lineBytes - 8]byte
 	busy     atomic.Uint64 // the slots that have a caller
-	_        [56]byte
+	_        [lineBytes - 8]byte
 	parked   []atomic.Uint64 // bit by worker: asleep, and nobody has promised a token
 	spinning atomic.Int32    // workers looking for work
 	callers  atomic.Int32    // that hold all units
 	closed   atomic.Bool
-	_        [28]byte
+	_        [lineBytes - 36]byte
 
 	slots   []slot          // maxRegions of them, or none if there are no workers
 	tokens  []chan struct{} // by worker

@@ -31,12 +31,12 @@ func unpack(v uint64) (n, next int) { return int(v >> 32 & maxChunks), int(v & (
 type slot struct {
 	word   atomic.Uint64
 	narrow atomic.Bool // whether only helpers may claim
-	_      [48]byte
+	_      [lineBytes - 16]byte
 	// chunks claimed by workers since the last publication that they are done with
 	settled atomic.Int64
 	waiting atomic.Bool // the caller sleeps until a worker settles
 	quiet   chan struct{}
-	_       [40]byte
+	_       [lineBytes - 24]byte
 
 	// Written by the caller while no worker is inside. A worker reads them between its claim and
 	// its settling, which orders the accesses.
@@ -60,7 +60,7 @@ type slot struct {
 
 	failed  atomic.Bool         // a chunk has failed
 	failure *compute.PanicError // the first to fail; written by who set failed, before it settles
-	_       [64]byte
+	_       [lineBytes]byte
 }
 
 // claim takes the next chunk.

@@ -38,7 +38,22 @@ func Supported() Level { return SupportedPath().level() }
 func Current() Level { return CurrentPath().level() }
 
 // HasNEON reports whether kernels may use the vectors of arm64.
-func HasNEON() bool { return CurrentPath() == PathNEON }
+func HasNEON() bool { return onArm(PathNEON) }
+
+// HasDotProd reports whether kernels may use SDOT and UDOT.
+func HasDotProd() bool { return onArm(PathDotProd) }
+
+// HasI8MM reports whether kernels may use USMMLA and USDOT.
+func HasI8MM() bool { return onArm(PathI8MM) }
+
+// HasBF16 reports whether kernels may use BFMMLA and BFCVTN of arm64.
+func HasBF16() bool { return onArm(PathBF16) }
+
+// onArm reports whether the path in force is one of arm64, and that or a later one.
+func onArm(p Path) bool {
+	now := CurrentPath()
+	return now >= p && now <= PathBF16
+}
 
 // HasAVX2FMA reports whether kernels may use AVX2, FMA and F16C instructions.
 func HasAVX2FMA() bool { return CurrentPath() >= PathAVX2 }
@@ -64,5 +79,5 @@ func Disable(level Level) (undo func()) {
 	if level >= AVX512 {
 		return Limit(PathAVX2)
 	}
-	return Limit(PathNEON)
+	return Limit(PathBF16)
 }

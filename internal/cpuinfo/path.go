@@ -18,8 +18,16 @@ const (
 	// PathPlain is compiled Go: every architecture, and amd64 without AVX2.
 	PathPlain Path = iota
 	// PathNEON is the 128-bit vectors of arm64, which each of its processors has, with fused
-	// multiply-add of single precision. Matrix products alone have code for it.
+	// multiply-add of single precision.
 	PathNEON
+	// PathDotProd adds SDOT and UDOT, the dot products of bytes of one sign (Arm Neoverse N1, AWS
+	// Graviton2, Apple M1).
+	PathDotProd
+	// PathI8MM adds products of 2x8 by 8x2 bytes, USMMLA among them (Arm Neoverse V1 and N2).
+	PathI8MM
+	// PathBF16 adds BFMMLA, the product of 2x4 by 4x2 bfloat16, and conversions to these (Arm
+	// Neoverse V1 and N2, AWS Graviton3, NVIDIA Grace, Apple M2).
+	PathBF16
 	// PathAVX2 adds AVX2, FMA and F16C (Intel Haswell, AMD Zen).
 	PathAVX2
 	// PathAVX512 adds AVX-512 F, BW, VL and DQ, without dot products (Intel Skylake-SP).
@@ -36,12 +44,14 @@ const (
 // as an older processor would.
 const PathVariable = "WEIR_ISA"
 
-var pathNames = [...]string{"plain", "neon", "avx2", "avx512", "avx512-vnni", "avx512-bf16"}
+var pathNames = [...]string{"plain", "neon", "dotprod", "i8mm", "bf16", "avx2", "avx512",
+	"avx512-vnni", "avx512-bf16"}
 
 // Paths returns those of this architecture, from the least on.
 func Paths() []Path { return slices.Clone(paths) }
 
-// String returns the name of the path: plain; neon; avx2, avx512, avx512-vnni or avx512-bf16.
+// String returns the name of the path: plain; neon, dotprod, i8mm or bf16; avx2, avx512,
+// avx512-vnni or avx512-bf16.
 func (p Path) String() string {
 	if p < 0 || int(p) >= len(pathNames) {
 		return "unknown"
@@ -73,7 +83,8 @@ func ParsePath(name string) (Path, error) {
 }
 
 var (
-	top, environmentErr = limited(detect(), os.Getenv(PathVariable))
+	detected, doubt     = detect()
+	top, environmentErr = limited(detected, os.Getenv(PathVariable))
 	// current is read on every kernel call, so it is one word and needs no lock; mu guards its
 	// writers.
 	current = int32(top)
@@ -97,6 +108,11 @@ func limited(p Path, name string) (Path, error) {
 // EnvironmentError returns what is wrong with the value of [PathVariable], which has no effect
 // then; nil when nothing is.
 func EnvironmentError() error { return environmentErr }
+
+// Doubt says, in a sentence without a full stop, why kernels may not use instructions that the
+// system says the processor has, "" where that is not so: on arm64 those of each path are run when
+// the process starts, and must give the bits that their definition does.
+func Doubt() string { return doubt }
 
 // SupportedPath returns the highest path that the processor and the operating system offer and the
 // environment allows, whatever is disabled.

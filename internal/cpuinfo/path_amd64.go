@@ -5,10 +5,11 @@ import "golang.org/x/sys/cpu"
 var paths = []Path{PathPlain, PathAVX2, PathAVX512, PathAVX512VNNI, PathAVX512BF16}
 
 // detect returns the highest path that the processor and the operating system offer, and that the
-// program was built with: the build tag noasm leaves only plain Go.
-func detect() Path {
+// program was built with: the build tag noasm leaves only plain Go. Nothing is in doubt: CPUID is
+// the processor's own.
+func detect() (p Path, doubt string) {
 	if !assembly {
-		return PathPlain
+		return PathPlain, ""
 	}
 	x := &cpu.X86
 	return features{
@@ -16,7 +17,7 @@ func detect() Path {
 		avx512: x.HasAVX512F && x.HasAVX512BW && x.HasAVX512VL && x.HasAVX512DQ,
 		vnni:   x.HasAVX512VNNI,
 		bf16:   x.HasAVX512BF16,
-	}.path()
+	}.path(), ""
 }
 
 // features are the sets of instructions that paths differ in. A processor may have one without

@@ -22,9 +22,13 @@ func TestLimit(t *testing.T) {
 		if CurrentPath() != p {
 			t.Errorf("CurrentPath() = %v after Limit(%v), want %v", CurrentPath(), most, p)
 		}
-		got := [5]bool{HasNEON(), HasAVX2FMA(), HasAVX512(), HasAVX512VNNI(), HasAVX512BF16()}
-		if want := [5]bool{
-			p == PathNEON,
+		got := [8]bool{HasNEON(), HasDotProd(), HasI8MM(), HasBF16(), HasAVX2FMA(), HasAVX512(),
+			HasAVX512VNNI(), HasAVX512BF16()}
+		if want := [8]bool{
+			p >= PathNEON && p < PathAVX2,
+			p >= PathDotProd && p < PathAVX2,
+			p >= PathI8MM && p < PathAVX2,
+			p == PathBF16,
 			p >= PathAVX2,
 			p >= PathAVX512,
 			p >= PathAVX512VNNI,

@@ -1,7 +1,7 @@
 // Package refmath is the arithmetic on slices that the definitions of operators share: plain loops
 // that say what is computed, in float64 or whole numbers and one after the other.
 //
-// Meet first: [Dot], [AddProduct] and [Softmax].
+// Meet first: [Dot], [AddProduct] and [Softmax]; [DotBF16] is the arithmetic of an instruction.
 //
 // Concurrency: the functions keep nothing and write to their first slice only.
 //
