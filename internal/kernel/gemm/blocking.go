@@ -153,7 +153,7 @@ func (p Params) ReadsB() bool {
 // for packing to pay. For one row of tiles packing never pays. For several rows it pays from fewer
 // rows on where K has few steps, as tiles of few steps wait for memory.
 func (p *Params) readsB(v level) bool {
-	if v.pairs() || p.PackedB || p.Fill != nil || p.TransB {
+	if v.converts() || p.PackedB || p.Fill != nil || p.TransB {
 		return false
 	}
 	few := p.M <= fewRows || p.M <= someRows && p.K >= manySteps

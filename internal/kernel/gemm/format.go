@@ -16,15 +16,16 @@ const (
 	// BF16 rounds the elements of both operands to bfloat16 (eight bits of precision, to nearest,
 	// ties to even) as they are packed. A packed B takes half of the memory, and a packed A too
 	// where there are dot products. With AVX512_BF16 products are computed two at a time
-	// (VDPBF16PS), which takes denormal numbers for zero; with AVX2 or AVX-512 alone each is
-	// widened to float32 again, which takes a little longer than F32 unless B comes from memory;
+	// (VDPBF16PS), which takes denormal numbers for zero; with BFMMLA of arm64 four at a time, each
+	// sum of two rounded to odd, denormal numbers taken for zero; with AVX2 or AVX-512 alone each
+	// is widened to float32 again, which takes a little longer than F32 unless B comes from memory;
 	// elsewhere in plain Go, slowly.
 	BF16
 	// U8S8 multiplies bytes, those of A unsigned and those of B signed, and adds the products up in
 	// 32-bit integers, which wrap: every path gives the same bits. Both operands are given as
 	// words. A word is a float32 whose four bytes, from the lowest on, are four neighbours along K;
 	// K and the leading dimensions count words. With AVX512_VNNI (VPDPBUSD) one instruction
-	// multiplies and adds four bytes; with AVX2 or AVX-512 alone bytes are widened to 16 bits,
+	// multiplies and adds four bytes, with USMMLA of arm64 eight; with AVX2 or AVX-512 alone bytes are widened to 16 bits,
 	// whose products do not saturate (VPMADDWD); elsewhere products are computed in plain Go,
 	// slowly. The sums have no epilogue: they go to [Args.Store].
 	U8S8
@@ -36,9 +37,9 @@ const (
 func (p Format) Fast() bool {
 	switch p {
 	case BF16:
-		return p.hasDot()
+		return p.hasDot() || p.hasMatrix()
 	case U8S8, S8U8:
-		return cpuinfo.HasAVX2FMA()
+		return cpuinfo.HasAVX2FMA() || p.hasMatrix()
 	}
 	return true
 }
@@ -50,6 +51,17 @@ func (p Format) hasDot() bool {
 		return cpuinfo.HasAVX512BF16()
 	case U8S8, S8U8:
 		return cpuinfo.HasAVX512VNNI()
+	}
+	return false
+}
+
+// hasMatrix reports whether the processor has products of matrices for the format.
+func (p Format) hasMatrix() bool {
+	switch p {
+	case BF16:
+		return cpuinfo.HasBF16()
+	case U8S8, S8U8:
+		return cpuinfo.HasI8MM()
 	}
 	return false
 }

@@ -71,7 +71,7 @@ func (p Format) PackB(dst, b []float32, k, n, ld int, trans bool) {
 
 func packB(v level, dst, b []float32, k, n, ld int, trans bool) {
 	nr := v.nr()
-	if !v.pairs() {
+	if !v.converts() {
 		for j := 0; j < n; j += nr {
 			packColumns(v, nr, dst[j*k:][:nr*k], b, ld, trans, j, min(nr, n-j), 0, k, nil)
 		}
@@ -108,7 +108,7 @@ func packRows(v level, mr int, dst, a []float32, ld int, trans bool, i0, i1, k0,
 		case trans && v.joins():
 			joinPairs(v, panel, a[k0*ld+i:], ld, r, k)
 			continue
-		case v.joins() && k >= longRow:
+		case v.matrix() || v.joins() && k >= longRow:
 			transposePairs(v, panel, r, a[i*ld+k0:], ld, r, k, stage)
 			continue
 		}
@@ -135,6 +135,12 @@ const longRow = 64
 func transposePairs(v level, panel []float32, stride int, src []float32, ld, rows, k int,
 	stage []float32) {
 	words := v.steps(k)
+	if v.matrix() {
+		for i := range rows {
+			quadsAlong(v, panel[2*i:], stride, src[i*ld:][:k])
+		}
+		return
+	}
 	for i := range rows {
 		joinAlong(v, stage[i*words:][:words], src[i*ld:][:k], k)
 	}
@@ -143,15 +149,15 @@ func transposePairs(v level, panel []float32, stride int, src []float32, ld, row
 
 // joins reports whether rounding and joining pairs reads rows where they lie, so that they need not
 // be copied before it.
-func (v level) joins() bool { return v == levelGoBF16 || v == levelAVX512BF16 }
+func (v level) joins() bool { return v == levelGoBF16 || v == levelAVX512BF16 || v.matrix() }
 
 // convertsA reports whether packed rows of A are something else than the words they are given as.
-func (v level) convertsA() bool { return v.pairs() || v.wide() }
+func (v level) convertsA() bool { return v.converts() || v.wide() }
 
 // convertA makes a panel of r rows and k steps from the rows as they are given, k-major.
 func convertA(v level, panel, rows []float32, r, k int) {
 	switch {
-	case !v.wide() && v.pairs():
+	case !v.wide() && v.converts():
 		joinPairs(v, panel, rows, r, r, k)
 	case v.wide() && v.pairs():
 		roundAll(panel[:k*r], rows)
@@ -172,7 +178,7 @@ func packColumns(v level, width int, panel, b []float32, ld int, trans bool, j, 
 	case v.joins() && !trans && cols == width:
 		joinPairs(v, panel, b[k0*ld+j:], ld, cols, k)
 		return
-	case v.joins() && trans && k >= longRow:
+	case trans && (v.matrix() || v.joins() && k >= longRow):
 		if cols < width {
 			clear(panel)
 		}
@@ -180,7 +186,7 @@ func packColumns(v level, width int, panel, b []float32, ld int, trans bool, j, 
 		return
 	}
 	floats := panel
-	if v.pairs() {
+	if v.converts() {
 		floats = stage[:k*width]
 	}
 	switch {
@@ -194,7 +200,7 @@ func packColumns(v level, width int, panel, b []float32, ld int, trans bool, j, 
 		}
 		transposeBlock(v.floats(), floats, width, b[j*ld+k0:], ld, cols, k)
 	}
-	if v.pairs() {
+	if v.converts() {
 		joinPairs(v, panel, floats, width, width, k)
 	}
 }

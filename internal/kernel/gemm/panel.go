@@ -32,7 +32,7 @@ func (p Format) Multiply(x *BlockPanel) {
 	v := currentLevel(p)
 	t := tile{k: v.steps(x.K), ldb: v.nr(), ldc: x.LdC, cols: x.Cols, alpha: x.Alpha,
 		whole: !x.Part && x.Rows <= v.mr(), mask: uint32(1)<<x.Cols - 1}
-	if x.Cols > v.nr() || x.Cols < 1 || p.bytes() || x.LdA+x.LdB > 0 && v.pairs() ||
+	if x.Cols > v.nr() || x.Cols < 1 || p.bytes() || x.LdA+x.LdB > 0 && v.converts() ||
 		x.LdB > 0 && x.Cols < v.nr() {
 		panic(fmt.Sprintf("gemm: a panel of %d columns with A %d apart, format %d", x.Cols,
 			x.LdA, p))

@@ -3,7 +3,8 @@ package gemm
 import "github.com/weirgpu/weir/internal/cpuinfo"
 
 // level is the form of numbers and the instructions that an operand is packed for and a tile
-// computed with: five levels, from plain Go to dot products and NEON, for each [Format] in turn.
+// computed with: six levels, from plain Go to dot products, NEON and its products of matrices, for
+// each [Format] in turn.
 type level uint8
 
 const (
@@ -12,33 +13,40 @@ const (
 	levelAVX512
 	_
 	levelNEON
+	_
 	levelGoBF16     // pairs of bfloat16 in plain Go
 	levelAVX2BF16   // pairs of bfloat16, each widened to float32
 	levelWideBF16   // the same with AVX-512
 	levelAVX512BF16 // pairs of bfloat16 with VDPBF16PS
 	_               // beside levelNEON, in plain Go
+	levelMatrixBF16 // quads of bfloat16 with BFMMLA
 	levelGoU8S8     // words of bytes in plain Go
 	levelAVX2U8S8   // words of bytes, each widened to 16 bits (VPMADDWD)
 	levelWideU8S8   // the same with AVX-512
 	levelAVX512U8S8 // words of bytes with VPDPBUSD
 	_
+	levelMatrixU8S8 // two words of bytes with USMMLA
 	levelGoS8U8
 	levelAVX2S8U8
 	levelWideS8U8
 	levelAVX512S8U8
 	_
+	levelMatrixS8U8
 )
 
-// levelDot is the distance of the level with dot products from the first of its format, of which
-// there are so many.
+// levelDot and levelMatrix are the distances of the levels with dot products and with products of
+// matrices from the first of their format, of which there are so many.
 const (
 	levelDot     = levelAVX512 + 1
-	formatLevels = levelNEON + 1
+	levelMatrix  = levelNEON + 1
+	formatLevels = levelMatrix + 1
 )
 
 func currentLevel(p Format) level {
 	first := level(p) * formatLevels
 	switch {
+	case p.hasMatrix():
+		return first + levelMatrix
 	case p.hasDot():
 		return first + levelDot
 	case cpuinfo.HasAVX512():
@@ -64,7 +72,7 @@ func (v level) nr() int {
 // width is the number of columns of a panel in scratch which so many are packed into: half of them,
 // which is a register on amd64, where they fit: it is all that their tiles read.
 func (v level) width(cols int) int {
-	if v.floats() > levelGo && !v.pairs() && cols <= v.nr()/2 {
+	if v.floats() > levelGo && !v.converts() && cols <= v.nr()/2 {
 		return v.nr() / 2
 	}
 	return v.nr()
@@ -75,6 +83,13 @@ func (v level) format() Format { return Format(v / formatLevels) }
 
 // pairs says that a word of packed data holds two elements, neighbours along K.
 func (v level) pairs() bool { return v.format() == BF16 }
+
+// matrix says that of packed data two words along K lie beside each other, for each row or column:
+// those that a product of matrices takes. After an odd last word comes a zero.
+func (v level) matrix() bool { return v%formatLevels == levelMatrix }
+
+// converts says that a packed B is something else than the words that it is given as.
+func (v level) converts() bool { return v.pairs() || v.matrix() }
 
 // bytes says that a word of the operands holds four bytes, neighbours along K, and that sums are
 // 32-bit integers.
@@ -95,7 +110,10 @@ func (v level) strided() bool {
 // steps is the number of words that k elements along K take when packed.
 func (v level) steps(k int) int {
 	if v.pairs() {
-		return (k + 1) / 2
+		k = (k + 1) / 2
+	}
+	if v.matrix() {
+		k += k & 1
 	}
 	return k
 }
@@ -113,10 +131,14 @@ func (v level) wordsA(steps int) int {
 
 // floats is the level that moves floats for this one.
 func (v level) floats() level {
-	if isa := v % formatLevels; isa != levelDot {
+	switch isa := v % formatLevels; isa {
+	case levelDot:
+		return levelAVX512
+	case levelMatrix:
+		return levelNEON
+	default:
 		return isa
 	}
-	return levelAVX512
 }
 
 // chains says that one call computes several tiles.

@@ -116,6 +116,11 @@ func joinAlong(v level, dst, src []float32, k int) {
 	}
 }
 
+// quadsAlong does what quadsAlongGo does.
+func quadsAlong(v level, dst []float32, stride int, src []float32) {
+	quadsAlongGo(v, dst, stride, src)
+}
+
 // roundAll does what roundGo does; dst and src may be the same.
 func roundAll(dst, src []float32) {
 	_ = src[:len(dst)]

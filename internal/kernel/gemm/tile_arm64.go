@@ -6,25 +6,26 @@ package gemm
 
 // runTile computes t with the kernel of level v.
 func runTile(v level, t *tile) {
-	if v == levelNEON {
-		tileNEON(t)
+	if v == levelNEON || v.matrix() {
+		tileNEON(v, t)
 		return
 	}
 	runTileGo(v, t)
 }
 
-// tileNEON computes t with the kernel of its rows and columns; tileGo defines it. Products of few
+// tileNEON computes t with the kernel of its rows and columns; tileGo defines it, or
+// tileGoQuads, or tileGoBytes on words in their order along K. Products of few
 // rows have partial sums, which their tiles of any columns have alike. There is no masked store: of
 // a tile of fewer columns than its kernel has, what is read and written beside B is copied to
 // memory of as many, and back.
-func tileNEON(t *tile) {
+func tileNEON(v level, t *tile) {
 	wide := t.cols > 8
 	cols := 8
 	if wide {
 		cols = 16
 	}
 	if t.cols == cols {
-		kernelNEON(t, wide)
+		kernel(v, t, wide)
 		return
 	}
 	const rows, most = 6, 16
@@ -43,8 +44,22 @@ func tileNEON(t *tile) {
 		spread(res[:], cols, t.res, t.ldr, t.rows, t.cols)
 		of.res, of.ldr = res[:], cols
 	}
-	kernelNEON(&of, wide)
+	kernel(v, &of, wide)
 	spread(t.c, t.ldc, c[:], cols, t.rows, t.cols)
+}
+
+// kernel runs the kernel of v.
+func kernel(v level, t *tile, wide bool) {
+	switch v {
+	case levelMatrixBF16:
+		matrixBF16(t, wide)
+	case levelMatrixU8S8:
+		matrixU8S8(t, wide)
+	case levelMatrixS8U8:
+		matrixS8U8(t, wide)
+	default:
+		kernelNEON(t, wide)
+	}
 }
 
 // spread copies rows of so many columns, which lie to and from apart.

@@ -27,11 +27,28 @@ func roundAll(dst, src []float32) { roundGo(dst, src) }
 // widenAll does what widenGo does.
 func widenAll(dst, src []float32, signed bool) { widenGo(dst, src, signed) }
 
+// quadsAlong does what quadsAlongGo does.
+func quadsAlong(v level, dst []float32, stride int, src []float32) {
+	done := quadsAlongVectors(v, dst, stride, src)
+	if done < len(src) {
+		quadsAlongGo(v, dst[v.steps(done)*stride:], stride, src[done:])
+	}
+}
+
 // joinAlong does what joinGo does of rows of one column that lie side by side.
 func joinAlong(_ level, dst, src []float32, k int) { joinGo(dst, src, 1, 1, k) }
 
-// joinPairs does what joinGo does.
-func joinPairs(_ level, dst, src []float32, ld, cols, k int) { joinGo(dst, src, ld, cols, k) }
+// joinPairs does what joinGo does, or quadsGo for products of matrices.
+func joinPairs(v level, dst, src []float32, ld, cols, k int) {
+	if !v.matrix() {
+		joinGo(dst, src, ld, cols, k)
+		return
+	}
+	done := quadsVectors(v, dst, src, ld, cols, k)
+	if done < k {
+		quadsGo(v, dst[v.steps(done)*cols:], src[done*ld:], ld, cols, k-done)
+	}
+}
 
 // transposeBlock does what transposeGo does.
 func transposeBlock(_ level, dst []float32, stride int, src []float32, ld, rows, k int) {

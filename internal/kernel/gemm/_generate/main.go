@@ -5,7 +5,7 @@ import "github.com/weirgpu/weir/internal/asm"
 
 func main() { asm.Main(generate) }
 
-// generate writes a file for each form of numbers, and one for arm64.
+// generate writes a file for each form of numbers, and two for arm64.
 func generate(folder string) error {
 	for name, routines := range map[string]func(s *asm.File){
 		"tile_amd64": floats,
@@ -34,7 +34,15 @@ func generate(folder string) error {
 	}
 	s := asm.NewFileFor("arm64", "internal/kernel/gemm/_generate", "gemm")
 	neonTiles(s)
-	return s.Save(folder, "tile_arm64")
+	if err := s.Save(folder, "tile_arm64"); err != nil {
+		return err
+	}
+	s = asm.NewFileFor("arm64", "internal/kernel/gemm/_generate", "gemm")
+	for _, form := range []string{"BF16", "U8S8", "S8U8"} {
+		matrixTiles(s, form)
+	}
+	quads(s)
+	return s.Save(folder, "quads_arm64")
 }
 
 func floats(s *asm.File) {

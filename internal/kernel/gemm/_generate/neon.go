@@ -20,6 +20,8 @@ type neonTile struct {
 	*asm.File
 	rows, nv int
 	split    int // independent partial sums of a result, to hide the latency of FMLA
+	// regs, where it is not nil, are the accumulators by row and register column.
+	regs []int
 }
 
 // neonFew is the most rows of a product whose results have partial sums. Processors have up to
@@ -42,10 +44,10 @@ func neonTiles(s *asm.File) {
 		"\tif t.whole && t.rows <= %d {\n\t\tkey += %d\n\t}\n\tswitch key {\n", neonFew, neonWhole)
 	var all []neonTile
 	for r := 1; r <= neonRows; r++ {
-		all = append(all, neonTile{s, r, 2, 1}, neonTile{s, r, 4, 1})
+		all = append(all, neonTile{s, r, 2, 1, nil}, neonTile{s, r, 4, 1, nil})
 	}
 	for r := 1; r <= neonFew; r++ {
-		all = append(all, neonTile{s, r, 2, neonSums(r)}, neonTile{s, r, 4, neonSums(r)})
+		all = append(all, neonTile{s, r, 2, neonSums(r), nil}, neonTile{s, r, 4, neonSums(r), nil})
 	}
 	for _, t := range all {
 		s.Declare("\tcase %d:\n\t\t%s(t)\n", t.key(), t.symbol())
@@ -78,7 +80,13 @@ func (t neonTile) symbol() string {
 }
 
 // acc is the accumulator of row i, register column j, partial sum u.
-func (t neonTile) acc(i, j, u int) int { return (u*t.rows+i)*t.nv + j }
+func (t neonTile) acc(i, j, u int) int {
+	n := (u*t.rows+i)*t.nv + j
+	if t.regs != nil {
+		return t.regs[n]
+	}
+	return n
+}
 
 func (t neonTile) emit() {
 	t.Func(t.symbol(), "t *tile", 8, "")
@@ -156,8 +164,11 @@ func (t neonTile) reduce() {
 
 // all writes op of every accumulator with register m.
 func (t neonTile) all(op asm.NEON, m int) {
-	for n := range t.rows * t.nv {
-		t.NEON(op, n, n, m)
+	for i := range t.rows {
+		for j := range t.nv {
+			n := t.acc(i, j, 0)
+			t.NEON(op, n, n, m)
+		}
 	}
 }
 
@@ -229,6 +240,11 @@ func (t neonTile) finish() {
 		t.scalar("tile_hi(R0)", x)
 		t.limit(x, false)
 	})
+	t.store()
+}
+
+// store writes the tile.
+func (t neonTile) store() {
 	t.each("R4", "R7", func(i int) {
 		for j := 0; j < t.nv; j += 2 {
 			t.Op("FSTPQ (F%d, F%d), %d(R8)", t.acc(i, j, 0), t.acc(i, j+1, 0), 16*j)
@@ -240,13 +256,16 @@ func (t neonTile) finish() {
 // either side, which FMAX and FMIN give instead.
 func (t neonTile) limit(x int, raise bool) {
 	const than = 29
-	for n := range t.rows * t.nv {
-		if raise {
-			t.NEON(asm.FCMGT, than, x, n)
-		} else {
-			t.NEON(asm.FCMGT, than, n, x)
+	for i := range t.rows {
+		for j := range t.nv {
+			n := t.acc(i, j, 0)
+			if raise {
+				t.NEON(asm.FCMGT, than, x, n)
+			} else {
+				t.NEON(asm.FCMGT, than, n, x)
+			}
+			t.NEON(asm.BIT, n, x, than)
 		}
-		t.NEON(asm.BIT, n, x, than)
 	}
 }
 
