@@ -2,8 +2,8 @@ package cpuinfo
 
 import "encoding/binary"
 
-// armFeatures are the sets of instructions that the paths of arm64 differ in. A processor may have one
-// without those of the paths below.
+// armFeatures are the sets of instructions that the paths of arm64 differ in. A processor may have
+// one without those of the paths below.
 type armFeatures struct{ dot, i8mm, bf16 bool }
 
 // path is the highest path of which there is everything.

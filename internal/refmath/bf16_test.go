@@ -14,9 +14,10 @@ func TestDotBF16RoundsToOdd(t *testing.T) {
 	inexact := 0
 	for range 20_000 {
 		spread := 1 + r.IntN(80)
-		draw := func() uint32 { return r.Uint32()&0x807f<<0 | uint32(127-spread/2+r.IntN(spread))<<7 }
+		exponent := func() uint32 { return uint32(127 - spread/2 + r.IntN(spread)) }
+		draw := func() uint32 { return r.Uint32()&0x807f | exponent()<<7 }
 		a, b := draw()<<16|draw(), draw()<<16|draw()
-		sum := math.Float32frombits(r.Uint32()&0x807fffff | uint32(127-spread/2+r.IntN(spread))<<23)
+		sum := math.Float32frombits(r.Uint32()&0x807fffff | exponent()<<23)
 		exact := func(x uint32) *big.Float {
 			return big.NewFloat(float64(math.Float32frombits(x))).SetPrec(2000)
 		}
@@ -59,7 +60,7 @@ func TestDotBF16OfSpecialNumbers(t *testing.T) {
 		{0x00000001, 0, 0, 0},                                 // a subnormal sum
 		{0x807fffff, 0, 0, 0},                                 // -0 + 0
 		{0, tiny, max, 0},                                     // a subnormal factor
-		{0, least, one - 0x80, 0},                             // a subnormal product: half the least
+		{0, least, one - 0x80, 0},                             // a subnormal product
 		{0, least | 0x8000, one, 0x80800000},                  // not subnormal
 		{0x00800001, least | 0x8000, one, 0},                  // a subnormal difference
 		{0x80800001, least, one, 0x80000000},                  // and its sign

@@ -8,7 +8,8 @@ import (
 )
 
 // TestQuadsArePackedAsDefined compares the packing of rows and columns for products of matrices,
-// on each level that has it, with its definition bit by bit, and holds that nothing else is written.
+// on each level that has it, with its definition bit by bit, and holds that nothing else is
+// written.
 func TestQuadsArePackedAsDefined(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(51, 52))

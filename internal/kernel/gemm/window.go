@@ -226,7 +226,8 @@ func (o *Product) packPanel(t *tile, b, stage []float32, j, k0, k, whole int) {
 func (o *Product) packWhole(w window, b, buf []float32, k0, k int) int {
 	p := &o.p
 	n := (w.j1 - w.j0) / o.level.nr()
-	if p.PackedB || p.Fill != nil || p.TransB || o.directB || o.level.converts() || n == 0 || k == 0 {
+	if p.PackedB || p.Fill != nil || p.TransB || o.directB || o.level.converts() || n == 0 ||
+		k == 0 {
 		return w.j0
 	}
 	copyPanels(o.level, buf, b[k0*p.LdB+w.j0:], p.LdB, k, n)

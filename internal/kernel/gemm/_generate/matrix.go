@@ -16,9 +16,9 @@ type matrixTile struct {
 
 // matrixTiles writes the tiles of a form of numbers and the function that picks one.
 func matrixTiles(s *asm.File, form string) {
-	s.Declare("\n// matrix%s runs the kernel of t's rows, of 16 columns where it is wide and else of "+
-		"8.\nfunc matrix%s(t *tile, wide bool) {\n\tkey := 2 * t.rows\n\tif wide {\n\t\tkey++\n\t}\n"+
-		"\tswitch key {\n", form, form)
+	s.Declare("\n// matrix%s runs the kernel of t's rows, of 16 columns where it is wide and else "+
+		"of 8.\nfunc matrix%s(t *tile, wide bool) {\n\tkey := 2 * t.rows\n"+
+		"\tif wide {\n\t\tkey++\n\t}\n\tswitch key {\n", form, form)
 	var all []matrixTile
 	for r := 1; r <= neonRows; r++ {
 		for nv := 2; nv <= 4; nv += 2 {
@@ -150,11 +150,11 @@ func (t matrixTile) finishBytes() {
 
 // quads writes the packing of two words along K beside each other.
 func quads(s *asm.File) {
-	s.Func("quadsNEON", "dst, src *float32, ld, cols, n int", 40, "does what quadsGo does of n >= 1 "+
-		"times two words of each of cols columns, a multiple of 4.")
+	s.Func("quadsNEON", "dst, src *float32, ld, cols, n int", 40, "does what quadsGo does of "+
+		"n >= 1 times two words of each of cols columns, a multiple of 4.")
 	quadRows(s, 2)
-	s.Func("quadsBF16NEON", "dst, src *float32, ld, cols, n int", 40, "does what quadsGo does of n "+
-		">= 1 times four floats of each of cols columns, a multiple of 4.")
+	s.Func("quadsBF16NEON", "dst, src *float32, ld, cols, n int", 40, "does what quadsGo does of "+
+		"n >= 1 times four floats of each of cols columns, a multiple of 4.")
 	quadRows(s, 4)
 	for _, name := range []string{"alongNEON", "alongBF16NEON"} {
 		s.Func(name, "dst *float32, stride int, src *float32, n int", 32,
