@@ -39,6 +39,8 @@ type Options struct {
 	// is made with another order of steps, and with values computed again that it would keep; its
 	// results are the same to the bit. Compile fails with [ErrArena] where that does not suffice.
 	MostArena int64
+	// Recompute has the arena be smaller where that costs little time.
+	Recompute Recompute
 	// Placement, when not 0, seeds a random placement of the values in the arena, which takes more
 	// memory than the usual one. It is for tests: results must not depend on it, and where they do,
 	// a step reads memory that is not yet, or no longer, its own.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/weirgpu/weir/graph"
@@ -25,6 +26,16 @@ var ErrArena = errors.New("arena over its bound")
 // maxFits is how often the bound for the schedule is lowered, where placing its values leaves gaps.
 const maxFits = 6
 
+// Recompute says how much time a plan may spend on a smaller arena, without a bound that it must
+// keep. The zero value is for none.
+type Recompute struct {
+	// MostTime is what an iteration takes at most, in parts of what it takes where every value is
+	// computed once, by what steps compute and move; 1 and less allow none.
+	MostTime float64
+	// LeastArena is the size in bytes up to which an arena is left as it is.
+	LeastArena int64
+}
+
 // fit compiles g, which is specialised and optimised, so that its arena has no more bytes than the
 // options say.
 func fit(ctx context.Context, g *graph.Graph, o Options) (*Plan, error) {
@@ -32,11 +43,36 @@ func fit(ctx context.Context, g *graph.Graph, o Options) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.MostArena == 0 {
+	if o.MostArena == 0 && o.Recompute.MostTime <= 1 {
 		return c.placed(), nil
 	}
 	traits := c.traits()
-	return underBound(ctx, c.placed(), traits, o)
+	whole := c.placed()
+	if o.Recompute.MostTime > 1 && whole.ArenaBytes > o.Recompute.LeastArena {
+		p, err := underTime(ctx, whole, traits, o)
+		if err != nil || o.MostArena == 0 || p.ArenaBytes <= o.MostArena {
+			return p, err
+		}
+	}
+	if o.MostArena == 0 {
+		return whole, nil
+	}
+	return underBound(ctx, whole, traits, o)
+}
+
+// underTime is the smallest plan found of p's nodes, whose traits these are, that takes no more
+// time than the options say.
+func underTime(ctx context.Context, p *Plan, traits *traits, o Options) (*Plan, error) {
+	s := newSchedule(p.Graph.Clone(), traits)
+	s.reorder()
+	if err := s.lower(ctx, 0, (o.Recompute.MostTime-1)*s.cost()); err != nil {
+		return nil, err
+	}
+	smaller, err := compile(ctx, s.graph, o, false)
+	if err != nil || smaller.ArenaBytes < p.ArenaBytes {
+		return smaller, err
+	}
+	return p, nil
 }
 
 // underBound is p, or a smaller plan of its nodes, whose traits these are.
@@ -51,7 +87,7 @@ func underBound(ctx context.Context, p *Plan, traits *traits, o Options) (*Plan,
 		}
 		s := newSchedule(p.Graph.Clone(), traits)
 		s.reorder()
-		if err := s.lower(ctx, target); err != nil {
+		if err := s.lower(ctx, target, math.Inf(1)); err != nil {
 			return nil, err
 		}
 		smaller, err := compile(ctx, s.graph, o, false)
@@ -133,10 +169,18 @@ const balance = 16
 
 func (st *Step) work() float64 { return st.seconds(balance, 1) }
 
+// cost is that of all nodes, in the unit of their traits.
+func (s *schedule) cost() (sum float64) {
+	for _, n := range s.graph.Nodes {
+		sum += s.traits[n].cost
+	}
+	return sum
+}
+
 // lower has values computed again, the best first, until no more than so many bytes are alive at
-// any node, or there is nothing left to compute again. The error is ctx's: this takes the square of
-// the number of nodes.
-func (s *schedule) lower(ctx context.Context, most int64) error {
+// any node, or there is nothing left to compute again that costs no more than what is left of
+// spend. The error is ctx's: this takes the square of the number of nodes.
+func (s *schedule) lower(ctx context.Context, most int64, spend float64) error {
 	for range 4 * len(s.graph.Nodes) {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -146,11 +190,12 @@ func (s *schedule) lower(ctx context.Context, most int64) error {
 		if s.alive[at] <= most {
 			return nil
 		}
-		b, set := s.cheapest(at)
-		if b < 0 {
+		c := s.cheapest(at, spend)
+		if c.life < 0 {
 			return nil
 		}
-		s.makeAgain(b, set, at)
+		s.makeAgain(c.life, c.set, at)
+		spend -= c.cost
 	}
 	return nil
 }
@@ -158,10 +203,17 @@ func (s *schedule) lower(ctx context.Context, most int64) error {
 // maxAgain bounds how many lives are made again for one.
 const maxAgain = 24
 
+// candidate is a life that may be made again; -1 for none.
+type candidate struct {
+	life int
+	set  map[int]bool // all that is made again with it
+	cost float64
+}
+
 // cheapest returns the life across node at that frees most bytes there for the time that making it
-// again takes, and all those that are made again with it; -1 for none.
-func (s *schedule) cheapest(at int) (best int, set map[int]bool) {
-	best = -1
+// again takes, of those that cost no more than so much.
+func (s *schedule) cheapest(at int, affordable float64) candidate {
+	best := candidate{life: -1}
 	var most float64
 	for b := range s.lives {
 		l := &s.lives[b]
@@ -170,11 +222,12 @@ func (s *schedule) cheapest(at int) (best int, set map[int]bool) {
 		}
 		made := map[int]bool{}
 		gain, cost, ok := s.again(b, at, l.next(at), made)
-		if score := float64(gain) / (cost + 1); ok && gain > 0 && score > most {
-			best, set, most = b, made, score
+		if score := float64(gain) / (cost + 1); ok && gain > 0 && score > most &&
+			cost <= affordable {
+			best, most = candidate{b, made, cost}, score
 		}
 	}
-	return best, set
+	return best
 }
 
 // again adds life b to those that are made again after node at and before node by, and what its

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -182,6 +183,47 @@ func TestTrainInHalf(t *testing.T) {
 	}
 }
 
+// TestRecomputeWithin: arenas become smaller the more time is allowed, which no plan exceeds; none
+// changes a bit, or is made smaller that is small enough; and a bound is kept beside.
+func TestRecomputeWithin(t *testing.T) {
+	pool := newPool(t)
+	g, o := learning(t, deep(24, 64, "Tanh@13"))
+	whole := compileAs(t, g, o)
+	want := learned(t, pool, whole)
+	before := whole.ArenaBytes
+	for _, most := range []float64{1.02, 1.1, 1.3} {
+		o.Recompute = Recompute{MostTime: most}
+		p := compileAs(t, g, o)
+		checkPlan(t, p)
+		if took := p.work() / whole.work(); took > most {
+			t.Errorf("%v times the time, %v allowed", took, most)
+		}
+		if p.ArenaBytes >= before {
+			t.Errorf("%d bytes within %v, %d within less", p.ArenaBytes, most, before)
+		}
+		if before = p.ArenaBytes; !bytes.Equal(learned(t, pool, p), want) {
+			t.Errorf("weights differ within %v", most)
+		}
+	}
+	if before > whole.ArenaBytes/2 {
+		t.Errorf("%d bytes of %d within 1.3", before, whole.ArenaBytes)
+	}
+	for _, r := range []Recompute{{}, {MostTime: 1}, {MostTime: 1.3, LeastArena: whole.ArenaBytes}} {
+		o.Recompute = r
+		if p := compileAs(t, g, o); len(p.Steps) != len(whole.Steps) {
+			t.Errorf("%+v: %d steps, %d without", r, len(p.Steps), len(whole.Steps))
+		}
+	}
+	o.Recompute, o.MostArena = Recompute{MostTime: 1.02}, before
+	if p := compileAs(t, g, o); p.ArenaBytes > before {
+		t.Errorf("%d bytes under a bound of %d", p.ArenaBytes, before)
+	}
+	o.Recompute, o.MostArena = Recompute{MostTime: 1.3}, whole.ArenaBytes
+	if p := compileAs(t, g, o); p.ArenaBytes != before {
+		t.Errorf("%d bytes under a loose bound, %d without", p.ArenaBytes, before)
+	}
+}
+
 // wide is a value that costs little to make and is read at once and at the end of a chain as wide.
 const wide = `input %%x: float32[1,64]
 	const %%to: int64[2] = {64, 64}
@@ -260,11 +302,11 @@ func TestArenaGivenUp(t *testing.T) {
 	cancel()
 	s := newSchedule(g, c.traits())
 	before := len(s.graph.Nodes)
-	if err := s.lower(ctx, 1); !errors.Is(err, context.Canceled) ||
+	if err := s.lower(ctx, 1, math.Inf(1)); !errors.Is(err, context.Canceled) ||
 		len(s.graph.Nodes) != before {
 		t.Errorf("%v, and %d nodes of %d", err, len(s.graph.Nodes), before)
 	}
-	if err := s.lower(t.Context(), 1); err != nil || len(s.graph.Nodes) == before {
+	if err := s.lower(t.Context(), 1, math.Inf(1)); err != nil || len(s.graph.Nodes) == before {
 		t.Errorf("while somebody waits: %v, and %d nodes", err, len(s.graph.Nodes))
 	}
 }

@@ -127,7 +127,7 @@ func (r *Prepared) compile(ctx context.Context, g step.Graph, most int64) (*plan
 	if err != nil {
 		return nil, err
 	}
-	o.MostArena = most
+	o.MostArena, o.Recompute = most, step.Recompute()
 	return plan.Compile(ctx, g.Graph, o)
 }
 

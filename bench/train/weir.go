@@ -51,7 +51,8 @@ func open(ctx context.Context, on *machine.Machine, s *subject, o optimizer,
 		return nil, err
 	}
 	t.plan, err = plan.Compile(ctx, t.step.Train.Graph, plan.Options{Target: on.Target,
-		Threads: on.Pool.Threads(), State: t.step.State, Updates: t.step.Train.Updates})
+		Threads: on.Pool.Threads(), State: t.step.State, Updates: t.step.Train.Updates,
+		Recompute: step.Recompute()})
 	if err != nil {
 		return nil, err
 	}

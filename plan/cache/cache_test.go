@@ -268,6 +268,7 @@ func TestOptionsApart(t *testing.T) {
 		"placement": {Target: host, Shapes: oneImage, Placement: 3},
 		"state":     {Target: host, Shapes: oneImage, State: &plan.State{}},
 		"bound":     {Target: host, Shapes: oneImage, MostArena: 1 << 30},
+		"time":      {Target: host, Shapes: oneImage, Recompute: plan.Recompute{MostTime: 2}},
 		"off": {Target: host, Shapes: oneImage,
 			Passes: pass.Options{Off: []string{"batchnorm"}}},
 		"precision": {Target: host, Shapes: oneImage, Passes: pass.Options{Precision: pass.BF16}},
@@ -545,7 +546,7 @@ func TestEveryOption(t *testing.T) {
 		known   []string
 	}{
 		{plan.Options{}, []string{"Target", "Shapes", "Threads", "Passes", "Placement",
-			"Choices", "State", "Updates", "MostArena"}},
+			"Choices", "State", "Updates", "MostArena", "Recompute"}},
 		{pass.Options{}, []string{"Off", "StopAfter", "Dump", "Check", "Portable", "Precision",
 			"Features", "Log", "Ahead"}},
 	} {

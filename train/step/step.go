@@ -82,6 +82,13 @@ type Step struct {
 	Scale []scale.Variable
 }
 
+// Recompute is what a plan of a step spends on a smaller arena: what the backward half reads again
+// is most of it, and much of that costs little to compute twice. Arenas that fit caches stay as
+// they are.
+func Recompute() plan.Recompute {
+	return plan.Recompute{MostTime: 1.1, LeastArena: 32 << 20}
+}
+
 // Label is the input for what a model should have given.
 type Label struct {
 	Name    string
