@@ -208,7 +208,8 @@ func TestRecomputeWithin(t *testing.T) {
 	if before > whole.ArenaBytes/2 {
 		t.Errorf("%d bytes of %d within 1.3", before, whole.ArenaBytes)
 	}
-	for _, r := range []Recompute{{}, {MostTime: 1}, {MostTime: 1.3, LeastArena: whole.ArenaBytes}} {
+	for _, r := range []Recompute{{}, {MostTime: 1},
+		{MostTime: 1.3, LeastArena: whole.ArenaBytes}} {
 		o.Recompute = r
 		if p := compileAs(t, g, o); len(p.Steps) != len(whole.Steps) {
 			t.Errorf("%+v: %d steps, %d without", r, len(p.Steps), len(whole.Steps))

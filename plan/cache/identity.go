@@ -65,8 +65,8 @@ func (c *Cache) recordFile(path string) string {
 }
 
 // keeps reports whether plans made with these options are kept: not those for tests and dumps,
-// which are more than a graph and its weights, nor those without a target, nor those with a state or
-// that may take more time, as trainings do, nor those of a graph that is left for later.
+// which are more than a graph and its weights, nor those without a target, nor those with a state
+// or that may take more time, as trainings do, nor those of a graph that is left for later.
 func keeps(o plan.Options) bool {
 	p := o.Passes
 	return o.Target != nil && o.Placement == 0 && o.State == nil && o.Recompute.MostTime <= 1 &&
