@@ -12,12 +12,15 @@
 // an error, so that no gradient is silently zero. A graph to which gradients were added is an
 // ordinary graph and can be differentiated again.
 //
-// Gradients are added before passes run: fused operators have no rules.
+// Gradients are added before passes run: fused operators have no rules. Those of an If are another
+// If, whose branches are the backward halves of its own; a Loop or Scan is computed anew, iteration
+// after iteration.
 //
 // Concurrency: Backward changes its graph, which nobody else may use meanwhile.
 //
 // What it refuses, with an error of kind op.ErrNoGradient that names node and operator: objectives
-// that depend on a value of By through an operator without a rule, through a body, or through an
-// operand that the operator's rule does not cover; element types other than float16, bfloat16,
-// float32 and float64; operands whose rank or element type is not known.
+// that depend on a value of By through an operator without a rule, through a Loop or Scan of which
+// it is not known how often it runs, or through an operand that the operator's rule does not cover;
+// element types other than float16, bfloat16, float32 and float64; operands whose rank or element
+// type is not known.
 package grad

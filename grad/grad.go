@@ -266,8 +266,11 @@ func (r *reverse) node(n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	if o.Differentiability() == op.ByParts {
+	switch o.Differentiability() {
+	case op.ByParts:
 		return r.parts(n, o)
+	case op.ByBodies:
+		return r.bodies(n)
 	}
 	return r.rule(n, o)
 }

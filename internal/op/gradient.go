@@ -39,6 +39,9 @@ const (
 	ByRule
 	// ByParts: by differentiating the calls that [Op.Parts] writes.
 	ByParts
+	// ByBodies: by differentiating the sub-graphs that it runs, which package grad does: those of
+	// If, and of Loop and Scan where it is known how often they run.
+	ByBodies
 )
 
 // Differentiability says how derivatives go through the operator.
@@ -50,6 +53,8 @@ func (o *Op) Differentiability() Differentiability {
 		return ByRule
 	case o.parts != nil || o.define != nil:
 		return ByParts
+	case o.Domain == "" && (o.Name == "If" || o.Name == "Loop" || o.Name == "Scan"):
+		return ByBodies
 	}
 	return NoRule
 }
@@ -125,11 +130,8 @@ func (x *gradient) checkTypes() error {
 
 // noRule says why an operator has no gradient.
 func (o *Op) noRule() string {
-	for _, name := range []string{"If", "Loop", "Scan", "SequenceMap"} {
-		if o.Domain == "" && o.Name == name {
-			return "derivatives do not go through operators with bodies; export the model with " +
-				"its loops unrolled and its branches chosen"
-		}
+	if o.Domain == "" && o.Name == "SequenceMap" {
+		return "derivatives do not go through sequences; export the model with its loops unrolled"
 	}
 	return "weir has no rule for it; write it with others that have one (docs/operators.md lists " +
 		"them), or add its rule: docs/recipes/operator.md"

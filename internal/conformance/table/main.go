@@ -212,7 +212,7 @@ func gradients(w io.Writer) {
 	for _, o := range op.All() {
 		name := (&op.Call{Domain: o.Domain, Type: o.Name}).Name()
 		switch o.Differentiability() {
-		case op.ByRule, op.ByParts:
+		case op.ByRule, op.ByParts, op.ByBodies:
 			through = append(through, name)
 		case op.Flat:
 			flat = append(flat, name)
