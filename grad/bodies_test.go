@@ -152,10 +152,12 @@ func TestBodies(t *testing.T) {
 func TestBodiesRefused(t *testing.T) {
 	loop := withBodies["Loop"]
 	for name, c := range map[string]struct{ lines, says string }{
-		"count":     {strings.Replace(loop, "const %n: int64[] = {3}", "input %n: int64[]", 1), "count"},
+		"count": {strings.Replace(loop, "const %n: int64[] = {3}", "input %n: int64[]", 1),
+			"count"},
 		"condition": {strings.Replace(loop, "(%n, _,", "(%n, %ask,", 1), "condition"},
-		"ended":     {strings.Replace(loop, "output %go", "%no = Not@1 (%go) output %no", 1), "count"},
-		"long":      {strings.Replace(loop, "{3}", "{1000000}", 1), "at most"},
+		"ended": {strings.Replace(loop, "output %go", "%no = Not@1 (%go) output %no", 1),
+			"count"},
+		"long": {strings.Replace(loop, "{3}", "{1000000}", 1), "at most"},
 		"axis": {strings.Replace(withBodies["Scan"], "(%x, %w, %x)", "(%x, %u, %x)", 1),
 			"not known"},
 	} {
