@@ -13,7 +13,7 @@
 //	go run ./bench/train -python /tmp/torch/bin/python -architectures
 //
 // With -opinfo it compares gradients of the samples of PyTorch's own tests (OpInfo), as its
-// exporter writes them, in float64; these want expecttest, too:
+// exporter writes them, in float64; these want expecttest and onnx, too:
 //
 //	go run ./bench/train -python /tmp/torch/bin/python -opinfo
 //

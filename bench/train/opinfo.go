@@ -40,6 +40,7 @@ type drawn struct {
 	File    string           `json:"file"`
 	Inputs  [][]int          `json:"inputs"`
 	Outputs map[string][]int `json:"outputs"`
+	Valid   bool             `json:"valid"` // ONNX's own evaluator computes what PyTorch does
 	Skipped string           `json:"skipped"`
 }
 
@@ -95,7 +96,7 @@ func (t *tally) all(ctx context.Context, folder string, list io.Reader) error {
 			continue
 		}
 		far, err := d.distance(ctx, folder)
-		if errors.Is(err, errOther) {
+		if errors.Is(err, errOther) || errors.Is(err, errRefused) && !d.Valid {
 			t.Other[d.Op] = err.Error()
 			continue
 		}
@@ -118,12 +119,16 @@ func (t *tally) all(ctx context.Context, folder string, list io.Reader) error {
 // its gradients PyTorch's say nothing. Random numbers are among that.
 var errOther = errors.New("not what PyTorch computes")
 
+// errRefused is of a file that weir does not evaluate. Where ONNX's own evaluator does not either,
+// the exporter has written what is no model, and there is nothing to differentiate.
+var errRefused = errors.New("refused")
+
 // same refuses a graph whose outputs are not those of the sample.
 func (d *drawn) same(ctx context.Context, g *graph.Graph, in []*tensor.Tensor,
 	folder string) error {
 	out, err := g.Eval(ctx, in)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", errRefused, err)
 	}
 	for i, v := range g.Outputs {
 		if shape, ok := d.Outputs[v.Name]; ok {
@@ -147,7 +152,7 @@ func (d *drawn) same(ctx context.Context, g *graph.Graph, in []*tensor.Tensor,
 func (d *drawn) distance(ctx context.Context, folder string) (far float64, err error) {
 	m, err := onnx.Open(filepath.Join(folder, d.File), onnx.Options{})
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("%w: %w", errRefused, err)
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
 	g := m.Graph

@@ -4,6 +4,7 @@ Of each operator in torch.testing._internal.common_methods_invocations some samp
 exported, by PyTorch's exporter, to files in the folder that is the first argument; a line a sample
 says {"op", "file", "inputs", "outputs"}, shapes by number, beside which lie their elements
 (FILE.iN, FILE.oN), what each element of an output counts (FILE.sN) and the gradients (FILE.gN).
+"valid" says whether ONNX's own evaluator computes from the file what PyTorch does.
 A line {"op", "skipped"} is an operator of which nothing could be exported.
 """
 
@@ -12,7 +13,9 @@ import os
 import sys
 import warnings
 
+import numpy
 import torch
+from onnx.reference import ReferenceEvaluator
 from torch.testing._internal.common_methods_invocations import op_db
 
 folder, most = sys.argv[1], int(sys.argv[2])
@@ -64,6 +67,17 @@ def write(v, name):
     v.detach().contiguous().numpy().tofile(f"{folder}/{name}")
 
 
+def valid(file, given, outs, of):
+    try:
+        model = ReferenceEvaluator(f"{folder}/{file}")
+        fed = {f"i{i}": v.detach().numpy() for i, v in enumerate(given)}
+        got = model.run(None, {name: fed[name] for name in model.input_names})
+        return all(numpy.allclose(got[i], outs[i].detach().numpy(), 1e-5, 1e-8, equal_nan=True)
+                   for i in of)
+    except Exception:  # whatever it raises of a file that it cannot evaluate
+        return False
+
+
 def export(op, sample, file):
     call = Call(op, sample).eval()
     s = sample
@@ -87,7 +101,7 @@ def export(op, sample, file):
     for i, s in zip(of, seeds):
         write(outs[i], f"{file}.o{i}")
         write(s, f"{file}.s{i}")
-    return {"inputs": [list(v.shape) for v in given],
+    return {"inputs": [list(v.shape) for v in given], "valid": valid(file, given, outs, of),
             "outputs": {f"o{i}": list(outs[i].shape) for i in of}}
 
 
