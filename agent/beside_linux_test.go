@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/weirgpu/weir/share"
@@ -10,17 +11,41 @@ import (
 
 // neighbour is a device of the agent's process with one job that is no program.
 type neighbour struct {
+	mu      sync.Mutex // the agent's goroutines and the test's
 	job     share.Job
 	policy  string
 	refuses error
 }
 
+// has returns its job and its policy.
+func (n *neighbour) has() (share.Job, string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.job, n.policy
+}
+
+func (n *neighbour) rename(job string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.job.Name = job
+}
+
+func (n *neighbour) refuse(err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.refuses = err
+}
+
 func (n *neighbour) Devices() []DeviceSnapshot {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	return []DeviceSnapshot{{Device: "cpu:0", Policy: n.policy,
 		Jobs: []JobSnapshot{{Name: n.job.Name, Compute: n.job.Compute}}}}
 }
 
 func (n *neighbour) Set(to ShareChange) (share.Job, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	if to.Job != n.job.Name && to.Job != "digits" {
 		return share.Job{}, fmt.Errorf("%w: %s", ErrNoJob, to.Job)
 	}
@@ -31,6 +56,8 @@ func (n *neighbour) Set(to ShareChange) (share.Job, error) {
 }
 
 func (n *neighbour) SetPolicy(spec string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	if n.refuses == nil {
 		n.policy = spec
 	}
@@ -80,8 +107,8 @@ func TestBeside(t *testing.T) {
 			t.Errorf("%+v: %+v, %v", c, got, err)
 		}
 	}
-	if n.job.Compute != 0.15 || n.job.Memory != share.GiB {
-		t.Errorf("the other job has %+v", n.job)
+	if j, _ := n.has(); j.Compute != 0.15 || j.Memory != share.GiB {
+		t.Errorf("the other job has %+v", j)
 	}
 	if _, err := a.Set(ShareChange{Job: "nobody", Limit: ptr(0.5)}); !errors.Is(err, ErrNoJob) {
 		t.Errorf("a job that nobody has: %v", err)
@@ -90,10 +117,10 @@ func TestBeside(t *testing.T) {
 		share.ErrInvalid) {
 		t.Errorf("a share that is none: %v", err)
 	}
-	n.job.Name = "modest"
-	if _, err := setOf(t, dir, ShareChange{Job: "modest", Compute: ptr(0.1)}); !errors.Is(err,
-		ErrRefused) || n.job.Compute != 0.15 {
-		t.Errorf("a name that two have: %v, %+v", err, n.job)
+	n.rename("modest")
+	_, err := setOf(t, dir, ShareChange{Job: "modest", Compute: ptr(0.1)})
+	if j, _ := n.has(); !errors.Is(err, ErrRefused) || j.Compute != 0.15 {
+		t.Errorf("a name that two have: %v, %+v", err, j)
 	}
 	if _, err := setOf(t, dir, ShareChange{Job: "modest", Device: ptr(uint32(0)),
 		Compute: ptr(0.1)}); err != nil || a.Snapshot().Devices[0].Jobs[0].Compute != 0.1 {
@@ -106,8 +133,9 @@ func besidePolicies(t *testing.T, a *Agent, n *neighbour, dir string) {
 	t.Helper()
 	is := func(models, programs string) {
 		t.Helper()
-		if got := a.Snapshot().Policy; n.policy != models || got != programs {
-			t.Errorf("models are under %q, programs under %q", n.policy, got)
+		_, theirs := n.has()
+		if got := a.Snapshot().Policy; theirs != models || got != programs {
+			t.Errorf("models are under %q, programs under %q", theirs, got)
 		}
 	}
 	if err := setPolicyOf(t, dir, "fair"); err != nil {
@@ -118,12 +146,13 @@ func besidePolicies(t *testing.T, a *Agent, n *neighbour, dir string) {
 		t.Errorf("a policy that programs cannot have: %v", err)
 	}
 	is("fair", "fair")
-	n.refuses = errors.New("no")
-	if err := a.SetPolicy("fifo"); !errors.Is(err, n.refuses) {
+	no := errors.New("no")
+	n.refuse(no)
+	if err := a.SetPolicy("fifo"); !errors.Is(err, no) {
 		t.Errorf("a policy that the others cannot have: %v", err)
 	}
 	is("fair", "fair")
-	n.refuses = nil
+	n.refuse(nil)
 	if err := a.SetPolicy("fifo"); err != nil {
 		t.Error(err)
 	}

@@ -237,8 +237,8 @@ func (a *Agent) noteUnlisted(d *device) {
 // less what is known to be held by forked children of processes that have ended. A process that
 // allocates or frees while the device is asked is taken to have held then the less of what it is
 // listed with before and after. It may have held less still in between: so where something changes,
-// the most of a few looks is believed, as who is taken to be late for too long only waits, and where
-// nothing does, that look. Only what children hold before and after that is known.
+// the most of a few looks is believed, as who is taken to be late for too long only waits, and
+// where nothing does, that look. Only what children hold before and after that is known.
 func (a *Agent) unlisted(d *device) (most uint64, ok bool) {
 	ended, children := a.ended(d)
 	from := time.Now()

@@ -14,8 +14,9 @@
 //	peer    what the same switch adds to a run of the model, over what a new process of ONNX
 //	        Runtime's adds to one of its own until its output is there, and over the creation of a
 //	        session within a process that is there. Beside stand the whole times, with the run,
-//	        and those of a new process of weir's: a run of bert-base alone is an eighth of what ONNX
-//	        Runtime takes to load and run it, so that no switch could be ten times as fast in all
+//	        and those of a new process of weir's: a run of bert-base alone is an eighth of what
+//	        ONNX Runtime takes to load and run it, so that no switch could be ten times as fast in
+//	        all
 //	far     on the device whose memory the host cannot address, behind a bus of 1, 5 and 20 GB/s:
 //	        by how much a run is longer whose weights come than the one before it, whose are
 //	        there, over what it would be at least by the model of PipeSwitch (OSDI 2020), section

@@ -161,8 +161,8 @@ func instructionsFinding(p cpuinfo.Path, variable string) finding {
 		f.Next = "models run several times as fast on amd64"
 	case p < cpuinfo.PathAVX2:
 		f.Verdict = noted
-		f.What += ": matrix products alone have kernels for it"
-		f.Next = "the rest runs several times as fast on amd64, see docs/paths.md"
+		f.What += ": what it has no kernels for is compiled Go"
+		f.Next = "docs/paths.md says what that is"
 	}
 	return f
 }
