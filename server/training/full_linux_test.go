@@ -15,12 +15,12 @@ import (
 // TestFullDisk: a training that waits for room for its checkpoint has nobody else wait for the
 // device, says for what it waits, and stops once there is room, with nothing lost.
 func TestFullDisk(t *testing.T) {
+	path := folder(t, whole)
+	want := alone(t, path)
 	if fulldisk.Elsewhere(t) {
 		return
 	}
-	path := folder(t, 300)
 	name := filepath.Base(filepath.Dir(path))
-	want := alone(t, path)
 	p := begin(t, server.Options{}, path)
 	url := "/v1/train/" + name
 	p.until(t, name, func(s training.State) bool { return s.Update >= 20 })
@@ -51,12 +51,12 @@ func TestFullDisk(t *testing.T) {
 // TestFullDiskRecalled: a model does not wait for ever for the memory of a training whose
 // checkpoint has no room; the training says what it has lost, and comes to the same digest.
 func TestFullDiskRecalled(t *testing.T) {
+	path := folder(t, whole)
+	want := alone(t, path)
 	if fulldisk.Elsewhere(t) {
 		return
 	}
-	path := folder(t, 300)
 	name := filepath.Base(filepath.Dir(path))
-	want := alone(t, path)
 	before := begin(t, server.Options{})
 	model, need := before.Status().Promised, needs(t, before, path)
 	before.end(t)

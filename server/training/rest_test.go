@@ -13,7 +13,7 @@ import (
 // TestPausedAndRecalled: a training whose memory is recalled while it is paused does not go on by
 // itself once there is room again.
 func TestPausedAndRecalled(t *testing.T) {
-	path := folder(t, 300)
+	path := folder(t, whole)
 	name := filepath.Base(filepath.Dir(path))
 	before := begin(t, server.Options{})
 	model, need := before.Status().Promised, needs(t, before, path)
@@ -44,7 +44,7 @@ func TestPausedAndRecalled(t *testing.T) {
 // and do not end it when it goes on. A limit that leaves next to nothing can be taken back, and
 // does not hold up the end of the server.
 func TestTermsWithoutMemory(t *testing.T) {
-	path := folder(t, 300)
+	path := folder(t, whole)
 	name := filepath.Base(filepath.Dir(path))
 	p := begin(t, server.Options{}, path)
 	url := "/v1/train/" + name

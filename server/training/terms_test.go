@@ -15,7 +15,7 @@ import (
 // told to go on, or what was kept of that is damaged; it ends with the digest of a run that nobody
 // disturbed.
 func TestHeld(t *testing.T) {
-	path := folder(t, 300)
+	path := folder(t, whole)
 	name := filepath.Base(filepath.Dir(path))
 	want := alone(t, path)
 	url := "/v1/train/" + name
@@ -36,7 +36,7 @@ func TestHeld(t *testing.T) {
 		p = begin(t, server.Options{}, path)
 		s := p.until(t, name, in(o.phase))
 		p.infer(t)
-		if had := s.MemoryBytes > 0; had != (o.phase == training.Paused) || at >= 300 {
+		if had := s.MemoryBytes > 0; had != (o.phase == training.Paused) || at >= whole {
 			t.Errorf("%s after a restart: %+v", o.phase, s)
 		}
 	}
@@ -57,7 +57,7 @@ func TestHeld(t *testing.T) {
 // TestCap: a cap of memory below its need has a training go on in less, and keep it over a restart;
 // without a cap it takes what it likes again. Weights are the same to the bit.
 func TestCap(t *testing.T) {
-	path := folder(t, 300)
+	path := folder(t, whole)
 	name := filepath.Base(filepath.Dir(path))
 	want := alone(t, path)
 	p := begin(t, server.Options{}, path)
@@ -94,7 +94,7 @@ func TestCap(t *testing.T) {
 	if code := p.ask(t, "POST", url+"/continue", "", nil); code != 200 {
 		t.Error(code)
 	}
-	if s := p.until(t, name, in(training.Done)); s.Digest != want || s.Update != 300 {
+	if s := p.until(t, name, in(training.Done)); s.Digest != want || s.Update != whole {
 		t.Errorf("%+v, want digest %s", s, want)
 	}
 	b, err := os.ReadFile(filepath.Join(filepath.Dir(path), "run", "server.json"))
