@@ -268,7 +268,12 @@ func TestBeside(t *testing.T) {
 	if code := p.ask(t, "POST", url+"/continue", "", nil); code != 200 {
 		t.Errorf("continued: %d", code)
 	}
-	p.until(t, name, func(s training.State) bool { return s.Update > at })
+	p.until(t, name, func(s training.State) bool {
+		if s.Update < at {
+			t.Fatalf("stopped after update %d, it goes on after %d", at, s.Update)
+		}
+		return s.Update > at
+	})
 	p.end(t)
 
 	again := begin(t, server.Options{}, path) // as in another process
