@@ -14,6 +14,10 @@ import (
 // that can enforce its policy, and can be simulated under all policies: a job either works or was
 // refused with a reason.
 func TestExamples(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a simulation is one goroutine: of it the race detector sees what " +
+			"TestEveryPolicySimulated runs, and -short what that holds")
+	}
 	files, err := filepath.Glob("../examples/scenarios/*.yaml")
 	if err != nil || len(files) < 10 {
 		t.Fatalf("%d files, %v", len(files), err)
