@@ -45,8 +45,13 @@ export function chart(title, series, text, least) {
       parts.push(svg("path", { class: `line c${s.colour}${j ? " d" + j : ""}`, d }));
       const last = values[j].at(-1);
       if (series.length > 1 && last !== null && last !== undefined) {
-        let to = y(last) + 4;
-        for (const other of taken) if (Math.abs(to - other) < 14) to = other + (to < other ? -14 : 14);
+        let to = y(last) + 4, way = 0;
+        const near = () => taken.find(other => Math.abs(to - other) < 14);
+        for (let other = near(); other !== undefined; other = near()) {
+          // below the axis are its own words
+          way ||= to < other || other + 14 * (series.length - 1) > height - bottom + 4 ? -14 : 14;
+          to = other + way;
+        }
         taken.push(to);
         parts.push(svg("text", { class: "named c" + s.colour, x: width - right + 5, y: to }, s.name));
       }
