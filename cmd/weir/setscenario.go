@@ -39,9 +39,15 @@ func controlled(ctx context.Context, o *scenario.Options) (stop func()) {
 		return func() {}
 	}
 	path := filepath.Join(dir, "share-"+strconv.Itoa(os.Getpid())+".sock")
-	_ = os.Remove(path) // of a process of this number that was killed
-	l, err := net.Listen("unix", path)
+	begun := path + ".new" // who finds a socket at which nobody listens yet takes it away
+	_ = os.Remove(begun)   // of a process of this number that was killed
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: begun, Net: "unix"})
 	if err != nil {
+		return func() {}
+	}
+	l.SetUnlinkOnClose(false)
+	if err := os.Rename(begun, path); err != nil {
+		l.Close()
 		return func() {}
 	}
 	o.Control = &scenario.Control{}
@@ -55,7 +61,11 @@ func controlled(ctx context.Context, o *scenario.Options) (stop func()) {
 			go answerSet(ctx, conn, o.Control)
 		}
 	}()
-	return func() { cancel(); l.Close() }
+	return func() {
+		cancel()
+		_ = os.Remove(path)
+		l.Close()
+	}
 }
 
 // setWait bounds how long either side waits for the other.

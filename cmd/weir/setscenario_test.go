@@ -55,6 +55,11 @@ jobs:
 		if code == 0 && strings.Contains(got, now) {
 			break
 		}
+		select {
+		case said := <-ran:
+			t.Fatalf("the run has ended: %s", said)
+		default:
+		}
 		if time.Now().After(end) {
 			t.Fatalf("exit code %d: %s", code, got)
 		}
