@@ -55,7 +55,8 @@ func count(e *emulator, programs []program, name string, o options) (*line, erro
 		}
 		fmt.Fprintf(os.Stderr, "%-12s %-12s %v\n", name, p.name, l.Runs[p.name])
 	}
-	l.Neon, l.Plain, l.Peer = median(l.Runs[neon]), median(l.Runs[plain]), median(l.Runs[peer])
+	l.Neon, l.Plain, l.Peer = claims.Median(l.Runs[neon]), claims.Median(l.Runs[plain]),
+		claims.Median(l.Runs[peer])
 	if want := outputs[peer]; want != nil {
 		if len(want) != len(outputs[neon]) || len(want) != len(outputs[plain]) {
 			return nil, fmt.Errorf("outputs of %d, %d and %d values", len(outputs[neon]),
@@ -65,14 +66,6 @@ func count(e *emulator, programs []program, name string, o options) (*line, erro
 			claims.Distance(outputs[plain], want))
 	}
 	return l, nil
-}
-
-// median returns the upper median, 0 of none.
-func median(n []uint64) uint64 {
-	if len(n) == 0 {
-		return 0
-	}
-	return slices.Sorted(slices.Values(n))[len(n)/2]
 }
 
 // write writes a model and its inputs, and returns the arguments that programs take.

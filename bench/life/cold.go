@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"net"
 	"net/http"
 	"os"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir"
+	"github.com/weirgpu/weir/internal/claims"
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/server"
 	"github.com/weirgpu/weir/server/client"
@@ -49,7 +49,9 @@ type coldModel struct {
 }
 
 func (r *coldResult) ok() bool {
-	return !slices.ContainsFunc(r.Models, func(m coldModel) bool { return !(m.Ratio <= m.Bound) })
+	return !slices.ContainsFunc(r.Models, func(m coldModel) bool {
+		return !(m.Ratio > 0 && m.Ratio <= m.Bound) // 0 is of no round
+	})
 }
 
 // coldSite is a server without models, and the folder that it loads them from.
@@ -146,8 +148,9 @@ func (x *coldSite) measure(name string, n int) (*coldModel, error) {
 		alone, served, loads = append(alone, a), append(served, s), append(loads, load)
 		ratios = append(ratios, s/a)
 	}
-	return &coldModel{Model: name, Start: middle(alone), Served: middle(served),
-		Load: middle(loads), Ratio: middle(ratios), Bound: mostCold}, nil
+	return &coldModel{Model: name, Start: claims.Median(alone),
+		Served: claims.Median(served), Load: claims.Median(loads), Ratio: claims.Median(ratios),
+		Bound: mostCold}, nil
 }
 
 // start opens a model and runs it once, and returns how many milliseconds that took.
@@ -192,12 +195,3 @@ func (x *coldSite) post(path string) error {
 }
 
 func sinceMS(t time.Time) float64 { return float64(time.Since(t)) / float64(time.Millisecond) }
-
-// middle is the median, NaN of none.
-func middle(v []float64) float64 {
-	if len(v) == 0 {
-		return math.NaN()
-	}
-	v = slices.Sorted(slices.Values(v))
-	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
-}

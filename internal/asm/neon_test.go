@@ -2,78 +2,130 @@ package asm
 
 import (
 	"fmt"
+	"maps"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// TestNEONIsWhatItSays has LLVM's disassembler read what is written as words, with numbers
-// that set and clear each bit of their places, and compares that with the comment beside it.
-func TestNEONIsWhatItSays(t *testing.T) {
+// TestVectorInstructionsAreWhatTheySay has the disassembler of the GNU binutils read every
+// instruction that Vec and VecLane write, with numbers that set and clear each bit of their places, and
+// compares that with the comment beside it.
+func TestVectorInstructionsAreWhatTheySay(t *testing.T) {
+	path, err := exec.LookPath("aarch64-linux-gnu-objdump")
+	if err != nil {
+		t.Skip("no aarch64-linux-gnu-objdump (Debian: binutils-aarch64-linux-gnu)")
+	}
 	var x Text
-	for _, op := range []NEON{FADD, FMUL, FMLA, FCMGT, BIT} {
-		x.NEON(op, 21, 10, 31)
-		x.NEON(op, 10, 21, 0)
+	for _, name := range slices.Sorted(maps.Keys(vectorOps)) {
+		switch vectorOps[name].form {
+		case ofThree:
+			x.Vec(name, 21, 10, 31)
+			x.Vec(name, 10, 21, 0)
+		case ofTwo:
+			x.Vec(name, 21, 10)
+			x.Vec(name, 10, 21)
+		default:
+			x.Vec(name, 21, 10, 21)
+			x.Vec(name, 10, 21, 10)
+			x.Vec(name, 10, 21, 31)
+		}
 	}
-	for lane := range 4 {
-		x.FMLALane(21, 10, 31, lane)
-		x.FMLALane(10, 21, 14, lane)
+	for _, name := range slices.Sorted(maps.Keys(laneOps)) {
+		for lane := range 4 {
+			x.VecLane(name, 21, 10, 31, lane)
+			x.VecLane(name, 10, 21, 14, lane)
+		}
 	}
-	var words []uint32
-	var want []string
-	for line := range strings.Lines(x.String()) {
+	if x.Err() != nil {
+		t.Fatal(x.Err())
+	}
+	words, want := said(t, x.String())
+	got := dumped(t, path, words)
+	if !slices.Equal(got, want) {
+		for i := range want {
+			if i < len(got) && got[i] != want[i] {
+				t.Errorf("%#08x is %q, want %q", words[i], got[i], want[i])
+			}
+		}
+		t.Fatalf("%d instructions, want %d", len(got), len(want))
+	}
+}
+
+// said are the words of a text, and the comments beside them as objdump writes instructions.
+func said(t *testing.T, text string) (words []uint32, want []string) {
+	t.Helper()
+	for line := range strings.Lines(text) {
 		var w uint32
 		if _, err := fmt.Sscanf(line, "\tWORD $0x%x", &w); err != nil {
 			t.Fatal(err, line)
 		}
 		_, says, _ := strings.Cut(line, "// ")
-		words, want = append(words, w), append(want, plainly(says))
+		words = append(words, w)
+		want = append(want, strings.ReplaceAll(plainly(says), "$", "#"))
 	}
-	got := disassemble(t, words)
-	if len(got) != len(want) {
-		t.Fatalf("%d instructions, want %d: %q", len(got), len(want), got)
-	}
-	for i := range got {
-		if got[i] != want[i] {
-			t.Errorf("%#08x is %q, want %q", words[i], got[i], want[i])
-		}
-	}
+	return words, want
 }
 
-// disassemble returns an instruction a word.
-func disassemble(t *testing.T, words []uint32) (out []string) {
+var dumpLine = regexp.MustCompile(`(?m)^\s*[0-9a-f]+:\s+[0-9a-f]{8}\s+(.*)$`)
+
+// dumped has objdump read words.
+func dumped(t *testing.T, objdump string, words []uint32) (out []string) {
 	t.Helper()
-	path, err := exec.LookPath("llvm-mc")
-	if err != nil {
-		t.Skip("no llvm-mc (Debian: llvm)")
-	}
-	var hex strings.Builder
+	path := filepath.Join(t.TempDir(), "words")
+	var data []byte
 	for _, w := range words {
-		fmt.Fprintf(&hex, "0x%02x 0x%02x 0x%02x 0x%02x\n", byte(w), byte(w>>8), byte(w>>16),
-			byte(w>>24))
+		data = append(data, byte(w), byte(w>>8), byte(w>>16), byte(w>>24))
 	}
-	cmd := exec.Command(path, "--disassemble", "--triple=aarch64", "--mattr=+neon")
-	cmd.Stdin = strings.NewReader(hex.String())
-	text, err := cmd.Output()
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text, err := exec.Command(objdump, "-D", "-b", "binary", "-m", "aarch64", path).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
-	for line := range strings.Lines(string(text)) {
-		if s := strings.TrimSpace(line); s != "" && !strings.HasPrefix(s, ".") {
-			out = append(out, plainly(s))
-		}
+	for _, m := range dumpLine.FindAllStringSubmatch(string(text), -1) {
+		s := blanks.ReplaceAllString(strings.TrimSpace(strings.Split(m[1], "//")[0]), " ")
+		out = append(out, strings.Replace(s, "mvn ", "not ", 1))
 	}
 	return out
 }
 
 var blanks = regexp.MustCompile(`\s+`)
 
-// plainly is an instruction in small letters with single blanks; BIT works on bytes.
+// plainly is an instruction in small letters with single blanks.
 func plainly(s string) string {
-	s = blanks.ReplaceAllString(strings.ToLower(strings.TrimSpace(s)), " ")
-	if strings.HasPrefix(s, "bit ") {
-		s = strings.ReplaceAll(s, ".4s", ".16b")
+	return blanks.ReplaceAllString(strings.ToLower(strings.TrimSpace(s)), " ")
+}
+
+// TestUnknownVectorsAreNotSaved holds that a file with an instruction that there is not is not
+// saved.
+func TestUnknownVectorsAreNotSaved(t *testing.T) {
+	for name, write := range map[string]func(f *File){
+		"name":      func(f *File) { f.Vec("FADDX", 0, 0, 0) },
+		"of a lane": func(f *File) { f.VecLane("FADD", 0, 0, 0, 0) },
+		"lane":      func(f *File) { f.VecLane("FMLA", 0, 0, 0, 4) },
+	} {
+		f := NewFileFor("arm64", "here", "kernels")
+		write(f)
+		if err := f.Save(t.TempDir(), "x"); err == nil {
+			t.Errorf("%s: no error", name)
+		}
 	}
-	return s
+}
+
+// TestVecRefuses holds that what is no instruction, or has other operands, is reported once.
+func TestVecRefuses(t *testing.T) {
+	for name, operands := range map[string][]int{"FADD": {1, 2}, "FSQRT": {1, 2, 3},
+		"VADDPS": {1, 2, 3}} {
+		var x Text
+		x.Vec(name, operands...)
+		if x.Err() == nil || !strings.Contains(x.Err().Error(), name) || x.String() != "" {
+			t.Errorf("%s of %d operands: %v, %q", name, len(operands), x.Err(), x.String())
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package claims
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -43,10 +44,10 @@ func Distance(got, want []float32) float64 {
 	return math.Sqrt(d / n)
 }
 
-// Median returns the median, of an even number the upper one; 0 of none.
-func Median(values []float64) float64 {
+// Median returns the median, of an even number the upper one; the zero value of none.
+func Median[T cmp.Ordered](values []T) (m T) {
 	if len(values) == 0 {
-		return 0
+		return m
 	}
 	return slices.Sorted(slices.Values(values))[len(values)/2]
 }

@@ -209,7 +209,7 @@ func (n neon) beginSums(s strip, sum int) {
 
 // tap adds a vector times a weight to a sum.
 func (n neon) tap(sum, vector, weight int) {
-	n.LaneNEON("FMLA", sum, vector, planeWeights+weight/4, weight%4)
+	n.VecLane("FMLA", sum, vector, planeWeights+weight/4, weight%4)
 }
 
 // smallColumns reads the columns left of a vector, its own and those right of it.
@@ -241,10 +241,10 @@ func (n neon) planeFinish(s strip, sum int, name string) {
 	n.Op("CBNZ R23, %sadd", name)
 	n.Label(name + "added")
 	for v := range s.n {
-		n.FloatsNEON("FMAX", sum*s.n+v, sum*s.n+v, planeLowest)
+		n.Vec("FMAX", sum*s.n+v, sum*s.n+v, planeLowest)
 	}
 	for v := range s.n {
-		n.FloatsNEON("FMIN", sum*s.n+v, sum*s.n+v, planeHighest)
+		n.Vec("FMIN", sum*s.n+v, sum*s.n+v, planeHighest)
 	}
 	if s.apart(s.n - 1) {
 		n.stores(s.n-1, sum*s.n, "R10")
@@ -267,7 +267,7 @@ func (n neon) planeResidual(s strip, sum int, name string) {
 		}
 	}
 	for v := range s.n {
-		n.FloatsNEON("FADD", sum*s.n+v, sum*s.n+v, 12+v)
+		n.Vec("FADD", sum*s.n+v, sum*s.n+v, 12+v)
 	}
 	n.Op("B %sadded", name)
 }

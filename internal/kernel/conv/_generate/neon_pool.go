@@ -25,9 +25,9 @@ func (n neon) reduceRows() {
 // reduce takes a register into a result.
 func (n neon) reduce(largest bool, to, from int) {
 	if largest {
-		n.FloatsNEON("FMAX", to, to, from)
+		n.Vec("FMAX", to, to, from)
 	} else {
-		n.FloatsNEON("FADD", to, to, from)
+		n.Vec("FADD", to, to, from)
 	}
 }
 
@@ -183,8 +183,8 @@ func (n neon) alongVectors(largest bool, stride int, name string, vectors int) {
 		n.loads(vectors, 4, "R15", 0)
 		n.Op("ADD $%d, R15", 16*vectors)
 		for v := range vectors {
-			n.FloatsNEON("FMUL", 4+v, 20, 4+v)
-			n.FloatsNEON("FDIV", v, v, 4+v)
+			n.Vec("FMUL", 4+v, 20, 4+v)
+			n.Vec("FDIV", v, v, 4+v)
 		}
 	}
 }

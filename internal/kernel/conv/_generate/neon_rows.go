@@ -114,10 +114,10 @@ func (n neon) rowBegins(row, v int) {
 // rowsLimit limits sums, which without limits have infinite ones.
 func (n neon) rowsLimit(first, sums int) {
 	for i := range sums {
-		n.FloatsNEON("FMAX", first+i, first+i, rowsLowest)
+		n.Vec("FMAX", first+i, first+i, rowsLowest)
 	}
 	for i := range sums {
-		n.FloatsNEON("FMIN", first+i, first+i, rowsHighest)
+		n.Vec("FMIN", first+i, first+i, rowsHighest)
 	}
 }
 
@@ -129,7 +129,7 @@ func (n neon) rowsResidual(rows, v int) {
 		n.Op("ADD R7, R20, R21")
 		n.loads(v, rowsInputs, "R21", 0)
 		for k := range v {
-			n.FloatsNEON("FADD", row*v+k, row*v+k, rowsInputs+k)
+			n.Vec("FADD", row*v+k, row*v+k, rowsInputs+k)
 		}
 		n.Op("B %s", name)
 	}
@@ -152,7 +152,7 @@ func (n neon) rowsPart(rows int) {
 		n.Label(name("one", i))
 		n.Op("FMOVS (R8), F%d", rowsInputs)
 		n.Label(name("read", i))
-		n.FloatsNEON("FADD", i, i, rowsInputs)
+		n.Vec("FADD", i, i, rowsInputs)
 		n.Op("ADD R2, R8")
 	}
 	n.Label(name("limit"))
@@ -197,7 +197,7 @@ func (n neon) anyTaps() neonTaps {
 			for i := range rows {
 				n.loads(v, rowsInputs, "R16", 0)
 				for k := range v {
-					n.LaneNEON("FMLA", i*v+k, rowsInputs+k, rowsWeights, 0)
+					n.VecLane("FMLA", i*v+k, rowsInputs+k, rowsWeights, 0)
 				}
 				if i < rows-1 {
 					n.Op("ADD R4, R16")
@@ -271,7 +271,7 @@ func (n neon) squareTap(q square, row, kx, rows, v int) {
 		if ky := row - i*q.down; ky >= 0 && ky < q.size {
 			for k := range v {
 				at := q.size*ky + kx
-				n.LaneNEON("FMLA", i*v+k, rowsInputs+k, rowsWeights+at/4, at%4)
+				n.VecLane("FMLA", i*v+k, rowsInputs+k, rowsWeights+at/4, at%4)
 			}
 		}
 	}

@@ -129,8 +129,8 @@ func (n neon) inOuter(load func(i, r int), first, to, free int) {
 	load(first+4, to)
 	load(first+2, free)
 	load(first, free+1)
-	n.LaneNEON("FMLS", to, free, factors, lane5)
-	n.LaneNEON("FMLA", to, free+1, factors, lane4)
+	n.VecLane("FMLS", to, free, factors, lane5)
+	n.VecLane("FMLA", to, free+1, factors, lane4)
 }
 
 // inMiddle computes rows 1 and 2 of B'd, the second six registers after the first.
@@ -138,10 +138,10 @@ func (n neon) inMiddle(load func(i, r int), to, free int) {
 	for i := range 4 {
 		load(4-i, free+i)
 	}
-	n.LaneNEON("FMLS", free, free+2, factors, lane4)
-	n.LaneNEON("FMLS", free+1, free+3, factors, lane4)
-	n.FloatsNEON("FADD", to, free, free+1)
-	n.FloatsNEON("FSUB", to+6, free, free+1)
+	n.VecLane("FMLS", free, free+2, factors, lane4)
+	n.VecLane("FMLS", free+1, free+3, factors, lane4)
+	n.Vec("FADD", to, free, free+1)
+	n.Vec("FSUB", to+6, free, free+1)
 }
 
 // inInner computes rows 3 and 4.
@@ -149,30 +149,30 @@ func (n neon) inInner(load func(i, r int), to, free int) {
 	for i := range 4 {
 		load(4-i, free+i)
 	}
-	n.FloatsNEON("FSUB", free+1, free+1, free+3)
-	n.FloatsNEON("FSUB", free, free, free+2)
-	n.FloatsNEON("FADD", free+1, free+1, free+1)
-	n.FloatsNEON("FADD", to, free, free+1)
-	n.FloatsNEON("FSUB", to+6, free, free+1)
+	n.Vec("FSUB", free+1, free+1, free+3)
+	n.Vec("FSUB", free, free, free+2)
+	n.Vec("FADD", free+1, free+1, free+1)
+	n.Vec("FADD", to, free, free+1)
+	n.Vec("FSUB", to+6, free, free+1)
 }
 
 // lineIn transforms a row in the registers from c on and stores its frequencies.
 func (n neon) lineIn(c int) {
 	const first, differ, twice = 27, 28, 29
-	n.FloatsNEON("FSUB", twice, c+3, c+1)
-	n.FloatsNEON("FSUB", differ, c+4, c+2)
+	n.Vec("FSUB", twice, c+3, c+1)
+	n.Vec("FSUB", differ, c+4, c+2)
 	n.bytes("VORR", c+4, c+4, first)
-	n.LaneNEON("FMLS", c+5, c+3, factors, lane5)
-	n.LaneNEON("FMLS", c+3, c+1, factors, lane4)
-	n.LaneNEON("FMLS", first, c+2, factors, lane5)
-	n.LaneNEON("FMLS", c+4, c+2, factors, lane4)
-	n.FloatsNEON("FADD", twice, twice, twice)
-	n.LaneNEON("FMLA", c+5, c+1, factors, lane4)
-	n.LaneNEON("FMLA", first, c, factors, lane4)
-	n.FloatsNEON("FADD", c, c+4, c+3)
-	n.FloatsNEON("FSUB", c+1, c+4, c+3)
-	n.FloatsNEON("FADD", c+2, differ, twice)
-	n.FloatsNEON("FSUB", c+4, differ, twice)
+	n.VecLane("FMLS", c+5, c+3, factors, lane5)
+	n.VecLane("FMLS", c+3, c+1, factors, lane4)
+	n.VecLane("FMLS", first, c+2, factors, lane5)
+	n.VecLane("FMLS", c+4, c+2, factors, lane4)
+	n.Vec("FADD", twice, twice, twice)
+	n.VecLane("FMLA", c+5, c+1, factors, lane4)
+	n.VecLane("FMLA", first, c, factors, lane4)
+	n.Vec("FADD", c, c+4, c+3)
+	n.Vec("FSUB", c+1, c+4, c+3)
+	n.Vec("FADD", c+2, differ, twice)
+	n.Vec("FSUB", c+4, differ, twice)
 	for _, r := range []int{first, c, c + 1, c + 2, c + 4, c + 5} {
 		n.Op("VST1.P [V%d.S4], (R12)(R7)", r)
 	}
@@ -218,31 +218,31 @@ func (n neon) outColumn(j int) {
 	for _, r := range []int{y0, y1, 24, 25, 26, y3} {
 		n.Op("VLD1.P (R8)(R4), [V%d.S4]", r)
 	}
-	n.FloatsNEON("FADD", y2, y1, 24)
-	n.FloatsNEON("FSUB", y1, y1, 24)
-	n.FloatsNEON("FADD", 24, 25, 26)
-	n.FloatsNEON("FSUB", 25, 25, 26)
-	n.FloatsNEON("FADD", y0, y0, y2)
-	n.FloatsNEON("FADD", y3, y3, y1)
-	n.FloatsNEON("FADD", y0, y0, 24)
-	n.LaneNEON("FMLA", y1, 25, factors, lane2)
-	n.LaneNEON("FMLA", y2, 24, factors, lane4)
-	n.LaneNEON("FMLA", y3, 25, factors, lane8)
+	n.Vec("FADD", y2, y1, 24)
+	n.Vec("FSUB", y1, y1, 24)
+	n.Vec("FADD", 24, 25, 26)
+	n.Vec("FSUB", 25, 25, 26)
+	n.Vec("FADD", y0, y0, y2)
+	n.Vec("FADD", y3, y3, y1)
+	n.Vec("FADD", y0, y0, 24)
+	n.VecLane("FMLA", y1, 25, factors, lane2)
+	n.VecLane("FMLA", y2, 24, factors, lane4)
+	n.VecLane("FMLA", y3, 25, factors, lane8)
 }
 
 // outRow computes the same of the row in registers from c on, in the first four of them.
 func (n neon) outRow(c int) {
-	n.FloatsNEON("FSUB", 24, c+1, c+2)
-	n.FloatsNEON("FADD", c+2, c+1, c+2)
-	n.FloatsNEON("FSUB", 25, c+3, c+4)
-	n.FloatsNEON("FADD", 26, c+3, c+4)
-	n.FloatsNEON("FADD", c, c, c+2)
-	n.FloatsNEON("FADD", c+3, 24, c+5)
-	n.FloatsNEON("FADD", 27, 25, 25)
-	n.LaneNEON("FMLA", c+2, 26, factors, lane4)
-	n.FloatsNEON("FADD", c, c, 26)
-	n.LaneNEON("FMLA", c+3, 25, factors, lane8)
-	n.FloatsNEON("FADD", c+1, 24, 27)
+	n.Vec("FSUB", 24, c+1, c+2)
+	n.Vec("FADD", c+2, c+1, c+2)
+	n.Vec("FSUB", 25, c+3, c+4)
+	n.Vec("FADD", 26, c+3, c+4)
+	n.Vec("FADD", c, c, c+2)
+	n.Vec("FADD", c+3, 24, c+5)
+	n.Vec("FADD", 27, 25, 25)
+	n.VecLane("FMLA", c+2, 26, factors, lane4)
+	n.Vec("FADD", c, c, 26)
+	n.VecLane("FMLA", c+3, 25, factors, lane8)
+	n.Vec("FADD", c+1, 24, 27)
 }
 
 // outFinish applies the epilogue to row i of the output and puts its tiles together.
@@ -252,20 +252,20 @@ func (n neon) outFinish(i int) {
 		return fmt.Sprintf("[V%d.S4, V%d.S4, V%d.S4, V%d.S4]", first, first+1, first+2, first+3)
 	}
 	for k := range 4 {
-		n.FloatsNEON("FADD", c+k, c+k, 28)
+		n.Vec("FADD", c+k, c+k, 28)
 	}
 	n.Op("CBZ R5, limit%d", i)
 	n.Op("ADD $%d, R5, R8", 512*i)
 	n.Op("VLD4 (R8), %s", four(24))
 	for k := range 4 {
-		n.FloatsNEON("FADD", c+k, c+k, 24+k)
+		n.Vec("FADD", c+k, c+k, 24+k)
 	}
 	n.Label(label("limit", i))
 	for k := range 4 {
-		n.FloatsNEON("FMAX", c+k, c+k, 29)
+		n.Vec("FMAX", c+k, c+k, 29)
 	}
 	for k := range 4 {
-		n.FloatsNEON("FMIN", c+k, c+k, 30)
+		n.Vec("FMIN", c+k, c+k, 30)
 	}
 	n.Op("ADD $%d, R1, R8", 512*i)
 	n.Op("VST4 %s, (R8)", four(c))

@@ -103,11 +103,11 @@ func (t matrixTile) step() {
 func (t matrixTile) multiply(d, a, b int) {
 	switch t.form {
 	case "BF16":
-		t.NEONMatrix(asm.BFMMLA, d, a, b)
+		t.Vec("BFMMLA", d, a, b)
 	case "U8S8":
-		t.NEONMatrix(asm.USMMLA, d, a, b)
+		t.Vec("USMMLA", d, a, b)
 	default:
-		t.NEONMatrix(asm.USMMLA, d, b, a)
+		t.Vec("USMMLA", d, b, a)
 	}
 }
 
@@ -166,7 +166,7 @@ func quads(s *asm.File) {
 			s.Ops("MOVD.P 8(R2), R4", "MOVD R4, (R0)")
 		} else {
 			s.Op("FMOVQ.P 16(R2), F0")
-			s.BFCVTN(0, 0)
+			s.Vec("BFCVTN", 0, 0)
 			s.Op("FMOVD F0, (R0)")
 		}
 		s.Ops("ADD R1, R0", "SUB $1, R3", "CBNZ R3, loop", "RET")
@@ -190,7 +190,7 @@ func quadRows(s *asm.File, rows int) {
 	}
 	if rows == 4 {
 		for i := range rows {
-			s.BFCVTN(i, i)
+			s.Vec("BFCVTN", i, i)
 		}
 		s.Ops("VZIP1 V1.H8, V0.H8, V0.H8", "VZIP1 V3.H8, V2.H8, V1.H8")
 	}

@@ -144,7 +144,7 @@ func (t neonTile) step(u int) {
 	t.Ops("ADD R6, R3", "ADD R5, R2")
 	for i := range t.rows {
 		for j := range t.nv {
-			t.FMLALane(t.acc(i, j, u), neonB+j, lane[i][0], lane[i][1])
+			t.VecLane("FMLA", t.acc(i, j, u), neonB+j, lane[i][0], lane[i][1])
 		}
 	}
 }
@@ -155,7 +155,7 @@ func (t neonTile) reduce() {
 		for u := range n {
 			for i := range t.rows {
 				for j := range t.nv {
-					t.NEON(asm.FADD, t.acc(i, j, u), t.acc(i, j, u), t.acc(i, j, u+n))
+					t.Vec("FADD", t.acc(i, j, u), t.acc(i, j, u), t.acc(i, j, u+n))
 				}
 			}
 		}
@@ -163,11 +163,11 @@ func (t neonTile) reduce() {
 }
 
 // all writes op of every accumulator with register m.
-func (t neonTile) all(op asm.NEON, m int) {
+func (t neonTile) all(op string, m int) {
 	for i := range t.rows {
 		for j := range t.nv {
 			n := t.acc(i, j, 0)
-			t.NEON(op, n, n, m)
+			t.Vec(op, n, n, m)
 		}
 	}
 }
@@ -213,13 +213,13 @@ func (t neonTile) finish() {
 		t.each("R4", "R7", func(i int) {
 			t.load(x)
 			for j := range t.nv {
-				t.NEON(asm.FADD, t.acc(i, j, 0), t.acc(i, j, 0), x+j)
+				t.Vec("FADD", t.acc(i, j, 0), t.acc(i, j, 0), x+j)
 			}
 		})
 	})
 	t.optional("flagScale", func() {
 		t.scalar("tile_alpha(R0)", x)
-		t.all(asm.FMUL, x)
+		t.all("FMUL", x)
 	})
 	t.bias(x)
 	t.optional("flagResidual", func() {
@@ -228,7 +228,7 @@ func (t neonTile) finish() {
 		t.each("tile_res(R0)", "R11", func(i int) {
 			t.load(x)
 			for j := range t.nv {
-				t.NEON(asm.FMLA, t.acc(i, j, 0), beta, x+j)
+				t.Vec("FMLA", t.acc(i, j, 0), beta, x+j)
 			}
 		})
 	})
@@ -260,11 +260,11 @@ func (t neonTile) limit(x int, raise bool) {
 		for j := range t.nv {
 			n := t.acc(i, j, 0)
 			if raise {
-				t.NEON(asm.FCMGT, than, x, n)
+				t.Vec("FCMGT", than, x, n)
 			} else {
-				t.NEON(asm.FCMGT, than, n, x)
+				t.Vec("FCMGT", than, n, x)
 			}
-			t.NEON(asm.BIT, n, x, than)
+			t.Vec("BIT", n, x, than)
 		}
 	}
 }
@@ -276,7 +276,7 @@ func (t neonTile) bias(x int) {
 		for i := range t.rows {
 			t.scalar(fmt.Sprintf("%d(R8)", 4*i), x)
 			for j := range t.nv {
-				t.NEON(asm.FADD, t.acc(i, j, 0), t.acc(i, j, 0), x)
+				t.Vec("FADD", t.acc(i, j, 0), t.acc(i, j, 0), x)
 			}
 		}
 	})
@@ -285,7 +285,7 @@ func (t neonTile) bias(x int) {
 		t.load(x)
 		for i := range t.rows {
 			for j := range t.nv {
-				t.NEON(asm.FADD, t.acc(i, j, 0), t.acc(i, j, 0), x+j)
+				t.Vec("FADD", t.acc(i, j, 0), t.acc(i, j, 0), x+j)
 			}
 		}
 	})
