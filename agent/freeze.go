@@ -352,13 +352,19 @@ func (j *job) notMoved(err error) error {
 	return refusal(code, "job %s: its memory stays where it is: %w", j.spec.Name, err)
 }
 
+// moveTime is how long the job's processes have to move their memory: no longer than for its cap,
+// whatever they say of it, as other jobs' moves may wait for this one.
+func (j *job) moveTime() time.Duration {
+	return moveWait + time.Duration(float64(j.movable())/moveRate*float64(time.Second))
+}
+
 // move orders the job's processes to move their memory, and waits until all have. Those that end
 // meanwhile have none.
 func (j *job) move(away bool) error {
 	if away {
 		j.a.recallHost(j)
 	}
-	left := j.a.hostLeft(j)
+	left, wait := j.a.hostLeft(j), j.moveTime()
 	j.mu.Lock()
 	if j.ended || j.unmapped {
 		j.mu.Unlock()
@@ -367,17 +373,15 @@ func (j *job) move(away bool) error {
 	h := j.page.Header()
 	h.MoveHostBytes.Store(uint64(left))
 	j.moves.order = wire.NextMove(j.moves.order, away)
-	asked, bytes := map[*member]bool{}, uint64(0)
+	asked := map[*member]bool{}
 	for _, m := range j.members {
 		if m != nil && m.conn != nil {
 			m.moved, asked[m] = nil, true
-			bytes += min(m.s.MovableBytes.Load(), uint64(j.dev.Memory))
 		}
 	}
 	h.Move.Store(j.moves.order)
 	j.page.WakeMove()
 	j.mu.Unlock()
-	wait := moveWait + time.Duration(float64(bytes)/moveRate*float64(time.Second))
 	ctx, cancel := context.WithTimeout(j.ctx, wait)
 	defer cancel()
 	for {

@@ -322,3 +322,17 @@ func controllerOf(t *testing.T, dir string) (*Client, *JobGrant) {
 	t.Cleanup(func() { _ = g.Page.Close() })
 	return client, g
 }
+
+// TestMovesHaveTheTimeOfTheCap has a process say that it has more to move than its job may hold:
+// others' freezes wait no longer for that.
+func TestMovesHaveTheTimeOfTheCap(t *testing.T) {
+	j, m := counting(7)
+	j.terms.MemCap = 10 * moveRate
+	for says, want := range map[uint64]time.Duration{0: moveWait, moveRate: moveWait + time.Second,
+		1 << 62: moveWait + 10*time.Second} {
+		m.s.MovableBytes.Store(says)
+		if got := j.moveTime(); got != want {
+			t.Errorf("%v to move %d bytes, want %v", got, says, want)
+		}
+	}
+}
