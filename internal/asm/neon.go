@@ -88,8 +88,8 @@ func (t *Text) Vec(name string, operands ...int) {
 // laneOps are those that VecLane writes, of floats.
 var laneOps = map[string]uint32{"FMUL": 0x4f809000, "FMLA": 0x4f801000, "FMLS": 0x4f805000}
 
-// VecLane is [Text.Vec] for the number in a lane of m, which all lanes of n meet: for FMUL, FMLA and
-// FMLS.
+// VecLane is [Text.Vec] for the number in a lane of m, which all lanes of n meet: for FMUL, FMLA
+// and FMLS.
 func (t *Text) VecLane(name string, d, n, m, lane int) {
 	word, known := laneOps[name]
 	if !known || lane < 0 || lane > 3 {

@@ -13,8 +13,8 @@ import (
 )
 
 // TestVectorInstructionsAreWhatTheySay has the disassembler of the GNU binutils read every
-// instruction that Vec and VecLane write, with numbers that set and clear each bit of their places, and
-// compares that with the comment beside it.
+// instruction that Vec and VecLane write, with numbers that set and clear each bit of their places,
+// and compares that with the comment beside it.
 func TestVectorInstructionsAreWhatTheySay(t *testing.T) {
 	path, err := exec.LookPath("aarch64-linux-gnu-objdump")
 	if err != nil {
