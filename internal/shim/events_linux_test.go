@@ -19,7 +19,7 @@ func TestEventsAreGivenBack(t *testing.T) {
 		t.Fatalf("%q: %v", out, err)
 	}
 	t.Logf("%+v bytes (fake)", cost)
-	if most := int64(32 << 10); cost.Destroyed > most || cost.Released > most {
+	if most := int64(4 << 10); cost.Destroyed > most || cost.Released > most {
 		t.Errorf("%+v bytes are left of 200 streams each", cost)
 	}
 }

@@ -1,10 +1,11 @@
 // streams makes streams, launches on them and destroys them, and retains and releases the primary
 // context as often, and tells how many bytes of the process's memory that has cost beyond the
-// first rounds. The driver's objects are among them.
+// first rounds: the least of a few batches of rounds. The driver's objects are among them.
 //
 // usage: streams [rounds]; 400
 #include "../example/load.h"
 
+#include <limits.h>
 #include <malloc.h>
 #include <time.h>
 
@@ -40,6 +41,7 @@ static size_t held(size_t most) {
 }
 
 int main(int argc, char **argv) {
+	enum { BATCHES = 4 };
 	int rounds = argc > 1 ? atoi(argv[1]) : 400, first = rounds / 4;
 	CUcontext context;
 	CUmodule module;
@@ -54,10 +56,16 @@ int main(int argc, char **argv) {
 	for (int release = 0; release < 2; release++) {
 		for (int i = 0; i < first; i++)
 			round_of(kernel, release);
-		size_t before = held(0);
-		for (int i = 0; i < rounds; i++)
-			round_of(kernel, release);
-		cost[release] = (long)held(before) - (long)before;
+		// What is kept to be used again grows where the device is far behind, and not each time; what
+		// is lost does each time.
+		cost[release] = LONG_MAX;
+		for (int times = 0; times < BATCHES && cost[release] > 0; times++) {
+			size_t before = held(0);
+			for (int i = 0; i < rounds; i++)
+				round_of(kernel, release);
+			long more = (long)held(before) - (long)before;
+			cost[release] = more < cost[release] ? more : cost[release];
+		}
 	}
 	printf("{\"destroyed\":%ld,\"released\":%ld}\n", cost[0], cost[1]);
 	return 0;
