@@ -56,8 +56,8 @@ int main(int argc, char **argv) {
 	for (int release = 0; release < 2; release++) {
 		for (int i = 0; i < first; i++)
 			round_of(kernel, release);
-		// What is kept to be used again grows where the device is far behind, and not each time; what
-		// is lost does each time.
+		// What is kept to be used again grows where the device is far behind, and not each time;
+		// what is lost does each time.
 		cost[release] = LONG_MAX;
 		for (int times = 0; times < BATCHES && cost[release] > 0; times++) {
 			size_t before = held(0);
