@@ -382,6 +382,11 @@ func (j *job) move(away bool) error {
 	h.Move.Store(j.moves.order)
 	j.page.WakeMove()
 	j.mu.Unlock()
+	return j.await(asked, wait)
+}
+
+// await waits until those asked have moved their memory, for so long.
+func (j *job) await(asked map[*member]bool, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(j.ctx, wait)
 	defer cancel()
 	for {
@@ -389,7 +394,7 @@ func (j *job) move(away bool) error {
 		if m == nil {
 			return err
 		}
-		if ctx.Err() != nil {
+		if ctx.Err() != nil && j.ctx.Err() == nil {
 			return fmt.Errorf("process %d has not said in %v that it has moved its memory: it may "+
 				"be stopped", m.who.PID, wait)
 		}

@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"context"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -321,6 +323,20 @@ func controllerOf(t *testing.T, dir string) (*Client, *JobGrant) {
 	}
 	t.Cleanup(func() { _ = g.Page.Close() })
 	return client, g
+}
+
+// TestEndedIsNoStop ends a job while its process moves memory: that is what is said, and not that
+// the process may be stopped.
+func TestEndedIsNoStop(t *testing.T) {
+	j, m := counting(7)
+	m.conn = new(conn)
+	ctx, end := context.WithCancel(t.Context())
+	end()
+	j.ctx = ctx
+	err := j.await(map[*member]bool{m: true}, time.Minute)
+	if err == nil || !strings.Contains(err.Error(), "has ended") {
+		t.Errorf("a move in a job that has ended: %v", err)
+	}
 }
 
 // TestMovesHaveTheTimeOfTheCap has a process say that it has more to move than its job may hold:

@@ -8,6 +8,7 @@ from probe import mib, probe
 
 MIB = 1 << 20
 SLACK = 4 * MIB  # what the driver may take or give back beside what is looked at
+NOT_READY = 600  # CUDA_ERROR_NOT_READY
 
 
 class Stages:
@@ -159,6 +160,22 @@ def pools(host, found):
                f"{mib(kept)} while 64 MiB are in use, {mib(left)} afterwards")
     refused, after = s.result["undestroyed"]
     found.tell("pool-default", refused != 0 and after == 0, f"results {refused} and {after}")
+
+
+@probe("facts: frees in stream order", ["ordered-free", "ordered-reuse"])
+def ordered(host, found):
+    s = stages(host, "ordered")
+    found.values.update(used=s.used, result=s.result)
+    blocked = s.result["codes"][1] == 0
+    kept, left = s.grew("base", "freed"), s.grew("base", "reached")
+    codes = s.result["codes"]
+    found.tell("ordered-free", kept >= 128 * MIB and left <= SLACK and codes[2:] ==
+               [NOT_READY] * 3 + [0] if blocked else None,
+               f"{mib(kept)} of 128 MiB until the stream comes there, {mib(left)} afterwards; the "
+               f"event behind it {codes[2:]}")
+    same, another = s.grew("freed", "same"), s.grew("same", "another")
+    found.tell("ordered-reuse", same <= SLACK and another >= 60 * MIB if blocked else None,
+               f"{mib(same)} more for the same stream, {mib(another)} for another")
 
 
 @probe("facts: virtual memory",

@@ -4,6 +4,7 @@ outside.
 start        cuInit, contexts and their end
 allocation   linear memory, managed memory, arrays
 pools        stream-ordered memory
+ordered      frees on a stream that waits
 virtual      handles and mappings
 limits       modules, stacks, heaps
 graphs       what graphs take
@@ -190,6 +191,47 @@ def pools():
     undestroyed.append(d.code("cuMemFreeAsync", p, stream))
     d.synchronize()
     meter.result(crossed=crossed, undestroyed=undestroyed)
+
+
+def ordered():
+    """Frees behind a wait for a word of the host: of a pool, and of cuMemAlloc. Nothing here waits
+    for the stream before the word is written."""
+    d = libcuda.Driver()
+    pool = d.new(ctypes.c_void_p, "cuDeviceGetDefaultMemPool", d.device)
+    waits, other = d.stream(), d.stream()
+    word = d.new(ctypes.c_void_p, "cuMemHostAlloc", 4, 0)
+    ctypes.memset(word.value, 0, 4)
+    event = d.new(ctypes.c_void_p, "cuEventCreate", 2)
+    codes = []
+
+    def look(name):
+        d.call("cuMemPoolTrimTo", pool, 0)
+        codes.append(d.code("cuEventQuery", event))
+        meter.stage(name, free=d.memory()[0], reserved=attribute(d, pool, RESERVED))
+
+    def take(size, stream):
+        return d.new(ctypes.c_uint64, "cuMemAllocAsync", size, stream)
+
+    meter.stage("base", pid=pid())
+    pooled, plain = take(64 * MIB, waits), d.alloc(64 * MIB)
+    d.call("cuStreamSynchronize", waits)
+    look("taken")
+    codes.append(d.code("cuStreamWaitValue32_v2", waits, word.value, 1, 0))
+    d.call("cuMemFreeAsync", pooled, waits)
+    d.call("cuMemFreeAsync", plain, waits)
+    d.call("cuEventRecord", event, waits)
+    look("freed")
+    same = take(64 * MIB, waits)
+    look("same")
+    another = take(64 * MIB, other)
+    look("another")
+    ctypes.c_uint32.from_address(word.value).value = 1
+    d.call("cuEventSynchronize", event)
+    d.call("cuMemFreeAsync", same, waits)
+    d.call("cuMemFreeAsync", another, other)
+    d.synchronize()
+    look("reached")
+    meter.result(codes=codes)
 
 
 def moved(d, prop, access):
@@ -383,7 +425,8 @@ def main():
     a = argparse.ArgumentParser(description=__doc__,
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
     what = {
-        "start": start, "allocation": allocation, "pools": pools, "virtual": virtual,
+        "start": start, "allocation": allocation, "pools": pools, "ordered": ordered,
+        "virtual": virtual,
         "limits": limits, "graphs": graphs, "share": share, "open": opened
     }
     a.add_argument("what", choices=what)

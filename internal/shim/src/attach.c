@@ -361,6 +361,7 @@ static void forked(void)
 	next_try = 0;
 	weir_driver_reset();
 	weir_sizes_reset();
+	weir_freeing_reset();
 	weir_pools_reset();
 	weir_vmm_reset();
 	weir_contexts_reset();

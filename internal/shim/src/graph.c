@@ -175,35 +175,52 @@ static bool charge(uint64_t n)
 	return true;
 }
 
-/* begin counts a graph's memory before its first launch or upload. */
-static bool begin(CUgraphExec exec, uint64_t *counted)
+/* a launch or upload under way of a graph with memory nodes */
+struct counting {
+	uint64_t n;      /* counted for it */
+	uintptr_t trims; /* as it began, 0: it has no such nodes */
+};
+
+/* begin counts a graph's memory before its first launch or upload: each that comes before one has
+ * succeeded, as that may fail. */
+static bool begin(CUgraphExec exec, struct counting *c)
 {
 	uint64_t n;
 	void *at;
-	*counted = 0;
-	uintptr_t now = __atomic_load_n(&trims, __ATOMIC_RELAXED);
+	uintptr_t now = __atomic_load_n(&trims, __ATOMIC_SEQ_CST);
+	*c = (struct counting){0};
 	if (!__atomic_load_n(&any, __ATOMIC_RELAXED) ||
-		!weir_sizes_get(WEIR_KIND_GRAPH, (uintptr_t)exec, &n, &at) || (uintptr_t)at == now)
+		!weir_sizes_get(WEIR_KIND_GRAPH, (uintptr_t)exec, &n, &at))
+		return true;
+	c->trims = now;
+	if ((uintptr_t)at == now)
 		return true;
 	if (!charge(n))
 		return false;
-	weir_sizes_put(WEIR_KIND_GRAPH, (uintptr_t)exec, n, (void *)now);
-	*counted = n;
+	c->n = n;
 	return true;
 }
 
-/* ended settles what begin counted. What did not run is counted anew when it is tried again. */
-static void ended(CUgraphExec exec, uint64_t counted, CUresult r)
+/* charged_for settles what charge counted. */
+static void charged_for(uint64_t n, CUresult r)
 {
-	if (!counted)
-		return;
-	if (exec && r != CUDA_SUCCESS)
-		weir_sizes_put(WEIR_KIND_GRAPH, (uintptr_t)exec, counted, NULL);
 	pthread_mutex_lock(&lock);
-	making -= counted;
+	making -= n;
 	pthread_mutex_unlock(&lock);
-	settle(r == CUDA_SUCCESS ? 0 : counted);
+	settle(r == CUDA_SUCCESS ? 0 : n);
 	weir_moves_end();
+}
+
+/* ended settles what begin counted. What did not run is counted anew when it is tried again; what
+ * was counted before, and trimmed as it ran, may have taken its memory anew. */
+static void ended(CUgraphExec exec, const struct counting *c, CUresult r)
+{
+	if (c->n && r == CUDA_SUCCESS)
+		weir_sizes_put(WEIR_KIND_GRAPH, (uintptr_t)exec, c->n, (void *)c->trims);
+	if (c->n)
+		charged_for(c->n, r);
+	else if (c->trims && c->trims != __atomic_load_n(&trims, __ATOMIC_SEQ_CST))
+		settle(0);
 }
 
 CUresult weir_on_graph_instantiate_params(
@@ -220,7 +237,8 @@ CUresult weir_on_graph_instantiate_params(
 	if (n && !charge(n))
 		return weir_deny();
 	CUresult r = real(exec, graph, params);
-	ended(NULL, n, r); /* before it is looked at what the launchable form takes */
+	if (n)
+		charged_for(n, r); /* before it is looked at what the launchable form takes */
 	r = instantiated(r, exec, graph);
 	if (n && r == CUDA_SUCCESS)
 		weir_sizes_put(WEIR_KIND_GRAPH, (uintptr_t)*exec, n,
@@ -231,15 +249,15 @@ CUresult weir_on_graph_instantiate_params(
 CUresult weir_on_graph_upload(enum weir_call call, CUgraphExec exec, CUstream stream)
 {
 	weir_fn_cuGraphUpload real = (weir_fn_cuGraphUpload)weir_real(call);
-	uint64_t counted = 0;
+	struct counting c;
 	if (!real)
 		return weir_missing();
 	if (!weir_ready())
 		return real(exec, stream);
-	if (!begin(exec, &counted))
+	if (!begin(exec, &c))
 		return weir_deny();
 	CUresult r = real(exec, stream);
-	ended(exec, counted, r);
+	ended(exec, &c, r);
 	weir_unmeasured();
 	return r;
 }
@@ -248,13 +266,13 @@ CUresult weir_on_graph_launch(enum weir_call call, CUgraphExec exec, CUstream hS
 {
 	weir_fn_cuGraphLaunch real = (weir_fn_cuGraphLaunch)weir_real(call);
 	struct weir_ticket t;
-	uint64_t counted = 0;
+	struct counting c;
 	if (!real)
 		return weir_missing();
 	int per_thread = call == WEIR_cuGraphLaunch_ptsz;
 	if (!weir_enter(&t, (uintptr_t)exec, 0, hStream, per_thread))
 		return real(exec, hStream);
-	if (!begin(exec, &counted)) {
+	if (!begin(exec, &c)) {
 		weir_leave(&t, CUDA_ERROR_OUT_OF_MEMORY);
 		return weir_deny();
 	}
@@ -262,7 +280,7 @@ CUresult weir_on_graph_launch(enum weir_call call, CUgraphExec exec, CUstream hS
 	CUresult r = real(exec, hStream);
 	weir_launched(&t, r);
 	__atomic_fetch_add(&weir_slot()->graph_launches, 1, __ATOMIC_RELAXED);
-	ended(exec, counted, r);
+	ended(exec, &c, r);
 	return r;
 }
 

@@ -12,7 +12,7 @@
  * its mark, is the batch's true time. It corrects the predictions, and it is what the program is
  * accounted for.
  *
- * Everything here needs the stream's lock.
+ * Everything here needs the stream's lock, unless it says that it does not.
  */
 #include "weir.h"
 
@@ -113,6 +113,15 @@ static enum put record(struct weir_stream *s, CUevent *event, bool by_watcher)
 	pop(pushed);
 	weir_own_end();
 	return r;
+}
+
+/* weir_put_event puts *event on the stream, and makes it first if it is NULL, from a thread of the
+ * program that has just put something there itself. It needs no lock. 1: it is there; 0: it never
+ * can be, as the stream is captured or its context in error; -1: perhaps at another time. */
+int weir_put_event(struct weir_stream *s, CUevent *event)
+{
+	enum put r = record(s, event, false);
+	return r == PUT ? 1 : r == NEVER ? 0 : -1;
 }
 
 /* weir_mark_pass puts the event behind a launch that passed the closed gate; false: it cannot. The

@@ -89,12 +89,17 @@ static bool claim(struct limited *x, uint64_t bytes)
 
 static bool begin(struct limited *x, uint64_t bytes)
 {
+	uint64_t since = 0;
 	weir_look_again();
 	if (claim(x, bytes))
 		return true;
 	weir_shrunk_since();
-	weir_pools_refresh(true);
-	return claim(x, bytes);
+	do {
+		weir_pools_refresh(true);
+		if (claim(x, bytes))
+			return true;
+	} while (weir_freeing_wait(&since));
+	return false;
 }
 
 /* ended brings the count to what the driver says that the limit is, or may become. */

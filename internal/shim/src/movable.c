@@ -275,6 +275,13 @@ static void finish(struct weir_movable *m)
 	weir_release(n);
 }
 
+/* linger leaves an allocation to weir_movables_late. */
+static void linger(struct weir_movable *m)
+{
+	weir_add(&lates, 1);
+	weir_set(&m->late, true);
+}
+
 /* weir_movable_free frees what begins at an address; false: that cannot be moved. The memory of a
  * process that exits goes with it. */
 bool weir_movable_free(CUdeviceptr at)
@@ -288,40 +295,76 @@ bool weir_movable_free(CUdeviceptr at)
 	if (settled(m->context)) {
 		finish(m);
 	} else {
-		weir_add(&lates, 1);
-		weir_set(&m->late, true);
+		linger(m);
 	}
 	weir_own_end();
 	return true;
 }
 
-/* late takes an allocation that could not be freed when the program said so. */
-static struct weir_movable *late(void)
+/* weir_movable_reached says that the device is done with what weir_movable_free_later was called
+ * for. It takes no call to the driver: a thread that looks after the device may come here. */
+void weir_movable_reached(struct weir_movable *m)
+{
+	weir_set(&m->reached, true);
+	linger(m);
+}
+
+/* weir_movable_free_later frees it in the order of a stream; false: that cannot be moved. */
+bool weir_movable_free_later(CUdeviceptr at, struct weir_stream *s)
+{
+	void *with;
+	if (!weir_peek(&weir.movable) || !weir_sizes_take(WEIR_KIND_MOVABLE, at, NULL, &with))
+		return false;
+	struct weir_freed_to to = {.movable = with};
+	struct weir_freeing *f = weir_freeing_begin(&to, s);
+	if (f)
+		weir_freeing_called(f, CUDA_SUCCESS);
+	else
+		linger(with);
+	return true;
+}
+
+/* late takes an allocation that could not be freed when the program said so, one that can be now if
+ * there is one. */
+static struct weir_movable *late(bool reached)
 {
 	pthread_mutex_lock(&lock);
 	struct weir_movable *m = all;
-	while (m && !__atomic_exchange_n(&m->late, false, __ATOMIC_SEQ_CST))
+	while (m &&
+		!(weir_get(&m->reached) == reached &&
+			__atomic_exchange_n(&m->late, false, __ATOMIC_SEQ_CST)))
 		m = m->next;
 	pthread_mutex_unlock(&lock);
 	return m;
 }
 
-/* weir_movables_late frees what could not be when the program said so, if it can be. */
-void weir_movables_late(void)
+/* weir_movables_late frees what could not be when the program said so, if it can be; reached: only
+ * what the device is known to be done with, for which nobody waits. */
+void weir_movables_late(bool reached)
 {
 	struct weir_movable *m;
 	if (!weir_get(&lates) || !weir_own_begin())
 		return;
-	for (bool yes = true; yes && (m = late());) {
+	while ((m = late(true))) {
+		finish(m);
+		weir_sub(&lates, 1);
+	}
+	for (bool yes = !reached; yes && (m = late(false));) {
 		yes = settled(m->context);
 		if (yes) {
-			weir_sub(&lates, 1);
 			finish(m);
+			weir_sub(&lates, 1);
 		} else {
 			weir_set(&m->late, true);
 		}
 	}
 	weir_own_end();
+}
+
+/* weir_movables_due is how many allocations wait for that. */
+uint64_t weir_movables_due(void)
+{
+	return weir_get(&lates);
 }
 
 static bool take_late(struct weir_movable *m)

@@ -514,7 +514,7 @@ static void *mover(void *unused)
 		weir_mover_adopt(weir_slot());
 		if (!away) {
 			lend();
-			weir_movables_late();
+			weir_movables_late(false);
 		}
 		weir_futex_wait(&h->move, order, TICK_NS);
 	}

@@ -5,9 +5,12 @@
  * For each pool: used is what the program has of it, charged is what is counted in the ledger, and
  * charged >= max(used, reserved by the driver) at all times: an allocation is counted by the whole
  * portions that the pool may grow by, before the driver is asked. What lies between them (slack)
- * serves later allocations and goes back as the driver's figure falls. A pool that is destroyed has
- * no figure: what is counted for it then is until its last allocation is freed, up to which the
- * driver may keep all of it (cuMemPoolDestroy).
+ * serves later allocations and goes back as the driver's figure falls, but for what is freed on
+ * other streams that have not come to the free (freeing.c): there the pool may grow instead. It may
+ * also grow because no free part of it is large enough, which only its figure tells after the call;
+ * then the call is undone if that does not fit, and the growth counts until the driver has it back.
+ * A pool that is destroyed has no figure: what is counted for it then is until its last allocation
+ * is freed, up to which the driver may keep all of it (cuMemPoolDestroy).
  */
 #include "weir.h"
 
@@ -17,6 +20,7 @@ struct pool {
 	struct pool *next;
 	CUmemoryPool handle;
 	uint64_t used, charged;
+	uint64_t leaving; /* frees that the device may not have come to */
 	bool counted; /* false: in host memory */
 };
 
@@ -59,7 +63,8 @@ static struct pool *find(CUmemoryPool handle, bool counted)
 	if (p)
 		return p;
 	p = pools;
-	while (p && (p->handle || p->used || p->charged)) /* until it is destroyed, and over */
+	/* until it is destroyed, and over */
+	while (p && (p->handle || p->used || p->charged || p->leaving))
 		p = p->next;
 	if (p) {
 		p->handle = handle;
@@ -122,11 +127,12 @@ static uint64_t whole(uint64_t n)
 	return n > UINT64_MAX - p ? n : (n + p - 1) / p * p;
 }
 
-/* claim counts what the pool may grow by for n more bytes. */
-static bool claim(struct pool *p, uint64_t n)
+/* claim counts what the pool may grow by for n more bytes on a stream. */
+static bool claim(struct pool *p, uint64_t n, const struct weir_stream *s)
 {
 	pthread_mutex_lock(&lock);
-	uint64_t target = whole(p->used + n), more = target > p->charged ? target - p->charged : 0;
+	uint64_t target = whole(p->used + n + weir_freeing_elsewhere(p, s)),
+			 more = target > p->charged ? target - p->charged : 0;
 	bool ok = weir_reserve(more);
 	if (ok) {
 		p->used += n;
@@ -137,8 +143,8 @@ static bool claim(struct pool *p, uint64_t n)
 }
 
 /* settle brings charged to what the pool has or may have for claims under way; false: the driver
- * has reserved more than the cap allows. */
-static bool settle(struct pool *p)
+ * has reserved more than the cap allows, which is not counted unless it stays. */
+static bool settle(struct pool *p, bool stays)
 {
 	uint64_t reserved;
 	pthread_mutex_lock(&lock); /* an old figure must not lower what has been counted since */
@@ -155,7 +161,9 @@ static bool settle(struct pool *p)
 	uint64_t over = p->charged > want ? p->charged - want : 0,
 			 under = want > p->charged ? want - p->charged : 0;
 	bool fits = weir_reserve(under); /* before another settles, who would count it again */
-	if (fits)
+	if (!fits && stays)
+		weir_overdraw(under);
+	if (fits || stays)
 		p->charged += under;
 	p->charged -= over;
 	pthread_mutex_unlock(&lock);
@@ -164,11 +172,11 @@ static bool settle(struct pool *p)
 	return fits;
 }
 
-/* drop_if_over gives back what counts for a pool that is destroyed once nothing in it is in use.
- * The lock is held; it is given up. */
+/* drop_if_over gives back what counts for a pool that is destroyed once nothing in it is in use,
+ * nor was, as far as the device has come. The lock is held; it is given up. */
 static void drop_if_over(struct pool *p)
 {
-	uint64_t back = p->handle || p->used ? 0 : p->charged;
+	uint64_t back = p->handle || p->used || p->leaving ? 0 : p->charged;
 	p->charged -= back;
 	pthread_mutex_unlock(&lock);
 	weir_release(back);
@@ -232,7 +240,7 @@ void weir_pools_refresh(bool trim)
 			continue;
 		if (trim && trim_to)
 			trim_to(handle, 0);
-		settle(p);
+		settle(p, true);
 	}
 	weir_graphs_refresh();
 	weir_own_end();
@@ -248,11 +256,14 @@ void weir_pools_reset(void)
 struct request {
 	struct pool *pool; /* NULL: not counted */
 	uint64_t bytes;
+	CUstream on;
+	struct weir_stream *stream;
 };
 
 /* begin counts bytes for an allocation from the pool. */
 static bool begin(struct request *q, CUmemoryPool handle, uint64_t bytes)
 {
+	uint64_t since = 0;
 	q->pool = handle ? pool_of(handle) : NULL;
 	q->bytes = bytes;
 	if (handle && !q->pool)
@@ -264,30 +275,65 @@ static bool begin(struct request *q, CUmemoryPool handle, uint64_t bytes)
 	weir_look_again();
 	if (bytes > weir_cap())
 		return false;
-	if (claim(q->pool, bytes))
+	if (claim(q->pool, bytes, q->stream))
 		return true;
 	weir_shrunk_since();
-	weir_pools_refresh(true);
-	return claim(q->pool, bytes);
+	do {
+		weir_pools_refresh(true);
+		if (claim(q->pool, bytes, q->stream))
+			return true;
+	} while (weir_freeing_wait(&since));
+	return false;
 }
 
-static CUresult finish(struct request *q, CUresult r, CUdeviceptr *dptr, CUstream stream)
+/* weir_pool_reached says that the device has come to a free of a pool, whose record is given. */
+void weir_pool_reached(void *pool)
+{
+	struct pool *p = pool;
+	pthread_mutex_lock(&lock);
+	p->leaving--;
+	drop_if_over(p);
+}
+
+/* leave begins a free of n bytes of a pool. */
+static struct weir_freeing *leave(struct pool *p, uint64_t n, struct weir_stream *s)
+{
+	struct weir_freed_to to = {.bytes = n, .pool = p};
+	struct weir_freeing *f = p->counted ? weir_freeing_begin(&to, s) : NULL;
+	pthread_mutex_lock(&lock);
+	p->leaving += f != NULL;
+	pthread_mutex_unlock(&lock);
+	return f;
+}
+
+/* give frees n bytes of a pool in the order of a stream. */
+static CUresult give(weir_fn_cuMemFreeAsync real, CUdeviceptr at, struct pool *p, uint64_t n,
+	CUstream on, struct weir_stream *s)
+{
+	struct weir_freeing *f = leave(p, n, s);
+	CUresult r = real(at, on);
+	if (r == CUDA_SUCCESS)
+		unclaim(p, n);
+	weir_freeing_called(f, r);
+	return r;
+}
+
+static CUresult finish(struct request *q, CUresult r, CUdeviceptr *dptr)
 {
 	if (!q->pool)
 		return r;
 	if (r == CUDA_SUCCESS && weir_sizes_put(WEIR_KIND_POOLED, *dptr, q->bytes, q->pool)) {
-		if (settle(q->pool))
+		if (settle(q->pool, false))
 			return r;
 		weir_fn_cuMemFreeAsync undo = WEIR_DRIVER(cuMemFreeAsync);
 		weir_sizes_take(WEIR_KIND_POOLED, *dptr, NULL, NULL);
-		if (undo)
-			undo(*dptr, stream);
-		unclaim(q->pool, q->bytes);
+		if (!undo || give(undo, *dptr, q->pool, q->bytes, q->on, q->stream) != CUDA_SUCCESS)
+			unclaim(q->pool, q->bytes);
 		weir_pools_refresh(true);
 		return weir_deny();
 	}
 	unclaim(q->pool, q->bytes);
-	settle(q->pool);
+	settle(q->pool, true);
 	return r;
 }
 
@@ -314,10 +360,11 @@ CUresult weir_on_mem_alloc_async(
 		weir_graphs_captured_alloc();
 		return real(dptr, bytesize, hStream);
 	}
-	struct request q;
+	struct request q = {.on = hStream};
+	q.stream = weir_stream_of(hStream, call == WEIR_cuMemAllocAsync_ptsz);
 	if (!begin(&q, current_pool(), bytesize))
 		return weir_deny();
-	return finish(&q, real(dptr, bytesize, hStream), dptr, hStream);
+	return finish(&q, real(dptr, bytesize, hStream), dptr);
 }
 
 CUresult weir_on_mem_alloc_from_pool_async(
@@ -332,26 +379,31 @@ CUresult weir_on_mem_alloc_from_pool_async(
 		weir_graphs_captured_alloc();
 		return real(dptr, bytesize, pool, hStream);
 	}
-	struct request q;
+	struct request q = {.on = hStream};
+	q.stream = weir_stream_of(hStream, call == WEIR_cuMemAllocFromPoolAsync_ptsz);
 	if (!begin(&q, pool, bytesize))
 		return weir_deny();
-	return finish(&q, real(dptr, bytesize, pool, hStream), dptr, hStream);
+	return finish(&q, real(dptr, bytesize, pool, hStream), dptr);
 }
 
 /* free_other frees memory of cuMemAlloc, which may be freed in stream order too. */
-static CUresult free_other(weir_fn_cuMemFreeAsync real, CUdeviceptr dptr, CUstream stream)
+static CUresult free_other(
+	weir_fn_cuMemFreeAsync real, CUdeviceptr dptr, CUstream on, struct weir_stream *s)
 {
 	struct weir_freed f;
-	if (weir_movable_free(dptr))
+	if (weir_movable_free_later(dptr, s))
 		return CUDA_SUCCESS;
 	bool noted = weir_pointer_forget(dptr, &f);
-	CUresult r = real(dptr, stream);
+	struct weir_freed_to to = {.bytes = f.bytes};
+	struct weir_freeing *later = noted && f.bytes ? weir_freeing_begin(&to, s) : NULL;
+	CUresult r = real(dptr, on);
 	if (!noted)
 		weir_graphs_refresh();
-	else if (r == CUDA_SUCCESS)
-		weir_release(f.bytes);
-	else
+	else if (r != CUDA_SUCCESS)
 		weir_pointer_restore(&f);
+	else if (!later)
+		weir_release(f.bytes);
+	weir_freeing_called(later, r);
 	return r;
 }
 
@@ -366,13 +418,12 @@ CUresult weir_on_mem_free_async(enum weir_call call, CUdeviceptr dptr, CUstream 
 	 * stays counted. */
 	if (!weir_ready() || weir_capturing(hStream, call == WEIR_cuMemFreeAsync_ptsz))
 		return real(dptr, hStream);
+	struct weir_stream *s = weir_stream_of(hStream, call == WEIR_cuMemFreeAsync_ptsz);
 	if (!weir_sizes_take(WEIR_KIND_POOLED, dptr, &n, &pool))
-		return free_other(real, dptr, hStream);
-	CUresult r = real(dptr, hStream);
+		return free_other(real, dptr, hStream, s);
+	CUresult r = give(real, dptr, pool, n, hStream, s);
 	if (r != CUDA_SUCCESS)
 		weir_sizes_put(WEIR_KIND_POOLED, dptr, n, pool);
-	else
-		unclaim(pool, n);
 	return r;
 }
 
@@ -394,7 +445,7 @@ CUresult weir_pool_free_now(weir_fn_cuMemFree_v2 real, CUdeviceptr dptr)
 		return r;
 	}
 	unclaim(pool, n);
-	settle(pool);
+	settle(pool, true);
 	return r;
 }
 
@@ -427,7 +478,7 @@ CUresult weir_on_mem_pool_destroy(enum weir_call call, CUmemoryPool pool)
 	if (!p)
 		return real(pool);
 	if (p->counted)
-		settle(p);
+		settle(p, true);
 	pthread_mutex_lock(&lock);
 	p->handle = NULL; /* before the call: afterwards the driver may give the same handle again */
 	p->used++;        /* so that the call is over before the pool is */

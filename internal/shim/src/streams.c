@@ -138,6 +138,7 @@ static void assign(struct weir_stream *s, CUstream stream, const struct whose *w
 	bool linked = s->handle != NULL;
 	weir_set(&s->handle, stream);
 	weir_set(&s->thread, w->thread);
+	weir_add(&s->life, 1);
 	weir_set(&s->ctx, w->ctx);
 	weir_set(&s->home, w->home);
 	weir_set(&s->green, w->green);
@@ -358,11 +359,13 @@ void weir_context_going(CUcontext ctx)
 			pthread_mutex_unlock(&s->lock);
 	}
 	weir_add(&weir.streams_generation, 1);
+	weir_freeing_going(ctx);
 }
 
 /* weir_context_gone is called after that, and says whether the context went. */
 void weir_context_gone(CUcontext ctx, bool went)
 {
+	weir_freeing_gone(ctx);
 	pthread_mutex_lock(&list_lock);
 	for (struct weir_stream *s = weir_streams_first(); s; s = s->next) {
 		if (!weir_get(&s->unsure) || !is_of(s, ctx))

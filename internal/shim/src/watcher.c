@@ -20,10 +20,12 @@
 #define USUAL_NS 2000000u
 #define DRAIN_NS 20000u  /* and while the gate is closed for longer */
 #define PASS_NS 500000u  /* and while launches pass it */
+#define FREED_NS 1000000u /* how often it looks after frees in stream order */
 #define LATE_NS 1000000u /* after the end of a lease that the agent left open */
 
 struct watch {
 	uint64_t last_busy, next_check;
+	uint64_t next_freed; /* when it looks next after frees in stream order */
 	uint64_t launched; /* launches, and the gate's value, at the last look */
 	uint32_t gate;
 	uint64_t gate_ns;  /* when that value was seen first */
@@ -255,7 +257,7 @@ static void sleep_until_needed(struct watch *k, struct weir_header *h, uint32_t 
 	/* A launch adds to its stream's word first and looks at asleep then, and so does a thread that
 	 * waits at the gate with the gate's value. */
 	if (open_ns() == 0 && weir_get(&h->gate) == gate && !weir_get(&weir.stopping))
-		weir_futex_wait(&weir.asleep, 1, TICK_NS);
+		weir_futex_wait(&weir.asleep, 1, weir_freeing_any() ? FREED_NS : TICK_NS);
 	weir_set(&weir.asleep, 0);
 }
 
@@ -299,6 +301,10 @@ static void *watch(void *unused)
 		uint32_t gate = weir_get(&h->gate);
 		check_lease(h, gate, now);
 		weir_pass_unused(now);
+		if (now >= k.next_freed) {
+			weir_freeing_look();
+			k.next_freed = now + FREED_NS;
+		}
 		bool busy = weir_get(&weir.stopping)
 			? leaving(&k, now)
 			: look_all(!(gate & 1) || weir_get(&weir.expired), now);

@@ -20,7 +20,7 @@
  *    kill at any instruction leaves nothing locked. A stream's own is held while an event is put on
  *    it, for which the driver waits while the device's queue is full: nothing but a launch on the
  *    same stream, which would wait as well, waits for that lock without end. For the same reason
- *    the program's threads put events on a stream within its launches alone.
+ *    the program's threads put events on a stream only where the program puts something there.
  *  - No thread is cancelled with a lock held.
  *  - After fork() a child is not attached; it attaches with a slot of its own at its first call.
  *  - While a stream is being captured nothing of weir's own is put on it, and its launches pass;
@@ -140,6 +140,7 @@ struct weir_process {
 
 extern struct weir_process weir;
 
+struct weir_stream;
 int weir_attach(void); /* enum weir_state */
 bool weir_job_named(void);
 void weir_send(uint32_t kind, uint32_t gate);
@@ -241,8 +242,27 @@ uint64_t weir_loose(void);
 uint64_t weir_pools_held(void);
 void weir_pools_refresh(bool trim);
 void weir_pools_reset(void);
+void weir_pool_reached(void *pool);
 bool weir_pools_slack(void);
 uint64_t weir_pools_loose(void);
+
+/* frees in stream order: freeing.c */
+struct weir_freed_to {
+	uint64_t bytes;
+	void *pool;
+	struct weir_movable *movable;
+};
+struct weir_freeing;
+struct weir_freeing *weir_freeing_begin(const struct weir_freed_to *to, struct weir_stream *s);
+void weir_freeing_called(struct weir_freeing *f, CUresult r);
+uint64_t weir_freeing_elsewhere(const void *pool, const struct weir_stream *s);
+bool weir_freeing_wait(uint64_t *since);
+void weir_freeing_look(void);
+bool weir_freeing_any(void);
+void weir_freeing_going(CUcontext ctx);
+void weir_freeing_gone(CUcontext ctx);
+void weir_freeing_reset(void);
+
 void weir_vmm_reset(void);
 void weir_contexts_reset(void);
 void weir_graphs_captured_alloc(void);
@@ -289,7 +309,8 @@ struct weir_movable {
 	const void *id;
 	uint64_t buffer, block; /* the driver's numbers of its first memory, which are the program's */
 	CUdevice device;
-	bool late;     /* it is to be freed when that can be */
+	bool late;     /* it is to be freed when that can be, */
+	bool reached;  /* which is at once: the device has come to where that was said */
 	uint64_t seen; /* weir_touches when it came back last: what the host has is right until then */
 	struct weir_movable *next, **link;
 	uint32_t count;
@@ -302,12 +323,15 @@ struct weir_movable {
 
 bool weir_movable_alloc(CUdeviceptr *at, uint64_t size, CUresult *result);
 bool weir_movable_free(CUdeviceptr at);
+bool weir_movable_free_later(CUdeviceptr at, struct weir_stream *s);
+void weir_movable_reached(struct weir_movable *m);
 bool weir_is_movable(CUdeviceptr at);
 struct weir_movable *weir_movables(void);
 uint64_t weir_movable_bytes(void);
 uint64_t weir_movable_absent(void);
 bool weir_movables_kept(struct weir_pinned *p, uint64_t *bytes, CUcontext *context);
-void weir_movables_late(void);
+void weir_movables_late(bool reached);
+uint64_t weir_movables_due(void);
 void weir_movables_gone(const void *context);
 void weir_movables_reset(void);
 CUdeviceptr weir_piece_at(const struct weir_movable *m, uint32_t i);
@@ -446,6 +470,7 @@ struct weir_stream {
 	CUcontext ctx;    /* of a default stream, the one that it is named in */
 	CUcontext home;   /* whose events it takes: of a green context, the primary one, if known */
 	CUgreenCtx green; /* NULL: of none */
+	uint32_t life;    /* atomic: how often the record was given to a stream */
 	uint64_t thread;  /* whose per-thread default stream it is, 0: none's */
 	bool ended;       /* atomic: that thread has ended */
 	bool gone;        /* destroyed: only its marks are left */
@@ -545,6 +570,7 @@ bool weir_close_batch(struct weir_stream *s, bool by_watcher);
 bool weir_lengthen(struct weir_stream *s);
 void weir_reap(struct weir_stream *s);
 void weir_forget_marks(struct weir_stream *s, bool there);
+int weir_put_event(struct weir_stream *s, CUevent *event);
 uint64_t weir_in_flight(void);
 void weir_count_open(void);
 bool weir_make_room(struct weir_stream *s, uint64_t ns, bool unknown, bool alone);

@@ -246,13 +246,15 @@ static void two_launches(void)
 	expect("after both", counted(), 100 + 30 + 40);
 }
 
-static void refuse_and_look(void)
+/* The second of two first launches of a graph takes what the first, which fails, does not. */
+static void second_beside(void)
 {
-	uint64_t before = counted();
-	instantiate(60, false);
+	expect("while a first launch is to fail", counted(), 170 + 91);
+	gives = 60;
 	launch(60);
-	expect("while a first launch is to fail", before, 170 + 91);
-	expect("after another beside it", counted(), 170 + 91);
+	expect("during another beside it", counted_then, 170 + 91 + 91);
+	expect("after that", counted(), 170 + 91 + 60);
+	gives = 0;
 }
 
 static void failures(void)
@@ -260,9 +262,12 @@ static void failures(void)
 	gives = 0;
 	instantiate(60, false);
 	fails = CUDA_ERROR_INVALID_VALUE;
-	meanwhile = refuse_and_look;
+	meanwhile = second_beside;
 	expect("a first launch that fails", launch(60), CUDA_ERROR_INVALID_VALUE);
-	expect("after it", counted(), 170);
+	expect("after it", counted(), 170 + 60);
+	launch(60);
+	expect("during the next launch, which is no first one", counted_then, 170 + 60);
+	reserved -= 60;
 	instantiate(90, false);
 	fails = CUDA_ERROR_OUT_OF_MEMORY;
 	launch(90);
@@ -310,8 +315,19 @@ static void looks(void)
 	expect("without it", counted_then, 180);
 }
 
+static void trim(void)
+{
+	weir_on_graph_mem_trim(WEIR_cuDeviceGraphMemTrim, 0);
+}
+
 static void trims(void)
 {
+	gives = 60;
+	launch(60);
+	meanwhile = trim; /* the launch takes anew what it gave back */
+	launch(60);
+	expect("after a launch of what was trimmed meanwhile", counted(), 60);
+	gives = 0;
 	meanwhile = launch_80;
 	weir_on_graph_mem_trim(WEIR_cuDeviceGraphMemTrim, 0);
 	expect("trimmed while another was launched", counted(), 0);

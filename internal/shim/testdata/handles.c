@@ -5,6 +5,7 @@
 #include "../src/weir.h"
 
 #include "expect.h"
+#include "freed.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define AT (UINT64_C(1) << 40)

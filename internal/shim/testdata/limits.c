@@ -4,6 +4,7 @@
 #include "../src/weir.h"
 
 #include "expect.h"
+#include "freed.h"
 
 #define EACH 6 /* threads that can be resident, in 2 multiprocessors */
 #define CAP 1000

@@ -1,7 +1,7 @@
 /*
  * A pool that grows by more than was counted, looked at by two threads at once: while the one
  * counts what there is more, the other frees all and counts anew. Then a pool that is destroyed, or
- * is not, and one that grows beyond the cap.
+ * is not, one that grows beyond the cap, and frees that the device has not come to.
  */
 #include "../src/weir.h"
 
@@ -81,8 +81,12 @@ static CUresult driver_free(CUdeviceptr at, CUstream stream)
 	return CUDA_SUCCESS;
 }
 
+static bool stuck; /* the device comes to no free: none can be trimmed */
+
 static CUresult driver_trim(CUmemoryPool pool, size_t keep)
 {
+	if (stuck)
+		return CUDA_SUCCESS;
 	*(pool == only ? &reserved : &kept) = keep;
 	return CUDA_SUCCESS;
 }
@@ -104,6 +108,21 @@ static CUresult driver_get(CUmemoryPool pool, CUmemPool_attribute what, void *va
 	if (what != (CUmemPool_attribute)CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)
 		return CUDA_ERROR_INVALID_VALUE;
 	*(uint64_t *)value = pool == only ? reserved : kept;
+	return CUDA_SUCCESS;
+}
+
+static unsigned events; /* that are there */
+
+static CUresult driver_query(CUevent e)
+{
+	(void)e;
+	return stuck ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
+
+static CUresult driver_destroy_event(CUevent e)
+{
+	(void)e;
+	events--;
 	return CUDA_SUCCESS;
 }
 
@@ -132,6 +151,10 @@ void *weir_resolve(enum weir_call call)
 		return (void *)driver_destroy;
 	case WEIR_cuMemPoolGetAttribute:
 		return (void *)driver_get;
+	case WEIR_cuEventQuery:
+		return (void *)driver_query;
+	case WEIR_cuEventDestroy_v2:
+		return (void *)driver_destroy_event;
 	default:
 		return NULL;
 	}
@@ -139,6 +162,36 @@ void *weir_resolve(enum weir_call call)
 
 /* ---- the rest of the library */
 
+static struct weir_stream here, there;
+static CUstream const beside = (CUstream)&there;
+static uint64_t ns, later; /* the time, and when the device comes to all frees */
+
+uint64_t weir_now(void)
+{
+	ns += 10000000;
+	if (later && ns >= later)
+		stuck = false;
+	return ns;
+}
+
+struct weir_stream *weir_stream_of(CUstream s, int per_thread)
+{
+	(void)per_thread;
+	return s == beside ? &there : &here;
+}
+
+int weir_put_event(struct weir_stream *s, CUevent *e)
+{
+	(void)s;
+	events += !*e;
+	*e = (CUevent)&events;
+	return 1;
+}
+
+void weir_movable_reached(struct weir_movable *m) { (void)m; }
+void weir_movables_late(bool reached) { (void)reached; }
+uint64_t weir_movables_due(void) { return 0; }
+void weir_overdraw(uint64_t bytes) { weir_add(&counted, bytes); }
 uint64_t weir_cap(void) { return cap; }
 void weir_release(uint64_t bytes) { weir_sub(&counted, bytes); }
 int weir_attach(void) { return WEIR_ATTACHED; }
@@ -188,11 +241,16 @@ static bool reserve(uint64_t bytes)
 	return true;
 }
 
-static CUresult allocate_from(CUmemoryPool pool, uint64_t bytes)
+static CUresult allocate_on(CUstream s, CUmemoryPool pool, uint64_t bytes)
 {
 	CUdeviceptr at;
 	return weir_on_mem_alloc_from_pool_async(
-		WEIR_cuMemAllocFromPoolAsync, &at, bytes, pool, NULL);
+		WEIR_cuMemAllocFromPoolAsync, &at, bytes, pool, s);
+}
+
+static CUresult allocate_from(CUmemoryPool pool, uint64_t bytes)
+{
+	return allocate_on(NULL, pool, bytes);
 }
 
 static CUresult allocate(uint64_t bytes)
@@ -213,6 +271,9 @@ static CUresult destroy(void)
 static void anew(void)
 {
 	weir_pools_reset();
+	weir_freeing_reset();
+	stuck = false;
+	later = 0;
 	counted = reserved = kept = frees = 0;
 	grows = PORTION;
 	cap = 8 * PORTION;
@@ -362,6 +423,118 @@ static void two_allocations(void)
 	expect("when both have", counted, 3 * PORTION);
 }
 
+/* What is freed on a stream that has not come there is this stream's, and no other's: for the other
+ * the pool may grow. */
+static void elsewhere(void)
+{
+	anew();
+	grows = 3 * PORTION;
+	allocate(3 * PORTION);
+	stuck = true;
+	give_back();
+	expect("for another stream", allocate_on(beside, only, 3 * PORTION), CUDA_SUCCESS);
+	expect("counted before", counted_then, 6 * PORTION);
+	expect("counted after", counted, 6 * PORTION);
+
+	anew();
+	grows = 5 * PORTION;
+	allocate(5 * PORTION);
+	stuck = true;
+	give_back();
+	uint64_t began = ns, calls = reserved;
+	expect("for which there is no room", allocate_on(beside, only, 5 * PORTION),
+		CUDA_ERROR_OUT_OF_MEMORY);
+	expect("in half a second", ns - began >= 500000000 && ns - began < 600000000, true);
+	expect("of the driver's", reserved, calls);
+	grows = 0;
+	expect("for the same stream", allocate(5 * PORTION), CUDA_SUCCESS);
+	expect("of that", counted, 5 * PORTION);
+	give_back();
+	later = ns + 200000000;
+	grows = 5 * PORTION; /* as what was trimmed is taken anew */
+	expect("once the device has come there", allocate_on(beside, only, 5 * PORTION), CUDA_SUCCESS);
+	expect("of that", counted, 5 * PORTION);
+
+	anew();
+	allocate(PORTION);
+	stuck = true;
+	give_back();
+	here.life++; /* the record is another stream's now */
+	allocate(PORTION);
+	expect("for a stream with the record of one that is gone", counted_then, 2 * PORTION);
+}
+
+/* A pool that is destroyed has what is freed until the device comes there. */
+static void destroyed_early(void)
+{
+	anew();
+	allocate(100);
+	stuck = true;
+	give_back();
+	destroy();
+	expect("of a pool whose last free has not come", counted, PORTION);
+	allocate_from(second, 100);
+	expect("which keeps its record", counted, 2 * PORTION);
+	stuck = false;
+	weir_freeing_look();
+	expect("when it has", counted, PORTION);
+	expect("frees under way", weir_freeing_any(), false);
+}
+
+/* The driver takes nine portions where eight fit, and cannot have them back at once. */
+static void too_large_for_long(void)
+{
+	anew();
+	grows = 9 * PORTION;
+	stuck = true;
+	expect("beyond the cap", allocate(100), CUDA_ERROR_OUT_OF_MEMORY);
+	expect("as long as the driver has it", counted, 9 * PORTION);
+	stuck = false;
+	weir_freeing_look();
+	weir_pools_refresh(true);
+	expect("after that", counted, 0);
+}
+
+/* A free that fails is none. */
+static CUresult refuse(CUdeviceptr at, CUstream s)
+{
+	(void)at, (void)s;
+	return CUDA_ERROR_INVALID_VALUE;
+}
+
+static void failed_free(void)
+{
+	anew();
+	allocate(100);
+	give(refuse, AT, known(only), 100, NULL, &here);
+	expect("frees under way after one that failed", weir_freeing_any(), false);
+	expect("of the pool", known(only)->used, 100);
+	expect("that leave it", known(only)->leaving, 0);
+}
+
+/* Events are used again, and go with their context. */
+static void events_go(void)
+{
+	CUcontext context = (CUcontext)&events;
+	anew();
+	events = 0;
+	here.home = context;
+	for (int i = 0; i < 100; i++) {
+		allocate(100);
+		give_back();
+	}
+	expect("events of a hundred frees", events, 1);
+	stuck = true;
+	allocate(100);
+	give_back();
+	weir_freeing_going(context);
+	expect("events of a context that goes", events, 0);
+	expect("frees under way until it has", weir_freeing_any(), true);
+	weir_freeing_gone(context);
+	expect("frees under way after it", weir_freeing_any(), false);
+	here.home = NULL;
+}
+
 static CUresult create(int where, int id)
 {
 	CUmemPoolProps of = {.location = {where, id}};
@@ -408,6 +581,11 @@ int main(void)
 	beyond_the_cap();
 	two_pools();
 	two_allocations();
+	elsewhere();
+	destroyed_early();
+	too_large_for_long();
+	failed_free();
+	events_go();
 	created();
 	return checked();
 }

@@ -6,6 +6,7 @@
 #include "../src/weir.h"
 
 #include "expect.h"
+#include "freed.h"
 #include "stays.h"
 
 #define GRANULE (UINT64_C(1) << 20)

@@ -12,6 +12,11 @@ bool weir_movable_free(CUdeviceptr at) {
 	return false;
 }
 
+bool weir_movable_free_later(CUdeviceptr at, struct weir_stream *s) {
+	(void)at, (void)s;
+	return false;
+}
+
 void weir_movables_gone(const void *context) { (void)context; }
 
 bool weir_hold_on(bool touches) {

@@ -5,6 +5,7 @@
  * the device is never full.
  */
 #include "../src/weir.h"
+#include "freed.h"
 
 #include "../src/watcher.c"
 #include "stays.h"

@@ -135,6 +135,7 @@ typedef struct {
 	_Atomic uint32_t seen;     // how many of them are seen without a call
 	_Atomic uint32_t shared;   // other processes can see memory or events of this one
 	_Atomic uint32_t lingering; // memory that exported descriptors alone hold, in pieces
+	_Atomic uint32_t leaving;   // frees that the device may not have come to
 	_Atomic uint32_t work;         // word on which the service thread sleeps
 	// word that changes when the service thread has taken a slot or found none
 	_Atomic uint32_t attached;
@@ -344,11 +345,13 @@ void fk_cluster_of(CUfunction f, const CUlaunchConfig *c, unsigned int shape[3])
 // Memory. fk_memory_of_context frees all that was allocated in a context, fk_arrays_of_context all
 // arrays and fk_imports_of_context all that was imported; fk.lock is held.
 // fk_pools_settle gives unused pool memory above the thresholds back to the device, as
-// synchronising does; it takes the lock.
+// synchronising does; it takes the lock. fk_frees_settle gives back what streams have come to the
+// frees of.
 void fk_memory_of_context(CUcontext c);
 void fk_arrays_of_context(CUcontext c);
 void fk_imports_of_context(CUcontext c);
 void fk_pools_settle(fk_queue *q);
+void fk_frees_settle(void);
 
 // Graphs (graph.c). fk_add appends a node; *node may be NULL. All are called with fk.lock held.
 CUresult fk_add(

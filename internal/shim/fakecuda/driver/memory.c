@@ -148,6 +148,7 @@ void fk_memory_of_context(CUcontext c) {
 
 CUresult fk_charge(CUdevice d, uint64_t bytes) {
 	fk_queue *q = &fk.queues[d];
+	fk_frees_settle();
 	fk_lock(&q->device);
 	bool fits = fk_take(&q->device, bytes, false);
 	fk_unlock(&q->device);
@@ -376,6 +377,7 @@ FK_API cuMemGetInfo_v2(size_t *free, size_t *total) {
 		return CUDA_ERROR_INVALID_VALUE;
 	fk_device *d = &fk.queues[c->device].device;
 	fk_enter();
+	fk_frees_settle();
 	fk_lock(d);
 	fk_reap(d);
 	uint64_t hard, room = fk_room(d, &hard), left = d->file->terms.memory - fk_used(d);

@@ -1,6 +1,11 @@
 // Stream-ordered memory. A pool takes device memory in chunks of 2 MiB, and keeps what is freed up
-// to its release threshold until the program next synchronises, or trims it. A free counts at once,
-// not when the stream comes to it.
+// to its release threshold until the program next synchronises, or trims it.
+//
+// What is freed on a stream is free once the stream has come there. Until then an allocation on the
+// same stream can have it, and one on another stream only if the device has no more for the pool to
+// grow by, which then waits for the first stream (CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES
+// in the driver's documentation). That a stream has waited for an event behind the free is not
+// looked at: such a pool grows, as one may. How much is in use counts without what is freed.
 #include "memory.h"
 
 #include <stdlib.h>
@@ -20,6 +25,88 @@ struct CUmemPoolHandle_st {
 };
 
 enum { CHUNK = 2 << 20 };
+
+// leaving is memory that is freed on a stream which may not have come there.
+struct leaving {
+	struct leaving *next;
+	fk_queue *queue;
+	uint64_t seq; // of the free, UINT64_MAX: not queued yet
+	uint32_t stream;
+	CUdevice device;
+	CUmemoryPool pool; // NULL: no pool's
+	uint64_t bytes;    // of the pool, less what was allocated anew
+	fk_hold hold;      // of others
+};
+
+static struct leaving *leavings, **last_leaving = &leavings;
+
+static bool reached(const struct leaving *l) {
+	return l->seq != UINT64_MAX && fk_poll(l->queue, l->seq);
+}
+
+void fk_frees_settle(void) {
+	struct leaving **at = &leavings;
+	for (struct leaving *l; (l = *at);) {
+		if (!reached(l)) {
+			at = &l->next;
+			continue;
+		}
+		*at = l->next;
+		atomic_fetch_sub(&l->queue->leaving, 1);
+		if (l->pool)
+			fk_pool_refund(l->pool, l->bytes);
+		fk_drop_memory(l->device, &l->hold);
+		free(l);
+	}
+	last_leaving = at;
+}
+
+// leave forgets an allocation, whose memory is free when the stream has come to here. The lock is
+// held, and given up while the queue is full.
+static CUresult leave(fk_allocation *a, CUstream s) {
+	struct leaving *l = calloc(1, sizeof *l);
+	if (!l)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*l = (struct leaving){.queue = fk_queue_of(s),
+		.seq = UINT64_MAX,
+		.stream = s->id,
+		.device = a->device,
+		.pool = a->pool,
+		.bytes = a->charged,
+		.hold = a->hold};
+	*last_leaving = l;
+	last_leaving = &l->next;
+	atomic_fetch_add(&l->queue->leaving, 1);
+	a->pool = NULL, a->charged = 0, a->hold = (fk_hold){0};
+	fk_drop(a);
+	fk_push(s, (fk_item){.kind = FK_MARK}, &l->seq);
+	fk_wake(&l->queue->work);
+	return CUDA_SUCCESS;
+}
+
+// away is how much of a pool is on its way back to it.
+static uint64_t away(const struct CUmemPoolHandle_st *p) {
+	uint64_t bytes = 0;
+	for (const struct leaving *l = leavings; l; l = l->next)
+		bytes += l->pool == p ? l->bytes : 0;
+	return bytes;
+}
+
+// reuse takes up to so many bytes from what is on its way back to the pool: on the stream, or on
+// others, which *after then names the last free of.
+static uint64_t reuse(CUmemoryPool p, uint64_t bytes, CUstream s, uint64_t *after) {
+	uint64_t left = bytes;
+	for (struct leaving *l = leavings; l && left; l = l->next) {
+		if (l->pool != p || (l->stream == s->id) != !after ||
+			(after && (l->seq == UINT64_MAX || l->queue != fk_queue_of(s))))
+			continue;
+		uint64_t n = l->bytes < left ? l->bytes : left;
+		l->bytes -= n, left -= n, p->used -= n;
+		if (after && n && l->seq > *after)
+			*after = l->seq;
+	}
+	return bytes - left;
+}
 
 static CUmemoryPool add(fk_queue *q, CUdevice device) {
 	CUmemoryPool p = calloc(1, sizeof *p);
@@ -54,6 +141,7 @@ static void shrink(CUmemoryPool p, uint64_t keep) {
 
 void fk_pools_settle(fk_queue *q) {
 	fk_enter();
+	fk_frees_settle();
 	for (CUmemoryPool p = q->pools; p; p = p->next)
 		shrink(p, p->threshold);
 	fk_leave(0);
@@ -67,17 +155,32 @@ void fk_pool_refund(CUmemoryPool p, uint64_t bytes) {
 	}
 }
 
-// take makes room in the pool for an allocation.
-static CUresult take(CUmemoryPool p, uint64_t bytes) {
+// grow makes room in the pool for so many bytes more.
+static CUresult grow(CUmemoryPool p, uint64_t bytes) {
+	if (p->used + bytes <= p->reserved)
+		return CUDA_SUCCESS;
+	uint64_t more = (p->used + bytes - p->reserved + CHUNK - 1) / CHUNK * CHUNK;
+	if (!p->host)
+		FK_TRY(fk_charge(p->device, more));
+	p->reserved += more;
+	return CUDA_SUCCESS;
+}
+
+// take makes room in the pool for an allocation on a stream, which is to follow operation *after.
+static CUresult take(CUmemoryPool p, uint64_t bytes, CUstream s, uint64_t *after) {
+	fk_frees_settle();
 	if (p->properties.maxSize &&
 		(bytes > p->properties.maxSize || p->used > p->properties.maxSize - bytes))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (p->used + bytes > p->reserved) {
-		uint64_t more = (p->used + bytes - p->reserved + CHUNK - 1) / CHUNK * CHUNK;
-		if (!p->host)
-			FK_TRY(fk_charge(p->device, more));
-		p->reserved += more;
+	if (p->used + bytes > p->reserved)
+		reuse(p, p->used + bytes - p->reserved, s, NULL);
+	CUresult r = grow(p, bytes);
+	if (r && p->reuse[CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES]) {
+		reuse(p, p->used + bytes - p->reserved, s, after);
+		r = grow(p, bytes);
 	}
+	if (r)
+		return r;
 	p->used += bytes;
 	p->used_high = p->used > p->used_high ? p->used : p->used_high;
 	p->reserved_high = p->reserved > p->reserved_high ? p->reserved : p->reserved_high;
@@ -104,7 +207,8 @@ static CUresult allocate(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUst
 		return fk_leave(fk_capture_add(s,
 			&(fk_task){.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC, .address = at, .bytes = bytes}, NULL));
 	}
-	r = at ? take(p, bytes) : CUDA_ERROR_OUT_OF_MEMORY;
+	uint64_t follows = 0;
+	r = at ? take(p, bytes, s, &follows) : CUDA_ERROR_OUT_OF_MEMORY;
 	if (r)
 		return fk_leave(r);
 	fk_allocation a = {.address = at,
@@ -119,7 +223,7 @@ static CUresult allocate(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUst
 		return fk_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	}
 	*out = at;
-	fk_push(s, (fk_item){.kind = FK_MARK}, NULL);
+	fk_push(s, (fk_item){.kind = FK_MARK, .after = follows}, NULL);
 	return fk_leave(CUDA_SUCCESS);
 }
 
@@ -154,10 +258,9 @@ FK_API cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
 		(a->origin != FK_POOLED && a->origin != FK_POOL_OPENED && a->origin != FK_DEVICE &&
 			a->origin != FK_GRAPHED))
 		return fk_leave(CUDA_ERROR_INVALID_VALUE);
-	if (a->origin == FK_GRAPHED)
-		fk_graphed_free(a);
-	else
-		fk_drop(a);
+	if (a->origin != FK_GRAPHED)
+		return fk_leave(leave(a, s));
+	fk_graphed_free(a);
 	fk_push(s, (fk_item){.kind = FK_MARK}, NULL);
 	return fk_leave(CUDA_SUCCESS);
 }
@@ -206,6 +309,7 @@ FK_API cuMemPoolTrimTo(CUmemoryPool p, size_t keep) {
 	if (!FK_IS(p, FK_POOL))
 		return CUDA_ERROR_INVALID_VALUE;
 	fk_enter();
+	fk_frees_settle();
 	shrink(p, keep);
 	return fk_leave(CUDA_SUCCESS);
 }
@@ -234,7 +338,9 @@ FK_API cuMemPoolGetAttribute(CUmemoryPool p, CUmemPool_attribute attribute, void
 	if (!FK_IS(p, FK_POOL) || !value || attribute < 1 || attribute > 8)
 		return CUDA_ERROR_INVALID_VALUE;
 	fk_enter();
-	const uint64_t words[] = {p->threshold, p->reserved, p->reserved_high, p->used, p->used_high};
+	fk_frees_settle();
+	const uint64_t words[] = {
+		p->threshold, p->reserved, p->reserved_high, p->used - away(p), p->used_high};
 	if (attribute <= 3)
 		*(int *)value = p->reuse[attribute];
 	else

@@ -106,14 +106,17 @@ static uint32_t soon(fk_queue *q, uint64_t out[FK_GOALS]) {
 	return n;
 }
 
-// lingered gives back memory whose descriptors have been closed, and returns when to look again.
+// lingered gives back memory whose descriptors have been closed, or whose stream has come to its
+// free, and returns when to look again.
 static uint64_t lingered(fk_queue *q) {
-	if (!atomic_load(&q->lingering))
+	if (!atomic_load(&q->lingering) && !atomic_load(&q->leaving))
 		return FK_NEVER;
 	fk_enter();
 	fk_backings_settle((CUdevice)(q - fk.queues));
+	fk_frees_settle();
 	fk_leave(0);
-	return atomic_load(&q->lingering) ? fk_now() + CLOSED_NS : FK_NEVER;
+	return atomic_load(&q->lingering) || atomic_load(&q->leaving) ? fk_now() + CLOSED_NS
+																 : FK_NEVER;
 }
 
 // serve performs effects in time, ends the host operations that can end, or sleeps until it may

@@ -59,15 +59,16 @@ static void limit(world *w) {
 	LOOK(w);
 }
 
-// outlive has allocations outlive their pool.
+// outlive has allocations outlive their pool. Some are freed in the order of another stream, and so
+// is one that is of no pool.
 static void outlive(world *w) {
 	enum { MANY = 3 };
 	CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
 		.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
 	CUmemoryPool pool;
-	CUdeviceptr p[MANY];
+	CUdeviceptr p[MANY], linear;
 	uint32_t n = 1 + below(&w->rng, MANY);
-	CUstream s = any_stream(w);
+	CUstream s = any_stream(w), other = any_stream(w);
 	CHECK(CU(cuMemPoolCreate)(&pool, &props));
 	for (uint32_t i = 0; i < n; i++)
 		CHECK(CU(cuMemAllocFromPoolAsync)(&p[i], 1 + below(&w->rng, 2 * GRANULE), pool, s));
@@ -75,11 +76,21 @@ static void outlive(world *w) {
 	CHECK(CU(cuMemPoolDestroy)(pool));
 	for (uint32_t i = 0; i < n; i++) {
 		LOOK(w);
-		if (below(&w->rng, 2))
+		switch (below(&w->rng, 3)) {
+		case 0:
 			CHECK(CU(cuMemFreeAsync)(p[i], s));
-		else
+			break;
+		case 1:
+			CHECK(CU(cuMemFreeAsync)(p[i], other));
+			break;
+		default:
 			CHECK(CU(cuMemFree_v2)(p[i]));
+		}
 	}
+	CHECK(CU(cuMemAlloc_v2)(&linear, 1 + below(&w->rng, 2 * GRANULE)));
+	LOOK(w);
+	CHECK(CU(cuMemFreeAsync)(linear, other));
+	LOOK(w);
 }
 
 // nodes has a graph allocate memory, which is freed in the graph, or after it has gone or before.

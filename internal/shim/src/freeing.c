@@ -1,0 +1,304 @@
+/*
+ * Frees in stream order (cuMemFreeAsync). The driver has such memory back once the stream comes to
+ * the free, and not before: until then it is the job's. Behind each free an event is put on the
+ * stream, and what is freed counts until the device has come to that. What a pool has so on another
+ * stream it may not give to this one (cuMemPoolSetAttribute names what it may), and grows instead.
+ *
+ * The event is put by the thread that frees, which waits no longer than for the free itself if the
+ * device's queue is full. It is looked at, and never waited for.
+ */
+#include "weir.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define WAIT_NS UINT64_C(500000000) /* for frees, before an allocation fails */
+#define PAUSE_NS 50000
+#define TRIES 1000 /* to put an event, while a capture is about to begin */
+#define SPARES 64
+
+/* a free under way */
+struct weir_freeing {
+	struct weir_freeing *next;
+	uint64_t bytes;
+	void *pool;                   /* it goes back to this one, */
+	struct weir_movable *movable; /* or is freed then, */
+	                              /* or else is given up then */
+	const struct weir_stream *stream;
+	uint32_t life; /* which of those that had the record */
+	CUcontext home;
+	CUevent event; /* NULL: its context goes */
+	bool calling;  /* the call has not returned, and there is no event yet */
+	bool over;     /* the device has come to it, or never will */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct weir_freeing *first, **last = &first; /* in the order of their calls */
+static uint64_t count; /* atomic: of all that is not given back */
+
+/* events to be used again */
+static struct spare {
+	CUevent event;
+	CUcontext home;
+} spares[SPARES];
+
+void weir_freeing_reset(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	first = NULL;
+	last = &first;
+	count = 0;
+	for (int i = 0; i < SPARES; i++)
+		spares[i].event = NULL;
+}
+
+/* weir_freeing_begin comes before a free in stream order, and weir_freeing_called after it. The
+ * bytes go back to a pool's record, or are freed as what can be moved, or else are what the free
+ * gives up. NULL: there is no memory to note it. */
+struct weir_freeing *weir_freeing_begin(const struct weir_freed_to *to, struct weir_stream *s)
+{
+	struct weir_freeing *f = calloc(1, sizeof *f);
+	if (!f)
+		return NULL;
+	f->bytes = to->bytes;
+	f->pool = to->pool;
+	f->movable = to->movable;
+	f->stream = s;
+	f->life = s ? weir_get(&s->life) : 0;
+	f->home = s ? weir_get(&s->home) : NULL;
+	f->calling = true;
+	pthread_mutex_lock(&lock);
+	*last = f;
+	last = &f->next;
+	weir_add(&count, 1);
+	pthread_mutex_unlock(&lock);
+	return f;
+}
+
+/* spare gives an event of the context, NULL: a new one is to be made. */
+static CUevent spare(CUcontext home)
+{
+	CUevent e = NULL;
+	pthread_mutex_lock(&lock);
+	for (int i = 0; home && !e && i < SPARES; i++)
+		if (spares[i].event && spares[i].home == home) {
+			e = spares[i].event;
+			spares[i].event = NULL;
+		}
+	pthread_mutex_unlock(&lock);
+	return e;
+}
+
+/* keep keeps the event of a free that is over; false: there is no place. The lock is held. */
+static bool keep(struct weir_freeing *f)
+{
+	for (int i = 0; f->home && i < SPARES; i++)
+		if (!spares[i].event) {
+			spares[i] = (struct spare){f->event, f->home};
+			f->event = NULL;
+			return true;
+		}
+	return false;
+}
+
+static void destroy(CUevent e)
+{
+	weir_fn_cuEventDestroy_v2 real = WEIR_DRIVER(cuEventDestroy_v2);
+	if (e && real)
+		real(e);
+}
+
+/* end gives back what a free that is out of the list gave. */
+static void end(struct weir_freeing *f)
+{
+	destroy(f->event);
+	if (f->movable)
+		weir_movable_reached(f->movable);
+	else if (f->pool)
+		weir_pool_reached(f->pool);
+	else
+		weir_release(f->bytes);
+	free(f);
+}
+
+/* over looks whether the device has come to a free. The lock is held. */
+static bool over(struct weir_freeing *f)
+{
+	weir_fn_cuEventQuery query = WEIR_DRIVER(cuEventQuery);
+	if (!f->over && f->event && query && query(f->event) != CUDA_ERROR_NOT_READY) {
+		f->over = true;
+		keep(f);
+	}
+	return f->over;
+}
+
+/* take takes those that are over out of the list; all: not only those before the first that is not.
+ * Of a stream the device has come to none after one that it has not come to. */
+static struct weir_freeing *take(bool all)
+{
+	enum { SEEN = 16 };
+	const struct weir_stream *busy[SEEN];
+	size_t n = 0;
+	struct weir_freeing *out = NULL, **at = &first;
+	pthread_mutex_lock(&lock);
+	for (struct weir_freeing *f; (f = *at);) {
+		size_t i = 0;
+		while (i < n && (busy[i] != f->stream || !f->stream))
+			i++;
+		if (i == n && over(f)) {
+			*at = f->next;
+			f->next = out;
+			out = f;
+			continue;
+		}
+		if (!all)
+			break;
+		if (i == n && n < SEEN && f->event)
+			busy[n++] = f->stream;
+		at = &f->next;
+	}
+	if (all || !first)
+		last = at;
+	pthread_mutex_unlock(&lock);
+	return out;
+}
+
+/* look ends what is over. */
+static void look(bool all)
+{
+	if (!weir_get(&count) || !weir_own_begin())
+		return;
+	struct weir_freeing *f = take(all), *next;
+	for (; f; f = next) {
+		next = f->next;
+		end(f);
+		weir_sub(&count, 1); /* at last: who waits is to find what was given back */
+	}
+	weir_own_end();
+}
+
+/* weir_freeing_any tells whether there are frees that the device was not seen to have come to, and
+ * weir_freeing_look looks for them. */
+bool weir_freeing_any(void)
+{
+	return weir_get(&count);
+}
+
+void weir_freeing_look(void)
+{
+	look(true);
+}
+
+/* place puts the event behind the free. Where that cannot be it is over. */
+static void place(struct weir_freeing *f, struct weir_stream *s)
+{
+	CUevent e = spare(f->home);
+	int r = -1;
+	for (int i = 0; s && i < TRIES && !weir_get(&weir.stopping); i++) {
+		r = weir_put_event(s, &e);
+		if (r >= 0)
+			break;
+		sched_yield();
+	}
+	pthread_mutex_lock(&lock);
+	f->event = e;
+	f->over = r <= 0;
+	f->calling = false;
+	pthread_mutex_unlock(&lock);
+}
+
+/* weir_freeing_called says what came of the call. A free behind which there can be no event, as in
+ * a stream that has just begun to be captured or whose context is in error, is over at once. */
+void weir_freeing_called(struct weir_freeing *f, CUresult r)
+{
+	if (!f)
+		return;
+	if (r == CUDA_SUCCESS) {
+		place(f, (struct weir_stream *)f->stream);
+		look(false);
+		return;
+	}
+	pthread_mutex_lock(&lock);
+	for (struct weir_freeing **at = &first; *at; at = &(*at)->next)
+		if (*at == f) {
+			*at = f->next;
+			if (last == &f->next)
+				last = at;
+			weir_sub(&count, 1);
+			break;
+		}
+	pthread_mutex_unlock(&lock);
+	if (f->pool)
+		weir_pool_reached(f->pool);
+	free(f);
+}
+
+/* weir_freeing_elsewhere is how much of a pool is on its way back to it on other streams. */
+uint64_t weir_freeing_elsewhere(const void *pool, const struct weir_stream *s)
+{
+	uint64_t bytes = 0;
+	if (!weir_get(&count))
+		return 0;
+	pthread_mutex_lock(&lock);
+	for (const struct weir_freeing *f = first; f; f = f->next)
+		if (f->pool == pool && !f->over && (f->stream != s || !s || f->life != weir_get(&s->life)))
+			bytes += f->bytes;
+	pthread_mutex_unlock(&lock);
+	return bytes;
+}
+
+/* under_way is how much is freed and not given back. */
+static uint64_t under_way(void)
+{
+	return weir_get(&count) + weir_movables_due();
+}
+
+/* weir_freeing_wait is for an allocation that has no room. It looks what the device has come to,
+ * and pauses if that is nothing; false: there is nothing to wait for, or it has been waited for
+ * long enough. *since is 0 at first. */
+bool weir_freeing_wait(uint64_t *since)
+{
+	uint64_t now = weir_now(), before = under_way();
+	if (!before)
+		return false;
+	*since = *since ? *since : now;
+	look(true);
+	weir_movables_late(true);
+	if (under_way() < before)
+		return true;
+	if (now - *since > WAIT_NS || weir_get(&weir.stopping))
+		return false;
+	nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+	return true;
+}
+
+/* weir_freeing_going is called before a context is destroyed: its events go with it. */
+void weir_freeing_going(CUcontext ctx)
+{
+	if (!weir_own_begin())
+		return;
+	pthread_mutex_lock(&lock);
+	for (struct weir_freeing *f = first; f; f = f->next)
+		if (f->event && f->home == ctx) {
+			destroy(f->event);
+			f->event = NULL;
+		}
+	for (int i = 0; i < SPARES; i++)
+		if (spares[i].event && spares[i].home == ctx) {
+			destroy(spares[i].event);
+			spares[i].event = NULL;
+		}
+	pthread_mutex_unlock(&lock);
+	weir_own_end();
+}
+
+/* weir_freeing_gone is called after that: what the context had in flight is over. */
+void weir_freeing_gone(CUcontext ctx)
+{
+	pthread_mutex_lock(&lock);
+	for (struct weir_freeing *f = first; f; f = f->next)
+		f->over |= f->home == ctx && !f->event && !f->calling;
+	pthread_mutex_unlock(&lock);
+	look(true);
+}

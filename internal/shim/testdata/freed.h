@@ -1,0 +1,23 @@
+// What programs have in place of src/freeing.c that link other parts of the library alone: no free
+// in stream order is under way.
+#include "../src/weir.h"
+
+struct weir_freeing *weir_freeing_begin(const struct weir_freed_to *to, struct weir_stream *s) {
+	(void)to, (void)s;
+	return NULL;
+}
+
+void weir_freeing_called(struct weir_freeing *f, CUresult r) { (void)f, (void)r; }
+
+bool weir_freeing_wait(uint64_t *since) {
+	(void)since;
+	return false;
+}
+
+void weir_freeing_going(CUcontext ctx) { (void)ctx; }
+
+void weir_freeing_gone(CUcontext ctx) { (void)ctx; }
+
+void weir_freeing_look(void) {}
+
+bool weir_freeing_any(void) { return false; }
