@@ -45,7 +45,11 @@ static bool reached(const struct leaving *l) {
 }
 
 void fk_frees_settle(void) {
+	static bool settling; // what is looked at here comes here
 	struct leaving **at = &leavings;
+	if (settling)
+		return;
+	settling = true;
 	for (struct leaving *l; (l = *at);) {
 		if (!reached(l)) {
 			at = &l->next;
@@ -59,6 +63,7 @@ void fk_frees_settle(void) {
 		free(l);
 	}
 	last_leaving = at;
+	settling = false;
 }
 
 // leave forgets an allocation, whose memory is free when the stream has come to here. The lock is

@@ -265,6 +265,8 @@ static bool look(fk_queue *q, uint64_t seq) {
 		atomic_store(&slot->settled_ns, before > n ? now : FK_NEVER);
 		atomic_store(&q->pendings, before - n);
 	}
+	if (atomic_load(&q->leaving))
+		fk_frees_settle();
 	return done;
 }
 
