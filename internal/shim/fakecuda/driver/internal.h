@@ -260,7 +260,9 @@ void fk_share(fk_queue *q);
 // the lock.
 void fk_wait_all(fk_queue *q);
 
-// fk_poll reports whether the operation is done. Called with fk.lock held.
+// fk_poll reports whether the operation is done, fk_seen whether it was when the device was looked
+// at last. Called with fk.lock held.
+bool fk_seen(fk_queue *q, uint64_t seq);
 bool fk_poll(fk_queue *q, uint64_t seq);
 
 // fk_settle notes an event's end if it is done. Called with fk.lock held.
@@ -346,12 +348,13 @@ void fk_cluster_of(CUfunction f, const CUlaunchConfig *c, unsigned int shape[3])
 // arrays and fk_imports_of_context all that was imported; fk.lock is held.
 // fk_pools_settle gives unused pool memory above the thresholds back to the device, as
 // synchronising does; it takes the lock. fk_frees_settle gives back what streams have come to the
-// frees of.
+// frees of, fk_frees_seen what they had when the device was looked at last.
 void fk_memory_of_context(CUcontext c);
 void fk_arrays_of_context(CUcontext c);
 void fk_imports_of_context(CUcontext c);
 void fk_pools_settle(fk_queue *q);
 void fk_frees_settle(void);
+void fk_frees_seen(void);
 
 // Graphs (graph.c). fk_add appends a node; *node may be NULL. All are called with fk.lock held.
 CUresult fk_add(

@@ -40,18 +40,10 @@ struct leaving {
 
 static struct leaving *leavings, **last_leaving = &leavings;
 
-static bool reached(const struct leaving *l) {
-	return l->seq != UINT64_MAX && fk_poll(l->queue, l->seq);
-}
-
-void fk_frees_settle(void) {
-	static bool settling; // what is looked at here comes here
+void fk_frees_seen(void) {
 	struct leaving **at = &leavings;
-	if (settling)
-		return;
-	settling = true;
 	for (struct leaving *l; (l = *at);) {
-		if (!reached(l)) {
+		if (l->seq == UINT64_MAX || !fk_seen(l->queue, l->seq)) {
 			at = &l->next;
 			continue;
 		}
@@ -63,7 +55,13 @@ void fk_frees_settle(void) {
 		free(l);
 	}
 	last_leaving = at;
-	settling = false;
+}
+
+void fk_frees_settle(void) {
+	for (uint32_t d = 0; d < FK_DEVICES; d++)
+		if (atomic_load(&fk.queues[d].leaving))
+			fk_poll(&fk.queues[d], fk.queues[d].next - 1);
+	fk_frees_seen();
 }
 
 // leave forgets an allocation, whose memory is free when the stream has come to here. The lock is

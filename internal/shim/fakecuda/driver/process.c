@@ -266,7 +266,7 @@ static bool look(fk_queue *q, uint64_t seq) {
 		atomic_store(&q->pendings, before - n);
 	}
 	if (atomic_load(&q->leaving))
-		fk_frees_settle();
+		fk_frees_seen();
 	return done;
 }
 
@@ -278,6 +278,15 @@ void fk_perform(fk_queue *q) {
 void fk_share(fk_queue *q) {
 	atomic_store(&q->shared, 1);
 	fk_wake(&q->work);
+}
+
+bool fk_seen(fk_queue *q, uint64_t seq) {
+	if (seq < q->head)
+		return true;
+	fk_lock(&q->device);
+	bool done = fk_done(&q->device, q->device.slot, seq);
+	fk_unlock(&q->device);
+	return done;
 }
 
 bool fk_poll(fk_queue *q, uint64_t seq) { return seq < q->head || look(q, seq); }
