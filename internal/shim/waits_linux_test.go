@@ -59,6 +59,26 @@ func TestWaitsAreExpected(t *testing.T) {
 	}
 }
 
+// TestManyStreamsWaitForOne has as many streams wait for one that waits for the program, each with a
+// kernel that could take any time: they are let in ever faster, and not one by one.
+func TestManyStreamsWaitForOne(t *testing.T) {
+	compiled(t)
+	got, _ := waits(t, func(r *running) { r.virtual(t) }, "streams", "64")
+	if got.First < 200 || got.First > 700 {
+		t.Errorf("it took %.0f ms", got.First)
+	}
+}
+
+// TestLongKernelsOnManyStreams has kernels that take long and wait for nothing instead: the device
+// gets on, so that what is let in beside them does not become ever more.
+func TestLongKernelsOnManyStreams(t *testing.T) {
+	compiled(t)
+	got, _ := waits(t, func(r *running) { r.virtual(t) }, "streams", "24", "50000")
+	if got.First < 800 {
+		t.Errorf("24 kernels of 50 ms were launched within %.0f ms", got.First)
+	}
+}
+
 // TestWaitsAtTheClosedGate closes the gate between a receive and its send, for which it waits: the
 // slot says that the stream stalls, and not that nothing is in flight, until the gate is open.
 func TestWaitsAtTheClosedGate(t *testing.T) {

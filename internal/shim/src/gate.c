@@ -131,14 +131,16 @@ static bool uncertain(const struct weir_function *f, uint64_t quantum)
  * together is how many launches of unknown time may be in flight at once. A program that makes its
  * graphs anew for each launch, or compiles as it goes, launches what was never measured all the
  * time; if many such took little lately, and none much more than the bound, it is some of them, so
- * that the device does not wait for the host after each.
+ * that the device does not wait for the host after each. They are ever more while streams stall and
+ * the device comes to nothing: each may wait for what the program launches after it.
  */
 static uint32_t together(const struct weir_function *f, uint64_t quantum)
 {
 	enum { MANY = 64, SOME = 4, SHORT = 16 }; /* quanta: twice the bound */
 	bool known = weir_peek(&weir.firsts) >= MANY &&
 		weir_get(&weir.unknown_ns) <= SHORT * quantum * WEIR_UNIT_NS;
-	return weir_peek(&f->samples) == 0 && known ? SOME : 1;
+	uint32_t n = weir_peek(&f->samples) == 0 && known ? SOME : 1;
+	return weir_get(&weir.aside) ? n << weir_doubled(weir_get(&weir.stuck_since), weir_now()) : n;
 }
 
 /* has_room tells whether a launch of f may join what is in flight; *since is when it was first told

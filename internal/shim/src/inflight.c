@@ -364,6 +364,7 @@ void weir_reap(struct weir_stream *s)
 		weir_sub(&weir.uncertain, m->uncertain);
 		s->progress_ns = now;
 		weir_set(&weir.progress_ns, now);
+		weir_set(&weir.stuck_since, now);
 		s->tail++;
 	}
 	weir_own_end();

@@ -19,6 +19,9 @@
  *    and twice as many in all after each 80 ms. Behind an unmeasured kernel of 100 ms those are
  *    two, and a thousand behind a wait that ends only when the thread has enqueued so many take
  *    less than a second.
+ *  - So it is with launches that could take any time on streams of their own, which may all wait
+ *    for the one that stalls: of those one at a time is in flight, and twice as many after each
+ *    80 ms in which the device comes to no mark of any stream (together, in gate.c).
  *  - The slot says so (stalled), and the agent, when it closes the gate, does not wait for it as
  *    for what ends by itself.
  *
@@ -60,7 +63,10 @@ static void set_aside(struct weir_stream *s, uint64_t now)
 	}
 	weir_sub(&weir.uncertain, s->uncertain);
 	weir_add(&weir_slot()->stalls, 1);
-	weir_set(&weir_slot()->stalled, weir_add(&weir.aside, 1));
+	uint32_t all = weir_add(&weir.aside, 1);
+	if (all == 1)
+		weir_set(&weir.stuck_since, now);
+	weir_set(&weir_slot()->stalled, all);
 }
 
 /* weir_released tells whether the device came to the next mark of a stream that was set aside, as
@@ -104,12 +110,19 @@ bool weir_stalls(struct weir_stream *s, uint64_t now)
 	return s->aside || (m && ago(s->progress_ns, now) > m->late_ns);
 }
 
+/* weir_doubled is how often what is let through has doubled since the device stalled. */
+uint32_t weir_doubled(uint64_t since, uint64_t now)
+{
+	enum { DOUBLE_NS = 80000000, ALL = 20 };
+	uint64_t doubled = ago(since, now) / DOUBLE_NS;
+	return doubled < ALL ? (uint32_t)doubled : ALL;
+}
+
 /* joins tells whether one more launch, of ns, may go to a stream that is set aside. */
 static bool joins(struct weir_stream *s, uint64_t ns, bool unknown, uint64_t now)
 {
-	enum { DOUBLE_NS = 80000000, ALL = 20 };
-	uint64_t since = ago(s->aside_since, now), doubled = since / DOUBLE_NS;
-	bool yes = s->joined_unknown >> (doubled < ALL ? doubled : ALL) == 0;
+	uint64_t since = ago(s->aside_since, now);
+	bool yes = s->joined_unknown >> weir_doubled(s->aside_since, now) == 0;
 	if (!unknown)
 		yes = s->joined_ns <= since;
 	if (!yes && s->joined >= weir_get(&weir.needed))

@@ -122,7 +122,8 @@ struct weir_process {
 	uint32_t streams_generation;
 	uint64_t inflight_ns; /* predicted time of all marks not seen complete, */
 	uint64_t aside_ns;    /* and that of those on streams set aside, which are not among them */
-	uint32_t aside;       /* streams set aside */
+	uint32_t aside;       /* streams set aside, */
+	uint64_t stuck_since; /* and since when there are such, and the device has come to no mark */
 	uint32_t uncertain;   /* launches not seen complete, nor set aside, that could take any time */
 	struct weir_stream *longer; /* the one whose open batch may be longer, or NULL */
 	uint64_t progress_ns; /* when the last mark was seen complete, or the first one made */
@@ -578,6 +579,7 @@ bool weir_dead(struct weir_stream *s);
 bool weir_set_aside(struct weir_stream *mine, uint64_t now);
 void weir_glance(uint64_t since);
 bool weir_released(const struct weir_stream *s, uint64_t now);
+uint32_t weir_doubled(uint64_t since, uint64_t now);
 bool weir_stalls(struct weir_stream *s, uint64_t now);
 void weir_take_back(struct weir_stream *s);
 void weir_begin_batch(struct weir_stream *s, bool measure);

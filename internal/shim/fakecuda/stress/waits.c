@@ -4,9 +4,11 @@
 // usage: waits value [kernels [rounds]]         behind a wait on a word that the host writes then
 //        waits receive [rounds [late [ms]]]     a receive, then its send on another stream; in the
 //                                               first so many rounds the sender is late by so long
+//        waits streams [streams [us]]           as value, each kernel on a stream of its own; with
+//        us, kernels that take so long, each of a module of its own, and that wait for nothing
 //        waits threads [rounds]                 the same from two threads
 //        waits callback [kernels]               a host function that needs the launching thread
-//        defaults: 300, 20, 0, 0
+//        defaults: 300, 20, 0, 0; 64 streams
 // A receive is a graph with a host function that waits, and a send a kernel after which the host
 // says so. The last line is JSON: first_ms, worst_ms and last_ms of a round.
 #include "../example/load.h"
@@ -39,6 +41,12 @@ static void took(double ms) {
 	last = ms;
 }
 
+static void load(void) {
+	CUmodule module;
+	CHECK(CU(cuModuleLoadData)(&module, "kernel busy us=arg0\n"));
+	CHECK(CU(cuModuleGetFunction)(&kernel, module, "busy"));
+}
+
 static void launch(CUstream s, unsigned us) {
 	void *params[] = {&us};
 	CHECK(CU(cuLaunchKernel)(kernel, 1, 1, 1, 32, 1, 1, 0, s, params, NULL));
@@ -62,18 +70,46 @@ static CUgraphExec receiver(unsigned *round) {
 	return x;
 }
 
-static void value(unsigned kernels, unsigned rounds) {
+// word_of is a word of the host that the device can wait for.
+static uint32_t *word_of(CUdeviceptr *address) {
 	void *word;
-	CUdeviceptr address;
 	CHECK(CU(cuMemHostAlloc)(&word, 4, 0));
-	CHECK(CU(cuMemHostGetDevicePointer_v2)(&address, word, 0));
+	CHECK(CU(cuMemHostGetDevicePointer_v2)(address, word, 0));
 	memset(word, 0, 4);
+	return word;
+}
+
+static void streams(unsigned n, unsigned us) {
+	CUdeviceptr address;
+	CUevent waited;
+	uint32_t *word = word_of(&address);
+	CHECK(CU(cuEventCreate)(&waited, CU_EVENT_DISABLE_TIMING));
+	double from = now_ms();
+	if (!us)
+		CHECK(CU(cuStreamWaitValue32_v2)(one, address, 1, 0));
+	CHECK(CU(cuEventRecord)(waited, one));
+	for (unsigned i = 0; i < n; i++) {
+		CUstream s;
+		if (us)
+			load();
+		CHECK(CU(cuStreamCreate)(&s, CU_STREAM_NON_BLOCKING));
+		CHECK(CU(cuStreamWaitEvent)(s, waited, 0));
+		launch(s, us ? us : 50);
+	}
+	__atomic_store_n(word, 1, __ATOMIC_SEQ_CST);
+	took(now_ms() - from);
+	CHECK(CU(cuCtxSynchronize)());
+}
+
+static void value(unsigned kernels, unsigned rounds) {
+	CUdeviceptr address;
+	uint32_t *word = word_of(&address);
 	for (unsigned round = 1; round <= rounds; round++) {
 		double from = now_ms();
 		CHECK(CU(cuStreamWaitValue32_v2)(one, address, round, 0));
 		for (unsigned i = 0; i < kernels; i++)
 			launch(one, 50);
-		__atomic_store_n((uint32_t *)word, round, __ATOMIC_SEQ_CST);
+		__atomic_store_n(word, round, __ATOMIC_SEQ_CST);
 		took(now_ms() - from);
 		CHECK(CU(cuStreamSynchronize)(one));
 	}
@@ -148,16 +184,16 @@ int main(int argc, char **argv) {
 	const char *kind = argc > 1 ? argv[1] : "value";
 	unsigned n = argc > 2 ? (unsigned)atoi(argv[2]) : strcmp(kind, "receive") ? 300 : 20;
 	unsigned more = argc > 3 ? (unsigned)atoi(argv[3]) : 0;
-	CUmodule module;
 	CHECK(CU(cuInit)(0));
 	CHECK(CU(cuDevicePrimaryCtxRetain)(&context, 0));
 	CHECK(CU(cuCtxSetCurrent)(context));
-	CHECK(CU(cuModuleLoadData)(&module, "kernel busy us=arg0\n"));
-	CHECK(CU(cuModuleGetFunction)(&kernel, module, "busy"));
+	load();
 	CHECK(CU(cuStreamCreate)(&one, CU_STREAM_NON_BLOCKING));
 	CHECK(CU(cuStreamCreate)(&two, CU_STREAM_NON_BLOCKING));
 	if (!strcmp(kind, "receive"))
 		receive(n, more, argc > 4 ? atof(argv[4]) : 0);
+	else if (!strcmp(kind, "streams"))
+		streams(argc > 2 ? n : 64, more);
 	else if (!strcmp(kind, "threads"))
 		threads(n);
 	else if (!strcmp(kind, "callback"))
