@@ -43,6 +43,8 @@ type member struct {
 	stays wire.Stays
 	// offered: a thread of it may have taken a pass since the gate was closed.
 	offered bool
+	// named: no more is known of it than that a page, which programs can write to, says so.
+	named bool
 }
 
 // activity is a number that grows with all that the process gives the device to do.
@@ -94,7 +96,7 @@ func (j *job) attach(c *conn, hello wire.Hello) (*member, bool, error) {
 				j.forget(m)
 				m = j.newMember(m.slot, who, c.peer.process)
 			}
-			m.conn, m.rest = c, false
+			m.conn, m.rest, m.named = c, false, false
 			j.users.Add(1)
 			kick(j.kicked)
 			return m, unwatched, nil

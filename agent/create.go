@@ -483,14 +483,15 @@ func (j *job) takeUp() {
 		switch pid {
 		case 0:
 		case wire.ForeignPID:
-			j.newMember(i, identity{ID: start}, absent{start, time.Now().Add(rejoinWait)})
+			m := j.newMember(i, identity{ID: start}, absent{start, time.Now().Add(rejoinWait)})
+			m.named = true
 		default:
 			p, err := j.a.cfg.system.find(pid, start)
 			if err != nil {
 				s.Clear()
 				continue
 			}
-			j.newMember(i, identity{PID: pid, Start: start, ID: p.id()}, p)
+			j.newMember(i, identity{PID: pid, Start: start, ID: p.id()}, p).named = true
 		}
 	}
 	j.told = j.doings() // what the agent before has accounted for

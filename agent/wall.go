@@ -99,7 +99,7 @@ type tenant struct {
 	token wire.Token
 	bytes uint64
 	pids  []uint32
-	slots []*member // who has a slot, and may have ended
+	slots []*member // who has come for a slot, and may have ended
 }
 
 // newWalls begins to look after limits, with those that the agent before has left; nil if there is
@@ -257,7 +257,7 @@ func (w *walls) members() (list []tenant, makers map[uint32]bool) {
 			makers[j.master.PID] = true
 		}
 		for _, m := range j.members {
-			if m != nil {
+			if m != nil && !m.named { // a program must not have others limited by their numbers
 				t.slots = append(t.slots, m)
 			}
 		}

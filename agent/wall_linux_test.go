@@ -251,6 +251,46 @@ func TestDriverLimitsOutliveTheAgent(t *testing.T) {
 	}
 }
 
+// TestForgedOwnersAreNotLimited has a program write, while no agent runs, into its page that slots of
+// its job are those of processes that have nothing to do with it: one with a control group to
+// itself, and one that has come into the program's. Neither is limited for that.
+func TestForgedOwnersAreNotLimited(t *testing.T) {
+	h := newHouse(t)
+	a := startAgent(t, h.config())
+	_, p := h.job("job", 1<<30, "/job")
+	group, other := h.root+groupsMount+"/job", h.root+groupsMount+"/other"
+	h.limited(group, 1<<30)
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(h.dir, wallFile)); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.l.SetMemoryLimit(0, group, NoMemoryLimit); err != nil {
+		t.Fatal(err)
+	}
+	for slot, at := range map[uint32]string{5: "/other", 6: "/job"} {
+		stranger := h.s.born()
+		h.put(stranger.pid, 1, at)
+		p.page.Slot(slot).OwnerStart.Store(stranger.start())
+		p.page.Slot(slot).OwnerPID.Store(stranger.pid)
+	}
+	b := startAgent(t, h.config())
+	if err := p.hello(wire.FlagRejoin); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		b.walls.allow(wire.Token{}, 0)()
+	}
+	for _, g := range []string{group, other} {
+		if got := h.l.of(g); got != NoMemoryLimit {
+			t.Errorf("%s, in which there are strangers, is limited to %d", g, got)
+		}
+	}
+	h.write("sys/fs/cgroup/job/cgroup.procs", fmt.Sprintln(p.self.pid))
+	h.limited(group, 1<<30) // who has come back is
+}
+
 // TestNoDriverLimit holds that a job which cannot have a second wall runs with the first, that its
 // snapshot says why, and the log once.
 func TestNoDriverLimit(t *testing.T) {
