@@ -5,7 +5,7 @@
 //        waits receive [rounds [late [ms]]]     a receive, then its send on another stream; in the
 //                                               first so many rounds the sender is late by so long
 //        waits streams [streams [us]]           as value, each kernel on a stream of its own; with
-//        us, kernels that take so long, each of a module of its own, and that wait for nothing
+//        us, kernels that take so long, each of a module of its own, and that do not wait
 //        waits threads [rounds]                 the same from two threads
 //        waits callback [kernels]               a host function that needs the launching thread
 //        defaults: 300, 20, 0, 0; 64 streams
@@ -85,15 +85,17 @@ static void streams(unsigned n, unsigned us) {
 	uint32_t *word = word_of(&address);
 	CHECK(CU(cuEventCreate)(&waited, CU_EVENT_DISABLE_TIMING));
 	double from = now_ms();
-	if (!us)
-		CHECK(CU(cuStreamWaitValue32_v2)(one, address, 1, 0));
+	CHECK(CU(cuStreamWaitValue32_v2)(one, address, 1, 0));
+	if (us)
+		launch(one, us);
 	CHECK(CU(cuEventRecord)(waited, one));
 	for (unsigned i = 0; i < n; i++) {
 		CUstream s;
+		CHECK(CU(cuStreamCreate)(&s, CU_STREAM_NON_BLOCKING));
 		if (us)
 			load();
-		CHECK(CU(cuStreamCreate)(&s, CU_STREAM_NON_BLOCKING));
-		CHECK(CU(cuStreamWaitEvent)(s, waited, 0));
+		else
+			CHECK(CU(cuStreamWaitEvent)(s, waited, 0));
 		launch(s, us ? us : 50);
 	}
 	__atomic_store_n(word, 1, __ATOMIC_SEQ_CST);
