@@ -125,7 +125,11 @@ func (b Bytes) String() string {
 func (b Bytes) About() string {
 	for _, u := range byteUnits[:6] {
 		if b >= u.size && b%u.step != 0 {
-			return fmt.Sprintf("%.3g%s (%dB)", float64(b)/float64(u.size), u.suffix, int64(b))
+			n, format := float64(b)/float64(u.size), "%.3g%s (%dB)"
+			if n >= 999.5 { // of which three digits would be 1e+03
+				format = "%.0f%s (%dB)"
+			}
+			return fmt.Sprintf(format, n, u.suffix, int64(b))
 		} else if b >= u.size {
 			break
 		}

@@ -84,7 +84,10 @@ func TestBytesReadBack(t *testing.T) {
 func TestBytesAbout(t *testing.T) {
 	for size, want := range map[share.Bytes]string{0: "0B", 1023: "1023B", 8 << 20: "8MiB",
 		8<<20 + 1: "8MiB (8388609B)",
-		12345678:  "11.8MiB (12345678B)", 5_000_000_000: "4.66GiB (5000000000B)"} {
+		12345678:  "11.8MiB (12345678B)", 5_000_000_000: "4.66GiB (5000000000B)",
+		// three digits would be 1e+03
+		1023<<20 + 513<<10: "1024MiB (1073218560B)", 1000<<10 + 1: "1000KiB (1024001B)",
+		999<<10 + 600: "1000KiB (1023576B)", 999<<10 + 1: "999KiB (1022977B)"} {
 		if got := size.About(); got != want {
 			t.Errorf("%d: %q, want %q", int64(size), got, want)
 		}
