@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"syscall"
 	"time"
 
@@ -166,6 +167,7 @@ func (j *job) endMove(frozen bool) {
 
 // freeze moves the job's memory to the host.
 func (j *job) freeze() (r FreezeReport, err error) {
+	had := j.attached()
 	turn, err := j.toHost() // before the job is kept from the device
 	if err != nil {
 		return r, err
@@ -188,6 +190,9 @@ func (j *job) freeze() (r FreezeReport, err error) {
 		if err == nil {
 			break
 		}
+		if ended, is := err.(*errRefused); is {
+			return r, ended
+		}
 		if back := j.move(false); back != nil {
 			j.a.log.Error("memory not brought back", "job", j, "error", back)
 			j.mu.Lock()
@@ -201,6 +206,11 @@ func (j *job) freeze() (r FreezeReport, err error) {
 		if err := j.pause(); err != nil {
 			return r, err
 		}
+	}
+	if had && !j.attached() {
+		_ = j.move(false) // what comes later finds no order: there is nobody who could fail
+		return r, refusal(wire.RefusedUnknownJob, "job %s: its processes have ended meanwhile, "+
+			"and their memory is free", j.spec.Name)
 	}
 	r = j.report("frozen")
 	j.freezeTurns()
@@ -342,6 +352,15 @@ func (e *moveError) Error() string {
 	return fmt.Sprintf("process %d: the driver gave error %d", e.pid, m.Result)
 }
 
+// attached reports whether the job has a process that can be told to move its memory.
+func (j *job) attached() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.ContainsFunc(j.members[:], func(m *member) bool {
+		return m != nil && m.conn != nil
+	})
+}
+
 // notMoved says why the job is as it was.
 func (j *job) notMoved(err error) error {
 	code := wire.RefusedBusy
@@ -359,7 +378,7 @@ func (j *job) moveTime() time.Duration {
 }
 
 // move orders the job's processes to move their memory, and waits until all have. Those that end
-// meanwhile have none.
+// meanwhile have none. The error of a job that has ended is a refusal.
 func (j *job) move(away bool) error {
 	if away {
 		j.a.recallHost(j)

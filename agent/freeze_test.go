@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -309,6 +310,49 @@ func TestFreezeThatCannotBeUndone(t *testing.T) {
 }
 
 // controllerOf begins a job of that name whose memory can be moved.
+// TestFreezeOfTheDead has the only process of a job be killed while its memory is to move: that is
+// said, and the job is not frozen, as a process that comes to it later shows. A job that ends
+// meanwhile is not said to have memory anywhere.
+func TestFreezeOfTheDead(t *testing.T) {
+	s, dir := newPeople(), socketDir(t)
+	c := testConfig(dir, s)
+	c.HostMemory = share.GiB
+	startAgent(t, c)
+	controller, g := controllerOf(t, dir)
+	p := begin(t, s, dir, g.Token)
+	for _, ends := range []bool{false, true} {
+		p.s.MovableBytes.Store(80 << 20)
+		client, err := Dial(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := make(chan error, 1)
+		go func() {
+			_, err := client.Freeze(t.Context(), "job", nil)
+			said <- err
+		}()
+		h := p.page.Header()
+		eventually(t, "it is ordered away", func() bool { return wire.IsAway(h.Move.Load()) })
+		want := "job job: its processes have ended"
+		if ends {
+			_, want = controller.Close(), "job job: has ended"
+		}
+		p.kill()
+		if err := <-said; !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "stays") {
+			t.Errorf("the freeze of a process that was killed: %v, want %q", err, want)
+		}
+		if wire.IsAway(h.Move.Load()) && !ends {
+			t.Error("the order to move stands, and the job is not frozen")
+		}
+		_ = client.Close()
+		if !ends {
+			p = begin(t, s, dir, g.Token)
+			p.launch(time.Millisecond)
+		}
+	}
+}
+
 func controllerOf(t *testing.T, dir string) (*Client, *JobGrant) {
 	t.Helper()
 	client, err := Dial(dir)
