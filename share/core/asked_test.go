@@ -183,3 +183,36 @@ func TestNoWaitAmidAnIteration(t *testing.T) {
 	l.wants("a", 300)
 	l.asked("after it", "b", 424)
 }
+
+// TestMemoryAsksThePolicy: a policy is asked when a reservation begins to wait, and when memory is
+// given back or no longer waited for, and not when there was room. The peak is the most that was
+// held at one time.
+func TestMemoryAsksThePolicy(t *testing.T) {
+	l := lending(t, "a", "b")
+	asks := func(when string, want bool, act func()) {
+		t.Helper()
+		before := l.c.Decisions()
+		if act(); (l.c.Decisions() > before) != want {
+			t.Errorf("%s: asked %d times, want %v", when, l.c.Decisions()-before, want)
+		}
+	}
+	free := func(name string, n share.Bytes) func() {
+		return func() {
+			if err := l.free(l.ids[name], n); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	asks("there is room", false, func() { l.wants("a", 500) })
+	asks("there is none", true, func() { l.wants("b", 600) })
+	asks("given back, and granted", true, free("a", 300))
+	asks("given back", true, free("b", 500))
+	asks("there is room again", false, func() { l.wants("b", 50) })
+	asks("there is none again", true, func() { l.wants("a", 400); l.wants("b", 450) })
+	asks("given up", true, func() { l.does("b", core.Withdraw) })
+	for name, want := range map[string]share.Bytes{"a": 600, "b": 600} {
+		if got := l.job(l.ids[name]).Peak / share.MiB; got != want {
+			t.Errorf("the most of %s was %v, want %v", name, int64(got), int64(want))
+		}
+	}
+}

@@ -41,11 +41,12 @@ const (
 	// Reserve counts Bytes more of Memory as held, or waits until they fit if Wait is set. What is
 	// not set apart for the job, it can wait for only outside of an iteration and while it neither
 	// waits for units nor, if any job is within an iteration, holds some; it should hold some or
-	// have a request, or an iteration to come may find what was reserved asked back.
+	// have a request, or an iteration to come may find what was reserved asked back. (decides where
+	// it begins to wait)
 	Reserve
-	// Unreserve counts Bytes of Memory as given back: what waits and fits is reserved.
+	// Unreserve counts Bytes of Memory as given back: what waits and fits is reserved. (decides)
 	Unreserve
-	// Withdraw: the job's waiting reservation is no longer wanted.
+	// Withdraw: the job's waiting reservation is no longer wanted. (decides)
 	Withdraw
 	// Expect: the job says what it expects of its iterations: Next. (decides)
 	Expect

@@ -30,11 +30,10 @@ func (c *Core) split(j *job, e *Event) error {
 	}
 	state.Memory.Bends = bends(&part, &state.Memory)
 	if err := c.fits(part.Name, &state, nil); err != nil {
-		s = c.state(j) // a policy that panicked has another in its place, with states of its own
-		s.Share, s.Memory = was.Share, was.Memory
+		s.Share, s.Memory = was.Share, was.Memory // State may be another policy's, if one panicked
 		return err
 	}
-	j.spec, j.whole, j.told, j.stays = rest, s.Memory.Persistent, false, false
+	j.spec, j.whole = rest, s.Memory.Persistent
 	j.peak = max(j.peak-part.Memory, s.Memory.Resident())
 	c.notify(j, Notice{Kind: Changed})
 	c.enlist(part, state)
@@ -64,7 +63,7 @@ func (c *Core) divides(j *job, e *Event) error {
 	case e.Bytes < 0 || e.Bytes > min(m.Persistent, part.Memory):
 		return fmt.Errorf("job %s: split: %v of a cap of %v, holds %v: %w", j.spec.Name, e.Bytes,
 			part.Memory, m.Persistent, ErrNotReserved)
-	case part.Memory > m.Cap, m.Resident()-e.Bytes > m.Cap-part.Memory:
+	case m.Resident()-e.Bytes > m.Cap-part.Memory:
 		return fmt.Errorf("job %s: split: it holds %v beside %v, of its cap %v: %w", j.spec.Name,
 			(m.Resident() - e.Bytes).About(), part.Memory.About(), m.Cap.About(), ErrOverCap)
 	}

@@ -40,6 +40,11 @@ func (d *drive) reserved(id share.JobID, n share.Bytes) error {
 	return d.step(core.Event{Kind: core.Reserve, Job: id, Bytes: n * share.MiB})
 }
 
+// free gives so many MiB back.
+func (d *drive) free(id share.JobID, n share.Bytes) error {
+	return d.step(core.Event{Kind: core.Unreserve, Job: id, Bytes: n * share.MiB})
+}
+
 // memory is what is known of a job's memory, in MiB.
 func (d *drive) memory(id share.JobID) share.Memory {
 	j, _ := d.c.Job(id)
@@ -60,7 +65,10 @@ func TestSplit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.reserved(a, 450); err != nil {
+	if err := d.reserved(a, 600); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.free(a, 150); err != nil {
 		t.Fatal(err)
 	}
 	before := d.c.Status()
@@ -68,14 +76,18 @@ func TestSplit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if !d.heard(core.Changed, a) {
+		t.Error("the job's share is another, and nobody is told")
+	}
 	if is := d.c.Status(); is.Reserved != before.Reserved || is.Promised != before.Promised {
 		t.Errorf("%v held and %v promised, before %v and %v", is.Reserved, is.Promised,
 			before.Reserved, before.Promised)
 	}
-	if m := d.memory(a); m.Cap != 100 || m.Persistent != 50 || m.Kept() != 100 {
+	if m := d.memory(a); m.Cap != 100 || m.Need != 100 || m.Persistent != 50 || m.Kept() != 100 {
 		t.Errorf("the job has %+v", m)
 	}
-	if j, _ := d.c.Job(a); j.Peak != 50*share.MiB {
+	// of the 600 that it once held, 500 may have been the part's
+	if j, _ := d.c.Job(a); j.Peak != 100*share.MiB {
 		t.Errorf("the job's peak is %v", j.Peak)
 	}
 	if m := d.memory(b); m.Cap != 500 || m.Need != 500 || m.Persistent != 400 || m.Kept() != 500 {
@@ -101,6 +113,9 @@ func TestSplit(t *testing.T) {
 	if m, p := d.memory(e), d.memory(f); m.Kept() != 300 || p.Kept() != 0 || p.Bends != 500 {
 		t.Errorf("of 800 of which 100 were kept %+v and %+v are", m, p)
 	}
+	if spec, _ := d.c.Spec(e); spec.Elastic || spec.Keep != 0 || spec.Memory != 300*share.MiB {
+		t.Errorf("what is left is %+v", spec.Share)
+	}
 	// 300 are kept, and 500 used in turn
 	if _, err := d.keeping("g", 225); !errors.Is(err, core.ErrNoMemory) {
 		t.Errorf("beside them: %v", err)
@@ -124,7 +139,7 @@ func TestSplitRefuses(t *testing.T) {
 	if _, err := d.keeping("other", 124); err != nil {
 		t.Fatal(err)
 	}
-	want := d.memory(a)
+	want := d.job(a).JobState
 	for _, tc := range []struct {
 		name              string
 		limit, keep, held share.Bytes
@@ -143,15 +158,17 @@ func TestSplitRefuses(t *testing.T) {
 		if _, err := d.split(a, tc.name, tc.limit, tc.keep, tc.held); !errors.Is(err, tc.kind) {
 			t.Errorf("%+v: %v", tc, err)
 		}
-		if got := d.memory(a); got != want {
+		if got := d.job(a).JobState; got != want {
 			t.Errorf("%+v left %+v for %+v", tc, got, want)
 		}
 	}
-	spec := &share.Job{Name: "z", Share: share.Share{Memory: 300 * share.MiB}}
-	for _, e := range []core.Event{{Spec: spec}, {}} {
-		e.Kind, e.Job = core.Split, a
+	part := share.Job{Name: "z", Share: share.Share{Memory: 300 * share.MiB, Elastic: true}}
+	stiff, ending, lane := part, part, part
+	stiff.Elastic, ending.Iterations, lane.Ephemeral = false, 1, share.MiB
+	for _, spec := range []*share.Job{&stiff, &ending, &lane, nil} {
+		e := core.Event{Kind: core.Split, Job: a, Spec: spec}
 		if err := d.step(e); !errors.Is(err, core.ErrEvent) {
-			t.Errorf("%+v: %v", e, err)
+			t.Errorf("%+v: %v", spec, err)
 		}
 	}
 	d.do(a, core.Begin)
@@ -164,5 +181,86 @@ func TestSplitRefuses(t *testing.T) {
 	}
 	if _, err := d.split(a, "z", 300, 0, 300); !errors.Is(err, core.ErrEvent) {
 		t.Errorf("while it waits for memory: %v", err)
+	}
+}
+
+// TestSplitOfALane: what is in a lane has no part that it could give.
+func TestSplitOfALane(t *testing.T) {
+	d := withLanes(t, "fair", 2)
+	a, err := d.admitLane("a", 400, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.split(a, "b", 300, 0, 0); !errors.Is(err, core.ErrEvent) {
+		t.Errorf("of a job in a lane: %v", err)
+	}
+}
+
+// TestSplitPromises: what is set apart for a job by a split, and others hold, is asked back from
+// them at once.
+func TestSplitPromises(t *testing.T) {
+	l := lending(t, "a")
+	for _, name := range []string{"b", "c"} {
+		id, err := l.elastic(name, 500, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.ids[name] = id
+	}
+	l.wants("a", 300)
+	l.wants("b", 500)
+	l.wants("c", 200)
+	if _, err := l.split(l.ids["a"], "part", 100, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	// 500 of 1024 are kept for a from here on, which holds 300
+	l.asked("with more set apart for the other", "b", 324)
+}
+
+// TestSplitBeyondTheDevice: where a policy's own rule has let in more than there is, nothing is set
+// apart for what is left of a job.
+func TestSplitBeyondTheDevice(t *testing.T) {
+	rule := &broken{}
+	p := &scripted{decide: everyone,
+		admit: func(*share.Snapshot, *share.JobState) error { return nil }}
+	d := newDrive(t, core.Config{Policy: admitting{p}, Eviction: rule,
+		Needs: share.Can{Overlap: true}})
+	if _, err := d.keeping("other", 900); err != nil {
+		t.Fatal(err)
+	}
+	a, err := d.keeping("a", 900)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.reserved(a, 100); err != nil {
+		t.Fatal(err)
+	}
+	size := func() share.Bytes {
+		d.do(a, core.Want, core.Begin, core.Finish, core.Release)
+		return rule.seen[len(rule.seen)-1].Size / share.MiB
+	}
+	if n := size(); n != 100 {
+		t.Errorf("ranked by %d", int64(n))
+	}
+	if _, err := d.split(a, "part", 400, 0, 80); err != nil {
+		t.Fatal(err)
+	}
+	if m := d.memory(a); m.Kept() != 0 || m.Persistent != 20 || m.Need != 500 {
+		t.Errorf("the rest has %+v", m)
+	}
+	if n := size(); n != 20 {
+		t.Errorf("the rest is ranked by %d", int64(n))
+	}
+}
+
+// TestSplitOfWhatIsNotNeeded: a job needs nothing where its part takes more than it needed.
+func TestSplitOfWhatIsNotNeeded(t *testing.T) {
+	d := under(t, "fair")
+	a := d.admit("a", share.Share{Memory: 600 * share.MiB})
+	if _, err := d.split(a, "part", 500, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	if m := d.memory(a); m.Need != 0 || m.Cap != 100 {
+		t.Errorf("the rest has %+v", m)
 	}
 }
