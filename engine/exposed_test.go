@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -138,6 +139,12 @@ func (x subject) exposed(t *testing.T, c computer, bus device.Bus) {
 		c.setPace(p, seed)
 		exposed, least := switched(t, d, p, packed.Data), leastExposed(t, p, bus)
 		t.Logf("exposed %v, at least %v: %.3f", exposed, least, float64(exposed)/float64(least))
+		said, err := json.Marshal(map[string]any{"Model": x.name, "Computer": c.name,
+			"GBs": bus.BytesPerS / 1e9, "Exposed": exposed, "Least": least})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Attr("exposed", string(said)) // for bench/switch
 		const rounded = time.Microsecond
 		// small transfers wait for no others, which the model does not know
 		if exposed > least*11/10 || exposed < least/2-rounded {

@@ -17,9 +17,17 @@ import (
 	"github.com/weirgpu/weir/zoo"
 )
 
-// distant is the group far.
+// buses are the bandwidths of issue 13, in GB/s, and exposedBound its bound of what is exposed.
+var buses = []float64{1, 5, 20}
+
+const exposedBound = 1.1
+
+// distant is the group far: in virtual time, and then as this host plays the bus.
 func distant(ctx context.Context, b *bench) error {
-	for _, gbs := range []float64{1, 5, 20} {
+	if err := virtually(ctx, b); err != nil {
+		return err
+	}
+	for _, gbs := range buses {
 		f, err := newFarther(ctx, device.Bus{BytesPerS: gbs * 1e9,
 			PerTransfer: 10 * time.Microsecond}, 1)
 		if err == nil {
@@ -192,8 +200,12 @@ func (f *farther) judge(b *bench, name string) {
 	ends, done := plan.Pipeline(was, layers)
 	b.Figures[name+", groups of that"] = float64(len(ends))
 	over := f.over(b, name, exposed, done, layers)
-	if was.BytesPerS >= played*f.bus.BytesPerS {
-		b.Claims.Check(name+", exposed over its optimum", over, 1.1, true)
+	if claim := name + ", exposed over its optimum"; was.BytesPerS >= played*f.bus.BytesPerS {
+		b.Claims.Check(claim, over, exposedBound, true)
+	} else {
+		b.Notes = append(b.Notes, fmt.Sprintf("%s: no claim of real time, as this host copies "+
+			"%.1f GB/s alone and cannot play the bus; it is %.3f, and stands in virtual time",
+			claim, was.BytesPerS/1e9, over))
 	}
 	hosted, speed := f.hosted(b, name, resident)
 	ends, _ = plan.Pipeline(hosted, layers)

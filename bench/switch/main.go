@@ -23,9 +23,10 @@
 //	        4.2, from the times of the steps as measured, and the bus as fast as it was. Real
 //	        bytes are copied, by a core, which is slower beside one that computes and makes that
 //	        one slower; an engine for copies does neither. So a bound is held of a bus that this
-//	        host can play, alone, at 95 % of its bandwidth. Of all three, with such an engine and
-//	        the models of near, it is held in virtual time:
-//	        WEIR_LONG=1 go test ./engine -run TestExposed -v.
+//	        host can play, alone, at 95 % of its bandwidth, and a note says which it cannot. Of
+//	        all three it is held in virtual time, with such an engine and the models of near, by
+//	        what a test of the engine says, which runs first (WEIR_LONG=1 go test ./engine
+//	        -run TestExposed).
 //	        Beside stands what it would be at least as the host plays the bus: as fast as it
 //	        copies beside a run, which then takes as much longer as one does whose weights are
 //	        there
@@ -72,6 +73,7 @@ type results struct {
 	LoadAfter  string             `json:"load_average_after"`
 	Figures    map[string]float64 `json:"figures"` // medians
 	Claims     claims.Book        `json:"claims"`
+	Notes      []string           `json:"notes,omitempty"` // of what is no claim, and why
 }
 
 // bench is what the groups use.
@@ -138,6 +140,9 @@ func (b *bench) print(w io.Writer) bool {
 	slices.Sort(names)
 	for _, name := range names {
 		fmt.Fprintf(w, "        %s: %.4g\n", name, b.Figures[name])
+	}
+	for _, note := range b.Notes {
+		fmt.Fprintf(w, "note    %s\n", note)
 	}
 	fmt.Fprintf(w, "load average %s before, %s after; others took %.2f of %d cores meanwhile\n",
 		b.LoadBefore, b.LoadAfter, b.Foreign, b.Cores)
