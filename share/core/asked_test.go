@@ -61,6 +61,9 @@ func TestGrownIsAsked(t *testing.T) {
 	l.does("c", core.Want, core.Begin)
 	l.wants("b", 500)
 	l.asked("first", "a", 124)
+	if n := l.job(l.ids["a"]).Evictions; n != 1 {
+		t.Errorf("told once, and counted %d times", n)
+	}
 	l.does("a", core.Stay)
 	l.does("b", core.Withdraw)
 	if err := l.step(core.Event{Kind: core.Reserve, Job: l.ids["a"],
@@ -214,5 +217,91 @@ func TestMemoryAsksThePolicy(t *testing.T) {
 		if got := l.job(l.ids[name]).Peak / share.MiB; got != want {
 			t.Errorf("the most of %s was %v, want %v", name, int64(got), int64(want))
 		}
+	}
+}
+
+// TestWhoWaitsKeepsItsTurn: a job that waits for memory without a request keeps its place when one
+// has come and gone meanwhile.
+func TestWhoWaitsKeepsItsTurn(t *testing.T) {
+	l := lending(t, "b")
+	a, err := l.elastic("a", 600, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.wants("b", 600)
+	l.does("b", core.Want, core.Begin)
+	if err := l.reserveWait(a, 500); err != nil {
+		t.Fatal(err)
+	}
+	l.do(a, core.Arrive, core.Complete)
+	l.does("b", core.Finish)
+	l.asked("after its iteration", "b", 524)
+	if err := l.free(l.ids["b"], 76); err != nil {
+		t.Fatal(err)
+	}
+	if !l.heard(core.Reserved, a) {
+		t.Error("there is room, and who waited is not served")
+	}
+}
+
+// TestUsedByFewerGoFirst: weights that several jobs use are not asked back while one that nobody
+// else uses is within an iteration, after which it is.
+func TestUsedByFewerGoFirst(t *testing.T) {
+	l := lending(t, "weights", "a", "b")
+	if err := l.step(core.Event{Kind: core.Expect, Job: l.ids["weights"],
+		Next: &share.Forecast{Users: 2}}); err != nil {
+		t.Fatal(err)
+	}
+	l.wants("weights", 300)
+	l.wants("a", 300)
+	l.does("a", core.Want, core.Begin)
+	l.wants("b", 600)
+	l.asked("during the other's iteration", "weights", -1)
+	l.does("a", core.Finish)
+	l.asked("after it", "a", 124)
+	l.asked("after it", "weights", -1)
+}
+
+// TestNobodyWaitsForBoth: a job that waits for units cannot wait for memory, too, that others hold:
+// these may need the units to end their iterations.
+func TestNobodyWaitsForBoth(t *testing.T) {
+	l := lending(t, "a", "b")
+	l.wants("b", 500)
+	l.does("b", core.Want)
+	l.does("a", core.Want)
+	if err := l.reserveWait(l.ids["a"], 600); !errors.Is(err, core.ErrNoMemory) {
+		t.Errorf("it waits for units and for memory: %v", err)
+	}
+}
+
+// TestKeptIsNotAsked: what was to be given back, and is set apart for the job since, may stay.
+func TestKeptIsNotAsked(t *testing.T) {
+	d := under(t, "antman")
+	admit := func(name string, c share.Class) share.JobID {
+		if err := d.step(core.Event{Kind: core.Admit, Spec: &share.Job{Name: name,
+			Share: share.Share{Class: c, Memory: 600 * share.MiB}}}); err != nil {
+			t.Fatal(err)
+		}
+		return d.said[0].Job
+	}
+	firm := admit("firm", share.Standard)
+	a := admit("a", share.Opportunistic)
+	d.do(firm, core.End)
+	if err := d.reserved(a, 600); err != nil {
+		t.Fatal(err)
+	}
+	other := admit("other", share.Standard)
+	if most, told := d.c.Told(a); !told || most != 424*share.MiB {
+		t.Fatalf("beside 600 MiB for another it is told %v to hold %v", told, most)
+	}
+	d.do(other, core.End)
+	if err := d.step(core.Event{Kind: core.Switch, Policy: "antman"}); err != nil {
+		t.Fatal(err)
+	}
+	if m := d.memory(a); m.Kept() != 600 {
+		t.Fatalf("alone it has %+v", m)
+	}
+	if most, told := d.c.Told(a); told {
+		t.Errorf("alone it is to hold %v", most)
 	}
 }

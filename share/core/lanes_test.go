@@ -229,3 +229,56 @@ func TestOwnOfALane(t *testing.T) {
 		}
 	}
 }
+
+// TestLaneIsInTheCap: a cap cannot be lowered below what a job holds beside its lane, which it may
+// enter at any time.
+func TestLaneIsInTheCap(t *testing.T) {
+	d := withLanes(t, "fair", 1)
+	a, err := d.admitLane("a", 400, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.reserved(a, 300); err != nil {
+		t.Fatal(err)
+	}
+	for limit, want := range map[share.Bytes]error{399: core.ErrOverCap, 400: nil} {
+		if err := d.step(core.Event{Kind: core.Change, Job: a, Spec: &share.Job{
+			Share: share.Share{Memory: limit * share.MiB}}}); !errors.Is(err, want) {
+			t.Errorf("a cap of %d for 300 and a lane of 100: %v", int64(limit), err)
+		}
+	}
+}
+
+// TestLaneGoesWithItsTerms: a job that is let on with what a policy wants another of its lane to
+// have keeps that for as long as this decision holds, whatever else it says of the job.
+func TestLaneGoesWithItsTerms(t *testing.T) {
+	var a, b share.JobID
+	together := false
+	p := &scripted{decide: func(s *share.Snapshot) share.Decision {
+		if !together {
+			return everyone(s)
+		}
+		terms := func(id share.JobID, from, n int) share.Terms {
+			return share.Terms{Job: id, Units: share.UnitRange(from, n), Until: share.Forever}
+		}
+		return share.Decision{Set: []share.Terms{terms(b, 2, 2), terms(a, 0, 2)}}
+	}}
+	d := newDrive(t, core.Config{Policy: p, Lanes: 1, Needs: share.Can{Overlap: true}})
+	for i, id := range []*share.JobID{&a, &b} {
+		var err error
+		if *id, err = d.admitLane(string(rune('a'+i)), 100, 100); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.do(a, core.Want, core.Begin)
+	together = true
+	d.do(b, core.Want)
+	together = false
+	d.do(a, core.Release)
+	together = true
+	d.do(a, core.Want)
+	want := share.UnitRange(2, 2)
+	if j := d.job(a); j.Phase != share.Running || j.Units != want || j.Revoking {
+		t.Errorf("amid its iteration it holds %v, revoked %v, want %v", j.Units, j.Revoking, want)
+	}
+}

@@ -76,6 +76,9 @@ func TestSplit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if d.c.Decisions() == before.Decisions {
+		t.Error("there is one job more, and the policy is not asked")
+	}
 	if !d.heard(core.Changed, a) {
 		t.Error("the job's share is another, and nobody is told")
 	}

@@ -218,3 +218,97 @@ func TestTurnsAskWhileTheyHold(t *testing.T) {
 		t.Errorf("a is told to hold %v: %v", d.told(a), err)
 	}
 }
+
+// moved says that a job's memory has come, which took so long.
+func (d *drive) moved(id share.JobID, took time.Duration) {
+	d.t.Helper()
+	if err := d.step(core.Event{Kind: core.Moved, Job: id, Used: took}); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// held lets a job in that holds so many MiB of its cap, of which it keeps some.
+func (d *drive) held(name string, limit, keep, n share.Bytes) share.JobID {
+	d.t.Helper()
+	id, err := d.elastic(name, limit, keep)
+	if err == nil && n > 0 {
+		err = d.reserveWait(id, n)
+	}
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return id
+}
+
+// TestLongestStayCounts: memory that came quickly does not cut short for how long another's stays.
+func TestLongestStayCounts(t *testing.T) {
+	d := under(t, "fair")
+	a, c := d.held("a", 700, 0, 700), d.held("c", 200, 0, 200)
+	b := d.held("b", 900, 0, 0)
+	d.do(a, core.Want)
+	d.moved(a, 40*ms)
+	d.moved(c, ms)
+	d.now += 20 * ms
+	if d.do(b, core.Want); d.c.Waiting() {
+		t.Error("b is said to wait, whom nothing could let in for another 340 ms")
+	}
+}
+
+// TestStayOfTheIdle: memory that comes when its job has nothing to do any more stays for as long as
+// that took, from then on.
+func TestStayOfTheIdle(t *testing.T) {
+	d := under(t, "fair")
+	a, b := d.held("a", 900, 0, 900), d.held("b", 900, 0, 0)
+	d.do(a, core.Want, core.Release)
+	d.now += 10 * ms
+	d.moved(a, 10*ms)
+	if d.do(b, core.Want); d.c.Waiting() || d.c.Wake() != 20*ms {
+		t.Errorf("b waits: %v, and is looked at %v", d.c.Waiting(), d.c.Wake())
+	}
+}
+
+// TestMovedIsUsed: memory that comes is used then, for who leaves first.
+func TestMovedIsUsed(t *testing.T) {
+	rule := &broken{}
+	c, err := core.Config{Eviction: rule}.ForPolicy("fair")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDrive(t, c)
+	a := d.held("a", 900, 0, 900)
+	d.now = 7 * ms
+	d.moved(a, ms)
+	if u := rule.seen[len(rule.seen)-1]; u.At != d.now {
+		t.Errorf("last used at %v", u.At)
+	}
+}
+
+// TestKeptDoesNotGo: what a job keeps is no room for another that waits for memory to have been
+// there for long enough.
+func TestKeptDoesNotGo(t *testing.T) {
+	d := under(t, "fair")
+	x := d.held("x", 300, 0, 300)
+	d.held("keeps", 300, 300, 300)
+	c := d.held("c", 700, 0, 0)
+	d.do(x, core.Want)
+	d.moved(x, 40*ms)
+	if d.do(c, core.Want); d.c.Waiting() {
+		t.Error("c is said to wait, whom nothing could let in")
+	}
+}
+
+// TestLaneDoesNotWaitForStays: what a job has in a lane is set apart for it, and others' memory in
+// nobody's way.
+func TestLaneDoesNotWaitForStays(t *testing.T) {
+	d := withLanes(t, "fair", 1)
+	x := d.held("x", 400, 0, 400)
+	a, err := d.admitLane("a", 400, 200)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.do(x, core.Want)
+	d.moved(x, 40*ms)
+	if d.do(a, core.Want); !d.c.Waiting() {
+		t.Error("a waits for units and for no memory, and is not said to")
+	}
+}
