@@ -172,6 +172,7 @@ func (v *version) answer(ctx context.Context, r *oip.Request, t *task) error {
 	var q queue.Request
 	v.place(t, &q)
 	t.follow.Ask(t.rows)
+	t.follow.Through(v.members)
 	q.Account, q.Weight = account.Name, account.Weight
 	if p, ok := r.Parameters["priority"].(int64); ok && p > 0 && p < int64(v.own()) {
 		q.Priority = int(p)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirgpu/weir"
 	"github.com/weirgpu/weir/server/oip"
+	"github.com/weirgpu/weir/server/telemetry"
 )
 
 // This file makes versions of other models that are served (Triton, model_config.proto,
@@ -152,6 +153,18 @@ func (e *ensemble) names() string {
 		list = append(list, st.ModelName)
 	}
 	return strings.Join(list, ", ")
+}
+
+// members are the models of one graph as they count; nil of a model that is no ensemble.
+func (e *ensemble) members() *telemetry.Members {
+	if e == nil {
+		return nil
+	}
+	l := telemetry.NewMembers()
+	for _, st := range e.steps {
+		l.Add(st.name, st.member.counts, st.member.members)
+	}
+	return l
 }
 
 // kind is what the ensemble is, in words.

@@ -91,16 +91,28 @@ func note(t *testing.T, s *Server) string {
 	return c.Parameters["ensemble"].StringValue
 }
 
+// counts are the statistics of a model.
+func counts(t *testing.T, s *Server, name string) oip.Statistics {
+	t.Helper()
+	list, err := s.Statistics(name, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list[0]
+}
+
 // TestEnsembles: an ensemble computes what its models compute one after another, bit by bit, as one
-// graph or as a pipeline, and says which; statistics count it, and the models of a pipeline too.
+// graph or as a pipeline, and says which; statistics count it, and each of its models.
 func TestEnsembles(t *testing.T) {
 	for _, c := range []struct {
 		note    string
-		members uint64
+		joined  bool
+		members []string
 		sources []Source
 	}{
-		{"one graph of m, p", 0, []Source{chain(t), times("m", 3), plus("p", 1, "3.5")}},
-		{"a pipeline of m, q: the configuration of m reshapes y", 3,
+		{"one graph of m, p", true, []string{"m", "p"},
+			[]Source{chain(t), times("m", 3), plus("p", 1, "3.5")}},
+		{"a pipeline of m, q: the configuration of m reshapes y", false, []string{"m", "q"},
 			[]Source{flatChain(t), flat(t, 3), squeeze()}},
 	} {
 		t.Run(c.note, func(t *testing.T) {
@@ -129,17 +141,20 @@ func TestEnsembles(t *testing.T) {
 					t.Errorf("%s: %v: %+v (%v)", c.note, in, got, err)
 				}
 			}
-			stats := func(name string) oip.Statistics {
-				list, err := s.Statistics(name, "")
-				if err != nil {
-					t.Fatal(err)
+			e, took := counts(t, s, "e"), uint64(0)
+			for _, n := range append([]string{"e"}, c.members...) {
+				p := counts(t, s, n)
+				if p.Inferences != 4 || p.Executions != 3 || p.Requests.Success.Count != 3 ||
+					p.Requests.Infer.Count != 3 || p.Requests.Infer.NS == 0 ||
+					p.LastInference == 0 || len(p.Batches) != 2 || p.Batches[0].Infer.NS == 0 {
+					t.Errorf("%s: statistics of %s: %+v", c.note, n, p)
 				}
-				return list[0]
+				if n != "e" {
+					took += p.Requests.Infer.NS
+				}
 			}
-			e, p := stats("e"), stats("m")
-			if e.Inferences != 4 || e.Executions != 3 || e.Requests.Success.Count != 3 ||
-				p.Requests.Success.Count != c.members {
-				t.Errorf("%s: statistics %+v, of a model %+v", c.note, e, p)
+			if all := e.Requests.Infer.NS; c.joined && (took > all || took < all-12) {
+				t.Errorf("the models took %d ns and the graph of them %d", took, all)
 			}
 			for _, wrong := range []string{`{"inputs":[]}`,
 				`{"inputs":[{"name":"x","datatype":"FP32","shape":[1,3],"data":[1,2,3]}]}`,
@@ -155,7 +170,7 @@ func TestEnsembles(t *testing.T) {
 			for _, j := range s.Status().Jobs {
 				own = own || j.Name == "e/1"
 			}
-			if own != (c.members == 0) {
+			if own != c.joined {
 				t.Errorf("%s: it has a job of its own: %v", c.note, own)
 			}
 		})
@@ -344,6 +359,17 @@ func TestEnsembleOfEnsembles(t *testing.T) {
 	c, err := s.Config("outer", "")
 	if err != nil || c.Parameters["ensemble"].StringValue != "one graph of e, m" {
 		t.Errorf("%+v (%v)", c, err)
+	}
+	of := map[string]oip.Statistics{}
+	for name, n := range map[string]uint64{"outer": 1, "e": 1, "m": 2, "p": 1} {
+		of[name] = counts(t, s, name)
+		if of[name].Requests.Success.Count != n || of[name].Executions != n {
+			t.Errorf("statistics of %s: %+v", name, of[name])
+		}
+	}
+	all, e := of["outer"].Requests.Infer.NS, of["e"].Requests.Infer.NS
+	if e == 0 || e >= all || of["p"].Requests.Infer.NS >= e || of["m"].Requests.Infer.NS >= all {
+		t.Errorf("times: %+v", of)
 	}
 	b, err := s.Beside(t.Context(), "outer", "", "job")
 	if err != nil {

@@ -213,6 +213,7 @@ func (s *Server) admit(ctx context.Context, f *fresh) (*version, error) {
 	v.counts = s.rec.Model(v.name, v.number, j.Name)
 	v.model.counted[v.number]++
 	s.mu.Unlock()
+	v.members = v.ensemble.members()
 	v.batches.Store(&batching{most: 1})
 	v.queue, err = queue.New(v.admission(), queue.Options[*task]{Run: v.run, Drop: (*task).free,
 		Admitted: func(t *task) { t.follow.Mark(telemetry.Admitted) }})

@@ -46,6 +46,7 @@ type version struct {
 	suspects suspects
 	most     atomic.Int64 // bytes that somebody has capped its memory at; 0: nobody has
 	counts   *telemetry.Model
+	members  *telemetry.Members // that it is one graph of; nil of others
 	// sequences are those that are under way, nil of a model that knows none
 	sequences *sequences
 	decoupled bool      // its rows are answers of their own

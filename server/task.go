@@ -173,7 +173,7 @@ func (v *version) run(ctx context.Context, batch []*task, copied func()) error {
 		t.begin()
 		follow = append(follow, t.follow)
 	}
-	e := v.counts.Execute(rows, follow...)
+	e := v.counts.Execute(rows, follow...).Through(v.members)
 	ctx = weir.WithRunObserver(ctx, e.Observer())
 	if len(batch) == 1 && batch[0].size == batch[0].length {
 		err := v.alone(ctx, batch[0])

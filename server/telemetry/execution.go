@@ -11,7 +11,9 @@ type Execution struct {
 	requests []*Request
 	alone    [1]*Request
 	at       moments
-	stepping *stepping // nil where no request is traced
+	members  *Members
+	looks    bool      // it is told of steps for the members
+	stepping *stepping // nil where nobody asks for steps
 }
 
 // Execute follows an execution of so many rows in all. The slice is not kept.
@@ -22,6 +24,14 @@ func (m *Model) Execute(rows int, requests ...*Request) *Execution {
 	e := &Execution{model: m, rows: rows}
 	e.requests = append(e.alone[:0], requests...)
 	m.begun.Add(uint64(rows))
+	return e
+}
+
+// Through says that the model is one graph of these, before the Run; nil for none.
+func (e *Execution) Through(l *Members) *Execution {
+	if e != nil {
+		e.members, e.looks = l, l.look()
+	}
 	return e
 }
 
@@ -60,6 +70,7 @@ func (e *Execution) End(err error) {
 	for p := Placed; p <= Answered; p++ {
 		e.at[p] = max(e.at[p], e.at[p-1])
 	}
-	e.model.ran(e.rows, e.at[Placed]-e.at[Formed], e.at[Computed]-e.at[Granted],
-		e.at[Answered]-e.at[Computed])
+	computed := e.at[Computed] - e.at[Granted]
+	e.model.ran(e.rows, e.at[Placed]-e.at[Formed], computed, e.at[Answered]-e.at[Computed])
+	e.members.ran(e.rows, computed)
 }

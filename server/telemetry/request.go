@@ -19,6 +19,7 @@ type Request struct {
 	queued  atomic.Bool
 	parent  *otlp.Parent // where it stands in a trace of its client's; nil for none
 	traced  *traced      // nil where it is not traced
+	members *Members     // of the model; nil for none
 	rows    int
 	in, out int64
 	hit     bool          // it has an answer that was kept
@@ -101,6 +102,14 @@ func (q *Request) Ask(rows int) {
 	q.Mark(Decoded)
 }
 
+// Through says that the model is one graph of these, where it is asked; nil for none. It comes
+// before the request has a place in the queue.
+func (q *Request) Through(l *Members) {
+	if q != nil {
+		q.members = l
+	}
+}
+
 // Hit says that the request, of so many rows, is answered by an answer that was kept, which took so
 // long to find. It comes in the place of Ask and of all that an execution tells. For comes first.
 func (q *Request) Hit(rows int, took time.Duration) {
@@ -165,6 +174,7 @@ func (q *Request) End(err error) {
 		q.model.misses.add(q.cache)
 	}
 	q.model.ended(&at)
+	q.members.ended(q, at[Computed]-at[Granted], at[Received])
 }
 
 // ended counts a request that was answered.

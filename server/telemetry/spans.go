@@ -31,10 +31,14 @@ type stepping struct {
 }
 
 // Observer is the execution, for the Run that executes: it is told of steps too where one of the
-// requests is traced.
+// requests is traced, or members count by them.
 func (e *Execution) Observer() weir.RunObserver {
 	if e == nil {
 		return nothing{}
+	}
+	if e.looks {
+		e.stepping = &stepping{Execution: e}
+		return e.stepping
 	}
 	for _, q := range e.requests {
 		if q != nil && q.traced != nil {
@@ -60,6 +64,9 @@ func (s *stepping) Reached(m weir.RunMoment) {
 // Stepped implements weir.StepObserver.
 func (s *stepping) Stepped(node, operator, kernel string) {
 	now := s.model.of.now()
+	if s.looks {
+		s.members.stepped(node, now-s.last)
+	}
 	if len(s.steps) < maxSteps {
 		s.steps = append(s.steps, step{node, operator, kernel, s.last, now})
 	}
