@@ -21,6 +21,7 @@ type Agent struct {
 	cfg        Config
 	log        *slog.Logger
 	ln         *net.UnixListener
+	door       *net.UnixListener // at which programs of any user join; nil for none
 	lock       *os.File
 	devices    []*device
 	generation uint32
@@ -81,13 +82,24 @@ func Start(c Config) (*Agent, error) {
 		a.closeDevices()
 		return nil, err
 	}
+	if a.door, err = openDoor(&c); err != nil {
+		_ = a.ln.Close()
+		_ = a.lock.Close()
+		a.closeDevices()
+		return nil, err
+	}
 	prompt()
-	sweepRecords(c.Dir)
 	a.ctx, a.stop = context.WithCancel(context.Background())
 	a.walls = newWalls(a)
+	a.restoreClaims()
+	sweepRecords(c.Dir)
 	a.work.Add(2)
-	go a.accept()
+	go a.accept(a.ln, false)
 	go a.beat()
+	if a.door != nil {
+		a.work.Add(1)
+		go a.accept(a.door, true)
+	}
 	if c.Holds != nil {
 		a.work.Add(len(a.devices))
 		for _, d := range a.devices {
@@ -124,6 +136,9 @@ func (a *Agent) Close() error {
 	if errors.Is(err, net.ErrClosed) {
 		err = nil // the agent was unused
 	}
+	if a.door != nil {
+		_ = a.door.Close()
+	}
 	a.stop()
 	for _, c := range conns {
 		c.close()
@@ -141,10 +156,11 @@ func (a *Agent) closeDevices() {
 	}
 }
 
-func (a *Agent) accept() {
+// accept serves who comes to a socket: only programs that join jobs if it is the door.
+func (a *Agent) accept(ln *net.UnixListener, door bool) {
 	defer a.work.Done()
 	for {
-		uc, err := a.ln.AcceptUnix()
+		uc, err := ln.AcceptUnix()
 		if err != nil {
 			if a.ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
 				return
@@ -158,13 +174,12 @@ func (a *Agent) accept() {
 				return
 			}
 		}
-		a.admit(uc)
+		a.admit(&conn{a: a, uc: uc, door: door})
 	}
 }
 
 // admit begins to serve a peer, unless the agent is closing or has too many.
-func (a *Agent) admit(uc *net.UnixConn) {
-	c := &conn{a: a, uc: uc}
+func (a *Agent) admit(c *conn) {
 	a.mu.Lock()
 	full := a.closing || len(a.conns) >= maxConns
 	if !full {
@@ -175,7 +190,7 @@ func (a *Agent) admit(uc *net.UnixConn) {
 	a.mu.Unlock()
 	if full {
 		c.refuse(wire.RefusedBusy, "the agent is closing down or has too many peers: try again")
-		_ = uc.Close()
+		c.close()
 		return
 	}
 	go func() {

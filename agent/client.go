@@ -75,6 +75,13 @@ type JobRequest struct {
 	// Oversubscribe: the programs' memory is to be such as can be moved to the host, with
 	// [Client.Freeze].
 	Oversubscribe bool
+	// Claim is a name by which the job is kept, without its controller, until [Client.Release],
+	// also after a restart of the agent. The same claim gets the same job again, with the share
+	// that it had. Not for a rank of a gang. Empty for none.
+	Claim string
+	// Token is the one that a claim's job is to have if the agent knows nothing of the claim; zero:
+	// another.
+	Token wire.Token
 	// what a process may have in flight, if less than the agent allows; 0: that
 	InFlight time.Duration
 	// Again is the job that an agent which is gone had given; nil for a new one.
@@ -117,7 +124,14 @@ func (c *Client) Create(r JobRequest) (*JobGrant, error) {
 		}
 		name, flags = name+"\x00"+g.String(), wire.FlagGang
 	}
+	if r.Claim != "" {
+		if err := checkClaim(&r); err != nil {
+			return nil, err
+		}
+		name, flags = name+"\x00"+r.Claim, wire.FlagKeep
+	}
 	m := wire.Create{
+		Token:      r.Token,
 		Memory:     uint64(r.Memory),
 		ComputePPM: millionths(r.Compute),
 		LimitPPM:   millionths(r.Limit),

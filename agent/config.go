@@ -29,6 +29,15 @@ type Device struct {
 // ID returns the device's name in weir, such as "cuda:0".
 func (d Device) ID() string { return fmt.Sprintf("cuda:%d", d.Ordinal) }
 
+// uuid returns the UUID as the management library writes it; empty if it is not known.
+func (d Device) uuid() string {
+	if d.UUID == [16]byte{} {
+		return ""
+	}
+	id := d.UUID
+	return fmt.Sprintf("GPU-%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
+}
+
 // Config says what an agent shares and how.
 type Config struct {
 	// Dir is the runtime folder; see [RuntimeDir].
@@ -56,6 +65,10 @@ type Config struct {
 	// container without a user namespace of its own. They may make no job and change none. Each
 	// maps its job's page and can write to it, and so harm that job.
 	AllowUIDs []uint32
+	// Door opens a second socket, in a folder of its own below Dir, by which programs of any user
+	// join jobs by their tokens, and nothing else is asked: a container that is given that folder
+	// can do nothing to a job whose token it does not know. See [DoorPath].
+	Door bool
 	// Beside is what else shares devices of this machine in this process; nil: nothing does.
 	Beside Beside
 	// IdleExit ends the agent when it has had no job and no peer for so long; 0: never, because

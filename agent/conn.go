@@ -18,6 +18,7 @@ import (
 type conn struct {
 	a    *Agent
 	uc   *net.UnixConn
+	door bool // it came to the door, by which programs join and nothing else is asked
 	peer peer
 	once sync.Once
 }
@@ -80,7 +81,12 @@ func (c *conn) serve() {
 // begin does what the first message asks for, and returns when the peer is gone. The file stays the
 // caller's. It reports whether the peer's process is a slot's.
 func (c *conn) begin(m wire.Message, text []byte, file *os.File) (bool, error) {
-	if _, joins := m.(wire.Hello); c.peer.uid != ownUID && !(joins && c.a.allows(c.peer.uid)) {
+	_, joins := m.(wire.Hello)
+	if c.door && !joins {
+		return false, refusal(wire.RefusedCredentials, "this socket lets programs join jobs, and "+
+			"does nothing else: ask at %s", SocketPath(c.a.cfg.Dir))
+	}
+	if !c.door && c.peer.uid != ownUID && !(joins && c.a.allows(c.peer.uid)) {
 		return false, refusal(wire.RefusedCredentials, "this agent serves user %d, not %d: start "+
 			"one of your own, or this one with --allow-uid %d, which lets programs join jobs",
 			ownUID, c.peer.uid, c.peer.uid)
@@ -106,6 +112,8 @@ func (c *conn) begin(m wire.Message, text []byte, file *os.File) (bool, error) {
 		return false, c.servePolicy(m, string(text))
 	case wire.Freeze:
 		return false, c.serveFreeze(m, string(text))
+	case wire.Release:
+		return false, c.serveRelease(m, string(text))
 	}
 	return false, refusal(wire.RefusedProtocol, "message of kind %d before hello", wire.KindOf(m))
 }
@@ -134,7 +142,7 @@ func (c *conn) refuse(code wire.Code, text string) {
 
 // serveProcess gives a process a slot in its job and hears it until its socket is closed.
 func (c *conn) serveProcess(m wire.Hello, file *os.File) (bool, error) {
-	j, err := c.a.jobFor(m, c.peer, file)
+	j, err := c.a.jobFor(m, c, file)
 	if err != nil {
 		return false, err
 	}

@@ -19,7 +19,14 @@ import (
 // is gone gets it again, or makes the one that a program has brought back its own.
 func (a *Agent) create(m wire.Create, name string, c *conn, file *os.File) (*job, error) {
 	var gang gangSpec
-	if m.Gangs() {
+	var kept string
+	switch {
+	case m.Keeps():
+		var err error
+		if name, kept, err = parseClaim(m, name); err != nil {
+			return nil, err
+		}
+	case m.Gangs():
 		var err error
 		var text string
 		name, text, _ = strings.Cut(name, "\x00")
@@ -29,6 +36,7 @@ func (a *Agent) create(m wire.Create, name string, c *conn, file *os.File) (*job
 	}
 	want := claim{
 		gang: gang,
+		kept: kept,
 		terms: wire.Terms{
 			Token:         m.Token,
 			Name:          cleanName(name),
@@ -45,6 +53,9 @@ func (a *Agent) create(m wire.Create, name string, c *conn, file *os.File) (*job
 		fake:       m.Fakes(),
 		asked:      time.Duration(m.InflightUS) * time.Microsecond,
 		controller: c.peer.identity(),
+	}
+	if kept != "" {
+		return a.keep(want, c)
 	}
 	if !m.Rejoins() {
 		if _, err := rand.Read(want.terms.Token[:]); err != nil {
@@ -119,15 +130,16 @@ func controls(name string, master identity, p peer) error {
 
 // jobFor finds the job that a process wants to join. One that comes back can bring a job that this
 // agent has not been told of yet.
-func (a *Agent) jobFor(m wire.Hello, p peer, file *os.File) (*job, error) {
+func (a *Agent) jobFor(m wire.Hello, c *conn, file *os.File) (*job, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	p := c.peer
 	if j := a.jobs[m.Token]; j != nil {
-		if j.terms.CreatorUID != p.uid && !a.allows(p.uid) {
+		if j.terms.CreatorUID != p.uid && !c.door && !a.allows(p.uid) {
 			return nil, refusal(wire.RefusedCredentials, "job %s: belongs to user %d, not %d",
 				j.spec.Name, j.terms.CreatorUID, p.uid)
 		}
-		return j, nil
+		return a.refound(j, m, file)
 	}
 	if !m.Rejoins() {
 		return nil, refusal(wire.RefusedUnknownJob,
@@ -236,6 +248,9 @@ func (a *Agent) admitJob(want claim, c *conn, page *wire.Page) (_ *job, err erro
 		return nil, refusal(wire.RefusedBusy, "the agent is closing down or has %d jobs already",
 			maxJobs)
 	}
+	if a.jobs[t.Token] != nil || a.keeps(want.kept) != nil {
+		return nil, refusal(wire.RefusedBusy, "job %s: somebody else makes it: try again", t.Name)
+	}
 	dev, err := a.deviceOf(want)
 	if err != nil {
 		return nil, err
@@ -275,8 +290,12 @@ func (a *Agent) admitJob(want claim, c *conn, page *wire.Page) (_ *job, err erro
 	t.ThreadPercent = dev.threads(bj.UnitLimit())
 	j := a.newJob(dev, bj, t, page, g)
 	j.asks, j.asked, j.master = asks, want.asked, want.controller
-	if !fresh {
+	j.claim = want.kept
+	switch {
+	case !fresh:
 		j.takeUp()
+	case want.kept != "":
+		j.former = want.page
 	}
 	j.keepRecord()
 	if c != nil {

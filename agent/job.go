@@ -49,6 +49,8 @@ type job struct {
 	asked   time.Duration
 	most    time.Duration // the same, by what is on the device; 0 before that is known
 	lonely  time.Time     // since when there has been no controller; zero if there is one
+	claim   string        // that keeps the job though nobody else does; empty for none
+	former  pageID        // that programs have of an agent before, until one has come; zero: none
 	members [wire.SlotCount]*member
 	before  doings // of processes that have gone
 	told    doings // what the broker knows of what processes did
@@ -171,12 +173,17 @@ func (j *job) endIfAlone() {
 	defer j.a.mu.Unlock()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.a.closing || j.ended || j.controller != nil || j.anyPresent() {
+	if j.a.closing || j.ended || j.controller != nil || j.claim != "" || j.anyPresent() {
 		return
 	}
 	if !j.endLocked() {
 		_ = os.Remove(recordPath(j.a.cfg.Dir, j.terms.Token))
 	}
+	j.drop()
+}
+
+// drop takes a job that has ended off the agent's lists. The agent's lock is held.
+func (j *job) drop() {
 	delete(j.a.jobs, j.terms.Token)
 	j.a.walls.kick()
 	if j.gang != nil {

@@ -27,6 +27,7 @@ type claim struct {
 	asked      time.Duration // most in flight that its controller wants; 0: what the agent allows
 	controller identity
 	page       pageID // zero if it is not known
+	kept       string // the claim that keeps the job; empty for none
 	patient    bool   // whether it waits for what jobs that have ended still have
 }
 
@@ -50,6 +51,7 @@ type record struct {
 	Page        pageID   `json:"page"`
 	Gang        gangSpec `json:"gang,omitzero"`
 	Movable     bool     `json:"movable,omitzero"`
+	Claim       string   `json:"claim,omitzero"`
 }
 
 const (
@@ -69,7 +71,10 @@ func recordPath(dir string, t wire.Token) string {
 
 // record returns what is to be kept of the job. Its lock is held, or nobody else has it yet.
 func (j *job) record() record {
-	t := &j.terms
+	t, page := &j.terms, j.former
+	if page == (pageID{}) {
+		page = idOf(j.page.File())
+	}
 	return record{
 		PageVersion: wire.Version,
 		Token:       t.Token.String(),
@@ -83,9 +88,10 @@ func (j *job) record() record {
 		Class:       t.Class,
 		InFlightNS:  int64(j.asked),
 		Controller:  j.master,
-		Page:        idOf(j.page.File()),
+		Page:        page,
 		Gang:        j.gangSpec(),
 		Movable:     t.Movable,
+		Claim:       j.claim,
 	}
 }
 
@@ -133,6 +139,7 @@ func (a *Agent) recall(token wire.Token) (claim, bool) {
 		asked:      time.Duration(r.InFlightNS),
 		controller: r.Controller,
 		page:       r.Page,
+		kept:       r.Claim,
 	}
 	if err == nil {
 		switch {

@@ -11,6 +11,7 @@ import (
 // Names of files in the runtime folder.
 const (
 	socketName = "agent.sock"
+	doorName   = "join"
 	lockName   = "agent.lock"
 )
 
@@ -43,6 +44,11 @@ const maxSocketPath = 107
 
 // SocketPath returns the agent's socket in a runtime folder.
 func SocketPath(dir string) string { return filepath.Join(dir, socketName) }
+
+// DoorPath returns the folder of the socket by which programs in containers join jobs; see
+// [Config]. It has nothing but that socket in it, named as that of [SocketPath]: a container is
+// given the folder, and so sees the socket of the next agent too.
+func DoorPath(dir string) string { return filepath.Join(dir, doorName) }
 
 // MakeRuntimeDir makes the runtime folder, for its owner only, or checks the one that is there: in
 // a folder for all users, somebody else can have made it.

@@ -19,6 +19,7 @@ type Snapshot struct {
 type DeviceSnapshot struct {
 	Device        string  `json:"device"`
 	Name          string  `json:"name"`
+	UUID          string  `json:"uuid,omitempty"` // as NVML writes it; empty: not known
 	Fake          bool    `json:"fake"`
 	MemoryBytes   int64   `json:"memory_bytes"`
 	PromisedBytes int64   `json:"memory_promised_bytes"`
@@ -75,6 +76,8 @@ type JobSnapshot struct {
 	// do so as clients of MPS; 0 where the policy needs no clients.
 	ThreadPercent uint32 `json:"active_thread_percentage,omitempty"`
 	ControllerPID uint32 `json:"controller_pid"`
+	// Claim is the one that keeps the job; empty for none.
+	Claim string `json:"claim,omitempty"`
 	// Gang is that of which the job is a rank; empty for none.
 	Gang      string            `json:"gang,omitempty"`
 	Launches  uint64            `json:"launches"`
@@ -142,6 +145,7 @@ func (a *Agent) Snapshot() Snapshot {
 		ds := DeviceSnapshot{
 			Device:        d.ID(),
 			Name:          d.Name,
+			UUID:          d.uuid(),
 			Fake:          d.Fake,
 			MemoryBytes:   int64(d.Memory),
 			PromisedBytes: int64(st.Promised),
@@ -181,6 +185,7 @@ func (j *job) snapshot() JobSnapshot {
 		ThreadPercent:  j.terms.ThreadPercent,
 		ControllerPID:  j.terms.ControllerPID,
 		Gang:           j.gangSpec().Name,
+		Claim:          j.claim,
 		Processes:      []ProcessSnapshot{},
 
 		DriverLimitBytes:   wall.bytes,

@@ -32,6 +32,7 @@ it ends, programs keep running, and rejoin the next one.`,
 // agentFlags are those of weir agent.
 type agentFlags struct {
 	fake, verbose bool
+	containers    bool
 	policy, host  string
 	idle          time.Duration
 	moving        float64
@@ -43,6 +44,9 @@ func (f *agentFlags) add(c *cobra.Command) {
 	c.Flags().DurationVar(&f.idle, "idle-exit", 0, "end after so long without a program (0: never)")
 	c.Flags().UintSliceVar(&f.allow, "allow-uid", nil,
 		"another user whose programs may join jobs, such as 0 for root in containers")
+	c.Flags().BoolVar(&f.containers, "containers", false,
+		"open a second socket, in the folder join of the runtime folder, by which programs of any "+
+			"user join the jobs whose tokens they know, and can do nothing else")
 	c.Flags().StringVar(&f.host, "host-memory", "",
 		"memory of the host for what is moved there (default: half of the machine's)")
 	c.Flags().Float64Var(&f.moving, "moving", 0.1,
@@ -86,7 +90,7 @@ func (f *agentFlags) config(c *cobra.Command) (*agent.Config, error) {
 		return nil, failed(err)
 	}
 	a.Policy, a.HostMemory, a.Moving = f.policy, memory, f.moving
-	a.AllowUIDs, a.IdleExit = uids, f.idle
+	a.AllowUIDs, a.IdleExit, a.Door = uids, f.idle, f.containers
 	return a, nil
 }
 

@@ -49,11 +49,12 @@
 #define WEIR_MSG_STAYS 12u /* client: what of its memory cannot be moved */
 #define WEIR_MSG_MOVED 13u /* client: has done what the page's move orders, or not */
 #define WEIR_MSG_FREEZE 14u /* asks for a job's memory to be moved, or back */
+#define WEIR_MSG_RELEASE 15u /* a claim is not kept any more */
 #define WEIR_MSG_WELCOME 16u /* agent: slot and page (SCM_RIGHTS) */
 #define WEIR_MSG_REFUSED 17u /* agent: code, text follows */
 #define WEIR_MSG_CREATED 18u /* agent: token and page (SCM_RIGHTS) */
 #define WEIR_MSG_SNAPSHOT 19u /* agent: JSON follows */
-#define WEIR_MSG_DONE 20u /* agent: answers SET, POLICY and FREEZE, text follows */
+#define WEIR_MSG_DONE 20u /* agent: answers SET, POLICY, FREEZE and RELEASE, text follows */
 #define WEIR_FIELD_MEMORY 1u /* SET: the cap changes */
 #define WEIR_FIELD_COMPUTE 2u /* SET: the guarantee changes */
 #define WEIR_FIELD_LIMIT 4u /* SET: the limit changes */
@@ -71,6 +72,7 @@
 #define WEIR_FLAG_GANG 64u /* CREATE: of a gang, which follows the name after a NUL */
 #define WEIR_FLAG_MOVABLE 128u /* CREATE: memory is to be such as can be moved */
 #define WEIR_FLAG_THAW 256u /* FREEZE: the memory is to come back */
+#define WEIR_FLAG_KEEP 512u /* CREATE: the job lives until its claim is released */
 #define WEIR_FLAG_SERVICE 8u /* CREATED: the agent is kept running by somebody else */
 #define WEIR_FLAG_NOTES 16u /* WELCOME: the agent takes NOTE */
 #define WEIR_FLAG_MEASURES 32u /* WELCOME: the agent answers MEASURE */
@@ -288,7 +290,7 @@ _Static_assert(offsetof(struct weir_note, call) == 12, "weir_note.call");
 struct weir_create {
     uint32_t kind; /* WEIR_MSG_* */
     uint32_t flags; /* WEIR_FLAG_* */
-    unsigned char token[16]; /* rejoin: the job's, else zeros */
+    unsigned char token[16]; /* rejoin, keep: the job's, else zeros */
     uint64_t memory; /* cap in bytes; 0: all that is not promised */
     uint32_t compute_ppm;
     uint32_t limit_ppm;
@@ -436,6 +438,21 @@ _Static_assert(offsetof(struct weir_freeze, device) == 8, "weir_freeze.device");
 _Static_assert(offsetof(struct weir_freeze, version) == 12, "weir_freeze.version");
 _Static_assert(offsetof(struct weir_freeze, text_len) == 16, "weir_freeze.text_len");
 _Static_assert(offsetof(struct weir_freeze, reserved) == 20, "weir_freeze.reserved");
+
+/* WEIR_MSG_RELEASE. 64 bytes. */
+struct weir_release {
+    uint32_t kind; /* WEIR_MSG_* */
+    uint32_t flags; /* WEIR_FLAG_* */
+    uint32_t version; /* WEIR_VERSION */
+    uint32_t text_len; /* bytes of the claim's name that follow */
+    uint32_t reserved[12];
+};
+_Static_assert(sizeof(struct weir_release) == 64, "size of weir_release");
+_Static_assert(offsetof(struct weir_release, kind) == 0, "weir_release.kind");
+_Static_assert(offsetof(struct weir_release, flags) == 4, "weir_release.flags");
+_Static_assert(offsetof(struct weir_release, version) == 8, "weir_release.version");
+_Static_assert(offsetof(struct weir_release, text_len) == 12, "weir_release.text_len");
+_Static_assert(offsetof(struct weir_release, reserved) == 16, "weir_release.reserved");
 
 /* WEIR_MSG_WELCOME. 64 bytes. */
 struct weir_welcome {

@@ -39,12 +39,13 @@ const (
 	KindStays   Kind = 12 // what of its memory cannot be moved; comes before Moved
 	KindMoved   Kind = 13 // it has done what Header.Move ordered, or could not
 	KindFreeze  Kind = 14 // a job's memory is to be moved to the host, or back; its name follows
+	KindRelease Kind = 15 // a claim is not to be kept any more; its name follows
 
 	KindWelcome  Kind = 16 // answers Hello; brings the page's descriptor
 	KindRefused  Kind = 17 // answers what is refused; text follows
 	KindCreated  Kind = 18 // answers Create; brings the page's descriptor; text follows
 	KindSnapshot Kind = 19 // answers Top; text follows
-	KindDone     Kind = 20 // answers Set, Policy and Freeze; text follows
+	KindDone     Kind = 20 // answers Set, Policy, Freeze and Release; text follows
 )
 
 // Flags of messages.
@@ -69,6 +70,9 @@ const (
 	FlagMovable = 1 << 7
 	// FlagThaw in Freeze: the memory is to be moved back.
 	FlagThaw = 1 << 8
+	// FlagKeep in Create: the job is a claim's, which follows its name after a NUL, and lives until
+	// the claim is released. The same claim gets the same job again.
+	FlagKeep = 1 << 9
 )
 
 // Fields of Set say which parts of a share are to change.
@@ -200,10 +204,10 @@ func (m Note) Name() string {
 
 // Create asks for a job with this share of a device. The name follows as text. The job lives until
 // the socket is closed and no process is attached. With FlagRejoin, Token is the one that the job
-// had.
+// had. With FlagKeep it is the one that the claim's job is to have if there is none yet, or zeros.
 type Create struct {
 	head
-	Token      Token  `c:"token" doc:"rejoin: the job's, else zeros"`
+	Token      Token  `c:"token" doc:"rejoin, keep: the job's, else zeros"`
 	Memory     uint64 `c:"memory" doc:"cap in bytes; 0: all that is not promised"`
 	ComputePPM uint32 `c:"compute_ppm"`
 	LimitPPM   uint32 `c:"limit_ppm"`
@@ -281,6 +285,15 @@ type Freeze struct {
 	Version  uint32     `c:"version" doc:"WEIR_VERSION"`
 	TextLen  uint32     `c:"text_len" doc:"bytes of the name that follow"`
 	Reserved [11]uint32 `c:"reserved"`
+}
+
+// Release ends what keeps the job of a claim, whose name follows as text: the job ends when no
+// process is attached to it. Of a claim that is not known nothing is to be done.
+type Release struct {
+	head
+	Version  uint32     `c:"version" doc:"WEIR_VERSION"`
+	TextLen  uint32     `c:"text_len" doc:"bytes of the claim's name that follow"`
+	Reserved [12]uint32 `c:"reserved"`
 }
 
 // Welcome gives a process its slot. The page's descriptor comes along.
@@ -375,6 +388,9 @@ func NewFreeze(m Freeze, thaw bool) Freeze {
 	return m
 }
 
+// NewRelease sets the kind.
+func NewRelease(m Release) Release { m.head = head{Kind: KindRelease}; return m }
+
 // NewDone sets the kind.
 func NewDone(m Done) Done { m.head = head{Kind: KindDone}; return m }
 
@@ -410,6 +426,9 @@ func (h head) Gangs() bool { return h.Flags&FlagGang != 0 }
 
 // Movable reports whether FlagMovable is set.
 func (h head) Movable() bool { return h.Flags&FlagMovable != 0 }
+
+// Keeps reports whether FlagKeep is set.
+func (h head) Keeps() bool { return h.Flags&FlagKeep != 0 }
 
 // Thaws reports whether FlagThaw is set.
 func (h head) Thaws() bool { return h.Flags&FlagThaw != 0 }
@@ -459,6 +478,9 @@ func (m Moved) Append(b []byte) []byte { return appendFixed(b, m) }
 func (m Freeze) Append(b []byte) []byte { return appendFixed(b, m) }
 
 // Append implements [Message].
+func (m Release) Append(b []byte) []byte { return appendFixed(b, m) }
+
+// Append implements [Message].
 func (m Done) Append(b []byte) []byte { return appendFixed(b, m) }
 
 // Append implements [Message].
@@ -492,7 +514,10 @@ var shapes = map[Kind]struct {
 	KindFreeze: {FlagThaw, decode(func(m *Freeze) (uint32, bool) {
 		return m.TextLen, zero(m.Reserved[:])
 	})},
-	KindCreate: {FlagRejoin | FlagFake | FlagGang | FlagMovable,
+	KindRelease: {0, decode(func(m *Release) (uint32, bool) {
+		return m.TextLen, zero(m.Reserved[:])
+	})},
+	KindCreate: {FlagRejoin | FlagFake | FlagGang | FlagMovable | FlagKeep,
 		decode(func(m *Create) (uint32, bool) { return m.TextLen, true })},
 	KindTop:  {0, decode(func(m *Top) (uint32, bool) { return 0, zero(m.Reserved[:]) })},
 	KindNote: {0, decode(func(*Note) (uint32, bool) { return 0, true })},
@@ -543,9 +568,9 @@ func zero(words []uint32) bool {
 }
 
 // Decode reads one packet: a message, which is a Hello, Signal, Note, Create, Top, Set, Policy,
-// Stays, Moved, Freeze, Welcome, Refused, Created, Snapshot or Done, and the text that follows it.
-// It refuses, with [ErrMessage], any packet that Append and the text would not have made. The text
-// is a part of the packet.
+// Stays, Moved, Freeze, Release, Welcome, Refused, Created, Snapshot or Done, and the text that
+// follows it. It refuses, with [ErrMessage], any packet that Append and the text would not have
+// made. The text is a part of the packet.
 func Decode(packet []byte) (Message, []byte, error) {
 	if len(packet) < MessageSize || len(packet) > MaxPacket {
 		return nil, nil, fmt.Errorf("%w: packet of %d bytes, want %d to %d", ErrMessage,

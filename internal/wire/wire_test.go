@@ -117,6 +117,7 @@ func messages() []Message {
 		NewMoved(Moved{Slot: 3, Move: 9, Code: MovedHost, Bytes: 1, Needs: 2, Has: 3, Opened: 4,
 			NS: 5}),
 		NewFreeze(Freeze{Device: NoDevice, Version: Version}, true),
+		NewRelease(Release{Version: Version, TextLen: 4}),
 	}
 }
 
@@ -136,7 +137,7 @@ func TestNoteNames(t *testing.T) {
 func packetOf(m Message) []byte {
 	b := m.Append(nil)
 	switch m.(type) {
-	case Create, Refused, Created, Snapshot, Set, Policy, Done:
+	case Create, Refused, Created, Snapshot, Set, Policy, Release, Done:
 		b = append(b, "text"...)
 	}
 	return b
