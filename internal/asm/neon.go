@@ -40,6 +40,8 @@ var vectorOps = map[string]vectorOp{
 	// 2x2 numbers of 32 bits, to which the product of 2x8 bytes, or 2x4 bfloat16, with as many
 	// transposed is added: of unsigned bytes with signed ones
 	"USMMLA": {0x4e80ac00, ofThree, "4S 16B"}, "BFMMLA": {0x6e40ec00, ofThree, "4S 8H"},
+	// four numbers of 32 bits, to each of which the products of four bytes with four are added
+	"SDOT": {0x4e809400, ofThree, "4S 16B"}, "UDOT": {0x6e809400, ofThree, "4S 16B"},
 	"TRN1": {0x4e802800, ofThree, "4S"}, "TRN2": {0x4e806800, ofThree, "4S"},
 	"TRN1.D": {0x4ec02800, ofThree, "2D"}, "TRN2.D": {0x4ec06800, ofThree, "2D"},
 	"UZP1.H": {0x4e401800, ofThree, "8H"}, "UZP1.B": {0x4e001800, ofThree, "16B"},
@@ -85,19 +87,26 @@ func (t *Text) Vec(name string, operands ...int) {
 	t.Op("WORD $0x%08x // %s", word, text)
 }
 
-// laneOps are those that VecLane writes, of floats.
-var laneOps = map[string]uint32{"FMUL": 0x4f809000, "FMLA": 0x4f801000, "FMLS": 0x4f805000}
+// laneOps are those that VecLane writes, with what the lanes of n and that of m hold.
+var laneOps = map[string]struct {
+	bits uint32
+	n, m string
+}{
+	"FMUL": {0x4f809000, "4S", "S"}, "FMLA": {0x4f801000, "4S", "S"},
+	"FMLS": {0x4f805000, "4S", "S"}, "SDOT": {0x4f80e000, "16B", "4B"},
+	"UDOT": {0x6f80e000, "16B", "4B"},
+}
 
 // VecLane is [Text.Vec] for the number in a lane of m, which all lanes of n meet: for FMUL, FMLA
-// and FMLS.
+// and FMLS, and for SDOT and UDOT, to which the four bytes of a lane are one.
 func (t *Text) VecLane(name string, d, n, m, lane int) {
-	word, known := laneOps[name]
+	op, known := laneOps[name]
 	if !known || lane < 0 || lane > 3 {
 		t.fail("no instruction on vectors %s with lane %d", name, lane)
 		return
 	}
-	word |= uint32(lane&1<<21 | m<<16 | lane>>1<<11 | n<<5 | d)
-	t.Op("WORD $0x%08x // %s V%d.4S, V%d.4S, V%d.S[%d]", word, name, d, n, m, lane)
+	word := op.bits | uint32(lane&1<<21|m<<16|lane>>1<<11|n<<5|d)
+	t.Op("WORD $0x%08x // %s V%d.4S, V%d.%s, V%d.%s[%d]", word, name, d, n, op.n, m, op.m, lane)
 }
 
 // fail keeps the first of what is wrong.

@@ -25,9 +25,10 @@ const (
 	// 32-bit integers, which wrap: every path gives the same bits. Both operands are given as
 	// words. A word is a float32 whose four bytes, from the lowest on, are four neighbours along K;
 	// K and the leading dimensions count words. With AVX512_VNNI (VPDPBUSD) one instruction
-	// multiplies and adds four bytes, with USMMLA of arm64 eight; with AVX2 or AVX-512 alone bytes
-	// are widened to 16 bits, whose products do not saturate (VPMADDWD); elsewhere products are
-	// computed in plain Go, slowly. The sums have no epilogue: they go to [Args.Store].
+	// multiplies and adds four bytes, as do SDOT and UDOT of arm64, and with USMMLA eight; with
+	// AVX2 or AVX-512 alone bytes are widened to 16 bits, whose products do not saturate
+	// (VPMADDWD); elsewhere products are computed in plain Go, slowly. The sums have no epilogue:
+	// they go to [Args.Store].
 	U8S8
 	// S8U8 is U8S8 with A signed and B unsigned.
 	S8U8
@@ -39,7 +40,7 @@ func (p Format) Fast() bool {
 	case BF16:
 		return p.hasDot() || p.hasMatrix()
 	case U8S8, S8U8:
-		return cpuinfo.HasAVX2FMA() || p.hasMatrix()
+		return cpuinfo.HasAVX2FMA() || cpuinfo.HasDotProd()
 	}
 	return true
 }

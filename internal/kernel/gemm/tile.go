@@ -3,8 +3,8 @@ package gemm
 import "github.com/weirgpu/weir/internal/cpuinfo"
 
 // level is the form of numbers and the instructions that an operand is packed for and a tile
-// computed with: six levels, from plain Go to dot products, NEON and its products of matrices, for
-// each [Format] in turn.
+// computed with: seven levels, from plain Go to dot products, NEON, its dot products and its
+// products of matrices, for each [Format] in turn.
 type level uint8
 
 const (
@@ -14,31 +14,36 @@ const (
 	_
 	levelNEON
 	_
+	_
 	levelGoBF16     // pairs of bfloat16 in plain Go
 	levelAVX2BF16   // pairs of bfloat16, each widened to float32
 	levelWideBF16   // the same with AVX-512
 	levelAVX512BF16 // pairs of bfloat16 with VDPBF16PS
 	_               // beside levelNEON, in plain Go
+	_
 	levelMatrixBF16 // quads of bfloat16 with BFMMLA
 	levelGoU8S8     // words of bytes in plain Go
 	levelAVX2U8S8   // words of bytes, each widened to 16 bits (VPMADDWD)
 	levelWideU8S8   // the same with AVX-512
 	levelAVX512U8S8 // words of bytes with VPDPBUSD
 	_
+	levelDotU8S8    // words of bytes with UDOT
 	levelMatrixU8S8 // two words of bytes with USMMLA
 	levelGoS8U8
 	levelAVX2S8U8
 	levelWideS8U8
 	levelAVX512S8U8
 	_
+	levelDotS8U8 // words of bytes with SDOT
 	levelMatrixS8U8
 )
 
-// levelDot and levelMatrix are the distances of the levels with dot products and with products of
-// matrices from the first of their format, of which there are so many.
+// levelDot, levelDotNEON and levelMatrix are the distances of the levels with dot products and with
+// products of matrices from the first of their format, of which there are so many.
 const (
 	levelDot     = levelAVX512 + 1
-	levelMatrix  = levelNEON + 1
+	levelDotNEON = levelNEON + 1
+	levelMatrix  = levelNEON + 2
 	formatLevels = levelMatrix + 1
 )
 
@@ -53,6 +58,8 @@ func currentLevel(p Format) level {
 		return first + levelAVX512
 	case cpuinfo.HasAVX2FMA():
 		return first + levelAVX2
+	case p.bytes() && cpuinfo.HasDotProd():
+		return first + levelDotNEON
 	case cpuinfo.HasNEON():
 		return first + levelNEON
 	}
@@ -104,7 +111,8 @@ func (v level) wide() bool {
 
 // strided says that tiles take operands A whose steps of K lie any distance apart.
 func (v level) strided() bool {
-	return v.format() == F32 || v.bytes() && v%formatLevels == levelDot
+	isa := v % formatLevels
+	return v.format() == F32 || v.bytes() && (isa == levelDot || isa == levelDotNEON)
 }
 
 // steps is the number of words that k elements along K take when packed.
@@ -134,7 +142,7 @@ func (v level) floats() level {
 	switch isa := v % formatLevels; isa {
 	case levelDot:
 		return levelAVX512
-	case levelMatrix:
+	case levelDotNEON, levelMatrix:
 		return levelNEON
 	default:
 		return isa

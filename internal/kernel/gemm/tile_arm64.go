@@ -6,11 +6,12 @@ package gemm
 
 // runTile computes t with the kernel of level v.
 func runTile(v level, t *tile) {
-	if v == levelNEON || v.matrix() {
+	switch isa := v % formatLevels; {
+	case v == levelNEON, isa == levelDotNEON, isa == levelMatrix:
 		tileNEON(v, t)
-		return
+	default:
+		runTileGo(v, t)
 	}
-	runTileGo(v, t)
 }
 
 // tileNEON computes t with the kernel of its rows and columns; tileGo defines it, or
@@ -51,6 +52,10 @@ func tileNEON(v level, t *tile) {
 // kernel runs the kernel of v.
 func kernel(v level, t *tile, wide bool) {
 	switch v {
+	case levelDotU8S8:
+		kernelDotU8S8(t, wide)
+	case levelDotS8U8:
+		kernelDotS8U8(t, wide)
 	case levelMatrixBF16:
 		matrixBF16(t, wide)
 	case levelMatrixU8S8:

@@ -5,7 +5,7 @@ import "github.com/weirgpu/weir/internal/asm"
 
 func main() { asm.Main(generate) }
 
-// generate writes a file for each form of numbers, and two for arm64.
+// generate writes a file for each form of numbers, and three for arm64.
 func generate(folder string) error {
 	for name, routines := range map[string]func(s *asm.File){
 		"tile_amd64": floats,
@@ -35,6 +35,12 @@ func generate(folder string) error {
 	s := asm.NewFileFor("arm64", "internal/kernel/gemm/_generate", "gemm")
 	neonTiles(s)
 	if err := s.Save(folder, "tile_arm64"); err != nil {
+		return err
+	}
+	s = asm.NewFileFor("arm64", "internal/kernel/gemm/_generate", "gemm")
+	dotTiles(s, "DotU8S8")
+	dotTiles(s, "DotS8U8")
+	if err := s.Save(folder, "dot_arm64"); err != nil {
 		return err
 	}
 	s = asm.NewFileFor("arm64", "internal/kernel/gemm/_generate", "gemm")

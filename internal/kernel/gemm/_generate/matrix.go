@@ -11,7 +11,6 @@ import (
 // of two columns of B.
 type matrixTile struct {
 	neonTile
-	form string
 }
 
 // matrixTiles writes the tiles of a form of numbers and the function that picks one.
@@ -22,7 +21,7 @@ func matrixTiles(s *asm.File, form string) {
 	var all []matrixTile
 	for r := 1; r <= neonRows; r++ {
 		for nv := 2; nv <= 4; nv += 2 {
-			all = append(all, matrixTile{neonTile{s, r, nv, 1, nil}, form})
+			all = append(all, matrixTile{neonTile{s, form, r, nv, 1, nil}})
 		}
 	}
 	for _, t := range all {
@@ -130,22 +129,6 @@ func (t *matrixTile) turn() {
 			t.regs[2*i*t.nv+j], t.regs[(2*i+1)*t.nv+j], free = free, right, left
 		}
 	}
-}
-
-// finishBytes adds what is there, if asked to, and stores the tile.
-func (t matrixTile) finishBytes() {
-	const x = 24
-	t.Op("MOVWU tile_flags(R0), R9")
-	t.optional("flagAccumulate", func() {
-		t.each("R4", "R7", func(i int) {
-			t.load(x)
-			for j := range t.nv {
-				n := t.acc(i, j, 0)
-				t.Op("VADD V%d.S4, V%d.S4, V%d.S4", x+j, n, n)
-			}
-		})
-	})
-	t.store()
 }
 
 // quads writes the packing of two words along K beside each other.

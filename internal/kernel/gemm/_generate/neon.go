@@ -18,6 +18,7 @@ const (
 // whole of K.
 type neonTile struct {
 	*asm.File
+	form     string // of numbers, in names
 	rows, nv int
 	split    int // independent partial sums of a result, to hide the latency of FMLA
 	// regs, where it is not nil, are the accumulators by row and register column.
@@ -36,26 +37,32 @@ func neonSums(rows int) int {
 	return 2
 }
 
-// neonTiles writes every tile and the function that picks one.
+// neonTiles writes every tile of floats and the function that picks one.
 func neonTiles(s *asm.File) {
-	s.Declare("\n// kernelNEON runs the kernel of t's rows, of 16 columns where it is wide and "+
-		"else of 8.\nfunc kernelNEON(t *tile, wide bool) {\n\tkey := 2 * t.rows\n"+
+	for _, t := range neonKernels(s, "NEON") {
+		t.emit()
+	}
+}
+
+// neonKernels returns the tiles of a form of numbers and writes the function that picks one.
+func neonKernels(s *asm.File, form string) (all []neonTile) {
+	s.Declare("\n// kernel%s runs the kernel of t's rows, of 16 columns where it is wide and "+
+		"else of 8.\nfunc kernel%s(t *tile, wide bool) {\n\tkey := 2 * t.rows\n"+
 		"\tif wide {\n\t\tkey++\n\t}\n"+
-		"\tif t.whole && t.rows <= %d {\n\t\tkey += %d\n\t}\n\tswitch key {\n", neonFew, neonWhole)
-	var all []neonTile
+		"\tif t.whole && t.rows <= %d {\n\t\tkey += %d\n\t}\n\tswitch key {\n", form, form, neonFew,
+		neonWhole)
 	for r := 1; r <= neonRows; r++ {
-		all = append(all, neonTile{s, r, 2, 1, nil}, neonTile{s, r, 4, 1, nil})
+		all = append(all, neonTile{s, form, r, 2, 1, nil}, neonTile{s, form, r, 4, 1, nil})
 	}
 	for r := 1; r <= neonFew; r++ {
-		all = append(all, neonTile{s, r, 2, neonSums(r), nil}, neonTile{s, r, 4, neonSums(r), nil})
+		all = append(all, neonTile{s, form, r, 2, neonSums(r), nil},
+			neonTile{s, form, r, 4, neonSums(r), nil})
 	}
 	for _, t := range all {
 		s.Declare("\tcase %d:\n\t\t%s(t)\n", t.key(), t.symbol())
 	}
 	s.Declare("\t}\n}\n")
-	for _, t := range all {
-		t.emit()
-	}
+	return all
 }
 
 // neonWhole is what keys of kernels with partial sums begin after.
@@ -72,7 +79,7 @@ func (t neonTile) key() int {
 
 // symbol is the name of the routine.
 func (t neonTile) symbol() string {
-	name := fmt.Sprintf("tileNEON_%dx%d", t.rows, 4*t.nv)
+	name := fmt.Sprintf("tile%s_%dx%d", t.form, t.rows, 4*t.nv)
 	if t.split > 1 {
 		name += "whole"
 	}
@@ -89,6 +96,15 @@ func (t neonTile) acc(i, j, u int) int {
 }
 
 func (t neonTile) emit() {
+	t.enter()
+	t.loop(t.step)
+	t.reduce("FADD")
+	t.finish()
+	t.Op("RET")
+}
+
+// enter reads where the operands lie and clears the results.
+func (t neonTile) enter() {
 	t.Func(t.symbol(), "t *tile", 8, "")
 	t.Ops("MOVD t+0(FP), R0", "MOVD tile_k(R0), R1", "MOVD tile_a(R0), R2",
 		"MOVD tile_b(R0), R3", "MOVD tile_c(R0), R4", "MOVD tile_lda(R0), R5", "LSL $2, R5",
@@ -96,40 +112,47 @@ func (t neonTile) emit() {
 	for n := range t.split * t.rows * t.nv {
 		t.Op("VEOR V%d.B16, V%d.B16, V%d.B16", n, n, n)
 	}
-	t.loop()
-	t.reduce()
-	t.finish()
-	t.Op("RET")
 }
 
 // loop multiplies, as many steps of K at a time as there are partial sums, two at least, then one
-// by one.
-func (t neonTile) loop() {
+// by one. Step writes one of a partial sum.
+func (t neonTile) loop(step func(u int)) {
 	unroll := max(t.split, 2)
 	t.Op("LSR $%d, R1, R8", unroll/2)
 	t.Ops("CBZ R8, rest", "PCALIGN $32")
 	t.Label("loop")
 	for u := range unroll {
-		t.step(u % t.split)
+		step(u % t.split)
 	}
 	t.Ops("SUB $1, R8", "CBNZ R8, loop")
 	t.Label("rest")
 	t.Op("AND $%d, R1", unroll-1)
 	t.Op("CBZ R1, done")
 	t.Label("one")
-	t.step(0)
+	step(0)
 	t.Ops("SUB $1, R1", "CBNZ R1, one")
 	t.Label("done")
 }
 
-// step is one k: a row of B and the elements of A, of which no more are read than there are.
+// step is one k: a row of B and the elements of A.
 func (t neonTile) step(u int) {
 	t.Op("FLDPQ (R3), (F%d, F%d)", neonB, neonB+1)
 	if t.nv == 4 {
 		t.Op("FLDPQ 32(R3), (F%d, F%d)", neonB+2, neonB+3)
 	}
+	lane := t.loadA()
+	t.Ops("ADD R6, R3", "ADD R5, R2")
+	for i := range t.rows {
+		for j := range t.nv {
+			t.VecLane("FMLA", t.acc(i, j, u), neonB+j, lane[i][0], lane[i][1])
+		}
+	}
+}
+
+// loadA reads the elements of A of one k, of which no more are read than there are, and returns the
+// register and lane of each; what is left of the registers is zero.
+func (t neonTile) loadA() (lane [neonRows][2]int) {
 	at, reg := 0, neonA
-	var lane [neonRows][2]int
 	for at < t.rows {
 		n := min(t.rows-at, 4)
 		if n == 3 {
@@ -141,21 +164,16 @@ func (t neonTile) step(u int) {
 		}
 		at, reg = at+n, reg+1
 	}
-	t.Ops("ADD R6, R3", "ADD R5, R2")
-	for i := range t.rows {
-		for j := range t.nv {
-			t.VecLane("FMLA", t.acc(i, j, u), neonB+j, lane[i][0], lane[i][1])
-		}
-	}
+	return lane
 }
 
 // reduce adds the partial sums into the first.
-func (t neonTile) reduce() {
+func (t neonTile) reduce(add string) {
 	for n := t.split / 2; n >= 1; n /= 2 {
 		for u := range n {
 			for i := range t.rows {
 				for j := range t.nv {
-					t.Vec("FADD", t.acc(i, j, u), t.acc(i, j, u), t.acc(i, j, u+n))
+					t.Vec(add, t.acc(i, j, u), t.acc(i, j, u), t.acc(i, j, u+n))
 				}
 			}
 		}
@@ -239,6 +257,22 @@ func (t neonTile) finish() {
 	t.optional("flagHi", func() {
 		t.scalar("tile_hi(R0)", x)
 		t.limit(x, false)
+	})
+	t.store()
+}
+
+// finishBytes adds what is there, if asked to, and stores the tile.
+func (t neonTile) finishBytes() {
+	const x = 24
+	t.Op("MOVWU tile_flags(R0), R9")
+	t.optional("flagAccumulate", func() {
+		t.each("R4", "R7", func(i int) {
+			t.load(x)
+			for j := range t.nv {
+				n := t.acc(i, j, 0)
+				t.Op("VADD V%d.S4, V%d.S4, V%d.S4", x+j, n, n)
+			}
+		})
 	})
 	t.store()
 }
