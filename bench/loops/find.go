@@ -3,6 +3,7 @@ package main
 import (
 	"debug/elf"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,8 +12,8 @@ import (
 	"strings"
 )
 
-// find builds a package for arm64 and returns the hot loops of its routines whose names match.
-func find(pkg string, names *regexp.Regexp, m *model) (loops []*loop, err error) {
+// find builds a package for arm64 and returns the hot loops of its routines whose names match both.
+func find(pkg string, names, only *regexp.Regexp, m *model) (loops []*loop, err error) {
 	folder, err := os.MkdirTemp("", "loops")
 	if err != nil {
 		return nil, err
@@ -33,10 +34,15 @@ func find(pkg string, names *regexp.Regexp, m *model) (loops []*loop, err error)
 	if err != nil {
 		return nil, err
 	}
+	known := 0
 	for _, s := range symbols {
 		bare, routine := strings.CutSuffix(s.Name, ".abi0") // and not Go's wrapper of one
-		name := bare[strings.LastIndexByte(bare, '.')+1:]
-		if !routine || !names.MatchString(name) {
+		name, ours := strings.CutPrefix(bare, pkg+".")
+		if !routine || !ours || !names.MatchString(name) {
+			continue
+		}
+		known++
+		if !only.MatchString(name) {
 			continue
 		}
 		words, err := code(f, s)
@@ -49,7 +55,7 @@ func find(pkg string, names *regexp.Regexp, m *model) (loops []*loop, err error)
 		}
 		loops = append(loops, l)
 	}
-	if len(loops) == 0 {
+	if known == 0 {
 		return nil, fmt.Errorf("%s has no %s for arm64", pkg, names)
 	}
 	return loops, nil
@@ -76,7 +82,7 @@ func hottest(name string, words []uint32, m *model) (*loop, error) {
 		return nil, err
 	}
 	best := &loop{Kernel: name, Cycles: map[string]float64{}, Share: map[string]float64{},
-		Large: large(name)}
+		OfLimit: map[string]float64{}, Large: large(name)}
 	begin := 0 // after the last branch back
 	for i, w := range words {
 		back, ok := target(w)
@@ -88,14 +94,15 @@ func hottest(name string, words []uint32, m *model) (*loop, error) {
 		}
 		begin = i + 1
 	}
-	if best.Multiplies == 0 {
-		return nil, fmt.Errorf("no loop multiplies")
+	if best.Instructions == 0 {
+		return nil, errors.New("no loop")
 	}
 	return best, nil
 }
 
 // large reports whether a kernel has results enough to keep the multipliers of every processor
-// busy: four that begin a cycle, each of which takes four. Of the loops of convolutions these are
+// busy: four that begin a cycle, each of which takes four, and five those of BFMMLA. Tiles of dot
+// products turn the highest bits of B over in the same units. Of loops of convolutions these are
 // those of depthwise ones that read whole rows, but of windows of 5x5 with strides of 2 down, of
 // whose 16 sums an input meets 12 at most. The others wait for loads, stores and shuffles.
 func large(name string) bool {
@@ -105,7 +112,9 @@ func large(name string) bool {
 	var rows, cols int
 	_, size, _ := strings.Cut(name, "_")
 	n, err := fmt.Sscanf(size, "%dx%d", &rows, &cols)
-	return err == nil && n == 2 && rows*cols >= 16*4
+	registers := rows * cols / 4
+	return err == nil && n == 2 && registers >= 16 && !strings.HasPrefix(name, "tileDot") &&
+		(registers >= 20 || !strings.HasPrefix(name, "matrixBF16"))
 }
 
 var rows = regexp.MustCompile("^(rows3x3|rows5x5s1|smallPlanes)")
@@ -113,20 +122,23 @@ var rows = regexp.MustCompile("^(rows3x3|rows5x5s1|smallPlanes)")
 // take takes a loop that multiplies more than the one so far. Its branch, which leads nowhere in
 // the model, is one that is taken.
 func (l *loop) take(text []string) {
-	n := 0
+	n, by := 0, map[string]int{}
 	for _, s := range text {
-		if arithmetic.MatchString(s) {
+		if found := arithmetic.FindStringSubmatch(s); found != nil {
+			by[found[1]]++
 			n++
 		}
 	}
-	if n > l.Multiplies {
-		l.Multiplies, l.Instructions, l.text = n, len(text), strings.Join(text, "\n")+"\n"
+	if n > l.Multiplies || n == l.Multiplies && len(text) > l.Instructions {
+		l.Multiplies, l.multiplies, l.Instructions = n, by, len(text)
+		l.text = strings.Join(text, "\n") + "\n"
 	}
 }
 
-// arithmetic are the instructions that the units for multiply-add run, one as long as another, on
-// vectors of floats.
-var arithmetic = regexp.MustCompile(`^f(mla|mls|mul|add|sub|max|min)\s+v\d+\.4s`)
+// arithmetic are the instructions that the units for multiply-add run: on vectors of floats, one as
+// long as another, and those on bytes and bfloat16.
+var arithmetic = regexp.MustCompile(
+	`^(f(?:mla|mls|mul|add|sub|max|min)|[su]dot|usmmla|bfmmla)\s+v\d+\.4s`)
 
 // target is where a conditional branch leads, in instructions from it: CBZ, CBNZ and B.cond of the
 // Arm Architecture Reference Manual, C6.2, have it in bits 5 to 23.

@@ -4,10 +4,14 @@
 //
 //	go run ./bench/loops          # needs llvm-mc and llvm-mca of LLVM 16 or later
 //	go run ./bench/loops -json
+//	go run ./bench/loops -kernel exp
 //
 // Loops are read from the program as it is built for arm64: of each kernel the loop with the most
-// multiplications. It exits with 1 when a loop of a tile that is large enough to keep the
-// multipliers busy takes more cycles than the bounds allow, with 2 when a tool is missing.
+// multiplications. Each is held to what limits it: the busiest of the processor's units, loads,
+// stores, divisions and decoders among them, or the additions to one register that wait for each
+// other from round to round. A tile that is large enough to keep the multipliers busy is held to
+// these alone, whatever else it does. It exits with 1 when a loop takes more cycles than the bounds
+// allow, with 2 when a tool is missing.
 package main
 
 import (
@@ -15,16 +19,18 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/weirgpu/weir/internal/claims"
 )
 
-// The bounds are shares of what the multipliers allow, over the loops of large tiles on all
-// processors: the worst and the median.
+// The bounds are shares of what the limit allows, over all loops on all processors, and of what the
+// multipliers allow, over those of large tiles: the worst and the median.
 const (
 	worstShare  = 0.85
 	medianShare = 0.95
@@ -33,19 +39,30 @@ const (
 // processors are the names of LLVM's models.
 var processors = []string{"neoverse-n1", "neoverse-n2", "neoverse-v1", "neoverse-v2", "apple-m1"}
 
+// matrices are those of them that have products of matrices, which routines with such a name use.
+var matrices = map[string]bool{"neoverse-n2": true, "neoverse-v1": true, "neoverse-v2": true}
+
 // kernels are the routines that are looked at, by their package: those whose names match.
 var kernels = map[string]string{
-	"github.com/weirgpu/weir/internal/kernel/gemm": "^tileNEON_",
+	"github.com/weirgpu/weir/internal/kernel/gemm": "^(tileNEON|tileDot.*|matrix.*)_",
 	"github.com/weirgpu/weir/internal/kernel/conv": "^(rows|small|halved|winograd).*NEON$",
+	"github.com/weirgpu/weir/internal/kernel/vec":  "NEON$",
 }
 
 // report is the result.
 type report struct {
-	Tool   string  `json:"tool"`
-	Loops  []*loop `json:"loops"`
-	Worst  float64 `json:"worst_share"`
-	Median float64 `json:"median_share"`
-	Held   bool    `json:"held"`
+	Tool  string  `json:"tool"`
+	Loops []*loop `json:"loops"`
+	Large shares  `json:"large_tiles_of_multipliers"`
+	All   shares  `json:"all_of_their_limits"`
+	Held  bool    `json:"held"`
+}
+
+// shares are what a set of loops reaches.
+type shares struct {
+	Loops  int     `json:"loops"`
+	Worst  float64 `json:"worst"`
+	Median float64 `json:"median"`
 }
 
 // loop is the hot loop of a kernel.
@@ -53,16 +70,19 @@ type loop struct {
 	Kernel       string             `json:"kernel"`
 	Instructions int                `json:"instructions"`
 	Multiplies   int                `json:"multiplies"`
-	Large        bool               `json:"large_tile"` // held to the bounds
+	Large        bool               `json:"large_tile"` // held to the multipliers
 	Cycles       map[string]float64 `json:"cycles"`     // a round, by processor
 	Share        map[string]float64 `json:"share"`      // of what the multipliers allow
+	OfLimit      map[string]float64 `json:"of_limit"`   // of what the limit allows
+	multiplies   map[string]int     // by the name of the instruction
 	text         string
 }
 
 func main() {
 	asJSON := flag.Bool("json", false, "print one JSON object")
+	only := flag.String("kernel", "", "look at the kernels alone whose names match")
 	flag.Parse()
-	r, err := measure()
+	r, err := measure(*only)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "loops:", err)
 		os.Exit(2)
@@ -74,15 +94,19 @@ func main() {
 	command.Finish(r, *asJSON, r.Held)
 }
 
-// measure finds the loops and has each processor's model run them.
-func measure() (*report, error) {
+// measure finds the loops and has each processor's model run them: those whose names match.
+func measure(only string) (*report, error) {
+	match, err := regexp.Compile(only)
+	if err != nil {
+		return nil, fmt.Errorf("-kernel: %w", err)
+	}
 	m, err := newModel()
 	if err != nil {
 		return nil, err
 	}
 	r := &report{Tool: m.version}
 	for pkg, names := range kernels {
-		found, err := find(pkg, regexp.MustCompile(names), m)
+		found, err := find(pkg, regexp.MustCompile(names), match, m)
 		if err != nil {
 			return nil, err
 		}
@@ -90,39 +114,63 @@ func measure() (*report, error) {
 	}
 	slices.SortFunc(r.Loops, func(a, b *loop) int { return cmp.Compare(a.Kernel, b.Kernel) })
 	for _, cpu := range processors {
-		each, err := m.multiply(cpu)
-		if err != nil {
-			return nil, err
-		}
 		for _, l := range r.Loops {
-			cycles, err := m.cycles(cpu, l.text)
-			if err != nil {
+			if strings.HasPrefix(l.Kernel, "matrix") && !matrices[cpu] {
+				continue
+			}
+			if err := l.measure(m, cpu); err != nil {
 				return nil, fmt.Errorf("%s: %w", l.Kernel, err)
 			}
-			l.Cycles[cpu], l.Share[cpu] = cycles, float64(l.Multiplies)*each/cycles
 		}
 	}
 	r.judge()
 	return r, nil
 }
 
-// judge compares the loops of large tiles with the bounds.
+// measure has a processor's model run the loop.
+func (l *loop) measure(m *model, cpu string) error {
+	cycles, units, err := m.cycles(cpu, l.text)
+	if err != nil {
+		return err
+	}
+	limit, err := m.limit(cpu, l.text, units)
+	if err != nil {
+		return err
+	}
+	busy := 0.
+	for name, n := range l.multiplies {
+		each, err := m.multiply(cpu, name)
+		if err != nil {
+			return err
+		}
+		busy += float64(n) * each
+	}
+	l.Cycles[cpu], l.Share[cpu], l.OfLimit[cpu] = cycles, busy/cycles, min(limit/cycles, 1)
+	return nil
+}
+
+// judge compares the loops with the bounds.
 func (r *report) judge() {
-	var shares []float64
+	var large, all []float64
 	for _, l := range r.Loops {
-		for _, s := range l.Share {
-			if l.Large {
-				shares = append(shares, s)
-			}
+		all = slices.AppendSeq(all, maps.Values(l.OfLimit))
+		if l.Large {
+			large = slices.AppendSeq(large, maps.Values(l.Share))
 		}
 	}
-	if len(shares) == 0 {
-		return
-	}
-	slices.Sort(shares)
-	r.Worst, r.Median = shares[0], shares[len(shares)/2]
-	r.Held = r.Worst >= worstShare && r.Median >= medianShare
+	r.Large, r.All = sharesOf(large), sharesOf(all)
+	r.Held = r.Large.hold() && r.All.hold()
 }
+
+func sharesOf(all []float64) shares {
+	if len(all) == 0 {
+		return shares{}
+	}
+	slices.Sort(all)
+	return shares{len(all), all[0], all[len(all)/2]}
+}
+
+func (s shares) hold() bool { return s.Worst >= worstShare && s.Median >= medianShare }
 
 // print writes the table.
 func (r *report) print(w io.Writer) error {
@@ -135,15 +183,26 @@ func (r *report) print(w io.Writer) error {
 	for _, l := range r.Loops {
 		fmt.Fprintf(t, "%s\t%d\t%d", l.Kernel, l.Instructions, l.Multiplies)
 		for _, cpu := range processors {
-			fmt.Fprintf(t, "\t%.1f %.0f%%", l.Cycles[cpu], 100*l.Share[cpu])
+			if l.Cycles[cpu] == 0 {
+				fmt.Fprint(t, "\t-")
+				continue
+			}
+			fmt.Fprintf(t, "\t%.1f %.0f%% %.0f%%", l.Cycles[cpu], 100*l.Share[cpu],
+				100*l.OfLimit[cpu])
 		}
 		fmt.Fprintln(t)
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\ncycles a round, and the share of what the multipliers allow (%s)\n"+
-		"large tiles: worst %.1f%% (%.0f%% at least), median %.1f%% (%.0f%% at least)\n", r.Tool,
-		100*r.Worst, 100*worstShare, 100*r.Median, 100*medianShare)
+	_, err := fmt.Fprintf(w, "\ncycles a round, the share of what the multipliers allow, and of "+
+		"what the limit allows (%s)\n%s%s", r.Tool,
+		r.Large.line("large tiles, of what the multipliers allow"),
+		r.All.line("all loops, of what their limits allow"))
 	return err
+}
+
+func (s shares) line(what string) string {
+	return fmt.Sprintf("%s: worst %.1f%% (%.0f%% at least), median %.1f%% (%.0f%% at least)\n",
+		what, 100*s.Worst, 100*worstShare, 100*s.Median, 100*medianShare)
 }

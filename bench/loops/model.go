@@ -11,7 +11,10 @@ import (
 )
 
 // model runs instructions on LLVM's models of processors.
-type model struct{ mc, mca, version string }
+type model struct {
+	mc, mca, version string
+	known            map[string]float64 // what was asked before, by processor and instruction
+}
 
 // A loop is run so many rounds, as come to about that many instructions, so that its beginning does
 // not count.
@@ -41,7 +44,7 @@ func newModel() (*model, error) {
 			continue
 		}
 		if major, _ := strconv.Atoi(string(found[1])); major >= 16 {
-			return &model{mc, mca, string(found[0])}, nil
+			return &model{mc, mca, string(found[0]), map[string]float64{}}, nil
 		}
 	}
 	return nil, errTools
@@ -54,7 +57,7 @@ func (m *model) disassemble(words []uint32) ([]string, error) {
 		fmt.Fprintf(&hex, "0x%02x 0x%02x 0x%02x 0x%02x\n", byte(w), byte(w>>8), byte(w>>16),
 			byte(w>>24))
 	}
-	out, err := run(hex.String(), m.mc, "--disassemble", "--triple=aarch64")
+	out, err := run(hex.String(), m.mc, "--disassemble", "--triple=aarch64", "--mattr=+all")
 	if err != nil {
 		return nil, err
 	}
@@ -70,33 +73,93 @@ func (m *model) disassemble(words []uint32) ([]string, error) {
 	return lines, nil
 }
 
-var total = regexp.MustCompile(`Total Cycles:\s+(\d+)`)
+var (
+	total = regexp.MustCompile(`Total Cycles:\s+(\d+)`)
+	least = regexp.MustCompile(`Block RThroughput:\s+([\d.]+)`)
+	// each is how long each unit was busy a round.
+	each = regexp.MustCompile(`Resource pressure per iteration:\n.*\n(.*)\n`)
+	// queue is how full the instructions that wait for units kept a queue: on the average, the most
+	// of them and what it holds.
+	queue = regexp.MustCompile(`(?m)^\S+\s+(\d+)\s+(\d+)\s+(\d+)\s*$`)
+	// window is the same of the instructions that have begun and have not retired.
+	window = regexp.MustCompile(`Average Used ROB Entries per cy:\s+\d+\s+\( ([\d.]+)% \)`)
+)
 
-// cycles is how many cycles a round of a loop takes.
-func (m *model) cycles(cpu, text string) (float64, error) {
+// cycles is how many cycles a round of a loop takes, and how many of them the busiest of its units
+// and decoders was busy, or the fullest queue full. Of units that can run an instruction the model
+// picks one without looking ahead, so that units alike may be busy unlike. A full queue is that of
+// what waits for a unit or an operand, or that of all instructions under way: then it takes longer
+// chains apart, or nothing, to be faster.
+func (m *model) cycles(cpu, text string) (cycles, units float64, err error) {
 	rounds := max(leastRounds, min(mostRounds, longRun/strings.Count(text, "\n")))
-	out, err := run(text, m.mca, "-mtriple=aarch64", "-mcpu="+cpu, "-iterations="+
-		strconv.Itoa(rounds))
+	out, err := run(text, m.mca, "-mtriple=aarch64", "-mcpu="+cpu, "-scheduler-stats",
+		"-retire-stats", "-iterations="+strconv.Itoa(rounds))
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	found := total.FindStringSubmatch(out)
-	if found == nil {
-		return 0, fmt.Errorf("llvm-mca says no cycles for %s", cpu)
+	all, decoded, busy := total.FindStringSubmatch(out), least.FindStringSubmatch(out),
+		each.FindStringSubmatch(out)
+	if all == nil || decoded == nil || busy == nil {
+		return 0, 0, fmt.Errorf("llvm-mca says no cycles for %s", cpu)
 	}
-	n, err := strconv.Atoi(found[1])
-	return float64(n) / float64(rounds), err
+	n, e1 := strconv.ParseFloat(all[1], 64)
+	units, e2 := strconv.ParseFloat(decoded[1], 64)
+	cycles = n / float64(rounds)
+	for _, word := range strings.Fields(busy[1]) {
+		if u, err := strconv.ParseFloat(word, 64); err == nil { // and not a dash, which is none
+			units = max(units, u)
+		}
+	}
+	for _, q := range queue.FindAllStringSubmatch(out, -1) {
+		used, e3 := strconv.ParseFloat(q[1], 64)
+		holds, e4 := strconv.ParseFloat(q[3], 64)
+		if errors.Join(e3, e4) == nil && holds > 0 {
+			units = max(units, cycles*used/holds)
+		}
+	}
+	if full := window.FindStringSubmatch(out); full != nil {
+		if percent, err := strconv.ParseFloat(full[1], 64); err == nil {
+			units = max(units, cycles*percent/100)
+		}
+	}
+	return cycles, units, errors.Join(e1, e2)
 }
 
-// multiply is how many cycles a multiplication takes at least, among many that wait for none.
-func (m *model) multiply(cpu string) (float64, error) {
+// multiply is how many cycles a multiplication takes at least, among many that wait for none: the
+// instruction with the name of one that loops have.
+func (m *model) multiply(cpu, name string) (float64, error) {
+	operands, ok := map[string]string{"sdot": "v%d.4s, v30.16b, v31.4b[0]",
+		"udot": "v%d.4s, v30.16b, v31.4b[0]", "usmmla": "v%d.4s, v30.16b, v31.16b",
+		"bfmmla": "v%d.4s, v30.8h, v31.8h"}[name]
+	if !ok { // floats, one as long as another
+		name, operands = "fmla", "v%d.4s, v30.4s, v31.s[0]"
+	}
 	const n = 24
 	var text strings.Builder
 	for i := range n {
-		fmt.Fprintf(&text, "fmla v%d.4s, v30.4s, v31.s[0]\n", i)
+		fmt.Fprintf(&text, name+" "+operands+"\n", i)
 	}
-	c, err := m.cycles(cpu, text.String())
+	c, err := m.once(cpu, text.String())
 	return c / n, err
+}
+
+// latency is how many cycles an instruction takes, as its neighbours do, that waits for the one
+// before it.
+func (m *model) latency(cpu, text string) (float64, error) {
+	const n = 8
+	c, err := m.once(cpu, strings.Repeat(text+"\n", n))
+	return c / n, err
+}
+
+// once is the cycles of a text, which is asked for one time.
+func (m *model) once(cpu, text string) (float64, error) {
+	key := cpu + " " + text
+	if c, ok := m.known[key]; ok {
+		return c, nil
+	}
+	c, _, err := m.cycles(cpu, text)
+	m.known[key] = c
+	return c, err
 }
 
 // run runs a tool on what it reads.

@@ -297,9 +297,8 @@ func (a *unrolled) neonHoist(copies int) {
 		}
 	}
 	free := a.free(copies)
-	if free < len(a.pinned) {
-		panic(fmt.Sprintf("%d values, %d copies, %d pinned: too many registers", a.values, copies,
-			len(a.pinned)))
+	if free < 0 {
+		panic(fmt.Sprintf("%d values, %d copies: too many registers", a.values, copies))
 	}
 	for _, b := range order[:min(free, len(order))] {
 		r := a.fix()
@@ -324,18 +323,12 @@ func (a *unrolled) arrange(values, copies int) {
 	}
 }
 
-// neonCopies is how often a body is unrolled: as often as its registers allow, with all constants
-// that it reads more than as addends.
+// neonCopies is how often a body is unrolled: as often as its registers allow. Chains that do not
+// wait for each other are worth more than constants in registers, each of which takes one load for
+// all copies.
 func neonCopies(probe func(copies int) *unrolled) int {
 	for _, copies := range []int{4, 2} {
-		p := probe(copies)
-		constants := len(p.pinned)
-		for _, b := range p.wanted {
-			if _, ok := p.pinned[b]; !ok && p.loaded[string(p.table.operand(b))] {
-				constants++
-			}
-		}
-		if p.free(copies) >= constants {
+		if probe(copies).free(copies) >= 0 {
 			return copies
 		}
 	}

@@ -188,7 +188,13 @@ func (k *kernel) iterationNEON(a *unrolled, first, copies int, tail bool, live r
 			number(empty))
 		a.vec("BIF", a.name(in[0], 0), empty, a.mask)
 	}
+	a.collects = !tail
 	out := k.body(a, in, live.scalars, live.acc.from(first))
+	a.collects = false
+	for _, o := range interleaved(a.operations) {
+		a.neon(o.mnemonic, o.operands)
+	}
+	a.operations = nil
 	switch {
 	case !k.writes:
 	case tail:

@@ -43,11 +43,15 @@ type unrolled struct {
 	hoisted       map[uint32]fixed
 
 	// Of arm64 alone: registers that hold nothing; those of values that changed their places;
-	// constants that are read otherwise than to be added; the mask of the tail.
+	// constants that are read otherwise than to be added; the mask of the tail; operations that
+	// wait to be written in another order.
 	spares []string
 	moved  map[int]string
 	loaded map[string]bool
 	mask   string
+
+	collects   bool
+	operations []operation
 }
 
 // probe is where the body is run to count.
@@ -118,7 +122,11 @@ func (a *unrolled) name(v any, copy int) string {
 
 // op writes an instruction for every copy, operands in Go's order (destination last).
 func (a *unrolled) op(mnemonic string, operands ...any) {
-	if a.isNEON() {
+	switch {
+	case a.collects:
+		a.operations = append(a.operations, operation{mnemonic, operands})
+		return
+	case a.isNEON():
 		a.neon(mnemonic, operands)
 		return
 	}
