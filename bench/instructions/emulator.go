@@ -37,12 +37,15 @@ type emulator struct {
 const libraries = "/usr/aarch64-linux-gnu/lib"
 
 // processors are those that may be emulated, as Linux describes them: by part number (Arm's
-// Technical Reference Manuals, MIDR_EL1) and features. Neither multiplies matrices, of bytes or of
-// bfloat16, in one instruction, nor has vectors of other lengths.
+// Technical Reference Manuals, MIDR_EL1) and features. The first two neither multiply matrices, of
+// bytes or of bfloat16, in one instruction, nor have vectors of other lengths; max has all that the
+// emulator knows, and says here that it is a Neoverse V1.
 var processors = map[string]struct{ part, features string }{
 	"neoverse-n1": {"0xd0c", "fp asimd aes pmull sha1 sha2 crc32 atomics fphp asimdhp cpuid " +
 		"asimdrdm lrcpc dcpop asimddp ssbs"},
 	"cortex-a72": {"0xd08", "fp asimd aes pmull sha1 sha2 crc32 cpuid"},
+	"max": {"0xd40", "fp asimd aes pmull sha1 sha2 crc32 atomics fphp asimdhp cpuid asimdrdm " +
+		"lrcpc dcpop asimddp sve i8mm bf16"},
 }
 
 // newEmulator builds the plugin for the emulator that is installed.

@@ -102,6 +102,21 @@ func TestJudgement(t *testing.T) {
 	}
 }
 
+func TestJudgementOfProducts(t *testing.T) {
+	for _, e := range []struct {
+		bytes, halves float64
+		held          bool
+	}{{0.35, 0.6, true}, {0.36, 0.6, false}, {0.35, 0.61, false}} {
+		r := report{}
+		l := &productLine{OverFloat: map[string]float64{"int8 i8mm": e.bytes,
+			"bf16 bf16": e.halves, "int8 neon": 40}}
+		l.claim(&r.Claims)
+		if held := r.Claims.Judge(io.Discard); held != e.held || len(r.Claims) != 2 {
+			t.Errorf("%v: held %v by %d claims", e, held, len(r.Claims))
+		}
+	}
+}
+
 func TestInputs(t *testing.T) {
 	ids := made(zoo.Input{Name: "input_ids", DType: tensor.Int64, Shape: []int{1, 128}, Limit: 50})
 	if len(ids) != 8*128 || slices.Max(ids) >= 50 || bytes.Equal(ids[:8], ids[8:16]) {
@@ -209,7 +224,7 @@ func TestCountIsExact(t *testing.T) {
 }
 
 func TestUnknownProcessorsAreRefused(t *testing.T) {
-	e := &emulator{root: t.TempDir(), cpu: "max"}
+	e := &emulator{root: t.TempDir(), cpu: "cortex-a510"}
 	if err := e.furnish(); err == nil || !strings.Contains(err.Error(), "neoverse-n1") {
 		t.Errorf("got %v", err)
 	}

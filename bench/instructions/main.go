@@ -1,8 +1,10 @@
 // Command instructions counts the instructions that an inference takes on arm64, of weir with the
-// vectors of arm64, of weir in plain Go and of ONNX Runtime, under QEMU's user-mode emulation:
+// vectors of arm64, of weir in plain Go and of ONNX Runtime, under QEMU's user-mode emulation; and
+// those of a product of matrices in float32, bfloat16 and bytes:
 //
 //	go run ./bench/instructions                    # minutes; the library is fetched once
 //	go run ./bench/instructions -model mobilenetv2 -functions 30
+//	go run ./bench/instructions -products
 //	go run ./bench/instructions -json > bench/results/DATE-instructions-arm64.json
 //
 // These are counts and not times: an instruction may take a fraction of a cycle or hundreds, and
@@ -54,13 +56,15 @@ var (
 
 // report is the result.
 type report struct {
-	Date   string      `json:"date"`
-	What   string      `json:"what"`
-	Tools  toolNames   `json:"tools"`
-	CPU    string      `json:"emulated_processor"`
-	Go     string      `json:"go"`
-	Models []*line     `json:"models"`
-	Claims claims.Book `json:"claims"`
+	Date   string    `json:"date"`
+	What   string    `json:"what"`
+	Tools  toolNames `json:"tools"`
+	CPU    string    `json:"emulated_processor"`
+	Go     string    `json:"go"`
+	Models []*line   `json:"models"`
+	// Products are of matrices, of each form of numbers.
+	Products []*productLine `json:"products,omitempty"`
+	Claims   claims.Book    `json:"claims"`
 }
 
 // line is what was counted of one model, an inference.
@@ -83,6 +87,7 @@ func main() {
 	flag.IntVar(&o.functions, "functions", 0, "list so many functions with the most instructions")
 	flag.IntVar(&o.runs, "runs", 1, "runs after the first, of which the median counts")
 	flag.StringVar(&o.cpu, "cpu", "neoverse-n1", "the processor that is emulated")
+	flag.BoolVar(&o.products, "products", false, "count products of matrices alone, and no model")
 	flag.BoolVar(&o.alone, "alone", false, "leave plain Go and ONNX Runtime out: nothing is judged")
 	flag.Parse()
 	r, err := measure(o)
@@ -109,7 +114,7 @@ func fail(err error, code int) {
 type options struct {
 	model, cpu      string
 	functions, runs int
-	alone           bool
+	alone, products bool
 }
 
 // measure counts all models that are asked for.
@@ -135,6 +140,17 @@ func measure(o options) (*report, error) {
 	}
 	r := &report{Date: time.Now().UTC().Format("2006-01-02"), CPU: o.cpu, Go: runtime.Version(),
 		What: "instructions counted under emulation, an inference on one thread: no times"}
+	if o.model == "" && !o.alone {
+		if r.Products, err = countProducts(folder, o); err != nil {
+			return nil, err
+		}
+		for _, l := range r.Products {
+			l.claim(&r.Claims)
+		}
+	}
+	if r.Tools = e.tools; o.products {
+		return r, nil
+	}
 	programs, err := prepare(e, o.alone)
 	if err != nil {
 		return nil, err
@@ -175,6 +191,9 @@ func (r *report) print(w io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(w, "\nmillions of %s (%s, %s)\n", r.What, r.CPU, r.Tools.Emulator)
+	if err := printProducts(w, r.Products); err != nil {
+		return err
+	}
 	for _, l := range r.Models {
 		if len(l.Functions) == 0 {
 			continue

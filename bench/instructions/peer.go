@@ -38,12 +38,8 @@ var peerSource []byte
 
 // prepare builds the programs: weir alone, or all three.
 func prepare(e *emulator, alone bool) ([]program, error) {
-	guest := filepath.Join(e.folder, "guest")
-	build := exec.Command("go", "build", "-o", guest,
-		"github.com/weirgpu/weir/bench/instructions/guest")
-	build.Env = append(os.Environ(), "GOOS=linux", "GOARCH=arm64", "CGO_ENABLED=0",
-		"GOFLAGS=-trimpath") // and no flag that leaves the symbols out
-	if err := said(build); err != nil {
+	guest, err := buildGuest(e)
+	if err != nil {
 		return nil, err
 	}
 	programs := []program{{neon, guest, []string{"WEIR_ISA=neon"}}}
@@ -56,6 +52,16 @@ func prepare(e *emulator, alone bool) ([]program, error) {
 	}
 	return append(programs, program{plain, guest, []string{"WEIR_ISA=plain"}},
 		program{peer, ort, []string{"QEMU_SET_ENV=LD_LIBRARY_PATH=" + library}}), nil
+}
+
+// buildGuest builds the program that runs weir.
+func buildGuest(e *emulator) (path string, err error) {
+	path = filepath.Join(e.folder, "guest")
+	build := exec.Command("go", "build", "-o", path,
+		"github.com/weirgpu/weir/bench/instructions/guest")
+	build.Env = append(os.Environ(), "GOOS=linux", "GOARCH=arm64", "CGO_ENABLED=0",
+		"GOFLAGS=-trimpath") // and no flag that leaves the symbols out
+	return path, said(build)
 }
 
 // preparePeer builds the program that drives ONNX Runtime, and returns the library's folder too.

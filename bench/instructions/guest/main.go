@@ -2,9 +2,10 @@
 
 // Command guest runs a model on one thread, once to warm up and then RUNS times, and marks for the
 // emulator's plugin where each run begins and where the last ends. It is what bench/instructions
-// builds for arm64, and takes what ort.c takes:
+// builds for arm64, and takes what ort.c takes, or runs a product of matrices:
 //
 //	guest MODEL RUNS OUTPUT FILE [INPUT TYPE SHAPE FILE]...
+//	guest product FORM M N K RUNS FILE
 package main
 
 import (
@@ -31,6 +32,9 @@ func main() {
 }
 
 func run(args []string) error {
+	if len(args) > 0 && args[0] == "product" {
+		return product(args[1:])
+	}
 	if len(args) < 4 || len(args)%4 != 0 {
 		return errors.New("guest takes MODEL RUNS OUTPUT FILE, and 4 words about each input")
 	}
