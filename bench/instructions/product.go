@@ -25,8 +25,7 @@ var shapes = [][3]int{{128, 768, 768}, {196, 256, 1024}, {12, 1000, 2048}, {1, 1
 // way is how a product is computed: by numbers of a form, on a path of instructions.
 type way struct{ form, path string }
 
-// ways are what is counted, of which the first is what the others are held to. Plain Go is what a
-// processor without dot products multiplies bytes by.
+// ways are what is counted, of which the first is what the others are held to.
 var ways = []way{{"fp32", "neon"}, {"bf16", "bf16"}, {"int8", "i8mm"}, {"int8", "dotprod"},
 	{"int8", "neon"}}
 

@@ -44,7 +44,7 @@ var matrices = map[string]bool{"neoverse-n2": true, "neoverse-v1": true, "neover
 
 // kernels are the routines that are looked at, by their package: those whose names match.
 var kernels = map[string]string{
-	"github.com/weirgpu/weir/internal/kernel/gemm": "^(tileNEON|tileDot.*|matrix.*)_",
+	"github.com/weirgpu/weir/internal/kernel/gemm": "^(tile|matrix)[^_]*_",
 	"github.com/weirgpu/weir/internal/kernel/conv": "^(rows|small|halved|winograd).*NEON$",
 	"github.com/weirgpu/weir/internal/kernel/vec":  "NEON$",
 }

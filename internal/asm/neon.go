@@ -42,6 +42,12 @@ var vectorOps = map[string]vectorOp{
 	"USMMLA": {0x4e80ac00, ofThree, "4S 16B"}, "BFMMLA": {0x6e40ec00, ofThree, "4S 8H"},
 	// four numbers of 32 bits, to each of which the products of four bytes with four are added
 	"SDOT": {0x4e809400, ofThree, "4S 16B"}, "UDOT": {0x6e809400, ofThree, "4S 16B"},
+	// the products of bytes in 16 bits, and sums of neighbours in twice their width
+	"SMULL": {0x0e20c000, ofThree, "8H 8B"}, "SMULL2": {0x4e20c000, ofThree, "8H 16B"},
+	"UMULL": {0x2e20c000, ofThree, "8H 8B"}, "UMULL2": {0x6e20c000, ofThree, "8H 16B"},
+	"SADALP": {0x4e606800, ofTwo, "4S 8H"}, "UADALP": {0x6e606800, ofTwo, "4S 8H"},
+	"SADDLP": {0x4e202800, ofTwo, "8H 16B"}, "UADDLP": {0x6e202800, ofTwo, "8H 16B"},
+	"ADDP": {0x4ea0bc00, ofThree, "4S"},
 	"TRN1": {0x4e802800, ofThree, "4S"}, "TRN2": {0x4e806800, ofThree, "4S"},
 	"TRN1.D": {0x4ec02800, ofThree, "2D"}, "TRN2.D": {0x4ec06800, ofThree, "2D"},
 	"UZP1.H": {0x4e401800, ofThree, "8H"}, "UZP1.B": {0x4e001800, ofThree, "16B"},

@@ -58,7 +58,7 @@ func multiply(form gemm.Format, m, n, k, runs int) ([]float32, error) {
 	p := gemm.Params{M: m, N: n, K: k, Format: form, PackedB: true}
 	if form == gemm.U8S8 {
 		if k%4 > 0 {
-			return nil, fmt.Errorf("K of %d: a multiple of 4 of bytes", k)
+			return nil, fmt.Errorf("%d bytes along K: want a multiple of 4", k)
 		}
 		b, p.K, p.ToStore = quads(b, k, n), k/4, true
 		args.Store = func(x []float32, ld, _, i0, i1, j0, j1 int) {

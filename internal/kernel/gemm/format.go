@@ -27,8 +27,9 @@ const (
 	// K and the leading dimensions count words. With AVX512_VNNI (VPDPBUSD) one instruction
 	// multiplies and adds four bytes, as do SDOT and UDOT of arm64, and with USMMLA eight; with
 	// AVX2 or AVX-512 alone bytes are widened to 16 bits, whose products do not saturate
-	// (VPMADDWD); elsewhere products are computed in plain Go, slowly. The sums have no epilogue:
-	// they go to [Args.Store].
+	// (VPMADDWD), and with NEON alone products have 16 bits and are added to 32 (UMULL, UADALP);
+	// elsewhere products are computed in plain Go, slowly. The sums have no epilogue: they go to
+	// [Args.Store].
 	U8S8
 	// S8U8 is U8S8 with A signed and B unsigned.
 	S8U8

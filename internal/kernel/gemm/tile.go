@@ -26,14 +26,14 @@ const (
 	levelAVX2U8S8   // words of bytes, each widened to 16 bits (VPMADDWD)
 	levelWideU8S8   // the same with AVX-512
 	levelAVX512U8S8 // words of bytes with VPDPBUSD
-	_
+	levelNEONU8S8   // words of bytes, whose products have 16 bits (UMULL)
 	levelDotU8S8    // words of bytes with UDOT
 	levelMatrixU8S8 // two words of bytes with USMMLA
 	levelGoS8U8
 	levelAVX2S8U8
 	levelWideS8U8
 	levelAVX512S8U8
-	_
+	levelNEONS8U8
 	levelDotS8U8 // words of bytes with SDOT
 	levelMatrixS8U8
 )
@@ -112,7 +112,8 @@ func (v level) wide() bool {
 // strided says that tiles take operands A whose steps of K lie any distance apart.
 func (v level) strided() bool {
 	isa := v % formatLevels
-	return v.format() == F32 || v.bytes() && (isa == levelDot || isa == levelDotNEON)
+	return v.format() == F32 || v.bytes() && (isa == levelDot || v.floats() == levelNEON &&
+		!v.matrix())
 }
 
 // steps is the number of words that k elements along K take when packed.

@@ -6,12 +6,11 @@ package gemm
 
 // runTile computes t with the kernel of level v.
 func runTile(v level, t *tile) {
-	switch isa := v % formatLevels; {
-	case v == levelNEON, isa == levelDotNEON, isa == levelMatrix:
+	if v.floats() == levelNEON && (v.matrix() || !v.pairs()) {
 		tileNEON(v, t)
-	default:
-		runTileGo(v, t)
+		return
 	}
+	runTileGo(v, t)
 }
 
 // tileNEON computes t with the kernel of its rows and columns; tileGo defines it, or
@@ -52,6 +51,10 @@ func tileNEON(v level, t *tile) {
 // kernel runs the kernel of v.
 func kernel(v level, t *tile, wide bool) {
 	switch v {
+	case levelNEONU8S8:
+		halves(t, wide, kernelBytesU8S8)
+	case levelNEONS8U8:
+		halves(t, wide, kernelBytesS8U8)
 	case levelDotU8S8:
 		kernelDotU8S8(t, wide)
 	case levelDotS8U8:
@@ -64,6 +67,16 @@ func kernel(v level, t *tile, wide bool) {
 		matrixS8U8(t, wide)
 	default:
 		kernelNEON(t, wide)
+	}
+}
+
+// halves runs a kernel of 8 columns on as many, or on twice as many one half after the other.
+func halves(t *tile, wide bool, kernel func(*tile)) {
+	kernel(t)
+	if wide {
+		of := *t
+		of.b, of.c = t.b[min(8, len(t.b)):], t.c[8:]
+		kernel(&of)
 	}
 }
 

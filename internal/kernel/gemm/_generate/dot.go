@@ -67,18 +67,10 @@ func (t dotTile) step(u int) {
 
 // correct takes what the turned bits of B have added.
 func (t dotTile) correct() {
-	at := 0
-	for reg := dotSums; at < t.rows; reg++ {
-		n := min(t.rows-at, 4)
-		if n == 3 {
-			n = 2
+	for i, at := range t.lanes() {
+		t.Op("VDUP V%d.S[%d], V%d.S4", dotSums+at[0]-neonA, at[1], neonA)
+		for j := range t.nv {
+			t.Vec("SUB", t.acc(i, j, 0), t.acc(i, j, 0), neonA)
 		}
-		for i := range n {
-			t.Op("VDUP V%d.S[%d], V%d.S4", reg, i, neonA)
-			for j := range t.nv {
-				t.Vec("SUB", t.acc(at+i, j, 0), t.acc(at+i, j, 0), neonA)
-			}
-		}
-		at += n
 	}
 }

@@ -40,7 +40,9 @@ func generate(folder string) error {
 	s = asm.NewFileFor("arm64", "internal/kernel/gemm/_generate", "gemm")
 	dotTiles(s, "DotU8S8")
 	dotTiles(s, "DotS8U8")
-	if err := s.Save(folder, "dot_arm64"); err != nil {
+	bytesTiles(s, "BytesU8S8")
+	bytesTiles(s, "BytesS8U8")
+	if err := s.Save(folder, "bytes_arm64"); err != nil {
 		return err
 	}
 	s = asm.NewFileFor("arm64", "internal/kernel/gemm/_generate", "gemm")

@@ -105,13 +105,18 @@ func (t neonTile) emit() {
 
 // enter reads where the operands lie and clears the results.
 func (t neonTile) enter() {
+	t.address()
+	for n := range t.split * t.rows * t.nv {
+		t.Op("VEOR V%d.B16, V%d.B16, V%d.B16", n, n, n)
+	}
+}
+
+// address reads where the operands lie.
+func (t neonTile) address() {
 	t.Func(t.symbol(), "t *tile", 8, "")
 	t.Ops("MOVD t+0(FP), R0", "MOVD tile_k(R0), R1", "MOVD tile_a(R0), R2",
 		"MOVD tile_b(R0), R3", "MOVD tile_c(R0), R4", "MOVD tile_lda(R0), R5", "LSL $2, R5",
 		"MOVD tile_ldb(R0), R6", "LSL $2, R6", "MOVD tile_ldc(R0), R7", "LSL $2, R7")
-	for n := range t.split * t.rows * t.nv {
-		t.Op("VEOR V%d.B16, V%d.B16, V%d.B16", n, n, n)
-	}
 }
 
 // loop multiplies, as many steps of K at a time as there are partial sums, two at least, then one
@@ -151,16 +156,30 @@ func (t neonTile) step(u int) {
 
 // loadA reads the elements of A of one k, of which no more are read than there are, and returns the
 // register and lane of each; what is left of the registers is zero.
-func (t neonTile) loadA() (lane [neonRows][2]int) {
+func (t neonTile) loadA() [][2]int {
+	lanes := t.lanes()
+	for i := 0; i < t.rows; {
+		n := 1
+		for i+n < t.rows && lanes[i+n][0] == lanes[i][0] {
+			n++
+		}
+		t.Op("%s %d(R2), F%d", map[int]string{1: "FMOVS", 2: "FMOVD", 4: "FMOVQ"}[n], 4*i,
+			lanes[i][0])
+		i += n
+	}
+	return lanes
+}
+
+// lanes are the register and lane of the element of A of each row: four, two or one to a register.
+func (t neonTile) lanes() (lane [][2]int) {
 	at, reg := 0, neonA
 	for at < t.rows {
 		n := min(t.rows-at, 4)
 		if n == 3 {
 			n = 2
 		}
-		t.Op("%s %d(R2), F%d", map[int]string{1: "FMOVS", 2: "FMOVD", 4: "FMOVQ"}[n], 4*at, reg)
 		for i := range n {
-			lane[at+i] = [2]int{reg, i}
+			lane = append(lane, [2]int{reg, i})
 		}
 		at, reg = at+n, reg+1
 	}

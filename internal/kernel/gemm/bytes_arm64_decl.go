@@ -209,3 +209,75 @@ func tileDotS8U8_3x8whole(t *tile)
 
 //go:noescape
 func tileDotS8U8_3x16whole(t *tile)
+
+// kernelBytesU8S8 runs the kernel of t's rows, of 8 columns.
+func kernelBytesU8S8(t *tile) {
+	switch t.rows {
+	case 1:
+		tileBytesU8S8_1x8(t)
+	case 2:
+		tileBytesU8S8_2x8(t)
+	case 3:
+		tileBytesU8S8_3x8(t)
+	case 4:
+		tileBytesU8S8_4x8(t)
+	case 5:
+		tileBytesU8S8_5x8(t)
+	case 6:
+		tileBytesU8S8_6x8(t)
+	}
+}
+
+//go:noescape
+func tileBytesU8S8_1x8(t *tile)
+
+//go:noescape
+func tileBytesU8S8_2x8(t *tile)
+
+//go:noescape
+func tileBytesU8S8_3x8(t *tile)
+
+//go:noescape
+func tileBytesU8S8_4x8(t *tile)
+
+//go:noescape
+func tileBytesU8S8_5x8(t *tile)
+
+//go:noescape
+func tileBytesU8S8_6x8(t *tile)
+
+// kernelBytesS8U8 runs the kernel of t's rows, of 8 columns.
+func kernelBytesS8U8(t *tile) {
+	switch t.rows {
+	case 1:
+		tileBytesS8U8_1x8(t)
+	case 2:
+		tileBytesS8U8_2x8(t)
+	case 3:
+		tileBytesS8U8_3x8(t)
+	case 4:
+		tileBytesS8U8_4x8(t)
+	case 5:
+		tileBytesS8U8_5x8(t)
+	case 6:
+		tileBytesS8U8_6x8(t)
+	}
+}
+
+//go:noescape
+func tileBytesS8U8_1x8(t *tile)
+
+//go:noescape
+func tileBytesS8U8_2x8(t *tile)
+
+//go:noescape
+func tileBytesS8U8_3x8(t *tile)
+
+//go:noescape
+func tileBytesS8U8_4x8(t *tile)
+
+//go:noescape
+func tileBytesS8U8_5x8(t *tile)
+
+//go:noescape
+func tileBytesS8U8_6x8(t *tile)
