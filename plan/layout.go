@@ -88,14 +88,12 @@ func (c *compiler) place(blocks []*block) int64 {
 func (c *compiler) overwrite(i int, of []*block) {
 	p := c.plan
 	st := &p.Steps[i]
+	c.replace(i, of)
 	k, ok := st.Kernel.(compute.InPlace)
 	if !ok || len(st.Out) == 0 || st.Out[0] < 0 || p.Slots[st.Out[0]].Place != InArena {
 		return
 	}
 	out := st.Out[0]
-	if c.replace(i, k.InPlace(), of) {
-		return
-	}
 	for _, n := range k.InPlace() {
 		in := p.root(st.In[n])
 		s := &p.Slots[in]

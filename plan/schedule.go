@@ -30,9 +30,9 @@ type trait struct {
 	inPlace []int   // inputs whose memory may become that of output 0
 	of      []int   // for each output, the input that it is a view of; -1 for bytes of its own
 	bytes   []int64 // of each output; -1 for one that has no place in the arena
-	// replaces is the input, a variable, over which the node writes what the variable becomes; -1
-	// for none. Whoever else reads the variable comes before.
-	replaces int
+	// replaces are the inputs, variables, over which the node writes what they become. Whoever else
+	// reads them comes before.
+	replaces []int
 }
 
 // life is a value in the arena, with all its views.
@@ -85,7 +85,7 @@ func inArena(s *Slot) int64 {
 
 // trait is that of node n, and of its step, nil where it has none.
 func (c *compiler) trait(n *graph.Node, st *Step) *trait {
-	t := &trait{again: again(n), replaces: -1}
+	t := &trait{again: again(n)}
 	if st != nil {
 		t.cost, t.scratch = st.work(), int64(st.Kernel.ScratchBytes(c.plan.Threads))
 		// packed weights are each step's own
@@ -106,29 +106,15 @@ func (c *compiler) trait(n *graph.Node, st *Step) *trait {
 		}
 		t.of, t.bytes = append(t.of, of), append(t.bytes, bytes)
 	}
-	if k := c.replaces(st, t.inPlace); k >= 0 {
-		t.replaces, t.bytes[0], t.again = k, -1, false
+	for k := range t.bytes {
+		if st == nil {
+			break
+		}
+		if in := c.replaces(st, k); in >= 0 {
+			t.replaces, t.bytes[k], t.again = append(t.replaces, in), -1, false
+		}
 	}
 	return t
-}
-
-// replaces is the input of a step, one of those over which it may write, whose place its output 0
-// takes since the variable becomes that; -1 for none.
-func (c *compiler) replaces(st *Step, inPlace []int) int {
-	for _, u := range c.updates {
-		if st == nil || len(st.Out) == 0 || st.Out[0] < 0 || c.plan.root(u.from) != st.Out[0] {
-			continue
-		}
-		for _, k := range inPlace {
-			to := &c.plan.Slots[u.to]
-			if c.plan.root(st.In[k]) == u.to && c.plan.readers(st, u.to) == 1 &&
-				to.Bytes == c.plan.Slots[u.from].Bytes && to.Last < len(c.plan.Steps) &&
-				&c.plan.Steps[to.Last] == st {
-				return k
-			}
-		}
-	}
-	return -1
 }
 
 // again reports whether a node computes the same whenever it runs.
@@ -173,7 +159,7 @@ func (s *schedule) survey() {
 				s.lives[x].readers, s.lives[x].last = append(s.lives[x].readers, i), i
 			}
 		}
-		if k := s.traits[n].replaces; k >= 0 {
+		for _, k := range s.traits[n].replaces {
 			s.replaced[n.In[k]] = i
 		}
 		s.make(i, n)
@@ -338,14 +324,12 @@ func newReadiness(s *schedule) *readiness {
 // lastOfReaders has what replaces a variable wait for all others that read it.
 func (r *readiness) lastOfReaders() {
 	for _, n := range r.s.graph.Nodes {
-		k := r.s.traits[n].replaces
-		if k < 0 {
-			continue
-		}
-		for _, u := range r.uses[n.In[k]] {
-			if u != n {
-				r.after[u] = append(r.after[u], n)
-				r.waiting[n]++
+		for _, k := range r.s.traits[n].replaces {
+			for _, u := range r.uses[n.In[k]] {
+				if u != n {
+					r.after[u] = append(r.after[u], n)
+					r.waiting[n]++
+				}
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -186,28 +187,61 @@ func (c *compiler) kept(replaced map[string]bool) error {
 	return nil
 }
 
-// replace lets the output of step i that a variable becomes take the variable's place, where the
-// kernel may write over it and nobody reads it afterwards. It reports whether it did.
-func (c *compiler) replace(i int, inputs []int, of []*block) bool {
+// over lists the inputs that output k of a kernel may be written over where it is what a variable
+// becomes.
+func over(kernel compute.Kernel, k int) (inputs []int) {
+	if ip, ok := kernel.(compute.InPlace); ok && k == 0 {
+		inputs = ip.InPlace()
+	}
+	if r, ok := kernel.(compute.Renewing); ok {
+		if all := r.Renewing(); k < len(all) && !slices.Contains(inputs, all[k]) {
+			inputs = append(inputs[:len(inputs):len(inputs)], all[k])
+		}
+	}
+	return inputs
+}
+
+// replaces is the input of a step, one of those over which output k may be written, whose place
+// that takes since the variable becomes it; -1 for none. Nobody may read the variable afterwards.
+func (c *compiler) replaces(st *Step, k int) int {
 	p := c.plan
-	st := &p.Steps[i]
-	out := st.Out[0]
+	if k >= len(st.Out) || st.Out[k] < 0 {
+		return -1
+	}
+	out := st.Out[k]
 	for _, u := range c.updates {
 		if p.root(u.from) != out || p.begin(u.from) != 0 ||
 			p.Slots[u.from].Bytes != p.Slots[out].Bytes {
 			continue
 		}
-		for _, n := range inputs {
-			in := p.root(st.In[n])
-			if in == u.to && p.Slots[in].Last == i && p.readers(st, in) == 1 &&
-				p.Slots[in].Bytes == p.Slots[out].Bytes {
-				p.Slots[out].Place, p.Slots[out].Offset = InState, p.Slots[in].Offset
-				of[out] = nil
-				return true
+		for _, n := range over(st.Kernel, k) {
+			if n >= len(st.In) || st.In[n] < 0 || p.root(st.In[n]) != u.to {
+				continue
+			}
+			to := &p.Slots[u.to]
+			if p.readers(st, u.to) == 1 && to.Bytes == p.Slots[out].Bytes &&
+				to.Last < len(p.Steps) && &p.Steps[to.Last] == st {
+				return n
 			}
 		}
 	}
-	return false
+	return -1
+}
+
+// replace lets outputs of step i that variables become take the variables' places, where the kernel
+// may write over them and nobody reads them afterwards.
+func (c *compiler) replace(i int, of []*block) {
+	p := c.plan
+	st := &p.Steps[i]
+	for k, out := range st.Out {
+		if out < 0 || p.Slots[out].Place != InArena {
+			continue
+		}
+		if n := c.replaces(st, k); n >= 0 {
+			p.Slots[out].Place, p.Slots[out].Offset = InState, p.Slots[p.root(st.In[n])].Offset
+			of[out] = nil
+		}
+	}
 }
 
 // moveUpdates lists what a run copies to variables after its steps, and when each is replaced.

@@ -6,6 +6,7 @@ package compute
 //
 //	interface    what it saves                             on the CPU implemented by
 //	[InPlace]    memory: the output over an input          element-wise, norms, Softmax
+//	[Renewing]   memory and copies of variables            optimizers
 //	[Moving]     copies: parts lie where the whole does    Concat, Split, Slice, Transpose, Expand
 //	[Absorbing]  the constants that the packed copy holds  products, convolutions, recurrences
 //	[Packing]    a second packed copy for other shapes     the same
@@ -26,6 +27,14 @@ type InPlace interface {
 	// choose one only if it has as many bytes as output 0 and is not another operand of the call as
 	// well.
 	InPlace() []int
+}
+
+// Renewing is implemented by kernels that compute the next values of several variables of a state
+// from those they have, such as a weight and the moments of its optimizer.
+type Renewing interface {
+	// Renewing lists, for each output, the input that it may be written over where both are one
+	// variable that no other operand of the call is.
+	Renewing() []int
 }
 
 // Moving is implemented by kernels that only move elements, such as Concat and Split.

@@ -20,7 +20,7 @@ var families = [][]Op{
 	layoutOps, oneHotOps, sequenceOps, sequenceMapOps, optionalOps, controlOps, scanOps, detectOps,
 	quantizeOps, randomOps, sampleOps, textOps, tfidfOps, boundaryOps,
 	unscaleOps, trainedBatchNorm, poolGradientOps, clipGradientOps, convGradientOps,
-	geluGradientOps, countedDropoutOps, ctcOps,
+	geluGradientOps, countedDropoutOps, ctcOps, descentOps,
 	cofactorOps,
 }
 

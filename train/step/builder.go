@@ -38,6 +38,8 @@ type builder struct {
 type replaced struct {
 	variable string
 	by       *graph.Value
+	// finite is set where by is what the variable was, if gradients have overflowed
+	finite bool
 }
 
 // newBuilder returns the builder of a copy of a model for the shapes of a batch.

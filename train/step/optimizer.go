@@ -2,6 +2,7 @@ package step
 
 import (
 	"math"
+	"slices"
 
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/internal/op"
@@ -84,10 +85,10 @@ func (b *builder) optimize(o Options, ds []*graph.Value) {
 	}
 	for i, w := range b.weights {
 		next := b.next(o.Optimizer, w, ds[i])
-		b.become(replaced{w.Name, next})
+		b.become(replaced{w.Name, next, true})
 		if o.Average > 0 {
 			was := b.variable(w.Name+averageSuffix, w.Type)
-			b.become(replaced{was.Name, b.moved(was, next, o.Average)})
+			b.become(replaced{was.Name, b.moved(was, next, o.Average), false})
 		}
 	}
 }
@@ -115,73 +116,90 @@ func (b *builder) moved(from, to *graph.Value, keeps float64) *graph.Value {
 		b.op("Mul", nil, to, b.number(1-keeps)))
 }
 
-// moment keeps a running mean of values as a variable of a weight, and returns the new one.
-func (b *builder) moment(w *graph.Value, suffix string, of *graph.Value,
-	keeps float64) *graph.Value {
-	was := b.variable(w.Name+suffix, w.Type)
-	next := b.moved(was, of, keeps)
-	b.become(replaced{was.Name, next})
-	return next
-}
-
-// next is what a weight becomes.
+// next adds what a weight, and what its optimizer keeps of it, become: one operator for all. Where
+// gradients overflow that leaves them as they are.
 func (b *builder) next(o Optimizer, w, d *graph.Value) *graph.Value {
-	if o.Decay != 0 && o.Kind != AdamW && o.Kind != LAMB {
-		d = b.op("Add", nil, d, b.op("Mul", nil, w, b.number(o.Decay)))
-	}
+	decay := op.FloatAttr(op.DescentDecay, float32(o.Decay))
+	epsilon := op.FloatAttr(op.DescentEpsilon, float32(o.Epsilon))
+	momentum := op.FloatAttr(op.DescentMomentum, float32(o.Momentum))
+	rate, finite := b.scalar(inputRate), b.scale.Finite()
 	switch o.Kind {
 	case Momentum:
-		return b.momentum(o, w, d)
-	case Adam, AdamW:
-		root := b.rooted(o, w, d, o.Beta2)
-		m := b.moment(w, "/first", d, o.Beta1)
-		if o.Kind == AdamW {
-			w = b.op("Mul", nil, w, b.scalar(inputDecay))
+		as := op.Attrs{decay, momentum}
+		if o.Nesterov {
+			as = append(as, op.IntAttr(op.DescentNesterov, 1))
 		}
-		return b.down(w, b.op("Div", nil, m, root))
+		return b.descend(op.Momentum, as, w, d, []string{"/momentum"}, rate, finite)
 	case Adagrad:
-		was := b.variable(w.Name+"/squares", w.Type)
-		sum := b.op("Add", nil, was, b.op("Mul", nil, d, d))
-		b.become(replaced{was.Name, sum})
-		root := b.op("Add", nil, b.op("Sqrt", nil, sum), b.number(o.Epsilon))
-		return b.down(w, b.op("Div", nil, d, root))
+		return b.descend(op.Adagrad, op.Attrs{decay, epsilon}, w, d, []string{"/squares"}, rate,
+			finite)
+	case Adam:
+		return b.descend(op.Adam, append(o.moments(), decay), w, d, bothMoments, rate,
+			b.scalar(inputRoot), nil, finite)
+	case AdamW:
+		return b.descend(op.Adam, o.moments(), w, d, bothMoments, rate, b.scalar(inputRoot),
+			b.scalar(inputDecay), finite)
 	case LAMB:
 		return b.lamb(o, w, d)
 	}
-	return b.down(w, d)
+	return b.descend(op.SGD, op.Attrs{decay}, w, d, nil, rate, nil, finite)
 }
 
-// down is a weight less a step of the rate's size.
-func (b *builder) down(w, step *graph.Value) *graph.Value {
-	return b.op("Sub", nil, w, b.op("Mul", nil, step, b.scalar(inputRate)))
-}
+// bothMoments end the names of the variables that hold the moments of gradients.
+var bothMoments = []string{"/first", "/second"}
 
-// momentum is torch.optim.SGD's: what it adds up begins as zero.
-func (b *builder) momentum(o Optimizer, w, d *graph.Value) *graph.Value {
-	was := b.variable(w.Name+"/momentum", w.Type)
-	v := b.op("Add", nil, b.op("Mul", nil, was, b.number(o.Momentum)), d)
-	b.become(replaced{was.Name, v})
-	if o.Nesterov {
-		v = b.op("Add", nil, d, b.op("Mul", nil, v, b.number(o.Momentum)))
+// moments are the attributes of an optimizer that keeps the moments of gradients. What it takes of
+// a gradient is rounded once, which only a number of its own can say.
+func (o Optimizer) moments() op.Attrs {
+	return op.Attrs{
+		op.FloatAttr(op.DescentKeep1, float32(o.Beta1)),
+		op.FloatAttr(op.DescentTake1, float32(1-o.Beta1)),
+		op.FloatAttr(op.DescentKeep2, float32(o.Beta2)),
+		op.FloatAttr(op.DescentTake2, float32(1-o.Beta2)),
+		op.FloatAttr(op.DescentEpsilon, float32(o.Epsilon)),
 	}
-	return b.down(w, v)
 }
 
-// rooted is the root of the second moment, corrected for its start at zero, and not zero.
-func (b *builder) rooted(o Optimizer, w, d *graph.Value, keeps float64) *graph.Value {
-	v := b.moment(w, "/second", b.op("Mul", nil, d, d), keeps)
-	root := b.op("Mul", nil, b.op("Sqrt", nil, v), b.scalar(inputRoot))
-	return b.op("Add", nil, root, b.number(o.Epsilon))
+// descend adds an optimizer's operator, with variables for its histories, of these suffixes, and
+// returns its output 0. Numbers that it is not given are nil.
+func (b *builder) descend(typ string, as op.Attrs, w, d *graph.Value, histories []string,
+	numbers ...*graph.Value) *graph.Value {
+	kept := make([]*graph.Value, len(histories))
+	outs := []string{b.fresh(typ)}
+	for i, suffix := range slices.Backward(histories) { // the order of states that were kept
+		kept[i] = b.variable(w.Name+suffix, w.Type)
+		outs = append(outs, b.fresh(typ+suffix))
+	}
+	in := slices.Concat([]*graph.Value{w, d}, kept, numbers)
+	for in[len(in)-1] == nil {
+		in = in[:len(in)-1]
+	}
+	n := graph.NewNode(outs[0], typ, 1, as, in, outs...)
+	n.Domain = op.FusedDomain
+	b.weirs()
+	b.g.Nodes = append(b.g.Nodes, n)
+	_ = n.InferTypes()
+	for i, suffix := range histories {
+		b.become(replaced{w.Name + suffix, n.Out[1+i], true})
+	}
+	return n.Out[0]
+}
+
+// weirs has the graph take operators of weir's domain.
+func (b *builder) weirs() {
+	if b.g.Opsets == nil {
+		b.g.Opsets = map[string]int{}
+	}
+	if b.g.Opsets[op.FusedDomain] == 0 {
+		b.g.Opsets[op.FusedDomain] = 1
+	}
 }
 
 // lamb scales the step of Adam to the size of the weight.
 func (b *builder) lamb(o Optimizer, w, d *graph.Value) *graph.Value {
-	root := b.rooted(o, w, d, o.Beta2)
-	m := b.op("Mul", nil, b.moment(w, "/first", d, o.Beta1), b.scalar(inputFirst))
-	step := b.op("Div", nil, m, root)
-	if o.Decay != 0 {
-		step = b.op("Add", nil, step, b.op("Mul", nil, w, b.number(o.Decay)))
-	}
+	finite := b.scale.Finite()
+	step := b.descend(op.LAMB, append(o.moments(), op.FloatAttr(op.DescentDecay,
+		float32(o.Decay))), w, d, bothMoments, b.scalar(inputFirst), b.scalar(inputRoot), finite)
 	norm := func(v *graph.Value) *graph.Value {
 		return b.op("ReduceL2", op.Attrs{op.IntAttr("keepdims", 0)}, v)
 	}
@@ -189,5 +207,5 @@ func (b *builder) lamb(o Optimizer, w, d *graph.Value) *graph.Value {
 	zero := b.number(0)
 	none := b.op("Or", nil, b.op("Equal", nil, size, zero), b.op("Equal", nil, length, zero))
 	ratio := b.op("Where", nil, none, b.number(1), b.op("Div", nil, size, length))
-	return b.down(w, b.op("Mul", nil, step, ratio))
+	return b.descend(op.SGD, nil, w, step, nil, b.scalar(inputRate), ratio, finite)
 }

@@ -316,7 +316,7 @@ func (b *builder) normalise() (rs []replaced) {
 		for i, v := range n.In[3:5] {
 			out := &graph.Value{Name: b.fresh("statistic"), Type: v.Type, Producer: n, Index: i + 1}
 			n.Out = append(n.Out, out)
-			rs = append(rs, replaced{v.Name, out})
+			rs = append(rs, replaced{v.Name, out, false})
 		}
 		b.activate(n)
 	}

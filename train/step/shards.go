@@ -90,7 +90,7 @@ func (s *Step) shard(b *builder, o Options) error {
 			ds[i] = b.op("Add", nil, sum, ds[i])
 			s.Sums = append(s.Sums, name)
 		}
-		b.become(replaced{name, ds[i]})
+		b.become(replaced{name, ds[i], false})
 		s.Shards.Parts = append(s.Shards.Parts, name)
 	}
 	slices.Reverse(s.Shards.Parts) // as the backward half comes to them
@@ -116,7 +116,7 @@ func (s *Step) apply(of *builder, o Options) ([]plan.Variable, error) {
 	b.train()
 	for i, v := range b.stats {
 		sum := b.part(s.Shards.Stats[i][1], v.Type)
-		b.become(replaced{v.Name, b.op("Mul", nil, sum, b.number(1/float64(o.Shards)))})
+		b.become(replaced{v.Name, b.op("Mul", nil, sum, b.number(1/float64(o.Shards))), false})
 	}
 	parts := o.Shards * max(o.Accumulate, 1)
 	var ds []*graph.Value

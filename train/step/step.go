@@ -217,12 +217,13 @@ func (b *builder) scaled(o Options, ds []*graph.Value) {
 	first := len(b.updates)
 	b.optimize(o, ds)
 	for i := range b.updates[first:] {
-		r := &b.updates[first+i]
-		r.by = b.scale.Keep(r.by, b.g.Input(r.variable))
+		if r := &b.updates[first+i]; !r.finite {
+			r.by = b.scale.Keep(r.by, b.g.Input(r.variable))
+		}
 	}
 	for _, v := range b.scale.Variables() {
 		b.vars = append(b.vars, plan.Variable{Name: v.Name, DType: v.Start.DType})
-		b.become(replaced{v.Name, v.Next})
+		b.become(replaced{v.Name, v.Next, false})
 	}
 }
 
@@ -238,7 +239,7 @@ func (s *Step) accumulate(model *graph.Graph, o Options) error {
 	}
 	for i, w := range b.weights {
 		sum := b.variable(w.Name+"/sum", w.Type)
-		b.become(replaced{sum.Name, b.op("Add", nil, sum, ds[i])})
+		b.become(replaced{sum.Name, b.op("Add", nil, sum, ds[i]), false})
 	}
 	s.Add, err = b.finish(loss.mean)
 	return err

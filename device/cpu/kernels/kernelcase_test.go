@@ -119,6 +119,7 @@ func (s *sample) check(t testing.TB, pools []*cpu.Pool) verdict {
 	}
 	if wantErr == nil {
 		s.checkInPlace(t, r, k, pools[len(pools)-1], want)
+		s.checkRenewing(t, r, k, pools[len(pools)-1], want)
 		s.checkAbsorbed(t, r, k, pools[len(pools)-1])
 	}
 	var first []*tensor.Tensor
@@ -172,6 +173,37 @@ func (s *sample) checkInPlace(
 		b.arena.free()
 		s.compare(t, k, p, []*tensor.Tensor{got}, want)
 	}
+}
+
+// checkRenewing writes all outputs over the inputs that the kernel says they may be.
+func (s *sample) checkRenewing(
+	t testing.TB, r *compute.Request, k compute.Kernel, p *cpu.Pool, want []*tensor.Tensor,
+) {
+	t.Helper()
+	renewing, ok := k.(compute.Renewing)
+	if !ok {
+		return
+	}
+	b := s.bindOver(r, k, p.Threads(), -1)
+	for i, over := range renewing.Renewing() {
+		if i < len(b.out) && b.out[i] != nil {
+			b.out[i].Data = b.in[over].Data
+		}
+	}
+	b.task = k.Bind(compute.Binding{In: b.in, Out: b.out, Packed: b.packed, Scratch: b.scratch,
+		Workers: p.Threads()})
+	x := &compute.Exec{Ctx: context.Background(), Gate: device.Open, Pool: p}
+	if err := b.task.Run(x); err != nil {
+		t.Errorf("%v: %s over its inputs: %v", s, k.Name(), err)
+	}
+	got := make([]*tensor.Tensor, len(b.out))
+	for i, v := range b.out {
+		if v != nil {
+			got[i] = v.Clone()
+		}
+	}
+	b.arena.free()
+	s.compare(t, k, p, got, want)
 }
 
 // checkAbsorbed prepares and binds the call without the contents of the inputs that the kernel says

@@ -79,6 +79,11 @@ var generators = map[opKey]func(source, opKey) *sample{
 	{op.FusedDomain, op.CountedDropout}:       genCountedDropout,
 	{op.FusedDomain, op.MaxPoolGradient}:      genMaxPoolGradient,
 	{op.FusedDomain, op.ReluGradient}:         genReluGradient,
+	{op.FusedDomain, op.SGD}:                  genDescent,
+	{op.FusedDomain, op.Momentum}:             genDescent,
+	{op.FusedDomain, op.Adagrad}:              genDescent,
+	{op.FusedDomain, op.Adam}:                 genDescent,
+	{op.FusedDomain, op.LAMB}:                 genDescent,
 }
 
 // generator finds the generator of a builder: its own or its family's.

@@ -150,3 +150,52 @@ func genCountedDropout(r source, key opKey) *sample {
 	return r.call(key, op.Attrs{op.FloatAttr(op.DropRatio, ratio),
 		op.IntAttr(op.DropNode, int64(r.IntN(1<<31)))}, r.wild(shape...), at)
 }
+
+// genDescent has results that nobody asks for, numbers that are left out, and conditions.
+func genDescent(r source, key opKey) *sample {
+	shape := r.shape(r.IntN(4))
+	if r.one(6) {
+		shape = []int{mapBlock + r.IntN(mapBlock)}
+	}
+	histories := map[string]int{op.Momentum: 1, op.Adagrad: 1, op.Adam: 2, op.LAMB: 2}[key.name]
+	numbers := map[string]int{op.Adam: 2, op.LAMB: 2}[key.name]
+	s := r.call(key, nil)
+	for i := range 2 + histories {
+		v := r.wild(shape...)
+		for k, x := range tensor.As[float32](v) {
+			if x != x { // of two, that which is given depends on their order
+				tensor.As[float32](v)[k] = 1
+			}
+		}
+		if i >= 2 && key.name != op.Momentum && r.one(2) {
+			for k, x := range tensor.As[float32](v) {
+				tensor.As[float32](v)[k] = float32(math.Abs(float64(x)))
+			}
+		}
+		s.in = append(s.in, v)
+	}
+	for range max(numbers, 1) {
+		s.in = append(s.in, tensor.Scalar(r.Float32()))
+	}
+	if key.name == op.SGD || key.name == op.Adam {
+		s.in = append(s.in, tensor.Scalar(r.Float32()))
+		if r.one(2) {
+			s.in[len(s.in)-1] = nil
+		}
+	}
+	if s.in = append(s.in, tensor.Scalar(r.one(2))); r.one(2) {
+		s.in = s.in[:len(s.in)-1]
+	}
+	for _, name := range []string{op.DescentKeep1, op.DescentTake1, op.DescentKeep2,
+		op.DescentTake2, op.DescentDecay, op.DescentEpsilon, op.DescentMomentum} {
+		if !r.one(3) {
+			s.call.Attrs = append(s.call.Attrs, op.FloatAttr(name, r.Float32()))
+		}
+	}
+	s.call.Attrs = append(s.call.Attrs, op.IntAttr(op.DescentNesterov, int64(r.IntN(2))))
+	s.constant = make([]bool, len(s.in))
+	s.call.NumIn, s.call.NumOut = len(s.in), 1+r.IntN(1+histories)
+	s.absent = []bool{r.one(4), r.one(3), r.one(3)}[:s.call.NumOut]
+	s.exact = true
+	return s
+}
