@@ -1,6 +1,7 @@
 package grad
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -294,6 +295,9 @@ func (r *reverse) rule(n *graph.Node, o *op.Op) error {
 		b.Want[i] = r.varied[v]
 	}
 	e, err := o.Gradient(b)
+	if errors.Is(err, op.ErrByParts) {
+		return r.parts(n, o)
+	}
 	if err != nil {
 		return err
 	}

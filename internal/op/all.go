@@ -21,6 +21,7 @@ var families = [][]Op{
 	quantizeOps, randomOps, sampleOps, textOps, tfidfOps, boundaryOps,
 	unscaleOps, trainedBatchNorm, poolGradientOps, clipGradientOps, convGradientOps,
 	geluGradientOps, countedDropoutOps, ctcOps, descentOps,
+	layerNormGradientOps, softmaxGradientOps,
 	cofactorOps,
 }
 

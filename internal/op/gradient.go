@@ -13,6 +13,10 @@ import (
 // is of kind [ErrUnsupported], too.
 var ErrNoGradient = fmt.Errorf("%w: no gradient", ErrUnsupported)
 
+// ErrByParts is the kind of error about a call that the rule of its operator does not cover, but
+// which can be differentiated through what [Op.Parts] writes.
+var ErrByParts = errors.New("differentiated by parts")
+
 // Backward is one call to differentiate in reverse.
 type Backward struct {
 	Call    *Call
@@ -83,8 +87,9 @@ func (o *Op) Parts(call *Call, in []Type, present []bool, opset int) (e *Expansi
 // holds the value of each operand's gradient, of the operand's type and shape, -1 where it is zero
 // or not wanted.
 //
-// It fails with [ErrNoGradient] for an operator without a rule, an operand whose gradient its rule
-// does not give, or when what is known of the types does not suffice.
+// It fails with [ErrByParts] where the call is to be differentiated by its parts, and with
+// [ErrNoGradient] for an operator without a rule, an operand whose gradient its rule does not give,
+// or when what is known of the types does not suffice.
 func (o *Op) Gradient(b *Backward) (e *Expansion, err error) {
 	if o.grad == nil {
 		return nil, b.Call.Errorf(ErrNoGradient, "%s", o.noRule())
@@ -226,6 +231,13 @@ func (x *gradient) refuse(i int, why string) {
 		x.Fail(ErrNoGradient,
 			"by input %d: %s; make it a constant, or a Var that does not depend on what you "+
 				"differentiate by", i, why)
+	}
+}
+
+// byParts ends the rule: the call is differentiated by its parts.
+func (x *gradient) byParts() {
+	if x.Err == nil {
+		x.Err = ErrByParts
 	}
 }
 

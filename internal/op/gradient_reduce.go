@@ -123,12 +123,6 @@ func (x *gradient) softmaxAxes() []int64 {
 	return axesBetween(first, min(end, rank))
 }
 
-// gradSoftmax is y(g - Σ g·y).
-var gradSoftmax = unary(func(x *gradient, g Var) Var {
-	y := x.out(0)
-	return x.mul(y, x.sub(g, x.sumOver(x.mul(g, y), true, x.softmaxAxes()...)))
-})
-
 // gradLogSoftmax is g - exp(y)·Σ g.
 var gradLogSoftmax = unary(func(x *gradient, g Var) Var {
 	sum := x.sumOver(g, true, x.softmaxAxes()...)

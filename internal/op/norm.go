@@ -18,7 +18,7 @@ var norm = []Op{
 	{Name: "LayerNormalization", Since: []int{1, 17}, MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 3,
 		Infer: inferLayerNorm,
 		Eval:  inFloat32Except(1, evalLayerNorm), Flops: FlopsPerElement(6),
-		parts: partsOfLayerNorm},
+		parts: partsOfLayerNorm, grad: gradLayerNorm},
 	{Name: "RMSNormalization", Since: []int{23}, MinIn: 2, MaxIn: 2, Infer: inferRMSNorm,
 		Eval:  InFloat32(evalRMSNorm),
 		Flops: FlopsPerElement(4), parts: partsOfRMSNorm},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/internal/op"
@@ -23,6 +24,7 @@ const prefix = "weir."
 // builder adds nodes to a model.
 type builder struct {
 	g       *graph.Graph
+	own     map[string]bool // constants of the model; nil for all
 	params  []Param
 	weights []*graph.Value // those that are trained
 	stats   []*graph.Value
@@ -54,10 +56,14 @@ func newBuilder(model *graph.Graph, o Options) (*builder, error) {
 				v.Name, plan.ErrShape, v.Type)
 		}
 	}
-	if err := makeWhole(g); err != nil {
+	own := map[string]bool{}
+	for _, v := range g.Constants() {
+		own[v.Name] = true
+	}
+	if g, err = whole(g, own); err != nil {
 		return nil, err
 	}
-	b := &builder{g: g, names: map[string]bool{}}
+	b := &builder{g: g, own: own, names: map[string]bool{}}
 	g.Walk(func(g *graph.Graph) {
 		for _, v := range g.Inputs {
 			b.names[v.Name] = true
@@ -73,14 +79,39 @@ func newBuilder(model *graph.Graph, o Options) (*builder, error) {
 	return b, b.find(o)
 }
 
-// makeWhole has a graph compute by one operator what exporters take apart, where the gradient of
-// that operator keeps less for the backward half than those of its parts.
-func makeWhole(g *graph.Graph) error {
+// whole is a graph that computes by one operator what exporters take apart, where the gradient of
+// that operator keeps less for the backward half than those of its parts. The graph given, which
+// has these constants, is used up.
+func whole(g *graph.Graph, own map[string]bool) (*graph.Graph, error) {
+	w := g.Clone()
+	if err := makeWhole(w, "gelu", "layernorm", "dead"); err != nil {
+		return nil, err
+	}
+	if keepsWeights(w, own) {
+		return w, nil
+	}
+	return g, makeWhole(g, "gelu", "dead")
+}
+
+func makeWhole(g *graph.Graph, passes ...string) error {
 	off := slices.DeleteFunc(pass.Names(), func(name string) bool {
-		return name == "gelu" || name == "dead"
+		return slices.Contains(passes, name)
 	})
 	_, err := pass.Run(context.Background(), g, pass.Options{Off: off})
 	return err
+}
+
+// keepsWeights reports whether the constants of a graph are those that it had, but for the ones
+// that a layer normalisation without a scale is given: no weight was copied to another shape.
+func keepsWeights(g *graph.Graph, own map[string]bool) bool {
+	seen := map[string]bool{}
+	for _, v := range g.Constants() {
+		if seen[v.Name] || !own[v.Name] && !strings.HasSuffix(v.Name, "_scale") {
+			return false
+		}
+		seen[v.Name] = true
+	}
+	return true
 }
 
 // fresh is a name that the graph does not have.

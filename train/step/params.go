@@ -71,7 +71,7 @@ var moving = map[string]bool{"Transpose": true, "Reshape": true, "Identity": tru
 
 // find lists the weights to train, and the statistics of their layers.
 func (b *builder) find(o Options) error {
-	f := finder{of: map[*graph.Value]*Param{}, learned: map[*graph.Value]bool{},
+	f := finder{own: b.own, of: map[*graph.Value]*Param{}, learned: map[*graph.Value]bool{},
 		moved: map[*graph.Value]*graph.Value{}}
 	for _, n := range b.g.Nodes {
 		f.node(n)
@@ -114,6 +114,7 @@ func Matches(pattern, name string) bool {
 
 // finder looks for constants that are weights.
 type finder struct {
+	own     map[string]bool // constants that may be weights; nil for all
 	found   []*graph.Value
 	of      map[*graph.Value]*Param
 	moved   map[*graph.Value]*graph.Value // constants, by what they are after moves
@@ -215,7 +216,7 @@ func moderate(t *tensor.Tensor) bool {
 }
 
 func (f *finder) add(v *graph.Value, p Param) {
-	if f.of[v] != nil {
+	if f.of[v] != nil || f.own != nil && !f.own[v.Name] {
 		return
 	}
 	p.Name, p.Start = v.Name, v.Const()

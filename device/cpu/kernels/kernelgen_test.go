@@ -79,6 +79,8 @@ var generators = map[opKey]func(source, opKey) *sample{
 	{op.FusedDomain, op.CountedDropout}:       genCountedDropout,
 	{op.FusedDomain, op.MaxPoolGradient}:      genMaxPoolGradient,
 	{op.FusedDomain, op.ReluGradient}:         genReluGradient,
+	{op.FusedDomain, op.LayerNormGradient}:    genLayerNormGradient,
+	{op.FusedDomain, op.SoftmaxGradient}:      genSoftmaxGradient,
 	{op.FusedDomain, op.SGD}:                  genDescent,
 	{op.FusedDomain, op.Momentum}:             genDescent,
 	{op.FusedDomain, op.Adagrad}:              genDescent,
@@ -243,7 +245,7 @@ func genLayerNorm(r source, key opKey) *sample {
 	if r.one(2) {
 		s.call.Attrs = append(s.call.Attrs, op.FloatAttr("epsilon", 0.1))
 	}
-	if r.one(6) {
+	if r.one(3) {
 		s.call.NumOut = 1 + r.IntN(3)
 		s.absent = []bool{false, r.one(2), r.one(2)}[:s.call.NumOut]
 	}

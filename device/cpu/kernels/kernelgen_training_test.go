@@ -199,3 +199,39 @@ func genDescent(r source, key opKey) *sample {
 	s.exact = true
 	return s
 }
+
+// genLayerNormGradient has rows of several parts now and then, and sums that nobody asks for.
+func genLayerNormGradient(r source, key opKey) *sample {
+	rank := 1 + r.IntN(4)
+	shape := r.shape(rank)
+	axis := r.IntN(rank)
+	if r.one(4) {
+		shape, axis = []int{1 + r.IntN(200), 1 + r.IntN(70)}, 1
+		rank = 2
+	}
+	rows := append(slices.Clone(shape[:axis]), slices.Repeat([]int{1}, rank-axis)...)
+	s := r.call(key, nil, r.floats(shape...), r.floats(shape...), r.floats(shape[axis:]...),
+		r.floats(rows...), r.floats(rows...))
+	if axis != rank-1 || r.one(2) {
+		s.call.Attrs = append(s.call.Attrs, op.IntAttr("axis", int64(axis-rank*r.IntN(2))))
+	}
+	s.call.NumOut = 1 + r.IntN(3)
+	s.absent = []bool{false, r.one(2), r.one(2)}[:s.call.NumOut]
+	s.atol = 10 * sumError(max(count(shape[:axis]), count(shape[axis:])))
+	return s
+}
+
+func genSoftmaxGradient(r source, key opKey) *sample {
+	shape := r.shape(1 + r.IntN(4))
+	axis := r.IntN(len(shape))
+	if r.one(4) {
+		shape, axis = []int{1 + r.IntN(4), 500 + r.IntN(2000)}, 1
+	}
+	s := r.call(key, nil, r.floats(shape...), r.floats(shape...))
+	if axis != len(shape)-1 || r.one(2) {
+		s.call.Attrs = append(s.call.Attrs, op.IntAttr("axis",
+			int64(axis-len(shape)*r.IntN(2))))
+	}
+	s.atol = 10 * sumError(count(shape[axis:]))
+	return s
+}

@@ -20,7 +20,7 @@ var builders = sync.OnceValue(func() map[opKey]builder {
 		byteProductKernels, byteConvKernels, rescaleKernels, pixelKernels, attentionKernels,
 		nBitsKernels, gruKernels, unscaleKernels, batchNormKernels, poolGradientKernels,
 		reluGradientKernels, convWeightsKernels, geluGradientKernels, dropoutKernels,
-		descentKernels,
+		descentKernels, normGradientKernels,
 	} {
 		for k, b := range family {
 			m[k] = b

@@ -17,15 +17,22 @@ var normKernels = map[opKey]builder{
 	{"", "GroupNormalization"}:    groupNorm,
 }
 
-// layerNorm is LayerNormalization-17 over trailing axes with one output.
+// layerNorm is LayerNormalization-17 over trailing axes. Rows that are cut into parts give no
+// moments.
 func layerNorm(r *request) (compute.Kernel, error) {
 	shape, _, _ := r.in(0)
 	axis := int(r.Call.Attrs.Int("axis", -1))
 	if axis < 0 {
 		axis += len(shape)
 	}
-	if !r.allFloat32(-1) || axis < 0 || axis >= len(shape) || wants(r, 1) || wants(r, 2) {
+	if !r.allFloat32(-1) || axis < 0 || axis >= len(shape) {
 		return nil, nil
+	}
+	moments := false
+	for i := 1; i < len(r.Out); i++ {
+		if moments = moments || wants(r, i); wants(r, i) && r.Out[i].DType != tensor.Float32 {
+			return nil, nil
+		}
 	}
 	k := &layerNormKernel{
 		outer: count(shape[:axis]),
@@ -37,10 +44,13 @@ func layerNorm(r *request) (compute.Kernel, error) {
 			return nil, nil
 		}
 	}
-	if k.n > longRow {
-		return &longLayerNorm{k}, nil
+	if k.n <= longRow {
+		return k, nil
 	}
-	return k, nil
+	if moments {
+		return nil, nil
+	}
+	return &longLayerNorm{k}, nil
 }
 
 // withoutOnes leaves the leading ones of a shape out.
@@ -72,6 +82,7 @@ func (k *layerNormKernel) Bind(b compute.Binding) compute.Task {
 	if len(b.In) > 2 && b.In[2] != nil {
 		t.beta = tensor.As[float32](b.In[2])
 	}
+	t.mean, t.inverse = optional(b.Out, 1), optional(b.Out, 2)
 	return t
 }
 
@@ -79,6 +90,7 @@ type layerNormTask struct {
 	of                *layerNormKernel
 	per               int
 	x, y, gamma, beta []float32
+	mean, inverse     []float32 // nil where nobody asks for them
 }
 
 // Run implements Task.
@@ -87,8 +99,14 @@ func (t *layerNormTask) Run(x *compute.Exec) error { return x.For((t.of.outer+t.
 // Chunk implements Region.
 func (t *layerNormTask) Chunk(i, _ int) {
 	for o := i * t.per; o < min((i+1)*t.per, t.of.outer); o++ {
-		vec.LayerNorm(t.y[o*t.of.n:(o+1)*t.of.n], t.x[o*t.of.n:(o+1)*t.of.n], t.gamma, t.beta,
-			t.of.eps)
+		mean, inverse := vec.LayerNorm(t.y[o*t.of.n:(o+1)*t.of.n], t.x[o*t.of.n:(o+1)*t.of.n],
+			t.gamma, t.beta, t.of.eps)
+		if t.mean != nil {
+			t.mean[o] = mean
+		}
+		if t.inverse != nil {
+			t.inverse[o] = inverse
+		}
 	}
 }
 

@@ -19,11 +19,14 @@ func moments(x []float32) (mean float32, variance float64) {
 // LayerNorm computes dst[i] = (x[i] - mean) / sqrt(variance + eps) * gamma[i] + beta[i] over one
 // row of len(dst) elements, mean and variance as in MeanVariance, with the same bits on every path
 // of instructions (ONNX LayerNormalization-17; Ba, Kiros, Hinton, "Layer Normalization", 2016,
-// equation 4). A nil gamma means ones, a nil beta zeros; given, they must be as long as dst.
-func LayerNorm(dst, x, gamma, beta []float32, eps float32) {
+// equation 4). A nil gamma means ones, a nil beta zeros; given, they must be as long as dst. It
+// returns the mean and 1 / sqrt(variance + eps), by which it normalised.
+func LayerNorm(dst, x, gamma, beta []float32, eps float32) (mean, inverse float32) {
 	x = x[:len(dst)]
 	mean, variance := moments(x)
-	Normalize(dst, x, gamma, beta, mean, InverseDeviation(variance, eps))
+	inverse = InverseDeviation(variance, eps)
+	Normalize(dst, x, gamma, beta, mean, inverse)
+	return mean, inverse
 }
 
 // InverseDeviation is 1 / sqrt(variance + eps), rounded once.
