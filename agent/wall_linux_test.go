@@ -251,8 +251,8 @@ func TestDriverLimitsOutliveTheAgent(t *testing.T) {
 	}
 }
 
-// TestForgedOwnersAreNotLimited has a program write, while no agent runs, into its page that slots of
-// its job are those of processes that have nothing to do with it: one with a control group to
+// TestForgedOwnersAreNotLimited has a program write, while no agent runs, into its page that slots
+// of its job are those of processes that have nothing to do with it: one with a control group to
 // itself, and one that has come into the program's. Neither is limited for that.
 func TestForgedOwnersAreNotLimited(t *testing.T) {
 	h := newHouse(t)

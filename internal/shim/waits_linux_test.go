@@ -59,8 +59,8 @@ func TestWaitsAreExpected(t *testing.T) {
 	}
 }
 
-// TestManyStreamsWaitForOne has as many streams wait for one that waits for the program, each with a
-// kernel that could take any time: they are let in ever faster, and not one by one.
+// TestManyStreamsWaitForOne has as many streams wait for one that waits for the program, each with
+// a kernel that could take any time: they are let in ever faster, and not one by one.
 func TestManyStreamsWaitForOne(t *testing.T) {
 	compiled(t)
 	got, _ := waits(t, func(r *running) { r.virtual(t) }, "streams", "64")
