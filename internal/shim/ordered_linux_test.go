@@ -17,8 +17,8 @@ func TestFreesInStreamOrder(t *testing.T) {
 		want    map[string]int
 	}{
 		{"pool", false, map[string]int{"elsewhere": outOfMemory, "here": 0, "after": 0}},
-		{"linear", false, map[string]int{"elsewhere": outOfMemory, "after": 0}},
-		{"linear", true, map[string]int{"elsewhere": outOfMemory, "after": 0}},
+		{"linear", false, map[string]int{"elsewhere": outOfMemory, "quarter": 0, "after": 0}},
+		{"linear", true, map[string]int{"elsewhere": outOfMemory, "quarter": 0, "after": 0}},
 	} {
 		name := c.how
 		if c.movable {
@@ -50,4 +50,28 @@ func TestFreesInStreamOrder(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestFreesOfAnIdleProgram has a program do nothing more once it has freed memory in stream order:
+// what counts comes down all the same.
+func TestFreesOfAnIdleProgram(t *testing.T) {
+	t.Parallel()
+	const most = 80 << 20
+	w, dir := newWarden(t, fakeCap, 2*time.Millisecond), t.TempDir()
+	w.gate(true)
+	r := onFake(t, w, dir, "ordered", "idle", "80")
+	in, err := r.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.start(t)
+	w.await("the memory counts", func() bool { return w.page.Slot(0).MemUsedBytes.Load() >= most })
+	if _, err := in.Write([]byte{'\n'}); err != nil {
+		t.Fatal(err)
+	}
+	w.await("it counts no more", func() bool { return w.page.Slot(0).MemUsedBytes.Load() < most })
+	if err := in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r.finish(t)
 }

@@ -14,9 +14,12 @@ bool weir_freeing_wait(uint64_t *since) {
 	return false;
 }
 
-void weir_freeing_going(CUcontext ctx) { (void)ctx; }
+// the context that last was said to go, and to be gone
+static CUcontext freed_going, freed_gone;
 
-void weir_freeing_gone(CUcontext ctx) { (void)ctx; }
+void weir_freeing_going(CUcontext ctx) { freed_going = ctx; }
+
+void weir_freeing_gone(CUcontext ctx) { freed_gone = ctx; }
 
 void weir_freeing_look(void) {}
 

@@ -82,6 +82,7 @@ static CUresult driver_free(CUdeviceptr at, CUstream stream)
 }
 
 static bool stuck; /* the device comes to no free: none can be trimmed */
+static const struct weir_stream *alone; /* to none on this stream, if any */
 
 static CUresult driver_trim(CUmemoryPool pool, size_t keep)
 {
@@ -115,8 +116,7 @@ static unsigned events; /* that are there */
 
 static CUresult driver_query(CUevent e)
 {
-	(void)e;
-	return stuck ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+	return stuck && (!alone || e == (CUevent)alone) ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 
 static CUresult driver_destroy_event(CUevent e)
@@ -182,9 +182,8 @@ struct weir_stream *weir_stream_of(CUstream s, int per_thread)
 
 int weir_put_event(struct weir_stream *s, CUevent *e)
 {
-	(void)s;
 	events += !*e;
-	*e = (CUevent)&events;
+	*e = (CUevent)s;
 	return 1;
 }
 
@@ -273,6 +272,7 @@ static void anew(void)
 	weir_pools_reset();
 	weir_freeing_reset();
 	stuck = false;
+	alone = NULL;
 	later = 0;
 	counted = reserved = kept = frees = 0;
 	grows = PORTION;
@@ -464,6 +464,40 @@ static void elsewhere(void)
 	expect("for a stream with the record of one that is gone", counted_then, 2 * PORTION);
 }
 
+/* A stream that does not get on keeps no other's frees from being seen. */
+static void streams_apart(void)
+{
+	anew();
+	stuck = true;
+	alone = &here;
+	allocate(PORTION);
+	give_back();
+	allocate_on(beside, only, PORTION);
+	weir_on_mem_free_async(WEIR_cuMemFreeAsync, AT, beside);
+	expect("freed elsewhere", weir_freeing_elsewhere(known(only), &there), PORTION);
+	weir_freeing_look();
+	expect("freed on the stream that gets on", weir_freeing_elsewhere(known(only), &here), 0);
+	expect("on the other", weir_freeing_elsewhere(known(only), &there), PORTION);
+}
+
+/* A record is no other pool's while frees of the former are under way. */
+static void record_kept(void)
+{
+	anew();
+	allocate(100);
+	stuck = true;
+	give_back();
+	reserved = 0;
+	weir_pools_refresh(false);
+	destroy();
+	expect("of a pool that is destroyed and has nothing", counted, 0);
+	allocate_from(second, 100);
+	expect("frees of another", known(second)->leaving, 0);
+	stuck = false;
+	weir_freeing_look();
+	expect("and after that", known(second)->leaving, 0);
+}
+
 /* A pool that is destroyed has what is freed until the device comes there. */
 static void destroyed_early(void)
 {
@@ -582,6 +616,8 @@ int main(void)
 	two_pools();
 	two_allocations();
 	elsewhere();
+	streams_apart();
+	record_kept();
 	destroyed_early();
 	too_large_for_long();
 	failed_free();

@@ -196,7 +196,9 @@ static void late_ends(void)
 	is("with another context", destroyed_streams, 0);
 	weir_context_going(A->ctx);
 	is("before its context goes", destroyed_streams, 1);
+	is("frees in stream order are told that it goes", freed_going == A->ctx, true);
 	weir_context_gone(A->ctx, true);
+	is("and that it is gone", freed_gone == A->ctx, true);
 	watcher_looks();
 	is("once", destroyed_streams, 1);
 	struct weir_stream *legacy_one = record_of(CU_STREAM_LEGACY);

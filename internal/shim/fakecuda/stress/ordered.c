@@ -2,9 +2,11 @@
 // much again: on the same stream, on another one, or with cuMemAlloc. Then it writes the word and
 // allocates once more.
 //
-// usage: ordered pool|linear MIB
+// usage: ordered pool|linear|idle MIB
 // The last line is JSON: what the allocations gave, of a pool on another stream and on the same
-// one, or by cuMemAlloc, and after the word was written; and how many ms the longest call took.
+// one, or by cuMemAlloc, of a quarter that was freed on a stream which gets on, and after the word
+// was written; and how many ms the longest call took. With idle it frees when a line comes,
+// allocates nothing anew, and stays until its input ends.
 #include "../example/load.h"
 
 #include <string.h>
@@ -55,16 +57,33 @@ static void pool(size_t bytes) {
 }
 
 static void linear(size_t bytes) {
-	CUdeviceptr at;
+	CUdeviceptr at, small;
 	CHECK(CU(cuMemAlloc_v2)(&at, bytes));
 	block();
 	CHECK(timed(CU(cuMemFreeAsync)(at, waits)));
 	CUresult elsewhere = timed(CU(cuMemAlloc_v2)(&at, bytes));
+	CHECK(CU(cuMemAlloc_v2)(&small, bytes / 4));
+	CHECK(timed(CU(cuMemFreeAsync)(small, other)));
+	CUresult quarter = timed(CU(cuMemAlloc_v2)(&small, bytes / 4));
+	if (quarter == CUDA_SUCCESS)
+		CHECK(timed(CU(cuMemFreeAsync)(small, other)));
 	unblock();
 	CUresult after = timed(CU(cuMemAlloc_v2)(&at, bytes));
-	printf("{\"elsewhere\":%d,\"after\":%d,", elsewhere, after);
+	printf("{\"elsewhere\":%d,\"quarter\":%d,\"after\":%d,", elsewhere, quarter, after);
 	if (after == CUDA_SUCCESS)
 		CHECK(CU(cuMemFreeAsync)(at, other));
+}
+
+static void idle(size_t bytes) {
+	CUdeviceptr at;
+	CHECK(CU(cuMemAlloc_v2)(&at, bytes));
+	getchar();
+	block();
+	CHECK(timed(CU(cuMemFreeAsync)(at, waits)));
+	unblock();
+	while (getchar() != EOF)
+		;
+	printf("{");
 }
 
 int main(int argc, char **argv) {
@@ -79,6 +98,8 @@ int main(int argc, char **argv) {
 	memset(word, 0, 4);
 	if (argc > 1 && !strcmp(argv[1], "linear"))
 		linear(bytes);
+	else if (argc > 1 && !strcmp(argv[1], "idle"))
+		idle(bytes);
 	else
 		pool(bytes);
 	CHECK(CU(cuCtxSynchronize)());
