@@ -43,6 +43,30 @@ func TestHungAgent(t *testing.T) {
 	}
 }
 
+// TestClosedDescriptors has a program close the library's socket and the page's descriptor, and open
+// sockets of its own that get their numbers: nothing of the library's is written to them nor read
+// from them, none is closed, and the program comes back to its job by a new socket.
+func TestClosedDescriptors(t *testing.T) {
+	t.Parallel()
+	compiled(t)
+	w := newWarden(t, fakeCap, 2*time.Millisecond)
+	w.gate(true)
+	r := onFake(t, w, t.TempDir(), "closes")
+	if got := strings.TrimSpace(r.run(t)); got != `{"closed":2,"lost":0}` {
+		t.Errorf("got %s", got)
+	}
+	for _, rejoins := range []bool{false, true} {
+		select {
+		case h := <-w.hellos:
+			if h.Rejoins() != rejoins || rejoins && h.Slot != 0 {
+				t.Errorf("hello %+v", h)
+			}
+		default:
+			t.Error("the program did not come back")
+		}
+	}
+}
+
 // TestUnknownCallsAreNamed looks calls up that no table has: they are passed through, and named to
 // the agent once each.
 func TestUnknownCallsAreNamed(t *testing.T) {

@@ -202,12 +202,23 @@ static struct weir_header *map_page(int fd)
 }
 
 static int kept_page = -1; /* descriptor of the page, sent along when rejoining */
+static struct stat page_as, sock_as; /* what the page and the socket were when they were opened */
 
-static bool same_page(int a, int b)
+/* is reports whether a descriptor is still what it was. A program may close what it did not open
+ * (closefrom(3)), and what it opens has the number then, of which nothing is to be read, into which
+ * nothing is to be written, and which is not to be closed. */
+static bool is(int fd, const struct stat *as)
 {
-	struct stat x, y;
-	return a >= 0 && b >= 0 && fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_dev == y.st_dev &&
-		x.st_ino == y.st_ino;
+	struct stat now;
+	return fd >= 0 && fstat(fd, &now) == 0 && now.st_dev == as->st_dev && now.st_ino == as->st_ino;
+}
+
+/* keep has the page's descriptor be this one. */
+static void keep(int page)
+{
+	if (is(kept_page, &page_as))
+		close(kept_page);
+	kept_page = fstat(page, &page_as) == 0 ? page : -1;
 }
 
 /* adopt takes the slot on the page that the agent sent. An agent that returns gives the same page
@@ -215,7 +226,7 @@ static bool same_page(int a, int b)
  * stays mapped, as threads may wait on it. */
 static bool adopt(int page, const struct weir_welcome *w)
 {
-	bool same = same_page(page, kept_page);
+	bool same = weir_page() && is(page, &page_as);
 	struct weir_header *h = NULL;
 	if (w->slot < WEIR_SLOT_COUNT)
 		h = same ? weir_page() : map_page(page);
@@ -239,13 +250,7 @@ static bool adopt(int page, const struct weir_welcome *w)
 	weir.generation = w->generation;
 	__atomic_store_n(&weir.slot, slot, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&weir.page, h, __ATOMIC_SEQ_CST);
-	if (same) {
-		close(page);
-		return true;
-	}
-	if (kept_page >= 0)
-		close(kept_page);
-	kept_page = page;
+	keep(page);
 	return true;
 }
 
@@ -266,6 +271,8 @@ static bool hello(int sock, bool rejoin)
 		h.mem_used = weir_get(&weir_slot()->mem_used_bytes);
 		h.slot = weir.slot_number;
 		h.generation = weir.generation;
+	}
+	if (rejoin && is(kept_page, &page_as)) { /* without it the agent may know the job all the same */
 		m.msg_control = &control;
 		m.msg_controllen = sizeof control;
 		struct cmsghdr *c = CMSG_FIRSTHDR(&m);
@@ -337,7 +344,7 @@ static bool join(bool rejoin)
 		return false;
 	}
 	pthread_mutex_lock(&sock_lock);
-	weir.sock = sock;
+	weir.sock = fstat(sock, &sock_as) == 0 ? sock : -1;
 	pthread_mutex_unlock(&sock_lock);
 	__atomic_store_n(&weir.agent_gone, false, __ATOMIC_SEQ_CST);
 	return true;
@@ -352,7 +359,7 @@ static void forked(void)
 {
 	pthread_mutex_init(&attach_lock, NULL);
 	pthread_mutex_init(&sock_lock, NULL);
-	if (kept_page >= 0)
+	if (is(kept_page, &page_as))
 		close(kept_page);
 	kept_page = -1;
 	memset(&weir, 0, sizeof weir);
@@ -408,9 +415,17 @@ int weir_attach(void)
 
 static void hang_up(void)
 {
-	if (weir.sock >= 0)
+	if (is(weir.sock, &sock_as))
 		close(weir.sock);
 	weir.sock = -1;
+}
+
+/* connected reports whether there is a socket, with its lock held. */
+static bool connected(void)
+{
+	if (!is(weir.sock, &sock_as))
+		weir.sock = -1;
+	return weir.sock >= 0;
 }
 
 /* put sends a message; true: it is on its way. It never waits: an agent that does not read has the
@@ -420,7 +435,7 @@ static bool put(const void *message)
 	int before;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
 	pthread_mutex_lock(&sock_lock);
-	bool sent = weir.sock >= 0 &&
+	bool sent = connected() &&
 		send(weir.sock, message, WEIR_MSG_SIZE, MSG_NOSIGNAL | MSG_DONTWAIT) == WEIR_MSG_SIZE;
 	if (!sent && weir.sock >= 0 && errno != EAGAIN)
 		hang_up();
@@ -457,7 +472,7 @@ bool weir_socket_open(void)
 	pthread_mutex_lock(&sock_lock);
 	struct pollfd p = {.fd = weir.sock, .events = POLLIN};
 	char drop[WEIR_MSG_SIZE];
-	if (weir.sock >= 0 && poll(&p, 1, 0) > 0) {
+	if (connected() && poll(&p, 1, 0) > 0) {
 		ssize_t n = recv(weir.sock, drop, sizeof drop, MSG_DONTWAIT);
 		if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
 			hang_up();
