@@ -43,9 +43,9 @@ func TestHungAgent(t *testing.T) {
 	}
 }
 
-// TestClosedDescriptors has a program close the library's socket and the page's descriptor, and open
-// sockets of its own that get their numbers: nothing of the library's is written to them nor read
-// from them, none is closed, and the program comes back to its job by a new socket.
+// TestClosedDescriptors has a program close the library's socket and page, and open sockets of its
+// own that get their numbers: nothing of the library's is written to them nor read from them, none
+// is closed, and the program comes back to its job by a new socket.
 func TestClosedDescriptors(t *testing.T) {
 	t.Parallel()
 	compiled(t)
