@@ -135,6 +135,7 @@ var Table = []Row{
 	{"cmd/weir", 12, Both, "flags and wiring"},
 	{"kube/place", 1, Both, "which node, which devices"},
 	{"kube/sim", 2, Both, "clusters in virtual time"},
+	{"kube/dra", 10, Both, "devices and claims of a node"},
 	{"bench/cluster", 10, Both, ""},
 	{"bench/precision", 10, Both, ""},
 	{"bench/loops", 10, Both, ""},
