@@ -305,10 +305,26 @@ func TestBrokenBookHarmsNobody(t *testing.T) {
 		if _, err := os.Stat(path + ".bad"); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err := r.d.Unprepare(t.Context(), "u1"); err != nil || len(r.ledger.kept) != 0 ||
+		r.ledger.kept["u10/gpu"] = Job{ID: "u10/gpu"} // another's
+		if err := r.d.Unprepare(t.Context(), "u1"); err != nil || len(r.ledger.kept) != 1 ||
 			r.specOf("u1") != nil {
 			t.Errorf("%s: %v, left %v", name, err, r.ledger.kept)
 		}
+	}
+}
+
+// TestLacks has an agent that knows nothing of a claim on a GPU; of others it need not know.
+func TestLacks(t *testing.T) {
+	r := newRig(t)
+	c := claimOf("u1", "cuda-0", share.GiB, 1)
+	c.Results = append(c.Results,
+		Result{Request: "cpu", Pool: "node", Device: "cpu-0", Memory: share.GiB},
+		Result{Request: "watch", Pool: "node", Device: "cuda-1", Admin: true})
+	if _, err := r.d.Prepare(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	if !r.d.Lacks([]string{"u1/cpu"}) || r.d.Lacks([]string{"other", "u1/gpu"}) {
+		t.Error("it is not the GPU's job that counts")
 	}
 }
 
