@@ -32,6 +32,7 @@ var vectorOps = map[string]vectorOp{
 	"FADD": {0x4e20d400, ofThree, "4S"}, "FSUB": {0x4ea0d400, ofThree, "4S"},
 	"FMUL": {0x6e20dc00, ofThree, "4S"}, "FDIV": {0x6e20fc00, ofThree, "4S"},
 	"FMAX": {0x4e20f400, ofThree, "4S"}, "FMIN": {0x4ea0f400, ofThree, "4S"},
+	"FMAXNM": {0x4e20c400, ofThree, "4S"}, "FMINNM": {0x4ea0c400, ofThree, "4S"},
 	"FMLA": {0x4e20cc00, ofThree, "4S"}, "FMLS": {0x4ea0cc00, ofThree, "4S"},
 	"FCMEQ": {0x4e20e400, ofThree, "4S"}, "FCMGE": {0x6e20e400, ofThree, "4S"},
 	"FCMGT": {0x6ea0e400, ofThree, "4S"}, "CMEQ": {0x6ea08c00, ofThree, "4S"},

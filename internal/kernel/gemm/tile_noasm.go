@@ -2,7 +2,10 @@
 
 package gemm
 
-import "github.com/weirgpu/weir/internal/cpuinfo"
+import (
+	"github.com/weirgpu/weir/internal/cpuinfo"
+	"github.com/weirgpu/weir/internal/kernel/vec"
+)
 
 // RunPeak returns 0: there are no vectors.
 func RunPeak(cpuinfo.Level, int) (flop int64) { return 0 }
@@ -52,7 +55,11 @@ func joinPairs(v level, dst, src []float32, ld, cols, k int) {
 
 // transposeBlock does what transposeGo does.
 func transposeBlock(_ level, dst []float32, stride int, src []float32, ld, rows, k int) {
-	transposeGo(dst, stride, src, ld, rows, k)
+	if rows == 1 { // whose steps may lie closer than they are many
+		transposeGo(dst, stride, src, ld, rows, k)
+		return
+	}
+	vec.Transpose(dst, src, rows, k, stride, ld)
 }
 
 // copyBlock does what copyGo does.

@@ -36,7 +36,8 @@
 //
 // The assembly is written by the program in the folder _generate, whose command fit computes the
 // polynomials. One description of a loop, in the instructions of AVX2, gives that of every set;
-// conversions, quantisation, transposes and searches have none for arm64 yet, which runs plain Go.
+// bytes and transposes have descriptions of their own for arm64, and conversions of types, searches
+// and tables of bytes none: it runs plain Go.
 //
 // Concurrency: no goroutines, no allocation, no state. Calls on disjoint memory may run in
 // parallel. Long slices are handed to assembly in blocks that last some microseconds, since

@@ -88,7 +88,7 @@ func (f *family) arm64() string {
 func (f *family) generic() string {
 	var b strings.Builder
 	constraint := "!amd64 || noasm"
-	if f.both() {
+	if _, byHand := f.routines[0].(*toBytes); byHand || f.both() {
 		constraint = "!amd64 && !arm64 || noasm"
 	}
 	b.WriteString(asm.Header(generator, constraint) + "package vec\n")

@@ -32,7 +32,7 @@ func generate(folder string) error {
 			return err
 		}
 	}
-	return nil
+	return bytesNEON(folder)
 }
 
 // save writes the files whose paths begin like that.
