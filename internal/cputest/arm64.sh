@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
-# arm64.sh quick | suite | agreement: what runs on arm64 is tested on another machine, by QEMU's
-# user-mode emulation (Debian: qemu-user), on a Cortex-A72, which has nothing beyond the first
-# Armv8, and on max, which has all that the emulator knows. CPUS names others.
+# arm64.sh quick | suite | agreement | lies: what runs on arm64 is tested on another machine, by
+# the user-mode emulation of QEMU (Debian: qemu-user), on a Cortex-A72, which has nothing beyond
+# the first Armv8, and on max, which has all that the emulator knows. CPUS names others.
 #
 #   quick      the tests of kernels that take no more than seconds: a part of each check
 #   suite      all tests of packages that compute, by packages; SHARD=2/5 takes every fifth from the
 #              second on
 #   agreement  ONNX's own cases, and the same results as ONNX Runtime on real and standard models
+#   lies       a system that claims instructions which a processor lacks: products are computed all
+#              the same, with the same results as on one that has them; and one that hides them
 #
-# The last two take the better part of an hour each. Exit code: 0, or that of the first that failed.
+# Suite and agreement take the better part of an hour each, alone on a machine. Exit code: 0, or
+# that of the first that failed.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 emulator=$(command -v qemu-aarch64) || {
@@ -49,7 +52,7 @@ suite() {
 }
 
 agreement() {
-  local folder status cases='Engine|Far|Microsoft|MicrosoftExpands|MLAgreesWithPeer|Metamorphic.*'
+  local status cases='Engine|Far|Microsoft|MicrosoftExpands|MLAgreesWithPeer|Metamorphic.*'
   folder=$(mktemp -d)
   trap 'rm -rf "$folder"' EXIT
   GOARCH=arm64 deploy/static.sh "$folder/weir-arm64"
@@ -68,7 +71,31 @@ agreement() {
   done
 }
 
+# The program is built with another answer in place of what the system says.
+lies() {
+  local cpu form says source=$PWD/internal/cpuinfo/auxv.go
+  local guest=./bench/instructions/guest
+  folder=$(mktemp -d)
+  trap 'rm -rf "$folder"' EXIT
+  GOARCH=arm64 go build -o "$folder/honest" $guest
+  for says in true false; do
+    sed 's/^func auxFeatures(/func unheard(/' "$source" >"$folder/$says.go"
+    printf '\nfunc auxFeatures([]byte) armFeatures { return armFeatures{%s, %s, %s} }\n' \
+      $says $says $says >>"$folder/$says.go"
+    printf '{"Replace": {"%s": "%s"}}' "$source" "$folder/$says.go" >"$folder/overlay"
+    GOARCH=arm64 go build -overlay "$folder/overlay" -o "$folder/says-$says" $guest
+  done
+  for form in fp32 bf16 int8; do
+    "$emulator" -cpu max "$folder/honest" product $form 20 40 64 1 "$folder/want"
+    for cpu in cortex-a72:true neoverse-n1:true max:true max:false; do
+      "$emulator" -cpu "${cpu%:*}" "$folder/says-${cpu#*:}" product $form 20 40 64 1 "$folder/got"
+      cmp "$folder/want" "$folder/got"
+      echo "$form as it should be on ${cpu%:*}, all extensions there: ${cpu#*:}"
+    done
+  done
+}
+
 case ${1:-} in
-  quick | suite | agreement) "$1" ;;
+  quick | suite | agreement | lies) "$1" ;;
   *) sed -n '2,/^set/p' "$0" >&2; exit 2 ;;
 esac

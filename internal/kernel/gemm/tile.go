@@ -19,7 +19,7 @@ const (
 	levelAVX2BF16   // pairs of bfloat16, each widened to float32
 	levelWideBF16   // the same with AVX-512
 	levelAVX512BF16 // pairs of bfloat16 with VDPBF16PS
-	_               // beside levelNEON, in plain Go
+	levelNEONBF16   // beside levelNEON, in plain Go
 	_
 	levelMatrixBF16 // quads of bfloat16 with BFMMLA
 	levelGoU8S8     // words of bytes in plain Go

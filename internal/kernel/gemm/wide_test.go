@@ -111,6 +111,29 @@ func TestJoinAlong(t *testing.T) {
 	})
 }
 
+// TestLevelsOfPaths holds which instructions each path multiplies with.
+func TestLevelsOfPaths(t *testing.T) {
+	want := map[cpuinfo.Path][4]level{
+		cpuinfo.PathPlain:      {levelGo, levelGoBF16, levelGoU8S8, levelGoS8U8},
+		cpuinfo.PathNEON:       {levelNEON, levelNEONBF16, levelNEONU8S8, levelNEONS8U8},
+		cpuinfo.PathDotProd:    {levelNEON, levelNEONBF16, levelDotU8S8, levelDotS8U8},
+		cpuinfo.PathI8MM:       {levelNEON, levelNEONBF16, levelMatrixU8S8, levelMatrixS8U8},
+		cpuinfo.PathBF16:       {levelNEON, levelMatrixBF16, levelMatrixU8S8, levelMatrixS8U8},
+		cpuinfo.PathAVX2:       {levelAVX2, levelAVX2BF16, levelAVX2U8S8, levelAVX2S8U8},
+		cpuinfo.PathAVX512:     {levelAVX512, levelWideBF16, levelWideU8S8, levelWideS8U8},
+		cpuinfo.PathAVX512VNNI: {levelAVX512, levelWideBF16, levelAVX512U8S8, levelAVX512S8U8},
+		cpuinfo.PathAVX512BF16: {levelAVX512, levelAVX512BF16, levelAVX512U8S8, levelAVX512S8U8},
+	}
+	atLevels(t, func(t *testing.T) {
+		path := cpuinfo.CurrentPath()
+		for p := F32; p <= S8U8; p++ {
+			if got := currentLevel(p); got != want[path][p] {
+				t.Errorf("format %d on %v: level %d, want %d", p, path, got, want[path][p])
+			}
+		}
+	})
+}
+
 // TestFormatsPay holds which formats are faster than float32 on each path: bfloat16 is worth
 // rounding operands for only where there are dot products.
 func TestFormatsPay(t *testing.T) {
