@@ -80,17 +80,24 @@ func underBound(ctx context.Context, p *Plan, traits *traits, o Options) (*Plan,
 	if p.ArenaBytes <= o.MostArena {
 		return p, nil
 	}
+	s := newSchedule(p.Graph.Clone(), traits)
+	s.reorder()
+	return fitted(ctx, s, p, o)
+}
+
+// fitted is a plan of a schedule of p's nodes whose arena is under the bound of the options. Where
+// placing values leaves gaps, the schedule is lowered further: values that were made again for one
+// bound are those that would be made again first for a smaller one.
+func fitted(ctx context.Context, s *schedule, p *Plan, o Options) (*Plan, error) {
 	least, target := p.ArenaBytes, o.MostArena
 	for range maxFits {
 		if target <= 0 {
 			break
 		}
-		s := newSchedule(p.Graph.Clone(), traits)
-		s.reorder()
 		if err := s.lower(ctx, target, math.Inf(1)); err != nil {
 			return nil, err
 		}
-		smaller, err := compile(ctx, s.graph, o, false)
+		smaller, err := compile(ctx, s.graph.Clone(), o, false)
 		if err != nil {
 			return nil, err
 		}
@@ -122,7 +129,8 @@ type Trade struct {
 }
 
 // Trades says what plans of g take whose arenas are bounded by these parts of what the plan without
-// a bound takes. Parts that no plan keeps are left out. The errors are those of [Compile].
+// a bound takes. Parts that no plan keeps are left out. It takes least time with the
+// largest first. The errors are those of [Compile].
 func Trades(ctx context.Context, g *graph.Graph, o Options, parts ...float64) ([]Trade, error) {
 	t, err := fault.Value(func() ([]Trade, error) { return trades(ctx, g, o, parts) })
 	return t, g.Blame(o.Shapes, err)
@@ -141,9 +149,20 @@ func trades(ctx context.Context, g *graph.Graph, o Options, parts []float64) ([]
 	traits := c.traits()
 	whole := c.placed()
 	trades := []Trade{}
-	for _, part := range parts {
+	var schedule *schedule
+	for i, part := range parts {
+		if i == 0 || part > parts[i-1] {
+			schedule = newSchedule(whole.Graph.Clone(), traits)
+			schedule.reorder()
+		}
 		o.MostArena = max(1, int64(part*float64(whole.ArenaBytes)))
-		p, err := underBound(ctx, whole, traits, o)
+		p := whole
+		if p.ArenaBytes > o.MostArena {
+			if err = schedule.lower(ctx, o.MostArena, math.Inf(1)); err != nil {
+				return nil, err
+			}
+			p, err = fitted(ctx, schedule.clone(), whole, o)
+		}
 		if errors.Is(err, ErrArena) {
 			continue
 		}

@@ -183,6 +183,24 @@ func TestTrainInHalf(t *testing.T) {
 	}
 }
 
+// TestTradesAlone: what a part of an arena costs does not depend on the parts asked for beside it.
+func TestTradesAlone(t *testing.T) {
+	g, o := learning(t, deep(24, 64, "Tanh@13"))
+	parts := []float64{0.9, 0.7, 0.5, 0.8, 0.001, 0.3}
+	var alone []Trade
+	for _, part := range parts {
+		one, err := Trades(t.Context(), g, o, part)
+		if err != nil {
+			t.Fatal(err)
+		}
+		alone = append(alone, one...)
+	}
+	all, err := Trades(t.Context(), g, o, parts...)
+	if err != nil || len(all) < 4 || !slices.Equal(all, alone) {
+		t.Errorf("together %+v, %v; alone %+v", all, err, alone)
+	}
+}
+
 // TestRecomputeWithin: arenas become smaller the more time is allowed, which no plan exceeds; none
 // changes a bit, or is made smaller that is small enough; and a bound is kept beside.
 func TestRecomputeWithin(t *testing.T) {

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/weirgpu/weir/device/compute"
@@ -134,6 +135,20 @@ func newSchedule(g *graph.Graph, t *traits) *schedule {
 		s.traits[n] = t.nodes[i]
 	}
 	return s
+}
+
+// clone is a copy that shares nothing that changes with s.
+func (s *schedule) clone() *schedule {
+	t := &traits{}
+	for _, v := range s.graph.Inputs {
+		t.inputs = append(t.inputs, s.inputs[v])
+	}
+	for _, n := range s.graph.Nodes {
+		t.nodes = append(t.nodes, s.traits[n])
+	}
+	c := newSchedule(s.graph.Clone(), t)
+	c.names = maps.Clone(s.names)
+	return c
 }
 
 // name is one for what is made again of a node or a value of this name.
