@@ -358,8 +358,18 @@ func setFloat(t *tensor.Tensor, i int, v float64) {
 
 // SetFloats stores v in the elements of a number tensor of that length, as setFloat does.
 func SetFloats(t *tensor.Tensor, v []float64) {
-	for i, x := range v {
-		setFloat(t, i, x)
+	switch t.DType {
+	case tensor.Float32:
+		out := tensor.As[float32](t)
+		for i, x := range v {
+			out[i] = float32(x)
+		}
+	case tensor.Float64:
+		copy(tensor.As[float64](t), v)
+	default:
+		for i, x := range v {
+			setFloat(t, i, x)
+		}
 	}
 }
 

@@ -150,9 +150,10 @@ func scaledWeights(c *Eval) (*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i, x := range v {
-		setFloat(out, i, x*by[i/(len(v)/len(by))])
+	for i := range v {
+		v[i] *= by[i/(len(v)/len(by))]
 	}
+	SetFloats(out, v)
 	return out, nil
 }
 
