@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/weirgpu/weir/agent"
@@ -97,8 +98,9 @@ func setScenario(to agent.ShareChange) (now share.Job, found bool, err error) {
 	for _, path := range paths {
 		r, err := askSet(path, to)
 		switch {
-		case err != nil:
+		case errors.Is(err, syscall.ECONNREFUSED):
 			_ = os.Remove(path) // nobody listens: it was killed
+		case err != nil: // nor is it known to be there
 		case r.Unknown:
 		case r.Invalid:
 			return now, true, errors.New(r.Error)
@@ -114,7 +116,8 @@ func setScenario(to agent.ShareChange) (now share.Job, found bool, err error) {
 // errRunEnds: a run was there, and did not answer.
 var errRunEnds = errors.New("weir share did not answer")
 
-// askSet asks one run. An error means that nobody listens.
+// askSet asks one run. An error means that it cannot be reached: where nobody listens, an
+// [syscall.ECONNREFUSED].
 func askSet(path string, to agent.ShareChange) (r setReply, err error) {
 	conn, err := net.Dial("unix", path)
 	if err != nil {
