@@ -169,13 +169,6 @@ func (c *Commons) Found(ctx context.Context, key, name string, bytes, keep int64
 	return u, nil
 }
 
-// Has reports whether weights of a key are used together.
-func (c *Commons) Has(key string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.all[key] != nil
-}
-
 // load loads the weights, for the first who uses them.
 func (w *common) load(ctx context.Context, load func(device.Quota) (Loaded, error)) {
 	err := w.memory.Reserve(ctx, w.bytes, 0)
