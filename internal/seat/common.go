@@ -196,15 +196,11 @@ func (u *Use) Keep(n int64) error {
 	if w.err != nil {
 		return nil // they were never loaded
 	}
-	was, had := w.keeps[u]
+	was := w.keeps[u]
 	w.keeps[u] = min(n, w.bytes)
 	err := w.settle()
-	switch {
-	case err == nil:
-	case had:
+	if err != nil {
 		w.keeps[u] = was
-	default:
-		delete(w.keeps, u)
 	}
 	return err
 }
