@@ -160,6 +160,23 @@ func (n *tenant) iterate(t *testing.T) {
 	n.job.Lease().Release()
 }
 
+// TestUnusedIsGivenBack: what was reserved for weights before they were loaded, and was not used, is
+// held no more once they are there.
+func TestUnusedIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := inTurn(t, "a")[0]
+		has := func() int64 { return int64(a.job.Status().Memory.Resident()) }
+		want := has()
+		a.session.Evict(5)
+		if err := a.memory.Reserve(t.Context(), 3, 0); err != nil {
+			t.Fatal(err)
+		}
+		if a.memory.Attach(a.session); has() != want-5 {
+			t.Errorf("%d bytes are held, want %d", has(), want-5)
+		}
+	})
+}
+
 // TestEvictedOnTheWay: a job that is to give its weights back while they come gives all of them,
 // when the transfer under way has ended. If it kept what that writes, it would wait for the rest of
 // them, and another job for these.

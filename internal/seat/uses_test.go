@@ -73,8 +73,8 @@ func TestUsesKeepTheMost(t *testing.T) {
 		if w := c.weights("x"); w.Next.Users != 2 || w.Next.Reload <= 0 {
 			t.Errorf("it is told %+v", w.Next)
 		}
-		if sum := c.broker.Status().Guarantee; sum > 1e-6 {
-			t.Errorf("%v of the device is set apart", sum)
+		if s := c.weights("x").Share; s.Compute > 1e-6 || s.Class != share.Opportunistic {
+			t.Errorf("device time is for those who use them: %+v", s)
 		}
 		other := c.joined(all, "other", "y") // as many again, in turn
 		if err := b.use.Keep(packed); !errors.Is(err, core.ErrNoMemory) || b.use.Kept() != 50 {
@@ -150,6 +150,19 @@ func TestUsesWaitTheirTurn(t *testing.T) {
 		if err := <-waits(a.use); err != nil {
 			t.Fatal(err)
 		}
+		if other.use.Begin() {
+			t.Error("it begins with its weights away")
+		}
+		requests("not begun", "y", 0)
+		ctx, cancel := context.WithCancel(t.Context())
+		gaveUp := make(chan error)
+		go func() { gaveUp <- other.use.Resident(ctx) }()
+		synctest.Wait()
+		requests("waits for the room", "y", 1)
+		if cancel(); <-gaveUp == nil {
+			t.Error("it has the room that is in use")
+		}
+		requests("given up", "y", 0)
 		third := waits(other.use)
 		if b.use.Begin() {
 			t.Error("it begins though others wait for the room")
@@ -169,8 +182,6 @@ func TestUsesWaitTheirTurn(t *testing.T) {
 		if a.use.Begin() {
 			t.Error("it begins without its weights")
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
 		if err := a.use.Resident(ctx); err == nil {
 			t.Error("it waits for ever")
 		}
@@ -221,7 +232,7 @@ func TestFoundOnce(t *testing.T) {
 			w.Memory.Persistent != share.Bytes(packed) {
 			t.Errorf("%d are kept of %+v", u.Kept(), w.JobState)
 		}
-		if _, err := found(); err == nil || !strings.Contains(err.Error(), "weights of x") {
+		if _, err := found(); err == nil || !strings.Contains(err.Error(), "shared already") {
 			t.Errorf("shared twice: %v", err)
 		}
 		other := c.joined(all, "o", "y")
