@@ -108,3 +108,30 @@ func TestWatcherIsPrompt(t *testing.T) {
 		t.Errorf("%d threads with short slices, %d others", prompt, others)
 	}
 }
+
+// TestAllWaysToLaunchAreMetered launches by each of the driver's calls: the program waits at the
+// closed gate, and what it launches then is counted and measured.
+func TestAllWaysToLaunchAreMetered(t *testing.T) {
+	compiled(t)
+	const launches = 20
+	for _, call := range []string{"cuLaunchKernel", "cuLaunchKernel_ptsz", "cuLaunchKernelEx",
+		"cuLaunchKernelEx_ptsz", "cuLaunchCooperativeKernel", "cuLaunchCooperativeKernel_ptsz",
+		"cuLaunchCooperativeKernelMultiDevice", "cuLaunch", "cuLaunchGrid", "cuLaunchGridAsync"} {
+		t.Run(call, func(t *testing.T) {
+			w := newWarden(t, fakeCap, 2*time.Millisecond)
+			r := onFake(t, w, t.TempDir(), "ways", call, fmt.Sprint(launches)).virtual(t)
+			r.start(t)
+			s := w.page.Slot(0)
+			until(t, "a launch waits", func() bool { return s.Waiting.Load() == 1 })
+			if n := s.Launches.Load(); n != 0 {
+				t.Errorf("%d launches at the closed gate", n)
+			}
+			w.gate(true)
+			r.finish(t)
+			if n, ns := s.Launches.Load(), s.DeviceNSTotal.Load(); n != launches ||
+				ns < launches*500_000 { // the last of them nobody looks at
+				t.Errorf("%d launches of %d counted, with %d ns", n, launches, ns)
+			}
+		})
+	}
+}
