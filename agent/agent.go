@@ -106,8 +106,12 @@ func Start(c Config) (*Agent, error) {
 			go a.reconcile(d)
 		}
 	}
-	a.log.Info("agent started", "socket", SocketPath(c.Dir), "policy", c.Policy, "devices",
-		len(a.devices))
+	level := slog.LevelInfo
+	if len(a.devices) == 0 {
+		level = slog.LevelDebug // what it is there for says that it is
+	}
+	a.log.Log(a.ctx, level, "agent started", "socket", SocketPath(c.Dir), "policy", c.Policy,
+		"devices", len(a.devices))
 	return a, nil
 }
 

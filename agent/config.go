@@ -42,7 +42,7 @@ func (d Device) uuid() string {
 type Config struct {
 	// Dir is the runtime folder; see [RuntimeDir].
 	Dir string
-	// Devices are the devices to share; at least one.
+	// Devices are the devices to share; at least one, but for an agent that has others Beside.
 	Devices []Device
 	// Policy is the policy as policy.New reads it; empty means DefaultPolicy. One that programs
 	// cannot be held to is refused.
@@ -243,7 +243,7 @@ func (c *Config) setDefaults() error {
 	if c.Dir == "" {
 		f.List = append(f.List, share.Fault{Field: "dir", Value: `""`, Bound: "must be a folder"})
 	}
-	if len(c.Devices) == 0 {
+	if len(c.Devices) == 0 && c.Beside == nil {
 		f.List = append(f.List,
 			share.Fault{Field: "devices", Value: "none", Bound: "must be at least one"})
 	}

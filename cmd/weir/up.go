@@ -88,10 +88,11 @@ func newUp() *cobra.Command {
 			"demands TLS (--tls-cert, --tls-key) and accounts, each with rights; the first " +
 			"token, of the account admin, is made at the first start, in the file that is " +
 			"named. Batch jobs (weir job) need a folder for the state, which --state names. " +
-			"Nothing is written without accounts and without that, but on a machine with GPUs, " +
-			"unless weir agent runs or --no-agent is given: there this is the agent of the " +
-			"programs under weir exec, too. They stand beside the models on the page, in weir " +
-			"top and in the metrics, under the same policy.\n\n" +
+			"Nothing is written without accounts and without that, but for the folder of the " +
+			"agent's socket, unless weir agent runs or --no-agent is given: this is the agent " +
+			"of the programs under weir exec, too. They stand beside the models on the page, in " +
+			"weir top and in the metrics, under the same policy; weir top, weir set and weir " +
+			"policy find the models also where there is no GPU.\n\n" +
 			"SIGTERM ends readiness, for --grace; then, as after Ctrl-C at once, " +
 			"no more requests are taken, and those under way are answered, for 30 s at most.",
 		Example: "  weir up\n  weir up --models ./models --policy priority\n" +

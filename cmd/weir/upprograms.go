@@ -32,8 +32,8 @@ func (f *programFlags) add(c *cobra.Command) {
 }
 
 // programs are those under weir exec on this machine, which stand beside the models: those of an
-// agent that this process is, where there are GPUs and no other one has the runtime folder, or else
-// those of the other one.
+// agent that this process is, where no other one has the runtime folder, or else those of the other
+// one. Without GPUs the agent has no programs, and is there for who asks it about models.
 type programs struct {
 	flags  *programFlags
 	models *models
@@ -43,14 +43,23 @@ type programs struct {
 	tried  chan struct{} // closed once it is known whose agent there is
 
 	changing sync.Mutex // held while an agent begins, and while the policy changes
-	own      atomic.Pointer[agent.Agent]
+	why      string     // an agent could not begin last time
+	own      atomic.Pointer[hosted]
 	others   atomic.Pointer[agent.Snapshot] // what another process's agent says
 }
 
-// How often another process's agent is asked, and looked for.
+// hosted is an agent that this process is.
+type hosted struct {
+	*agent.Agent
+	gpus bool // it has some, and so programs
+}
+
+// How often another process's agent is asked, and looked for, and how often GPUs are where there
+// were none: a driver may come up after this process.
 const (
 	askAgent  = 500 * time.Millisecond
 	seekAgent = 5 * time.Second
+	seekGPUs  = time.Minute
 )
 
 // begin follows the programs until close.
@@ -66,11 +75,11 @@ func (p *programs) begin() {
 // run has an agent, or follows the other one, until the context is done.
 func (p *programs) run(ctx context.Context, tried func()) {
 	defer tried()
-	c, err := p.config(ctx)
-	if err != nil {
-		p.log.Debug("no programs are shared a device with here", "why", err)
-	}
+	var c *agent.Config
 	for ctx.Err() == nil {
+		if c == nil || len(c.Devices) == 0 {
+			c = p.config(ctx)
+		}
 		if c != nil && p.start(c) {
 			tried()
 			p.serve(ctx)
@@ -78,24 +87,25 @@ func (p *programs) run(ctx context.Context, tried func()) {
 		}
 		tried()
 		p.watch(ctx)
-		select {
-		case <-ctx.Done():
-		case <-time.After(seekAgent):
-		}
+		_ = pause(ctx, seekAgent)
 	}
 }
 
-// config is that of an agent for the GPUs there are; nil without any, or where there is to be none.
-func (p *programs) config(ctx context.Context) (*agent.Config, error) {
+// config is that of an agent for the GPUs there are; nil where there is to be none.
+func (p *programs) config(ctx context.Context) *agent.Config {
 	if p.flags.none {
-		return nil, nil
+		return nil
 	}
 	c, err := agentConfig(ctx, p.flags.fake, p.log)
 	if err != nil {
-		return nil, err
+		p.log.Debug("no programs are shared a device with here", "why", err)
+		if p.flags.fake {
+			return nil
+		}
+		c = &agent.Config{Dir: agent.RuntimeDir(false), Log: p.log}
 	}
 	c.Beside = p.models
-	return c, nil
+	return c
 }
 
 // start begins an agent, under the policy of the models or, where programs cannot be held to that,
@@ -113,22 +123,27 @@ func (p *programs) start(c *agent.Config) bool {
 	}
 	if err != nil {
 		level := slog.LevelWarn
-		if errors.Is(err, agent.ErrRunning) {
-			level = slog.LevelDebug // it is asked for again until that has ended
+		if errors.Is(err, agent.ErrRunning) || len(c.Devices) == 0 || err.Error() == p.why {
+			level = slog.LevelDebug // it is tried again until that has ended
 		}
+		p.why = err.Error()
 		p.log.Log(context.Background(), level, "programs have no agent here", "error", err)
 		return false
 	}
-	p.own.Store(a)
+	p.own.Store(&hosted{a, len(c.Devices) > 0})
 	return true
 }
 
-// serve has the agent until the context is done.
+// serve has the agent until the context is done, or there are GPUs for one that has none.
 func (p *programs) serve(ctx context.Context) {
 	a := p.own.Load()
-	select {
-	case <-ctx.Done():
-	case <-a.Done():
+	if !a.gpus {
+		p.follow(ctx)
+	} else {
+		select {
+		case <-ctx.Done():
+		case <-a.Done():
+		}
 	}
 	p.own.Store(nil)
 	if err := a.Close(); err != nil {
@@ -136,9 +151,35 @@ func (p *programs) serve(ctx context.Context) {
 	}
 }
 
+// follow follows the agent of the simulated GPU, if there is one, until the context is done or
+// there are GPUs.
+func (p *programs) follow(ctx context.Context) {
+	for looked := time.Now(); ctx.Err() == nil; _ = pause(ctx, seekAgent) {
+		if p.watch(ctx); time.Since(looked) < seekGPUs {
+			continue
+		}
+		if _, err := gpus(false); err == nil {
+			return
+		}
+		looked = time.Now()
+	}
+}
+
+// dial connects to another process's agent.
+func (p *programs) dial() (*agent.Client, error) {
+	if p.own.Load() == nil {
+		return dialTop(p.flags.fake)
+	}
+	fake := agent.RuntimeDir(true)
+	if fake == agent.RuntimeDir(false) {
+		return nil, agent.ErrNotRunning // this process has the folder of both
+	}
+	return agent.Dial(fake)
+}
+
 // watch follows another process's agent for as long as there is one.
 func (p *programs) watch(ctx context.Context) {
-	c, err := dialTop(p.flags.fake)
+	c, err := p.dial()
 	if err != nil {
 		return
 	}
@@ -193,7 +234,7 @@ func (p *programs) setShare(device, name string, s web.Share) (c web.Changed[web
 		return c, oip.Faultf(oip.NotFound, "there is no program %.200q", name)
 	}
 	set := p.askSet
-	if own := p.own.Load(); own != nil {
+	if own := p.own.Load(); own != nil && own.gpus {
 		set = own.Set
 	}
 	now, err := set(to)
@@ -208,7 +249,7 @@ func (p *programs) setShare(device, name string, s web.Share) (c web.Changed[web
 
 // askSet has another process's agent give a program another share.
 func (p *programs) askSet(to agent.ShareChange) (share.Job, error) {
-	c, err := dialTop(p.flags.fake)
+	c, err := p.dial()
 	if err != nil {
 		return share.Job{}, err
 	}
@@ -240,7 +281,7 @@ func programChange(device, name string, s web.Share) (to agent.ShareChange, err 
 
 // now is what the agent says, whosoever it is; nil without one.
 func (p *programs) now() *agent.Snapshot {
-	if own := p.own.Load(); own != nil {
+	if own := p.own.Load(); own != nil && own.gpus {
 		s := own.Snapshot()
 		return &s
 	}
