@@ -53,6 +53,10 @@ func New(n, k, block int, zeros Zeros) (*Weights, error) {
 		w.level, w.lanes = cpuinfo.PathAVX512VNNI, 16
 	case cpuinfo.HasAVX2FMA():
 		w.level = cpuinfo.PathAVX2
+	case cpuinfo.HasDotProd():
+		w.level = cpuinfo.PathDotProd
+	case cpuinfo.HasNEON():
+		w.level = cpuinfo.PathNEON
 	}
 	return w, nil
 }

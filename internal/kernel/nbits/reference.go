@@ -71,19 +71,24 @@ func bytesGo(t *tile) {
 func widenGo(x *strip) {
 	for g := range x.blocks {
 		for c := range x.lanes {
-			scale, zero := floatAt(x.scales[g*4*x.lanes*(1+x.chunks):], c), float32(0)
-			switch at := g*x.lanes + c; {
-			case x.zeros == nil:
-			case x.wide:
-				zero = floatAt(x.zeros, at) - 8
-			default:
-				zero = float32(x.zeros[at]) - 8
-			}
+			scale, zero := floatAt(x.scales[g*4*x.lanes*(1+x.chunks):], c), x.zero(g, c)
 			for k := range 8 * x.chunks {
 				q := number(x.q[g*4*x.lanes*(1+x.chunks):], x.lanes, c, k)
 				x.dst[(g*8*x.chunks+k)*x.stride/4+c] = (float32(q) - zero) * scale
 			}
 		}
+	}
+}
+
+// zero is the zero point, less 8, of a column of a block.
+func (x *strip) zero(block, c int) float32 {
+	switch at := block*x.lanes + c; {
+	case x.zeros == nil:
+		return 0
+	case x.wide:
+		return floatAt(x.zeros, at) - 8
+	default:
+		return float32(x.zeros[at]) - 8
 	}
 }
 

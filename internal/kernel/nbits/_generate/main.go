@@ -73,7 +73,10 @@ func main() {
 			widen(k)
 			quantise(k)
 		}
-		return k.Save(folder, "nbits_amd64")
+		if err := k.Save(folder, "nbits_amd64"); err != nil {
+			return err
+		}
+		return neon(folder)
 	})
 }
 
