@@ -38,6 +38,24 @@ func TestBytes(t *testing.T) {
 	})
 }
 
+// TestBytesOfSeveralBlocks holds that sums of products that take several blocks of K are added up.
+func TestBytesOfSeveralBlocks(t *testing.T) {
+	atLevels(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(25, 26))
+		for n := range 4 {
+			p := Params{M: 1 + 6*(n/2), N: 17, K: 2600, Format: U8S8 + Format(n%2), ToStore: true}
+			o, err := New(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if o.kc >= p.K {
+				t.Fatalf("one block of %d steps", o.kc)
+			}
+			checkBytes(t, r, p)
+		}
+	})
+}
+
 // randomBytes draws a product of bytes.
 func randomBytes(r *rand.Rand, maxMN, maxK int) Params {
 	p := randomParams(r, maxMN, maxK)
