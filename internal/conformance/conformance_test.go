@@ -107,8 +107,12 @@ func testEngine(t testing.TB, threads int) *Engine {
 
 func runAll(t *testing.T, cases []*Case, run Runner) *Report {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-	defer cancel()
+	ctx := t.Context()
+	if end, ok := t.Deadline(); ok { // and say what there is before the test is ended
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, end.Add(-20*time.Second))
+		defer cancel()
+	}
 	r := RunAll(ctx, cases, run, runtime.GOMAXPROCS(0))
 	if *match != "" {
 		for _, c := range r.Cases {
