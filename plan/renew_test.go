@@ -2,6 +2,7 @@ package plan
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/weirgpu/weir/tensor"
@@ -37,6 +38,8 @@ func TestStateRenewed(t *testing.T) {
 	}{
 		"all":    {renewed + outs, nil},
 		"weight": {renewed + "%y = Mul@14 (%w, %w2)\n" + outs + "output %y\n", []string{"w"}},
+		"twice": {strings.Replace(renewed, "%m, %v, %rate", "%m, %m, %rate", 1) + outs +
+			"%y = Mul@14 (%v, %v)\noutput %y\n", []string{"m", "v"}},
 		"moment": {renewed + "%y = Mul@14 (%v, %w2)\n" + outs + "output %y\n", []string{"v"}},
 	} {
 		o := Options{Target: host, State: s, Updates: updates}
