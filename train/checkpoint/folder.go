@@ -148,7 +148,8 @@ func (f Folder) Newest(into []Value) (meta map[string]string, damaged []error, e
 		damaged = append(damaged, err)
 	}
 	if len(damaged) > 0 {
-		return nil, nil, errors.Join(damaged...)
+		return nil, nil, fmt.Errorf("%s: no checkpoint is whole: bring one back, or begin anew: %w",
+			f.Path, errors.Join(damaged...))
 	}
 	return nil, nil, fmt.Errorf("%s: no checkpoint to go on from: %w", f.Path, fs.ErrNotExist)
 }

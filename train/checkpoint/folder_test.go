@@ -1,8 +1,10 @@
 package checkpoint
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/weirgpu/weir/tensor"
@@ -55,6 +57,13 @@ func TestKeep(t *testing.T) {
 	newest(7)
 	if names, err := f.list(); len(names) != 1 || err != nil {
 		t.Errorf("kept %v, %v", names, err)
+	}
+	if err := os.Truncate(filepath.Join(f.Path, file(7)), 100); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := f.Newest(state); !errors.Is(err, ErrCheckpoint) ||
+		!strings.Contains(err.Error(), file(7)) || !strings.Contains(err.Error(), "begin anew") {
+		t.Errorf("of one damaged checkpoint: %v", err)
 	}
 	if err := f.Clear(); err != nil {
 		t.Error(err)
