@@ -201,7 +201,7 @@ func TestParts(t *testing.T) {
 		{"sizes", 11, []string{"sizes"}},
 		{"rest", 85, []string{"ledger", "sizes"}},
 		{"reuse", 83, []string{"alloc", "ledger", "sizes"}},
-		{"pools", 78, []string{"freeing", "sizes"}},
+		{"pools", 90, []string{"freeing", "sizes"}},
 		{"graphs", 48, []string{"graph", "ledger", "sizes"}},
 		{"limits", 29, []string{"limit", "ledger"}},
 		{"modules", 20, nil},

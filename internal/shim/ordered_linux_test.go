@@ -18,6 +18,7 @@ func TestFreesInStreamOrder(t *testing.T) {
 	}{
 		{"pool", false, map[string]int{"elsewhere": outOfMemory, "here": 0, "after": 0}},
 		{"linear", false, map[string]int{"elsewhere": outOfMemory, "quarter": 0, "after": 0}},
+		{"shared", false, map[string]int{"elsewhere": outOfMemory, "after": 0}},
 		{"linear", true, map[string]int{"elsewhere": outOfMemory, "quarter": 0, "after": 0}},
 	} {
 		name := c.how

@@ -109,6 +109,26 @@ bool weir_pointer_forget(CUdeviceptr at, struct weir_freed *f)
 	return true;
 }
 
+/* weir_pointer_take is that for a free in stream order: the memory stays in its block, and counts,
+ * until weir_pointer_reached, or weir_pointer_untake if it was not freed. */
+bool weir_pointer_take(CUdeviceptr at, struct weir_freed *f)
+{
+	*f = (struct weir_freed){.at = at};
+	return weir_sizes_take(WEIR_KIND_POINTER, at, &f->size, &f->mark);
+}
+
+void weir_pointer_reached(struct weir_freed *f)
+{
+	forgotten(f);
+	weir_release(f->bytes);
+}
+
+void weir_pointer_untake(struct weir_freed *f)
+{
+	if (!weir_sizes_put(WEIR_KIND_POINTER, f->at, f->size, f->mark))
+		weir_pointer_reached(f);
+}
+
 /* settle_pointer is settle for n counted bytes at an address: 0, SHARED or LOOSE. */
 static CUresult settle_pointer(CUdeviceptr at, uint64_t n, unsigned how)
 {

@@ -24,13 +24,15 @@ struct weir_freeing {
 	uint64_t bytes;
 	void *pool;                   /* it goes back to this one, */
 	struct weir_movable *movable; /* or is freed then, */
-	                              /* or else is given up then */
+	struct weir_freed pointer;    /* or else is given up then */
 	const struct weir_stream *stream;
 	uint32_t life; /* which of those that had the record */
 	CUcontext home;
 	CUevent event; /* NULL: its context goes */
 	bool calling;  /* the call has not returned, and there is no event yet */
-	bool over;     /* the device has come to it, or never will */
+	uint32_t going; /* by how many calls its context may go at any time, and the event with it */
+	bool over;     /* the device has come to it, or never will, */
+	bool unseen;   /* or there is nothing to see it by */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -64,6 +66,7 @@ struct weir_freeing *weir_freeing_begin(const struct weir_freed_to *to, struct w
 	f->bytes = to->bytes;
 	f->pool = to->pool;
 	f->movable = to->movable;
+	f->pointer = to->pointer;
 	f->stream = s;
 	f->life = s ? weir_get(&s->life) : 0;
 	f->home = s ? weir_get(&s->home) : NULL;
@@ -109,28 +112,38 @@ static void destroy(CUevent e)
 		real(e);
 }
 
-/* end gives back what a free that is out of the list gave. */
+/* end gives back what a free that is out of the list gave. What can be moved has no memory any more
+ * then, so that for what was not seen the device is waited for. */
 static void end(struct weir_freeing *f)
 {
-	destroy(f->event);
 	if (f->movable)
-		weir_movable_reached(f->movable);
+		weir_movable_reached(f->movable, !f->unseen);
 	else if (f->pool)
 		weir_pool_reached(f->pool);
 	else
-		weir_release(f->bytes);
+		weir_pointer_reached(&f->pointer);
 	free(f);
 }
 
-/* over looks whether the device has come to a free. The lock is held. */
+/* over looks whether the device has come to a free, and is done with the event then: later it could
+ * be gone with its context. The lock is held. */
 static bool over(struct weir_freeing *f)
 {
 	weir_fn_cuEventQuery query = WEIR_DRIVER(cuEventQuery);
-	if (!f->over && f->event && query && query(f->event) != CUDA_ERROR_NOT_READY) {
-		f->over = true;
-		keep(f);
+	if (f->going)
+		return false;
+	f->over |= f->event && query && query(f->event) != CUDA_ERROR_NOT_READY;
+	if (f->over && f->event && (f->unseen || !keep(f))) {
+		destroy(f->event);
+		f->event = NULL;
 	}
 	return f->over;
+}
+
+/* same tells whether both are of one stream. */
+static bool same(const struct weir_freeing *a, const struct weir_freeing *b)
+{
+	return a->stream && a->stream == b->stream && a->life == b->life;
 }
 
 /* take takes those that are over out of the list; all: not only those before the first that is not.
@@ -138,13 +151,13 @@ static bool over(struct weir_freeing *f)
 static struct weir_freeing *take(bool all)
 {
 	enum { SEEN = 16 };
-	const struct weir_stream *busy[SEEN];
+	const struct weir_freeing *busy[SEEN];
 	size_t n = 0;
 	struct weir_freeing *out = NULL, **at = &first;
 	pthread_mutex_lock(&lock);
 	for (struct weir_freeing *f; (f = *at);) {
 		size_t i = 0;
-		while (i < n && (busy[i] != f->stream || !f->stream))
+		while (i < n && !same(busy[i], f))
 			i++;
 		if (i == n && over(f)) {
 			*at = f->next;
@@ -155,7 +168,7 @@ static struct weir_freeing *take(bool all)
 		if (!all)
 			break;
 		if (i == n && n < SEEN && f->event)
-			busy[n++] = f->stream;
+			busy[n++] = f;
 		at = &f->next;
 	}
 	if (all || !first)
@@ -203,7 +216,7 @@ static void place(struct weir_freeing *f, struct weir_stream *s)
 	}
 	pthread_mutex_lock(&lock);
 	f->event = e;
-	f->over = r <= 0;
+	f->over = f->unseen = r <= 0;
 	f->calling = false;
 	pthread_mutex_unlock(&lock);
 }
@@ -256,34 +269,33 @@ static uint64_t under_way(void)
 
 /* weir_freeing_wait is for an allocation that has no room. It looks what the device has come to,
  * and pauses if that is nothing; false: there is nothing to wait for, or it has been waited for
- * long enough. *since is 0 at first. */
+ * long enough, also where others free all the while. *since is 0 at first. */
 bool weir_freeing_wait(uint64_t *since)
 {
 	uint64_t now = weir_now(), before = under_way();
-	if (!before)
+	if (!before || *since == UINT64_MAX)
 		return false;
 	*since = *since ? *since : now;
+	bool last = now - *since > WAIT_NS || weir_get(&weir.stopping);
+	if (last)
+		*since = UINT64_MAX;
 	look(true);
 	weir_movables_late(true);
-	if (under_way() < before)
-		return true;
-	if (now - *since > WAIT_NS || weir_get(&weir.stopping))
-		return false;
+	if (under_way() < before || last)
+		return under_way() < before;
 	nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
 	return true;
 }
 
-/* weir_freeing_going is called before a context is destroyed: its events go with it. */
+/* weir_freeing_going is called before a context is destroyed, which may stay: its events are not
+ * looked at until weir_freeing_gone says what became of it. */
 void weir_freeing_going(CUcontext ctx)
 {
 	if (!weir_own_begin())
 		return;
 	pthread_mutex_lock(&lock);
 	for (struct weir_freeing *f = first; f; f = f->next)
-		if (f->event && f->home == ctx) {
-			destroy(f->event);
-			f->event = NULL;
-		}
+		f->going += f->event && f->home == ctx;
 	for (int i = 0; i < SPARES; i++)
 		if (spares[i].event && spares[i].home == ctx) {
 			destroy(spares[i].event);
@@ -293,12 +305,18 @@ void weir_freeing_going(CUcontext ctx)
 	weir_own_end();
 }
 
-/* weir_freeing_gone is called after that: what the context had in flight is over. */
-void weir_freeing_gone(CUcontext ctx)
+/* weir_freeing_gone is called after that: what a context that went had in flight is over. */
+void weir_freeing_gone(CUcontext ctx, bool went)
 {
 	pthread_mutex_lock(&lock);
-	for (struct weir_freeing *f = first; f; f = f->next)
-		f->over |= f->home == ctx && !f->event && !f->calling;
+	for (struct weir_freeing *f = first; f; f = f->next) {
+		if (!f->going || f->home != ctx)
+			continue;
+		f->going = went ? 0 : f->going - 1;
+		f->over |= went;
+		if (went)
+			f->event = NULL;
+	}
 	pthread_mutex_unlock(&lock);
 	look(true);
 }

@@ -302,10 +302,11 @@ bool weir_movable_free(CUdeviceptr at)
 }
 
 /* weir_movable_reached says that the device is done with what weir_movable_free_later was called
- * for. It takes no call to the driver: a thread that looks after the device may come here. */
-void weir_movable_reached(struct weir_movable *m)
+ * for; seen false: that nobody can see when. It takes no call to the driver: a thread that looks
+ * after the device may come here. */
+void weir_movable_reached(struct weir_movable *m, bool seen)
 {
-	weir_set(&m->reached, true);
+	weir_set(&m->reached, seen);
 	linger(m);
 }
 

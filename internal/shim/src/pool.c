@@ -21,7 +21,17 @@ struct pool {
 	CUmemoryPool handle;
 	uint64_t used, charged;
 	uint64_t leaving; /* frees that the device may not have come to */
+	uint64_t growing; /* by so much more than is used, for allocations under way */
 	bool counted; /* false: in host memory */
+};
+
+/* an allocation */
+struct request {
+	struct pool *pool; /* NULL: not counted */
+	uint64_t bytes;
+	uint64_t elsewhere; /* freed, and not to be had for it */
+	CUstream on;
+	struct weir_stream *stream;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -127,19 +137,39 @@ static uint64_t whole(uint64_t n)
 	return n > UINT64_MAX - p ? n : (n + p - 1) / p * p;
 }
 
-/* claim counts what the pool may grow by for n more bytes on a stream. */
-static bool claim(struct pool *p, uint64_t n, const struct weir_stream *s)
+/* freed_elsewhere is how much of the pool other streams than this have freed and may not have come
+ * to. A stream may have freed the same memory many times: it is no more than the pool has beside
+ * what is used. The lock is held. */
+static uint64_t freed_elsewhere(const struct pool *p, const struct weir_stream *s)
 {
+	uint64_t freed = weir_freeing_elsewhere(p, s),
+			 rest = p->charged > p->used ? p->charged - p->used : 0;
+	return freed < rest ? freed : rest;
+}
+
+/* claim counts what the pool may grow by for an allocation, which claimed ends. */
+static bool claim(struct request *q)
+{
+	struct pool *p = q->pool;
 	pthread_mutex_lock(&lock);
-	uint64_t target = whole(p->used + n + weir_freeing_elsewhere(p, s)),
+	q->elsewhere = freed_elsewhere(p, q->stream);
+	uint64_t target = whole(p->used + q->bytes + q->elsewhere),
 			 more = target > p->charged ? target - p->charged : 0;
 	bool ok = weir_reserve(more);
 	if (ok) {
-		p->used += n;
+		p->used += q->bytes;
+		p->growing += q->elsewhere;
 		p->charged += more;
 	}
 	pthread_mutex_unlock(&lock);
 	return ok;
+}
+
+static void claimed(const struct request *q)
+{
+	pthread_mutex_lock(&lock);
+	q->pool->growing -= q->elsewhere;
+	pthread_mutex_unlock(&lock);
 }
 
 /* settle brings charged to what the pool has or may have for claims under way; false: the driver
@@ -158,7 +188,8 @@ static bool settle(struct pool *p, bool stays)
 	uint64_t want = told ? whole(p->used) : p->used;
 	if (reserved > want)
 		want = reserved;
-	uint64_t over = p->charged > want ? p->charged - want : 0,
+	uint64_t least = whole(p->used + p->growing), most = want > least ? want : least;
+	uint64_t over = p->charged > most ? p->charged - most : 0,
 			 under = want > p->charged ? want - p->charged : 0;
 	bool fits = weir_reserve(under); /* before another settles, who would count it again */
 	if (!fits && stays)
@@ -253,13 +284,6 @@ void weir_pools_reset(void)
 	portion = 0;
 }
 
-struct request {
-	struct pool *pool; /* NULL: not counted */
-	uint64_t bytes;
-	CUstream on;
-	struct weir_stream *stream;
-};
-
 /* begin counts bytes for an allocation from the pool. */
 static bool begin(struct request *q, CUmemoryPool handle, uint64_t bytes)
 {
@@ -275,12 +299,12 @@ static bool begin(struct request *q, CUmemoryPool handle, uint64_t bytes)
 	weir_look_again();
 	if (bytes > weir_cap())
 		return false;
-	if (claim(q->pool, bytes, q->stream))
+	if (claim(q))
 		return true;
 	weir_shrunk_since();
 	do {
 		weir_pools_refresh(true);
-		if (claim(q->pool, bytes, q->stream))
+		if (claim(q))
 			return true;
 	} while (weir_freeing_wait(&since));
 	return false;
@@ -322,6 +346,7 @@ static CUresult finish(struct request *q, CUresult r, CUdeviceptr *dptr)
 {
 	if (!q->pool)
 		return r;
+	claimed(q);
 	if (r == CUDA_SUCCESS && weir_sizes_put(WEIR_KIND_POOLED, *dptr, q->bytes, q->pool)) {
 		if (settle(q->pool, false))
 			return r;
@@ -393,16 +418,16 @@ static CUresult free_other(
 	struct weir_freed f;
 	if (weir_movable_free_later(dptr, s))
 		return CUDA_SUCCESS;
-	bool noted = weir_pointer_forget(dptr, &f);
-	struct weir_freed_to to = {.bytes = f.bytes};
-	struct weir_freeing *later = noted && f.bytes ? weir_freeing_begin(&to, s) : NULL;
+	bool noted = weir_pointer_take(dptr, &f);
+	struct weir_freed_to to = {.pointer = f};
+	struct weir_freeing *later = noted ? weir_freeing_begin(&to, s) : NULL;
 	CUresult r = real(dptr, on);
 	if (!noted)
 		weir_graphs_refresh();
 	else if (r != CUDA_SUCCESS)
-		weir_pointer_restore(&f);
+		weir_pointer_untake(&f);
 	else if (!later)
-		weir_release(f.bytes);
+		weir_pointer_reached(&f);
 	weir_freeing_called(later, r);
 	return r;
 }

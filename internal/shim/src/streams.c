@@ -365,7 +365,7 @@ void weir_context_going(CUcontext ctx)
 /* weir_context_gone is called after that, and says whether the context went. */
 void weir_context_gone(CUcontext ctx, bool went)
 {
-	weir_freeing_gone(ctx);
+	weir_freeing_gone(ctx, went);
 	pthread_mutex_lock(&list_lock);
 	for (struct weir_stream *s = weir_streams_first(); s; s = s->next) {
 		if (!weir_get(&s->unsure) || !is_of(s, ctx))

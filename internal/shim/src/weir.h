@@ -234,6 +234,9 @@ struct weir_freed {
 	void *mark;
 };
 bool weir_pointer_forget(CUdeviceptr at, struct weir_freed *f);
+bool weir_pointer_take(CUdeviceptr at, struct weir_freed *f);
+void weir_pointer_untake(struct weir_freed *f);
+void weir_pointer_reached(struct weir_freed *f);
 void weir_pointers_gone(void);
 void *weir_context_id(CUcontext ctx);
 void weir_handles_gone(const void *context);
@@ -252,6 +255,7 @@ struct weir_freed_to {
 	uint64_t bytes;
 	void *pool;
 	struct weir_movable *movable;
+	struct weir_freed pointer;
 };
 struct weir_freeing;
 struct weir_freeing *weir_freeing_begin(const struct weir_freed_to *to, struct weir_stream *s);
@@ -261,7 +265,7 @@ bool weir_freeing_wait(uint64_t *since);
 void weir_freeing_look(void);
 bool weir_freeing_any(void);
 void weir_freeing_going(CUcontext ctx);
-void weir_freeing_gone(CUcontext ctx);
+void weir_freeing_gone(CUcontext ctx, bool went);
 void weir_freeing_reset(void);
 
 void weir_vmm_reset(void);
@@ -325,7 +329,7 @@ struct weir_movable {
 bool weir_movable_alloc(CUdeviceptr *at, uint64_t size, CUresult *result);
 bool weir_movable_free(CUdeviceptr at);
 bool weir_movable_free_later(CUdeviceptr at, struct weir_stream *s);
-void weir_movable_reached(struct weir_movable *m);
+void weir_movable_reached(struct weir_movable *m, bool seen);
 bool weir_is_movable(CUdeviceptr at);
 struct weir_movable *weir_movables(void);
 uint64_t weir_movable_bytes(void);

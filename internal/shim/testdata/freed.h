@@ -19,7 +19,10 @@ static CUcontext freed_going, freed_gone;
 
 void weir_freeing_going(CUcontext ctx) { freed_going = ctx; }
 
-void weir_freeing_gone(CUcontext ctx) { freed_gone = ctx; }
+void weir_freeing_gone(CUcontext ctx, bool went) {
+	(void)went;
+	freed_gone = ctx;
+}
 
 void weir_freeing_look(void) {}
 

@@ -163,6 +163,8 @@ void *weir_resolve(enum weir_call call)
 /* ---- the rest of the library */
 
 static struct weir_stream here, there;
+static int puts_event = 1; /* what comes of it */
+static CUevent put_as; /* the event, if not one by the stream */
 static CUstream const beside = (CUstream)&there;
 static uint64_t ns, later; /* the time, and when the device comes to all frees */
 
@@ -182,12 +184,19 @@ struct weir_stream *weir_stream_of(CUstream s, int per_thread)
 
 int weir_put_event(struct weir_stream *s, CUevent *e)
 {
+	if (puts_event != 1)
+		return puts_event;
 	events += !*e;
-	*e = (CUevent)s;
+	*e = put_as ? put_as : (CUevent)s;
 	return 1;
 }
 
-void weir_movable_reached(struct weir_movable *m) { (void)m; }
+static bool seen; /* whether the last of what can be moved was */
+void weir_movable_reached(struct weir_movable *m, bool was)
+{
+	(void)m;
+	seen = was;
+}
 void weir_movables_late(bool reached) { (void)reached; }
 uint64_t weir_movables_due(void) { return 0; }
 void weir_overdraw(uint64_t bytes) { weir_add(&counted, bytes); }
@@ -205,12 +214,13 @@ void weir_graphs_captured_alloc(void) {}
 static unsigned refreshed; /* what counts for graphs */
 void weir_graphs_refresh(void) { refreshed++; }
 bool weir_device_is_ours(CUdevice dev) { return !dev; }
-bool weir_pointer_forget(CUdeviceptr at, struct weir_freed *f)
+bool weir_pointer_take(CUdeviceptr at, struct weir_freed *f)
 {
 	*f = (struct weir_freed){.at = at};
 	return false;
 }
-void weir_pointer_restore(struct weir_freed *f) { (void)f; }
+void weir_pointer_untake(struct weir_freed *f) { (void)f; }
+void weir_pointer_reached(struct weir_freed *f) { (void)f; }
 
 /* ---- the program */
 
@@ -464,6 +474,38 @@ static void elsewhere(void)
 	expect("for a stream with the record of one that is gone", counted_then, 2 * PORTION);
 }
 
+static void look_meanwhile(void)
+{
+	weir_pools_refresh(false);
+	counted_other = counted;
+}
+
+/* What a stream frees, and has again, many times before the device comes there is once in the pool.
+ */
+static void freed_often(void)
+{
+	anew();
+	allocate(PORTION);
+	stuck = true;
+	give_back();
+	grows = 0;
+	for (int i = 0; i < 9; i++) {
+		allocate(PORTION);
+		give_back();
+	}
+	expect("freed ten times", weir_freeing_elsewhere(known(only), &there), 10 * PORTION);
+	grows = PORTION;
+	meanwhile = look_meanwhile;
+	expect("for another stream", allocate_on(beside, only, PORTION), CUDA_SUCCESS);
+	expect("counted before", counted_then, 2 * PORTION);
+	expect("and until the pool has grown", counted_other, 2 * PORTION);
+	expect("counted after", counted, 2 * PORTION);
+	reserved = 0; /* as trimmed once it is freed */
+	weir_on_mem_free_async(WEIR_cuMemFreeAsync, AT, beside);
+	weir_pools_refresh(false);
+	expect("once all is back", counted, 0);
+}
+
 /* A stream that does not get on keeps no other's frees from being seen. */
 static void streams_apart(void)
 {
@@ -478,6 +520,50 @@ static void streams_apart(void)
 	weir_freeing_look();
 	expect("freed on the stream that gets on", weir_freeing_elsewhere(known(only), &here), 0);
 	expect("on the other", weir_freeing_elsewhere(known(only), &there), PORTION);
+
+	anew();
+	stuck = true;
+	alone = &here;
+	allocate(PORTION);
+	give_back();
+	here.life++;
+	put_as = (CUevent)&there;
+	allocate(PORTION);
+	give_back();
+	put_as = NULL;
+	weir_freeing_look();
+	expect("of a stream with the record of one that does not",
+		weir_freeing_elsewhere(known(only), &there), PORTION);
+}
+
+/* An allocation waits no longer where others free, and are seen to have, all the while. */
+static void others_free(void)
+{
+	anew();
+	int n = 0;
+	uint64_t since = 0;
+	do {
+		allocate(100);
+		grows = 0;
+		stuck = true;
+		give_back();
+		stuck = false;
+	} while (weir_freeing_wait(&since) && ++n < 1000);
+	expect("frees waited for in half a second", n > 40 && n < 60, true);
+}
+
+/* What can be moved is given back by who saw the device come there, and else is waited for. */
+static void unseen(void)
+{
+	struct weir_freed_to to = {.movable = (struct weir_movable *)&events};
+	anew();
+	weir_freeing_called(weir_freeing_begin(&to, &here), CUDA_SUCCESS);
+	expect("what was seen", seen, true);
+	puts_event = 0;
+	weir_freeing_called(weir_freeing_begin(&to, &here), CUDA_SUCCESS);
+	expect("what could not be", seen, false);
+	puts_event = 1;
+	expect("frees under way", weir_freeing_any(), false);
 }
 
 /* A record is no other pool's while frees of the former are under way. */
@@ -562,9 +648,15 @@ static void events_go(void)
 	allocate(100);
 	give_back();
 	weir_freeing_going(context);
-	expect("events of a context that goes", events, 0);
+	weir_freeing_look();
+	expect("events that are looked at no more", events, 1);
+	weir_freeing_gone(context, false);
+	expect("frees under way in a context that stays", weir_freeing_any(), true);
+	weir_freeing_going(context);
+	stuck = false; /* it would be reached */
+	weir_freeing_look();
 	expect("frees under way until it has", weir_freeing_any(), true);
-	weir_freeing_gone(context);
+	weir_freeing_gone(context, true);
 	expect("frees under way after it", weir_freeing_any(), false);
 	here.home = NULL;
 }
@@ -616,7 +708,10 @@ int main(void)
 	two_pools();
 	two_allocations();
 	elsewhere();
+	freed_often();
 	streams_apart();
+	others_free();
+	unseen();
 	record_kept();
 	destroyed_early();
 	too_large_for_long();

@@ -2,10 +2,11 @@
 // much again: on the same stream, on another one, or with cuMemAlloc. Then it writes the word and
 // allocates once more.
 //
-// usage: ordered pool|linear|idle MIB
+// usage: ordered pool|linear|shared|idle MIB
 // The last line is JSON: what the allocations gave, of a pool on another stream and on the same
 // one, or by cuMemAlloc, of a quarter that was freed on a stream which gets on, and after the word
-// was written; and how many ms the longest call took. With idle it frees when a line comes,
+// was written; and how many ms the longest call took. With shared it is what two streams free of
+// small allocations in turn, of which one gets on. With idle it frees when a line comes,
 // allocates nothing anew, and stays until its input ends.
 #include "../example/load.h"
 
@@ -74,6 +75,24 @@ static void linear(size_t bytes) {
 		CHECK(CU(cuMemFreeAsync)(at, other));
 }
 
+static void shared(size_t bytes) {
+	enum { SMALL = 1 << 20, MOST = 128 };
+	CUdeviceptr at, small[MOST];
+	size_t n = bytes / SMALL < MOST ? bytes / SMALL : MOST;
+	for (size_t i = 0; i < n; i++)
+		CHECK(CU(cuMemAlloc_v2)(small + i, SMALL));
+	block();
+	for (size_t i = 0; i < n; i++)
+		CHECK(timed(CU(cuMemFreeAsync)(small[i], i % 2 ? other : waits)));
+	CHECK(CU(cuStreamSynchronize)(other));
+	CUresult elsewhere = timed(CU(cuMemAlloc_v2)(&at, bytes));
+	unblock();
+	CUresult after = timed(CU(cuMemAlloc_v2)(&at, bytes));
+	printf("{\"elsewhere\":%d,\"after\":%d,", elsewhere, after);
+	if (after == CUDA_SUCCESS)
+		CHECK(CU(cuMemFreeAsync)(at, other));
+}
+
 static void idle(size_t bytes) {
 	CUdeviceptr at;
 	CHECK(CU(cuMemAlloc_v2)(&at, bytes));
@@ -98,6 +117,8 @@ int main(int argc, char **argv) {
 	memset(word, 0, 4);
 	if (argc > 1 && !strcmp(argv[1], "linear"))
 		linear(bytes);
+	else if (argc > 1 && !strcmp(argv[1], "shared"))
+		shared(bytes);
 	else if (argc > 1 && !strcmp(argv[1], "idle"))
 		idle(bytes);
 	else
