@@ -49,7 +49,7 @@ void fk_frees_seen(void) {
 		}
 		*at = l->next;
 		atomic_fetch_sub(&l->queue->leaving, 1);
-		if (l->pool)
+		if (l->pool && l->bytes) // of which nothing is left the pool may be gone
 			fk_pool_refund(l->pool, l->bytes);
 		fk_drop_memory(l->device, &l->hold);
 		free(l);
@@ -95,20 +95,32 @@ static uint64_t away(const struct CUmemPoolHandle_st *p) {
 	return bytes;
 }
 
-// reuse takes up to so many bytes from what is on its way back to the pool: on the stream, or on
-// others, which *after then names the last free of.
-static uint64_t reuse(CUmemoryPool p, uint64_t bytes, CUstream s, uint64_t *after) {
+// may tells whether the stream can have what is on its way back to the pool: from itself, or from
+// others.
+static bool may(const struct leaving *l, CUmemoryPool p, CUstream s, bool others) {
+	return l->pool == p && (l->stream == s->id) != others &&
+		(!others || (l->seq != UINT64_MAX && l->queue == fk_queue_of(s)));
+}
+
+// reusable is how much that is, of so many bytes.
+static uint64_t reusable(CUmemoryPool p, uint64_t bytes, CUstream s, bool others) {
 	uint64_t left = bytes;
+	for (const struct leaving *l = leavings; l && left; l = l->next)
+		if (may(l, p, s, others))
+			left -= l->bytes < left ? l->bytes : left;
+	return bytes - left;
+}
+
+// reuse takes so many bytes of that; of others *after then names the last free.
+static void reuse(CUmemoryPool p, uint64_t left, CUstream s, uint64_t *after) {
 	for (struct leaving *l = leavings; l && left; l = l->next) {
-		if (l->pool != p || (l->stream == s->id) != !after ||
-			(after && (l->seq == UINT64_MAX || l->queue != fk_queue_of(s))))
+		if (!may(l, p, s, after))
 			continue;
 		uint64_t n = l->bytes < left ? l->bytes : left;
 		l->bytes -= n, left -= n, p->used -= n;
 		if (after && n && l->seq > *after)
 			*after = l->seq;
 	}
-	return bytes - left;
 }
 
 static CUmemoryPool add(fk_queue *q, CUdevice device) {
@@ -175,15 +187,17 @@ static CUresult take(CUmemoryPool p, uint64_t bytes, CUstream s, uint64_t *after
 	if (p->properties.maxSize &&
 		(bytes > p->properties.maxSize || p->used > p->properties.maxSize - bytes))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (p->used + bytes > p->reserved)
-		reuse(p, p->used + bytes - p->reserved, s, NULL);
-	CUresult r = grow(p, bytes);
+	uint64_t lacks = p->used + bytes > p->reserved ? p->used + bytes - p->reserved : 0, theirs = 0,
+			 own = reusable(p, lacks, s, false);
+	CUresult r = grow(p, bytes - own);
 	if (r && p->reuse[CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES]) {
-		reuse(p, p->used + bytes - p->reserved, s, after);
-		r = grow(p, bytes);
+		theirs = reusable(p, lacks - own, s, true);
+		r = grow(p, bytes - own - theirs);
 	}
 	if (r)
 		return r;
+	reuse(p, own, s, NULL);
+	reuse(p, theirs, s, after);
 	p->used += bytes;
 	p->used_high = p->used > p->used_high ? p->used : p->used_high;
 	p->reserved_high = p->reserved > p->reserved_high ? p->reserved : p->reserved_high;

@@ -552,6 +552,8 @@ static void pools(void) {
 	CHECK(CU(cuMemPoolSetAttribute)(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep));
 }
 
+#include "semantics_pools.h"
+
 // A stream waits for a word that another writes after its work.
 static void words(void) {
 	CUstream a = stream(CU_STREAM_NON_BLOCKING, 0);
@@ -674,6 +676,7 @@ int main(void) {
 	fault();
 	green_context();
 	pools();
+	pool_left();
 	words();
 	look_ups();
 	refusals();
