@@ -171,12 +171,17 @@ type ended struct{ error }
 
 func (e ended) Unwrap() error { return e.error }
 
-// reload loads a plan for a job that has given back all its memory.
-func (s *stage) reload(ctx context.Context, t *tenant, p *prepared) error {
+// reload loads a plan for a job that has given back all its memory. On an error it holds none.
+func (s *stage) reload(ctx context.Context, t *tenant, p *prepared) (err error) {
 	o := s.run.options(ctx, p, t.held)
 	o.MaxInstances = 1
 	m := seat.NewElastic(t.admit)
 	o.Quota, o.ArenaQuota = m.Weights(), m.Arenas()
+	defer func() {
+		if err != nil {
+			m.Unreserve()
+		}
+	}()
 	if err := m.Reserve(ctx, p.plan.PackedBytes, p.need()-p.plan.PackedBytes); err != nil {
 		return err
 	}

@@ -56,14 +56,19 @@ func (e *Elastic) Reserve(ctx context.Context, weights, arenas int64) error {
 	return e.weights.fill(ctx, weights)
 }
 
+// Unreserve gives back what was reserved and not used, where nothing is to be attached.
+func (e *Elastic) Unreserve() {
+	e.weights.drain()
+	e.arenas.drain()
+}
+
 // Attach says whose weights they are, once they are loaded. What was reserved and not used is given
 // back.
 func (e *Elastic) Attach(s Weighty) {
 	e.moving <- struct{}{}
 	e.session = s
 	<-e.moving
-	e.weights.drain()
-	e.arenas.drain()
+	e.Unreserve()
 	e.give()
 }
 
