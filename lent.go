@@ -236,7 +236,8 @@ func (v *variant) missing() int64 {
 // again.
 func (m *model) giveBack(most int64) (freed int64) {
 	for _, v := range slices.Backward(m.all()) {
-		freed += v.evict(most-freed) + v.shed(most-freed)
+		freed += v.evict(most - freed)
+		freed += v.shed(most - freed) // of what is left to give then
 	}
 	return freed
 }

@@ -87,6 +87,30 @@ func lentModels(t *testing.T, h *Host, n int) (models []*Model, tenants []*Tenan
 	return models, tenants
 }
 
+// TestLentGivesNoMore: weights go before arenas, to the byte, and no arena while weights suffice:
+// what goes beside may be what the job keeps.
+func TestLentGivesNoMore(t *testing.T) {
+	h := hosting(t, HostOptions{Memory: 16 * MiB})
+	models, tenants := lentModels(t, h, 1)
+	if _, err := answered(t.Context(), models[0], rows(1, 1)); err != nil {
+		t.Fatal(err)
+	}
+	m := tenants[0].model
+	p := m.all()[0].session.Plan()
+	for _, step := range []struct{ most, held int64 }{
+		{1, p.PackedBytes + p.ArenaBytes - 1}, {p.PackedBytes - 2, p.ArenaBytes + 1},
+		{p.ArenaBytes + 1, 0}, {1, 0},
+	} {
+		before, _ := m.tenancy.Load().memory()
+		freed := m.giveBack(step.most)
+		held, _ := m.tenancy.Load().memory()
+		if held != step.held || freed != before-held {
+			t.Errorf("asked for %d bytes it gave %d, and holds %d of %d, want %d", step.most, freed,
+				held, before, step.held)
+		}
+	}
+}
+
 // TestLentMemory: models whose sum is several times the device's memory are all admitted, compute
 // the bits that they compute alone, whatever shapes come, and never hold more together than there
 // is.
