@@ -160,8 +160,8 @@ func (n *tenant) iterate(t *testing.T) {
 	n.job.Lease().Release()
 }
 
-// TestUnusedIsGivenBack: what was reserved for weights before they were loaded, and was not used, is
-// held no more once they are there.
+// TestUnusedIsGivenBack: what was reserved for weights before they were loaded, and was not used,
+// is held no more once they are there.
 func TestUnusedIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := inTurn(t, "a")[0]

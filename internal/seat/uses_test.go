@@ -59,7 +59,8 @@ func TestUsesKeepTheMost(t *testing.T) {
 			if err := u.Keep(n); err != nil {
 				t.Error(err)
 			}
-			if got := c.weights("x").Share.Keep; got != share.Bytes(want) || u.Kept() != min(n, packed) {
+			got := c.weights("x").Share.Keep
+			if got != share.Bytes(want) || u.Kept() != min(n, packed) {
 				t.Errorf("kept are %v, and %d by this one, want %d", got, u.Kept(), want)
 			}
 		}
@@ -207,7 +208,8 @@ func TestFoundOnce(t *testing.T) {
 	alone(t, func(t *testing.T, c *crowd, all *seat.Commons) {
 		packed, arena := c.plan.PackedBytes, c.plan.ArenaBytes
 		job, err := c.broker.Admit(share.Job{Name: "a", Share: share.Share{Elastic: true,
-			Memory: share.Bytes(packed + arena), Keep: share.Bytes(arena)}}, share.Bytes(packed+arena))
+			Memory: share.Bytes(packed + arena), Keep: share.Bytes(arena)}},
+			share.Bytes(packed+arena))
 		if err != nil {
 			t.Fatal(err)
 		}

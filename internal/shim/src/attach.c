@@ -272,7 +272,8 @@ static bool hello(int sock, bool rejoin)
 		h.slot = weir.slot_number;
 		h.generation = weir.generation;
 	}
-	if (rejoin && is(kept_page, &page_as)) { /* without it the agent may know the job all the same */
+	/* without it the agent may know the job all the same */
+	if (rejoin && is(kept_page, &page_as)) {
 		m.msg_control = &control;
 		m.msg_controllen = sizeof control;
 		struct cmsghdr *c = CMSG_FIRSTHDR(&m);
