@@ -207,9 +207,9 @@ func TestUsesWaitTheirTurn(t *testing.T) {
 func TestFoundOnce(t *testing.T) {
 	alone(t, func(t *testing.T, c *crowd, all *seat.Commons) {
 		packed, arena := c.plan.PackedBytes, c.plan.ArenaBytes
+		need := share.Bytes(packed + arena)
 		job, err := c.broker.Admit(share.Job{Name: "a", Share: share.Share{Elastic: true,
-			Memory: share.Bytes(packed + arena), Keep: share.Bytes(arena)}},
-			share.Bytes(packed+arena))
+			Memory: need, Keep: share.Bytes(arena)}}, need)
 		if err != nil {
 			t.Fatal(err)
 		}
