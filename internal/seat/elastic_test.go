@@ -177,6 +177,27 @@ func TestUnusedIsGivenBack(t *testing.T) {
 	})
 }
 
+// TestAskedBeforeItIsLoaded: a job that others wait for while its weights are being loaded gives
+// them back once they are there.
+func TestAskedBeforeItIsLoaded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		jobs := inTurn(t, "a", "b")
+		a, b := jobs[0], jobs[1]
+		loading := seat.NewElastic(b.job)
+		a.job.Arrive()
+		came := make(chan error, 1)
+		go func() { came <- a.memory.Resident(t.Context()) }()
+		synctest.Wait()
+		if _, told := b.job.Told(); !told || b.session.Away() != 0 {
+			t.Fatalf("told %v, %d bytes are away", told, b.session.Away())
+		}
+		loading.Attach(b.session)
+		if err := <-came; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestEvictedOnTheWay: a job that is to give its weights back while they come gives all of them,
 // when the transfer under way has ended. If it kept what that writes, it would wait for the rest of
 // them, and another job for these.
