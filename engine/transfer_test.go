@@ -121,6 +121,11 @@ func TestCloseWithinTransfer(t *testing.T) {
 		closed := make(chan struct{})
 		go func() { s.Close(); close(closed) }()
 		synctest.Wait()
+		select {
+		case <-closed:
+			t.Error("closed while a transfer writes the weights")
+		default:
+		}
 		answered := make(chan struct{})
 		go func() {
 			defer close(answered)
