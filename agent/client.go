@@ -34,7 +34,7 @@ type Client struct {
 // Dial connects to the agent of a runtime folder. It fails with [ErrNotRunning] if there is none,
 // and with [ErrForeign] if the folder or the process that listens there is another user's.
 func Dial(dir string) (*Client, error) {
-	if err := checkRuntimeDir(dir); errors.Is(err, fs.ErrNotExist) {
+	if err := CheckRuntimeDir(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("agent: %w: %w", ErrNotRunning, err)
 	} else if err != nil {
 		return nil, err

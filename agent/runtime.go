@@ -65,7 +65,7 @@ func MakeRuntimeDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("runtime folder: %w", err)
 	}
-	if err := checkRuntimeDir(dir); err != nil {
+	if err := CheckRuntimeDir(dir); err != nil {
 		return err
 	}
 	fi, err := os.Lstat(dir)
@@ -78,8 +78,9 @@ func MakeRuntimeDir(dir string) error {
 	return nil
 }
 
-// checkRuntimeDir reports, as [ErrForeign], that a folder is none or not this user's.
-func checkRuntimeDir(dir string) error {
+// CheckRuntimeDir reports, as [ErrForeign], that a folder is none or not this user's: what answers
+// in it may be anybody. The error is of kind fs.ErrNotExist where there is none.
+func CheckRuntimeDir(dir string) error {
 	fi, err := os.Lstat(dir)
 	if err != nil {
 		return fmt.Errorf("runtime folder: %w", err)

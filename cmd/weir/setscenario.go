@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -92,15 +93,23 @@ func answerSet(ctx context.Context, conn net.Conn, c *scenario.Control) {
 }
 
 // setScenario changes the share of a job of a run of weir share that has it. Found is false where
-// none does.
+// none does. Where the folder is somebody else's, who could answer in the place of a run, the error
+// says so.
 func setScenario(to agent.ShareChange) (now share.Job, found bool, err error) {
-	paths, _ := filepath.Glob(filepath.Join(agent.RuntimeDir(false), scenarioSockets))
+	dir := agent.RuntimeDir(false)
+	if err := agent.CheckRuntimeDir(dir); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return now, false, nil
+		}
+		return now, false, failed(err)
+	}
+	paths, _ := filepath.Glob(filepath.Join(dir, scenarioSockets))
 	for _, path := range paths {
 		r, err := askSet(path, to)
 		switch {
 		case errors.Is(err, syscall.ECONNREFUSED):
 			_ = os.Remove(path) // nobody listens: it was killed
-		case err != nil: // nor is it known to be there
+		case err != nil: // it is there, and busy: another may have the job
 		case r.Unknown:
 		case r.Invalid:
 			return now, true, errors.New(r.Error)

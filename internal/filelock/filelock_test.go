@@ -4,6 +4,7 @@ package filelock
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"testing"
 )
@@ -30,5 +31,21 @@ func TestTake(t *testing.T) {
 		if err := a.Close(); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestLinkIsNotTaken: no file is made or taken where a symbolic link leads.
+func TestLinkIsNotTaken(t *testing.T) {
+	dir := t.TempDir()
+	to, path := filepath.Join(dir, "to"), filepath.Join(dir, "lock")
+	if err := os.Symlink(to, path); err != nil {
+		t.Skip(err)
+	}
+	if f, err := Take(path, false); err == nil {
+		t.Error("a link is taken")
+		_ = f.Close()
+	}
+	if _, err := os.Lstat(to); err == nil {
+		t.Error("a file is made where the link leads")
 	}
 }
