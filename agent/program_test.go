@@ -154,6 +154,7 @@ type program struct {
 
 	mu     sync.Mutex // of uc
 	halted chan struct{}
+	mapped sync.Mutex // page, slot and s, while the watcher runs
 	watch  sync.WaitGroup
 }
 
@@ -216,6 +217,8 @@ func (p *program) hello(flags uint32) error {
 	if !ok || file == nil {
 		return errors.New("no welcome")
 	}
+	p.mapped.Lock()
+	defer p.mapped.Unlock()
 	if p.page == nil || !wire.SamePage(p.page.File(), file) {
 		if p.page, err = wire.MapPage(file); err != nil {
 			return err
@@ -251,13 +254,19 @@ func (p *program) watcher() {
 			return
 		default:
 		}
-		g := p.gate()
-		if !wire.IsOpen(g) && p.s.DrainedSeq.Load() != g && p.s.InflightNS.Load() == 0 {
-			p.s.DrainedSeq.Store(g)
-			p.signal(wire.KindDrained, g)
-		}
-		_ = p.page.WaitGate(g, 5*time.Millisecond)
+		p.look()
 	}
+}
+
+func (p *program) look() {
+	p.mapped.Lock()
+	defer p.mapped.Unlock()
+	g := p.gate()
+	if !wire.IsOpen(g) && p.s.DrainedSeq.Load() != g && p.s.InflightNS.Load() == 0 {
+		p.s.DrainedSeq.Store(g)
+		p.signal(wire.KindDrained, g)
+	}
+	_ = p.page.WaitGate(g, 5*time.Millisecond)
 }
 
 // pass waits at the gate for at most so long.
