@@ -53,3 +53,33 @@ func TestStateRenewed(t *testing.T) {
 		}
 	}
 }
+
+// TestRenewedLast: whatever order nodes come in, an optimizer replaces moments after all others
+// that read them, and runs once.
+func TestRenewedLast(t *testing.T) {
+	s, err := NewState(variables("w", "m", "v"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := parse(t, strings.Replace(renewed, "\t%w2", "\t%h = Neg@13 (%g)\n\t%y = Mul@14 (%v, %v)\n"+
+		"\t%w2", 1)+"output %y\n\toutput %w2\n\toutput %m2\n\toutput %v2\n")
+	g.Nodes[2].In[1] = g.Nodes[0].Out[0]
+	c, err := compiled(t.Context(), g, Options{Target: host, State: s,
+		Updates: []Update{{1, "w"}, {2, "m"}, {3, "v"}}}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := newSchedule(g, c.traits())
+	of.survey()
+	for _, name := range []string{"w", "m", "v"} {
+		if at, ok := of.replaced[g.Input(name)]; !ok || at != 2 {
+			t.Errorf("%q is replaced by node %d, %v", name, at, ok)
+		}
+	}
+	if of.traits[g.Nodes[2]].again {
+		t.Error("the optimizer may run twice")
+	}
+	if order := newReadiness(of).order(); order[2].Type != "Adam" {
+		t.Errorf("%v: Adam is not the last", order)
+	}
+}
