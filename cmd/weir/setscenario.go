@@ -96,14 +96,10 @@ func answerSet(ctx context.Context, conn net.Conn, c *scenario.Control) {
 // none does. Where the folder is somebody else's, who could answer in the place of a run, the error
 // says so.
 func setScenario(to agent.ShareChange) (now share.Job, found bool, err error) {
-	dir := agent.RuntimeDir(false)
-	if err := agent.CheckRuntimeDir(dir); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return now, false, nil
-		}
+	paths, err := scenarioPaths()
+	if err != nil {
 		return now, false, failed(err)
 	}
-	paths, _ := filepath.Glob(filepath.Join(dir, scenarioSockets))
 	for _, path := range paths {
 		r, err := askSet(path, to)
 		switch {
@@ -120,6 +116,19 @@ func setScenario(to agent.ShareChange) (now share.Job, found bool, err error) {
 		}
 	}
 	return now, false, nil
+}
+
+// scenarioPaths returns the sockets of runs, in a folder that is the caller's or not there.
+func scenarioPaths() ([]string, error) {
+	dir := agent.RuntimeDir(false)
+	if err := agent.CheckRuntimeDir(dir); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		return nil, err
+	}
+	paths, _ := filepath.Glob(filepath.Join(dir, scenarioSockets)) // of a bad pattern there are none
+	return paths, nil
 }
 
 // errRunEnds: a run was there, and did not answer.

@@ -62,22 +62,26 @@ func openBook(dir string, w writer) (*book, error) {
 	case err != nil:
 		return b, fmt.Errorf("%s: %w: %w", b.path, ErrBook, err)
 	}
-	var p page
-	if err = json.Unmarshal(text, &p); err == nil {
-		switch {
-		case p.Version != bookVersion:
-			err = fmt.Errorf("is of version %d, this driver writes %d", p.Version, bookVersion)
-		case crc32.ChecksumIEEE(p.Entries) != p.Sum:
-			err = errors.New("its sum does not fit")
-		default:
-			err = json.Unmarshal(p.Entries, &b.entries)
-		}
-	}
-	if err != nil {
+	if err := b.read(text); err != nil {
 		b.entries = map[string]entry{}
 		return b, fmt.Errorf("%s: %w: %w", b.path, ErrBook, err)
 	}
 	return b, nil
+}
+
+// read takes the entries from the book's text.
+func (b *book) read(text []byte) error {
+	var p page
+	if err := json.Unmarshal(text, &p); err != nil {
+		return err
+	}
+	switch {
+	case p.Version != bookVersion:
+		return fmt.Errorf("is of version %d, this driver writes %d", p.Version, bookVersion)
+	case crc32.ChecksumIEEE(p.Entries) != p.Sum:
+		return errors.New("its sum does not fit")
+	}
+	return json.Unmarshal(p.Entries, &b.entries)
 }
 
 // set writes an entry down; without jobs it strikes it out. The book is as before if it fails.

@@ -252,6 +252,18 @@ func (d *Driver) takeBack(ctx context.Context, uid string, e entry) error {
 		return err
 	}
 	d.c.step("unspecified")
+	if err := d.release(ctx, e); err != nil {
+		return err
+	}
+	if err := d.book.set(uid, entry{}); err != nil {
+		return err
+	}
+	d.c.Log.Info("claim taken back", "claim", e.Claim, "uid", uid)
+	return nil
+}
+
+// release has the agent keep the claim's jobs no longer.
+func (d *Driver) release(ctx context.Context, e entry) error {
 	for _, j := range e.Jobs {
 		if j.Admin || j.CPU {
 			continue
@@ -261,10 +273,6 @@ func (d *Driver) takeBack(ctx context.Context, uid string, e entry) error {
 		}
 		d.c.step("released " + j.ID)
 	}
-	if err := d.book.set(uid, entry{}); err != nil {
-		return err
-	}
-	d.c.Log.Info("claim taken back", "claim", e.Claim, "uid", uid)
 	return nil
 }
 

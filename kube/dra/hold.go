@@ -59,13 +59,7 @@ func Hold(root string, state io.Reader, memory share.Bytes, limit, processors in
 // cpu that was. The unified hierarchy has no name; those of version 1 are named by controllers.
 func holdIn(mount, controllers, path string, memory, quota int64) (held int, err error) {
 	if controllers == "" {
-		dir := filepath.Join(mount, path)
-		if _, err := os.Stat(filepath.Join(dir, "memory.max")); err != nil {
-			return 0, nil // controllers are on hierarchies of version 1
-		}
-		err = errors.Join(lower(filepath.Join(dir, "memory.max"), memory, ""),
-			lower(filepath.Join(dir, "cpu.max"), quota, " "+strconv.Itoa(periodUS)))
-		return 2, err
+		return holdUnified(filepath.Join(mount, path), memory, quota)
 	}
 	for c := range strings.SplitSeq(controllers, ",") {
 		dir := filepath.Join(mount, controllers, path)
@@ -82,6 +76,15 @@ func holdIn(mount, controllers, path string, memory, quota int64) (held int, err
 		}
 	}
 	return held, err
+}
+
+// holdUnified does so in a control group of version 2.
+func holdUnified(dir string, memory, quota int64) (held int, err error) {
+	if _, err := os.Stat(filepath.Join(dir, "memory.max")); err != nil {
+		return 0, nil // controllers are on hierarchies of version 1
+	}
+	return 2, errors.Join(lower(filepath.Join(dir, "memory.max"), memory, ""),
+		lower(filepath.Join(dir, "cpu.max"), quota, " "+strconv.Itoa(periodUS)))
 }
 
 // lower writes a bound to a file of a control group that has none or a higher one.
