@@ -127,7 +127,7 @@ func scenarioPaths() ([]string, error) {
 		}
 		return nil, err
 	}
-	paths, _ := filepath.Glob(filepath.Join(dir, scenarioSockets)) // of a bad pattern there are none
+	paths, _ := filepath.Glob(filepath.Join(dir, scenarioSockets)) // none of a bad pattern
 	return paths, nil
 }
 
