@@ -21,11 +21,8 @@
 /* a free under way */
 struct weir_freeing {
 	struct weir_freeing *next;
-	uint64_t bytes;
-	void *pool;                   /* it goes back to this one, */
-	struct weir_movable *movable; /* or is freed then, */
-	struct weir_freed pointer;    /* or else is given up then */
-	const struct weir_stream *stream;
+	struct weir_freed_to to;
+	struct weir_stream *stream;
 	uint32_t life; /* which of those that had the record */
 	CUcontext home;
 	CUevent event; /* NULL: its context goes */
@@ -63,10 +60,7 @@ struct weir_freeing *weir_freeing_begin(const struct weir_freed_to *to, struct w
 	struct weir_freeing *f = calloc(1, sizeof *f);
 	if (!f)
 		return NULL;
-	f->bytes = to->bytes;
-	f->pool = to->pool;
-	f->movable = to->movable;
-	f->pointer = to->pointer;
+	f->to = *to;
 	f->stream = s;
 	f->life = s ? weir_get(&s->life) : 0;
 	f->home = s ? weir_get(&s->home) : NULL;
@@ -116,12 +110,12 @@ static void destroy(CUevent e)
  * then, so that for what was not seen the device is waited for. */
 static void end(struct weir_freeing *f)
 {
-	if (f->movable)
-		weir_movable_reached(f->movable, !f->unseen);
-	else if (f->pool)
-		weir_pool_reached(f->pool);
+	if (f->to.movable)
+		weir_movable_reached(f->to.movable, !f->unseen);
+	else if (f->to.pool)
+		weir_pool_reached(f->to.pool);
 	else
-		weir_pointer_reached(&f->pointer);
+		weir_pointer_reached(&f->to.pointer);
 	free(f);
 }
 
@@ -228,7 +222,7 @@ void weir_freeing_called(struct weir_freeing *f, CUresult r)
 	if (!f)
 		return;
 	if (r == CUDA_SUCCESS) {
-		place(f, (struct weir_stream *)f->stream);
+		place(f, f->stream);
 		look(false);
 		return;
 	}
@@ -242,8 +236,8 @@ void weir_freeing_called(struct weir_freeing *f, CUresult r)
 			break;
 		}
 	pthread_mutex_unlock(&lock);
-	if (f->pool)
-		weir_pool_reached(f->pool);
+	if (f->to.pool)
+		weir_pool_reached(f->to.pool);
 	free(f);
 }
 
@@ -255,8 +249,9 @@ uint64_t weir_freeing_elsewhere(const void *pool, const struct weir_stream *s)
 		return 0;
 	pthread_mutex_lock(&lock);
 	for (const struct weir_freeing *f = first; f; f = f->next)
-		if (f->pool == pool && !f->over && (f->stream != s || !s || f->life != weir_get(&s->life)))
-			bytes += f->bytes;
+		if (f->to.pool == pool && !f->over &&
+			(f->stream != s || !s || f->life != weir_get(&s->life)))
+			bytes += f->to.bytes;
 	pthread_mutex_unlock(&lock);
 	return bytes;
 }

@@ -253,9 +253,9 @@ uint64_t weir_pools_loose(void);
 /* frees in stream order: freeing.c */
 struct weir_freed_to {
 	uint64_t bytes;
-	void *pool;
-	struct weir_movable *movable;
-	struct weir_freed pointer;
+	void *pool;                   /* they go back to this one, */
+	struct weir_movable *movable; /* or are freed with this, */
+	struct weir_freed pointer;    /* or else given up with this */
 };
 struct weir_freeing;
 struct weir_freeing *weir_freeing_begin(const struct weir_freed_to *to, struct weir_stream *s);
