@@ -44,13 +44,15 @@ type account struct {
 	before float64 // the entitlement before this advance
 	due    float64 // what the guarantee leaves or, negative, was overdrawn
 	used   time.Duration
-	spent  float64       // since the previous advance
+	spent  float64       // since the previous advance, less what is had back
 	active bool          // wants the device, is deferred, or has yet to give back what it kept
 	joined bool          // became active in this advance
 	left   time.Duration // when it ceased to be active
 	pause  time.Duration // for how long it usually does
 	rested bool          // was not active for a while before it joined
 	found  finding       // see unused
+	idle   float64       // of what was held and not used, what has not been had back
+	most   float64       // that may be had back
 	late   bool          // overdue; see Priority
 	kept   bool          // the device is idle for it, since the previous advance; see awaited
 	habit  habit         // see gaps
@@ -77,7 +79,7 @@ func (l *ledger) advance(s *share.Snapshot) {
 		}
 		if l.has[j.Share.Class] {
 			a := accountOf(j)
-			a.spent = float64(j.Used - a.used)
+			a.spent = float64(j.Used-a.used) - l.unused(entry{j, a})
 			a.used = j.Used
 			total += a.spent
 			l.entries = append(l.entries, entry{j, a})
@@ -97,7 +99,7 @@ func (l *ledger) advance(s *share.Snapshot) {
 // could, and a job with a small part could otherwise keep it idle for long.
 func (l *ledger) charge(j entry, dt, total float64) {
 	a, limit := j.a, j.Share.Cap()
-	a.tokens = min(float64(l.params.Burst), a.tokens+limit*dt-a.spent+j.unused())
+	a.tokens = min(float64(l.params.Burst), a.tokens+limit*dt-a.spent)
 	a.dry = a.tokens < l.enough(j.JobState, few) || a.dry && a.tokens < l.enough(j.JobState, many)
 	if a.kept {
 		a.kept = false
@@ -121,20 +123,30 @@ func (l *ledger) charge(j entry, dt, total float64) {
 	}
 }
 
-// unused is what a job's limit has back since the previous advance, of time that it held and was
-// found not to have used: at the beginning of each turn the device waits for a program that had to
-// wait, and at its end for word that it has. What was found the program may say of itself, and not
-// all that it does is measured, so it is two thirds of that, and a sixteenth of what it held at
+// unused is what a job with a limit has back since the previous advance, of time that it held and
+// was found not to have used: at the beginning of each turn the device waits for a program that had
+// to wait, and at its end for word that it has. What was found the program may say of itself, and
+// not all that it does is measured, so it is two thirds of that, and a sixteenth of what it held at
 // most.
-func (j entry) unused() float64 {
+//
+// What is found comes later than what is held is charged, by a turn or a part of one. So both are
+// saved up: what of a turn seems unused, as nothing has been found of it yet, is not had back beyond
+// what the next ones make good, and what seems used twice is not lost.
+func (l *ledger) unused(j entry) float64 {
 	const part = 16
-	was, now := j.a.found, finding{j.MeasuredAt, j.Used, j.Measured}
-	if now.at == was.at {
+	a := j.a
+	was, now := a.found, finding{j.MeasuredAt, j.Used, j.Measured}
+	if now.at == was.at || j.Share.Cap() >= 1 {
 		return 0
 	}
-	j.a.found = now
-	held, used := now.held-was.held, now.used-was.used
-	return float64(min((held-used)*2/3, held/part))
+	a.found = now
+	held, used := float64(now.held-was.held), float64(now.used-was.used)
+	a.idle = min(a.idle+(held-used)*2/3, float64(l.params.Slice))
+	a.most = min(a.most+held/part, float64(l.params.Burst)/4)
+	back := max(0, min(a.idle, a.most))
+	a.idle -= back
+	a.most -= back
+	return back
 }
 
 // works reports whether a job wants the device, is deferred, or has yet to give back what it kept.

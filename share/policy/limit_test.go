@@ -49,3 +49,43 @@ func TestLimitOfWhatIsUsed(t *testing.T) {
 		}
 	}
 }
+
+// TestLimitOfWhatIsFoundLate: it comes back beside a job that wants the whole device too, and where
+// what was used of two turns is found at once, in the middle of a third.
+func TestLimitOfWhatIsFoundLate(t *testing.T) {
+	const busy = 0.95
+	want := 0.3 / (1 - (1-busy)*2/3)
+	for _, spec := range []string{"fair", "priority"} {
+		p := mustNew(t, spec)
+		s := &share.Snapshot{Units: 1, Memory: 1 << 30}
+		for i, of := range []share.Share{{Limit: 0.3}, {}} {
+			s.Jobs = append(s.Jobs, share.JobState{ID: share.JobID(i + 1), Phase: share.Waiting,
+				Remaining: -1, Share: of, State: p.(share.Stateful).NewJobState()})
+		}
+		limited, turns, before := &s.Jobs[0], 0, time.Duration(0)
+		for s.Now < 10*time.Second {
+			d := p.Decide(s)
+			if len(d.Set) == 0 {
+				s.Now = d.Wake
+				continue
+			}
+			j, granted := s.Job(d.Set[0].Job), s.Now
+			j.Phase, j.Units, j.Granted, j.Until = share.Running, d.Set[0].Units, granted, d.Set[0].Until
+			half := (j.Until - granted) / 2
+			s.Now, j.Used = granted+half, j.Used+half
+			if j == limited {
+				if limited.MeasuredAt = s.Now; turns%2 == 0 {
+					limited.Measured = time.Duration(busy * float64(before))
+				}
+				turns++
+			}
+			p.Decide(s)
+			s.Now, j.Used = j.Until, j.Used+j.Until-granted-half
+			j.Phase, j.Units = share.Waiting, share.UnitSet{}
+			before = limited.Used
+		}
+		if got := limited.Used.Seconds() / s.Now.Seconds(); got < want-0.003 || got > want+0.001 {
+			t.Errorf("%s: %.4f of the device in %d turns, want %.4f", spec, got, turns, want)
+		}
+	}
+}
