@@ -116,7 +116,9 @@ func TestAllWaysToLaunchAreMetered(t *testing.T) {
 	const launches = 20
 	for _, call := range []string{"cuLaunchKernel", "cuLaunchKernel_ptsz", "cuLaunchKernelEx",
 		"cuLaunchKernelEx_ptsz", "cuLaunchCooperativeKernel", "cuLaunchCooperativeKernel_ptsz",
-		"cuLaunchCooperativeKernelMultiDevice", "cuLaunch", "cuLaunchGrid", "cuLaunchGridAsync"} {
+		"cuLaunchCooperativeKernelMultiDevice", "cuLaunch", "cuLaunchGrid", "cuLaunchGridAsync",
+		"cuMemPrefetchAsync", "cuMemPrefetchAsync_ptsz", "cuMemPrefetchAsync_v2",
+		"cuMemPrefetchAsync_v2_ptsz"} {
 		t.Run(call, func(t *testing.T) {
 			w := newWarden(t, fakeCap, 2*time.Millisecond)
 			r := onFake(t, w, t.TempDir(), "ways", call, fmt.Sprint(launches)).virtual(t)

@@ -65,8 +65,8 @@ func how(handler string) string {
 	switch {
 	case m == nil:
 		return "`" + handler + "`"
-	case m[1] == "copy":
-		return "copy, metered when large"
+	case m[1] != "launch":
+		return m[1] + ", metered when large"
 	}
 	return "launch, metered"
 }

@@ -34,7 +34,7 @@ func (t *Table) Generate() (map[string][]byte, error) {
 	}, nil
 }
 
-var meteredPattern = regexp.MustCompile(`^(launch|copy)\((.+)\)$`)
+var meteredPattern = regexp.MustCompile(`^(launch|copy|prefetch)\((.+)\)$`)
 
 // checkHandlers holds that all rows of one handler agree on their parameters.
 func (t *Table) checkHandlers() error {
@@ -216,8 +216,8 @@ func (c *Call) enter(kind, expr string) (string, error) {
 	if c.Flavour != Plain {
 		perThread = "1"
 	}
-	if kind == "copy" {
-		return fmt.Sprintf("weir_enter_copy(&ticket, %s, %s, %s)", expr, stream, perThread), nil
+	if kind != "launch" {
+		return fmt.Sprintf("weir_enter_%s(&ticket, %s, %s, %s)", kind, expr, stream, perThread), nil
 	}
 	key, size, ok := strings.Cut(expr, ",")
 	if !ok {

@@ -33,7 +33,8 @@ type Call struct {
 	Since   int     // first CUDA version that has it, as in CUDA_VERSION: 12020 is 12.2
 	Flavour Flavour // which default stream
 	Class   string  // what kind of call, for the reader and the coverage report
-	// "-": passed through; "launch(KEY,SIZE)" and "copy(BYTES)": metered; else weir_on_<handler>
+	// "-": passed through; "launch(KEY,SIZE)", "copy(BYTES)", "prefetch(BYTES)": metered; else
+	// weir_on_<handler>
 	Handler string
 	Params  []Param
 }

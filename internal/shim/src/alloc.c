@@ -23,26 +23,6 @@
 	if (!real) \
 		return weir_missing()
 
-/* weir_take counts bytes, after a look at what was unloaded and giving the pools a chance to return
- * what they keep unused, and the device one to come to frees in stream order. */
-bool weir_take(uint64_t bytes)
-{
-	uint64_t since = 0;
-	weir_look_again();
-	if (weir_reserve(bytes))
-		return true;
-	if (bytes > weir_cap())
-		return false;
-	if (weir_shrunk_since() && weir_reserve(bytes))
-		return true;
-	do {
-		weir_pools_refresh(true);
-		if (weir_reserve(bytes))
-			return true;
-	} while (weir_freeing_wait(&since));
-	return false;
-}
-
 /* weir_context_id is what tells a context, or the current one for NULL, from all others of the
  * process, also from those that get its handle after it ("unique for the life of the program",
  * cuCtxGetId). A driver before CUDA 12.0 has only the handle. */

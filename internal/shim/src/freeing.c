@@ -15,6 +15,7 @@
 
 #define WAIT_NS UINT64_C(500000000) /* for frees, before an allocation fails */
 #define PAUSE_NS 50000
+#define TRIM_NS 10000000
 #define TRIES 1000 /* to put an event, while a capture is about to begin */
 #define SPARES 64
 
@@ -34,7 +35,9 @@ struct weir_freeing {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct weir_freeing *first, **last = &first; /* in the order of their calls */
-static uint64_t count; /* atomic: of all that is not given back */
+static uint64_t count; /* atomic: of all that is not given back, */
+static uint64_t bytes; /* atomic: what that is beside pools' */
+static uint64_t given; /* atomic: of all that were, and of what could be moved when it was freed */
 
 /* events to be used again */
 static struct spare {
@@ -47,9 +50,15 @@ void weir_freeing_reset(void)
 	pthread_mutex_init(&lock, NULL);
 	first = NULL;
 	last = &first;
-	count = 0;
+	count = bytes = 0;
 	for (int i = 0; i < SPARES; i++)
 		spares[i].event = NULL;
+}
+
+/* gives is what a free gives back, but for a pool's: how much that gives only the pool knows. */
+static uint64_t gives(const struct weir_freeing *f)
+{
+	return f->to.movable ? f->to.movable->bytes : f->to.pool ? 0 : f->to.pointer.size;
 }
 
 /* weir_freeing_begin comes before a free in stream order, and weir_freeing_called after it. The
@@ -69,6 +78,7 @@ struct weir_freeing *weir_freeing_begin(const struct weir_freed_to *to, struct w
 	*last = f;
 	last = &f->next;
 	weir_add(&count, 1);
+	weir_add(&bytes, gives(f));
 	pthread_mutex_unlock(&lock);
 	return f;
 }
@@ -178,9 +188,12 @@ static void look(bool all)
 		return;
 	struct weir_freeing *f = take(all), *next;
 	for (; f; f = next) {
+		uint64_t n = gives(f);
 		next = f->next;
 		end(f);
-		weir_sub(&count, 1); /* at last: who waits is to find what was given back */
+		weir_freeing_gave();
+		weir_sub(&bytes, n); /* at last: who waits is to find what was given back */
+		weir_sub(&count, 1);
 	}
 	weir_own_end();
 }
@@ -232,6 +245,7 @@ void weir_freeing_called(struct weir_freeing *f, CUresult r)
 			*at = f->next;
 			if (last == &f->next)
 				last = at;
+			weir_sub(&bytes, gives(f));
 			weir_sub(&count, 1);
 			break;
 		}
@@ -256,29 +270,48 @@ uint64_t weir_freeing_elsewhere(const void *pool, const struct weir_stream *s)
 	return bytes;
 }
 
-/* under_way is how much is freed and not given back. */
-static uint64_t under_way(void)
+/* weir_freeing_gave says that something is given back, and weir_freeing_given how often that was
+ * said. */
+void weir_freeing_gave(void)
 {
-	return weir_get(&count) + weir_movables_due();
+	weir_add(&given, 1);
 }
 
-/* weir_freeing_wait is for an allocation that has no room. It looks what the device has come to,
- * and pauses if that is nothing; false: there is nothing to wait for, or it has been waited for
- * long enough, also where others free all the while. *since is 0 at first. */
-bool weir_freeing_wait(uint64_t *since)
+uint64_t weir_freeing_given(void)
 {
-	uint64_t now = weir_now(), before = under_way();
-	if (!before || *since == UINT64_MAX)
+	return weir_get(&given);
+}
+
+/* worth_it tells whether there are frees to wait for which together would give enough. */
+static bool worth_it(uint64_t lacks)
+{
+	uint64_t late = weir_movables_due(), most = weir_get(&bytes) + weir_pools_leaving() + late;
+	return (weir_get(&count) || late) && weir_would_fit(lacks, most);
+}
+
+/* weir_freeing_wait is for an allocation that has found no room for so many bytes. It looks what
+ * the device has come to, and pauses if that is nothing; false: there is nothing to wait for, or it
+ * has been waited for long enough, also where others free all the while. */
+bool weir_freeing_wait(struct weir_patience *p, uint64_t lacks)
+{
+	uint64_t now = weir_now();
+	bool worth = worth_it(lacks); /* looked at first: what is given back since then is enough */
+	if (p->over || (!worth && weir_get(&given) == p->given))
 		return false;
-	*since = *since ? *since : now;
-	bool last = now - *since > WAIT_NS || weir_get(&weir.stopping);
-	if (last)
-		*since = UINT64_MAX;
+	p->since = p->since ? p->since : now;
+	p->over = now - p->since > WAIT_NS || weir_get(&weir.stopping);
 	look(true);
 	weir_movables_late(true);
-	if (under_way() < before || last)
-		return under_way() < before;
-	nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+	uint64_t before = p->given;
+	p->given = weir_get(&given);
+	if (p->given == before && p->over)
+		return false;
+	if (p->given == before)
+		nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+	/* The driver may have back a little later what the device has come to. */
+	p->trim = p->given != before || now - p->trimmed > TRIM_NS;
+	if (p->trim)
+		p->trimmed = now;
 	return true;
 }
 

@@ -160,11 +160,11 @@ void weir_graphs_refresh(void)
 	weir_own_end();
 }
 
-/* charge counts n bytes for a launch under way, which ended ends. */
-static bool charge(uint64_t n)
+/* charge counts n bytes for a launch under way, which ended ends; at_once: it waits for nothing. */
+static bool charge(uint64_t n, bool at_once)
 {
 	weir_moves_begin();
-	if (!weir_take(n)) {
+	if (!(at_once ? weir_reserve_at_once(n) : weir_take(n))) {
 		weir_moves_end();
 		return false;
 	}
@@ -181,9 +181,9 @@ struct counting {
 	uintptr_t trims; /* as it began, 0: it has no such nodes */
 };
 
-/* begin counts a graph's memory before its first launch or upload: each that comes before one has
- * succeeded, as that may fail. */
-static bool begin(CUgraphExec exec, struct counting *c)
+/* uncounted is what is to be counted for a graph before it is launched or uploaded: its memory,
+ * each time that comes before one has succeeded, as that may fail. */
+static uint64_t uncounted(CUgraphExec exec, struct counting *c)
 {
 	uint64_t n;
 	void *at;
@@ -191,11 +191,16 @@ static bool begin(CUgraphExec exec, struct counting *c)
 	*c = (struct counting){0};
 	if (!__atomic_load_n(&any, __ATOMIC_RELAXED) ||
 		!weir_sizes_get(WEIR_KIND_GRAPH, (uintptr_t)exec, &n, &at))
-		return true;
+		return 0;
 	c->trims = now;
-	if ((uintptr_t)at == now)
-		return true;
-	if (!charge(n))
+	return (uintptr_t)at == now ? 0 : n;
+}
+
+/* begin counts that; false: there is no room. */
+static bool begin(CUgraphExec exec, struct counting *c, bool at_once)
+{
+	uint64_t n = uncounted(exec, c);
+	if (n && !charge(n, at_once))
 		return false;
 	c->n = n;
 	return true;
@@ -234,7 +239,7 @@ CUresult weir_on_graph_instantiate_params(
 	uint64_t n = uploads && __atomic_load_n(&any, __ATOMIC_RELAXED) && weir_ready()
 		? graph_bytes(graph, 0)
 		: 0;
-	if (n && !charge(n))
+	if (n && !charge(n, false))
 		return weir_deny();
 	CUresult r = real(exec, graph, params);
 	if (n)
@@ -254,12 +259,34 @@ CUresult weir_on_graph_upload(enum weir_call call, CUgraphExec exec, CUstream st
 		return weir_missing();
 	if (!weir_ready())
 		return real(exec, stream);
-	if (!begin(exec, &c))
+	if (!begin(exec, &c, false))
 		return weir_deny();
 	CUresult r = real(exec, stream);
 	ended(exec, &c, r);
 	weir_unmeasured();
 	return r;
+}
+
+/* what becomes of a launch */
+enum admitted { REFUSED, UNMETERED, ENTERED };
+
+/* admit has a launch enter the gate with its memory counted. Who closes the gate waits for what has
+ * entered, so room for the memory is waited for outside, and kept while the gate is closed. */
+static enum admitted admit(
+	struct weir_ticket *t, struct counting *c, CUgraphExec exec, CUstream stream, int per_thread)
+{
+	if (weir_ready() && uncounted(exec, c))
+		weir_look_again();
+	while (weir_enter(t, (uintptr_t)exec, 0, stream, per_thread)) {
+		if (c->n || begin(exec, c, true))
+			return ENTERED;
+		weir_leave(t, CUDA_ERROR_OUT_OF_MEMORY);
+		if (!begin(exec, c, false))
+			return REFUSED;
+	}
+	if (c->n)
+		charged_for(c->n, CUDA_ERROR_UNKNOWN);
+	return UNMETERED;
 }
 
 CUresult weir_on_graph_launch(enum weir_call call, CUgraphExec exec, CUstream hStream)
@@ -270,12 +297,9 @@ CUresult weir_on_graph_launch(enum weir_call call, CUgraphExec exec, CUstream hS
 	if (!real)
 		return weir_missing();
 	int per_thread = call == WEIR_cuGraphLaunch_ptsz;
-	if (!weir_enter(&t, (uintptr_t)exec, 0, hStream, per_thread))
-		return real(exec, hStream);
-	if (!begin(exec, &c)) {
-		weir_leave(&t, CUDA_ERROR_OUT_OF_MEMORY);
-		return weir_deny();
-	}
+	enum admitted how = admit(&t, &c, exec, hStream, per_thread);
+	if (how != ENTERED)
+		return how == REFUSED ? weir_deny() : real(exec, hStream);
 	weir_launches(&t);
 	CUresult r = real(exec, hStream);
 	weir_launched(&t, r);

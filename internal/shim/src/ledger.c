@@ -101,27 +101,32 @@ bool weir_take_over(void)
 	return any;
 }
 
+/* attempt counts bytes if they fit; *could: they may, once others have decided. */
+static bool attempt(uint64_t bytes, bool *could)
+{
+	struct weir_slot *own = weir_slot();
+	uint64_t cap = weir_cap(), undecided;
+	*could = false;
+	if (bytes > cap) /* also keeps the sums below from wrapping */
+		return false;
+	weir_add(&own->mem_pending_bytes, bytes);
+	weir_add(&own->mem_used_bytes, bytes);
+	uint64_t total = sum(weir_page(), own, bytes, &undecided);
+	bool fits = total <= weir_cap();
+	if (!fits)
+		weir_sub(&own->mem_used_bytes, bytes);
+	weir_sub(&own->mem_pending_bytes, bytes);
+	*could = total - (undecided < total ? undecided : total) <= cap;
+	return fits;
+}
+
 /* weir_reserve counts bytes; false: they do not fit, and nothing was counted. */
 bool weir_reserve(uint64_t bytes)
 {
-	struct weir_header *h = weir_page();
-	struct weir_slot *own = weir_slot();
-	uint64_t cap = weir_cap();
-	if (!bytes)
-		return true;
-	if (bytes > cap) /* also keeps the sums below from wrapping */
-		return false;
-	for (uint64_t began = 0;;) {
-		uint64_t undecided;
-		weir_add(&own->mem_pending_bytes, bytes);
-		weir_add(&own->mem_used_bytes, bytes);
-		uint64_t total = sum(h, own, bytes, &undecided);
-		bool fits = total <= weir_cap();
-		if (!fits)
-			weir_sub(&own->mem_used_bytes, bytes);
-		weir_sub(&own->mem_pending_bytes, bytes);
-		if (fits || total - (undecided < total ? undecided : total) > cap)
-			return fits;
+	bool could;
+	for (uint64_t began = 0; bytes && !attempt(bytes, &could);) {
+		if (!could)
+			return false;
 		uint64_t now = weir_now();
 		if (!began)
 			began = now;
@@ -132,6 +137,23 @@ bool weir_reserve(uint64_t bytes)
 		else
 			nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
 	}
+	return true;
+}
+
+/* weir_reserve_at_once does not wait for others to decide. */
+bool weir_reserve_at_once(uint64_t bytes)
+{
+	bool could;
+	return !bytes || attempt(bytes, &could);
+}
+
+/* weir_would_fit tells whether bytes may fit with so much less counted, if others take back what
+ * they have not decided on. */
+bool weir_would_fit(uint64_t bytes, uint64_t less)
+{
+	uint64_t undecided, total = sum(weir_page(), NULL, 0, &undecided);
+	total = plus(total - (undecided < total ? undecided : total), bytes);
+	return total - (less < total ? less : total) <= weir_cap();
 }
 
 /* weir_reserve_rest counts all that is left of the cap and gives how much that is, 0 if nothing is

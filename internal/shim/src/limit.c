@@ -73,33 +73,32 @@ static struct limited *find(void *context, CUlimit limit, uint64_t takes)
 	return x;
 }
 
+/* a call under way */
+struct setting {
+	struct weir_want want;
+	struct limited *of;
+};
+
 /* claim counts what a call may bring a limit to, beside what others under way may. */
-static bool claim(struct limited *x, uint64_t bytes)
+static bool claim(struct weir_want *w)
 {
+	struct limited *x = ((struct setting *)w)->of;
 	pthread_mutex_lock(&lock);
-	uint64_t most = x->making + bytes, more = most > x->counted ? most - x->counted : 0;
-	bool ok = bytes <= weir_cap() && weir_reserve(more);
+	uint64_t most = x->making + w->bytes, more = most > x->counted ? most - x->counted : 0;
+	bool ok = w->bytes <= weir_cap() && weir_reserve(more);
 	if (ok) {
 		x->making = most;
 		x->counted += more;
 	}
 	pthread_mutex_unlock(&lock);
+	w->lacks = more;
 	return ok;
 }
 
 static bool begin(struct limited *x, uint64_t bytes)
 {
-	uint64_t since = 0;
-	weir_look_again();
-	if (claim(x, bytes))
-		return true;
-	weir_shrunk_since();
-	do {
-		weir_pools_refresh(true);
-		if (claim(x, bytes))
-			return true;
-	} while (weir_freeing_wait(&since));
-	return false;
+	struct setting s = {{.claim = claim, .bytes = bytes}, x};
+	return weir_find_room(&s.want);
 }
 
 /* ended brings the count to what the driver says that the limit is, or may become. */

@@ -21,7 +21,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct weir_movable *all; /* under the lock, or by the mover while the memory is away */
 static uint64_t total;           /* bytes of all */
 static uint32_t told;            /* of IPC */
-static uint32_t lates;           /* allocations that are to be freed when they can be */
+static uint32_t lates;           /* allocations that are to be freed when they can be, */
+static uint64_t due;             /* and the bytes of those */
 
 /* CUmemAccessDesc of cuda.h */
 struct access {
@@ -37,6 +38,7 @@ void weir_movables_reset(void)
 	all = NULL;
 	total = 0;
 	lates = 0;
+	due = 0;
 }
 
 struct weir_movable *weir_movables(void)
@@ -279,6 +281,7 @@ static void finish(struct weir_movable *m)
 static void linger(struct weir_movable *m)
 {
 	weir_add(&lates, 1);
+	weir_add(&due, m->bytes);
 	weir_set(&m->late, true);
 }
 
@@ -339,6 +342,21 @@ static struct weir_movable *late(bool reached)
 	return m;
 }
 
+/* no_longer_due comes after an allocation that lingered was freed. */
+static void no_longer_due(uint64_t n)
+{
+	weir_freeing_gave();
+	weir_sub(&due, n);
+	weir_sub(&lates, 1);
+}
+
+static void finish_late(struct weir_movable *m)
+{
+	uint64_t n = m->bytes;
+	finish(m);
+	no_longer_due(n);
+}
+
 /* weir_movables_late frees what could not be when the program said so, if it can be; reached: only
  * what the device is known to be done with, for which nobody waits. */
 void weir_movables_late(bool reached)
@@ -346,32 +364,29 @@ void weir_movables_late(bool reached)
 	struct weir_movable *m;
 	if (!weir_get(&lates) || !weir_own_begin())
 		return;
-	while ((m = late(true))) {
-		finish(m);
-		weir_sub(&lates, 1);
-	}
+	while ((m = late(true)))
+		finish_late(m);
 	for (bool yes = !reached; yes && (m = late(false));) {
 		yes = settled(m->context);
-		if (yes) {
-			finish(m);
-			weir_sub(&lates, 1);
-		} else {
+		if (yes)
+			finish_late(m);
+		else
 			weir_set(&m->late, true);
-		}
 	}
 	weir_own_end();
 }
 
-/* weir_movables_due is how many allocations wait for that. */
+/* weir_movables_due is how many bytes wait for that. */
 uint64_t weir_movables_due(void)
 {
-	return weir_get(&lates);
+	return weir_get(&due);
 }
 
 static bool take_late(struct weir_movable *m)
 {
 	bool was = __atomic_exchange_n(&m->late, false, __ATOMIC_SEQ_CST);
-	weir_sub(&lates, was);
+	if (was)
+		no_longer_due(m->bytes);
 	return was;
 }
 

@@ -27,8 +27,8 @@ struct pool {
 
 /* an allocation */
 struct request {
-	struct pool *pool; /* NULL: not counted */
-	uint64_t bytes;
+	struct weir_want want;
+	struct pool *pool;  /* NULL: not counted */
 	uint64_t elsewhere; /* freed, and not to be had for it */
 	CUstream on;
 	struct weir_stream *stream;
@@ -148,20 +148,22 @@ static uint64_t freed_elsewhere(const struct pool *p, const struct weir_stream *
 }
 
 /* claim counts what the pool may grow by for an allocation, which claimed ends. */
-static bool claim(struct request *q)
+static bool claim(struct weir_want *w)
 {
+	struct request *q = (struct request *)w;
 	struct pool *p = q->pool;
 	pthread_mutex_lock(&lock);
 	q->elsewhere = freed_elsewhere(p, q->stream);
-	uint64_t target = whole(p->used + q->bytes + q->elsewhere),
+	uint64_t target = whole(p->used + w->bytes + q->elsewhere),
 			 more = target > p->charged ? target - p->charged : 0;
 	bool ok = weir_reserve(more);
 	if (ok) {
-		p->used += q->bytes;
+		p->used += w->bytes;
 		p->growing += q->elsewhere;
 		p->charged += more;
 	}
 	pthread_mutex_unlock(&lock);
+	w->lacks = more;
 	return ok;
 }
 
@@ -245,6 +247,17 @@ uint64_t weir_pools_loose(void)
 	return bytes;
 }
 
+/* weir_pools_leaving is what pools may give back at most once the device has come to all frees. */
+uint64_t weir_pools_leaving(void)
+{
+	uint64_t bytes = 0;
+	pthread_mutex_lock(&lock);
+	for (struct pool *p = pools; p; p = p->next)
+		bytes += p->leaving && p->charged > p->used ? whole(p->charged - p->used) : 0;
+	pthread_mutex_unlock(&lock);
+	return bytes;
+}
+
 /* weir_pools_held is what counts for all pools. */
 uint64_t weir_pools_held(void)
 {
@@ -287,27 +300,13 @@ void weir_pools_reset(void)
 /* begin counts bytes for an allocation from the pool. */
 static bool begin(struct request *q, CUmemoryPool handle, uint64_t bytes)
 {
-	uint64_t since = 0;
+	q->want = (struct weir_want){.claim = claim, .bytes = bytes};
 	q->pool = handle ? pool_of(handle) : NULL;
-	q->bytes = bytes;
 	if (handle && !q->pool)
 		return false;
 	if (q->pool && !q->pool->counted)
 		q->pool = NULL;
-	if (!q->pool)
-		return true;
-	weir_look_again();
-	if (bytes > weir_cap())
-		return false;
-	if (claim(q))
-		return true;
-	weir_shrunk_since();
-	do {
-		weir_pools_refresh(true);
-		if (claim(q))
-			return true;
-	} while (weir_freeing_wait(&since));
-	return false;
+	return !q->pool || weir_find_room(&q->want);
 }
 
 /* weir_pool_reached says that the device has come to a free of a pool, whose record is given. */
@@ -347,17 +346,17 @@ static CUresult finish(struct request *q, CUresult r, CUdeviceptr *dptr)
 	if (!q->pool)
 		return r;
 	claimed(q);
-	if (r == CUDA_SUCCESS && weir_sizes_put(WEIR_KIND_POOLED, *dptr, q->bytes, q->pool)) {
+	if (r == CUDA_SUCCESS && weir_sizes_put(WEIR_KIND_POOLED, *dptr, q->want.bytes, q->pool)) {
 		if (settle(q->pool, false))
 			return r;
 		weir_fn_cuMemFreeAsync undo = WEIR_DRIVER(cuMemFreeAsync);
 		weir_sizes_take(WEIR_KIND_POOLED, *dptr, NULL, NULL);
-		if (!undo || give(undo, *dptr, q->pool, q->bytes, q->on, q->stream) != CUDA_SUCCESS)
-			unclaim(q->pool, q->bytes);
+		if (!undo || give(undo, *dptr, q->pool, q->want.bytes, q->on, q->stream) != CUDA_SUCCESS)
+			unclaim(q->pool, q->want.bytes);
 		weir_pools_refresh(true);
 		return weir_deny();
 	}
-	unclaim(q->pool, q->bytes);
+	unclaim(q->pool, q->want.bytes);
 	settle(q->pool, true);
 	return r;
 }

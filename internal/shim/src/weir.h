@@ -186,7 +186,7 @@ void weir_own_thread(void);
 void weir_own_reset(void);
 void weir_at_exit(void);
 
-/* ---- memory: ledger.c, sizes.c, pool.c ---- */
+/* ---- memory: ledger.c, sizes.c, take.c, pool.c ---- */
 
 enum weir_kind {
 	WEIR_KIND_POINTER = 1, /* device pointer; with: which allocation it is (alloc.c) */
@@ -207,6 +207,8 @@ enum weir_kind {
 };
 
 bool weir_reserve(uint64_t bytes);
+bool weir_reserve_at_once(uint64_t bytes);
+bool weir_would_fit(uint64_t bytes, uint64_t less);
 void weir_overdraw(uint64_t bytes);
 void weir_release(uint64_t bytes);
 void weir_release_to_context(uint64_t bytes, uint64_t context);
@@ -249,6 +251,16 @@ void weir_pools_reset(void);
 void weir_pool_reached(void *pool);
 bool weir_pools_slack(void);
 uint64_t weir_pools_loose(void);
+uint64_t weir_pools_leaving(void);
+
+/* what is to be taken: take.c */
+struct weir_want {
+	bool (*claim)(struct weir_want *w); /* counts it, or says what the cap lacks for that */
+	uint64_t bytes;                     /* it takes no less */
+	uint64_t lacks;
+};
+bool weir_find_room(struct weir_want *w);
+bool weir_take(uint64_t bytes);
 
 /* frees in stream order: freeing.c */
 struct weir_freed_to {
@@ -261,7 +273,18 @@ struct weir_freeing;
 struct weir_freeing *weir_freeing_begin(const struct weir_freed_to *to, struct weir_stream *s);
 void weir_freeing_called(struct weir_freeing *f, CUresult r);
 uint64_t weir_freeing_elsewhere(const void *pool, const struct weir_stream *s);
-bool weir_freeing_wait(uint64_t *since);
+uint64_t weir_freeing_given(void);
+void weir_freeing_gave(void);
+
+/* how long an allocation waits for them */
+struct weir_patience {
+	uint64_t since;   /* when it began, 0: it has not */
+	uint64_t given;   /* weir_freeing_given before it last looked for room */
+	uint64_t trimmed; /* when pools were last to be trimmed */
+	bool trim;        /* they are to be now */
+	bool over;
+};
+bool weir_freeing_wait(struct weir_patience *p, uint64_t lacks);
 void weir_freeing_look(void);
 bool weir_freeing_any(void);
 void weir_freeing_going(CUcontext ctx);
@@ -408,7 +431,6 @@ void weir_unmeasured(void);
 void weir_tables_given(void);
 void weir_look_again(void);
 bool weir_shrunk_since(void);
-bool weir_take(uint64_t bytes);
 void weir_measure_reset(void);
 bool weir_turn_take(void);
 void weir_turn_end(void);
@@ -517,6 +539,7 @@ struct weir_ticket {
 bool weir_enter(
 	struct weir_ticket *t, uintptr_t key, uint64_t size, CUstream stream, int per_thread);
 bool weir_enter_copy(struct weir_ticket *t, uint64_t bytes, CUstream stream, int per_thread);
+bool weir_enter_prefetch(struct weir_ticket *t, uint64_t bytes, CUstream stream, int per_thread);
 void weir_leave(struct weir_ticket *t, CUresult result);
 
 /* weir_launches comes after weir_enter and before the driver's call, and weir_launched after that,

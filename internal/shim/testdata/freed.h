@@ -9,10 +9,17 @@ struct weir_freeing *weir_freeing_begin(const struct weir_freed_to *to, struct w
 
 void weir_freeing_called(struct weir_freeing *f, CUresult r) { (void)f, (void)r; }
 
-bool weir_freeing_wait(uint64_t *since) {
-	(void)since;
+static uint64_t freed_lacks; /* what was waited for last */
+
+bool weir_freeing_wait(struct weir_patience *p, uint64_t lacks) {
+	(void)p;
+	freed_lacks = lacks;
 	return false;
 }
+
+uint64_t weir_freeing_given(void) { return 0; }
+
+void weir_freeing_gave(void) {}
 
 // the context that last was said to go, and to be gone
 static CUcontext freed_going, freed_gone;

@@ -37,15 +37,80 @@ static void others_free(void)
 {
 	anew();
 	int n = 0;
-	uint64_t since = 0;
+	struct weir_patience p = {.given = weir_freeing_given()};
 	do {
 		allocate(100);
 		grows = 0;
 		stuck = true;
 		give_back();
 		stuck = false;
-	} while (weir_freeing_wait(&since) && ++n < 1000);
+	} while (weir_freeing_wait(&p, 0) && ++n < 1000);
 	expect("frees waited for in half a second", n > 40 && n < 60, true);
+}
+
+/* waits_for tells whether so much is waited for beside a free that is under way. */
+static bool waits_for(const struct weir_freed_to *to, uint64_t lacks)
+{
+	struct weir_patience p = {.given = weir_freeing_given()};
+	stuck = true;
+	weir_freeing_called(weir_freeing_begin(to, &here), CUDA_SUCCESS);
+	bool yes = weir_freeing_wait(&p, lacks);
+	stuck = false;
+	weir_freeing_look();
+	return yes;
+}
+
+/* What all frees together would not give is not waited for, nor looked for again. */
+static void hopeless(void)
+{
+	struct weir_movable m = {.bytes = 4 * PORTION};
+	const struct weir_freed_to moves = {.movable = &m};
+	const struct weir_freed_to pointer = {.pointer = {.size = 4 * PORTION}};
+	anew();
+	counted = 6 * PORTION;
+	expect("waits for a pointer's bytes", waits_for(&pointer, 6 * PORTION), true);
+	expect("waits for more", waits_for(&pointer, 6 * PORTION + 1), false);
+	expect("waits for what can be moved", waits_for(&moves, 6 * PORTION), true);
+	expect("waits for more", waits_for(&moves, 6 * PORTION + 1), false);
+	due = PORTION;
+	expect("waits for what is late besides", waits_for(&moves, 7 * PORTION), true);
+	expect("waits for more", waits_for(&moves, 7 * PORTION + 1), false);
+	due = 0;
+	struct weir_patience p = {.given = weir_freeing_given()};
+	expect("waits where nothing is freed", weir_freeing_wait(&p, 0), false);
+	weir_freeing_gave();
+	expect("looks again where that has just been", weir_freeing_wait(&p, UINT64_MAX), true);
+	expect("and waits then", weir_freeing_wait(&p, UINT64_MAX), false);
+
+	anew();
+	grows = 3 * PORTION;
+	allocate_from(second, 3 * PORTION);
+	grows = 5 * PORTION;
+	allocate(5 * PORTION);
+	stuck = true;
+	give_back();
+	trims = 0;
+	uint64_t began = ns;
+	expect("more than frees would give", allocate_on(beside, only, 6 * PORTION),
+		CUDA_ERROR_OUT_OF_MEMORY);
+	expect("looks at the clock meanwhile", ns - began <= 2 * tick, true);
+	expect("trims of pools", trims, 1);
+}
+
+/* Pools are trimmed when something is given back, and now and then, but not at each look. */
+static void trimmed_rarely(void)
+{
+	anew();
+	grows = 5 * PORTION;
+	allocate(5 * PORTION);
+	stuck = true;
+	give_back();
+	trims = 0;
+	tick = 1000000;
+	expect("with a stream that does not get on", allocate_on(beside, only, 5 * PORTION),
+		CUDA_ERROR_OUT_OF_MEMORY);
+	tick = 10000000;
+	expect("trims in half a second", trims > 20 && trims < 60, true);
 }
 
 /* What can be moved is given back by who saw the device come there, and else is waited for. */

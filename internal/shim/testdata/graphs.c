@@ -159,7 +159,30 @@ uint64_t weir_now(void) { return 0; }
 int weir_attach(void) { return WEIR_ATTACHED; }
 CUresult weir_missing(void) { return CUDA_ERROR_NOT_FOUND; }
 uint64_t weir_taken(uint64_t bytes) { return bytes; }
-bool weir_take(uint64_t bytes) { return weir_reserve(bytes); }
+
+static unsigned entered, within; /* launches in the gate, and what was waited for meanwhile */
+static void (*until_room)(void); /* done by others while there is no room */
+
+bool weir_take(uint64_t bytes)
+{
+	void (*f)(void) = until_room;
+	if (weir_reserve(bytes))
+		return true;
+	within += entered;
+	until_room = NULL;
+	if (f)
+		f();
+	return f && weir_reserve(bytes);
+}
+
+static unsigned looks_again; /* for what is not measured */
+
+void weir_look_again(void)
+{
+	looks_again++;
+	within += entered;
+}
+
 bool weir_own_begin(void) { return true; }
 void weir_own_end(void) {}
 void weir_unmeasured(void) { unmeasured++; }
@@ -175,15 +198,27 @@ bool weir_grown(void)
 }
 
 __thread struct weir_stream *weir_launching_on;
+static bool meters = true;    /* the gate, what is launched */
+static void (*at_gate)(void); /* done by others while the next launch waits there */
 
 bool weir_enter(
 	struct weir_ticket *t, uintptr_t key, uint64_t size, CUstream stream, int per_thread)
 {
-	(void)t, (void)key, (void)size, (void)stream, (void)per_thread;
-	return true;
+	void (*f)(void) = at_gate;
+	(void)key, (void)size, (void)stream, (void)per_thread;
+	*t = (struct weir_ticket){0};
+	at_gate = NULL;
+	if (f)
+		f();
+	entered += meters;
+	return meters;
 }
 
-void weir_leave(struct weir_ticket *t, CUresult result) { (void)t, (void)result; }
+void weir_leave(struct weir_ticket *t, CUresult result)
+{
+	(void)t, (void)result;
+	entered--;
+}
 
 /* ---- the program */
 
@@ -390,6 +425,77 @@ static void ends(void)
 	expect("calls that move memory under way", moved, 0);
 }
 
+static void free_others(void)
+{
+	weir_release(CAP - 50);
+}
+
+static void free_and_trim(void)
+{
+	free_others();
+	at_gate = trim;
+}
+
+static void free_and_launch(void)
+{
+	free_others();
+	launch(100);
+	at_gate = trim;
+}
+
+static void free_and_meter_nothing(void)
+{
+	free_others();
+	meters = false;
+}
+
+/* full has others hold what a launch of graph 100 needs, until they do something. */
+static CUresult full(void (*then_do)(void))
+{
+	trim();
+	weir_reserve(CAP - 50);
+	until_room = then_do;
+	within = 0;
+	CUresult r = launch(100);
+	expect("waited for within the gate", within, 0);
+	expect("launches that are still in it", entered, 0);
+	return r;
+}
+
+/* A launch that has no room for its memory waits for that outside the gate, where nobody waits for
+ * it, and has it when the gate is open. */
+static void at_the_cap(void)
+{
+	fits = tells = true;
+	instantiate(100, false);
+	gives = 100;
+	unsigned before = looks_again;
+	expect("once others have freed", full(free_others), CUDA_SUCCESS);
+	expect("during that launch", counted_then, 151);
+	expect("after it", counted(), 100);
+	expect("looks for what is not measured", looks_again, before + 1);
+	gives = 0;
+	launch(100);
+	expect("looks before a second launch", looks_again, before + 1);
+	gives = 100;
+	expect("trimmed while it waits at the gate", full(free_and_trim), CUDA_SUCCESS);
+	expect("during that launch", counted_then, 151);
+	expect("after it", counted(), 100);
+	expect("launched and trimmed by others", full(free_and_launch), CUDA_SUCCESS);
+	expect("during that launch", counted_then, 151);
+	expect("after it", counted(), 100);
+	uint64_t before_calls = calls;
+	expect("where nobody frees", full(NULL), CUDA_ERROR_OUT_OF_MEMORY);
+	expect("of the driver's", calls, before_calls);
+	expect("after it", counted(), CAP - 50);
+	free_others();
+	gives = 0;
+	expect("where nothing is metered any more", full(free_and_meter_nothing), CUDA_SUCCESS);
+	expect("during that launch", counted_then, 0);
+	meters = true;
+	expect("calls that move memory under way", moved, 0);
+}
+
 int main(void)
 {
 	weir.page = (struct weir_header *)page;
@@ -406,5 +512,6 @@ int main(void)
 	trims();
 	uploads();
 	ends();
+	at_the_cap();
 	return checked();
 }

@@ -147,6 +147,28 @@ static void deciding(void)
 	expect("not waited for", now - from < DECIDE_NS, false);
 }
 
+/* Who is in the gate waits for nobody, and what would fit is said as if others take back. */
+static void at_once(void)
+{
+	begin(SOME, SOME);
+	uint64_t from = now;
+	expect("at once beside one that decides", weir_reserve_at_once(1), false);
+	expect("looks at the clock", now, from);
+	expect("counted then", own->mem_used_bytes + own->mem_pending_bytes, 0);
+	begin(SOME - 1, 0);
+	expect("at once what fits", weir_reserve_at_once(1), true);
+	expect("counted then", own->mem_used_bytes, 1);
+	expect("at once nothing", weir_reserve_at_once(0), true);
+	expect("at once more", weir_reserve_at_once(1), false);
+	expect("would fit", weir_would_fit(1, 0), false);
+	expect("would fit with as much less", weir_would_fit(1, 1), true);
+	expect("would fit with more than all less", weir_would_fit(SOME, UINT64_MAX), true);
+	expect("would fit of what is more", weir_would_fit(UINT64_MAX, SOME), false);
+	begin(SOME, 3);
+	expect("would fit if that is taken back", weir_would_fit(3, 0), true);
+	expect("would fit of more", weir_would_fit(4, 0), false);
+}
+
 static void bounds(void)
 {
 	begin(0, 0);
@@ -234,6 +256,7 @@ int main(void)
 	other = own + 1;
 	moving();
 	deciding();
+	at_once();
 	bounds();
 	rest();
 	pid_t child = fork();

@@ -14,6 +14,8 @@ static bool reserve(uint64_t bytes);
 #undef pthread_mutex_lock
 #undef weir_reserve
 
+bool weir_reserve(uint64_t bytes) { return reserve(bytes); }
+
 #include "expect.h"
 #include "stays.h"
 
@@ -84,8 +86,11 @@ static CUresult driver_free(CUdeviceptr at, CUstream stream)
 static bool stuck; /* the device comes to no free: none can be trimmed */
 static const struct weir_stream *alone; /* to none on this stream, if any */
 
+static unsigned trims;
+
 static CUresult driver_trim(CUmemoryPool pool, size_t keep)
 {
+	trims++;
 	if (stuck)
 		return CUDA_SUCCESS;
 	*(pool == only ? &reserved : &kept) = keep;
@@ -167,10 +172,11 @@ static int puts_event = 1; /* what comes of it */
 static CUevent put_as; /* the event, if not one by the stream */
 static CUstream const beside = (CUstream)&there;
 static uint64_t ns, later; /* the time, and when the device comes to all frees */
+static uint64_t tick = 10000000;
 
 uint64_t weir_now(void)
 {
-	ns += 10000000;
+	ns += tick;
 	if (later && ns >= later)
 		stuck = false;
 	return ns;
@@ -198,9 +204,11 @@ void weir_movable_reached(struct weir_movable *m, bool was)
 	seen = was;
 }
 void weir_movables_late(bool reached) { (void)reached; }
-uint64_t weir_movables_due(void) { return 0; }
+static uint64_t due; /* of what can be moved */
+uint64_t weir_movables_due(void) { return due; }
 void weir_overdraw(uint64_t bytes) { weir_add(&counted, bytes); }
 uint64_t weir_cap(void) { return cap; }
+bool weir_would_fit(uint64_t bytes, uint64_t less) { return counted - less + bytes <= cap; }
 void weir_release(uint64_t bytes) { weir_sub(&counted, bytes); }
 int weir_attach(void) { return WEIR_ATTACHED; }
 CUresult weir_missing(void) { return CUDA_ERROR_NOT_FOUND; }
@@ -653,6 +661,8 @@ int main(void)
 	freed_often();
 	streams_apart();
 	others_free();
+	hopeless();
+	trimmed_rarely();
 	unseen();
 	record_kept();
 	destroyed_early();

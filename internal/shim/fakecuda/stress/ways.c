@@ -1,7 +1,7 @@
 // ways launches kernels of a millisecond by one of the driver's calls.
 //
 // usage: ways CALL [launches]      default: 20
-// A multi-device launch is of two kernels at once.
+// A multi-device launch is of two kernels at once; a prefetch is of managed memory, for as long.
 #include "../example/load.h"
 
 #include <string.h>
@@ -10,8 +10,24 @@ typedef CUresult (*grid_fn)(CUfunction, unsigned, unsigned, unsigned, unsigned, 
 	unsigned, CUstream, void **, void **);
 typedef CUresult (*ex_fn)(const CUlaunchConfig *, CUfunction, void **, void **);
 
+typedef CUresult (*fetch_fn)(CUdeviceptr, size_t, CUdevice, CUstream);
+typedef CUresult (*fetch_to_fn)(CUdeviceptr, size_t, CUmemLocation, unsigned, CUstream);
+
+static CUresult prefetch(const char *name, void *call) {
+	enum { BYTES = 25000000 }; // a millisecond
+	static CUdeviceptr at;
+	if (!at)
+		CHECK(CU(cuMemAllocManaged)(&at, BYTES, CU_MEM_ATTACH_GLOBAL));
+	if (strstr(name, "_v2"))
+		return ((fetch_to_fn)call)(
+			at, BYTES, (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, 0}, 0, NULL);
+	return ((fetch_fn)call)(at, BYTES, 0, NULL);
+}
+
 static CUresult launch(const char *name, void *call, CUfunction f) {
 	void *none[] = {NULL};
+	if (strstr(name, "Prefetch"))
+		return prefetch(name, call);
 	if (strstr(name, "MultiDevice")) {
 		CUstream s[2];
 		CHECK(CU(cuStreamCreate)(&s[0], CU_STREAM_NON_BLOCKING));
