@@ -226,6 +226,9 @@ func (w *warden) claim(c *net.UnixConn, hello wire.Hello) (uint32, bool) {
 	defer w.mu.Unlock()
 	if hello.Rejoins() {
 		w.conns[c] = hello.Slot + w.moves
+		if w.moves > 0 {
+			w.page.Slot(w.conns[c]).Claim(hello.PID, 0)
+		}
 		return w.conns[c], true
 	}
 	for i := range uint32(wire.SlotCount) {

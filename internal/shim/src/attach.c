@@ -221,9 +221,9 @@ static void keep(int page)
 	kept_page = fstat(page, &page_as) == 0 ? page : -1;
 }
 
-/* adopt takes the slot on the page that the agent sent. An agent that returns gives the same page
- * and slot, and then nothing moves under the threads that count. On another page the former one
- * stays mapped, as threads may wait on it. */
+/* adopt takes the slot on the page that the agent sent, the same as before where an agent has
+ * returned that knows the process. Another page's former one stays mapped, as threads may wait on
+ * it. */
 static bool adopt(int page, const struct weir_welcome *w)
 {
 	bool same = weir_page() && is(page, &page_as);
@@ -232,15 +232,8 @@ static bool adopt(int page, const struct weir_welcome *w)
 		h = same ? weir_page() : map_page(page);
 	if (!h)
 		return false;
-	struct weir_slot *slot = (struct weir_slot *)((char *)h + WEIR_SLOTS_OFFSET) + w->slot,
-					 *old = weir_slot();
+	struct weir_slot *slot = (struct weir_slot *)((char *)h + WEIR_SLOTS_OFFSET) + w->slot;
 	weir_set(&slot->state, WEIR_STATE_ATTACHED);
-	if (old && old != slot) {
-		weir_add(
-			&slot->mem_used_bytes, __atomic_exchange_n(&old->mem_used_bytes, 0, __ATOMIC_SEQ_CST));
-		weir_add(&slot->mem_context_bytes,
-			__atomic_exchange_n(&old->mem_context_bytes, 0, __ATOMIC_SEQ_CST));
-	}
 	weir_mover_adopt(slot);
 	weir_set(&slot->thread_percent, weir_get(&weir.threads));
 	weir_set(&slot->stalled, weir_get(&weir.aside));
@@ -248,8 +241,7 @@ static bool adopt(int page, const struct weir_welcome *w)
 	__atomic_store_n(&weir.notes, (w->flags & WEIR_FLAG_NOTES) != 0, __ATOMIC_SEQ_CST);
 	weir_set(&weir.measures, (w->flags & WEIR_FLAG_MEASURES) != 0);
 	weir.generation = w->generation;
-	__atomic_store_n(&weir.slot, slot, __ATOMIC_SEQ_CST);
-	__atomic_store_n(&weir.page, h, __ATOMIC_SEQ_CST);
+	weir_ledger_adopt(h, slot);
 	keep(page);
 	return true;
 }
@@ -268,7 +260,7 @@ static bool hello(int sock, bool rejoin)
 	struct msghdr m = {.msg_iov = &io, .msg_iovlen = 1};
 	if (rejoin) {
 		h.flags = WEIR_FLAG_REJOIN;
-		h.mem_used = weir_get(&weir_slot()->mem_used_bytes);
+		h.mem_used = weir_counted();
 		h.slot = weir.slot_number;
 		h.generation = weir.generation;
 	}
@@ -368,6 +360,7 @@ static void forked(void)
 	said = foreign = false;
 	next_try = 0;
 	weir_driver_reset();
+	weir_ledger_reset();
 	weir_sizes_reset();
 	weir_freeing_reset();
 	weir_pools_reset();

@@ -192,7 +192,7 @@ static CUresult before(CUdevice dev, struct making *m)
 	}
 	if (r != CUDA_SUCCESS)
 		end(m);
-	else if (weir_get(&weir_slot()->mem_context_bytes))
+	else if (weir_contexts())
 		m->look = weir_look(m->reserved);
 	return r;
 }
@@ -254,7 +254,7 @@ static void note_made(CUcontext ctx, const struct making *m)
  * undecided until it also finds what one takes. */
 static bool after(CUresult r, CUcontext ctx, struct making *m)
 {
-	uint64_t was = weir_get(&weir_slot()->mem_context_bytes);
+	uint64_t was = weir_contexts();
 	if (r != CUDA_SUCCESS) {
 		give_back(m);
 		return true;
@@ -384,15 +384,14 @@ static void left(CUresult r, CUcontext ctx, int gone)
 	if (r != CUDA_SUCCESS || !weir_ready())
 		return;
 	struct making m = start();
-	uint64_t *counted = &weir_slot()->mem_context_bytes;
 	__atomic_fetch_sub(&there, gone, __ATOMIC_RELAXED);
 	weir_sizes_take(WEIR_KIND_MADE, (uintptr_t)ctx, &made, NULL);
 	struct weir_look l = weir_look(0);
-	uint64_t least = weir_at_least(&l), rest = remaining(&l, weir_get(counted), made);
+	uint64_t least = weir_at_least(&l), rest = remaining(&l, weir_contexts(), made);
 	if (!any_left()) {
-		weir_set(counted, least);
+		weir_contexts_are(least);
 	} else if (l.is != WEIR_REST_UNKNOWN) {
-		weir_set(counted, rest);
+		weir_contexts_are(rest);
 		if (rest > least)
 			weir_too_much(rest - least);
 	}

@@ -71,10 +71,9 @@ static inline bool lets_through(struct weir_header *h, struct weir_ticket *t)
  * to wait or the gate's value changes. */
 static void gate_wait(struct weir_header *h, struct weir_function *f, uint32_t *pass)
 {
-	struct weir_slot *slot = weir_slot();
 	uint32_t told = 0, held = weir_hold_pause();
 	weir_pass_unwanted();
-	bool first = weir_add(&slot->waiting, 1) == 1;
+	bool first = weir_waits_begin();
 	for (;;) {
 		uint32_t gate = weir_get(&h->gate);
 		*pass = take_pass(h, gate);
@@ -84,7 +83,7 @@ static void gate_wait(struct weir_header *h, struct weir_function *f, uint32_t *
 		if (told && weir_agent_silent(h, weir_socket_open(), weir_now()))
 			weir_set(&weir.agent_gone, true);
 		if (first || (told && told != gate + 1)) {
-			weir_add(&slot->want_seq, 1);
+			weir_add(&weir_slot()->want_seq, 1);
 			weir_send(WEIR_MSG_WANT, gate);
 			first = false;
 		}
@@ -100,7 +99,7 @@ static void gate_wait(struct weir_header *h, struct weir_function *f, uint32_t *
 		if (f && weir_passes(h, f))
 			break;
 	}
-	weir_sub(&slot->waiting, 1);
+	weir_waits_end();
 	weir_hold_resume(held);
 }
 

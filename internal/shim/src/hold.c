@@ -53,13 +53,12 @@ static void open_from(uint32_t state)
 /* wait_at_barrier tells the agent, once, that a thread needs memory that is away. */
 static void wait_at_barrier(void)
 {
-	struct weir_slot *slot = weir_slot();
 	uint64_t began = weir_now();
 	bool told = false;
-	weir_add(&slot->waiting, 1);
+	weir_waits_begin();
 	for (uint32_t now; (now = weir_get(&barrier)) != OPEN && !weir_get(&weir.stopping);) {
 		if (now == AWAY && !told) {
-			weir_add(&slot->want_seq, 1);
+			weir_add(&weir_slot()->want_seq, 1);
 			weir_send(WEIR_MSG_WANT, weir_get(&weir_page()->gate));
 			told = true;
 		}
@@ -68,7 +67,7 @@ static void wait_at_barrier(void)
 		else
 			weir_futex_wait(&barrier, now, LOOK_NS);
 	}
-	weir_sub(&slot->waiting, 1);
+	weir_waits_end();
 }
 
 /* weir_hold_on is weir_hold where memory can be moved. Within a call that is held, as a tool that

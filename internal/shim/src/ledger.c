@@ -8,17 +8,56 @@
  * moment will be taken back too, it looks again for some milliseconds while it would fit if the
  * others were. No lock is involved: a process killed anywhere leaves only its slot, which the agent
  * clears. Without an agent others take back what it had not decided, which could be all of the cap.
+ *
+ * A process has another slot once an agent has returned that did not know it again, which may have
+ * given the former one to another process by then, or have cleared it. So what is in a slot is
+ * known here besides (own_counts), and is never read back; no thread is between two changes of it
+ * while the slot becomes another one.
  */
 #include "weir.h"
 
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #define YIELD_NS 1000000u
 #define DECIDE_NS 20000000u
+
+/* what the process's slot is to have; all are atomic */
+static struct {
+	uint64_t used, pending, contexts;
+	uint32_t waiting;
+} own_counts;
+
+/* held while those and the slot change, and for itself while the slot becomes another one */
+static pthread_rwlock_t changing = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+
+void weir_ledger_reset(void)
+{
+	pthread_rwlock_init(&changing, NULL);
+	memset(&own_counts, 0, sizeof own_counts);
+}
+
+/* change gives the slot, which stays the process's until changed. */
+static struct weir_slot *change(void)
+{
+	pthread_rwlock_rdlock(&changing);
+	return weir_slot();
+}
+
+static void changed(void)
+{
+	pthread_rwlock_unlock(&changing);
+}
+
+/* MORE and LESS change one of the counts, in the slot and here. */
+#define MORE(slot, field, count, n) \
+	(weir_add(&own_counts.count, n), weir_add(&(slot)->field, n))
+#define LESS(slot, field, count, n) \
+	(weir_sub(&own_counts.count, n), weir_sub(&(slot)->field, n))
 
 static struct weir_slot *slots(struct weir_header *h)
 {
@@ -104,18 +143,19 @@ bool weir_take_over(void)
 /* attempt counts bytes if they fit; *could: they may, once others have decided. */
 static bool attempt(uint64_t bytes, bool *could)
 {
-	struct weir_slot *own = weir_slot();
 	uint64_t cap = weir_cap(), undecided;
 	*could = false;
 	if (bytes > cap) /* also keeps the sums below from wrapping */
 		return false;
-	weir_add(&own->mem_pending_bytes, bytes);
-	weir_add(&own->mem_used_bytes, bytes);
+	struct weir_slot *own = change();
+	MORE(own, mem_pending_bytes, pending, bytes);
+	MORE(own, mem_used_bytes, used, bytes);
 	uint64_t total = sum(weir_page(), own, bytes, &undecided);
 	bool fits = total <= weir_cap();
 	if (!fits)
-		weir_sub(&own->mem_used_bytes, bytes);
-	weir_sub(&own->mem_pending_bytes, bytes);
+		LESS(own, mem_used_bytes, used, bytes);
+	LESS(own, mem_pending_bytes, pending, bytes);
+	changed();
 	*could = total - (undecided < total ? undecided : total) <= cap;
 	return fits;
 }
@@ -160,22 +200,33 @@ bool weir_would_fit(uint64_t bytes, uint64_t less)
  * or another decides; it is undecided until weir_decided. */
 uint64_t weir_reserve_rest(void)
 {
-	struct weir_header *h = weir_page();
-	struct weir_slot *own = weir_slot();
 	uint64_t cap = weir_cap(), used = weir_used(), undecided;
 	uint64_t rest = used < cap ? cap - used : 0;
-	weir_add(&own->mem_pending_bytes, rest);
-	weir_add(&own->mem_used_bytes, rest);
-	if (sum(h, own, rest, &undecided) <= cap && !undecided)
-		return rest;
-	weir_sub(&own->mem_used_bytes, rest);
-	weir_sub(&own->mem_pending_bytes, rest);
-	return 0;
+	struct weir_slot *own = change();
+	MORE(own, mem_pending_bytes, pending, rest);
+	MORE(own, mem_used_bytes, used, rest);
+	bool all = sum(weir_page(), own, rest, &undecided) <= cap && !undecided;
+	if (!all) {
+		LESS(own, mem_used_bytes, used, rest);
+		LESS(own, mem_pending_bytes, pending, rest);
+	}
+	changed();
+	return all ? rest : 0;
 }
 
 void weir_decided(uint64_t bytes)
 {
-	weir_sub(&weir_slot()->mem_pending_bytes, bytes);
+	struct weir_slot *own = change();
+	LESS(own, mem_pending_bytes, pending, bytes);
+	changed();
+}
+
+/* weir_count counts bytes whether they fit or not. */
+void weir_count(uint64_t bytes)
+{
+	struct weir_slot *own = change();
+	MORE(own, mem_used_bytes, used, bytes);
+	changed();
 }
 
 /* weir_overdraw counts bytes that the device has already given, though they be too many. */
@@ -183,24 +234,96 @@ void weir_overdraw(uint64_t bytes)
 {
 	if (weir_reserve(bytes))
 		return;
-	weir_add(&weir_slot()->mem_used_bytes, bytes);
+	weir_count(bytes);
 	__atomic_fetch_or(&weir_slot()->error_flags, WEIR_ERROR_OVERDRAFT, __ATOMIC_RELAXED);
 }
 
 void weir_release(uint64_t bytes)
 {
-	weir_sub(&weir_slot()->mem_used_bytes, bytes);
+	struct weir_slot *own = change();
+	LESS(own, mem_used_bytes, used, bytes);
+	changed();
+}
+
+/* weir_contexts is what contexts are counted with, and weir_contexts_are says how much that is. */
+uint64_t weir_contexts(void)
+{
+	return weir_get(&own_counts.contexts);
+}
+
+void weir_contexts_are(uint64_t bytes)
+{
+	struct weir_slot *own = change();
+	weir_set(&own_counts.contexts, bytes);
+	weir_set(&own->mem_context_bytes, bytes);
+	changed();
 }
 
 /* weir_release_to_context gives up counted bytes, of which or of more a context takes so many. Who
  * looks meanwhile sees that something is being decided, and looks again. */
 void weir_release_to_context(uint64_t bytes, uint64_t context)
 {
-	struct weir_slot *own = weir_slot();
-	weir_add(&own->mem_pending_bytes, bytes);
+	struct weir_slot *own = change();
+	MORE(own, mem_pending_bytes, pending, bytes);
+	weir_set(&own_counts.contexts, context);
 	weir_set(&own->mem_context_bytes, context);
-	weir_sub(&own->mem_used_bytes, bytes);
-	weir_sub(&own->mem_pending_bytes, bytes);
+	LESS(own, mem_used_bytes, used, bytes);
+	LESS(own, mem_pending_bytes, pending, bytes);
+	changed();
+}
+
+/* weir_counted is what is counted for allocations of this process. */
+uint64_t weir_counted(void)
+{
+	return weir_get(&own_counts.used);
+}
+
+/* weir_waits_begin counts a thread that waits until its process may go on, and tells whether it is
+ * the only one; weir_waits_end takes it back. */
+bool weir_waits_begin(void)
+{
+	struct weir_slot *own = change();
+	MORE(own, waiting, waiting, 1);
+	bool only = weir_get(&own->waiting) == 1;
+	changed();
+	return only;
+}
+
+void weir_waits_end(void)
+{
+	struct weir_slot *own = change();
+	LESS(own, waiting, waiting, 1);
+	changed();
+}
+
+/* same_owner tells whether two slots are of one process as far as the agent can tell processes. */
+static bool same_owner(const struct weir_slot *a, const struct weir_slot *b)
+{
+	uint32_t pid = weir_get(&b->owner_pid);
+	uint64_t start = weir_get(&b->owner_start);
+	return weir_get(&a->owner_pid) == pid && weir_get(&a->owner_start) == start &&
+		(pid != WEIR_FOREIGN_PID || start);
+}
+
+/* weir_ledger_adopt makes a slot, of this page, the process's own, and has all that it counts be
+ * there and no more in the one that it had, if that still is its. */
+void weir_ledger_adopt(struct weir_header *h, struct weir_slot *slot)
+{
+	pthread_rwlock_wrlock(&changing);
+	struct weir_slot *old = weir_slot();
+	if (old && old != slot && same_owner(old, slot)) {
+		weir_set(&old->mem_used_bytes, 0);
+		weir_set(&old->mem_pending_bytes, 0);
+		weir_set(&old->mem_context_bytes, 0);
+		weir_set(&old->waiting, 0);
+	}
+	weir_set(&slot->mem_pending_bytes, weir_get(&own_counts.pending));
+	weir_set(&slot->mem_used_bytes, weir_get(&own_counts.used));
+	weir_set(&slot->mem_context_bytes, weir_get(&own_counts.contexts));
+	weir_set(&slot->waiting, weir_get(&own_counts.waiting));
+	__atomic_store_n(&weir.slot, slot, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&weir.page, h, __ATOMIC_SEQ_CST);
+	pthread_rwlock_unlock(&changing);
 }
 
 CUresult weir_deny(void)

@@ -137,7 +137,7 @@ static enum said holds(uint64_t *bytes, uint64_t patience)
 static uint64_t refreshed(void)
 {
 	weir_pools_refresh(false);
-	return weir_get(&weir_slot()->mem_used_bytes);
+	return weir_counted();
 }
 
 /* look is at what this process holds beyond its allocations, for which reserved are not, and beyond
@@ -206,7 +206,7 @@ void weir_unmeasured(void)
  * and goes while the device is asked could look like it, but not twice. */
 static uint64_t grown_by(void)
 {
-	uint64_t least = UINT64_MAX, counted = weir_get(&weir_slot()->mem_context_bytes);
+	uint64_t least = UINT64_MAX, counted = weir_contexts();
 	for (int i = 0; i < 2 && least; i++) {
 		struct weir_look l = weir_look(0);
 		uint64_t rest = weir_at_least(&l);
@@ -233,9 +233,9 @@ static bool grown(bool stays)
 	uint64_t began = weir_now(), more = grown_by();
 	bool fits = weir_reserve(more);
 	if (fits && more)
-		weir_release_to_context(more, weir_get(&weir_slot()->mem_context_bytes) + more);
+		weir_release_to_context(more, weir_contexts() + more);
 	else if (!fits && stays)
-		weir_add(&weir_slot()->mem_context_bytes, more);
+		weir_contexts_are(weir_contexts() + more);
 	if (fits || stays)
 		weir_add(&loaded, more);
 	spent(began);
@@ -288,7 +288,7 @@ void weir_look_again(void)
  * take alone, of which memory that is counted with more than it takes would hide a part. */
 static bool shrunk(void)
 {
-	uint64_t less = 0, *counted = &weir_slot()->mem_context_bytes;
+	uint64_t less = 0, counted = weir_contexts();
 	if (!weir_get(&loaded))
 		return false;
 	if (!weir_turn_take()) {
@@ -298,10 +298,10 @@ static bool shrunk(void)
 	uint64_t began = weir_now();
 	struct weir_look l = weir_look(0);
 	uint64_t most = weir_at_most(&l);
-	if (most < weir_get(counted))
-		less = weir_get(counted) - most;
+	if (most < counted)
+		less = counted - most;
 	less = less < weir_get(&loaded) ? less : weir_get(&loaded);
-	weir_sub(counted, less);
+	weir_contexts_are(counted - less);
 	weir_sub(&loaded, less);
 	if (l.is == WEIR_REST_LEAST || l.late)
 		__atomic_store_n(&unloaded, 1, __ATOMIC_RELAXED);

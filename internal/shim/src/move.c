@@ -393,7 +393,7 @@ static void say_lost(const struct move *m)
 static void in(struct move *m)
 {
 	uint64_t absent = weir_get(&away_bytes);
-	weir_add(&weir_slot()->mem_used_bytes, absent);
+	weir_count(absent);
 	if (!each(m, map)) {
 		struct move back = {0};
 		if (m->code == WEIR_MOVED_DAMAGED || m->code == WEIR_MOVED_SPILL)
@@ -436,14 +436,14 @@ static void tell_stays(void)
 	struct weir_stays s = {
 		.kind = WEIR_MSG_STAYS,
 		.slot = weir.slot_number,
-		.contexts = weir_get(&weir_slot()->mem_context_bytes),
+		.contexts = weir_contexts(),
 		.managed = weir_sizes_sum(WEIR_KIND_POINTER, LOOSE),
 		.arrays = sum(WEIR_KIND_ARRAY) + sum(WEIR_KIND_MIPMAP),
 		.mapped = sum(WEIR_KIND_PHYSICAL) + sum(WEIR_KIND_EXTERNAL),
 		.pools = weir_pools_held() + sum(WEIR_KIND_GRAPH),
 	};
 	uint64_t named = s.managed + s.arrays + s.mapped + s.pools;
-	uint64_t used = weir_get(&weir_slot()->mem_used_bytes);
+	uint64_t used = weir_counted();
 	uint64_t mine = weir_movable_bytes() - weir_get(&away_bytes);
 	s.small = used > named + mine ? used - named - mine : 0;
 	tell(&s);

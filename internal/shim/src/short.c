@@ -36,17 +36,15 @@ bool weir_passes(struct weir_header *h, struct weir_function *f)
  * of the gate. The watcher, if asleep, is to see what the agent waits to hear. */
 static void wanted(const struct weir_header *h, uint64_t now)
 {
-	struct weir_slot *slot = weir_slot();
-	uint32_t *none = NULL, gate = weir_get(&h->gate);
+	uint32_t gate = weir_get(&h->gate);
 	weir_set(&weir.wanted_ns, now);
-	bool first = !weir_get(&weir.wants) &&
-		__atomic_compare_exchange_n(
-			&weir.wants, &none, &slot->waiting, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	bool first =
+		!weir_get(&weir.wants) && !__atomic_exchange_n(&weir.wants, 1, __ATOMIC_SEQ_CST);
 	if (first)
-		weir_add(&slot->waiting, 1);
+		weir_waits_begin();
 	if (__atomic_exchange_n(&weir.wanted_at, gate, __ATOMIC_SEQ_CST) == gate && !first)
 		return;
-	weir_add(&slot->want_seq, 1);
+	weir_add(&weir_slot()->want_seq, 1);
 	weir_send(WEIR_MSG_WANT, gate);
 	if (weir_get(&weir.asleep))
 		weir_watcher_wake();
@@ -55,11 +53,9 @@ static void wanted(const struct weir_header *h, uint64_t now)
 /* weir_pass_unwanted ends that. */
 void weir_pass_unwanted(void)
 {
-	uint32_t *waiting = weir_get(&weir.wants);
-	if (weir_unlikely(waiting) &&
-		__atomic_compare_exchange_n(
-			&weir.wants, &waiting, NULL, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
-		weir_sub(waiting, 1);
+	if (weir_unlikely(weir_get(&weir.wants)) &&
+		__atomic_exchange_n(&weir.wants, 0, __ATOMIC_SEQ_CST))
+		weir_waits_end();
 }
 
 /* over tells whether the device has come to the end of what passed on s, or never will. */

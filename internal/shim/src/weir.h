@@ -134,7 +134,7 @@ struct weir_process {
 	/* where what has passed the closed gate is: NULL: nothing has, or it is complete */
 	struct weir_stream *passing;
 	uint64_t passing_ns; /* since when */
-	uint32_t *wants;     /* the slot's waiting, which counts one for what passes, or NULL */
+	uint32_t wants;      /* the slot's waiting counts one for what passes */
 	uint32_t wanted_at;  /* the gate's value at which the agent was told so last, */
 	uint64_t wanted_ns;  /* and when a launch came last that may pass */
 };
@@ -210,7 +210,15 @@ bool weir_reserve(uint64_t bytes);
 bool weir_reserve_at_once(uint64_t bytes);
 bool weir_would_fit(uint64_t bytes, uint64_t less);
 void weir_overdraw(uint64_t bytes);
+void weir_count(uint64_t bytes);
 void weir_release(uint64_t bytes);
+uint64_t weir_counted(void);
+uint64_t weir_contexts(void);
+void weir_contexts_are(uint64_t bytes);
+bool weir_waits_begin(void);
+void weir_waits_end(void);
+void weir_ledger_adopt(struct weir_header *h, struct weir_slot *slot);
+void weir_ledger_reset(void);
 void weir_release_to_context(uint64_t bytes, uint64_t context);
 uint64_t weir_reserve_rest(void);
 bool weir_take_over(void);

@@ -51,7 +51,7 @@ static CUresult made(void)
 	pending_then = own->mem_pending_bytes;
 	held += r ? 0 : takes;
 	if (counts_wrong) {
-		weir_add(&own->mem_used_bytes, 50);
+		weir_count(50);
 		allocated += 50;
 	}
 	return r;
@@ -219,6 +219,7 @@ static uint64_t counted(void)
 static void begin(void)
 {
 	memset(page, 0, sizeof page);
+	weir_ledger_reset();
 	weir.page->mem_cap_bytes = CAP;
 	weir_contexts_reset();
 	weir_measure_reset();

@@ -44,7 +44,7 @@ static void seen(const void *p)
 	if (at >= from && at < from + sizeof *other && ++reads == after && meanwhile) {
 		weir.slot = other;
 		meanwhile();
-		weir.slot = own;
+		weir.slot = weir.slot == other ? own : weir.slot;
 	}
 }
 
@@ -59,13 +59,21 @@ static void wrote(void)
 	least = used < least ? used : least;
 }
 
+static void (*soon)(void); /* done by others when the clock is looked at next */
+
 uint64_t weir_now(void)
 {
+	void (*f)(void) = soon;
+	soon = NULL;
+	if (f)
+		f();
 	return now += 100000;
 }
 
 static void begin(uint64_t used, uint64_t pending)
 {
+	weir_ledger_reset();
+	weir.slot = own;
 	*own = (struct weir_slot){.owner_pid = (uint32_t)getpid()};
 	*other = (struct weir_slot){.mem_used_bytes = used, .mem_pending_bytes = pending};
 	reads = after = 0;
@@ -248,6 +256,110 @@ static void abandoned(uint32_t dead)
 	expect("left of that", other[1].mem_used_bytes, 4);
 }
 
+/* ---- the slot becomes another one */
+
+static struct weir_slot *next;
+
+static void adopt(void)
+{
+	weir_ledger_adopt(weir.page, next);
+}
+
+static void give_another(void)
+{
+	take_back();
+	adopt();
+}
+
+static pthread_t adopter;
+
+static void *adopt_beside(void *unused)
+{
+	adopt();
+	return unused;
+}
+
+/* begin_adopting lasts until the other thread has come as far as it can. */
+static void begin_adopting(void)
+{
+	pthread_create(&adopter, NULL, adopt_beside, NULL);
+	nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+	expect("the slot amid a change of it", weir.slot == other, true); /* as meanwhile sets it */
+	weir.slot = own;
+}
+
+static void begin_next(uint32_t pid)
+{
+	begin(0, 0);
+	*next = (struct weir_slot){.owner_pid = pid};
+}
+
+/* All that is counted goes along, and nothing is taken from a slot that another process has. */
+static void another_slot(void)
+{
+	uint32_t self = (uint32_t)getpid();
+	next = other + 1;
+	begin_next(self);
+	weir_count(5);
+	weir_contexts_are(4);
+	uint64_t rest = weir_reserve_rest();
+	expect("the only one that waits", weir_waits_begin(), true);
+	adopt();
+	expect("counted there", next->mem_used_bytes, 5 + rest);
+	expect("undecided there", next->mem_pending_bytes, rest);
+	expect("of contexts there", next->mem_context_bytes, 4);
+	expect("waits there", next->waiting, 1);
+	expect("left", own->mem_used_bytes + own->mem_context_bytes + own->waiting, 0);
+	expect("left undecided", own->mem_pending_bytes, 0);
+	weir_decided(rest);
+	weir_release(5 + rest);
+	weir_waits_end();
+	expect("of allocations at the end", next->mem_used_bytes + next->mem_pending_bytes, 0);
+	expect("which this knows", weir_counted(), 0);
+	expect("of contexts at the end", weir_contexts(), 4);
+	expect("waits at the end", next->waiting, 0);
+
+	begin_next(self);
+	*other = (struct weir_slot){.mem_used_bytes = SOME, .mem_pending_bytes = SOME};
+	soon = give_another;
+	expect("once another slot was given", weir_reserve(SOME), true);
+	expect("counted there", next->mem_used_bytes, SOME);
+	expect("in the former one", own->mem_used_bytes + own->mem_pending_bytes, 0);
+
+	begin_next(self);
+	weir_count(7);
+	*own = (struct weir_slot){.owner_pid = self + 1, .mem_used_bytes = 9};
+	adopt();
+	expect("of another process's", own->mem_used_bytes, 9);
+	expect("counted", next->mem_used_bytes, 7);
+	begin_next(WEIR_FOREIGN_PID);
+	*own = (struct weir_slot){.owner_pid = WEIR_FOREIGN_PID, .mem_used_bytes = 9};
+	adopt();
+	expect("of what may be another process's", own->mem_used_bytes, 9);
+	begin_next(self);
+	*own = (struct weir_slot){.owner_pid = self, .owner_start = 1, .mem_used_bytes = 9};
+	adopt();
+	expect("of one with that number before", own->mem_used_bytes, 9);
+
+	begin(0, 0);
+	next = own;
+	weir_count(7);
+	*own = (struct weir_slot){.owner_pid = self}; /* the agent had given the process up */
+	adopt();
+	expect("counted in a slot that was cleared", own->mem_used_bytes, 7);
+	weir_release(7);
+	expect("and at the end", own->mem_used_bytes, 0);
+
+	next = other + 1;
+	begin_next(self);
+	after = 1;
+	meanwhile = begin_adopting;
+	expect("amid it", weir_reserve(3), true);
+	pthread_join(adopter, NULL);
+	expect("counted", next->mem_used_bytes, 3);
+	expect("in the former one", own->mem_used_bytes + own->mem_pending_bytes, 0);
+}
+
 int main(void)
 {
 	weir.page = (struct weir_header *)page;
@@ -257,6 +369,9 @@ int main(void)
 	moving();
 	deciding();
 	at_once();
+	another_slot();
+	begin(0, 0);
+	other[1] = (struct weir_slot){0};
 	bounds();
 	rest();
 	pid_t child = fork();

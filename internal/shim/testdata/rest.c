@@ -66,7 +66,7 @@ void weir_own_end(void) {}
 void weir_pools_refresh(bool trim)
 {
 	(void)trim;
-	weir_sub(&own->mem_used_bytes, slack);
+	weir_release(slack);
 	slack = 0;
 }
 
@@ -124,7 +124,7 @@ static void others(void (*f)(void))
 static void count(void)
 {
 	weir_moves_begin();
-	weir_add(&own->mem_used_bytes, 50);
+	weir_count(50);
 }
 
 /* and now has. */
@@ -145,7 +145,7 @@ static void shrink(void)
 	held -= 20;
 }
 
-static void give_back(void) { weir_sub(&own->mem_used_bytes, 10); }
+static void give_back(void) { weir_release(10); }
 
 static void come_and_go(void)
 {
@@ -158,7 +158,10 @@ static void a_come_and_go(void) { others(come_and_go); }
 static void begin(uint64_t used, uint64_t context, uint64_t holds)
 {
 	weir_measure_reset();
-	*own = (struct weir_slot){.mem_used_bytes = used, .mem_context_bytes = context};
+	*own = (struct weir_slot){0};
+	weir_ledger_reset();
+	weir_count(used);
+	weir_contexts_are(context);
 	listed = true;
 	held = holds;
 	looks = 0;
@@ -260,13 +263,12 @@ static void unsure_figures(void)
 	weir_shrunk();
 	expect("contexts, beside a thread that does not return", own->mem_context_bytes, 800);
 	a_have();
-	own->mem_context_bytes = 810;
+	weir_contexts_are(810);
 	expect("less, once it has", weir_shrunk_since(), true);
 	expect("contexts then", own->mem_context_bytes, 800);
 	expect("less, a second time", weir_shrunk_since(), false);
 
 	begin(100, 700, 900);
-	own->mem_used_bytes = 100;
 	a_count();
 	weir_unmeasured();
 	weir_look_again();

@@ -375,6 +375,8 @@ void weir_tell_unknown(void) {}
 void weir_say(const char *format, ...) { (void)format; }
 bool weir_pools_slack(void) { return false; }
 void weir_pools_refresh(bool trim) { (void)trim; }
+bool weir_waits_begin(void) { return weir_add(&weir.slot->waiting, 1) == 1; }
+void weir_waits_end(void) { weir_sub(&weir.slot->waiting, 1); }
 CUresult weir_missing(void) { return CUDA_ERROR_NOT_FOUND; }
 
 /* begins sets the bound and opens the gate. */
