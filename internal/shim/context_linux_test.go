@@ -207,14 +207,14 @@ func TestParts(t *testing.T) {
 		{"ledger", 107, nil},
 		{"sizes", 11, []string{"sizes"}},
 		{"rest", 85, []string{"ledger", "sizes"}},
-		{"reuse", 83, []string{"alloc", "ledger", "sizes", "take"}},
-		{"pools", 104, []string{"freeing", "sizes", "take"}},
+		{"reuse", 85, []string{"alloc", "ledger", "sizes", "take"}},
+		{"pools", 115, []string{"freeing", "sizes", "take"}},
 		{"graphs", 75, []string{"graph", "ledger", "sizes"}},
-		{"limits", 29, []string{"limit", "ledger", "take"}},
+		{"limits", 31, []string{"limit", "ledger", "take"}},
 		{"modules", 20, nil},
 		{"begin", 5, nil},
 		{"mappings", 27, []string{"ledger", "sizes"}},
-		{"handles", 37, []string{"movable", "sizes"}},
+		{"handles", 45, []string{"movable", "sizes"}},
 		{"contexts", 73, []string{"context", "measure", "ledger", "sizes"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

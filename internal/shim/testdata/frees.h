@@ -64,7 +64,7 @@ static bool waits_for(const struct weir_freed_to *to, uint64_t lacks)
 static void hopeless(void)
 {
 	struct weir_movable m = {.bytes = 4 * PORTION};
-	const struct weir_freed_to moves = {.movable = &m};
+	const struct weir_freed_to moves = {.movable = &m}, nothing = {0};
 	const struct weir_freed_to pointer = {.pointer = {.size = 4 * PORTION}};
 	anew();
 	counted = 6 * PORTION;
@@ -82,6 +82,13 @@ static void hopeless(void)
 	expect("looks again where that has just been", weir_freeing_wait(&p, UINT64_MAX), true);
 	expect("and waits then", weir_freeing_wait(&p, UINT64_MAX), false);
 
+	weir_freeing_called(weir_freeing_begin(&pointer, &here), CUDA_ERROR_INVALID_VALUE);
+	expect("waits for what was not freed", waits_for(&nothing, 3 * PORTION), false);
+	stuck = true;
+	weir_freeing_called(weir_freeing_begin(&pointer, &here), CUDA_SUCCESS);
+	weir_freeing_reset();
+	expect("waits for what a parent frees", waits_for(&nothing, 3 * PORTION), false);
+
 	anew();
 	grows = 3 * PORTION;
 	allocate_from(second, 3 * PORTION);
@@ -95,6 +102,60 @@ static void hopeless(void)
 		CUDA_ERROR_OUT_OF_MEMORY);
 	expect("looks at the clock meanwhile", ns - began <= 2 * tick, true);
 	expect("trims of pools", trims, 1);
+}
+
+/* What comes with the last look is found, and there is no other after that. */
+static void last_look(void)
+{
+	const struct weir_freed_to pointer = {.pointer = {.size = PORTION}};
+	anew();
+	struct weir_patience p = {.given = weir_freeing_given()};
+	stuck = true;
+	weir_freeing_called(weir_freeing_begin(&pointer, &here), CUDA_SUCCESS);
+	expect("waits", weir_freeing_wait(&p, 0), true);
+	ns += 600000000;
+	stuck = false;
+	expect("finds what came at last", weir_freeing_wait(&p, 0), true);
+	weir_freeing_gave();
+	expect("looks on", weir_freeing_wait(&p, 0), false);
+}
+
+/* Of what a pool keeps only what is freed and not seen to be leaves it, of which an allocation of
+ * its own needs less. */
+static void leaving(void)
+{
+	anew();
+	grows = 2 * PORTION;
+	allocate(2 * PORTION);
+	grows = PORTION;
+	allocate(100);
+	weir_on_mem_free_async(WEIR_cuMemFreeAsync, AT, NULL);
+	expect("leave a pool that only keeps", weir_pools_leaving(), 0);
+
+	anew();
+	grows = 4 * PORTION;
+	allocate(4 * PORTION);
+	give_back();
+	expect("leave a pool that keeps all", weir_pools_leaving(), 0);
+	stuck = true;
+	allocate_from(second, 4 * PORTION);
+	expect("leave while all is used", weir_pools_leaving(), 0);
+	give_back();
+	expect("leave another", weir_pools_leaving(), 4 * PORTION);
+	later = ns + 200000000;
+	grows = 2 * PORTION;
+	expect("more than leaves, for a pool that keeps some", allocate(6 * PORTION), CUDA_SUCCESS);
+
+	anew();
+	grows = 2 * PORTION;
+	allocate(2 * PORTION);
+	stuck = true;
+	grows = PORTION;
+	known(only)->used += 100;
+	known(only)->charged += PORTION;
+	weir_sizes_put(WEIR_KIND_POOLED, 2 * AT, 100, known(only));
+	weir_on_mem_free_async(WEIR_cuMemFreeAsync, 2 * AT, NULL);
+	expect("leave one of which some is used", weir_pools_leaving(), PORTION);
 }
 
 /* Pools are trimmed when something is given back, and now and then, but not at each look. */

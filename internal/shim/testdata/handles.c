@@ -52,6 +52,10 @@ static CUresult driver_reserve(
 
 static CUresult driver_does(void) { return CUDA_SUCCESS; }
 
+static CUresult waits;
+
+static CUresult driver_wait(void) { return waits; }
+
 static CUresult driver_range(void *handle, CUdeviceptr at, size_t size, CUmemRangeHandleType type,
 	unsigned long long flags)
 {
@@ -99,6 +103,11 @@ void *weir_resolve(enum weir_call call)
 		return (void *)driver_device;
 	case WEIR_cuCtxGetCurrent:
 		return (void *)driver_current;
+	case WEIR_cuCtxPushCurrent_v2:
+	case WEIR_cuCtxPopCurrent_v2:
+		return (void *)driver_does;
+	case WEIR_cuCtxSynchronize:
+		return (void *)driver_wait;
 	case WEIR_cuMemAddressReserve:
 		return (void *)driver_reserve;
 	case WEIR_cuMemAddressFree:
@@ -133,7 +142,7 @@ void weir_release(uint64_t bytes) { (void)bytes; }
 bool weir_own_begin(void) { return true; }
 void weir_own_end(void) {}
 bool weir_device_is_ours(CUdevice device) { return device == 0; }
-void *weir_context_id(CUcontext context) { return context; }
+void *weir_context_id(CUcontext context) { return context ? (void *)context : (void *)&weir; }
 void weir_say(const char *format, ...) { (void)format; }
 
 void weir_piece_forget(struct weir_piece *p, uint64_t bytes)
@@ -174,6 +183,34 @@ static void opened(void)
 	expect("closed", weir_sizes_sum(WEIR_KIND_OPENED, 0), 0);
 }
 
+/* What cannot be freed at once, as a stream is captured, is due until it can be. */
+static void lingers(void)
+{
+	CUdeviceptr at;
+	CUresult r;
+	weir_movable_alloc(&at, BYTES, &r);
+	waits = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	weir_movable_free(at);
+	expect("bytes due", weir_movables_due(), BYTES);
+	weir_movables_late(false);
+	expect("bytes due while it cannot be", weir_movables_due(), BYTES);
+	expect("of all", weir_movable_bytes(), BYTES);
+	waits = CUDA_SUCCESS;
+	weir_movables_late(true);
+	expect("bytes due that nobody may wait for", weir_movables_due(), BYTES);
+	unsigned before = freed_gave;
+	weir_movables_late(false);
+	expect("bytes due at the end", weir_movables_due(), 0);
+	expect("of all", weir_movable_bytes(), 0);
+	expect("given back", freed_gave, before + 1);
+	weir_movable_alloc(&at, BYTES, &r);
+	waits = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	weir_movable_free(at);
+	weir_movables_gone(&weir);
+	expect("bytes due of a context that is gone", weir_movables_due(), 0);
+	waits = CUDA_SUCCESS;
+}
+
 int main(void)
 {
 	CUdeviceptr at = 0;
@@ -190,6 +227,7 @@ int main(void)
 	expect("freed", weir_movable_free(AT), true);
 	gives(AT, true);
 	opened();
+	lingers();
 	current_device = 1;
 	expect("on another device", weir_movable_alloc(&at, BYTES, &r), false);
 	return checked();

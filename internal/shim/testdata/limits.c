@@ -139,6 +139,10 @@ static void alone(void)
 	weir_reserve(kept = CAP - 20 * EACH + 1);
 	expect("what pools have room for", stacks(30), CUDA_SUCCESS);
 	expect("with that", counted(), 20 * EACH);
+	weir_reserve(CAP - 25 * EACH);
+	expect("what has no room beside others", stacks(40), CUDA_ERROR_OUT_OF_MEMORY);
+	expect("lacks what it is not counted with", freed_lacks, 10 * EACH);
+	weir_release(CAP - 25 * EACH);
 	stacks(10);
 }
 

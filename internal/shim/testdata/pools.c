@@ -208,7 +208,7 @@ static uint64_t due; /* of what can be moved */
 uint64_t weir_movables_due(void) { return due; }
 void weir_overdraw(uint64_t bytes) { weir_add(&counted, bytes); }
 uint64_t weir_cap(void) { return cap; }
-bool weir_would_fit(uint64_t bytes, uint64_t less) { return counted - less + bytes <= cap; }
+bool weir_would_fit(uint64_t bytes, uint64_t less) { return counted + bytes <= cap + less; }
 void weir_release(uint64_t bytes) { weir_sub(&counted, bytes); }
 int weir_attach(void) { return WEIR_ATTACHED; }
 CUresult weir_missing(void) { return CUDA_ERROR_NOT_FOUND; }
@@ -662,6 +662,8 @@ int main(void)
 	streams_apart();
 	others_free();
 	hopeless();
+	last_look();
+	leaving();
 	trimmed_rarely();
 	unseen();
 	record_kept();

@@ -158,7 +158,8 @@ uint64_t weir_taken(uint64_t bytes) { return (bytes + GRANULE - 1) / GRANULE * G
 uint64_t weir_now(void) { return 0; }
 int weir_attach(void) { return WEIR_ATTACHED; }
 CUresult weir_missing(void) { return CUDA_ERROR_NOT_FOUND; }
-void weir_look_again(void) {}
+static unsigned looks_again;
+void weir_look_again(void) { looks_again++; }
 
 static bool unloads; /* something has been unloaded */
 
@@ -394,7 +395,10 @@ static void loose(void)
 static void room(void)
 {
 	weir_reserve(64 * GRANULE);
+	unsigned before = looks_again;
 	expect("without room", weir_take(1), false);
+	expect("looks for what was not measured", looks_again, before + 1);
+	expect("lacks", freed_lacks, 1);
 	unloads = true;
 	expect("where something was unloaded", weir_take(GRANULE), true);
 	unloads = true;
