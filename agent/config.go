@@ -102,6 +102,7 @@ type Config struct {
 	system       system        // nil: the operating system
 	measureEvery time.Duration // 0: measureEvery
 	hangs        time.Duration // 0: hangs
+	showWait     time.Duration // 0: showWait
 	rejoins      time.Duration // 0: rejoinWait
 	root         string        // folder that holds proc and sys; empty: the machine's
 }
@@ -181,6 +182,9 @@ func (c *Config) setDefaults() error {
 	}
 	if c.rejoins == 0 {
 		c.rejoins = rejoinWait
+	}
+	if c.showWait == 0 {
+		c.showWait = showWait
 	}
 	if c.hangs == 0 {
 		c.hangs = hangs

@@ -35,6 +35,9 @@ type moves struct {
 	frozen bool        // no process is to have the device: the memory is away, or on its way
 	busy   bool        // a freeze or a thaw is under way
 	away   share.Bytes // what is promised to others meanwhile
+	// here is what was on the device when an order to move it away had been followed, by the
+	// processes or by the device, and beyond what of that the device alone showed (shown.go).
+	here, beyond share.Bytes
 }
 
 // FreezeReport is what a freeze or a thaw has done.
@@ -186,7 +189,7 @@ func (j *job) freeze() (r FreezeReport, err error) {
 		if j.turning.turns && j.isOut() && j.turning.has == 0 { // since it was another's turn
 			break
 		}
-		err := j.move(true)
+		err := j.moveAway()
 		if err == nil {
 			break
 		}
@@ -242,6 +245,7 @@ func (j *job) thaw() (r FreezeReport, err error) {
 	if err := j.move(false); err != nil {
 		if back := j.moveAgain(); back != nil {
 			j.a.log.Error("memory not taken away again", "job", j, "error", back)
+			return r, j.notMoved(err) // what may be there still is lent to nobody
 		}
 		j.freezeTurns()
 		j.promise(away)
@@ -271,7 +275,8 @@ func (j *job) promiseLocked(away share.Bytes) error {
 		return fmt.Errorf("job %s: %w", j.spec.Name, core.ErrEnded)
 	}
 	was := j.moves.away
-	rest := j.terms.MemCap - min(j.terms.MemCap, max(1, j.page.MemoryHeld()))
+	rest := j.terms.MemCap - min(j.terms.MemCap, max(1, j.page.MemoryHeld(),
+		uint64(j.moves.here)))
 	j.moves.away = min(away, share.Bytes(rest))
 	s := j.bj.Spec().Share
 	s.Memory = share.Bytes(j.terms.MemCap) - j.moves.away
@@ -443,6 +448,15 @@ func (j *job) unmoved(asked map[*member]bool) (*member, error) {
 	return nil, failed
 }
 
+// moveAway has the job's memory moved to the host, as far as the device shows that it was.
+func (j *job) moveAway() error {
+	if err := j.move(true); err != nil {
+		return err
+	}
+	j.shown()
+	return j.gone()
+}
+
 // moveAgain takes away what a thaw has brought back in vain.
 func (j *job) moveAgain() error {
 	turn, err := j.toHost()
@@ -450,7 +464,7 @@ func (j *job) moveAgain() error {
 		return err
 	}
 	defer turn()
-	return j.move(true)
+	return j.moveAway()
 }
 
 // toHost waits for the turn to move memory to the host, which ends with the function it returns.
@@ -589,6 +603,8 @@ func (j *job) report(state string) FreezeReport {
 		{"pools and memory of graphs", sum.Pools},
 		{"allocations below 2MiB", sum.Small},
 		{"memory of other processes", opened},
+		{"what the device shows of memory that its processes say is moved",
+			uint64(j.moves.beyond)},
 	} {
 		if s.Bytes > 0 {
 			r.Stays = append(r.Stays, s)

@@ -121,8 +121,9 @@ func (j *job) place(ctx context.Context) error {
 	}
 	room := time.Since(began)
 	if err := j.move(false); err != nil {
-		if back := j.move(true); back != nil {
+		if back := j.moveAway(); back != nil {
 			j.a.log.Error("memory not taken away again", "job", j, "error", back)
+			return err // what may be there still is lent to nobody
 		}
 		j.lend()
 		return err
@@ -194,6 +195,9 @@ func (j *job) keep(away bool) {
 		} else if m != nil {
 			stays += share.Bytes(min(m.s.MemContextBytes.Load(), j.terms.MemCap))
 		}
+	}
+	if away {
+		stays = max(stays, j.moves.here)
 	}
 	s := j.bj.Spec().Share
 	if stays = min(stays, s.Memory); stays <= s.Keep || stays == j.turning.refused {
@@ -286,7 +290,7 @@ func (j *job) leaveDevice() error {
 			return err
 		}
 	}
-	err := j.move(true)
+	err := j.moveAway()
 	if err == nil {
 		return nil
 	}
