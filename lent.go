@@ -225,10 +225,10 @@ func (v *variant) missing() int64 {
 	n := v.session.Away()
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if len(v.free) == 0 {
-		n += v.session.Plan().ArenaBytes
+	if k := len(v.free); k > 0 {
+		return n + v.free[k-1].instance.Gone()
 	}
-	return n
+	return n + v.session.Plan().ArenaBytes
 }
 
 // giveBack gives up to most bytes back that no Run uses, and returns how many: first those of
@@ -279,14 +279,23 @@ func (v *variant) evict(most int64) (freed int64) {
 	return v.session.Evict(most)
 }
 
-// shed gives arenas back that nobody uses, until that is as much as most.
+// shed gives up to most bytes back of arenas that nobody uses: of the last one a part, to the byte.
+// Where the device keeps arenas whole, that one goes whole.
 func (v *variant) shed(most int64) (freed int64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for len(v.free) > 0 && freed < most {
+		i := v.free[0].instance
+		here := v.session.Plan().ArenaBytes - i.Gone()
+		if most-freed < here {
+			if n := i.Shrink(most - freed); n > 0 {
+				freed += n
+				break
+			}
+		}
 		v.drop(v.free[0])
 		v.free = slices.Delete(v.free, 0, 1)
-		freed += v.session.Plan().ArenaBytes
+		freed += here
 	}
 	v.unused = min(v.unused, len(v.free))
 	return freed

@@ -87,28 +87,50 @@ func lentModels(t *testing.T, h *Host, n int) (models []*Model, tenants []*Tenan
 	return models, tenants
 }
 
-// TestLentGivesNoMore: weights go before arenas, to the byte, and no arena while weights suffice:
-// what goes beside may be what the job keeps.
+// TestLentGivesNoMore: weights go before arenas, and both to the byte: what goes beside may be what
+// the job keeps. What is left of an arena is completed by the next Run, which computes the same.
 func TestLentGivesNoMore(t *testing.T) {
 	h := hosting(t, HostOptions{Memory: 16 * MiB})
 	models, tenants := lentModels(t, h, 1)
-	if _, err := answered(t.Context(), models[0], rows(1, 1)); err != nil {
+	want, err := answered(t.Context(), models[0], rows(1, 1))
+	if err != nil {
 		t.Fatal(err)
 	}
 	m := tenants[0].model
-	p := m.all()[0].session.Plan()
-	for _, step := range []struct{ most, held int64 }{
-		{1, p.PackedBytes + p.ArenaBytes - 1}, {p.PackedBytes - 2, p.ArenaBytes + 1},
-		{p.ArenaBytes + 1, 0}, {1, 0},
-	} {
-		before, _ := m.tenancy.Load().memory()
-		freed := m.giveBack(step.most)
+	v := m.all()[0]
+	p := v.session.Plan()
+	memory := func() int64 {
 		held, _ := m.tenancy.Load().memory()
-		if held != step.held || freed != before-held {
-			t.Errorf("asked for %d bytes it gave %d, and holds %d of %d, want %d", step.most, freed,
-				held, before, step.held)
+		return held
+	}
+	give := func(most, left int64) {
+		t.Helper()
+		before := memory()
+		if freed := m.giveBack(most); memory() != left || freed != before-left {
+			t.Errorf("asked for %d bytes it gave %d, and holds %d of %d, want %d", most, freed,
+				memory(), before, left)
+		}
+		if n := v.missing(); n != p.PackedBytes+p.ArenaBytes-left {
+			t.Errorf("a Run lacks %d bytes of those that were given back", n)
 		}
 	}
+	again := func() {
+		t.Helper()
+		got, err := answered(t.Context(), models[0], rows(1, 1))
+		if err != nil || !slices.Equal(got, want) || memory() != p.PackedBytes+p.ArenaBytes {
+			t.Errorf("the next Run: %v, the same %v, %d bytes are held", err,
+				slices.Equal(got, want), memory())
+		}
+	}
+	give(1, p.PackedBytes+p.ArenaBytes-1)
+	give(p.PackedBytes-2, p.ArenaBytes+1)
+	give(3, p.ArenaBytes-2)
+	give(p.ArenaBytes-3, 1)
+	again()
+	give(p.PackedBytes+1, p.ArenaBytes-1)
+	give(p.ArenaBytes-1, 0)
+	give(1, 0)
+	again()
 }
 
 // TestLentMemory: models whose sum is several times the device's memory are all admitted, compute

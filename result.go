@@ -69,6 +69,9 @@ func (v *variant) take() (*slot, error) {
 	defer v.mu.Unlock()
 	if n := len(v.free); n > 0 {
 		s := v.free[n-1]
+		if err := s.instance.Regrow(); err != nil {
+			return nil, err
+		}
 		v.free = slices.Delete(v.free, n-1, n) // which forgets it, so that it can be lost
 		v.unused = min(v.unused, n-1)
 		return s, nil

@@ -92,22 +92,43 @@ func (s *Session) Reload() time.Duration {
 func (s *Session) Shrink(most int64) (freed int64) {
 	s.mu.Lock()
 	for _, i := range s.free {
-		arena, ok := i.arena.(device.Elastic)
-		here := i.arena.Len() - i.gone
-		if n := min(most-freed, here); ok && n > 0 {
-			arena.Decommit(here-n, here)
-			i.gone += n
-			freed += n
-		}
+		freed += i.shrink(most - freed)
 	}
-	s.arenas -= freed
 	s.mu.Unlock()
 	s.opts.ArenaQuota.Release(freed)
 	return freed
 }
 
-// regrow takes what Shrink has given back of an instance's arena.
-func (i *Instance) regrow() error {
+// Shrink is [Session.Shrink] for the arena of an instance that the caller has, in which no run is
+// under way: what it holds is lost, and [Instance.Regrow] comes before its next use.
+func (i *Instance) Shrink(most int64) (freed int64) {
+	s := i.session
+	s.mu.Lock()
+	freed = i.shrink(most)
+	s.mu.Unlock()
+	s.opts.ArenaQuota.Release(freed)
+	return freed
+}
+
+// shrink gives bytes back to the device; the session's lock is held.
+func (i *Instance) shrink(most int64) (freed int64) {
+	arena, ok := i.arena.(device.Elastic)
+	here := i.arena.Len() - i.gone
+	if n := min(most, here); ok && n > 0 {
+		arena.Decommit(here-n, here)
+		i.gone += n
+		i.session.arenas -= n
+		return n
+	}
+	return 0
+}
+
+// Gone is what the instance's arena is to take again before its next use.
+func (i *Instance) Gone() int64 { return i.gone }
+
+// Regrow takes what Shrink has given back of the instance's arena, if there is any. The error is
+// that of Options.ArenaQuota, or of the device, and the arena then is as it was.
+func (i *Instance) Regrow() error {
 	if i.gone == 0 {
 		return nil
 	}

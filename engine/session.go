@@ -343,7 +343,7 @@ func (s *Session) Take() (*Instance, error) {
 		return nil, err
 	}
 	if i != nil {
-		if err := i.regrow(); err != nil {
+		if err := i.Regrow(); err != nil {
 			i.Put()
 			return nil, fmt.Errorf("graph %q: arena: %w", s.plan.Graph.Name, err)
 		}
